@@ -1,0 +1,215 @@
+package journal
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"sync/atomic"
+)
+
+// formatVersion is written into every block and into the meta bucket. A reader
+// refuses anything above it.
+const formatVersion = 1
+
+// The header of a block, little endian:
+//
+//	 0  magic "STRB"        4
+//	 4  version             1
+//	 5  reserved, zero      3
+//	 8  CRC32C of the rest  4
+//	12  length of the rest  4   from byte 16 to the end of the marks
+//	16  sequence            8
+//	24  epoch               8
+//	32  first position      8
+//	40  base time           8   Unix ns, from which due times are counted
+//	48  length of entries   4
+//	52  number of entries   4
+const headerSize = 56
+
+var (
+	blockMagic = [4]byte{'S', 'T', 'R', 'B'}
+	castagnoli = crc32.MakeTable(crc32.Castagnoli)
+)
+
+// header is the decoded header of a block.
+type header struct {
+	seq, epoch uint64
+	first      Position
+	base       int64
+	entries    int // bytes
+	count      int
+}
+
+func (h *header) put(b []byte) {
+	copy(b, blockMagic[:])
+	b[4], b[5], b[6], b[7] = formatVersion, 0, 0, 0
+	binary.LittleEndian.PutUint32(b[12:], uint32(len(b)-16))
+	binary.LittleEndian.PutUint64(b[16:], h.seq)
+	binary.LittleEndian.PutUint64(b[24:], h.epoch)
+	binary.LittleEndian.PutUint64(b[32:], uint64(h.first))
+	binary.LittleEndian.PutUint64(b[40:], uint64(h.base))
+	binary.LittleEndian.PutUint32(b[48:], uint32(h.entries))
+	binary.LittleEndian.PutUint32(b[52:], uint32(h.count))
+	binary.LittleEndian.PutUint32(b[8:], crc32.Checksum(b[12:], castagnoli))
+}
+
+// parseHeader checks all of b, which is filed under seq, and returns its header.
+func parseHeader(b []byte, seq uint64) (h header, err error) {
+	corrupt := func(format string, args ...any) (header, error) {
+		return header{}, &CorruptError{Block: seq, Offset: -1, Reason: fmt.Sprintf(format, args...)}
+	}
+	if len(b) < headerSize || [4]byte(b[:4]) != blockMagic {
+		return corrupt("no block header in %d bytes", len(b))
+	}
+	if b[4] > formatVersion {
+		return header{}, fmt.Errorf("%w: block %d has version %d, this is version %d", ErrTooNew, seq, b[4], formatVersion)
+	}
+	if n := int(binary.LittleEndian.Uint32(b[12:])); n != len(b)-16 {
+		return corrupt("length %d, want %d", len(b)-16, n)
+	}
+	if got, want := crc32.Checksum(b[12:], castagnoli), binary.LittleEndian.Uint32(b[8:]); got != want {
+		return corrupt("checksum %08x, want %08x", got, want)
+	}
+	if [4]byte(b[4:8]) != [4]byte{formatVersion} {
+		return corrupt("reserved bytes are set")
+	}
+	h = header{
+		seq:     binary.LittleEndian.Uint64(b[16:]),
+		epoch:   binary.LittleEndian.Uint64(b[24:]),
+		first:   Position(binary.LittleEndian.Uint64(b[32:])),
+		base:    int64(binary.LittleEndian.Uint64(b[40:])),
+		entries: int(binary.LittleEndian.Uint32(b[48:])),
+		count:   int(binary.LittleEndian.Uint32(b[52:])),
+	}
+	if h.seq != seq {
+		return corrupt("holds block %d", h.seq)
+	}
+	if h.entries > len(b)-headerSize {
+		return corrupt("%d bytes of entries in %d", h.entries, len(b)-headerSize)
+	}
+	return h, nil
+}
+
+// scan reads a checked block: every entry with its offset, then every ended
+// position. Either function may be nil.
+func (h *header) scan(b []byte, entry func(off uint32, size int, e *Entry), ended func(Position)) error {
+	d := decoder{b: b[:headerSize+h.entries], off: headerSize}
+	corrupt := func() error {
+		return &CorruptError{Block: h.seq, Offset: d.off, Reason: d.err.Error()}
+	}
+	var e Entry
+	for range h.count {
+		off := d.off
+		d.entry(&e, h.first, h.base)
+		if d.err != nil {
+			return corrupt()
+		}
+		if entry != nil {
+			entry(uint32(off), d.off-off, &e)
+		}
+	}
+	if d.off != len(d.b) {
+		d.fail(fmt.Errorf("%d bytes after the last entry", len(d.b)-d.off))
+		return corrupt()
+	}
+	if ended == nil {
+		return nil
+	}
+	for d.b = b; d.off < len(b); {
+		if k := Kind(d.byte()); k != kindMarks {
+			d.fail(fmt.Errorf("marks of unknown kind %d", k))
+			return corrupt()
+		}
+		if d.marks(h.first, ended); d.err != nil {
+			return corrupt()
+		}
+	}
+	return nil
+}
+
+// Block is one block of the log, kept in memory while any of its entries is
+// live or the log still holds it.
+type Block struct {
+	seq   uint64
+	first Position
+	base  int64
+
+	// home is where the entries are to be read. It is set when the block is
+	// sealed, and once more when its live entries are carried forward.
+	home atomic.Pointer[home]
+
+	// Guarded by the mutex of the log.
+	size  int      // bytes on disk, header and marks included
+	count int      // entries
+	live  int      // entries that did not end yet
+	dead  []uint64 // one bit for every four bytes: an entry that starts there ended
+}
+
+// home holds the entries of a block, or where they went.
+type home struct {
+	data    []byte            // header and entries, without marks
+	block   *Block            // the block that took the live entries; nil while data is in place
+	offsets map[uint32]uint32 // old → new
+}
+
+// mark notes that the entry at off ended. No two entries share a bit, because
+// none is shorter than five bytes.
+func (b *Block) mark(off uint32) {
+	word, bit := off>>8, uint64(1)<<(off>>2&63)
+	if missing := int(word) + 1 - len(b.dead); missing > 0 {
+		b.dead = append(b.dead, make([]uint64, missing+len(b.dead)/2)...)
+	}
+	if b.dead[word]&bit != 0 {
+		panic(fmt.Sprintf("journal: bug: block %d: the entry at byte %d ended twice", b.seq, off))
+	}
+	b.dead[word] |= bit
+	if b.live--; b.live == 0 {
+		b.home.Store(nil) // nothing is left that anybody may read
+		b.dead = nil
+	}
+}
+
+func (b *Block) ended(off uint32) bool {
+	word, bit := off>>8, uint64(1)<<(off>>2&63)
+	return int(word) < len(b.dead) && b.dead[word]&bit != 0
+}
+
+// Ref points to a live entry. It stays valid when the entry is carried forward.
+// The zero Ref points nowhere. Refs are values; any goroutine may read one.
+type Ref struct {
+	block *Block
+	pos   Position
+	off   uint32
+}
+
+// IsZero reports whether r points nowhere.
+func (r Ref) IsZero() bool { return r.block == nil }
+
+// Position returns the position of the entry.
+func (r Ref) Position() Position { return r.pos }
+
+// resolve follows an entry to where it is now.
+func (r Ref) resolve() (Ref, *home) {
+	h := r.block.home.Load()
+	for h != nil && h.block != nil {
+		r.block, r.off = h.block, h.offsets[r.off]
+		h = r.block.home.Load()
+	}
+	return r, h
+}
+
+// Read decodes the entry into e. The entry must have been delivered and not
+// have ended.
+func (r Ref) Read(e *Entry) {
+	at, h := r.resolve()
+	at.block.read(h, at.off, e)
+}
+
+func (b *Block) read(h *home, off uint32, e *Entry) {
+	d := decoder{b: h.data, off: int(off)}
+	d.entry(e, b.first, b.base)
+	if d.err != nil {
+		// The block was checked when it was built or read.
+		panic(fmt.Sprintf("journal: bug: block %d at byte %d: %v", b.seq, off, d.err))
+	}
+}

@@ -1,0 +1,64 @@
+// Package journal is a durable log of jobs on one bbolt file, and the only
+// door to bbolt.
+//
+// # What is promised
+//
+//   - Append hands out positions in the order of its calls. When the [Ticket]
+//     it returns is done without an error, the entries are on disk (fsynced)
+//     and every consumer has taken them in.
+//   - Commits happen in position order. What a reader finds after a crash is a
+//     prefix of what was appended: an entry is there whole or not at all, and
+//     never without everything that was appended before it.
+//   - Entries reach the consumer after their commit, in position order, on one
+//     goroutine.
+//   - Everything given to one [Log.Record] call (ended entries, new job
+//     states, burials) becomes durable in one commit.
+//   - A position is never used twice, not even after the log ran empty.
+//   - A flipped bit, a missing or a swapped block is [ErrCorrupt], with the
+//     number of the block. Nothing is skipped silently.
+//   - A journal written by a newer version is [ErrTooNew] and is left as it is.
+//   - A failed commit latches the log: every later call returns [ErrFailed],
+//     and the file is not synced again, because what the kernel still holds
+//     after a failed fsync is unknown. A full disk does not latch: appends are
+//     refused with [ErrFull] until there is room again.
+//
+// # What is not promised
+//
+//   - Two processes on one journal: the second one gets a [LockedError].
+//   - That ended entries leave the disk at once. They go when their block is
+//     the oldest and empty, or when it is carried forward (see below).
+//
+// # The log
+//
+// One committer goroutine writes. Whatever arrived while the last commit was
+// syncing becomes the next block (group commit, no timer), and one bbolt
+// transaction holds the block and all changes of the side buckets that belong
+// to it:
+//
+//	Append ─┐                      ┌─ block n ── chunks of about 2 KiB ─► bucket log
+//	Append ─┼─► open block ─► seal ┼─ blocks that ran empty ─ delete ──► bucket log
+//	Record ─┘   (memory)           ├─ buried payloads ─────────────────► bucket morgue
+//	                               └─ next position, epoch ────────────► bucket meta
+//	                                    │ fsync
+//	                                    ▼
+//	                               deliver, in order ─► consumer ─► ticket done
+//
+// A block is a header (version, checksum, epoch, sequence, first position),
+// the entries, then the marks: the positions that ended. Marks follow the
+// entries of their own block, so a block may end what it holds.
+//
+// Blocks leave in one order only, oldest first. An empty oldest block is
+// deleted in the next commit. While less than half of the log is live, the
+// oldest block's live entries are carried forward: written again into the
+// block that is about to be committed, at their old position, and the old
+// block goes in the same transaction. So the log stays below twice its live
+// size plus a little, and every byte is carried at most about once on average.
+//
+// A block value is split into chunks that fill bbolt's leaf pages two by two.
+// As one big value, up to four blocks share a leaf, and adding or deleting one
+// of them writes the other three again.
+//
+// # Census
+//
+// One committer goroutine from [Log.Start] to [Log.Close]. Nothing else.
+package journal

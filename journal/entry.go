@@ -1,0 +1,247 @@
+package journal
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+// Position numbers an entry. Positions grow in the order of acceptance and are
+// never reused; 0 means none.
+type Position uint64
+
+// Kind says what an entry is. Numbers are part of the format: never reuse one.
+type Kind uint8
+
+const (
+	// KindEnqueued is an accepted payload of one id.
+	KindEnqueued Kind = 1
+	// KindState is what was decided about a job that still has payloads: its
+	// due time, retry count, last error, and which payloads failed last.
+	KindState Kind = 2
+
+	// kindMarks lists positions that ended. Only inside a block.
+	kindMarks Kind = 3
+
+	// kindMask leaves three bits beside the kind for flags.
+	kindMask = 0x1f
+)
+
+// Flags of an entry, kept beside its kind in one byte.
+const (
+	// flagMoved: the position is written in full, because the entry was carried
+	// forward from an older block or came back from the morgue.
+	flagMoved = 0x20
+	// flagScore: a score follows. Without it the score is the due time in
+	// seconds, which is what a plain Enqueue asks for.
+	flagScore = 0x40
+	// flagExtra is an enqueued payload that came back from the morgue, or the
+	// state of a halted job.
+	flagExtra = 0x80
+)
+
+// Entry is one record of the log as its reader sees it. ID, Payload and Error
+// are slices of the block that holds the entry: they must not be changed, and
+// are valid as long as the reader likes.
+type Entry struct {
+	Kind     Kind
+	Queue    uint32   // number of the queue, from [Log.Queue]
+	Position Position // set by Append; in a [Log.Restore], the payload's old one
+	ID       []byte
+	Due      int64  // Unix nanoseconds
+	Route    uint32 // given to Append: whom to deliver to; not stored
+
+	// Of a KindEnqueued entry.
+	Score    float64
+	Payload  []byte
+	Restored bool // came back from the morgue
+
+	// Of a KindState entry.
+	Retry  int        // −1 new, 0 failed once, …
+	Halted bool       // not to be run until a person says so
+	Failed []Position // payloads of the last, failed run; nil when it does not matter
+	Error  []byte     // text of the last error
+}
+
+// ScoreOf is the score of a payload that was enqueued without one: the Unix
+// time t, given in nanoseconds, in seconds.
+func ScoreOf(t int64) float64 { return float64(t) / float64(time.Second) }
+
+// appendEntry writes e as part of a block whose first position is first and
+// whose due times count from base.
+func appendEntry(b []byte, e *Entry, moved bool, first Position, base int64) []byte {
+	head := len(b)
+	b = append(b, byte(e.Kind))
+	b = binary.AppendUvarint(b, uint64(e.Queue))
+	if moved {
+		b[head] |= flagMoved
+		b = binary.AppendUvarint(b, uint64(e.Position))
+	} else {
+		b = binary.AppendUvarint(b, uint64(e.Position-first))
+	}
+	b = binary.AppendVarint(b, e.Due-base)
+	b = binary.AppendUvarint(b, uint64(len(e.ID)))
+	b = append(b, e.ID...)
+	if e.Kind == KindState {
+		return appendState(b, head, e)
+	}
+	if e.Restored {
+		b[head] |= flagExtra
+	}
+	if e.Score != ScoreOf(e.Due) {
+		b[head] |= flagScore
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(e.Score))
+	}
+	b = binary.AppendUvarint(b, uint64(len(e.Payload)))
+	return append(b, e.Payload...)
+}
+
+func appendState(b []byte, head int, e *Entry) []byte {
+	if e.Halted {
+		b[head] |= flagExtra
+	}
+	b = binary.AppendVarint(b, int64(e.Retry))
+	b = binary.AppendUvarint(b, uint64(len(e.Failed)))
+	for _, p := range e.Failed {
+		b = binary.AppendUvarint(b, uint64(p))
+	}
+	b = binary.AppendUvarint(b, uint64(len(e.Error)))
+	return append(b, e.Error...)
+}
+
+// maxEntryOverhead bounds what appendEntry adds to id, payload, error text and
+// failed positions.
+const maxEntryOverhead = 64
+
+func entryBound(e *Entry) int {
+	return maxEntryOverhead + len(e.ID) + len(e.Payload) + len(e.Error) + binary.MaxVarintLen64*len(e.Failed)
+}
+
+var errShort = errors.New("entry cut short")
+
+// decoder reads the body of a block. The first error sticks.
+type decoder struct {
+	b   []byte
+	off int
+	err error
+}
+
+func (d *decoder) fail(err error) {
+	if d.err == nil {
+		d.err = err
+	}
+}
+
+func (d *decoder) byte() byte {
+	if d.err != nil || d.off >= len(d.b) {
+		d.fail(errShort)
+		return 0
+	}
+	d.off++
+	return d.b[d.off-1]
+}
+
+func (d *decoder) uvarint() uint64 {
+	// One byte is by far the most common length.
+	if d.err == nil && d.off < len(d.b) && d.b[d.off] < 0x80 {
+		d.off++
+		return uint64(d.b[d.off-1])
+	}
+	return d.longUvarint()
+}
+
+func (d *decoder) longUvarint() uint64 {
+	if d.err != nil {
+		return 0
+	}
+	v, n := binary.Uvarint(d.b[d.off:])
+	if n <= 0 {
+		d.fail(errShort)
+		return 0
+	}
+	d.off += n
+	return v
+}
+
+func (d *decoder) varint() int64 {
+	u := d.uvarint()
+	return int64(u>>1) ^ -int64(u&1)
+}
+
+// bytes returns the next n bytes with their capacity cut, so that an append by
+// whoever gets them can't reach the next entry.
+func (d *decoder) bytes(n uint64) []byte {
+	if d.err != nil || n > uint64(len(d.b)-d.off) {
+		d.fail(errShort)
+		return nil
+	}
+	start := d.off
+	d.off += int(n)
+	return d.b[start:d.off:d.off]
+}
+
+func (d *decoder) float() float64 {
+	b := d.bytes(8)
+	if b == nil {
+		return 0
+	}
+	return math.Float64frombits(binary.LittleEndian.Uint64(b))
+}
+
+// entry decodes the entry at d.off, which must not be a list of marks.
+func (d *decoder) entry(e *Entry, first Position, base int64) {
+	head := d.byte()
+	*e = Entry{Kind: Kind(head & kindMask), Queue: uint32(d.uvarint())}
+	e.Position = Position(d.uvarint())
+	if head&flagMoved == 0 {
+		e.Position += first
+	}
+	e.Due = base + d.varint()
+	e.ID = d.bytes(d.uvarint())
+	switch e.Kind {
+	case KindEnqueued:
+		e.Restored = head&flagExtra != 0
+		e.Score = ScoreOf(e.Due)
+		if head&flagScore != 0 {
+			e.Score = d.float()
+		}
+		e.Payload = d.bytes(d.uvarint())
+	case KindState:
+		e.Halted = head&flagExtra != 0
+		e.Retry = int(d.varint())
+		e.Failed = d.positions()
+		e.Error = d.bytes(d.uvarint())
+	default:
+		d.fail(fmt.Errorf("entry of unknown kind %d", e.Kind))
+	}
+}
+
+func (d *decoder) positions() []Position {
+	n := d.uvarint()
+	if n == 0 || d.err != nil {
+		return nil
+	}
+	if n > uint64(len(d.b)-d.off) { // each takes at least a byte
+		d.fail(errShort)
+		return nil
+	}
+	ps := make([]Position, n)
+	for i := range ps {
+		ps[i] = Position(d.uvarint())
+	}
+	return ps
+}
+
+// marks calls ended for each position in the list at d.off, whose kind byte
+// has been read.
+func (d *decoder) marks(first Position, ended func(Position)) {
+	last := first
+	for n := d.uvarint(); n > 0 && d.err == nil; n-- {
+		last = Position(int64(last) + d.varint())
+		if d.err == nil {
+			ended(last)
+		}
+	}
+}

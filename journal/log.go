@@ -1,0 +1,227 @@
+package journal
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Config says how a log works. The zero Config is usable.
+type Config struct {
+	// Deliver takes in what was committed: one call per route and block, all
+	// from the committer's goroutine, in position order. It must not block for
+	// long, and must see to it that [Delivery.Done] is called once for each.
+	// Nil: nobody takes part.
+	Deliver func(*Delivery)
+
+	// Failed is called once, from the committer's goroutine, when a commit has
+	// failed and the log stops. Nil: nobody is told.
+	Failed func(error)
+
+	// MaxBlockBytes is where Append starts to wait for the committer instead of
+	// making the open block larger. One call's entries always go into one
+	// block. Default 4 MiB.
+	MaxBlockBytes int
+
+	// LockTimeout is how long Open waits for another owner to go. Default 0:
+	// it does not wait.
+	LockTimeout time.Duration
+}
+
+const (
+	defaultMaxBlockBytes = 4 << 20
+	// maxAppendBytes bounds one Append, because offsets have 32 bits.
+	maxAppendBytes = 1 << 30
+	// trimSlack is how much dead weight is left alone: below it, carrying
+	// costs more than it frees.
+	trimSlack = 1 << 20
+	// fullRetry is the pause between attempts to commit on a full disk.
+	fullRetry = 100 * time.Millisecond
+)
+
+// Log is an open journal. Its methods may be called from any goroutine.
+type Log struct {
+	store    store
+	volatile bool // the store keeps no blocks: nothing outlives the process
+	cfg      Config
+	unlock   func() error
+	dir      string
+
+	wake    chan struct{} // holds a token while there may be something to commit
+	closing chan struct{}
+	done    chan struct{} // closed when the committer has ended
+
+	// mu is held for memory work only, never across I/O or a callback. It
+	// decides the order of everything: the order in which it is taken is the
+	// order of positions.
+	mu      sync.Mutex
+	open    *openBlock
+	spare   *openBlock    // the one before, for its buffers
+	last    *commit       // of the block before the open one
+	room    chan struct{} // closed when the open block was taken; nil while nobody waits
+	tail    tail
+	blocks  []*Block // sealed, ascending; Invariant: each delete takes a prefix
+	size    int      // bytes of all blocks
+	live    int      // of which live, by the average of each block
+	err     error    // why nothing more is accepted: ErrClosed or ErrFailed
+	full    bool     // the disk is full: appends are refused
+	closed  bool
+	queues  map[string]uint32
+	pending map[uint32][]Ref // found at open, per queue, in position order
+
+	restoring sync.Mutex // one Restore at a time; taken before mu
+}
+
+func newLog(s store, cfg Config, volatile bool) *Log {
+	cfg.MaxBlockBytes = cmp.Or(cfg.MaxBlockBytes, defaultMaxBlockBytes)
+	return &Log{
+		store:    s,
+		volatile: volatile,
+		cfg:      cfg,
+		unlock:   func() error { return nil },
+		wake:     make(chan struct{}, 1),
+		closing:  make(chan struct{}),
+		done:     make(chan struct{}),
+		queues:   make(map[string]uint32),
+		pending:  make(map[uint32][]Ref),
+	}
+}
+
+// start begins to commit. The log has been replayed.
+func (l *Log) start() {
+	l.open = newOpenBlock(nil, l.tail)
+	l.last = &commit{done: make(chan struct{})}
+	close(l.last.done)
+	go l.commitLoop() // ends in Close, which waits for it
+}
+
+// Append hands entries to the committer and gives them the next positions, in
+// their order. It waits for the committer only while the open block is full.
+// Position, Restored and the fields of a state are ignored. Entries are
+// copied: the caller may reuse them.
+//
+// It returns ErrTooLarge, ErrFull, ErrFailed, ErrClosed, or the cause of ctx
+// when that ended before the entries were accepted; then none of them is.
+func (l *Log) Append(ctx context.Context, entries []Entry) (Ticket, error) {
+	need := 0
+	for i := range entries {
+		need += entryBound(&entries[i])
+	}
+	if need > maxAppendBytes {
+		return Ticket{}, fmt.Errorf("%w: %d bytes in one call, the limit is %d", ErrTooLarge, need, maxAppendBytes)
+	}
+	if err := l.lockWithRoom(ctx, need); err != nil {
+		return Ticket{}, err
+	}
+	defer l.mu.Unlock()
+	ticket := Ticket{commit: l.open.commit, first: l.tail.next, n: len(entries)}
+	for i := range entries {
+		e := &entries[i]
+		e.Kind, e.Restored, e.Position = KindEnqueued, false, l.tail.next
+		l.tail.next++
+		l.open.route(e.Route, l.open.add(e, false))
+	}
+	l.wakeCommitter()
+	return ticket, nil
+}
+
+// lockWithRoom takes l.mu once need bytes may be added to the open block.
+func (l *Log) lockWithRoom(ctx context.Context, need int) error {
+	l.mu.Lock()
+	for {
+		if err := l.refusal(ctx); err != nil {
+			l.mu.Unlock()
+			return err
+		}
+		if size := l.open.size(); size+need <= l.cfg.MaxBlockBytes || size <= headerSize {
+			return nil
+		}
+		if l.room == nil {
+			l.room = make(chan struct{})
+		}
+		room := l.room
+		l.mu.Unlock()
+		select {
+		case <-room:
+		case <-ctx.Done():
+		}
+		l.mu.Lock()
+	}
+}
+
+func (l *Log) refusal(ctx context.Context) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	if l.err != nil {
+		return l.err
+	}
+	if l.full {
+		return ErrFull
+	}
+	return nil
+}
+
+func (l *Log) wakeCommitter() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Change is what a consumer decided. It becomes durable as a whole.
+type Change struct {
+	Ended  []Ref      // entries that are over: done, merged, superseded
+	States []JobState // new states of jobs
+	Buried []Burial   // payloads that go to the morgue; they end with it
+}
+
+// JobState is a job's state to be written down, and where it went.
+type JobState struct {
+	Entry Entry // Kind and Position are set by Record
+	Ref   Ref   // set by Record
+}
+
+// Burial is a payload that goes to the morgue.
+type Burial struct {
+	Ref    Ref
+	Retry  int    // the retry count it died with
+	Reason string // the last error
+	At     int64  // Unix nanoseconds
+}
+
+// Record adds c to the next commit and sets the Ref of each state. It never
+// blocks. Nobody waits for its commit: what a crash takes back is decided
+// again, in the old order. After a failure it does nothing.
+func (l *Log) Record(c *Change) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed || errors.Is(l.err, ErrFailed) {
+		return
+	}
+	for i := range c.States {
+		s := &c.States[i]
+		s.Entry.Kind, s.Entry.Position = KindState, l.tail.next
+		l.tail.next++
+		s.Ref = Ref{l.open.block, s.Entry.Position, l.open.add(&s.Entry, false)}
+	}
+	for i := range c.Buried {
+		b := &c.Buried[i]
+		l.open.changes = append(l.open.changes, b.change())
+	}
+	if n := len(c.Ended) + len(c.Buried); n > 0 {
+		l.open.beginMarks(n)
+		for _, r := range c.Ended {
+			l.end(r)
+		}
+		for i := range c.Buried {
+			l.end(c.Buried[i].Ref)
+		}
+	}
+	if !l.volatile || len(c.States)+len(c.Buried) > 0 {
+		l.wakeCommitter()
+	}
+}

@@ -1,0 +1,132 @@
+package journal
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+	"sync"
+)
+
+// Memory is a disk in memory, with faults on demand, for tests. The zero
+// Memory is an empty disk. Its methods may be called from any goroutine.
+type Memory struct {
+	volatile bool // blocks are not kept: there is nothing to come back to
+
+	mu     sync.Mutex
+	blocks map[uint64][]byte
+	side   map[bucket]map[string][]byte
+	faults []error // what the next commits return
+	synced func()  // see OnCommit
+}
+
+// FailNext makes the next commits return errs, in turn, without writing
+// anything. A nil in the list lets that commit pass.
+func (m *Memory) FailNext(errs ...error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.faults = append(m.faults, errs...)
+}
+
+// OnCommit has f called after every commit, before anybody learns of it: the
+// place to call Crash from. Nil ends it.
+func (m *Memory) OnCommit(f func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.synced = f
+}
+
+// Crash returns a copy of what is found on this disk after a crash at this
+// moment. The copy has no faults pending.
+func (m *Memory) Crash() *Memory {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := &Memory{blocks: maps.Clone(m.blocks), side: make(map[bucket]map[string][]byte)}
+	for name, kv := range m.side {
+		c.side[name] = maps.Clone(kv)
+	}
+	return c
+}
+
+func (m *Memory) commit(t *transaction) error {
+	m.mu.Lock()
+	synced := m.synced
+	err := m.apply(t)
+	m.mu.Unlock()
+	if err == nil && synced != nil {
+		synced()
+	}
+	return err
+}
+
+func (m *Memory) apply(t *transaction) error {
+	if len(m.faults) > 0 {
+		err := m.faults[0]
+		m.faults = m.faults[1:]
+		if err != nil {
+			return err
+		}
+	}
+	if m.side == nil {
+		m.blocks, m.side = make(map[uint64][]byte), make(map[bucket]map[string][]byte)
+	}
+	if !m.volatile {
+		for _, d := range t.drop {
+			delete(m.blocks, d.seq)
+		}
+		m.blocks[t.seq] = bytes.Clone(t.block)
+	}
+	for _, c := range t.changes {
+		m.put(c.bucket, c.key, c.value)
+	}
+	m.put(bucketMeta, keyTail, t.tail.encode())
+	return nil
+}
+
+func (m *Memory) put(name bucket, key, value []byte) {
+	kv := m.side[name]
+	if kv == nil {
+		kv = make(map[string][]byte)
+		m.side[name] = kv
+	}
+	if value == nil {
+		delete(kv, string(key))
+		return
+	}
+	kv[string(key)] = bytes.Clone(value)
+}
+
+func (m *Memory) scan(block func(seq uint64, data []byte) error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, seq := range slices.Sorted(maps.Keys(m.blocks)) {
+		if err := block(seq, m.blocks[seq]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *Memory) get(name bucket, key []byte) ([]byte, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return bytes.Clone(m.side[name][string(key)]), nil
+}
+
+// page sorts the whole bucket: this is a disk for tests and for morgues that
+// do not outlive the process.
+func (m *Memory) page(name bucket, from []byte, n int) ([]pair, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var page []pair
+	for _, key := range slices.Sorted(maps.Keys(m.side[name])) {
+		if len(page) == n {
+			break
+		}
+		if key >= string(from) {
+			page = append(page, pair{[]byte(key), bytes.Clone(m.side[name][key])})
+		}
+	}
+	return page, nil
+}
+
+func (m *Memory) close() error { return nil }

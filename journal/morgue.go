@@ -1,0 +1,126 @@
+package journal
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"iter"
+)
+
+// Buried is a payload in the morgue.
+type Buried struct {
+	Entry  Entry  // of KindEnqueued, as it was accepted
+	Retry  int    // the retry count it died with
+	Reason string // the last error
+	At     int64  // Unix nanoseconds
+}
+
+const morguePage = 256
+
+func morgueKey(queue uint32, p Position) []byte {
+	key := binary.BigEndian.AppendUint32(make([]byte, 0, 12), queue)
+	return binary.BigEndian.AppendUint64(key, uint64(p))
+}
+
+// change builds the value of the morgue: version, count, time, reason, and the
+// entry as in a block that begins at zero.
+func (b *Burial) change() change {
+	var e Entry
+	b.Ref.Read(&e)
+	v := make([]byte, 0, entryBound(&e)+len(b.Reason))
+	v = append(v, formatVersion)
+	v = binary.AppendVarint(v, int64(b.Retry))
+	v = binary.AppendVarint(v, b.At)
+	v = binary.AppendUvarint(v, uint64(len(b.Reason)))
+	v = append(v, b.Reason...)
+	v = appendEntry(v, &e, true, 0, 0)
+	return change{bucketMorgue, morgueKey(e.Queue, e.Position), v}
+}
+
+func parseBuried(v []byte) (b Buried, err error) {
+	d := decoder{b: v}
+	if version := d.byte(); version > formatVersion {
+		return b, fmt.Errorf("%w: a buried payload has version %d", ErrTooNew, version)
+	}
+	b.Retry = int(d.varint())
+	b.At = d.varint()
+	b.Reason = string(d.bytes(d.uvarint()))
+	d.entry(&b.Entry, 0, 0)
+	if d.err != nil {
+		return b, &CorruptError{Reason: "buried payload: " + d.err.Error()}
+	}
+	return b, nil
+}
+
+// Morgue lists the buried payloads of a queue in position order. It reads a
+// page at a time, so the loop may take as long as it likes and may restore or
+// delete what it was given. A read error is yielded once and ends the list.
+func (l *Log) Morgue(queue uint32) iter.Seq2[Buried, error] {
+	return func(yield func(Buried, error) bool) {
+		from := morgueKey(queue, 0)
+		for {
+			page, err := l.store.page(bucketMorgue, from, morguePage)
+			if err != nil {
+				yield(Buried{}, err)
+				return
+			}
+			for _, kv := range page {
+				if binary.BigEndian.Uint32(kv.key) != queue {
+					return
+				}
+				b, err := parseBuried(kv.value)
+				if !yield(b, err) || err != nil {
+					return
+				}
+			}
+			if len(page) < morguePage {
+				return
+			}
+			from = append(page[len(page)-1].key, 0)
+		}
+	}
+}
+
+// Restore puts buried payloads back into the log, at their old positions and
+// scores, due at the given Unix time in nanoseconds. route says for each id
+// where to deliver it. All of them go back, or none; [ErrNotFound] when one is
+// not in the morgue. It returns when they were taken in, like [Ticket.Wait].
+func (l *Log) Restore(ctx context.Context, queue uint32, ps []Position, due int64, route func(id []byte) uint32) error {
+	// One at a time: until the commit that takes a payload out of the morgue,
+	// a second Restore would find it there and run it twice.
+	l.restoring.Lock()
+	defer l.restoring.Unlock()
+	entries := make([]Entry, len(ps))
+	need := 0
+	for i, p := range ps {
+		v, err := l.store.get(bucketMorgue, morgueKey(queue, p))
+		if err != nil {
+			return err
+		}
+		if v == nil {
+			return fmt.Errorf("%w: position %d", ErrNotFound, p)
+		}
+		b, err := parseBuried(v)
+		if err != nil {
+			return err
+		}
+		b.Entry.Restored, b.Entry.Due = true, due
+		b.Entry.Route = route(b.Entry.ID)
+		entries[i] = b.Entry
+		need += entryBound(&b.Entry)
+	}
+	if err := l.lockWithRoom(ctx, need); err != nil {
+		return err
+	}
+	ticket := Ticket{commit: l.open.commit}
+	for i := range entries {
+		e := &entries[i]
+		l.open.route(e.Route, l.open.add(e, true))
+		l.open.restored = append(l.open.restored, change{bucketMorgue, morgueKey(queue, e.Position), nil})
+	}
+	l.mu.Unlock()
+	l.wakeCommitter()
+	// The outcome has to be known before the next Restore looks.
+	<-ticket.commit.done
+	return ticket.Wait(ctx)
+}

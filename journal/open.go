@@ -1,0 +1,144 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Open opens the journal in the directory dir, whose parent must exist, or
+// creates it. It checks and replays the whole log before it writes anything.
+//
+// It returns a [LockedError] when the journal is in use, a [CorruptError] when
+// it is damaged, ErrTooNew and ErrNotJournal, or what the system says about
+// the directory. After an error nothing was changed.
+func Open(dir string, cfg Config) (*Log, error) {
+	if err := makeDir(dir); err != nil {
+		return nil, err
+	}
+	unlock, err := lockDir(dir, cfg.LockTimeout)
+	if err != nil {
+		return nil, err
+	}
+	s, err := openBolt(dir)
+	if err != nil {
+		return nil, errors.Join(err, unlock())
+	}
+	l := newLog(s, cfg, false)
+	l.unlock, l.dir = unlock, dir
+	if err := l.boot(); err != nil {
+		return nil, errors.Join(err, s.close(), unlock())
+	}
+	return l, nil
+}
+
+// OpenMemory opens a log on m, for tests. With a nil m the log works in memory
+// only and keeps nothing but what is live: no file, no fsync, and nothing
+// survives the process.
+func OpenMemory(m *Memory, cfg Config) (*Log, error) {
+	volatile := m == nil
+	if volatile {
+		m = &Memory{volatile: true}
+	}
+	l := newLog(m, cfg, volatile)
+	if err := l.boot(); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+func (l *Log) boot() error {
+	if err := l.readQueues(); err != nil {
+		return err
+	}
+	if err := l.replay(); err != nil {
+		return err
+	}
+	l.start()
+	return nil
+}
+
+// makeDir makes dir itself but no parent: a missing parent is more often a
+// wrong path than a wish.
+func makeDir(dir string) error {
+	err := os.Mkdir(dir, 0o700)
+	switch {
+	case err == nil:
+		return syncDir(filepath.Dir(dir))
+	case !errors.Is(err, fs.ErrExist):
+		return fmt.Errorf("journal: %w", err)
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
+	if !info.IsDir() {
+		return fmt.Errorf("%w: %s is a file; a journal is a directory", ErrNotJournal, dir)
+	}
+	return nil
+}
+
+// Close commits what was accepted and closes the file. Appends fail with
+// ErrClosed from its beginning on. It returns why the log had failed, if it
+// had. Later calls return nil.
+func (l *Log) Close() error {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		<-l.done
+		return nil
+	}
+	l.closed = true
+	failed := l.err
+	if failed == nil {
+		l.err = ErrClosed
+	}
+	l.mu.Unlock()
+	close(l.closing)
+	<-l.done
+	return errors.Join(failed, l.store.close(), l.unlock())
+}
+
+// Flush returns when everything that was accepted before is on disk, with the
+// error of its commit.
+func (l *Log) Flush(ctx context.Context) error {
+	l.mu.Lock()
+	if errors.Is(l.err, ErrFailed) {
+		defer l.mu.Unlock()
+		return l.err
+	}
+	ticket := Ticket{commit: l.open.commit}
+	if l.open.empty() {
+		ticket.commit = l.last
+	}
+	l.mu.Unlock()
+	l.wakeCommitter()
+	return ticket.Wait(ctx)
+}
+
+// Err returns why the log accepts nothing more: ErrFailed with its cause,
+// ErrClosed, ErrFull while the disk is full, or nil.
+func (l *Log) Err() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.refusal(context.Background())
+}
+
+// Stats are the figures of a log at one moment.
+type Stats struct {
+	Blocks    int      // in the log
+	Bytes     int      // of these blocks
+	LiveBytes int      // of which live, about
+	Next      Position // the next position
+	Epoch     uint64   // how many times the journal was opened
+}
+
+// Stats returns the figures of the log now.
+func (l *Log) Stats() Stats {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return Stats{Blocks: len(l.blocks), Bytes: l.size, LiveBytes: l.live, Next: l.tail.next, Epoch: l.tail.epoch}
+}

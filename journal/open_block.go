@@ -1,0 +1,113 @@
+package journal
+
+import (
+	"encoding/binary"
+	"slices"
+	"time"
+)
+
+// openBlock is the block that appends go to. It is guarded by Log.mu until it
+// is sealed; then it belongs to the committer.
+type openBlock struct {
+	block  *Block
+	commit *commit
+
+	// Reused by a later block. The value on disk is entries and marks in one
+	// piece, so both grow here and are joined when the block is sealed.
+	entries []byte // begins with room for the header
+	end     int    // length of entries without marks, set when sealed
+	marks   []byte
+	last    Position // of the marks so far: they are written as differences
+	moves   []move   // blocks whose live entries were carried into this one
+
+	deliveries []*Delivery // by route; nil where there is none
+	routes     []uint32    // routes in use, in order of first use
+
+	changes  []change // of side buckets
+	restored []change // of the morgue, undone when the block is refused
+}
+
+// newOpenBlock begins the block after t, with the buffers of an older one that
+// the committer is through with.
+func newOpenBlock(old *openBlock, t tail) *openBlock {
+	if old == nil {
+		old = &openBlock{entries: make([]byte, headerSize, 4<<10)}
+	}
+	b := &openBlock{
+		block:      &Block{seq: t.seq + 1, first: t.next, base: time.Now().UnixNano()},
+		commit:     &commit{first: t.next, done: make(chan struct{})},
+		entries:    old.entries[:headerSize],
+		marks:      old.marks[:0],
+		moves:      old.moves[:0],
+		deliveries: old.deliveries,
+		routes:     old.routes[:0],
+		changes:    old.changes[:0],
+		restored:   old.restored[:0],
+	}
+	clear(b.deliveries)
+	return b
+}
+
+func (b *openBlock) size() int { return len(b.entries) + len(b.marks) }
+
+func (b *openBlock) empty() bool {
+	return b.size() == headerSize && len(b.changes)+len(b.restored) == 0
+}
+
+// add writes e and returns its offset.
+func (b *openBlock) add(e *Entry, moved bool) uint32 {
+	off := len(b.entries)
+	b.entries = appendEntry(b.entries, e, moved, b.block.first, b.block.base)
+	b.block.count++
+	b.block.live++
+	return uint32(off)
+}
+
+// route notes that the entry at off is to be delivered to route.
+func (b *openBlock) route(route, off uint32) {
+	for int(route) >= len(b.deliveries) {
+		b.deliveries = append(b.deliveries, nil)
+	}
+	d := b.deliveries[route]
+	if d == nil {
+		d = newDelivery(b, route)
+		b.deliveries[route] = d
+		b.routes = append(b.routes, route)
+	}
+	d.offsets = append(d.offsets, off)
+}
+
+// beginMarks opens a list of n marks. A list that was just begun and follows
+// another costs three bytes, so lists are not joined.
+func (b *openBlock) beginMarks(n int) {
+	b.marks = append(b.marks, byte(kindMarks))
+	b.marks = binary.AppendUvarint(b.marks, uint64(n))
+	b.last = b.block.first
+}
+
+func (b *openBlock) markEnded(p Position) {
+	b.marks = binary.AppendVarint(b.marks, int64(p-b.last))
+	b.last = p
+}
+
+// seal joins the block into one value, with its header, and makes its entries
+// readable. The value is valid until the block's buffers are reused.
+func (b *openBlock) seal(epoch uint64, volatile bool) []byte {
+	b.end = len(b.entries)
+	value := append(b.entries, b.marks...)
+	b.entries = value // keeps the larger buffer
+	b.block.size = len(value)
+	if b.block.live > 0 {
+		// A copy of the right size: entries stay in memory for as long as one
+		// of them is live, the buffer is needed again in a moment.
+		b.block.home.Store(&home{data: slices.Clone(value[:b.end])})
+	}
+	if !volatile {
+		h := header{
+			seq: b.block.seq, epoch: epoch, first: b.block.first, base: b.block.base,
+			entries: b.end - headerSize, count: b.block.count,
+		}
+		h.put(value)
+	}
+	return value
+}

@@ -1,0 +1,248 @@
+package journal
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"slices"
+)
+
+// positionSet is a set of positions that takes memory only around those it
+// holds: a job that waits for a year keeps old positions in use.
+type positionSet map[Position]*[positionPage / 64]uint64
+
+const positionPage = 1 << 14
+
+func (s positionSet) add(p Position) {
+	page := s[p/positionPage]
+	if page == nil {
+		page = new([positionPage / 64]uint64)
+		s[p/positionPage] = page
+	}
+	page[p%positionPage/64] |= 1 << (p % 64)
+}
+
+func (s positionSet) remove(p Position) {
+	if page := s[p/positionPage]; page != nil {
+		page[p%positionPage/64] &^= 1 << (p % 64)
+	}
+}
+
+func (s positionSet) has(p Position) bool {
+	page := s[p/positionPage]
+	return page != nil && page[p%positionPage/64]&(1<<(p%64)) != 0
+}
+
+// survey is the first pass over a log: it checks every block and finds out
+// which positions ended.
+type survey struct {
+	ended positionSet
+	// latest tells for a position that was written more than once, because it
+	// was carried or restored, which block counts.
+	latest map[Position]uint64
+	newest uint64 // sequence of the last block, 0 when there is none
+	next   Position
+}
+
+func newSurvey() *survey {
+	return &survey{ended: positionSet{}, latest: map[Position]uint64{}}
+}
+
+func (s *survey) block(seq uint64, data []byte) error {
+	if s.newest != 0 && seq != s.newest+1 {
+		return &CorruptError{Block: s.newest + 1, Offset: -1, Reason: fmt.Sprintf("missing; block %d follows %d", seq, s.newest)}
+	}
+	s.newest = seq
+	h, err := parseHeader(data, seq)
+	if err != nil {
+		return err
+	}
+	if h.first < s.next {
+		return &CorruptError{Block: seq, Offset: -1, Reason: fmt.Sprintf("begins at position %d, below %d", h.first, s.next)}
+	}
+	s.next = h.first
+	return h.scan(data, func(_ uint32, _ int, e *Entry) {
+		if e.Position < h.first { // carried or restored
+			s.latest[e.Position] = seq
+			s.ended.remove(e.Position)
+			return
+		}
+		s.next = e.Position + 1
+	}, s.ended.add)
+}
+
+// finish compares what was found with where the log says that it ends.
+func (s *survey) finish(t tail) error {
+	if s.newest != 0 && s.newest != t.seq {
+		return &CorruptError{Block: t.seq, Offset: -1, Reason: fmt.Sprintf("missing; the log ends at block %d", s.newest)}
+	}
+	if s.next > t.next {
+		return &CorruptError{Block: s.newest, Offset: -1, Reason: fmt.Sprintf("holds position %d, the log ends at %d", s.next-1, t.next)}
+	}
+	return nil
+}
+
+// live reports whether the entry at p in block seq has not ended and has not
+// been written again since.
+func (s *survey) live(p Position, seq uint64) bool {
+	if s.ended.has(p) {
+		return false
+	}
+	latest, moved := s.latest[p]
+	return !moved || latest == seq
+}
+
+// replay rebuilds blocks, accounts and pending entries. The second pass is
+// what keeps the memory low: only blocks with live entries are copied.
+func (l *Log) replay() error {
+	s := newSurvey()
+	if err := l.store.scan(s.block); err != nil {
+		return err
+	}
+	t, err := l.readTail()
+	if err != nil {
+		return err
+	}
+	if err := s.finish(t); err != nil {
+		return err
+	}
+	if err := l.store.scan(func(seq uint64, data []byte) error { return l.load(s, seq, data) }); err != nil {
+		return err
+	}
+	// Carried entries stand in younger blocks than their neighbours.
+	for _, refs := range l.pending {
+		byPosition := func(a, b Ref) int { return int(a.pos) - int(b.pos) }
+		if !slices.IsSortedFunc(refs, byPosition) {
+			slices.SortFunc(refs, byPosition)
+		}
+	}
+	t.epoch++
+	l.tail = t
+	return nil
+}
+
+// load takes a surveyed block in.
+func (l *Log) load(s *survey, seq uint64, data []byte) error {
+	h, err := parseHeader(data, seq)
+	if err != nil {
+		return err
+	}
+	b := &Block{seq: seq, first: h.first, base: h.base, size: len(data), count: h.count, live: h.count}
+	if h.count > 0 {
+		b.home.Store(&home{data: slices.Clone(data[:headerSize+h.entries])})
+	}
+	err = h.scan(data, func(off uint32, _ int, e *Entry) {
+		if !s.live(e.Position, seq) {
+			b.mark(off)
+			return
+		}
+		l.pending[e.Queue] = append(l.pending[e.Queue], Ref{b, e.Position, off})
+	}, nil)
+	l.admit(b)
+	return err
+}
+
+// readTail returns the zero tail for a log that nothing was written to.
+func (l *Log) readTail() (tail, error) {
+	v, err := l.store.get(bucketMeta, keyTail)
+	switch {
+	case err != nil:
+		return tail{}, err
+	case v == nil:
+		return tail{next: 1}, nil
+	case len(v) != 24:
+		return tail{}, &CorruptError{Reason: fmt.Sprintf("the end mark of the log has %d bytes", len(v))}
+	}
+	return tail{
+		seq:   binary.BigEndian.Uint64(v),
+		next:  Position(binary.BigEndian.Uint64(v[8:])),
+		epoch: binary.BigEndian.Uint64(v[16:]),
+	}, nil
+}
+
+// keyTail is where a store keeps the tail, in the meta bucket.
+var keyTail = []byte("tail")
+
+func (t tail) encode() []byte {
+	v := binary.BigEndian.AppendUint64(make([]byte, 0, 24), t.seq)
+	v = binary.BigEndian.AppendUint64(v, uint64(t.next))
+	return binary.BigEndian.AppendUint64(v, t.epoch)
+}
+
+// readQueues fills the table of queue names.
+func (l *Log) readQueues() error {
+	from := []byte{}
+	for {
+		page, err := l.store.page(bucketQueues, from, morguePage)
+		if err != nil {
+			return err
+		}
+		for _, kv := range page {
+			if len(kv.value) != 4 {
+				return &CorruptError{Reason: fmt.Sprintf("queue %q has no number", kv.key)}
+			}
+			l.queues[string(kv.key)] = binary.BigEndian.Uint32(kv.value)
+		}
+		if len(page) < morguePage {
+			return nil
+		}
+		from = append(page[len(page)-1].key, 0)
+	}
+}
+
+// Queue returns the number that stands for a queue in entries, and makes one
+// durable for a name that is new.
+func (l *Log) Queue(ctx context.Context, name string) (uint32, error) {
+	l.mu.Lock()
+	if err := l.refusal(ctx); err != nil {
+		l.mu.Unlock()
+		return 0, err
+	}
+	number, known := l.queues[name]
+	if !known {
+		number = uint32(len(l.queues)) + 1
+		l.queues[name] = number
+		value := binary.BigEndian.AppendUint32(nil, number)
+		l.open.changes = append(l.open.changes, change{bucketQueues, []byte(name), value})
+	}
+	ticket := Ticket{commit: l.open.commit}
+	l.mu.Unlock()
+	if known {
+		return number, nil
+	}
+	l.wakeCommitter()
+	return number, ticket.Wait(ctx)
+}
+
+// Queues returns the number of every queue that the journal knows, by name.
+func (l *Log) Queues() map[string]uint32 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	names := make(map[string]uint32, len(l.queues))
+	for name, number := range l.queues {
+		names[name] = number
+	}
+	return names
+}
+
+// Pending hands over what a queue had when the journal was opened: its live
+// entries in position order. The second call returns nothing.
+func (l *Log) Pending(queue uint32) []Ref {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	refs := l.pending[queue]
+	delete(l.pending, queue)
+	return refs
+}
+
+// Unclaimed returns the number of entries that each queue had when the journal
+// was opened and that nobody asked for with Pending.
+func (l *Log) Unclaimed() map[uint32]int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	counts := make(map[uint32]int, len(l.pending))
+	for queue, refs := range l.pending {
+		counts[queue] = len(refs)
+	}
+	return counts
+}

@@ -1,0 +1,97 @@
+package journal
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+)
+
+// commit is what the appenders and the consumers of one block share.
+type commit struct {
+	first   Position
+	done    chan struct{} // closed when the block is committed and taken in, or refused
+	err     error         // set before done is closed
+	pending atomic.Int32  // deliveries that are not done yet
+	merged  []Position    // by position − first: the entry it was merged into, or 0
+}
+
+// Ticket stands for the entries of one Append.
+type Ticket struct {
+	commit *commit
+	first  Position
+	n      int
+}
+
+// Position returns the position of the i-th entry.
+func (t Ticket) Position(i int) Position { return t.first + Position(i) }
+
+// Wait returns when the entries are on disk and were taken in by their
+// consumers. It returns ErrFull when they were refused for want of room, and
+// ErrUnknown when the commit failed or ctx ended first.
+func (t Ticket) Wait(ctx context.Context) error {
+	select {
+	case <-t.commit.done:
+		return t.commit.err
+	default:
+	}
+	select {
+	case <-t.commit.done:
+		return t.commit.err
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", ErrUnknown, context.Cause(ctx))
+	}
+}
+
+// Merged returns the position of the entry that the i-th one was merged into,
+// or 0. Only after Wait returned nil.
+func (t Ticket) Merged(i int) Position {
+	if t.commit.merged == nil {
+		return 0
+	}
+	return t.commit.merged[t.first+Position(i)-t.commit.first]
+}
+
+// Delivery hands the committed entries of one block and route to their
+// consumer. It belongs to the consumer until Done.
+type Delivery struct {
+	Route   uint32
+	block   *Block
+	offsets []uint32
+	commit  *commit
+}
+
+var deliveries = sync.Pool{New: func() any { return new(Delivery) }}
+
+func newDelivery(b *openBlock, route uint32) *Delivery {
+	d := deliveries.Get().(*Delivery)
+	d.Route, d.block, d.commit, d.offsets = route, b.block, b.commit, d.offsets[:0]
+	return d
+}
+
+// Len returns the number of entries.
+func (d *Delivery) Len() int { return len(d.offsets) }
+
+// Read decodes the i-th entry into e, in position order, and returns its Ref.
+func (d *Delivery) Read(i int, e *Entry) Ref {
+	off := d.offsets[i]
+	d.block.read(d.block.home.Load(), off, e)
+	return Ref{d.block, e.Position, off}
+}
+
+// Merged tells whoever enqueued the entry at p that it was merged into another.
+func (d *Delivery) Merged(p, into Position) {
+	if i := p - d.commit.first; p >= d.commit.first && i < Position(len(d.commit.merged)) {
+		d.commit.merged[i] = into
+	}
+}
+
+// Done says that all entries were taken in. d must not be used afterwards.
+func (d *Delivery) Done() {
+	c := d.commit
+	d.block, d.commit = nil, nil
+	deliveries.Put(d)
+	if c.pending.Add(-1) == 0 {
+		close(c.done)
+	}
+}

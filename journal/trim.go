@@ -1,0 +1,83 @@
+package journal
+
+// minCarry is how much one commit may carry forward when it has little of its
+// own to write. Otherwise it carries as much as it writes.
+const minCarry = 256 << 10
+
+// move is a block whose live entries were carried forward, and where to.
+type move struct {
+	from    *Block
+	offsets map[uint32]uint32 // old → new
+}
+
+// admit adds a sealed block to the accounts.
+func (l *Log) admit(b *Block) {
+	l.blocks = append(l.blocks, b)
+	l.size += b.size
+	l.live += b.live * b.average()
+}
+
+// average is the size of one entry of b, for accounts that need not be exact.
+func (b *Block) average() int {
+	if b.count == 0 {
+		return 0
+	}
+	return b.size / b.count
+}
+
+// end notes that the entry at r is over, in memory and as a mark.
+func (l *Log) end(r Ref) {
+	at, _ := r.resolve()
+	p := l.markDead(at)
+	if !l.volatile {
+		l.open.markEnded(p)
+	}
+}
+
+// markDead takes the entry at r, which was resolved, off the accounts.
+func (l *Log) markDead(r Ref) Position {
+	if r.block != l.open.block { // admitted when it was sealed
+		l.live -= r.block.average()
+	}
+	r.block.mark(r.off)
+	return r.pos
+}
+
+// trim takes the oldest blocks out of the log: the empty ones, and while less
+// than half of the log is live also others, after carrying their live entries
+// into b. It returns the blocks to delete in the commit of b.
+func (l *Log) trim(b *openBlock) (drop []dropped) {
+	budget := max(minCarry, len(b.entries))
+	for len(l.blocks) > 0 {
+		old := l.blocks[0]
+		if old.live > 0 {
+			if budget <= 0 || l.size <= 2*l.live+trimSlack {
+				break
+			}
+			budget -= l.carry(old, b)
+		}
+		drop = append(drop, dropped{old.seq, old.size})
+		l.size -= old.size
+		l.blocks[0] = nil
+		l.blocks = l.blocks[1:]
+	}
+	return drop
+}
+
+// carry writes the live entries of old into b and returns their size.
+func (l *Log) carry(old *Block, b *openBlock) int {
+	l.live -= old.live * old.average()
+	before := len(b.entries)
+	m := move{from: old, offsets: make(map[uint32]uint32, old.live)}
+	d := decoder{b: old.home.Load().data, off: headerSize}
+	var e Entry
+	for range old.count {
+		off := uint32(d.off)
+		d.entry(&e, old.first, old.base)
+		if !old.ended(off) {
+			m.offsets[off] = b.add(&e, true)
+		}
+	}
+	b.moves = append(b.moves, m)
+	return len(b.entries) - before
+}
