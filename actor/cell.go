@@ -1,0 +1,123 @@
+package actor
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+
+	"github.com/asynkron/protoactor-go/actor"
+)
+
+// throughput is how many messages one actor handles before it lets other goroutines run.
+const throughput = 300
+
+// cell is the untyped actor behind a Ref. For protoactor-go it is both the actor and its dispatcher.
+//
+// Invariant: protoactor-go never calls Receive or runs process on two goroutines at once, so the second group of fields
+// needs no lock. Whoever reads them elsewhere does so after done.
+type cell struct {
+	system *System
+	name   string
+	pid    *actor.PID
+	handle func(message any) // unwraps the message and calls the user's receive
+	inbox  gate              // messages accepted and not yet handled
+	done   chan struct{}     // closed when the actor has stopped
+
+	process func()      // empties the mailbox; always the same function
+	loop    func()      // c.run, bound once: binding it at each wake-up would allocate
+	stopped bool        // protoactor-go has let go of the actor
+	failure *PanicError // set once
+	lost    int64       // messages popped after failure
+}
+
+// Receive implements [actor.Actor].
+func (c *cell) Receive(ctx actor.Context) {
+	switch message := ctx.Message().(type) {
+	case *actor.Started, *actor.Stopping:
+	case *actor.Stopped:
+		c.stopped = true
+		c.system.forget(c)
+		close(c.done)
+	default:
+		c.deliver(message)
+	}
+}
+
+// deliver calls handle and tells return, panic and Goexit apart. A panic must end here: protoactor-go would lose the
+// message, restart the actor, and at the eleventh within 10 s stop it and drop its queue.
+func (c *cell) deliver(message any) {
+	if c.failure != nil {
+		c.lost++
+		c.system.lost.Add(1)
+		c.inbox.leave()
+		return
+	}
+	returned := false
+	defer func() {
+		if !returned {
+			c.fail(recover()) // nil for Goexit only: panic(nil) arrives as a *runtime.PanicNilError
+		}
+		c.inbox.leave()
+	}()
+	c.handle(message)
+	returned = true
+}
+
+// fail latches the failure. It runs in the deferred call of the goroutine that failed, so the stack still shows the bug.
+func (c *cell) fail(value any) {
+	if value == nil {
+		value = ErrGoexit
+	}
+	c.failure = &PanicError{Actor: c.name, Value: value, Stack: debug.Stack()}
+	c.inbox.shut()
+	c.system.report(c.failure)
+}
+
+// Schedule implements [actor.Dispatcher]: a message came in while the mailbox was idle.
+//
+// The sender that wakes the mailbox owns it until process runs, so stopped cannot change here. It can be set already: the
+// actor may take a message before the goroutine that posted it comes to wake the mailbox, and be stopped by then. That
+// wake-up has nothing left to do, and would be a goroutine that outlives System.Stop.
+func (c *cell) Schedule(process func()) {
+	if c.stopped {
+		return
+	}
+	c.process = process
+	c.system.work.add()
+	go c.loop()
+}
+
+// Throughput implements [actor.Dispatcher].
+func (c *cell) Throughput() int { return throughput }
+
+// run empties the mailbox. When receive ended this goroutine with Goexit, the mailbox still believes that it is being
+// run and would never be woken again, so run goes on with it on a new goroutine.
+func (c *cell) run() {
+	emptied := false
+	defer func() {
+		if !emptied {
+			go c.loop()
+			return
+		}
+		c.system.work.leave()
+	}()
+	c.process()
+	emptied = true
+}
+
+// drained is called once, when the inbox is shut and empty. Only now may the actor be stopped: protoactor-go's Stop
+// overtakes the queue and drops it. Its Poison would wait for the queue, but is refused nowhere, so what is sent behind
+// it is dropped too; and its future gives up after 10 s.
+func (c *cell) drained() { c.system.proto.Root.Stop(c.pid) }
+
+// stop shuts the inbox and waits until the actor has stopped.
+func (c *cell) stop(ctx context.Context) error {
+	c.inbox.shut()
+	if err := await(ctx, c.done); err != nil {
+		return fmt.Errorf("actor: %q still draining %d messages: %w", c.name, c.inbox.inside(), err)
+	}
+	if c.failure != nil {
+		return lossError(c.failure, c.lost)
+	}
+	return nil
+}

@@ -1,0 +1,44 @@
+// Package actor runs functions that own their state: each handles its messages one at a time, on no goroutine while
+// there are none. It is the only door to protoactor-go, whose sharp edges end here.
+//
+// # Promised
+//
+//   - Order. Messages are handled one at a time, and those sent by one goroutine in the order it sent them.
+//     What one call of receive wrote is visible to the next.
+//   - An accepted message is handled. When [Ref.Send] returned true, receive is called with the message, also when Stop
+//     was called meanwhile. The one exception is an actor that failed (below), and Stop then says how many were lost.
+//   - Send never blocks: the mailbox has no bound. It allocates nothing of its own when M is pointer-shaped (a pointer, a
+//     map, a chan, a func); any other M is copied to the heap. Backpressure belongs to who sends.
+//   - Stop drains. [Ref.Stop] and [System.Stop] close the door at once and return when everything accepted before was
+//     handled, however long that takes. When ctx ends first they return its cause and the draining goes on. They may be
+//     called again and together: each caller waits.
+//   - Nothing is left. When System.Stop returns nil, no goroutine of this package or of protoactor-go runs any more.
+//   - A bug is loud. A panic or runtime.Goexit in receive is a bug in our own code. The first of a System latches in
+//     [System.Err], is given to [Config.OnFailure] and logged at error level, with its stack. That actor never calls
+//     receive again, because its state is suspect: it refuses what is sent, counts what waited as lost, and stops. The
+//     other actors run on.
+//   - Time is the caller's. Nothing here reads a clock, so everything works inside a testing/synctest bubble, provided that
+//     the System was made in it.
+//
+// # Not promised
+//
+//   - Order between goroutines that send, and fairness between actors beyond what the Go scheduler gives.
+//   - Supervision and restarts. State that a panic left half changed cannot be repaired here.
+//   - A way out of receive: a call that never returns holds its actor, and System.Stop, until their ctx ends.
+//   - Stop from inside: receive and OnFailure must not wait for the Stop of what they belong to, it waits for them.
+//   - Memory back from a burst: the mailbox keeps the size of its largest backlog (16 bytes a message) until it stops.
+//
+// # Goroutines
+//
+// One for each actor that has messages, which ends with the last of them; one for the report of each failed actor.
+//
+// # What it costs
+//
+// A message takes about 30 ns more from Send to receive than with protoactor-go alone (115 ns to 87 ns, one sender, two cores
+// at 2.1 GHz, see BenchmarkSend), which pays for the count that makes Stop exact and for the guard around receive. A Send
+// that wakes an idle actor takes 2.3 µs with either: it starts a goroutine, and protoactor-go allocates 16 bytes. The more
+// messages are sent while the actor runs, the rarer that is. A mailbox of our own would be faster, but then every promise
+// on delivery would rest on our own queue.
+//
+// A System takes about 3 MB, so one per executor is right and one per queue is not.
+package actor

@@ -1,0 +1,66 @@
+package actor
+
+import (
+	"context"
+	"reflect"
+)
+
+// Ref is the address of one actor that takes messages of type M. Its methods may be called from any goroutine.
+type Ref[M any] struct {
+	cell    *cell
+	nilable bool // M can be nil and compared, so Send can tell
+}
+
+// letter wraps every message. protoactor-go gives a meaning to some (a batch, a poison pill, an envelope, whatever
+// has GetAutoResponse), and a nil interface makes its mailbox spin for ever; a letter is none of these, whatever M is.
+// A struct of one pointer-shaped field goes into an interface without allocating.
+type letter[M any] struct{ message M }
+
+// Spawn starts an actor that calls receive with every message. The name is for people (logs, errors) and unique in s;
+// it is free again after Stop. receive must not block for long: other actors wait for a core meanwhile.
+func Spawn[M any](s *System, name string, receive func(M)) (*Ref[M], error) {
+	if receive == nil {
+		panic("actor: bug: Spawn without a receive function")
+	}
+	c := &cell{
+		system: s,
+		name:   name,
+		handle: func(message any) { receive(message.(letter[M]).message) },
+		done:   make(chan struct{}),
+	}
+	c.inbox.drained, c.loop = c.drained, c.run
+	if err := s.spawn(c); err != nil {
+		return nil, err
+	}
+	return &Ref[M]{cell: c, nilable: nilable(reflect.TypeFor[M]())}, nil
+}
+
+// nilable reports whether M has a nil that == can find. Funcs, maps and slices cannot be compared without reflection,
+// which is too slow for every Send; a nil one of these is delivered.
+func nilable(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Interface, reflect.Chan, reflect.UnsafePointer:
+		return true
+	}
+	return false
+}
+
+// Send puts message behind all that were sent before and reports whether it was accepted; false once the actor was told
+// to stop or has failed. It never blocks. A nil message is a bug of the sender and panics here, where its stack tells
+// whose, rather than in the actor.
+func (r *Ref[M]) Send(message M) bool {
+	var none M
+	c := r.cell
+	if r.nilable && any(message) == any(none) {
+		panic("actor: bug: nil message sent to " + c.name)
+	}
+	if !c.inbox.enter() {
+		return false
+	}
+	c.system.proto.Root.Send(c.pid, letter[M]{message})
+	return true
+}
+
+// Stop refuses new messages and waits until every accepted one was handled. It returns the cause of ctx when that ends
+// first, and the failure of this actor with the number of messages that it lost if it failed.
+func (r *Ref[M]) Stop(ctx context.Context) error { return r.cell.stop(ctx) }

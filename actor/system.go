@@ -1,0 +1,148 @@
+package actor
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/asynkron/protoactor-go/actor"
+)
+
+// Config of a System. The zero value works.
+type Config struct {
+	// Logger gets failures and what protoactor-go has to say. nil: nothing is logged. It must not panic.
+	Logger *slog.Logger
+	// OnFailure is called with a *PanicError when the first actor fails, and never again. It runs on a goroutine of its
+	// own that System.Stop waits for, so it must not wait for System.Stop. nil: System.Err is the only sign.
+	OnFailure func(error)
+}
+
+// System is a set of actors that fail and stop together. Its methods may be called from any goroutine.
+type System struct {
+	onFailure func(error)
+	logger    *slog.Logger
+	proto     *actor.ActorSystem
+
+	failure atomic.Pointer[PanicError] // the first one, for good
+	lost    atomic.Int64               // accepted messages that failed actors did not handle
+
+	// work holds every actor that has not stopped and every goroutine started here. A goroutine of an actor is added
+	// while that actor is inside, so when work is empty nothing can run or start any more: no need to poll for it.
+	work gate
+	idle chan struct{} // closed when work is shut and empty
+
+	// mu guards cells. Nothing of a caller runs under it.
+	mu    sync.Mutex
+	cells map[*cell]struct{} // actors that have not stopped
+}
+
+// New returns a System without actors. It starts no goroutine; a System that is only dropped leaks nothing.
+func New(config Config) *System {
+	logger := cmp.Or(config.Logger, slog.New(slog.DiscardHandler))
+	s := &System{
+		onFailure: config.OnFailure,
+		logger:    logger,
+		// The default would write coloured text to stderr.
+		proto: actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger {
+			return logger.With(slog.String("lib", "protoactor"))
+		})),
+		idle:  make(chan struct{}),
+		cells: make(map[*cell]struct{}),
+	}
+	s.work.drained = func() { close(s.idle) }
+	return s
+}
+
+// spawn starts c under its name.
+func (s *System) spawn(c *cell) error {
+	if c.name == "" {
+		return ErrName
+	}
+	// Held across the whole birth, so that Stop sees either no actor or one whose pid is known.
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.work.enter() {
+		return ErrStopped
+	}
+	props := actor.PropsFromProducer(func() actor.Actor { return c }, actor.WithDispatcher(c))
+	pid, err := s.proto.Root.SpawnNamed(props, c.name)
+	if err != nil { // pid is then the other actor's: it must not be kept
+		s.work.leave()
+		return fmt.Errorf("%w: %q", ErrName, c.name)
+	}
+	c.pid = pid
+	s.cells[c] = struct{}{}
+	return nil
+}
+
+// forget is called by an actor that has stopped.
+func (s *System) forget(c *cell) {
+	s.mu.Lock()
+	delete(s.cells, c)
+	s.mu.Unlock()
+	s.work.leave()
+}
+
+// Err returns the first failure of any actor as a *PanicError, nil as long as there is none.
+func (s *System) Err() error {
+	if failure := s.failure.Load(); failure != nil {
+		return failure
+	}
+	return nil
+}
+
+// report latches a failure and makes it loud, away from the actor: a slow logger must not hold the actor up.
+func (s *System) report(failure *PanicError) {
+	first := s.failure.CompareAndSwap(nil, failure)
+	s.work.add()
+	go func() {
+		defer s.work.leave()
+		if first && s.onFailure != nil {
+			s.onFailure(failure)
+		}
+		s.logger.Error("actor failed", slog.String("actor", failure.Actor),
+			slog.String("panic", fmt.Sprint(failure.Value)), slog.String("stack", string(failure.Stack)))
+	}()
+}
+
+// Stop refuses new actors and messages, waits until every accepted message was handled, and until no goroutine is left.
+// It returns the cause of ctx when that ends first, and the first failure with the number of lost messages if there was one.
+//
+// All doors close together: an actor that passes messages on to another finds it shut. Where that matters, Stop the
+// Refs one by one, upstream first.
+func (s *System) Stop(ctx context.Context) error {
+	s.mu.Lock()
+	cells := slices.Collect(maps.Keys(s.cells))
+	s.work.shut() // under mu: no actor is born after the copy
+	s.mu.Unlock()
+	for _, c := range cells {
+		c.inbox.shut()
+	}
+	if err := await(ctx, s.idle); err != nil {
+		return fmt.Errorf("actor: system still draining: %w", err)
+	}
+	if failure := s.failure.Load(); failure != nil {
+		return lossError(failure, s.lost.Load())
+	}
+	return nil
+}
+
+// await returns nil when done is closed, and the cause of ctx when that ends first.
+func await(ctx context.Context, done <-chan struct{}) error {
+	select {
+	case <-done:
+		return nil
+	default: // a drained actor is drained, also for a caller whose ctx is over
+	}
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
