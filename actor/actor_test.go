@@ -41,28 +41,33 @@ func TestMessagesOfOneSenderKeepTheirOrder(t *testing.T) {
 }
 
 func TestStopRacingSendHandlesWhatWasAccepted(t *testing.T) {
-	for round := range 200 {
-		system := newSystem(t, actor.Config{})
-		var accepted, handled, refused atomic.Int64
-		ref := spawn(t, system, "race", func(*message) { handled.Add(1) })
-		var senders sync.WaitGroup
-		for range 4 {
-			senders.Go(func() {
-				for ref.Send(new(message)) {
-					accepted.Add(1)
-				}
-				refused.Add(1)
-			})
-		}
-		stop := ref.Stop
-		if round%2 == 0 {
-			stop = system.Stop
-		}
-		require.NoError(t, stop(t.Context()))
-		senders.Wait()
-		assert.Equal(t, accepted.Load(), handled.Load())
-		assert.EqualValues(t, 4, refused.Load())
+	shared := newSystem(t, actor.Config{})
+	for range 200 {
+		raceStop(t, shared, (*actor.Ref[*message]).Stop)
 	}
+	for range 40 { // a new System each: it is what stops
+		system := newSystem(t, actor.Config{})
+		raceStop(t, system, func(_ *actor.Ref[*message], ctx context.Context) error { return system.Stop(ctx) })
+	}
+}
+
+func raceStop(t *testing.T, system *actor.System, stop func(*actor.Ref[*message], context.Context) error) {
+	t.Helper()
+	var accepted, handled atomic.Int64
+	ref := spawn(t, system, "race", func(*message) { handled.Add(1) })
+	var senders sync.WaitGroup
+	for range 4 {
+		senders.Go(func() {
+			for ref.Send(new(message)) {
+				accepted.Add(1)
+			}
+		})
+	}
+	require.NoError(t, stop(ref, t.Context()))
+	atStop := handled.Load()
+	senders.Wait()
+	require.Equal(t, accepted.Load(), atStop)
+	require.Equal(t, accepted.Load(), handled.Load())
 }
 
 func TestStopWaitsForEveryCaller(t *testing.T) {
@@ -119,7 +124,7 @@ func TestStoppedSystemSpawnsNothing(t *testing.T) {
 }
 
 func TestSpawnRacingStop(t *testing.T) {
-	for range 100 {
+	for range 40 {
 		system := newSystem(t, actor.Config{})
 		var handled, accepted atomic.Int64
 		var spawners sync.WaitGroup
@@ -197,6 +202,26 @@ func TestStopLeavesNoGoroutine(t *testing.T) {
 	}
 	// The last instructions of a goroutine run after it has said that it is done.
 	require.Eventually(t, func() bool { return len(goroutines()) <= len(before) }, time.Second, time.Millisecond)
+}
+
+func TestLateWakeUpStartsNothing(t *testing.T) {
+	system := newSystem(t, actor.Config{})
+	ref := spawn(t, system, "late", func(*message) {})
+	require.NoError(t, ref.Stop(t.Context()))
+	// What a sender does whose message was handled before it came to wake the mailbox.
+	ref.Wake(func() { t.Error("ran after Stop") })
+	require.NoError(t, system.Stop(t.Context()))
+}
+
+func TestStopWaitsForTheReport(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reported := false
+		system := newSystem(t, actor.Config{OnFailure: func(error) { time.Sleep(time.Hour); reported = true }})
+		ref := spawn(t, system, "bad", func(*message) { panic("bad") })
+		require.True(t, ref.Send(new(message)))
+		require.Error(t, system.Stop(t.Context()))
+		require.True(t, reported)
+	})
 }
 
 func TestSendAllocatesNothing(t *testing.T) {

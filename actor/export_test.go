@@ -4,3 +4,6 @@ import "github.com/asynkron/protoactor-go/actor"
 
 // Proto lets tests listen to the event stream.
 func (s *System) Proto() *actor.ActorSystem { return s.proto }
+
+// Wake is what protoactor-go calls when a message finds the mailbox idle.
+func (r *Ref[M]) Wake(process func()) { r.cell.Schedule(process) }
