@@ -1,0 +1,116 @@
+package lock
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Errors about what was asked for. Nothing was changed.
+var (
+	// ErrEmptyKey is returned when no key is given, or one of them is empty.
+	ErrEmptyKey = errors.New("lock: empty key")
+	// ErrDuration is returned when a TTL or lease length is negative, or zero where that has no meaning.
+	ErrDuration = errors.New("lock: duration must be positive")
+	// ErrConfig is returned when a config lacks what has no default, or has a negative limit.
+	ErrConfig = errors.New("lock: incomplete config")
+)
+
+// Errors about keys that somebody has.
+var (
+	// ErrLocked is returned when a key is held, or promised to a waiter, and the call does not wait.
+	// The error is a [*LockedError].
+	ErrLocked = errors.New("lock: locked")
+	// ErrDeadlock is returned when waiting would close a circle of owners that wait for each other, or when an
+	// owner asks for a key that it holds. The error is a [*DeadlockError].
+	ErrDeadlock = errors.New("lock: deadlock")
+	// ErrNotLocked is returned when a key that nobody holds is broken, or a counter would fall below zero.
+	ErrNotLocked = errors.New("lock: not locked")
+)
+
+// Errors about a lease that has ended. The error is a [*LostError], which is always an [ErrLockLost] and, while it is
+// still known, one of the three reasons too.
+var (
+	// ErrLockLost is returned when a lease is used that is not, or not any more, the holder of its keys:
+	// a stranger's or a stale token, a second unlock.
+	ErrLockLost = errors.New("lock: lock lost")
+	// ErrExpired is the reason when the TTL passed before the holder extended or unlocked.
+	ErrExpired = errors.New("lock: lease expired")
+	// ErrBroken is the reason when somebody called [Table.Break].
+	ErrBroken = errors.New("lock: lease broken")
+	// ErrUnlocked is the reason when the holder itself unlocked.
+	ErrUnlocked = errors.New("lock: lease unlocked")
+)
+
+// Errors of slots and leader flags.
+var (
+	// ErrNoFreeSlot is returned when Next was called MaxSteps times and gave no free value.
+	ErrNoFreeSlot = errors.New("lock: no free slot")
+	// ErrNotLeader is returned when a candidate that does not hold the flag resigns or changes the lease.
+	ErrNotLeader = errors.New("lock: not the leader")
+)
+
+// LockedError says who is in the way. It is an [ErrLocked].
+type LockedError struct {
+	Key    string // the first key, in sorted order, that was not free
+	Holder Held   // its holder; the zero Held (token 0) when the key is promised to a waiter
+}
+
+func (e *LockedError) Error() string {
+	if e.Holder.Token == 0 {
+		return fmt.Sprintf("lock: %q is promised to a waiter", e.Key)
+	}
+	return fmt.Sprintf("lock: %q is held by %q (token %d)", e.Key, e.Holder.Owner, e.Holder.Token)
+}
+
+// Unwrap makes the error an [ErrLocked].
+func (e *LockedError) Unwrap() error { return ErrLocked }
+
+// LostError says which lease ended and why. It is an [ErrLockLost].
+type LostError struct {
+	Key    string // first key of the lease; "" for the zero Lease
+	Token  uint64 // token of the lease that ended
+	Reason error  // [ErrExpired], [ErrBroken], [ErrUnlocked], or nil when the key has had another holder since
+}
+
+func (e *LostError) Error() string {
+	if e.Reason == nil {
+		return fmt.Sprintf("lock: lock lost: token %d does not hold %q", e.Token, e.Key)
+	}
+	return fmt.Sprintf("lock: lock lost: token %d of %q: %s", e.Token, e.Key, strings.TrimPrefix(e.Reason.Error(), "lock: "))
+}
+
+// Unwrap makes the error an [ErrLockLost] and, when known, its reason.
+func (e *LostError) Unwrap() []error {
+	if e.Reason == nil {
+		return []error{ErrLockLost}
+	}
+	return []error{ErrLockLost, e.Reason}
+}
+
+// DeadlockError names the circle that waiting would have closed. It is an [ErrDeadlock].
+type DeadlockError struct {
+	// Circle has one hop per owner, starting with the one who asked; the last hop leads back to it.
+	Circle []Hop
+}
+
+// Hop is one step of a circle: Owner waits for Key, which Holder has or will have first.
+type Hop struct {
+	Owner, Key, Holder string
+}
+
+func (e *DeadlockError) Error() string {
+	var b strings.Builder
+	b.WriteString("lock: deadlock")
+	for i, hop := range e.Circle {
+		sep := ", "
+		if i == 0 {
+			sep = ": "
+		}
+		fmt.Fprintf(&b, "%s%q waits for %q of %q", sep, hop.Owner, hop.Key, hop.Holder)
+	}
+	return b.String()
+}
+
+// Unwrap makes the error an [ErrDeadlock].
+func (e *DeadlockError) Unwrap() error { return ErrDeadlock }

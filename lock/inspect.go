@@ -1,0 +1,123 @@
+package lock
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Held is a lease as plain data, for people and journals.
+type Held struct {
+	Keys  []string      // sorted
+	Owner string        // "" = anonymous
+	Token uint64        // fencing token
+	Since time.Time     // wall clock time of the grant
+	Until time.Time     // wall clock time of its end as of now; zero = does not expire
+	TTL   time.Duration // as given to Acquire or the last Extend; 0 = does not expire
+}
+
+// Status is what a person wants to know about one key.
+type Status struct {
+	Key       string
+	Holder    Held          // token 0 = nobody holds the key
+	HeldFor   time.Duration // how long the holder has had it
+	Remaining time.Duration // until the lease ends if it is not extended; 0 = does not expire
+	Waiters   []Waiter      // in the order in which they will get it
+}
+
+// Waiter is one place in the queue of a key.
+type Waiter struct {
+	Owner string        // "" = anonymous
+	Keys  []string      // all keys that it waits for
+	Since time.Time     // wall clock time at which it asked
+	For   time.Duration // how long it has waited
+}
+
+// String is one line: key, holder, since when, until when, and who waits.
+func (s Status) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: ", s.Key)
+	switch {
+	case s.Holder.Token == 0:
+		b.WriteString("free")
+	default:
+		fmt.Fprintf(&b, "held by %s (token %d) for %v", name(s.Holder.Owner), s.Holder.Token, s.HeldFor)
+		if s.Remaining > 0 {
+			fmt.Fprintf(&b, ", %v left", s.Remaining)
+		}
+	}
+	for i, w := range s.Waiters {
+		sep := ", "
+		if i == 0 {
+			sep = "; waiting: "
+		}
+		fmt.Fprintf(&b, "%s%s for %v", sep, name(w.Owner), w.For)
+	}
+	return b.String()
+}
+
+func name(owner string) string { return cmp.Or(owner, "anonymous") }
+
+// Status says who holds key and who waits for it, in one consistent view.
+func (t *Table) Status(key string) Status {
+	var o op
+	t.enter(&o)
+	s := Status{Key: key}
+	if e := t.entries[key]; e != nil {
+		s = t.statusLocked(e, &o)
+	}
+	t.leave(&o)
+	o.wakes.run()
+	return s
+}
+
+// List says the same for every key that is held or waited for, sorted by key, in one consistent view. The table stands still
+// while the list is copied: about 1 ms for 1,000 keys.
+func (t *Table) List() []Status {
+	var o op
+	t.enter(&o)
+	var list []Status
+	for _, e := range t.entries {
+		if !e.free() {
+			list = append(list, t.statusLocked(e, &o))
+		}
+	}
+	t.leave(&o)
+	o.wakes.run()
+	slices.SortFunc(list, func(a, b Status) int { return cmp.Compare(a.Key, b.Key) })
+	return list
+}
+
+func (t *Table) statusLocked(e *entry, o *op) Status {
+	now, wall := t.now(o), time.Now().Round(0)
+	s := Status{Key: e.key}
+	if r := e.holder; r != nil {
+		s.Holder, s.HeldFor = t.heldLocked(r, o), now-r.since
+		if r.until() != never {
+			s.Remaining = r.until() - now
+		}
+	}
+	for at := e.head; at != nil; at = at.next {
+		p := at.place
+		w := Waiter{Owner: p.opt.Owner, Since: wall.Add(p.since - now), For: now - p.since}
+		for i := range p.spots {
+			w.Keys = append(w.Keys, p.spots[i].entry.key)
+		}
+		s.Waiters = append(s.Waiters, w)
+	}
+	return s
+}
+
+func (t *Table) heldLocked(r *record, o *op) Held {
+	now, wall := t.now(o), time.Now().Round(0)
+	h := Held{Owner: r.owner, Token: r.token, Since: wall.Add(r.since - now)}
+	for _, e := range r.entries {
+		h.Keys = append(h.Keys, e.key)
+	}
+	if until := r.until(); until != never {
+		h.Until, h.TTL = wall.Add(until-now), r.ttl
+	}
+	return h
+}

@@ -1,0 +1,253 @@
+package lock
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// ending says whether and why a lease has ended.
+type ending uint8
+
+const (
+	holding ending = iota + 1
+	unlocked
+	expired
+	broken
+)
+
+// record is what a table knows about a lease. It is guarded by the table's mutex, except table and entries, which never
+// change. A record of a single key is used again by the next lease on that key; the token tells them apart.
+type record struct {
+	alarm
+	table   *Table
+	entries []*entry // in the order of their keys
+	token   uint64   // of the present or last lease
+	owner   string
+	ttl     time.Duration
+	since   time.Duration
+	end     ending
+	watch   *watch // nil = nobody waits for the end
+}
+
+// until is the end of the lease, never when it has none.
+func (r *record) until() time.Duration {
+	if r.index == 0 {
+		return never
+	}
+	return r.at
+}
+
+// lostError is the answer to a lease with the given token, which is not held.
+func (r *record) lostError(token uint64) error {
+	err := &LostError{Key: r.entries[0].key, Token: token}
+	if r.token != token {
+		return err
+	}
+	switch r.end {
+	case unlocked:
+		err.Reason = ErrUnlocked
+	case expired:
+		err.Reason = ErrExpired
+	case broken:
+		err.Reason = ErrBroken
+	}
+	return err
+}
+
+// watch is who wants to know the end of one lease.
+type watch struct {
+	lost  chan struct{} // nil until asked for
+	hooks []*endHook
+}
+
+// endHook is called with the reason when a lease ends.
+type endHook struct{ f func(error) }
+
+func (w *watch) closeLocked(reason error, o *op) {
+	if w.lost != nil {
+		close(w.lost)
+	}
+	for _, h := range w.hooks {
+		o.wakes.add(func() { h.f(reason) })
+	}
+}
+
+// over is the Lost channel of every lease that has ended.
+var over = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// Lease is the right to its keys, from the grant until Unlock, the end of its TTL, or Break. It is a small value that
+// can be copied and compared; all copies are the same lease, and all methods may be called by any number of
+// goroutines. The zero value is a lease that has ended.
+type Lease struct {
+	record *record
+	token  uint64
+}
+
+// Token is the fencing token: larger than that of every lease granted before by the same table, and never 0 for a
+// lease that was granted. It stays the same when the lease is extended, and is known after the end too.
+func (l Lease) Token() uint64 { return l.token }
+
+// Keys are the keys of the lease, sorted; nil for the zero value.
+func (l Lease) Keys() []string {
+	if l.record == nil {
+		return nil
+	}
+	keys := make([]string, len(l.record.entries))
+	for i, e := range l.record.entries {
+		keys[i] = e.key
+	}
+	return keys
+}
+
+// enter locks the table if the lease is held, and says [ErrLockLost] otherwise. The caller runs o.wakes in both cases.
+func (l Lease) enter(o *op) error {
+	if l.record == nil {
+		return &LostError{Token: l.token}
+	}
+	t := l.record.table
+	t.enter(o)
+	if l.heldLocked() {
+		return nil
+	}
+	err := l.record.lostError(l.token)
+	t.leave(o)
+	return err
+}
+
+func (l Lease) leave(o *op) { l.record.table.leave(o) }
+
+func (l Lease) heldLocked() bool { return l.record.token == l.token && l.record.end == holding }
+
+// Held reports whether the lease still has its keys at this moment.
+func (l Lease) Held() bool {
+	var o op
+	err := l.enter(&o)
+	if err == nil {
+		l.leave(&o)
+	}
+	o.wakes.run()
+	return err == nil
+}
+
+// Unlock ends the lease and hands each key to the first waiter. It returns [*LostError], without effect, when the
+// lease has ended already. Wake functions of those granted are called before it returns.
+func (l Lease) Unlock() error {
+	var o op
+	err := l.unlock(&o)
+	o.wakes.run()
+	return err
+}
+
+// unlock is Unlock for callers that run the wakes later.
+func (l Lease) unlock(o *op) error {
+	err := l.enter(o)
+	if err == nil {
+		l.record.table.endLocked(l.record, unlocked, o)
+		l.leave(o)
+	}
+	return err
+}
+
+// Extend makes the lease end ttl from now, which may be later or earlier than before; the token stays. It returns
+// [ErrDuration] when ttl is not positive and [*LostError] when the lease has ended; nothing is changed then.
+func (l Lease) Extend(ttl time.Duration) error {
+	if ttl <= 0 {
+		return ErrDuration
+	}
+	var o op
+	err := l.enter(&o)
+	if err == nil {
+		l.record.table.extendLocked(l.record, ttl, &o)
+		l.leave(&o)
+	}
+	o.wakes.run()
+	return err
+}
+
+func (t *Table) extendLocked(r *record, ttl time.Duration, o *op) {
+	r.ttl = ttl
+	t.leases.set(r, after(t.now(o), ttl))
+}
+
+// Record returns what a person or a journal wants to know about the lease, and false when it has ended.
+func (l Lease) Record() (Held, bool) {
+	var o op
+	var h Held
+	err := l.enter(&o)
+	if err == nil {
+		h = l.record.table.heldLocked(l.record, &o)
+		l.leave(&o)
+	}
+	o.wakes.run()
+	return h, err == nil
+}
+
+// Lost returns a channel that is closed when the lease ends, whatever the reason: TTL, Break or its own Unlock.
+// For a lease that has ended it is closed.
+func (l Lease) Lost() <-chan struct{} {
+	var o op
+	lost := over
+	if l.enter(&o) == nil {
+		w := l.record.watchLocked()
+		if w.lost == nil {
+			w.lost = make(chan struct{})
+		}
+		lost = w.lost
+		l.leave(&o)
+	}
+	o.wakes.run()
+	return lost
+}
+
+func (r *record) watchLocked() *watch {
+	if r.watch == nil {
+		r.watch = new(watch)
+	}
+	return r.watch
+}
+
+// Context returns a child of parent that is cancelled when the lease ends, with the [*LostError] as its cause; for a lease
+// that has ended it is cancelled already. The returned function cancels the child and forgets about it; call it
+// when done, as with context.WithCancel.
+func (l Lease) Context(parent context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(parent)
+	forget := l.onEnd(func(reason error) { cancel(reason) })
+	return ctx, func() {
+		forget()
+		cancel(nil)
+	}
+}
+
+// onEnd calls f once, under no mutex, when the lease ends, or now when it has ended.
+func (l Lease) onEnd(f func(reason error)) (forget func()) {
+	var o op
+	h := &endHook{f}
+	err := l.enter(&o)
+	if err == nil {
+		w := l.record.watchLocked()
+		w.hooks = append(w.hooks, h)
+		l.leave(&o)
+	}
+	o.wakes.run()
+	if err != nil {
+		f(err)
+		return func() {}
+	}
+	return func() { l.forget(h) }
+}
+
+func (l Lease) forget(h *endHook) {
+	var o op
+	if l.enter(&o) == nil {
+		if w := l.record.watch; w != nil {
+			w.hooks = slices.DeleteFunc(w.hooks, func(x *endHook) bool { return x == h })
+		}
+		l.leave(&o)
+	}
+	o.wakes.run()
+}

@@ -1,0 +1,187 @@
+package lock
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Place is a request that stands in the queues of its keys. It is waiting until it is granted or cancelled.
+type Place struct {
+	table   *Table
+	opt     Options
+	spots   []spot
+	one     [1]spot // backing array of spots for one key
+	wake    func()
+	missing int // keys that are not ready for it: held, or with somebody else in front
+	since   time.Duration
+	state   placeState
+	lease   Lease // set when granted
+}
+
+type placeState uint8
+
+const (
+	waiting placeState = iota
+	granted
+	cancelled
+)
+
+// Queue asks for all keys at once and never blocks. When they are free and nobody waits for them, the place is granted
+// on return and wake is never called. Otherwise the place waits in the queues of all its keys, and wake is called
+// exactly once when it is granted, unless it is cancelled before. The lease's TTL starts at the grant.
+//
+// wake may be nil. It runs on the goroutine that freed the last key, or on that of the timer, with no mutex held: it may use
+// the table, and must not block, since the caller's Unlock waits for it. It may run before Queue has returned.
+//
+// Errors, with nothing queued: [ErrEmptyKey], [ErrDuration], and [*DeadlockError] when waiting would close a circle
+// of owners.
+func (t *Table) Queue(opt Options, wake func(), keys ...string) (*Place, error) {
+	keys, err := checked(opt, keys)
+	if err != nil {
+		return nil, err
+	}
+	var o op
+	p := &Place{table: t, opt: opt, wake: wake}
+	t.enter(&o)
+	if lease, ok := t.tryLocked(opt, keys, &o); ok {
+		p.lease, p.state = lease, granted
+	} else if circle := t.circleLocked(opt.Owner, keys); circle != nil {
+		err = &DeadlockError{Circle: circle}
+	} else {
+		t.queueLocked(p, keys, &o)
+	}
+	t.leave(&o)
+	o.wakes.run()
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+func (t *Table) queueLocked(p *Place, keys []string, o *op) {
+	p.since = t.now(o)
+	p.spots = p.one[:]
+	if len(keys) > 1 {
+		p.spots = make([]spot, len(keys))
+	}
+	for i, key := range keys {
+		s := &p.spots[i]
+		s.place, s.entry = p, t.entryLocked(key)
+		t.usedLocked(s.entry)
+		if !s.join() {
+			p.missing++
+		}
+	}
+	t.waitsLocked(p)
+}
+
+// fulfilLocked grants a place whose keys are all ready for it.
+func (t *Table) fulfilLocked(p *Place, o *op) {
+	var r *record
+	if len(p.spots) == 1 {
+		r = &p.spots[0].entry.own
+	} else {
+		r = &record{table: t, entries: make([]*entry, len(p.spots))}
+		for i := range p.spots {
+			r.entries[i] = p.spots[i].entry
+		}
+	}
+	for i := range p.spots {
+		p.spots[i].part()
+	}
+	t.waitsNoMoreLocked(p)
+	p.lease, p.state = t.grantLocked(r, p.opt, o), granted
+	if p.wake != nil {
+		o.wakes.add(p.wake)
+	}
+}
+
+// Lease returns the lease and true once the place has been granted, and false while it waits or after Cancel.
+// The lease may have ended since.
+func (p *Place) Lease() (Lease, bool) {
+	p.table.mu.Lock()
+	defer p.table.mu.Unlock()
+	return p.lease, p.state == granted
+}
+
+// Cancel gives the place up: it leaves all queues, and a lease that was granted meanwhile goes to the next waiter.
+// Afterwards the place neither waits nor holds. It reports whether the place was still waiting; if so wake will not be called,
+// and if not, a wake that was on its way may still arrive. Calling it again does nothing.
+func (p *Place) Cancel() bool {
+	var o op
+	t := p.table
+	t.enter(&o)
+	was := p.state
+	p.state = cancelled
+	switch was {
+	case waiting:
+		t.waitsNoMoreLocked(p)
+		for i := range p.spots {
+			s := &p.spots[i]
+			if s.part() {
+				t.offerLocked(s.entry, &o)
+			}
+		}
+	case granted:
+		if p.lease.heldLocked() {
+			t.endLocked(p.lease.record, unlocked, &o)
+		}
+	}
+	t.leave(&o)
+	o.wakes.run()
+	return was == waiting
+}
+
+// Acquire waits until it has all keys, or ctx ends. It takes them at once or none, in the order of arrival (see the
+// package comment), and never returns a lease together with an error. A lease with a TTL may have been shortened by
+// the time the caller needed to wake up: it starts at the grant.
+//
+// Errors: those of [Table.Queue]; and when ctx ends first, an error that is both ctx.Err() and context.Cause(ctx).
+// A ctx that has ended already takes nothing, not even a free key.
+func (t *Table) Acquire(ctx context.Context, opt Options, keys ...string) (Lease, error) {
+	if ctx.Err() != nil {
+		return Lease{}, ctxError(ctx, keys)
+	}
+	if l, ok, err := t.take(opt, keys); ok || err != nil {
+		return l, err
+	}
+	ready := make(chan struct{})
+	p, err := t.Queue(opt, func() { close(ready) }, keys...)
+	if err != nil {
+		return Lease{}, err
+	}
+	if l, ok := p.Lease(); ok {
+		return l, nil
+	}
+	select {
+	case <-ready:
+		l, _ := p.Lease()
+		return l, nil
+	case <-ctx.Done():
+		p.Cancel()
+		return Lease{}, ctxError(ctx, keys)
+	}
+}
+
+// take is TryAcquire without the price of its error.
+func (t *Table) take(opt Options, keys []string) (Lease, bool, error) {
+	var o op
+	keys, err := checked(opt, keys)
+	if err != nil {
+		return Lease{}, false, err
+	}
+	t.enter(&o)
+	l, ok := t.tryLocked(opt, keys, &o)
+	t.leave(&o)
+	o.wakes.run()
+	return l, ok, nil
+}
+
+func ctxError(ctx context.Context, keys []string) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if cause == err {
+		return fmt.Errorf("lock: acquire %q: %w", keys, err)
+	}
+	return fmt.Errorf("lock: acquire %q: %w: %w", keys, err, cause)
+}
