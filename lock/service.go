@@ -1,0 +1,81 @@
+package lock
+
+import (
+	"context"
+	"time"
+)
+
+// Service is what a queue needs to make a job wait until another one has completed: keys that are set and cleared by
+// anybody, whoever set them. [Flags] and [Counters] are the two kinds of this package; a user may bring another.
+//
+// All methods may be called by any number of goroutines. When Lock or Unlock returns nil, a later Locked sees the
+// change; when it returns an error, nothing was changed. A service of this package never blocks and ignores ctx.
+type Service interface {
+	Lock(ctx context.Context, key string) error
+	Unlock(ctx context.Context, key string) error
+	Locked(ctx context.Context, key string) (bool, error)
+}
+
+// Watcher is a [Service] that can tell when a key becomes unlocked, so that a blocked job need not ask again and
+// again. Watch calls wake once, after the change is visible and with no mutex held, when key becomes unlocked, and
+// returns true; or returns false, without calling wake, when key is not locked now. cancel forgets the
+// wake, may be called more than once, and may be too late for one on its way.
+type Watcher interface {
+	Watch(key string, wake func()) (cancel func(), locked bool)
+}
+
+// LockedHandler is a [Service] that decides itself what becomes of a job that some locked keys block.
+type LockedHandler interface {
+	HandleLockedBy(ctx context.Context, keys []string) Decision
+}
+
+// Action is what becomes of a job that is blocked.
+type Action uint8
+
+const (
+	ActionPark    Action = iota // keep its place and run when unlocked; spends no retry
+	ActionFail                  // count it as a failed attempt: the normal retry with back-off
+	ActionRequeue               // come back after a delay; spends no retry
+	ActionSkip                  // do not run it at all
+)
+
+// Decision is an action with its argument. The zero value parks.
+type Decision struct {
+	Action Action
+	After  time.Duration // of ActionRequeue: the delay; 0 or negative = at once
+	Err    error         // of ActionFail: the error to record; nil = [ErrLocked]
+}
+
+// Park lets the job wait in its place until the keys are unlocked. It is the default.
+func Park() Decision { return Decision{Action: ActionPark} }
+
+// Fail counts the attempt as failed with err; nil stands for [ErrLocked].
+func Fail(err error) Decision {
+	if err == nil {
+		err = ErrLocked
+	}
+	return Decision{Action: ActionFail, Err: err}
+}
+
+// RequeueAfter lets the job come back after d; a negative d counts as 0.
+func RequeueAfter(d time.Duration) Decision {
+	return Decision{Action: ActionRequeue, After: max(d, 0)}
+}
+
+// Skip drops the job without running it.
+func Skip() Decision { return Decision{Action: ActionSkip} }
+
+// String is the name of the action as it is written in configs and listings.
+func (a Action) String() string {
+	switch a {
+	case ActionPark:
+		return "park"
+	case ActionFail:
+		return "fail"
+	case ActionRequeue:
+		return "requeue"
+	case ActionSkip:
+		return "skip"
+	}
+	return "unknown"
+}
