@@ -1,0 +1,81 @@
+package shard
+
+import "fmt"
+
+// Merge says what becomes of two payloads of one waiting id with equal bytes.
+// Payloads with different bytes are never merged.
+type Merge uint8
+
+const (
+	// MinScore keeps the one with the lower score; the earlier one when they
+	// are equal. The default.
+	MinScore Merge = iota
+	// KeepFirst keeps the one that was accepted first.
+	KeepFirst
+	// KeepLast keeps the one that was accepted last.
+	KeepLast
+	// KeepAll keeps both: for events, each of which counts.
+	KeepAll
+)
+
+// OnFailure says what a failed run means for payloads of its id that arrived
+// meanwhile or arrive before the retry.
+type OnFailure uint8
+
+const (
+	// MergeFailed puts the failed payloads back among the waiting ones; the
+	// retry gets all of them, in score order. The default.
+	MergeFailed OnFailure = iota
+	// BlockFailed runs the failed payloads again alone until they are done or
+	// buried. Everything else of the id waits behind them.
+	BlockFailed
+)
+
+// OnExhausted says what happens when a job has used up its retries.
+type OnExhausted uint8
+
+const (
+	// BuryOldest sends the failed payload with the lowest score to the morgue.
+	// The others start again as if new, due now. The default.
+	BuryOldest OnExhausted = iota
+	// BuryAll sends every payload of the failed run to the morgue.
+	BuryAll
+	// Halt stops the id, with all its payloads, until RunNow is called for it.
+	Halt
+)
+
+// OnFresh says what a fresh payload does to a job that waits for a retry.
+type OnFresh uint8
+
+const (
+	// WaitWithRetry lets it wait for the retry. The default.
+	WaitWithRetry OnFresh = iota
+	// PullRetry makes the job due when the fresh payload is, if that is earlier.
+	// The retry count stays.
+	PullRetry
+)
+
+// Config says how the jobs of a queue behave. The zero Config is the seed's
+// behaviour with no retries; the executor fills in its defaults.
+type Config struct {
+	Merge       Merge
+	OnFailure   OnFailure
+	OnExhausted OnExhausted
+	OnFresh     OnFresh
+	MaxRetries  int // retries before a job is exhausted; 0: the first failure exhausts it
+	Concurrency int // runs at a time; 0 means 1
+	BatchSize   int // ids given to a handler at once; 0 means 1
+	MaxPayloads int // payloads of one id given to a handler at once; 0 means all
+}
+
+func (m Merge) String() string       { return name(m, "MinScore", "KeepFirst", "KeepLast", "KeepAll") }
+func (f OnFailure) String() string   { return name(f, "MergeFailed", "BlockFailed") }
+func (x OnExhausted) String() string { return name(x, "BuryOldest", "BuryAll", "Halt") }
+func (f OnFresh) String() string     { return name(f, "WaitWithRetry", "PullRetry") }
+
+func name[T ~uint8](v T, names ...string) string {
+	if int(v) < len(names) {
+		return names[v]
+	}
+	return fmt.Sprintf("%T(%d)", v, uint8(v))
+}

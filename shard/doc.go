@@ -1,0 +1,49 @@
+// Package shard turns committed entries into jobs, and jobs into runs.
+//
+// A shard owns every id that hashes to it. Inside it each id with something to
+// do has a lane:
+//
+//	              deliver                     take                   start
+//	(no lane) ───────────────► waiting ─────────────────► handed ───────────► running
+//	     ▲                      ▲ │  ▲     due and first in line  │              │
+//	     │ nothing left         │ │  └───── revoked: fresh payload│              │
+//	     │                      │ └─ halted (a person says go)    │              │
+//	     └──────────────────────┴─────────────────────────────────┴── finish ────┘
+//
+// # What is promised
+//
+//   - Two runs of one id never overlap: a lane is in one run at a time.
+//   - The payloads of a run are in (score, position) order, and a payload that
+//     failed is never overtaken by a later one of its id.
+//   - A run has everything that arrived before it started: a fresh payload
+//     takes an id that was handed out but not started back, and merges.
+//   - Every payload ends once: done, merged, discarded, or in the morgue, and
+//     the [journal] hears of it.
+//   - The state is a fold of the log. Loading the live entries of a log in
+//     position order gives the lanes that were there before, with the same
+//     payloads, due times, retry counts and errors.
+//
+// # What is not promised
+//
+//   - Order between ids: the oldest due one comes first, but several ids may be
+//     handed out at once.
+//   - Equal due times run in no particular order after a restart.
+//
+// # Two layers
+//
+// [Core] is the state machine: plain data, no clock, no goroutine, no I/O. Each
+// method gets the time and leaves what has to be written in a journal change.
+// [Shard] is the shell: an actor that feeds the core one message at a time,
+// writes its changes down, keeps one timer for the next due time, and asks a
+// [Dispatcher] for workers.
+//
+// # What a due time is
+//
+// It belongs to the job, not to the payload: the earliest accepted payload that
+// is live decides, until a state (a failure, a snooze) is written; then that
+// one does. This definition needs no history, which is what makes replay exact.
+//
+// # Census
+//
+// No goroutine. One timer per shard while a job is due in the future.
+package shard

@@ -1,0 +1,299 @@
+package shard
+
+import (
+	"time"
+
+	"github.com/strandjobs/strand/journal"
+)
+
+// Finish takes a run back and settles every item in it.
+func (c *Core) Finish(now int64, r *Run) {
+	unstarted := 0
+	for i := range r.Items {
+		it := &r.Items[i]
+		if it.state.Load() == revoked {
+			it.reset()
+			continue
+		}
+		if it.Outcome.Verdict == Unstarted {
+			unstarted++
+		}
+		c.settle(now, it)
+		it.reset()
+	}
+	c.adjustPace(r, unstarted)
+	delete(c.runs, r)
+	r.Items = r.Items[:0]
+}
+
+// adjustPace lets runs grow while handlers are fast, and shrinks them to what a
+// worker came to within the quantum.
+func (c *Core) adjustPace(r *Run, unstarted int) {
+	switch {
+	case unstarted > 0:
+		c.pace = max(1, (len(r.Items)-unstarted)/c.cfg.BatchSize)
+	case r.Elapsed > Quantum:
+		c.pace = 1
+	case r.Elapsed < Quantum/2:
+		c.pace = min(2*c.pace, maxPace)
+	}
+}
+
+// settle decides what the outcome of an item means for its lane.
+func (c *Core) settle(now int64, it *Item) {
+	l := it.lane
+	if len(it.Outcome.Spoiled) > 0 && !c.burySpoiled(now, it) {
+		it.Outcome.Verdict = Done // nothing is left to be done
+	}
+	switch out := &it.Outcome; out.Verdict {
+	case Done, Discarded:
+		for _, p := range it.Payloads {
+			c.endPayload(p.Ref)
+		}
+		if out.Verdict == Done {
+			c.counts.Done += uint64(len(it.Payloads))
+		} else {
+			c.counts.Discarded += uint64(len(it.Payloads))
+		}
+		c.over(now, l, it)
+	case Canceled:
+		c.bury(now, it, it.Payloads, out.Error)
+		c.over(now, l, it)
+	case Failed:
+		c.failed(now, l, it)
+	case Snoozed:
+		c.counts.Snoozed++
+		c.again(l, it, it.Payloads, it.Retry, later(now, out.Delay), it.LastError)
+	default:
+		if out.Verdict == Interrupted {
+			c.counts.Interrupted++
+		}
+		c.putBack(l, it)
+	}
+}
+
+// over ends the run of payloads that are no more. What else the id has goes on.
+func (c *Core) over(now int64, l *lane, it *Item) {
+	c.release(l)
+	c.endState(l)
+	c.setRetry(l, -1)
+	switch {
+	case l.n == 0:
+		c.drop(l)
+		return
+	case it.held:
+		l.due = l.past.nextDue
+		l.unpinned = true
+	case it.partial:
+		l.due = now
+		l.unpinned = true
+	}
+	if l.past != nil {
+		l.past.err = ""
+	}
+	c.enqueue(l, l.due)
+	if l.unpinned {
+		c.pinDue(l)
+	}
+}
+
+// failed counts a failure, and decides whether there is a next time.
+func (c *Core) failed(now int64, l *lane, it *Item) {
+	c.counts.Failed++
+	out := &it.Outcome
+	count := it.Retry + 1
+	if count < c.cfg.MaxRetries {
+		c.again(l, it, it.Payloads, count, later(now, out.Delay), out.Error)
+		return
+	}
+	switch c.cfg.OnExhausted {
+	case Halt:
+		c.setHalted(l, true)
+		c.again(l, it, it.Payloads, count, now, out.Error)
+	case BuryAll:
+		c.bury(now, it, it.Payloads, out.Error)
+		c.over(now, l, it)
+	default:
+		c.bury(now, it, it.Payloads[:1], out.Error)
+		if rest := it.Payloads[1:]; len(rest) > 0 {
+			c.again(l, it, rest, -1, now, out.Error)
+		} else {
+			c.over(now, l, it)
+		}
+	}
+}
+
+// again puts payloads back with a new due time and retry count, which hold for
+// the id as a whole, and writes that down.
+func (c *Core) again(l *lane, it *Item, payloads []Payload, retry int, due int64, err string) {
+	hold := it.held || (c.cfg.OnFailure == BlockFailed && it.Outcome.Verdict == Failed)
+	p := l.remember()
+	if hold && !it.held {
+		p.nextDue = l.due
+	}
+	p.err = err
+	c.release(l)
+	c.returnTo(l, payloads, hold)
+	c.setRetry(l, retry)
+	c.enqueue(l, due)
+	c.writeState(l)
+	l.unpinned = false
+}
+
+// putBack undoes that an item was handed out.
+func (c *Core) putBack(l *lane, it *Item) {
+	c.release(l)
+	l.due = it.Due
+	c.returnTo(l, it.Payloads, it.held)
+	c.enqueue(l, it.Due)
+}
+
+// returnTo puts payloads that were handed out among those that wait, or holds
+// them before those.
+func (c *Core) returnTo(l *lane, payloads []Payload, hold bool) {
+	if hold {
+		// A copy: the slice may be the item's own.
+		l.remember().held = append([]Payload(nil), payloads...)
+		return
+	}
+	if l.n == 0 && len(payloads) == 1 {
+		l.one, l.n = payloads[0], 1
+		return
+	}
+	var e journal.Entry
+	for _, p := range payloads {
+		p.Ref.Read(&e)
+		c.counts.Payloads-- // add counts it once more
+		c.add(l, p, e.Payload)
+	}
+}
+
+// burySpoiled sends the payloads that could not be read to the morgue; false
+// when no other is left in the item.
+func (c *Core) burySpoiled(now int64, it *Item) bool {
+	spoiled := it.Outcome.Spoiled
+	good := make([]Payload, 0, len(it.Payloads))
+	for i, p := range it.Payloads {
+		if len(spoiled) > 0 && spoiled[0].Index == i {
+			c.bury(now, it, it.Payloads[i:i+1], spoiled[0].Error)
+			spoiled = spoiled[1:]
+		} else {
+			good = append(good, p)
+		}
+	}
+	it.Payloads = good
+	return len(good) > 0
+}
+
+func (c *Core) bury(now int64, it *Item, payloads []Payload, reason string) {
+	for _, p := range payloads {
+		c.change.Buried = append(c.change.Buried, journal.Burial{Ref: p.Ref, Retry: it.Retry, Reason: reason, At: now})
+	}
+	c.counts.Payloads -= len(payloads)
+	c.counts.Buried += uint64(len(payloads))
+}
+
+// release ends the hand-out of a lane.
+func (c *Core) release(l *lane) {
+	l.item = nil
+	c.counts.Running--
+}
+
+func (c *Core) end(ref journal.Ref) { c.change.Ended = append(c.change.Ended, ref) }
+
+func (c *Core) endPayload(ref journal.Ref) {
+	c.counts.Payloads--
+	c.end(ref)
+}
+
+func (c *Core) endState(l *lane) {
+	if l.past == nil || l.past.state.IsZero() {
+		return
+	}
+	c.end(l.past.state)
+	l.past.state = journal.Ref{}
+}
+
+// writeState writes down what is known about a waiting job, instead of what
+// was written before.
+func (c *Core) writeState(l *lane) {
+	if c.loading {
+		return // a fold of the log adds nothing to the log
+	}
+	p := l.remember()
+	c.endState(l)
+	if p.pending == 0 {
+		c.change.States = append(c.change.States, journal.JobState{})
+		c.stateOf = append(c.stateOf, l)
+		p.pending = len(c.change.States)
+	}
+	e := &c.change.States[p.pending-1].Entry
+	*e = journal.Entry{
+		Queue: c.queue, ID: []byte(l.id), Due: l.due,
+		Retry: int(l.retry), Halted: l.halted, Error: []byte(p.err),
+	}
+	for _, h := range p.held {
+		e.Failed = append(e.Failed, h.Ref.Position())
+	}
+}
+
+func (c *Core) setRetry(l *lane, retry int) {
+	if l.retry >= 0 {
+		c.counts.Retrying--
+	}
+	if l.retry = int32(retry); l.retry >= 0 {
+		c.counts.Retrying++
+	}
+}
+
+func (c *Core) setHalted(l *lane, halted bool) {
+	if l.halted == halted {
+		return
+	}
+	if l.halted = halted; halted {
+		c.counts.Halted++
+	} else {
+		c.counts.Halted--
+	}
+}
+
+// newLane makes a lane for an id that has none.
+func (c *Core) newLane(id string) *lane {
+	var l *lane
+	if n := len(c.spare); n > 0 {
+		l, c.spare = c.spare[n-1], c.spare[:n-1]
+	} else {
+		if len(c.slab) == 0 {
+			c.slab = make([]lane, slabSize)
+		}
+		l, c.slab = &c.slab[0], c.slab[1:]
+	}
+	l.id, l.retry = id, -1
+	c.lanes[id] = l
+	c.peak = max(c.peak, len(c.lanes))
+	return l
+}
+
+// drop forgets an id with nothing left. Memory that a large backlog needed
+// goes when the backlog has gone: maps don't shrink by themselves.
+func (c *Core) drop(l *lane) {
+	c.endState(l)
+	c.setRetry(l, -1)
+	c.setHalted(l, false)
+	delete(c.lanes, l.id)
+	*l = lane{turn: l.turn}
+	if len(c.lanes) == 0 && c.peak > shrinkAbove {
+		c.lanes, c.spare, c.slab, c.peak = make(map[string]*lane), nil, nil, 0
+		return
+	}
+	c.spare = append(c.spare, l)
+}
+
+// later is now + d without overflow, for any d a user may come up with.
+func later(now int64, d time.Duration) int64 {
+	t := now + max(int64(d), 0)
+	if t < now {
+		return farFuture
+	}
+	return t
+}

@@ -1,0 +1,214 @@
+package shard
+
+import (
+	"bytes"
+	"hash/maphash"
+	"slices"
+
+	"github.com/strandjobs/strand/journal"
+)
+
+// Payload is one accepted payload of an id.
+type Payload struct {
+	Score float64
+	Ref   journal.Ref
+}
+
+// before is the order in which payloads reach the handler.
+func (p Payload) before(q Payload) bool {
+	return p.Score < q.Score || (p.Score == q.Score && p.Ref.Position() < q.Ref.Position())
+}
+
+// lane is one id that has something to do. There may be millions: what only
+// few of them need stands behind a pointer.
+type lane struct {
+	id    string
+	due   int64 // Unix ns; of the payloads that wait
+	item  *Item // where its payloads are handed out; nil while all of them wait
+	one   Payload
+	bag   *bag  // the waiting payloads when they are more than one; one is unused then
+	past  *past // nil until a state is written
+	retry int32 // −1 new, 0 failed once, …
+	turn  uint32
+	n     int32 // payloads that wait, without held ones
+
+	queued   bool // the due queue has a valid entry, the one with this turn
+	halted   bool
+	unpinned bool // its due time has to be written down when that is possible
+}
+
+// past is what a job remembers of its runs.
+type past struct {
+	state   journal.Ref // the state in the log that describes it, if any
+	pending int         // 1 + index of a newer state in the change that gathers
+	err     string      // the last error
+	// held are failed payloads under BlockFailed, in order; they run alone.
+	held []Payload
+	// nextDue is the due time of what waits behind held.
+	nextDue int64
+}
+
+// bag holds many payloads of one id.
+type bag struct {
+	order timeline[hashed]
+	// index finds the payload with equal bytes. Nil under KeepAll.
+	index map[uint64]Payload
+	// gone are positions in order that another payload has replaced.
+	gone map[journal.Position]struct{}
+}
+
+// hashed is a payload with the hash of its bytes. Alone: another payload has
+// the same hash and different bytes, so this one is not in the index.
+type hashed struct {
+	Payload
+	hash  uint64
+	alone bool
+}
+
+func (h hashed) before(o hashed) bool { return h.Payload.before(o.Payload) }
+
+var hashSeed = maphash.MakeSeed()
+
+// add puts a payload with the given bytes among those that wait. When one with
+// equal bytes is there, only one of them stays, and the other is returned.
+func (l *lane) add(m Merge, p Payload, data []byte) (kept Payload, ended journal.Ref) {
+	if l.n == 0 {
+		l.one, l.n = p, 1
+		return p, journal.Ref{}
+	}
+	if l.bag == nil {
+		if m != KeepAll && sameBytes(l.one, data) {
+			if replaces(m, p, l.one) {
+				l.one, p = p, l.one
+			}
+			return l.one, p.Ref
+		}
+		l.openBag(m)
+	}
+	kept, ended = l.bag.add(m, p, data)
+	if ended.IsZero() {
+		l.n++
+	}
+	return kept, ended
+}
+
+// replaces reports whether p stays rather than old, which has equal bytes.
+func replaces(m Merge, p, old Payload) bool {
+	switch m {
+	case KeepFirst:
+		return p.Ref.Position() < old.Ref.Position()
+	case KeepLast:
+		return p.Ref.Position() > old.Ref.Position()
+	}
+	return p.before(old)
+}
+
+func sameBytes(p Payload, data []byte) bool {
+	var e journal.Entry
+	p.Ref.Read(&e)
+	return bytes.Equal(e.Payload, data)
+}
+
+func (l *lane) openBag(m Merge) {
+	l.bag = new(bag)
+	if m != KeepAll {
+		l.bag.index = make(map[uint64]Payload)
+	}
+	var e journal.Entry
+	l.one.Ref.Read(&e)
+	l.bag.add(m, l.one, e.Payload)
+	l.one = Payload{}
+}
+
+func (b *bag) add(m Merge, p Payload, data []byte) (kept Payload, ended journal.Ref) {
+	h := hashed{Payload: p}
+	if m == KeepAll {
+		b.order.push(h)
+		return p, journal.Ref{}
+	}
+	h.hash = maphash.Bytes(hashSeed, data)
+	old, found := b.index[h.hash]
+	switch {
+	case !found:
+		b.index[h.hash] = p
+	case !sameBytes(old, data):
+		h.alone = true
+	case !replaces(m, p, old):
+		return old, p.Ref
+	default:
+		if b.gone == nil {
+			b.gone = make(map[journal.Position]struct{})
+		}
+		b.gone[old.Ref.Position()] = struct{}{}
+		b.index[h.hash] = p
+		b.order.push(h)
+		return p, old.Ref
+	}
+	b.order.push(h)
+	return p, journal.Ref{}
+}
+
+// take removes the first payload of those that wait; there is one.
+func (l *lane) take() Payload {
+	l.n--
+	if l.bag == nil {
+		p := l.one
+		l.one = Payload{}
+		return p
+	}
+	p := l.bag.take()
+	if l.n == 0 {
+		l.bag = nil
+	}
+	return p
+}
+
+func (b *bag) take() Payload {
+	for {
+		h := b.order.pop()
+		if _, gone := b.gone[h.Ref.Position()]; gone {
+			delete(b.gone, h.Ref.Position())
+			continue
+		}
+		if b.index != nil && !h.alone {
+			delete(b.index, h.hash)
+		}
+		return h.Payload
+	}
+}
+
+// split takes the waiting payloads at some positions out, in order. It is slow,
+// and only for replay.
+func (l *lane) split(m Merge, at []journal.Position) (out []Payload) {
+	keep := make([]Payload, 0, l.n)
+	for l.n > 0 {
+		if p := l.take(); slices.Contains(at, p.Ref.Position()) {
+			out = append(out, p)
+		} else {
+			keep = append(keep, p)
+		}
+	}
+	var e journal.Entry
+	for _, p := range keep {
+		p.Ref.Read(&e)
+		l.add(m, p, e.Payload)
+	}
+	return out
+}
+
+func (l *lane) holds() bool { return l.past != nil && len(l.past.held) > 0 }
+
+// empty reports whether nothing waits.
+func (l *lane) empty() bool { return l.n == 0 && !l.holds() }
+
+// hasState reports whether the log has, or is about to have, a state of the job.
+func (l *lane) hasState() bool {
+	return l.past != nil && (!l.past.state.IsZero() || l.past.pending > 0)
+}
+
+func (l *lane) remember() *past {
+	if l.past == nil {
+		l.past = new(past)
+	}
+	return l.past
+}

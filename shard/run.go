@@ -1,0 +1,107 @@
+package shard
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// Run is what a shard hands to a worker: jobs to be run one after the other,
+// or BatchSize at a time. The worker starts each item, fills in its outcome,
+// and gives the run back with [Shard.Finish]. Then it must let go of it.
+type Run struct {
+	Shard *Shard
+	Items []Item
+	// Elapsed is set by the worker: from the first start to the end.
+	Elapsed time.Duration
+
+	taken int64 // Unix ns
+}
+
+// Item is one id in a run. Between Start and Finish it belongs to the worker;
+// the exported fields above Outcome are only to be read.
+type Item struct {
+	ID        string
+	Payloads  []Payload // in order, never empty
+	Retry     int       // −1 new, 0 failed once, …
+	LastError string
+	Due       int64 // Unix ns
+
+	Outcome Outcome
+
+	state   atomic.Uint32 // handed → started by a worker, or handed → revoked by the shard
+	lane    *lane
+	held    bool // the payloads run alone, because they failed before
+	partial bool // other payloads of the id stayed behind
+	inline  [1]Payload
+}
+
+const (
+	handed uint32 = iota
+	started
+	revoked
+)
+
+// Start takes the item for a run. False: the shard has taken it back, and the
+// worker must pass over it.
+func (it *Item) Start() bool { return it.state.CompareAndSwap(handed, started) }
+
+func (it *Item) revoke() bool { return it.state.CompareAndSwap(handed, revoked) }
+
+// Verdict is what became of a job that ran.
+type Verdict uint8
+
+const (
+	// Unstarted is the zero Verdict: the worker did not come to it.
+	Unstarted Verdict = iota
+	// Done: the payloads are over.
+	Done
+	// Failed: they run again after Delay, and the retry counts.
+	Failed
+	// Snoozed: they run again after Delay, and nothing counts.
+	Snoozed
+	// Interrupted: they run again as if they had not run.
+	Interrupted
+	// Canceled: they go to the morgue.
+	Canceled
+	// Discarded: they are over, and nobody will know.
+	Discarded
+)
+
+// Outcome is what a worker found out about an item.
+type Outcome struct {
+	Verdict Verdict
+	Delay   time.Duration // of Failed and Snoozed; below zero means zero
+	Error   string        // of Failed and Canceled
+	Spoiled []Spoiled     // payloads that no run can use; they go to the morgue whatever the verdict
+}
+
+// Spoiled is a payload of an item that could not be decoded.
+type Spoiled struct {
+	Index int // in Payloads
+	Error string
+}
+
+// begin makes the item stand for the waiting payloads of l, up to limit.
+func (it *Item) begin(l *lane, limit int) {
+	it.ID, it.Retry, it.Due, it.lane = l.id, int(l.retry), l.due, l
+	it.LastError, it.Outcome = "", Outcome{}
+	it.state.Store(handed)
+	if l.past != nil {
+		it.LastError = l.past.err
+	}
+	if it.held = l.holds(); it.held {
+		it.Payloads, l.past.held = l.past.held, nil
+	} else {
+		it.Payloads = it.inline[:0]
+	}
+	for !it.held && l.n > 0 && (limit <= 0 || len(it.Payloads) < limit) {
+		it.Payloads = append(it.Payloads, l.take())
+	}
+	it.partial = l.n > 0
+}
+
+// reset lets go of everything, for the next use.
+func (it *Item) reset() {
+	it.ID, it.Payloads, it.LastError, it.lane = "", nil, "", nil
+	it.Outcome, it.inline = Outcome{}, [1]Payload{}
+}

@@ -1,0 +1,210 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	"github.com/strandjobs/strand/actor"
+	"github.com/strandjobs/strand/journal"
+)
+
+// ErrStopped is returned by calls to a shard that has stopped.
+var ErrStopped = errors.New("shard: stopped")
+
+// Worker runs jobs. Assign hands it a run; it must not block, and the worker
+// must give the run back with [Shard.Finish].
+type Worker interface{ Assign(*Run) }
+
+// Dispatcher finds workers for shards that have jobs due.
+type Dispatcher interface {
+	// Offer says that s has had a job due since the given time. It returns a
+	// worker that is free now, or nil; then the dispatcher calls Grant once one
+	// is. A later Offer of the same shard only changes the time.
+	Offer(s *Shard, due int64) Worker
+
+	// Return gives back a worker that the shard found nothing to do for.
+	Return(w Worker)
+}
+
+// clockCheck is the longest a timer runs: due times are on the wall clock,
+// which may be set, and timers are not.
+const clockCheck = time.Minute
+
+// Shard is the actor around a [Core]. Its methods may be called from any
+// goroutine and do not block, unless they say so.
+type Shard struct {
+	log      Recorder
+	dispatch Dispatcher
+	ref      *actor.Ref[any]
+
+	// Owned by the actor.
+	core    *Core
+	free    []*Run
+	timer   *time.Timer
+	timerAt int64
+}
+
+type wakeUp struct{}
+
+// call is work for the actor, and who waits for it.
+type call struct {
+	f    func(*Core)
+	done chan struct{}
+}
+
+// New starts a shard of a queue with the live entries that a journal had for it
+// when it was opened, in position order. It offers itself at once if one of
+// them is due.
+func New(system *actor.System, name string, core *Core, pending []journal.Ref, log Recorder, dispatch Dispatcher) (*Shard, error) {
+	s := &Shard{log: log, dispatch: dispatch, core: core, timerAt: math.MaxInt64}
+	var err error
+	if s.ref, err = actor.Spawn(system, name, s.receive); err != nil {
+		return nil, err
+	}
+	// The load is the first message, so that everything else comes after it.
+	s.ref.Send(&call{func(c *Core) {
+		for _, ref := range pending {
+			c.Load(ref)
+		}
+		c.Loaded()
+	}, make(chan struct{})})
+	return s, nil
+}
+
+// Deliver takes in committed entries and is done with d when they count.
+// Deliveries must come in commit order.
+func (s *Shard) Deliver(d *journal.Delivery) {
+	if !s.ref.Send(d) {
+		d.Done() // on disk, for the next start
+	}
+}
+
+// Grant hands the shard a worker that it was promised.
+func (s *Shard) Grant(w Worker) {
+	if !s.ref.Send(w) {
+		s.dispatch.Return(w)
+	}
+}
+
+// Finish gives a run back. Whoever calls it lets go of the run.
+func (s *Shard) Finish(r *Run) { s.ref.Send(r) }
+
+// Do has f called with the state of the shard, between two messages, and
+// returns when it was. f must not block or keep the core. It returns
+// ErrStopped, or the cause of ctx; then f may still be called.
+func (s *Shard) Do(ctx context.Context, f func(*Core)) error {
+	c := &call{f, make(chan struct{})}
+	if !s.ref.Send(c) {
+		return ErrStopped
+	}
+	select {
+	case <-c.done:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// receive handles one message. What it decides is recorded before the next.
+func (s *Shard) receive(message any) {
+	now := time.Now().UnixNano()
+	switch m := message.(type) {
+	case *journal.Delivery:
+		s.takeIn(m)
+	case *Run:
+		s.core.Finish(now, m)
+		s.free = append(s.free, m)
+	case *call:
+		m.f(s.core)
+		close(m.done)
+	case wakeUp:
+		s.timerAt = math.MaxInt64
+	case Worker:
+		if !s.assign(now, m) {
+			s.dispatch.Return(m)
+		}
+	}
+	reclaim := s.core.Reclaim(now)
+	s.core.Record(s.log)
+	s.serve(now)
+	s.setTimer(now, reclaim)
+}
+
+func (s *Shard) takeIn(d *journal.Delivery) {
+	var e journal.Entry
+	for i := range d.Len() {
+		ref := d.Read(i, &e)
+		if into := s.core.Deliver(&e, ref); into != 0 {
+			d.Merged(e.Position, into)
+		}
+	}
+	d.Done()
+}
+
+// serve asks for workers as long as there are some and something is due.
+func (s *Shard) serve(now int64) {
+	for {
+		due, ok := s.core.Ready(now)
+		if !ok {
+			return
+		}
+		w := s.dispatch.Offer(s, due)
+		if w == nil {
+			return
+		}
+		s.assign(now, w)
+	}
+}
+
+// assign forms a run and hands it to w; false when nothing is due.
+func (s *Shard) assign(now int64, w Worker) bool {
+	var r *Run
+	if n := len(s.free); n > 0 {
+		r, s.free = s.free[n-1], s.free[:n-1]
+	} else {
+		r = s.core.NewRun()
+		r.Shard = s
+	}
+	if !s.core.Take(now, r) {
+		s.free = append(s.free, r)
+		return false
+	}
+	w.Assign(r)
+	return true
+}
+
+// setTimer keeps one timer for the next moment at which something changes by
+// itself, and none when nothing does.
+func (s *Shard) setTimer(now, reclaim int64) {
+	next := reclaim
+	if due := s.core.NextDue(); due > now {
+		next = min(next, due)
+	}
+	if next >= s.timerAt || next == math.MaxInt64 {
+		return // an earlier wake-up sets it again
+	}
+	s.timerAt = next
+	d := min(time.Duration(next-now), clockCheck)
+	if s.timer == nil {
+		s.timer = time.AfterFunc(d, func() { s.ref.Send(wakeUp{}) })
+		return
+	}
+	s.timer.Reset(d)
+}
+
+// Stop takes the shard's timer away and returns when every message was
+// handled, or with the cause of ctx.
+func (s *Shard) Stop(ctx context.Context) error {
+	err := s.Do(ctx, func(*Core) {
+		if s.timer != nil {
+			s.timer.Stop()
+		}
+		s.timerAt = 0 // nothing is earlier
+	})
+	if errors.Is(err, ErrStopped) {
+		err = nil
+	}
+	return errors.Join(err, s.ref.Stop(ctx))
+}

@@ -1,0 +1,149 @@
+package shard
+
+// ordered is what a timeline keeps in order.
+type ordered[T any] interface{ before(T) bool }
+
+// timeline is a priority queue for values that mostly arrive in order: due
+// times that are now, scores that are the time. Those go through a plain queue
+// in constant time; only a value that is before the queue's last one goes into
+// a heap.
+type timeline[T ordered[T]] struct {
+	inOrder fifo[T]
+	heap    []T
+}
+
+func (t *timeline[T]) len() int { return t.inOrder.n + len(t.heap) }
+
+func (t *timeline[T]) push(v T) {
+	if last := t.inOrder.last(); last == nil || !v.before(*last) {
+		t.inOrder.push(v)
+		return
+	}
+	t.heap = append(t.heap, v)
+	for i := len(t.heap) - 1; i > 0; {
+		parent := (i - 1) / 2
+		if !t.heap[i].before(t.heap[parent]) {
+			break
+		}
+		t.heap[i], t.heap[parent] = t.heap[parent], t.heap[i]
+		i = parent
+	}
+}
+
+// first returns the first value in order, nil when there is none. It is valid
+// until the next push or pop.
+func (t *timeline[T]) first() *T {
+	head := t.inOrder.first()
+	if len(t.heap) > 0 && (head == nil || t.heap[0].before(*head)) {
+		return &t.heap[0]
+	}
+	return head
+}
+
+// pop removes what first returns, which must not be nil.
+func (t *timeline[T]) pop() T {
+	head := t.inOrder.first()
+	if len(t.heap) == 0 || (head != nil && !t.heap[0].before(*head)) {
+		return t.inOrder.pop()
+	}
+	top, last := t.heap[0], len(t.heap)-1
+	t.heap[0] = t.heap[last]
+	clear(t.heap[last:])
+	t.heap = t.heap[:last]
+	t.sink(0)
+	return top
+}
+
+func (t *timeline[T]) sink(i int) {
+	for {
+		child := 2*i + 1
+		if child >= len(t.heap) {
+			return
+		}
+		if right := child + 1; right < len(t.heap) && t.heap[right].before(t.heap[child]) {
+			child = right
+		}
+		if !t.heap[child].before(t.heap[i]) {
+			return
+		}
+		t.heap[i], t.heap[child] = t.heap[child], t.heap[i]
+		i = child
+	}
+}
+
+// all calls f for every value, in no particular order.
+func (t *timeline[T]) all(f func(T)) {
+	for c := t.inOrder.head; c != nil; c = c.next {
+		for i := c.from; i < c.to; i++ {
+			f(c.values[i])
+		}
+	}
+	for _, v := range t.heap {
+		f(v)
+	}
+}
+
+// fifo is a queue of chunks: it never copies what it holds, and gives back
+// what it does not need.
+type fifo[T any] struct {
+	head, tail *chunk[T]
+	n          int
+}
+
+// The first chunk of a queue is small, since most queues are short.
+const smallChunk, largeChunk = 4, 256
+
+type chunk[T any] struct {
+	values   []T
+	from, to int
+	next     *chunk[T]
+}
+
+func (q *fifo[T]) push(v T) {
+	if q.tail == nil || q.tail.to == len(q.tail.values) {
+		size := smallChunk
+		if q.tail != nil {
+			size = min(4*len(q.tail.values), largeChunk)
+		}
+		c := &chunk[T]{values: make([]T, size)}
+		if q.tail == nil {
+			q.head = c
+		} else {
+			q.tail.next = c
+		}
+		q.tail = c
+	}
+	q.tail.values[q.tail.to] = v
+	q.tail.to++
+	q.n++
+}
+
+func (q *fifo[T]) first() *T {
+	if q.n == 0 {
+		return nil
+	}
+	return &q.head.values[q.head.from]
+}
+
+func (q *fifo[T]) last() *T {
+	if q.n == 0 {
+		return nil
+	}
+	return &q.tail.values[q.tail.to-1]
+}
+
+func (q *fifo[T]) pop() T {
+	c := q.head
+	v := c.values[c.from]
+	clear(c.values[c.from : c.from+1]) // lets go of what v points to
+	c.from++
+	q.n--
+	switch {
+	case q.n == 0:
+		c.from, c.to, c.next = 0, 0, nil // the last chunk is used again
+		q.head, q.tail = c, c
+	case c.from == c.to:
+		q.head = c.next
+	}
+	return v
+}
