@@ -10,10 +10,11 @@ import (
 // that was accepted is written, or when a commit failed.
 func (l *Log) commitLoop() {
 	defer close(l.done)
-	for {
+	for closing := false; !closing; {
 		select {
 		case <-l.wake:
 		case <-l.closing:
+			closing = true // nothing is accepted any more: the last round
 		}
 		for {
 			b, t, ok := l.seal()
@@ -24,11 +25,6 @@ func (l *Log) commitLoop() {
 				return
 			}
 			l.publish(b, t)
-		}
-		select {
-		case <-l.closing:
-			return
-		default:
 		}
 	}
 }
