@@ -54,6 +54,8 @@ type Log struct {
 	closing chan struct{}
 	done    chan struct{} // closed when the committer has ended
 
+	released chan struct{} // closed when the file is closed too
+
 	// mu is held for memory work only, never across I/O or a callback. It
 	// decides the order of everything: the order in which it is taken is the
 	// order of positions.
@@ -85,6 +87,7 @@ func newLog(s store, cfg Config, volatile bool) *Log {
 		wake:     make(chan struct{}, 1),
 		closing:  make(chan struct{}),
 		done:     make(chan struct{}),
+		released: make(chan struct{}),
 		queues:   make(map[string]uint32),
 		pending:  make(map[uint32][]Ref),
 	}

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,22 +84,25 @@ func makeDir(dir string) error {
 
 // Close commits what was accepted and closes the file. Appends fail with
 // ErrClosed from its beginning on. It returns why the log had failed, if it
-// had. Later calls return nil.
+// had, also when that was the last commit. Every call returns when the file is
+// closed; only the first one returns an error.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	if l.closed {
 		l.mu.Unlock()
-		<-l.done
+		<-l.released
 		return nil
 	}
 	l.closed = true
-	failed := l.err
-	if failed == nil {
-		l.err = ErrClosed
-	}
+	l.err = cmp.Or(l.err, ErrClosed)
 	l.mu.Unlock()
+	defer close(l.released)
 	close(l.closing)
 	<-l.done
+	failed := l.err // only the committer would have changed it
+	if errors.Is(failed, ErrClosed) {
+		failed = nil
+	}
 	return errors.Join(failed, l.store.close(), l.unlock())
 }
 
