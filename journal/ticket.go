@@ -74,9 +74,11 @@ func (d *Delivery) Len() int { return len(d.offsets) }
 
 // Read decodes the i-th entry into e, in position order, and returns its Ref.
 func (d *Delivery) Read(i int, e *Entry) Ref {
-	off := d.offsets[i]
-	d.block.read(d.block.home.Load(), off, e)
-	return Ref{d.block, e.Position, off}
+	// A consumer may be slow enough for the block to have been carried forward.
+	r := Ref{block: d.block, off: d.offsets[i]}
+	r.Read(e)
+	r.pos = e.Position
+	return r
 }
 
 // Merged tells whoever enqueued the entry at p that it was merged into another.
