@@ -96,8 +96,7 @@ func newLog(s store, cfg Config, volatile bool) *Log {
 // start begins to commit. The log has been replayed.
 func (l *Log) start() {
 	l.open = newOpenBlock(nil, l.tail)
-	l.last = &commit{done: make(chan struct{})}
-	close(l.last.done)
+	l.last = settled
 	go l.commitLoop() // ends in Close, which waits for it
 }
 
@@ -120,7 +119,10 @@ func (l *Log) Append(ctx context.Context, entries []Entry) (Ticket, error) {
 		return Ticket{}, err
 	}
 	defer l.mu.Unlock()
-	ticket := Ticket{commit: l.open.commit, first: l.tail.next, n: len(entries)}
+	if len(entries) == 0 {
+		return Ticket{commit: settled}, nil // no commit would ever come
+	}
+	ticket := Ticket{commit: l.open.commit, first: l.tail.next}
 	for i := range entries {
 		e := &entries[i]
 		e.Kind, e.Restored, e.Position = KindEnqueued, false, l.tail.next

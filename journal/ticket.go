@@ -16,11 +16,17 @@ type commit struct {
 	merged  []Position    // by position − first: the entry it was merged into, or 0
 }
 
+// settled is the commit of those who have nothing to wait for.
+var settled = func() *commit {
+	c := &commit{done: make(chan struct{})}
+	close(c.done)
+	return c
+}()
+
 // Ticket stands for the entries of one Append.
 type Ticket struct {
 	commit *commit
 	first  Position
-	n      int
 }
 
 // Position returns the position of the i-th entry.
