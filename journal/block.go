@@ -143,9 +143,16 @@ type Block struct {
 	count int      // entries
 	live  int      // entries that did not end yet
 	dead  []uint64 // one bit for every four bytes: an entry that starts there ended
+
+	// origins are the older blocks whose home is this one: somebody holds Refs
+	// to entries in them that were carried here.
+	origins []*Block
 }
 
-// home holds the entries of a block, or where they went.
+// home holds the entries of a block, or where they went. At rest it is at most
+// one step away: when entries are carried again, the home of the block that
+// their Refs name is set anew. A chain would grow with every trim for as long
+// as one old entry lives.
 type home struct {
 	data    []byte            // header and entries, without marks
 	block   *Block            // the block that took the live entries; nil while data is in place
@@ -188,28 +195,47 @@ func (r Ref) IsZero() bool { return r.block == nil }
 // Position returns the position of the entry.
 func (r Ref) Position() Position { return r.pos }
 
-// resolve follows an entry to where it is now.
-func (r Ref) resolve() (Ref, *home) {
-	h := r.block.home.Load()
+// resolve follows an entry to where it is now, and returns its bytes there.
+func (r Ref) resolve() (Ref, []byte) {
+	for h := r.block.home.Load(); ; {
+		at, data := r.follow(h)
+		if data != nil {
+			return at, data
+		}
+		// Either the entry was carried once more since we looked, and its own
+		// block knows by now, or it ended.
+		again := r.block.home.Load()
+		if again == h {
+			panic(fmt.Sprintf("journal: bug: entry %d of block %d was used after it ended", r.pos, r.block.seq))
+		}
+		h = again
+	}
+}
+
+// follow walks from home to home. No data: the way was lost.
+func (r Ref) follow(h *home) (Ref, []byte) {
 	for h != nil && h.block != nil {
-		r.block, r.off = h.block, h.offsets[r.off]
+		off, found := h.offsets[r.off]
+		if !found {
+			return r, nil
+		}
+		r.block, r.off = h.block, off
 		h = r.block.home.Load()
 	}
-	return r, h
+	if h == nil {
+		return r, nil
+	}
+	return r, h.data
 }
 
 // Read decodes the entry into e. The entry must have been delivered and not
 // have ended.
 func (r Ref) Read(e *Entry) {
-	at, h := r.resolve()
-	at.block.read(h, at.off, e)
-}
-
-func (b *Block) read(h *home, off uint32, e *Entry) {
-	d := decoder{b: h.data, off: int(off)}
-	d.entry(e, b.first, b.base)
+	at, data := r.resolve()
+	d := decoder{b: data, off: int(at.off)}
+	d.entry(e, at.block.first, at.block.base)
 	if d.err != nil {
 		// The block was checked when it was built or read.
-		panic(fmt.Sprintf("journal: bug: block %d at byte %d: %v", b.seq, off, d.err))
+		panic(fmt.Sprintf("journal: bug: block %d at byte %d: %v", at.block.seq, at.off, d.err))
 	}
 }

@@ -46,9 +46,7 @@ func (l *Log) seal() (*openBlock, *transaction, bool) {
 	}
 	b.commit.pending.Store(int32(len(b.routes)))
 	t.block = b.seal(l.tail.epoch, l.volatile)
-	for _, m := range b.moves {
-		m.from.home.Store(&home{block: b.block, offsets: m.offsets})
-	}
+	b.settle()
 	l.admit(b.block)
 	l.tail.seq = b.block.seq
 	t.tail = l.tail

@@ -18,7 +18,7 @@ type openBlock struct {
 	end     int    // length of entries without marks, set when sealed
 	marks   []byte
 	last    Position // of the marks so far: they are written as differences
-	moves   []move   // blocks whose live entries were carried into this one
+	moves   []move   // of entries that were carried into this block
 
 	deliveries []*Delivery // by route; nil where there is none
 	routes     []uint32    // routes in use, in order of first use

@@ -4,7 +4,8 @@ package journal
 // own to write. Otherwise it carries as much as it writes.
 const minCarry = 256 << 10
 
-// move is a block whose live entries were carried forward, and where to.
+// move is a block to whose entries somebody holds Refs, and where those that
+// are live were carried.
 type move struct {
 	from    *Block
 	offsets map[uint32]uint32 // old → new
@@ -68,16 +69,47 @@ func (l *Log) trim(b *openBlock) (drop []dropped) {
 func (l *Log) carry(old *Block, b *openBlock) int {
 	l.live -= old.live * old.average()
 	before := len(b.entries)
-	m := move{from: old, offsets: make(map[uint32]uint32, old.live)}
+	offsets := make(map[uint32]uint32, old.live)
 	d := decoder{b: old.home.Load().data, off: headerSize}
 	var e Entry
 	for range old.count {
 		off := uint32(d.off)
 		d.entry(&e, old.first, old.base)
 		if !old.ended(off) {
-			m.offsets[off] = b.add(&e, true)
+			offsets[off] = b.add(&e, true)
 		}
 	}
-	b.moves = append(b.moves, m)
+	b.moved(old, offsets)
 	return len(b.entries) - before
+}
+
+// moved notes where the entries of old went: first those that had been carried
+// into old, for the blocks that their Refs name, then those that are old's own.
+func (b *openBlock) moved(old *Block, offsets map[uint32]uint32) {
+	for _, origin := range old.origins {
+		further := make(map[uint32]uint32)
+		for from, mid := range origin.home.Load().offsets {
+			if to, live := offsets[mid]; live {
+				further[from] = to
+				delete(offsets, mid)
+			}
+		}
+		b.moves = append(b.moves, move{origin, further})
+	}
+	b.moves = append(b.moves, move{old, offsets})
+	old.origins = nil
+}
+
+// settle makes the moves into b visible. The order counts: a reader on its way
+// through a block in the middle starts again, and finds the new way then.
+func (b *openBlock) settle() {
+	for _, m := range b.moves {
+		if len(m.offsets) == 0 {
+			m.from.home.Store(nil)
+			continue
+		}
+		m.from.home.Store(&home{block: b.block, offsets: m.offsets})
+		b.block.origins = append(b.block.origins, m.from)
+	}
+	clear(b.moves)
 }
