@@ -26,7 +26,7 @@ type cell struct {
 	n        int
 	ttl      time.Duration
 	since    time.Duration
-	watchers list.List // of func(), in the order in which they came
+	watchers watchers
 }
 
 // Count is the state of one key of [Flags] or [Counters] as plain data.
@@ -71,10 +71,7 @@ func (b *board) expire() {
 func (b *board) dropLocked(c *cell, w *wakes) {
 	b.ends.drop(c)
 	delete(b.cells, c.key)
-	for e := c.watchers.Front(); e != nil; e = e.Next() {
-		w.add(e.Value.(func()))
-	}
-	c.watchers.Init()
+	c.watchers.take(w)
 }
 
 // change replaces the number of key by f of it; a ttl above zero starts anew.
@@ -157,7 +154,7 @@ func (b *board) Watch(key string, wake func()) (cancel func(), locked bool) {
 	c := b.cells[key]
 	var at *list.Element
 	if c != nil {
-		at = c.watchers.PushBack(wake)
+		at = c.watchers.add(wake)
 	}
 	b.leave(now, &w)
 	if at == nil {
@@ -166,7 +163,7 @@ func (b *board) Watch(key string, wake func()) (cancel func(), locked bool) {
 	return func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		c.watchers.Remove(at)
+		c.watchers.remove(at)
 	}, true
 }
 

@@ -1,0 +1,249 @@
+package lock
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Defaults of [ElectionConfig].
+const (
+	DefaultLeaderLease  = 3 * time.Minute
+	DefaultLeaderPrefix = "leader"
+)
+
+// ElectionConfig describes one leader flag. The zero value works.
+type ElectionConfig struct {
+	// Prefix of the flag's key in the table ("leader/cron"). "" = DefaultLeaderPrefix.
+	Prefix string
+	// Lease is how long a leader stays leader without extending. 0 = DefaultLeaderLease (3 min); negative is refused.
+	Lease time.Duration
+	// AutoExtend lets a timer extend the lease of a leader every third of its length until it resigns, so that a leader that
+	// is busy stays leader. false = only IsLeader extends, so that a leader that hangs loses the flag.
+	AutoExtend bool
+}
+
+// Election is a leader flag: at most one of its candidates is the leader. It is a key of a [Table] and can be seen
+// there; elections of the same name, prefix and table are the same flag. All methods may be called by any number of goroutines.
+type Election struct {
+	table *Table
+	key   string
+	cfg   ElectionConfig
+}
+
+// Leader is who leads, as plain data. The zero value means that nobody does.
+type Leader struct {
+	ID    string
+	Epoch uint64    // fencing token of the reign: larger than that of all earlier reigns; 0 = nobody leads
+	Since time.Time // wall clock time
+	Until time.Time // wall clock time at which the reign ends if not extended
+}
+
+// NewElection returns the leader flag of that name. It returns [ErrEmptyKey] or [ErrDuration].
+func (t *Table) NewElection(name string, cfg ElectionConfig) (*Election, error) {
+	if name == "" {
+		return nil, ErrEmptyKey
+	}
+	if cfg.Lease < 0 {
+		return nil, ErrDuration
+	}
+	cfg.Lease = cmp.Or(cfg.Lease, DefaultLeaderLease)
+	return &Election{t, cmp.Or(cfg.Prefix, DefaultLeaderPrefix) + "/" + name, cfg}, nil
+}
+
+// Leader says who leads now, and gives a channel that is closed at the next change: a new leader, or none. A caller
+// that loops over the two sees the newest leader always, and each one in between if it is quick enough.
+func (e *Election) Leader() (Leader, <-chan struct{}) {
+	var o op
+	var leader Leader
+	t := e.table
+	t.enter(&o)
+	at := t.entryLocked(e.key)
+	t.usedLocked(at)
+	if at.changed == nil {
+		at.changed = make(chan struct{})
+	}
+	changed := at.changed
+	if at.holder != nil {
+		h := t.heldLocked(at.holder, &o)
+		leader = Leader{ID: h.Owner, Epoch: h.Token, Since: h.Since, Until: h.Until}
+	}
+	t.leave(&o)
+	o.wakes.run()
+	return leader, changed
+}
+
+// Candidate returns the one who takes part under id. Candidates with the same id are one party: when one of them leads
+// all do. It returns [ErrEmptyKey] for an empty id.
+func (e *Election) Candidate(id string) (*Candidate, error) {
+	if id == "" {
+		return nil, fmt.Errorf("%w: candidate of %q", ErrEmptyKey, e.key)
+	}
+	return &Candidate{election: e, id: id, campaign: make(chan struct{}, 1), length: e.cfg.Lease}, nil
+}
+
+// Candidate takes part in an [Election]. Whether it leads is known to the table alone, so there is nothing here that
+// could be out of date. All methods may be called by any number of goroutines.
+type Candidate struct {
+	election *Election
+	id       string
+	campaign chan struct{} // holds one value while a Campaign waits; the second one waits for it
+
+	// mu guards the two below. Nothing is locked and no method of the table is called under it.
+	mu     sync.Mutex
+	length time.Duration
+	beat   *time.Timer // extends the lease; nil unless AutoExtend and leading
+}
+
+// IsLeader takes the flag if it is free, and extends the lease if the candidate leads; false means that somebody
+// else leads, or that others wait in Campaign. A leader whose lease ran out while it was not asking is told false once
+// another one has the flag.
+func (c *Candidate) IsLeader() bool {
+	var o op
+	c.mu.Lock()
+	length := c.length
+	c.mu.Unlock()
+	t := c.election.table
+	t.enter(&o)
+	at := t.entries[c.election.key]
+	leads := at != nil && at.holder != nil && at.holder.owner == c.id
+	if leads {
+		t.extendLocked(at.holder, length, &o)
+	} else {
+		_, leads = t.tryLocked(Options{Owner: c.id, TTL: length}, []string{c.election.key}, &o)
+	}
+	t.leave(&o)
+	o.wakes.run()
+	if leads {
+		c.startBeat(length)
+	}
+	return leads
+}
+
+// Campaign waits until the candidate leads, in the order of arrival among all who campaign, or ctx ends; the error is
+// then as for [Table.Acquire], [ErrDeadlock] included when another Candidate of the same id campaigns too. It returns at once when
+// the candidate leads already.
+func (c *Candidate) Campaign(ctx context.Context) error {
+	select {
+	case c.campaign <- struct{}{}:
+		defer func() { <-c.campaign }()
+	case <-ctx.Done():
+		return ctxError(ctx, []string{c.election.key})
+	}
+	if ctx.Err() != nil {
+		return ctxError(ctx, []string{c.election.key})
+	}
+	if c.IsLeader() {
+		return nil
+	}
+	c.mu.Lock()
+	length := c.length
+	c.mu.Unlock()
+	if _, err := c.election.table.Acquire(ctx, Options{Owner: c.id, TTL: length}, c.election.key); err != nil {
+		return err
+	}
+	c.startBeat(length)
+	return nil
+}
+
+// lease returns the lease of the reign, or an error that is [ErrNotLeader].
+func (c *Candidate) lease() (Lease, error) {
+	var o op
+	t := c.election.table
+	t.enter(&o)
+	var l Lease
+	err := fmt.Errorf("%w: %q of %q", ErrNotLeader, c.id, c.election.key)
+	if at := t.entries[c.election.key]; at != nil && at.holder != nil && at.holder.owner == c.id {
+		l, err = Lease{at.holder, at.holder.token}, nil
+	}
+	t.leave(&o)
+	o.wakes.run()
+	return l, err
+}
+
+// Epoch is the fencing token of the reign, and 0 when the candidate does not lead. It does not extend the lease.
+func (c *Candidate) Epoch() uint64 {
+	l, _ := c.lease()
+	return l.token
+}
+
+// Context returns a child of parent that is cancelled, with the reason as its cause, when the reign ends; the error is
+// [ErrNotLeader] when the candidate does not lead. Call the returned function when done.
+func (c *Candidate) Context(parent context.Context) (context.Context, context.CancelFunc, error) {
+	l, err := c.lease()
+	if err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := l.Context(parent)
+	return ctx, cancel, nil
+}
+
+// Resign gives the flag to the next who campaigns. It returns [ErrNotLeader], without effect, when the candidate does
+// not lead: the flag of another one is never touched.
+func (c *Candidate) Resign() error {
+	c.stopBeat()
+	l, err := c.lease()
+	if err != nil {
+		return err
+	}
+	if err := l.Unlock(); err != nil {
+		return fmt.Errorf("%w: %w", ErrNotLeader, err)
+	}
+	return nil
+}
+
+// SetLease makes the present and later leases of this candidate last d. Only the leader may: [ErrNotLeader] otherwise,
+// and [ErrDuration] when d is not positive; nothing is changed then.
+func (c *Candidate) SetLease(d time.Duration) error {
+	if d <= 0 {
+		return ErrDuration
+	}
+	l, err := c.lease()
+	if err != nil {
+		return err
+	}
+	if err := l.Extend(d); err != nil {
+		return fmt.Errorf("%w: %w", ErrNotLeader, err)
+	}
+	c.mu.Lock()
+	c.length = d
+	c.mu.Unlock()
+	c.stopBeat()
+	c.startBeat(d)
+	return nil
+}
+
+// startBeat lets a timer extend the lease if the config says so and none does.
+func (c *Candidate) startBeat(length time.Duration) {
+	if !c.election.cfg.AutoExtend {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.beat == nil {
+		c.beat = time.AfterFunc(max(length/3, 1), c.extend)
+	}
+}
+
+func (c *Candidate) stopBeat() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.beat != nil {
+		c.beat.Stop()
+		c.beat = nil
+	}
+}
+
+// extend is what the timer calls. It never takes a flag that was lost.
+func (c *Candidate) extend() {
+	c.mu.Lock()
+	length := c.length
+	c.beat = nil
+	c.mu.Unlock()
+	l, err := c.lease()
+	if err == nil && l.Extend(length) == nil {
+		c.startBeat(length)
+	}
+}

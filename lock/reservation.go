@@ -1,0 +1,142 @@
+package lock
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Reservation is one value of a [Slots], reserved until Commit, Release, or the end of its TTL. All methods may be called by any
+// number of goroutines.
+type Reservation[T any] struct {
+	slots *Slots[T]
+	step  step[T]
+	lease Lease
+}
+
+// Value is the reserved value.
+func (r *Reservation[T]) Value() T { return r.step.value }
+
+// Position is the distance of the value from the start, in steps of Next; 1 for the first.
+func (r *Reservation[T]) Position() uint64 { return r.step.position }
+
+// Lease is the lease behind the reservation, for its token, Lost, Context, Extend and Record.
+func (r *Reservation[T]) Lease() Lease { return r.lease }
+
+// Commit says that the value was used: the reservation ends, and the value is remembered as the last one unless a
+// later value has been committed already. It returns [*LostError], and remembers nothing, when the reservation has ended: somebody else
+// may have the value then.
+func (r *Reservation[T]) Commit() error {
+	s := r.slots
+	var o op
+	defer o.wakes.run()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := r.lease.unlock(&o); err != nil {
+		return err
+	}
+	if r.step.position > s.last.position {
+		s.last = r.step
+	}
+	return nil
+}
+
+// Release gives the value back unused; the last value does not move. It returns [*LostError], without effect, when
+// the reservation has ended.
+func (r *Reservation[T]) Release() error { return r.lease.Unlock() }
+
+// Extend makes the reservation end ttl from now. Errors as for [Lease.Extend].
+func (r *Reservation[T]) Extend(ttl time.Duration) error { return r.lease.Extend(ttl) }
+
+// SlotsState is a [Slots] as plain data: what a journal writes down and brings back.
+type SlotsState[T any] struct {
+	Known    bool   // Last is a value: the start or a committed one
+	Last     T      // the last committed value
+	Position uint64 // its position
+	Open     []SlotHeld[T]
+}
+
+// SlotHeld is one open reservation as plain data.
+type SlotHeld[T any] struct {
+	Value    T
+	Position uint64
+	Held     Held
+}
+
+// Snapshot returns the last value and the open reservations by position, in one consistent view.
+func (s *Slots[T]) Snapshot() SlotsState[T] {
+	var o op
+	defer o.wakes.run()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	state := SlotsState[T]{Known: s.known, Last: s.last.value, Position: s.last.position}
+	t := s.cfg.Table
+	t.enter(&o)
+	defer t.leave(&o)
+	for _, r := range s.open {
+		if r.lease.heldLocked() {
+			state.Open = append(state.Open, SlotHeld[T]{r.step.value, r.step.position, t.heldLocked(r.lease.record, &o)})
+		}
+	}
+	slices.SortFunc(state.Open, func(a, b SlotHeld[T]) int { return cmp.Compare(a.Position, b.Position) })
+	return state
+}
+
+// Restore brings a snapshot back and returns the reservations in the order of state.Open; one that has expired
+// meanwhile is nil, and its value is free. A lease that the Table has restored already is taken over. Use it before the
+// first Reserve: it returns [ErrConfig] when something is known already, and the errors of [Table.Restore]; nothing is
+// changed then.
+func (s *Slots[T]) Restore(state SlotsState[T]) ([]*Reservation[T], error) {
+	var o op
+	defer o.wakes.run()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.known || len(s.open) > 0 {
+		return nil, fmt.Errorf("%w: %q is in use already", ErrConfig, s.cfg.Store)
+	}
+	t := s.cfg.Table
+	t.enter(&o)
+	defer t.leave(&o)
+	leases, err := s.leasesLocked(state, &o)
+	if err != nil {
+		return nil, err
+	}
+	s.known, s.last = state.Known, step[T]{state.Last, state.Position}
+	all := make([]*Reservation[T], len(state.Open))
+	for i, h := range state.Open {
+		if leases[i].record != nil {
+			all[i] = s.openLocked(step[T]{h.Value, h.Position}, leases[i])
+		}
+	}
+	return all, nil
+}
+
+// leasesLocked finds the leases of a snapshot in the table, and restores the others.
+func (s *Slots[T]) leasesLocked(state SlotsState[T], o *op) ([]Lease, error) {
+	t := s.cfg.Table
+	leases := make([]Lease, len(state.Open))
+	var missing State
+	var at []int
+	for i, h := range state.Open {
+		key := s.key(h.Value)
+		if e := t.entries[key]; e != nil && e.holder != nil && e.holder.token == h.Held.Token {
+			leases[i] = Lease{e.holder, h.Held.Token}
+			continue
+		}
+		h.Held.Keys = []string{key}
+		missing.Held = append(missing.Held, h.Held)
+		at = append(at, i)
+	}
+	if err := missing.check(); err != nil {
+		return nil, err
+	}
+	restored, err := t.restoreLocked(missing, o)
+	if err != nil {
+		return nil, err
+	}
+	for i, lease := range restored {
+		leases[at[i]] = lease
+	}
+	return leases, nil
+}

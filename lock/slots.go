@@ -1,0 +1,196 @@
+package lock
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Defaults of [SlotsConfig].
+const (
+	DefaultSlotTTL      = 60 * time.Second
+	DefaultSlotMaxSteps = 100_000
+	DefaultSlotStore    = "slots"
+)
+
+// SlotsConfig describes one sequence of slots.
+type SlotsConfig[T any] struct {
+	// Next returns the value after v: required. It must return in bounded time and always give the same value for the same v,
+	// or the promise that no committed value comes again is void. It may be called by many goroutines.
+	Next func(v T) T
+	// StartFrom returns the value to start after, and is asked only while no value is known: neither committed, nor
+	// restored, nor answered by it before. Several first callers may ask at the same time; the first answer counts.
+	// nil = the zero value of T.
+	StartFrom func(ctx context.Context) (T, error)
+	// Store separates sequences that share a Table: it is the prefix of their keys ("slots/17"). "" = DefaultSlotStore.
+	Store string
+	// TTL of a reservation when Reserve is given none. 0 = DefaultSlotTTL (60 s); negative is refused.
+	TTL time.Duration
+	// MaxSteps is how often one Reserve may call Next. 0 = DefaultSlotMaxSteps; negative is refused.
+	MaxSteps int
+	// Table holds the reservations as leases. nil = one of its own.
+	Table *Table
+}
+
+// Slots hands out the values of a sequence, each to one holder at a time: Reserve takes the next free one, Commit
+// remembers it as the last one used, Release gives it back. All methods may be called by any number of goroutines.
+//
+// Every value has a position: its distance, in steps of Next, from the start. Promised: no value at or before the last
+// committed position is handed out again; two reservations of one value never overlap; the last position never goes back.
+type Slots[T any] struct {
+	cfg SlotsConfig[T]
+
+	// mu guards everything below, and makes "is it free and after the last one?" and "reserve it" one step. Under it
+	// the Table is locked, never the other way round; wakes of the Table run after both. Next and StartFrom are
+	// called without it.
+	mu       sync.Mutex
+	known    bool // last is a start or a committed value
+	last     step[T]
+	open     map[uint64]*Reservation[T] // by token
+	watchers watchers
+}
+
+// step is a value and its position.
+type step[T any] struct {
+	value    T
+	position uint64
+}
+
+// NewSlots returns a sequence without a last value. It returns [ErrConfig] or [ErrDuration] for a bad config.
+func NewSlots[T any](cfg SlotsConfig[T]) (*Slots[T], error) {
+	if cfg.Next == nil {
+		return nil, fmt.Errorf("%w: SlotsConfig.Next is nil", ErrConfig)
+	}
+	if cfg.MaxSteps < 0 {
+		return nil, fmt.Errorf("%w: SlotsConfig.MaxSteps is negative", ErrConfig)
+	}
+	if cfg.TTL < 0 {
+		return nil, ErrDuration
+	}
+	if cfg.StartFrom == nil {
+		cfg.StartFrom = func(context.Context) (v T, err error) { return v, nil }
+	}
+	if cfg.Store == "" {
+		cfg.Store = DefaultSlotStore
+	}
+	if cfg.TTL == 0 {
+		cfg.TTL = DefaultSlotTTL
+	}
+	if cfg.MaxSteps == 0 {
+		cfg.MaxSteps = DefaultSlotMaxSteps
+	}
+	if cfg.Table == nil {
+		cfg.Table = New()
+	}
+	return &Slots[T]{cfg: cfg, open: make(map[uint64]*Reservation[T])}, nil
+}
+
+// Reserve takes the first value after the last one that nobody has reserved, walking along Next. opt.TTL 0 = the
+// TTL of the sequence. It does not wait for a value to become free: see [Slots.Watch].
+//
+// Errors, with nothing reserved: [ErrNoFreeSlot] after MaxSteps; the error of ctx, which is looked at before every
+// step; [ErrDuration]; whatever StartFrom returned.
+func (s *Slots[T]) Reserve(ctx context.Context, opt Options) (*Reservation[T], error) {
+	if opt.TTL == 0 {
+		opt.TTL = s.cfg.TTL
+	}
+	at, err := s.start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for range s.cfg.MaxSteps {
+		if ctx.Err() != nil {
+			return nil, ctxError(ctx, []string{s.cfg.Store})
+		}
+		var r *Reservation[T]
+		r, at, err = s.try(opt, step[T]{s.cfg.Next(at.value), at.position + 1})
+		if r != nil || err != nil {
+			return r, err
+		}
+	}
+	return nil, fmt.Errorf("%w: %q after %d steps", ErrNoFreeSlot, s.cfg.Store, s.cfg.MaxSteps)
+}
+
+// start returns the last step, after asking for it when nothing is known.
+func (s *Slots[T]) start(ctx context.Context) (step[T], error) {
+	if v, position, known := s.Last(); known {
+		return step[T]{v, position}, nil
+	}
+	v, err := s.cfg.StartFrom(ctx)
+	if err != nil {
+		return step[T]{}, fmt.Errorf("lock: start of %q: %w", s.cfg.Store, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.known {
+		s.known, s.last.value = true, v
+	}
+	return s.last, nil
+}
+
+// try reserves the value at, and otherwise returns the step to go on from: at itself when somebody has it, or the last
+// one when that has passed at while Next was called.
+func (s *Slots[T]) try(opt Options, at step[T]) (*Reservation[T], step[T], error) {
+	var o op
+	defer o.wakes.run()
+	keys, err := checked(opt, []string{s.key(at.value)})
+	if err != nil {
+		return nil, at, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at.position <= s.last.position {
+		return nil, s.last, nil
+	}
+	t := s.cfg.Table
+	t.enter(&o)
+	defer t.leave(&o)
+	lease, ok := t.tryLocked(opt, keys, &o)
+	if !ok {
+		return nil, at, nil
+	}
+	return s.openLocked(at, lease), at, nil
+}
+
+// openLocked remembers a reservation until its lease ends. Slots.mu and Table.mu are held.
+func (s *Slots[T]) openLocked(at step[T], lease Lease) *Reservation[T] {
+	r := &Reservation[T]{slots: s, step: at, lease: lease}
+	s.open[lease.token] = r
+	w := lease.record.watchLocked()
+	w.hooks = append(w.hooks, &endHook{func(error) { s.ended(r) }})
+	return r
+}
+
+// ended forgets a reservation and wakes those who wait for a free value.
+func (s *Slots[T]) ended(r *Reservation[T]) {
+	var w wakes
+	s.mu.Lock()
+	delete(s.open, r.lease.token)
+	s.watchers.take(&w)
+	s.mu.Unlock()
+	w.run()
+}
+
+func (s *Slots[T]) key(v T) string { return s.cfg.Store + "/" + fmt.Sprint(v) }
+
+// Last returns the value to go on from and its position: the last committed one, or the start at position 0; known is
+// false while there is none.
+func (s *Slots[T]) Last() (v T, position uint64, known bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last.value, s.last.position, s.known
+}
+
+// Watch calls wake once, with no mutex held, after the next end of a reservation, for one who got [ErrNoFreeSlot]. To
+// miss nothing, watch first and try again then. It must not block. cancel may be too late for a wake on its way.
+func (s *Slots[T]) Watch(wake func()) (cancel func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := s.watchers.add(wake)
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.watchers.remove(at)
+	}
+}
