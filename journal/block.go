@@ -142,6 +142,7 @@ type Block struct {
 	size  int      // bytes on disk, header and marks included
 	count int      // entries
 	live  int      // entries that did not end yet
+	bytes int      // of these; an entry that was carried here counts as it was first written
 	dead  []uint64 // one bit for every four bytes: an entry that starts there ended
 
 	// origins are the older blocks whose home is this one: somebody holds Refs
@@ -161,7 +162,8 @@ type home struct {
 
 // mark notes that the entry at off ended. No two entries share a bit, because
 // none is shorter than five bytes.
-func (b *Block) mark(off uint32) {
+// It returns the bytes that are live no more.
+func (b *Block) mark(off, size uint32) int {
 	word, bit := off>>8, uint64(1)<<(off>>2&63)
 	if missing := int(word) + 1 - len(b.dead); missing > 0 {
 		b.dead = append(b.dead, make([]uint64, missing+len(b.dead)/2)...)
@@ -170,10 +172,14 @@ func (b *Block) mark(off uint32) {
 		panic(fmt.Sprintf("journal: bug: block %d: the entry at byte %d ended twice", b.seq, off))
 	}
 	b.dead[word] |= bit
+	freed := min(int(size), b.bytes)
 	if b.live--; b.live == 0 {
+		freed = b.bytes
 		b.home.Store(nil) // nothing is left that anybody may read
 		b.dead = nil
 	}
+	b.bytes -= freed
+	return freed
 }
 
 func (b *Block) ended(off uint32) bool {
@@ -187,6 +193,7 @@ type Ref struct {
 	block *Block
 	pos   Position
 	off   uint32
+	size  uint32
 }
 
 // IsZero reports whether r points nowhere.
@@ -230,7 +237,10 @@ func (r Ref) follow(h *home) (Ref, []byte) {
 
 // Read decodes the entry into e. The entry must have been delivered and not
 // have ended.
-func (r Ref) Read(e *Entry) {
+func (r Ref) Read(e *Entry) { r.read(e) }
+
+// read returns the size of the entry where it is now.
+func (r Ref) read(e *Entry) uint32 {
 	at, data := r.resolve()
 	d := decoder{b: data, off: int(at.off)}
 	d.entry(e, at.block.first, at.block.base)
@@ -238,4 +248,5 @@ func (r Ref) Read(e *Entry) {
 		// The block was checked when it was built or read.
 		panic(fmt.Sprintf("journal: bug: block %d at byte %d: %v", at.block.seq, at.off, d.err))
 	}
+	return uint32(d.off) - at.off
 }

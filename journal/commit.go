@@ -125,7 +125,9 @@ func (l *Log) refuse(b *openBlock, t *transaction) {
 	for _, route := range b.routes {
 		d := b.deliveries[route]
 		for i := range d.Len() {
-			b.markEnded(l.markDead(d.Read(i, &e)))
+			r := d.Read(i, &e)
+			l.markDead(r)
+			b.markEnded(r.pos)
 		}
 	}
 	b.routes = b.routes[:0]

@@ -67,7 +67,7 @@ type Log struct {
 	tail    tail
 	blocks  []*Block // sealed, ascending; Invariant: each delete takes a prefix
 	size    int      // bytes of all blocks
-	live    int      // of which live, by the average of each block
+	live    int      // bytes of live entries in these blocks
 	err     error    // why nothing more is accepted: ErrClosed or ErrFailed
 	full    bool     // the disk is full: appends are refused
 	closed  bool
@@ -127,7 +127,7 @@ func (l *Log) Append(ctx context.Context, entries []Entry) (Ticket, error) {
 		e := &entries[i]
 		e.Kind, e.Restored, e.Position = KindEnqueued, false, l.tail.next
 		l.tail.next++
-		l.open.route(e.Route, l.open.add(e, false))
+		l.open.route(e.Route, l.open.add(e, false).off)
 	}
 	l.wakeCommitter()
 	return ticket, nil
@@ -211,7 +211,7 @@ func (l *Log) Record(c *Change) {
 		s := &c.States[i]
 		s.Entry.Kind, s.Entry.Position = KindState, l.tail.next
 		l.tail.next++
-		s.Ref = Ref{l.open.block, s.Entry.Position, l.open.add(&s.Entry, false)}
+		s.Ref = l.open.add(&s.Entry, false)
 	}
 	for i := range c.Buried {
 		b := &c.Buried[i]

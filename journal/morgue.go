@@ -115,7 +115,7 @@ func (l *Log) Restore(ctx context.Context, queue uint32, ps []Position, due int6
 	ticket := Ticket{commit: l.open.commit}
 	for i := range entries {
 		e := &entries[i]
-		l.open.route(e.Route, l.open.add(e, true))
+		l.open.route(e.Route, l.open.add(e, true).off)
 		l.open.restored = append(l.open.restored, change{bucketMorgue, morgueKey(queue, e.Position), nil})
 	}
 	l.mu.Unlock()

@@ -135,7 +135,7 @@ func (l *Log) Err() error {
 type Stats struct {
 	Blocks    int      // in the log
 	Bytes     int      // of these blocks
-	LiveBytes int      // of which live, about
+	LiveBytes int      // of entries in them that did not end
 	Next      Position // the next position
 	Epoch     uint64   // how many times the journal was opened
 }

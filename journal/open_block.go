@@ -54,13 +54,15 @@ func (b *openBlock) empty() bool {
 	return b.size() == headerSize && len(b.changes)+len(b.restored) == 0
 }
 
-// add writes e and returns its offset.
-func (b *openBlock) add(e *Entry, moved bool) uint32 {
+// add writes e.
+func (b *openBlock) add(e *Entry, moved bool) Ref {
 	off := len(b.entries)
 	b.entries = appendEntry(b.entries, e, moved, b.block.first, b.block.base)
+	size := len(b.entries) - off
 	b.block.count++
 	b.block.live++
-	return uint32(off)
+	b.block.bytes += size
+	return Ref{b.block, e.Position, uint32(off), uint32(size)}
 }
 
 // route notes that the entry at off is to be delivered to route.

@@ -131,12 +131,13 @@ func (l *Log) load(s *survey, seq uint64, data []byte) error {
 	if h.count > 0 {
 		b.home.Store(&home{data: slices.Clone(data[:headerSize+h.entries])})
 	}
-	err = h.scan(data, func(off uint32, _ int, e *Entry) {
+	err = h.scan(data, func(off uint32, size int, e *Entry) {
+		b.bytes += size
 		if !s.live(e.Position, seq) {
-			b.mark(off)
+			b.mark(off, uint32(size))
 			return
 		}
-		l.pending[e.Queue] = append(l.pending[e.Queue], Ref{b, e.Position, off})
+		l.pending[e.Queue] = append(l.pending[e.Queue], Ref{b, e.Position, off, uint32(size)})
 	}, nil)
 	l.admit(b)
 	return err

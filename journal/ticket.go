@@ -82,7 +82,7 @@ func (d *Delivery) Len() int { return len(d.offsets) }
 func (d *Delivery) Read(i int, e *Entry) Ref {
 	// A consumer may be slow enough for the block to have been carried forward.
 	r := Ref{block: d.block, off: d.offsets[i]}
-	r.Read(e)
+	r.size = r.read(e)
 	r.pos = e.Position
 	return r
 }

@@ -15,33 +15,24 @@ type move struct {
 func (l *Log) admit(b *Block) {
 	l.blocks = append(l.blocks, b)
 	l.size += b.size
-	l.live += b.live * b.average()
-}
-
-// average is the size of one entry of b, for accounts that need not be exact.
-func (b *Block) average() int {
-	if b.count == 0 {
-		return 0
-	}
-	return b.size / b.count
+	l.live += b.bytes
 }
 
 // end notes that the entry at r is over, in memory and as a mark.
 func (l *Log) end(r Ref) {
 	at, _ := r.resolve()
-	p := l.markDead(at)
+	l.markDead(at)
 	if !l.volatile {
-		l.open.markEnded(p)
+		l.open.markEnded(r.pos)
 	}
 }
 
 // markDead takes the entry at r, which was resolved, off the accounts.
-func (l *Log) markDead(r Ref) Position {
+func (l *Log) markDead(r Ref) {
+	freed := r.block.mark(r.off, r.size)
 	if r.block != l.open.block { // admitted when it was sealed
-		l.live -= r.block.average()
+		l.live -= freed
 	}
-	r.block.mark(r.off)
-	return r.pos
 }
 
 // trim takes the oldest blocks out of the log: the empty ones, and while less
@@ -67,7 +58,7 @@ func (l *Log) trim(b *openBlock) (drop []dropped) {
 
 // carry writes the live entries of old into b and returns their size.
 func (l *Log) carry(old *Block, b *openBlock) int {
-	l.live -= old.live * old.average()
+	l.live -= old.bytes
 	before := len(b.entries)
 	offsets := make(map[uint32]uint32, old.live)
 	d := decoder{b: old.home.Load().data, off: headerSize}
@@ -76,7 +67,7 @@ func (l *Log) carry(old *Block, b *openBlock) int {
 		off := uint32(d.off)
 		d.entry(&e, old.first, old.base)
 		if !old.ended(off) {
-			offsets[off] = b.add(&e, true)
+			offsets[off] = b.add(&e, true).off
 		}
 	}
 	b.moved(old, offsets)
