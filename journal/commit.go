@@ -52,11 +52,16 @@ func (l *Log) seal() (*openBlock, *transaction, bool) {
 	t.tail = l.tail
 	l.last = b.commit
 	l.open, l.spare = newOpenBlock(l.spare, l.tail), nil
+	l.wakeWaiters()
+	return b, t, true
+}
+
+// wakeWaiters has those who wait for room look again. The caller holds mu.
+func (l *Log) wakeWaiters() {
 	if l.room != nil {
 		close(l.room)
 		l.room = nil
 	}
-	return b, t, true
 }
 
 // write commits t. False: the log has stopped.
@@ -98,7 +103,7 @@ func (l *Log) publish(b *openBlock, t *transaction) {
 			d.Done()
 		}
 	}
-	if len(b.routes) == 0 && b.commit.err == nil {
+	if len(b.routes) == 0 {
 		close(b.commit.done)
 	}
 	l.mu.Lock()
@@ -106,37 +111,46 @@ func (l *Log) publish(b *openBlock, t *transaction) {
 	l.mu.Unlock()
 }
 
-// refuse turns the fresh entries of a block that found no room into ended
-// ones. What Record was given stays in the block and is tried again.
+// refuse sends the appenders of a block that found no room away, and those who
+// came since. What Record was given stays where it is and is tried again.
 func (l *Log) refuse(b *openBlock, t *transaction) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.full = true
-	if len(b.routes) == 0 {
-		return
-	}
+	l.wakeWaiters()
+	l.refuseFresh(l.open)
+	l.size -= b.block.size
+	b.entries = b.entries[:b.end]
+	l.refuseFresh(b)
+	t.block = b.seal(l.tail.epoch, l.volatile)
+	l.size += b.block.size
+	t.changes = b.changes
+	l.last = b.commit
+}
+
+// refuseFresh turns what was appended to b into ended entries, because the
+// offsets of all others must stay, and tells whoever waits for b.
+func (l *Log) refuseFresh(b *openBlock) {
 	n := 0
 	for _, route := range b.routes {
 		n += b.deliveries[route].Len()
 	}
-	var e Entry
-	b.entries = b.entries[:b.end]
-	b.beginMarks(n)
+	if n > 0 {
+		b.beginMarks(n)
+	}
 	for _, route := range b.routes {
-		d := b.deliveries[route]
-		for i := range d.Len() {
-			r := d.Read(i, &e)
+		for _, off := range b.deliveries[route].offsets {
+			r := b.ref(off)
 			l.markDead(r)
 			b.markEnded(r.pos)
 		}
+		b.deliveries[route] = nil
 	}
-	b.routes = b.routes[:0]
-	l.size -= b.block.size
-	t.block = b.seal(l.tail.epoch, l.volatile)
-	l.size += b.block.size
-	t.changes = b.changes
-	b.commit.err = ErrFull
-	close(b.commit.done)
+	b.routes, b.restored = b.routes[:0], b.restored[:0]
+	refused := b.commit
+	b.commit = &commit{first: refused.first, done: make(chan struct{})}
+	refused.err = ErrFull
+	close(refused.done)
 }
 
 func (l *Log) setFull(full bool) {
@@ -152,16 +166,11 @@ func (l *Log) fail(b *openBlock, cause error) {
 	latched := fmt.Errorf("%w: %w", ErrFailed, cause)
 	l.err = latched
 	next := l.open
-	if l.room != nil {
-		close(l.room)
-		l.room = nil
-	}
+	l.wakeWaiters()
 	l.mu.Unlock()
 	for _, o := range []*openBlock{b, next} {
-		if o.commit.err == nil {
-			o.commit.err = fmt.Errorf("%w: %w", ErrUnknown, cause)
-			close(o.commit.done)
-		}
+		o.commit.err = fmt.Errorf("%w: %w", ErrUnknown, cause)
+		close(o.commit.done)
 	}
 	if l.cfg.Failed != nil {
 		l.cfg.Failed(latched)

@@ -106,13 +106,17 @@ func (l *Log) Close() error {
 	return errors.Join(failed, l.store.close(), l.unlock())
 }
 
-// Flush returns when everything that was accepted before is on disk, with the
-// error of its commit.
+// Flush returns nil when everything that was accepted before is on disk. While
+// the disk is full it returns ErrFull: something is not, but it is not lost.
 func (l *Log) Flush(ctx context.Context) error {
 	l.mu.Lock()
-	if errors.Is(l.err, ErrFailed) {
-		defer l.mu.Unlock()
-		return l.err
+	if err := l.err; errors.Is(err, ErrFailed) {
+		l.mu.Unlock()
+		return err
+	}
+	if l.full {
+		l.mu.Unlock()
+		return ErrFull
 	}
 	ticket := Ticket{commit: l.open.commit}
 	if l.open.empty() {

@@ -65,6 +65,14 @@ func (b *openBlock) add(e *Entry, moved bool) Ref {
 	return Ref{b.block, e.Position, uint32(off), uint32(size)}
 }
 
+// ref points to the entry at off.
+func (b *openBlock) ref(off uint32) Ref {
+	var e Entry
+	d := decoder{b: b.entries, off: int(off)}
+	d.entry(&e, b.block.first, b.block.base)
+	return Ref{b.block, e.Position, off, uint32(d.off) - off}
+}
+
 // route notes that the entry at off is to be delivered to route.
 func (b *openBlock) route(route, off uint32) {
 	for int(route) >= len(b.deliveries) {
