@@ -246,7 +246,11 @@ func (s *bolt) page(name bucket, from []byte, n int) (page []pair, err error) {
 }
 
 func (s *bolt) view(f func(*bbolt.Tx) error) error {
-	return contain(func() error { return s.db.View(f) })
+	err := contain(func() error { return s.db.View(f) })
+	if errors.Is(err, berrors.ErrDatabaseNotOpen) {
+		return ErrClosed // while the caller was on its way
+	}
+	return err
 }
 
 func (s *bolt) close() error { return s.db.Close() }

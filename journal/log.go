@@ -74,7 +74,8 @@ type Log struct {
 	queues  map[string]uint32
 	pending map[uint32][]Ref // found at open, per queue, in position order
 
-	restoring sync.Mutex // one Restore at a time; taken before mu
+	// restoring holds the commit of the last Restore while no other one is at work.
+	restoring chan *commit
 }
 
 func newLog(s store, cfg Config, volatile bool) *Log {
@@ -90,6 +91,8 @@ func newLog(s store, cfg Config, volatile bool) *Log {
 		released: make(chan struct{}),
 		queues:   make(map[string]uint32),
 		pending:  make(map[uint32][]Ref),
+
+		restoring: make(chan *commit, 1),
 	}
 }
 
@@ -97,6 +100,7 @@ func newLog(s store, cfg Config, volatile bool) *Log {
 func (l *Log) start() {
 	l.open = newOpenBlock(nil, l.tail)
 	l.last = settled
+	l.restoring <- settled
 	go l.commitLoop() // ends in Close, which waits for it
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"iter"
+	"slices"
 )
 
 // Buried is a payload in the morgue.
@@ -59,7 +60,7 @@ func (l *Log) Morgue(queue uint32) iter.Seq2[Buried, error] {
 	return func(yield func(Buried, error) bool) {
 		from := morgueKey(queue, 0)
 		for {
-			page, err := l.store.page(bucketMorgue, from, morguePage)
+			page, err := l.page(bucketMorgue, from)
 			if err != nil {
 				yield(Buried{}, err)
 				return
@@ -84,43 +85,108 @@ func (l *Log) Morgue(queue uint32) iter.Seq2[Buried, error] {
 // Restore puts buried payloads back into the log, at their old positions and
 // scores, due at the given Unix time in nanoseconds. route says for each id
 // where to deliver it. All of them go back, or none; [ErrNotFound] when one is
-// not in the morgue. It returns when they were taken in, like [Ticket.Wait].
+// not in the morgue. A position that is listed twice goes back once. It returns
+// when they were taken in, like [Ticket.Wait].
 func (l *Log) Restore(ctx context.Context, queue uint32, ps []Position, due int64, route func(id []byte) uint32) error {
-	// One at a time: until the commit that takes a payload out of the morgue,
-	// a second Restore would find it there and run it twice.
-	l.restoring.Lock()
-	defer l.restoring.Unlock()
-	entries := make([]Entry, len(ps))
-	need := 0
-	for i, p := range ps {
-		v, err := l.store.get(bucketMorgue, morgueKey(queue, p))
-		if err != nil {
-			return err
-		}
-		if v == nil {
-			return fmt.Errorf("%w: position %d", ErrNotFound, p)
-		}
-		b, err := parseBuried(v)
-		if err != nil {
-			return err
-		}
-		b.Entry.Restored, b.Entry.Due = true, due
-		b.Entry.Route = route(b.Entry.ID)
-		entries[i] = b.Entry
-		need += entryBound(&b.Entry)
-	}
-	if err := l.lockWithRoom(ctx, need); err != nil {
+	release, err := l.beginRestore(ctx)
+	if err != nil {
 		return err
 	}
-	ticket := Ticket{commit: l.open.commit}
+	ticket, err := l.restore(ctx, queue, ps, due, route)
+	release(ticket.commit)
+	if err != nil {
+		return err
+	}
+	return ticket.Wait(ctx)
+}
+
+// beginRestore waits for its turn. One at a time: until the commit that takes a
+// payload out of the morgue, a second Restore would find it there and run it
+// twice. So the commit of each is left for the next one to wait for, which also
+// works when the first one's caller has gone.
+func (l *Log) beginRestore(ctx context.Context) (release func(*commit), err error) {
+	var before *commit
+	select {
+	case before = <-l.restoring:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	select {
+	case <-before.done:
+		return func(c *commit) { l.restoring <- c }, nil
+	case <-ctx.Done():
+		l.restoring <- before
+		return nil, context.Cause(ctx)
+	}
+}
+
+func (l *Log) restore(ctx context.Context, queue uint32, ps []Position, due int64, route func(id []byte) uint32) (Ticket, error) {
+	ps = slices.Clone(ps)
+	slices.Sort(ps)
+	entries, err := l.exhume(queue, slices.Compact(ps))
+	if err != nil {
+		return Ticket{commit: settled}, err
+	}
+	need := 0
+	for i := range entries {
+		e := &entries[i]
+		e.Restored, e.Due, e.Route = true, due, route(e.ID)
+		need += entryBound(e)
+	}
+	if err := l.lockWithRoom(ctx, need); err != nil {
+		return Ticket{commit: settled}, err
+	}
+	defer l.mu.Unlock()
+	if len(entries) == 0 {
+		return Ticket{commit: settled}, nil
+	}
 	for i := range entries {
 		e := &entries[i]
 		l.open.route(e.Route, l.open.add(e, true).off)
 		l.open.restored = append(l.open.restored, change{bucketMorgue, morgueKey(queue, e.Position), nil})
 	}
-	l.mu.Unlock()
 	l.wakeCommitter()
-	// The outcome has to be known before the next Restore looks.
-	<-ticket.commit.done
-	return ticket.Wait(ctx)
+	return Ticket{commit: l.open.commit}, nil
+}
+
+// exhume reads payloads in the morgue.
+func (l *Log) exhume(queue uint32, ps []Position) ([]Entry, error) {
+	entries := make([]Entry, len(ps))
+	for i, p := range ps {
+		v, err := l.get(bucketMorgue, morgueKey(queue, p))
+		if err != nil {
+			return nil, err
+		}
+		if v == nil {
+			return nil, fmt.Errorf("%w: position %d", ErrNotFound, p)
+		}
+		b, err := parseBuried(v)
+		if err != nil {
+			return nil, err
+		}
+		entries[i] = b.Entry
+	}
+	return entries, nil
+}
+
+// get and page read what the last commit left.
+
+func (l *Log) get(name bucket, key []byte) ([]byte, error) {
+	if l.isClosed() {
+		return nil, ErrClosed
+	}
+	return l.store.get(name, key)
+}
+
+func (l *Log) page(name bucket, from []byte) ([]pair, error) {
+	if l.isClosed() {
+		return nil, ErrClosed
+	}
+	return l.store.page(name, from, morguePage)
+}
+
+func (l *Log) isClosed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.closed
 }

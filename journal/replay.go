@@ -174,7 +174,7 @@ func (t tail) encode() []byte {
 func (l *Log) readQueues() error {
 	from := []byte{}
 	for {
-		page, err := l.store.page(bucketQueues, from, morguePage)
+		page, err := l.page(bucketQueues, from)
 		if err != nil {
 			return err
 		}
