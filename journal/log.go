@@ -222,7 +222,9 @@ func (l *Log) Record(c *Change) {
 		l.open.changes = append(l.open.changes, b.change())
 	}
 	if n := len(c.Ended) + len(c.Buried); n > 0 {
-		l.open.beginMarks(n)
+		if !l.volatile {
+			l.open.beginMarks(n)
+		}
 		for _, r := range c.Ended {
 			l.end(r)
 		}
