@@ -90,7 +90,7 @@ func appendEntry(b []byte, e *Entry, moved bool, first Position, base int64) []b
 	if e.Restored {
 		b[head] |= flagExtra
 	}
-	if e.Score != ScoreOf(e.Due) {
+	if math.Float64bits(e.Score) != math.Float64bits(ScoreOf(e.Due)) { // −0 and NaN too
 		b[head] |= flagScore
 		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(e.Score))
 	}

@@ -44,6 +44,9 @@ var (
 	// ErrTooLarge is returned when one entry does not fit into a block.
 	ErrTooLarge = errors.New("journal: entry too large")
 
+	// ErrQueueName is returned for a name that can't be a queue's.
+	ErrQueueName = errors.New("journal: the name of a queue has 1 to 4096 bytes")
+
 	// ErrNotFound is returned when a buried payload is not in the morgue.
 	ErrNotFound = errors.New("journal: not in the morgue")
 )

@@ -191,9 +191,16 @@ func (l *Log) readQueues() error {
 	}
 }
 
+// maxQueueName is the longest name of a queue, in bytes.
+const maxQueueName = 4096
+
 // Queue returns the number that stands for a queue in entries, and makes one
-// durable for a name that is new.
+// durable for a name that is new. It returns ErrQueueName for a name that is
+// empty or longer than 4096 bytes.
 func (l *Log) Queue(ctx context.Context, name string) (uint32, error) {
+	if name == "" || len(name) > maxQueueName {
+		return 0, fmt.Errorf("%w, not %d", ErrQueueName, len(name))
+	}
 	l.mu.Lock()
 	if err := l.refusal(ctx); err != nil {
 		l.mu.Unlock()
