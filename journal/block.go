@@ -16,7 +16,7 @@ const formatVersion = 1
 //	 0  magic "STRB"        4
 //	 4  version             1
 //	 5  reserved, zero      3
-//	 8  CRC32C of the rest  4
+//	 8  CRC32C of all else  4
 //	12  length of the rest  4   from byte 16 to the end of the marks
 //	16  sequence            8
 //	24  epoch               8
@@ -50,7 +50,11 @@ func (h *header) put(b []byte) {
 	binary.LittleEndian.PutUint64(b[40:], uint64(h.base))
 	binary.LittleEndian.PutUint32(b[48:], uint32(h.entries))
 	binary.LittleEndian.PutUint32(b[52:], uint32(h.count))
-	binary.LittleEndian.PutUint32(b[8:], crc32.Checksum(b[12:], castagnoli))
+	binary.LittleEndian.PutUint32(b[8:], blockChecksum(b))
+}
+
+func blockChecksum(b []byte) uint32 {
+	return crc32.Update(crc32.Checksum(b[:8], castagnoli), castagnoli, b[12:])
 }
 
 // parseHeader checks all of b, which is filed under seq, and returns its header.
@@ -61,14 +65,14 @@ func parseHeader(b []byte, seq uint64) (h header, err error) {
 	if len(b) < headerSize || [4]byte(b[:4]) != blockMagic {
 		return corrupt("no block header in %d bytes", len(b))
 	}
+	if got, want := blockChecksum(b), binary.LittleEndian.Uint32(b[8:]); got != want {
+		return corrupt("checksum %08x, want %08x", got, want)
+	}
 	if b[4] > formatVersion {
 		return header{}, fmt.Errorf("%w: block %d has version %d, this is version %d", ErrTooNew, seq, b[4], formatVersion)
 	}
 	if n := int(binary.LittleEndian.Uint32(b[12:])); n != len(b)-16 {
 		return corrupt("length %d, want %d", len(b)-16, n)
-	}
-	if got, want := crc32.Checksum(b[12:], castagnoli), binary.LittleEndian.Uint32(b[8:]); got != want {
-		return corrupt("checksum %08x, want %08x", got, want)
 	}
 	if [4]byte(b[4:8]) != [4]byte{formatVersion} {
 		return corrupt("reserved bytes are set")

@@ -96,7 +96,8 @@ func createBolt(path string) error {
 				return err
 			}
 		}
-		return tx.Bucket([]byte(bucketMeta)).Put([]byte(metaVersion), []byte{formatVersion})
+		meta := tx.Bucket([]byte(bucketMeta))
+		return errors.Join(meta.Put([]byte(metaVersion), []byte{formatVersion}), meta.Put(keyTail, firstTail.encode()))
 	})
 	if err := errors.Join(err, s.close()); err != nil {
 		return fmt.Errorf("journal: create %s: %w", path, err)
@@ -126,22 +127,46 @@ func (s *bolt) check() error {
 		}
 		v := meta.Get([]byte(metaVersion))
 		switch {
-		case len(v) != 1:
+		case len(v) != 1 || v[0] == 0:
 			return fmt.Errorf("%w: a bbolt file without a format version", ErrNotJournal)
 		case v[0] > formatVersion:
 			return fmt.Errorf("%w: %s has version %d, this is version %d", ErrTooNew, fileName, v[0], formatVersion)
 		}
 		for _, name := range buckets {
-			b := tx.Bucket([]byte(name))
-			if b == nil {
+			if tx.Bucket([]byte(name)) == nil {
 				return &CorruptError{Reason: fmt.Sprintf("bucket %q is missing", name)}
 			}
-			if err := b.ForEach(func(_, _ []byte) error { return nil }); err != nil {
-				return err
-			}
 		}
-		return nil
+		t, err := parseTail(meta.Get(keyTail))
+		if err != nil {
+			return err
+		}
+		err = checkBucket(tx, bucketQueues, t.queues, func(k, v []byte) error {
+			_, err := parseQueue(k, v)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		return checkBucket(tx, bucketMorgue, t.buried, func(k, v []byte) error {
+			_, err := parseBuried(k, v)
+			return err
+		})
 	})
+}
+
+// checkBucket checks every value of a bucket, and that there are as many as the
+// log says.
+func checkBucket(tx *bbolt.Tx, name bucket, want uint64, check func(k, v []byte) error) error {
+	got := uint64(0)
+	err := tx.Bucket([]byte(name)).ForEach(func(k, v []byte) error {
+		got++
+		return check(k, v)
+	})
+	if err == nil && got != want {
+		err = &CorruptError{Reason: fmt.Sprintf("bucket %q holds %d values, want %d", name, got, want)}
+	}
+	return err
 }
 
 func (s *bolt) commit(t *transaction) error {

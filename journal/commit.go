@@ -48,7 +48,8 @@ func (l *Log) seal() (*openBlock, *transaction, bool) {
 	t.block = b.seal(l.tail.epoch, l.volatile)
 	b.settle()
 	l.admit(b.block)
-	l.tail.seq = b.block.seq
+	l.tail.seq, l.tail.oldest = b.block.seq, l.blocks[0].seq
+	l.tail.buried -= uint64(len(b.restored))
 	t.tail = l.tail
 	l.last = b.commit
 	l.open, l.spare = newOpenBlock(l.spare, l.tail), nil
@@ -121,10 +122,12 @@ func (l *Log) refuse(b *openBlock, t *transaction) {
 	l.refuseFresh(l.open)
 	l.size -= b.block.size
 	b.entries = b.entries[:b.end]
+	restored := len(b.restored) // and already off the account
 	l.refuseFresh(b)
 	t.block = b.seal(l.tail.epoch, l.volatile)
 	l.size += b.block.size
-	t.changes = b.changes
+	t.changes, t.tail.buried = b.changes, t.tail.buried+uint64(restored)
+	l.tail.buried += uint64(restored)
 	l.last = b.commit
 }
 

@@ -220,6 +220,7 @@ func (l *Log) Record(c *Change) {
 	for i := range c.Buried {
 		b := &c.Buried[i]
 		l.open.changes = append(l.open.changes, b.change())
+		l.tail.buried++
 	}
 	if n := len(c.Ended) + len(c.Buried); n > 0 {
 		if !l.volatile {

@@ -28,17 +28,22 @@ func morgueKey(queue uint32, p Position) []byte {
 func (b *Burial) change() change {
 	var e Entry
 	b.Ref.Read(&e)
-	v := make([]byte, 0, entryBound(&e)+len(b.Reason))
+	v := make([]byte, 0, entryBound(&e)+len(b.Reason)+checksumSize)
 	v = append(v, formatVersion)
 	v = binary.AppendVarint(v, int64(b.Retry))
 	v = binary.AppendVarint(v, b.At)
 	v = binary.AppendUvarint(v, uint64(len(b.Reason)))
 	v = append(v, b.Reason...)
 	v = appendEntry(v, &e, true, 0, 0)
-	return change{bucketMorgue, morgueKey(e.Queue, e.Position), v}
+	key := morgueKey(e.Queue, e.Position)
+	return change{bucketMorgue, key, appendChecksum(v, key)}
 }
 
-func parseBuried(v []byte) (b Buried, err error) {
+func parseBuried(key, v []byte) (b Buried, err error) {
+	v, err = cutChecksum(v, key)
+	if err != nil {
+		return b, &CorruptError{Reason: fmt.Sprintf("buried payload %x: %v", key, err)}
+	}
 	d := decoder{b: v}
 	if version := d.byte(); version > formatVersion {
 		return b, fmt.Errorf("%w: a buried payload has version %d", ErrTooNew, version)
@@ -48,7 +53,7 @@ func parseBuried(v []byte) (b Buried, err error) {
 	b.Reason = string(d.bytes(d.uvarint()))
 	d.entry(&b.Entry, 0, 0)
 	if d.err != nil {
-		return b, &CorruptError{Reason: "buried payload: " + d.err.Error()}
+		return b, &CorruptError{Reason: fmt.Sprintf("buried payload %x: %v", key, d.err)}
 	}
 	return b, nil
 }
@@ -69,7 +74,7 @@ func (l *Log) Morgue(queue uint32) iter.Seq2[Buried, error] {
 				if binary.BigEndian.Uint32(kv.key) != queue {
 					return
 				}
-				b, err := parseBuried(kv.value)
+				b, err := parseBuried(kv.key, kv.value)
 				if !yield(b, err) || err != nil {
 					return
 				}
@@ -153,14 +158,15 @@ func (l *Log) restore(ctx context.Context, queue uint32, ps []Position, due int6
 func (l *Log) exhume(queue uint32, ps []Position) ([]Entry, error) {
 	entries := make([]Entry, len(ps))
 	for i, p := range ps {
-		v, err := l.get(bucketMorgue, morgueKey(queue, p))
+		key := morgueKey(queue, p)
+		v, err := l.get(bucketMorgue, key)
 		if err != nil {
 			return nil, err
 		}
 		if v == nil {
 			return nil, fmt.Errorf("%w: position %d", ErrNotFound, p)
 		}
-		b, err := parseBuried(v)
+		b, err := parseBuried(key, v)
 		if err != nil {
 			return nil, err
 		}

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -40,7 +41,8 @@ type survey struct {
 	// latest tells for a position that was written more than once, because it
 	// was carried or restored, which block counts.
 	latest map[Position]uint64
-	newest uint64 // sequence of the last block, 0 when there is none
+	oldest uint64 // sequence of the first block
+	newest uint64 // and of the last one, 0 when there is none
 	next   Position
 }
 
@@ -52,15 +54,17 @@ func (s *survey) block(seq uint64, data []byte) error {
 	if s.newest != 0 && seq != s.newest+1 {
 		return &CorruptError{Block: s.newest + 1, Offset: -1, Reason: fmt.Sprintf("missing; block %d follows %d", seq, s.newest)}
 	}
-	s.newest = seq
 	h, err := parseHeader(data, seq)
 	if err != nil {
 		return err
 	}
-	if h.first < s.next {
-		return &CorruptError{Block: seq, Offset: -1, Reason: fmt.Sprintf("begins at position %d, below %d", h.first, s.next)}
+	if s.newest == 0 {
+		s.oldest, s.next = seq, h.first
 	}
-	s.next = h.first
+	s.newest = seq
+	if h.first != s.next {
+		return &CorruptError{Block: seq, Offset: -1, Reason: fmt.Sprintf("begins at position %d, want %d", h.first, s.next)}
+	}
 	return h.scan(data, func(_ uint32, _ int, e *Entry) {
 		if e.Position < h.first { // carried or restored
 			s.latest[e.Position] = seq
@@ -71,13 +75,23 @@ func (s *survey) block(seq uint64, data []byte) error {
 	}, s.ended.add)
 }
 
-// finish compares what was found with where the log says that it ends.
+// finish compares what was found with where the log says that it begins and
+// ends.
 func (s *survey) finish(t tail) error {
-	if s.newest != 0 && s.newest != t.seq {
-		return &CorruptError{Block: t.seq, Offset: -1, Reason: fmt.Sprintf("missing; the log ends at block %d", s.newest)}
+	missing := func(seq uint64, why string, args ...any) error {
+		return &CorruptError{Block: seq, Offset: -1, Reason: "missing; " + fmt.Sprintf(why, args...)}
 	}
-	if s.next > t.next {
-		return &CorruptError{Block: s.newest, Offset: -1, Reason: fmt.Sprintf("holds position %d, the log ends at %d", s.next-1, t.next)}
+	switch {
+	case s.newest == 0 && t.oldest > t.seq:
+		return nil
+	case s.newest == 0:
+		return missing(t.oldest, "the log has no blocks")
+	case s.oldest != t.oldest:
+		return missing(t.oldest, "the log begins at block %d", s.oldest)
+	case s.newest != t.seq:
+		return missing(t.seq, "the log ends at block %d", s.newest)
+	case s.next != t.next:
+		return &CorruptError{Block: s.newest, Offset: -1, Reason: fmt.Sprintf("ends before position %d, the log before %d", s.next, t.next)}
 	}
 	return nil
 }
@@ -111,7 +125,7 @@ func (l *Log) replay() error {
 	}
 	// Carried entries stand in younger blocks than their neighbours.
 	for _, refs := range l.pending {
-		byPosition := func(a, b Ref) int { return int(a.pos) - int(b.pos) }
+		byPosition := func(a, b Ref) int { return cmp.Compare(a.pos, b.pos) }
 		if !slices.IsSortedFunc(refs, byPosition) {
 			slices.SortFunc(refs, byPosition)
 		}
@@ -143,32 +157,21 @@ func (l *Log) load(s *survey, seq uint64, data []byte) error {
 	return err
 }
 
-// readTail returns the zero tail for a log that nothing was written to.
+// readTail returns what a journal begins with when nothing was ever written.
 func (l *Log) readTail() (tail, error) {
-	v, err := l.store.get(bucketMeta, keyTail)
-	switch {
-	case err != nil:
+	v, err := l.get(bucketMeta, keyTail)
+	if err != nil {
 		return tail{}, err
-	case v == nil:
-		return tail{next: 1}, nil
-	case len(v) != 24:
-		return tail{}, &CorruptError{Reason: fmt.Sprintf("the end mark of the log has %d bytes", len(v))}
 	}
-	return tail{
-		seq:   binary.BigEndian.Uint64(v),
-		next:  Position(binary.BigEndian.Uint64(v[8:])),
-		epoch: binary.BigEndian.Uint64(v[16:]),
-	}, nil
+	if v == nil {
+		return firstTail, nil
+	}
+	return parseTail(v)
 }
 
-// keyTail is where a store keeps the tail, in the meta bucket.
-var keyTail = []byte("tail")
-
-func (t tail) encode() []byte {
-	v := binary.BigEndian.AppendUint64(make([]byte, 0, 24), t.seq)
-	v = binary.BigEndian.AppendUint64(v, uint64(t.next))
-	return binary.BigEndian.AppendUint64(v, t.epoch)
-}
+// firstTail is the tail of an empty journal. A file is created with it: one
+// without it is damaged.
+var firstTail = tail{oldest: 1, next: 1}
 
 // readQueues fills the table of queue names.
 func (l *Log) readQueues() error {
@@ -179,16 +182,30 @@ func (l *Log) readQueues() error {
 			return err
 		}
 		for _, kv := range page {
-			if len(kv.value) != 4 {
-				return &CorruptError{Reason: fmt.Sprintf("queue %q has no number", kv.key)}
+			number, err := parseQueue(kv.key, kv.value)
+			if err != nil {
+				return err
 			}
-			l.queues[string(kv.key)] = binary.BigEndian.Uint32(kv.value)
+			l.queues[string(kv.key)] = number
 		}
 		if len(page) < morguePage {
 			return nil
 		}
 		from = append(page[len(page)-1].key, 0)
 	}
+}
+
+func queueChange(name string, number uint32) change {
+	key := []byte(name)
+	return change{bucketQueues, key, appendChecksum(binary.BigEndian.AppendUint32(nil, number), key)}
+}
+
+func parseQueue(name, value []byte) (uint32, error) {
+	v, err := cutChecksum(value, name)
+	if err != nil || len(v) != 4 {
+		return 0, &CorruptError{Reason: fmt.Sprintf("the number of queue %q: %d bytes, %v", name, len(v), err)}
+	}
+	return binary.BigEndian.Uint32(v), nil
 }
 
 // maxQueueName is the longest name of a queue, in bytes.
@@ -210,8 +227,8 @@ func (l *Log) Queue(ctx context.Context, name string) (uint32, error) {
 	if !known {
 		number = uint32(len(l.queues)) + 1
 		l.queues[name] = number
-		value := binary.BigEndian.AppendUint32(nil, number)
-		l.open.changes = append(l.open.changes, change{bucketQueues, []byte(name), value})
+		l.tail.queues++
+		l.open.changes = append(l.open.changes, queueChange(name, number))
 	}
 	ticket := Ticket{commit: l.open.commit}
 	l.mu.Unlock()

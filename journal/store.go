@@ -1,5 +1,12 @@
 package journal
 
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+)
+
 // store is the disk under a log. A log calls commit from one goroutine only;
 // get and page may run beside it.
 type store interface {
@@ -59,10 +66,64 @@ type dropped struct {
 	size int
 }
 
-// tail says where the log ends, so that a missing last block is noticed and no
-// position is used twice after the log ran empty.
+// tail says where the log begins and ends, so that a block that is missing at
+// either end is noticed and no position is used twice after the log ran empty.
 type tail struct {
-	seq   uint64   // of the newest block ever written
-	next  Position // first position that was never used
-	epoch uint64   // number of times the journal was opened
+	oldest uint64   // sequence of the oldest block, seq + 1 when there is none
+	seq    uint64   // of the newest block ever written
+	next   Position // first position that was never used
+	epoch  uint64   // number of times the journal was opened
+	queues uint64   // names in their bucket
+	buried uint64   // payloads in the morgue
+}
+
+// tailSize is six numbers and a checksum.
+const tailSize = 6*8 + checksumSize
+
+// keyTail is where a store keeps the tail, in the meta bucket.
+var keyTail = []byte("tail")
+
+func (t tail) encode() []byte {
+	v := make([]byte, 0, tailSize)
+	for _, n := range []uint64{t.oldest, t.seq, uint64(t.next), t.epoch, t.queues, t.buried} {
+		v = binary.BigEndian.AppendUint64(v, n)
+	}
+	return appendChecksum(v, keyTail)
+}
+
+func parseTail(v []byte) (tail, error) {
+	v, err := cutChecksum(v, keyTail)
+	if err != nil || len(v) != tailSize-checksumSize {
+		return tail{}, &CorruptError{Reason: fmt.Sprintf("the end mark of the log: %d bytes, %v", len(v), err)}
+	}
+	field := func(i int) uint64 { return binary.BigEndian.Uint64(v[8*i:]) }
+	return tail{
+		oldest: field(0), seq: field(1), next: Position(field(2)),
+		epoch: field(3), queues: field(4), buried: field(5),
+	}, nil
+}
+
+// Values of the side buckets end with a CRC32C of their key and themselves:
+// bbolt has none on data pages.
+const checksumSize = 4
+
+var errChecksum = errors.New("wrong checksum")
+
+func checksumOf(key, value []byte) uint32 {
+	return crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, value)
+}
+
+func appendChecksum(value, key []byte) []byte {
+	return binary.LittleEndian.AppendUint32(value, checksumOf(key, value))
+}
+
+func cutChecksum(v, key []byte) ([]byte, error) {
+	n := len(v) - checksumSize
+	if n < 0 {
+		return nil, errShort
+	}
+	if binary.LittleEndian.Uint32(v[n:]) != checksumOf(key, v[:n]) {
+		return nil, errChecksum
+	}
+	return v[:n:n], nil
 }
