@@ -13,7 +13,8 @@
 //     goroutine.
 //   - Everything given to one [Log.Record] call (ended entries, new job
 //     states, burials) becomes durable in one commit.
-//   - A position is never used twice, not even after the log ran empty.
+//   - A position is never used twice, not even after the log ran empty, and no
+//     two openings have the same epoch.
 //   - A flipped bit, a missing or a swapped block is [ErrCorrupt], with the
 //     number of the block. Nothing is skipped silently.
 //   - A journal written by a newer version is [ErrTooNew] and is left as it is.

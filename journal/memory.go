@@ -69,7 +69,7 @@ func (m *Memory) apply(t *transaction) error {
 	if m.side == nil {
 		m.blocks, m.side = make(map[uint64][]byte), make(map[bucket]map[string][]byte)
 	}
-	if !m.volatile {
+	if !m.volatile && len(t.block) > 0 {
 		for _, d := range t.drop {
 			delete(m.blocks, d.seq)
 		}

@@ -11,7 +11,8 @@ import (
 )
 
 // Open opens the journal in the directory dir, whose parent must exist, or
-// creates it. It checks and replays the whole log before it writes anything.
+// creates it. It checks and replays the whole log before it writes anything;
+// the first commit is its own and makes the new epoch durable.
 //
 // It returns a [LockedError] when the journal is in use, a [CorruptError] when
 // it is damaged, ErrTooNew and ErrNotJournal, or what the system says about

@@ -132,7 +132,13 @@ func (l *Log) replay() error {
 	}
 	t.epoch++
 	l.tail = t
-	return nil
+	if l.volatile {
+		return nil
+	}
+	// On disk before anybody learns of it. Otherwise a process that committed
+	// nothing would share its epoch with the next one, and their fencing
+	// tokens with it.
+	return l.store.commit(&transaction{tail: t})
 }
 
 // load takes a surveyed block in.

@@ -54,7 +54,7 @@ type change struct {
 // returns.
 type transaction struct {
 	seq     uint64
-	block   []byte
+	block   []byte    // empty: only the tail changes
 	drop    []dropped // blocks to delete, ascending
 	changes []change  // in this order
 	tail    tail
