@@ -73,6 +73,9 @@ func New(system *actor.System, name string, core *Core, pending []journal.Ref, l
 	return s, nil
 }
 
+// Dispatcher returns the dispatcher that the shard was made with.
+func (s *Shard) Dispatcher() Dispatcher { return s.dispatch }
+
 // Deliver takes in committed entries and is done with d when they count.
 // Deliveries must come in commit order.
 func (s *Shard) Deliver(d *journal.Delivery) {
