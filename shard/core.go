@@ -70,6 +70,22 @@ type Counts struct {
 	Merged, Done, Failed, Snoozed, Buried, Discarded, Interrupted uint64
 }
 
+// Add adds the figures of another shard.
+func (c *Counts) Add(o Counts) {
+	c.Jobs += o.Jobs
+	c.Payloads += o.Payloads
+	c.Retrying += o.Retrying
+	c.Halted += o.Halted
+	c.Running += o.Running
+	c.Merged += o.Merged
+	c.Done += o.Done
+	c.Failed += o.Failed
+	c.Snoozed += o.Snoozed
+	c.Buried += o.Buried
+	c.Discarded += o.Discarded
+	c.Interrupted += o.Interrupted
+}
+
 // NewCore returns the state of an empty shard of a queue.
 func NewCore(queue uint32, cfg Config) *Core {
 	cfg.Concurrency = cmp.Or(cfg.Concurrency, 1)
