@@ -1,0 +1,43 @@
+package executor
+
+import "encoding/json"
+
+// Codec turns payloads of type T into bytes and back. Both methods may be
+// called from any goroutine. An error or a panic of Encode is returned by
+// Enqueue; one of Decode sends the payload to the morgue, with its bytes.
+type Codec[T any] interface {
+	Encode(T) ([]byte, error)
+
+	// Decode must not keep data, nor change it.
+	Decode(data []byte) (T, error)
+}
+
+// JSON is the default codec: encoding/json.
+type JSON[T any] struct{}
+
+// Encode implements [Codec].
+func (JSON[T]) Encode(v T) ([]byte, error) { return json.Marshal(v) }
+
+// Decode implements [Codec].
+func (JSON[T]) Decode(data []byte) (v T, err error) {
+	err = json.Unmarshal(data, &v)
+	return v, err
+}
+
+// Raw takes bytes as they are. It is the default for payloads of type []byte.
+type Raw struct{}
+
+// Encode implements [Codec].
+func (Raw) Encode(v []byte) ([]byte, error) { return v, nil }
+
+// Decode implements [Codec]. The handler gets a copy of its own.
+func (Raw) Decode(data []byte) ([]byte, error) { return append([]byte{}, data...), nil }
+
+var _ Codec[[]byte] = Raw{}
+
+func defaultCodec[T any]() Codec[T] {
+	if raw, ok := any(Raw{}).(Codec[T]); ok {
+		return raw
+	}
+	return JSON[T]{}
+}

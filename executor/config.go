@@ -1,0 +1,207 @@
+package executor
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/strandjobs/strand/shard"
+)
+
+// Durability says what Enqueue waits for.
+type Durability uint8
+
+const (
+	// Default is Sync for an executor, and the executor's own for a queue.
+	Default Durability = iota
+	// Sync: Enqueue returns when the payload is on disk (fsynced).
+	Sync
+	// Async: Enqueue returns at once; the payload is on disk after the next
+	// commits, usually within a millisecond. A crash before that loses it. The
+	// order of calls is kept, so what a crash loses is always the newest.
+	Async
+)
+
+// Config of an executor. The zero Config is usable.
+type Config struct {
+	// Workers is how many handlers run at a time, over all queues. Default 5.
+	Workers int
+
+	// Logger gets what no caller is told. Default nil: nothing is logged.
+	Logger *slog.Logger
+
+	// Scheduler decides which shard gets the next free worker. Default [Lag].
+	Scheduler Scheduler
+
+	// Durability of queues that don't say. Default Sync. An executor that was
+	// opened without a directory keeps everything in memory and ignores it.
+	Durability Durability
+
+	// MaxPayloadBytes is the largest encoded payload. Default 1 MiB.
+	MaxPayloadBytes int
+
+	// StopTimeout is how long Run waits for running handlers after its context
+	// has ended. Default 30 s; below zero it doesn't wait.
+	StopTimeout time.Duration
+
+	// OnStart is called by Start before the first job runs. Its error is
+	// returned by Start, and no job runs. Default nil.
+	OnStart func(context.Context) error
+
+	// OnFailure is called once with the last words of an executor that can't
+	// go on: the journal failed. Default nil.
+	OnFailure func(error)
+}
+
+// The limits and defaults of the seed, and ours.
+const (
+	// MaxIDBytes is the length of the longest id.
+	MaxIDBytes = 512
+
+	defaultWorkers         = 5
+	defaultShards          = 5
+	defaultMaxRetries      = 25
+	defaultMaxPayloads     = 1000
+	defaultMaxPayloadBytes = 1 << 20
+	defaultStopTimeout     = 30 * time.Second
+	maxShards              = 1 << 12
+	maxBatch               = 1 << 12
+)
+
+func (c Config) withDefaults() (Config, error) {
+	c.Workers = cmp.Or(c.Workers, defaultWorkers)
+	c.MaxPayloadBytes = cmp.Or(c.MaxPayloadBytes, defaultMaxPayloadBytes)
+	c.StopTimeout = cmp.Or(c.StopTimeout, defaultStopTimeout)
+	c.Durability = cmp.Or(c.Durability, Sync)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
+	if c.Scheduler == nil {
+		c.Scheduler = Lag()
+	}
+	return c, errorsOf(
+		inRange("Workers", c.Workers, 1, 1<<16),
+		inRange("MaxPayloadBytes", c.MaxPayloadBytes, 1, 1<<28),
+		inRange("Durability", int(c.Durability), int(Sync), int(Async)),
+	)
+}
+
+// QueueConfig of one queue. The zero QueueConfig is usable.
+type QueueConfig[T any] struct {
+	// Shards is how many actors share the ids of the queue. It bounds how many
+	// of its jobs run at a time (times Concurrency). Default 5. It may be
+	// changed from one start to the next.
+	Shards int
+
+	// Concurrency is how many runs a shard has at a time, of different ids.
+	// Default 1.
+	Concurrency int
+
+	// BatchSize is the most ids that a batch handler gets at once. Default 1.
+	BatchSize int
+
+	// MaxPayloads is the most payloads of one id that a handler gets at once,
+	// oldest first; the others follow in the next run. Default 1000; below
+	// zero there is no limit.
+	MaxPayloads int
+
+	// MaxRetries is how often a failed job is run again before it is
+	// exhausted. Default 25, which is about 20 days with the default RetryIn;
+	// below zero a job is never run again.
+	MaxRetries int
+
+	// RetryIn returns the pause before retry n, counted from 0. Default
+	// [RetryIn]. Below zero means zero. If it panics the default is used.
+	RetryIn func(n int) time.Duration
+
+	Merge       Merge       // equal payloads of a waiting id; default MinScore
+	OnFailure   OnFailure   // what a failure means for later payloads; default MergeFailed
+	OnExhausted OnExhausted // what happens after the last retry; default BuryOldest
+	OnFresh     OnFresh     // what a fresh payload does to a job in back-off; default WaitWithRetry
+
+	// Codec of the payloads. Default [JSON]; [Raw] for []byte.
+	Codec Codec[T]
+
+	// ID, Score and Due compute what a call to Enqueue leaves out. Default nil:
+	// an id must be given, score and due time are now.
+	ID    func(T) string
+	Score func(T) float64
+	Due   func(T) time.Time
+
+	// FormatError is the text that is kept of a failure, at most 4 KiB.
+	// Default: the error's own.
+	FormatError func(error) string
+
+	// RetriesExhausted is called, on the worker, with the jobs of a run that
+	// failed for the last time, before OnExhausted is carried out. Default nil.
+	RetriesExhausted func(ctx context.Context, jobs []Job[T])
+
+	// Durability of Enqueue. Default: the executor's.
+	Durability Durability
+}
+
+// RetryIn is the default pause before retry n, counted from 0, and Lowkiq's:
+// n⁴ + 15 + rand(30)·(n+1) seconds. Without the random part 15 s, 16 s, 31 s,
+// 96 s, 271 s, …; 25 retries take about 20 days.
+func RetryIn(n int) time.Duration {
+	n = min(max(n, 0), 1000) // 1000⁴ s is 30,000 years, and far from overflow
+	seconds := n*n*n*n + 15 + rand.IntN(30)*(n+1)
+	return min(time.Duration(seconds), maxRetryIn/time.Second) * time.Second
+}
+
+const maxRetryIn = 100 * 365 * 24 * time.Hour
+
+// settings are the parts of a QueueConfig that don't depend on T.
+type settings struct {
+	shards, batch int
+	core          shard.Config
+	durability    Durability
+	retryIn       func(int) time.Duration
+	formatError   func(error) string
+}
+
+func (c *QueueConfig[T]) settings(x Config) (settings, error) {
+	s := settings{
+		shards:      cmp.Or(c.Shards, defaultShards),
+		batch:       cmp.Or(c.BatchSize, 1),
+		durability:  cmp.Or(c.Durability, x.Durability),
+		retryIn:     c.RetryIn,
+		formatError: c.FormatError,
+		core: shard.Config{
+			Merge: c.Merge, OnFailure: c.OnFailure, OnExhausted: c.OnExhausted, OnFresh: c.OnFresh,
+			MaxRetries:  max(cmp.Or(c.MaxRetries, defaultMaxRetries), 0),
+			Concurrency: cmp.Or(c.Concurrency, 1),
+			BatchSize:   cmp.Or(c.BatchSize, 1),
+			MaxPayloads: max(cmp.Or(c.MaxPayloads, defaultMaxPayloads), 0),
+		},
+	}
+	if c.Codec == nil {
+		c.Codec = defaultCodec[T]()
+	}
+	if s.retryIn == nil {
+		s.retryIn = RetryIn
+	}
+	if s.formatError == nil {
+		s.formatError = error.Error
+	}
+	return s, errorsOf(
+		inRange("Shards", s.shards, 1, maxShards),
+		inRange("Concurrency", s.core.Concurrency, 1, 1<<16),
+		inRange("BatchSize", s.batch, 1, maxBatch),
+		inRange("Merge", int(c.Merge), 0, int(KeepAll)),
+		inRange("OnFailure", int(c.OnFailure), 0, int(BlockFailed)),
+		inRange("OnExhausted", int(c.OnExhausted), 0, int(Halt)),
+		inRange("OnFresh", int(c.OnFresh), 0, int(PullRetry)),
+		inRange("Durability", int(s.durability), int(Sync), int(Async)),
+	)
+}
+
+func inRange(name string, v, low, high int) error {
+	if v < low || v > high {
+		return fmt.Errorf("%w: %s is %d, it must be from %d to %d", ErrConfig, name, v, low, high)
+	}
+	return nil
+}
+
+func errorsOf(errs ...error) error { return cmp.Or(errs...) }

@@ -1,0 +1,56 @@
+// Package executor runs background jobs inside one process, in order: the
+// front door of Strand.
+//
+// # What is promised
+//
+//  1. Order. Two runs of one (queue, id) never overlap, and payloads reach the
+//     handler in score order, equal scores in the order they were accepted. A
+//     retry never lets a later payload of the id overtake an earlier one. There
+//     is no order between ids.
+//  2. Nothing accepted is lost. When Enqueue returns nil under [Sync], the
+//     payload is on disk (fsynced). It runs at least once; after a crash only
+//     jobs that were running, or whose result was not yet committed, run again,
+//     in their old order.
+//  3. Nothing is dropped silently. A payload ends as done, merged into an equal
+//     one (the [Receipt] says so), cancelled or discarded by its handler, or in
+//     the morgue, from where a person can put it back in its place.
+//  4. A bad job hurts only its own id. Errors, panics and Goexit of a handler,
+//     a codec or a hook are contained.
+//  5. No polling. A job that can run, runs: a due time or a free worker wakes
+//     it directly.
+//
+// # What is not promised
+//
+//   - Exactly-once side effects outside the journal. A handler that was running
+//     when the process died runs again.
+//   - Order between ids.
+//   - More than one process on one journal: the second one gets
+//     [journal.LockedError].
+//   - That a handler which ignores its context ends. Stop returns without it.
+//
+// # How it works
+//
+//	 you ── Enqueue ──► executor ──(1) Append──► journal ──(2) Deliver, in commit order──► shard
+//	handler ◄──(4) run── worker ◄──(3) grant── scheduler ◄── offer ──────────────────────┘   ▲
+//	                        └──────────── finish ─────────────────────────────────────────────┘
+//	                             journal ◄──(5) Record, next group commit ──┘
+//
+// Enqueue waits until the payload is on disk and its shard has taken it in, so
+// the receipt can say what it was merged into. A shard with a job due offers
+// itself; the scheduler gives it a worker, and it hands over a run: as many due
+// ids as are likely to be done within a millisecond. A payload that arrives for
+// an id in a run that has not started takes the id back and merges into it.
+//
+// A restart enters the same picture at (2): shards only ever apply committed
+// entries in position order.
+//
+// # Census
+//
+//   - the journal's committer: 1, from Open to Stop
+//   - workers: Config.Workers, from Start to Stop; one that a handler ended with
+//     Goexit is replaced
+//   - shards: actors, no goroutine while idle
+//   - Stop called with a handler's context: 1, until the stop is over
+//
+// No user code runs on an actor or under a lock.
+package executor

@@ -1,0 +1,86 @@
+package executor
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Errors of registering a queue.
+var (
+	// ErrConfig is returned for a setting that makes no sense; the text names
+	// it, with its value.
+	ErrConfig = errors.New("executor: invalid configuration")
+
+	// ErrDuplicateQueue is returned when a queue is registered twice.
+	ErrDuplicateQueue = errors.New("executor: queue is registered already")
+)
+
+// Errors of enqueueing. After each of them nothing of the call was accepted,
+// except after ErrUnknown.
+var (
+	// ErrInvalidID is returned for an empty id and for one of more than
+	// MaxIDBytes.
+	ErrInvalidID = errors.New("executor: invalid id")
+
+	// ErrInvalidScore is returned for a score that is not a finite number.
+	ErrInvalidScore = errors.New("executor: invalid score")
+
+	// ErrTooLarge is returned for a payload of more than Config.MaxPayloadBytes.
+	ErrTooLarge = errors.New("executor: payload too large")
+
+	// ErrEncode is returned for a payload that its codec can't encode. It wraps
+	// what the codec said.
+	ErrEncode = errors.New("executor: payload does not encode")
+
+	// ErrUnknownQueue is returned for a queue that is not registered.
+	ErrUnknownQueue = errors.New("executor: unknown queue")
+
+	// ErrFull is returned while the disk is full.
+	ErrFull = errors.New("executor: disk full; free some space and repeat the call")
+
+	// ErrUnknown is returned when it can't be said whether the payload was
+	// accepted: the commit failed, or ctx ended while it was under way.
+	ErrUnknown = errors.New("executor: outcome unknown")
+
+	// ErrClosed is returned after Stop was called.
+	ErrClosed = errors.New("executor: closed")
+
+	// ErrFailed is returned after the journal failed. Open it again to find out
+	// what is on disk.
+	ErrFailed = errors.New("executor: failed")
+)
+
+// Errors of a running executor.
+var (
+	// ErrStopping is the cause of a handler's context when Stop ran out of
+	// time. What the handler returns then spends no retry.
+	ErrStopping = errors.New("executor: stopping")
+
+	// ErrStuck is returned by Stop for handlers that did not return. The text
+	// names their jobs.
+	ErrStuck = errors.New("executor: handlers did not return")
+
+	// ErrHandlerExited is the error of a job whose handler ended its goroutine
+	// with runtime.Goexit, as testing's FailNow does.
+	ErrHandlerExited = errors.New("executor: handler called runtime.Goexit")
+
+	// ErrState is returned for a call at the wrong time, like a second Start.
+	ErrState = errors.New("executor: wrong state")
+)
+
+// PanicError is the error of a job whose handler, or of a payload whose codec,
+// panicked.
+type PanicError struct {
+	Value any
+	Stack string
+}
+
+func (e *PanicError) Error() string {
+	return "panic: " + text(func() string { return fmt.Sprint(e.Value) })
+}
+
+// Unwrap returns the value if it is an error.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}

@@ -1,0 +1,118 @@
+package executor
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/shard"
+)
+
+// Dead is a payload in the morgue.
+type Dead[T any] struct {
+	ID       string
+	Payload  T
+	Raw      []byte // the payload as it is in the journal
+	Decode   error  // why Payload is not set; nil when it is
+	Score    float64
+	Position uint64
+	Retry    int    // the retry count it died with
+	Error    string // the last failure
+	At       time.Time
+}
+
+// Morgue lists the dead payloads of the queue, in the order in which they were
+// accepted. The loop may take its time, and may requeue what it was given. A
+// read error is yielded once and ends the list.
+func (t *Queue[T]) Morgue() iter.Seq2[Dead[T], error] {
+	return func(yield func(Dead[T], error) bool) {
+		for b, err := range t.q.x.log.Morgue(t.q.number) {
+			if err != nil {
+				yield(Dead[T]{}, border(err))
+				return
+			}
+			if !yield(t.dead(b), nil) {
+				return
+			}
+		}
+	}
+}
+
+func (t *Queue[T]) dead(b journal.Buried) Dead[T] {
+	d := Dead[T]{
+		ID: string(b.Entry.ID), Raw: b.Entry.Payload, Score: b.Entry.Score, Position: uint64(b.Entry.Position),
+		Retry: b.Retry, Error: b.Reason, At: time.Unix(0, b.At),
+	}
+	d.Payload, d.Decode = t.decodeOne(d.Raw)
+	return d
+}
+
+// requeueAtOnce bounds the payloads that go back in one commit.
+const requeueAtOnce = 1000
+
+// Requeue puts the dead payloads of some ids back in their place: with their
+// old score and position, due now, with all retries given back. A job of the
+// same id that waits takes them in, and is due now, too. It returns how many
+// payloads went back.
+func (t *Queue[T]) Requeue(ctx context.Context, ids ...string) (int, error) {
+	wanted := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		wanted[id] = true
+	}
+	return t.q.requeue(ctx, func(id []byte) bool { return wanted[string(id)] })
+}
+
+// RequeueAll puts all dead payloads of the queue back; see Requeue.
+func (t *Queue[T]) RequeueAll(ctx context.Context) (int, error) {
+	return t.q.requeue(ctx, func([]byte) bool { return true })
+}
+
+func (q *queue) requeue(ctx context.Context, want func(id []byte) bool) (n int, err error) {
+	var positions []journal.Position
+	restore := func() error {
+		err := q.x.log.Restore(ctx, q.number, positions, time.Now().UnixNano(), q.route)
+		if err != nil {
+			return fmt.Errorf("executor: requeue: %w", border(err))
+		}
+		n += len(positions)
+		positions = positions[:0]
+		return nil
+	}
+	for b, err := range q.x.log.Morgue(q.number) {
+		if err != nil {
+			return n, border(err)
+		}
+		if !want(b.Entry.ID) {
+			continue
+		}
+		if positions = append(positions, b.Entry.Position); len(positions) == requeueAtOnce {
+			if err := restore(); err != nil {
+				return n, err
+			}
+		}
+	}
+	if len(positions) == 0 {
+		return n, nil
+	}
+	return n, restore()
+}
+
+// RunNow makes the waiting jobs of some ids due now, with all retries given
+// back, and lets halted ones go on. It returns how many of them waited; a job
+// that runs at the moment is left alone.
+func (t *Queue[T]) RunNow(ctx context.Context, ids ...string) (n int, err error) {
+	for _, id := range ids {
+		s := (*t.q.x.routes.Load())[t.q.route([]byte(id))]
+		err := s.Do(ctx, func(c *shard.Core) {
+			if c.RunNow(id, time.Now().UnixNano()) {
+				n++
+			}
+		})
+		if err != nil {
+			return n, ErrClosed
+		}
+	}
+	return n, nil
+}

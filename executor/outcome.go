@@ -1,0 +1,85 @@
+package executor
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// A handler says what is to become of its job by what it returns: nil is done,
+// one of the following is a wish, and anything else is a failure, which spends
+// a retry. Wishes may be wrapped.
+
+type cancelError struct{ err error }
+type discardError struct{}
+type snoozeError struct{ d time.Duration }
+type retryError struct {
+	d   time.Duration
+	err error
+}
+
+// Cancel sends the payloads to the morgue now, with err as the reason: no retry
+// could help. A person can put them back.
+func Cancel(err error) error { return &cancelError{orUnnamed(err)} }
+
+// Discard ends the payloads as if they were done, except that they are counted
+// as discarded.
+func Discard() error { return &discardError{} }
+
+// Snooze runs the job again after d. It is no failure: the retry count stays.
+// A d below zero means zero.
+func Snooze(d time.Duration) error { return &snoozeError{d} }
+
+// RetryAfter is a failure with err, after which the job runs again after d
+// instead of after RetryIn. A d below zero means zero.
+func RetryAfter(d time.Duration, err error) error { return &retryError{d, orUnnamed(err)} }
+
+func orUnnamed(err error) error {
+	if err == nil {
+		return errors.New("no reason given")
+	}
+	return err
+}
+
+func (e *cancelError) Error() string  { return "cancelled: " + e.err.Error() }
+func (e *cancelError) Unwrap() error  { return e.err }
+func (e *discardError) Error() string { return "discarded" }
+func (e *snoozeError) Error() string  { return fmt.Sprintf("snoozed for %v", e.d) }
+func (e *retryError) Error() string   { return e.err.Error() }
+func (e *retryError) Unwrap() error   { return e.err }
+
+// BatchErrors is what a batch handler returns when ids fared differently: each
+// id in it gets its own outcome, as if its own handler had returned that error;
+// a nil error, or no entry, is done.
+type BatchErrors map[string]error
+
+func (e BatchErrors) Error() string {
+	var b strings.Builder
+	for id, err := range e {
+		if b.Len() > 0 {
+			b.WriteString("; ")
+		}
+		fmt.Fprintf(&b, "%s: %v", id, err)
+	}
+	return b.String()
+}
+
+// maxErrorText is how much of an error's text is kept with a job.
+const maxErrorText = 4 << 10
+
+// text returns what f says: at most 4 KiB of valid UTF-8, whatever f does.
+func text(f func() string) string {
+	var s string
+	if err := guarded(func() error { s = f(); return nil }); err != nil {
+		s = "an error whose text can't be had: its method panicked"
+	}
+	if len(s) > maxErrorText {
+		s = s[:maxErrorText]
+		for i := 0; i < utf8.UTFMax && !utf8.ValidString(s); i++ {
+			s = s[:len(s)-1]
+		}
+	}
+	return strings.ToValidUTF8(s, "\uFFFD")
+}

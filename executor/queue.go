@@ -1,0 +1,247 @@
+package executor
+
+import (
+	"context"
+	"fmt"
+	"hash/maphash"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+	"unsafe"
+
+	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/shard"
+)
+
+// queue is a registered queue without its type parameter: what the engine
+// works with.
+type queue struct {
+	settings
+	x      *Executor
+	name   string
+	number uint32 // in the journal
+	first  uint32 // number of its first shard
+	ports  []*port
+
+	// call runs the handler for started items and returns an error for each.
+	// It is not guarded.
+	call func(ctx context.Context, items []*shard.Item) []error
+	// exhausted tells the user's hook; nil when there is none. Not guarded.
+	exhausted func(ctx context.Context, items []*shard.Item)
+}
+
+// register makes the queue known, with what the journal has for it.
+func (x *Executor) register(q *queue) error {
+	if q.name == "" || len(q.name) > MaxIDBytes {
+		return fmt.Errorf("%w: the name of a queue has from 1 to %d bytes, not %d", ErrConfig, MaxIDBytes, len(q.name))
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.state == stopping {
+		return ErrClosed
+	}
+	if x.queues[q.name] != nil {
+		return fmt.Errorf("%w: %q", ErrDuplicateQueue, q.name)
+	}
+	number, err := x.log.Queue(context.Background(), q.name)
+	if err != nil {
+		return border(err)
+	}
+	q.x, q.number = x, number
+	if err := q.openShards(); err != nil {
+		return err
+	}
+	x.queues[q.name] = q
+	return nil
+}
+
+// openShards starts the shards, each with its part of the pending entries.
+// Nothing can be delivered to them before: nobody has the queue yet.
+func (q *queue) openShards() error {
+	x := q.x
+	routes := slices.Clone(*x.routes.Load())
+	q.first = uint32(len(routes))
+	for i, pending := range q.split(x.log.Pending(q.number)) {
+		index := len(routes)
+		p := &port{dispatcher: x.dispatcher, queue: q, candidate: Candidate{Queue: q.name, Shard: i, Index: index}}
+		name := fmt.Sprintf("%s/%d", q.name, i)
+		s, err := shard.New(x.actors, name, shard.NewCore(q.number, q.core), pending, x.log, p)
+		if err != nil {
+			return err
+		}
+		p.shard = s
+		q.ports = append(q.ports, p)
+		routes = append(routes, s)
+	}
+	x.routes.Store(&routes)
+	return nil
+}
+
+func (q *queue) split(pending []journal.Ref) [][]journal.Ref {
+	parts := make([][]journal.Ref, q.shards)
+	var e journal.Entry
+	for _, ref := range pending {
+		ref.Read(&e)
+		i := q.route(e.ID) - q.first
+		parts[i] = append(parts[i], ref)
+	}
+	return parts
+}
+
+// route returns the number of the shard of an id.
+func (q *queue) route(id []byte) uint32 {
+	return q.first + uint32(maphash.Bytes(q.x.seed, id)%uint64(q.shards))
+}
+
+// lookup returns a registered queue.
+func (x *Executor) lookup(name string) (*queue, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if q := x.queues[name]; q != nil {
+		return q, nil
+	}
+	known := slices.Sorted(maps.Keys(x.queues))
+	return nil, fmt.Errorf("%w: %q; registered are: %s", ErrUnknownQueue, name, strings.Join(known, ", "))
+}
+
+// Receipt says what became of an enqueued payload.
+type Receipt struct {
+	// Position is its number in the journal: unique for ever, and growing in
+	// the order of acceptance.
+	Position uint64
+	// MergedInto is the position of an equal payload of the same id that it was
+	// merged into: that one runs, this one is over. 0: it stands by itself.
+	// Under Async it is always 0.
+	MergedInto uint64
+	// Durable: it is on disk. False under Async and in memory.
+	Durable bool
+}
+
+// Option of one Enqueue.
+type Option struct {
+	kind  optionKind
+	due   time.Time
+	score float64
+}
+
+type optionKind uint8
+
+const (
+	optionAt optionKind = iota + 1
+	optionIn
+	optionScore
+)
+
+// At makes the job due at t; in the past means now. It has no effect on a job
+// of the same id that waits already: that one's due time stays.
+func At(t time.Time) Option { return Option{kind: optionAt, due: t} }
+
+// In makes the job due d from now. Below zero means now.
+func In(d time.Duration) Option {
+	return Option{kind: optionIn, due: time.Now().Add(max(d, 0))}
+}
+
+// Score gives the payload its place among the payloads of its id: lower runs
+// first. Without it the score is the time of the call, in Unix seconds.
+func Score(v float64) Option { return Option{kind: optionScore, score: v} }
+
+// fill writes what an enqueue asks for into e. Its checks come before anything
+// is accepted.
+func (q *queue) fill(e *journal.Entry, id string, payload []byte, now int64) error {
+	if id == "" || len(id) > MaxIDBytes {
+		return fmt.Errorf("%w: it has %d bytes, it must have from 1 to %d", ErrInvalidID, len(id), MaxIDBytes)
+	}
+	if len(payload) > q.x.cfg.MaxPayloadBytes {
+		return fmt.Errorf("%w: %d bytes for id %q, the limit is %d", ErrTooLarge, len(payload), id, q.x.cfg.MaxPayloadBytes)
+	}
+	// The journal copies it, and changes nothing.
+	e.ID = unsafe.Slice(unsafe.StringData(id), len(id))
+	e.Queue, e.Payload = q.number, payload
+	e.Due, e.Score = now, journal.ScoreOf(now)
+	e.Route = q.route(e.ID)
+	return nil
+}
+
+func (o Option) apply(e *journal.Entry) error {
+	switch o.kind {
+	case optionAt, optionIn:
+		setDue(e, o.due)
+	case optionScore:
+		return setScore(e, o.score)
+	}
+	return nil
+}
+
+// setDue keeps the time within what 64 bits of nanoseconds can say, which is
+// until the year 2262.
+func setDue(e *journal.Entry, t time.Time) {
+	switch s := t.Unix(); {
+	case s >= math.MaxInt64/int64(time.Second):
+		e.Due = math.MaxInt64 - 1
+	case s > 0:
+		e.Due = t.UnixNano()
+	default:
+		e.Due = 0
+	}
+}
+
+func setScore(e *journal.Entry, score float64) error {
+	if math.IsNaN(score) || math.IsInf(score, 0) {
+		return fmt.Errorf("%w: %v for id %q, it must be finite", ErrInvalidScore, score, e.ID)
+	}
+	e.Score = score + 0 // −0 becomes 0
+	return nil
+}
+
+// append journals entries and waits as the durability says.
+func (q *queue) append(ctx context.Context, entries []journal.Entry) (journal.Ticket, error) {
+	if q.x.stopping.Load() && ctx.Value(handlerKey{}) != q.x {
+		return journal.Ticket{}, ErrClosed
+	}
+	ticket, err := q.x.log.Append(ctx, entries)
+	if err == nil && q.durability == Sync {
+		err = ticket.Wait(ctx)
+	}
+	if err != nil {
+		return ticket, border(err)
+	}
+	return ticket, nil
+}
+
+func (q *queue) receipt(t journal.Ticket, i int) Receipt {
+	r := Receipt{Position: uint64(t.Position(i))}
+	if q.durability == Sync {
+		r.MergedInto, r.Durable = uint64(t.Merged(i)), !q.x.volatile
+	}
+	return r
+}
+
+// Enqueue accepts an encoded payload for a queue that is known by its name
+// only. See [Queue.Enqueue] for everything else.
+func (x *Executor) Enqueue(ctx context.Context, queue, id string, payload []byte, options ...Option) (Receipt, error) {
+	q, err := x.lookup(queue)
+	if err != nil {
+		return Receipt{}, err
+	}
+	return q.enqueue(ctx, id, payload, time.Now().UnixNano(), options)
+}
+
+func (q *queue) enqueue(ctx context.Context, id string, payload []byte, now int64, options []Option) (Receipt, error) {
+	var entries [1]journal.Entry
+	e := &entries[0]
+	if err := q.fill(e, id, payload, now); err != nil {
+		return Receipt{}, err
+	}
+	for _, o := range options {
+		if err := o.apply(e); err != nil {
+			return Receipt{}, err
+		}
+	}
+	ticket, err := q.append(ctx, entries[:])
+	if err != nil {
+		return Receipt{}, err
+	}
+	return q.receipt(ticket, 0), nil
+}

@@ -1,0 +1,97 @@
+package executor
+
+import (
+	"context"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/shard"
+)
+
+// Stats are the figures of an executor. Those of different shards are taken
+// one after the other, not at one moment.
+type Stats struct {
+	Workers int
+	Busy    int // workers that are running a handler, or about to
+	Queues  []QueueStats
+	Journal journal.Stats
+}
+
+// QueueStats are the figures of one queue. Totals count since Open.
+type QueueStats struct {
+	Name string
+
+	// Registered is false for a queue that has entries in the journal and that
+	// nobody has registered since. They are kept and block nothing. Only Name
+	// and Unclaimed are set then.
+	Registered bool
+	Unclaimed  int // entries of a queue that is not registered
+
+	shard.Counts
+
+	// Lag is how long the oldest due job has been due; 0 when none is.
+	Lag time.Duration
+}
+
+// Fresh returns how many jobs have not failed.
+func (s QueueStats) Fresh() int { return s.Jobs - s.Retrying }
+
+// Stats returns the figures of all queues, by name. It asks every shard, and
+// returns the cause of ctx when that ends first.
+func (x *Executor) Stats(ctx context.Context) (Stats, error) {
+	x.mu.Lock()
+	queues := make([]*queue, 0, len(x.queues))
+	for _, q := range x.queues {
+		queues = append(queues, q)
+	}
+	x.mu.Unlock()
+	s := Stats{Journal: x.log.Stats()}
+	s.Workers, s.Busy = x.dispatcher.load()
+	for _, q := range queues {
+		qs, err := q.stats(ctx)
+		if err != nil {
+			return Stats{}, err
+		}
+		s.Queues = append(s.Queues, qs)
+	}
+	unclaimed := x.log.Unclaimed()
+	for name, number := range x.log.Queues() {
+		if n := unclaimed[number]; n > 0 {
+			s.Queues = append(s.Queues, QueueStats{Name: name, Unclaimed: n})
+		}
+	}
+	slices.SortFunc(s.Queues, func(a, b QueueStats) int { return strings.Compare(a.Name, b.Name) })
+	return s, nil
+}
+
+// Stats returns the figures of the queue.
+func (t *Queue[T]) Stats(ctx context.Context) (QueueStats, error) { return t.q.stats(ctx) }
+
+func (q *queue) stats(ctx context.Context) (QueueStats, error) {
+	s := QueueStats{Name: q.name, Registered: true}
+	now := time.Now().UnixNano()
+	oldest := int64(math.MaxInt64)
+	for _, p := range q.ports {
+		err := p.shard.Do(ctx, func(c *shard.Core) {
+			s.Counts.Add(c.Counts())
+			oldest = min(oldest, c.NextDue())
+		})
+		if err != nil {
+			return QueueStats{}, ErrClosed
+		}
+	}
+	if oldest <= now {
+		s.Lag = time.Duration(now - oldest)
+	}
+	return s, nil
+}
+
+// load returns how many workers there are, and how many are not idle.
+func (d *dispatcher) load() (workers, busy int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.total, d.total - len(d.idle)
+}
