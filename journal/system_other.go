@@ -3,7 +3,6 @@
 package journal
 
 import (
-	"errors"
 	"os"
 	"syscall"
 )
@@ -16,7 +15,6 @@ func lockFile(*os.File) error { return nil }
 // way to ask for it.
 func syncDir(string) error { return nil }
 
-const errorDiskFull = syscall.Errno(112) // ERROR_DISK_FULL of Windows
-
-// noSpace reports whether a write failed for want of room.
-func noSpace(err error) bool { return errors.Is(err, errorDiskFull) }
+// noSpace is what a write that finds no room fails with: ERROR_DISK_FULL and
+// ERROR_HANDLE_DISK_FULL of Windows.
+var noSpace = []syscall.Errno{112, 39}
