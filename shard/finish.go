@@ -1,10 +1,6 @@
 package shard
 
-import (
-	"time"
-
-	"github.com/strandjobs/strand/journal"
-)
+import "github.com/strandjobs/strand/journal"
 
 // Finish takes a run back and settles every item in it.
 func (c *Core) Finish(now int64, r *Run) {
@@ -199,44 +195,6 @@ func (c *Core) release(l *lane) {
 	c.counts.Running--
 }
 
-func (c *Core) end(ref journal.Ref) { c.change.Ended = append(c.change.Ended, ref) }
-
-func (c *Core) endPayload(ref journal.Ref) {
-	c.counts.Payloads--
-	c.end(ref)
-}
-
-func (c *Core) endState(l *lane) {
-	if l.past == nil || l.past.state.IsZero() {
-		return
-	}
-	c.end(l.past.state)
-	l.past.state = journal.Ref{}
-}
-
-// writeState writes down what is known about a waiting job, instead of what
-// was written before.
-func (c *Core) writeState(l *lane) {
-	if c.loading {
-		return // a fold of the log adds nothing to the log
-	}
-	p := l.remember()
-	c.endState(l)
-	if p.pending == 0 {
-		c.change.States = append(c.change.States, journal.JobState{})
-		c.stateOf = append(c.stateOf, l)
-		p.pending = len(c.change.States)
-	}
-	e := &c.change.States[p.pending-1].Entry
-	*e = journal.Entry{
-		Queue: c.queue, ID: []byte(l.id), Due: l.due,
-		Retry: int(l.retry), Halted: l.halted, Error: []byte(p.err),
-	}
-	for _, h := range p.held {
-		e.Failed = append(e.Failed, h.Ref.Position())
-	}
-}
-
 func (c *Core) setRetry(l *lane, retry int) {
 	if l.retry >= 0 {
 		c.counts.Retrying--
@@ -255,45 +213,4 @@ func (c *Core) setHalted(l *lane, halted bool) {
 	} else {
 		c.counts.Halted--
 	}
-}
-
-// newLane makes a lane for an id that has none.
-func (c *Core) newLane(id string) *lane {
-	var l *lane
-	if n := len(c.spare); n > 0 {
-		l, c.spare = c.spare[n-1], c.spare[:n-1]
-	} else {
-		if len(c.slab) == 0 {
-			c.slab = make([]lane, slabSize)
-		}
-		l, c.slab = &c.slab[0], c.slab[1:]
-	}
-	l.id, l.retry = id, -1
-	c.lanes[id] = l
-	c.peak = max(c.peak, len(c.lanes))
-	return l
-}
-
-// drop forgets an id with nothing left. Memory that a large backlog needed
-// goes when the backlog has gone: maps don't shrink by themselves.
-func (c *Core) drop(l *lane) {
-	c.endState(l)
-	c.setRetry(l, -1)
-	c.setHalted(l, false)
-	delete(c.lanes, l.id)
-	*l = lane{turn: l.turn}
-	if len(c.lanes) == 0 && c.peak > shrinkAbove {
-		c.lanes, c.spare, c.slab, c.peak = make(map[string]*lane), nil, nil, 0
-		return
-	}
-	c.spare = append(c.spare, l)
-}
-
-// later is now + d without overflow, for any d a user may come up with.
-func later(now int64, d time.Duration) int64 {
-	t := now + max(int64(d), 0)
-	if t < now {
-		return farFuture
-	}
-	return t
 }

@@ -1,0 +1,79 @@
+package shard
+
+import "github.com/strandjobs/strand/journal"
+
+func (c *Core) end(ref journal.Ref) { c.change.Ended = append(c.change.Ended, ref) }
+
+func (c *Core) endPayload(ref journal.Ref) {
+	c.counts.Payloads--
+	c.end(ref)
+}
+
+func (c *Core) endState(l *lane) {
+	if l.past == nil || l.past.state.IsZero() {
+		return
+	}
+	c.end(l.past.state)
+	l.past.state = journal.Ref{}
+}
+
+// writeState writes down what is known about a waiting job, instead of what
+// was written before.
+func (c *Core) writeState(l *lane) {
+	if c.loading {
+		return // a fold of the log adds nothing to the log
+	}
+	p := l.remember()
+	c.endState(l)
+	if p.pending == 0 {
+		c.change.States = append(c.change.States, journal.JobState{})
+		c.stateOf = append(c.stateOf, l)
+		p.pending = len(c.change.States)
+	}
+	e := &c.change.States[p.pending-1].Entry
+	*e = journal.Entry{
+		Queue: c.queue, ID: []byte(l.id), Due: l.due,
+		Retry: int(l.retry), Halted: l.halted, Error: []byte(p.err),
+	}
+	for _, h := range p.held {
+		e.Failed = append(e.Failed, h.Ref.Position())
+	}
+}
+
+// pinDue writes the due time of a job down where no state says it yet. Without
+// that a replay would take it from the earliest payload that is left.
+func (c *Core) pinDue(l *lane) {
+	if l.item != nil || c.loading {
+		if !l.unpinned && c.loading {
+			c.loose = append(c.loose, l)
+		}
+		l.unpinned = true // finish, or Loaded, sees to it
+		return
+	}
+	l.unpinned = false
+	if !l.hasState() && !l.empty() {
+		c.writeState(l)
+	}
+}
+
+// Recorder makes a change durable in the next commit, and sets the Ref of each
+// state. It does not block, and nobody waits for that commit. [journal.Log] is one.
+type Recorder interface{ Record(*journal.Change) }
+
+// Record writes the change that has gathered into log, and forgets it.
+func (c *Core) Record(log Recorder) {
+	if len(c.change.Ended)+len(c.change.States)+len(c.change.Buried) == 0 {
+		return
+	}
+	log.Record(&c.change)
+	for i, l := range c.stateOf {
+		l.past.state, l.past.pending = c.change.States[i].Ref, 0
+	}
+	c.change.Ended = c.change.Ended[:0]
+	clear(c.change.States)
+	c.change.States = c.change.States[:0]
+	clear(c.change.Buried)
+	c.change.Buried = c.change.Buried[:0]
+	clear(c.stateOf)
+	c.stateOf = c.stateOf[:0]
+}

@@ -1,0 +1,82 @@
+package shard
+
+import (
+	"math"
+	"time"
+)
+
+const (
+	// maxPace bounds the batches in one run, and so how much a worker may have
+	// in hand.
+	maxPace = 64
+	// Quantum is how long a worker goes on with one run. It bounds how long a
+	// fast id waits behind another one that was handed out with it.
+	Quantum = time.Millisecond
+)
+
+// Ready returns the due time of the oldest job, and whether a run of it may
+// begin now.
+func (c *Core) Ready(now int64) (due int64, ok bool) {
+	due = c.NextDue()
+	return due, due <= now && len(c.runs) < c.cfg.Concurrency
+}
+
+// Take hands out the oldest due jobs, as many as are likely to be done within
+// the quantum, oldest first. It reports false when none is due or the shard
+// has as many runs as it may.
+func (c *Core) Take(now int64, r *Run) bool {
+	if len(c.runs) >= c.cfg.Concurrency {
+		return false
+	}
+	r.Items = r.Items[:0]
+	for len(r.Items) < c.pace*c.cfg.BatchSize && c.NextDue() <= now {
+		l := c.due.pop().lane
+		l.queued = false
+		r.grow()
+		it := &r.Items[len(r.Items)-1]
+		it.begin(l, c.cfg.MaxPayloads)
+		l.item = it
+		c.counts.Running++
+	}
+	if len(r.Items) == 0 {
+		return false
+	}
+	r.taken, r.Elapsed = now, 0
+	c.runs[r] = struct{}{}
+	return true
+}
+
+// grow adds an item without moving the others: lanes point to them.
+func (r *Run) grow() {
+	if r.Items = r.Items[:len(r.Items)+1]; len(r.Items) > cap(r.Items) {
+		panic("shard: bug: a run is too small for its items")
+	}
+}
+
+// NewRun returns a run that is large enough for Take.
+func (c *Core) NewRun() *Run { return &Run{Items: make([]Item, 0, maxPace*c.cfg.BatchSize)} }
+
+// Reclaim takes back what workers have had for longer than the quantum and did
+// not start: it stands behind a slow job and another worker could have it. It
+// returns when to look again, or math.MaxInt64.
+func (c *Core) Reclaim(now int64) (next int64) {
+	next = math.MaxInt64
+	if c.cfg.Concurrency == 1 {
+		return next // nobody else may run them
+	}
+	for r := range c.runs {
+		if len(r.Items) == 1 {
+			continue
+		}
+		if at := r.taken + int64(Quantum); at > now {
+			next = min(next, at)
+			continue
+		}
+		for i := range r.Items {
+			if it := &r.Items[i]; it.revoke() {
+				c.putBack(it.lane, it)
+			}
+		}
+	}
+	return next
+}
