@@ -13,8 +13,8 @@
 //   - Leases. A lease with a TTL ends when the TTL has passed, whether or not its holder is alive, and the next waiter
 //     is woken by that, not by looking. The old holder finds [Lease.Lost] closed, and whatever it does with
 //     its lease then returns [ErrLockLost] and changes nothing.
-//   - Cancellation. A waiter whose ctx ends while the grant is on its way either gets the lease or gives it to
-//     the next one; it is never lost, and never kept by nobody.
+//   - Cancellation. A waiter whose ctx ends has the lease if the grant was first, and is out of all queues if not; a
+//     grant is never lost, and a key never kept by nobody.
 //   - No deadlock among callers that ask for all their keys at once: places in all queues are taken in one instant,
 //     so the order of arrival is one global order, and the oldest waiter is never behind a younger one. An owner
 //     that asks for more while it holds something is told [ErrDeadlock], with names, when its place would close a

@@ -112,32 +112,49 @@ func (p *Place) Cancel() bool {
 	var o op
 	t := p.table
 	t.enter(&o)
-	was := p.state
-	p.state = cancelled
-	switch was {
-	case waiting:
-		t.waitsNoMoreLocked(p)
-		for i := range p.spots {
-			s := &p.spots[i]
-			if s.part() {
-				t.offerLocked(s.entry, &o)
-			}
-		}
-	case granted:
+	was := p.withdrawLocked(&o)
+	if p.state == granted {
+		p.state = cancelled
 		if p.lease.heldLocked() {
 			t.endLocked(p.lease.record, unlocked, &o)
 		}
 	}
 	t.leave(&o)
 	o.wakes.run()
-	return was == waiting
+	return was
+}
+
+// withdraw cancels the place if it still waits, and reports whether it did.
+func (p *Place) withdraw() bool {
+	var o op
+	p.table.enter(&o)
+	was := p.withdrawLocked(&o)
+	p.table.leave(&o)
+	o.wakes.run()
+	return was
+}
+
+func (p *Place) withdrawLocked(o *op) bool {
+	if p.state != waiting {
+		return false
+	}
+	p.state = cancelled
+	p.table.waitsNoMoreLocked(p)
+	for i := range p.spots {
+		s := &p.spots[i]
+		if s.part() {
+			p.table.offerLocked(s.entry, o)
+		}
+	}
+	return true
 }
 
 // Acquire waits until it has all keys, or ctx ends. It takes them at once or none, in the order of arrival (see the
 // package comment), and never returns a lease together with an error. A lease with a TTL may have been shortened by
 // the time the caller needed to wake up: it starts at the grant.
 //
-// Errors: those of [Table.Queue]; and when ctx ends first, an error that is both ctx.Err() and context.Cause(ctx).
+// When ctx ends while the grant is on its way, the grant wins: to give it back would show others, for a moment, a holder
+// that never was. Errors: those of [Table.Queue]; and when ctx ends first, an error that is both ctx.Err() and context.Cause(ctx).
 // A ctx that has ended already takes nothing, not even a free key.
 func (t *Table) Acquire(ctx context.Context, opt Options, keys ...string) (Lease, error) {
 	if ctx.Err() != nil {
@@ -156,12 +173,13 @@ func (t *Table) Acquire(ctx context.Context, opt Options, keys ...string) (Lease
 	}
 	select {
 	case <-ready:
-		l, _ := p.Lease()
-		return l, nil
 	case <-ctx.Done():
-		p.Cancel()
-		return Lease{}, ctxError(ctx, keys)
+		if p.withdraw() {
+			return Lease{}, ctxError(ctx, keys)
+		}
 	}
+	l, _ := p.Lease()
+	return l, nil
 }
 
 // take is TryAcquire without the price of its error.

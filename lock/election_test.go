@@ -1,0 +1,170 @@
+package lock_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/lock"
+)
+
+func candidates(t *testing.T, cfg lock.ElectionConfig) (e *lock.Election, a, b *lock.Candidate) {
+	t.Helper()
+	e, err := lock.New().NewElection("cron", cfg)
+	require.NoError(t, err)
+	a, err = e.Candidate("a")
+	require.NoError(t, err)
+	b, err = e.Candidate("b")
+	require.NoError(t, err)
+	return e, a, b
+}
+
+func TestResqueScheduler_M01_OneMasterWithALease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, a, b := candidates(t, lock.ElectionConfig{})
+		require.True(t, a.IsLeader(), "acquire if free")
+		require.False(t, b.IsLeader())
+		for range 10 {
+			time.Sleep(3*time.Minute - 1)
+			require.True(t, a.IsLeader(), "still held, and extended")
+			require.False(t, b.IsLeader())
+		}
+		leader, _ := e.Leader()
+		require.Equal(t, "a", leader.ID)
+		require.Equal(t, a.Epoch(), leader.Epoch)
+		require.Equal(t, 3*time.Minute, time.Until(leader.Until))
+		time.Sleep(3 * time.Minute)
+		leader, _ = e.Leader()
+		require.Zero(t, leader, "the default lease is 3 minutes")
+	})
+}
+
+func TestResqueScheduler_M01_AutoExtend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, a, b := candidates(t, lock.ElectionConfig{AutoExtend: true, Lease: time.Minute})
+		require.True(t, a.IsLeader())
+		epoch := a.Epoch()
+		time.Sleep(24 * time.Hour)
+		require.Equal(t, epoch, a.Epoch(), "the same reign")
+		require.False(t, b.IsLeader())
+		require.NoError(t, a.SetLease(time.Second))
+		time.Sleep(time.Hour)
+		require.Equal(t, epoch, a.Epoch())
+		require.NoError(t, a.Resign())
+		time.Sleep(time.Hour)
+		require.Zero(t, a.Epoch(), "the timer takes nothing back")
+	})
+}
+
+func TestResqueScheduler_M02_OldMasterSeesThatItIsNot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, a, b := candidates(t, lock.ElectionConfig{})
+		require.True(t, a.IsLeader())
+		ctx, cancel, err := a.Context(t.Context())
+		require.NoError(t, err)
+		defer cancel()
+		old := a.Epoch()
+		time.Sleep(3 * time.Minute) // a hangs
+		<-ctx.Done()
+		require.ErrorIs(t, context.Cause(ctx), lock.ErrExpired)
+		require.Zero(t, a.Epoch())
+		require.True(t, b.IsLeader(), "up for grabs")
+		require.False(t, a.IsLeader())
+		require.Greater(t, b.Epoch(), old, "the epoch is a fence")
+	})
+}
+
+func TestResqueScheduler_M03_OnlyTheOwnerReleasesAndChangesTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, a, b := candidates(t, lock.ElectionConfig{Prefix: "app"})
+		require.True(t, a.IsLeader())
+		require.ErrorIs(t, b.Resign(), lock.ErrNotLeader)
+		require.ErrorIs(t, b.SetLease(time.Hour), lock.ErrNotLeader)
+		_, _, err := b.Context(t.Context())
+		require.ErrorIs(t, err, lock.ErrNotLeader)
+		require.ErrorContains(t, b.Resign(), `"app/cron"`, "the name can be prefixed")
+		require.ErrorIs(t, a.SetLease(0), lock.ErrDuration)
+		require.NotZero(t, a.Epoch())
+
+		require.NoError(t, a.SetLease(time.Hour))
+		leader, _ := e.Leader()
+		require.Equal(t, time.Hour, time.Until(leader.Until))
+		require.NoError(t, a.Resign())
+		require.ErrorIs(t, a.Resign(), lock.ErrNotLeader)
+		require.True(t, b.IsLeader())
+		time.Sleep(3 * time.Minute)
+		require.Zero(t, b.Epoch(), "the refused length changed nothing")
+	})
+}
+
+func TestCampaignInOrderOfArrival(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, a, b := candidates(t, lock.ElectionConfig{})
+		require.NoError(t, a.Campaign(t.Context()))
+		require.NoError(t, a.Campaign(t.Context()), "leads already")
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.ErrorIs(t, b.Campaign(short), context.DeadlineExceeded)
+		require.ErrorIs(t, b.Campaign(short), context.DeadlineExceeded)
+
+		c, err := e.Candidate("c")
+		require.NoError(t, err)
+		order := make(chan *lock.Candidate, 4)
+		for _, next := range []*lock.Candidate{b, b, c} { // b twice: one party
+			go func() {
+				if next.Campaign(t.Context()) == nil {
+					order <- next
+				}
+			}()
+			synctest.Wait()
+		}
+		require.False(t, b.IsLeader(), "asking does not overtake")
+		require.NoError(t, a.Resign())
+		require.Equal(t, []*lock.Candidate{b, b}, []*lock.Candidate{<-order, <-order})
+		time.Sleep(3 * time.Minute)
+		require.Same(t, c, <-order, "woken by the end of the lease")
+	})
+}
+
+func TestLeaderTellsOfChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, a, b := candidates(t, lock.ElectionConfig{})
+		leader, changed := e.Leader()
+		require.Zero(t, leader)
+		step := func(want string) {
+			t.Helper()
+			<-changed
+			leader, changed = e.Leader()
+			require.Equal(t, want, leader.ID)
+		}
+		require.True(t, a.IsLeader())
+		step("a")
+		require.True(t, a.IsLeader())
+		select {
+		case <-changed:
+			require.Fail(t, "an extension is no change")
+		default:
+		}
+		require.NoError(t, a.Resign())
+		step("")
+		require.True(t, b.IsLeader())
+		step("b")
+		step("") // expired
+	})
+}
+
+func TestElectionRefusesBadInput(t *testing.T) {
+	table := lock.New()
+	_, err := table.NewElection("", lock.ElectionConfig{})
+	require.ErrorIs(t, err, lock.ErrEmptyKey)
+	_, err = table.NewElection("cron", lock.ElectionConfig{Lease: -1})
+	require.ErrorIs(t, err, lock.ErrDuration)
+	e, err := table.NewElection("cron", lock.ElectionConfig{})
+	require.NoError(t, err)
+	_, err = e.Candidate("")
+	require.ErrorIs(t, err, lock.ErrEmptyKey)
+	require.Empty(t, table.List())
+}

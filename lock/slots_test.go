@@ -1,0 +1,301 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/lock"
+)
+
+func plusOne(v int) int { return v + 1 }
+
+func newSlots(t *testing.T, cfg lock.SlotsConfig[int]) *lock.Slots[int] {
+	t.Helper()
+	if cfg.Next == nil {
+		cfg.Next = plusOne
+	}
+	s, err := lock.NewSlots(cfg)
+	require.NoError(t, err)
+	return s
+}
+
+func reserve(t *testing.T, s *lock.Slots[int], want int) *lock.Reservation[int] {
+	t.Helper()
+	r, err := s.Reserve(t.Context(), lock.Options{})
+	require.NoError(t, err)
+	require.Equal(t, want, r.Value())
+	return r
+}
+
+func TestLaralocker_A01_ReservesTheNextFreeValue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlots(t, lock.SlotsConfig[int]{})
+		reserve(t, s, 1)
+		second := reserve(t, s, 2)
+		reserve(t, s, 3)
+		require.NoError(t, second.Release())
+		reserve(t, s, 2)
+		time.Sleep(60*time.Second - 1)
+		reserve(t, s, 4)
+		time.Sleep(1)
+		reserve(t, s, 1) // the default TTL is 60 s
+	})
+}
+
+func TestLaralocker_A02_StartFromIsAskedOnlyWhileNothingIsKnown(t *testing.T) {
+	asked := 0
+	down := errors.New("database down")
+	s := newSlots(t, lock.SlotsConfig[int]{StartFrom: func(context.Context) (int, error) {
+		if asked++; asked == 1 {
+			return 0, down
+		}
+		return 100, nil
+	}})
+	_, err := s.Reserve(t.Context(), lock.Options{})
+	require.ErrorIs(t, err, down)
+	_, _, known := s.Last()
+	require.False(t, known)
+	require.NoError(t, reserve(t, s, 101).Commit())
+	reserve(t, s, 102)
+	require.Equal(t, 2, asked)
+}
+
+func TestLaralocker_A03_CommitRemembersAndNeverGoesBack(t *testing.T) {
+	s := newSlots(t, lock.SlotsConfig[int]{})
+	one, two, three := reserve(t, s, 1), reserve(t, s, 2), reserve(t, s, 3)
+	require.NoError(t, two.Commit())
+	last, position, known := s.Last()
+	require.Equal(t, []any{2, uint64(2), true}, []any{last, position, known})
+	require.NoError(t, one.Commit())
+	last, _, _ = s.Last()
+	require.Equal(t, 2, last, "a later one has moved it on")
+	require.ErrorIs(t, two.Commit(), lock.ErrLockLost)
+	reserve(t, s, 4)
+	require.NoError(t, three.Commit())
+	last, _, _ = s.Last()
+	require.Equal(t, 3, last)
+}
+
+// "Later" is the place in the sequence. 1 is released and reserved again after 2; its commit must not undo that of 2.
+func TestLaralocker_A03_ReservedAgainIsNotLater(t *testing.T) {
+	s := newSlots(t, lock.SlotsConfig[int]{})
+	one, two := reserve(t, s, 1), reserve(t, s, 2)
+	require.NoError(t, one.Release())
+	again := reserve(t, s, 1)
+	require.NoError(t, two.Commit())
+	require.NoError(t, again.Commit())
+	reserve(t, s, 3)
+}
+
+func TestLaralocker_A04_FailureMovesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlots(t, lock.SlotsConfig[int]{})
+		require.NoError(t, reserve(t, s, 1).Commit())
+		failed := reserve(t, s, 2)
+		require.NoError(t, failed.Release())
+		require.ErrorIs(t, failed.Release(), lock.ErrLockLost)
+		last, _, _ := s.Last()
+		require.Equal(t, 1, last)
+
+		vanished := reserve(t, s, 2)
+		time.Sleep(time.Minute)
+		now := reserve(t, s, 2)
+		require.ErrorIs(t, vanished.Commit(), lock.ErrLockLost, "too late: somebody else has it")
+		last, _, _ = s.Last()
+		require.Equal(t, 1, last)
+		require.NoError(t, now.Extend(time.Hour))
+		time.Sleep(30 * time.Minute)
+		require.NoError(t, now.Commit())
+	})
+}
+
+func TestLaralocker_A05_StoreTTLAndAnyValue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := lock.New()
+		seats, err := lock.NewSlots(lock.SlotsConfig[string]{
+			Store: "seats", TTL: time.Second, Table: table,
+			StartFrom: func(context.Context) (string, error) { return "A0", nil },
+			Next:      func(v string) string { return fmt.Sprintf("A%d", int(v[1]-'0')+1) },
+		})
+		require.NoError(t, err)
+		tickets := newSlots(t, lock.SlotsConfig[int]{Table: table})
+		r, err := seats.Reserve(t.Context(), lock.Options{Owner: "web"})
+		require.NoError(t, err)
+		require.Equal(t, "A1", r.Value())
+		require.Equal(t, []string{"seats/A1"}, r.Lease().Keys())
+		require.Equal(t, []string{"slots/1"}, reserve(t, tickets, 1).Lease().Keys())
+		own, err := seats.Reserve(t.Context(), lock.Options{TTL: time.Hour})
+		require.NoError(t, err)
+		time.Sleep(time.Second)
+		require.False(t, r.Lease().Held())
+		require.True(t, own.Lease().Held())
+	})
+}
+
+// Sequential serials sold at the same time: none twice, no gap.
+func TestLaralocker_A06_TicketsSoldConcurrently(t *testing.T) {
+	const n, failures = 1_000, 7
+	s := newSlots(t, lock.SlotsConfig[int]{})
+	var mu sync.Mutex
+	sold := map[int]int{}
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for j := range n / 8 {
+				r, err := s.Reserve(t.Context(), lock.Options{})
+				if err == nil && (i+j)%failures == 0 {
+					if err = r.Release(); err == nil {
+						r, err = s.Reserve(t.Context(), lock.Options{})
+					}
+				}
+				if err == nil {
+					err = r.Commit()
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				sold[r.Value()]++
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	require.Len(t, sold, n)
+	for v, times := range sold {
+		require.Equal(t, 1, times, "ticket %d", v)
+	}
+	require.Empty(t, s.Snapshot().Open)
+}
+
+// G5: a sequence that goes round n values has at most n holders, and the rest is told so.
+func TestNextThatNeverFindsAFreeValue(t *testing.T) {
+	s := newSlots(t, lock.SlotsConfig[int]{Next: func(v int) int { return (v + 1) % 3 }, MaxSteps: 50})
+	var holders, most, refused atomic.Int64
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 200 {
+				r, err := s.Reserve(t.Context(), lock.Options{})
+				if errors.Is(err, lock.ErrNoFreeSlot) {
+					refused.Add(1)
+					continue
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				now := holders.Add(1)
+				for old := most.Load(); now > old && !most.CompareAndSwap(old, now); old = most.Load() {
+				}
+				holders.Add(-1)
+				if err := r.Release(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	require.LessOrEqual(t, most.Load(), int64(3))
+
+	for range 3 {
+		_, err := s.Reserve(t.Context(), lock.Options{})
+		require.NoError(t, err)
+	}
+	before := s.Snapshot()
+	_, err := s.Reserve(t.Context(), lock.Options{})
+	require.ErrorIs(t, err, lock.ErrNoFreeSlot)
+	require.EqualError(t, err, `lock: no free slot: "slots" after 50 steps`)
+	require.Len(t, s.Snapshot().Open, len(before.Open), "nothing changed")
+
+	ctx, cancel := context.WithCancel(t.Context())
+	stuck := newSlots(t, lock.SlotsConfig[int]{MaxSteps: 1 << 40, Next: func(v int) int {
+		cancel()
+		return 7
+	}})
+	reserve(t, stuck, 7)
+	_, err = stuck.Reserve(ctx, lock.Options{})
+	require.ErrorIs(t, err, context.Canceled, "ctx ends the search")
+}
+
+func TestWatchSlots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlots(t, lock.SlotsConfig[int]{})
+		woken := ""
+		watch := func(name string) func() { return s.Watch(func() { woken += name }) }
+		r := reserve(t, s, 1)
+		watch("release ")
+		watch("cancelled ")()
+		require.NoError(t, r.Release())
+		r = reserve(t, s, 1)
+		watch("commit ")
+		require.NoError(t, r.Commit())
+		reserve(t, s, 2)
+		watch("expiry ")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Equal(t, "release commit expiry ", woken)
+	})
+}
+
+func TestSlotsConfigIsChecked(t *testing.T) {
+	_, err := lock.NewSlots(lock.SlotsConfig[int]{})
+	require.ErrorIs(t, err, lock.ErrConfig)
+	_, err = lock.NewSlots(lock.SlotsConfig[int]{Next: plusOne, MaxSteps: -1})
+	require.ErrorIs(t, err, lock.ErrConfig)
+	_, err = lock.NewSlots(lock.SlotsConfig[int]{Next: plusOne, TTL: -1})
+	require.ErrorIs(t, err, lock.ErrDuration)
+	s := newSlots(t, lock.SlotsConfig[int]{})
+	_, err = s.Reserve(t.Context(), lock.Options{TTL: -1})
+	require.ErrorIs(t, err, lock.ErrDuration)
+	require.Empty(t, s.Snapshot().Open)
+}
+
+func TestSlotsComeBack(t *testing.T) {
+	for name, withTable := range map[string]bool{"alone": false, "after their table": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				old := lock.New()
+				s := newSlots(t, lock.SlotsConfig[int]{Table: old})
+				require.NoError(t, reserve(t, s, 1).Commit())
+				require.NoError(t, reserve(t, s, 2).Commit())
+				gone := reserve(t, s, 3)
+				time.Sleep(30 * time.Second)
+				kept := reserve(t, s, 4)
+				tableState, state := old.Snapshot(), s.Snapshot()
+				require.Len(t, state.Open, 2)
+				time.Sleep(30 * time.Second)
+
+				table := lock.New()
+				if withTable {
+					_, err := table.Restore(tableState)
+					require.NoError(t, err)
+				}
+				s = newSlots(t, lock.SlotsConfig[int]{Table: table, StartFrom: func(context.Context) (int, error) {
+					return 0, errors.New("the last value is known")
+				}})
+				back, err := s.Restore(state)
+				require.NoError(t, err)
+				require.Nil(t, back[0], "expired: %v", gone.Value())
+				require.Equal(t, kept.Lease().Token(), back[1].Lease().Token())
+				_, err = s.Restore(state)
+				require.ErrorIs(t, err, lock.ErrConfig)
+				reserve(t, s, 3)
+				reserve(t, s, 5)
+				require.NoError(t, back[1].Commit())
+				last, position, _ := s.Last()
+				require.Equal(t, 4, last)
+				require.Equal(t, uint64(4), position)
+			})
+		})
+	}
+}
