@@ -48,7 +48,6 @@ type Log struct {
 	volatile bool // the store keeps no blocks: nothing outlives the process
 	cfg      Config
 	unlock   func() error
-	dir      string
 
 	wake    chan struct{} // holds a token while there may be something to commit
 	closing chan struct{}

@@ -18,21 +18,30 @@ import (
 // it is damaged, ErrTooNew and ErrNotJournal, or what the system says about
 // the directory. After an error nothing was changed.
 func Open(dir string, cfg Config) (*Log, error) {
-	if err := makeDir(dir); err != nil {
+	made, err := makeDir(dir)
+	if err != nil {
 		return nil, err
 	}
-	unlock, err := lockDir(dir, cfg.LockTimeout)
+	l, err := openDir(dir, cfg)
+	if err != nil && made {
+		_ = os.Remove(dir) // refused if there is something in it
+	}
+	return l, err
+}
+
+func openDir(dir string, cfg Config) (*Log, error) {
+	lock, err := lockDir(dir, cfg.LockTimeout)
 	if err != nil {
 		return nil, err
 	}
 	s, err := openBolt(dir)
 	if err != nil {
-		return nil, errors.Join(err, unlock())
+		return nil, errors.Join(err, lock.undo())
 	}
 	l := newLog(s, cfg, false)
-	l.unlock, l.dir = unlock, dir
+	l.unlock = lock.unlock
 	if err := l.boot(); err != nil {
-		return nil, errors.Join(err, s.close(), unlock())
+		return nil, errors.Join(err, s.close(), lock.undo())
 	}
 	return l, nil
 }
@@ -64,23 +73,23 @@ func (l *Log) boot() error {
 }
 
 // makeDir makes dir itself but no parent: a missing parent is more often a
-// wrong path than a wish.
-func makeDir(dir string) error {
-	err := os.Mkdir(dir, 0o700)
-	switch {
-	case err == nil:
-		return syncDir(filepath.Dir(dir))
-	case !errors.Is(err, fs.ErrExist):
-		return fmt.Errorf("journal: %w", err)
+// wrong path than a wish. It reports whether dir was not there before.
+func makeDir(dir string) (made bool, err error) {
+	err = os.Mkdir(dir, 0o700)
+	if err == nil {
+		return true, syncDir(filepath.Dir(dir))
+	}
+	if !errors.Is(err, fs.ErrExist) {
+		return false, fmt.Errorf("journal: %w", err)
 	}
 	info, err := os.Stat(dir)
 	if err != nil {
-		return fmt.Errorf("journal: %w", err)
+		return false, fmt.Errorf("journal: %w", err)
 	}
 	if !info.IsDir() {
-		return fmt.Errorf("%w: %s is a file; a journal is a directory", ErrNotJournal, dir)
+		return false, fmt.Errorf("%w: %s is a file; a journal is a directory", ErrNotJournal, dir)
 	}
-	return nil
+	return false, nil
 }
 
 // Close commits what was accepted and closes the file. Appends fail with

@@ -48,7 +48,7 @@ type pageWalk struct {
 func checkPages(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
-		return err
+		return fmt.Errorf("journal: %w", err)
 	}
 	return errors.Join(walkPages(f, path), f.Close())
 }

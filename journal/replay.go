@@ -148,9 +148,6 @@ func (l *Log) load(s *survey, seq uint64, data []byte) error {
 		return err
 	}
 	b := &Block{seq: seq, first: h.first, base: h.base, size: len(data), count: h.count, live: h.count}
-	if h.count > 0 {
-		b.home.Store(&home{data: slices.Clone(data[:headerSize+h.entries])})
-	}
 	err = h.scan(data, func(off uint32, size int, e *Entry) {
 		b.bytes += size
 		if !s.live(e.Position, seq) {
@@ -159,6 +156,9 @@ func (l *Log) load(s *survey, seq uint64, data []byte) error {
 		}
 		l.pending[e.Queue] = append(l.pending[e.Queue], Ref{b, e.Position, off, uint32(size)})
 	}, nil)
+	if b.live > 0 {
+		b.home.Store(&home{data: slices.Clone(data[:headerSize+h.entries])})
+	}
 	l.admit(b)
 	return err
 }
