@@ -44,10 +44,10 @@ func (c *Core) writeState(l *lane) {
 // that a replay would take it from the earliest payload that is left.
 func (c *Core) pinDue(l *lane) {
 	if l.item != nil || c.loading {
-		if !l.unpinned && c.loading {
-			c.loose = append(c.loose, l)
-		}
 		l.unpinned = true // finish, or Loaded, sees to it
+		if c.loading {
+			c.loosen(l)
+		}
 		return
 	}
 	l.unpinned = false

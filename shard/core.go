@@ -79,15 +79,12 @@ func (c *Core) Deliver(e *journal.Entry, ref journal.Ref) (into journal.Position
 	}
 	first := l.n == 0
 	into = c.add(l, Payload{e.Score, ref}, e.Payload)
-	switch held := l.holds() || (l.item != nil && l.item.held); {
-	case e.Restored && l.item == nil:
+	switch {
+	case l.item != nil:
+		c.behind(l, e, first)
+	case e.Restored:
 		c.freshStart(l, e.Due)
-	case held && first:
-		l.past.nextDue = e.Due
-		c.pull(l, e.Due)
-	case first && l.item != nil && !l.item.partial:
-		l.due = e.Due // what arrives while all the rest runs is a job of its own
-	case first && l.item == nil:
+	case first && !l.holds():
 		c.enqueue(l, l.due)
 	default:
 		c.pull(l, e.Due)
@@ -98,7 +95,10 @@ func (c *Core) Deliver(e *journal.Entry, ref journal.Ref) (into journal.Position
 // add puts a payload into its lane and ends the one that merging leaves over.
 func (c *Core) add(l *lane, p Payload, data []byte) (into journal.Position) {
 	c.counts.Payloads++
-	kept, ended := l.add(c.cfg.Merge, p, data)
+	kept, ended := l.add(c.merging(), p, data)
+	if c.loading && l.n == 2 && c.cfg.OnFailure == BlockFailed {
+		c.loosen(l)
+	}
 	if ended.IsZero() {
 		return 0
 	}
@@ -113,9 +113,17 @@ func (c *Core) add(l *lane, p Payload, data []byte) (into journal.Position) {
 	return 0
 }
 
+// behind sets the due time of what arrives while its id runs: a job of its own,
+// once the run is over.
+func (c *Core) behind(l *lane, e *journal.Entry, first bool) {
+	if first && !l.item.held && !l.item.partial {
+		l.due = e.Due
+	}
+}
+
 // pull makes a job that waits for a retry due earlier, if the policy says so.
 func (c *Core) pull(l *lane, due int64) {
-	if c.cfg.OnFresh == PullRetry && l.item == nil && l.retry >= 0 && !l.halted && due < l.due {
+	if c.cfg.OnFresh == PullRetry && l.retry >= 0 && !l.halted && due < l.due {
 		c.enqueue(l, due)
 		c.writeState(l)
 	}

@@ -78,8 +78,12 @@ func (c *Core) over(now int64, l *lane, it *Item) {
 		c.drop(l)
 		return
 	case it.held:
-		l.due = l.past.nextDue
-		l.unpinned = true
+		// What waited behind them is due when the first of it is. No state
+		// could remember another time beside that of the retry.
+		var e journal.Entry
+		l.first().Ref.Read(&e)
+		l.due = e.Due
+		l.unpinned = l.n > 1
 	case it.partial:
 		l.due = now
 		l.unpinned = true
@@ -124,9 +128,6 @@ func (c *Core) failed(now int64, l *lane, it *Item) {
 func (c *Core) again(l *lane, it *Item, payloads []Payload, retry int, due int64, err string) {
 	hold := it.held || (c.cfg.OnFailure == BlockFailed && it.Outcome.Verdict == Failed)
 	p := l.remember()
-	if hold && !it.held {
-		p.nextDue = l.due
-	}
 	p.err = err
 	c.release(l)
 	c.returnTo(l, payloads, hold)

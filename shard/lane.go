@@ -3,7 +3,6 @@ package shard
 import (
 	"bytes"
 	"hash/maphash"
-	"slices"
 
 	"github.com/strandjobs/strand/journal"
 )
@@ -35,6 +34,7 @@ type lane struct {
 	queued   bool // the due queue has a valid entry, the one with this turn
 	halted   bool
 	unpinned bool // its due time has to be written down when that is possible
+	loose    bool // Loaded has to look at it again
 }
 
 // past is what a job remembers of its runs.
@@ -43,9 +43,8 @@ type past struct {
 	pending int         // 1 + index of a newer state in the change that gathers
 	err     string      // the last error
 	// held are failed payloads under BlockFailed, in order; they run alone.
+	// What waits behind them has its own due time, see over.
 	held []Payload
-	// nextDue is the due time of what waits behind held.
-	nextDue int64
 }
 
 // bag holds many payloads of one id.
@@ -164,36 +163,31 @@ func (l *lane) take() Payload {
 }
 
 func (b *bag) take() Payload {
-	for {
-		h := b.order.pop()
-		if _, gone := b.gone[h.Ref.Position()]; gone {
-			delete(b.gone, h.Ref.Position())
-			continue
-		}
-		if b.index != nil && !h.alone {
-			delete(b.index, h.hash)
-		}
-		return h.Payload
+	b.first()
+	h := b.order.pop()
+	if b.index != nil && !h.alone {
+		delete(b.index, h.hash)
 	}
+	return h.Payload
 }
 
-// split takes the waiting payloads at some positions out, in order. It is slow,
-// and only for replay.
-func (l *lane) split(m Merge, at []journal.Position) (out []Payload) {
-	keep := make([]Payload, 0, l.n)
-	for l.n > 0 {
-		if p := l.take(); slices.Contains(at, p.Ref.Position()) {
-			out = append(out, p)
-		} else {
-			keep = append(keep, p)
+// first returns the payload that take would return.
+func (l *lane) first() Payload {
+	if l.bag == nil {
+		return l.one
+	}
+	return l.bag.first()
+}
+
+func (b *bag) first() Payload {
+	for {
+		p := b.order.first().Payload
+		if _, gone := b.gone[p.Ref.Position()]; !gone {
+			return p
 		}
+		delete(b.gone, p.Ref.Position())
+		b.order.pop()
 	}
-	var e journal.Entry
-	for _, p := range keep {
-		p.Ref.Read(&e)
-		l.add(m, p, e.Payload)
-	}
-	return out
 }
 
 func (l *lane) holds() bool { return l.past != nil && len(l.past.held) > 0 }

@@ -1,6 +1,10 @@
 package shard
 
-import "github.com/strandjobs/strand/journal"
+import (
+	"slices"
+
+	"github.com/strandjobs/strand/journal"
+)
 
 // Load takes in an entry that was live when the journal was opened. Entries
 // come in position order, before anything else; Loaded follows.
@@ -17,23 +21,35 @@ func (c *Core) Load(ref journal.Ref) {
 		// The payload that the state was written for has been replaced by a
 		// later one, or nothing comes: Loaded sees to that.
 		l = c.newLane(string(e.ID))
-		c.loose = append(c.loose, l)
+		c.loosen(l)
 	}
 	c.endState(l)
 	p := l.remember()
 	p.state, p.err = ref, string(e.Error)
-	if c.cfg.OnFailure == BlockFailed && len(e.Failed) > 0 {
-		p.held, p.nextDue = l.split(c.cfg.Merge, e.Failed), l.due
+	if len(e.Failed) > 0 {
+		c.loosen(l)
 	}
 	c.setRetry(l, e.Retry)
 	c.setHalted(l, e.Halted)
 	c.enqueue(l, e.Due)
 }
 
+// loosen has Loaded look at a lane again.
+func (c *Core) loosen(l *lane) {
+	if !l.loose {
+		l.loose = true
+		c.loose = append(c.loose, l)
+	}
+}
+
 // Loaded ends the loading.
 func (c *Core) Loaded() {
 	c.loading = false
 	for _, l := range c.loose {
+		l.loose = false
+		if c.cfg.OnFailure == BlockFailed {
+			c.regroup(l)
+		}
 		switch {
 		case l.empty():
 			c.dequeue(l)
@@ -43,4 +59,39 @@ func (c *Core) Loaded() {
 		}
 	}
 	c.loose = nil
+}
+
+// merging returns the policy for payloads that come in. Under BlockFailed it
+// takes a state, which comes last, to know which payloads failed. These must
+// not merge with what waits behind them, so nothing does before Loaded.
+func (c *Core) merging() Merge {
+	if c.loading && c.cfg.OnFailure == BlockFailed {
+		return KeepAll
+	}
+	return c.cfg.Merge
+}
+
+// regroup holds the payloads that failed according to the state of a lane, and
+// merges the others.
+func (c *Core) regroup(l *lane) {
+	var e journal.Entry
+	if l.hasState() {
+		l.past.state.Read(&e)
+	}
+	failed := e.Failed
+	slices.Sort(failed)
+	var others []Payload
+	for l.n > 0 {
+		p := l.take()
+		if _, found := slices.BinarySearch(failed, p.Ref.Position()); found {
+			l.past.held = append(l.past.held, p)
+		} else {
+			others = append(others, p)
+		}
+	}
+	for _, p := range others {
+		p.Ref.Read(&e)
+		c.counts.Payloads-- // add counts it once more
+		c.add(l, p, e.Payload)
+	}
 }
