@@ -116,8 +116,11 @@ func (c *Core) add(l *lane, p Payload, data []byte) (into journal.Position) {
 // behind sets the due time of what arrives while its id runs: a job of its own,
 // once the run is over.
 func (c *Core) behind(l *lane, e *journal.Entry, first bool) {
-	if first && !l.item.held && !l.item.partial {
+	if first || e.Restored {
 		l.due = e.Due
+	}
+	if e.Restored {
+		l.unpinned = true // it is older than what waits
 	}
 }
 
@@ -132,7 +135,7 @@ func (c *Core) pull(l *lane, due int64) {
 // freshStart makes a waiting job new and due at a time, because a payload came
 // back to it from the morgue.
 func (c *Core) freshStart(l *lane, due int64) {
-	moved := l.hasState() || (l.n > 1 && l.due != due)
+	moved := l.hasState() || l.due != due
 	c.setRetry(l, -1)
 	c.setHalted(l, false)
 	c.enqueue(l, due)
