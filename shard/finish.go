@@ -64,8 +64,19 @@ func (c *Core) settle(now int64, it *Item) {
 		if out.Verdict == Interrupted {
 			c.counts.Interrupted++
 		}
-		c.putBack(l, it)
+		c.undo(l, it)
 	}
+}
+
+// undo puts back what ran and came to nothing. A replay would make something
+// else of the due time if payloads came or went meanwhile: then it is written.
+func (c *Core) undo(l *lane, it *Item) {
+	changed := it.state.Load() == started && (l.n > 0 || len(it.Outcome.Spoiled) > 0)
+	c.putBack(l, it)
+	if changed {
+		c.writeState(l)
+	}
+	l.unpinned = false
 }
 
 // over ends the run of payloads that are no more. What else the id has goes on.
