@@ -42,8 +42,9 @@ type Shard struct {
 	// Owned by the actor.
 	core    *Core
 	free    []*Run
-	timer   *time.Timer
-	timerAt int64
+	timer   *time.Timer // nil until one is needed
+	timerAt int64       // what it was set for; MaxInt64 when it is not set
+	stopped bool        // no timer any more
 }
 
 type wakeUp struct{}
@@ -185,7 +186,7 @@ func (s *Shard) setTimer(now, reclaim int64) {
 	if due := s.core.NextDue(); due > now {
 		next = min(next, due)
 	}
-	if next >= s.timerAt || next == math.MaxInt64 {
+	if s.stopped || next >= s.timerAt {
 		return // an earlier wake-up sets it again
 	}
 	s.timerAt = next
@@ -204,7 +205,7 @@ func (s *Shard) Stop(ctx context.Context) error {
 		if s.timer != nil {
 			s.timer.Stop()
 		}
-		s.timerAt = 0 // nothing is earlier
+		s.stopped = true // a wake-up may still be queued
 	})
 	if errors.Is(err, ErrStopped) {
 		err = nil
