@@ -79,9 +79,9 @@ func (c *Core) NextDue() int64 {
 
 // later is now + d without overflow, for any d a user may come up with.
 func later(now int64, d time.Duration) int64 {
-	t := now + max(int64(d), 0)
-	if t < now {
+	d = max(d, 0)
+	if now > farFuture-int64(d) {
 		return farFuture
 	}
-	return t
+	return now + int64(d)
 }
