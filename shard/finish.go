@@ -189,6 +189,9 @@ func (c *Core) burySpoiled(now int64, it *Item) bool {
 			good = append(good, p)
 		}
 	}
+	if len(spoiled) > 0 {
+		panic("shard: bug: spoiled payloads out of order")
+	}
 	it.Payloads = good
 	return len(good) > 0
 }

@@ -72,7 +72,7 @@ type Outcome struct {
 	Verdict Verdict
 	Delay   time.Duration // of Failed and Snoozed; below zero means zero
 	Error   string        // of Failed and Canceled
-	Spoiled []Spoiled     // payloads that no run can use; they go to the morgue whatever the verdict
+	Spoiled []Spoiled     // payloads that no run can use, by ascending index; they go to the morgue whatever the verdict
 }
 
 // Spoiled is a payload of an item that could not be decoded.
