@@ -69,11 +69,17 @@ func (c *Core) Record(log Recorder) {
 	for i, l := range c.stateOf {
 		l.past.state, l.past.pending = c.change.States[i].Ref, 0
 	}
-	c.change.Ended = c.change.Ended[:0]
-	clear(c.change.States)
-	c.change.States = c.change.States[:0]
-	clear(c.change.Buried)
-	c.change.Buried = c.change.Buried[:0]
-	clear(c.stateOf)
-	c.stateOf = c.stateOf[:0]
+	c.change.Ended = emptied(c.change.Ended)
+	c.change.States = emptied(c.change.States)
+	c.change.Buried = emptied(c.change.Buried)
+	c.stateOf = emptied(c.stateOf)
+}
+
+// emptied returns s for the next use, unless a burst has made it large.
+func emptied[T any](s []T) []T {
+	if cap(s) > 1<<12 {
+		return nil
+	}
+	clear(s)
+	return s[:0]
 }

@@ -1,9 +1,7 @@
 package shard
 
 import (
-	"cmp"
 	"math"
-	"slices"
 	"time"
 )
 
@@ -32,7 +30,8 @@ func (c *Core) enqueue(l *lane, due int64) {
 	l.queued = true
 	c.due.push(turn{due, l, l.turn})
 	if c.stale > 64 && c.stale > c.due.len()/2 {
-		c.sweep()
+		c.due.keep(turn.valid)
+		c.stale = 0
 	}
 }
 
@@ -43,21 +42,6 @@ func (c *Core) dequeue(l *lane) {
 		c.stale++
 	}
 	l.turn++
-}
-
-// sweep rebuilds the due queue without its stale entries.
-func (c *Core) sweep() {
-	valid := make([]turn, 0, c.due.len()-c.stale)
-	c.due.all(func(t turn) {
-		if t.valid() {
-			valid = append(valid, t)
-		}
-	})
-	slices.SortFunc(valid, func(a, b turn) int { return cmp.Compare(a.due, b.due) })
-	c.due, c.stale = timeline[turn]{}, 0
-	for _, t := range valid {
-		c.due.push(t)
-	}
 }
 
 func (t turn) valid() bool { return t.lane.queued && t.lane.turn == t.turn }

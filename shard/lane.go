@@ -52,7 +52,8 @@ type bag struct {
 	order timeline[hashed]
 	// index finds the payload with equal bytes. Nil under KeepAll.
 	index map[uint64]Payload
-	// gone are positions in order that another payload has replaced.
+	// gone are positions in order that another payload has replaced. Taking
+	// them out would cost a search; when they are the most, all of them go.
 	gone map[journal.Position]struct{}
 }
 
@@ -135,16 +136,25 @@ func (b *bag) add(m Merge, p Payload, data []byte) (kept Payload, ended journal.
 	case !replaces(m, p, old):
 		return old, p.Ref
 	default:
-		if b.gone == nil {
-			b.gone = make(map[journal.Position]struct{})
-		}
-		b.gone[old.Ref.Position()] = struct{}{}
 		b.index[h.hash] = p
 		b.order.push(h)
+		b.forget(old)
 		return p, old.Ref
 	}
 	b.order.push(h)
 	return p, journal.Ref{}
+}
+
+// forget drops a payload from the order, sooner or later.
+func (b *bag) forget(p Payload) {
+	if b.gone == nil {
+		b.gone = make(map[journal.Position]struct{})
+	}
+	b.gone[p.Ref.Position()] = struct{}{}
+	if n := len(b.gone); n > 64 && n > b.order.len()/2 {
+		b.order.keep(func(h hashed) bool { _, gone := b.gone[h.Ref.Position()]; return !gone })
+		b.gone = nil
+	}
 }
 
 // take removes the first payload of those that wait; there is one.

@@ -1,8 +1,10 @@
 package shard
 
+import "maps"
+
 const (
 	slabSize = 64
-	// shrinkAbove is how many lanes are kept for the next burst.
+	// shrinkAbove is how many lanes are kept for the next burst, at least.
 	shrinkAbove = 1 << 12
 )
 
@@ -23,17 +25,23 @@ func (c *Core) newLane(id string) *lane {
 	return l
 }
 
-// drop forgets an id with nothing left. Memory that a large backlog needed
-// goes when the backlog has gone: maps don't shrink by themselves.
+// drop forgets an id with nothing left.
 func (c *Core) drop(l *lane) {
 	c.endState(l)
 	c.setRetry(l, -1)
 	c.setHalted(l, false)
 	delete(c.lanes, l.id)
 	*l = lane{turn: l.turn}
-	if len(c.lanes) == 0 && c.peak > shrinkAbove {
-		c.lanes, c.spare, c.slab, c.peak = make(map[string]*lane), nil, nil, 0
-		return
-	}
 	c.spare = append(c.spare, l)
+	if c.peak > shrinkAbove && len(c.lanes) < c.peak/8 {
+		c.shrink()
+	}
+}
+
+// shrink gives back the memory that a large backlog needed: maps don't shrink
+// by themselves.
+func (c *Core) shrink() {
+	lanes := make(map[string]*lane, len(c.lanes))
+	maps.Copy(lanes, c.lanes)
+	c.lanes, c.spare, c.peak = lanes, nil, len(lanes)
 }

@@ -1,5 +1,7 @@
 package shard
 
+import "slices"
+
 // ordered is what a timeline keeps in order.
 type ordered[T any] interface{ before(T) bool }
 
@@ -51,6 +53,9 @@ func (t *timeline[T]) pop() T {
 	clear(t.heap[last:])
 	t.heap = t.heap[:last]
 	t.sink(0)
+	if cap(t.heap) > largeChunk && 4*len(t.heap) < cap(t.heap) {
+		t.heap = append(make([]T, 0, 2*len(t.heap)), t.heap...) // a burst is over
+	}
 	return top
 }
 
@@ -80,6 +85,29 @@ func (t *timeline[T]) all(f func(T)) {
 	}
 	for _, v := range t.heap {
 		f(v)
+	}
+}
+
+// keep drops the values for which f is false, and the room they took.
+func (t *timeline[T]) keep(f func(T) bool) {
+	var kept []T
+	t.all(func(v T) {
+		if f(v) {
+			kept = append(kept, v)
+		}
+	})
+	slices.SortStableFunc(kept, func(a, b T) int {
+		switch {
+		case a.before(b):
+			return -1
+		case b.before(a):
+			return 1
+		}
+		return 0
+	})
+	*t = timeline[T]{}
+	for _, v := range kept {
+		t.push(v)
 	}
 }
 
