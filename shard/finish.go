@@ -31,7 +31,7 @@ func (c *Core) adjustPace(r *Run, unstarted int) {
 	case r.Elapsed > Quantum:
 		c.pace = 1
 	case r.Elapsed < Quantum/2:
-		c.pace = min(2*c.pace, maxPace)
+		c.pace = min(2*c.pace, c.maxPace())
 	}
 }
 

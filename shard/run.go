@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -14,7 +15,8 @@ type Run struct {
 	// Elapsed is set by the worker: from the first start to the end.
 	Elapsed time.Duration
 
-	taken int64 // Unix ns
+	taken     int64 // Unix ns
+	reclaimed bool  // what was not started by then was taken back
 }
 
 // Item is one id in a run. Between Start and Finish it belongs to the worker;
@@ -92,10 +94,14 @@ func (it *Item) begin(l *lane, limit int) {
 	if it.held = l.holds(); it.held {
 		it.Payloads, l.past.held = l.past.held, nil
 	} else {
-		it.Payloads = it.inline[:0]
-	}
-	for !it.held && l.n > 0 && (limit <= 0 || len(it.Payloads) < limit) {
-		it.Payloads = append(it.Payloads, l.take())
+		n := int(l.n)
+		if limit > 0 {
+			n = min(n, limit)
+		}
+		it.Payloads = slices.Grow(it.inline[:0], n)
+		for range n {
+			it.Payloads = append(it.Payloads, l.take())
+		}
 	}
 	it.partial = l.n > 0
 }

@@ -6,9 +6,9 @@ import (
 )
 
 const (
-	// maxPace bounds the batches in one run, and so how much a worker may have
-	// in hand.
-	maxPace = 64
+	// maxRun bounds the items in one run, and so how much a worker may have in
+	// hand. A batch may be larger.
+	maxRun = 64
 	// Quantum is how long a worker goes on with one run. It bounds how long a
 	// fast id waits behind another one that was handed out with it.
 	Quantum = time.Millisecond
@@ -41,7 +41,7 @@ func (c *Core) Take(now int64, r *Run) bool {
 	if len(r.Items) == 0 {
 		return false
 	}
-	r.taken, r.Elapsed = now, 0
+	r.taken, r.reclaimed, r.Elapsed = now, false, 0
 	c.runs[r] = struct{}{}
 	return true
 }
@@ -54,7 +54,12 @@ func (r *Run) grow() {
 }
 
 // NewRun returns a run that is large enough for Take.
-func (c *Core) NewRun() *Run { return &Run{Items: make([]Item, 0, maxPace*c.cfg.BatchSize)} }
+func (c *Core) NewRun() *Run {
+	return &Run{Items: make([]Item, 0, c.maxPace()*c.cfg.BatchSize)}
+}
+
+// maxPace is the most batches in a run.
+func (c *Core) maxPace() int { return max(1, maxRun/c.cfg.BatchSize) }
 
 // Reclaim takes back what workers have had for longer than the quantum and did
 // not start: it stands behind a slow job and another worker could have it. It
@@ -65,13 +70,14 @@ func (c *Core) Reclaim(now int64) (next int64) {
 		return next // nobody else may run them
 	}
 	for r := range c.runs {
-		if len(r.Items) == 1 {
+		if len(r.Items) == 1 || r.reclaimed {
 			continue
 		}
 		if at := r.taken + int64(Quantum); at > now {
 			next = min(next, at)
 			continue
 		}
+		r.reclaimed = true // once is enough: every item is started or revoked then
 		for i := range r.Items {
 			if it := &r.Items[i]; it.revoke() {
 				c.putBack(it.lane, it)
