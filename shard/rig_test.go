@@ -1,0 +1,354 @@
+package shard
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/journal"
+)
+
+// tester is what *testing.T and *rapid.T have in common.
+type tester interface {
+	require.TestingT
+	Helper()
+}
+
+// rig is the cores of one queue on a journal in memory, driven from the test's
+// own goroutine.
+type rig struct {
+	t      tester
+	cfg    Config
+	mem    *journal.Memory
+	log    *journal.Log
+	queue  uint32
+	cores  []*Core
+	record func(*journal.Change) // sees every change before the journal does
+
+	mu    sync.Mutex
+	inbox []*arrival // committed and not given to a core yet
+}
+
+type arrival struct {
+	entry journal.Entry
+	ref   journal.Ref
+	into  journal.Position // what Core.Deliver said
+}
+
+func newRig(t tester, cfg Config, shards int) *rig {
+	g := &rig{t: t, cfg: cfg, mem: new(journal.Memory), record: func(*journal.Change) {}}
+	g.open(shards)
+	return g
+}
+
+// open opens the journal, and loads what is in it.
+func (g *rig) open(shards int) {
+	g.t.Helper()
+	var err error
+	g.log, err = journal.OpenMemory(g.mem, journal.Config{Deliver: g.deliver})
+	require.NoError(g.t, err)
+	g.queue, err = g.log.Queue(context.Background(), "queue")
+	require.NoError(g.t, err)
+	g.cores = nil
+	for range shards {
+		g.cores = append(g.cores, NewCore(g.queue, g.cfg))
+	}
+	var e journal.Entry
+	for _, ref := range g.log.Pending(g.queue) {
+		ref.Read(&e)
+		g.core(string(e.ID)).Load(ref)
+	}
+	for _, c := range g.cores {
+		c.Loaded()
+		c.Record(g)
+	}
+}
+
+func (g *rig) close() { require.NoError(g.t, g.log.Close()) }
+
+// deliver runs on the committer's goroutine.
+func (g *rig) deliver(d *journal.Delivery) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for i := range d.Len() {
+		a := new(arrival)
+		a.ref = d.Read(i, &a.entry)
+		g.inbox = append(g.inbox, a)
+	}
+	d.Done()
+}
+
+// Record implements Recorder.
+func (g *rig) Record(c *journal.Change) {
+	g.record(c)
+	g.log.Record(c)
+}
+
+func (g *rig) route(id string) uint32 {
+	h := fnv.New32a()
+	h.Write([]byte(id))
+	return h.Sum32() % uint32(len(g.cores))
+}
+
+func (g *rig) core(id string) *Core { return g.cores[g.route(id)] }
+
+// put has entries accepted and delivered.
+func (g *rig) put(entries ...journal.Entry) []*arrival {
+	g.t.Helper()
+	for i := range entries {
+		entries[i].Queue, entries[i].Route = g.queue, g.route(string(entries[i].ID))
+	}
+	ticket, err := g.log.Append(context.Background(), entries)
+	require.NoError(g.t, err)
+	require.NoError(g.t, ticket.Wait(context.Background()))
+	return g.takeIn()
+}
+
+// restore has a payload come back from the morgue.
+func (g *rig) restore(p journal.Position, due int64) *arrival {
+	g.t.Helper()
+	g.flush() // a burial is in the morgue once it is committed
+	err := g.log.Restore(context.Background(), g.queue, []journal.Position{p}, due, func(id []byte) uint32 { return g.route(string(id)) })
+	require.NoError(g.t, err)
+	return g.takeIn()[0]
+}
+
+func (g *rig) takeIn() []*arrival {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	in := g.inbox
+	g.inbox = nil
+	slices.SortStableFunc(in, func(a, b *arrival) int { return cmp.Compare(a.entry.Position, b.entry.Position) })
+	for _, a := range in {
+		c := g.core(string(a.entry.ID))
+		a.into = c.Deliver(&a.entry, a.ref)
+		c.Record(g)
+	}
+	return in
+}
+
+func (g *rig) flush() { require.NoError(g.t, g.log.Flush(context.Background())) }
+
+// crash throws the cores away and opens what a crash would leave on disk.
+func (g *rig) crash(shards int) {
+	g.t.Helper()
+	disk := g.mem.Crash()
+	g.close()
+	g.mem = disk
+	g.open(shards)
+}
+
+// live lists what the journal would replay.
+func (g *rig) live() map[journal.Position]journal.Entry {
+	g.t.Helper()
+	g.flush()
+	log, err := journal.OpenMemory(g.mem.Crash(), journal.Config{})
+	require.NoError(g.t, err)
+	live := make(map[journal.Position]journal.Entry)
+	for _, ref := range log.Pending(g.queue) {
+		var e journal.Entry
+		ref.Read(&e)
+		live[e.Position] = e
+	}
+	require.NoError(g.t, log.Close())
+	return live
+}
+
+// morgue lists the buried payloads by position.
+func (g *rig) morgue() map[journal.Position]journal.Buried {
+	g.flush()
+	m := make(map[journal.Position]journal.Buried)
+	for b, err := range g.log.Morgue(g.queue) {
+		require.NoError(g.t, err)
+		m[b.Entry.Position] = b
+	}
+	return m
+}
+
+// laneView is a lane as a test compares it.
+type laneView struct {
+	id      string
+	due     int64
+	retry   int
+	halted  bool
+	out     []Payload // in a run
+	held    []Payload
+	waiting []Payload
+	err     string
+}
+
+func (v laneView) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: due %s, retry %d", v.id, seconds(v.due), v.retry)
+	if v.err != "" {
+		fmt.Fprintf(&b, ", error %q", v.err)
+	}
+	if v.halted {
+		b.WriteString(", halted")
+	}
+	for _, part := range []struct {
+		name     string
+		payloads []Payload
+	}{{"out", v.out}, {"held", v.held}, {"waiting", v.waiting}} {
+		if len(part.payloads) > 0 {
+			fmt.Fprintf(&b, ", %s %s", part.name, payloadsText(part.payloads))
+		}
+	}
+	return b.String()
+}
+
+func seconds(ns int64) string {
+	if ns == math.MaxInt64 {
+		return "never"
+	}
+	return fmt.Sprint(float64(ns) / 1e9)
+}
+
+func payloadsText(ps []Payload) string {
+	var out []string
+	var e journal.Entry
+	for _, p := range ps {
+		p.Ref.Read(&e)
+		out = append(out, fmt.Sprintf("%s#%d/%v", e.Payload, p.Ref.Position(), p.Score))
+	}
+	return "[" + strings.Join(out, " ") + "]"
+}
+
+// waiting lists the waiting payloads of a lane in order, and leaves them there.
+func (l *lane) waiting() []Payload {
+	if l.bag == nil {
+		return []Payload{l.one}[:l.n]
+	}
+	var ps []Payload
+	l.bag.order.all(func(h hashed) {
+		if _, gone := l.bag.gone[h.Ref.Position()]; !gone {
+			ps = append(ps, h.Payload)
+		}
+	})
+	slices.SortFunc(ps, func(a, b Payload) int {
+		if a.before(b) {
+			return -1
+		}
+		return 1
+	})
+	return ps
+}
+
+func (c *Core) view(id string) (v laneView, ok bool) {
+	l := c.lanes[id]
+	if l == nil {
+		return v, false
+	}
+	v = laneView{id: id, due: l.due, retry: int(l.retry), halted: l.halted, waiting: l.waiting()}
+	if l.past != nil {
+		v.held, v.err = l.past.held, l.past.err
+	}
+	if l.item != nil {
+		v.due, v.out = l.item.Due, l.item.Payloads
+	}
+	return v, true
+}
+
+// lanes shows every lane of every core, by id.
+func (g *rig) lanes() (out []string) {
+	for _, c := range g.cores {
+		for id := range c.lanes {
+			v, _ := c.view(id)
+			out = append(out, v.String())
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// check holds a core against its own laws, by walking everything.
+func (c *Core) check(t tester) {
+	t.Helper()
+	got, want := c.Counts(), Counts{Jobs: len(c.lanes)}
+	queued, out := 0, 0
+	for id, l := range c.lanes {
+		v, _ := c.view(id)
+		require.Equal(t, id, l.id)
+		require.NotEmpty(t, slices.Concat(v.out, v.held, v.waiting), "%s has nothing to do", id)
+		require.Len(t, v.waiting, int(l.n))
+		want.Payloads += len(v.out) + len(v.held) + len(v.waiting)
+		want.Retrying += count(l.retry >= 0)
+		want.Halted += count(l.halted)
+		want.Running += count(l.item != nil)
+		queued += count(l.queued)
+		require.Equal(t, l.item == nil && !l.halted, l.queued, "%v: queued", v)
+		if l.past != nil {
+			require.Zero(t, l.past.pending, "%v: change was not recorded", v)
+		}
+		if l.item != nil {
+			require.Same(t, l, l.item.lane)
+			out++
+		}
+	}
+	items := 0
+	for r := range c.runs {
+		for i := range r.Items {
+			items += count(r.Items[i].state.Load() != revoked)
+		}
+	}
+	require.Equal(t, out, items, "items out")
+	require.LessOrEqual(t, len(c.runs), c.cfg.Concurrency)
+	valid, stale := 0, 0
+	c.due.all(func(e turn) {
+		if e.valid() {
+			valid++
+			require.Equal(t, e.lane.due, e.due)
+		} else {
+			stale++
+		}
+	})
+	require.Equal(t, queued, valid, "places in the due queue")
+	require.Equal(t, c.stale, stale, "stale entries of the due queue")
+	got.Merged, got.Done, got.Failed, got.Snoozed, got.Buried, got.Discarded, got.Interrupted = 0, 0, 0, 0, 0, 0, 0
+	require.Equal(t, want, got)
+}
+
+func count(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// held returns the positions that the cores know of: payloads and states.
+func (g *rig) known() map[journal.Position]bool {
+	known := make(map[journal.Position]bool)
+	for _, c := range g.cores {
+		for id, l := range c.lanes {
+			v, _ := c.view(id)
+			for _, p := range slices.Concat(v.out, v.held, v.waiting) {
+				require.False(g.t, known[p.Ref.Position()], "#%d is there twice", p.Ref.Position())
+				known[p.Ref.Position()] = true
+			}
+			if l.past != nil && !l.past.state.IsZero() {
+				known[l.past.state.Position()] = true
+			}
+		}
+	}
+	return known
+}
+
+// check holds the cores against their laws and against the journal.
+func (g *rig) check() {
+	g.t.Helper()
+	for _, c := range g.cores {
+		c.check(g.t)
+	}
+	require.ElementsMatch(g.t, slices.Collect(maps.Keys(g.known())), slices.Collect(maps.Keys(g.live())), "live in the cores, live in the journal")
+}
+
+var _ tester = (*testing.T)(nil)
