@@ -48,6 +48,7 @@ type Log struct {
 	volatile bool // the store keeps no blocks: nothing outlives the process
 	cfg      Config
 	unlock   func() error
+	dir      string // empty in memory
 
 	wake    chan struct{} // holds a token while there may be something to commit
 	closing chan struct{}
@@ -72,6 +73,8 @@ type Log struct {
 	closed  bool
 	queues  map[string]uint32
 	pending map[uint32][]Ref // found at open, per queue, in position order
+
+	suspects map[Position]int // found at open, and not changed since
 
 	// restoring holds the commit of the last Restore while no other one is at work.
 	restoring chan *commit
@@ -185,6 +188,7 @@ type Change struct {
 	Ended  []Ref      // entries that are over: done, merged, superseded
 	States []JobState // new states of jobs
 	Buried []Burial   // payloads that go to the morgue; they end with it
+	Sets   []Set      // changes of state keys
 }
 
 // JobState is a job's state to be written down, and where it went.
@@ -221,6 +225,9 @@ func (l *Log) Record(c *Change) {
 		l.open.changes = append(l.open.changes, b.change())
 		l.tail.buried++
 	}
+	for _, s := range c.Sets {
+		l.open.changes = append(l.open.changes, s.change())
+	}
 	if n := len(c.Ended) + len(c.Buried); n > 0 {
 		if !l.volatile {
 			l.open.beginMarks(n)
@@ -232,7 +239,7 @@ func (l *Log) Record(c *Change) {
 			l.end(c.Buried[i].Ref)
 		}
 	}
-	if !l.volatile || len(c.States)+len(c.Buried) > 0 {
+	if !l.volatile || len(c.States)+len(c.Buried)+len(c.Sets) > 0 {
 		l.wakeCommitter()
 	}
 }

@@ -39,7 +39,7 @@ func openDir(dir string, cfg Config) (*Log, error) {
 		return nil, errors.Join(err, lock.undo())
 	}
 	l := newLog(s, cfg, false)
-	l.unlock = lock.unlock
+	l.unlock, l.dir = lock.unlock, dir
 	if err := l.boot(); err != nil {
 		return nil, errors.Join(err, s.close(), lock.undo())
 	}
@@ -68,7 +68,12 @@ func (l *Log) boot() error {
 	if err := l.replay(); err != nil {
 		return err
 	}
+	suspected, err := l.investigate()
+	if err != nil {
+		return err
+	}
 	l.start()
+	l.Record(&Change{Sets: suspected})
 	return nil
 }
 

@@ -1,0 +1,25 @@
+//go:build unix && !solaris && !aix
+
+package journal
+
+import (
+	"os"
+	"sync/atomic"
+	"syscall"
+	"unsafe"
+)
+
+// mapWords maps n words of the file at path, which begin at byte head.
+func mapWords(path string, head, n int) (words []atomic.Uint64, unmap func() error, err error) {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close() // the map needs it no more
+	mem, err := syscall.Mmap(int(f.Fd()), 0, head+8*n, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
+	if err != nil {
+		return nil, nil, err
+	}
+	words = unsafe.Slice((*atomic.Uint64)(unsafe.Pointer(&mem[head])), n)
+	return words, func() error { return syscall.Munmap(mem) }, nil
+}
