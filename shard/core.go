@@ -23,6 +23,8 @@ type Core struct {
 	runs  map[*Run]struct{}
 	pace  int // batches in the next run
 
+	parked map[string]struct{} // ids that may not run now
+
 	change  journal.Change
 	stateOf []*lane // the lane of each state in change
 
@@ -155,6 +157,52 @@ func (c *Core) RunNow(id string, now int64) bool {
 	c.setHalted(l, false)
 	c.enqueue(l, now)
 	c.writeState(l)
+	return true
+}
+
+// Park keeps an id from running until Unpark. What runs of it at the moment
+// goes on. It is not written down.
+func (c *Core) Park(id string) {
+	if c.parked == nil {
+		c.parked = make(map[string]struct{})
+	}
+	c.parked[id] = struct{}{}
+	if l := c.lanes[id]; l != nil && l.item == nil {
+		c.enqueue(l, l.due)
+	}
+}
+
+// Unpark lets a parked id run again.
+func (c *Core) Unpark(id string) {
+	delete(c.parked, id)
+	if l := c.lanes[id]; l != nil && l.item == nil {
+		c.enqueue(l, l.due)
+	}
+}
+
+// Condemn gives up on a waiting id, because nobody could run it: its payloads
+// go to the morgue, or under Halt the id is halted. It reports whether the id
+// waits.
+func (c *Core) Condemn(now int64, id, reason string) bool {
+	l := c.lanes[id]
+	if l == nil || l.item != nil {
+		return false
+	}
+	c.dequeue(l)
+	var it Item
+	it.begin(l, 0)
+	for l.n > 0 { // what waited behind held payloads
+		it.Payloads = append(it.Payloads, l.take())
+	}
+	it.held, it.partial = false, false
+	c.counts.Running++ // until it is settled
+	it.Outcome = Outcome{Verdict: Canceled, Error: reason}
+	if c.cfg.OnExhausted == Halt {
+		c.setHalted(l, true)
+		it.Outcome = Outcome{Verdict: Snoozed}
+		it.LastError = reason
+	}
+	c.settle(now, &it)
 	return true
 }
 

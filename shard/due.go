@@ -19,12 +19,13 @@ func (t turn) before(o turn) bool { return t.due < o.due }
 
 // enqueue gives a lane its place in the due queue, instead of the one it had.
 func (c *Core) enqueue(l *lane, due int64) {
-	if l.queued && l.due == due && !l.halted {
+	_, parked := c.parked[l.id]
+	if l.queued && l.due == due && !l.halted && !parked {
 		return
 	}
 	c.dequeue(l)
 	l.due = due
-	if l.halted {
+	if l.halted || parked {
 		return
 	}
 	l.queued = true

@@ -111,6 +111,9 @@ func (s *Shard) Do(ctx context.Context, f func(*Core)) error {
 	}
 }
 
+// Tell has f called like Do, and does not wait.
+func (s *Shard) Tell(f func(*Core)) { s.ref.Send(&call{f, make(chan struct{})}) }
+
 // receive handles one message. What it decides is recorded before the next.
 func (s *Shard) receive(message any) {
 	now := time.Now().UnixNano()
