@@ -30,6 +30,9 @@ type Executor struct {
 	// under mu, because the committer reads it.
 	routes atomic.Pointer[[]*shard.Shard]
 
+	quarantine quarantine
+	running    *journal.Running // from Start on
+
 	handlers context.Context // what handlers get
 	cancel   context.CancelCauseFunc
 	stopping atomic.Bool // nothing new is accepted
@@ -43,7 +46,7 @@ type Executor struct {
 	err     error // why the executor can't go on
 	failed  chan struct{}
 	workers []*worker
-	running sync.WaitGroup
+	working sync.WaitGroup
 	stopped chan struct{}
 	stopErr error
 }
@@ -178,14 +181,34 @@ func (x *Executor) Start(ctx context.Context) error {
 	if x.state != starting {
 		return fmt.Errorf("%w: stopped while it was starting", ErrState)
 	}
-	x.state = started
-	for range x.cfg.Workers {
-		w := &worker{x: x, runs: make(chan *shard.Run, 1)}
+	words := x.wordsPerWorker()
+	running, err := x.log.Running(x.cfg.Workers * words)
+	if err != nil {
+		// Jobs run all the same, for example on a full disk.
+		x.cfg.Logger.Error("no crash recorder", slog.Any("error", err))
+		running = journal.NewRunning(x.cfg.Workers * words)
+	}
+	x.state, x.running = started, running
+	for i := range x.cfg.Workers {
+		w := &worker{x: x, runs: make(chan *shard.Run, 1), words: words, firstWord: i * words}
 		x.workers = append(x.workers, w)
-		x.running.Go(w.main)
+		x.working.Go(w.main)
 		x.dispatcher.add(w)
 	}
 	return nil
+}
+
+// maxWords bounds what the crash recorder knows of one worker.
+const maxWords = 64
+
+// wordsPerWorker is how many jobs a worker may have in hand at once, as far as
+// it is known now. Of a larger batch the crash recorder knows the first ones.
+func (x *Executor) wordsPerWorker() int {
+	n := 1
+	for _, q := range x.queues {
+		n = max(n, min(q.batch, maxWords))
+	}
+	return n
 }
 
 // Run starts, waits until ctx ends or the executor fails, and stops: running
@@ -247,13 +270,16 @@ func (x *Executor) stop(ctx context.Context) {
 		close(w.runs)
 	}
 	if stuck == nil {
-		x.running.Wait()
+		x.working.Wait()
 	}
 	// Nothing keeps a shard from handling what is in its mailbox: this ends.
 	background := context.Background()
 	var errs []error
 	for _, s := range *x.routes.Load() {
 		errs = append(errs, s.Stop(background))
+	}
+	if x.running != nil {
+		errs = append(errs, x.running.Close())
 	}
 	errs = append(errs, x.actors.Stop(background), x.log.Close())
 	if err := errors.Join(errs...); err != nil {

@@ -63,11 +63,19 @@ func (q *queue) openShards() error {
 	x := q.x
 	routes := slices.Clone(*x.routes.Load())
 	q.first = uint32(len(routes))
-	for i, pending := range q.split(x.log.Pending(q.number)) {
+	pending := x.log.Pending(q.number)
+	suspects := q.suspects(pending)
+	for i, pending := range q.split(pending) {
 		index := len(routes)
 		p := &port{dispatcher: x.dispatcher, queue: q, candidate: Candidate{Queue: q.name, Shard: i, Index: index}}
 		name := fmt.Sprintf("%s/%d", q.name, i)
-		s, err := shard.New(x.actors, name, shard.NewCore(q.number, q.core), pending, x.log, p)
+		core := shard.NewCore(q.number, q.core)
+		for _, s := range suspects {
+			if q.route([]byte(s.id)) == uint32(index) {
+				core.Park(s.id)
+			}
+		}
+		s, err := shard.New(x.actors, name, core, pending, x.log, p)
 		if err != nil {
 			return err
 		}
@@ -76,6 +84,10 @@ func (q *queue) openShards() error {
 		routes = append(routes, s)
 	}
 	x.routes.Store(&routes)
+	for _, s := range suspects {
+		s.shard = routes[q.route([]byte(s.id))]
+		x.admit(s)
+	}
 	return nil
 }
 

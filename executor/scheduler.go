@@ -103,7 +103,10 @@ type port struct {
 func (p *port) Offer(_ *shard.Shard, due int64) shard.Worker {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if n := len(p.idle); n > 0 && !p.closed {
+	if p.closed {
+		return nil
+	}
+	if n := len(p.idle); n > 0 {
 		w := p.idle[n-1]
 		p.idle = p.idle[:n-1]
 		return w

@@ -23,6 +23,8 @@ type worker struct {
 	start    time.Time  // of run
 	settling bool       // the handler has returned, hooks may be running
 
+	firstWord, words int // its part of the crash recorder
+
 	// mu guards writes to batch, and reads by others. Nothing is called under it.
 	mu    sync.Mutex
 	batch []*shard.Item // what the handler has in hand
@@ -37,7 +39,7 @@ func (w *worker) main() {
 	ended := false
 	defer func() {
 		if !ended {
-			w.x.running.Go(w.main)
+			w.x.working.Go(w.main)
 		}
 	}()
 	if w.run != nil {
@@ -82,10 +84,17 @@ func (w *worker) startBatch() bool {
 			w.batch = append(w.batch, it)
 		}
 	}
+	for i, it := range w.batch[:min(len(w.batch), w.words)] {
+		w.x.running.Set(w.firstWord+i, it.Payloads[0].Ref.Position())
+	}
 	return len(w.batch) > 0
 }
 
 func (w *worker) endBatch() {
+	for i := range min(len(w.batch), w.words) {
+		w.x.running.Clear(w.firstWord + i)
+	}
+	w.x.acquit(w.queue, w.batch)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	clear(w.batch)

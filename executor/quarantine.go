@@ -1,0 +1,107 @@
+package executor
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/shard"
+)
+
+// quarantine holds the jobs that were running when the process died. One of
+// them may have killed it. They run again one at a time, beside all other jobs:
+// so when it happens again, at most one of them is still suspected of both
+// crashes, and a job that is only slow delays no one but them.
+type quarantine struct {
+	// open is false when nobody is suspected, which is nearly always.
+	open atomic.Bool
+
+	// mu guards what follows. Under it shards are told things and the journal
+	// is given a change; neither waits, and neither comes back here.
+	mu      sync.Mutex
+	waiting []*suspect // parked in their shards
+	active  *suspect
+}
+
+// suspect is an id that was running when the process died.
+type suspect struct {
+	queue    *queue
+	shard    *shard.Shard
+	id       string
+	position journal.Position
+	crashes  int
+}
+
+// suspects finds the suspects among the pending entries of a queue, one for
+// each id.
+func (q *queue) suspects(pending []journal.Ref) []*suspect {
+	crashes := q.x.log.Suspects()
+	if len(crashes) == 0 {
+		return nil
+	}
+	var found []*suspect
+	var e journal.Entry
+	for _, ref := range pending {
+		n := crashes[ref.Position()]
+		if n == 0 {
+			continue
+		}
+		ref.Read(&e)
+		id := string(e.ID)
+		if !slices.ContainsFunc(found, func(s *suspect) bool { return s.id == id }) {
+			found = append(found, &suspect{queue: q, id: id, position: e.Position, crashes: n})
+		}
+	}
+	return found
+}
+
+// admit takes in a suspect that is parked in its shard.
+func (x *Executor) admit(s *suspect) {
+	x.cfg.Logger.Warn("job was running when the process died",
+		slog.String("queue", s.queue.name), slog.String("id", s.id), slog.Int("crashes", s.crashes))
+	z := &x.quarantine
+	if x.cfg.CrashLimit > 0 && s.crashes >= x.cfg.CrashLimit {
+		reason := fmt.Sprintf("crashed the process: it was running each of the %d times that the process died", s.crashes)
+		s.shard.Tell(func(c *shard.Core) { c.Condemn(time.Now().UnixNano(), s.id, reason) })
+		s.release()
+		return
+	}
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	z.open.Store(true)
+	if z.active == nil {
+		z.active = s
+		s.release()
+		return
+	}
+	z.waiting = append(z.waiting, s)
+}
+
+// release lets the id run.
+func (s *suspect) release() { s.shard.Tell(func(c *shard.Core) { c.Unpark(s.id) }) }
+
+// acquit takes the suspicion off the active suspect when it is among the items
+// that a worker has run, and lets the next one run.
+func (x *Executor) acquit(q *queue, items []*shard.Item) {
+	z := &x.quarantine
+	if !z.open.Load() {
+		return
+	}
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	s := z.active
+	if s == nil || s.queue != q || !slices.ContainsFunc(items, func(it *shard.Item) bool { return it.ID == s.id }) {
+		return
+	}
+	x.log.Record(&journal.Change{Sets: []journal.Set{journal.Cleared(s.position)}})
+	z.active = nil
+	if len(z.waiting) > 0 {
+		z.active, z.waiting = z.waiting[0], z.waiting[1:]
+		z.active.release()
+	}
+	z.open.Store(z.active != nil)
+}
