@@ -51,7 +51,8 @@
 //   - workers: Config.Workers, from Start to Stop; one that a handler ended with
 //     Goexit is replaced
 //   - shards: actors, no goroutine while idle
-//   - Stop called with a handler's context: 1, until the stop is over
+//   - Stop: 1, until the journal is closed, and another one if Stop was called
+//     with a handler's context
 //
 // No user code runs on an actor or under a lock.
 package executor

@@ -56,9 +56,9 @@ var (
 	// time. What the handler returns then spends no retry.
 	ErrStopping = errors.New("executor: stopping")
 
-	// ErrStuck is returned by Stop for handlers that did not return. The text
-	// names their jobs.
-	ErrStuck = errors.New("executor: handlers did not return")
+	// ErrStuck is returned by Stop for handlers that did not return, whose jobs
+	// the text names, and for a disk that did not.
+	ErrStuck = errors.New("executor: stopped without waiting for everything")
 
 	// ErrHandlerExited is the error of a job whose handler ended its goroutine
 	// with runtime.Goexit, as testing's FailNow does.

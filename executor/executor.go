@@ -232,8 +232,9 @@ func (x *Executor) Run(ctx context.Context) error {
 // Stop ends the executor. Nothing new is accepted, except from handlers that
 // still run; running handlers are waited for until ctx ends, then their
 // contexts are cancelled with the cause [ErrStopping], and what they return
-// after that spends no retry. What they did is written down. Handlers that
-// do not return within another 100 ms are left behind: [ErrStuck] names them.
+// after that spends no retry. What they did is written down. Handlers, and a
+// disk, that do not return within another 100 ms are left behind: [ErrStuck]
+// names them.
 //
 // Stop is idempotent; concurrent calls wait for the first one, whose ctx
 // counts. Called with the context of a handler, which can't wait for itself,
@@ -257,7 +258,8 @@ func (x *Executor) Stop(ctx context.Context) error {
 	return x.stopErr
 }
 
-// stuckAfter is how long a handler has to return once its context is cancelled.
+// stuckAfter is how long handlers have to return once their context is
+// cancelled, and the disk once ctx has ended.
 const stuckAfter = 100 * time.Millisecond
 
 func (x *Executor) stop(ctx context.Context) {
@@ -272,22 +274,36 @@ func (x *Executor) stop(ctx context.Context) {
 	if stuck == nil {
 		x.working.Wait()
 	}
-	// Nothing keeps a shard from handling what is in its mailbox: this ends.
-	background := context.Background()
+	closed := make(chan error, 1)
+	go func() { closed <- x.close() }() // in the census
+	select {
+	case err := <-closed:
+		x.stopErr = errors.Join(stuck, err)
+		return
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-closed:
+		x.stopErr = errors.Join(stuck, err)
+	case <-time.After(stuckAfter):
+		x.stopErr = errors.Join(stuck, fmt.Errorf("%w: the journal is still waiting for the disk", ErrStuck))
+	}
+}
+
+// close stops what has no user code in it. Only a disk that hangs can keep it.
+func (x *Executor) close() error {
 	var errs []error
 	for _, s := range *x.routes.Load() {
-		errs = append(errs, s.Stop(background))
+		errs = append(errs, s.Stop(context.Background()))
 	}
 	if x.running != nil {
 		errs = append(errs, x.running.Close())
 	}
-	errs = append(errs, x.actors.Stop(background), x.log.Close())
+	errs = append(errs, x.actors.Stop(context.Background()), x.log.Close())
 	if err := errors.Join(errs...); err != nil {
-		err = fmt.Errorf("executor: stop: %w", err)
-		x.stopErr = errors.Join(stuck, err)
-		return
+		return fmt.Errorf("executor: stop: %w", err)
 	}
-	x.stopErr = stuck
+	return nil
 }
 
 // drain waits for the workers. The error names what still runs.
@@ -309,5 +325,5 @@ func (x *Executor) drain(ctx context.Context) error {
 		names = append(names, w.jobs()...)
 	}
 	slices.Sort(names)
-	return fmt.Errorf("%w: %v", ErrStuck, names)
+	return fmt.Errorf("%w: still running: %v", ErrStuck, names)
 }
