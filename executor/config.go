@@ -57,8 +57,9 @@ type Config struct {
 	// returned by Start, and no job runs. Default nil.
 	OnStart func(context.Context) error
 
-	// OnFailure is called once with the last words of an executor that can't
-	// go on: the journal failed. Default nil.
+	// OnFailure is called once, on a goroutine of its own, with the last words
+	// of an executor that can't go on: the journal failed. It may call Stop.
+	// Default nil.
 	OnFailure func(error)
 }
 

@@ -51,6 +51,7 @@
 //   - workers: Config.Workers, from Start to Stop; one that a handler ended with
 //     Goexit is replaced
 //   - shards: actors, no goroutine while idle
+//   - Config.OnFailure: 1, while it runs
 //   - Stop: 1, until the journal is closed, and another one if Stop was called
 //     with a handler's context
 //

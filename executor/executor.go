@@ -122,7 +122,9 @@ func (x *Executor) fail(err error) {
 	x.dispatcher.close()
 	x.cfg.Logger.Error("executor failed", slog.Any("error", err))
 	if x.cfg.OnFailure != nil {
-		x.guardHook("OnFailure", func() { x.cfg.OnFailure(err) })
+		// Not here: this may be the committer, and the hook may call Stop, which
+		// waits for it.
+		go x.guardHook("OnFailure", func() { x.cfg.OnFailure(err) })
 	}
 }
 
@@ -215,7 +217,9 @@ func (x *Executor) wordsPerWorker() int {
 // handlers have StopTimeout to end. It returns nil after a clean end, and
 // otherwise why it failed or what did not end.
 func (x *Executor) Run(ctx context.Context) error {
-	if err := x.Start(ctx); err != nil {
+	if err := x.Start(ctx); errors.Is(err, ErrState) {
+		return err
+	} else if err != nil {
 		return errors.Join(err, x.Stop(ctx))
 	}
 	select {
