@@ -35,8 +35,7 @@ func main() {
 	defer os.RemoveAll(dir)
 	x, orders := open(dir)
 	for _, step := range []string{"placed", "paid", "paid", "shipped"} {
-		receipt := must(orders.Enqueue(ctx, "order-1", step))
-		fmt.Printf("  enqueued order-1 %s, merged into an equal one: %t\n", step, receipt.MergedInto != 0)
+		fmt.Printf("  enqueued order-1 %s, merged into an equal one: %t\n", step, must(orders.Enqueue(ctx, "order-1", step)).MergedInto != 0)
 	}
 	must(orders.Enqueue(ctx, "order-2", "placed"))
 	must(orders.Enqueue(ctx, "order-3", "placed", executor.In(1500*time.Millisecond)))
