@@ -15,8 +15,7 @@
 //     one (the [Receipt] says so), cancelled or discarded by its handler, or in
 //     the morgue, from where a person can put it back in its place.
 //  4. A bad job hurts only its own id. Errors, panics and Goexit of a handler,
-//     a codec or a hook are contained. A job that kills the process is given up
-//     after Config.CrashLimit times, and every other job completes.
+//     a codec or a hook are contained.
 //  5. No polling. A job that can run, runs: a due time or a free worker wakes
 //     it directly.
 //
@@ -51,9 +50,8 @@
 //   - workers: Config.Workers, from Start to Stop; one that a handler ended with
 //     Goexit is replaced
 //   - shards: actors, no goroutine while idle
-//   - Config.OnFailure: 1, while it runs
-//   - Stop: 1, until the journal is closed, and another one if Stop was called
-//     with a handler's context
+//   - a stop: 1, until it is over
+//   - a failure: 1, until OnFailure has returned, which Run waits for
 //
 // No user code runs on an actor or under a lock.
 package executor

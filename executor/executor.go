@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"hash/maphash"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/strandjobs/strand/actor"
 	"github.com/strandjobs/strand/journal"
@@ -30,25 +28,31 @@ type Executor struct {
 	// under mu, because the committer reads it.
 	routes atomic.Pointer[[]*shard.Shard]
 
-	quarantine quarantine
-	running    *journal.Running // from Start on
-
 	handlers context.Context // what handlers get
 	cancel   context.CancelCauseFunc
 	stopping atomic.Bool // nothing new is accepted
 	draining atomic.Bool // nothing new is started
 
-	// mu guards what follows. No call into another room is made under it,
-	// except to register a queue, which is rare.
-	mu      sync.Mutex
-	queues  map[string]*queue
-	state   state
-	err     error // why the executor can't go on
-	failed  chan struct{}
-	workers []*worker
-	working sync.WaitGroup
+	// registering is held while a queue is registered, which may take a commit.
+	// It is taken before mu.
+	registering sync.Mutex
+
+	// mu guards what follows. No call into another room and no user code is
+	// under it.
+	mu     sync.Mutex
+	queues map[string]*queue
+	state  state
+	err    error // why the executor can't go on
+
+	failed  chan struct{} // closed when err is set
+	told    chan struct{} // closed when OnFailure has returned
+	workers []*worker     // set by Start, read by stop
+	running sync.WaitGroup
+
+	hurry   chan struct{} // closed when the ctx of a Stop has ended
+	hurried sync.Once
 	stopped chan struct{}
-	stopErr error
+	stopErr error // set before stopped is closed
 }
 
 type state uint8
@@ -92,6 +96,8 @@ func open(cfg Config, volatile bool, openLog func(journal.Config) (*journal.Log,
 		seed:       maphash.MakeSeed(),
 		queues:     make(map[string]*queue),
 		failed:     make(chan struct{}),
+		told:       make(chan struct{}),
+		hurry:      make(chan struct{}),
 		stopped:    make(chan struct{}),
 	}
 	x.routes.Store(new([]*shard.Shard))
@@ -120,11 +126,16 @@ func (x *Executor) fail(err error) {
 	x.mu.Unlock()
 	x.draining.Store(true)
 	x.dispatcher.close()
+	// The caller is the committer, or an actor's: Stop waits for both, and the
+	// hook may well call Stop.
+	go x.tell(err)
+}
+
+func (x *Executor) tell(err error) {
+	defer close(x.told)
 	x.cfg.Logger.Error("executor failed", slog.Any("error", err))
 	if x.cfg.OnFailure != nil {
-		// Not here: this may be the committer, and the hook may call Stop, which
-		// waits for it.
-		go x.guardHook("OnFailure", func() { x.cfg.OnFailure(err) })
+		x.guardHook("OnFailure", func() { x.cfg.OnFailure(err) })
 	}
 }
 
@@ -139,21 +150,24 @@ func (x *Executor) guardHook(name string, f func()) {
 // it: ErrFailed with the cause, ErrClosed after Stop, ErrFull while the disk
 // is full.
 func (x *Executor) Err() error {
-	x.mu.Lock()
-	err := x.err
-	x.mu.Unlock()
-	if err != nil {
+	if err := x.failure(); err != nil {
 		return err
 	}
 	return border(x.log.Err())
 }
 
-// border turns the errors of the journal into those of this package.
+func (x *Executor) failure() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.err
+}
+
+// border turns the errors of the rooms below into those of this package.
 func border(err error) error {
 	for _, pair := range [...][2]error{
 		{journal.ErrUnknown, ErrUnknown}, {journal.ErrFull, ErrFull},
 		{journal.ErrClosed, ErrClosed}, {journal.ErrFailed, ErrFailed},
-		{journal.ErrTooLarge, ErrTooLarge},
+		{journal.ErrTooLarge, ErrTooLarge}, {shard.ErrStopped, ErrClosed},
 	} {
 		if errors.Is(err, pair[0]) {
 			return fmt.Errorf("%w: %w", pair[1], err)
@@ -163,8 +177,8 @@ func border(err error) error {
 }
 
 // Start runs the jobs of all registered queues until Stop is called. Queues
-// may be registered later, too. It returns the error of OnStart, and ErrState
-// when it was called before.
+// may be registered later, too. It returns the error of OnStart, ErrFailed when
+// the journal has failed, and ErrState when it was called before or Stop was.
 func (x *Executor) Start(ctx context.Context) error {
 	x.mu.Lock()
 	if x.state != opened {
@@ -175,47 +189,31 @@ func (x *Executor) Start(ctx context.Context) error {
 	x.mu.Unlock()
 	if x.cfg.OnStart != nil {
 		if err := guarded(func() error { return x.cfg.OnStart(ctx) }); err != nil {
-			return err
+			return fmt.Errorf("executor: OnStart: %w", err)
 		}
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.state != starting {
+	switch {
+	case x.err != nil:
+		return x.err
+	case x.state != starting:
 		return fmt.Errorf("%w: stopped while it was starting", ErrState)
 	}
-	words := x.wordsPerWorker()
-	running, err := x.log.Running(x.cfg.Workers * words)
-	if err != nil {
-		// Jobs run all the same, for example on a full disk.
-		x.cfg.Logger.Error("no crash recorder", slog.Any("error", err))
-		running = journal.NewRunning(x.cfg.Workers * words)
-	}
-	x.state, x.running = started, running
-	for i := range x.cfg.Workers {
-		w := &worker{x: x, runs: make(chan *shard.Run, 1), words: words, firstWord: i * words}
+	x.state = started
+	x.dispatcher.expect(x.cfg.Workers)
+	for range x.cfg.Workers {
+		w := &worker{x: x, runs: make(chan *shard.Run, 1)}
 		x.workers = append(x.workers, w)
-		x.working.Go(w.main)
-		x.dispatcher.add(w)
+		x.running.Go(w.main)
 	}
 	return nil
 }
 
-// maxWords bounds what the crash recorder knows of one worker.
-const maxWords = 64
-
-// wordsPerWorker is how many jobs a worker may have in hand at once, as far as
-// it is known now. Of a larger batch the crash recorder knows the first ones.
-func (x *Executor) wordsPerWorker() int {
-	n := 1
-	for _, q := range x.queues {
-		n = max(n, min(q.batch, maxWords))
-	}
-	return n
-}
-
-// Run starts, waits until ctx ends or the executor fails, and stops: running
-// handlers have StopTimeout to end. It returns nil after a clean end, and
-// otherwise why it failed or what did not end.
+// Run starts, waits until ctx ends, Stop is called or the executor fails, and
+// stops: running handlers, and OnFailure, have StopTimeout to end. It returns
+// nil after a clean end, and otherwise why it failed or what did not end. When
+// it could not start because that was done before, it stops nothing.
 func (x *Executor) Run(ctx context.Context) error {
 	if err := x.Start(ctx); errors.Is(err, ErrState) {
 		return err
@@ -226,108 +224,15 @@ func (x *Executor) Run(ctx context.Context) error {
 	case <-ctx.Done():
 	case <-x.failed:
 	case <-x.stopped:
-		return x.stopErr
 	}
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(x.cfg.StopTimeout, 0))
 	defer cancel()
-	return x.Stop(grace)
-}
-
-// Stop ends the executor. Nothing new is accepted, except from handlers that
-// still run; running handlers are waited for until ctx ends, then their
-// contexts are cancelled with the cause [ErrStopping], and what they return
-// after that spends no retry. What they did is written down. Handlers, and a
-// disk, that do not return within another 100 ms are left behind: [ErrStuck]
-// names them.
-//
-// Stop is idempotent; concurrent calls wait for the first one, whose ctx
-// counts. Called with the context of a handler, which can't wait for itself,
-// it begins the stop and returns nil.
-func (x *Executor) Stop(ctx context.Context) error {
-	x.mu.Lock()
-	first := x.state != stopping
-	x.state = stopping
-	x.mu.Unlock()
-	if ctx.Value(handlerKey{}) == x {
-		if first {
-			// The census knows it. The handler's own time is not limited by us.
-			go x.stop(context.WithoutCancel(ctx))
+	err := x.Stop(grace)
+	if x.failure() != nil {
+		select {
+		case <-x.told:
+		case <-grace.Done():
 		}
-		return nil
 	}
-	if first {
-		x.stop(ctx)
-	}
-	<-x.stopped
-	return x.stopErr
-}
-
-// stuckAfter is how long handlers have to return once their context is
-// cancelled, and the disk once ctx has ended.
-const stuckAfter = 100 * time.Millisecond
-
-func (x *Executor) stop(ctx context.Context) {
-	defer close(x.stopped)
-	x.stopping.Store(true)
-	x.draining.Store(true)
-	stuck := x.drain(ctx)
-	x.cancel(ErrStopping)
-	for _, w := range x.workers {
-		close(w.runs)
-	}
-	if stuck == nil {
-		x.working.Wait()
-	}
-	closed := make(chan error, 1)
-	go func() { closed <- x.close() }() // in the census
-	select {
-	case err := <-closed:
-		x.stopErr = errors.Join(stuck, err)
-		return
-	case <-ctx.Done():
-	}
-	select {
-	case err := <-closed:
-		x.stopErr = errors.Join(stuck, err)
-	case <-time.After(stuckAfter):
-		x.stopErr = errors.Join(stuck, fmt.Errorf("%w: the journal is still waiting for the disk", ErrStuck))
-	}
-}
-
-// close stops what has no user code in it. Only a disk that hangs can keep it.
-func (x *Executor) close() error {
-	var errs []error
-	for _, s := range *x.routes.Load() {
-		errs = append(errs, s.Stop(context.Background()))
-	}
-	if x.running != nil {
-		errs = append(errs, x.running.Close())
-	}
-	errs = append(errs, x.actors.Stop(context.Background()), x.log.Close())
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("executor: stop: %w", err)
-	}
-	return nil
-}
-
-// drain waits for the workers. The error names what still runs.
-func (x *Executor) drain(ctx context.Context) error {
-	quiet := x.dispatcher.close()
-	select {
-	case <-quiet:
-		return nil
-	case <-ctx.Done():
-	}
-	x.cancel(ErrStopping)
-	select {
-	case <-quiet:
-		return nil
-	case <-time.After(stuckAfter):
-	}
-	var names []string
-	for _, w := range x.workers {
-		names = append(names, w.jobs()...)
-	}
-	slices.Sort(names)
-	return fmt.Errorf("%w: still running: %v", ErrStuck, names)
+	return err
 }

@@ -69,17 +69,22 @@ func (e BatchErrors) Error() string {
 // maxErrorText is how much of an error's text is kept with a job.
 const maxErrorText = 4 << 10
 
-// text returns what f says: at most 4 KiB of valid UTF-8, whatever f does.
-func text(f func() string) string {
-	var s string
-	if err := guarded(func() error { s = f(); return nil }); err != nil {
-		s = "an error whose text can't be had: its method panicked"
-	}
-	if len(s) > maxErrorText {
-		s = s[:maxErrorText]
-		for i := 0; i < utf8.UTFMax && !utf8.ValidString(s); i++ {
-			s = s[:len(s)-1]
+// noText stands for what an error said.
+const noText = "an error whose text can't be had: a method of it, or a hook, panicked or exited"
+
+// text returns what the first of fs says that does not panic: at most 4 KiB of
+// valid UTF-8.
+func text(fs ...func() string) string {
+	s := noText
+	for _, f := range fs {
+		if guarded(func() error { s = f(); return nil }) == nil {
+			break
 		}
 	}
-	return strings.ToValidUTF8(s, "\uFFFD")
+	s = strings.ToValidUTF8(s[:min(len(s), maxErrorText+utf8.UTFMax)], "\uFFFD")
+	for len(s) > maxErrorText {
+		_, size := utf8.DecodeLastRuneInString(s)
+		s = s[:len(s)-size]
+	}
+	return s
 }

@@ -23,7 +23,7 @@ type queue struct {
 	name   string
 	number uint32 // in the journal
 	first  uint32 // number of its first shard
-	ports  []*port
+	actors []*shard.Shard
 
 	// call runs the handler for started items and returns an error for each.
 	// It is not guarded.
@@ -37,13 +37,10 @@ func (x *Executor) register(q *queue) error {
 	if q.name == "" || len(q.name) > MaxIDBytes {
 		return fmt.Errorf("%w: the name of a queue has from 1 to %d bytes, not %d", ErrConfig, MaxIDBytes, len(q.name))
 	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.state == stopping {
-		return ErrClosed
-	}
-	if x.queues[q.name] != nil {
-		return fmt.Errorf("%w: %q", ErrDuplicateQueue, q.name)
+	x.registering.Lock()
+	defer x.registering.Unlock()
+	if err := x.mayRegister(q.name); err != nil {
+		return err
 	}
 	number, err := x.log.Queue(context.Background(), q.name)
 	if err != nil {
@@ -53,41 +50,42 @@ func (x *Executor) register(q *queue) error {
 	if err := q.openShards(); err != nil {
 		return err
 	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	x.queues[q.name] = q
 	return nil
 }
 
+func (x *Executor) mayRegister(name string) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.state == stopping {
+		return ErrClosed
+	}
+	if x.queues[name] != nil {
+		return fmt.Errorf("%w: %q", ErrDuplicateQueue, name)
+	}
+	return nil
+}
+
 // openShards starts the shards, each with its part of the pending entries.
-// Nothing can be delivered to them before: nobody has the queue yet.
+// Nothing can be delivered to them before: nobody has the queue yet. But they
+// may offer themselves, and run, from the moment they are made.
 func (q *queue) openShards() error {
 	x := q.x
 	routes := slices.Clone(*x.routes.Load())
 	q.first = uint32(len(routes))
-	pending := x.log.Pending(q.number)
-	suspects := q.suspects(pending)
-	for i, pending := range q.split(pending) {
-		index := len(routes)
-		p := &port{dispatcher: x.dispatcher, queue: q, candidate: Candidate{Queue: q.name, Shard: i, Index: index}}
+	for i, pending := range q.split(x.log.Pending(q.number)) {
+		p := &port{dispatcher: x.dispatcher, queue: q, candidate: Candidate{Queue: q.name, Shard: i, Index: len(routes)}}
 		name := fmt.Sprintf("%s/%d", q.name, i)
-		core := shard.NewCore(q.number, q.core)
-		for _, s := range suspects {
-			if q.route([]byte(s.id)) == uint32(index) {
-				core.Park(s.id)
-			}
-		}
-		s, err := shard.New(x.actors, name, core, pending, x.log, p)
+		s, err := shard.New(x.actors, name, shard.NewCore(q.number, q.core), pending, x.log, p)
 		if err != nil {
-			return err
+			return fmt.Errorf("executor: shard %s: %w", name, err)
 		}
-		p.shard = s
-		q.ports = append(q.ports, p)
+		q.actors = append(q.actors, s)
 		routes = append(routes, s)
 	}
 	x.routes.Store(&routes)
-	for _, s := range suspects {
-		s.shard = routes[q.route([]byte(s.id))]
-		x.admit(s)
-	}
 	return nil
 }
 

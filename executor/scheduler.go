@@ -69,10 +69,10 @@ func (s *seq) Pick(ready []Candidate) int {
 // dispatcher brings shards that have jobs due and free workers together.
 type dispatcher struct {
 	// picking is held while the scheduler picks; it is taken before mu. The
-	// scheduler may be user code, which must not run under mu.
+	// scheduler may be user code, which runs on workers only, and not under mu.
 	picking   sync.Mutex
 	scheduler Scheduler
-	builtin   bool // the scheduler is ours: it may run under mu
+	builtin   bool // the scheduler is ours: it may run under mu, and on actors
 
 	// mu guards what follows. Nothing is sent or called under it.
 	mu     sync.Mutex
@@ -86,6 +86,9 @@ type dispatcher struct {
 func newDispatcher(s Scheduler) *dispatcher {
 	_, isLag := s.(lag)
 	_, isSeq := s.(*seq)
+	if isSeq {
+		s = Seq() // of its own: one Config may serve several executors
+	}
 	return &dispatcher{scheduler: s, builtin: isLag || isSeq, quiet: make(chan struct{})}
 }
 
@@ -94,55 +97,66 @@ type port struct {
 	*dispatcher
 	queue     *queue
 	candidate Candidate
-	shard     *shard.Shard
 
-	waiting bool // among the ready ones; guarded by dispatcher.mu
+	// Guarded by dispatcher.mu.
+	shard   *shard.Shard // nil until it has offered itself, which may be before whoever made it knows it
+	waiting bool         // among the ready ones
 }
 
 // Offer implements [shard.Dispatcher].
-func (p *port) Offer(_ *shard.Shard, due int64) shard.Worker {
+func (p *port) Offer(s *shard.Shard, due int64) shard.Worker {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed {
-		return nil
-	}
-	if n := len(p.idle); n > 0 {
+	switch n := len(p.idle); {
+	case p.closed:
+	case n > 0:
 		w := p.idle[n-1]
 		p.idle = p.idle[:n-1]
 		return w
-	}
-	if p.waiting {
+	case p.waiting:
 		i := slices.IndexFunc(p.ready, func(c Candidate) bool { return c.port == p })
 		p.ready[i].due = due
-		return nil
+	default:
+		p.shard, p.waiting = s, true
+		c := p.candidate
+		c.due, c.port = due, p
+		p.ready = append(p.ready, c)
 	}
-	p.waiting = true
-	c := p.candidate
-	c.due, c.port = due, p
-	p.ready = append(p.ready, c)
 	return nil
 }
 
-// Return implements [shard.Dispatcher].
-func (p *port) Return(w shard.Worker) { p.free(w.(*worker)) }
+// Return implements [shard.Dispatcher]. It is called on the shard's actor, where
+// no user code may run: then the worker itself has to look again.
+func (p *port) Return(sw shard.Worker) {
+	w := sw.(*worker)
+	p.mu.Lock()
+	lookAgain := !p.builtin && !p.closed
+	p.mu.Unlock()
+	if lookAgain {
+		w.runs <- nil
+		return
+	}
+	p.free(w, false)
+}
 
-// free finds the next shard for a worker, or lets it be idle.
-func (d *dispatcher) free(w *worker) {
-	if p := d.next(w); p != nil {
-		p.shard.Grant(w)
+// free finds the next shard for a worker, or lets it be idle. With ask, a
+// scheduler of the user's decides.
+func (d *dispatcher) free(w *worker, ask bool) {
+	if s := d.next(w, ask); s != nil {
+		s.Grant(w)
 	}
 }
 
 // next takes the picked shard out of the ready ones. Nil: w is idle now.
-func (d *dispatcher) next(w *worker) *port {
-	if !d.builtin {
+func (d *dispatcher) next(w *worker, ask bool) *shard.Shard {
+	if ask = ask && !d.builtin; ask {
 		d.picking.Lock()
 		defer d.picking.Unlock()
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var picked *port
-	if !d.builtin && !d.closed && len(d.ready) > 0 {
+	if ask && !d.closed && len(d.ready) > 0 {
 		picked = d.ask()
 	}
 	switch {
@@ -152,9 +166,11 @@ func (d *dispatcher) next(w *worker) *port {
 			close(d.quiet)
 		}
 		return nil
-	case picked == nil && d.builtin:
+	case d.builtin:
 		picked = d.ready[d.scheduler.Pick(d.ready)].port
-	case picked == nil:
+	case picked == nil || !picked.waiting:
+		// Nobody was asked, or nothing sensible was said, or a worker that did
+		// not ask has taken it meanwhile.
 		picked = d.ready[lag{}.Pick(d.ready)].port
 	}
 	picked.waiting = false
@@ -164,7 +180,7 @@ func (d *dispatcher) next(w *worker) *port {
 	d.ready[i] = d.ready[last]
 	d.ready[last] = Candidate{}
 	d.ready = d.ready[:last]
-	return picked
+	return picked.shard
 }
 
 // ask lets the user's scheduler pick from a copy, without mu.
@@ -180,12 +196,11 @@ func (d *dispatcher) ask() (picked *port) {
 	return picked
 }
 
-// add gives the dispatcher a new worker.
-func (d *dispatcher) add(w *worker) {
+// expect says how many workers there will be. Each of them begins with free.
+func (d *dispatcher) expect(workers int) {
 	d.mu.Lock()
-	d.total++
-	d.mu.Unlock()
-	d.free(w)
+	defer d.mu.Unlock()
+	d.total = workers
 }
 
 // close stops the granting. The channel is closed once all workers are idle.

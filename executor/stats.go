@@ -40,7 +40,7 @@ type QueueStats struct {
 func (s QueueStats) Fresh() int { return s.Jobs - s.Retrying }
 
 // Stats returns the figures of all queues, by name. It asks every shard, and
-// returns the cause of ctx when that ends first.
+// returns ErrClosed after Stop, and the cause of ctx when that ends first.
 func (x *Executor) Stats(ctx context.Context) (Stats, error) {
 	x.mu.Lock()
 	queues := make([]*queue, 0, len(x.queues))
@@ -74,13 +74,13 @@ func (q *queue) stats(ctx context.Context) (QueueStats, error) {
 	s := QueueStats{Name: q.name, Registered: true}
 	now := time.Now().UnixNano()
 	oldest := int64(math.MaxInt64)
-	for _, p := range q.ports {
-		err := p.shard.Do(ctx, func(c *shard.Core) {
+	for _, a := range q.actors {
+		err := a.Do(ctx, func(c *shard.Core) {
 			s.Counts.Add(c.Counts())
 			oldest = min(oldest, c.NextDue())
 		})
 		if err != nil {
-			return QueueStats{}, ErrClosed
+			return QueueStats{}, border(err) // the call may still come: s is its own from here on
 		}
 	}
 	if oldest <= now {

@@ -1,0 +1,45 @@
+package executor_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/journal"
+)
+
+func TestStopFromOnFailure(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		var x *executor.Executor
+		var called atomic.Bool
+		x, err := executor.OpenOn(disk, executor.Config{OnFailure: func(error) {
+			called.Store(true)
+			_ = x.Stop(context.Background())
+		}})
+		require.NoError(t, err)
+		q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{})
+		disk.FailNext(errBoom)
+		go func() { _, _ = q.Enqueue(t.Context(), "a", "x") }()
+		err = x.Run(t.Context())
+		require.ErrorIs(t, err, executor.ErrFailed)
+		require.True(t, called.Load())
+	})
+}
+
+func TestStartAfterFailure(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		x := openOn(t, disk, executor.Config{})
+		q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{})
+		disk.FailNext(errBoom)
+		_, err := q.Enqueue(t.Context(), "a", "x")
+		require.ErrorIs(t, err, executor.ErrUnknown)
+		synctest.Wait()
+		require.ErrorIs(t, x.Start(t.Context()), executor.ErrFailed)
+	})
+}

@@ -1,0 +1,214 @@
+package executor_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/journal"
+)
+
+var errBoom = errors.New("boom")
+
+// long reports whether the long tiers are asked for.
+func long() bool { return os.Getenv("STRAND_LONG") != "" }
+
+// open opens an executor and stops it at the end of the test. An empty dir
+// means memory.
+func open(t testing.TB, dir string, cfg executor.Config) *executor.Executor {
+	t.Helper()
+	x, err := executor.Open(dir, cfg)
+	require.NoError(t, err)
+	stopAtEnd(t, x)
+	return x
+}
+
+// openOn is open on a disk in memory.
+func openOn(t testing.TB, disk *journal.Memory, cfg executor.Config) *executor.Executor {
+	t.Helper()
+	x, err := executor.OpenOn(disk, cfg)
+	require.NoError(t, err)
+	stopAtEnd(t, x)
+	return x
+}
+
+func stopAtEnd(t testing.TB, x *executor.Executor) {
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		_ = x.Stop(ctx) // what Stop returns is for the tests that are about it
+	})
+}
+
+// handle registers a queue that must be all right.
+func handle[T any](t testing.TB, x *executor.Executor, name string, h func(context.Context, executor.Job[T]) error, cfg executor.QueueConfig[T]) *executor.Queue[T] {
+	t.Helper()
+	q, err := executor.Handle(x, name, h, cfg)
+	require.NoError(t, err)
+	return q
+}
+
+func start(t testing.TB, x *executor.Executor) {
+	t.Helper()
+	require.NoError(t, x.Start(t.Context()))
+}
+
+// stop stops x and expects a clean end.
+func stop(t testing.TB, x *executor.Executor) {
+	t.Helper()
+	require.NoError(t, x.Stop(context.Background()))
+}
+
+func enqueue[T any](t testing.TB, q *executor.Queue[T], id string, payload T, options ...executor.Option) executor.Receipt {
+	t.Helper()
+	r, err := q.Enqueue(context.Background(), id, payload, options...)
+	require.NoError(t, err)
+	return r
+}
+
+// bubble runs a test in which time stands still while anybody does something.
+func bubble(t *testing.T, f func(t *testing.T)) {
+	t.Helper()
+	synctest.Test(t, f)
+}
+
+// await waits outside a bubble for what a handler is about to do.
+func await[T any](t testing.TB, c <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-c:
+	case <-time.After(20 * time.Second):
+		require.FailNow(t, "nothing happened for 20 s")
+	}
+	return v
+}
+
+// seen is one run as its handler saw it.
+type seen struct {
+	id     string
+	values []string
+	retry  int
+	last   string // the last error
+	at     time.Time
+}
+
+func (s seen) String() string { return fmt.Sprintf("%s%v", s.id, s.values) }
+
+// probe is a handler that remembers its runs and notices when two of one id
+// overlap.
+type probe struct {
+	decide func(ctx context.Context, s seen) error // nil: every run succeeds
+
+	mu       sync.Mutex
+	runs     []seen
+	active   map[string]bool
+	overlaps int
+}
+
+func (p *probe) handle(ctx context.Context, job executor.Job[string]) error {
+	s := seen{id: job.ID, retry: job.Retry, last: job.LastError, at: time.Now()}
+	for _, payload := range job.Payloads {
+		s.values = append(s.values, payload.Value)
+	}
+	p.enter(s)
+	defer p.leave(s.id)
+	if p.decide == nil {
+		return nil
+	}
+	return p.decide(ctx, s)
+}
+
+func (p *probe) enter(s seen) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.active == nil {
+		p.active = make(map[string]bool)
+	}
+	if p.active[s.id] {
+		p.overlaps++
+	}
+	p.active[s.id] = true
+	p.runs = append(p.runs, s)
+}
+
+func (p *probe) leave(id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.active, id)
+}
+
+func (p *probe) seen() []seen {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.runs)
+}
+
+// log is what ran, in order.
+func (p *probe) log() (lines []string) {
+	for _, s := range p.seen() {
+		lines = append(lines, s.String())
+	}
+	return lines
+}
+
+// of returns the values that an id was run with, in order.
+func (p *probe) of(id string) (values []string) {
+	for _, s := range p.seen() {
+		if s.id == id {
+			values = append(values, s.values...)
+		}
+	}
+	return values
+}
+
+func (p *probe) assertNoOverlap(t testing.TB) {
+	t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	assert.Zero(t, p.overlaps, "two runs of one id overlapped")
+}
+
+// stats of one queue.
+func stats[T any](t testing.TB, q *executor.Queue[T]) executor.QueueStats {
+	t.Helper()
+	s, err := q.Stats(context.Background())
+	require.NoError(t, err)
+	return s
+}
+
+// drained waits until a queue has nothing to do. Time must not be faked.
+func drained[T any](t testing.TB, q *executor.Queue[T]) executor.QueueStats {
+	t.Helper()
+	for deadline := time.Now().Add(60 * time.Second); ; {
+		s := stats(t, q) // a round trip to every shard
+		if s.Jobs == 0 {
+			return s
+		}
+		require.True(t, time.Now().Before(deadline), "still %d jobs after a minute: %+v", s.Jobs, s)
+	}
+}
+
+// morgue lists the dead payloads of a queue.
+func morgue[T any](t testing.TB, q *executor.Queue[T]) (dead []executor.Dead[T]) {
+	t.Helper()
+	for d, err := range q.Morgue() {
+		require.NoError(t, err)
+		dead = append(dead, d)
+	}
+	return dead
+}
+
+// at returns a retry policy with the same pause each time.
+func always(d time.Duration) func(int) time.Duration {
+	return func(int) time.Duration { return d }
+}

@@ -1,0 +1,131 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/strandjobs/strand/shard"
+)
+
+// settle turns the errors of a batch into outcomes, from the first item that
+// has none on.
+func (w *worker) settle() {
+	w.phase = settling
+	for ; w.settled < len(w.batch); w.settled++ {
+		it := w.batch[w.settled]
+		if w.errs == nil || w.errs[w.settled] == nil {
+			it.Outcome.Verdict = shard.Done
+			continue
+		}
+		// The methods of an error are the user's code, too: Unwrap of a nil
+		// pointer, say.
+		err := guarded(func() error {
+			w.judge(it, w.errs[w.settled])
+			return nil
+		})
+		if err != nil {
+			w.giveUp(it)
+		}
+	}
+	w.tellExhausted()
+	w.endBatch()
+}
+
+// tellExhausted calls the hook for those that failed for the last time.
+func (w *worker) tellExhausted() {
+	if w.queue.exhausted == nil || w.errs == nil {
+		return
+	}
+	w.phase = ending
+	var last []*shard.Item
+	for _, it := range w.batch {
+		if it.Outcome.Verdict == shard.Failed && it.Retry+1 >= w.queue.core.MaxRetries {
+			last = append(last, it)
+		}
+	}
+	if len(last) > 0 {
+		w.x.guardHook("RetriesExhausted", func() { w.queue.exhausted(w.x.handlers, last) })
+	}
+}
+
+// judge finds out what a handler's error asks for. The verdict is set last: it
+// says that the judgement is complete.
+func (w *worker) judge(it *shard.Item, err error) {
+	out := &it.Outcome
+	panicked, _ := err.(*PanicError)
+	if panicked == nil && wish(out, err) {
+		return
+	}
+	if w.interrupted(err) {
+		out.Verdict = shard.Interrupted
+		return
+	}
+	out.Error = text(func() string { return w.queue.formatError(err) }, err.Error)
+	if panicked != nil {
+		w.x.cfg.Logger.Error("handler panicked", slog.String("queue", w.queue.name), slog.String("id", it.ID),
+			slog.String("error", out.Error), slog.String("stack", panicked.Stack))
+	} else if _, ok := errors.AsType[*cancelError](err); ok {
+		w.log(it, slog.LevelWarn, "job cancelled")
+		out.Verdict = shard.Canceled
+		return
+	}
+	if retry, ok := errors.AsType[*retryError](err); ok && panicked == nil {
+		out.Delay = retry.d
+	} else {
+		out.Delay = w.retryIn(it.Retry + 1)
+	}
+	w.log(it, slog.LevelDebug, "job failed")
+	out.Verdict = shard.Failed
+}
+
+// wish fills in an outcome that is not a failure, and that a stop leaves alone.
+func wish(out *shard.Outcome, err error) bool {
+	if _, ok := errors.AsType[*discardError](err); ok {
+		out.Verdict = shard.Discarded
+		return true
+	}
+	if snooze, ok := errors.AsType[*snoozeError](err); ok {
+		out.Delay, out.Verdict = snooze.d, shard.Snoozed
+		return true
+	}
+	return false
+}
+
+// giveUp judges an error that can't be asked: its methods, or a hook for it,
+// panicked or ended the goroutine. No user code is called.
+func (w *worker) giveUp(it *shard.Item) {
+	out := &it.Outcome
+	if context.Cause(w.x.handlers) != nil {
+		out.Verdict = shard.Interrupted
+		return
+	}
+	if out.Error == "" {
+		out.Error = noText
+	}
+	out.Delay, out.Verdict = RetryIn(it.Retry+1), shard.Failed
+}
+
+// interrupted reports whether the stop kept the handler from its work. A
+// handler may dress up the end of its context as any error, so every error
+// after that end counts.
+func (w *worker) interrupted(err error) bool {
+	return context.Cause(w.x.handlers) != nil || (w.x.draining.Load() && errors.Is(err, ErrClosed))
+}
+
+func (w *worker) retryIn(n int) (d time.Duration) {
+	err := guarded(func() error { d = w.queue.retryIn(n); return nil })
+	if err != nil {
+		w.x.cfg.Logger.Error("hook panicked", slog.String("hook", "RetryIn"), slog.Any("error", err))
+		return RetryIn(n)
+	}
+	return d
+}
+
+func (w *worker) log(it *shard.Item, level slog.Level, message string) {
+	if l := w.x.cfg.Logger; l.Enabled(context.Background(), level) {
+		l.Log(context.Background(), level, message, slog.String("queue", w.queue.name), slog.String("id", it.ID),
+			slog.Int("retry", it.Retry+1), slog.String("error", it.Outcome.Error))
+	}
+}

@@ -1,0 +1,118 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+const (
+	// stuckAfter is how long handlers have to return once their context is
+	// cancelled.
+	stuckAfter = 50 * time.Millisecond
+	// closeAfter is how long Stop then waits for the disk.
+	closeAfter = time.Second
+)
+
+// Stop ends the executor. Nothing new is accepted, except from handlers that
+// still run; running handlers are waited for until ctx ends, then their
+// contexts are cancelled with the cause [ErrStopping], and what they return
+// after that spends no retry. What they did is written down. Handlers that
+// do not return within another 50 ms are left behind: [ErrStuck] names them.
+//
+// Stop is idempotent. Calls may come together: each waits for the end, and the
+// ctx that ends first counts for all. Called with the context of a handler,
+// which can't wait for itself, it begins the stop and returns nil.
+//
+// It returns nil after a clean end, ErrStuck, and ErrFailed when the journal
+// failed before or did so now. A disk that does not answer holds it for a second
+// after ctx has ended; then it returns ErrStuck, and the stop goes on.
+func (x *Executor) Stop(ctx context.Context) error {
+	x.mu.Lock()
+	if x.state != stopping {
+		x.state = stopping
+		x.stopping.Store(true)
+		go x.stop() // nobody's context ends it: see the census
+	}
+	x.mu.Unlock()
+	if ctx.Value(handlerKey{}) == x {
+		return nil
+	}
+	select {
+	case <-x.stopped:
+		return x.stopErr
+	case <-ctx.Done():
+	}
+	x.hurried.Do(func() { close(x.hurry) })
+	select {
+	case <-x.stopped:
+		return x.stopErr
+	case <-time.After(stuckAfter + closeAfter):
+		return fmt.Errorf("%w, or the disk does not answer; what was accepted is written when it does", ErrStuck)
+	}
+}
+
+func (x *Executor) stop() {
+	defer close(x.stopped)
+	x.awaitRegistration()
+	x.draining.Store(true)
+	stuck := x.drain()
+	x.cancel(ErrStopping)
+	// Nothing keeps a shard from handling what is in its mailbox: this ends.
+	background := context.Background()
+	var errs []error
+	for _, s := range *x.routes.Load() {
+		errs = append(errs, s.Stop(background))
+	}
+	// Not before: a shard may assign a run until it has stopped.
+	for _, w := range x.workers {
+		close(w.runs)
+	}
+	if stuck == nil {
+		x.running.Wait()
+	}
+	errs = append(errs, x.actors.Stop(background), x.log.Close())
+	x.stopErr = errors.Join(stuck, x.ending(errors.Join(errs...)))
+}
+
+// awaitRegistration waits for a queue that is being registered; the next one is
+// refused. So the shards are complete.
+func (x *Executor) awaitRegistration() {
+	x.registering.Lock()
+	defer x.registering.Unlock()
+}
+
+// ending is what Stop says about errors on the way.
+func (x *Executor) ending(err error) error {
+	if failure := x.failure(); failure != nil {
+		return failure
+	}
+	if err != nil {
+		return fmt.Errorf("executor: stop: %w", border(err))
+	}
+	return nil
+}
+
+// drain waits for the workers. The error names what still runs.
+func (x *Executor) drain() error {
+	quiet := x.dispatcher.close()
+	select {
+	case <-quiet:
+		return nil
+	case <-x.hurry:
+	}
+	x.cancel(ErrStopping)
+	select {
+	case <-quiet:
+		return nil
+	case <-time.After(stuckAfter):
+	}
+	var names []string
+	for _, w := range x.workers {
+		names = append(names, w.jobs()...)
+	}
+	slices.Sort(names)
+	return fmt.Errorf("%w: %v", ErrStuck, names)
+}
