@@ -101,17 +101,20 @@ func (q *queue) requeue(ctx context.Context, want func(id []byte) bool) (n int, 
 
 // RunNow makes the waiting jobs of some ids due now, with all retries given
 // back, and lets halted ones go on. It returns how many of them waited; a job
-// that runs at the moment is left alone.
+// that runs at the moment is left alone. It returns ErrClosed after Stop, and
+// the cause of ctx when that ends first; then the id it was at may be either way.
 func (t *Queue[T]) RunNow(ctx context.Context, ids ...string) (n int, err error) {
+	routes := *t.q.x.routes.Load()
 	for _, id := range ids {
-		s := (*t.q.x.routes.Load())[t.q.route([]byte(id))]
-		err := s.Do(ctx, func(c *shard.Core) {
-			if c.RunNow(id, time.Now().UnixNano()) {
-				n++
-			}
+		var waited bool // a call may come after its caller has gone
+		err := routes[t.q.route([]byte(id))].Do(ctx, func(c *shard.Core) {
+			waited = c.RunNow(id, time.Now().UnixNano())
 		})
 		if err != nil {
-			return n, ErrClosed
+			return n, border(err)
+		}
+		if waited {
+			n++
 		}
 	}
 	return n, nil
