@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"time"
 
@@ -43,12 +44,6 @@ type Config struct {
 	// MaxPayloadBytes is the largest encoded payload. Default 1 MiB.
 	MaxPayloadBytes int
 
-	// CrashLimit is how often the process may die while a job runs before that
-	// job is given up: it goes to the morgue, or is halted under Halt. Jobs that
-	// were running run again one at a time, so that an innocent one is not
-	// counted twice. Default 3; below zero there is no limit.
-	CrashLimit int
-
 	// StopTimeout is how long Run waits for running handlers after its context
 	// has ended. Default 30 s; below zero it doesn't wait.
 	StopTimeout time.Duration
@@ -57,9 +52,8 @@ type Config struct {
 	// returned by Start, and no job runs. Default nil.
 	OnStart func(context.Context) error
 
-	// OnFailure is called once, on a goroutine of its own, with the last words
-	// of an executor that can't go on: the journal failed. It may call Stop.
-	// Default nil.
+	// OnFailure is called once with the last words of an executor that can't
+	// go on: the journal failed. Default nil.
 	OnFailure func(error)
 }
 
@@ -73,7 +67,6 @@ const (
 	defaultMaxRetries      = 25
 	defaultMaxPayloads     = 1000
 	defaultMaxPayloadBytes = 1 << 20
-	defaultCrashLimit      = 3
 	defaultStopTimeout     = 30 * time.Second
 	maxShards              = 1 << 12
 	maxBatch               = 1 << 12
@@ -82,10 +75,13 @@ const (
 func (c Config) withDefaults() (Config, error) {
 	c.Workers = cmp.Or(c.Workers, defaultWorkers)
 	c.MaxPayloadBytes = cmp.Or(c.MaxPayloadBytes, defaultMaxPayloadBytes)
-	c.CrashLimit = cmp.Or(c.CrashLimit, defaultCrashLimit)
 	c.StopTimeout = cmp.Or(c.StopTimeout, defaultStopTimeout)
 	c.Durability = cmp.Or(c.Durability, Sync)
-	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	} else {
+		c.Logger = slog.New(guardedHandler{c.Logger.Handler()})
+	}
 	if c.Scheduler == nil {
 		c.Scheduler = Lag()
 	}
@@ -197,6 +193,7 @@ func (c *QueueConfig[T]) settings(x Config) (settings, error) {
 	return s, errorsOf(
 		inRange("Shards", s.shards, 1, maxShards),
 		inRange("Concurrency", s.core.Concurrency, 1, 1<<16),
+		inRange("MaxRetries", s.core.MaxRetries, 0, math.MaxInt32),
 		inRange("BatchSize", s.batch, 1, maxBatch),
 		inRange("Merge", int(c.Merge), 0, int(KeepAll)),
 		inRange("OnFailure", int(c.OnFailure), 0, int(BlockFailed)),

@@ -12,9 +12,9 @@ func guarded(f func() error) (err error) {
 		if returned {
 			return
 		}
-		if value := recover(); value != nil {
-			err = &PanicError{Value: value, Stack: string(debug.Stack())}
-		}
+		// A nil value is Goexit, and then nobody sees err; or panic(nil) in a
+		// program that was built with panicnil=1.
+		err = &PanicError{Value: recover(), Stack: string(debug.Stack())}
 	}()
 	err = f()
 	returned = true
