@@ -83,7 +83,8 @@ func (a *agenda[E]) drop(e E) {
 	}
 }
 
-// due returns the earliest alarm if its time has come. An alarm at now is due: a lease is held before its end, not at it.
+// due returns the earliest alarm if its time has come. An alarm at now is due: a lease is held before its end, not at
+// it.
 func (a *agenda[E]) due(now time.Duration) (e E, ok bool) {
 	if len(a.heap) == 0 || a.heap[0].slot().at > now {
 		return e, false

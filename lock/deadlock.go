@@ -2,24 +2,17 @@ package lock
 
 // circleLocked returns the circle that would be closed if owner queued for keys now, or nil.
 //
-// An owner waits, through each of its places, for the holder of each key and for those in front of it in the queue.
-// A search goes along these arrows from the new place; it is over when it comes back to owner. Places in front that
+// An owner waits, through each of its places, for the holder of each key and for those in front of it in the queue. A
+// search goes along these arrows from the new place; it is over when it comes back to owner. Places in front that
 // wait for this one key only add nothing to what its holder says, except when they are the owner's own, so a queue is
-// walked only when it has a wide place in it, or when owner waits elsewhere too: 10,000 waiters on one key cost one step each to check, not 10,000.
+// walked only when it has a wide place in it, or when owner waits elsewhere too: 10,000 waiters on one key cost one
+// step each to check, not 10,000.
 //
-// An expired lease would open a circle by itself; it is refused all the same, since nobody in it could do anything else.
+// An expired lease would open a circle by itself; it is refused all the same, since nobody in it could do anything
+// else.
 func (t *Table) circleLocked(owner string, keys []string) []Hop {
 	if owner == "" {
 		return nil
-	}
-	for _, p := range t.waiting[owner] {
-		for i := range p.spots {
-			for _, key := range keys {
-				if p.spots[i].entry.key == key {
-					return []Hop{{owner, key, owner}}
-				}
-			}
-		}
 	}
 	s := search{table: t, target: owner, walk: len(t.waiting[owner]) > 0, seen: map[string]bool{}}
 	for _, key := range keys {

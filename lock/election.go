@@ -20,13 +20,14 @@ type ElectionConfig struct {
 	Prefix string
 	// Lease is how long a leader stays leader without extending. 0 = DefaultLeaderLease (3 min); negative is refused.
 	Lease time.Duration
-	// AutoExtend lets a timer extend the lease of a leader every third of its length until it resigns, so that a leader that
-	// is busy stays leader. false = only IsLeader extends, so that a leader that hangs loses the flag.
+	// AutoExtend lets a timer extend the lease of a leader every third of its length until it resigns, so that a
+	// leader that is busy stays leader. false = only IsLeader extends, so that a leader that hangs loses the flag.
 	AutoExtend bool
 }
 
 // Election is a leader flag: at most one of its candidates is the leader. It is a key of a [Table] and can be seen
-// there; elections of the same name, prefix and table are the same flag. All methods may be called by any number of goroutines.
+// there; elections of the same name, prefix and table are the same flag. All methods may be called by any number of
+// goroutines.
 type Election struct {
 	table *Table
 	key   string
@@ -123,8 +124,8 @@ func (c *Candidate) IsLeader() bool {
 }
 
 // Campaign waits until the candidate leads, in the order of arrival among all who campaign, or ctx ends; the error is
-// then as for [Table.Acquire], [ErrDeadlock] included when another Candidate of the same id campaigns too. It returns at once when
-// the candidate leads already.
+// then as for [Table.Acquire], [ErrDeadlock] included when another Candidate of the same id campaigns too. It returns
+// at once when the candidate leads already.
 func (c *Candidate) Campaign(ctx context.Context) error {
 	select {
 	case c.campaign <- struct{}{}:

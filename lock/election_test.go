@@ -13,7 +13,12 @@ import (
 
 func candidates(t *testing.T, cfg lock.ElectionConfig) (e *lock.Election, a, b *lock.Candidate) {
 	t.Helper()
-	e, err := lock.New().NewElection("cron", cfg)
+	return candidatesOf(t, lock.New(), cfg)
+}
+
+func candidatesOf(t *testing.T, table *lock.Table, cfg lock.ElectionConfig) (e *lock.Election, a, b *lock.Candidate) {
+	t.Helper()
+	e, err := table.NewElection("cron", cfg)
 	require.NoError(t, err)
 	a, err = e.Candidate("a")
 	require.NoError(t, err)
@@ -27,9 +32,11 @@ func TestResqueScheduler_M01_OneMasterWithALease(t *testing.T) {
 		e, a, b := candidates(t, lock.ElectionConfig{})
 		require.True(t, a.IsLeader(), "acquire if free")
 		require.False(t, b.IsLeader())
+		epoch := a.Epoch()
 		for range 10 {
 			time.Sleep(3*time.Minute - 1)
 			require.True(t, a.IsLeader(), "still held, and extended")
+			require.Equal(t, epoch, a.Epoch())
 			require.False(t, b.IsLeader())
 		}
 		leader, _ := e.Leader()
@@ -44,7 +51,8 @@ func TestResqueScheduler_M01_OneMasterWithALease(t *testing.T) {
 
 func TestResqueScheduler_M01_AutoExtend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, a, b := candidates(t, lock.ElectionConfig{AutoExtend: true, Lease: time.Minute})
+		table := lock.New()
+		_, a, b := candidatesOf(t, table, lock.ElectionConfig{AutoExtend: true, Lease: time.Minute})
 		require.True(t, a.IsLeader())
 		epoch := a.Epoch()
 		time.Sleep(24 * time.Hour)
@@ -56,6 +64,12 @@ func TestResqueScheduler_M01_AutoExtend(t *testing.T) {
 		require.NoError(t, a.Resign())
 		time.Sleep(time.Hour)
 		require.Zero(t, a.Epoch(), "the timer takes nothing back")
+
+		require.True(t, b.IsLeader())
+		_, err := table.Break("leader/cron")
+		require.NoError(t, err)
+		time.Sleep(time.Hour)
+		require.Zero(t, b.Epoch(), "nor after a loss")
 	})
 }
 
@@ -92,6 +106,10 @@ func TestResqueScheduler_M03_OnlyTheOwnerReleasesAndChangesTheLease(t *testing.T
 		require.NoError(t, a.SetLease(time.Hour))
 		leader, _ := e.Leader()
 		require.Equal(t, time.Hour, time.Until(leader.Until))
+		time.Sleep(time.Minute)
+		require.True(t, a.IsLeader())
+		leader, _ = e.Leader()
+		require.Equal(t, time.Hour, time.Until(leader.Until), "later extensions too")
 		require.NoError(t, a.Resign())
 		require.ErrorIs(t, a.Resign(), lock.ErrNotLeader)
 		require.True(t, b.IsLeader())

@@ -13,7 +13,8 @@ var (
 )
 
 // Flags is a [Service] with a plain flag per key: locking twice is like locking once, and one unlock clears it.
-// The zero value is ready to use; a Flags must not be copied after first use.
+// Besides Lock and Unlock it has Locked, Watch (see [Watcher]), Snapshot and Restore (see [Count]). All methods may be
+// called by any number of goroutines. The zero value is ready to use; a Flags must not be copied after first use.
 type Flags struct {
 	// TTL after the last Lock at which a flag clears itself, so that one whose job is gone does not block for ever.
 	// 0 = never; negative makes Lock return [ErrDuration]. Set it before first use.
@@ -36,7 +37,9 @@ func (f *Flags) Unlock(_ context.Context, key string) error {
 func (f *Flags) Clear(key string) bool { return f.clear(key) > 0 }
 
 // Counters is a [Service] with a counter per key, which is locked while its counter is above zero: three locks need
-// three unlocks. The zero value is ready to use; a Counters must not be copied after first use.
+// three unlocks. Besides Lock and Unlock it has Locked, Watch (see [Watcher]), Snapshot and Restore (see [Count]). All
+// methods may be called by any number of goroutines. The zero value is ready to use; a Counters must not be copied
+// after first use.
 type Counters struct {
 	// TTL after the last Lock at which a counter falls to zero. 0 = never; negative makes Lock return [ErrDuration].
 	// Set it before first use.

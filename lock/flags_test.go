@@ -3,6 +3,7 @@ package lock_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -86,14 +87,14 @@ func TestUnlockWakesAllWatchersInOrder(t *testing.T) {
 		lock.Watcher
 	}{"flags": &lock.Flags{}, "counters": &lock.Counters{}} {
 		t.Run(name, func(t *testing.T) {
-			woken := ""
-			_, is := s.Watch("k", func() { woken += "never" })
+			var woken strings.Builder
+			_, is := s.Watch("k", func() { woken.WriteString("never") })
 			require.False(t, is, "not locked: nothing to wait for")
 			require.NoError(t, s.Lock(t.Context(), "k"))
 			cancels := map[string]func(){}
 			for _, w := range []string{"a", "b", "c"} {
 				cancels[w], is = s.Watch("k", func() {
-					woken += w
+					woken.WriteString(w)
 					require.False(t, locked(t, s, "k"), "the service can be used here")
 				})
 				require.True(t, is)
@@ -101,11 +102,11 @@ func TestUnlockWakesAllWatchersInOrder(t *testing.T) {
 			cancels["b"]()
 			cancels["b"]()
 			require.NoError(t, s.Unlock(t.Context(), "k"))
-			require.Equal(t, "ac", woken)
+			require.Equal(t, "ac", woken.String())
 			cancels["a"]()
 			require.NoError(t, s.Lock(t.Context(), "k"))
 			require.NoError(t, s.Unlock(t.Context(), "k"))
-			require.Equal(t, "ac", woken, "once")
+			require.Equal(t, "ac", woken.String(), "once")
 		})
 	}
 }

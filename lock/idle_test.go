@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A table that holds and waits without TTLs has no timer; one whose leases have all ended has none any more. That no goroutine
-// is left is checked by every bubble when it ends.
+// A table that holds and waits without TTLs has no timer; one whose leases have all ended has none any more. That no
+// goroutine is left is checked by every bubble when it ends.
 func TestNoWakeUpsWhileIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := New()
@@ -114,4 +114,15 @@ func TestLeaseOfAForgottenKey(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorIs(t, old.Unlock(), ErrLockLost)
 	require.True(t, now.Held())
+}
+
+// A context that is cancelled early leaves nothing behind, however long the lease lasts.
+func TestForgottenContextsAreForgotten(t *testing.T) {
+	l, err := New().TryAcquire(Options{}, "k")
+	require.NoError(t, err)
+	for range 100 {
+		_, cancel := l.Context(t.Context())
+		cancel()
+	}
+	require.Empty(t, l.record.watch.hooks)
 }

@@ -16,8 +16,8 @@ const (
 	broken
 )
 
-// record is what a table knows about a lease. It is guarded by the table's mutex, except table and entries, which never
-// change. A record of a single key is used again by the next lease on that key; the token tells them apart.
+// record is what a table knows about a lease. It is guarded by the table's mutex, except table and entries, which
+// never change. A record of a single key is used again by the next lease on that key; the token tells them apart.
 type record struct {
 	alarm
 	table   *Table
@@ -211,8 +211,8 @@ func (r *record) watchLocked() *watch {
 	return r.watch
 }
 
-// Context returns a child of parent that is cancelled when the lease ends, with the [*LostError] as its cause; for a lease
-// that has ended it is cancelled already. The returned function cancels the child and forgets about it; call it
+// Context returns a child of parent that is cancelled when the lease ends, with the [*LostError] as its cause; for a
+// lease that has ended it is cancelled already. The returned function cancels the child and forgets about it; call it
 // when done, as with context.WithCancel.
 func (l Lease) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(parent)

@@ -41,8 +41,8 @@ type result struct {
 	token uint64 // granted
 }
 
-// tableState is the state of the model: who has each key, until when. An expiry is no operation of its own: the time of the bubble stands
-// still while anybody runs, so each operation knows exactly which leases have ended before it.
+// tableState is the state of the model: who has each key, until when. An expiry is no operation of its own: the time
+// of the bubble stands still while anybody runs, so each operation knows exactly which leases have ended before it.
 type tableState struct {
 	now   time.Duration
 	last  uint64 // token
@@ -134,8 +134,8 @@ var model = porcupine.Model{
 	},
 }
 
-// history runs the clients in a bubble. waiting lets some of them wait, and keeps the others from trying, since a waiter's
-// promise is not in the model.
+// history runs the clients in a bubble. waiting lets some of them wait, and keeps the others from trying, since a
+// waiter's promise is not in the model.
 func history(t *testing.T, seed uint64, waiting bool) []porcupine.Operation {
 	var all [clients][]porcupine.Operation
 	synctest.Test(t, func(t *testing.T) {

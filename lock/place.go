@@ -31,8 +31,9 @@ const (
 // on return and wake is never called. Otherwise the place waits in the queues of all its keys, and wake is called
 // exactly once when it is granted, unless it is cancelled before. The lease's TTL starts at the grant.
 //
-// wake may be nil. It runs on the goroutine that freed the last key, or on that of the timer, with no mutex held: it may use
-// the table, and must not block, since the caller's Unlock waits for it. It may run before Queue has returned.
+// wake may be nil. It runs on the goroutine that freed the last key, on that of the timer, or on that of whoever is the
+// first to use the table after the end of a lease, with no mutex held: it may use the table, and must not block, since
+// that caller waits for it. It may run before Queue has returned.
 //
 // Errors, with nothing queued: [ErrEmptyKey], [ErrDuration], and [*DeadlockError] when waiting would close a circle
 // of owners.
@@ -106,8 +107,8 @@ func (p *Place) Lease() (Lease, bool) {
 }
 
 // Cancel gives the place up: it leaves all queues, and a lease that was granted meanwhile goes to the next waiter.
-// Afterwards the place neither waits nor holds. It reports whether the place was still waiting; if so wake will not be called,
-// and if not, a wake that was on its way may still arrive. Calling it again does nothing.
+// Afterwards the place neither waits nor holds. It reports whether the place was still waiting; if so wake will not
+// be called, and if not, a wake that was on its way may still arrive. Calling it again does nothing.
 func (p *Place) Cancel() bool {
 	var o op
 	t := p.table
@@ -153,9 +154,9 @@ func (p *Place) withdrawLocked(o *op) bool {
 // package comment), and never returns a lease together with an error. A lease with a TTL may have been shortened by
 // the time the caller needed to wake up: it starts at the grant.
 //
-// When ctx ends while the grant is on its way, the grant wins: to give it back would show others, for a moment, a holder
-// that never was. Errors: those of [Table.Queue]; and when ctx ends first, an error that is both ctx.Err() and context.Cause(ctx).
-// A ctx that has ended already takes nothing, not even a free key.
+// When ctx ends while the grant is on its way, the grant wins: to give it back would show others, for a moment, a
+// holder that never was. Errors: those of [Table.Queue]; and when ctx ends first, an error that is both ctx.Err() and
+// context.Cause(ctx). A ctx that has ended already takes nothing, not even a free key.
 func (t *Table) Acquire(ctx context.Context, opt Options, keys ...string) (Lease, error) {
 	if ctx.Err() != nil {
 		return Lease{}, ctxError(ctx, keys)

@@ -2,6 +2,7 @@ package lock_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -135,16 +136,16 @@ func TestCancelAfterTheGrantGivesTheLeaseBack(t *testing.T) {
 func TestAPanickingWakeHarmsNobodyElse(t *testing.T) {
 	table := lock.New()
 	held := try(t, table, lock.Options{}, "a", "b", "c")
-	woken := ""
+	var woken strings.Builder
 	for _, key := range []string{"a", "b", "c"} {
 		_, err := table.Queue(lock.Options{}, func() {
-			woken += key
+			woken.WriteString(key)
 			panic("in user code")
 		}, key)
 		require.NoError(t, err)
 	}
 	require.Panics(t, func() { _ = held.Unlock() })
-	require.Equal(t, "abc", woken)
+	require.Equal(t, "abc", woken.String())
 	require.Len(t, table.List(), 3, "the table works on")
 }
 

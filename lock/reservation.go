@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Reservation is one value of a [Slots], reserved until Commit, Release, or the end of its TTL. All methods may be called by any
-// number of goroutines.
+// Reservation is one value of a [Slots], reserved until Commit, Release, or the end of its TTL. All methods may be
+// called by any number of goroutines.
 type Reservation[T any] struct {
 	slots *Slots[T]
 	step  step[T]
@@ -25,8 +25,8 @@ func (r *Reservation[T]) Position() uint64 { return r.step.position }
 func (r *Reservation[T]) Lease() Lease { return r.lease }
 
 // Commit says that the value was used: the reservation ends, and the value is remembered as the last one unless a
-// later value has been committed already. It returns [*LostError], and remembers nothing, when the reservation has ended: somebody else
-// may have the value then.
+// later value has been committed already. It returns [*LostError], and remembers nothing, when the reservation has
+// ended: somebody else may have the value then.
 func (r *Reservation[T]) Commit() error {
 	s := r.slots
 	var o op
@@ -84,9 +84,9 @@ func (s *Slots[T]) Snapshot() SlotsState[T] {
 }
 
 // Restore brings a snapshot back and returns the reservations in the order of state.Open; one that has expired
-// meanwhile is nil, and its value is free. A lease that the Table has restored already is taken over. Use it before the
-// first Reserve: it returns [ErrConfig] when something is known already, and the errors of [Table.Restore]; nothing is
-// changed then.
+// meanwhile is nil, and its value is free. A lease that the Table has restored already is taken over. Use it before
+// the first Reserve: it returns [ErrConfig] when something is known already, and the errors of [Table.Restore];
+// nothing is changed then.
 func (s *Slots[T]) Restore(state SlotsState[T]) ([]*Reservation[T], error) {
 	var o op
 	defer o.wakes.run()

@@ -16,14 +16,15 @@ const (
 
 // SlotsConfig describes one sequence of slots.
 type SlotsConfig[T any] struct {
-	// Next returns the value after v: required. It must return in bounded time and always give the same value for the same v,
-	// or the promise that no committed value comes again is void. It may be called by many goroutines.
+	// Next returns the value after v: required. It must return in bounded time and always give the same value for the
+	// same v, or the promise that no committed value comes again is void. It may be called by many goroutines.
 	Next func(v T) T
 	// StartFrom returns the value to start after, and is asked only while no value is known: neither committed, nor
 	// restored, nor answered by it before. Several first callers may ask at the same time; the first answer counts.
 	// nil = the zero value of T.
 	StartFrom func(ctx context.Context) (T, error)
-	// Store separates sequences that share a Table: it is the prefix of their keys ("slots/17"). "" = DefaultSlotStore.
+	// Store separates sequences that share a Table: it is the prefix of their keys ("slots/17"). "" =
+	// DefaultSlotStore.
 	Store string
 	// TTL of a reservation when Reserve is given none. 0 = DefaultSlotTTL (60 s); negative is refused.
 	TTL time.Duration
@@ -36,8 +37,9 @@ type SlotsConfig[T any] struct {
 // Slots hands out the values of a sequence, each to one holder at a time: Reserve takes the next free one, Commit
 // remembers it as the last one used, Release gives it back. All methods may be called by any number of goroutines.
 //
-// Every value has a position: its distance, in steps of Next, from the start. Promised: no value at or before the last
-// committed position is handed out again; two reservations of one value never overlap; the last position never goes back.
+// Every value has a position: its distance, in steps of Next, from the start. Promised: no value at or before the
+// last committed position is handed out again; two reservations of one value never overlap; the last position never
+// goes back.
 type Slots[T any] struct {
 	cfg SlotsConfig[T]
 

@@ -63,6 +63,7 @@ func TestLaralocker_A02_StartFromIsAskedOnlyWhileNothingIsKnown(t *testing.T) {
 	require.ErrorIs(t, err, down)
 	_, _, known := s.Last()
 	require.False(t, known)
+	require.NoError(t, reserve(t, s, 101).Release())
 	require.NoError(t, reserve(t, s, 101).Commit())
 	reserve(t, s, 102)
 	require.Equal(t, 2, asked)

@@ -35,10 +35,10 @@ func (t *Table) Snapshot() State {
 	return state
 }
 
-// Restore brings leases back with their tokens, owners and ends, and returns them in the order of state.Held. A
-// lease whose Until has passed is not resurrected: its place in the result is the zero Lease. Until is wall clock
-// time, so a lease goes on running while no process does; if the wall clock was set back meanwhile, the lease still ends at most
-// TTL from now. Later tokens are larger than state.Token and all restored ones.
+// Restore brings leases back with their tokens, owners and ends, and returns them in the order of state.Held. A lease
+// whose Until has passed is not resurrected: its place in the result is the zero Lease. Until is wall clock time, so
+// a lease goes on running while no process does; if the wall clock was set back meanwhile, the lease still ends at
+// most TTL from now. Later tokens are larger than state.Token and all restored ones.
 //
 // Restore refuses a state it cannot take as a whole, and changes nothing then: [ErrEmptyKey], [ErrDuration], a zero
 // or repeated token ([ErrConfig]), or a key that is held or waited for ([*LockedError]).

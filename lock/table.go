@@ -165,7 +165,8 @@ func (t *Table) Break(key string) (Held, error) {
 }
 
 // Find returns the lease that holds key under token, so that one who kept only the two (a journal, another process)
-// can extend or unlock it, or a store can check a fence. It returns [*LostError] when the key has another holder or none.
+// can extend or unlock it, or a store can check a fence. It returns [*LostError] when the key has another holder or
+// none.
 func (t *Table) Find(key string, token uint64) (Lease, error) {
 	var o op
 	t.enter(&o)

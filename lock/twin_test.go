@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// twin is a table as simple as it can be: all requests ever made, in the order of arrival, and a rule that is applied until
-// nothing changes: whoever waits, whose keys nobody holds and no earlier one waits for, is granted.
+// twin is a table as simple as it can be: all requests ever made, in the order of arrival, and a rule that is applied
+// until nothing changes: whoever waits, whose keys nobody holds and no earlier one waits for, is granted.
 type twin struct {
 	now      time.Duration
 	requests []*request
