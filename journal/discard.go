@@ -1,0 +1,44 @@
+package journal
+
+import (
+	"context"
+	"slices"
+)
+
+// Delete removes buried payloads from the morgue, for good. All of them go, or
+// none; ErrNotFound when one is not there. It returns when that is on disk,
+// like [Ticket.Wait].
+func (l *Log) Delete(ctx context.Context, queue uint32, ps []Position) error {
+	// In turn with Restore: both take payloads out, and each only once.
+	release, err := l.beginRestore(ctx)
+	if err != nil {
+		return err
+	}
+	ticket, err := l.delete(ctx, queue, ps)
+	release(ticket.commit)
+	if err != nil {
+		return err
+	}
+	return ticket.Wait(ctx)
+}
+
+func (l *Log) delete(ctx context.Context, queue uint32, ps []Position) (Ticket, error) {
+	ps = slices.Clone(ps)
+	slices.Sort(ps)
+	ps = slices.Compact(ps)
+	nothing := Ticket{commit: settled}
+	if _, err := l.exhume(queue, ps); err != nil || len(ps) == 0 {
+		return nothing, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.refusal(ctx); err != nil {
+		return nothing, err
+	}
+	for _, p := range ps {
+		l.open.changes = append(l.open.changes, change{bucketMorgue, morgueKey(queue, p), nil})
+	}
+	l.tail.buried -= uint64(len(ps))
+	l.wakeCommitter()
+	return Ticket{commit: l.open.commit}, nil
+}

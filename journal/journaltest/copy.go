@@ -1,0 +1,5 @@
+package journaltest
+
+import "testing"
+
+var copyTests = map[string]func(*testing.T, Disk){}

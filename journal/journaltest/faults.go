@@ -1,0 +1,225 @@
+package journaltest
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/journal"
+)
+
+// These need a disk that fails on demand.
+var faultTests = map[string]func(*testing.T, Disk){
+	"faults/a failed commit latches":       withFaults(testLatch),
+	"faults/a commit that fails at close":  withFaults(testLatchAtClose),
+	"faults/full disk":                     withFaults(testFull),
+	"faults/full disk refuses all waiting": withFaults(testFullWaiting),
+	"faults/full disk at close":            withFaults(testFullAtClose),
+	"faults/full disk and the morgue":      withFaults(testFullMorgue),
+	"faults/open fails":                    withFaults(testOpenFails),
+}
+
+func withFaults(test func(*testing.T, Faulty)) func(*testing.T, Disk) {
+	return func(t *testing.T, disk Disk) {
+		faulty, ok := disk.(Faulty)
+		if !ok {
+			t.Skip("this disk can't be made to fail")
+		}
+		test(t, faulty)
+	}
+}
+
+var errDisk = errors.New("the disk is gone")
+
+func testLatch(t *testing.T, disk Faulty) {
+	var told atomic.Int32
+	f := start(t, disk, func(_ *fixture, cfg *journal.Config) {
+		cfg.Failed = func(err error) {
+			told.Add(1)
+			assert.ErrorIs(t, err, journal.ErrFailed)
+			assert.ErrorIs(t, err, errDisk)
+		}
+	})
+	f.append(f.entries(0, 2, 10)...)
+	var commits atomic.Int32
+	disk.OnCommit(func() { commits.Add(1) })
+	disk.FailNext(errDisk)
+	ticket, err := f.Append(t.Context(), f.entries(2, 1, 10))
+	require.NoError(t, err)
+	err = ticket.Wait(t.Context())
+	assert.ErrorIs(t, err, journal.ErrUnknown)
+	assert.ErrorIs(t, err, errDisk)
+
+	_, err = f.Append(t.Context(), f.entries(3, 1, 10))
+	assert.ErrorIs(t, err, journal.ErrFailed)
+	assert.ErrorIs(t, err, errDisk)
+	_, err = f.Queue(t.Context(), "new")
+	assert.ErrorIs(t, err, journal.ErrFailed)
+	f.Record(&journal.Change{Ended: refsOf(f.taken())})
+	assert.ErrorIs(t, f.Flush(t.Context()), journal.ErrFailed)
+	assert.ErrorIs(t, f.Err(), journal.ErrFailed)
+	var e journal.Entry
+	f.taken()[0].Ref.Read(&e)
+	assert.Equal(t, f.taken()[0].Entry, e, "what is in memory can still be read")
+
+	assert.ErrorIs(t, f.Close(), errDisk)
+	assert.NoError(t, f.Close())
+	assert.Equal(t, int32(1), told.Load())
+	assert.Zero(t, commits.Load(), "no further commit reaches the disk")
+	disk.OnCommit(nil)
+	assert.Len(t, start(t, disk).pending(), 2)
+}
+
+func testLatchAtClose(t *testing.T, disk Faulty) {
+	f := start(t, disk)
+	disk.FailNext(errDisk)
+	ticket, err := f.Append(t.Context(), f.entries(0, 1, 10))
+	require.NoError(t, err)
+	assert.ErrorIs(t, f.Close(), errDisk)
+	assert.ErrorIs(t, ticket.Wait(ended(t)), journal.ErrUnknown)
+}
+
+// errFull is how a store reports a full disk.
+var errFull = journal.ErrFull
+
+// eventually polls, because the log tells nobody when there is room again.
+func eventually(t *testing.T, f func() bool) {
+	t.Helper()
+	require.Eventually(t, f, 5*time.Second, time.Millisecond)
+}
+
+func testFull(t *testing.T, disk Faulty) {
+	f := start(t, disk)
+	f.append(f.entries(0, 3, 10)...)
+	got := f.taken()
+	state := journal.Change{
+		Ended:  []journal.Ref{got[0].Ref},
+		States: []journal.JobState{{Entry: journal.Entry{Queue: f.queue, ID: []byte("id-1"), Retry: 3}}},
+	}
+	// One commit takes Record and Append together and is refused twice.
+	hold, held := make(chan struct{}), make(chan struct{})
+	f.take = func(d *journal.Delivery) { close(held); <-hold; f.take = nil; d.Done() }
+	_, err := f.Append(t.Context(), f.entries(3, 1, 10))
+	require.NoError(t, err)
+	<-held
+	disk.FailNext(errFull, errFull)
+	f.Record(&state)
+	ticket, err := f.Append(t.Context(), f.entries(4, 2, 10))
+	require.NoError(t, err)
+	close(hold)
+	assert.ErrorIs(t, ticket.Wait(t.Context()), journal.ErrFull)
+
+	_, err = f.Append(t.Context(), f.entries(6, 1, 10))
+	assert.ErrorIs(t, err, journal.ErrFull)
+	assert.ErrorIs(t, f.Flush(t.Context()), journal.ErrFull)
+	assert.ErrorIs(t, f.Err(), journal.ErrFull)
+	f.Record(&journal.Change{Ended: []journal.Ref{got[1].Ref}}) // is kept
+
+	eventually(t, func() bool { return f.Err() == nil })
+	require.NoError(t, f.Flush(t.Context()))
+	f.append(f.entries(7, 1, 10)...)
+	require.Len(t, f.taken(), 5, "the refused ones are never delivered")
+	want := []journal.Position{3, 4, state.States[0].Entry.Position, f.taken()[4].Entry.Position}
+	assert.Equal(t, want, positionsOf(f.crashed().pending()))
+	f.checkSize()
+	assert.Equal(t, want, positionsOf(f.again().pending()))
+}
+
+func testFullWaiting(t *testing.T, disk Faulty) {
+	var f *fixture
+	var late, blocked = make(chan error, 1), make(chan error, 1)
+	f = start(t, disk, func(_ *fixture, cfg *journal.Config) { cfg.MaxBlockBytes = 1000 })
+	hold, held := make(chan struct{}), make(chan struct{})
+	f.take = func(d *journal.Delivery) { close(held); <-hold; f.take = nil; d.Done() }
+	_, err := f.Append(t.Context(), f.entries(0, 1, 10))
+	require.NoError(t, err)
+	<-held
+	_, err = f.Append(t.Context(), f.entries(1, 1, 500))
+	require.NoError(t, err)
+	// While that block is refused, one appender is in the next block, and one
+	// waits for that to have room.
+	disk.FailNext(errFull, errFull)
+	go func() {
+		ticket, err := f.Append(t.Context(), f.entries(2, 1, 900))
+		if err == nil {
+			err = ticket.Wait(t.Context())
+		}
+		late <- err
+	}()
+	go func() {
+		ticket, err := f.Append(t.Context(), f.entries(3, 1, 900))
+		if err == nil {
+			err = ticket.Wait(t.Context())
+		}
+		blocked <- err
+	}()
+	close(hold)
+	for _, err := range []error{<-late, <-blocked} {
+		if err != nil {
+			assert.ErrorIs(t, err, journal.ErrFull)
+		}
+	}
+	eventually(t, func() bool { return f.Err() == nil })
+	f.append(f.entries(4, 1, 10)...)
+	require.Equal(t, len(f.taken()), len(f.again().pending()))
+}
+
+func testFullAtClose(t *testing.T, disk Faulty) {
+	for _, lasting := range []bool{false, true} {
+		f := start(t, disk)
+		f.append(f.entries(0, 1, 10)...)
+		got := f.taken()
+		disk.FailNext(errFull)
+		if lasting {
+			disk.FailNext(errFull, errFull, errFull, errFull)
+		}
+		f.Record(&journal.Change{Ended: []journal.Ref{got[0].Ref}})
+		eventually(t, func() bool { return errors.Is(f.Err(), journal.ErrFull) || !lasting })
+		err := f.Close()
+		if !lasting {
+			require.NoError(t, err)
+			f = start(t, disk)
+			assert.Empty(t, f.pending(), "one last attempt was made")
+			require.NoError(t, f.Close())
+			continue
+		}
+		assert.ErrorIs(t, err, journal.ErrFull)
+		assert.ErrorIs(t, err, journal.ErrFailed)
+	}
+}
+
+func testFullMorgue(t *testing.T, disk Faulty) {
+	f := start(t, disk)
+	p := f.bury(2)[0].Entry.Position
+	disk.FailNext(errFull)
+	assert.ErrorIs(t, f.Restore(t.Context(), f.queue, []journal.Position{p}, 0, toRoute(5)), journal.ErrFull)
+	eventually(t, func() bool { return f.Err() == nil })
+	assert.Empty(t, f.got[5])
+	assert.Len(t, f.morgue(), 2)
+	require.NoError(t, f.Restore(t.Context(), f.queue, []journal.Position{p}, 0, toRoute(5)))
+	assert.Len(t, f.got[5], 1)
+	f = f.again()
+	assert.Len(t, f.morgue(), 1)
+	assert.Len(t, f.pending(), 1)
+
+	// A new queue that found no room is there once there is some.
+	disk.FailNext(errFull)
+	_, err := f.Queue(t.Context(), "new")
+	assert.ErrorIs(t, err, journal.ErrFull)
+	eventually(t, func() bool { return f.Err() == nil })
+	n, err := f.Queue(context.Background(), "new")
+	require.NoError(t, err)
+	assert.Equal(t, n, f.again().Queues()["new"])
+}
+
+func testOpenFails(t *testing.T, disk Faulty) {
+	disk.FailNext(errDisk)
+	_, err := disk.Open(journal.Config{})
+	require.ErrorIs(t, err, errDisk)
+	assert.Equal(t, uint64(1), start(t, disk).Stats().Epoch)
+}

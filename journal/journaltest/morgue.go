@@ -1,0 +1,216 @@
+package journaltest
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/journal"
+)
+
+var morgueTests = map[string]func(*testing.T, Disk){
+	"morgue/burial is one commit":       testBurial,
+	"morgue/restore":                    testRestore,
+	"morgue/restore together":           testRestoreTogether,
+	"morgue/restore all or none":        testRestoreAllOrNone,
+	"morgue/a list longer than a page":  testMorgueLong,
+	"morgue/loop that restores":         testMorgueLoop,
+	"morgue/restore heeds its context":  testRestoreContext,
+	"morgue/buried and restored again":  testBuriedAgain,
+	"morgue/restored before it is back": testRestoreSlowConsumer,
+}
+
+func toRoute(route uint32) func([]byte) uint32 { return func([]byte) uint32 { return route } }
+
+// bury appends n payloads and buries them.
+func (f *fixture) bury(n int) []Got {
+	f.t.Helper()
+	before := len(f.taken())
+	list := f.entries(before, n, 20)
+	for i := range list {
+		list[i].Score = float64(1000 - i)
+	}
+	f.append(list...)
+	got := f.taken()[before:]
+	var c journal.Change
+	for i, g := range got {
+		c.Buried = append(c.Buried, journal.Burial{Ref: g.Ref, Retry: i, Reason: "no luck", At: int64(i) * 1e9})
+	}
+	f.record(c)
+	return got
+}
+
+func testBurial(t *testing.T, disk Disk) {
+	f := start(t, disk)
+	want := f.bury(3)
+	crashed := f.crashed()
+	for i, f := range []*fixture{f, crashed, f} {
+		if i == 2 {
+			f = f.again()
+		}
+		got := f.morgue()
+		require.Len(t, got, 3)
+		for i, b := range got {
+			assert.Equal(t, want[i].Entry, b.Entry)
+			assert.Equal(t, i, b.Retry)
+			assert.Equal(t, "no luck", b.Reason)
+			assert.Equal(t, int64(i)*1e9, b.At)
+		}
+		assert.Empty(t, f.pending(), "a buried payload has ended")
+		for range f.Morgue(f.queue + 1) {
+			t.Error("another queue's morgue has something")
+		}
+	}
+}
+
+func testRestore(t *testing.T, disk Disk) {
+	f := start(t, disk)
+	want := f.bury(3)
+	f.append(f.entries(10, 1, 1)...)
+	before := f.Stats().Next
+	ps := []journal.Position{want[2].Entry.Position, want[0].Entry.Position, want[2].Entry.Position}
+	require.NoError(t, f.Restore(t.Context(), f.queue, ps, 77, toRoute(5)))
+	assert.Equal(t, before, f.Stats().Next, "no new positions")
+	check := func(e, old journal.Entry) {
+		t.Helper()
+		assert.True(t, e.Restored)
+		assert.Equal(t, int64(77), e.Due)
+		assert.Equal(t, old.Position, e.Position)
+		assert.Equal(t, old.Score, e.Score)
+		assert.Equal(t, old.ID, e.ID)
+		assert.Equal(t, old.Payload, e.Payload)
+	}
+	require.Len(t, f.got[5], 2, "once, though listed twice")
+	check(f.got[5][0].Entry, want[0].Entry)
+	check(f.got[5][1].Entry, want[2].Entry)
+	for _, f := range []*fixture{f.crashed(), f.again()} {
+		got := f.pending()
+		require.Len(t, got, 3)
+		check(got[0], want[0].Entry)
+		check(got[1], want[2].Entry)
+		assert.False(t, got[2].Restored)
+		left := f.morgue()
+		require.Len(t, left, 1)
+		assert.Equal(t, want[1].Entry.Position, left[0].Entry.Position)
+	}
+}
+
+func testRestoreTogether(t *testing.T, disk Disk) {
+	f := start(t, disk)
+	p := f.bury(1)[0].Entry.Position
+	var restored, missing atomic.Int32
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			switch err := f.Restore(t.Context(), f.queue, []journal.Position{p}, 0, toRoute(5)); {
+			case err == nil:
+				restored.Add(1)
+			case errors.Is(err, journal.ErrNotFound):
+				missing.Add(1)
+			default:
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	assert.Equal(t, int32(1), restored.Load())
+	assert.Equal(t, int32(7), missing.Load())
+	assert.Len(t, f.got[5], 1)
+	assert.Len(t, f.again().pending(), 1)
+}
+
+func testRestoreAllOrNone(t *testing.T, disk Disk) {
+	f := start(t, disk)
+	p := f.bury(1)[0].Entry.Position
+	err := f.Restore(t.Context(), f.queue, []journal.Position{p, p + 1}, 0, toRoute(5))
+	assert.ErrorIs(t, err, journal.ErrNotFound)
+	assert.ErrorIs(t, f.Restore(t.Context(), f.queue+1, []journal.Position{p}, 0, toRoute(5)), journal.ErrNotFound)
+	require.NoError(t, f.Restore(t.Context(), f.queue, nil, 0, toRoute(5)), "nothing to restore")
+	assert.Empty(t, f.got[5])
+	assert.Len(t, f.again().morgue(), 1)
+}
+
+func testMorgueLong(t *testing.T, disk Disk) {
+	f := start(t, disk)
+	want := f.bury(600)
+	got := f.morgue()
+	require.Len(t, got, 600)
+	for i, b := range got {
+		require.Equal(t, want[i].Entry.Position, b.Entry.Position)
+	}
+	for range f.Morgue(f.queue) {
+		break // a list may be left early
+	}
+}
+
+func testMorgueLoop(t *testing.T, disk Disk) {
+	f := start(t, disk)
+	f.bury(300)
+	n := 0
+	for b, err := range f.Morgue(f.queue) {
+		require.NoError(t, err)
+		if n%10 == 0 {
+			require.NoError(t, f.Restore(t.Context(), f.queue, []journal.Position{b.Entry.Position}, 0, toRoute(5)))
+		}
+		n++
+	}
+	assert.Equal(t, 300, n)
+	assert.Len(t, f.morgue(), 270)
+	assert.Len(t, f.got[5], 30)
+}
+
+func testRestoreContext(t *testing.T, disk Disk) {
+	f := start(t, disk)
+	p := f.bury(1)[0].Entry.Position
+	err := f.Restore(ended(t), f.queue, []journal.Position{p}, 0, toRoute(5))
+	require.Error(t, err)
+	require.NoError(t, f.Flush(t.Context()))
+	if errors.Is(err, journal.ErrUnknown) {
+		assert.Len(t, f.got[5], 1)
+	} else {
+		assert.Empty(t, f.got[5])
+	}
+	assert.Len(t, f.morgue(), 1-len(f.got[5]))
+}
+
+func testRestoreSlowConsumer(t *testing.T, disk Disk) {
+	f := start(t, disk)
+	p := f.bury(2)[0].Entry.Position
+	deliveries := make(chan *journal.Delivery, 2)
+	f.take = func(d *journal.Delivery) { deliveries <- d }
+	first := make(chan error)
+	go func() { first <- f.Restore(t.Context(), f.queue, []journal.Position{p}, 0, toRoute(5)) }()
+	d := <-deliveries // committed, not taken in: the next one has to wait
+	assert.ErrorIs(t, f.Restore(ended(t), f.queue, []journal.Position{p + 1}, 0, toRoute(5)), ended(t).Err())
+	d.Done()
+	require.NoError(t, <-first)
+	assert.ErrorIs(t, f.Restore(t.Context(), f.queue, []journal.Position{p}, 0, toRoute(5)), journal.ErrNotFound)
+}
+
+func testBuriedAgain(t *testing.T, disk Disk) {
+	f := start(t, disk)
+	want := f.bury(1)[0]
+	ref := want.Ref
+	for i := range 5 {
+		require.NoError(t, f.Restore(t.Context(), f.queue, []journal.Position{ref.Position()}, int64(i), toRoute(5)))
+		if i%2 == 1 {
+			f = f.again()
+			refs := f.Pending(f.queue)
+			require.Len(t, refs, 1)
+			ref = refs[0]
+		} else {
+			ref = f.got[5][len(f.got[5])-1].Ref
+		}
+		f.record(journal.Change{Buried: []journal.Burial{{Ref: ref, Retry: i, Reason: "again"}}})
+		f = f.again()
+		assert.Empty(t, f.pending())
+		got := f.morgue()
+		require.Len(t, got, 1)
+		assert.Equal(t, want.Entry.Score, got[0].Entry.Score)
+		assert.Equal(t, want.Entry.Payload, got[0].Entry.Payload)
+	}
+}

@@ -1,0 +1,241 @@
+// Package journaltest holds the contract of a journal as tests: what the
+// package comment of journal promises, checked on any disk that a journal can
+// be kept on.
+//
+// The tests use what is exported only, and no clock. They open every journal
+// again, as a crash would leave it, and look at what is there.
+package journaltest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/journal"
+)
+
+// Disk is something that a journal can be kept on.
+type Disk interface {
+	// Open opens the journal, or creates it.
+	Open(cfg journal.Config) (*journal.Log, error)
+
+	// Crash returns a copy of the disk as a crash at this moment would leave
+	// it. No commit may be under way.
+	Crash(t testing.TB) Disk
+}
+
+// Faulty is a Disk whose next commits can be made to fail, as with
+// [journal.Memory.FailNext].
+type Faulty interface {
+	Disk
+	FailNext(errs ...error)
+	OnCommit(f func())
+}
+
+// Dir is a journal in the directory of that name.
+type Dir string
+
+// Open implements [Disk].
+func (d Dir) Open(cfg journal.Config) (*journal.Log, error) { return journal.Open(string(d), cfg) }
+
+// Crash implements [Disk].
+func (d Dir) Crash(t testing.TB) Disk {
+	copied := Dir(t.TempDir())
+	const name = "journal.db"
+	b, err := os.ReadFile(filepath.Join(string(d), name))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(string(copied), name), b, 0o600))
+	return copied
+}
+
+// Memory is a journal on a disk in memory.
+type Memory struct{ *journal.Memory }
+
+// Open implements [Disk].
+func (m Memory) Open(cfg journal.Config) (*journal.Log, error) {
+	return journal.OpenMemory(m.Memory, cfg)
+}
+
+// Crash implements [Disk].
+func (m Memory) Crash(testing.TB) Disk { return Memory{m.Memory.Crash()} }
+
+// Run runs the contract. open returns an empty disk each time it is called.
+func Run(t *testing.T, open func(t *testing.T) Disk) {
+	for _, group := range []map[string]func(*testing.T, Disk){
+		orderTests, reopenTests, morgueTests, closeTests, limitTests, trimTests, faultTests, copyTests,
+	} {
+		for _, name := range slices.Sorted(maps.Keys(group)) {
+			t.Run(name, func(t *testing.T) { group[name](t, open(t)) })
+		}
+	}
+}
+
+// Got is an entry that a consumer was given.
+type Got struct {
+	Ref   journal.Ref
+	Entry journal.Entry
+}
+
+// fixture is a log with one consumer that keeps what it is given.
+type fixture struct {
+	*journal.Log
+	t     *testing.T
+	disk  Disk
+	queue uint32
+
+	// take, if set, is called with each delivery and has to call its Done. It
+	// runs on the committer's goroutine.
+	take func(*journal.Delivery)
+
+	mu  sync.Mutex
+	got map[uint32][]Got // by route, in the order of delivery
+}
+
+const queueName = "orders"
+
+// start opens the journal on disk with a consumer, and makes a queue.
+func start(t *testing.T, disk Disk, change ...func(*fixture, *journal.Config)) *fixture {
+	t.Helper()
+	f := &fixture{t: t, disk: disk, got: make(map[uint32][]Got)}
+	cfg := journal.Config{Deliver: f.deliver}
+	for _, c := range change {
+		c(f, &cfg)
+	}
+	var err error
+	f.Log, err = disk.Open(cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = f.Close() }) // most tests have looked at its error before
+	if f.Err() == nil {
+		f.queue, err = f.Queue(t.Context(), queueName)
+		require.NoError(t, err)
+	}
+	return f
+}
+
+// again closes the log and opens its journal anew.
+func (f *fixture) again() *fixture {
+	f.t.Helper()
+	require.NoError(f.t, f.Close())
+	return start(f.t, f.disk)
+}
+
+// crashed opens what a crash at this moment would leave.
+func (f *fixture) crashed() *fixture {
+	f.t.Helper()
+	return start(f.t, f.disk.Crash(f.t))
+}
+
+func (f *fixture) deliver(d *journal.Delivery) {
+	f.keep(d)
+	if f.take != nil {
+		f.take(d)
+		return
+	}
+	d.Done()
+}
+
+func (f *fixture) keep(d *journal.Delivery) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range d.Len() {
+		var g Got
+		g.Ref = d.Read(i, &g.Entry)
+		f.got[d.Route] = append(f.got[d.Route], g)
+	}
+}
+
+// entries returns n entries, numbered from `from` on, with payloads of size bytes.
+func (f *fixture) entries(from, n, size int) []journal.Entry {
+	list := make([]journal.Entry, n)
+	for i := range list {
+		list[i] = journal.Entry{Queue: f.queue, ID: fmt.Appendf(nil, "id-%d", from+i), Payload: payload(from+i, size), Due: int64(from + i)}
+	}
+	return list
+}
+
+// payload is recognisable: nobody else has the same.
+func payload(number, size int) []byte {
+	b := fmt.Appendf(nil, "payload %d ", number)
+	for len(b) < size {
+		b = append(b, byte(len(b)*7+number))
+	}
+	return b
+}
+
+// append appends and waits.
+func (f *fixture) append(list ...journal.Entry) journal.Ticket {
+	f.t.Helper()
+	ticket, err := f.Append(f.t.Context(), list)
+	require.NoError(f.t, err)
+	require.NoError(f.t, ticket.Wait(f.t.Context()))
+	return ticket
+}
+
+// end records entries as ended and waits for the commit.
+func (f *fixture) end(refs ...journal.Ref) {
+	f.t.Helper()
+	f.record(journal.Change{Ended: refs})
+}
+
+func (f *fixture) record(c journal.Change) {
+	f.t.Helper()
+	f.Record(&c)
+	require.NoError(f.t, f.Flush(f.t.Context()))
+}
+
+// taken returns what was delivered on route 0 so far.
+func (f *fixture) taken() []Got {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.got[0])
+}
+
+// pending reads what the queue had when the journal was opened.
+func (f *fixture) pending() []journal.Entry {
+	refs := f.Pending(f.queue)
+	list := make([]journal.Entry, len(refs))
+	for i, r := range refs {
+		r.Read(&list[i])
+		require.Equal(f.t, r.Position(), list[i].Position)
+	}
+	return list
+}
+
+func (f *fixture) morgue() []journal.Buried {
+	var list []journal.Buried
+	for b, err := range f.Morgue(f.queue) {
+		require.NoError(f.t, err)
+		list = append(list, b)
+	}
+	return list
+}
+
+func refsOf(got []Got) []journal.Ref {
+	refs := make([]journal.Ref, len(got))
+	for i, g := range got {
+		refs[i] = g.Ref
+	}
+	return refs
+}
+
+func positionsOf(list []journal.Entry) []journal.Position {
+	ps := make([]journal.Position, len(list))
+	for i := range list {
+		ps[i] = list[i].Position
+	}
+	return ps
+}
+
+// ended returns a context that has ended.
+func ended(t *testing.T) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx
+}

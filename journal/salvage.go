@@ -1,0 +1,239 @@
+package journal
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// Salvaged says what was found in a damaged journal and what was not.
+type Salvaged struct {
+	Blocks int // intact
+	Live   int // entries that had not ended
+	Buried int // payloads in the morgue
+	Queues int
+	Losses []Loss
+}
+
+// Loss is one thing that could not be read.
+type Loss struct {
+	Block  uint64 // its number; 0 when it is no block
+	Reason string
+	// Jobs are entries that can still be made out in a damaged block. Nothing
+	// vouches for them: a bit may have flipped in them, too, and some may have
+	// ended. They are not in the new journal.
+	Jobs []LostJob
+}
+
+// LostJob is an entry of a damaged block.
+type LostJob struct {
+	Queue    string // "" when the number has no name
+	ID       []byte
+	Position Position
+	State    bool // of the job, not a payload
+}
+
+// slackAfterLoss is how far the positions of a salvaged journal jump when its
+// end was lost, so that none is used twice.
+const slackAfterLoss = 1 << 20
+
+// Salvage reads as much as possible of the journal in dir, which nobody may
+// have open, and writes what is intact to a new one in newDir: live entries at
+// their old positions, queues, the morgue. With an empty newDir it only looks.
+//
+// A lost block takes more with it than its entries: it also says which older
+// entries had ended. Those run again, as after a crash.
+//
+// It returns an error, and makes no journal, when there is none in dir or it
+// can't be read at all. Losses are not an error.
+func Salvage(dir, newDir string) (*Salvaged, error) {
+	release := func() error { return nil }
+	var err error
+	if newDir == "" {
+		err = errors.Join(identify(dir), heldBy(dir))
+	} else {
+		release, err = lockAtRest(dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	report, err := salvage(filepath.Join(dir, fileName), newDir)
+	if err = errors.Join(err, release()); err != nil {
+		return nil, err
+	}
+	return report, nil
+}
+
+func salvage(path, newDir string) (*Salvaged, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("journal: %w", err)
+	}
+	defer f.Close()
+	w, err := openWreck(f)
+	if err != nil {
+		return nil, err
+	}
+	r := &rescue{wreck: w, s: newSurvey(), report: &Salvaged{}}
+	if err := r.look(); err != nil {
+		return nil, err
+	}
+	if newDir == "" {
+		return r.report, nil
+	}
+	return r.report, r.write(newDir)
+}
+
+// rescue is the way from a wreck to a new journal.
+type rescue struct {
+	*wreck
+	s      *survey
+	tail   tail
+	intact []uint64          // sequence of blocks
+	live   map[uint64]int    // entries in them that did not end
+	names  map[uint32]string // of queues
+	buried []Buried
+	report *Salvaged
+}
+
+func (r *rescue) lose(block uint64, format string, args ...any) *Loss {
+	r.report.Losses = append(r.report.Losses, Loss{Block: block, Reason: fmt.Sprintf(format, args...)})
+	return &r.report.Losses[len(r.report.Losses)-1]
+}
+
+// look finds out what is there.
+func (r *rescue) look() error {
+	if r.version > formatVersion {
+		return fmt.Errorf("%w: %s has version %d, this is version %d", ErrTooNew, fileName, r.version, formatVersion)
+	}
+	for _, what := range r.damage {
+		r.lose(0, "%s", what)
+	}
+	r.findTail()
+	r.findQueues()
+	for seq := r.tail.oldest; seq <= r.tail.seq; seq++ {
+		if err := r.block(seq); err != nil {
+			return err
+		}
+	}
+	r.findMorgue()
+	if len(r.intact)+len(r.names)+len(r.buried) == 0 && len(r.tails) == 0 {
+		return fmt.Errorf("%w: nothing of a journal was found in %s", ErrNotJournal, fileName)
+	}
+	r.survivors()
+	return nil
+}
+
+// findTail takes the newest end mark, or makes one up from the blocks.
+func (r *rescue) findTail() {
+	r.tail = tail{oldest: 1}
+	seqs := slices.Sorted(maps.Keys(r.chunks))
+	if len(r.tails) > 0 {
+		r.tail = slices.MaxFunc(r.tails, func(a, b tail) int {
+			return cmp.Or(cmp.Compare(a.seq, b.seq), cmp.Compare(a.epoch, b.epoch), cmp.Compare(a.next, b.next))
+		})
+		if len(seqs) == 0 || r.tail.seq >= seqs[len(seqs)-1] {
+			r.boundTail(seqs)
+			return
+		}
+	}
+	r.lose(0, "the end mark of the log; blocks that ended long ago may be back, and the newest may be missing")
+	if len(seqs) > 0 {
+		r.tail.oldest = max(r.tail.oldest, seqs[0])
+		r.tail.seq = max(r.tail.seq, seqs[len(seqs)-1])
+		r.boundTail(seqs)
+	}
+	r.tail.next += slackAfterLoss
+}
+
+// boundTail keeps a made-up number of blocks from being believed: those before
+// the first that was found are named in one loss.
+func (r *rescue) boundTail(seqs []uint64) {
+	const most = 1 << 16 // losses of one block each
+	first := r.tail.seq + 1
+	if i, _ := slices.BinarySearch(seqs, r.tail.oldest); i < len(seqs) {
+		first = seqs[i]
+	}
+	if missing := first - r.tail.oldest; r.tail.oldest < first && missing > most {
+		r.lose(r.tail.oldest, "missing, and all others before block %d", first)
+		r.tail.oldest = first
+	}
+}
+
+func (r *rescue) findQueues() {
+	r.names = make(map[uint32]string)
+	for name, number := range r.queues {
+		r.names[number] = name
+	}
+	if n := int(r.tail.queues); n > len(r.names) {
+		r.lose(0, "the names of %d queues", n-len(r.names))
+	}
+}
+
+// block looks at one block, of which nothing may be left.
+func (r *rescue) block(seq uint64) error {
+	data, err := r.assemble(seq)
+	if err == nil {
+		r.s.newest = 0 // each by itself: the one before it may be missing
+		err = r.s.block(seq, data)
+	}
+	if errors.Is(err, ErrTooNew) {
+		return err
+	}
+	if err != nil {
+		loss := r.lose(seq, "%s", reasonOf(err))
+		loss.Jobs = r.suspects(data)
+		return nil
+	}
+	h, _ := parseHeader(data, seq)
+	r.tail.epoch = max(r.tail.epoch, h.epoch)
+	r.tail.next = max(r.tail.next, r.s.next)
+	r.intact = append(r.intact, seq)
+	return nil
+}
+
+func reasonOf(err error) string {
+	if c, ok := errors.AsType[*CorruptError](err); ok {
+		return c.Reason
+	}
+	return err.Error()
+}
+
+// suspects reads the entries of a damaged block as far as they make sense.
+func (r *rescue) suspects(data []byte) (jobs []LostJob) {
+	if len(data) < headerSize || [4]byte(data[:4]) != blockMagic {
+		return nil
+	}
+	n := binary.LittleEndian
+	first, base := Position(n.Uint64(data[32:])), int64(n.Uint64(data[40:]))
+	d := decoder{b: data, off: headerSize}
+	var e Entry
+	for range min(int(n.Uint32(data[52:])), len(data)) {
+		if d.entry(&e, first, base); d.err != nil || len(e.ID) == 0 {
+			break
+		}
+		jobs = append(jobs, LostJob{Queue: r.names[e.Queue], ID: slices.Clone(e.ID), Position: e.Position, State: e.Kind == KindState})
+	}
+	return jobs
+}
+
+func (r *rescue) findMorgue() {
+	for _, key := range slices.Sorted(maps.Keys(r.morgue)) {
+		b := r.morgue[key]
+		if p := b.Entry.Position; r.s.latest[p] != 0 && !r.s.ended.has(p) {
+			continue // requeued since
+		}
+		r.buried = append(r.buried, b)
+	}
+	r.report.Buried = len(r.buried)
+	if n := int(r.tail.buried) - len(r.buried); n > 0 {
+		r.lose(0, "%d payloads in the morgue", n)
+	} else if n < 0 {
+		r.lose(0, "the count of the morgue; %d of its payloads may have been requeued or deleted before", -n)
+	}
+}

@@ -1,0 +1,17 @@
+//go:build !unix || solaris || aix
+
+package journal
+
+import (
+	"io/fs"
+	"os"
+)
+
+// heldBy leaves the question to bbolt's own lock, as lockFile does.
+func heldBy(string) error { return nil }
+
+// unlockFile does nothing: there the lock of a reader stays while it reads.
+func unlockFile(*os.File) error { return nil }
+
+// readOnlyDisk are the errors of a disk on which no LOCK can be written.
+var readOnlyDisk = []error{fs.ErrPermission}

@@ -1,0 +1,32 @@
+//go:build unix && !solaris && !aix
+
+package journal
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// heldBy returns a LockedError when a process has the journal in dir open. It
+// asks for a shared lock and gives it back at once: an owner that starts in
+// these microseconds and does not wait would be refused, nobody else notices.
+func heldBy(dir string) error {
+	path := filepath.Join(dir, lockName)
+	f, err := os.Open(path)
+	if err != nil {
+		return nil // nobody ever opened it, or not as somebody we may look at
+	}
+	defer f.Close()
+	if errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK) {
+		return &LockedError{Dir: dir, PID: readPID(path)}
+	}
+	return nil
+}
+
+// unlockFile gives back what bbolt locked.
+func unlockFile(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_UN) }
+
+// readOnlyDisk are the errors of a disk on which no LOCK can be written.
+var readOnlyDisk = []error{syscall.EROFS, syscall.EACCES, syscall.EPERM}

@@ -1,0 +1,231 @@
+package journal
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+)
+
+// wreck is a bbolt file that need not be sound, read without bbolt. First the
+// tree of pages is walked as far as it goes. When that does not give everything,
+// every page that looks like a leaf is read: also those that bbolt does not use
+// any more, which hold older copies of the same things. What they say counts
+// only when a checksum of ours vouches for it.
+type wreck struct {
+	f     *os.File
+	walk  *pageWalk
+	pages uint64 // in the file
+
+	damage  []string
+	version byte // of the format, 0 when it was not found
+	chunks  map[uint64]map[uint32][]span
+	tails   []tail
+	queues  map[string]uint32
+	morgue  map[string]Buried
+}
+
+// span is where a value stands in the file.
+type span struct {
+	at   int64
+	size int
+}
+
+// maxCopies bounds the copies of one chunk that are tried.
+const maxCopies = 4
+
+// maxDamage bounds how much damage is listed.
+const maxDamage = 64
+
+func openWreck(f *os.File) (*wreck, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("journal: %w", err)
+	}
+	w := &wreck{f: f, chunks: map[uint64]map[uint32][]span{}, queues: map[string]uint32{}, morgue: map[string]Buried{}}
+	m, size, err := readMetas(f, fileName)
+	roots := []uint64{m.root}
+	if err != nil {
+		w.hurt("%v", reasonOf(err))
+		roots = nil
+		if size, err = guessPageSize(f, info.Size()); err != nil {
+			return nil, err
+		}
+	}
+	w.pages = uint64(info.Size()) / uint64(size)
+	if m.end > w.pages {
+		w.hurt("the file ends early: %d pages of %d", w.pages, m.end)
+	}
+	w.walk = &pageWalk{f: f, size: size, end: w.pages, seen: make([]uint64, w.pages/64+1)}
+	for _, root := range roots {
+		w.root(root)
+	}
+	if len(w.damage) > 0 || !w.whole() {
+		w.leaves()
+	}
+	return w, nil
+}
+
+func (w *wreck) hurt(format string, args ...any) {
+	if len(w.damage) < maxDamage {
+		w.damage = append(w.damage, fmt.Sprintf(format, args...))
+	}
+}
+
+// guessPageSize takes the size at which most of the first pages say that they
+// are where they are.
+func guessPageSize(f io.ReaderAt, fileSize int64) (int, error) {
+	best, most := 0, 1
+	b := make([]byte, 8)
+	for size := 512; size <= 1<<16; size *= 2 {
+		hits := 0
+		for id := int64(2); id < 1000 && (id+1)*int64(size) <= fileSize; id++ {
+			if _, err := f.ReadAt(b, id*int64(size)); err == nil && binary.NativeEndian.Uint64(b) == uint64(id) {
+				hits++
+			}
+		}
+		if hits > most {
+			best, most = size, hits
+		}
+	}
+	if best == 0 {
+		return 0, fmt.Errorf("%w: %s has no pages of bbolt", ErrNotJournal, fileName)
+	}
+	return best, nil
+}
+
+// whole reports whether the tree gave every block and every burial that it
+// should.
+func (w *wreck) whole() bool {
+	if len(w.tails) != 1 || uint64(len(w.queues)) != w.tails[0].queues || uint64(len(w.morgue)) != w.tails[0].buried {
+		return false
+	}
+	if t := w.tails[0]; t.seq+1-t.oldest != uint64(len(w.chunks)) {
+		return false
+	}
+	for seq := range w.chunks {
+		data, err := w.assemble(seq)
+		if err != nil {
+			return false
+		}
+		if _, err := parseHeader(data, seq); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// value files a value of which it is known which bucket it is in.
+func (w *wreck) value(name bucket, key []byte, v []byte, at span) {
+	switch name {
+	case bucketLog:
+		if len(key) == chunkKeySize {
+			w.chunk(key, at)
+			return
+		}
+		w.hurt("the log has a key of %d bytes", len(key))
+	case bucketMeta:
+		if string(key) == metaVersion && len(v) == 1 {
+			w.version = v[0]
+		} else if t, err := parseTail(v); string(key) == string(keyTail) && err == nil {
+			w.tails = append(w.tails, t)
+		} else {
+			w.hurt("the end mark of the log")
+		}
+	case bucketQueues:
+		if !w.queue(key, v) {
+			w.hurt("the number of queue %q", key)
+		}
+	case bucketMorgue:
+		if !w.burial(key, v) {
+			w.hurt("buried payload %x", key)
+		}
+	}
+}
+
+// anyValue files a value by what its checksum says that it is. What is left
+// may be part of a block.
+func (w *wreck) anyValue(key, v []byte, at span) {
+	switch {
+	case string(key) == string(keyTail):
+		if t, err := parseTail(v); err == nil {
+			w.tails = append(w.tails, t)
+		}
+	case len(key) == chunkKeySize && w.burial(key, v):
+	case len(v) == 4+checksumSize && w.queue(key, v):
+	case len(key) == chunkKeySize:
+		w.chunk(key, at)
+	}
+}
+
+func (w *wreck) queue(key, v []byte) bool {
+	number, err := parseQueue(key, v)
+	if err == nil && len(key) > 0 && len(key) <= maxQueueName {
+		w.queues[string(key)] = number
+	}
+	return err == nil
+}
+
+func (w *wreck) burial(key, v []byte) bool {
+	if _, have := w.morgue[string(key)]; have {
+		return true
+	}
+	b, err := parseBuried(key, slices.Clone(v))
+	if err != nil || b.Entry.Kind != KindEnqueued {
+		return false
+	}
+	w.morgue[string(key)] = b
+	return true
+}
+
+func (w *wreck) chunk(key []byte, at span) {
+	seq, n := binary.BigEndian.Uint64(key), binary.BigEndian.Uint32(key[8:])
+	if w.chunks[seq] == nil {
+		w.chunks[seq] = make(map[uint32][]span)
+	}
+	if copies := w.chunks[seq][n]; len(copies) < maxCopies && !slices.Contains(copies, at) {
+		w.chunks[seq][n] = append(copies, at)
+	}
+}
+
+// assemble joins a block from its chunks. Where there are several copies of a
+// chunk, it looks for those that give the right checksum; otherwise it takes
+// the first of each, for whatever they are worth.
+func (w *wreck) assemble(seq uint64) ([]byte, error) {
+	chunks := w.chunks[seq]
+	if len(chunks) == 0 {
+		return nil, &CorruptError{Block: seq, Offset: -1, Reason: "missing"}
+	}
+	var first []byte
+	for try := range maxCopies {
+		data, complete, err := w.join(chunks, try)
+		if err != nil || !complete {
+			return data, err
+		}
+		if first == nil {
+			first = data
+		}
+		if len(data) >= headerSize && blockChecksum(data) == binary.LittleEndian.Uint32(data[8:]) {
+			return data, nil
+		}
+	}
+	return first, nil
+}
+
+// join takes, for each chunk, copy number try or the last one that there is.
+func (w *wreck) join(chunks map[uint32][]span, try int) (data []byte, complete bool, err error) {
+	for n := range uint32(len(chunks)) {
+		copies := chunks[n]
+		if len(copies) == 0 {
+			return data, false, &CorruptError{Offset: -1, Reason: fmt.Sprintf("chunk %d is missing", n)}
+		}
+		at := copies[min(try, len(copies)-1)]
+		start := len(data)
+		data = append(data, make([]byte, at.size)...)
+		if _, err := w.f.ReadAt(data[start:], at.at); err != nil {
+			return data[:start], false, fmt.Errorf("journal: %w", err)
+		}
+	}
+	return data, true, nil
+}
