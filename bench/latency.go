@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/strandjobs/strand/bench/baseline"
+	"github.com/strandjobs/strand/executor"
+)
+
+// Pauses make the executor idle: nothing runs, nothing is being committed.
+const (
+	durablePause = 2 * time.Millisecond
+	memoryPause  = 200 * time.Microsecond
+)
+
+// latency is from before Enqueue until the handler is entered.
+func latency() []workload {
+	figures := func(baseline string, p50 goal) func(int) []figure {
+		f := figure{unit: "µs", lower: true, baseline: baseline}
+		median, tail := f, f
+		median.suffix, median.goal, tail.suffix = "/p50", p50, "/p99"
+		return func(int) []figure { return []figure{median, tail} }
+	}
+	return []workload{
+		{
+			name: "durable/latency", durability: "sync", n: 500, rounds: 5,
+			figures: figures("bbolt/commit", goal{ratio: 1 / 1.5}),
+			subject: enqueueToHandler(true, durablePause),
+			baseline: func(ctx context.Context, l *lab) (measured, error) {
+				took, err := baseline.Commits(ctx, l.scratch, l.n, durablePause)
+				return latencies(took), err
+			},
+		},
+		{
+			name: "memory/latency", durability: "memory", n: 3000, rounds: 5,
+			figures: figures("chan/hand-off", goal{value: 20}),
+			subject: enqueueToHandler(false, memoryPause),
+			baseline: func(ctx context.Context, l *lab) (measured, error) {
+				took, err := baseline.HandOffs(ctx, l.n, memoryPause)
+				return latencies(took), err
+			},
+		},
+	}
+}
+
+func latencies(took []time.Duration) measured {
+	var total time.Duration
+	for _, t := range took {
+		total += t
+	}
+	micro := func(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+	return measured{[]float64{micro(percentile(took, 0.5)), micro(percentile(took, 0.99))}, total.Seconds()}
+}
+
+func enqueueToHandler(durable bool, pause time.Duration) func(context.Context, *lab) (measured, error) {
+	return func(ctx context.Context, l *lab) (measured, error) {
+		entered := make(chan time.Time, 1)
+		ctx, s, err := l.open(ctx, l.journal(durable), func(context.Context, executor.Job[[]byte]) error {
+			entered <- time.Now()
+			return nil
+		})
+		if err != nil {
+			return measured{}, err
+		}
+		took, err := s.probe(ctx, l, entered, pause)
+		if err = s.stop(err); err == nil {
+			err = s.empty(ctx)
+		}
+		return latencies(took), err
+	}
+}
+
+func (s *subject) probe(ctx context.Context, l *lab, entered <-chan time.Time, pause time.Duration) ([]time.Duration, error) {
+	if err := s.x.Start(ctx); err != nil {
+		return nil, err
+	}
+	payload := make([]byte, payloadBytes)
+	took := make([]time.Duration, 0, l.n)
+	for i := range l.n {
+		time.Sleep(pause)
+		start := time.Now()
+		if _, err := s.q.Enqueue(ctx, l.ids[i%len(l.ids)], payload); err != nil {
+			return nil, err
+		}
+		select {
+		case at := <-entered:
+			took = append(took, at.Sub(start))
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(stalled):
+			return nil, fmt.Errorf("job %d did not run for %v", i, stalled)
+		}
+	}
+	return took, nil
+}

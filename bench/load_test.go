@@ -1,0 +1,81 @@
+package main
+
+import (
+	"encoding/binary"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor"
+)
+
+// Each payload is with one producer, and those of an id with the same one, in
+// order.
+func TestNumbers(t *testing.T) {
+	for _, c := range []struct{ n, ids, producers int }{{10, 3, 2}, {7, 100, 2}, {1000, 10, 256}, {1, 1, 4}, {12, 4, 4}} {
+		l := newLoad(c.n, makeIDs(c.ids))
+		owner, all := map[int]int{}, []int(nil)
+		for p := range c.producers {
+			numbers := slices.Collect(l.numbers(p, c.producers))
+			assert.True(t, slices.IsSorted(numbers))
+			for _, number := range numbers {
+				slot := number % len(l.ids)
+				if other, known := owner[slot]; known {
+					assert.Equal(t, other, p)
+				}
+				owner[slot] = p
+			}
+			all = append(all, numbers...)
+		}
+		slices.Sort(all)
+		require.Len(t, slices.Compact(all), c.n)
+	}
+}
+
+// A benchmark that loses jobs has to notice.
+func TestLoadNotices(t *testing.T) {
+	job := func(id string, numbers ...uint64) (j executor.Job[[]byte]) {
+		j.ID = id
+		for _, number := range numbers {
+			j.Payloads = append(j.Payloads, executor.Payload[[]byte]{Value: binary.LittleEndian.AppendUint64(nil, number)})
+		}
+		return j
+	}
+	ids := []string{"a", "b"}
+	for name, c := range map[string]struct {
+		jobs []executor.Job[[]byte]
+		want string
+	}{
+		"right":       {[]executor.Job[[]byte]{job("a", 0), job("b", 1, 3), job("a", 2)}, ""},
+		"lost":        {[]executor.Job[[]byte]{job("a", 0), job("b", 1, 3)}, "3 payloads have run, want 4"},
+		"twice":       {[]executor.Job[[]byte]{job("a", 0), job("a", 0)}, `payload 0 of "a" ran when 2 of "a" was next`},
+		"overtaken":   {[]executor.Job[[]byte]{job("a", 2, 0)}, `payload 2 of "a" ran when 0 of "a" was next`},
+		"another one": {[]executor.Job[[]byte]{job("b", 0)}, `payload 0 of "b" ran when 0 of "a" was next`},
+	} {
+		l := newLoad(4, ids)
+		for _, j := range c.jobs {
+			require.NoError(t, l.handle(t.Context(), j))
+		}
+		if c.want == "" {
+			assert.NoError(t, l.check(), name)
+			assert.NoError(t, l.wait(t.Context()), name)
+		} else {
+			assert.ErrorContains(t, l.check(), c.want, name)
+		}
+	}
+}
+
+func TestLoadStalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		assert.ErrorContains(t, newLoad(4, []string{"a"}).wait(t.Context()), "0 of 4 payloads have run, and no more")
+	})
+}
+
+func TestProduceJoinsErrors(t *testing.T) {
+	err := newLoad(1, []string{"a"}).produce(2, func(p int) error { return errors.New([]string{"one", "two"}[p]) })
+	assert.EqualError(t, err, "one\ntwo")
+}

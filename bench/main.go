@@ -1,0 +1,134 @@
+// Bench measures Strand on the machine it runs on, and next to each figure what
+// the same machine does with the least that could be called the same work.
+//
+//	go run ./bench [-run REGEXP] [-n N] [-workers W] [-rounds R] [-json]
+//
+// A workload and its baseline are measured in turns, several rounds, so that
+// both see the same machine. A figure is the median of its rounds, the spread
+// is the lowest and the highest; a ratio is always "higher is better" and worth
+// more than the figure, which depends on the machine and on what else it does.
+//
+// Every workload checks its own result: each job ran exactly once, the jobs of
+// an id in order, and nothing is left in the journal. If not, bench says so and
+// ends with status 1.
+//
+// # What is measured
+//
+//   - Payloads have 100 bytes and differ from each other, so that nothing
+//     merges under the default policy. The codec is executor.Raw.
+//   - Executor and queue have their default settings, workers aside.
+//   - Time counts from the first Enqueue until Stop has returned: the last job
+//     has run, and that it has is on disk.
+//   - Handlers only check what they get: that it is the next payload of its id.
+//     Baselines count.
+//   - Latency is from before Enqueue until the handler is entered, on an
+//     executor that has been idle for a moment; durable latency includes a
+//     commit.
+//   - Replay counts from before Open until every shard has its jobs, in a
+//     process of its own, whose peak memory it reports, too.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"regexp"
+	"syscall"
+)
+
+const (
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+func main() {
+	if childMain() {
+		return
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// run is main without the process: it returns the exit status.
+func run(ctx context.Context, args []string, out, errOut io.Writer) int {
+	o, err := parse(args, errOut)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		fmt.Fprintln(errOut, "bench:", err)
+		return exitUsage
+	}
+	if err := o.measure(ctx, out, errOut); err != nil {
+		fmt.Fprintln(errOut, "bench:", err)
+		return exitFailed
+	}
+	return 0
+}
+
+// options are what the command line says.
+type options struct {
+	selected []workload
+	n        int // 0: each workload's own
+	rounds   int // 0: each workload's own
+	workers  int // 0: the executor's default
+	shards   int // 0: the executor's default
+	dir      string
+	json     bool
+}
+
+var errUsage = errors.New("usage")
+
+func parse(args []string, errOut io.Writer) (options, error) {
+	var o options
+	f := flag.NewFlagSet("bench", flag.ContinueOnError)
+	f.SetOutput(errOut)
+	expr := f.String("run", "", "measure the workloads whose name matches this regular expression")
+	f.IntVar(&o.n, "n", 0, "jobs per measurement; 0: each workload's own number")
+	f.IntVar(&o.rounds, "rounds", 0, "rounds; 0: each workload's own number")
+	f.IntVar(&o.workers, "workers", 0, "workers; 0: the executor's default")
+	f.IntVar(&o.shards, "shards", 0, "shards of the queue; 0: its default")
+	f.StringVar(&o.dir, "dir", ".", "directory for journals, which are removed; what it is on is what is measured")
+	f.BoolVar(&o.json, "json", false, "print one JSON object per figure instead of a table")
+	if err := f.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return o, err
+		}
+		return o, errUsage // the flag set has said the rest
+	}
+	if f.NArg() > 0 {
+		return o, fmt.Errorf("unexpected argument %q; workloads are chosen with -run", f.Arg(0))
+	}
+	for _, number := range []struct {
+		name string
+		v    int
+	}{{"n", o.n}, {"rounds", o.rounds}, {"workers", o.workers}, {"shards", o.shards}} {
+		if number.v < 0 {
+			return o, fmt.Errorf("-%s is %d, it can't be below 0", number.name, number.v)
+		}
+	}
+	name, err := regexp.Compile(*expr)
+	if err != nil {
+		return o, fmt.Errorf("-run: %w", err)
+	}
+	for _, w := range workloads() {
+		if name.MatchString(w.name) {
+			o.selected = append(o.selected, w)
+		}
+	}
+	if len(o.selected) == 0 {
+		return o, fmt.Errorf("no workload matches %q; there are %s", *expr, names())
+	}
+	if info, err := os.Stat(o.dir); err != nil {
+		return o, fmt.Errorf("-dir: %w", err)
+	} else if !info.IsDir() {
+		return o, fmt.Errorf("-dir: %s is not a directory", o.dir)
+	}
+	return o, nil
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// The test binary is also its own child: see replay.
+func TestMain(m *testing.M) {
+	if !childMain() {
+		os.Exit(m.Run())
+	}
+}
+
+// Every workload works, and finds its own result right. The figures mean
+// nothing at this size.
+func TestWorkloads(t *testing.T) {
+	for _, w := range workloads() {
+		t.Run(w.name, func(t *testing.T) {
+			t.Parallel()
+			var out, progress bytes.Buffer
+			dir := t.TempDir()
+			code := run(t.Context(), []string{"-run", "^" + w.name + "$", "-n", "60", "-rounds", "2", "-workers", "2", "-dir", dir, "-json"}, &out, &progress)
+			require.Zero(t, code, progress.String())
+			decoder := json.NewDecoder(&out)
+			for _, f := range w.figures(60) {
+				var r result
+				require.NoError(t, decoder.Decode(&r))
+				assert.Equal(t, w.name+f.suffix, r.Name)
+				assert.NotEmpty(t, r.Durability)
+				assert.NotEmpty(t, r.Baseline)
+				assert.Equal(t, 60, r.N)
+				assert.Equal(t, 2, r.Rounds)
+				assert.Positive(t, r.Seconds)
+				if !f.lower { // bytes may be too few to be seen
+					assert.Positive(t, r.Value)
+					assert.Positive(t, r.BaselineValue)
+					assert.Positive(t, r.Ratio)
+				}
+				assert.LessOrEqual(t, r.Min, r.Value)
+				assert.LessOrEqual(t, r.Value, r.Max)
+			}
+			assert.False(t, decoder.More())
+			assertEmpty(t, dir)
+		})
+	}
+}
+
+func assertEmpty(t *testing.T, dir string) {
+	t.Helper()
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	assert.Empty(t, left, "journals are removed")
+}
+
+func TestOddNumbers(t *testing.T) {
+	for _, n := range []string{"1", "7", "1001"} {
+		var out, progress bytes.Buffer
+		code := run(t.Context(), []string{"-run", "bulk|lowkiq|hotid|backlog", "-n", n, "-rounds", "1", "-dir", t.TempDir()}, &out, &progress)
+		assert.Zero(t, code, "n=%s: %s", n, progress.String())
+	}
+}
+
+func TestFlagErrors(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	for args, want := range map[string]string{
+		"-n -1":           "-n is -1",
+		"-rounds -2":      "-rounds is -2",
+		"-workers -3":     "-workers is -3",
+		"-shards -4":      "-shards is -4",
+		"-n many":         "invalid value",
+		"-nonsense":       "flag provided but not defined",
+		"-run (":          "missing closing )",
+		"-run nothing":    "there are durable/bulk, durable/single",
+		"bulk":            `unexpected argument "bulk"`,
+		"-dir /not/there": "no such file",
+		"-dir " + file:    "not a directory",
+	} {
+		var out, errOut bytes.Buffer
+		assert.Equal(t, exitUsage, run(t.Context(), strings.Fields(args), &out, &errOut), args)
+		assert.Contains(t, errOut.String(), want, args)
+		assert.Empty(t, out.String(), args)
+	}
+	var errOut bytes.Buffer
+	assert.Zero(t, run(t.Context(), []string{"-h"}, &errOut, &errOut))
+	_, err := parse([]string{"-h"}, &errOut)
+	assert.ErrorIs(t, err, flag.ErrHelp)
+}
+
+func TestInterrupted(t *testing.T) {
+	dir := t.TempDir()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("enough"))
+	var out, errOut bytes.Buffer
+	assert.Equal(t, exitFailed, run(ctx, []string{"-dir", dir, "-n", "10"}, &out, &errOut))
+	assert.Contains(t, errOut.String(), "enough")
+	assertEmpty(t, dir)
+}

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package main
+
+// peakMiB is not known here.
+func peakMiB() float64 { return 0 }

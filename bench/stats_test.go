@@ -1,0 +1,122 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestSpread(t *testing.T) {
+	for _, c := range []struct {
+		values []float64
+		want   spread
+	}{
+		{nil, spread{}},
+		{[]float64{7}, spread{7, 7, 7}},
+		{[]float64{3, 1}, spread{2, 1, 3}},
+		{[]float64{9, 1, 2}, spread{2, 1, 9}},
+		{[]float64{4, 1, 100, 2}, spread{3, 1, 100}},
+	} {
+		assert.Equal(t, c.want, spreadOf(c.values), c.values)
+	}
+	values := []float64{3, 1, 2}
+	spreadOf(values)
+	assert.Equal(t, []float64{3, 1, 2}, values, "the order of rounds is kept")
+}
+
+func TestPercentile(t *testing.T) {
+	hundred := make([]time.Duration, 100)
+	for i := range hundred {
+		hundred[i] = time.Duration(100 - i)
+	}
+	for p, want := range map[float64]time.Duration{0.001: 1, 0.01: 1, 0.5: 50, 0.501: 51, 0.99: 99, 1: 100} {
+		assert.Equal(t, want, percentile(hundred, p), p)
+	}
+	assert.Equal(t, time.Duration(7), percentile([]time.Duration{7}, 0.99))
+	assert.Zero(t, percentile(nil, 0.5))
+}
+
+func TestShort(t *testing.T) {
+	for v, want := range map[float64]string{
+		0: "0", 0.00427: "0.00427", 1.5: "1.5", 12.34: "12.3", 321.4: "321", 9999: "9999",
+		12_345: "12.3K", 789_000: "789K", 1_234_567: "1.23M", -2: "-2",
+	} {
+		assert.Equal(t, want, short(v))
+	}
+}
+
+func TestRatioIsHigherIsBetter(t *testing.T) {
+	assert.Equal(t, 2.0, figure{}.ratio(10, 5))
+	assert.Equal(t, 0.5, figure{lower: true}.ratio(10, 5))
+	assert.Zero(t, figure{}.ratio(10, 0), "JSON has no infinity")
+	assert.Zero(t, figure{lower: true}.ratio(0, 5))
+}
+
+func TestResults(t *testing.T) {
+	w := &workload{
+		name: "w", durability: "memory",
+		figures: func(int) []figure {
+			return []figure{
+				{unit: "jobs/s", baseline: "b", goal: goal{ratio: 0.5}},
+				{suffix: "/p50", unit: "µs", baseline: "b", lower: true, goal: goal{value: 20}},
+				{suffix: "/more", unit: "jobs/s", baseline: "b", goal: goal{value: 100}},
+				{suffix: "/free", unit: "B", baseline: "b", lower: true},
+			}
+		},
+	}
+	mine := []measured{{[]float64{100, 30, 90, 1}, 2}, {[]float64{300, 10, 80, 1}, 1}, {[]float64{200, 20, 99, 1}, 3}}
+	theirs := []measured{{[]float64{400, 10, 1, 2}, 9}, {[]float64{500, 5, 1, 2}, 9}, {[]float64{600, 1, 1, 2}, 9}}
+	got := w.results(&lab{n: 7, workers: 3}, mine, theirs)
+	require.Len(t, got, 4)
+	assert.Equal(t, result{
+		Name: "w", Durability: "memory", Value: 200, Min: 100, Max: 300, Unit: "jobs/s",
+		Baseline: "b", BaselineValue: 500, BaselineMin: 400, BaselineMax: 600,
+		Ratio: 0.4, RatioMin: 0.25, RatioMax: 0.6, N: 7, Seconds: 2, Rounds: 3, Workers: 3,
+		Goal: "ratio ≥ 0.5", Met: new(false),
+	}, got[0])
+	assert.Equal(t, "w/p50", got[1].Name)
+	assert.Equal(t, 0.25, got[1].Ratio)
+	assert.Equal(t, "≤ 20", got[1].Goal)
+	assert.True(t, *got[1].Met)
+	assert.Equal(t, "≥ 100", got[2].Goal)
+	assert.False(t, *got[2].Met)
+	assert.Nil(t, got[3].Met)
+}
+
+func TestJSON(t *testing.T) {
+	var out bytes.Buffer
+	require.NoError(t, jsonWriter(&out)([]result{{Name: "a", Goal: "≤ 20", Met: new(true)}, {Name: "b"}}))
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	require.Len(t, lines, 2)
+	var first, second map[string]any
+	require.NoError(t, json.Unmarshal([]byte(lines[0]), &first))
+	require.NoError(t, json.Unmarshal([]byte(lines[1]), &second))
+	for _, key := range []string{
+		"name", "durability", "value", "min", "max", "unit", "baseline", "baseline_value", "baseline_min",
+		"baseline_max", "ratio", "ratio_min", "ratio_max", "n", "seconds", "rounds", "workers",
+	} {
+		assert.Contains(t, first, key)
+		assert.Contains(t, second, key)
+	}
+	assert.Equal(t, true, first["met"])
+	assert.NotContains(t, second, "met", "no goal, nothing to meet")
+}
+
+func TestTable(t *testing.T) {
+	var out bytes.Buffer
+	write := tableWriter(&out)
+	require.NoError(t, write([]result{{Name: "durable/bulk", Unit: "jobs/s", Value: 1e6, Goal: "ratio ≥ 0.5", Met: new(true)}}))
+	require.NoError(t, write([]result{{Name: "x", Goal: "≤ 20", Met: new(false)}, {Name: "y"}}))
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	require.Len(t, lines, 4, "one heading and three figures")
+	assert.True(t, strings.HasPrefix(lines[0], "workload "))
+	assert.True(t, strings.HasPrefix(lines[1], "durable/bulk "))
+	assert.True(t, strings.HasSuffix(lines[1], "ratio ≥ 0.5: yes"))
+	assert.True(t, strings.HasSuffix(lines[2], "≤ 20: NO"))
+	assert.NotContains(t, lines[3], "yes")
+}
