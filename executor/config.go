@@ -44,6 +44,12 @@ type Config struct {
 	// MaxPayloadBytes is the largest encoded payload. Default 1 MiB.
 	MaxPayloadBytes int
 
+	// CrashLimit is how often the process may die while a job runs before that
+	// job is given up: it goes to the morgue, or is halted under Halt. Jobs that
+	// were running run again one at a time, so that an innocent one is not
+	// counted twice. Default 3; below zero there is no limit.
+	CrashLimit int
+
 	// StopTimeout is how long Run waits for running handlers after its context
 	// has ended. Default 30 s; below zero it doesn't wait.
 	StopTimeout time.Duration
@@ -52,8 +58,9 @@ type Config struct {
 	// returned by Start, and no job runs. Default nil.
 	OnStart func(context.Context) error
 
-	// OnFailure is called once with the last words of an executor that can't
-	// go on: the journal failed. Default nil.
+	// OnFailure is called once, on a goroutine of its own, with the last words
+	// of an executor that can't go on: the journal failed. It may call Stop.
+	// Default nil.
 	OnFailure func(error)
 }
 
@@ -67,6 +74,7 @@ const (
 	defaultMaxRetries      = 25
 	defaultMaxPayloads     = 1000
 	defaultMaxPayloadBytes = 1 << 20
+	defaultCrashLimit      = 3
 	defaultStopTimeout     = 30 * time.Second
 	maxShards              = 1 << 12
 	maxBatch               = 1 << 12
@@ -75,6 +83,7 @@ const (
 func (c Config) withDefaults() (Config, error) {
 	c.Workers = cmp.Or(c.Workers, defaultWorkers)
 	c.MaxPayloadBytes = cmp.Or(c.MaxPayloadBytes, defaultMaxPayloadBytes)
+	c.CrashLimit = cmp.Or(c.CrashLimit, defaultCrashLimit)
 	c.StopTimeout = cmp.Or(c.StopTimeout, defaultStopTimeout)
 	c.Durability = cmp.Or(c.Durability, Sync)
 	if c.Logger == nil {

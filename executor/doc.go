@@ -15,7 +15,8 @@
 //     one (the [Receipt] says so), cancelled or discarded by its handler, or in
 //     the morgue, from where a person can put it back in its place.
 //  4. A bad job hurts only its own id. Errors, panics and Goexit of a handler,
-//     a codec or a hook are contained.
+//     a codec or a hook are contained. A job that kills the process is given up
+//     after Config.CrashLimit times, and every other job completes.
 //  5. No polling. A job that can run, runs: a due time or a free worker wakes
 //     it directly.
 //

@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,14 +29,17 @@ type Executor struct {
 	// under mu, because the committer reads it.
 	routes atomic.Pointer[[]*shard.Shard]
 
+	quarantine quarantine
+	running    *journal.Running // from Start on
+
 	handlers context.Context // what handlers get
 	cancel   context.CancelCauseFunc
 	stopping atomic.Bool // nothing new is accepted
 	draining atomic.Bool // nothing new is started
 
-	// registering is held while a queue is registered, which may take a commit.
-	// It is taken before mu.
-	registering sync.Mutex
+	// arranging is held while a queue is registered and while workers are made:
+	// both wait for the disk. It is taken before mu.
+	arranging sync.Mutex
 
 	// mu guards what follows. No call into another room and no user code is
 	// under it.
@@ -47,7 +51,7 @@ type Executor struct {
 	failed  chan struct{} // closed when err is set
 	told    chan struct{} // closed when OnFailure has returned
 	workers []*worker     // set by Start, read by stop
-	running sync.WaitGroup
+	working sync.WaitGroup
 
 	hurry   chan struct{} // closed when the ctx of a Stop has ended
 	hurried sync.Once
@@ -192,22 +196,62 @@ func (x *Executor) Start(ctx context.Context) error {
 			return fmt.Errorf("executor: OnStart: %w", err)
 		}
 	}
+	x.arranging.Lock()
+	defer x.arranging.Unlock()
+	if err := x.mayStart(); err != nil {
+		return err
+	}
+	words := x.wordsPerWorker()
+	running := x.openRecorder(x.cfg.Workers * words)
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	switch {
-	case x.err != nil:
-		return x.err
-	case x.state != starting:
-		return fmt.Errorf("%w: stopped while it was starting", ErrState)
+	x.running = running // closed by stop, which waits for us
+	if x.state != starting || x.err != nil {
+		return fmt.Errorf("%w: stopped while it was starting", cmp.Or(x.err, ErrState))
 	}
 	x.state = started
 	x.dispatcher.expect(x.cfg.Workers)
-	for range x.cfg.Workers {
-		w := &worker{x: x, runs: make(chan *shard.Run, 1)}
+	for i := range x.cfg.Workers {
+		w := &worker{x: x, runs: make(chan *shard.Run, 1), words: words, firstWord: i * words}
 		x.workers = append(x.workers, w)
-		x.running.Go(w.main)
+		x.working.Go(w.main)
 	}
 	return nil
+}
+
+func (x *Executor) mayStart() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.state != starting {
+		return fmt.Errorf("%w: stopped while it was starting", ErrState)
+	}
+	return x.err
+}
+
+// openRecorder opens the crash recorder. Without it jobs run all the same, for
+// example on a full disk.
+func (x *Executor) openRecorder(words int) *journal.Running {
+	running, err := x.log.Running(words)
+	if err == nil {
+		return running
+	}
+	x.cfg.Logger.Error("no crash recorder", slog.Any("error", err))
+	return journal.NewRunning(words)
+}
+
+// maxWords bounds what the crash recorder knows of one worker.
+const maxWords = 64
+
+// wordsPerWorker is how many jobs a worker may have in hand at once, as far as
+// it is known now. Of a larger batch the crash recorder knows the first ones.
+func (x *Executor) wordsPerWorker() int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	n := 1
+	for _, q := range x.queues {
+		n = max(n, min(q.batch, maxWords))
+	}
+	return n
 }
 
 // Run starts, waits until ctx ends, Stop is called or the executor fails, and

@@ -37,8 +37,8 @@ func (x *Executor) register(q *queue) error {
 	if q.name == "" || len(q.name) > MaxIDBytes {
 		return fmt.Errorf("%w: the name of a queue has from 1 to %d bytes, not %d", ErrConfig, MaxIDBytes, len(q.name))
 	}
-	x.registering.Lock()
-	defer x.registering.Unlock()
+	x.arranging.Lock()
+	defer x.arranging.Unlock()
 	if err := x.mayRegister(q.name); err != nil {
 		return err
 	}
@@ -75,10 +75,19 @@ func (q *queue) openShards() error {
 	x := q.x
 	routes := slices.Clone(*x.routes.Load())
 	q.first = uint32(len(routes))
-	for i, pending := range q.split(x.log.Pending(q.number)) {
-		p := &port{dispatcher: x.dispatcher, queue: q, candidate: Candidate{Queue: q.name, Shard: i, Index: len(routes)}}
+	pending := x.log.Pending(q.number)
+	suspects := q.suspects(pending)
+	for i, pending := range q.split(pending) {
+		index := len(routes)
+		p := &port{dispatcher: x.dispatcher, queue: q, candidate: Candidate{Queue: q.name, Shard: i, Index: index}}
 		name := fmt.Sprintf("%s/%d", q.name, i)
-		s, err := shard.New(x.actors, name, shard.NewCore(q.number, q.core), pending, x.log, p)
+		core := shard.NewCore(q.number, q.core)
+		for _, s := range suspects {
+			if q.route([]byte(s.id)) == uint32(index) {
+				core.Park(s.id)
+			}
+		}
+		s, err := shard.New(x.actors, name, core, pending, x.log, p)
 		if err != nil {
 			return fmt.Errorf("executor: shard %s: %w", name, err)
 		}
@@ -86,6 +95,10 @@ func (q *queue) openShards() error {
 		routes = append(routes, s)
 	}
 	x.routes.Store(&routes)
+	for _, s := range suspects {
+		s.shard = routes[q.route([]byte(s.id))]
+		x.admit(s)
+	}
 	return nil
 }
 

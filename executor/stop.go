@@ -56,7 +56,7 @@ func (x *Executor) Stop(ctx context.Context) error {
 
 func (x *Executor) stop() {
 	defer close(x.stopped)
-	x.awaitRegistration()
+	x.awaitArrangements()
 	x.draining.Store(true)
 	stuck := x.drain()
 	x.cancel(ErrStopping)
@@ -71,17 +71,21 @@ func (x *Executor) stop() {
 		close(w.runs)
 	}
 	if stuck == nil {
-		x.running.Wait()
+		x.working.Wait()
+	}
+	if x.running != nil {
+		errs = append(errs, x.running.Close())
 	}
 	errs = append(errs, x.actors.Stop(background), x.log.Close())
 	x.stopErr = errors.Join(stuck, x.ending(errors.Join(errs...)))
 }
 
-// awaitRegistration waits for a queue that is being registered; the next one is
-// refused. So the shards are complete.
-func (x *Executor) awaitRegistration() {
-	x.registering.Lock()
-	defer x.registering.Unlock()
+// awaitArrangements waits for a queue that is being registered and for a Start
+// that makes workers; the next ones are refused. So shards and workers are
+// complete.
+func (x *Executor) awaitArrangements() {
+	x.arranging.Lock()
+	defer x.arranging.Unlock()
 }
 
 // ending is what Stop says about errors on the way.
@@ -114,5 +118,5 @@ func (x *Executor) drain() error {
 		names = append(names, w.jobs()...)
 	}
 	slices.Sort(names)
-	return fmt.Errorf("%w: %v", ErrStuck, names)
+	return fmt.Errorf("%w: still running: %v", ErrStuck, names)
 }

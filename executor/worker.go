@@ -28,6 +28,8 @@ type worker struct {
 	errs    []error // what became of batch; nil: all are done
 	settled int     // items of batch that have their outcome
 
+	firstWord, words int // its part of the crash recorder
+
 	// mu guards writes to batch, and reads by others. Nothing is called under it.
 	mu    sync.Mutex
 	batch []*shard.Item // what the handler has in hand
@@ -52,7 +54,7 @@ func (w *worker) main() {
 	defer func() {
 		if !ended {
 			w.exited = true
-			w.x.running.Go(w.main)
+			w.x.working.Go(w.main)
 		}
 	}()
 	w.resume()
@@ -126,6 +128,9 @@ func (w *worker) startBatch() bool {
 			w.batch = append(w.batch, it)
 		}
 	}
+	for i, it := range w.batch[:min(len(w.batch), w.words)] {
+		w.x.running.Set(w.firstWord+i, it.Payloads[0].Ref.Position())
+	}
 	return len(w.batch) > 0
 }
 
@@ -151,6 +156,10 @@ func repeat(err error, n int) []error {
 }
 
 func (w *worker) endBatch() {
+	for i := range min(len(w.batch), w.words) {
+		w.x.running.Clear(w.firstWord + i)
+	}
+	w.x.acquit(w.queue, w.batch)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	clear(w.batch)
