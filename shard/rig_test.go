@@ -91,6 +91,9 @@ func (g *rig) deliver(d *journal.Delivery) {
 func (g *rig) Record(c *journal.Change) {
 	g.record(c)
 	g.log.Record(c)
+	if len(c.States) > 0 {
+		g.flush() // a state can be ended from its commit on
+	}
 }
 
 func (g *rig) route(id string) uint32 {
@@ -348,6 +351,11 @@ func (g *rig) check() {
 	for _, c := range g.cores {
 		c.check(g.t)
 	}
+	g.checkJournal()
+}
+
+func (g *rig) checkJournal() {
+	g.t.Helper()
 	require.ElementsMatch(g.t, slices.Collect(maps.Keys(g.known())), slices.Collect(maps.Keys(g.live())), "live in the cores, live in the journal")
 }
 

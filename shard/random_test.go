@@ -1,0 +1,445 @@
+package shard
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/strandjobs/strand/journal"
+)
+
+// long asks for the long tiers.
+var long = os.Getenv("STRAND_LONG") != ""
+
+// rapidFor sets how much rapid does, unless the command line says so.
+func rapidFor(t *testing.T, checks, steps int) {
+	if long {
+		checks *= 50
+	}
+	for name, n := range map[string]int{"rapid.checks": checks, "rapid.steps": steps} {
+		f := flag.Lookup(name)
+		if f.Value.String() != f.DefValue {
+			continue
+		}
+		require.NoError(t, flag.Set(name, strconv.Itoa(n)))
+		t.Cleanup(func() { _ = flag.Set(name, f.DefValue) })
+	}
+}
+
+// TestRandomOperations drives cores and their twin with the same operations,
+// under every combination of policies, and compares after every one of them.
+func TestRandomOperations(t *testing.T) {
+	rapidFor(t, 12, 50)
+	for _, policies := range combinations() {
+		name := fmt.Sprint(policies.Merge, policies.OnFailure, policies.OnExhausted, policies.OnFresh)
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) { newPair(t, policies).drive(t) })
+		})
+	}
+}
+
+func combinations() (all []Config) {
+	for m := MinScore; m <= KeepAll; m++ {
+		for f := MergeFailed; f <= BlockFailed; f++ {
+			for x := BuryOldest; x <= Halt; x++ {
+				for p := WaitWithRetry; p <= PullRetry; p++ {
+					all = append(all, Config{Merge: m, OnFailure: f, OnExhausted: x, OnFresh: p})
+				}
+			}
+		}
+	}
+	return all
+}
+
+// pair is cores and their twin on their way.
+type pair struct {
+	*rig
+	twin  *twin
+	now   int64
+	runs  []*pairRun
+	acks  *journal.Memory // the disk when the last payload was accepted
+	steps int
+}
+
+type pairRun struct {
+	core  *Core
+	run   *Run
+	outs  []*twinOut // one for each item
+	taken int64
+}
+
+// shardCounts are the counts to open with, see FAULTS F2.
+var shardCounts = []int{1, 1, 2, 3, 7, 64}
+
+func newPair(t *rapid.T, cfg Config) *pair {
+	cfg.MaxRetries = rapid.IntRange(0, 3).Draw(t, "retries")
+	cfg.Concurrency = rapid.IntRange(1, 3).Draw(t, "concurrency")
+	cfg.BatchSize = rapid.IntRange(1, 3).Draw(t, "batch")
+	cfg.MaxPayloads = rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(t, "max payloads")
+	p := &pair{rig: newRig(t, cfg, rapid.SampledFrom(shardCounts).Draw(t, "shards")), twin: newTwin(cfg)}
+	p.accepted()
+	return p
+}
+
+func (p *pair) drive(t *rapid.T) {
+	defer func() { p.close() }()
+	t.Repeat(map[string]func(*rapid.T){
+		"":        func(t *rapid.T) { p.compare() },
+		"put":     p.arrive,
+		"put one": p.arrive, // arrivals make the rest worth while
+		"advance": func(t *rapid.T) { p.now += rapid.Int64Range(0, 8).Draw(t, "time") },
+		"take":    p.takeSome,
+		"take to": p.takeSome,
+		"start":   p.startOne,
+		"finish":  p.finishOne,
+		"end":     p.finishOne,
+		"now":     p.runNow,
+		"restore": p.restoreOne,
+		"reclaim": p.reclaim,
+		"crash":   p.crashNow,
+		"power":   p.powerCut,
+	})
+}
+
+func (p *pair) accepted() {
+	p.flush()
+	p.acks = p.mem.Crash()
+}
+
+func (p *pair) arrive(t *rapid.T) {
+	id := rapid.SampledFrom([]string{"a", "b", "c", "d", "e"})
+	data := rapid.SampledFrom([]string{"", "x", "y", "z"})
+	score := rapid.SampledFrom([]float64{0, math.Copysign(0, -1), 1, 1, 2, -1, 0.5, 1e300, -5e-324})
+	var entries []journal.Entry
+	for range rapid.IntRange(1, 3).Draw(t, "n") {
+		entries = append(entries, journal.Entry{
+			ID: []byte(id.Draw(t, "id")), Payload: []byte(data.Draw(t, "data")), Score: score.Draw(t, "score"),
+			Due: p.now + rapid.Int64Range(-4, 6).Draw(t, "due"),
+		})
+	}
+	p.arrived(p.put(entries...)...)
+}
+
+func (p *pair) arrived(in ...*arrival) {
+	for _, a := range in {
+		e := &a.entry
+		tp := &twinPayload{e.Position, string(e.ID), string(e.Payload), e.Score, e.Due, e.Restored}
+		p.twin.deliver(tp)
+		require.Equal(p.t, p.twin.ended[tp.pos], a.into != 0, "#%d: merged into #%d", tp.pos, a.into)
+		if a.into != 0 {
+			require.Equal(p.t, tp.data, p.twin.all[a.into].data, "merged into another payload")
+		}
+	}
+	p.accepted()
+}
+
+func (p *pair) takeSome(t *rapid.T) {
+	i := rapid.IntRange(0, len(p.cores)-1).Draw(t, "core")
+	if ready := p.twin.ready(p.now, func(string) bool { return true }); len(ready) > 0 {
+		i = int(p.route(ready[0])) // with many cores most have nothing to do
+	}
+	c := p.cores[i]
+	ready := p.twin.ready(p.now, func(id string) bool { return p.core(id) == c })
+	free := p.running(c) < p.cfg.Concurrency
+	due, ok := c.Ready(p.now)
+	require.Equal(p.t, free && len(ready) > 0, ok, "ready")
+	if len(ready) > 0 {
+		require.Equal(p.t, p.twin.jobs[ready[0]].due, due)
+	}
+	r := c.NewRun()
+	require.Equal(p.t, ok, c.Take(p.now, r), "take")
+	c.Record(p)
+	if ok {
+		p.taken(c, r, ready)
+	}
+}
+
+func (p *pair) running(c *Core) (n int) {
+	for _, r := range p.runs {
+		n += count(r.core == c)
+	}
+	return n
+}
+
+// taken holds a run against what the twin would take. Among equal due times
+// there is no order.
+func (p *pair) taken(c *Core, r *Run, ready []string) {
+	require.LessOrEqual(p.t, len(r.Items), max(maxRun, p.cfg.BatchSize))
+	run := &pairRun{core: c, run: r, taken: p.now}
+	for i := range r.Items {
+		it := &r.Items[i]
+		require.Contains(p.t, ready, it.ID)
+		require.Equal(p.t, p.twin.jobs[ready[i]].due, it.Due, "oldest first")
+	}
+	for i := range r.Items {
+		it := &r.Items[i]
+		j := p.twin.jobs[it.ID]
+		require.Nil(p.t, j.out, "two runs of one id")
+		require.Equal(p.t, []any{j.due, j.retry, j.err}, []any{it.Due, it.Retry, it.LastError}, it.ID)
+		out := p.twin.take(it.ID)
+		require.Equal(p.t, positions(out.payloads), refs(it.Payloads), it.ID)
+		run.outs = append(run.outs, out)
+	}
+	p.runs = append(p.runs, run)
+}
+
+func positions(ps []*twinPayload) (out []journal.Position) {
+	for _, p := range ps {
+		out = append(out, p.pos)
+	}
+	return out
+}
+
+func refs(ps []Payload) (out []journal.Position) {
+	for _, p := range ps {
+		out = append(out, p.Ref.Position())
+	}
+	return out
+}
+
+// pick draws one of the runs that are out, nil when there is none.
+func (p *pair) pick(t *rapid.T) *pairRun {
+	if len(p.runs) == 0 {
+		return nil
+	}
+	return p.runs[rapid.IntRange(0, len(p.runs)-1).Draw(t, "run")]
+}
+
+// current reports whether an item still stands for its job.
+func (p *pair) current(r *pairRun, i int) bool {
+	j := p.twin.jobs[r.run.Items[i].ID]
+	return j != nil && j.out == r.outs[i]
+}
+
+func (p *pair) startOne(t *rapid.T) {
+	if r := p.pick(t); r != nil {
+		p.start(r)
+	}
+}
+
+// start starts the next item of a run; false when there is none.
+func (p *pair) start(r *pairRun) bool {
+	for i, out := range r.outs {
+		if out.started {
+			continue
+		}
+		current := p.current(r, i)
+		out.started = true
+		require.Equal(p.t, current, r.run.Items[i].Start(), "started, or taken back")
+		return true
+	}
+	return false
+}
+
+func (p *pair) finishOne(t *rapid.T) {
+	r := p.pick(t)
+	if r == nil {
+		return
+	}
+	for rapid.IntRange(0, 4).Draw(t, "go on") > 0 && p.start(r) {
+	}
+	ids := make([]string, len(r.outs))
+	for i, out := range r.outs {
+		it := &r.run.Items[i]
+		if ids[i] = it.ID; !p.current(r, i) {
+			ids[i] = ""
+			continue
+		}
+		if out.started {
+			it.Outcome = drawOutcome(t, len(it.Payloads))
+		}
+	}
+	outcomes := make([]Outcome, len(ids))
+	for i := range ids {
+		outcomes[i] = r.run.Items[i].Outcome
+	}
+	r.run.Elapsed = time.Duration(rapid.SampledFrom([]int64{0, 0, int64(2 * Quantum)}).Draw(t, "elapsed"))
+	r.core.Finish(p.now, r.run)
+	r.core.Record(p)
+	p.runs = slices.DeleteFunc(p.runs, func(o *pairRun) bool { return o == r })
+	for i, id := range ids {
+		if id != "" {
+			p.twin.finish(id, p.now, outcomes[i])
+		}
+	}
+}
+
+func drawOutcome(t *rapid.T, payloads int) (o Outcome) {
+	o.Verdict = rapid.SampledFrom([]Verdict{Done, Done, Failed, Failed, Failed, Snoozed, Interrupted, Canceled, Discarded}).Draw(t, "verdict")
+	if o.Verdict == Failed || o.Verdict == Snoozed {
+		o.Delay = time.Duration(rapid.Int64Range(-1, 6).Draw(t, "delay"))
+	}
+	if o.Verdict == Failed || o.Verdict == Canceled {
+		o.Error = rapid.SampledFrom([]string{"", "e", "f"}).Draw(t, "error")
+	}
+	for i := range payloads {
+		if rapid.IntRange(0, 9).Draw(t, "spoiled") == 0 {
+			o.Spoiled = append(o.Spoiled, Spoiled{i, "spoiled"})
+		}
+	}
+	return o
+}
+
+func (p *pair) runNow(t *rapid.T) {
+	id := rapid.SampledFrom([]string{"a", "b", "c", "d", "e", "nobody"}).Draw(t, "id")
+	j := p.twin.jobs[id]
+	waits := j != nil && j.out == nil
+	require.Equal(p.t, waits, p.core(id).RunNow(id, p.now))
+	p.core(id).Record(p)
+	if waits {
+		p.twin.now(j, p.now)
+	}
+}
+
+func (p *pair) restoreOne(t *rapid.T) {
+	if dead := slices.Sorted(maps.Keys(p.twin.morgue)); len(dead) > 0 {
+		p.arrived(p.restore(rapid.SampledFrom(dead).Draw(t, "dead"), p.now))
+	}
+}
+
+func (p *pair) reclaim(t *rapid.T) {
+	if rapid.Bool().Draw(t, "quantum") {
+		p.now += int64(Quantum)
+	}
+	for _, c := range p.cores {
+		next := c.Reclaim(p.now)
+		require.Greater(p.t, next, p.now)
+		c.Record(p)
+	}
+	for _, r := range p.runs {
+		if p.cfg.Concurrency == 1 || len(r.outs) == 1 || p.now < r.taken+int64(Quantum) {
+			continue
+		}
+		for i, out := range r.outs {
+			if !out.started && p.current(r, i) {
+				p.twin.putBack(p.twin.jobs[r.run.Items[i].ID])
+			}
+		}
+	}
+}
+
+// crashNow crashes when everything is on disk: nothing but the runs is undone.
+func (p *pair) crashNow(t *rapid.T) {
+	p.flush()
+	p.crash(rapid.SampledFrom(shardCounts).Draw(t, "shards"))
+	p.runs = nil
+	for _, id := range p.twin.crash() {
+		v, _ := p.core(id).view(id)
+		p.twin.jobs[id].due, p.twin.jobs[id].retry = v.due, v.retry
+	}
+}
+
+// powerCut takes back everything since the last payload was accepted: whatever
+// the runs decided is undone, and no payload is lost.
+func (p *pair) powerCut(t *rapid.T) {
+	p.close()
+	p.mem = p.acks.Crash()
+	p.open(rapid.SampledFrom(shardCounts).Draw(t, "shards"))
+	p.runs = nil
+	morgue := p.morgue()
+	w := newTwin(p.cfg)
+	w.all = p.twin.all
+	for _, c := range p.cores {
+		w.counts.Merged += c.counts.Merged // what was undone may be decided again
+	}
+	for pos := range p.twin.all {
+		_, buried := morgue[pos]
+		switch {
+		case buried:
+			w.morgue[pos] = true
+		case !p.known()[pos]:
+			require.True(p.t, p.twin.ended[pos] || w.mergedAgain(pos, p.rig), "#%d is lost", pos)
+			w.ended[pos] = true
+		}
+	}
+	w.adopt(p.rig)
+	p.twin = w
+}
+
+// mergedAgain reports whether a payload has an equal one beside it, so that it
+// may have been merged at the start.
+func (w *twin) mergedAgain(pos journal.Position, g *rig) bool {
+	p := w.all[pos]
+	v, _ := g.core(p.id).view(p.id)
+	return slices.ContainsFunc(v.waiting, func(q Payload) bool { return w.all[q.Ref.Position()].data == p.data })
+}
+
+// adopt takes over what the cores have.
+func (w *twin) adopt(g *rig) {
+	for _, c := range g.cores {
+		for id := range c.lanes {
+			v, _ := c.view(id)
+			j := &twinJob{due: v.due, retry: v.retry, err: v.err, halted: v.halted}
+			for _, p := range v.held {
+				j.held = append(j.held, w.all[p.Ref.Position()])
+			}
+			for _, p := range v.waiting {
+				j.waiting = append(j.waiting, w.all[p.Ref.Position()])
+			}
+			w.jobs[id] = j
+		}
+	}
+}
+
+// compare holds the cores against the twin, their own laws and the journal.
+func (p *pair) compare() {
+	for _, c := range p.cores {
+		if len(c.lanes)+len(c.runs) > 0 {
+			c.check(p.t)
+		}
+	}
+	var views []laneView
+	totals, next := Counts{}, int64(math.MaxInt64)
+	for _, c := range p.cores {
+		for id := range c.lanes {
+			v, _ := c.view(id)
+			views = append(views, v)
+		}
+		n := c.Counts()
+		n.Jobs, n.Payloads, n.Retrying, n.Halted, n.Running = 0, 0, 0, 0, 0
+		totals.Add(n)
+		next = min(next, c.NextDue())
+	}
+	slices.SortFunc(views, func(a, b laneView) int { return cmp.Compare(a.id, b.id) })
+	require.Len(p.t, views, len(p.twin.jobs))
+	for _, v := range views {
+		j := p.twin.jobs[v.id]
+		require.NotNil(p.t, j, v.id)
+		due, out := j.due, []*twinPayload(nil)
+		if j.out != nil {
+			due, out = j.out.due, j.out.payloads
+		} else if !j.halted {
+			next = min(next, due)
+			require.LessOrEqual(p.t, next, due)
+		}
+		want := []any{due, j.retry, j.err, j.halted, positions(out), positions(j.held), positions(j.waiting)}
+		got := []any{v.due, v.retry, v.err, v.halted, refs(v.out), refs(v.held), refs(v.waiting)}
+		require.Equal(p.t, want, got, "%v", v)
+	}
+	require.Equal(p.t, p.twin.counts, totals)
+	if p.steps++; p.steps%4 == 0 { // what is slow finds a loss later, but finds it
+		p.checkJournal()
+		p.everyPositionOnce()
+	}
+}
+
+// everyPositionOnce: accepted payloads wait, run, have ended, or are buried.
+func (p *pair) everyPositionOnce() {
+	known, buried := p.known(), p.morgue()
+	for pos := range p.twin.all {
+		_, dead := buried[pos]
+		require.Equal(p.t, dead, p.twin.morgue[pos], "#%d in the morgue", pos)
+		require.Equal(p.t, 1, count(known[pos])+count(dead)+count(p.twin.ended[pos]), "#%d", pos)
+	}
+	require.Len(p.t, buried, len(p.twin.morgue))
+}

@@ -1,0 +1,267 @@
+package shard
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/strandjobs/strand/journal"
+)
+
+// twin does what a Core should do, slowly: it sorts and merges everything at
+// every step, and writes nothing down.
+type twin struct {
+	cfg    Config
+	jobs   map[string]*twinJob
+	all    map[journal.Position]*twinPayload
+	morgue map[journal.Position]bool
+	ended  map[journal.Position]bool
+	counts Counts // totals only
+}
+
+type twinPayload struct {
+	pos      journal.Position
+	id, data string
+	score    float64
+	due      int64
+	restored bool
+}
+
+type twinJob struct {
+	waiting, held []*twinPayload
+	due           int64 // while it is out: of what waits, if that is a job of its own
+	retry         int
+	err           string
+	halted        bool
+	out           *twinOut
+}
+
+// twinOut is the part of a job that a worker has.
+type twinOut struct {
+	payloads      []*twinPayload
+	due           int64
+	held, partial bool
+	started       bool
+	arrived       []*twinPayload // since it was handed out
+}
+
+func newTwin(cfg Config) *twin {
+	return &twin{
+		cfg: cfg, jobs: make(map[string]*twinJob), all: make(map[journal.Position]*twinPayload),
+		morgue: make(map[journal.Position]bool), ended: make(map[journal.Position]bool),
+	}
+}
+
+// better reports whether p stays when q has the same bytes.
+func (w *twin) better(p, q *twinPayload) bool {
+	switch w.cfg.Merge {
+	case KeepFirst:
+		return p.pos < q.pos
+	case KeepLast:
+		return p.pos > q.pos
+	}
+	return inOrder(p, q) < 0
+}
+
+func inOrder(p, q *twinPayload) int {
+	return cmp.Or(cmp.Compare(p.score, q.score), cmp.Compare(p.pos, q.pos))
+}
+
+// merge adds payloads to those that wait.
+func (w *twin) merge(j *twinJob, more ...*twinPayload) {
+	all := slices.Concat(j.waiting, more)
+	j.waiting = nil
+	for _, p := range all {
+		beaten := func(q *twinPayload) bool { return q != p && q.data == p.data && w.better(q, p) }
+		if w.cfg.Merge != KeepAll && slices.ContainsFunc(all, beaten) {
+			w.end(p)
+			w.counts.Merged++
+		} else {
+			j.waiting = append(j.waiting, p)
+		}
+	}
+	slices.SortFunc(j.waiting, inOrder)
+}
+
+func (w *twin) end(p *twinPayload) {
+	if w.ended[p.pos] {
+		panic("the twin ends a payload twice")
+	}
+	w.ended[p.pos] = true
+}
+
+func (w *twin) bury(ps []*twinPayload) {
+	for _, p := range ps {
+		w.morgue[p.pos] = true
+		w.counts.Buried++
+	}
+}
+
+func (w *twin) deliver(p *twinPayload) {
+	w.all[p.pos] = p
+	delete(w.morgue, p.pos)
+	j := w.jobs[p.id]
+	if j == nil {
+		j = &twinJob{due: p.due, retry: -1}
+		w.jobs[p.id] = j
+	}
+	if j.out != nil && !j.out.started {
+		w.putBack(j)
+	}
+	first := len(j.waiting) == 0
+	w.merge(j, p)
+	switch {
+	case j.out != nil:
+		j.out.arrived = append(j.out.arrived, p)
+		if first || p.restored {
+			j.due = p.due
+		}
+	case p.restored:
+		w.now(j, p.due)
+	case w.cfg.OnFresh == PullRetry && j.retry >= 0 && !j.halted:
+		j.due = min(j.due, p.due)
+	}
+}
+
+func (w *twin) now(j *twinJob, now int64) { j.due, j.retry, j.halted = now, -1, false }
+
+// putBack undoes that a job was handed out.
+func (w *twin) putBack(j *twinJob) {
+	out := j.out
+	j.out, j.due = nil, out.due
+	if out.held {
+		j.held = out.payloads
+	} else {
+		w.merge(j, out.payloads...)
+	}
+}
+
+// ready lists the ids that may be taken, oldest due first.
+func (w *twin) ready(now int64, of func(id string) bool) (ids []string) {
+	for id, j := range w.jobs {
+		if j.out == nil && !j.halted && j.due <= now && of(id) {
+			ids = append(ids, id)
+		}
+	}
+	slices.SortFunc(ids, func(a, b string) int { return cmp.Compare(w.jobs[a].due, w.jobs[b].due) })
+	return ids
+}
+
+func (w *twin) take(id string) *twinOut {
+	j := w.jobs[id]
+	out := &twinOut{due: j.due, held: len(j.held) > 0}
+	if out.held {
+		out.payloads, j.held = j.held, nil
+	} else {
+		n := len(j.waiting)
+		if w.cfg.MaxPayloads > 0 {
+			n = min(n, w.cfg.MaxPayloads)
+		}
+		out.payloads, j.waiting = j.waiting[:n:n], j.waiting[n:]
+		out.partial = len(j.waiting) > 0
+	}
+	j.out = out
+	return out
+}
+
+func (w *twin) finish(id string, now int64, o Outcome) {
+	j := w.jobs[id]
+	for _, s := range slices.Backward(o.Spoiled) {
+		w.bury(j.out.payloads[s.Index : s.Index+1])
+		j.out.payloads = slices.Delete(slices.Clone(j.out.payloads), s.Index, s.Index+1)
+	}
+	ps := j.out.payloads
+	if len(ps) == 0 {
+		o.Verdict = Done
+	}
+	due := now + int64(max(0, o.Delay))
+	switch o.Verdict {
+	case Done, Discarded:
+		for _, p := range ps {
+			w.end(p)
+		}
+		if o.Verdict == Done {
+			w.counts.Done += uint64(len(ps))
+		} else {
+			w.counts.Discarded += uint64(len(ps))
+		}
+		w.over(id, now)
+	case Canceled:
+		w.bury(ps)
+		w.over(id, now)
+	case Snoozed:
+		w.counts.Snoozed++
+		w.again(j, ps, j.out.held, j.retry, due, j.err)
+	case Failed:
+		w.counts.Failed++
+		w.failed(id, now, due, o.Error)
+	case Interrupted:
+		w.counts.Interrupted++
+		w.putBack(j)
+	default:
+		w.putBack(j)
+	}
+}
+
+func (w *twin) failed(id string, now, due int64, err string) {
+	j := w.jobs[id]
+	ps, hold, count := j.out.payloads, w.cfg.OnFailure == BlockFailed, j.retry+1
+	switch {
+	case count < w.cfg.MaxRetries:
+		w.again(j, ps, hold, count, due, err)
+	case w.cfg.OnExhausted == Halt:
+		w.again(j, ps, hold, count, now, err)
+		j.halted = true
+	case w.cfg.OnExhausted == BuryOldest && len(ps) > 1:
+		w.bury(ps[:1])
+		w.again(j, ps[1:], hold, -1, now, err)
+	default:
+		w.bury(ps)
+		w.over(id, now)
+	}
+}
+
+func (w *twin) again(j *twinJob, ps []*twinPayload, hold bool, retry int, due int64, err string) {
+	if j.out, j.retry, j.due, j.err = nil, retry, due, err; hold {
+		j.held = ps
+	} else {
+		w.merge(j, ps...)
+	}
+}
+
+// over ends the run of payloads that are no more.
+func (w *twin) over(id string, now int64) {
+	j := w.jobs[id]
+	switch {
+	case len(j.waiting) == 0:
+		delete(w.jobs, id)
+	case j.out.held:
+		j.due = j.waiting[0].due
+	case j.out.partial:
+		j.due = now
+	}
+	j.out, j.retry, j.err = nil, -1, ""
+}
+
+// crash undoes what is out: what arrived meanwhile arrives again, after it.
+// unsure are the jobs to which something came back from the morgue: their due
+// time and count depend on what the log has first.
+func (w *twin) crash() (unsure []string) {
+	merged, gone := w.counts.Merged, maps.Clone(w.ended)
+	for id, j := range w.jobs {
+		if j.out == nil {
+			continue
+		}
+		arrived := j.out.arrived
+		w.putBack(j)
+		for _, p := range arrived {
+			if p.restored {
+				unsure = append(unsure, id)
+			} else if !gone[p.pos] && w.cfg.OnFresh == PullRetry && j.retry >= 0 {
+				j.due = min(j.due, p.due)
+			}
+		}
+	}
+	w.counts = Counts{Merged: w.counts.Merged - merged}
+	return unsure
+}
