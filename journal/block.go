@@ -180,7 +180,7 @@ func (b *Block) mark(off, size uint32) int {
 	if b.live--; b.live == 0 {
 		freed = b.bytes
 		b.home.Store(nil) // nothing is left that anybody may read
-		b.dead = nil
+		b.dead, b.origins = nil, nil
 	}
 	b.bytes -= freed
 	return freed

@@ -29,15 +29,21 @@ type Config struct {
 	// LockTimeout is how long Open waits for another owner to go. Default 0:
 	// it does not wait.
 	LockTimeout time.Duration
+
+	trimSlack int // see below; less only in tests, to trim all the time
+	minCarry  int
 }
 
 const (
 	defaultMaxBlockBytes = 4 << 20
 	// maxAppendBytes bounds one Append, because offsets have 32 bits.
 	maxAppendBytes = 1 << 30
-	// trimSlack is how much dead weight is left alone: below it, carrying
-	// costs more than it frees.
-	trimSlack = 1 << 20
+	// defaultTrimSlack is how much dead weight is left alone: below it,
+	// carrying costs more than it frees.
+	defaultTrimSlack = 1 << 20
+	// defaultMinCarry is how much one commit may carry forward when it has
+	// little of its own to write. Otherwise it carries as much as it writes.
+	defaultMinCarry = 256 << 10
 	// fullRetry is the pause between attempts to commit on a full disk.
 	fullRetry = 100 * time.Millisecond
 )
@@ -82,6 +88,8 @@ type Log struct {
 
 func newLog(s store, cfg Config, volatile bool) *Log {
 	cfg.MaxBlockBytes = cmp.Or(cfg.MaxBlockBytes, defaultMaxBlockBytes)
+	cfg.trimSlack = cmp.Or(cfg.trimSlack, defaultTrimSlack)
+	cfg.minCarry = cmp.Or(cfg.minCarry, defaultMinCarry)
 	return &Log{
 		store:    s,
 		volatile: volatile,

@@ -66,7 +66,7 @@ func (m *Memory) apply(t *transaction) error {
 			return err
 		}
 	}
-	if m.side == nil {
+	if m.blocks == nil { // an empty disk, or a copy of one
 		m.blocks, m.side = make(map[uint64][]byte), make(map[bucket]map[string][]byte)
 	}
 	if !m.volatile && len(t.block) > 0 {

@@ -1,9 +1,5 @@
 package journal
 
-// minCarry is how much one commit may carry forward when it has little of its
-// own to write. Otherwise it carries as much as it writes.
-const minCarry = 256 << 10
-
 // move is a block to whose entries somebody holds Refs, and where those that
 // are live were carried.
 type move struct {
@@ -39,11 +35,11 @@ func (l *Log) markDead(r Ref) {
 // than half of the log is live also others, after carrying their live entries
 // into b. It returns the blocks to delete in the commit of b.
 func (l *Log) trim(b *openBlock) (drop []dropped) {
-	budget := max(minCarry, len(b.entries))
+	budget := max(l.cfg.minCarry, len(b.entries))
 	for len(l.blocks) > 0 {
 		old := l.blocks[0]
 		if old.live > 0 {
-			if budget <= 0 || l.size <= 2*l.live+trimSlack {
+			if budget <= 0 || l.size <= 2*l.live+l.cfg.trimSlack {
 				break
 			}
 			budget -= l.carry(old, b)
