@@ -114,12 +114,13 @@ func (r *rescue) look() error {
 	for _, what := range r.damage {
 		r.lose(0, "%s", what)
 	}
-	r.findTail()
+	seqs := r.findTail()
 	r.findQueues()
-	for seq := r.tail.oldest; seq <= r.tail.seq; seq++ {
-		if err := r.block(seq); err != nil {
-			return err
-		}
+	if err := r.findBlocks(seqs); err != nil {
+		return err
+	}
+	if len(r.tails) == 0 {
+		r.tail.next += slackAfterLoss
 	}
 	r.findMorgue()
 	if len(r.intact)+len(r.names)+len(r.buried) == 0 && len(r.tails) == 0 {
@@ -129,39 +130,56 @@ func (r *rescue) look() error {
 	return nil
 }
 
-// findTail takes the newest end mark, or makes one up from the blocks.
-func (r *rescue) findTail() {
-	r.tail = tail{oldest: 1}
+// findTail takes the newest end mark whose block is there, or makes one up, and
+// returns the blocks that belong to the log.
+func (r *rescue) findTail() []uint64 {
 	seqs := slices.Sorted(maps.Keys(r.chunks))
-	if len(r.tails) > 0 {
-		r.tail = slices.MaxFunc(r.tails, func(a, b tail) int {
-			return cmp.Or(cmp.Compare(a.seq, b.seq), cmp.Compare(a.epoch, b.epoch), cmp.Compare(a.next, b.next))
-		})
-		if len(seqs) == 0 || r.tail.seq >= seqs[len(seqs)-1] {
-			r.boundTail(seqs)
-			return
+	slices.SortFunc(r.tails, func(a, b tail) int {
+		return -cmp.Or(cmp.Compare(a.seq, b.seq), cmp.Compare(a.epoch, b.epoch), cmp.Compare(a.next, b.next))
+	})
+	if len(r.tails) == 0 {
+		r.tail = tail{oldest: 1, next: 1}
+		r.lose(0, "the end mark of the log: the newest blocks may be missing, and old ones may be back")
+		return seqs
+	}
+	r.tail = r.tails[0]
+	for _, t := range r.tails {
+		if data, err := r.assemble(t.seq); err == nil {
+			if _, err := parseHeader(data, t.seq); err == nil {
+				r.tail = t
+				break
+			}
 		}
 	}
-	r.lose(0, "the end mark of the log; blocks that ended long ago may be back, and the newest may be missing")
-	if len(seqs) > 0 {
-		r.tail.oldest = max(r.tail.oldest, seqs[0])
-		r.tail.seq = max(r.tail.seq, seqs[len(seqs)-1])
-		r.boundTail(seqs)
-	}
-	r.tail.next += slackAfterLoss
+	from, _ := slices.BinarySearch(seqs, r.tail.oldest)
+	to, _ := slices.BinarySearch(seqs, r.tail.seq+1)
+	return seqs[min(from, to):to]
 }
 
-// boundTail keeps a made-up number of blocks from being believed: those before
-// the first that was found are named in one loss.
-func (r *rescue) boundTail(seqs []uint64) {
-	const most = 1 << 16 // losses of one block each
-	first := r.tail.seq + 1
-	if i, _ := slices.BinarySearch(seqs, r.tail.oldest); i < len(seqs) {
-		first = seqs[i]
+// findBlocks looks at every block that should be there.
+func (r *rescue) findBlocks(seqs []uint64) error {
+	next := r.tail.oldest
+	if len(r.tails) == 0 && len(seqs) > 0 {
+		next = seqs[0]
 	}
-	if missing := first - r.tail.oldest; r.tail.oldest < first && missing > most {
-		r.lose(r.tail.oldest, "missing, and all others before block %d", first)
-		r.tail.oldest = first
+	for _, seq := range seqs {
+		r.gap(next, seq)
+		if err := r.block(seq); err != nil {
+			return err
+		}
+		next = seq + 1
+	}
+	r.gap(next, r.tail.seq+1)
+	return nil
+}
+
+// gap notes that the blocks from one to before another are missing.
+func (r *rescue) gap(from, to uint64) {
+	switch {
+	case from+1 == to:
+		r.lose(from, "missing")
+	case from < to:
+		r.lose(from, "missing, and all up to block %d", to-1)
 	}
 }
 
@@ -175,7 +193,7 @@ func (r *rescue) findQueues() {
 	}
 }
 
-// block looks at one block, of which nothing may be left.
+// block looks at one block, of which little may be left.
 func (r *rescue) block(seq uint64) error {
 	data, err := r.assemble(seq)
 	if err == nil {
@@ -227,6 +245,8 @@ func (r *rescue) findMorgue() {
 		b := r.morgue[key]
 		if p := b.Entry.Position; r.s.latest[p] != 0 && !r.s.ended.has(p) {
 			continue // requeued since
+		} else {
+			r.s.ended.add(p) // the block that says so may be lost
 		}
 		r.buried = append(r.buried, b)
 	}

@@ -45,11 +45,9 @@ func openWreck(f *os.File) (*wreck, error) {
 	}
 	w := &wreck{f: f, chunks: map[uint64]map[uint32][]span{}, queues: map[string]uint32{}, morgue: map[string]Buried{}}
 	m, size, err := readMetas(f, fileName)
-	roots := []uint64{m.root}
 	if err != nil {
-		w.hurt("%v", reasonOf(err))
-		roots = nil
-		if size, err = guessPageSize(f, info.Size()); err != nil {
+		w.hurt("%s", reasonOf(err))
+		if m, size, err = anyMeta(f, info.Size()); err != nil {
 			return nil, err
 		}
 	}
@@ -58,8 +56,8 @@ func openWreck(f *os.File) (*wreck, error) {
 		w.hurt("the file ends early: %d pages of %d", w.pages, m.end)
 	}
 	w.walk = &pageWalk{f: f, size: size, end: w.pages, seen: make([]uint64, w.pages/64+1)}
-	for _, root := range roots {
-		w.root(root)
+	if m.root != 0 {
+		w.root(m.root)
 	}
 	if len(w.damage) > 0 || !w.whole() {
 		w.leaves()
@@ -71,6 +69,22 @@ func (w *wreck) hurt(format string, args ...any) {
 	if len(w.damage) < maxDamage {
 		w.damage = append(w.damage, fmt.Sprintf(format, args...))
 	}
+}
+
+// anyMeta returns the one meta page that is sound. It may be the older one: the
+// last commit is then among the pages that the tree does not lead to.
+func anyMeta(f io.ReaderAt, fileSize int64) (boltMeta, int, error) {
+	buf := make([]byte, pageHeader+metaSize)
+	if m, size, ok := readMeta(f, buf, 0); ok {
+		return m, size, nil
+	}
+	for at := int64(1 << 9); at <= 1<<16; at *= 2 {
+		if m, size, ok := readMeta(f, buf, at); ok && int64(size) == at {
+			return m, size, nil
+		}
+	}
+	size, err := guessPageSize(f, fileSize)
+	return boltMeta{}, size, err
 }
 
 // guessPageSize takes the size at which most of the first pages say that they

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/shard"
+)
+
+// task is a job that would run: the payloads of one run.
+type task struct {
+	Queue     string
+	ID        string
+	Due       int64 // Unix ns
+	Retry     int
+	LastError string
+	Halted    bool
+	Payloads  []journal.Entry
+}
+
+func (t *task) state() string {
+	switch {
+	case t.Halted:
+		return "halted"
+	case t.Retry >= 0:
+		return "retrying"
+	}
+	return "fresh"
+}
+
+func (t *task) bytes() (n int64) {
+	for i := range t.Payloads {
+		n += int64(len(t.Payloads[i].Payload))
+	}
+	return n
+}
+
+// fold is what a start would do with one queue: the shard's own state machine,
+// fed with what the journal hands over, and with runs that all succeed.
+type fold struct {
+	queue string
+	now   int64
+	core  *shard.Core
+	// states of jobs that were halted when they were written
+	halted []journal.Entry
+	merged int
+}
+
+// tally is where a Core writes its changes: they are counted and forgotten.
+type tally struct{ ended int }
+
+func (t *tally) Record(c *journal.Change) { t.ended += len(c.Ended) }
+
+func newFold(name string, number uint32, refs []journal.Ref, cfg shard.Config, now int64) *fold {
+	f := &fold{queue: name, now: now, core: shard.NewCore(number, cfg)}
+	var e journal.Entry
+	for _, ref := range refs {
+		if ref.Read(&e); e.Kind == journal.KindState && e.Halted {
+			f.halted = append(f.halted, e)
+		}
+		f.core.Load(ref)
+	}
+	f.core.Loaded()
+	before := f.core.Counts()
+	f.merged = int(before.Merged)
+	f.core.Record(new(tally))
+	return f
+}
+
+// tasks lists the runs in the order of one shard: by due time. Those that no
+// time makes due come last.
+func (f *fold) tasks() iter.Seq[*task] {
+	return func(yield func(*task) bool) {
+		now := f.now
+		for due := f.core.NextDue(); due != math.MaxInt64; due = f.core.NextDue() {
+			now = max(now, due)
+			if t := f.take(now); t == nil || !yield(t) {
+				return
+			}
+		}
+		for i := range f.halted {
+			state := &f.halted[i]
+			if !f.core.RunNow(string(state.ID), now) {
+				continue // went on since
+			}
+			t := f.take(now)
+			if t == nil {
+				return
+			}
+			t.Halted, t.Due, t.Retry, t.LastError = true, state.Due, state.Retry, string(state.Error)
+			if !yield(t) {
+				return
+			}
+		}
+	}
+}
+
+// take lets the oldest job run.
+func (f *fold) take(now int64) *task {
+	r := f.core.NewRun()
+	if !f.core.Take(now, r) {
+		return nil
+	}
+	it := &r.Items[0]
+	it.Start()
+	t := &task{Queue: f.queue, ID: it.ID, Due: it.Due, Retry: it.Retry, LastError: it.LastError}
+	for _, p := range it.Payloads {
+		var e journal.Entry
+		p.Ref.Read(&e)
+		t.Payloads = append(t.Payloads, e)
+	}
+	it.Outcome.Verdict = shard.Done
+	r.Elapsed = 2 * shard.Quantum // slow: one job at a time, in strict order
+	f.core.Finish(now, r)
+	f.core.Record(new(tally))
+	return t
+}
+
+// names of queues by number, and one for every number without.
+func names(v *journal.View, m *journal.Moment) map[uint32]string {
+	names := make(map[uint32]string)
+	for name, number := range v.Queues() {
+		names[number] = name
+	}
+	for _, number := range m.Queues() {
+		if _, known := names[number]; !known {
+			names[number] = fmt.Sprintf("?%d", number)
+		}
+	}
+	return names
+}
+
+// inOrder are the numbers of queues by name.
+func inOrder(names map[uint32]string) []uint32 {
+	return slices.SortedFunc(maps.Keys(names), func(a, b uint32) int { return strings.Compare(names[a], names[b]) })
+}
+
+// folds are the queues of a moment, by name; only the one called queue, if that
+// is not empty.
+func folds(c *call, v *journal.View, m *journal.Moment, queue string, configs configs) (iter.Seq[*fold], error) {
+	names := names(v, m)
+	if queue != "" && !slices.Contains(slices.Collect(maps.Values(names)), queue) {
+		known := slices.Sorted(maps.Values(names))
+		for i := range known {
+			known[i] = show([]byte(known[i]))
+		}
+		return nil, usage("the journal has no queue %q; it has: %s", queue, cmp.Or(strings.Join(known, ", "), "none"))
+	}
+	return func(yield func(*fold) bool) {
+		for _, number := range inOrder(names) {
+			if queue != "" && names[number] != queue {
+				continue
+			}
+			f := newFold(names[number], number, m.Live(number), configs.of(names[number]), c.now.UnixNano())
+			if !yield(f) {
+				return
+			}
+		}
+	}, nil
+}

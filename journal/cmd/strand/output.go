@@ -1,0 +1,168 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/strandjobs/strand/journal"
+)
+
+// output prints, for people or for programs.
+type output struct {
+	*bufio.Writer
+	json bool
+	now  time.Time
+}
+
+func newOutput(w io.Writer, now time.Time) *output {
+	return &output{Writer: bufio.NewWriter(w), now: now}
+}
+
+func (o *output) flush() error { return o.Flush() }
+
+// object prints v as one line of JSON.
+func (o *output) object(v any) error {
+	line, err := marshal(v)
+	if err != nil {
+		return err
+	}
+	_, err = o.Write(append(line, '\n'))
+	return err
+}
+
+// marshal leaves nothing in JSON that a terminal could take for a command.
+func marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	return tameJSON(bytes.TrimRight(b.Bytes(), "\n")), nil
+}
+
+// printf is for text of ours; what comes from a journal goes through show
+// before.
+func (o *output) printf(format string, args ...any) { fmt.Fprintf(o, format, args...) }
+
+// table prints rows with columns of one width, a page at a time.
+type table struct {
+	w    *tabwriter.Writer
+	rows int
+}
+
+func (o *output) table(titles ...string) *table {
+	t := &table{w: tabwriter.NewWriter(o, 0, 0, 2, ' ', 0)}
+	t.row(titles...)
+	return t
+}
+
+func (t *table) row(cells ...string) {
+	fmt.Fprintln(t.w, strings.Join(cells, "\t"))
+	if t.rows++; t.rows%500 == 0 {
+		t.w.Flush()
+	}
+}
+
+func (t *table) end() error { return t.w.Flush() }
+
+// failure is an error as JSON.
+type failure struct {
+	Type  string `json:"type"`
+	Error string `json:"error"`
+	PID   int    `json:"pid,omitempty"`
+	Exit  int    `json:"exit"`
+	Hint  string `json:"hint,omitempty"`
+}
+
+// fail says what went wrong and what can be done.
+func (o *output) fail(w io.Writer, err error) {
+	f := failure{Type: "error", Error: tame(err.Error()), Exit: status(err), Hint: hint(err)}
+	if locked, ok := errors.AsType[*journal.LockedError](err); ok {
+		f.PID = locked.PID
+	}
+	if o.json {
+		if line, err := marshal(f); err == nil {
+			fmt.Fprintf(w, "%s\n", line)
+			return
+		}
+	}
+	fmt.Fprintf(w, "strand: %s\n", f.Error)
+	if f.Hint != "" {
+		fmt.Fprintf(w, "%s\n", f.Hint)
+	}
+}
+
+func hint(err error) string {
+	switch {
+	case errors.Is(err, journal.ErrLocked):
+		return "To look at it while it is in use, have its own process make a hot copy (Copy of its executor), and look at the copy."
+	case errors.Is(err, journal.ErrCorrupt):
+		return "strand check lists the damage; strand salvage DIR NEWDIR writes what is intact to a new journal."
+	}
+	return ""
+}
+
+// bytesText is a size as people read it.
+func bytesText(n int64) string {
+	const units = "KMGTPE"
+	if n < 1024 {
+		return fmt.Sprintf("%d B", n)
+	}
+	v, i := float64(n)/1024, 0
+	for ; v >= 1024 && i < len(units)-1; i++ {
+		v /= 1024
+	}
+	return fmt.Sprintf("%.1f %ciB", v, units[i])
+}
+
+// timeOf is a time of a journal.
+func timeOf(ns int64) time.Time { return time.Unix(0, ns).UTC() }
+
+func timeText(ns int64) string { return timeOf(ns).Format("2006-01-02 15:04:05.000Z") }
+
+// dueText says when something is due, and how long that is from now.
+func (o *output) dueText(ns int64) string {
+	if ns >= math.MaxInt64-1 {
+		return "at the end of time"
+	}
+	d := timeOf(ns).Sub(o.now)
+	if d <= 0 {
+		return timeText(ns) + " (" + span(-d) + " ago)"
+	}
+	return timeText(ns) + " (in " + span(d) + ")"
+}
+
+// span is a duration with its two largest units.
+func span(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case d >= 365*day:
+		return fmt.Sprintf("%dy%dd", d/(365*day), d%(365*day)/day)
+	case d >= day:
+		return fmt.Sprintf("%dd%dh", d/day, d%day/time.Hour)
+	case d >= time.Hour:
+		return fmt.Sprintf("%dh%dm", d/time.Hour, d%time.Hour/time.Minute)
+	case d >= time.Minute:
+		return fmt.Sprintf("%dm%ds", d/time.Minute, d%time.Minute/time.Second)
+	case d >= time.Second:
+		return d.Truncate(100 * time.Millisecond).String()
+	}
+	return d.Truncate(time.Millisecond).String()
+}
+
+// count puts a number before its noun.
+func count[N int | int64 | uint64](n N, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}

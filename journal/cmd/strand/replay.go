@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/strandjobs/strand/journal"
+)
+
+func replayFlags() []cli.Flag {
+	return append(append(listFlags(), configFlags()...),
+		&cli.StringMapFlag{Name: "max-payloads", Usage: "most payloads of one run, `QUEUE=N`, 0 is all; 1000 is the default"},
+		&cli.Uint64Flag{Name: "until", Usage: "as if `POSITION` were the newest one: right after the commit that wrote it"},
+	)
+}
+
+// start is the moment that a replay is about.
+type start struct {
+	Type   string           `json:"type"`
+	Now    bool             `json:"now"`
+	Epoch  uint64           `json:"epoch,omitempty"` // that the next start will have
+	Block  uint64           `json:"block"`
+	Newest journal.Position `json:"newest"`
+	At     *moment          `json:"at,omitempty"`
+}
+
+// sum ends a replay.
+type sum struct {
+	Type    string `json:"type"`
+	Runs    int    `json:"runs"` // without those of halted jobs
+	Due     int    `json:"due"`
+	Delayed int    `json:"delayed"`
+	Halted  int    `json:"halted"`
+	Merged  int    `json:"merged"` // payloads that are over at once, equal to others
+}
+
+func replay(_ context.Context, c *call) error {
+	v, err := journal.OpenView(c.Args().First())
+	if err != nil {
+		return err
+	}
+	defer v.Close()
+	configs, err := readConfigs(c, defaultMaxPayloads)
+	if err != nil {
+		return err
+	}
+	m, now := v.Now(), !c.IsSet("until")
+	if !now {
+		if m, err = v.At(journal.Position(c.Uint64("until"))); err != nil {
+			return err
+		}
+	}
+	folds, err := folds(c, v, m, c.String("queue"), configs)
+	if err != nil {
+		return err
+	}
+	if err := c.start(v, m, now); err != nil {
+		return err
+	}
+	s := sum{Type: "summary"}
+	list := c.output.tasks("run", true, c.limit())
+	for f := range folds {
+		s.Merged += f.merged
+		for t := range f.tasks() {
+			s.add(t, f.now)
+			if err := list.add(t); err != nil {
+				return err
+			}
+		}
+	}
+	if err := list.end("run", "runs"); err != nil {
+		return err
+	}
+	return c.sum(&s)
+}
+
+func (c *call) start(v *journal.View, m *journal.Moment, now bool) error {
+	s := start{Type: "start", Now: now, Block: m.Block, Newest: m.Next - 1}
+	if now {
+		s.Epoch = v.Info().Epoch + 1
+	}
+	if m.At != 0 {
+		at := moment(m.At)
+		s.At = &at
+	}
+	switch {
+	case c.json:
+		return c.object(s)
+	case now:
+		c.printf("The next start is number %d. The newest position is %d.\n\n", s.Epoch, s.Newest)
+	default:
+		c.printf("After the commit of block %d, begun at %s. The newest position was %d.\n\n", s.Block, timeText(m.At), s.Newest)
+	}
+	return nil
+}
+
+func (s *sum) add(t *task, now int64) {
+	switch {
+	case t.Halted:
+		s.Halted++
+		return
+	case t.Due <= now:
+		s.Due++
+	default:
+		s.Delayed++
+	}
+	s.Runs++
+}
+
+func (c *call) sum(s *sum) error {
+	if c.json {
+		return c.object(s)
+	}
+	c.printf("%d due now, %d later, %d halted", s.Due, s.Delayed, s.Halted)
+	if s.Merged > 0 {
+		c.printf("; %s merged into an equal one", count(s.Merged, "payload is", "payloads are"))
+	}
+	c.printf("\n")
+	return nil
+}

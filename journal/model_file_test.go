@@ -1,0 +1,90 @@
+package journal
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// long says that a test may take its time.
+var long = os.Getenv("STRAND_LONG") != ""
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "rapid.checks" })
+	if !given {
+		checks := "40"
+		if long {
+			checks = "5000"
+		}
+		_ = flag.Set("rapid.checks", checks)
+	}
+	os.Exit(m.Run())
+}
+
+// hooked is a store that tells when it has committed.
+type hooked struct {
+	store
+	committed func()
+}
+
+func (h hooked) commit(t *transaction) error {
+	err := h.store.commit(t)
+	if err == nil {
+		h.committed()
+	}
+	return err
+}
+
+// onFile continues on a copy of a journal file; nil is none.
+func (m *model) onFile(t testing.TB, file []byte) func(Config) (*Log, error) {
+	return func(cfg Config) (*Log, error) {
+		dir, err := os.MkdirTemp(t.TempDir(), "")
+		require.NoError(t, err)
+		path := filepath.Join(dir, fileName)
+		if file != nil {
+			require.NoError(t, os.WriteFile(path, file, 0o600))
+		}
+		s, err := openBolt(dir)
+		if err != nil {
+			return nil, err
+		}
+		l := newLog(hooked{s, func() {
+			if cfg.Deliver != nil && m.log != nil {
+				m.committed()
+			}
+		}}, cfg, false)
+		if cfg.Deliver != nil {
+			m.snap = func() func(Config) (*Log, error) {
+				b, err := os.ReadFile(path)
+				require.NoError(t, err)
+				return m.onFile(t, b)
+			}
+		}
+		if err := l.boot(); err != nil {
+			return nil, err
+		}
+		return l, nil
+	}
+}
+
+// TestModelOnFile copies the file after every commit and opens every copy.
+func TestModelOnFile(t *testing.T) {
+	left := 6 // rapid has one number of checks for all tests
+	if long {
+		left = 1000
+	}
+	rapid.Check(t, func(r *rapid.T) {
+		if left--; left < 0 {
+			return
+		}
+		m := new(model)
+		m.open = m.onFile(t, nil)
+		m.run(r)
+	})
+}
