@@ -1,0 +1,260 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/strandjobs/strand/executor"
+)
+
+// stopTime is how long a life waits for its handlers when it is told to end.
+const stopTime = 3 * time.Second
+
+// actor lives one life and says what it does, a line before and after each
+// step. A line is one write of less than PIPE_BUF bytes, so a kill leaves it
+// whole or not at all, and the order of lines is the order of events.
+//
+//	o                                   the journal is open
+//	i OP QUEUE ID:NUMBER...             about to enqueue
+//	a OP DURABLE POSITION:INTO...       Enqueue returned nil
+//	e OP CLASS                          Enqueue returned an error
+//	s RUN QUEUE ID POSITION:NUMBER...   a handler got a job
+//	f RUN OUTCOME                       it is about to return
+//	m QUEUE ID POSITION:NUMBER          in the morgue, at the end of a drain
+//	x WORDS...                          something is wrong
+//	z CLASS                             the life is over, without a kill
+type actor struct {
+	life
+	x      *executor.Executor
+	queues map[string]*executor.Queue[[]byte]
+	ops    atomic.Int64
+	runs   atomic.Int64
+}
+
+func newActor(l life) *actor {
+	return &actor{life: l, queues: make(map[string]*executor.Queue[[]byte])}
+}
+
+func say(format string, args ...any) {
+	line := append([]byte(strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "; ")), '\n')
+	if len(line) > 4096 {
+		line = []byte("x a line of more than PIPE_BUF bytes\n")
+	}
+	_, _ = os.Stdout.Write(line) // the reader may be gone: then nobody wants to know
+}
+
+// play is the whole life. It returns the exit code: 0 unless the harness
+// itself is at fault.
+func (a *actor) play() int {
+	var err error
+	if a.x, err = a.open(nil); err != nil {
+		say("z open: %v", err)
+		return 0
+	}
+	for _, q := range a.Queues {
+		if err := a.register(q); err != nil {
+			say("z register: %s %v", class(err), err)
+			a.stop()
+			return 0
+		}
+	}
+	say("o")
+	if err := a.x.Start(context.Background()); err != nil {
+		say("z start: %v", err)
+		return 0
+	}
+	told := make(chan struct{})
+	go func() { // until the parent closes stdin or this process ends
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		close(told)
+	}()
+	if a.Mode == drainMode {
+		a.drain()
+	} else {
+		a.produceAll(told)
+	}
+	a.stop()
+	return 0
+}
+
+func (a *actor) stop() {
+	ctx, cancel := context.WithTimeout(context.Background(), stopTime)
+	defer cancel()
+	if err := a.x.Stop(ctx); err != nil {
+		say("z stop: %v", err)
+		return
+	}
+	say("z")
+}
+
+func (a *actor) register(q queueLife) (err error) {
+	cfg := q.config(func(int) time.Duration { return rand.N(5 * time.Millisecond) })
+	var t *executor.Queue[[]byte]
+	if q.Batch == 1 {
+		t, err = executor.Handle(a.x, q.Name, func(ctx context.Context, job executor.Job[[]byte]) error {
+			return a.handle(ctx, job)()
+		}, cfg)
+	} else {
+		t, err = executor.HandleBatch(a.x, q.Name, func(ctx context.Context, jobs []executor.Job[[]byte]) error {
+			ends := make([]func() error, len(jobs))
+			for i, job := range jobs {
+				ends[i] = a.handle(ctx, job)
+			}
+			failed := executor.BatchErrors{}
+			for i, job := range jobs {
+				if err := executorGuard(ends[i]); err != nil {
+					failed[job.ID] = err
+				}
+			}
+			return failed
+		}, cfg)
+	}
+	a.queues[q.Name] = t
+	return err
+}
+
+// executorGuard turns the panic that end may make into an error: in a batch it
+// would count for all.
+func executorGuard(end func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v", r)
+		}
+	}()
+	return end()
+}
+
+// handle begins one job. The function it returns ends it.
+func (a *actor) handle(ctx context.Context, job executor.Job[[]byte]) func() error {
+	run := a.runs.Add(1)
+	var line strings.Builder
+	for i, p := range job.Payloads {
+		number, err := readPayload(p.Value)
+		if err != nil {
+			say("x payload %d of %s/%s: %v", p.Position, job.Queue, job.ID, err)
+		}
+		if i > 0 && slices.IndexFunc(job.Payloads[:i], func(q executor.Payload[[]byte]) bool {
+			return q.Score > p.Score || (q.Score == p.Score && q.Position >= p.Position)
+		}) >= 0 {
+			say("x payloads of %s/%s are not in order of score and position", job.Queue, job.ID)
+		}
+		fmt.Fprintf(&line, " %d:%d", p.Position, number)
+	}
+	say("s %d %s %s%s", run, job.Queue, job.ID, line.String())
+	r := rand.New(rand.NewPCG(a.Seed, uint64(run)))
+	if r.IntN(4) == 0 {
+		select {
+		case <-time.After(time.Duration(r.IntN(int(3 * time.Millisecond)))):
+		case <-ctx.Done():
+		}
+	}
+	return func() error { return end(r, run, job) }
+}
+
+// end draws what becomes of a job. No job fails more than three times in a
+// row, so none is ever out of retries.
+func end(r *rand.Rand, run int64, job executor.Job[[]byte]) error {
+	switch p := r.IntN(100); {
+	case p < 15 && job.Retry < 2:
+		say("f %d again", run)
+		return errors.New("no luck")
+	case p < 18 && job.Retry < 2:
+		say("f %d again", run)
+		panic("no luck at all")
+	case p < 26:
+		say("f %d again", run)
+		return executor.Snooze(time.Duration(r.IntN(int(5 * time.Millisecond))))
+	case p < 28 && job.Queue != mergingQueue:
+		say("f %d cancelled", run)
+		return executor.Cancel(errors.New("not wanted"))
+	case p < 30:
+		say("f %d over", run)
+		return executor.Discard()
+	}
+	say("f %d over", run)
+	return nil
+}
+
+// drain waits until no queue has a job, and lists the morgue.
+func (a *actor) drain() {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	for {
+		s, err := a.x.Stats(ctx)
+		if err != nil {
+			say("x drain: %v", err)
+			return
+		}
+		if !slices.ContainsFunc(s.Queues, func(q executor.QueueStats) bool { return q.Jobs > 0 || q.Unclaimed > 0 }) {
+			break
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	for name, q := range a.queues {
+		for dead, err := range q.Morgue() {
+			if err != nil {
+				say("x morgue: %v", err)
+				return
+			}
+			number, _ := readPayload(dead.Raw)
+			say("m %s %s %d:%d", name, dead.ID, dead.Position, number)
+		}
+	}
+}
+
+// writePayload makes the payload of a number. Its length depends on the number
+// alone: most are short, some need several pages.
+func writePayload(number uint64) []byte {
+	h := fnv.New64a()
+	fmt.Fprint(h, number)
+	n := int(h.Sum64() % 100)
+	if n == 7 {
+		n = 3000 + int(h.Sum64()>>32%15000)
+	}
+	text := strconv.FormatUint(number, 10) + ":"
+	return []byte(text + strings.Repeat(text, n/len(text)))
+}
+
+func readPayload(b []byte) (number uint64, err error) {
+	text, _, _ := strings.Cut(string(b), ":")
+	if number, err = strconv.ParseUint(text, 10, 64); err != nil {
+		return 0, err
+	}
+	if !slices.Equal(b, writePayload(number)) {
+		return number, errors.New("not the bytes that were enqueued")
+	}
+	return number, nil
+}
+
+// produceAll enqueues until told or until all calls are made, and then lets
+// the handlers come to an end.
+func (a *actor) produceAll(told <-chan struct{}) {
+	var producers sync.WaitGroup
+	for g := range a.Producers {
+		producers.Go(func() { a.produce(g, told) })
+	}
+	producers.Wait()
+	if a.Ops == 0 {
+		return
+	}
+	for range 200 { // some of what was enqueued should end before the stop
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		s, err := a.x.Stats(ctx)
+		cancel()
+		if err != nil || a.x.Err() != nil || !slices.ContainsFunc(s.Queues, func(q executor.QueueStats) bool { return q.Jobs > 0 }) {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"time"
+)
+
+// killProof repeats N1: processes are killed at random moments under load, and
+// what they leave is opened by others with other settings, until one drains it.
+func killProof(c *campaign) error {
+	for c.more() {
+		if err := c.trial(killOnce); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// killOnce is the story of one journal: some deaths, some ordinary ends, and a
+// drain at the end.
+func killOnce(c *campaign, r *rand.Rand, dir string) error {
+	dir = filepath.Join(dir, "jobs.strand")
+	o := newOracle()
+	number := 0
+	for range 1 + r.IntN(12) {
+		number++
+		if err := liveAndDie(c, r, o, randomLife(r, dir, number)); err != nil {
+			return fmt.Errorf("life %d: %w", number, err)
+		}
+		if !c.more() {
+			break
+		}
+	}
+	for range 2 { // after a clean end the second one finds nothing to do
+		number++
+		if err := drain(o, drainLife(r, dir, number)); err != nil {
+			return fmt.Errorf("life %d, the drain: %w", number, err)
+		}
+		o.end()
+	}
+	for life, crash := range o.crashes {
+		if crash.again > crash.open {
+			return fmt.Errorf("life %d: %d payloads ran again, only %d results were open", life, crash.again, crash.open)
+		}
+		c.highest("most run again after one kill (had returned)", crash.again)
+		c.highest("most run again after one kill (were running)", crash.running)
+	}
+	c.count("calls accepted", o.answers["accepted"])
+	c.count("lines of events", o.line)
+	return nil
+}
+
+func liveAndDie(c *campaign, r *rand.Rand, o *oracle, l life) error {
+	o.begin(l.Number)
+	p, err := startLife(l, o.hear)
+	if err != nil {
+		return err
+	}
+	time.Sleep(time.Duration(r.IntN(int(200 * time.Millisecond))))
+	if r.IntN(10) == 0 {
+		_ = p.stdin.Close()
+		if r.IntN(2) == 0 { // killed while it stops
+			time.Sleep(time.Duration(r.IntN(int(10 * time.Millisecond))))
+			err = p.killed()
+		} else {
+			err = p.wait(10 * time.Second)
+			c.count("ordinary ends", 1)
+		}
+	} else {
+		err = p.killed()
+	}
+	c.did(1)
+	o.end()
+	if err == nil && o.dead && !o.clean {
+		err = fmt.Errorf("it ended with: %s", o.class)
+	}
+	return err
+}
+
+// drain runs everything to its end and compares.
+func drain(o *oracle, l life) error {
+	over := o.clean && l.Number == o.drained+1
+	o.begin(l.Number)
+	p, err := startLife(l, o.hear)
+	if err != nil {
+		return err
+	}
+	if err := p.wait(60 * time.Second); err != nil {
+		return err
+	}
+	if !o.clean {
+		return fmt.Errorf("it ended with: %s", o.class)
+	}
+	if over && o.began > 0 {
+		return fmt.Errorf("%d runs after a drain", o.began)
+	}
+	o.drained = l.Number
+	if err := o.missing(found{}); err != nil {
+		return err
+	}
+	return o.buried()
+}

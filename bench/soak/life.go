@@ -1,0 +1,141 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"time"
+
+	"github.com/strandjobs/strand/executor"
+)
+
+// childVariable carries a life to the process that is to live it.
+const childVariable = "STRAND_SOAK_LIFE"
+
+// life says how one process works on a journal. Every restart gets other
+// settings: order and durability must not depend on them.
+type life struct {
+	Mode   string // liveMode, drainMode, tinyMode or poisonMode
+	Dir    string // of the journal
+	Number int    // grows from life to life on one journal
+	Seed   uint64
+
+	Workers   int
+	Seq       bool // the scheduler is Seq, else Lag
+	Producers int
+	Ops       int // calls of each producer; 0: until the end
+	Strict    bool
+	Queues    []queueLife
+}
+
+// queueLife are the settings of one queue in one life.
+type queueLife struct {
+	Name        string
+	Shards      int
+	Concurrency int
+	Batch       int
+	MaxPayloads int
+	Merge       executor.Merge
+	OnFailure   executor.OnFailure
+	OnFresh     executor.OnFresh
+	Async       bool
+}
+
+const (
+	liveMode   = "live"   // enqueue and run until stdin ends or the calls are made
+	drainMode  = "drain"  // enqueue nothing, run until nothing is left
+	tinyMode   = "tiny"   // fill a small file system; see fillDisk
+	poisonMode = "poison" // a job that ends the process
+)
+
+// Queues of every life. Payloads of the first two are unique, so each of them
+// must run; those of the last come from a handful of values and merge.
+var (
+	sequenceQueues = []string{"orders", "events"}
+	mergingQueue   = "merge"
+)
+
+// randomLife draws the settings of a life.
+func randomLife(r *rand.Rand, dir string, number int) life {
+	l := life{
+		Mode: liveMode, Dir: dir, Number: number, Seed: r.Uint64(),
+		Workers: 1 + r.IntN(8), Seq: r.IntN(2) == 0, Producers: 1 + r.IntN(4),
+	}
+	for _, name := range append([]string{mergingQueue}, sequenceQueues...) {
+		q := queueLife{
+			Name: name, Shards: 1 + r.IntN(6), Concurrency: 1 + r.IntN(2), Batch: 1,
+			MaxPayloads: 1 + r.IntN(50), Merge: executor.Merge(r.IntN(4)),
+			OnFailure: executor.OnFailure(r.IntN(2)), OnFresh: executor.OnFresh(r.IntN(2)),
+			Async: r.IntN(4) == 0,
+		}
+		if r.IntN(3) == 0 {
+			q.Batch = 2 + r.IntN(3)
+		}
+		l.Queues = append(l.Queues, q)
+	}
+	if r.IntN(8) == 0 { // nobody registers this one: its jobs have to wait
+		l.Queues = l.Queues[1:]
+	}
+	return l
+}
+
+// drainLife runs everything that is left, all queues registered.
+func drainLife(r *rand.Rand, dir string, number int) life {
+	for {
+		if l := randomLife(r, dir, number); len(l.Queues) == 3 {
+			l.Mode = drainMode
+			return l
+		}
+	}
+}
+
+func (l life) environment() string {
+	b, err := json.Marshal(l)
+	if err != nil {
+		panic(fmt.Sprintf("soak: bug: %v", err))
+	}
+	return childVariable + "=" + string(b)
+}
+
+// beChild lives the life that the environment asks for, if any, and then does
+// not return.
+func beChild() {
+	text := os.Getenv(childVariable)
+	if text == "" {
+		return
+	}
+	var l life
+	if err := json.Unmarshal([]byte(text), &l); err != nil {
+		fmt.Fprintln(os.Stderr, "soak:", err)
+		os.Exit(1)
+	}
+	switch l.Mode {
+	case tinyMode:
+		os.Exit(fillDisk(l))
+	case poisonMode:
+		os.Exit(takePoison(l))
+	}
+	os.Exit(newActor(l).play())
+}
+
+// open opens the executor of a life and registers its queues.
+func (l life) open(onFailure func(error)) (*executor.Executor, error) {
+	cfg := executor.Config{Workers: l.Workers, OnFailure: onFailure, StopTimeout: stopTime}
+	if l.Seq {
+		cfg.Scheduler = executor.Seq()
+	}
+	return executor.Open(l.Dir, cfg)
+}
+
+func (q queueLife) config(retryIn func(int) time.Duration) executor.QueueConfig[[]byte] {
+	cfg := executor.QueueConfig[[]byte]{
+		Shards: q.Shards, Concurrency: q.Concurrency, BatchSize: q.Batch, MaxPayloads: q.MaxPayloads,
+		Merge: q.Merge, OnFailure: q.OnFailure, OnFresh: q.OnFresh,
+		Codec: executor.Raw{}, RetryIn: retryIn, Durability: executor.Sync,
+	}
+	if q.Async {
+		cfg.Durability = executor.Async
+	}
+	return cfg
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// process is a child that lives one life.
+type process struct {
+	cmd    *exec.Cmd
+	stdin  io.Closer
+	stdout io.ReadCloser
+	stderr bytes.Buffer
+	heard  chan error // what the listener found, when the child's last line was read
+	dead   chan error
+}
+
+// startLife starts a child, with a command before it if there is one, and has
+// every line of it heard.
+func startLife(l life, hear func(line string) error, before ...string) (*process, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	args := append(before, self)
+	p := &process{cmd: exec.Command(args[0], args[1:]...), heard: make(chan error, 1), dead: make(chan error, 1)}
+	p.cmd.Env = append(os.Environ(), l.environment(), "GORACE=halt_on_error=1")
+	p.cmd.Stderr = &p.stderr
+	setGroup(p.cmd)
+	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	if p.stdout, err = p.cmd.StdoutPipe(); err != nil {
+		return nil, err
+	}
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go p.listen(hear) // ends with the child
+	return p, nil
+}
+
+// listen reads to the end even after a broken promise: a child must not block
+// on its lines.
+func (p *process) listen(hear func(string) error) {
+	var first error
+	lines := bufio.NewScanner(p.stdout)
+	for lines.Scan() {
+		if err := hear(lines.Text()); err != nil && first == nil {
+			first = err
+		}
+	}
+	p.heard <- first
+	p.dead <- p.cmd.Wait()
+}
+
+// wait waits for the child to end by itself. After the limit it is killed, and
+// that is an error.
+func (p *process) wait(limit time.Duration) error {
+	late := time.AfterFunc(limit, p.kill)
+	defer late.Stop()
+	broken, err := <-p.heard, <-p.dead
+	switch {
+	case broken != nil:
+		return broken
+	case !late.Stop():
+		return fmt.Errorf("the child did not end within %v: %s", limit, p.lastWords())
+	case err != nil:
+		return fmt.Errorf("the child ended with %w: %s", err, p.lastWords())
+	}
+	return nil
+}
+
+// killed kills the child and returns what its lines have shown.
+func (p *process) killed() error {
+	p.kill()
+	broken, _ := <-p.heard, <-p.dead
+	if broken == nil && p.crashed() {
+		broken = fmt.Errorf("the child crashed: %s", p.lastWords())
+	}
+	return broken
+}
+
+// crashed reports whether the child ended through a bug before it was killed.
+func (p *process) crashed() bool {
+	s := p.stderr.String()
+	return strings.Contains(s, "panic:") || strings.Contains(s, "fatal error:") || strings.Contains(s, "DATA RACE")
+}
+
+func (p *process) lastWords() string {
+	s := p.stderr.String()
+	if len(s) > 4000 {
+		s = s[:2000] + "\n...\n" + s[len(s)-2000:]
+	}
+	return s
+}
