@@ -3,6 +3,7 @@ package journal
 import (
 	"encoding/binary"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"os"
 	"slices"
@@ -74,17 +75,29 @@ func (w *wreck) hurt(format string, args ...any) {
 // anyMeta returns the one meta page that is sound. It may be the older one: the
 // last commit is then among the pages that the tree does not lead to.
 func anyMeta(f io.ReaderAt, fileSize int64) (boltMeta, int, error) {
-	buf := make([]byte, pageHeader+metaSize)
-	if m, size, ok := readMeta(f, buf, 0); ok {
+	if m, size, ok := metaAt(f, 0); ok {
 		return m, size, nil
 	}
-	for at := int64(1 << 9); at <= 1<<16; at *= 2 {
-		if m, size, ok := readMeta(f, buf, at); ok && int64(size) == at {
+	for at := 1 << 9; at <= 1<<16; at *= 2 {
+		if m, size, ok := metaAt(f, at); ok && size == at {
 			return m, size, nil
 		}
 	}
 	size, err := guessPageSize(f, fileSize)
 	return boltMeta{}, size, err
+}
+
+// metaAt believes a meta page by its checksum alone.
+func metaAt(f io.ReaderAt, at int) (m boltMeta, size int, ok bool) {
+	b := make([]byte, metaSize)
+	if _, err := f.ReadAt(b, int64(at+pageHeader)); err != nil {
+		return m, 0, false
+	}
+	n, sum := binary.NativeEndian, fnv.New64a()
+	sum.Write(b[:metaSummed])
+	size = int(n.Uint32(b[8:]))
+	ok = n.Uint32(b) == boltMagic && n.Uint64(b[metaSummed:]) == sum.Sum64() && size >= 512 && size <= 1<<16
+	return boltMeta{root: n.Uint64(b[16:]), end: n.Uint64(b[40:]), txid: n.Uint64(b[48:])}, size, ok
 }
 
 // guessPageSize takes the size at which most of the first pages say that they

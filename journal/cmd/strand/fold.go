@@ -44,9 +44,10 @@ func (t *task) bytes() (n int64) {
 // fold is what a start would do with one queue: the shard's own state machine,
 // fed with what the journal hands over, and with runs that all succeed.
 type fold struct {
-	queue string
-	now   int64
-	core  *shard.Core
+	queue  string
+	number uint32
+	now    int64
+	core   *shard.Core
 	// states of jobs that were halted when they were written
 	halted []journal.Entry
 	merged int
@@ -58,7 +59,7 @@ type tally struct{ ended int }
 func (t *tally) Record(c *journal.Change) { t.ended += len(c.Ended) }
 
 func newFold(name string, number uint32, refs []journal.Ref, cfg shard.Config, now int64) *fold {
-	f := &fold{queue: name, now: now, core: shard.NewCore(number, cfg)}
+	f := &fold{queue: name, number: number, now: now, core: shard.NewCore(number, cfg)}
 	var e journal.Entry
 	for _, ref := range refs {
 		if ref.Read(&e); e.Kind == journal.KindState && e.Halted {

@@ -86,13 +86,13 @@ func (c *call) figures(v *journal.View) error {
 	t.row("format", strconv.Itoa(f.Format))
 	t.row("epoch", fmt.Sprintf("%d (times opened)", f.Epoch))
 	t.row("next position", fmt.Sprint(f.Next))
-	t.row("log", fmt.Sprintf("%s, %s: %d live, %d ended", c.range_(i), count(f.Entries, "entry", "entries"), f.Live, f.Entries-f.Live))
+	t.row("log", fmt.Sprintf("%s, %s: %d live, %d ended", c.extent(i), count(f.Entries, "entry", "entries"), f.Live, f.Entries-f.Live))
 	t.row("log bytes", fmt.Sprintf("%s: %s live, %s dead", bytesText(int64(f.Bytes)), bytesText(int64(f.LiveBytes)), bytesText(int64(f.DeadBytes))))
 	t.row("file", bytesText(f.FileBytes)+" (it does not shrink by itself)")
 	return t.end()
 }
 
-func (c *call) range_(i journal.Info) string {
+func (c *call) extent(i journal.Info) string {
 	if i.Blocks == 0 {
 		return fmt.Sprintf("no blocks, the last one was %d", i.Newest)
 	}

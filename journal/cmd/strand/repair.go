@@ -48,24 +48,23 @@ func check(_ context.Context, c *call) error {
 			count(i.Live, "live entry", "live entries"), i.Buried)
 		return nil
 	}
-	if !damagedFile(err) {
+	if !errors.Is(err, journal.ErrCorrupt) && !errors.Is(err, journal.ErrNotJournal) {
 		return err
 	}
-	return c.damaged(dir, err)
-}
-
-// damagedFile: a journal was there once. A file that bbolt has no name for may
-// have been one.
-func damagedFile(err error) bool {
-	return errors.Is(err, journal.ErrCorrupt) || errors.Is(err, journal.ErrNotJournal) && errors.Is(err, journal.ErrUnreadable)
+	s, lost := journal.Salvage(dir, "")
+	switch {
+	case lost == nil:
+	case errors.Is(err, journal.ErrCorrupt):
+		s = new(journal.Salvaged)
+	default:
+		return err // nothing in it has ever been a journal's
+	}
+	return c.damaged(err, s)
 }
 
 // damaged lists everything that is wrong, and not only what came first.
-func (c *call) damaged(dir string, found error) error {
-	s, err := journal.Salvage(dir, "")
-	if err != nil {
-		s = new(journal.Salvaged)
-	}
+func (c *call) damaged(found error, s *journal.Salvaged) error {
+	var err error
 	v := verdict{Type: "check", Damage: text(found.Error()), Blocks: s.Blocks, Live: s.Live, Buried: s.Buried, Queues: s.Queues}
 	if c.json {
 		err = c.object(v)

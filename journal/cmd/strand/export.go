@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/strandjobs/strand/journal"
+)
+
+// exportVersion is that of the lines of an export.
+const exportVersion = 1
+
+// line is one line of an export. Which fields it has depends on its type:
+//
+//	export    version, epoch, next: the first line
+//	queue     name, number
+//	payload   a live one: queue, id, position, due, score, restored, payload
+//	state     of a job: queue, id, position, due, retry, halted, failed, error
+//	buried    in the morgue: as a payload, with retry, reason, at
+//	end       lines: how many there were before; the last line
+type line struct {
+	Type string `json:"type"`
+
+	Version int              `json:"version,omitempty"`
+	Epoch   uint64           `json:"epoch,omitempty"`
+	Next    journal.Position `json:"next,omitempty"`
+
+	Name   *text  `json:"name,omitempty"`
+	Number uint32 `json:"number,omitempty"`
+
+	Queue    *text              `json:"queue,omitempty"`
+	ID       *text              `json:"id,omitempty"`
+	Position journal.Position   `json:"position,omitempty"`
+	Due      *moment            `json:"due,omitempty"`
+	Score    *score             `json:"score,omitempty"`
+	Restored bool               `json:"restored,omitempty"`
+	Payload  *text              `json:"payload,omitempty"`
+	Retry    *int               `json:"retry,omitempty"`
+	Halted   bool               `json:"halted,omitempty"`
+	Failed   []journal.Position `json:"failed,omitempty"`
+	Error    *text              `json:"error,omitempty"`
+	Reason   *text              `json:"reason,omitempty"`
+	At       *moment            `json:"at,omitempty"`
+
+	Lines int `json:"lines,omitempty"`
+}
+
+// export prints JSON with and without -json.
+func export(_ context.Context, c *call) error {
+	v, err := journal.OpenView(c.Args().First())
+	if err != nil {
+		return err
+	}
+	defer v.Close()
+	x := &exporter{call: c, names: names(v, v.Now())}
+	info := v.Info()
+	x.print(&line{Type: "export", Version: exportVersion, Epoch: info.Epoch, Next: info.Next})
+	for _, number := range inOrder(x.names) {
+		x.print(&line{Type: "queue", Name: new(text(x.names[number])), Number: number})
+	}
+	for _, number := range v.Now().Queues() {
+		for _, ref := range v.Now().Live(number) {
+			var e journal.Entry
+			ref.Read(&e)
+			x.print(x.entry(&e))
+		}
+	}
+	for b, err := range v.Morgue() {
+		if err != nil {
+			return err
+		}
+		x.print(x.buried(&b))
+	}
+	x.print(&line{Type: "end", Lines: x.lines})
+	return x.err
+}
+
+// exporter prints lines. The first error sticks.
+type exporter struct {
+	*call
+	names map[uint32]string
+	lines int
+	err   error
+}
+
+func (x *exporter) print(l *line) {
+	x.lines++
+	if x.err == nil {
+		x.err = x.object(l)
+	}
+}
+
+func (x *exporter) entry(e *journal.Entry) *line {
+	l := &line{
+		Type: "payload", Queue: new(text(x.name(e.Queue))), ID: new(text(e.ID)), Position: e.Position, Due: new(moment(e.Due)),
+	}
+	if e.Kind == journal.KindState {
+		l.Type, l.Retry, l.Halted, l.Failed, l.Error = "state", &e.Retry, e.Halted, e.Failed, new(text(e.Error))
+		return l
+	}
+	l.Score, l.Payload, l.Restored = new(score(e.Score)), new(text(e.Payload)), e.Restored
+	return l
+}
+
+func (x *exporter) buried(b *journal.Buried) *line {
+	l := x.entry(&b.Entry)
+	l.Type, l.Retry, l.Reason, l.At = "buried", &b.Retry, new(text(b.Reason)), new(moment(b.At))
+	return l
+}
+
+func (x *exporter) name(number uint32) string {
+	if name, known := x.names[number]; known {
+		return name
+	}
+	return fmt.Sprintf("?%d", number)
+}

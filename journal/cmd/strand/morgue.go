@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/strandjobs/strand/journal"
+)
+
+func morgueFlags() []cli.Flag {
+	return []cli.Flag{fullFlag(), &cli.BoolFlag{Name: "all", Usage: "with delete: also without naming an id"}}
+}
+
+// atOnce bounds the payloads that leave the morgue in one commit.
+const atOnce = 1000
+
+// chosen says which payloads are meant.
+type chosen struct {
+	queue string   // "" is all
+	ids   []string // none is all
+}
+
+func (s *chosen) has(queue string, b *journal.Buried) bool {
+	return (s.queue == "" || s.queue == queue) && (len(s.ids) == 0 || slices.Contains(s.ids, string(b.Entry.ID)))
+}
+
+// moved is what was done.
+type moved struct {
+	Type     string `json:"type"`
+	Done     string `json:"done"`
+	Payloads int    `json:"payloads"`
+}
+
+func morgue(ctx context.Context, c *call) error {
+	dir, verb, rest := c.Args().First(), c.Args().Get(1), c.Args().Slice()[2:]
+	s := &chosen{}
+	if len(rest) > 0 {
+		s.queue, s.ids = rest[0], rest[1:]
+	}
+	v, err := journal.OpenView(dir)
+	if err != nil {
+		return err
+	}
+	defer v.Close()
+	if _, known := v.Queues()[s.queue]; s.queue != "" && !known {
+		return usage("the journal has no queue %q", s.queue)
+	}
+	switch verb {
+	case "list":
+		_, err := c.listMorgue(v, s)
+		return err
+	case "requeue":
+		return c.empty(ctx, dir, v, s, "requeued", func(l *journal.Log, queue uint32, ps []journal.Position) error {
+			return l.Restore(ctx, queue, ps, c.now.UnixNano(), func([]byte) uint32 { return 0 })
+		})
+	case "delete":
+		if len(s.ids) == 0 && !c.Bool("all") {
+			return usage("delete is for good: name a queue and its ids, or say -all")
+		}
+		return c.empty(ctx, dir, v, s, "deleted", func(l *journal.Log, queue uint32, ps []journal.Position) error {
+			return l.Delete(ctx, queue, ps)
+		})
+	}
+	return usage("the morgue knows list, requeue and delete, not %q", verb)
+}
+
+// listMorgue prints what was chosen, and returns its positions by queue.
+func (c *call) listMorgue(v *journal.View, s *chosen) (map[uint32][]journal.Position, error) {
+	names := names(v, v.Now())
+	found := make(map[uint32][]journal.Position)
+	list := c.graves()
+	for b, err := range v.Morgue() {
+		if err != nil {
+			return nil, err
+		}
+		e := &b.Entry
+		if !s.has(names[e.Queue], &b) {
+			continue
+		}
+		found[e.Queue] = append(found[e.Queue], e.Position)
+		if err := list.add(names[e.Queue], &b); err != nil {
+			return nil, err
+		}
+	}
+	if len(found) == 0 && !c.json {
+		c.printf("nothing in the morgue\n")
+	}
+	return found, list.end()
+}
+
+// empty takes what was chosen out of the morgue.
+func (c *call) empty(ctx context.Context, dir string, v *journal.View, s *chosen, done string, do func(*journal.Log, uint32, []journal.Position) error) error {
+	found, err := c.listMorgue(v, s)
+	if err := errors.Join(err, v.Close()); err != nil {
+		return err
+	}
+	n := 0
+	if len(found) > 0 {
+		l, err := journal.Open(dir, journal.Config{})
+		if err != nil {
+			return err
+		}
+		for queue, ps := range found {
+			for page := range slices.Chunk(ps, atOnce) {
+				if err := do(l, queue, page); err != nil {
+					return errors.Join(err, l.Close())
+				}
+				n += len(page)
+			}
+		}
+		if err := errors.Join(context.Cause(ctx), l.Close()); err != nil {
+			return err
+		}
+	}
+	if c.json {
+		return c.object(moved{"morgue", done, n})
+	}
+	c.printf("\n%s %s\n", count(n, "payload", "payloads"), done)
+	return nil
+}
