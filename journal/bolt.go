@@ -111,7 +111,12 @@ func (s *bolt) write(tx *bbolt.Tx, t *transaction) error {
 			return err
 		}
 	}
-	return tx.Bucket([]byte(bucketMeta)).Put(keyTail, t.tail.encode())
+	return putTail(tx, t.tail)
+}
+
+func putTail(tx *bbolt.Tx, t tail) error {
+	t.tx = uint64(tx.ID())
+	return tx.Bucket([]byte(bucketMeta)).Put(keyTail, t.encode())
 }
 
 func (s *bolt) chunks(size int) int { return (size + s.chunk - 1) / s.chunk }

@@ -84,7 +84,7 @@ func createBolt(path string) error {
 			}
 		}
 		meta := tx.Bucket([]byte(bucketMeta))
-		return errors.Join(meta.Put([]byte(metaVersion), []byte{formatVersion}), meta.Put(keyTail, firstTail.encode()))
+		return errors.Join(meta.Put([]byte(metaVersion), []byte{formatVersion}), putTail(tx, firstTail))
 	})
 	if err = errors.Join(err, s.close()); err == nil {
 		err = os.Rename(tmp, path)
@@ -118,6 +118,9 @@ func (s *bolt) check() error {
 		t, err := parseTail(meta.Get(keyTail))
 		if err != nil {
 			return err
+		}
+		if t.tx != uint64(tx.ID()) {
+			return damaged("this is what commit %d left, and commit %d was the last one", t.tx, tx.ID())
 		}
 		err = checkBucket(tx, bucketQueues, t.queues, func(k, v []byte) error {
 			_, err := parseQueue(k, v)

@@ -30,6 +30,7 @@ const (
 
 	branchPage   = 0x01
 	leafPage     = 0x02
+	metaPage     = 0x04
 	freelistPage = 0x10
 	bucketFlag   = 0x01
 	noFreelist   = ^uint64(0)
@@ -87,30 +88,34 @@ type boltMeta struct{ root, freelist, end, txid uint64 }
 // commit is lost without a word.
 func readMetas(f io.ReaderAt, path string) (boltMeta, int, error) {
 	buf := make([]byte, pageHeader+metaSize)
-	if _, size, ok := readMeta(f, buf, 0); ok {
-		first, _, _ := readMeta(f, buf, 0)
-		second, _, ok := readMeta(f, buf, int64(size))
-		switch {
-		case !ok:
-			return boltMeta{}, 0, damaged("bbolt's meta page 1; the last commit may be missing")
-		case second.txid > first.txid:
-			return second, size, nil
+	if first, size, ok := readMeta(f, buf, 0, 0); ok {
+		second, _, ok := readMeta(f, buf, 1, size)
+		// They are written by turns. After a hot copy the first turn is odd.
+		younger, older := first, second
+		if second.txid > first.txid {
+			younger, older = second, first
 		}
-		return first, size, nil
+		if skipped := younger.txid - older.txid; !ok || skipped < 1 || skipped > 2 {
+			return boltMeta{}, 0, damaged("bbolt's meta page 1 or 0; the last commit may be missing")
+		}
+		return younger, size, nil
 	}
-	for size := int64(1 << 9); size <= 1<<16; size *= 2 {
-		if _, _, ok := readMeta(f, buf, size); ok {
+	for size := 1 << 9; size <= 1<<16; size *= 2 {
+		if _, _, ok := readMeta(f, buf, 1, size); ok {
 			return boltMeta{}, 0, damaged("bbolt's meta page 0; the last commit may be missing")
 		}
 	}
 	return boltMeta{}, 0, fmt.Errorf("%w: %s is no bbolt file of version %d", ErrNotJournal, path, boltVersion)
 }
 
-func readMeta(f io.ReaderAt, buf []byte, at int64) (m boltMeta, size int, ok bool) {
-	if _, err := f.ReadAt(buf, at); err != nil {
+func readMeta(f io.ReaderAt, buf []byte, id uint64, at int) (m boltMeta, size int, ok bool) {
+	if _, err := f.ReadAt(buf, int64(at)); err != nil {
 		return m, 0, false
 	}
 	b, n := buf[pageHeader:], binary.NativeEndian
+	if n.Uint64(buf) != id || n.Uint16(buf[8:]) != metaPage {
+		return m, 0, false
+	}
 	sum := fnv.New64a()
 	sum.Write(b[:metaSummed])
 	if n.Uint32(b) != boltMagic || n.Uint32(b[4:]) != boltVersion || n.Uint64(b[metaSummed:]) != sum.Sum64() {

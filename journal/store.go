@@ -75,17 +75,22 @@ type tail struct {
 	epoch  uint64   // number of times the journal was opened
 	queues uint64   // names in their bucket
 	buried uint64   // payloads in the morgue
+
+	// tx is the store's own number of the transaction that wrote this. When
+	// bbolt has another one for it, what we read is an older version of a page,
+	// and a disk has lost a write.
+	tx uint64
 }
 
-// tailSize is six numbers and a checksum.
-const tailSize = 6*8 + checksumSize
+// tailSize is seven numbers and a checksum.
+const tailSize = 7*8 + checksumSize
 
 // keyTail is where a store keeps the tail, in the meta bucket.
 var keyTail = []byte("tail")
 
 func (t tail) encode() []byte {
 	v := make([]byte, 0, tailSize)
-	for _, n := range []uint64{t.oldest, t.seq, uint64(t.next), t.epoch, t.queues, t.buried} {
+	for _, n := range []uint64{t.oldest, t.seq, uint64(t.next), t.epoch, t.queues, t.buried, t.tx} {
 		v = binary.BigEndian.AppendUint64(v, n)
 	}
 	return appendChecksum(v, keyTail)
@@ -99,7 +104,7 @@ func parseTail(v []byte) (tail, error) {
 	field := func(i int) uint64 { return binary.BigEndian.Uint64(v[8*i:]) }
 	return tail{
 		oldest: field(0), seq: field(1), next: Position(field(2)),
-		epoch: field(3), queues: field(4), buried: field(5),
+		epoch: field(3), queues: field(4), buried: field(5), tx: field(6),
 	}, nil
 }
 
