@@ -14,6 +14,9 @@ import (
 var long = os.Getenv("STRAND_LONG") != ""
 
 func TestMain(m *testing.M) {
+	if dir, told := os.LookupEnv(ownEnv); told {
+		os.Exit(own(dir))
+	}
 	flag.Parse()
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "rapid.checks" })
