@@ -106,13 +106,15 @@ func (c *Core) add(l *lane, p Payload, data []byte) (into journal.Position) {
 	}
 	c.counts.Merged++
 	c.endPayload(ended)
-	if ended == p.Ref {
-		return kept.Ref.Position()
+	if ended.Position() < kept.Ref.Position() {
+		// The job keeps its due time, although the payload that it may have
+		// come from is gone.
+		c.pinDue(l)
 	}
-	// The job keeps its due time, although the payload that it may have come
-	// from is gone.
-	c.pinDue(l)
-	return 0
+	if ended != p.Ref {
+		return 0
+	}
+	return kept.Ref.Position()
 }
 
 // behind sets the due time of what arrives while its id runs: a job of its own,
