@@ -1,6 +1,10 @@
 package shard
 
-import "github.com/strandjobs/strand/journal"
+import (
+	"slices"
+
+	"github.com/strandjobs/strand/journal"
+)
 
 // Finish takes a run back and settles every item in it.
 func (c *Core) Finish(now int64, r *Run) {
@@ -43,6 +47,7 @@ func (c *Core) settle(now int64, it *Item) {
 	}
 	switch out := &it.Outcome; out.Verdict {
 	case Done, Discarded:
+		c.change.Ended = slices.Grow(c.change.Ended, len(it.Payloads))
 		for _, p := range it.Payloads {
 			c.endPayload(p.Ref)
 		}

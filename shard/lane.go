@@ -49,23 +49,26 @@ type past struct {
 
 // bag holds many payloads of one id.
 type bag struct {
-	order timeline[hashed]
+	order timeline[*hashed]
 	// index finds the payload with equal bytes. Nil under KeepAll.
-	index map[uint64]Payload
-	// gone are positions in order that another payload has replaced. Taking
-	// them out would cost a search; when they are the most, all of them go.
-	gone map[journal.Position]struct{}
+	index map[uint64]*hashed
+	gone  int      // payloads in order that are gone
+	slab  []hashed // not used yet
 }
 
-// hashed is a payload with the hash of its bytes. Alone: another payload has
-// the same hash and different bytes, so this one is not in the index.
+// hashed is a payload with the hash of its bytes.
 type hashed struct {
 	Payload
-	hash  uint64
+	hash uint64
+	// alone: another payload has the same hash and different bytes, so this one
+	// is not in the index.
 	alone bool
+	// gone: another payload has replaced this one. Taking it out of the order
+	// would cost a search; when most are gone, all of these go.
+	gone bool
 }
 
-func (h hashed) before(o hashed) bool { return h.Payload.before(o.Payload) }
+func (h *hashed) before(o *hashed) bool { return h.Payload.before(o.Payload) }
 
 var hashSeed = maphash.MakeSeed()
 
@@ -112,7 +115,7 @@ func sameBytes(p Payload, data []byte) bool {
 func (l *lane) openBag(m Merge) {
 	l.bag = new(bag)
 	if m != KeepAll {
-		l.bag.index = make(map[uint64]Payload)
+		l.bag.index = make(map[uint64]*hashed)
 	}
 	var e journal.Entry
 	l.one.Ref.Read(&e)
@@ -121,39 +124,45 @@ func (l *lane) openBag(m Merge) {
 }
 
 func (b *bag) add(m Merge, p Payload, data []byte) (kept Payload, ended journal.Ref) {
-	h := hashed{Payload: p}
 	if m == KeepAll {
-		b.order.push(h)
+		b.order.push(b.newHashed(p, 0))
 		return p, journal.Ref{}
 	}
-	h.hash = maphash.Bytes(hashSeed, data)
-	old, found := b.index[h.hash]
-	switch {
-	case !found:
-		b.index[h.hash] = p
-	case !sameBytes(old, data):
-		h.alone = true
-	case !replaces(m, p, old):
-		return old, p.Ref
-	default:
-		b.index[h.hash] = p
-		b.order.push(h)
+	hash := maphash.Bytes(hashSeed, data)
+	old := b.index[hash]
+	alone := old != nil && !sameBytes(old.Payload, data)
+	if old != nil && !alone {
+		if !replaces(m, p, old.Payload) {
+			return old.Payload, p.Ref
+		}
+		ended = old.Ref
 		b.forget(old)
-		return p, old.Ref
 	}
+	h := b.newHashed(p, hash)
 	b.order.push(h)
-	return p, journal.Ref{}
+	if h.alone = alone; !alone {
+		b.index[hash] = h
+	}
+	return p, ended
+}
+
+func (b *bag) newHashed(p Payload, hash uint64) *hashed {
+	if len(b.slab) == 0 {
+		b.slab = make([]hashed, min(max(b.order.len(), 2), slabSize))
+	}
+	h := &b.slab[0]
+	b.slab = b.slab[1:]
+	h.Payload, h.hash = p, hash
+	return h
 }
 
 // forget drops a payload from the order, sooner or later.
-func (b *bag) forget(p Payload) {
-	if b.gone == nil {
-		b.gone = make(map[journal.Position]struct{})
-	}
-	b.gone[p.Ref.Position()] = struct{}{}
-	if n := len(b.gone); n > 64 && n > b.order.len()/2 {
-		b.order.keep(func(h hashed) bool { _, gone := b.gone[h.Ref.Position()]; return !gone })
-		b.gone = nil
+func (b *bag) forget(h *hashed) {
+	h.gone = true
+	b.gone++
+	if b.gone > slabSize && b.gone > b.order.len()/2 {
+		b.order.keep(func(h *hashed) bool { return !h.gone })
+		b.gone = 0
 	}
 }
 
@@ -191,11 +200,11 @@ func (l *lane) first() Payload {
 
 func (b *bag) first() Payload {
 	for {
-		p := b.order.first().Payload
-		if _, gone := b.gone[p.Ref.Position()]; !gone {
-			return p
+		h := *b.order.first()
+		if !h.gone {
+			return h.Payload
 		}
-		delete(b.gone, p.Ref.Position())
+		b.gone--
 		b.order.pop()
 	}
 }

@@ -232,8 +232,8 @@ func (l *lane) waiting() []Payload {
 		return []Payload{l.one}[:l.n]
 	}
 	var ps []Payload
-	l.bag.order.all(func(h hashed) {
-		if _, gone := l.bag.gone[h.Ref.Position()]; !gone {
+	l.bag.order.all(func(h *hashed) {
+		if !h.gone {
 			ps = append(ps, h.Payload)
 		}
 	})

@@ -95,8 +95,10 @@ func (it *Item) begin(l *lane, limit int) {
 		it.Payloads, l.past.held = l.past.held, nil
 	} else {
 		n := int(l.n)
-		if limit > 0 {
-			n = min(n, limit)
+		if limit > 0 && limit < n {
+			n = limit
+		} else if l.bag != nil {
+			l.bag.index = nil // nothing stays that could be looked for
 		}
 		it.Payloads = slices.Grow(it.inline[:0], n)
 		for range n {
