@@ -153,7 +153,7 @@ func (a *actor) handle(ctx context.Context, job executor.Job[[]byte]) func() err
 	}
 	say("s %d %s %s%s", run, job.Queue, job.ID, line.String())
 	r := rand.New(rand.NewPCG(a.Seed, uint64(run)))
-	if r.IntN(4) == 0 {
+	if r.IntN(4) == 0 && a.Processors != 1 {
 		select {
 		case <-time.After(time.Duration(r.IntN(int(3 * time.Millisecond)))):
 		case <-ctx.Done():
@@ -248,13 +248,13 @@ func (a *actor) produceAll(told <-chan struct{}) {
 	if a.Ops == 0 {
 		return
 	}
-	for range 200 { // some of what was enqueued should end before the stop
+	for range 20 { // some of what was enqueued should end before the stop
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		s, err := a.x.Stats(ctx)
 		cancel()
 		if err != nil || a.x.Err() != nil || !slices.ContainsFunc(s.Queues, func(q executor.QueueStats) bool { return q.Jobs > 0 }) {
 			return
 		}
-		time.Sleep(time.Millisecond)
+		time.Sleep(10 * time.Millisecond)
 	}
 }

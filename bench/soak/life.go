@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"time"
 
 	"github.com/strandjobs/strand/executor"
@@ -21,12 +22,12 @@ type life struct {
 	Number int    // grows from life to life on one journal
 	Seed   uint64
 
-	Workers   int
-	Seq       bool // the scheduler is Seq, else Lag
-	Producers int
-	Ops       int // calls of each producer; 0: until the end
-	Strict    bool
-	Queues    []queueLife
+	Workers    int
+	Seq        bool // the scheduler is Seq, else Lag
+	Producers  int
+	Ops        int // calls of each producer; 0: until the end
+	Processors int // 0: as many as there are
+	Queues     []queueLife
 }
 
 // queueLife are the settings of one queue in one life.
@@ -109,6 +110,9 @@ func beChild() {
 	if err := json.Unmarshal([]byte(text), &l); err != nil {
 		fmt.Fprintln(os.Stderr, "soak:", err)
 		os.Exit(1)
+	}
+	if l.Processors > 0 {
+		runtime.GOMAXPROCS(l.Processors)
 	}
 	switch l.Mode {
 	case tinyMode:

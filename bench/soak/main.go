@@ -24,6 +24,8 @@ type proof struct {
 var proofs = []proof{
 	{"kill", "lives", 100, 25_000, nil, killProof},
 	{"image", "images", 2_000, 1_000_000, lacksStrace, imageProof},
+	{"syscall", "sweeps over every call", 1, 20, lacksStrace, syscallProof},
+	{"stop", "stops", 200, 10_000, nil, stopProof},
 }
 
 func main() {
@@ -110,3 +112,6 @@ func (c *campaign) lines() (lines []string) {
 	slices.Sort(lines)
 	return append(lines, c.Notes...)
 }
+
+// longTier reports whether the long tier of every proof is asked for.
+func longTier() bool { return os.Getenv("STRAND_LONG") == "1" }

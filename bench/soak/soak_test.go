@@ -20,7 +20,7 @@ func TestProofs(t *testing.T) {
 				}
 			}
 			units := p.short
-			if os.Getenv("STRAND_LONG") == "1" {
+			if longTier() {
 				units = p.long
 			}
 			c := newCampaign(p, uint64(time.Now().UnixNano()), units, time.Time{})

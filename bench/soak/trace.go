@@ -47,7 +47,7 @@ func straceArgs(file string, more ...string) []string {
 	return append(args, more...)
 }
 
-// readTrace returns the calls on files in dir and the writes to standard
+// readTrace returns the calls on dir, its parent and its files, and the writes to standard
 // output, in order. A call that others interrupted stands where it began,
 // except that a sync stands where it ended.
 func readTrace(file, dir string) (calls []call, err error) {
@@ -74,7 +74,7 @@ func readTrace(file, dir string) (calls []call, err error) {
 			continue
 		}
 		c := parseCall(text)
-		if c == nil || (c.path != "stdout" && c.path != dir && filepath.Dir(c.path) != dir) {
+		if c == nil || (c.path != "stdout" && c.path != dir && c.path != filepath.Dir(dir) && filepath.Dir(c.path) != dir) {
 			continue
 		}
 		if strings.HasSuffix(text, "<unfinished ...>") {
