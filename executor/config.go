@@ -26,6 +26,17 @@ const (
 	Async
 )
 
+// Overflow says what Enqueue does when the backlog is full.
+type Overflow uint8
+
+const (
+	// Refuse returns ErrFull. The default.
+	Refuse Overflow = iota
+	// Wait waits until there is room, or ctx ends. A handler is refused all the
+	// same: it might wait for itself.
+	Wait
+)
+
 // Config of an executor. The zero Config is usable.
 type Config struct {
 	// Workers is how many handlers run at a time, over all queues. Default 5.
@@ -43,6 +54,14 @@ type Config struct {
 
 	// MaxPayloadBytes is the largest encoded payload. Default 1 MiB.
 	MaxPayloadBytes int
+
+	// MaxBacklog and MaxBacklogBytes bound the payloads that are accepted and
+	// not over, over all queues; bytes count as in the journal, with ids and a
+	// few bytes of overhead. Default 0: no limit.
+	MaxBacklog, MaxBacklogBytes int
+
+	// Overflow says what Enqueue does when the backlog is full. Default Refuse.
+	Overflow Overflow
 
 	// CrashLimit is how often the process may die while a job runs before that
 	// job is given up: it goes to the morgue, or is halted under Halt. Jobs that
@@ -97,6 +116,9 @@ func (c Config) withDefaults() (Config, error) {
 	return c, errorsOf(
 		inRange("Workers", c.Workers, 1, 1<<16),
 		inRange("MaxPayloadBytes", c.MaxPayloadBytes, 1, 1<<28),
+		inRange("MaxBacklog", c.MaxBacklog, 0, math.MaxInt),
+		inRange("MaxBacklogBytes", c.MaxBacklogBytes, 0, math.MaxInt),
+		inRange("Overflow", int(c.Overflow), int(Refuse), int(Wait)),
 		inRange("Durability", int(c.Durability), int(Sync), int(Async)),
 	)
 }

@@ -35,8 +35,10 @@ var (
 	// ErrUnknownQueue is returned for a queue that is not registered.
 	ErrUnknownQueue = errors.New("executor: unknown queue")
 
-	// ErrFull is returned while the disk is full.
-	ErrFull = errors.New("executor: disk full; free some space and repeat the call")
+	// ErrFull is returned while the disk is full, and when Config.MaxBacklog or
+	// MaxBacklogBytes would be exceeded. The text says which. Repeat the call
+	// when there is room.
+	ErrFull = errors.New("executor: full")
 
 	// ErrUnknown is returned when it can't be said whether the payload was
 	// accepted: the commit failed, or ctx ended while it was under way.

@@ -108,7 +108,8 @@ func open(cfg Config, volatile bool, openLog func(journal.Config) (*journal.Log,
 	ctx := context.WithValue(context.Background(), handlerKey{}, x)
 	x.handlers, x.cancel = context.WithCancelCause(ctx)
 	x.actors = actor.New(actor.Config{Logger: cfg.Logger, OnFailure: x.fail})
-	x.log, err = openLog(journal.Config{Deliver: x.deliver, Failed: x.fail})
+	x.log, err = openLog(journal.Config{Deliver: x.deliver, Failed: x.fail,
+		MaxBacklog: cfg.MaxBacklog, MaxBacklogBytes: cfg.MaxBacklogBytes})
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +170,7 @@ func (x *Executor) failure() error {
 // border turns the errors of the rooms below into those of this package.
 func border(err error) error {
 	for _, pair := range [...][2]error{
-		{journal.ErrUnknown, ErrUnknown}, {journal.ErrFull, ErrFull},
+		{journal.ErrUnknown, ErrUnknown}, {journal.ErrFull, ErrFull}, {journal.ErrBacklog, ErrFull},
 		{journal.ErrClosed, ErrClosed}, {journal.ErrFailed, ErrFailed},
 		{journal.ErrTooLarge, ErrTooLarge}, {shard.ErrStopped, ErrClosed},
 	} {

@@ -2,6 +2,7 @@ package executor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/maphash"
 	"maps"
@@ -224,6 +225,9 @@ func (q *queue) append(ctx context.Context, entries []journal.Entry) (journal.Ti
 		return journal.Ticket{}, ErrClosed
 	}
 	ticket, err := q.x.log.Append(ctx, entries)
+	if errors.Is(err, journal.ErrBacklog) && q.x.cfg.Overflow == Wait {
+		ticket, err = q.appendWhenDrained(ctx, entries, err)
+	}
 	if err == nil && q.durability == Sync {
 		err = ticket.Wait(ctx)
 	}
@@ -231,6 +235,26 @@ func (q *queue) append(ctx context.Context, entries []journal.Entry) (journal.Ti
 		return ticket, border(err)
 	}
 	return ticket, nil
+}
+
+// appendWhenDrained tries again whenever something of the backlog is over.
+func (q *queue) appendWhenDrained(ctx context.Context, entries []journal.Entry, err error) (journal.Ticket, error) {
+	if ctx.Value(handlerKey{}) == q.x {
+		return journal.Ticket{}, err
+	}
+	for {
+		drained := q.x.log.Drained()
+		ticket, err := q.x.log.Append(ctx, entries)
+		if !errors.Is(err, journal.ErrBacklog) {
+			return ticket, err
+		}
+		select {
+		case <-drained:
+		case <-q.x.failed:
+		case <-q.x.stopped:
+		case <-ctx.Done():
+		}
+	}
 }
 
 func (q *queue) receipt(t journal.Ticket, i int) Receipt {

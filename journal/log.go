@@ -26,6 +26,11 @@ type Config struct {
 	// block. Default 4 MiB.
 	MaxBlockBytes int
 
+	// MaxBacklog and MaxBacklogBytes bound the live entries: Append refuses with
+	// ErrBacklog what would exceed them. Restore and Record do not count.
+	// Default 0: no limit.
+	MaxBacklog, MaxBacklogBytes int
+
 	// LockTimeout is how long Open waits for another owner to go. Default 0:
 	// it does not wait.
 	LockTimeout time.Duration
@@ -65,17 +70,21 @@ type Log struct {
 	// mu is held for memory work only, never across I/O or a callback. It
 	// decides the order of everything: the order in which it is taken is the
 	// order of positions.
-	mu      sync.Mutex
-	open    *openBlock
-	spare   *openBlock    // the one before, for its buffers
-	last    *commit       // of the block before the open one
-	room    chan struct{} // closed when the open block was taken; nil while nobody waits
-	tail    tail
-	blocks  []*Block // sealed, ascending; Invariant: each delete takes a prefix
-	size    int      // bytes of all blocks
-	live    int      // bytes of live entries in these blocks
-	err     error    // why nothing more is accepted: ErrClosed or ErrFailed
-	full    bool     // the disk is full: appends are refused
+	mu     sync.Mutex
+	open   *openBlock
+	spare  *openBlock    // the one before, for its buffers
+	last   *commit       // of the block before the open one
+	room   chan struct{} // closed when the open block was taken; nil while nobody waits
+	tail   tail
+	blocks []*Block // sealed, ascending; Invariant: each delete takes a prefix
+	size   int      // bytes of all blocks
+	live   int      // bytes of live entries in these blocks
+
+	liveEntries int           // in these blocks
+	drained     chan struct{} // closed when an entry ended; nil while nobody waits
+
+	err     error // why nothing more is accepted: ErrClosed or ErrFailed
+	full    bool  // the disk is full: appends are refused
 	closed  bool
 	queues  map[string]uint32
 	pending map[uint32][]Ref // found at open, per queue, in position order
@@ -119,7 +128,7 @@ func (l *Log) start() {
 // Position, Restored and the fields of a state are ignored. Entries are
 // copied: the caller may reuse them.
 //
-// It returns ErrTooLarge, ErrFull, ErrFailed, ErrClosed, or the cause of ctx
+// It returns ErrTooLarge, ErrBacklog, ErrFull, ErrFailed, ErrClosed, or the cause of ctx
 // when that ended before the entries were accepted; then none of them is.
 func (l *Log) Append(ctx context.Context, entries []Entry) (Ticket, error) {
 	need := 0
@@ -133,6 +142,9 @@ func (l *Log) Append(ctx context.Context, entries []Entry) (Ticket, error) {
 		return Ticket{}, err
 	}
 	defer l.mu.Unlock()
+	if err := l.admissible(len(entries), need); err != nil {
+		return Ticket{}, err
+	}
 	if len(entries) == 0 {
 		return Ticket{commit: settled}, nil // no commit would ever come
 	}
@@ -246,6 +258,7 @@ func (l *Log) Record(c *Change) {
 		for i := range c.Buried {
 			l.end(c.Buried[i].Ref)
 		}
+		l.wakeDrained()
 	}
 	if !l.volatile || len(c.States)+len(c.Buried)+len(c.Sets) > 0 {
 		l.wakeCommitter()

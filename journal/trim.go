@@ -12,6 +12,7 @@ func (l *Log) admit(b *Block) {
 	l.blocks = append(l.blocks, b)
 	l.size += b.size
 	l.live += b.bytes
+	l.liveEntries += b.live
 }
 
 // end notes that the entry at r is over, in memory and as a mark.
@@ -28,6 +29,7 @@ func (l *Log) markDead(r Ref) {
 	freed := r.block.mark(r.off, r.size)
 	if r.block != l.open.block { // admitted when it was sealed
 		l.live -= freed
+		l.liveEntries--
 	}
 }
 
@@ -55,6 +57,7 @@ func (l *Log) trim(b *openBlock) (drop []dropped) {
 // carry writes the live entries of old into b and returns their size.
 func (l *Log) carry(old *Block, b *openBlock) int {
 	l.live -= old.bytes
+	l.liveEntries -= old.live
 	before := len(b.entries)
 	offsets := make(map[uint32]uint32, old.live)
 	d := decoder{b: old.home.Load().data, off: headerSize}

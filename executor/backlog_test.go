@@ -1,0 +1,123 @@
+package executor_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor"
+)
+
+// backlogged returns an executor that takes ten payloads, and the queue whose
+// handler waits for gate.
+func backlogged(t *testing.T, cfg executor.Config, handler func(context.Context, executor.Job[int]) error) (*executor.Executor, *executor.Queue[int]) {
+	cfg.MaxBacklog = 10
+	x, err := executor.Open("", cfg)
+	require.NoError(t, err)
+	q, err := executor.Handle(x, "jobs", handler, executor.QueueConfig[int]{Merge: executor.KeepAll})
+	require.NoError(t, err)
+	return x, q
+}
+
+func fill(t *testing.T, q *executor.Queue[int]) {
+	for i := range 10 {
+		_, err := q.Enqueue(t.Context(), fmt.Sprint("id-", i), i)
+		require.NoError(t, err)
+	}
+}
+
+func TestBacklogRefuses(t *testing.T) {
+	x, q := backlogged(t, executor.Config{}, func(context.Context, executor.Job[int]) error { return nil })
+	fill(t, q)
+	_, err := q.Enqueue(t.Context(), "one-more", 1)
+	require.ErrorIs(t, err, executor.ErrFull)
+	require.ErrorContains(t, err, "10 entries are waiting, the limit is 10")
+
+	_, err = q.EnqueueMany(t.Context(), make([]executor.Item[int], 0))
+	require.NoError(t, err)
+	many := make([]executor.Item[int], 11)
+	for i := range many {
+		many[i].ID = "many"
+	}
+	_, err = q.EnqueueMany(t.Context(), many)
+	require.ErrorIs(t, err, executor.ErrTooLarge, "waiting would not help")
+
+	require.NoError(t, x.Start(t.Context()))
+	require.Eventually(t, func() bool {
+		_, err := q.Enqueue(t.Context(), "one-more", 1)
+		return err == nil
+	}, 5*time.Second, time.Millisecond)
+	require.NoError(t, x.Stop(t.Context()))
+}
+
+func TestBacklogWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x, q := backlogged(t, executor.Config{Overflow: executor.Wait}, func(context.Context, executor.Job[int]) error { return nil })
+		fill(t, q)
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err := q.Enqueue(ctx, "too-soon", 1)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+
+		var wg sync.WaitGroup
+		for i := range 100 {
+			wg.Go(func() {
+				_, err := q.Enqueue(t.Context(), fmt.Sprint("later-", i), i)
+				require.NoError(t, err)
+			})
+		}
+		synctest.Wait()
+		require.NoError(t, x.Start(t.Context()))
+		wg.Wait()
+		require.NoError(t, x.Stop(t.Context()))
+	})
+}
+
+// FAULTS D6: a handler that fills the backlog is refused, not left waiting for
+// itself.
+func TestBacklogRefusesHandlers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var q *executor.Queue[int]
+		refused := 0
+		x, q := backlogged(t, executor.Config{Overflow: executor.Wait, Workers: 1}, func(ctx context.Context, job executor.Job[int]) error {
+			for i := range 20 {
+				if refused > 0 {
+					break
+				}
+				if _, err := q.Enqueue(ctx, job.ID, i); err != nil {
+					require.ErrorIs(t, err, executor.ErrFull)
+					refused++
+					return executor.Discard()
+				}
+			}
+			return nil
+		})
+		_, err := q.Enqueue(t.Context(), "self", 0)
+		require.NoError(t, err)
+		require.NoError(t, x.Start(t.Context()))
+		synctest.Wait()
+		require.NoError(t, x.Stop(t.Context()))
+		require.Positive(t, refused)
+	})
+}
+
+func TestBacklogWaitEndsWithTheExecutor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x, q := backlogged(t, executor.Config{Overflow: executor.Wait}, func(context.Context, executor.Job[int]) error { return nil })
+		fill(t, q)
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			_, err := q.Enqueue(t.Context(), "never", 1)
+			require.ErrorIs(t, err, executor.ErrClosed)
+		})
+		synctest.Wait()
+		require.NoError(t, x.Stop(t.Context()))
+		wg.Wait()
+	})
+}
