@@ -26,6 +26,9 @@ type store interface {
 	// order.
 	page(bucket bucket, from []byte, n int) ([]pair, error)
 
+	// copyTo writes what the last commit left to a new journal file.
+	copyTo(path string) error
+
 	close() error
 }
 

@@ -1,5 +1,112 @@
 package journaltest
 
-import "testing"
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
 
-var copyTests = map[string]func(*testing.T, Disk){}
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/journal"
+)
+
+var copyTests = map[string]func(*testing.T, Disk){
+	"copy/of a log at rest":    testCopy,
+	"copy/of a log at work":    testCopyRunning,
+	"copy/where something is":  testCopyExists,
+	"copy/of an empty journal": testCopyEmpty,
+}
+
+func testCopy(t *testing.T, disk Disk) {
+	f := start(t, disk)
+	f.bury(3)
+	f.append(f.entries(0, 10, 3000)...)
+	f.end(refsOf(f.taken()[4:6])...)
+	dir := Dir(filepath.Join(t.TempDir(), "copy"))
+	require.NoError(t, f.Copy(string(dir)))
+	copied := start(t, dir)
+	assert.Equal(t, f.Stats().Next, copied.Stats().Next)
+	assert.Equal(t, f.Stats().Epoch+1, copied.Stats().Epoch)
+	assert.Equal(t, f.Queues(), copied.Queues())
+	assert.Equal(t, f.morgue(), copied.morgue())
+	want := f.taken()
+	want = append(want[3:4:4], want[6:]...)
+	got := copied.pending()
+	require.Len(t, got, len(want))
+	for i := range want {
+		assert.Equal(t, want[i].Entry, got[i])
+	}
+	copied.append(copied.entries(0, 1, 1)...) // goes its own way
+	copied = copied.again()
+	assert.Len(t, copied.pending(), len(want)+1)
+	assert.Len(t, f.again().pending(), len(want))
+}
+
+// testCopyRunning copies while the file grows, again and again: each copy holds
+// every commit up to one, from those before Copy began to those at its end.
+func testCopyRunning(t *testing.T, disk Disk) {
+	f := start(t, disk)
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			ticket, err := f.Append(t.Context(), f.entries(i*10, 10, 10_000))
+			if !assert.NoError(t, err) || !assert.NoError(t, ticket.Wait(t.Context())) {
+				return
+			}
+		}
+	}()
+	root := t.TempDir()
+	for range 6 {
+		before := len(f.taken())
+		dir := Dir(filepath.Join(root, "copy"))
+		require.NoError(t, f.Copy(string(dir)))
+		after := int(f.Stats().Next) - 1
+		copied := start(t, dir)
+		got := copied.pending()
+		assert.Zero(t, len(got)%10, "a commit is there whole or not at all")
+		assert.LessOrEqual(t, before, len(got))
+		assert.LessOrEqual(t, len(got), after)
+		for i, e := range got {
+			require.Equal(t, journal.Position(i+1), e.Position)
+			require.Equal(t, payload(i, 10_000), e.Payload)
+		}
+		require.NoError(t, copied.Close())
+		require.NoError(t, os.RemoveAll(string(dir)))
+	}
+	close(stop)
+	<-stopped
+}
+
+func testCopyExists(t *testing.T, disk Disk) {
+	f := start(t, disk)
+	dir := t.TempDir()
+	assert.ErrorIs(t, f.Copy(dir), journal.ErrExists)
+	assert.Error(t, f.Copy(filepath.Join(dir, "no", "parent")))
+	names, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	assert.Empty(t, names, "nothing is left behind")
+	require.NoError(t, f.Close())
+	assert.ErrorIs(t, f.Copy(filepath.Join(dir, "copy")), journal.ErrClosed)
+
+	volatile, err := journal.OpenMemory(nil, journal.Config{})
+	require.NoError(t, err)
+	assert.ErrorIs(t, volatile.Copy(filepath.Join(dir, "copy")), errors.ErrUnsupported)
+	require.NoError(t, volatile.Close())
+}
+
+func testCopyEmpty(t *testing.T, disk Disk) {
+	l, err := disk.Open(journal.Config{})
+	require.NoError(t, err)
+	dir := Dir(filepath.Join(t.TempDir(), "copy"))
+	require.NoError(t, l.Copy(string(dir)))
+	require.NoError(t, l.Close())
+	assert.Equal(t, uint64(2), start(t, dir).Stats().Epoch)
+}

@@ -1,0 +1,171 @@
+package journal
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"go.etcd.io/bbolt"
+)
+
+// Report is what Check found in a journal.
+type Report struct {
+	// Damage is the first thing that is wrong, and matches ErrCorrupt; nil when
+	// the journal is sound. After damage the other figures are incomplete.
+	Damage error
+
+	FileBytes int64    // of the file, which never shrinks by itself
+	Epoch     uint64   // how many times the journal was opened
+	Next      Position // the next position
+	Blocks    int      // in the log
+	Bytes     int      // of these blocks
+	LiveBytes int      // of entries in them that did not end
+	Live      int      // entries that did not end
+	Dead      int      // entries that did, in blocks that are still there
+
+	Queues []QueueReport // by name
+}
+
+// QueueReport counts what a queue has.
+type QueueReport struct {
+	Name     string // empty for a number that has no name, which is damage
+	Number   uint32
+	Payloads int // that did not end
+	States   int // of jobs
+	Buried   int // payloads in the morgue
+}
+
+// Check reads and checks all of the journal in dir and changes nothing, not
+// even the LOCK file. Nobody may have the journal open: a [LockedError] says
+// who has. Who opens it meanwhile is kept waiting for a second, and is then
+// told that it is in use.
+//
+// It returns an error when it could not look: also ErrTooNew and ErrNotJournal,
+// the latter for a directory without a journal, too. Damage is in the report.
+func Check(dir string) (Report, error) {
+	c := &checker{queues: make(map[uint32]*QueueReport)}
+	if err := identify(dir); err != nil {
+		return c.report, err
+	}
+	if err := heldBy(dir); err != nil {
+		return c.report, err
+	}
+	err := c.file(filepath.Join(dir, fileName))
+	for _, q := range c.queues {
+		c.report.Queues = append(c.report.Queues, *q)
+	}
+	slices.SortFunc(c.report.Queues, func(a, b QueueReport) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Number, b.Number))
+	})
+	if errors.Is(err, ErrCorrupt) {
+		c.report.Damage, err = err, nil
+	}
+	return c.report, err
+}
+
+type checker struct {
+	report Report
+	queues map[uint32]*QueueReport // by number
+}
+
+func (c *checker) file(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
+	c.report.FileBytes = info.Size()
+	if err := checkPages(path); err != nil {
+		return err
+	}
+	options := boltOptions()
+	options.ReadOnly = true
+	s, err := attachBolt(path, options)
+	if err != nil {
+		return err
+	}
+	return errors.Join(c.contents(s), s.close())
+}
+
+func (c *checker) contents(s *bolt) error {
+	if err := s.check(); err != nil {
+		return err
+	}
+	if err := s.view(c.side); err != nil {
+		return err
+	}
+	survey := newSurvey()
+	err := s.scan(func(seq uint64, data []byte) error {
+		err := survey.block(seq, data)
+		if err == nil {
+			c.report.Blocks++
+			c.report.Bytes += len(data)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	v, err := s.get(bucketMeta, keyTail)
+	if err != nil {
+		return err
+	}
+	t, err := parseTail(v)
+	if err != nil {
+		return err
+	}
+	c.report.Epoch, c.report.Next = t.epoch, t.next
+	if err := survey.finish(t); err != nil {
+		return err
+	}
+	return s.scan(func(seq uint64, data []byte) error { return c.count(survey, seq, data) })
+}
+
+// side counts what is beside the log; all of it has been checked.
+func (c *checker) side(tx *bbolt.Tx) error {
+	err := tx.Bucket([]byte(bucketQueues)).ForEach(func(name, v []byte) error {
+		number, err := parseQueue(name, v)
+		c.queue(number).Name = string(name)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return tx.Bucket([]byte(bucketMorgue)).ForEach(func(key, _ []byte) error {
+		c.queue(binary.BigEndian.Uint32(key)).Buried++
+		return nil
+	})
+}
+
+func (c *checker) queue(number uint32) *QueueReport {
+	q := c.queues[number]
+	if q == nil {
+		q = &QueueReport{Number: number}
+		c.queues[number] = q
+	}
+	return q
+}
+
+// count counts the entries of a block that was surveyed.
+func (c *checker) count(s *survey, seq uint64, data []byte) error {
+	h, err := parseHeader(data, seq)
+	if err != nil {
+		return err
+	}
+	return h.scan(data, func(_ uint32, size int, e *Entry) {
+		if !s.live(e.Position, seq) {
+			c.report.Dead++
+			return
+		}
+		c.report.Live++
+		c.report.LiveBytes += size
+		if q := c.queue(e.Queue); e.Kind == KindState {
+			q.States++
+		} else {
+			q.Payloads++
+		}
+	}, nil)
+}
