@@ -1,3 +1,211 @@
 package main
 
-func fillDisk(life) int { return 0 }
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/strandjobs/strand/executor"
+)
+
+// diskProof repeats B3 and B4 on a file system of one or two MiB: when it is
+// full, calls are refused, nothing that was accepted is lost, handlers go on,
+// and work goes on by itself when there is room.
+func diskProof(c *campaign) error {
+	for c.more() {
+		if err := c.trial(fillOnce); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// recovery is how long after room came back the first call must be accepted,
+// on a machine that has other work.
+const recovery = 3 * time.Second
+
+func fillOnce(c *campaign, r *rand.Rand, dir string) error {
+	l := randomLife(r, filepath.Join(dir, "small", "jobs.strand"), 1)
+	l.Mode = tinyMode
+	if err := os.Mkdir(filepath.Dir(l.Dir), 0o700); err != nil {
+		return err
+	}
+	o := newOracle()
+	o.begin(1)
+	copies := 0
+	p, err := startLife(l, func(line string) error {
+		words := strings.Fields(line)
+		switch words[0] {
+		case "c": // a copy of the journal at this moment
+			copies++
+			in, err := contents(words[1])
+			if err == nil {
+				err = o.missing(in)
+			}
+			if err != nil {
+				err = fmt.Errorf("copy %d, %s: %w", copies, words[1], err)
+			}
+			return err
+		case "t":
+			var n int
+			_, err := fmt.Sscan(words[2], &n)
+			c.highest(words[1], n)
+			return err
+		}
+		return o.hear(line)
+	})
+	if err != nil {
+		return err
+	}
+	if err := p.wait(60 * time.Second); err != nil {
+		return err
+	}
+	o.end()
+	c.did(1)
+	c.count("calls refused", o.answers["full"])
+	c.count("calls accepted", o.answers["accepted"])
+	switch {
+	case copies != 3:
+		return fmt.Errorf("%d copies of the journal, want 3", copies)
+	case o.answers["full"] == 0:
+		return errors.New("the disk was never full")
+	case !o.clean:
+		return fmt.Errorf("the life ended with: %s", o.class)
+	}
+	return nil
+}
+
+// filler is the child on its small disk.
+type filler struct {
+	*producer
+	gate chan struct{} // closed: handlers may end
+	done chan struct{} // one for each that has
+	next uint64
+}
+
+// fillDisk is the life of the child.
+func fillDisk(l life) int {
+	more, err := smallDisk(filepath.Dir(l.Dir), 1<<20+int(l.Seed%(1<<20)))
+	if err != nil {
+		say("z no small disk: %v", err)
+		return 0
+	}
+	a := newActor(l)
+	f := &filler{
+		producer: &producer{actor: a, r: rand.New(rand.NewPCG(l.Seed, 0))},
+		gate:     make(chan struct{}), done: make(chan struct{}, 1<<20),
+	}
+	if a.x, err = a.open(nil); err != nil {
+		say("z open: %v", err)
+		return 0
+	}
+	queue, err := executor.Handle(a.x, sequenceQueues[0], f.handle, executor.QueueConfig[[]byte]{Shards: 3, Codec: executor.Raw{}})
+	if err == nil {
+		a.queues[sequenceQueues[0]] = queue
+		err = a.x.Start(context.Background())
+	}
+	if err != nil {
+		say("z start: %v", err)
+		return 0
+	}
+	f.fillAndRecover(more)
+	a.drain()
+	a.stop()
+	f.copyTo("end")
+	return 0
+}
+
+// fillAndRecover is the story: full, handlers go on, room, accepted again.
+func (f *filler) fillAndRecover(more func() error) {
+	for f.call() == nil {
+	}
+	for range 3 {
+		_ = f.call()
+	}
+	f.copyTo("full")
+	close(f.gate)
+	for range 10 {
+		select {
+		case <-f.done:
+		case <-time.After(5 * time.Second):
+			say("x no handler ends while the disk is full")
+			return
+		}
+	}
+	f.copyTo("running")
+	if err := more(); err != nil {
+		say("x no room: %v", err)
+		return
+	}
+	start := time.Now()
+	for f.call() != nil {
+		if time.Since(start) > recovery {
+			say("x not accepted %v after there was room", time.Since(start))
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	say("t milliseconds-to-recover %d", time.Since(start).Milliseconds())
+}
+
+// call enqueues one payload that is refused only for want of room, and in time.
+func (f *filler) call() error {
+	f.next++
+	id := fmt.Sprintf("p%d", f.r.IntN(50))
+	op, number := f.ops.Add(1), f.next
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	say("i %d %s %s:%d", op, sequenceQueues[0], id, number)
+	start := time.Now()
+	r, err := f.queues[sequenceQueues[0]].Enqueue(ctx, id, writePayload(number))
+	if err == nil {
+		say("a %d %t %d:%d", op, r.Durable, r.Position, r.MergedInto)
+		return nil
+	}
+	say("e %d %s %v", op, class(err), err)
+	if !errors.Is(err, executor.ErrFull) {
+		say("x refused with another error: %v", err)
+	}
+	say("t milliseconds-to-refuse %d", time.Since(start).Milliseconds())
+	return err
+}
+
+func (f *filler) handle(_ context.Context, job executor.Job[[]byte]) error {
+	run := f.runs.Add(1)
+	<-f.gate
+	var line strings.Builder
+	for _, p := range job.Payloads {
+		number, err := readPayload(p.Value)
+		if err != nil {
+			say("x payload %d: %v", p.Position, err)
+		}
+		fmt.Fprintf(&line, " %d:%d", p.Position, number)
+	}
+	say("s %d %s %s%s", run, job.Queue, job.ID, line.String())
+	say("f %d over", run)
+	f.done <- struct{}{}
+	return nil
+}
+
+// copyTo leaves a copy of the journal where the parent can see it: what a
+// crash at this moment would leave.
+func (f *filler) copyTo(name string) {
+	to := filepath.Join(filepath.Dir(filepath.Dir(f.Dir)), name)
+	data, err := os.ReadFile(filepath.Join(f.Dir, journalFile))
+	if err == nil {
+		err = os.Mkdir(to, 0o700)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(to, journalFile), data, 0o600)
+	}
+	if err != nil {
+		say("x copy: %v", err)
+		return
+	}
+	say("c %s", to)
+}

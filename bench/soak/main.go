@@ -25,12 +25,14 @@ var proofs = []proof{
 	{"kill", "lives", 100, 25_000, nil, killProof},
 	{"image", "images", 2_000, 1_000_000, lacksStrace, imageProof},
 	{"syscall", "sweeps over every call", 1, 20, lacksStrace, syscallProof},
+	{"disk", "small disks", 10, 1_000, lacksSmallDisk, diskProof},
+	{"poison", "jobs that kill", 8, 1_000, nil, poisonProof},
 	{"stop", "stops", 200, 10_000, nil, stopProof},
 }
 
 func main() {
 	beChild()
-	pattern := flag.String("run", ".", "`regexp` of the proofs to make: kill, image, syscall, disk, stop")
+	pattern := flag.String("run", ".", "`regexp` of the proofs to make: kill, image, syscall, disk, poison, stop")
 	each := flag.Duration("for", 0, "how long to repeat each proof")
 	cycles := flag.Int("cycles", 0, "how often to repeat each proof (default: as often as a push does)")
 	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "of the first trial")
@@ -41,12 +43,17 @@ func main() {
 		fmt.Fprintln(os.Stderr, "soak: -run:", err, flag.Args())
 		os.Exit(2)
 	}
-	failed := false
+	failed, made := false, 0
 	for _, p := range proofs {
 		if !wanted.MatchString(p.name) {
 			continue
 		}
+		made++
 		failed = !soak(p, *seed, *cycles, *each, *asJSON) || failed
+	}
+	if made == 0 {
+		fmt.Fprintln(os.Stderr, "soak: -run: no proof has such a name")
+		os.Exit(2)
 	}
 	if failed {
 		os.Exit(1)

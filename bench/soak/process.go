@@ -32,7 +32,7 @@ func startLife(l life, hear func(line string) error, before ...string) (*process
 	p := &process{cmd: exec.Command(args[0], args[1:]...), heard: make(chan error, 1), dead: make(chan error, 1)}
 	p.cmd.Env = append(os.Environ(), l.environment(), "GORACE=halt_on_error=1")
 	p.cmd.Stderr = &p.stderr
-	setGroup(p.cmd)
+	setGroupFor(l, p.cmd)
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
@@ -60,21 +60,24 @@ func (p *process) listen(hear func(string) error) {
 	p.dead <- p.cmd.Wait()
 }
 
-// wait waits for the child to end by itself. After the limit it is killed, and
-// that is an error.
+// wait waits for the child to end by itself, with the exit code 0.
 func (p *process) wait(limit time.Duration) error {
-	late := time.AfterFunc(limit, p.kill)
-	defer late.Stop()
-	broken, err := <-p.heard, <-p.dead
-	switch {
-	case broken != nil:
-		return broken
-	case !late.Stop():
-		return fmt.Errorf("the child did not end within %v: %s", limit, p.lastWords())
-	case err != nil:
-		return fmt.Errorf("the child ended with %w: %s", err, p.lastWords())
+	broken, died := p.end(limit)
+	if broken == nil && died != nil {
+		broken = fmt.Errorf("the child ended with %w: %s", died, p.lastWords())
 	}
-	return nil
+	return broken
+}
+
+// end waits for the child to end, however it does. After the limit it is
+// killed, and that is a broken promise.
+func (p *process) end(limit time.Duration) (broken, died error) {
+	late := time.AfterFunc(limit, p.kill)
+	broken, died = <-p.heard, <-p.dead
+	if !late.Stop() && broken == nil {
+		broken = fmt.Errorf("the child did not end within %v: %s", limit, p.lastWords())
+	}
+	return broken, died
 }
 
 // killed kills the child and returns what its lines have shown.

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"sync"
+	"syscall"
+)
+
+// ownMounts says how a child gets a mount table of its own, if it can.
+var ownMounts = sync.OnceValue(func() *syscall.SysProcAttr {
+	for _, attr := range []*syscall.SysProcAttr{
+		{Setpgid: true, Unshareflags: syscall.CLONE_NEWNS},
+		{
+			Setpgid: true, Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWUSER,
+			UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
+			GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
+		},
+	} {
+		try := exec.Command("mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", os.TempDir())
+		copied := *attr
+		if try.SysProcAttr = &copied; try.Run() == nil {
+			return attr
+		}
+	}
+	return nil
+})
+
+func setGroupFor(l life, cmd *exec.Cmd) {
+	setGroup(cmd)
+	if attr := ownMounts; l.Mode == tinyMode && attr() != nil {
+		copied := *attr()
+		cmd.SysProcAttr = &copied
+		cmd.Env = append(cmd.Env, mountVariable+"=1")
+	}
+}
+
+// mountVariable tells the child that it may mount.
+const mountVariable = "STRAND_SOAK_MOUNT"
+
+// smallDisk makes dir a file system of so many bytes, or else lets no file
+// grow beyond that. The function that it returns makes room.
+func smallDisk(dir string, size int) (more func() error, err error) {
+	if os.Getenv(mountVariable) != "" {
+		err = syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d", size))
+		return func() error {
+			return syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_REMOUNT, "size=64m")
+		}, err
+	}
+	signal.Ignore(syscall.SIGXFSZ)
+	limit := syscall.Rlimit{Cur: uint64(size), Max: 1 << 40}
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
+		return nil, err
+	}
+	limit.Cur = uint64(size)
+	return func() error {
+		return syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: limit.Max, Max: limit.Max})
+	}, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit)
+}
+
+func lacksSmallDisk() string { return "" }

@@ -1,0 +1,14 @@
+//go:build !linux
+
+package main
+
+import (
+	"errors"
+	"os/exec"
+)
+
+func setGroupFor(_ life, cmd *exec.Cmd) { setGroup(cmd) }
+
+func smallDisk(string, int) (func() error, error) { return nil, errors.New("Linux only") }
+
+func lacksSmallDisk() string { return "small file systems are made on Linux only" }
