@@ -21,7 +21,6 @@ type campaign struct {
 	Done   int            // units
 	Counts map[string]int // sums
 	Peaks  map[string]int // maxima
-	Notes  []string       // what was left out, and why
 }
 
 func newCampaign(p proof, seed uint64, limit int, until time.Time) *campaign {
@@ -39,9 +38,6 @@ func (c *campaign) more() bool {
 func (c *campaign) did(units int)              { c.Done += units }
 func (c *campaign) count(name string, n int)   { c.Counts[name] += n }
 func (c *campaign) highest(name string, n int) { c.Peaks[name] = max(c.Peaks[name], n) }
-func (c *campaign) note(format string, args ...any) {
-	c.Notes = append(c.Notes, fmt.Sprintf(format, args...))
-}
 
 // trial runs f with the next seed in an empty directory. An error says how to
 // repeat it; the directory stays for a look.

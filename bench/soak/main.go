@@ -90,7 +90,7 @@ func report(c *campaign, seed uint64, skipped string, err error, asJSON bool) {
 		}
 		_ = json.NewEncoder(os.Stdout).Encode(map[string]any{
 			"proof": c.proof, "unit": c.unit, "done": c.Done, "seed": seed, "seconds": took.Seconds(),
-			"counts": c.Counts, "peaks": c.Peaks, "notes": c.Notes, "skipped": skipped, "failed": text,
+			"counts": c.Counts, "peaks": c.Peaks, "skipped": skipped, "failed": text,
 		})
 		return
 	}
@@ -117,7 +117,7 @@ func (c *campaign) lines() (lines []string) {
 		lines = append(lines, fmt.Sprintf("%s: %d", name, n))
 	}
 	slices.Sort(lines)
-	return append(lines, c.Notes...)
+	return lines
 }
 
 // longTier reports whether the long tier of every proof is asked for.

@@ -73,7 +73,7 @@ func stopOnce(c *campaign, r *rand.Rand, dir string) error {
 	}
 	switch {
 	case late > stopGrace+stopSlack:
-		return fmt.Errorf("Stop returned %v after its deadline", late)
+		return fmt.Errorf("the stop returned %v after its deadline", late)
 	case errors.Is(err, executor.ErrStuck):
 		c.count("stops that left a handler behind", 1)
 	case err != nil:

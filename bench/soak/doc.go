@@ -1,0 +1,45 @@
+// Soak repeats the proofs that what was accepted survives, and prints what it
+// counted.
+//
+//	go run ./bench/soak                          as often as a push does
+//	go run ./bench/soak -run kill -for 10m       one proof, for ten minutes
+//	STRAND_LONG=1 go test -timeout 0 ./bench/soak
+//
+// The tests of this package run the same proofs, short or, with STRAND_LONG=1,
+// long. A broken promise ends its proof: the report says which one, names the
+// seed, gives the command that repeats the trial and leaves the journal where
+// it is. A seed repeats the settings, the calls and the moments; what the
+// scheduler makes of them it can't repeat, so a rare find may take some turns.
+//
+// # The proofs
+//
+//   - kill: processes are killed within 200 ms under load and the journal is
+//     opened again with other settings, until one drains it.
+//   - image: a run is recorded call by call, the power is lost at a random
+//     one, and of what no sync had covered each call arrives, gets lost or is
+//     torn in sectors of 512 bytes. Names are lost like bytes.
+//   - syscall: each call on the files of a journal fails once, or kills.
+//   - disk: a file system of one or two MiB fills up and gets room again.
+//   - poison: a job ends its process in a way that no recover catches.
+//   - stop: Stop at a random moment, with a random deadline.
+//
+// # What is true, and who knows
+//
+// A child says each step in a line on a pipe: before and after each call, at
+// the start and at the end of each handler. The [oracle] reads the lines and
+// outlives the child. It holds:
+//
+//   - what was accepted under Sync runs to its end, or an equal payload that
+//     it was merged into does;
+//   - what a crash takes of the async calls is the end of a life, never its
+//     middle, and a call is in effect as a whole or not at all;
+//   - two runs of an id never overlap; inside a life an id goes on right after
+//     what ended; a new life begins at most right after what ended before, and
+//     never before what is durably settled;
+//   - what was refused never runs, and what was cancelled, and nothing else,
+//     lies in the morgue.
+//
+// That a result is durable is known from outside when a later run of its id
+// has begun and a call that was made after that was accepted: the result was
+// written in the same commit or in an earlier one.
+package main
