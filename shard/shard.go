@@ -133,10 +133,10 @@ func (s *Shard) receive(message any) {
 			s.dispatch.Return(m)
 		}
 	}
-	reclaim := s.core.Reclaim(now)
+	s.core.Reclaim(now)
 	s.core.Record(s.log)
 	s.serve(now)
-	s.setTimer(now, reclaim)
+	s.setTimer(now, s.core.Reclaim(now)) // of the runs just handed out, too
 }
 
 func (s *Shard) takeIn(d *journal.Delivery) {
