@@ -169,15 +169,18 @@ type home struct {
 // It returns the bytes that are live no more.
 func (b *Block) mark(off, size uint32) int {
 	word, bit := off>>8, uint64(1)<<(off>>2&63)
-	if missing := int(word) + 1 - len(b.dead); missing > 0 {
-		b.dead = append(b.dead, make([]uint64, missing+len(b.dead)/2)...)
+	if int(word) >= len(b.dead) { // once for all, unless the block is still open
+		b.dead = append(make([]uint64, 0, max(int(word)+len(b.dead)/2, b.size>>8)+1), b.dead...)
+		b.dead = b.dead[:cap(b.dead)]
 	}
 	if b.dead[word]&bit != 0 {
 		panic(fmt.Sprintf("journal: bug: block %d: the entry at byte %d ended twice", b.seq, off))
 	}
 	b.dead[word] |= bit
 	freed := min(int(size), b.bytes)
-	if b.live--; b.live == 0 {
+	// An open block has no home yet, and may get more entries: it has to
+	// remember which ones ended.
+	if b.live--; b.live == 0 && b.home.Load() != nil {
 		freed = b.bytes
 		b.home.Store(nil) // nothing is left that anybody may read
 		b.dead, b.origins = nil, nil

@@ -16,7 +16,9 @@
 //   - A position is never used twice, not even after the log ran empty, and no
 //     two openings have the same epoch.
 //   - A flipped bit, a missing or a swapped block is [ErrCorrupt], with the
-//     number of the block. Nothing is skipped silently.
+//     number of the block. So is anything that is gone or changed beside the
+//     log, and a page that is an older version of itself. Nothing is skipped
+//     silently, and after an error nothing was created or changed.
 //   - A journal written by a newer version is [ErrTooNew] and is left as it is.
 //   - A failed commit latches the log: every later call returns [ErrFailed],
 //     and the file is not synced again, because what the kernel still holds
@@ -26,8 +28,19 @@
 // # What is not promised
 //
 //   - Two processes on one journal: the second one gets a [LockedError].
+//
 //   - That ended entries leave the disk at once. They go when their block is
 //     the oldest and empty, or when it is carried forward (see below).
+//
+//   - To notice a disk that lost a whole commit: every write of the last one,
+//     or of its meta page alone. What is left then is the commit before, whole.
+//
+//   - To survive everything under bbolt. A panic or a fault on our goroutines is
+//     contained. After a failed commit bbolt reads the whole file on a goroutine
+//     of its own; if the disk can't give it back then, the process ends.
+//
+// [Check] reads a journal that nobody has open and changes nothing.
+// [Log.Copy] copies one that is open.
 //
 // # The log
 //
@@ -58,6 +71,14 @@
 // A block value is split into chunks that fill bbolt's leaf pages two by two.
 // As one big value, up to four blocks share a leaf, and adding or deleting one
 // of them writes the other three again.
+//
+// # The end mark
+//
+// Blocks say what they are and that they are whole. That none is missing at
+// either end, and no queue or buried payload, is told by one value that every
+// commit writes: oldest and newest block, next position, epoch, how many names
+// and buried payloads, and the number of bbolt's transaction. The values beside
+// the log and this one carry checksums, because bbolt has none on data pages.
 //
 // # Census
 //

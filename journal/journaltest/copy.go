@@ -48,23 +48,21 @@ func testCopy(t *testing.T, disk Disk) {
 // every commit up to one, from those before Copy began to those at its end.
 func testCopyRunning(t *testing.T, disk Disk) {
 	f := start(t, disk)
-	stop, stopped := make(chan struct{}), make(chan struct{})
+	work, stopped := make(chan int, 10), make(chan struct{})
 	go func() {
 		defer close(stopped)
-		for i := 0; ; i++ {
-			select {
-			case <-stop:
-				return
-			default:
-			}
-			ticket, err := f.Append(t.Context(), f.entries(i*10, 10, 10_000))
-			if !assert.NoError(t, err) || !assert.NoError(t, ticket.Wait(t.Context())) {
-				return
+		for i := range work {
+			ticket, err := f.Append(t.Context(), f.entries(i*10, 10, 3000))
+			if assert.NoError(t, err) {
+				assert.NoError(t, ticket.Wait(t.Context()))
 			}
 		}
 	}()
 	root := t.TempDir()
-	for range 6 {
+	for n := range 6 {
+		for i := range 30 { // of which the last ten are still to be written
+			work <- n*30 + i
+		}
 		before := len(f.taken())
 		dir := Dir(filepath.Join(root, "copy"))
 		require.NoError(t, f.Copy(string(dir)))
@@ -76,12 +74,12 @@ func testCopyRunning(t *testing.T, disk Disk) {
 		assert.LessOrEqual(t, len(got), after)
 		for i, e := range got {
 			require.Equal(t, journal.Position(i+1), e.Position)
-			require.Equal(t, payload(i, 10_000), e.Payload)
+			require.Equal(t, payload(i, 3000), e.Payload)
 		}
 		require.NoError(t, copied.Close())
 		require.NoError(t, os.RemoveAll(string(dir)))
 	}
-	close(stop)
+	close(work)
 	<-stopped
 }
 
