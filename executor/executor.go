@@ -181,6 +181,17 @@ func border(err error) error {
 	return err
 }
 
+// Copy writes a copy of the journal into the new directory dir, while the
+// executor runs: everything that was accepted before the call is in it. The
+// copy is a journal of its own, to be opened elsewhere or looked at. In memory
+// there is nothing to copy, and it returns ErrState.
+func (x *Executor) Copy(dir string) error {
+	if x.volatile {
+		return fmt.Errorf("%w: an executor in memory has no journal to copy", ErrState)
+	}
+	return border(x.log.Copy(dir))
+}
+
 // Start runs the jobs of all registered queues until Stop is called. Queues
 // may be registered later, too. It returns the error of OnStart, ErrFailed when
 // the journal has failed, and ErrState when it was called before or Stop was.
