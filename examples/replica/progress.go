@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"time"
 
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
@@ -15,7 +16,8 @@ func newProgress(out *os.File, total int) *progress {
 		return &progress{}
 	}
 	return &progress{progressbar.NewOptions(total, progressbar.OptionSetWriter(out), progressbar.OptionShowCount(),
-		progressbar.OptionSetDescription("events"), progressbar.OptionClearOnFinish(), progressbar.OptionFullWidth())}
+		progressbar.OptionSetDescription("events"), progressbar.OptionClearOnFinish(), progressbar.OptionFullWidth(),
+		progressbar.OptionThrottle(100*time.Millisecond))}
 }
 
 func (p *progress) set(n int) {
