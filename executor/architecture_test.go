@@ -28,6 +28,7 @@ var arrows = []struct {
 	{"actor", nil},
 	{"lock", nil},
 	{"journal", nil},
+	{"journal/cmd/...", []string{"journal", "journal/...", "shard"}}, // a main package that folds a log as a shard does
 	{"journal/...", []string{"journal", "journal/..."}},
 	{"shard", []string{"actor", "journal", "lock"}},
 	{"executor", []string{"actor", "journal", "lock", "shard"}},

@@ -121,6 +121,14 @@ func (b *Builder) Bury(d Buried) error {
 	return b.change(buriedChange(&d))
 }
 
+// Set writes a state key.
+func (b *Builder) Set(s Set) error {
+	if s.Key == "" || s.Value == nil {
+		return fmt.Errorf("%w: a state key without name or value", ErrContent)
+	}
+	return b.change(s.change())
+}
+
 func (b *Builder) take(e *Entry) error {
 	switch p := e.Position; {
 	case !b.numbers[e.Queue]:

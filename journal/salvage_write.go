@@ -89,5 +89,10 @@ func (r *rescue) fill(b *Builder) error {
 		d.Entry.Queue = numbers[d.Entry.Queue]
 		err = b.Bury(d)
 	}
+	for _, key := range slices.Sorted(maps.Keys(r.keys)) {
+		if err == nil && key != "" {
+			err = b.Set(Set{key, r.keys[key]})
+		}
+	}
 	return err
 }

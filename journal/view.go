@@ -24,6 +24,8 @@ type View struct {
 	queues map[string]uint32
 	now    *Moment
 	blocks []BlockInfo
+
+	suspects map[Position]int
 }
 
 // Info are the figures of a journal at rest.
@@ -164,7 +166,11 @@ func (v *View) fill(l *Log, s *survey) error {
 		info.Entries, info.Live, info.Bytes, info.LiveBytes = b.count, b.live, b.size, b.bytes
 	}
 	v.now = newMoment(v, l)
-	return nil
+	l.dir, l.tail = v.dir, v.tail
+	l.tail.epoch++ // what it would be for a start
+	_, err = l.investigate()
+	v.suspects = l.suspects
+	return err
 }
 
 // Close lets go of the file.
@@ -196,6 +202,22 @@ func (v *View) Blocks() []BlockInfo { return slices.Clone(v.blocks) }
 
 // Queues returns the number of every queue, by name.
 func (v *View) Queues() map[string]uint32 { return maps.Clone(v.queues) }
+
+// Suspects returns what the next start would: [Log.Suspects].
+func (v *View) Suspects() map[Position]int { return maps.Clone(v.suspects) }
+
+// Keys lists the state keys in key order. An error is yielded once and ends the
+// list.
+func (v *View) Keys() iter.Seq2[Set, error] {
+	l := newLog(v.store, Config{}, true)
+	return func(yield func(Set, error) bool) {
+		for set, err := range l.Keys("") {
+			if err = v.disturbed(err); !yield(set, err) || err != nil {
+				return
+			}
+		}
+	}
+}
 
 // Now returns what a start of the journal would find.
 func (v *View) Now() *Moment { return v.now }

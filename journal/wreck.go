@@ -25,6 +25,7 @@ type wreck struct {
 	tails   []tail
 	queues  map[string]uint32
 	morgue  map[string]Buried
+	keys    map[string][]byte // of the state; nothing vouches for them
 }
 
 // span is where a value stands in the file.
@@ -44,7 +45,7 @@ func openWreck(f *os.File) (*wreck, error) {
 	if err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
-	w := &wreck{f: f, chunks: map[uint64]map[uint32][]span{}, queues: map[string]uint32{}, morgue: map[string]Buried{}}
+	w := &wreck{f: f, chunks: map[uint64]map[uint32][]span{}, queues: map[string]uint32{}, morgue: map[string]Buried{}, keys: map[string][]byte{}}
 	m, size, err := readMetas(f, fileName)
 	if err != nil {
 		w.hurt("%s", reasonOf(err))
@@ -164,6 +165,8 @@ func (w *wreck) value(name bucket, key []byte, v []byte, at span) {
 		if !w.queue(key, v) {
 			w.hurt("the number of queue %q", key)
 		}
+	case bucketState:
+		w.keys[string(key)] = slices.Clone(v)
 	case bucketMorgue:
 		if !w.burial(key, v) {
 			w.hurt("buried payload %x", key)

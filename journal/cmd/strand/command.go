@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/urfave/cli/v3"
@@ -39,6 +40,7 @@ type call struct {
 // run is the whole command, for main and for the tests.
 func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer, now func() time.Time) int {
 	o := newOutput(out, now())
+	o.json = slices.Contains(args, "-json") || slices.Contains(args, "--json") // also for what is wrong with the call
 	root := &cli.Command{
 		Name: "strand", Usage: "look into a journal and take care of it",
 		Writer: out, ErrWriter: errs,
@@ -122,7 +124,9 @@ var commands = []verb{
 		name: "replay", args: "DIR", least: 1, most: 1, do: replay, flags: replayFlags,
 		usage: "the runs that the next start would make, changing nothing",
 		description: `Each run is listed as if those before it succeed. A start divides the ids of a
-queue among its shards at random; each shard keeps the order shown here. What
+queue among its shards at random; each shard keeps the order shown here. Jobs
+that were running when the process died are held back and run one at a time;
+after the third crash they go to the morgue instead. What
 the code says about a queue is not in the journal: give it with -merge,
 -on-failure and -max-payloads when it is not the default.`,
 	},

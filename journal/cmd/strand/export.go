@@ -17,6 +17,7 @@ const exportVersion = 1
 //	payload   a live one: queue, id, position, due, score, restored, payload
 //	state     of a job: queue, id, position, due, retry, halted, failed, error
 //	buried    in the morgue: as a payload, with retry, reason, at
+//	key       of the state: key, value
 //	end       lines: how many there were before; the last line
 type line struct {
 	Type string `json:"type"`
@@ -41,6 +42,9 @@ type line struct {
 	Error    *text              `json:"error,omitempty"`
 	Reason   *text              `json:"reason,omitempty"`
 	At       *moment            `json:"at,omitempty"`
+
+	Key   *text `json:"key,omitempty"`
+	Value *text `json:"value,omitempty"`
 
 	Lines int `json:"lines,omitempty"`
 }
@@ -70,6 +74,12 @@ func export(_ context.Context, c *call) error {
 			return err
 		}
 		x.print(x.buried(&b))
+	}
+	for set, err := range v.Keys() {
+		if err != nil {
+			return err
+		}
+		x.print(&line{Type: "key", Key: new(text(set.Key)), Value: new(text(set.Value))})
 	}
 	x.print(&line{Type: "end", Lines: x.lines})
 	return x.err

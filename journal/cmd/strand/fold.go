@@ -21,6 +21,7 @@ type task struct {
 	Retry     int
 	LastError string
 	Halted    bool
+	Crashes   int // how often the process died while it ran
 	Payloads  []journal.Entry
 }
 
@@ -49,14 +50,15 @@ type fold struct {
 	now    int64
 	core   *shard.Core
 	// states of jobs that were halted when they were written
-	halted []journal.Entry
-	merged int
+	halted   []journal.Entry
+	merged   int
+	suspects map[journal.Position]int
 }
 
-// tally is where a Core writes its changes: they are counted and forgotten.
-type tally struct{ ended int }
+// nowhere is where a Core writes its changes.
+type nowhere struct{}
 
-func (t *tally) Record(c *journal.Change) { t.ended += len(c.Ended) }
+func (nowhere) Record(*journal.Change) {}
 
 func newFold(name string, number uint32, refs []journal.Ref, cfg shard.Config, now int64) *fold {
 	f := &fold{queue: name, number: number, now: now, core: shard.NewCore(number, cfg)}
@@ -68,9 +70,8 @@ func newFold(name string, number uint32, refs []journal.Ref, cfg shard.Config, n
 		f.core.Load(ref)
 	}
 	f.core.Loaded()
-	before := f.core.Counts()
-	f.merged = int(before.Merged)
-	f.core.Record(new(tally))
+	f.merged = int(f.core.Counts().Merged)
+	f.core.Record(nowhere{})
 	return f
 }
 
@@ -78,10 +79,20 @@ func newFold(name string, number uint32, refs []journal.Ref, cfg shard.Config, n
 // time makes due come last.
 func (f *fold) tasks() iter.Seq[*task] {
 	return func(yield func(*task) bool) {
-		now := f.now
+		now, ticks := f.now, int64(0)
 		for due := f.core.NextDue(); due != math.MaxInt64; due = f.core.NextDue() {
-			now = max(now, due)
-			if t := f.take(now); t == nil || !yield(t) {
+			// Time goes by, so that what is left of an id, due when its first
+			// payloads are done, comes in the order of these ends.
+			ticks++
+			now = max(now+1, due)
+			t := f.take(now)
+			if t == nil {
+				return
+			}
+			if t.Due > f.now && t.Due <= f.now+ticks {
+				t.Due = f.now
+			}
+			if !yield(t) {
 				return
 			}
 		}
@@ -90,6 +101,7 @@ func (f *fold) tasks() iter.Seq[*task] {
 			if !f.core.RunNow(string(state.ID), now) {
 				continue // went on since
 			}
+			f.core.Record(nowhere{})
 			t := f.take(now)
 			if t == nil {
 				return
@@ -114,12 +126,13 @@ func (f *fold) take(now int64) *task {
 	for _, p := range it.Payloads {
 		var e journal.Entry
 		p.Ref.Read(&e)
+		t.Crashes = max(t.Crashes, f.suspects[e.Position])
 		t.Payloads = append(t.Payloads, e)
 	}
 	it.Outcome.Verdict = shard.Done
 	r.Elapsed = 2 * shard.Quantum // slow: one job at a time, in strict order
 	f.core.Finish(now, r)
-	f.core.Record(new(tally))
+	f.core.Record(nowhere{})
 	return t
 }
 
@@ -159,6 +172,7 @@ func folds(c *call, v *journal.View, m *journal.Moment, queue string, configs co
 				continue
 			}
 			f := newFold(names[number], number, m.Live(number), configs.of(names[number]), c.now.UnixNano())
+			f.suspects = v.Suspects()
 			if !yield(f) {
 				return
 			}

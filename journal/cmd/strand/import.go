@@ -95,6 +95,11 @@ func (m *importer) line(l *line) (err error) {
 		return m.b.Add(e)
 	case "buried":
 		return m.bury(l)
+	case "key":
+		if l.Key == nil || l.Value == nil {
+			return errors.New("a key needs key and value")
+		}
+		return m.b.Set(journal.Set{Key: string(*l.Key), Value: append([]byte{}, *l.Value...)})
 	case "end":
 		if l.Lines != m.lines {
 			return fmt.Errorf("the end says that there are %d lines before it, there are %d", l.Lines, m.lines)

@@ -48,6 +48,7 @@ type waiting struct {
 	Due       moment    `json:"due"`
 	Retry     int       `json:"retry"`
 	LastError text      `json:"last_error,omitempty"`
+	Crashes   int       `json:"crashes,omitempty"`
 	Count     int       `json:"payload_count"`
 	Bytes     int64     `json:"bytes"`
 	Payloads  []payload `json:"payloads,omitempty"`
@@ -64,7 +65,7 @@ type payload struct {
 func newWaiting(kind string, t *task, payloads bool) *waiting {
 	w := &waiting{
 		Type: kind, Queue: text(t.Queue), ID: text(t.ID), State: t.state(), Due: moment(t.Due),
-		Retry: t.Retry, LastError: text(t.LastError), Count: len(t.Payloads), Bytes: t.bytes(),
+		Retry: t.Retry, LastError: text(t.LastError), Crashes: t.Crashes, Count: len(t.Payloads), Bytes: t.bytes(),
 	}
 	for _, e := range t.Payloads {
 		if payloads {
@@ -96,7 +97,11 @@ func jobs(_ context.Context, c *call) error {
 			}
 		}
 	}
-	return list.end("job", "jobs")
+	if err := list.end(); err != nil || c.json {
+		return err
+	}
+	c.printf("%s\n", count(list.seen, "job", "jobs"))
+	return nil
 }
 
 // taskList prints tasks, up to a limit, and says how many it left out.
@@ -131,23 +136,26 @@ func (l *taskList) add(t *task) error {
 	if l.payloads {
 		what = positions(t)
 	}
-	l.t.row(strconv.Itoa(l.seen), show([]byte(t.Queue)), show([]byte(t.ID)), t.state(), due, retryText(t.Retry),
+	state := t.state()
+	if t.Crashes > 0 {
+		state += fmt.Sprintf(", ran in %s", count(t.Crashes, "crash", "crashes"))
+	}
+	l.t.row(strconv.Itoa(l.seen), show([]byte(t.Queue)), show([]byte(t.ID)), state, due, retryText(t.Retry),
 		what, bytesText(t.bytes()), errorText(t.LastError))
 	return nil
 }
 
-func (l *taskList) end(one, many string) error {
+func (l *taskList) end() error {
 	if l.json {
 		return nil
 	}
 	if err := l.t.end(); err != nil {
 		return err
 	}
-	l.printf("\n%s", count(l.seen, one, many))
-	if left := l.seen - l.limit; left > 0 {
-		l.printf(", %d not shown; -limit 0 shows all", left)
-	}
 	l.printf("\n")
+	if left := l.seen - l.limit; left > 0 {
+		l.printf("%d more are not shown; -limit 0 shows all\n", left)
+	}
 	return nil
 }
 

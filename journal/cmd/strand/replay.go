@@ -69,7 +69,7 @@ func replay(_ context.Context, c *call) error {
 			}
 		}
 	}
-	if err := list.end("run", "runs"); err != nil {
+	if err := list.end(); err != nil {
 		return err
 	}
 	return c.sum(&s)
@@ -112,7 +112,7 @@ func (c *call) sum(s *sum) error {
 	if c.json {
 		return c.object(s)
 	}
-	c.printf("%d due now, %d later, %d halted", s.Due, s.Delayed, s.Halted)
+	c.printf("%s: %d due now, %d later; %s", count(s.Runs, "run", "runs"), s.Due, s.Delayed, count(s.Halted, "halted job", "halted jobs"))
 	if s.Merged > 0 {
 		c.printf("; %s merged into an equal one", count(s.Merged, "payload is", "payloads are"))
 	}
