@@ -17,7 +17,10 @@ func (l *Log) admit(b *Block) {
 
 // end notes that the entry at r is over, in memory and as a mark.
 func (l *Log) end(r Ref) {
-	at, _ := r.resolve()
+	at := r
+	if r.block != l.open.block { // which has nothing to read before it is sealed
+		at, _ = r.resolve()
+	}
 	l.markDead(at)
 	if !l.volatile {
 		l.open.markEnded(r.pos)
