@@ -21,14 +21,18 @@ type process struct {
 	dead   chan error
 }
 
+// childProgram returns the path of the program that children run: this one,
+// unless a test says otherwise.
+var childProgram = os.Executable
+
 // startLife starts a child, with a command before it if there is one, and has
 // every line of it heard.
 func startLife(l life, hear func(line string) error, before ...string) (*process, error) {
-	self, err := os.Executable()
+	program, err := childProgram()
 	if err != nil {
 		return nil, err
 	}
-	args := append(before, self)
+	args := append(before, program)
 	p := &process{cmd: exec.Command(args[0], args[1:]...), heard: make(chan error, 1), dead: make(chan error, 1)}
 	p.cmd.Env = append(os.Environ(), l.environment(), "GORACE=halt_on_error=1")
 	p.cmd.Stderr = &p.stderr

@@ -1,14 +1,42 @@
 package main
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"testing"
 	"time"
 )
 
 func TestMain(m *testing.M) {
 	beChild()
-	os.Exit(m.Run())
+	code, err := runTests(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "soak:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// runTests gives the children a program without the race detector, if this one has
+// it: under strace it makes them ten times slower. Proofs that need no child
+// run with it.
+func runTests(m *testing.M) (int, error) {
+	if !raceEnabled {
+		return m.Run(), nil
+	}
+	dir, err := os.MkdirTemp("", "strand-soak-")
+	if err != nil {
+		return 0, err
+	}
+	program := filepath.Join(dir, "soak")
+	if output, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err == nil {
+		childProgram = func() (string, error) { return program, nil }
+	} else {
+		fmt.Fprintf(os.Stderr, "soak: children run with the race detector: %v: %s\n", err, output)
+	}
+	return m.Run(), os.RemoveAll(dir)
 }
 
 func TestProofs(t *testing.T) {

@@ -38,6 +38,8 @@ type crowd struct {
 	mu       sync.Mutex
 	accepted map[uint64]bool
 	ended    map[uint64]bool
+	release  func()        // lets the deaf handlers go
+	released chan struct{} // closed by release
 }
 
 func stopOnce(c *campaign, r *rand.Rand, dir string) error {
@@ -48,7 +50,9 @@ func stopOnce(c *campaign, r *rand.Rand, dir string) error {
 	if err != nil {
 		return err
 	}
-	load := &crowd{accepted: map[uint64]bool{}, ended: map[uint64]bool{}}
+	load := &crowd{accepted: map[uint64]bool{}, ended: map[uint64]bool{}, released: make(chan struct{})}
+	load.release = sync.OnceFunc(func() { close(load.released) })
+	defer load.release()
 	queue, err := executor.Handle(x, sequenceQueues[0], load.handler(uint64(r.Int64())), executor.QueueConfig[[]byte]{
 		Shards: 1 + r.IntN(6), Codec: executor.Raw{}, RetryIn: func(int) time.Duration { return time.Millisecond },
 	})
@@ -64,7 +68,10 @@ func stopOnce(c *campaign, r *rand.Rand, dir string) error {
 	}
 	time.Sleep(time.Duration(r.IntN(int(30 * time.Millisecond))))
 	patience := time.Duration(r.IntN(int(40 * time.Millisecond)))
+	// A stop that waits for the deaf ones is to be seen, not to be waited for.
+	defer time.AfterFunc(patience+stopGrace+2*stopSlack, load.release).Stop()
 	late, err := stopIn(x, patience, 1+r.IntN(2))
+	load.release()
 	producers.Wait()
 	c.did(1)
 	c.highest("microseconds after the deadline, at most", int(late.Microseconds()))
@@ -117,8 +124,8 @@ func (l *crowd) handler(seed uint64) func(context.Context, executor.Job[[]byte])
 			case <-ctx.Done():
 				return context.Cause(ctx)
 			}
-		case p < 12:
-			time.Sleep(10 * pause)
+		case p < 11:
+			<-l.released
 		case p < 20 && job.Retry < 2:
 			return errors.New("no luck")
 		}
