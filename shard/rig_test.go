@@ -90,9 +90,17 @@ func (g *rig) deliver(d *journal.Delivery) {
 // Record implements Recorder.
 func (g *rig) Record(c *journal.Change) {
 	g.record(c)
-	g.log.Record(c)
+	patient{g.log}.Record(c)
+}
+
+// patient waits for the commit of what it records when there are states in it:
+// the journal lets nobody end a state before that.
+type patient struct{ *journal.Log }
+
+func (p patient) Record(c *journal.Change) {
+	p.Log.Record(c)
 	if len(c.States) > 0 {
-		g.flush() // a state can be ended from its commit on
+		_ = p.Flush(context.Background())
 	}
 }
 
