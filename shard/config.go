@@ -40,7 +40,8 @@ const (
 	BuryOldest OnExhausted = iota
 	// BuryAll sends every payload of the failed run to the morgue.
 	BuryAll
-	// Halt stops the id, with all its payloads, until RunNow is called for it.
+	// Halt stops the id, with all its payloads, until RunNow is called for it or
+	// a payload of it comes back from the morgue.
 	Halt
 )
 

@@ -42,8 +42,19 @@
 // It belongs to the job, not to the payload: the earliest accepted payload that
 // is live decides, until a state (a failure, a snooze) is written; then that
 // one does. This definition needs no history, which is what makes replay exact.
+// Where a job's due time would be another one by it, because that payload is
+// gone or because one came back from the morgue, a state is written.
+//
+// A state has one due time, that of the failed payloads under [BlockFailed].
+// What waits behind them is due, when they are over, as the first of it is.
+//
+// # What it costs
+//
+// A job takes about 240 bytes of heap beside its payload, journal included, and
+// one allocation on its way, the id. See BenchmarkJob and TestBytesPerJob.
 //
 // # Census
 //
-// No goroutine. One timer per shard while a job is due in the future.
+// No goroutine. One timer per shard while a job is due in the future, or stands
+// behind a slow one.
 package shard
