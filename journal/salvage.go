@@ -95,7 +95,6 @@ type rescue struct {
 	s      *survey
 	tail   tail
 	intact []uint64          // sequence of blocks
-	live   map[uint64]int    // entries in them that did not end
 	names  map[uint32]string // of queues
 	buried []Buried
 	report *Salvaged
@@ -245,9 +244,8 @@ func (r *rescue) findMorgue() {
 		b := r.morgue[key]
 		if p := b.Entry.Position; r.s.latest[p] != 0 && !r.s.ended.has(p) {
 			continue // requeued since
-		} else {
-			r.s.ended.add(p) // the block that says so may be lost
 		}
+		r.s.ended.add(b.Entry.Position) // the block that says so may be lost
 		r.buried = append(r.buried, b)
 	}
 	r.report.Buried = len(r.buried)
