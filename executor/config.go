@@ -66,7 +66,9 @@ type Config struct {
 	// CrashLimit is how often the process may die while a job runs before that
 	// job is given up: it goes to the morgue, or is halted under Halt. Jobs that
 	// were running run again one at a time, so that an innocent one is not
-	// counted twice. Default 3; below zero there is no limit.
+	// counted twice. A kill from outside counts like any other death: where
+	// that is common and jobs are long, raise it. Default 3; below zero there is
+	// no limit.
 	CrashLimit int
 
 	// StopTimeout is how long Run waits for running handlers after its context
@@ -170,7 +172,8 @@ type QueueConfig[T any] struct {
 	FormatError func(error) string
 
 	// RetriesExhausted is called, on the worker, with the jobs of a run that
-	// failed for the last time, before OnExhausted is carried out. Default nil.
+	// failed for the last time, before OnExhausted is carried out. LastError is
+	// that failure. Default nil.
 	RetriesExhausted func(ctx context.Context, jobs []Job[T])
 
 	// Durability of Enqueue. Default: the executor's.

@@ -2,6 +2,7 @@ package executor_test
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -41,5 +42,21 @@ func TestStartAfterFailure(t *testing.T) {
 		require.ErrorIs(t, err, executor.ErrUnknown)
 		synctest.Wait()
 		require.ErrorIs(t, x.Start(t.Context()), executor.ErrFailed)
+	})
+}
+
+// A shard that has failed takes nothing in any more. Nobody waits for it.
+func TestEnqueueDoesNotWaitForABrokenShard(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := openOn(t, new(journal.Memory), executor.Config{})
+		q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{})
+		x.BreakShards()
+		_, err := q.Enqueue(context.Background(), "a", "x")
+		if err != nil {
+			require.True(t, errors.Is(err, executor.ErrUnknown) || errors.Is(err, executor.ErrFailed), "%v", err)
+		}
+		synctest.Wait()
+		require.ErrorIs(t, x.Err(), executor.ErrFailed)
+		require.Error(t, x.Stop(t.Context()))
 	})
 }

@@ -158,8 +158,9 @@ const (
 	optionScore
 )
 
-// At makes the job due at t; in the past means now. It has no effect on a job
-// of the same id that waits already: that one's due time stays.
+// At makes the job due at t. A time in the past makes it due at once, and the
+// oldest due job of a shard runs first. It has no effect on a job of the same id
+// that waits already: that one's due time stays.
 func At(t time.Time) Option { return Option{kind: optionAt, due: t} }
 
 // In makes the job due d from now. Below zero means now.
@@ -229,12 +230,27 @@ func (q *queue) append(ctx context.Context, entries []journal.Entry) (journal.Ti
 		ticket, err = q.appendWhenDrained(ctx, entries, err)
 	}
 	if err == nil && q.durability == Sync {
-		err = ticket.Wait(ctx)
+		err = q.x.await(ctx, ticket)
 	}
 	if err != nil {
 		return ticket, border(err)
 	}
 	return ticket, nil
+}
+
+// await waits for a ticket, but not for a shard that has failed.
+func (x *Executor) await(ctx context.Context, ticket journal.Ticket) error {
+	select {
+	case <-ticket.Done():
+	case <-ctx.Done():
+	case <-x.failed:
+		select {
+		case <-ticket.Done():
+		default:
+			return fmt.Errorf("%w: %w", journal.ErrUnknown, x.Err())
+		}
+	}
+	return ticket.Wait(ctx)
 }
 
 // appendWhenDrained tries again whenever something of the backlog is over.

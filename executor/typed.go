@@ -110,7 +110,12 @@ func (t *Queue[T]) register(x *Executor, name string, call func(context.Context,
 	}
 	t.q = &queue{settings: s, name: name, call: call}
 	if hook := t.cfg.RetriesExhausted; hook != nil {
-		t.q.exhausted = func(ctx context.Context, items []*shard.Item) { hook(ctx, t.decodeAll(items)) }
+		t.q.exhausted = func(ctx context.Context, items []*shard.Item) {
+			for _, it := range items {
+				it.LastError = it.Outcome.Error // of this very run
+			}
+			hook(ctx, t.decodeAll(items))
+		}
 	}
 	if err := x.register(t.q); err != nil {
 		return nil, err

@@ -32,6 +32,9 @@ type Ticket struct {
 // Position returns the position of the i-th entry.
 func (t Ticket) Position(i int) Position { return t.first + Position(i) }
 
+// Done returns a channel that is closed when Wait would not wait.
+func (t Ticket) Done() <-chan struct{} { return t.commit.done }
+
 // Wait returns when the entries are on disk and were taken in by their
 // consumers. It returns ErrFull when they were refused for want of room, and
 // ErrUnknown when the commit failed or ctx ended first.
