@@ -225,9 +225,13 @@ func (q *queue) append(ctx context.Context, entries []journal.Entry) (journal.Ti
 	if q.x.stopping.Load() && ctx.Value(handlerKey{}) != q.x {
 		return journal.Ticket{}, ErrClosed
 	}
-	ticket, err := q.x.log.Append(ctx, entries)
-	if errors.Is(err, journal.ErrBacklog) && q.x.cfg.Overflow == Wait {
-		ticket, err = q.appendWhenDrained(ctx, entries, err)
+	appended := q.x.log.Append
+	if q.durability == Async {
+		appended = q.x.log.Post
+	}
+	ticket, err := appended(ctx, entries)
+	if errors.Is(err, journal.ErrBacklog) && q.x.cfg.Overflow == Wait && ctx.Value(handlerKey{}) != q.x {
+		ticket, err = q.whenDrained(ctx, func() (journal.Ticket, error) { return appended(ctx, entries) })
 	}
 	if err == nil && q.durability == Sync {
 		err = q.x.await(ctx, ticket)
@@ -253,14 +257,11 @@ func (x *Executor) await(ctx context.Context, ticket journal.Ticket) error {
 	return ticket.Wait(ctx)
 }
 
-// appendWhenDrained tries again whenever something of the backlog is over.
-func (q *queue) appendWhenDrained(ctx context.Context, entries []journal.Entry, err error) (journal.Ticket, error) {
-	if ctx.Value(handlerKey{}) == q.x {
-		return journal.Ticket{}, err
-	}
+// whenDrained tries to append whenever some of the backlog is over.
+func (q *queue) whenDrained(ctx context.Context, try func() (journal.Ticket, error)) (journal.Ticket, error) {
 	for {
 		drained := q.x.log.Drained()
-		ticket, err := q.x.log.Append(ctx, entries)
+		ticket, err := try()
 		if !errors.Is(err, journal.ErrBacklog) {
 			return ticket, err
 		}

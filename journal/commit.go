@@ -132,28 +132,47 @@ func (l *Log) refuse(b *openBlock, t *transaction) {
 }
 
 // refuseFresh turns what was appended to b into ended entries, because the
-// offsets of all others must stay, and tells whoever waits for b.
+// offsets of all others must stay, and tells whoever waits for b. What was
+// posted stays: nobody would learn that it went.
 func (l *Log) refuseFresh(b *openBlock) {
-	n := 0
-	for _, route := range b.routes {
-		n += b.deliveries[route].Len()
-	}
-	if n > 0 {
-		b.beginMarks(n)
-	}
-	for _, route := range b.routes {
-		for _, off := range b.deliveries[route].offsets {
-			r := b.ref(off)
-			l.markDead(r)
-			b.markEnded(r.pos)
-		}
-		b.deliveries[route] = nil
-	}
-	b.routes, b.restored = b.routes[:0], b.restored[:0]
 	refused := b.commit
-	b.commit = &commit{first: refused.first, done: make(chan struct{})}
+	b.commit = &commit{first: refused.first, done: make(chan struct{}), merged: refused.merged}
+	routes := b.routes[:0]
+	var gone []uint32
+	for _, route := range b.routes {
+		d := b.deliveries[route]
+		posted := d.offsets[:0]
+		for _, off := range d.offsets {
+			if _, found := b.posted[off]; found {
+				posted = append(posted, off)
+			} else {
+				gone = append(gone, off)
+			}
+		}
+		if d.offsets, d.commit = posted, b.commit; len(posted) > 0 {
+			routes = append(routes, route)
+		} else {
+			b.deliveries[route] = nil
+		}
+	}
+	b.routes, b.restored = routes, b.restored[:0]
+	b.commit.pending.Store(int32(len(routes)))
+	l.endFresh(b, gone)
 	refused.err = ErrFull
 	close(refused.done)
+}
+
+// endFresh ends the entries of b at some offsets.
+func (l *Log) endFresh(b *openBlock, offsets []uint32) {
+	if len(offsets) == 0 {
+		return
+	}
+	b.beginMarks(len(offsets))
+	for _, off := range offsets {
+		r := b.ref(off)
+		l.markDead(r)
+		b.markEnded(r.pos)
+	}
 }
 
 func (l *Log) setFull(full bool) {

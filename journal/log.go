@@ -131,6 +131,17 @@ func (l *Log) start() {
 // It returns ErrTooLarge, ErrBacklog, ErrFull, ErrFailed, ErrClosed, or the cause of ctx
 // when that ended before the entries were accepted; then none of them is.
 func (l *Log) Append(ctx context.Context, entries []Entry) (Ticket, error) {
+	return l.append(ctx, entries, false)
+}
+
+// Post is Append for a caller who does not wait for the ticket. Nobody would
+// hear a refusal, so when the disk turns out to be full the entries are kept
+// and tried again, until there is room or the log is closed.
+func (l *Log) Post(ctx context.Context, entries []Entry) (Ticket, error) {
+	return l.append(ctx, entries, true)
+}
+
+func (l *Log) append(ctx context.Context, entries []Entry, posted bool) (Ticket, error) {
 	need := 0
 	for i := range entries {
 		need += entryBound(&entries[i])
@@ -153,7 +164,11 @@ func (l *Log) Append(ctx context.Context, entries []Entry) (Ticket, error) {
 		e := &entries[i]
 		e.Kind, e.Restored, e.Position = KindEnqueued, false, l.tail.next
 		l.tail.next++
-		l.open.route(e.Route, l.open.add(e, false).off)
+		off := l.open.add(e, false).off
+		l.open.route(e.Route, off)
+		if posted {
+			l.open.keep(off)
+		}
 	}
 	l.wakeCommitter()
 	return ticket, nil
@@ -248,18 +263,7 @@ func (l *Log) Record(c *Change) {
 	for _, s := range c.Sets {
 		l.open.changes = append(l.open.changes, s.change())
 	}
-	if n := len(c.Ended) + len(c.Buried); n > 0 {
-		if !l.volatile {
-			l.open.beginMarks(n)
-		}
-		for _, r := range c.Ended {
-			l.end(r)
-		}
-		for i := range c.Buried {
-			l.end(c.Buried[i].Ref)
-		}
-		l.wakeDrained()
-	}
+	l.end(c)
 	if !l.volatile || len(c.States)+len(c.Buried)+len(c.Sets) > 0 {
 		l.wakeCommitter()
 	}

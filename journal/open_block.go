@@ -23,6 +23,10 @@ type openBlock struct {
 	deliveries []*Delivery // by route; nil where there is none
 	routes     []uint32    // routes in use, in order of first use
 
+	// posted are the offsets of entries whose appender does not wait. Nil when
+	// there are none.
+	posted map[uint32]struct{}
+
 	changes  []change // of side buckets
 	restored []change // of the morgue, undone when the block is refused
 }
@@ -63,6 +67,14 @@ func (b *openBlock) add(e *Entry, moved bool) Ref {
 	b.block.live++
 	b.block.bytes += size
 	return Ref{b.block, e.Position, uint32(off), uint32(size)}
+}
+
+// keep notes that the entry at off stays when the block is refused.
+func (b *openBlock) keep(off uint32) {
+	if b.posted == nil {
+		b.posted = make(map[uint32]struct{})
+	}
+	b.posted[off] = struct{}{}
 }
 
 // ref points to the entry at off.

@@ -15,16 +15,38 @@ func (l *Log) admit(b *Block) {
 	l.liveEntries += b.live
 }
 
-// end notes that the entry at r is over, in memory and as a mark.
-func (l *Log) end(r Ref) {
-	at := r
-	if r.block != l.open.block { // which has nothing to read before it is sealed
-		at, _ = r.resolve()
+// end takes what is over according to c off the accounts and lists it among the
+// marks. The accounts come first: they notice a bug of the consumer, and must
+// not leave half a list behind.
+func (l *Log) end(c *Change) {
+	n := len(c.Ended) + len(c.Buried)
+	if n == 0 {
+		return
 	}
-	l.markDead(at)
-	if !l.volatile {
+	for _, r := range c.Ended {
+		l.endOne(r)
+	}
+	for i := range c.Buried {
+		l.endOne(c.Buried[i].Ref)
+	}
+	l.wakeDrained()
+	if l.volatile {
+		return
+	}
+	l.open.beginMarks(n)
+	for _, r := range c.Ended {
 		l.open.markEnded(r.pos)
 	}
+	for i := range c.Buried {
+		l.open.markEnded(c.Buried[i].Ref.pos)
+	}
+}
+
+func (l *Log) endOne(r Ref) {
+	if r.block != l.open.block { // which has nothing to read before it is sealed
+		r, _ = r.resolve()
+	}
+	l.markDead(r)
 }
 
 // markDead takes the entry at r, which was resolved, off the accounts.

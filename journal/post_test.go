@@ -1,0 +1,47 @@
+package journal
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A full disk refuses those who wait and keeps what was posted: nobody would
+// learn that it went, and what came later would survive it.
+func TestPostedEntriesOutliveAFullDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := new(Memory)
+		var delivered []Position
+		l, err := OpenMemory(disk, Config{Deliver: func(d *Delivery) {
+			var e Entry
+			for i := range d.Len() {
+				delivered = append(delivered, d.Read(i, &e).Position())
+			}
+			d.Done()
+		}})
+		require.NoError(t, err)
+		disk.FailNext(ErrFull, ErrFull, ErrFull)
+		one := func(id string) []Entry { return []Entry{{Queue: 1, ID: []byte(id)}} }
+		posted, err := l.Post(t.Context(), one("posted"))
+		require.NoError(t, err)
+		waiting, err := l.Append(t.Context(), one("waiting"))
+		require.NoError(t, err)
+		require.ErrorIs(t, waiting.Wait(t.Context()), ErrFull)
+		_, err = l.Post(t.Context(), one("late"))
+		require.ErrorIs(t, err, ErrFull, "whoever comes now can be told")
+
+		time.Sleep(4 * fullRetry) // virtual
+		synctest.Wait()
+		require.NoError(t, l.Close())
+		require.Equal(t, []Position{posted.Position(0)}, delivered)
+
+		l, err = OpenMemory(disk, Config{})
+		require.NoError(t, err)
+		pending := l.Pending(1)
+		require.Len(t, pending, 1)
+		require.Equal(t, posted.Position(0), pending[0].Position())
+		require.NoError(t, l.Close())
+	})
+}
