@@ -90,18 +90,7 @@ func (g *rig) deliver(d *journal.Delivery) {
 // Record implements Recorder.
 func (g *rig) Record(c *journal.Change) {
 	g.record(c)
-	patient{g.log}.Record(c)
-}
-
-// patient waits for the commit of what it records when there are states in it:
-// the journal lets nobody end a state before that.
-type patient struct{ *journal.Log }
-
-func (p patient) Record(c *journal.Change) {
-	p.Log.Record(c)
-	if len(c.States) > 0 {
-		_ = p.Flush(context.Background())
-	}
+	g.log.Record(c)
 }
 
 func (g *rig) route(id string) uint32 {

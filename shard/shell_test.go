@@ -369,7 +369,6 @@ func TestSlowJobsDoNotHoldOthers(t *testing.T) {
 // TestOrderAndWorkersUnderLoad has a few workers serve many shards: no two runs
 // of an id overlap, its payloads come in order, all come, no worker is lost.
 func TestOrderAndWorkersUnderLoad(t *testing.T) {
-	skipUnlessFreshStatesEnd(t)
 	const ids, producers = 40, 4
 	each := 500
 	if long {
@@ -431,22 +430,4 @@ func TestOrderAndWorkersUnderLoad(t *testing.T) {
 	for id, st := range strands {
 		require.Equal(t, producers*each, st.n, id)
 	}
-}
-
-// skipUnlessFreshStatesEnd skips while the journal panics when a state ends
-// that it has not committed yet, which a busy shard comes to at once.
-func skipUnlessFreshStatesEnd(t *testing.T) {
-	log, err := journal.OpenMemory(nil, journal.Config{})
-	require.NoError(t, err)
-	defer func() {
-		if recover() != nil {
-			t.Skip("journal: a state cannot end before its commit")
-		}
-	}()
-	for range 100 {
-		c := journal.Change{States: []journal.JobState{{Entry: journal.Entry{ID: []byte("a")}}}}
-		log.Record(&c)
-		log.Record(&journal.Change{Ended: []journal.Ref{c.States[0].Ref}})
-	}
-	require.NoError(t, log.Close())
 }
