@@ -2,10 +2,11 @@ package executor
 
 import (
 	"context"
-	"math"
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
@@ -73,17 +74,22 @@ func (t *Queue[T]) Stats(ctx context.Context) (QueueStats, error) { return t.q.s
 func (q *queue) stats(ctx context.Context) (QueueStats, error) {
 	s := QueueStats{Name: q.name, Registered: true}
 	now := time.Now().UnixNano()
-	oldest := int64(math.MaxInt64)
-	for _, a := range q.actors {
-		err := a.Do(ctx, func(c *shard.Core) {
-			s.Counts.Add(c.Counts())
-			oldest = min(oldest, c.NextDue())
+	counts := make([]shard.Counts, len(q.actors))
+	due := make([]int64, len(q.actors))
+	// All at once, because each may have much to do first.
+	group, ctx := errgroup.WithContext(ctx)
+	for i, a := range q.actors {
+		group.Go(func() error {
+			return a.Do(ctx, func(c *shard.Core) { counts[i], due[i] = c.Counts(), c.NextDue() })
 		})
-		if err != nil {
-			return QueueStats{}, border(err) // the call may still come: s is its own from here on
-		}
 	}
-	if oldest <= now {
+	if err := group.Wait(); err != nil {
+		return QueueStats{}, border(err)
+	}
+	for _, c := range counts {
+		s.Counts.Add(c)
+	}
+	if oldest := slices.Min(due); oldest <= now {
 		s.Lag = time.Duration(now - oldest)
 	}
 	return s, nil

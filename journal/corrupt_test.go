@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -58,21 +59,22 @@ func describe(dir string) (string, error) {
 		return "", err
 	}
 	defer l.Close()
-	text := fmt.Sprintln(l.Queues(), l.Unclaimed(), l.Stats().Next, l.Stats().Epoch)
+	var text strings.Builder
+	text.WriteString(fmt.Sprintln(l.Queues(), l.Unclaimed(), l.Stats().Next, l.Stats().Epoch))
 	for queue := range uint32(3) {
 		for _, r := range l.Pending(queue) {
 			var e Entry
 			r.Read(&e)
-			text += show(e)
+			text.WriteString(show(e))
 		}
 		for b, err := range l.Morgue(queue) {
 			if err != nil {
 				return "", err
 			}
-			text += showB(b)
+			text.WriteString(showB(b))
 		}
 	}
-	return text, nil
+	return text.String(), nil
 }
 
 // withFile makes a directory that holds file as its journal.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -250,9 +251,7 @@ func (l *Log) Queues() map[string]uint32 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	names := make(map[string]uint32, len(l.queues))
-	for name, number := range l.queues {
-		names[name] = number
-	}
+	maps.Copy(names, l.queues)
 	return names
 }
 
