@@ -84,7 +84,7 @@ func (c *cell) Schedule(process func()) {
 	}
 	c.process = process
 	c.system.work.add()
-	go c.loop()
+	c.system.start(c)
 }
 
 // Throughput implements [actor.Dispatcher].

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -36,12 +37,18 @@ type System struct {
 	work gate
 	idle chan struct{} // closed when work is shut and empty
 
+	// Goroutines that ran an actor wait here for the next one, up to one for each core, until Stop. A new goroutine has
+	// a small stack, and growing it costs several times what an actor does with one message.
+	parked  chan *cell
+	waiting atomic.Int32   // of them
+	runners sync.WaitGroup // all that run or wait
+
 	// mu guards cells. Nothing of a caller runs under it.
 	mu    sync.Mutex
 	cells map[*cell]struct{} // actors that have not stopped
 }
 
-// New returns a System without actors. It starts no goroutine; a System that is only dropped leaks nothing.
+// New returns a System without actors. It starts no goroutine; a System that nothing was sent to may be dropped.
 func New(config Config) *System {
 	logger := cmp.Or(config.Logger, slog.New(slog.DiscardHandler))
 	s := &System{
@@ -51,8 +58,9 @@ func New(config Config) *System {
 		proto: actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger {
 			return logger.With(slog.String("lib", "protoactor"))
 		})),
-		idle:  make(chan struct{}),
-		cells: make(map[*cell]struct{}),
+		idle:   make(chan struct{}),
+		parked: make(chan *cell),
+		cells:  make(map[*cell]struct{}),
 	}
 	s.work.drained = func() { close(s.idle) }
 	return s
@@ -78,6 +86,32 @@ func (s *System) spawn(c *cell) error {
 	c.pid = pid
 	s.cells[c] = struct{}{}
 	return nil
+}
+
+// start has a goroutine run c: one that waits for that, or else a new one.
+func (s *System) start(c *cell) {
+	select {
+	case s.parked <- c:
+	default:
+		s.runners.Go(func() { s.run(c) })
+	}
+}
+
+// run runs c, and then whatever actor comes next.
+func (s *System) run(c *cell) {
+	for {
+		c.loop()
+		if s.waiting.Add(1) > int32(runtime.GOMAXPROCS(0)) {
+			s.waiting.Add(-1)
+			return
+		}
+		select {
+		case c = <-s.parked:
+			s.waiting.Add(-1)
+		case <-s.idle:
+			return
+		}
+	}
 }
 
 // forget is called by an actor that has stopped.
@@ -126,6 +160,7 @@ func (s *System) Stop(ctx context.Context) error {
 	if err := await(ctx, s.idle); err != nil {
 		return fmt.Errorf("actor: system still draining: %w", err)
 	}
+	s.runners.Wait() // they only have to notice
 	if failure := s.failure.Load(); failure != nil {
 		return lossError(failure, s.lost.Load())
 	}

@@ -16,16 +16,42 @@ func (l *Log) commitLoop() {
 		case <-l.closing:
 			closing = true // nothing is accepted any more: the last round
 		}
-		for {
-			b, t, ok := l.seal()
-			if !ok {
-				break
-			}
-			if !l.write(b, t) {
-				return
-			}
-			l.publish(b, t)
+		l.committing.Lock()
+		went := l.commitAll()
+		l.committing.Unlock()
+		if !went {
+			return
 		}
+	}
+}
+
+// commitAll commits until nothing is left. False: the log has stopped. The
+// caller holds committing.
+func (l *Log) commitAll() bool {
+	for {
+		b, t, ok := l.seal()
+		if !ok {
+			return true
+		}
+		if !l.write(b, t) {
+			return false
+		}
+		l.publish(b, t)
+	}
+}
+
+// commitHere commits what the caller has just appended, on the caller's
+// goroutine: without a disk to wait for, waking the committer is what an append
+// costs most. It does so once; for whatever has come since, and while somebody
+// else is at it, the committer is woken.
+func (l *Log) commitHere() {
+	if !l.committing.TryLock() {
+		l.wakeCommitter()
+		return
+	}
+	defer l.committing.Unlock()
+	if b, t, ok := l.seal(); ok && l.write(b, t) {
+		l.publish(b, t)
 	}
 }
 
@@ -33,6 +59,14 @@ func (l *Log) commitLoop() {
 // decided about block and transaction is decided here, under the lock, so that
 // the transaction never depends on a mark that is not in it or before it.
 func (l *Log) seal() (*openBlock, *transaction, bool) {
+	b, t, ok := l.sealLocked()
+	if ok && !l.volatile {
+		b.stamp(t.block, t.tail.epoch)
+	}
+	return b, t, ok
+}
+
+func (l *Log) sealLocked() (*openBlock, *transaction, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	b := l.open
@@ -45,7 +79,7 @@ func (l *Log) seal() (*openBlock, *transaction, bool) {
 		b.commit.merged = make([]Position, fresh)
 	}
 	b.commit.pending.Store(int32(len(b.routes)))
-	t.block = b.seal(l.tail.epoch, l.volatile)
+	t.block = b.join()
 	b.settle()
 	l.admit(b.block)
 	l.tail.seq, l.tail.oldest = b.block.seq, l.blocks[0].seq
@@ -107,6 +141,7 @@ func (l *Log) publish(b *openBlock, t *transaction) {
 	if len(b.routes) == 0 {
 		close(b.commit.done)
 	}
+	b.retire()
 	l.mu.Lock()
 	l.spare = b
 	l.mu.Unlock()

@@ -9,8 +9,8 @@
 //   - Commits happen in position order. What a reader finds after a crash is a
 //     prefix of what was appended: an entry is there whole or not at all, and
 //     never without everything that was appended before it.
-//   - Entries reach the consumer after their commit, in position order, on one
-//     goroutine.
+//   - Entries reach the consumer after their commit, in position order, one
+//     call at a time.
 //   - Everything given to one [Log.Record] call (ended entries, new job
 //     states, burials) becomes durable in one commit.
 //   - A position is never used twice, not even after the log ran empty, and no
@@ -82,5 +82,6 @@
 //
 // # Census
 //
-// One committer goroutine from [Log.Start] to [Log.Close]. Nothing else.
+// One committer goroutine from Open to [Log.Close]. Nothing else. A log that
+// works in memory only has nothing to wait for, so whoever appends commits.
 package journal

@@ -145,9 +145,9 @@ func (d *decoder) byte() byte {
 
 func (d *decoder) uvarint() uint64 {
 	// One byte is by far the most common length.
-	if d.err == nil && d.off < len(d.b) && d.b[d.off] < 0x80 {
+	if b := d.b[d.off:]; len(b) > 0 && b[0] < 0x80 && d.err == nil {
 		d.off++
-		return uint64(d.b[d.off-1])
+		return uint64(b[0])
 	}
 	return d.longUvarint()
 }
@@ -193,8 +193,7 @@ func (d *decoder) float() float64 {
 // entry decodes the entry at d.off, which must not be a list of marks.
 func (d *decoder) entry(e *Entry, first Position, base int64) {
 	head := d.byte()
-	*e = Entry{Kind: Kind(head & kindMask), Queue: uint32(d.uvarint())}
-	e.Position = Position(d.uvarint())
+	e.Kind, e.Queue, e.Position = Kind(head&kindMask), uint32(d.uvarint()), Position(d.uvarint())
 	if head&flagMoved == 0 {
 		e.Position += first
 	}
@@ -208,7 +207,9 @@ func (d *decoder) entry(e *Entry, first Position, base int64) {
 			e.Score = d.float()
 		}
 		e.Payload = d.bytes(d.uvarint())
+		e.Retry, e.Halted, e.Failed, e.Error = 0, false, nil, nil
 	case KindState:
+		e.Score, e.Payload, e.Restored = 0, nil, false
 		e.Halted = head&flagExtra != 0
 		e.Retry = int(d.varint())
 		e.Failed = d.positions()

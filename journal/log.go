@@ -11,8 +11,8 @@ import (
 
 // Config says how a log works. The zero Config is usable.
 type Config struct {
-	// Deliver takes in what was committed: one call per route and block, all
-	// from the committer's goroutine, in position order. It must not block for
+	// Deliver takes in what was committed: one call per route and block, one at
+	// a time, in position order. It must not block for
 	// long, and must see to it that [Delivery.Done] is called once for each.
 	// Nil: nobody takes part.
 	Deliver func(*Delivery)
@@ -66,6 +66,10 @@ type Log struct {
 	done    chan struct{} // closed when the committer has ended
 
 	released chan struct{} // closed when the file is closed too
+
+	// committing is held by whoever commits: the committer, or in memory an
+	// appender. It comes before mu.
+	committing sync.Mutex
 
 	// mu is held for memory work only, never across I/O or a callback. It
 	// decides the order of everything: the order in which it is taken is the
@@ -152,11 +156,12 @@ func (l *Log) append(ctx context.Context, entries []Entry, posted bool) (Ticket,
 	if err := l.lockWithRoom(ctx, need); err != nil {
 		return Ticket{}, err
 	}
-	defer l.mu.Unlock()
 	if err := l.admissible(len(entries), need); err != nil {
+		l.mu.Unlock()
 		return Ticket{}, err
 	}
 	if len(entries) == 0 {
+		l.mu.Unlock()
 		return Ticket{commit: settled}, nil // no commit would ever come
 	}
 	ticket := Ticket{commit: l.open.commit, first: l.tail.next}
@@ -170,7 +175,12 @@ func (l *Log) append(ctx context.Context, entries []Entry, posted bool) (Ticket,
 			l.open.keep(off)
 		}
 	}
-	l.wakeCommitter()
+	l.mu.Unlock()
+	if l.volatile {
+		l.commitHere()
+	} else {
+		l.wakeCommitter()
+	}
 	return ticket, nil
 }
 

@@ -15,6 +15,7 @@ type openBlock struct {
 	// Reused by a later block. The value on disk is entries and marks in one
 	// piece, so both grow here and are joined when the block is sealed.
 	entries []byte // begins with room for the header
+	kept    bool   // the block keeps the buffer of entries
 	end     int    // length of entries without marks, set when sealed
 	marks   []byte
 	last    Position // of the marks so far: they are written as differences
@@ -112,24 +113,47 @@ func (b *openBlock) markEnded(p Position) {
 	b.last = p
 }
 
-// seal joins the block into one value, with its header, and makes its entries
-// readable. The value is valid until the block's buffers are reused.
+// seal joins the block and stamps it.
 func (b *openBlock) seal(epoch uint64, volatile bool) []byte {
+	value := b.join()
+	if !volatile {
+		b.stamp(value, epoch)
+	}
+	return value
+}
+
+// join joins the block into one value, with room for its header, and makes its
+// entries readable. The value is valid until the block's buffers are reused.
+func (b *openBlock) join() []byte {
 	b.end = len(b.entries)
 	value := append(b.entries, b.marks...)
 	b.entries = value // keeps the larger buffer
 	b.block.size = len(value)
 	if b.block.live > 0 {
-		// A copy of the right size: entries stay in memory for as long as one
-		// of them is live, the buffer is needed again in a moment.
-		b.block.home.Store(&home{data: slices.Clone(value[:b.end])})
-	}
-	if !volatile {
-		h := header{
-			seq: b.block.seq, epoch: epoch, first: b.block.first, base: b.block.base,
-			entries: b.end - headerSize, count: b.block.count,
+		// Entries stay in memory for as long as one of them is live. The buffer
+		// itself does if it fits, or else a copy of the right size.
+		data := value[:b.end:b.end]
+		if b.kept = cap(value)-b.end <= b.end/4; !b.kept {
+			data = slices.Clone(data)
 		}
-		h.put(value)
+		b.block.home.Store(&home{data: data})
 	}
 	return value
+}
+
+// stamp writes the header into the value of a sealed block. It needs no lock:
+// nobody else reads a header in memory.
+func (b *openBlock) stamp(value []byte, epoch uint64) {
+	h := header{
+		seq: b.block.seq, epoch: epoch, first: b.block.first, base: b.block.base,
+		entries: b.end - headerSize, count: b.block.count,
+	}
+	h.put(value)
+}
+
+// retire makes the buffers of a committed block ready for another one.
+func (b *openBlock) retire() {
+	if b.kept {
+		b.entries, b.kept = make([]byte, headerSize, len(b.entries)), false
+	}
 }

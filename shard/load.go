@@ -6,6 +6,16 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
+// expect makes room for n entries to load: growing a map on the way costs as
+// much as filling it. Of many entries most are of one id each; where they are
+// not, the room is given back with the lanes.
+func (c *Core) expect(n int) {
+	if n > shrinkAbove {
+		c.lanes = make(map[string]*lane, n)
+		c.peak = n
+	}
+}
+
 // Load takes in an entry that was live when the journal was opened. Entries
 // come in position order, before anything else; Loaded follows.
 func (c *Core) Load(ref journal.Ref) {
