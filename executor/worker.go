@@ -100,11 +100,12 @@ func (w *worker) look() {
 
 // goOn runs what is left of the run and gives it back.
 func (w *worker) goOn() {
-	for w.next < len(w.run.Items) && w.mayStart() {
+	for w.next < len(w.run.Items) && !w.x.draining.Load() {
 		if w.startBatch() {
 			w.call()
 		}
 	}
+	w.emptyHands()
 	r := w.run
 	r.Elapsed = time.Since(w.start)
 	w.run, w.queue, w.exited = nil, nil, false
@@ -112,17 +113,12 @@ func (w *worker) goOn() {
 	w.look()
 }
 
-// mayStart: the first of a run always may, the others only within the quantum,
-// because what stays behind merges with what arrives.
-func (w *worker) mayStart() bool {
-	return !w.x.draining.Load() && (w.next == 0 || time.Since(w.start) < shard.Quantum)
-}
-
 // startBatch takes the next items in hand; false when the shard has taken all
 // of them back.
 func (w *worker) startBatch() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.batch = w.batch[:0]
 	for ; w.next < len(w.run.Items) && len(w.batch) < w.queue.batch; w.next++ {
 		if it := &w.run.Items[w.next]; it.Start() {
 			w.batch = append(w.batch, it)
@@ -160,10 +156,14 @@ func (w *worker) endBatch() {
 		w.x.running.Clear(w.firstWord + i)
 	}
 	w.x.acquit(w.queue, w.batch)
+	w.errs, w.settled = nil, 0
+}
+
+// emptyHands lets go of the last batch: its items go back to the shard.
+func (w *worker) emptyHands() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	clear(w.batch)
-	w.batch, w.errs, w.settled = w.batch[:0], nil, 0
+	w.batch = w.batch[:0]
 }
 
 // jobs names what the worker has in hand. Any goroutine may call it.

@@ -317,7 +317,7 @@ func (p *pair) reclaim(t *rapid.T) {
 		c.Record(p)
 	}
 	for _, r := range p.runs {
-		if p.cfg.Concurrency == 1 || len(r.outs) == 1 || p.now < r.taken+int64(Quantum) {
+		if len(r.outs) == 1 || p.now < r.taken+int64(Quantum) {
 			continue
 		}
 		for i, out := range r.outs {

@@ -9,8 +9,9 @@ const (
 	// maxRun bounds the items in one run, and so how much a worker may have in
 	// hand. A batch may be larger.
 	maxRun = 64
-	// Quantum is how long a worker goes on with one run. It bounds how long a
-	// fast id waits behind another one that was handed out with it.
+	// Quantum is after how long Reclaim takes back what a worker has not started.
+	// It bounds how long an id waits behind another one that was handed out with
+	// it.
 	Quantum = time.Millisecond
 )
 
@@ -62,13 +63,12 @@ func (c *Core) NewRun() *Run {
 func (c *Core) maxPace() int { return max(1, maxRun/c.cfg.BatchSize) }
 
 // Reclaim takes back what workers have had for longer than the quantum and did
-// not start: it stands behind a slow job and another worker could have it. It
-// returns when to look again, or math.MaxInt64.
+// not start: it stands behind a slow job. Another worker could have it, and this
+// one should look for other shards. It returns when to look again, or
+// math.MaxInt64. Workers don't look at the clock themselves: for fast handlers
+// that would be a good part of the work.
 func (c *Core) Reclaim(now int64) (next int64) {
 	next = math.MaxInt64
-	if c.cfg.Concurrency == 1 {
-		return next // nobody else may run them
-	}
 	for r := range c.runs {
 		if len(r.Items) == 1 || r.reclaimed {
 			continue
