@@ -15,6 +15,19 @@ const (
 	memoryPause  = 200 * time.Microsecond
 )
 
+// asleep is a pause after which the processor has to wake up and its caches are
+// cold. Beside a commit that does not matter.
+func asleep(d time.Duration) func() { return func() { time.Sleep(d) } }
+
+// busy is a pause in which the caller does something else, as one that handles
+// requests does: the executor is idle, the processor is not.
+func busy(d time.Duration) func() {
+	return func() {
+		for start := time.Now(); time.Since(start) < d; {
+		}
+	}
+}
+
 // latency is from before Enqueue until the handler is entered.
 func latency() []workload {
 	figures := func(baseline string, p50 goal) func(int) []figure {
@@ -27,20 +40,25 @@ func latency() []workload {
 		{
 			name: "durable/latency", durability: "sync", n: 500, rounds: 5,
 			figures: figures("bbolt/commit", goal{ratio: 1 / 1.5}),
-			subject: enqueueToHandler(true, durablePause),
+			subject: enqueueToHandler(true, asleep(durablePause)),
 			baseline: func(ctx context.Context, l *lab) (measured, error) {
 				took, err := baseline.Commits(ctx, l.scratch, l.n, durablePause)
 				return latencies(took), err
 			},
 		},
-		{
-			name: "memory/latency", durability: "memory", n: 3000, rounds: 5,
-			figures: figures("chan/hand-off", goal{value: 20}),
-			subject: enqueueToHandler(false, memoryPause),
-			baseline: func(ctx context.Context, l *lab) (measured, error) {
-				took, err := baseline.HandOffs(ctx, l.n, memoryPause)
-				return latencies(took), err
-			},
+		memoryLatency("memory/latency", figures("chan/hand-off", goal{value: 20}), busy(memoryPause)),
+		memoryLatency("memory/latency/cold", figures("chan/hand-off", goal{}), asleep(memoryPause)),
+	}
+}
+
+func memoryLatency(name string, figures func(int) []figure, pause func()) workload {
+	return workload{
+		name: name, durability: "memory", n: 3000, rounds: 5,
+		figures: figures,
+		subject: enqueueToHandler(false, pause),
+		baseline: func(ctx context.Context, l *lab) (measured, error) {
+			took, err := baseline.HandOffs(ctx, l.n, pause)
+			return latencies(took), err
 		},
 	}
 }
@@ -54,7 +72,7 @@ func latencies(took []time.Duration) measured {
 	return measured{[]float64{micro(percentile(took, 0.5)), micro(percentile(took, 0.99))}, total.Seconds()}
 }
 
-func enqueueToHandler(durable bool, pause time.Duration) func(context.Context, *lab) (measured, error) {
+func enqueueToHandler(durable bool, pause func()) func(context.Context, *lab) (measured, error) {
 	return func(ctx context.Context, l *lab) (measured, error) {
 		entered := make(chan time.Time, 1)
 		ctx, s, err := l.open(ctx, l.journal(durable), func(context.Context, executor.Job[[]byte]) error {
@@ -72,14 +90,14 @@ func enqueueToHandler(durable bool, pause time.Duration) func(context.Context, *
 	}
 }
 
-func (s *subject) probe(ctx context.Context, l *lab, entered <-chan time.Time, pause time.Duration) ([]time.Duration, error) {
+func (s *subject) probe(ctx context.Context, l *lab, entered <-chan time.Time, pause func()) ([]time.Duration, error) {
 	if err := s.x.Start(ctx); err != nil {
 		return nil, err
 	}
 	payload := make([]byte, payloadBytes)
 	took := make([]time.Duration, 0, l.n)
 	for i := range l.n {
-		time.Sleep(pause)
+		pause()
 		start := time.Now()
 		if _, err := s.q.Enqueue(ctx, l.ids[i%len(l.ids)], payload); err != nil {
 			return nil, err

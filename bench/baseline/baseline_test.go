@@ -29,7 +29,7 @@ func TestCommitsAndHandOffs(t *testing.T) {
 	took, err := Commits(t.Context(), t.TempDir(), 3, 0)
 	require.NoError(t, err)
 	assert.Len(t, took, 3)
-	took, err = HandOffs(t.Context(), 3, 0)
+	took, err = HandOffs(t.Context(), 3, func() {})
 	require.NoError(t, err)
 	assert.Len(t, took, 3)
 }
@@ -59,7 +59,7 @@ func TestInterrupted(t *testing.T) {
 	require.ErrorIs(t, err, enough)
 	_, err = Commits(ctx, t.TempDir(), 10, 0)
 	require.ErrorIs(t, err, enough)
-	_, err = HandOffs(ctx, 10, 0)
+	_, err = HandOffs(ctx, 10, func() {})
 	require.ErrorIs(t, err, enough)
 	_, err = Channels(ctx, 10, []string{"a"}, []byte("x"))
 	require.ErrorIs(t, err, enough)

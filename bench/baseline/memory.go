@@ -65,8 +65,8 @@ func Channels(ctx context.Context, n int, ids []string, payload []byte) (time.Du
 }
 
 // HandOffs measures how long it takes n times to wake a goroutine that waits on
-// a channel. Both goroutines rest for a pause before.
-func HandOffs(ctx context.Context, n int, pause time.Duration) ([]time.Duration, error) {
+// a channel. The sender pauses before each.
+func HandOffs(ctx context.Context, n int, pause func()) ([]time.Duration, error) {
 	sent, woken := make(chan time.Time), make(chan time.Duration)
 	go func() { // ends with sent
 		for at := range sent {
@@ -76,7 +76,7 @@ func HandOffs(ctx context.Context, n int, pause time.Duration) ([]time.Duration,
 	defer close(sent)
 	took := make([]time.Duration, 0, n)
 	for range n {
-		time.Sleep(pause)
+		pause()
 		if err := context.Cause(ctx); err != nil {
 			return nil, err
 		}
