@@ -186,6 +186,12 @@ func stats[T any](t testing.TB, q *executor.Queue[T]) executor.QueueStats {
 	return s
 }
 
+// settled makes what handlers of finished jobs did visible to the test.
+func settled[T any](t testing.TB, q *executor.Queue[T]) {
+	t.Helper()
+	stats(t, q) // asks every shard, which has heard from its workers
+}
+
 // drained waits until a queue has nothing to do. Time must not be faked.
 func drained[T any](t testing.TB, q *executor.Queue[T]) executor.QueueStats {
 	t.Helper()
@@ -211,4 +217,22 @@ func morgue[T any](t testing.TB, q *executor.Queue[T]) (dead []executor.Dead[T])
 // at returns a retry policy with the same pause each time.
 func always(d time.Duration) func(int) time.Duration {
 	return func(int) time.Duration { return d }
+}
+
+// shared is a value that a handler writes and the test reads.
+type shared[T any] struct {
+	mu    sync.Mutex
+	value T
+}
+
+func (s *shared[T]) set(v T) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.value = v
+}
+
+func (s *shared[T]) get() T {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.value
 }

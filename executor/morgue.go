@@ -2,6 +2,7 @@ package executor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"time"
@@ -71,15 +72,6 @@ func (t *Queue[T]) RequeueAll(ctx context.Context) (int, error) {
 
 func (q *queue) requeue(ctx context.Context, want func(id []byte) bool) (n int, err error) {
 	var positions []journal.Position
-	restore := func() error {
-		err := q.x.log.Restore(ctx, q.number, positions, time.Now().UnixNano(), q.route)
-		if err != nil {
-			return fmt.Errorf("executor: requeue: %w", border(err))
-		}
-		n += len(positions)
-		positions = positions[:0]
-		return nil
-	}
 	for b, err := range q.x.log.Morgue(q.number) {
 		if err != nil {
 			return n, border(err)
@@ -88,15 +80,39 @@ func (q *queue) requeue(ctx context.Context, want func(id []byte) bool) (n int, 
 			continue
 		}
 		if positions = append(positions, b.Entry.Position); len(positions) == requeueAtOnce {
-			if err := restore(); err != nil {
+			restored, err := q.restore(ctx, positions)
+			if n += restored; err != nil {
 				return n, err
 			}
+			positions = positions[:0]
 		}
 	}
+	restored, err := q.restore(ctx, positions)
+	return n + restored, err
+}
+
+// restore puts payloads back, all in one commit, unless somebody else has
+// taken some of them out of the morgue meanwhile: then one by one.
+func (q *queue) restore(ctx context.Context, positions []journal.Position) (n int, err error) {
 	if len(positions) == 0 {
-		return n, nil
+		return 0, nil
 	}
-	return n, restore()
+	err = q.x.log.Restore(ctx, q.number, positions, time.Now().UnixNano(), q.route)
+	switch {
+	case err == nil:
+		return len(positions), nil
+	case !errors.Is(err, journal.ErrNotFound):
+		return 0, fmt.Errorf("executor: requeue: %w", border(err))
+	case len(positions) == 1:
+		return 0, nil
+	}
+	for i := range positions {
+		restored, err := q.restore(ctx, positions[i:i+1])
+		if n += restored; err != nil {
+			return n, err
+		}
+	}
+	return n, nil
 }
 
 // RunNow makes the waiting jobs of some ids due now, with all retries given

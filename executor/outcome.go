@@ -3,6 +3,8 @@ package executor
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -52,16 +54,17 @@ func (e *retryError) Unwrap() error   { return e.err }
 
 // BatchErrors is what a batch handler returns when ids fared differently: each
 // id in it gets its own outcome, as if its own handler had returned that error;
-// a nil error, or no entry, is done.
+// a nil error, or no entry, is done. An entry for an id that is not in the batch
+// fails every id that has no entry: it must have been meant for one of them.
 type BatchErrors map[string]error
 
 func (e BatchErrors) Error() string {
 	var b strings.Builder
-	for id, err := range e {
+	for _, id := range slices.Sorted(maps.Keys(e)) {
 		if b.Len() > 0 {
 			b.WriteString("; ")
 		}
-		fmt.Fprintf(&b, "%s: %v", id, err)
+		fmt.Fprintf(&b, "%s: %v", id, e[id])
 	}
 	return b.String()
 }

@@ -285,6 +285,9 @@ func (q *queue) receipt(t journal.Ticket, i int) Receipt {
 // Enqueue accepts an encoded payload for a queue that is known by its name
 // only. See [Queue.Enqueue] for everything else.
 func (x *Executor) Enqueue(ctx context.Context, queue, id string, payload []byte, options ...Option) (Receipt, error) {
+	if x == nil {
+		return Receipt{}, fmt.Errorf("%w: no executor; Open makes one", ErrState)
+	}
 	q, err := x.lookup(queue)
 	if err != nil {
 		return Receipt{}, err

@@ -52,8 +52,8 @@ type Item[T any] struct {
 //
 // It returns ErrConfig, ErrDuplicateQueue, or an error of the journal.
 func Handle[T any](x *Executor, name string, handler func(context.Context, Job[T]) error, cfg QueueConfig[T]) (*Queue[T], error) {
-	if handler == nil {
-		return nil, fmt.Errorf("%w: the handler of queue %q is nil", ErrConfig, name)
+	if err := notNil(x, handler == nil, name); err != nil {
+		return nil, err
 	}
 	if cfg.BatchSize > 1 {
 		return nil, fmt.Errorf("%w: BatchSize is %d for queue %q, whose handler gets single jobs; use HandleBatch", ErrConfig, cfg.BatchSize, name)
@@ -75,8 +75,8 @@ func Handle[T any](x *Executor, name string, handler func(context.Context, Job[T
 // once, each of another id. An error it returns counts for all of them, except
 // [BatchErrors].
 func HandleBatch[T any](x *Executor, name string, handler func(context.Context, []Job[T]) error, cfg QueueConfig[T]) (*Queue[T], error) {
-	if handler == nil {
-		return nil, fmt.Errorf("%w: the handler of queue %q is nil", ErrConfig, name)
+	if err := notNil(x, handler == nil, name); err != nil {
+		return nil, err
 	}
 	t := &Queue[T]{cfg: cfg}
 	return t.register(x, name, func(ctx context.Context, items []*shard.Item) []error {
@@ -88,16 +88,35 @@ func HandleBatch[T any](x *Executor, name string, handler func(context.Context, 
 	})
 }
 
-// perID hands the error of a batch to its ids.
+func notNil(x *Executor, noHandler bool, name string) error {
+	if x == nil {
+		return fmt.Errorf("%w: queue %q has no executor; Open makes one", ErrConfig, name)
+	}
+	if noHandler {
+		return fmt.Errorf("%w: the handler of queue %q is nil", ErrConfig, name)
+	}
+	return nil
+}
+
+// perID hands the error of a batch to its ids. An error for an id that is not
+// in the batch belongs to one that is, nobody knows which: it counts for all
+// that have none of their own.
 func perID(items []*shard.Item, err error) []error {
 	if err == nil {
 		return nil
 	}
 	own, each := errors.AsType[BatchErrors](err)
 	errs := make([]error, len(items))
+	var unnamed []int
 	for i, it := range items {
-		if errs[i] = err; each {
-			errs[i] = own[it.ID]
+		var named bool
+		if errs[i], named = own[it.ID]; !named {
+			unnamed = append(unnamed, i)
+		}
+	}
+	if !each || len(own) > len(items)-len(unnamed) {
+		for _, i := range unnamed {
+			errs[i] = err
 		}
 	}
 	return errs
@@ -177,6 +196,9 @@ func (t *Queue[T]) decodeAll(items []*shard.Item) []Job[T] {
 // ErrClosed, ErrFailed, or the cause of ctx when that ended before anything was
 // accepted; then nothing was. After ErrUnknown it may be either way.
 func (t *Queue[T]) Enqueue(ctx context.Context, id string, payload T, options ...Option) (Receipt, error) {
+	if t == nil || t.q == nil {
+		return Receipt{}, errNoQueue
+	}
 	data, err := t.encode(payload)
 	if err != nil {
 		return Receipt{}, fmt.Errorf("%w: id %q: %w", ErrEncode, id, err)
@@ -198,6 +220,9 @@ func (t *Queue[T]) Enqueue(ctx context.Context, id string, payload T, options ..
 	}
 	return t.q.enqueue(ctx, it.ID, data, time.Now().UnixNano(), append(computed, options...))
 }
+
+// errNoQueue is what a Queue that Handle did not make says.
+var errNoQueue = fmt.Errorf("%w: this queue was not made by Handle", ErrState)
 
 func (t *Queue[T]) encode(payload T) (data []byte, err error) {
 	err = guarded(func() (err error) {
@@ -235,6 +260,9 @@ var entryBuffers = sync.Pool{New: func() any { return new([]journal.Entry) }}
 func (t *Queue[T]) EnqueueMany(ctx context.Context, items []Item[T]) ([]Receipt, error) {
 	if len(items) == 0 {
 		return nil, nil
+	}
+	if t == nil || t.q == nil {
+		return nil, errNoQueue
 	}
 	buffer := entryBuffers.Get().(*[]journal.Entry)
 	entries := append((*buffer)[:0], make([]journal.Entry, len(items))...)

@@ -30,8 +30,8 @@ func must[T any](v T, err error) T {
 }
 
 func tempDir() (dir string, remove func()) {
-	dir = must(os.MkdirTemp("", ""))
-	return filepath.Join(dir, "jobs.strand"), func() { _ = os.RemoveAll(dir) }
+	parent := must(os.MkdirTemp("", ""))
+	return filepath.Join(parent, "jobs.strand"), func() { _ = os.RemoveAll(parent) }
 }
 
 // What was accepted is there after the process has ended, in its order, and

@@ -1,0 +1,267 @@
+package executor_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor"
+)
+
+// Each row of what Lowkiq does has a test of its number. Handlers that pause for
+// longer than the quantum keep a run at one batch, so that the order between
+// ids can be seen.
+func pause(context.Context, seen) error { time.Sleep(2 * time.Millisecond); return nil }
+
+func TestLowkiq_L01_JobHasIDPayloadsDueAndRetryCount(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		var jobs []executor.Job[string]
+		q := handle(t, x, "q", func(_ context.Context, job executor.Job[string]) error {
+			jobs = append(jobs, job)
+			if job.Retry < 1 {
+				return errBoom
+			}
+			return nil
+		}, executor.QueueConfig[string]{RetryIn: always(time.Minute)})
+		due := time.Now().Add(time.Hour)
+		first := enqueue(t, q, "a", "new", executor.Score(2), executor.At(due))
+		second := enqueue(t, q, "a", "old", executor.Score(1))
+		start(t, x)
+		time.Sleep(2 * time.Hour)
+		settled(t, q)
+		require.Len(t, jobs, 3)
+		for i, job := range jobs {
+			assert.Equal(t, "q", job.Queue)
+			assert.Equal(t, "a", job.ID)
+			assert.Equal(t, i-1, job.Retry, "−1 new, 0 failed once, …")
+			assert.True(t, due.Add(time.Duration(i)*time.Minute).Equal(job.Due), "due %v", job.Due)
+			assert.Equal(t, []executor.Payload[string]{{Value: "old", Score: 1, Position: second.Position}, {Value: "new", Score: 2, Position: first.Position}}, job.Payloads)
+			assert.Equal(t, "new", job.Latest())
+		}
+	})
+}
+
+func TestLowkiq_L02_AShardIsProcessedByOneThreadAtATime(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const shards, workers = 3, 8
+		x := open(t, "", executor.Config{Workers: workers})
+		var mu sync.Mutex
+		running, most := 0, 0
+		p := &probe{decide: func(context.Context, seen) error {
+			mu.Lock()
+			running++
+			most = max(most, running)
+			mu.Unlock()
+			time.Sleep(5 * time.Millisecond)
+			mu.Lock()
+			running--
+			mu.Unlock()
+			return nil
+		}}
+		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Shards: shards})
+		start(t, x)
+		for i := range 200 {
+			enqueue(t, q, fmt.Sprint("id", i%20), fmt.Sprint(i))
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(time.Minute)
+		mu.Lock()
+		assert.Equal(t, shards, most)
+		mu.Unlock()
+		p.assertNoOverlap(t)
+		for i := range 20 { // one id, one shard: in order
+			var want []string
+			for v := i; v < 200; v += 20 {
+				want = append(want, fmt.Sprint(v))
+			}
+			assert.Equal(t, want, p.of(fmt.Sprint("id", i)))
+		}
+	})
+}
+
+func TestLowkiq_L03_OldestDueFirstUpToBatchSize(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{Workers: 2})
+		var mu sync.Mutex
+		var batches [][]string
+		q, err := executor.HandleBatch(x, "q", func(_ context.Context, jobs []executor.Job[string]) error {
+			var ids []string
+			for _, job := range jobs {
+				ids = append(ids, job.ID)
+			}
+			mu.Lock()
+			batches = append(batches, ids)
+			mu.Unlock()
+			time.Sleep(2 * time.Millisecond)
+			return nil
+		}, executor.QueueConfig[string]{BatchSize: 3, Shards: 1})
+		require.NoError(t, err)
+		for _, i := range []int{4, 7, 1, 6, 2, 5, 3} {
+			enqueue(t, q, fmt.Sprint(i), "x", executor.At(time.Now().Add(time.Duration(i)*time.Minute)))
+		}
+		time.Sleep(time.Hour)
+		start(t, x)
+		time.Sleep(time.Minute)
+		mu.Lock()
+		defer mu.Unlock()
+		assert.Equal(t, [][]string{{"1", "2", "3"}, {"4", "5", "6"}, {"7"}}, batches)
+	})
+}
+
+func TestLowkiq_L04_PayloadsComeFromOldToNew(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		p := &probe{}
+		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{})
+		for _, score := range []float64{3, -1, 2.5, 1e300, 0, -1e300} {
+			enqueue(t, q, "a", fmt.Sprint(score), executor.Score(score))
+			enqueue(t, q, "a", fmt.Sprint(score, " later"), executor.Score(score))
+		}
+		start(t, x)
+		synctest.Wait()
+		assert.Equal(t, []string{"a[-1e+300 -1e+300 later -1 -1 later 0 0 later 2.5 2.5 later 3 3 later 1e+300 1e+300 later]"}, p.log())
+	})
+}
+
+// collector is a scheduler that remembers what it could choose from.
+type collector struct {
+	mu     sync.Mutex
+	shards map[int]bool
+}
+
+func (c *collector) Pick(ready []executor.Candidate) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range ready {
+		c.shards[r.Shard] = true
+	}
+	return 0
+}
+
+func (c *collector) seen() []int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Sorted(maps.Keys(c.shards))
+}
+
+func TestLowkiq_L05_Defaults(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := &collector{shards: map[int]bool{}}
+		x := open(t, "", executor.Config{Scheduler: c})
+		begin, runs := time.Now(), 0
+		var largest shared[int]
+		many, err := executor.HandleBatch(x, "many", func(_ context.Context, jobs []executor.Job[string]) error {
+			if len(jobs) > 1 {
+				largest.set(len(jobs))
+			}
+			require.Empty(t, jobs[0].Payloads[0].Value, "the payload is empty")
+			assert.InDelta(t, float64(begin.UnixNano())/1e9, jobs[0].Payloads[0].Score, 1e-6, "the score is now")
+			assert.True(t, begin.Equal(jobs[0].Due), "due is now")
+			return nil
+		}, executor.QueueConfig[string]{})
+		require.NoError(t, err)
+		failing := handle(t, x, "failing", func(context.Context, executor.Job[int]) error { runs++; return errBoom }, executor.QueueConfig[int]{})
+		for i := range 100 {
+			_, err := many.EnqueueMany(t.Context(), []executor.Item[string]{{ID: fmt.Sprint(i)}})
+			require.NoError(t, err)
+		}
+		start(t, x)
+		synctest.Wait()
+		assert.Equal(t, []int{0, 1, 2, 3, 4}, c.seen(), "5 shards")
+		assert.Zero(t, largest.get(), "one id at a time")
+
+		enqueue(t, failing, "a", 1)
+		time.Sleep(40 * 24 * time.Hour)
+		settled(t, failing)
+		assert.Equal(t, 26, runs, "one run and 25 retries")
+		dead := morgue(t, failing)
+		require.Len(t, dead, 1)
+		days := dead[0].At.Sub(begin).Hours() / 24
+		assert.InDelta(t, 20.5, days, 0.2)
+	})
+}
+
+func TestLowkiq_L13_AFixedNumberOfWorkers(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		release := make(chan struct{})
+		p := &probe{decide: func(context.Context, seen) error { <-release; return nil }}
+		for i := range 6 {
+			q := handle(t, x, fmt.Sprint("q", i), p.handle, executor.QueueConfig[string]{Shards: 10})
+			for j := range 20 {
+				enqueue(t, q, fmt.Sprint(i, "-", j), "x")
+			}
+		}
+		start(t, x)
+		synctest.Wait()
+		assert.Len(t, p.seen(), 5, "5 workers serve all shards of all queues")
+		s, err := x.Stats(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, 5, s.Workers)
+		assert.Equal(t, 5, s.Busy)
+		close(release)
+		synctest.Wait()
+		assert.Len(t, p.seen(), 120)
+	})
+}
+
+// backwards is a scheduler of somebody's own.
+type backwards struct{}
+
+func (backwards) Pick(ready []executor.Candidate) int {
+	last := 0
+	for i := range ready {
+		if ready[i].Index > ready[last].Index {
+			last = i
+		}
+	}
+	return last
+}
+
+func TestLowkiq_L15_Scheduler(t *testing.T) {
+	for name, test := range map[string]struct {
+		scheduler executor.Scheduler
+		want      []string
+	}{
+		"default":   {nil, []string{"b1", "c1", "a1", "c2", "a2", "b2"}},
+		"Lag":       {executor.Lag(), []string{"b1", "c1", "a1", "c2", "a2", "b2"}},
+		"Seq":       {executor.Seq(), []string{"a1", "b1", "c1", "a2", "b2", "c2"}},
+		"backwards": {backwards{}, []string{"c1", "b1", "a1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				x := open(t, "", executor.Config{Workers: 1, Scheduler: test.scheduler})
+				p := &probe{decide: pause}
+				due := map[string][]int{"a": {3, 5}, "b": {1, 6}, "c": {2, 4}}
+				for _, name := range []string{"a", "b", "c"} {
+					q := handle(t, x, name, p.handle, executor.QueueConfig[string]{Shards: 1})
+					for i, minute := range due[name] {
+						enqueue(t, q, fmt.Sprint(name, i+1), "x", executor.At(time.Now().Add(time.Duration(minute)*time.Minute)))
+					}
+				}
+				time.Sleep(time.Hour)
+				start(t, x)
+				time.Sleep(time.Minute)
+				var ids []string
+				for _, s := range p.seen() {
+					// A shard that has just ended a run is ready again a moment
+					// later, so what comes second of it is not for the scheduler
+					// alone to say, unless another job is older.
+					if slices.Contains(test.want, s.id) {
+						ids = append(ids, s.id)
+					}
+				}
+				assert.Equal(t, test.want, ids)
+			})
+		})
+	}
+}
