@@ -1,0 +1,198 @@
+package executor_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/strandjobs/strand/executor"
+)
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		log.Fatal(err)
+	}
+	return v
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+// firstDead waits for the first payload in the morgue, which is there after the
+// next commit.
+func firstDead[T any](q *executor.Queue[T]) executor.Dead[T] {
+	for {
+		for dead, err := range q.Morgue() {
+			check(err)
+			return dead
+		}
+	}
+}
+
+// Payloads of one id reach its handler in order, and a retry is not overtaken.
+func Example_order() {
+	ctx := context.Background()
+	x := must(executor.Open("", executor.Config{}))
+	failed := false
+	done := make(chan struct{})
+	q := must(executor.Handle(x, "orders", func(_ context.Context, job executor.Job[string]) error {
+		for _, p := range job.Payloads {
+			fmt.Println(job.ID, p.Value)
+		}
+		if !failed {
+			failed = true
+			return executor.RetryAfter(0, errors.New("not now"))
+		}
+		close(done)
+		return nil
+	}, executor.QueueConfig[string]{}))
+
+	must(q.Enqueue(ctx, "order-42", "paid"))
+	must(q.Enqueue(ctx, "order-42", "shipped"))
+	must(q.Enqueue(ctx, "order-42", "placed", executor.Score(0))) // belongs before the others
+	check(x.Start(ctx))
+	<-done
+	check(x.Stop(ctx))
+	// Output:
+	// order-42 placed
+	// order-42 paid
+	// order-42 shipped
+	// order-42 placed
+	// order-42 paid
+	// order-42 shipped
+}
+
+// What was accepted is on disk: another executor finds it.
+func Example_durability() {
+	parent := must(os.MkdirTemp("", ""))
+	defer os.RemoveAll(parent)
+	dir := filepath.Join(parent, "jobs.strand")
+	ctx := context.Background()
+	open := func(done *sync.WaitGroup) (*executor.Executor, *executor.Queue[string]) {
+		x := must(executor.Open(dir, executor.Config{}))
+		q := must(executor.Handle(x, "mails", func(_ context.Context, job executor.Job[string]) error {
+			fmt.Println("run", job.Latest())
+			done.Done()
+			return nil
+		}, executor.QueueConfig[string]{}))
+		return x, q
+	}
+
+	x, q := open(nil) // never started: as if it had crashed before the job ran
+	receipt := must(q.Enqueue(ctx, "ann", "welcome"))
+	fmt.Println("durable:", receipt.Durable)
+	check(x.Stop(ctx))
+
+	var done sync.WaitGroup
+	done.Add(1)
+	x, _ = open(&done)
+	check(x.Start(ctx))
+	done.Wait()
+	check(x.Stop(ctx))
+	// Output:
+	// durable: true
+	// run welcome
+}
+
+// A payload ends as done, merged into an equal one, or in the morgue, from where
+// it can be put back.
+func Example_nothingIsDroppedSilently() {
+	ctx := context.Background()
+	x := must(executor.Open("", executor.Config{}))
+	refuse := true
+	ran := make(chan string)
+	q := must(executor.Handle(x, "hooks", func(_ context.Context, job executor.Job[string]) error {
+		defer func() { ran <- job.ID }()
+		if refuse {
+			return executor.Cancel(errors.New("no such customer"))
+		}
+		return nil
+	}, executor.QueueConfig[string]{}))
+
+	first := must(q.Enqueue(ctx, "customer-7", "changed"))
+	second := must(q.Enqueue(ctx, "customer-7", "changed"))
+	fmt.Println("merged into the first:", second.MergedInto == first.Position)
+
+	check(x.Start(ctx))
+	<-ran
+	dead := firstDead(q)
+	fmt.Println("dead:", dead.ID, dead.Payload, "-", dead.Error)
+	refuse = false
+	fmt.Println("back:", must(q.Requeue(ctx, "customer-7")))
+	<-ran
+	check(x.Stop(ctx))
+	// Output:
+	// merged into the first: true
+	// dead: customer-7 changed - cancelled: no such customer
+	// back: 1
+}
+
+// A panic is an error of its own job. All others go on.
+func Example_badJob() {
+	ctx := context.Background()
+	x := must(executor.Open("", executor.Config{Workers: 1}))
+	done := make(chan struct{})
+	q := must(executor.Handle(x, "jobs", func(_ context.Context, job executor.Job[int]) error {
+		if job.ID == "bad" && job.Retry < 0 {
+			var m map[string]int
+			m["x"] = job.Latest()
+		}
+		fmt.Printf("%s, last error: %q\n", job.ID, job.LastError)
+		if job.ID == "bad" {
+			close(done)
+		}
+		return nil
+	}, executor.QueueConfig[int]{Shards: 1, RetryIn: func(int) time.Duration { return 20 * time.Millisecond }}))
+	must(q.Enqueue(ctx, "bad", 1))
+	must(q.Enqueue(ctx, "good", 2))
+	check(x.Start(ctx))
+	<-done
+	check(x.Stop(ctx))
+	// Output:
+	// good, last error: ""
+	// bad, last error: "panic: assignment to entry in nil map"
+}
+
+// A job that is due runs at once: nothing looks for it from time to time.
+func Example_noPolling() {
+	ctx := context.Background()
+	x := must(executor.Open("", executor.Config{}))
+	late := make(chan time.Duration)
+	q := must(executor.Handle(x, "alarms", func(_ context.Context, job executor.Job[string]) error {
+		late <- time.Since(job.Due)
+		return nil
+	}, executor.QueueConfig[string]{}))
+	check(x.Start(ctx))
+	must(q.Enqueue(ctx, "breakfast", "tea", executor.In(50*time.Millisecond)))
+	fmt.Println("within half a second:", (<-late) < 500*time.Millisecond)
+	check(x.Stop(ctx))
+	// Output:
+	// within half a second: true
+}
+
+// Ids of one batch may fare differently.
+func ExampleHandleBatch() {
+	ctx := context.Background()
+	x := must(executor.Open("", executor.Config{}))
+	ran := make(chan struct{}, 1)
+	q := must(executor.HandleBatch(x, "batches", func(_ context.Context, jobs []executor.Job[int]) error {
+		defer func() { ran <- struct{}{} }()
+		return executor.BatchErrors{jobs[0].ID: executor.Cancel(errors.New("bad record"))}
+	}, executor.QueueConfig[int]{BatchSize: 10, Shards: 1}))
+	must(q.EnqueueMany(ctx, []executor.Item[int]{{ID: "a", Payload: 1}}))
+	check(x.Start(ctx))
+	<-ran
+	dead := firstDead(q)
+	fmt.Println(dead.ID, dead.Error)
+	check(x.Stop(ctx))
+	// Output:
+	// a cancelled: bad record
+}
