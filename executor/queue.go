@@ -2,11 +2,9 @@ package executor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"hash/maphash"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -143,35 +141,6 @@ type Receipt struct {
 	Durable bool
 }
 
-// Option of one Enqueue.
-type Option struct {
-	kind  optionKind
-	due   time.Time
-	score float64
-}
-
-type optionKind uint8
-
-const (
-	optionAt optionKind = iota + 1
-	optionIn
-	optionScore
-)
-
-// At makes the job due at t. A time in the past makes it due at once, and the
-// oldest due job of a shard runs first. It has no effect on a job of the same id
-// that waits already: that one's due time stays.
-func At(t time.Time) Option { return Option{kind: optionAt, due: t} }
-
-// In makes the job due d from now. Below zero means now.
-func In(d time.Duration) Option {
-	return Option{kind: optionIn, due: time.Now().Add(max(d, 0))}
-}
-
-// Score gives the payload its place among the payloads of its id: lower runs
-// first. Without it the score is the time of the call, in Unix seconds.
-func Score(v float64) Option { return Option{kind: optionScore, score: v} }
-
 // fill writes what an enqueue asks for into e. Its checks come before anything
 // is accepted.
 func (q *queue) fill(e *journal.Entry, id string, payload []byte, now int64) error {
@@ -187,91 +156,6 @@ func (q *queue) fill(e *journal.Entry, id string, payload []byte, now int64) err
 	e.Due, e.Score = now, journal.ScoreOf(now)
 	e.Route = q.route(e.ID)
 	return nil
-}
-
-func (o Option) apply(e *journal.Entry) error {
-	switch o.kind {
-	case optionAt, optionIn:
-		setDue(e, o.due)
-	case optionScore:
-		return setScore(e, o.score)
-	}
-	return nil
-}
-
-// setDue keeps the time within what 64 bits of nanoseconds can say, which is
-// until the year 2262.
-func setDue(e *journal.Entry, t time.Time) {
-	switch s := t.Unix(); {
-	case s >= math.MaxInt64/int64(time.Second):
-		e.Due = math.MaxInt64 - 1
-	case s > 0:
-		e.Due = t.UnixNano()
-	default:
-		e.Due = 0
-	}
-}
-
-func setScore(e *journal.Entry, score float64) error {
-	if math.IsNaN(score) || math.IsInf(score, 0) {
-		return fmt.Errorf("%w: %v for id %q, it must be finite", ErrInvalidScore, score, e.ID)
-	}
-	e.Score = score + 0 // −0 becomes 0
-	return nil
-}
-
-// append journals entries and waits as the durability says.
-func (q *queue) append(ctx context.Context, entries []journal.Entry) (journal.Ticket, error) {
-	if q.x.stopping.Load() && ctx.Value(handlerKey{}) != q.x {
-		return journal.Ticket{}, ErrClosed
-	}
-	appended := q.x.log.Append
-	if q.durability == Async {
-		appended = q.x.log.Post
-	}
-	ticket, err := appended(ctx, entries)
-	if errors.Is(err, journal.ErrBacklog) && q.x.cfg.Overflow == Wait && ctx.Value(handlerKey{}) != q.x {
-		ticket, err = q.whenDrained(ctx, func() (journal.Ticket, error) { return appended(ctx, entries) })
-	}
-	if err == nil && q.durability == Sync {
-		err = q.x.await(ctx, ticket)
-	}
-	if err != nil {
-		return ticket, border(err)
-	}
-	return ticket, nil
-}
-
-// await waits for a ticket, but not for a shard that has failed.
-func (x *Executor) await(ctx context.Context, ticket journal.Ticket) error {
-	select {
-	case <-ticket.Done():
-	case <-ctx.Done():
-	case <-x.failed:
-		select {
-		case <-ticket.Done():
-		default:
-			return fmt.Errorf("%w: %w", journal.ErrUnknown, x.Err())
-		}
-	}
-	return ticket.Wait(ctx)
-}
-
-// whenDrained tries to append whenever some of the backlog is over.
-func (q *queue) whenDrained(ctx context.Context, try func() (journal.Ticket, error)) (journal.Ticket, error) {
-	for {
-		drained := q.x.log.Drained()
-		ticket, err := try()
-		if !errors.Is(err, journal.ErrBacklog) {
-			return ticket, err
-		}
-		select {
-		case <-drained:
-		case <-q.x.failed:
-		case <-q.x.stopped:
-		case <-ctx.Done():
-		}
-	}
 }
 
 func (q *queue) receipt(t journal.Ticket, i int) Receipt {

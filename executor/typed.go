@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/strandjobs/strand/journal"
@@ -36,14 +35,6 @@ func (j Job[T]) Latest() T { return j.Payloads[len(j.Payloads)-1].Value }
 type Queue[T any] struct {
 	q   *queue
 	cfg QueueConfig[T]
-}
-
-// Item is one payload of [Queue.EnqueueMany].
-type Item[T any] struct {
-	ID      string // may be left out if QueueConfig.ID is set
-	Payload T
-	Score   *float64  // nil: QueueConfig.Score, or now
-	Due     time.Time // zero: QueueConfig.Due, or now
 }
 
 // Handle registers a queue whose handler gets one job at a time. What the
@@ -183,127 +174,4 @@ func (t *Queue[T]) decodeAll(items []*shard.Item) []Job[T] {
 		}
 	}
 	return jobs
-}
-
-// Enqueue accepts a payload for an id: any string of 1 to 512 bytes. When it
-// returns nil under [Sync], the payload is on disk.
-//
-// If the id waits already, the payload joins the job: due time and retry count
-// of the waiting one stay, and of equal payloads one stays, as
-// QueueConfig.Merge says.
-//
-// It returns ErrInvalidID, ErrInvalidScore, ErrTooLarge, ErrEncode, ErrFull,
-// ErrClosed, ErrFailed, or the cause of ctx when that ended before anything was
-// accepted; then nothing was. After ErrUnknown it may be either way.
-func (t *Queue[T]) Enqueue(ctx context.Context, id string, payload T, options ...Option) (Receipt, error) {
-	if t == nil || t.q == nil {
-		return Receipt{}, errNoQueue
-	}
-	data, err := t.encode(payload)
-	if err != nil {
-		return Receipt{}, fmt.Errorf("%w: id %q: %w", ErrEncode, id, err)
-	}
-	if t.cfg.ID == nil && t.cfg.Score == nil && t.cfg.Due == nil {
-		return t.q.enqueue(ctx, id, data, time.Now().UnixNano(), options)
-	}
-	// What is computed comes first, what was asked for wins.
-	it := Item[T]{ID: id, Payload: payload}
-	if err := t.compute(&it); err != nil {
-		return Receipt{}, err
-	}
-	computed := make([]Option, 0, len(options)+2)
-	if !it.Due.IsZero() {
-		computed = append(computed, At(it.Due))
-	}
-	if it.Score != nil {
-		computed = append(computed, Score(*it.Score))
-	}
-	return t.q.enqueue(ctx, it.ID, data, time.Now().UnixNano(), append(computed, options...))
-}
-
-// errNoQueue is what a Queue that Handle did not make says.
-var errNoQueue = fmt.Errorf("%w: this queue was not made by Handle", ErrState)
-
-func (t *Queue[T]) encode(payload T) (data []byte, err error) {
-	err = guarded(func() (err error) {
-		data, err = t.cfg.Codec.Encode(payload)
-		return err
-	})
-	return data, err
-}
-
-// compute fills in what an item leaves out.
-func (t *Queue[T]) compute(it *Item[T]) error {
-	err := guarded(func() error {
-		if it.ID == "" && t.cfg.ID != nil {
-			it.ID = t.cfg.ID(it.Payload)
-		}
-		if it.Score == nil && t.cfg.Score != nil {
-			it.Score = new(t.cfg.Score(it.Payload))
-		}
-		if it.Due.IsZero() && t.cfg.Due != nil {
-			it.Due = t.cfg.Due(it.Payload)
-		}
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("%w: computing id, score or due time: %w", ErrEncode, err)
-	}
-	return nil
-}
-
-// entryBuffers are reused by EnqueueMany: the journal copies what it is given.
-var entryBuffers = sync.Pool{New: func() any { return new([]journal.Entry) }}
-
-// EnqueueMany accepts all items or none: they are in one commit. Their order
-// counts. The error names the first item that was wrong; see Enqueue.
-func (t *Queue[T]) EnqueueMany(ctx context.Context, items []Item[T]) ([]Receipt, error) {
-	if len(items) == 0 {
-		return nil, nil
-	}
-	if t == nil || t.q == nil {
-		return nil, errNoQueue
-	}
-	buffer := entryBuffers.Get().(*[]journal.Entry)
-	entries := append((*buffer)[:0], make([]journal.Entry, len(items))...)
-	defer func() {
-		clear(entries)
-		*buffer = entries
-		entryBuffers.Put(buffer)
-	}()
-	now := time.Now().UnixNano()
-	for i := range items {
-		if err := t.fill(&entries[i], items[i], now); err != nil {
-			return nil, fmt.Errorf("item %d: %w", i, err)
-		}
-	}
-	ticket, err := t.q.append(ctx, entries)
-	if err != nil {
-		return nil, err
-	}
-	receipts := make([]Receipt, len(items))
-	for i := range receipts {
-		receipts[i] = t.q.receipt(ticket, i)
-	}
-	return receipts, nil
-}
-
-func (t *Queue[T]) fill(e *journal.Entry, it Item[T], now int64) error {
-	data, err := t.encode(it.Payload)
-	if err != nil {
-		return fmt.Errorf("%w: id %q: %w", ErrEncode, it.ID, err)
-	}
-	if err := t.compute(&it); err != nil {
-		return err
-	}
-	if err := t.q.fill(e, it.ID, data, now); err != nil {
-		return err
-	}
-	if !it.Due.IsZero() {
-		setDue(e, it.Due)
-	}
-	if it.Score != nil {
-		return setScore(e, *it.Score)
-	}
-	return nil
 }

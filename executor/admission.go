@@ -1,0 +1,63 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/strandjobs/strand/journal"
+)
+
+// append journals entries and waits as the durability says.
+func (q *queue) append(ctx context.Context, entries []journal.Entry) (journal.Ticket, error) {
+	if q.x.stopping.Load() && ctx.Value(handlerKey{}) != q.x {
+		return journal.Ticket{}, ErrClosed
+	}
+	appended := q.x.log.Append
+	if q.durability == Async {
+		appended = q.x.log.Post
+	}
+	ticket, err := appended(ctx, entries)
+	if errors.Is(err, journal.ErrBacklog) && q.x.cfg.Overflow == Wait && ctx.Value(handlerKey{}) != q.x {
+		ticket, err = q.whenDrained(ctx, func() (journal.Ticket, error) { return appended(ctx, entries) })
+	}
+	if err == nil && q.durability == Sync {
+		err = q.x.await(ctx, ticket)
+	}
+	if err != nil {
+		return ticket, border(err)
+	}
+	return ticket, nil
+}
+
+// await waits for a ticket, but not for a shard that has failed.
+func (x *Executor) await(ctx context.Context, ticket journal.Ticket) error {
+	select {
+	case <-ticket.Done():
+	case <-ctx.Done():
+	case <-x.failed:
+		select {
+		case <-ticket.Done():
+		default:
+			return fmt.Errorf("%w: %w", journal.ErrUnknown, x.Err())
+		}
+	}
+	return ticket.Wait(ctx)
+}
+
+// whenDrained tries to append whenever some of the backlog is over.
+func (q *queue) whenDrained(ctx context.Context, try func() (journal.Ticket, error)) (journal.Ticket, error) {
+	for {
+		drained := q.x.log.Drained()
+		ticket, err := try()
+		if !errors.Is(err, journal.ErrBacklog) {
+			return ticket, err
+		}
+		select {
+		case <-drained:
+		case <-q.x.failed:
+		case <-q.x.stopped:
+		case <-ctx.Done():
+		}
+	}
+}

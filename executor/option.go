@@ -1,0 +1,69 @@
+package executor
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/strandjobs/strand/journal"
+)
+
+// Option of one Enqueue.
+type Option struct {
+	kind  optionKind
+	due   time.Time
+	score float64
+}
+
+type optionKind uint8
+
+const (
+	optionAt optionKind = iota + 1
+	optionIn
+	optionScore
+)
+
+// At makes the job due at t. A time in the past makes it due at once, and the
+// oldest due job of a shard runs first. It has no effect on a job of the same id
+// that waits already: that one's due time stays.
+func At(t time.Time) Option { return Option{kind: optionAt, due: t} }
+
+// In makes the job due d from now. Below zero means now.
+func In(d time.Duration) Option {
+	return Option{kind: optionIn, due: time.Now().Add(max(d, 0))}
+}
+
+// Score gives the payload its place among the payloads of its id: lower runs
+// first. Without it the score is the time of the call, in Unix seconds.
+func Score(v float64) Option { return Option{kind: optionScore, score: v} }
+
+func (o Option) apply(e *journal.Entry) error {
+	switch o.kind {
+	case optionAt, optionIn:
+		setDue(e, o.due)
+	case optionScore:
+		return setScore(e, o.score)
+	}
+	return nil
+}
+
+// setDue keeps the time within what 64 bits of nanoseconds can say, which is
+// until the year 2262.
+func setDue(e *journal.Entry, t time.Time) {
+	switch s := t.Unix(); {
+	case s >= math.MaxInt64/int64(time.Second):
+		e.Due = math.MaxInt64 - 1
+	case s > 0:
+		e.Due = t.UnixNano()
+	default:
+		e.Due = 0
+	}
+}
+
+func setScore(e *journal.Entry, score float64) error {
+	if math.IsNaN(score) || math.IsInf(score, 0) {
+		return fmt.Errorf("%w: %v for id %q, it must be finite", ErrInvalidScore, score, e.ID)
+	}
+	e.Score = score + 0 // −0 becomes 0
+	return nil
+}
