@@ -1,0 +1,74 @@
+package shard
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/journal"
+)
+
+// pendingJobs returns a core with jobs of some ids, due since time 1.
+func pendingJobs(t *testing.T, cfg Config, ids ...string) (*Core, *journal.Log) {
+	t.Helper()
+	var c *Core
+	l, err := journal.OpenMemory(new(journal.Memory), journal.Config{Deliver: func(d *journal.Delivery) {
+		var e journal.Entry
+		for i := range d.Len() {
+			ref := d.Read(i, &e)
+			c.Deliver(&e, ref)
+		}
+		d.Done()
+	}})
+	require.NoError(t, err)
+	c = NewCore(1, cfg)
+	for _, id := range ids {
+		ticket, err := l.Append(t.Context(), []journal.Entry{{Queue: 1, ID: []byte(id), Due: 1}})
+		require.NoError(t, err)
+		require.NoError(t, ticket.Wait(t.Context()))
+	}
+	return c, l
+}
+
+func TestParkedIDsDoNotRun(t *testing.T) {
+	c, l := pendingJobs(t, Config{}, "a", "b")
+	c.Park("a")
+	c.Park("unknown")
+	r := c.NewRun()
+	require.True(t, c.Take(10, r))
+	require.Equal(t, "b", r.Items[0].ID)
+	require.Len(t, r.Items, 1)
+	require.True(t, r.Items[0].Start())
+	r.Items[0].Outcome.Verdict = Done
+	c.Finish(10, r)
+	require.False(t, c.Take(10, r))
+	c.Unpark("a")
+	require.True(t, c.Take(10, r))
+	require.Equal(t, "a", r.Items[0].ID)
+	require.NoError(t, l.Close())
+}
+
+func TestCondemnedIDsGoToTheMorgueOrHalt(t *testing.T) {
+	c, l := pendingJobs(t, Config{}, "a", "b")
+	require.True(t, c.Condemn(10, "a", "crashed"))
+	require.False(t, c.Condemn(10, "nobody", "crashed"))
+	c.Record(l)
+	require.NoError(t, l.Flush(t.Context()))
+	for b, err := range l.Morgue(1) {
+		require.NoError(t, err)
+		require.Equal(t, "a", string(b.Entry.ID))
+		require.Equal(t, "crashed", b.Reason)
+	}
+	require.Equal(t, Counts{Jobs: 1, Payloads: 1, Buried: 1}, c.Counts())
+	require.NoError(t, l.Close())
+
+	c, l = pendingJobs(t, Config{OnExhausted: Halt}, "a")
+	require.True(t, c.Condemn(10, "a", "crashed"))
+	require.Equal(t, 1, c.Counts().Halted)
+	require.False(t, c.Take(10, c.NewRun()))
+	require.True(t, c.RunNow("a", 10))
+	r := c.NewRun()
+	require.True(t, c.Take(10, r))
+	require.Equal(t, "crashed", r.Items[0].LastError)
+	require.NoError(t, l.Close())
+}
