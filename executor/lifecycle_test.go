@@ -1,0 +1,284 @@
+package executor_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/journal"
+)
+
+// expired is the context of a Stop that waits for nobody.
+func expired(t testing.TB) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx
+}
+
+// runQueue opens the journal again and runs what is there for a queue.
+func runQueue(t testing.TB, disk *journal.Memory, name string, p *probe) *executor.Executor {
+	x := openOn(t, disk, executor.Config{})
+	handle(t, x, name, p.handle, executor.QueueConfig[string]{})
+	start(t, x)
+	synctest.Wait()
+	return x
+}
+
+// Whatever Enqueue accepted while Stop was called runs once, in this opening of
+// the journal or in a later one; what it refused never does.
+func TestEnqueueRacesStop(t *testing.T) {
+	dir := t.TempDir() + "/journal"
+	p := &probe{}
+	var mu sync.Mutex
+	results := make(map[string]error)
+	for round := range 50 {
+		x := open(t, dir, executor.Config{})
+		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{})
+		if round%3 > 0 { // the journal of the others fills up
+			start(t, x)
+		}
+		accepted := make(chan struct{}, 100_000)
+		var enqueuers sync.WaitGroup
+		for e := range 4 {
+			enqueuers.Go(func() {
+				for i, err := 0, error(nil); err == nil; i++ {
+					id := fmt.Sprintf("%d-%d-%d", round, e, i)
+					_, err = q.Enqueue(context.Background(), id, "x")
+					mu.Lock()
+					results[id] = err
+					mu.Unlock()
+					accepted <- struct{}{}
+				}
+			})
+		}
+		for range round % 20 {
+			<-accepted
+		}
+		stop(t, x)
+		enqueuers.Wait()
+	}
+	x := open(t, dir, executor.Config{})
+	q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{})
+	start(t, x)
+	drained(t, q)
+	stop(t, x)
+	runs := make(map[string]int)
+	for _, s := range p.seen() {
+		runs[s.id]++
+	}
+	for id, err := range results {
+		switch n := runs[id]; {
+		case errors.Is(err, executor.ErrUnknown):
+			require.LessOrEqual(t, n, 1, id)
+		case err != nil:
+			require.ErrorIs(t, err, executor.ErrClosed)
+			require.Zero(t, n, "%s was refused", id)
+		default:
+			require.Equal(t, 1, n, "%s was accepted", id)
+		}
+	}
+}
+
+func TestStopTogetherAndAgain(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		release := make(chan struct{})
+		q := handle(t, x, "q", func(context.Context, executor.Job[string]) error { <-release; return nil }, executor.QueueConfig[string]{})
+		start(t, x)
+		enqueue(t, q, "a", "x")
+		synctest.Wait()
+		errs := make(chan error, 8)
+		for range cap(errs) {
+			go func() { errs <- x.Stop(context.Background()) }()
+		}
+		synctest.Wait()
+		assert.Empty(t, errs, "a handler runs")
+		close(release)
+		for range cap(errs) {
+			require.NoError(t, <-errs)
+		}
+		stop(t, x)
+		require.NoError(t, x.Stop(expired(t)), "it is over")
+		_, err := q.Enqueue(t.Context(), "b", "x")
+		require.ErrorIs(t, err, executor.ErrClosed)
+		_, err = x.Stats(t.Context())
+		require.ErrorIs(t, err, executor.ErrClosed)
+		require.ErrorIs(t, x.Err(), executor.ErrClosed)
+	})
+}
+
+func TestStopFromAHandler(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		x := openOn(t, disk, executor.Config{})
+		var q *executor.Queue[string]
+		q = handle(t, x, "q", func(ctx context.Context, job executor.Job[string]) error {
+			ctx, cancel := context.WithTimeout(ctx, time.Hour)
+			defer cancel()
+			if err := errors.Join(x.Stop(ctx), x.Stop(ctx)); err != nil {
+				return err
+			}
+			_, err := q.Enqueue(ctx, "next", "x")
+			return err
+		}, executor.QueueConfig[string]{})
+		enqueue(t, q, "a", "x")
+		require.NoError(t, x.Run(t.Context()))
+
+		p := &probe{}
+		runQueue(t, disk, "q", p)
+		assert.Equal(t, []string{"next[x]"}, p.log())
+	})
+}
+
+// A handler that ignores its context is left behind, and may end later.
+func TestStopLeavesAStuckHandlerBehind(t *testing.T) {
+	dir := t.TempDir() + "/journal"
+	running, release, late := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	x := open(t, dir, executor.Config{})
+	var q *executor.Queue[string]
+	q = handle(t, x, "q", func(ctx context.Context, job executor.Job[string]) error {
+		close(running)
+		<-release
+		_, err := q.Enqueue(context.WithoutCancel(ctx), "b", "x")
+		late <- err
+		return err
+	}, executor.QueueConfig[string]{})
+	start(t, x)
+	enqueue(t, q, "stubborn", "x")
+	await(t, running)
+	begin := time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	err := x.Stop(ctx)
+	require.ErrorIs(t, err, executor.ErrStuck)
+	require.ErrorContains(t, err, `"stubborn"`)
+	require.Less(t, time.Since(begin), 2100*time.Millisecond)
+	require.Equal(t, err, x.Stop(context.Background()))
+
+	ran := make(chan int, 1)
+	again := open(t, dir, executor.Config{})
+	h := func(_ context.Context, job executor.Job[string]) error { ran <- job.Retry; return nil }
+	handle(t, again, "q", h, executor.QueueConfig[string]{})
+	start(t, again)
+	require.Equal(t, -1, await(t, ran), "no retry is spent")
+	close(release)
+	require.ErrorIs(t, await(t, late), executor.ErrClosed)
+	stop(t, again)
+}
+
+func TestStopSpendsNoRetry(t *testing.T) {
+	ends := map[string]func(context.Context) error{
+		"its error": context.Context.Err,
+		"the cause": context.Cause,
+		"another":   func(context.Context) error { return errors.New("interrupted") },
+		"RetryIn":   func(context.Context) error { return executor.RetryAfter(time.Hour, errBoom) },
+		"Snooze":    func(context.Context) error { return executor.Snooze(0) },
+		"panic":     func(context.Context) error { panic("interrupted") },
+		"exit":      func(context.Context) error { runtime.Goexit(); return nil },
+	}
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		cfg := executor.QueueConfig[string]{Shards: 1, Concurrency: len(ends), RetryIn: always(0)}
+		x := openOn(t, disk, executor.Config{Workers: len(ends)})
+		q := handle(t, x, "q", func(ctx context.Context, job executor.Job[string]) error {
+			if job.Retry < 0 {
+				return errBoom
+			}
+			<-ctx.Done()
+			assert.ErrorIs(t, context.Cause(ctx), executor.ErrStopping)
+			return ends[job.ID](ctx)
+		}, cfg)
+		start(t, x)
+		for id := range ends {
+			enqueue(t, q, id, "x")
+		}
+		synctest.Wait()
+		require.NoError(t, x.Stop(expired(t)))
+
+		p := &probe{}
+		runQueue(t, disk, "q", p)
+		require.Len(t, p.seen(), len(ends))
+		for _, s := range p.seen() {
+			assert.Equal(t, 0, s.retry, s.id)
+			assert.Equal(t, "boom", s.last, s.id)
+		}
+	})
+}
+
+func TestUnregisteredQueueIsKept(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		p := &probe{}
+		x := openOn(t, disk, executor.Config{})
+		for _, name := range []string{"a", "b"} {
+			q := handle(t, x, name, p.handle, executor.QueueConfig[string]{})
+			for i := range 10 {
+				enqueue(t, q, fmt.Sprint(name, i), "x")
+			}
+		}
+		stop(t, x)
+		for range 3 {
+			x = runQueue(t, disk, "b", p)
+			require.Len(t, p.seen(), 10, "those of b")
+			s, err := x.Stats(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, executor.QueueStats{Name: "a", Unclaimed: 10}, s.Queues[0])
+			stop(t, x)
+		}
+		s, err := runQueue(t, disk, "a", p).Stats(t.Context())
+		require.NoError(t, err)
+		assert.Len(t, p.seen(), 20)
+		require.Len(t, s.Queues, 1, "all of b has run")
+		assert.Zero(t, s.Queues[0].Unclaimed)
+	})
+}
+
+func TestNoGoroutineIsLeft(t *testing.T) {
+	dir := t.TempDir() + "/journal"
+	before := runtime.NumGoroutine()
+	for range 100 {
+		x, err := executor.Open(dir, executor.Config{})
+		require.NoError(t, err)
+		q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{})
+		start(t, x)
+		enqueue(t, q, "a", "x")
+		stop(t, x)
+	}
+	for deadline := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before+5; runtime.Gosched() {
+		require.True(t, time.Now().Before(deadline), "%d goroutines, %d before", runtime.NumGoroutine(), before)
+	}
+}
+
+const lockedDir = "STRAND_TEST_LOCKED_DIR"
+
+// The second one is another process, which runs this very test, and then this one.
+func TestSecondOpenIsRefused(t *testing.T) {
+	refused := func(dir string, pid int) {
+		_, err := executor.Open(dir, executor.Config{})
+		require.Equal(t, &journal.LockedError{Dir: dir, PID: pid}, err)
+	}
+	if dir := os.Getenv(lockedDir); dir != "" {
+		refused(dir, os.Getppid())
+		return
+	}
+	dir := t.TempDir() + "/journal"
+	x := open(t, dir, executor.Config{})
+	refused(dir, os.Getpid())
+	child := exec.Command(os.Args[0], "-test.run=^TestSecondOpenIsRefused$")
+	child.Env = append(os.Environ(), lockedDir+"="+dir)
+	out, err := child.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	stop(t, x)
+	stop(t, open(t, dir, executor.Config{}))
+}
