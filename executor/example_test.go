@@ -142,8 +142,8 @@ func Example_badJob() {
 	done := make(chan struct{})
 	q := must(executor.Handle(x, "jobs", func(_ context.Context, job executor.Job[int]) error {
 		if job.ID == "bad" && job.Retry < 0 {
-			var m map[string]int
-			m["x"] = job.Latest()
+			lines := []string{}
+			fmt.Println(lines[job.Latest()])
 		}
 		fmt.Printf("%s, last error: %q\n", job.ID, job.LastError)
 		if job.ID == "bad" {
@@ -158,7 +158,7 @@ func Example_badJob() {
 	check(x.Stop(ctx))
 	// Output:
 	// good, last error: ""
-	// bad, last error: "panic: assignment to entry in nil map"
+	// bad, last error: "panic: runtime error: index out of range [1] with length 0"
 }
 
 // A job that is due runs at once: nothing looks for it from time to time.
