@@ -27,7 +27,9 @@
 //   - Order between ids.
 //   - More than one process on one journal: the second one gets
 //     [journal.LockedError].
-//   - That a handler which ignores its context ends. Stop returns without it.
+//   - That a handler which ignores its context ends. Stop returns without it,
+//     with [ErrStuck]; another executor that is opened on the journal then runs
+//     its job again beside it.
 //
 // # How it works
 //

@@ -25,7 +25,8 @@ var (
 	// ErrInvalidScore is returned for a score that is not a finite number.
 	ErrInvalidScore = errors.New("executor: invalid score")
 
-	// ErrTooLarge is returned for a payload of more than Config.MaxPayloadBytes.
+	// ErrTooLarge is returned for a payload of more than Config.MaxPayloadBytes,
+	// and for a call that would not fit into an empty backlog.
 	ErrTooLarge = errors.New("executor: payload too large")
 
 	// ErrEncode is returned for a payload that its codec can't encode. It wraps

@@ -24,7 +24,8 @@ const (
 //
 // Stop is idempotent. Calls may come together: each waits for the end, and the
 // ctx that ends first counts for all. Called with the context of a handler,
-// which can't wait for itself, it begins the stop and returns nil.
+// which can't wait for itself, it begins the stop and returns nil; a handler
+// that calls it with another context waits for itself until that ends.
 //
 // It returns nil after a clean end, ErrStuck, and ErrFailed when the journal
 // failed before or did so now. A disk that does not answer holds it for a second

@@ -22,13 +22,15 @@ type Payload[T any] struct {
 type Job[T any] struct {
 	Queue     string
 	ID        string
-	Payloads  []Payload[T] // never empty; in score order, so the newest is the last
+	Payloads  []Payload[T] // never empty; in score order, from old to new if scores are times
 	Retry     int          // −1: has not failed; 0: failed once; …
 	LastError string       // the text of the last failure
 	Due       time.Time
 }
 
-// Latest returns the value of the newest payload.
+// Latest returns the value of the last payload in score order. It is the newest
+// one that is waiting if scores are times, equal payloads merge by [KeepLast],
+// and no more than MaxPayloads wait.
 func (j Job[T]) Latest() T { return j.Payloads[len(j.Payloads)-1].Value }
 
 // Queue is a registered queue. Its methods may be called from any goroutine.
