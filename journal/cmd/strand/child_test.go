@@ -277,7 +277,7 @@ func TestReplayPredictsTheNextStart(t *testing.T) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "killed.strand")
 			_, kill := startChild(t, dir)
-			time.Sleep(time.Duration(i) * 30 * time.Millisecond)
+			time.Sleep(time.Duration(i) * 10 * time.Millisecond)
 			kill()
 			before := snapshot(t, dir)
 			now := time.Now()
@@ -297,7 +297,7 @@ func TestReplayPredictsTheNextStart(t *testing.T) {
 
 			want, n := byQueue(t, runs, now)
 			held := suspects(runs)
-			require.Greater(t, n, 20)
+			require.Greater(t, n, 10, "too little is left to compare")
 			halted = halted || slices.ContainsFunc(runs, func(w waiting) bool { return w.State == "halted" })
 			for _, dir := range [][]string{{dir, saved}, {dir, moved}}[i] {
 				ran := startAgain(t, dir, n)
