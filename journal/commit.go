@@ -3,6 +3,7 @@ package journal
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -192,6 +193,10 @@ func (l *Log) refuseFresh(b *openBlock) {
 	}
 	b.routes, b.restored = routes, b.restored[:0]
 	b.commit.pending.Store(int32(len(routes)))
+	b.changes = slices.DeleteFunc(b.changes, func(c change) bool {
+		_, posted := b.posted[c.owner]
+		return c.owner != 0 && !posted
+	})
 	l.endFresh(b, gone)
 	refused.err = ErrFull
 	close(refused.done)

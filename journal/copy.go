@@ -86,7 +86,7 @@ func (m *Memory) transfer(s store) error {
 	last := &transaction{tail: t}
 	for _, name := range []bucket{bucketQueues, bucketMorgue, bucketState} {
 		for key, value := range m.side[name] {
-			last.changes = append(last.changes, change{name, []byte(key), value})
+			last.changes = append(last.changes, change{bucket: name, key: []byte(key), value: value})
 		}
 	}
 	return s.commit(last)

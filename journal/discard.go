@@ -36,7 +36,7 @@ func (l *Log) delete(ctx context.Context, queue uint32, ps []Position) (Ticket, 
 		return nothing, err
 	}
 	for _, p := range ps {
-		l.open.changes = append(l.open.changes, change{bucketMorgue, morgueKey(queue, p), nil})
+		l.open.changes = append(l.open.changes, change{bucket: bucketMorgue, key: morgueKey(queue, p)})
 	}
 	l.tail.buried -= uint64(len(ps))
 	l.wakeCommitter()

@@ -14,7 +14,7 @@ type Set struct {
 	Value []byte
 }
 
-func (s Set) change() change { return change{bucketState, []byte(s.Key), s.Value} }
+func (s Set) change() change { return change{bucket: bucketState, key: []byte(s.Key), value: s.Value} }
 
 // Get returns the committed value of a state key, nil when there is none.
 func (l *Log) Get(key string) ([]byte, error) { return l.store.get(bucketState, []byte(key)) }

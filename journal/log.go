@@ -135,17 +135,30 @@ func (l *Log) start() {
 // It returns ErrTooLarge, ErrBacklog, ErrFull, ErrFailed, ErrClosed, or the cause of ctx
 // when that ended before the entries were accepted; then none of them is.
 func (l *Log) Append(ctx context.Context, entries []Entry) (Ticket, error) {
-	return l.append(ctx, entries, false)
+	return l.append(ctx, entries, false, nil)
 }
 
 // Post is Append for a caller who does not wait for the ticket. Nobody would
 // hear a refusal, so when the disk turns out to be full the entries are kept
 // and tried again, until there is room or the log is closed.
 func (l *Log) Post(ctx context.Context, entries []Entry) (Ticket, error) {
-	return l.append(ctx, entries, true)
+	return l.append(ctx, entries, true, nil)
 }
 
-func (l *Log) append(ctx context.Context, entries []Entry, posted bool) (Ticket, error) {
+// AppendWith is Append together with state keys that belong to the entries: they
+// are in the same commit, and are refused with it. sets is told the position of
+// the first entry. It is called under the log's lock, once the entries are
+// accepted, and must not call the log.
+func (l *Log) AppendWith(ctx context.Context, entries []Entry, sets func(first Position) []Set) (Ticket, error) {
+	return l.append(ctx, entries, false, sets)
+}
+
+// PostWith is Post with the state keys of AppendWith.
+func (l *Log) PostWith(ctx context.Context, entries []Entry, sets func(first Position) []Set) (Ticket, error) {
+	return l.append(ctx, entries, true, sets)
+}
+
+func (l *Log) append(ctx context.Context, entries []Entry, posted bool, sets func(Position) []Set) (Ticket, error) {
 	need := 0
 	for i := range entries {
 		need += entryBound(&entries[i])
@@ -165,6 +178,14 @@ func (l *Log) append(ctx context.Context, entries []Entry, posted bool) (Ticket,
 		return Ticket{commit: settled}, nil // no commit would ever come
 	}
 	ticket := Ticket{commit: l.open.commit, first: l.tail.next}
+	if sets != nil {
+		owner := uint32(len(l.open.entries)) // where the first entry will be
+		for _, s := range sets(ticket.first) {
+			c := s.change()
+			c.owner = owner
+			l.open.changes = append(l.open.changes, c)
+		}
+	}
 	for i := range entries {
 		e := &entries[i]
 		e.Kind, e.Restored, e.Position = KindEnqueued, false, l.tail.next

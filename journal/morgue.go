@@ -36,7 +36,7 @@ func (b *Burial) change() change {
 	v = append(v, b.Reason...)
 	v = appendEntry(v, &e, true, 0, 0)
 	key := morgueKey(e.Queue, e.Position)
-	return change{bucketMorgue, key, appendChecksum(v, key)}
+	return change{bucket: bucketMorgue, key: key, value: appendChecksum(v, key)}
 }
 
 func parseBuried(key, v []byte) (b Buried, err error) {
@@ -148,7 +148,7 @@ func (l *Log) restore(ctx context.Context, queue uint32, ps []Position, due int6
 	for i := range entries {
 		e := &entries[i]
 		l.open.route(e.Route, l.open.add(e, true).off)
-		l.open.restored = append(l.open.restored, change{bucketMorgue, morgueKey(queue, e.Position), nil})
+		l.open.restored = append(l.open.restored, change{bucket: bucketMorgue, key: morgueKey(queue, e.Position)})
 	}
 	l.wakeCommitter()
 	return Ticket{commit: l.open.commit}, nil

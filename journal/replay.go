@@ -204,7 +204,7 @@ func (l *Log) readQueues() error {
 
 func queueChange(name string, number uint32) change {
 	key := []byte(name)
-	return change{bucketQueues, key, appendChecksum(binary.BigEndian.AppendUint32(nil, number), key)}
+	return change{bucket: bucketQueues, key: key, value: appendChecksum(binary.BigEndian.AppendUint32(nil, number), key)}
 }
 
 func parseQueue(name, value []byte) (uint32, error) {

@@ -51,6 +51,7 @@ type pair struct{ key, value []byte }
 type change struct {
 	bucket     bucket
 	key, value []byte
+	owner      uint32 // offset of the entry in the open block that it goes with; 0: none
 }
 
 // transaction is what one commit writes. Its slices are valid until commit
