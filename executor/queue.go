@@ -86,7 +86,7 @@ func (q *queue) openShards() error {
 				core.Park(s.id)
 			}
 		}
-		s, err := shard.New(x.actors, name, core, pending, x.log, p)
+		s, err := shard.New(x.actors, name, core, pending, p, p)
 		if err != nil {
 			return fmt.Errorf("executor: shard %s: %w", name, err)
 		}

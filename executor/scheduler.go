@@ -139,6 +139,9 @@ func (p *port) Return(sw shard.Worker) {
 	p.free(w, false)
 }
 
+// Record implements [shard.Recorder].
+func (p *port) Record(c *shard.Change) { p.queue.x.log.Record(&c.Change) }
+
 // free finds the next shard for a worker, or lets it be idle. With ask, a
 // scheduler of the user's decides.
 func (d *dispatcher) free(w *worker, ask bool) {

@@ -56,13 +56,28 @@ func (c *Core) pinDue(l *lane) {
 	}
 }
 
+// Change is what a shard decided, with what its recorder may want to add to the
+// same commit.
+type Change struct {
+	journal.Change
+	Merged []journal.Ref // of Ended: payloads that another one replaces
+	Claims []Claim       // of items that were settled
+}
+
+// Claim is what somebody held for an item while it ran.
+type Claim struct {
+	Claim   any
+	Verdict Verdict
+	Over    bool // none of the item's payloads runs again
+}
+
 // Recorder makes a change durable in the next commit, and sets the Ref of each
-// state. It does not block, and nobody waits for that commit. [journal.Log] is one.
-type Recorder interface{ Record(*journal.Change) }
+// state. It does not block, and nobody waits for that commit.
+type Recorder interface{ Record(*Change) }
 
 // Record writes the change that has gathered into log, and forgets it.
 func (c *Core) Record(log Recorder) {
-	if len(c.change.Ended)+len(c.change.States)+len(c.change.Buried) == 0 {
+	if len(c.change.Ended)+len(c.change.States)+len(c.change.Buried)+len(c.change.Claims) == 0 {
 		return
 	}
 	log.Record(&c.change)
@@ -72,6 +87,9 @@ func (c *Core) Record(log Recorder) {
 	c.change.Ended = emptied(c.change.Ended)
 	c.change.States = emptied(c.change.States)
 	c.change.Buried = emptied(c.change.Buried)
+	c.change.Sets = emptied(c.change.Sets)
+	c.change.Merged = emptied(c.change.Merged)
+	c.change.Claims = emptied(c.change.Claims)
 	c.stateOf = emptied(c.stateOf)
 }
 

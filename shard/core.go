@@ -25,7 +25,7 @@ type Core struct {
 
 	parked map[string]struct{} // ids that may not run now
 
-	change  journal.Change
+	change  Change
 	stateOf []*lane // the lane of each state in change
 
 	loading bool
@@ -42,6 +42,7 @@ type Counts struct {
 	Retrying int // jobs whose last run failed
 	Halted   int // jobs that wait for RunNow
 	Running  int // jobs handed to workers
+	Parked   int // jobs that wait for something else than their time: a lock, a slot
 
 	Merged, Done, Failed, Snoozed, Buried, Discarded, Interrupted uint64
 }
@@ -53,6 +54,7 @@ func (c *Counts) Add(o Counts) {
 	c.Retrying += o.Retrying
 	c.Halted += o.Halted
 	c.Running += o.Running
+	c.Parked += o.Parked
 	c.Merged += o.Merged
 	c.Done += o.Done
 	c.Failed += o.Failed
@@ -106,6 +108,7 @@ func (c *Core) add(l *lane, p Payload, data []byte) (into journal.Position) {
 	}
 	c.counts.Merged++
 	c.endPayload(ended)
+	c.change.Merged = append(c.change.Merged, ended)
 	if ended.Position() < kept.Ref.Position() {
 		// The job keeps its due time, although the payload that it may have
 		// come from is gone.
@@ -182,6 +185,18 @@ func (c *Core) Unpark(id string) {
 	}
 }
 
+// Postpone takes back a started item that can't run now: its id waits until
+// Unpark, or if not parked, for a worker. The worker lets go of the item, which
+// stays in its run.
+func (c *Core) Postpone(it *Item, parked bool) {
+	it.Outcome, it.Claim = Outcome{}, nil
+	if parked {
+		c.Park(it.ID)
+	}
+	c.undo(it.lane, it)
+	it.state.Store(revoked)
+}
+
 // Condemn gives up on a waiting id, because nobody could run it: its payloads
 // go to the morgue, or under Halt the id is halted. It reports whether the id
 // waits.
@@ -210,6 +225,6 @@ func (c *Core) Condemn(now int64, id, reason string) bool {
 
 // Counts returns the figures of the shard.
 func (c *Core) Counts() Counts {
-	c.counts.Jobs = len(c.lanes)
+	c.counts.Jobs, c.counts.Parked = len(c.lanes), len(c.parked)
 	return c.counts
 }

@@ -16,7 +16,7 @@ import (
 // noRecord writes nothing down, so that entries live on and can be used again.
 type noRecord struct{}
 
-func (noRecord) Record(c *journal.Change) {
+func (noRecord) Record(c *Change) {
 	for i := range c.States {
 		c.States[i].Ref = journal.Ref{}
 	}

@@ -39,8 +39,16 @@ func (c *Core) adjustPace(r *Run, unstarted int) {
 	}
 }
 
-// settle decides what the outcome of an item means for its lane.
+// settle carries out the outcome of an item, and hands on what was held for it.
 func (c *Core) settle(now int64, it *Item) {
+	c.decide(now, it)
+	if it.Claim != nil {
+		c.change.Claims = append(c.change.Claims, Claim{it.Claim, it.Outcome.Verdict, it.over})
+	}
+}
+
+// decide finds out what the outcome of an item means for its lane.
+func (c *Core) decide(now int64, it *Item) {
 	l := it.lane
 	if len(it.Outcome.Spoiled) > 0 && !c.burySpoiled(now, it) {
 		it.Outcome.Verdict = Done // nothing is left to be done
@@ -86,6 +94,7 @@ func (c *Core) undo(l *lane, it *Item) {
 
 // over ends the run of payloads that are no more. What else the id has goes on.
 func (c *Core) over(now int64, l *lane, it *Item) {
+	it.over = true
 	c.release(l)
 	c.endState(l)
 	c.setRetry(l, -1)

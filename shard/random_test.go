@@ -102,6 +102,8 @@ func (p *pair) drive(t *rapid.T) {
 		"take to": p.takeSome,
 		"start":   p.startOne,
 		"finish":  p.finishOne,
+		"park":    p.postponeOne,
+		"unpark":  p.unpark,
 		"end":     p.finishOne,
 		"now":     p.runNow,
 		"restore": p.restoreOne,
@@ -274,6 +276,33 @@ func (p *pair) finishOne(t *rapid.T) {
 	}
 }
 
+// postponeOne puts a started item back, as one that a lock keeps from running.
+func (p *pair) postponeOne(t *rapid.T) {
+	r := p.pick(t)
+	if r == nil {
+		return
+	}
+	i := rapid.IntRange(0, len(r.outs)-1).Draw(t, "item")
+	it := &r.run.Items[i]
+	if !r.outs[i].started || !p.current(r, i) {
+		return
+	}
+	id, parked := it.ID, rapid.Bool().Draw(t, "parked")
+	r.core.Postpone(it, parked)
+	r.core.Record(p)
+	if parked {
+		p.twin.parked[id] = true
+	}
+	p.twin.putBack(p.twin.jobs[id])
+}
+
+func (p *pair) unpark(t *rapid.T) {
+	id := rapid.SampledFrom([]string{"a", "b", "c", "d", "e"}).Draw(t, "id")
+	p.core(id).Unpark(id)
+	p.core(id).Record(p)
+	delete(p.twin.parked, id)
+}
+
 func drawOutcome(t *rapid.T, payloads int) (o Outcome) {
 	o.Verdict = rapid.SampledFrom([]Verdict{Done, Done, Failed, Failed, Failed, Snoozed, Interrupted, Canceled, Discarded}).Draw(t, "verdict")
 	if o.Verdict == Failed || o.Verdict == Snoozed {
@@ -406,7 +435,7 @@ func (p *pair) compare() {
 			views = append(views, v)
 		}
 		n := c.Counts()
-		n.Jobs, n.Payloads, n.Retrying, n.Halted, n.Running = 0, 0, 0, 0, 0
+		n.Jobs, n.Payloads, n.Retrying, n.Halted, n.Running, n.Parked = 0, 0, 0, 0, 0, 0
 		totals.Add(n)
 		next = min(next, c.NextDue())
 	}
@@ -418,7 +447,7 @@ func (p *pair) compare() {
 		due, out := j.due, []*twinPayload(nil)
 		if j.out != nil {
 			due, out = j.out.due, j.out.payloads
-		} else if !j.halted {
+		} else if !j.halted && !p.twin.parked[v.id] {
 			next = min(next, due)
 			require.LessOrEqual(p.t, next, due)
 		}

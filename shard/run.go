@@ -29,11 +29,15 @@ type Item struct {
 	Due       int64 // Unix ns
 
 	Outcome Outcome
+	// Claim is what the worker's side holds for the item; the recorder gets it
+	// with the change that settles the item. Nil: nothing.
+	Claim any
 
 	state   atomic.Uint32 // handed → started by a worker, or handed → revoked by the shard
 	lane    *lane
 	held    bool // the payloads run alone, because they failed before
 	partial bool // other payloads of the id stayed behind
+	over    bool // none of the payloads runs again
 	inline  [1]Payload
 }
 
@@ -86,7 +90,7 @@ type Spoiled struct {
 // begin makes the item stand for the waiting payloads of l, up to limit.
 func (it *Item) begin(l *lane, limit int) {
 	it.ID, it.Retry, it.Due, it.lane = l.id, int(l.retry), l.due, l
-	it.LastError, it.Outcome = "", Outcome{}
+	it.LastError, it.Outcome, it.Claim, it.over = "", Outcome{}, nil, false
 	it.state.Store(handed)
 	if l.past != nil {
 		it.LastError = l.past.err
@@ -111,5 +115,5 @@ func (it *Item) begin(l *lane, limit int) {
 // reset lets go of everything, for the next use.
 func (it *Item) reset() {
 	it.ID, it.Payloads, it.LastError, it.lane = "", nil, "", nil
-	it.Outcome, it.inline = Outcome{}, [1]Payload{}
+	it.Outcome, it.Claim, it.inline = Outcome{}, nil, [1]Payload{}
 }

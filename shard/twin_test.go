@@ -16,6 +16,7 @@ type twin struct {
 	all    map[journal.Position]*twinPayload
 	morgue map[journal.Position]bool
 	ended  map[journal.Position]bool
+	parked map[string]bool
 	counts Counts // totals only
 }
 
@@ -49,6 +50,7 @@ func newTwin(cfg Config) *twin {
 	return &twin{
 		cfg: cfg, jobs: make(map[string]*twinJob), all: make(map[journal.Position]*twinPayload),
 		morgue: make(map[journal.Position]bool), ended: make(map[journal.Position]bool),
+		parked: make(map[string]bool),
 	}
 }
 
@@ -139,7 +141,7 @@ func (w *twin) putBack(j *twinJob) {
 // ready lists the ids that may be taken, oldest due first.
 func (w *twin) ready(now int64, of func(id string) bool) (ids []string) {
 	for id, j := range w.jobs {
-		if j.out == nil && !j.halted && j.due <= now && of(id) {
+		if j.out == nil && !j.halted && !w.parked[id] && j.due <= now && of(id) {
 			ids = append(ids, id)
 		}
 	}
@@ -247,6 +249,7 @@ func (w *twin) over(id string, now int64) {
 // unsure are the jobs to which something came back from the morgue: their due
 // time and count depend on what the log has first.
 func (w *twin) crash() (unsure []string) {
+	clear(w.parked)
 	merged, gone := w.counts.Merged, maps.Clone(w.ended)
 	for id, j := range w.jobs {
 		if j.out == nil {

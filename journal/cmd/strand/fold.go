@@ -58,7 +58,7 @@ type fold struct {
 // nowhere is where a Core writes its changes.
 type nowhere struct{}
 
-func (nowhere) Record(*journal.Change) {}
+func (nowhere) Record(*shard.Change) {}
 
 func newFold(name string, number uint32, refs []journal.Ref, cfg shard.Config, now int64) *fold {
 	f := &fold{queue: name, number: number, now: now, core: shard.NewCore(number, cfg)}
