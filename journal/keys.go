@@ -1,7 +1,9 @@
 package journal
 
 import (
+	"context"
 	"iter"
+	"math"
 	"strings"
 )
 
@@ -19,11 +21,40 @@ func (s Set) change() change { return change{bucket: bucketState, key: []byte(s.
 // Get returns the committed value of a state key, nil when there is none.
 func (l *Log) Get(key string) ([]byte, error) { return l.store.get(bucketState, []byte(key)) }
 
+// Put writes state keys that belong to no entry, all in one commit, and waits
+// for it. It returns ErrFull, ErrFailed, ErrClosed, or the cause of ctx when that
+// ended before: then nothing is written. After ErrUnknown it may be either way.
+func (l *Log) Put(ctx context.Context, sets ...Set) error {
+	l.mu.Lock()
+	if err := l.refusal(ctx); err != nil {
+		l.mu.Unlock()
+		return err
+	}
+	for _, s := range sets {
+		c := s.change()
+		c.owner = nobody
+		l.open.changes = append(l.open.changes, c)
+	}
+	ticket := Ticket{commit: l.open.commit}
+	l.mu.Unlock()
+	if len(sets) == 0 {
+		return nil // no commit would ever come
+	}
+	l.wakeCommitter()
+	return ticket.Wait(ctx)
+}
+
+// nobody owns changes that are refused by themselves: no entry is at this offset.
+const nobody = math.MaxUint32
+
 // Keys lists the committed state keys with a prefix, in key order. A read error
 // is yielded once and ends the list.
-func (l *Log) Keys(prefix string) iter.Seq2[Set, error] {
+func (l *Log) Keys(prefix string) iter.Seq2[Set, error] { return l.KeysFrom(prefix, prefix) }
+
+// KeysFrom is Keys without what comes before the key first.
+func (l *Log) KeysFrom(prefix, first string) iter.Seq2[Set, error] {
 	return func(yield func(Set, error) bool) {
-		from := []byte(prefix)
+		from := []byte(max(prefix, first))
 		for {
 			page, err := l.store.page(bucketState, from, morguePage)
 			if err != nil {

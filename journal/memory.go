@@ -15,8 +15,9 @@ type Memory struct {
 	mu     sync.Mutex
 	blocks map[uint64][]byte
 	side   map[bucket]map[string][]byte
-	faults []error // what the next commits return
-	synced func()  // see OnCommit
+	sorted map[bucket][]string // the keys of a bucket, if they are still the same as when page was last asked
+	faults []error             // what the next commits return
+	synced func()              // see OnCommit
 }
 
 // FailNext makes the next commits return errs, in turn, without writing
@@ -91,6 +92,9 @@ func (m *Memory) put(name bucket, key, value []byte) {
 		kv = make(map[string][]byte)
 		m.side[name] = kv
 	}
+	if _, known := kv[string(key)]; known == (value == nil) {
+		delete(m.sorted, name)
+	}
 	if value == nil {
 		delete(kv, string(key))
 		return
@@ -115,19 +119,24 @@ func (m *Memory) get(name bucket, key []byte) ([]byte, error) {
 	return bytes.Clone(m.side[name][string(key)]), nil
 }
 
-// page sorts the whole bucket: this is a disk for tests and for morgues that
-// do not outlive the process.
+// page sorts the whole bucket when a key was added or deleted since the last
+// call: this is a disk for tests and for what does not outlive the process.
 func (m *Memory) page(name bucket, from []byte, n int) ([]pair, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var page []pair
-	for _, key := range slices.Sorted(maps.Keys(m.side[name])) {
-		if len(page) == n {
-			break
+	keys, known := m.sorted[name]
+	if !known {
+		keys = slices.Sorted(maps.Keys(m.side[name]))
+		if m.sorted == nil {
+			m.sorted = make(map[bucket][]string)
 		}
-		if key >= string(from) {
-			page = append(page, pair{[]byte(key), bytes.Clone(m.side[name][key])})
-		}
+		m.sorted[name] = keys
+	}
+	first, _ := slices.BinarySearch(keys, string(from))
+	keys = keys[first:]
+	page := make([]pair, min(n, len(keys)))
+	for i := range page {
+		page[i] = pair{[]byte(keys[i]), bytes.Clone(m.side[name][keys[i]])}
 	}
 	return page, nil
 }
