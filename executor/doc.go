@@ -20,6 +20,11 @@
 //  5. No polling. A job that can run, runs: a due time or a free worker wakes
 //     it directly.
 //
+// A caller who can't know whether a payload was accepted, because the process
+// died or the outcome was unknown, repeats the call: with [Key] the payload is
+// accepted once all the same, and with [Once] what comes from a numbered source
+// is. Both are written down in the commit of the payload.
+//
 // # What is not promised
 //
 //   - Exactly-once side effects outside the journal. A handler that was running

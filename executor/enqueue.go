@@ -3,6 +3,7 @@ package executor
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,8 +25,8 @@ type Item[T any] struct {
 // of the waiting one stay, and of equal payloads one stays, as
 // QueueConfig.Merge says.
 //
-// It returns ErrInvalidID, ErrInvalidScore, ErrTooLarge, ErrEncode, ErrFull,
-// ErrClosed, ErrFailed, or the cause of ctx when that ended before anything was
+// It returns ErrInvalidID, ErrInvalidScore, ErrInvalidKey, ErrTooLarge,
+// ErrEncode, ErrStale, ErrFull, ErrClosed, ErrFailed, or the cause of ctx when that ended before anything was
 // accepted; then nothing was. After ErrUnknown it may be either way.
 func (t *Queue[T]) Enqueue(ctx context.Context, id string, payload T, options ...Option) (Receipt, error) {
 	if t == nil || t.q == nil {
@@ -88,8 +89,10 @@ func (t *Queue[T]) compute(it *Item[T]) error {
 var entryBuffers = sync.Pool{New: func() any { return new([]journal.Entry) }}
 
 // EnqueueMany accepts all items or none: they are in one commit. Their order
-// counts. The error names the first item that was wrong; see Enqueue.
-func (t *Queue[T]) EnqueueMany(ctx context.Context, items []Item[T]) ([]Receipt, error) {
+// counts. The error names the first item that was wrong; see Enqueue. [Once] and
+// [Key] are for the call as a whole, other options for the items that do not say
+// it themselves.
+func (t *Queue[T]) EnqueueMany(ctx context.Context, items []Item[T], options ...Option) ([]Receipt, error) {
 	if len(items) == 0 {
 		return nil, nil
 	}
@@ -105,9 +108,16 @@ func (t *Queue[T]) EnqueueMany(ctx context.Context, items []Item[T]) ([]Receipt,
 	}()
 	now := time.Now().UnixNano()
 	for i := range items {
-		if err := t.fill(&entries[i], items[i], now); err != nil {
+		it := items[i]
+		for _, o := range options {
+			fillIn(o, &it)
+		}
+		if err := t.fill(&entries[i], it, now); err != nil {
 			return nil, fmt.Errorf("item %d: %w", i, err)
 		}
+	}
+	if slices.ContainsFunc(options, Option.conditional) {
+		return t.q.appendIf(ctx, entries, options)
 	}
 	ticket, err := t.q.append(ctx, entries)
 	if err != nil {
@@ -115,7 +125,7 @@ func (t *Queue[T]) EnqueueMany(ctx context.Context, items []Item[T]) ([]Receipt,
 	}
 	receipts := make([]Receipt, len(items))
 	for i := range receipts {
-		receipts[i] = t.q.receipt(ticket, i)
+		receipts[i] = t.q.receipt(ticket, i, t.q.durability)
 	}
 	return receipts, nil
 }

@@ -29,6 +29,15 @@ var (
 	// and for a call that would not fit into an empty backlog.
 	ErrTooLarge = errors.New("executor: payload too large")
 
+	// ErrInvalidKey is returned for an empty key or name of a mark, for one of
+	// more than MaxIDBytes, for two of them in one call, and for a key that came
+	// with another number of items before.
+	ErrInvalidKey = errors.New("executor: invalid key")
+
+	// ErrStale is matched by the [StaleError] that a call with [Once] returns
+	// when its mark is not above the last one.
+	ErrStale = errors.New("executor: stale")
+
 	// ErrEncode is returned for a payload that its codec can't encode. It wraps
 	// what the codec said.
 	ErrEncode = errors.New("executor: payload does not encode")

@@ -37,6 +37,44 @@ func firstDead[T any](q *executor.Queue[T]) executor.Dead[T] {
 	}
 }
 
+// A call that is repeated with its key enqueues nothing more.
+func ExampleKey() {
+	ctx := context.Background()
+	x := must(executor.Open("", executor.Config{}))
+	q := must(executor.Handle(x, "mails", func(context.Context, executor.Job[string]) error { return nil }, executor.QueueConfig[string]{}))
+
+	for range 2 { // the first answer may have been lost on its way
+		r := must(q.Enqueue(ctx, "customer-7", "welcome", executor.Key("request-4711")))
+		fmt.Println(r.Position, r.Duplicate)
+	}
+	check(x.Stop(ctx))
+	// Output:
+	// 1 false
+	// 1 true
+}
+
+// What a numbered source says again is not taken in again.
+func ExampleOnce() {
+	ctx := context.Background()
+	x := must(executor.Open("", executor.Config{}))
+	q := must(executor.Handle(x, "events", func(context.Context, executor.Job[string]) error { return nil }, executor.QueueConfig[string]{}))
+
+	for _, offset := range []int64{1, 2, 2, 3} {
+		_, err := q.Enqueue(ctx, "customer-7", fmt.Sprint("event ", offset), executor.Once("partition 0", offset))
+		fmt.Println(offset, errors.Is(err, executor.ErrStale))
+	}
+	next, _, err := x.Mark("partition 0")
+	check(err)
+	fmt.Println("read on after", next)
+	check(x.Stop(ctx))
+	// Output:
+	// 1 false
+	// 2 false
+	// 2 true
+	// 3 false
+	// read on after 3
+}
+
 // Payloads of one id reach its handler in order, and a retry is not overtaken.
 func Example_order() {
 	ctx := context.Background()

@@ -30,6 +30,8 @@ type Executor struct {
 	routes atomic.Pointer[[]*shard.Shard]
 
 	quarantine quarantine
+	gates      gates // of marks and keys
+	sweeper    sweeper
 	running    *journal.Running // from Start on
 
 	handlers context.Context // what handlers get

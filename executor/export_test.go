@@ -16,3 +16,11 @@ func (x *Executor) BreakShards() {
 		s.Tell(func(*shard.Core) { panic("planted") })
 	}
 }
+
+// Gates counts the names of marks and keys that are in use, or whose outcome is
+// not known.
+func (x *Executor) Gates() int {
+	x.gates.mu.Lock()
+	defer x.gates.mu.Unlock()
+	return len(x.gates.named)
+}

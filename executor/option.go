@@ -13,6 +13,8 @@ type Option struct {
 	kind  optionKind
 	due   time.Time
 	score float64
+	name  string // of a mark, or a key
+	mark  int64
 }
 
 type optionKind uint8
@@ -21,7 +23,13 @@ const (
 	optionAt optionKind = iota + 1
 	optionIn
 	optionScore
+	optionOnce
+	optionKey
 )
+
+// conditional reports whether the call may be refused, or answered, because of
+// what came before. That goes another way, which nobody else pays for.
+func (o Option) conditional() bool { return o.kind == optionOnce || o.kind == optionKey }
 
 // At makes the job due at t. A time in the past makes it due at once, and the
 // oldest due job of a shard runs first. It has no effect on a job of the same id
@@ -36,6 +44,16 @@ func In(d time.Duration) Option {
 // Score gives the payload its place among the payloads of its id: lower runs
 // first. Without it the score is the time of the call, in Unix seconds.
 func Score(v float64) Option { return Option{kind: optionScore, score: v} }
+
+// fillIn applies o to an item of many that does not say it itself.
+func fillIn[T any](o Option, it *Item[T]) {
+	switch {
+	case (o.kind == optionAt || o.kind == optionIn) && it.Due.IsZero():
+		it.Due = o.due
+	case o.kind == optionScore && it.Score == nil:
+		it.Score = &o.score
+	}
+}
 
 func (o Option) apply(e *journal.Entry) error {
 	switch o.kind {

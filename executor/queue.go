@@ -135,10 +135,13 @@ type Receipt struct {
 	Position uint64
 	// MergedInto is the position of an equal payload of the same id that it was
 	// merged into: that one runs, this one is over. 0: it stands by itself.
-	// Under Async it is always 0.
+	// Under Async, and of a Duplicate, it is always 0.
 	MergedInto uint64
 	// Durable: it is on disk. False under Async and in memory.
 	Durable bool
+	// Duplicate: a call with the same [Key] was accepted before, and nothing was
+	// enqueued now. Position is that of the first call's payload.
+	Duplicate bool
 }
 
 // fill writes what an enqueue asks for into e. Its checks come before anything
@@ -158,9 +161,9 @@ func (q *queue) fill(e *journal.Entry, id string, payload []byte, now int64) err
 	return nil
 }
 
-func (q *queue) receipt(t journal.Ticket, i int) Receipt {
+func (q *queue) receipt(t journal.Ticket, i int, d Durability) Receipt {
 	r := Receipt{Position: uint64(t.Position(i))}
-	if q.durability == Sync {
+	if d == Sync {
 		r.MergedInto, r.Durable = uint64(t.Merged(i)), !q.x.volatile
 	}
 	return r
@@ -190,9 +193,16 @@ func (q *queue) enqueue(ctx context.Context, id string, payload []byte, now int6
 			return Receipt{}, err
 		}
 	}
+	if slices.ContainsFunc(options, Option.conditional) {
+		receipts, err := q.appendIf(ctx, entries[:], options)
+		if err != nil {
+			return Receipt{}, err
+		}
+		return receipts[0], nil
+	}
 	ticket, err := q.append(ctx, entries[:])
 	if err != nil {
 		return Receipt{}, err
 	}
-	return q.receipt(ticket, 0), nil
+	return q.receipt(ticket, 0, q.durability), nil
 }

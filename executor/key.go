@@ -1,0 +1,162 @@
+package executor
+
+import (
+	"encoding/binary"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/strandjobs/strand/journal"
+)
+
+// Key gives a call an idempotency key: any string of 1 to 512 bytes, for
+// example the id of the request. A call whose key was accepted before in the
+// same queue, within Config.KeyTTL, enqueues nothing and returns the receipts of
+// the first one with Duplicate set. So after ErrUnknown the same call can be
+// made again, by the next process, too: the key is in the same commit as the
+// payload. Calls with one key at the same time wait for each other: one is
+// accepted.
+//
+// What a repeated call carries is not compared, except that [Queue.EnqueueMany]
+// returns ErrInvalidKey for another number of items than the first had.
+func Key(key string) Option { return Option{kind: optionKey, name: key} }
+
+const (
+	// keyPrefix begins the state keys of idempotency keys. The length and the
+	// name of the queue follow: numbers of queues change when a journal is
+	// exported and imported.
+	keyPrefix = "key/"
+
+	// sweepsPerTTL is how often in KeyTTL expired keys are looked for: at most
+	// one in so many has expired and is still there, as long as keyed calls come.
+	sweepsPerTTL = 16
+
+	// sweepStep is how many keys one call looks at, which takes about as long
+	// as to commit. In memory all are looked at: there is nothing to wait for,
+	// and whoever goes on has to sort them again.
+	sweepStep = 512
+)
+
+// keyed is what the journal has about an idempotency key.
+type keyed struct {
+	at    int64 // Unix nanoseconds, when it was accepted
+	first journal.Position
+	n     int // items
+}
+
+const keyedSize = 3 * 8
+
+func newKeyed(first journal.Position, n int) keyed { return keyed{time.Now().UnixNano(), first, n} }
+
+func (k keyed) encode() []byte {
+	v := binary.BigEndian.AppendUint64(make([]byte, 0, keyedSize), uint64(k.at))
+	v = binary.BigEndian.AppendUint64(v, uint64(k.first))
+	return binary.BigEndian.AppendUint64(v, uint64(k.n))
+}
+
+func parseKeyed(stateKey string, v []byte) (keyed, error) {
+	if len(v) != keyedSize {
+		reason := fmt.Sprintf("state key %q: %d bytes instead of %d", stateKey, len(v), keyedSize)
+		return keyed{}, fmt.Errorf("executor: %w", &journal.CorruptError{Reason: reason})
+	}
+	field := func(i int) uint64 { return binary.BigEndian.Uint64(v[8*i:]) }
+	return keyed{int64(field(0)), journal.Position(field(1)), int(field(2))}, nil
+}
+
+func (x *Executor) expired(k keyed) bool {
+	return time.Since(time.Unix(0, k.at)) >= x.cfg.KeyTTL
+}
+
+// duplicates returns the receipts of the call that came with the key before,
+// nil when there was none. The caller is inside the gate of the key.
+func (x *Executor) duplicates(c *conditions, n int) ([]Receipt, error) {
+	k, found, err := x.readKey(c.stateKey)
+	if err != nil || !found || x.expired(k) {
+		return nil, err
+	}
+	if n != k.n {
+		return nil, fmt.Errorf("%w: %q came with %d items before, now it has %d", ErrInvalidKey, c.key, k.n, n)
+	}
+	receipts := make([]Receipt, n)
+	for i := range receipts {
+		receipts[i] = Receipt{Position: uint64(k.first) + uint64(i), Duplicate: true, Durable: !x.volatile}
+	}
+	return receipts, nil
+}
+
+func (x *Executor) readKey(stateKey string) (k keyed, found bool, err error) {
+	value, err := x.log.Get(stateKey)
+	if err != nil || value == nil {
+		return keyed{}, false, err
+	}
+	k, err = parseKeyed(stateKey, value)
+	return k, err == nil, err
+}
+
+// sweeper says where the search for expired keys goes on.
+type sweeper struct {
+	// mu is held by the one who searches; others do not wait for it.
+	mu   sync.Mutex
+	from string    // the next state key to look at; empty between two passes
+	next time.Time // of the next pass
+}
+
+// sweepKeys takes expired keys out of the journal with one of the next commits.
+// There is no list of them by age: it would have to be written, too, and keys
+// live long. Callers take turns in going through them all, again and again.
+func (x *Executor) sweepKeys() {
+	s := &x.sweeper
+	if !s.mu.TryLock() {
+		return
+	}
+	defer s.mu.Unlock()
+	now := time.Now()
+	if s.from == "" && now.Before(s.next) {
+		return
+	}
+	var change journal.Change
+	var inside []*gate
+	seen := 0
+	from := s.from
+	s.from = ""
+	for set, err := range x.log.KeysFrom(keyPrefix, from) {
+		if err != nil {
+			break // of the disk; whoever writes hears of it
+		}
+		if seen == sweepStep && !x.volatile {
+			s.from = set.Key
+			break
+		}
+		seen++
+		if g := x.enterExpired(set); g != nil {
+			inside = append(inside, g)
+			change.Sets = append(change.Sets, journal.Set{Key: set.Key})
+		}
+	}
+	if s.from == "" {
+		s.next = now.Add(x.cfg.KeyTTL / sweepsPerTTL)
+	}
+	if len(inside) > 0 {
+		x.log.Record(&change) // and what comes through the gates from now on is written later
+	}
+	for _, g := range inside {
+		x.gates.leave(g)
+	}
+}
+
+// enterExpired enters the gate of an expired key. Nil: it has not expired, or
+// somebody is about to use it again.
+func (x *Executor) enterExpired(set journal.Set) *gate {
+	if k, err := parseKeyed(set.Key, set.Value); err != nil || !x.expired(k) {
+		return nil
+	}
+	g := x.gates.tryEnter(set.Key)
+	if g == nil {
+		return nil
+	}
+	if k, found, err := x.readKey(set.Key); err != nil || !found || !x.expired(k) {
+		x.gates.leave(g)
+		return nil
+	}
+	return g
+}

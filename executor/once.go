@@ -1,0 +1,127 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/strandjobs/strand/journal"
+)
+
+// conditions are what a call has to meet to be accepted, and what is written
+// down in the same commit.
+type conditions struct {
+	key  string // given with [Key]
+	mark string // given with [Once]
+	at   int64  // the mark
+
+	stateKey, stateMark string // where they are in the journal
+}
+
+// collect takes the conditions out of the options of one call.
+func (q *queue) collect(options []Option) (c conditions, err error) {
+	for _, o := range options {
+		if !o.conditional() {
+			continue
+		}
+		if err := checkName(o.name); err != nil {
+			return c, err
+		}
+		switch {
+		case o.kind == optionOnce && c.mark == "":
+			c.mark, c.at, c.stateMark = o.name, o.mark, markPrefix+o.name
+		case o.kind == optionKey && c.key == "":
+			c.key, c.stateKey = o.name, keyPrefix+fmt.Sprintf("%d/%s/%s", len(q.name), q.name, o.name)
+		default:
+			return c, fmt.Errorf("%w: a call takes one Key and one Once, %q is a second one", ErrInvalidKey, o.name)
+		}
+	}
+	return c, nil
+}
+
+// appendIf is append under the conditions among the options. It waits for the
+// commit under Async, too: its answer is no use before.
+func (q *queue) appendIf(ctx context.Context, entries []journal.Entry, options []Option) ([]Receipt, error) {
+	c, err := q.collect(options)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		drained := q.x.log.Drained()
+		receipts, err := q.tryIf(ctx, entries, &c)
+		// Not inside the gates, because a handler that waits there may be what
+		// the backlog waits for.
+		if errors.Is(err, journal.ErrBacklog) && q.x.cfg.Overflow == Wait && ctx.Value(handlerKey{}) != q.x {
+			select {
+			case <-drained:
+			case <-q.x.failed:
+			case <-q.x.stopped:
+			case <-ctx.Done():
+			}
+			continue
+		}
+		if err != nil {
+			return nil, border(err)
+		}
+		if c.key != "" {
+			q.x.sweepKeys()
+		}
+		return receipts, nil
+	}
+}
+
+// tryIf looks at the conditions, appends, and waits for the outcome.
+func (q *queue) tryIf(ctx context.Context, entries []journal.Entry, c *conditions) ([]Receipt, error) {
+	x := q.x
+	if x.stopping.Load() && ctx.Value(handlerKey{}) != x {
+		return nil, ErrClosed
+	}
+	leave := x.gates.leave
+	// Always in this order: two calls never wait for each other.
+	for _, name := range [...]string{c.stateKey, c.stateMark} {
+		if name == "" {
+			continue
+		}
+		g, err := x.enter(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { leave(g) }()
+	}
+	if c.key != "" {
+		if receipts, err := x.duplicates(c, len(entries)); receipts != nil || err != nil {
+			return receipts, err
+		}
+	}
+	if err := x.checkMark(c); err != nil {
+		return nil, err
+	}
+	ticket, err := x.log.AppendWith(ctx, entries, c.sets(len(entries)))
+	if err != nil {
+		return nil, err
+	}
+	if err := x.await(ctx, ticket); err != nil {
+		if errors.Is(err, journal.ErrUnknown) {
+			leave = func(g *gate) { x.gates.leaveOpen(g, ticket) }
+		}
+		return nil, err
+	}
+	receipts := make([]Receipt, len(entries))
+	for i := range receipts {
+		receipts[i] = q.receipt(ticket, i, Sync)
+	}
+	return receipts, nil
+}
+
+// sets returns the state keys that go with n entries.
+func (c *conditions) sets(n int) func(journal.Position) []journal.Set {
+	return func(first journal.Position) (sets []journal.Set) {
+		if c.key != "" {
+			sets = append(sets, journal.Set{Key: c.stateKey, Value: newKeyed(first, n).encode()})
+		}
+		if c.mark != "" {
+			sets = append(sets, journal.Set{Key: c.stateMark, Value: encodeMark(c.at)})
+		}
+		return sets
+	}
+}

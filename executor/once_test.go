@@ -1,0 +1,386 @@
+package executor_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/journal"
+)
+
+// requireMark expects what is written under a name.
+func requireMark(t testing.TB, x *executor.Executor, name string, want int64) {
+	t.Helper()
+	mark, found, err := x.Mark(name)
+	require.NoError(t, err)
+	require.True(t, found)
+	require.Equal(t, want, mark)
+}
+
+func TestOnce(t *testing.T) {
+	for _, mode := range []string{"memory", "file", "async"} {
+		t.Run(mode, func(t *testing.T) {
+			dir, cfg := "", executor.Config{}
+			if mode != "memory" {
+				dir = t.TempDir() + "/journal"
+			}
+			if mode == "async" {
+				cfg.Durability = executor.Async
+			}
+			x := open(t, dir, cfg)
+			q := handle(t, x, "jobs", (&probe{}).handle, executor.QueueConfig[string]{})
+			_, found, err := x.Mark("ticks")
+			require.NoError(t, err)
+			require.False(t, found)
+
+			r := enqueue(t, q, "a", "1", executor.Once("ticks", math.MinInt64))
+			require.Equal(t, mode != "memory", r.Durable, "it waits for the commit, under Async too")
+			requireMark(t, x, "ticks", math.MinInt64)
+			enqueue(t, q, "a", "2", executor.Once("ticks", 7))
+			enqueue(t, q, "a", "3", executor.Once("others", 1))
+
+			for _, mark := range []int64{7, 6, -1} {
+				_, err = q.Enqueue(t.Context(), "a", "late", executor.Once("ticks", mark))
+				require.ErrorIs(t, err, executor.ErrStale)
+				var stale *executor.StaleError
+				require.ErrorAs(t, err, &stale)
+				require.Equal(t, executor.StaleError{Name: "ticks", Mark: mark, Last: 7}, *stale)
+			}
+			_, err = x.Enqueue(t.Context(), "jobs", "a", []byte("{}"), executor.Once("ticks", 7))
+			require.ErrorIs(t, err, executor.ErrStale, "by the name of the queue, too")
+
+			require.NoError(t, x.SetMark(t.Context(), "ticks", 3))
+			requireMark(t, x, "ticks", 3)
+			enqueue(t, q, "a", "4", executor.Once("ticks", 4))
+			require.NoError(t, x.DeleteMark(t.Context(), "ticks"))
+			enqueue(t, q, "a", "5", executor.Once("ticks", 1))
+			require.Equal(t, 5, stats(t, q).Payloads)
+			stop(t, x)
+			require.ErrorIs(t, x.SetMark(t.Context(), "ticks", 1), executor.ErrClosed)
+			if mode == "memory" {
+				return
+			}
+			x = open(t, dir, cfg)
+			requireMark(t, x, "ticks", 1)
+			requireMark(t, x, "others", 1)
+		})
+	}
+}
+
+func TestOnceOfMany(t *testing.T) {
+	x := open(t, "", executor.Config{})
+	q := handle(t, x, "jobs", (&probe{}).handle, executor.QueueConfig[string]{})
+	items := []executor.Item[string]{{ID: "a", Payload: "1"}, {ID: "b", Payload: "2", Due: time.Now().Add(time.Minute)}}
+	_, err := q.EnqueueMany(t.Context(), items, executor.Once("offsets", 2), executor.In(time.Hour))
+	require.NoError(t, err)
+	_, err = q.EnqueueMany(t.Context(), items, executor.Once("offsets", 2))
+	require.ErrorIs(t, err, executor.ErrStale)
+	require.Equal(t, 2, stats(t, q).Payloads)
+
+	p := &probe{}
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		q := handle(t, x, "jobs", p.handle, executor.QueueConfig[string]{})
+		begin := time.Now()
+		items[1].Due = begin.Add(time.Minute)
+		_, err := q.EnqueueMany(t.Context(), items, executor.In(time.Hour))
+		require.NoError(t, err)
+		start(t, x)
+		time.Sleep(2 * time.Hour)
+		stop(t, x)
+		require.Equal(t, []string{"b[2]", "a[1]"}, p.log(), "an option is for the items that don't say it themselves")
+		require.Equal(t, time.Hour, p.seen()[1].at.Sub(begin))
+	})
+}
+
+// What is refused moves no mark and takes no key, whatever the reason.
+func TestRefusedMovesNothing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		x := openOn(t, disk, executor.Config{MaxBacklog: 2, MaxPayloadBytes: 100})
+		q := handle(t, x, "jobs", (&probe{}).handle, executor.QueueConfig[string]{})
+		both := []executor.Option{executor.Once("m", 5), executor.Key("k")}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		long := strings.Repeat("x", 513)
+		for _, c := range []struct {
+			ctx     context.Context
+			id      string
+			payload string
+			options []executor.Option
+			want    error
+		}{
+			{t.Context(), "", "x", nil, executor.ErrInvalidID},
+			{t.Context(), "a", strings.Repeat("x", 200), nil, executor.ErrTooLarge},
+			{t.Context(), "a", "x", []executor.Option{executor.Score(math.NaN())}, executor.ErrInvalidScore},
+			{ended, "a", "x", nil, context.Canceled},
+			{t.Context(), "a", "x", []executor.Option{executor.Once("n", 1)}, executor.ErrInvalidKey},
+			{t.Context(), "a", "x", []executor.Option{executor.Key("l")}, executor.ErrInvalidKey},
+			{t.Context(), "a", "x", []executor.Option{executor.Once("", 1)}, executor.ErrInvalidKey},
+			{t.Context(), "a", "x", []executor.Option{executor.Key("")}, executor.ErrInvalidKey},
+			{t.Context(), "a", "x", []executor.Option{executor.Key(long)}, executor.ErrInvalidKey},
+		} {
+			_, err := q.Enqueue(c.ctx, c.id, c.payload, append(both, c.options...)...)
+			require.ErrorIs(t, err, c.want)
+		}
+		disk.FailNext(journal.ErrFull)
+		_, err := q.Enqueue(t.Context(), "a", "x", both...)
+		require.ErrorIs(t, err, executor.ErrFull)
+		time.Sleep(time.Second) // until there is room
+		enqueue(t, q, "a", "1")
+		enqueue(t, q, "a", "2")
+		_, err = q.Enqueue(t.Context(), "a", "x", both...)
+		require.ErrorIs(t, err, executor.ErrFull)
+		_, found, err := x.Mark("m")
+		require.NoError(t, err)
+		require.False(t, found)
+		start(t, x)
+		synctest.Wait()
+		require.False(t, enqueue(t, q, "a", "3", both...).Duplicate)
+		requireMark(t, x, "m", 5)
+		require.ErrorIs(t, x.SetMark(t.Context(), "", 1), executor.ErrInvalidKey)
+		require.ErrorIs(t, x.DeleteMark(t.Context(), long), executor.ErrInvalidKey)
+		_, _, err = x.Mark(long)
+		require.ErrorIs(t, err, executor.ErrInvalidKey)
+
+		disk.FailNext(journal.ErrFull)
+		require.ErrorIs(t, x.SetMark(t.Context(), "m", 9), executor.ErrFull)
+		time.Sleep(time.Second)
+		requireMark(t, x, "m", 5)
+	})
+}
+
+// Marks of one name are accepted in growing order, and each once, however many
+// offer them at once.
+func TestOnceUnderRace(t *testing.T) {
+	x := open(t, "", executor.Config{})
+	q := handle(t, x, "jobs", (&probe{}).handle, executor.QueueConfig[string]{Merge: executor.KeepAll})
+	const marks, sources = 50, 8
+	var mu sync.Mutex
+	positions := make(map[int64]uint64)
+	var wg sync.WaitGroup
+	for range sources {
+		wg.Go(func() {
+			for mark := range int64(marks) {
+				if rand.IntN(4) == 0 {
+					continue
+				}
+				r, err := q.Enqueue(t.Context(), "a", "x", executor.Once("m", mark))
+				if err != nil {
+					assert.ErrorIs(t, err, executor.ErrStale)
+					continue
+				}
+				mu.Lock()
+				assert.NotContains(t, positions, mark, "accepted twice")
+				positions[mark] = r.Position
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	require.Equal(t, len(positions), stats(t, q).Payloads)
+	last := uint64(0)
+	for mark := range int64(marks) {
+		if p, accepted := positions[mark]; accepted {
+			require.Greater(t, p, last)
+			last = p
+		}
+	}
+	require.Zero(t, x.Gates())
+}
+
+// brake holds the commits of a disk: they are done, and nobody learns of it.
+type brake struct {
+	mu   sync.Mutex
+	held chan struct{}
+}
+
+func hang(disk *journal.Memory) *brake {
+	b := &brake{held: make(chan struct{})}
+	disk.OnCommit(func() {
+		b.mu.Lock()
+		held := b.held
+		b.mu.Unlock()
+		<-held
+	})
+	return b
+}
+
+// step lets the present commit go on, and holds the next.
+func (b *brake) step() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	close(b.held)
+	b.held = make(chan struct{})
+}
+
+// release lets all commits go on.
+func (b *brake) release() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	select {
+	case <-b.held:
+	default:
+		close(b.held)
+	}
+}
+
+func within(d time.Duration, f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	defer cancel()
+	return f(ctx)
+}
+
+// While nobody knows whether a call was accepted, the next one with the same
+// name waits.
+func TestUnknownOutcomeIsWaitedFor(t *testing.T) {
+	for _, accepted := range []bool{true, false} {
+		t.Run(fmt.Sprint(accepted), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				disk := new(journal.Memory)
+				x := openOn(t, disk, executor.Config{})
+				q := handle(t, x, "jobs", (&probe{}).handle, executor.QueueConfig[string]{})
+				brake := hang(disk)
+				defer brake.release()
+				if !accepted { // what hangs is another commit, and ours is refused
+					disk.FailNext(nil, journal.ErrFull)
+					require.ErrorIs(t, within(time.Second, func(ctx context.Context) error {
+						_, err := q.Enqueue(ctx, "b", "x")
+						return err
+					}), executor.ErrUnknown)
+				}
+				try := func(ctx context.Context) error {
+					_, err := q.Enqueue(ctx, "a", "x", executor.Once("m", 5), executor.Key("k"))
+					return err
+				}
+				require.ErrorIs(t, within(time.Second, try), executor.ErrUnknown)
+				for range 3 {
+					err := within(time.Second, try)
+					require.ErrorIs(t, err, context.DeadlineExceeded)
+					require.NotErrorIs(t, err, executor.ErrUnknown, "nothing was handed over")
+				}
+				require.ErrorIs(t, within(time.Second, func(ctx context.Context) error {
+					return x.SetMark(ctx, "m", 1)
+				}), context.DeadlineExceeded)
+				require.Equal(t, 2, x.Gates(), "known until the outcome is")
+				brake.release()
+				time.Sleep(time.Second) // for the full disk
+				r, err := q.Enqueue(t.Context(), "a", "x", executor.Key("k"), executor.Once("m", 5))
+				require.NoError(t, err)
+				require.Equal(t, accepted, r.Duplicate)
+				_, err = q.Enqueue(t.Context(), "a", "x", executor.Once("m", 5))
+				require.ErrorIs(t, err, executor.ErrStale)
+				require.Zero(t, x.Gates())
+			})
+		})
+	}
+}
+
+// A call that nobody asks about again is forgotten, too.
+func TestGatesAreForgotten(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		x := openOn(t, disk, executor.Config{})
+		q := handle(t, x, "jobs", (&probe{}).handle, executor.QueueConfig[string]{})
+		brake := hang(disk)
+		defer brake.release()
+		for i := range 10 {
+			_ = within(time.Second, func(ctx context.Context) error {
+				_, err := q.Enqueue(ctx, "a", "x", executor.Key(fmt.Sprint(i)))
+				require.ErrorIs(t, err, executor.ErrUnknown)
+				return err
+			})
+		}
+		require.Equal(t, 10, x.Gates())
+		brake.release()
+		synctest.Wait()
+		enqueue(t, q, "a", "x", executor.Key("other"))
+		require.Zero(t, x.Gates())
+	})
+}
+
+// Whoever waited for an unknown outcome goes on inside, and alone.
+func TestWaitingForAnUnknownOutcome(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		x := openOn(t, disk, executor.Config{})
+		q := handle(t, x, "jobs", (&probe{}).handle, executor.QueueConfig[string]{})
+		try := func(ctx context.Context) error {
+			_, err := q.Enqueue(ctx, "a", "x", executor.Once("m", time.Now().UnixNano()))
+			return err
+		}
+		brake := hang(disk)
+		require.ErrorIs(t, within(time.Second, try), executor.ErrUnknown)
+		var wg sync.WaitGroup
+		wg.Go(func() { require.ErrorIs(t, within(time.Second, try), context.DeadlineExceeded) })
+		synctest.Wait() // inside, and waits for the outcome
+		wg.Go(func() { require.NoError(t, try(t.Context())) })
+		time.Sleep(2 * time.Second) // now the other one is inside
+		require.ErrorIs(t, within(time.Second, try), context.DeadlineExceeded)
+		brake.step()
+		synctest.Wait() // it is about to commit
+		require.ErrorIs(t, within(time.Second, func(ctx context.Context) error {
+			_, err := q.Enqueue(ctx, "a", "x", executor.Key("another"))
+			return err
+		}), executor.ErrUnknown)
+		err := within(time.Second, try)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.NotErrorIs(t, err, executor.ErrUnknown, "two inside")
+		brake.release()
+		wg.Wait()
+		require.NoError(t, try(t.Context()))
+		require.Zero(t, x.Gates())
+	})
+}
+
+// A failed journal is never waited for.
+func TestUnknownOutcomeOfAFailedJournal(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		x := openOn(t, disk, executor.Config{})
+		q := handle(t, x, "jobs", (&probe{}).handle, executor.QueueConfig[string]{})
+		disk.FailNext(errBoom)
+		_, err := q.Enqueue(t.Context(), "a", "x", executor.Once("m", 1))
+		require.ErrorIs(t, err, executor.ErrUnknown)
+		_, err = q.Enqueue(t.Context(), "a", "x", executor.Once("m", 1))
+		require.ErrorIs(t, err, executor.ErrFailed)
+	})
+}
+
+// FAULTS D6: a call that waits for room does not keep a handler waiting that
+// uses the same name.
+func TestOnceDoesNotBlockHandlers(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var q *executor.Queue[int]
+		var refused error
+		x, q := backlogged(t, executor.Config{Overflow: executor.Wait, Workers: 1}, func(ctx context.Context, job executor.Job[int]) error {
+			if job.ID == "id-0" {
+				_, refused = q.Enqueue(ctx, "from-handler", 1, executor.Once("m", 1))
+			}
+			return nil
+		})
+		fill(t, q)
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			_, err := q.Enqueue(t.Context(), "waits", 1, executor.Once("m", 2))
+			require.NoError(t, err)
+		})
+		synctest.Wait()
+		start(t, x)
+		wg.Wait()
+		synctest.Wait()
+		stop(t, x)
+		require.ErrorIs(t, refused, executor.ErrFull)
+		requireMark(t, x, "m", 2)
+	})
+}
