@@ -1,0 +1,132 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"github.com/strandjobs/strand/bench/peers/peer"
+)
+
+// childVariable tells a process that it is a child, and what to do.
+const childVariable = "STRAND_PEERS_TASK"
+
+// inChild measures t in a process of its own, so that its memory is its own,
+// and so that one that hangs can be ended with the server it has started.
+func (t task) inChild(ctx context.Context, parent string) (o outcome) {
+	p := byName(t.Peer)
+	o = outcome{task: t, Promise: p.Promise, Version: version(p.Module)}
+	if missing := p.Needs(); missing != "" {
+		o.Skipped = "apt-get install " + missing
+		return o
+	}
+	if t.Shape == inTurn && !p.Holds {
+		o.Skipped = "it takes no more jobs than it has workers or room in its channels"
+		return o
+	}
+	result, err := t.child(ctx, parent)
+	if err != nil {
+		o.Failed = err.Error()
+		return o
+	}
+	return result
+}
+
+func (t task) child(ctx context.Context, parent string) (o outcome, err error) {
+	dir, err := os.MkdirTemp(parent, "case-")
+	if err != nil {
+		return o, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	self, err := os.Executable()
+	if err != nil {
+		return o, err
+	}
+	what, err := json.Marshal(struct {
+		task
+		Dir string
+	}{t, dir})
+	if err != nil {
+		return o, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, 40*time.Second+10*t.Target, errors.New("it did not end in time"))
+	defer cancel()
+	var out, errOut bytes.Buffer
+	command := exec.CommandContext(ctx, self)
+	command.Env = append(os.Environ(), childVariable+"="+string(what))
+	command.Stdout, command.Stderr, command.WaitDelay = &out, &errOut, 5*time.Second
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	group := func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) }
+	command.Cancel = group
+	err = command.Run()
+	if command.Process != nil {
+		_ = group() // a server that was left behind; usually there is none
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		return o, cause
+	}
+	if err != nil {
+		return o, fmt.Errorf("%w: %s", err, tail(errOut.Bytes()))
+	}
+	if err := json.Unmarshal(out.Bytes(), &o); err != nil {
+		return o, fmt.Errorf("%w in %q", err, tail(out.Bytes()))
+	}
+	return o, nil
+}
+
+// tail is what is worth reading of what a child has said.
+func tail(text []byte) []byte {
+	text = bytes.TrimSpace(text)
+	return text[max(0, len(text)-500):]
+}
+
+// childMain reports whether this process is a child, after its work. What its
+// peer prints goes to stderr.
+func childMain() bool {
+	what, is := os.LookupEnv(childVariable)
+	if !is {
+		return false
+	}
+	out := os.Stdout
+	os.Stdout = os.Stderr
+	o, err := obey(what)
+	if err == nil {
+		err = json.NewEncoder(out).Encode(o)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	return true
+}
+
+func obey(what string) (outcome, error) {
+	var t struct {
+		task
+		Dir string
+	}
+	if err := json.Unmarshal([]byte(what), &t); err != nil {
+		return outcome{}, err
+	}
+	t.task.Dir = t.Dir
+	p := byName(t.Peer)
+	if p == nil {
+		return outcome{}, fmt.Errorf("no peer %q", t.Peer)
+	}
+	return t.carryOut(context.Background(), p)
+}
+
+func byName(name string) *peer.Peer {
+	for _, p := range peer.All() {
+		if p.Name == name {
+			return &p
+		}
+	}
+	return nil
+}

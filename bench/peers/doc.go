@@ -1,0 +1,49 @@
+// Peers measures Strand beside what people would take instead, on the machine
+// it runs on.
+//
+//	go run -C bench/peers . [-run REGEXP] [-quick] [-dir DIR] [-json]
+//
+// It is a module of its own, so that nobody who uses Strand gets the
+// requirements of its rivals.
+//
+// # What is the same for all
+//
+//   - A job is an id and a payload of 100 bytes. A handler does nothing, or
+//     sleeps for 1 ms for each payload.
+//   - 1, 1000 or 100,000 ids. All jobs of an id are enqueued by one goroutine,
+//     one after the other, so their order is defined.
+//   - Every case runs in a new process with an empty directory, and with a new
+//     server where there is one: memory and files are those of the case.
+//   - Jobs come in rounds that grow until one fills the time; it counts. So a
+//     slow peer runs fewer jobs, and what is compared is the rate. A round that
+//     takes four times as long is cut short, and the rate is that of the jobs
+//     that have run.
+//   - Throughput is from the first handler to the last one. How long it takes
+//     until the first one runs is the idle latency, measured by itself, so that
+//     it does not count against those that poll. That the result of the last
+//     jobs may not be on disk yet does not count against anybody either.
+//   - "Produce, then drain" has handlers wait at a gate until everything is
+//     enqueued. It is left out for what can't hold a backlog.
+//   - Each peer enqueues in its own best way: 1000 jobs in a call where it has
+//     such a call, from two goroutines; else one by one, from as many goroutines
+//     as help. Where it has both, one per call is measured, too.
+//
+// # What is checked
+//
+// Each handler call is checked against those before. An order violation is a
+// job that begins after a later one of its id; an overlap is one that begins
+// while another one of its id runs. They are counted, for Strand as for all. A
+// job that runs with the id or the payload of another one is an error.
+//
+// # What is not the same
+//
+// Durability: peers are only to be compared with those that promise the same,
+// which is why it stands beside each figure. And what a job is: one of a pool is
+// a closure without id, order, retry or record, which ends with the process.
+//
+// River comes in version 0.31 with both databases: that is the newest of its
+// SQLite driver in the Go module proxy used here, and one program holds one
+// version. Of the keyed libraries in memory (go-keylane, gorder, map-chan,
+// go-sticky-worker-pool) and of goqite no module could be had; they are
+// skipped. Channels by hand and a pool per shard are the same idea.
+package main

@@ -1,0 +1,5 @@
+//go:build cgo
+
+package peer
+
+func noSQLite() string { return "" }

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+)
+
+// table prints the cases with the figures that people compare.
+func table(out io.Writer, all []outcome) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "peer\tpromise\tcase\tjobs/s\tenqueued/s\torder broken\toverlaps\tidle p50\tp99\tpeak MiB\tserver MiB\tdisk MiB")
+	for _, o := range all {
+		switch {
+		case o.Skipped != "":
+			fmt.Fprintf(w, "%s\t%s\t%s\tskipped: %s\n", o.Peer, o.Promise, o.describe(), o.Skipped)
+		case o.Failed != "":
+			fmt.Fprintf(w, "%s\t%s\t%s\tFAILED: %.200q\n", o.Peer, o.Promise, o.describe(), o.Failed)
+		case o.Latency != nil:
+			fmt.Fprintf(w, "%s\t%s\t%s\t\t\t\t\t%s\t%s\t%.0f\t%.0f\t%.1f\n", o.Peer, o.Promise, o.describe(), micros(o.Latency.P50), micros(o.Latency.P99),
+				o.Usage.PeakMiB, o.Usage.ServerMiB, float64(o.Usage.DiskBytes)/(1<<20))
+		default:
+			fmt.Fprintf(w, "%s\t%s\t%s\t%.0f\t%.0f\t%d\t%d\t\t\t%.0f\t%.0f\t%.1f\n", o.Peer, o.Promise, o.describe(), o.Rate, o.Enqueue,
+				o.Violations, o.Overlaps, o.Usage.PeakMiB, o.Usage.ServerMiB, float64(o.Usage.DiskBytes)/(1<<20))
+		}
+	}
+	return w.Flush()
+}
+
+// describe names a case.
+func (t task) describe() string {
+	if t.Shape == idle {
+		return t.Shape
+	}
+	text := fmt.Sprintf("%s, %d ids", t.Shape, t.IDs)
+	if t.IDs == 1 {
+		text = t.Shape + ", 1 id"
+	}
+	if t.Handler > 0 {
+		text += fmt.Sprintf(", %v handler", t.Handler)
+	}
+	if t.Single {
+		text += ", one per call"
+	}
+	return text
+}
+
+func micros(v float64) string {
+	d := time.Duration(v * float64(time.Microsecond))
+	switch {
+	case d < 100*time.Microsecond:
+		return d.Round(100 * time.Nanosecond).String()
+	case d < 100*time.Millisecond:
+		return d.Round(10 * time.Microsecond).String()
+	}
+	return d.Round(time.Millisecond).String()
+}
