@@ -22,6 +22,8 @@ type Core struct {
 	stale int // entries of due that are not valid any more; Invariant: exact
 	runs  map[*Run]struct{}
 	pace  int // batches in the next run
+	// exempt is how many of runs don't count against Concurrency.
+	exempt int
 
 	parked map[string]struct{} // ids that may not run now
 

@@ -23,6 +23,10 @@ func (c *Core) Finish(now int64, r *Run) {
 	}
 	c.adjustPace(r, unstarted)
 	delete(c.runs, r)
+	if r.exempt {
+		r.exempt = false
+		c.exempt--
+	}
 	r.Items = r.Items[:0]
 }
 

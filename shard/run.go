@@ -17,6 +17,7 @@ type Run struct {
 
 	taken     int64 // Unix ns
 	reclaimed bool  // what was not started by then was taken back
+	exempt    bool  // does not count against Concurrency; see Core.Exempt
 }
 
 // Item is one id in a run. Between Start and Finish it belongs to the worker;

@@ -19,14 +19,14 @@ const (
 // begin now.
 func (c *Core) Ready(now int64) (due int64, ok bool) {
 	due = c.NextDue()
-	return due, due <= now && len(c.runs) < c.cfg.Concurrency
+	return due, due <= now && !c.saturated()
 }
 
 // Take hands out the oldest due jobs, as many as are likely to be done within
 // the quantum, oldest first. It reports false when none is due or the shard
 // has as many runs as it may.
 func (c *Core) Take(now int64, r *Run) bool {
-	if len(c.runs) >= c.cfg.Concurrency {
+	if c.saturated() {
 		return false
 	}
 	r.Items = r.Items[:0]
@@ -42,9 +42,21 @@ func (c *Core) Take(now int64, r *Run) bool {
 	if len(r.Items) == 0 {
 		return false
 	}
-	r.taken, r.reclaimed, r.Elapsed = now, false, 0
+	r.taken, r.reclaimed, r.exempt, r.Elapsed = now, false, false, 0
 	c.runs[r] = struct{}{}
 	return true
+}
+
+// saturated reports whether the shard has as many runs as it may.
+func (c *Core) saturated() bool { return len(c.runs)-c.exempt >= c.cfg.Concurrency }
+
+// Exempt makes room for another run beside r, whose worker is stuck: only the
+// ids in r wait for it any longer.
+func (c *Core) Exempt(r *Run) {
+	if _, out := c.runs[r]; out && !r.exempt {
+		r.exempt = true
+		c.exempt++
+	}
 }
 
 // grow adds an item without moving the others: lanes point to them.
