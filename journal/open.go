@@ -101,7 +101,15 @@ func makeDir(dir string) (made bool, err error) {
 // ErrClosed from its beginning on. It returns why the log had failed, if it
 // had, also when that was the last commit. Every call returns when the file is
 // closed; only the first one returns an error.
-func (l *Log) Close() error {
+func (l *Log) Close() error { return l.close(l.unlock) }
+
+// CloseLocked is Close that leaves the directory locked until unlock is called:
+// for an owner that may yet do something which the next one must not meet.
+func (l *Log) CloseLocked() (unlock func() error, err error) {
+	return l.unlock, l.close(func() error { return nil })
+}
+
+func (l *Log) close(unlock func() error) error {
 	l.mu.Lock()
 	if l.closed {
 		l.mu.Unlock()
@@ -118,7 +126,7 @@ func (l *Log) Close() error {
 	if errors.Is(failed, ErrClosed) {
 		failed = nil
 	}
-	return errors.Join(failed, l.store.close(), l.unlock())
+	return errors.Join(failed, l.store.close(), unlock())
 }
 
 // Flush returns nil when everything that was accepted before is on disk. While
