@@ -76,6 +76,19 @@ type Config struct {
 	// no limit.
 	CrashLimit int
 
+	// StuckAfter is how long a handler may go on after its QueueConfig.Timeout.
+	// One that does is reported to Logger with its stack, counted in
+	// Stats.Stuck, and its jobs stay blocked: they must not overtake
+	// themselves. Default 10 s.
+	StuckAfter time.Duration
+
+	// SpareWorkers is how many workers may be started in the place of those
+	// whose handlers are stuck. A handler that got a substitute does not count
+	// in the Concurrency of its queue either, so that only its own ids wait for
+	// it. When it returns, its worker goes. Default 0: a stuck handler keeps its
+	// worker and its shard.
+	SpareWorkers int
+
 	// StopTimeout is how long Run waits for running handlers after its context
 	// has ended. Default 30 s; below zero it doesn't wait.
 	StopTimeout time.Duration
@@ -103,6 +116,7 @@ const (
 	defaultCrashLimit      = 3
 	defaultStopTimeout     = 30 * time.Second
 	defaultKeyTTL          = 24 * time.Hour
+	defaultStuckAfter      = 10 * time.Second
 	maxShards              = 1 << 12
 	maxBatch               = 1 << 12
 )
@@ -113,6 +127,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.CrashLimit = cmp.Or(c.CrashLimit, defaultCrashLimit)
 	c.StopTimeout = cmp.Or(c.StopTimeout, defaultStopTimeout)
 	c.KeyTTL = cmp.Or(c.KeyTTL, defaultKeyTTL)
+	c.StuckAfter = cmp.Or(c.StuckAfter, defaultStuckAfter)
 	c.Durability = cmp.Or(c.Durability, Sync)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -124,6 +139,8 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	return c, errorsOf(
 		inRange("Workers", c.Workers, 1, 1<<16),
+		inRange("SpareWorkers", c.SpareWorkers, 0, 1<<16),
+		notNegative("StuckAfter", c.StuckAfter),
 		inRange("MaxPayloadBytes", c.MaxPayloadBytes, 1, 1<<28),
 		inRange("MaxBacklog", c.MaxBacklog, 0, math.MaxInt),
 		inRange("MaxBacklogBytes", c.MaxBacklogBytes, 0, math.MaxInt),
@@ -160,6 +177,13 @@ type QueueConfig[T any] struct {
 	// RetryIn returns the pause before retry n, counted from 0. Default
 	// [RetryIn]. Below zero means zero. If it panics the default is used.
 	RetryIn func(n int) time.Duration
+
+	// Timeout is how long a handler has for a job or a batch. Then its context
+	// ends with the cause [ErrTimeout], and an error that it returns is a failure
+	// which spends a retry. It is never early, and late by at most an eighth of
+	// it, and a second. The context has no Deadline. What a handler that does
+	// not return means: Config.StuckAfter. Default 0: no limit.
+	Timeout time.Duration
 
 	Merge       Merge       // equal payloads of a waiting id; default MinScore
 	OnFailure   OnFailure   // what a failure means for later payloads; default MergeFailed
@@ -204,6 +228,7 @@ type settings struct {
 	shards, batch int
 	core          shard.Config
 	durability    Durability
+	timeout       time.Duration // of a handler; 0: none
 	retryIn       func(int) time.Duration
 	formatError   func(error) string
 }
@@ -213,6 +238,7 @@ func (c *QueueConfig[T]) settings(x Config) (settings, error) {
 		shards:      cmp.Or(c.Shards, defaultShards),
 		batch:       cmp.Or(c.BatchSize, 1),
 		durability:  cmp.Or(c.Durability, x.Durability),
+		timeout:     c.Timeout,
 		retryIn:     c.RetryIn,
 		formatError: c.FormatError,
 		core: shard.Config{
@@ -234,6 +260,7 @@ func (c *QueueConfig[T]) settings(x Config) (settings, error) {
 	}
 	return s, errorsOf(
 		inRange("Shards", s.shards, 1, maxShards),
+		notNegative("Timeout", c.Timeout),
 		inRange("Concurrency", s.core.Concurrency, 1, 1<<16),
 		inRange("MaxRetries", s.core.MaxRetries, 0, math.MaxInt32),
 		inRange("BatchSize", s.batch, 1, maxBatch),

@@ -32,9 +32,9 @@
 //   - Order between ids.
 //   - More than one process on one journal: the second one gets
 //     [journal.LockedError].
-//   - That a handler which ignores its context ends. Stop returns without it,
-//     with [ErrStuck]; another executor that is opened on the journal then runs
-//     its job again beside it.
+//   - That a handler which ignores its context ends. Its id waits for it, even
+//     when QueueConfig.Timeout is over. Stop returns without it, with [ErrStuck],
+//     and keeps the journal locked until it ends.
 //
 // # How it works
 //
@@ -56,9 +56,11 @@
 //
 //   - the journal's committer: 1, from Open to Stop
 //   - workers: Config.Workers, from Start to Stop; one that a handler ended with
-//     Goexit is replaced
+//     Goexit is replaced; up to Config.SpareWorkers more in the place of stuck
+//     ones
 //   - shards: actors, no goroutine while idle
-//   - a stop: 1, until it is over
+//   - the watchdog: none; it looks on a timer while a job with a timeout runs
+//   - a stop: 1, until it is over and the handlers it left behind have returned
 //   - a failure: 1, until OnFailure has returned, which Run waits for
 //
 // No user code runs on an actor or under a lock.

@@ -68,9 +68,14 @@ var (
 	// time. What the handler returns then spends no retry.
 	ErrStopping = errors.New("executor: stopping")
 
+	// ErrTimeout is the cause of a handler's context when QueueConfig.Timeout is
+	// over. The error of a job that failed after that wraps it.
+	ErrTimeout = errors.New("executor: handler timed out")
+
 	// ErrStuck is returned by Stop for handlers that did not return, whose jobs
-	// the text names, and for a disk that did not.
-	ErrStuck = errors.New("executor: stopped without waiting for everything")
+	// the text names, and for a disk that did not; and by Err while the handlers
+	// of all workers are stuck.
+	ErrStuck = errors.New("executor: handlers do not return")
 
 	// ErrHandlerExited is the error of a job whose handler ended its goroutine
 	// with runtime.Goexit, as testing's FailNow does.

@@ -50,10 +50,14 @@ type Executor struct {
 	state  state
 	err    error // why the executor can't go on
 
-	failed  chan struct{} // closed when err is set
-	told    chan struct{} // closed when OnFailure has returned
-	workers []*worker     // set by Start, read by stop
-	working sync.WaitGroup
+	workers []*worker
+	spares  []int // places in the crash recorder for workers that replace others
+	words   int   // of the crash recorder, for each worker
+
+	watchdog watchdog
+	failed   chan struct{} // closed when err is set
+	told     chan struct{} // closed when OnFailure has returned
+	working  sync.WaitGroup
 
 	hurry   chan struct{} // closed when the ctx of a Stop has ended
 	hurried sync.Once
@@ -106,6 +110,7 @@ func open(cfg Config, volatile bool, openLog func(journal.Config) (*journal.Log,
 		hurry:      make(chan struct{}),
 		stopped:    make(chan struct{}),
 	}
+	x.watchdog.x = x
 	x.routes.Store(new([]*shard.Shard))
 	ctx := context.WithValue(context.Background(), handlerKey{}, x)
 	x.handlers, x.cancel = context.WithCancelCause(ctx)
@@ -155,12 +160,19 @@ func (x *Executor) guardHook(name string, f func()) {
 
 // Err returns nil while the executor can do its work, and what keeps it from
 // it: ErrFailed with the cause, ErrClosed after Stop, ErrFull while the disk
-// is full.
+// is full, ErrStuck while the handlers of all workers are stuck.
 func (x *Executor) Err() error {
 	if err := x.failure(); err != nil {
 		return err
 	}
-	return border(x.log.Err())
+	if err := x.log.Err(); err != nil {
+		return border(err)
+	}
+	workers, _ := x.dispatcher.load()
+	if n := int(x.watchdog.stuck.Load()); n > 0 && n >= workers {
+		return fmt.Errorf("%w: each of %d workers waits for one", ErrStuck, workers)
+	}
+	return nil
 }
 
 func (x *Executor) failure() error {
@@ -216,19 +228,19 @@ func (x *Executor) Start(ctx context.Context) error {
 		return err
 	}
 	words := x.wordsPerWorker()
-	running := x.openRecorder(x.cfg.Workers * words)
+	running := x.openRecorder((x.cfg.Workers + x.cfg.SpareWorkers) * words)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.running = running // closed by stop, which waits for us
 	if x.state != starting || x.err != nil {
 		return fmt.Errorf("%w: stopped while it was starting", cmp.Or(x.err, ErrState))
 	}
-	x.state = started
-	x.dispatcher.expect(x.cfg.Workers)
-	for i := range x.cfg.Workers {
-		w := &worker{x: x, runs: make(chan *shard.Run, 1), words: words, firstWord: i * words}
-		x.workers = append(x.workers, w)
-		x.working.Go(w.main)
+	x.state, x.words = started, words
+	for place := range x.cfg.Workers {
+		x.hire(place)
+	}
+	for i := range x.cfg.SpareWorkers {
+		x.spares = append(x.spares, x.cfg.Workers+i)
 	}
 	return nil
 }

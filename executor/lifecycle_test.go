@@ -140,15 +140,32 @@ func TestStopLeavesAStuckHandlerBehind(t *testing.T) {
 	require.ErrorIs(t, err, executor.ErrStuck)
 	require.ErrorContains(t, err, `"stubborn"`)
 	require.Less(t, time.Since(begin), 2*time.Second)
+	_, err = executor.Open(dir, executor.Config{})
+	require.Equal(t, &journal.LockedError{Dir: dir, PID: os.Getpid()}, err, "it would run beside itself")
+	close(release)
+	require.ErrorIs(t, await(t, late), executor.ErrClosed)
 	ran := make(chan int, 1)
-	again := open(t, dir, executor.Config{})
+	again := openAtLast(t, dir)
 	h := func(_ context.Context, job executor.Job[string]) error { ran <- job.Retry; return nil }
 	handle(t, again, "q", h, executor.QueueConfig[string]{})
 	start(t, again)
 	require.Equal(t, -1, await(t, ran), "no retry is spent")
-	close(release)
-	require.ErrorIs(t, await(t, late), executor.ErrClosed)
 	stop(t, again)
+}
+
+// openAtLast opens a journal once the handlers that a Stop left behind have
+// returned.
+func openAtLast(t testing.TB, dir string) *executor.Executor {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; runtime.Gosched() {
+		x, err := executor.Open(dir, executor.Config{})
+		if err == nil {
+			stopAtEnd(t, x)
+			return x
+		}
+		_, locked := errors.AsType[*journal.LockedError](err)
+		require.True(t, locked && time.Now().Before(deadline), "%v", err)
+	}
 }
 
 func TestStopSpendsNoRetry(t *testing.T) {

@@ -46,6 +46,7 @@ func (x *Executor) register(q *queue) error {
 		return border(err)
 	}
 	q.x, q.number = x, number
+	x.watchdog.expect(q.timeout)
 	if err := q.openShards(); err != nil {
 		return err
 	}

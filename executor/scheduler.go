@@ -199,11 +199,15 @@ func (d *dispatcher) ask() (picked *port) {
 	return picked
 }
 
-// expect says how many workers there will be. Each of them begins with free.
+// expect says how many workers there are now. A new one begins with free, and
+// one that goes is not idle.
 func (d *dispatcher) expect(workers int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.total = workers
+	if d.closed && len(d.idle) == d.total {
+		close(d.quiet)
+	}
 }
 
 // close stops the granting. The channel is closed once all workers are idle.

@@ -3,6 +3,7 @@ package executor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -58,9 +59,13 @@ func (w *worker) judge(it *shard.Item, err error) {
 	if panicked == nil && wish(out, err) {
 		return
 	}
-	if w.interrupted(err) {
+	late := w.queue.timeout > 0 && context.Cause(w.hand.ctx) == ErrTimeout
+	if !late && w.interrupted(err) {
 		out.Verdict = shard.Interrupted
 		return
+	}
+	if late && panicked == nil {
+		err = fmt.Errorf("%w after %v: %w", ErrTimeout, w.queue.timeout, err)
 	}
 	out.Error = text(func() string { return w.queue.formatError(err) }, err.Error)
 	if panicked != nil {

@@ -17,6 +17,7 @@ import (
 type Stats struct {
 	Workers int
 	Busy    int // workers that are running a handler, or about to
+	Stuck   int // workers whose handlers go on after their time is over; see Config.StuckAfter
 	Queues  []QueueStats
 	Journal journal.Stats
 }
@@ -51,6 +52,7 @@ func (x *Executor) Stats(ctx context.Context) (Stats, error) {
 	x.mu.Unlock()
 	s := Stats{Journal: x.log.Stats()}
 	s.Workers, s.Busy = x.dispatcher.load()
+	s.Stuck = int(x.watchdog.stuck.Load())
 	for _, q := range queues {
 		qs, err := q.stats(ctx)
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 )
@@ -21,6 +22,9 @@ const (
 // contexts are cancelled with the cause [ErrStopping], and what they return
 // after that spends no retry. What they did is written down. Handlers that
 // do not return within another 50 ms are left behind: [ErrStuck] names them.
+// What they do then changes nothing any more, and the journal stays locked
+// until the last of them has returned: nobody can open it and run the same job
+// beside them. If they never do, only the end of the process frees it.
 //
 // Stop is idempotent. Calls may come together: each waits for the end, and the
 // ctx that ends first counts for all. Called with the context of a handler,
@@ -56,10 +60,10 @@ func (x *Executor) Stop(ctx context.Context) error {
 }
 
 func (x *Executor) stop() {
-	defer close(x.stopped)
 	x.awaitArrangements()
 	x.draining.Store(true)
 	stuck := x.drain()
+	x.watchdog.stop()
 	x.cancel(ErrStopping)
 	// Nothing keeps a shard from handling what is in its mailbox: this ends.
 	background := context.Background()
@@ -68,7 +72,7 @@ func (x *Executor) stop() {
 		errs = append(errs, s.Stop(background))
 	}
 	// Not before: a shard may assign a run until it has stopped.
-	for _, w := range x.workers {
+	for _, w := range x.crew() {
 		close(w.runs)
 	}
 	if stuck == nil {
@@ -77,8 +81,19 @@ func (x *Executor) stop() {
 	if x.running != nil {
 		errs = append(errs, x.running.Close())
 	}
-	errs = append(errs, x.actors.Stop(background), x.log.Close())
-	x.stopErr = errors.Join(stuck, x.ending(errors.Join(errs...)))
+	errs = append(errs, x.actors.Stop(background))
+	unlock, err := x.log.CloseLocked()
+	if stuck == nil {
+		err = errors.Join(err, unlock())
+	}
+	x.stopErr = errors.Join(stuck, x.ending(errors.Join(append(errs, err)...)))
+	close(x.stopped)
+	if stuck != nil {
+		x.working.Wait()
+		if err := unlock(); err != nil {
+			x.cfg.Logger.Error("journal stays locked", slog.Any("error", err))
+		}
+	}
 }
 
 // awaitArrangements waits for a queue that is being registered and for a Start
@@ -115,7 +130,7 @@ func (x *Executor) drain() error {
 	case <-time.After(stuckAfter):
 	}
 	var names []string
-	for _, w := range x.workers {
+	for _, w := range x.crew() {
 		names = append(names, w.jobs()...)
 	}
 	slices.Sort(names)

@@ -28,11 +28,14 @@ type worker struct {
 	errs    []error // what became of batch; nil: all are done
 	settled int     // items of batch that have their outcome
 
-	firstWord, words int // its part of the crash recorder
+	place, words int  // its part of the crash recorder
+	dismissed    bool // another one works in its place
 
-	// mu guards writes to batch, and reads by others. Nothing is called under it.
+	// mu guards writes to batch and hand, and reads by others. No user code is
+	// called under it.
 	mu    sync.Mutex
 	batch []*shard.Item // what the handler has in hand
+	hand  watched       // the same, as the watchdog sees it
 }
 
 type phase uint8
@@ -57,8 +60,13 @@ func (w *worker) main() {
 			w.x.working.Go(w.main)
 		}
 	}()
+	w.showItself()
 	w.resume()
-	for r := range w.runs {
+	for !w.dismissed {
+		r, more := <-w.runs
+		if !more {
+			break
+		}
 		if r == nil {
 			w.look()
 			continue
@@ -68,6 +76,13 @@ func (w *worker) main() {
 		w.goOn()
 	}
 	ended = true
+}
+
+// showItself lets the watchdog know the goroutine.
+func (w *worker) showItself() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.hand.goroutine = goroutineHeader()
 }
 
 // resume begins the work of a worker, or goes on without the user code that
@@ -105,17 +120,32 @@ func (w *worker) goOn() {
 			w.call()
 		}
 	}
-	w.emptyHands()
+	replaced := w.emptyHands()
 	r := w.run
 	r.Elapsed = time.Since(w.start)
 	w.run, w.queue, w.exited = nil, nil, false
 	r.Shard.Finish(r)
+	if replaced {
+		w.dismissed = true
+		w.x.dismiss(w)
+		return
+	}
 	w.look()
 }
 
 // startBatch takes the next items in hand; false when the shard has taken all
 // of them back.
 func (w *worker) startBatch() bool {
+	if !w.takeBatch() {
+		return false
+	}
+	if w.queue.timeout > 0 {
+		w.x.watchdog.wake()
+	}
+	return true
+}
+
+func (w *worker) takeBatch() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.batch = w.batch[:0]
@@ -125,16 +155,26 @@ func (w *worker) startBatch() bool {
 		}
 	}
 	for i, it := range w.batch[:min(len(w.batch), w.words)] {
-		w.x.running.Set(w.firstWord+i, it.Payloads[0].Ref.Position())
+		w.x.running.Set(w.place*w.words+i, it.Payloads[0].Ref.Position())
 	}
-	return len(w.batch) > 0
+	if len(w.batch) == 0 {
+		return false
+	}
+	if w.queue.timeout > 0 {
+		w.hand.begin(w.queue, w.run)
+	}
+	return true
 }
 
 // call runs the handler for the batch and settles it.
 func (w *worker) call() {
 	w.phase = handling
+	ctx := w.x.handlers
+	if w.queue.timeout > 0 {
+		ctx = w.hand.ctx
+	}
 	err := guarded(func() error {
-		w.errs = w.queue.call(w.x.handlers, w.batch)
+		w.errs = w.queue.call(ctx, w.batch)
 		return nil
 	})
 	if err != nil {
@@ -153,17 +193,20 @@ func repeat(err error, n int) []error {
 
 func (w *worker) endBatch() {
 	for i := range min(len(w.batch), w.words) {
-		w.x.running.Clear(w.firstWord + i)
+		w.x.running.Clear(w.place*w.words + i)
 	}
 	w.x.acquit(w.queue, w.batch)
 	w.errs, w.settled = nil, 0
 }
 
-// emptyHands lets go of the last batch: its items go back to the shard.
-func (w *worker) emptyHands() {
+// emptyHands lets go of the last batch: its items go back to the shard. It
+// reports whether another worker has taken this one's place.
+func (w *worker) emptyHands() (replaced bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.batch = w.batch[:0]
+	w.hand.end(w.x)
+	return w.hand.replaced
 }
 
 // jobs names what the worker has in hand. Any goroutine may call it.

@@ -86,6 +86,7 @@ func stopOnce(c *campaign, r *rand.Rand, dir string) error {
 	case err != nil:
 		return err
 	}
+	// Handlers that were left behind keep the journal locked.
 	if err := goroutinesLeft(before); err != nil {
 		return err
 	}

@@ -1,0 +1,264 @@
+package executor
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/strandjobs/strand/shard"
+)
+
+// watchdog ends the contexts of handlers that take too long and reports those
+// that go on all the same. It looks at all workers now and then and remembers
+// what each of them had in hand, so a worker neither reads a clock nor sets a
+// timer for a job. It sleeps while no worker has a job with a timeout.
+type watchdog struct {
+	x     *Executor
+	awake atomic.Bool  // it will look at every batch that is in hand now
+	stuck atomic.Int64 // handlers that were reported and have not returned
+
+	// mu is held while it looks. It comes before Executor.mu and worker.mu. No
+	// user code is called under it.
+	mu      sync.Mutex
+	timer   *time.Timer // nil until one is needed
+	tick    time.Duration
+	stopped bool
+}
+
+// The pause between two looks is a part of the shortest timeout, within bounds.
+const (
+	looksPerTimeout  = 8
+	minTick, maxTick = time.Millisecond, time.Second
+)
+
+// expect makes the watchdog look often enough for a timeout.
+func (d *watchdog) expect(timeout time.Duration) {
+	if timeout == 0 {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if tick := min(max(timeout/looksPerTimeout, minTick), maxTick); d.tick == 0 || tick < d.tick {
+		d.tick = tick
+	}
+}
+
+// wake is called by a worker that has a batch with a timeout in hand.
+func (d *watchdog) wake() {
+	if !d.awake.Load() && d.awake.CompareAndSwap(false, true) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.setTimer()
+	}
+}
+
+func (d *watchdog) setTimer() {
+	switch {
+	case d.stopped:
+	case d.timer == nil:
+		d.timer = time.AfterFunc(d.tick, d.look)
+	default:
+		d.timer.Reset(d.tick)
+	}
+}
+
+// stop ends the looking. What is stuck then is for Stop to tell.
+func (d *watchdog) stop() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.stopped = true
+	if d.timer != nil {
+		d.timer.Stop()
+	}
+}
+
+// look is what the timer calls.
+func (d *watchdog) look() {
+	for _, r := range d.newlyStuck() {
+		d.x.cfg.Logger.Error("handler is stuck", slog.String("queue", r.hand.queue.name), slog.Any("ids", r.worker.jobs()),
+			slog.Duration("after", r.age), slog.String("stack", stackOf(r.hand.goroutine)))
+		d.x.replace(r.worker, r.hand.number)
+	}
+}
+
+// newlyStuck ends contexts, sees to it that there is a next look if one is
+// wanted, and returns what is to be reported.
+func (d *watchdog) newlyStuck() []report {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	busy, reports := d.lookAtAll()
+	if !busy {
+		d.awake.Store(false)
+		// A worker that took something in hand before that saw it awake.
+		busy, _ = d.lookAtAll() // nothing can be stuck yet
+		busy = busy && d.awake.CompareAndSwap(false, true)
+	}
+	if busy {
+		d.setTimer()
+	}
+	return reports
+}
+
+func (d *watchdog) lookAtAll() (busy bool, reports []report) {
+	now := time.Now()
+	for _, w := range d.x.crew() {
+		watched, stuck := w.watch(now)
+		busy = watched || busy
+		if stuck != nil {
+			reports = append(reports, *stuck)
+		}
+	}
+	return busy, reports
+}
+
+// report is about a handler that is stuck.
+type report struct {
+	worker *worker
+	hand   watched // as it was found
+	age    time.Duration
+}
+
+// watched is what the watchdog knows about the batch that a worker has in hand.
+// It is guarded by the worker's mu.
+type watched struct {
+	run    *shard.Run // nil: there is nothing to watch
+	queue  *queue
+	number uint64 // of the batch
+	ctx    context.Context
+	cancel context.CancelCauseFunc // nil: ctx has ended, or there was none yet
+
+	seen     uint64    // number at the last look
+	since    time.Time // the first look at it: at or after its start
+	stuck    bool
+	replaced bool // another worker works in this one's place
+
+	goroutine []byte // as stackOf wants it
+}
+
+// begin notes that a batch with a timeout is in hand. The context is used for
+// one batch after the other until it has ended: one for each would cost more
+// than many a job.
+func (h *watched) begin(q *queue, r *shard.Run) {
+	h.end(q.x)
+	h.queue, h.run = q, r
+	h.number++
+	if h.cancel == nil {
+		h.ctx, h.cancel = context.WithCancelCause(q.x.handlers)
+	}
+}
+
+// end notes that nothing is in hand any more.
+func (h *watched) end(x *Executor) {
+	h.run = nil
+	if h.stuck {
+		h.stuck = false
+		x.watchdog.stuck.Add(-1)
+	}
+}
+
+// watch looks at one worker. It says whether there is something to watch, and
+// once for each batch that it is stuck.
+func (w *worker) watch(now time.Time) (busy bool, stuck *report) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	h := &w.hand
+	if h.run == nil {
+		return false, nil
+	}
+	if h.seen != h.number {
+		h.seen, h.since = h.number, now
+	}
+	age := now.Sub(h.since)
+	if age >= h.queue.timeout && h.cancel != nil {
+		h.cancel(ErrTimeout)
+		h.cancel = nil
+	}
+	if !h.stuck && age-h.queue.timeout >= w.x.cfg.StuckAfter {
+		h.stuck = true
+		w.x.watchdog.stuck.Add(1)
+		stuck = &report{w, *h, age}
+	}
+	return true, stuck
+}
+
+// replace starts a worker in the place of a stuck one, if there is a spare one
+// and the batch with that number is still in hand.
+func (x *Executor) replace(w *worker, number uint64) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.state != started || len(x.spares) == 0 {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	run := w.hand.run
+	if run == nil || w.hand.number != number || w.hand.replaced {
+		return
+	}
+	w.hand.replaced = true
+	// The worker can't give the run back before this is in the mailbox.
+	run.Shard.Tell(func(c *shard.Core) { c.Exempt(run) })
+	last := len(x.spares) - 1
+	x.hire(x.spares[last])
+	x.spares = x.spares[:last]
+}
+
+// hire starts a worker with a place in the crash recorder. x.mu is held.
+func (x *Executor) hire(place int) {
+	w := &worker{x: x, runs: make(chan *shard.Run, 1), place: place, words: x.words}
+	x.workers = append(x.workers, w)
+	x.dispatcher.expect(len(x.workers))
+	x.working.Go(w.main)
+}
+
+// dismiss lets a worker go that was replaced and has returned after all. Its
+// place is free for another one.
+func (x *Executor) dismiss(w *worker) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.workers = slices.DeleteFunc(x.workers, func(other *worker) bool { return other == w })
+	x.spares = append(x.spares, w.place)
+	x.dispatcher.expect(len(x.workers))
+}
+
+// crew returns the workers there are now.
+func (x *Executor) crew() []*worker {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return slices.Clone(x.workers)
+}
+
+// maxStacks bounds a dump of all goroutines.
+const maxStacks = 16 << 20
+
+// goroutineHeader is how the dump of a goroutine begins, up to its state.
+func goroutineHeader() []byte {
+	head := make([]byte, 64)
+	head = head[:runtime.Stack(head, false)]
+	return slices.Clone(head[:bytes.IndexByte(head, '[')])
+}
+
+// stackOf returns the stack of the goroutine with a header. The runtime offers
+// a dump of one's own goroutine or of all.
+func stackOf(header []byte) string {
+	for size := 64 << 10; ; size *= 4 {
+		dump := make([]byte, min(size, maxStacks))
+		dump = dump[:runtime.Stack(dump, true)]
+		from := bytes.Index(dump, header)
+		if from >= 0 {
+			one, _, whole := bytes.Cut(dump[from:], []byte("\n\n"))
+			if whole || len(dump) < size || size >= maxStacks {
+				return string(one)
+			}
+		}
+		if len(dump) < size || size >= maxStacks {
+			return fmt.Sprintf("not among the first %d MiB of stacks", maxStacks>>20)
+		}
+	}
+}
