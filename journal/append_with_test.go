@@ -26,12 +26,14 @@ func TestKeysGoWithTheirEntries(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, accepted.Wait(t.Context()))
 
-		disk.FailNext(ErrFull, ErrFull)
+		disk.FailNext(ErrFull, ErrFull, ErrFull) // whole, in pieces, and once more
+		l.committing.Lock() // all in one block
 		posted, err := l.PostWith(t.Context(), entry, mark("posted"))
 		require.NoError(t, err)
 		refused, err := l.AppendWith(t.Context(), entry, mark("refused"))
 		require.NoError(t, err)
 		l.Record(&Change{Sets: []Set{{Key: "test/recorded", Value: []byte("x")}}})
+		l.committing.Unlock()
 		require.ErrorIs(t, refused.Wait(t.Context()), ErrFull)
 		time.Sleep(4 * fullRetry) // virtual
 		require.NoError(t, l.Close())

@@ -149,6 +149,11 @@ type Block struct {
 	bytes int      // of these; an entry that was carried here counts as it was first written
 	dead  []uint64 // one bit for every four bytes: an entry that starts there ended
 
+	// parts are the blocks on disk that hold it together, when a full disk made
+	// it be written in pieces, without what was refused. Nil: it is one, and as
+	// it is in memory.
+	parts []dropped
+
 	// origins are the older blocks whose home is this one: somebody holds Refs
 	// to entries in them that were carried here.
 	origins []*Block

@@ -27,9 +27,11 @@ const (
 
 // bolt keeps a log in a bbolt file.
 type bolt struct {
-	db    *bbolt.DB
-	file  *os.File // that db has open
-	chunk int      // bytes of a block in one value
+	db       *bbolt.DB
+	file     *os.File // that db has open
+	pageSize int
+	chunk    int   // bytes of a block in one value
+	space    space // of the file
 
 	// broken is set once bbolt panicked. It may have left its locks held, so
 	// it is not called again, not even to close.

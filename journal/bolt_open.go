@@ -62,7 +62,8 @@ func attachBolt(path string, options *bbolt.Options) (*bolt, error) {
 	if err != nil {
 		return nil, boltError(path, err)
 	}
-	s.chunk = chunkFor(s.db.Info().PageSize)
+	s.pageSize = s.db.Info().PageSize
+	s.chunk = chunkFor(s.pageSize)
 	return s, nil
 }
 

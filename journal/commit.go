@@ -8,12 +8,15 @@ import (
 )
 
 // commitLoop is the committer. It ends when the log is closed and everything
-// that was accepted is written, or when a commit failed.
+// that was accepted is written, or when a commit failed. While the disk is full
+// it looks for room by itself.
 func (l *Log) commitLoop() {
 	defer close(l.done)
+	var again <-chan time.Time
 	for closing := false; !closing; {
 		select {
 		case <-l.wake:
+		case <-again:
 		case <-l.closing:
 			closing = true // nothing is accepted any more: the last round
 		}
@@ -22,6 +25,9 @@ func (l *Log) commitLoop() {
 		l.committing.Unlock()
 		if !went {
 			return
+		}
+		if again = nil; l.isFull() {
+			again = time.After(fullRetry)
 		}
 	}
 }
@@ -32,12 +38,12 @@ func (l *Log) commitAll() bool {
 	for {
 		b, t, ok := l.seal()
 		if !ok {
-			return true
+			return !l.failed()
 		}
 		if !l.write(b, t) {
 			return false
 		}
-		l.publish(b, t)
+		l.publish(b)
 	}
 }
 
@@ -52,7 +58,7 @@ func (l *Log) commitHere() {
 	}
 	defer l.committing.Unlock()
 	if b, t, ok := l.seal(); ok && l.write(b, t) {
-		l.publish(b, t)
+		l.publish(b)
 	}
 }
 
@@ -60,21 +66,52 @@ func (l *Log) commitHere() {
 // decided about block and transaction is decided here, under the lock, so that
 // the transaction never depends on a mark that is not in it or before it.
 func (l *Log) seal() (*openBlock, *transaction, bool) {
-	b, t, ok := l.sealLocked()
-	if ok && !l.volatile {
-		b.stamp(t.block, t.tail.epoch)
+	if l.volatile {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.sealLocked(endless)
 	}
-	return b, t, ok
+	for {
+		need := l.demand()
+		if need == 0 {
+			return nil, nil, false
+		}
+		room, err := l.store.room(need)
+		l.mu.Lock()
+		if err != nil {
+			next := l.open
+			l.mu.Unlock()
+			l.fail(next, err)
+			return nil, nil, false
+		}
+		if l.open.weight() <= need { // it may have grown since
+			room.spare += need - l.open.weight()
+			b, t, ok := l.sealLocked(room)
+			l.mu.Unlock()
+			if ok {
+				b.stamp(t.block, t.tail.epoch)
+			}
+			return b, t, ok
+		}
+		l.mu.Unlock()
+	}
 }
 
-func (l *Log) sealLocked() (*openBlock, *transaction, bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// sealLocked seals for a disk that has so much room. The caller holds mu.
+func (l *Log) sealLocked(r room) (*openBlock, *transaction, bool) {
+	if l.full {
+		r = l.readmit(r)
+	}
 	b := l.open
-	if b.empty() {
+	if b.empty() && !l.reclaimable(r) {
 		return nil, nil, false
 	}
+	if b.skipped == l.tail.next {
+		b.reach(b.skipped)
+	}
+	b.room = r
 	t := &transaction{seq: b.block.seq, changes: append(b.changes, b.restored...)}
+	b.carried = len(b.entries)
 	t.drop = l.trim(b)
 	if fresh := int(l.tail.next - b.block.first); fresh > 0 && len(b.routes) > 0 {
 		b.commit.merged = make([]Position, fresh)
@@ -102,36 +139,21 @@ func (l *Log) wakeWaiters() {
 
 // write commits t. False: the log has stopped.
 func (l *Log) write(b *openBlock, t *transaction) bool {
-	for refused := false; ; refused = true {
+	if (b.room.spare >= 0 || b.final) && !b.refused {
 		err := l.store.commit(t)
 		if err == nil {
-			if refused {
-				l.setFull(false)
-			}
 			return true
 		}
 		if !errors.Is(err, ErrFull) {
 			l.fail(b, err)
 			return false
 		}
-		if !refused {
-			l.refuse(b, t)
-		}
-		select {
-		case <-time.After(fullRetry):
-		case <-l.closing:
-			// One last attempt: what Record was given is worth it.
-			if err := l.store.commit(t); err != nil {
-				l.fail(b, err)
-				return false
-			}
-			return true
-		}
 	}
+	return l.writeResults(b, t)
 }
 
 // publish hands the committed block on, and its buffers back.
-func (l *Log) publish(b *openBlock, t *transaction) {
+func (l *Log) publish(b *openBlock) {
 	for _, route := range b.routes {
 		if d := b.deliveries[route]; l.cfg.Deliver != nil {
 			l.cfg.Deliver(d)
@@ -148,77 +170,10 @@ func (l *Log) publish(b *openBlock, t *transaction) {
 	l.mu.Unlock()
 }
 
-// refuse sends the appenders of a block that found no room away, and those who
-// came since. What Record was given stays where it is and is tried again.
-func (l *Log) refuse(b *openBlock, t *transaction) {
+func (l *Log) failed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.full = true
-	l.wakeWaiters()
-	l.refuseFresh(l.open)
-	l.size -= b.block.size
-	b.entries = b.entries[:b.end]
-	restored := len(b.restored) // and already off the account
-	l.refuseFresh(b)
-	t.block = b.seal(l.tail.epoch, l.volatile)
-	l.size += b.block.size
-	t.changes, t.tail.buried = b.changes, t.tail.buried+uint64(restored)
-	l.tail.buried += uint64(restored)
-	l.last = b.commit
-}
-
-// refuseFresh turns what was appended to b into ended entries, because the
-// offsets of all others must stay, and tells whoever waits for b. What was
-// posted stays: nobody would learn that it went.
-func (l *Log) refuseFresh(b *openBlock) {
-	refused := b.commit
-	b.commit = &commit{first: refused.first, done: make(chan struct{}), merged: refused.merged}
-	routes := b.routes[:0]
-	var gone []uint32
-	for _, route := range b.routes {
-		d := b.deliveries[route]
-		posted := d.offsets[:0]
-		for _, off := range d.offsets {
-			if _, found := b.posted[off]; found {
-				posted = append(posted, off)
-			} else {
-				gone = append(gone, off)
-			}
-		}
-		if d.offsets, d.commit = posted, b.commit; len(posted) > 0 {
-			routes = append(routes, route)
-		} else {
-			b.deliveries[route] = nil
-		}
-	}
-	b.routes, b.restored = routes, b.restored[:0]
-	b.commit.pending.Store(int32(len(routes)))
-	b.changes = slices.DeleteFunc(b.changes, func(c change) bool {
-		_, posted := b.posted[c.owner]
-		return c.owner != 0 && !posted
-	})
-	l.endFresh(b, gone)
-	refused.err = ErrFull
-	close(refused.done)
-}
-
-// endFresh ends the entries of b at some offsets.
-func (l *Log) endFresh(b *openBlock, offsets []uint32) {
-	if len(offsets) == 0 {
-		return
-	}
-	b.beginMarks(len(offsets))
-	for _, off := range offsets {
-		r := b.ref(off)
-		l.markDead(r)
-		b.markEnded(r.pos)
-	}
-}
-
-func (l *Log) setFull(full bool) {
-	l.mu.Lock()
-	l.full = full
-	l.mu.Unlock()
+	return errors.Is(l.err, ErrFailed)
 }
 
 // fail latches the log. Nobody learns more than that the outcome of b and of
@@ -230,7 +185,7 @@ func (l *Log) fail(b *openBlock, cause error) {
 	next := l.open
 	l.wakeWaiters()
 	l.mu.Unlock()
-	for _, o := range []*openBlock{b, next} {
+	for _, o := range slices.Compact([]*openBlock{b, next}) {
 		o.commit.err = fmt.Errorf("%w: %w", ErrUnknown, cause)
 		close(o.commit.done)
 	}

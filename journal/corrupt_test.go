@@ -84,9 +84,14 @@ func withFile(t testing.TB, file []byte) (dir string) {
 	return dir
 }
 
+// readFile reads the journal file in dir, without the pages at its end that
+// nothing was ever written to.
 func readFile(t testing.TB, dir string) []byte {
 	b, err := os.ReadFile(filepath.Join(dir, fileName))
 	require.NoError(t, err)
+	if m, size, err := readMetas(bytes.NewReader(b), dir); err == nil {
+		b = b[:min(int(m.end)*size, len(b))]
+	}
 	return b
 }
 

@@ -22,8 +22,7 @@
 //   - A journal written by a newer version is [ErrTooNew] and is left as it is.
 //   - A failed commit latches the log: every later call returns [ErrFailed],
 //     and the file is not synced again, because what the kernel still holds
-//     after a failed fsync is unknown. A full disk does not latch: appends are
-//     refused with [ErrFull] until there is room again.
+//     after a failed fsync is unknown. A full disk does not latch: see below.
 //
 // # What is not promised
 //
@@ -71,6 +70,28 @@
 // A block value is split into chunks that fill bbolt's leaf pages two by two.
 // As one big value, up to four blocks share a leaf, and adding or deleting one
 // of them writes the other three again.
+//
+// # A full disk
+//
+// bbolt writes what it changes to other pages, so even a delete takes room.
+// Therefore the file always has some free pages that the disk has given to it
+// (about a sixteenth of the file, 128 KiB to 4 MiB with pages of 4 KiB), and an
+// append that would take of them, when the disk gives no more, is refused with
+// [ErrFull]. So is what was already on its way, and it never appears later, nor
+// do the state keys that belong to it. What was posted is kept: at most two
+// blocks of it, because posting is refused meanwhile, too.
+//
+// Results are written into these pages, without the bytes that were refused,
+// and in halves that end where a call of [Log.Record] did when the whole does
+// not fit. Blocks that ran empty go with them, and what is live in an old block
+// is carried forward for less dead weight than otherwise. So a disk that nothing
+// else fills comes back by itself when jobs end. The log looks for room ten
+// times a second. On file systems that write to another place even what they
+// were given (btrfs, ZFS) results may have to wait in memory until somebody else
+// makes room.
+//
+// ENOSPC, EDQUOT, and EFBIG, which a limit on the size of files gives, all mean
+// that the disk is full. A sync that fails with one of them latches all the same.
 //
 // # The end mark
 //

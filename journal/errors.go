@@ -32,8 +32,8 @@ var (
 	// from then on; only opening the journal again can tell what is on disk.
 	ErrFailed = errors.New("journal: failed; open it again")
 
-	// ErrFull is returned while the disk has no room. Nothing was written; the
-	// call can be repeated.
+	// ErrFull is returned while the disk has no room but what is kept for
+	// results. Nothing was written, and nothing will be; the call can be repeated.
 	ErrFull = errors.New("journal: no space left on the device; free some and repeat the call")
 
 	// ErrBacklog is returned when an append would leave more live entries, or

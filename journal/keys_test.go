@@ -38,7 +38,7 @@ func TestPut(t *testing.T) {
 			require.NoError(t, l.Put(t.Context(), Set{Key: "a/2"}))
 			require.Equal(t, []string{"a/1=X", "a/3=Z"}, keysOf(t, l, "a/", ""))
 			if !volatile {
-				disk.FailNext(ErrFull, ErrFull)
+				disk.FailNext(ErrFull, ErrFull, ErrFull) // whole, in pieces, and once more
 				l.Record(&Change{Sets: []Set{{"a/4", []byte("kept")}}})
 				require.ErrorIs(t, l.Put(t.Context(), Set{"a/1", []byte("refused")}), ErrFull)
 				require.ErrorIs(t, l.Put(t.Context(), Set{"a/1", []byte("refused")}), ErrFull, "as long as it is")

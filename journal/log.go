@@ -49,7 +49,7 @@ const (
 	// defaultMinCarry is how much one commit may carry forward when it has
 	// little of its own to write. Otherwise it carries as much as it writes.
 	defaultMinCarry = 256 << 10
-	// fullRetry is the pause between attempts to commit on a full disk.
+	// fullRetry is the pause between two looks at a full disk.
 	fullRetry = 100 * time.Millisecond
 )
 
@@ -87,8 +87,10 @@ type Log struct {
 	liveEntries int           // in these blocks
 	drained     chan struct{} // closed when an entry ended; nil while nobody waits
 
-	err     error // why nothing more is accepted: ErrClosed or ErrFailed
-	full    bool  // the disk is full: appends are refused
+	err     error     // why nothing more is accepted: ErrClosed or ErrFailed
+	full    bool      // the disk is full: appends are refused
+	missed  int       // bytes that it should have room for until they are not
+	waiting []posting // posted calls that found no room, in position order
 	closed  bool
 	queues  map[string]uint32
 	pending map[uint32][]Ref // found at open, per queue, in position order
@@ -186,6 +188,7 @@ func (l *Log) append(ctx context.Context, entries []Entry, posted bool, sets fun
 			l.open.changes = append(l.open.changes, c)
 		}
 	}
+	call := uint32(len(l.open.entries))
 	for i := range entries {
 		e := &entries[i]
 		e.Kind, e.Restored, e.Position = KindEnqueued, false, l.tail.next
@@ -193,7 +196,7 @@ func (l *Log) append(ctx context.Context, entries []Entry, posted bool, sets fun
 		off := l.open.add(e, false).off
 		l.open.route(e.Route, off)
 		if posted {
-			l.open.keep(off)
+			l.open.keep(off, call)
 		}
 	}
 	l.mu.Unlock()
@@ -277,7 +280,7 @@ type Burial struct {
 func (l *Log) Record(c *Change) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed || errors.Is(l.err, ErrFailed) {
+	if l.closed || errors.Is(l.err, ErrFailed) || c.empty() {
 		return
 	}
 	for i := range c.States {
@@ -295,7 +298,12 @@ func (l *Log) Record(c *Change) {
 		l.open.changes = append(l.open.changes, s.change())
 	}
 	l.end(c)
+	if !l.volatile {
+		l.open.cuts = append(l.open.cuts, l.open.cut())
+	}
 	if !l.volatile || len(c.States)+len(c.Buried)+len(c.Sets) > 0 {
 		l.wakeCommitter()
 	}
 }
+
+func (c *Change) empty() bool { return len(c.Ended)+len(c.States)+len(c.Buried)+len(c.Sets) == 0 }

@@ -18,6 +18,7 @@ type Memory struct {
 	sorted map[bucket][]string // the keys of a bucket, if they are still the same as when page was last asked
 	faults []error             // what the next commits return
 	synced func()              // see OnCommit
+	limit  int                 // see Limit
 }
 
 // FailNext makes the next commits return errs, in turn, without writing
@@ -34,6 +35,14 @@ func (m *Memory) OnCommit(f func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.synced = f
+}
+
+// Limit makes a disk of so many bytes: a commit that would leave more on it
+// fails as on any full disk. 0: there is no limit.
+func (m *Memory) Limit(bytes int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.limit = bytes
 }
 
 // Crash returns a copy of what is found on this disk after a crash at this
@@ -70,6 +79,9 @@ func (m *Memory) apply(t *transaction) error {
 	if m.volatile && len(t.changes) == 0 {
 		return nil // nobody will ever read the tail
 	}
+	if m.limit > 0 && m.used()+t.growth(m.blocks) > m.limit {
+		return ErrFull
+	}
 	if m.blocks == nil { // an empty disk, or a copy of one
 		m.blocks, m.side = make(map[uint64][]byte), make(map[bucket]map[string][]byte)
 	}
@@ -84,6 +96,41 @@ func (m *Memory) apply(t *transaction) error {
 	}
 	m.put(bucketMeta, keyTail, t.tail.encode())
 	return nil
+}
+
+// room keeps an eighth of a limited disk for results.
+func (m *Memory) room(need int) (room, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.limit == 0 {
+		return endless, nil
+	}
+	free := max(m.limit-m.used(), 0)
+	return room{free, free - m.limit/8 - need}, nil
+}
+
+func (m *Memory) used() (n int) {
+	for _, b := range m.blocks {
+		n += len(b)
+	}
+	for _, kv := range m.side {
+		for k, v := range kv {
+			n += len(k) + len(v)
+		}
+	}
+	return n
+}
+
+// growth is how much more of a disk is used after t.
+func (t *transaction) growth(blocks map[uint64][]byte) int {
+	n := len(t.block)
+	for _, d := range t.drop {
+		n -= len(blocks[d.seq])
+	}
+	for _, c := range t.changes {
+		n += len(c.key) + len(c.value)
+	}
+	return n
 }
 
 func (m *Memory) put(name bucket, key, value []byte) {

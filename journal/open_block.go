@@ -24,13 +24,25 @@ type openBlock struct {
 	deliveries []*Delivery // by route; nil where there is none
 	routes     []uint32    // routes in use, in order of first use
 
-	// posted are the offsets of entries whose appender does not wait. Nil when
-	// there are none.
-	posted map[uint32]struct{}
+	// posted are the entries whose appender does not wait: for each offset, that
+	// of the first entry of the same call. Nil when there are none.
+	posted map[uint32]uint32
 
 	changes  []change // of side buckets
 	restored []change // of the morgue, undone when the block is refused
+
+	skipped Position // the block begins with positions that were refused, up to this one
+	cuts    []cut    // after each call of Record
+	carried int      // length of entries before those that were carried here
+	refused bool     // its appenders were sent away: only results are to be written
+	final   bool     // the last one: no room is waited for
+	room    room     // that the disk had when it was sealed
 }
+
+// cut is a place where a block can be cut in two, because a call ended there.
+type cut struct{ entries, marks, changes int }
+
+func (b *openBlock) cut() cut { return cut{len(b.entries), len(b.marks), len(b.changes)} }
 
 // newOpenBlock begins the block after t, with the buffers of an older one that
 // the committer is through with.
@@ -48,6 +60,7 @@ func newOpenBlock(old *openBlock, t tail) *openBlock {
 		routes:     old.routes[:0],
 		changes:    old.changes[:0],
 		restored:   old.restored[:0],
+		cuts:       old.cuts[:0],
 	}
 	clear(b.deliveries)
 	return b
@@ -70,20 +83,20 @@ func (b *openBlock) add(e *Entry, moved bool) Ref {
 	return Ref{b.block, e.Position, uint32(off), uint32(size)}
 }
 
-// keep notes that the entry at off stays when the block is refused.
-func (b *openBlock) keep(off uint32) {
+// keep notes that the entry at off stays when the block is refused, together
+// with the others of its call, which begins at offset call.
+func (b *openBlock) keep(off, call uint32) {
 	if b.posted == nil {
-		b.posted = make(map[uint32]struct{})
+		b.posted = make(map[uint32]uint32)
 	}
-	b.posted[off] = struct{}{}
+	b.posted[off] = call
 }
 
-// ref points to the entry at off.
-func (b *openBlock) ref(off uint32) Ref {
-	var e Entry
+// read decodes the entry at off.
+func (b *openBlock) read(off uint32) (e Entry, r Ref) {
 	d := decoder{b: b.entries, off: int(off)}
 	d.entry(&e, b.block.first, b.block.base)
-	return Ref{b.block, e.Position, off, uint32(d.off) - off}
+	return e, Ref{b.block, e.Position, off, uint32(d.off) - off}
 }
 
 // route notes that the entry at off is to be delivered to route.
@@ -98,6 +111,22 @@ func (b *openBlock) route(route, off uint32) {
 		b.routes = append(b.routes, route)
 	}
 	d.offsets = append(d.offsets, off)
+}
+
+// weight is about what the block takes on disk, with its changes.
+func (b *openBlock) weight() int {
+	return b.size() + weigh(b.changes) + weigh(b.restored)
+}
+
+// changeWeight is what a change takes beside its key and value: a part of the
+// page that is written again for it.
+const changeWeight = 1 << 10
+
+func weigh(changes []change) (n int) {
+	for _, c := range changes {
+		n += changeWeight + len(c.key) + len(c.value)
+	}
+	return n
 }
 
 // beginMarks opens a list of n marks. A list that was just begun and follows

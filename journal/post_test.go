@@ -24,10 +24,12 @@ func TestPostedEntriesOutliveAFullDisk(t *testing.T) {
 		require.NoError(t, err)
 		disk.FailNext(ErrFull, ErrFull, ErrFull)
 		one := func(id string) []Entry { return []Entry{{Queue: 1, ID: []byte(id)}} }
+		l.committing.Lock() // both in one block
 		posted, err := l.Post(t.Context(), one("posted"))
 		require.NoError(t, err)
 		waiting, err := l.Append(t.Context(), one("waiting"))
 		require.NoError(t, err)
+		l.committing.Unlock()
 		require.ErrorIs(t, waiting.Wait(t.Context()), ErrFull)
 		_, err = l.Post(t.Context(), one("late"))
 		require.ErrorIs(t, err, ErrFull, "whoever comes now can be told")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"math"
 )
 
 // store is the disk under a log. A log calls commit from one goroutine only;
@@ -14,6 +15,11 @@ type store interface {
 	// matches ErrFull when nothing was written for want of room. After any
 	// other error it is unknown what is on disk, and the log stops.
 	commit(t *transaction) error
+
+	// room looks how much the next commit can write, and tries to have room for
+	// need bytes beside a reserve that is left to results. It is called by the
+	// goroutine that commits. After an error the log stops.
+	room(need int) (room, error)
 
 	// scan calls block for every block, oldest first. The bytes are only valid
 	// during the call.
@@ -66,9 +72,19 @@ type transaction struct {
 
 // dropped is a block that leaves the log.
 type dropped struct {
-	seq  uint64
-	size int
+	seq     uint64
+	size    int
+	carried bool // its live entries are in the block of the same transaction
 }
+
+// room is how much a commit can write, in bytes.
+type room struct {
+	bytes int // at most, the reserve included
+	spare int // beyond what was asked for and the reserve; negative when there is less
+}
+
+// endless is the room of a store that can't tell.
+var endless = room{math.MaxInt32, math.MaxInt32}
 
 // tail says where the log begins and ends, so that a block that is missing at
 // either end is noticed and no position is used twice after the log ran empty.

@@ -100,9 +100,13 @@ func (d *Delivery) Merged(p, into Position) {
 // Done says that all entries were taken in. d must not be used afterwards.
 func (d *Delivery) Done() {
 	c := d.commit
-	d.block, d.commit = nil, nil
-	deliveries.Put(d)
+	d.discard()
 	if c.pending.Add(-1) == 0 {
 		close(c.done)
 	}
+}
+
+func (d *Delivery) discard() {
+	d.block, d.commit = nil, nil
+	deliveries.Put(d)
 }

@@ -61,22 +61,61 @@ func (l *Log) markDead(r Ref) {
 // trim takes the oldest blocks out of the log: the empty ones, and while less
 // than half of the log is live also others, after carrying their live entries
 // into b. It returns the blocks to delete in the commit of b.
+//
+// On a full disk every page counts, but what is carried has to fit into what is
+// left of them.
 func (l *Log) trim(b *openBlock) (drop []dropped) {
-	budget := max(l.cfg.minCarry, len(b.entries))
+	budget := min(max(l.cfg.minCarry, len(b.entries)), b.room.spare)
+	tight := l.tight(b.room)
+	if tight {
+		budget = (b.room.bytes - b.weight()) / 2
+	}
 	for len(l.blocks) > 0 {
 		old := l.blocks[0]
-		if old.live > 0 {
-			if budget <= 0 || l.size <= 2*l.live+l.cfg.trimSlack {
+		carry := old.live > 0
+		if carry {
+			if budget <= 0 || !l.wasteful(tight) || tight && old.bytes > budget {
 				break
 			}
 			budget -= l.carry(old, b)
 		}
-		drop = append(drop, dropped{old.seq, old.size})
+		drop = old.leave(drop, carry)
 		l.size -= old.size
 		l.blocks[0] = nil
 		l.blocks = l.blocks[1:]
 	}
 	return drop
+}
+
+// tight reports whether appends are refused on a disk that has so much room.
+func (l *Log) tight(r room) bool { return l.full || r.spare < 0 }
+
+// wasteful reports whether carrying is worth it.
+func (l *Log) wasteful(tight bool) bool {
+	if tight {
+		return 8*l.size > 9*l.live+tightSlack
+	}
+	return l.size > 2*l.live+l.cfg.trimSlack
+}
+
+// tightSlack is the dead weight that is left alone on a full disk.
+const tightSlack = 16 << 10
+
+// reclaimable reports whether an empty commit could make room on a full disk.
+func (l *Log) reclaimable(r room) bool {
+	return l.full && len(l.blocks) > 0 && l.wasteful(true) && l.blocks[0].bytes < (r.bytes-headerSize)/2
+}
+
+// leave lists what b is on disk among the blocks to delete.
+func (b *Block) leave(drop []dropped, carried bool) []dropped {
+	if len(b.parts) > 0 {
+		for _, p := range b.parts {
+			p.carried = carried
+			drop = append(drop, p)
+		}
+		return drop
+	}
+	return append(drop, dropped{b.seq, b.size, carried})
 }
 
 // carry writes the live entries of old into b and returns their size.

@@ -149,6 +149,18 @@ func (o *oracle) missing(in found) error {
 	return lives.err()
 }
 
+// again returns what would run again although its end is on disk.
+func (o *oracle) again(in found) error {
+	for _, s := range o.strands {
+		for _, it := range s.items[:s.durable] {
+			if in[s.name][it.number] {
+				return fmt.Errorf("%s: payload %d would run again, although its end is on disk", s.name, it.number)
+			}
+		}
+	}
+	return nil
+}
+
 // cut finds out whether what a crash took is the end of what was accepted in
 // a life. The keys are lives, the values positions.
 type cut struct{ newestThere, oldestGone map[int]uint64 }

@@ -101,13 +101,14 @@ func testFull(t *testing.T, disk Faulty) {
 		Ended:  []journal.Ref{got[0].Ref},
 		States: []journal.JobState{{Entry: journal.Entry{Queue: f.queue, ID: []byte("id-1"), Retry: 3}}},
 	}
-	// One commit takes Record and Append together and is refused twice.
+	// One commit takes Record and Append together and is refused, and so are the
+	// results alone, at once and in pieces.
 	hold, held := make(chan struct{}), make(chan struct{})
 	f.take = func(d *journal.Delivery) { close(held); <-hold; f.take = nil; d.Done() }
 	_, err := f.Append(t.Context(), f.entries(3, 1, 10))
 	require.NoError(t, err)
 	<-held
-	disk.FailNext(errFull, errFull)
+	disk.FailNext(errFull, errFull, errFull)
 	f.Record(&state)
 	ticket, err := f.Append(t.Context(), f.entries(4, 2, 10))
 	require.NoError(t, err)
@@ -164,8 +165,10 @@ func testFullWaiting(t *testing.T, disk Faulty) {
 			assert.ErrorIs(t, err, journal.ErrFull)
 		}
 	}
-	eventually(t, func() bool { return f.Err() == nil })
-	f.append(f.entries(4, 1, 10)...)
+	eventually(t, func() bool {
+		ticket, err := f.Append(t.Context(), f.entries(4, 1, 10))
+		return err == nil && ticket.Wait(t.Context()) == nil
+	})
 	require.Equal(t, len(f.taken()), len(f.again().pending()))
 }
 

@@ -1,0 +1,233 @@
+package journal
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+)
+
+// A full disk. Whoever appends is sent away; what was posted waits in memory;
+// and results, which are what gives room back, are written into what is left:
+// first of all, without the bytes that were refused, and in pieces if need be.
+
+// posting is a posted call that waits for room.
+type posting struct {
+	entries []Entry
+	changes []change
+	weight  int
+}
+
+// demand is how much room the next commit asks for, with some more for what is
+// appended meanwhile. 0: there is nothing to do.
+func (l *Log) demand() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open.empty() && !l.full {
+		return 0
+	}
+	weight := l.open.weight()
+	if len(l.waiting) > 0 {
+		weight += l.waiting[0].weight
+	}
+	return weight + weight/2 + 4<<10
+}
+
+func (l *Log) isFull() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.full
+}
+
+// readmit takes posted calls that now find room into the open block, and ends
+// the refusals when none is left and there is still some. Their positions are
+// older than the block's, like those of entries that are carried forward. The
+// caller holds mu.
+func (l *Log) readmit(r room) room {
+	b := l.open
+	if b.refused {
+		return r // its turn comes first
+	}
+	b.final = l.closed
+	for len(l.waiting) > 0 && (l.closed || l.waiting[0].weight <= r.spare) {
+		p := l.waiting[0]
+		l.waiting = l.waiting[1:]
+		r.spare -= p.weight
+		call := uint32(len(b.entries))
+		for i := range p.entries {
+			off := b.add(&p.entries[i], true).off
+			b.route(p.entries[i].Route, off)
+			b.keep(off, call)
+		}
+		for _, c := range p.changes {
+			c.owner = call
+			b.changes = append(b.changes, c)
+		}
+	}
+	if l.full = len(l.waiting) > 0 || r.spare < l.missed; !l.full {
+		l.waiting = nil
+	}
+	return r
+}
+
+// writeResults writes what is left of a block for which there is no room. False:
+// the log has stopped.
+func (l *Log) writeResults(b *openBlock, t *transaction) bool {
+	l.refuse(b, t)
+	if l.vanish(b, t) {
+		return true
+	}
+	rest := newRemainder(l, b, t)
+	for n := rest.fitting(b.room.bytes); rest.left() > 0; {
+		err := l.store.commit(rest.piece(n))
+		closing := l.isClosed()
+		switch {
+		case err == nil:
+			rest.wrote()
+			n = rest.left()
+		case !errors.Is(err, ErrFull) || closing && n == 1:
+			l.fail(b, err)
+			return false
+		case n > 1:
+			n /= 2
+		default:
+			select {
+			case <-time.After(fullRetry):
+			case <-l.closing: // one last attempt: it is worth it
+			}
+		}
+	}
+	l.mu.Lock()
+	rest.settle()
+	forsaken := b.final && len(l.waiting) > 0
+	l.mu.Unlock()
+	if forsaken {
+		l.fail(b, ErrFull)
+	}
+	return !forsaken
+}
+
+// maxMissed bounds the room that must be there before appends are accepted
+// again. Below it, it is what the last one that was refused would have taken.
+const maxMissed = 64 << 10
+
+// vanish reports whether nothing is left of a block that was refused, and then
+// forgets it: who tries again and again must not fill the disk. The next block
+// begins where it did.
+func (l *Log) vanish(b *openBlock, t *transaction) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.waiting) > 0 {
+		return false // it has to be older than the block that it will be in
+	}
+	next := l.open
+	if len(next.cuts)+len(next.marks) == 0 && next.refused {
+		next.clear()
+	}
+	if len(b.cuts)+len(b.marks)+len(b.changes)+len(t.drop) > 0 || b.carried < b.end || next.size() > headerSize {
+		return false
+	}
+	l.blocks = l.blocks[:len(l.blocks)-1]
+	l.size -= b.block.size
+	l.tail.seq--
+	next.block.seq, next.block.first, next.commit.first = b.block.seq, b.block.first, b.block.first
+	next.skipped = l.tail.next
+	return true
+}
+
+// clear takes out all entries of a block, which were refused.
+func (b *openBlock) clear() {
+	b.entries = b.entries[:headerSize]
+	b.block = &Block{seq: b.block.seq, first: b.block.first, base: b.block.base}
+	b.refused = false
+}
+
+// refuse sends the appenders of a block that found no room away, and those who
+// came since. What Record was given stays.
+func (l *Log) refuse(b *openBlock, t *transaction) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.full, l.missed = true, min(b.weight(), maxMissed)
+	l.wakeWaiters()
+	restored := len(b.restored) // and already off the account
+	l.waiting = append(l.refuseFresh(b), l.waiting...)
+	l.waiting = append(l.waiting, l.refuseFresh(l.open)...)
+	t.changes, t.tail.buried = b.changes, t.tail.buried+uint64(restored)
+	l.tail.buried += uint64(restored)
+	l.last = b.commit
+}
+
+// refuseFresh takes what was appended out of b and tells whoever waits for b.
+// Its bytes stay in memory, because the offsets of all others must. It returns
+// what was posted: nobody would learn that it went.
+func (l *Log) refuseFresh(b *openBlock) []posting {
+	refused := b.commit
+	b.commit = &commit{first: refused.first, done: make(chan struct{})}
+	calls := make(map[uint32]*posting)
+	for _, route := range b.routes {
+		d := b.deliveries[route]
+		for _, off := range d.offsets {
+			e, r := b.read(off)
+			l.markDead(r)
+			call, posted := b.posted[off]
+			if !posted {
+				continue
+			}
+			if calls[call] == nil {
+				calls[call] = new(posting)
+			}
+			e.Route, e.ID, e.Payload = route, bytes.Clone(e.ID), bytes.Clone(e.Payload)
+			calls[call].entries = append(calls[call].entries, e)
+		}
+		b.deliveries[route] = nil
+		d.discard()
+	}
+	b.disown(func(c change) {
+		if p := calls[c.owner]; p != nil {
+			p.changes = append(p.changes, c)
+		}
+	})
+	b.refused = b.refused || len(b.routes) > 0
+	b.routes, b.restored, b.posted = b.routes[:0], b.restored[:0], nil
+	b.commit.pending.Store(0)
+	refused.err = ErrFull
+	close(refused.done)
+	return inOrder(calls)
+}
+
+// disown takes out the changes that belong to entries.
+func (b *openBlock) disown(out func(change)) {
+	kept, cuts := b.changes[:0], b.cuts
+	for i, c := range b.changes {
+		for len(cuts) > 0 && cuts[0].changes == i {
+			cuts[0].changes = len(kept)
+			cuts = cuts[1:]
+		}
+		if c.owner == 0 {
+			kept = append(kept, c)
+		} else {
+			out(c)
+		}
+	}
+	for i := range cuts {
+		cuts[i].changes = len(kept)
+	}
+	b.changes = kept
+}
+
+// inOrder sorts calls, whose entries are by route, by position.
+func inOrder(calls map[uint32]*posting) []posting {
+	list := make([]posting, 0, len(calls))
+	for _, call := range slices.Sorted(maps.Keys(calls)) {
+		p := calls[call]
+		slices.SortFunc(p.entries, func(a, b Entry) int { return cmp.Compare(a.Position, b.Position) })
+		p.weight = weigh(p.changes)
+		for i := range p.entries {
+			p.weight += entryBound(&p.entries[i])
+		}
+		list = append(list, *p)
+	}
+	return list
+}

@@ -1,0 +1,441 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// fullRig drives a log on a disk that is full now and then, and knows what has
+// to be there in the end.
+type fullRig struct {
+	t      *testing.T
+	r      *rand.Rand
+	disk   *Memory
+	log    *Log
+	twin   map[Position]string
+	keys   map[string]string
+	morgue map[Position]bool
+	states map[Position]bool // which of them are states
+	gone   map[Position]bool // refused: must never be seen
+	calls  int
+	images []fullImage
+
+	mu   sync.Mutex
+	refs []Ref // live ones that were delivered, or states
+}
+
+// fullImage is the disk after a commit, and what must be on it.
+type fullImage struct {
+	disk *Memory
+	live []Position
+}
+
+func startFull(t *testing.T, seed uint64) *fullRig {
+	f := &fullRig{
+		t: t, r: rand.New(rand.NewPCG(seed, 0)), disk: new(Memory), twin: make(map[Position]string),
+		keys: make(map[string]string), states: make(map[Position]bool), morgue: make(map[Position]bool), gone: make(map[Position]bool),
+	}
+	f.open()
+	f.disk.OnCommit(f.committed)
+	return f
+}
+
+func (f *fullRig) committed() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	image := fullImage{disk: f.disk.Crash()}
+	for _, r := range f.refs {
+		if !f.states[r.pos] {
+			image.live = append(image.live, r.pos)
+		}
+	}
+	f.images = append(f.images, image)
+}
+
+func (f *fullRig) open() {
+	l, err := OpenMemory(f.disk, tight(Config{Deliver: func(d *Delivery) {
+		f.mu.Lock()
+		for i := range d.Len() {
+			f.refs = append(f.refs, d.Read(i, new(Entry)))
+		}
+		f.mu.Unlock()
+		d.Done()
+	}}))
+	require.NoError(f.t, err)
+	f.log = l
+}
+
+// together makes some calls meet in one block, if nothing is being committed.
+func (f *fullRig) together() {
+	held := f.log.committing.TryLock() // to wait for a mutex would stop the bubble's clock
+	var tickets []Ticket
+	var numbers [][]Position
+	for range 1 + f.r.IntN(6) {
+		if f.r.IntN(2) == 0 {
+			f.record()
+			continue
+		}
+		ticket, ps, ok := f.append()
+		if ok {
+			tickets, numbers = append(tickets, ticket), append(numbers, ps)
+		}
+	}
+	if held {
+		f.log.committing.Unlock()
+	}
+	for i, ticket := range tickets {
+		err := ticket.Wait(f.t.Context())
+		if err == nil {
+			continue
+		}
+		require.ErrorIs(f.t, err, ErrFull)
+		for _, p := range numbers[i] {
+			delete(f.twin, p)
+			f.gone[p] = true
+		}
+	}
+	synctest.Wait() // for what was posted
+}
+
+// room ends all faults and gives the log some virtual time.
+func (f *fullRig) room(d time.Duration) {
+	f.disk.Limit(0)
+	f.disk.mu.Lock()
+	f.disk.faults = nil
+	f.disk.mu.Unlock()
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// append enqueues some entries with a key. It returns the ticket of those who
+// may be refused.
+func (f *fullRig) append() (Ticket, []Position, bool) {
+	f.calls++
+	list := make([]Entry, 1+f.r.IntN(3))
+	for i := range list {
+		list[i] = Entry{Queue: modelQueue, ID: fmt.Appendf(nil, "id %d", f.r.IntN(9)),
+			Route: uint32(f.r.IntN(3)), Payload: []byte(strings.Repeat("p", f.r.IntN(300)))}
+	}
+	key := fmt.Sprintf("test/call %d", f.calls)
+	sets := func(first Position) []Set { return []Set{{key, fmt.Append(nil, first)}} }
+	posted := f.r.IntN(3) == 0
+	enqueue := f.log.AppendWith
+	if posted {
+		enqueue = f.log.PostWith
+	}
+	ticket, err := enqueue(f.t.Context(), list, sets)
+	if err != nil {
+		require.ErrorIs(f.t, err, ErrFull)
+		return ticket, nil, false
+	}
+	var ps []Position
+	for i := range list {
+		p := ticket.Position(i)
+		ps = append(ps, p)
+		f.twin[p] = string(list[i].ID) + string(list[i].Payload)
+	}
+	f.keys[key] = fmt.Sprint(ps[0])
+	return ticket, ps, !posted
+}
+
+// record gives a result: ends something, with or without a state or a burial,
+// and a key.
+func (f *fullRig) record() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls++
+	var c Change
+	take := func() (Ref, bool) {
+		if len(f.refs) == 0 {
+			return Ref{}, false
+		}
+		i := f.r.IntN(len(f.refs))
+		r := f.refs[i]
+		f.refs = append(f.refs[:i], f.refs[i+1:]...)
+		delete(f.twin, r.pos)
+		return r, true
+	}
+	if r, ok := take(); ok {
+		c.Ended = append(c.Ended, r)
+	}
+	if r, ok := take(); ok {
+		if !f.states[r.pos] {
+			c.Buried = append(c.Buried, Burial{Ref: r, Reason: "no luck"})
+			f.morgue[r.pos] = true
+		} else {
+			c.Ended = append(c.Ended, r)
+		}
+	}
+	if f.r.IntN(2) == 0 {
+		c.States = []JobState{{Entry: Entry{Queue: modelQueue, ID: []byte("id"), Error: []byte(strings.Repeat("e", f.r.IntN(200)))}}}
+	}
+	if f.r.IntN(8) == 0 { // a new queue, whoever waits for it
+		name := fmt.Sprint("queue ", f.calls)
+		go func() { _, _ = f.log.Queue(f.t.Context(), name) }()
+		runtime.Gosched()
+	}
+	key := fmt.Sprintf("test/result %d", f.calls)
+	c.Sets, f.keys[key] = []Set{{key, []byte("x")}}, "x"
+	f.log.Record(&c)
+	for _, s := range c.States {
+		f.refs = append(f.refs, s.Ref)
+		f.states[s.Ref.pos] = true
+		f.twin[s.Ref.pos] = string(s.Entry.ID) + string(s.Entry.Error)
+	}
+}
+
+// found reads a disk and says what is on it.
+func (f *fullRig) found(disk *Memory) (live map[Position]string, keys map[string]string, morgue map[Position]bool) {
+	l, err := OpenMemory(disk, Config{})
+	require.NoError(f.t, err)
+	live, keys, morgue = make(map[Position]string), make(map[string]string), make(map[Position]bool)
+	last := Position(0)
+	for _, r := range l.Pending(modelQueue) {
+		var e Entry
+		r.Read(&e)
+		require.Greater(f.t, e.Position, last)
+		last = e.Position
+		live[e.Position] = string(e.ID) + string(e.Payload) + string(e.Error)
+	}
+	for s, err := range l.Keys("test/") {
+		require.NoError(f.t, err)
+		keys[s.Key] = string(s.Value)
+	}
+	for b, err := range l.Morgue(modelQueue) {
+		require.NoError(f.t, err)
+		morgue[b.Entry.Position] = true
+	}
+	require.EqualValues(f.t, len(morgue), l.tail.buried)
+	require.EqualValues(f.t, len(l.Queues()), l.tail.queues)
+	require.NoError(f.t, l.Close())
+	return live, keys, morgue
+}
+
+// forgetRefused takes the keys of refused calls out of the twin.
+func (f *fullRig) forgetRefused() {
+	for key, value := range f.keys {
+		var p Position
+		if _, err := fmt.Sscan(value, &p); err == nil && f.gone[p] {
+			delete(f.keys, key)
+		}
+	}
+}
+
+// A disk that is full at random moments, for a random time, loses nothing that
+// was accepted and no result, and keeps nothing that was refused.
+func TestFullNowAndThen(t *testing.T) {
+	rounds := 300
+	if long {
+		rounds = 5000
+	}
+	for range rounds {
+		seed := rand.Uint64()
+		synctest.Test(t, func(t *testing.T) {
+			f := startFull(t, seed)
+			defer func() {
+				if t.Failed() {
+					t.Log("seed", seed)
+				}
+			}()
+			for range 30 {
+				for range f.r.IntN(4) * f.r.IntN(4) {
+					f.disk.FailNext(ErrFull)
+				}
+				if f.r.IntN(4) == 0 {
+					f.disk.Limit(f.disk.used() + f.r.IntN(3000))
+				}
+				f.together()
+				if f.r.IntN(5) == 0 {
+					f.room(time.Second)
+					require.NoError(t, f.log.Err(), "it goes on by itself")
+				}
+			}
+			f.room(time.Second)
+			require.Equal(t, f.log.Stats().LiveBytes, f.liveBytes())
+			require.NoError(t, f.log.Close())
+			f.forgetRefused()
+			live, keys, morgue := f.found(f.disk.Crash())
+			require.Equal(t, f.twin, live)
+			require.Equal(t, f.keys, keys)
+			require.Equal(t, f.morgue, morgue)
+			for _, image := range f.images {
+				live, _, _ := f.found(image.disk)
+				for p := range live {
+					require.False(t, f.gone[p], "position %d was refused and is there after a crash", p)
+				}
+				for _, p := range image.live {
+					require.Contains(t, live, p)
+				}
+			}
+		})
+	}
+}
+
+func (f *fullRig) liveBytes() (n int) {
+	f.log.mu.Lock()
+	defer f.log.mu.Unlock()
+	for _, b := range f.log.blocks {
+		n += b.bytes
+	}
+	return n
+}
+
+// A disk that nothing but the log fills comes back by itself, once jobs end.
+func TestFullByItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := startFull(t, 1)
+		f.disk.OnCommit(nil)
+		f.disk.Limit(256 << 10)
+		var err error
+		for n := 0; err == nil; n++ {
+			require.Less(t, n, 1000)
+			var ticket Ticket
+			ticket, err = f.log.Append(t.Context(), []Entry{{Queue: modelQueue, ID: fmt.Append(nil, n), Payload: make([]byte, 1000)}})
+			if err == nil {
+				err = ticket.Wait(t.Context())
+			}
+		}
+		require.ErrorIs(t, err, ErrFull)
+		require.ErrorIs(t, f.log.Err(), ErrFull)
+		accepted := len(f.refs)
+		require.Greater(t, accepted, 150)
+
+		// Every third job ends, with no room but what is kept for that.
+		var ended []Ref
+		for i := 0; i < accepted; i += 3 {
+			ended = append(ended, f.refs[i])
+		}
+		for _, r := range ended {
+			f.log.Record(&Change{Ended: []Ref{r}, Sets: []Set{{Key: fmt.Sprint("test/", r.pos), Value: []byte("done")}}})
+			synctest.Wait()
+		}
+		_, keys, _ := f.found(f.disk.Crash())
+		require.Len(t, keys, len(ended), "results are on disk while it is full")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.NoError(t, f.log.Err(), "jobs that ended have given room")
+		ticket, err := f.log.Append(t.Context(), []Entry{{Queue: modelQueue, ID: []byte("new"), Payload: make([]byte, 1000)}})
+		require.NoError(t, err)
+		require.NoError(t, ticket.Wait(t.Context()))
+		require.NoError(t, f.log.Close())
+		live, _, _ := f.found(f.disk.Crash())
+		require.Len(t, live, accepted-len(ended)+1)
+	})
+}
+
+// What was posted is lost only if the log is closed while the disk is full, and
+// then Close says so.
+func TestFullToTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := startFull(t, 1)
+		f.log.committing.Lock()
+		_, err := f.log.Post(t.Context(), []Entry{{Queue: modelQueue, ID: []byte("posted")}})
+		require.NoError(t, err)
+		f.log.Record(&Change{Sets: []Set{{Key: "test/result", Value: []byte("x")}}})
+		f.disk.FailNext(ErrFull)
+		f.log.committing.Unlock()
+		synctest.Wait()
+		f.disk.FailNext(ErrFull)
+		err = f.log.Close()
+		if errors.Is(err, ErrFull) {
+			require.ErrorIs(t, err, ErrFailed)
+		} else {
+			require.NoError(t, err)
+		}
+		live, keys, _ := f.found(f.disk.Crash())
+		require.Equal(t, err == nil, len(live) == 1)
+		require.Equal(t, map[string]string{"test/result": "x"}, keys)
+	})
+}
+
+// The position of a call that was refused is not used again, and nothing is
+// written for it alone.
+func TestFullForNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := startFull(t, 1)
+		number, err := f.log.Queue(t.Context(), "orders")
+		require.NoError(t, err)
+		one := []Entry{{Queue: number, ID: []byte("id"), Payload: make([]byte, 100)}}
+		f.disk.Limit(f.disk.used() + 50)
+		before := len(f.images)
+		for range 10 {
+			ticket, err := f.log.Append(t.Context(), one)
+			if err == nil {
+				err = ticket.Wait(t.Context())
+			}
+			require.ErrorIs(t, err, ErrFull)
+			time.Sleep(time.Second)
+		}
+		require.LessOrEqual(t, len(f.images), before+1, "once, to delete the block of the queue's name")
+		f.room(time.Second)
+		require.NoError(t, f.log.Err())
+
+		f.log.Record(&Change{Sets: []Set{{Key: "test/result", Value: []byte("x")}}})
+		synctest.Wait()
+		ticket, err := f.log.Append(t.Context(), one)
+		require.NoError(t, err)
+		require.NoError(t, ticket.Wait(t.Context()))
+		require.Greater(t, ticket.Position(0), Position(1))
+		for _, image := range f.images {
+			f.found(image.disk)
+		}
+		require.NoError(t, f.log.Close())
+	})
+}
+
+// Whoever appends while a block is on its way to a full disk is refused with it.
+func TestFullMeanwhile(t *testing.T) {
+	for _, posted := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			f := startFull(t, 1)
+			one := []Entry{{Queue: modelQueue, ID: []byte("id")}}
+			failing, goOn := make(chan struct{}), make(chan struct{})
+			f.log.store = &stopper{store: f.disk, stop: func() { close(failing); <-goOn }}
+			f.disk.FailNext(ErrFull)
+			first, err := f.log.Append(t.Context(), one)
+			require.NoError(t, err)
+			<-failing
+			var second Ticket
+			if posted {
+				_, err = f.log.Post(t.Context(), one)
+			} else {
+				second, err = f.log.Append(t.Context(), one)
+			}
+			require.NoError(t, err)
+			close(goOn)
+			require.ErrorIs(t, first.Wait(t.Context()), ErrFull)
+			if !posted {
+				require.ErrorIs(t, second.Wait(t.Context()), ErrFull)
+			}
+			f.room(time.Second)
+			f.log.Record(&Change{Sets: []Set{{Key: "test/result", Value: []byte("x")}}})
+			require.NoError(t, f.log.Close())
+			live, keys, _ := f.found(f.disk.Crash())
+			require.Equal(t, posted, len(live) == 1)
+			require.Len(t, keys, 1)
+		})
+	}
+}
+
+// stopper calls stop in the first commit.
+type stopper struct {
+	store
+	stop func()
+}
+
+func (s *stopper) commit(t *transaction) error {
+	if s.stop != nil {
+		s.stop()
+		s.stop = nil
+	}
+	return s.store.commit(t)
+}

@@ -1,0 +1,96 @@
+package journal
+
+import (
+	"errors"
+	"slices"
+	"syscall"
+	"time"
+
+	"go.etcd.io/bbolt"
+)
+
+// space is what is known about the room in a file. bbolt writes what it changes
+// to other pages, so it takes room to give room back. Therefore some pages are
+// always kept: the disk has given them to the file, and only results may be
+// written to them. Appends are refused before.
+type space struct {
+	backed  int       // pages from the beginning of the file that the disk has given
+	refused time.Time // when it gave no more
+}
+
+// In pages.
+const (
+	minReserve, maxReserve = 32, 1024
+	minGrowth, maxGrowth   = 16, 4096
+	// What is made ready beyond what is asked for: room to carry entries.
+	minAhead, maxAhead = 32, 256
+	// overhead is what a commit writes beside its own bytes: the pages above
+	// those that it changes.
+	overhead = 16
+)
+
+// room counts the pages that are free in the file, and has it grow before they
+// come to an end.
+func (s *bolt) room(need int) (room, error) {
+	top, err := s.top()
+	if err != nil {
+		return room{}, err
+	}
+	s.space.backed = max(s.space.backed, top)
+	stats := s.db.Stats()
+	free := stats.FreePageN
+	if stats.OpenTxN == 0 {
+		free += stats.PendingPageN // nobody reads what was there before
+	}
+	perPage := 2 * s.chunk
+	want := need/perPage + 1 + overhead
+	reserve := min(max(s.space.backed/16, minReserve), maxReserve)
+	have := func() int { return free + s.space.backed - top }
+	ahead := want + reserve + max(want, min(max(s.space.backed/8, minAhead), maxAhead))
+	if missing := ahead - have(); missing > 0 && time.Since(s.space.refused) > fullRetry/2 {
+		step := min(max(s.space.backed/4, minGrowth), maxGrowth)
+		err = s.grow(s.space.backed + missing + step)
+	}
+	if missing := want + reserve - have(); missing > 0 && err == nil {
+		err = s.grow(s.space.backed + missing)
+	}
+	bytes := max(have()-overhead, 0) * perPage
+	return room{bytes, bytes - reserve*perPage - need}, err
+}
+
+// top returns the number of pages up to the last one in use.
+func (s *bolt) top() (top int, err error) {
+	err = s.view(func(tx *bbolt.Tx) error {
+		top = int(tx.Size()) / s.pageSize
+		return nil
+	})
+	return top, err
+}
+
+// grow has the disk give so many pages to the file. It returns no error when the
+// disk is full.
+func (s *bolt) grow(pages int) error {
+	from, to := int64(s.space.backed*s.pageSize), int64(pages*s.pageSize)
+	err := fill(s.file, from, to)
+	if err == nil {
+		err = s.enlarge(to)
+	}
+	switch {
+	case err == nil:
+		s.space.backed = pages
+		return s.file.Sync()
+	case slices.ContainsFunc(noSpace, func(full syscall.Errno) bool { return errors.Is(err, full) }):
+		s.space.refused = time.Now()
+		return nil
+	}
+	return err
+}
+
+// enlarge sets the size of the file, if it is smaller.
+func (s *bolt) enlarge(size int64) error {
+	info, err := s.file.Stat()
+	if err != nil || info.Size() >= size {
+		return err
+	}
+	return s.file.Truncate(size)
+}
