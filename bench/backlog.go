@@ -31,11 +31,11 @@ func sizes(n int) (small, large int) { return max(1, min(smallBacklog, n/10)), n
 
 func backlogFigures(n int) []figure {
 	small, large := sizes(n)
-	heap := figure{unit: "B/job", lower: true, baseline: "map of id to job", goal: goal{value: 300}}
+	heap := figure{unit: "B/job", lower: true, baseline: "map of id to job", goal: goal{value: 150}}
 	atSmall, atLarge := heap, heap
 	atSmall.suffix, atLarge.suffix = fmt.Sprintf("/heap@%s", short(float64(small))), fmt.Sprintf("/heap@%s", short(float64(large)))
 	drain := figure{suffix: "/drain", unit: "jobs/s", baseline: "drain@" + short(float64(small))}
-	return []figure{atSmall, atLarge, drain.reach(0.7)}
+	return []figure{atSmall, atLarge, drain.reach(0.8)}
 }
 
 func backlogSubject(ctx context.Context, l *lab) (measured, error) {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"time"
 )
 
 // workload is one thing that is measured. It yields one figure or several.
@@ -54,11 +55,12 @@ type lab struct {
 	dir                string // of the workload, for all rounds
 	scratch            string // of one measurement
 	ids                []string
+	retryIn            func(int) time.Duration // nil: the default
 }
 
 func workloads() []workload {
 	var all []workload
-	for _, group := range [][]workload{throughput(), latency(), {lowkiq(), replay(), backlog(), hotID()}} {
+	for _, group := range [][]workload{throughput(), latency(), {lowkiq(), replay(), backlog(), hotID()}, shapes(), scaling(), costs(), footprint(), quiet()} {
 		all = append(all, group...)
 	}
 	return all

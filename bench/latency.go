@@ -39,14 +39,14 @@ func latency() []workload {
 	return []workload{
 		{
 			name: "durable/latency", durability: "sync", n: 500, rounds: 5,
-			figures: figures("bbolt/commit", goal{ratio: 1 / 1.5}),
+			figures: figures("bbolt/commit", goal{ratio: 1 / 1.2}),
 			subject: enqueueToHandler(true, asleep(durablePause)),
 			baseline: func(ctx context.Context, l *lab) (measured, error) {
 				took, err := baseline.Commits(ctx, l.scratch, l.n, durablePause)
 				return latencies(took), err
 			},
 		},
-		memoryLatency("memory/latency", figures("chan/hand-off", goal{value: 20}), busy(memoryPause)),
+		memoryLatency("memory/latency", figures("chan/hand-off", goal{value: 5}), busy(memoryPause)),
 		memoryLatency("memory/latency/cold", figures("chan/hand-off", goal{}), asleep(memoryPause)),
 	}
 }

@@ -79,3 +79,56 @@ func TestProduceJoinsErrors(t *testing.T) {
 	err := newLoad(1, []string{"a"}).produce(2, func(p int) error { return errors.New([]string{"one", "two"}[p]) })
 	assert.EqualError(t, err, "one\ntwo")
 }
+
+// The same for payloads that belong to ids in no pattern, and for those that
+// have no room for a number.
+func TestLoadNoticesWhatIsAssigned(t *testing.T) {
+	job := func(id string, numbers ...uint64) (j executor.Job[[]byte]) {
+		j.ID = id
+		for _, number := range numbers {
+			j.Payloads = append(j.Payloads, executor.Payload[[]byte]{Value: binary.LittleEndian.AppendUint64(nil, number)})
+		}
+		return j
+	}
+	for name, c := range map[string]struct {
+		jobs []executor.Job[[]byte]
+		want string
+	}{
+		"right":     {[]executor.Job[[]byte]{job("a", 0, 1), job("b", 2), job("a", 3)}, ""},
+		"lost":      {[]executor.Job[[]byte]{job("a", 0, 3), job("b", 2)}, "3 payloads have run, want 4"},
+		"twice":     {[]executor.Job[[]byte]{job("a", 0, 0)}, `payload 0 of "a" ran when 1 of "a" was next`},
+		"overtaken": {[]executor.Job[[]byte]{job("a", 0, 3, 1)}, `payload 1 of "a" ran when 4 of "a" was next`},
+		"elsewhere": {[]executor.Job[[]byte]{job("b", 0)}, `payload 0 of "b" ran when 0 of "a" was next`},
+	} {
+		l := newLoad(4, []string{"a", "b"})
+		l.assigned = []int32{0, 0, 1, 0}
+		for _, j := range c.jobs {
+			require.NoError(t, l.handle(t.Context(), j))
+		}
+		if c.want == "" {
+			assert.NoError(t, l.check(), name)
+		} else {
+			assert.ErrorContains(t, l.check(), c.want, name)
+		}
+	}
+	assert.Equal(t, 42, numberOf("order-00000042", nil))
+	assert.Equal(t, 7, numberOf("order-00000042", binary.LittleEndian.AppendUint64(nil, 7)))
+}
+
+func TestLoadFailsOnce(t *testing.T) {
+	l := newLoad(4, []string{"a"})
+	l.failed, l.fails = make([]bool, 4), func(number int) bool { return number == 1 }
+	var j executor.Job[[]byte]
+	j.ID = "a"
+	for number := range uint64(4) {
+		j.Payloads = append(j.Payloads, executor.Payload[[]byte]{Value: binary.LittleEndian.AppendUint64(nil, number)})
+	}
+	require.ErrorIs(t, l.handle(t.Context(), j), errPlanned)
+	require.NoError(t, l.handle(t.Context(), j))
+	assert.NoError(t, l.check())
+}
+
+func TestCurvePoints(t *testing.T) {
+	assert.Equal(t, []int{1000, 10_000, 100_000}, backlogs(100_000))
+	assert.Equal(t, []int{60}, backlogs(60))
+}

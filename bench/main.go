@@ -26,6 +26,15 @@
 //     commit.
 //   - Replay counts from before Open until every shard has its jobs, in a
 //     process of its own, whose peak memory it reports, too.
+//   - Bytes written are those that the process sent to the disk, each page as
+//     often as it was written. Objects allocated are those from Open to Stop; one
+//     of them is the copy of the payload that executor.Raw makes.
+//   - Wake-ups are how often a thread of a process that has nothing to do got a
+//     core, beside those of a process without an executor.
+//   - A curve (scaling/…@5, cost/…@100) has a figure for each setting, all
+//     beside one of them.
+//
+// Goals are where the project wants to be, not what it has promised.
 package main
 
 import (

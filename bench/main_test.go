@@ -30,16 +30,16 @@ func TestWorkloads(t *testing.T) {
 			t.Parallel()
 			var out, progress bytes.Buffer
 			dir := t.TempDir()
-			code := run(t.Context(), []string{"-run", "^" + w.name + "$", "-n", "60", "-rounds", "2", "-workers", "2", "-dir", dir, "-json"}, &out, &progress)
+			code := run(t.Context(), []string{"-run", "^" + w.name + "$", "-n", "30", "-rounds", "2", "-workers", "2", "-dir", dir, "-json"}, &out, &progress)
 			require.Zero(t, code, progress.String())
 			decoder := json.NewDecoder(&out)
-			for _, f := range w.figures(60) {
+			for _, f := range w.figures(30) {
 				var r result
 				require.NoError(t, decoder.Decode(&r))
 				assert.Equal(t, w.name+f.suffix, r.Name)
 				assert.NotEmpty(t, r.Durability)
 				assert.NotEmpty(t, r.Baseline)
-				assert.Equal(t, 60, r.N)
+				assert.Equal(t, 30, r.N)
 				assert.Equal(t, 2, r.Rounds)
 				assert.Positive(t, r.Seconds)
 				if !f.lower { // bytes may be too few to be seen

@@ -24,7 +24,7 @@ func (l *lab) open(ctx context.Context, dir string, handler func(context.Context
 	if err != nil {
 		return nil, nil, err
 	}
-	q, err := executor.Handle(x, queueName, handler, executor.QueueConfig[[]byte]{Shards: l.shards})
+	q, err := executor.Handle(x, queueName, handler, executor.QueueConfig[[]byte]{Shards: l.shards, RetryIn: l.retryIn})
 	if err != nil {
 		return nil, nil, errors.Join(err, x.Stop(context.Background()))
 	}
