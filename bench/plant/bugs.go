@@ -1,0 +1,103 @@
+package main
+
+// The gates. Each is quick to fail and selects few tests.
+var (
+	power     = gate{"./bench/soak", "^TestProofs$/^image$"}
+	kills     = gate{"./bench/soak", "^TestProofs$/^kill$"}
+	poison    = gate{"./bench/soak", "^TestProofs$/^poison$"}
+	flips     = gate{"./journal", "^(TestFlipsInBlocks|TestMissingAndSwappedBlocks|TestSideBuckets)$"}
+	pages     = gate{"./journal", "^(TestPages|TestMetaPages|TestFlipsInFile)$"}
+	contract  = gate{"./journal", "^TestContract"}
+	model     = gate{"./journal", "^TestModel$"}
+	opening   = gate{"./journal", "^(TestSecond|TestCrashInCreation|TestNewer|TestReleased|TestCloseLocked)"}
+	recorder  = gate{"./journal", "^(TestSuspects|TestWhatEndedIsNotSuspected|TestARecorder)"}
+	keys      = gate{"./journal", "^(TestKeysGoWithTheirEntries|TestPostedEntries|TestPut)"}
+	scripts   = gate{"./shard", "^TestScripts"}
+	random    = gate{"./shard", "^TestRandomOperations$"}
+	shells    = gate{"./shard", "^(TestDueJobs|TestRunNow|TestNoTimer|TestSlowJobs|TestWorkers|TestPending|TestStop|TestWallClock)"}
+	locks     = gate{"./lock", "^(TestALease|TestTokens|TestAFreeKey|TestExpir|TestQueue|TestOneHolder|TestSeveral|TestUnlock|TestTableIsLikeItsTwin)"}
+	slots     = gate{"./lock", "^(TestLaralocker|TestWatchSlots|TestSlots)"}
+	leaders   = gate{"./lock", "^(TestResqueScheduler|TestCampaign|TestLeader)"}
+	actors    = gate{"./actor", "^Test(Stop|Trap|Late|Messages|Only|Idle)"}
+	abuse     = gate{"./executor", "^TestAbuse"}
+	stops     = gate{"./executor", "^(TestStop|TestEnqueueRaces|TestNoGoroutine)"}
+	timeouts  = gate{"./executor", "^(TestTimeout|TestStuck|TestSpare)"}
+	crashes   = gate{"./executor", "^(TestJobThatKills|TestLowkiq_L12|TestSuspect)"}
+	admission = gate{"./executor", "^TestBacklog"}
+	lowkiq    = gate{"./executor", "^TestLowkiq"}
+)
+
+// bugs are what programmers really do: a step left out, an order turned round,
+// a comparison off by one.
+var bugs = []bug{
+	// What was accepted is on disk.
+	{"acknowledge before the fsync", "journal/bolt_open.go", "NoFreelistSync: true,\n", "NoFreelistSync: true, NoSync: true,\n", power},
+	{"acknowledge before the commit", "journal/commit.go", "		if !l.write(b, t) {\n			return false\n		}\n		l.publish(b, t)\n", "		l.publish(b, t)\n		if !l.write(b, t) {\n			return false\n		}\n", contract},
+	{"lose what came last before Close", "journal/commit.go", "closing = true // nothing", "return // nothing", contract},
+	{"go on after a failed commit", "journal/commit.go", "	l.err = latched\n", "", contract},
+	{"settle without a mark", "journal/trim.go", "	for _, r := range c.Ended {\n		l.open.markEnded(r.pos)\n", "	for _, r := range c.Ended {\n		l.open.markEnded(c.Ended[0].pos); _ = r\n", model},
+	{"create under the final name", "journal/bolt_open.go", `tmp := path + ".new"`, `tmp := path`, opening},
+	{"open what another one has open", "journal/lockdir.go", "if err = lockFile(l.f); err == nil {", "if _ = lockFile; err == nil {", opening},
+	{"unlock although told not to", "journal/open.go", "func() error { return nil })\n}", "l.unlock)\n}", opening},
+
+	// What is damaged is noticed.
+	{"skip the checksum", "journal/block.go", "; got != want {\n		return corrupt(\"checksum", "; got != want && false {\n		return corrupt(\"checksum", flips},
+	{"accept a swapped block", "journal/block.go", "if h.seq != seq {", "if h.seq != seq && false {", flips},
+	{"accept a log without its end", "journal/replay.go", "case s.newest != t.seq:", "case false:", flips},
+	{"accept a log without its beginning", "journal/replay.go", "case s.oldest != t.oldest:", "case false:", flips},
+	{"accept an older page", "journal/bolt_open.go", "if t.tx != uint64(tx.ID()) {", "if false {", pages},
+
+	// The log keeps its accounts.
+	{"carry what has ended", "journal/trim.go", "if !old.ended(off) {", "if off > 0 {", model},
+	{"trim what still lives", "journal/trim.go", "if old.live > 0 {", "if old.live > 1 {", model},
+	{"replay carried entries where they stand", "journal/replay.go", "if !slices.IsSortedFunc(refs, byPosition) {", "if false {", model},
+	{"share an epoch", "journal/replay.go", "	t.epoch++\n", "", contract},
+	{"count a crash once only", "journal/running.go", "l.suspects[p]++", "l.suspects[p] = 1", recorder},
+	{"keep the state of what was refused", "journal/commit.go", "return c.owner != 0 && !posted\n", "return c.owner != 0 && !posted && false\n", keys},
+
+	// Order.
+	{"equal scores, last one first", "shard/lane.go", "p.Ref.Position() < q.Ref.Position())", "p.Ref.Position() > q.Ref.Position())", random},
+	{"run an id twice at a time", "shard/take.go", "		l.item = it\n", "", random},
+	{"a retry lets later payloads pass", "shard/finish.go", "hold := it.held || (", "hold := it.held && (", scripts},
+	{"one retry too many", "shard/finish.go", "if count < c.cfg.MaxRetries {", "if count <= c.cfg.MaxRetries {", scripts},
+	{"one run too many", "shard/take.go", "len(c.runs)-c.exempt >= c.cfg.Concurrency", "len(c.runs)-c.exempt > c.cfg.Concurrency", random},
+	{"merge different payloads", "shard/lane.go", "return bytes.Equal(e.Payload, data)", "return bytes.Equal(e.Payload[:0], data[:0])", random},
+	{"forget a retry at replay", "shard/load.go", "	c.setRetry(l, e.Retry)\n", "", scripts},
+	{"a place in the morgue, and among the live", "shard/finish.go", "c.change.Buried = append(c.change.Buried, journal", "_ = append(c.change.Buried, journal", random},
+	{"bury the newest", "shard/finish.go", "c.bury(now, it, it.Payloads[:1], out.Error)\n		if rest := it.Payloads[1:]; len(rest) > 0 {", "c.bury(now, it, it.Payloads[len(it.Payloads)-1:], out.Error)\n		if rest := it.Payloads[:len(it.Payloads)-1]; len(rest) > 0 {", scripts},
+
+	// What can run, runs.
+	{"a timer that is not set again", "shard/shard.go", "	case wakeUp:\n		s.timerAt = math.MaxInt64\n", "	case wakeUp:\n", shells},
+	{"hold what waits behind a slow job", "shard/take.go", "; at > now {", "; at > 0 {", shells},
+	{"lose a worker that found nothing", "shard/shard.go", "		if !s.assign(now, m) {\n			s.dispatch.Return(m)\n		}\n", "		s.assign(now, m)\n", shells},
+	{"one worker for two shards", "executor/scheduler.go", "		p.idle = p.idle[:n-1]\n", "", lowkiq},
+	{"a shard that is never granted", "executor/scheduler.go", "	picked.waiting = false\n", "", lowkiq},
+
+	// Handlers.
+	{"a panic is a success", "executor/worker.go", "		w.errs = repeat(err, len(w.batch))\n	}\n	w.settle()", "	}\n	w.settle()", abuse},
+	{"a worker lost to Goexit", "executor/worker.go", "			w.x.working.Go(w.main)\n", "", abuse},
+	{"a stop spends a retry", "executor/settle.go", "if !late && w.interrupted(err) {", "if false {", stops},
+	{"a time limit for all jobs together", "executor/watchdog.go", "	h.number++\n", "", timeouts},
+	{"a context that has ended already", "executor/watchdog.go", "		h.cancel(ErrTimeout)\n		h.cancel = nil\n", "		h.cancel(ErrTimeout)\n", timeouts},
+	{"two workers stay for one", "executor/watchdog.go", "	w.hand.replaced = true\n", "", timeouts},
+	{"a shard that stays exempt", "shard/finish.go", "		c.exempt--\n", "", timeouts},
+	{"give up the lock too early", "executor/stop.go", "	if stuck == nil {\n		err = errors.Join(err, unlock())", "	if true {\n		err = errors.Join(err, unlock())", stops},
+	{"suspect a job that is over", "executor/worker.go", "w.x.running.Clear(w.place*w.words + i)", "_ = i", crashes},
+	{"let all suspects run at once", "executor/quarantine.go", "	if z.active == nil {\n		z.active = s\n", "	if z.active == nil || true {\n		z.active = s\n", crashes},
+	{"never let a poison go", "executor/quarantine.go", "s.crashes >= x.cfg.CrashLimit {", "s.crashes > x.cfg.CrashLimit+9 {", poison},
+	{"forget those who wait for room", "journal/backlog.go", "		close(l.drained)\n", "", admission},
+
+	// Locks.
+	{"a lease that is a moment too long", "lock/clock.go", "a.heap[0].slot().at > now {", "a.heap[0].slot().at >= now {", locks},
+	{"overtake those who wait", "lock/entry.go", "return e.holder == nil && e.head == nil }", "return e.holder == nil }", locks},
+	{"use a token again", "lock/table.go", "	t.token++\n	now", "	t.token = max(t.token, 1)\n	now", locks},
+	{"lose a wake-up", "lock/table.go", "if p.missing--; p.missing == 0 {", "if p.missing--; p.missing < 0 {", locks},
+	{"a stale lease unlocks", "lock/lease.go", "return l.record.token == l.token && l.record.end == holding", "return l.record.end == holding", locks},
+	{"sell a ticket twice", "lock/slots.go", "if at.position <= s.last.position {", "if false {", slots},
+
+	// Actors.
+	{"stop before the last message", "actor/gate.go", "if g.state.Add(-1) == shutBit {", "if g.state.Add(-1) >= shutBit {", actors},
+	{"a mailbox wedged by Goexit", "actor/cell.go", "			go c.loop()\n			return\n", "			return\n", actors},
+	{"a goroutine that outlives its actor", "actor/cell.go", "	if c.stopped {\n		return\n	}\n	c.process", "	c.process", actors},
+	{"take messages after a failure", "actor/cell.go", "	c.inbox.shut()\n	c.system.report", "	c.system.report", actors},
+}

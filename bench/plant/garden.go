@@ -1,0 +1,151 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// bug is a text that is replaced by another one, and the tests that notice.
+type bug struct {
+	name     string
+	file     string
+	old, new string
+	gate     gate
+}
+
+// gate is a selection of the tests of a package.
+type gate struct{ pkg, tests string }
+
+func (g gate) String() string { return g.pkg + " " + g.tests }
+
+type verdict string
+
+const (
+	caught verdict = "caught"
+	missed verdict = "NOT NOTICED"
+	absent verdict = "skipped" // the gate needs something that is not here
+)
+
+// gateTime bounds one run of a gate: a bug may make it wait for ever, which is
+// a way to be noticed.
+const gateTime = 60 * time.Second
+
+// garden is a copy of the module with bugs, seen through an overlay.
+type garden struct {
+	root string // of the module
+	tmp  string
+	good map[gate]bool // gates that pass without a bug
+}
+
+func newGarden() (*garden, error) {
+	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
+	if err != nil {
+		return nil, fmt.Errorf("go list -m: %w", err)
+	}
+	tmp, err := os.MkdirTemp("", "strand-plant-")
+	if err != nil {
+		return nil, err
+	}
+	return &garden{root: strings.TrimSpace(string(root)), tmp: tmp, good: map[gate]bool{}}, nil
+}
+
+func (g *garden) close() { _ = os.RemoveAll(g.tmp) }
+
+// try plants b and runs its gate.
+func (g *garden) try(ctx context.Context, b bug) (verdict, error) {
+	if !g.good[b.gate] {
+		pass, out, err := g.run(ctx, b.gate)
+		if bytes.Contains(out, []byte("--- SKIP")) {
+			return absent, err
+		}
+		if err != nil || !pass {
+			return "", fmt.Errorf("gate %s without a bug: %w\n%s", b.gate, errors.Join(err, errGate), out)
+		}
+		g.good[b.gate] = true
+	}
+	overlay, err := g.overlay(b)
+	if err != nil {
+		return "", err
+	}
+	pass, _, err := g.run(ctx, b.gate, "-overlay", overlay)
+	if err != nil {
+		return "", err
+	}
+	if pass {
+		return missed, nil
+	}
+	return caught, nil
+}
+
+var errGate = errors.New("it must pass, and select a test")
+
+// overlay writes the files that bugs change, and what makes go read them. Bugs
+// in one file add up.
+func (g *garden) overlay(planted ...bug) (string, error) {
+	texts := map[string]string{}
+	for _, b := range planted {
+		path := filepath.Join(g.root, b.file)
+		if _, known := texts[path]; !known {
+			source, err := os.ReadFile(path)
+			if err != nil {
+				return "", err
+			}
+			texts[path] = string(source)
+		}
+		if n := strings.Count(texts[path], b.old); n != 1 {
+			return "", fmt.Errorf("%s: the text to replace is there %d times, not once:\n%s", b.file, n, b.old)
+		}
+		texts[path] = strings.Replace(texts[path], b.old, b.new, 1)
+	}
+	replace := map[string]string{}
+	for path, text := range texts {
+		broken, err := os.CreateTemp(g.tmp, "*.go")
+		if err != nil {
+			return "", err
+		}
+		_, err = broken.WriteString(text)
+		if err := errors.Join(err, broken.Close()); err != nil {
+			return "", err
+		}
+		replace[path] = broken.Name()
+	}
+	list, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(g.tmp, "overlay.json")
+	return path, os.WriteFile(path, list, 0o600)
+}
+
+// run builds the tests of a gate and runs them. A bug that does not compile is
+// an error: nobody has noticed it but the compiler.
+func (g *garden) run(ctx context.Context, at gate, flags ...string) (pass bool, out []byte, err error) {
+	program := filepath.Join(g.tmp, "gate")
+	build := append(append([]string{"test", "-c", "-o", program}, flags...), at.pkg)
+	if out, err := g.command(ctx, g.root, "go", build...).CombinedOutput(); err != nil {
+		return false, out, fmt.Errorf("go %s: %w\n%s", strings.Join(build, " "), err, out)
+	}
+	ctx, cancel := context.WithTimeout(ctx, gateTime)
+	defer cancel()
+	test := g.command(ctx, filepath.Join(g.root, at.pkg), program, "-test.v", "-test.run", at.tests, "-test.timeout", gateTime.String())
+	out, err = test.CombinedOutput()
+	if err == nil && !bytes.Contains(out, []byte("--- PASS")) {
+		return false, out, nil // nothing was selected, or all of it skipped
+	}
+	return err == nil, out, nil
+}
+
+func (g *garden) command(ctx context.Context, dir, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = dir
+	cmd.WaitDelay = time.Second // children of a test that was killed may hold its output
+	return cmd
+}
