@@ -76,6 +76,11 @@ type Config struct {
 	// no limit.
 	CrashLimit int
 
+	// Strict makes Start refuse while the journal has jobs of queues that are not
+	// registered. Default false: they are kept, counted in Stats, and run when
+	// their queue is registered again.
+	Strict bool
+
 	// StuckAfter is how long a handler may go on after its QueueConfig.Timeout.
 	// One that does is reported to Logger with its stack, counted in
 	// Stats.Stuck, and its jobs stay blocked: they must not overtake
@@ -178,6 +183,14 @@ type QueueConfig[T any] struct {
 	// [RetryIn]. Below zero means zero. If it panics the default is used.
 	RetryIn func(n int) time.Duration
 
+	// FormerNames are names that the queue had before. Jobs and dead payloads
+	// that the journal has under one of them become the queue's own, for good,
+	// when it is registered; a name that the journal does not know is passed
+	// over, so they can stay in the configuration. Keys of [Key] stay with the
+	// old name. Registering fails with ErrConfig when the journal has something
+	// under more than one of the names. Default nil.
+	FormerNames []string
+
 	// Timeout is how long a handler has for a job or a batch. Then its context
 	// ends with the cause [ErrTimeout], and an error that it returns is a failure
 	// which spends a retry. It is never early, and late by at most an eighth of
@@ -226,6 +239,7 @@ const maxRetryIn = 100 * 365 * 24 * time.Hour
 // settings are the parts of a QueueConfig that don't depend on T.
 type settings struct {
 	shards, batch int
+	former        []string
 	core          shard.Config
 	durability    Durability
 	timeout       time.Duration // of a handler; 0: none
@@ -238,6 +252,7 @@ func (c *QueueConfig[T]) settings(x Config) (settings, error) {
 		shards:      cmp.Or(c.Shards, defaultShards),
 		batch:       cmp.Or(c.BatchSize, 1),
 		durability:  cmp.Or(c.Durability, x.Durability),
+		former:      c.FormerNames,
 		timeout:     c.Timeout,
 		retryIn:     c.RetryIn,
 		formatError: c.FormatError,

@@ -207,8 +207,9 @@ func (x *Executor) Copy(dir string) error {
 }
 
 // Start runs the jobs of all registered queues until Stop is called. Queues
-// may be registered later, too. It returns the error of OnStart, ErrFailed when
-// the journal has failed, and ErrState when it was called before or Stop was.
+// may be registered later, too, except under Config.Strict: then Start returns
+// ErrConfig, and may be called again. It returns the error of OnStart, ErrFailed
+// when the journal has failed, and ErrState when it was called before or Stop was.
 func (x *Executor) Start(ctx context.Context) error {
 	x.mu.Lock()
 	if x.state != opened {
@@ -217,6 +218,12 @@ func (x *Executor) Start(ctx context.Context) error {
 	}
 	x.state = starting
 	x.mu.Unlock()
+	if x.cfg.Strict {
+		if err := x.unclaimed(); err != nil {
+			x.backToOpened()
+			return err
+		}
+	}
 	if x.cfg.OnStart != nil {
 		if err := guarded(func() error { return x.cfg.OnStart(ctx) }); err != nil {
 			return fmt.Errorf("executor: OnStart: %w", err)
@@ -243,6 +250,15 @@ func (x *Executor) Start(ctx context.Context) error {
 		x.spares = append(x.spares, x.cfg.Workers+i)
 	}
 	return nil
+}
+
+// backToOpened lets Start be called again, after nothing was done.
+func (x *Executor) backToOpened() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.state == starting {
+		x.state = opened
+	}
 }
 
 func (x *Executor) mayStart() error {

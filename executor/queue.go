@@ -41,11 +41,15 @@ func (x *Executor) register(q *queue) error {
 	if err := x.mayRegister(q.name); err != nil {
 		return err
 	}
+	q.x = x
+	if err := q.takeOver(); err != nil {
+		return err
+	}
 	number, err := x.log.Queue(context.Background(), q.name)
 	if err != nil {
 		return border(err)
 	}
-	q.x, q.number = x, number
+	q.number = number
 	x.watchdog.expect(q.timeout)
 	if err := q.openShards(); err != nil {
 		return err

@@ -1,0 +1,71 @@
+package executor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// takeOver gives the queue what the journal has under its former names.
+// arranging is held, and the queue is not registered.
+func (q *queue) takeOver() error {
+	for _, former := range q.former {
+		entries, dead, err := q.x.leftOver(former)
+		if err != nil {
+			return err
+		}
+		if entries+dead == 0 {
+			continue
+		}
+		if err := q.x.mayRegister(former); err != nil {
+			return fmt.Errorf("FormerNames of queue %q: %w", q.name, err)
+		}
+		own, ownDead, err := q.x.leftOver(q.name)
+		if err != nil {
+			return err
+		}
+		if own+ownDead > 0 {
+			return fmt.Errorf("%w: queue %q has %d entries and %d dead ones in the journal, and so has its former name %q: %d and %d; register both until one of them has none",
+				ErrConfig, q.name, own, ownDead, former, entries, dead)
+		}
+		if err := q.x.log.Rename(context.Background(), former, q.name); err != nil {
+			return border(err)
+		}
+	}
+	return nil
+}
+
+// leftOver returns how many entries the journal had for a name that is not
+// registered yet, and how many dead ones, of which it counts one.
+func (x *Executor) leftOver(name string) (entries, dead int, err error) {
+	number, known := x.log.Queues()[name]
+	if !known {
+		return 0, 0, nil
+	}
+	for _, err := range x.log.Morgue(number) {
+		if err != nil {
+			return 0, 0, border(err)
+		}
+		dead = 1
+		break
+	}
+	return x.log.Unclaimed()[number], dead, nil
+}
+
+// unclaimed names the queues that have jobs and are not registered.
+func (x *Executor) unclaimed() error {
+	counts := x.log.Unclaimed()
+	var names []string
+	for name, number := range x.log.Queues() {
+		if n := counts[number]; n > 0 {
+			names = append(names, fmt.Sprintf("%q (%d entries)", name, n))
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	slices.Sort(names)
+	return fmt.Errorf("%w: the journal has jobs of queues that are not registered: %s; register them, name them in FormerNames of the queue that takes over, or leave Strict off",
+		ErrConfig, strings.Join(names, ", "))
+}

@@ -1,0 +1,110 @@
+package executor_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/journal"
+)
+
+// leave leaves a journal with a job and a dead payload of a queue.
+func leave(t *testing.T, disk *journal.Memory, name string) {
+	x := openOn(t, disk, executor.Config{})
+	p := &probe{decide: func(context.Context, seen) error { return executor.Cancel(errBoom) }}
+	q := handle(t, x, name, p.handle, executor.QueueConfig[string]{})
+	enqueue(t, q, "dead", name)
+	start(t, x)
+	synctest.Wait()
+	stop(t, x)
+	x = openOn(t, disk, executor.Config{})
+	q = handle(t, x, name, p.handle, executor.QueueConfig[string]{})
+	enqueue(t, q, "id", name)
+	stop(t, x)
+}
+
+// FAULTS F1: a queue that was renamed goes on with what it had.
+func TestFormerNames(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		leave(t, disk, "old")
+		cfg := executor.QueueConfig[string]{FormerNames: []string{"older", "old"}}
+		for round := range 3 { // the setting may stay
+			x := openOn(t, disk, executor.Config{Strict: true})
+			p := &probe{}
+			q := handle(t, x, "new", p.handle, cfg)
+			if round == 0 {
+				enqueue(t, q, "id", "fresh")
+			}
+			start(t, x)
+			synctest.Wait()
+			if round == 0 {
+				assert.Equal(t, []string{"id[old fresh]"}, p.log())
+				s, err := x.Stats(t.Context())
+				require.NoError(t, err)
+				assert.Len(t, s.Queues, 1)
+			} else {
+				assert.Empty(t, p.log())
+			}
+			dead := morgue(t, q)
+			require.Len(t, dead, 1)
+			assert.Equal(t, "old", dead[0].Payload)
+			stop(t, x)
+		}
+		// The old name is free, and empty.
+		p := &probe{}
+		x := runQueue(t, disk, "old", p)
+		assert.Empty(t, p.log())
+		stop(t, x)
+	})
+}
+
+// What is there under both names is not mixed up: somebody has to decide.
+func TestFormerNameAndNewOneHaveJobs(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		leave(t, disk, "old")
+		leave(t, disk, "new")
+		x := openOn(t, disk, executor.Config{})
+		p := &probe{}
+		cfg := executor.QueueConfig[string]{FormerNames: []string{"old"}}
+		_, err := executor.Handle(x, "new", p.handle, cfg)
+		require.ErrorIs(t, err, executor.ErrConfig)
+		require.ErrorContains(t, err, `"old"`)
+		handle(t, x, "old", p.handle, executor.QueueConfig[string]{})
+		_, err = executor.Handle(x, "other", p.handle, cfg)
+		require.ErrorIs(t, err, executor.ErrDuplicateQueue)
+		handle(t, x, "new", p.handle, executor.QueueConfig[string]{})
+		start(t, x)
+		synctest.Wait()
+		require.ElementsMatch(t, []string{"id[old]", "id[new]"}, p.log())
+		stop(t, x)
+	})
+}
+
+// FAULTS F1: under Strict nothing starts while jobs would be left alone.
+func TestStrict(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		leave(t, disk, "a")
+		leave(t, disk, "b")
+		x := openOn(t, disk, executor.Config{Strict: true})
+		p := &probe{}
+		handle(t, x, "b", p.handle, executor.QueueConfig[string]{})
+		err := x.Start(t.Context())
+		require.ErrorIs(t, err, executor.ErrConfig)
+		require.ErrorContains(t, err, `"a" (1 entries)`)
+		require.NotContains(t, err.Error(), `"b"`)
+		synctest.Wait()
+		require.Empty(t, p.log(), "nothing ran")
+		handle(t, x, "a", p.handle, executor.QueueConfig[string]{})
+		start(t, x)
+		synctest.Wait()
+		require.ElementsMatch(t, []string{"id[a]", "id[b]"}, p.log())
+		stop(t, x)
+	})
+}
