@@ -27,6 +27,9 @@ type Core struct {
 
 	parked map[string]struct{} // ids that may not run now
 
+	set   clockSet
+	shift int64 // by how much the clock was set so far
+
 	change  Change
 	stateOf []*lane // the lane of each state in change
 
@@ -76,6 +79,7 @@ func NewCore(queue uint32, cfg Config) *Core {
 // Deliver takes in a committed payload, at its position. It returns the
 // position of the payload that it was merged into, or 0.
 func (c *Core) Deliver(e *journal.Entry, ref journal.Ref) (into journal.Position) {
+	c.set.seen = max(c.set.seen, ref.Position())
 	l := c.lanes[string(e.ID)]
 	if l == nil {
 		l = c.newLane(string(e.ID))

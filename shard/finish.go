@@ -88,7 +88,7 @@ func (c *Core) decide(now int64, it *Item) {
 // undo puts back what ran and came to nothing. A replay would make something
 // else of the due time if payloads came or went meanwhile: then it is written.
 func (c *Core) undo(l *lane, it *Item) {
-	changed := it.state.Load() == started && (l.n > 0 || len(it.Outcome.Spoiled) > 0)
+	changed := it.state.Load() == started && (l.n > 0 || len(it.Outcome.Spoiled) > 0 || it.shift != c.shift)
 	c.putBack(l, it)
 	if changed {
 		c.writeState(l)
@@ -110,9 +110,10 @@ func (c *Core) over(now int64, l *lane, it *Item) {
 		// What waited behind them is due when the first of it is. No state
 		// could remember another time beside that of the retry.
 		var e journal.Entry
-		l.first().Ref.Read(&e)
-		l.due = e.Due
-		l.unpinned = l.n > 1
+		first := l.first().Ref
+		first.Read(&e)
+		l.due = c.dueSince(e.Due, first.Position())
+		l.unpinned = l.n > 1 || l.due != e.Due
 	case it.partial:
 		l.due = now
 		l.unpinned = true
@@ -169,9 +170,9 @@ func (c *Core) again(l *lane, it *Item, payloads []Payload, retry int, due int64
 // putBack undoes that an item was handed out.
 func (c *Core) putBack(l *lane, it *Item) {
 	c.release(l)
-	l.due = it.Due
+	l.due = it.Due + c.shift - it.shift
 	c.returnTo(l, it.Payloads, it.held)
-	c.enqueue(l, it.Due)
+	c.enqueue(l, l.due)
 }
 
 // returnTo puts payloads that were handed out among those that wait, or holds

@@ -28,10 +28,6 @@ type Dispatcher interface {
 	Return(w Worker)
 }
 
-// clockCheck is the longest a timer runs: due times are on the wall clock,
-// which may be set, and timers are not.
-const clockCheck = time.Minute
-
 // Shard is the actor around a [Core]. Its methods may be called from any
 // goroutine and do not block, unless they say so.
 type Shard struct {
@@ -41,6 +37,9 @@ type Shard struct {
 
 	// Owned by the actor.
 	core    *Core
+	clock   clock
+	wall    int64         // what it said when it was last read
+	mono    time.Duration // the same
 	free    []*Run
 	timer   *time.Timer // nil until one is needed
 	timerAt int64       // what it was set for; MaxInt64 when it is not set
@@ -59,7 +58,8 @@ type call struct {
 // when it was opened, in position order. It offers itself at once if one of
 // them is due.
 func New(system *actor.System, name string, core *Core, pending []journal.Ref, log Recorder, dispatch Dispatcher) (*Shard, error) {
-	s := &Shard{log: log, dispatch: dispatch, core: core, timerAt: math.MaxInt64}
+	s := &Shard{log: log, dispatch: dispatch, core: core, clock: newClock(), timerAt: math.MaxInt64}
+	s.wall, s.mono = s.clock()
 	var err error
 	if s.ref, err = actor.Spawn(system, name, s.receive); err != nil {
 		return nil, err
@@ -117,7 +117,7 @@ func (s *Shard) Tell(f func(*Core)) { s.ref.Send(&call{f, make(chan struct{})}) 
 
 // receive handles one message. What it decides is recorded before the next.
 func (s *Shard) receive(message any) {
-	now := time.Now().UnixNano()
+	now := s.now()
 	switch m := message.(type) {
 	case *journal.Delivery:
 		s.takeIn(m)

@@ -36,6 +36,7 @@ func (c *Core) Take(now int64, r *Run) bool {
 		r.grow()
 		it := &r.Items[len(r.Items)-1]
 		it.begin(l, c.cfg.MaxPayloads)
+		it.shift = c.shift
 		l.item = it
 		c.counts.Running++
 	}

@@ -1,0 +1,88 @@
+package shard
+
+import (
+	"time"
+
+	"github.com/strandjobs/strand/journal"
+)
+
+const (
+	// clockCheck is the longest a timer runs: due times are on the wall clock,
+	// which may be set, and timers are not.
+	clockCheck = time.Minute
+
+	// clockStep is the smallest step of the wall clock that counts as one.
+	clockStep = time.Second
+
+	// clockNote is the smallest step after which what was moved is written down.
+	// Below it, a restart makes little of it.
+	clockNote = time.Minute
+)
+
+// clock reads the wall clock, in Unix nanoseconds, and the monotonic one, which
+// nobody sets, since some moment.
+type clock func() (wall int64, mono time.Duration)
+
+// newClock returns the clock of the system.
+func newClock() clock {
+	base := time.Now()
+	return func() (int64, time.Duration) {
+		now := time.Now()
+		return now.UnixNano(), now.Sub(base)
+	}
+}
+
+// now reads the clock, and lets the core know when somebody has set it since
+// the last time.
+func (s *Shard) now() int64 {
+	wall, mono := s.clock()
+	before := s.wall + int64(mono-s.mono)
+	if step := time.Duration(wall - before); step.Abs() >= clockStep {
+		s.core.ClockSet(before, int64(step))
+	}
+	s.wall, s.mono = wall, mono
+	return wall
+}
+
+// clockSet is the last time that the clock was set.
+type clockSet struct {
+	before, step int64
+	seen         journal.Position // positions up to this one are from before it
+}
+
+// ClockSet tells that the wall clock was set by step nanoseconds when it said
+// before. What was due stays due, for as long as it has been, and the pause
+// before a retry stays as long as it was; a time that somebody asked for stays
+// that time.
+func (c *Core) ClockSet(before, step int64) {
+	c.set = clockSet{before, step, c.set.seen}
+	c.shift += step
+	for r := range c.runs {
+		r.taken += step
+	}
+	for _, l := range c.lanes {
+		due := l.due
+		if due <= before || l.retry >= 0 && due < farFuture-max(step, 0) {
+			due += step
+		}
+		switch {
+		case due == l.due:
+		case l.item != nil:
+			l.due = due // of what waits behind it
+		default:
+			c.enqueue(l, due)
+			if time.Duration(step).Abs() >= clockNote {
+				c.writeState(l)
+			}
+		}
+	}
+}
+
+// dueSince returns the due time of a payload that was accepted at a position,
+// on the clock as it is now.
+func (c *Core) dueSince(due int64, position journal.Position) int64 {
+	if position <= c.set.seen && due <= c.set.before {
+		return due + c.set.step
+	}
+	return due
+}

@@ -1,0 +1,146 @@
+package shard
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/journal"
+)
+
+// steps are how a clock is set, FAULTS C1: by people, by a dead battery, by NTP.
+var steps = []time.Duration{10 * year, -10 * year, time.Hour, -time.Hour, 2 * time.Second, -2 * time.Second}
+
+const year = 365 * 24 * time.Hour
+
+// settable makes the clock of a shard one that can be set.
+func settable(t *testing.T, s *Shard) (set func(time.Duration)) {
+	var offset time.Duration
+	require.NoError(t, s.Do(t.Context(), func(*Core) {
+		system := s.clock
+		s.clock = func() (int64, time.Duration) {
+			wall, mono := system()
+			return wall + int64(offset), mono
+		}
+	}))
+	return func(d time.Duration) {
+		require.NoError(t, s.Do(t.Context(), func(*Core) { offset += d }))
+	}
+}
+
+// What is due runs, a pause is as long as it was to be, and a time that somebody
+// asked for is that time, whatever is done to the clock. Nothing runs twice.
+func TestClockIsSetWhileRunning(t *testing.T) {
+	for _, step := range steps {
+		t.Run(step.String(), func(t *testing.T) {
+			var runs []string
+			synctest.Test(t, func(t *testing.T) {
+				begin := time.Now()
+				failed := false
+				gate := make(chan struct{})
+				h := newHouse(t, 1, 1, Config{MaxRetries: 5, OnFailure: BlockFailed}, nil)
+				h.handler = func(it *Item) Outcome {
+					if it.ID == "first" {
+						<-gate
+					} else {
+						runs = append(runs, fmt.Sprintf("%s %v", it.ID, time.Since(begin)))
+					}
+					if it.ID == "retry" && !failed {
+						failed = true
+						return Outcome{Verdict: Failed, Delay: time.Hour, Error: "no"}
+					}
+					return Outcome{Verdict: Done}
+				}
+				set := settable(t, h.shards[0])
+				h.put("retry", "1", begin)
+				synctest.Wait()
+				h.put("retry", "2", begin) // behind the failed one
+				h.put("first", "", begin)
+				synctest.Wait()
+				h.put("due", "", begin) // waits for the one worker
+				set(step)
+				h.put("asked for", "", begin.Add(step+2*time.Hour))
+				close(gate)
+				time.Sleep(3 * time.Hour)
+				synctest.Wait()
+				require.Equal(t, []string{"retry 0s", "due 0s", "retry 1h0m0s", "retry 1h0m0s", "asked for 2h0m0s"}, rounded(step, runs))
+				h.close()
+			})
+		})
+	}
+}
+
+// rounded lets a run be as late as the clock was set unnoticed: the time that
+// somebody asks for is looked at every minute.
+func rounded(step time.Duration, runs []string) (exact []string) {
+	for _, r := range runs {
+		var name string
+		var at time.Duration
+		for i := len(r) - 1; i >= 0; i-- {
+			if r[i] == ' ' {
+				name = r[:i]
+				at, _ = time.ParseDuration(r[i+1:])
+				break
+			}
+		}
+		if late := at % time.Hour; late > 0 && late <= clockCheck {
+			at -= late
+		}
+		exact = append(exact, fmt.Sprintf("%s %v", name, at))
+	}
+	return exact
+}
+
+// What was taken back from a worker after the clock went back is due at once,
+// and after a restart too.
+func TestClockIsSetWhileAJobRuns(t *testing.T) {
+	for _, step := range steps {
+		t.Run(step.String(), func(t *testing.T) {
+			g := newRig(t, Config{}, 1)
+			now := int64(20 * year)
+			g.put(journal.Entry{ID: []byte("a"), Due: now}, journal.Entry{ID: []byte("b"), Due: now + int64(time.Hour)})
+			c := g.cores[0]
+			r := c.NewRun()
+			require.True(t, c.Take(now, r))
+			require.True(t, r.Items[0].Start())
+			c.ClockSet(now, int64(step))
+			now += int64(step)
+			c.Finish(now, r) // not run at all: it goes back
+			c.Record(g)
+			_, ok := c.Ready(now)
+			require.True(t, ok)
+			g.close()
+			g.open(1)
+			c = g.cores[0]
+			_, ok = c.Ready(now)
+			require.True(t, ok, "after a restart")
+			c.pace = 2
+			r = c.NewRun()
+			require.True(t, c.Take(now, r))
+			ran := map[string]bool{}
+			for i := range r.Items {
+				ran[r.Items[i].ID] = true
+			}
+			require.Equal(t, map[bool]map[string]bool{true: {"a": true, "b": true}, false: {"a": true}}[step >= time.Hour], ran, "b when it was asked for")
+		})
+	}
+}
+
+// Runs that were handed out before the clock went back are still taken back in
+// time.
+func TestClockIsSetBeforeReclaim(t *testing.T) {
+	g := newRig(t, Config{}, 1)
+	c := g.cores[0]
+	c.pace = 2
+	now := int64(20 * year)
+	g.put(journal.Entry{ID: []byte("a"), Due: now}, journal.Entry{ID: []byte("b"), Due: now})
+	r := c.NewRun()
+	require.True(t, c.Take(now, r))
+	require.Len(t, r.Items, 2)
+	c.ClockSet(now, -int64(10*year))
+	now -= int64(10 * year)
+	require.Equal(t, now+int64(Quantum), c.Reclaim(now))
+}
