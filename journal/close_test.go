@@ -20,3 +20,19 @@ func TestCloseLocked(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, l.Close())
 }
+
+// What was accepted is there after Close, however little time the committer
+// had. Once would not do: it may have been quicker.
+func TestCloseCommitsWhatWasAccepted(t *testing.T) {
+	disk := new(Memory)
+	for round := range 200 {
+		l, err := OpenMemory(disk, Config{})
+		require.NoError(t, err)
+		queue, err := l.Queue(t.Context(), "q")
+		require.NoError(t, err)
+		require.Len(t, l.Pending(queue), round)
+		_, err = l.Append(t.Context(), []Entry{{Queue: queue, ID: []byte("a")}})
+		require.NoError(t, err)
+		require.NoError(t, l.Close())
+	}
+}

@@ -9,11 +9,12 @@ var (
 	contract  = gate{"./journal", "^TestContractOnFile$/^(order|reopen|close)$"}
 	faults    = gate{"./journal", "^TestContractInMemory$/^faults$"}
 	model     = gate{"./journal", "^TestModel$"}
-	opening   = gate{"./journal", "^(TestSecond|TestCrashInCreation|TestNewer|TestReleased|TestCloseLocked)"}
+	opening   = gate{"./journal", "^(TestSecond|TestCrashInCreation|TestNewer|TestReleased|TestClose)"}
 	recorder  = gate{"./journal", "^(TestSuspects|TestWhatEndedIsNotSuspected|TestARecorder)"}
 	keys      = gate{"./journal", "^(TestKeysGoWithTheirEntries|TestPostedEntries|TestPut)"}
 	scripts   = gate{"./shard", "^TestScripts"}
 	random    = gate{"./shard", "^TestRandomOperations$"}
+	clocks    = gate{"./shard", "^TestClock"}
 	shells    = gate{"./shard", "^(TestDueJobs|TestRunNow|TestNoTimer|TestSlowJobs|TestWorkers|TestPending|TestStop|TestWallClock)"}
 	locks     = gate{"./lock", "^(TestALease|TestTokens|TestAFreeKey|TestExpir|TestQueue|TestOneHolder|TestSeveral|TestUnlock|TestTableIsLikeItsTwin)"}
 	slots     = gate{"./lock", "^(TestLaralocker|TestWatchSlots|TestSlots)"}
@@ -33,7 +34,7 @@ var bugs = []bug{
 	// What was accepted is on disk.
 	{"acknowledge before the fsync", "journal/bolt_open.go", "NoFreelistSync: true,\n", "NoFreelistSync: true, NoSync: true,\n", power},
 	{"acknowledge before the commit", "journal/commit.go", "		if !l.write(b, t) {\n			return false\n		}\n		l.publish(b)\n", "		l.publish(b)\n		if !l.write(b, t) {\n			return false\n		}\n", contract},
-	{"lose what came last before Close", "journal/commit.go", "closing = true // nothing", "return // nothing", contract},
+	{"lose what came last before Close", "journal/commit.go", "closing = true // nothing", "return // nothing", opening},
 	{"go on after a failed commit", "journal/commit.go", "	l.err = latched\n", "", faults},
 	{"settle without a mark", "journal/trim.go", "	for _, r := range c.Ended {\n		l.open.markEnded(r.pos)\n", "	for _, r := range c.Ended {\n		l.open.markEnded(c.Ended[0].pos); _ = r\n", model},
 	{"create under the final name", "journal/bolt_open.go", `tmp := path + ".new"`, `tmp := path`, power},
@@ -68,6 +69,8 @@ var bugs = []bug{
 
 	// What can run, runs.
 	{"a timer that is not set again", "shard/shard.go", "	case wakeUp:\n		s.timerAt = math.MaxInt64\n", "	case wakeUp:\n", shells},
+	{"wait for a clock that went back", "shard/clock.go", "if due <= before ||", "if", clocks},
+	{"a pause that is lost with the clock", "shard/clock.go", "l.retry >= 0 &&", "l.retry > 9 &&", clocks},
 	{"hold what waits behind a slow job", "shard/take.go", "; at > now {", "; at > 0 {", shells},
 	{"lose a worker that found nothing", "shard/shard.go", "		if !s.assign(now, m) {\n			s.dispatch.Return(m)\n		}\n", "		s.assign(now, m)\n", shells},
 	{"one worker for two shards", "executor/scheduler.go", "		p.idle = p.idle[:n-1]\n", "", lowkiq},
