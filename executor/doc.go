@@ -52,6 +52,16 @@
 // A restart enters the same picture at (2): shards only ever apply committed
 // entries in position order.
 //
+// # Time
+//
+// Due times are on the wall clock, because people mean it. When somebody sets
+// it while the executor runs, by a second or more, what was due stays due and
+// the pause before a retry stays as long as it was; it takes a minute at most
+// to notice. [At], [In] and [Snooze] name a moment on that clock. Timeouts are
+// on the monotonic clock. A clock that was wrong in an earlier process can't be
+// told from one that was right: what is due in more than 50 years is logged
+// when its queue is registered.
+//
 // # Census
 //
 //   - the journal's committer: 1, from Open to Stop

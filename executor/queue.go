@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"hash/maphash"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -108,14 +109,27 @@ func (q *queue) openShards() error {
 
 func (q *queue) split(pending []journal.Ref) [][]journal.Ref {
 	parts := make([][]journal.Ref, q.shards)
+	absurd := time.Now().Add(absurdDelay).UnixNano()
+	far := 0
 	var e journal.Entry
 	for _, ref := range pending {
 		ref.Read(&e)
 		i := q.route(e.ID) - q.first
 		parts[i] = append(parts[i], ref)
+		if e.Due > absurd {
+			far++
+		}
+	}
+	if far > 0 {
+		q.x.cfg.Logger.Warn("jobs are due in more than 50 years; was the clock wrong? RunNow runs them",
+			slog.String("queue", q.name), slog.Int("entries", far))
 	}
 	return parts
 }
+
+// absurdDelay is how far ahead nobody plans: a job that is due later was given
+// to a clock that was wrong, or this one is.
+const absurdDelay = 50 * 365 * 24 * time.Hour
 
 // route returns the number of the shard of an id.
 func (q *queue) route(id []byte) uint32 {

@@ -1,0 +1,44 @@
+package executor_test
+
+import (
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/journal"
+)
+
+// FAULTS C2: the clock was wrong when the jobs were enqueued, or is wrong now.
+// What should have been done long ago is done at once; what is due in an absurd
+// future is reported, and a person can run it.
+func TestClockJumpedBetweenRuns(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		x := openOn(t, disk, executor.Config{})
+		p := &probe{}
+		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{})
+		const century = 100 * 365 * 24 * time.Hour
+		enqueue(t, q, "past", "x", executor.At(time.Now().Add(-20*365*24*time.Hour)))
+		enqueue(t, q, "future", "x", executor.At(time.Now().Add(century)))
+		enqueue(t, q, "next year", "x", executor.In(365*24*time.Hour))
+		stop(t, x)
+
+		var log logs
+		x = openOn(t, disk, executor.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		q = handle(t, x, "q", p.handle, executor.QueueConfig[string]{})
+		require.Contains(t, log.String(), "entries=1")
+		start(t, x)
+		synctest.Wait()
+		require.Equal(t, []string{"past[x]"}, p.log())
+		n, err := q.RunNow(t.Context(), "future")
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+		time.Sleep(366 * 24 * time.Hour)
+		require.Equal(t, []string{"past[x]", "future[x]", "next year[x]"}, p.log())
+		stop(t, x)
+	})
+}
