@@ -2,6 +2,7 @@
 // the same machine does with the least that could be called the same work.
 //
 //	go run ./bench [-run REGEXP] [-n N] [-workers W] [-rounds R] [-json]
+//	go run ./bench -gate
 //
 // A workload and its baseline are measured in turns, several rounds, so that
 // both see the same machine. A figure is the median of its rounds, the spread
@@ -74,7 +75,11 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 		fmt.Fprintln(errOut, "bench:", err)
 		return exitUsage
 	}
-	if err := o.measure(ctx, out, errOut); err != nil {
+	work := func() error { return o.measure(ctx, out, errOut) }
+	if o.gate {
+		work = func() error { return gate(ctx, o.dir, out) }
+	}
+	if err := work(); err != nil {
 		fmt.Fprintln(errOut, "bench:", err)
 		return exitFailed
 	}
@@ -90,6 +95,7 @@ type options struct {
 	shards   int // 0: the executor's default
 	dir      string
 	json     bool
+	gate     bool
 }
 
 var errUsage = errors.New("usage")
@@ -105,6 +111,7 @@ func parse(args []string, errOut io.Writer) (options, error) {
 	f.IntVar(&o.shards, "shards", 0, "shards of the queue; 0: its default")
 	f.StringVar(&o.dir, "dir", ".", "directory for journals, which are removed; what it is on is what is measured")
 	f.BoolVar(&o.json, "json", false, "print one JSON object per figure instead of a table")
+	f.BoolVar(&o.gate, "gate", false, "measure a few figures only, and fail when one is far from what it was")
 	if err := f.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return o, err
