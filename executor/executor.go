@@ -94,6 +94,15 @@ func Open(dir string, cfg Config) (*Executor, error) {
 	return open(cfg, false, func(c journal.Config) (*journal.Log, error) { return journal.Open(dir, c) })
 }
 
+// OpenOn is Open on a disk in memory that has crashes and faults on demand: for
+// tests of what happens then.
+func OpenOn(disk *journal.Memory, cfg Config) (*Executor, error) {
+	if disk == nil {
+		return nil, fmt.Errorf("%w: no disk; new(journal.Memory) is an empty one", ErrConfig)
+	}
+	return open(cfg, false, func(c journal.Config) (*journal.Log, error) { return journal.OpenMemory(disk, c) })
+}
+
 func open(cfg Config, volatile bool, openLog func(journal.Config) (*journal.Log, error)) (*Executor, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {

@@ -1,14 +1,6 @@
 package executor
 
-import (
-	"github.com/strandjobs/strand/journal"
-	"github.com/strandjobs/strand/shard"
-)
-
-// OpenOn opens an executor on a disk in memory, with faults on demand.
-func OpenOn(disk *journal.Memory, cfg Config) (*Executor, error) {
-	return open(cfg, false, func(c journal.Config) (*journal.Log, error) { return journal.OpenMemory(disk, c) })
-}
+import "github.com/strandjobs/strand/shard"
 
 // BreakShards makes every shard fail as a bug of ours would.
 func (x *Executor) BreakShards() {

@@ -115,6 +115,22 @@ func (q *queue) restore(ctx context.Context, positions []journal.Position) (n in
 	return n, nil
 }
 
+// Pending reports whether an id has anything to do: it waits, runs, is to be
+// retried, or is halted. It returns ErrClosed after Stop, and the cause of ctx
+// when that ends first.
+func (t *Queue[T]) Pending(ctx context.Context, id string) (pending bool, err error) {
+	if t == nil || t.q == nil {
+		return false, errNoQueue
+	}
+	var has bool // a call may come after its caller has gone
+	routes := *t.q.x.routes.Load()
+	err = routes[t.q.route([]byte(id))].Do(ctx, func(c *shard.Core) { has = c.Has(id) })
+	if err != nil {
+		return false, border(err)
+	}
+	return has, nil
+}
+
 // RunNow makes the waiting jobs of some ids due now, with all retries given
 // back, and lets halted ones go on. It returns how many of them waited; a job
 // that runs at the moment is left alone. It returns ErrClosed after Stop, and

@@ -138,6 +138,15 @@ func (t *Queue[T]) register(x *Executor, name string, call func(context.Context,
 // Name returns the name of the queue.
 func (t *Queue[T]) Name() string { return t.q.name }
 
+// Executor returns the executor that the queue was registered with, nil if it
+// was not made by Handle.
+func (t *Queue[T]) Executor() *Executor {
+	if t.q == nil {
+		return nil
+	}
+	return t.q.x
+}
+
 // decode makes the job of an item. Payloads that the codec refuses are noted
 // as spoiled and left out; false when none is left.
 func (t *Queue[T]) decode(it *shard.Item) (Job[T], bool) {

@@ -171,6 +171,9 @@ func (c *Core) RunNow(id string, now int64) bool {
 	return true
 }
 
+// Has reports whether an id has anything to do.
+func (c *Core) Has(id string) bool { return c.lanes[id] != nil }
+
 // Park keeps an id from running until Unpark. What runs of it at the moment
 // goes on. It is not written down.
 func (c *Core) Park(id string) {

@@ -1,0 +1,161 @@
+package cron
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/strandjobs/strand/executor"
+)
+
+// Entry says how a schedule is doing.
+type Entry struct {
+	Name, Spec string
+	Next       time.Time // next tick, in the time zone of the schedule; it is dropped while Paused
+	Last       time.Time // newest tick that was enqueued here, in this process or before; zero: none
+	Lost       time.Time // newest tick that was missed, dropped or given up in this process; zero: none
+	Paused     bool
+	Firing     bool  // a tick is being enqueued
+	Err        error // why the last tick was not enqueued, or not yet; nil: it was
+}
+
+// List returns all schedules, by name.
+func (c *Cron) List() []Entry {
+	c.group.mu.Lock()
+	defer c.group.mu.Unlock()
+	now := c.now()
+	entries := make([]Entry, 0, len(c.schedules))
+	for _, s := range c.schedules {
+		from := s.course.handled
+		if dropped := s.course.paused || s.course.begun.IsZero() && s.missed == SkipMissed; dropped && from.Before(now) {
+			from = now
+		}
+		entries = append(entries, Entry{
+			Name: s.name, Spec: s.spec, Next: s.table.Next(from), Last: s.last, Lost: s.lost,
+			Paused: s.course.paused, Firing: c.firing[s] != nil, Err: s.err,
+		})
+	}
+	slices.SortFunc(entries, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
+	return entries
+}
+
+// find returns a schedule and the members of its group that have it.
+func (c *Cron) find(name string) (*schedule, []*Cron, error) {
+	c.group.mu.Lock()
+	defer c.group.mu.Unlock()
+	if c.err != nil {
+		return nil, nil, c.err
+	}
+	s := c.schedules[name]
+	if s == nil {
+		return nil, nil, fmt.Errorf("%w: %q", ErrNotFound, name)
+	}
+	return s, slices.Clone(s.course.members), nil
+}
+
+// Pause has the ticks of a schedule dropped until Resume, in the whole group. It
+// is written down, in the journal of each member, before it returns nil. A tick
+// that is being enqueued is not held.
+func (c *Cron) Pause(ctx context.Context, name string) error {
+	s, members, err := c.find(name)
+	if err != nil {
+		return err
+	}
+	for _, m := range members {
+		if err := m.x.SetMark(ctx, pauseMark(name), c.now().Unix()); err != nil {
+			return err
+		}
+	}
+	c.group.mu.Lock()
+	defer c.group.mu.Unlock()
+	s.course.paused = true
+	return nil
+}
+
+// Resume ends a pause: ticks from now on fire. Ticks up to now are over, whatever
+// was written down before: that is also how to go on after the clock was wrong,
+// and far ahead, for a while. On a schedule that is not paused it does just that.
+func (c *Cron) Resume(ctx context.Context, name string) error {
+	s, members, err := c.find(name)
+	if err != nil {
+		return err
+	}
+	now := c.now()
+	for _, m := range members {
+		if err := m.x.SetMark(ctx, tickMark(name), now.Unix()); err != nil {
+			return err
+		}
+		if err := m.x.DeleteMark(ctx, pauseMark(name)); err != nil {
+			return err
+		}
+	}
+	c.group.mu.Lock()
+	s.course.paused, s.course.handled = false, now
+	c.group.mu.Unlock()
+	for _, m := range members {
+		m.poke()
+	}
+	return nil
+}
+
+// TriggerNow enqueues a job of a schedule at once, as if it ticked now: paused or
+// not, leader or not. Ticks are not concerned. Under Parallel its id is the name
+// with the time of the call in nanoseconds. It returns ErrOverlap under Skip,
+// ErrNotFound, ErrClosed, a PayloadError, or an error of Enqueue.
+func (c *Cron) TriggerNow(ctx context.Context, name string) (executor.Receipt, error) {
+	s, _, err := c.find(name)
+	if err != nil {
+		return executor.Receipt{}, err
+	}
+	now := c.now()
+	id := name
+	switch s.overlap {
+	case Parallel:
+		id += "@" + now.UTC().Format("2006-01-02T15:04:05.000000000Z") // never the id of a tick
+	case Skip:
+		if pending, err := s.pending(ctx, id); err != nil {
+			return executor.Receipt{}, err
+		} else if pending {
+			return executor.Receipt{}, fmt.Errorf("%w: %q", ErrOverlap, name)
+		}
+	}
+	send, err := s.prepare(s, now.In(s.table.zone))
+	if err != nil {
+		return executor.Receipt{}, err
+	}
+	return send(ctx, id, executor.Score(float64(now.Unix())))
+}
+
+// Remove takes a schedule out of this Cron and forgets its marks and its pause,
+// after a tick that is being enqueued. Its jobs stay. Other members of a group
+// keep theirs. When it returns another error than ErrNotFound and ErrClosed, it is
+// out, but not all is forgotten.
+func (c *Cron) Remove(ctx context.Context, name string) error {
+	s, _, err := c.find(name)
+	if err != nil {
+		return err
+	}
+	c.group.mu.Lock()
+	if c.schedules[name] != s { // somebody else has removed it
+		c.group.mu.Unlock()
+		return fmt.Errorf("%w: %q", ErrNotFound, name)
+	}
+	s.removed = true
+	delete(c.schedules, name)
+	if s.course.quit(c); len(s.course.members) == 0 {
+		delete(c.group.courses, name)
+	}
+	idle := c.firing[s]
+	c.group.mu.Unlock()
+	if idle != nil {
+		select {
+		case <-idle:
+		case <-ctx.Done():
+			return fmt.Errorf("cron: a tick of %q is still being enqueued: %w", name, context.Cause(ctx))
+		}
+	}
+	return errors.Join(c.x.DeleteMark(ctx, tickMark(name)), c.x.DeleteMark(ctx, pauseMark(name)))
+}

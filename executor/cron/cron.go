@@ -1,0 +1,249 @@
+package cron
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/lock"
+)
+
+// Config of a Cron. The zero Config is usable.
+type Config struct {
+	// Group of which one member at a time fires. Default nil: this one fires.
+	Group *Group
+
+	// Member is the name of this one in its group, where it is unique.
+	// Needed with a Group.
+	Member string
+
+	// Logger gets missed ticks and what could not be enqueued. Default nil:
+	// nothing is logged.
+	Logger *slog.Logger
+}
+
+const (
+	// lookEvery is the longest time between two looks at the clock: somebody
+	// may set it.
+	lookEvery = time.Minute
+	never     = math.MaxInt64
+)
+
+// Cron enqueues the jobs of its schedules when they tick. Its methods may be
+// called from any goroutine.
+type Cron struct {
+	x         *executor.Executor
+	cfg       Config
+	group     *Group
+	candidate *lock.Candidate
+	now       func() time.Time
+	look      time.Duration // at the clock, at least; lookEvery, except in tests
+
+	ctx    context.Context // ends after Stop, and then what still enqueues does
+	cancel context.CancelCauseFunc
+	alone  *office // without a group
+
+	wake    chan struct{} // holds a token while the clock is to be looked at
+	closing chan struct{} // closed when nothing is to be fired any more
+	ended   chan struct{} // closed when the clock has ended
+	retired sync.Once
+
+	office *office // of the clock's goroutine
+
+	// Guarded by group.mu.
+	schedules map[string]*schedule
+	firing    map[*schedule]chan struct{} // closed when it ends
+	started   bool
+	err       error // ErrClosed, once closing is closed
+}
+
+// New returns a Cron for the queues of x that fires nothing yet. It returns
+// ErrConfig, and ErrDuplicate for the name of a member that is taken.
+func New(x *executor.Executor, cfg Config) (*Cron, error) {
+	switch {
+	case x == nil:
+		return nil, fmt.Errorf("%w: no executor; executor.Open makes one", ErrConfig)
+	case cfg.Group != nil && cfg.Member == "":
+		return nil, fmt.Errorf("%w: Member is empty, a group knows its members by name", ErrConfig)
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	c := &Cron{
+		x: x, cfg: cfg, group: cfg.Group, now: wallClock, look: lookEvery,
+		wake: make(chan struct{}, 1), closing: make(chan struct{}), ended: make(chan struct{}),
+		schedules: make(map[string]*schedule), firing: make(map[*schedule]chan struct{}),
+	}
+	c.ctx, c.cancel = context.WithCancelCause(context.Background())
+	if c.group == nil {
+		c.group, c.alone = newGroup(nil), &office{ctx: c.ctx}
+		return c, nil
+	}
+	var err error
+	if c.candidate, err = c.group.election.Candidate(cfg.Member); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	c.group.mu.Lock()
+	defer c.group.mu.Unlock()
+	if c.group.members[cfg.Member] != nil {
+		return nil, fmt.Errorf("%w: the group has a member %q", ErrDuplicate, cfg.Member)
+	}
+	c.group.members[cfg.Member] = c
+	return c, nil
+}
+
+// wallClock leaves the monotonic clock out: ticks are about the other one, which
+// may be set.
+func wallClock() time.Time { return time.Now().Round(0) }
+
+// Start begins to fire, if it leads. Schedules may be added later, too. It
+// returns ErrClosed after Stop; a second call does nothing.
+func (c *Cron) Start() error {
+	c.group.mu.Lock()
+	defer c.group.mu.Unlock()
+	if c.err != nil || c.started {
+		return c.err
+	}
+	c.started = true
+	go c.clock() // ends in Stop, which waits for it
+	return nil
+}
+
+// clock is the goroutine that looks at the clock: when the next tick is due,
+// when the leader changes, and when it is told to.
+func (c *Cron) clock() {
+	defer close(c.ended)
+	timer := time.NewTimer(never)
+	defer timer.Stop()
+	for {
+		o, latest, changed := c.stand()
+		if c.office != o && c.office != nil && c.office.cancel != nil {
+			c.office.cancel()
+		}
+		c.office = o
+		if !o.over() {
+			latest = min(latest, c.tend(o))
+		}
+		timer.Reset(max(latest, 0))
+		select {
+		case <-timer.C:
+		case <-changed:
+		case <-c.wake:
+		case <-c.closing:
+			return
+		}
+	}
+}
+
+// tend has schedules fire what is due. It returns when the next tick is.
+func (c *Cron) tend(o *office) time.Duration {
+	c.group.mu.Lock()
+	defer c.group.mu.Unlock()
+	next := time.Duration(never)
+	if c.err != nil {
+		return next
+	}
+	now := c.now()
+	for _, s := range c.schedules {
+		if c.firing[s] != nil || s.course.paused {
+			continue // whoever changes that wakes the clock
+		}
+		s.begin(now)
+		if tick := s.nextTick(); tick.After(now) {
+			next = min(next, tick.Sub(now))
+		} else if !tick.IsZero() {
+			c.firing[s] = make(chan struct{})
+			go c.fire(o, s) // ends with the office; Stop and Remove wait for it
+		}
+	}
+	return next
+}
+
+// poke has the clock looked at.
+func (c *Cron) poke() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Leads reports whether this Cron fires at the moment.
+func (c *Cron) Leads() bool {
+	c.group.mu.Lock()
+	live := c.started && c.err == nil
+	c.group.mu.Unlock()
+	return live && (c.candidate == nil || c.candidate.Epoch() != 0)
+}
+
+// Stop ends the firing for good, waits until what is being enqueued is, or ctx
+// ends, and lets another member lead. Jobs that were enqueued are not concerned.
+// It is idempotent, and returns ErrStuck when ctx ended first: the schedules that
+// the text names go on with the tick that they have in hand, and no other member
+// fires that one.
+func (c *Cron) Stop(ctx context.Context) error {
+	started := c.close()
+	if started {
+		<-c.ended
+	}
+	var stuck []string
+	for s, idle := range c.busy() {
+		select {
+		case <-idle:
+			continue
+		default:
+		}
+		select {
+		case <-idle:
+		case <-ctx.Done():
+			stuck = append(stuck, s.name)
+		}
+	}
+	c.cancel(ErrClosed)
+	c.retire()
+	if len(stuck) > 0 {
+		slices.Sort(stuck)
+		return fmt.Errorf("%w: %s", ErrStuck, strings.Join(stuck, ", "))
+	}
+	return nil
+}
+
+// close has nothing more fired.
+func (c *Cron) close() (started bool) {
+	c.group.mu.Lock()
+	defer c.group.mu.Unlock()
+	if c.err == nil {
+		c.err = ErrClosed
+		close(c.closing)
+	}
+	return c.started
+}
+
+// busy returns the schedules that are firing.
+func (c *Cron) busy() map[*schedule]chan struct{} {
+	c.group.mu.Lock()
+	defer c.group.mu.Unlock()
+	return maps.Clone(c.firing)
+}
+
+// retire leaves the group. The clock has ended: it would stand again.
+func (c *Cron) retire() {
+	if c.candidate == nil {
+		return
+	}
+	c.retired.Do(func() {
+		c.group.mu.Lock()
+		delete(c.group.members, c.cfg.Member)
+		for _, s := range c.schedules {
+			s.course.quit(c) // and the course stays, for whoever comes
+		}
+		c.group.mu.Unlock()
+		_ = c.candidate.Resign() // ErrNotLeader, if it does not lead
+	})
+}

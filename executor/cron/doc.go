@@ -1,0 +1,54 @@
+// Package cron enqueues jobs by the clock: schedules with five fields, names or
+// intervals, in any time zone, for the queues of an executor.
+//
+//	c, err := cron.New(x, cron.Config{})
+//	err = cron.Add(ctx, c, cron.Schedule[Report]{
+//		Name: "report", Spec: "CRON_TZ=Europe/Berlin 0 4 * * *", Queue: reports,
+//		Payload: func(tick time.Time) Report { return Report{Day: tick} },
+//	})
+//	err = c.Start()
+//
+// # What is promised
+//
+//   - A tick never fires twice. Its job and the mark that says so are in one
+//     commit of the journal, see [executor.Once]: not after a crash, not when the
+//     clock is set back, not with two Crons on one executor, and not with
+//     several executors in a [Group].
+//   - One member of a group fires: the leader of its election. When it stops,
+//     loses the flag, or its executor can't go on, the next one is told, and goes
+//     on with the next tick.
+//   - Ticks that were missed are not made up, unless the schedule says so: then
+//     none is lost across a crash, up to a thousand.
+//   - When the executor refuses a tick for want of room, it is tried again until
+//     the next tick is due; under [CatchUpAll] for as long as it takes.
+//   - A schedule hurts only itself: its payload function may panic, exit or never
+//     return, its queue may be full; all others tick on.
+//   - Daylight saving time has rules: see [Timetable].
+//
+// # What is not promised
+//
+//   - That a job runs once: it is a job like all others, and a crash while it
+//     runs runs it again.
+//   - That every tick fires. When it is not known whether a tick was enqueued,
+//     it counts as fired.
+//   - Ticks closer than a second.
+//   - Leadership across processes: an election is a matter of one process, as
+//     everything in package lock.
+//
+// # A tick
+//
+//	clock ──(due)──► claim ──► Payload(tick) ──► Enqueue(id, Once(mark)) ──► journal
+//	  ▲ next tick, ≤ 1 min        in its group: handed out once                 │
+//	  └──────────────── over: fired, missed, dropped, given up ◄────────────────┘
+//
+// A Cron looks at the clock when the next tick is due, and once a minute,
+// because nobody says when a clock is set. One that does not lead looks at
+// nothing: it is woken when the leader goes.
+//
+// # Census
+//
+//   - the clock: 1, from Start to Stop
+//   - a schedule that ticks: 1, until its tick is enqueued
+//
+// Payload functions are called on the latter, and never under a lock.
+package cron

@@ -1,0 +1,212 @@
+package cron
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/strandjobs/strand/executor"
+)
+
+// The pauses between attempts to enqueue a tick that was refused.
+const (
+	firstPause = 100 * time.Millisecond
+	lastPause  = 10 * time.Second
+)
+
+// fire enqueues what is due of a schedule, on a goroutine of its own: a queue
+// without room, or a payload function that takes its time, delays no other.
+func (c *Cron) fire(o *office, s *schedule) {
+	defer c.rest(s)
+	for {
+		ticks := c.due(o, s)
+		if len(ticks) == 0 {
+			return
+		}
+		for _, tick := range ticks {
+			if !c.fireTick(o, s, tick) {
+				return
+			}
+		}
+	}
+}
+
+// rest ends the firing of a schedule.
+func (c *Cron) rest(s *schedule) {
+	c.group.mu.Lock()
+	close(c.firing[s])
+	delete(c.firing, s)
+	c.group.mu.Unlock()
+	c.poke()
+}
+
+// due returns the ticks to be fired now. Those that are missed are over.
+func (c *Cron) due(o *office, s *schedule) []time.Time {
+	now := c.now()
+	c.group.mu.Lock()
+	handled, begun := s.course.handled, s.course.begun
+	c.group.mu.Unlock()
+	ticks, lost := s.plan(handled, begun, now)
+	if lost.IsZero() {
+		return ticks
+	}
+	c.cfg.Logger.Warn("ticks missed", slog.String("schedule", s.name), slog.Time("newest", lost))
+	c.group.mu.Lock()
+	defer c.group.mu.Unlock()
+	if !o.over() {
+		s.course.advance(lost)
+	}
+	s.lost = lost
+	return ticks
+}
+
+// fireTick enqueues a tick. False: this schedule is not to be fired here now.
+func (c *Cron) fireTick(o *office, s *schedule, tick time.Time) bool {
+	giveBack, claimed, goOn := c.claim(o, s, tick)
+	if !claimed {
+		return goOn
+	}
+	a := attempt{c: c, s: s, tick: tick, next: s.table.Next(tick)}
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		err := a.enqueue(o.ctx)
+		if !mayTryAgain(err) && (err == nil || !o.over() || errors.Is(err, executor.ErrUnknown)) {
+			c.note(s, tick, err)
+			return true
+		}
+		c.complain(s, err)
+		switch {
+		case isEnd(err):
+			c.group.mu.Lock()
+			giveBack()
+			c.group.mu.Unlock()
+			c.close()
+			<-c.ended
+			c.retire()
+			return false
+		case !a.wait(o, pause):
+			c.group.mu.Lock()
+			giveBack()
+			c.group.mu.Unlock()
+			return false
+		case a.givenUp():
+			c.note(s, tick, err)
+			return true
+		}
+	}
+}
+
+// claim takes a tick in hand, if this Cron may still fire it.
+func (c *Cron) claim(o *office, s *schedule, tick time.Time) (giveBack func(), claimed, goOn bool) {
+	c.group.mu.Lock()
+	defer c.group.mu.Unlock()
+	if o.over() || c.err != nil || s.removed || s.course.paused {
+		return nil, false, false
+	}
+	giveBack, claimed = s.course.claim(tick)
+	return giveBack, claimed, true
+}
+
+// attempt is a tick in hand.
+type attempt struct {
+	c    *Cron
+	s    *schedule
+	tick time.Time
+	next time.Time // when it is given up, unless all are caught up; zero: never
+	send send      // with its payload; nil before it was asked for
+}
+
+// enqueue tries once. Where Enqueue waits for room, it does so for a while.
+func (a *attempt) enqueue(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, lastPause)
+	defer cancel()
+	s, id := a.s, a.s.name
+	switch s.overlap {
+	case Parallel:
+		id += "@" + a.tick.UTC().Format(time.RFC3339)
+	case Skip:
+		if pending, err := s.pending(ctx, id); err != nil {
+			return err
+		} else if pending {
+			return a.drop(ctx)
+		}
+	}
+	if a.send == nil {
+		send, err := s.prepare(s, a.tick)
+		if err != nil {
+			return err
+		}
+		a.send = send
+	}
+	_, err := a.send(ctx, id, executor.Once(tickMark(s.name), a.tick.Unix()),
+		executor.At(a.tick), executor.Score(float64(a.tick.Unix())))
+	return err
+}
+
+// drop says that the tick was not enqueued because of the former one's job. It is
+// written down where it would be caught up otherwise.
+func (a *attempt) drop(ctx context.Context) error {
+	if a.s.missed != SkipMissed {
+		if err := a.c.x.SetMark(ctx, tickMark(a.s.name), a.tick.Unix()); err != nil {
+			return err
+		}
+	}
+	return ErrOverlap
+}
+
+// mayTryAgain reports whether nothing was enqueued, and another attempt may do
+// better.
+func mayTryAgain(err error) bool {
+	return !errors.Is(err, executor.ErrUnknown) &&
+		(isEnd(err) || errors.Is(err, executor.ErrFull) || errors.Is(err, context.DeadlineExceeded))
+}
+
+// isEnd reports whether the executor accepts nothing any more.
+func isEnd(err error) bool {
+	return errors.Is(err, executor.ErrClosed) || errors.Is(err, executor.ErrFailed)
+}
+
+func (a *attempt) givenUp() bool {
+	return a.s.missed != CatchUpAll && !a.next.IsZero() && !a.c.now().Before(a.next)
+}
+
+// wait waits before the next attempt; false when there may be none.
+func (a *attempt) wait(o *office, pause time.Duration) bool {
+	if a.s.missed != CatchUpAll && !a.next.IsZero() {
+		pause = min(pause, a.next.Sub(a.c.now()))
+	}
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-o.ctx.Done():
+	case <-a.c.closing:
+	}
+	return false
+}
+
+// note writes down what became of a tick that is over.
+func (c *Cron) note(s *schedule, tick time.Time, err error) {
+	if err != nil {
+		c.cfg.Logger.Warn("tick not enqueued", slog.String("schedule", s.name), slog.Time("tick", tick), slog.Any("error", err))
+	}
+	c.group.mu.Lock()
+	defer c.group.mu.Unlock()
+	if s.err = err; err == nil {
+		s.last = tick
+		return
+	}
+	s.lost = tick
+	if stale, ok := errors.AsType[*executor.StaleError](err); ok {
+		// Somebody has fired it, and perhaps more: before the clock was set back.
+		s.course.advance(time.Unix(stale.Last, 0))
+	}
+}
+
+// complain writes down why a tick is not enqueued, or not yet.
+func (c *Cron) complain(s *schedule, err error) {
+	c.group.mu.Lock()
+	defer c.group.mu.Unlock()
+	s.err = err
+}

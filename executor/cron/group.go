@@ -1,0 +1,141 @@
+package cron
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/strandjobs/strand/lock"
+)
+
+// Group is a set of Crons of which one at a time fires: the leader of an
+// election. Members may work on one executor or on several, and are given the
+// same schedules. What one of them has fired no other one fires.
+//
+// The marks of a tick are in the journal of the executor that it went to. After
+// a restart the members of a group know of each other's ticks as soon as their
+// schedules are added: add those of all members before any of them is started.
+type Group struct {
+	election *lock.Election // nil: the only member leads
+
+	// mu guards what follows, and what the members and their schedules say it
+	// does. Nothing is called under it, and no disk is waited for.
+	mu      sync.Mutex
+	members map[string]*Cron
+	courses map[string]*course
+}
+
+// NewGroup returns the group of an election, which belongs to it alone. Unless
+// the election extends by itself, a leader extends its lease each time it looks
+// at the clock, three times in a lease at least: one that hangs loses it.
+func NewGroup(election *lock.Election) (*Group, error) {
+	if election == nil {
+		return nil, fmt.Errorf("%w: a group has an election; lock.Table.NewElection makes one", ErrConfig)
+	}
+	return newGroup(election), nil
+}
+
+func newGroup(election *lock.Election) *Group {
+	return &Group{election: election, members: make(map[string]*Cron), courses: make(map[string]*course)}
+}
+
+// course is how far the ticks of a schedule have come, for all members.
+type course struct {
+	members []*Cron   // that have the schedule
+	begun   time.Time // when a leader looked at it for the first time
+	paused  bool
+
+	// handled: all ticks up to here are over, or in somebody's hands: fired,
+	// missed, given up. Invariant: whoever enqueues a tick has moved it there
+	// before, in one step with looking, so no tick is in two hands.
+	handled time.Time
+}
+
+// join adds a member with a schedule to the course of that name. The caller
+// holds mu.
+func (g *Group) join(name string, c *Cron, handled time.Time, paused bool) *course {
+	r := g.courses[name]
+	if r == nil {
+		r = new(course)
+		g.courses[name] = r
+	}
+	r.members = append(r.members, c)
+	r.paused = r.paused || paused
+	r.advance(handled)
+	return r
+}
+
+// quit takes a member out of a course. The caller holds mu.
+func (r *course) quit(c *Cron) {
+	r.members = slices.DeleteFunc(r.members, func(m *Cron) bool { return m == c })
+}
+
+// advance never goes back. The caller holds mu.
+func (r *course) advance(to time.Time) {
+	if to.After(r.handled) {
+		r.handled = to
+	}
+}
+
+// claim takes a tick in hand; false when it is over, or in other hands. What it
+// returns gives the tick back, if nobody has gone on since. The caller of both
+// holds mu.
+func (r *course) claim(tick time.Time) (giveBack func(), claimed bool) {
+	if !tick.After(r.handled) {
+		return nil, false
+	}
+	before := r.handled
+	r.handled = tick
+	return func() {
+		if !r.handled.Equal(tick) {
+			return
+		}
+		r.handled = before
+		for _, m := range r.members {
+			m.poke()
+		}
+	}, true
+}
+
+// office is the time in which a Cron leads.
+type office struct {
+	ctx    context.Context // ends with it
+	cancel context.CancelFunc
+}
+
+func (o *office) over() bool { return o == nil || o.ctx.Err() != nil }
+
+// stand tries to lead. It returns until when to look again at the latest, and a
+// channel that is closed when somebody else may lead, or nobody does.
+func (c *Cron) stand() (*office, time.Duration, <-chan struct{}) {
+	e := c.group.election
+	if e == nil {
+		return c.alone, c.look, nil
+	}
+	for range 2 { // the leader may go between the two questions
+		leads := c.candidate.IsLeader()
+		leader, changed := e.Leader()
+		if leads {
+			return c.takeOffice(), min(c.look, time.Until(leader.Until)/3), changed
+		}
+		if leader.ID != "" {
+			return nil, never, changed
+		}
+	}
+	return nil, c.look, nil
+}
+
+// takeOffice returns the present office, or begins one.
+func (c *Cron) takeOffice() *office {
+	if !c.office.over() {
+		return c.office
+	}
+	ctx, cancel, err := c.candidate.Context(c.ctx)
+	if err != nil {
+		return nil // lost at once; the channel says so, too
+	}
+	c.cfg.Logger.Info("cron leads", "member", c.cfg.Member)
+	return &office{ctx, cancel}
+}

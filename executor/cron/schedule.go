@@ -1,0 +1,219 @@
+package cron
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/strandjobs/strand/executor"
+)
+
+// Missed says what becomes of ticks that nobody could fire: because no process
+// ran, nobody led, or somebody set the clock forward. A tick is missed when it is
+// two minutes late, and when it was due before the first leader began.
+type Missed uint8
+
+const (
+	// SkipMissed fires none of them. The default.
+	SkipMissed Missed = iota
+	// CatchUpOne fires the newest of them, unless another tick is due.
+	CatchUpOne
+	// CatchUpAll fires all of them, oldest first: the newest thousand, if there
+	// are more.
+	CatchUpAll
+)
+
+// Overlap says what a tick does while the job of an earlier one is not over.
+type Overlap uint8
+
+const (
+	// Parallel gives each tick an id of its own, like
+	// "report@2026-11-21T04:00:00Z": jobs run side by side, and one that fails
+	// delays no other. The default.
+	Parallel Overlap = iota
+	// Queue gives all ticks one id, the name of the schedule: jobs run one after
+	// another, in order. What waits runs together, and equal payloads merge, as
+	// the queue says.
+	Queue
+	// Skip is Queue, and a tick is dropped while the job of an earlier one
+	// waits, runs or is to be retried.
+	Skip
+)
+
+const (
+	grace      = 2 * time.Minute // so that setting the clock forward by a minute loses nothing
+	maxCatchUp = 1000
+	maxName    = 256
+)
+
+// Schedule is what Add takes.
+type Schedule[T any] struct {
+	// Name is unique in its Cron, and stays the same from one start to the
+	// next: it names the marks in the journal. From 1 to 256 bytes.
+	Name string
+
+	// Spec says when it ticks; see [Parse]. Zone is the time zone, unless Spec
+	// names one. Default UTC.
+	Spec string
+	Zone *time.Location
+
+	// Queue gets a job for each tick. Needed; it belongs to the executor of the
+	// Cron.
+	Queue *executor.Queue[T]
+
+	// Payload makes the payload of a tick; it is told when the tick was due. It
+	// is called on a goroutine of the schedule. Needed.
+	Payload func(tick time.Time) T
+
+	Missed  Missed  // default SkipMissed
+	Overlap Overlap // default Parallel
+}
+
+// schedule is a Schedule without its type parameter.
+type schedule struct {
+	name, spec string
+	table      Timetable
+	missed     Missed
+	overlap    Overlap
+	prepare    func(s *schedule, tick time.Time) (send, error) // asks for the payload
+	pending    func(ctx context.Context, id string) (bool, error)
+
+	// Guarded by group.mu.
+	course  *course
+	removed bool
+	next    time.Time // the first tick after since
+	since   time.Time
+	last    time.Time // the newest tick that was enqueued
+	lost    time.Time // the newest tick that was not
+	err     error     // of the last tick
+}
+
+// send enqueues a payload.
+type send func(ctx context.Context, id string, options ...executor.Option) (executor.Receipt, error)
+
+func tickMark(name string) string  { return "cron/tick/" + name }
+func pauseMark(name string) string { return "cron/pause/" + name }
+
+// Add adds a schedule to c. Whether it is paused, and how far its ticks have
+// come, is taken from the journal. It returns ErrName, ErrSpec, ErrZone,
+// ErrConfig, ErrDuplicate, ErrClosed, or an error of the journal; then nothing
+// was added.
+func Add[T any](ctx context.Context, c *Cron, s Schedule[T]) error {
+	switch {
+	case c == nil:
+		return fmt.Errorf("%w: no Cron; New makes one", ErrConfig)
+	case s.Name == "" || len(s.Name) > maxName:
+		return fmt.Errorf("%w: it has %d bytes, it must have from 1 to %d", ErrName, len(s.Name), maxName)
+	case s.Queue == nil || s.Payload == nil:
+		return fmt.Errorf("%w: %q needs a Queue and a Payload function", ErrConfig, s.Name)
+	case s.Queue.Executor() != c.x:
+		return fmt.Errorf("%w: the queue of %q belongs to another executor", ErrConfig, s.Name)
+	case s.Missed > CatchUpAll || s.Overlap > Skip:
+		return fmt.Errorf("%w: Missed is %d and Overlap %d for %q, neither may be above 2", ErrConfig, s.Missed, s.Overlap, s.Name)
+	}
+	table, err := Parse(s.Spec, s.Zone)
+	if err != nil {
+		return fmt.Errorf("%w (%q)", err, s.Name)
+	}
+	return c.add(ctx, &schedule{
+		name: s.Name, spec: s.Spec, table: table, missed: s.Missed, overlap: s.Overlap, pending: s.Queue.Pending,
+		prepare: func(made *schedule, tick time.Time) (send, error) {
+			var payload T
+			err := guarded(s.Name, func(err error) { c.complain(made, err) }, func() { payload = s.Payload(tick) })
+			return func(ctx context.Context, id string, options ...executor.Option) (executor.Receipt, error) {
+				return s.Queue.Enqueue(ctx, id, payload, options...)
+			}, err
+		},
+	})
+}
+
+func (c *Cron) add(ctx context.Context, s *schedule) error {
+	if err := c.mayAdd(s.name); err != nil {
+		return err
+	}
+	_, paused, err := c.x.Mark(pauseMark(s.name))
+	if err != nil {
+		return err
+	}
+	mark, found, err := c.x.Mark(tickMark(s.name))
+	if err != nil {
+		return err
+	}
+	if !found && s.missed != SkipMissed {
+		// Nothing has been missed so far, and that is known after a crash, too.
+		mark = c.now().Unix()
+		if err := c.x.SetMark(ctx, tickMark(s.name), mark); err != nil {
+			return err
+		}
+	}
+	c.group.mu.Lock()
+	defer c.group.mu.Unlock()
+	if err := c.mayAddLocked(s.name); err != nil {
+		return err
+	}
+	s.course = c.group.join(s.name, c, time.Unix(max(mark, 0), 0), paused)
+	if found {
+		s.last = time.Unix(mark, 0).In(s.table.zone)
+	}
+	c.schedules[s.name] = s
+	c.poke()
+	return nil
+}
+
+func (c *Cron) mayAdd(name string) error {
+	c.group.mu.Lock()
+	defer c.group.mu.Unlock()
+	return c.mayAddLocked(name)
+}
+
+func (c *Cron) mayAddLocked(name string) error {
+	if c.err == nil && c.schedules[name] != nil {
+		return fmt.Errorf("%w: %q", ErrDuplicate, name)
+	}
+	return c.err
+}
+
+// begin is called by the first leader that looks at a schedule. The caller holds
+// group.mu.
+func (s *schedule) begin(now time.Time) {
+	if r := s.course; r.begun.IsZero() {
+		if r.begun = now; s.missed == SkipMissed {
+			r.advance(now)
+		}
+	}
+}
+
+// nextTick returns the first tick that is not over. The caller holds group.mu.
+func (s *schedule) nextTick() time.Time {
+	if since := s.course.handled; !since.Equal(s.since) || s.next.IsZero() {
+		s.next, s.since = s.table.Next(since), since
+	}
+	return s.next
+}
+
+// plan returns which of the ticks after handled are to be fired now, in order,
+// and the newest that is not.
+func (s *schedule) plan(handled, begun, now time.Time) (ticks []time.Time, lost time.Time) {
+	onTime := now.Add(-grace) // later ones are
+	for _, t := range [...]time.Time{handled, begun} {
+		if t.After(onTime) {
+			onTime = t
+		}
+	}
+	if onTime.After(now) { // the clock was set back
+		onTime = now
+	}
+	ticks = s.table.newest(onTime, now, maxCatchUp)
+	late := 0
+	switch s.missed {
+	case CatchUpOne:
+		late = max(1-len(ticks), 0)
+	case CatchUpAll:
+		late = max(maxCatchUp-len(ticks), 0)
+	}
+	missed := s.table.newest(handled, onTime, late+1)
+	if len(missed) > late {
+		lost, missed = missed[0], missed[1:]
+	}
+	return append(missed, ticks...), lost
+}

@@ -1,0 +1,216 @@
+package cron_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/cron"
+	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/lock"
+)
+
+// M01: several schedulers, one master, who extends its lease all the time.
+func TestScheduler_M01_OneLeaderFires(t *testing.T) {
+	for _, auto := range []bool{false, true} {
+		bubble(t, func(t *testing.T) {
+			table, a, b := pair(t, lock.ElectionConfig{AutoExtend: auto})
+			for _, s := range []side{a, b} {
+				s.add(t, "report", "* * * * *")
+				s.start(t)
+				synctest.Wait()
+			}
+			begin := time.Now()
+			epoch := table.List()[0].Holder.Token
+			time.Sleep(24 * time.Hour)
+			require.True(t, a.c.Leads())
+			require.False(t, b.c.Leads())
+			require.Equal(t, ticks("report", begin, time.Now()), a.r.take())
+			require.Equal(t, epoch, table.List()[0].Holder.Token, "one reign")
+			require.Equal(t, label("report", time.Now()), label("report", a.entry(t, "report").Last))
+			require.Zero(t, b.entry(t, "report").Last)
+			require.Equal(t, time.Now().Add(time.Minute).UTC(), b.entry(t, "report").Next, "it follows")
+		})
+	}
+}
+
+// M02: a master that does not extend in time has lost, and sees it.
+func TestScheduler_M02_LostFlag(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		table, a, b := pair(t, lock.ElectionConfig{Lease: 30 * time.Second})
+		for _, s := range []side{a, b} {
+			s.add(t, "report", "* * * * *")
+			s.start(t)
+			synctest.Wait()
+		}
+		begin := time.Now()
+		var leaders []bool
+		for range 6 {
+			time.Sleep(90 * time.Second)
+			leaders = append(leaders, a.c.Leads())
+			_, err := table.Break("leader/cron")
+			require.NoError(t, err)
+			synctest.Wait()
+			require.NotEqual(t, a.c.Leads(), b.c.Leads())
+		}
+		require.True(t, leaders[0])
+		time.Sleep(time.Minute)
+		require.Equal(t, ticks("report", begin, time.Now()), a.r.take(), "none lost, none twice")
+	})
+}
+
+// M02: a master that hangs, here in a lock that it can't get, loses its lease;
+// what it had in hand is fired by nobody else.
+func TestScheduler_M02_HangingLeader(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		_, a, b := pair(t, lock.ElectionConfig{Lease: 30 * time.Second})
+		hung := make(chan struct{})
+		a.add(t, "report", "* * * * *", func(s *cron.Schedule[string]) {
+			s.Payload = func(tick time.Time) string { <-hung; return "late " + label("report", tick) }
+		})
+		b.add(t, "report", "* * * * *")
+		a.start(t)
+		synctest.Wait()
+		b.start(t)
+		begin := time.Now()
+		time.Sleep(10 * time.Minute)
+		require.Empty(t, a.r.take(), "one payload function hangs")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.ErrorIs(t, a.c.Stop(ctx), cron.ErrStuck)
+		time.Sleep(2 * time.Minute)
+		close(hung)
+		now := time.Now()
+		want := ticks("report", begin, now)
+		// a has the first tick in hand; what is within two minutes at the handover fires.
+		require.ElementsMatch(t, want[len(want)-4:], b.r.take(), "the rest was missed")
+		require.Equal(t, label("report", begin.Add(8*time.Minute)), label("report", b.entry(t, "report").Lost))
+	})
+}
+
+// M03: the flag is given back by its owner only, and its lease changed by it.
+func TestScheduler_M03_OnlyTheOwnerReleases(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		table, a, b := pair(t, lock.ElectionConfig{Prefix: "app"})
+		for _, s := range []side{a, b} {
+			s.add(t, "report", "* * * * *")
+			s.start(t)
+			synctest.Wait()
+		}
+		require.Equal(t, "app/cron", table.List()[0].Key)
+		begin := time.Now()
+		time.Sleep(90 * time.Second)
+		require.NoError(t, b.c.Stop(t.Context()), "a follower goes")
+		require.True(t, a.c.Leads())
+		time.Sleep(time.Minute)
+		require.Equal(t, "a", table.List()[0].Holder.Owner)
+		require.NoError(t, a.c.Stop(t.Context()))
+		require.Empty(t, table.List(), "and the leader gives the flag back")
+		require.Equal(t, ticks("report", begin, time.Now()), a.r.take())
+	})
+}
+
+// The leader dies, whichever way: the other one goes on with the very next tick.
+func TestScheduler_M03_HandOver(t *testing.T) {
+	for name, die := range map[string]func(*testing.T, side){
+		"stop":          func(t *testing.T, s side) { require.NoError(t, s.c.Stop(t.Context())) },
+		"executor ends": func(t *testing.T, s side) { require.NoError(t, s.x.Stop(t.Context())) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				_, a, b := pair(t, lock.ElectionConfig{AutoExtend: true})
+				for _, s := range []side{a, b} {
+					s.add(t, "report", "* * * * *")
+					s.start(t)
+					synctest.Wait()
+				}
+				begin := time.Now()
+				time.Sleep(2*time.Minute + time.Second)
+				die(t, a)
+				time.Sleep(2 * time.Minute)
+				require.False(t, a.c.Leads())
+				require.True(t, b.c.Leads())
+				require.ErrorIs(t, a.c.Pause(t.Context(), "report"), cron.ErrClosed)
+				require.Equal(t, ticks("report", begin, time.Now()), a.r.take())
+			})
+		})
+	}
+}
+
+// M04: what is due runs, however late; ticks that nobody saw are not made up.
+func TestScheduler_M04_Missed(t *testing.T) {
+	for _, c := range []struct {
+		missed cron.Missed
+		want   []string // after 04:00 was fired, and three hours of nothing
+	}{
+		{cron.SkipMissed, nil},
+		{cron.CatchUpOne, []string{"report@01-01T07:00:00"}},
+		{cron.CatchUpAll, []string{"report@01-01T05:00:00", "report@01-01T06:00:00", "report@01-01T07:00:00"}},
+	} {
+		dir := t.TempDir() + "/journal"
+		bubble(t, func(t *testing.T) {
+			r := rig{dir: dir, queue: executor.QueueConfig[string]{Shards: 1}, cfg: executor.Config{Workers: 1}}
+			s := r.open(t)
+			s.add(t, "report", "0 * * * *", missed(c.missed))
+			s.start(t)
+			time.Sleep(4*time.Hour + time.Second)
+			require.Len(t, s.r.take(), 4)
+			_, err := s.q.Enqueue(t.Context(), "delayed", "delayed", executor.In(time.Hour))
+			require.NoError(t, err)
+			s.stop(t)
+			time.Sleep(3 * time.Hour)
+
+			s = r.open(t)
+			require.Equal(t, []string{"delayed"}, s.r.take(), "an hour and 59 minutes late")
+			s.add(t, "report", "0 * * * *", missed(c.missed))
+			require.Equal(t, "04:00", s.entry(t, "report").Last.Format("15:04"))
+			s.start(t)
+			require.Equal(t, c.want, s.r.take())
+			time.Sleep(time.Hour)
+			require.Equal(t, []string{"report@01-01T08:00:00"}, s.r.take())
+			s.stop(t)
+		})
+	}
+}
+
+// A first tick that nobody saw is caught up, too: it is known that the schedule
+// was there.
+func TestScheduler_M04_FirstTickMissed(t *testing.T) {
+	dir := t.TempDir() + "/journal"
+	bubble(t, func(t *testing.T) {
+		r := rig{dir: dir}
+		for _, want := range [][]string{nil, {"report@01-01T01:00:00"}} {
+			s := r.open(t)
+			s.add(t, "report", "0 * * * *", missed(cron.CatchUpOne))
+			s.start(t)
+			require.Equal(t, want, s.r.take())
+			s.stop(t)
+			time.Sleep(90 * time.Minute)
+		}
+	})
+}
+
+// What is missed for long is caught up to its bound, at the price of that.
+func TestScheduler_M04_CatchUpIsBounded(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := rig{disk: new(journal.Memory), queue: executor.QueueConfig[string]{Shards: 1}, cfg: executor.Config{Workers: 1}}
+		s := r.open(t)
+		s.add(t, "report", "* * * * *", missed(cron.CatchUpAll))
+		s.start(t)
+		s.stop(t)
+		time.Sleep(30 * 24 * time.Hour)
+		s = r.open(t)
+		s.add(t, "report", "* * * * *", missed(cron.CatchUpAll))
+		now := time.Now()
+		s.start(t)
+		time.Sleep(time.Second)
+		all := ticks("report", now.Add(-1000*time.Minute), now)
+		require.Equal(t, all, s.r.take())
+		require.Equal(t, now.Add(-1000*time.Minute).UTC(), s.entry(t, "report").Lost)
+		s.stop(t)
+	})
+}
