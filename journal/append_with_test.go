@@ -27,7 +27,7 @@ func TestKeysGoWithTheirEntries(t *testing.T) {
 		require.NoError(t, accepted.Wait(t.Context()))
 
 		disk.FailNext(ErrFull, ErrFull, ErrFull) // whole, in pieces, and once more
-		l.committing.Lock() // all in one block
+		l.committing.Lock()                      // all in one block
 		posted, err := l.PostWith(t.Context(), entry, mark("posted"))
 		require.NoError(t, err)
 		refused, err := l.AppendWith(t.Context(), entry, mark("refused"))
