@@ -77,6 +77,11 @@ var (
 	// of all workers are stuck.
 	ErrStuck = errors.New("executor: handlers do not return")
 
+	// ErrSlowDisk is what Err returns while the disk has been at one commit for
+	// more than five seconds. Calls wait meanwhile, as long as their contexts let
+	// them, and go on when the disk does.
+	ErrSlowDisk = errors.New("executor: the disk does not answer")
+
 	// ErrHandlerExited is the error of a job whose handler ended its goroutine
 	// with runtime.Goexit, as testing's FailNow does.
 	ErrHandlerExited = errors.New("executor: handler called runtime.Goexit")

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/strandjobs/strand/actor"
 	"github.com/strandjobs/strand/journal"
@@ -169,7 +170,8 @@ func (x *Executor) guardHook(name string, f func()) {
 
 // Err returns nil while the executor can do its work, and what keeps it from
 // it: ErrFailed with the cause, ErrClosed after Stop, ErrFull while the disk
-// is full, ErrStuck while the handlers of all workers are stuck.
+// is full, ErrSlowDisk while it does not answer, ErrStuck while the handlers of
+// all workers are stuck.
 func (x *Executor) Err() error {
 	if err := x.failure(); err != nil {
 		return err
@@ -177,12 +179,18 @@ func (x *Executor) Err() error {
 	if err := x.log.Err(); err != nil {
 		return border(err)
 	}
+	if age := x.log.CommitAge(); age > slowDisk {
+		return fmt.Errorf("%w: a commit has been under way for %v", ErrSlowDisk, age.Round(time.Millisecond))
+	}
 	workers, _ := x.dispatcher.load()
 	if n := int(x.watchdog.stuck.Load()); n > 0 && n >= workers {
 		return fmt.Errorf("%w: each of %d workers waits for one", ErrStuck, workers)
 	}
 	return nil
 }
+
+// slowDisk is how long a commit may take before Err complains.
+const slowDisk = 5 * time.Second
 
 func (x *Executor) failure() error {
 	x.mu.Lock()

@@ -76,7 +76,9 @@ func (l *Log) seal() (*openBlock, *transaction, bool) {
 		if need == 0 {
 			return nil, nil, false
 		}
+		busy := l.busy()
 		room, err := l.store.room(need)
+		busy()
 		l.mu.Lock()
 		if err != nil {
 			next := l.open
@@ -140,7 +142,7 @@ func (l *Log) wakeWaiters() {
 // write commits t. False: the log has stopped.
 func (l *Log) write(b *openBlock, t *transaction) bool {
 	if (b.room.spare >= 0 || b.final) && !b.refused {
-		err := l.store.commit(t)
+		err := l.commit(t)
 		if err == nil {
 			return true
 		}
@@ -150,6 +152,28 @@ func (l *Log) write(b *openBlock, t *transaction) bool {
 		}
 	}
 	return l.writeResults(b, t)
+}
+
+func (l *Log) commit(t *transaction) error {
+	defer l.busy()()
+	return l.store.commit(t)
+}
+
+// busy notes that the disk is at work, until the function that it returns is
+// called.
+func (l *Log) busy() (done func()) {
+	l.began.Store(int64(time.Since(l.born)) + 1)
+	return func() { l.began.Store(0) }
+}
+
+// CommitAge returns how long the disk has been at work for the present commit;
+// 0 when there is none. A healthy disk needs milliseconds.
+func (l *Log) CommitAge() time.Duration {
+	began := l.began.Load()
+	if began == 0 {
+		return 0
+	}
+	return time.Since(l.born) - time.Duration(began-1)
 }
 
 // publish hands the committed block on, and its buffers back.

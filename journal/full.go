@@ -81,7 +81,7 @@ func (l *Log) writeResults(b *openBlock, t *transaction) bool {
 	}
 	rest := newRemainder(l, b, t)
 	for n := rest.fitting(b.room.bytes); rest.left() > 0; {
-		err := l.store.commit(rest.piece(n))
+		err := l.commit(rest.piece(n))
 		closing := l.isClosed()
 		switch {
 		case err == nil:

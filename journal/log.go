@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -67,6 +68,9 @@ type Log struct {
 
 	released chan struct{} // closed when the file is closed too
 
+	born  time.Time    // when the log was opened
+	began atomic.Int64 // when the disk began with what it does now: ns after born, and one; 0: nothing
+
 	// committing is held by whoever commits: the committer, or in memory an
 	// appender. It comes before mu.
 	committing sync.Mutex
@@ -114,6 +118,7 @@ func newLog(s store, cfg Config, volatile bool) *Log {
 		closing:  make(chan struct{}),
 		done:     make(chan struct{}),
 		released: make(chan struct{}),
+		born:     time.Now(),
 		queues:   make(map[string]uint32),
 		pending:  make(map[uint32][]Ref),
 

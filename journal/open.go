@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 )
 
 // Open opens the journal in the directory dir, whose parent must exist, or
@@ -165,11 +166,16 @@ type Stats struct {
 	LiveBytes int      // of entries in them that did not end
 	Next      Position // the next position
 	Epoch     uint64   // how many times the journal was opened
+
+	CommitAge time.Duration // of the commit that the disk is at; see [Log.CommitAge]
 }
 
 // Stats returns the figures of the log now.
 func (l *Log) Stats() Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return Stats{Blocks: len(l.blocks), Bytes: l.size, LiveBytes: l.live, Next: l.tail.next, Epoch: l.tail.epoch}
+	return Stats{
+		Blocks: len(l.blocks), Bytes: l.size, LiveBytes: l.live,
+		Next: l.tail.next, Epoch: l.tail.epoch, CommitAge: l.CommitAge(),
+	}
 }
