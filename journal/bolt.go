@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 
@@ -19,6 +20,7 @@ import (
 
 const (
 	fileName     = "journal.db"
+	newSuffix    = ".new" // of a file that is to take its place
 	chunkKeySize = 12
 
 	// metaVersion is where the format version of the file is kept.
@@ -27,11 +29,16 @@ const (
 
 // bolt keeps a log in a bbolt file.
 type bolt struct {
-	db       *bbolt.DB
-	file     *os.File // that db has open
+	path     string
 	pageSize int
 	chunk    int   // bytes of a block in one value
 	space    space // of the file
+
+	// swap is held while db and file change, and by readers while they use
+	// them. Whoever commits is who changes them, and needs it not.
+	swap sync.RWMutex
+	db   *bbolt.DB
+	file *os.File // that db has open
 
 	// broken is set once bbolt panicked. It may have left its locks held, so
 	// it is not called again, not even to close.
@@ -180,6 +187,8 @@ func (s *bolt) page(name bucket, from []byte, n int) (page []pair, err error) {
 }
 
 func (s *bolt) view(f func(*bbolt.Tx) error) error {
+	s.swap.RLock()
+	defer s.swap.RUnlock()
 	err := s.contain(func() error { return s.db.View(f) })
 	if errors.Is(err, berrors.ErrDatabaseNotOpen) {
 		return ErrClosed // while the caller was on its way

@@ -47,7 +47,7 @@ func openBolt(dir string) (*bolt, error) {
 
 // attachBolt has bbolt open a file whose pages were checked.
 func attachBolt(path string, options *bbolt.Options) (*bolt, error) {
-	s := new(bolt)
+	s := &bolt{path: path}
 	options.OpenFile = func(name string, flag int, mode fs.FileMode) (f *os.File, err error) {
 		s.file, err = os.OpenFile(name, flag, mode)
 		return s.file, err
@@ -70,8 +70,8 @@ func attachBolt(path string, options *bbolt.Options) (*bolt, error) {
 // createBolt makes an empty journal under another name and moves it into
 // place, so that a crash leaves either no file or a whole one.
 func createBolt(path string) error {
-	tmp := path + ".new"
-	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	tmp := path + newSuffix
+	if err := remove(tmp); err != nil {
 		return err
 	}
 	s, err := attachBolt(tmp, boltOptions())

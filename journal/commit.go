@@ -9,33 +9,49 @@ import (
 
 // commitLoop is the committer. It ends when the log is closed and everything
 // that was accepted is written, or when a commit failed. While the disk is full
-// it looks for room by itself.
+// it looks for room by itself, and a file that has become much too large it
+// compacts when there is nothing else to do.
 func (l *Log) commitLoop() {
 	defer close(l.done)
 	var again <-chan time.Time
+	idle := false
 	for closing := false; !closing; {
 		select {
 		case <-l.wake:
+			idle = false
 		case <-again:
 		case <-l.closing:
-			closing = true // nothing is accepted any more: the last round
+			closing, idle = true, false // nothing is accepted any more: the last round
 		}
 		l.committing.Lock()
 		went := l.commitAll()
+		if idle && went {
+			l.compactIdle()
+		}
+		again, idle = l.pause()
 		l.committing.Unlock()
 		if !went {
 			return
 		}
-		if again = nil; l.isFull() {
-			again = time.After(fullRetry)
-		}
 	}
+}
+
+// pause says when the committer wakes up if nobody wakes it, and whether it has
+// been idle then.
+func (l *Log) pause() (again <-chan time.Time, idle bool) {
+	switch {
+	case l.isFull():
+		return time.After(fullRetry), false
+	case l.bloated(4, maxIdleCompact):
+		return time.After(l.cfg.compactAfter), true
+	}
+	return nil, false
 }
 
 // commitAll commits until nothing is left. False: the log has stopped. The
 // caller holds committing.
 func (l *Log) commitAll() bool {
-	for {
+	for !l.failed() {
 		b, t, ok := l.seal()
 		if !ok {
 			return !l.failed()
@@ -45,6 +61,7 @@ func (l *Log) commitAll() bool {
 		}
 		l.publish(b)
 	}
+	return false
 }
 
 // commitHere commits what the caller has just appended, on the caller's

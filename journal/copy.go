@@ -26,6 +26,8 @@ func (l *Log) Copy(dir string) error {
 	if l.volatile {
 		return fmt.Errorf("journal: copy a log that keeps nothing: %w", errors.ErrUnsupported)
 	}
+	l.copying.RLock()
+	defer l.copying.RUnlock()
 	tmp, err := reserve(dir)
 	if err != nil {
 		return err

@@ -71,6 +71,16 @@
 // As one big value, up to four blocks share a leaf, and adding or deleting one
 // of them writes the other three again.
 //
+// # Compacting
+//
+// bbolt keeps the pages that it has no use for. [Log.Compact] writes those in
+// use to a new file, which takes the place of the old one by a rename: a crash
+// leaves one or the other, and they hold the same. Appends wait meanwhile. A
+// file of more than 64 MiB is compacted when it is opened and less than half of
+// it is in use, and after ten idle seconds when that is less than a quarter and
+// no more than 16 MiB. A compacting that fails changes nothing. On Windows, where
+// an open file can't be replaced, only the function [Compact] works.
+//
 // # A full disk
 //
 // bbolt writes what it changes to other pages, so even a delete takes room.

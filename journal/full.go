@@ -32,7 +32,7 @@ func (l *Log) demand() int {
 	if len(l.waiting) > 0 {
 		weight += l.waiting[0].weight
 	}
-	return weight + weight/2 + 4<<10
+	return weight + weight/8 + 4<<10
 }
 
 func (l *Log) isFull() bool {

@@ -251,7 +251,7 @@ func TestFullNowAndThen(t *testing.T) {
 					f.disk.FailNext(ErrFull)
 				}
 				if f.r.IntN(4) == 0 {
-					f.disk.Limit(f.disk.used() + f.r.IntN(3000))
+					f.disk.Limit(f.disk.content() + f.r.IntN(3000))
 				}
 				f.together()
 				if f.r.IntN(5) == 0 {
@@ -365,7 +365,7 @@ func TestFullForNothing(t *testing.T) {
 		number, err := f.log.Queue(t.Context(), "orders")
 		require.NoError(t, err)
 		one := []Entry{{Queue: number, ID: []byte("id"), Payload: make([]byte, 100)}}
-		f.disk.Limit(f.disk.used() + 50)
+		f.disk.Limit(f.disk.content() + 50)
 		before := len(f.images)
 		for range 10 {
 			ticket, err := f.log.Append(t.Context(), one)

@@ -38,6 +38,9 @@ type Config struct {
 
 	trimSlack int // see below; less only in tests, to trim all the time
 	minCarry  int
+
+	compactAbove int           // see defaultCompactAbove; less only in tests
+	compactAfter time.Duration // see defaultCompactAfter
 }
 
 const (
@@ -50,6 +53,8 @@ const (
 	// defaultMinCarry is how much one commit may carry forward when it has
 	// little of its own to write. Otherwise it carries as much as it writes.
 	defaultMinCarry = 256 << 10
+	// defaultCompactAfter is how long a log is idle before it compacts by itself.
+	defaultCompactAfter = 10 * time.Second
 	// fullRetry is the pause between two looks at a full disk.
 	fullRetry = 100 * time.Millisecond
 )
@@ -70,6 +75,10 @@ type Log struct {
 
 	born  time.Time    // when the log was opened
 	began atomic.Int64 // when the disk began with what it does now: ns after born, and one; 0: nothing
+
+	// copying is held, for reading, by Copy, and by who replaces the file. It comes
+	// before committing.
+	copying sync.RWMutex
 
 	// committing is held by whoever commits: the committer, or in memory an
 	// appender. It comes before mu.
@@ -109,6 +118,8 @@ func newLog(s store, cfg Config, volatile bool) *Log {
 	cfg.MaxBlockBytes = cmp.Or(cfg.MaxBlockBytes, defaultMaxBlockBytes)
 	cfg.trimSlack = cmp.Or(cfg.trimSlack, defaultTrimSlack)
 	cfg.minCarry = cmp.Or(cfg.minCarry, defaultMinCarry)
+	cfg.compactAbove = cmp.Or(cfg.compactAbove, defaultCompactAbove)
+	cfg.compactAfter = cmp.Or(cfg.compactAfter, defaultCompactAfter)
 	return &Log{
 		store:    s,
 		volatile: volatile,

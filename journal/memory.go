@@ -79,7 +79,7 @@ func (m *Memory) apply(t *transaction) error {
 	if m.volatile && len(t.changes) == 0 {
 		return nil // nobody will ever read the tail
 	}
-	if m.limit > 0 && m.used()+t.growth(m.blocks) > m.limit {
+	if m.limit > 0 && m.content()+t.growth(m.blocks) > m.limit {
 		return ErrFull
 	}
 	if m.blocks == nil { // an empty disk, or a copy of one
@@ -105,11 +105,12 @@ func (m *Memory) room(need int) (room, error) {
 	if m.limit == 0 {
 		return endless, nil
 	}
-	free := max(m.limit-m.used(), 0)
+	free := max(m.limit-m.content(), 0)
 	return room{free, free - m.limit/8 - need}, nil
 }
 
-func (m *Memory) used() (n int) {
+// content is how many bytes are on the disk.
+func (m *Memory) content() (n int) {
 	for _, b := range m.blocks {
 		n += len(b)
 	}
@@ -187,5 +188,11 @@ func (m *Memory) page(name bucket, from []byte, n int) ([]pair, error) {
 	}
 	return page, nil
 }
+
+func (m *Memory) size() int { return 0 } // there is nothing to compact
+
+func (m *Memory) used() (int, error) { return 0, nil }
+
+func (m *Memory) compact() (replaced bool, err error) { return false, nil }
 
 func (m *Memory) close() error { return nil }

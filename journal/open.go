@@ -44,6 +44,9 @@ func openDir(dir string, cfg Config) (*Log, error) {
 	if err := l.boot(); err != nil {
 		return nil, errors.Join(err, s.close(), lock.undo())
 	}
+	if err := l.compactAtOpen(s); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
 	return l, nil
 }
 

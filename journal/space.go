@@ -15,6 +15,7 @@ import (
 // written to them. Appends are refused before.
 type space struct {
 	backed  int       // pages from the beginning of the file that the disk has given
+	used    int       // of these, pages in use when we last looked
 	refused time.Time // when it gave no more
 }
 
@@ -23,7 +24,7 @@ const (
 	minReserve, maxReserve = 32, 1024
 	minGrowth, maxGrowth   = 16, 4096
 	// What is made ready beyond what is asked for: room to carry entries.
-	minAhead, maxAhead = 32, 256
+	minAhead, maxAhead = 32, 1024
 	// overhead is what a commit writes beside its own bytes: the pages above
 	// those that it changes.
 	overhead = 16
@@ -32,21 +33,15 @@ const (
 // room counts the pages that are free in the file, and has it grow before they
 // come to an end.
 func (s *bolt) room(need int) (room, error) {
-	top, err := s.top()
-	if err != nil {
+	if err := s.look(); err != nil {
 		return room{}, err
 	}
-	s.space.backed = max(s.space.backed, top)
-	stats := s.db.Stats()
-	free := stats.FreePageN
-	if stats.OpenTxN == 0 {
-		free += stats.PendingPageN // nobody reads what was there before
-	}
+	var err error
 	perPage := 2 * s.chunk
 	want := need/perPage + 1 + overhead
 	reserve := min(max(s.space.backed/16, minReserve), maxReserve)
-	have := func() int { return free + s.space.backed - top }
-	ahead := want + reserve + max(want, min(max(s.space.backed/8, minAhead), maxAhead))
+	have := func() int { return s.space.backed - s.space.used }
+	ahead := want + reserve + min(max(want, s.space.backed/8, minAhead), maxAhead)
 	if missing := ahead - have(); missing > 0 && time.Since(s.space.refused) > fullRetry/2 {
 		step := min(max(s.space.backed/4, minGrowth), maxGrowth)
 		err = s.grow(s.space.backed + missing + step)
@@ -58,13 +53,18 @@ func (s *bolt) room(need int) (room, error) {
 	return room{bytes, bytes - reserve*perPage - need}, err
 }
 
-// top returns the number of pages up to the last one in use.
-func (s *bolt) top() (top int, err error) {
-	err = s.view(func(tx *bbolt.Tx) error {
-		top = int(tx.Size()) / s.pageSize
+// look counts the pages up to the last one in use, and those of them that are.
+func (s *bolt) look() error {
+	return s.view(func(tx *bbolt.Tx) error {
+		top := int(tx.Size()) / s.pageSize
+		s.space.backed = max(s.space.backed, top)
+		stats := s.db.Stats()
+		s.space.used = top - stats.FreePageN
+		if stats.OpenTxN <= 1 {
+			s.space.used -= stats.PendingPageN // nobody but us reads what was there before
+		}
 		return nil
 	})
-	return top, err
 }
 
 // grow has the disk give so many pages to the file. It returns no error when the

@@ -35,6 +35,16 @@ type store interface {
 	// copyTo writes what the last commit left to a new journal file.
 	copyTo(path string) error
 
+	// size returns the bytes of the file, and used those in use. They are called
+	// by the goroutine that commits.
+	size() int
+	used() (int, error)
+
+	// compact gives back to the disk what is not in use. It is called by the
+	// goroutine that commits. After an error the log goes on, unless the file
+	// was replaced by then.
+	compact() (replaced bool, err error)
+
 	close() error
 }
 

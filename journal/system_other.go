@@ -15,6 +15,9 @@ func lockFile(*os.File) error { return nil }
 // way to ask for it.
 func syncDir(string) error { return nil }
 
+// canReplace: a file that is open can't be renamed over.
+const canReplace = false
+
 // noSpace is what a write that finds no room fails with: ERROR_DISK_FULL and
 // ERROR_HANDLE_DISK_FULL of Windows.
 var noSpace = []syscall.Errno{112, 39}

@@ -27,5 +27,8 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
+// canReplace: a file that is open can be renamed over.
+const canReplace = true
+
 // noSpace is what a write that finds no room fails with.
 var noSpace = []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG}

@@ -77,6 +77,9 @@ func (a *actor) play() int {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		close(told)
 	}()
+	if a.Compact {
+		go a.compact() // until the executor stops
+	}
 	if a.Mode == drainMode {
 		a.drain()
 	} else {
@@ -84,6 +87,20 @@ func (a *actor) play() int {
 	}
 	a.stop()
 	return 0
+}
+
+// compact replaces the file of the journal again and again.
+func (a *actor) compact() {
+	for {
+		err := a.x.Compact()
+		if errors.Is(err, executor.ErrClosed) || errors.Is(err, executor.ErrFailed) {
+			return
+		}
+		if err != nil {
+			say("x compact: %v", err)
+		}
+		time.Sleep(rand.N(3 * time.Millisecond))
+	}
 }
 
 func (a *actor) stop() {

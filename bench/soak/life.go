@@ -25,8 +25,9 @@ type life struct {
 	Workers    int
 	Seq        bool // the scheduler is Seq, else Lag
 	Producers  int
-	Ops        int // calls of each producer; 0: until the end
-	Processors int // 0: as many as there are
+	Ops        int  // calls of each producer; 0: until the end
+	Compact    bool // the file is replaced all the time
+	Processors int  // 0: as many as there are
 	Queues     []queueLife
 }
 
@@ -75,6 +76,7 @@ func randomLife(r *rand.Rand, dir string, number int) life {
 		}
 		l.Queues = append(l.Queues, q)
 	}
+	l.Compact = r.IntN(3) == 0
 	if r.IntN(8) == 0 { // nobody registers this one: its jobs have to wait
 		l.Queues = l.Queues[1:]
 	}

@@ -46,6 +46,7 @@ func stopOnce(c *campaign, r *rand.Rand, dir string) error {
 	dir = filepath.Join(dir, "jobs.strand")
 	before := runtime.NumGoroutine()
 	l := randomLife(r, dir, 1)
+	l.Compact = false // which a stop has to wait for
 	x, err := l.open(nil)
 	if err != nil {
 		return err

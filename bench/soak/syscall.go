@@ -59,7 +59,7 @@ func syscallProof(c *campaign) error {
 // beginning, which look like the later ones. The trace says which call it was.
 func sweep(c *campaign, r *rand.Rand, dir string, f fault) error {
 	l := randomLife(r, "", 1)
-	l.Ops, l.Producers, l.Processors = 8, 1, 1
+	l.Ops, l.Producers, l.Processors, l.Compact = 8, 1, 1, false
 	for i := range l.Queues {
 		// Nobody waits for an async call, so a full disk has nobody to tell.
 		l.Queues[i].Async = l.Queues[i].Async && !wantsRoom(f)

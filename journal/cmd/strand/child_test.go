@@ -291,6 +291,8 @@ func TestReplayPredictsTheNextStart(t *testing.T) {
 			copied := filepath.Join(t.TempDir(), "copied.strand")
 			must(t, "", "copy", dir, copied)
 			assert.Equal(t, exported, must(t, "", "export", copied))
+			assert.Contains(t, must(t, "", "compact", copied), " now")
+			assert.Equal(t, exported, must(t, "", "export", copied))
 			saved := filepath.Join(t.TempDir(), "saved.strand")
 			assert.Contains(t, must(t, "", "salvage", dir, saved), "nothing was lost")
 			assert.Equal(t, exported, must(t, "", "export", saved))
@@ -317,7 +319,7 @@ func TestInUse(t *testing.T) {
 	newDir := filepath.Join(t.TempDir(), "new.strand")
 	for _, args := range [][]string{
 		{"inspect", dir}, {"jobs", dir}, {"job", dir, "plain", "id-1"}, {"replay", dir}, {"check", dir}, {"export", dir},
-		{"copy", dir, newDir}, {"salvage", dir, newDir}, {"morgue", dir, "list"}, {"morgue", dir, "requeue"}, {"morgue", dir, "delete", "-all"},
+		{"copy", dir, newDir}, {"compact", dir}, {"salvage", dir, newDir}, {"morgue", dir, "list"}, {"morgue", dir, "requeue"}, {"morgue", dir, "delete", "-all"},
 	} {
 		out, errs, status := strand(t, "", args...)
 		assert.Equal(t, noClear, status, args)

@@ -139,6 +139,10 @@ the code says about a queue is not in the journal: give it with -merge,
 		usage: "copy a journal that nobody has open",
 	},
 	{
+		name: "compact", args: "DIR", least: 1, most: 1, do: compact,
+		usage: "make the file of a journal that nobody has open as small as what is in it",
+	},
+	{
 		name: "salvage", args: "DIR NEWDIR", least: 2, most: 2, do: salvage,
 		usage: "write what is intact of a damaged journal to a new one",
 	},

@@ -45,6 +45,9 @@ func tryAll(t testing.TB, dir string) {
 		must(t, "", "check", filepath.Join(scratch, "saved"))
 	}
 	require.Equal(t, before, files(), "a command has written to a damaged journal")
+	if _, _, status := strand(t, "", "compact", dir); status != fine {
+		require.Equal(t, before, files(), "compact has written to a damaged journal")
+	}
 }
 
 // damaged is a copy of a journal after something happened to its file.

@@ -82,6 +82,25 @@ func (c *call) damaged(found error, s *journal.Salvaged) error {
 	return errDamaged
 }
 
+// shrunk is what compact did.
+type shrunk struct {
+	Type   string `json:"type"`
+	Before int64  `json:"before_bytes"`
+	After  int64  `json:"after_bytes"`
+}
+
+func compact(_ context.Context, c *call) error {
+	before, after, err := journal.Compact(c.Args().First())
+	if err != nil {
+		return err
+	}
+	if c.json {
+		return c.object(shrunk{"compact", before, after})
+	}
+	c.printf("%s before, %s now\n", bytesText(before), bytesText(after))
+	return nil
+}
+
 func salvage(_ context.Context, c *call) error {
 	dir, to := c.Args().Get(0), c.Args().Get(1)
 	s, err := journal.Salvage(dir, to)

@@ -1,0 +1,248 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+
+	"go.etcd.io/bbolt"
+)
+
+// bbolt gives no page back to the disk. Compacting writes what is in use to a
+// new file, which then takes the place of the old one: a crash leaves one or the
+// other, and they hold the same.
+
+const (
+	// defaultCompactAbove is the size that a file may have, however little of it
+	// is in use.
+	defaultCompactAbove = 64 << 20
+	// maxIdleCompact bounds what is written again for a log that has nothing
+	// else to do, so that whoever comes meanwhile hardly notices.
+	maxIdleCompact = 16 << 20
+	// compactBatch is about what one transaction writes to the new file.
+	compactBatch = 4 << 20
+)
+
+// Compact makes the file as small as what is in it, while the log is at work.
+// It waits for the end of a running Copy. Appends wait for it: it reads and
+// writes what is in use once, and needs as much room on the disk. In memory it
+// does nothing.
+//
+// It is hardly ever needed: [Open] compacts a file of more than 64 MiB of which
+// less than half is in use, and so does the log when it was idle for ten seconds
+// and less than a quarter, and no more than 16 MiB, is in use.
+//
+// It returns ErrFull when there is no room, and then nothing has changed;
+// ErrClosed; ErrFailed; and errors.ErrUnsupported where an open file can't be
+// replaced.
+func (l *Log) Compact() error {
+	l.copying.Lock()
+	defer l.copying.Unlock()
+	l.committing.Lock()
+	defer l.committing.Unlock()
+	return l.compact()
+}
+
+// compact is called with copying and committing held.
+func (l *Log) compact() error {
+	l.mu.Lock()
+	open, err := l.open, l.err
+	l.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	busy := l.busy()
+	replaced, err := l.store.compact()
+	busy()
+	if err != nil && replaced {
+		l.fail(open, err)
+	}
+	return err
+}
+
+// compactIdle compacts a log that has nothing else to do. The caller holds
+// committing. An error changes nothing, or has made the log fail.
+func (l *Log) compactIdle() {
+	if l.bloated(4, maxIdleCompact) && l.copying.TryLock() {
+		_ = l.compact()
+		l.copying.Unlock()
+	}
+}
+
+// bloated reports whether less than one part of so many of the file is in use,
+// and less than most bytes.
+func (l *Log) bloated(parts, most int) bool {
+	size := l.store.size()
+	if size <= l.cfg.compactAbove {
+		return false
+	}
+	used, err := l.store.used()
+	return err == nil && used*parts < size && used < most
+}
+
+// compactAtOpen compacts a log that nobody uses yet.
+func (l *Log) compactAtOpen(s *bolt) error {
+	_ = remove(s.path + newSuffix) // what a crash while it was compacted left
+	l.copying.Lock()
+	defer l.copying.Unlock()
+	l.committing.Lock()
+	defer l.committing.Unlock()
+	_ = s.look() // it fails again for who needs it
+	if l.bloated(2, math.MaxInt) {
+		_ = l.compact()
+	}
+	if l.failed() {
+		return l.err
+	}
+	return nil
+}
+
+// size is as of the last look.
+func (s *bolt) size() int { return s.space.backed * s.pageSize }
+
+func (s *bolt) used() (int, error) {
+	err := s.look()
+	return s.space.used * s.pageSize, err
+}
+
+// compact replaces the file. When replaced is true and there is an error, it is
+// not known which file the next one to open the journal will find.
+func (s *bolt) compact() (replaced bool, err error) {
+	if !canReplace {
+		return false, fmt.Errorf("journal: compact a file that is open: %w", errors.ErrUnsupported)
+	}
+	tmp := s.path + newSuffix
+	next, err := s.successor(tmp)
+	if err == nil {
+		if err = os.Rename(tmp, s.path); err != nil {
+			err = errors.Join(err, next.close())
+		}
+	}
+	if err != nil {
+		if wantsRoom(err) {
+			err = fmt.Errorf("%w: %w", ErrFull, err)
+		}
+		return false, fmt.Errorf("journal: compact: %w", errors.Join(err, remove(tmp)))
+	}
+	s.swap.Lock()
+	old := s.db
+	s.db, s.file, s.space = next.db, next.file, next.space
+	s.swap.Unlock()
+	return true, errors.Join(syncDir(filepath.Dir(s.path)), old.Close())
+}
+
+// successor writes what is in use to a new file and opens it.
+func (s *bolt) successor(path string) (*bolt, error) {
+	if err := s.rewrite(path); err != nil {
+		return nil, err
+	}
+	return attachBolt(path, boltOptions())
+}
+
+// rewrite writes what the last commit left to a new file, and syncs it.
+func (s *bolt) rewrite(path string) error {
+	if err := remove(path); err != nil {
+		return err
+	}
+	options := boltOptions()
+	options.NoSync, options.NoGrowSync = true, true // once is enough
+	to, err := attachBolt(path, options)
+	if err != nil {
+		return err
+	}
+	err = s.view(to.take)
+	if err == nil {
+		err = to.db.Sync()
+	}
+	if err = errors.Join(err, to.close()); err != nil {
+		return err
+	}
+	return checkPages(path) // the memory map can't tell when the disk reads something else
+}
+
+// take copies all that from sees, a batch at a time, and the end mark last: it
+// has the number of the transaction that writes it.
+func (s *bolt) take(from *bbolt.Tx) error {
+	to, err := s.db.Begin(true)
+	if err != nil {
+		return err
+	}
+	size := 0
+	err = from.ForEach(func(name []byte, b *bbolt.Bucket) error {
+		into, err := to.CreateBucket(name)
+		if err != nil {
+			return err
+		}
+		into.FillPercent = 1 // keys come in order
+		return b.ForEach(func(k, v []byte) error {
+			if size += len(k) + len(v); size > compactBatch {
+				size = 0
+				if err := to.Commit(); err != nil {
+					return err
+				}
+				if to, err = s.db.Begin(true); err != nil {
+					return err
+				}
+				into = to.Bucket(name)
+				into.FillPercent = 1
+			}
+			return into.Put(k, v)
+		})
+	})
+	if err == nil {
+		var t tail
+		if t, err = parseTail(from.Bucket([]byte(bucketMeta)).Get(keyTail)); err == nil {
+			err = putTail(to, t)
+		}
+	}
+	if err != nil {
+		return errors.Join(err, to.Rollback())
+	}
+	return to.Commit()
+}
+
+func remove(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// Compact makes the file of the journal in dir, which nobody may have open, as
+// small as what is in it, and returns its size before and after. All of it is
+// read and checked first. It returns the errors of [OpenView].
+func Compact(dir string) (before, after int64, err error) {
+	release, err := lockAtRest(dir)
+	if err != nil {
+		return 0, 0, err
+	}
+	before, after, err = compactAtRest(dir)
+	return before, after, errors.Join(err, release())
+}
+
+func compactAtRest(dir string) (before, after int64, err error) {
+	v := &View{dir: dir}
+	if err := v.open(); err != nil {
+		return 0, 0, errors.Join(err, v.Close())
+	}
+	path := filepath.Join(dir, fileName)
+	tmp := path + newSuffix
+	if err = v.load(); err == nil {
+		err = v.store.rewrite(tmp)
+	}
+	before = v.size
+	if err = errors.Join(err, v.Close()); err == nil {
+		err = os.Rename(tmp, path)
+	}
+	if err != nil {
+		return before, before, errors.Join(err, remove(tmp))
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return before, 0, err
+	}
+	return before, info.Size(), syncDir(dir)
+}
