@@ -13,6 +13,7 @@ import (
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/cron"
+	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/lock"
 )
 
@@ -238,6 +239,38 @@ func TestHangingPayload(t *testing.T) {
 		require.Empty(t, s.r.take(), "too late")
 		s.stop(t)
 	})
+}
+
+// Nothing more is fired after Stop and Remove, however much is to be caught up.
+func TestStopAmongManyTicks(t *testing.T) {
+	for name, end := range map[string]func(*cron.Cron) error{
+		"stop":   func(c *cron.Cron) error { return c.Stop(context.Background()) },
+		"remove": func(c *cron.Cron) error { return c.Remove(context.Background(), "report") },
+		"pause":  func(c *cron.Cron) error { return c.Pause(context.Background(), "report") },
+	} {
+		bubble(t, func(t *testing.T) {
+			disk := new(journal.Memory)
+			s := rig{disk: disk}.open(t)
+			s.add(t, "report", "* * * * *", missed(cron.CatchUpAll))
+			s.stop(t)
+			time.Sleep(10 * time.Minute)
+
+			s = rig{disk: disk}.open(t)
+			hung := make(chan struct{})
+			s.add(t, "report", "* * * * *", missed(cron.CatchUpAll), func(s *cron.Schedule[string]) {
+				s.Payload = func(tick time.Time) string { <-hung; return label("report", tick) }
+			})
+			s.start(t)
+			synctest.Wait() // the first one is in hand
+			ended := make(chan error)
+			go func() { ended <- end(s.c) }()
+			synctest.Wait()
+			close(hung)
+			require.NoError(t, <-ended)
+			require.Equal(t, []string{"report@01-01T00:01:00"}, s.r.take(), name)
+			s.stop(t)
+		})
+	}
 }
 
 // A payload function may do what it wants: the tick is over, the next one asks
