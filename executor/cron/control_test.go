@@ -2,9 +2,11 @@ package cron_test
 
 import (
 	"context"
+	"log/slog"
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -307,6 +309,38 @@ func TestRudePayload(t *testing.T) {
 			s.stop(t)
 		})
 	}
+}
+
+// loud is a log handler that panics, and counts how often.
+type loud struct {
+	slog.Handler
+	lines *atomic.Int32
+}
+
+func (loud) Enabled(context.Context, slog.Level) bool { return true }
+
+func (l loud) Handle(context.Context, slog.Record) error {
+	l.lines.Add(1)
+	panic("logged")
+}
+
+// A logger that panics stops nothing.
+func TestRudeLogger(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		election, err := lock.New().NewElection("cron", lock.ElectionConfig{})
+		require.NoError(t, err)
+		g, err := cron.NewGroup(election)
+		require.NoError(t, err)
+		var lines atomic.Int32
+		s := rig{cron: cron.Config{Group: g, Member: "a", Logger: slog.New(loud{lines: &lines})}}.open(t)
+		s.add(t, "report", "* * * * *", func(s *cron.Schedule[string]) { s.Payload = func(time.Time) string { panic("boom") } })
+		s.add(t, "other", "* * * * *")
+		s.start(t)
+		time.Sleep(150 * time.Second)
+		require.Len(t, s.r.take(), 2)
+		require.EqualValues(t, 3, lines.Load(), "who leads, and two ticks")
+		s.stop(t)
+	})
 }
 
 // rude is a value that can't even be printed.
