@@ -2,6 +2,7 @@
 // the same machine does with the least that could be called the same work.
 //
 //	go run ./bench [-run REGEXP] [-n N] [-workers W] [-rounds R] [-json]
+//	go run ./bench -report DIR [-quick]
 //	go run ./bench -gate
 //
 // A workload and its baseline are measured in turns, several rounds, so that
@@ -12,6 +13,10 @@
 // Every workload checks its own result: each job ran exactly once, the jobs of
 // an id in order, and nothing is left in the journal. If not, bench says so and
 // ends with status 1.
+//
+// With -report it measures other systems, too, and writes a page with charts;
+// see bench/peers. With -gate it compares a few figures with stored floors, for
+// CI.
 //
 // # What is measured
 //
@@ -47,6 +52,7 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"slices"
 	"syscall"
 )
 
@@ -76,8 +82,11 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 		return exitUsage
 	}
 	work := func() error { return o.measure(ctx, out, errOut) }
-	if o.gate {
+	switch {
+	case o.gate:
 		work = func() error { return gate(ctx, o.dir, out) }
+	case o.report != "":
+		work = func() error { return o.writeReport(ctx, out, errOut) }
 	}
 	if err := work(); err != nil {
 		fmt.Fprintln(errOut, "bench:", err)
@@ -96,6 +105,8 @@ type options struct {
 	dir      string
 	json     bool
 	gate     bool
+	report   string // directory
+	quick    bool
 }
 
 var errUsage = errors.New("usage")
@@ -112,6 +123,8 @@ func parse(args []string, errOut io.Writer) (options, error) {
 	f.StringVar(&o.dir, "dir", ".", "directory for journals, which are removed; what it is on is what is measured")
 	f.BoolVar(&o.json, "json", false, "print one JSON object per figure instead of a table")
 	f.BoolVar(&o.gate, "gate", false, "measure a few figures only, and fail when one is far from what it was")
+	f.StringVar(&o.report, "report", "", "measure everything, other systems too, and write a page, charts and the data into this directory")
+	f.BoolVar(&o.quick, "quick", false, "with -report: only the most telling cases, in about two minutes")
 	if err := f.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return o, err
@@ -120,6 +133,20 @@ func parse(args []string, errOut io.Writer) (options, error) {
 	}
 	if f.NArg() > 0 {
 		return o, fmt.Errorf("unexpected argument %q; workloads are chosen with -run", f.Arg(0))
+	}
+	if o.quick && o.report == "" {
+		return o, errors.New("-quick is for -report")
+	}
+	if o.report != "" {
+		var other string
+		f.Visit(func(f *flag.Flag) {
+			if !slices.Contains([]string{"report", "quick", "dir"}, f.Name) {
+				other = f.Name
+			}
+		})
+		if other != "" {
+			return o, fmt.Errorf("-report measures everything in its own way; leave out -%s", other)
+		}
 	}
 	for _, number := range []struct {
 		name string

@@ -80,6 +80,8 @@ func TestFlagErrors(t *testing.T) {
 		"-workers -3":     "-workers is -3",
 		"-shards -4":      "-shards is -4",
 		"-n many":         "invalid value",
+		"-quick":          "-quick is for -report",
+		"-report x -n 5":  "leave out -n",
 		"-nonsense":       "flag provided but not defined",
 		"-run (":          "missing closing )",
 		"-run nothing":    "there are durable/bulk, durable/single",
@@ -96,6 +98,16 @@ func TestFlagErrors(t *testing.T) {
 	assert.Zero(t, run(t.Context(), []string{"-h"}, &errOut, &errOut))
 	_, err := parse([]string{"-h"}, &errOut)
 	assert.ErrorIs(t, err, flag.ErrHelp)
+}
+
+func TestReportNeedsItsModule(t *testing.T) {
+	dir, err := peersDir(t.Context())
+	require.NoError(t, err)
+	assert.FileExists(t, filepath.Join(dir, "go.mod"))
+	t.Chdir(t.TempDir())
+	var out, errOut bytes.Buffer
+	assert.Equal(t, exitFailed, run(t.Context(), []string{"-report", "x"}, &out, &errOut))
+	assert.Contains(t, errOut.String(), "in a checkout of Strand")
 }
 
 func TestInterrupted(t *testing.T) {

@@ -13,8 +13,6 @@ import (
 	"regexp"
 	"syscall"
 
-	"github.com/schollz/progressbar/v3"
-
 	"github.com/strandjobs/strand/bench/peers/peer"
 )
 
@@ -37,14 +35,20 @@ type options struct {
 	cases budget
 	dir   string
 	json  bool
+	quick bool
+
+	report  string // directory
+	compare string // two reports
 }
 
 func parse(args []string, errOut io.Writer) (o options, err error) {
 	f := flag.NewFlagSet("peers", flag.ContinueOnError)
 	f.SetOutput(errOut)
 	expr := f.String("run", "", "measure the peers whose name matches this regular expression")
-	brief := f.Bool("quick", false, "only the most telling cases, each for less than a second")
+	f.BoolVar(&o.quick, "quick", false, "only the most telling cases, each for less than a second")
 	f.StringVar(&o.dir, "dir", "", "directory for their files, which are removed; what it is on is what is measured; default the system's for temporary files")
+	f.StringVar(&o.report, "report", "", "measure Strand's own workloads, too, and write a page, charts and the data into this directory")
+	f.StringVar(&o.compare, "compare", "", "two directories with reports, separated by a comma: print what differs by more than 15 percent, and measure nothing")
 	f.BoolVar(&o.json, "json", false, "print one JSON object per case instead of a table")
 	if err := f.Parse(args); err != nil {
 		return o, err
@@ -65,7 +69,7 @@ func parse(args []string, errOut io.Writer) (o options, err error) {
 		return o, fmt.Errorf("-run: no peer has a name that matches %q", *expr)
 	}
 	o.cases = full
-	if *brief {
+	if o.quick {
 		o.cases = quick
 	}
 	return o, nil
@@ -75,6 +79,12 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) error {
 	o, err := parse(args, errOut)
 	if err != nil {
 		return err
+	}
+	switch {
+	case o.compare != "":
+		return compare(out, o.compare)
+	case o.report != "":
+		return o.write(ctx, o.report, errOut)
 	}
 	all, err := o.measure(ctx, errOut)
 	if err != nil {
@@ -106,8 +116,7 @@ func (o *options) measure(ctx context.Context, progress io.Writer) (all []outcom
 		return nil, err
 	}
 	tasks := o.cases.tasks(o.peers)
-	bar := progressbar.NewOptions(len(tasks), progressbar.OptionSetWriter(progress), progressbar.OptionSetPredictTime(true),
-		progressbar.OptionShowCount(), progressbar.OptionClearOnFinish(), progressbar.OptionSetWidth(30))
+	bar := newBar(len(tasks), progress)
 	for _, t := range tasks {
 		bar.Describe(fmt.Sprintf("%-28s", t.Peer))
 		all = append(all, t.inChild(ctx, dir))

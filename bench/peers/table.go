@@ -14,22 +14,22 @@ func table(out io.Writer, all []outcome) error {
 	for _, o := range all {
 		switch {
 		case o.Skipped != "":
-			fmt.Fprintf(w, "%s\t%s\t%s\tskipped: %s\n", o.Peer, o.Promise, o.describe(), o.Skipped)
+			fmt.Fprintf(w, "%s\t%s\t%s\tskipped: %s\n", o.Peer, o.Promise, o.Describe(), o.Skipped)
 		case o.Failed != "":
-			fmt.Fprintf(w, "%s\t%s\t%s\tFAILED: %.200q\n", o.Peer, o.Promise, o.describe(), o.Failed)
+			fmt.Fprintf(w, "%s\t%s\t%s\tFAILED: %.200q\n", o.Peer, o.Promise, o.Describe(), o.Failed)
 		case o.Latency != nil:
-			fmt.Fprintf(w, "%s\t%s\t%s\t\t\t\t\t%s\t%s\t%.0f\t%.0f\t%.1f\n", o.Peer, o.Promise, o.describe(), micros(o.Latency.P50), micros(o.Latency.P99),
+			fmt.Fprintf(w, "%s\t%s\t%s\t\t\t\t\t%s\t%s\t%.0f\t%.0f\t%.1f\n", o.Peer, o.Promise, o.Describe(), micros(o.Latency.P50), micros(o.Latency.P99),
 				o.Usage.PeakMiB, o.Usage.ServerMiB, float64(o.Usage.DiskBytes)/(1<<20))
 		default:
-			fmt.Fprintf(w, "%s\t%s\t%s\t%.0f\t%.0f\t%d\t%d\t\t\t%.0f\t%.0f\t%.1f\n", o.Peer, o.Promise, o.describe(), o.Rate, o.Enqueue,
+			fmt.Fprintf(w, "%s\t%s\t%s\t%.0f\t%.0f\t%d\t%d\t\t\t%.0f\t%.0f\t%.1f\n", o.Peer, o.Promise, o.Describe(), o.Rate, o.Enqueue,
 				o.Violations, o.Overlaps, o.Usage.PeakMiB, o.Usage.ServerMiB, float64(o.Usage.DiskBytes)/(1<<20))
 		}
 	}
 	return w.Flush()
 }
 
-// describe names a case.
-func (t task) describe() string {
+// Describe names a case.
+func (t task) Describe() string {
 	if t.Shape == idle {
 		return t.Shape
 	}

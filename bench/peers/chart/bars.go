@@ -1,0 +1,68 @@
+package chart
+
+import (
+	"errors"
+	"fmt"
+	"image/color"
+	"math"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// Bar is one bar: a name, a value above zero, and a note behind it.
+type Bar struct {
+	Name  string
+	Value float64
+	Note  string
+	Color color.Color
+}
+
+// Bars draws horizontal bars on a logarithmic scale, the first one on top.
+func Bars(title, unit string, bars []Bar) ([]byte, error) {
+	if len(bars) == 0 {
+		return nil, errors.New("chart: no bars")
+	}
+	low, high := math.Inf(1), 0.0
+	for _, b := range bars {
+		if b.Value <= 0 || math.IsInf(b.Value, 0) || math.IsNaN(b.Value) {
+			return nil, fmt.Errorf("chart: %q is %v; a logarithmic scale needs more than zero", b.Name, b.Value)
+		}
+		low, high = min(low, b.Value), max(high, b.Value)
+	}
+	p := newPlot(title, unit+", logarithmic", "")
+	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, decades{}
+	p.X.Min = math.Pow(10, math.Floor(math.Log10(low)-0.3))
+	p.X.Max = math.Pow(10, math.Log10(high)+0.28*(math.Log10(high)-math.Log10(p.X.Min))+0.1) // room for the notes
+	p.Y.Min, p.Y.Max = -0.6, float64(len(bars))-0.4
+	p.Add(barPlotter(bars))
+	var names []plot.Tick
+	for i, b := range bars {
+		names = append(names, plot.Tick{Value: float64(len(bars) - 1 - i), Label: b.Name})
+	}
+	p.Y.Tick.Marker, p.Y.Tick.Length, p.Y.LineStyle.Width = plot.ConstantTicks(names), 0, 0
+	return svg(p, nil, margin+barHeight*vg.Length(len(bars)))
+}
+
+type barPlotter []Bar
+
+// Plot implements plot.Plotter.
+func (b barPlotter) Plot(c draw.Canvas, p *plot.Plot) {
+	toX, toY := p.Transforms(&c)
+	for _, tick := range p.X.Tick.Marker.Ticks(p.X.Min, p.X.Max) {
+		c.StrokeLine2(draw.LineStyle{Color: faint, Width: vg.Points(0.5)}, toX(tick.Value), c.Min.Y, toX(tick.Value), c.Max.Y)
+	}
+	label := text.Style{Color: ink, Font: p.X.Tick.Label.Font, YAlign: text.YCenter, Handler: p.TextHandler}
+	for i, bar := range b {
+		y := float64(len(b) - 1 - i)
+		left, right, bottom, top := toX(p.X.Min), toX(bar.Value), toY(y-0.36), toY(y+0.36)
+		c.FillPolygon(bar.Color, []vg.Point{{X: left, Y: bottom}, {X: right, Y: bottom}, {X: right, Y: top}, {X: left, Y: top}})
+		note := Short(bar.Value)
+		if bar.Note != "" {
+			note += ", " + bar.Note
+		}
+		c.FillText(label, vg.Point{X: right + vg.Points(4), Y: toY(y)}, note)
+	}
+}

@@ -1,0 +1,72 @@
+package chart
+
+import (
+	"encoding/xml"
+	"io"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// texts reads the words of an SVG document, and fails if it is not one.
+func texts(t *testing.T, svg []byte) (all []string) {
+	t.Helper()
+	decoder := xml.NewDecoder(strings.NewReader(string(svg)))
+	for {
+		token, err := decoder.Token()
+		if err == io.EOF {
+			return all
+		}
+		require.NoError(t, err)
+		if words, is := token.(xml.CharData); is && strings.TrimSpace(string(words)) != "" {
+			all = append(all, strings.TrimSpace(string(words)))
+		}
+	}
+}
+
+func TestBars(t *testing.T) {
+	svg, err := Bars("Title & <more>", "jobs/s", []Bar{{"first", 1.5e6, "a note", Ours}, {"second", 50, "", Other(0)}})
+	require.NoError(t, err)
+	words := strings.Join(texts(t, svg), "|")
+	for _, want := range []string{"Title & <more>", "jobs/s, logarithmic", "first", "1.5M, a note", "second", "50", "1k"} {
+		assert.Contains(t, words, want)
+	}
+	for _, bad := range []float64{0, -1, math.NaN(), math.Inf(1)} {
+		_, err := Bars("", "", []Bar{{"x", bad, "", Ours}})
+		assert.ErrorContains(t, err, "more than zero")
+	}
+	_, err = Bars("", "", nil)
+	assert.ErrorContains(t, err, "no bars")
+	_, err = Bars("", "", []Bar{{"alone", 7, "", Ours}})
+	assert.NoError(t, err)
+}
+
+func TestLines(t *testing.T) {
+	lines := []Line{{Name: "one", X: []float64{0, 10, 1000}, Y: []float64{5, 50, 500}, Color: Ours}, {Name: "two", X: []float64{10}, Y: []float64{7}, Color: Other(1)}}
+	for _, a := range []Axes{
+		{Title: "log", X: "x", Y: "y", LogX: true, LogY: true, Points: true},
+		{Title: "plain", X: "x", Y: "y", FromZero: true},
+	} {
+		svg, err := Lines(a, lines)
+		require.NoError(t, err)
+		words := texts(t, svg)
+		for _, want := range []string{a.Title, "x", "y", "one", "two"} {
+			assert.Contains(t, words, want)
+		}
+	}
+	_, err := Lines(Axes{}, nil)
+	assert.ErrorContains(t, err, "no curves")
+	_, err = Lines(Axes{}, []Line{{Name: "odd", X: []float64{1}}})
+	assert.ErrorContains(t, err, "1 places and 0 values")
+	_, err = Lines(Axes{LogY: true}, []Line{{Name: "flat", X: []float64{1}, Y: []float64{0}}})
+	assert.ErrorContains(t, err, "more than zero")
+}
+
+func TestShort(t *testing.T) {
+	for v, want := range map[float64]string{0: "0", 0.25: "0.25", 7: "7", 999: "999", 999.9: "1k", 1000: "1k", 1234: "1.23k", 56_789: "56.8k", 1.5e6: "1.5M", 2e9: "2G"} {
+		assert.Equal(t, want, Short(v))
+	}
+}

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html/template"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/strandjobs/strand/bench/peers/chart"
+	"github.com/strandjobs/strand/bench/peers/peer"
+)
+
+// report is everything that was measured. Its JSON is in report.json.
+type report struct {
+	Machine machine    `json:"machine"`
+	Peers   []outcome  `json:"peers"` // medians of their rounds
+	Own     []figure   `json:"strand"`
+	Against []standing `json:"against"`
+}
+
+// standing is Strand's rate over that of a peer, in one case.
+type standing struct {
+	Of     string  `json:"of"`
+	Peer   string  `json:"peer"`
+	Case   string  `json:"case"`
+	Ratio  float64 `json:"ratio"`
+	Goal   float64 `json:"goal,omitempty"`
+	Strand float64 `json:"strand"`
+	Theirs float64 `json:"theirs"`
+}
+
+// write makes a report in a directory, which need not exist.
+func (o *options) write(ctx context.Context, dir string, progress io.Writer) error {
+	root, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("-report: %w", err)
+	}
+	r := report{Machine: thisMachine(root)}
+	r.Machine.Quick = o.quick
+	r.Machine.Command = "go run ./bench -report DIR"
+	if o.quick {
+		r.Machine.Command += " -quick"
+	}
+	all, err := o.measure(ctx, progress)
+	if err != nil {
+		return err
+	}
+	r.Peers = medians(all)
+	scratch := o.dir
+	if scratch == "" {
+		scratch = os.TempDir()
+	}
+	if r.Own, err = own(ctx, root, scratch, o.quick, progress); err != nil {
+		return err
+	}
+	r.Against = standings(r.Peers)
+	return r.save(dir)
+}
+
+// save writes the data, the charts and the page.
+func (r *report) save(dir string) error {
+	data, err := json.MarshalIndent(r, "", "\t")
+	if err != nil {
+		return err
+	}
+	pictures, err := r.pictures()
+	if err != nil {
+		return err
+	}
+	errs := []error{os.WriteFile(filepath.Join(dir, "report.json"), append(data, '\n'), 0o644)}
+	for _, p := range pictures {
+		errs = append(errs, os.WriteFile(filepath.Join(dir, p.Name+".svg"), p.SVG, 0o644))
+	}
+	page, err := os.Create(filepath.Join(dir, "index.html"))
+	if err != nil {
+		return errors.Join(append(errs, err)...)
+	}
+	errs = append(errs, r.page(page, pictures), page.Close())
+	return errors.Join(errs...)
+}
+
+//go:embed page.html
+var pageText string
+
+var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
+	"short": chart.Short, "micros": micros,
+	"mib":  func(bytes int64) string { return fmt.Sprintf("%.1f", float64(bytes)/(1<<20)) },
+	"ours": ours,
+	"each": func(o outcome) string {
+		if o.Jobs == 0 || o.Usage.Written == 0 || o.Total == 0 {
+			return ""
+		}
+		return chart.Short(float64(o.Usage.Written) / float64(o.Total))
+	},
+}).Parse(pageText))
+
+// page writes everything into one document, which needs no other file.
+func (r *report) page(out io.Writer, pictures []picture) error {
+	type drawing struct {
+		Sentence string
+		SVG      template.HTML
+	}
+	var drawings []drawing
+	for _, p := range pictures {
+		drawings = append(drawings, drawing{p.Sentence, template.HTML(inline(p.SVG))})
+	}
+	return pageTemplate.Execute(out, struct {
+		*report
+		Drawings []drawing
+		Settings []peer.Peer
+	}{r, drawings, peer.All()})
+}
+
+// inline leaves out what stands before the svg element.
+func inline(svg []byte) string {
+	text := string(svg)
+	for i := range text {
+		if len(text)-i >= 4 && text[i:i+4] == "<svg" {
+			return text[i:]
+		}
+	}
+	return text
+}
+
+// standings compares Strand with every peer of the same promise, in every case,
+// and with the fastest durable one, pond and ants as the project has set itself.
+func standings(all []outcome) (against []standing) {
+	find := func(name string, t task) *outcome {
+		t.Peer = name
+		i := slices.IndexFunc(all, func(o outcome) bool { return o.task == t && o.Rate > 0 })
+		if i < 0 {
+			return nil
+		}
+		return &all[i]
+	}
+	for _, o := range all {
+		own := map[peer.Promise]string{peer.Synced: "Strand", peer.Memory: "Strand, in memory"}[o.Promise]
+		if ours(o.Peer) || own == "" || o.Rate == 0 {
+			continue
+		}
+		mine := find(own, o.task)
+		if mine == nil {
+			continue
+		}
+		s := standing{Of: own, Peer: o.Peer, Case: o.Describe(), Ratio: mine.Rate / o.Rate, Strand: mine.Rate, Theirs: o.Rate}
+		if o.Shape == together && o.IDs == 1000 && o.Handler == 0 && !o.Single {
+			s.Goal = goalAgainst(o.Peer, o.Promise)
+		}
+		against = append(against, s)
+	}
+	return against
+}
+
+// goalAgainst is how many times as fast as a peer the project wants to be; 0
+// where it has not said. bbolt by hand is no peer: it is what Strand is built on.
+func goalAgainst(name string, promise peer.Promise) float64 {
+	switch {
+	case name == "pond":
+		return 0.5
+	case name == "ants":
+		return 1.5
+	case promise == peer.Synced && name != "bbolt by hand":
+		return 20
+	}
+	return 0
+}
