@@ -23,6 +23,9 @@
 //   - A failed commit latches the log: every later call returns [ErrFailed],
 //     and the file is not synced again, because what the kernel still holds
 //     after a failed fsync is unknown. A full disk does not latch: see below.
+//   - A file that somebody cut, deleted or replaced while it was open latches
+//     the log, too: at the next commit, or when a page that is gone is read.
+//     What was put in its place is not touched.
 //
 // # What is not promised
 //

@@ -2,9 +2,9 @@ package journal
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -27,7 +27,14 @@ func own(dir string) int {
 		return 1
 	}
 	fmt.Println("ready")
-	_, _ = io.Copy(io.Discard, os.Stdin)
+	// For each line an entry, and what came of it.
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		ticket, err := l.Append(context.Background(), []Entry{{Queue: modelQueue, ID: lines.Bytes(), Payload: make([]byte, 5000)}})
+		if err == nil {
+			err = ticket.Wait(context.Background())
+		}
+		fmt.Println(err)
+	}
 	if err := l.Close(); err != nil {
 		return 1
 	}

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"errors"
+	"os"
 	"slices"
 	"syscall"
 	"time"
@@ -33,6 +34,9 @@ const (
 // room counts the pages that are free in the file, and has it grow before they
 // come to an end.
 func (s *bolt) room(need int) (room, error) {
+	if err := s.inPlace(); err != nil {
+		return room{}, err
+	}
 	if err := s.look(); err != nil {
 		return room{}, err
 	}
@@ -51,6 +55,26 @@ func (s *bolt) room(need int) (room, error) {
 	}
 	bytes := max(have()-overhead, 0) * perPage
 	return room{bytes, bytes - reserve*perPage - need}, err
+}
+
+// inPlace returns what somebody else did to the file: cut it, deleted it or put
+// another one in its place. What is written then is read by nobody. A directory
+// may be moved.
+func (s *bolt) inPlace() error {
+	ours, err := s.file.Stat()
+	if err != nil {
+		return err
+	}
+	there, err := os.Stat(s.path)
+	switch {
+	case err == nil && !os.SameFile(ours, there):
+		return damaged("%s is another file now", s.path)
+	case err != nil && deleted(ours):
+		return damaged("%s was deleted", s.path)
+	case ours.Size() < int64(s.space.backed*s.pageSize):
+		return damaged("%s was cut to %d bytes", s.path, ours.Size())
+	}
+	return nil
 }
 
 // look counts the pages up to the last one in use, and those of them that are.

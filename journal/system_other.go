@@ -18,6 +18,9 @@ func syncDir(string) error { return nil }
 // canReplace: a file that is open can't be renamed over.
 const canReplace = false
 
+// deleted: the name of an open file can't go.
+func deleted(os.FileInfo) bool { return false }
+
 // noSpace is what a write that finds no room fails with: ERROR_DISK_FULL and
 // ERROR_HANDLE_DISK_FULL of Windows.
 var noSpace = []syscall.Errno{112, 39}

@@ -30,5 +30,11 @@ func syncDir(dir string) error {
 // canReplace: a file that is open can be renamed over.
 const canReplace = true
 
+// deleted reports whether a file that is open has lost its name.
+func deleted(f os.FileInfo) bool {
+	s, ok := f.Sys().(*syscall.Stat_t)
+	return ok && s.Nlink == 0
+}
+
 // noSpace is what a write that finds no room fails with.
 var noSpace = []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG}
