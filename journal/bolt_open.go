@@ -85,7 +85,7 @@ func createBolt(path string) error {
 			}
 		}
 		meta := tx.Bucket([]byte(bucketMeta))
-		return errors.Join(meta.Put([]byte(metaVersion), []byte{formatVersion}), putTail(tx, firstTail))
+		return errors.Join(meta.Put([]byte(metaVersion), []byte{formatVersion}), meta.Put(keyUUID, newUUID()), putTail(tx, firstTail))
 	})
 	if err = errors.Join(err, s.close()); err == nil {
 		err = os.Rename(tmp, path)
@@ -118,6 +118,9 @@ func (s *bolt) check() error {
 		}
 		t, err := parseTail(meta.Get(keyTail))
 		if err != nil {
+			return err
+		}
+		if _, err := parseUUID(meta.Get(keyUUID)); err != nil {
 			return err
 		}
 		if t.tx != uint64(tx.ID()) {

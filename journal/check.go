@@ -20,6 +20,7 @@ type Report struct {
 
 	FileBytes int64    // of the file, which never shrinks by itself
 	Epoch     uint64   // how many times the journal was opened
+	UUID      string   // of the journal and its copies; empty for one from before there was one
 	Next      Position // the next position
 	Blocks    int      // in the log
 	Bytes     int      // of these blocks
@@ -118,6 +119,9 @@ func (c *checker) contents(s *bolt) error {
 		return err
 	}
 	c.report.Epoch, c.report.Next = t.epoch, t.next
+	if c.report.UUID, err = readUUID(s); err != nil {
+		return err
+	}
 	if err := survey.finish(t); err != nil {
 		return err
 	}

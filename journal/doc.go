@@ -114,6 +114,13 @@
 // and buried payloads, and the number of bbolt's transaction. The values beside
 // the log and this one carry checksums, because bbolt has none on data pages.
 //
+// # Which journal
+//
+// A journal gets a random UUID when it is made. Copies have the same one, so that
+// with the epoch they tell which is which: a copy that is opened goes on from its
+// own past, and runs again what the original has run since. [Log.Stats], [Check]
+// and [View.Info] show both. Journals from before there were UUIDs have none.
+//
 // # Census
 //
 // One committer goroutine from Open to [Log.Close]. Nothing else. A log that

@@ -66,6 +66,7 @@ type Log struct {
 	cfg      Config
 	unlock   func() error
 	dir      string // empty in memory
+	uuid     string // empty when it has none
 
 	wake    chan struct{} // holds a token while there may be something to commit
 	closing chan struct{}

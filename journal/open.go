@@ -69,6 +69,10 @@ func (l *Log) boot() error {
 	if err := l.readQueues(); err != nil {
 		return err
 	}
+	var err error
+	if l.uuid, err = readUUID(l.store); err != nil {
+		return err
+	}
 	if err := l.replay(); err != nil {
 		return err
 	}
@@ -169,6 +173,7 @@ type Stats struct {
 	LiveBytes int      // of entries in them that did not end
 	Next      Position // the next position
 	Epoch     uint64   // how many times the journal was opened
+	UUID      string   // of the journal and its copies; empty in memory, and for one from before there was one
 
 	CommitAge time.Duration // of the commit that the disk is at; see [Log.CommitAge]
 }
@@ -179,6 +184,6 @@ func (l *Log) Stats() Stats {
 	defer l.mu.Unlock()
 	return Stats{
 		Blocks: len(l.blocks), Bytes: l.size, LiveBytes: l.live,
-		Next: l.tail.next, Epoch: l.tail.epoch, CommitAge: l.CommitAge(),
+		Next: l.tail.next, Epoch: l.tail.epoch, UUID: l.uuid, CommitAge: l.CommitAge(),
 	}
 }

@@ -21,6 +21,7 @@ type View struct {
 	txid   uint64 // of the file when it was opened
 	size   int64  // of the file, bytes
 	tail   tail
+	uuid   string
 	queues map[string]uint32
 	now    *Moment
 	blocks []BlockInfo
@@ -32,6 +33,7 @@ type View struct {
 type Info struct {
 	Format         int      // version of the format
 	Epoch          uint64   // how many times the journal was opened
+	UUID           string   // of the journal and its copies; empty for one from before there was one
 	Next           Position // the next position
 	Oldest, Newest uint64   // sequence of the first and last block; Oldest is the greater one when there is none
 	Blocks         int
@@ -141,6 +143,9 @@ func (v *View) load() error {
 		return err
 	}
 	v.tail = t
+	if v.uuid, err = readUUID(v.store); err != nil {
+		return err
+	}
 	return v.fill(l, s)
 }
 
@@ -184,7 +189,7 @@ func (v *View) Close() error {
 // Info returns the figures of the journal.
 func (v *View) Info() Info {
 	i := Info{
-		Format: formatVersion, Epoch: v.tail.epoch, Next: v.tail.next,
+		Format: formatVersion, Epoch: v.tail.epoch, UUID: v.uuid, Next: v.tail.next,
 		Oldest: v.tail.oldest, Newest: v.tail.seq, Blocks: len(v.blocks),
 		Buried: int(v.tail.buried), Queues: len(v.queues), FileBytes: v.size,
 	}

@@ -154,13 +154,7 @@ func (w *wreck) value(name bucket, key []byte, v []byte, at span) {
 		}
 		w.hurt("the log has a key of %d bytes", len(key))
 	case bucketMeta:
-		if string(key) == metaVersion && len(v) == 1 {
-			w.version = v[0]
-		} else if t, err := parseTail(v); string(key) == string(keyTail) && err == nil {
-			w.tails = append(w.tails, t)
-		} else {
-			w.hurt("the end mark of the log")
-		}
+		w.meta(key, v)
 	case bucketQueues:
 		if !w.queue(key, v) {
 			w.hurt("the number of queue %q", key)
@@ -172,6 +166,24 @@ func (w *wreck) value(name bucket, key []byte, v []byte, at span) {
 			w.hurt("buried payload %x", key)
 		}
 	}
+}
+
+func (w *wreck) meta(key, v []byte) {
+	if string(key) == metaVersion && len(v) == 1 {
+		w.version = v[0]
+		return
+	}
+	if string(key) == string(keyUUID) { // the new journal has its own
+		if _, err := parseUUID(v); err != nil {
+			w.hurt("the UUID of the journal")
+		}
+		return
+	}
+	if t, err := parseTail(v); string(key) == string(keyTail) && err == nil {
+		w.tails = append(w.tails, t)
+		return
+	}
+	w.hurt("the end mark of the log")
 }
 
 // anyValue files a value by what its checksum says that it is. What is left

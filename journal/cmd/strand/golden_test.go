@@ -30,6 +30,7 @@ func golden(t *testing.T, name, got string) {
 var (
 	wallClock = regexp.MustCompile(`20[2-9]\d-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?Z`)
 	process   = regexp.MustCompile(`(process |"pid":)\d+`)
+	identity  = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 	fileSize  = regexp.MustCompile(`(?m)("file_bytes":|^file +)[\d.]+( [KM]iB)?`)
 )
 
@@ -40,6 +41,7 @@ func normal(s string, dirs ...string) string {
 	}
 	s = wallClock.ReplaceAllString(s, "<time>")
 	s = process.ReplaceAllString(s, "${1}<pid>")
+	s = identity.ReplaceAllString(s, "<uuid>")
 	return fileSize.ReplaceAllString(s, "${1}<size>")
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 type figures struct {
 	Type      string           `json:"type"`
 	Format    int              `json:"format"`
+	UUID      string           `json:"uuid,omitempty"`
 	Epoch     uint64           `json:"epoch"`
 	Next      journal.Position `json:"next"`
 	Oldest    uint64           `json:"oldest_block"`
@@ -76,7 +78,7 @@ func inspect(_ context.Context, c *call) error {
 func (c *call) figures(v *journal.View) error {
 	i := v.Info()
 	f := figures{
-		"journal", i.Format, i.Epoch, i.Next, i.Oldest, i.Newest, i.Blocks, i.Entries, i.Live,
+		"journal", i.Format, i.UUID, i.Epoch, i.Next, i.Oldest, i.Newest, i.Blocks, i.Entries, i.Live,
 		i.Bytes, i.LiveBytes, i.Bytes - i.LiveBytes, i.Buried, i.Queues, i.FileBytes,
 	}
 	if c.json {
@@ -84,11 +86,12 @@ func (c *call) figures(v *journal.View) error {
 	}
 	t := c.output.table("JOURNAL", tame(c.Args().First()))
 	t.row("format", strconv.Itoa(f.Format))
+	t.row("uuid", cmp.Or(f.UUID, "none: it is older than these"))
 	t.row("epoch", fmt.Sprintf("%d (times opened)", f.Epoch))
 	t.row("next position", fmt.Sprint(f.Next))
 	t.row("log", fmt.Sprintf("%s, %s: %d live, %d ended", c.extent(i), count(f.Entries, "entry", "entries"), f.Live, f.Entries-f.Live))
 	t.row("log bytes", fmt.Sprintf("%s: %s live, %s dead", bytesText(int64(f.Bytes)), bytesText(int64(f.LiveBytes)), bytesText(int64(f.DeadBytes))))
-	t.row("file", bytesText(f.FileBytes)+" (it does not shrink by itself)")
+	t.row("file", bytesText(f.FileBytes)+" (strand compact makes it smaller)")
 	return t.end()
 }
 

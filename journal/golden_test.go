@@ -1,0 +1,120 @@
+package journal
+
+import (
+	"bytes"
+	"compress/gzip"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// update writes the golden texts anew. The files stay as they are: each was
+// written by the version of its time, and no later one may fail to read it.
+var update = flag.Bool("update", false, "write the golden texts anew")
+
+// Journals of all formats there ever were are read as they were meant, and go on.
+func TestGoldenFiles(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join("testdata", "*.db.gz"))
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, path := range files {
+		name := strings.TrimSuffix(filepath.Base(path), ".db.gz")
+		t.Run(name, func(t *testing.T) {
+			packed, err := os.ReadFile(path)
+			require.NoError(t, err)
+			unpack, err := gzip.NewReader(bytes.NewReader(packed))
+			require.NoError(t, err)
+			file, err := io.ReadAll(unpack)
+			require.NoError(t, err)
+			dir := withFile(t, file)
+			report, err := Check(dir)
+			require.NoError(t, err)
+			require.NoError(t, report.Damage)
+			require.Equal(t, file, mustRead(t, filepath.Join(dir, fileName)), "to look at it changes nothing")
+			got := fmt.Sprintf("uuid %q, epoch %d, %d entries live\n%s", report.UUID, report.Epoch, report.Live, tell(t, dir))
+			text := filepath.Join("testdata", name+".golden")
+			if *update {
+				require.NoError(t, os.WriteFile(text, []byte(got), 0o600))
+			}
+			require.Equal(t, string(mustRead(t, text)), got)
+			require.Equal(t, tell(t, dir), strings.SplitN(got, "\n", 2)[1], "and again")
+		})
+	}
+}
+
+func mustRead(t testing.TB, path string) []byte {
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return b
+}
+
+// tell opens a journal and says what is in it.
+func tell(t testing.TB, dir string) string {
+	l, err := Open(dir, Config{})
+	require.NoError(t, err)
+	var b strings.Builder
+	line := func(what string, e Entry) {
+		fmt.Fprintf(&b, "%s: position %d, id %q, payload %q, due %d, score %v, retry %d, error %q\n",
+			what, e.Position, e.ID, e.Payload, e.Due, e.Score, e.Retry, e.Error)
+	}
+	fmt.Fprintf(&b, "next %d, queues %v\n", l.Stats().Next, l.Queues())
+	for _, r := range l.Pending(1) {
+		var e Entry
+		r.Read(&e)
+		line(map[Kind]string{KindEnqueued: "payload", KindState: "state"}[e.Kind], e)
+	}
+	for d, err := range l.Morgue(1) {
+		require.NoError(t, err)
+		line(fmt.Sprintf("buried with retry %d for %q", d.Retry, d.Reason), d.Entry)
+	}
+	require.NoError(t, l.Close())
+	return b.String()
+}
+
+// A journal keeps its UUID, a copy has the same, and its epoch tells how often it
+// was opened since. A damaged one is noticed.
+func TestUUID(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "j")
+	l, err := Open(dir, Config{})
+	require.NoError(t, err)
+	id := l.Stats().UUID
+	require.Regexp(t, `^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`, id)
+	require.NoError(t, l.Compact())
+	copied := dir + "-copy"
+	require.NoError(t, l.Copy(copied))
+	require.NoError(t, l.Close())
+	l, err = Open(dir, Config{})
+	require.NoError(t, err)
+	require.Equal(t, id, l.Stats().UUID)
+	require.NoError(t, l.Close())
+
+	report, err := Check(copied)
+	require.NoError(t, err)
+	require.Equal(t, id, report.UUID)
+	require.Equal(t, uint64(1), report.Epoch)
+	v, err := OpenView(dir)
+	require.NoError(t, err)
+	require.Equal(t, id, v.Info().UUID)
+	require.Equal(t, uint64(2), v.Info().Epoch)
+	require.NoError(t, v.Close())
+
+	other := dir + "-other"
+	l, err = Open(other, Config{})
+	require.NoError(t, err)
+	require.NotEqual(t, id, l.Stats().UUID)
+	require.NoError(t, l.Close())
+
+	file := readFile(t, dir)
+	at := bytes.Index(file, keyUUID) // the value follows its key
+	require.Positive(t, at)
+	file[at+len(keyUUID)+3] ^= 1
+	_, err = Open(withFile(t, file), Config{})
+	require.ErrorIs(t, err, ErrCorrupt)
+	require.ErrorContains(t, err, "UUID")
+}

@@ -1,0 +1,42 @@
+package journal
+
+import (
+	"crypto/rand"
+	"fmt"
+)
+
+// keyUUID is where the meta bucket keeps what tells a journal from all others. A
+// copy has the same; which of them is meant, epoch and next position may tell.
+// Journals from before there was one have none.
+var keyUUID = []byte("uuid")
+
+const uuidSize = 16
+
+// newUUID returns a random one (version 4), with its checksum.
+func newUUID() []byte {
+	id := make([]byte, uuidSize, uuidSize+checksumSize)
+	_, _ = rand.Read(id) // never fails
+	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80
+	return appendChecksum(id, keyUUID)
+}
+
+// parseUUID returns the text of one; empty for none.
+func parseUUID(v []byte) (string, error) {
+	if v == nil {
+		return "", nil
+	}
+	id, err := cutChecksum(v, keyUUID)
+	if err != nil || len(id) != uuidSize {
+		return "", damaged("the UUID of the journal: %d bytes, %v", len(v), err)
+	}
+	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:]), nil
+}
+
+// readUUID returns the text of the journal's.
+func readUUID(s store) (string, error) {
+	v, err := s.get(bucketMeta, keyUUID)
+	if err != nil {
+		return "", err
+	}
+	return parseUUID(v)
+}
