@@ -126,6 +126,9 @@ func (t Timetable) Next(after time.Time) time.Time {
 	// a constant.
 	for at := time.Unix(after.Unix()+1, 0).In(t.zone); ; {
 		begin, end := at.ZoneBounds()
+		for !end.IsZero() && !end.After(at) {
+			end = end.Add(24 * time.Hour) // on the last day of a leap year it is said to be over
+		}
 		from := reading(at, offset(at))
 		if !t.allHours && !begin.IsZero() {
 			before := reading(begin, offset(begin.Add(-time.Second)))
