@@ -251,6 +251,14 @@ func (r Ref) follow(h *home) (Ref, []byte) {
 // have ended.
 func (r Ref) Read(e *Entry) { r.read(e) }
 
+// ID returns the id of the entry, under the same condition. It must not be
+// changed.
+func (r Ref) ID() []byte {
+	at, data := r.resolve()
+	d := decoder{b: data, off: int(at.off)}
+	return d.id()
+}
+
 // read returns the size of the entry where it is now.
 func (r Ref) read(e *Entry) uint32 {
 	at, data := r.resolve()

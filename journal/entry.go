@@ -219,6 +219,15 @@ func (d *decoder) entry(e *Entry, first Position, base int64) {
 	}
 }
 
+// id returns the id of the entry at d.off and leaves d somewhere in it.
+func (d *decoder) id() []byte {
+	d.byte()
+	d.uvarint() // queue
+	d.uvarint() // position
+	d.uvarint() // due time
+	return d.bytes(d.uvarint())
+}
+
 func (d *decoder) positions() []Position {
 	n := d.uvarint()
 	if n == 0 || d.err != nil {

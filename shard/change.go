@@ -10,11 +10,10 @@ func (c *Core) endPayload(ref journal.Ref) {
 }
 
 func (c *Core) endState(l *lane) {
-	if l.past == nil || l.past.state.IsZero() {
-		return
+	if p := l.past(); p != nil && !p.state.IsZero() {
+		c.end(p.state)
+		p.state = journal.Ref{}
 	}
-	c.end(l.past.state)
-	l.past.state = journal.Ref{}
 }
 
 // writeState writes down what is known about a waiting job, instead of what
@@ -32,8 +31,8 @@ func (c *Core) writeState(l *lane) {
 	}
 	e := &c.change.States[p.pending-1].Entry
 	*e = journal.Entry{
-		Queue: c.queue, ID: []byte(l.id), Due: l.due,
-		Retry: int(l.retry), Halted: l.halted, Error: []byte(p.err),
+		Queue: c.queue, ID: l.id(), Due: l.due,
+		Retry: l.retry(), Halted: l.halted, Error: []byte(p.err),
 	}
 	for _, h := range p.held {
 		e.Failed = append(e.Failed, h.Ref.Position())
@@ -43,7 +42,7 @@ func (c *Core) writeState(l *lane) {
 // pinDue writes the due time of a job down where no state says it yet. Without
 // that a replay would take it from the earliest payload that is left.
 func (c *Core) pinDue(l *lane) {
-	if l.item != nil || c.loading {
+	if l.item() != nil || c.loading {
 		l.unpinned = true // finish, or Loaded, sees to it
 		if c.loading {
 			c.loosen(l)
@@ -82,7 +81,8 @@ func (c *Core) Record(log Recorder) {
 	}
 	log.Record(&c.change)
 	for i, l := range c.stateOf {
-		l.past.state, l.past.pending = c.change.States[i].Ref, 0
+		p := l.past()
+		p.state, p.pending = c.change.States[i].Ref, 0
 	}
 	c.change.Ended = emptied(c.change.Ended)
 	c.change.States = emptied(c.change.States)

@@ -60,14 +60,14 @@ func (c *Core) ClockSet(before, step int64) {
 	for r := range c.runs {
 		r.taken += step
 	}
-	for _, l := range c.lanes {
+	for l := range c.lanes.all() {
 		due := l.due
-		if due <= before || l.retry >= 0 && due < farFuture-max(step, 0) {
+		if due <= before || l.retry() >= 0 && due < farFuture-max(step, 0) {
 			due += step
 		}
 		switch {
 		case due == l.due:
-		case l.item != nil:
+		case l.item() != nil:
 			l.due = due // of what waits behind it
 		default:
 			c.enqueue(l, due)

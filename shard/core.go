@@ -14,12 +14,9 @@ import (
 type Core struct {
 	cfg   Config
 	queue uint32
-	lanes map[string]*lane
-	slab  []lane  // lanes not used yet
-	spare []*lane // lanes used before
-	peak  int     // most lanes since they were last given up
-	due   timeline[turn]
-	stale int // entries of due that are not valid any more; Invariant: exact
+	lanes lanes
+	due   agenda
+	rests []*rest // not in use
 	runs  map[*Run]struct{}
 	pace  int // batches in the next run
 	// exempt is how many of runs don't count against Concurrency.
@@ -73,24 +70,24 @@ func (c *Counts) Add(o Counts) {
 func NewCore(queue uint32, cfg Config) *Core {
 	cfg.Concurrency = cmp.Or(cfg.Concurrency, 1)
 	cfg.BatchSize = cmp.Or(cfg.BatchSize, 1)
-	return &Core{cfg: cfg, queue: queue, lanes: make(map[string]*lane), runs: make(map[*Run]struct{}), pace: 1}
+	return &Core{cfg: cfg, queue: queue, runs: make(map[*Run]struct{}), pace: 1}
 }
 
 // Deliver takes in a committed payload, at its position. It returns the
 // position of the payload that it was merged into, or 0.
 func (c *Core) Deliver(e *journal.Entry, ref journal.Ref) (into journal.Position) {
 	c.set.seen = max(c.set.seen, ref.Position())
-	l := c.lanes[string(e.ID)]
+	l := c.lanes.find(e.ID)
 	if l == nil {
-		l = c.newLane(string(e.ID))
+		l = c.lanes.add(e.ID)
 		l.due = e.Due
-	} else if l.item != nil && l.item.revoke() {
-		c.putBack(l, l.item)
+	} else if it := l.item(); it != nil && it.revoke() {
+		c.putBack(l, it)
 	}
-	first := l.n == 0
+	first := l.n() == 0
 	into = c.add(l, Payload{e.Score, ref}, e.Payload)
 	switch {
-	case l.item != nil:
+	case l.item() != nil:
 		c.behind(l, e, first)
 	case e.Restored:
 		c.freshStart(l, e.Due)
@@ -106,7 +103,7 @@ func (c *Core) Deliver(e *journal.Entry, ref journal.Ref) (into journal.Position
 func (c *Core) add(l *lane, p Payload, data []byte) (into journal.Position) {
 	c.counts.Payloads++
 	kept, ended := l.add(c.merging(), p, data)
-	if c.loading && l.n == 2 && c.cfg.OnFailure == BlockFailed {
+	if c.loading && l.n() == 2 && c.cfg.OnFailure == BlockFailed {
 		c.loosen(l)
 	}
 	if ended.IsZero() {
@@ -139,7 +136,7 @@ func (c *Core) behind(l *lane, e *journal.Entry, first bool) {
 
 // pull makes a job that waits for a retry due earlier, if the policy says so.
 func (c *Core) pull(l *lane, due int64) {
-	if c.cfg.OnFresh == PullRetry && l.retry >= 0 && !l.halted && due < l.due {
+	if c.cfg.OnFresh == PullRetry && l.retry() >= 0 && !l.halted && due < l.due {
 		c.enqueue(l, due)
 		c.writeState(l)
 	}
@@ -160,8 +157,8 @@ func (c *Core) freshStart(l *lane, due int64) {
 // RunNow makes a waiting job due at a time, with its retries given back, and
 // lets a halted one go on. It reports whether the id waits.
 func (c *Core) RunNow(id string, now int64) bool {
-	l := c.lanes[id]
-	if l == nil || l.item != nil {
+	l := c.lanes.find([]byte(id))
+	if l == nil || l.item() != nil {
 		return false
 	}
 	c.setRetry(l, -1)
@@ -172,7 +169,7 @@ func (c *Core) RunNow(id string, now int64) bool {
 }
 
 // Has reports whether an id has anything to do.
-func (c *Core) Has(id string) bool { return c.lanes[id] != nil }
+func (c *Core) Has(id string) bool { return c.lanes.find([]byte(id)) != nil }
 
 // Park keeps an id from running until Unpark. What runs of it at the moment
 // goes on. It is not written down.
@@ -181,7 +178,7 @@ func (c *Core) Park(id string) {
 		c.parked = make(map[string]struct{})
 	}
 	c.parked[id] = struct{}{}
-	if l := c.lanes[id]; l != nil && l.item == nil {
+	if l := c.lanes.find([]byte(id)); l != nil && l.item() == nil {
 		c.enqueue(l, l.due)
 	}
 }
@@ -189,7 +186,7 @@ func (c *Core) Park(id string) {
 // Unpark lets a parked id run again.
 func (c *Core) Unpark(id string) {
 	delete(c.parked, id)
-	if l := c.lanes[id]; l != nil && l.item == nil {
+	if l := c.lanes.find([]byte(id)); l != nil && l.item() == nil {
 		c.enqueue(l, l.due)
 	}
 }
@@ -210,18 +207,17 @@ func (c *Core) Postpone(it *Item, parked bool) {
 // go to the morgue, or under Halt the id is halted. It reports whether the id
 // waits.
 func (c *Core) Condemn(now int64, id, reason string) bool {
-	l := c.lanes[id]
-	if l == nil || l.item != nil {
+	l := c.lanes.find([]byte(id))
+	if l == nil || l.item() != nil {
 		return false
 	}
-	c.dequeue(l)
+	c.displace(l)
 	var it Item
-	it.begin(l, 0)
-	for l.n > 0 { // what waited behind held payloads
+	c.handOut(l, &it, 0)
+	for l.n() > 0 { // what waited behind held payloads
 		it.Payloads = append(it.Payloads, l.take())
 	}
 	it.held, it.partial = false, false
-	c.counts.Running++ // until it is settled
 	it.Outcome = Outcome{Verdict: Canceled, Error: reason}
 	if c.cfg.OnExhausted == Halt {
 		c.setHalted(l, true)
@@ -234,6 +230,6 @@ func (c *Core) Condemn(now int64, id, reason string) bool {
 
 // Counts returns the figures of the shard.
 func (c *Core) Counts() Counts {
-	c.counts.Jobs, c.counts.Parked = len(c.lanes), len(c.parked)
+	c.counts.Jobs, c.counts.Parked = c.lanes.len(), len(c.parked)
 	return c.counts
 }

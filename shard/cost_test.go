@@ -145,7 +145,7 @@ func TestBytesPerJob(t *testing.T) {
 	s.refs = nil // the core has its own
 	each := (heapBytes()-before)/n - payload
 	t.Logf("%d bytes per job", each)
-	require.LessOrEqual(t, each, 300)
+	require.LessOrEqual(t, each, 150)
 	runtime.KeepAlive(c)
 	runtime.KeepAlive(s)
 }
@@ -227,7 +227,7 @@ func BenchmarkJob(b *testing.B) {
 				jobs += group
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(jobs), "ns/job")
-			require.Len(b, c.lanes, backlog)
+			require.Equal(b, backlog, c.lanes.len())
 		})
 	}
 }

@@ -7,59 +7,34 @@ import (
 
 const farFuture = math.MaxInt64 - 1 // MaxInt64 itself means never
 
-// turn is a lane's place in the due queue. It is valid while the lane has the
-// same turn; taking a place back would cost a search.
-type turn struct {
-	due  int64
-	lane *lane
-	turn uint32
-}
-
-func (t turn) before(o turn) bool { return t.due < o.due }
-
-// enqueue gives a lane its place in the due queue, instead of the one it had.
+// enqueue gives a lane its place in the agenda, instead of the one it had.
 func (c *Core) enqueue(l *lane, due int64) {
-	_, parked := c.parked[l.id]
-	if l.queued && l.due == due && !l.halted && !parked {
+	parked := c.isParked(l)
+	if l.standing != absent && l.due == due && !l.halted && !parked {
 		return
 	}
-	c.dequeue(l)
+	c.displace(l)
 	l.due = due
-	if l.halted || parked {
-		return
-	}
-	l.queued = true
-	c.due.push(turn{due, l, l.turn})
-	if c.stale > 64 && c.stale > c.due.len()/2 {
-		c.due.keep(turn.valid)
-		c.stale = 0
+	if !l.halted && !parked {
+		c.place(l)
 	}
 }
 
-// dequeue takes a lane's place away from it.
-func (c *Core) dequeue(l *lane) {
-	if l.queued {
-		l.queued = false
-		c.stale++
+func (c *Core) isParked(l *lane) bool {
+	if len(c.parked) == 0 {
+		return false
 	}
-	l.turn++
+	_, parked := c.parked[string(l.id())]
+	return parked
 }
-
-func (t turn) valid() bool { return t.lane.queued && t.lane.turn == t.turn }
 
 // NextDue returns the due time of the oldest job that waits, or math.MaxInt64.
 func (c *Core) NextDue() int64 {
-	for {
-		t := c.due.first()
-		if t == nil {
-			return math.MaxInt64
-		}
-		if t.valid() {
-			return t.due
-		}
-		c.due.pop()
-		c.stale--
+	l := c.next()
+	if l == nil {
+		return math.MaxInt64
 	}
+	return l.due
 }
 
 // later is now + d without overflow, for any d a user may come up with.

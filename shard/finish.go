@@ -88,7 +88,7 @@ func (c *Core) decide(now int64, it *Item) {
 // undo puts back what ran and came to nothing. A replay would make something
 // else of the due time if payloads came or went meanwhile: then it is written.
 func (c *Core) undo(l *lane, it *Item) {
-	changed := it.state.Load() == started && (l.n > 0 || len(it.Outcome.Spoiled) > 0 || it.shift != c.shift)
+	changed := it.state.Load() == started && (l.n() > 0 || len(it.Outcome.Spoiled) > 0 || it.shift != c.shift)
 	c.putBack(l, it)
 	if changed {
 		c.writeState(l)
@@ -103,8 +103,8 @@ func (c *Core) over(now int64, l *lane, it *Item) {
 	c.endState(l)
 	c.setRetry(l, -1)
 	switch {
-	case l.n == 0:
-		c.drop(l)
+	case l.n() == 0:
+		c.drop(l, it.ID)
 		return
 	case it.held:
 		// What waited behind them is due when the first of it is. No state
@@ -113,13 +113,13 @@ func (c *Core) over(now int64, l *lane, it *Item) {
 		first := l.first().Ref
 		first.Read(&e)
 		l.due = c.dueSince(e.Due, first.Position())
-		l.unpinned = l.n > 1 || l.due != e.Due
+		l.unpinned = l.n() > 1 || l.due != e.Due
 	case it.partial:
 		l.due = now
 		l.unpinned = true
 	}
-	if l.past != nil {
-		l.past.err = ""
+	if p := l.past(); p != nil {
+		p.err = ""
 	}
 	c.enqueue(l, l.due)
 	if l.unpinned {
@@ -183,8 +183,8 @@ func (c *Core) returnTo(l *lane, payloads []Payload, hold bool) {
 		l.remember().held = append([]Payload(nil), payloads...)
 		return
 	}
-	if l.n == 0 && len(payloads) == 1 {
-		l.one, l.n = payloads[0], 1
+	if l.n() == 0 && len(payloads) == 1 {
+		l.one = payloads[0]
 		return
 	}
 	var e journal.Entry
@@ -223,17 +223,14 @@ func (c *Core) bury(now int64, it *Item, payloads []Payload, reason string) {
 	c.counts.Buried += uint64(len(payloads))
 }
 
-// release ends the hand-out of a lane.
-func (c *Core) release(l *lane) {
-	l.item = nil
-	c.counts.Running--
-}
-
 func (c *Core) setRetry(l *lane, retry int) {
-	if l.retry >= 0 {
+	if l.retry() == retry {
+		return
+	}
+	if l.retry() >= 0 {
 		c.counts.Retrying--
 	}
-	if l.retry = int32(retry); l.retry >= 0 {
+	if l.more().retry = int32(retry); retry >= 0 {
 		c.counts.Retrying++
 	}
 }

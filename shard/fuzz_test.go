@@ -62,7 +62,7 @@ func FuzzLife(f *testing.F) {
 				c.Record(g)
 			}
 			if verdict == Failed || verdict == Snoozed {
-				for _, l := range c.lanes {
+				for l := range c.lanes.all() {
 					require.True(t, l.due >= now || l.due == due1 || l.due == due2, "a delay goes forward")
 					require.True(t, l.due < math.MaxInt64 || max(due1, due2) == math.MaxInt64 || now == math.MaxInt64)
 				}

@@ -2,7 +2,6 @@ package shard
 
 import (
 	"bytes"
-	"hash/maphash"
 
 	"github.com/strandjobs/strand/journal"
 )
@@ -19,23 +18,31 @@ func (p Payload) before(q Payload) bool {
 }
 
 // lane is one id that has something to do. There may be millions: what only
-// few of them need stands behind a pointer.
+// few of them need, or for a short time, stands behind a pointer, and a lane
+// fills a line of the cache.
 type lane struct {
-	id    string
-	due   int64 // Unix ns; of the payloads that wait
-	item  *Item // where its payloads are handed out; nil while all of them wait
-	one   Payload
-	bag   *bag  // the waiting payloads when they are more than one; one is unused then
-	past  *past // nil until a state is written
-	retry int32 // −1 new, 0 failed once, …
-	turn  uint32
-	n     int32 // payloads that wait, without held ones
+	due  int64   // Unix ns; of the payloads that wait
+	one  Payload // that waits; zero when none does or they are in a bag
+	rest *rest   // nil: new, waiting, and with one payload at most
 
-	queued   bool // the due queue has a valid entry, the one with this turn
+	number     number
+	prev, next number // see standing
+
+	standing standing // in the agenda
 	halted   bool
 	unpinned bool // its due time has to be written down when that is possible
 	loose    bool // Loaded has to look at it again
 }
+
+// rest is what a lane has beside one payload that waits.
+type rest struct {
+	item  *Item // where its payloads are handed out; nil while all of them wait
+	bag   *bag  // the waiting payloads when they are more than one
+	past  *past // nil until a state is written
+	retry int32 // −1 new, 0 failed once, …
+}
+
+var newRest = rest{retry: -1}
 
 // past is what a job remembers of its runs.
 type past struct {
@@ -50,8 +57,8 @@ type past struct {
 // bag holds many payloads of one id.
 type bag struct {
 	order timeline[*hashed]
-	// index finds the payload with equal bytes. Nil under KeepAll.
-	index map[uint64]*hashed
+	// index finds payloads by the hash of their bytes. Nil under KeepAll.
+	index *table[*hashed]
 	gone  int      // payloads in order that are gone
 	slab  []hashed // not used yet
 }
@@ -59,10 +66,7 @@ type bag struct {
 // hashed is a payload with the hash of its bytes.
 type hashed struct {
 	Payload
-	hash uint64
-	// alone: another payload has the same hash and different bytes, so this one
-	// is not in the index.
-	alone bool
+	hash uint32
 	// gone: another payload has replaced this one. Taking it out of the order
 	// would cost a search; when most are gone, all of these go.
 	gone bool
@@ -70,16 +74,14 @@ type hashed struct {
 
 func (h *hashed) before(o *hashed) bool { return h.Payload.before(o.Payload) }
 
-var hashSeed = maphash.MakeSeed()
-
 // add puts a payload with the given bytes among those that wait. When one with
 // equal bytes is there, only one of them stays, and the other is returned.
 func (l *lane) add(m Merge, p Payload, data []byte) (kept Payload, ended journal.Ref) {
-	if l.n == 0 {
-		l.one, l.n = p, 1
+	if l.n() == 0 {
+		l.one = p
 		return p, journal.Ref{}
 	}
-	if l.bag == nil {
+	if l.bag() == nil {
 		if m != KeepAll && sameBytes(l.one, data) {
 			if replaces(m, p, l.one) {
 				l.one, p = p, l.one
@@ -88,11 +90,7 @@ func (l *lane) add(m Merge, p Payload, data []byte) (kept Payload, ended journal
 		}
 		l.openBag(m)
 	}
-	kept, ended = l.bag.add(m, p, data)
-	if ended.IsZero() {
-		l.n++
-	}
-	return kept, ended
+	return l.bag().add(m, p, data)
 }
 
 // replaces reports whether p stays rather than old, which has equal bytes.
@@ -113,14 +111,14 @@ func sameBytes(p Payload, data []byte) bool {
 }
 
 func (l *lane) openBag(m Merge) {
-	l.bag = new(bag)
+	b := new(bag)
 	if m != KeepAll {
-		l.bag.index = make(map[uint64]*hashed)
+		b.index = new(table[*hashed])
 	}
 	var e journal.Entry
 	l.one.Ref.Read(&e)
-	l.bag.add(m, l.one, e.Payload)
-	l.one = Payload{}
+	b.add(m, l.one, e.Payload)
+	l.more().bag, l.one = b, Payload{}
 }
 
 func (b *bag) add(m Merge, p Payload, data []byte) (kept Payload, ended journal.Ref) {
@@ -128,25 +126,28 @@ func (b *bag) add(m Merge, p Payload, data []byte) (kept Payload, ended journal.
 		b.order.push(b.newHashed(p, 0))
 		return p, journal.Ref{}
 	}
-	hash := maphash.Bytes(hashSeed, data)
-	old := b.index[hash]
-	alone := old != nil && !sameBytes(old.Payload, data)
-	if old != nil && !alone {
+	hash := hashOf(data)
+	if old := b.index.find(hash, func(h *hashed) bool { return sameBytes(h.Payload, data) }); old != nil {
 		if !replaces(m, p, old.Payload) {
 			return old.Payload, p.Ref
 		}
 		ended = old.Ref
+		b.index.remove(hash, old)
 		b.forget(old)
 	}
 	h := b.newHashed(p, hash)
 	b.order.push(h)
-	if h.alone = alone; !alone {
-		b.index[hash] = h
-	}
+	b.index.insert(hash, h)
 	return p, ended
 }
 
-func (b *bag) newHashed(p Payload, hash uint64) *hashed {
+// len returns the number of payloads that are not gone.
+func (b *bag) len() int { return b.order.len() - b.gone }
+
+// slabSize is how many payloads a bag makes room for at once, at most.
+const slabSize = 64
+
+func (b *bag) newHashed(p Payload, hash uint32) *hashed {
 	if len(b.slab) == 0 {
 		b.slab = make([]hashed, min(max(b.order.len(), 2), slabSize))
 	}
@@ -168,15 +169,15 @@ func (b *bag) forget(h *hashed) {
 
 // take removes the first payload of those that wait; there is one.
 func (l *lane) take() Payload {
-	l.n--
-	if l.bag == nil {
+	b := l.bag()
+	if b == nil {
 		p := l.one
 		l.one = Payload{}
 		return p
 	}
-	p := l.bag.take()
-	if l.n == 0 {
-		l.bag = nil
+	p := b.take()
+	if b.len() == 0 {
+		l.rest.bag = nil
 	}
 	return p
 }
@@ -184,18 +185,18 @@ func (l *lane) take() Payload {
 func (b *bag) take() Payload {
 	b.first()
 	h := b.order.pop()
-	if b.index != nil && !h.alone {
-		delete(b.index, h.hash)
+	if b.index != nil {
+		b.index.remove(h.hash, h)
 	}
 	return h.Payload
 }
 
 // first returns the payload that take would return.
 func (l *lane) first() Payload {
-	if l.bag == nil {
-		return l.one
+	if b := l.bag(); b != nil {
+		return b.first()
 	}
-	return l.bag.first()
+	return l.one
 }
 
 func (b *bag) first() Payload {
@@ -209,19 +210,91 @@ func (b *bag) first() Payload {
 	}
 }
 
-func (l *lane) holds() bool { return l.past != nil && len(l.past.held) > 0 }
+// id returns the id of the lane, from wherever it stands.
+func (l *lane) id() []byte {
+	switch {
+	case l.item() != nil:
+		return []byte(l.item().ID)
+	case l.holds():
+		return l.past().held[0].Ref.ID()
+	case l.n() == 0: // while loading
+		return l.past().state.ID()
+	}
+	return l.first().Ref.ID()
+}
+
+// has reports whether id is the id of the lane.
+func (l *lane) has(id []byte) bool {
+	if it := l.item(); it != nil {
+		return it.ID == string(id)
+	}
+	return bytes.Equal(l.id(), id)
+}
+
+func (l *lane) item() *Item {
+	if l.rest == nil {
+		return nil
+	}
+	return l.rest.item
+}
+
+func (l *lane) bag() *bag {
+	if l.rest == nil {
+		return nil
+	}
+	return l.rest.bag
+}
+
+func (l *lane) past() *past {
+	if l.rest == nil {
+		return nil
+	}
+	return l.rest.past
+}
+
+func (l *lane) retry() int {
+	if l.rest == nil {
+		return -1
+	}
+	return int(l.rest.retry)
+}
+
+// n returns the number of payloads that wait, without held ones.
+func (l *lane) n() int {
+	if b := l.bag(); b != nil {
+		return b.len()
+	}
+	if l.one.Ref.IsZero() {
+		return 0
+	}
+	return 1
+}
+
+func (l *lane) holds() bool {
+	p := l.past()
+	return p != nil && len(p.held) > 0
+}
 
 // empty reports whether nothing waits.
-func (l *lane) empty() bool { return l.n == 0 && !l.holds() }
+func (l *lane) empty() bool { return l.n() == 0 && !l.holds() }
 
 // hasState reports whether the log has, or is about to have, a state of the job.
 func (l *lane) hasState() bool {
-	return l.past != nil && (!l.past.state.IsZero() || l.past.pending > 0)
+	p := l.past()
+	return p != nil && (!p.state.IsZero() || p.pending > 0)
+}
+
+func (l *lane) more() *rest {
+	if l.rest == nil {
+		l.rest = new(newRest)
+	}
+	return l.rest
 }
 
 func (l *lane) remember() *past {
-	if l.past == nil {
-		l.past = new(past)
+	r := l.more()
+	if r.past == nil {
+		r.past = new(past)
 	}
-	return l.past
+	return r.past
 }

@@ -6,16 +6,6 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// expect makes room for n entries to load: growing a map on the way costs as
-// much as filling it. Of many entries most are of one id each; where they are
-// not, the room is given back with the lanes.
-func (c *Core) expect(n int) {
-	if n > shrinkAbove {
-		c.lanes = make(map[string]*lane, n)
-		c.peak = n
-	}
-}
-
 // Load takes in an entry that was live when the journal was opened. Entries
 // come in position order, before anything else; Loaded follows.
 func (c *Core) Load(ref journal.Ref) {
@@ -26,11 +16,11 @@ func (c *Core) Load(ref journal.Ref) {
 		c.Deliver(&e, ref)
 		return
 	}
-	l := c.lanes[string(e.ID)]
+	l := c.lanes.find(e.ID)
 	if l == nil {
 		// The payload that the state was written for has been replaced by a
 		// later one, or nothing comes: Loaded sees to that.
-		l = c.newLane(string(e.ID))
+		l = c.lanes.add(e.ID)
 		c.loosen(l)
 	}
 	c.endState(l)
@@ -62,8 +52,8 @@ func (c *Core) Loaded() {
 		}
 		switch {
 		case l.empty():
-			c.dequeue(l)
-			c.drop(l)
+			c.displace(l)
+			c.drop(l, string(l.id()))
 		case l.unpinned:
 			c.pinDue(l)
 		}
@@ -86,15 +76,15 @@ func (c *Core) merging() Merge {
 func (c *Core) regroup(l *lane) {
 	var e journal.Entry
 	if l.hasState() {
-		l.past.state.Read(&e)
+		l.past().state.Read(&e)
 	}
 	failed := e.Failed
 	slices.Sort(failed)
 	var others []Payload
-	for l.n > 0 {
+	for l.n() > 0 {
 		p := l.take()
 		if _, found := slices.BinarySearch(failed, p.Ref.Position()); found {
-			l.past.held = append(l.past.held, p)
+			l.past().held = append(l.past().held, p)
 		} else {
 			others = append(others, p)
 		}

@@ -406,7 +406,7 @@ func (w *twin) mergedAgain(pos journal.Position, g *rig) bool {
 // adopt takes over what the cores have.
 func (w *twin) adopt(g *rig) {
 	for _, c := range g.cores {
-		for id := range c.lanes {
+		for id := range c.lanes.named() {
 			v, _ := c.view(id)
 			j := &twinJob{due: v.due, retry: v.retry, err: v.err, halted: v.halted}
 			for _, p := range v.held {
@@ -423,14 +423,14 @@ func (w *twin) adopt(g *rig) {
 // compare holds the cores against the twin, their own laws and the journal.
 func (p *pair) compare() {
 	for _, c := range p.cores {
-		if len(c.lanes)+len(c.runs) > 0 {
+		if c.lanes.len()+len(c.runs) > 0 {
 			c.check(p.t)
 		}
 	}
 	var views []laneView
 	totals, next := Counts{}, int64(math.MaxInt64)
 	for _, c := range p.cores {
-		for id := range c.lanes {
+		for id := range c.lanes.named() {
 			v, _ := c.view(id)
 			views = append(views, v)
 		}

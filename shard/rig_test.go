@@ -225,11 +225,11 @@ func payloadsText(ps []Payload) string {
 
 // waiting lists the waiting payloads of a lane in order, and leaves them there.
 func (l *lane) waiting() []Payload {
-	if l.bag == nil {
-		return []Payload{l.one}[:l.n]
+	if l.bag() == nil {
+		return []Payload{l.one}[:l.n()]
 	}
 	var ps []Payload
-	l.bag.order.all(func(h *hashed) {
+	l.bag().order.all(func(h *hashed) {
 		if !h.gone {
 			ps = append(ps, h.Payload)
 		}
@@ -244,16 +244,16 @@ func (l *lane) waiting() []Payload {
 }
 
 func (c *Core) view(id string) (v laneView, ok bool) {
-	l := c.lanes[id]
+	l := c.lanes.find([]byte(id))
 	if l == nil {
 		return v, false
 	}
-	v = laneView{id: id, due: l.due, retry: int(l.retry), halted: l.halted, waiting: l.waiting()}
-	if l.past != nil {
-		v.held, v.err = l.past.held, l.past.err
+	v = laneView{id: id, due: l.due, retry: l.retry(), halted: l.halted, waiting: l.waiting()}
+	if p := l.past(); p != nil {
+		v.held, v.err = p.held, p.err
 	}
-	if l.item != nil {
-		v.due, v.out = l.item.Due, l.item.Payloads
+	if it := l.item(); it != nil {
+		v.due, v.out = it.Due, it.Payloads
 	}
 	return v, true
 }
@@ -261,7 +261,7 @@ func (c *Core) view(id string) (v laneView, ok bool) {
 // lanes shows every lane of every core, by id.
 func (g *rig) lanes() (out []string) {
 	for _, c := range g.cores {
-		for id := range c.lanes {
+		for id := range c.lanes.named() {
 			v, _ := c.view(id)
 			out = append(out, v.String())
 		}
@@ -273,25 +273,25 @@ func (g *rig) lanes() (out []string) {
 // check holds a core against its own laws, by walking everything.
 func (c *Core) check(t tester) {
 	t.Helper()
-	got, want := c.Counts(), Counts{Jobs: len(c.lanes), Parked: len(c.parked)}
+	got, want := c.Counts(), Counts{Jobs: c.lanes.len(), Parked: len(c.parked)}
 	queued, out := 0, 0
-	for id, l := range c.lanes {
+	for id, l := range c.lanes.named() {
 		v, _ := c.view(id)
-		require.Equal(t, id, l.id)
+		require.Same(t, l, c.lanes.find([]byte(id)))
 		require.NotEmpty(t, slices.Concat(v.out, v.held, v.waiting), "%s has nothing to do", id)
-		require.Len(t, v.waiting, int(l.n))
+		require.Len(t, v.waiting, l.n())
 		want.Payloads += len(v.out) + len(v.held) + len(v.waiting)
-		want.Retrying += count(l.retry >= 0)
+		want.Retrying += count(l.retry() >= 0)
 		want.Halted += count(l.halted)
-		want.Running += count(l.item != nil)
-		queued += count(l.queued)
+		want.Running += count(l.item() != nil)
+		queued += count(l.standing != absent)
 		_, parked := c.parked[id]
-		require.Equal(t, l.item == nil && !l.halted && !parked, l.queued, "%v: queued", v)
-		if l.past != nil {
-			require.Zero(t, l.past.pending, "%v: change was not recorded", v)
+		require.Equal(t, l.item() == nil && !l.halted && !parked, l.standing != absent, "%v: queued", v)
+		if p := l.past(); p != nil {
+			require.Zero(t, p.pending, "%v: change was not recorded", v)
 		}
-		if l.item != nil {
-			require.Same(t, l, l.item.lane)
+		if it := l.item(); it != nil {
+			require.Same(t, l, it.lane)
 			out++
 		}
 	}
@@ -303,17 +303,8 @@ func (c *Core) check(t tester) {
 	}
 	require.Equal(t, out, items, "items out")
 	require.LessOrEqual(t, len(c.runs)-c.exempt, c.cfg.Concurrency)
-	valid, stale := 0, 0
-	c.due.all(func(e turn) {
-		if e.valid() {
-			valid++
-			require.Equal(t, e.lane.due, e.due)
-		} else {
-			stale++
-		}
-	})
-	require.Equal(t, queued, valid, "places in the due queue")
-	require.Equal(t, c.stale, stale, "stale entries of the due queue")
+	require.Equal(t, queued, c.checkAgenda(t), "places in the agenda")
+	c.lanes.check(t)
 	got.Merged, got.Done, got.Failed, got.Snoozed, got.Buried, got.Discarded, got.Interrupted = 0, 0, 0, 0, 0, 0, 0
 	require.Equal(t, want, got)
 }
@@ -329,14 +320,14 @@ func count(yes bool) int {
 func (g *rig) known() map[journal.Position]bool {
 	known := make(map[journal.Position]bool)
 	for _, c := range g.cores {
-		for id, l := range c.lanes {
+		for id, l := range c.lanes.named() {
 			v, _ := c.view(id)
 			for _, p := range slices.Concat(v.out, v.held, v.waiting) {
 				require.False(g.t, known[p.Ref.Position()], "#%d is there twice", p.Ref.Position())
 				known[p.Ref.Position()] = true
 			}
-			if l.past != nil && !l.past.state.IsZero() {
-				known[l.past.state.Position()] = true
+			if p := l.past(); p != nil && !p.state.IsZero() {
+				known[p.state.Position()] = true
 			}
 		}
 	}

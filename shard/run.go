@@ -91,27 +91,28 @@ type Spoiled struct {
 
 // begin makes the item stand for the waiting payloads of l, up to limit.
 func (it *Item) begin(l *lane, limit int) {
-	it.ID, it.Retry, it.Due, it.lane = l.id, int(l.retry), l.due, l
+	it.ID, it.Retry, it.Due, it.lane = string(l.id()), l.retry(), l.due, l
 	it.LastError, it.Outcome, it.Claim, it.over = "", Outcome{}, nil, false
 	it.state.Store(handed)
-	if l.past != nil {
-		it.LastError = l.past.err
+	if p := l.past(); p != nil {
+		it.LastError = p.err
 	}
 	if it.held = l.holds(); it.held {
-		it.Payloads, l.past.held = l.past.held, nil
+		p := l.past()
+		it.Payloads, p.held = p.held, nil
 	} else {
-		n := int(l.n)
+		n := l.n()
 		if limit > 0 && limit < n {
 			n = limit
-		} else if l.bag != nil {
-			l.bag.index = nil // nothing stays that could be looked for
+		} else if b := l.bag(); b != nil {
+			b.index = nil // nothing stays that could be looked for
 		}
 		it.Payloads = slices.Grow(it.inline[:0], n)
 		for range n {
 			it.Payloads = append(it.Payloads, l.take())
 		}
 	}
-	it.partial = l.n > 0
+	it.partial = l.n() > 0
 }
 
 // reset lets go of everything, for the next use.

@@ -66,7 +66,6 @@ func New(system *actor.System, name string, core *Core, pending []journal.Ref, l
 	}
 	// The load is the first message, so that everything else comes after it.
 	s.ref.Send(&call{func(c *Core) {
-		c.expect(len(pending))
 		for _, ref := range pending {
 			c.Load(ref)
 		}

@@ -192,7 +192,7 @@ func TestWallClockSetForward(t *testing.T) {
 		time.Sleep(clockCheck / 2)
 		s := h.shards[0]
 		require.NoError(t, s.Do(t.Context(), func(c *Core) {
-			c.enqueue(c.lanes["a"], time.Now().UnixNano()+1)
+			c.enqueue(c.lanes.find([]byte("a")), time.Now().UnixNano()+1)
 			s.timerAt = math.MinInt64 // it must not notice
 		}))
 		time.Sleep(24 * time.Hour)

@@ -31,14 +31,10 @@ func (c *Core) Take(now int64, r *Run) bool {
 	}
 	r.Items = r.Items[:0]
 	for len(r.Items) < c.pace*c.cfg.BatchSize && c.NextDue() <= now {
-		l := c.due.pop().lane
-		l.queued = false
+		l := c.next()
+		c.leave(l)
 		r.grow()
-		it := &r.Items[len(r.Items)-1]
-		it.begin(l, c.cfg.MaxPayloads)
-		it.shift = c.shift
-		l.item = it
-		c.counts.Running++
+		c.handOut(l, &r.Items[len(r.Items)-1], c.cfg.MaxPayloads)
 	}
 	if len(r.Items) == 0 {
 		return false
@@ -57,6 +53,29 @@ func (c *Core) Exempt(r *Run) {
 	if _, out := c.runs[r]; out && !r.exempt {
 		r.exempt = true
 		c.exempt++
+	}
+}
+
+// handOut gives the waiting payloads of a lane, up to limit, to an item.
+func (c *Core) handOut(l *lane, it *Item, limit int) {
+	it.begin(l, limit)
+	if n := len(c.rests); l.rest == nil && n > 0 {
+		l.rest, c.rests = c.rests[n-1], c.rests[:n-1]
+	}
+	it.shift = c.shift
+	l.more().item = it
+	c.counts.Running++
+}
+
+// release ends the hand-out of a lane.
+func (c *Core) release(l *lane) {
+	l.rest.item = nil
+	c.counts.Running--
+	if *l.rest == newRest {
+		if len(c.rests) < maxRun {
+			c.rests = append(c.rests, l.rest)
+		}
+		l.rest = nil
 	}
 }
 

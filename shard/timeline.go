@@ -2,16 +2,13 @@ package shard
 
 import "slices"
 
-// ordered is what a timeline keeps in order.
-type ordered[T any] interface{ before(T) bool }
-
 // timeline is a priority queue for values that mostly arrive in order: due
 // times that are now, scores that are the time. Those go through a plain queue
 // in constant time; only a value that is before the queue's last one goes into
 // a heap.
 type timeline[T ordered[T]] struct {
 	inOrder fifo[T]
-	heap    []T
+	heap    heap[T]
 }
 
 func (t *timeline[T]) len() int { return t.inOrder.n + len(t.heap) }
@@ -21,15 +18,7 @@ func (t *timeline[T]) push(v T) {
 		t.inOrder.push(v)
 		return
 	}
-	t.heap = append(t.heap, v)
-	for i := len(t.heap) - 1; i > 0; {
-		parent := (i - 1) / 2
-		if !t.heap[i].before(t.heap[parent]) {
-			break
-		}
-		t.heap[i], t.heap[parent] = t.heap[parent], t.heap[i]
-		i = parent
-	}
+	t.heap.push(v)
 }
 
 // first returns the first value in order, nil when there is none. It is valid
@@ -48,32 +37,7 @@ func (t *timeline[T]) pop() T {
 	if len(t.heap) == 0 || (head != nil && !t.heap[0].before(*head)) {
 		return t.inOrder.pop()
 	}
-	top, last := t.heap[0], len(t.heap)-1
-	t.heap[0] = t.heap[last]
-	clear(t.heap[last:])
-	t.heap = t.heap[:last]
-	t.sink(0)
-	if cap(t.heap) > largeChunk && 4*len(t.heap) < cap(t.heap) {
-		t.heap = append(make([]T, 0, 2*len(t.heap)), t.heap...) // a burst is over
-	}
-	return top
-}
-
-func (t *timeline[T]) sink(i int) {
-	for {
-		child := 2*i + 1
-		if child >= len(t.heap) {
-			return
-		}
-		if right := child + 1; right < len(t.heap) && t.heap[right].before(t.heap[child]) {
-			child = right
-		}
-		if !t.heap[child].before(t.heap[i]) {
-			return
-		}
-		t.heap[i], t.heap[child] = t.heap[child], t.heap[i]
-		i = child
-	}
+	return t.heap.pop()
 }
 
 // all calls f for every value, in no particular order.

@@ -11,9 +11,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-type number struct{ v, n int }
+type card struct{ v, n int }
 
-func (a number) before(b number) bool { return a.v < b.v }
+func (a card) before(b card) bool { return a.v < b.v }
 
 func (t *timeline[T]) slice() (all []T) {
 	t.all(func(v T) { all = append(all, v) })
@@ -24,20 +24,20 @@ func (t *timeline[T]) slice() (all []T) {
 func TestTimelineSorts(t *testing.T) {
 	rapidFor(t, 200, 100)
 	rapid.Check(t, func(t *rapid.T) {
-		var line timeline[number]
-		var want []number
+		var line timeline[card]
+		var want []card
 		n := 0
 		push := func(v int) {
 			n++
-			line.push(number{v, n})
-			want = append(want, number{v, n})
+			line.push(card{v, n})
+			want = append(want, card{v, n})
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"": func(t *rapid.T) {
 				require.Equal(t, len(want), line.len())
 				require.ElementsMatch(t, want, line.slice())
 				if first := line.first(); first != nil {
-					require.Equal(t, slices.MinFunc(want, func(a, b number) int { return cmp.Compare(a.v, b.v) }).v, first.v)
+					require.Equal(t, slices.MinFunc(want, func(a, b card) int { return cmp.Compare(a.v, b.v) }).v, first.v)
 				}
 			},
 			"push": func(t *rapid.T) { push(rapid.IntRange(0, 9).Draw(t, "v")) },
@@ -51,24 +51,24 @@ func TestTimelineSorts(t *testing.T) {
 					first := *line.first()
 					require.Equal(t, first, line.pop())
 					require.Contains(t, want, first)
-					want = slices.DeleteFunc(want, func(v number) bool { return v == first })
+					want = slices.DeleteFunc(want, func(v card) bool { return v == first })
 				}
 			},
 			"keep": func(t *rapid.T) {
 				m := rapid.IntRange(1, 3).Draw(t, "m")
-				line.keep(func(v number) bool { return v.n%m == 0 })
-				want = slices.DeleteFunc(want, func(v number) bool { return v.n%m != 0 })
+				line.keep(func(v card) bool { return v.n%m == 0 })
+				want = slices.DeleteFunc(want, func(v card) bool { return v.n%m != 0 })
 			},
 		})
 	})
 }
 
 func TestTimelineKeepsEqualsInOrderWhenPushedInOrder(t *testing.T) {
-	var line timeline[number]
+	var line timeline[card]
 	for n := range 1000 {
-		line.push(number{n / 100, n})
+		line.push(card{n / 100, n})
 	}
-	line.keep(func(v number) bool { return v.n%2 == 0 })
+	line.keep(func(v card) bool { return v.n%2 == 0 })
 	for n := 0; n < 1000; n += 2 {
 		require.Equal(t, n, line.pop().n)
 	}
@@ -85,9 +85,9 @@ func TestTimelineGivesMemoryBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := heapBytes()
-			var line timeline[number]
+			var line timeline[card]
 			for i := range n {
-				line.push(number{next(i), i})
+				line.push(card{next(i), i})
 			}
 			for range n - 1 {
 				line.pop()

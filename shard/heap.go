@@ -1,0 +1,66 @@
+package shard
+
+// ordered is what is kept in order.
+type ordered[T any] interface{ before(T) bool }
+
+// heap is a binary heap: its first value is the first in order.
+type heap[T ordered[T]] []T
+
+func (h *heap[T]) push(v T) {
+	*h = append(*h, v)
+	s := *h
+	for i := len(s) - 1; i > 0; {
+		parent := (i - 1) / 2
+		if !s[i].before(s[parent]) {
+			break
+		}
+		s[i], s[parent] = s[parent], s[i]
+		i = parent
+	}
+}
+
+// pop removes the first value; there is one.
+func (h *heap[T]) pop() T {
+	s := *h
+	top, last := s[0], len(s)-1
+	s[0] = s[last]
+	clear(s[last:])
+	s = s[:last]
+	s.sink(0)
+	if cap(s) > largeChunk && 4*len(s) < cap(s) {
+		s = append(make([]T, 0, 2*len(s)), s...) // a burst is over
+	}
+	*h = s
+	return top
+}
+
+func (h heap[T]) sink(i int) {
+	for {
+		child := 2*i + 1
+		if child >= len(h) {
+			return
+		}
+		if right := child + 1; right < len(h) && h[right].before(h[child]) {
+			child = right
+		}
+		if !h[child].before(h[i]) {
+			return
+		}
+		h[i], h[child] = h[child], h[i]
+		i = child
+	}
+}
+
+// keep drops the values for which f is false, and the room they took.
+func (h *heap[T]) keep(f func(T) bool) {
+	var kept heap[T]
+	for _, v := range *h {
+		if f(v) {
+			kept = append(kept, v)
+		}
+	}
+	for i := len(kept)/2 - 1; i >= 0; i-- {
+		kept.sink(i)
+	}
+	*h = kept
+}
