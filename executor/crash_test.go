@@ -3,11 +3,17 @@
 package executor_test
 
 import (
+	"bufio"
 	"context"
+	"log/slog"
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -94,4 +100,88 @@ func TestJobThatKillsTheProcess(t *testing.T) {
 	done, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Len(t, done, crashJobs-1+1, "every other job, and the journal")
+}
+
+const suspectDir = "STRAND_TEST_SUSPECT_DIR"
+
+// TestSuspectChild runs jobs that do not end, until it is killed.
+func TestSuspectChild(t *testing.T) {
+	dir := os.Getenv(suspectDir)
+	if dir == "" {
+		t.Skip("only as a child of TestSuspectsRunOneAtATime")
+	}
+	x, err := executor.Open(dir, executor.Config{Workers: 6})
+	require.NoError(t, err)
+	var running sync.WaitGroup
+	running.Add(4)
+	q := handle(t, x, "jobs", func(_ context.Context, job executor.Job[int]) error {
+		if job.ID == "failed" {
+			return errBoom
+		}
+		running.Done()
+		select {}
+	}, executor.QueueConfig[int]{Shards: 4, Concurrency: 4, RetryIn: always(time.Hour)})
+	for i := range 4 {
+		enqueue(t, q, "suspect-"+strconv.Itoa(i), i)
+	}
+	start(t, x)
+	running.Wait()
+	enqueue(t, q, "failed", 0)
+	for stats(t, q).Retrying == 0 {
+	}
+	_, _ = os.Stdout.WriteString("all run\n")
+	select {}
+}
+
+// FAULTS A8: the jobs that were running when the process died run one at a
+// time, so that only one of them can be suspected again, and no other job waits
+// for them.
+func TestSuspectsRunOneAtATime(t *testing.T) {
+	dir := t.TempDir() + "/journal"
+	child := exec.Command(os.Args[0], "-test.run=^TestSuspectChild$")
+	child.Env = append(os.Environ(), suspectDir+"="+dir)
+	out, err := child.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, child.Start())
+	in := bufio.NewScanner(out)
+	for in.Scan() && in.Text() != "all run" {
+	}
+	require.NoError(t, child.Process.Kill())
+	_ = child.Wait()
+
+	var log logs
+	x := open(t, dir, executor.Config{Workers: 4, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	var suspects, most atomic.Int32
+	others := make(chan struct{}, 8)
+	q := handle(t, x, "jobs", func(ctx context.Context, job executor.Job[int]) error {
+		if job.ID == "failed" {
+			return nil
+		}
+		if job.ID[:5] == "other" {
+			others <- struct{}{}
+			return nil
+		}
+		most.Store(max(most.Load(), suspects.Add(1)))
+		defer suspects.Add(-1)
+		for range 2 { // others run beside each suspect
+			select {
+			case <-others:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+		return nil
+	}, executor.QueueConfig[int]{Shards: 4, Concurrency: 4})
+	for i := range 8 {
+		enqueue(t, q, "other-"+strconv.Itoa(i), i)
+	}
+	require.Equal(t, 4, strings.Count(log.String(), "was running when the process died"), "%s", log.String())
+	n, err := q.RunNow(t.Context(), "failed") // which is none of them: it had ended
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	start(t, x)
+	s := drained(t, q)
+	require.EqualValues(t, 13, s.Done)
+	require.EqualValues(t, 1, most.Load(), "suspects at a time")
+	stop(t, x)
 }

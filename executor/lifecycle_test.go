@@ -1,6 +1,7 @@
 package executor_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os/exec"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -230,19 +232,111 @@ func TestUnregisteredQueueIsKept(t *testing.T) {
 	})
 }
 
-func TestNoGoroutineIsLeft(t *testing.T) {
-	dir := t.TempDir() + "/journal"
-	before := runtime.NumGoroutine()
-	for range 100 {
-		x := open(t, dir, executor.Config{})
-		q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{})
-		start(t, x)
-		enqueue(t, q, "a", "x")
-		stop(t, x)
+// FAULTS F3: 10,000 calls that meet a Stop. What was accepted is in the journal
+// or has run, what was refused never does.
+func TestEnqueueMeetsStop(t *testing.T) {
+	const rounds, callers = 250, 40
+	disk := new(journal.Memory)
+	p := &probe{}
+	accepted := make([]atomic.Bool, rounds*callers)
+	met := 0
+	for round := range rounds {
+		x, err := executor.OpenOn(disk, executor.Config{Workers: 1})
+		require.NoError(t, err)
+		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Shards: 1})
+		if round%2 > 0 {
+			start(t, x)
+		}
+		var all sync.WaitGroup
+		for c := range callers {
+			all.Go(func() {
+				for range (round + c) % 7 { // each meets it at another moment
+					runtime.Gosched()
+				}
+				n := round*callers + c
+				_, err := q.Enqueue(context.Background(), fmt.Sprint(n), "x")
+				accepted[n].Store(err == nil)
+				if err != nil {
+					assert.ErrorIs(t, err, executor.ErrClosed)
+				}
+			})
+		}
+		all.Go(func() { assert.NoError(t, x.Stop(context.Background())) })
+		all.Wait()
 	}
-	for deadline := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before+5; runtime.Gosched() {
-		require.True(t, time.Now().Before(deadline), "%d goroutines, %d before", runtime.NumGoroutine(), before)
+	x := openOn(t, disk, executor.Config{})
+	q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{})
+	start(t, x)
+	drained(t, q)
+	ran := make(map[string]int)
+	for _, s := range p.seen() {
+		ran[s.id]++
 	}
+	for n := range accepted {
+		want := 0
+		if accepted[n].Load() {
+			want, met = 1, met+1
+		}
+		require.Equal(t, want, ran[fmt.Sprint(n)], "call %d", n)
+	}
+	t.Logf("%d of %d accepted", met, len(accepted))
+	require.NotZero(t, met)
+	stop(t, x)
+}
+
+// resources counts what a process holds; files and maps on Linux only.
+func resources() (goroutines, files, maps int) {
+	fds, _ := os.ReadDir("/proc/self/fd")
+	mapped, _ := os.ReadFile("/proc/self/maps")
+	return runtime.NumGoroutine(), len(fds), bytes.Count(mapped, []byte(".strand"))
+}
+
+// leavesNothing fails unless the process holds what it held before, at last.
+func leavesNothing(t *testing.T, f func()) {
+	t.Helper()
+	goroutines, files, maps := resources()
+	f()
+	for deadline := time.Now().Add(10 * time.Second); ; runtime.Gosched() {
+		g, fd, m := resources()
+		if g <= goroutines+5 && fd <= files && m <= maps {
+			return
+		}
+		require.True(t, time.Now().Before(deadline), "%d goroutines, %d files, %d maps; before %d, %d, %d", g, fd, m, goroutines, files, maps)
+	}
+}
+
+func useOnce(t *testing.T, dir string) {
+	x, err := executor.Open(dir, executor.Config{})
+	require.NoError(t, err)
+	q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{Timeout: time.Hour})
+	start(t, x)
+	enqueue(t, q, "a", "x")
+	stop(t, x)
+}
+
+// FAULTS F6.
+func TestNothingIsLeftAfterManyTimes(t *testing.T) {
+	dir, times := t.TempDir()+"/journal.strand", 200
+	if long() {
+		times = 1000
+	}
+	leavesNothing(t, func() {
+		for range times {
+			useOnce(t, dir)
+		}
+	})
+}
+
+// FAULTS F6.
+func TestAHundredExecutorsAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	leavesNothing(t, func() {
+		var all sync.WaitGroup
+		for i := range 100 {
+			all.Go(func() { useOnce(t, fmt.Sprintf("%s/%d.strand", dir, i)) })
+		}
+		all.Wait()
+	})
 }
 
 func TestSecondOpenIsRefused(t *testing.T) {

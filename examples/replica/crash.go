@@ -38,7 +38,8 @@ func crash(ctx context.Context, o options, events int, out, complaints *os.File)
 		if killed {
 			continue
 		}
-		fmt.Fprintf(out, "kills: %d of %d\n", kills, o.crash)
+		w.look()
+		fmt.Fprintf(out, "kills: %d of %d (%d so soon that the life is not on record)\n", kills, o.crash, kills+1-w.lives)
 		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 			return exitError(exit.ExitCode())
 		}
@@ -57,6 +58,7 @@ type watcher struct {
 	ledger string
 	offset int64 // what was read
 	ended  int
+	lives  int
 }
 
 // choose spreads the kills that are left over the work that is left. Every
@@ -124,6 +126,9 @@ func (w *watcher) look() int {
 			return w.ended // the rest is not a whole line yet
 		}
 		w.offset += int64(len(line))
+		if line[0] == lifeBegins {
+			w.lives++
+		}
 		fields := bytes.Fields(line)
 		if n, err := strconv.Atoi(string(fields[len(fields)-1])); err == nil && line[0] == runDone {
 			w.ended += n

@@ -103,13 +103,17 @@ func TestClockSetBackBesideAnother(t *testing.T) {
 		time.Sleep(150 * time.Second)
 		require.Len(t, s.r.take(), 2)
 		other := side{x: s.x, q: s.q, c: late, r: s.r}
-		other.add(t, "report", "* * * * *")
+		asked := 0
+		other.add(t, "report", "* * * * *", func(s *cron.Schedule[string]) {
+			s.Payload = func(tick time.Time) string { asked++; return label("report", tick) }
+		})
 		other.start(t)
 		begin := time.Now()
 		time.Sleep(10 * time.Minute)
 		require.Equal(t, ticks("report", begin, time.Now()), s.r.take())
 		require.ErrorIs(t, other.entry(t, "report").Err, executor.ErrStale)
 		require.NoError(t, late.Stop(t.Context()))
+		require.LessOrEqual(t, asked, 3, "one refusal tells how far the other one is")
 		s.stop(t)
 	})
 }

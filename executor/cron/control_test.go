@@ -2,9 +2,11 @@ package cron_test
 
 import (
 	"context"
+	"log/slog"
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/cron"
+	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/lock"
 )
 
@@ -240,6 +243,38 @@ func TestHangingPayload(t *testing.T) {
 	})
 }
 
+// Nothing more is fired after Stop and Remove, however much is to be caught up.
+func TestStopAmongManyTicks(t *testing.T) {
+	for name, end := range map[string]func(*cron.Cron) error{
+		"stop":   func(c *cron.Cron) error { return c.Stop(context.Background()) },
+		"remove": func(c *cron.Cron) error { return c.Remove(context.Background(), "report") },
+		"pause":  func(c *cron.Cron) error { return c.Pause(context.Background(), "report") },
+	} {
+		bubble(t, func(t *testing.T) {
+			disk := new(journal.Memory)
+			s := rig{disk: disk}.open(t)
+			s.add(t, "report", "* * * * *", missed(cron.CatchUpAll))
+			s.stop(t)
+			time.Sleep(10 * time.Minute)
+
+			s = rig{disk: disk}.open(t)
+			hung := make(chan struct{})
+			s.add(t, "report", "* * * * *", missed(cron.CatchUpAll), func(s *cron.Schedule[string]) {
+				s.Payload = func(tick time.Time) string { <-hung; return label("report", tick) }
+			})
+			s.start(t)
+			synctest.Wait() // the first one is in hand
+			ended := make(chan error)
+			go func() { ended <- end(s.c) }()
+			synctest.Wait()
+			close(hung)
+			require.NoError(t, <-ended)
+			require.Equal(t, []string{"report@01-01T00:01:00"}, s.r.take(), name)
+			s.stop(t)
+		})
+	}
+}
+
 // A payload function may do what it wants: the tick is over, the next one asks
 // again.
 func TestRudePayload(t *testing.T) {
@@ -274,6 +309,38 @@ func TestRudePayload(t *testing.T) {
 			s.stop(t)
 		})
 	}
+}
+
+// loud is a log handler that panics, and counts how often.
+type loud struct {
+	slog.Handler
+	lines *atomic.Int32
+}
+
+func (loud) Enabled(context.Context, slog.Level) bool { return true }
+
+func (l loud) Handle(context.Context, slog.Record) error {
+	l.lines.Add(1)
+	panic("logged")
+}
+
+// A logger that panics stops nothing.
+func TestRudeLogger(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		election, err := lock.New().NewElection("cron", lock.ElectionConfig{})
+		require.NoError(t, err)
+		g, err := cron.NewGroup(election)
+		require.NoError(t, err)
+		var lines atomic.Int32
+		s := rig{cron: cron.Config{Group: g, Member: "a", Logger: slog.New(loud{lines: &lines})}}.open(t)
+		s.add(t, "report", "* * * * *", func(s *cron.Schedule[string]) { s.Payload = func(time.Time) string { panic("boom") } })
+		s.add(t, "other", "* * * * *")
+		s.start(t)
+		time.Sleep(150 * time.Second)
+		require.Len(t, s.r.take(), 2)
+		require.EqualValues(t, 3, lines.Load(), "who leads, and two ticks")
+		s.stop(t)
+	})
 }
 
 // rude is a value that can't even be printed.

@@ -24,8 +24,8 @@ type Config struct {
 	// Needed with a Group.
 	Member string
 
-	// Logger gets missed ticks and what could not be enqueued. Default nil:
-	// nothing is logged.
+	// Logger gets missed ticks, what could not be enqueued, and who leads.
+	// Default nil: nothing is logged.
 	Logger *slog.Logger
 }
 

@@ -51,7 +51,7 @@ func (c *Cron) due(o *office, s *schedule) []time.Time {
 	if lost.IsZero() {
 		return ticks
 	}
-	c.cfg.Logger.Warn("ticks missed", slog.String("schedule", s.name), slog.Time("newest", lost))
+	c.report(slog.LevelWarn, "ticks missed", slog.String("schedule", s.name), slog.Time("newest", lost))
 	c.group.mu.Lock()
 	defer c.group.mu.Unlock()
 	if !o.over() {
@@ -189,7 +189,7 @@ func (a *attempt) wait(o *office, pause time.Duration) bool {
 // note writes down what became of a tick that is over.
 func (c *Cron) note(s *schedule, tick time.Time, err error) {
 	if err != nil {
-		c.cfg.Logger.Warn("tick not enqueued", slog.String("schedule", s.name), slog.Time("tick", tick), slog.Any("error", err))
+		c.report(slog.LevelWarn, "tick not enqueued", slog.String("schedule", s.name), slog.Time("tick", tick), slog.Any("error", err))
 	}
 	c.group.mu.Lock()
 	defer c.group.mu.Unlock()

@@ -3,6 +3,7 @@ package cron
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -136,6 +137,6 @@ func (c *Cron) takeOffice() *office {
 	if err != nil {
 		return nil // lost at once; the channel says so, too
 	}
-	c.cfg.Logger.Info("cron leads", "member", c.cfg.Member)
+	c.report(slog.LevelInfo, "cron leads", slog.String("member", c.cfg.Member))
 	return &office{ctx, cancel}
 }

@@ -1,7 +1,9 @@
 package cron
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"runtime/debug"
 )
 
@@ -21,6 +23,12 @@ func guarded(schedule string, exited func(error), f func()) (err error) {
 	f()
 	returned = true
 	return nil
+}
+
+// report logs. A line is worth less than what it is about: a panic of the user's
+// handler ends here.
+func (c *Cron) report(level slog.Level, message string, attrs ...slog.Attr) {
+	_ = guarded("", func(error) {}, func() { c.cfg.Logger.LogAttrs(context.Background(), level, message, attrs...) })
 }
 
 // text prints a value of the user's, whose methods may panic in turn.

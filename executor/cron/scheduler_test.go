@@ -194,6 +194,21 @@ func TestScheduler_M04_FirstTickMissed(t *testing.T) {
 	})
 }
 
+// Whatever was missed while nobody ran, CatchUpOne makes one job of it.
+func TestScheduler_M04_OneIsOne(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		for _, want := range [][]string{nil, {"report@01-01T00:10:00"}} {
+			s := rig{disk: disk}.open(t)
+			s.add(t, "report", "* * * * *", missed(cron.CatchUpOne))
+			s.start(t)
+			require.Equal(t, want, s.r.take())
+			s.stop(t)
+			time.Sleep(10 * time.Minute)
+		}
+	})
+}
+
 // What is missed for long is caught up to its bound, at the price of that.
 func TestScheduler_M04_CatchUpIsBounded(t *testing.T) {
 	bubble(t, func(t *testing.T) {
