@@ -8,18 +8,32 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// append journals entries and waits as the durability says.
+// append locks what entries lock, journals them, and waits as the durability
+// says.
 func (q *queue) append(ctx context.Context, entries []journal.Entry) (journal.Ticket, error) {
 	if q.x.stopping.Load() && ctx.Value(handlerKey{}) != q.x {
 		return journal.Ticket{}, ErrClosed
 	}
-	appended := q.x.log.Append
-	if q.durability == Async {
-		appended = q.x.log.Post
+	if q.locking.onEnqueue == nil {
+		return q.appendWith(ctx, entries, nil)
 	}
-	ticket, err := appended(ctx, entries)
+	pledge, err := q.pledge(ctx, entries)
+	if err != nil {
+		return journal.Ticket{}, err
+	}
+	ticket, err := q.appendWith(ctx, entries, pledge.sets)
+	pledge.end(ticket, err)
+	return ticket, err
+}
+
+func (q *queue) appendWith(ctx context.Context, entries []journal.Entry, sets func(journal.Position) []journal.Set) (journal.Ticket, error) {
+	appended := q.x.log.AppendWith
+	if q.durability == Async {
+		appended = q.x.log.PostWith
+	}
+	ticket, err := appended(ctx, entries, sets)
 	if errors.Is(err, journal.ErrBacklog) && q.x.cfg.Overflow == Wait && ctx.Value(handlerKey{}) != q.x {
-		ticket, err = q.whenDrained(ctx, func() (journal.Ticket, error) { return appended(ctx, entries) })
+		ticket, err = q.whenDrained(ctx, func() (journal.Ticket, error) { return appended(ctx, entries, sets) })
 	}
 	if err == nil && q.durability == Sync {
 		err = q.x.await(ctx, ticket)

@@ -68,6 +68,10 @@ type Config struct {
 	// key takes about 100 bytes of the journal, and no memory.
 	KeyTTL time.Duration
 
+	// Unique says whether equal payloads of a queue may run at the same time, for
+	// queues that don't say. Default UniqueNever.
+	Unique Uniqueness
+
 	// CrashLimit is how often the process may die while a job runs before that
 	// job is given up: it goes to the morgue, or is halted under Halt. Jobs that
 	// were running run again one at a time, so that an innocent one is not
@@ -150,6 +154,7 @@ func (c Config) withDefaults() (Config, error) {
 		inRange("MaxBacklog", c.MaxBacklog, 0, math.MaxInt),
 		inRange("MaxBacklogBytes", c.MaxBacklogBytes, 0, math.MaxInt),
 		notNegative("KeyTTL", c.KeyTTL),
+		inRange("Unique", int(c.Unique), int(UniqueDefault), int(UniqueWhileRunning)),
 		inRange("Overflow", int(c.Overflow), int(Refuse), int(Wait)),
 		inRange("Durability", int(c.Durability), int(Sync), int(Async)),
 	)
@@ -223,6 +228,16 @@ type QueueConfig[T any] struct {
 
 	// Durability of Enqueue. Default: the executor's.
 	Durability Durability
+
+	// Locks make jobs wait until others have completed. Default: none.
+	Locks Locks[T]
+
+	// Unique lets equal payloads run one after the other, whatever their ids.
+	// Default: as Config.Unique.
+	Unique Unique[T]
+
+	// Slots that each running job has one value of; see [NewSlots]. Default none.
+	Slots []SlotSource
 }
 
 // RetryIn is the default pause before retry n, counted from 0, and Lowkiq's:

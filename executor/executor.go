@@ -31,6 +31,7 @@ type Executor struct {
 	routes atomic.Pointer[[]*shard.Shard]
 
 	quarantine quarantine
+	locks      locks
 	gates      gates // of marks and keys
 	sweeper    sweeper
 	running    *journal.Running // from Start on
@@ -48,6 +49,7 @@ type Executor struct {
 	// under it.
 	mu     sync.Mutex
 	queues map[string]*queue
+	slots  map[string]bool // names of slots
 	state  state
 	err    error // why the executor can't go on
 
@@ -115,6 +117,7 @@ func open(cfg Config, volatile bool, openLog func(journal.Config) (*journal.Log,
 		dispatcher: newDispatcher(cfg.Scheduler),
 		seed:       maphash.MakeSeed(),
 		queues:     make(map[string]*queue),
+		slots:      make(map[string]bool),
 		failed:     make(chan struct{}),
 		told:       make(chan struct{}),
 		hurry:      make(chan struct{}),
@@ -129,6 +132,10 @@ func open(cfg Config, volatile bool, openLog func(journal.Config) (*journal.Log,
 		MaxBacklog: cfg.MaxBacklog, MaxBacklogBytes: cfg.MaxBacklogBytes})
 	if err != nil {
 		return nil, err
+	}
+	x.locks.init(x)
+	if err := x.locks.restore(); err != nil {
+		return nil, errors.Join(err, x.log.Close())
 	}
 	return x, nil
 }

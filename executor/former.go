@@ -32,6 +32,7 @@ func (q *queue) takeOver() error {
 		if err := q.x.log.Rename(context.Background(), former, q.name); err != nil {
 			return border(err)
 		}
+		q.x.locks.rename(former, q.name)
 	}
 	return nil
 }

@@ -96,11 +96,21 @@ func (q *queue) tryIf(ctx context.Context, entries []journal.Entry, c *condition
 	if err := x.checkMark(c); err != nil {
 		return nil, err
 	}
-	ticket, err := x.log.AppendWith(ctx, entries, c.sets(len(entries)))
+	pledge, err := q.pledge(ctx, entries)
 	if err != nil {
 		return nil, err
 	}
-	if err := x.await(ctx, ticket); err != nil {
+	sets := c.sets(len(entries))
+	ticket, err := x.log.AppendWith(ctx, entries, func(first journal.Position) []journal.Set {
+		return append(sets(first), pledge.sets(first)...)
+	})
+	if err != nil {
+		pledge.end(ticket, err)
+		return nil, err
+	}
+	err = x.await(ctx, ticket)
+	pledge.end(ticket, border(err))
+	if err != nil {
 		if errors.Is(err, journal.ErrUnknown) {
 			leave = func(g *gate) { x.gates.leaveOpen(g, ticket) }
 		}

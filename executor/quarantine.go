@@ -25,6 +25,7 @@ type quarantine struct {
 	mu      sync.Mutex
 	waiting []*suspect // parked in their shards
 	active  *suspect
+	aside   []*suspect // were active, and wait for a lock
 }
 
 // suspect is an id that was running when the process died.
@@ -59,6 +60,13 @@ func (q *queue) suspects(pending []journal.Ref) []*suspect {
 	return found
 }
 
+// suspects reports whether an id is under suspicion.
+func (z *quarantine) suspects(queue, id string) bool {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	return slices.ContainsFunc(z.waiting, func(s *suspect) bool { return s.queue.name == queue && s.id == id })
+}
+
 // admit takes in a suspect that is parked in its shard.
 func (x *Executor) admit(s *suspect) {
 	x.cfg.Logger.Warn("job was running when the process died",
@@ -84,6 +92,25 @@ func (x *Executor) admit(s *suspect) {
 // release lets the id run.
 func (s *suspect) release() { s.shard.Tell(func(c *shard.Core) { c.Unpark(s.id) }) }
 
+// standAside lets the next suspect run when the active one turns out to wait for
+// a lock, which may be another suspect's. It stays suspected: when it can run,
+// it runs beside another one.
+func (x *Executor) standAside(q *queue, id string) {
+	z := &x.quarantine
+	if !z.open.Load() {
+		return
+	}
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	s := z.active
+	if s == nil || s.queue != q || s.id != id || len(z.waiting) == 0 {
+		return
+	}
+	z.aside = append(z.aside, s)
+	z.active, z.waiting = z.waiting[0], z.waiting[1:]
+	z.active.release()
+}
+
 // acquit takes the suspicion off the active suspect when it is among the items
 // that a worker has run, and lets the next one run.
 func (x *Executor) acquit(q *queue, items []*shard.Item) {
@@ -93,15 +120,19 @@ func (x *Executor) acquit(q *queue, items []*shard.Item) {
 	}
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	s := z.active
-	if s == nil || s.queue != q || !slices.ContainsFunc(items, func(it *shard.Item) bool { return it.ID == s.id }) {
-		return
+	ran := func(s *suspect) bool {
+		return s.queue == q && slices.ContainsFunc(items, func(it *shard.Item) bool { return it.ID == s.id })
 	}
-	x.log.Record(&journal.Change{Sets: []journal.Set{journal.Cleared(s.position)}})
-	z.active = nil
-	if len(z.waiting) > 0 {
-		z.active, z.waiting = z.waiting[0], z.waiting[1:]
-		z.active.release()
+	if i := slices.IndexFunc(z.aside, ran); i >= 0 {
+		x.log.Record(&journal.Change{Sets: []journal.Set{journal.Cleared(z.aside[i].position)}})
+		z.aside = slices.Delete(z.aside, i, i+1)
+	} else if s := z.active; s != nil && ran(s) {
+		x.log.Record(&journal.Change{Sets: []journal.Set{journal.Cleared(s.position)}})
+		z.active = nil
+		if len(z.waiting) > 0 {
+			z.active, z.waiting = z.waiting[0], z.waiting[1:]
+			z.active.release()
+		}
 	}
-	z.open.Store(z.active != nil)
+	z.open.Store(z.active != nil || len(z.aside) > 0)
 }

@@ -25,6 +25,8 @@ type queue struct {
 	first  uint32 // number of its first shard
 	actors []*shard.Shard
 
+	locking locking
+
 	// call runs the handler for started items and returns an error for each.
 	// It is not guarded.
 	call func(ctx context.Context, items []*shard.Item) []error
@@ -84,7 +86,7 @@ func (q *queue) openShards() error {
 	suspects := q.suspects(pending)
 	for i, pending := range q.split(pending) {
 		index := len(routes)
-		p := &port{dispatcher: x.dispatcher, queue: q, candidate: Candidate{Queue: q.name, Shard: i, Index: index}}
+		p := &port{dispatcher: x.dispatcher, queue: q, candidate: Candidate{Queue: q.name, Shard: i, Index: index, queue: int(q.first)}}
 		name := fmt.Sprintf("%s/%d", q.name, i)
 		core := shard.NewCore(q.number, q.core)
 		for _, s := range suspects {

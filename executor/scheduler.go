@@ -21,6 +21,7 @@ type Candidate struct {
 	Queue string
 	Shard int // in its queue, from 0
 	Index int // among all shards of the executor, in order of registration
+	queue int // among all queues, in order of registration
 	due   int64
 	port  *port
 }
@@ -66,6 +67,25 @@ func (s *seq) Pick(ready []Candidate) int {
 	return next
 }
 
+// InOrder returns the scheduler that picks the queue that was registered first,
+// and of its shards the one with the oldest due job: the order of queues is their
+// priority. A queue waits as long as those before it have jobs that can run; jobs
+// that wait for a lock don't count.
+func InOrder() Scheduler { return inOrder{} }
+
+type inOrder struct{}
+
+func (inOrder) Pick(ready []Candidate) int {
+	best := 0
+	for i, c := range ready {
+		b := ready[best]
+		if c.queue < b.queue || (c.queue == b.queue && c.due < b.due) {
+			best = i
+		}
+	}
+	return best
+}
+
 // dispatcher brings shards that have jobs due and free workers together.
 type dispatcher struct {
 	// picking is held while the scheduler picks; it is taken before mu. The
@@ -86,10 +106,11 @@ type dispatcher struct {
 func newDispatcher(s Scheduler) *dispatcher {
 	_, isLag := s.(lag)
 	_, isSeq := s.(*seq)
+	_, isInOrder := s.(inOrder)
 	if isSeq {
 		s = Seq() // of its own: one Config may serve several executors
 	}
-	return &dispatcher{scheduler: s, builtin: isLag || isSeq, quiet: make(chan struct{})}
+	return &dispatcher{scheduler: s, builtin: isLag || isSeq || isInOrder, quiet: make(chan struct{})}
 }
 
 // port is the dispatcher as one shard sees it.
@@ -140,7 +161,13 @@ func (p *port) Return(sw shard.Worker) {
 }
 
 // Record implements [shard.Recorder].
-func (p *port) Record(c *shard.Change) { p.queue.x.log.Record(&c.Change) }
+func (p *port) Record(c *shard.Change) {
+	if q := p.queue; q.locking.wants == nil && q.locking.onEnqueue == nil {
+		q.x.log.Record(&c.Change)
+	} else {
+		q.x.locks.settle(q, c)
+	}
+}
 
 // free finds the next shard for a worker, or lets it be idle. With ask, a
 // scheduler of the user's decides.

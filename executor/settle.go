@@ -60,7 +60,7 @@ func (w *worker) judge(it *shard.Item, err error) {
 		return
 	}
 	late := w.queue.timeout > 0 && context.Cause(w.hand.ctx) == ErrTimeout
-	if !late && w.interrupted(err) {
+	if !late && w.interrupted(it, err) {
 		out.Verdict = shard.Interrupted
 		return
 	}
@@ -112,10 +112,14 @@ func (w *worker) giveUp(it *shard.Item) {
 	out.Delay, out.Verdict = RetryIn(it.Retry+1), shard.Failed
 }
 
-// interrupted reports whether the stop kept the handler from its work. A
+// interrupted reports whether the stop, or the loss of a lease, kept the handler
+// from its work. A
 // handler may dress up the end of its context as any error, so every error
 // after that end counts.
-func (w *worker) interrupted(err error) bool {
+func (w *worker) interrupted(it *shard.Item, err error) bool {
+	if c, ok := it.Claim.(*claim); ok && c.lost() != nil {
+		return true
+	}
 	return context.Cause(w.x.handlers) != nil || (w.x.draining.Load() && errors.Is(err, ErrClosed))
 }
 

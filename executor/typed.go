@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/lock"
 	"github.com/strandjobs/strand/shard"
 )
 
@@ -26,6 +27,18 @@ type Job[T any] struct {
 	Retry     int          // −1: has not failed; 0: failed once; …
 	LastError string       // the text of the last failure
 	Due       time.Time
+
+	claim *claim
+}
+
+// Lease returns the lease of a job that is unique while it runs; see [Unique].
+// Its token grows with every run of the key, over restarts, too. For all other
+// jobs it is one that has ended.
+func (j Job[T]) Lease() lock.Lease {
+	if j.claim == nil {
+		return lock.Lease{}
+	}
+	return j.claim.lease
 }
 
 // Latest returns the value of the last payload in score order. It is the newest
@@ -120,7 +133,11 @@ func (t *Queue[T]) register(x *Executor, name string, call func(context.Context,
 	if err != nil {
 		return nil, fmt.Errorf("queue %q: %w", name, err)
 	}
-	t.q = &queue{settings: s, name: name, call: call}
+	locking, err := t.locking(x, name)
+	if err != nil {
+		return nil, fmt.Errorf("queue %q: %w", name, err)
+	}
+	t.q = &queue{settings: s, name: name, call: call, locking: locking}
 	if hook := t.cfg.RetriesExhausted; hook != nil {
 		t.q.exhausted = func(ctx context.Context, items []*shard.Item) {
 			for _, it := range items {
@@ -154,6 +171,7 @@ func (t *Queue[T]) decode(it *shard.Item) (Job[T], bool) {
 		Queue: t.q.name, ID: it.ID, Retry: it.Retry, LastError: it.LastError,
 		Due: time.Unix(0, it.Due), Payloads: make([]Payload[T], 0, len(it.Payloads)),
 	}
+	job.claim, _ = it.Claim.(*claim)
 	it.Outcome.Spoiled = nil
 	var e journal.Entry
 	for i, p := range it.Payloads {

@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"time"
@@ -27,6 +28,9 @@ type worker struct {
 	exited  bool    // user code has done that
 	errs    []error // what became of batch; nil: all are done
 	settled int     // items of batch that have their outcome
+
+	refused  []*shard.Item // of batch: those that did not get what they need to run
+	refusals []error       // and why
 
 	place, words int  // its part of the crash recorder
 	dismissed    bool // another one works in its place
@@ -94,6 +98,7 @@ func (w *worker) resume() {
 		return
 	case handling:
 		w.errs = repeat(ErrHandlerExited, len(w.batch))
+		w.rejoin()
 		w.settle()
 	case settling:
 		w.giveUp(w.batch[w.settled])
@@ -173,6 +178,27 @@ func (w *worker) call() {
 	if w.queue.timeout > 0 {
 		ctx = w.hand.ctx
 	}
+	if w.queue.locking.wants == nil {
+		w.handle(ctx)
+	} else {
+		w.callLocked(ctx)
+	}
+	w.settle()
+}
+
+// callLocked runs the handler for those of the batch that need not wait.
+func (w *worker) callLocked(ctx context.Context) {
+	w.enter()
+	if len(w.batch) > 0 {
+		ctx, stop := w.engage(ctx)
+		defer stop()
+		w.handle(ctx)
+		w.conclude()
+	}
+	w.rejoin()
+}
+
+func (w *worker) handle(ctx context.Context) {
 	err := guarded(func() error {
 		w.errs = w.queue.call(ctx, w.batch)
 		return nil
@@ -180,7 +206,6 @@ func (w *worker) call() {
 	if err != nil {
 		w.errs = repeat(err, len(w.batch))
 	}
-	w.settle()
 }
 
 func repeat(err error, n int) []error {

@@ -98,6 +98,20 @@ func (t *Table) fulfilLocked(p *Place, o *op) {
 	}
 }
 
+// Keys are the keys that were asked for, while the place waits, sorted; those of the lease after the grant.
+func (p *Place) Keys() []string {
+	p.table.mu.Lock()
+	defer p.table.mu.Unlock()
+	if p.state == granted {
+		return p.lease.Keys()
+	}
+	keys := make([]string, len(p.spots))
+	for i := range p.spots {
+		keys[i] = p.spots[i].entry.key
+	}
+	return keys
+}
+
 // Lease returns the lease and true once the place has been granted, and false while it waits or after Cancel.
 // The lease may have ended since.
 func (p *Place) Lease() (Lease, bool) {

@@ -1,0 +1,367 @@
+package executor
+
+import (
+	"cmp"
+	"container/list"
+	"slices"
+	"time"
+
+	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/lock"
+)
+
+// barrier says which jobs have to wait for which keys. It is plain data: no clock,
+// no goroutine, no journal. Times are Unix nanoseconds.
+//
+// A key is locked while it has holds. Each hold knows for whom it was set, so
+// that nobody is blocked by itself, a retry does not lock twice, and what comes
+// back after a crash is what was there. A job that is blocked waits in the queue
+// of one of its keys, and moves on to the next that is locked: it holds nothing
+// meanwhile, and whoever frees a key looks at no more waiters than it lets pass.
+type barrier struct {
+	keys     map[string]*barrierKey
+	ran      map[holder][]*hold // set by jobs that ran
+	waits    map[holder]*wait
+	last     uint64 // number of the newest hold
+	watchers int    // so far
+	now      int64  // set by whoever calls
+
+	// What the calls since the last drain brought about, in order.
+	effects []effect
+	passed  []*wait
+}
+
+// holder is a job, or with an empty queue a person.
+type holder struct{ queue, id string }
+
+func (h holder) String() string {
+	if h.queue == "" {
+		return "by hand"
+	}
+	return h.queue + "/" + h.id
+}
+
+// hold is one lock of a key.
+type hold struct {
+	number       uint64 // identifies it for ever
+	key          string
+	by           holder
+	onRun        bool          // set by a job that ran, rather than by an enqueue or a person
+	since, until int64         // until 0: for ever
+	at           *list.Element // nil: it has ended
+	timer        *time.Timer   // of its end; for locks
+
+	// position of the payload that it came with, 0 if there is none or it is not
+	// known yet. Guarded by locks.binding.
+	position journal.Position
+}
+
+type effect struct {
+	hold    *hold
+	dropped bool
+}
+
+type barrierKey struct {
+	holds list.List      // of *hold, oldest first
+	by    map[holder]int // how many of them are whose
+	queue list.List      // of *wait, first come, first served
+}
+
+// request is what a job wants before it runs.
+type request struct {
+	by        holder
+	blockedBy []string // none of them may be locked by somebody else
+	set       []string // what it locks then, in the same instant
+	ttl       int64    // of what it locks; 0: for ever
+}
+
+// wait is a request that was not granted at once.
+type wait struct {
+	request
+	since int64
+	key   string // in whose queue it stands
+	at    *list.Element
+	wake  func()
+}
+
+func newBarrier() barrier {
+	return barrier{keys: make(map[string]*barrierKey), ran: make(map[holder][]*hold), waits: make(map[holder]*wait)}
+}
+
+// lock adds a hold.
+func (b *barrier) lock(key string, by holder, onRun bool, ttl int64) *hold {
+	b.last++
+	h := &hold{number: b.last, key: key, by: by, onRun: onRun, since: b.now}
+	if ttl > 0 {
+		h.until = b.now + ttl
+	}
+	b.add(h)
+	b.effects = append(b.effects, effect{hold: h})
+	return h
+}
+
+func (b *barrier) add(h *hold) {
+	k := b.keys[h.key]
+	if k == nil {
+		k = &barrierKey{by: make(map[holder]int)}
+		b.keys[h.key] = k
+	}
+	h.at = k.holds.PushBack(h)
+	k.by[h.by]++
+	if h.onRun {
+		b.ran[h.by] = append(b.ran[h.by], h)
+	}
+}
+
+// drop ends a hold and lets pass who waited for that. A hold that has ended
+// already is left alone.
+func (b *barrier) drop(h *hold) {
+	if h.at == nil {
+		return
+	}
+	k := b.keys[h.key]
+	k.holds.Remove(h.at)
+	h.at = nil
+	if k.by[h.by]--; k.by[h.by] == 0 {
+		delete(k.by, h.by)
+	}
+	if h.onRun {
+		rest := slices.DeleteFunc(b.ran[h.by], func(o *hold) bool { return o == h })
+		if b.ran[h.by] = rest; len(rest) == 0 {
+			delete(b.ran, h.by)
+		}
+	}
+	b.effects = append(b.effects, effect{h, true})
+	b.letPass(h.key, k)
+}
+
+// reassign makes a hold somebody else's. Nobody waits yet.
+func (b *barrier) reassign(h *hold, by holder) {
+	k := b.keys[h.key]
+	if k.by[h.by]--; k.by[h.by] == 0 {
+		delete(k.by, h.by)
+	}
+	k.by[by]++
+	if h.onRun {
+		delete(b.ran, h.by) // all of them go the same way
+		b.ran[by] = append(b.ran[by], h)
+	}
+	h.by = by
+	b.effects = append(b.effects, effect{hold: h})
+}
+
+// letPass grants those that wait at a key, in their order, until one of them
+// has locked it again. What else they are blocked by, they wait for there.
+func (b *barrier) letPass(key string, k *barrierKey) {
+	for k.queue.Len() > 0 {
+		var w *wait
+		switch len(k.by) {
+		case 0:
+			w = k.queue.Front().Value.(*wait)
+		case 1:
+			// Only the one who holds it could pass.
+			for by := range k.by {
+				w = b.waits[by]
+			}
+			if w == nil || w.key != key {
+				return
+			}
+		default:
+			return
+		}
+		b.unqueue(w)
+		if next := b.blocking(w.request); next != "" {
+			b.queue(w, next)
+			continue
+		}
+		delete(b.waits, w.by)
+		b.set(w.request)
+		b.passed = append(b.passed, w)
+	}
+	if k.holds.Len() == 0 && k.queue.Len() == 0 {
+		delete(b.keys, key)
+	}
+}
+
+// blocking returns the first key that blocks a request, "" when it may pass.
+func (b *barrier) blocking(r request) string {
+	for _, key := range r.blockedBy {
+		if k := b.keys[key]; k != nil && k.blocks(r.by) {
+			return key
+		}
+	}
+	return ""
+}
+
+// blocks reports whether somebody else has locked the key.
+func (k *barrierKey) blocks(by holder) bool {
+	return len(k.by) > 1 || (len(k.by) == 1 && k.by[by] == 0)
+}
+
+// set locks what a request asks for. What its job has locked before, in a run
+// that failed, it has still.
+func (b *barrier) set(r request) (fresh []*hold) {
+	for _, key := range r.set {
+		if !slices.ContainsFunc(b.ran[r.by], func(h *hold) bool { return h.key == key }) {
+			fresh = append(fresh, b.lock(key, r.by, true, r.ttl))
+		}
+	}
+	return fresh
+}
+
+// enter grants a request, or returns a key that blocks it. Nobody waits for it
+// afterwards.
+func (b *barrier) enter(r request) (fresh []*hold, blocked string) {
+	b.leave(r.by)
+	if blocked = b.blocking(r); blocked != "" {
+		return nil, blocked
+	}
+	return b.set(r), ""
+}
+
+// wait has a blocked request stand at key, and wake called once it is granted.
+// It returns a [lock.DeadlockError] when that would close a circle.
+func (b *barrier) wait(r request, key string, wake func()) error {
+	if circle := b.circle(r); circle != nil {
+		return &lock.DeadlockError{Circle: b.named(circle)}
+	}
+	w := &wait{request: r, since: b.now, wake: wake}
+	b.waits[r.by] = w
+	b.queue(w, key)
+	return nil
+}
+
+func (b *barrier) queue(w *wait, key string) {
+	w.key = key
+	w.at = b.keys[key].queue.PushBack(w)
+}
+
+func (b *barrier) unqueue(w *wait) { b.keys[w.key].queue.Remove(w.at) }
+
+// leave forgets that a job waits.
+func (b *barrier) leave(by holder) {
+	if w := b.waits[by]; w != nil {
+		b.unqueue(w)
+		delete(b.waits, by)
+	}
+}
+
+// unlock ends the holds of a key: one of them if they are counted, preferably
+// one of by, or else the oldest; or all. It reports whether the key was locked.
+func (b *barrier) unlock(key string, counted bool, by holder) bool {
+	k := b.keys[key]
+	if k == nil || k.holds.Len() == 0 {
+		return false
+	}
+	if counted {
+		b.drop(k.pick(by))
+		return true
+	}
+	// Those who wait may lock it again at once; that is theirs.
+	var all []*hold
+	for e := k.holds.Front(); e != nil; e = e.Next() {
+		all = append(all, e.Value.(*hold))
+	}
+	for _, h := range all {
+		b.drop(h)
+	}
+	return true
+}
+
+func (k *barrierKey) pick(by holder) *hold {
+	e := k.holds.Front()
+	if k.by[by] > 0 {
+		for e.Value.(*hold).by != by {
+			e = e.Next()
+		}
+	}
+	return e.Value.(*hold)
+}
+
+// lockedError says who has a key that blocks a job.
+func (b *barrier) lockedError(key string, by holder) error {
+	err := &lock.LockedError{Key: key}
+	for e := b.keys[key].holds.Front(); e != nil; e = e.Next() {
+		if h := e.Value.(*hold); h.by != by {
+			err.Holder = h.held()
+			break
+		}
+	}
+	return err
+}
+
+// held shows a hold to people. Its number takes the place of a token.
+func (h *hold) held() lock.Held {
+	held := lock.Held{Keys: []string{h.key}, Owner: h.by.String(), Token: h.number, Since: time.Unix(0, h.since)}
+	if h.until != 0 {
+		held.Until, held.TTL = time.Unix(0, h.until), time.Duration(h.until-h.since)
+	}
+	return held
+}
+
+// step is one edge of a circle: who waits for key, which the next one has.
+type step struct {
+	by  holder
+	key string
+}
+
+// circle returns the way from a request back to its own job, along jobs that
+// wait for each other, or nil. Jobs that do not wait go on by themselves.
+func (b *barrier) circle(r request) []step {
+	if len(b.waits) == 0 {
+		return nil
+	}
+	seen := map[holder]bool{r.by: true}
+	var way []step
+	var follow func(q request) bool
+	follow = func(q request) bool {
+		for _, key := range q.blockedBy {
+			k := b.keys[key]
+			if k == nil || !k.blocks(q.by) {
+				continue
+			}
+			way = append(way, step{q.by, key})
+			if q.by != r.by && k.by[r.by] > 0 {
+				return true
+			}
+			for by := range k.by {
+				if w := b.waits[by]; w != nil && !seen[by] {
+					if seen[by] = true; follow(w.request) {
+						return true
+					}
+				}
+			}
+			way = way[:len(way)-1]
+		}
+		return false
+	}
+	if follow(r) {
+		return way
+	}
+	return nil
+}
+
+func (b *barrier) named(circle []step) []lock.Hop {
+	hops := make([]lock.Hop, len(circle))
+	for i, s := range circle {
+		next := circle[(i+1)%len(circle)].by
+		hops[i] = lock.Hop{Owner: s.by.String(), Key: s.key, Holder: next.String()}
+	}
+	return hops
+}
+
+// drain returns what has happened since the last one.
+func (b *barrier) drain() (effects []effect, passed []*wait) {
+	effects, passed = b.effects, b.passed
+	b.effects, b.passed = nil, nil
+	return effects, passed
+}
+
+// restore brings holds back that were written down, in the order of their age.
+func (b *barrier) restore(holds []*hold) {
+	slices.SortFunc(holds, func(a, b *hold) int { return cmp.Compare(a.number, b.number) })
+	for _, h := range holds {
+		b.add(h)
+		b.last = max(b.last, h.number)
+	}
+}

@@ -1,0 +1,410 @@
+package executor
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/lock"
+	"github.com/strandjobs/strand/shard"
+)
+
+// locks are what the jobs of an executor lock, wait for and reserve, and the
+// journal's copy of it. What belongs to a job changes in the commit that
+// settles the job.
+type locks struct {
+	x *Executor
+
+	// mu guards what follows. Under it the journal is given changes, which does
+	// not wait; no user code is called.
+	mu      sync.Mutex
+	barrier barrier
+	places  map[holder]*lock.Place // of jobs that wait until equal ones have run
+
+	unique lock.Table // keys of jobs that are unique while they run
+
+	// binding guards which holds came with which payload. The journal asks
+	// under its own lock, so nothing is called under it.
+	binding sync.Mutex
+	with    map[journal.Position][]*hold
+}
+
+func (l *locks) init(x *Executor) {
+	l.x, l.barrier = x, newBarrier()
+	l.places = make(map[holder]*lock.Place)
+	l.with = make(map[journal.Position][]*hold)
+}
+
+// change has f change the barrier, and records what that comes to together with
+// c, in one commit. Then those who may pass now are woken.
+func (l *locks) change(c *journal.Change, f func(*barrier)) {
+	l.mu.Lock()
+	l.barrier.now = time.Now().UnixNano()
+	f(&l.barrier)
+	passed := l.record(c)
+	l.mu.Unlock()
+	for _, w := range passed {
+		w.wake()
+	}
+}
+
+// record writes down what has happened at the barrier. mu is held, so that the
+// log has it in the order in which it happened.
+func (l *locks) record(c *journal.Change) []*wait {
+	effects, passed := l.barrier.drain()
+	for _, e := range effects {
+		if e.dropped {
+			l.forget(e.hold)
+		} else {
+			l.arm(e.hold)
+		}
+		if !l.x.volatile {
+			c.Sets = append(c.Sets, l.written(e))
+		}
+	}
+	l.x.log.Record(c)
+	return passed
+}
+
+// arm ends a hold when its time is over.
+func (l *locks) arm(h *hold) {
+	if h.until == 0 {
+		return
+	}
+	left := time.Duration(h.until - l.barrier.now)
+	h.timer = time.AfterFunc(left, func() {
+		l.change(new(journal.Change), func(b *barrier) { b.drop(h) })
+	})
+}
+
+// forget lets go of a hold that has ended.
+func (l *locks) forget(h *hold) {
+	if h.timer != nil {
+		h.timer.Stop()
+	}
+	l.binding.Lock()
+	defer l.binding.Unlock()
+	if rest := slices.DeleteFunc(l.with[h.position], func(o *hold) bool { return o == h }); len(rest) > 0 {
+		l.with[h.position] = rest
+	} else {
+		delete(l.with, h.position)
+	}
+}
+
+// close stops the timers.
+func (l *locks) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, k := range l.barrier.keys {
+		for e := k.holds.Front(); e != nil; e = e.Next() {
+			if h := e.Value.(*hold); h.timer != nil {
+				h.timer.Stop()
+			}
+		}
+	}
+}
+
+// comingWith returns the holds that came with a payload.
+func (l *locks) comingWith(p journal.Position) []*hold {
+	l.binding.Lock()
+	defer l.binding.Unlock()
+	return slices.Clone(l.with[p])
+}
+
+// settle records what a shard of q decided, with what it means for the locks of
+// the jobs.
+func (l *locks) settle(q *queue, c *shard.Change) {
+	l.change(&c.Change, func(b *barrier) {
+		for _, ref := range c.Merged {
+			// The payload that stays has locks of its own.
+			l.dropAll(b, l.comingWith(ref.Position()))
+		}
+		for _, claimed := range c.Claims {
+			claim := claimed.Claim.(*claim)
+			if claimed.Verdict == shard.Done || claimed.Verdict == shard.Discarded {
+				for _, key := range claim.unlock {
+					b.unlock(key, q.locking.counted, claim.by)
+				}
+			} else if claimed.Over && q.locking.unlockOnBurial {
+				l.dropAll(b, slices.Clone(b.ran[claim.by]))
+			}
+			c.Sets = append(c.Sets, claim.settleSlots(claimed.Verdict, claimed.Over)...)
+		}
+		if q.locking.unlockOnBurial {
+			for i := range c.Buried {
+				l.dropAll(b, l.comingWith(c.Buried[i].Ref.Position()))
+			}
+		}
+	})
+	for _, claimed := range c.Claims {
+		claimed.Claim.(*claim).release()
+	}
+}
+
+func (l *locks) dropAll(b *barrier, holds []*hold) {
+	for _, h := range holds {
+		b.drop(h)
+	}
+}
+
+// pledge is what a call to Enqueue locks: it counts from before the payloads
+// are accepted, because they may run before the call is back.
+type pledge struct {
+	l     *locks
+	holds [][]*hold // by entry
+
+	service *locking // with keys: what the queue's own service has locked
+	keys    []string
+}
+
+// pledge locks the keys of entries.
+func (q *queue) pledge(ctx context.Context, entries []journal.Entry) (*pledge, error) {
+	if q.locking.onEnqueue == nil {
+		return nil, nil
+	}
+	keys := make([][]string, len(entries))
+	for i := range entries {
+		e := &entries[i]
+		var err error
+		if keys[i], err = q.locking.onEnqueue(string(e.ID), e.Payload); err != nil {
+			return nil, fmt.Errorf("item %d: id %q: the keys to lock: %w", i, e.ID, err)
+		}
+	}
+	l := &q.x.locks
+	p := &pledge{l: l, holds: make([][]*hold, len(entries))}
+	if q.locking.service != nil {
+		p.service, p.keys = &q.locking, slices.Concat(keys...)
+		return p, q.locking.lockAll(ctx, p.keys)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.barrier.now = time.Now().UnixNano()
+	for i := range entries {
+		by := holder{q.name, string(entries[i].ID)}
+		for _, key := range keys[i] {
+			p.holds[i] = append(p.holds[i], l.barrier.lock(key, by, false, int64(q.locking.ttl)))
+		}
+	}
+	// What is written comes with the entries.
+	effects, _ := l.barrier.drain()
+	for _, e := range effects {
+		l.arm(e.hold)
+	}
+	return p, nil
+}
+
+// sets binds the holds to the positions of their payloads.
+func (p *pledge) sets(first journal.Position) (sets []journal.Set) {
+	if p == nil {
+		return nil
+	}
+	p.l.binding.Lock()
+	defer p.l.binding.Unlock()
+	for i, holds := range p.holds {
+		position := first + journal.Position(i)
+		for _, h := range holds {
+			h.position = position
+			if !p.l.x.volatile {
+				sets = append(sets, journal.Set{Key: h.stateKey(), Value: h.encode(position)})
+			}
+		}
+		if len(holds) > 0 {
+			p.l.with[position] = slices.Clone(holds)
+		}
+	}
+	return sets
+}
+
+// end is told what became of the entries.
+func (p *pledge) end(ticket journal.Ticket, err error) {
+	if p == nil {
+		return
+	}
+	switch {
+	case err == nil:
+		p.confirm()
+	case errors.Is(err, ErrUnknown):
+		go p.await(ticket) // nobody else will learn it: see the census
+	default:
+		p.withdraw()
+	}
+}
+
+// await is end for a call that could not wait.
+func (p *pledge) await(ticket journal.Ticket) {
+	select {
+	case <-ticket.Done():
+	case <-p.l.x.stopped:
+		return
+	}
+	if errors.Is(ticket.Wait(context.Background()), journal.ErrFull) {
+		p.withdraw()
+		return
+	}
+	p.confirm()
+}
+
+// confirm sees to holds that were ended before their payload was accepted: then
+// the log has the end first.
+func (p *pledge) confirm() {
+	p.l.change(new(journal.Change), func(b *barrier) {
+		for _, h := range slices.Concat(p.holds...) {
+			if h.at == nil {
+				b.effects = append(b.effects, effect{h, true})
+			}
+		}
+	})
+}
+
+func (p *pledge) withdraw() {
+	if p.service != nil {
+		if err := p.service.unlockAll(p.l.x.handlers, p.keys); err != nil {
+			p.l.x.cfg.Logger.Error("keys of a refused job stay locked", slog.Any("error", err))
+		}
+	}
+	p.l.change(new(journal.Change), func(b *barrier) { p.l.dropAll(b, slices.Concat(p.holds...)) })
+}
+
+// rename gives the locks of a queue's jobs to the queue's new name.
+func (l *locks) rename(former, name string) {
+	l.change(new(journal.Change), func(b *barrier) {
+		for _, k := range b.keys {
+			for e := k.holds.Front(); e != nil; e = e.Next() {
+				if h := e.Value.(*hold); h.by.queue == former {
+					b.reassign(h, holder{name, h.by.id})
+				}
+			}
+		}
+	})
+}
+
+// lockPrefix begins the state keys of holds; the number follows.
+const lockPrefix = "lock/"
+
+func (h *hold) stateKey() string {
+	return string(binary.BigEndian.AppendUint64([]byte(lockPrefix), h.number))
+}
+
+func (l *locks) written(e effect) journal.Set {
+	if e.dropped {
+		return journal.Set{Key: e.hold.stateKey()}
+	}
+	l.binding.Lock()
+	defer l.binding.Unlock()
+	return journal.Set{Key: e.hold.stateKey(), Value: e.hold.encode(e.hold.position)}
+}
+
+const holdVersion = 1
+
+func (h *hold) encode(position journal.Position) []byte {
+	v := []byte{holdVersion, 0}
+	if h.onRun {
+		v[1] = 1
+	}
+	v = binary.AppendUvarint(v, uint64(position))
+	v = binary.AppendVarint(v, h.since)
+	v = binary.AppendVarint(v, h.until)
+	for _, s := range []string{h.by.queue, h.by.id} {
+		v = binary.AppendUvarint(v, uint64(len(s)))
+		v = append(v, s...)
+	}
+	return append(v, h.key...)
+}
+
+func parseHold(s journal.Set) (*hold, error) {
+	damaged := fmt.Errorf("executor: lock %q: %w", s.Key, &journal.CorruptError{Reason: fmt.Sprintf("a lock of %d bytes", len(s.Value))})
+	number := s.Key[len(lockPrefix):]
+	v := s.Value
+	if len(number) != 8 || len(v) < 2 {
+		return nil, damaged
+	}
+	if v[0] > holdVersion {
+		return nil, fmt.Errorf("%w: a lock has version %d", journal.ErrTooNew, v[0])
+	}
+	h := &hold{number: binary.BigEndian.Uint64([]byte(number)), onRun: v[1]&1 != 0}
+	r := reader{v[2:]}
+	h.position, h.since, h.until = journal.Position(r.uvarint()), r.varint(), r.varint()
+	h.by.queue = r.text()
+	h.by.id = r.text()
+	if h.key = string(r.rest); h.key == "" {
+		return nil, damaged
+	}
+	return h, nil
+}
+
+// reader takes a value apart. What is cut short leaves nothing.
+type reader struct{ rest []byte }
+
+func (r *reader) uvarint() uint64 {
+	v, n := binary.Uvarint(r.rest)
+	r.skip(n)
+	return v
+}
+
+func (r *reader) varint() int64 {
+	v, n := binary.Varint(r.rest)
+	r.skip(n)
+	return v
+}
+
+func (r *reader) text() string {
+	n := r.uvarint()
+	if n > uint64(len(r.rest)) {
+		r.rest = nil
+		return ""
+	}
+	s := string(r.rest[:n])
+	r.rest = r.rest[n:]
+	return s
+}
+
+func (r *reader) skip(n int) {
+	if n <= 0 {
+		r.rest = nil
+		return
+	}
+	r.rest = r.rest[n:]
+}
+
+// restore brings back what was locked when the last process ended. What has
+// expired meanwhile stays so.
+func (l *locks) restore() error {
+	// Larger than every token of the processes before.
+	l.unique.RaiseToken(l.x.log.Stats().Epoch << 32)
+	var holds []*hold
+	var expired journal.Change
+	now := time.Now().UnixNano()
+	for s, err := range l.x.log.Keys(lockPrefix) {
+		if err != nil {
+			return err
+		}
+		h, err := parseHold(s)
+		if err != nil {
+			return err
+		}
+		if h.until != 0 && h.until <= now {
+			expired.Sets = append(expired.Sets, journal.Set{Key: s.Key})
+			continue
+		}
+		holds = append(holds, h)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.barrier.now = now
+	l.barrier.restore(holds)
+	for _, h := range holds {
+		if l.arm(h); h.position != 0 {
+			l.with[h.position] = append(l.with[h.position], h)
+		}
+	}
+	if len(expired.Sets) > 0 {
+		l.x.log.Record(&expired)
+	}
+	return nil
+}

@@ -1,0 +1,362 @@
+package executor
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/lock"
+	"github.com/strandjobs/strand/shard"
+)
+
+// SlotsConfig of a sequence of slots; see [lock.SlotsConfig] for what it says of
+// Next, StartFrom, TTL and MaxSteps. TTL defaults to the Timeout of the queue,
+// and to 60 s where it has none. Store and Table are not used.
+type SlotsConfig[V any] struct {
+	lock.SlotsConfig[V]
+
+	// KeepOnFailure leaves the slot of a job that failed reserved, for its retry,
+	// until the TTL has passed. Default false: it is free at once.
+	KeepOnFailure bool
+}
+
+// Slots hand each running job a value of its own: the next free one of a
+// sequence. See [NewSlots].
+type Slots[V any] struct {
+	x      *Executor
+	prefix string // of the state keys
+	cfg    SlotsConfig[V]
+	slots  *lock.Slots[V]
+
+	// Guarded by locks.mu. mine are the reservations of jobs, also of those that
+	// failed, or ran when the last process ended.
+	mine map[holder]*reserved[V]
+	last json.RawMessage // the last value; nil while nothing is known
+}
+
+// reserved is a reservation with its value as it is written down: encoding is
+// the user's code, too.
+type reserved[V any] struct {
+	*lock.Reservation[V]
+	value json.RawMessage
+}
+
+// SlotSource is a [Slots] of any type.
+type SlotSource interface {
+	executor() *Executor
+	reserve(ctx context.Context, c *claim) (slotClaim, error)
+	watch(wake func()) bool
+}
+
+// slotClaim is a slot that a job has while it runs.
+type slotClaim interface {
+	lease() lock.Lease
+	keepAlive()
+	settle(v shard.Verdict, over bool) []journal.Set
+	source() SlotSource
+}
+
+// NewSlots makes a sequence of slots with a name of 1 to 512 bytes, which the
+// jobs of queues with QueueConfig.Slots reserve. The slot is on disk before the
+// handler sees it, see [Slots.Of]. When the job succeeds the sequence goes on
+// after it, in the same commit; when it fails the slot is given back. A job that
+// was running when the process died gets its slot again, unless the TTL has
+// passed. A job that finds no free slot waits until one is given back; where none
+// is out, it fails with [lock.ErrNoFreeSlot].
+//
+// Values are kept as JSON. One sequence of a name may be made for an executor,
+// before the queues that use it. It returns ErrConfig, ErrInvalidKey, or an
+// error of the journal or of a value in it.
+func NewSlots[V any](x *Executor, name string, cfg SlotsConfig[V]) (*Slots[V], error) {
+	if x == nil {
+		return nil, fmt.Errorf("%w: slots %q have no executor; Open makes one", ErrConfig, name)
+	}
+	if err := checkName(name); err != nil {
+		return nil, err
+	}
+	cfg.Store, cfg.Table = name, nil
+	slots, err := lock.NewSlots(cfg.SlotsConfig)
+	if err != nil {
+		return nil, fmt.Errorf("%w: slots %q: %w", ErrConfig, name, err)
+	}
+	s := &Slots[V]{
+		x: x, cfg: cfg, slots: slots, mine: make(map[holder]*reserved[V]),
+		prefix: "slot/" + strconv.Itoa(len(name)) + "/" + name + "/",
+	}
+	if !x.claimSlots(name, true) {
+		return nil, fmt.Errorf("%w: slots %q exist already", ErrConfig, name)
+	}
+	if err := guarded(s.restore); err != nil {
+		x.claimSlots(name, false)
+		return nil, fmt.Errorf("executor: slots %q: %w", name, err)
+	}
+	return s, nil
+}
+
+// claimSlots notes that slots of a name exist, or not; false: they do already.
+func (x *Executor) claimSlots(name string, exist bool) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	was := x.slots[name]
+	x.slots[name] = exist
+	return !was
+}
+
+// JobWithSlots is a [Job] of any type.
+type JobWithSlots interface{ held() *claim }
+
+func (j Job[T]) held() *claim { return j.claim }
+
+// Of returns the slot of a job, inside its handler; false for a job of a queue
+// that does not use these slots.
+func (s *Slots[V]) Of(job JobWithSlots) (value V, ok bool) {
+	if r := s.reservation(job); r != nil {
+		return r.Value(), true
+	}
+	return value, false
+}
+
+// Clear gives the slot of a job back while it runs: its success does not move
+// the sequence, and others may get the value. It returns [lock.ErrLockLost] when
+// the job has none.
+func (s *Slots[V]) Clear(job JobWithSlots) error {
+	r := s.reservation(job)
+	if r == nil {
+		return lock.ErrLockLost
+	}
+	err := lock.ErrLockLost
+	change := new(journal.Change)
+	s.x.locks.change(change, func(*barrier) {
+		if s.mine[job.held().by] == r {
+			delete(s.mine, job.held().by)
+			change.Sets = append(change.Sets, journal.Set{Key: s.openKey(job.held().by)})
+			err = r.Release()
+		}
+	})
+	return err
+}
+
+func (s *Slots[V]) reservation(job JobWithSlots) *reserved[V] {
+	c := job.held()
+	if c == nil {
+		return nil
+	}
+	for _, claimed := range c.slots {
+		if claimed.source() == SlotSource(s) {
+			return claimed.(*slot[V]).r
+		}
+	}
+	return nil
+}
+
+// Last returns the value that the sequence goes on after and its position; false
+// while nothing is known.
+func (s *Slots[V]) Last() (value V, position uint64, known bool) { return s.slots.Last() }
+
+// Snapshot returns the last value and who has which slot.
+func (s *Slots[V]) Snapshot() lock.SlotsState[V] { return s.slots.Snapshot() }
+
+func (s *Slots[V]) executor() *Executor { return s.x }
+
+func (s *Slots[V]) watch(wake func()) bool {
+	cancel := s.slots.Watch(wake)
+	if len(s.slots.Snapshot().Open) > 0 {
+		return true
+	}
+	cancel()
+	return false
+}
+
+// slot is a reservation of a running job.
+type slot[V any] struct {
+	s   *Slots[V]
+	c   *claim
+	r   *reserved[V]
+	ttl time.Duration
+
+	beat *time.Timer
+}
+
+func (t *slot[V]) lease() lock.Lease  { return t.r.Lease() }
+func (t *slot[V]) source() SlotSource { return t.s }
+
+// reserve finds the job's own slot, or takes the next free one, and writes it
+// down.
+func (s *Slots[V]) reserve(ctx context.Context, c *claim) (slotClaim, error) {
+	ttl := cmp.Or(s.cfg.TTL, c.queue.timeout, lock.DefaultSlotTTL)
+	s.x.locks.mu.Lock()
+	r := s.mine[c.by]
+	s.x.locks.mu.Unlock()
+	if r == nil || r.Extend(ttl) != nil {
+		var err error
+		if r, err = s.reserveNext(ctx, lock.Options{Owner: c.by.String(), TTL: ttl}); err != nil {
+			return nil, err
+		}
+	}
+	start, err := s.start()
+	if err != nil {
+		return nil, err
+	}
+	change := new(journal.Change)
+	s.x.locks.change(change, func(*barrier) {
+		s.mine[c.by] = r
+		if s.last == nil {
+			s.last = start
+		}
+		change.Sets = s.sets(s.open(c.by, r, ttl), s.lastSet())
+	})
+	return &slot[V]{s: s, c: c, r: r, ttl: ttl}, nil
+}
+
+func (s *Slots[V]) reserveNext(ctx context.Context, opt lock.Options) (*reserved[V], error) {
+	r, err := s.slots.Reserve(ctx, opt)
+	if err != nil {
+		return nil, err
+	}
+	value, err := json.Marshal(r.Value())
+	if err != nil {
+		return nil, fmt.Errorf("slots %q: %w", s.cfg.Store, errors.Join(err, r.Release()))
+	}
+	return &reserved[V]{r, value}, nil
+}
+
+// start encodes where the sequence began, if that is not written down yet.
+func (s *Slots[V]) start() (json.RawMessage, error) {
+	s.x.locks.mu.Lock()
+	known := s.last != nil
+	s.x.locks.mu.Unlock()
+	if known {
+		return nil, nil
+	}
+	value, _, _ := s.slots.Last()
+	return json.Marshal(value)
+}
+
+// keepAlive extends the reservation while the job runs.
+func (t *slot[V]) keepAlive() {
+	t.beat = every(t.s.x, t.ttl/3, func() bool {
+		if t.r.Extend(t.ttl) != nil {
+			return false
+		}
+		change := new(journal.Change)
+		t.s.x.locks.change(change, func(*barrier) {
+			if t.s.mine[t.c.by] == t.r {
+				change.Sets = t.s.sets(t.s.open(t.c.by, t.r, t.ttl))
+			}
+		})
+		return true
+	})
+}
+
+// settle ends the reservation as the verdict says; over: the job does not run
+// again. locks.mu is held.
+func (t *slot[V]) settle(v shard.Verdict, over bool) []journal.Set {
+	s := t.s
+	if t.beat != nil {
+		t.beat.Stop()
+	}
+	if s.mine[t.c.by] != t.r {
+		return nil // it was cleared by hand
+	}
+	if v == shard.Failed && !over && s.cfg.KeepOnFailure {
+		return nil
+	}
+	delete(s.mine, t.c.by)
+	gone := journal.Set{Key: s.openKey(t.c.by)}
+	if v != shard.Done {
+		_ = t.r.Release() // it may have expired
+		return s.sets(gone)
+	}
+	if t.r.Commit() != nil {
+		return s.sets(gone)
+	}
+	if _, position, _ := s.slots.Last(); position == t.r.Position() {
+		s.last = t.r.value
+	}
+	return s.sets(gone, s.lastSet())
+}
+
+func (s *Slots[V]) sets(sets ...journal.Set) []journal.Set {
+	if s.x.volatile {
+		return nil
+	}
+	return sets
+}
+
+// written is a value in the journal: the last one, or a reserved one.
+type written struct {
+	Value    json.RawMessage
+	Position uint64
+	Held     lock.Held // of a reservation
+	Queue    string    `json:",omitempty"`
+	ID       []byte    `json:",omitempty"`
+}
+
+func (w written) set(key string) journal.Set {
+	value, err := json.Marshal(w)
+	if err != nil {
+		panic(fmt.Sprintf("executor: bug: a slot that can't be written: %v", err)) // Value is valid JSON
+	}
+	return journal.Set{Key: key, Value: value}
+}
+
+func (s *Slots[V]) lastSet() journal.Set {
+	_, position, _ := s.slots.Last()
+	return written{Value: s.last, Position: position}.set(s.prefix + "last")
+}
+
+func (s *Slots[V]) open(by holder, r *reserved[V], ttl time.Duration) journal.Set {
+	now := time.Now()
+	held := lock.Held{Owner: by.String(), Token: r.Lease().Token(), Since: now, Until: now.Add(ttl), TTL: ttl}
+	return written{r.value, r.Position(), held, by.queue, []byte(by.id)}.set(s.openKey(by))
+}
+
+func (s *Slots[V]) openKey(by holder) string {
+	return s.prefix + "open/" + strconv.Itoa(len(by.queue)) + "/" + by.queue + "/" + by.id
+}
+
+// restore brings back the last value and what is still reserved.
+func (s *Slots[V]) restore() error {
+	var state lock.SlotsState[V]
+	var all []written
+	var expired journal.Change
+	for set, err := range s.x.log.Keys(s.prefix) {
+		if err != nil {
+			return err
+		}
+		var w written
+		var value V
+		if err := errors.Join(json.Unmarshal(set.Value, &w), json.Unmarshal(w.Value, &value)); err != nil {
+			return fmt.Errorf("value %q: %w", strings.TrimPrefix(set.Key, s.prefix), err)
+		}
+		switch {
+		case set.Key == s.prefix+"last":
+			state.Known, state.Last, state.Position = true, value, w.Position
+			s.last = w.Value
+		case !w.Held.Until.After(time.Now()):
+			expired.Sets = append(expired.Sets, journal.Set{Key: set.Key})
+		default:
+			state.Open = append(state.Open, lock.SlotHeld[V]{Value: value, Position: w.Position, Held: w.Held})
+			all = append(all, w)
+		}
+	}
+	open, err := s.slots.Restore(state)
+	if err != nil {
+		return err
+	}
+	for i, r := range open {
+		if w := all[i]; r != nil {
+			s.mine[holder{w.Queue, string(w.ID)}] = &reserved[V]{r, w.Value}
+		}
+	}
+	if len(expired.Sets) > 0 {
+		s.x.log.Record(&expired)
+	}
+	return nil
+}

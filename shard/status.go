@@ -1,0 +1,31 @@
+package shard
+
+// Status is what a person wants to know about an id.
+type Status struct {
+	Known     bool // it has something to do; otherwise nothing else is set
+	Running   bool // handed to a worker; what follows is of the payloads that wait
+	Parked    bool
+	Halted    bool
+	Due       int64 // Unix ns
+	Retry     int   // −1 new, 0 failed once, …
+	LastError string
+	Payloads  int // that wait, or failed and wait to be retried
+}
+
+// Status describes an id.
+func (c *Core) Status(id string) (s Status) {
+	l := c.lanes.find([]byte(id))
+	if l == nil {
+		return s
+	}
+	_, parked := c.parked[id]
+	s = Status{
+		Known: true, Running: l.item() != nil, Parked: parked, Halted: l.halted,
+		Due: l.due, Retry: l.retry(), Payloads: l.n(),
+	}
+	if p := l.past(); p != nil {
+		s.LastError = p.err
+		s.Payloads += len(p.held)
+	}
+	return s
+}
