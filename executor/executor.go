@@ -332,6 +332,13 @@ func (x *Executor) wordsPerWorker() int {
 // stops: running handlers, and OnFailure, have StopTimeout to end. It returns
 // nil after a clean end, and otherwise why it failed or what did not end. When
 // it could not start because that was done before, it stops nothing.
+//
+// For a program that ends in order on the first signal, and at once on the
+// second one:
+//
+//	ctx, restore := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+//	context.AfterFunc(ctx, restore)
+//	err := x.Run(ctx)
 func (x *Executor) Run(ctx context.Context) error {
 	if err := x.Start(ctx); errors.Is(err, ErrState) {
 		return err

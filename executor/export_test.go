@@ -1,6 +1,10 @@
 package executor
 
-import "github.com/strandjobs/strand/shard"
+import (
+	"context"
+
+	"github.com/strandjobs/strand/shard"
+)
 
 // BreakShards makes every shard fail as a bug of ours would.
 func (x *Executor) BreakShards() {
@@ -15,4 +19,12 @@ func (x *Executor) Gates() int {
 	x.gates.mu.Lock()
 	defer x.gates.mu.Unlock()
 	return len(x.gates.named)
+}
+
+// JobsPerShard returns how many jobs each shard has.
+func (x *Executor) JobsPerShard() (jobs []int) {
+	for _, s := range *x.routes.Load() {
+		_ = s.Do(context.Background(), func(c *shard.Core) { jobs = append(jobs, c.Counts().Jobs) })
+	}
+	return jobs
 }

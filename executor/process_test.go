@@ -1,0 +1,202 @@
+//go:build unix
+
+package executor_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor"
+)
+
+// processChild says what the child is to do, and in which journal.
+const processChild = "STRAND_TEST_PROCESS"
+
+// TestProcessChild is the program that is treated badly from outside.
+func TestProcessChild(t *testing.T) {
+	what, dir, ok := strings.Cut(os.Getenv(processChild), " ")
+	if !ok {
+		t.Skip("only as a child")
+	}
+	map[string]func(*testing.T, string){"signals": serveUntilSignal, "timers": runTimers, "backlog": fillBacklog}[what](t, dir)
+}
+
+// process starts a child, by way of a shell command if one is given.
+func process(t *testing.T, what, dir, shell string) (*exec.Cmd, *bufio.Scanner) {
+	t.Helper()
+	child := exec.Command(os.Args[0], "-test.run=^TestProcessChild$")
+	if shell != "" {
+		child = exec.Command("/bin/sh", "-c", shell+`; exec "$0" "$@"`, os.Args[0], "-test.run=^TestProcessChild$")
+	}
+	child.Env = append(os.Environ(), processChild+"="+what+" "+dir)
+	child.Stderr = os.Stderr
+	out, err := child.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, child.Start())
+	t.Cleanup(func() { _ = child.Process.Kill(); _, _ = io.Copy(io.Discard, out) })
+	return child, bufio.NewScanner(out)
+}
+
+// hear waits for a line of a child.
+func hear(t *testing.T, in *bufio.Scanner, line string) {
+	t.Helper()
+	for in.Scan() {
+		if in.Text() == line {
+			return
+		}
+	}
+	require.FailNow(t, "the child did not say", line)
+}
+
+// serveUntilSignal is a main as the documentation of Run shows it, with a
+// handler that does not end.
+func serveUntilSignal(t *testing.T, dir string) {
+	ctx, restore := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	x, err := executor.Open(dir, executor.Config{StopTimeout: time.Minute})
+	require.NoError(t, err)
+	handle(t, x, "q", func(ctx context.Context, job executor.Job[string]) error {
+		fmt.Println("running", job.ID)
+		if job.ID == "quick" {
+			return nil
+		}
+		select {}
+	}, executor.QueueConfig[string]{})
+	context.AfterFunc(ctx, func() {
+		restore() // from here on a signal does what it always does
+		fmt.Println("told")
+	})
+	require.NoError(t, x.Run(ctx))
+	fmt.Println("clean")
+}
+
+// FAULTS A10: the first SIGTERM ends in order, a second one at once, and then
+// nothing is lost.
+func TestSignals(t *testing.T) {
+	dir := t.TempDir() + "/journal"
+	put := func(id string) {
+		x := open(t, dir, executor.Config{})
+		q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{})
+		enqueue(t, q, id, "x")
+		stop(t, x)
+	}
+	put("quick")
+	child, in := process(t, "signals", dir, "")
+	hear(t, in, "running quick")
+	require.NoError(t, child.Process.Signal(syscall.SIGTERM))
+	hear(t, in, "clean")
+	require.NoError(t, child.Wait())
+
+	put("job")
+	child, in = process(t, "signals", dir, "")
+	hear(t, in, "running job")
+	require.NoError(t, child.Process.Signal(syscall.SIGTERM))
+	hear(t, in, "told")
+	require.NoError(t, child.Process.Signal(syscall.SIGTERM))
+	exit, ok := errors.AsType[*exec.ExitError](child.Wait())
+	require.True(t, ok)
+	require.Equal(t, syscall.SIGTERM, exit.Sys().(syscall.WaitStatus).Signal())
+
+	x := open(t, dir, executor.Config{})
+	p := &probe{}
+	q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{})
+	start(t, x)
+	drained(t, q)
+	require.Equal(t, []string{"job[x]"}, p.log())
+	stop(t, x)
+}
+
+const timers = 200
+
+// runTimers runs jobs that are due one after the other.
+func runTimers(t *testing.T, dir string) {
+	x := open(t, dir, executor.Config{})
+	var mu sync.Mutex
+	runs := map[string]int{}
+	q := handle(t, x, "q", func(_ context.Context, job executor.Job[int]) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if runs[job.ID]++; job.Payloads[0].Value%2 == 0 && job.Retry < 0 {
+			return executor.RetryAfter(100*time.Millisecond, errBoom)
+		}
+		return nil
+	}, executor.QueueConfig[int]{})
+	for i := range timers {
+		enqueue(t, q, fmt.Sprint(i), i, executor.In(time.Duration(i)*2*time.Millisecond))
+	}
+	start(t, x)
+	fmt.Println("started")
+	s := drained(t, q)
+	assert.EqualValues(t, timers, s.Done)
+	assert.EqualValues(t, timers/2, s.Failed)
+	for id, n := range runs {
+		i := 0
+		_, _ = fmt.Sscan(id, &i)
+		assert.Equal(t, 2-i%2, n, "runs of %s", id)
+	}
+	stop(t, x)
+	fmt.Println("done")
+}
+
+// FAULTS A11: the process is stopped while many timers run out, and goes on.
+// Each job runs as often as it should.
+func TestProcessIsSuspended(t *testing.T) {
+	child, in := process(t, "timers", t.TempDir()+"/journal", "")
+	hear(t, in, "started")
+	require.NoError(t, child.Process.Signal(syscall.SIGSTOP))
+	time.Sleep(700 * time.Millisecond) // the point: time goes by for everybody else
+	require.NoError(t, child.Process.Signal(syscall.SIGCONT))
+	hear(t, in, "done")
+	require.NoError(t, child.Wait())
+}
+
+// fillBacklog enqueues until the backlog is full.
+func fillBacklog(t *testing.T, dir string) {
+	x := open(t, dir, executor.Config{MaxBacklogBytes: 32 << 20})
+	q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{})
+	items := make([]executor.Item[string], 100)
+	payload := strings.Repeat("x", 1000)
+	n := 0
+	for ; ; n += len(items) {
+		for i := range items {
+			items[i] = executor.Item[string]{ID: fmt.Sprint(n + i), Payload: payload}
+		}
+		if _, err := q.EnqueueMany(t.Context(), items); err != nil {
+			require.ErrorIs(t, err, executor.ErrFull)
+			break
+		}
+	}
+	require.Greater(t, n, 25_000)
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	require.Less(t, m.Sys, uint64(192<<20), "memory of a backlog of 32 MiB")
+	start(t, x)
+	require.EqualValues(t, n, drained(t, q).Done)
+	stop(t, x)
+	fmt.Println("done")
+}
+
+// FAULTS A9: little memory and an endless producer. ErrFull comes first.
+func TestBacklogInLittleMemory(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector needs more address space than there is here")
+	}
+	t.Setenv("GOMEMLIMIT", "96MiB")
+	child, in := process(t, "backlog", t.TempDir()+"/journal", "ulimit -v 2000000")
+	hear(t, in, "done")
+	require.NoError(t, child.Wait())
+}
