@@ -39,7 +39,7 @@ func rapidFor(t *testing.T, checks, steps int) {
 // TestRandomOperations drives cores and their twin with the same operations,
 // under every combination of policies, and compares after every one of them.
 func TestRandomOperations(t *testing.T) {
-	rapidFor(t, 12, 50)
+	rapidFor(t, 42, 50) // 100,000 operations
 	for _, policies := range combinations() {
 		name := fmt.Sprint(policies.Merge, policies.OnFailure, policies.OnExhausted, policies.OnFresh)
 		t.Run(name, func(t *testing.T) {

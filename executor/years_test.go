@@ -1,0 +1,95 @@
+package executor_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/journal"
+)
+
+// calendar knows when each job is to run next, and how often it will fail.
+type calendar struct {
+	mu       sync.Mutex
+	r        *rand.Rand
+	next     map[string]time.Time
+	failures map[string]int
+	runs     int
+	wrong    []string
+}
+
+func (c *calendar) handle(_ context.Context, job executor.Job[int]) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.runs++
+	now := time.Now()
+	if want := c.next[job.ID]; !now.Equal(want) {
+		c.wrong = append(c.wrong, fmt.Sprintf("%s ran %v after its time", job.ID, now.Sub(want)))
+	}
+	delete(c.next, job.ID)
+	if c.failures[job.ID] == 0 {
+		return nil
+	}
+	c.failures[job.ID]--
+	pause := time.Duration(c.r.Int64N(int64(24 * time.Hour)))
+	c.next[job.ID] = now.Add(pause)
+	return executor.RetryAfter(pause, errBoom)
+}
+
+// Ten years of delays, retries, restarts and long idle times, a thousand in the
+// long tier: every job runs at its very moment. A bubble begins in the year 2000
+// and time ends in 2262.
+func TestYears(t *testing.T) {
+	times, years := 1, 10
+	if long() {
+		times, years = 5, 200
+	}
+	for range times {
+		seed := rand.Uint64()
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { live(t, years, seed) })
+	}
+}
+
+func live(t *testing.T, years int, seed uint64) {
+	const year, jobs = 365 * 24 * time.Hour, 40
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		c := &calendar{r: rand.New(rand.NewPCG(seed, 0)), next: map[string]time.Time{}, failures: map[string]int{}}
+		for n := range years {
+			newYear := time.Now()
+			x := openOn(t, disk, executor.Config{})
+			q := handle(t, x, "q", c.handle, executor.QueueConfig[int]{Shards: 2})
+			start(t, x)
+			c.mu.Lock()
+			ids := map[string]time.Time{}
+			for i := range jobs {
+				id := fmt.Sprintf("%d-%d", n, i)
+				ids[id] = newYear.Add(time.Duration(c.r.Int64N(int64(10 * 24 * time.Hour))))
+				c.next[id], c.failures[id] = ids[id], c.r.IntN(5)
+			}
+			c.mu.Unlock()
+			for id, due := range ids {
+				enqueue(t, q, id, n, executor.At(due))
+			}
+			time.Sleep(time.Duration(c.r.Int64N(int64(8 * 24 * time.Hour))))
+			stop(t, x) // in the middle
+			x = openOn(t, disk, executor.Config{})
+			q = handle(t, x, "q", c.handle, executor.QueueConfig[int]{Shards: 3})
+			start(t, x)
+			time.Sleep(20 * 24 * time.Hour)
+			assert.Zero(t, stats(t, q).Jobs)
+			assert.Empty(t, c.next)
+			time.Sleep(time.Until(newYear.Add(year)))
+			stop(t, x)
+		}
+		require.Empty(t, c.wrong)
+		t.Logf("%d runs, until %v", c.runs, time.Now().Year())
+	})
+}
