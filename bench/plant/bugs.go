@@ -60,7 +60,7 @@ var bugs = []bug{
 
 	// Order.
 	{"equal scores, last one first", "shard/lane.go", "p.Ref.Position() < q.Ref.Position())", "p.Ref.Position() > q.Ref.Position())", random},
-	{"run an id twice at a time", "shard/take.go", "		l.item = it\n", "", random},
+	{"run an id twice at a time", "shard/take.go", "	l.more().item = it\n", "	l.more()\n", random},
 	{"a retry lets later payloads pass", "shard/finish.go", "hold := it.held || (", "hold := it.held && (", scripts},
 	{"one retry too many", "shard/finish.go", "if count < c.cfg.MaxRetries {", "if count <= c.cfg.MaxRetries {", scripts},
 	{"one run too many", "shard/take.go", "len(c.runs)-c.exempt >= c.cfg.Concurrency", "len(c.runs)-c.exempt > c.cfg.Concurrency", random},
@@ -72,16 +72,16 @@ var bugs = []bug{
 	// What can run, runs.
 	{"a timer that is not set again", "shard/shard.go", "	case wakeUp:\n		s.timerAt = math.MaxInt64\n", "	case wakeUp:\n", shells},
 	{"wait for a clock that went back", "shard/clock.go", "if due <= before ||", "if", clocks},
-	{"a pause that is lost with the clock", "shard/clock.go", "l.retry >= 0 &&", "l.retry > 9 &&", clocks},
+	{"a pause that is lost with the clock", "shard/clock.go", "l.retry() >= 0 &&", "l.retry() > 9 &&", clocks},
 	{"hold what waits behind a slow job", "shard/take.go", "; at > now {", "; at > 0 {", shells},
 	{"lose a worker that found nothing", "shard/shard.go", "		if !s.assign(now, m) {\n			s.dispatch.Return(m)\n		}\n", "		s.assign(now, m)\n", shells},
 	{"one worker for two shards", "executor/scheduler.go", "		p.idle = p.idle[:n-1]\n", "", lowkiq},
 	{"a shard that is never granted", "executor/scheduler.go", "	picked.waiting = false\n", "", lowkiq},
 
 	// Handlers.
-	{"a panic is a success", "executor/worker.go", "		w.errs = repeat(err, len(w.batch))\n	}\n	w.settle()", "	}\n	w.settle()", abuse},
+	{"a panic is a success", "executor/worker.go", "	if err != nil {\n		w.errs = repeat(err, len(w.batch))\n	}\n}", "	_ = err\n}", abuse},
 	{"a worker lost to Goexit", "executor/worker.go", "			w.x.working.Go(w.main)\n", "", abuse},
-	{"a stop spends a retry", "executor/settle.go", "if !late && w.interrupted(err) {", "if false {", stops},
+	{"a stop spends a retry", "executor/settle.go", "if !late && w.interrupted(it, err) {", "if false {", stops},
 	{"a time limit for all jobs together", "executor/watchdog.go", "	h.number++\n", "", timeouts},
 	{"a context that has ended already", "executor/watchdog.go", "		h.cancel(ErrTimeout)\n		h.cancel = nil\n", "		h.cancel(ErrTimeout)\n", timeouts},
 	{"two workers stay for one", "executor/watchdog.go", "	w.hand.replaced = true\n", "", timeouts},
