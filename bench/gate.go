@@ -33,7 +33,7 @@ type floor struct {
 // Usual on two busy cores: 1.1 and 1.1, 0.95, 0.07, 0.6, 0.8.
 var guards = []guard{
 	{"durable/bulk", 200_000, []floor{{"elapsed", elapsed, 0.75}, {"processor", processor, 0.75}}},
-	{"durable/latency", 100, []floor{{"p50", lowest, 0.65}}},
+	{"durable/latency", 100, []floor{{"p50", lowest, 0.6}}},
 	{"memory/bulk", 300_000, []floor{{"processor", processor, 0.045}}},
 	{"allocs/durable", 100_000, []floor{{"objects", lowest, 0.55}}},
 	{"allocs/memory", 100_000, []floor{{"objects", lowest, 0.7}}},
