@@ -25,6 +25,7 @@ var (
 	abuse     = gate{"./executor", "^TestAbuse"}
 	stops     = gate{"./executor", "^(TestStop|TestEnqueueRaces|TestNothingIsLeft)"}
 	timeouts  = gate{"./executor", "^(TestTimeout|TestStuck|TestSpare)"}
+	tables    = gate{"./shard", "^TestTable"}
 	crashes   = gate{"./executor", "^(TestJobThatKills|TestLowkiq_L12|TestSuspectsRun)"}
 	admission = gate{"./executor", "^TestBacklog"}
 	lowkiq    = gate{"./executor", "^TestLowkiq"}
@@ -85,6 +86,8 @@ var bugs = []bug{
 	{"a time limit for all jobs together", "executor/watchdog.go", "	h.number++\n", "", timeouts},
 	{"a context that has ended already", "executor/watchdog.go", "		h.cancel(ErrTimeout)\n		h.cancel = nil\n", "		h.cancel(ErrTimeout)\n", timeouts},
 	{"two workers stay for one", "executor/watchdog.go", "	w.hand.replaced = true\n", "", timeouts},
+	{"a hole in a table", "shard/table.go", "			s.slots[i] = s.slots[j]\n", "", tables},
+	{"a lane out of line", "shard/agenda.go", "case last.due <= l.due:", "case true:", random},
 	{"a shard that stays exempt", "shard/finish.go", "		c.exempt--\n", "", exempt},
 	{"give up the lock too early", "executor/stop.go", "	if stuck == nil {\n		err = errors.Join(err, unlock())", "	if true {\n		err = errors.Join(err, unlock())", stops},
 	{"suspect a job that is over", "executor/worker.go", "w.x.running.Clear(w.place*w.words + i)", "_ = i", crashes},
