@@ -13,7 +13,7 @@ import (
 )
 
 func TestGuardJudges(t *testing.T) {
-	g := guard{"w", 1, []floor{{"elapsed", elapsed, 0.75}, {"processor", processor, 0.75}, {"objects", lowest, 0.5}}}
+	g := guard{"w", 1, []floor{{"elapsed", elapsed, 0.75}, {"processor", processor, 0.75}, {"objects", lowest, 0.5}}, 0}
 	theirs := sample{value: 3, seconds: 1, cpu: time.Second}
 	for _, c := range []struct {
 		mine sample
@@ -44,7 +44,7 @@ func TestSampleKeepsTheBest(t *testing.T) {
 	var s sample
 	l := &lab{dir: t.TempDir()}
 	for _, round := range []measured{{[]float64{5}, 2}, {[]float64{7}, 1}, {[]float64{4}, 3}} {
-		require.NoError(t, s.add(t.Context(), l, func(context.Context, *lab) (measured, error) { return round, nil }))
+		require.NoError(t, s.add(t.Context(), l, func(context.Context, *lab) (measured, error) { return round, nil }, 0))
 	}
 	assert.Equal(t, 4.0, s.value)
 	assert.Equal(t, 1.0, s.seconds)
