@@ -38,8 +38,8 @@ type Locks[T any] struct {
 	// locked them.
 	Unlock func(id string, payload T) []string
 
-	// Counted: a key that was locked three times takes three unlocks. Default
-	// false: one is enough.
+	// Counted: a key that was locked three times takes three unlocks; a run with
+	// three payloads makes as many. Default false: one is enough.
 	Counted bool
 
 	// TTL after which a lock ends by itself. Default 0: never.
@@ -188,11 +188,18 @@ func (t *Queue[T]) wants(it *shard.Item, unique bool) (w wants, err error) {
 		if err != nil {
 			continue
 		}
+		unlock := &w.unlock
+		if c.Counted { // each payload has counted it up
+			unlock = new([]string)
+		}
 		err = errorsOf(
 			collectKeys(&w.blockedBy, c.BlockedBy, it.ID, value),
 			collectKeys(&w.set, c.OnRun, it.ID, value),
-			collectKeys(&w.unlock, c.Unlock, it.ID, value),
+			collectKeys(unlock, c.Unlock, it.ID, value),
 		)
+		if c.Counted {
+			w.unlock = append(w.unlock, *unlock...)
+		}
 		switch {
 		case err != nil || !unique:
 		case u.Key == nil:

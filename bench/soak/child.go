@@ -113,18 +113,23 @@ func (a *actor) stop() {
 	say("z")
 }
 
-func (a *actor) register(q queueLife) (err error) {
-	cfg := q.config(func(int) time.Duration { return rand.N(5 * time.Millisecond) })
+func (a *actor) register(q queueLife) error {
+	return a.serve(q, a.handle, q.config(func(int) time.Duration { return rand.N(5 * time.Millisecond) }))
+}
+
+// serve registers a queue whose jobs are begun by handle and ended by what it
+// returns.
+func (a *actor) serve(q queueLife, handle func(context.Context, executor.Job[[]byte]) func() error, cfg executor.QueueConfig[[]byte]) (err error) {
 	var t *executor.Queue[[]byte]
 	if q.Batch == 1 {
 		t, err = executor.Handle(a.x, q.Name, func(ctx context.Context, job executor.Job[[]byte]) error {
-			return a.handle(ctx, job)()
+			return handle(ctx, job)()
 		}, cfg)
 	} else {
 		t, err = executor.HandleBatch(a.x, q.Name, func(ctx context.Context, jobs []executor.Job[[]byte]) error {
 			ends := make([]func() error, len(jobs))
 			for i, job := range jobs {
-				ends[i] = a.handle(ctx, job)
+				ends[i] = handle(ctx, job)
 			}
 			failed := executor.BatchErrors{}
 			for i, job := range jobs {
@@ -152,7 +157,20 @@ func executorGuard(end func() error) (err error) {
 
 // handle begins one job. The function it returns ends it.
 func (a *actor) handle(ctx context.Context, job executor.Job[[]byte]) func() error {
-	run := a.runs.Add(1)
+	run := a.begin(job)
+	r := rand.New(rand.NewPCG(a.Seed, uint64(run)))
+	if r.IntN(4) == 0 && a.Processors != 1 {
+		select {
+		case <-time.After(time.Duration(r.IntN(int(3 * time.Millisecond)))):
+		case <-ctx.Done():
+		}
+	}
+	return func() error { return end(r, run, job) }
+}
+
+// begin says what a handler got, and numbers its run.
+func (a *actor) begin(job executor.Job[[]byte]) (run int64) {
+	run = a.runs.Add(1)
 	var line strings.Builder
 	for i, p := range job.Payloads {
 		number, err := readPayload(p.Value)
@@ -167,14 +185,7 @@ func (a *actor) handle(ctx context.Context, job executor.Job[[]byte]) func() err
 		fmt.Fprintf(&line, " %d:%d", p.Position, number)
 	}
 	say("s %d %s %s%s", run, job.Queue, job.ID, line.String())
-	r := rand.New(rand.NewPCG(a.Seed, uint64(run)))
-	if r.IntN(4) == 0 && a.Processors != 1 {
-		select {
-		case <-time.After(time.Duration(r.IntN(int(3 * time.Millisecond)))):
-		case <-ctx.Done():
-		}
-	}
-	return func() error { return end(r, run, job) }
+	return run
 }
 
 // end draws what becomes of a job. No job fails more than three times in a

@@ -3,12 +3,25 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/strandjobs/strand/journal"
 )
 
 // contents opens a journal and returns what waits in it or lies in its morgue.
 func contents(dir string) (in found, err error) {
+	waiting, dead, err := split(dir)
+	for name, numbers := range dead {
+		if waiting[name] == nil {
+			waiting[name] = map[uint64]bool{}
+		}
+		maps.Copy(waiting[name], numbers)
+	}
+	return waiting, err
+}
+
+// split is contents with the morgue apart.
+func split(dir string) (waiting, dead found, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("panic: %v", r)
@@ -16,25 +29,25 @@ func contents(dir string) (in found, err error) {
 	}()
 	l, err := journal.Open(dir, journal.Config{})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
-	in = found{}
+	waiting, dead = found{}, found{}
 	for queue, number := range l.Queues() {
 		var e journal.Entry
 		for _, ref := range l.Pending(number) {
 			if ref.Read(&e); e.Kind == journal.KindEnqueued {
-				err = errors.Join(err, in.add(queue, &e))
+				err = errors.Join(err, waiting.add(queue, &e))
 			}
 		}
 		for b, failed := range l.Morgue(number) {
 			if failed != nil {
-				return nil, failed
+				return nil, nil, failed
 			}
-			err = errors.Join(err, in.add(queue, &b.Entry))
+			err = errors.Join(err, dead.add(queue, &b.Entry))
 		}
 	}
-	return in, err
+	return waiting, dead, err
 }
 
 func (in found) add(queue string, e *journal.Entry) error {

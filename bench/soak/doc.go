@@ -22,6 +22,8 @@
 //   - disk: a file system of one or two MiB fills up and gets room again.
 //   - poison: a job ends its process in a way that no recover catches.
 //   - stop: Stop at a random moment, with a random deadline.
+//   - locks: processes are killed while a thousand locks, counters and slots
+//     are held, and many jobs wait for them.
 //
 // # What is true, and who knows
 //
@@ -38,6 +40,14 @@
 //     never before what is durably settled;
 //   - what was refused never runs, and what was cancelled, and nothing else,
 //     lies in the morgue.
+//
+// For locks a [ledger] hears the lines, too. It holds:
+//
+//   - after a crash a counter is what the payloads that survived explain, and a
+//     key has the holder that it had;
+//   - no run passes a key that another one has, and nobody waits for ever;
+//   - a slot that a handler has seen is no other job's until it is given back,
+//     and two jobs never end with the same one.
 //
 // That a result is durable is known from outside when a later run of its id
 // has begun and a call that was made after that was accepted: the result was

@@ -35,7 +35,7 @@ func killOnce(c *campaign, r *rand.Rand, dir string) error {
 	}
 	for range 2 { // after a clean end the second one finds nothing to do
 		number++
-		if err := drain(o, drainLife(r, dir, number)); err != nil {
+		if err := drain(o, drainLife(r, dir, number), o.hear); err != nil {
 			return fmt.Errorf("life %d, the drain: %w", number, err)
 		}
 		o.end()
@@ -79,11 +79,11 @@ func liveAndDie(c *campaign, r *rand.Rand, o *oracle, l life) error {
 	return err
 }
 
-// drain runs everything to its end and compares.
-func drain(o *oracle, l life) error {
+// drain runs everything to its end and compares. Hear passes the lines on to o.
+func drain(o *oracle, l life, hear func(line string) error) error {
 	over := o.clean && l.Number == o.drained+1
 	o.begin(l.Number)
-	p, err := startLife(l, o.hear)
+	p, err := startLife(l, hear)
 	if err != nil {
 		return err
 	}

@@ -28,6 +28,7 @@ type life struct {
 	Ops        int  // calls of each producer; 0: until the end
 	Compact    bool // the file is replaced all the time
 	Processors int  // 0: as many as there are
+	CrashLimit int  // of the executor
 	Queues     []queueLife
 }
 
@@ -49,6 +50,8 @@ const (
 	drainMode  = "drain"  // enqueue nothing, run until nothing is left
 	tinyMode   = "tiny"   // fill a small file system; see fillDisk
 	poisonMode = "poison" // a job that ends the process
+	lockMode   = "lock"   // hold locks, counters and slots until killed; see hold
+	unlockMode = "unlock" // lock nothing more, run until nothing is left
 )
 
 // Queues of every life. Payloads of the first two are unique, so each of them
@@ -121,13 +124,15 @@ func beChild() {
 		os.Exit(fillDisk(l))
 	case poisonMode:
 		os.Exit(takePoison(l))
+	case lockMode, unlockMode:
+		os.Exit(newHoarder(l).play())
 	}
 	os.Exit(newActor(l).play())
 }
 
 // open opens the executor of a life and registers its queues.
 func (l life) open(onFailure func(error)) (*executor.Executor, error) {
-	cfg := executor.Config{Workers: l.Workers, OnFailure: onFailure, StopTimeout: stopTime}
+	cfg := executor.Config{Workers: l.Workers, OnFailure: onFailure, StopTimeout: stopTime, CrashLimit: l.CrashLimit}
 	if l.Seq {
 		cfg.Scheduler = executor.Seq()
 	}

@@ -28,11 +28,12 @@ var proofs = []proof{
 	{"disk", "small disks", 5, 1_000, lacksSmallDisk, diskProof},
 	{"poison", "jobs that kill", 8, 1_000, nil, poisonProof},
 	{"stop", "stops", 200, 10_000, nil, stopProof},
+	{"locks", "lives", 100, 10_000, nil, lockProof},
 }
 
 func main() {
 	beChild()
-	pattern := flag.String("run", ".", "`regexp` of the proofs to make: kill, image, syscall, disk, poison, stop")
+	pattern := flag.String("run", ".", "`regexp` of the proofs to make: kill, image, syscall, disk, poison, stop, locks")
 	each := flag.Duration("for", 0, "how long to repeat each proof")
 	cycles := flag.Int("cycles", 0, "how often to repeat each proof (default: as often as a push does)")
 	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "of the first trial")
