@@ -69,6 +69,7 @@ func live(t *testing.T, years int, seed uint64) {
 			start(t, x)
 			c.mu.Lock()
 			ids := map[string]time.Time{}
+			middle := time.Duration(c.r.Int64N(int64(8 * 24 * time.Hour)))
 			for i := range jobs {
 				id := fmt.Sprintf("%d-%d", n, i)
 				ids[id] = newYear.Add(time.Duration(c.r.Int64N(int64(10 * 24 * time.Hour))))
@@ -78,14 +79,16 @@ func live(t *testing.T, years int, seed uint64) {
 			for id, due := range ids {
 				enqueue(t, q, id, n, executor.At(due))
 			}
-			time.Sleep(time.Duration(c.r.Int64N(int64(8 * 24 * time.Hour))))
-			stop(t, x) // in the middle
+			time.Sleep(middle)
+			stop(t, x)
 			x = openOn(t, disk, executor.Config{})
 			q = handle(t, x, "q", c.handle, executor.QueueConfig[int]{Shards: 3})
 			start(t, x)
 			time.Sleep(20 * 24 * time.Hour)
 			assert.Zero(t, stats(t, q).Jobs)
+			c.mu.Lock()
 			assert.Empty(t, c.next)
+			c.mu.Unlock()
 			time.Sleep(time.Until(newYear.Add(year)))
 			stop(t, x)
 		}
