@@ -93,6 +93,7 @@ type dispatcher struct {
 	picking   sync.Mutex
 	scheduler Scheduler
 	builtin   bool // the scheduler is ours: it may run under mu, and on actors
+	strict    bool // a shard's next job must be known before its last worker looks
 
 	// mu guards what follows. Nothing is sent or called under it.
 	mu     sync.Mutex
@@ -110,7 +111,7 @@ func newDispatcher(s Scheduler) *dispatcher {
 	if isSeq {
 		s = Seq() // of its own: one Config may serve several executors
 	}
-	return &dispatcher{scheduler: s, builtin: isLag || isSeq || isInOrder, quiet: make(chan struct{})}
+	return &dispatcher{scheduler: s, builtin: isLag || isSeq || isInOrder, strict: isInOrder, quiet: make(chan struct{})}
 }
 
 // port is the dispatcher as one shard sees it.

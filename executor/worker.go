@@ -129,11 +129,15 @@ func (w *worker) goOn() {
 	r := w.run
 	r.Elapsed = time.Since(w.start)
 	w.run, w.queue, w.exited = nil, nil, false
-	r.Shard.Finish(r)
+	s := r.Shard
+	s.Finish(r)
 	if replaced {
 		w.dismissed = true
 		w.x.dismiss(w)
 		return
+	}
+	if w.x.dispatcher.strict && s.Tell(func(*shard.Core) { w.runs <- nil }) {
+		return // it looks when the shard has offered what it has next
 	}
 	w.look()
 }

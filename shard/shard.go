@@ -111,8 +111,8 @@ func (s *Shard) Do(ctx context.Context, f func(*Core)) error {
 	}
 }
 
-// Tell has f called like Do, and does not wait.
-func (s *Shard) Tell(f func(*Core)) { s.ref.Send(&call{f, make(chan struct{})}) }
+// Tell has f called like Do, and does not wait. False: the shard has stopped.
+func (s *Shard) Tell(f func(*Core)) bool { return s.ref.Send(&call{f, make(chan struct{})}) }
 
 // receive handles one message. What it decides is recorded before the next.
 func (s *Shard) receive(message any) {
