@@ -14,34 +14,49 @@ func (q *queue) append(ctx context.Context, entries []journal.Entry) (journal.Ti
 	if q.x.stopping.Load() && ctx.Value(handlerKey{}) != q.x {
 		return journal.Ticket{}, ErrClosed
 	}
-	if q.locking.onEnqueue == nil {
-		return q.appendWith(ctx, entries, nil)
-	}
-	pledge, err := q.pledge(ctx, entries)
+	keys, err := q.keysOnEnqueue(entries)
 	if err != nil {
 		return journal.Ticket{}, err
 	}
-	ticket, err := q.appendWith(ctx, entries, pledge.sets)
-	pledge.end(ticket, err)
-	return ticket, err
-}
-
-func (q *queue) appendWith(ctx context.Context, entries []journal.Entry, sets func(journal.Position) []journal.Set) (journal.Ticket, error) {
-	appended := q.x.log.AppendWith
-	if q.durability == Async {
-		appended = q.x.log.PostWith
-	}
-	ticket, err := appended(ctx, entries, sets)
+	pledge, ticket, err := q.offer(ctx, entries, keys)
 	if errors.Is(err, journal.ErrBacklog) && q.x.cfg.Overflow == Wait && ctx.Value(handlerKey{}) != q.x {
-		ticket, err = q.whenDrained(ctx, func() (journal.Ticket, error) { return appended(ctx, entries, sets) })
+		ticket, err = q.whenDrained(ctx, func() (ticket journal.Ticket, err error) {
+			pledge, ticket, err = q.offer(ctx, entries, keys)
+			return ticket, err
+		})
 	}
 	if err == nil && q.durability == Sync {
 		err = q.x.await(ctx, ticket)
 	}
 	if err != nil {
-		return ticket, border(err)
+		err = border(err)
+		pledge.end(ticket, err)
+		return ticket, err
 	}
 	return ticket, nil
+}
+
+// offer gives entries to the journal once, with what they lock. What it refuses
+// locks nothing: the backlog may wait for that.
+func (q *queue) offer(ctx context.Context, entries []journal.Entry, keys [][]string) (*pledge, journal.Ticket, error) {
+	appended := q.x.log.AppendWith
+	if q.durability == Async {
+		appended = q.x.log.PostWith
+	}
+	if keys == nil {
+		ticket, err := appended(ctx, entries, nil)
+		return nil, ticket, err
+	}
+	pledge, err := q.pledge(ctx, entries, keys)
+	if err != nil {
+		return nil, journal.Ticket{}, err
+	}
+	ticket, err := appended(ctx, entries, pledge.sets)
+	if err != nil {
+		pledge.withdraw()
+		return nil, ticket, err
+	}
+	return pledge, ticket, nil
 }
 
 // await waits for a ticket, but not for a shard that has failed.

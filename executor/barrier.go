@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"container/list"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/strandjobs/strand/journal"
@@ -35,8 +37,11 @@ type barrier struct {
 type holder struct{ queue, id string }
 
 func (h holder) String() string {
-	if h.queue == "" {
+	switch {
+	case h.queue == "":
 		return "by hand"
+	case strings.ContainsAny(h.queue, `/"`):
+		return strconv.Quote(h.queue) + "/" + h.id // two jobs never have one name
 	}
 	return h.queue + "/" + h.id
 }
@@ -51,9 +56,10 @@ type hold struct {
 	at           *list.Element // nil: it has ended
 	timer        *time.Timer   // of its end; for locks
 
-	// position of the payload that it came with, 0 if there is none or it is not
-	// known yet. Guarded by locks.binding.
+	// position of the payload that it belongs to, 0 if that is the job as a whole,
+	// a person, or not known yet; gone: it has ended. Guarded by locks.binding.
 	position journal.Position
+	gone     bool
 }
 
 type effect struct {
@@ -70,9 +76,16 @@ type barrierKey struct {
 // request is what a job wants before it runs.
 type request struct {
 	by        holder
-	blockedBy []string // none of them may be locked by somebody else
-	set       []string // what it locks then, in the same instant
-	ttl       int64    // of what it locks; 0: for ever
+	blockedBy []string  // none of them may be locked by somebody else
+	set       []setting // what it locks then, in the same instant
+	ttl       int64     // of what it locks; 0: for ever
+}
+
+// setting is a key that a job locks when it runs, for one of its payloads if the
+// position is not 0.
+type setting struct {
+	key      string
+	position journal.Position
 }
 
 // wait is a request that was not granted at once.
@@ -201,17 +214,23 @@ func (k *barrierKey) blocks(by holder) bool {
 // set locks what a request asks for. What its job has locked before, in a run
 // that failed, it has still.
 func (b *barrier) set(r request) (fresh []*hold) {
-	for _, key := range r.set {
-		if !slices.ContainsFunc(b.ran[r.by], func(h *hold) bool { return h.key == key }) {
-			fresh = append(fresh, b.lock(key, r.by, true, r.ttl))
+	for _, s := range r.set {
+		has := func(h *hold) bool { return h.key == s.key && h.position == s.position }
+		if !slices.ContainsFunc(b.ran[r.by], has) {
+			h := b.lock(s.key, r.by, true, r.ttl)
+			h.position = s.position
+			fresh = append(fresh, h)
 		}
 	}
 	return fresh
 }
 
-// enter grants a request, or returns a key that blocks it. Nobody waits for it
-// afterwards.
+// enter grants a request, or returns a key that blocks it. A job that waits
+// already keeps its place as long as that key blocks it.
 func (b *barrier) enter(r request) (fresh []*hold, blocked string) {
+	if w := b.waits[r.by]; w != nil && slices.Contains(r.blockedBy, w.key) && b.keys[w.key].blocks(r.by) {
+		return nil, w.key
+	}
 	b.leave(r.by)
 	if blocked = b.blocking(r); blocked != "" {
 		return nil, blocked
@@ -219,11 +238,17 @@ func (b *barrier) enter(r request) (fresh []*hold, blocked string) {
 	return b.set(r), ""
 }
 
-// wait has a blocked request stand at key, and wake called once it is granted.
-// It returns a [lock.DeadlockError] when that would close a circle.
+// wait has a blocked request stand at key, which enter has returned, and wake
+// called once it is granted. It returns a [lock.DeadlockError] when that would
+// close a circle; then nobody waits.
 func (b *barrier) wait(r request, key string, wake func()) error {
 	if circle := b.circle(r); circle != nil {
+		b.leave(r.by)
 		return &lock.DeadlockError{Circle: b.named(circle)}
+	}
+	if w := b.waits[r.by]; w != nil {
+		w.request, w.wake = r, wake
+		return nil
 	}
 	w := &wait{request: r, since: b.now, wake: wake}
 	b.waits[r.by] = w
@@ -243,6 +268,15 @@ func (b *barrier) leave(by holder) {
 	if w := b.waits[by]; w != nil {
 		b.unqueue(w)
 		delete(b.waits, by)
+	}
+}
+
+// recheck has a job that waits try again when what it has locked meanwhile
+// closes a circle: then it will hear of it.
+func (b *barrier) recheck(by holder) {
+	if w := b.waits[by]; w != nil && b.circle(w.request) != nil {
+		b.leave(by)
+		b.passed = append(b.passed, w)
 	}
 }
 

@@ -14,16 +14,25 @@ import (
 )
 
 // claim is what a job has while it runs: the keys that its success unlocks, its
-// lease, its slots. It goes back in the commit that settles the job.
+// lease, its slots. It goes back in the commit that settles the job. That of a
+// job that was refused is empty.
 type claim struct {
 	queue  *queue
 	by     holder
 	unlock []string
-	fresh  []*hold // keys that this very run has locked
+	fresh  []*hold  // keys that this very run has locked
+	served []string // the same, of a service of the queue's own
 
+	place *place     // where it has waited for its lease; nil: nowhere
 	lease lock.Lease // zero: the job is not unique
 	beat  *time.Timer
 	slots []slotClaim
+}
+
+// place is where a job waits for its lease.
+type place struct {
+	*lock.Place
+	woken *atomic.Bool
 }
 
 // lost returns why the job no longer has what it was started with, or nil.
@@ -32,30 +41,30 @@ func (c *claim) lost() error {
 		return lock.ErrLockLost
 	}
 	for _, s := range c.slots {
-		if !s.lease().Held() {
+		if s.lost() {
 			return lock.ErrLockLost
 		}
 	}
 	return nil
 }
 
-// context returns a context that ends with the first lease.
-func (c *claim) context(ctx context.Context) (context.Context, context.CancelFunc) {
-	stops := make([]context.CancelFunc, 0, 1+len(c.slots))
-	add := func(l lock.Lease) {
-		var stop context.CancelFunc
-		ctx, stop = l.Context(ctx)
-		stops = append(stops, stop)
+// watch calls f with the reason when a lease is lost, until forget is called.
+func (c *claim) watch(f func(reason error)) (forget func()) {
+	lost := func(reason error) {
+		if !errors.Is(reason, lock.ErrUnlocked) { // a slot that was cleared by hand
+			f(reason)
+		}
 	}
+	forgets := make([]func(), 0, 1+len(c.slots))
 	if c.lease != (lock.Lease{}) {
-		add(c.lease)
+		forgets = append(forgets, c.lease.OnEnd(lost))
 	}
 	for _, s := range c.slots {
-		add(s.lease())
+		forgets = append(forgets, s.lease().OnEnd(lost))
 	}
-	return ctx, func() {
-		for _, stop := range stops {
-			stop()
+	return func() {
+		for _, forget := range forgets {
+			forget()
 		}
 	}
 }
@@ -102,10 +111,16 @@ func (c *claim) release() {
 	if c.lease != (lock.Lease{}) {
 		_ = c.lease.Unlock() // it may be lost
 	}
+	if c.place != nil {
+		c.place.Cancel()
+	}
 }
 
 // withdraw gives back what was taken for a job that does not run now.
 func (c *claim) withdraw() {
+	if err := c.queue.locking.unlockAll(c.queue.x.handlers, c.served); err != nil {
+		c.queue.x.cfg.Logger.Error("keys of a job that does not run stay locked", slog.Any("error", err))
+	}
 	if len(c.fresh)+len(c.slots) > 0 {
 		l, change := &c.queue.x.locks, new(journal.Change)
 		l.change(change, func(b *barrier) {
@@ -114,16 +129,34 @@ func (c *claim) withdraw() {
 		})
 	}
 	c.release()
+	*c = claim{queue: c.queue, by: c.by}
 }
 
-// enter finds out which jobs of the batch may run now. Those that have to wait
-// go back to their shard; those that won't run are refused.
+// enter finds out which jobs of the batch may run now.
 func (w *worker) enter() {
-	n := len(w.batch)
-	durable := true
+	if durable := w.admitAll(); durable || w.x.volatile {
+		return
+	}
+	// A slot that a handler has seen must never be another job's.
+	err := w.x.log.Flush(w.x.handlers)
+	if errors.Is(err, journal.ErrFull) {
+		err = Snooze(askAgain) // that is not the job's fault
+	}
+	if err != nil {
+		w.refuseAll(err)
+	}
+}
+
+// admitAll sends those of the batch that have to wait back to their shard, and
+// sets those aside that won't run. It reports whether nothing that the others
+// got has to be on disk before they run.
+func (w *worker) admitAll() (durable bool) {
+	defer w.remark(len(w.batch))
+	durable = true
 	for i := 0; i < len(w.batch); {
 		it := w.batch[i]
 		c := &claim{queue: w.queue, by: holder{w.queue.name, it.ID}}
+		it.Claim = c // from now on: user code may end the goroutine
 		switch woken, err := w.admit(it, c); {
 		case woken != nil:
 			w.setAside(i)
@@ -132,18 +165,11 @@ func (w *worker) enter() {
 			w.setAside(i)
 			w.refused, w.refusals = append(w.refused, it), append(w.refusals, err)
 		default:
-			it.Claim = c
 			durable = durable && len(c.slots) == 0
 			i++
 		}
 	}
-	w.remark(n)
-	if !durable && !w.x.volatile {
-		// A slot that a handler has seen must never be another job's.
-		if err := w.x.log.Flush(w.x.handlers); err != nil {
-			w.refuseAll(err)
-		}
-	}
+	return durable
 }
 
 // admit takes all that a job needs before it runs. A job that has to wait holds
@@ -151,11 +177,11 @@ func (w *worker) enter() {
 // one that does not run.
 func (w *worker) admit(it *shard.Item, c *claim) (woken *atomic.Bool, err error) {
 	l := &w.queue.locking
+	c.place = w.x.locks.takePlace(c.by)
 	want, err := l.wants(it)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		woken, err = w.pass(it, c, want)
 	}
-	woken, err = w.pass(it, c, want)
 	if woken == nil && err == nil && len(want.unique) > 0 {
 		woken, err = w.passUnique(it, c, want.unique)
 	}
@@ -177,7 +203,7 @@ func (w *worker) pass(it *shard.Item, c *claim, want wants) (woken *atomic.Bool,
 		return nil, nil
 	}
 	if l.service != nil {
-		return w.passService(it, want)
+		return w.passService(it, c, want)
 	}
 	r := request{c.by, want.blockedBy, want.set, int64(l.ttl)}
 	w.x.locks.change(new(journal.Change), func(b *barrier) {
@@ -216,7 +242,7 @@ func refusal(d lock.Decision, why error) error {
 }
 
 // passService is pass with the queue's own service.
-func (w *worker) passService(it *shard.Item, want wants) (woken *atomic.Bool, err error) {
+func (w *worker) passService(it *shard.Item, c *claim, want wants) (woken *atomic.Bool, err error) {
 	l, ctx := &w.queue.locking, w.x.handlers
 	var locked []string
 	for _, key := range want.blockedBy {
@@ -232,7 +258,12 @@ func (w *worker) passService(it *shard.Item, want wants) (woken *atomic.Bool, er
 		}
 	}
 	if len(locked) == 0 {
-		return nil, l.lockAll(ctx, want.set)
+		keys := want.keysToSet()
+		if err := l.lockAll(ctx, keys); err != nil {
+			return nil, err
+		}
+		c.served = keys
+		return nil, nil
 	}
 	decision := l.blocked
 	if handler, ok := l.service.(lock.LockedHandler); ok {
@@ -260,32 +291,49 @@ func (w *worker) passService(it *shard.Item, want wants) (woken *atomic.Bool, er
 
 // passUnique takes the lease of a job that is unique while it runs.
 func (w *worker) passUnique(it *shard.Item, c *claim, keys []string) (woken *atomic.Bool, err error) {
-	l := &w.x.locks
-	l.mu.Lock()
-	place := l.places[c.by]
-	delete(l.places, c.by)
-	l.mu.Unlock()
-	if place != nil {
-		lease, granted := place.Lease()
-		if granted && slices.Equal(lease.Keys(), keys) && lease.Extend(w.queue.locking.leaseTTL) == nil {
-			c.lease = lease
+	l, ttl := &w.x.locks, w.queue.locking.leaseTTL
+	if p := c.place; p != nil && slices.Equal(p.Keys(), keys) {
+		lease, granted := p.Lease()
+		if !granted { // something else has woken it: it keeps its place
+			return l.keepPlace(c), nil
+		}
+		if lease.Extend(ttl) == nil {
+			c.lease, c.place = lease, nil
 			return nil, nil
 		}
-		place.Cancel() // it has other payloads now, or was too late
+	}
+	if c.place != nil {
+		c.place.Cancel() // it has other payloads now, or was too late
 	}
 	woken, wake := w.waker(it)
-	place, err = l.unique.Queue(lock.Options{Owner: c.by.String(), TTL: w.queue.locking.leaseTTL}, wake, keys...)
+	p, err := l.unique.Queue(lock.Options{Owner: c.by.String(), TTL: ttl}, wake, keys...)
 	if err != nil {
 		return nil, err
 	}
-	if lease, ok := place.Lease(); ok && !woken.Load() {
-		c.lease = lease
+	c.place = &place{p, woken}
+	if lease, ok := p.Lease(); ok && !woken.Load() {
+		c.lease, c.place = lease, nil
 		return nil, nil
 	}
+	return l.keepPlace(c), nil
+}
+
+// keepPlace puts the place of a job down until it is woken.
+func (l *locks) keepPlace(c *claim) (woken *atomic.Bool) {
 	l.mu.Lock()
-	l.places[c.by] = place
-	l.mu.Unlock()
-	return woken, nil
+	defer l.mu.Unlock()
+	l.places[c.by] = c.place
+	woken, c.place = c.place.woken, nil
+	return woken
+}
+
+// takePlace returns where a job waits for its lease, nil if it does not.
+func (l *locks) takePlace(by holder) *place {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p := l.places[by]
+	delete(l.places, by)
+	return p
 }
 
 // reserve takes a slot, or waits until one is given back.
@@ -303,10 +351,13 @@ func (w *worker) reserve(it *shard.Item, c *claim, s SlotSource) (woken *atomic.
 		return nil, err
 	}
 	woken, wake := w.waker(it)
-	if !s.watch(wake) {
-		return nil, err // nobody has one who could give it back
+	cancel := s.watch(wake)
+	// One may have been given back before that.
+	if err = reserve(); errors.Is(err, lock.ErrNoFreeSlot) && len(s.holders()) > 0 {
+		return woken, nil
 	}
-	return woken, nil
+	cancel()
+	return nil, err // perhaps that nobody has one who could give it back
 }
 
 // waker returns what makes a parked job run again, and whether it was called.
@@ -365,20 +416,21 @@ func (w *worker) rejoin() {
 	w.refused, w.refusals = nil, nil
 }
 
-// engage starts what goes on while the handler runs, and returns its context.
-func (w *worker) engage(ctx context.Context) (context.Context, context.CancelFunc) {
-	stops := make([]context.CancelFunc, 0, len(w.batch))
+// engage starts what goes on while the handler runs, and returns its context,
+// which ends with the first lease that is lost.
+func (w *worker) engage(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	forgets := make([]func(), 0, len(w.batch))
 	for _, it := range w.batch {
 		c := it.Claim.(*claim)
 		c.keepAlive()
-		var stop context.CancelFunc
-		ctx, stop = c.context(ctx)
-		stops = append(stops, stop)
+		forgets = append(forgets, c.watch(cancel))
 	}
 	return ctx, func() {
-		for _, stop := range stops {
-			stop()
+		for _, forget := range forgets {
+			forget()
 		}
+		cancel(nil)
 	}
 }
 
@@ -390,7 +442,8 @@ func (w *worker) conclude() {
 			continue
 		}
 		if err := w.concludeOne(it.Claim.(*claim)); err != nil {
-			w.log(it, slog.LevelError, "job did its work, but not its locks")
+			w.x.cfg.Logger.Error("job did its work, but not its locks",
+				slog.String("queue", w.queue.name), slog.String("id", it.ID), slog.Any("error", err))
 			w.errs = append(w.errs, make([]error, len(w.batch)-len(w.errs))...)
 			w.errs[i] = err
 		}
@@ -398,8 +451,10 @@ func (w *worker) conclude() {
 }
 
 func (w *worker) concludeOne(c *claim) error {
-	if len(c.slots) > 0 && c.lost() != nil {
-		return c.lost()
+	for _, s := range c.slots {
+		if !s.renew() {
+			return lock.ErrLockLost
+		}
 	}
 	if w.queue.locking.service == nil {
 		return nil

@@ -36,6 +36,8 @@ type Explanation struct {
 	Keys []KeyStatus
 	// Unique are the leases that it waits for.
 	Unique []lock.Status
+	// Slots are the slots that are out, when it waits for one to come back.
+	Slots []lock.Held
 }
 
 // Explain says why the job of an id does not run: who has locked what it waits
@@ -61,7 +63,7 @@ func (x *Executor) Explain(ctx context.Context, queue, id string) (Explanation, 
 	case s.Halted:
 		e.State = JobHalted
 	case s.Parked:
-		x.locks.explain(&e)
+		x.locks.explain(q, &e)
 	case e.Due.After(time.Now()):
 		e.State = JobScheduled
 	default:
@@ -71,7 +73,7 @@ func (x *Executor) Explain(ctx context.Context, queue, id string) (Explanation, 
 }
 
 // explain says what a parked job waits for.
-func (l *locks) explain(e *Explanation) {
+func (l *locks) explain(q *queue, e *Explanation) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	by := holder{e.Queue, e.ID}
@@ -93,6 +95,10 @@ func (l *locks) explain(e *Explanation) {
 	}
 	if l.x.quarantine.suspects(e.Queue, e.ID) {
 		e.State = JobSuspected
+		return
+	}
+	for _, s := range q.locking.slots {
+		e.Slots = append(e.Slots, s.holders()...)
 	}
 }
 
@@ -111,6 +117,9 @@ func (e Explanation) String() string {
 	}
 	for _, s := range e.Unique {
 		b.WriteString("; " + s.String())
+	}
+	for _, s := range e.Slots {
+		fmt.Fprintf(&b, "; slot %q is %s's (%v left)", s.Keys, s.Owner, max(time.Until(s.Until), 0).Round(time.Millisecond))
 	}
 	return b.String()
 }

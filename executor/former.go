@@ -15,11 +15,15 @@ func (q *queue) takeOver() error {
 		if err != nil {
 			return err
 		}
-		if entries+dead == 0 {
-			continue
-		}
 		if err := q.x.mayRegister(former); err != nil {
+			if entries+dead == 0 {
+				continue
+			}
 			return fmt.Errorf("FormerNames of queue %q: %w", q.name, err)
+		}
+		if entries+dead == 0 {
+			q.x.locks.rename(former, q.name) // the last process may have come no further
+			continue
 		}
 		own, ownDead, err := q.x.leftOver(q.name)
 		if err != nil {

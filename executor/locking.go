@@ -34,19 +34,21 @@ type Locks[T any] struct {
 	// it. They stay locked when it fails; a retry does not lock them again.
 	OnRun func(id string, payload T) []string
 
-	// Unlock are unlocked when the job has succeeded, and only then, whoever has
-	// locked them.
+	// Unlock are unlocked when the job has succeeded or its handler discarded it,
+	// and only then, whoever has locked them.
 	Unlock func(id string, payload T) []string
 
-	// Counted: a key that was locked three times takes three unlocks; a run with
-	// three payloads makes as many. Default false: one is enough.
+	// Counted: a key that was locked three times takes three unlocks; each
+	// payload of a job locks and unlocks for itself. Default false: one unlock is
+	// enough.
 	Counted bool
 
 	// TTL after which a lock ends by itself. Default 0: never.
 	TTL time.Duration
 
 	// UnlockOnBurial ends the locks of a payload that goes to the morgue. Default
-	// false: they stay, until somebody unlocks them.
+	// false: they stay, until somebody unlocks them. A payload that is put back
+	// into its queue does not lock its OnEnqueue keys again.
 	UnlockOnBurial bool
 
 	// WhenBlocked says what becomes of a job that is blocked. Default
@@ -61,9 +63,11 @@ type Locks[T any] struct {
 	// Service keeps the keys instead of the executor, for example in another
 	// process. What it locks is not in the journal: its Lock is called before
 	// the payload is accepted and undone when it is refused, its Unlock before
-	// the success is written down. An error of it fails the call or the run. A
-	// service that is no [lock.Watcher] can't wake a parked job: it is asked
-	// again every second. UnlockOnBurial, Counted and TTL are its own business.
+	// the success is written down. An error of it fails the call or the run. It
+	// does not know who has locked: each run locks OnRun again, a payload that is
+	// merged has locked, too, and a job may be blocked by itself. A service that is
+	// no [lock.Watcher] can't wake a parked job: it is asked again every second.
+	// UnlockOnBurial, Counted and TTL are its own business.
 	Service lock.Service
 }
 
@@ -96,9 +100,9 @@ type Unique[T any] struct {
 	TTL time.Duration
 
 	// Heartbeat is how often the lease is extended while the job runs. It must
-	// be shorter than TTL. Default 6/7 of it: 30 s. When the lease is lost all the same, because
-	// the process stood still, the handler's context ends with [lock.ErrLockLost]
-	// as its cause, and an error it returns then spends no retry.
+	// be shorter than TTL. Default 6/7 of it: 30 s. When the lease is lost all the
+	// same, because the process stood still, the handler's context ends with
+	// [lock.ErrLockLost] as its cause, and an error it returns then spends no retry.
 	Heartbeat time.Duration
 }
 
@@ -125,7 +129,19 @@ type locking struct {
 }
 
 // wants are the keys of a job.
-type wants struct{ blockedBy, set, unlock, unique []string }
+type wants struct {
+	blockedBy      []string
+	set            []setting
+	unlock, unique []string
+}
+
+func (w *wants) keysToSet() []string {
+	keys := make([]string, len(w.set))
+	for i, s := range w.set {
+		keys[i] = s.key
+	}
+	return keys
+}
 
 func (t *Queue[T]) locking(x *Executor, name string) (locking, error) {
 	c, u := &t.cfg.Locks, &t.cfg.Unique
@@ -174,13 +190,12 @@ func (t *Queue[T]) keysOnEnqueue(id string, payload []byte) (keys []string, err 
 	if err != nil {
 		return nil, err
 	}
-	return keys, collectKeys(&keys, t.cfg.Locks.OnEnqueue, id, value)
+	return keysOf(t.cfg.Locks.OnEnqueue, id, value)
 }
 
 // wants computes the keys of a job that is about to run. Payloads that do not
 // decode have none.
 func (t *Queue[T]) wants(it *shard.Item, unique bool) (w wants, err error) {
-	c, u := &t.cfg.Locks, &t.cfg.Unique
 	var e journal.Entry
 	for _, p := range it.Payloads {
 		p.Ref.Read(&e)
@@ -188,28 +203,15 @@ func (t *Queue[T]) wants(it *shard.Item, unique bool) (w wants, err error) {
 		if err != nil {
 			continue
 		}
-		unlock := &w.unlock
-		if c.Counted { // each payload has counted it up
-			unlock = new([]string)
-		}
-		err = errorsOf(
-			collectKeys(&w.blockedBy, c.BlockedBy, it.ID, value),
-			collectKeys(&w.set, c.OnRun, it.ID, value),
-			collectKeys(unlock, c.Unlock, it.ID, value),
-		)
-		if c.Counted {
-			w.unlock = append(w.unlock, *unlock...)
-		}
-		switch {
-		case err != nil || !unique:
-		case u.Key == nil:
-			// Two payloads with one hash would exclude each other, no more.
-			w.unique = append(w.unique, fmt.Sprintf("%s#%016x", t.q.name, maphash.Bytes(t.q.x.seed, e.Payload)))
-		default:
-			err = collectKeys(&w.unique, func(id string, value T) []string { return []string{u.Key(id, value)} }, it.ID, value)
-		}
-		if err != nil {
+		if err = t.wantsOne(&w, it.ID, &e, value); err != nil {
 			return w, err
+		}
+		if unique {
+			key, err := t.uniqueKey(it.ID, &e, value)
+			if err != nil {
+				return w, err
+			}
+			w.unique = append(w.unique, key)
 		}
 	}
 	slices.Sort(w.unique)
@@ -217,24 +219,73 @@ func (t *Queue[T]) wants(it *shard.Item, unique bool) (w wants, err error) {
 	return w, nil
 }
 
-// collectKeys adds the keys of a payload to those that are there.
-func collectKeys[T any](keys *[]string, f func(string, T) []string, id string, value T) error {
-	if f == nil {
-		return nil
-	}
-	var more []string
-	if err := guarded(func() error { more = f(id, value); return nil }); err != nil {
+// wantsOne adds the keys of a payload. Counted keys count for each payload, as
+// they did when it was enqueued.
+func (t *Queue[T]) wantsOne(w *wants, id string, e *journal.Entry, value T) error {
+	c := &t.cfg.Locks
+	blockedBy, err := keysOf(c.BlockedBy, id, value)
+	set, err2 := keysOf(c.OnRun, id, value)
+	unlock, err3 := keysOf(c.Unlock, id, value)
+	if err := errorsOf(err, err2, err3); err != nil {
 		return err
 	}
-	for _, key := range more {
-		if err := checkKey(key); err != nil {
-			return err
+	for _, key := range blockedBy {
+		w.blockedBy = with(w.blockedBy, key)
+	}
+	for _, key := range set {
+		s := setting{key: key}
+		if c.Counted {
+			s.position = e.Position
 		}
-		if !slices.Contains(*keys, key) {
-			*keys = append(*keys, key)
+		w.set = with(w.set, s)
+	}
+	for _, key := range unlock {
+		if c.Counted {
+			w.unlock = append(w.unlock, key)
+		} else {
+			w.unlock = with(w.unlock, key)
 		}
 	}
 	return nil
+}
+
+func (t *Queue[T]) uniqueKey(id string, e *journal.Entry, value T) (string, error) {
+	f := t.cfg.Unique.Key
+	if f == nil {
+		// Two payloads with one hash would exclude each other, no more.
+		return fmt.Sprintf("%s#%016x", t.q.name, maphash.Bytes(t.q.x.seed, e.Payload)), nil
+	}
+	keys, err := keysOf(func(id string, value T) []string { return []string{f(id, value)} }, id, value)
+	if err != nil {
+		return "", err
+	}
+	return keys[0], nil
+}
+
+// with adds v to a list unless it is there.
+func with[E comparable](list []E, v E) []E {
+	if slices.Contains(list, v) {
+		return list
+	}
+	return append(list, v)
+}
+
+// keysOf calls f and returns the keys of a payload, each once.
+func keysOf[T any](f func(string, T) []string, id string, value T) (keys []string, err error) {
+	if f == nil {
+		return nil, nil
+	}
+	var all []string
+	if err := guarded(func() error { all = f(id, value); return nil }); err != nil {
+		return nil, err
+	}
+	for _, key := range all {
+		if err := checkKey(key); err != nil {
+			return nil, err
+		}
+		keys = with(keys, key)
+	}
+	return keys, nil
 }
 
 func checkKey(key string) error {

@@ -25,7 +25,8 @@ type locks struct {
 	// not wait; no user code is called.
 	mu      sync.Mutex
 	barrier barrier
-	places  map[holder]*lock.Place // of jobs that wait until equal ones have run
+	places  map[holder]*place // of jobs that wait until equal ones have run
+	closed  bool              // no timer any more
 
 	unique lock.Table // keys of jobs that are unique while they run
 
@@ -37,7 +38,7 @@ type locks struct {
 
 func (l *locks) init(x *Executor) {
 	l.x, l.barrier = x, newBarrier()
-	l.places = make(map[holder]*lock.Place)
+	l.places = make(map[holder]*place)
 	l.with = make(map[journal.Position][]*hold)
 }
 
@@ -63,6 +64,7 @@ func (l *locks) record(c *journal.Change) []*wait {
 			l.forget(e.hold)
 		} else {
 			l.arm(e.hold)
+			l.bind(e.hold)
 		}
 		if !l.x.volatile {
 			c.Sets = append(c.Sets, l.written(e))
@@ -74,13 +76,22 @@ func (l *locks) record(c *journal.Change) []*wait {
 
 // arm ends a hold when its time is over.
 func (l *locks) arm(h *hold) {
-	if h.until == 0 {
+	if h.until == 0 || l.closed {
 		return
 	}
 	left := time.Duration(h.until - l.barrier.now)
 	h.timer = time.AfterFunc(left, func() {
 		l.change(new(journal.Change), func(b *barrier) { b.drop(h) })
 	})
+}
+
+// bind remembers which payload a hold belongs to, if that is known.
+func (l *locks) bind(h *hold) {
+	l.binding.Lock()
+	defer l.binding.Unlock()
+	if h.position != 0 && !slices.Contains(l.with[h.position], h) {
+		l.with[h.position] = append(l.with[h.position], h)
+	}
 }
 
 // forget lets go of a hold that has ended.
@@ -90,6 +101,7 @@ func (l *locks) forget(h *hold) {
 	}
 	l.binding.Lock()
 	defer l.binding.Unlock()
+	h.gone = true
 	if rest := slices.DeleteFunc(l.with[h.position], func(o *hold) bool { return o == h }); len(rest) > 0 {
 		l.with[h.position] = rest
 	} else {
@@ -101,6 +113,7 @@ func (l *locks) forget(h *hold) {
 func (l *locks) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.closed = true
 	for _, k := range l.barrier.keys {
 		for e := k.holds.Front(); e != nil; e = e.Next() {
 			if h := e.Value.(*hold); h.timer != nil {
@@ -110,7 +123,7 @@ func (l *locks) close() {
 	}
 }
 
-// comingWith returns the holds that came with a payload.
+// comingWith returns the holds that belong to a payload.
 func (l *locks) comingWith(p journal.Position) []*hold {
 	l.binding.Lock()
 	defer l.binding.Unlock()
@@ -132,7 +145,7 @@ func (l *locks) settle(q *queue, c *shard.Change) {
 					b.unlock(key, q.locking.counted, claim.by)
 				}
 			} else if claimed.Over && q.locking.unlockOnBurial {
-				l.dropAll(b, slices.Clone(b.ran[claim.by]))
+				l.dropAll(b, slices.Clone(b.ran[claim.by])) // it went to the morgue
 			}
 			c.Sets = append(c.Sets, claim.settleSlots(claimed.Verdict, claimed.Over)...)
 		}
@@ -163,18 +176,25 @@ type pledge struct {
 	keys    []string
 }
 
-// pledge locks the keys of entries.
-func (q *queue) pledge(ctx context.Context, entries []journal.Entry) (*pledge, error) {
+// keysOnEnqueue computes what each of the entries locks; nil: nothing.
+func (q *queue) keysOnEnqueue(entries []journal.Entry) (keys [][]string, err error) {
 	if q.locking.onEnqueue == nil {
 		return nil, nil
 	}
-	keys := make([][]string, len(entries))
+	keys = make([][]string, len(entries))
 	for i := range entries {
 		e := &entries[i]
-		var err error
 		if keys[i], err = q.locking.onEnqueue(string(e.ID), e.Payload); err != nil {
 			return nil, fmt.Errorf("item %d: id %q: the keys to lock: %w", i, e.ID, err)
 		}
+	}
+	return keys, nil
+}
+
+// pledge locks the keys of entries.
+func (q *queue) pledge(ctx context.Context, entries []journal.Entry, keys [][]string) (*pledge, error) {
+	if keys == nil {
+		return nil, nil
 	}
 	l := &q.x.locks
 	p := &pledge{l: l, holds: make([][]*hold, len(entries))}
@@ -183,23 +203,28 @@ func (q *queue) pledge(ctx context.Context, entries []journal.Entry) (*pledge, e
 		return p, q.locking.lockAll(ctx, p.keys)
 	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.barrier.now = time.Now().UnixNano()
 	for i := range entries {
 		by := holder{q.name, string(entries[i].ID)}
 		for _, key := range keys[i] {
 			p.holds[i] = append(p.holds[i], l.barrier.lock(key, by, false, int64(q.locking.ttl)))
 		}
+		l.barrier.recheck(by)
 	}
 	// What is written comes with the entries.
-	effects, _ := l.barrier.drain()
+	effects, passed := l.barrier.drain()
 	for _, e := range effects {
 		l.arm(e.hold)
+	}
+	l.mu.Unlock()
+	for _, w := range passed {
+		w.wake()
 	}
 	return p, nil
 }
 
-// sets binds the holds to the positions of their payloads.
+// sets binds the holds to the positions of their payloads. Those that somebody
+// has ended by now are not written: the log has their end first.
 func (p *pledge) sets(first journal.Position) (sets []journal.Set) {
 	if p == nil {
 		return nil
@@ -209,13 +234,14 @@ func (p *pledge) sets(first journal.Position) (sets []journal.Set) {
 	for i, holds := range p.holds {
 		position := first + journal.Position(i)
 		for _, h := range holds {
+			if h.gone {
+				continue
+			}
 			h.position = position
+			p.l.with[position] = append(p.l.with[position], h)
 			if !p.l.x.volatile {
 				sets = append(sets, journal.Set{Key: h.stateKey(), Value: h.encode(position)})
 			}
-		}
-		if len(holds) > 0 {
-			p.l.with[position] = slices.Clone(holds)
 		}
 	}
 	return sets
@@ -226,12 +252,9 @@ func (p *pledge) end(ticket journal.Ticket, err error) {
 	if p == nil {
 		return
 	}
-	switch {
-	case err == nil:
-		p.confirm()
-	case errors.Is(err, ErrUnknown):
+	if errors.Is(err, ErrUnknown) {
 		go p.await(ticket) // nobody else will learn it: see the census
-	default:
+	} else if err != nil {
 		p.withdraw()
 	}
 }
@@ -245,24 +268,14 @@ func (p *pledge) await(ticket journal.Ticket) {
 	}
 	if errors.Is(ticket.Wait(context.Background()), journal.ErrFull) {
 		p.withdraw()
+	}
+}
+
+// withdraw unlocks what came with a call that was refused.
+func (p *pledge) withdraw() {
+	if p == nil {
 		return
 	}
-	p.confirm()
-}
-
-// confirm sees to holds that were ended before their payload was accepted: then
-// the log has the end first.
-func (p *pledge) confirm() {
-	p.l.change(new(journal.Change), func(b *barrier) {
-		for _, h := range slices.Concat(p.holds...) {
-			if h.at == nil {
-				b.effects = append(b.effects, effect{h, true})
-			}
-		}
-	})
-}
-
-func (p *pledge) withdraw() {
 	if p.service != nil {
 		if err := p.service.unlockAll(p.l.x.handlers, p.keys); err != nil {
 			p.l.x.cfg.Logger.Error("keys of a refused job stay locked", slog.Any("error", err))

@@ -96,7 +96,11 @@ func (q *queue) tryIf(ctx context.Context, entries []journal.Entry, c *condition
 	if err := x.checkMark(c); err != nil {
 		return nil, err
 	}
-	pledge, err := q.pledge(ctx, entries)
+	keys, err := q.keysOnEnqueue(entries)
+	if err != nil {
+		return nil, err
+	}
+	pledge, err := q.pledge(ctx, entries, keys)
 	if err != nil {
 		return nil, err
 	}
@@ -105,12 +109,11 @@ func (q *queue) tryIf(ctx context.Context, entries []journal.Entry, c *condition
 		return append(sets(first), pledge.sets(first)...)
 	})
 	if err != nil {
-		pledge.end(ticket, err)
+		pledge.withdraw()
 		return nil, err
 	}
-	err = x.await(ctx, ticket)
-	pledge.end(ticket, border(err))
-	if err != nil {
+	if err := x.await(ctx, ticket); err != nil {
+		pledge.end(ticket, border(err))
 		if errors.Is(err, journal.ErrUnknown) {
 			leave = func(g *gate) { x.gates.leaveOpen(g, ticket) }
 		}

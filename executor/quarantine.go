@@ -74,7 +74,8 @@ func (x *Executor) admit(s *suspect) {
 	z := &x.quarantine
 	if x.cfg.CrashLimit > 0 && s.crashes >= x.cfg.CrashLimit {
 		reason := fmt.Sprintf("crashed the process: it was running each of the %d times that the process died", s.crashes)
-		s.shard.Tell(func(c *shard.Core) { c.Condemn(time.Now().UnixNano(), s.id, reason) })
+		claim := &claim{queue: s.queue, by: holder{s.queue.name, s.id}}
+		s.shard.Tell(func(c *shard.Core) { c.Condemn(time.Now().UnixNano(), s.id, reason, claim) })
 		s.release()
 		return
 	}
@@ -102,17 +103,23 @@ func (x *Executor) standAside(q *queue, id string) {
 	}
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	s := z.active
-	if s == nil || s.queue != q || s.id != id || len(z.waiting) == 0 {
-		return
+	if s := z.active; s != nil && s.queue == q && s.id == id {
+		z.aside = append(z.aside, s)
+		z.next()
 	}
-	z.aside = append(z.aside, s)
-	z.active, z.waiting = z.waiting[0], z.waiting[1:]
-	z.active.release()
 }
 
-// acquit takes the suspicion off the active suspect when it is among the items
-// that a worker has run, and lets the next one run.
+// next lets the next suspect run. mu is held.
+func (z *quarantine) next() {
+	z.active = nil
+	if len(z.waiting) > 0 {
+		z.active, z.waiting = z.waiting[0], z.waiting[1:]
+		z.active.release()
+	}
+}
+
+// acquit takes the suspicion off those who are among the items that a worker has
+// run, and lets the next one run.
 func (x *Executor) acquit(q *queue, items []*shard.Item) {
 	z := &x.quarantine
 	if !z.open.Load() {
@@ -120,19 +127,16 @@ func (x *Executor) acquit(q *queue, items []*shard.Item) {
 	}
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	ran := func(s *suspect) bool {
-		return s.queue == q && slices.ContainsFunc(items, func(it *shard.Item) bool { return it.ID == s.id })
-	}
-	if i := slices.IndexFunc(z.aside, ran); i >= 0 {
-		x.log.Record(&journal.Change{Sets: []journal.Set{journal.Cleared(z.aside[i].position)}})
-		z.aside = slices.Delete(z.aside, i, i+1)
-	} else if s := z.active; s != nil && ran(s) {
-		x.log.Record(&journal.Change{Sets: []journal.Set{journal.Cleared(s.position)}})
-		z.active = nil
-		if len(z.waiting) > 0 {
-			z.active, z.waiting = z.waiting[0], z.waiting[1:]
-			z.active.release()
+	acquitted := func(s *suspect) bool {
+		ran := s.queue == q && slices.ContainsFunc(items, func(it *shard.Item) bool { return it.ID == s.id })
+		if ran {
+			x.log.Record(&journal.Change{Sets: []journal.Set{journal.Cleared(s.position)}})
 		}
+		return ran
+	}
+	z.aside = slices.DeleteFunc(z.aside, acquitted)
+	if z.active != nil && acquitted(z.active) {
+		z.next()
 	}
 	z.open.Store(z.active != nil || len(z.aside) > 0)
 }

@@ -113,9 +113,8 @@ func (w *worker) giveUp(it *shard.Item) {
 }
 
 // interrupted reports whether the stop, or the loss of a lease, kept the handler
-// from its work. A
-// handler may dress up the end of its context as any error, so every error
-// after that end counts.
+// from its work. A handler may dress up the end of its context as any error, so
+// every error after that end counts.
 func (w *worker) interrupted(it *shard.Item, err error) bool {
 	if c, ok := it.Claim.(*claim); ok && c.lost() != nil {
 		return true

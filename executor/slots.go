@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/strandjobs/strand/journal"
@@ -51,12 +52,15 @@ type reserved[V any] struct {
 type SlotSource interface {
 	executor() *Executor
 	reserve(ctx context.Context, c *claim) (slotClaim, error)
-	watch(wake func()) bool
+	watch(wake func()) (cancel func())
+	holders() []lock.Held
 }
 
 // slotClaim is a slot that a job has while it runs.
 type slotClaim interface {
 	lease() lock.Lease
+	lost() bool
+	renew() bool
 	keepAlive()
 	settle(v shard.Verdict, over bool) []journal.Set
 	source() SlotSource
@@ -80,7 +84,8 @@ func NewSlots[V any](x *Executor, name string, cfg SlotsConfig[V]) (*Slots[V], e
 	if err := checkName(name); err != nil {
 		return nil, err
 	}
-	cfg.Store, cfg.Table = name, nil
+	cfg.Store, cfg.Table = name, lock.New()
+	cfg.Table.RaiseToken(x.log.Stats().Epoch << 32) // above those of the processes before
 	slots, err := lock.NewSlots(cfg.SlotsConfig)
 	if err != nil {
 		return nil, fmt.Errorf("%w: slots %q: %w", ErrConfig, name, err)
@@ -114,42 +119,43 @@ type JobWithSlots interface{ held() *claim }
 func (j Job[T]) held() *claim { return j.claim }
 
 // Of returns the slot of a job, inside its handler; false for a job of a queue
-// that does not use these slots.
+// that does not use these slots, and after Clear.
 func (s *Slots[V]) Of(job JobWithSlots) (value V, ok bool) {
-	if r := s.reservation(job); r != nil {
-		return r.Value(), true
+	if t := s.slotOf(job); t != nil && !t.cleared.Load() {
+		return t.r.Value(), true
 	}
 	return value, false
 }
 
 // Clear gives the slot of a job back while it runs: its success does not move
 // the sequence, and others may get the value. It returns [lock.ErrLockLost] when
-// the job has none.
+// the job has none, or not any more.
 func (s *Slots[V]) Clear(job JobWithSlots) error {
-	r := s.reservation(job)
-	if r == nil {
+	t := s.slotOf(job)
+	if t == nil {
 		return lock.ErrLockLost
 	}
 	err := lock.ErrLockLost
 	change := new(journal.Change)
 	s.x.locks.change(change, func(*barrier) {
-		if s.mine[job.held().by] == r {
-			delete(s.mine, job.held().by)
-			change.Sets = append(change.Sets, journal.Set{Key: s.openKey(job.held().by)})
-			err = r.Release()
+		if s.mine[t.c.by] == t.r {
+			t.cleared.Store(true)
+			delete(s.mine, t.c.by)
+			change.Sets = s.sets(journal.Set{Key: s.openKey(t.c.by)})
+			err = t.r.Release()
 		}
 	})
 	return err
 }
 
-func (s *Slots[V]) reservation(job JobWithSlots) *reserved[V] {
+func (s *Slots[V]) slotOf(job JobWithSlots) *slot[V] {
 	c := job.held()
 	if c == nil {
 		return nil
 	}
 	for _, claimed := range c.slots {
 		if claimed.source() == SlotSource(s) {
-			return claimed.(*slot[V]).r
+			return claimed.(*slot[V])
 		}
 	}
 	return nil
@@ -164,13 +170,14 @@ func (s *Slots[V]) Snapshot() lock.SlotsState[V] { return s.slots.Snapshot() }
 
 func (s *Slots[V]) executor() *Executor { return s.x }
 
-func (s *Slots[V]) watch(wake func()) bool {
-	cancel := s.slots.Watch(wake)
-	if len(s.slots.Snapshot().Open) > 0 {
-		return true
+func (s *Slots[V]) watch(wake func()) (cancel func()) { return s.slots.Watch(wake) }
+
+// holders says who has a slot.
+func (s *Slots[V]) holders() (all []lock.Held) {
+	for _, open := range s.slots.Snapshot().Open {
+		all = append(all, open.Held)
 	}
-	cancel()
-	return false
+	return all
 }
 
 // slot is a reservation of a running job.
@@ -180,10 +187,13 @@ type slot[V any] struct {
 	r   *reserved[V]
 	ttl time.Duration
 
-	beat *time.Timer
+	cleared atomic.Bool // by hand
+	beat    *time.Timer
 }
 
 func (t *slot[V]) lease() lock.Lease  { return t.r.Lease() }
+func (t *slot[V]) lost() bool         { return !t.cleared.Load() && !t.lease().Held() }
+func (t *slot[V]) renew() bool        { return t.cleared.Load() || t.r.Extend(t.ttl) == nil }
 func (t *slot[V]) source() SlotSource { return t.s }
 
 // reserve finds the job's own slot, or takes the next free one, and writes it
@@ -193,10 +203,20 @@ func (s *Slots[V]) reserve(ctx context.Context, c *claim) (slotClaim, error) {
 	s.x.locks.mu.Lock()
 	r := s.mine[c.by]
 	s.x.locks.mu.Unlock()
+	taken := false
 	if r == nil || r.Extend(ttl) != nil {
-		var err error
-		if r, err = s.reserveNext(ctx, lock.Options{Owner: c.by.String(), TTL: ttl}); err != nil {
+		next, err := s.slots.Reserve(ctx, lock.Options{Owner: c.by.String(), TTL: ttl})
+		if err != nil {
 			return nil, err
+		}
+		defer func() {
+			if !taken {
+				_ = next.Release() // the value does not encode, whichever way it said so
+			}
+		}()
+		r = &reserved[V]{Reservation: next}
+		if r.value, err = json.Marshal(next.Value()); err != nil {
+			return nil, fmt.Errorf("slots %q: %w", s.cfg.Store, err)
 		}
 	}
 	start, err := s.start()
@@ -211,19 +231,8 @@ func (s *Slots[V]) reserve(ctx context.Context, c *claim) (slotClaim, error) {
 		}
 		change.Sets = s.sets(s.open(c.by, r, ttl), s.lastSet())
 	})
+	taken = true
 	return &slot[V]{s: s, c: c, r: r, ttl: ttl}, nil
-}
-
-func (s *Slots[V]) reserveNext(ctx context.Context, opt lock.Options) (*reserved[V], error) {
-	r, err := s.slots.Reserve(ctx, opt)
-	if err != nil {
-		return nil, err
-	}
-	value, err := json.Marshal(r.Value())
-	if err != nil {
-		return nil, fmt.Errorf("slots %q: %w", s.cfg.Store, errors.Join(err, r.Release()))
-	}
-	return &reserved[V]{r, value}, nil
 }
 
 // start encodes where the sequence began, if that is not written down yet.

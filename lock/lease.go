@@ -216,15 +216,17 @@ func (r *record) watchLocked() *watch {
 // when done, as with context.WithCancel.
 func (l Lease) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(parent)
-	forget := l.onEnd(func(reason error) { cancel(reason) })
+	forget := l.OnEnd(cancel)
 	return ctx, func() {
 		forget()
 		cancel(nil)
 	}
 }
 
-// onEnd calls f once, under no mutex, when the lease ends, or now when it has ended.
-func (l Lease) onEnd(f func(reason error)) (forget func()) {
+// OnEnd calls f once, under no mutex, with the [*LostError] when the lease ends, or now when it has ended. f runs on
+// the goroutine that ended the lease and must not block. After forget it is not called any more, unless it is on its
+// way.
+func (l Lease) OnEnd(f func(reason error)) (forget func()) {
 	var o op
 	h := &endHook{f}
 	err := l.enter(&o)

@@ -55,8 +55,8 @@ func TestParkedIDsDoNotRun(t *testing.T) {
 
 func TestCondemnedIDsGoToTheMorgueOrHalt(t *testing.T) {
 	c, l := pendingJobs(t, Config{}, "a", "b")
-	require.True(t, c.Condemn(10, "a", "crashed"))
-	require.False(t, c.Condemn(10, "nobody", "crashed"))
+	require.True(t, c.Condemn(10, "a", "crashed", nil))
+	require.False(t, c.Condemn(10, "nobody", "crashed", nil))
 	c.Record(writing{l})
 	require.NoError(t, l.Flush(t.Context()))
 	for b, err := range l.Morgue(1) {
@@ -68,7 +68,7 @@ func TestCondemnedIDsGoToTheMorgueOrHalt(t *testing.T) {
 	require.NoError(t, l.Close())
 
 	c, l = pendingJobs(t, Config{OnExhausted: Halt}, "a")
-	require.True(t, c.Condemn(10, "a", "crashed"))
+	require.True(t, c.Condemn(10, "a", "crashed", nil))
 	require.Equal(t, 1, c.Counts().Halted)
 	require.False(t, c.Take(10, c.NewRun()))
 	require.True(t, c.RunNow("a", 10))

@@ -204,9 +204,9 @@ func (c *Core) Postpone(it *Item, parked bool) {
 }
 
 // Condemn gives up on a waiting id, because nobody could run it: its payloads
-// go to the morgue, or under Halt the id is halted. It reports whether the id
-// waits.
-func (c *Core) Condemn(now int64, id, reason string) bool {
+// go to the morgue, or under Halt the id is halted. The recorder gets claim as
+// that of an item that ran; nil: nothing. It reports whether the id waits.
+func (c *Core) Condemn(now int64, id, reason string, claim any) bool {
 	l := c.lanes.find([]byte(id))
 	if l == nil || l.item() != nil {
 		return false
@@ -217,7 +217,7 @@ func (c *Core) Condemn(now int64, id, reason string) bool {
 	for l.n() > 0 { // what waited behind held payloads
 		it.Payloads = append(it.Payloads, l.take())
 	}
-	it.held, it.partial = false, false
+	it.held, it.partial, it.Claim = false, false, claim
 	it.Outcome = Outcome{Verdict: Canceled, Error: reason}
 	if c.cfg.OnExhausted == Halt {
 		c.setHalted(l, true)
