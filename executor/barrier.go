@@ -39,7 +39,7 @@ type holder struct{ queue, id string }
 func (h holder) String() string {
 	switch {
 	case h.queue == "":
-		return "by hand"
+		return "a person"
 	case strings.ContainsAny(h.queue, `/"`):
 		return strconv.Quote(h.queue) + "/" + h.id // two jobs never have one name
 	}

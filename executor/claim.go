@@ -235,10 +235,10 @@ func refusal(d lock.Decision, why error) error {
 	case lock.ActionSkip:
 		return Discard()
 	}
-	if d.Err != nil {
-		return d.Err
+	if d.Err == nil || d.Err == lock.ErrLocked {
+		return why // which says more
 	}
-	return why
+	return d.Err
 }
 
 // passService is pass with the queue's own service.

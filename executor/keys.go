@@ -1,7 +1,6 @@
 package executor
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -91,7 +90,7 @@ type KeyStatus struct {
 
 // LockHeld is one lock of a key.
 type LockHeld struct {
-	By           string    // the job, as queue/id, or "by hand"
+	By           string    // the job, as queue/id, or "a person"
 	Since, Until time.Time // Until is zero when it does not end by itself
 }
 
@@ -128,7 +127,7 @@ func (s KeyStatus) String() string {
 	fmt.Fprintf(&b, "%q locked", s.Key)
 	sep := " by "
 	for _, h := range s.Locks {
-		b.WriteString(sep + cmp.Or(h.By, "by hand"))
+		b.WriteString(sep + h.By)
 		if !h.Until.IsZero() {
 			fmt.Fprintf(&b, " (%v left)", max(time.Until(h.Until), 0).Round(time.Millisecond))
 		}

@@ -1,0 +1,468 @@
+package executor_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/lock"
+)
+
+// keys returns a function of payloads that gives always the same keys.
+func keys(keys ...string) func(string, string) []string {
+	return func(string, string) []string { return keys }
+}
+
+// words gives the words of a payload as keys.
+func words(_, payload string) []string { return strings.Fields(payload) }
+
+// locked lists the locked keys, with how often each is.
+func locked(x *executor.Executor) (list []string) {
+	for _, k := range x.Keys().List() {
+		list = append(list, fmt.Sprint(k.Key, " ", len(k.Locks)))
+	}
+	return list
+}
+
+func explain(t testing.TB, x *executor.Executor, queue, id string) executor.Explanation {
+	t.Helper()
+	e, err := x.Explain(context.Background(), queue, id)
+	require.NoError(t, err)
+	return e
+}
+
+// S01: keys are locked when the payload is accepted; one, many, or none. What is
+// refused or merged into an equal payload locks nothing.
+func TestLockable_S01_LockedOnEnqueue(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{MaxBacklog: 4})
+		q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{Locks: executor.Locks[string]{OnEnqueue: words}})
+		enqueue(t, q, "none", "")
+		require.Empty(t, locked(x))
+		enqueue(t, q, "one", "a")
+		enqueue(t, q, "many", "b c b")
+		require.Equal(t, []string{"a 1", "b 1", "c 1"}, locked(x))
+		require.NotZero(t, enqueue(t, q, "one", "a").MergedInto)
+		require.Equal(t, []string{"a 1", "b 1", "c 1"}, locked(x))
+		enqueue(t, q, "last", "d")
+
+		_, err := q.Enqueue(t.Context(), "too much", "e")
+		require.ErrorIs(t, err, executor.ErrFull)
+		_, err = q.EnqueueMany(t.Context(), []executor.Item[string]{{ID: "1", Payload: "f"}, {ID: "2", Payload: "g"}})
+		require.ErrorIs(t, err, executor.ErrFull)
+		_, err = q.Enqueue(t.Context(), "with a key", "h", executor.Key("key"))
+		require.ErrorIs(t, err, executor.ErrFull)
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err = q.Enqueue(ended, "no time", "i")
+		require.ErrorIs(t, err, context.Canceled)
+		require.Equal(t, []string{"a 1", "b 1", "c 1", "d 1"}, locked(x))
+		stop(t, x)
+	})
+}
+
+// S01: with Key and Once, and under Async, it is the same.
+func TestLockable_S01_LockedOnEveryWayIn(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		x := openOn(t, disk, executor.Config{})
+		cfg := executor.QueueConfig[string]{Locks: executor.Locks[string]{OnEnqueue: words}}
+		q := handle(t, x, "q", (&probe{}).handle, cfg)
+		cfg.Durability = executor.Async
+		async := handle(t, x, "async", (&probe{}).handle, cfg)
+		enqueue(t, q, "1", "key", executor.Key("k"))
+		enqueue(t, q, "1", "key again", executor.Key("k"))
+		enqueue(t, q, "2", "once", executor.Once("mark", 1))
+		_, err := q.Enqueue(t.Context(), "3", "stale", executor.Once("mark", 1))
+		require.ErrorIs(t, err, executor.ErrStale)
+		_, err = x.Enqueue(t.Context(), "q", "4", []byte(`"name"`))
+		require.NoError(t, err)
+		enqueue(t, async, "5", "async")
+		want := []string{"async 1", "key 1", "name 1", "once 1"}
+		require.Equal(t, want, locked(x))
+		stop(t, x)
+		x = openOn(t, disk.Crash(), executor.Config{})
+		require.Equal(t, want, locked(x))
+		stop(t, x)
+	})
+}
+
+// S02: keys are locked when the job is about to run, once however often it runs.
+func TestLockable_S02_LockedOnRun(t *testing.T) {
+	for _, counted := range []bool{false, true} {
+		bubble(t, func(t *testing.T) {
+			x := open(t, "", executor.Config{})
+			var during [][]string
+			p := &probe{decide: func(_ context.Context, s seen) error {
+				during = append(during, locked(x))
+				if s.retry < 1 {
+					return errBoom
+				}
+				return nil
+			}}
+			q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{
+				RetryIn: always(time.Second), Locks: executor.Locks[string]{OnRun: words, Counted: counted},
+			})
+			enqueue(t, q, "1", "a b")
+			require.Empty(t, locked(x))
+			start(t, x)
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			once := []string{"a 1", "b 1"}
+			require.Equal(t, [][]string{once, once, once}, during)
+			require.Equal(t, once, locked(x), "nobody has unlocked them")
+			stop(t, x)
+		})
+	}
+}
+
+// S03: a job whose keys are locked does not run; what becomes of it is said by
+// WhenBlocked. The seed's is an error and the normal retry.
+func TestLockable_S03_Blocked(t *testing.T) {
+	for name, test := range map[string]struct {
+		blocked lock.Decision
+		state   executor.JobState // while the key is locked
+		failed  uint64            // after 25 s
+		ran     bool              // once it is unlocked
+	}{
+		"park":    {lock.Park(), executor.JobBlocked, 0, true},
+		"error":   {lock.Fail(nil), executor.JobScheduled, 3, true},
+		"my own":  {lock.Fail(errBoom), executor.JobScheduled, 3, true},
+		"requeue": {lock.RequeueAfter(10 * time.Second), executor.JobScheduled, 0, true},
+		"skip":    {lock.Skip(), executor.JobUnknown, 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				x := open(t, "", executor.Config{})
+				p := &probe{}
+				q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{
+					RetryIn: always(10 * time.Second),
+					Locks:   executor.Locks[string]{BlockedBy: words, Unlock: keys("mine"), WhenBlocked: test.blocked},
+				})
+				require.NoError(t, x.Keys().Lock(t.Context(), "b"))
+				require.NoError(t, x.Keys().Lock(t.Context(), "mine"))
+				enqueue(t, q, "1", "a b c")
+				start(t, x)
+				time.Sleep(25 * time.Second)
+				synctest.Wait()
+				require.Empty(t, p.log())
+				require.Equal(t, []string{"b 1", "mine 1"}, locked(x))
+				e := explain(t, x, "q", "1")
+				require.Equal(t, test.state, e.State)
+				require.Equal(t, test.failed, stats(t, q).Failed)
+				switch name {
+				case "park":
+					require.Equal(t, `q/1 is blocked; "b" locked by a person; waiting: q/1`, e.String())
+				case "error":
+					require.Contains(t, e.LastError, `"b" is held by "a person"`)
+				case "my own":
+					require.Equal(t, "boom", e.LastError)
+				}
+				require.NoError(t, x.Keys().Unlock(t.Context(), "b"))
+				synctest.Wait()
+				if name == "park" {
+					require.Len(t, p.log(), 1, "at once")
+				}
+				time.Sleep(time.Minute)
+				require.Equal(t, test.ran, len(p.log()) == 1)
+				require.Equal(t, test.ran, len(locked(x)) == 0)
+				stop(t, x)
+			})
+		})
+	}
+}
+
+// S03: jobs that wait for one key run in the order in which they came to it, one
+// after the other if they lock it themselves.
+func TestLockable_S03_FirstComeFirstServed(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		p := &probe{decide: takes(time.Second, nil)}
+		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{
+			Shards: 1, Concurrency: 20, Locks: executor.Locks[string]{BlockedBy: words, OnRun: words, Unlock: words},
+		})
+		start(t, x)
+		var want []string
+		for i := range 10 {
+			enqueue(t, q, fmt.Sprint(i), "key")
+			synctest.Wait()
+			want = append(want, fmt.Sprint(i, "[key]"))
+		}
+		require.Len(t, p.log(), 1)
+		time.Sleep(time.Minute)
+		require.Equal(t, want, p.log())
+		stop(t, x)
+	})
+}
+
+// S04: keys are unlocked when the job has succeeded, and only then, whoever has
+// locked them.
+func TestLockable_S04_UnlockedBySuccess(t *testing.T) {
+	for name, test := range map[string]struct {
+		end  func() error
+		free bool
+	}{
+		"done":      {func() error { return nil }, true},
+		"discarded": {func() error { return executor.Discard() }, true},
+		"failed":    {func() error { return errBoom }, false},
+		"panic":     {func() error { panic("boom") }, false},
+		"Goexit":    {func() error { runtime.Goexit(); return nil }, false},
+		"snoozed":   {func() error { return executor.Snooze(time.Hour) }, false},
+		"morgue":    {func() error { return executor.Cancel(errBoom) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				x := open(t, "", executor.Config{})
+				locker := handle(t, x, "locker", (&probe{}).handle, executor.QueueConfig[string]{
+					Locks: executor.Locks[string]{OnEnqueue: words},
+				})
+				q := handle(t, x, "q", func(context.Context, executor.Job[string]) error { return test.end() },
+					executor.QueueConfig[string]{Locks: executor.Locks[string]{Unlock: words}})
+				enqueue(t, locker, "1", "a", executor.In(time.Hour))
+				require.NoError(t, x.Keys().Lock(t.Context(), "b"))
+				enqueue(t, q, "1", "a b unknown")
+				start(t, x)
+				synctest.Wait()
+				require.Equal(t, test.free, len(locked(x)) == 0, "%v", locked(x))
+				stop(t, x)
+			})
+		})
+	}
+}
+
+// S05: a flag is unlocked by one unlock; a counter by as many as it was locked,
+// in one job of many payloads, too, and it never goes below zero.
+func TestLockable_S05_FlagsAndCounters(t *testing.T) {
+	for _, counted := range []bool{false, true} {
+		bubble(t, func(t *testing.T) {
+			x := open(t, "", executor.Config{})
+			setter := handle(t, x, "setter", (&probe{}).handle, executor.QueueConfig[string]{
+				Merge: executor.KeepAll, Locks: executor.Locks[string]{OnEnqueue: words, Counted: counted},
+			})
+			q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{
+				Merge: executor.KeepAll, Locks: executor.Locks[string]{Unlock: words, Counted: counted},
+			})
+			start(t, x)
+			for range 3 {
+				enqueue(t, setter, "1", "key", executor.In(time.Hour))
+			}
+			require.Equal(t, []string{"key 3"}, locked(x))
+			enqueue(t, q, "1", "key")
+			synctest.Wait()
+			if !counted {
+				require.Empty(t, locked(x))
+			} else {
+				require.Equal(t, []string{"key 2"}, locked(x))
+				for range 2 { // merged into one run
+					enqueue(t, q, "2", "key", executor.In(time.Second))
+				}
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				require.Empty(t, locked(x))
+			}
+			enqueue(t, q, "1", "key") // below zero
+			synctest.Wait()
+			enqueue(t, setter, "2", "key", executor.In(time.Hour))
+			require.Equal(t, []string{"key 1"}, locked(x))
+			stop(t, x)
+		})
+	}
+}
+
+// S05: the payloads of one job lock and unlock for themselves.
+func TestLockable_S05_CountedPayloadsOfOneJob(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		fails := 1
+		p := &probe{decide: func(context.Context, seen) error {
+			if fails--; fails >= 0 {
+				return errBoom
+			}
+			return nil
+		}}
+		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{
+			Merge: executor.KeepAll, RetryIn: always(time.Second),
+			Locks: executor.Locks[string]{OnEnqueue: keys("enqueued"), OnRun: keys("ran"), Unlock: keys("enqueued", "ran"), Counted: true},
+		})
+		for range 3 {
+			enqueue(t, q, "1", "")
+		}
+		start(t, x)
+		synctest.Wait()
+		require.Equal(t, []string{"enqueued 3", "ran 3"}, locked(x))
+		enqueue(t, q, "1", "")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Len(t, p.log(), 2)
+		require.Empty(t, locked(x))
+		stop(t, x)
+	})
+}
+
+// asking is a service that can't wake anybody and says itself what becomes of a
+// job.
+type asking struct {
+	*lock.Counters
+	decide func(keys []string) lock.Decision
+}
+
+func (a asking) Watch() {} // hides the one that it has
+
+func (a asking) HandleLockedBy(_ context.Context, keys []string) lock.Decision { return a.decide(keys) }
+
+// S06: a queue may bring its own service, which also decides what becomes of a
+// job that is blocked.
+func TestLockable_S06_OwnService(t *testing.T) {
+	for name, test := range map[string]struct {
+		service func(lock.Decision) lock.Service
+		blocked lock.Decision
+		ran     int
+		at      time.Duration
+	}{
+		"wakes":   {func(lock.Decision) lock.Service { return new(lock.Counters) }, lock.Park(), 1, 30 * time.Second},
+		"asks":    {nil, lock.Park(), 1, 30 * time.Second},
+		"requeue": {nil, lock.RequeueAfter(7 * time.Second), 1, 35 * time.Second},
+		"swallow": {nil, lock.Skip(), 0, 0},
+		"fail":    {nil, lock.Fail(errBoom), 1, 40 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				begin := time.Now()
+				if test.service == nil {
+					test.service = func(d lock.Decision) lock.Service {
+						return asking{new(lock.Counters), func(keys []string) lock.Decision {
+							require.Equal(t, []string{"gate"}, keys)
+							return d
+						}}
+					}
+				}
+				service := test.service(test.blocked)
+				x := open(t, "", executor.Config{})
+				p := &probe{}
+				q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{
+					RetryIn: always(10 * time.Second),
+					Locks:   executor.Locks[string]{Service: service, OnEnqueue: words, BlockedBy: keys("free", "gate"), OnRun: keys("run"), Unlock: words},
+				})
+				require.NoError(t, service.Lock(t.Context(), "gate"))
+				enqueue(t, q, "1", "mine")
+				isLocked := func(key string) bool { return must(service.Locked(t.Context(), key)) }
+				require.True(t, isLocked("mine"))
+				require.Empty(t, locked(x), "they are not the executor's")
+				start(t, x)
+				time.Sleep(30 * time.Second)
+				synctest.Wait()
+				require.Empty(t, p.log())
+				require.False(t, isLocked("run"))
+				require.NoError(t, service.Unlock(t.Context(), "gate"))
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				require.Len(t, p.log(), test.ran)
+				if test.ran > 0 {
+					require.WithinDuration(t, begin.Add(test.at), p.seen()[0].at, time.Second)
+				}
+				require.Equal(t, test.ran == 0, isLocked("mine"))
+				require.Equal(t, test.ran == 1, isLocked("run"))
+				stop(t, x)
+			})
+		})
+	}
+}
+
+// failing is a service in which nothing works.
+type failing struct{ lock.Flags }
+
+func (*failing) Lock(context.Context, string) error   { return errBoom }
+func (*failing) Unlock(context.Context, string) error { panic("boom") }
+
+// S06: an error of the service fails the call or the run, and loses nothing.
+func TestLockable_S06_ServiceThatFails(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{MaxBacklog: 1})
+		p := &probe{}
+		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{
+			MaxRetries: 2, RetryIn: always(time.Second), Locks: executor.Locks[string]{Service: new(failing), OnEnqueue: words, Unlock: keys("x")},
+		})
+		_, err := q.Enqueue(t.Context(), "1", "key")
+		require.ErrorIs(t, err, errBoom)
+		require.ErrorContains(t, err, `lock "key"`)
+		enqueue(t, q, "1", "")
+		start(t, x)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Len(t, p.log(), 3)
+		require.Len(t, morgue(t, q), 1)
+		require.Contains(t, morgue(t, q)[0].Error, `unlock "x"`)
+
+		flags := new(lock.Counters)
+		q = handle(t, x, "refused", p.handle, executor.QueueConfig[string]{Locks: executor.Locks[string]{Service: flags, OnEnqueue: words}})
+		enqueue(t, q, "1", "", executor.In(time.Hour))
+		_, err = q.Enqueue(t.Context(), "2", "key")
+		require.ErrorIs(t, err, executor.ErrFull)
+		require.False(t, must(flags.Locked(t.Context(), "key")), "nothing was accepted")
+		stop(t, x)
+	})
+}
+
+// S06: what a service has locked for a run that waits for something else is
+// unlocked again.
+func TestLockable_S06_ServiceOfAJobThatWaits(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		counters := new(lock.Counters)
+		x := open(t, "", alone)
+		p := &probe{decide: takes(time.Second, nil)}
+		byID := func(id, _ string) []string { return []string{id} }
+		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{
+			Shards: 1, Concurrency: 2, Locks: executor.Locks[string]{Service: counters, BlockedBy: byID, OnRun: byID, Unlock: byID},
+		})
+		start(t, x)
+		enqueue(t, q, "a", "same")
+		synctest.Wait()
+		enqueue(t, q, "b", "same")
+		synctest.Wait()
+		require.True(t, must(counters.Locked(t.Context(), "a")))
+		require.False(t, must(counters.Locked(t.Context(), "b")))
+		time.Sleep(5 * time.Second)
+		require.Equal(t, []string{"a[same]", "b[same]"}, p.log())
+		require.False(t, must(counters.Locked(t.Context(), "b")))
+		stop(t, x)
+	})
+}
+
+// S07: what was shipped is dealt with before the rest is cancelled, though both
+// came independently of each other.
+func TestLockable_S07_ShippedBeforeCancelled(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		p := &probe{decide: func(_ context.Context, s seen) error {
+			if s.id == "webhook 1" && s.retry < 0 {
+				return errBoom
+			}
+			return nil
+		}}
+		shipped := handle(t, x, "shipped", p.handle, executor.QueueConfig[string]{
+			RetryIn: always(time.Second), Locks: executor.Locks[string]{OnEnqueue: words, Unlock: words},
+		})
+		cancel := handle(t, x, "cancel", p.handle, executor.QueueConfig[string]{Locks: executor.Locks[string]{BlockedBy: words}})
+		enqueue(t, shipped, "webhook 1", "order-7")
+		enqueue(t, cancel, "webhook 2", "order-7")
+		enqueue(t, cancel, "webhook 3", "order-8")
+		start(t, x)
+		synctest.Wait()
+		require.ElementsMatch(t, []string{"webhook 1[order-7]", "webhook 3[order-8]"}, p.log())
+		require.Equal(t, `cancel/webhook 2 is blocked; "order-7" locked by shipped/webhook 1; waiting: cancel/webhook 2`,
+			explain(t, x, "cancel", "webhook 2").String())
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.Equal(t, []string{"webhook 1[order-7]", "webhook 2[order-7]"}, p.log()[2:])
+		require.Empty(t, locked(x))
+		stop(t, x)
+	})
+}
