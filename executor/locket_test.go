@@ -244,7 +244,7 @@ func TestLocket_R05_BlockedJobsKeepTheirPlace(t *testing.T) {
 		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Shards: 1, Concurrency: 20})
 		start(t, x)
 		var want []string
-		for _, id := range strings.Split("abcdefghij", "") {
+		for id := range strings.SplitSeq("abcdefghij", "") {
 			enqueue(t, q, id, "same")
 			synctest.Wait() // it stands in line
 			want = append(want, id+"[same]")
