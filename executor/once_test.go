@@ -369,7 +369,10 @@ func TestOnceDoesNotBlockHandlers(t *testing.T) {
 			}
 			return nil
 		})
-		fill(t, q)
+		for i := range 10 {
+			enqueue(t, q, fmt.Sprint("id-", i), i)
+			synctest.Wait() // so that id-0 is the first
+		}
 		var wg sync.WaitGroup
 		wg.Go(func() {
 			_, err := q.Enqueue(t.Context(), "waits", 1, executor.Once("m", 2))
