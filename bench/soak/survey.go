@@ -31,7 +31,7 @@ func (l *ledger) compare(list []string) error {
 		}
 	}
 	if l.hand {
-		counted["k "+handKey+" by-hand"]++
+		counted["k "+handKey+" a-person"]++
 	}
 	keys, slots := map[string]string{}, map[string]string{}
 	for _, line := range list {
