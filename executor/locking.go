@@ -20,7 +20,8 @@ import (
 //
 // The keys are the executor's own, see [Keys]: changes are in the commit of the
 // job that they belong to, and come back after a crash. A job is never blocked
-// by itself.
+// by itself, nor by what an earlier job of its id has left locked: ids are in
+// order anyway.
 type Locks[T any] struct {
 	// OnEnqueue are locked from the moment the payload is accepted. A payload
 	// that is merged into an equal one locks nothing.

@@ -70,7 +70,9 @@ func (l *locks) record(c *journal.Change) []*wait {
 			c.Sets = append(c.Sets, l.written(e))
 		}
 	}
-	l.x.log.Record(c)
+	if len(c.Ended)+len(c.States)+len(c.Buried)+len(c.Sets) > 0 {
+		l.x.log.Record(c) // nothing wakes the committer for nothing
+	}
 	return passed
 }
 
