@@ -1,0 +1,423 @@
+package executor_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/lock"
+)
+
+func next(v int) int { return v + 1 }
+
+// sold is a handler that remembers which job had which slot.
+type sold struct {
+	slots  *executor.Slots[int]
+	decide func(ctx context.Context, job executor.Job[string], slot int) error // nil: success
+
+	mu   sync.Mutex
+	runs []string // "id slot"
+}
+
+func (s *sold) handle(ctx context.Context, job executor.Job[string]) error {
+	slot, ok := s.slots.Of(job)
+	if !ok {
+		return errors.New("no slot")
+	}
+	s.mu.Lock()
+	s.runs = append(s.runs, fmt.Sprint(job.ID, " ", slot))
+	s.mu.Unlock()
+	if s.decide == nil {
+		return nil
+	}
+	return s.decide(ctx, job, slot)
+}
+
+func (s *sold) log() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.runs)
+}
+
+// shop registers a queue whose jobs have slots.
+func (s *sold) shop(t *testing.T, x *executor.Executor, cfg executor.SlotsConfig[int], queue executor.QueueConfig[string]) *executor.Queue[string] {
+	t.Helper()
+	if cfg.Next == nil {
+		cfg.Next = next
+	}
+	s.slots = must(executor.NewSlots(x, "serials", cfg))
+	queue.Slots = []executor.SlotSource{s.slots}
+	if queue.RetryIn == nil {
+		queue.RetryIn = always(time.Second)
+	}
+	return handle(t, x, "tickets", s.handle, queue)
+}
+
+func (s *sold) last(t *testing.T, want int, known bool) {
+	t.Helper()
+	value, _, is := s.slots.Last()
+	require.Equal(t, known, is)
+	require.Equal(t, want, value)
+}
+
+// A01: each running job has the next free value.
+func TestLaralocker_A01_NextFreeSlot(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{Workers: 4})
+		s := &sold{decide: func(context.Context, executor.Job[string], int) error { time.Sleep(time.Second); return nil }}
+		q := s.shop(t, x, executor.SlotsConfig[int]{}, executor.QueueConfig[string]{Shards: 1, Concurrency: 4})
+		start(t, x)
+		for _, id := range strings.Fields("a b c d e f") {
+			enqueue(t, q, id, "")
+			synctest.Wait()
+		}
+		require.Equal(t, []string{"a 1", "b 2", "c 3", "d 4"}, s.log())
+		time.Sleep(time.Minute)
+		require.Len(t, s.log(), 6)
+		require.ElementsMatch(t, []string{"5", "6"}, []string{s.log()[4][2:], s.log()[5][2:]})
+		s.last(t, 6, true)
+		require.Empty(t, s.slots.Snapshot().Open)
+		stop(t, x)
+	})
+}
+
+// A02: StartFrom is asked when nothing is known, and never again, not even
+// after a restart.
+func TestLaralocker_A02_StartFrom(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk, asked := new(journal.Memory), 0
+		cfg := executor.SlotsConfig[int]{}
+		cfg.StartFrom = func(context.Context) (int, error) {
+			if asked++; asked == 1 {
+				return 0, errBoom
+			}
+			return 100, nil
+		}
+		for i := range 3 {
+			x := openOn(t, disk, executor.Config{})
+			s := new(sold)
+			q := s.shop(t, x, cfg, executor.QueueConfig[string]{})
+			enqueue(t, q, fmt.Sprint(i), "")
+			start(t, x)
+			time.Sleep(time.Minute)
+			require.Equal(t, []string{fmt.Sprint(i, " ", 101+i)}, s.log())
+			s.last(t, 101+i, true)
+			stop(t, x)
+			disk = disk.Crash()
+		}
+		require.Equal(t, 2, asked)
+	})
+}
+
+// A03: a success moves the sequence on, and never back.
+func TestLaralocker_A03_SuccessMovesOn(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		s := &sold{decide: func(_ context.Context, job executor.Job[string], _ int) error {
+			if job.ID == "slow" {
+				time.Sleep(time.Minute)
+			}
+			return nil
+		}}
+		q := s.shop(t, x, executor.SlotsConfig[int]{}, executor.QueueConfig[string]{Shards: 1, Concurrency: 4})
+		start(t, x)
+		for _, id := range []string{"slow", "fast", "faster"} {
+			enqueue(t, q, id, "")
+			synctest.Wait()
+		}
+		s.last(t, 3, true)
+		time.Sleep(2 * time.Minute)
+		s.last(t, 3, true)
+		enqueue(t, q, "next", "")
+		synctest.Wait()
+		require.Equal(t, []string{"slow 1", "fast 2", "faster 3", "next 4"}, s.log())
+		stop(t, x)
+	})
+}
+
+// A04: a failure leaves the sequence where it was; the slot is free at once, or
+// by option kept for the retry.
+func TestLaralocker_A04_Failure(t *testing.T) {
+	for name, end := range map[string]func() error{
+		"error": func() error { return errBoom }, "panic": func() error { panic("boom") },
+		"Goexit": func() error { runtime.Goexit(); return nil }, "cancel": func() error { return executor.Cancel(errBoom) },
+		"snooze": func() error { return executor.Snooze(time.Hour) }, "discard": executor.Discard,
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				x := open(t, "", executor.Config{})
+				s := &sold{decide: func(_ context.Context, job executor.Job[string], _ int) error {
+					if job.ID == "bad" {
+						return end()
+					}
+					return nil
+				}}
+				q := s.shop(t, x, executor.SlotsConfig[int]{}, executor.QueueConfig[string]{RetryIn: always(time.Hour)})
+				start(t, x)
+				enqueue(t, q, "bad", "")
+				synctest.Wait()
+				s.last(t, 0, true)
+				require.Empty(t, s.slots.Snapshot().Open)
+				enqueue(t, q, "good", "")
+				synctest.Wait()
+				require.Equal(t, []string{"bad 1", "good 1"}, s.log())
+				stop(t, x)
+			})
+		})
+	}
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		fails := map[string]int{"kept": 1, "late": 1}
+		s := &sold{decide: func(_ context.Context, job executor.Job[string], _ int) error {
+			if fails[job.ID]--; fails[job.ID] >= 0 {
+				return executor.RetryAfter(map[string]time.Duration{"kept": 30 * time.Second, "late": 90 * time.Second}[job.ID], errBoom)
+			}
+			return nil
+		}}
+		cfg := executor.SlotsConfig[int]{KeepOnFailure: true}
+		q := s.shop(t, x, cfg, executor.QueueConfig[string]{Shards: 1})
+		start(t, x)
+		for _, id := range []string{"kept", "late", "other"} {
+			enqueue(t, q, id, "")
+			synctest.Wait()
+		}
+		require.Equal(t, []string{"kept 1", "late 2", "other 3"}, s.log())
+		time.Sleep(2 * time.Minute)
+		require.Equal(t, []string{"kept 1", "late 4"}, s.log()[3:], "its own, within the TTL of 60 s")
+		stop(t, x)
+	})
+}
+
+// A04: a holder clears its reservation by hand: others get the value, and its
+// own success is one, but does not move the sequence.
+func TestLaralocker_A04_ClearByHand(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		s := new(sold)
+		s.decide = func(ctx context.Context, job executor.Job[string], _ int) error {
+			if job.ID != "clears" {
+				return nil
+			}
+			require.NoError(t, s.slots.Clear(job))
+			require.ErrorIs(t, s.slots.Clear(job), lock.ErrLockLost)
+			_, has := s.slots.Of(job)
+			require.False(t, has)
+			time.Sleep(10 * time.Second)
+			return ctx.Err()
+		}
+		q := s.shop(t, x, executor.SlotsConfig[int]{}, executor.QueueConfig[string]{Shards: 1, Concurrency: 2})
+		require.ErrorIs(t, s.slots.Clear(executor.Job[string]{}), lock.ErrLockLost)
+		start(t, x)
+		enqueue(t, q, "clears", "")
+		synctest.Wait()
+		enqueue(t, q, "other", "")
+		synctest.Wait()
+		time.Sleep(time.Minute)
+		require.Equal(t, []string{"clears 1", "other 1"}, s.log())
+		require.EqualValues(t, 2, stats(t, q).Done)
+		s.last(t, 1, true)
+		stop(t, x)
+	})
+}
+
+// A05: the TTL is its own, else the queue's timeout, else 60 s; a heartbeat
+// extends it while the job runs. Values are any type, and a name is a store.
+func TestLaralocker_A05_TTLAndStore(t *testing.T) {
+	for want, test := range map[time.Duration]struct{ own, timeout time.Duration }{
+		60 * time.Second: {}, 20 * time.Second: {timeout: 20 * time.Second}, 5 * time.Second: {5 * time.Second, 20 * time.Second},
+	} {
+		bubble(t, func(t *testing.T) {
+			x := open(t, "", executor.Config{})
+			s := new(sold)
+			s.decide = func(context.Context, executor.Job[string], int) error {
+				held := s.slots.Snapshot().Open[0].Held
+				require.Equal(t, want, held.TTL)
+				require.Equal(t, "tickets/a", held.Owner)
+				time.Sleep(15 * time.Second)
+				require.Len(t, s.slots.Snapshot().Open, 1)
+				return nil
+			}
+			cfg := executor.SlotsConfig[int]{}
+			cfg.TTL = test.own
+			q := s.shop(t, x, cfg, executor.QueueConfig[string]{Timeout: test.timeout})
+			other := must(executor.NewSlots(x, "words", executor.SlotsConfig[string]{
+				SlotsConfig: lock.SlotsConfig[string]{Next: func(v string) string { return v + "x" }},
+			}))
+			both := handle(t, x, "both", func(_ context.Context, job executor.Job[string]) error {
+				word, _ := other.Of(job)
+				require.Equal(t, "x", word)
+				_, no := s.slots.Of(job)
+				require.False(t, no)
+				return nil
+			}, executor.QueueConfig[string]{Slots: []executor.SlotSource{other}})
+			enqueue(t, q, "a", "")
+			enqueue(t, both, "a", "")
+			start(t, x)
+			time.Sleep(time.Minute)
+			require.EqualValues(t, 1, stats(t, q).Done)
+			require.EqualValues(t, 1, stats(t, both).Done)
+			require.Len(t, s.log(), 1)
+			stop(t, x)
+		})
+	}
+}
+
+// A06: tickets are sold at the same time, some sales fail, and the process dies
+// at every moment: no two sales that succeeded have one serial.
+func TestLaralocker_A06_Serials(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		var images []*journal.Memory
+		first := sell(t, disk, 40, func() {
+			disk.OnCommit(func() { images = append(images, disk.Crash()) })
+		})
+		require.Len(t, first, 40)
+		require.Greater(t, len(images), 10)
+		for _, image := range images {
+			again := make(map[string]bool) // their first success did not survive
+			now := sell(t, image, 0, func() {})
+			for _, id := range now {
+				again[id] = true
+			}
+			for serial, id := range now {
+				before, used := first[serial]
+				require.False(t, used && !again[before], "serial %d of %s is %s's, too", serial, id, before)
+			}
+		}
+	})
+}
+
+// sell sells tickets, and what there is to sell on the disk, and returns who has
+// which serial.
+func sell(t *testing.T, disk *journal.Memory, tickets int, begins func()) map[int]string {
+	x := openOn(t, disk, executor.Config{})
+	failed := make(map[string]bool)
+	by := make(map[int]string)
+	s := new(sold)
+	s.decide = func(_ context.Context, job executor.Job[string], serial int) error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if serial%5 == 0 && !failed[job.ID] {
+			failed[job.ID] = true
+			return errBoom
+		}
+		require.Empty(t, by[serial], "serial %d is sold twice", serial)
+		by[serial] = job.ID
+		return nil
+	}
+	q := s.shop(t, x, executor.SlotsConfig[int]{}, executor.QueueConfig[string]{Shards: 2, Concurrency: 3})
+	for i := range tickets {
+		enqueue(t, q, fmt.Sprint("sale ", i), "")
+	}
+	begins()
+	waiting := stats(t, q).Jobs
+	start(t, x)
+	time.Sleep(time.Hour)
+	synctest.Wait()
+	require.Len(t, by, waiting)
+	require.Zero(t, stats(t, q).Jobs)
+	require.Empty(t, s.slots.Snapshot().Open)
+	stop(t, x)
+	return by
+}
+
+// Slots that run out: a job waits until one comes back, and none is missed; where
+// none is out it fails, and nothing is reserved.
+func TestLaralocker_NoFreeSlot(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		s := &sold{decide: func(_ context.Context, job executor.Job[string], _ int) error {
+			time.Sleep(10 * time.Second)
+			return errBoom // which gives the slot back
+		}}
+		cfg := executor.SlotsConfig[int]{}
+		cfg.Next, cfg.MaxSteps = func(v int) int { return min(v+1, 2) }, 10
+		q := s.shop(t, x, cfg, executor.QueueConfig[string]{Shards: 1, Concurrency: 9, MaxRetries: -1})
+		start(t, x)
+		for _, id := range []string{"a", "b", "c", "d"} {
+			enqueue(t, q, id, "")
+			synctest.Wait()
+		}
+		require.Equal(t, []string{"a 1", "b 2"}, s.log())
+		e := explain(t, x, "tickets", "c")
+		require.Equal(t, executor.JobWaiting, e.State)
+		require.Equal(t, `tickets/c is waiting; slot ["serials/1"] is tickets/a's (1m0s left); slot ["serials/2"] is tickets/b's (1m0s left)`, e.String())
+		time.Sleep(time.Minute)
+		require.Len(t, s.log(), 4)
+		require.EqualValues(t, 4, stats(t, q).Failed)
+		stop(t, x)
+	})
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		cfg := executor.SlotsConfig[int]{}
+		cfg.Next, cfg.MaxSteps = func(int) int { panic("no next") }, 10
+		s := new(sold)
+		q := s.shop(t, x, cfg, executor.QueueConfig[string]{MaxRetries: -1})
+		enqueue(t, q, "a", "")
+		start(t, x)
+		synctest.Wait()
+		require.Contains(t, morgue(t, q)[0].Error, "no next")
+		require.Empty(t, s.log())
+		stop(t, x)
+	})
+}
+
+// What makes no sense is refused.
+func TestLaralocker_BadInput(t *testing.T) {
+	x, y := open(t, "", executor.Config{}), open(t, "", executor.Config{})
+	good := executor.SlotsConfig[int]{SlotsConfig: lock.SlotsConfig[int]{Next: next}}
+	_, err := executor.NewSlots(nil, "s", good)
+	require.ErrorIs(t, err, executor.ErrConfig)
+	_, err = executor.NewSlots(x, "s", executor.SlotsConfig[int]{})
+	require.ErrorIs(t, err, executor.ErrConfig)
+	bad := good
+	bad.TTL = -1
+	_, err = executor.NewSlots(x, "s", bad)
+	require.ErrorIs(t, err, lock.ErrDuration)
+	_, err = executor.NewSlots(x, "", good)
+	require.ErrorIs(t, err, executor.ErrInvalidKey)
+	s := must(executor.NewSlots(x, "s", good))
+	_, err = executor.NewSlots(x, "s", good)
+	require.ErrorIs(t, err, executor.ErrConfig)
+	for _, source := range []executor.SlotSource{nil, s} {
+		_, err = executor.Handle(y, "q", (&probe{}).handle, executor.QueueConfig[string]{Slots: []executor.SlotSource{source}})
+		require.ErrorIs(t, err, executor.ErrConfig)
+	}
+}
+
+// A value that does not encode gives its reservation back.
+type mute int
+
+func (m mute) MarshalJSON() ([]byte, error) {
+	if m > 0 {
+		panic("I say nothing")
+	}
+	return []byte("0"), nil
+}
+
+func TestLaralocker_ValueThatDoesNotEncode(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		s := must(executor.NewSlots(x, "mute", executor.SlotsConfig[mute]{
+			SlotsConfig: lock.SlotsConfig[mute]{Next: func(m mute) mute { return m + 1 }},
+		}))
+		q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{Slots: []executor.SlotSource{s}, MaxRetries: -1})
+		enqueue(t, q, "a", "")
+		start(t, x)
+		synctest.Wait()
+		require.Contains(t, morgue(t, q)[0].Error, "I say nothing")
+		require.Empty(t, s.Snapshot().Open)
+		stop(t, x)
+	})
+}
