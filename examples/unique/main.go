@@ -1,0 +1,59 @@
+// Shows in a second: equal jobs run one after the other, those that wait take no worker, and a queue behind them goes on.
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/strandjobs/strand/executor"
+)
+
+func main() {
+	fmt.Println("You will see 20 syncs of one account run one at a time, and 50 mails sent beside them by the other worker.")
+	ctx := context.Background()
+	x := must(executor.Open("", executor.Config{Workers: 2, Scheduler: executor.InOrder()}))
+	var done sync.WaitGroup
+	var together, most, synced, overtaken atomic.Int32
+
+	syncs := must(executor.Handle(x, "syncs", func(context.Context, executor.Job[string]) error {
+		most.Store(max(most.Load(), together.Add(1)))
+		time.Sleep(10 * time.Millisecond)
+		together.Add(-1)
+		synced.Add(1)
+		done.Done()
+		return nil
+	}, executor.QueueConfig[string]{Unique: executor.Unique[string]{
+		While: executor.UniqueWhileRunning,
+		Key:   func(_, account string) string { return account },
+	}}))
+	mails := must(executor.Handle(x, "mails", func(context.Context, executor.Job[int]) error {
+		if synced.Load() < 20 {
+			overtaken.Add(1)
+		}
+		done.Done()
+		return nil
+	}, executor.QueueConfig[int]{}))
+
+	done.Add(70)
+	for i := range 20 {
+		must(syncs.Enqueue(ctx, fmt.Sprint("sync ", i), "account 7"))
+	}
+	for i := range 50 {
+		must(mails.Enqueue(ctx, fmt.Sprint("mail ", i), i))
+	}
+	must(x, x.Start(ctx))
+	done.Wait()
+	fmt.Println("Syncs at a time:", most.Load())
+	fmt.Println("Mails that did not wait for the last sync:", overtaken.Load())
+	must(x, x.Stop(ctx))
+}
+
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
