@@ -17,8 +17,16 @@
 //  4. A bad job hurts only its own id. Errors, panics and Goexit of a handler,
 //     a codec or a hook are contained. A job that kills the process is given up
 //     after Config.CrashLimit times, and every other job completes.
-//  5. No polling. A job that can run, runs: a due time or a free worker wakes
-//     it directly.
+//  5. No polling. A job that can run, runs: a due time, an unlock, a slot that
+//     comes back or a free worker wakes it directly.
+//
+// Jobs may wait for each other, over [Locks], [Unique] and [Slots]. What belongs
+// to a job changes in the commit of the job: after a crash, what is locked and
+// reserved is what the surviving jobs explain, without what has expired
+// meanwhile. A job that waits keeps its place in its id and in the line of what
+// it waits for, holds nothing meanwhile, takes no worker and spends no retry. A
+// job that would close a circle of those that wait fails instead, with the names
+// of all in it. [Executor.Explain] says what a job waits for.
 //
 // A caller who can't know whether a payload was accepted, because the process
 // died or the outcome was unknown, repeats the call: with [Key] the payload is
@@ -32,6 +40,8 @@
 //   - Order between ids.
 //   - More than one process on one journal: the second one gets
 //     [journal.LockedError].
+//   - That a lock is unlocked on disk before the job that waited for it begins:
+//     after a crash in between, the one that had locked it runs again, later.
 //   - That a handler which ignores its context ends. Its id waits for it, even
 //     when QueueConfig.Timeout is over. Stop returns without it, with [ErrStuck],
 //     and keeps the journal locked until it ends.
@@ -72,6 +82,10 @@
 //   - the watchdog: none; it looks on a timer while a job with a timeout runs
 //   - a stop: 1, until it is over and the handlers it left behind have returned
 //   - a failure: 1, until OnFailure has returned, which Run waits for
+//   - a call whose context ended while what it locks was on its way to the disk:
+//     1, until the outcome is known or the executor has stopped
+//   - locks: none; one timer for each lock with a TTL, for each lease and slot of
+//     a running job, and for the leases that are to expire next
 //
 // No user code runs on an actor or under a lock.
 package executor

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/lock"
 )
 
 func must[T any](v T, err error) T {
@@ -233,4 +234,110 @@ func ExampleHandleBatch() {
 	check(x.Stop(ctx))
 	// Output:
 	// a cancelled: bad record
+}
+
+// A job waits until another one, of another id and queue, has completed.
+func ExampleLocks() {
+	ctx := context.Background()
+	x := must(executor.Open("", executor.Config{}))
+	order := func(_ string, order int) []string { return []string{fmt.Sprint("order ", order)} }
+	done := make(chan struct{})
+	pay := must(executor.Handle(x, "pay", func(context.Context, executor.Job[int]) error {
+		fmt.Println("paid")
+		return nil
+	}, executor.QueueConfig[int]{Locks: executor.Locks[int]{OnEnqueue: order, Unlock: order}}))
+	send := must(executor.Handle(x, "send", func(context.Context, executor.Job[int]) error {
+		fmt.Println("sent")
+		close(done)
+		return nil
+	}, executor.QueueConfig[int]{Locks: executor.Locks[int]{BlockedBy: order}}))
+
+	must(pay.Enqueue(ctx, "payment 1", 7, executor.In(50*time.Millisecond)))
+	must(send.Enqueue(ctx, "parcel 1", 7))
+	check(x.Start(ctx))
+	<-done
+	check(x.Stop(ctx))
+	// Output:
+	// paid
+	// sent
+}
+
+// A person locks a key, looks at it, and lets the jobs go on.
+func ExampleKeys() {
+	ctx := context.Background()
+	x := must(executor.Open("", executor.Config{}))
+	done := make(chan struct{})
+	q := must(executor.Handle(x, "imports", func(context.Context, executor.Job[string]) error {
+		close(done)
+		return nil
+	}, executor.QueueConfig[string]{Locks: executor.Locks[string]{
+		BlockedBy: func(string, string) []string { return []string{"maintenance"} },
+	}}))
+	check(x.Keys().Lock(ctx, "maintenance"))
+	must(q.Enqueue(ctx, "import 1", ""))
+	check(x.Start(ctx))
+	fmt.Println(x.Keys().List()[0].Key, "is locked by", x.Keys().List()[0].Locks[0].By)
+	check(x.Keys().Unlock(ctx, "maintenance"))
+	<-done
+	fmt.Println(x.Keys().Unlock(ctx, "maintenance"))
+	check(x.Stop(ctx))
+	// Output:
+	// maintenance is locked by a person
+	// lock: not locked: "maintenance"
+}
+
+// Equal payloads of different ids do not run at the same time.
+func ExampleUnique() {
+	ctx := context.Background()
+	x := must(executor.Open("", executor.Config{}))
+	var done sync.WaitGroup
+	var mu sync.Mutex // is never waited for
+	q := must(executor.Handle(x, "syncs", func(_ context.Context, job executor.Job[string]) error {
+		defer done.Done()
+		if !mu.TryLock() {
+			fmt.Println("two at a time")
+			return nil
+		}
+		defer mu.Unlock()
+		fmt.Println("synced", job.Latest(), job.Lease().Held())
+		return nil
+	}, executor.QueueConfig[string]{Unique: executor.Unique[string]{While: executor.UniqueWhileRunning}}))
+	done.Add(2)
+	must(q.Enqueue(ctx, "1", "account 7"))
+	must(q.Enqueue(ctx, "2", "account 7"))
+	check(x.Start(ctx))
+	done.Wait()
+	check(x.Stop(ctx))
+	// Output:
+	// synced account 7 true
+	// synced account 7 true
+}
+
+// Each job gets a serial number of its own; one that failed gives it back.
+func ExampleSlots() {
+	ctx := context.Background()
+	x := must(executor.Open("", executor.Config{Workers: 1}))
+	serials := must(executor.NewSlots(x, "serials", executor.SlotsConfig[int]{
+		SlotsConfig: lock.SlotsConfig[int]{Next: func(serial int) int { return serial + 1 }},
+	}))
+	done := make(chan struct{})
+	q := must(executor.Handle(x, "sales", func(_ context.Context, job executor.Job[string]) error {
+		defer func() { done <- struct{}{} }()
+		serial, _ := serials.Of(job)
+		fmt.Println(job.ID, "has", serial)
+		if job.ID == "bob" {
+			return executor.Cancel(errors.New("no money"))
+		}
+		return nil
+	}, executor.QueueConfig[string]{Slots: []executor.SlotSource{serials}, Shards: 1}))
+	check(x.Start(ctx))
+	for _, customer := range []string{"ann", "bob", "cid"} {
+		must(q.Enqueue(ctx, customer, ""))
+		<-done
+	}
+	check(x.Stop(ctx))
+	// Output:
+	// ann has 1
+	// bob has 2
+	// cid has 2
 }

@@ -15,8 +15,6 @@ import (
 	"github.com/strandjobs/strand/lock"
 )
 
-const tickets = 1000
-
 func main() {
 	if dir := os.Getenv("TICKETS_DIR"); dir != "" {
 		sell(dir)
@@ -26,7 +24,7 @@ func main() {
 	dir := must(os.MkdirTemp("", "tickets"))
 	defer os.RemoveAll(dir)
 	serials := make(map[string]string) // of each customer
-	for _, killAfter := range []int{tickets / 3, 0} {
+	for _, killAfter := range []int{333, 0} {
 		shop := exec.Command(must(os.Executable()))
 		shop.Env = append(os.Environ(), "TICKETS_DIR="+filepath.Join(dir, "journal"))
 		out := must(shop.StdoutPipe())
@@ -62,7 +60,7 @@ func sell(dir string) {
 		return nil
 	}, executor.QueueConfig[string]{Slots: []executor.SlotSource{serials}, Shards: 16}))
 	var items []executor.Item[string]
-	for i := range tickets {
+	for i := range 1000 {
 		items = append(items, executor.Item[string]{ID: fmt.Sprint("customer ", i)})
 	}
 	must(sales.EnqueueMany(ctx, items, executor.Key("all of them"))) // the second time they are there already
