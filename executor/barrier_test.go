@@ -129,11 +129,10 @@ func (w *barrierTwin) circle(r request) bool {
 
 // barrierPair drives a barrier and its twin.
 type barrierPair struct {
-	b      barrier
-	twin   barrierTwin
-	disk   map[uint64]twinHold // what the effects come to: the journal's view
-	passed []holder
-	known  []*hold
+	b     barrier
+	twin  barrierTwin
+	disk  map[uint64]twinHold // what the effects come to: the journal's view
+	known []*hold
 }
 
 // look compares everything that can be seen.

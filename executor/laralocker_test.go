@@ -78,7 +78,7 @@ func TestLaralocker_A01_NextFreeSlot(t *testing.T) {
 		s := &sold{decide: func(context.Context, executor.Job[string], int) error { time.Sleep(time.Second); return nil }}
 		q := s.shop(t, x, executor.SlotsConfig[int]{}, executor.QueueConfig[string]{Shards: 1, Concurrency: 4})
 		start(t, x)
-		for _, id := range strings.Fields("a b c d e f") {
+		for id := range strings.FieldsSeq("a b c d e f") {
 			enqueue(t, q, id, "")
 			synctest.Wait()
 		}
