@@ -20,6 +20,7 @@ const (
 	childReplay = "replay"
 	childScan   = "scan"
 	childIdle   = "idle"  // an executor that has nothing to do
+	childLocks  = "locks" // the same, with locks held and jobs that wait for them
 	childEmpty  = "empty" // a process that has nothing to do
 )
 
@@ -93,6 +94,8 @@ func (o order) carryOut() (r report, err error) {
 		took, err = baseline.Scan(o.Dir, o.N)
 	case childIdle:
 		return o.keepStill()
+	case childLocks:
+		return o.keepLocked()
 	case childEmpty:
 		return doNothing(o.N), nil
 	}

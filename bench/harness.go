@@ -60,7 +60,7 @@ type lab struct {
 
 func workloads() []workload {
 	var all []workload
-	for _, group := range [][]workload{throughput(), latency(), {lowkiq(), replay(), backlog(), hotID()}, shapes(), scaling(), costs(), footprint(), quiet()} {
+	for _, group := range [][]workload{throughput(), latency(), {lowkiq(), replay(), backlog(), hotID()}, shapes(), scaling(), costs(), footprint(), quiet(), locks()} {
 		all = append(all, group...)
 	}
 	return all
