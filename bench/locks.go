@@ -52,7 +52,8 @@ func acquireAndRelease(ctx context.Context, l *lab) (measured, error) {
 	table := lock.New()
 	start := time.Now()
 	for i := range l.n {
-		lease, err := table.Acquire(ctx, lock.Options{}, l.ids[i%lockedKeys])
+		k := i % lockedKeys
+		lease, err := table.Acquire(ctx, lock.Options{}, l.ids[k:k+1]...)
 		if err == nil {
 			err = lease.Unlock()
 		}
