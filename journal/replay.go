@@ -1,12 +1,10 @@
 package journal
 
 import (
-	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
 	"maps"
-	"slices"
 )
 
 // positionSet is a set of positions that takes memory only around those it
@@ -35,8 +33,8 @@ func (s positionSet) has(p Position) bool {
 	return page != nil && page[p%positionPage/64]&(1<<(p%64)) != 0
 }
 
-// survey is the first pass over a log: it checks every block and finds out
-// which positions ended.
+// survey reads a log: it checks every block and finds out which positions
+// ended.
 type survey struct {
 	ended positionSet
 	// latest tells for a position that was written more than once, because it
@@ -52,21 +50,27 @@ func newSurvey() *survey {
 }
 
 func (s *survey) block(seq uint64, data []byte) error {
+	_, err := s.visit(seq, data, func(uint32, int, *Entry) {})
+	return err
+}
+
+// visit is block that calls entry for each entry with its offset and size.
+func (s *survey) visit(seq uint64, data []byte, entry func(off uint32, size int, e *Entry)) (h header, err error) {
 	if s.newest != 0 && seq != s.newest+1 {
-		return &CorruptError{Block: s.newest + 1, Offset: -1, Reason: fmt.Sprintf("missing; block %d follows %d", seq, s.newest)}
+		return h, &CorruptError{Block: s.newest + 1, Offset: -1, Reason: fmt.Sprintf("missing; block %d follows %d", seq, s.newest)}
 	}
-	h, err := parseHeader(data, seq)
-	if err != nil {
-		return err
+	if h, err = parseHeader(data, seq); err != nil {
+		return h, err
 	}
 	if s.newest == 0 {
 		s.oldest, s.next = seq, h.first
 	}
 	s.newest = seq
 	if h.first != s.next {
-		return &CorruptError{Block: seq, Offset: -1, Reason: fmt.Sprintf("begins at position %d, want %d", h.first, s.next)}
+		return h, &CorruptError{Block: seq, Offset: -1, Reason: fmt.Sprintf("begins at position %d, want %d", h.first, s.next)}
 	}
-	return h.scan(data, func(_ uint32, _ int, e *Entry) {
+	return h, h.scan(data, func(off uint32, size int, e *Entry) {
+		entry(off, size, e)
 		if e.Position < h.first { // carried or restored
 			s.latest[e.Position] = seq
 			s.ended.remove(e.Position)
@@ -107,30 +111,20 @@ func (s *survey) live(p Position, seq uint64) bool {
 	return !moved || latest == seq
 }
 
-// replay rebuilds blocks, accounts and pending entries. The second pass is
-// what keeps the memory low: only blocks with live entries are copied.
+// replay rebuilds blocks, accounts and pending entries.
 func (l *Log) replay() error {
-	s := newSurvey()
-	if err := l.store.scan(s.block); err != nil {
+	r := newReading()
+	if err := l.store.scan(r.block); err != nil {
 		return err
 	}
 	t, err := l.readTail()
 	if err != nil {
 		return err
 	}
-	if err := s.finish(t); err != nil {
+	if err := r.finish(t); err != nil {
 		return err
 	}
-	if err := l.store.scan(func(seq uint64, data []byte) error { return l.load(s, seq, data) }); err != nil {
-		return err
-	}
-	// Carried entries stand in younger blocks than their neighbours.
-	for _, refs := range l.pending {
-		byPosition := func(a, b Ref) int { return cmp.Compare(a.pos, b.pos) }
-		if !slices.IsSortedFunc(refs, byPosition) {
-			slices.SortFunc(refs, byPosition)
-		}
-	}
+	r.load(l)
 	t.epoch++
 	l.tail = t
 	if l.volatile {
@@ -140,28 +134,6 @@ func (l *Log) replay() error {
 	// nothing would share its epoch with the next one, and their fencing
 	// tokens with it.
 	return l.store.commit(&transaction{tail: t})
-}
-
-// load takes a surveyed block in.
-func (l *Log) load(s *survey, seq uint64, data []byte) error {
-	h, err := parseHeader(data, seq)
-	if err != nil {
-		return err
-	}
-	b := &Block{seq: seq, first: h.first, base: h.base, size: len(data), count: h.count, live: h.count}
-	err = h.scan(data, func(off uint32, size int, e *Entry) {
-		b.bytes += size
-		if !s.live(e.Position, seq) {
-			b.mark(off, uint32(size))
-			return
-		}
-		l.pending[e.Queue] = append(l.pending[e.Queue], Ref{b, e.Position, off, uint32(size)})
-	}, nil)
-	if b.live > 0 {
-		b.home.Store(&home{data: slices.Clone(data[:headerSize+h.entries])})
-	}
-	l.admit(b)
-	return err
 }
 
 // readTail returns what a journal begins with when nothing was ever written.

@@ -131,13 +131,13 @@ func (v *View) load() error {
 		return err
 	}
 	v.queues = l.queues
-	s := newSurvey()
-	if err := v.store.scan(s.block); err != nil {
+	r := newReading()
+	if err := v.store.scan(func(seq uint64, data []byte) error { return v.block(r, seq, data) }); err != nil {
 		return err
 	}
 	t, err := l.readTail()
 	if err == nil {
-		err = s.finish(t)
+		err = r.finish(t)
 	}
 	if err != nil {
 		return err
@@ -146,26 +146,27 @@ func (v *View) load() error {
 	if v.uuid, err = readUUID(v.store); err != nil {
 		return err
 	}
-	return v.fill(l, s)
+	return v.fill(l, r)
 }
 
-// fill is the second pass: the live entries, and what there is to say about
-// each block.
-func (v *View) fill(l *Log, s *survey) error {
-	err := v.store.scan(func(seq uint64, data []byte) error {
-		h, err := parseHeader(data, seq)
-		if err != nil {
-			return err
-		}
-		if n := len(v.blocks); n > 0 {
-			v.blocks[n-1].Next = h.first
-		}
-		v.blocks = append(v.blocks, BlockInfo{Seq: seq, Epoch: h.epoch, First: h.first, Next: v.tail.next, At: h.base})
-		return l.load(s, seq, data)
-	})
-	if err != nil {
+// block takes in a block, and what there is to say about it by itself.
+func (v *View) block(r *reading, seq uint64, data []byte) error {
+	if err := r.block(seq, data); err != nil {
 		return err
 	}
+	if n := len(v.blocks); n > 0 {
+		v.blocks[n-1].Next = r.header.first
+	}
+	v.blocks = append(v.blocks, BlockInfo{Seq: seq, Epoch: r.header.epoch, First: r.header.first, At: r.header.base})
+	return nil
+}
+
+// fill adds the live entries, and what they say about each block.
+func (v *View) fill(l *Log, r *reading) error {
+	if n := len(v.blocks); n > 0 {
+		v.blocks[n-1].Next = v.tail.next
+	}
+	r.load(l)
 	for i, b := range l.blocks {
 		info := &v.blocks[i]
 		info.Entries, info.Live, info.Bytes, info.LiveBytes = b.count, b.live, b.size, b.bytes
@@ -173,7 +174,7 @@ func (v *View) fill(l *Log, s *survey) error {
 	v.now = newMoment(v, l)
 	l.dir, l.tail = v.dir, v.tail
 	l.tail.epoch++ // what it would be for a start
-	_, err = l.investigate()
+	_, err := l.investigate()
 	v.suspects = l.suspects
 	return err
 }

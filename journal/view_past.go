@@ -112,22 +112,17 @@ func (v *View) exactFrom() (seq uint64, err error) {
 
 // after replays the log up to a block that is exact.
 func (v *View) after(last BlockInfo) (*Moment, error) {
-	s := newSurvey()
+	r := newReading()
 	l := newLog(v.store, Config{}, true)
-	upTo := func(f func(uint64, []byte) error) func(uint64, []byte) error {
-		return func(seq uint64, data []byte) error {
-			if seq > last.Seq {
-				return nil
-			}
-			return f(seq, data)
+	err := v.store.scan(func(seq uint64, data []byte) error {
+		if seq > last.Seq {
+			return nil
 		}
-	}
-	err := v.store.scan(upTo(s.block))
+		return r.block(seq, data)
+	})
 	if err == nil {
-		err = v.store.scan(upTo(func(seq uint64, data []byte) error { return l.load(s, seq, data) }))
-	}
-	if err == nil {
-		err = v.carriedLater(l, s, last)
+		r.load(l)
+		err = v.carriedLater(l, r.survey, last)
 	}
 	if err = v.disturbed(err); err != nil {
 		return nil, err
