@@ -6,8 +6,11 @@ import (
 	"hash/maphash"
 	"log/slog"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -109,22 +112,45 @@ func (q *queue) openShards() error {
 	return nil
 }
 
+// split gives each shard its entries, in their order. To find out whose an entry
+// is takes a look at its id: every processor looks at a part of them.
 func (q *queue) split(pending []journal.Ref) [][]journal.Ref {
-	parts := make([][]journal.Ref, q.shards)
+	shardOf := make([]uint32, len(pending))
 	absurd := time.Now().Add(absurdDelay).UnixNano()
-	far := 0
-	var e journal.Entry
-	for _, ref := range pending {
-		ref.Read(&e)
-		i := q.route(e.ID) - q.first
-		parts[i] = append(parts[i], ref)
-		if e.Due > absurd {
-			far++
-		}
+	var far atomic.Int64
+	var wg sync.WaitGroup
+	share := len(pending)/runtime.GOMAXPROCS(0) + 1
+	for from := 0; from < len(pending); from += share {
+		wg.Go(func() {
+			for i := from; i < min(from+share, len(pending)); i++ {
+				id, due := pending[i].Head()
+				shardOf[i] = q.route(id) - q.first
+				if due > absurd {
+					far.Add(1)
+				}
+			}
+		})
 	}
-	if far > 0 {
+	wg.Wait()
+	if n := far.Load(); n > 0 {
 		q.x.cfg.Logger.Warn("jobs are due in more than 50 years; was the clock wrong? RunNow runs them",
-			slog.String("queue", q.name), slog.Int("entries", far))
+			slog.String("queue", q.name), slog.Int64("entries", n))
+	}
+	return deal(pending, shardOf, q.shards)
+}
+
+// deal makes n parts of refs, of the size that each has.
+func deal(refs []journal.Ref, partOf []uint32, n int) [][]journal.Ref {
+	sizes := make([]int, n)
+	for _, i := range partOf {
+		sizes[i]++
+	}
+	parts := make([][]journal.Ref, n)
+	for i, size := range sizes {
+		parts[i] = make([]journal.Ref, 0, size)
+	}
+	for i, ref := range refs {
+		parts[partOf[i]] = append(parts[partOf[i]], ref)
 	}
 	return parts
 }

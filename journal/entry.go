@@ -219,13 +219,14 @@ func (d *decoder) entry(e *Entry, first Position, base int64) {
 	}
 }
 
-// id returns the id of the entry at d.off and leaves d somewhere in it.
-func (d *decoder) id() []byte {
+// head returns the id of the entry at d.off and its due time, counted from that
+// of the block, and leaves d somewhere in it.
+func (d *decoder) head() (id []byte, due int64) {
 	d.byte()
 	d.uvarint() // queue
 	d.uvarint() // position
-	d.uvarint() // due time
-	return d.bytes(d.uvarint())
+	due = d.varint()
+	return d.bytes(d.uvarint()), due
 }
 
 func (d *decoder) positions() []Position {
