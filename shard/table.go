@@ -84,14 +84,19 @@ func (t *table[V]) remove(hash uint32, v V) {
 // alike must not make it grow.
 func (t *table[V]) mayDouble() bool { return len(t.dir) <= t.n/(segmentSlots/16) }
 
-// split makes two segments of one, by one more bit.
+// split makes two segments of one, by one more bit. The old one stays as the
+// first of them: memory that is fresh costs more than a copy.
 func (t *table[V]) split(s *segment[V], hash uint32) {
 	if s.shift == t.shift {
 		t.double()
 	}
 	shift := s.shift - 1
-	low, high := newSegment[V](len(s.slots), shift), newSegment[V](len(s.slots), shift)
-	for _, at := range s.slots {
+	var room [segmentSlots]slot[V]
+	old := append(room[:0], s.slots...)
+	clear(s.slots)
+	low, high := s, newSegment[V](len(s.slots), shift)
+	low.used, low.shift = 0, shift
+	for _, at := range old {
 		switch half := at.hash >> shift & 1; {
 		case at == slot[V]{}:
 		case half == 0:
