@@ -227,6 +227,11 @@ func (a *actor) drain() {
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
+	// What the last run decided is in the commit before this one's at the latest.
+	if err := a.x.SetMark(ctx, "drained", 1); err != nil {
+		say("x drain: %v", err)
+		return
+	}
 	for name, q := range a.queues {
 		for dead, err := range q.Morgue() {
 			if err != nil {
