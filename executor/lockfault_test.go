@@ -109,7 +109,9 @@ func TestDeadlockOfParkedJobs(t *testing.T) {
 					enqueue(t, q, "1", "x b")
 					enqueue(t, q, "2", "y a x")
 					synctest.Wait()
-					enqueue(t, q, "2", "b") // 1 waits for it, too: nobody asks anew
+					// 1 waits for b, too: nobody asks anew. Whether the job is told before
+					// this payload has joined it or after, a keeps it from running.
+					enqueue(t, q, "2", "b a")
 				} else {
 					enqueue(t, q, "1", "a b", executor.In(time.Second))
 					enqueue(t, q, "2", "b a", executor.In(2*time.Second))
