@@ -3,6 +3,7 @@ package executor
 import (
 	"cmp"
 	"container/list"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -106,7 +107,7 @@ func (b *barrier) lock(key string, by holder, onRun bool, ttl int64) *hold {
 	b.last++
 	h := &hold{number: b.last, key: key, by: by, onRun: onRun, since: b.now}
 	if ttl > 0 {
-		h.until = b.now + ttl
+		h.until = b.now + min(ttl, math.MaxInt64-b.now)
 	}
 	b.add(h)
 	b.effects = append(b.effects, effect{hold: h})

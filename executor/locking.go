@@ -150,7 +150,7 @@ func (t *Queue[T]) locking(x *Executor, name string) (locking, error) {
 		counted: c.Counted, unlockOnBurial: c.UnlockOnBurial, ttl: c.TTL, blocked: c.WhenBlocked,
 		service: c.Service, leaseTTL: cmp.Or(u.TTL, defaultLeaseTTL), slots: t.cfg.Slots,
 	}
-	l.heartbeat = cmp.Or(u.Heartbeat, l.leaseTTL*6/7)
+	l.heartbeat = cmp.Or(u.Heartbeat, l.leaseTTL/7*6)
 	unique := cmp.Or(u.While, x.cfg.Unique) == UniqueWhileRunning
 	if c.OnEnqueue != nil {
 		l.onEnqueue = t.keysOnEnqueue

@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/lock"
 )
 
 // processChild says what the child is to do, and in which journal.
@@ -33,7 +34,7 @@ func TestProcessChild(t *testing.T) {
 	if !ok {
 		t.Skip("only as a child")
 	}
-	map[string]func(*testing.T, string){"signals": serveUntilSignal, "timers": runTimers, "backlog": fillBacklog}[what](t, dir)
+	map[string]func(*testing.T, string){"signals": serveUntilSignal, "timers": runTimers, "backlog": fillBacklog, "lease": holdLease}[what](t, dir)
 }
 
 // process starts a child, by way of a shell command if one is given.
@@ -159,6 +160,66 @@ func TestProcessIsSuspended(t *testing.T) {
 	hear(t, in, "started")
 	require.NoError(t, child.Process.Signal(syscall.SIGSTOP))
 	time.Sleep(700 * time.Millisecond) // the point: time goes by for everybody else
+	require.NoError(t, child.Process.Signal(syscall.SIGCONT))
+	hear(t, in, "done")
+	require.NoError(t, child.Wait())
+}
+
+// heldFor is how long the process runs before it is stopped.
+const heldFor = 700 * time.Millisecond
+
+// holdLease has a job that holds a lease until it is lost, and one that waits
+// for it.
+func holdLease(t *testing.T, dir string) {
+	x := open(t, dir, executor.Config{})
+	var store shared[uint64] // the largest token it saw
+	q := handle(t, x, "q", func(ctx context.Context, job executor.Job[string]) error {
+		token := job.Lease().Token()
+		if job.ID == "second" {
+			assert.Greater(t, token, store.get())
+			store.set(token)
+			return nil
+		}
+		if store.get() != 0 {
+			assert.Equal(t, -1, job.Retry, "a lost lease spends no retry")
+			return nil
+		}
+		store.set(token)
+		since := time.Now()
+		fmt.Println("holds")
+		select {
+		case <-ctx.Done():
+		case <-time.After(20 * time.Second):
+		}
+		assert.GreaterOrEqual(t, time.Since(since), heldFor, "the heartbeat keeps it while the process runs")
+		assert.ErrorIs(t, context.Cause(ctx), lock.ErrLockLost)
+		assert.ErrorIs(t, job.Lease().Extend(time.Minute), lock.ErrLockLost)
+		assert.ErrorIs(t, job.Lease().Unlock(), lock.ErrLockLost)
+		return context.Cause(ctx)
+	}, executor.QueueConfig[string]{Unique: executor.Unique[string]{
+		While: executor.UniqueWhileRunning, TTL: 600 * time.Millisecond, Heartbeat: 60 * time.Millisecond,
+	}})
+	enqueue(t, q, "first", "same")
+	start(t, x)
+	for store.get() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	enqueue(t, q, "second", "same")
+	assert.EqualValues(t, 2, drained(t, q).Done)
+	stop(t, x)
+	if !t.Failed() {
+		fmt.Println("done")
+	}
+}
+
+// FAULTS C3: the process is stopped for longer than its lease lasts. The holder
+// hears that it has lost it, and the next one has a larger token.
+func TestLeaseOfASuspendedProcess(t *testing.T) {
+	child, in := process(t, "lease", t.TempDir()+"/journal", "")
+	hear(t, in, "holds")
+	time.Sleep(heldFor)
+	require.NoError(t, child.Process.Signal(syscall.SIGSTOP))
+	time.Sleep(time.Second) // the point: the lease runs out
 	require.NoError(t, child.Process.Signal(syscall.SIGCONT))
 	hear(t, in, "done")
 	require.NoError(t, child.Wait())

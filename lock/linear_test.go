@@ -20,8 +20,9 @@ import (
 	"github.com/strandjobs/strand/lock"
 )
 
-// The size of a history. STRAND_LONG=1 checks 20,000 of them.
+// How many histories, and of what size. STRAND_LONG=1 checks 20,000 of them.
 const (
+	histories = 200
 	clients   = 8
 	perClient = 200
 	linKeys   = 6
