@@ -53,3 +53,58 @@ func TestKeysGoWithTheirEntries(t *testing.T) {
 		require.NoError(t, l.Close())
 	})
 }
+
+// What waits for room with its entries must not undo what was decided about the
+// same keys since: in the same block, in the next one, and later.
+func TestKeysThatAreDecidedWhileTheirEntriesWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := new(Memory)
+		l, err := OpenMemory(disk, Config{})
+		require.NoError(t, err)
+		failing, goOn := make(chan struct{}), make(chan struct{})
+		l.store = &stopper{store: disk, stop: func() { close(failing); <-goOn }}
+		post := func(words ...string) {
+			_, err := l.PostWith(t.Context(), []Entry{{Queue: 1, ID: []byte("a")}}, func(Position) (sets []Set) {
+				for _, word := range words {
+					sets = append(sets, Set{"test/" + word, []byte("posted")})
+				}
+				return sets
+			})
+			require.NoError(t, err)
+		}
+		decide := func(word string) {
+			l.Record(&Change{Sets: []Set{{Key: "test/" + word}, {"test/" + word + " changed", []byte("decided")}}})
+		}
+		disk.FailNext(ErrFull, ErrFull, ErrFull, ErrFull)
+		l.committing.Lock() // the first block
+		decide("before")
+		post("before", "same", "same changed", "next", "next changed", "later", "later changed", "never")
+		decide("same")
+		l.committing.Unlock()
+		<-failing
+		decide("next")
+		post("before", "later", "later changed", "second")
+		close(goOn)
+		synctest.Wait()
+		require.ErrorIs(t, l.Err(), ErrFull)
+		decide("later")
+		time.Sleep(6 * fullRetry) // virtual
+		require.NoError(t, l.Err())
+		require.Empty(t, l.owed)
+		require.NoError(t, l.Close())
+
+		l, err = OpenMemory(disk, Config{})
+		require.NoError(t, err)
+		require.Len(t, l.Pending(1), 2)
+		found := make(map[string]string)
+		for s, err := range l.Keys("test/") {
+			require.NoError(t, err)
+			found[s.Key] = string(s.Value)
+		}
+		require.Equal(t, map[string]string{
+			"test/before": "posted", "test/before changed": "decided", "test/same changed": "decided",
+			"test/next changed": "decided", "test/later changed": "decided", "test/never": "posted", "test/second": "posted",
+		}, found)
+		require.NoError(t, l.Close())
+	})
+}

@@ -92,7 +92,8 @@
 // append that would take of them, when the disk gives no more, is refused with
 // [ErrFull]. So is what was already on its way, and it never appears later, nor
 // do the state keys that belong to it. What was posted is kept: at most two
-// blocks of it, because posting is refused meanwhile, too.
+// blocks of it, because posting is refused meanwhile, too. A key of it that a
+// result sets or deletes before there is room stays as the result has left it.
 //
 // Results are written into these pages, without the bytes that were refused,
 // and in halves that end where a call of [Log.Record] did when the whole does

@@ -16,8 +16,37 @@ import (
 // posting is a posted call that waits for room.
 type posting struct {
 	entries []Entry
-	changes []change
+	changes []*change
 	weight  int
+}
+
+// owed are the changes of state keys that wait with posted calls, by key. A
+// result that sets such a key is younger and on disk sooner, so what is owed for
+// the key by then is never written.
+type owed map[string][]*change
+
+func (o owed) add(c change) *change {
+	o[string(c.key)] = append(o[string(c.key)], &c)
+	return &c
+}
+
+// overtake gives up what is owed for the key of c.
+func (o owed) overtake(c change) {
+	if c.bucket != bucketState {
+		return
+	}
+	for _, late := range o[string(c.key)] {
+		late.key = nil
+	}
+	delete(o, string(c.key))
+}
+
+// paid takes out a change that is about to be written.
+func (o owed) paid(c *change) {
+	rest := slices.DeleteFunc(o[string(c.key)], func(other *change) bool { return other == c })
+	if o[string(c.key)] = rest; len(rest) == 0 {
+		delete(o, string(c.key))
+	}
 }
 
 // demand is how much room the next commit asks for, with some more for what is
@@ -62,12 +91,15 @@ func (l *Log) readmit(r room) room {
 			b.keep(off, call)
 		}
 		for _, c := range p.changes {
-			c.owner = call
-			b.changes = append(b.changes, c)
+			if c.key != nil { // nothing has overtaken it
+				l.owed.paid(c)
+				c.owner = call
+				b.changes = append(b.changes, *c)
+			}
 		}
 	}
 	if l.full = len(l.waiting) > 0 || r.spare < l.missed; !l.full {
-		l.waiting = nil
+		l.waiting, l.owed = nil, nil
 	}
 	return r
 }
@@ -152,17 +184,30 @@ func (l *Log) refuse(b *openBlock, t *transaction) {
 	l.full, l.missed = true, min(b.weight(), maxMissed)
 	l.wakeWaiters()
 	restored := len(b.restored) // and already off the account
-	l.waiting = append(l.refuseFresh(b), l.waiting...)
-	l.waiting = append(l.waiting, l.refuseFresh(l.open)...)
+	fresh := make(owed)
+	l.waiting = append(l.refuseFresh(b, fresh), l.waiting...)
+	l.waiting = append(l.waiting, l.refuseFresh(l.open, fresh)...)
+	l.owe(fresh)
 	t.changes, t.tail.buried = b.changes, t.tail.buried+uint64(restored)
 	l.tail.buried += uint64(restored)
 	l.last = b.commit
 }
 
+// owe adds to what is owed.
+func (l *Log) owe(fresh owed) {
+	if l.owed == nil {
+		l.owed = fresh
+		return
+	}
+	for key, list := range fresh {
+		l.owed[key] = append(l.owed[key], list...)
+	}
+}
+
 // refuseFresh takes what was appended out of b and tells whoever waits for b.
 // Its bytes stay in memory, because the offsets of all others must. It returns
-// what was posted: nobody would learn that it went.
-func (l *Log) refuseFresh(b *openBlock) []posting {
+// what was posted: nobody would learn that it went. The keys of that are owed.
+func (l *Log) refuseFresh(b *openBlock, fresh owed) []posting {
 	refused := b.commit
 	b.commit = &commit{first: refused.first, done: make(chan struct{})}
 	calls := make(map[uint32]*posting)
@@ -184,9 +229,10 @@ func (l *Log) refuseFresh(b *openBlock) []posting {
 		b.deliveries[route] = nil
 		d.discard()
 	}
-	b.disown(func(c change) {
+	b.disown(fresh.overtake, func(c change) {
 		if p := calls[c.owner]; p != nil {
-			p.changes = append(p.changes, c)
+			p.changes = append(p.changes, fresh.add(c))
+			p.weight += weigh([]change{c})
 		}
 	})
 	b.refused = b.refused || len(b.routes) > 0
@@ -197,8 +243,9 @@ func (l *Log) refuseFresh(b *openBlock) []posting {
 	return inOrder(calls)
 }
 
-// disown takes out the changes that belong to entries.
-func (b *openBlock) disown(out func(change)) {
+// disown takes out the changes that belong to entries, and shows those that
+// stay, in their order.
+func (b *openBlock) disown(stays, out func(change)) {
 	kept, cuts := b.changes[:0], b.cuts
 	for i, c := range b.changes {
 		for len(cuts) > 0 && cuts[0].changes == i {
@@ -207,6 +254,7 @@ func (b *openBlock) disown(out func(change)) {
 		}
 		if c.owner == 0 {
 			kept = append(kept, c)
+			stays(c)
 		} else {
 			out(c)
 		}
@@ -223,7 +271,6 @@ func inOrder(calls map[uint32]*posting) []posting {
 	for _, call := range slices.Sorted(maps.Keys(calls)) {
 		p := calls[call]
 		slices.SortFunc(p.entries, func(a, b Entry) int { return cmp.Compare(a.Position, b.Position) })
-		p.weight = weigh(p.changes)
 		for i := range p.entries {
 			p.weight += entryBound(&p.entries[i])
 		}

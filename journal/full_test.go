@@ -26,6 +26,7 @@ type fullRig struct {
 	morgue map[Position]bool
 	states map[Position]bool // which of them are states
 	gone   map[Position]bool // refused: must never be seen
+	posted []string          // keys of posted calls
 	calls  int
 	images []fullImage
 
@@ -144,11 +145,14 @@ func (f *fullRig) append() (Ticket, []Position, bool) {
 		f.twin[p] = string(list[i].ID) + string(list[i].Payload)
 	}
 	f.keys[key] = fmt.Sprint(ps[0])
+	if posted {
+		f.posted = append(f.posted, key)
+	}
 	return ticket, ps, !posted
 }
 
 // record gives a result: ends something, with or without a state or a burial,
-// and a key.
+// and keys, perhaps one that may still wait for room.
 func (f *fullRig) record() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -185,6 +189,15 @@ func (f *fullRig) record() {
 	}
 	key := fmt.Sprintf("test/result %d", f.calls)
 	c.Sets, f.keys[key] = []Set{{key, []byte("x")}}, "x"
+	if n := len(f.posted); n > 0 {
+		late := f.posted[f.r.IntN(n)]
+		if f.r.IntN(2) == 0 {
+			c.Sets, f.keys[late] = append(c.Sets, Set{late, []byte("y")}), "y"
+		} else {
+			c.Sets = append(c.Sets, Set{Key: late})
+			delete(f.keys, late)
+		}
+	}
 	f.log.Record(&c)
 	for _, s := range c.States {
 		f.refs = append(f.refs, s.Ref)

@@ -105,6 +105,7 @@ type Log struct {
 	full    bool      // the disk is full: appends are refused
 	missed  int       // bytes that it should have room for until they are not
 	waiting []posting // posted calls that found no room, in position order
+	owed    owed      // their state keys; nil while none waits
 	closed  bool
 	queues  map[string]uint32
 	pending map[uint32][]Ref // found at open, per queue, in position order
@@ -312,7 +313,9 @@ func (l *Log) Record(c *Change) {
 		l.tail.buried++
 	}
 	for _, s := range c.Sets {
-		l.open.changes = append(l.open.changes, s.change())
+		set := s.change()
+		l.owed.overtake(set)
+		l.open.changes = append(l.open.changes, set)
 	}
 	l.end(c)
 	if !l.volatile {
