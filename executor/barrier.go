@@ -216,14 +216,31 @@ func (k *barrierKey) blocks(by holder) bool {
 // that failed, it has still.
 func (b *barrier) set(r request) (fresh []*hold) {
 	for _, s := range r.set {
-		has := func(h *hold) bool { return h.key == s.key && h.position == s.position }
-		if !slices.ContainsFunc(b.ran[r.by], has) {
+		if !b.has(r.by, s) {
 			h := b.lock(s.key, r.by, true, r.ttl)
 			h.position = s.position
 			fresh = append(fresh, h)
 		}
 	}
 	return fresh
+}
+
+// has reports whether a job has locked a key in an earlier run, for the payload
+// or as a whole.
+func (b *barrier) has(by holder, s setting) bool {
+	return slices.ContainsFunc(b.ran[by], func(h *hold) bool {
+		return h.key == s.key && (h.position == s.position || h.position == 0)
+	})
+}
+
+// ofJob returns the holds that a job has set for none of its payloads.
+func (b *barrier) ofJob(by holder) (whole []*hold) {
+	for _, h := range b.ran[by] {
+		if h.position == 0 {
+			whole = append(whole, h)
+		}
+	}
+	return whole
 }
 
 // enter grants a request, or returns a key that blocks it. A job that waits

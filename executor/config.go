@@ -191,8 +191,9 @@ type QueueConfig[T any] struct {
 	// FormerNames are names that the queue had before. Jobs and dead payloads
 	// that the journal has under one of them become the queue's own, for good,
 	// when it is registered; a name that the journal does not know is passed
-	// over, so they can stay in the configuration. Keys of [Key] stay with the
-	// old name. Registering fails with ErrConfig when the journal has something
+	// over, so they can stay in the configuration. Locks go along, and so do kept
+	// slots of sequences that this queue has, too; keys of [Key] stay with the old
+	// name. Registering fails with ErrConfig when the journal has something
 	// under more than one of the names. Default nil.
 	FormerNames []string
 

@@ -22,7 +22,7 @@ func (q *queue) takeOver() error {
 			return fmt.Errorf("FormerNames of queue %q: %w", q.name, err)
 		}
 		if entries+dead == 0 {
-			q.x.locks.rename(former, q.name) // the last process may have come no further
+			q.inherit(former) // the last process may have come no further
 			continue
 		}
 		own, ownDead, err := q.x.leftOver(q.name)
@@ -36,9 +36,17 @@ func (q *queue) takeOver() error {
 		if err := q.x.log.Rename(context.Background(), former, q.name); err != nil {
 			return border(err)
 		}
-		q.x.locks.rename(former, q.name)
+		q.inherit(former)
 	}
 	return nil
+}
+
+// inherit takes over what jobs hold under a former name: keys and slots.
+func (q *queue) inherit(former string) {
+	q.x.locks.rename(former, q.name)
+	for _, s := range q.locking.slots {
+		s.rename(former, q.name)
+	}
 }
 
 // leftOver returns how many entries the journal had for a name that is not

@@ -4,12 +4,14 @@ import (
 	"context"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/lock"
 )
 
 // leave leaves a journal with a job and a dead payload of a queue.
@@ -60,6 +62,52 @@ func TestFormerNames(t *testing.T) {
 		x := runQueue(t, disk, "old", p)
 		assert.Empty(t, p.log())
 		stop(t, x)
+	})
+}
+
+// A slot that a failed job has kept is still its own under the new name, and is
+// on disk under that.
+func TestFormerNamesOfSlots(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		var runs shared[[]int]
+		fail := true
+		life := func(name string, former ...string) {
+			x := openOn(t, disk, executor.Config{})
+			slots := must(executor.NewSlots(x, "serials", executor.SlotsConfig[int]{
+				SlotsConfig: lock.SlotsConfig[int]{Next: next, TTL: time.Hour}, KeepOnFailure: true,
+			}))
+			sell := func(_ context.Context, job executor.Job[string]) error {
+				slot, _ := slots.Of(job)
+				runs.set(append(runs.get(), slot))
+				if fail && job.ID == "kept" {
+					return errBoom
+				}
+				return nil
+			}
+			q := handle(t, x, name, sell, executor.QueueConfig[string]{
+				FormerNames: former, RetryIn: always(20 * time.Minute), Slots: []executor.SlotSource{slots},
+			})
+			start(t, x)
+			if len(former) == 0 {
+				enqueue(t, q, "kept", "")
+			}
+			synctest.Wait()
+			enqueue(t, q, "other", "")
+			synctest.Wait()
+			if name != "newest" {
+				open := slots.Snapshot().Open
+				require.Len(t, open, 1)
+				require.Equal(t, 1, open[0].Value)
+			}
+			stop(t, x)
+		}
+		life("old")
+		life("new", "old")
+		fail = false
+		time.Sleep(20 * time.Minute)
+		life("newest", "new")
+		require.Equal(t, []int{1, 2, 3, 1, 4}, runs.get())
 	})
 }
 

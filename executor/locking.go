@@ -47,9 +47,10 @@ type Locks[T any] struct {
 	// TTL after which a lock ends by itself. Default 0: never.
 	TTL time.Duration
 
-	// UnlockOnBurial ends the locks of a payload that goes to the morgue. Default
-	// false: they stay, until somebody unlocks them. A payload that is put back
-	// into its queue does not lock its OnEnqueue keys again.
+	// UnlockOnBurial ends the locks of a payload that goes to the morgue; a key
+	// that another payload of the job has locked, too, stays locked. Default false:
+	// all stay, until somebody unlocks them. A payload that is put back into its
+	// queue does not lock its OnEnqueue keys again.
 	UnlockOnBurial bool
 
 	// WhenBlocked says what becomes of a job that is blocked. Default
@@ -64,9 +65,10 @@ type Locks[T any] struct {
 	// Service keeps the keys instead of the executor, for example in another
 	// process. What it locks is not in the journal: its Lock is called before
 	// the payload is accepted and undone when it is refused, its Unlock before
-	// the success is written down. An error of it fails the call or the run. It
-	// does not know who has locked: each run locks OnRun again, a payload that is
-	// merged has locked, too, and a job may be blocked by itself. A service that is
+	// the success is written down. An error of it fails the call or the run. Each
+	// payload of a job locks and unlocks for itself, as if keys were counted. The
+	// service does not know who has locked: each run locks OnRun again, a payload that
+	// is merged has locked, too, and a job may be blocked by itself. A service that is
 	// no [lock.Watcher] can't wake a parked job: it is asked again every second.
 	// UnlockOnBurial, Counted and TTL are its own business.
 	Service lock.Service
@@ -220,10 +222,12 @@ func (t *Queue[T]) wants(it *shard.Item, unique bool) (w wants, err error) {
 	return w, nil
 }
 
-// wantsOne adds the keys of a payload. Counted keys count for each payload, as
-// they did when it was enqueued.
+// wantsOne adds the keys of a payload. Those that count, count for each payload,
+// as they did when it was enqueued: whether those of a service do, it decides.
+// What goes with a payload to the morgue must be its own.
 func (t *Queue[T]) wantsOne(w *wants, id string, e *journal.Entry, value T) error {
 	c := &t.cfg.Locks
+	count := c.Counted || c.Service != nil
 	blockedBy, err := keysOf(c.BlockedBy, id, value)
 	set, err2 := keysOf(c.OnRun, id, value)
 	unlock, err3 := keysOf(c.Unlock, id, value)
@@ -235,13 +239,13 @@ func (t *Queue[T]) wantsOne(w *wants, id string, e *journal.Entry, value T) erro
 	}
 	for _, key := range set {
 		s := setting{key: key}
-		if c.Counted {
+		if count || c.UnlockOnBurial {
 			s.position = e.Position
 		}
 		w.set = with(w.set, s)
 	}
 	for _, key := range unlock {
-		if c.Counted {
+		if count {
 			w.unlock = append(w.unlock, key)
 		} else {
 			w.unlock = with(w.unlock, key)

@@ -78,7 +78,7 @@ func (l *locks) record(c *journal.Change) []*wait {
 
 // arm ends a hold when its time is over.
 func (l *locks) arm(h *hold) {
-	if h.until == 0 || l.closed {
+	if h.until == 0 || h.timer != nil || l.closed {
 		return
 	}
 	left := time.Duration(h.until - l.barrier.now)
@@ -104,6 +104,11 @@ func (l *locks) forget(h *hold) {
 	l.binding.Lock()
 	defer l.binding.Unlock()
 	h.gone = true
+	l.unbind(h)
+}
+
+// unbind forgets which payload a hold belongs to. binding is held.
+func (l *locks) unbind(h *hold) {
 	if rest := slices.DeleteFunc(l.with[h.position], func(o *hold) bool { return o == h }); len(rest) > 0 {
 		l.with[h.position] = rest
 	} else {
@@ -136,9 +141,8 @@ func (l *locks) comingWith(p journal.Position) []*hold {
 // the jobs.
 func (l *locks) settle(q *queue, c *shard.Change) {
 	l.change(&c.Change, func(b *barrier) {
-		for _, ref := range c.Merged {
-			// The payload that stays has locks of its own.
-			l.dropAll(b, l.comingWith(ref.Position()))
+		for _, m := range c.Merged {
+			l.merge(b, m)
 		}
 		for _, claimed := range c.Claims {
 			claim := claimed.Claim.(*claim)
@@ -147,7 +151,7 @@ func (l *locks) settle(q *queue, c *shard.Change) {
 					b.unlock(key, q.locking.counted, claim.by)
 				}
 			} else if claimed.Over && q.locking.unlockOnBurial {
-				l.dropAll(b, slices.Clone(b.ran[claim.by])) // it went to the morgue
+				l.dropAll(b, b.ofJob(claim.by)) // it went to the morgue
 			}
 			c.Sets = append(c.Sets, claim.settleSlots(claimed.Verdict, claimed.Over)...)
 		}
@@ -160,6 +164,28 @@ func (l *locks) settle(q *queue, c *shard.Change) {
 	for _, claimed := range c.Claims {
 		claimed.Claim.(*claim).release()
 	}
+}
+
+// merge settles the holds of a payload that another one replaces. That one has
+// locks of its own from when it was enqueued; what a run has locked goes over to
+// it, because it runs in its place.
+func (l *locks) merge(b *barrier, m shard.Merged) {
+	for _, h := range l.comingWith(m.Position) {
+		if !h.onRun || b.has(h.by, setting{h.key, m.Into}) {
+			b.drop(h)
+			continue
+		}
+		l.rebind(h, m.Into)
+		b.effects = append(b.effects, effect{hold: h})
+	}
+}
+
+// rebind makes a hold another payload's; to bind it is left to record.
+func (l *locks) rebind(h *hold, into journal.Position) {
+	l.binding.Lock()
+	defer l.binding.Unlock()
+	l.unbind(h)
+	h.position = into
 }
 
 func (l *locks) dropAll(b *barrier, holds []*hold) {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -52,6 +53,7 @@ type reserved[V any] struct {
 type SlotSource interface {
 	executor() *Executor
 	reserve(ctx context.Context, c *claim) (slotClaim, error)
+	rename(former, name string)
 	watch(wake func()) (cancel func())
 	holders() []lock.Held
 }
@@ -229,7 +231,7 @@ func (s *Slots[V]) reserve(ctx context.Context, c *claim) (slotClaim, error) {
 		if s.last == nil {
 			s.last = start
 		}
-		change.Sets = s.sets(s.open(c.by, r, ttl), s.lastSet())
+		change.Sets = s.sets(s.open(c.by, r), s.lastSet())
 	})
 	taken = true
 	return &slot[V]{s: s, c: c, r: r, ttl: ttl}, nil
@@ -256,7 +258,7 @@ func (t *slot[V]) keepAlive() {
 		change := new(journal.Change)
 		t.s.x.locks.change(change, func(*barrier) {
 			if t.s.mine[t.c.by] == t.r {
-				change.Sets = t.s.sets(t.s.open(t.c.by, t.r, t.ttl))
+				change.Sets = t.s.sets(t.s.open(t.c.by, t.r))
 			}
 		})
 		return true
@@ -320,14 +322,30 @@ func (s *Slots[V]) lastSet() journal.Set {
 	return written{Value: s.last, Position: position}.set(s.prefix + "last")
 }
 
-func (s *Slots[V]) open(by holder, r *reserved[V], ttl time.Duration) journal.Set {
-	now := time.Now()
-	held := lock.Held{Owner: by.String(), Token: r.Lease().Token(), Since: now, Until: now.Add(ttl), TTL: ttl}
+func (s *Slots[V]) open(by holder, r *reserved[V]) journal.Set {
+	held, _ := r.Lease().Record() // one that has just expired ends in the past
+	held.Owner, held.Keys = by.String(), nil
 	return written{r.value, r.Position(), held, by.queue, []byte(by.id)}.set(s.openKey(by))
 }
 
 func (s *Slots[V]) openKey(by holder) string {
 	return s.prefix + "open/" + strconv.Itoa(len(by.queue)) + "/" + by.queue + "/" + by.id
+}
+
+// rename gives the slots of a queue's jobs, kept over a failure or a crash, to
+// the queue's new name.
+func (s *Slots[V]) rename(former, name string) {
+	change := new(journal.Change)
+	s.x.locks.change(change, func(*barrier) {
+		for by, r := range maps.Clone(s.mine) {
+			if by.queue == former {
+				delete(s.mine, by)
+				heir := holder{name, by.id}
+				s.mine[heir] = r
+				change.Sets = append(change.Sets, s.sets(journal.Set{Key: s.openKey(by)}, s.open(heir, r))...)
+			}
+		}
+	})
 }
 
 // restore brings back the last value and what is still reserved.

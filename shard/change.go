@@ -59,9 +59,12 @@ func (c *Core) pinDue(l *lane) {
 // same commit.
 type Change struct {
 	journal.Change
-	Merged []journal.Ref // of Ended: payloads that another one replaces
-	Claims []Claim       // of items that were settled
+	Merged []Merged // of Ended
+	Claims []Claim  // of items that were settled
 }
+
+// Merged is a payload that another one replaces.
+type Merged struct{ Position, Into journal.Position }
 
 // Claim is what somebody held for an item while it ran.
 type Claim struct {

@@ -111,7 +111,7 @@ func (c *Core) add(l *lane, p Payload, data []byte) (into journal.Position) {
 	}
 	c.counts.Merged++
 	c.endPayload(ended)
-	c.change.Merged = append(c.change.Merged, ended)
+	c.change.Merged = append(c.change.Merged, Merged{ended.Position(), kept.Ref.Position()})
 	if ended.Position() < kept.Ref.Position() {
 		// The job keeps its due time, although the payload that it may have
 		// come from is gone.

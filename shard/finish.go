@@ -55,7 +55,7 @@ func (c *Core) settle(now int64, it *Item) {
 func (c *Core) decide(now int64, it *Item) {
 	l := it.lane
 	if len(it.Outcome.Spoiled) > 0 && !c.burySpoiled(now, it) {
-		it.Outcome.Verdict = Done // nothing is left to be done
+		it.Outcome.Verdict = Canceled // nothing is left to be done
 	}
 	switch out := &it.Outcome; out.Verdict {
 	case Done, Discarded:
