@@ -1,6 +1,10 @@
 package shard
 
-import "github.com/strandjobs/strand/journal"
+import (
+	"slices"
+
+	"github.com/strandjobs/strand/journal"
+)
 
 func (c *Core) end(ref journal.Ref) { c.change.Ended = append(c.change.Ended, ref) }
 
@@ -53,6 +57,23 @@ func (c *Core) pinDue(l *lane) {
 	if !l.hasState() && !l.empty() {
 		c.writeState(l)
 	}
+}
+
+// pinDueOut is pinDue for a job that runs with some of its payloads, of which one
+// that stayed behind is gone: a crash puts them all back, and the due time may
+// have come from that one. The finish is too late for that.
+func (c *Core) pinDueOut(l *lane, gone journal.Position) {
+	it := l.item()
+	if it == nil || !it.partial || l.hasState() {
+		return
+	}
+	if slices.ContainsFunc(it.Payloads, func(p Payload) bool { return p.Ref.Position() < gone }) {
+		return
+	}
+	due := l.due
+	l.due = it.Due + c.shift - it.shift
+	c.writeState(l)
+	l.due = due
 }
 
 // Change is what a shard decided, with what its recorder may want to add to the

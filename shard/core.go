@@ -116,6 +116,7 @@ func (c *Core) add(l *lane, p Payload, data []byte) (into journal.Position) {
 		// The job keeps its due time, although the payload that it may have
 		// come from is gone.
 		c.pinDue(l)
+		c.pinDueOut(l, ended.Position())
 	}
 	if ended != p.Ref {
 		return 0
