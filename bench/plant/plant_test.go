@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -28,7 +29,7 @@ func TestBugsApply(t *testing.T) {
 	}
 }
 
-// A few bugs per push, all of them in the long tier.
+// A few bugs per push, all of them in the long tier. Nothing is left in the tree.
 func TestBugsAreCaught(t *testing.T) {
 	few := map[string]bool{"skip the checksum": true, "a shard that stays exempt": true, "use a token again": true}
 	g, err := newGarden()
@@ -43,6 +44,9 @@ func TestBugsAreCaught(t *testing.T) {
 			})
 		}
 	}
+	left, err := filepath.Glob(filepath.Join(g.root, "*", "testdata", "rapid"))
+	require.NoError(t, err)
+	require.Empty(t, left)
 }
 
 // A bug that nobody can notice, and one that can't be planted.
