@@ -145,7 +145,7 @@ func abuseHandlers(t *testing.T, n int, r *rand.Rand) {
 		require.NoError(t, err)
 		assert.Equal(t, 8, s.Workers)
 		assert.Zero(t, s.Busy)
-		want.Name, want.Registered = "q", true
+		want.Name, want.Registered, want.Dead = "q", true, int(want.Buried)
 		assert.Equal(t, []executor.QueueStats{want}, s.Queues)
 		assert.Zero(t, wrong.Load(), "runs that overlapped, or came out of turn")
 		assert.Equal(t, -1, slices.IndexFunc(jobs, func(a *abused) bool { return a.runs != len(a.tries) }), "ran too few times")

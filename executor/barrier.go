@@ -23,7 +23,7 @@ import (
 // meanwhile, and whoever frees a key looks at no more waiters than it lets pass.
 type barrier struct {
 	keys     map[string]*barrierKey
-	ran      map[holder][]*hold // set by jobs that ran
+	ran      map[holder][]*hold // set by jobs that ran, in no order
 	waits    map[holder]*wait
 	last     uint64 // number of the newest hold
 	watchers int    // so far
@@ -55,6 +55,7 @@ type hold struct {
 	onRun        bool          // set by a job that ran, rather than by an enqueue or a person
 	since, until int64         // until 0: for ever
 	at           *list.Element // nil: it has ended
+	place        int           // in barrier.ran
 	timer        *time.Timer   // of its end; for locks
 
 	// position of the payload that it belongs to, 0 if that is the job as a whole,
@@ -122,8 +123,29 @@ func (b *barrier) add(h *hold) {
 	}
 	h.at = k.holds.PushBack(h)
 	k.by[h.by]++
+	b.addRan(h)
+}
+
+func (b *barrier) addRan(h *hold) {
 	if h.onRun {
+		h.place = len(b.ran[h.by])
 		b.ran[h.by] = append(b.ran[h.by], h)
+	}
+}
+
+// dropRan moves the last one to its place: a job may have many payloads, each
+// with a hold.
+func (b *barrier) dropRan(h *hold) {
+	if !h.onRun {
+		return
+	}
+	ran := b.ran[h.by]
+	last := len(ran) - 1
+	ran[h.place] = ran[last]
+	ran[h.place].place = h.place
+	ran[last] = nil
+	if b.ran[h.by] = ran[:last]; last == 0 {
+		delete(b.ran, h.by)
 	}
 }
 
@@ -139,12 +161,7 @@ func (b *barrier) drop(h *hold) {
 	if k.by[h.by]--; k.by[h.by] == 0 {
 		delete(k.by, h.by)
 	}
-	if h.onRun {
-		rest := slices.DeleteFunc(b.ran[h.by], func(o *hold) bool { return o == h })
-		if b.ran[h.by] = rest; len(rest) == 0 {
-			delete(b.ran, h.by)
-		}
-	}
+	b.dropRan(h)
 	b.effects = append(b.effects, effect{h, true})
 	b.letPass(h.key, k)
 }
@@ -156,11 +173,9 @@ func (b *barrier) reassign(h *hold, by holder) {
 		delete(k.by, h.by)
 	}
 	k.by[by]++
-	if h.onRun {
-		delete(b.ran, h.by) // all of them go the same way
-		b.ran[by] = append(b.ran[by], h)
-	}
+	b.dropRan(h)
 	h.by = by
+	b.addRan(h)
 	b.effects = append(b.effects, effect{hold: h})
 }
 
@@ -215,8 +230,15 @@ func (k *barrierKey) blocks(by holder) bool {
 // set locks what a request asks for. What its job has locked before, in a run
 // that failed, it has still.
 func (b *barrier) set(r request) (fresh []*hold) {
+	var earlier map[setting]bool // nil in a first run
+	if ran := b.ran[r.by]; len(ran) > 0 {
+		earlier = make(map[setting]bool, len(ran))
+		for _, h := range ran {
+			earlier[setting{h.key, h.position}] = true
+		}
+	}
 	for _, s := range r.set {
-		if !b.has(r.by, s) {
+		if !earlier[s] && !earlier[setting{key: s.key}] {
 			h := b.lock(s.key, r.by, true, r.ttl)
 			h.position = s.position
 			fresh = append(fresh, h)

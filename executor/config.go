@@ -42,7 +42,9 @@ type Config struct {
 	// Workers is how many handlers run at a time, over all queues. Default 5.
 	Workers int
 
-	// Logger gets what no caller is told. Default nil: nothing is logged.
+	// Logger gets what no caller is told. What goes to the morgue is a warning, at
+	// most ten lines a second for each queue; the next line says how many burials
+	// were left out. Default nil: nothing is logged.
 	Logger *slog.Logger
 
 	// Scheduler decides which shard gets the next free worker. Default [Lag].

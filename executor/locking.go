@@ -238,11 +238,11 @@ func (t *Queue[T]) wantsOne(w *wants, id string, e *journal.Entry, value T) erro
 		w.blockedBy = with(w.blockedBy, key)
 	}
 	for _, key := range set {
-		s := setting{key: key}
 		if count || c.UnlockOnBurial {
-			s.position = e.Position
+			w.set = append(w.set, setting{key, e.Position})
+		} else {
+			w.set = with(w.set, setting{key: key})
 		}
-		w.set = with(w.set, s)
 	}
 	for _, key := range unlock {
 		if count {

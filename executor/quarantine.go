@@ -75,6 +75,9 @@ func (x *Executor) admit(s *suspect) {
 	if x.cfg.CrashLimit > 0 && s.crashes >= x.cfg.CrashLimit {
 		reason := fmt.Sprintf("crashed the process: it was running each of the %d times that the process died", s.crashes)
 		claim := &claim{queue: s.queue, by: holder{s.queue.name, s.id}}
+		if s.queue.core.OnExhausted != shard.Halt {
+			s.queue.logBurial(s.id, s.position, reason)
+		}
 		s.shard.Tell(func(c *shard.Core) { c.Condemn(time.Now().UnixNano(), s.id, reason, claim) })
 		s.release()
 		return

@@ -29,6 +29,7 @@ type queue struct {
 	actors []*shard.Shard
 
 	locking locking
+	burials burials
 
 	// call runs the handler for started items and returns an error for each.
 	// It is not guarded.

@@ -31,6 +31,7 @@ func (w *worker) settle() {
 		}
 	}
 	w.tellExhausted()
+	w.tellBuried()
 	w.endBatch()
 }
 
@@ -72,7 +73,6 @@ func (w *worker) judge(it *shard.Item, err error) {
 		w.x.cfg.Logger.Error("handler panicked", slog.String("queue", w.queue.name), slog.String("id", it.ID),
 			slog.String("error", out.Error), slog.String("stack", panicked.Stack))
 	} else if _, ok := errors.AsType[*cancelError](err); ok {
-		w.log(it, slog.LevelWarn, "job cancelled")
 		out.Verdict = shard.Canceled
 		return
 	}
@@ -81,7 +81,7 @@ func (w *worker) judge(it *shard.Item, err error) {
 	} else {
 		out.Delay = w.retryIn(it.Retry + 1)
 	}
-	w.log(it, slog.LevelDebug, "job failed")
+	w.logFailure(it)
 	out.Verdict = shard.Failed
 }
 
@@ -131,9 +131,9 @@ func (w *worker) retryIn(n int) (d time.Duration) {
 	return d
 }
 
-func (w *worker) log(it *shard.Item, level slog.Level, message string) {
-	if l := w.x.cfg.Logger; l.Enabled(context.Background(), level) {
-		l.Log(context.Background(), level, message, slog.String("queue", w.queue.name), slog.String("id", it.ID),
+func (w *worker) logFailure(it *shard.Item) {
+	if l := w.x.cfg.Logger; l.Enabled(context.Background(), slog.LevelDebug) {
+		l.Debug("job failed", slog.String("queue", w.queue.name), slog.String("id", it.ID),
 			slog.Int("retry", it.Retry+1), slog.String("error", it.Outcome.Error))
 	}
 }

@@ -26,11 +26,12 @@ type Stats struct {
 type QueueStats struct {
 	Name string
 
-	// Registered is false for a queue that has entries in the journal and that
-	// nobody has registered since. They are kept and block nothing. Only Name
-	// and Unclaimed are set then.
+	// Registered is false for a queue that has entries or dead payloads in the
+	// journal and that nobody has registered since. They are kept and block
+	// nothing. Only Name, Unclaimed and Dead are set then.
 	Registered bool
 	Unclaimed  int // entries of a queue that is not registered
+	Dead       int // payloads in the morgue
 
 	shard.Counts
 
@@ -60,21 +61,28 @@ func (x *Executor) Stats(ctx context.Context) (Stats, error) {
 		}
 		s.Queues = append(s.Queues, qs)
 	}
-	unclaimed := x.log.Unclaimed()
-	for name, number := range x.log.Queues() {
-		if n := unclaimed[number]; n > 0 {
-			s.Queues = append(s.Queues, QueueStats{Name: name, Unclaimed: n})
-		}
-	}
+	s.Queues = append(s.Queues, x.unregistered(queues)...)
 	slices.SortFunc(s.Queues, func(a, b QueueStats) int { return strings.Compare(a.Name, b.Name) })
 	return s, nil
+}
+
+// unregistered returns what the journal has of other queues.
+func (x *Executor) unregistered(queues []*queue) (others []QueueStats) {
+	unclaimed, dead := x.log.Unclaimed(), x.log.Buried()
+	for name, number := range x.log.Queues() {
+		known := slices.ContainsFunc(queues, func(q *queue) bool { return q.number == number })
+		if s := (QueueStats{Name: name, Unclaimed: unclaimed[number], Dead: dead[number]}); !known && s.Unclaimed+s.Dead > 0 {
+			others = append(others, s)
+		}
+	}
+	return others
 }
 
 // Stats returns the figures of the queue.
 func (t *Queue[T]) Stats(ctx context.Context) (QueueStats, error) { return t.q.stats(ctx) }
 
 func (q *queue) stats(ctx context.Context) (QueueStats, error) {
-	s := QueueStats{Name: q.name, Registered: true}
+	s := QueueStats{Name: q.name, Registered: true, Dead: q.x.log.Buried()[q.number]}
 	now := time.Now().UnixNano()
 	counts := make([]shard.Counts, len(q.actors))
 	due := make([]int64, len(q.actors))

@@ -48,7 +48,7 @@ const (
 	looking  phase = iota // for a shard: a scheduler may be asked
 	handling              // a handler or a codec runs
 	settling              // FormatError, RetryIn, methods of an error
-	ending                // RetriesExhausted
+	ending                // RetriesExhausted, or the log is told of burials
 )
 
 // Assign implements [shard.Worker].

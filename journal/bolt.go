@@ -31,8 +31,9 @@ const (
 type bolt struct {
 	path     string
 	pageSize int
-	chunk    int   // bytes of a block in one value
-	space    space // of the file
+	chunk    int            // bytes of a block in one value
+	space    space          // of the file
+	dead     map[uint32]int // payloads in the morgue by queue, as check found them
 
 	// swap is held while db and file change, and by readers while they use
 	// them. Whoever commits is who changes them, and needs it not.

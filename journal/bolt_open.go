@@ -133,9 +133,13 @@ func (s *bolt) check() error {
 		if err != nil {
 			return err
 		}
+		s.dead = make(map[uint32]int)
 		return checkBucket(tx, bucketMorgue, t.buried, func(k, v []byte) error {
-			_, err := parseBuried(k, v)
-			return err
+			if _, err := parseBuried(k, v); err != nil {
+				return err
+			}
+			s.dead[queueOf(k)]++
+			return nil
 		})
 	})
 }
@@ -153,6 +157,8 @@ func checkBucket(tx *bbolt.Tx, name bucket, want uint64, check func(k, v []byte)
 	}
 	return err
 }
+
+func (s *bolt) buried() map[uint32]int { return s.dead }
 
 // boltError names what is wrong with a file that bbolt would not open.
 func boltError(path string, err error) error {

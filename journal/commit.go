@@ -140,7 +140,9 @@ func (l *Log) sealLocked(r room) (*openBlock, *transaction, bool) {
 	b.settle()
 	l.admit(b.block)
 	l.tail.seq, l.tail.oldest = b.block.seq, l.blocks[0].seq
-	l.tail.buried -= uint64(len(b.restored))
+	for _, c := range b.restored {
+		l.bury(queueOf(c.key), -1)
+	}
 	t.tail = l.tail
 	l.last = b.commit
 	l.open, l.spare = newOpenBlock(l.spare, l.tail), nil

@@ -38,7 +38,7 @@ func (l *Log) delete(ctx context.Context, queue uint32, ps []Position) (Ticket, 
 	for _, p := range ps {
 		l.open.changes = append(l.open.changes, change{bucket: bucketMorgue, key: morgueKey(queue, p)})
 	}
-	l.tail.buried -= uint64(len(ps))
+	l.bury(queue, -len(ps))
 	l.wakeCommitter()
 	return Ticket{commit: l.open.commit}, nil
 }

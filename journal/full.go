@@ -183,13 +183,15 @@ func (l *Log) refuse(b *openBlock, t *transaction) {
 	defer l.mu.Unlock()
 	l.full, l.missed = true, min(b.weight(), maxMissed)
 	l.wakeWaiters()
-	restored := len(b.restored) // and already off the account
+	back := slices.Clone(b.restored) // they stay dead, and are off the account already
 	fresh := make(owed)
 	l.waiting = append(l.refuseFresh(b, fresh), l.waiting...)
 	l.waiting = append(l.waiting, l.refuseFresh(l.open, fresh)...)
 	l.owe(fresh)
-	t.changes, t.tail.buried = b.changes, t.tail.buried+uint64(restored)
-	l.tail.buried += uint64(restored)
+	t.changes, t.tail.buried = b.changes, t.tail.buried+uint64(len(back))
+	for _, c := range back {
+		l.bury(queueOf(c.key), 1)
+	}
 	l.last = b.commit
 }
 

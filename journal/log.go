@@ -109,6 +109,7 @@ type Log struct {
 	closed  bool
 	queues  map[string]uint32
 	pending map[uint32][]Ref // found at open, per queue, in position order
+	dead    map[uint32]int   // payloads in the morgue by queue; tail.buried is their sum
 
 	suspects map[Position]int // found at open, and not changed since
 
@@ -308,9 +309,9 @@ func (l *Log) Record(c *Change) {
 		s.Ref = l.open.add(&s.Entry, false)
 	}
 	for i := range c.Buried {
-		b := &c.Buried[i]
-		l.open.changes = append(l.open.changes, b.change())
-		l.tail.buried++
+		put := c.Buried[i].change()
+		l.open.changes = append(l.open.changes, put)
+		l.bury(queueOf(put.key), 1)
 	}
 	for _, s := range c.Sets {
 		set := s.change()

@@ -189,6 +189,16 @@ func (m *Memory) page(name bucket, from []byte, n int) ([]pair, error) {
 	return page, nil
 }
 
+func (m *Memory) buried() map[uint32]int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	dead := make(map[uint32]int)
+	for key := range m.side[bucketMorgue] {
+		dead[queueOf([]byte(key))]++
+	}
+	return dead
+}
+
 func (m *Memory) size() int { return 0 } // there is nothing to compact
 
 func (m *Memory) used() (int, error) { return 0, nil }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 )
 
@@ -18,9 +19,31 @@ type Buried struct {
 
 const morguePage = 256
 
+// morgueKeySize is a queue and a position.
+const morgueKeySize = 4 + 8
+
 func morgueKey(queue uint32, p Position) []byte {
-	key := binary.BigEndian.AppendUint32(make([]byte, 0, 12), queue)
+	key := binary.BigEndian.AppendUint32(make([]byte, 0, morgueKeySize), queue)
 	return binary.BigEndian.AppendUint64(key, uint64(p))
+}
+
+// queueOf is the queue in a key of the morgue.
+func queueOf(key []byte) uint32 { return binary.BigEndian.Uint32(key) }
+
+// bury notes that a queue has n more payloads in the morgue. The caller holds mu.
+func (l *Log) bury(queue uint32, n int) {
+	l.tail.buried += uint64(n)
+	if l.dead[queue] += n; l.dead[queue] == 0 {
+		delete(l.dead, queue)
+	}
+}
+
+// Buried returns how many payloads each queue has in the morgue; queues that
+// have none are left out.
+func (l *Log) Buried() map[uint32]int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return maps.Clone(l.dead)
 }
 
 // change builds the value of the morgue: version, count, time, reason, and the
@@ -41,6 +64,9 @@ func (b *Burial) change() change {
 
 func parseBuried(key, v []byte) (b Buried, err error) {
 	v, err = cutChecksum(v, key)
+	if err == nil && len(key) != morgueKeySize {
+		err = errShort
+	}
 	if err != nil {
 		return b, &CorruptError{Reason: fmt.Sprintf("buried payload %x: %v", key, err)}
 	}
@@ -71,7 +97,7 @@ func (l *Log) Morgue(queue uint32) iter.Seq2[Buried, error] {
 				return
 			}
 			for _, kv := range page {
-				if binary.BigEndian.Uint32(kv.key) != queue {
+				if queueOf(kv.key) != queue {
 					return
 				}
 				b, err := parseBuried(kv.key, kv.value)

@@ -76,6 +76,7 @@ func (l *Log) boot() error {
 	if err := l.replay(); err != nil {
 		return err
 	}
+	l.dead = l.store.buried()
 	suspected, err := l.investigate()
 	if err != nil {
 		return err

@@ -32,6 +32,10 @@ type store interface {
 	// order.
 	page(bucket bucket, from []byte, n int) ([]pair, error)
 
+	// buried returns how many payloads each queue had in the morgue when the store
+	// was opened.
+	buried() map[uint32]int
+
 	// copyTo writes what the last commit left to a new journal file.
 	copyTo(path string) error
 

@@ -41,10 +41,11 @@ func (l *ledger) compare(list []string) error {
 		case words[0] == "r":
 			slots[words[1]+" "+words[2]] = words[1] + " " + id
 		case locksOnRun(queue):
-			if other := keys[words[1]]; other != "" {
-				return fmt.Errorf("%s is locked twice, by %s and %s", words[1], other, queue+" "+id)
+			me := queue + " " + id
+			if other := keys[words[1]]; other != "" && other != me { // a payload of it each
+				return fmt.Errorf("%s is locked twice, by %s and %s", words[1], other, me)
 			}
-			keys[words[1]] = queue + " " + id
+			keys[words[1]] = me
 		default:
 			counted[line]--
 		}
