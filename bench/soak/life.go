@@ -29,6 +29,7 @@ type life struct {
 	Compact    bool // the file is replaced all the time
 	Processors int  // 0: as many as there are
 	CrashLimit int  // of the executor
+	Supervised bool // system calls wait for what a supervisor says
 	Queues     []queueLife
 }
 
@@ -118,6 +119,12 @@ func beChild() {
 	}
 	if l.Processors > 0 {
 		runtime.GOMAXPROCS(l.Processors)
+	}
+	if l.Supervised {
+		if err := superviseMe(); err != nil {
+			fmt.Fprintln(os.Stderr, "soak: no supervision:", err)
+			os.Exit(1)
+		}
 	}
 	switch l.Mode {
 	case tinyMode:

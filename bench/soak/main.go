@@ -24,7 +24,7 @@ type proof struct {
 var proofs = []proof{
 	{"kill", "lives", 100, 25_000, nil, killProof},
 	{"image", "images", 2_000, 1_000_000, lacksStrace, imageProof},
-	{"syscall", "sweeps over every call", 1, 20, lacksStrace, syscallProof},
+	{"syscall", "sweeps over every call", 1, 20, lacksSupervisor, syscallProof},
 	{"disk", "small disks", 5, 1_000, lacksSmallDisk, diskProof},
 	{"poison", "jobs that kill", 8, 1_000, nil, poisonProof},
 	{"stop", "stops", 200, 10_000, nil, stopProof},

@@ -28,6 +28,29 @@ var childProgram = os.Executable
 // startLife starts a child, with a command before it if there is one, and has
 // every line of it heard.
 func startLife(l life, hear func(line string) error, before ...string) (*process, error) {
+	p, err := newProcess(l, before...)
+	if err != nil {
+		return nil, err
+	}
+	return p, p.start(hear)
+}
+
+// startSupervised is startLife with a supervisor.
+func startSupervised(l life, s *supervisor, hear func(line string) error) (*process, error) {
+	l.Supervised = true
+	p, err := newProcess(l)
+	if err != nil {
+		return nil, err
+	}
+	begin, err := s.attach(p.cmd)
+	if err != nil {
+		return nil, err
+	}
+	defer begin()
+	return p, p.start(hear)
+}
+
+func newProcess(l life, before ...string) (*process, error) {
 	program, err := childProgram()
 	if err != nil {
 		return nil, err
@@ -40,14 +63,16 @@ func startLife(l life, hear func(line string) error, before ...string) (*process
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
-	if p.stdout, err = p.cmd.StdoutPipe(); err != nil {
-		return nil, err
-	}
+	p.stdout, err = p.cmd.StdoutPipe()
+	return p, err
+}
+
+func (p *process) start(hear func(line string) error) error {
 	if err := p.cmd.Start(); err != nil {
-		return nil, err
+		return err
 	}
 	go p.listen(hear) // ends with the child
-	return p, nil
+	return nil
 }
 
 // listen reads to the end even after a broken promise: a child must not block
