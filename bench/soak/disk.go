@@ -96,32 +96,41 @@ func fillDisk(l life) int {
 		say("z no small disk: %v", err)
 		return 0
 	}
-	a := newActor(l)
-	f := &filler{
-		producer: &producer{actor: a, r: rand.New(rand.NewPCG(l.Seed, 0))},
-		gate:     make(chan struct{}), done: make(chan struct{}, 1<<20),
-	}
-	if a.x, err = a.open(nil); err != nil {
-		say("z open: %v", err)
-		return 0
-	}
-	queue, err := executor.Handle(a.x, sequenceQueues[0], f.handle, executor.QueueConfig[[]byte]{Shards: 3, Codec: executor.Raw{}})
-	if err == nil {
-		a.queues[sequenceQueues[0]] = queue
-		err = a.x.Start(context.Background())
-	}
-	if err != nil {
-		say("z start: %v", err)
+	f := startFiller(l)
+	if f == nil {
 		return 0
 	}
 	if l.Seed%2 == 0 {
 		more = func() error { return nil } // ended jobs have to do
 	}
 	f.fillAndRecover(more)
-	a.drain()
+	f.drain()
 	f.copyTo("end")
-	a.stop()
+	f.stop()
 	return 0
+}
+
+// startFiller starts the executor of a filler; nil when it does not.
+func startFiller(l life) *filler {
+	f := &filler{
+		producer: &producer{actor: newActor(l), r: rand.New(rand.NewPCG(l.Seed, 0))},
+		gate:     make(chan struct{}), done: make(chan struct{}, 1<<20),
+	}
+	var err error
+	if f.x, err = f.open(nil); err != nil {
+		say("z open: %v", err)
+		return nil
+	}
+	queue, err := executor.Handle(f.x, sequenceQueues[0], f.handle, executor.QueueConfig[[]byte]{Shards: 3, Codec: executor.Raw{}})
+	if err == nil {
+		f.queues[sequenceQueues[0]] = queue
+		err = f.x.Start(context.Background())
+	}
+	if err != nil {
+		say("z start: %v", err)
+		return nil
+	}
+	return f
 }
 
 // fillAndRecover is the story: full, handlers go on, room, accepted again.
@@ -160,24 +169,33 @@ func (f *filler) fillAndRecover(more func() error) {
 
 // call enqueues one payload that is refused only for want of room, and in time.
 func (f *filler) call() error {
+	took, err := f.enqueueWithin(5 * time.Second)
+	if err == nil {
+		return nil
+	}
+	if !errors.Is(err, executor.ErrFull) {
+		say("x refused with another error: %v", err)
+	}
+	say("t milliseconds-to-refuse %d", took.Milliseconds())
+	return err
+}
+
+func (f *filler) enqueueWithin(patience time.Duration) (took time.Duration, err error) {
 	f.next++
 	id := fmt.Sprintf("p%d", f.r.IntN(50))
 	op, number := f.ops.Add(1), f.next
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	say("i %d %s %s:%d", op, sequenceQueues[0], id, number)
 	start := time.Now()
 	r, err := f.queues[sequenceQueues[0]].Enqueue(ctx, id, writePayload(number))
+	took = time.Since(start)
 	if err == nil {
 		say("a %d %t %d:%d", op, r.Durable, r.Position, r.MergedInto)
-		return nil
+		return took, nil
 	}
 	say("e %d %s %v", op, class(err), err)
-	if !errors.Is(err, executor.ErrFull) {
-		say("x refused with another error: %v", err)
-	}
-	say("t milliseconds-to-refuse %d", time.Since(start).Milliseconds())
-	return err
+	return took, err
 }
 
 func (f *filler) handle(_ context.Context, job executor.Job[[]byte]) error {

@@ -18,8 +18,10 @@
 //   - image: a run is recorded call by call, the power is lost at a random
 //     one, and of what no sync had covered each call arrives, gets lost or is
 //     torn in sectors of 512 bytes. Names are lost like bytes.
-//   - syscall: each call on the files of a journal fails once, or kills.
+//   - syscall: each call on the files of a journal fails once, or kills. The
+//     kernel asks a [supervisor] about each of them, through seccomp.
 //   - disk: a file system of one or two MiB fills up and gets room again.
+//   - slow: a sync stands still for more than five seconds, or to the end.
 //   - poison: a job ends its process in a way that no recover catches.
 //   - stop: Stop at a random moment, with a random deadline.
 //   - locks: processes are killed while a thousand locks, counters and slots

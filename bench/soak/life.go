@@ -17,7 +17,7 @@ const childVariable = "STRAND_SOAK_LIFE"
 // life says how one process works on a journal. Every restart gets other
 // settings: order and durability must not depend on them.
 type life struct {
-	Mode   string // liveMode, drainMode, tinyMode or poisonMode
+	Mode   string // see below
 	Dir    string // of the journal
 	Number int    // grows from life to life on one journal
 	Seed   uint64
@@ -47,12 +47,14 @@ type queueLife struct {
 }
 
 const (
-	liveMode   = "live"   // enqueue and run until stdin ends or the calls are made
-	drainMode  = "drain"  // enqueue nothing, run until nothing is left
-	tinyMode   = "tiny"   // fill a small file system; see fillDisk
-	poisonMode = "poison" // a job that ends the process
-	lockMode   = "lock"   // hold locks, counters and slots until killed; see hold
-	unlockMode = "unlock" // lock nothing more, run until nothing is left
+	liveMode     = "live"      // enqueue and run until stdin ends or the calls are made
+	drainMode    = "drain"     // enqueue nothing, run until nothing is left
+	tinyMode     = "tiny"      // fill a small file system; see fillDisk
+	poisonMode   = "poison"    // a job that ends the process
+	slowMode     = "slow"      // the disk hangs, and goes on; see hangDisk
+	slowStopMode = "slow-stop" // the disk hangs to the end
+	lockMode     = "lock"      // hold locks, counters and slots until killed; see hold
+	unlockMode   = "unlock"    // lock nothing more, run until nothing is left
 )
 
 // Queues of every life. Payloads of the first two are unique, so each of them
@@ -129,6 +131,8 @@ func beChild() {
 	switch l.Mode {
 	case tinyMode:
 		os.Exit(fillDisk(l))
+	case slowMode, slowStopMode:
+		os.Exit(hangDisk(l))
 	case poisonMode:
 		os.Exit(takePoison(l))
 	case lockMode, unlockMode:

@@ -26,6 +26,7 @@ var proofs = []proof{
 	{"image", "images", 2_000, 1_000_000, lacksStrace, imageProof},
 	{"syscall", "sweeps over every call", 1, 20, lacksSupervisor, syscallProof},
 	{"disk", "small disks", 5, 1_000, lacksSmallDisk, diskProof},
+	{"slow", "disks that hang", 2, 50, lacksSupervisor, slowProof},
 	{"poison", "jobs that kill", 8, 1_000, nil, poisonProof},
 	{"stop", "stops", 200, 10_000, nil, stopProof},
 	{"locks", "lives", 100, 10_000, nil, lockProof},
@@ -33,7 +34,7 @@ var proofs = []proof{
 
 func main() {
 	beChild()
-	pattern := flag.String("run", ".", "`regexp` of the proofs to make: kill, image, syscall, disk, poison, stop, locks")
+	pattern := flag.String("run", ".", "`regexp` of the proofs to make: kill, image, syscall, disk, slow, poison, stop, locks")
 	each := flag.Duration("for", 0, "how long to repeat each proof")
 	cycles := flag.Int("cycles", 0, "how often to repeat each proof (default: as often as a push does)")
 	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "of the first trial")
