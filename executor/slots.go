@@ -1,7 +1,6 @@
 package executor
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,12 +8,10 @@ import (
 	"maps"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/lock"
-	"github.com/strandjobs/strand/shard"
 )
 
 // SlotsConfig of a sequence of slots; see [lock.SlotsConfig] for what it says of
@@ -56,16 +53,6 @@ type SlotSource interface {
 	rename(former, name string)
 	watch(wake func()) (cancel func())
 	holders() []lock.Held
-}
-
-// slotClaim is a slot that a job has while it runs.
-type slotClaim interface {
-	lease() lock.Lease
-	lost() bool
-	renew() bool
-	keepAlive()
-	settle(v shard.Verdict, over bool) []journal.Set
-	source() SlotSource
 }
 
 // NewSlots makes a sequence of slots with a name of 1 to 512 bytes, which the
@@ -182,61 +169,6 @@ func (s *Slots[V]) holders() (all []lock.Held) {
 	return all
 }
 
-// slot is a reservation of a running job.
-type slot[V any] struct {
-	s   *Slots[V]
-	c   *claim
-	r   *reserved[V]
-	ttl time.Duration
-
-	cleared atomic.Bool // by hand
-	beat    *time.Timer
-}
-
-func (t *slot[V]) lease() lock.Lease  { return t.r.Lease() }
-func (t *slot[V]) lost() bool         { return !t.cleared.Load() && !t.lease().Held() }
-func (t *slot[V]) renew() bool        { return t.cleared.Load() || t.r.Extend(t.ttl) == nil }
-func (t *slot[V]) source() SlotSource { return t.s }
-
-// reserve finds the job's own slot, or takes the next free one, and writes it
-// down.
-func (s *Slots[V]) reserve(ctx context.Context, c *claim) (slotClaim, error) {
-	ttl := cmp.Or(s.cfg.TTL, c.queue.timeout, lock.DefaultSlotTTL)
-	s.x.locks.mu.Lock()
-	r := s.mine[c.by]
-	s.x.locks.mu.Unlock()
-	taken := false
-	if r == nil || r.Extend(ttl) != nil {
-		next, err := s.slots.Reserve(ctx, lock.Options{Owner: c.by.String(), TTL: ttl})
-		if err != nil {
-			return nil, err
-		}
-		defer func() {
-			if !taken {
-				_ = next.Release() // the value does not encode, whichever way it said so
-			}
-		}()
-		r = &reserved[V]{Reservation: next}
-		if r.value, err = json.Marshal(next.Value()); err != nil {
-			return nil, fmt.Errorf("slots %q: %w", s.cfg.Store, err)
-		}
-	}
-	start, err := s.start()
-	if err != nil {
-		return nil, err
-	}
-	change := new(journal.Change)
-	s.x.locks.change(change, func(*barrier) {
-		s.mine[c.by] = r
-		if s.last == nil {
-			s.last = start
-		}
-		change.Sets = s.sets(s.open(c.by, r), s.lastSet())
-	})
-	taken = true
-	return &slot[V]{s: s, c: c, r: r, ttl: ttl}, nil
-}
-
 // start encodes where the sequence began, if that is not written down yet.
 func (s *Slots[V]) start() (json.RawMessage, error) {
 	s.x.locks.mu.Lock()
@@ -247,50 +179,6 @@ func (s *Slots[V]) start() (json.RawMessage, error) {
 	}
 	value, _, _ := s.slots.Last()
 	return json.Marshal(value)
-}
-
-// keepAlive extends the reservation while the job runs.
-func (t *slot[V]) keepAlive() {
-	t.beat = every(t.s.x, t.ttl/3, func() bool {
-		if t.r.Extend(t.ttl) != nil {
-			return false
-		}
-		change := new(journal.Change)
-		t.s.x.locks.change(change, func(*barrier) {
-			if t.s.mine[t.c.by] == t.r {
-				change.Sets = t.s.sets(t.s.open(t.c.by, t.r))
-			}
-		})
-		return true
-	})
-}
-
-// settle ends the reservation as the verdict says; over: the job does not run
-// again. locks.mu is held.
-func (t *slot[V]) settle(v shard.Verdict, over bool) []journal.Set {
-	s := t.s
-	if t.beat != nil {
-		t.beat.Stop()
-	}
-	if s.mine[t.c.by] != t.r {
-		return nil // it was cleared by hand
-	}
-	if v == shard.Failed && !over && s.cfg.KeepOnFailure {
-		return nil
-	}
-	delete(s.mine, t.c.by)
-	gone := journal.Set{Key: s.openKey(t.c.by)}
-	if v != shard.Done {
-		_ = t.r.Release() // it may have expired
-		return s.sets(gone)
-	}
-	if t.r.Commit() != nil {
-		return s.sets(gone)
-	}
-	if _, position, _ := s.slots.Last(); position == t.r.Position() {
-		s.last = t.r.value
-	}
-	return s.sets(gone, s.lastSet())
 }
 
 func (s *Slots[V]) sets(sets ...journal.Set) []journal.Set {

@@ -1,0 +1,180 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+
+	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/lock"
+	"github.com/strandjobs/strand/shard"
+)
+
+// enter finds out which jobs of the batch may run now.
+func (w *worker) enter() {
+	if durable := w.admitAll(); durable || w.x.volatile {
+		return
+	}
+	// A slot that a handler has seen must never be another job's.
+	err := w.x.log.Flush(w.x.handlers)
+	if errors.Is(err, journal.ErrFull) {
+		err = Snooze(askAgain) // that is not the job's fault
+	}
+	if err != nil {
+		w.refuseAll(err)
+	}
+}
+
+// admitAll sends those of the batch that have to wait back to their shard, and
+// sets those aside that won't run. It reports whether nothing that the others
+// got has to be on disk before they run.
+func (w *worker) admitAll() (durable bool) {
+	defer w.remark(len(w.batch))
+	durable = true
+	for i := 0; i < len(w.batch); {
+		it := w.batch[i]
+		c := &claim{queue: w.queue, by: holder{w.queue.name, it.ID}}
+		it.Claim = c // from now on: user code may end the goroutine
+		switch woken, err := w.admit(it, c); {
+		case woken != nil:
+			w.setAside(i)
+			w.postpone(it, woken)
+		case err != nil:
+			w.setAside(i)
+			w.refused, w.refusals = append(w.refused, it), append(w.refusals, err)
+		default:
+			durable = durable && len(c.slots) == 0
+			i++
+		}
+	}
+	return durable
+}
+
+// admit takes all that a job needs before it runs. A job that has to wait holds
+// nothing: it is told by what it will be woken. An error says what becomes of
+// one that does not run.
+func (w *worker) admit(it *shard.Item, c *claim) (woken *atomic.Bool, err error) {
+	l := &w.queue.locking
+	c.place = w.x.locks.takePlace(c.by)
+	want, err := l.wants(it)
+	if err == nil {
+		woken, err = w.pass(it, c, want)
+	}
+	if woken == nil && err == nil && len(want.unique) > 0 {
+		woken, err = w.passUnique(it, c, want.unique)
+	}
+	for i := 0; woken == nil && err == nil && i < len(l.slots); i++ {
+		woken, err = w.reserve(it, c, l.slots[i])
+	}
+	if woken != nil || err != nil {
+		c.withdraw()
+		return woken, err
+	}
+	c.unlock = want.unlock
+	return nil, nil
+}
+
+// waker returns what makes a parked job run again, and whether it was called.
+func (w *worker) waker(it *shard.Item) (*atomic.Bool, func()) {
+	woken, s, id := new(atomic.Bool), w.run.Shard, it.ID
+	return woken, func() {
+		woken.Store(true)
+		s.Tell(func(c *shard.Core) { c.Unpark(id) })
+	}
+}
+
+// postpone gives a job back that has to wait. If it is woken before the shard
+// hears of it, it is not parked.
+func (w *worker) postpone(it *shard.Item, woken *atomic.Bool) {
+	w.x.standAside(w.queue, it.ID)
+	w.run.Shard.Tell(func(c *shard.Core) { c.Postpone(it, !woken.Load()) })
+}
+
+// setAside takes an item out of the batch.
+func (w *worker) setAside(i int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.batch = append(w.batch[:i], w.batch[i+1:]...)
+}
+
+// remark tells the crash recorder what is left of a batch of n.
+func (w *worker) remark(n int) {
+	for i := range min(n, w.words) {
+		if i < len(w.batch) {
+			w.x.running.Set(w.place*w.words+i, w.batch[i].Payloads[0].Ref.Position())
+		} else {
+			w.x.running.Clear(w.place*w.words + i)
+		}
+	}
+}
+
+func (w *worker) refuseAll(err error) {
+	for len(w.batch) > 0 {
+		w.refused, w.refusals = append(w.refused, w.batch[0]), append(w.refusals, err)
+		w.setAside(0)
+	}
+}
+
+// rejoin puts what was refused back into the batch, with what was said of it.
+func (w *worker) rejoin() {
+	if len(w.refused) == 0 {
+		return
+	}
+	if w.errs == nil {
+		w.errs = make([]error, len(w.batch))
+	}
+	w.errs = append(w.errs, w.refusals...)
+	w.mu.Lock()
+	w.batch = append(w.batch, w.refused...)
+	w.mu.Unlock()
+	w.refused, w.refusals = nil, nil
+}
+
+// engage starts what goes on while the handler runs, and returns its context,
+// which ends with the first lease that is lost.
+func (w *worker) engage(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	forgets := make([]func(), 0, len(w.batch))
+	for _, it := range w.batch {
+		c := it.Claim.(*claim)
+		c.keepAlive()
+		forgets = append(forgets, c.watch(cancel))
+	}
+	return ctx, func() {
+		for _, forget := range forgets {
+			forget()
+		}
+		cancel(nil)
+	}
+}
+
+// conclude completes a success: a service of the queue's own unlocks what the
+// journal does not, and a slot that was lost meanwhile may be another job's.
+func (w *worker) conclude() {
+	for i, it := range w.batch {
+		if i < len(w.errs) && w.errs[i] != nil {
+			continue
+		}
+		if err := w.concludeOne(it.Claim.(*claim)); err != nil {
+			w.x.cfg.Logger.Error("job did its work, but not its locks",
+				slog.String("queue", w.queue.name), slog.String("id", it.ID), slog.Any("error", err))
+			w.errs = append(w.errs, make([]error, len(w.batch)-len(w.errs))...)
+			w.errs[i] = err
+		}
+	}
+}
+
+func (w *worker) concludeOne(c *claim) error {
+	for _, s := range c.slots {
+		if !s.renew() {
+			return lock.ErrLockLost
+		}
+	}
+	if w.queue.locking.service == nil {
+		return nil
+	}
+	keys := c.unlock
+	c.unlock = nil
+	return w.queue.locking.unlockAll(w.x.handlers, keys)
+}

@@ -1,0 +1,130 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/strandjobs/strand/journal"
+)
+
+// pledge is what a call to Enqueue locks: it counts from before the payloads
+// are accepted, because they may run before the call is back.
+type pledge struct {
+	l     *locks
+	holds [][]*hold // by entry
+
+	service *locking // with keys: what the queue's own service has locked
+	keys    []string
+}
+
+// keysOnEnqueue computes what each of the entries locks; nil: nothing.
+func (q *queue) keysOnEnqueue(entries []journal.Entry) (keys [][]string, err error) {
+	if q.locking.onEnqueue == nil {
+		return nil, nil
+	}
+	keys = make([][]string, len(entries))
+	for i := range entries {
+		e := &entries[i]
+		if keys[i], err = q.locking.onEnqueue(string(e.ID), e.Payload); err != nil {
+			return nil, fmt.Errorf("item %d: id %q: the keys to lock: %w", i, e.ID, err)
+		}
+	}
+	return keys, nil
+}
+
+// pledge locks the keys of entries.
+func (q *queue) pledge(ctx context.Context, entries []journal.Entry, keys [][]string) (*pledge, error) {
+	if keys == nil {
+		return nil, nil
+	}
+	l := &q.x.locks
+	p := &pledge{l: l, holds: make([][]*hold, len(entries))}
+	if q.locking.service != nil {
+		p.service, p.keys = &q.locking, slices.Concat(keys...)
+		return p, q.locking.lockAll(ctx, p.keys)
+	}
+	l.mu.Lock()
+	l.barrier.now = time.Now().UnixNano()
+	for i := range entries {
+		by := holder{q.name, string(entries[i].ID)}
+		for _, key := range keys[i] {
+			p.holds[i] = append(p.holds[i], l.barrier.lock(key, by, false, int64(q.locking.ttl)))
+		}
+		l.barrier.recheck(by)
+	}
+	// What is written comes with the entries.
+	effects, passed := l.barrier.drain()
+	for _, e := range effects {
+		l.arm(e.hold)
+	}
+	l.mu.Unlock()
+	for _, w := range passed {
+		w.wake()
+	}
+	return p, nil
+}
+
+// sets binds the holds to the positions of their payloads. Those that somebody
+// has ended by now are not written: the log has their end first.
+func (p *pledge) sets(first journal.Position) (sets []journal.Set) {
+	if p == nil {
+		return nil
+	}
+	p.l.binding.Lock()
+	defer p.l.binding.Unlock()
+	for i, holds := range p.holds {
+		position := first + journal.Position(i)
+		for _, h := range holds {
+			if h.gone {
+				continue
+			}
+			h.position = position
+			p.l.with[position] = append(p.l.with[position], h)
+			if !p.l.x.volatile {
+				sets = append(sets, journal.Set{Key: h.stateKey(), Value: h.encode(position)})
+			}
+		}
+	}
+	return sets
+}
+
+// end is told what became of the entries.
+func (p *pledge) end(ticket journal.Ticket, err error) {
+	if p == nil {
+		return
+	}
+	if errors.Is(err, ErrUnknown) {
+		go p.await(ticket) // nobody else will learn it: see the census
+	} else if err != nil {
+		p.withdraw()
+	}
+}
+
+// await is end for a call that could not wait.
+func (p *pledge) await(ticket journal.Ticket) {
+	select {
+	case <-ticket.Done():
+	case <-p.l.x.stopped:
+		return
+	}
+	if errors.Is(ticket.Wait(context.Background()), journal.ErrFull) {
+		p.withdraw()
+	}
+}
+
+// withdraw unlocks what came with a call that was refused.
+func (p *pledge) withdraw() {
+	if p == nil {
+		return
+	}
+	if p.service != nil {
+		if err := p.service.unlockAll(p.l.x.handlers, p.keys); err != nil {
+			p.l.x.cfg.Logger.Error("keys of a refused job stay locked", slog.Any("error", err))
+		}
+	}
+	p.l.change(new(journal.Change), func(b *barrier) { p.l.dropAll(b, slices.Concat(p.holds...)) })
+}
