@@ -62,6 +62,13 @@ type Config struct {
 	// few bytes of overhead. Default 0: no limit.
 	MaxBacklog, MaxBacklogBytes int
 
+	// MemoryBudget is how many bytes of accepted payloads, with their ids, stay in
+	// memory. Above it the oldest are on disk only, and are read back when their
+	// jobs run or merge; so a backlog may be larger than memory, except for about
+	// 80 bytes a job. An executor without a directory has no disk to read from,
+	// and ignores it. Default 64 MiB; below zero there is no limit.
+	MemoryBudget int
+
 	// Overflow says what Enqueue does when the backlog is full. Default Refuse.
 	Overflow Overflow
 

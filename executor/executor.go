@@ -128,7 +128,7 @@ func open(cfg Config, volatile bool, openLog func(journal.Config) (*journal.Log,
 	x.handlers, x.cancel = context.WithCancelCause(ctx)
 	x.actors = actor.New(actor.Config{Logger: cfg.Logger, OnFailure: x.fail})
 	x.log, err = openLog(journal.Config{Deliver: x.deliver, Failed: x.fail,
-		MaxBacklog: cfg.MaxBacklog, MaxBacklogBytes: cfg.MaxBacklogBytes})
+		MaxBacklog: cfg.MaxBacklog, MaxBacklogBytes: cfg.MaxBacklogBytes, MemoryBudget: cfg.MemoryBudget})
 	if err != nil {
 		return nil, err
 	}
@@ -154,8 +154,8 @@ func (x *Executor) fail(err error) {
 	x.mu.Unlock()
 	x.draining.Store(true)
 	x.dispatcher.close()
-	// The caller is the committer, or an actor's: Stop waits for both, and the
-	// hook may well call Stop.
+	// The caller is the committer, an actor's, or a worker: Stop waits for all of
+	// them, and the hook may well call Stop.
 	go x.tell(err)
 }
 

@@ -201,7 +201,9 @@ func (t *Queue[T]) keysOnEnqueue(id string, payload []byte) (keys []string, err 
 func (t *Queue[T]) wants(it *shard.Item, unique bool) (w wants, err error) {
 	var e journal.Entry
 	for _, p := range it.Payloads {
-		p.Ref.Read(&e)
+		if err := p.Ref.Read(&e); err != nil {
+			return w, &unreadError{err}
+		}
 		value, err := t.decodeOne(e.Payload)
 		if err != nil {
 			continue

@@ -39,10 +39,10 @@ type suspect struct {
 
 // suspects finds the suspects among the pending entries of a queue, one for
 // each id.
-func (q *queue) suspects(pending []journal.Ref) []*suspect {
+func (q *queue) suspects(pending []journal.Ref) ([]*suspect, error) {
 	crashes := q.x.log.Suspects()
 	if len(crashes) == 0 {
-		return nil
+		return nil, nil
 	}
 	var found []*suspect
 	var e journal.Entry
@@ -51,13 +51,15 @@ func (q *queue) suspects(pending []journal.Ref) []*suspect {
 		if n == 0 {
 			continue
 		}
-		ref.Read(&e)
+		if err := ref.Read(&e); err != nil {
+			return nil, err
+		}
 		id := string(e.ID)
 		if !slices.ContainsFunc(found, func(s *suspect) bool { return s.id == id }) {
 			found = append(found, &suspect{queue: q, id: id, position: e.Position, crashes: n})
 		}
 	}
-	return found
+	return found, nil
 }
 
 // suspects reports whether an id is under suspicion.

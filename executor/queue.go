@@ -9,10 +9,11 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 	"unsafe"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
@@ -87,8 +88,15 @@ func (q *queue) openShards() error {
 	routes := slices.Clone(*x.routes.Load())
 	q.first = uint32(len(routes))
 	pending := x.log.Pending(q.number)
-	suspects := q.suspects(pending)
-	for i, pending := range q.split(pending) {
+	suspects, err := q.suspects(pending)
+	if err != nil {
+		return border(err)
+	}
+	parts, err := q.split(pending)
+	if err != nil {
+		return border(err)
+	}
+	for i, pending := range parts {
 		index := len(routes)
 		p := &port{dispatcher: x.dispatcher, queue: q, candidate: Candidate{Queue: q.name, Shard: i, Index: index, queue: int(q.first)}}
 		name := fmt.Sprintf("%s/%d", q.name, i)
@@ -115,29 +123,35 @@ func (q *queue) openShards() error {
 
 // split gives each shard its entries, in their order. To find out whose an entry
 // is takes a look at its id: every processor looks at a part of them.
-func (q *queue) split(pending []journal.Ref) [][]journal.Ref {
+func (q *queue) split(pending []journal.Ref) ([][]journal.Ref, error) {
 	shardOf := make([]uint32, len(pending))
 	absurd := time.Now().Add(absurdDelay).UnixNano()
 	var far atomic.Int64
-	var wg sync.WaitGroup
+	var group errgroup.Group
 	share := len(pending)/runtime.GOMAXPROCS(0) + 1
 	for from := 0; from < len(pending); from += share {
-		wg.Go(func() {
+		group.Go(func() error {
 			for i := from; i < min(from+share, len(pending)); i++ {
-				id, due := pending[i].Head()
+				id, due, err := pending[i].Head()
+				if err != nil {
+					return err
+				}
 				shardOf[i] = q.route(id) - q.first
 				if due > absurd {
 					far.Add(1)
 				}
 			}
+			return nil
 		})
 	}
-	wg.Wait()
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
 	if n := far.Load(); n > 0 {
 		q.x.cfg.Logger.Warn("jobs are due in more than 50 years; was the clock wrong? RunNow runs them",
 			slog.String("queue", q.name), slog.Int64("entries", n))
 	}
-	return deal(pending, shardOf, q.shards)
+	return deal(pending, shardOf, q.shards), nil
 }
 
 // deal makes n parts of refs, of the size that each has.

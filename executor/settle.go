@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
 
@@ -56,6 +57,13 @@ func (w *worker) tellExhausted() {
 // says that the judgement is complete.
 func (w *worker) judge(it *shard.Item, err error) {
 	out := &it.Outcome
+	if unread, ok := err.(*unreadError); ok {
+		out.Spoiled, out.Verdict = nil, shard.Interrupted
+		if !errors.Is(unread, journal.ErrClosed) {
+			w.x.fail(unread.error) // at once: it would be handed out again
+		}
+		return
+	}
 	panicked, _ := err.(*PanicError)
 	if panicked == nil && wish(out, err) {
 		return

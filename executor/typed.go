@@ -66,8 +66,11 @@ func Handle[T any](x *Executor, name string, handler func(context.Context, Job[T
 	}
 	t := &Queue[T]{cfg: cfg}
 	return t.register(x, name, func(ctx context.Context, items []*shard.Item) []error {
-		job, ok := t.decode(items[0])
-		if !ok {
+		job, err := t.decode(items[0])
+		if err != nil {
+			return []error{err}
+		}
+		if len(job.Payloads) == 0 {
 			return nil
 		}
 		if err := handler(ctx, job); err != nil {
@@ -86,7 +89,10 @@ func HandleBatch[T any](x *Executor, name string, handler func(context.Context, 
 	}
 	t := &Queue[T]{cfg: cfg}
 	return t.register(x, name, func(ctx context.Context, items []*shard.Item) []error {
-		jobs := t.decodeAll(items)
+		jobs, err := t.decodeAll(items)
+		if err != nil {
+			return repeat(err, len(items))
+		}
 		if len(jobs) == 0 {
 			return nil
 		}
@@ -143,7 +149,9 @@ func (t *Queue[T]) register(x *Executor, name string, call func(context.Context,
 			for _, it := range items {
 				it.LastError = it.Outcome.Error // of this very run
 			}
-			hook(ctx, t.decodeAll(items))
+			if jobs, err := t.decodeAll(items); err == nil { // else the journal has failed, and they fail again
+				hook(ctx, jobs)
+			}
 		}
 	}
 	if err := x.register(t.q); err != nil {
@@ -165,8 +173,9 @@ func (t *Queue[T]) Executor() *Executor {
 }
 
 // decode makes the job of an item. Payloads that the codec refuses are noted
-// as spoiled and left out; false when none is left.
-func (t *Queue[T]) decode(it *shard.Item) (Job[T], bool) {
+// as spoiled and left out; it may be that none is left. An error means that the
+// journal could not give one back.
+func (t *Queue[T]) decode(it *shard.Item) (Job[T], error) {
 	job := Job[T]{
 		Queue: t.q.name, ID: it.ID, Retry: it.Retry, LastError: it.LastError,
 		Due: time.Unix(0, it.Due), Payloads: make([]Payload[T], 0, len(it.Payloads)),
@@ -175,7 +184,9 @@ func (t *Queue[T]) decode(it *shard.Item) (Job[T], bool) {
 	it.Outcome.Spoiled = nil
 	var e journal.Entry
 	for i, p := range it.Payloads {
-		p.Ref.Read(&e)
+		if err := p.Ref.Read(&e); err != nil {
+			return job, &unreadError{err}
+		}
 		value, err := t.decodeOne(e.Payload)
 		if err != nil {
 			reason := "payload does not decode: " + text(err.Error)
@@ -184,8 +195,14 @@ func (t *Queue[T]) decode(it *shard.Item) (Job[T], bool) {
 		}
 		job.Payloads = append(job.Payloads, Payload[T]{value, p.Score, uint64(p.Ref.Position())})
 	}
-	return job, len(job.Payloads) > 0
+	return job, nil
 }
+
+// unreadError is what comes of a job that did not run, because the journal could
+// not give back its payloads.
+type unreadError struct{ error }
+
+func (e *unreadError) Unwrap() error { return e.error }
 
 func (t *Queue[T]) decodeOne(data []byte) (value T, err error) {
 	err = guarded(func() (err error) {
@@ -195,12 +212,17 @@ func (t *Queue[T]) decodeOne(data []byte) (value T, err error) {
 	return value, err
 }
 
-func (t *Queue[T]) decodeAll(items []*shard.Item) []Job[T] {
+// decodeAll makes the jobs of those items that have a payload left.
+func (t *Queue[T]) decodeAll(items []*shard.Item) ([]Job[T], error) {
 	jobs := make([]Job[T], 0, len(items))
 	for _, it := range items {
-		if job, ok := t.decode(it); ok {
+		job, err := t.decode(it)
+		if err != nil {
+			return nil, err
+		}
+		if len(job.Payloads) > 0 {
 			jobs = append(jobs, job)
 		}
 	}
-	return jobs
+	return jobs, nil
 }

@@ -91,7 +91,7 @@ func (h *harness) deliver(d *Delivery) {
 	refs := make([]Ref, d.Len())
 	var e Entry
 	for i := range refs {
-		refs[i] = d.Read(i, &e)
+		refs[i] = must(d.Read(i, &e))
 	}
 	d.Done()
 	h.fresh <- refs

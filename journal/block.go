@@ -139,7 +139,8 @@ type Block struct {
 	base  int64
 
 	// home is where the entries are to be read. It is set when the block is
-	// sealed, and once more when its live entries are carried forward.
+	// sealed, when they leave memory, and when those that are live are carried
+	// forward.
 	home atomic.Pointer[home]
 
 	// Guarded by the mutex of the log.
@@ -147,6 +148,7 @@ type Block struct {
 	count int      // entries
 	live  int      // entries that did not end yet
 	bytes int      // of these; an entry that was carried here counts as it was first written
+	held  int      // bytes of memory that its entries count for in Log.held
 	dead  []uint64 // one bit for every four bytes: an entry that starts there ended
 
 	// parts are the blocks on disk that hold it together, when a full disk made
@@ -165,7 +167,8 @@ type Block struct {
 // as one old entry lives.
 type home struct {
 	data    []byte            // header and entries, without marks
-	block   *Block            // the block that took the live entries; nil while data is in place
+	cold    *cold             // instead of data: they are on disk only
+	block   *Block            // instead of both: the block that took the live entries
 	offsets map[uint32]uint32 // old → new
 }
 
@@ -214,12 +217,12 @@ func (r Ref) IsZero() bool { return r.block == nil }
 // Position returns the position of the entry.
 func (r Ref) Position() Position { return r.pos }
 
-// resolve follows an entry to where it is now, and returns its bytes there.
-func (r Ref) resolve() (Ref, []byte) {
+// resolve follows an entry to where it is now.
+func (r Ref) resolve() (Ref, *home) {
 	for h := r.block.home.Load(); ; {
-		at, data := r.follow(h)
-		if data != nil {
-			return at, data
+		at, rest := r.follow(h)
+		if rest != nil {
+			return at, rest
 		}
 		// Either the entry was carried once more since we looked, and its own
 		// block knows by now, or it ended.
@@ -231,8 +234,8 @@ func (r Ref) resolve() (Ref, []byte) {
 	}
 }
 
-// follow walks from home to home. No data: the way was lost.
-func (r Ref) follow(h *home) (Ref, []byte) {
+// follow walks from home to home. Nil: the way was lost.
+func (r Ref) follow(h *home) (Ref, *home) {
 	for h != nil && h.block != nil {
 		off, found := h.offsets[r.off]
 		if !found {
@@ -241,40 +244,89 @@ func (r Ref) follow(h *home) (Ref, []byte) {
 		r.block, r.off = h.block, off
 		h = r.block.home.Load()
 	}
-	if h == nil {
-		return r, nil
-	}
-	return r, h.data
+	return r, h
 }
 
 // Read decodes the entry into e. The entry must have been delivered and not
 // have ended.
-func (r Ref) Read(e *Entry) { r.read(e) }
+//
+// It reads the disk when the entry has left memory: see [Config.MemoryBudget].
+// Then it may return an error, and the log fails with it: ErrCorrupt with the
+// number of the block, or what the disk says, both under ErrFailed. After Close
+// it is ErrClosed.
+func (r Ref) Read(e *Entry) error {
+	_, err := r.read(e)
+	return err
+}
 
-// ID returns the id of the entry, under the same condition. It must not be
-// changed.
-func (r Ref) ID() []byte {
-	id, _ := r.Head()
-	return id
+// ID returns the id of the entry, under the same condition, or an error of
+// Read. It must not be changed.
+func (r Ref) ID() ([]byte, error) {
+	id, _, err := r.Head()
+	return id, err
 }
 
 // Head returns the id of the entry and its due time, in Unix nanoseconds, under
 // the same conditions. It is cheaper than Read.
-func (r Ref) Head() (id []byte, due int64) {
-	at, data := r.resolve()
-	d := decoder{b: data, off: int(at.off)}
+func (r Ref) Head() (id []byte, due int64, err error) {
+	at, h := r.resolve()
+	if h.cold != nil {
+		err = r.readBack(func(d *decoder, b *Block) {
+			id, due = d.head()
+			due += b.base
+		})
+		return id, due, err
+	}
+	d := decoder{b: h.data, off: int(at.off)}
 	id, due = d.head()
-	return id, at.block.base + due
+	return id, at.block.base + due, nil
 }
 
 // read returns the size of the entry where it is now.
-func (r Ref) read(e *Entry) uint32 {
-	at, data := r.resolve()
-	d := decoder{b: data, off: int(at.off)}
+func (r Ref) read(e *Entry) (size uint32, err error) {
+	at, h := r.resolve()
+	if h.cold != nil {
+		err = r.readBack(func(d *decoder, b *Block) {
+			from := d.off
+			d.entry(e, b.first, b.base)
+			size = uint32(d.off - from)
+		})
+		return size, err
+	}
+	d := decoder{b: h.data, off: int(at.off)}
 	d.entry(e, at.block.first, at.block.base)
 	if d.err != nil {
-		// The block was checked when it was built or read.
-		panic(fmt.Sprintf("journal: bug: block %d at byte %d: %v", at.block.seq, at.off, d.err))
+		bugAt(at, d.err)
 	}
-	return uint32(d.off) - at.off
+	return uint32(d.off) - at.off, nil
+}
+
+// readBack calls f with a decoder at the entry, and the block that it is in: a
+// second time if it does not have all of the entry.
+func (r Ref) readBack(f func(*decoder, *Block)) error {
+	for {
+		at, h := r.resolve()
+		var bug, err error
+		if h.cold == nil {
+			d := decoder{b: h.data, off: int(at.off)}
+			f(&d, at.block)
+			bug = d.err
+		} else {
+			bug, err = h.cold.decode(int(at.off), max(int(r.size), guessedEntry), func(d *decoder) { f(d, at.block) })
+		}
+		switch {
+		case bug != nil:
+			bugAt(at, bug)
+		case err == nil:
+			return nil
+		case at.block.home.Load() == h:
+			return h.cold.reader.fail(err)
+		}
+		// Carried forward meanwhile, and gone from where we looked.
+	}
+}
+
+// bugAt: every block was checked when it was built or read.
+func bugAt(at Ref, err error) {
+	panic(fmt.Sprintf("journal: bug: block %d at byte %d: %v", at.block.seq, at.off, err))
 }

@@ -34,6 +34,7 @@ type bolt struct {
 	chunk    int            // bytes of a block in one value
 	space    space          // of the file
 	dead     map[uint32]int // payloads in the morgue by queue, as check found them
+	mapped   mapped
 
 	// swap is held while db and file change, and by readers while they use
 	// them. Whoever commits is who changes them, and needs it not.
@@ -65,6 +66,9 @@ func (s *bolt) commit(t *transaction) error {
 		err = tx.Commit()
 		if wantsRoom(err) && s.last() == id-1 {
 			return fmt.Errorf("%w: %w", ErrFull, err)
+		}
+		if err == nil {
+			err = s.wrote(len(t.block))
 		}
 		return err
 	})
@@ -129,6 +133,8 @@ func putTail(tx *bbolt.Tx, t tail) error {
 	return tx.Bucket([]byte(bucketMeta)).Put(keyTail, t.encode())
 }
 
+func (s *bolt) chunkSize() int { return s.chunk }
+
 func (s *bolt) chunks(size int) int { return (size + s.chunk - 1) / s.chunk }
 
 func chunkKey(key *[chunkKeySize]byte, seq uint64, chunk int) []byte {
@@ -159,6 +165,7 @@ func (s *bolt) scan(block func(seq uint64, data []byte) error) error {
 				return &CorruptError{Block: seq, Offset: -1, Reason: fmt.Sprintf("chunk %d is missing", next)}
 			}
 			data = append(data, v...)
+			s.mapped.touch(tx, len(v))
 			next++
 		}
 		if next == 0 {

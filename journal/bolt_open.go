@@ -64,6 +64,9 @@ func attachBolt(path string, options *bbolt.Options) (*bolt, error) {
 	}
 	s.pageSize = s.db.Info().PageSize
 	s.chunk = chunkFor(s.pageSize)
+	if err := s.forget(); err != nil { // bbolt has looked at every page
+		return nil, errors.Join(err, s.close())
+	}
 	return s, nil
 }
 

@@ -118,7 +118,11 @@ func (b *Builder) Bury(d Buried) error {
 		return err
 	}
 	b.tail.buried++
-	return b.change(buriedChange(&d))
+	c, err := buriedChange(&d)
+	if err != nil {
+		return err
+	}
+	return b.change(c)
 }
 
 // Set writes a state key.
@@ -200,7 +204,7 @@ func (b *Builder) Discard() error {
 }
 
 // buriedChange is [Burial.change] for a payload that is in no log.
-func buriedChange(d *Buried) change {
+func buriedChange(d *Buried) (change, error) {
 	block := newOpenBlock(nil, tail{next: d.Entry.Position + 1})
 	ref := block.add(&d.Entry, true)
 	block.block.home.Store(&home{data: block.entries})

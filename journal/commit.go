@@ -89,13 +89,11 @@ func (l *Log) seal() (*openBlock, *transaction, bool) {
 		return l.sealLocked(endless)
 	}
 	for {
-		need := l.demand()
-		if need == 0 {
+		need, err := l.demand()
+		if need == 0 && err == nil {
 			return nil, nil, false
 		}
-		busy := l.busy()
-		room, err := l.store.room(need)
-		busy()
+		room, err := l.prepare(need, err)
 		l.mu.Lock()
 		if err != nil {
 			next := l.open
@@ -114,6 +112,18 @@ func (l *Log) seal() (*openBlock, *transaction, bool) {
 		}
 		l.mu.Unlock()
 	}
+}
+
+// prepare does what has to be done on the disk before a block is sealed.
+func (l *Log) prepare(need int, err error) (r room, _ error) {
+	defer l.busy()()
+	if err == nil {
+		err = l.thaw()
+	}
+	if err == nil {
+		r, err = l.store.room(need)
+	}
+	return r, err
 }
 
 // sealLocked seals for a disk that has so much room. The caller holds mu.
@@ -210,7 +220,11 @@ func (l *Log) publish(b *openBlock) {
 	b.retire()
 	l.mu.Lock()
 	l.spare = b
+	crowded := l.crowded()
 	l.mu.Unlock()
+	if crowded {
+		l.evict()
+	}
 }
 
 func (l *Log) failed() bool {

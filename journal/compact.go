@@ -171,6 +171,7 @@ func (s *bolt) take(from *bbolt.Tx) error {
 		return err
 	}
 	size := 0
+	var read mapped
 	err = from.ForEach(func(name []byte, b *bbolt.Bucket) error {
 		into, err := to.CreateBucket(name)
 		if err != nil {
@@ -178,6 +179,7 @@ func (s *bolt) take(from *bbolt.Tx) error {
 		}
 		into.FillPercent = 1 // keys come in order
 		return b.ForEach(func(k, v []byte) error {
+			read.touch(from, len(v))
 			if size += len(k) + len(v); size > compactBatch {
 				size = 0
 				if err := to.Commit(); err != nil {

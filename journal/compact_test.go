@@ -35,7 +35,7 @@ func (f *compactRig) open(cfg Config) {
 	cfg.Deliver = func(d *Delivery) {
 		f.mu.Lock()
 		for i := range d.Len() {
-			f.live = append(f.live, d.Read(i, new(Entry)))
+			f.live = append(f.live, must(d.Read(i, new(Entry))))
 		}
 		f.mu.Unlock()
 		d.Done()
@@ -82,7 +82,7 @@ func (f *compactRig) found(cfg Config) (live map[Position]string) {
 	live = make(map[Position]string)
 	for _, r := range f.live {
 		var e Entry
-		r.Read(&e)
+		require.NoError(f, r.Read(&e))
 		live[r.pos] = string(e.ID)
 	}
 	return live
@@ -93,7 +93,7 @@ func (f *compactRig) want() map[Position]string {
 	live := make(map[Position]string)
 	for _, r := range f.live {
 		var e Entry
-		r.Read(&e)
+		require.NoError(f, r.Read(&e))
 		live[r.pos] = string(e.ID)
 	}
 	return live

@@ -25,7 +25,7 @@ func sample(t testing.TB) (dir string) {
 	l, err := Open(dir, tight(Config{Deliver: func(d *Delivery) {
 		var e Entry
 		for i := range d.Len() {
-			refs = append(refs, d.Read(i, &e))
+			refs = append(refs, must(d.Read(i, &e)))
 		}
 		d.Done()
 	}}))
@@ -64,7 +64,9 @@ func describe(dir string) (string, error) {
 	for queue := range uint32(3) {
 		for _, r := range l.Pending(queue) {
 			var e Entry
-			r.Read(&e)
+			if err := r.Read(&e); err != nil {
+				return "", err
+			}
 			text.WriteString(show(e))
 		}
 		for b, err := range l.Morgue(queue) {

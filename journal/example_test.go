@@ -16,7 +16,7 @@ func take(refs *[]journal.Ref) func(*journal.Delivery) {
 	return func(d *journal.Delivery) {
 		var e journal.Entry
 		for i := range d.Len() {
-			*refs = append(*refs, d.Read(i, &e))
+			*refs = append(*refs, must(d.Read(i, &e)))
 		}
 		d.Done()
 	}
@@ -56,7 +56,9 @@ func Example() {
 	l = must(journal.Open(dir, journal.Config{}))
 	for _, ref := range l.Pending(l.Queues()["orders"]) {
 		var e journal.Entry
-		ref.Read(&e)
+		if err := ref.Read(&e); err != nil {
+			log.Fatal(err)
+		}
 		fmt.Printf("%d %s: %s\n", e.Position, e.ID, e.Payload)
 	}
 	fmt.Println("next position:", l.Stats().Next)
@@ -73,7 +75,7 @@ func ExampleConfig_deliver() {
 	l := must(journal.OpenMemory(nil, journal.Config{Deliver: func(d *journal.Delivery) {
 		for i := range d.Len() {
 			var e journal.Entry
-			ref := d.Read(i, &e)
+			ref := must(d.Read(i, &e))
 			fmt.Printf("%d %s\n", ref.Position(), e.Payload)
 			if i > 0 {
 				d.Merged(ref.Position(), ref.Position()-1)
@@ -106,15 +108,15 @@ func ExampleLog_Restore() {
 	position := []journal.Position{refs[0].Position()}
 	fmt.Println(l.Restore(ctx, orders, position, 0, func([]byte) uint32 { return 0 }))
 	var e journal.Entry
-	refs[1].Read(&e)
-	fmt.Println(e.Position, e.Score, string(e.Payload))
+	err = refs[1].Read(&e)
+	fmt.Println(err, e.Position, e.Score, string(e.Payload))
 	fmt.Println(l.Restore(ctx, orders, position, 0, func([]byte) uint32 { return 0 }))
 	_ = l.Close()
 	// Output:
 	// <nil> <nil>
 	// 1 card declined <nil>
 	// <nil>
-	// 1 7 pay
+	// <nil> 1 7 pay
 	// journal: not in the morgue: position 1
 }
 

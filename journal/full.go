@@ -50,18 +50,19 @@ func (o owed) paid(c *change) {
 }
 
 // demand is how much room the next commit asks for, with some more for what is
-// appended meanwhile. 0: there is nothing to do.
-func (l *Log) demand() int {
+// appended meanwhile. 0: there is nothing to do. After an error there is nothing
+// that may be done.
+func (l *Log) demand() (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.open.empty() && !l.full {
-		return 0
+	if l.lost != nil || l.open.empty() && !l.full {
+		return 0, l.lost
 	}
 	weight := l.open.weight()
 	if len(l.waiting) > 0 {
 		weight += l.waiting[0].weight
 	}
-	return weight + weight/8 + 4<<10
+	return weight + weight/8 + 4<<10, nil
 }
 
 func (l *Log) isFull() bool {

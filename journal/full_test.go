@@ -66,7 +66,7 @@ func (f *fullRig) open() {
 	l, err := OpenMemory(f.disk, tight(Config{Deliver: func(d *Delivery) {
 		f.mu.Lock()
 		for i := range d.Len() {
-			f.refs = append(f.refs, d.Read(i, new(Entry)))
+			f.refs = append(f.refs, must(d.Read(i, new(Entry))))
 		}
 		f.mu.Unlock()
 		d.Done()
@@ -214,7 +214,7 @@ func (f *fullRig) found(disk *Memory) (live map[Position]string, keys map[string
 	last := Position(0)
 	for _, r := range l.Pending(modelQueue) {
 		var e Entry
-		r.Read(&e)
+		require.NoError(f.t, r.Read(&e))
 		require.Greater(f.t, e.Position, last)
 		last = e.Position
 		live[e.Position] = string(e.ID) + string(e.Payload) + string(e.Error)

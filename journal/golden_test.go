@@ -66,7 +66,7 @@ func tell(t testing.TB, dir string) string {
 	fmt.Fprintf(&b, "next %d, queues %v\n", l.Stats().Next, l.Queues())
 	for _, r := range l.Pending(1) {
 		var e Entry
-		r.Read(&e)
+		require.NoError(t, r.Read(&e))
 		line(map[Kind]string{KindEnqueued: "payload", KindState: "state"}[e.Kind], e)
 	}
 	for d, err := range l.Morgue(1) {

@@ -32,6 +32,15 @@ type Config struct {
 	// Default 0: no limit.
 	MaxBacklog, MaxBacklogBytes int
 
+	// MemoryBudget is how many bytes of entries stay in memory, as they stand in
+	// their blocks. Above it the oldest blocks are on disk only, and what is read
+	// of them is read back: entries that follow one another by up to 64 KiB at a
+	// time. Blocks that are not on disk yet come on top, and so do those that a
+	// full disk had written in pieces, until they are over or the journal is
+	// opened again. A log that works in memory only has no bound. Default 64 MiB;
+	// below zero there is none.
+	MemoryBudget int
+
 	// LockTimeout is how long Open waits for another owner to go. Default 0:
 	// it does not wait.
 	LockTimeout time.Duration
@@ -97,6 +106,10 @@ type Log struct {
 	blocks []*Block // sealed, ascending; Invariant: each delete takes a prefix
 	size   int      // bytes of all blocks
 	live   int      // bytes of live entries in these blocks
+	held   int      // bytes of memory that the entries of these blocks take
+
+	chilled int   // blocks at the beginning that were looked at to be let go from memory
+	lost    error // what could not be read back
 
 	liveEntries int           // in these blocks
 	drained     chan struct{} // closed when an entry ended; nil while nobody waits
@@ -113,17 +126,26 @@ type Log struct {
 
 	suspects map[Position]int // found at open, and not changed since
 
+	reader  *reader // of what left memory; nil: nothing does
+	budget  int     // of bytes held
+	settled int     // of these, taken while the log is read
+
+	// thawed are the entries of blocks that the next commit may carry. They
+	// belong to the one who commits.
+	thawed map[*Block][]byte
+
 	// restoring holds the commit of the last Restore while no other one is at work.
 	restoring chan *commit
 }
 
 func newLog(s store, cfg Config, volatile bool) *Log {
 	cfg.MaxBlockBytes = cmp.Or(cfg.MaxBlockBytes, defaultMaxBlockBytes)
+	cfg.MemoryBudget = cmp.Or(cfg.MemoryBudget, defaultMemoryBudget)
 	cfg.trimSlack = cmp.Or(cfg.trimSlack, defaultTrimSlack)
 	cfg.minCarry = cmp.Or(cfg.minCarry, defaultMinCarry)
 	cfg.compactAbove = cmp.Or(cfg.compactAbove, defaultCompactAbove)
 	cfg.compactAfter = cmp.Or(cfg.compactAfter, defaultCompactAfter)
-	return &Log{
+	l := &Log{
 		store:    s,
 		volatile: volatile,
 		cfg:      cfg,
@@ -138,6 +160,8 @@ func newLog(s store, cfg Config, volatile bool) *Log {
 
 		restoring: make(chan *commit, 1),
 	}
+	l.divide(cfg.MemoryBudget)
+	return l
 }
 
 // start begins to commit. The log has been replayed.
@@ -297,9 +321,13 @@ type Burial struct {
 // blocks. Nobody waits for its commit: what a crash takes back is decided
 // again, in the old order. After a failure it does nothing.
 func (l *Log) Record(c *Change) {
+	burials, err := changesOf(c.Buried) // may read the disk
+	if err != nil {
+		return
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed || errors.Is(l.err, ErrFailed) || c.empty() {
+	if l.closed || errors.Is(l.err, ErrFailed) || l.lost != nil || c.empty() {
 		return
 	}
 	for i := range c.States {
@@ -308,8 +336,7 @@ func (l *Log) Record(c *Change) {
 		l.tail.next++
 		s.Ref = l.open.add(&s.Entry, false)
 	}
-	for i := range c.Buried {
-		put := c.Buried[i].change()
+	for _, put := range burials {
 		l.open.changes = append(l.open.changes, put)
 		l.bury(queueOf(put.key), 1)
 	}

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"bytes"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -19,6 +20,7 @@ type Memory struct {
 	faults []error             // what the next commits return
 	synced func()              // see OnCommit
 	limit  int                 // see Limit
+	unread error               // see FailReads
 }
 
 // FailNext makes the next commits return errs, in turn, without writing
@@ -43,6 +45,14 @@ func (m *Memory) Limit(bytes int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.limit = bytes
+}
+
+// FailReads makes every attempt to read back what has left memory fail with err;
+// nil ends it. See [Config.MemoryBudget].
+func (m *Memory) FailReads(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.unread = err
 }
 
 // Crash returns a copy of what is found on this disk after a crash at this
@@ -159,6 +169,24 @@ func (m *Memory) scan(block func(seq uint64, data []byte) error) error {
 		}
 	}
 	return nil
+}
+
+// memoryChunk is short, so that most entries in tests are in two.
+const memoryChunk = 64
+
+func (m *Memory) chunkSize() int { return memoryChunk }
+
+func (m *Memory) read(seq uint64, first, n int) ([]byte, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.unread != nil {
+		return nil, m.unread
+	}
+	b := m.blocks[seq]
+	if first*memoryChunk >= len(b) {
+		return nil, &CorruptError{Block: seq, Offset: -1, Reason: fmt.Sprintf("chunk %d is missing", first)}
+	}
+	return bytes.Clone(b[first*memoryChunk : min((first+n)*memoryChunk, len(b))]), nil
 }
 
 func (m *Memory) get(name bucket, key []byte) ([]byte, error) {

@@ -13,6 +13,14 @@ import (
 // long says that a test may take its time.
 var long = os.Getenv("STRAND_LONG") != ""
 
+// must is for deliveries, which are not on the test's goroutine.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
 func TestMain(m *testing.M) {
 	if dir, told := os.LookupEnv(ownEnv); told {
 		os.Exit(own(dir))
@@ -86,7 +94,10 @@ func TestModelOnFile(t *testing.T) {
 		if left--; left < 0 {
 			return
 		}
-		m := new(model)
+		m := &model{with: tight}
+		if left%2 == 0 {
+			m.with = func(c Config) Config { return frugal(tight(c)) }
+		}
 		m.open = m.onFile(t, nil)
 		m.run(r)
 	})

@@ -55,7 +55,7 @@ func contents(t require.TestingT, l *Log) (string, map[Position]Ref) {
 	refs := make(map[Position]Ref)
 	for _, r := range l.Pending(modelQueue) {
 		var e Entry
-		r.Read(&e)
+		require.NoError(t, r.Read(&e))
 		b.WriteString(show(e))
 		refs[e.Position] = r
 	}
@@ -71,6 +71,7 @@ type model struct {
 	log  *Log
 	now  twin
 	open func(cfg Config) (*Log, error) // what Close or a crash left
+	with func(Config) Config            // how it is opened
 	snap func() func(cfg Config) (*Log, error)
 
 	mu      sync.Mutex
@@ -92,9 +93,15 @@ func tight(c Config) Config {
 	return c
 }
 
+// frugal lets everything go from memory that is on disk.
+func frugal(c Config) Config {
+	c.MemoryBudget = 1
+	return c
+}
+
 // start opens the log, which must hold what the twin has.
 func (m *model) start(t require.TestingT) {
-	log, err := m.open(tight(Config{Deliver: m.deliver}))
+	log, err := m.open(m.with(Config{Deliver: m.deliver}))
 	require.NoError(t, err)
 	m.log = log
 	var found string
@@ -114,7 +121,7 @@ func (m *model) deliver(d *Delivery) {
 	m.mu.Lock()
 	for i := range d.Len() {
 		var e Entry
-		r := d.Read(i, &e)
+		r := must(d.Read(i, &e))
 		m.refs[r.pos] = r
 	}
 	m.mu.Unlock()
@@ -242,7 +249,7 @@ func (m *model) look(t *rapid.T) {
 	for p, want := range m.now.live {
 		if r, delivered := m.refs[p]; delivered {
 			var e Entry
-			r.Read(&e)
+			require.NoError(t, r.Read(&e))
 			require.Equal(t, show(want), show(e))
 		}
 	}
@@ -265,7 +272,7 @@ func (m *model) reopen(t *rapid.T) {
 	m.committed() // what Close left
 	from := 0
 	for i := range m.images {
-		from = m.images[i].find(t, m.history, from)
+		from = m.images[i].find(t, m, from)
 		m.images[i].acked = from + 1
 	}
 	require.Equal(t, m.history[from].text, m.now.String(), "Close commits everything")
@@ -277,8 +284,9 @@ func (m *model) reopen(t *rapid.T) {
 
 // find returns which operation was the last one that the image holds: one at or
 // after from, and no acknowledged one is missing.
-func (i image) find(t require.TestingT, history []moment, from int) int {
-	log, err := i.open(tight(Config{}))
+func (i image) find(t require.TestingT, m *model, from int) int {
+	history := m.history
+	log, err := i.open(m.with(Config{}))
 	require.NoError(t, err)
 	found, _ := contents(t, log)
 	require.NoError(t, log.Close())
@@ -324,7 +332,15 @@ func (m *model) onMemory(disk *Memory) func(Config) (*Log, error) {
 
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m := new(model)
+		m := &model{with: tight}
+		m.open = m.onMemory(new(Memory))
+		m.run(t)
+	})
+}
+
+func TestModelWithoutMemory(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := &model{with: func(c Config) Config { return frugal(tight(c)) }}
 		m.open = m.onMemory(new(Memory))
 		m.run(t)
 	})

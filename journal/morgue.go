@@ -46,11 +46,25 @@ func (l *Log) Buried() map[uint32]int {
 	return maps.Clone(l.dead)
 }
 
+// changesOf returns what burials write to the morgue.
+func changesOf(burials []Burial) (list []change, err error) {
+	for i := range burials {
+		c, err := burials[i].change()
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, c)
+	}
+	return list, nil
+}
+
 // change builds the value of the morgue: version, count, time, reason, and the
 // entry as in a block that begins at zero.
-func (b *Burial) change() change {
+func (b *Burial) change() (change, error) {
 	var e Entry
-	b.Ref.Read(&e)
+	if err := b.Ref.Read(&e); err != nil {
+		return change{}, err
+	}
 	v := make([]byte, 0, entryBound(&e)+len(b.Reason)+checksumSize)
 	v = append(v, formatVersion)
 	v = binary.AppendVarint(v, int64(b.Retry))
@@ -59,7 +73,7 @@ func (b *Burial) change() change {
 	v = append(v, b.Reason...)
 	v = appendEntry(v, &e, true, 0, 0)
 	key := morgueKey(e.Queue, e.Position)
-	return change{bucket: bucketMorgue, key: key, value: appendChecksum(v, key)}
+	return change{bucket: bucketMorgue, key: key, value: appendChecksum(v, key)}, nil
 }
 
 func parseBuried(key, v []byte) (b Buried, err error) {

@@ -172,6 +172,8 @@ type Stats struct {
 	Blocks    int      // in the log
 	Bytes     int      // of these blocks
 	LiveBytes int      // of entries in them that did not end
+	HeldBytes int      // of entries that are in memory, ended ones among them; see [Config.MemoryBudget]
+	ReadBacks uint64   // how often the disk was read for entries that are not
 	Next      Position // the next position
 	Epoch     uint64   // how many times the journal was opened
 	UUID      string   // of the journal and its copies; empty in memory, and for one from before there was one
@@ -183,8 +185,12 @@ type Stats struct {
 func (l *Log) Stats() Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return Stats{
-		Blocks: len(l.blocks), Bytes: l.size, LiveBytes: l.live,
+	s := Stats{
+		Blocks: len(l.blocks), Bytes: l.size, LiveBytes: l.live, HeldBytes: l.held,
 		Next: l.tail.next, Epoch: l.tail.epoch, UUID: l.uuid, CommitAge: l.CommitAge(),
 	}
+	if l.reader != nil {
+		s.ReadBacks = l.reader.reads.Load()
+	}
+	return s
 }

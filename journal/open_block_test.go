@@ -14,7 +14,7 @@ func TestWhatEndsInAnOpenBlockIsNotCarried(t *testing.T) {
 	var payload Ref
 	l, err := OpenMemory(disk, Config{trimSlack: 1, minCarry: 1 << 20, Deliver: func(d *Delivery) {
 		var e Entry
-		payload = d.Read(0, &e)
+		payload = must(d.Read(0, &e))
 		d.Done()
 	}})
 	require.NoError(t, err)
@@ -60,7 +60,7 @@ func TestWhatEndsInAnOpenBlockIsNotCarried(t *testing.T) {
 	var e Entry
 	var retries []int
 	for _, ref := range l.Pending(1) {
-		if ref.Read(&e); e.Kind == KindState {
+		if require.NoError(t, ref.Read(&e)); e.Kind == KindState {
 			retries = append(retries, e.Retry)
 		}
 	}

@@ -17,7 +17,7 @@ func TestPostedEntriesOutliveAFullDisk(t *testing.T) {
 		l, err := OpenMemory(disk, Config{Deliver: func(d *Delivery) {
 			var e Entry
 			for i := range d.Len() {
-				delivered = append(delivered, d.Read(i, &e).Position())
+				delivered = append(delivered, must(d.Read(i, &e)).Position())
 			}
 			d.Done()
 		}})

@@ -10,6 +10,7 @@ import (
 // than what is live and a little, because the log is trimmed to that.
 type reading struct {
 	*survey
+	settle func(b *Block, data []byte) *home
 	blocks []*Block
 	refs   map[uint32]*refList // by queue
 	header header              // of the last block
@@ -41,8 +42,8 @@ func (r *refList) len() int {
 	return n
 }
 
-func newReading() *reading {
-	return &reading{survey: newSurvey(), refs: make(map[uint32]*refList)}
+func newReading(settle func(*Block, []byte) *home) *reading {
+	return &reading{survey: newSurvey(), settle: settle, refs: make(map[uint32]*refList)}
 }
 
 // block takes in the next block.
@@ -63,7 +64,7 @@ func (r *reading) block(seq uint64, data []byte) error {
 	r.header = h
 	b.first, b.base, b.count, b.live = h.first, h.base, h.count, h.count
 	if b.live > 0 {
-		b.home.Store(&home{data: slices.Clone(data[:headerSize+h.entries])})
+		b.home.Store(r.settle(b, data[:headerSize+h.entries]))
 	}
 	r.blocks = append(r.blocks, b)
 	return nil

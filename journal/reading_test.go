@@ -17,7 +17,7 @@ func TestReadOnce(t *testing.T) {
 	l, err := Open(dir, Config{Deliver: func(d *Delivery) {
 		var e Entry
 		for i := range d.Len() {
-			refs = append(refs, d.Read(i, &e))
+			refs = append(refs, must(d.Read(i, &e)))
 		}
 		d.Done()
 	}})
@@ -54,9 +54,10 @@ func TestReadOnce(t *testing.T) {
 	for queue := range uint32(2) {
 		for _, ref := range l.Pending(queue) {
 			var e Entry
-			ref.Read(&e)
+			require.NoError(t, ref.Read(&e))
 			n := int(ref.Position() - refs[0].Position())
-			id, at := ref.Head()
+			id, at, err := ref.Head()
+			require.NoError(t, err)
 			require.Equal(t, fmt.Sprint("id-", n), string(id))
 			require.Equal(t, due+int64(n), at)
 			require.Equal(t, []any{queue, id, at}, []any{e.Queue, e.ID, e.Due})

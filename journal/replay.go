@@ -113,7 +113,7 @@ func (s *survey) live(p Position, seq uint64) bool {
 
 // replay rebuilds blocks, accounts and pending entries.
 func (l *Log) replay() error {
-	r := newReading()
+	r := newReading(l.settleIn)
 	if err := l.store.scan(r.block); err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // store is the disk under a log. A log calls commit from one goroutine only;
-// get and page may run beside it.
+// read, get and page may run beside it.
 type store interface {
 	// commit makes all of t durable or none of it. It returns an error that
 	// matches ErrFull when nothing was written for want of room. After any
@@ -24,6 +24,12 @@ type store interface {
 	// scan calls block for every block, oldest first. The bytes are only valid
 	// during the call.
 	scan(block func(seq uint64, data []byte) error) error
+
+	// read returns n chunks of a block that is committed, from the first of them
+	// on, joined. Chunks have chunkSize bytes, except for the last one of a block.
+	// It may be called from any goroutine.
+	read(seq uint64, first, n int) ([]byte, error)
+	chunkSize() int
 
 	// get returns a copy of the value of a key, nil when there is none.
 	get(bucket bucket, key []byte) ([]byte, error)

@@ -81,13 +81,15 @@ func newDelivery(b *openBlock, route uint32) *Delivery {
 // Len returns the number of entries.
 func (d *Delivery) Len() int { return len(d.offsets) }
 
-// Read decodes the i-th entry into e, in position order, and returns its Ref.
-func (d *Delivery) Read(i int, e *Entry) Ref {
-	// A consumer may be slow enough for the block to have been carried forward.
+// Read decodes the i-th entry into e, in position order, and returns its Ref, or
+// an error of [Ref.Read].
+func (d *Delivery) Read(i int, e *Entry) (Ref, error) {
+	// A consumer may be slow enough for the block to have been carried forward,
+	// or to have left memory.
 	r := Ref{block: d.block, off: d.offsets[i]}
-	r.size = r.read(e)
-	r.pos = e.Position
-	return r
+	size, err := r.read(e)
+	r.size, r.pos = size, e.Position
+	return r, err
 }
 
 // Merged tells whoever enqueued the entry at p that it was merged into another.

@@ -13,6 +13,7 @@ func (l *Log) admit(b *Block) {
 	l.size += b.size
 	l.live += b.bytes
 	l.liveEntries += b.live
+	l.hold(b)
 }
 
 // end takes what is over according to c off the accounts and lists it among the
@@ -55,6 +56,9 @@ func (l *Log) markDead(r Ref) {
 	if r.block != l.open.block { // admitted when it was sealed
 		l.live -= freed
 		l.liveEntries--
+		if r.block.live == 0 {
+			l.release(r.block)
+		}
 	}
 }
 
@@ -74,15 +78,17 @@ func (l *Log) trim(b *openBlock) (drop []dropped) {
 		old := l.blocks[0]
 		carry := old.live > 0
 		if carry {
-			if budget <= 0 || !l.wasteful(tight) || tight && old.bytes > budget {
+			entries := l.entriesOf(old)
+			if entries == nil || budget <= 0 || !l.wasteful(l.size, l.live, tight) || tight && old.bytes > budget {
 				break
 			}
-			budget -= l.carry(old, b)
+			budget -= l.carry(old, entries, b)
 		}
 		drop = old.leave(drop, carry)
 		l.size -= old.size
 		l.blocks[0] = nil
 		l.blocks = l.blocks[1:]
+		l.chilled = max(l.chilled-1, 0)
 	}
 	return drop
 }
@@ -90,12 +96,12 @@ func (l *Log) trim(b *openBlock) (drop []dropped) {
 // tight reports whether appends are refused on a disk that has so much room.
 func (l *Log) tight(r room) bool { return l.full || r.spare < 0 }
 
-// wasteful reports whether carrying is worth it.
-func (l *Log) wasteful(tight bool) bool {
+// wasteful reports whether carrying is worth it in a log of so many bytes.
+func (l *Log) wasteful(size, live int, tight bool) bool {
 	if tight {
-		return 8*l.size > 9*l.live+tightSlack
+		return 8*size > 9*live+tightSlack
 	}
-	return l.size > 2*l.live+l.cfg.trimSlack
+	return size > 2*live+l.cfg.trimSlack
 }
 
 // tightSlack is the dead weight that is left alone on a full disk.
@@ -103,7 +109,11 @@ const tightSlack = 16 << 10
 
 // reclaimable reports whether an empty commit could make room on a full disk.
 func (l *Log) reclaimable(r room) bool {
-	return l.full && len(l.blocks) > 0 && l.wasteful(true) && l.blocks[0].bytes < (r.bytes-headerSize)/2
+	if !l.full || len(l.blocks) == 0 || !l.wasteful(l.size, l.live, true) {
+		return false
+	}
+	old := l.blocks[0]
+	return old.bytes < (r.bytes-headerSize)/2 && (old.live == 0 || l.entriesOf(old) != nil)
 }
 
 // leave lists what b is on disk among the blocks to delete.
@@ -118,13 +128,14 @@ func (b *Block) leave(drop []dropped, carried bool) []dropped {
 	return append(drop, dropped{b.seq, b.size, carried})
 }
 
-// carry writes the live entries of old into b and returns their size.
-func (l *Log) carry(old *Block, b *openBlock) int {
+// carry writes the live ones of the entries of old into b and returns their size.
+func (l *Log) carry(old *Block, entries []byte, b *openBlock) int {
 	l.live -= old.bytes
 	l.liveEntries -= old.live
+	l.release(old)
 	before := len(b.entries)
 	offsets := make(map[uint32]uint32, old.live)
-	d := decoder{b: old.home.Load().data, off: headerSize}
+	d := decoder{b: entries, off: headerSize}
 	var e Entry
 	for range old.count {
 		off := uint32(d.off)

@@ -131,7 +131,7 @@ func (v *View) load() error {
 		return err
 	}
 	v.queues = l.queues
-	r := newReading()
+	r := newReading(l.settleIn)
 	if err := v.store.scan(func(seq uint64, data []byte) error { return v.block(r, seq, data) }); err != nil {
 		return err
 	}

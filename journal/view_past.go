@@ -112,8 +112,8 @@ func (v *View) exactFrom() (seq uint64, err error) {
 
 // after replays the log up to a block that is exact.
 func (v *View) after(last BlockInfo) (*Moment, error) {
-	r := newReading()
 	l := newLog(v.store, Config{}, true)
+	r := newReading(l.settleIn)
 	err := v.store.scan(func(seq uint64, data []byte) error {
 		if seq > last.Seq {
 			return nil

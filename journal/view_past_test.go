@@ -19,7 +19,7 @@ func TestViewAt(t *testing.T) {
 	cfg := Config{trimSlack: 4000, minCarry: 500, Deliver: func(d *Delivery) {
 		var e Entry
 		for i := range d.Len() {
-			ref := d.Read(i, &e)
+			ref := must(d.Read(i, &e))
 			live[e.Position] = ref
 		}
 		d.Done()
@@ -70,7 +70,7 @@ func TestViewAt(t *testing.T) {
 		var got []Position
 		for _, ref := range m.Live(queue) {
 			var e Entry
-			ref.Read(&e)
+			require.NoError(t, ref.Read(&e))
 			assert.Equal(t, e.Position, ref.Position())
 			got = append(got, e.Position)
 		}

@@ -35,7 +35,7 @@ func (c *Core) writeState(l *lane) {
 	}
 	e := &c.change.States[p.pending-1].Entry
 	*e = journal.Entry{
-		Queue: c.queue, ID: l.id(), Due: l.due,
+		Queue: c.queue, ID: l.id(&c.lanes.entries), Due: l.due,
 		Retry: l.retry(), Halted: l.halted, Error: []byte(p.err),
 	}
 	for _, h := range p.held {
@@ -98,9 +98,10 @@ type Claim struct {
 // state. It does not block, and nobody waits for that commit.
 type Recorder interface{ Record(*Change) }
 
-// Record writes the change that has gathered into log, and forgets it.
+// Record writes the change that has gathered into log, and forgets it. After an
+// error of the Core it writes nothing.
 func (c *Core) Record(log Recorder) {
-	if len(c.change.Ended)+len(c.change.States)+len(c.change.Buried)+len(c.change.Claims) == 0 {
+	if c.broken() || len(c.change.Ended)+len(c.change.States)+len(c.change.Buried)+len(c.change.Claims) == 0 {
 		return
 	}
 	log.Record(&c.change)

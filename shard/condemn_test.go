@@ -15,7 +15,7 @@ func pendingJobs(t *testing.T, cfg Config, ids ...string) (*Core, *journal.Log) 
 	l, err := journal.OpenMemory(new(journal.Memory), journal.Config{Deliver: func(d *journal.Delivery) {
 		var e journal.Entry
 		for i := range d.Len() {
-			ref := d.Read(i, &e)
+			ref := must(d.Read(i, &e))
 			c.Deliver(&e, ref)
 		}
 		d.Done()

@@ -78,6 +78,9 @@ func NewCore(queue uint32, cfg Config) *Core {
 func (c *Core) Deliver(e *journal.Entry, ref journal.Ref) (into journal.Position) {
 	c.set.seen = max(c.set.seen, ref.Position())
 	l := c.lanes.find(e.ID)
+	if c.broken() {
+		return 0
+	}
 	if l == nil {
 		l = c.lanes.add(e.ID)
 		l.due = e.Due
@@ -102,7 +105,7 @@ func (c *Core) Deliver(e *journal.Entry, ref journal.Ref) (into journal.Position
 // add puts a payload into its lane and ends the one that merging leaves over.
 func (c *Core) add(l *lane, p Payload, data []byte) (into journal.Position) {
 	c.counts.Payloads++
-	kept, ended := l.add(c.merging(), p, data)
+	kept, ended := l.add(&c.lanes.entries, c.merging(), p, data)
 	if c.loading && l.n() == 2 && c.cfg.OnFailure == BlockFailed {
 		c.loosen(l)
 	}

@@ -35,7 +35,7 @@ func newStock(t testing.TB, n int, id, payload func(i int) []byte) *stock {
 	s.log, err = journal.OpenMemory(nil, journal.Config{Deliver: func(d *journal.Delivery) {
 		var e journal.Entry
 		for i := range d.Len() {
-			s.refs = append(s.refs, d.Read(i, &e))
+			s.refs = append(s.refs, must(d.Read(i, &e)))
 		}
 		d.Done()
 	}})
@@ -62,7 +62,7 @@ func numbered(i int) []byte { return binary.BigEndian.AppendUint64(nil, uint64(i
 func (s *stock) deliver(c *Core, i int, due int64) {
 	var e journal.Entry
 	ref := s.refs[i%len(s.refs)]
-	ref.Read(&e)
+	mustRead(ref, &e)
 	e.Due = due
 	c.Deliver(&e, ref)
 	c.Record(noRecord{})

@@ -24,7 +24,7 @@ func (c *Core) isParked(l *lane) bool {
 	if len(c.parked) == 0 {
 		return false
 	}
-	_, parked := c.parked[string(l.id())]
+	_, parked := c.parked[string(l.id(&c.lanes.entries))]
 	return parked
 }
 

@@ -111,7 +111,7 @@ func (c *Core) over(now int64, l *lane, it *Item) {
 		// could remember another time beside that of the retry.
 		var e journal.Entry
 		first := l.first().Ref
-		first.Read(&e)
+		c.lanes.entries.read(first, &e)
 		l.due = c.dueSince(e.Due, first.Position())
 		l.unpinned = l.n() > 1 || l.due != e.Due
 	case it.partial:
@@ -189,7 +189,7 @@ func (c *Core) returnTo(l *lane, payloads []Payload, hold bool) {
 	}
 	var e journal.Entry
 	for _, p := range payloads {
-		p.Ref.Read(&e)
+		c.lanes.entries.read(p.Ref, &e)
 		c.counts.Payloads-- // add counts it once more
 		c.add(l, p, e.Payload)
 	}

@@ -76,21 +76,21 @@ func (h *hashed) before(o *hashed) bool { return h.Payload.before(o.Payload) }
 
 // add puts a payload with the given bytes among those that wait. When one with
 // equal bytes is there, only one of them stays, and the other is returned.
-func (l *lane) add(m Merge, p Payload, data []byte) (kept Payload, ended journal.Ref) {
+func (l *lane) add(r *entries, m Merge, p Payload, data []byte) (kept Payload, ended journal.Ref) {
 	if l.n() == 0 {
 		l.one = p
 		return p, journal.Ref{}
 	}
 	if l.bag() == nil {
-		if m != KeepAll && sameBytes(l.one, data) {
+		if m != KeepAll && sameBytes(r, l.one, data) {
 			if replaces(m, p, l.one) {
 				l.one, p = p, l.one
 			}
 			return l.one, p.Ref
 		}
-		l.openBag(m)
+		l.openBag(r, m)
 	}
-	return l.bag().add(m, p, data)
+	return l.bag().add(r, m, p, data)
 }
 
 // replaces reports whether p stays rather than old, which has equal bytes.
@@ -104,30 +104,29 @@ func replaces(m Merge, p, old Payload) bool {
 	return p.before(old)
 }
 
-func sameBytes(p Payload, data []byte) bool {
+func sameBytes(r *entries, p Payload, data []byte) bool {
 	var e journal.Entry
-	p.Ref.Read(&e)
-	return bytes.Equal(e.Payload, data)
+	return r.read(p.Ref, &e) && bytes.Equal(e.Payload, data)
 }
 
-func (l *lane) openBag(m Merge) {
+func (l *lane) openBag(r *entries, m Merge) {
 	b := new(bag)
 	if m != KeepAll {
 		b.index = new(table[*hashed])
 	}
 	var e journal.Entry
-	l.one.Ref.Read(&e)
-	b.add(m, l.one, e.Payload)
+	r.read(l.one.Ref, &e)
+	b.add(r, m, l.one, e.Payload)
 	l.more().bag, l.one = b, Payload{}
 }
 
-func (b *bag) add(m Merge, p Payload, data []byte) (kept Payload, ended journal.Ref) {
+func (b *bag) add(r *entries, m Merge, p Payload, data []byte) (kept Payload, ended journal.Ref) {
 	if m == KeepAll {
 		b.order.push(b.newHashed(p, 0))
 		return p, journal.Ref{}
 	}
 	hash := hashOf(data)
-	if old := b.index.find(hash, func(h *hashed) bool { return sameBytes(h.Payload, data) }); old != nil {
+	if old := b.index.find(hash, func(h *hashed) bool { return sameBytes(r, h.Payload, data) }); old != nil {
 		if !replaces(m, p, old.Payload) {
 			return old.Payload, p.Ref
 		}
@@ -211,24 +210,24 @@ func (b *bag) first() Payload {
 }
 
 // id returns the id of the lane, from wherever it stands.
-func (l *lane) id() []byte {
+func (l *lane) id(r *entries) []byte {
 	switch {
 	case l.item() != nil:
 		return []byte(l.item().ID)
 	case l.holds():
-		return l.past().held[0].Ref.ID()
+		return r.id(l.past().held[0].Ref)
 	case l.n() == 0: // while loading
-		return l.past().state.ID()
+		return r.id(l.past().state)
 	}
-	return l.first().Ref.ID()
+	return r.id(l.first().Ref)
 }
 
 // has reports whether id is the id of the lane.
-func (l *lane) has(id []byte) bool {
+func (l *lane) has(r *entries, id []byte) bool {
 	if it := l.item(); it != nil {
 		return it.ID == string(id)
 	}
-	return bytes.Equal(l.id(), id)
+	return bytes.Equal(l.id(r), id)
 }
 
 func (l *lane) item() *Item {

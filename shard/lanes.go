@@ -17,6 +17,8 @@ type lanes struct {
 	slabs []slab
 	open  []uint32 // slabs that may have room; the last one is used first
 	idle  int      // slabs in memory without a lane; Invariant: at most one
+
+	entries entries
 }
 
 // number is that of a lane. 0 is none.
@@ -47,7 +49,7 @@ func (ls *lanes) len() int { return ls.byID.n }
 
 // find returns the lane of an id, or nil.
 func (ls *lanes) find(id []byte) *lane {
-	n := ls.byID.find(hashOf(id), func(n number) bool { return ls.at(n).has(id) })
+	n := ls.byID.find(hashOf(id), func(n number) bool { return ls.at(n).has(&ls.entries, id) })
 	if n == 0 {
 		return nil
 	}
@@ -112,7 +114,7 @@ func (ls *lanes) remove(l *lane, id []byte) {
 	}
 	switch {
 	case ls.len() == 0:
-		*ls = lanes{}
+		*ls = lanes{entries: ls.entries}
 	case s.free != allFree:
 	case ls.idle > 0:
 		s.lanes = nil
@@ -123,6 +125,9 @@ func (ls *lanes) remove(l *lane, id []byte) {
 
 // drop forgets an id with nothing left.
 func (c *Core) drop(l *lane, id string) {
+	if c.broken() {
+		return // nobody knows whether this is its id
+	}
 	c.endState(l)
 	c.setRetry(l, -1)
 	c.setHalted(l, false)

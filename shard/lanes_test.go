@@ -14,7 +14,7 @@ import (
 func (ls *lanes) named() iter.Seq2[string, *lane] {
 	return func(yield func(string, *lane) bool) {
 		for l := range ls.all() {
-			if !yield(string(l.id()), l) {
+			if !yield(string(l.id(&ls.entries)), l) {
 				return
 			}
 		}

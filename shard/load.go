@@ -11,7 +11,9 @@ import (
 func (c *Core) Load(ref journal.Ref) {
 	c.loading = true
 	var e journal.Entry
-	ref.Read(&e)
+	if !c.lanes.entries.read(ref, &e) {
+		return
+	}
 	if e.Kind == journal.KindEnqueued {
 		c.Deliver(&e, ref)
 		return
@@ -53,7 +55,7 @@ func (c *Core) Loaded() {
 		switch {
 		case l.empty():
 			c.displace(l)
-			c.drop(l, string(l.id()))
+			c.drop(l, string(l.id(&c.lanes.entries)))
 		case l.unpinned:
 			c.pinDue(l)
 		}
@@ -76,7 +78,7 @@ func (c *Core) merging() Merge {
 func (c *Core) regroup(l *lane) {
 	var e journal.Entry
 	if l.hasState() {
-		l.past().state.Read(&e)
+		c.lanes.entries.read(l.past().state, &e)
 	}
 	failed := e.Failed
 	slices.Sort(failed)
@@ -90,7 +92,7 @@ func (c *Core) regroup(l *lane) {
 		}
 	}
 	for _, p := range others {
-		p.Ref.Read(&e)
+		c.lanes.entries.read(p.Ref, &e)
 		c.counts.Payloads-- // add counts it once more
 		c.add(l, p, e.Payload)
 	}

@@ -64,7 +64,7 @@ func (g *rig) open(shards int) {
 	}
 	var e journal.Entry
 	for _, ref := range g.log.Pending(g.queue) {
-		ref.Read(&e)
+		mustRead(ref, &e)
 		g.core(string(e.ID)).Load(ref)
 	}
 	for _, c := range g.cores {
@@ -75,13 +75,23 @@ func (g *rig) open(shards int) {
 
 func (g *rig) close() { require.NoError(g.t, g.log.Close()) }
 
+// must is for where a test can't be ended.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+func mustRead(ref journal.Ref, e *journal.Entry) { must(e, ref.Read(e)) }
+
 // deliver runs on the committer's goroutine.
 func (g *rig) deliver(d *journal.Delivery) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for i := range d.Len() {
 		a := new(arrival)
-		a.ref = d.Read(i, &a.entry)
+		a.ref = must(d.Read(i, &a.entry))
 		g.inbox = append(g.inbox, a)
 	}
 	d.Done()
@@ -156,7 +166,7 @@ func (g *rig) live() map[journal.Position]journal.Entry {
 	live := make(map[journal.Position]journal.Entry)
 	for _, ref := range log.Pending(g.queue) {
 		var e journal.Entry
-		ref.Read(&e)
+		mustRead(ref, &e)
 		live[e.Position] = e
 	}
 	require.NoError(g.t, log.Close())
@@ -217,7 +227,7 @@ func payloadsText(ps []Payload) string {
 	var out []string
 	var e journal.Entry
 	for _, p := range ps {
-		p.Ref.Read(&e)
+		mustRead(p.Ref, &e)
 		out = append(out, fmt.Sprintf("%s#%d/%v", e.Payload, p.Ref.Position(), p.Score))
 	}
 	return "[" + strings.Join(out, " ") + "]"

@@ -103,7 +103,7 @@ func (s *script) trace(format string, args ...any) {
 func (s *script) traceChange(c *journal.Change) {
 	for _, ref := range c.Ended {
 		var e journal.Entry
-		ref.Read(&e)
+		mustRead(ref, &e)
 		// States are told by their job: their positions are nobody's business.
 		if e.Kind == journal.KindEnqueued {
 			s.trace("ended #%d", ref.Position())

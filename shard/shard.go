@@ -51,6 +51,7 @@ type wakeUp struct{}
 // call is work for the actor, and who waits for it.
 type call struct {
 	f    func(*Core)
+	err  error // of the Core; set before done is closed
 	done chan struct{}
 }
 
@@ -65,12 +66,12 @@ func New(system *actor.System, name string, core *Core, pending []journal.Ref, l
 		return nil, err
 	}
 	// The load is the first message, so that everything else comes after it.
-	s.ref.Send(&call{func(c *Core) {
+	s.ref.Send(&call{f: func(c *Core) {
 		for _, ref := range pending {
 			c.Load(ref)
 		}
 		c.Loaded()
-	}, make(chan struct{})})
+	}, done: make(chan struct{})})
 	return s, nil
 }
 
@@ -97,22 +98,23 @@ func (s *Shard) Finish(r *Run) { s.ref.Send(r) }
 
 // Do has f called with the state of the shard, between two messages, and
 // returns when it was. f must not block or keep the core. It returns
-// ErrStopped, or the cause of ctx; then f may still be called.
+// ErrStopped, or the cause of ctx; then f may still be called. After the journal
+// has failed to read something back it returns that.
 func (s *Shard) Do(ctx context.Context, f func(*Core)) error {
-	c := &call{f, make(chan struct{})}
+	c := &call{f: f, done: make(chan struct{})}
 	if !s.ref.Send(c) {
 		return ErrStopped
 	}
 	select {
 	case <-c.done:
-		return nil
+		return c.err
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 }
 
 // Tell has f called like Do, and does not wait. False: the shard has stopped.
-func (s *Shard) Tell(f func(*Core)) bool { return s.ref.Send(&call{f, make(chan struct{})}) }
+func (s *Shard) Tell(f func(*Core)) bool { return s.ref.Send(&call{f: f, done: make(chan struct{})}) }
 
 // receive handles one message. What it decides is recorded before the next.
 func (s *Shard) receive(message any) {
@@ -125,6 +127,7 @@ func (s *Shard) receive(message any) {
 		s.free = append(s.free, m)
 	case *call:
 		m.f(s.core)
+		m.err = s.core.Err()
 		close(m.done)
 	case wakeUp:
 		s.timerAt = math.MaxInt64
@@ -142,7 +145,11 @@ func (s *Shard) receive(message any) {
 func (s *Shard) takeIn(d *journal.Delivery) {
 	var e journal.Entry
 	for i := range d.Len() {
-		ref := d.Read(i, &e)
+		ref, err := d.Read(i, &e)
+		if err != nil {
+			s.core.lanes.entries.fail(err)
+			break
+		}
 		if into := s.core.Deliver(&e, ref); into != 0 {
 			d.Merged(e.Position, into)
 		}
@@ -210,8 +217,8 @@ func (s *Shard) Stop(ctx context.Context) error {
 		}
 		s.stopped = true // a wake-up may still be queued
 	})
-	if errors.Is(err, ErrStopped) {
-		err = nil
+	if errors.Is(err, ErrStopped) || errors.Is(err, journal.ErrFailed) || errors.Is(err, journal.ErrClosed) {
+		err = nil // nothing is left to stop, or the journal says so itself
 	}
 	return errors.Join(err, s.ref.Stop(ctx))
 }

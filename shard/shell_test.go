@@ -394,7 +394,7 @@ func TestOrderAndWorkersUnderLoad(t *testing.T) {
 		}
 		var e journal.Entry
 		for _, p := range it.Payloads {
-			p.Ref.Read(&e)
+			mustRead(p.Ref, &e)
 			producer, n := int(e.Payload[0]), int(e.Payload[1])<<16|int(e.Payload[2])<<8|int(e.Payload[3])
 			assert.Less(t, st.last[producer], n, "order of %s", it.ID)
 			st.last[producer] = n

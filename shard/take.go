@@ -19,14 +19,14 @@ const (
 // begin now.
 func (c *Core) Ready(now int64) (due int64, ok bool) {
 	due = c.NextDue()
-	return due, due <= now && !c.saturated()
+	return due, due <= now && !c.saturated() && !c.broken()
 }
 
 // Take hands out the oldest due jobs, as many as are likely to be done within
 // the quantum, oldest first. It reports false when none is due or the shard
 // has as many runs as it may.
 func (c *Core) Take(now int64, r *Run) bool {
-	if c.saturated() {
+	if c.saturated() || c.broken() {
 		return false
 	}
 	r.Items = r.Items[:0]
@@ -36,7 +36,7 @@ func (c *Core) Take(now int64, r *Run) bool {
 		r.grow()
 		c.handOut(l, &r.Items[len(r.Items)-1], c.cfg.MaxPayloads)
 	}
-	if len(r.Items) == 0 {
+	if len(r.Items) == 0 || c.broken() {
 		return false
 	}
 	r.taken, r.reclaimed, r.exempt, r.Elapsed = now, false, false, 0
@@ -58,7 +58,7 @@ func (c *Core) Exempt(r *Run) {
 
 // handOut gives the waiting payloads of a lane, up to limit, to an item.
 func (c *Core) handOut(l *lane, it *Item, limit int) {
-	it.begin(l, limit)
+	it.begin(&c.lanes.entries, l, limit)
 	if n := len(c.rests); l.rest == nil && n > 0 {
 		l.rest, c.rests = c.rests[n-1], c.rests[:n-1]
 	}

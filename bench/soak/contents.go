@@ -36,7 +36,10 @@ func split(dir string) (waiting, dead found, err error) {
 	for queue, number := range l.Queues() {
 		var e journal.Entry
 		for _, ref := range l.Pending(number) {
-			if ref.Read(&e); e.Kind == journal.KindEnqueued {
+			if err := ref.Read(&e); err != nil {
+				return nil, nil, err
+			}
+			if e.Kind == journal.KindEnqueued {
 				err = errors.Join(err, waiting.add(queue, &e))
 			}
 		}

@@ -64,7 +64,7 @@ func testLatch(t *testing.T, disk Faulty) {
 	assert.ErrorIs(t, f.Flush(t.Context()), journal.ErrFailed)
 	assert.ErrorIs(t, f.Err(), journal.ErrFailed)
 	var e journal.Entry
-	f.taken()[0].Ref.Read(&e)
+	require.NoError(f.t, f.taken()[0].Ref.Read(&e))
 	assert.Equal(t, f.taken()[0].Entry, e, "what is in memory can still be read")
 
 	assert.ErrorIs(t, f.Close(), errDisk)

@@ -139,8 +139,8 @@ func testPayloadCapacity(t *testing.T, disk Disk) {
 	_ = append(got[0].Entry.Payload, "overwrites the next entry"...)
 	_ = append(got[0].Entry.ID, "overwrites the payload"...)
 	var e journal.Entry
-	got[1].Ref.Read(&e)
+	require.NoError(f.t, got[1].Ref.Read(&e))
 	assert.Equal(t, got[1].Entry, e)
-	got[0].Ref.Read(&e)
+	require.NoError(f.t, got[0].Ref.Read(&e))
 	assert.Equal(t, payload(0, 10), e.Payload)
 }

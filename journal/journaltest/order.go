@@ -141,7 +141,7 @@ func testMerged(t *testing.T, disk Disk) {
 	f.take = func(d *journal.Delivery) {
 		var e journal.Entry
 		for i := range d.Len() {
-			if p := d.Read(i, &e).Position(); p%2 == 0 {
+			if p := must(d.Read(i, &e)).Position(); p%2 == 0 {
 				d.Merged(p, p-1)
 			}
 		}

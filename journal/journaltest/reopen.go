@@ -65,7 +65,7 @@ func testReopenStates(t *testing.T, disk Disk) {
 		refs = []journal.Ref{c.States[0].Ref}
 		assert.Equal(t, refs[0].Position(), c.States[0].Entry.Position)
 		var e journal.Entry
-		refs[0].Read(&e)
+		require.NoError(f.t, refs[0].Read(&e))
 		assert.Equal(t, retry-1, e.Retry, "readable after its commit")
 	}
 	f = f.again()

@@ -146,9 +146,17 @@ func (f *fixture) keep(d *journal.Delivery) {
 	defer f.mu.Unlock()
 	for i := range d.Len() {
 		var g Got
-		g.Ref = d.Read(i, &g.Entry)
+		g.Ref = must(d.Read(i, &g.Entry))
 		f.got[d.Route] = append(f.got[d.Route], g)
 	}
+}
+
+// must is for deliveries: they are not on the test's goroutine.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
 }
 
 // entries returns n entries, numbered from `from` on, with payloads of size bytes.
@@ -202,7 +210,7 @@ func (f *fixture) pending() []journal.Entry {
 	refs := f.Pending(f.queue)
 	list := make([]journal.Entry, len(refs))
 	for i, r := range refs {
-		r.Read(&list[i])
+		require.NoError(f.t, r.Read(&list[i]))
 		require.Equal(f.t, r.Position(), list[i].Position)
 	}
 	return list

@@ -70,7 +70,7 @@ func testTrimOneOld(t *testing.T, disk Disk) {
 			for {
 				for _, g := range old {
 					var e journal.Entry
-					g.Ref.Read(&e)
+					require.NoError(f.t, g.Ref.Read(&e))
 					if !assert.Equal(t, g.Entry, e) {
 						return
 					}
@@ -127,7 +127,7 @@ func testTrimRandom(t *testing.T, disk Disk) {
 	}
 	for _, g := range live {
 		var e journal.Entry
-		g.Ref.Read(&e)
+		require.NoError(f.t, g.Ref.Read(&e))
 		require.Equal(t, g.Entry, e)
 	}
 	slices.SortFunc(live, func(a, b Got) int { return int(a.Entry.Position) - int(b.Entry.Position) })
@@ -199,7 +199,7 @@ func testTrimSlowConsumer(t *testing.T, disk Disk) {
 	require.Equal(t, 3, slow.Len())
 	for i := range 3 {
 		var e journal.Entry
-		r := slow.Read(i, &e)
+		r := must(slow.Read(i, &e))
 		assert.Equal(t, ticket.Position(i), r.Position())
 		assert.Equal(t, payload(i, 2000), e.Payload)
 		f.end(r)

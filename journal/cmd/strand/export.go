@@ -65,7 +65,7 @@ func export(_ context.Context, c *call) error {
 	for _, number := range v.Now().Queues() {
 		for _, ref := range v.Now().Live(number) {
 			var e journal.Entry
-			ref.Read(&e)
+			read(ref, &e)
 			x.print(x.entry(&e))
 		}
 	}

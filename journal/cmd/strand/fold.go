@@ -64,7 +64,8 @@ func newFold(name string, number uint32, refs []journal.Ref, cfg shard.Config, n
 	f := &fold{queue: name, number: number, now: now, core: shard.NewCore(number, cfg)}
 	var e journal.Entry
 	for _, ref := range refs {
-		if ref.Read(&e); e.Kind == journal.KindState && e.Halted {
+		read(ref, &e)
+		if e.Kind == journal.KindState && e.Halted {
 			f.halted = append(f.halted, e)
 		}
 		f.core.Load(ref)
@@ -125,7 +126,7 @@ func (f *fold) take(now int64) *task {
 	t := &task{Queue: f.queue, ID: it.ID, Due: it.Due, Retry: it.Retry, LastError: it.LastError}
 	for _, p := range it.Payloads {
 		var e journal.Entry
-		p.Ref.Read(&e)
+		read(p.Ref, &e)
 		t.Crashes = max(t.Crashes, f.suspects[e.Position])
 		t.Payloads = append(t.Payloads, e)
 	}
@@ -134,6 +135,13 @@ func (f *fold) take(now int64) *task {
 	f.core.Finish(now, r)
 	f.core.Record(nowhere{})
 	return t
+}
+
+// read decodes an entry of a view, which has all of them in memory.
+func read(ref journal.Ref, e *journal.Entry) {
+	if err := ref.Read(e); err != nil {
+		panic(fmt.Sprintf("strand: bug: position %d: %v", ref.Position(), err))
+	}
 }
 
 // names of queues by number, and one for every number without.

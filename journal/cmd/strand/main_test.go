@@ -63,7 +63,10 @@ func newLedger(t testing.TB, dir string) *ledger {
 	l.Log, err = journal.Open(dir, journal.Config{Deliver: func(d *journal.Delivery) {
 		var e journal.Entry
 		for i := range d.Len() {
-			ref := d.Read(i, &e)
+			ref, err := d.Read(i, &e)
+			if err != nil {
+				panic(err) // not the test's goroutine
+			}
 			l.refs[e.Position] = ref
 		}
 		d.Done()
