@@ -22,6 +22,7 @@ const (
 	childIdle   = "idle"  // an executor that has nothing to do
 	childLocks  = "locks" // the same, with locks held and jobs that wait for them
 	childEmpty  = "empty" // a process that has nothing to do
+	childHoard  = "hoard" // a backlog larger than its memory
 )
 
 // order is what a child is told, report what it says.
@@ -33,6 +34,8 @@ type (
 	report struct {
 		Seconds, PeakMiB float64
 		Wakeups, CPU     float64 // per second, and milliseconds per second
+
+		FillSeconds, AnonymousMiB float64 // of a hoard, when it was complete
 		Error            string
 	}
 )
@@ -98,6 +101,8 @@ func (o order) carryOut() (r report, err error) {
 		return o.keepLocked()
 	case childEmpty:
 		return doNothing(o.N), nil
+	case childHoard:
+		return o.hoard()
 	}
 	return report{Seconds: took.Seconds(), PeakMiB: peakMiB()}, err
 }

@@ -56,11 +56,12 @@ type lab struct {
 	scratch            string // of one measurement
 	ids                []string
 	retryIn            func(int) time.Duration // nil: the default
+	budget             int                     // of memory for payloads; 0: the default
 }
 
 func workloads() []workload {
 	var all []workload
-	for _, group := range [][]workload{throughput(), latency(), {lowkiq(), replay(), backlog(), hotID()}, shapes(), scaling(), costs(), footprint(), quiet(), locks()} {
+	for _, group := range [][]workload{throughput(), latency(), {lowkiq(), replay(), backlog(), hoard(), hotID()}, shapes(), scaling(), costs(), footprint(), quiet(), locks()} {
 		all = append(all, group...)
 	}
 	return all
