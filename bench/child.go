@@ -36,7 +36,7 @@ type (
 		Wakeups, CPU     float64 // per second, and milliseconds per second
 
 		FillSeconds, AnonymousMiB float64 // of a hoard, when it was complete
-		Error            string
+		Error                     string
 	}
 )
 

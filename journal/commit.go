@@ -118,10 +118,10 @@ func (l *Log) seal() (*openBlock, *transaction, bool) {
 func (l *Log) prepare(need int, err error) (r room, _ error) {
 	defer l.busy()()
 	if err == nil {
-		err = l.thaw()
+		r, err = l.store.room(need)
 	}
 	if err == nil {
-		r, err = l.store.room(need)
+		err = l.thaw(r)
 	}
 	return r, err
 }

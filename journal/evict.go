@@ -84,9 +84,9 @@ func (l *Log) settleIn(b *Block, data []byte) *home {
 
 // thaw reads back what the next commit is likely to carry forward. The caller
 // holds committing; nothing else takes blocks out of the log.
-func (l *Log) thaw() error {
+func (l *Log) thaw(r room) error {
 	clear(l.thawed)
-	for _, b := range l.doomed() {
+	for _, b := range l.doomed(r) {
 		h := b.home.Load()
 		if h == nil || h.cold == nil {
 			continue
@@ -104,16 +104,17 @@ func (l *Log) thaw() error {
 }
 
 // doomed lists the blocks that trim would carry now.
-func (l *Log) doomed() (list []*Block) {
+func (l *Log) doomed(r room) (list []*Block) {
 	if l.reader == nil {
 		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	size, live, budget := l.size, l.live, max(l.cfg.minCarry, len(l.open.entries))
+	size, live := l.size, l.live
+	budget, tight := l.allowance(l.open, r)
 	for _, b := range l.blocks {
 		if b.live > 0 {
-			if budget <= 0 || !l.wasteful(size, live, l.full) {
+			if budget <= 0 || !l.wasteful(size, live, tight) {
 				break
 			}
 			list = append(list, b)

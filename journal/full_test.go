@@ -29,6 +29,7 @@ type fullRig struct {
 	posted []string          // keys of posted calls
 	calls  int
 	images []fullImage
+	frugal bool // what is on the disk leaves memory
 
 	mu   sync.Mutex
 	refs []Ref // live ones that were delivered, or states
@@ -45,6 +46,7 @@ func startFull(t *testing.T, seed uint64) *fullRig {
 		t: t, r: rand.New(rand.NewPCG(seed, 0)), disk: new(Memory), twin: make(map[Position]string),
 		keys: make(map[string]string), states: make(map[Position]bool), morgue: make(map[Position]bool), gone: make(map[Position]bool),
 	}
+	f.frugal = seed%2 == 0
 	f.open()
 	f.disk.OnCommit(f.committed)
 	return f
@@ -63,14 +65,18 @@ func (f *fullRig) committed() {
 }
 
 func (f *fullRig) open() {
-	l, err := OpenMemory(f.disk, tight(Config{Deliver: func(d *Delivery) {
+	cfg := tight(Config{Deliver: func(d *Delivery) {
 		f.mu.Lock()
 		for i := range d.Len() {
 			f.refs = append(f.refs, must(d.Read(i, new(Entry))))
 		}
 		f.mu.Unlock()
 		d.Done()
-	}}))
+	}})
+	if f.frugal {
+		cfg = frugal(cfg)
+	}
+	l, err := OpenMemory(f.disk, cfg)
 	require.NoError(f.t, err)
 	f.log = l
 }
@@ -306,8 +312,13 @@ func (f *fullRig) liveBytes() (n int) {
 
 // A disk that nothing but the log fills comes back by itself, once jobs end.
 func TestFullByItself(t *testing.T) {
+	t.Run("in memory", func(t *testing.T) { fullByItself(t, 1) })
+	t.Run("on disk only", func(t *testing.T) { fullByItself(t, 2) })
+}
+
+func fullByItself(t *testing.T, seed uint64) {
 	synctest.Test(t, func(t *testing.T) {
-		f := startFull(t, 1)
+		f := startFull(t, seed)
 		f.disk.OnCommit(nil)
 		f.disk.Limit(256 << 10)
 		var err error

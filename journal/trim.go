@@ -69,11 +69,7 @@ func (l *Log) markDead(r Ref) {
 // On a full disk every page counts, but what is carried has to fit into what is
 // left of them.
 func (l *Log) trim(b *openBlock) (drop []dropped) {
-	budget := min(max(l.cfg.minCarry, len(b.entries)), b.room.spare)
-	tight := l.tight(b.room)
-	if tight {
-		budget = (b.room.bytes - b.weight()) / 2
-	}
+	budget, tight := l.allowance(b, b.room)
 	for len(l.blocks) > 0 {
 		old := l.blocks[0]
 		carry := old.live > 0
@@ -90,7 +86,17 @@ func (l *Log) trim(b *openBlock) (drop []dropped) {
 		l.blocks = l.blocks[1:]
 		l.chilled = max(l.chilled-1, 0)
 	}
+	clear(l.thawed)
 	return drop
+}
+
+// allowance returns how much may be carried into b on a disk that has so much
+// room, and whether it is short of it.
+func (l *Log) allowance(b *openBlock, r room) (budget int, tight bool) {
+	if l.tight(r) {
+		return (r.bytes - b.weight()) / 2, true
+	}
+	return min(max(l.cfg.minCarry, len(b.entries)), r.spare), false
 }
 
 // tight reports whether appends are refused on a disk that has so much room.

@@ -212,6 +212,8 @@ func (b *bag) first() Payload {
 // id returns the id of the lane, from wherever it stands.
 func (l *lane) id(r *entries) []byte {
 	switch {
+	case r.err != nil:
+		return nil // it may even be one that should have been dropped
 	case l.item() != nil:
 		return []byte(l.item().ID)
 	case l.holds():

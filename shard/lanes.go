@@ -47,10 +47,10 @@ func hashOf(data []byte) uint32 { return uint32(maphash.Bytes(hashSeed, data)) }
 // len returns the number of lanes in use.
 func (ls *lanes) len() int { return ls.byID.n }
 
-// find returns the lane of an id, or nil.
+// find returns the lane of an id, or nil. After an error nothing is found.
 func (ls *lanes) find(id []byte) *lane {
 	n := ls.byID.find(hashOf(id), func(n number) bool { return ls.at(n).has(&ls.entries, id) })
-	if n == 0 {
+	if n == 0 || ls.entries.err != nil {
 		return nil
 	}
 	return ls.at(n)

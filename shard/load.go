@@ -19,6 +19,9 @@ func (c *Core) Load(ref journal.Ref) {
 		return
 	}
 	l := c.lanes.find(e.ID)
+	if c.broken() {
+		return
+	}
 	if l == nil {
 		// The payload that the state was written for has been replaced by a
 		// later one, or nothing comes: Loaded sees to that.

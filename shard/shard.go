@@ -168,7 +168,10 @@ func (s *Shard) serve(now int64) {
 		if w == nil {
 			return
 		}
-		s.assign(now, w)
+		if !s.assign(now, w) {
+			s.dispatch.Return(w) // an entry could not be read back
+			return
+		}
 	}
 }
 

@@ -1,0 +1,129 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/journal"
+)
+
+// Whatever a core is doing when an entry can't be read back: from then on it
+// hands out, merges and records nothing, and every entry is there at the next
+// start.
+func TestUnreadableEntryStopsTheCore(t *testing.T) {
+	broken := 0
+	for seed := range uint64(300) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		policies := combinations()
+		cfg := policies[r.IntN(len(policies))]
+		cfg.MaxRetries, cfg.Concurrency, cfg.MaxPayloads = r.IntN(3), 1+r.IntN(3), r.IntN(3)
+		g := newRig(t, cfg, 1)
+		c := g.cores[0]
+		recorded := make(map[journal.Position]bool)
+		g.record = func(change *journal.Change) {
+			require.NoError(t, c.Err(), "seed %d: recorded", seed)
+			for _, ref := range change.Ended {
+				recorded[ref.Position()] = true
+			}
+			for _, b := range change.Buried {
+				recorded[b.Ref.Position()] = true
+			}
+		}
+		accepted := make(map[journal.Position]string)
+		accept := func() {
+			var entries []journal.Entry
+			for range 1 + r.IntN(3) {
+				data := fmt.Append(nil, "payload ", len(accepted)+len(entries)) // no two are alike: none may merge
+				entries = append(entries, journal.Entry{Queue: g.queue, ID: []byte{'a' + byte(r.IntN(6))}, Payload: data, Score: r.Float64(), Due: int64(r.IntN(100))})
+			}
+			ticket, err := g.log.Append(context.Background(), entries)
+			if err == nil {
+				err = ticket.Wait(context.Background())
+			}
+			if err != nil {
+				require.ErrorIs(t, g.log.Err(), journal.ErrFailed)
+				return
+			}
+			for i, e := range entries {
+				accepted[ticket.Position(i)] = string(e.Payload)
+			}
+		}
+		var runs []*Run
+		step := func(now int64) {
+			switch r.IntN(8) {
+			case 0, 1:
+				accept()
+			case 2:
+				g.takeIn()
+			case 3, 4:
+				if run := c.NewRun(); c.Take(now, run) {
+					require.NoError(t, c.Err(), "seed %d: handed out", seed)
+					runs = append(runs, run)
+				}
+			case 5, 6:
+				if len(runs) == 0 {
+					break
+				}
+				run := runs[0]
+				runs = runs[1:]
+				for i := range run.Items {
+					it := &run.Items[i]
+					if it.Start() {
+						it.Outcome = Outcome{Verdict: Verdict(1 + r.IntN(6)), Delay: 5}
+					}
+				}
+				c.Finish(now, run)
+			case 7:
+				id := string([]byte{'a' + byte(r.IntN(6))})
+				[]func(){
+					func() { c.RunNow(id, now) }, func() { c.Has(id) }, func() { c.Park(id) }, func() { c.Unpark(id) },
+					func() { c.Condemn(now, id, "because", nil) }, func() { c.Status(id) },
+					func() { c.ClockSet(now, int64(1e12)) }, func() { c.Counts() },
+				}[r.IntN(8)]()
+			}
+			c.Reclaim(now)
+			c.Record(g)
+		}
+		before, now := 20+r.IntN(40), int64(0)
+		for range before {
+			now += int64(r.IntN(5))
+			step(now)
+		}
+		g.mem.FailReads(errors.New("the disk does not answer"))
+		for range 60 {
+			now += int64(r.IntN(5))
+			step(now)
+		}
+		if c.Err() != nil {
+			broken++
+			_, ok := c.Ready(now + 1000)
+			require.False(t, ok)
+			require.False(t, c.Take(now+1000, c.NewRun()))
+		}
+		if err := g.log.Close(); err != nil {
+			require.ErrorIs(t, err, journal.ErrFailed)
+		}
+
+		g.mem.FailReads(nil)
+		log, err := journal.OpenMemory(g.mem, journal.Config{})
+		require.NoError(t, err)
+		live := make(map[journal.Position]string)
+		for _, ref := range log.Pending(g.queue) {
+			var e journal.Entry
+			mustRead(ref, &e)
+			live[e.Position] = string(e.Payload)
+		}
+		for p, data := range accepted {
+			if !recorded[p] {
+				require.Equal(t, data, live[p], "seed %d: #%d is lost", seed, p)
+			}
+		}
+		require.NoError(t, log.Close())
+	}
+	require.Greater(t, broken, 200)
+}
