@@ -317,9 +317,10 @@ type Burial struct {
 	At     int64  // Unix nanoseconds
 }
 
-// Record adds c to the next commit and sets the Ref of each state. It never
-// blocks. Nobody waits for its commit: what a crash takes back is decided
-// again, in the old order. After a failure it does nothing.
+// Record adds c to the next commit and sets the Ref of each state. It waits for
+// nothing, except that it reads the disk for a burial that left memory. Nobody
+// waits for its commit: what a crash takes back is decided again, in the old
+// order. After a failure it does nothing.
 func (l *Log) Record(c *Change) {
 	burials, err := changesOf(c.Buried) // may read the disk
 	if err != nil {
