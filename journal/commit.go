@@ -56,10 +56,13 @@ func (l *Log) commitAll() bool {
 		if !ok {
 			return !l.failed()
 		}
+		began := time.Now()
 		if !l.write(b, t) {
 			return false
 		}
+		took, since, callers := time.Since(began), l.callsSoFar(), b.calls
 		l.publish(b)
+		l.gather(since, callers, took)
 	}
 	return false
 }

@@ -47,9 +47,8 @@
 // # The log
 //
 // One committer goroutine writes. Whatever arrived while the last commit was
-// syncing becomes the next block (group commit, no timer), and one bbolt
-// transaction holds the block and all changes of the side buckets that belong
-// to it:
+// syncing becomes the next block (group commit), and one bbolt transaction holds
+// the block and all changes of the side buckets that belong to it:
 //
 //	Append ─┐                      ┌─ block n ── chunks of about 2 KiB ─► bucket log
 //	Append ─┼─► open block ─► seal ┼─ blocks that ran empty ─ delete ──► bucket log
@@ -58,6 +57,11 @@
 //	                                    │ fsync
 //	                                    ▼
 //	                               deliver, in order ─► consumer ─► ticket done
+//
+// Callers who wait for their appends are woken together and come back one by
+// one. The committer waits for them, two milliseconds at most and no longer than
+// two commits take, so that they are in the next block together. It stops doing
+// so when they don't come back, and does not when nobody was waiting.
 //
 // A block is a header (version, checksum, epoch, sequence, first position),
 // the entries, then the marks: the positions that ended. Marks follow the

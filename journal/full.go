@@ -239,7 +239,7 @@ func (l *Log) refuseFresh(b *openBlock, fresh owed) []posting {
 		}
 	})
 	b.refused = b.refused || len(b.routes) > 0
-	b.routes, b.restored, b.posted = b.routes[:0], b.restored[:0], nil
+	b.routes, b.restored, b.posted, b.calls = b.routes[:0], b.restored[:0], nil, 0
 	b.commit.pending.Store(0)
 	refused.err = ErrFull
 	close(refused.done)

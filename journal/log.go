@@ -114,6 +114,8 @@ type Log struct {
 	liveEntries int           // in these blocks
 	drained     chan struct{} // closed when an entry ended; nil while nobody waits
 
+	gathering
+
 	err     error     // why nothing more is accepted: ErrClosed or ErrFailed
 	full    bool      // the disk is full: appends are refused
 	missed  int       // bytes that it should have room for until they are not
@@ -159,6 +161,7 @@ func newLog(s store, cfg Config, volatile bool) *Log {
 		pending:  make(map[uint32][]Ref),
 
 		restoring: make(chan *commit, 1),
+		gathering: gathering{over: make(chan struct{}, 1)},
 	}
 	l.divide(cfg.MemoryBudget)
 	return l
@@ -242,6 +245,10 @@ func (l *Log) append(ctx context.Context, entries []Entry, posted bool, sets fun
 			l.open.keep(off, call)
 		}
 	}
+	if !posted {
+		l.open.calls++
+		l.gathering.called()
+	}
 	l.mu.Unlock()
 	if l.volatile {
 		l.commitHere()
@@ -264,6 +271,7 @@ func (l *Log) lockWithRoom(ctx context.Context, need int) error {
 		}
 		if l.room == nil {
 			l.room = make(chan struct{})
+			l.gathering.end()
 		}
 		room := l.room
 		l.mu.Unlock()

@@ -34,6 +34,7 @@ type openBlock struct {
 	skipped Position // the block begins with positions that were refused, up to this one
 	cuts    []cut    // after each call of Record
 	carried int      // length of entries before those that were carried here
+	calls   int      // of Append, whose callers wait
 	refused bool     // its appenders were sent away: only results are to be written
 	final   bool     // the last one: no room is waited for
 	room    room     // that the disk had when it was sealed

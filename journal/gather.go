@@ -1,0 +1,106 @@
+package journal
+
+import "time"
+
+// Callers who append one entry at a time and wait for each share commits. Those
+// of a block are woken together, and come back one by one. If the committer began
+// with the first of them, or with the results of what they had enqueued, all
+// others would wait for two commits each time. So it waits for as many calls as
+// it has woken callers before it begins, and not for long.
+
+const (
+	// maxGather bounds the wait, as does the time that two commits take.
+	maxGather = 2 * time.Millisecond
+	// minGather is how long a commit takes at least for the wait to pay.
+	minGather = 50 * time.Microsecond
+	// maxPasses is how many commits there may be until it is tried again, when
+	// those who were woken had no more to append.
+	maxPasses = 15
+)
+
+// gathering is what the committer knows of those who wait for their appends.
+type gathering struct {
+	// Guarded by Log.mu.
+	calls  int // of Append, so far
+	enough int // ends the wait when so many have been made; 0: nobody waits
+
+	over chan struct{} // holds a token when the wait has ended before its time
+
+	// The committer's own.
+	passes int // how often it does not wait after one was in vain
+	pass   int // how often it still does not
+}
+
+// called notes a call of Append. The caller holds mu.
+func (g *gathering) called() {
+	if g.calls++; g.calls == g.enough {
+		g.end()
+	}
+}
+
+// end has the committer begin, if it waits. The caller holds mu.
+func (g *gathering) end() {
+	if g.enough > 0 {
+		g.enough = 0
+		g.over <- struct{}{} // there is room: one token for each wait
+	}
+}
+
+// gather waits until so many calls have come since the given one, for at most
+// the time of two commits, of which the last took so long.
+func (l *Log) gather(since, callers int, took time.Duration) {
+	if callers == 0 || took < minGather {
+		return
+	}
+	if l.pass > 0 {
+		l.pass--
+		return
+	}
+	if !l.beginGather(since + callers) {
+		return
+	}
+	timer := time.NewTimer(min(2*took, maxGather))
+	defer timer.Stop()
+	select {
+	case <-l.over:
+		l.passes = 0
+	case <-l.closing:
+		l.endGather()
+	case <-timer.C:
+		if came := l.endGather() - since; 2*came >= callers {
+			l.passes = 0
+		} else {
+			l.passes = min(2*l.passes+1, maxPasses)
+			l.pass = l.passes
+		}
+	}
+}
+
+// beginGather reports whether there is anything to wait for.
+func (l *Log) beginGather(enough int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.calls >= enough || l.room != nil || l.closed {
+		return false
+	}
+	l.enough = enough
+	return true
+}
+
+// endGather returns how many calls there were.
+func (l *Log) endGather() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.enough == 0 { // it has ended at the same moment
+		<-l.over
+	}
+	l.enough = 0
+	return l.calls
+}
+
+// callsSoFar returns the number of calls of Append that did not only post.
+func (l *Log) callsSoFar() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.calls
+}
