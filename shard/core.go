@@ -15,6 +15,7 @@ type Core struct {
 	cfg   Config
 	queue uint32
 	lanes lanes
+	ids   ids
 	due   agenda
 	rests []*rest // not in use
 	runs  map[*Run]struct{}

@@ -54,7 +54,7 @@
 // of them are its lane, 8 to 16 its place in the table of ids. The id itself
 // stands in the journal only. Lanes are tied by numbers, tables grow and shrink
 // a segment at a time, and what a burst took is given back. On its way a job
-// makes one allocation, the id of its run. See BenchmarkJob and TestBytesPerJob.
+// makes no allocation of its own: the ids of a run share one. See BenchmarkJob and TestBytesPerJob.
 //
 // # Census
 //

@@ -90,8 +90,8 @@ type Spoiled struct {
 }
 
 // begin makes the item stand for the waiting payloads of l, up to limit.
-func (it *Item) begin(r *entries, l *lane, limit int) {
-	it.ID, it.Retry, it.Due, it.lane = string(l.id(r)), l.retry(), l.due, l
+func (it *Item) begin(l *lane, limit int) {
+	it.Retry, it.Due, it.lane = l.retry(), l.due, l
 	it.LastError, it.Outcome, it.Claim, it.over = "", Outcome{}, nil, false
 	it.state.Store(handed)
 	if p := l.past(); p != nil {

@@ -58,7 +58,8 @@ func (c *Core) Exempt(r *Run) {
 
 // handOut gives the waiting payloads of a lane, up to limit, to an item.
 func (c *Core) handOut(l *lane, it *Item, limit int) {
-	it.begin(&c.lanes.entries, l, limit)
+	it.ID = c.ids.clone(l.id(&c.lanes.entries))
+	it.begin(l, limit)
 	if n := len(c.rests); l.rest == nil && n > 0 {
 		l.rest, c.rests = c.rests[n-1], c.rests[:n-1]
 	}

@@ -1,0 +1,26 @@
+package shard
+
+import "unsafe"
+
+// ids makes strings of the ids that are handed out, many in one allocation. One
+// that stays keeps its neighbours in memory: so they are few, and a long one
+// stands alone.
+type ids struct{ room []byte }
+
+const (
+	idsRoom = 512
+	longID  = idsRoom / 8
+)
+
+func (s *ids) clone(id []byte) string {
+	if len(id) == 0 || len(id) > longID {
+		return string(id)
+	}
+	if len(id) > len(s.room) {
+		s.room = make([]byte, idsRoom)
+	}
+	n := copy(s.room, id)
+	clone := unsafe.String(&s.room[0], n) // nobody writes there again
+	s.room = s.room[n:]
+	return clone
+}
