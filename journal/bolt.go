@@ -102,9 +102,13 @@ func (s *bolt) write(tx *bbolt.Tx, t *transaction) error {
 	log := tx.Bucket([]byte(bucketLog))
 	log.FillPercent = 1 // keys only ever come at the end
 	var key [chunkKeySize]byte
+	c := log.Cursor() // one for all: Bucket.Delete makes its own each time
 	for _, d := range t.drop {
 		for i := range s.chunks(d.size) {
-			if err := log.Delete(chunkKey(&key, d.seq, i)); err != nil {
+			if k, _ := c.Seek(chunkKey(&key, d.seq, i)); !bytes.Equal(k, key[:]) {
+				continue
+			}
+			if err := c.Delete(); err != nil {
 				return err
 			}
 		}
