@@ -21,11 +21,11 @@ func footprint() []workload {
 			subject: onDisk(bothWays(true, oneByOne)), baseline: onDisk(putDelete),
 		},
 		{
-			name: "allocs/durable", durability: "sync", n: 300_000, rounds: 3, figures: one(allocs),
+			name: "allocs/durable", durability: "sync", n: 1_000_000, rounds: 3, figures: one(allocs),
 			subject: allocated(bothWays(true, inBulk)), baseline: three,
 		},
 		{
-			name: "allocs/memory", durability: "memory", n: 300_000, rounds: 3, figures: one(allocs),
+			name: "allocs/memory", durability: "memory", n: 1_000_000, rounds: 3, figures: one(allocs),
 			subject: allocated(bothWays(false, inBulk)), baseline: three,
 		},
 	}
@@ -46,9 +46,10 @@ func onDisk(side func(context.Context, *lab) (measured, error)) func(context.Con
 func allocated(side func(context.Context, *lab) (measured, error)) func(context.Context, *lab) (measured, error) {
 	return func(ctx context.Context, l *lab) (measured, error) {
 		var before, after runtime.MemStats
+		c := *l
+		c.stopped = func() { runtime.ReadMemStats(&after) }
 		runtime.ReadMemStats(&before)
-		m, err := side(ctx, l)
-		runtime.ReadMemStats(&after)
+		m, err := side(ctx, &c)
 		m.values = []float64{float64(after.Mallocs-before.Mallocs) / float64(l.n)}
 		return m, err
 	}

@@ -91,6 +91,9 @@ func (l *lab) run(ctx context.Context, dir string, work *load, p passage) (fill,
 	}
 	err = s.stop(err)
 	run = time.Since(start)
+	if l.stopped != nil {
+		l.stopped()
+	}
 	if err == nil {
 		err = errors.Join(work.check(), s.empty(ctx))
 	}
