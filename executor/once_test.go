@@ -338,6 +338,7 @@ func TestWaitingForAnUnknownOutcome(t *testing.T) {
 		require.NotErrorIs(t, err, executor.ErrUnknown, "two inside")
 		brake.release()
 		wg.Wait()
+		time.Sleep(time.Second) // the other one is on disk, too
 		require.NoError(t, try(t.Context()))
 		require.Zero(t, x.Gates())
 	})

@@ -56,7 +56,7 @@ func (l *Log) gather(since, callers int, took time.Duration) {
 		l.pass--
 		return
 	}
-	if !l.beginGather(since + callers) {
+	if !l.beginGather(since, callers) {
 		return
 	}
 	timer := time.NewTimer(min(2*took, maxGather))
@@ -76,14 +76,16 @@ func (l *Log) gather(since, callers int, took time.Duration) {
 	}
 }
 
-// beginGather reports whether there is anything to wait for.
-func (l *Log) beginGather(enough int) bool {
+// beginGather reports whether there is anything to wait for. Where more callers
+// wait for the next block than were woken, they come first.
+func (l *Log) beginGather(since, callers int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.calls >= enough || l.room != nil || l.closed {
+	came := l.calls - since
+	if came >= callers || l.open.calls-came > callers || l.room != nil || l.closed {
 		return false
 	}
-	l.enough = enough
+	l.enough = since + callers
 	return true
 }
 

@@ -24,7 +24,7 @@ func openSlow(t *testing.T, commit time.Duration) (l *Log, commits func() uint64
 		var e Entry
 		var c Change
 		for i := range d.Len() {
-			c.Ended = append(c.Ended, d.Read(i, &e))
+			c.Ended = append(c.Ended, must(d.Read(i, &e)))
 		}
 		ended <- c
 		d.Done()
