@@ -60,8 +60,8 @@
 //
 // Callers who wait for their appends are woken together and come back one by
 // one. The committer waits for them, two milliseconds at most and no longer than
-// two commits take, so that they are in the next block together. It stops doing
-// so when they don't come back, and does not when nobody was waiting.
+// two commits take, so that they are in the next block together. Where they don't
+// come back it seldom does, and never when more callers wait for the next block.
 //
 // A block is a header (version, checksum, epoch, sequence, first position),
 // the entries, then the marks: the positions that ended. Marks follow the
