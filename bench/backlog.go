@@ -19,6 +19,7 @@ const (
 
 // backlog is what a waiting job costs: bytes of heap beyond its payload, and
 // whether many of them slow the others down. Each job has an id of its own.
+// Payloads stay in memory: see hoard for those that don't.
 func backlog() workload {
 	return workload{
 		name: "backlog", durability: "sync", n: 1_000_000, rounds: 3,
@@ -70,7 +71,9 @@ func (l *lab) pile(ctx context.Context, name string, n int) (bytes, seconds floa
 	}
 	work := newLoad(n, ids)
 	var before int64 // with the executor open: what it takes when empty is no cost of a job
-	_, drain, err := l.run(ctx, filepath.Join(l.scratch, name), work, passage{
+	whole := *l
+	whole.budget = -1
+	_, drain, err := whole.run(ctx, filepath.Join(l.scratch, name), work, passage{
 		enqueue: func(ctx context.Context, q *executor.Queue[[]byte]) error {
 			before = heap()
 			return work.bulk(ctx, q, bulkProducers)

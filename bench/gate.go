@@ -39,6 +39,7 @@ var guards = []guard{
 	{"memory/bulk", 300_000, []floor{{"processor", processor, 0.045}}, 0},
 	{"allocs/durable", 100_000, []floor{{"objects", lowest, 0.55}}, 0},
 	{"allocs/memory", 100_000, []floor{{"objects", lowest, 0.7}}, 0},
+	{"hoard", 500_000, []floor{{"memory", lowest, 0.4}}, 1},
 }
 
 // sample is the best that a side did in some rounds: what disturbs it only

@@ -62,6 +62,14 @@
 // A restart enters the same picture at (2): shards only ever apply committed
 // entries in position order.
 //
+// # Memory
+//
+// A job that waits takes about 80 bytes, and its payload and id as long as those
+// of all jobs are within Config.MemoryBudget. Above it the oldest are on disk
+// only, and are read back when their jobs run or something arrives for their
+// ids. When the disk can't give them back unchanged, the executor fails with
+// [ErrFailed], and no handler is called with anything else.
+//
 // # Time
 //
 // Due times are on the wall clock, because people mean it. When somebody sets

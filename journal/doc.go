@@ -26,6 +26,8 @@
 //   - A file that somebody cut, deleted or replaced while it was open latches
 //     the log, too: at the next commit, or when a page that is gone is read.
 //     What was put in its place is not touched.
+//   - Entries that are read back from the disk are those that were written to
+//     it, or the log latches with an error that names their block.
 //
 // # What is not promised
 //
@@ -77,6 +79,29 @@
 // A block value is split into chunks that fill bbolt's leaf pages two by two.
 // As one big value, up to four blocks share a leaf, and adding or deleting one
 // of them writes the other three again.
+//
+// # Memory
+//
+// Entries stay in memory, as they stand in their blocks, up to
+// Config.MemoryBudget. Above it the oldest blocks are let go after a commit. The
+// oldest, because a backlog that waits for next year must not send the traffic
+// of today to the disk. A CRC32C of each chunk stays: 4 bytes for 2 KiB.
+//
+// A [Ref] to what was let go reads it back, in whole chunks that are checked: a
+// window of those that the entry is in, and of up to 64 KiB for whoever reads
+// on. Windows are kept while there is room for them, a sixteenth of the budget
+// and at most 4 MiB, so that many who go through a backlog side by side read it
+// once. They are read where it stands then: trimming and compacting go on
+// meanwhile. What is to be carried forward is read back before the commit.
+//
+// Beside the budget there are the block that is open and the one on its way to
+// the disk, blocks that a full disk had written in pieces, about 250 bytes for
+// each block, and a bit for every four bytes of a block of which something has
+// ended. The pages of the file that are mapped into the process are given back
+// to the system after every 64 MiB (on Linux).
+//
+// An entry that can't be read back latches the log: whoever holds the Ref gets
+// [ErrFailed] with the cause, and the file stays as it is.
 //
 // # Compacting
 //

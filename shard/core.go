@@ -7,7 +7,8 @@ import (
 )
 
 // Core is the state of a shard. It is plain data: no clock, no goroutine, no
-// I/O; times are Unix nanoseconds. One goroutine at a time may use it.
+// I/O but reading entries back; times are Unix nanoseconds. One goroutine at a
+// time may use it.
 //
 // What has to be written down gathers in a change. The caller records it after
 // every method, through [Core.Record], before anybody can see the effects.

@@ -29,10 +29,16 @@
 //     handed out at once.
 //   - Equal due times run in no particular order after a restart.
 //
+// # What can't be read
+//
+// The journal may fail to give back an entry. Then the shard stops where it is:
+// it hands out, merges and records nothing any more, and what it was about to
+// decide is not written down. So the next start finds everything as it was.
+//
 // # Two layers
 //
-// [Core] is the state machine: plain data, no clock, no goroutine, no I/O. Each
-// method gets the time and leaves what has to be written in a journal change.
+// [Core] is the state machine: plain data, no clock, no goroutine, and no I/O but
+// that of the journal for what has left memory. Each method gets the time and leaves what has to be written in a journal change.
 // [Shard] is the shell: an actor that feeds the core one message at a time,
 // writes its changes down, keeps one timer for the next due time, and asks a
 // [Dispatcher] for workers.
@@ -50,9 +56,10 @@
 //
 // # What it costs
 //
-// A job takes about 120 bytes of heap beside its payload, journal included: 64
-// of them are its lane, 8 to 16 its place in the table of ids. The id itself
-// stands in the journal only. Lanes are tied by numbers, tables grow and shrink
+// A job takes about 80 bytes of heap beside its entry in the journal: 64 of them
+// are its lane, 8 to 16 its place in the table of ids. The id stands in the entry
+// only, which may have left memory: then it is read back when the job is handed
+// out, and when something arrives for the id. Lanes are tied by numbers, tables grow and shrink
 // a segment at a time, and what a burst took is given back. On its way a job
 // makes no allocation of its own: the ids of a run share one. See BenchmarkJob and TestBytesPerJob.
 //

@@ -29,6 +29,7 @@ type life struct {
 	Compact    bool // the file is replaced all the time
 	Processors int  // 0: as many as there are
 	CrashLimit int  // of the executor
+	Budget     int  // of memory for payloads; 0: the default
 	Supervised bool // system calls wait for what a supervisor says
 	Queues     []queueLife
 }
@@ -69,6 +70,7 @@ func randomLife(r *rand.Rand, dir string, number int) life {
 	l := life{
 		Mode: liveMode, Dir: dir, Number: number, Seed: r.Uint64(),
 		Workers: 1 + r.IntN(8), Seq: r.IntN(2) == 0, Producers: 1 + r.IntN(4),
+		Budget: []int{0, 1, 64 << 10}[r.IntN(3)], // 1: what is on disk is not in memory
 	}
 	for _, name := range append([]string{mergingQueue}, sequenceQueues...) {
 		q := queueLife{
@@ -143,7 +145,7 @@ func beChild() {
 
 // open opens the executor of a life and registers its queues.
 func (l life) open(onFailure func(error)) (*executor.Executor, error) {
-	cfg := executor.Config{Workers: l.Workers, OnFailure: onFailure, StopTimeout: stopTime, CrashLimit: l.CrashLimit}
+	cfg := executor.Config{Workers: l.Workers, OnFailure: onFailure, StopTimeout: stopTime, CrashLimit: l.CrashLimit, MemoryBudget: l.Budget}
 	if l.Seq {
 		cfg.Scheduler = executor.Seq()
 	}
