@@ -102,8 +102,8 @@ func TestUnreadableBacklog(t *testing.T) {
 				for _, p := range job.Payloads {
 					require.Equal(t, fmt.Sprint(p.Value), job.ID)
 				}
-				if n := ran.Add(1); workersFirst && n == 1 {
-					disk.FailReads(broken) // the run has ids that were read by then
+				if n := ran.Add(1); workersFirst && n == 100 {
+					disk.FailReads(broken) // the ids of the run were read, the other payloads not
 				}
 				return nil
 			}

@@ -15,7 +15,7 @@ import (
 const (
 	firstWindow = 16 << 10 // of a block that is read from its beginning
 	maxWindow   = 64 << 10
-	// maxWindows bounds all windows that are kept. They count as a sixteenth of
+	// maxWindows bounds all windows that are kept. They count as an eighth of
 	// the budget, below it.
 	maxWindows = 4 << 20
 	// windowsEach bounds how many a block is searched for.
@@ -145,7 +145,9 @@ func (c *cold) ahead(from, to int) int {
 	}
 	if list := c.windows.Load(); list != nil {
 		for _, w := range *list {
-			if w.from <= from && from <= w.end() { // where it ends, or the entry that it has half of
+			// Where it ends, the entry that it has half of, or a little further:
+			// the next entries may be other shards'.
+			if w.from <= from && from <= w.end()+len(w.data) {
 				size = max(size, min(2*len(w.data), maxWindow))
 			}
 		}

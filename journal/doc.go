@@ -89,7 +89,7 @@
 //
 // A [Ref] to what was let go reads it back, in whole chunks that are checked: a
 // window of those that the entry is in, and of up to 64 KiB for whoever reads
-// on. Windows are kept while there is room for them, a sixteenth of the budget
+// on. Windows are kept while there is room for them, an eighth of the budget
 // and at most 4 MiB, so that many who go through a backlog side by side read it
 // once. They are read where it stands then: trimming and compacting go on
 // meanwhile. What is to be carried forward is read back before the commit.

@@ -14,7 +14,7 @@ func (l *Log) divide(budget int) {
 	if budget < 0 || l.volatile {
 		return
 	}
-	windows := min(budget/16, maxWindows)
+	windows := min(budget/8, maxWindows)
 	l.budget = budget - windows
 	l.reader = &reader{store: l.store, failed: l.unreadable, limit: windows}
 }

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/strandjobs/strand/actor"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -127,3 +129,53 @@ func TestUnreadableEntryStopsTheCore(t *testing.T) {
 	}
 	require.Greater(t, broken, 200)
 }
+
+// lender is a dispatcher with one worker, which it lends when it may.
+type lender struct {
+	lend     atomic.Bool
+	returned chan Worker
+}
+
+type idler struct{}
+
+func (idler) Assign(*Run) { panic("a run that can't be read") }
+
+func (d *lender) Offer(*Shard, int64) Worker {
+	if d.lend.Load() {
+		return idler{}
+	}
+	return nil
+}
+
+func (d *lender) Return(w Worker) { d.returned <- w }
+
+// A worker that a shard has found and can't use goes back, and whoever asks the
+// shard learns why.
+func TestUnreadableEntryReturnsTheWorker(t *testing.T) {
+	disk := new(journal.Memory)
+	var s *Shard
+	log, err := journal.OpenMemory(disk, journal.Config{MemoryBudget: 1, Deliver: func(d *journal.Delivery) { s.Deliver(d) }})
+	require.NoError(t, err)
+	system := actor.New(actor.Config{})
+	d := &lender{returned: make(chan Worker, 1)}
+	s, err = New(system, "shard", NewCore(1, Config{}), nil, silent{log}, d)
+	require.NoError(t, err)
+	for i := range 3 {
+		ticket, err := log.Append(context.Background(), []journal.Entry{{Queue: 1, ID: fmt.Append(nil, i)}})
+		require.NoError(t, err)
+		require.NoError(t, ticket.Wait(context.Background()))
+	}
+	broken := errors.New("the disk does not answer")
+	disk.FailReads(broken)
+	d.lend.Store(true)
+	_ = s.Do(context.Background(), func(*Core) {}) // it looks for a worker after each message
+	require.Equal(t, idler{}, <-d.returned)
+	require.ErrorIs(t, s.Do(context.Background(), func(*Core) {}), broken)
+	require.NoError(t, s.Stop(context.Background()))
+	require.ErrorIs(t, log.Close(), broken)
+}
+
+// silent is a Recorder on a log.
+type silent struct{ log *journal.Log }
+
+func (r silent) Record(c *Change) { r.log.Record(&c.Change) }

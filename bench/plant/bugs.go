@@ -29,7 +29,7 @@ var (
 	crashes   = gate{"./executor", "^(TestJobThatKills|TestLowkiq_L12|TestSuspectsRun)"}
 	admission = gate{"./executor", "^TestBacklog"}
 	memory    = gate{"./journal", "^(TestBudget|TestUnreadable|TestCarryOf|TestModelWithout|TestFullNow|TestFullBy)"}
-	beside    = gate{"./journal", "^TestReadBackBeside"}
+	beside    = gate{"./journal", "^TestReadBack"}
 	broken    = gate{"./shard", "^TestUnreadable"}
 	unread    = gate{"./executor", "^TestUnreadable"}
 	lowkiq    = gate{"./executor", "^TestLowkiq"}
@@ -73,7 +73,7 @@ var bugs = []bug{
 	{"look where a block was", "journal/block.go", "case at.block.home.Load() == h:", "case h.cold != nil:", beside},
 	{"go on after what can't be read", "journal/cold.go", "	r.failed(err)\n", "", memory},
 	{"record a decision on nothing", "shard/change.go", "if c.broken() || len(", "if len(", broken},
-	{"lose the worker of a broken shard", "shard/shard.go", "			s.dispatch.Return(w) // an entry", "			// an entry", unread},
+	{"lose the worker of a broken shard", "shard/shard.go", "			s.dispatch.Return(w) // an entry", "			// an entry", broken},
 	{"run a job that can't be read", "executor/typed.go", "			return job, &unreadError{err}\n", "			break\n", unread},
 
 	// Order.
