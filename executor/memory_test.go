@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
@@ -90,62 +91,90 @@ func TestBacklogBeyondMemory(t *testing.T) {
 // An executor whose disk can't give back what left memory stops, hands no
 // handler anything else instead, and loses nothing.
 func TestUnreadableBacklog(t *testing.T) {
-	for name, workersFirst := range map[string]bool{"in a shard": false, "in a worker": true} {
-		t.Run(name, func(t *testing.T) {
-			disk := new(journal.Memory)
-			cfg := executor.Config{MemoryBudget: 1, Workers: 2}
-			told := make(chan error, 1)
-			cfg.OnFailure = func(err error) { told <- err }
-			broken := errors.New("the disk does not answer")
-			var ran atomic.Int64
-			handler := func(_ context.Context, job executor.Job[int]) error {
-				for _, p := range job.Payloads {
-					require.Equal(t, fmt.Sprint(p.Value), job.ID)
-				}
-				if n := ran.Add(1); workersFirst && n == 100 {
-					disk.FailReads(broken) // the ids of the run were read, the other payloads not
-				}
-				return nil
-			}
-			x := openOn(t, disk, cfg)
-			q := handle(t, x, "q", handler, executor.QueueConfig[int]{Shards: 2})
-			for i := range 500 {
-				enqueue(t, q, fmt.Sprint(i), i)
-			}
-			if !workersFirst {
-				disk.FailReads(broken)
-			}
-			start(t, x)
-			err := <-told
-			require.ErrorIs(t, err, broken)
-			require.ErrorIs(t, x.Err(), executor.ErrFailed)
-			_, err = q.Enqueue(t.Context(), "late", 1)
-			require.ErrorIs(t, err, executor.ErrFailed)
-			if !workersFirst {
-				require.Zero(t, ran.Load())
-				_, err = q.Stats(t.Context())
-				require.ErrorIs(t, err, executor.ErrFailed)
-			}
-			require.ErrorIs(t, x.Stop(t.Context()), broken)
-
-			disk.FailReads(nil)
-			x = openOn(t, disk, cfg)
-			disk.FailReads(broken)
-			_, err = executor.Handle(x, "q", handler, executor.QueueConfig[int]{})
-			require.ErrorIs(t, err, executor.ErrFailed)
-			require.ErrorIs(t, err, broken)
-			require.ErrorIs(t, x.Stop(t.Context()), broken)
-
-			disk.FailReads(nil)
-			workersFirst = false
-			before := ran.Load()
-			x = openOn(t, disk, executor.Config{MemoryBudget: 1})
-			q = handle(t, x, "q", handler, executor.QueueConfig[int]{})
-			start(t, x)
-			drained(t, q)
-			require.GreaterOrEqual(t, ran.Load(), int64(500), "every job ran")
-			require.LessOrEqual(t, ran.Load()-before, int64(500))
-			stop(t, x)
-		})
+	disk := new(journal.Memory)
+	broken := errors.New("the disk does not answer")
+	told := make(chan error, 1)
+	cfg := executor.Config{MemoryBudget: 1, Workers: 2, OnFailure: func(err error) { told <- err }}
+	var ran atomic.Int64
+	handler := func(_ context.Context, job executor.Job[int]) error {
+		assert.Equal(t, fmt.Sprint(job.Latest()), job.ID)
+		ran.Add(1)
+		return nil
 	}
+	x := openOn(t, disk, cfg)
+	q := handle(t, x, "q", handler, executor.QueueConfig[int]{Shards: 2})
+	for i := range 500 {
+		enqueue(t, q, fmt.Sprint(i), i)
+	}
+	disk.FailReads(broken)
+	start(t, x)
+	require.ErrorIs(t, await(t, told), broken)
+	require.ErrorIs(t, x.Err(), executor.ErrFailed)
+	_, err := q.Enqueue(t.Context(), "late", 1)
+	require.ErrorIs(t, err, executor.ErrFailed)
+	_, err = q.Stats(t.Context())
+	require.ErrorIs(t, err, executor.ErrFailed)
+	require.ErrorIs(t, x.Stop(t.Context()), broken)
+	require.Zero(t, ran.Load())
+
+	disk.FailReads(nil)
+	x = openOn(t, disk, cfg)
+	disk.FailReads(broken)
+	_, err = executor.Handle(x, "q", handler, executor.QueueConfig[int]{})
+	require.ErrorIs(t, err, executor.ErrFailed)
+	require.ErrorIs(t, err, broken)
+	require.ErrorIs(t, x.Stop(t.Context()), broken)
+
+	disk.FailReads(nil)
+	x = openOn(t, disk, cfg)
+	q = handle(t, x, "q", handler, executor.QueueConfig[int]{})
+	start(t, x)
+	drained(t, q)
+	require.Equal(t, int64(500), ran.Load())
+	stop(t, x)
+}
+
+// springing is a codec that does something before it decodes.
+type springing struct {
+	executor.JSON[int]
+	before func()
+}
+
+func (c springing) Decode(data []byte) (int, error) {
+	c.before()
+	return c.JSON.Decode(data)
+}
+
+// A job of which a payload can't be read does not run with the others.
+func TestUnreadablePayload(t *testing.T) {
+	disk := new(journal.Memory)
+	broken := errors.New("the disk does not answer")
+	told := make(chan error, 1)
+	cfg := executor.Config{MemoryBudget: 1, OnFailure: func(err error) { told <- err }}
+	var got [][]int
+	handler := func(_ context.Context, job executor.Job[int]) error {
+		var values []int
+		for _, p := range job.Payloads {
+			values = append(values, p.Value)
+		}
+		got = append(got, values)
+		return nil
+	}
+	x := openOn(t, disk, cfg)
+	q := handle(t, x, "q", handler, executor.QueueConfig[int]{Codec: springing{before: func() { disk.FailReads(broken) }}})
+	for i := range 10 { // each in a block of its own
+		enqueue(t, q, "id", i)
+	}
+	start(t, x)
+	require.ErrorIs(t, await(t, told), broken)
+	require.ErrorIs(t, x.Stop(t.Context()), broken)
+	require.Empty(t, got)
+
+	disk.FailReads(nil)
+	x = openOn(t, disk, cfg)
+	q = handle(t, x, "q", handler, executor.QueueConfig[int]{})
+	start(t, x)
+	drained(t, q)
+	stop(t, x)
+	require.Equal(t, [][]int{{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}}, got)
 }

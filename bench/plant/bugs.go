@@ -40,7 +40,7 @@ var (
 var bugs = []bug{
 	// What was accepted is on disk.
 	{"acknowledge before the fsync", "journal/bolt_open.go", "NoFreelistSync: true,\n", "NoFreelistSync: true, NoSync: true,\n", power},
-	{"acknowledge before the commit", "journal/commit.go", "		if !l.write(b, t) {\n			return false\n		}\n		l.publish(b)\n", "		l.publish(b)\n		if !l.write(b, t) {\n			return false\n		}\n", contract},
+	{"acknowledge before the commit", "journal/commit.go", "		if !l.write(b, t) {\n			return false\n		}\n		took, since, callers := time.Since(began), l.callsSoFar(), b.calls\n		l.publish(b)\n", "		took, since, callers := time.Since(began), l.callsSoFar(), b.calls\n		l.publish(b)\n		if !l.write(b, t) {\n			return false\n		}\n", contract},
 	{"lose what came last before Close", "journal/commit.go", "closing, idle = true, false // nothing", "return // nothing", opening},
 	{"go on after a failed commit", "journal/commit.go", "	l.err = latched\n", "", faults},
 	{"settle without a mark", "journal/trim.go", "	for _, r := range c.Ended {\n		l.open.markEnded(r.pos)\n", "	for _, r := range c.Ended {\n		l.open.markEnded(c.Ended[0].pos); _ = r\n", model},
