@@ -11,7 +11,7 @@ var (
 	model     = gate{"./journal", "^TestModel$"}
 	opening   = gate{"./journal", "^(TestSecond|TestCrashInCreation|TestNewer|TestReleased|TestClose)"}
 	recorder  = gate{"./journal", "^(TestSuspects|TestWhatEndedIsNotSuspected|TestARecorder)"}
-	keys      = gate{"./journal", "^(TestKeysGoWithTheirEntries|TestPostedEntries|TestPut)"}
+	keys      = gate{"./journal", "^(TestKeys|TestPostedEntries|TestPut)"}
 	scripts   = gate{"./shard", "^TestScripts"}
 	random    = gate{"./shard", "^TestRandomOperations$"}
 	clocks    = gate{"./shard", "^TestClock"}
@@ -33,6 +33,10 @@ var (
 	broken    = gate{"./shard", "^TestUnreadable"}
 	unread    = gate{"./executor", "^TestUnreadable"}
 	lowkiq    = gate{"./executor", "^TestLowkiq"}
+	burials   = gate{"./executor", "^(TestBurial|TestMerging)"}
+	services  = gate{"./executor", "^TestLockable_S06"}
+	hangs     = gate{"./bench/soak", "^TestProofs$/^slow$"}
+	calls     = gate{"./bench/soak", "^TestProofs$/^syscall$"}
 )
 
 // bugs are what programmers really do: a step left out, an order turned round,
@@ -43,6 +47,8 @@ var bugs = []bug{
 	{"acknowledge before the commit", "journal/commit.go", "		if !l.write(b, t) {\n			return false\n		}\n		took, since, callers := time.Since(began), l.callsSoFar(), b.calls\n		l.publish(b)\n", "		took, since, callers := time.Since(began), l.callsSoFar(), b.calls\n		l.publish(b)\n		if !l.write(b, t) {\n			return false\n		}\n", contract},
 	{"lose what came last before Close", "journal/commit.go", "closing, idle = true, false // nothing", "return // nothing", opening},
 	{"go on after a failed commit", "journal/commit.go", "	l.err = latched\n", "", faults},
+	{"accept what a failed commit had", "journal/commit.go", "		o.commit.err = fmt.Errorf(\"%w: %w\", ErrUnknown, cause)\n", "		_ = o\n", calls},
+	{"wait for a disk that hangs", "journal/ticket.go", "	case <-ctx.Done():\n", "	case <-make(chan int):\n", hangs},
 	{"settle without a mark", "journal/trim.go", "	for _, r := range c.Ended {\n		l.open.markEnded(r.pos)\n", "	for _, r := range c.Ended {\n		l.open.markEnded(c.Ended[0].pos); _ = r\n", model},
 	{"create under the final name", "journal/bolt_open.go", `tmp := path + newSuffix`, `tmp := path`, power},
 	{"open what another one has open", "journal/lockdir.go", "if err = lockFile(l.f); err == nil {", "if _ = lockFile; err == nil {", opening},
@@ -61,6 +67,7 @@ var bugs = []bug{
 	{"replay carried entries where they stand", "journal/reading.go", "if !slices.IsSortedFunc(refs, byPosition) {", "if false {", model},
 	{"share an epoch", "journal/replay.go", "	t.epoch++\n", "", contract},
 	{"count a crash once only", "journal/running.go", "l.suspects[p]++", "l.suspects[p] = 1", recorder},
+	{"lock again what was unlocked since", "journal/full.go", "		late.key = nil\n", "		_ = late\n", keys},
 	{"keep the state of what was refused", "journal/full.go", "if c.owner == 0 {\n			kept", "if c.owner >= 0 {\n			kept", keys},
 
 	// What has left memory comes back as it was.
@@ -84,6 +91,7 @@ var bugs = []bug{
 	{"one run too many", "shard/take.go", "len(c.runs)-c.exempt >= c.cfg.Concurrency", "len(c.runs)-c.exempt > c.cfg.Concurrency", random},
 	{"merge different payloads", "shard/lane.go", "&& bytes.Equal(e.Payload, data)", "&& bytes.Equal(e.Payload[:0], data[:0])", random},
 	{"forget a retry at replay", "shard/load.go", "	c.setRetry(l, e.Retry)\n", "", scripts},
+	{"a due time lost with its payload", "shard/core.go", "		c.pinDueOut(l, ended.Position())\n", "", scripts},
 	{"a place in the morgue, and among the live", "shard/finish.go", "c.change.Buried = append(c.change.Buried, journal", "_ = append(c.change.Buried, journal", random},
 	{"bury the newest", "shard/finish.go", "c.bury(now, it, it.Payloads[:1], out.Error)\n		if rest := it.Payloads[1:]; len(rest) > 0 {", "c.bury(now, it, it.Payloads[len(it.Payloads)-1:], out.Error)\n		if rest := it.Payloads[:len(it.Payloads)-1]; len(rest) > 0 {", scripts},
 
@@ -113,6 +121,10 @@ var bugs = []bug{
 	{"forget those who wait for room", "journal/backlog.go", "		close(l.drained)\n", "", admission},
 
 	// Locks.
+	{"bury a payload, keep its keys", "executor/locking.go", "if count || c.UnlockOnBurial {", "if count {", burials},
+	{"an equal payload loses the keys", "executor/locks.go", "if !h.onRun || b.has(", "if h.onRun || b.has(", burials},
+	{"lock for each, unlock for all", "executor/locking.go", "count := c.Counted || c.Service != nil", "count := c.Counted", services},
+	{"a burial that nobody hears of", "executor/settle.go", "	w.tellBuried()\n", "", burials},
 	{"a lease that is a moment too long", "lock/clock.go", "a.heap[0].slot().at > now {", "a.heap[0].slot().at >= now {", leases},
 	{"overtake those who wait", "lock/entry.go", "return e.holder == nil && e.head == nil }", "return e.holder == nil }", locks},
 	{"use a token again", "lock/table.go", "	t.token++\n	now", "	t.token = max(t.token, 1)\n	now", locks},
