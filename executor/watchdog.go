@@ -80,10 +80,13 @@ func (d *watchdog) stop() {
 
 // look is what the timer calls.
 func (d *watchdog) look() {
-	for _, r := range d.newlyStuck() {
+	reports := d.newlyStuck()
+	for _, r := range reports {
+		d.x.replace(r.worker, r.hand.number)
+	}
+	for _, r := range reports { // last: a log may be stuck, too
 		d.x.cfg.Logger.Error("handler is stuck", slog.String("queue", r.hand.queue.name), slog.Any("ids", r.worker.jobs()),
 			slog.Duration("after", r.age), slog.String("stack", stackOf(r.hand.goroutine)))
-		d.x.replace(r.worker, r.hand.number)
 	}
 }
 

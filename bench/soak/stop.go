@@ -18,8 +18,9 @@ const (
 	// that long to react to the end of their context.
 	stopGrace = 100 * time.Millisecond
 	// stopSlack is for a machine that has other work: only what is later than
-	// that fails, and what is later than stopGrace is counted.
-	stopSlack = 900 * time.Millisecond
+	// that fails, and what is later than stopGrace is counted. Stop itself gives a
+	// disk another second.
+	stopSlack = 2 * time.Second
 )
 
 // stopProof repeats N11: a stop at a random moment under load returns in time,
