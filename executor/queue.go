@@ -123,7 +123,7 @@ func (q *queue) openShards() error {
 
 // split gives each shard its entries, in their order. To find out whose an entry
 // is takes a look at its id: every processor looks at a part of them.
-func (q *queue) split(pending []journal.Ref) ([][]journal.Ref, error) {
+func (q *queue) split(pending []journal.Ref) ([][][]journal.Ref, error) {
 	shardOf := make([]uint32, len(pending))
 	absurd := time.Now().Add(absurdDelay).UnixNano()
 	var far atomic.Int64
@@ -154,18 +154,27 @@ func (q *queue) split(pending []journal.Ref) ([][]journal.Ref, error) {
 	return deal(pending, shardOf, q.shards), nil
 }
 
-// deal makes n parts of refs, of the size that each has.
-func deal(refs []journal.Ref, partOf []uint32, n int) [][]journal.Ref {
-	sizes := make([]int, n)
+// dealtPage is how many entries a shard lets go of at once while it loads them.
+const dealtPage = 1 << 12
+
+// deal makes n parts of refs, in pages.
+func deal(refs []journal.Ref, partOf []uint32, n int) [][][]journal.Ref {
+	left := make([]int, n)
 	for _, i := range partOf {
-		sizes[i]++
+		left[i]++
 	}
-	parts := make([][]journal.Ref, n)
-	for i, size := range sizes {
-		parts[i] = make([]journal.Ref, 0, size)
-	}
+	parts := make([][][]journal.Ref, n)
 	for i, ref := range refs {
-		parts[partOf[i]] = append(parts[partOf[i]], ref)
+		to := partOf[i]
+		part := parts[to]
+		last := len(part) - 1
+		if last < 0 || len(part[last]) == cap(part[last]) {
+			part = append(part, make([]journal.Ref, 0, min(left[to], dealtPage)))
+			parts[to] = part
+			last++
+		}
+		part[last] = append(part[last], ref)
+		left[to]--
 	}
 	return parts
 }

@@ -240,7 +240,7 @@ func TestPendingJobsRunAtTheStart(t *testing.T) {
 		require.NoError(t, err)
 		var ran []string
 		h := newHouse(t, 0, 1, Config{}, func(it *Item) Outcome { ran = append(ran, it.ID); return Outcome{Verdict: Done} })
-		s, err := New(h.system, "shard", NewCore(queue, Config{}), log.Pending(queue), writing{log}, h)
+		s, err := New(h.system, "shard", NewCore(queue, Config{}), [][]journal.Ref{log.Pending(queue)}, writing{log}, h)
 		require.NoError(t, err)
 		synctest.Wait()
 		require.ElementsMatch(t, []string{"a", "b"}, ran)
