@@ -94,8 +94,8 @@ func fate(r *rand.Rand, want *executor.QueueStats) *abused {
 }
 
 // FAULTS D1–D3: whatever handlers do, every id ends as it was decided. A job
-// takes a fifth of a millisecond, most of it for the stacks of panics, so the
-// long tier takes an hour: -timeout 0.
+// takes an eighth of a millisecond, most of it for the stacks of panics, so the
+// ten million of the long tier take twenty minutes: -timeout 0.
 func TestAbuse(t *testing.T) {
 	rounds, jobs := 1, 10_000
 	if long() {
