@@ -53,6 +53,20 @@ func TestParkedIDsDoNotRun(t *testing.T) {
 	require.NoError(t, l.Close())
 }
 
+// TestTheLastIDIsCondemned: its turn, which is not valid any more, must not be
+// looked for among lanes that are gone.
+func TestTheLastIDIsCondemned(t *testing.T) {
+	s := newStock(t, 2, numbered, numbered)
+	c := NewCore(1, Config{})
+	s.deliver(c, 0, 100)
+	s.deliver(c, 1, 50) // sends the first one to the heap
+	work(c, 60, c.NewRun())
+	require.True(t, c.Condemn(60, string(numbered(0)), "crashed", nil))
+	c.Record(noRecord{})
+	_, ready := c.Ready(1000)
+	require.False(t, ready)
+}
+
 func TestCondemnedIDsGoToTheMorgueOrHalt(t *testing.T) {
 	c, l := pendingJobs(t, Config{}, "a", "b")
 	require.True(t, c.Condemn(10, "a", "crashed", nil))

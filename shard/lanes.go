@@ -132,4 +132,7 @@ func (c *Core) drop(l *lane, id string) {
 	c.setRetry(l, -1)
 	c.setHalted(l, false)
 	c.lanes.remove(l, []byte(id))
+	if c.lanes.len() == 0 {
+		c.due = agenda{} // turns that are stale must not outlive the lanes
+	}
 }
