@@ -231,3 +231,16 @@ func BenchmarkJob(b *testing.B) {
 		})
 	}
 }
+
+// TestALonelyJobAllocatesItsID: a shard that becomes empty again and again keeps
+// what the next job needs.
+func TestALonelyJobAllocatesItsID(t *testing.T) {
+	s := newStock(t, 1, numbered, numbered)
+	c := NewCore(1, Config{})
+	r := c.NewRun()
+	allocs := testing.AllocsPerRun(1000, func() {
+		s.deliver(c, 0, 0)
+		require.Equal(t, 1, work(c, 0, r))
+	})
+	require.LessOrEqual(t, allocs, 1.0)
+}

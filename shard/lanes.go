@@ -113,8 +113,8 @@ func (ls *lanes) remove(l *lane, id []byte) {
 		s.open, ls.open = true, append(ls.open, index)
 	}
 	switch {
-	case ls.len() == 0:
-		*ls = lanes{entries: ls.entries}
+	case ls.len() == 0 && len(ls.slabs) > 1:
+		*ls = lanes{entries: ls.entries} // a burst is over
 	case s.free != allFree:
 	case ls.idle > 0:
 		s.lanes = nil

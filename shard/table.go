@@ -30,6 +30,7 @@ type slot[V comparable] struct {
 const (
 	hashBits      = 32
 	firstSlots    = 8
+	keptSlots     = 128 // by a table that has become empty, at most
 	segmentSlots  = 1024
 	fullSixteenth = 13 // of a segment's slots in sixteenths: probing gets slow above
 )
@@ -73,7 +74,7 @@ func (t *table[V]) remove(hash uint32, v V) {
 		i = s.next(i)
 	}
 	s.remove(i)
-	if t.n--; t.n == 0 {
+	if t.n--; t.n == 0 && len(s.slots) > keptSlots {
 		*t = table[V]{}
 	} else if s.used < len(s.slots)/8 {
 		t.join(s, hash)
