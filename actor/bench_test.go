@@ -11,7 +11,8 @@ import (
 )
 
 // BenchmarkSend takes the time of one message from Send to receive, beside protoactor-go alone. busy: one goroutine sends
-// as fast as it can, so the actor rarely sleeps. idle: each message is awaited, so every one of them wakes the actor.
+// as fast as it can, so the actor rarely sleeps. idle: each message is awaited, so every one of them wakes the actor,
+// unless SendHere handles it at once.
 func BenchmarkSend(b *testing.B) {
 	for _, load := range []struct {
 		name   string
@@ -23,6 +24,14 @@ func BenchmarkSend(b *testing.B) {
 			ref, err := actor.Spawn(system, "meter", meter.receive)
 			require.NoError(b, err)
 			meter.run(b, func(m *message) { ref.Send(m) })
+			require.NoError(b, system.Stop(b.Context()))
+		})
+		b.Run(load.name+"/here", func(b *testing.B) {
+			system := actor.New(actor.Config{})
+			meter := newMeter(load.stride)
+			ref, err := actor.Spawn(system, "meter", meter.receive)
+			require.NoError(b, err)
+			meter.run(b, func(m *message) { ref.SendHere(m) })
 			require.NoError(b, system.Stop(b.Context()))
 		})
 		b.Run(load.name+"/protoactor", func(b *testing.B) {

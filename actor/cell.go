@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"sync/atomic"
 
 	"github.com/asynkron/protoactor-go/actor"
 )
@@ -13,8 +14,8 @@ const throughput = 300
 
 // cell is the untyped actor behind a Ref. For protoactor-go it is both the actor and its dispatcher.
 //
-// Invariant: protoactor-go never calls Receive or runs process on two goroutines at once, so the second group of fields
-// needs no lock. Whoever reads them elsewhere does so after done.
+// Invariant: whoever runs process or deliver has the turn, so the second group of fields needs no lock. Whoever reads
+// them elsewhere does so after done.
 type cell struct {
 	system *System
 	name   string
@@ -22,6 +23,10 @@ type cell struct {
 	handle func(message any) // unwraps the message and calls the user's receive
 	inbox  gate              // messages accepted and not yet handled
 	done   chan struct{}     // closed when the actor has stopped
+
+	// turn is 1 while somebody runs the actor, a goroutine of the System or a sender in SendHere, and 2 when the mailbox
+	// has woken up meanwhile: whoever has the turn sees to it.
+	turn atomic.Int32
 
 	process func()      // empties the mailbox; always the same function
 	loop    func()      // c.run, bound once: binding it at each wake-up would allocate
@@ -39,13 +44,13 @@ func (c *cell) Receive(ctx actor.Context) {
 		c.system.forget(c)
 		close(c.done)
 	default:
-		c.deliver(message)
+		c.deliver(func() { c.handle(message) })
 	}
 }
 
-// deliver calls handle and tells return, panic and Goexit apart. A panic must end here: protoactor-go would lose the
+// deliver calls handle for one message and tells return, panic and Goexit apart. A panic must end here: protoactor-go would lose the
 // message, restart the actor, and at the eleventh within 10 s stop it and drop its queue.
-func (c *cell) deliver(message any) {
+func (c *cell) deliver(handle func()) {
 	if c.failure != nil {
 		c.lost++
 		c.system.lost.Add(1)
@@ -59,7 +64,7 @@ func (c *cell) deliver(message any) {
 		}
 		c.inbox.leave()
 	}()
-	c.handle(message)
+	handle()
 	returned = true
 }
 
@@ -83,8 +88,25 @@ func (c *cell) Schedule(process func()) {
 		return
 	}
 	c.process = process
+	if c.turn.Add(1) == 1 {
+		c.begin()
+	}
+}
+
+// begin has a goroutine empty the mailbox. The caller leaves the turn to it.
+func (c *cell) begin() {
 	c.system.work.add()
 	c.system.start(c)
+}
+
+// here calls handle on the goroutine of the caller, who has the turn.
+func (c *cell) here(handle func()) {
+	defer func() {
+		if c.turn.Add(-1) > 0 {
+			c.begin()
+		}
+	}()
+	c.deliver(handle)
 }
 
 // Throughput implements [actor.Dispatcher].
@@ -101,7 +123,12 @@ func (c *cell) run() {
 		}
 		c.system.work.leave()
 	}()
-	c.process()
+	for {
+		c.process()
+		if c.turn.Add(-1) == 0 {
+			break
+		}
+	}
 	emptied = true
 }
 

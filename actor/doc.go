@@ -1,5 +1,5 @@
 // Package actor runs functions that own their state: each handles its messages one at a time, on a goroutine that it
-// has only while there are some. It is the only door to protoactor-go, whose sharp edges end here.
+// has only while there are some, or on that of a sender. It is the only door to protoactor-go, whose sharp edges end here.
 //
 // # Promised
 //
@@ -7,7 +7,7 @@
 //     What one call of receive wrote is visible to the next.
 //   - An accepted message is handled. When [Ref.Send] returned true, receive is called with the message, also when Stop
 //     was called meanwhile. The one exception is an actor that failed (below), and Stop then says how many were lost.
-//   - Send never blocks: the mailbox has no bound. It allocates nothing of its own when M is pointer-shaped (a pointer, a
+//   - Send never blocks: the mailbox has no bound. SendHere takes no longer than receive. It allocates nothing of its own when M is pointer-shaped (a pointer, a
 //     map, a chan, a func); any other M is copied to the heap. Backpressure belongs to who sends.
 //   - Stop drains. [Ref.Stop] and [System.Stop] close the door at once and return when everything accepted before was
 //     handled, however long that takes. When ctx ends first they return its cause and the draining goes on. They may be
@@ -30,11 +30,15 @@
 //
 // # Goroutines
 //
-// One for each actor that has messages; one for the report of each failed actor. When the messages of an actor end, its
+// One for each actor that has messages in its mailbox; one for the report of each failed actor. When the messages of an actor end, its
 // goroutine waits for another actor until the System stops, unless as many as there are cores wait already. So a System
 // that is dropped without Stop leaks those.
 //
 // # What it costs
+//
+// [Ref.SendHere] has the sender handle the message when the actor is idle: 35 to 70 ns, and no other goroutine wakes up,
+// for which the sender would pay 1 to 10 µs where a core has nothing to do. It does so for one message: what others send
+// meanwhile waits for a goroutine of the actor's own, so nobody works for others for long.
 //
 // A message takes about 30 ns more from Send to receive than with protoactor-go alone (115 ns to 87 ns, one sender, two cores
 // at 2.1 GHz, see BenchmarkSend), which pays for the count that makes Stop exact and for the guard around receive. A Send

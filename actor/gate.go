@@ -15,13 +15,13 @@ type gate struct {
 	drained func()      // must not block: any goroutine that leaves may be the one to call it
 }
 
-// enter counts one in and reports true, or reports false when the gate is shut.
-func (g *gate) enter() bool {
-	if g.state.Add(1)&shutBit == 0 {
-		return true
+// enter counts one in and returns how many are inside now, or 0 when the gate is shut.
+func (g *gate) enter() int64 {
+	if n := g.state.Add(1); n&shutBit == 0 {
+		return n
 	}
 	g.leave()
-	return false
+	return 0
 }
 
 // add counts one more in on behalf of somebody inside, shut or not.

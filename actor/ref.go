@@ -8,6 +8,7 @@ import (
 // Ref is the address of one actor that takes messages of type M. Its methods may be called from any goroutine.
 type Ref[M any] struct {
 	cell    *cell
+	receive func(M)
 	nilable bool // M can be nil and compared, so Send can tell
 }
 
@@ -32,7 +33,7 @@ func Spawn[M any](s *System, name string, receive func(M)) (*Ref[M], error) {
 	if err := s.spawn(c); err != nil {
 		return nil, err
 	}
-	return &Ref[M]{cell: c, nilable: nilable(reflect.TypeFor[M]())}, nil
+	return &Ref[M]{cell: c, receive: receive, nilable: nilable(reflect.TypeFor[M]())}, nil
 }
 
 // nilable reports whether M has a nil that == can find. Funcs, maps and slices cannot be compared without reflection,
@@ -49,16 +50,44 @@ func nilable(t reflect.Type) bool {
 // to stop or has failed. It never blocks. A nil message is a bug of the sender and panics here, where its stack tells
 // whose, rather than in the actor.
 func (r *Ref[M]) Send(message M) bool {
-	var none M
-	c := r.cell
-	if r.nilable && any(message) == any(none) {
-		panic("actor: bug: nil message sent to " + c.name)
-	}
-	if !c.inbox.enter() {
+	r.notNil(message)
+	if r.cell.inbox.enter() == 0 {
 		return false
 	}
-	c.system.proto.Root.Send(c.pid, letter[M]{message})
+	r.post(message)
 	return true
+}
+
+// SendHere is Send, except that an actor with nothing else to do handles the message on the goroutine of the caller,
+// before SendHere returns: no other goroutine has to wake up. The caller must hold no lock that receive takes, and an
+// actor that sends to another in this way adds to the stack. A panic in receive ends in the actor, as with Send; but
+// runtime.Goexit in it ends the caller's goroutine, too.
+func (r *Ref[M]) SendHere(message M) bool {
+	r.notNil(message)
+	c := r.cell
+	switch c.inbox.enter() {
+	case 0:
+		return false
+	case 1: // nothing waits that would be overtaken
+		if c.turn.CompareAndSwap(0, 1) {
+			c.here(func() { r.receive(message) })
+			return true
+		}
+	}
+	r.post(message)
+	return true
+}
+
+// post puts a message that was let in into the mailbox.
+func (r *Ref[M]) post(message M) {
+	r.cell.system.proto.Root.Send(r.cell.pid, letter[M]{message})
+}
+
+func (r *Ref[M]) notNil(message M) {
+	var none M
+	if r.nilable && any(message) == any(none) {
+		panic("actor: bug: nil message sent to " + r.cell.name)
+	}
 }
 
 // Stop refuses new messages and waits until every accepted one was handled. It returns the cause of ctx when that ends

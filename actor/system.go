@@ -74,7 +74,7 @@ func (s *System) spawn(c *cell) error {
 	// Held across the whole birth, so that Stop sees either no actor or one whose pid is known.
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.work.enter() {
+	if s.work.enter() == 0 {
 		return ErrStopped
 	}
 	props := actor.PropsFromProducer(func() actor.Actor { return c }, actor.WithDispatcher(c))
