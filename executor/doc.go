@@ -59,6 +59,11 @@
 // ids as are likely to be done within a millisecond. A payload that arrives for
 // an id in a run that has not started takes the id back and merges into it.
 //
+// A shard that is idle works on the goroutine of whoever brings it something: the
+// committer, in memory the caller of Enqueue, or the worker with its results. So in
+// memory a job wakes one other goroutine on its way, its worker's, and none while
+// the workers are busy.
+//
 // A restart enters the same picture at (2): shards only ever apply committed
 // entries in position order.
 //
@@ -86,7 +91,7 @@
 //   - workers: Config.Workers, from Start to Stop; one that a handler ended with
 //     Goexit is replaced; up to Config.SpareWorkers more in the place of stuck
 //     ones
-//   - shards: actors, no goroutine while idle
+//   - shards: actors, no goroutine while idle or while others do their work
 //   - a queue that is registered: 1 for each processor, until it is known whose
 //     the pending entries are
 //   - the watchdog: none; it looks on a timer while a job with a timeout runs

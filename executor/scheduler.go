@@ -158,7 +158,9 @@ func (p *port) Return(sw shard.Worker) {
 		w.runs <- nil
 		return
 	}
-	p.free(w, false)
+	if s := p.next(w, false); s != nil {
+		s.Grant(w)
+	}
 }
 
 // Record implements [shard.Recorder].
@@ -170,15 +172,9 @@ func (p *port) Record(c *shard.Change) {
 	}
 }
 
-// free finds the next shard for a worker, or lets it be idle. With ask, a
-// scheduler of the user's decides.
-func (d *dispatcher) free(w *worker, ask bool) {
-	if s := d.next(w, ask); s != nil {
-		s.Grant(w)
-	}
-}
-
-// next takes the picked shard out of the ready ones. Nil: w is idle now.
+// next finds the next shard for a worker, which is no longer among the ready
+// ones, or lets the worker be idle and returns nil. With ask, a scheduler of the
+// user's decides.
 func (d *dispatcher) next(w *worker, ask bool) *shard.Shard {
 	if ask = ask && !d.builtin; ask {
 		d.picking.Lock()

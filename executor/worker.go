@@ -115,7 +115,9 @@ func (w *worker) look() {
 	w.phase = looking
 	ask := !w.exited
 	w.exited = false
-	w.x.dispatcher.free(w, ask)
+	if s := w.x.dispatcher.next(w, ask); s != nil {
+		s.GrantHere(w)
+	}
 }
 
 // goOn runs what is left of the run and gives it back.

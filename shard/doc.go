@@ -62,6 +62,7 @@
 //
 // # Census
 //
-// No goroutine. One timer per shard while a job is due in the future, or stands
-// behind a slow one.
+// No goroutine: what a shard does is done by whoever brings it something, if it
+// is idle, or else by its actor's. One timer per shard while a job is due in the
+// future, or stands behind a slow one.
 package shard

@@ -82,22 +82,30 @@ func New(system *actor.System, name string, core *Core, pending [][]journal.Ref,
 func (s *Shard) Dispatcher() Dispatcher { return s.dispatch }
 
 // Deliver takes in committed entries and is done with d when they count.
-// Deliveries must come in commit order.
+// Deliveries must come in commit order. It, GrantHere and Finish do what is to be
+// done on the goroutine of the caller if the shard is idle: waking another one is
+// what a job costs most. So the caller must hold no lock that the Recorder or the
+// Dispatcher takes.
 func (s *Shard) Deliver(d *journal.Delivery) {
-	if !s.ref.Send(d) {
+	if !s.ref.SendHere(d) {
 		d.Done() // on disk, for the next start
 	}
 }
 
 // Grant hands the shard a worker that it was promised.
-func (s *Shard) Grant(w Worker) {
-	if !s.ref.Send(w) {
+func (s *Shard) Grant(w Worker) { s.grant(w, s.ref.Send) }
+
+// GrantHere is Grant for a caller that is not a shard itself: they would stack up.
+func (s *Shard) GrantHere(w Worker) { s.grant(w, s.ref.SendHere) }
+
+func (s *Shard) grant(w Worker, send func(any) bool) {
+	if !send(w) {
 		s.dispatch.Return(w)
 	}
 }
 
 // Finish gives a run back. Whoever calls it lets go of the run.
-func (s *Shard) Finish(r *Run) { s.ref.Send(r) }
+func (s *Shard) Finish(r *Run) { s.ref.SendHere(r) }
 
 // Do has f called with the state of the shard, between two messages, and
 // returns when it was. f must not block or keep the core. It returns
