@@ -85,8 +85,20 @@ func (t *Queue[T]) compute(it *Item[T]) error {
 	return nil
 }
 
-// entryBuffers are reused by EnqueueMany: the journal copies what it is given.
+// entryBuffers are used again: the journal copies what it is given.
 var entryBuffers = sync.Pool{New: func() any { return new([]journal.Entry) }}
+
+// borrowEntries returns n empty entries, until they are given back.
+func borrowEntries(n int) *[]journal.Entry {
+	buffer := entryBuffers.Get().(*[]journal.Entry)
+	*buffer = append((*buffer)[:0], make([]journal.Entry, n)...)
+	return buffer
+}
+
+func giveBackEntries(buffer *[]journal.Entry) {
+	clear(*buffer)
+	entryBuffers.Put(buffer)
+}
 
 // EnqueueMany accepts all items or none: they are in one commit. Their order
 // counts. The error names the first item that was wrong; see Enqueue. [Once] and
@@ -99,13 +111,9 @@ func (t *Queue[T]) EnqueueMany(ctx context.Context, items []Item[T], options ...
 	if t == nil || t.q == nil {
 		return nil, errNoQueue
 	}
-	buffer := entryBuffers.Get().(*[]journal.Entry)
-	entries := append((*buffer)[:0], make([]journal.Entry, len(items))...)
-	defer func() {
-		clear(entries)
-		*buffer = entries
-		entryBuffers.Put(buffer)
-	}()
+	buffer := borrowEntries(len(items))
+	defer giveBackEntries(buffer)
+	entries := *buffer
 	now := time.Now().UnixNano()
 	for i := range items {
 		it := items[i]

@@ -254,7 +254,9 @@ func (x *Executor) Enqueue(ctx context.Context, queue, id string, payload []byte
 }
 
 func (q *queue) enqueue(ctx context.Context, id string, payload []byte, now int64, options []Option) (Receipt, error) {
-	var entries [1]journal.Entry
+	buffer := borrowEntries(1)
+	defer giveBackEntries(buffer)
+	entries := *buffer
 	e := &entries[0]
 	if err := q.fill(e, id, payload, now); err != nil {
 		return Receipt{}, err
@@ -265,13 +267,13 @@ func (q *queue) enqueue(ctx context.Context, id string, payload []byte, now int6
 		}
 	}
 	if slices.ContainsFunc(options, Option.conditional) {
-		receipts, err := q.appendIf(ctx, entries[:], options)
+		receipts, err := q.appendIf(ctx, entries, options)
 		if err != nil {
 			return Receipt{}, err
 		}
 		return receipts[0], nil
 	}
-	ticket, err := q.append(ctx, entries[:])
+	ticket, err := q.append(ctx, entries)
 	if err != nil {
 		return Receipt{}, err
 	}
