@@ -46,6 +46,11 @@ type Shard struct {
 	stopped bool        // no timer any more
 }
 
+// deliverHere is how many entries whoever delivers them takes in by itself, at
+// most. To take in more costs more than to wake an actor, which can do it while
+// the next ones are being committed.
+const deliverHere = 16
+
 type wakeUp struct{}
 
 // call is work for the actor, and who waits for it.
@@ -82,12 +87,18 @@ func New(system *actor.System, name string, core *Core, pending [][]journal.Ref,
 func (s *Shard) Dispatcher() Dispatcher { return s.dispatch }
 
 // Deliver takes in committed entries and is done with d when they count.
-// Deliveries must come in commit order. It, GrantHere and Finish do what is to be
-// done on the goroutine of the caller if the shard is idle: waking another one is
-// what a job costs most. So the caller must hold no lock that the Recorder or the
-// Dispatcher takes.
+// Deliveries must come in commit order.
+//
+// A Deliver of a few entries, GrantHere and Finish do what is to be done on the
+// goroutine of the caller if the shard is idle: waking another one is what a job
+// costs most. So the caller must hold no lock that the Recorder or the Dispatcher
+// takes.
 func (s *Shard) Deliver(d *journal.Delivery) {
-	if !s.ref.SendHere(d) {
+	send := s.ref.SendHere
+	if d.Len() > deliverHere {
+		send = s.ref.Send
+	}
+	if !send(d) {
 		d.Done() // on disk, for the next start
 	}
 }
@@ -216,7 +227,7 @@ func (s *Shard) setTimer(now, reclaim int64) {
 	s.timerAt = next
 	d := min(time.Duration(next-now), clockCheck)
 	if s.timer == nil {
-		s.timer = time.AfterFunc(d, func() { s.ref.Send(wakeUp{}) })
+		s.timer = time.AfterFunc(d, func() { s.ref.SendHere(wakeUp{}) })
 		return
 	}
 	s.timer.Reset(d)
