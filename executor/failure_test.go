@@ -25,7 +25,10 @@ func TestStopFromOnFailure(t *testing.T) {
 		require.NoError(t, err)
 		q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{})
 		disk.FailNext(errBoom)
-		go func() { _, _ = q.Enqueue(t.Context(), "a", "x") }()
+		go func() {
+			synctest.Wait() // Run must not find that it has stopped
+			_, _ = q.Enqueue(t.Context(), "a", "x")
+		}()
 		err = x.Run(t.Context())
 		require.ErrorIs(t, err, executor.ErrFailed)
 		require.True(t, called.Load())
