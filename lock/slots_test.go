@@ -300,3 +300,24 @@ func TestSlotsComeBack(t *testing.T) {
 		})
 	}
 }
+
+// A value that somebody uses up while another one is on his way to it is not
+// his any more.
+func TestSlotsThatAreUsedOnTheWay(t *testing.T) {
+	var slots *lock.Slots[int]
+	overtake := true
+	slots, err := lock.NewSlots(lock.SlotsConfig[int]{Next: func(v int) int {
+		if v == 0 && overtake {
+			overtake = false
+			first, err := slots.Reserve(t.Context(), lock.Options{})
+			require.NoError(t, err)
+			require.Equal(t, 1, first.Value())
+			require.NoError(t, first.Commit())
+		}
+		return v + 1
+	}})
+	require.NoError(t, err)
+	second, err := slots.Reserve(t.Context(), lock.Options{})
+	require.NoError(t, err)
+	require.Equal(t, 2, second.Value())
+}
