@@ -96,7 +96,10 @@ func (l *Log) seal() (*openBlock, *transaction, bool) {
 		if need == 0 && err == nil {
 			return nil, nil, false
 		}
-		room, err := l.prepare(need, err)
+		var room room
+		if err == nil {
+			room, err = l.prepare(need)
+		}
 		l.mu.Lock()
 		if err != nil {
 			next := l.open
@@ -118,11 +121,9 @@ func (l *Log) seal() (*openBlock, *transaction, bool) {
 }
 
 // prepare does what has to be done on the disk before a block is sealed.
-func (l *Log) prepare(need int, err error) (r room, _ error) {
+func (l *Log) prepare(need int) (room, error) {
 	defer l.busy()()
-	if err == nil {
-		r, err = l.store.room(need)
-	}
+	r, err := l.store.room(need)
 	if err == nil {
 		err = l.thaw(r)
 	}
