@@ -65,9 +65,7 @@ func (l *locks) record(c *journal.Change) []*wait {
 			c.Sets = append(c.Sets, l.written(e))
 		}
 	}
-	if len(c.Ended)+len(c.States)+len(c.Buried)+len(c.Sets) > 0 {
-		l.x.log.Record(c) // nothing wakes the committer for nothing
-	}
+	l.x.log.Record(c)
 	return passed
 }
 

@@ -331,12 +331,12 @@ type Burial struct {
 // order. After a failure it does nothing.
 func (l *Log) Record(c *Change) {
 	burials, err := changesOf(c.Buried) // may read the disk
-	if err != nil {
+	if err != nil || c.empty() {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed || errors.Is(l.err, ErrFailed) || l.lost != nil || c.empty() {
+	if l.closed || errors.Is(l.err, ErrFailed) || l.lost != nil {
 		return
 	}
 	for i := range c.States {
