@@ -11,10 +11,7 @@ import (
 // arranging is held, and the queue is not registered.
 func (q *queue) takeOver() error {
 	for _, former := range q.former {
-		entries, dead, err := q.x.leftOver(former)
-		if err != nil {
-			return err
-		}
+		entries, dead := q.x.leftOver(former)
 		if err := q.x.mayRegister(former); err != nil {
 			if entries+dead == 0 {
 				continue
@@ -25,11 +22,7 @@ func (q *queue) takeOver() error {
 			q.inherit(former) // the last process may have come no further
 			continue
 		}
-		own, ownDead, err := q.x.leftOver(q.name)
-		if err != nil {
-			return err
-		}
-		if own+ownDead > 0 {
+		if own, ownDead := q.x.leftOver(q.name); own+ownDead > 0 {
 			return fmt.Errorf("%w: queue %q has %d entries and %d dead ones in the journal, and so has its former name %q: %d and %d; register both until one of them has none",
 				ErrConfig, q.name, own, ownDead, former, entries, dead)
 		}
@@ -50,20 +43,13 @@ func (q *queue) inherit(former string) {
 }
 
 // leftOver returns how many entries the journal had for a name that is not
-// registered yet, and how many dead ones, of which it counts one.
-func (x *Executor) leftOver(name string) (entries, dead int, err error) {
+// registered yet, and how many dead ones.
+func (x *Executor) leftOver(name string) (entries, dead int) {
 	number, known := x.log.Queues()[name]
 	if !known {
-		return 0, 0, nil
+		return 0, 0
 	}
-	for _, err := range x.log.Morgue(number) {
-		if err != nil {
-			return 0, 0, border(err)
-		}
-		dead = 1
-		break
-	}
-	return x.log.Unclaimed()[number], dead, nil
+	return x.log.Unclaimed()[number], x.log.Buried(number)
 }
 
 // unclaimed names the queues that have jobs and are not registered.

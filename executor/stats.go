@@ -68,10 +68,10 @@ func (x *Executor) Stats(ctx context.Context) (Stats, error) {
 
 // unregistered returns what the journal has of other queues.
 func (x *Executor) unregistered(queues []*queue) (others []QueueStats) {
-	unclaimed, dead := x.log.Unclaimed(), x.log.Buried()
+	unclaimed := x.log.Unclaimed()
 	for name, number := range x.log.Queues() {
 		known := slices.ContainsFunc(queues, func(q *queue) bool { return q.number == number })
-		if s := (QueueStats{Name: name, Unclaimed: unclaimed[number], Dead: dead[number]}); !known && s.Unclaimed+s.Dead > 0 {
+		if s := (QueueStats{Name: name, Unclaimed: unclaimed[number], Dead: x.log.Buried(number)}); !known && s.Unclaimed+s.Dead > 0 {
 			others = append(others, s)
 		}
 	}
@@ -82,7 +82,7 @@ func (x *Executor) unregistered(queues []*queue) (others []QueueStats) {
 func (t *Queue[T]) Stats(ctx context.Context) (QueueStats, error) { return t.q.stats(ctx) }
 
 func (q *queue) stats(ctx context.Context) (QueueStats, error) {
-	s := QueueStats{Name: q.name, Registered: true, Dead: q.x.log.Buried()[q.number]}
+	s := QueueStats{Name: q.name, Registered: true, Dead: q.x.log.Buried(q.number)}
 	now := time.Now().UnixNano()
 	counts := make([]shard.Counts, len(q.actors))
 	due := make([]int64, len(q.actors))

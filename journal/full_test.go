@@ -234,7 +234,7 @@ func (f *fullRig) found(disk *Memory) (live map[Position]string, keys map[string
 		morgue[b.Entry.Position] = true
 	}
 	require.EqualValues(f.t, len(morgue), l.tail.buried)
-	require.Equal(f.t, len(morgue), l.Buried()[modelQueue])
+	require.Equal(f.t, len(morgue), l.Buried(modelQueue))
 	require.EqualValues(f.t, len(l.Queues()), l.tail.queues)
 	require.NoError(f.t, l.Close())
 	return live, keys, morgue
@@ -281,7 +281,7 @@ func TestFullNowAndThen(t *testing.T) {
 			}
 			f.room(time.Second)
 			require.Equal(t, f.log.Stats().LiveBytes, f.liveBytes())
-			require.Equal(t, len(f.morgue), f.log.Buried()[modelQueue])
+			require.Equal(t, len(f.morgue), f.log.Buried(modelQueue))
 			require.NoError(t, f.log.Close())
 			f.forgetRefused()
 			live, keys, morgue := f.found(f.disk.Crash())

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"iter"
-	"maps"
 	"slices"
 )
 
@@ -38,12 +37,11 @@ func (l *Log) bury(queue uint32, n int) {
 	}
 }
 
-// Buried returns how many payloads each queue has in the morgue; queues that
-// have none are left out.
-func (l *Log) Buried() map[uint32]int {
+// Buried returns how many payloads a queue has in the morgue.
+func (l *Log) Buried(queue uint32) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return maps.Clone(l.dead)
+	return l.dead[queue]
 }
 
 // changesOf returns what burials write to the morgue.

@@ -222,7 +222,7 @@ func (f *fixture) morgue() []journal.Buried {
 		require.NoError(f.t, err)
 		list = append(list, b)
 	}
-	require.Equal(f.t, len(list), f.Buried()[f.queue])
+	require.Equal(f.t, len(list), f.Buried(f.queue))
 	return list
 }
 
