@@ -55,7 +55,7 @@ func (q *queue) doomed(it *shard.Item) (n, first int, reason string) {
 	if n > 0 {
 		first, reason = out.Spoiled[0].Index, out.Spoiled[0].Error
 	}
-	exhausted := out.Verdict == shard.Failed && it.Retry+1 >= q.core.MaxRetries
+	exhausted := q.core.Exhausts(it)
 	switch {
 	case n == len(it.Payloads): // whatever the others of its batch came to
 	case out.Verdict == shard.Canceled, exhausted && q.core.OnExhausted == shard.BuryAll:

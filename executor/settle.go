@@ -44,7 +44,7 @@ func (w *worker) tellExhausted() {
 	w.phase = ending
 	var last []*shard.Item
 	for _, it := range w.batch {
-		if it.Outcome.Verdict == shard.Failed && it.Retry+1 >= w.queue.core.MaxRetries {
+		if w.queue.core.Exhausts(it) {
 			last = append(last, it)
 		}
 	}

@@ -69,6 +69,11 @@ type Config struct {
 	MaxPayloads int // payloads of one id given to a handler at once; 0 means all
 }
 
+// Exhausts says whether the outcome of it is a failure that no retry follows.
+func (c *Config) Exhausts(it *Item) bool {
+	return it.Outcome.Verdict == Failed && it.Retry+1 >= c.MaxRetries
+}
+
 func (m Merge) String() string       { return name(m, "MinScore", "KeepFirst", "KeepLast", "KeepAll") }
 func (f OnFailure) String() string   { return name(f, "MergeFailed", "BlockFailed") }
 func (x OnExhausted) String() string { return name(x, "BuryOldest", "BuryAll", "Halt") }

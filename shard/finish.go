@@ -132,7 +132,7 @@ func (c *Core) failed(now int64, l *lane, it *Item) {
 	c.counts.Failed++
 	out := &it.Outcome
 	count := it.Retry + 1
-	if count < c.cfg.MaxRetries {
+	if !c.cfg.Exhausts(it) {
 		c.again(l, it, it.Payloads, count, later(now, out.Delay), out.Error)
 		return
 	}

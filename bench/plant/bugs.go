@@ -87,7 +87,7 @@ var bugs = []bug{
 	{"equal scores, last one first", "shard/lane.go", "p.Ref.Position() < q.Ref.Position())", "p.Ref.Position() > q.Ref.Position())", random},
 	{"run an id twice at a time", "shard/take.go", "	l.more().item = it\n", "	l.more()\n", random},
 	{"a retry lets later payloads pass", "shard/finish.go", "hold := it.held || (", "hold := it.held && (", scripts},
-	{"one retry too many", "shard/finish.go", "if count < c.cfg.MaxRetries {", "if count <= c.cfg.MaxRetries {", scripts},
+	{"one retry too many", "shard/finish.go", "if !c.cfg.Exhausts(it) {", "if !c.cfg.Exhausts(it) || count == c.cfg.MaxRetries {", scripts},
 	{"one run too many", "shard/take.go", "len(c.runs)-c.exempt >= c.cfg.Concurrency", "len(c.runs)-c.exempt > c.cfg.Concurrency", random},
 	{"merge different payloads", "shard/lane.go", "&& bytes.Equal(e.Payload, data)", "&& bytes.Equal(e.Payload[:0], data[:0])", random},
 	{"forget a retry at replay", "shard/load.go", "	c.setRetry(l, e.Retry)\n", "", scripts},
