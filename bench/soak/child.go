@@ -55,38 +55,56 @@ func say(format string, args ...any) {
 // play is the whole life. It returns the exit code: 0 unless the harness
 // itself is at fault.
 func (a *actor) play() int {
-	var err error
-	if a.x, err = a.open(nil); err != nil {
-		say("z open: %v", err)
+	if !a.setUp(a.register) || !a.start() {
 		return 0
-	}
-	for _, q := range a.Queues {
-		if err := a.register(q); err != nil {
-			say("z register: %s %v", class(err), err)
-			a.stop()
-			return 0
-		}
-	}
-	say("o")
-	if err := a.x.Start(context.Background()); err != nil {
-		say("z start: %v", err)
-		return 0
-	}
-	told := make(chan struct{})
-	go func() { // until the parent closes stdin or this process ends
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		close(told)
-	}()
-	if a.Compact {
-		go a.compact() // until the executor stops
 	}
 	if a.Mode == drainMode {
 		a.drain()
 	} else {
-		a.produceAll(told)
+		a.produceAll(untilTold())
 	}
 	a.stop()
 	return 0
+}
+
+// setUp opens the journal and registers the queues. False: the life is over.
+func (a *actor) setUp(register func(queueLife) error) bool {
+	var err error
+	if a.x, err = a.open(nil); err != nil {
+		say("z open: %v", err)
+		return false
+	}
+	for _, q := range a.Queues {
+		if err := register(q); err != nil {
+			say("z register: %s %v", class(err), err)
+			a.stop()
+			return false
+		}
+	}
+	say("o")
+	return true
+}
+
+// start has the handlers run. False: the life is over.
+func (a *actor) start() bool {
+	if err := a.x.Start(context.Background()); err != nil {
+		say("z start: %v", err)
+		return false
+	}
+	if a.Compact {
+		go a.compact() // until the executor stops
+	}
+	return true
+}
+
+// untilTold returns a channel that is closed when the parent closes stdin.
+func untilTold() <-chan struct{} {
+	told := make(chan struct{})
+	go func() { // or until this process ends
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		close(told)
+	}()
+	return told
 }
 
 // compact replaces the file of the journal again and again.

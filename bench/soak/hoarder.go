@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"time"
 
@@ -35,19 +33,9 @@ func newHoarder(l life) *hoarder {
 
 // play is the whole life; see [actor.play].
 func (h *hoarder) play() int {
-	var err error
-	if h.x, err = h.open(nil); err != nil {
-		say("z open: %v", err)
+	if !h.setUp(h.register) {
 		return 0
 	}
-	for _, q := range h.Queues {
-		if err := h.register(q); err != nil {
-			say("z register: %s %v", class(err), err)
-			h.stop()
-			return 0
-		}
-	}
-	say("o")
 	h.list()
 	if h.Number == 1 {
 		if err := h.x.Keys().Lock(context.Background(), handKey); err != nil {
@@ -55,22 +43,13 @@ func (h *hoarder) play() int {
 		}
 		say("l")
 	}
-	if err := h.x.Start(context.Background()); err != nil {
-		say("z start: %v", err)
+	if !h.start() {
 		return 0
-	}
-	if h.Compact {
-		go h.compact() // until the executor stops
 	}
 	if h.Mode == unlockMode {
 		h.letGo()
 	} else {
-		told := make(chan struct{})
-		go func() { // until the parent closes stdin or this process ends
-			_, _ = io.Copy(io.Discard, os.Stdin)
-			close(told)
-		}()
-		h.hold(told)
+		h.hold(untilTold())
 	}
 	h.stop()
 	return 0
