@@ -17,10 +17,16 @@ import (
 )
 
 func TestMessagesOfOneSenderKeepTheirOrder(t *testing.T) {
-	const senders, each = 8, 2_000
+	testOrder(t, 8, 2_000, func(ref *actor.Ref[step], s step) bool { return ref.Send(s) })
+}
+
+type step struct{ sender, n int }
+
+// testOrder has each of some senders send its numbers, and looks whether the actor gets them one at a time and in order.
+func testOrder(t *testing.T, senders, each int, send func(*actor.Ref[step], step) bool) {
+	t.Helper()
 	system := newSystem(t, actor.Config{})
 	last := make([]int, senders) // owned by the actor: the race detector would see two calls at once
-	type step struct{ sender, n int }
 	ref := spawn(t, system, "order", func(s step) {
 		assert.Equal(t, last[s.sender]+1, s.n)
 		last[s.sender] = s.n
@@ -29,7 +35,7 @@ func TestMessagesOfOneSenderKeepTheirOrder(t *testing.T) {
 	for sender := range senders {
 		wg.Go(func() {
 			for n := range each {
-				assert.True(t, ref.Send(step{sender, n + 1}))
+				assert.True(t, send(ref, step{sender, n + 1}))
 			}
 		})
 	}
@@ -43,22 +49,22 @@ func TestMessagesOfOneSenderKeepTheirOrder(t *testing.T) {
 func TestStopRacingSendHandlesWhatWasAccepted(t *testing.T) {
 	shared := newSystem(t, actor.Config{})
 	for range 200 {
-		raceStop(t, shared, (*actor.Ref[*message]).Stop)
+		raceStop(t, shared, (*actor.Ref[*message]).Send, (*actor.Ref[*message]).Stop)
 	}
 	for range 40 { // a new System each: it is what stops
 		system := newSystem(t, actor.Config{})
-		raceStop(t, system, func(_ *actor.Ref[*message], ctx context.Context) error { return system.Stop(ctx) })
+		raceStop(t, system, (*actor.Ref[*message]).Send, func(_ *actor.Ref[*message], ctx context.Context) error { return system.Stop(ctx) })
 	}
 }
 
-func raceStop(t *testing.T, system *actor.System, stop func(*actor.Ref[*message], context.Context) error) {
+func raceStop(t *testing.T, system *actor.System, send func(*actor.Ref[*message], *message) bool, stop func(*actor.Ref[*message], context.Context) error) {
 	t.Helper()
 	var accepted, handled atomic.Int64
 	ref := spawn(t, system, "race", func(*message) { handled.Add(1) })
 	var senders sync.WaitGroup
 	for range 4 {
 		senders.Go(func() {
-			for ref.Send(new(message)) {
+			for send(ref, new(message)) {
 				accepted.Add(1)
 			}
 		})

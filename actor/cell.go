@@ -48,8 +48,8 @@ func (c *cell) Receive(ctx actor.Context) {
 	}
 }
 
-// deliver calls handle for one message and tells return, panic and Goexit apart. A panic must end here: protoactor-go would lose the
-// message, restart the actor, and at the eleventh within 10 s stop it and drop its queue.
+// deliver calls handle for one message and tells return, panic and Goexit apart. A panic must end here: protoactor-go
+// would lose the message, restart the actor, and at the eleventh within 10 s stop it and drop its queue.
 func (c *cell) deliver(handle func()) {
 	if c.failure != nil {
 		c.lost++

@@ -1,5 +1,5 @@
-// Package actor runs functions that own their state: each handles its messages one at a time, on a goroutine that it
-// has only while there are some, or on that of a sender. It is the only door to protoactor-go, whose sharp edges end here.
+// Package actor runs functions that own their state: each handles its messages one at a time, on a goroutine that it has
+// only while there are some, or on that of a sender. It is the only door to protoactor-go, whose sharp edges end here.
 //
 // # Promised
 //
@@ -7,8 +7,9 @@
 //     What one call of receive wrote is visible to the next.
 //   - An accepted message is handled. When [Ref.Send] returned true, receive is called with the message, also when Stop
 //     was called meanwhile. The one exception is an actor that failed (below), and Stop then says how many were lost.
-//   - Send never blocks: the mailbox has no bound. SendHere takes no longer than receive. It allocates nothing of its own when M is pointer-shaped (a pointer, a
-//     map, a chan, a func); any other M is copied to the heap. Backpressure belongs to who sends.
+//   - Send never blocks: the mailbox has no bound. SendHere takes no longer than receive. Neither allocates anything of
+//     its own when M is pointer-shaped (a pointer, a map, a chan, a func); any other M is copied to the heap.
+//     Backpressure belongs to who sends.
 //   - Stop drains. [Ref.Stop] and [System.Stop] close the door at once and return when everything accepted before was
 //     handled, however long that takes. When ctx ends first they return its cause and the draining goes on. They may be
 //     called again and together: each caller waits.
@@ -30,9 +31,9 @@
 //
 // # Goroutines
 //
-// One for each actor that has messages in its mailbox; one for the report of each failed actor. When the messages of an actor end, its
-// goroutine waits for another actor until the System stops, unless as many as there are cores wait already. So a System
-// that is dropped without Stop leaks those.
+// One for each actor that has messages in its mailbox; one for the report of each failed actor. When the messages of an
+// actor end, its goroutine waits for another actor until the System stops, unless as many as there are cores wait
+// already. So a System that is dropped without Stop leaks those.
 //
 // # What it costs
 //
@@ -40,12 +41,12 @@
 // for which the sender would pay 1 to 10 µs where a core has nothing to do. It does so for one message: what others send
 // meanwhile waits for a goroutine of the actor's own, so nobody works for others for long.
 //
-// A message takes about 30 ns more from Send to receive than with protoactor-go alone (115 ns to 87 ns, one sender, two cores
-// at 2.1 GHz, see BenchmarkSend), which pays for the count that makes Stop exact and for the guard around receive. A Send
-// that wakes an idle actor takes 2.3 µs with either, and protoactor-go allocates 16 bytes. It hands the actor to a
+// A message takes about 30 ns more from Send to receive than with protoactor-go alone (115 ns to 87 ns, one sender, two
+// cores at 2.1 GHz, see BenchmarkSend), which pays for the count that makes Stop exact and for the guard around receive.
+// A Send that wakes an idle actor takes 2.3 µs with either, and protoactor-go allocates 16 bytes. It hands the actor to a
 // goroutine that waits: a new one would have to grow its stack first, which took four times as long as what a shard does
-// with one message. The more messages are sent while the actor runs, the rarer that is. A mailbox of our own would be faster, but then every promise
-// on delivery would rest on our own queue.
+// with one message. The more messages are sent while the actor runs, the rarer that is. A mailbox of our own would be
+// faster, but then every promise on delivery would rest on our own queue.
 //
 // A System takes about 3 MB, so one per executor is right and one per queue is not.
 package actor

@@ -3,8 +3,6 @@ package actor_test
 import (
 	"errors"
 	"runtime"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -64,54 +62,21 @@ func TestSendHereWaitsForNobody(t *testing.T) {
 // TestSendHereKeepsTheOrder: what one goroutine sends is handled in order and never at the same time, in whichever way
 // each message was sent; and what was accepted is handled.
 func TestSendHereKeepsTheOrder(t *testing.T) {
-	const senders, each = 6, 5_000
-	system := newSystem(t, actor.Config{})
-	last := make([]int, senders) // owned by the actor: the race detector would see two calls at once
-	type step struct{ sender, n int }
-	ref := spawn(t, system, "order", func(s step) {
-		assert.Equal(t, last[s.sender]+1, s.n)
-		last[s.sender] = s.n
+	testOrder(t, 6, 5_000, func(ref *actor.Ref[step], s step) bool {
+		if s.n%8 == 0 {
+			runtime.Gosched() // so that the actor is idle at times
+		}
+		if s.sender%2 == 0 && s.n%3 == 0 {
+			return ref.Send(s)
+		}
+		return ref.SendHere(s)
 	})
-	var wg sync.WaitGroup
-	for sender := range senders {
-		wg.Go(func() {
-			for n := range each {
-				send := ref.SendHere
-				if sender%2 == 0 && n%3 == 0 {
-					send = ref.Send
-				}
-				assert.True(t, send(step{sender, n + 1}))
-				if n%8 == 0 {
-					runtime.Gosched() // so that the actor is idle at times
-				}
-			}
-		})
-	}
-	wg.Wait()
-	require.NoError(t, ref.Stop(t.Context()))
-	for sender := range senders {
-		assert.Equal(t, each, last[sender])
-	}
 }
 
 func TestStopRacingSendHere(t *testing.T) {
 	system := newSystem(t, actor.Config{})
 	for range 300 {
-		var accepted, handled atomic.Int64
-		ref := spawn(t, system, "race", func(*message) { handled.Add(1) })
-		var senders sync.WaitGroup
-		for range 3 {
-			senders.Go(func() {
-				for ref.SendHere(new(message)) {
-					accepted.Add(1)
-				}
-			})
-		}
-		require.NoError(t, ref.Stop(t.Context()))
-		atStop := handled.Load()
-		senders.Wait()
-		require.Equal(t, accepted.Load(), atStop)
-		require.Equal(t, accepted.Load(), handled.Load())
+		raceStop(t, system, (*actor.Ref[*message]).SendHere, (*actor.Ref[*message]).Stop)
 	}
 }
 

@@ -38,10 +38,10 @@
 // # Two layers
 //
 // [Core] is the state machine: plain data, no clock, no goroutine, and no I/O but
-// that of the journal for what has left memory. Each method gets the time and leaves what has to be written in a journal change.
-// [Shard] is the shell: an actor that feeds the core one message at a time,
-// writes its changes down, keeps one timer for the next due time, and asks a
-// [Dispatcher] for workers.
+// that of the journal for what has left memory. Each method gets the time and
+// leaves what has to be written in a journal change. [Shard] is the shell: an
+// actor that feeds the core one message at a time, writes its changes down, keeps
+// one timer for the next due time, and asks a [Dispatcher] for workers.
 //
 // # What a due time is
 //
