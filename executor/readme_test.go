@@ -1,0 +1,135 @@
+package executor_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// around is what a reader brings along to the code in README.
+const around = `package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/cron"
+	"github.com/strandjobs/strand/lock"
+)
+
+type (
+	Order   struct{}
+	Event   struct{}
+	Report  struct{ Day time.Time }
+	Webhook struct{ Order string }
+	Sale    struct{}
+)
+
+var (
+	ctx       context.Context
+	x         *executor.Executor
+	orders    *executor.Queue[Order]
+	order     Order
+	requestID string
+	events    *executor.Queue[Event]
+	event     Event
+	offset    int64
+	reports   *executor.Queue[Report]
+)
+
+func apply(context.Context, string, Order) error                  { return nil }
+func ship(context.Context, executor.Job[Webhook]) error           { return nil }
+func cancelRest(context.Context, executor.Job[Webhook]) error     { return nil }
+func print(Sale, int) error                                       { return nil }
+func main()                                                       {}
+`
+
+func readme(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../README.md")
+	require.NoError(t, err)
+	return string(text)
+}
+
+func TestCodeInReadmeCompiles(t *testing.T) {
+	program := around
+	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(readme(t), -1)
+	require.NotEmpty(t, blocks)
+	for i, block := range blocks {
+		program += fmt.Sprintf("\nfunc block%d() error {\n%s\nreturn nil\n}\n", i, block[1])
+	}
+	dir := t.TempDir()
+	source := filepath.Join(dir, "main.go")
+	require.NoError(t, os.WriteFile(source, []byte(program), 0o600))
+	place, err := filepath.Abs("../examples/readme/main.go") // where the module's packages can be imported
+	require.NoError(t, err)
+	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {place: source}})
+	require.NoError(t, err)
+	overlaid := filepath.Join(dir, "overlay.json")
+	require.NoError(t, os.WriteFile(overlaid, overlay, 0o600))
+
+	build := exec.CommandContext(t.Context(), "go", "build", "-overlay", overlaid, "-gcflags=-e", "-o", os.DevNull, "./examples/readme")
+	build.Dir = ".."
+	output, err := build.CombinedOutput()
+	var faults []string
+	for line := range strings.Lines(string(output)) {
+		if !strings.HasPrefix(line, "#") && !strings.Contains(line, "declared and not used") {
+			faults = append(faults, line)
+		}
+	}
+	require.Empty(t, faults, program)
+	if len(output) == 0 {
+		require.NoError(t, err)
+	}
+}
+
+// TestReadmeNamesTestsThatThereAre: go test -run succeeds when no test has such a name.
+func TestReadmeNamesTestsThatThereAre(t *testing.T) {
+	commands := regexp.MustCompile("`go test -run '?([^' ]+)'? ([^`]+)`").FindAllStringSubmatch(readme(t), -1)
+	require.NotEmpty(t, commands)
+	for _, command := range commands {
+		tests := ""
+		for dir := range strings.FieldsSeq(command[2]) {
+			tests += testsIn(t, filepath.Join("..", dir))
+		}
+		for part := range strings.SplitSeq(strings.ReplaceAll(command[1], `\|`, "|"), "|") {
+			assert.Regexp(t, `(?m)^.*`+part, tests, command[0])
+		}
+	}
+}
+
+// testsIn returns the names of a directory's tests, one on a line.
+func testsIn(t *testing.T, dir string) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	require.NoError(t, err)
+	require.NotEmpty(t, files, dir)
+	var names strings.Builder
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, test := range regexp.MustCompile(`(?m)^func (Test\w+)`).FindAllSubmatch(text, -1) {
+			fmt.Fprintf(&names, "%s\n", test[1])
+		}
+	}
+	return names.String()
+}
+
+// TestReadmePointsToWhatThereIs: links, and the programs that it runs.
+func TestReadmePointsToWhatThereIs(t *testing.T) {
+	places := regexp.MustCompile(`\]\(([^:)#]+)\)|go run (?:-C )?\./([\w/]+)`).FindAllStringSubmatch(readme(t), -1)
+	require.NotEmpty(t, places)
+	for _, place := range places {
+		_, err := os.Stat(filepath.Join("..", place[1]+place[2]))
+		assert.NoError(t, err, place[0])
+	}
+}
