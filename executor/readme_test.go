@@ -61,15 +61,16 @@ func readme(t *testing.T) string {
 }
 
 func TestCodeInReadmeCompiles(t *testing.T) {
-	program := around
+	var program strings.Builder
+	program.WriteString(around)
 	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(readme(t), -1)
 	require.NotEmpty(t, blocks)
 	for i, block := range blocks {
-		program += fmt.Sprintf("\nfunc block%d() error {\n%s\nreturn nil\n}\n", i, block[1])
+		fmt.Fprintf(&program, "\nfunc block%d() error {\n%s\nreturn nil\n}\n", i, block[1])
 	}
 	dir := t.TempDir()
 	source := filepath.Join(dir, "main.go")
-	require.NoError(t, os.WriteFile(source, []byte(program), 0o600))
+	require.NoError(t, os.WriteFile(source, []byte(program.String()), 0o600))
 	place, err := filepath.Abs("../examples/readme/main.go") // where the module's packages can be imported
 	require.NoError(t, err)
 	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {place: source}})
@@ -86,7 +87,7 @@ func TestCodeInReadmeCompiles(t *testing.T) {
 			faults = append(faults, line)
 		}
 	}
-	require.Empty(t, faults, program)
+	require.Empty(t, faults, program.String())
 	if len(output) == 0 {
 		require.NoError(t, err)
 	}
@@ -97,12 +98,12 @@ func TestReadmeNamesTestsThatThereAre(t *testing.T) {
 	commands := regexp.MustCompile("`go test -run '?([^' ]+)'? ([^`]+)`").FindAllStringSubmatch(readme(t), -1)
 	require.NotEmpty(t, commands)
 	for _, command := range commands {
-		tests := ""
+		var tests strings.Builder
 		for dir := range strings.FieldsSeq(command[2]) {
-			tests += testsIn(t, filepath.Join("..", dir))
+			tests.WriteString(testsIn(t, filepath.Join("..", dir)))
 		}
 		for part := range strings.SplitSeq(strings.ReplaceAll(command[1], `\|`, "|"), "|") {
-			assert.Regexp(t, `(?m)^.*`+part, tests, command[0])
+			assert.Regexp(t, `(?m)^.*`+part, tests.String(), command[0])
 		}
 	}
 }
