@@ -82,6 +82,7 @@ func (f *evictRig) check(n int) {
 }
 
 func (f *evictRig) compare(n int) error {
+	f.refs[n].Prefetch()
 	var e Entry
 	if err := f.refs[n].Read(&e); err != nil {
 		return err
@@ -107,6 +108,10 @@ func TestBudget(t *testing.T) {
 	require.Greater(t, stats.HeldBytes, evictBudget/2, "what may stay does")
 	require.Zero(t, stats.ReadBacks)
 
+	for n := range 3000 {
+		f.refs[n].Prefetch()
+	}
+	require.Zero(t, f.log.Stats().ReadBacks, "it leaves the disk alone")
 	for n := 2900; n < 3000; n++ {
 		f.check(n)
 	}

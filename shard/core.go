@@ -32,6 +32,8 @@ type Core struct {
 	change  Change
 	stateOf []*lane // the lane of each state in change
 
+	prefetched uint // has no meaning, but makes the compiler load what it counts
+
 	loading bool
 	loose   []*lane // lanes that Loaded has to look at again
 

@@ -8,6 +8,7 @@ import (
 
 // Finish takes a run back and settles every item in it.
 func (c *Core) Finish(now int64, r *Run) {
+	c.prefetchSlots(r)
 	unstarted := 0
 	for i := range r.Items {
 		it := &r.Items[i]
@@ -104,7 +105,7 @@ func (c *Core) over(now int64, l *lane, it *Item) {
 	c.setRetry(l, -1)
 	switch {
 	case l.n() == 0:
-		c.drop(l, it.ID)
+		c.drop(l, it.hash)
 		return
 	case it.held:
 		// What waited behind them is due when the first of it is. No state

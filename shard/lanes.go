@@ -102,10 +102,10 @@ func (ls *lanes) add(id []byte) *lane {
 	return l
 }
 
-// remove takes the lane of an id away.
-func (ls *lanes) remove(l *lane, id []byte) {
+// remove takes a lane away, whose id has this hash.
+func (ls *lanes) remove(l *lane, hash uint32) {
 	n := l.number
-	ls.byID.remove(hashOf(id), n)
+	ls.byID.remove(hash, n)
 	*l = lane{}
 	index := uint32(n >> slabBits)
 	s := &ls.slabs[index]
@@ -123,15 +123,15 @@ func (ls *lanes) remove(l *lane, id []byte) {
 	}
 }
 
-// drop forgets an id with nothing left.
-func (c *Core) drop(l *lane, id string) {
+// drop forgets an id with nothing left. It has this hash.
+func (c *Core) drop(l *lane, hash uint32) {
 	if c.broken() {
 		return // nobody knows whether this is its id
 	}
 	c.endState(l)
 	c.setRetry(l, -1)
 	c.setHalted(l, false)
-	c.lanes.remove(l, []byte(id))
+	c.lanes.remove(l, hash)
 	if c.lanes.len() == 0 {
 		c.due = agenda{} // turns that are stale must not outlive the lanes
 	}

@@ -58,7 +58,7 @@ func (c *Core) Loaded() {
 		switch {
 		case l.empty():
 			c.displace(l)
-			c.drop(l, string(l.id(&c.lanes.entries)))
+			c.drop(l, hashOf(l.id(&c.lanes.entries)))
 		case l.unpinned:
 			c.pinDue(l)
 		}

@@ -36,10 +36,11 @@ type Item struct {
 
 	state   atomic.Uint32 // handed → started by a worker, or handed → revoked by the shard
 	lane    *lane
-	shift   int64 // Core.shift when it was handed out
-	held    bool  // the payloads run alone, because they failed before
-	partial bool  // other payloads of the id stayed behind
-	over    bool  // none of the payloads runs again
+	hash    uint32 // of ID
+	shift   int64  // Core.shift when it was handed out
+	held    bool   // the payloads run alone, because they failed before
+	partial bool   // other payloads of the id stayed behind
+	over    bool   // none of the payloads runs again
 	inline  [1]Payload
 }
 

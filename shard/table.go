@@ -49,6 +49,17 @@ func (t *table[V]) find(hash uint32, same func(V) bool) V {
 	}
 }
 
+// prefetch loads the slot where the search for a hash begins. See
+// Core.prefetched.
+func (t *table[V]) prefetch(hash uint32) V {
+	if t.n == 0 {
+		var none V
+		return none
+	}
+	s := t.dir[hash>>t.shift]
+	return s.slots[s.home(hash)].value
+}
+
 func (t *table[V]) insert(hash uint32, v V) {
 	if t.dir == nil {
 		t.dir, t.shift, t.deepest = []*segment[V]{newSegment[V](firstSlots, hashBits)}, hashBits, 1

@@ -30,7 +30,9 @@ func (c *Core) Take(now int64, r *Run) bool {
 		return false
 	}
 	r.Items = r.Items[:0]
-	for len(r.Items) < c.pace*c.cfg.BatchSize && c.NextDue() <= now {
+	most := c.pace * c.cfg.BatchSize
+	c.prefetchIDs(now, most)
+	for len(r.Items) < most && c.NextDue() <= now {
 		l := c.next()
 		c.leave(l)
 		r.grow()
@@ -58,7 +60,8 @@ func (c *Core) Exempt(r *Run) {
 
 // handOut gives the waiting payloads of a lane, up to limit, to an item.
 func (c *Core) handOut(l *lane, it *Item, limit int) {
-	it.ID = c.ids.clone(l.id(&c.lanes.entries))
+	id := l.id(&c.lanes.entries)
+	it.ID, it.hash = c.ids.clone(id), hashOf(id)
 	it.begin(l, limit)
 	if n := len(c.rests); l.rest == nil && n > 0 {
 		l.rest, c.rests = c.rests[n-1], c.rests[:n-1]
