@@ -12,7 +12,7 @@ import (
 func costs() []workload {
 	return []workload{
 		curve{
-			name: "cost/backlog", durability: "sync", unit: "jobs/s", n: 10_000_000, rounds: 1,
+			name: "cost/backlog", durability: "sync", unit: "jobs/s", n: 10_000_000, rounds: 3,
 			points: backlogs, beside: smallBacklog,
 			measure: func(ctx context.Context, l *lab, waiting int) (float64, float64, error) {
 				drained, total := 0, 0.0

@@ -24,7 +24,7 @@ func delayed(name, durability string) workload {
 	cpu := figure{suffix: "/cpu", unit: "% core", lower: true, baseline: "time.AfterFunc", goal: goal{value: 5}}
 	late := figure{suffix: "/late/p99", unit: "µs", lower: true, baseline: "time.AfterFunc"}
 	return workload{
-		name: name, durability: durability, n: 1_000_000, rounds: 1,
+		name: name, durability: durability, n: 1_000_000, rounds: 3,
 		figures: func(int) []figure { return []figure{cpu, late} },
 		subject: func(ctx context.Context, l *lab) (m measured, err error) {
 			for lead := time.Duration(1); lead <= 16; lead *= 2 {

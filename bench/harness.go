@@ -17,7 +17,7 @@ type workload struct {
 	name       string
 	durability string // sync, or memory
 	n          int    // default number of jobs
-	rounds     int    // default
+	rounds     int    // default; more of them as long as a ratio is not steady
 
 	// figures says what the two functions measure for n jobs, in order.
 	figures func(n int) []figure
@@ -34,7 +34,10 @@ type figure struct {
 	unit     string
 	baseline string // what it is compared with
 	lower    bool   // lower is better: times and bytes
-	goal     goal
+	// slack is how far two runs may be apart where the figure is near zero, so
+	// that a ratio says nothing. 0: it is not near zero.
+	slack float64
+	goal  goal
 }
 
 // goal is what a figure has to reach. The zero goal is none.
@@ -49,8 +52,21 @@ type measured struct {
 	seconds float64   // how long the measured part took
 }
 
+const (
+	// longEnough is how long one side is measured in a round: what is shorter
+	// is done again, up to againAtMost times, and the median counts.
+	longEnough  = 250 * time.Millisecond
+	againAtMost = 20
+	// patience is how long a workload is measured beyond its rounds, because a
+	// ratio is not steady.
+	patience = 12 * time.Second
+	// longest is how long a workload may take. What takes longer has hung.
+	longest = 9 * time.Minute
+)
+
 // lab is what a measurement gets to work with.
 type lab struct {
+	enough, patience   time.Duration
 	n, workers, shards int
 	dir                string // of the workload, for all rounds
 	scratch            string // of one measurement
@@ -66,6 +82,15 @@ func workloads() []workload {
 		all = append(all, group...)
 	}
 	return all
+}
+
+func (o *options) printNames(out io.Writer) error {
+	for _, w := range o.selected {
+		if _, err := fmt.Fprintln(out, w.name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func names() string {
@@ -93,7 +118,13 @@ func (o *options) measure(ctx context.Context, out, progress io.Writer) (err err
 	for i, w := range o.selected {
 		fmt.Fprintf(progress, "%d/%d %s\n", i+1, len(o.selected), w.name)
 		l := &lab{n: cmp.Or(o.n, w.n), workers: o.workers, shards: o.shards, ids: ids}
-		results, err := w.measure(ctx, l, cmp.Or(o.rounds, w.rounds), dir)
+		if o.n == 0 {
+			l.enough = longEnough
+		}
+		if o.rounds == 0 {
+			l.patience = patience
+		}
+		results, err := w.limited(ctx, l, cmp.Or(o.rounds, w.rounds), dir)
 		if cause := context.Cause(ctx); cause != nil {
 			return fmt.Errorf("%s: %w", w.name, cause)
 		}
@@ -109,7 +140,15 @@ func (o *options) measure(ctx context.Context, out, progress io.Writer) (err err
 	return errors.Join(failed...)
 }
 
-// measure takes all rounds of w, both sides in turns.
+// limited is measure with a limit of time.
+func (w *workload) limited(ctx context.Context, l *lab, rounds int, parent string) ([]result, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, longest, fmt.Errorf("it did not end within %v", longest))
+	defer cancel()
+	return w.measure(ctx, l, rounds, parent)
+}
+
+// measure takes all rounds of w, both sides in turns, and more of them as long
+// as there is patience.
 func (w *workload) measure(ctx context.Context, l *lab, rounds int, parent string) ([]result, error) {
 	var err error
 	if l.dir, err = os.MkdirTemp(parent, "w-"); err != nil {
@@ -122,7 +161,14 @@ func (w *workload) measure(ctx context.Context, l *lab, rounds int, parent strin
 		}
 	}
 	var mine, theirs []measured
-	for round := range rounds {
+	var overtime time.Time
+	for round := 0; ; round++ {
+		if round == rounds {
+			overtime = time.Now()
+		}
+		if round >= rounds && (time.Since(overtime) >= l.patience || w.steady(l.n, mine, theirs)) {
+			return w.results(l, mine, theirs), nil
+		}
 		// Who comes first changes, in case one leaves the machine in a state
 		// that the other one feels.
 		sides := [2]func() error{
@@ -133,25 +179,43 @@ func (w *workload) measure(ctx context.Context, l *lab, rounds int, parent strin
 			return nil, fmt.Errorf("round %d: %w", round+1, err)
 		}
 	}
-	return w.results(l, mine, theirs), nil
 }
 
-// take adds one measurement of one side.
-func (l *lab) take(ctx context.Context, to *[]measured, side func(context.Context, *lab) (measured, error), name string) (err error) {
+// take adds one measurement of one side, which is done again if it is short.
+func (l *lab) take(ctx context.Context, to *[]measured, side func(context.Context, *lab) (measured, error), name string) error {
+	var all []measured
+	for start := time.Now(); len(all) == 0 || len(all) < againAtMost && time.Since(start) < l.enough; {
+		m, err := l.once(ctx, side)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		all = append(all, m)
+	}
+	*to = append(*to, middle(all))
+	return nil
+}
+
+func (l *lab) once(ctx context.Context, side func(context.Context, *lab) (measured, error)) (m measured, err error) {
 	if err := context.Cause(ctx); err != nil {
-		return err
+		return m, err
 	}
 	if l.scratch, err = os.MkdirTemp(l.dir, "m-"); err != nil {
-		return err
+		return m, err
 	}
 	defer os.RemoveAll(l.scratch)
 	runtime.GC()
-	m, err := side(ctx, l)
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+	return side(ctx, l)
+}
+
+// middle has the median of each value, and all seconds.
+func middle(all []measured) (m measured) {
+	for i := range all[0].values {
+		m.values = append(m.values, spreadOf(column(all, i)).median)
 	}
-	*to = append(*to, m)
-	return nil
+	for _, one := range all {
+		m.seconds += one.seconds
+	}
+	return m
 }
 
 // rate is the outcome of a side that moved n jobs in some seconds.

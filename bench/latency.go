@@ -38,7 +38,7 @@ func latency() []workload {
 	}
 	return []workload{
 		{
-			name: "durable/latency", durability: "sync", n: 500, rounds: 5,
+			name: "durable/latency", durability: "sync", n: 1000, rounds: 5,
 			figures: figures("bbolt/commit", goal{ratio: 1 / 1.2}),
 			subject: enqueueToHandler(true, asleep(durablePause)),
 			baseline: func(ctx context.Context, l *lab) (measured, error) {

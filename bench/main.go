@@ -1,14 +1,17 @@
 // Bench measures Strand on the machine it runs on, and next to each figure what
 // the same machine does with the least that could be called the same work.
 //
-//	go run ./bench [-run REGEXP] [-n N] [-workers W] [-rounds R] [-json]
+//	go run ./bench [-run REGEXP] [-n N] [-workers W] [-rounds R] [-json] [-list]
 //	go run ./bench -report DIR [-quick]
 //	go run ./bench -gate
 //
 // A workload and its baseline are measured in turns, several rounds, so that
 // both see the same machine. A figure is the median of its rounds, the spread
-// is the lowest and the highest; a ratio is always "higher is better" and worth
-// more than the figure, which depends on the machine and on what else it does.
+// is the lowest and the highest. A ratio is that of one round, and the median of
+// those; it is always "higher is better" and worth more than the figure, which
+// depends on the machine and on what else it does. What is over soon is done
+// again and again within a round, and there are more rounds as long as the
+// middle half of the ratios lies far apart, for 12 s at most.
 //
 // Every workload checks its own result: each job ran exactly once, the jobs of
 // an id in order, and nothing is left in the journal. If not, bench says so and
@@ -87,6 +90,8 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 	}
 	work := func() error { return o.measure(ctx, out, errOut) }
 	switch {
+	case o.list:
+		work = func() error { return o.printNames(out) }
 	case o.gate:
 		work = func() error { return gate(ctx, o.dir, out) }
 	case o.report != "":
@@ -108,6 +113,7 @@ type options struct {
 	shards   int // 0: the executor's default
 	dir      string
 	json     bool
+	list     bool
 	gate     bool
 	report   string // directory
 	quick    bool
@@ -120,12 +126,13 @@ func parse(args []string, errOut io.Writer) (options, error) {
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(errOut)
 	expr := f.String("run", "", "measure the workloads whose name matches this regular expression")
-	f.IntVar(&o.n, "n", 0, "jobs per measurement; 0: each workload's own number")
-	f.IntVar(&o.rounds, "rounds", 0, "rounds; 0: each workload's own number")
+	f.IntVar(&o.n, "n", 0, "jobs per measurement; 0: each workload's own number, again and again where that is over soon")
+	f.IntVar(&o.rounds, "rounds", 0, "rounds; 0: each workload's own number, and more as long as a ratio is not steady")
 	f.IntVar(&o.workers, "workers", 0, "workers; 0: the executor's default")
 	f.IntVar(&o.shards, "shards", 0, "shards of the queue; 0: its default")
 	f.StringVar(&o.dir, "dir", ".", "directory for journals, which are removed; what it is on is what is measured")
 	f.BoolVar(&o.json, "json", false, "print one JSON object per figure instead of a table")
+	f.BoolVar(&o.list, "list", false, "print the names of the workloads that -run selects, and measure nothing")
 	f.BoolVar(&o.gate, "gate", false, "measure a few figures only, and fail when one is far from what it was")
 	f.StringVar(&o.report, "report", "", "measure everything, other systems too, and write a page, charts and the data into this directory")
 	f.BoolVar(&o.quick, "quick", false, "with -report: only the most telling cases, in about two minutes")

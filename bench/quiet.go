@@ -21,15 +21,15 @@ func quiet() []workload {
 	durable := figure{suffix: "/new", unit: "ms", lower: true, baseline: "bbolt/open+close"}
 	again, memory := durable, durable
 	again.suffix, memory.suffix = "/again", "/memory"
-	wakes := figure{suffix: "/wakeups", unit: "per s", lower: true, baseline: "an empty process", goal: goal{value: 5}}
-	cpu := figure{suffix: "/cpu", unit: "ms/s", lower: true, baseline: "an empty process"}
+	wakes := figure{suffix: "/wakeups", unit: "per s", lower: true, slack: 2, baseline: "an empty process", goal: goal{value: 5}}
+	cpu := figure{suffix: "/cpu", unit: "ms/s", lower: true, slack: 0.5, baseline: "an empty process"}
 	return []workload{
 		{
 			name: "startup", durability: "sync", n: 1, rounds: 5,
 			figures: func(int) []figure { return []figure{durable, again, memory} }, subject: startUp, baseline: openBolt,
 		},
 		{
-			name: "idle", durability: "sync", n: idleQueues, rounds: 1,
+			name: "idle", durability: "sync", n: idleQueues, rounds: 5,
 			figures:  func(int) []figure { return []figure{wakes, cpu} },
 			subject:  func(ctx context.Context, l *lab) (measured, error) { return l.still(ctx, childIdle) },
 			baseline: func(ctx context.Context, l *lab) (measured, error) { return l.still(ctx, childEmpty) },

@@ -72,7 +72,7 @@ func scaling() []workload {
 			},
 		}.workload(),
 		curve{
-			name: "scaling/workers", durability: "sync", unit: "jobs/s", n: 20_000, rounds: 1,
+			name: "scaling/workers", durability: "sync", unit: "jobs/s", n: 20_000, rounds: 3,
 			points: fixed(1, 5, 25, 100, 400), beside: 5, measure: withWorkers,
 		}.workload(),
 		curve{

@@ -6,8 +6,15 @@ import (
 	"time"
 )
 
+// steadyWithin is how well the median of some rounds has to be known, as a part
+// of it.
+const steadyWithin = 0.03
+
 // spread is what the rounds of one figure say.
-type spread struct{ median, low, high float64 }
+type spread struct {
+	median, low, high float64
+	quartiles         float64 // how far they are apart
+}
 
 // spreadOf returns zeros for no values.
 func spreadOf(values []float64) spread {
@@ -15,12 +22,33 @@ func spreadOf(values []float64) spread {
 		return spread{}
 	}
 	s := slices.Sorted(slices.Values(values))
-	middle := len(s) / 2
-	median := s[middle]
-	if len(s)%2 == 0 {
-		median = (s[middle-1] + s[middle]) / 2
+	at := func(share float64) float64 {
+		place := share * float64(len(s)-1)
+		below := int(place)
+		return s[below] + (place-float64(below))*(s[min(below+1, len(s)-1)]-s[below])
 	}
-	return spread{median, s[0], s[len(s)-1]}
+	return spread{at(0.5), s[0], s[len(s)-1], at(0.75) - at(0.25)}
+}
+
+// column is the i-th value of each.
+func column(all []measured, i int) (values []float64) {
+	for _, m := range all {
+		values = append(values, m.values[i])
+	}
+	return values
+}
+
+// steady reports whether more rounds would hardly move the median of any ratio:
+// the standard error of a median is about the distance of the quartiles over the
+// root of how many values there are.
+func (w *workload) steady(n int, mine, theirs []measured) bool {
+	for i, f := range w.figures(n) {
+		s := spreadOf(f.ratios(column(mine, i), column(theirs, i)))
+		if f.slack == 0 && s.quartiles > steadyWithin*s.median*math.Sqrt(float64(len(mine))) {
+			return false
+		}
+	}
+	return true
 }
 
 // percentile returns the smallest value that at least p of all are not above,
@@ -43,17 +71,18 @@ type result struct {
 	Min           float64 `json:"min"`
 	Max           float64 `json:"max"`
 	Unit          string  `json:"unit"`
+	Slack         float64 `json:"slack,omitempty"` // how far apart two runs may be; 0: the ratio says
 	Baseline      string  `json:"baseline"`
 	BaselineValue float64 `json:"baseline_value"` // median
 	BaselineMin   float64 `json:"baseline_min"`
 	BaselineMax   float64 `json:"baseline_max"`
-	// Ratio is that of the medians, turned so that higher is better. RatioMin
-	// and RatioMax are of single rounds.
+	// Ratio is the median of those of single rounds, turned so that higher is
+	// better.
 	Ratio    float64 `json:"ratio"`
 	RatioMin float64 `json:"ratio_min"`
 	RatioMax float64 `json:"ratio_max"`
 	N        int     `json:"n"`
-	Seconds  float64 `json:"seconds"` // median, of the measured part of a round
+	Seconds  float64 `json:"seconds"` // median, of the measured part of a round, repetitions included
 	Rounds   int     `json:"rounds"`
 	Workers  int     `json:"workers"` // 0: the executor's default
 	Goal     string  `json:"goal,omitempty"`
@@ -61,12 +90,6 @@ type result struct {
 }
 
 func (w *workload) results(l *lab, mine, theirs []measured) []result {
-	column := func(rounds []measured, i int) (values []float64) {
-		for _, m := range rounds {
-			values = append(values, m.values[i])
-		}
-		return values
-	}
 	var seconds []float64
 	for _, m := range mine {
 		seconds = append(seconds, m.seconds)
@@ -74,16 +97,12 @@ func (w *workload) results(l *lab, mine, theirs []measured) []result {
 	var results []result
 	for i, f := range w.figures(l.n) {
 		own, other := column(mine, i), column(theirs, i)
-		var ratios []float64
-		for k := range own {
-			ratios = append(ratios, f.ratio(own[k], other[k]))
-		}
-		v, b, r := spreadOf(own), spreadOf(other), spreadOf(ratios)
+		v, b, r := spreadOf(own), spreadOf(other), spreadOf(f.ratios(own, other))
 		res := result{
-			Name: w.name + f.suffix, Durability: w.durability, Unit: f.unit,
+			Name: w.name + f.suffix, Durability: w.durability, Unit: f.unit, Slack: f.slack,
 			Value: v.median, Min: v.low, Max: v.high,
 			Baseline: f.baseline, BaselineValue: b.median, BaselineMin: b.low, BaselineMax: b.high,
-			Ratio: f.ratio(v.median, b.median), RatioMin: r.low, RatioMax: r.high,
+			Ratio: r.median, RatioMin: r.low, RatioMax: r.high,
 			N: l.n, Seconds: spreadOf(seconds).median, Rounds: len(mine), Workers: l.workers,
 		}
 		res.judge(f)
@@ -102,6 +121,14 @@ func (f figure) ratio(value, baseline float64) float64 {
 		return 0
 	}
 	return value / baseline
+}
+
+// ratios compares round by round.
+func (f figure) ratios(values, baselines []float64) (ratios []float64) {
+	for i := range values {
+		ratios = append(ratios, f.ratio(values[i], baselines[i]))
+	}
+	return ratios
 }
 
 func (r *result) judge(f figure) {

@@ -17,10 +17,10 @@ func TestSpread(t *testing.T) {
 		want   spread
 	}{
 		{nil, spread{}},
-		{[]float64{7}, spread{7, 7, 7}},
-		{[]float64{3, 1}, spread{2, 1, 3}},
-		{[]float64{9, 1, 2}, spread{2, 1, 9}},
-		{[]float64{4, 1, 100, 2}, spread{3, 1, 100}},
+		{[]float64{7}, spread{7, 7, 7, 0}},
+		{[]float64{3, 1}, spread{2, 1, 3, 1}},
+		{[]float64{9, 1, 2}, spread{2, 1, 9, 4}},
+		{[]float64{4, 1, 101, 2, 5}, spread{4, 1, 101, 3}},
 	} {
 		assert.Equal(t, c.want, spreadOf(c.values), c.values)
 	}
@@ -57,6 +57,23 @@ func TestRatioIsHigherIsBetter(t *testing.T) {
 	assert.Zero(t, figure{lower: true}.ratio(0, 5))
 }
 
+func TestSteady(t *testing.T) {
+	w := &workload{figures: func(int) []figure { return []figure{{}, {lower: true}, {slack: 1}} }}
+	rounds := func(values ...float64) (all []measured) {
+		for _, v := range values {
+			all = append(all, measured{[]float64{100, v, v}, 1})
+		}
+		return all
+	}
+	same := rounds(100, 100, 100)
+	assert.True(t, w.steady(1, rounds(100, 105, 95), same))
+	assert.False(t, w.steady(1, rounds(100, 107, 93), same))
+	assert.True(t, w.steady(1, rounds(100, 107, 93, 100, 99, 98), rounds(100, 100, 100, 100, 100, 100)), "one round that is far away says little")
+	assert.True(t, w.steady(1, rounds(50, 107, 31), rounds(50, 107, 31)), "it is the ratio of the rounds that counts")
+	w.figures = one(figure{slack: 1})
+	assert.True(t, w.steady(1, rounds(1, 2, 3), same), "what is near zero has no ratio")
+}
+
 func TestResults(t *testing.T) {
 	w := &workload{
 		name: "w", durability: "memory",
@@ -76,11 +93,11 @@ func TestResults(t *testing.T) {
 	assert.Equal(t, result{
 		Name: "w", Durability: "memory", Value: 200, Min: 100, Max: 300, Unit: "jobs/s",
 		Baseline: "b", BaselineValue: 500, BaselineMin: 400, BaselineMax: 600,
-		Ratio: 0.4, RatioMin: 0.25, RatioMax: 0.6, N: 7, Seconds: 2, Rounds: 3, Workers: 3,
+		Ratio: 200.0 / 600, RatioMin: 0.25, RatioMax: 0.6, N: 7, Seconds: 2, Rounds: 3, Workers: 3,
 		Goal: "ratio ≥ 0.5", Met: new(false),
 	}, got[0])
 	assert.Equal(t, "w/p50", got[1].Name)
-	assert.Equal(t, 0.25, got[1].Ratio)
+	assert.Equal(t, 10.0/30, got[1].Ratio)
 	assert.Equal(t, "≤ 20", got[1].Goal)
 	assert.True(t, *got[1].Met)
 	assert.Equal(t, "≥ 100", got[2].Goal)

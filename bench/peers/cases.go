@@ -1,8 +1,6 @@
 package main
 
 import (
-	"cmp"
-	"slices"
 	"time"
 
 	"github.com/strandjobs/strand/bench/peers/peer"
@@ -10,44 +8,43 @@ import (
 
 // budget is how much the cases may take.
 type budget struct {
-	target   time.Duration // of one case
-	most     int           // jobs of a case
+	target   time.Duration // of one measurement
+	most     int           // jobs of one
+	backlog  int           // jobs of one that enqueues them all first
 	ids      []int
 	shapes   []string
 	handlers []time.Duration // what they take
-	rounds   int             // of the cases with the first of each
+	rounds   int             // of every case
+	atMost   int             // rounds of what is not steady
+	limit    time.Duration   // after which nothing gets more than its rounds
 }
 
 var (
+	// A backlog of 500,000 jobs fits into Strand's memory budget; one that does
+	// not is its own workload, hoard.
 	full = budget{
-		target: 1500 * time.Millisecond, most: 2_000_000, ids: []int{1000, 1, 100_000}, shapes: []string{together, inTurn},
-		handlers: []time.Duration{0, time.Millisecond}, rounds: 3,
+		target: 600 * time.Millisecond, most: 2_000_000, backlog: 500_000,
+		ids: []int{1000, 1, 100_000}, shapes: []string{together, inTurn}, handlers: []time.Duration{0, time.Millisecond},
+		rounds: 3, atMost: 9, limit: 14 * time.Minute,
 	}
 	quick = budget{
-		target: 400 * time.Millisecond, most: 500_000, ids: []int{1000}, shapes: []string{together},
-		handlers: []time.Duration{0}, rounds: 1,
+		target: 400 * time.Millisecond, most: 500_000, backlog: 500_000,
+		ids: []int{1000}, shapes: []string{together}, handlers: []time.Duration{0}, rounds: 1, atMost: 1,
 	}
 )
 
-// tasks returns the cases of some peers. The same case of all peers comes
-// together, and rounds come one after the other, so that all see the same
-// machine.
-func (b budget) tasks(peers []peer.Peer) (all []task) {
+// cases returns what is asked of every peer.
+func (b budget) cases() (all []task) {
 	add := func(t task) {
 		t.Target, t.Most = b.target, b.most
-		for _, p := range peers {
-			if t.Single && p.Bulk == 1 {
-				continue // it is what the first case has measured
-			}
-			t.Peer = p.Name
-			all = append(all, t)
+		if t.Shape == inTurn {
+			t.Most = b.backlog
 		}
+		all = append(all, t)
 	}
-	for range b.rounds {
-		add(task{Shape: together, IDs: b.ids[0], Handler: b.handlers[0]})
-		add(task{Shape: together, IDs: b.ids[0], Handler: b.handlers[0], Single: true})
-		add(task{Shape: idle, IDs: b.ids[0]})
-	}
+	add(task{Shape: together, IDs: b.ids[0], Handler: b.handlers[0]})
+	add(task{Shape: together, IDs: b.ids[0], Handler: b.handlers[0], Single: true})
+	add(task{Shape: idle, IDs: b.ids[0]})
 	for _, handler := range b.handlers {
 		for _, ids := range b.ids {
 			for _, shape := range b.shapes {
@@ -60,32 +57,14 @@ func (b budget) tasks(peers []peer.Peer) (all []task) {
 	return all
 }
 
-// medians has one outcome for each task: the middle one of its rounds, among
-// those that worked.
-func medians(all []outcome) (middle []outcome) {
-	rounds := map[task][]outcome{}
-	var order []task
-	for _, o := range all {
-		if rounds[o.task] == nil {
-			order = append(order, o.task)
+// of returns the series of one case, one for each peer that it is for.
+func (t task) of(peers []peer.Peer) (all []*series) {
+	for _, p := range peers {
+		if t.Single && p.Bulk == 1 {
+			continue // it is what the first case has measured
 		}
-		rounds[o.task] = append(rounds[o.task], o)
+		t.Peer = p.Name
+		all = append(all, &series{task: t, promise: p.Promise})
 	}
-	for _, t := range order {
-		same := rounds[t]
-		if worked := slices.DeleteFunc(slices.Clone(same), func(o outcome) bool { return o.Failed != "" }); len(worked) > 0 {
-			same = worked
-		}
-		slices.SortStableFunc(same, func(a, b outcome) int { return cmp.Compare(a.figure(), b.figure()) })
-		middle = append(middle, same[len(same)/2])
-	}
-	return middle
-}
-
-// figure is what an outcome is about.
-func (o *outcome) figure() float64 {
-	if o.Latency != nil {
-		return o.Latency.P50
-	}
-	return o.Rate
+	return all
 }

@@ -17,25 +17,42 @@ import (
 // childVariable tells a process that it is a child, and what to do.
 const childVariable = "STRAND_PEERS_TASK"
 
+// errHung is the end of a case that takes too long.
+var errHung = errors.New("it did not end in time")
+
+// order is what a child is told.
+type order struct {
+	task
+	N   int
+	Dir string
+}
+
 // inChild measures t in a process of its own, so that its memory is its own,
-// and so that one that hangs can be ended with the server it has started.
-func (t task) inChild(ctx context.Context, parent string) (o outcome) {
+// and so that one that hangs can be ended with the server it has started. An
+// error is in the outcome, too.
+func (t task) inChild(ctx context.Context, parent string) (outcome, error) {
 	p := byName(t.Peer)
-	o = outcome{task: t, Promise: p.Promise, Version: version(p.Module)}
+	o := t.begin()
 	if missing := p.Needs(); missing != "" {
 		o.Skipped = "apt-get install " + missing
-		return o
+		return o, nil
 	}
 	if t.Shape == inTurn && !p.Holds {
 		o.Skipped = "it takes no more jobs than it has workers or room in its channels"
-		return o
+		return o, nil
 	}
 	result, err := t.child(ctx, parent)
 	if err != nil {
 		o.Failed = err.Error()
-		return o
+		return o, err
 	}
-	return result
+	return result, nil
+}
+
+// begin is an outcome that has yet to come.
+func (t task) begin() outcome {
+	p := byName(t.Peer)
+	return outcome{task: t, Promise: p.Promise, Version: version(p.Module)}
 }
 
 func (t task) child(ctx context.Context, parent string) (o outcome, err error) {
@@ -48,14 +65,11 @@ func (t task) child(ctx context.Context, parent string) (o outcome, err error) {
 	if err != nil {
 		return o, err
 	}
-	what, err := json.Marshal(struct {
-		task
-		Dir string
-	}{t, dir})
+	what, err := json.Marshal(order{t, t.N, dir})
 	if err != nil {
 		return o, err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, 40*time.Second+10*t.Target, errors.New("it did not end in time"))
+	ctx, cancel := context.WithTimeoutCause(ctx, 40*time.Second+10*t.Target, errHung)
 	defer cancel()
 	var out, errOut bytes.Buffer
 	command := exec.CommandContext(ctx, self)
@@ -107,14 +121,12 @@ func childMain() bool {
 }
 
 func obey(what string) (outcome, error) {
-	var t struct {
-		task
-		Dir string
-	}
-	if err := json.Unmarshal([]byte(what), &t); err != nil {
+	var o order
+	if err := json.Unmarshal([]byte(what), &o); err != nil {
 		return outcome{}, err
 	}
-	t.task.Dir = t.Dir
+	t := o.task
+	t.N, t.Dir = o.N, o.Dir
 	p := byName(t.Peer)
 	if p == nil {
 		return outcome{}, fmt.Errorf("no peer %q", t.Peer)

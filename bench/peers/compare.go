@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -10,11 +11,16 @@ import (
 	"strings"
 )
 
-// tolerance is how far two reports of one machine may be apart.
+// tolerance is how far the ratios of two reports of one machine may be apart,
+// of the smaller one.
 const tolerance = 0.15
 
-// compare prints the ratios of two reports that are further apart, and how many
-// are not.
+var errApart = errors.New("the reports don't agree")
+
+// compare prints the ratios of two reports that are further apart, each with
+// the spread of its rounds, and how many there are. It is an error if there is
+// one. Figures that have a slack are near zero; a ratio of them says nothing,
+// so it is they that are compared, and that is how far they may be apart.
 func compare(out io.Writer, pair string) error {
 	first, second, found := strings.Cut(pair, ",")
 	if !found {
@@ -28,36 +34,69 @@ func compare(out io.Writer, pair string) error {
 	if err != nil {
 		return err
 	}
-	before, after := a.ratios(), b.ratios()
-	both, apart := 0, 0
-	for _, r := range before {
+	before, after := a.measures(), b.measures()
+	both, apart, slack := 0, 0, 0
+	for _, m := range before {
 		for _, other := range after {
-			if r.name != other.name {
+			if m.name != other.name {
 				continue
 			}
 			both++
-			if change := other.value/r.value - 1; math.Abs(change) > tolerance {
+			if m.slack > 0 {
+				slack++
+			}
+			if difference := m.apart(other); difference != "" {
 				apart++
-				fmt.Fprintf(out, "%-72s %8.3g %8.3g %+5.0f %%\n", r.name, r.value, other.value, 100*change)
+				fmt.Fprintf(out, "%-90s %-26s %-26s %s\n", m.name, m, other, difference)
 			}
 		}
 	}
-	_, err = fmt.Fprintf(out, "%d of %d ratios differ by more than %.0f %%\n", apart, both, 100*tolerance)
-	return err
+	fmt.Fprintf(out, "%d of %d are further apart than %.0f %%, or than their slack, which %d have that are near zero\n", apart, both, 100*tolerance, slack)
+	if alone := len(before) + len(after) - 2*both; alone > 0 {
+		fmt.Fprintf(out, "%d are in one report only\n", alone)
+	}
+	if apart > 0 {
+		return errApart
+	}
+	return nil
 }
 
-type ratio struct {
-	name  string
-	value float64
+// measure is what two reports are compared by: a ratio, or a figure with slack.
+type measure struct {
+	name             string
+	value, low, high float64
+	slack            float64
+	unit             string
 }
 
-func (r *report) ratios() (all []ratio) {
+func (m measure) String() string {
+	return strings.TrimSpace(fmt.Sprintf("%.3g [%.3g … %.3g] %s", m.value, m.low, m.high, m.unit))
+}
+
+// apart says by how much two measures are too far apart, or nothing.
+func (m measure) apart(other measure) string {
+	if m.slack > 0 {
+		if by := other.value - m.value; math.Abs(by) > m.slack {
+			return fmt.Sprintf("%+.3g, slack %.3g", by, m.slack)
+		}
+		return ""
+	}
+	if max(m.value, other.value) > (1+tolerance)*min(m.value, other.value) {
+		return fmt.Sprintf("%+.0f %%", 100*(other.value/m.value-1))
+	}
+	return ""
+}
+
+func (r *report) measures() (all []measure) {
 	for _, s := range r.Against {
-		all = append(all, ratio{fmt.Sprintf("%s over %s, %s", s.Of, s.Peer, s.Case), s.Ratio})
+		all = append(all, measure{name: fmt.Sprintf("%s over %s, %s", s.Of, s.Peer, s.Case), value: s.Ratio, low: s.RatioMin, high: s.RatioMax})
 	}
 	for _, f := range r.Own {
-		if f.Ratio > 0 {
-			all = append(all, ratio{f.Name, f.Ratio})
+		switch {
+		case f.Slack > 0:
+			all = append(all, measure{f.Name, f.Value, f.Min, f.Max, f.Slack, f.Unit})
+		case f.Ratio > 0:
+			all = append(all, measure{name: f.Name, value: f.Ratio, low: f.RatioMin, high: f.RatioMax})
 		}
 	}
 	return all

@@ -22,7 +22,7 @@ type load struct {
 	pause time.Duration // what a handler takes
 
 	seen   []atomic.Uint32 // a bit for each job that has run
-	gate   atomic.Pointer[chan struct{}]
+	gate   atomic.Pointer[gate]
 	ran    atomic.Int64  // distinct jobs
 	target atomic.Int64  // of ran
 	first  atomic.Int64  // when the first job of the round began, in Unix nanoseconds
@@ -52,8 +52,9 @@ func newLoad(ids, most int, pause time.Duration) *load {
 
 // handle is the handler of every peer.
 func (l *load) handle(id string, payload []byte) {
-	if gate := l.gate.Load(); gate != nil {
-		<-*gate
+	if g := l.gate.Load(); g != nil {
+		g.held.Add(1)
+		<-g.open
 	}
 	if len(payload) != payloadBytes {
 		l.strange.Add(1)
@@ -89,11 +90,23 @@ func (l *load) handle(id string, payload []byte) {
 	}
 }
 
-// hold makes handlers wait until the function it returns is called.
-func (l *load) hold() (release func()) {
-	gate := make(chan struct{})
-	l.gate.Store(&gate)
-	return sync.OnceFunc(func() { l.gate.Store(nil); close(gate) })
+// gate is where handlers wait.
+type gate struct {
+	open chan struct{}
+	held atomic.Int64 // how many have come
+}
+
+// hold makes handlers wait until the function it returns is called, which tells
+// how many had come by then.
+func (l *load) hold() (release func() (held int)) {
+	g := &gate{open: make(chan struct{})}
+	l.gate.Store(g)
+	return sync.OnceValue(func() int {
+		held := g.held.Load()
+		l.gate.Store(nil)
+		close(g.open)
+		return int(held)
+	})
 }
 
 // enqueue hands over the jobs from..to, from some producers, each call with up

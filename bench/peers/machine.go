@@ -21,6 +21,7 @@ type machine struct {
 	Load    string    `json:"load"` // of the last minute, when it began: what else ran
 	Quick   bool      `json:"quick"`
 	Command string    `json:"command"`
+	Minutes float64   `json:"minutes"` // that it took
 }
 
 func thisMachine(root string) machine {

@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"regexp"
 	"syscall"
 
@@ -48,7 +47,7 @@ func parse(args []string, errOut io.Writer) (o options, err error) {
 	f.BoolVar(&o.quick, "quick", false, "only the most telling cases, each for less than a second")
 	f.StringVar(&o.dir, "dir", "", "directory for their files, which are removed; what it is on is what is measured; default the system's for temporary files")
 	f.StringVar(&o.report, "report", "", "measure Strand's own workloads, too, and write a page, charts and the data into this directory")
-	f.StringVar(&o.compare, "compare", "", "two directories with reports, separated by a comma: print what differs by more than 15 percent, and measure nothing")
+	f.StringVar(&o.compare, "compare", "", "two directories with reports, separated by a comma: print the ratios that are more than 15 percent apart, fail if there are any, and measure nothing")
 	f.BoolVar(&o.json, "json", false, "print one JSON object per case instead of a table")
 	if err := f.Parse(args); err != nil {
 		return o, err
@@ -86,44 +85,13 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) error {
 	case o.report != "":
 		return o.write(ctx, o.report, errOut)
 	}
-	all, err := o.measure(ctx, errOut)
-	if err != nil {
-		return err
-	}
+	var all []outcome
+	err = o.measure(ctx, errOut, func(sofar []*series) { all = merge(sofar) })
 	if !o.json {
-		return table(out, medians(all))
+		return errors.Join(err, table(out, all))
 	}
 	for _, one := range all {
-		if err := json.NewEncoder(out).Encode(one); err != nil {
-			return err
-		}
+		err = errors.Join(err, json.NewEncoder(out).Encode(one))
 	}
-	return nil
-}
-
-// measure carries all cases out, one at a time. One that fails says so in its
-// outcome.
-func (o *options) measure(ctx context.Context, progress io.Writer) (all []outcome, err error) {
-	dir, err := os.MkdirTemp(o.dir, "strand-peers-")
-	if err != nil {
-		return nil, fmt.Errorf("-dir: %w", err)
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if dir, err = filepath.Abs(dir); err != nil {
-		return nil, err
-	}
-	if err := os.Chmod(dir, 0o711); err != nil { // PostgreSQL's user has to pass
-		return nil, err
-	}
-	tasks := o.cases.tasks(o.peers)
-	bar := newBar(len(tasks), progress)
-	for _, t := range tasks {
-		bar.Describe(fmt.Sprintf("%-28s", t.Peer))
-		all = append(all, t.inChild(ctx, dir))
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		_ = bar.Add(1) // a bar that can't be drawn is no reason to stop
-	}
-	return all, nil
+	return err
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -12,9 +11,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
-
-	"github.com/schollz/progressbar/v3"
 )
 
 // figure is a line of what go run ./bench -json prints.
@@ -25,6 +23,7 @@ type figure struct {
 	Min           float64 `json:"min"`
 	Max           float64 `json:"max"`
 	Unit          string  `json:"unit"`
+	Slack         float64 `json:"slack,omitempty"`
 	Baseline      string  `json:"baseline"`
 	BaselineValue float64 `json:"baseline_value"`
 	Ratio         float64 `json:"ratio"`
@@ -43,88 +42,91 @@ var (
 		{"-rounds", "1", "-n", "60000", "-run", "^(durable/bulk|durable/single|memory/bulk|memory/single|lowkiq|zipf|retry|mixed|scaling/.*|cost/.*|written/.*|allocs/.*|hotid|backlog)$"},
 		{"-rounds", "1", "-run", "^(durable/latency|memory/latency|startup|idle)$"},
 	}
-	ownFull = [][]string{nil}
+	ownFull = [][]string{{"-run", ""}}
 )
 
-// own measures Strand's own workloads, with the program beside this module.
-func own(ctx context.Context, root, dir string, brief bool, progress io.Writer) (all []figure, err error) {
-	scratch, err := os.MkdirTemp("", "strand-bench-")
+// ownLimit is how long one workload may take.
+const ownLimit = 10 * time.Minute
+
+// own measures Strand's own workloads, with the program beside this module,
+// each in a process of its own: what one leaves behind doesn't change the next
+// one, and what one breaks is not lost for the others. After each of them it
+// hands over its figures.
+func own(ctx context.Context, root, dir string, brief bool, progress io.Writer, add func([]figure)) (err error) {
+	scratch, err := os.MkdirTemp(dir, "strand-bench-")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
 	program := filepath.Join(scratch, "bench")
 	build := exec.CommandContext(ctx, "go", "build", "-C", root, "-o", program, "./bench")
 	if out, err := build.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("go build ./bench: %w: %s", err, tail(out))
+		return fmt.Errorf("go build ./bench: %w: %s", err, tail(out))
 	}
 	runs := ownFull
 	if brief {
 		runs = ownQuick
 	}
-	for _, args := range runs {
-		figures, err := ownRun(ctx, program, append([]string{"-json", "-dir", dir}, args...), progress)
-		all = append(all, figures...)
+	orders, err := ownOrders(ctx, program, runs)
+	if err != nil {
+		return err
+	}
+	bar := newBar(len(orders), progress)
+	defer func() { _ = bar.Finish() }() // a bar that can't be drawn is no reason to stop
+	var failed []error
+	for _, o := range orders {
+		bar.Describe(fmt.Sprintf("%-28s", o.name))
+		figures, err := ownRun(ctx, program, append([]string{"-json", "-dir", scratch}, o.args...))
+		add(figures)
+		if cause := context.Cause(ctx); cause != nil {
+			return cause
+		}
 		if err != nil {
-			return all, err
+			failed = append(failed, fmt.Errorf("%s: %w", o.name, err))
+		}
+		_ = bar.Add(1)
+	}
+	return errors.Join(failed...)
+}
+
+// ownOrder is one workload, and how to measure it.
+type ownOrder struct {
+	name string
+	args []string
+}
+
+func ownOrders(ctx context.Context, program string, runs [][]string) (all []ownOrder, err error) {
+	for _, args := range runs {
+		out, err := exec.CommandContext(ctx, program, append([]string{"-list"}, args...)...).Output()
+		if err != nil {
+			return nil, fmt.Errorf("bench -list: %w", err)
+		}
+		for name := range strings.FieldsSeq(string(out)) {
+			all = append(all, ownOrder{name, append(args[:len(args)-2:len(args)-2], "-run", "^"+name+"$")})
 		}
 	}
 	return all, nil
 }
 
-func ownRun(ctx context.Context, program string, args []string, progress io.Writer) (all []figure, err error) {
+// ownRun returns what the program has measured, also if it fails.
+func ownRun(ctx context.Context, program string, args []string) (all []figure, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, ownLimit, errHung)
+	defer cancel()
+	var out, errOut bytes.Buffer
 	command := exec.CommandContext(ctx, program, args...)
-	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) } // it removes its files
-	command.WaitDelay = 20 * time.Second
-	var out bytes.Buffer
-	command.Stdout = &out
-	said, err := command.StderrPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := command.Start(); err != nil {
-		return nil, err
-	}
-	complaints := follow(said, progress)
-	if err := command.Wait(); err != nil {
-		return nil, fmt.Errorf("bench: %w: %s", err, complaints)
+	command.Stdout, command.Stderr, command.WaitDelay = &out, &errOut, 5*time.Second
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) } // its own children, too
+	if err = command.Run(); err != nil {
+		err = fmt.Errorf("%w: %s", errors.Join(context.Cause(ctx), err), tail(errOut.Bytes()))
 	}
 	for decoder := json.NewDecoder(&out); ; {
 		var f figure
-		if err := decoder.Decode(&f); errors.Is(err, io.EOF) {
-			return all, nil
-		} else if err != nil {
-			return all, fmt.Errorf("bench: %w", err)
+		if end := decoder.Decode(&f); errors.Is(end, io.EOF) {
+			return all, err
+		} else if end != nil {
+			return all, errors.Join(err, end)
 		}
 		all = append(all, f)
 	}
-}
-
-// follow draws a bar from lines like "3/12 durable/bulk". It returns the other
-// ones.
-func follow(said io.Reader, progress io.Writer) (others string) {
-	var bar *progressbar.ProgressBar
-	lines := bufio.NewScanner(said)
-	for lines.Scan() {
-		var at, total int
-		var name string
-		if n, _ := fmt.Sscanf(lines.Text(), "%d/%d %s", &at, &total, &name); n != 3 {
-			others += lines.Text() + "\n"
-			continue
-		}
-		if bar == nil {
-			bar = newBar(total, progress)
-		}
-		bar.Describe(fmt.Sprintf("%-28s", name))
-		_ = bar.Set(at - 1) // a bar that can't be drawn is no reason to stop
-	}
-	if bar != nil {
-		_ = bar.Finish()
-	}
-	return strings.TrimSpace(others)
-}
-
-func newBar(total int, progress io.Writer) *progressbar.ProgressBar {
-	return progressbar.NewOptions(total, progressbar.OptionSetWriter(progress), progressbar.OptionSetPredictTime(true),
-		progressbar.OptionShowCount(), progressbar.OptionClearOnFinish(), progressbar.OptionSetWidth(30))
 }

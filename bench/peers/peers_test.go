@@ -35,8 +35,8 @@ func TestPeers(t *testing.T) {
 				require.NoError(t, os.Chmod(dir+strings.Repeat("/..", parent), 0o711))
 			}
 			for _, shape := range []string{together, inTurn} {
-				o := task{Peer: p.Name, Shape: shape, IDs: 7, Target: 10 * time.Second, Most: 150}.inChild(t.Context(), dir)
-				require.Empty(t, o.Failed)
+				o, err := task{Peer: p.Name, Shape: shape, IDs: 7, Target: 10 * time.Second, Most: 150}.inChild(t.Context(), dir)
+				require.NoError(t, err)
 				if o.Skipped != "" {
 					t.Log(shape, "skipped:", o.Skipped)
 					continue
@@ -61,14 +61,35 @@ func TestPeers(t *testing.T) {
 }
 
 func TestIdleLatency(t *testing.T) {
-	o := task{Peer: "Strand, in memory", Shape: idle, IDs: 3, Target: time.Second, Most: 20}.inChild(t.Context(), t.TempDir())
-	require.Empty(t, o.Failed)
+	o, err := task{Peer: "Strand, in memory", Shape: idle, IDs: 3, Target: time.Second, Most: 20}.inChild(t.Context(), t.TempDir())
+	require.NoError(t, err)
 	require.NotNil(t, o.Latency)
 	assert.EqualValues(t, 20, o.Latency.Samples)
+	assert.Len(t, o.Latency.Raw, 20)
 	assert.Positive(t, o.Latency.P50)
-	assert.LessOrEqual(t, o.Latency.P50, o.Latency.P99)
-	assert.LessOrEqual(t, o.Latency.P99, o.Latency.Max)
-	assert.Equal(t, o.Latency.Max, o.Latency.Steps[len(o.Latency.Steps)-1].Value)
+}
+
+// What few samples can't say is not said.
+func TestLatencyTellsWhatItKnows(t *testing.T) {
+	for _, c := range []struct {
+		samples int
+		highest float64 // share that is told
+		p99     float64
+	}{{5, -1, 0}, {20, 0.5, 0}, {100, 0.9, 0}, {999, 0.95, 0}, {1000, 0.99, 990}, {9999, 0.99, 9900}, {10000, 0.999, 9900}} {
+		var samples []float64
+		for i := range c.samples {
+			samples = append(samples, float64(i+1))
+		}
+		l := newLatency(samples)
+		assert.Equal(t, c.samples, l.Samples)
+		assert.InDelta(t, float64(c.samples)/2, l.P50, 0.01*float64(c.samples)+0.5)
+		assert.InDelta(t, c.p99, l.P99, 0.01*float64(c.samples), c.samples)
+		highest := -1.0
+		for _, s := range l.Steps {
+			highest = s.Share
+		}
+		assert.Equal(t, c.highest, highest, c.samples)
+	}
 }
 
 // script is a system that runs jobs as a test says.
@@ -140,7 +161,8 @@ func TestGateHoldsHandlers(t *testing.T) {
 		go s.run()
 		synctest.Wait()
 		assert.Zero(t, work.ran.Load())
-		release()
+		assert.Equal(t, 1, release())
+		assert.Equal(t, 1, release(), "a second time it does nothing")
 		all, err := work.wait(t.Context(), time.Minute)
 		require.NoError(t, err)
 		assert.True(t, all)
@@ -163,22 +185,15 @@ func TestEnqueueSplits(t *testing.T) {
 }
 
 func TestChildThatFails(t *testing.T) {
-	o := task{Peer: "Strand", Shape: together, IDs: 0, Most: 10}.inChild(t.Context(), t.TempDir())
-	assert.NotEmpty(t, o.Failed)
-	o = task{Peer: "Strand", Shape: together, IDs: 1, Most: 10}.inChild(t.Context(), "/not/there")
-	assert.Contains(t, o.Failed, "no such file")
+	o, err := task{Peer: "Strand", Shape: together, IDs: 0, Most: 10}.inChild(t.Context(), t.TempDir())
+	assert.Error(t, err)
+	assert.Equal(t, err.Error(), o.Failed)
+	_, err = task{Peer: "Strand", Shape: together, IDs: 1, Most: 10}.inChild(t.Context(), "/not/there")
+	assert.ErrorContains(t, err, "no such file")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	o = task{Peer: "Strand", Shape: together, IDs: 1, Most: 10}.inChild(ctx, t.TempDir())
-	assert.Contains(t, o.Failed, "canceled")
-}
-
-func TestMedians(t *testing.T) {
-	one := func(peer string, rate float64, failed string) outcome {
-		return outcome{task: task{Peer: peer}, Rate: rate, Failed: failed}
-	}
-	got := medians([]outcome{one("a", 3, ""), one("b", 1, ""), one("a", 0, "no"), one("a", 9, ""), one("a", 5, ""), one("c", 0, "no")})
-	assert.Equal(t, []outcome{one("a", 5, ""), one("b", 1, ""), one("c", 0, "no")}, got)
+	_, err = task{Peer: "Strand", Shape: together, IDs: 1, Most: 10}.inChild(ctx, t.TempDir())
+	assert.ErrorIs(t, err, context.Canceled)
 }
 
 func TestCommandLine(t *testing.T) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -8,9 +9,10 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
-	"slices"
+	"time"
 
 	"github.com/strandjobs/strand/bench/peers/chart"
 	"github.com/strandjobs/strand/bench/peers/peer"
@@ -18,24 +20,30 @@ import (
 
 // report is everything that was measured. Its JSON is in report.json.
 type report struct {
-	Machine machine    `json:"machine"`
-	Peers   []outcome  `json:"peers"` // medians of their rounds
-	Own     []figure   `json:"strand"`
-	Against []standing `json:"against"`
+	Machine  machine    `json:"machine"`
+	Peers    []outcome  `json:"peers"` // medians of their rounds
+	Own      []figure   `json:"strand"`
+	Against  []standing `json:"against"`
+	Problems []string   `json:"problems,omitempty"` // why something is missing
 }
 
 // standing is Strand's rate over that of a peer, in one case.
 type standing struct {
-	Of     string  `json:"of"`
-	Peer   string  `json:"peer"`
-	Case   string  `json:"case"`
-	Ratio  float64 `json:"ratio"`
-	Goal   float64 `json:"goal,omitempty"`
-	Strand float64 `json:"strand"`
-	Theirs float64 `json:"theirs"`
+	Of   string `json:"of"`
+	Peer string `json:"peer"`
+	Case string `json:"case"`
+	// Ratio is the median of the ratios of single rounds.
+	Ratio    float64 `json:"ratio"`
+	RatioMin float64 `json:"ratio_min"`
+	RatioMax float64 `json:"ratio_max"`
+	Rounds   int     `json:"rounds"`
+	Goal     float64 `json:"goal,omitempty"`
+	Strand   float64 `json:"strand"` // medians
+	Theirs   float64 `json:"theirs"`
 }
 
-// write makes a report in a directory, which need not exist.
+// write makes a report in a directory, which need not exist. It is written
+// again and again: whatever ends it, what has been measured is there.
 func (o *options) write(ctx context.Context, dir string, progress io.Writer) error {
 	root, err := filepath.Abs(filepath.Join("..", ".."))
 	if err != nil {
@@ -50,20 +58,26 @@ func (o *options) write(ctx context.Context, dir string, progress io.Writer) err
 	if o.quick {
 		r.Machine.Command += " -quick"
 	}
-	all, err := o.measure(ctx, progress)
-	if err != nil {
-		return err
+	begun := time.Now()
+	save := func(problem error) error {
+		if problem != nil {
+			r.Problems = append(r.Problems, problem.Error())
+		}
+		r.Machine.Minutes = math.Round(10*time.Since(begun).Minutes()) / 10
+		return r.save(dir)
 	}
-	r.Peers = medians(all)
-	scratch := o.dir
-	if scratch == "" {
-		scratch = os.TempDir()
+	if err := save(nil); err != nil {
+		return fmt.Errorf("-report: %w", err) // before anything is measured
 	}
-	if r.Own, err = own(ctx, root, scratch, o.quick, progress); err != nil {
-		return err
+	err = o.measure(ctx, progress, func(sofar []*series) {
+		r.Peers, r.Against = merge(sofar), standings(sofar)
+		_ = save(nil) // the last one counts
+	})
+	if err == nil {
+		scratch := cmp.Or(o.dir, os.TempDir())
+		err = own(ctx, root, scratch, o.quick, progress, func(some []figure) { r.Own = append(r.Own, some...) })
 	}
-	r.Against = standings(r.Peers)
-	return r.save(dir)
+	return errors.Join(err, save(err))
 }
 
 // save writes the data, the charts and the page.
@@ -133,29 +147,25 @@ func inline(svg []byte) string {
 
 // standings compares Strand with every peer of the same promise, in every case,
 // and with the fastest durable one, pond and ants as the project has set itself.
-func standings(all []outcome) (against []standing) {
-	find := func(name string, t task) *outcome {
-		t.Peer = name
-		i := slices.IndexFunc(all, func(o outcome) bool { return o.task == t && o.Rate > 0 })
-		if i < 0 {
-			return nil
-		}
-		return &all[i]
-	}
-	for _, o := range all {
-		own := map[peer.Promise]string{peer.Synced: "Strand", peer.Memory: "Strand, in memory"}[o.Promise]
-		if ours(o.Peer) || own == "" || o.Rate == 0 {
+func standings(all []*series) (against []standing) {
+	for _, s := range all {
+		mine := standard(s, all)
+		if mine == nil || mine == s {
 			continue
 		}
-		mine := find(own, o.task)
-		if mine == nil {
+		ratio := spreadOf(mine.over(s))
+		if ratio.n == 0 || s.task.Shape == idle {
 			continue
 		}
-		s := standing{Of: own, Peer: o.Peer, Case: o.Describe(), Ratio: mine.Rate / o.Rate, Strand: mine.Rate, Theirs: o.Rate}
-		if o.Shape == together && o.IDs == 1000 && o.Handler == 0 && !o.Single {
-			s.Goal = goalAgainst(o.Peer, o.Promise)
+		t := s.task
+		line := standing{
+			Of: mine.task.Peer, Peer: t.Peer, Case: t.Describe(), Ratio: ratio.median, RatioMin: ratio.low, RatioMax: ratio.high,
+			Rounds: ratio.n, Strand: mine.merged().Rate, Theirs: s.merged().Rate,
 		}
-		against = append(against, s)
+		if t.Shape == together && t.IDs == 1000 && t.Handler == 0 && !t.Single {
+			line.Goal = goalAgainst(t.Peer, s.promise)
+		}
+		against = append(against, line)
 	}
 	return against
 }

@@ -31,6 +31,7 @@ type Item struct {
 type Room struct {
 	Dir     string // empty, on the disk that is measured
 	Workers int    // how many handlers may run at a time
+	Lonely  bool   // jobs come one at a time, to see how long one waits; else it is throughput that counts
 
 	// Handle is the handler. It may be called from any goroutine and doesn't
 	// fail.
