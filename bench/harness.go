@@ -59,7 +59,7 @@ const (
 	againAtMost = 20
 	// patience is how long a workload is measured beyond its rounds, because a
 	// ratio is not steady.
-	patience = 12 * time.Second
+	patience = 10 * time.Second
 	// longest is how long a workload may take. What takes longer has hung.
 	longest = 9 * time.Minute
 )

@@ -28,17 +28,19 @@ func busy(d time.Duration) func() {
 	}
 }
 
-// latency is from before Enqueue until the handler is entered.
+// latency is from before Enqueue until the handler is entered. The tail is what
+// one in twenty takes longer than: one in a hundred depends so much on what the
+// machine does by chance that two runs hardly ever agree.
 func latency() []workload {
 	figures := func(baseline string, p50 goal) func(int) []figure {
 		f := figure{unit: "µs", lower: true, baseline: baseline}
 		median, tail := f, f
-		median.suffix, median.goal, tail.suffix = "/p50", p50, "/p99"
+		median.suffix, median.goal, tail.suffix = "/p50", p50, "/p95"
 		return func(int) []figure { return []figure{median, tail} }
 	}
 	return []workload{
 		{
-			name: "durable/latency", durability: "sync", n: 1000, rounds: 5,
+			name: "durable/latency", durability: "sync", n: 500, rounds: 5,
 			figures: figures("bbolt/commit", goal{ratio: 1 / 1.2}),
 			subject: enqueueToHandler(true, asleep(durablePause)),
 			baseline: func(ctx context.Context, l *lab) (measured, error) {
@@ -46,14 +48,14 @@ func latency() []workload {
 				return latencies(took), err
 			},
 		},
-		memoryLatency("memory/latency", figures("chan/hand-off", goal{value: 5}), busy(memoryPause)),
-		memoryLatency("memory/latency/cold", figures("chan/hand-off", goal{}), asleep(memoryPause)),
+		memoryLatency("memory/latency", 3000, figures("chan/hand-off", goal{value: 5}), busy(memoryPause)),
+		memoryLatency("memory/latency/cold", 1000, figures("chan/hand-off", goal{}), asleep(memoryPause)),
 	}
 }
 
-func memoryLatency(name string, figures func(int) []figure, pause func()) workload {
+func memoryLatency(name string, n int, figures func(int) []figure, pause func()) workload {
 	return workload{
-		name: name, durability: "memory", n: 3000, rounds: 5,
+		name: name, durability: "memory", n: n, rounds: 5,
 		figures: figures,
 		subject: enqueueToHandler(false, pause),
 		baseline: func(ctx context.Context, l *lab) (measured, error) {
@@ -70,7 +72,7 @@ func latencies(took []time.Duration) measured {
 	}
 	micro := func(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 	// The last one is for the gate: what nothing disturbed.
-	return measured{[]float64{micro(percentile(took, 0.5)), micro(percentile(took, 0.99)), micro(percentile(took, 0.05))}, total.Seconds()}
+	return measured{[]float64{micro(percentile(took, 0.5)), micro(percentile(took, 0.95)), micro(percentile(took, 0.05))}, total.Seconds()}
 }
 
 func enqueueToHandler(durable bool, pause func()) func(context.Context, *lab) (measured, error) {

@@ -11,7 +11,7 @@
 // those; it is always "higher is better" and worth more than the figure, which
 // depends on the machine and on what else it does. What is over soon is done
 // again and again within a round, and there are more rounds as long as the
-// middle half of the ratios lies far apart, for 12 s at most.
+// middle half of the ratios lies far apart, for 10 s at most.
 //
 // Every workload checks its own result: each job ran exactly once, the jobs of
 // an id in order, and nothing is left in the journal. If not, bench says so and
@@ -135,7 +135,7 @@ func parse(args []string, errOut io.Writer) (options, error) {
 	f.BoolVar(&o.list, "list", false, "print the names of the workloads that -run selects, and measure nothing")
 	f.BoolVar(&o.gate, "gate", false, "measure a few figures only, and fail when one is far from what it was")
 	f.StringVar(&o.report, "report", "", "measure everything, other systems too, and write a page, charts and the data into this directory")
-	f.BoolVar(&o.quick, "quick", false, "with -report: only the most telling cases, in about two minutes")
+	f.BoolVar(&o.quick, "quick", false, "with -report: only the most telling cases, once, in under two minutes")
 	if err := f.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return o, err

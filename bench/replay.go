@@ -14,7 +14,7 @@ import (
 // that its peak memory is that of the replay.
 func replay() workload {
 	return workload{
-		name: "replay", durability: "sync", n: 1_000_000, rounds: 5,
+		name: "replay", durability: "sync", n: 1_000_000, rounds: 3,
 		figures: func(int) []figure {
 			return []figure{
 				{unit: "jobs/s", baseline: "bbolt/scan", goal: goal{value: 2e6}},

@@ -14,19 +14,41 @@
 //     one after the other, so their order is defined.
 //   - Every case runs in a new process with an empty directory, and with a new
 //     server where there is one: memory and files are those of the case.
-//   - Jobs come in rounds that grow until one fills the time; it counts. So a
-//     slow peer runs fewer jobs, and what is compared is the rate. A round that
-//     takes four times as long is cut short, and the rate is that of the jobs
-//     that have run.
+//   - A first try finds out how many jobs fill the time, and these are measured,
+//     after some that warm up. So a slow peer runs fewer jobs, and what is
+//     compared is the rate. What takes four times as long is cut short, and the
+//     rate is that of the jobs that have run.
 //   - Throughput is from the first handler to the last one. How long it takes
 //     until the first one runs is the idle latency, measured by itself, so that
 //     it does not count against those that poll. That the result of the last
 //     jobs may not be on disk yet does not count against anybody either.
 //   - "Produce, then drain" has handlers wait at a gate until everything is
-//     enqueued. It is left out for what can't hold a backlog.
+//     enqueued; those that wait there by then don't count. It is left out for
+//     what can't hold a backlog.
 //   - Each peer enqueues in its own best way: 1000 jobs in a call where it has
 //     such a call, from two goroutines; else one by one, from as many goroutines
 //     as help. Where it has both, one per call is measured, too.
+//
+// # What is measured how often
+//
+// Every case is measured in three rounds: in each of them all cases have their
+// turn, and in each case all peers, beside Strand. Then follow rounds of those
+// whose ratio is not steady: the standard error of its median is above 3 %, as
+// far as its quartiles say. It ends after nine rounds, or when time is up. A
+// figure is the median of its rounds, a ratio to Strand the median of those of
+// single rounds. Latencies of all rounds are put together, and a quantile is told
+// where at least ten of them are above it.
+//
+// What fails twice is not asked a third time, what hangs is ended, and a report
+// is written after every round: nothing that was measured is lost.
+//
+// # When two reports agree
+//
+// -compare A,B prints each ratio of A that is more than 15 % away from that of B,
+// with the lowest and the highest round of both, and then ends with status 1. A
+// few figures are near zero, like the wake-ups of an idle process; their ratio
+// says nothing. They have a slack in their own unit, 2 wake-ups per second and
+// half a millisecond of processor time, by which they may differ.
 //
 // # What is checked
 //

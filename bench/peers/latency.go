@@ -1,8 +1,6 @@
 package main
 
 import (
-	"math"
-
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
@@ -37,7 +35,7 @@ func newLatency(samples []float64) *latency {
 	at := func(share float64) float64 { return float64(h.ValueAtQuantile(100*share)) / 1e3 }
 	l := &latency{Samples: len(samples), P50: at(0.5)}
 	for _, share := range shares {
-		if math.Round(float64(len(samples))*(1-share)) < samplesAbove {
+		if float64(len(samples))*(1-share) < samplesAbove-1e-6 {
 			break
 		}
 		l.Steps = append(l.Steps, step{share, at(share)})

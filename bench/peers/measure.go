@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,6 +35,11 @@ type task struct {
 func (t task) sameCase(other task) bool {
 	t.Peer = other.Peer
 	return t == other
+}
+
+// asks reports whether t is a case, whoever is asked and for how long.
+func (t task) asks(c task) bool {
+	return t.Shape == c.Shape && t.Single == c.Single && t.IDs == c.IDs && t.Handler == c.Handler
 }
 
 // outcome is what a case yields.
@@ -78,7 +84,7 @@ func (t task) carryOut(ctx context.Context, p *peer.Peer) (o outcome, err error)
 	if t.Handler > 0 {
 		o.Workers = max(p.Workers, busyWorkers)
 	}
-	work := newLoad(t.IDs, triesAtMost*t.Most, t.Handler)
+	work := newLoad(t.IDs, 3*t.Most, t.Handler)
 	handle, entered := work.handle, make(chan time.Time, 1)
 	if t.Shape == idle {
 		handle = func(string, []byte) { entered <- time.Now() }
@@ -99,41 +105,43 @@ func (t task) carryOut(ctx context.Context, p *peer.Peer) (o outcome, err error)
 	return o, errors.Join(err, s.Close())
 }
 
-// triesAtMost is how many times the most jobs of a try all tries have at most:
-// they double at least, and the first one may be there twice.
-const triesAtMost = 3
-
-// tries measures with more and more jobs, until there are enough of them to
-// fill the time, or with as many as did so in an earlier round, after a tenth
-// of them to warm up. The last try counts, the first one never does.
+// tries measures with ten times as many jobs again and again, until it can be
+// told how many fill the time, and then with these; or with as many as did so in
+// an earlier round, after a tenth of them to warm up. The last try counts.
 func (t task) tries(ctx context.Context, p *peer.Peer, s peer.System, work *load, o *outcome) error {
 	producers, size := p.Producers, 1
 	if p.Bulk > 1 && !t.Single {
 		producers, size = 2, p.Bulk
 	}
+	from, found := 0, t.N > 0
+	try := func(n int) (time.Duration, error) {
+		active, err := t.try(ctx, s, work, from, from+n, producers, size, o)
+		from += n
+		return active, err
+	}
 	n := min(firstTry, t.Most)
-	if t.N > 0 {
+	if found {
 		n = max(1, t.N/10)
 	}
-	for from := 0; ; {
-		active, err := t.try(ctx, s, work, from, from+n, producers, size, o)
+	if _, err := try(n); err != nil { // it warms up, and says nothing else
+		return err
+	}
+	for !found && n < t.Most && !o.CutShort {
+		active, err := try(n)
 		if err != nil {
 			return err
 		}
-		first := from == 0
-		from += n
-		switch {
-		case o.CutShort:
-		case t.N > 0 && first:
-			n = t.N
-			continue
-		case t.N == 0 && first && active > t.Target/2:
-			continue // with as many: what was waited for may not come again
-		case t.N == 0 && n < t.Most && active <= t.Target/2:
-			n = min(t.Most, int(float64(n)*min(10, max(2, 0.8*t.Target.Seconds()/active.Seconds()))))
-			continue
+		found = active > t.Target/8
+		growth := 10.0
+		if found {
+			growth = max(1, t.Target.Seconds()/active.Seconds())
 		}
-		break
+		n = min(t.Most, int(float64(n)*growth))
+	}
+	if !o.CutShort {
+		if _, err := try(cmp.Or(t.N, n)); err != nil {
+			return err
+		}
 	}
 	o.Total = work.ran.Load()
 	o.Violations, o.Overlaps, o.Repeated = work.violations.Load(), work.overlaps.Load(), work.repeated.Load()

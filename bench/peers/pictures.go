@@ -34,15 +34,14 @@ func (r *report) pictures() (all []picture, err error) {
 		svg, err := r.bars(title, want)
 		add(name, sentence, svg, err)
 	}
-	base := task{Shape: together, IDs: 1000}
 	with := func(change func(*task)) task { t := base; change(&t); return t }
-	bars("throughput", "Jobs per second, producing while draining", "100-byte jobs of 1000 ids with a handler that does nothing, each system in its best way to enqueue; compare only bars of one promise, which stands behind each.", base)
-	bars("single", "Jobs per second, one job per call", "The same, enqueued one job per call by many callers, for systems that also have a call for many.", with(func(t *task) { t.Single = true }))
-	bars("drain", "Jobs per second, draining a backlog", "Everything is enqueued before the first handler runs, and the rate is that of the draining; systems that hold no backlog are left out.", with(func(t *task) { t.Shape = inTurn }))
+	bars("throughput", "Jobs per second, producing while draining", "100-byte jobs of 1000 ids with a handler that does nothing, each system in its best way to enqueue: compare only bars of one promise, which stands behind each and has a colour of its own.", base)
+	bars("single", "Jobs per second, one job per call", "The same, enqueued one job per call by as many callers as help the system most.", with(func(t *task) { t.Single = true }))
+	bars("drain", "Jobs per second, draining a backlog", "Everything is enqueued before the first handler runs, and the rate is that of the draining, up to half a million jobs; systems that hold no backlog are left out.", with(func(t *task) { t.Shape = inTurn }))
 	bars("sleeping", "Jobs per second, handlers that take 1 ms", "Handlers sleep for 1 ms per job, with 100 workers or the system's own number if that is higher: 100 workers can do at most about 94,000.", with(func(t *task) { t.Handler = time.Millisecond }))
 	bars("one-id", "Jobs per second, all of one id", "All jobs have the same id: what keeps order can't run two of them at once, what does not may run them in any order.", with(func(t *task) { t.IDs = 1 }))
 	bars("many-ids", "Jobs per second, 100,000 ids", "Producing while draining, as in the first chart, with 100,000 ids.", with(func(t *task) { t.IDs = 100_000 }))
-	durable, memory := "Each curve says how long a single job takes from before it is enqueued until its handler begins, on an idle system, for the share of all jobs on the axis.", "The same for systems that keep everything in memory."
+	durable, memory := "Each curve says how long a single job takes from before it is enqueued until its handler begins, on an idle system, for the share of all jobs on the axis; a curve ends where too few samples are above it to tell.", "The same for systems that keep everything in memory."
 	svg, failed := r.latencies("Idle latency, jobs that are on disk", func(p peer.Promise) bool { return p != peer.Memory })
 	add("latency-durable", durable, svg, failed)
 	svg, failed = r.latencies("Idle latency, in memory", func(p peer.Promise) bool { return p == peer.Memory })
@@ -51,7 +50,7 @@ func (r *report) pictures() (all []picture, err error) {
 		{"scaling/shards", "Scaling with shards, in memory", "shards", "jobs/s", "Strand with more and more shards, a blank handler and 5 workers: what can be gained on these cores."},
 		{"scaling/workers", "Scaling with workers, handlers that take 1 ms", "workers", "jobs/s", "Strand with as many shards as workers drains a durable backlog; with n workers at most n × 1000 jobs per second are possible."},
 		{"scaling/producers", "Scaling with producers, durable, one job per call", "producers", "jobs/s", "Callers that wait for an fsync share it: more of them get more done, until something else is in the way."},
-		{"cost/backlog", "Draining, by how much waits", "jobs that wait", "jobs/s", "Strand drains durable backlogs of different sizes; a flat line means that a job costs the same however many wait."},
+		{"cost/backlog", "Draining a backlog, by how many jobs wait", "jobs that wait", "jobs/s", "Strand drains durable backlogs of different sizes; a flat line means that a job costs the same however many wait."},
 		{"cost/payload", "Throughput, by size of the payload", "bytes (0 stands at 1)", "jobs/s", "Strand with durable payloads of different sizes, in bulk, producing while draining."},
 	} {
 		svg, err := r.curve(c.workload, c.title, c.x, c.y)
@@ -71,8 +70,9 @@ func (r *report) bars(title string, want task) ([]byte, error) {
 	var same []outcome
 	for _, o := range r.Peers {
 		// What has no call for many is enqueued one by one all the same.
-		single := want.Single && !o.Single && byName(o.Peer).Bulk == 1
-		if o.Shape == want.Shape && o.IDs == want.IDs && o.Handler == want.Handler && (o.Single == want.Single || single) && o.Rate > 0 {
+		asked := o.task
+		asked.Single = asked.Single || want.Single && byName(o.Peer).Bulk == 1
+		if asked.asks(want) && o.Rate > 0 {
 			same = append(same, o)
 		}
 	}
@@ -85,7 +85,7 @@ func (r *report) bars(title string, want task) ([]byte, error) {
 		if o.Violations+o.Overlaps > 0 {
 			note += ", order broken"
 		}
-		b := chart.Bar{Name: o.Peer, Value: o.Rate, Note: note, Color: chart.Other(promiseColors[o.Promise])}
+		b := chart.Bar{Name: o.Peer, Value: o.Rate, Low: o.RateMin, High: o.RateMax, Note: note, Color: chart.Other(promiseColors[o.Promise])}
 		if ours(o.Peer) {
 			b.Color = chart.Ours
 		}
@@ -109,16 +109,20 @@ func (r *report) latencies(title string, which func(peer.Promise) bool) ([]byte,
 			l.Color, l.Width = ourShade(o.Peer), 2.4
 		}
 		for _, s := range o.Latency.Steps {
-			if s.Share <= 0.99 { // few samples say nothing of the rest
+			if s.Share <= 0.99 {
 				l.X, l.Y = append(l.X, 100*s.Share), append(l.Y, s.Value)
 			}
 		}
-		lines = append(lines, l)
+		if l.X != nil {
+			lines = append(lines, l)
+		}
 	}
 	if len(lines) == 0 {
 		return nil, nil
 	}
-	return chart.Lines(chart.Axes{Title: title, X: "percent of jobs", Y: "µs, logarithmic", LogY: true}, lines)
+	return chart.Lines(chart.Axes{
+		Title: title, X: "percent of jobs", Y: "logarithmic", LogY: true, XTicks: []float64{0, 10, 25, 50, 75, 90, 99}, Label: micros,
+	}, lines)
 }
 
 func ourShade(name string) color.Color {
@@ -137,11 +141,11 @@ func (r *report) curve(workload, title, x, y string) ([]byte, error) {
 			if err != nil {
 				return nil, err
 			}
-			l.X, l.Y = append(l.X, point), append(l.Y, f.Value)
+			l.X, l.Y, l.Low, l.High = append(l.X, point), append(l.Y, f.Value), append(l.Low, cmp.Or(f.Min, f.Value)), append(l.High, cmp.Or(f.Max, f.Value))
 		}
 	}
 	if l.X == nil {
 		return nil, nil
 	}
-	return chart.Lines(chart.Axes{Title: title, X: x + ", logarithmic", Y: y + ", logarithmic", LogX: true, LogY: true, Points: true}, []chart.Line{l})
+	return chart.Lines(chart.Axes{Title: title, X: x + ", logarithmic", Y: y + ", logarithmic", LogX: true, LogY: true, Points: true, XTicks: l.X}, []chart.Line{l})
 }

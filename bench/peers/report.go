@@ -109,6 +109,12 @@ var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"short": chart.Short, "micros": micros,
 	"mib":  func(bytes int64) string { return fmt.Sprintf("%.1f", float64(bytes)/(1<<20)) },
 	"ours": ours,
+	"between": func(low, high float64) string {
+		if low == high {
+			return ""
+		}
+		return "[" + chart.Short(low) + " … " + chart.Short(high) + "]"
+	},
 	"each": func(o outcome) string {
 		if o.Jobs == 0 || o.Usage.Written == 0 || o.Total == 0 {
 			return ""
@@ -129,9 +135,10 @@ func (r *report) page(out io.Writer, pictures []picture) error {
 	}
 	return pageTemplate.Execute(out, struct {
 		*report
-		Drawings []drawing
-		Settings []peer.Peer
-	}{r, drawings, peer.All()})
+		Headlines []string
+		Drawings  []drawing
+		Settings  []peer.Peer
+	}{r, r.headlines(), drawings, peer.All()})
 }
 
 // inline leaves out what stands before the svg element.
@@ -162,7 +169,7 @@ func standings(all []*series) (against []standing) {
 			Of: mine.task.Peer, Peer: t.Peer, Case: t.Describe(), Ratio: ratio.median, RatioMin: ratio.low, RatioMax: ratio.high,
 			Rounds: ratio.n, Strand: mine.merged().Rate, Theirs: s.merged().Rate,
 		}
-		if t.Shape == together && t.IDs == 1000 && t.Handler == 0 && !t.Single {
+		if t.asks(base) {
 			line.Goal = goalAgainst(t.Peer, s.promise)
 		}
 		against = append(against, line)

@@ -69,11 +69,13 @@ func (s *series) merged() outcome {
 	}
 	slices.SortStableFunc(worked, func(a, b outcome) int { return cmp.Compare(a.figure(), b.figure()) })
 	m := worked[len(worked)/2]
-	m.Round, m.Rounds, m.Total, m.Violations, m.Overlaps, m.Repeated = 0, len(worked), 0, 0, 0, 0
+	m.Round, m.Rounds = 0, len(worked)
+	m.Total, m.Violations, m.Overlaps, m.Repeated, m.Usage.Written = 0, 0, 0, 0, 0
 	var rates, samples []float64
 	for _, o := range worked {
 		rates = append(rates, o.Rate)
-		m.Total, m.Violations, m.Overlaps, m.Repeated = m.Total+o.Total, m.Violations+o.Violations, m.Overlaps+o.Overlaps, m.Repeated+o.Repeated
+		m.Total, m.Usage.Written = m.Total+o.Total, m.Usage.Written+o.Usage.Written
+		m.Violations, m.Overlaps, m.Repeated = m.Violations+o.Violations, m.Overlaps+o.Overlaps, m.Repeated+o.Repeated
 		m.CutShort = m.CutShort || o.CutShort
 		if o.Latency != nil {
 			samples = append(samples, o.Latency.Raw...)

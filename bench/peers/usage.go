@@ -16,7 +16,7 @@ type usage struct {
 	PeakMiB   float64 `json:"peak_mib"`   // most memory of the process, harness included
 	ServerMiB float64 `json:"server_mib"` // proportional share of a server's memory at the end
 	DiskBytes int64   `json:"disk_bytes"` // at the end, as allocated
-	Written   int64   `json:"written"`    // bytes sent to the disk, the server's included
+	Written   int64   `json:"written"`    // bytes sent to the disk by all jobs, the server's included
 }
 
 func usageOf(dir string) usage {

@@ -12,12 +12,13 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Bar is one bar: a name, a value above zero, and a note behind it.
+// Bar is one bar: a name, a value above zero, and a note behind it. A whisker
+// goes from the lowest to the highest value, if they are not the same.
 type Bar struct {
-	Name  string
-	Value float64
-	Note  string
-	Color color.Color
+	Name             string
+	Value, Low, High float64
+	Note             string
+	Color            color.Color
 }
 
 // Bars draws horizontal bars on a logarithmic scale, the first one on top.
@@ -33,7 +34,7 @@ func Bars(title, unit string, bars []Bar) ([]byte, error) {
 		low, high = min(low, b.Value), max(high, b.Value)
 	}
 	p := newPlot(title, unit+", logarithmic", "")
-	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, decades{}
+	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, decades{Short}
 	p.X.Min = math.Pow(10, math.Floor(math.Log10(low)-0.3))
 	p.X.Max = math.Pow(10, math.Log10(high)+0.28*(math.Log10(high)-math.Log10(p.X.Min))+0.1) // room for the notes
 	p.Y.Min, p.Y.Max = -0.6, float64(len(bars))-0.4
@@ -59,10 +60,22 @@ func (b barPlotter) Plot(c draw.Canvas, p *plot.Plot) {
 		y := float64(len(b) - 1 - i)
 		left, right, bottom, top := toX(p.X.Min), toX(bar.Value), toY(y-0.36), toY(y+0.36)
 		c.FillPolygon(bar.Color, []vg.Point{{X: left, Y: bottom}, {X: right, Y: bottom}, {X: right, Y: top}, {X: left, Y: top}})
+		if bar.Low > 0 && bar.Low < bar.High {
+			b.whisker(c, toX(bar.Low), toX(bar.High), toY(y))
+			right = max(right, toX(bar.High))
+		}
 		note := Short(bar.Value)
 		if bar.Note != "" {
 			note += ", " + bar.Note
 		}
-		c.FillText(label, vg.Point{X: right + vg.Points(4), Y: toY(y)}, note)
+		c.FillText(label, vg.Point{X: right + vg.Points(4), Y: toY(y) + vg.Points(1.5)}, note)
+	}
+}
+
+func (barPlotter) whisker(c draw.Canvas, from, to, y vg.Length) {
+	style := draw.LineStyle{Color: ink, Width: vg.Points(0.8)}
+	c.StrokeLine2(style, from, y, to, y)
+	for _, x := range []vg.Length{from, to} {
+		c.StrokeLine2(style, x, y-vg.Points(2.5), x, y+vg.Points(2.5))
 	}
 }

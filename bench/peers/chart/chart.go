@@ -69,16 +69,16 @@ func svg(p *plot.Plot, legend *plot.Legend, h vg.Length) ([]byte, error) {
 	return bytes.ReplaceAll(out.Bytes(), []byte("font-family:Liberation Sans"), []byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif")), nil
 }
 
-// decades are the ticks of a logarithmic axis: powers of ten, written short.
-type decades struct{}
+// decades are the ticks of a logarithmic axis: powers of ten.
+type decades struct{ label func(float64) string }
 
 // Ticks implements plot.Ticker.
-func (decades) Ticks(low, high float64) (ticks []plot.Tick) {
+func (d decades) Ticks(low, high float64) (ticks []plot.Tick) {
 	first, last := math.Floor(math.Log10(low)), math.Ceil(math.Log10(high))
 	for e := first; e <= last; e++ {
 		value := math.Pow(10, e)
 		if value >= low*0.999 && value <= high*1.001 {
-			ticks = append(ticks, plot.Tick{Value: value, Label: Short(value)})
+			ticks = append(ticks, plot.Tick{Value: value, Label: d.label(value)})
 		}
 	}
 	return ticks

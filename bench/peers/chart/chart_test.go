@@ -28,20 +28,23 @@ func texts(t *testing.T, svg []byte) (all []string) {
 }
 
 func TestBars(t *testing.T) {
-	svg, err := Bars("Title & <more>", "jobs/s", []Bar{{"first", 1.5e6, "a note", Ours}, {"second", 50, "", Other(0)}})
+	svg, err := Bars("Title & <more>", "jobs/s", []Bar{{"first", 1.5e6, 1e6, 2e6, "a note", Ours}, {"second", 50, 0, 0, "", Other(0)}})
 	require.NoError(t, err)
 	words := strings.Join(texts(t, svg), "|")
 	for _, want := range []string{"Title & <more>", "jobs/s, logarithmic", "first", "1.5M, a note", "second", "50", "1k"} {
 		assert.Contains(t, words, want)
 	}
 	for _, bad := range []float64{0, -1, math.NaN(), math.Inf(1)} {
-		_, err := Bars("", "", []Bar{{"x", bad, "", Ours}})
+		_, err := Bars("", "", []Bar{{"x", bad, 0, 0, "", Ours}})
 		assert.ErrorContains(t, err, "more than zero")
 	}
 	_, err = Bars("", "", nil)
 	assert.ErrorContains(t, err, "no bars")
-	_, err = Bars("", "", []Bar{{"alone", 7, "", Ours}})
-	assert.NoError(t, err)
+	alone, err := Bars("", "", []Bar{{"alone", 7, 0, 0, "", Ours}})
+	require.NoError(t, err)
+	whiskers, err := Bars("", "", []Bar{{"alone", 7, 6, 8, "", Ours}})
+	require.NoError(t, err)
+	assert.Greater(t, len(whiskers), len(alone))
 }
 
 func TestLines(t *testing.T) {
@@ -57,7 +60,15 @@ func TestLines(t *testing.T) {
 			assert.Contains(t, words, want)
 		}
 	}
-	_, err := Lines(Axes{}, nil)
+	axes := Axes{LogX: true, LogY: true, XTicks: []float64{0, 37}, Label: func(v float64) string { return "at " + Short(v) }}
+	lines[0].Low, lines[0].High = []float64{4, 40, 400}, []float64{6, 60, 600}
+	svg, err := Lines(axes, lines)
+	require.NoError(t, err)
+	assert.Subset(t, texts(t, svg), []string{"0", "37", "at 10", "at 100"})
+	lines[0].High = lines[0].High[1:]
+	_, err = Lines(axes, lines)
+	assert.ErrorContains(t, err, "3 values and 3 to 2 ends")
+	_, err = Lines(Axes{}, nil)
 	assert.ErrorContains(t, err, "no curves")
 	_, err = Lines(Axes{}, []Line{{Name: "odd", X: []float64{1}}})
 	assert.ErrorContains(t, err, "1 places and 0 values")

@@ -14,18 +14,21 @@ import (
 
 // Line is one curve.
 type Line struct {
-	Name  string
-	X, Y  []float64
-	Color color.Color
-	Width float64 // in points; 0: 1.2
+	Name      string
+	X, Y      []float64
+	Low, High []float64 // where whiskers at the points begin and end; nil: there are none
+	Color     color.Color
+	Width     float64 // in points; 0: 1.2
 }
 
 // Axes say what a chart of curves shows.
 type Axes struct {
 	Title, X, Y string
 	LogX, LogY  bool
-	FromZero    bool // Y begins at zero, if it is not logarithmic
-	Points      bool // mark each point
+	FromZero    bool                 // Y begins at zero, if it is not logarithmic
+	Points      bool                 // mark each point
+	XTicks      []float64            // nil: as the scale has them
+	Label       func(float64) string // of a tick of Y; nil: Short
 }
 
 // Lines draws curves. On a logarithmic X axis, zero stands where the axis
@@ -33,10 +36,16 @@ type Axes struct {
 func Lines(a Axes, lines []Line) ([]byte, error) {
 	p := newPlot(a.Title, a.X, a.Y)
 	if a.LogX {
-		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, decades{}
+		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, decades{Short}
 	}
 	if a.LogY {
-		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, decades{}
+		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, decades{Short}
+		if a.Label != nil {
+			p.Y.Tick.Marker = decades{a.Label}
+		}
+	}
+	if a.XTicks != nil {
+		p.X.Tick.Marker = a.ticks()
 	}
 	grid := plotter.NewGrid()
 	grid.Horizontal.Color, grid.Vertical.Color = faint, faint
@@ -66,6 +75,13 @@ func Lines(a Axes, lines []Line) ([]byte, error) {
 			dots.Color, dots.Shape, dots.Radius = l.Color, draw.CircleGlyph{}, vg.Points(2.5)
 			p.Add(dots)
 		}
+		if l.Low != nil {
+			whiskers, err := l.whiskers(points)
+			if err != nil {
+				return nil, err
+			}
+			p.Add(whiskers)
+		}
 		if len(lines) > 1 {
 			legend.Add(l.Name, line)
 		}
@@ -86,6 +102,37 @@ func Lines(a Axes, lines []Line) ([]byte, error) {
 		return svg(p, nil, tall)
 	}
 	return svg(p, &legend, tall)
+}
+
+func (a Axes) ticks() plot.ConstantTicks {
+	var ticks plot.ConstantTicks
+	for _, x := range a.XTicks {
+		label := Short(x)
+		if a.LogX {
+			x = max(1, x)
+		}
+		ticks = append(ticks, plot.Tick{Value: x, Label: label})
+	}
+	return ticks
+}
+
+func (l Line) whiskers(points plotter.XYs) (*plotter.YErrorBars, error) {
+	if len(l.Low) != len(points) || len(l.High) != len(points) {
+		return nil, fmt.Errorf("chart: %q has %d values and %d to %d ends of whiskers", l.Name, len(points), len(l.Low), len(l.High))
+	}
+	errors := make(plotter.YErrors, len(points))
+	for i := range points {
+		errors[i].Low, errors[i].High = l.Low[i]-points[i].Y, l.High[i]-points[i].Y
+	}
+	whiskers, err := plotter.NewYErrorBars(struct {
+		plotter.XYs
+		plotter.YErrors
+	}{points, errors})
+	if err != nil {
+		return nil, fmt.Errorf("chart: %q: %w", l.Name, err)
+	}
+	whiskers.Color, whiskers.Width = ink, vg.Points(0.8)
+	return whiskers, nil
 }
 
 func (a Axes) points(l Line) (plotter.XYs, error) {

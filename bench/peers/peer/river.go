@@ -18,12 +18,12 @@ import (
 func riverPeers() []Peer {
 	p := Peer{Module: "github.com/riverqueue/river", Promise: Synced, Order: "none (Sequences are a paid extra)", Workers: 100, Bulk: bulk, Holds: true}
 	lite, postgres, tuned := p, p, p
-	lite.Name, lite.Settings = "River, SQLite FULL", "1000 workers, FetchCooldown 2 ms, one connection as its documents advise, WAL, synchronous FULL, InsertMany"
+	lite.Name, lite.Settings = "River, SQLite FULL", "1000 workers, FetchCooldown 2 ms, FetchPollInterval 20 ms, one connection as its documents advise, WAL, synchronous FULL, InsertMany"
 	lite.Producers, lite.Missing, lite.Workers, lite.Open = 16, noSQLite, 1000, openRiverSQLite
 	postgres.Name, postgres.Settings = "River, PostgreSQL", "defaults of both, 100 workers, InsertManyFast"
 	postgres.Producers, postgres.Missing = 64, noPostgres
 	postgres.Open = func(ctx context.Context, r Room) (System, error) { return openRiverPostgres(ctx, r, 0) }
-	tuned.Name, tuned.Settings = "River, PostgreSQL, tuned", "2000 workers, FetchCooldown 2 ms, InsertManyFast"
+	tuned.Name, tuned.Settings = "River, PostgreSQL, tuned", "2000 workers, FetchCooldown 2 ms, FetchPollInterval 20 ms, InsertManyFast"
 	tuned.Producers, tuned.Missing, tuned.Workers = 64, noPostgres, 2000
 	tuned.Open = func(ctx context.Context, r Room) (System, error) {
 		return openRiverPostgres(ctx, r, 2*time.Millisecond)
@@ -45,7 +45,8 @@ type riverSystem[Tx any] struct {
 	close  func() error
 }
 
-// openRiver has cooldown 0 for its default.
+// openRiver has cooldown 0 for its default. The last jobs of many may wait for
+// the next poll, so that one is tuned with the other.
 func openRiver[Tx any](ctx context.Context, driver riverdriver.Driver[Tx], r Room, cooldown time.Duration, end func() error) (System, error) {
 	quiet := slog.New(slog.DiscardHandler)
 	client, err := func() (*river.Client[Tx], error) {
@@ -63,7 +64,7 @@ func openRiver[Tx any](ctx context.Context, driver riverdriver.Driver[Tx], r Roo
 		}))
 		client, err := river.NewClient(driver, &river.Config{
 			Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: r.Workers}}, Workers: workers,
-			FetchCooldown: cooldown, Logger: quiet, JobTimeout: -1,
+			FetchCooldown: cooldown, FetchPollInterval: 10 * cooldown, Logger: quiet, JobTimeout: -1,
 		})
 		if err != nil {
 			return nil, err
