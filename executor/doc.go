@@ -92,8 +92,8 @@
 //     Goexit is replaced; up to Config.SpareWorkers more in the place of stuck
 //     ones
 //   - shards: actors, no goroutine while idle or while others do their work
-//   - a queue that is registered: 1 for each processor, until it is known whose
-//     the pending entries are
+//   - a queue that is registered: 1 for each processor, until its shards have
+//     taken in what was pending
 //   - the watchdog: none; it looks on a timer while a job with a timeout runs
 //   - a stop: 1, until it is over and the handlers it left behind have returned
 //   - a failure: 1, until OnFailure has returned, which Run waits for

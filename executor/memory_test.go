@@ -1,9 +1,11 @@
 package executor_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -86,6 +88,48 @@ func TestBacklogBeyondMemory(t *testing.T) {
 		require.Contains(t, d.Payload, "of "+d.ID+" ")
 	}
 	stop(t, x)
+}
+
+// A start takes in what was pending a little at a time: payloads of an id that come
+// at different times are in order.
+func TestStartInStrides(t *testing.T) {
+	const ids, each, size = 7, 20, 50_000
+	var mu sync.Mutex
+	ran := make(map[string][]string)
+	handler := func(_ context.Context, job executor.Job[[]byte]) error {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, p := range job.Payloads {
+			ran[job.ID] = append(ran[job.ID], string(bytes.TrimSpace(p.Value)))
+		}
+		return nil
+	}
+	var items []executor.Item[[]byte]
+	want := make(map[string][]string)
+	for n := range ids * each {
+		id := fmt.Sprint("id-", n%ids)
+		items = append(items, executor.Item[[]byte]{ID: id, Payload: fmt.Appendf(nil, "%*d", size, n)})
+		want[id] = append(want[id], fmt.Sprint(n))
+	}
+	for _, budget := range []int{1, -1} {
+		disk := new(journal.Memory)
+		x := openOn(t, disk, executor.Config{MemoryBudget: budget})
+		q := handle(t, x, "q", handler, executor.QueueConfig[[]byte]{Shards: 3})
+		for some := range slices.Chunk(items, ids) {
+			_, err := q.EnqueueMany(t.Context(), some)
+			require.NoError(t, err)
+		}
+		stop(t, x)
+
+		clear(ran)
+		x = openOn(t, disk, executor.Config{MemoryBudget: budget})
+		q = handle(t, x, "q", handler, executor.QueueConfig[[]byte]{Shards: 3})
+		require.Equal(t, len(items), stats(t, q).Payloads)
+		start(t, x)
+		drained(t, q)
+		require.Equal(t, want, ran)
+		stop(t, x)
+	}
 }
 
 // An executor whose disk can't give back what left memory stops, hands no

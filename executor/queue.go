@@ -4,16 +4,11 @@ import (
 	"context"
 	"fmt"
 	"hash/maphash"
-	"log/slog"
 	"maps"
-	"runtime"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 	"unsafe"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
@@ -92,21 +87,21 @@ func (q *queue) openShards() error {
 	if err != nil {
 		return border(err)
 	}
-	parts, err := q.split(pending)
-	if err != nil {
+	cores := make([]*shard.Core, q.shards)
+	for i := range cores {
+		cores[i] = shard.NewCore(q.number, q.core)
+	}
+	for _, s := range suspects {
+		cores[q.route([]byte(s.id))-q.first].Park(s.id)
+	}
+	if err := q.load(pending, cores); err != nil {
 		return border(err)
 	}
-	for i, pending := range parts {
+	for i, core := range cores {
 		index := len(routes)
 		p := &port{dispatcher: x.dispatcher, queue: q, candidate: Candidate{Queue: q.name, Shard: i, Index: index, queue: int(q.first)}}
 		name := fmt.Sprintf("%s/%d", q.name, i)
-		core := shard.NewCore(q.number, q.core)
-		for _, s := range suspects {
-			if q.route([]byte(s.id)) == uint32(index) {
-				core.Park(s.id)
-			}
-		}
-		s, err := shard.New(x.actors, name, core, pending, p, p)
+		s, err := shard.New(x.actors, name, core, p, p)
 		if err != nil {
 			return fmt.Errorf("executor: shard %s: %w", name, err)
 		}
@@ -120,68 +115,6 @@ func (q *queue) openShards() error {
 	}
 	return nil
 }
-
-// split gives each shard its entries, in their order. To find out whose an entry
-// is takes a look at its id: every processor looks at a part of them.
-func (q *queue) split(pending []journal.Ref) ([][][]journal.Ref, error) {
-	shardOf := make([]uint32, len(pending))
-	absurd := time.Now().Add(absurdDelay).UnixNano()
-	var far atomic.Int64
-	var group errgroup.Group
-	share := len(pending)/runtime.GOMAXPROCS(0) + 1
-	for from := 0; from < len(pending); from += share {
-		group.Go(func() error {
-			for i := from; i < min(from+share, len(pending)); i++ {
-				id, due, err := pending[i].Head()
-				if err != nil {
-					return err
-				}
-				shardOf[i] = q.route(id) - q.first
-				if due > absurd {
-					far.Add(1)
-				}
-			}
-			return nil
-		})
-	}
-	if err := group.Wait(); err != nil {
-		return nil, err
-	}
-	if n := far.Load(); n > 0 {
-		q.x.cfg.Logger.Warn("jobs are due in more than 50 years; was the clock wrong? RunNow runs them",
-			slog.String("queue", q.name), slog.Int64("entries", n))
-	}
-	return deal(pending, shardOf, q.shards), nil
-}
-
-// dealtPage is how many entries a shard lets go of at once while it loads them.
-const dealtPage = 1 << 12
-
-// deal makes n parts of refs, in pages.
-func deal(refs []journal.Ref, partOf []uint32, n int) [][][]journal.Ref {
-	left := make([]int, n)
-	for _, i := range partOf {
-		left[i]++
-	}
-	parts := make([][][]journal.Ref, n)
-	for i, ref := range refs {
-		to := partOf[i]
-		part := parts[to]
-		last := len(part) - 1
-		if last < 0 || len(part[last]) == cap(part[last]) {
-			part = append(part, make([]journal.Ref, 0, min(left[to], dealtPage)))
-			parts[to] = part
-			last++
-		}
-		part[last] = append(part[last], ref)
-		left[to]--
-	}
-	return parts
-}
-
-// absurdDelay is how far ahead nobody plans: a job that is due later was given
-// to a clock that was wrong, or this one is.
-const absurdDelay = 50 * 365 * 24 * time.Hour
 
 // route returns the number of the shard of an id.
 func (q *queue) route(id []byte) uint32 {

@@ -217,6 +217,9 @@ func (r Ref) IsZero() bool { return r.block == nil }
 // Position returns the position of the entry.
 func (r Ref) Position() Position { return r.pos }
 
+// Size returns how many bytes the entry took when it was written.
+func (r Ref) Size() int { return int(r.size) }
+
 // resolve follows an entry to where it is now.
 func (r Ref) resolve() (Ref, *home) {
 	for h := r.block.home.Load(); ; {

@@ -7,15 +7,11 @@ import (
 )
 
 // Load takes in an entry that was live when the journal was opened. Entries
-// come in position order, before anything else; Loaded follows.
-func (c *Core) Load(ref journal.Ref) {
+// come in position order, before anything is delivered; Loaded follows.
+func (c *Core) Load(e *journal.Entry, ref journal.Ref) {
 	c.loading = true
-	var e journal.Entry
-	if !c.lanes.entries.read(ref, &e) {
-		return
-	}
 	if e.Kind == journal.KindEnqueued {
-		c.Deliver(&e, ref)
+		c.Deliver(e, ref)
 		return
 	}
 	l := c.lanes.find(e.ID)

@@ -66,7 +66,7 @@ func (g *rig) open(shards int) {
 	var e journal.Entry
 	for _, ref := range g.log.Pending(g.queue) {
 		mustRead(ref, &e)
-		g.core(string(e.ID)).Load(ref)
+		g.core(string(e.ID)).Load(&e, ref)
 	}
 	for _, c := range g.cores {
 		c.Loaded()

@@ -60,26 +60,17 @@ type call struct {
 	done chan struct{}
 }
 
-// New starts a shard of a queue with the live entries that a journal had for it
-// when it was opened, in position order, and lets go of each page of them once it
-// is loaded. It offers itself at once if one of them is due.
-func New(system *actor.System, name string, core *Core, pending [][]journal.Ref, log Recorder, dispatch Dispatcher) (*Shard, error) {
+// New starts a shard of a queue with a core that has loaded what the journal had
+// for it, and ends the loading. The shard offers itself at once if something is due.
+func New(system *actor.System, name string, core *Core, log Recorder, dispatch Dispatcher) (*Shard, error) {
 	s := &Shard{log: log, dispatch: dispatch, core: core, clock: newClock(), timerAt: math.MaxInt64}
 	s.wall, s.mono = s.clock()
 	var err error
 	if s.ref, err = actor.Spawn(system, name, s.receive); err != nil {
 		return nil, err
 	}
-	// The load is the first message, so that everything else comes after it.
-	s.ref.Send(&call{f: func(c *Core) {
-		for i, page := range pending {
-			for _, ref := range page {
-				c.Load(ref)
-			}
-			pending[i] = nil // of many jobs they take a quarter of the memory
-		}
-		c.Loaded()
-	}, done: make(chan struct{})})
+	// The first message: everything else comes after it.
+	s.ref.Send(&call{f: (*Core).Loaded, done: make(chan struct{})})
 	return s, nil
 }
 

@@ -108,7 +108,7 @@ func newHouse(t testing.TB, shards, workers int, cfg Config, handler func(it *It
 	h.queue, err = h.log.Queue(t.Context(), "queue")
 	require.NoError(t, err)
 	for i := range shards {
-		s, err := New(h.system, fmt.Sprint("shard-", i), NewCore(h.queue, cfg), nil, writing{h.log}, h)
+		s, err := New(h.system, fmt.Sprint("shard-", i), NewCore(h.queue, cfg), writing{h.log}, h)
 		require.NoError(t, err)
 		h.shards = append(h.shards, s)
 	}
@@ -240,7 +240,13 @@ func TestPendingJobsRunAtTheStart(t *testing.T) {
 		require.NoError(t, err)
 		var ran []string
 		h := newHouse(t, 0, 1, Config{}, func(it *Item) Outcome { ran = append(ran, it.ID); return Outcome{Verdict: Done} })
-		s, err := New(h.system, "shard", NewCore(queue, Config{}), [][]journal.Ref{log.Pending(queue)}, writing{log}, h)
+		core := NewCore(queue, Config{})
+		var e journal.Entry
+		for _, ref := range log.Pending(queue) {
+			mustRead(ref, &e)
+			core.Load(&e, ref)
+		}
+		s, err := New(h.system, "shard", core, writing{log}, h)
 		require.NoError(t, err)
 		synctest.Wait()
 		require.ElementsMatch(t, []string{"a", "b"}, ran)

@@ -68,7 +68,7 @@ func newFold(name string, number uint32, refs []journal.Ref, cfg shard.Config, n
 		if e.Kind == journal.KindState && e.Halted {
 			f.halted = append(f.halted, e)
 		}
-		f.core.Load(ref)
+		f.core.Load(&e, ref)
 	}
 	f.core.Loaded()
 	f.merged = int(f.core.Counts().Merged)

@@ -1,0 +1,108 @@
+package executor
+
+import (
+	"log/slog"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/shard"
+)
+
+// loader has the shards of a queue take in what was pending when the journal was
+// opened, a stride at a time and in position order. Every processor takes part:
+// each reads some entries of the stride, then each goes through all of them for
+// its own shards. So what is not in memory is read back once, as it stands on
+// the disk.
+type loader struct {
+	queue  *queue
+	cores  []*shard.Core
+	absurd int64        // when nobody plans anything, Unix ns
+	far    atomic.Int64 // entries that are due after that
+
+	// Of the stride.
+	refs    []journal.Ref
+	entries []journal.Entry
+	shardOf []uint32
+}
+
+// A stride is bounded by what its processors can keep close to them.
+const (
+	strideEntries = 1 << 14
+	strideBytes   = 2 << 20
+)
+
+// absurdDelay is how far ahead nobody plans: a job that is due later was given
+// to a clock that was wrong, or this one is.
+const absurdDelay = 50 * 365 * 24 * time.Hour
+
+// load gives the cores of the shards what is pending.
+func (q *queue) load(pending []journal.Ref, cores []*shard.Core) error {
+	l := &loader{
+		queue: q, cores: cores,
+		absurd:  time.Now().Add(absurdDelay).UnixNano(),
+		entries: make([]journal.Entry, min(len(pending), strideEntries)),
+		shardOf: make([]uint32, min(len(pending), strideEntries)),
+	}
+	for len(pending) > 0 {
+		n := stride(pending)
+		l.refs, pending = pending[:n], pending[n:]
+		if err := l.together(l.read); err != nil {
+			return err
+		}
+		if err := l.together(l.takeIn); err != nil {
+			return err
+		}
+	}
+	if n := l.far.Load(); n > 0 {
+		q.x.cfg.Logger.Warn("jobs are due in more than 50 years; was the clock wrong? RunNow runs them",
+			slog.String("queue", q.name), slog.Int64("entries", n))
+	}
+	return nil
+}
+
+// stride returns how many entries the next stride has.
+func stride(pending []journal.Ref) (n int) {
+	for bytes := 0; n < min(len(pending), strideEntries) && bytes < strideBytes; n++ {
+		bytes += pending[n].Size()
+	}
+	return n
+}
+
+// together has every processor do its part.
+func (l *loader) together(do func(part, parts int) error) error {
+	var group errgroup.Group
+	parts := runtime.GOMAXPROCS(0)
+	for part := range parts {
+		group.Go(func() error { return do(part, parts) })
+	}
+	return group.Wait()
+}
+
+// read reads a part of the stride and finds out whose the entries are.
+func (l *loader) read(part, parts int) error {
+	for i := part * len(l.refs) / parts; i < (part+1)*len(l.refs)/parts; i++ {
+		e := &l.entries[i]
+		if err := l.refs[i].Read(e); err != nil {
+			return err
+		}
+		if e.Due > l.absurd {
+			l.far.Add(1)
+		}
+		l.shardOf[i] = l.queue.route(e.ID) - l.queue.first
+	}
+	return nil
+}
+
+// takeIn has a part of the shards take in what is theirs.
+func (l *loader) takeIn(part, parts int) error {
+	for i, ref := range l.refs {
+		if s := int(l.shardOf[i]); s%parts == part {
+			l.cores[s].Load(&l.entries[i], ref)
+		}
+	}
+	return nil
+}
