@@ -3,6 +3,7 @@ package executor
 import (
 	"log/slog"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -29,33 +30,22 @@ type loader struct {
 	shardOf []uint32
 }
 
-// A stride is bounded by what its processors can keep close to them.
-const (
-	strideEntries = 1 << 14
-	strideBytes   = 2 << 20
-)
+// strideBytes bounds the entries of a stride, which is a part of a page: their
+// readers should still have them at hand when they take them in.
+const strideBytes = 2 << 20
 
 // absurdDelay is how far ahead nobody plans: a job that is due later was given
 // to a clock that was wrong, or this one is.
 const absurdDelay = 50 * 365 * 24 * time.Hour
 
-// load gives the cores of the shards what is pending.
-func (q *queue) load(pending []journal.Ref, cores []*shard.Core) error {
-	l := &loader{
-		queue: q, cores: cores,
-		absurd:  time.Now().Add(absurdDelay).UnixNano(),
-		entries: make([]journal.Entry, min(len(pending), strideEntries)),
-		shardOf: make([]uint32, min(len(pending), strideEntries)),
-	}
-	for len(pending) > 0 {
-		n := stride(pending)
-		l.refs, pending = pending[:n], pending[n:]
-		if err := l.together(l.read); err != nil {
+// load gives the cores of the shards what is pending, and lets go of it.
+func (q *queue) load(pending [][]journal.Ref, cores []*shard.Core) error {
+	l := &loader{queue: q, cores: cores, absurd: time.Now().Add(absurdDelay).UnixNano()}
+	for i, page := range pending {
+		if err := l.page(page); err != nil {
 			return err
 		}
-		if err := l.together(l.takeIn); err != nil {
-			return err
-		}
+		pending[i] = nil
 	}
 	if n := l.far.Load(); n > 0 {
 		q.x.cfg.Logger.Warn("jobs are due in more than 50 years; was the clock wrong? RunNow runs them",
@@ -64,10 +54,27 @@ func (q *queue) load(pending []journal.Ref, cores []*shard.Core) error {
 	return nil
 }
 
+// page has the cores take in a page, in strides.
+func (l *loader) page(refs []journal.Ref) error {
+	l.entries = slices.Grow(l.entries[:0], len(refs))[:len(refs)]
+	l.shardOf = slices.Grow(l.shardOf[:0], len(refs))[:len(refs)]
+	for len(refs) > 0 {
+		n := stride(refs)
+		l.refs, refs = refs[:n], refs[n:]
+		if err := l.together(l.read); err != nil {
+			return err
+		}
+		if err := l.together(l.takeIn); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // stride returns how many entries the next stride has.
-func stride(pending []journal.Ref) (n int) {
-	for bytes := 0; n < min(len(pending), strideEntries) && bytes < strideBytes; n++ {
-		bytes += pending[n].Size()
+func stride(refs []journal.Ref) (n int) {
+	for bytes := 0; n < len(refs) && bytes < strideBytes; n++ {
+		bytes += refs[n].Size()
 	}
 	return n
 }

@@ -39,24 +39,26 @@ type suspect struct {
 
 // suspects finds the suspects among the pending entries of a queue, one for
 // each id.
-func (q *queue) suspects(pending []journal.Ref) ([]*suspect, error) {
+func (q *queue) suspects(pending [][]journal.Ref) ([]*suspect, error) {
 	crashes := q.x.log.Suspects()
 	if len(crashes) == 0 {
 		return nil, nil
 	}
 	var found []*suspect
 	var e journal.Entry
-	for _, ref := range pending {
-		n := crashes[ref.Position()]
-		if n == 0 {
-			continue
-		}
-		if err := ref.Read(&e); err != nil {
-			return nil, err
-		}
-		id := string(e.ID)
-		if !slices.ContainsFunc(found, func(s *suspect) bool { return s.id == id }) {
-			found = append(found, &suspect{queue: q, id: id, position: e.Position, crashes: n})
+	for _, page := range pending {
+		for _, ref := range page {
+			n := crashes[ref.Position()]
+			if n == 0 {
+				continue
+			}
+			if err := ref.Read(&e); err != nil {
+				return nil, err
+			}
+			id := string(e.ID)
+			if !slices.ContainsFunc(found, func(s *suspect) bool { return s.id == id }) {
+				found = append(found, &suspect{queue: q, id: id, position: e.Position, crashes: n})
+			}
 		}
 	}
 	return found, nil

@@ -82,7 +82,7 @@ func (q *queue) openShards() error {
 	x := q.x
 	routes := slices.Clone(*x.routes.Load())
 	q.first = uint32(len(routes))
-	pending := x.log.Pending(q.number)
+	pending := x.log.PendingPages(q.number)
 	suspects, err := q.suspects(pending)
 	if err != nil {
 		return border(err)

@@ -123,8 +123,8 @@ type Log struct {
 	owed    owed      // their state keys; nil while none waits
 	closed  bool
 	queues  map[string]uint32
-	pending map[uint32][]Ref // found at open, per queue, in position order
-	dead    map[uint32]int   // payloads in the morgue by queue; tail.buried is their sum
+	pending map[uint32][][]Ref // found at open, per queue, in pages and in position order
+	dead    map[uint32]int     // payloads in the morgue by queue; tail.buried is their sum
 
 	suspects map[Position]int // found at open, and not changed since
 
@@ -158,7 +158,7 @@ func newLog(s store, cfg Config, volatile bool) *Log {
 		released: make(chan struct{}),
 		born:     time.Now(),
 		queues:   make(map[string]uint32),
-		pending:  make(map[uint32][]Ref),
+		pending:  make(map[uint32][][]Ref),
 
 		restoring: make(chan *commit, 1),
 		gathering: gathering{over: make(chan struct{}, 1)},

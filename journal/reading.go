@@ -12,50 +12,42 @@ type reading struct {
 	*survey
 	settle func(b *Block, data []byte) *home
 	blocks []*Block
-	refs   map[uint32]*refList // by queue
-	header header              // of the last block
+	refs   map[uint32]*refPages // by queue
+	header header               // of the last block
 }
 
-// refList grows without copying what it has.
-type refList struct {
+// refPages grow without copying what they have.
+type refPages struct {
 	full [][]Ref
 	last []Ref
 }
 
-const refListPage = 1 << 10
+const refPage = 1 << 14
 
-func (r *refList) add(ref Ref) {
+func (r *refPages) add(ref Ref) {
 	if len(r.last) == cap(r.last) {
 		if len(r.last) > 0 {
 			r.full = append(r.full, r.last)
 		}
-		r.last = make([]Ref, 0, min(max(2*cap(r.last), 16), refListPage))
+		r.last = make([]Ref, 0, min(max(2*cap(r.last), 16), refPage))
 	}
 	r.last = append(r.last, ref)
 }
 
-func (r *refList) len() int {
-	n := len(r.last)
-	for _, page := range r.full {
-		n += len(page)
-	}
-	return n
-}
-
 func newReading(settle func(*Block, []byte) *home) *reading {
-	return &reading{survey: newSurvey(), settle: settle, refs: make(map[uint32]*refList)}
+	return &reading{survey: newSurvey(), settle: settle, refs: make(map[uint32]*refPages)}
 }
 
 // block takes in the next block.
 func (r *reading) block(seq uint64, data []byte) error {
 	b := &Block{seq: seq, size: len(data)}
-	var list *refList // of the queue that the last entry belongs to
+	var pages *refPages // of the queue that the last entry belongs to
 	var queue uint32
 	h, err := r.visit(seq, data, func(off uint32, size int, e *Entry) {
-		if list == nil || e.Queue != queue {
-			list, queue = r.list(e.Queue), e.Queue
+		if pages == nil || e.Queue != queue {
+			pages, queue = r.pages(e.Queue), e.Queue
 		}
-		list.add(Ref{b, e.Position, off, uint32(size)})
+		pages.add(Ref{b, e.Position, off, uint32(size)})
 		b.bytes += size
 	})
 	if err != nil {
@@ -70,20 +62,20 @@ func (r *reading) block(seq uint64, data []byte) error {
 	return nil
 }
 
-func (r *reading) list(queue uint32) *refList {
-	list := r.refs[queue]
-	if list == nil {
-		list = new(refList)
-		r.refs[queue] = list
+func (r *reading) pages(queue uint32) *refPages {
+	pages := r.refs[queue]
+	if pages == nil {
+		pages = new(refPages)
+		r.refs[queue] = pages
 	}
-	return list
+	return pages
 }
 
 // load gives l what was read: the blocks, and what of them is live as pending.
 func (r *reading) load(l *Log) {
-	for queue, list := range r.refs {
-		if refs := r.pending(list); len(refs) > 0 {
-			l.pending[queue] = refs
+	for queue, pages := range r.refs {
+		if live := r.pending(append(pages.full, pages.last)); len(live) > 0 {
+			l.pending[queue] = live
 		}
 	}
 	r.refs = nil
@@ -92,25 +84,33 @@ func (r *reading) load(l *Log) {
 	}
 }
 
-// pending returns what is live of a list in position order, and marks the rest
-// in their blocks.
-func (r *reading) pending(list *refList) []Ref {
-	refs := make([]Ref, 0, list.len())
-	// One by one: a goroutine that copies whole pages can seldom be preempted,
-	// and makes the collector wait.
-	for _, page := range append(list.full, list.last) {
+// pending returns what is live of some pages, in position order, and marks the
+// rest in their blocks. The pages are used again.
+func (r *reading) pending(pages [][]Ref) (live [][]Ref) {
+	sorted, last := true, Position(0)
+	for _, page := range pages {
+		kept := page[:0]
 		for _, ref := range page {
-			if r.live(ref.pos, ref.block.seq) {
-				refs = append(refs, ref)
-			} else {
+			if !r.live(ref.pos, ref.block.seq) {
 				ref.block.mark(ref.off, ref.size)
+				continue
 			}
+			sorted, last = sorted && ref.pos > last, ref.pos
+			kept = append(kept, ref)
+		}
+		if len(kept) > 0 {
+			live = append(live, kept)
 		}
 	}
-	// Carried entries stand in younger blocks than their neighbours.
-	byPosition := func(a, b Ref) int { return cmp.Compare(a.pos, b.pos) }
-	if !slices.IsSortedFunc(refs, byPosition) {
-		slices.SortFunc(refs, byPosition)
+	if sorted {
+		return live
 	}
+	return slices.Collect(slices.Chunk(byPosition(slices.Concat(live...)), refPage))
+}
+
+// byPosition sorts refs by position: carried entries stand in younger blocks than
+// their neighbours.
+func byPosition(refs []Ref) []Ref {
+	slices.SortFunc(refs, func(a, b Ref) int { return cmp.Compare(a.pos, b.pos) })
 	return refs
 }

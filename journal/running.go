@@ -164,10 +164,12 @@ func (l *Log) investigate() ([]Set, error) {
 // verdicts writes the counts of the live suspects down, and forgets the others.
 func (l *Log) verdicts(counted map[Position]uint64) (sets []Set) {
 	live := make(map[Position]bool)
-	for _, refs := range l.pending {
-		for _, r := range refs {
-			if _, ok := l.suspects[r.pos]; ok {
-				live[r.pos] = true
+	for _, pages := range l.pending {
+		for _, page := range pages {
+			for _, r := range page {
+				if _, ok := l.suspects[r.pos]; ok {
+					live[r.pos] = true
+				}
 			}
 		}
 	}

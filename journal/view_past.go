@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,18 +16,18 @@ type Moment struct {
 }
 
 func newMoment(v *View, l *Log) *Moment {
-	m := &Moment{Next: v.tail.next, live: l.pending}
+	m := &Moment{Next: v.tail.next}
 	if n := len(v.blocks); n > 0 {
 		m.Block, m.At = v.blocks[n-1].Seq, v.blocks[n-1].At
 	}
-	m.sort()
+	m.take(l.pending)
 	return m
 }
 
-// sort: carried entries stand in younger blocks than their neighbours.
-func (m *Moment) sort() {
-	for _, refs := range m.live {
-		slices.SortFunc(refs, func(a, b Ref) int { return cmp.Compare(a.pos, b.pos) })
+func (m *Moment) take(pending map[uint32][][]Ref) {
+	m.live = make(map[uint32][]Ref, len(pending))
+	for queue, pages := range pending {
+		m.live[queue] = byPosition(slices.Concat(pages...))
 	}
 }
 
@@ -127,8 +126,8 @@ func (v *View) after(last BlockInfo) (*Moment, error) {
 	if err = v.disturbed(err); err != nil {
 		return nil, err
 	}
-	m := &Moment{Block: last.Seq, Next: last.Next, At: last.At, live: l.pending}
-	m.sort()
+	m := &Moment{Block: last.Seq, Next: last.Next, At: last.At}
+	m.take(l.pending)
 	return m, nil
 }
 
@@ -154,7 +153,7 @@ func (v *View) carriedLater(l *Log, s *survey, last BlockInfo) error {
 				b = &Block{seq: seq, first: h.first, base: h.base}
 				b.home.Store(&home{data: append([]byte(nil), data[:headerSize+h.entries]...)})
 			}
-			l.pending[e.Queue] = append(l.pending[e.Queue], Ref{b, e.Position, off, uint32(size)})
+			l.pending[e.Queue] = append(l.pending[e.Queue], []Ref{{b, e.Position, off, uint32(size)}})
 		}, nil)
 	})
 }
