@@ -104,11 +104,19 @@ func (l *loader) read(part, parts int) error {
 	return nil
 }
 
-// takeIn has a part of the shards take in what is theirs.
+// takeIn has a part of the shards take in what is theirs, some entries at a time:
+// what each begins with is seldom in the cache.
 func (l *loader) takeIn(part, parts int) error {
-	for i, ref := range l.refs {
-		if s := int(l.shardOf[i]); s%parts == part {
-			l.cores[s].Load(&l.entries[i], ref)
+	mine := make([]int, 0, 64)
+	for i := 0; i < len(l.refs); mine = mine[:0] {
+		for ; i < len(l.refs) && len(mine) < cap(mine); i++ {
+			if s := int(l.shardOf[i]); s%parts == part {
+				l.cores[s].Prefetch(l.entries[i].ID)
+				mine = append(mine, i)
+			}
+		}
+		for _, i := range mine {
+			l.cores[l.shardOf[i]].Load(&l.entries[i], l.refs[i])
 		}
 	}
 	return nil

@@ -21,6 +21,9 @@ func (c *Core) prefetchIDs(now int64, n int) {
 	c.prefetched += uint(sum)
 }
 
+// Prefetch loads what taking in an entry of an id begins with.
+func (c *Core) Prefetch(id []byte) { c.prefetched += uint(c.lanes.byID.prefetch(hashOf(id))) }
+
 // prefetchSlots loads what dropping the lanes of a run begins with.
 func (c *Core) prefetchSlots(r *Run) {
 	var sum number
