@@ -118,13 +118,17 @@ func (o *options) measure(ctx context.Context, out, progress io.Writer) (err err
 	for i, w := range o.selected {
 		fmt.Fprintf(progress, "%d/%d %s\n", i+1, len(o.selected), w.name)
 		l := &lab{n: cmp.Or(o.n, w.n), workers: o.workers, shards: o.shards, ids: ids}
-		if o.n == 0 {
+		rounds := cmp.Or(o.rounds, w.rounds)
+		switch {
+		case o.quick:
+			l.n, rounds = cmp.Or(o.n, min(w.n, quickMost)), cmp.Or(o.rounds, 1)
+		case o.n == 0:
 			l.enough = longEnough
 		}
-		if o.rounds == 0 {
+		if o.rounds == 0 && !o.quick {
 			l.patience = patience
 		}
-		results, err := w.limited(ctx, l, cmp.Or(o.rounds, w.rounds), dir)
+		results, err := w.limited(ctx, l, rounds, dir)
 		if cause := context.Cause(ctx); cause != nil {
 			return fmt.Errorf("%s: %w", w.name, cause)
 		}

@@ -1,7 +1,7 @@
 // Bench measures Strand on the machine it runs on, and next to each figure what
 // the same machine does with the least that could be called the same work.
 //
-//	go run ./bench [-run REGEXP] [-n N] [-workers W] [-rounds R] [-json] [-list]
+//	go run ./bench [-run REGEXP] [-n N] [-workers W] [-rounds R] [-quick] [-json] [-list]
 //	go run ./bench -report DIR [-quick]
 //	go run ./bench -gate
 //
@@ -104,6 +104,12 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 	return 0
 }
 
+// What -quick measures, and with how many jobs at most.
+const (
+	telling   = `^(durable/.*|memory/(bulk|single|latency)|lowkiq|zipf|retry|mixed|scaling/.*|cost/.*|written/.*|allocs/.*|hotid|backlog|startup|idle)$`
+	quickMost = 60_000
+)
+
 // options are what the command line says.
 type options struct {
 	selected []workload
@@ -125,7 +131,7 @@ func parse(args []string, errOut io.Writer) (options, error) {
 	var o options
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(errOut)
-	expr := f.String("run", "", "measure the workloads whose name matches this regular expression")
+	expr := f.String("run", "", "measure the workloads whose name matches this regular expression; none: all, or with -quick the most telling ones")
 	f.IntVar(&o.n, "n", 0, "jobs per measurement; 0: each workload's own number, again and again where that is over soon")
 	f.IntVar(&o.rounds, "rounds", 0, "rounds; 0: each workload's own number, and more as long as a ratio is not steady")
 	f.IntVar(&o.workers, "workers", 0, "workers; 0: the executor's default")
@@ -135,7 +141,7 @@ func parse(args []string, errOut io.Writer) (options, error) {
 	f.BoolVar(&o.list, "list", false, "print the names of the workloads that -run selects, and measure nothing")
 	f.BoolVar(&o.gate, "gate", false, "measure a few figures only, and fail when one is far from what it was")
 	f.StringVar(&o.report, "report", "", "measure everything, other systems too, and write a page, charts and the data into this directory")
-	f.BoolVar(&o.quick, "quick", false, "with -report: only the most telling cases, once, in under two minutes")
+	f.BoolVar(&o.quick, "quick", false, "only the most telling cases, once, with few jobs: half a minute, with -report under two")
 	if err := f.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return o, err
@@ -144,9 +150,6 @@ func parse(args []string, errOut io.Writer) (options, error) {
 	}
 	if f.NArg() > 0 {
 		return o, fmt.Errorf("unexpected argument %q; workloads are chosen with -run", f.Arg(0))
-	}
-	if o.quick && o.report == "" {
-		return o, errors.New("-quick is for -report")
 	}
 	if o.report != "" {
 		var other string
@@ -166,6 +169,9 @@ func parse(args []string, errOut io.Writer) (options, error) {
 		if number.v < 0 {
 			return o, fmt.Errorf("-%s is %d, it can't be below 0", number.name, number.v)
 		}
+	}
+	if o.quick && *expr == "" {
+		*expr = telling
 	}
 	name, err := regexp.Compile(*expr)
 	if err != nil {

@@ -64,6 +64,14 @@ func assertEmpty(t *testing.T, dir string) {
 	assert.Empty(t, left, "journals are removed")
 }
 
+func TestQuick(t *testing.T) {
+	var out, progress bytes.Buffer
+	require.Zero(t, run(t.Context(), []string{"-quick", "-json", "-run", "^(memory/bulk|startup)$", "-dir", t.TempDir()}, &out, &progress), progress.String())
+	var r result
+	require.NoError(t, json.NewDecoder(&out).Decode(&r))
+	assert.Equal(t, []int{quickMost, 1}, []int{r.N, r.Rounds})
+}
+
 func TestOddNumbers(t *testing.T) {
 	for _, n := range []string{"1", "7", "1001"} {
 		var out, progress bytes.Buffer
@@ -81,7 +89,6 @@ func TestFlagErrors(t *testing.T) {
 		"-workers -3":     "-workers is -3",
 		"-shards -4":      "-shards is -4",
 		"-n many":         "invalid value",
-		"-quick":          "-quick is for -report",
 		"-report x -n 5":  "leave out -n",
 		"-nonsense":       "flag provided but not defined",
 		"-run (":          "missing closing )",
@@ -152,4 +159,8 @@ func TestList(t *testing.T) {
 	var out, errOut bytes.Buffer
 	assert.Zero(t, run(t.Context(), []string{"-list", "-run", "bulk$"}, &out, &errOut))
 	assert.Equal(t, "durable/bulk\nmemory/bulk\nwritten/bulk\n", out.String())
+	out.Reset()
+	assert.Zero(t, run(t.Context(), []string{"-list", "-quick"}, &out, &errOut))
+	assert.Contains(t, out.String(), "durable/bulk\n")
+	assert.NotContains(t, out.String(), "hoard", "it takes its time")
 }

@@ -29,7 +29,7 @@ var columns = []struct {
 	left  bool
 	cell  func(result) string
 }{
-	{"workload", 20, true, func(r result) string { return r.Name }},
+	{"workload", 26, true, func(r result) string { return r.Name }},
 	{"durability", 10, true, func(r result) string { return r.Durability }},
 	{"n", 8, false, func(r result) string { return strconv.Itoa(r.N) }},
 	{"median", 9, false, func(r result) string { return short(r.Value) }},

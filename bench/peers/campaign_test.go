@@ -116,13 +116,9 @@ func TestInterrupted(t *testing.T) {
 func TestOwnRun(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "program")
 	require.NoError(t, os.WriteFile(program, []byte(`#!/bin/sh
-[ "$1" = -list ] && { echo a; echo b/c; exit; }
 echo '{"name":"'$2'","value":7}'
 [ $2 = good ] || { echo "FAILED: why" >&2; exit 1; }
 `), 0o700))
-	orders, err := ownOrders(t.Context(), program, [][]string{{"-n", "5", "-run", "x"}})
-	require.NoError(t, err)
-	assert.Equal(t, []ownOrder{{"a", []string{"-n", "5", "-run", "^a$"}}, {"b/c", []string{"-n", "5", "-run", "^b/c$"}}}, orders)
 	figures, err := ownRun(t.Context(), program, []string{"-json", "good"})
 	require.NoError(t, err)
 	assert.Equal(t, []figure{{Name: "good", Value: 7}}, figures)

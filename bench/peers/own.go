@@ -35,16 +35,6 @@ type figure struct {
 	Met           *bool   `json:"met,omitempty"`
 }
 
-// The quick version of Strand's own workloads: those whose figures need a
-// number of jobs, with a small one, and those that take their time.
-var (
-	ownQuick = [][]string{
-		{"-rounds", "1", "-n", "60000", "-run", "^(durable/bulk|durable/single|memory/bulk|memory/single|lowkiq|zipf|retry|mixed|scaling/.*|cost/.*|written/.*|allocs/.*|hotid|backlog)$"},
-		{"-rounds", "1", "-run", "^(durable/latency|memory/latency|startup|idle)$"},
-	}
-	ownFull = [][]string{{"-run", ""}}
-)
-
 // ownLimit is how long one workload may take.
 const ownLimit = 10 * time.Minute
 
@@ -63,49 +53,31 @@ func own(ctx context.Context, root, dir string, brief bool, progress io.Writer, 
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("go build ./bench: %w: %s", err, tail(out))
 	}
-	runs := ownFull
+	args := []string{"-json", "-dir", scratch}
 	if brief {
-		runs = ownQuick
+		args = append(args, "-quick")
 	}
-	orders, err := ownOrders(ctx, program, runs)
+	names, err := exec.CommandContext(ctx, program, append(args, "-list")...).Output()
 	if err != nil {
-		return err
+		return fmt.Errorf("bench -list: %w", err)
 	}
-	bar := newBar(len(orders), progress)
+	workloads := strings.Fields(string(names))
+	bar := newBar(len(workloads), progress)
 	defer func() { _ = bar.Finish() }() // a bar that can't be drawn is no reason to stop
 	var failed []error
-	for _, o := range orders {
-		bar.Describe(fmt.Sprintf("%-28s", o.name))
-		figures, err := ownRun(ctx, program, append([]string{"-json", "-dir", scratch}, o.args...))
+	for _, name := range workloads {
+		bar.Describe(fmt.Sprintf("%-28s", name))
+		figures, err := ownRun(ctx, program, append(args, "-run", "^"+name+"$"))
 		add(figures)
 		if cause := context.Cause(ctx); cause != nil {
 			return cause
 		}
 		if err != nil {
-			failed = append(failed, fmt.Errorf("%s: %w", o.name, err))
+			failed = append(failed, fmt.Errorf("%s: %w", name, err))
 		}
 		_ = bar.Add(1)
 	}
 	return errors.Join(failed...)
-}
-
-// ownOrder is one workload, and how to measure it.
-type ownOrder struct {
-	name string
-	args []string
-}
-
-func ownOrders(ctx context.Context, program string, runs [][]string) (all []ownOrder, err error) {
-	for _, args := range runs {
-		out, err := exec.CommandContext(ctx, program, append([]string{"-list"}, args...)...).Output()
-		if err != nil {
-			return nil, fmt.Errorf("bench -list: %w", err)
-		}
-		for name := range strings.FieldsSeq(string(out)) {
-			all = append(all, ownOrder{name, append(args[:len(args)-2:len(args)-2], "-run", "^"+name+"$")})
-		}
-	}
-	return all, nil
 }
 
 // ownRun returns what the program has measured, also if it fails.
