@@ -165,13 +165,17 @@ func (w *workload) measure(ctx context.Context, l *lab, rounds int, parent strin
 		}
 	}
 	var mine, theirs []measured
-	var overtime time.Time
+	begun := time.Now()
+	var end time.Time // of patience
 	for round := 0; ; round++ {
 		if round == rounds {
-			overtime = time.Now()
+			end = time.Now().Add(l.patience)
 		}
-		if round >= rounds && (time.Since(overtime) >= l.patience || w.steady(l.n, mine, theirs)) {
-			return w.results(l, mine, theirs), nil
+		if round >= rounds {
+			next := time.Now().Add(time.Since(begun) / time.Duration(round))
+			if next.After(end) || w.steady(l.n, mine, theirs) {
+				return w.results(l, mine, theirs), nil
+			}
 		}
 		// Who comes first changes, in case one leaves the machine in a state
 		// that the other one feels.

@@ -34,8 +34,8 @@ const hungAtMost = 3
 
 var errGivenUp = fmt.Errorf("it was given up after it had not ended in time for %d times", hungAtMost)
 
-// measure carries all cases out. What fails says so in its outcome. After each
-// round it hands over what there is so far.
+// measure carries all cases out. What fails says so in its outcome. Whenever
+// all peers have had their turn it hands over what there is so far.
 func (o *options) measure(ctx context.Context, progress io.Writer, sofar func([]*series)) (err error) {
 	c := &campaign{budget: o.cases, peers: o.peers, hung: map[string]int{}, begun: time.Now()}
 	if c.dir, err = os.MkdirTemp(o.dir, "strand-peers-"); err != nil {
@@ -56,12 +56,12 @@ func (o *options) measure(ctx context.Context, progress io.Writer, sofar func([]
 	defer func() { _ = c.bar.Finish() }() // a bar that can't be drawn is no reason to stop
 	for round := range c.atMost {
 		for _, same := range c.cases {
-			if err := c.turn(ctx, round, same); err != nil {
-				sofar(all)
+			err := c.turn(ctx, round, same)
+			sofar(all)
+			if err != nil {
 				return err
 			}
 		}
-		sofar(all)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -110,6 +111,13 @@ func TestInterrupted(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(dir, "index.html"))
 	require.NoError(t, err)
 	assert.Contains(t, string(page), "enough")
+}
+
+func TestGist(t *testing.T) {
+	assert.Equal(t, "short", string(gist([]byte(" short\n"))))
+	long := "panic: why" + strings.Repeat("x", 5000) + "the end"
+	assert.Regexp(t, `^panic: whyx+ … x+the end$`, string(gist([]byte(long))))
+	assert.Less(t, len(gist([]byte(long))), 700)
 }
 
 // A workload that fails, or does not answer, costs its own figures only.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"syscall"
 	"time"
 
@@ -86,18 +87,23 @@ func (t task) child(ctx context.Context, parent string) (o outcome, err error) {
 		return o, cause
 	}
 	if err != nil {
-		return o, fmt.Errorf("%w: %s", err, tail(errOut.Bytes()))
+		return o, fmt.Errorf("%w: %s", err, gist(errOut.Bytes()))
 	}
 	if err := json.Unmarshal(out.Bytes(), &o); err != nil {
-		return o, fmt.Errorf("%w in %q", err, tail(out.Bytes()))
+		return o, fmt.Errorf("%w in %q", err, gist(out.Bytes()))
 	}
 	return o, nil
 }
 
-// tail is what is worth reading of what a child has said.
-func tail(text []byte) []byte {
+// gist is what is worth reading of what a child has said: how it begins, as a
+// panic does, and how it ends.
+func gist(text []byte) []byte {
+	const most = 300 // of each end
 	text = bytes.TrimSpace(text)
-	return text[max(0, len(text)-500):]
+	if len(text) <= 2*most {
+		return text
+	}
+	return slices.Concat(text[:most], []byte(" … "), text[len(text)-most:])
 }
 
 // childMain reports whether this process is a child, after its work. What its

@@ -40,7 +40,7 @@
 // where at least ten of them are above it.
 //
 // What fails twice is not asked a third time, what hangs is ended, and a report
-// is written after every round: nothing that was measured is lost.
+// is written after every case: nothing that was measured is lost.
 //
 // # When two reports agree
 //

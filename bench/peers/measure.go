@@ -184,11 +184,11 @@ func (t task) try(ctx context.Context, s peer.System, work *load, from, to, prod
 }
 
 // probe enqueues one job at a time on a system that has nothing else to do. It
-// takes two targets, so that there are enough of them.
+// takes three targets, so that there are enough of them.
 func (t task) probe(ctx context.Context, s peer.System, entered <-chan time.Time) (*latency, error) {
 	ids := newLoad(t.IDs, 1, 0).slots
 	var took []float64
-	for start, i := time.Now(), 0; i < samplesEach || time.Since(start) < 2*t.Target && i < t.Most; i++ {
+	for start, i := time.Now(), 0; i < samplesEach || time.Since(start) < 3*t.Target && i < t.Most; i++ {
 		time.Sleep(time.Millisecond + rand.N(2*time.Millisecond))
 		begin := time.Now()
 		if err := s.Enqueue(ctx, []peer.Item{{ID: ids[i%len(ids)].id, Payload: make([]byte, payloadBytes)}}); err != nil {

@@ -51,7 +51,7 @@ func own(ctx context.Context, root, dir string, brief bool, progress io.Writer, 
 	program := filepath.Join(scratch, "bench")
 	build := exec.CommandContext(ctx, "go", "build", "-C", root, "-o", program, "./bench")
 	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("go build ./bench: %w: %s", err, tail(out))
+		return fmt.Errorf("go build ./bench: %w: %s", err, gist(out))
 	}
 	args := []string{"-json", "-dir", scratch}
 	if brief {
@@ -90,7 +90,7 @@ func ownRun(ctx context.Context, program string, args []string) (all []figure, e
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) } // its own children, too
 	if err = command.Run(); err != nil {
-		err = fmt.Errorf("%w: %s", errors.Join(context.Cause(ctx), err), tail(errOut.Bytes()))
+		err = fmt.Errorf("%w: %s", errors.Join(context.Cause(ctx), err), gist(errOut.Bytes()))
 	}
 	for decoder := json.NewDecoder(&out); ; {
 		var f figure

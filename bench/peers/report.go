@@ -75,7 +75,10 @@ func (o *options) write(ctx context.Context, dir string, progress io.Writer) err
 	})
 	if err == nil {
 		scratch := cmp.Or(o.dir, os.TempDir())
-		err = own(ctx, root, scratch, o.quick, progress, func(some []figure) { r.Own = append(r.Own, some...) })
+		err = own(ctx, root, scratch, o.quick, progress, func(some []figure) {
+			r.Own = append(r.Own, some...)
+			_ = save(nil)
+		})
 	}
 	return errors.Join(err, save(err))
 }
@@ -106,7 +109,7 @@ func (r *report) save(dir string) error {
 var pageText string
 
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
-	"short": chart.Short, "micros": micros,
+	"short": chart.Short, "micros": micros, "known": known,
 	"mib":  func(bytes int64) string { return fmt.Sprintf("%.1f", float64(bytes)/(1<<20)) },
 	"ours": ours,
 	"between": func(low, high float64) string {

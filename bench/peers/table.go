@@ -18,7 +18,7 @@ func table(out io.Writer, all []outcome) error {
 		case o.Failed != "":
 			fmt.Fprintf(w, "%s\t%s\t%s\tFAILED: %.200q\n", o.Peer, o.Promise, o.Describe(), o.Failed)
 		case o.Latency != nil:
-			fmt.Fprintf(w, "%s\t%s\t%s\t\t\t\t\t%s\t%s\t%.0f\t%.0f\t%.1f\n", o.Peer, o.Promise, o.Describe(), micros(o.Latency.P50), micros(o.Latency.P99),
+			fmt.Fprintf(w, "%s\t%s\t%s\t\t\t\t\t%s\t%s\t%.0f\t%.0f\t%.1f\n", o.Peer, o.Promise, o.Describe(), micros(o.Latency.P50), known(o.Latency.P99),
 				o.Usage.PeakMiB, o.Usage.ServerMiB, float64(o.Usage.DiskBytes)/(1<<20))
 		default:
 			fmt.Fprintf(w, "%s\t%s\t%s\t%.0f\t%.0f\t%d\t%d\t\t\t%.0f\t%.0f\t%.1f\n", o.Peer, o.Promise, o.Describe(), o.Rate, o.Enqueue,
@@ -44,6 +44,14 @@ func (t task) Describe() string {
 		text += ", one per call"
 	}
 	return text
+}
+
+// known is a quantile, if there are enough samples to tell it.
+func known(micro float64) string {
+	if micro == 0 {
+		return "–"
+	}
+	return micros(micro)
 }
 
 func micros(v float64) string {
