@@ -70,7 +70,11 @@ type measure struct {
 }
 
 func (m measure) String() string {
-	return strings.TrimSpace(fmt.Sprintf("%.3g [%.3g … %.3g] %s", m.value, m.low, m.high, m.unit))
+	text := fmt.Sprintf("%.3g", m.value)
+	if m.low < m.high {
+		text += fmt.Sprintf(" [%.3g … %.3g]", m.low, m.high)
+	}
+	return strings.TrimSpace(text + " " + m.unit)
 }
 
 // apart says by how much two measures are too far apart, or nothing.
