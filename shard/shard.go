@@ -43,6 +43,7 @@ type Shard struct {
 	free    []*Run
 	timer   *time.Timer // nil until one is needed
 	timerAt int64       // what it was set for; MaxInt64 when it is not set
+	forRun  bool        // it was set to look at a run
 	stopped bool        // no timer any more
 }
 
@@ -206,22 +207,25 @@ func (s *Shard) assign(now int64, w Worker) bool {
 }
 
 // setTimer keeps one timer for the next moment at which something changes by
-// itself, and none when nothing does.
+// itself, and none when nothing does. It moves to a later one only when it was
+// set for a run and none is out: that is most often over long before.
 func (s *Shard) setTimer(now, reclaim int64) {
-	next := reclaim
+	next, idle := reclaim, false
 	if due := s.core.NextDue(); due > now {
-		next = min(next, due)
+		next, idle = min(next, due), reclaim == math.MaxInt64
 	}
-	if s.stopped || next >= s.timerAt {
+	if s.stopped || next >= s.timerAt && !(idle && s.forRun) {
 		return // an earlier wake-up sets it again
 	}
-	s.timerAt = next
-	d := min(time.Duration(next-now), clockCheck)
-	if s.timer == nil {
+	s.timerAt, s.forRun = next, next == reclaim && !idle
+	switch d := min(time.Duration(next-now), clockCheck); {
+	case next == math.MaxInt64:
+		s.timer.Stop()
+	case s.timer == nil:
 		s.timer = time.AfterFunc(d, func() { s.ref.SendHere(wakeUp{}) })
-		return
+	default:
+		s.timer.Reset(d)
 	}
-	s.timer.Reset(d)
 }
 
 // Stop takes the shard's timer away and returns when every message was

@@ -214,6 +214,29 @@ func TestNoTimerWhileNothingIsDue(t *testing.T) {
 	})
 }
 
+// A timer looks at a run of several jobs, which may turn out to be slow.
+func TestNoTimerForARunThatIsOver(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, h *house, ran *[]string) {
+		s := h.shards[0]
+		h.put("a", "", time.Now()) // it is fast: the next run may be longer
+		synctest.Wait()
+		due := time.Now().Add(time.Second)
+		later := due.Add(time.Hour)
+		h.put("b", "", due)
+		h.put("c", "", due)
+		h.put("d", "", later)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.Len(t, *ran, 3)
+		require.Equal(t, later.UnixNano(), s.timerAt)
+		h.put("e", "", later)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		require.Len(t, *ran, 5)
+		require.False(t, s.timer.Stop(), "a timer runs")
+	})
+}
+
 func TestWorkersOfferedForNothingComeBack(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, h *house, _ *[]string) {
 		w := h.Offer(h.shards[0], 0)
