@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -99,9 +100,15 @@ func TestBadQueuesAreRefused(t *testing.T) {
 	_, err := x.Enqueue(t.Context(), "nobody", "a", nil)
 	require.ErrorIs(t, err, executor.ErrUnknownQueue)
 	require.ErrorContains(t, err, "registered are: q")
-	_, err = executor.Open("", executor.Config{Workers: -1})
-	require.ErrorIs(t, err, executor.ErrConfig)
-	require.ErrorContains(t, err, "Workers is -1")
+	for says, cfg := range map[string]executor.Config{
+		"Workers is -1":        {Workers: -1},
+		"TimerSlack is -1ns":   {TimerSlack: -1},
+		"TimerSlack is 1.001s": {TimerSlack: 1001 * time.Millisecond},
+	} {
+		_, err = executor.Open("", cfg)
+		require.ErrorIs(t, err, executor.ErrConfig)
+		require.ErrorContains(t, err, says)
+	}
 }
 
 func TestBadDirectoriesAreRefused(t *testing.T) {

@@ -18,7 +18,8 @@
 //     a codec or a hook are contained. A job that kills the process is given up
 //     after Config.CrashLimit times, and every other job completes.
 //  5. No polling. A job that can run, runs: a due time, an unlock, a slot that
-//     comes back or a free worker wakes it directly.
+//     comes back or a free worker wakes it directly. A due time may do so a
+//     little later if Config.TimerSlack says so, never earlier.
 //
 // Jobs may wait for each other, over [Locks], [Unique] and [Slots]. What belongs
 // to a job changes in the commit of the job: after a crash, what is locked and

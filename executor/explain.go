@@ -16,7 +16,7 @@ type JobState string
 const (
 	JobUnknown   JobState = "unknown"   // the id has nothing to do
 	JobRunning   JobState = "running"   // or handed to a worker that comes to it next
-	JobReady     JobState = "ready"     // due: it waits for a worker, or for its shard
+	JobReady     JobState = "ready"     // due: it waits for a worker, for its shard, or within Config.TimerSlack for others
 	JobScheduled JobState = "scheduled" // not due yet; a retry, if Retry is not −1
 	JobBlocked   JobState = "blocked"   // waits until keys are unlocked
 	JobWaiting   JobState = "waiting"   // waits until an equal one has run, or for a slot

@@ -32,11 +32,12 @@ const (
 func (o Option) conditional() bool { return o.kind == optionOnce || o.kind == optionKey }
 
 // At makes the job due at t. A time in the past makes it due at once, and the
-// oldest due job of a shard runs first. It has no effect on a job of the same id
+// oldest due job of a shard runs first. It never starts before t; it may start
+// late by Config.TimerSlack. It has no effect on a job of the same id
 // that waits already: that one's due time stays.
 func At(t time.Time) Option { return Option{kind: optionAt, due: t} }
 
-// In makes the job due d from now. Below zero means now.
+// In makes the job due d from now, as [At] does. Below zero means now.
 func In(d time.Duration) Option {
 	return Option{kind: optionIn, due: time.Now().Add(max(d, 0))}
 }

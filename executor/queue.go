@@ -90,6 +90,7 @@ func (q *queue) openShards() error {
 	cores := make([]*shard.Core, q.shards)
 	for i := range cores {
 		cores[i] = shard.NewCore(q.number, q.core)
+		cores[i].Tick(time.Now().UnixNano())
 	}
 	for _, s := range suspects {
 		cores[q.route([]byte(s.id))-q.first].Park(s.id)

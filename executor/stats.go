@@ -35,7 +35,8 @@ type QueueStats struct {
 
 	shard.Counts
 
-	// Lag is how long the oldest due job has been due; 0 when none is.
+	// Lag is how long the oldest due job has been due, which may be the
+	// Config.TimerSlack; 0 when none is.
 	Lag time.Duration
 }
 

@@ -57,6 +57,7 @@ type clockSet struct {
 func (c *Core) ClockSet(before, step int64) {
 	c.set = clockSet{before, step, c.set.seen}
 	c.shift += step
+	c.prompt += step
 	for r := range c.runs {
 		r.taken += step
 	}

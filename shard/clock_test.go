@@ -2,6 +2,7 @@ package shard
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,14 +35,18 @@ func settable(t *testing.T, s *Shard) (set func(time.Duration)) {
 // What is due runs, a pause is as long as it was to be, and a time that somebody
 // asked for is that time, whatever is done to the clock. Nothing runs twice.
 func TestClockIsSetWhileRunning(t *testing.T) {
-	for _, step := range steps {
-		t.Run(step.String(), func(t *testing.T) {
+	for i, step := range slices.Concat(steps, steps) {
+		cfg := Config{MaxRetries: 5, OnFailure: BlockFailed}
+		if i >= len(steps) {
+			cfg.Slack = slack
+		}
+		t.Run(fmt.Sprint(step, " slack ", cfg.Slack), func(t *testing.T) {
 			var runs []string
 			synctest.Test(t, func(t *testing.T) {
 				begin := time.Now()
 				failed := false
 				gate := make(chan struct{})
-				h := newHouse(t, 1, 1, Config{MaxRetries: 5, OnFailure: BlockFailed}, nil)
+				h := newHouse(t, 1, 1, cfg, nil)
 				h.handler = func(it *Item) Outcome {
 					if it.ID == "first" {
 						<-gate

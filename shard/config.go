@@ -1,6 +1,9 @@
 package shard
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // Merge says what becomes of two payloads of one waiting id with equal bytes.
 // Payloads with different bytes are never merged.
@@ -67,6 +70,10 @@ type Config struct {
 	Concurrency int // runs at a time; 0 means 1
 	BatchSize   int // ids given to a handler at once; 0 means 1
 	MaxPayloads int // payloads of one id given to a handler at once; 0 means all
+
+	// Slack is how late a job may start that was put off for a hundred times as
+	// long, or longer; 0: jobs start on time.
+	Slack time.Duration
 }
 
 // Exhausts says whether the outcome of it is a failure that no retry follows.

@@ -26,6 +26,9 @@ type Core struct {
 
 	parked map[string]struct{} // ids that may not run now
 
+	soon   int64 // what is due before it, when it comes to wait, is prompt; see Tick
+	prompt int64 // the latest due time of a prompt job so far
+
 	set   clockSet
 	shift int64 // by how much the clock was set so far
 

@@ -51,6 +51,12 @@
 // Where a job's due time would be another one by it, because that payload is
 // gone or because one came back from the morgue, a state is written.
 //
+// A job never starts before its due time. A timer starts it at that moment, or
+// under Config.Slack at the next multiple of the slack on the wall clock, which
+// all shards have in common: only what was put off for a hundred slacks when it
+// came to wait is late for that. Whatever else the shard is awake for takes along
+// what is due. The slack is not a part of the state, and not written down.
+//
 // A state has one due time, that of the failed payloads under [BlockFailed].
 // What waits behind them is due, when they are over, as the first of it is.
 //
@@ -69,5 +75,5 @@
 //
 // No goroutine: what a shard does is done by whoever brings it something, if it
 // is idle, or else by its actor's. One timer per shard while a job is due in the
-// future, or stands behind a slow one.
+// future, or stands behind one that runs.
 package shard

@@ -15,6 +15,7 @@ func (c *Core) enqueue(l *lane, due int64) {
 	}
 	c.displace(l)
 	l.due = due
+	c.expect(due)
 	if !l.halted && !parked {
 		c.place(l)
 	}

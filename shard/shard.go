@@ -133,6 +133,7 @@ func (s *Shard) Tell(f func(*Core)) bool { return s.ref.Send(&call{f: f, done: m
 // receive handles one message. What it decides is recorded before the next.
 func (s *Shard) receive(message any) {
 	now := s.now()
+	s.core.Tick(now)
 	switch m := message.(type) {
 	case *journal.Delivery:
 		s.takeIn(m)
@@ -211,8 +212,8 @@ func (s *Shard) assign(now int64, w Worker) bool {
 // set for a run and none is out: that is most often over long before.
 func (s *Shard) setTimer(now, reclaim int64) {
 	next, idle := reclaim, false
-	if due := s.core.NextDue(); due > now {
-		next, idle = min(next, due), reclaim == math.MaxInt64
+	if s.core.NextDue() > now {
+		next, idle = min(next, s.core.NextWake()), reclaim == math.MaxInt64
 	}
 	if s.stopped || next >= s.timerAt && !(idle && s.forRun) {
 		return // an earlier wake-up sets it again
