@@ -18,7 +18,8 @@
 //     after some that warm up. So a slow peer runs fewer jobs, and what is
 //     compared is the rate. What takes four times as long is cut short, and the
 //     rate is that of the jobs that have run.
-//   - Throughput is from the first handler to the last one. How long it takes
+//   - Throughput is from the first handler to the last one, or from the first
+//     producer to the last one, if that is longer. How long it takes
 //     until the first one runs is the idle latency, measured by itself, so that
 //     it does not count against those that poll. That the result of the last
 //     jobs may not be on disk yet does not count against anybody either.

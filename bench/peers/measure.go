@@ -76,6 +76,7 @@ const (
 	overtime = 4
 
 	samplesEach = 7 // latencies in a round, at least
+	fetches     = 5 // jobs for each worker in a measurement, at least
 )
 
 // carryOut measures t in this process.
@@ -138,6 +139,8 @@ func (t task) tries(ctx context.Context, p *peer.Peer, s peer.System, work *load
 		}
 		n = min(t.Most, int(float64(n)*growth))
 	}
+	// What a system has fetched for its workers runs at once, and says little.
+	n = min(t.Most, max(n, fetches*o.Workers))
 	if !o.CutShort {
 		if _, err := try(cmp.Or(t.N, n)); err != nil {
 			return err
@@ -153,7 +156,9 @@ func (t task) tries(ctx context.Context, p *peer.Peer, s peer.System, work *load
 
 // try returns how long handlers were at work: from the first to the last. How
 // long the first one takes to come is the idle latency, and no matter of
-// throughput; and those who had come before they were let go don't count.
+// throughput; and those who had come before they were let go don't count. Who
+// does both at a time can't be faster than its producers: some let no handler
+// begin before they are through.
 func (t task) try(ctx context.Context, s peer.System, work *load, from, to, producers, size int, o *outcome) (time.Duration, error) {
 	work.target.Store(int64(to))
 	work.first.Store(0)
@@ -174,6 +179,9 @@ func (t task) try(ctx context.Context, s peer.System, work *load, from, to, prod
 	}
 	begun := time.Unix(0, work.first.Load())
 	active := time.Since(begun)
+	if t.Shape == together {
+		active = max(active, filled)
+	}
 	ran := int(work.ran.Load()) - from
 	if ran == 0 {
 		return 0, fmt.Errorf("none of %d jobs ran within %v", to-from, overtime*t.Target)
