@@ -248,6 +248,9 @@ func (l *Log) fail(b *openBlock, cause error) {
 	l.mu.Unlock()
 	for _, o := range slices.Compact([]*openBlock{b, next}) {
 		o.commit.err = fmt.Errorf("%w: %w", ErrUnknown, cause)
+		for _, route := range o.routes {
+			o.deliveries[route].discard()
+		}
 		close(o.commit.done)
 	}
 	if l.cfg.Failed != nil {

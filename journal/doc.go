@@ -5,7 +5,7 @@
 //
 //   - Append hands out positions in the order of its calls. When the [Ticket]
 //     it returns is done without an error, the entries are on disk (fsynced)
-//     and every consumer has taken them in.
+//     and their consumers have taken them in.
 //   - Commits happen in position order. What a reader finds after a crash is a
 //     prefix of what was appended: an entry is there whole or not at all, and
 //     never without everything that was appended before it.

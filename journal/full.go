@@ -212,6 +212,7 @@ func (l *Log) owe(fresh owed) {
 // what was posted: nobody would learn that it went. The keys of that are owed.
 func (l *Log) refuseFresh(b *openBlock, fresh owed) []posting {
 	refused := b.commit
+	refused.err = ErrFull
 	b.commit = &commit{first: refused.first, done: make(chan struct{})}
 	calls := make(map[uint32]*posting)
 	for _, route := range b.routes {
@@ -241,7 +242,6 @@ func (l *Log) refuseFresh(b *openBlock, fresh owed) []posting {
 	b.refused = b.refused || len(b.routes) > 0
 	b.routes, b.restored, b.posted, b.calls = b.routes[:0], b.restored[:0], nil, 0
 	b.commit.pending.Store(0)
-	refused.err = ErrFull
 	close(refused.done)
 	return inOrder(calls)
 }

@@ -240,7 +240,10 @@ func (l *Log) append(ctx context.Context, entries []Entry, posted bool, sets fun
 		e.Kind, e.Restored, e.Position = KindEnqueued, false, l.tail.next
 		l.tail.next++
 		off := l.open.add(e, false).off
-		l.open.route(e.Route, off)
+		d := l.open.route(e.Route, off)
+		if len(entries) == 1 {
+			ticket.taken = d.taken
+		}
 		if posted {
 			l.open.keep(off, call)
 		}

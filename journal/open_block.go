@@ -100,8 +100,9 @@ func (b *openBlock) read(off uint32) (e Entry, r Ref) {
 	return e, Ref{b.block, e.Position, off, uint32(d.off) - off}
 }
 
-// route notes that the entry at off is to be delivered to route.
-func (b *openBlock) route(route, off uint32) {
+// route notes that the entry at off is to be delivered to route, and returns
+// what is to hold it.
+func (b *openBlock) route(route, off uint32) *Delivery {
 	for int(route) >= len(b.deliveries) {
 		b.deliveries = append(b.deliveries, nil)
 	}
@@ -112,6 +113,7 @@ func (b *openBlock) route(route, off uint32) {
 		b.routes = append(b.routes, route)
 	}
 	d.offsets = append(d.offsets, off)
+	return d
 }
 
 // weight is about what the block takes on disk, with its changes.

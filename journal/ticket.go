@@ -26,6 +26,7 @@ var settled = func() *commit {
 // Ticket stands for the entries of one Append.
 type Ticket struct {
 	commit *commit
+	taken  chan struct{} // of the delivery that has all of them; nil: none has
 	first  Position
 }
 
@@ -33,19 +34,25 @@ type Ticket struct {
 func (t Ticket) Position(i int) Position { return t.first + Position(i) }
 
 // Done returns a channel that is closed when Wait would not wait.
-func (t Ticket) Done() <-chan struct{} { return t.commit.done }
+func (t Ticket) Done() <-chan struct{} {
+	if t.taken != nil {
+		return t.taken
+	}
+	return t.commit.done
+}
 
 // Wait returns when the entries are on disk and were taken in by their
 // consumers. It returns ErrFull when they were refused for want of room, and
 // ErrUnknown when the commit failed or ctx ended first.
 func (t Ticket) Wait(ctx context.Context) error {
+	done := t.Done()
 	select {
-	case <-t.commit.done:
+	case <-done:
 		return t.commit.err
 	default:
 	}
 	select {
-	case <-t.commit.done:
+	case <-done:
 		return t.commit.err
 	case <-ctx.Done():
 		return fmt.Errorf("%w: %w", ErrUnknown, context.Cause(ctx))
@@ -68,6 +75,7 @@ type Delivery struct {
 	block   *Block
 	offsets []uint32
 	commit  *commit
+	taken   chan struct{} // closed when they are taken in, or refused
 }
 
 var deliveries = sync.Pool{New: func() any { return new(Delivery) }}
@@ -75,6 +83,7 @@ var deliveries = sync.Pool{New: func() any { return new(Delivery) }}
 func newDelivery(b *openBlock, route uint32) *Delivery {
 	d := deliveries.Get().(*Delivery)
 	d.Route, d.block, d.commit, d.offsets = route, b.block, b.commit, d.offsets[:0]
+	d.taken = make(chan struct{})
 	return d
 }
 
@@ -108,7 +117,9 @@ func (d *Delivery) Done() {
 	}
 }
 
+// discard tells those who wait for d alone, and has d used again.
 func (d *Delivery) discard() {
-	d.block, d.commit = nil, nil
+	close(d.taken)
+	d.block, d.commit, d.taken = nil, nil, nil
 	deliveries.Put(d)
 }

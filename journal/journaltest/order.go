@@ -17,6 +17,7 @@ var orderTests = map[string]func(*testing.T, Disk){
 	"order/deliveries by route":         testDeliveryOrder,
 	"order/durable before delivered":    testDurableBeforeDelivered,
 	"order/wait for the consumer":       testWaitForConsumer,
+	"order/wait for no other consumer":  testWaitForNoOther,
 	"order/merged reaches the ticket":   testMerged,
 }
 
@@ -134,6 +135,40 @@ func testWaitForConsumer(t *testing.T, disk Disk) {
 	assert.ErrorIs(t, ticket.Wait(ended(t)), journal.ErrUnknown, "one consumer is not through")
 	second.Done()
 	assert.NoError(t, ticket.Wait(ended(t)))
+}
+
+func testWaitForNoOther(t *testing.T, disk Disk) {
+	f := start(t, disk)
+	deliveries, goOn := make(chan *journal.Delivery), make(chan struct{})
+	f.take = func(d *journal.Delivery) {
+		deliveries <- d
+		<-goOn // holds up the committer
+	}
+	enqueue := func(routes ...uint32) journal.Ticket {
+		list := f.entries(0, len(routes), 10)
+		for i, route := range routes {
+			list[i].Route = route
+		}
+		ticket, err := f.Append(t.Context(), list)
+		require.NoError(t, err)
+		return ticket
+	}
+	enqueue(0)
+	(<-deliveries).Done()
+	one, both, other := enqueue(1), enqueue(2, 1), enqueue(2)
+	goOn <- struct{}{}
+	first := <-deliveries
+	goOn <- struct{}{}
+	second := <-deliveries
+	goOn <- struct{}{}
+	require.Equal(t, []int{2, 2}, []int{first.Len(), second.Len()}, "both are of one block")
+	first.Done()
+	assert.NoError(t, one.Wait(ended(t)))
+	assert.ErrorIs(t, both.Wait(ended(t)), journal.ErrUnknown)
+	assert.ErrorIs(t, other.Wait(ended(t)), journal.ErrUnknown)
+	second.Done()
+	assert.NoError(t, both.Wait(ended(t)))
+	assert.NoError(t, other.Wait(ended(t)))
 }
 
 func testMerged(t *testing.T, disk Disk) {
