@@ -16,6 +16,7 @@ type openBlock struct {
 	// piece, so both grow here and are joined when the block is sealed.
 	entries []byte // begins with room for the header
 	kept    bool   // the block keeps the buffer of entries
+	wanted  int    // how large the buffer shall be that the first entry makes
 	end     int    // length of entries without marks, set when sealed
 	marks   []byte
 	last    Position // of the marks so far: they are written as differences
@@ -55,6 +56,7 @@ func newOpenBlock(old *openBlock, t tail) *openBlock {
 		block:      &Block{seq: t.seq + 1, first: t.next, base: time.Now().UnixNano()},
 		commit:     &commit{first: t.next, done: make(chan struct{})},
 		entries:    old.entries[:headerSize],
+		wanted:     old.wanted,
 		marks:      old.marks[:0],
 		moves:      old.moves[:0],
 		deliveries: old.deliveries,
@@ -76,6 +78,9 @@ func (b *openBlock) empty() bool {
 // add writes e.
 func (b *openBlock) add(e *Entry, moved bool) Ref {
 	off := len(b.entries)
+	if off == headerSize {
+		b.entries = slices.Grow(b.entries, b.wanted)
+	}
 	b.entries = appendEntry(b.entries, e, moved, b.block.first, b.block.base)
 	size := len(b.entries) - off
 	b.block.count++
@@ -183,9 +188,13 @@ func (b *openBlock) stamp(value []byte, epoch uint64) {
 	h.put(value)
 }
 
-// retire makes the buffers of a committed block ready for another one.
+// retire makes the buffers of a committed block ready for another one. For the
+// buffer that the block keeps there will be one of the same size, but not before
+// it is needed: a burst may be over.
 func (b *openBlock) retire() {
+	b.wanted = 0
 	if b.kept {
-		b.entries, b.kept = make([]byte, headerSize, len(b.entries)), false
+		b.wanted = len(b.entries) - headerSize
+		b.entries, b.kept = make([]byte, headerSize), false
 	}
 }

@@ -67,3 +67,23 @@ func TestWhatEndsInAnOpenBlockIsNotCarried(t *testing.T) {
 	require.Equal(t, []int{1}, retries)
 	require.NoError(t, l.Close())
 }
+
+// TestBuffersOfABurst: the buffers of a block stay with its entries, and the next
+// ones are made when they are needed.
+func TestBuffersOfABurst(t *testing.T) {
+	l, err := OpenMemory(nil, Config{})
+	require.NoError(t, err)
+	burst := make([]Entry, 1000)
+	for i := range burst {
+		burst[i] = Entry{Queue: 1, ID: []byte("id"), Payload: make([]byte, 100)}
+	}
+	for range 10 {
+		ticket, err := l.Append(t.Context(), burst)
+		require.NoError(t, err)
+		require.NoError(t, ticket.Wait(t.Context()))
+	}
+	l.committing.Lock() // it is done with what it does after a commit
+	require.Less(t, cap(l.open.entries)+cap(l.spare.entries), 8<<10)
+	l.committing.Unlock()
+	require.NoError(t, l.Close())
+}
