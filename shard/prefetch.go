@@ -2,7 +2,8 @@ package shard
 
 // What a job needs is not in the cache when the backlog is large, and to wait for
 // one load after the other is what it costs most then. Loads that don't depend
-// on each other go on at the same time: so those of a whole run come first.
+// on each other go on at the same time: so those of a whole run come first, and
+// those of several entries that arrive.
 
 // prefetchIDs loads what handing out up to n lanes that stand in line begins
 // with: their ids, which are beside their payloads.
@@ -22,13 +23,49 @@ func (c *Core) prefetchIDs(now int64, n int) {
 }
 
 // Prefetch loads what taking in an entry of an id begins with.
-func (c *Core) Prefetch(id []byte) { c.prefetched += uint(c.lanes.byID.prefetch(hashOf(id))) }
+func (c *Core) Prefetch(id []byte) { c.prefetched += uint(c.lanes.byID.prefetch(hashOf(id)).hash) }
+
+// prefetchIncoming loads what taking in entries begins with: the slots of their
+// ids, and those of equal payloads where an id has many.
+func (c *Core) prefetchIncoming(as []incoming) {
+	for i := range as {
+		as[i].lane = c.lanes.byID.prefetch(hashOf(as[i].ID)).value
+	}
+	var sum uint32
+	for i := range as {
+		if as[i].lane == 0 {
+			continue
+		}
+		if b := c.lanes.at(as[i].lane).bag(); b != nil && b.index != nil {
+			sum += b.index.prefetch(hashOf(as[i].Payload)).hash
+		}
+	}
+	c.prefetched += uint(sum)
+}
+
+// prefetchEqual loads what handing out some of the many payloads of a lane begins
+// with: their places in the index of equal ones. When all go, it goes as a whole.
+func (c *Core) prefetchEqual(l *lane, limit int) {
+	b := l.bag()
+	if b == nil || b.index == nil || limit == 0 || limit >= b.len() {
+		return
+	}
+	var sum uint32
+	for chunk := b.order.inOrder.head; chunk != nil && limit > 0; chunk = chunk.next {
+		next := chunk.values[chunk.from:min(chunk.to, chunk.from+limit)]
+		for _, h := range next {
+			sum += b.index.prefetch(h.hash).hash
+		}
+		limit -= len(next)
+	}
+	c.prefetched += uint(sum)
+}
 
 // prefetchSlots loads what dropping the lanes of a run begins with.
 func (c *Core) prefetchSlots(r *Run) {
-	var sum number
+	var sum uint32
 	for i := range r.Items {
-		sum += c.lanes.byID.prefetch(r.Items[i].hash)
+		sum += c.lanes.byID.prefetch(r.Items[i].hash).hash
 	}
 	c.prefetched += uint(sum)
 }

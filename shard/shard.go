@@ -52,6 +52,16 @@ type Shard struct {
 // the next ones are being committed.
 const deliverHere = 16
 
+// readAhead is how many entries are read before the first of them is delivered.
+const readAhead = 16
+
+// incoming is an entry that was committed.
+type incoming struct {
+	journal.Entry
+	ref  journal.Ref
+	lane number // that its id has, to judge by the hash; 0: none
+}
+
 type wakeUp struct{}
 
 // call is work for the actor, and who waits for it.
@@ -158,18 +168,34 @@ func (s *Shard) receive(message any) {
 }
 
 func (s *Shard) takeIn(d *journal.Delivery) {
-	var e journal.Entry
-	for i := range d.Len() {
-		ref, err := d.Read(i, &e)
-		if err != nil {
-			s.core.lanes.entries.fail(err)
+	var room [readAhead]incoming
+	for from := 0; from < d.Len(); from += readAhead {
+		batch := room[:min(readAhead, d.Len()-from)]
+		if !s.readIn(d, from, batch) {
 			break
 		}
-		if into := s.core.Deliver(&e, ref); into != 0 {
-			d.Merged(e.Position, into)
+		for i := range batch {
+			a := &batch[i]
+			if into := s.core.Deliver(&a.Entry, a.ref); into != 0 {
+				d.Merged(a.Position, into)
+			}
 		}
 	}
 	d.Done()
+}
+
+// readIn reads some of the entries of d; false when it can't.
+func (s *Shard) readIn(d *journal.Delivery, from int, batch []incoming) bool {
+	for i := range batch {
+		a := &batch[i]
+		var err error
+		if a.ref, err = d.Read(from+i, &a.Entry); err != nil {
+			s.core.lanes.entries.fail(err)
+			return false
+		}
+	}
+	s.core.prefetchIncoming(batch)
+	return true
 }
 
 // serve asks for workers as long as there are some and something is due.

@@ -51,13 +51,12 @@ func (t *table[V]) find(hash uint32, same func(V) bool) V {
 
 // prefetch loads the slot where the search for a hash begins. See
 // Core.prefetched.
-func (t *table[V]) prefetch(hash uint32) V {
+func (t *table[V]) prefetch(hash uint32) slot[V] {
 	if t.n == 0 {
-		var none V
-		return none
+		return slot[V]{}
 	}
 	s := t.dir[hash>>t.shift]
-	return s.slots[s.home(hash)].value
+	return s.slots[s.home(hash)]
 }
 
 func (t *table[V]) insert(hash uint32, v V) {

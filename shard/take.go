@@ -62,6 +62,7 @@ func (c *Core) Exempt(r *Run) {
 func (c *Core) handOut(l *lane, it *Item, limit int) {
 	id := l.id(&c.lanes.entries)
 	it.ID, it.hash = c.ids.clone(id), hashOf(id)
+	c.prefetchEqual(l, limit)
 	it.begin(l, limit)
 	if n := len(c.rests); l.rest == nil && n > 0 {
 		l.rest, c.rests = c.rests[n-1], c.rests[:n-1]
