@@ -47,7 +47,8 @@
 //   - A curve (scaling/…@5, cost/…@100) has a figure for each setting, all
 //     beside one of them.
 //
-// Goals are where the project wants to be, not what it has promised.
+// Goals are where the project wants to be, not what it has promised. They are
+// for a workload's own number of jobs, or more.
 package main
 
 import (

@@ -103,6 +103,8 @@ func TestResults(t *testing.T) {
 	assert.Equal(t, "≥ 100", got[2].Goal)
 	assert.False(t, *got[2].Met)
 	assert.Nil(t, got[3].Met)
+	w.n = 8
+	assert.Nil(t, w.results(&lab{n: 7}, mine, theirs)[0].Met, "the goal is for more jobs")
 }
 
 func TestJSON(t *testing.T) {

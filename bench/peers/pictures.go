@@ -121,7 +121,7 @@ func (r *report) latencies(title string, which func(peer.Promise) bool) ([]byte,
 		return nil, nil
 	}
 	return chart.Lines(chart.Axes{
-		Title: title, X: "percent of jobs", Y: "logarithmic", LogY: true, XTicks: []float64{0, 10, 25, 50, 75, 90, 99}, Label: micros,
+		Title: title, X: "percent of jobs", Y: "time, logarithmic", LogY: true, XTicks: []float64{0, 10, 25, 50, 75, 90, 99}, Label: micros,
 	}, lines)
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"gonum.org/v1/plot"
 )
 
 // texts reads the words of an SVG document, and fails if it is not one.
@@ -74,6 +75,11 @@ func TestLines(t *testing.T) {
 	assert.ErrorContains(t, err, "1 places and 0 values")
 	_, err = Lines(Axes{LogY: true}, []Line{{Name: "flat", X: []float64{1}, Y: []float64{0}}})
 	assert.ErrorContains(t, err, "more than zero")
+}
+
+func TestTicks(t *testing.T) {
+	ticks := Axes{LogX: true, XTicks: []float64{0, 1024, 10_240}}.ticks()
+	assert.Equal(t, plot.ConstantTicks{{Value: 1, Label: "0"}, {Value: 1024, Label: "1024"}, {Value: 10_240, Label: "10.2k"}}, ticks)
 }
 
 func TestShort(t *testing.T) {

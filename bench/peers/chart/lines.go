@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"image/color"
 	"math"
+	"strconv"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -107,11 +108,14 @@ func Lines(a Axes, lines []Line) ([]byte, error) {
 func (a Axes) ticks() plot.ConstantTicks {
 	var ticks plot.ConstantTicks
 	for _, x := range a.XTicks {
-		label := Short(x)
-		if a.LogX {
-			x = max(1, x)
+		tick := plot.Tick{Value: x, Label: Short(x)}
+		if x < 10_000 {
+			tick.Label = strconv.FormatFloat(x, 'f', -1, 64)
 		}
-		ticks = append(ticks, plot.Tick{Value: x, Label: label})
+		if a.LogX {
+			tick.Value = max(1, x)
+		}
+		ticks = append(ticks, tick)
 	}
 	return ticks
 }
