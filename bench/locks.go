@@ -32,7 +32,7 @@ func locks() []workload {
 		parked("lock/unlocked", unlockByHand),
 		parked("lock/succeeded", unlockBySuccess),
 		{
-			name: "lock/idle", durability: "sync", n: idleQueues, rounds: 5,
+			name: "lock/idle", durability: "sync", n: idleQueues, rounds: 3,
 			figures: func(int) []figure {
 				return []figure{{suffix: "/wakeups", unit: "per s", lower: true, slack: 2, baseline: "an empty process", goal: goal{value: 5}}}
 			},

@@ -155,7 +155,7 @@ func (c *crowd) pass(ctx context.Context, l *lab, w *waiters, waiting int, begin
 func parked(name string, probe func(context.Context, *lab) ([]time.Duration, error)) workload {
 	median := figure{suffix: "/p50", unit: "µs", lower: true, baseline: "chan/hand-off", goal: goal{value: 50}}
 	tail := figure{suffix: "/p95", unit: "µs", lower: true, baseline: "chan/hand-off"}
-	w := memoryLatency(name, 3000, func(int) []figure { return []figure{median, tail} }, busy(memoryPause))
+	w := memoryLatency(name, 1000, func(int) []figure { return []figure{median, tail} }, busy(memoryPause))
 	w.subject = func(ctx context.Context, l *lab) (measured, error) {
 		took, err := probe(ctx, l)
 		return latencies(took), err

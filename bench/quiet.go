@@ -29,7 +29,7 @@ func quiet() []workload {
 			figures: func(int) []figure { return []figure{durable, again, memory} }, subject: startUp, baseline: openBolt,
 		},
 		{
-			name: "idle", durability: "sync", n: idleQueues, rounds: 5,
+			name: "idle", durability: "sync", n: idleQueues, rounds: 3,
 			figures:  func(int) []figure { return []figure{wakes, cpu} },
 			subject:  func(ctx context.Context, l *lab) (measured, error) { return l.still(ctx, childIdle) },
 			baseline: func(ctx context.Context, l *lab) (measured, error) { return l.still(ctx, childEmpty) },
