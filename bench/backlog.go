@@ -13,8 +13,9 @@ import (
 const (
 	smallBacklog = 10_000
 	// drainedAtLeast is how many jobs the small side drains in one round, in
-	// several goes: one go is too short to time.
-	drainedAtLeast = 100_000
+	// several goes: one go is too short to time. Many more goes take too long.
+	drainedAtLeast = 300_000
+	goesAtMost     = 100
 )
 
 // backlog is what a waiting job costs: bytes of heap beyond its payload, and

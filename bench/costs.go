@@ -15,15 +15,15 @@ func costs() []workload {
 			name: "cost/backlog", durability: "sync", unit: "jobs/s", n: 10_000_000, rounds: 3,
 			points: backlogs, beside: smallBacklog,
 			measure: func(ctx context.Context, l *lab, waiting int) (float64, float64, error) {
-				drained, total := 0, 0.0
-				for drained < min(drainedAtLeast, l.n) {
-					_, seconds, err := l.pile(ctx, fmt.Sprintf("%d-%d", waiting, drained), waiting)
+				goes, total := max(1, min(min(drainedAtLeast, l.n)/waiting, goesAtMost)), 0.0
+				for i := range goes {
+					_, seconds, err := l.pile(ctx, fmt.Sprintf("%d-%d", waiting, i), waiting)
 					if err != nil {
 						return 0, 0, err
 					}
-					drained, total = drained+waiting, total+seconds
+					total += seconds
 				}
-				return float64(drained) / total, total, nil
+				return float64(goes*waiting) / total, total, nil
 			},
 		}.workload(),
 		curve{
