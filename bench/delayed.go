@@ -16,17 +16,19 @@ const (
 	timerSpread  = time.Hour / 1_000_000 // between two of a million timers
 	timerWindow  = 5 * time.Second       // for how long they are watched
 	timersFilled = 4 * time.Microsecond  // what it takes to enqueue one, with room to spare
+	timerSlack   = 25 * time.Millisecond // where they may be late
 )
 
 // delayed is jobs that are due later: as many as fill an hour, of which the
-// first few seconds are watched.
-func delayed(name, durability string) workload {
+// first few seconds are watched. With a slack they may be late by as much.
+func delayed(name, durability string, slack time.Duration) workload {
 	cpu := figure{suffix: "/cpu", unit: "% core", lower: true, baseline: "time.AfterFunc", goal: goal{value: 5}}
 	late := figure{suffix: "/late/p95", unit: "µs", lower: true, baseline: "time.AfterFunc"}
 	return workload{
 		name: name, durability: durability, n: 1_000_000, rounds: 3,
 		figures: func(int) []figure { return []figure{cpu, late} },
 		subject: func(ctx context.Context, l *lab) (m measured, err error) {
+			l.slack = slack
 			for lead := time.Duration(1); lead <= 16; lead *= 2 {
 				dir := l.journal(durability == "sync")
 				if dir != "" {

@@ -73,6 +73,7 @@ type lab struct {
 	ids                []string
 	retryIn            func(int) time.Duration // nil: the default
 	budget             int                     // of memory for payloads; 0: the default
+	slack              time.Duration           // of timers; 0: the default
 	stopped            func()                  // called once the executor has stopped, before the check. Nil: nothing
 }
 

@@ -27,8 +27,9 @@ func shapes() []workload {
 			name: "mixed", durability: "both", n: 300_000, rounds: 3,
 			figures: func(int) []figure { return []figure{durable, memory} }, subject: mixed, baseline: apart,
 		},
-		delayed("delayed/durable", "sync"),
-		delayed("delayed/memory", "memory"),
+		delayed("delayed/durable", "sync", 0),
+		delayed("delayed/durable/slack", "sync", timerSlack),
+		delayed("delayed/memory", "memory", 0),
 	}
 }
 
