@@ -20,7 +20,6 @@ import (
 // see the same machine, and what disturbs it for a minute is in one round only.
 type campaign struct {
 	budget
-	peers []peer.Peer
 	cases [][]*series // by case, then by peer
 	hung  map[string]int
 	dir   string
@@ -37,7 +36,7 @@ var errGivenUp = fmt.Errorf("it was given up after it had not ended in time for 
 // measure carries all cases out. What fails says so in its outcome. Whenever
 // all peers have had their turn it hands over what there is so far.
 func (o *options) measure(ctx context.Context, progress io.Writer, sofar func([]*series)) (err error) {
-	c := &campaign{budget: o.cases, peers: o.peers, hung: map[string]int{}, begun: time.Now()}
+	c := &campaign{budget: o.cases, hung: map[string]int{}, begun: time.Now()}
 	if c.dir, err = os.MkdirTemp(o.dir, "strand-peers-"); err != nil {
 		return fmt.Errorf("-dir: %w", err)
 	}

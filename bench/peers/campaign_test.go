@@ -54,7 +54,7 @@ func TestMerge(t *testing.T) {
 	require.Len(t, got, 2, "what has not begun is left out")
 	a := got[0]
 	assert.Equal(t, []float64{5, 3, 9}, []float64{a.Rate, a.RateMin, a.RateMax}, "of those that worked")
-	assert.Equal(t, []int64{3, 30, 3}, []int64{int64(a.Rounds), a.Total, a.Violations}, "what was counted is added up")
+	assert.Equal(t, []int64{3, 1, 30, 3}, []int64{int64(a.Rounds), int64(a.Broken), a.Total, a.Violations}, "what was counted is added up")
 	assert.Equal(t, "no", got[1].Failed)
 
 	s := rates("d", peer.Synced, 0, 0)

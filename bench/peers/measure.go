@@ -52,14 +52,15 @@ type outcome struct {
 	Failed   string       `json:"failed,omitempty"`  // with what
 	Round    int          `json:"-"`                 // which one
 	Rounds   int          `json:"rounds,omitempty"`  // that are in the figures
+	Broken   int          `json:"failed_rounds,omitempty"`
 	Jobs     int          `json:"jobs"`              // that were measured in a round
 	CutShort bool         `json:"cut_short"`         // not all of them ran in time
-	Rate     float64      `json:"jobs_per_second"`   // from the first handler, or since they were let go, to the last one
+	Rate     float64      `json:"jobs_per_second"`   // see try
 	RateMin  float64      `json:"jobs_per_second_min,omitempty"`
 	RateMax  float64      `json:"jobs_per_second_max,omitempty"`
 	Enqueue  float64      `json:"enqueued_per_second"`
 
-	// What handlers saw, over all rounds.
+	// What handlers saw, over all tries and rounds.
 	Total      int64 `json:"total"`
 	Violations int64 `json:"order_violations"` // a later job of the id had begun before
 	Overlaps   int64 `json:"overlaps"`         // another job of the id was running

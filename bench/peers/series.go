@@ -14,7 +14,7 @@ type series struct {
 	rounds  []outcome
 }
 
-// given up is a peer that was skipped, or has failed twice in this case.
+// givenUp reports whether the peer was skipped, or has failed twice.
 func (s *series) givenUp() bool {
 	failed := 0
 	for _, o := range s.rounds {
@@ -69,7 +69,7 @@ func (s *series) merged() outcome {
 	}
 	slices.SortStableFunc(worked, func(a, b outcome) int { return cmp.Compare(a.figure(), b.figure()) })
 	m := worked[len(worked)/2]
-	m.Round, m.Rounds = 0, len(worked)
+	m.Round, m.Rounds, m.Broken = 0, len(worked), len(s.rounds)-len(worked)
 	m.Total, m.Violations, m.Overlaps, m.Repeated, m.Usage.Written = 0, 0, 0, 0, 0
 	var rates, samples []float64
 	for _, o := range worked {
