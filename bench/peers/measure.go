@@ -53,9 +53,9 @@ type outcome struct {
 	Round    int          `json:"-"`                 // which one
 	Rounds   int          `json:"rounds,omitempty"`  // that are in the figures
 	Broken   int          `json:"failed_rounds,omitempty"`
-	Jobs     int          `json:"jobs"`              // that were measured in a round
-	CutShort bool         `json:"cut_short"`         // not all of them ran in time
-	Rate     float64      `json:"jobs_per_second"`   // see try
+	Jobs     int          `json:"jobs"`            // that were measured in a round
+	CutShort bool         `json:"cut_short"`       // not all of them ran in time
+	Rate     float64      `json:"jobs_per_second"` // see try
 	RateMin  float64      `json:"jobs_per_second_min,omitempty"`
 	RateMax  float64      `json:"jobs_per_second_max,omitempty"`
 	Enqueue  float64      `json:"enqueued_per_second"`
