@@ -36,7 +36,7 @@ func (t *Queue[T]) Enqueue(ctx context.Context, id string, payload T, options ..
 	if err != nil {
 		return Receipt{}, fmt.Errorf("%w: id %q: %w", ErrEncode, id, err)
 	}
-	if t.cfg.ID == nil && t.cfg.Score == nil && t.cfg.Due == nil {
+	if !t.computes() {
 		return t.q.enqueue(ctx, id, data, time.Now().UnixNano(), options)
 	}
 	// What is computed comes first, what was asked for wins.
@@ -65,8 +65,14 @@ func (t *Queue[T]) encode(payload T) (data []byte, err error) {
 	return data, err
 }
 
+// computes reports whether there is anything that compute could fill in.
+func (t *Queue[T]) computes() bool { return t.cfg.ID != nil || t.cfg.Score != nil || t.cfg.Due != nil }
+
 // compute fills in what an item leaves out.
 func (t *Queue[T]) compute(it *Item[T]) error {
+	if !t.computes() {
+		return nil
+	}
 	err := guarded(func() error {
 		if it.ID == "" && t.cfg.ID != nil {
 			it.ID = t.cfg.ID(it.Payload)
@@ -91,7 +97,7 @@ var entryBuffers = sync.Pool{New: func() any { return new([]journal.Entry) }}
 // borrowEntries returns n empty entries, until they are given back.
 func borrowEntries(n int) *[]journal.Entry {
 	buffer := entryBuffers.Get().(*[]journal.Entry)
-	*buffer = append((*buffer)[:0], make([]journal.Entry, n)...)
+	*buffer = slices.Grow((*buffer)[:0], n)[:n] // what was used was cleared
 	return buffer
 }
 
