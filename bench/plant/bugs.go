@@ -16,6 +16,8 @@ var (
 	random    = gate{"./shard", "^TestRandomOperations$"}
 	clocks    = gate{"./shard", "^TestClock"}
 	exempt    = gate{"./shard", "^TestExempt"}
+	slacks    = gate{"./shard", "^Test(HowLate|Slack|NextWake)"}
+	restarted = gate{"./executor", "^TestTimerSlack"}
 	shells    = gate{"./shard", "^(TestDueJobs|TestRunNow|TestNoTimer|TestSlowJobs|TestWorkers|TestPending|TestStop|TestWallClock)"}
 	leases    = gate{"./lock", "^TestALeaseEndsAtItsEnd"}
 	locks     = gate{"./lock", "^(TestALease|TestTokens|TestAFreeKey|TestExpir|TestQueue|TestOneHolder|TestSeveral|TestUnlock|TestTableIsLikeItsTwin)"}
@@ -97,6 +99,10 @@ var bugs = []bug{
 
 	// What can run, runs.
 	{"a timer that is not set again", "shard/shard.go", "	case wakeUp:\n		s.timerAt = math.MaxInt64\n", "	case wakeUp:\n", shells},
+	{"a timer for a run that is over", "shard/shard.go", " && !(idle && s.forRun)", "", shells},
+	{"a slack after a short pause", "shard/slack.go", "due <= c.prompt || ", "", slacks},
+	{"two slacks", "shard/slack.go", "/ slack * slack\n", "/ slack * slack + slack\n", slacks},
+	{"a slack for what a restart finds", "executor/queue.go", "		cores[i].Tick(time.Now().UnixNano())\n", "", restarted},
 	{"wait for a clock that went back", "shard/clock.go", "if due <= before ||", "if", clocks},
 	{"a pause that is lost with the clock", "shard/clock.go", "l.retry() >= 0 &&", "l.retry() > 9 &&", clocks},
 	{"hold what waits behind a slow job", "shard/take.go", "; at > now {", "; at > 0 {", shells},
