@@ -11,17 +11,18 @@ import (
 // read joins chunks of a block.
 func (s *bolt) read(seq uint64, first, n int) (data []byte, err error) {
 	err = s.view(func(tx *bbolt.Tx) error {
-		data = make([]byte, 0, n*s.chunk)
+		parts := make([][]byte, n)
 		var key [chunkKeySize]byte
 		c := tx.Bucket([]byte(bucketLog)).Cursor()
 		k, v := c.Seek(chunkKey(&key, seq, first))
-		for i := range n {
+		for i := range parts {
 			if !bytes.Equal(k, chunkKey(&key, seq, first+i)) {
 				return &CorruptError{Block: seq, Offset: -1, Reason: fmt.Sprintf("chunk %d is missing", first+i)}
 			}
-			data = append(data, v...)
+			parts[i] = v
 			k, v = c.Next()
 		}
+		data = bytes.Join(parts, nil) // into memory that was not cleared first
 		s.mapped.touch(tx, len(data))
 		return nil
 	})
