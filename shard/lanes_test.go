@@ -170,3 +170,27 @@ func TestTableNeverStops(t *testing.T) {
 	require.Len(t, tab.dir, 1, "what is empty joins")
 	require.Equal(t, n, tab.find(hash(n), func(v int) bool { return v == n }))
 }
+
+// A segment that many hashes alike have made large joins as a small one.
+func TestTableJoinsWhatIsLarge(t *testing.T) {
+	var tab table[int]
+	const n = 2000
+	hash := func(v int) uint32 {
+		if v <= n {
+			return 1<<31 + 5
+		}
+		return uint32(v) * 2654435769 >> 1
+	}
+	for v := 2 * n; v > 0; v-- {
+		tab.insert(hash(v), v)
+	}
+	large := tab.dir[hash(1)>>tab.shift]
+	require.Greater(t, len(large.slots), segmentSlots)
+	for v := 2 * n; v > 1; v-- {
+		tab.remove(hash(v), v)
+	}
+	tab.check(t)
+	require.Len(t, tab.dir, 1, "it has joined")
+	require.True(t, large == tab.dir[0])
+	require.Equal(t, segmentSlots, len(large.slots))
+}

@@ -120,7 +120,8 @@ func (t *table[V]) split(s *segment[V], hash uint32) {
 	t.place(high, hash|1<<shift)
 }
 
-// join makes one segment of two that differ in their last common bit.
+// join makes one segment of two that differ in their last common bit: the first
+// takes the values of the other one in.
 func (t *table[V]) join(s *segment[V], hash uint32) {
 	if s.shift == hashBits {
 		return
@@ -129,18 +130,19 @@ func (t *table[V]) join(s *segment[V], hash uint32) {
 	if buddy.shift != s.shift || s.used+buddy.used > segmentSlots/4 {
 		return
 	}
-	both := newSegment[V](segmentSlots, s.shift+1)
-	for _, half := range []*segment[V]{s, buddy} {
-		for _, at := range half.slots {
-			if at != (slot[V]{}) {
-				both.insert(at.hash, at.value)
-			}
+	if len(s.slots) > segmentSlots {
+		s.resize(segmentSlots)
+	}
+	for _, at := range buddy.slots {
+		if at != (slot[V]{}) {
+			s.insert(at.hash, at.value)
 		}
 	}
 	if s.shift == t.shift {
 		t.deepest -= 2
 	}
-	t.place(both, hash)
+	s.shift++
+	t.place(s, hash)
 	for t.deepest == 0 {
 		t.halve()
 	}
