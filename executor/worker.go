@@ -19,7 +19,6 @@ type worker struct {
 
 	run   *shard.Run // what it works on; nil while idle
 	queue *queue     // of run
-	next  int        // the first item of run that it has not looked at
 	start time.Time  // of run
 
 	// phase, with settled, says where user code was called, which may have ended
@@ -76,7 +75,7 @@ func (w *worker) main() {
 			continue
 		}
 		w.run, w.queue = r, r.Shard.Dispatcher().(*port).queue
-		w.next, w.start = 0, time.Now()
+		w.start = time.Now()
 		w.goOn()
 	}
 	ended = true
@@ -122,10 +121,8 @@ func (w *worker) look() {
 
 // goOn runs what is left of the run and gives it back.
 func (w *worker) goOn() {
-	for w.next < len(w.run.Items) && !w.x.draining.Load() {
-		if w.startBatch() {
-			w.call()
-		}
+	for !w.x.draining.Load() && w.startBatch() {
+		w.call()
 	}
 	replaced := w.emptyHands()
 	r := w.run
@@ -144,8 +141,7 @@ func (w *worker) goOn() {
 	w.look()
 }
 
-// startBatch takes the next items in hand; false when the shard has taken all
-// of them back.
+// startBatch takes the next items in hand; false when there are none.
 func (w *worker) startBatch() bool {
 	if !w.takeBatch() {
 		return false
@@ -159,12 +155,7 @@ func (w *worker) startBatch() bool {
 func (w *worker) takeBatch() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.batch = w.batch[:0]
-	for ; w.next < len(w.run.Items) && len(w.batch) < w.queue.batch; w.next++ {
-		if it := &w.run.Items[w.next]; it.Start() {
-			w.batch = append(w.batch, it)
-		}
-	}
+	w.batch = w.run.Next(w.batch[:0], w.queue.batch)
 	for i, it := range w.batch[:min(len(w.batch), w.words)] {
 		w.x.running.Set(w.place*w.words+i, it.Payloads[0].Ref.Position())
 	}

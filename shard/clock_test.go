@@ -110,7 +110,7 @@ func TestClockIsSetWhileAJobRuns(t *testing.T) {
 			c := g.cores[0]
 			r := c.NewRun()
 			require.True(t, c.Take(now, r))
-			require.True(t, r.Items[0].Start())
+			require.True(t, r.Items[0].start(0))
 			c.ClockSet(now, int64(step))
 			now += int64(step)
 			c.Finish(now, r) // not run at all: it goes back

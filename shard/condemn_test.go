@@ -43,7 +43,7 @@ func TestParkedIDsDoNotRun(t *testing.T) {
 	require.True(t, c.Take(10, r))
 	require.Equal(t, "b", r.Items[0].ID)
 	require.Len(t, r.Items, 1)
-	require.True(t, r.Items[0].Start())
+	require.True(t, r.Items[0].start(0))
 	r.Items[0].Outcome.Verdict = Done
 	c.Finish(10, r)
 	require.False(t, c.Take(10, r))

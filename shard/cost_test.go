@@ -72,7 +72,7 @@ func (s *stock) deliver(c *Core, i int, due int64) {
 func work(c *Core, now int64, r *Run) (payloads int) {
 	for c.Take(now, r) {
 		for i := range r.Items {
-			r.Items[i].Start()
+			r.Items[i].start(i)
 			r.Items[i].Outcome.Verdict = Done
 			payloads += len(r.Items[i].Payloads)
 		}
@@ -208,7 +208,7 @@ func BenchmarkJob(b *testing.B) {
 				for done := 0; done < group; {
 					c.Take(int64(next-backlog-1), r)
 					for i := range r.Items {
-						r.Items[i].Start()
+						r.Items[i].start(i)
 						r.Items[i].Outcome.Verdict = Done
 					}
 					done += len(r.Items)

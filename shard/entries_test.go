@@ -75,7 +75,7 @@ func TestUnreadableEntryStopsTheCore(t *testing.T) {
 				runs = runs[1:]
 				for i := range run.Items {
 					it := &run.Items[i]
-					if it.Start() {
+					if it.start(i) {
 						it.Outcome = Outcome{Verdict: Verdict(1 + r.IntN(6)), Delay: 5}
 					}
 				}

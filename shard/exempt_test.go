@@ -21,7 +21,7 @@ func TestExemptRun(t *testing.T) {
 		if !c.Take(1, r) {
 			return nil
 		}
-		require.True(t, r.Items[0].Start())
+		require.True(t, r.Items[0].start(0))
 		return r
 	}
 	first := take()

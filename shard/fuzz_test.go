@@ -55,7 +55,7 @@ func FuzzLife(f *testing.F) {
 				for i := range r.Items {
 					it := &r.Items[i]
 					require.LessOrEqual(t, it.Due, now)
-					require.True(t, it.Start())
+					require.True(t, it.start(i))
 					it.Outcome = Outcome{Verdict: verdict, Delay: time.Duration(delay), Error: "e"}
 				}
 				c.Finish(now, r)

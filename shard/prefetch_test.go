@@ -22,7 +22,7 @@ func TestFinishOfWhatIsNoMore(t *testing.T) {
 	}
 	require.Equal(t, ids+1, work(c, 0, c.NewRun()))
 	require.Nil(t, c.lanes.byID.dir)
-	require.False(t, stuck.Items[0].Start())
+	require.False(t, stuck.Items[0].start(0))
 	c.Finish(0, stuck)
 	require.Empty(t, c.runs)
 }

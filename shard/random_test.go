@@ -225,22 +225,34 @@ func (p *pair) current(r *pairRun, i int) bool {
 
 func (p *pair) startOne(t *rapid.T) {
 	if r := p.pick(t); r != nil {
-		p.start(r)
+		p.start(t, r)
 	}
 }
 
-// start starts the next item of a run; false when there is none.
-func (p *pair) start(r *pairRun) bool {
+// start starts the next item of a run, after those before it have got their
+// outcomes; false when there is none.
+func (p *pair) start(t *rapid.T, r *pairRun) bool {
+	p.drawOutcomes(t, r)
+	var want []*Item
 	for i, out := range r.outs {
-		if out.started {
-			continue
+		if !out.started && p.current(r, i) {
+			want = append(want, &r.run.Items[i])
+			out.started = true
+			break
 		}
-		current := p.current(r, i)
-		out.started = true
-		require.Equal(p.t, current, r.run.Items[i].Start(), "started, or taken back")
-		return true
+		out.started = true // or taken back
 	}
-	return false
+	require.Equal(p.t, want, r.run.Next(nil, 1), "started, or taken back")
+	return want != nil
+}
+
+// drawOutcomes ends what has been started.
+func (p *pair) drawOutcomes(t *rapid.T, r *pairRun) {
+	for i, out := range r.outs {
+		if it := &r.run.Items[i]; out.started && p.current(r, i) && it.Outcome.Verdict == Unstarted {
+			it.Outcome = drawOutcome(t, len(it.Payloads))
+		}
+	}
 }
 
 func (p *pair) finishOne(t *rapid.T) {
@@ -248,22 +260,15 @@ func (p *pair) finishOne(t *rapid.T) {
 	if r == nil {
 		return
 	}
-	for rapid.IntRange(0, 4).Draw(t, "go on") > 0 && p.start(r) {
+	for rapid.IntRange(0, 4).Draw(t, "go on") > 0 && p.start(t, r) {
 	}
+	p.drawOutcomes(t, r)
 	ids := make([]string, len(r.outs))
-	for i, out := range r.outs {
-		it := &r.run.Items[i]
-		if ids[i] = it.ID; !p.current(r, i) {
-			ids[i] = ""
-			continue
-		}
-		if out.started {
-			it.Outcome = drawOutcome(t, len(it.Payloads))
-		}
-	}
 	outcomes := make([]Outcome, len(ids))
-	for i := range ids {
-		outcomes[i] = r.run.Items[i].Outcome
+	for i := range r.outs {
+		if it := &r.run.Items[i]; p.current(r, i) {
+			ids[i], outcomes[i] = it.ID, it.Outcome
+		}
 	}
 	r.run.Elapsed = time.Duration(rapid.SampledFrom([]int64{0, 0, int64(2 * Quantum)}).Draw(t, "elapsed"))
 	r.core.Finish(p.now, r.run)
@@ -340,21 +345,40 @@ func (p *pair) reclaim(t *rapid.T) {
 	if rapid.Bool().Draw(t, "quantum") {
 		p.now += int64(Quantum)
 	}
+	var goOn []func() // what the twin does, once the cores have let go of the items
+	for _, r := range p.runs {
+		if len(r.outs) > 1 && p.now >= r.taken+int64(Quantum) {
+			goOn = append(goOn, p.takeApart(r)...)
+		}
+	}
 	for _, c := range p.cores {
 		next := c.Reclaim(p.now)
 		require.Greater(p.t, next, p.now)
 		c.Record(p)
 	}
-	for _, r := range p.runs {
-		if len(r.outs) == 1 || p.now < r.taken+int64(Quantum) {
+	for _, f := range goOn {
+		f()
+	}
+}
+
+// takeApart says what becomes of all items of a run but the last one that was
+// started, which its worker has in hand.
+func (p *pair) takeApart(r *pairRun) (goOn []func()) {
+	inHand := true
+	for i, out := range slices.Backward(r.outs) {
+		if !p.current(r, i) {
 			continue
 		}
-		for i, out := range r.outs {
-			if !out.started && p.current(r, i) {
-				p.twin.putBack(p.twin.jobs[r.run.Items[i].ID])
-			}
+		switch id, outcome := r.run.Items[i].ID, r.run.Items[i].Outcome; {
+		case !out.started:
+			goOn = append(goOn, func() { p.twin.putBack(p.twin.jobs[id]) })
+		case inHand:
+			inHand = false
+		default:
+			goOn = append(goOn, func() { p.twin.finish(id, p.now, outcome) })
 		}
 	}
+	return goOn
 }
 
 // crashNow crashes when everything is on disk: nothing but the runs is undone.

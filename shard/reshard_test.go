@@ -45,7 +45,7 @@ func TestEveryPairOfShardCounts(t *testing.T) {
 		}
 		for i := range run.Items {
 			it := &run.Items[i]
-			require.True(t, it.Start())
+			require.True(t, it.start(i))
 			for j, p := range it.Payloads {
 				var e journal.Entry
 				p.Ref.Read(&e)

@@ -7,21 +7,38 @@ import (
 )
 
 // Run is what a shard hands to a worker: jobs to be run one after the other,
-// or BatchSize at a time. The worker starts each item, fills in its outcome,
-// and gives the run back with [Shard.Finish]. Then it must let go of it.
+// or BatchSize at a time. The worker starts them with Next, fills in their
+// outcomes, and gives the run back with [Shard.Finish]. Then it must let go of it.
+// The shard does not wait for that: see [Core.Reclaim].
 type Run struct {
 	Shard *Shard
 	Items []Item
 	// Elapsed is set by the worker: from the first start to the end.
 	Elapsed time.Duration
 
-	taken     int64 // Unix ns
-	reclaimed bool  // what was not started by then was taken back
-	exempt    bool  // does not count against Concurrency; see Core.Exempt
+	next   int    // the first of Items that the worker has not looked at; its own
+	taken  int64  // Unix ns
+	round  uint64 // how often the run was taken: runs are used again
+	exempt bool   // does not count against Concurrency; see Core.Exempt
 }
 
-// Item is one id in a run. Between Start and Finish it belongs to the worker;
-// the exported fields above Outcome are only to be read.
+// Next starts up to n more items, without those that the shard has taken back,
+// and appends them to batch. None: the run is over. The items of earlier calls
+// have their outcomes by then, and may be the shard's again.
+func (r *Run) Next(batch []*Item, n int) []*Item {
+	over := r.next
+	for started := 0; r.next < len(r.Items) && started < n; r.next++ {
+		if it := &r.Items[r.next]; it.start(over) {
+			batch = append(batch, it)
+			started++
+		}
+	}
+	return batch
+}
+
+// Item is one id in a run. It belongs to the worker from the call of Next that
+// returns it to the one after, or to Finish; the exported fields above Outcome
+// are only to be read.
 type Item struct {
 	ID        string
 	Payloads  []Payload // in order, never empty
@@ -34,7 +51,8 @@ type Item struct {
 	// with the change that settles the item. Nil: nothing.
 	Claim any
 
-	state   atomic.Uint32 // handed → started by a worker, or handed → revoked by the shard
+	state   atomic.Uint32 // handed → started by a worker, and either → revoked by the shard
+	before  int           // items of the run that had their outcomes when it was started
 	lane    *lane
 	hash    uint32 // of ID
 	shift   int64  // Core.shift when it was handed out
@@ -50,9 +68,12 @@ const (
 	revoked
 )
 
-// Start takes the item for a run. False: the shard has taken it back, and the
-// worker must pass over it.
-func (it *Item) Start() bool { return it.state.CompareAndSwap(handed, started) }
+// start takes the item for a worker that is done with the first so many items of
+// the run. False: the shard has taken it back.
+func (it *Item) start(over int) bool {
+	it.before = over // the shard reads it of a started item only
+	return it.state.CompareAndSwap(handed, started)
+}
 
 func (it *Item) revoke() bool { return it.state.CompareAndSwap(handed, revoked) }
 

@@ -26,7 +26,7 @@ var update = flag.Bool("update", false, "write what the scripts in testdata do a
 //	put ID PAYLOAD [score=N] [due=T]     one payload is accepted; score and due default to now
 //	at T                                 the clock goes on
 //	take [NAME]                          a worker takes a run
-//	start NAME [ID]                      it starts an item
+//	start NAME [ID]                      it starts an item: it is done with those before
 //	VERDICT NAME ID [in=T] [error=TEXT] [spoiled=INDEX:TEXT]
 //	finish NAME                          it gives the run back
 //	run VERDICT [in=T] [error=TEXT] [spoiled=INDEX:TEXT]    all of that, for every item
@@ -191,15 +191,18 @@ func (s *script) command(name string, a args) {
 	case "take":
 		s.take(cmp.Or(a.word(0), "1"))
 	case "start":
-		for _, it := range s.items(a) {
-			s.trace("%s started: %v", it.ID, it.Start())
+		r := s.runs[a.word(0)]
+		for i := range r.Items {
+			if it := &r.Items[i]; a.word(1) == "" || it.ID == a.word(1) {
+				s.trace("%s started: %v", it.ID, it.start(i))
+			}
 		}
 	case "finish":
 		s.finish(a.word(0))
 	case "run":
 		if s.take("run") {
-			for _, it := range s.items(args{words: []string{"run"}}) {
-				require.True(s.t, it.Start())
+			for i, it := range s.items(args{words: []string{"run"}}) {
+				require.True(s.t, it.start(i))
 				it.Outcome = outcome(a.word(0), a)
 			}
 			s.finish("run")

@@ -42,13 +42,10 @@ type hand struct{ house *house }
 func (w *hand) Assign(r *Run) {
 	go func() {
 		begin := time.Now()
-		for i := range r.Items {
-			it := &r.Items[i]
-			if i > 0 && time.Since(begin) > Quantum {
+		for batch := r.Next(nil, 1); len(batch) > 0; batch = r.Next(batch[:0], 1) {
+			batch[0].Outcome = w.house.handler(batch[0])
+			if time.Since(begin) > Quantum {
 				break
-			}
-			if it.Start() {
-				it.Outcome = w.house.handler(it)
 			}
 		}
 		r.Elapsed = time.Since(begin)

@@ -132,7 +132,7 @@ func TestNextWakeAfterTheClockIsSet(t *testing.T) {
 			g.put(journal.Entry{ID: []byte("a"), Due: now})
 			r := c.NewRun()
 			require.True(t, c.Take(now, r))
-			require.True(t, r.Items[0].Start())
+			require.True(t, r.Items[0].start(0))
 			r.Items[0].Outcome = Outcome{Verdict: Failed, Delay: time.Second + 1}
 			c.Finish(now, r)
 			c.Record(g)

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -9,9 +10,8 @@ const (
 	// maxRun bounds the items in one run, and so how much a worker may have in
 	// hand. A batch may be larger.
 	maxRun = 64
-	// Quantum is after how long Reclaim takes back what a worker has not started.
-	// It bounds how long an id waits behind another one that was handed out with
-	// it.
+	// Quantum is after how long Reclaim takes back what a worker is not at work on.
+	// It bounds how long an id waits for another one that was handed out with it.
 	Quantum = time.Millisecond
 )
 
@@ -41,8 +41,12 @@ func (c *Core) Take(now int64, r *Run) bool {
 	if len(r.Items) == 0 || c.broken() {
 		return false
 	}
-	r.taken, r.reclaimed, r.exempt, r.Elapsed = now, false, false, 0
+	r.taken, r.exempt, r.Elapsed, r.next = now, false, 0, 0
+	r.round++
 	c.runs[r] = struct{}{}
+	if len(r.Items) > 1 {
+		c.young = append(c.young, youngRun{r, r.round})
+	}
 	return true
 }
 
@@ -99,27 +103,55 @@ func (c *Core) NewRun() *Run {
 // maxPace is the most batches in a run.
 func (c *Core) maxPace() int { return max(1, maxRun/c.cfg.BatchSize) }
 
-// Reclaim takes back what workers have had for longer than the quantum and did
-// not start: it stands behind a slow job. Another worker could have it, and this
-// one should look for other shards. It returns when to look again, or
-// math.MaxInt64. Workers don't look at the clock themselves: for fast handlers
-// that would be a good part of the work.
+// youngRun is a run that Reclaim has to look at, unless it is over by then.
+type youngRun struct {
+	*Run
+	round uint64
+}
+
+// Reclaim takes runs apart that workers have had for longer than the quantum: what
+// such a worker has in hand is a slow job. What stands behind that is taken back,
+// because another worker could have it. What ran before it is settled: its ids,
+// and all that they hold, don't wait for the slow one. It returns when to look
+// again, or math.MaxInt64. Workers don't look at the clock themselves: for fast
+// handlers that would be a good part of the work.
 func (c *Core) Reclaim(now int64) (next int64) {
+	seen := 0
 	next = math.MaxInt64
-	for r := range c.runs {
-		if len(r.Items) == 1 || r.reclaimed {
-			continue
-		}
-		if at := r.taken + int64(Quantum); at > now {
-			next = min(next, at)
-			continue
-		}
-		r.reclaimed = true // once is enough: every item is started or revoked then
-		for i := range r.Items {
-			if it := &r.Items[i]; it.revoke() {
-				c.putBack(it.lane, it)
+	for _, r := range c.young {
+		if r.round == r.Run.round && len(r.Items) > 0 {
+			if next = r.taken + int64(Quantum); next > now {
+				break
 			}
+			c.takeApart(now, r.Run)
+			next = math.MaxInt64
 		}
+		seen++
+	}
+	if seen > 0 {
+		c.young = slices.Delete(c.young, 0, seen)
 	}
 	return next
+}
+
+// takeApart leaves a worker with the batch that it has in hand. Nothing of the run
+// can be started any more.
+func (c *Core) takeApart(now int64, r *Run) {
+	over := 0
+	for i := range r.Items {
+		switch it := &r.Items[i]; {
+		case it.revoke():
+			c.putBack(it.lane, it)
+		case it.state.Load() == started:
+			over = it.before
+		}
+	}
+	for i := range r.Items[:over] {
+		// One without a verdict is on its way back through Postpone.
+		if it := &r.Items[i]; it.state.Load() == started && it.Outcome.Verdict != Unstarted {
+			c.settle(now, it)
+			it.reset()
+			it.state.Store(revoked)
+		}
+	}
 }
