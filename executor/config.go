@@ -115,7 +115,7 @@ type Config struct {
 	// whose handlers are stuck. A handler that got a substitute does not count
 	// in the Concurrency of its queue either, so that only its own ids wait for
 	// it. When it returns, its worker goes. Default 0: a stuck handler keeps its
-	// worker and its shard.
+	// worker.
 	SpareWorkers int
 
 	// StopTimeout is how long Run waits for running handlers after its context
@@ -185,13 +185,13 @@ func (c Config) withDefaults() (Config, error) {
 
 // QueueConfig of one queue. The zero QueueConfig is usable.
 type QueueConfig[T any] struct {
-	// Shards is how many actors share the ids of the queue. It bounds how many
-	// of its jobs run at a time (times Concurrency). Default 5. It may be
+	// Shards is how many actors share the ids of the queue. Default 5. It may be
 	// changed from one start to the next.
 	Shards int
 
-	// Concurrency is how many runs a shard has at a time, of different ids.
-	// Default 1.
+	// Concurrency is how many jobs of a shard may run at a time, of different ids.
+	// 1 is Lowkiq's rule: one thread at a time for each shard. Default: as many as
+	// there are workers.
 	Concurrency int
 
 	// BatchSize is the most ids that a batch handler gets at once. Default 1.
@@ -298,7 +298,7 @@ func (c *QueueConfig[T]) settings(x Config) (settings, error) {
 		core: shard.Config{
 			Merge: c.Merge, OnFailure: c.OnFailure, OnExhausted: c.OnExhausted, OnFresh: c.OnFresh,
 			MaxRetries:  max(cmp.Or(c.MaxRetries, defaultMaxRetries), 0),
-			Concurrency: cmp.Or(c.Concurrency, 1),
+			Concurrency: cmp.Or(c.Concurrency, x.Workers+x.SpareWorkers),
 			BatchSize:   cmp.Or(c.BatchSize, 1),
 			MaxPayloads: max(cmp.Or(c.MaxPayloads, defaultMaxPayloads), 0),
 			Slack:       x.TimerSlack,
@@ -316,7 +316,7 @@ func (c *QueueConfig[T]) settings(x Config) (settings, error) {
 	return s, errorsOf(
 		inRange("Shards", s.shards, 1, maxShards),
 		notNegative("Timeout", c.Timeout),
-		inRange("Concurrency", s.core.Concurrency, 1, 1<<16),
+		inRange("Concurrency", s.core.Concurrency, 1, 1<<17),
 		inRange("MaxRetries", s.core.MaxRetries, 0, math.MaxInt32),
 		inRange("BatchSize", s.batch, 1, maxBatch),
 		inRange("Merge", int(c.Merge), 0, int(KeepAll)),

@@ -67,7 +67,7 @@ func TestLowkiq_L02_AShardIsProcessedByOneThreadAtATime(t *testing.T) {
 			mu.Unlock()
 			return nil
 		}}
-		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Shards: shards})
+		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Shards: shards, Concurrency: 1})
 		start(t, x)
 		for i := range 200 {
 			enqueue(t, q, fmt.Sprint("id", i%20), fmt.Sprint(i))
