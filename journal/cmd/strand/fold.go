@@ -121,8 +121,7 @@ func (f *fold) take(now int64) *task {
 	if !f.core.Take(now, r) {
 		return nil
 	}
-	it := &r.Items[0]
-	it.Start()
+	it := r.Next(nil, 1)[0]
 	t := &task{Queue: f.queue, ID: it.ID, Due: it.Due, Retry: it.Retry, LastError: it.LastError}
 	for _, p := range it.Payloads {
 		var e journal.Entry
