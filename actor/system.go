@@ -16,7 +16,7 @@ import (
 
 // Config of a System. The zero value works.
 type Config struct {
-	// Logger gets failures and what protoactor-go has to say. nil: nothing is logged. It must not panic.
+	// Logger gets failures and the warnings of protoactor-go. nil: nothing is logged. It must not panic.
 	Logger *slog.Logger
 	// OnFailure is called with a *PanicError when the first actor fails, and never again. It runs on a goroutine of its
 	// own that System.Stop waits for, so it must not wait for System.Stop. nil: System.Err is the only sign.
@@ -56,7 +56,7 @@ func New(config Config) *System {
 		logger:    logger,
 		// The default would write coloured text to stderr.
 		proto: actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger {
-			return logger.With(slog.String("lib", "protoactor"))
+			return slog.New(warnings{logger.Handler()}).With(slog.String("lib", "protoactor"))
 		})),
 		idle:   make(chan struct{}),
 		parked: make(chan *cell),

@@ -158,7 +158,7 @@ func TestTrapShutdownStopsNothing(t *testing.T) {
 	require.False(t, alive)
 }
 
-// Trap: the default logger writes coloured text to stderr.
+// Trap: the default logger writes coloured text to stderr, and tells of each start.
 func TestTrapLoggerWritesToStderr(t *testing.T) {
 	file, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
 	require.NoError(t, err)
@@ -169,13 +169,17 @@ func TestTrapLoggerWritesToStderr(t *testing.T) {
 
 	var log bytes.Buffer
 	newSystem(t, actor.Config{})
-	newSystem(t, actor.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	system := newSystem(t, actor.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	assert.Empty(t, log.String())
+	system.Proto().Logger().Info("told")
+	system.Proto().Logger().Warn("warned")
 	_, err = file.Seek(0, io.SeekStart)
 	require.NoError(t, err)
 	written, err := io.ReadAll(file)
 	require.NoError(t, err)
 	assert.Empty(t, written)
-	assert.Contains(t, log.String(), "lib=protoactor")
+	assert.NotContains(t, log.String(), "told")
+	assert.Contains(t, log.String(), "msg=warned lib=protoactor")
 }
 
 // Trap: a sender spins when a bounded mailbox is full. Ours has no bound: Send returns while the actor is stuck.

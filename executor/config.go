@@ -44,10 +44,13 @@ type Config struct {
 
 	// Logger gets what no caller is told. What goes to the morgue is a warning, at
 	// most ten lines a second for each queue; the next line says how many burials
-	// were left out. Default nil: nothing is logged.
+	// were left out. Default [slog.Default], as it is when the executor is opened;
+	// slog.New(slog.DiscardHandler) is silence.
 	Logger *slog.Logger
 
-	// Scheduler decides which shard gets the next free worker. Default [Lag].
+	// Scheduler decides whose job gets the next free worker. Default [Fair]: the
+	// queues share the workers' time, and inside a queue the oldest job comes
+	// first. [InOrder] is strict priority.
 	Scheduler Scheduler
 
 	// Durability of queues that don't say. Default Sync. An executor that was
@@ -159,13 +162,9 @@ func (c Config) withDefaults() (Config, error) {
 	c.KeyTTL = cmp.Or(c.KeyTTL, defaultKeyTTL)
 	c.StuckAfter = cmp.Or(c.StuckAfter, defaultStuckAfter)
 	c.Durability = cmp.Or(c.Durability, Sync)
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	} else {
-		c.Logger = slog.New(guardedHandler{c.Logger.Handler()})
-	}
+	c.Logger = slog.New(guardedHandler{cmp.Or(c.Logger, slog.Default()).Handler()})
 	if c.Scheduler == nil {
-		c.Scheduler = Lag()
+		c.Scheduler = Fair()
 	}
 	return c, errorsOf(
 		inRange("Workers", c.Workers, 1, 1<<16),
@@ -193,6 +192,15 @@ type QueueConfig[T any] struct {
 	// 1 is Lowkiq's rule: one thread at a time for each shard. Default: as many as
 	// there are workers.
 	Concurrency int
+
+	// MaxConcurrent is how many handlers of the queue may run at a time. Those that
+	// are stuck and got a substitute do not count. Default 0: as many as there are
+	// workers.
+	MaxConcurrent int
+
+	// Weight is the queue's share of the workers' time, under [Fair], beside the
+	// weights of others that have jobs due. Default 1; at most 65536.
+	Weight int
 
 	// BatchSize is the most ids that a batch handler gets at once. Default 1.
 	BatchSize int
@@ -278,6 +286,7 @@ const maxRetryIn = 100 * 365 * 24 * time.Hour
 // settings are the parts of a QueueConfig that don't depend on T.
 type settings struct {
 	shards, batch int
+	share         share
 	former        []string
 	core          shard.Config
 	durability    Durability
@@ -291,6 +300,7 @@ func (c *QueueConfig[T]) settings(x Config) (settings, error) {
 		shards:      cmp.Or(c.Shards, defaultShards),
 		batch:       cmp.Or(c.BatchSize, 1),
 		durability:  cmp.Or(c.Durability, x.Durability),
+		share:       share{weight: float64(cmp.Or(c.Weight, 1)), limit: c.MaxConcurrent},
 		former:      c.FormerNames,
 		timeout:     c.Timeout,
 		retryIn:     c.RetryIn,
@@ -317,6 +327,8 @@ func (c *QueueConfig[T]) settings(x Config) (settings, error) {
 		inRange("Shards", s.shards, 1, maxShards),
 		notNegative("Timeout", c.Timeout),
 		inRange("Concurrency", s.core.Concurrency, 1, 1<<17),
+		inRange("MaxConcurrent", c.MaxConcurrent, 0, 1<<17),
+		inRange("Weight", c.Weight, 0, 1<<16),
 		inRange("MaxRetries", s.core.MaxRetries, 0, math.MaxInt32),
 		inRange("BatchSize", s.batch, 1, maxBatch),
 		inRange("Merge", int(c.Merge), 0, int(KeepAll)),

@@ -1,9 +1,11 @@
 package executor_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"slices"
 	"sync"
@@ -27,6 +29,7 @@ func long() bool { return os.Getenv("STRAND_LONG") != "" }
 // means memory.
 func open(t testing.TB, dir string, cfg executor.Config) *executor.Executor {
 	t.Helper()
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	x, err := executor.Open(dir, cfg)
 	require.NoError(t, err)
 	stopAtEnd(t, x)
@@ -36,6 +39,7 @@ func open(t testing.TB, dir string, cfg executor.Config) *executor.Executor {
 // openOn is open on a disk in memory.
 func openOn(t testing.TB, disk *journal.Memory, cfg executor.Config) *executor.Executor {
 	t.Helper()
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	x, err := executor.OpenOn(disk, cfg)
 	require.NoError(t, err)
 	stopAtEnd(t, x)

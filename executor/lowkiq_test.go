@@ -103,7 +103,7 @@ func TestLowkiq_L03_OldestDueFirstUpToBatchSize(t *testing.T) {
 			mu.Unlock()
 			time.Sleep(2 * time.Millisecond)
 			return nil
-		}, executor.QueueConfig[string]{BatchSize: 3, Shards: 1})
+		}, executor.QueueConfig[string]{BatchSize: 3, Shards: 1, Concurrency: 1})
 		require.NoError(t, err)
 		for _, i := range []int{4, 7, 1, 6, 2, 5, 3} {
 			enqueue(t, q, fmt.Sprint(i), "x", executor.At(time.Now().Add(time.Duration(i)*time.Minute)))

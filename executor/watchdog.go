@@ -207,6 +207,7 @@ func (x *Executor) replace(w *worker, number uint64) {
 	w.hand.replaced = true
 	// The worker can't give the run back before this is in the mailbox.
 	run.Shard.Tell(func(c *shard.Core) { c.Exempt(run) })
+	x.dispatcher.excuse(w)
 	last := len(x.spares) - 1
 	x.hire(x.spares[last])
 	x.spares = x.spares[:last]

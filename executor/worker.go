@@ -15,7 +15,8 @@ type worker struct {
 	x *Executor
 	// runs has room for the one run that it may be assigned. Nil means: look
 	// for a shard.
-	runs chan *shard.Run
+	runs   chan *shard.Run
+	serves *share // nil while it works for nobody; guarded by dispatcher.mu
 
 	run   *shard.Run // what it works on; nil while idle
 	queue *queue     // of run

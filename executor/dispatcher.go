@@ -1,0 +1,204 @@
+package executor
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/strandjobs/strand/shard"
+)
+
+// dispatcher brings shards that have jobs due and free workers together.
+type dispatcher struct {
+	// picking is held while the scheduler picks; it is taken before mu. The
+	// scheduler may be user code, which runs on workers only, and not under mu.
+	picking   sync.Mutex
+	scheduler Scheduler
+	builtin   bool // the scheduler is ours: it may run under mu, and on actors
+	strict    bool // a shard's next job must be known before its last worker looks
+	fair      bool // what queues use is counted
+	born      time.Time
+
+	// mu guards what follows, and the shares of queues. Nothing is sent or called
+	// under it.
+	mu     sync.Mutex
+	ready  []Candidate // Invariant: no idle worker, unless closed
+	idle   []*worker
+	floor  float64       // what the queue that was picked last had used
+	total  int           // workers
+	closed bool          // no shard gets a worker any more
+	quiet  chan struct{} // closed once all workers are idle after close
+}
+
+func newDispatcher(s Scheduler) *dispatcher {
+	_, isFair := s.(fair)
+	_, isLag := s.(lag)
+	_, isSeq := s.(*seq)
+	_, isInOrder := s.(inOrder)
+	if isSeq {
+		s = Seq() // of its own: one Config may serve several executors
+	}
+	return &dispatcher{
+		scheduler: s, builtin: isFair || isLag || isSeq || isInOrder, strict: isInOrder, fair: isFair,
+		born: time.Now(), quiet: make(chan struct{}),
+	}
+}
+
+// port is the dispatcher as one shard sees it.
+type port struct {
+	*dispatcher
+	queue     *queue
+	candidate Candidate
+
+	// Guarded by dispatcher.mu.
+	shard   *shard.Shard // nil until it has offered itself, which may be before whoever made it knows it
+	waiting bool         // among the ready ones, or those that its queue holds back
+}
+
+// Offer implements [shard.Dispatcher].
+func (p *port) Offer(s *shard.Shard, due int64) shard.Worker {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil
+	}
+	p.shard = s
+	if p.waiting {
+		p.postpone(due)
+		return nil
+	}
+	c := p.candidate
+	c.due, c.port = due, p
+	if n := len(p.idle); n > 0 && !p.queue.share.full() {
+		w := p.idle[n-1]
+		p.idle = p.idle[:n-1]
+		p.queue.share.busy(p.now(), p.floor)
+		p.begin(w, p)
+		return w
+	}
+	p.waiting = true
+	p.await(c)
+	return nil
+}
+
+// postpone changes since when a shard that waits has had something due.
+func (p *port) postpone(due int64) {
+	for _, list := range [][]Candidate{p.ready, p.queue.share.held} {
+		if i := slices.IndexFunc(list, func(c Candidate) bool { return c.port == p }); i >= 0 {
+			list[i].due = due
+		}
+	}
+}
+
+// Return implements [shard.Dispatcher]. It is called on the shard's actor, where
+// no user code may run: then the worker itself has to look again.
+func (p *port) Return(sw shard.Worker) {
+	w := sw.(*worker)
+	p.mu.Lock()
+	lookAgain := !p.builtin && !p.closed
+	p.mu.Unlock()
+	if lookAgain {
+		w.runs <- nil
+		return
+	}
+	if s := p.next(w, false); s != nil {
+		s.Grant(w)
+	}
+}
+
+// Record implements [shard.Recorder].
+func (p *port) Record(c *shard.Change) {
+	if q := p.queue; q.locking.wants == nil && q.locking.onEnqueue == nil {
+		q.x.log.Record(&c.Change)
+	} else {
+		q.x.locks.settle(q, c)
+	}
+}
+
+// next finds the next shard for a worker, which is no longer among the ready
+// ones, or lets the worker be idle and returns nil. With ask, a scheduler of the
+// user's decides.
+func (d *dispatcher) next(w *worker, ask bool) *shard.Shard {
+	if ask = ask && !d.builtin; ask {
+		d.picking.Lock()
+		defer d.picking.Unlock()
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.end(w)
+	i := -1
+	if ask && !d.closed && len(d.ready) > 0 {
+		i = d.ask()
+	}
+	if d.closed || len(d.ready) == 0 {
+		d.idle = append(d.idle, w)
+		if d.closed && len(d.idle) == d.total {
+			close(d.quiet)
+		}
+		return nil
+	}
+	if d.builtin {
+		d.countUp()
+		i = d.scheduler.Pick(d.ready)
+	} else if i < 0 {
+		i = lag{}.Pick(d.ready)
+	}
+	return d.grant(w, i)
+}
+
+// grant gives a worker to a ready shard.
+func (d *dispatcher) grant(w *worker, i int) *shard.Shard {
+	picked := d.ready[i].port
+	// The order of ready means nothing.
+	last := len(d.ready) - 1
+	d.ready[i] = d.ready[last]
+	d.ready[last] = Candidate{}
+	d.ready = d.ready[:last]
+	picked.waiting = false
+	picked.queue.share.waiting--
+	d.begin(w, picked)
+	return picked.shard
+}
+
+// ask lets the user's scheduler pick from a copy, without mu. It returns the index
+// of that shard in ready, below zero when it is not there: nothing sensible was
+// said, or a worker that did not ask has taken it meanwhile.
+func (d *dispatcher) ask() int {
+	picked := d.pick(slices.Clone(d.ready))
+	return slices.IndexFunc(d.ready, func(c Candidate) bool { return c.port == picked })
+}
+
+func (d *dispatcher) pick(ready []Candidate) (picked *port) {
+	d.mu.Unlock()
+	defer d.mu.Lock() // also when the scheduler ends the goroutine
+	_ = guarded(func() error {
+		picked = ready[d.scheduler.Pick(ready)].port
+		return nil
+	})
+	return picked
+}
+
+// expect says how many workers there are now. A new one begins with free, and
+// one that goes is not idle.
+func (d *dispatcher) expect(workers int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.total = workers
+	if d.closed && len(d.idle) == d.total {
+		close(d.quiet)
+	}
+}
+
+// close stops the granting. The channel is closed once all workers are idle.
+func (d *dispatcher) close() <-chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.closed {
+		d.closed = true
+		d.ready = nil // what queues hold back stays there
+		if len(d.idle) == d.total {
+			close(d.quiet)
+		}
+	}
+	return d.quiet
+}
