@@ -142,7 +142,7 @@ func TestMaxConcurrent(t *testing.T) {
 				for i := range 500 {
 					enqueue(t, free, fmt.Sprint(i), "")
 				}
-				time.Sleep(1010 * time.Millisecond) // 300 in threes, beside 500 in fives or more
+				time.Sleep(3 * time.Second)
 				assert.Zero(t, stats(t, limited).Jobs)
 				assert.Zero(t, stats(t, free).Jobs)
 				assert.EqualValues(t, 3, most.Load())

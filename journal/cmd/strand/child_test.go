@@ -23,15 +23,15 @@ import (
 	"github.com/strandjobs/strand/executor"
 )
 
-// queueConfigs are those of the queues in these tests: with one shard each, so
+// queueConfigs are those of the queues in these tests: with one shard each that has one run at a time, so
 // that a start has but one order to run its jobs in.
 func queueConfigs() map[string]executor.QueueConfig[string] {
 	retryIn := func(n int) time.Duration { return time.Duration(n%2) * time.Hour }
 	return map[string]executor.QueueConfig[string]{
-		"plain":  {Shards: 1, MaxRetries: 3, RetryIn: retryIn},
-		"events": {Shards: 1, MaxRetries: 3, RetryIn: retryIn, Merge: executor.KeepAll, MaxPayloads: 3},
-		"notes":  {Shards: 1, Durability: executor.Sync, Merge: executor.KeepAll, MaxPayloads: -1},
-		"strict": {Shards: 1, MaxRetries: 1, RetryIn: retryIn, OnFailure: executor.BlockFailed, OnExhausted: executor.Halt},
+		"plain":  {Shards: 1, Concurrency: 1, MaxRetries: 3, RetryIn: retryIn},
+		"events": {Shards: 1, Concurrency: 1, MaxRetries: 3, RetryIn: retryIn, Merge: executor.KeepAll, MaxPayloads: 3},
+		"notes":  {Shards: 1, Concurrency: 1, Durability: executor.Sync, Merge: executor.KeepAll, MaxPayloads: -1},
+		"strict": {Shards: 1, Concurrency: 1, MaxRetries: 1, RetryIn: retryIn, OnFailure: executor.BlockFailed, OnExhausted: executor.Halt},
 	}
 }
 
