@@ -195,6 +195,14 @@ func (x *Executor) Err() error {
 	return nil
 }
 
+// mayCall returns ErrClosed once Stop was called, except to a handler.
+func (x *Executor) mayCall(ctx context.Context) error {
+	if x.stopping.Load() && (ctx == nil || ctx.Value(handlerKey{}) != x) {
+		return ErrClosed
+	}
+	return nil
+}
+
 // slowDisk is how long a commit may take before Err complains.
 const slowDisk = 5 * time.Second
 

@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -15,6 +16,10 @@ import (
 // lock by hand: what [Locks] of all queues set, wait for and clear. It is a
 // [lock.Service] and a [lock.Watcher]. All methods may be called from any
 // goroutine; changes are on disk with the next commit.
+//
+// Once Stop was called, Lock, Unlock and Locked return ErrClosed, except with the
+// context of a handler that still runs; and they return ErrFailed when the journal
+// has failed. Then nothing was changed.
 type Keys struct{ l *locks }
 
 var (
@@ -26,34 +31,43 @@ var (
 func (x *Executor) Keys() Keys { return Keys{&x.locks} }
 
 // Lock locks key by hand until Unlock; doing it twice is like doing it twice in
-// jobs. It returns [lock.ErrEmptyKey] or ErrInvalidKey.
-func (k Keys) Lock(_ context.Context, key string) error {
+// jobs. It returns [lock.ErrEmptyKey], ErrInvalidKey, ErrClosed or ErrFailed.
+func (k Keys) Lock(ctx context.Context, key string) error {
 	if err := checkKey(key); err != nil {
 		return err
 	}
-	k.l.change(new(journal.Change), func(b *barrier) { b.lock(key, holder{}, false, 0) })
-	return nil
+	if err := k.l.x.mayCall(ctx); err != nil {
+		return err
+	}
+	return k.l.attempt(new(journal.Change), func(b *barrier) { b.lock(key, holder{}, false, 0) })
 }
 
 // Unlock unlocks key, whoever has locked it and how often: those who wait go on.
-// It returns [lock.ErrNotLocked] when it is not locked, and [lock.ErrEmptyKey].
-func (k Keys) Unlock(_ context.Context, key string) error {
+// It returns [lock.ErrNotLocked] when it is not locked, [lock.ErrEmptyKey],
+// ErrClosed or ErrFailed.
+func (k Keys) Unlock(ctx context.Context, key string) error {
 	if key == "" {
 		return lock.ErrEmptyKey
 	}
-	err := fmt.Errorf("%w: %q", lock.ErrNotLocked, key)
-	k.l.change(new(journal.Change), func(b *barrier) {
-		if b.unlock(key, false, holder{}) {
-			err = nil
-		}
-	})
+	if err := k.l.x.mayCall(ctx); err != nil {
+		return err
+	}
+	was := false
+	err := k.l.attempt(new(journal.Change), func(b *barrier) { was = b.unlock(key, false, holder{}) })
+	if err == nil && !was {
+		err = fmt.Errorf("%w: %q", lock.ErrNotLocked, key)
+	}
 	return err
 }
 
-// Locked reports whether key is locked. The error is nil or [lock.ErrEmptyKey].
-func (k Keys) Locked(_ context.Context, key string) (bool, error) {
+// Locked reports whether key is locked. It returns [lock.ErrEmptyKey], ErrClosed
+// or ErrFailed.
+func (k Keys) Locked(ctx context.Context, key string) (bool, error) {
 	if key == "" {
 		return false, lock.ErrEmptyKey
+	}
+	if err := cmp.Or(k.l.x.mayCall(ctx), k.l.x.failure()); err != nil {
+		return false, err
 	}
 	k.l.mu.Lock()
 	defer k.l.mu.Unlock()
@@ -62,10 +76,14 @@ func (k Keys) Locked(_ context.Context, key string) (bool, error) {
 }
 
 // Watch calls wake once, when key is unlocked, and returns true; it returns false
-// when it is not locked now. wake must not block. cancel may be too late.
+// when it is not locked now, and after Stop: nothing is unlocked any more. wake must
+// not block. cancel may be too late.
 func (k Keys) Watch(key string, wake func()) (cancel func(), locked bool) {
 	k.l.mu.Lock()
 	defer k.l.mu.Unlock()
+	if k.l.closed {
+		return func() {}, false
+	}
 	b := &k.l.barrier
 	b.watchers++
 	b.now = time.Now().UnixNano()
