@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -99,11 +100,18 @@ func (k Keys) Watch(key string, wake func()) (cancel func(), locked bool) {
 	}, true
 }
 
-// KeyStatus is a locked key.
+// MaxListed bounds the lists in what is said about a job or a key; how many more
+// there are stands beside each of them.
+const MaxListed = 100
+
+// KeyStatus is a locked key. Jobs are named as queue/id; either is quoted when it
+// does not print.
 type KeyStatus struct {
-	Key     string
-	Locks   []LockHeld // oldest first
-	Waiting []string   // jobs that wait for it, as queue/id, first come first
+	Key         string
+	Locks       []LockHeld // oldest first, MaxListed at most
+	MoreLocks   int        // that are not in Locks
+	Waiting     []string   // jobs that wait for it, first come first, MaxListed at most
+	MoreWaiting int        // that are not in Waiting
 }
 
 // LockHeld is one lock of a key.
@@ -112,7 +120,8 @@ type LockHeld struct {
 	Since, Until time.Time // Until is zero when it does not end by itself
 }
 
-// List returns all locked keys in their order.
+// List returns all locked keys in their order. After Stop it is what was locked
+// then.
 func (k Keys) List() []KeyStatus {
 	k.l.mu.Lock()
 	defer k.l.mu.Unlock()
@@ -126,33 +135,39 @@ func (k Keys) List() []KeyStatus {
 
 func (b *barrier) status(key string) KeyStatus {
 	k := b.keys[key]
-	s := KeyStatus{Key: key}
-	for e := k.holds.Front(); e != nil; e = e.Next() {
+	s := KeyStatus{Key: key, MoreLocks: max(k.holds.Len()-MaxListed, 0)}
+	for e := k.holds.Front(); e != nil && len(s.Locks) < MaxListed; e = e.Next() {
 		h := e.Value.(*hold).held()
 		s.Locks = append(s.Locks, LockHeld{h.Owner, h.Since, h.Until})
 	}
 	for e := k.queue.Front(); e != nil; e = e.Next() {
-		if by := e.Value.(*wait).by; by.queue != "" {
+		switch by := e.Value.(*wait).by; {
+		case by.queue == "": // a watcher
+		case len(s.Waiting) < MaxListed:
 			s.Waiting = append(s.Waiting, by.String())
+		default:
+			s.MoreWaiting++
 		}
 	}
 	return s
 }
 
-// String is one line: who has the key, for how much longer, and who waits.
+// String is one line: who has the key, for how much longer, and who waits. It
+// shows the first ten of each, and says how many more there are.
 func (s KeyStatus) String() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%q locked", s.Key)
-	sep := " by "
-	for _, h := range s.Locks {
-		b.WriteString(sep + h.By)
+	locks := some(s.Locks, s.MoreLocks, func(h LockHeld) string {
+		by := brief(h.By)
 		if !h.Until.IsZero() {
-			fmt.Fprintf(&b, " (%v left)", max(time.Until(h.Until), 0).Round(time.Millisecond))
+			by += fmt.Sprintf(" (%v left)", max(time.Until(h.Until), 0).Round(time.Millisecond))
 		}
-		sep = ", "
+		return by
+	})
+	line := strconv.Quote(clip(s.Key)) + " locked"
+	if locks != "" {
+		line += " by " + locks
 	}
-	if len(s.Waiting) > 0 {
-		b.WriteString("; waiting: " + strings.Join(s.Waiting, ", "))
+	if waiting := some(s.Waiting, s.MoreWaiting, brief); waiting != "" {
+		line += "; waiting: " + waiting
 	}
-	return b.String()
+	return line
 }
