@@ -61,7 +61,7 @@ func (m *model) onFile(t testing.TB, file []byte) func(Config) (*Log, error) {
 		if file != nil {
 			require.NoError(t, os.WriteFile(path, file, 0o600))
 		}
-		s, err := openBolt(dir)
+		s, err := openBolt(must(openPlace(dir)))
 		if err != nil {
 			return nil, err
 		}

@@ -15,6 +15,18 @@ func lockFile(*os.File) error { return nil }
 // way to ask for it.
 func syncDir(string) error { return nil }
 
+// canSyncDir: see syncDir.
+const canSyncDir = false
+
+// openSafely: what is opened is looked at before and after.
+const openSafely = 0
+
+// canLock: see lockFile.
+const canLock = false
+
+// ownerOf: these systems have other rights, or other calls for them.
+func ownerOf(os.FileInfo) (uid, gid int, known bool) { return 0, 0, false }
+
 // canReplace: a file that is open can't be renamed over.
 const canReplace = false
 

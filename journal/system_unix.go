@@ -27,6 +27,24 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
+// canSyncDir: a directory can be synced.
+const canSyncDir = true
+
+// openSafely has an open wait for nothing and follow nothing.
+const openSafely = syscall.O_NOFOLLOW | syscall.O_NONBLOCK
+
+// canLock: a lock that is left behind can be told from one that is held.
+const canLock = true
+
+// ownerOf returns whose a file is.
+func ownerOf(info os.FileInfo) (uid, gid int, known bool) {
+	s, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 0, 0, false
+	}
+	return int(s.Uid), int(s.Gid), true
+}
+
 // canReplace: a file that is open can be renamed over.
 const canReplace = true
 
