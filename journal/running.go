@@ -53,7 +53,8 @@ type Running struct {
 	gone atomic.Bool       // nothing is written to words any more
 }
 
-// Set notes that p runs in word i. About 10 ns.
+// Set notes that p runs in word i. About 12 ns, 8 of them for what may happen to
+// the file: asking the system about it first would cost twenty times that.
 func (r *Running) Set(i int, p Position) { r.store(i, uint64(p)) }
 
 // Clear notes that nothing runs in word i.
@@ -164,7 +165,7 @@ func (r *Running) idle() (idle bool) {
 	if r.gone.Load() {
 		return false
 	}
-	defer r.survive(debug.SetPanicOnFault(true)) // false after a fault
+	defer r.survive(debug.SetPanicOnFault(true)) // and after a fault it says false
 	for i := range r.words {
 		if r.words[i].Load() != 0 {
 			return false

@@ -52,7 +52,7 @@ var bugs = []bug{
 	{"accept what a failed commit had", "journal/commit.go", "		o.commit.err = fmt.Errorf(\"%w: %w\", ErrUnknown, cause)\n", "		_ = o\n", calls},
 	{"wait for a disk that hangs", "journal/ticket.go", "	case <-ctx.Done():\n", "	case <-make(chan int):\n", hangs},
 	{"settle without a mark", "journal/trim.go", "	for _, r := range c.Ended {\n		l.open.markEnded(r.pos)\n", "	for _, r := range c.Ended {\n		l.open.markEnded(c.Ended[0].pos); _ = r\n", model},
-	{"create under the final name", "journal/bolt_open.go", `tmp := path + newSuffix`, `tmp := path`, power},
+	{"create under the final name", "journal/bolt_open.go", `tmp := fileName + newSuffix`, `tmp := fileName`, power},
 	{"open what another one has open", "journal/lockdir.go", "if err = lockFile(l.f); err == nil {", "if _ = lockFile; err == nil {", opening},
 	{"unlock although told not to", "journal/open.go", "func() error { return nil })\n}", "l.unlock)\n}", opening},
 
