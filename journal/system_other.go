@@ -11,11 +11,7 @@ import (
 // the owner's pid is then not known.
 func lockFile(*os.File) error { return nil }
 
-// syncDir does nothing: these systems order a rename themselves, or offer no
-// way to ask for it.
-func syncDir(string) error { return nil }
-
-// canSyncDir: see syncDir.
+// canSyncDir: these systems order a rename themselves, or offer no way to ask for it.
 const canSyncDir = false
 
 // openSafely: what is opened is looked at before and after.

@@ -18,15 +18,6 @@ func lockFile(f *os.File) error {
 	return err
 }
 
-// syncDir makes a new name in a directory durable.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}
-
 // canSyncDir: a directory can be synced.
 const canSyncDir = true
 
