@@ -37,14 +37,20 @@ type barrier struct {
 // holder is a job, or with an empty queue a person.
 type holder struct{ queue, id string }
 
+// String names a job for people and for the lock table: two jobs never have one
+// name, and nothing in it moves the cursor of a terminal.
 func (h holder) String() string {
-	switch {
-	case h.queue == "":
+	if h.queue == "" {
 		return "a person"
-	case strings.ContainsAny(h.queue, `/"`):
-		return strconv.Quote(h.queue) + "/" + h.id // two jobs never have one name
 	}
-	return h.queue + "/" + h.id
+	queue, id := plain(h.queue), plain(h.id)
+	if queue == h.queue && strings.ContainsAny(queue, `/"`) {
+		queue = strconv.Quote(queue)
+	}
+	if id == h.id && strings.HasPrefix(id, `"`) {
+		id = strconv.Quote(id)
+	}
+	return queue + "/" + id
 }
 
 // hold is one lock of a key.

@@ -98,6 +98,8 @@
 //   - the watchdog: none; it looks on a timer while a job with a timeout runs
 //   - a stop: 1, until it is over and the handlers it left behind have returned
 //   - a failure: 1, until OnFailure has returned, which Run waits for
+//   - a crash recorder whose file somebody has cut: 1, until that is logged; jobs
+//     go on without it, and one that kills the process is not found out
 //   - a call whose context ended while what it locks was on its way to the disk:
 //     1, until the outcome is known or the executor has stopped
 //   - locks: none; one timer for each lock with a TTL, for each lease and slot of

@@ -128,7 +128,7 @@ func open(cfg Config, volatile bool, openLog func(journal.Config) (*journal.Log,
 	x.handlers, x.cancel = context.WithCancelCause(ctx)
 	x.actors = actor.New(actor.Config{Logger: cfg.Logger, OnFailure: x.fail})
 	x.log, err = openLog(journal.Config{Deliver: x.deliver, Failed: x.fail,
-		MaxBacklog: cfg.MaxBacklog, MaxBacklogBytes: cfg.MaxBacklogBytes, MemoryBudget: cfg.MemoryBudget})
+		MaxBacklog: cfg.MaxBacklog, MaxBacklogBytes: cfg.MaxBacklogBytes, MemoryBudget: cfg.MemoryBudget, Logger: cfg.Logger})
 	if err != nil {
 		return nil, err
 	}
@@ -191,6 +191,14 @@ func (x *Executor) Err() error {
 	workers, _ := x.dispatcher.load()
 	if n := int(x.watchdog.stuck.Load()); n > 0 && n >= workers {
 		return fmt.Errorf("%w: each of %d workers waits for one", ErrStuck, workers)
+	}
+	return nil
+}
+
+// mayCall returns ErrClosed once Stop was called, except to a handler.
+func (x *Executor) mayCall(ctx context.Context) error {
+	if x.stopping.Load() && (ctx == nil || ctx.Value(handlerKey{}) != x) {
+		return ErrClosed
 	}
 	return nil
 }

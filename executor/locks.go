@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -21,7 +22,7 @@ type locks struct {
 	mu      sync.Mutex
 	barrier barrier
 	places  map[holder]*place // of jobs that wait until equal ones have run
-	closed  bool              // no timer any more
+	closed  bool              // no timer any more, and what is changed is not written down
 
 	unique lock.Table // keys of jobs that are unique while they run
 
@@ -48,6 +49,25 @@ func (l *locks) change(c *journal.Change, f func(*barrier)) {
 	for _, w := range passed {
 		w.wake()
 	}
+}
+
+// attempt is change for a caller who is told whether it comes to anything: once
+// Stop has written the last change down, nothing is changed, and ErrClosed is
+// returned.
+func (l *locks) attempt(c *journal.Change, f func(*barrier)) error {
+	if err := l.x.log.Err(); err != nil && !errors.Is(err, journal.ErrFull) {
+		return border(err)
+	}
+	closed := false
+	l.change(c, func(b *barrier) {
+		if closed = l.closed; !closed {
+			f(b)
+		}
+	})
+	if closed {
+		return ErrClosed
+	}
+	return nil
 }
 
 // record writes down what has happened at the barrier. mu is held, so that the
@@ -109,7 +129,7 @@ func (l *locks) unbind(h *hold) {
 	}
 }
 
-// close stops the timers.
+// close stops the timers, and ends what is changed by hand.
 func (l *locks) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

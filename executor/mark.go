@@ -38,7 +38,8 @@ func (e *StaleError) Error() string {
 func (e *StaleError) Is(target error) bool { return target == ErrStale }
 
 // Mark returns the last mark that was accepted under name, and whether there is
-// one. What is under way does not count yet.
+// one. What is under way does not count yet. It returns ErrInvalidKey, ErrClosed
+// after Stop, or an error of the journal.
 func (x *Executor) Mark(name string) (mark int64, found bool, err error) {
 	if err := checkName(name); err != nil {
 		return 0, false, err

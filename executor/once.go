@@ -73,8 +73,8 @@ func (q *queue) appendIf(ctx context.Context, entries []journal.Entry, options [
 // tryIf looks at the conditions, appends, and waits for the outcome.
 func (q *queue) tryIf(ctx context.Context, entries []journal.Entry, c *conditions) ([]Receipt, error) {
 	x := q.x
-	if x.stopping.Load() && ctx.Value(handlerKey{}) != x {
-		return nil, ErrClosed
+	if err := x.mayCall(ctx); err != nil {
+		return nil, err
 	}
 	leave := x.gates.leave
 	// Always in this order: two calls never wait for each other.

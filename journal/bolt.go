@@ -30,6 +30,7 @@ const (
 // bolt keeps a log in a bbolt file.
 type bolt struct {
 	path     string
+	place    *place // where it is replaced; nil where it never is
 	pageSize int
 	chunk    int            // bytes of a block in one value
 	space    space          // of the file

@@ -82,9 +82,7 @@ func (c *checker) file(path string) error {
 	if err := checkPages(path); err != nil {
 		return err
 	}
-	options := boltOptions()
-	options.ReadOnly = true
-	s, err := attachBolt(path, options)
+	s, err := readBolt(path)
 	if err != nil {
 		return err
 	}

@@ -3,10 +3,7 @@ package journal
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
-	"os"
-	"path/filepath"
 
 	"go.etcd.io/bbolt"
 )
@@ -85,7 +82,7 @@ func (l *Log) bloated(parts, most int) bool {
 
 // compactAtOpen compacts a log that nobody uses yet.
 func (l *Log) compactAtOpen(s *bolt) error {
-	_ = remove(s.path + newSuffix) // what a crash while it was compacted left
+	_ = s.place.remove(newName) // what a crash while it was compacted left
 	l.copying.Lock()
 	defer l.copying.Unlock()
 	l.committing.Lock()
@@ -114,53 +111,84 @@ func (s *bolt) compact() (replaced bool, err error) {
 	if !canReplace {
 		return false, fmt.Errorf("journal: compact a file that is open: %w", errors.ErrUnsupported)
 	}
-	tmp := s.path + newSuffix
-	next, err := s.successor(tmp)
-	if err == nil {
-		if err = os.Rename(tmp, s.path); err != nil {
-			err = errors.Join(err, next.close())
-		}
+	// All that is opened is opened before the rename: what fails after it leaves
+	// the log not knowing which file it has.
+	names, err := s.place.syncer()
+	if err != nil {
+		return false, fmt.Errorf("journal: compact: %w", err)
 	}
+	defer names.Close()
+	next, err := s.successor()
 	if err != nil {
 		if wantsRoom(err) {
 			err = fmt.Errorf("%w: %w", ErrFull, err)
 		}
-		return false, fmt.Errorf("journal: compact: %w", errors.Join(err, remove(tmp)))
+		return false, fmt.Errorf("journal: compact: %w", errors.Join(err, s.place.remove(newName)))
 	}
 	s.swap.Lock()
 	old := s.db
 	s.db, s.file, s.space = next.db, next.file, next.space
 	s.swap.Unlock()
-	return true, errors.Join(syncDir(filepath.Dir(s.path)), old.Close())
+	_ = old.Close() // nobody will need that file again
+	return true, syncNames(names)
 }
 
-// successor writes what is in use to a new file and opens it.
-func (s *bolt) successor(path string) (*bolt, error) {
-	if err := s.rewrite(path); err != nil {
+// newName is the file that is to take the journal's place.
+const newName = fileName + newSuffix
+
+// successor writes what is in use to a new file, opens it, and gives it the name
+// of the old one, unless that name stands for another file by now.
+func (s *bolt) successor() (*bolt, error) {
+	if err := s.rewrite(s.place); err != nil {
 		return nil, err
 	}
-	return attachBolt(path, boltOptions())
+	next, err := s.place.attach(newName, boltOptions())
+	if err != nil {
+		return nil, err
+	}
+	ours, err := s.file.Stat()
+	if err == nil && !s.place.has(fileName, ours) {
+		err = damaged("%s is another file now", s.path)
+	}
+	if err == nil {
+		err = s.place.Rename(newName, fileName)
+	}
+	if err != nil {
+		return nil, errors.Join(err, next.close())
+	}
+	return next, nil
 }
 
-// rewrite writes what the last commit left to a new file, and syncs it.
-func (s *bolt) rewrite(path string) error {
-	if err := remove(path); err != nil {
+// rewrite writes what the last commit left to a new file in a directory, and
+// syncs it. Whoever may use the old file may use the new one.
+func (s *bolt) rewrite(p *place) error {
+	ours, err := s.file.Stat()
+	if err != nil {
+		return err
+	}
+	if !p.has(fileName, ours) {
+		return damaged("%s is another file now", s.path)
+	}
+	if err := p.remove(newName); err != nil {
 		return err
 	}
 	options := boltOptions()
 	options.NoSync, options.NoGrowSync = true, true // once is enough
-	to, err := attachBolt(path, options)
+	to, err := p.attach(newName, options)
 	if err != nil {
 		return err
 	}
 	err = s.view(to.take)
+	if err == nil {
+		err = keepAccess(to.file, ours)
+	}
 	if err == nil {
 		err = to.db.Sync()
 	}
 	if err = errors.Join(err, to.close()); err != nil {
 		return err
 	}
-	return checkPages(path) // the memory map can't tell when the disk reads something else
+	return p.checkPages(newName) // the memory map can't tell when the disk reads something else
 }
 
 // take copies all that from sees, a batch at a time, and the end mark last: it
@@ -206,13 +234,6 @@ func (s *bolt) take(from *bbolt.Tx) error {
 	return to.Commit()
 }
 
-func remove(path string) error {
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
-}
-
 // Compact makes the file of the journal in dir, which nobody may have open, as
 // small as what is in it, and returns its size before and after. All of it is
 // read and checked first. It returns the errors of [OpenView].
@@ -226,25 +247,34 @@ func Compact(dir string) (before, after int64, err error) {
 }
 
 func compactAtRest(dir string) (before, after int64, err error) {
-	v := &View{dir: dir}
-	if err := v.open(); err != nil {
-		return 0, 0, errors.Join(err, v.Close())
+	p, err := openPlace(dir)
+	if err != nil {
+		return 0, 0, fmt.Errorf("journal: compact: %w", err)
 	}
-	path := filepath.Join(dir, fileName)
-	tmp := path + newSuffix
-	if err = v.load(); err == nil {
-		err = v.store.rewrite(tmp)
+	defer p.Close()
+	names, err := p.syncer()
+	if err != nil {
+		return 0, 0, fmt.Errorf("journal: compact: %w", err)
+	}
+	defer names.Close()
+	v := &View{dir: dir}
+	if err = v.open(); err == nil {
+		err = v.load()
 	}
 	before = v.size
+	if err == nil {
+		err = v.store.rewrite(p)
+	}
+	// Closed first: Windows does not rename over an open file.
 	if err = errors.Join(err, v.Close()); err == nil {
-		err = os.Rename(tmp, path)
+		err = p.Rename(newName, fileName)
 	}
 	if err != nil {
-		return before, before, errors.Join(err, remove(tmp))
+		return before, before, errors.Join(err, p.remove(newName))
 	}
-	info, err := os.Stat(path)
+	info, err := p.Lstat(fileName)
 	if err != nil {
 		return before, 0, err
 	}
-	return before, info.Size(), syncDir(dir)
+	return before, info.Size(), syncNames(names)
 }

@@ -3,7 +3,6 @@ package journal
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"go.etcd.io/bbolt"
@@ -28,15 +27,15 @@ func (l *Log) Copy(dir string) error {
 	}
 	l.copying.RLock()
 	defer l.copying.RUnlock()
-	tmp, err := reserve(dir)
+	d, err := newDraft(dir)
 	if err != nil {
 		return err
 	}
-	if err = l.store.copyTo(filepath.Join(tmp, fileName)); err == nil {
-		err = reveal(tmp, filepath.Clean(dir))
+	if err = l.store.copyTo(filepath.Join(d.path(), fileName)); err == nil {
+		err = d.reveal()
 	}
 	if err != nil {
-		return errors.Join(err, os.RemoveAll(tmp))
+		return errors.Join(err, d.discard())
 	}
 	return nil
 }
@@ -44,7 +43,7 @@ func (l *Log) Copy(dir string) error {
 // copyTo reads the file below bbolt: pages that a reader of this commit can see
 // are not written to while it reads.
 func (s *bolt) copyTo(path string) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := createFile(path)
 	if err != nil {
 		return fmt.Errorf("journal: copy: %w", err)
 	}
@@ -62,10 +61,12 @@ func (s *bolt) copyTo(path string) error {
 // copyTo commits what is on the disk in memory to a new file.
 func (m *Memory) copyTo(path string) error {
 	c := m.Crash() // nothing changes that one
-	if err := createBolt(path); err != nil {
+	p, err := openPlace(filepath.Dir(path))
+	if err != nil {
 		return err
 	}
-	s, err := attachBolt(path, boltOptions())
+	defer p.Close()
+	s, err := openBolt(p)
 	if err != nil {
 		return err
 	}

@@ -144,6 +144,35 @@
 // and buried payloads, and the number of bbolt's transaction. The values beside
 // the log and this one carry checksums, because bbolt has none on data pages.
 //
+// # The directory
+//
+// A journal is a directory with up to four files: journal.db; LOCK, with the pid of
+// the last owner, which stays behind; RUNNING, the crash recorder, while jobs may
+// run and after a crash; and journal.db.new, while the journal is made or compacted.
+// One of these names that stands for anything but a file (a link, a pipe, a device,
+// a socket, a directory) is [ErrNotJournal] with its path, and is not followed,
+// waited for or changed. The directory itself may be reached through a link.
+//
+// A log that is open works through a handle of its directory, and removes or
+// replaces a file only if it is still its own: an owner whose directory was moved
+// away or replaced leaves the next one's files alone.
+//
+// Whoever may use the file before it is compacted may use it afterwards: owner,
+// group and mode are kept, or the compacting fails. What root makes in a directory
+// of somebody else belongs to that one. A directory that everybody may write to is
+// used, because volumes of containers are like that, with a warning to
+// Config.Logger: any user of the machine could replace the journal in it.
+//
+// Copies, clones, salvaged and built journals begin as drafts: directories beside
+// the new one, named like it with ".new-" and a number, with a LOCK that says that
+// name and is locked for as long as somebody works on it. The drafts of processes
+// that died are removed by the next Open, Copy, Clone, Salvage or [NewBuilder] for a
+// journal in the same parent directory: if the name fits, the LOCK says it and is
+// free, and no other file is there. On Windows they stay.
+//
+// A call that finds no descriptor left returns an error and has changed nothing;
+// the log goes on, and so does a compacting at the next opportunity.
+//
 // # Which journal
 //
 // A journal gets a random UUID when it is made. Copies have the same one, so that

@@ -18,8 +18,9 @@ type Set struct {
 
 func (s Set) change() change { return change{bucket: bucketState, key: []byte(s.Key), value: s.Value} }
 
-// Get returns the committed value of a state key, nil when there is none.
-func (l *Log) Get(key string) ([]byte, error) { return l.store.get(bucketState, []byte(key)) }
+// Get returns the committed value of a state key, nil when there is none. It
+// returns ErrClosed after Close.
+func (l *Log) Get(key string) ([]byte, error) { return l.get(bucketState, []byte(key)) }
 
 // Put writes state keys that belong to no entry, all in one commit, and waits
 // for it. It returns ErrFull, ErrFailed, ErrClosed, or the cause of ctx when that
@@ -56,7 +57,7 @@ func (l *Log) KeysFrom(prefix, first string) iter.Seq2[Set, error] {
 	return func(yield func(Set, error) bool) {
 		from := []byte(max(prefix, first))
 		for {
-			page, err := l.store.page(bucketState, from, morguePage)
+			page, err := l.page(bucketState, from)
 			if err != nil {
 				yield(Set{}, err)
 				return

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,6 +46,11 @@ type Config struct {
 	// it does not wait.
 	LockTimeout time.Duration
 
+	// Logger gets what an operator should know and no call can return: that
+	// everybody may write to the directory, that the crash recorder was lost.
+	// Default nil: nothing is logged.
+	Logger *slog.Logger
+
 	trimSlack int // see below; less only in tests, to trim all the time
 	minCarry  int
 
@@ -75,6 +81,7 @@ type Log struct {
 	cfg      Config
 	unlock   func() error
 	dir      string // empty in memory
+	place    *place // the same; nil in memory, and for a View
 	uuid     string // empty when it has none
 
 	wake    chan struct{} // holds a token while there may be something to commit
@@ -147,6 +154,9 @@ func newLog(s store, cfg Config, volatile bool) *Log {
 	cfg.minCarry = cmp.Or(cfg.minCarry, defaultMinCarry)
 	cfg.compactAbove = cmp.Or(cfg.compactAbove, defaultCompactAbove)
 	cfg.compactAfter = cmp.Or(cfg.compactAfter, defaultCompactAfter)
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
 	l := &Log{
 		store:    s,
 		volatile: volatile,

@@ -47,11 +47,20 @@ type pageWalk struct {
 }
 
 func checkPages(path string) error {
-	f, err := os.Open(path)
+	f, err := openFile(path)
 	if err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
 	return errors.Join(walkPages(f, path), f.Close())
+}
+
+// checkPages is checkPages for a name in a place.
+func (p *place) checkPages(name string) error {
+	f, err := p.open(name, os.O_RDONLY)
+	if err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
+	return errors.Join(walkPages(f, p.path(name)), f.Close())
 }
 
 func walkPages(f *os.File, path string) error {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 )
@@ -70,7 +69,7 @@ func Salvage(dir, newDir string) (*Salvaged, error) {
 }
 
 func salvage(path, newDir string) (*Salvaged, error) {
-	f, err := os.Open(path)
+	f, err := openFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
 	}

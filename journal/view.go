@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 )
@@ -87,9 +86,7 @@ func (v *View) open() (err error) {
 	if err := checkPages(path); err != nil {
 		return err
 	}
-	options := boltOptions()
-	options.ReadOnly = true
-	if v.store, err = attachBolt(path, options); err != nil {
+	if v.store, err = readBolt(path); err != nil {
 		return err
 	}
 	// bbolt takes a shared lock. Given back, it keeps no starting owner out;
@@ -99,7 +96,7 @@ func (v *View) open() (err error) {
 
 // youngest returns the number of the last commit to a bbolt file.
 func youngest(path string) (uint64, error) {
-	f, err := os.Open(path)
+	f, err := openFile(path)
 	if err != nil {
 		return 0, fmt.Errorf("journal: %w", err)
 	}
@@ -116,7 +113,7 @@ func (v *View) disturbed(err error) error {
 	}
 	txid, broken := youngest(filepath.Join(v.dir, fileName))
 	if broken == nil && v.txid != 0 && txid != v.txid {
-		return &LockedError{Dir: v.dir, PID: readPID(filepath.Join(v.dir, lockName))}
+		return &LockedError{Dir: v.dir, PID: readPID(v.dir)}
 	}
 	return err
 }

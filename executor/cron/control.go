@@ -44,6 +44,9 @@ func (c *Cron) List() []Entry {
 
 // find returns a schedule and the members of its group that have it.
 func (c *Cron) find(name string) (*schedule, []*Cron, error) {
+	if err := c.gone(); err != nil {
+		return nil, nil, err
+	}
 	c.group.mu.Lock()
 	defer c.group.mu.Unlock()
 	if c.err != nil {

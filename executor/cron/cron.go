@@ -104,8 +104,11 @@ func New(x *executor.Executor, cfg Config) (*Cron, error) {
 func wallClock() time.Time { return time.Now().Round(0) }
 
 // Start begins to fire, if it leads. Schedules may be added later, too. It
-// returns ErrClosed after Stop; a second call does nothing.
+// returns ErrClosed after Stop, also that of the executor; a second call does nothing.
 func (c *Cron) Start() error {
+	if err := c.gone(); err != nil {
+		return err
+	}
 	c.group.mu.Lock()
 	defer c.group.mu.Unlock()
 	if c.err != nil || c.started {
@@ -164,6 +167,14 @@ func (c *Cron) tend(o *office) time.Duration {
 		}
 	}
 	return next
+}
+
+// gone returns ErrClosed when the executor accepts nothing any more.
+func (c *Cron) gone() error {
+	if err := c.x.Err(); isEnd(err) {
+		return fmt.Errorf("%w: %w", ErrClosed, err)
+	}
+	return nil
 }
 
 // poke has the clock looked at.

@@ -128,6 +128,9 @@ func Add[T any](ctx context.Context, c *Cron, s Schedule[T]) error {
 }
 
 func (c *Cron) add(ctx context.Context, s *schedule) error {
+	if err := c.gone(); err != nil {
+		return err
+	}
 	if err := c.mayAdd(s.name); err != nil {
 		return err
 	}
