@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -66,25 +67,24 @@ func (k Keys) Locked(_ context.Context, key string) (bool, error) {
 func (k Keys) Watch(key string, wake func()) (cancel func(), locked bool) {
 	k.l.mu.Lock()
 	defer k.l.mu.Unlock()
-	b := &k.l.barrier
-	b.watchers++
-	b.now = time.Now().UnixNano()
-	r := request{by: holder{id: fmt.Sprint(b.watchers)}, blockedBy: []string{key}}
-	if b.blocking(r) == "" {
+	watched := k.l.barrier.keys[key]
+	if watched == nil || watched.holds.Len() == 0 {
 		return func() {}, false
 	}
-	_ = b.wait(r, key, wake) // nobody waits for a watcher: there is no circle
+	at := watched.watchers.PushBack(wake)
 	return func() {
 		k.l.mu.Lock()
 		defer k.l.mu.Unlock()
-		b.leave(r.by)
+		watched.watchers.Remove(at)
+		k.l.barrier.callNext(key) // it may be nothing else any more
 	}, true
 }
 
 // KeyStatus is a locked key.
 type KeyStatus struct {
 	Key     string
-	Locks   []LockHeld // oldest first
+	Locks   []LockHeld // oldest first; none while it is kept for those in Called
+	Called  []string   // jobs, as queue/id, whose turn it is: they wait for a worker, and nobody in Waiting overtakes them
 	Waiting []string   // jobs that wait for it, as queue/id, first come first
 }
 
@@ -99,8 +99,10 @@ func (k Keys) List() []KeyStatus {
 	k.l.mu.Lock()
 	defer k.l.mu.Unlock()
 	all := make([]KeyStatus, 0, len(k.l.barrier.keys))
-	for key := range k.l.barrier.keys {
-		all = append(all, k.l.barrier.status(key))
+	for key, b := range k.l.barrier.keys {
+		if b.holds.Len() > 0 {
+			all = append(all, k.l.barrier.status(key))
+		}
 	}
 	slices.SortFunc(all, func(a, b KeyStatus) int { return strings.Compare(a.Key, b.Key) })
 	return all
@@ -113,18 +115,38 @@ func (b *barrier) status(key string) KeyStatus {
 		h := e.Value.(*hold).held()
 		s.Locks = append(s.Locks, LockHeld{h.Owner, h.Since, h.Until})
 	}
-	for e := k.queue.Front(); e != nil; e = e.Next() {
-		if by := e.Value.(*wait).by; by.queue != "" {
-			s.Waiting = append(s.Waiting, by.String())
-		}
+	if k.toLock+k.toPass > 0 {
+		s.Called = b.called(key)
+	}
+	for e := k.line.Front(); e != nil; e = e.Next() {
+		s.Waiting = append(s.Waiting, e.Value.(*wait).by.String())
 	}
 	return s
+}
+
+// called names those for whom a key is kept, first come first.
+func (b *barrier) called(key string) (names []string) {
+	var all []*wait
+	for _, w := range b.waits {
+		if w.called && (slices.Contains(w.blockedBy, key) || w.locks(key)) {
+			all = append(all, w)
+		}
+	}
+	slices.SortFunc(all, func(a, b *wait) int { return cmp.Compare(a.number, b.number) })
+	for _, w := range all {
+		names = append(names, w.by.String())
+	}
+	return names
 }
 
 // String is one line: who has the key, for how much longer, and who waits.
 func (s KeyStatus) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%q locked", s.Key)
+	state := "locked"
+	if len(s.Locks) == 0 {
+		state = "unlocked"
+	}
+	fmt.Fprintf(&b, "%q %s", s.Key, state)
 	sep := " by "
 	for _, h := range s.Locks {
 		b.WriteString(sep + h.By)
@@ -132,6 +154,9 @@ func (s KeyStatus) String() string {
 			fmt.Fprintf(&b, " (%v left)", max(time.Until(h.Until), 0).Round(time.Millisecond))
 		}
 		sep = ", "
+	}
+	if len(s.Called) > 0 {
+		b.WriteString("; called: " + strings.Join(s.Called, ", "))
 	}
 	if len(s.Waiting) > 0 {
 		b.WriteString("; waiting: " + strings.Join(s.Waiting, ", "))

@@ -133,9 +133,16 @@ type locking struct {
 
 // wants are the keys of a job.
 type wants struct {
-	blockedBy      []string
-	set            []setting
-	unlock, unique []string
+	blockedBy, unique []string
+	set               []setting
+	unlock            []unlocking
+}
+
+// unlocking is a key that the success of a job unlocks, if it counts for one of
+// its payloads. own: that payload locks it itself, and unlocks no lock but that.
+type unlocking struct {
+	setting
+	own bool
 }
 
 func (w *wants) keysToSet() []string {
@@ -246,12 +253,22 @@ func (t *Queue[T]) wantsOne(w *wants, id string, e *journal.Entry, value T) erro
 			w.set = with(w.set, setting{key: key})
 		}
 	}
-	for _, key := range unlock {
-		if count {
-			w.unlock = append(w.unlock, key)
-		} else {
-			w.unlock = with(w.unlock, key)
+	if !count {
+		for _, key := range unlock {
+			w.unlock = with(w.unlock, unlocking{setting: setting{key: key}})
 		}
+		return nil
+	}
+	own := set
+	if len(unlock) > 0 && c.Counted {
+		enqueued, err := keysOf(c.OnEnqueue, id, value)
+		if err != nil {
+			return err
+		}
+		own = append(own, enqueued...)
+	}
+	for _, key := range unlock {
+		w.unlock = append(w.unlock, unlocking{setting{key, e.Position}, slices.Contains(own, key)})
 	}
 	return nil
 }
