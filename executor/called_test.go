@@ -78,4 +78,3 @@ func TestUniqueKeepsItsLineWhileWorkersAreBusy(t *testing.T) {
 		stop(t, x)
 	})
 }
-
