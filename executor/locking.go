@@ -32,7 +32,8 @@ type Locks[T any] struct {
 	BlockedBy func(id string, payload T) []string
 
 	// OnRun are locked when the job runs, in the instant in which nothing blocks
-	// it. They stay locked when it fails; a retry does not lock them again.
+	// it: not yet when it is unblocked and waits for a worker. They stay locked
+	// when it fails; a retry does not lock them again.
 	OnRun func(id string, payload T) []string
 
 	// Unlock are unlocked when the job has succeeded or its handler discarded it,
@@ -40,8 +41,11 @@ type Locks[T any] struct {
 	Unlock func(id string, payload T) []string
 
 	// Counted: a key that was locked three times takes three unlocks; each
-	// payload of a job locks and unlocks for itself. Default false: one unlock is
-	// enough.
+	// payload of a job locks and unlocks for itself. Of a key that it locks itself
+	// it unlocks that lock and no other, and nothing when a person, its burial or
+	// the TTL has ended it; so OnEnqueue is called once more before a run. Of any
+	// other key it unlocks the oldest lock, those of its own job first. Default
+	// false: one unlock is enough.
 	Counted bool
 
 	// TTL after which a lock ends by itself. Default 0: never.
@@ -99,7 +103,8 @@ type Unique[T any] struct {
 	// other. Default nil: the queue and the encoded payload.
 	Key func(id string, payload T) string
 
-	// TTL is how long the lease lasts after the last heartbeat. Default 35 s.
+	// TTL is how long the lease lasts after the start of the run or the last
+	// heartbeat. Default 35 s.
 	TTL time.Duration
 
 	// Heartbeat is how often the lease is extended while the job runs. It must
