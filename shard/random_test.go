@@ -456,7 +456,7 @@ func (p *pair) compare() {
 		require.Equal(p.t, want, got, "%v", v)
 	}
 	require.LessOrEqual(p.t, totals.Replaced, totals.Merged)
-	totals.Replaced = 0 // which of two came first to an id that was taken back, the twin does not say
+	totals.Replaced = 0 // the twin does not know what a receipt has said
 	require.Equal(p.t, p.twin.counts, totals)
 	if p.steps++; p.steps%4 == 0 { // what is slow finds a loss later, but finds it
 		p.checkJournal()
