@@ -48,8 +48,7 @@ type conserved struct {
 
 	kind     map[uint64]item // all payloads that were accepted and have not ended
 	locks    map[oughtLock]bool
-	running  map[string]bool // ids
-	events   []func()        // what handlers did, in order
+	events   []func() // what handlers did, in order
 	steps    []string
 	draining bool
 }
@@ -100,7 +99,6 @@ func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
 
 func (c *conserved) open() {
 	c.life++
-	c.running = make(map[string]bool)
 	c.x = openOn(c.t, c.disk, executor.Config{Workers: 2, CrashLimit: -1})
 	c.slots = must(executor.NewSlots(c.x, "slots", executor.SlotsConfig[int]{SlotsConfig: lock.SlotsConfig[int]{Next: next}}))
 	cfg := c.cfg
@@ -122,7 +120,6 @@ func (c *conserved) open() {
 }
 
 func (c *conserved) started(job executor.Job[string]) {
-	c.running[job.ID] = true
 	c.steps = append(c.steps, fmt.Sprint("  starts ", job.ID, job.Payloads))
 	for _, p := range job.Payloads {
 		for _, key := range c.cfg.Locks.OnRun(job.ID, p.Value) {
@@ -136,7 +133,6 @@ func (c *conserved) started(job executor.Job[string]) {
 }
 
 func (c *conserved) ended(job executor.Job[string], err error) {
-	delete(c.running, job.ID)
 	c.steps = append(c.steps, fmt.Sprint("  ends ", job.ID, " ", err))
 	if err != nil && err.Error() != "discarded" {
 		return

@@ -72,8 +72,10 @@ func TestLastErrorIsTheLast(t *testing.T) {
 				enqueue(t, q, "1", "b")
 				start(t, x)
 				time.Sleep(500 * time.Millisecond)
+				synctest.Wait()
 				require.Equal(t, "error 1", explain(t, x, "q", "1").LastError)
 				time.Sleep(2 * time.Second)
+				synctest.Wait()
 				require.Equal(t, "error 3", hook[0], "of the run that was the last")
 				require.Equal(t, []string{"", "error 1", "error 2"}, saw[:3])
 				switch exhausted {
