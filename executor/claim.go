@@ -18,7 +18,7 @@ import (
 type claim struct {
 	queue  *queue
 	by     holder
-	unlock []string
+	unlock []unlocking
 	fresh  []*hold  // keys that this very run has locked
 	served []string // the same, of a service of the queue's own
 
@@ -68,11 +68,15 @@ func (c *claim) watch(f func(reason error)) (forget func()) {
 	}
 }
 
-// keepAlive extends the leases while the job runs.
+// keepAlive extends the leases while the job runs. A TTL counts from here: before,
+// the job may have waited for a worker.
 func (c *claim) keepAlive() {
 	if c.lease != (lock.Lease{}) {
 		q := c.queue
-		c.beat = every(q.x, q.locking.heartbeat, func() bool { return c.lease.Extend(q.locking.leaseTTL) == nil })
+		extend := func() bool { return c.lease.Extend(q.locking.leaseTTL) == nil }
+		if extend() {
+			c.beat = every(q.x, q.locking.heartbeat, extend)
+		}
 	}
 	for _, s := range c.slots {
 		s.keepAlive()

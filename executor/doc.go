@@ -11,9 +11,11 @@
 //     payload is on disk (fsynced). It runs at least once; after a crash only
 //     jobs that were running, or whose result was not yet committed, run again,
 //     in their old order.
-//  3. Nothing is dropped silently. A payload ends as done, merged into an equal
-//     one (the [Receipt] says so), cancelled or discarded by its handler, or in
-//     the morgue, from where a person can put it back in its place.
+//  3. Nothing is dropped silently. A payload ends as done, cancelled or discarded
+//     by its handler, in the morgue, from where a person can put it back in its
+//     place, or merged: an equal one of its id runs in its stead. The [Receipt]
+//     says so when that is known as the payload is accepted; when it is replaced
+//     later, [QueueStats] counts it (Replaced).
 //  4. A bad job hurts only its own id. Errors, panics and Goexit of a handler,
 //     a codec or a hook are contained. A job that kills the process is given up
 //     after Config.CrashLimit times, and every other job completes.
@@ -25,9 +27,12 @@
 // to a job changes in the commit of the job: after a crash, what is locked and
 // reserved is what the surviving jobs explain, without what has expired
 // meanwhile. A job that waits keeps its place in its id and in the line of what
-// it waits for, holds nothing meanwhile, takes no worker and spends no retry. A
-// job that would close a circle of those that wait fails instead, with the names
-// of all in it. [Executor.Explain] says what a job waits for.
+// it waits for, takes no worker and spends no retry. It holds nothing but what its
+// enqueue has locked, or a run that failed, until it runs: when its turn comes
+// while all workers are busy, nobody who stands in that line overtakes it, its
+// keys are locked when a worker comes to it, and the time of its lease counts from
+// then on. A job that would close a circle of those that wait fails instead, with
+// the names of all in it. [Executor.Explain] says what a job waits for.
 //
 // A caller who can't know whether a payload was accepted, because the process
 // died or the outcome was unknown, repeats the call: with [Key] the payload is

@@ -33,7 +33,8 @@ type Explanation struct {
 	Retry     int       // −1: has not failed
 	LastError string
 	Payloads  int // that wait
-	// Keys are what blocks it, with those who have locked them.
+	// Keys are what blocks it, with those who have locked them, or who were called
+	// before it.
 	Keys []KeyStatus
 	// Unique are the leases that it waits for, with up to MaxListed waiters each.
 	Unique []lock.Status
@@ -81,10 +82,15 @@ func (l *locks) explain(q *queue, e *Explanation) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	by := holder{e.Queue, e.ID}
-	if w := l.barrier.waits[by]; w != nil {
+	w := l.barrier.waits[by]
+	if w != nil && w.called {
+		e.State = JobReady // its shard is about to hear of it
+		return
+	}
+	if w != nil && w.at != nil {
 		e.State = JobBlocked
 		for _, key := range w.blockedBy {
-			if k := l.barrier.keys[key]; k == nil || !k.blocks(by) {
+			if k := l.barrier.keys[key]; k == nil || (key != w.key && !k.blocks(by)) {
 				continue
 			}
 			if len(e.Keys) < MaxListed {

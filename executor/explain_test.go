@@ -19,7 +19,7 @@ import (
 func TestExplainACrowd(t *testing.T) {
 	const crowd = 3000
 	bubble(t, func(t *testing.T) {
-		x := open(t, "", executor.Config{})
+		x := open(t, "", executor.Config{Workers: 1})
 		key := func(string, string) []string { return []string{"key"} }
 		q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{Shards: 1, Locks: executor.Locks[string]{BlockedBy: key}})
 		for range crowd {

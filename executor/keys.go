@@ -85,18 +85,16 @@ func (k Keys) Watch(key string, wake func()) (cancel func(), locked bool) {
 	if k.l.closed {
 		return func() {}, false
 	}
-	b := &k.l.barrier
-	b.watchers++
-	b.now = time.Now().UnixNano()
-	r := request{by: holder{id: fmt.Sprint(b.watchers)}, blockedBy: []string{key}}
-	if b.blocking(r) == "" {
+	watched := k.l.barrier.keys[key]
+	if watched == nil || watched.holds.Len() == 0 {
 		return func() {}, false
 	}
-	_ = b.wait(r, key, wake) // nobody waits for a watcher: there is no circle
+	at := watched.watchers.PushBack(wake)
 	return func() {
 		k.l.mu.Lock()
 		defer k.l.mu.Unlock()
-		b.leave(r.by)
+		watched.watchers.Remove(at)
+		k.l.barrier.callNext(key) // it may be nothing else any more
 	}, true
 }
 
@@ -108,8 +106,10 @@ const MaxListed = 100
 // does not print.
 type KeyStatus struct {
 	Key         string
-	Locks       []LockHeld // oldest first, MaxListed at most
+	Locks       []LockHeld // oldest first, MaxListed at most; none while it is kept for those in Called
 	MoreLocks   int        // that are not in Locks
+	Called      []string   // jobs whose turn it is, MaxListed at most: they wait for a worker, and none in Waiting overtakes them
+	MoreCalled  int        // that are not in Called
 	Waiting     []string   // jobs that wait for it, first come first, MaxListed at most
 	MoreWaiting int        // that are not in Waiting
 }
@@ -126,8 +126,10 @@ func (k Keys) List() []KeyStatus {
 	k.l.mu.Lock()
 	defer k.l.mu.Unlock()
 	all := make([]KeyStatus, 0, len(k.l.barrier.keys))
-	for key := range k.l.barrier.keys {
-		all = append(all, k.l.barrier.status(key))
+	for key, b := range k.l.barrier.keys {
+		if b.holds.Len() > 0 {
+			all = append(all, k.l.barrier.status(key))
+		}
 	}
 	slices.SortFunc(all, func(a, b KeyStatus) int { return strings.Compare(a.Key, b.Key) })
 	return all
@@ -140,16 +142,31 @@ func (b *barrier) status(key string) KeyStatus {
 		h := e.Value.(*hold).held()
 		s.Locks = append(s.Locks, LockHeld{h.Owner, h.Since, h.Until})
 	}
-	for e := k.queue.Front(); e != nil; e = e.Next() {
-		switch by := e.Value.(*wait).by; {
-		case by.queue == "": // a watcher
-		case len(s.Waiting) < MaxListed:
-			s.Waiting = append(s.Waiting, by.String())
-		default:
-			s.MoreWaiting++
-		}
+	if k.toLock+k.toPass > 0 {
+		s.Called = b.called(key)
+		s.MoreCalled = max(len(s.Called)-MaxListed, 0)
+		s.Called = s.Called[:len(s.Called)-s.MoreCalled]
+	}
+	s.MoreWaiting = max(k.line.Len()-MaxListed, 0)
+	for e := k.line.Front(); e != nil && len(s.Waiting) < MaxListed; e = e.Next() {
+		s.Waiting = append(s.Waiting, e.Value.(*wait).by.String())
 	}
 	return s
+}
+
+// called names those for whom a key is kept, first come first.
+func (b *barrier) called(key string) (names []string) {
+	var all []*wait
+	for _, w := range b.waits {
+		if w.called && (slices.Contains(w.blockedBy, key) || w.locks(key)) {
+			all = append(all, w)
+		}
+	}
+	slices.SortFunc(all, func(a, b *wait) int { return cmp.Compare(a.number, b.number) })
+	for _, w := range all {
+		names = append(names, w.by.String())
+	}
+	return names
 }
 
 // String is one line: who has the key, for how much longer, and who waits. It
@@ -162,9 +179,12 @@ func (s KeyStatus) String() string {
 		}
 		return by
 	})
-	line := strconv.Quote(clip(s.Key)) + " locked"
+	line := strconv.Quote(clip(s.Key)) + " unlocked"
 	if locks != "" {
-		line += " by " + locks
+		line = strconv.Quote(clip(s.Key)) + " locked by " + locks
+	}
+	if called := some(s.Called, s.MoreCalled, brief); called != "" {
+		line += "; called: " + called
 	}
 	if waiting := some(s.Waiting, s.MoreWaiting, brief); waiting != "" {
 		line += "; waiting: " + waiting

@@ -139,8 +139,11 @@ type Receipt struct {
 	// the order of acceptance.
 	Position uint64
 	// MergedInto is the position of an equal payload of the same id that it was
-	// merged into: that one runs, this one is over. 0: it stands by itself.
-	// Under Async, and of a Duplicate, it is always 0.
+	// merged into: that one runs, this one is over. 0: it stands by itself, so
+	// far. As QueueConfig.Merge says, an equal payload that is accepted later may
+	// take its place: the other receipt says nothing of that, Counts.Replaced in
+	// [QueueStats] counts it, and the handler sees which one runs in
+	// Payload.Position. Under Async, and of a Duplicate, it is always 0.
 	MergedInto uint64
 	// Durable: it is on disk. False under Async and in memory.
 	Durable bool

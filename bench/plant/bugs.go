@@ -38,6 +38,7 @@ var (
 	lowkiq    = gate{"./executor", "^TestLowkiq"}
 	burials   = gate{"./executor", "^(TestBurial|TestMerging)"}
 	services  = gate{"./executor", "^TestLockable_S06"}
+	turns     = gate{"./executor", "^(TestBarrier|TestCalled|TestUniqueKeeps|TestReplaced|TestCounted|TestLastErrorIs)"}
 	hangs     = gate{"./bench/soak", "^TestProofs$/^slow$"}
 	calls     = gate{"./bench/soak", "^TestProofs$/^syscall$"}
 )
@@ -135,6 +136,15 @@ var bugs = []bug{
 	{"an equal payload loses the keys", "executor/locks.go", "if !h.onRun || b.has(", "if h.onRun || b.has(", burials},
 	{"lock for each, unlock for all", "executor/locking.go", "count := c.Counted || c.Service != nil", "count := c.Counted", services},
 	{"a burial that nobody hears of", "executor/settle.go", "	w.tellBuried()\n", "", burials},
+	{"overtake a job that was called", "executor/line.go", "			b.keep(&w.request, 1)\n", "", turns},
+	{"a turn that nobody takes up", "executor/line.go", "	b.callNext(left...)\n	return fresh", "	return fresh", turns},
+	{"a place at the end of the line", "executor/line.go", "		number, left = w.number, b.stepOut(w)\n", "		left = b.stepOut(w)\n		b.arrived++\n		w.number = b.arrived\n", turns},
+	{"a job that failed keeps its turn", "executor/locks.go", "			b.leave(claim.by)\n", "", turns},
+	{"a lease that runs while workers are busy", "executor/pass.go", "lock.Options{Owner: c.by.String()}", "lock.Options{Owner: c.by.String(), TTL: w.queue.locking.leaseTTL}", turns},
+	{"unlock for a payload what is another's", "executor/locks.go", "	if !u.own {", "	if true {", turns},
+	{"a payload that is replaced twice", "executor/locks.go", "	l.with[into] = append(l.with[into], h)\n", "", turns},
+	{"a payload replaced in silence", "shard/core.go", "	c.counts.Replaced++\n", "	c.counts.Replaced = 0\n", turns},
+	{"tell the hook the error before", "executor/typed.go", "				it.LastError = it.Outcome.Error", "				_ = it", turns},
 	{"a lease that is a moment too long", "lock/clock.go", "a.heap[0].slot().at > now {", "a.heap[0].slot().at >= now {", leases},
 	{"overtake those who wait", "lock/entry.go", "return e.holder == nil && e.head == nil }", "return e.holder == nil }", locks},
 	{"use a token again", "lock/table.go", "	t.token++\n	now", "	t.token = max(t.token, 1)\n	now", locks},
