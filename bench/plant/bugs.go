@@ -37,6 +37,14 @@ var (
 	lowkiq    = gate{"./executor", "^TestLowkiq"}
 	burials   = gate{"./executor", "^(TestBurial|TestMerging)"}
 	services  = gate{"./executor", "^TestLockable_S06"}
+	exhausted = gate{"./executor", "^TestLowkiq_L11"}
+	schedules = gate{"./executor", "^TestInOrder"}
+	oldest    = gate{"./executor", "^TestStatsLag"}
+	beats     = gate{"./executor", "^TestLocket_R0[34]"}
+	slotsKept = gate{"./executor", "^TestLaralocker_A0[345]"}
+	strangers = gate{"./executor", "^TestBatchErrorsForAStranger$"}
+	acquittal = gate{"./executor", "^TestSuspectIsAcquitted"}
+	offices   = gate{"./executor/cron", "^TestScheduler_M0[24]"}
 	hangs     = gate{"./bench/soak", "^TestProofs$/^slow$"}
 	calls     = gate{"./bench/soak", "^TestProofs$/^syscall$"}
 )
@@ -124,6 +132,13 @@ var bugs = []bug{
 	{"suspect a job that is over", "executor/worker.go", "w.x.running.Clear(w.place*w.words + i)", "_ = i", crashes},
 	{"let all suspects run at once", "executor/quarantine.go", "	if z.active == nil {\n		z.active = s\n", "	if z.active == nil || true {\n		z.active = s\n", crashes},
 	{"never let a poison go", "executor/quarantine.go", "s.crashes >= x.cfg.CrashLimit {", "s.crashes > x.cfg.CrashLimit+9 {", poison},
+	{"acquit a suspect for another one", "executor/quarantine.go", " && slices.ContainsFunc(items, func(it *shard.Item) bool { return it.ID == s.id })", " && len(items) > 0", acquittal},
+	{"acquit a suspect for a namesake", "executor/quarantine.go", "		ran := s.queue == q && ", "		ran := ", acquittal},
+	{"tell the hook of the error before", "executor/typed.go", "				it.LastError = it.Outcome.Error // of this very run\n", "", exhausted},
+	{"the newest due job of a queue first", "executor/scheduler.go", "(c.queue == b.queue && c.due < b.due)", "(c.queue == b.queue && c.due > b.due)", schedules},
+	{"look before the shard has offered", "executor/scheduler.go", "strict: isInOrder,", "strict: false,", schedules},
+	{"the lag of the first shard", "executor/stats.go", "oldest := slices.Min(due); oldest", "oldest := due[0]; oldest", oldest},
+	{"an error for a stranger is lost", "executor/typed.go", "if !each || len(own) > len(items)-len(unnamed) {", "if !each {", strangers},
 	{"forget those who wait for room", "journal/backlog.go", "		close(l.drained)\n", "", admission},
 
 	// Locks.
@@ -131,6 +146,13 @@ var bugs = []bug{
 	{"an equal payload loses the keys", "executor/locks.go", "if !h.onRun || b.has(", "if h.onRun || b.has(", burials},
 	{"lock for each, unlock for all", "executor/locking.go", "count := c.Counted || c.Service != nil", "count := c.Counted", services},
 	{"a burial that nobody hears of", "executor/settle.go", "	w.tellBuried()\n", "", burials},
+	{"a heart that beats too fast", "executor/locking.go", "l.leaseTTL/7*6", "l.leaseTTL/7*2", beats},
+	{"a lease with the default TTL", "executor/pass.go", "w.queue.locking.leaseTTL\n", "defaultLeaseTTL\n", beats},
+	{"a heartbeat with the default TTL", "executor/claim.go", "c.lease.Extend(q.locking.leaseTTL)", "c.lease.Extend(defaultLeaseTTL)", beats},
+	{"tell of one locked key only", "executor/pass.go", "			if is {\n", "			if is && len(locked) == 0 {\n", services},
+	{"keep the slot of a buried job", "executor/slot.go", "v == shard.Failed && !over && s.cfg", "v == shard.Failed && s.cfg", slotsKept},
+	{"a slot's heartbeat in memory only", "executor/slot.go", "				change.Sets = t.s.sets(t.s.open(t.c.by, t.r))\n", "", slotsKept},
+	{"a success with a lost slot", "executor/enter.go", "		if !s.renew() {\n", "		if !s.renew() && s.lost() && len(c.slots) == 0 {\n", slotsKept},
 	{"a lease that is a moment too long", "lock/clock.go", "a.heap[0].slot().at > now {", "a.heap[0].slot().at >= now {", leases},
 	{"overtake those who wait", "lock/entry.go", "return e.holder == nil && e.head == nil }", "return e.holder == nil }", locks},
 	{"use a token again", "lock/table.go", "	t.token++\n	now", "	t.token = max(t.token, 1)\n	now", locks},
@@ -138,6 +160,12 @@ var bugs = []bug{
 	{"lead under the name of another", "lock/election.go", "	leads := at != nil && at.holder != nil && at.holder.owner == c.id\n", "	leads := at != nil && at.holder != nil\n", leaders},
 	{"a stale lease unlocks", "lock/lease.go", "return l.record.token == l.token && l.record.end == holding", "return l.record.end == holding", locks},
 	{"sell a ticket twice", "lock/slots.go", "if at.position <= s.last.position {", "if false {", slots},
+
+	// Schedules.
+	{"an old leader goes on", "executor/cron/fire.go", "	if o.over() || c.err != nil || s.removed", "	if c.err != nil || s.removed", offices},
+	{"an old leader fires what it has", "executor/cron/fire.go", "a.enqueue(o.ctx)", "a.enqueue(a.c.ctx)", offices},
+	{"a tick is lost in silence", "executor/cron/fire.go", "			if !given {", "			if !given && a.send == nil {", offices},
+	{"make up for a tick beside another", "executor/cron/schedule.go", "late = max(1-len(ticks), 0)", "late = 1", offices},
 
 	// Actors.
 	{"stop before the last message", "actor/gate.go", "if g.state.Add(-1) == shutBit {", "if g.state.Add(-1) >= shutBit {", actors},
