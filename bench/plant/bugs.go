@@ -3,6 +3,7 @@ package main
 // The gates. Each is quick to fail and selects few tests.
 var (
 	power     = gate{"./bench/soak", "^TestProofs$/^image$"}
+	kills     = gate{"./bench/soak", "^TestProofs$/^kill$"}
 	poison    = gate{"./bench/soak", "^TestProofs$/^poison$"}
 	flips     = gate{"./journal", "^(TestFlipsInBlocks|TestMissingAndSwappedBlocks|TestSideBuckets)$"}
 	pages     = gate{"./journal", "^(TestPages|TestMetaPages|TestFlipsInFile)$"}
@@ -63,6 +64,9 @@ var bugs = []bug{
 	{"create under the final name", "journal/bolt_open.go", `tmp := path + newSuffix`, `tmp := path`, power},
 	{"open what another one has open", "journal/lockdir.go", "if err = lockFile(l.f); err == nil {", "if _ = lockFile; err == nil {", opening},
 	{"unlock although told not to", "journal/open.go", "func() error { return nil })\n}", "l.unlock)\n}", opening},
+
+	{"keys are not written", "executor/once.go", "		if c.key != \"\" {\n			sets", "		if c.key == \"-\" {\n			sets", kills},
+	{"marks are not written", "executor/once.go", "		if c.mark != \"\" {\n			sets", "		if c.mark == \"-\" {\n			sets", kills},
 
 	// What is damaged is noticed.
 	{"skip the checksum", "journal/block.go", "; got != want {\n		return corrupt(\"checksum", "; got != want && false {\n		return corrupt(\"checksum", flips},
