@@ -138,7 +138,7 @@ var bugs = []bug{
 	{"never let a poison go", "executor/quarantine.go", "s.crashes >= x.cfg.CrashLimit {", "s.crashes > x.cfg.CrashLimit+9 {", poison},
 	{"acquit a suspect for another one", "executor/quarantine.go", " && slices.ContainsFunc(items, func(it *shard.Item) bool { return it.ID == s.id })", " && len(items) > 0", acquittal},
 	{"acquit a suspect for a namesake", "executor/quarantine.go", "		ran := s.queue == q && ", "		ran := ", acquittal},
-	{"tell the hook of the error before", "executor/typed.go", "				it.LastError = it.Outcome.Error // of this very run\n", "", exhausted},
+	{"tell the hook of the error before", "executor/typed.go", "				it.LastError = it.Outcome.Error // of this very run\n", "				_ = it\n", exhausted},
 	{"the newest due job of a queue first", "executor/scheduler.go", "(c.queue == b.queue && c.due < b.due)", "(c.queue == b.queue && c.due > b.due)", schedules},
 	{"look before the shard has offered", "executor/scheduler.go", "strict: isInOrder,", "strict: false,", schedules},
 	{"the lag of the first shard", "executor/stats.go", "oldest := slices.Min(due); oldest", "oldest := due[0]; oldest", oldest},
