@@ -166,7 +166,6 @@ var bugs = []bug{
 	{"sell a ticket twice", "lock/slots.go", "if at.position <= s.last.position {", "if false {", slots},
 
 	// Schedules.
-	{"an old leader goes on", "executor/cron/fire.go", "	if o.over() || c.err != nil || s.removed", "	if c.err != nil || s.removed", offices},
 	{"an old leader fires what it has", "executor/cron/fire.go", "a.enqueue(o.ctx)", "a.enqueue(a.c.ctx)", offices},
 	{"a tick is lost in silence", "executor/cron/fire.go", "			if !given {", "			if !given && a.send == nil {", offices},
 	{"make up for a tick beside another", "executor/cron/schedule.go", "late = max(1-len(ticks), 0)", "late = 1", offices},
