@@ -367,11 +367,16 @@ func TestLaralocker_A03_SuccessWithALostSlot(t *testing.T) {
 		s := new(sold)
 		ended := map[int]string{}
 		s.decide = func(_ context.Context, job executor.Job[string], slot int) error {
-			if job.ID == "stands still" && job.Retry < 0 && len(ended) == 0 {
+			s.mu.Lock()
+			first := len(ended) == 0
+			s.mu.Unlock()
+			if job.ID == "stands still" && first {
 				executor.StopHeart(job)
 				time.Sleep(2 * time.Minute) // and does not look at its context
 				return nil
 			}
+			s.mu.Lock()
+			defer s.mu.Unlock()
 			ended[slot] += job.ID
 			return nil
 		}
@@ -382,7 +387,9 @@ func TestLaralocker_A03_SuccessWithALostSlot(t *testing.T) {
 		enqueue(t, q, "other", "")
 		time.Sleep(time.Hour)
 		require.Equal(t, []string{"stands still 1", "other 1", "stands still 2"}, s.log())
+		s.mu.Lock()
 		require.Equal(t, map[int]string{1: "other", 2: "stands still"}, ended)
+		s.mu.Unlock()
 		require.EqualValues(t, 2, stats(t, q).Done)
 		require.Zero(t, stats(t, q).Failed)
 		require.EqualValues(t, 1, stats(t, q).Interrupted)

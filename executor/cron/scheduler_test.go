@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -149,11 +150,14 @@ func TestScheduler_M02_OldLeaderStops(t *testing.T) {
 func TestScheduler_M02_OldLeaderLeavesTheRest(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		table, a, b := pair(t, lock.ElectionConfig{AutoExtend: true})
+		var mu sync.Mutex
 		var steps []string
 		slow := func(who string) func(*cron.Schedule[string]) {
 			return func(s *cron.Schedule[string]) {
 				s.Payload = func(tick time.Time) string {
 					time.Sleep(8 * time.Second) // an attempt takes 10 s at most
+					mu.Lock()
+					defer mu.Unlock()
 					steps = append(steps, who)
 					return label("report", tick)
 				}
@@ -183,6 +187,8 @@ func TestScheduler_M02_OldLeaderLeavesTheRest(t *testing.T) {
 		// The other one had gone on when the third was given up: that is said.
 		require.Equal(t, slices.Delete(slices.Clone(all), 2, 3), runs, "none twice, and no other one lost")
 		require.Equal(t, all[2], label("report", a.entry(t, "report").Lost))
+		mu.Lock()
+		defer mu.Unlock()
 		require.Equal(t, []string{"a", "a", "a", "b"}, steps[:4], "the third payload was asked for, and given up")
 		require.NotContains(t, steps[4:], "a")
 	})
