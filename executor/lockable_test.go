@@ -255,7 +255,7 @@ func TestLockable_S03_AnyKeyBlocks(t *testing.T) {
 			enqueue(t, q, "1", "a b")
 			enqueue(t, q, "1", "c") // the keys of all its payloads count
 			start(t, x)
-			for _, key := range strings.Fields(order) {
+			for key := range strings.FieldsSeq(order) {
 				time.Sleep(time.Hour)
 				require.Empty(t, p.log(), "%s of %s", key, order)
 				require.Equal(t, executor.JobBlocked, explain(t, x, "q", "1").State)
