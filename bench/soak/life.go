@@ -32,6 +32,13 @@ type life struct {
 	Budget     int  // of memory for payloads; 0: the default
 	Supervised bool // system calls wait for what a supervisor says
 	Queues     []queueLife
+
+	// Of the kill proof.
+	Keyed   bool    // calls have keys, and some are made again
+	Again   []again // calls to begin with
+	Sources int     // numbered sources
+	Busy    bool    // few workers, long runs, handlers that are fast or slow
+	Parked  bool    // jobs of the merging queue wait at a gate
 }
 
 // queueLife are the settings of one queue in one life.
