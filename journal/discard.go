@@ -19,7 +19,7 @@ func (l *Log) Delete(ctx context.Context, queue uint32, ps []Position) error {
 	if err != nil {
 		return err
 	}
-	return ticket.Wait(ctx)
+	return l.waitKept(ctx, ticket)
 }
 
 func (l *Log) delete(ctx context.Context, queue uint32, ps []Position) (Ticket, error) {
@@ -30,9 +30,12 @@ func (l *Log) delete(ctx context.Context, queue uint32, ps []Position) (Ticket, 
 	if _, err := l.exhume(queue, ps); err != nil || len(ps) == 0 {
 		return nothing, err
 	}
+	if err := cause(ctx); err != nil {
+		return nothing, err
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.refusal(ctx); err != nil {
+	if err := l.refusal(); err != nil {
 		return nothing, err
 	}
 	for _, p := range ps {
