@@ -100,6 +100,8 @@
 //   - a failure: 1, until OnFailure has returned, which Run waits for
 //   - a call whose context ended while what it locks was on its way to the disk:
 //     1, until the outcome is known or the executor has stopped
+//   - a watched key that was unlocked: 1, until the function of [Keys.Watch] has
+//     returned
 //   - locks: none; one timer for each lock with a TTL, for each lease and slot of
 //     a running job, and for the leases that are to expire next
 //

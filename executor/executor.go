@@ -209,7 +209,7 @@ func border(err error) error {
 	for _, pair := range [...][2]error{
 		{journal.ErrUnknown, ErrUnknown}, {journal.ErrFull, ErrFull}, {journal.ErrBacklog, ErrFull},
 		{journal.ErrClosed, ErrClosed}, {journal.ErrFailed, ErrFailed},
-		{journal.ErrTooLarge, ErrTooLarge}, {shard.ErrStopped, ErrClosed},
+		{journal.ErrTooLarge, ErrTooLarge}, {journal.ErrContext, ErrContext}, {shard.ErrStopped, ErrClosed},
 	} {
 		if errors.Is(err, pair[0]) {
 			return fmt.Errorf("%w: %w", pair[1], err)

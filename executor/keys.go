@@ -61,9 +61,13 @@ func (k Keys) Locked(_ context.Context, key string) (bool, error) {
 	return g != nil && g.holds.Len() > 0, nil
 }
 
-// Watch calls wake once, when key is unlocked, and returns true; it returns false
-// when it is not locked now. wake must not block. cancel may be too late.
+// Watch calls wake once, on a goroutine of its own, when key is unlocked, and
+// returns true; it returns false when it is not locked now. A nil wake is not
+// called. cancel may be too late.
 func (k Keys) Watch(key string, wake func()) (cancel func(), locked bool) {
+	if wake == nil {
+		wake = func() {}
+	}
 	k.l.mu.Lock()
 	defer k.l.mu.Unlock()
 	b := &k.l.barrier
@@ -73,7 +77,10 @@ func (k Keys) Watch(key string, wake func()) (cancel func(), locked bool) {
 	if b.blocking(r) == "" {
 		return func() {}, false
 	}
-	_ = b.wait(r, key, wake) // nobody waits for a watcher: there is no circle
+	_ = b.wait(r, key, func() { // nobody waits for a watcher: there is no circle
+		// Whoever unlocks may be an actor, which user code could end.
+		go k.l.x.guardHook("Watch", wake)
+	})
 	return func() {
 		k.l.mu.Lock()
 		defer k.l.mu.Unlock()

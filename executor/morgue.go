@@ -119,8 +119,9 @@ func (q *queue) restore(ctx context.Context, positions []journal.Position) (n in
 // retried, or is halted. It returns ErrClosed after Stop, and the cause of ctx
 // when that ends first.
 func (t *Queue[T]) Pending(ctx context.Context, id string) (pending bool, err error) {
-	if t == nil || t.q == nil {
-		return false, errNoQueue
+	ctx, err = t.usable(ctx)
+	if err != nil {
+		return false, err
 	}
 	var has bool // a call may come after its caller has gone
 	routes := *t.q.x.routes.Load()
@@ -136,6 +137,9 @@ func (t *Queue[T]) Pending(ctx context.Context, id string) (pending bool, err er
 // that runs at the moment is left alone. It returns ErrClosed after Stop, and
 // the cause of ctx when that ends first; then the id it was at may be either way.
 func (t *Queue[T]) RunNow(ctx context.Context, ids ...string) (n int, err error) {
+	if ctx, err = t.usable(ctx); err != nil {
+		return 0, err
+	}
 	routes := *t.q.x.routes.Load()
 	for _, id := range ids {
 		var waited bool // a call may come after its caller has gone
