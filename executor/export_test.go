@@ -28,3 +28,7 @@ func (x *Executor) JobsPerShard() (jobs []int) {
 	}
 	return jobs
 }
+
+// Dead returns how many payloads of the first queue are in the morgue, without a
+// question to its shards.
+func (x *Executor) Dead() int { return x.log.Buried(1) }

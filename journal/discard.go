@@ -27,8 +27,13 @@ func (l *Log) delete(ctx context.Context, queue uint32, ps []Position) (Ticket, 
 	slices.Sort(ps)
 	ps = slices.Compact(ps)
 	nothing := Ticket{commit: settled}
-	if _, err := l.exhume(queue, ps); err != nil || len(ps) == 0 {
-		return nothing, err
+	if len(ps) == 0 {
+		return nothing, nil
+	}
+	for _, p := range ps {
+		if _, err := l.exhumeOne(queue, p); err != nil {
+			return nothing, err
+		}
 	}
 	if err := cause(ctx); err != nil {
 		return nothing, err

@@ -38,6 +38,10 @@ type store interface {
 	// order.
 	page(bucket bucket, from []byte, n int) ([]pair, error)
 
+	// pageWithin is page for values that may be large: it stops after so many bytes
+	// of them, but not before the first. No pair means that there is none.
+	pageWithin(bucket bucket, from []byte, n, bytes int) ([]pair, error)
+
 	// buried returns how many payloads each queue had in the morgue when the store
 	// was opened.
 	buried() map[uint32]int

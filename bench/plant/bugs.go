@@ -39,6 +39,8 @@ var (
 	services  = gate{"./executor", "^TestLockable_S06"}
 	hangs     = gate{"./bench/soak", "^TestProofs$/^slow$"}
 	calls     = gate{"./bench/soak", "^TestProofs$/^syscall$"}
+	fullStart = gate{"./journal", "^TestQueuesOnAFullDisk$"}
+	requeues  = gate{"./executor", "^TestRequeue(All|Ends)"}
 )
 
 // bugs are what programmers really do: a step left out, an order turned round,
@@ -50,7 +52,9 @@ var bugs = []bug{
 	{"lose what came last before Close", "journal/commit.go", "closing, idle = true, false // nothing", "return // nothing", opening},
 	{"go on after a failed commit", "journal/commit.go", "	l.err = latched\n", "", faults},
 	{"accept what a failed commit had", "journal/commit.go", "		o.commit.err = fmt.Errorf(\"%w: %w\", ErrUnknown, cause)\n", "		_ = o\n", calls},
-	{"refuse a known queue on a full disk", "journal/replay.go", " && !(known && errors.Is(err, ErrFull))", "", gate{"./journal", "^TestQueuesOnAFullDisk$"}},
+	{"refuse a known queue on a full disk", "journal/replay.go", " && !(known && errors.Is(err, ErrFull))", "", fullStart},
+	{"requeue all in one commit", "executor/morgue.go", "requeueBytes  = 1 << 20", "requeueBytes  = 1 << 40", requeues},
+	{"requeue on when nobody waits", "executor/morgue.go", "			err = context.Cause(ctx)\n", "", requeues},
 	{"wait for a disk that hangs", "journal/ticket.go", "	case <-done(ctx):\n", "	case <-make(chan int):\n", hangs},
 	{"settle without a mark", "journal/trim.go", "	for _, r := range c.Ended {\n		l.open.markEnded(r.pos)\n", "	for _, r := range c.Ended {\n		l.open.markEnded(c.Ended[0].pos); _ = r\n", model},
 	{"create under the final name", "journal/bolt_open.go", `tmp := path + newSuffix`, `tmp := path`, power},
