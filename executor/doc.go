@@ -105,5 +105,6 @@
 //   - locks: none; one timer for each lock with a TTL, for each lease and slot of
 //     a running job, and for the leases that are to expire next
 //
-// No user code runs on an actor or under a lock.
+// No user code runs on an actor or under a lock; the methods of a context are user
+// code, too. A call with one that is nil, or panics, returns [ErrContext].
 package executor

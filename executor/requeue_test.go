@@ -168,6 +168,8 @@ func TestRequeueEndsWithItsContext(t *testing.T) {
 	back, err := q.RequeueAll(ended)
 	require.ErrorIs(t, err, context.Canceled)
 	require.Zero(t, back)
+	_, err = q.Requeue(ended, "nobody")
+	require.ErrorIs(t, err, context.Canceled)
 
 	good.Store(true)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -86,9 +86,13 @@ type Log struct {
 	born  time.Time    // when the log was opened
 	began atomic.Int64 // when the disk began with what it does now: ns after born, and one; 0: nothing
 
-	// copying is held, for reading, by Copy, and by who replaces the file. It comes
-	// before committing.
-	copying sync.RWMutex
+	// upkeep holds a token while the file is copied or replaced: one at a time, in
+	// the order of the calls. It comes before committing.
+	upkeep chan struct{}
+
+	// compactions are taken by the committer, one after a commit: so nobody waits
+	// until there is nothing to commit, and nobody commits behind many of them.
+	compactions chan compaction
 
 	// committing is held by whoever commits: the committer, or in memory an
 	// appender. It comes before mu.
@@ -154,14 +158,16 @@ func newLog(s store, cfg Config, volatile bool) *Log {
 		unlock:   func() error { return nil },
 		wake:     make(chan struct{}, 1),
 		closing:  make(chan struct{}),
+		upkeep:   make(chan struct{}, 1),
 		done:     make(chan struct{}),
 		released: make(chan struct{}),
 		born:     time.Now(),
 		queues:   make(map[string]uint32),
 		pending:  make(map[uint32][][]Ref),
 
-		restoring: make(chan *commit, 1),
-		gathering: gathering{over: make(chan struct{}, 1)},
+		restoring:   make(chan *commit, 1),
+		compactions: make(chan compaction),
+		gathering:   gathering{over: make(chan struct{}, 1)},
 	}
 	l.divide(cfg.MemoryBudget)
 	return l

@@ -242,6 +242,6 @@ func (m *Memory) size() int { return 0 } // there is nothing to compact
 
 func (m *Memory) used() (int, error) { return 0, nil }
 
-func (m *Memory) compact() (replaced bool, err error) { return false, nil }
+func (m *Memory) compact(<-chan struct{}) (replaced bool, err error) { return false, nil }
 
 func (m *Memory) close() error { return nil }

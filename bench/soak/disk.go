@@ -237,7 +237,7 @@ func (f *filler) handle(_ context.Context, job executor.Job[[]byte]) error {
 // crash at this moment would leave.
 func (f *filler) copyTo(name string) {
 	to := filepath.Join(filepath.Dir(filepath.Dir(f.Dir)), name)
-	if err := f.x.Copy(to); err != nil {
+	if err := f.x.Copy(context.Background(), to); err != nil {
 		say("x copy: %v", err)
 		return
 	}
