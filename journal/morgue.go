@@ -159,6 +159,9 @@ func (l *Log) Restore(ctx context.Context, queue uint32, ps []Position, due int6
 // twice. So the commit of each is left for the next one to wait for, which also
 // works when the first one's caller has gone.
 func (l *Log) beginRestore(ctx context.Context) (release func(*commit), err error) {
+	if err := cause(ctx); err != nil {
+		return nil, err
+	}
 	over := done(ctx) // not in the middle
 	var before *commit
 	select {
