@@ -112,7 +112,8 @@ func (c *claim) release() {
 		c.beat.Stop()
 	}
 	if c.lease != (lock.Lease{}) {
-		_ = c.lease.Unlock() // it may be lost
+		// It may be lost. A handler may have left a function with [lock.Lease.OnEnd].
+		_ = guarded(c.lease.Unlock)
 	}
 	if c.place != nil {
 		c.place.Cancel()

@@ -21,7 +21,7 @@ func calls(x *executor.Executor, q *executor.Queue[string]) map[string]func(cont
 	all := map[string]func(context.Context) error{
 		"Start":         x.Start,
 		"Err":           func(context.Context) error { return x.Err() },
-		"Compact":       func(context.Context) error { return x.Compact() },
+		"Compact":       x.Compact,
 		"SetMark":       func(ctx context.Context) error { return x.SetMark(ctx, "m", 2) },
 		"DeleteMark":    func(ctx context.Context) error { return x.DeleteMark(ctx, "m") },
 		"Mark":          func(context.Context) error { _, _, err := x.Mark("m"); return err },
@@ -81,7 +81,7 @@ func TestClosed(t *testing.T) {
 		assert.False(t, waits)
 		require.Equal(t, []string{"held 1"}, locked(x), "what was locked at the end")
 		if dir != "" {
-			assert.ErrorIs(t, x.Copy(t.TempDir()+"/copy"), executor.ErrClosed)
+			assert.ErrorIs(t, x.Copy(t.Context(), t.TempDir()+"/copy"), executor.ErrClosed)
 			again := open(t, dir, executor.Config{})
 			require.Equal(t, []string{"held 1"}, locked(again))
 			stop(t, again)

@@ -107,8 +107,11 @@
 //     go on without it, and one that kills the process is not found out
 //   - a call whose context ended while what it locks was on its way to the disk:
 //     1, until the outcome is known or the executor has stopped
+//   - a watched key that was unlocked: 1, until the function of [Keys.Watch] has
+//     returned
 //   - locks: none; one timer for each lock with a TTL, for each lease and slot of
 //     a running job, and for the leases that are to expire next
 //
-// No user code runs on an actor or under a lock.
+// No user code runs on an actor or under a lock; the methods of a context are user
+// code, too. A call with one that is nil, or panics, returns [ErrContext].
 package executor

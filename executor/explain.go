@@ -49,6 +49,10 @@ type Explanation struct {
 // for and for how much longer. It returns ErrUnknownQueue, ErrClosed, or the
 // cause of ctx.
 func (x *Executor) Explain(ctx context.Context, queue, id string) (Explanation, error) {
+	ctx, err := usable(ctx)
+	if err != nil {
+		return Explanation{}, err
+	}
 	q, err := x.lookup(queue)
 	if err != nil {
 		return Explanation{}, err

@@ -56,3 +56,7 @@ func (t *slot[V]) stopHeart() {
 		t.beat.Stop()
 	}
 }
+
+// Dead returns how many payloads of the first queue are in the morgue, without a
+// question to its shards.
+func (x *Executor) Dead() int { return x.log.Buried(1) }

@@ -32,12 +32,13 @@ var (
 func (x *Executor) Keys() Keys { return Keys{&x.locks} }
 
 // Lock locks key by hand until Unlock; doing it twice is like doing it twice in
-// jobs. It returns [lock.ErrEmptyKey], ErrInvalidKey, ErrClosed or ErrFailed.
+// jobs. It returns [lock.ErrEmptyKey], ErrInvalidKey,
+// ErrFailed.
 func (k Keys) Lock(ctx context.Context, key string) error {
 	if err := checkKey(key); err != nil {
 		return err
 	}
-	if err := k.l.x.mayCall(ctx); err != nil {
+	if err := k.l.x.admits(ctx); err != nil {
 		return err
 	}
 	return k.l.attempt(new(journal.Change), func(b *barrier) { b.lock(key, holder{}, false, 0) })
@@ -45,12 +46,12 @@ func (k Keys) Lock(ctx context.Context, key string) error {
 
 // Unlock unlocks key, whoever has locked it and how often: those who wait go on.
 // It returns [lock.ErrNotLocked] when it is not locked, [lock.ErrEmptyKey],
-// ErrClosed or ErrFailed.
+// ErrContext, ErrClosed or ErrFailed.
 func (k Keys) Unlock(ctx context.Context, key string) error {
 	if key == "" {
 		return lock.ErrEmptyKey
 	}
-	if err := k.l.x.mayCall(ctx); err != nil {
+	if err := k.l.x.admits(ctx); err != nil {
 		return err
 	}
 	was := false
@@ -61,13 +62,13 @@ func (k Keys) Unlock(ctx context.Context, key string) error {
 	return err
 }
 
-// Locked reports whether key is locked. It returns [lock.ErrEmptyKey], ErrClosed
+// Locked reports whether key is locked. It returns [lock.ErrEmptyKey], ErrContext, ErrClosed
 // or ErrFailed.
 func (k Keys) Locked(ctx context.Context, key string) (bool, error) {
 	if key == "" {
 		return false, lock.ErrEmptyKey
 	}
-	if err := cmp.Or(k.l.x.mayCall(ctx), k.l.x.failure()); err != nil {
+	if err := cmp.Or(k.l.x.admits(ctx), k.l.x.failure()); err != nil {
 		return false, err
 	}
 	k.l.mu.Lock()
@@ -76,10 +77,13 @@ func (k Keys) Locked(ctx context.Context, key string) (bool, error) {
 	return g != nil && g.holds.Len() > 0, nil
 }
 
-// Watch calls wake once, when key is unlocked, and returns true; it returns false
-// when it is not locked now, and after Stop: nothing is unlocked any more. wake must
-// not block. cancel may be too late.
+// Watch calls wake once, on a goroutine of its own, when key is unlocked, and
+// returns true; it returns false when it is not locked now, and after Stop: nothing is
+// unlocked any more. A nil wake is not called. cancel may be too late.
 func (k Keys) Watch(key string, wake func()) (cancel func(), locked bool) {
+	if wake == nil {
+		wake = func() {}
+	}
 	k.l.mu.Lock()
 	defer k.l.mu.Unlock()
 	if k.l.closed {
@@ -89,7 +93,10 @@ func (k Keys) Watch(key string, wake func()) (cancel func(), locked bool) {
 	if watched == nil || watched.holds.Len() == 0 {
 		return func() {}, false
 	}
-	at := watched.watchers.PushBack(wake)
+	at := watched.watchers.PushBack(func() {
+		// Whoever unlocks may be an actor, which user code could end.
+		go k.l.x.guardHook("Watch", wake)
+	})
 	return func() {
 		k.l.mu.Lock()
 		defer k.l.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -188,11 +189,18 @@ func (s *bolt) get(name bucket, key []byte) (value []byte, err error) {
 	return value, err
 }
 
-func (s *bolt) page(name bucket, from []byte, n int) (page []pair, err error) {
+func (s *bolt) page(name bucket, from []byte, n int) ([]pair, error) {
+	return s.pageWithin(name, from, n, math.MaxInt)
+}
+
+func (s *bolt) pageWithin(name bucket, from []byte, n, most int) (page []pair, err error) {
 	err = s.view(func(tx *bbolt.Tx) error {
+		size := 0
 		c := tx.Bucket([]byte(name)).Cursor()
-		for k, v := c.Seek(from); k != nil && len(page) < n; k, v = c.Next() {
+		for k, v := c.Seek(from); k != nil && len(page) < n && size < most; k, v = c.Next() {
 			page = append(page, pair{bytes.Clone(k), bytes.Clone(v)})
+			size += len(v)
+			s.mapped.touch(tx, len(v))
 		}
 		return nil
 	})

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -24,27 +25,88 @@ const (
 )
 
 // Compact makes the file as small as what is in it, while the log is at work.
-// It waits for the end of a running Copy. Appends wait for it: it reads and
-// writes what is in use once, and needs as much room on the disk. In memory it
-// does nothing.
+// It waits for the end of a running Copy, and for one commit. Appends wait for it,
+// until ctx ends at the latest: it reads and writes what is in use once, and needs as
+// much room on the disk. In memory it does nothing.
 //
 // It is hardly ever needed: [Open] compacts a file of more than 64 MiB of which
 // less than half is in use, and so does the log when it was idle for ten seconds
 // and less than a quarter, and no more than 16 MiB, is in use.
 //
-// It returns ErrFull when there is no room, and then nothing has changed;
-// ErrClosed; ErrFailed; and errors.ErrUnsupported where an open file can't be
-// replaced.
-func (l *Log) Compact() error {
-	l.copying.Lock()
-	defer l.copying.Unlock()
-	l.committing.Lock()
-	defer l.committing.Unlock()
-	return l.compact()
+// It returns ErrFull when there is no room, ErrContext, or the cause of ctx when
+// that ended before it began, and then nothing has changed; ErrUnknown when ctx
+// ended meanwhile: it gives up, or was about to be done; ErrClosed; ErrFailed; and
+// errors.ErrUnsupported where an open file can't be replaced.
+func (l *Log) Compact(ctx context.Context) error {
+	over := done(ctx)
+	if err := l.beginUpkeep(ctx, over); err != nil || l.volatile {
+		return err
+	}
+	c := compaction{over: over, err: make(chan error, 1)}
+	select {
+	case l.compactions <- c: // with the token, which goes when it is over
+	case <-over:
+		<-l.upkeep
+		return ended(ctx)
+	case <-l.done:
+		<-l.upkeep
+		return l.stopped()
+	}
+	select {
+	case err := <-c.err:
+		if errors.Is(err, errGivenUp) {
+			return ended(ctx)
+		}
+		return err
+	case <-over:
+		return fmt.Errorf("%w: compacting: %w", ErrUnknown, ended(ctx))
+	}
 }
 
-// compact is called with copying and committing held.
-func (l *Log) compact() error {
+// beginUpkeep waits until nobody else copies or replaces the file, and takes the
+// token; not in memory, where there is no file.
+func (l *Log) beginUpkeep(ctx context.Context, over <-chan struct{}) error {
+	if err := cause(ctx); err != nil {
+		return err
+	}
+	if err := l.stopped(); err != nil || l.volatile {
+		return err
+	}
+	select {
+	case l.upkeep <- struct{}{}:
+		return nil
+	case <-over:
+		return ended(ctx)
+	}
+}
+
+// stopped returns ErrClosed or ErrFailed, once that is so.
+func (l *Log) stopped() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
+// compaction is a call of Compact that the committer carries out.
+type compaction struct {
+	over <-chan struct{} // closed when its caller has gone
+	err  chan error      // has room for the outcome; nil: there is no call
+}
+
+// run is called by the committer, with committing held and the token of upkeep.
+func (c compaction) run(l *Log) {
+	if c.err != nil {
+		err := l.compact(c.over)
+		<-l.upkeep
+		c.err <- err
+	}
+}
+
+// errGivenUp is what comes of a compacting or a copy whose caller has gone.
+var errGivenUp = errors.New("journal: given up")
+
+// compact is called with the token of upkeep and committing held.
+func (l *Log) compact(over <-chan struct{}) error {
 	l.mu.Lock()
 	open, err := l.open, l.err
 	l.mu.Unlock()
@@ -52,7 +114,7 @@ func (l *Log) compact() error {
 		return err
 	}
 	busy := l.busy()
-	replaced, err := l.store.compact()
+	replaced, err := l.store.compact(over)
 	busy()
 	if err != nil && replaced {
 		l.fail(open, err)
@@ -63,9 +125,14 @@ func (l *Log) compact() error {
 // compactIdle compacts a log that has nothing else to do. The caller holds
 // committing. An error changes nothing, or has made the log fail.
 func (l *Log) compactIdle() {
-	if l.bloated(4, maxIdleCompact) && l.copying.TryLock() {
-		_ = l.compact()
-		l.copying.Unlock()
+	if !l.bloated(4, maxIdleCompact) {
+		return
+	}
+	select {
+	case l.upkeep <- struct{}{}:
+		_ = l.compact(nil)
+		<-l.upkeep
+	default:
 	}
 }
 
@@ -83,13 +150,11 @@ func (l *Log) bloated(parts, most int) bool {
 // compactAtOpen compacts a log that nobody uses yet.
 func (l *Log) compactAtOpen(s *bolt) error {
 	_ = s.place.remove(newName) // what a crash while it was compacted left
-	l.copying.Lock()
-	defer l.copying.Unlock()
 	l.committing.Lock()
 	defer l.committing.Unlock()
 	_ = s.look() // it fails again for who needs it
 	if l.bloated(2, math.MaxInt) {
-		_ = l.compact()
+		_ = l.compact(nil)
 	}
 	if l.failed() {
 		return l.err
@@ -107,7 +172,7 @@ func (s *bolt) used() (int, error) {
 
 // compact replaces the file. When replaced is true and there is an error, it is
 // not known which file the next one to open the journal will find.
-func (s *bolt) compact() (replaced bool, err error) {
+func (s *bolt) compact(over <-chan struct{}) (replaced bool, err error) {
 	if !canReplace {
 		return false, fmt.Errorf("journal: compact a file that is open: %w", errors.ErrUnsupported)
 	}
@@ -118,7 +183,7 @@ func (s *bolt) compact() (replaced bool, err error) {
 		return false, fmt.Errorf("journal: compact: %w", err)
 	}
 	defer names.Close()
-	next, err := s.successor()
+	next, err := s.successor(over)
 	if err != nil {
 		if wantsRoom(err) {
 			err = fmt.Errorf("%w: %w", ErrFull, err)
@@ -138,8 +203,8 @@ const newName = fileName + newSuffix
 
 // successor writes what is in use to a new file, opens it, and gives it the name
 // of the old one, unless that name stands for another file by now.
-func (s *bolt) successor() (*bolt, error) {
-	if err := s.rewrite(s.place); err != nil {
+func (s *bolt) successor(over <-chan struct{}) (*bolt, error) {
+	if err := s.rewrite(s.place, over); err != nil {
 		return nil, err
 	}
 	next, err := s.place.attach(newName, boltOptions())
@@ -160,8 +225,9 @@ func (s *bolt) successor() (*bolt, error) {
 }
 
 // rewrite writes what the last commit left to a new file in a directory, and
-// syncs it. Whoever may use the old file may use the new one.
-func (s *bolt) rewrite(p *place) error {
+// syncs it, unless over is closed meanwhile. Whoever may use the old file may use the
+// new one.
+func (s *bolt) rewrite(p *place, over <-chan struct{}) error {
 	ours, err := s.file.Stat()
 	if err != nil {
 		return err
@@ -178,7 +244,7 @@ func (s *bolt) rewrite(p *place) error {
 	if err != nil {
 		return err
 	}
-	err = s.view(to.take)
+	err = s.view(func(tx *bbolt.Tx) error { return to.take(tx, over) })
 	if err == nil {
 		err = keepAccess(to.file, ours)
 	}
@@ -193,7 +259,7 @@ func (s *bolt) rewrite(p *place) error {
 
 // take copies all that from sees, a batch at a time, and the end mark last: it
 // has the number of the transaction that writes it.
-func (s *bolt) take(from *bbolt.Tx) error {
+func (s *bolt) take(from *bbolt.Tx, over <-chan struct{}) error {
 	to, err := s.db.Begin(true)
 	if err != nil {
 		return err
@@ -210,6 +276,9 @@ func (s *bolt) take(from *bbolt.Tx) error {
 			read.touch(from, len(v))
 			if size += len(k) + len(v); size > compactBatch {
 				size = 0
+				if isOver(over) {
+					return errGivenUp
+				}
 				if err := to.Commit(); err != nil {
 					return err
 				}
@@ -232,6 +301,15 @@ func (s *bolt) take(from *bbolt.Tx) error {
 		return errors.Join(err, to.Rollback())
 	}
 	return to.Commit()
+}
+
+func isOver(over <-chan struct{}) bool {
+	select {
+	case <-over:
+		return true
+	default:
+		return false
+	}
 }
 
 // Compact makes the file of the journal in dir, which nobody may have open, as
@@ -263,7 +341,7 @@ func compactAtRest(dir string) (before, after int64, err error) {
 	}
 	before = v.size
 	if err == nil {
-		err = v.store.rewrite(p)
+		err = v.store.rewrite(p, nil)
 	}
 	// Closed first: Windows does not rename over an open file.
 	if err = errors.Join(err, v.Close()); err == nil {

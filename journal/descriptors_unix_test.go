@@ -59,12 +59,12 @@ func sweepCalls(l *Log, top string) error {
 		return filepath.Join(top, "new"+strconv.Itoa(n))
 	}
 	rest := filepath.Join(top, "rest")
-	if err := l.Copy(rest); err != nil {
+	if err := l.Copy(context.Background(), rest); err != nil {
 		return err
 	}
 	for name, call := range map[string]func() error{
-		"Compact": l.Compact,
-		"Copy":    func() error { return l.Copy(fresh()) },
+		"Compact": func() error { return l.Compact(context.Background()) },
+		"Copy":    func() error { return l.Copy(context.Background(), fresh()) },
 		"Running": func() error {
 			r, err := l.Running(3)
 			if err == nil {

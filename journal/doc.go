@@ -107,7 +107,8 @@
 //
 // bbolt keeps the pages that it has no use for. [Log.Compact] writes those in
 // use to a new file, which takes the place of the old one by a rename: a crash
-// leaves one or the other, and they hold the same. Appends wait meanwhile. A
+// leaves one or the other, and they hold the same. The committer does that, after
+// its next commit; appends wait until it is done, or its caller's context ends. A
 // file of more than 64 MiB is compacted when it is opened and less than half of
 // it is in use, and after ten idle seconds when that is less than a quarter and
 // no more than 16 MiB. A compacting that fails changes nothing. On Windows, where

@@ -20,7 +20,7 @@ func TestLeftovers(t *testing.T) {
 			l, err := Open(from, Config{})
 			require.NoError(t, err)
 			defer func() { require.NoError(t, l.Close()) }()
-			return l.Copy(filepath.Join(parent, "copy"))
+			return l.Copy(t.Context(), filepath.Join(parent, "copy"))
 		},
 		"Clone": func(parent string) error { return Clone(from, filepath.Join(parent, "clone")) },
 		"NewBuilder": func(parent string) error {

@@ -85,9 +85,9 @@ func TestUUID(t *testing.T) {
 	require.NoError(t, err)
 	id := l.Stats().UUID
 	require.Regexp(t, `^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`, id)
-	require.NoError(t, l.Compact())
+	require.NoError(t, l.Compact(t.Context()))
 	copied := dir + "-copy"
-	require.NoError(t, l.Copy(copied))
+	require.NoError(t, l.Copy(t.Context(), copied))
 	require.NoError(t, l.Close())
 	l, err = Open(dir, Config{})
 	require.NoError(t, err)

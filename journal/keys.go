@@ -26,8 +26,11 @@ func (l *Log) Get(key string) ([]byte, error) { return l.get(bucketState, []byte
 // for it. It returns ErrFull, ErrFailed, ErrClosed, or the cause of ctx when that
 // ended before: then nothing is written. After ErrUnknown it may be either way.
 func (l *Log) Put(ctx context.Context, sets ...Set) error {
+	if err := cause(ctx); err != nil {
+		return err
+	}
 	l.mu.Lock()
-	if err := l.refusal(ctx); err != nil {
+	if err := l.refusal(); err != nil {
 		l.mu.Unlock()
 		return err
 	}

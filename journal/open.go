@@ -185,13 +185,18 @@ func (l *Log) Flush(ctx context.Context) error {
 		l.mu.Unlock()
 		return ErrFull
 	}
-	ticket := Ticket{commit: l.open.commit}
-	if l.open.empty() {
-		ticket.commit = l.last
-	}
+	ticket := l.newest()
 	l.mu.Unlock()
 	l.wakeCommitter()
 	return ticket.Wait(ctx)
+}
+
+// newest stands for everything that was accepted so far. The caller holds mu.
+func (l *Log) newest() Ticket {
+	if l.open.empty() {
+		return Ticket{commit: l.last}
+	}
+	return Ticket{commit: l.open.commit}
 }
 
 // Err returns why the log accepts nothing more: ErrFailed with its cause,
@@ -199,7 +204,7 @@ func (l *Log) Flush(ctx context.Context) error {
 func (l *Log) Err() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.refusal(context.Background())
+	return l.refusal()
 }
 
 // Stats are the figures of a log at one moment.

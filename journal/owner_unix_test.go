@@ -25,7 +25,7 @@ func TestRootLeavesTheOwner(t *testing.T) {
 	require.NoError(t, err)
 	r, err := l.Running(3)
 	require.NoError(t, err)
-	require.NoError(t, l.Copy(filepath.Join(top, "copy")))
+	require.NoError(t, l.Copy(t.Context(), filepath.Join(top, "copy")))
 	for _, path := range []string{
 		dir, filepath.Join(dir, fileName), filepath.Join(dir, lockName), filepath.Join(dir, runningName),
 		filepath.Join(top, "copy"), filepath.Join(top, "copy", fileName),
@@ -37,7 +37,7 @@ func TestRootLeavesTheOwner(t *testing.T) {
 	path := filepath.Join(dir, fileName)
 	require.NoError(t, os.Chown(path, stranger+1, stranger+2))
 	require.NoError(t, os.Chmod(path, 0o640))
-	require.NoError(t, l.Compact())
+	require.NoError(t, l.Compact(t.Context()))
 	belongs(t, path, stranger+1, stranger+2)
 	require.NoError(t, l.Close())
 	require.NoError(t, os.Chown(path, stranger+3, stranger+4))

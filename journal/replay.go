@@ -3,6 +3,7 @@ package journal
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -193,17 +194,21 @@ const maxQueueName = 4096
 
 // Queue returns the number that stands for a queue in entries, and makes one
 // durable for a name that is new. It returns ErrQueueName for a name that is
-// empty or longer than 4096 bytes.
+// empty or longer than 4096 bytes, and for a new name ErrFull while the disk is
+// full: one that the journal knows takes no room.
 func (l *Log) Queue(ctx context.Context, name string) (uint32, error) {
 	if name == "" || len(name) > maxQueueName {
 		return 0, fmt.Errorf("%w, not %d", ErrQueueName, len(name))
 	}
+	if err := cause(ctx); err != nil {
+		return 0, err
+	}
 	l.mu.Lock()
-	if err := l.refusal(ctx); err != nil {
+	number, known := l.queues[name]
+	if err := l.refusal(); err != nil && !(known && errors.Is(err, ErrFull)) {
 		l.mu.Unlock()
 		return 0, err
 	}
-	number, known := l.queues[name]
 	if !known {
 		number = uint32(len(l.queues)) + 1
 		l.queues[name] = number

@@ -38,12 +38,17 @@ type store interface {
 	// order.
 	page(bucket bucket, from []byte, n int) ([]pair, error)
 
+	// pageWithin is page for values that may be large: it stops after so many bytes
+	// of them, but not before the first. No pair means that there is none.
+	pageWithin(bucket bucket, from []byte, n, bytes int) ([]pair, error)
+
 	// buried returns how many payloads each queue had in the morgue when the store
 	// was opened.
 	buried() map[uint32]int
 
-	// copyTo writes what the last commit left to a new journal file.
-	copyTo(path string) error
+	// copyTo writes what the last commit left to a new journal file, unless over
+	// is closed meanwhile.
+	copyTo(path string, over <-chan struct{}) error
 
 	// size returns the bytes of the file, and used those in use. They are called
 	// by the goroutine that commits.
@@ -52,8 +57,8 @@ type store interface {
 
 	// compact gives back to the disk what is not in use. It is called by the
 	// goroutine that commits. After an error the log goes on, unless the file
-	// was replaced by then.
-	compact() (replaced bool, err error)
+	// was replaced by then. It gives up, and changes nothing, when over is closed.
+	compact(over <-chan struct{}) (replaced bool, err error)
 
 	close() error
 }

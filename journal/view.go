@@ -230,7 +230,7 @@ func (v *View) Now() *Moment { return v.now }
 func (v *View) Morgue() iter.Seq2[Buried, error] {
 	return func(yield func(Buried, error) bool) {
 		for from := []byte{}; ; {
-			page, err := v.store.page(bucketMorgue, from, morguePage)
+			page, err := v.store.pageWithin(bucketMorgue, from, morguePage, morguePageBytes)
 			if err = v.disturbed(err); err != nil {
 				yield(Buried{}, err)
 				return
@@ -241,7 +241,7 @@ func (v *View) Morgue() iter.Seq2[Buried, error] {
 					return
 				}
 			}
-			if len(page) < morguePage {
+			if len(page) == 0 {
 				return
 			}
 			from = append(page[len(page)-1].key, 0)

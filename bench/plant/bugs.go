@@ -52,6 +52,10 @@ var (
 	offices   = gate{"./executor/cron", "^TestScheduler_M0[24]"}
 	hangs     = gate{"./bench/soak", "^TestProofs$/^slow$"}
 	calls     = gate{"./bench/soak", "^TestProofs$/^syscall$"}
+	fullStart = gate{"./journal", "^TestQueuesOnAFullDisk$"}
+	upkeep    = gate{"./journal", "^Test(Upkeep|CopyHas)"}
+	hostile   = gate{"./executor", "^TestHostile"}
+	requeues  = gate{"./executor", "^TestRequeue(All|Ends)"}
 )
 
 // bugs are what programmers really do: a step left out, an order turned round,
@@ -63,7 +67,13 @@ var bugs = []bug{
 	{"lose what came last before Close", "journal/commit.go", "closing, idle = true, false // nothing", "return // nothing", opening},
 	{"go on after a failed commit", "journal/commit.go", "	l.err = latched\n", "", faults},
 	{"accept what a failed commit had", "journal/commit.go", "		o.commit.err = fmt.Errorf(\"%w: %w\", ErrUnknown, cause)\n", "		_ = o\n", calls},
-	{"wait for a disk that hangs", "journal/ticket.go", "	case <-ctx.Done():\n", "	case <-make(chan int):\n", hangs},
+	{"refuse a known queue on a full disk", "journal/replay.go", " && !(known && errors.Is(err, ErrFull))", " && !(false && known && errors.Is(err, ErrFull))", fullStart},
+	{"copy what is on disk by now", "journal/copy.go", "	err := l.Flush(ctx)\n", "	var err error\n", upkeep},
+	{"compact when nobody appends", "journal/commit.go", "		case asked := <-l.compactions:\n			asked.run(l)\n		default:\n", "		default:\n", upkeep},
+	{"append without asking the context", "journal/log.go", "	if err := cause(ctx); err != nil {\n		return err\n	}\n	for {\n", "	for {\n", hostile},
+	{"requeue all in one commit", "executor/morgue.go", "requeueBytes  = 1 << 20", "requeueBytes  = 1 << 40", requeues},
+	{"requeue on when nobody waits", "executor/morgue.go", "			err = context.Cause(ctx)\n", "", requeues},
+	{"wait for a disk that hangs", "journal/ticket.go", "	case <-done(ctx):\n", "	case <-make(chan int):\n", hangs},
 	{"settle without a mark", "journal/trim.go", "	for _, r := range c.Ended {\n		l.open.markEnded(r.pos)\n", "	for _, r := range c.Ended {\n		l.open.markEnded(c.Ended[0].pos); _ = r\n", model},
 	{"create under the final name", "journal/bolt_open.go", `tmp := fileName + newSuffix`, `tmp := fileName`, power},
 	{"open what another one has open", "journal/lockdir.go", "if err = lockFile(l.f); err == nil {", "if _ = lockFile; err == nil {", opening},

@@ -118,7 +118,7 @@ func untilTold() <-chan struct{} {
 // compact replaces the file of the journal again and again.
 func (a *actor) compact() {
 	for {
-		err := a.x.Compact()
+		err := a.x.Compact(context.Background())
 		if errors.Is(err, executor.ErrClosed) || errors.Is(err, executor.ErrFailed) {
 			return
 		}

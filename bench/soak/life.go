@@ -58,6 +58,9 @@ const (
 	liveMode     = "live"      // enqueue and run until stdin ends or the calls are made
 	drainMode    = "drain"     // enqueue nothing, run until nothing is left
 	tinyMode     = "tiny"      // fill a small file system; see fillDisk
+	crowdMode    = "crowd"     // keep a small file system for others; see keepDisk
+	crowdedMode  = "crowded"   // fill it and die; see crowdDisk
+	crowdEndMode = "crowd-end" // start on it and drain it
 	poisonMode   = "poison"    // a job that ends the process
 	slowMode     = "slow"      // the disk hangs, and goes on; see hangDisk
 	slowStopMode = "slow-stop" // the disk hangs to the end
@@ -140,6 +143,10 @@ func beChild() {
 	switch l.Mode {
 	case tinyMode:
 		os.Exit(fillDisk(l))
+	case crowdMode:
+		os.Exit(keepDisk(l))
+	case crowdedMode, crowdEndMode:
+		os.Exit(crowdDisk(l))
 	case slowMode, slowStopMode:
 		os.Exit(hangDisk(l))
 	case poisonMode:

@@ -197,8 +197,13 @@ func (c *Cron) Leads() bool {
 // ends, and lets another member lead. Jobs that were enqueued are not concerned.
 // It is idempotent, and returns ErrStuck when ctx ended first: the schedules that
 // the text names go on with the tick that they have in hand, and no other member
-// fires that one.
+// fires that one. It returns [executor.ErrContext], and stops nothing, for a ctx
+// that is nil or panics.
 func (c *Cron) Stop(ctx context.Context) error {
+	over, err := done(ctx)
+	if err != nil {
+		return err
+	}
 	started := c.close()
 	if started {
 		<-c.ended
@@ -212,7 +217,7 @@ func (c *Cron) Stop(ctx context.Context) error {
 		}
 		select {
 		case <-idle:
-		case <-ctx.Done():
+		case <-over:
 			stuck = append(stuck, s.name)
 		}
 	}
