@@ -62,10 +62,7 @@ func (s *bolt) copyTo(path string) error {
 // copyTo commits what is on the disk in memory to a new file.
 func (m *Memory) copyTo(path string) error {
 	c := m.Crash() // nothing changes that one
-	if err := createBolt(path); err != nil {
-		return err
-	}
-	s, err := attachBolt(path, boltOptions())
+	s, err := openBolt(filepath.Dir(path))
 	if err != nil {
 		return err
 	}

@@ -314,7 +314,7 @@ func TestNewer(t *testing.T) {
 	t.Run("block", func(t *testing.T) {
 		keys, values := chunks(t, file)
 		value := values[len(values)-1]
-		value[4] = formatVersion + 1
+		value[4] = blockVersion + 1
 		binary.LittleEndian.PutUint32(value[8:], blockChecksum(value))
 		refused(t, edit(t, file, func(tx *bbolt.Tx) error {
 			return tx.Bucket([]byte(bucketLog)).Put(keys[len(keys)-1], value)
@@ -325,7 +325,7 @@ func TestNewer(t *testing.T) {
 			b := tx.Bucket([]byte(bucketMorgue))
 			k, v := b.Cursor().First()
 			v = bytes.Clone(v[:len(v)-checksumSize])
-			v[0] = formatVersion + 1
+			v[0] = blockVersion + 1
 			return b.Put(k, appendChecksum(v, k))
 		}), ErrTooNew)
 	})

@@ -89,10 +89,8 @@ func (r *rescue) fill(b *Builder) error {
 		d.Entry.Queue = numbers[d.Entry.Queue]
 		err = b.Bury(d)
 	}
-	for _, key := range slices.Sorted(maps.Keys(r.keys)) {
-		if err == nil && key != "" {
-			err = b.Set(Set{key, r.keys[key]})
-		}
+	for i := 0; err == nil && i < len(r.state); i++ {
+		err = b.Set(r.state[i])
 	}
 	return err
 }
