@@ -111,6 +111,10 @@ func TestStalePages(t *testing.T) {
 			if err == nil {
 				err = report.Damage
 			}
+			if err != nil && noticed%16 != 0 && !long { // to open takes a commit
+				noticed++
+				return
+			}
 			text, opened := describe(dir)
 			require.Equal(t, err == nil, opened == nil, "%s: check says %v, open %v", name, err, opened)
 			if err != nil {
