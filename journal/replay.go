@@ -9,10 +9,11 @@ import (
 )
 
 // positionSet is a set of positions that takes memory only around those it
-// holds: a job that waits for a year keeps old positions in use.
+// holds: a job that waits for a year keeps old positions in use. Pages are small,
+// because a file that was made to do harm has a mark of three bytes on each.
 type positionSet map[Position]*[positionPage / 64]uint64
 
-const positionPage = 1 << 14
+const positionPage = 1 << 9
 
 func (s positionSet) add(p Position) {
 	page := s[p/positionPage]
