@@ -170,3 +170,44 @@ func TestSalvageOfRenamed(t *testing.T) {
 		require.Contains(t, got, fmt.Sprint("renamed ", i, " "))
 	}
 }
+
+// A damaged state key is a loss of its kind, said with what it means.
+func TestSalvageSaysWhatALossMeans(t *testing.T) {
+	files := history(t, 3)
+	file := files[len(files)-1]
+	want := content(t, withFile(t, file))
+	for key, text := range map[string][]string{
+		"mark/feed": {"1 marks of Once", `"mark/feed"`, "taken twice"},
+		"key/3":     {"1 idempotency keys", "a second time"},
+		"slot/001":  {"1 values of slots", "handed out again"},
+		"lock/":     {"2 locks", "may run at once"},
+		"suspect/":  {"6 suspects", "found out later"},
+	} {
+		damaged := bytes.Clone(file)
+		for at := 0; ; at++ { // the last byte of each key, and of its older copies
+			i := bytes.Index(damaged[at:], []byte(key))
+			if i < 0 {
+				break
+			}
+			at += i + len(key)
+			damaged[at] ^= 1
+		}
+		s := salvaged(t, key, want, damaged)
+		said := fmt.Sprint(s.Losses)
+		for _, word := range text {
+			require.Contains(t, said, word, key)
+		}
+	}
+}
+
+// A new journal gets no state key that Open would refuse.
+func TestBuilderRefusesSuspects(t *testing.T) {
+	b, err := NewBuilder(filepath.Join(t.TempDir(), "new"), 5, 1)
+	require.NoError(t, err)
+	value := make([]byte, 16)
+	require.NoError(t, b.Set(Set{suspectKey(3), value}))
+	for _, bad := range []Set{{"suspect/x", value}, {suspectKey(3) + "z", value}, {suspectKey(3), value[1:]}, {"suspect/000000000000000A", value}} {
+		require.ErrorIs(t, b.Set(bad), ErrContent)
+	}
+	require.NoError(t, b.Discard())
+}
