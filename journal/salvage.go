@@ -139,8 +139,9 @@ func (r *rescue) look() error {
 	return nil
 }
 
-// findTail takes the newest end mark whose block is there, or makes one up, and
-// returns the blocks that belong to the log.
+// findTail takes the end mark of the last commit. When that is not known, it
+// takes the newest one whose block is there, or makes one up. It returns the
+// blocks that belong to the log.
 func (r *rescue) findTail() []uint64 {
 	seqs := slices.Sorted(maps.Keys(r.chunks))
 	slices.SortFunc(r.tails, func(a, b tail) int {
@@ -151,18 +152,24 @@ func (r *rescue) findTail() []uint64 {
 		r.lose(0, "the end mark of the log: the newest blocks may be missing, and old ones may be back")
 		return seqs
 	}
-	r.tail = r.tails[0]
-	for _, t := range r.tails {
-		if data, err := r.assemble(t.seq); err == nil {
-			if _, err := parseHeader(data, t.seq); err == nil {
-				r.tail = t
-				break
-			}
-		}
+	// Its block may be missing, but it was there.
+	last := slices.IndexFunc(r.tails, func(t tail) bool { return t.tx == r.txid })
+	if last < 0 {
+		last = max(slices.IndexFunc(r.tails, r.hasBlock), 0)
 	}
+	r.tail = r.tails[last]
 	from, _ := slices.BinarySearch(seqs, r.tail.oldest)
 	to, _ := slices.BinarySearch(seqs, r.tail.seq+1)
 	return seqs[min(from, to):to]
+}
+
+// hasBlock reports whether the newest block by an end mark is there.
+func (r *rescue) hasBlock(t tail) bool {
+	data, err := r.assemble(t.seq)
+	if err == nil {
+		_, err = parseHeader(data, t.seq)
+	}
+	return err == nil
 }
 
 // findBlocks looks at every block that should be there.

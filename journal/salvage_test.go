@@ -171,6 +171,21 @@ func TestSalvageOfRenamed(t *testing.T) {
 	}
 }
 
+// The newest block is missed although an older end mark is found, for which all is
+// there.
+func TestSalvageOfTheLastBlock(t *testing.T) {
+	files := history(t, 3)
+	file := files[len(files)-1]
+	want := content(t, withFile(t, file))
+	_, values := chunks(t, file)
+	block := values[len(values)-1]
+	other := bytes.Clone(block)
+	other[len(other)-1] ^= 1
+	s := salvaged(t, "the last block", want, bytes.ReplaceAll(file, block, other))
+	require.Len(t, s.Losses, 1)
+	require.NotZero(t, s.Losses[0].Block)
+}
+
 // A damaged state key is a loss of its kind, said with what it means.
 func TestSalvageSaysWhatALossMeans(t *testing.T) {
 	files := history(t, 3)

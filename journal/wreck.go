@@ -23,7 +23,7 @@ type wreck struct {
 	version byte // of the format, 0 when it was not found
 	chunks  map[uint64]map[uint32][]span
 	tails   []tail
-	txid    uint64 // of the last commit, as the meta page has it; 0: unknown
+	txid    uint64 // of the last commit, as sound meta pages have it; 0: unknown
 	morgue  map[string]Buried
 	buried  sum     // of what is in morgue
 	within  *copies // of the bucket that is walked
@@ -58,13 +58,12 @@ func openWreck(f *os.File) (*wreck, error) {
 		queues: newCopies(bucketQueues), keys: newCopies(bucketState), spare: looseBytes * info.Size(),
 	}
 	m, size, err := readMetas(f, fileName)
-	if err != nil {
+	if w.txid = m.txid; err != nil {
 		w.hurt("%s", reasonOf(err))
 		if m, size, err = anyMeta(f, info.Size()); err != nil {
 			return nil, err
 		}
 	}
-	w.txid = m.txid
 	w.pages = uint64(info.Size()) / uint64(size)
 	if m.end > w.pages {
 		w.hurt("the file ends early: %d pages of %d", w.pages, m.end)
@@ -195,7 +194,7 @@ func (w *wreck) meta(key, v []byte) {
 		return
 	}
 	w.tails = append(w.tails, t)
-	if t.tx != w.txid {
+	if w.txid != 0 && t.tx != w.txid {
 		w.hurt("what is left is what commit %d wrote, and commit %d was the last one", t.tx, w.txid)
 	}
 }
