@@ -33,7 +33,7 @@ type bolt struct {
 	pageSize int
 	chunk    int            // bytes of a block in one value
 	space    space          // of the file
-	version  byte           // of its format; a commit makes it the present one
+	version  byte           // of its format; the first commit makes it the present one
 	sides    sides          // of the last commit
 	dead     map[uint32]int // payloads in the morgue by queue, as check found them
 	mapped   mapped
@@ -71,7 +71,9 @@ func (s *bolt) commit(t *transaction) error {
 			return fmt.Errorf("%w: %w", ErrFull, err)
 		}
 		if err == nil {
-			s.version, s.sides = formatVersion, last.sides
+			if s.sides = last.sides; s.version != formatVersion { // the first one: nobody reads yet
+				s.version = formatVersion
+			}
 			err = s.wrote(len(t.block))
 		}
 		return err
