@@ -135,46 +135,36 @@ func (s *bolt) check() error {
 				return &CorruptError{Reason: fmt.Sprintf("bucket %q is missing", name)}
 			}
 		}
+		s.version = v[0]
 		t, err := parseTail(meta.Get(keyTail))
+		if err == nil {
+			err = s.checkMeta(tx, t)
+		}
 		if err != nil {
 			return err
 		}
-		if _, err := parseUUID(meta.Get(keyUUID)); err != nil {
-			return err
-		}
-		if t.tx != uint64(tx.ID()) {
-			return damaged("this is what commit %d left, and commit %d was the last one", t.tx, tx.ID())
-		}
-		err = checkBucket(tx, bucketQueues, t.queues, func(k, v []byte) error {
-			_, err := parseQueue(k, v)
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		s.dead = make(map[uint32]int)
-		return checkBucket(tx, bucketMorgue, t.buried, func(k, v []byte) error {
-			if _, err := parseBuried(k, v); err != nil {
-				return err
-			}
-			s.dead[queueOf(k)]++
-			return nil
-		})
+		return s.checkSides(tx, t)
 	})
 }
 
-// checkBucket checks every value of a bucket, and that there are as many as the
-// log says.
-func checkBucket(tx *bbolt.Tx, name bucket, want uint64, check func(k, v []byte) error) error {
-	got := uint64(0)
-	err := tx.Bucket([]byte(name)).ForEach(func(k, v []byte) error {
-		got++
-		return check(k, v)
-	})
-	if err == nil && got != want {
-		err = &CorruptError{Reason: fmt.Sprintf("bucket %q holds %d values, want %d", name, got, want)}
+// checkMeta checks what is in the bucket meta, of which t is a part.
+func (s *bolt) checkMeta(tx *bbolt.Tx, t tail) error {
+	if t.version != s.version {
+		return damaged("the file has format version %d, the end mark of the log %d", s.version, t.version)
 	}
-	return err
+	if t.tx != uint64(tx.ID()) {
+		return damaged("this is what commit %d left, and commit %d was the last one", t.tx, tx.ID())
+	}
+	return tx.Bucket([]byte(bucketMeta)).ForEach(func(k, v []byte) error {
+		switch string(k) {
+		case metaVersion, string(keyTail):
+			return nil
+		case string(keyUUID):
+			_, err := parseUUID(v)
+			return err
+		}
+		return damaged("bucket %q has an unknown key %q", bucketMeta, k)
+	})
 }
 
 func (s *bolt) buried() map[uint32]int { return s.dead }

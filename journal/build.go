@@ -3,6 +3,7 @@ package journal
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // ErrExists is returned when a new journal is to be made where something is.
@@ -62,7 +63,6 @@ func (b *Builder) Queue(name string, number uint32) error {
 		return fmt.Errorf("%w: queue %q with number %d: zero, or not the first one", ErrContent, name, number)
 	}
 	b.queues[name], b.numbers[number] = number, true
-	b.tail.queues++
 	return b.change(queueChange(name, number))
 }
 
@@ -89,7 +89,6 @@ func (b *Builder) Bury(d Buried) error {
 	if err := b.take(&d.Entry); err != nil {
 		return err
 	}
-	b.tail.buried++
 	c, err := buriedChange(&d)
 	if err != nil {
 		return err
@@ -101,6 +100,11 @@ func (b *Builder) Bury(d Buried) error {
 func (b *Builder) Set(s Set) error {
 	if s.Key == "" || s.Value == nil {
 		return fmt.Errorf("%w: a state key without name or value", ErrContent)
+	}
+	if strings.HasPrefix(s.Key, suspectPrefix) { // the others are the consumer's business
+		if _, _, _, err := parseSuspect(s.Key, s.Value); err != nil {
+			return fmt.Errorf("%w: %w", ErrContent, err)
+		}
 	}
 	return b.change(s.change())
 }

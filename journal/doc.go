@@ -17,9 +17,15 @@
 //     two openings have the same epoch.
 //   - A flipped bit, a missing or a swapped block is [ErrCorrupt], with the
 //     number of the block. So is anything that is gone or changed beside the
-//     log, and a page that is an older version of itself. Nothing is skipped
-//     silently, and after an error nothing was created or changed.
+//     log, with bucket and key, and a page that is an older version of itself.
+//     Nothing is skipped silently, and after an error nothing was created or
+//     changed. Every read of a state key is checked. [Check] sees all that
+//     [Open] does.
 //   - A journal written by a newer version is [ErrTooNew] and is left as it is.
+//     One by an older version is read as it is by whoever only looks; [Open] makes
+//     it one of the present format with its first commit: see below.
+//   - A file that was made to do harm, with every checksum right, makes nothing
+//     panic, and takes memory by the size of the file only.
 //   - A failed commit latches the log: every later call returns [ErrFailed],
 //     and the file is not synced again, because what the kernel still holds
 //     after a failed fsync is unknown. A full disk does not latch: see below.
@@ -140,10 +146,24 @@
 // # The end mark
 //
 // Blocks say what they are and that they are whole. That none is missing at
-// either end, and no queue or buried payload, is told by one value that every
-// commit writes: oldest and newest block, next position, epoch, how many names
-// and buried payloads, and the number of bbolt's transaction. The values beside
-// the log and this one carry checksums, because bbolt has none on data pages.
+// either end, and nothing beside the log, is told by one value that every commit
+// writes: oldest and newest block, next position, epoch, the number of bbolt's
+// transaction, and for names, morgue and state keys how many there are and a sum
+// of what each hashes to. A commit takes what it replaces out of the sum and adds
+// what it puts there; Open and Check add all of it up again, so that a value that
+// is missing, or an older version of itself, is noticed. The values beside the log
+// and this one carry checksums, because bbolt has none on data pages. Those of
+// names and state keys also say after which block they were written, by which
+// [Salvage] tells the younger of two copies.
+//
+// # Formats
+//
+// Format 2 is the present one. Format 1 had neither checksums on state keys nor
+// the sums. The first commit to such a file, before which all of it was checked,
+// adds them: a crash leaves the old file or the new one. It takes room for the
+// names and state keys once more; where there is none, Open returns ErrFull and
+// the file stays as it is. An older version of this package refuses the file from
+// then on with ErrTooNew.
 //
 // # The directory
 //

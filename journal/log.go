@@ -135,7 +135,7 @@ type Log struct {
 	closed  bool
 	queues  map[string]uint32
 	pending map[uint32][][]Ref // found at open, per queue, in pages and in position order
-	dead    map[uint32]int     // payloads in the morgue by queue; tail.buried is their sum
+	dead    map[uint32]int     // payloads in the morgue by queue
 
 	suspects map[Position]int // found at open, and not changed since
 

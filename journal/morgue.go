@@ -35,7 +35,6 @@ func queueOf(key []byte) uint32 { return binary.BigEndian.Uint32(key) }
 
 // bury notes that a queue has n more payloads in the morgue. The caller holds mu.
 func (l *Log) bury(queue uint32, n int) {
-	l.tail.buried += uint64(n)
 	if l.dead[queue] += n; l.dead[queue] == 0 {
 		delete(l.dead, queue)
 	}
@@ -68,7 +67,7 @@ func (b *Burial) change() (change, error) {
 		return change{}, err
 	}
 	v := make([]byte, 0, entryBound(&e)+len(b.Reason)+checksumSize)
-	v = append(v, formatVersion)
+	v = append(v, blockVersion)
 	v = binary.AppendVarint(v, int64(b.Retry))
 	v = binary.AppendVarint(v, b.At)
 	v = binary.AppendUvarint(v, uint64(len(b.Reason)))
@@ -87,7 +86,7 @@ func parseBuried(key, v []byte) (b Buried, err error) {
 		return b, &CorruptError{Reason: fmt.Sprintf("buried payload %x: %v", key, err)}
 	}
 	d := decoder{b: v}
-	if version := d.byte(); version > formatVersion {
+	if version := d.byte(); version > blockVersion {
 		return b, fmt.Errorf("%w: a buried payload has version %d", ErrTooNew, version)
 	}
 	b.Retry = int(d.varint())

@@ -96,6 +96,14 @@ func (l *Log) boot() error {
 	if err != nil {
 		return err
 	}
+	// On disk before anybody learns of it. Otherwise a process that committed
+	// nothing would share its epoch with the next one, and their fencing
+	// tokens with it. Nothing was written before.
+	if !l.volatile {
+		if err := l.store.commit(&transaction{tail: l.tail}); err != nil {
+			return err
+		}
+	}
 	l.start()
 	l.Record(&Change{Sets: suspected})
 	return nil

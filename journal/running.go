@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"strconv"
+	"strings"
 	"sync/atomic"
 )
 
@@ -37,6 +39,14 @@ const (
 const suspectPrefix = "suspect/"
 
 func suspectKey(p Position) string { return fmt.Sprintf("%s%016x", suspectPrefix, uint64(p)) }
+
+func parseSuspect(key string, value []byte) (p Position, deaths int, epoch uint64, err error) {
+	n, err := strconv.ParseUint(strings.TrimPrefix(key, suspectPrefix), 16, 64)
+	if p = Position(n); err != nil || key != suspectKey(p) || len(value) != 16 {
+		return 0, 0, 0, damaged("the state key %q makes no sense", key)
+	}
+	return p, int(binary.BigEndian.Uint64(value)), binary.BigEndian.Uint64(value[8:]), nil
+}
 
 // Running notes which positions run at the moment. Each word has one owner at a
 // time; different owners need no lock.
@@ -244,12 +254,11 @@ func (l *Log) investigate() ([]Set, error) {
 		if err != nil {
 			return nil, err
 		}
-		var p Position
-		if _, err := fmt.Sscanf(kv.Key, suspectPrefix+"%x", (*uint64)(&p)); err != nil || len(kv.Value) != 16 {
-			return nil, &CorruptError{Reason: fmt.Sprintf("the state key %q makes no sense", kv.Key)}
+		p, deaths, epoch, err := parseSuspect(kv.Key, kv.Value)
+		if err != nil {
+			return nil, err
 		}
-		l.suspects[p] = int(binary.BigEndian.Uint64(kv.Value))
-		counted[p] = binary.BigEndian.Uint64(kv.Value[8:])
+		l.suspects[p], counted[p] = deaths, epoch
 	}
 	epoch, positions, err := readRunning(l.dir)
 	if err != nil {

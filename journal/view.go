@@ -187,9 +187,9 @@ func (v *View) Close() error {
 // Info returns the figures of the journal.
 func (v *View) Info() Info {
 	i := Info{
-		Format: formatVersion, Epoch: v.tail.epoch, UUID: v.uuid, Next: v.tail.next,
+		Format: int(v.store.version), Epoch: v.tail.epoch, UUID: v.uuid, Next: v.tail.next,
 		Oldest: v.tail.oldest, Newest: v.tail.seq, Blocks: len(v.blocks),
-		Buried: int(v.tail.buried), Queues: len(v.queues), FileBytes: v.size,
+		Buried: int(v.tail.sides.morgue.count), Queues: len(v.queues), FileBytes: v.size,
 	}
 	for _, b := range v.blocks {
 		i.Entries += b.Entries

@@ -7,6 +7,10 @@ var (
 	poison    = gate{"./bench/soak", "^TestProofs$/^poison$"}
 	flips     = gate{"./journal", "^(TestFlipsInBlocks|TestMissingAndSwappedBlocks|TestSideBuckets)$"}
 	pages     = gate{"./journal", "^(TestPages|TestMetaPages|TestFlipsInFile)$"}
+	stale     = gate{"./journal", "^TestStalePages$"}
+	state     = gate{"./journal", "^(TestEveryReadOfStateIsChecked|TestFlipsBesideTheLog|TestMigration|TestPut|TestRename)$"}
+	wrecks    = gate{"./journal", "^TestSalvage"}
+	forgeries = gate{"./journal", "^TestHostileFiles$"}
 	contract  = gate{"./journal", "^TestContractOnFile$/^(order|reopen|close)$"}
 	faults    = gate{"./journal", "^TestContractInMemory$/^faults$"}
 	model     = gate{"./journal", "^TestModel$"}
@@ -87,7 +91,12 @@ var bugs = []bug{
 
 	// What is damaged is noticed.
 	{"skip the checksum", "journal/block.go", "; got != want {\n		return corrupt(\"checksum", "; got != want && false {\n		return corrupt(\"checksum", flips},
-	{"accept a bucket that lost a value", "journal/bolt_open.go", "if err == nil && got != want {", "if err == nil && got > want {", flips},
+	{"accept an older value beside the log", "journal/bolt_sides.go", "case t.version > 1 && got.hash != want.hash:", "case false:", stale},
+	{"return state unchecked", "journal/sides.go", " != sealOf(name, key, v[:n+8]) {", " != sealOf(name, key, v[:n+8]) && false {", state},
+	{"leave what is deleted in the sum", "journal/bolt_sides.go", "			total.remove(k, old)\n", "", state},
+	{"salvage without a word", "journal/wreck.go", "	if w.txid != 0 && t.tx != w.txid {", "	if false {", wrecks},
+	{"give a queue its former name", "journal/salvage_side.go", "		if order > 0 {", "		if order < 0 {", wrecks},
+	{"let values lie on top of each other", "journal/pages.go", "; *r < 0 {", "; *r < 0 && false {", forgeries},
 	{"accept a log without its end", "journal/replay.go", "case s.newest != t.seq:", "case false:", flips},
 	{"accept a log without its beginning", "journal/replay.go", "case s.oldest != t.oldest:", "case false:", flips},
 	{"accept an older page", "journal/bolt_open.go", "if t.tx != uint64(tx.ID()) {", "if false {", pages},
