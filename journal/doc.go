@@ -69,7 +69,7 @@
 // Callers who wait for their appends are woken together and come back one by
 // one. The committer waits for them, two milliseconds at most and no longer than
 // two commits take, so that they are in the next block together. Where they don't
-// come back it seldom does, and never when more callers wait for the next block.
+// come back it seldom does.
 //
 // A block is a header (version, checksum, epoch, sequence, first position),
 // the entries, then the marks: the positions that ended. Marks follow the

@@ -67,7 +67,7 @@
 // only, which may have left memory: then it is read back when the job is handed
 // out, and when something arrives for the id. Lanes are tied by numbers, tables
 // grow and shrink a segment at a time, and what a burst took is given back; a
-// shard with nothing to do keeps 5 KB at most, for the next job. On its way a job
+// shard with nothing to do keeps 6 KB at most, for the next job. On its way a job
 // makes no allocation of its own: the ids of a run share one. See BenchmarkJob and
 // TestBytesPerJob.
 //
