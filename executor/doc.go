@@ -22,6 +22,9 @@
 //  5. No polling. A job that can run, runs: a due time, an unlock, a slot that
 //     comes back or a free worker wakes it directly. A due time may do so a
 //     little later if Config.TimerSlack says so, never earlier.
+//  6. A job ends when it ends. Its result, what it has locked and the next payload
+//     of its id wait for no other job: a result waits for nothing but its own batch,
+//     and is written within a few milliseconds.
 //
 // Jobs may wait for each other, over [Locks], [Unique] and [Slots]. What belongs
 // to a job changes in the commit of the job: after a crash, what is locked and
@@ -63,7 +66,9 @@
 // the receipt can say what it was merged into. A shard with a job due offers
 // itself; the scheduler gives it a worker, and it hands over a run: as many due
 // ids as are likely to be done within a millisecond. A payload that arrives for
-// an id in a run that has not started takes the id back and merges into it.
+// an id in a run that has not started takes the id back and merges into it. A run
+// that is not over after that millisecond is taken apart: what has ended is settled,
+// what has not begun is another worker's, and the worker keeps what it has in hand.
 //
 // A shard that is idle works on the goroutine of whoever brings it something: the
 // committer, in memory the caller of Enqueue, or the worker with its results. So in

@@ -17,6 +17,8 @@
 //     failed is never overtaken by a later one of its id.
 //   - A run has everything that arrived before it started: a fresh payload
 //     takes an id that was handed out but not started back, and merges.
+//   - What has ended is settled a quantum after the run was handed out, and from
+//     then on as it ends: an item waits for those of its batch only.
 //   - Every payload ends once: done, merged, discarded, or in the morgue, and
 //     the [journal] hears of it.
 //   - The state is a fold of the log. Loading the live entries of a log in
