@@ -93,7 +93,9 @@ func (q *queue) openShards() error {
 		cores[i].Tick(time.Now().UnixNano())
 	}
 	for _, s := range suspects {
-		cores[q.route([]byte(s.id))-q.first].Park(s.id)
+		if s.isHeld() || s.isGivenUp() {
+			cores[q.route([]byte(s.id))-q.first].Park(s.id)
+		}
 	}
 	if err := q.load(pending, cores); err != nil {
 		return border(err)
@@ -112,7 +114,7 @@ func (q *queue) openShards() error {
 	x.routes.Store(&routes)
 	for _, s := range suspects {
 		s.shard = routes[q.route([]byte(s.id))]
-		x.admit(s)
+		x.quarantine.admit(s)
 	}
 	return nil
 }

@@ -33,18 +33,31 @@ func (x *Executor) Start(ctx context.Context) error {
 			return fmt.Errorf("executor: OnStart: %w", err)
 		}
 	}
+	log, err := x.startWorkers()
+	if err != nil {
+		return err
+	}
+	log()
+	return nil
+}
+
+// startWorkers has the jobs run. What there is to be logged of it is left to the
+// caller, who holds no lock.
+func (x *Executor) startWorkers() (log func(), err error) {
 	x.arranging.Lock()
 	defer x.arranging.Unlock()
 	if err := x.mayStart(); err != nil {
-		return err
+		return nil, err
 	}
 	words := x.wordsPerWorker()
-	running := x.openRecorder((x.cfg.Workers + x.cfg.SpareWorkers) * words)
+	running := x.openRecorder(x.cfg.Workers+x.cfg.SpareWorkers, words)
+	log = x.recovery()
+	x.quarantine.start(running)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.running = running // closed by stop, which waits for us
 	if x.state != starting || x.err != nil {
-		return fmt.Errorf("%w: stopped while it was starting", cmp.Or(x.err, ErrState))
+		return nil, fmt.Errorf("%w: stopped while it was starting", cmp.Or(x.err, ErrState))
 	}
 	x.state, x.words = started, words
 	for place := range x.cfg.Workers {
@@ -53,7 +66,7 @@ func (x *Executor) Start(ctx context.Context) error {
 	for i := range x.cfg.SpareWorkers {
 		x.spares = append(x.spares, x.cfg.Workers+i)
 	}
-	return nil
+	return log, nil
 }
 
 // backToOpened lets Start be called again, after nothing was done.
@@ -76,13 +89,18 @@ func (x *Executor) mayStart() error {
 
 // openRecorder opens the crash recorder. Without it jobs run all the same, for
 // example on a full disk.
-func (x *Executor) openRecorder(words int) *journal.Running {
-	running, err := x.log.Running(words)
+func (x *Executor) openRecorder(places, words int) *journal.Running {
+	if x.cfg.CrashReports {
+		if err := x.log.ReportCrashes(); err != nil {
+			x.cfg.Logger.Error("no crash reports", slog.Any("error", err))
+		}
+	}
+	running, err := x.log.Running(places, words)
 	if err == nil {
 		return running
 	}
 	x.cfg.Logger.Error("no crash recorder", slog.Any("error", err))
-	return journal.NewRunning(words)
+	return journal.NewRunning(places, words)
 }
 
 // maxWords bounds what the crash recorder knows of one worker.

@@ -129,6 +129,7 @@ func (l *Log) close(unlock func() error) error {
 	l.err = cmp.Or(l.err, ErrClosed)
 	l.mu.Unlock()
 	defer close(l.released)
+	defer l.endReports()
 	close(l.closing)
 	<-l.done
 	failed := l.err // only the committer would have changed it

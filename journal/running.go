@@ -5,10 +5,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // runningName is the crash recorder: a file next to the journal with one word
@@ -18,24 +19,41 @@ import (
 // it when the machine does, which no job can cause.
 const runningName = "RUNNING"
 
-// The file begins with a magic number, the epoch, and the number of words.
+// The file begins with a magic number, the epoch, and the number of words. The
+// first version goes on with these. The second one has the number of places,
+// what tells the machine's boot from others, and how many processes the system
+// had killed for memory, plus one. After that comes what is mapped: the beat, the
+// words, and for each place when its run began and the number of its goroutine.
 const (
-	runningMagic  = 0x31_4e_55_52_42_52_54_53 // "STRBRUN1"
-	runningHeader = 3 * 8
+	runningMagicV1  = 0x31_4e_55_52_42_52_54_53 // "STRBRUN1"
+	runningHeaderV1 = 3 * 8
+	runningMagic    = 0x32_4e_55_52_42_52_54_53 // "STRBRUN2"
+	runningHeader   = 6 * 8
 )
 
-// suspectPrefix is followed by a position in hexadecimal. The value is the
-// number of times that the process died while that position was running, and
-// the epoch of the last time: 8 bytes each.
-const suspectPrefix = "suspect/"
+// The beat says how long the process has lived at least: the recorder notes it
+// when that is a sixteenth more than at the last time, so hardly ever in the
+// long run.
+const (
+	leastBeat     = 5 * time.Millisecond
+	beatPrecision = 16
+)
 
-func suspectKey(p Position) string { return fmt.Sprintf("%s%016x", suspectPrefix, uint64(p)) }
-
-// Running notes which positions run at the moment. Each word has one owner at a
-// time; different owners need no lock.
+// Running notes which positions run at the moment. A word, and a place, has one
+// owner at a time; different owners need no lock.
 type Running struct {
-	words []atomic.Uint64
-	close func() error
+	words      []atomic.Uint64 // of all places, one after the other
+	began      []atomic.Uint64 // ns since start, by place
+	goroutines []atomic.Uint64 // by place
+	start      time.Time
+	close      func() error
+
+	// mu guards what follows. No timer may write into a map that is gone.
+	mu     sync.Mutex
+	beat   *atomic.Uint64
+	timer  *time.Timer // nil: there is no beat
+	origin time.Time   // what it grows from
+	closed bool
 }
 
 // Set notes that p runs in word i. About 10 ns.
@@ -44,31 +62,41 @@ func (r *Running) Set(i int, p Position) { r.words[i].Store(uint64(p)) }
 // Clear notes that nothing runs in word i.
 func (r *Running) Clear(i int) { r.words[i].Store(0) }
 
-// Running starts the crash recorder with n words. Call it once, before anything
-// runs. In memory, and on systems without memory-mapped files, it notes nothing
-// that outlives the process.
-func (l *Log) Running(n int) (*Running, error) {
+// Began notes when what runs at a place from now on began.
+func (r *Running) Began(place int, at time.Time) {
+	r.began[place].Store(uint64(max(at.Sub(r.start), 0)))
+}
+
+// Goroutine notes the number of the goroutine that works at a place, which is
+// how a crash report names it.
+func (r *Running) Goroutine(place int, number uint64) { r.goroutines[place].Store(number) }
+
+// Running starts the crash recorder with a number of places that have so many
+// words each. Call it once, before anything runs. In memory, and on systems
+// without memory-mapped files, it notes nothing that outlives the process.
+func (l *Log) Running(places, words int) (*Running, error) {
 	// What the file says about the last run has to be durable before the file
 	// is written over.
 	if err := l.Flush(context.Background()); err != nil {
 		return nil, err
 	}
-	r := NewRunning(n)
+	r := NewRunning(places, words)
 	if l.dir == "" {
 		return r, nil
 	}
-	path := filepath.Join(l.dir, runningName)
-	head := binary.LittleEndian.AppendUint64(nil, runningMagic)
-	head = binary.LittleEndian.AppendUint64(head, l.Stats().Epoch)
-	head = binary.LittleEndian.AppendUint64(head, uint64(n))
-	if err := os.WriteFile(path, append(head, make([]byte, 8*n)...), 0o600); err != nil {
+	path, n := filepath.Join(l.dir, runningName), places*words
+	var head []byte
+	for _, v := range []uint64{runningMagic, l.Stats().Epoch, uint64(n), uint64(places), boot(), outOfMemoryKills()} {
+		head = binary.LittleEndian.AppendUint64(head, v)
+	}
+	if err := os.WriteFile(path, append(head, make([]byte, 8*(1+n+2*places))...), 0o600); err != nil {
 		return nil, fmt.Errorf("journal: crash recorder: %w", err)
 	}
-	words, unmap, err := mapWords(path, runningHeader, n)
+	mapped, unmap, err := mapWords(path, runningHeader, 1+n+2*places)
 	if err != nil {
 		return nil, fmt.Errorf("journal: crash recorder: %w", err)
 	}
-	r.words = words
+	r.lay(mapped, n, places)
 	r.close = func() error {
 		if r.idle() {
 			return errors.Join(unmap(), os.Remove(path))
@@ -76,12 +104,47 @@ func (l *Log) Running(n int) (*Running, error) {
 		// Somebody will clear a word yet: the map has to stay.
 		return os.Remove(path)
 	}
+	r.Rebeat()
 	return r, nil
 }
 
 // NewRunning returns a crash recorder that notes nothing beyond the process.
-func NewRunning(n int) *Running {
-	return &Running{words: make([]atomic.Uint64, n), close: func() error { return nil }}
+func NewRunning(places, words int) *Running {
+	r := &Running{start: time.Now(), close: func() error { return nil }}
+	r.lay(make([]atomic.Uint64, 1+places*words+2*places), places*words, places)
+	return r
+}
+
+// lay divides what is mapped among its uses.
+func (r *Running) lay(mapped []atomic.Uint64, n, places int) {
+	r.beat, mapped = &mapped[0], mapped[1:]
+	r.words, mapped = mapped[:n], mapped[n:]
+	r.began, r.goroutines = mapped[:places], mapped[places:]
+}
+
+// Rebeat has the beat be exact for what begins now.
+func (r *Running) Rebeat() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return
+	}
+	r.origin = time.Now()
+	if r.timer == nil {
+		r.timer = time.AfterFunc(leastBeat, r.noteBeat)
+	} else {
+		r.timer.Reset(leastBeat)
+	}
+}
+
+func (r *Running) noteBeat() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return
+	}
+	r.beat.Store(uint64(time.Since(r.start)))
+	r.timer.Reset(max(time.Since(r.origin)/beatPrecision, leastBeat))
 }
 
 func (r *Running) idle() bool {
@@ -95,93 +158,12 @@ func (r *Running) idle() bool {
 
 // Close ends the crash recorder: what still runs is not held against it when
 // the process ends. Nothing may be set afterwards.
-func (r *Running) Close() error { return r.close() }
-
-// Suspects returns the positions that were running whenever the process died,
-// and how many times that was. They are live.
-func (l *Log) Suspects() map[Position]int { return l.suspects }
-
-// Cleared is the [Set] that takes the suspicion off a position.
-func Cleared(p Position) Set { return Set{suspectKey(p), nil} }
-
-// readRunning returns what the crash recorder of the last process says. A file
-// that makes no sense says nothing: a power cut may have left any part of it.
-func readRunning(dir string) (epoch uint64, positions []Position, err error) {
-	if dir == "" {
-		return 0, nil, nil
+func (r *Running) Close() error {
+	r.mu.Lock()
+	r.closed = true
+	if r.timer != nil {
+		r.timer.Stop()
 	}
-	b, err := os.ReadFile(filepath.Join(dir, runningName))
-	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil, nil
-	}
-	if err != nil {
-		return 0, nil, fmt.Errorf("journal: crash recorder: %w", err)
-	}
-	if len(b) < runningHeader || binary.LittleEndian.Uint64(b) != runningMagic {
-		return 0, nil, nil
-	}
-	for words := b[runningHeader:]; len(words) >= 8; words = words[8:] {
-		if p := Position(binary.LittleEndian.Uint64(words)); p != 0 {
-			positions = append(positions, p)
-		}
-	}
-	return binary.LittleEndian.Uint64(b[8:]), positions, nil
-}
-
-// investigate counts the suspects of the last crash, once, however often the
-// process dies while it does so. The log has been replayed; nothing runs yet.
-// It returns what has to be written down.
-func (l *Log) investigate() ([]Set, error) {
-	l.suspects = make(map[Position]int)
-	counted := make(map[Position]uint64) // the epoch of the last time
-	for kv, err := range l.Keys(suspectPrefix) {
-		if err != nil {
-			return nil, err
-		}
-		var p Position
-		if _, err := fmt.Sscanf(kv.Key, suspectPrefix+"%x", (*uint64)(&p)); err != nil || len(kv.Value) != 16 {
-			return nil, &CorruptError{Reason: fmt.Sprintf("the state key %q makes no sense", kv.Key)}
-		}
-		l.suspects[p] = int(binary.BigEndian.Uint64(kv.Value))
-		counted[p] = binary.BigEndian.Uint64(kv.Value[8:])
-	}
-	epoch, positions, err := readRunning(l.dir)
-	if err != nil {
-		return nil, err
-	}
-	for _, p := range positions {
-		if counted[p] != epoch && epoch < l.tail.epoch {
-			l.suspects[p]++
-			counted[p] = epoch
-		}
-	}
-	if len(l.suspects) == 0 {
-		return nil, nil
-	}
-	return l.verdicts(counted), nil
-}
-
-// verdicts writes the counts of the live suspects down, and forgets the others.
-func (l *Log) verdicts(counted map[Position]uint64) (sets []Set) {
-	live := make(map[Position]bool)
-	for _, pages := range l.pending {
-		for _, page := range pages {
-			for _, r := range page {
-				if _, ok := l.suspects[r.pos]; ok {
-					live[r.pos] = true
-				}
-			}
-		}
-	}
-	for p, n := range l.suspects {
-		set := Cleared(p)
-		if live[p] {
-			set.Value = binary.BigEndian.AppendUint64(nil, uint64(n))
-			set.Value = binary.BigEndian.AppendUint64(set.Value, counted[p])
-		} else {
-			delete(l.suspects, p)
-		}
-		sets = append(sets, set)
-	}
-	return sets
+	r.mu.Unlock()
+	return r.close()
 }

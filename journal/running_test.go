@@ -5,6 +5,7 @@ package journal
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,7 +17,7 @@ func crashed(t *testing.T, dir string, p Position) {
 	t.Helper()
 	l, err := Open(dir, Config{})
 	require.NoError(t, err)
-	r, err := l.Running(2)
+	r, err := l.Running(2, 1)
 	require.NoError(t, err)
 	r.Set(1, p)
 	recorder := filepath.Join(dir, runningName)
@@ -26,12 +27,17 @@ func crashed(t *testing.T, dir string, p Position) {
 	require.NoError(t, os.WriteFile(recorder, left, 0o600))
 }
 
+// suspectsOf returns the number of deaths that speak against each suspect.
 func suspectsOf(t *testing.T, dir string) map[Position]int {
 	t.Helper()
 	l, err := Open(dir, Config{})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, l.Close()) }()
-	return l.Suspects()
+	deaths := make(map[Position]int)
+	for p, s := range l.Suspects() {
+		deaths[p] = s.Deaths
+	}
+	return deaths
 }
 
 func TestSuspectsAreCountedOncePerCrash(t *testing.T) {
@@ -54,7 +60,7 @@ func TestSuspectsAreCountedOncePerCrash(t *testing.T) {
 	l, err = Open(dir, Config{})
 	require.NoError(t, err)
 	l.Record(&Change{Sets: []Set{Cleared(p)}})
-	r, err := l.Running(1)
+	r, err := l.Running(1, 1)
 	require.NoError(t, err)
 	require.NoError(t, r.Close())
 	require.NoError(t, l.Close())
@@ -78,7 +84,7 @@ func TestARecorderThatMakesNoSenseSaysNothing(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, ticket.Wait(t.Context()))
 	require.NoError(t, l.Close())
-	for _, content := range []string{"", "x", "STRBRUN1", "STRBRUN2\x01\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x01"} {
+	for _, content := range []string{"", "x", "STRBRUN1", "STRBRUN2" + strings.Repeat("\x01", 60), "STRBRUN3" + strings.Repeat("\x01", 60)} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, runningName), []byte(content), 0o600))
 		require.Empty(t, suspectsOf(t, dir), "%q", content)
 	}
