@@ -30,15 +30,18 @@ type Suspicion struct {
 
 const (
 	// beyondDoubt are the odds that convict. Fifty kills at random moments, with 16
-	// jobs that never end, convict one of them in less than one storm of a
-	// thousand: see TestAStormOfKillsConvictsNobody.
-	beyondDoubt = 50
-	// holdFactor is for how many times its age a suspect is held: three times
+	// jobs that never end, convict one of them in one storm of a hundred at worst,
+	// and mostly in none: see TestAStormOfKillsConvictsNobody.
+	beyondDoubt = 30
+	// holdFactor is for how many times its age a suspect is held: five times
 	// what is needed, because the age is a different one each time.
-	holdFactor  = 3 * beyondDoubt
+	holdFactor  = 5 * beyondDoubt
 	longestHold = 10 * time.Second
+	// leastAge is what an age is taken for at least: a busy machine lets
+	// a process live as long before it dies.
+	leastAge = 20 * time.Millisecond
 	// leastOdds is what a death counts at which it was the only suspect, however
-	// late it came: about eighty of them in a row are enough. Fewer would be
+	// late it came: about seventy of them in a row are enough. Fewer would be
 	// reached by a job of an hour under somebody who kills every ten seconds.
 	leastOdds = 1.05
 )
@@ -53,12 +56,14 @@ func (s Suspicion) Strong() bool { return s.Deaths >= 2 && !s.Guilty() }
 // Hold is how long the process has to live without it, so that its death right
 // after it has begun says enough. At most 10 s.
 func (s Suspicion) Hold() time.Duration {
-	return min(time.Duration(holdFactor/max(s.Odds, 1)*float64(max(s.Age, leastBeat))), longestHold)
+	return min(time.Duration(holdFactor/max(s.Odds, 1)*float64(max(s.Age, leastAge))), longestHold)
 }
 
 // Alone is how long it runs before another strong suspect may run beside it: by
-// twice its age it would have killed again. At most 10 s.
-func (s Suspicion) Alone() time.Duration { return min(2*max(s.Age, leastBeat), longestHold) }
+// then its death would not convict it any more. At most 10 s.
+func (s Suspicion) Alone() time.Duration {
+	return min(max(2*s.Age, s.Hold()/beyondDoubt), longestHold)
+}
 
 // judge returns what speaks against whom after a death.
 func (d *Death) judge(before map[Position]Suspicion) map[Position]Suspicion {
