@@ -38,12 +38,13 @@ const (
 	doomedVariable = "STRAND_TEST_DOOMED"
 	doomedPayloads = 3
 	poisonID       = "poison"
+	failingID      = "fails"
 )
 
 // open opens the executor with its queue. What handlers end is noted in a file,
 // which survives.
 func (d doomed) open(t *testing.T) (*executor.Executor, *executor.Queue[int]) {
-	cfg := executor.Config{Workers: 16, CrashReports: d.reports}
+	cfg := executor.Config{Workers: 17, CrashReports: d.reports}
 	if d.log != nil {
 		cfg.Logger = slog.New(slog.NewTextHandler(d.log, nil))
 	}
@@ -56,10 +57,13 @@ func (d doomed) open(t *testing.T) (*executor.Executor, *executor.Queue[int]) {
 			die(d.poison)
 			select {}
 		}
+		if job.ID == failingID {
+			return errBoom
+		}
 		time.Sleep(d.takes)
 		_, err := fmt.Fprintln(note, job.ID, job.Payloads[0].Value)
 		return err
-	}, executor.QueueConfig[int]{MaxPayloads: 1, Merge: executor.KeepAll})
+	}, executor.QueueConfig[int]{MaxPayloads: 1, Merge: executor.KeepAll, RetryIn: always(time.Hour)})
 	return x, q
 }
 
@@ -166,13 +170,16 @@ func (d doomed) hasEnded(t *testing.T, ids int, first func(id string) int) {
 func TestWhatRanRunsAgainAtOnce(t *testing.T) {
 	d := doomed{dir: t.TempDir(), takes: 3 * time.Second, log: new(logs)}
 	d.fill(t, 16)
+	x, q := d.open(t)
+	enqueue(t, q, failingID, 0) // which is over by then
+	stop(t, x)
 	child := d.child(t)
 	for before := time.Now(); time.Since(before) < 500*time.Millisecond; time.Sleep(time.Millisecond) {
 	}
 	require.NoError(t, child.Process.Kill())
 	_ = child.Wait()
 
-	x, q := d.open(t)
+	x, q = d.open(t)
 	begin := time.Now()
 	start(t, x)
 	for stats(t, q).Done < 16 {

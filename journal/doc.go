@@ -144,6 +144,13 @@
 // and buried payloads, and the number of bbolt's transaction. The values beside
 // the log and this one carry checksums, because bbolt has none on data pages.
 //
+// # Crashes
+//
+// The file RUNNING, mapped into memory, says what runs; after a death that is who
+// may have caused it, and [Suspicion] is what speaks against each, by a rule that
+// is stated there. The file CRASH, if [Log.ReportCrashes] was called, has what Go
+// said. Both go with an orderly end.
+//
 // # Which journal
 //
 // A journal gets a random UUID when it is made. Copies have the same one, so that

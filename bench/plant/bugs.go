@@ -11,6 +11,7 @@ var (
 	model     = gate{"./journal", "^TestModel$"}
 	opening   = gate{"./journal", "^(TestSecond|TestCrashInCreation|TestNewer|TestReleased|TestClose)"}
 	recorder  = gate{"./journal", "^(TestSuspects|TestWhatEndedIsNotSuspected|TestARecorder)"}
+	guilt     = gate{"./journal", "^Test(TheCause|ADeath|SlowCauses|DeathsThat|AStorm|Reports|WhatTheSystem)"}
 	keys      = gate{"./journal", "^(TestKeys|TestPostedEntries|TestPut)"}
 	scripts   = gate{"./shard", "^TestScripts"}
 	random    = gate{"./shard", "^TestRandomOperations$"}
@@ -28,7 +29,8 @@ var (
 	stops     = gate{"./executor", "^(TestStop|TestEnqueueRaces|TestNothingIsLeft)"}
 	timeouts  = gate{"./executor", "^(TestTimeout|TestStuck|TestSpare)"}
 	tables    = gate{"./shard", "^TestTable"}
-	crashes   = gate{"./executor", "^(TestJobThatKills|TestLowkiq_L12|TestSuspectsRun)"}
+	crashes   = gate{"./executor", "^(TestWhatRanRuns|TestLowkiq_L12)"}
+	turns     = gate{"./executor", "^Test(StrongSuspects|ASuspect|WeakSuspects|WhoIsGivenUp)"}
 	admission = gate{"./executor", "^TestBacklog"}
 	memory    = gate{"./journal", "^(TestBudget|TestUnreadable|TestCarryOf|TestModelWithout|TestFullNow|TestFullBy)"}
 	beside    = gate{"./journal", "^TestReadBack"}
@@ -68,7 +70,11 @@ var bugs = []bug{
 	{"trim what still lives", "journal/trim.go", "carry := old.live > 0\n", "carry := old.live > 1\n", model},
 	{"replay carried entries where they stand", "journal/reading.go", "	if sorted {\n", "	if true {\n", model},
 	{"share an epoch", "journal/replay.go", "	t.epoch++\n", "", contract},
-	{"count a crash once only", "journal/running.go", "l.suspects[p]++", "l.suspects[p] = 1", recorder},
+	{"count a crash once only", "journal/suspicion.go", "		s.Deaths, s.epoch = s.Deaths+1, d.epoch\n		if d.Cause", "		s.Deaths, s.epoch = 1, d.epoch\n		if d.Cause", recorder},
+	{"hold what ran at one death", "journal/suspicion.go", "s.Deaths >= 2 && !s.Guilty()", "s.Deaths >= 1 && !s.Guilty()", guilt},
+	{"convict without a proof", "journal/suspicion.go", "	return float64(min(r.began, longestHold)) / float64(max(r.age, former))\n", "	return beyondDoubt\n", guilt},
+	{"suspect who was held", "journal/suspicion.go", "return !ran && !s.Guilty() })", "return false && ran })", guilt},
+	{"suspect jobs of a restart", "journal/death.go", "booted != boot() && booted != 0", "booted != boot() && booted == 1", guilt},
 	{"lock again what was unlocked since", "journal/full.go", "		late.key = nil\n", "		_ = late\n", keys},
 	{"keep the state of what was refused", "journal/full.go", "if c.owner == 0 {\n			kept", "if c.owner >= 0 {\n			kept", keys},
 
@@ -122,8 +128,8 @@ var bugs = []bug{
 	{"a shard that stays exempt", "shard/finish.go", "		c.exempt--\n", "", exempt},
 	{"give up the lock too early", "executor/stop.go", "	if stuck == nil {\n		err = errors.Join(err, unlock())", "	if true {\n		err = errors.Join(err, unlock())", stops},
 	{"suspect a job that is over", "executor/worker.go", "w.x.running.Clear(w.place*w.words + i)", "_ = i", crashes},
-	{"let all suspects run at once", "executor/quarantine.go", "	if z.active == nil {\n		z.active = s\n", "	if z.active == nil || true {\n		z.active = s\n", crashes},
-	{"never let a poison go", "executor/quarantine.go", "s.crashes >= x.cfg.CrashLimit {", "s.crashes > x.cfg.CrashLimit+9 {", poison},
+	{"let all suspects run at once", "executor/quarantine.go", "	if z.active != nil || len(z.held) == 0 ||", "	if len(z.held) == 0 ||", turns},
+	{"never let a poison go", "executor/quarantine.go", "s.Deaths >= limit && s.Guilty()", "s.Deaths > limit+9 && s.Guilty()", poison},
 	{"forget those who wait for room", "journal/backlog.go", "		close(l.drained)\n", "", admission},
 
 	// Locks.

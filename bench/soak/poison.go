@@ -35,7 +35,7 @@ func poisonOnce(c *campaign, r *rand.Rand, dir string) error {
 	seed, deaths := r.Uint64(), 0
 	for number := 1; ; number++ {
 		l := randomLife(r, dir, number)
-		l.Mode, l.Seed = poisonMode, seed
+		l.Mode, l.Seed, l.Reports = poisonMode, seed, r.IntN(2) == 0
 		o.begin(number)
 		p, err := startLife(l, o.hear)
 		if err != nil {
