@@ -28,10 +28,10 @@ import (
 func queueConfigs() map[string]executor.QueueConfig[string] {
 	retryIn := func(n int) time.Duration { return time.Duration(n%2) * time.Hour }
 	return map[string]executor.QueueConfig[string]{
-		"plain":  {Shards: 1, MaxRetries: 3, RetryIn: retryIn},
-		"events": {Shards: 1, MaxRetries: 3, RetryIn: retryIn, Merge: executor.KeepAll, MaxPayloads: 3},
-		"notes":  {Shards: 1, Durability: executor.Sync, Merge: executor.KeepAll, MaxPayloads: -1},
-		"strict": {Shards: 1, MaxRetries: 1, RetryIn: retryIn, OnFailure: executor.BlockFailed, OnExhausted: executor.Halt},
+		"plain":  {Shards: 1, Concurrency: 1, MaxRetries: 3, RetryIn: retryIn},
+		"events": {Shards: 1, Concurrency: 1, MaxRetries: 3, RetryIn: retryIn, Merge: executor.KeepAll, MaxPayloads: 3},
+		"notes":  {Shards: 1, Concurrency: 1, Durability: executor.Sync, Merge: executor.KeepAll, MaxPayloads: -1},
+		"strict": {Shards: 1, Concurrency: 1, MaxRetries: 1, RetryIn: retryIn, OnFailure: executor.BlockFailed, OnExhausted: executor.Halt},
 	}
 }
 
