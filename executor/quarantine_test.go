@@ -172,7 +172,12 @@ func TestASuspectStandsAside(t *testing.T) {
 	require.Same(t, suspects[1], z.active)
 	z.acquit(queue.q, []*shard.Item{{ID: "a"}, {ID: "b"}})
 	require.Same(t, suspects[2], z.active)
+	late := &suspect{Suspicion: journal.Suspicion{Deaths: 2}, queue: queue.q, shard: queue.q.actors[0], id: "late"}
+	z.admit(late) // its queue was registered after the start
+	require.Same(t, suspects[2], z.active)
 	z.standAside(queue.q, "c")
+	require.Same(t, late, z.active)
+	z.acquit(queue.q, []*shard.Item{{ID: "late"}})
 	require.Nil(t, z.active)
 	require.True(t, z.open.Load(), "it has not run")
 	z.acquit(queue.q, []*shard.Item{{ID: "c"}})

@@ -128,7 +128,8 @@ var bugs = []bug{
 	{"a shard that stays exempt", "shard/finish.go", "		c.exempt--\n", "", exempt},
 	{"give up the lock too early", "executor/stop.go", "	if stuck == nil {\n		err = errors.Join(err, unlock())", "	if true {\n		err = errors.Join(err, unlock())", stops},
 	{"suspect a job that is over", "executor/worker.go", "w.x.running.Clear(w.place*w.words + i)", "_ = i", crashes},
-	{"let all suspects run at once", "executor/quarantine.go", "	if z.active != nil || len(z.held) == 0 ||", "	if len(z.held) == 0 ||", turns},
+	{"let all suspects run at once", "executor/quarantine.go", "	z.wake(maxTurn)", "	z.wake(0)", turns},
+	{"let a late suspect run beside another", "executor/quarantine.go", "	if z.active != nil || len(z.held) == 0 ||", "	if len(z.held) == 0 ||", turns},
 	{"never let a poison go", "executor/quarantine.go", "s.Deaths >= limit && s.Guilty()", "s.Deaths > limit+9 && s.Guilty()", poison},
 	{"forget those who wait for room", "journal/backlog.go", "		close(l.drained)\n", "", admission},
 
