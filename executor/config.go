@@ -84,13 +84,27 @@ type Config struct {
 	// queues that don't say. Default UniqueNever.
 	Unique Uniqueness
 
-	// CrashLimit is how often the process may die while a job runs before that
-	// job is given up: it goes to the morgue, or is halted under Halt. Jobs that
-	// were running run again one at a time, so that an innocent one is not
-	// counted twice. A kill from outside counts like any other death: where
-	// that is common and jobs are long, raise it. Default 3; below zero there is
-	// no limit.
+	// CrashLimit is how many deaths of the process a job may be the cause of
+	// before it is given up: QueueConfig.OnExhausted decides as if it had failed
+	// for the last time. What was running at a death runs again at once. Who was
+	// running at two in a row, and may have caused both, is held back at the next
+	// start, for 150 times as long as it had run then and at most 10 s, and runs
+	// without others of its kind. If the process dies without it, it is innocent;
+	// if it dies again as soon as that one has begun, that one is the cause. So a
+	// job that ends the process at once does so three times, one that takes
+	// seconds for it a few times more, and kills from outside, at random moments,
+	// cost nobody his job. No death counts after which the machine had another
+	// boot, or that came by a signal in a report; see CrashReports. Default 3; below
+	// zero nobody is held or given up.
 	CrashLimit int
+
+	// CrashReports has Go write what it says about a fatal error, or about a panic
+	// that nobody recovers, to a file in the journal's directory, too. The next
+	// start reads there which job it was, if it was the goroutine of a handler or
+	// one that a handler started: then nobody else is suspected. It uses
+	// [runtime/debug.SetCrashOutput], of which there is one in a process: the
+	// executor that started last has it, until it is stopped. Default false.
+	CrashReports bool
 
 	// TimerSlack is how late a job may start that is put off, by [At], [In], a
 	// retry or [Snooze], for at least a hundred times as long: jobs of all queues

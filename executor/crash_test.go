@@ -5,183 +5,273 @@ package executor_test
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"os/exec"
-	"strconv"
+	"path/filepath"
+	"runtime"
 	"strings"
-	"sync"
-	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
 )
 
+// doomed is what a process that dies works on: some ids with payloads 0, 1, 2,
+// each of which takes a while, and if there is a poison, one id whose payload 0
+// ends the process in its way.
+type doomed struct {
+	dir     string
+	poison  string        // "": none
+	takes   time.Duration // a job
+	reports bool          // Config.CrashReports
+	log     *logs         // nil: none
+}
+
 const (
-	crashDir  = "STRAND_TEST_CRASH_DIR"
-	crashJobs = 200
+	doomedVariable = "STRAND_TEST_DOOMED"
+	doomedPayloads = 3
+	poisonID       = "poison"
+	failingID      = "fails"
 )
 
-// crasher opens the journal and registers a queue in which the job "poison"
-// kills the process. It counts the other jobs in files, which survive.
-func crasher(t *testing.T, dir string) (*executor.Executor, *executor.Queue[int]) {
-	x, err := executor.Open(dir+"/journal", executor.Config{Workers: 4})
+// open opens the executor with its queue. What handlers end is noted in a file,
+// which survives.
+func (d doomed) open(t *testing.T) (*executor.Executor, *executor.Queue[int]) {
+	cfg := executor.Config{Workers: 17, CrashReports: d.reports}
+	if d.log != nil {
+		cfg.Logger = slog.New(slog.NewTextHandler(d.log, nil))
+	}
+	x := open(t, filepath.Join(d.dir, "journal"), cfg)
+	note, err := os.OpenFile(filepath.Join(d.dir, "ended"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	require.NoError(t, err)
-	q, err := executor.Handle(x, "jobs", func(_ context.Context, job executor.Job[int]) error {
-		if job.ID == "poison" {
-			os.Exit(3)
+	t.Cleanup(func() { _ = note.Close() })
+	q := handle(t, x, "jobs", func(_ context.Context, job executor.Job[int]) error {
+		if n := job.Payloads[0].Value; job.ID == poisonID && n == 0 {
+			die(d.poison)
+			select {}
 		}
-		return os.WriteFile(dir+"/done-"+job.ID, nil, 0o600)
-	}, executor.QueueConfig[int]{Shards: 8})
-	require.NoError(t, err)
+		if job.ID == failingID {
+			return errBoom
+		}
+		time.Sleep(d.takes)
+		_, err := fmt.Fprintln(note, job.ID, job.Payloads[0].Value)
+		return err
+	}, executor.QueueConfig[int]{MaxPayloads: 1, Merge: executor.KeepAll, RetryIn: always(time.Hour)})
 	return x, q
 }
 
-// TestCrashChild is the process that dies; it only works for
-// TestJobThatKillsTheProcess.
-func TestCrashChild(t *testing.T) {
-	dir := os.Getenv(crashDir)
-	if dir == "" {
-		t.Skip("only as a child of TestJobThatKillsTheProcess")
-	}
-	x, q := crasher(t, dir)
-	require.NoError(t, x.Start(t.Context()))
-	for {
-		s, err := q.Stats(t.Context())
-		require.NoError(t, err)
-		if s.Jobs == 0 {
-			break
+// die ends the process.
+func die(way string) {
+	switch way {
+	case "exit":
+		os.Exit(3)
+	case "kill":
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	case "panic":
+		go func() { panic("nobody recovers this one") }()
+	case "map":
+		m := map[int]int{}
+		for range 8 {
+			go func() {
+				for i := 0; ; i++ {
+					m[i%2] = i
+				}
+			}()
+		}
+	case "memory":
+		var all [][]byte
+		for {
+			all = append(all, make([]byte, 512<<20))
 		}
 	}
-	require.NoError(t, x.Stop(t.Context()))
 }
 
-// FAULTS A8: the process dies three times, not more; then the job that killed
-// it is in the morgue, and every other one has run.
-func TestJobThatKillsTheProcess(t *testing.T) {
-	dir := t.TempDir()
-	x, q := crasher(t, dir)
-	for i := range crashJobs {
-		id := "job-" + strconv.Itoa(i)
-		if i == crashJobs/2 {
-			id = "poison"
+// fill enqueues what there is to do.
+func (d doomed) fill(t *testing.T, ids int) {
+	x, q := d.open(t)
+	for i := range ids {
+		id := fmt.Sprint("id-", i)
+		if d.poison != "" && i == ids/2 {
+			id = poisonID
 		}
-		_, err := q.Enqueue(t.Context(), id, i)
-		require.NoError(t, err)
-	}
-	require.NoError(t, x.Stop(t.Context()))
-
-	deaths := 0
-	for {
-		child := exec.Command(os.Args[0], "-test.run=^TestCrashChild$")
-		child.Env = append(os.Environ(), crashDir+"="+dir)
-		out, err := child.CombinedOutput()
-		if err == nil {
-			break
+		for n := range doomedPayloads {
+			enqueue(t, q, id, n)
 		}
-		require.Equal(t, 3, child.ProcessState.ExitCode(), "%s", out)
-		deaths++
-		require.LessOrEqual(t, deaths, 3)
 	}
-	require.Equal(t, 3, deaths)
-
-	x, q = crasher(t, dir)
-	defer x.Stop(t.Context())
-	var dead []string
-	for d, err := range q.Morgue() {
-		require.NoError(t, err)
-		dead = append(dead, d.ID)
-		require.Contains(t, d.Error, "crashed the process")
-	}
-	require.Equal(t, []string{"poison"}, dead)
-	done, err := os.ReadDir(dir)
-	require.NoError(t, err)
-	require.Len(t, done, crashJobs-1+1, "every other job, and the journal")
+	stop(t, x)
 }
 
-const suspectDir = "STRAND_TEST_SUSPECT_DIR"
-
-// TestSuspectChild runs jobs that do not end, until it is killed.
-func TestSuspectChild(t *testing.T) {
-	dir := os.Getenv(suspectDir)
-	if dir == "" {
-		t.Skip("only as a child of TestSuspectsRunOneAtATime")
+// TestDoomedChild is the process that dies, when nothing is left in order.
+func TestDoomedChild(t *testing.T) {
+	var d doomed
+	if _, err := fmt.Sscanf(os.Getenv(doomedVariable), "%q %q %d %t", &d.dir, &d.poison, &d.takes, &d.reports); err != nil {
+		t.Skip("only as a child")
 	}
-	x, err := executor.Open(dir, executor.Config{Workers: 6})
-	require.NoError(t, err)
-	var running sync.WaitGroup
-	running.Add(4)
-	q := handle(t, x, "jobs", func(_ context.Context, job executor.Job[int]) error {
-		if job.ID == "failed" {
-			return errBoom
-		}
-		running.Done()
-		select {}
-	}, executor.QueueConfig[int]{Shards: 4, Concurrency: 4, RetryIn: always(time.Hour)})
-	for i := range 4 {
-		enqueue(t, q, "suspect-"+strconv.Itoa(i), i)
-	}
+	x, q := d.open(t)
 	start(t, x)
-	running.Wait()
-	enqueue(t, q, "failed", 0)
-	for stats(t, q).Retrying == 0 {
-	}
-	_, _ = os.Stdout.WriteString("all run\n")
-	select {}
+	_, _ = os.Stdout.WriteString("started\n")
+	drained(t, q)
+	stop(t, x)
 }
 
-// FAULTS A8: the jobs that were running when the process died run one at a
-// time, so that only one of them can be suspected again, and no other job waits
-// for them.
-func TestSuspectsRunOneAtATime(t *testing.T) {
-	dir := t.TempDir() + "/journal"
-	child := exec.Command(os.Args[0], "-test.run=^TestSuspectChild$")
-	child.Env = append(os.Environ(), suspectDir+"="+dir)
+// child starts the process and waits until its jobs run.
+func (d doomed) child(t *testing.T) *exec.Cmd {
+	t.Helper()
+	child := exec.Command(os.Args[0], "-test.run=^TestDoomedChild$")
+	if d.poison == "memory" {
+		child = exec.Command("/bin/sh", "-c", `ulimit -v 4000000; exec "$0" "$@"`, os.Args[0], "-test.run=^TestDoomedChild$")
+	}
+	child.Env = append(os.Environ(), doomedVariable+"="+fmt.Sprintf("%q %q %d %t", d.dir, d.poison, d.takes, d.reports))
 	out, err := child.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, child.Start())
+	t.Cleanup(func() { _ = child.Process.Kill() })
 	in := bufio.NewScanner(out)
-	for in.Scan() && in.Text() != "all run" {
+	for in.Scan() && in.Text() != "started" { // a poison may be faster
+	}
+	return child
+}
+
+// hasEnded checks that ids have ended their payloads from first on, in order. What
+// was not written down before a death has ended once more.
+func (d doomed) hasEnded(t *testing.T, ids int, first func(id string) int) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(d.dir, "ended"))
+	require.NoError(t, err)
+	next := make(map[string]int)
+	for line := range strings.Lines(string(text)) {
+		var id string
+		var n int
+		_, err := fmt.Sscan(line, &id, &n)
+		require.NoError(t, err)
+		begin, began := first(id), next[id]
+		if began == 0 {
+			began = begin
+		}
+		require.GreaterOrEqual(t, n, begin, id)
+		require.LessOrEqual(t, n, began, "%s: something was passed over", id)
+		next[id] = n + 1
+	}
+	require.Len(t, next, ids)
+	for id, n := range next {
+		require.Equal(t, doomedPayloads, n, id)
+	}
+}
+
+// Sixteen jobs of three seconds run again at once after a kill, together. One
+// line says so.
+func TestWhatRanRunsAgainAtOnce(t *testing.T) {
+	d := doomed{dir: t.TempDir(), takes: 3 * time.Second, log: new(logs)}
+	d.fill(t, 16)
+	x, q := d.open(t)
+	enqueue(t, q, failingID, 0) // which is over by then
+	stop(t, x)
+	child := d.child(t)
+	for before := time.Now(); time.Since(before) < 500*time.Millisecond; time.Sleep(time.Millisecond) {
 	}
 	require.NoError(t, child.Process.Kill())
 	_ = child.Wait()
 
-	var log logs
-	x := open(t, dir, executor.Config{Workers: 4, Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	var suspects, most atomic.Int32
-	others := make(chan struct{}, 8)
-	q := handle(t, x, "jobs", func(ctx context.Context, job executor.Job[int]) error {
-		if job.ID == "failed" {
-			return nil
-		}
-		if job.ID[:5] == "other" {
-			others <- struct{}{}
-			return nil
-		}
-		most.Store(max(most.Load(), suspects.Add(1)))
-		defer suspects.Add(-1)
-		for range 2 { // others run beside each suspect
-			select {
-			case <-others:
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			}
-		}
-		return nil
-	}, executor.QueueConfig[int]{Shards: 4, Concurrency: 4})
-	for i := range 8 {
-		enqueue(t, q, "other-"+strconv.Itoa(i), i)
-	}
-	require.Equal(t, 4, strings.Count(log.String(), "was running when the process died"), "%s", log.String())
-	n, err := q.RunNow(t.Context(), "failed") // which is none of them: it had ended
-	require.NoError(t, err)
-	require.Equal(t, 1, n)
+	x, q = d.open(t)
+	begin := time.Now()
 	start(t, x)
-	s := drained(t, q)
-	require.EqualValues(t, 13, s.Done)
-	require.EqualValues(t, 1, most.Load(), "suspects at a time")
+	for stats(t, q).Done < 16 {
+		require.Less(t, time.Since(begin), 3500*time.Millisecond)
+		time.Sleep(time.Millisecond)
+	}
+	text := d.log.String()
+	require.Equal(t, 1, strings.Count(text, "recovered"), "%s", text)
+	require.Equal(t, 1, strings.Count(text, "level=INFO msg=\"recovered"), "%s", text)
+	require.Contains(t, text, "running_then=16 run_again_at_once=16 suspects=[] took=")
+	require.NotContains(t, text, "id-")
+}
+
+// Fifty kills from outside, at random moments of jobs that take their time, cost
+// nobody his job, and no id its order.
+func TestKillsFromOutsideBuryNobody(t *testing.T) {
+	t.Parallel()
+	d := doomed{dir: t.TempDir(), takes: 300 * time.Millisecond}
+	const ids = 12
+	d.fill(t, ids)
+	kills := 50
+	if raceEnabled && !long() {
+		kills = 15
+	}
+	for range kills {
+		child := d.child(t)
+		time.Sleep(rand.N(300 * time.Millisecond)) // the point: any moment
+		_ = child.Process.Kill()
+		_ = child.Wait()
+	}
+	x, q := d.open(t)
+	start(t, x)
+	drained(t, q)
+	require.Empty(t, morgue(t, q))
+	d.hasEnded(t, ids, func(string) int { return 0 })
+}
+
+// FAULTS A8: a job that ends the process, in whatever way, is in the morgue after
+// three deaths. What comes behind it runs, and so does everybody else, in order.
+func TestJobThatKillsTheProcess(t *testing.T) {
+	for _, way := range []string{"exit", "kill", "panic", "map", "memory"} {
+		for _, reports := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s,reports=%t", way, reports), func(t *testing.T) {
+				if way == "memory" && (raceEnabled || runtime.GOOS != "linux") {
+					t.Skip("needs a limit of the address space, which the race detector does not bear")
+				}
+				t.Parallel()
+				killsTheProcess(t, doomed{dir: t.TempDir(), poison: way, takes: 30 * time.Millisecond, reports: reports})
+			})
+		}
+	}
+}
+
+func killsTheProcess(t *testing.T, d doomed) {
+	const ids = 40
+	d.fill(t, ids)
+	deaths, most := 0, 4 // where the machine is busy, a death may come late, which says less
+	if d.reports && (d.poison == "panic" || d.poison == "map") {
+		most = 3 // it is named
+	}
+	for d.child(t).Wait() != nil {
+		if deaths++; deaths == 1 && d.reports && d.poison == "panic" {
+			d.isNamed(t)
+		}
+		require.LessOrEqual(t, deaths, most)
+	}
+	assert.GreaterOrEqual(t, deaths, 3)
+
+	_, q := d.open(t)
+	dead := morgue(t, q)
+	require.Len(t, dead, 1)
+	require.Equal(t, poisonID, dead[0].ID)
+	require.Equal(t, "0", string(dead[0].Raw))
+	require.Contains(t, dead[0].Error, "crashed the process")
+	d.hasEnded(t, ids, func(id string) int {
+		if id == poisonID {
+			return 1
+		}
+		return 0
+	})
+}
+
+// isNamed looks at what a start would say.
+func (d doomed) isNamed(t *testing.T) {
+	copied := doomed{dir: t.TempDir(), log: new(logs), poison: d.poison}
+	require.NoError(t, os.CopyFS(filepath.Join(copied.dir, "journal"), os.DirFS(filepath.Join(d.dir, "journal"))))
+	x, err := executor.Open(filepath.Join(copied.dir, "journal"), executor.Config{Logger: slog.New(slog.NewTextHandler(copied.log, nil))})
+	require.NoError(t, err)
+	handle(t, x, "jobs", func(context.Context, executor.Job[int]) error { return nil }, executor.QueueConfig[int]{})
+	start(t, x)
 	stop(t, x)
+	text := copied.log.String()
+	require.Contains(t, text, "Go reported a fatal error: panic: nobody recovers this one")
+	require.Contains(t, text, `run_again_at_once=0 suspects="[jobs/poison is the cause of the last of 1 deaths]"`)
 }

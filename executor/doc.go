@@ -18,7 +18,8 @@
 //     later, [QueueStats] counts it (Replaced).
 //  4. A bad job hurts only its own id. Errors, panics and Goexit of a handler,
 //     a codec or a hook are contained. A job that kills the process is given up
-//     after Config.CrashLimit times, and every other job completes.
+//     after Config.CrashLimit times, and every other job completes; kills from
+//     outside, at random moments, cost no job more than to run again, at once.
 //  5. No polling. A job that can run, runs: a due time, an unlock, a slot that
 //     comes back or a free worker wakes it directly. A due time may do so a
 //     little later if Config.TimerSlack says so, never earlier.
@@ -106,6 +107,8 @@
 //   - a queue that is registered: 1 for each processor, until its shards have
 //     taken in what was pending
 //   - the watchdog: none; it looks on a timer while a job with a timeout runs
+//   - the crash recorder: none; a timer whose pauses grow with the age of the
+//     process, and one for the next turn of those who are suspected
 //   - a stop: 1, until it is over and the handlers it left behind have returned
 //   - a failure: 1, until OnFailure has returned, which Run waits for
 //   - a crash recorder whose file somebody has cut: 1, until that is logged; jobs

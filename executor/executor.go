@@ -34,6 +34,7 @@ type Executor struct {
 	gates      gates // of marks and keys
 	sweeper    sweeper
 	running    *journal.Running // from Start on
+	opening    time.Time        // when Open began
 
 	handlers context.Context // what handlers get
 	cancel   context.CancelCauseFunc
@@ -113,6 +114,7 @@ func open(cfg Config, volatile bool, openLog func(journal.Config) (*journal.Log,
 	x := &Executor{
 		cfg:        cfg,
 		volatile:   volatile,
+		opening:    time.Now(),
 		dispatcher: newDispatcher(cfg.Scheduler),
 		seed:       maphash.MakeSeed(),
 		queues:     make(map[string]*queue),

@@ -21,7 +21,7 @@ const (
 	JobScheduled JobState = "scheduled" // not due yet; a retry, if Retry is not −1
 	JobBlocked   JobState = "blocked"   // waits until keys are unlocked
 	JobWaiting   JobState = "waiting"   // waits until an equal one has run, or for a slot
-	JobSuspected JobState = "suspected" // ran when the process died, and waits until others that did have run
+	JobSuspected JobState = "suspected" // ran at the last two deaths of the process, and waits for its turn to run without others that did
 	JobHalted    JobState = "halted"    // until RunNow
 )
 
@@ -114,7 +114,7 @@ func (l *locks) explain(q *queue, e *Explanation) {
 		}
 		return
 	}
-	if l.x.quarantine.suspects(e.Queue, e.ID) {
+	if l.x.quarantine.holds(e.Queue, e.ID) {
 		e.State = JobSuspected
 		return
 	}

@@ -48,7 +48,7 @@ func (x *Executor) register(q *queue) error {
 	// logger is user code.
 	q.warnFar()
 	for _, s := range suspects {
-		x.admit(s)
+		s.logIfGivenUp()
 	}
 	return nil
 }
@@ -111,7 +111,9 @@ func (q *queue) openShards() ([]*suspect, error) {
 		cores[i].Tick(time.Now().UnixNano())
 	}
 	for _, s := range suspects {
-		cores[q.route([]byte(s.id))-q.first].Park(s.id)
+		if s.isHeld() || s.isGivenUp() {
+			cores[q.route([]byte(s.id))-q.first].Park(s.id)
+		}
 	}
 	if err := q.load(pending, cores); err != nil {
 		return nil, border(err)
@@ -130,6 +132,7 @@ func (q *queue) openShards() ([]*suspect, error) {
 	x.routes.Store(&routes)
 	for _, s := range suspects {
 		s.shard = routes[q.route([]byte(s.id))]
+		x.quarantine.admit(s)
 	}
 	return suspects, nil
 }

@@ -38,32 +38,31 @@ func (x *Executor) Start(ctx context.Context) error {
 			return fmt.Errorf("executor: OnStart: %w", err)
 		}
 	}
-	unrecorded, err := x.begin()
-	if unrecorded != nil {
-		x.cfg.Logger.Error("no crash recorder", slog.Any("error", unrecorded))
+	log, err := x.startWorkers()
+	if err != nil {
+		return err
 	}
-	return err
+	log()
+	return nil
 }
 
-// begin makes the workers, with a crash recorder. Without it, and with the reason,
-// jobs run all the same, for example on a full disk.
-func (x *Executor) begin() (unrecorded, err error) {
+// startWorkers has the jobs run. What there is to be logged of it is left to the
+// caller, who holds no lock.
+func (x *Executor) startWorkers() (log func(), err error) {
 	x.arranging.Lock()
 	defer x.arranging.Unlock()
 	if err := x.mayStart(); err != nil {
 		return nil, err
 	}
 	words := x.wordsPerWorker()
-	n := (x.cfg.Workers + x.cfg.SpareWorkers) * words
-	running, unrecorded := x.log.Running(n)
-	if unrecorded != nil {
-		running = journal.NewRunning(n)
-	}
+	running, unrecorded := x.openRecorder(x.cfg.Workers+x.cfg.SpareWorkers, words)
+	recovered := x.recovery()
+	x.quarantine.start(running)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.running = running // closed by stop, which waits for us
 	if x.state != starting || x.err != nil {
-		return unrecorded, fmt.Errorf("%w: stopped while it was starting", cmp.Or(x.err, ErrState))
+		return nil, fmt.Errorf("%w: stopped while it was starting", cmp.Or(x.err, ErrState))
 	}
 	x.state, x.words = started, words
 	for place := range x.cfg.Workers {
@@ -72,7 +71,7 @@ func (x *Executor) begin() (unrecorded, err error) {
 	for i := range x.cfg.SpareWorkers {
 		x.spares = append(x.spares, x.cfg.Workers+i)
 	}
-	return unrecorded, nil
+	return func() { unrecorded(); recovered() }, nil
 }
 
 // backToOpened lets Start be called again, after nothing was done.
@@ -91,6 +90,30 @@ func (x *Executor) mayStart() error {
 		return fmt.Errorf("%w: stopped while it was starting", ErrState)
 	}
 	return x.err
+}
+
+// openRecorder opens the crash recorder. Without it jobs run all the same, for
+// example on a full disk.
+func (x *Executor) openRecorder(places, words int) (running *journal.Running, log func()) {
+	var lines []func()
+	complain := func(what string, err error) {
+		lines = append(lines, func() { x.cfg.Logger.Error(what, slog.Any("error", err)) })
+	}
+	if x.cfg.CrashReports {
+		if err := x.log.ReportCrashes(); err != nil {
+			complain("no crash reports", err)
+		}
+	}
+	running, err := x.log.Running(places, words)
+	if err != nil {
+		complain("no crash recorder", err)
+		running = journal.NewRunning(places, words)
+	}
+	return running, func() {
+		for _, line := range lines {
+			line()
+		}
+	}
 }
 
 // maxWords bounds what the crash recorder knows of one worker.

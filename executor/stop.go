@@ -68,6 +68,7 @@ func (x *Executor) stop() {
 	x.draining.Store(true)
 	stuck := x.drain()
 	x.watchdog.stop()
+	x.quarantine.close()
 	x.locks.close()
 	x.cancel(ErrStopping)
 	// Nothing keeps a shard from handling what is in its mailbox: this ends.

@@ -248,6 +248,12 @@ func goroutineHeader() []byte {
 	return slices.Clone(head[:bytes.IndexByte(head, '[')])
 }
 
+// goroutineNumber returns the number in a header, 0 if there is none.
+func goroutineNumber(header []byte) (number uint64) {
+	_, _ = fmt.Sscanf(string(header), "goroutine %d ", &number)
+	return number
+}
+
 // stackOf returns the stack of the goroutine with a header. The runtime offers
 // a dump of one's own goroutine or of all.
 func stackOf(header []byte) string {

@@ -77,16 +77,18 @@ func (w *worker) main() {
 		}
 		w.run, w.queue = r, r.Shard.Dispatcher().(*port).queue
 		w.start = time.Now()
+		w.x.running.Began(w.place, w.start)
 		w.goOn()
 	}
 	ended = true
 }
 
-// showItself lets the watchdog know the goroutine.
+// showItself lets the watchdog and the crash recorder know the goroutine.
 func (w *worker) showItself() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.hand.goroutine = goroutineHeader()
+	w.x.running.Goroutine(w.place, goroutineNumber(w.hand.goroutine))
 }
 
 // resume begins the work of a worker, or goes on without the user code that
@@ -163,6 +165,7 @@ func (w *worker) takeBatch() bool {
 	if len(w.batch) == 0 {
 		return false
 	}
+	w.x.quarantine.begun(w.queue, w.batch)
 	if w.queue.timeout > 0 {
 		w.hand.begin(w.queue, w.run)
 	}
@@ -218,7 +221,7 @@ func (w *worker) endBatch() {
 	for i := range min(len(w.batch), w.words) {
 		w.x.running.Clear(w.place*w.words + i)
 	}
-	w.x.acquit(w.queue, w.batch)
+	w.x.quarantine.acquit(w.queue, w.batch)
 	w.errs, w.settled = nil, 0
 }
 

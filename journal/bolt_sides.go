@@ -154,7 +154,7 @@ func (s *bolt) checkValue(name bucket, k, v []byte) error {
 		}
 	case bucketState:
 		if strings.HasPrefix(string(k), suspectPrefix) {
-			_, _, _, err = parseSuspect(string(k), value)
+			_, _, err = parseSuspicion(string(k), value)
 		}
 	}
 	return err

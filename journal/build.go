@@ -102,7 +102,7 @@ func (b *Builder) Set(s Set) error {
 		return fmt.Errorf("%w: a state key without name or value", ErrContent)
 	}
 	if strings.HasPrefix(s.Key, suspectPrefix) { // the others are the consumer's business
-		if _, _, _, err := parseSuspect(s.Key, s.Value); err != nil {
+		if _, _, err := parseSuspicion(s.Key, s.Value); err != nil {
 			return fmt.Errorf("%w: %w", ErrContent, err)
 		}
 	}

@@ -66,7 +66,7 @@ func sweepCalls(l *Log, top string) error {
 		"Compact": func() error { return l.Compact(context.Background()) },
 		"Copy":    func() error { return l.Copy(context.Background(), fresh()) },
 		"Running": func() error {
-			r, err := l.Running(3)
+			r, err := l.Running(1, 3)
 			if err == nil {
 				err = r.Close()
 			}
@@ -79,7 +79,7 @@ func sweepCalls(l *Log, top string) error {
 		"Compact at rest": func() error { return readers["Compact"](rest, "") },
 		"Clone":           func() error { return Clone(rest, fresh()) },
 		"Salvage":         func() error { return readers["Salvage"](rest, fresh()) },
-		"append":          func() error { return one(l) },
+		"append":          func() error { return oneIf(l) },
 	} {
 		for left := range most {
 			if err := with(left, call); err != nil && (!errors.Is(err, syscall.EMFILE) || left == most-1) {
@@ -88,7 +88,7 @@ func sweepCalls(l *Log, top string) error {
 			if names, err := os.ReadDir(filepath.Join(top, "new"+strconv.Itoa(n))); err == nil && len(names) == 0 {
 				return fmt.Errorf("%s with %d descriptors leaves an empty directory", name, left)
 			}
-			for _, work := range []func() error{l.Err, func() error { return one(l) }, call} {
+			for _, work := range []func() error{l.Err, func() error { return oneIf(l) }, call} {
 				if err := work(); err != nil {
 					return fmt.Errorf("after %s with %d descriptors: %w", name, left, err)
 				}
@@ -101,7 +101,7 @@ func sweepCalls(l *Log, top string) error {
 	return nil
 }
 
-func one(l *Log) error {
+func oneIf(l *Log) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	ticket, err := l.Append(ctx, []Entry{{Queue: 1, ID: []byte("id")}})

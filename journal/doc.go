@@ -194,6 +194,13 @@
 // A call that finds no descriptor left returns an error and has changed nothing;
 // the log goes on, and so does a compacting at the next opportunity.
 //
+// # Crashes
+//
+// The file RUNNING, mapped into memory, says what runs; after a death that is who
+// may have caused it, and [Suspicion] is what speaks against each, by a rule that
+// is stated there. The file CRASH, if [Log.ReportCrashes] was called, has what Go
+// said. Both go with an orderly end.
+//
 // # Which journal
 //
 // A journal gets a random UUID when it is made. Copies have the same one, so that

@@ -137,7 +137,8 @@ type Log struct {
 	pending map[uint32][][]Ref // found at open, per queue, in pages and in position order
 	dead    map[uint32]int     // payloads in the morgue by queue
 
-	suspects map[Position]int // found at open, and not changed since
+	death    *Death                 // how the last process ended; nil: in order
+	suspects map[Position]Suspicion // found at open, and not changed since
 
 	reader  *reader // of what left memory; nil: nothing does
 	budget  int     // of bytes held

@@ -178,7 +178,9 @@ func (l *Log) close(unlock func() error) error {
 	if errors.Is(failed, ErrClosed) {
 		failed = nil
 	}
-	return errors.Join(failed, l.store.close(), unlock())
+	err := l.store.close()
+	l.endReports()
+	return errors.Join(failed, err, unlock())
 }
 
 // Flush returns nil when everything that was accepted before is on disk. While

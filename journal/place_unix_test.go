@@ -202,14 +202,14 @@ func TestReplacedDirectory(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "j")
 			old, err := Open(dir, Config{})
 			require.NoError(t, err)
-			was, err := old.Running(3)
+			was, err := old.Running(1, 3)
 			require.NoError(t, err)
 			was.Set(1, 7)
 			require.NoError(t, replace(dir))
 
 			next, err := Open(dir, Config{})
 			require.NoError(t, err)
-			is, err := next.Running(3)
+			is, err := next.Running(1, 3)
 			require.NoError(t, err)
 			before := filesOf(t, dir)
 			_ = old.Compact(t.Context())
@@ -229,7 +229,7 @@ func TestReplacedDirectory(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "j")
 		l, err := Open(dir, Config{})
 		require.NoError(t, err)
-		r, err := l.Running(3)
+		r, err := l.Running(1, 3)
 		require.NoError(t, err)
 		path := filepath.Join(dir, runningName)
 		require.NoError(t, os.Remove(path))
@@ -257,7 +257,11 @@ func filesOf(t *testing.T, dir string) (files []string) {
 	for _, e := range must(os.ReadDir(dir)) {
 		info, err := e.Info()
 		require.NoError(t, err)
-		files = append(files, fmt.Sprint(e.Name(), " ", info.Sys().(*syscall.Stat_t).Ino, " ", string(must(os.ReadFile(filepath.Join(dir, e.Name()))))))
+		data := must(os.ReadFile(filepath.Join(dir, e.Name())))
+		if e.Name() == runningName {
+			clear(data[runningHeader:][:8]) // the beat goes on
+		}
+		files = append(files, fmt.Sprint(e.Name(), " ", info.Sys().(*syscall.Stat_t).Ino, " ", string(data)))
 	}
 	return files
 }
@@ -269,7 +273,7 @@ func TestRunningCut(t *testing.T) {
 		log := &lines{c: make(chan string, 9)}
 		l, err := Open(dir, Config{Logger: slog.New(slog.NewTextHandler(log, nil))})
 		require.NoError(t, err)
-		r, err := l.Running(2000)
+		r, err := l.Running(1, 2000)
 		require.NoError(t, err)
 		r.Set(1999, 7)
 		require.NoError(t, os.Truncate(filepath.Join(dir, runningName), size))
@@ -290,12 +294,12 @@ func TestRunningCut(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "j")
 	l, err := Open(dir, Config{})
 	require.NoError(t, err)
-	r, err := l.Running(5)
+	r, err := l.Running(1, 5)
 	require.NoError(t, err)
 	require.NoError(t, os.Truncate(filepath.Join(dir, runningName), 0))
 	require.NoError(t, r.Close())
 	require.NoError(t, l.Close())
-	require.Panics(t, func() { NewRunning(5).Set(5, 1) }, "a bug is no loss")
+	require.Panics(t, func() { NewRunning(1, 5).Set(5, 1) }, "a bug is no loss")
 }
 
 type lines struct{ c chan string }

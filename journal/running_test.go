@@ -3,8 +3,10 @@
 package journal
 
 import (
+	"encoding/binary"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,7 +18,7 @@ func crashed(t *testing.T, dir string, p Position) {
 	t.Helper()
 	l, err := Open(dir, Config{})
 	require.NoError(t, err)
-	r, err := l.Running(2)
+	r, err := l.Running(2, 1)
 	require.NoError(t, err)
 	r.Set(1, p)
 	recorder := filepath.Join(dir, runningName)
@@ -26,12 +28,17 @@ func crashed(t *testing.T, dir string, p Position) {
 	require.NoError(t, os.WriteFile(recorder, left, 0o600))
 }
 
+// suspectsOf returns the number of deaths that speak against each suspect.
 func suspectsOf(t *testing.T, dir string) map[Position]int {
 	t.Helper()
 	l, err := Open(dir, Config{})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, l.Close()) }()
-	return l.Suspects()
+	deaths := make(map[Position]int)
+	for p, s := range l.Suspects() {
+		deaths[p] = s.Deaths
+	}
+	return deaths
 }
 
 func TestSuspectsAreCountedOncePerCrash(t *testing.T) {
@@ -54,7 +61,7 @@ func TestSuspectsAreCountedOncePerCrash(t *testing.T) {
 	l, err = Open(dir, Config{})
 	require.NoError(t, err)
 	l.Record(&Change{Sets: []Set{Cleared(p)}})
-	r, err := l.Running(1)
+	r, err := l.Running(1, 1)
 	require.NoError(t, err)
 	require.NoError(t, r.Close())
 	require.NoError(t, l.Close())
@@ -78,8 +85,117 @@ func TestARecorderThatMakesNoSenseSaysNothing(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, ticket.Wait(t.Context()))
 	require.NoError(t, l.Close())
-	for _, content := range []string{"", "x", "STRBRUN1", "STRBRUN2\x01\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x01"} {
+	for _, content := range []string{"", "x", "STRBRUN1", "STRBRUN2" + strings.Repeat("\x01", 60), "STRBRUN3" + strings.Repeat("\x01", 60)} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, runningName), []byte(content), 0o600))
 		require.Empty(t, suspectsOf(t, dir), "%q", content)
 	}
+}
+
+// reword changes one word of the recorder's file.
+func reword(t *testing.T, dir string, i int, v uint64) {
+	t.Helper()
+	path := filepath.Join(dir, runningName)
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	binary.LittleEndian.PutUint64(b[8*i:], v)
+	require.NoError(t, os.WriteFile(path, b, 0o600))
+}
+
+// one returns a journal with one entry.
+func one(t *testing.T) (dir string, p Position) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "journal")
+	l, err := Open(dir, Config{})
+	require.NoError(t, err)
+	ticket, err := l.Append(t.Context(), []Entry{{Queue: 1, ID: []byte("a")}})
+	require.NoError(t, err)
+	require.NoError(t, ticket.Wait(t.Context()))
+	require.NoError(t, l.Close())
+	return dir, ticket.Position(0)
+}
+
+// No job can restart the machine; and the system counts whom it kills for memory.
+func TestWhatTheSystemSaysOfADeath(t *testing.T) {
+	if boot() == 0 || outOfMemoryKills() == 0 {
+		t.Skip("the system does not say")
+	}
+	for name, c := range map[string]struct {
+		word   int
+		value  uint64
+		cause  Cause
+		deaths int
+	}{
+		"nothing":         {4, boot(), CauseUnknown, 1},
+		"another boot":    {4, boot() + 1, CauseOutside, 0},
+		"no boot known":   {4, 0, CauseUnknown, 1},
+		"killed for more": {5, outOfMemoryKills() - 1, CauseUnknown, 1}, // 0: not known then
+	} {
+		t.Run(name, func(t *testing.T) {
+			if name == "killed for more" && c.value > 0 {
+				c.cause = CauseInside
+			}
+			dir, p := one(t)
+			crashed(t, dir, p)
+			reword(t, dir, c.word, c.value)
+			l, err := Open(dir, Config{})
+			require.NoError(t, err)
+			require.Equal(t, c.cause, l.Death().Cause)
+			require.Equal(t, c.deaths, l.Suspects()[p].Deaths)
+			require.NoError(t, l.Close())
+		})
+	}
+}
+
+// A journal that the first version left behind opens: what it says of its deaths
+// counts, and convicts nobody.
+func TestSuspectsOfTheFirstVersion(t *testing.T) {
+	dir, p := one(t)
+	l, err := Open(dir, Config{})
+	require.NoError(t, err)
+	epoch := l.Stats().Epoch
+	old := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, 2), epoch-1)
+	require.NoError(t, l.Put(t.Context(), Set{suspectKey(p), old}))
+	require.NoError(t, l.Close())
+	var recorder []byte
+	for _, v := range []uint64{runningMagicV1, epoch, 2, 0, uint64(p)} {
+		recorder = binary.LittleEndian.AppendUint64(recorder, v)
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, runningName), recorder, 0o600))
+
+	for range 2 {
+		l, err = Open(dir, Config{})
+		require.NoError(t, err)
+		s := l.Suspects()[p]
+		require.Equal(t, 3, s.Deaths, "once, however often it is opened")
+		require.True(t, s.Strong())
+		require.False(t, s.Guilty())
+		require.NoError(t, l.Close())
+	}
+}
+
+// The report belongs to one process, and is gone when that ends in order.
+func TestCrashReports(t *testing.T) {
+	dir, _ := one(t)
+	l, err := Open(dir, Config{})
+	require.NoError(t, err)
+	path := filepath.Join(dir, reportName)
+	outside := filepath.Join(t.TempDir(), "outside")
+	require.NoError(t, os.WriteFile(outside, nil, 0o600))
+	require.NoError(t, os.Symlink(outside, path))
+	require.ErrorIs(t, l.ReportCrashes(), ErrNotJournal)
+	require.NoError(t, os.Remove(path))
+	require.NoError(t, l.ReportCrashes())
+	require.Empty(t, readReport(dir, l.Stats().Epoch))
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = f.WriteString("panic: x\n")
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	require.Equal(t, "panic: x", readReport(dir, l.Stats().Epoch))
+	require.Empty(t, readReport(dir, l.Stats().Epoch+1), "another process's")
+	require.NoError(t, l.Close())
+	require.NoFileExists(t, path)
+	b, err := os.ReadFile(outside)
+	require.NoError(t, err)
+	require.Empty(t, b, "a link is not followed")
 }

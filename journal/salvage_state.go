@@ -65,7 +65,7 @@ func (r *rescue) findUnvouched() {
 // keep takes a state key unless it is one that nothing could be opened with.
 func (r *rescue) keep(key string, value []byte) {
 	if strings.HasPrefix(key, suspectPrefix) {
-		if _, _, _, err := parseSuspect(key, value); err != nil {
+		if _, _, err := parseSuspicion(key, value); err != nil {
 			r.lose(0, "%s", reasonOf(err))
 			return
 		}

@@ -25,7 +25,7 @@ type View struct {
 	now    *Moment
 	blocks []BlockInfo
 
-	suspects map[Position]int
+	suspects map[Position]Suspicion
 }
 
 // Info are the figures of a journal at rest.
@@ -207,7 +207,7 @@ func (v *View) Blocks() []BlockInfo { return slices.Clone(v.blocks) }
 func (v *View) Queues() map[string]uint32 { return maps.Clone(v.queues) }
 
 // Suspects returns what the next start would: [Log.Suspects].
-func (v *View) Suspects() map[Position]int { return maps.Clone(v.suspects) }
+func (v *View) Suspects() map[Position]Suspicion { return maps.Clone(v.suspects) }
 
 // Keys lists the state keys in key order. An error is yielded once and ends the
 // list.

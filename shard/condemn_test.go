@@ -91,3 +91,20 @@ func TestCondemnedIDsGoToTheMorgueOrHalt(t *testing.T) {
 	require.Equal(t, "crashed", r.Items[0].LastError)
 	require.NoError(t, l.Close())
 }
+
+// What is given up is what the next run would have: OnExhausted decides about it.
+func TestCondemnedPayloads(t *testing.T) {
+	for policy, want := range map[OnExhausted]Counts{
+		BuryOldest: {Jobs: 1, Payloads: 2, Buried: 1},
+		BuryAll:    {Jobs: 1, Payloads: 1, Buried: 2},
+		Halt:       {Jobs: 1, Payloads: 3, Halted: 1},
+	} {
+		c, l := pendingJobs(t, Config{Merge: KeepAll, MaxPayloads: 2, OnExhausted: policy}, "a", "a", "a")
+		require.True(t, c.Condemn(10, "a", "crashed", nil))
+		c.Record(writing{l})
+		require.Equal(t, want, c.Counts(), policy)
+		r := c.NewRun()
+		require.Equal(t, policy != Halt, c.Take(10, r), "what is left runs")
+		require.NoError(t, l.Close())
+	}
+}

@@ -224,9 +224,9 @@ func (c *Core) Postpone(it *Item, parked bool) {
 	it.state.Store(revoked)
 }
 
-// Condemn gives up on a waiting id, because nobody could run it: its payloads
-// go to the morgue, or under Halt the id is halted. The recorder gets claim as
-// that of an item that ran; nil: nothing. It reports whether the id waits.
+// Condemn ends the next run of a waiting id before it begins, as one that failed
+// for the last time: see [Config.OnExhausted]. The recorder gets claim as that of
+// an item that ran; nil: nothing. It reports whether the id waits.
 func (c *Core) Condemn(now int64, id, reason string, claim any) bool {
 	l := c.lanes.find([]byte(id))
 	if l == nil || l.item() != nil {
@@ -234,18 +234,13 @@ func (c *Core) Condemn(now int64, id, reason string, claim any) bool {
 	}
 	c.displace(l)
 	var it Item
-	c.handOut(l, &it, 0)
-	for l.n() > 0 { // what waited behind held payloads
-		it.Payloads = append(it.Payloads, l.take())
+	c.handOut(l, &it, c.cfg.MaxPayloads)
+	it.Claim = claim
+	it.Outcome = Outcome{Verdict: Failed, Error: reason}
+	c.exhausted(now, l, &it, it.Retry)
+	if claim != nil {
+		c.change.Claims = append(c.change.Claims, Claim{claim, Failed, it.over})
 	}
-	it.held, it.partial, it.Claim = false, false, claim
-	it.Outcome = Outcome{Verdict: Canceled, Error: reason}
-	if c.cfg.OnExhausted == Halt {
-		c.setHalted(l, true)
-		it.Outcome = Outcome{Verdict: Snoozed}
-		it.LastError = reason
-	}
-	c.settle(now, &it)
 	return true
 }
 

@@ -137,6 +137,12 @@ func (c *Core) failed(now int64, l *lane, it *Item) {
 		c.again(l, it, it.Payloads, count, later(now, out.Delay), out.Error)
 		return
 	}
+	c.exhausted(now, l, it, count)
+}
+
+// exhausted ends the last run of an item, with the retry count it has now.
+func (c *Core) exhausted(now int64, l *lane, it *Item, count int) {
+	out := &it.Outcome
 	switch c.cfg.OnExhausted {
 	case Halt:
 		c.setHalted(l, true)

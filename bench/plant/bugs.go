@@ -17,6 +17,7 @@ var (
 	opening   = gate{"./journal", "^(TestSecond|TestCrashInCreation|TestNewer|TestReleased|TestClose)"}
 	places    = gate{"./journal", "^(TestNotAFile|TestReplacedDirectory|TestRunningCut)"}
 	recorder  = gate{"./journal", "^(TestSuspects|TestWhatEndedIsNotSuspected|TestARecorder)"}
+	guilt     = gate{"./journal", "^Test(TheCause|ADeath|SlowCauses|DeathsThat|AStorm|Reports|WhatTheSystem)"}
 	keys      = gate{"./journal", "^(TestKeys|TestPostedEntries|TestPut)"}
 	scripts   = gate{"./shard", "^TestScripts"}
 	random    = gate{"./shard", "^TestRandomOperations$"}
@@ -34,7 +35,8 @@ var (
 	stops     = gate{"./executor", "^(TestStop|TestEnqueueRaces|TestNothingIsLeft)"}
 	timeouts  = gate{"./executor", "^(TestTimeout|TestStuck|TestSpare)"}
 	tables    = gate{"./shard", "^TestTable"}
-	crashes   = gate{"./executor", "^(TestJobThatKills|TestLowkiq_L12|TestSuspectsRun)"}
+	crashes   = gate{"./executor", "^(TestWhatRanRuns|TestLowkiq_L12)"}
+	suspects  = gate{"./executor", "^Test(StrongSuspects|ASuspect|WeakSuspects|WhoIsGivenUp)"}
 	admission = gate{"./executor", "^TestBacklog"}
 	memory    = gate{"./journal", "^(TestBudget|TestUnreadable|TestCarryOf|TestModelWithout|TestFullNow|TestFullBy)"}
 	beside    = gate{"./journal", "^TestReadBack"}
@@ -52,7 +54,6 @@ var (
 	beats     = gate{"./executor", "^TestLocket_R0[34]"}
 	slotsKept = gate{"./executor", "^TestLaralocker_A0[345]"}
 	strangers = gate{"./executor", "^TestBatchErrorsForAStranger$"}
-	acquittal = gate{"./executor", "^TestSuspectIsAcquitted"}
 	offices   = gate{"./executor/cron", "^TestScheduler_M0[24]"}
 	hangs     = gate{"./bench/soak", "^TestProofs$/^slow$"}
 	calls     = gate{"./bench/soak", "^TestProofs$/^syscall$"}
@@ -83,7 +84,7 @@ var bugs = []bug{
 	{"open what another one has open", "journal/lockdir.go", "if err = lockFile(l.f); err == nil {", "if _ = lockFile; err == nil {", opening},
 	{"follow a link", "journal/place.go", "	case !before.Mode().IsRegular():\n", "	case before.Mode().IsDir():\n", places},
 	{"remove another's recorder", "journal/running.go", "if l.place.has(runningName, ours) {", "if _ = ours; true {", places},
-	{"die with a file that was cut", "journal/running.go", "	defer r.survive(debug.SetPanicOnFault(true))\n	r.words", "	r.words", places},
+	{"die with a file that was cut", "journal/running.go", "	defer r.survive(debug.SetPanicOnFault(true))\n	word", "	word", places},
 	{"unlock although told not to", "journal/open.go", "func() error { return nil })\n}", "l.unlock)\n}", opening},
 
 	{"keys are not written", "executor/once.go", "		if c.key != \"\" {\n			sets", "		if c.key == \"-\" {\n			sets", kills},
@@ -106,7 +107,11 @@ var bugs = []bug{
 	{"trim what still lives", "journal/trim.go", "carry := old.live > 0\n", "carry := old.live > 1\n", model},
 	{"replay carried entries where they stand", "journal/reading.go", "	if sorted {\n", "	if true {\n", model},
 	{"share an epoch", "journal/replay.go", "	t.epoch++\n", "", contract},
-	{"count a crash once only", "journal/running.go", "l.suspects[p]++", "l.suspects[p] = 1", recorder},
+	{"count a crash once only", "journal/suspicion.go", "		s.Deaths, s.epoch = s.Deaths+1, d.epoch\n		if d.Cause", "		s.Deaths, s.epoch = 1, d.epoch\n		if d.Cause", recorder},
+	{"hold what ran at one death", "journal/suspicion.go", "s.Deaths >= 2 && !s.Guilty()", "s.Deaths >= 1 && !s.Guilty()", guilt},
+	{"convict without a proof", "journal/suspicion.go", "	return float64(min(r.began, longestHold)) / float64(max(r.age, former))\n", "	return beyondDoubt\n", guilt},
+	{"suspect who was held", "journal/suspicion.go", "return !ran && !s.Guilty() })", "return false && ran })", guilt},
+	{"suspect jobs of a restart", "journal/death.go", "booted != boot() && booted != 0", "booted != boot() && booted == 1", guilt},
 	{"lock again what was unlocked since", "journal/full.go", "		late.key = nil\n", "		_ = late\n", keys},
 	{"keep the state of what was refused", "journal/full.go", "if c.owner == 0 {\n			kept", "if c.owner >= 0 {\n			kept", keys},
 
@@ -165,10 +170,9 @@ var bugs = []bug{
 	{"a shard that stays exempt", "shard/finish.go", "		c.exempt--\n", "", exempt},
 	{"give up the lock too early", "executor/stop.go", "	if stuck == nil {\n		err = errors.Join(err, unlock())", "	if true {\n		err = errors.Join(err, unlock())", stops},
 	{"suspect a job that is over", "executor/worker.go", "w.x.running.Clear(w.place*w.words + i)", "_ = i", crashes},
-	{"let all suspects run at once", "executor/quarantine.go", "	if z.active == nil {\n		z.active = s\n", "	if z.active == nil || true {\n		z.active = s\n", crashes},
-	{"never let a poison go", "executor/quarantine.go", "s.crashes >= x.cfg.CrashLimit {", "s.crashes > x.cfg.CrashLimit+9 {", poison},
-	{"acquit a suspect for another one", "executor/quarantine.go", " && slices.ContainsFunc(items, func(it *shard.Item) bool { return it.ID == s.id })", " && len(items) > 0", acquittal},
-	{"acquit a suspect for a namesake", "executor/quarantine.go", "		ran := s.queue == q && ", "		ran := ", acquittal},
+	{"let all suspects run at once", "executor/quarantine.go", "	z.wake(maxTurn)", "	z.wake(0)", suspects},
+	{"let a late suspect run beside another", "executor/quarantine.go", "	if z.active != nil || len(z.held) == 0 ||", "	if len(z.held) == 0 ||", suspects},
+	{"never let a poison go", "executor/quarantine.go", "s.Deaths >= limit && s.Guilty()", "s.Deaths > limit+9 && s.Guilty()", poison},
 	{"tell the hook of the error before", "executor/typed.go", "				it.LastError = it.Outcome.Error // of this very run\n", "				_ = it\n", exhausted},
 	{"the newest due job of a queue first", "executor/scheduler.go", "(c.queue == b.queue && c.due < b.due)", "(c.queue == b.queue && c.due > b.due)", schedules},
 	{"look before the shard has offered", "executor/dispatcher.go", "strict: isInOrder,", "strict: false,", schedules},

@@ -29,6 +29,7 @@ type life struct {
 	Compact    bool // the file is replaced all the time
 	Processors int  // 0: as many as there are
 	CrashLimit int  // of the executor
+	Reports    bool // of crashes, by Go
 	Budget     int  // of memory for payloads; 0: the default
 	Supervised bool // system calls wait for what a supervisor says
 	Queues     []queueLife
@@ -159,7 +160,7 @@ func beChild() {
 
 // open opens the executor of a life and registers its queues.
 func (l life) open(onFailure func(error)) (*executor.Executor, error) {
-	cfg := executor.Config{Workers: l.Workers, OnFailure: onFailure, StopTimeout: stopTime, CrashLimit: l.CrashLimit, MemoryBudget: l.Budget}
+	cfg := executor.Config{Workers: l.Workers, OnFailure: onFailure, StopTimeout: stopTime, CrashLimit: l.CrashLimit, CrashReports: l.Reports, MemoryBudget: l.Budget}
 	if l.Seq {
 		cfg.Scheduler = executor.Seq()
 	}

@@ -125,8 +125,8 @@ var commands = []verb{
 		usage: "the runs that the next start would make, changing nothing",
 		description: `Each run is listed as if those before it succeed. A start divides the ids of a
 queue among its shards at random; each shard keeps the order shown here. Jobs
-that were running when the process died are held back and run one at a time;
-after the third crash they go to the morgue instead. What
+that were running at the last two deaths of the process are held back, and run
+one at a time. What
 the code says about a queue is not in the journal: give it with -merge,
 -on-failure and -max-payloads when it is not the default.`,
 	},

@@ -21,7 +21,7 @@ type task struct {
 	Retry     int
 	LastError string
 	Halted    bool
-	Crashes   int // how often the process died while it ran
+	Crashes   int // how often the process died in a row while it ran
 	Payloads  []journal.Entry
 }
 
@@ -52,7 +52,7 @@ type fold struct {
 	// states of jobs that were halted when they were written
 	halted   []journal.Entry
 	merged   int
-	suspects map[journal.Position]int
+	suspects map[journal.Position]journal.Suspicion
 }
 
 // nowhere is where a Core writes its changes.
@@ -126,7 +126,7 @@ func (f *fold) take(now int64) *task {
 	for _, p := range it.Payloads {
 		var e journal.Entry
 		read(p.Ref, &e)
-		t.Crashes = max(t.Crashes, f.suspects[e.Position])
+		t.Crashes = max(t.Crashes, f.suspects[e.Position].Deaths)
 		t.Payloads = append(t.Payloads, e)
 	}
 	it.Outcome.Verdict = shard.Done

@@ -1,0 +1,186 @@
+package executor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/shard"
+)
+
+// runs are the ids that ran, with the seconds after the start.
+type runs struct {
+	mu    sync.Mutex
+	start time.Time
+	of    []string
+}
+
+func (r *runs) note(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.of = append(r.of, fmt.Sprintf("%s %v", id, time.Since(r.start).Round(100*time.Millisecond)))
+}
+
+// suspected starts an executor that suspects its jobs, each of which takes as
+// long as its payload says.
+func suspected(t *testing.T, cfg QueueConfig[time.Duration], limit int, jobs map[string]time.Duration, s journal.Suspicion) (*Queue[time.Duration], *runs) {
+	x, err := OpenOn(new(journal.Memory), Config{Workers: 8, CrashLimit: limit})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = x.Stop(context.Background()) })
+	ran := &runs{start: time.Now()}
+	cfg.Shards, cfg.MaxPayloads = 1, 1
+	q, err := Handle(x, "q", func(_ context.Context, job Job[time.Duration]) error {
+		ran.note(job.ID)
+		time.Sleep(job.Payloads[0].Value)
+		return nil
+	}, cfg)
+	require.NoError(t, err)
+	for id, d := range jobs {
+		receipt, err := q.Enqueue(t.Context(), id, d)
+		require.NoError(t, err)
+		one := &suspect{Suspicion: s, queue: q.q, shard: q.q.actors[0], id: id, position: journal.Position(receipt.Position)}
+		if one.isHeld() || one.isGivenUp() {
+			require.NoError(t, one.shard.Do(t.Context(), func(c *shard.Core) { c.Park(id) }))
+		}
+		x.quarantine.admit(one)
+	}
+	require.NoError(t, x.Start(t.Context()))
+	return q, ran
+}
+
+func (r *runs) sorted() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Sorted(slices.Values(r.of))
+}
+
+// Strong suspects are held, and then run one after the other. One that lasts
+// keeps the next one waiting for a bounded time; others run beside them.
+func TestStrongSuspectsTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		twice := journal.Suspicion{Deaths: 2, Age: time.Second} // held for 10 s, alone for 2 s
+		q, ran := suspected(t, QueueConfig[time.Duration]{}, 3, map[string]time.Duration{"a": time.Hour, "b": time.Hour, "c": time.Hour}, twice)
+		_, err := q.Enqueue(t.Context(), "other", time.Minute)
+		require.NoError(t, err)
+		time.Sleep(5 * time.Second)
+		e, err := q.q.x.Explain(t.Context(), "q", "b")
+		require.NoError(t, err)
+		require.Equal(t, JobSuspected, e.State)
+		time.Sleep(time.Minute)
+		var at []string
+		for _, run := range ran.sorted() {
+			at = append(at, run[len(run)-3:])
+		}
+		slices.Sort(at)
+		require.Equal(t, []string{" 0s", "10s", "12s", "14s"}, at)
+		time.Sleep(2 * time.Hour)
+		require.False(t, q.q.x.quarantine.open.Load(), "all have ended")
+	})
+}
+
+// Short ones follow each other at once.
+func TestASuspectThatEndsIsAcquitted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		twice := journal.Suspicion{Deaths: 2, Age: time.Second}
+		_, ran := suspected(t, QueueConfig[time.Duration]{}, 3, map[string]time.Duration{"a": 100 * time.Millisecond, "b": 100 * time.Millisecond}, twice)
+		time.Sleep(time.Minute)
+		var at []string
+		for _, run := range ran.sorted() {
+			at = append(at, run[2:])
+		}
+		slices.Sort(at)
+		require.Equal(t, []string{"10.1s", "10s"}, at)
+	})
+}
+
+// One death, a limit below zero, and an end that is proved but below the limit
+// hold nobody up.
+func TestWeakSuspectsRunAtOnce(t *testing.T) {
+	for name, c := range map[string]struct {
+		limit int
+		s     journal.Suspicion
+	}{
+		"one death":       {3, journal.Suspicion{Deaths: 1, Age: time.Hour}},
+		"no limit":        {-1, journal.Suspicion{Deaths: 7, Age: time.Hour}},
+		"no limit, cause": {-1, journal.Suspicion{Deaths: 7, Odds: 1e9}},
+		"below the limit": {5, journal.Suspicion{Deaths: 4, Odds: 1e9}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				_, ran := suspected(t, QueueConfig[time.Duration]{}, c.limit, map[string]time.Duration{"a": time.Second, "b": time.Second}, c.s)
+				time.Sleep(time.Minute)
+				require.Equal(t, []string{"a 0s", "b 0s"}, ran.sorted())
+			})
+		})
+	}
+}
+
+// OnExhausted decides what becomes of a job that is given up.
+func TestWhoIsGivenUp(t *testing.T) {
+	cause := journal.Suspicion{Deaths: 3, Odds: 1e9}
+	for policy, want := range map[OnExhausted]struct{ buried, halted, ran int }{
+		BuryOldest: {1, 0, 0}, BuryAll: {1, 0, 0}, Halt: {0, 1, 0},
+	} {
+		t.Run(policy.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q, ran := suspected(t, QueueConfig[time.Duration]{OnExhausted: policy}, 3, map[string]time.Duration{"a": time.Second}, cause)
+				time.Sleep(time.Minute)
+				s, err := q.Stats(t.Context())
+				require.NoError(t, err)
+				require.EqualValues(t, want.buried, s.Buried)
+				require.EqualValues(t, want.halted, s.Halted)
+				require.Empty(t, ran.sorted())
+				if policy != Halt {
+					return
+				}
+				n, err := q.RunNow(t.Context(), "a")
+				require.NoError(t, err)
+				require.Equal(t, 1, n)
+				synctest.Wait()
+				require.Len(t, ran.sorted(), 1, "a person has decided")
+			})
+		})
+	}
+}
+
+// A suspect that waits for a lock lets the next one run, and is acquitted when it
+// has run; so are several in one batch.
+func TestASuspectStandsAside(t *testing.T) {
+	x, err := OpenOn(new(journal.Memory), Config{})
+	require.NoError(t, err)
+	queue, err := Handle(x, "q", func(context.Context, Job[string]) error { return nil }, QueueConfig[string]{Shards: 1})
+	require.NoError(t, err)
+	z := &x.quarantine
+	suspects := make([]*suspect, 3)
+	for i, id := range []string{"a", "b", "c"} {
+		suspects[i] = &suspect{Suspicion: journal.Suspicion{Deaths: 2}, queue: queue.q, shard: queue.q.actors[0], id: id}
+		z.admit(suspects[i])
+	}
+	z.running, z.since = journal.NewRunning(1, 1), time.Now().Add(-time.Hour)
+	z.turn()
+	require.Same(t, suspects[0], z.active)
+	z.standAside(queue.q, "b") // not its turn
+	require.Same(t, suspects[0], z.active)
+	z.standAside(queue.q, "a")
+	require.Same(t, suspects[1], z.active)
+	z.acquit(queue.q, []*shard.Item{{ID: "a"}, {ID: "b"}})
+	require.Same(t, suspects[2], z.active)
+	late := &suspect{Suspicion: journal.Suspicion{Deaths: 2}, queue: queue.q, shard: queue.q.actors[0], id: "late"}
+	z.admit(late) // its queue was registered after the start
+	require.Same(t, suspects[2], z.active)
+	z.standAside(queue.q, "c")
+	require.Same(t, late, z.active)
+	z.acquit(queue.q, []*shard.Item{{ID: "late"}})
+	require.Nil(t, z.active)
+	require.True(t, z.open.Load(), "it has not run")
+	z.acquit(queue.q, []*shard.Item{{ID: "c"}})
+	require.False(t, z.open.Load())
+	require.NoError(t, x.Stop(t.Context()))
+}

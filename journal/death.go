@@ -1,0 +1,259 @@
+package journal
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Death is the end of a process that did not close its journal.
+type Death struct {
+	Cause Cause
+	How   string // the cause, for people
+	Ran   int    // positions that were running
+
+	epoch uint64
+	ran   map[Position]ran
+	named Position // by the report, if the Cause is CauseJob
+}
+
+// ran is a position that was running, and since when.
+type ran struct{ began, age time.Duration }
+
+// Cause is what is known about a [Death].
+type Cause uint8
+
+const (
+	// CauseUnknown: killed, by somebody or for memory, or a call of os.Exit.
+	CauseUnknown Cause = iota
+	// CauseInside: Go's report blames the program, but no job by name; or the
+	// system has killed a process for memory.
+	CauseInside
+	// CauseJob: Go's report names the goroutine of a job.
+	CauseJob
+	// CauseOutside: the machine went down, or somebody sent a signal. No job can
+	// do that.
+	CauseOutside
+)
+
+// Death tells how the last process that had the journal open ended; nil after an
+// orderly end.
+func (l *Log) Death() *Death { return l.death }
+
+// Suspects returns the positions that were running when the process died, and
+// what speaks against them. They are live.
+func (l *Log) Suspects() map[Position]Suspicion { return l.suspects }
+
+// investigate finds out who is suspected after the last death, which counts once,
+// however often the process dies while it does so. The log has been replayed;
+// nothing runs yet. It returns what has to be written down.
+func (l *Log) investigate() ([]Set, error) {
+	before := make(map[Position]Suspicion)
+	counted := make(map[uint64]bool) // deaths, by epoch
+	for kv, err := range l.Keys(suspectPrefix) {
+		if err != nil {
+			return nil, err
+		}
+		p, s, err := parseSuspicion(kv.Key, kv.Value)
+		if err != nil {
+			return nil, err
+		}
+		before[p], counted[s.epoch] = s, true
+	}
+	d, err := readRunning(l.dir)
+	if err != nil {
+		return nil, err
+	}
+	l.suspects = before
+	if d != nil && d.epoch < l.tail.epoch {
+		l.death = d
+		if !counted[d.epoch] {
+			l.suspects = d.judge(before)
+		}
+	}
+	return l.verdicts(before), nil
+}
+
+// verdicts writes down what speaks against the live suspects, and forgets the
+// others.
+func (l *Log) verdicts(before map[Position]Suspicion) (sets []Set) {
+	if len(before)+len(l.suspects) == 0 {
+		return nil
+	}
+	live := make(map[Position]Suspicion)
+	for _, pages := range l.pending {
+		for _, page := range pages {
+			for _, r := range page {
+				if s, ok := l.suspects[r.pos]; ok {
+					live[r.pos] = s
+					if s != before[r.pos] {
+						sets = append(sets, s.set(r.pos))
+					}
+				}
+			}
+		}
+	}
+	for p := range before {
+		if _, ok := live[p]; !ok {
+			sets = append(sets, Cleared(p))
+		}
+	}
+	l.suspects = live
+	return sets
+}
+
+// readRunning returns what the crash recorder of the last process says; nil if
+// there is nothing to be told. A file that makes no sense says nothing: a power
+// cut may have left any part of it.
+func readRunning(dir string) (*Death, error) {
+	if dir == "" {
+		return nil, nil
+	}
+	f, err := openFile(filepath.Join(dir, runningName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("journal: crash recorder: %w", err)
+	}
+	v, err := runningWords(f)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return nil, fmt.Errorf("journal: crash recorder: %w", err)
+	}
+	switch {
+	case v == nil:
+		return nil, nil
+	case v[0] == runningMagicV1:
+		d := &Death{epoch: v[1], How: unknownDeath, ran: make(map[Position]ran)}
+		d.note(v[3:], 0, 0)
+		return d, nil
+	}
+	return parseRunning(dir, v), nil
+}
+
+// runningWords reads no more than the file says, and has, and a recorder could
+// have written; nil if that does not agree.
+func runningWords(f *os.File) (v []uint64, err error) {
+	var head [4 * 8]byte
+	n, err := f.ReadAt(head[:], 0)
+	if err != nil && !errors.Is(err, io.EOF) || n < runningHeaderV1 {
+		return nil, orNotEOF(err)
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	magic, words, places := binary.LittleEndian.Uint64(head[:]), binary.LittleEndian.Uint64(head[16:]), binary.LittleEndian.Uint64(head[24:])
+	size := int64(-1)
+	switch {
+	case words > maxRunning || places > words && magic == runningMagic:
+	case magic == runningMagicV1:
+		size = runningHeaderV1 + 8*int64(words)
+	case magic == runningMagic:
+		size = runningHeader + 8*int64(mappedWords(int(words), int(places)))
+	}
+	if size != info.Size() {
+		return nil, nil
+	}
+	b := make([]byte, size)
+	if _, err := f.ReadAt(b, 0); err != nil {
+		return nil, orNotEOF(err)
+	}
+	for ; len(b) > 0; b = b[8:] {
+		v = append(v, binary.LittleEndian.Uint64(b))
+	}
+	return v, nil
+}
+
+func orNotEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+// note takes in words of one place.
+func (d *Death) note(words []uint64, began, beat uint64) {
+	r := ran{time.Duration(began), leastBeat + time.Duration(beat-min(began, beat))}
+	for _, p := range words {
+		if p != 0 {
+			d.ran[Position(p)] = r
+		}
+	}
+	d.Ran = len(d.ran)
+}
+
+// parseRunning returns what a recorder of the second version says.
+func parseRunning(dir string, v []uint64) *Death {
+	n, places := v[2], v[3]
+	d := &Death{epoch: v[1], ran: make(map[Position]ran)}
+	if places == 0 {
+		return nil
+	}
+	beat, v, booted, killed := v[6], v[7:], v[4], v[5]
+	words, began, goroutines := v[:n], v[n:n+places], v[n+places:]
+	at := make(map[uint64][]uint64) // words, by goroutine
+	for i := range places {
+		mine := words[i*(n/places):][:n/places]
+		d.note(mine, began[i], beat)
+		at[goroutines[i]] = mine
+	}
+	d.explain(dir, booted, killed, at)
+	return d
+}
+
+const unknownDeath = "it was killed, or a job called os.Exit"
+
+// explain finds the cause.
+func (d *Death) explain(dir string, booted, killed uint64, at map[uint64][]uint64) {
+	now := outOfMemoryKills()
+	report := readReport(dir, d.epoch)
+	switch {
+	case booted != boot() && booted != 0:
+		d.Cause, d.How = CauseOutside, "the machine was restarted"
+	case report != "":
+		d.blame(report, at)
+	case killed != 0 && now > killed:
+		d.Cause, d.How = CauseInside, "the system killed a process for its memory, perhaps this one"
+	default:
+		d.How = unknownDeath
+	}
+}
+
+// boot tells this boot of the machine from others; 0 if the system does not say.
+func boot() uint64 {
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return 0
+	}
+	h := fnv.New64a()
+	_, _ = h.Write(id)
+	return h.Sum64()
+}
+
+// outOfMemoryKills is how many processes the system has killed for their memory
+// since it was booted, plus one; 0 if it does not say.
+func outOfMemoryKills() uint64 {
+	stat, err := os.ReadFile("/proc/vmstat")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(stat)) {
+		if text, ok := strings.CutPrefix(line, "oom_kill "); ok {
+			n, err := strconv.ParseUint(strings.TrimSpace(text), 10, 64)
+			if err != nil {
+				return 0
+			}
+			return n + 1
+		}
+	}
+	return 0
+}

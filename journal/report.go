@@ -1,0 +1,159 @@
+package journal
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// reportName is the file that Go's runtime writes its last words to, after our
+// line with the epoch.
+const reportName = "CRASH"
+
+// maxReport bounds what is read of a report. What matters comes first.
+const maxReport = 1 << 20
+
+// reporting guards whose reports Go writes: there is one file for a process.
+var reporting struct {
+	sync.Mutex
+	log  *Log
+	file os.FileInfo // its own
+}
+
+// ReportCrashes has Go write what it says about a fatal error to a file beside the
+// journal, too, for the next start: it names the goroutine. It is
+// [debug.SetCrashOutput]: there is one such file in a process, the last caller's.
+func (l *Log) ReportCrashes() error {
+	if l.dir == "" {
+		return nil
+	}
+	if info, err := l.place.Lstat(reportName); err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("journal: crash report: %w", &irregularError{l.place.path(reportName), info.Mode()})
+	}
+	err := l.place.remove(reportName)
+	if err != nil {
+		return fmt.Errorf("journal: crash report: %w", err)
+	}
+	f, err := l.place.open(reportName, os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND)
+	if err != nil {
+		return fmt.Errorf("journal: crash report: %w", err)
+	}
+	defer f.Close() // the runtime has a descriptor of its own
+	if _, err := f.WriteString(reportHeader(l.Stats().Epoch)); err != nil {
+		return fmt.Errorf("journal: crash report: %w", err)
+	}
+	ours, err := f.Stat()
+	if err != nil {
+		return fmt.Errorf("journal: crash report: %w", err)
+	}
+	reporting.Lock()
+	defer reporting.Unlock()
+	if err := debug.SetCrashOutput(f, debug.CrashOptions{}); err != nil {
+		return fmt.Errorf("journal: crash report: %w", err)
+	}
+	reporting.log, reporting.file = l, ours
+	return nil
+}
+
+// endReports lets go of the file, if it is still this log's.
+func (l *Log) endReports() {
+	reporting.Lock()
+	defer reporting.Unlock()
+	if reporting.log == l {
+		reporting.log = nil
+		_ = debug.SetCrashOutput(nil, debug.CrashOptions{})
+		if l.place.has(reportName, reporting.file) {
+			_ = l.place.remove(reportName)
+		}
+	}
+}
+
+func reportHeader(epoch uint64) string { return fmt.Sprintf("strand: epoch %d\n", epoch) }
+
+// readReport returns what Go said when the process of an epoch died; empty if
+// there is nothing that can be read.
+func readReport(dir string, epoch uint64) string {
+	f, err := openFile(filepath.Join(dir, reportName))
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxReport))
+	if err != nil {
+		return ""
+	}
+	report, ours := strings.CutPrefix(string(b), reportHeader(epoch))
+	if !ours {
+		return ""
+	}
+	return strings.TrimSpace(report)
+}
+
+var (
+	// A goroutine as a traceback begins it: number, and state.
+	goroutineLine = regexp.MustCompile(`(?m)^goroutine (\d+)(?: [^\n\[]*)? \[([^\n\],:]+)`)
+	createdLine   = regexp.MustCompile(`(?m)^created by .* in goroutine (\d+)$`)
+	// sigcode 0: a process has sent the signal, with kill.
+	signalLine = regexp.MustCompile(`(?s)^(SIG[A-Z]+): .*\n.* sigcode=0\b`)
+)
+
+// blame finds out from a report which job it was. Memory runs out under whoever
+// asks for it next, so there the report names nobody.
+func (d *Death) blame(report string, at map[uint64][]uint64) {
+	lines := strings.SplitN(report, "\n", 3)
+	if signal := signalLine.FindStringSubmatch(report); signal != nil {
+		d.Cause, d.How = CauseOutside, "somebody sent "+signal[1]
+		return
+	}
+	d.Cause, d.How = CauseInside, "Go reported a fatal error: "+lines[0]
+	if goroutineLine.MatchString(lines[0]) && len(lines) > 1 {
+		d.How = "Go reported a fatal error in " + lines[1] // the error itself goes to stderr only
+	}
+	crashed, parents := tracebacks(report)
+	for range len(parents) + 1 {
+		for _, p := range at[crashed] {
+			if p != 0 && crashed != 0 {
+				d.named = Position(p)
+				d.Cause = CauseJob
+				return
+			}
+		}
+		crashed = parents[crashed]
+	}
+}
+
+// tracebacks returns the goroutine that a report begins with, 0 when it says
+// little, and which goroutine has made each that it knows.
+func tracebacks(report string) (crashed uint64, parents map[uint64]uint64) {
+	parents = make(map[uint64]uint64)
+	heads := goroutineLine.FindAllStringSubmatchIndex(report, -1)
+	for i, at := range heads {
+		end := len(report)
+		if i+1 < len(heads) {
+			end = heads[i+1][0]
+		}
+		body, number := report[at[1]:end], numberOf(report[at[2]:at[3]])
+		if by := createdLine.FindStringSubmatch(body); by != nil {
+			parents[number] = numberOf(by[1])
+		}
+		running := strings.HasPrefix(report[at[4]:at[5]], "running")
+		if i == 0 && running && !strings.Contains(body, "\nruntime.mallocgc(") {
+			crashed = number
+		}
+	}
+	return crashed, parents
+}
+
+func numberOf(digits string) uint64 {
+	n, err := strconv.ParseUint(digits, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
