@@ -320,7 +320,7 @@ func TestLaralocker_A04_TTLFreesTheSlot(t *testing.T) {
 					enqueue(t, q, "before", "")
 					synctest.Wait()
 					require.Equal(t, []string{"before 2"}, s.log()[before:])
-					time.Sleep(1)
+					time.Sleep(time.Nanosecond)
 					synctest.Wait()
 					s.last(t, 2, true)
 					if !crash { // it runs again, with the next one: nothing goes back
@@ -422,7 +422,7 @@ func TestLaralocker_A05_TTL(t *testing.T) {
 						}
 						time.Sleep(want/3 - 1)
 						require.Equal(t, want-want/3+1, time.Until(s.slots.Snapshot().Open[0].Held.Until))
-						time.Sleep(1)
+						time.Sleep(time.Nanosecond)
 						synctest.Wait()
 					}
 					return nil

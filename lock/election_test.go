@@ -84,7 +84,7 @@ func TestResqueScheduler_M02_OldMasterSeesThatItIsNot(t *testing.T) {
 		time.Sleep(3*time.Minute - 1) // a hangs
 		require.False(t, b.IsLeader(), "not before the lease is over")
 		require.NoError(t, ctx.Err())
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		<-ctx.Done()
 		require.ErrorIs(t, context.Cause(ctx), lock.ErrExpired)
 		require.Zero(t, a.Epoch())
