@@ -2,7 +2,6 @@ package executor
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -240,7 +239,7 @@ func (w *worker) jobs() (names []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, it := range w.batch {
-		names = append(names, fmt.Sprintf("%q", it.ID))
+		names = append(names, holder{w.queue.name, it.ID}.String())
 	}
 	return names
 }

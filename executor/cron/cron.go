@@ -25,7 +25,7 @@ type Config struct {
 	Member string
 
 	// Logger gets missed ticks, what could not be enqueued, and who leads.
-	// Default nil: nothing is logged.
+	// Default [slog.Default], as it is when New is called.
 	Logger *slog.Logger
 }
 
@@ -74,7 +74,7 @@ func New(x *executor.Executor, cfg Config) (*Cron, error) {
 		return nil, fmt.Errorf("%w: Member is empty, a group knows its members by name", ErrConfig)
 	}
 	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
+		cfg.Logger = slog.Default()
 	}
 	c := &Cron{
 		x: x, cfg: cfg, group: cfg.Group, now: wallClock, look: lookEvery,

@@ -91,7 +91,7 @@ func (c *call) figures(v *journal.View) error {
 	t.row("next position", fmt.Sprint(f.Next))
 	t.row("log", fmt.Sprintf("%s, %s: %d live, %d ended", c.extent(i), count(f.Entries, "entry", "entries"), f.Live, f.Entries-f.Live))
 	t.row("log bytes", fmt.Sprintf("%s: %s live, %s dead", bytesText(int64(f.Bytes)), bytesText(int64(f.LiveBytes)), bytesText(int64(f.DeadBytes))))
-	t.row("file", bytesText(f.FileBytes)+" (strand compact makes it smaller)")
+	t.row("file", bytesText(f.FileBytes))
 	return t.end()
 }
 

@@ -116,7 +116,11 @@ type taskList struct {
 func (o *output) tasks(kind string, payloads bool, limit int) *taskList {
 	l := &taskList{output: o, kind: kind, payloads: payloads, limit: limit}
 	if !o.json {
-		l.t = o.table("#", "QUEUE", "ID", "STATE", "DUE", "RETRY", "PAYLOADS", "BYTES", "LAST ERROR")
+		what := "PAYLOADS"
+		if payloads {
+			what = "POSITIONS"
+		}
+		l.t = o.table("#", "QUEUE", "ID", "STATE", "DUE", "RETRY", what, "BYTES", "LAST ERROR")
 	}
 	return l
 }

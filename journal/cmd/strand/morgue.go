@@ -23,6 +23,16 @@ type chosen struct {
 	ids   []string // none is all
 }
 
+// missing returns an error for ids that were chosen and not found.
+func (s *chosen) missing(found map[string]bool) error {
+	for _, id := range s.ids {
+		if !found[id] {
+			return usage("no payload of queue %q with the id %q is in the morgue; nothing was done", s.queue, id)
+		}
+	}
+	return nil
+}
+
 func (s *chosen) has(queue string, b *journal.Buried) bool {
 	return (s.queue == "" || s.queue == queue) && (len(s.ids) == 0 || slices.Contains(s.ids, string(b.Entry.ID)))
 }
@@ -70,7 +80,7 @@ func morgue(ctx context.Context, c *call) error {
 // listMorgue prints what was chosen, and returns its positions by queue.
 func (c *call) listMorgue(v *journal.View, s *chosen) (map[uint32][]journal.Position, error) {
 	names := names(v, v.Now())
-	found := make(map[uint32][]journal.Position)
+	found, ids := make(map[uint32][]journal.Position), make(map[string]bool)
 	list := c.graves()
 	for b, err := range v.Morgue() {
 		if err != nil {
@@ -81,9 +91,13 @@ func (c *call) listMorgue(v *journal.View, s *chosen) (map[uint32][]journal.Posi
 			continue
 		}
 		found[e.Queue] = append(found[e.Queue], e.Position)
+		ids[string(e.ID)] = true
 		if err := list.add(names[e.Queue], &b); err != nil {
 			return nil, err
 		}
+	}
+	if err := s.missing(ids); err != nil {
+		return nil, err
 	}
 	if len(found) == 0 && !c.json {
 		c.printf("nothing in the morgue\n")
