@@ -82,7 +82,7 @@ func (x *Executor) admit(s *suspect) {
 		if s.queue.core.OnExhausted != shard.Halt {
 			s.queue.logBurial(s.id, s.position, reason)
 		}
-		s.shard.Tell(func(c *shard.Core) { c.Condemn(time.Now().UnixNano(), s.id, reason, claim) })
+		s.shard.Tell(func(c *shard.Core) { c.Condemn(time.Now().UnixNano(), s.id, s.position, reason, claim) })
 		s.release()
 		return
 	}

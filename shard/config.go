@@ -41,7 +41,8 @@ const (
 	// BuryOldest sends the failed payload with the lowest score to the morgue.
 	// The others start again as if new, due now. The default.
 	BuryOldest OnExhausted = iota
-	// BuryAll sends every payload of the failed run to the morgue.
+	// BuryAll sends every payload of the failed run to the morgue. Under
+	// Config.Single that is one, too.
 	BuryAll
 	// Halt stops the id, with all its payloads, until RunNow is called for it or
 	// a payload of it comes back from the morgue.
@@ -68,8 +69,16 @@ type Config struct {
 	OnFresh     OnFresh
 	MaxRetries  int // retries before a job is exhausted; 0: the first failure exhausts it
 	Concurrency int // runs at a time; 0 means 1
-	BatchSize   int // ids given to a handler at once; 0 means 1
-	MaxPayloads int // payloads of one id given to a handler at once; 0 means all
+
+	// Single: a handler gets one payload at a time, and each has an outcome of its
+	// own; see Outcome.Done. A run goes through the payloads of an id in their order
+	// and ends with the first one that is not done. Retry count and last error are
+	// those of the payload that failed, the first in line: one that goes before it
+	// starts with none, and so does this one after it.
+	Single bool
+
+	BatchSize   int // ids given to a handler at once; 0 means 1, and so does Single
+	MaxPayloads int // payloads of one id in a run; 0 means all, under Single a few
 
 	// Slack is how late a job may start that was put off for a hundred times as
 	// long, or longer; 0: jobs start on time.

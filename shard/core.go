@@ -21,7 +21,7 @@ type Core struct {
 	rests []*rest // not in use
 	runs  map[*Run]struct{}
 	young []youngRun // of runs, those that Reclaim has to look at, oldest first
-	pace  int // batches in the next run
+	pace  int        // batches in the next run
 	// exempt is how many of runs don't count against Concurrency.
 	exempt int
 
@@ -78,6 +78,9 @@ func (c *Counts) Add(o Counts) {
 func NewCore(queue uint32, cfg Config) *Core {
 	cfg.Concurrency = cmp.Or(cfg.Concurrency, 1)
 	cfg.BatchSize = cmp.Or(cfg.BatchSize, 1)
+	if cfg.Single {
+		cfg.BatchSize = 1
+	}
 	return &Core{cfg: cfg, queue: queue, runs: make(map[*Run]struct{}), pace: 1}
 }
 
@@ -96,6 +99,10 @@ func (c *Core) Deliver(e *journal.Entry, ref journal.Ref) (into journal.Position
 		c.putBack(l, it)
 	}
 	first := l.n() == 0
+	var failed Payload
+	if c.failedFirst(l) {
+		failed = l.first()
+	}
 	into = c.add(l, Payload{e.Score, ref}, e.Payload)
 	switch {
 	case l.item() != nil:
@@ -106,8 +113,17 @@ func (c *Core) Deliver(e *journal.Entry, ref journal.Ref) (into journal.Position
 		c.enqueue(l, l.due)
 	default:
 		c.pull(l, e.Due)
+		if !failed.Ref.IsZero() && c.overtaken(l, failed) {
+			c.writeState(l)
+		}
 	}
 	return into
+}
+
+// failedFirst reports whether the retry count of a job is about the first of the
+// payloads that wait, and only about that one.
+func (c *Core) failedFirst(l *lane) bool {
+	return c.cfg.Single && c.cfg.OnFailure != BlockFailed && l.retry() >= 0 && l.n() > 0
 }
 
 // add puts a payload into its lane and ends the one that merging leaves over.
@@ -216,11 +232,12 @@ func (c *Core) Postpone(it *Item, parked bool) {
 }
 
 // Condemn gives up on a waiting id, because nobody could run it: its payloads
-// go to the morgue, or under Halt the id is halted. The recorder gets claim as
-// that of an item that ran; nil: nothing. It reports whether the id waits.
-func (c *Core) Condemn(now int64, id, reason string, claim any) bool {
+// go to the morgue, or under Config.Single the one at a position; or under Halt the
+// id is halted. The recorder gets claim as that of an item that ran; nil: nothing.
+// It reports whether the id, and that payload, waits.
+func (c *Core) Condemn(now int64, id string, at journal.Position, reason string, claim any) bool {
 	l := c.lanes.find([]byte(id))
-	if l == nil || l.item() != nil {
+	if l == nil || l.item() != nil || c.cfg.Single && !l.hasPayload(at) {
 		return false
 	}
 	c.displace(l)
@@ -230,6 +247,9 @@ func (c *Core) Condemn(now int64, id, reason string, claim any) bool {
 		it.Payloads = append(it.Payloads, l.take())
 	}
 	it.held, it.partial, it.Claim = false, false, claim
+	if c.cfg.Single {
+		it.moveFirst(at)
+	}
 	it.Outcome = Outcome{Verdict: Canceled, Error: reason}
 	if c.cfg.OnExhausted == Halt {
 		c.setHalted(l, true)
