@@ -46,7 +46,7 @@ func (c *Core) adjustPace(r *Run, left int) {
 func (c *Core) left(it *Item) int {
 	switch it.Outcome.Verdict {
 	case Unstarted:
-		return c.size(it.Payloads)
+		return c.size(it.Payloads[it.Outcome.Done:])
 	case Done:
 		if c.cfg.Single {
 			return len(it.Payloads) - it.Outcome.Done - 1
