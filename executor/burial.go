@@ -56,6 +56,12 @@ func (q *queue) doomed(it *shard.Item) (n, first int, reason string) {
 		first, reason = out.Spoiled[0].Index, out.Spoiled[0].Error
 	}
 	exhausted := q.core.Exhausts(it)
+	if q.core.Single {
+		if out.Verdict == shard.Canceled || exhausted && q.core.OnExhausted != shard.Halt {
+			return 1, out.Done, out.Error
+		}
+		return 0, 0, ""
+	}
 	switch {
 	case n == len(it.Payloads): // whatever the others of its batch came to
 	case out.Verdict == shard.Canceled, exhausted && q.core.OnExhausted == shard.BuryAll:

@@ -256,7 +256,7 @@ type QueueConfig[T any] struct {
 	// RetriesExhausted is called, on the worker, with the jobs of a run that
 	// failed for the last time, before OnExhausted is carried out. LastError is
 	// that failure. Default nil.
-	RetriesExhausted func(ctx context.Context, jobs []Job[T])
+	RetriesExhausted func(ctx context.Context, jobs []Merged[T])
 
 	// Durability of Enqueue. Default: the executor's.
 	Durability Durability

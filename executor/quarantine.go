@@ -116,6 +116,12 @@ func (x *Executor) standAside(q *queue, id string) {
 	}
 }
 
+// ran reports whether a worker has run the payload at a position, of an item that it
+// has run.
+func (q *queue) ran(it *shard.Item, at journal.Position) bool {
+	return !q.core.Single || it.Current().Ref.Position() == at
+}
+
 // next lets the next suspect run. mu is held.
 func (z *quarantine) next() {
 	z.active = nil
@@ -135,7 +141,7 @@ func (x *Executor) acquit(q *queue, items []*shard.Item) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	acquitted := func(s *suspect) bool {
-		ran := s.queue == q && slices.ContainsFunc(items, func(it *shard.Item) bool { return it.ID == s.id })
+		ran := s.queue == q && slices.ContainsFunc(items, func(it *shard.Item) bool { return it.ID == s.id && q.ran(it, s.position) })
 		if ran {
 			x.log.Record(&journal.Change{Sets: []journal.Set{journal.Cleared(s.position)}})
 		}

@@ -15,6 +15,9 @@ import (
 // has none on.
 func (w *worker) settle() {
 	w.phase = settling
+	if w.passOn() {
+		return
+	}
 	for ; w.settled < len(w.batch); w.settled++ {
 		it := w.batch[w.settled]
 		if w.errs == nil || w.errs[w.settled] == nil {
@@ -62,6 +65,10 @@ func (w *worker) judge(it *shard.Item, err error) {
 		if !errors.Is(unread, journal.ErrClosed) {
 			w.x.fail(unread.error) // at once: it would be handed out again
 		}
+		return
+	}
+	if _, ok := err.(*undecodable); ok {
+		out.Error, out.Verdict = err.Error(), shard.Canceled
 		return
 	}
 	panicked, _ := err.(*PanicError)
