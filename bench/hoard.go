@@ -63,7 +63,7 @@ type hoarder struct {
 	bad  atomic.Pointer[string]
 }
 
-func (h *hoarder) handle(_ context.Context, job executor.Job[[]byte]) error {
+func (h *hoarder) handle(_ context.Context, job executor.Merged[[]byte]) error {
 	var number uint64
 	if _, err := fmt.Sscanf(job.ID, "order-%d", &number); err != nil || number >= uint64(h.n) {
 		h.bad.Store(new(fmt.Sprintf("a job has the id %q", job.ID)))

@@ -83,7 +83,7 @@ func newLoad(n int, ids []string) *load {
 
 // handle checks that each payload is the next one of its id: that makes it
 // exactly once, and in order.
-func (l *load) handle(_ context.Context, job executor.Job[[]byte]) error {
+func (l *load) handle(_ context.Context, job executor.Merged[[]byte]) error {
 	if l.fails != nil && l.failFirst(job) {
 		return errPlanned
 	}
@@ -129,7 +129,7 @@ func (l *load) advance(slot, number int) {
 var errPlanned = errors.New("it is one of those that fail once")
 
 // failFirst reports whether one of the payloads has yet to fail.
-func (l *load) failFirst(job executor.Job[[]byte]) (fail bool) {
+func (l *load) failFirst(job executor.Merged[[]byte]) (fail bool) {
 	for i := range job.Payloads {
 		number := numberOf(job.ID, job.Payloads[i].Value)
 		if l.fails(number) && !l.failed[number] {

@@ -30,7 +30,7 @@ const (
 func crasher(t *testing.T, dir string) (*executor.Executor, *executor.Queue[int]) {
 	x, err := executor.Open(dir+"/journal", executor.Config{Workers: 4})
 	require.NoError(t, err)
-	q, err := executor.Handle(x, "jobs", func(_ context.Context, job executor.Job[int]) error {
+	q, err := executor.HandleMerged(x, "jobs", func(_ context.Context, job executor.Merged[int]) error {
 		if job.ID == "poison" {
 			os.Exit(3)
 		}
@@ -114,7 +114,7 @@ func TestSuspectChild(t *testing.T) {
 	require.NoError(t, err)
 	var running sync.WaitGroup
 	running.Add(4)
-	q := handle(t, x, "jobs", func(_ context.Context, job executor.Job[int]) error {
+	q := handle(t, x, "jobs", func(_ context.Context, job executor.Merged[int]) error {
 		if job.ID == "failed" {
 			return errBoom
 		}
@@ -153,7 +153,7 @@ func TestSuspectsRunOneAtATime(t *testing.T) {
 	x := open(t, dir, executor.Config{Workers: 4, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	var suspects, most atomic.Int32
 	others := make(chan struct{}, 8)
-	q := handle(t, x, "jobs", func(ctx context.Context, job executor.Job[int]) error {
+	q := handle(t, x, "jobs", func(ctx context.Context, job executor.Merged[int]) error {
 		if job.ID == "failed" {
 			return nil
 		}

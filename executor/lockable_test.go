@@ -224,7 +224,7 @@ func TestLockable_S04_UnlockedBySuccess(t *testing.T) {
 				locker := handle(t, x, "locker", (&probe{}).handle, executor.QueueConfig[string]{
 					Locks: executor.Locks[string]{OnEnqueue: words},
 				})
-				q := handle(t, x, "q", func(context.Context, executor.Job[string]) error { return test.end() },
+				q := handle(t, x, "q", func(context.Context, executor.Merged[string]) error { return test.end() },
 					executor.QueueConfig[string]{Locks: executor.Locks[string]{Unlock: words}})
 				enqueue(t, locker, "1", "a", executor.In(time.Hour))
 				require.NoError(t, x.Keys().Lock(t.Context(), "b"))

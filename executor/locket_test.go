@@ -69,7 +69,7 @@ func TestLocket_R01_KeyOfAJob(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				x := open(t, "", alone)
 				var together most
-				q := handle(t, x, "q", func(_ context.Context, job executor.Job[order]) error {
+				q := handle(t, x, "q", func(_ context.Context, job executor.Merged[order]) error {
 					together.do(func() { time.Sleep(time.Second) })
 					return nil
 				}, executor.QueueConfig[order]{Unique: test.unique, Shards: 1, Concurrency: 4})
@@ -107,7 +107,7 @@ func TestLocket_R02_WhichQueues(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				x := open(t, "", executor.Config{Unique: test.all})
 				var together most
-				handler := func(context.Context, executor.Job[string]) error {
+				handler := func(context.Context, executor.Merged[string]) error {
 					together.do(func() { time.Sleep(time.Second) })
 					return nil
 				}
@@ -136,7 +136,7 @@ func TestLocket_R03_Heartbeat(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				x := open(t, "", alone)
 				var together most
-				q := handle(t, x, "q", func(ctx context.Context, job executor.Job[string]) error {
+				q := handle(t, x, "q", func(ctx context.Context, job executor.Merged[string]) error {
 					together.do(func() { time.Sleep(10 * time.Minute) })
 					if !job.Lease().Held() || ctx.Err() != nil {
 						t.Error("the lease was lost")
@@ -161,7 +161,7 @@ func TestLocket_R03_Heartbeat(t *testing.T) {
 		"Unique.TTL is -1s":                         {TTL: -time.Second},
 		"Unique.While is 3, it must be from 0 to 2": {While: 3},
 	} {
-		_, err := executor.Handle(x, "q", (&probe{}).handle, executor.QueueConfig[string]{Unique: unique})
+		_, err := executor.HandleMerged(x, "q", (&probe{}).handle, executor.QueueConfig[string]{Unique: unique})
 		require.ErrorIs(t, err, executor.ErrConfig)
 		require.ErrorContains(t, err, says)
 	}
@@ -211,7 +211,7 @@ func TestLocket_R04_LostLease(t *testing.T) {
 		x := open(t, "", alone)
 		runs := 0
 		var second bool
-		q := handle(t, x, "q", func(ctx context.Context, job executor.Job[string]) error {
+		q := handle(t, x, "q", func(ctx context.Context, job executor.Merged[string]) error {
 			if job.ID == "second" {
 				second = true
 				return nil
@@ -221,7 +221,7 @@ func TestLocket_R04_LostLease(t *testing.T) {
 				require.False(t, job.Lease().Held())
 				return errBoom
 			}
-			require.Equal(t, -1, job.Retry)
+			require.Equal(t, 1, job.Attempt)
 			return nil
 		}, executor.QueueConfig[string]{})
 		enqueue(t, q, "first", "same")
@@ -381,11 +381,11 @@ func TestLocket_Batch(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{Unique: executor.UniqueWhileRunning, Workers: 1})
 		var batches []string
-		q, err := executor.HandleBatch(x, "q", func(_ context.Context, jobs []executor.Job[string]) error {
+		q, err := executor.HandleBatch(x, "q", func(_ context.Context, jobs []executor.Merged[string]) error {
 			var ids []string
 			errs := executor.BatchErrors{}
 			for _, job := range jobs {
-				if ids = append(ids, job.ID); job.ID == "c" && job.Retry < 0 {
+				if ids = append(ids, job.ID); job.ID == "c" && job.Attempt == 1 {
 					errs[job.ID] = executor.RetryAfter(0, errBoom)
 				}
 			}
@@ -430,7 +430,7 @@ func TestLocket_Stop(t *testing.T) {
 		x := open(t, "", alone)
 		release := make(chan struct{})
 		var lease lock.Lease
-		q := handle(t, x, "q", func(_ context.Context, job executor.Job[string]) error {
+		q := handle(t, x, "q", func(_ context.Context, job executor.Merged[string]) error {
 			lease = job.Lease()
 			<-release
 			return nil

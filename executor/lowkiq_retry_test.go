@@ -92,10 +92,10 @@ func TestLowkiq_L11_RetriesExhaustedAndFormatError(t *testing.T) {
 			MaxRetries:  1,
 			RetryIn:     always(time.Minute),
 			FormatError: func(err error) string { return err.Error() + " at line 7" },
-			RetriesExhausted: func(_ context.Context, jobs []executor.Job[string]) {
+			RetriesExhausted: func(_ context.Context, jobs []executor.Merged[string]) {
 				var lines []string
 				for _, job := range jobs {
-					lines = append(lines, fmt.Sprint(job.ID, job.Latest(), job.Retry, " ", job.LastError))
+					lines = append(lines, fmt.Sprint(job.ID, job.Latest(), (job.Attempt-2), " ", job.LastError))
 				}
 				exhausted.set(lines)
 			},

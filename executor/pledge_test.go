@@ -16,7 +16,7 @@ func TestUnlockedOnItsWay(t *testing.T) {
 	disk := new(journal.Memory)
 	x, err := OpenOn(disk, Config{})
 	require.NoError(t, err)
-	queue, err := Handle(x, "q", func(context.Context, Job[string]) error { return nil }, QueueConfig[string]{
+	queue, err := HandleMerged(x, "q", func(context.Context, Merged[string]) error { return nil }, QueueConfig[string]{
 		Locks: Locks[string]{OnEnqueue: func(_, key string) []string { return []string{key} }},
 	})
 	require.NoError(t, err)
@@ -44,7 +44,7 @@ func TestUnlockedOnItsWay(t *testing.T) {
 func TestSuspectsOfOneBatch(t *testing.T) {
 	x, err := OpenOn(new(journal.Memory), Config{})
 	require.NoError(t, err)
-	queue, err := Handle(x, "q", func(context.Context, Job[string]) error { return nil }, QueueConfig[string]{Shards: 1})
+	queue, err := HandleMerged(x, "q", func(context.Context, Merged[string]) error { return nil }, QueueConfig[string]{Shards: 1})
 	require.NoError(t, err)
 	suspects := make([]*suspect, 3)
 	for i, id := range []string{"a", "b", "c"} {

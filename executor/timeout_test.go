@@ -73,7 +73,7 @@ func TestTimeoutBeforeStopSpendsARetry(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{Workers: 1})
 		failed, release := make(chan error, 1), make(chan struct{})
-		q := handle(t, x, "q", func(ctx context.Context, _ executor.Job[string]) error {
+		q := handle(t, x, "q", func(ctx context.Context, _ executor.Merged[string]) error {
 			<-release
 			return context.Cause(ctx)
 		}, executor.QueueConfig[string]{Timeout: time.Second, FormatError: func(err error) string { failed <- err; return err.Error() }})
@@ -94,7 +94,7 @@ func TestTimeoutCountsForEachJob(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{Workers: 1})
 		var ended atomic.Int64
-		q := handle(t, x, "q", func(ctx context.Context, job executor.Job[string]) error {
+		q := handle(t, x, "q", func(ctx context.Context, job executor.Merged[string]) error {
 			select {
 			case <-time.After(900 * time.Millisecond):
 			case <-ctx.Done():
@@ -243,7 +243,7 @@ func TestStopNamesAHandlerThatWasReplaced(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{Workers: 1, SpareWorkers: 1, StuckAfter: time.Second})
 		release := make(chan struct{})
-		q := handle(t, x, "q", func(context.Context, executor.Job[string]) error { return deafHandler(release) },
+		q := handle(t, x, "q", func(context.Context, executor.Merged[string]) error { return deafHandler(release) },
 			executor.QueueConfig[string]{Timeout: time.Second})
 		start(t, x)
 		enqueue(t, q, "deaf", "x")

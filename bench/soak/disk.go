@@ -121,7 +121,7 @@ func startFiller(l life) *filler {
 		say("z open: %v", err)
 		return nil
 	}
-	queue, err := executor.Handle(f.x, sequenceQueues[0], f.handle, executor.QueueConfig[[]byte]{Shards: 3, Codec: executor.Raw{}})
+	queue, err := executor.HandleMerged(f.x, sequenceQueues[0], f.handle, executor.QueueConfig[[]byte]{Shards: 3, Codec: executor.Raw{}})
 	if err == nil {
 		f.queues[sequenceQueues[0]] = queue
 		err = f.x.Start(context.Background())
@@ -198,7 +198,7 @@ func (f *filler) enqueueWithin(patience time.Duration) (took time.Duration, err 
 	return took, err
 }
 
-func (f *filler) handle(_ context.Context, job executor.Job[[]byte]) error {
+func (f *filler) handle(_ context.Context, job executor.Merged[[]byte]) error {
 	run := f.runs.Add(1)
 	<-f.gate
 	var line strings.Builder
