@@ -235,7 +235,7 @@ type QueueConfig[T any] struct {
 	// not return means: Config.StuckAfter. Default 0: no limit.
 	Timeout time.Duration
 
-	Merge       Merge       // equal payloads of a waiting id; default MinScore
+	Merge       Merge       // equal payloads of a waiting id; default KeepAll
 	OnFailure   OnFailure   // what a failure means for later payloads; default MergeFailed
 	OnExhausted OnExhausted // what happens after the last retry; default BuryOldest
 	OnFresh     OnFresh     // what a fresh payload does to a job in back-off; default WaitWithRetry
@@ -331,7 +331,7 @@ func (c *QueueConfig[T]) settings(x Config) (settings, error) {
 		inRange("Weight", c.Weight, 0, 1<<16),
 		inRange("MaxRetries", s.core.MaxRetries, 0, math.MaxInt32),
 		inRange("BatchSize", s.batch, 1, maxBatch),
-		inRange("Merge", int(c.Merge), 0, int(KeepAll)),
+		inRange("Merge", int(c.Merge), 0, int(KeepLast)),
 		inRange("OnFailure", int(c.OnFailure), 0, int(BlockFailed)),
 		inRange("OnExhausted", int(c.OnExhausted), 0, int(Halt)),
 		inRange("OnFresh", int(c.OnFresh), 0, int(PullRetry)),

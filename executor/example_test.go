@@ -154,7 +154,7 @@ func Example_nothingIsDroppedSilently() {
 			return executor.Cancel(errors.New("no such customer"))
 		}
 		return nil
-	}, executor.QueueConfig[string]{}))
+	}, executor.QueueConfig[string]{Merge: executor.MinScore}))
 
 	first := must(q.Enqueue(ctx, "customer-7", "changed"))
 	second := must(q.Enqueue(ctx, "customer-7", "changed"))

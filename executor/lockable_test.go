@@ -44,7 +44,9 @@ func explain(t testing.TB, x *executor.Executor, queue, id string) executor.Expl
 func TestLockable_S01_LockedOnEnqueue(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{MaxBacklog: 4})
-		q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{Locks: executor.Locks[string]{OnEnqueue: words}})
+		q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{
+			Merge: executor.MinScore, Locks: executor.Locks[string]{OnEnqueue: words},
+		})
 		enqueue(t, q, "none", "")
 		require.Empty(t, locked(x))
 		enqueue(t, q, "one", "a")

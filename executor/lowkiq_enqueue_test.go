@@ -32,10 +32,10 @@ func TestLowkiq_L17_BulkEnqueueAndComputedFields(t *testing.T) {
 			}
 			return nil
 		}, executor.QueueConfig[order]{
-			Shards: 1,
-			ID:     func(o order) string { return o.ID },
-			Score:  func(o order) float64 { return float64(o.Version) },
-			Due:    func(o order) time.Time { return o.At },
+			Shards: 1, Merge: executor.MinScore,
+			ID:    func(o order) string { return o.ID },
+			Score: func(o order) float64 { return float64(o.Version) },
+			Due:   func(o order) time.Time { return o.At },
 		})
 		start(t, x)
 		day := time.Now().Truncate(24 * time.Hour).Add(24 * time.Hour)

@@ -16,7 +16,7 @@ func TestLowkiq_L06_MergeWithAWaitingJob(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{})
 		var ran shared[executor.Merged[string]]
-		q := handle(t, x, "q", func(_ context.Context, job executor.Merged[string]) error { ran.set(job); return nil }, executor.QueueConfig[string]{})
+		q := handle(t, x, "q", func(_ context.Context, job executor.Merged[string]) error { ran.set(job); return nil }, executor.QueueConfig[string]{Merge: executor.MinScore})
 		start(t, x)
 		due := time.Now().Add(time.Hour)
 		enqueue(t, q, "a", "x", executor.Score(5), executor.At(due))

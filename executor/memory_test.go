@@ -43,7 +43,7 @@ func TestBacklogBeyondMemory(t *testing.T) {
 		}
 		return nil
 	}
-	queue := executor.QueueConfig[string]{MaxPayloads: 3}
+	queue := executor.QueueConfig[string]{MaxPayloads: 3, Merge: executor.MinScore}
 	x := open(t, dir, cfg)
 	q := handle(t, x, "q", handler, queue)
 	want := make(map[string][]string)

@@ -7,10 +7,10 @@ import "github.com/strandjobs/strand/shard"
 type Merge = shard.Merge
 
 const (
-	MinScore  = shard.MinScore  // the one with the lower score stays; the default
+	KeepAll   = shard.KeepAll   // both stay: for events, each of which counts; the default
+	MinScore  = shard.MinScore  // the one with the lower score stays: Lowkiq's set
 	KeepFirst = shard.KeepFirst // the one that was accepted first stays
-	KeepLast  = shard.KeepLast  // the one that was accepted last stays
-	KeepAll   = shard.KeepAll   // both stay: for events, each of which counts
+	KeepLast  = shard.KeepLast  // the one that was accepted last stays: for state
 )
 
 // OnFailure says what a failed run means for payloads of its id that arrived

@@ -10,15 +10,15 @@ import (
 type Merge uint8
 
 const (
+	// KeepAll keeps both: for events, each of which counts. The default.
+	KeepAll Merge = iota
 	// MinScore keeps the one with the lower score; the earlier one when they
-	// are equal. The default.
-	MinScore Merge = iota
+	// are equal: Lowkiq's set.
+	MinScore
 	// KeepFirst keeps the one that was accepted first.
 	KeepFirst
 	// KeepLast keeps the one that was accepted last.
 	KeepLast
-	// KeepAll keeps both: for events, each of which counts.
-	KeepAll
 )
 
 // OnFailure says what a failed run means for payloads of its id that arrived
@@ -60,8 +60,8 @@ const (
 	PullRetry
 )
 
-// Config says how the jobs of a queue behave. The zero Config is the seed's
-// behaviour with no retries; the executor fills in its defaults.
+// Config says how the jobs of a queue behave. The zero Config has no retries; the
+// executor fills in its defaults.
 type Config struct {
 	Merge       Merge
 	OnFailure   OnFailure
@@ -90,7 +90,7 @@ func (c *Config) Exhausts(it *Item) bool {
 	return it.Outcome.Verdict == Failed && it.Retry+1 >= c.MaxRetries
 }
 
-func (m Merge) String() string       { return name(m, "MinScore", "KeepFirst", "KeepLast", "KeepAll") }
+func (m Merge) String() string       { return name(m, "KeepAll", "MinScore", "KeepFirst", "KeepLast") }
 func (f OnFailure) String() string   { return name(f, "MergeFailed", "BlockFailed") }
 func (x OnExhausted) String() string { return name(x, "BuryOldest", "BuryAll", "Halt") }
 func (f OnFresh) String() string     { return name(f, "WaitWithRetry", "PullRetry") }

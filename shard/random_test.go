@@ -52,7 +52,7 @@ func TestRandomOperations(t *testing.T) {
 }
 
 func combinations() (all []Config) {
-	for m := MinScore; m <= KeepAll; m++ {
+	for m := KeepAll; m <= KeepLast; m++ {
 		for f := MergeFailed; f <= BlockFailed; f++ {
 			for x := BuryOldest; x <= Halt; x++ {
 				for p := WaitWithRetry; p <= PullRetry; p++ {

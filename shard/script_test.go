@@ -75,7 +75,7 @@ type script struct {
 
 // runScript returns the script with what it does instead of what it should.
 func runScript(t *testing.T, lines []string, replay bool) []string {
-	s := &script{rig: newRig(t, Config{}, 1), runs: make(map[string]*Run)}
+	s := &script{rig: newRig(t, Config{Merge: MinScore}, 1), runs: make(map[string]*Run)}
 	defer func() { s.close() }()
 	s.record = s.traceChange
 	for _, line := range lines {
@@ -289,7 +289,7 @@ func (s *script) configure(a args) {
 		return uint8(i)
 	}
 	s.cfg = Config{
-		Merge:       Merge(named("merge", "MinScore", "KeepFirst", "KeepLast", "KeepAll")),
+		Merge:       (MinScore + Merge(named("merge", "MinScore", "KeepFirst", "KeepLast", "KeepAll"))) % (KeepLast + 1),
 		OnFailure:   OnFailure(named("failure", "MergeFailed", "BlockFailed")),
 		OnExhausted: OnExhausted(named("exhausted", "BuryOldest", "BuryAll", "Halt")),
 		OnFresh:     OnFresh(named("fresh", "WaitWithRetry", "PullRetry")),
