@@ -83,27 +83,31 @@ func (t *Queue[T]) single(it *shard.Item) (Job[T], error) {
 	return job, nil
 }
 
-// decode makes the job of what an item has in hand. Payloads that the codec refuses are noted
-// as spoiled and left out; it may be that none is left. An error means that the
-// journal could not give one back.
+// decode makes the job of what an item has in hand. Payloads that the codec refuses
+// become parts of the outcome, and are left out; it may be that none is left. An
+// error means that the journal could not give one back.
 func (t *Queue[T]) decode(it *shard.Item) (Merged[T], error) {
 	job := Merged[T]{
 		Queue: t.q.name, ID: it.ID, Attempt: it.Retry + firstAttempt, LastError: it.LastError,
 		Due: time.Unix(0, it.Due), Payloads: make([]Payload[T], 0, len(it.Payloads)),
 	}
 	job.claim, _ = it.Claim.(*claim)
-	it.Outcome.Spoiled = nil
 	var e journal.Entry
+	parts := it.Outcome.Parts // from an earlier call: they don't come again
 	for i, p := range t.q.inHand(it) {
+		if len(parts) > 0 && parts[0].Index == i {
+			parts = parts[1:]
+			continue
+		}
 		if err := p.Ref.Read(&e); err != nil {
 			return job, &unreadError{err}
 		}
 		value, err := t.decodeOne(e.Payload)
 		if err != nil && t.q.core.Single {
-			continue // now it does not decode, and a moment ago it did
+			continue // a moment ago it did decode
 		}
 		if err != nil {
-			it.Outcome.Spoiled = append(it.Outcome.Spoiled, shard.Spoiled{Index: i, Error: (&undecodable{err}).Error()})
+			it.Outcome.AddPart(shard.Part{Index: i, Verdict: shard.Canceled, Error: (&undecodable{err}).Error()})
 			continue
 		}
 		job.Payloads = append(job.Payloads, Payload[T]{value, p.Score, uint64(p.Ref.Position())})

@@ -61,7 +61,7 @@ func (w *worker) tellExhausted() {
 func (w *worker) judge(it *shard.Item, err error) {
 	out := &it.Outcome
 	if unread, ok := err.(*unreadError); ok {
-		out.Spoiled, out.Verdict = nil, shard.Interrupted
+		out.Parts, out.Verdict = nil, shard.Interrupted
 		if !errors.Is(unread, journal.ErrClosed) {
 			w.x.fail(unread.error) // at once: it would be handed out again
 		}
@@ -72,6 +72,10 @@ func (w *worker) judge(it *shard.Item, err error) {
 		return
 	}
 	panicked, _ := err.(*PanicError)
+	if each, ok := errors.AsType[PayloadErrors](err); ok && panicked == nil && w.queue.tellsPayloadsApart() {
+		w.judgeEach(it, each, err)
+		return
+	}
 	if panicked == nil && wish(out, err) {
 		return
 	}

@@ -2,7 +2,6 @@ package executor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/strandjobs/strand/shard"
@@ -77,22 +76,20 @@ func notBatched(size int, name string) error {
 }
 
 // HandleBatch registers a queue whose handler gets up to BatchSize jobs at
-// once, each of another id. An error it returns counts for all of them, except
-// [BatchErrors].
+// once, each of another id. [BatchErrors] tell them apart. A wish that it returns
+// holds for all of them. Another error names nobody, and neither does a panic: then
+// the batch is tried again in halves, at once, and so on, so that only the job that
+// can't be done alone has failed. A batch of n costs at most 4·log2(n) further calls,
+// enough to find two of them; when nearly all fail, the others that the last calls
+// had in hand fail together. A batch whose context has ended fails as it is.
 func HandleBatch[T any](x *Executor, name string, handler func(context.Context, []Merged[T]) error, cfg QueueConfig[T]) (*Queue[T], error) {
 	if err := notNil(x, handler == nil, name); err != nil {
 		return nil, err
 	}
 	t := &Queue[T]{cfg: cfg}
 	return t.register(x, name, false, func(ctx context.Context, items []*shard.Item) []error {
-		jobs, err := t.decodeAll(items)
-		if err != nil {
-			return repeat(err, len(items))
-		}
-		if len(jobs) == 0 {
-			return nil
-		}
-		return perID(items, handler(ctx, jobs))
+		b := batch[T]{queue: t, ctx: ctx, handler: handler, halvings: halvings(len(items))}
+		return b.run(items)
 	})
 }
 
@@ -104,30 +101,6 @@ func notNil(x *Executor, noHandler bool, name string) error {
 		return fmt.Errorf("%w: the handler of queue %q is nil", ErrConfig, name)
 	}
 	return nil
-}
-
-// perID hands the error of a batch to its ids. An error for an id that is not
-// in the batch belongs to one that is, nobody knows which: it counts for all
-// that have none of their own.
-func perID(items []*shard.Item, err error) []error {
-	if err == nil {
-		return nil
-	}
-	own, each := errors.AsType[BatchErrors](err)
-	errs := make([]error, len(items))
-	var unnamed []int
-	for i, it := range items {
-		var named bool
-		if errs[i], named = own[it.ID]; !named {
-			unnamed = append(unnamed, i)
-		}
-	}
-	if !each || len(own) > len(items)-len(unnamed) {
-		for _, i := range unnamed {
-			errs[i] = err
-		}
-	}
-	return errs
 }
 
 func (t *Queue[T]) register(x *Executor, name string, single bool, call func(context.Context, []*shard.Item) []error) (*Queue[T], error) {

@@ -66,8 +66,8 @@ func (c *Core) settle(now int64, it *Item) {
 // decide finds out what the outcome of an item means for its lane.
 func (c *Core) decide(now int64, it *Item) {
 	l := it.lane
-	if len(it.Outcome.Spoiled) > 0 && !c.burySpoiled(now, it) {
-		it.Outcome.Verdict = Canceled // nothing is left to be done
+	if len(it.Outcome.Parts) > 0 && !c.endParts(now, it) {
+		it.Outcome.Verdict = Canceled // nothing is left to be judged
 	}
 	judged, behind := c.judged(it)
 	switch out := &it.Outcome; out.Verdict {
@@ -129,7 +129,7 @@ func (c *Core) endAll(payloads []Payload) {
 // undo puts back what ran and came to nothing. A replay would make something
 // else of the due time if payloads came or went meanwhile: then it is written.
 func (c *Core) undo(l *lane, it *Item) {
-	changed := it.state.Load() == started && (l.n() > 0 || len(it.Outcome.Spoiled) > 0 || it.shift != c.shift)
+	changed := it.state.Load() == started && (l.n() > 0 || len(it.Outcome.Parts) > 0 || it.shift != c.shift)
 	c.putBack(l, it)
 	if changed {
 		c.writeState(l)
@@ -268,24 +268,33 @@ func (c *Core) returnTo(l *lane, payloads []Payload, hold bool) {
 	}
 }
 
-// burySpoiled sends the payloads that could not be read to the morgue; false
-// when no other is left in the item.
-func (c *Core) burySpoiled(now int64, it *Item) bool {
-	spoiled := it.Outcome.Spoiled
-	good := make([]Payload, 0, len(it.Payloads))
+// endParts ends the payloads that the verdict of an item is not about; false when no
+// other is left in it.
+func (c *Core) endParts(now int64, it *Item) bool {
+	parts := it.Outcome.Parts
+	others := make([]Payload, 0, len(it.Payloads))
 	for i, p := range it.Payloads {
-		if len(spoiled) > 0 && spoiled[0].Index == i {
-			c.bury(now, it, it.Payloads[i:i+1], spoiled[0].Error)
-			spoiled = spoiled[1:]
-		} else {
-			good = append(good, p)
+		if len(parts) == 0 || parts[0].Index != i {
+			others = append(others, p)
+			continue
 		}
+		switch parts[0].Verdict {
+		case Done:
+			c.endPayload(p.Ref)
+			c.counts.Done++
+		case Discarded:
+			c.endPayload(p.Ref)
+			c.counts.Discarded++
+		default:
+			c.bury(now, it, it.Payloads[i:i+1], parts[0].Error)
+		}
+		parts = parts[1:]
 	}
-	if len(spoiled) > 0 {
-		panic("shard: bug: spoiled payloads out of order")
+	if len(parts) > 0 {
+		panic("shard: bug: parts of an outcome out of order")
 	}
-	it.Payloads = good
-	return len(good) > 0
+	it.Payloads = others
+	return len(others) > 0
 }
 
 func (c *Core) bury(now int64, it *Item, payloads []Payload, reason string) {

@@ -335,7 +335,7 @@ func (p *pair) drawOutcome(t *rapid.T, it *Item) {
 	}
 	payloads := len(it.Payloads)
 	if p.cfg.Single {
-		payloads = 0 // spoiled ones are canceled
+		payloads = 0 // there are no others
 	}
 	it.Outcome = drawOutcome(t, payloads)
 	it.Outcome.Done = done
@@ -367,8 +367,8 @@ func drawOutcome(t *rapid.T, payloads int) (o Outcome) {
 		o.Error = rapid.SampledFrom([]string{"", "e", "f"}).Draw(t, "error")
 	}
 	for i := range payloads {
-		if rapid.IntRange(0, 9).Draw(t, "spoiled") == 0 {
-			o.Spoiled = append(o.Spoiled, Spoiled{i, "spoiled"})
+		if rapid.IntRange(0, 9).Draw(t, "part") == 0 {
+			o.Parts = append(o.Parts, Part{i, rapid.SampledFrom([]Verdict{Done, Discarded, Canceled, Canceled}).Draw(t, "of"), "part"})
 		}
 	}
 	return o

@@ -134,13 +134,22 @@ type Outcome struct {
 	Verdict Verdict
 	Delay   time.Duration // of Failed and Snoozed; below zero means zero
 	Error   string        // of Failed and Canceled
-	Spoiled []Spoiled     // payloads that no run can use, by ascending index; they go to the morgue whatever the verdict. Under Config.Single: none
+	Parts   []Part        // payloads that the verdict is not about, by ascending index. Under Config.Single: none
 }
 
-// Spoiled is a payload of an item that could not be decoded.
-type Spoiled struct {
-	Index int // in Payloads
-	Error string
+// Part is a payload of an item that has ended, whatever becomes of the others.
+type Part struct {
+	Index   int     // in Payloads
+	Verdict Verdict // Done, Discarded or Canceled
+	Error   string  // of Canceled
+}
+
+// AddPart adds a part in its place, unless the payload is one already.
+func (o *Outcome) AddPart(part Part) {
+	i, found := slices.BinarySearchFunc(o.Parts, part.Index, func(p Part, index int) int { return p.Index - index })
+	if !found {
+		o.Parts = slices.Insert(o.Parts, i, part)
+	}
 }
 
 // begin makes the item stand for the waiting payloads of l, up to limit.

@@ -28,9 +28,9 @@ var update = flag.Bool("update", false, "write what the scripts in testdata do a
 //	take [NAME]                          a worker takes a run
 //	start NAME [ID]                      it starts an item: it is done with those before
 //	pass NAME ID                         it is done with a payload of the item, and goes to the next one
-//	VERDICT NAME ID [in=T] [error=TEXT] [spoiled=INDEX:TEXT]
+//	VERDICT NAME ID [in=T] [error=TEXT] [parts=INDEX:VERDICT|TEXT,…]
 //	finish NAME                          it gives the run back
-//	run VERDICT [in=T] [error=TEXT] [spoiled=INDEX:TEXT] [done=N]    all of that, for every item
+//	run VERDICT [in=T] [error=TEXT] [parts=INDEX:VERDICT|TEXT,…] [done=N]    all of that, for every item
 //	now ID · restore ID PAYLOAD · reclaim · next · show · counts · morgue
 //	crash [shards=N]                     all is committed, then a crash; says which lanes are not as before
 func TestScripts(t *testing.T) {
@@ -361,13 +361,13 @@ func outcome(verdict string, a args) Outcome {
 		panic("no verdict or command " + verdict)
 	}
 	out := Outcome{Verdict: v, Delay: time.Duration(a.ns("in", 0)), Error: a.named["error"]}
-	for s := range strings.SplitSeq(a.named["spoiled"], ",") {
+	for s := range strings.SplitSeq(a.named["parts"], ",") {
 		if index, text, ok := strings.Cut(s, ":"); ok {
 			i, err := strconv.Atoi(index)
 			if err != nil {
 				panic(err)
 			}
-			out.Spoiled = append(out.Spoiled, Spoiled{i, text})
+			out.Parts = append(out.Parts, Part{Index: i, Verdict: cmp.Or(verdicts[text], Canceled), Error: text})
 		}
 	}
 	return out

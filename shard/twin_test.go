@@ -191,8 +191,17 @@ func (w *twin) take(id string, most int) *twinOut {
 
 func (w *twin) finish(id string, now int64, o Outcome) {
 	j := w.jobs[id]
-	for _, s := range slices.Backward(o.Spoiled) {
-		w.bury(j.out.payloads[s.Index : s.Index+1])
+	for _, s := range slices.Backward(o.Parts) {
+		switch p := j.out.payloads[s.Index]; s.Verdict {
+		case Done:
+			w.end(p)
+			w.counts.Done++
+		case Discarded:
+			w.end(p)
+			w.counts.Discarded++
+		default:
+			w.bury([]*twinPayload{p})
+		}
 		j.out.payloads = slices.Delete(slices.Clone(j.out.payloads), s.Index, s.Index+1)
 	}
 	ps, behind := j.out.payloads, []*twinPayload(nil)
