@@ -424,7 +424,11 @@ func (p *pair) takeApart(r *pairRun) (goOn []func()) {
 			goOn = append(goOn, func() { p.twin.putBack(p.twin.jobs[id]) })
 		case inHand:
 			inHand = false
-			passed := int(r.run.Items[i].passed.Load()) - out.settled
+			it := &r.run.Items[i]
+			if it.recalled.Load() {
+				break // its worker has been told already, and gives it back
+			}
+			passed := int(it.passed.Load()) - out.settled
 			goOn = append(goOn, func() { p.twin.settle(p.twin.jobs[id], passed) })
 		default:
 			goOn = append(goOn, func() { p.twin.finish(id, p.now, outcome) })
