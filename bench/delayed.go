@@ -60,8 +60,8 @@ func timetable(n int, lead time.Duration) (from time.Time, due func(i int) time.
 func (l *lab) delayedJobs(ctx context.Context, dir string, lead time.Duration) (measured, error) {
 	from, due, window := timetable(l.n, lead)
 	late := make([]atomic.Int64, l.n) // by number
-	ctx, s, err := l.open(ctx, dir, func(_ context.Context, job executor.Merged[[]byte]) error {
-		late[binary.LittleEndian.Uint64(job.Latest())].Store(max(1, int64(time.Since(job.Due))))
+	ctx, s, err := l.open(ctx, dir, func(_ context.Context, job executor.Job[[]byte]) error {
+		late[binary.LittleEndian.Uint64(job.Payload)].Store(max(1, int64(time.Since(job.Due))))
 		return nil
 	})
 	if err != nil {

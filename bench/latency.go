@@ -78,7 +78,7 @@ func latencies(took []time.Duration) measured {
 func enqueueToHandler(durable bool, pause func()) func(context.Context, *lab) (measured, error) {
 	return func(ctx context.Context, l *lab) (measured, error) {
 		entered := make(chan time.Time, 1)
-		ctx, s, err := l.open(ctx, l.journal(durable), func(context.Context, executor.Merged[[]byte]) error {
+		ctx, s, err := l.open(ctx, l.journal(durable), func(context.Context, executor.Job[[]byte]) error {
 			entered <- time.Now()
 			return nil
 		})

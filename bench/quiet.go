@@ -44,7 +44,7 @@ func startUp(_ context.Context, l *lab) (measured, error) {
 	dir := filepath.Join(l.scratch, "jobs.strand")
 	for _, where := range []string{dir, dir, ""} {
 		start := time.Now()
-		ctx, s, err := l.open(context.Background(), where, func(context.Context, executor.Merged[[]byte]) error { return nil })
+		ctx, s, err := l.open(context.Background(), where, func(context.Context, executor.Job[[]byte]) error { return nil })
 		if err != nil {
 			return m, err
 		}
@@ -84,7 +84,7 @@ func (o order) keepStill() (r report, err error) {
 	}
 	ran := make(chan struct{}, o.N)
 	for i := range o.N {
-		q, err := executor.HandleMerged(x, fmt.Sprintf("queue-%03d", i), func(context.Context, executor.Merged[[]byte]) error {
+		q, err := executor.Handle(x, fmt.Sprintf("queue-%03d", i), func(context.Context, executor.Job[[]byte]) error {
 			ran <- struct{}{}
 			return nil
 		}, executor.QueueConfig[[]byte]{})

@@ -52,7 +52,7 @@ func prepareReplay(ctx context.Context, l *lab) error {
 func (o order) replay() (time.Duration, error) {
 	start := time.Now()
 	l := &lab{shards: o.Shards}
-	ctx, s, err := l.open(context.Background(), filepath.Join(o.Dir, "jobs.strand"), func(context.Context, executor.Merged[[]byte]) error { return nil })
+	ctx, s, err := l.open(context.Background(), filepath.Join(o.Dir, "jobs.strand"), func(context.Context, executor.Job[[]byte]) error { return nil })
 	if err != nil {
 		return 0, err
 	}

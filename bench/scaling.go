@@ -105,7 +105,7 @@ func withWorkers(ctx context.Context, l *lab, workers int) (value, seconds float
 	l.workers, l.shards = workers, workers
 	var ran atomic.Int64
 	done := make(chan struct{})
-	ctx, s, err := l.open(ctx, l.journal(true), func(context.Context, executor.Merged[[]byte]) error {
+	ctx, s, err := l.open(ctx, l.journal(true), func(context.Context, executor.Job[[]byte]) error {
 		time.Sleep(sleepy)
 		if ran.Add(1) == int64(n) {
 			close(done)

@@ -18,13 +18,13 @@ type subject struct {
 
 // open opens an executor in dir; an empty one is memory only. When it fails,
 // the context that it returns ends.
-func (l *lab) open(ctx context.Context, dir string, handler func(context.Context, executor.Merged[[]byte]) error) (context.Context, *subject, error) {
+func (l *lab) open(ctx context.Context, dir string, handler func(context.Context, executor.Job[[]byte]) error) (context.Context, *subject, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	x, err := executor.Open(dir, executor.Config{Workers: l.workers, MemoryBudget: l.budget, TimerSlack: l.slack, OnFailure: cancel})
 	if err != nil {
 		return nil, nil, err
 	}
-	q, err := executor.HandleMerged(x, queueName, handler, executor.QueueConfig[[]byte]{Shards: l.shards, RetryIn: l.retryIn})
+	q, err := executor.Handle(x, queueName, handler, executor.QueueConfig[[]byte]{Shards: l.shards, RetryIn: l.retryIn})
 	if err != nil {
 		return nil, nil, errors.Join(err, x.Stop(context.Background()))
 	}
