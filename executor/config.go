@@ -205,13 +205,13 @@ type QueueConfig[T any] struct {
 	// BatchSize is the most ids that a batch handler gets at once. Default 1.
 	BatchSize int
 
-	// MaxPayloads is the most payloads of one id that a handler gets at once,
-	// oldest first; the others follow in the next run. Default 1000; below
-	// zero there is no limit.
+	// MaxPayloads is the most payloads of one id that a handler of [HandleMerged]
+	// or [HandleBatch] gets at once, oldest first; the others follow in the next
+	// run. Default 1000; below zero there is no limit. With [Handle] it is 1.
 	MaxPayloads int
 
-	// MaxRetries is how often a failed job is run again before it is
-	// exhausted. Default 25, which is about 20 days with the default RetryIn;
+	// MaxRetries is how often a failed job, with [Handle] a payload, is run again
+	// before it is exhausted. Default 25, which is about 20 days with the default RetryIn;
 	// below zero a job is never run again.
 	MaxRetries int
 
@@ -228,7 +228,8 @@ type QueueConfig[T any] struct {
 	// under more than one of the names. Default nil.
 	FormerNames []string
 
-	// Timeout is how long a handler has for a job or a batch. Then its context
+	// Timeout is how long a handler has for a payload, a job or a batch with its
+	// halves. Then its context
 	// ends with the cause [ErrTimeout], and an error that it returns is a failure
 	// which spends a retry. It is never early, and late by at most an eighth of
 	// it, and a second. The context has no Deadline. What a handler that does
@@ -254,8 +255,8 @@ type QueueConfig[T any] struct {
 	FormatError func(error) string
 
 	// RetriesExhausted is called, on the worker, with the jobs of a run that
-	// failed for the last time, before OnExhausted is carried out. LastError is
-	// that failure. Default nil.
+	// failed for the last time, before OnExhausted is carried out; with [Handle] that
+	// is one job with one payload. LastError is that failure. Default nil.
 	RetriesExhausted func(ctx context.Context, jobs []Merged[T])
 
 	// Durability of Enqueue. Default: the executor's.
