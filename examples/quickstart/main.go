@@ -33,16 +33,15 @@ func main() {
 	ctx, dir := context.Background(), must(os.MkdirTemp("", "strand-quickstart-"))
 	defer os.RemoveAll(dir)
 	x, orders := open(dir)
-	for _, step := range []string{"placed", "paid", "shipped"} {
-		must(orders.Enqueue(ctx, "order-1", step)) // on disk
-	}
-	must(orders.Enqueue(ctx, "order-2", "placed"))
 	must(orders.Enqueue(ctx, "order-3", "placed", executor.In(1500*time.Millisecond)))
-	must(x, x.Start(ctx))
-	for range 4 { // order-1, and order-2, which fails
-		<-ran
+	for _, event := range []string{"placed", "paid", "shipped"} {
+		must(orders.Enqueue(ctx, "order-1", event)) // nil: it is on disk
 	}
-	must(orders.Enqueue(ctx, "order-2", "paid")) // must not overtake what failed
+	must(x, x.Start(ctx))
+	_, _, _ = <-ran, <-ran, <-ran
+	must(orders.Enqueue(ctx, "order-2", "placed"))
+	<-ran                                        // it has failed, and waits for its retry
+	must(orders.Enqueue(ctx, "order-2", "paid")) // must not overtake it
 	_, _ = <-ran, <-ran
 	must(x, x.Stop(ctx))
 	fmt.Println("Stopped before order-3 was due. Started again, nothing enqueued:")
