@@ -35,6 +35,7 @@ var (
 	broken    = gate{"./shard", "^TestUnreadable"}
 	unread    = gate{"./executor", "^TestUnreadable"}
 	lowkiq    = gate{"./executor", "^TestLowkiq"}
+	events    = gate{"./executor", "^Test(BadEvent|EventsEnd|SlowEvent|OlderEvent|StopBetween|Payload|BatchIs)"}
 	burials   = gate{"./executor", "^(TestBurial|TestMerging)"}
 	services  = gate{"./executor", "^TestLockable_S06"}
 	hangs     = gate{"./bench/soak", "^TestProofs$/^slow$"}
@@ -83,7 +84,7 @@ var bugs = []bug{
 	{"go on after what can't be read", "journal/cold.go", "	r.failed(err)\n", "", memory},
 	{"record a decision on nothing", "shard/change.go", "if c.broken() || len(", "if len(", broken},
 	{"lose the worker of a broken shard", "shard/shard.go", "			s.dispatch.Return(w) // an entry", "			// an entry", broken},
-	{"run a job that can't be read", "executor/typed.go", "			return job, &unreadError{err}\n", "			break\n", unread},
+	{"run a job that can't be read", "executor/job.go", "			return job, &unreadError{err}\n", "			break\n", unread},
 
 	// Order.
 	{"equal scores, last one first", "shard/lane.go", "p.Ref.Position() < q.Ref.Position())", "p.Ref.Position() > q.Ref.Position())", random},
@@ -95,7 +96,18 @@ var bugs = []bug{
 	{"forget a retry at replay", "shard/load.go", "	c.setRetry(l, e.Retry)\n", "", scripts},
 	{"a due time lost with its payload", "shard/core.go", "		c.pinDueOut(l, ended.Position())\n", "", scripts},
 	{"a place in the morgue, and among the live", "shard/finish.go", "c.change.Buried = append(c.change.Buried, journal", "_ = append(c.change.Buried, journal", random},
-	{"bury the newest", "shard/finish.go", "c.bury(now, it, it.Payloads[:1], out.Error)\n		if rest := it.Payloads[1:]; len(rest) > 0 {", "c.bury(now, it, it.Payloads[len(it.Payloads)-1:], out.Error)\n		if rest := it.Payloads[:len(it.Payloads)-1]; len(rest) > 0 {", scripts},
+	{"bury the newest", "shard/finish.go", "c.bury(now, it, judged[:1], out.Error)\n		if rest := judged[1:]; len(rest) > 0 {", "c.bury(now, it, judged[len(judged)-1:], out.Error)\n		if rest := judged[:len(judged)-1]; len(rest) > 0 {", scripts},
+
+	// Each event is judged by itself.
+	{"judge all events for one", "shard/finish.go", "return it.Payloads[it.settled : n+1], it.Payloads[n+1:]", "return it.Payloads[it.settled:], nil", scripts},
+	{"blame the next event", "shard/run.go", "	it.Retry, it.LastError = -1, \"\"\n	return true", "	return true", random},
+	{"blame an older event", "shard/finish.go", "	c.setRetry(l, -1)\n	l.remember().err = \"\"\n	return true", "	return false", scripts},
+	{"hold what was before a slow event", "shard/take.go", "			over, hand = it.before, it\n", "			over = it.before\n", events},
+	{"begin an event that was called back", "shard/run.go", "	if it.recalled.Load() {\n		return false\n	}\n", "", scripts},
+	{"begin an event after the stop", "executor/worker.go", "w.errs != nil || w.x.draining.Load() {", "w.errs != nil {", events},
+	{"say that an event is done, and not which", "executor/worker.go", "	w.more = it.Pass()\n	return w.more\n", "	w.more = it.Pass()\n	it.Outcome.Done = 0\n	return w.more\n", events},
+	{"halve a batch once", "executor/batch.go", "	b.halvings--\n", "	b.halvings = 0\n", events},
+	{"lose the payloads that are done", "shard/finish.go", "		case Done:\n			c.endPayload(p.Ref)\n", "		case Done:\n", scripts},
 
 	// What can run, runs.
 	{"a timer that is not set again", "shard/shard.go", "	case wakeUp:\n		s.timerAt = math.MaxInt64\n", "	case wakeUp:\n", shells},
@@ -105,7 +117,7 @@ var bugs = []bug{
 	{"a slack for what a restart finds", "executor/queue.go", "		cores[i].Tick(time.Now().UnixNano())\n", "", restarted},
 	{"wait for a clock that went back", "shard/clock.go", "if due <= before ||", "if", clocks},
 	{"a pause that is lost with the clock", "shard/clock.go", "l.retry() >= 0 &&", "l.retry() > 9 &&", clocks},
-	{"hold what waits behind a slow job", "shard/take.go", "; at > now {", "; at > 0 {", shells},
+	{"hold what waits behind a slow job", "shard/take.go", "; next > now {", "; next > 0 {", shells},
 	{"lose a worker that found nothing", "shard/shard.go", "		if !s.assign(now, m) {\n			s.dispatch.Return(m)\n		}\n", "		s.assign(now, m)\n", shells},
 	{"one worker for two shards", "executor/scheduler.go", "		p.idle = p.idle[:n-1]\n", "", lowkiq},
 	{"a shard that is never granted", "executor/scheduler.go", "	picked.waiting = false\n", "", lowkiq},
