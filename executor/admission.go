@@ -11,15 +11,15 @@ import (
 // append locks what entries lock, journals them, and waits as the durability
 // says.
 func (q *queue) append(ctx context.Context, entries []journal.Entry) (journal.Ticket, error) {
-	if q.x.stopping.Load() && ctx.Value(handlerKey{}) != q.x {
-		return journal.Ticket{}, ErrClosed
+	if err := q.x.admits(ctx); err != nil {
+		return journal.Ticket{}, err
 	}
 	keys, err := q.keysOnEnqueue(entries)
 	if err != nil {
 		return journal.Ticket{}, err
 	}
 	pledge, ticket, err := q.offer(ctx, entries, keys)
-	if errors.Is(err, journal.ErrBacklog) && q.x.cfg.Overflow == Wait && ctx.Value(handlerKey{}) != q.x {
+	if q.x.waits(ctx, err) {
 		ticket, err = q.whenDrained(ctx, func() (ticket journal.Ticket, err error) {
 			pledge, ticket, err = q.offer(ctx, entries, keys)
 			return ticket, err
@@ -63,7 +63,7 @@ func (q *queue) offer(ctx context.Context, entries []journal.Entry, keys [][]str
 func (x *Executor) await(ctx context.Context, ticket journal.Ticket) error {
 	select {
 	case <-ticket.Done():
-	case <-ctx.Done():
+	case <-done(ctx):
 	case <-x.failed:
 		select {
 		case <-ticket.Done():
@@ -86,7 +86,7 @@ func (q *queue) whenDrained(ctx context.Context, try func() (journal.Ticket, err
 		case <-drained:
 		case <-q.x.failed:
 		case <-q.x.stopped:
-		case <-ctx.Done():
+		case <-done(ctx):
 		}
 	}
 }

@@ -18,33 +18,38 @@ import (
 //
 // A key is locked while it has holds. Each hold knows for whom it was set, so
 // that nobody is blocked by itself, a retry does not lock twice, and what comes
-// back after a crash is what was there. A job that is blocked waits in the queue
-// of one of its keys, and moves on to the next that is locked: it holds nothing
-// meanwhile, and whoever frees a key looks at no more waiters than it lets pass.
+// back after a crash is what was there. Who waits for keys is the business of
+// [wait].
 type barrier struct {
-	keys     map[string]*barrierKey
-	ran      map[holder][]*hold // set by jobs that ran, in no order
-	waits    map[holder]*wait
-	last     uint64 // number of the newest hold
-	watchers int    // so far
-	now      int64  // set by whoever calls
+	keys    map[string]*barrierKey
+	ran     map[holder][]*hold // set by jobs that ran, in no order
+	waits   map[holder]*wait
+	last    uint64 // number of the newest hold
+	arrived uint64 // number of the newest wait
+	now     int64  // set by whoever calls
 
 	// What the calls since the last drain brought about, in order.
 	effects []effect
-	passed  []*wait
+	wakes   []func()
 }
 
 // holder is a job, or with an empty queue a person.
 type holder struct{ queue, id string }
 
+// String names a job for people and for the lock table: two jobs never have one
+// name, and nothing in it moves the cursor of a terminal.
 func (h holder) String() string {
-	switch {
-	case h.queue == "":
+	if h.queue == "" {
 		return "a person"
-	case strings.ContainsAny(h.queue, `/"`):
-		return strconv.Quote(h.queue) + "/" + h.id // two jobs never have one name
 	}
-	return h.queue + "/" + h.id
+	queue, id := plain(h.queue), plain(h.id)
+	if queue == h.queue && strings.ContainsAny(queue, `/"`) {
+		queue = strconv.Quote(queue)
+	}
+	if id == h.id && strings.HasPrefix(id, `"`) {
+		id = strconv.Quote(id)
+	}
+	return queue + "/" + id
 }
 
 // hold is one lock of a key.
@@ -72,7 +77,12 @@ type effect struct {
 type barrierKey struct {
 	holds list.List      // of *hold, oldest first
 	by    map[holder]int // how many of them are whose
-	queue list.List      // of *wait, first come, first served
+
+	line list.List // of *wait, by number: first come, first served
+	// How many of those who were called are to lock the key, and how many are to
+	// find it unlocked.
+	toLock, toPass int
+	watchers       list.List // of func(), see [Keys.Watch]
 }
 
 // request is what a job wants before it runs.
@@ -83,20 +93,15 @@ type request struct {
 	ttl       int64     // of what it locks; 0: for ever
 }
 
+func (r *request) locks(key string) bool {
+	return slices.ContainsFunc(r.set, func(s setting) bool { return s.key == key })
+}
+
 // setting is a key that a job locks when it runs, for one of its payloads if the
 // position is not 0.
 type setting struct {
 	key      string
 	position journal.Position
-}
-
-// wait is a request that was not granted at once.
-type wait struct {
-	request
-	since int64
-	key   string // in whose queue it stands
-	at    *list.Element
-	wake  func()
 }
 
 func newBarrier() barrier {
@@ -116,14 +121,20 @@ func (b *barrier) lock(key string, by holder, onRun bool, ttl int64) *hold {
 }
 
 func (b *barrier) add(h *hold) {
-	k := b.keys[h.key]
-	if k == nil {
-		k = &barrierKey{by: make(map[holder]int)}
-		b.keys[h.key] = k
-	}
+	k := b.key(h.key)
 	h.at = k.holds.PushBack(h)
 	k.by[h.by]++
 	b.addRan(h)
+}
+
+// key returns a key, which callNext forgets when nothing is left of it.
+func (b *barrier) key(name string) *barrierKey {
+	k := b.keys[name]
+	if k == nil {
+		k = &barrierKey{by: make(map[holder]int)}
+		b.keys[name] = k
+	}
+	return k
 }
 
 func (b *barrier) addRan(h *hold) {
@@ -149,8 +160,8 @@ func (b *barrier) dropRan(h *hold) {
 	}
 }
 
-// drop ends a hold and lets pass who waited for that. A hold that has ended
-// already is left alone.
+// drop ends a hold and calls who waited for that. A hold that has ended already
+// is left alone.
 func (b *barrier) drop(h *hold) {
 	if h.at == nil {
 		return
@@ -163,7 +174,10 @@ func (b *barrier) drop(h *hold) {
 	}
 	b.dropRan(h)
 	b.effects = append(b.effects, effect{h, true})
-	b.letPass(h.key, k)
+	for k.holds.Len() == 0 && k.watchers.Len() > 0 {
+		b.wakes = append(b.wakes, k.watchers.Remove(k.watchers.Front()).(func()))
+	}
+	b.callNext(h.key)
 }
 
 // reassign makes a hold somebody else's. Nobody waits yet.
@@ -177,54 +191,6 @@ func (b *barrier) reassign(h *hold, by holder) {
 	h.by = by
 	b.addRan(h)
 	b.effects = append(b.effects, effect{hold: h})
-}
-
-// letPass grants those that wait at a key, in their order, until one of them
-// has locked it again. What else they are blocked by, they wait for there.
-func (b *barrier) letPass(key string, k *barrierKey) {
-	for k.queue.Len() > 0 {
-		var w *wait
-		switch len(k.by) {
-		case 0:
-			w = k.queue.Front().Value.(*wait)
-		case 1:
-			// Only the one who holds it could pass.
-			for by := range k.by {
-				w = b.waits[by]
-			}
-			if w == nil || w.key != key {
-				return
-			}
-		default:
-			return
-		}
-		b.unqueue(w)
-		if next := b.blocking(w.request); next != "" {
-			b.queue(w, next)
-			continue
-		}
-		delete(b.waits, w.by)
-		b.set(w.request)
-		b.passed = append(b.passed, w)
-	}
-	if k.holds.Len() == 0 && k.queue.Len() == 0 {
-		delete(b.keys, key)
-	}
-}
-
-// blocking returns the first key that blocks a request, "" when it may pass.
-func (b *barrier) blocking(r request) string {
-	for _, key := range r.blockedBy {
-		if k := b.keys[key]; k != nil && k.blocks(r.by) {
-			return key
-		}
-	}
-	return ""
-}
-
-// blocks reports whether somebody else has locked the key.
-func (k *barrierKey) blocks(by holder) bool {
-	return len(k.by) > 1 || (len(k.by) == 1 && k.by[by] == 0)
 }
 
 // set locks what a request asks for. What its job has locked before, in a run
@@ -263,61 +229,6 @@ func (b *barrier) ofJob(by holder) (whole []*hold) {
 		}
 	}
 	return whole
-}
-
-// enter grants a request, or returns a key that blocks it. A job that waits
-// already keeps its place as long as that key blocks it.
-func (b *barrier) enter(r request) (fresh []*hold, blocked string) {
-	if w := b.waits[r.by]; w != nil && slices.Contains(r.blockedBy, w.key) && b.keys[w.key].blocks(r.by) {
-		return nil, w.key
-	}
-	b.leave(r.by)
-	if blocked = b.blocking(r); blocked != "" {
-		return nil, blocked
-	}
-	return b.set(r), ""
-}
-
-// wait has a blocked request stand at key, which enter has returned, and wake
-// called once it is granted. It returns a [lock.DeadlockError] when that would
-// close a circle; then nobody waits.
-func (b *barrier) wait(r request, key string, wake func()) error {
-	if circle := b.circle(r); circle != nil {
-		b.leave(r.by)
-		return &lock.DeadlockError{Circle: b.named(circle)}
-	}
-	if w := b.waits[r.by]; w != nil {
-		w.request, w.wake = r, wake
-		return nil
-	}
-	w := &wait{request: r, since: b.now, wake: wake}
-	b.waits[r.by] = w
-	b.queue(w, key)
-	return nil
-}
-
-func (b *barrier) queue(w *wait, key string) {
-	w.key = key
-	w.at = b.keys[key].queue.PushBack(w)
-}
-
-func (b *barrier) unqueue(w *wait) { b.keys[w.key].queue.Remove(w.at) }
-
-// leave forgets that a job waits.
-func (b *barrier) leave(by holder) {
-	if w := b.waits[by]; w != nil {
-		b.unqueue(w)
-		delete(b.waits, by)
-	}
-}
-
-// recheck has a job that waits try again when what it has locked meanwhile
-// closes a circle: then it will hear of it.
-func (b *barrier) recheck(by holder) {
-	if w := b.waits[by]; w != nil && b.circle(w.request) != nil {
-		b.leave(by)
-		b.passed = append(b.passed, w)
-	}
 }
 
 // unlock ends the holds of a key: one of them if they are counted, preferably
@@ -373,11 +284,11 @@ func (h *hold) held() lock.Held {
 	return held
 }
 
-// drain returns what has happened since the last one.
-func (b *barrier) drain() (effects []effect, passed []*wait) {
-	effects, passed = b.effects, b.passed
-	b.effects, b.passed = nil, nil
-	return effects, passed
+// drain returns what has happened since the last one, and whom to wake.
+func (b *barrier) drain() (effects []effect, wakes []func()) {
+	effects, wakes = b.effects, b.wakes
+	b.effects, b.wakes = nil, nil
+	return effects, wakes
 }
 
 // restore brings holds back that were written down, in the order of their age.

@@ -1,8 +1,8 @@
 package executor
 
 import (
-	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"testing"
 
@@ -12,132 +12,18 @@ import (
 	"github.com/strandjobs/strand/lock"
 )
 
-// barrierTwin is the barrier as one would say it: a list of holds, and a list of
-// those who wait at each key. It looks at everything every time.
-type barrierTwin struct {
-	holds []twinHold
-	lines map[string][]holder // who stands at which key, in order
-	wants map[holder]request
-	woken []holder // in order, since the last look
-}
-
-type twinHold struct {
-	number uint64
-	key    string
-	by     holder
-	onRun  bool
-}
-
-func (w *barrierTwin) blocked(key string, by holder) bool {
-	return slices.ContainsFunc(w.holds, func(h twinHold) bool { return h.key == key && h.by != by })
-}
-
-func (w *barrierTwin) firstBlocked(r request) string {
-	i := slices.IndexFunc(r.blockedBy, func(key string) bool { return w.blocked(key, r.by) })
-	if i < 0 {
-		return ""
-	}
-	return r.blockedBy[i]
-}
-
-// lock is told the number, which is the barrier's business.
-func (w *barrierTwin) lock(number uint64, key string, by holder, onRun bool) {
-	w.holds = append(w.holds, twinHold{number, key, by, onRun})
-}
-
-func (w *barrierTwin) setAll(b *barrier, r request) {
-	for _, s := range r.set {
-		if !slices.ContainsFunc(w.holds, func(h twinHold) bool { return h.onRun && h.by == r.by && h.key == s.key }) {
-			number := uint64(0) // found by what it is
-			for _, h := range b.ran[r.by] {
-				if h.key == s.key {
-					number = h.number
-				}
-			}
-			w.lock(number, s.key, r.by, true)
-		}
-	}
-}
-
-// letPass is what follows when holds of key have ended.
-func (w *barrierTwin) letPass(b *barrier, key string) {
-	for i := 0; i < len(w.lines[key]); {
-		by := w.lines[key][i]
-		if w.blocked(key, by) {
-			i++
-			continue
-		}
-		w.lines[key] = slices.Delete(w.lines[key], i, i+1)
-		r := w.wants[by]
-		if next := w.firstBlocked(r); next != "" {
-			w.lines[next] = append(w.lines[next], by)
-			continue
-		}
-		delete(w.wants, by)
-		w.setAll(b, r)
-		w.woken = append(w.woken, by)
-		i = 0
-	}
-}
-
-func (w *barrierTwin) drop(b *barrier, number uint64) {
-	i := slices.IndexFunc(w.holds, func(h twinHold) bool { return h.number == number })
-	if i < 0 {
-		return
-	}
-	key := w.holds[i].key
-	w.holds = slices.Delete(w.holds, i, i+1)
-	w.letPass(b, key)
-}
-
-func (w *barrierTwin) leave(by holder) {
-	delete(w.wants, by)
-	for key, line := range w.lines {
-		w.lines[key] = slices.DeleteFunc(line, func(o holder) bool { return o == by })
-	}
-}
-
-// waitsFor lists whom a request waits for: all who have locked one of its keys.
-func (w *barrierTwin) waitsFor(r request) (all []holder) {
-	for _, h := range w.holds {
-		if h.by != r.by && slices.Contains(r.blockedBy, h.key) {
-			all = append(all, h.by)
-		}
-	}
-	return all
-}
-
-// circle reports whether a request would wait for itself, by following
-// everybody until nothing new turns up.
-func (w *barrierTwin) circle(r request) bool {
-	reached := make(map[holder]bool)
-	for _, by := range w.waitsFor(r) {
-		reached[by] = true
-	}
-	for n := -1; n != len(reached); {
-		n = len(reached)
-		for _, by := range slices.Collect(maps.Keys(reached)) {
-			if q, waits := w.wants[by]; waits && by != r.by {
-				for _, next := range w.waitsFor(q) {
-					reached[next] = true
-				}
-			}
-		}
-	}
-	return reached[r.by]
-}
-
 // barrierPair drives a barrier and its twin.
 type barrierPair struct {
 	b     barrier
 	twin  barrierTwin
 	disk  map[uint64]twinHold // what the effects come to: the journal's view
 	known []*hold
+	woken []holder
 }
 
 // look compares everything that can be seen.
 func (p *barrierPair) look(t require.TestingT) {
-	effects, passed := p.b.drain()
+	effects, wakes := p.b.drain()
 	for _, e := range effects {
 		h := e.hold
 		if e.dropped {
@@ -150,11 +36,11 @@ func (p *barrierPair) look(t require.TestingT) {
 			p.known = append(p.known, h)
 		}
 	}
-	var woken []holder
-	for _, w := range passed {
-		woken = append(woken, w.by)
+	p.woken = nil
+	for _, wake := range wakes {
+		wake()
 	}
-	require.Equal(t, p.twin.woken, woken, "who was woken, in order")
+	require.Equal(t, p.twin.woken, p.woken, "who was woken, in order")
 	p.twin.woken = nil
 
 	disk := slices.SortedFunc(maps.Values(p.disk), func(a, b twinHold) int { return int(a.number) - int(b.number) })
@@ -171,19 +57,29 @@ func (p *barrierPair) look(t require.TestingT) {
 			there++
 		}
 		require.Equal(t, counts, k.by)
-		require.NotZero(t, k.holds.Len(), "a key that nobody has locked")
+		require.NotZero(t, k.holds.Len()+k.line.Len()+k.toLock+k.toPass, "a key that nobody wants")
 		var line []holder
-		for e := k.queue.Front(); e != nil; e = e.Next() {
-			w := e.Value.(*wait)
-			require.Equal(t, key, w.key)
-			require.Same(t, w, p.b.waits[w.by])
-			line = append(line, w.by)
+		for e := k.line.Front(); e != nil; e = e.Next() {
+			line = append(line, e.Value.(*wait).by)
 		}
-		require.ElementsMatch(t, p.twin.lines[key], line)
-		require.Equal(t, fmt.Sprint(p.twin.lines[key]), fmt.Sprint(line), "the order at %q", key)
+		var want []holder
+		for _, o := range slices.SortedFunc(slices.Values(p.twin.waits), func(a, b *twinWait) int { return int(a.number) - int(b.number) }) {
+			if o.key == key {
+				want = append(want, o.by)
+			}
+		}
+		require.Equal(t, want, line, "the line at %q", key)
+	}
+	for _, o := range p.twin.waits {
+		w := p.b.waits[o.by]
+		require.Equal(t, []any{o.number, o.called, o.key != ""}, []any{w.number, w.called, w.at != nil})
+		if o.key != "" {
+			require.Equal(t, o.key, w.key)
+			require.True(t, p.twin.blocked(o.key, o.request, o.number), "nobody has woken %v", o.by)
+		}
 	}
 	require.Equal(t, len(p.disk), there)
-	require.Len(t, p.b.waits, len(p.twin.wants))
+	require.Len(t, p.b.waits, len(p.twin.waits))
 	ran := 0
 	for by, holds := range p.b.ran {
 		for _, h := range holds {
@@ -201,7 +97,6 @@ func (p *barrierPair) look(t require.TestingT) {
 func TestBarrierAndItsTwin(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := &barrierPair{b: newBarrier(), disk: make(map[uint64]twinHold)}
-		p.twin.lines, p.twin.wants = make(map[string][]holder), make(map[holder]request)
 		key := rapid.SampledFrom([]string{"k", "l", "m"})
 		by := rapid.SampledFrom([]holder{{}, {"q", "1"}, {"q", "2"}, {"r", "1"}, {"r", "2"}})
 		job := by.Filter(func(h holder) bool { return h.queue != "" })
@@ -211,14 +106,29 @@ func TestBarrierAndItsTwin(t *testing.T) {
 				key, by := key.Draw(t, "key"), by.Draw(t, "by")
 				h := p.b.lock(key, by, false, 0)
 				p.twin.lock(h.number, key, by, false)
-				waiting := p.twin.wants[by]
 				p.b.recheck(by)
-				if waiting.blockedBy != nil && p.twin.circle(waiting) {
-					p.twin.leave(by)
+				if o := p.twin.find(by); o != nil && o.key != "" && p.twin.circle(o.request) {
+					left := p.twin.stepOut(o)
+					p.twin.follow(left...)
 					p.twin.woken = append(p.twin.woken, by)
 				}
 			},
-			"enter and wait": func(t *rapid.T) { p.enter(t, job.Draw(t, "by"), some.Draw(t, "blocked by"), some.Draw(t, "set")) },
+			"enter": func(t *rapid.T) {
+				p.enter(t, job.Draw(t, "by"), some.Draw(t, "blocked by"), some.Draw(t, "set"), rapid.IntRange(0, 9).Draw(t, "parks") > 0)
+			},
+			"the called one enters": func(t *rapid.T) {
+				called := slices.DeleteFunc(slices.Clone(p.twin.waits), func(o *twinWait) bool { return !o.called })
+				if len(called) == 0 {
+					t.Skip("nobody was called")
+				}
+				r := rapid.SampledFrom(called).Draw(t, "called").request
+				var set []string
+				for _, s := range r.set {
+					set = append(set, s.key)
+				}
+				p.enter(t, r.by, r.blockedBy, set, true)
+			},
+			"all end": func(t *rapid.T) { p.allEnd(t) },
 			"unlock": func(t *rapid.T) {
 				p.unlock(t, key.Draw(t, "key"), rapid.Bool().Draw(t, "counted"), by.Draw(t, "by"))
 			},
@@ -228,7 +138,7 @@ func TestBarrierAndItsTwin(t *testing.T) {
 				}
 				h := rapid.SampledFrom(p.known).Draw(t, "hold") // perhaps one that has ended
 				p.b.drop(h)
-				p.twin.drop(&p.b, h.number)
+				p.twin.drop(h.number)
 			},
 			"leave": func(t *rapid.T) {
 				by := job.Draw(t, "by")
@@ -241,45 +151,81 @@ func TestBarrierAndItsTwin(t *testing.T) {
 	})
 }
 
-func (p *barrierPair) enter(t *rapid.T, by holder, blockedBy, set []string) {
+func (p *barrierPair) enter(t *rapid.T, by holder, blockedBy, set []string, parks bool) {
 	r := request{by: by, blockedBy: blockedBy}
 	for _, key := range set {
 		r.set = append(r.set, setting{key: key})
 	}
-	stood := ""
-	for key, line := range p.twin.lines {
-		if slices.Contains(line, by) && slices.Contains(blockedBy, key) && p.twin.blocked(key, by) {
-			stood = key // it keeps its place
+	var left []string
+	number := uint64(math.MaxUint64)
+	o := p.twin.find(by)
+	var kept *request
+	if o != nil {
+		if o.called {
+			kept = new(o.request)
 		}
+		number, left = o.number, p.twin.stepOut(o)
 	}
-	if stood == "" {
-		p.twin.leave(by)
+	want := p.twin.firstBlocked(r, number, kept)
+	var waker func() func()
+	if parks {
+		waker = func() func() { return func() { p.woken = append(p.woken, by) } }
 	}
-	want := p.twin.firstBlocked(r)
-	if stood != "" {
-		want = stood
-	}
-	fresh, key := p.b.enter(r)
+	fresh, key, err := p.b.enter(r, waker)
 	require.Equal(t, want, key)
-	if key == "" {
+	switch {
+	case key == "":
+		require.NoError(t, err)
 		n := len(p.twin.holds)
 		p.twin.setAll(&p.b, r)
 		require.Len(t, fresh, len(p.twin.holds)-n)
-		return
-	}
-	require.Empty(t, fresh)
-	err := p.b.wait(r, key, func() {})
-	if p.twin.circle(r) {
-		p.twin.leave(by)
+	case !parks:
+		require.NoError(t, err)
+	case p.twin.circle(r):
 		require.ErrorIs(t, err, lock.ErrDeadlock)
 		p.check(t, r, err.(*lock.DeadlockError).Circle)
-		return
+	default:
+		require.NoError(t, err)
+		require.Empty(t, fresh, "it waits, and holds nothing")
+		if o == nil {
+			p.twin.arrived++
+			o = &twinWait{number: p.twin.arrived}
+			p.twin.waits = append(p.twin.waits, o)
+			slices.SortFunc(p.twin.waits, func(a, b *twinWait) int { return int(a.number) - int(b.number) })
+		}
+		o.request, o.key = r, key
 	}
-	require.NoError(t, err)
-	p.twin.wants[by] = r
-	if stood == "" {
-		p.twin.lines[key] = append(p.twin.lines[key], by)
+	p.twin.follow(left...)
+	if key == "" && rapid.Bool().Draw(t, "runs") { // or waits for something else
+		p.b.leave(by)
+		p.twin.leave(by)
 	}
+}
+
+// allEnd has everything that is locked end, and whoever is called run to its end:
+// then nobody is left who stands in line.
+func (p *barrierPair) allEnd(t *rapid.T) {
+	for range 20 {
+		for _, h := range p.known {
+			p.b.drop(h)
+			p.twin.drop(h.number)
+		}
+		p.look(t)
+		for _, o := range slices.Clone(p.twin.waits) {
+			if o.called {
+				_, key, err := p.b.enter(o.request, func() func() { return func() {} })
+				require.True(t, key == "" && err == nil)
+				left := p.twin.stepOut(o)
+				p.twin.setAll(&p.b, o.request)
+				p.twin.follow(left...)
+				p.b.leave(o.by)
+				p.twin.leave(o.by)
+				p.look(t)
+				break
+			}
+		}
+	}
+	require.Empty(t, slices.DeleteFunc(slices.Clone(p.twin.waits), func(o *twinWait) bool { return o.key == "" && !o.called }))
 }
 
 // check follows a circle hop by hop: each waits for a key that the next has.
@@ -289,9 +235,9 @@ func (p *barrierPair) check(t *rapid.T, r request, circle []lock.Hop) {
 		require.Equal(t, circle[(i+1)%len(circle)].Owner, hop.Holder)
 		require.True(t, slices.ContainsFunc(p.twin.holds, func(h twinHold) bool { return h.key == hop.Key && h.by.String() == hop.Holder }))
 		waits := r
-		for by, q := range p.twin.wants {
-			if i > 0 && by.String() == hop.Owner {
-				waits = q
+		for _, o := range p.twin.waits {
+			if i > 0 && o.by.String() == hop.Owner {
+				waits = o.request
 			}
 		}
 		require.Contains(t, waits.blockedBy, hop.Key)
@@ -318,7 +264,7 @@ func (p *barrierPair) unlock(t *rapid.T, key string, counted bool, by holder) {
 	}
 	require.Equal(t, len(numbers) > 0, p.b.unlock(key, counted, by))
 	for _, n := range numbers {
-		p.twin.drop(&p.b, n)
+		p.twin.drop(n)
 	}
 }
 
@@ -334,7 +280,7 @@ func (p *barrierPair) reopen(renamed bool) {
 	}
 	p.b.restore(holds)
 	p.known = holds
-	p.twin.lines, p.twin.wants = make(map[string][]holder), make(map[holder]request)
+	p.twin.waits, p.twin.arrived = nil, 0
 	if !renamed {
 		return
 	}

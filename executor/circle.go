@@ -9,15 +9,15 @@ type step struct {
 }
 
 // circle returns the way from a request back to its own job, along jobs that
-// wait for each other, or nil. Jobs that do not wait go on by themselves.
-func (b *barrier) circle(r request) []step {
+// stand in line for each other's holds, or nil. All others go on by themselves.
+func (b *barrier) circle(r *request) []step {
 	if len(b.waits) == 0 {
 		return nil
 	}
 	seen := map[holder]bool{r.by: true}
 	var way []step
-	var follow func(q request) bool
-	follow = func(q request) bool {
+	var follow func(q *request) bool
+	follow = func(q *request) bool {
 		for _, key := range q.blockedBy {
 			k := b.keys[key]
 			if k == nil || !k.blocks(q.by) {
@@ -28,8 +28,8 @@ func (b *barrier) circle(r request) []step {
 				return true
 			}
 			for by := range k.by {
-				if w := b.waits[by]; w != nil && !seen[by] {
-					if seen[by] = true; follow(w.request) {
+				if w := b.waits[by]; w != nil && w.at != nil && !seen[by] {
+					if seen[by] = true; follow(&w.request) {
 						return true
 					}
 				}

@@ -18,7 +18,7 @@ import (
 type claim struct {
 	queue  *queue
 	by     holder
-	unlock []string
+	unlock []unlocking
 	fresh  []*hold  // keys that this very run has locked
 	served []string // the same, of a service of the queue's own
 
@@ -76,11 +76,15 @@ func (c *claim) watch(f func(reason error)) (forget func()) {
 	}
 }
 
-// keepAlive extends the leases while the job runs.
+// keepAlive extends the leases while the job runs. A TTL counts from here: before,
+// the job may have waited for a worker.
 func (c *claim) keepAlive() {
 	if c.lease != (lock.Lease{}) {
 		q := c.queue
-		c.beat = every(q.x, q.locking.heartbeat, func() bool { return c.lease.Extend(q.locking.leaseTTL) == nil })
+		extend := func() bool { return c.lease.Extend(q.locking.leaseTTL) == nil }
+		if extend() {
+			c.beat = every(q.x, q.locking.heartbeat, extend)
+		}
 	}
 	for _, s := range c.slots {
 		s.keepAlive()
@@ -116,7 +120,8 @@ func (c *claim) release() {
 		c.beat.Stop()
 	}
 	if c.lease != (lock.Lease{}) {
-		_ = c.lease.Unlock() // it may be lost
+		// It may be lost. A handler may have left a function with [lock.Lease.OnEnd].
+		_ = guarded(c.lease.Unlock)
 	}
 	if c.place != nil {
 		c.place.Cancel()

@@ -22,8 +22,8 @@ func TestCopyOfARunningExecutor(t *testing.T) {
 	x, q := open("journal")
 	_, err := q.Enqueue(t.Context(), "before", 1)
 	require.NoError(t, err)
-	require.NoError(t, x.Copy(filepath.Join(dir, "copy")))
-	require.Error(t, x.Copy(filepath.Join(dir, "copy")), "it is there already")
+	require.NoError(t, x.Copy(t.Context(), filepath.Join(dir, "copy")))
+	require.Error(t, x.Copy(t.Context(), filepath.Join(dir, "copy")), "it is there already")
 	_, err = q.Enqueue(t.Context(), "after", 1)
 	require.NoError(t, err)
 
@@ -36,6 +36,6 @@ func TestCopyOfARunningExecutor(t *testing.T) {
 
 	m, err := executor.Open("", executor.Config{})
 	require.NoError(t, err)
-	require.ErrorIs(t, m.Copy(filepath.Join(dir, "nothing")), executor.ErrState)
+	require.ErrorIs(t, m.Copy(t.Context(), filepath.Join(dir, "nothing")), executor.ErrState)
 	require.NoError(t, m.Stop(t.Context()))
 }

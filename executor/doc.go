@@ -30,9 +30,11 @@
 //     payload is on disk (fsynced). It runs at least once; after a crash only
 //     jobs that were running, or whose result was not yet committed, run again,
 //     in their old order.
-//  3. Nothing is dropped silently. A payload ends as done, merged into an equal
-//     one (the [Receipt] says so), cancelled or discarded by its handler, or in
-//     the morgue, from where a person can put it back in its place.
+//  3. Nothing is dropped silently. A payload ends as done, cancelled or discarded
+//     by its handler, in the morgue, from where a person can put it back in its
+//     place, or merged: an equal one of its id runs in its stead. The [Receipt]
+//     says so when that is known as the payload is accepted; when it is replaced
+//     later, [QueueStats] counts it (Replaced).
 //  4. A bad job hurts only its own id, and with [Handle] a bad payload only those
 //     behind it: what was done before it stays done, and its retries, its burial
 //     and its reason are its own. Errors, panics and Goexit of a handler,
@@ -41,14 +43,20 @@
 //  5. No polling. A job that can run, runs: a due time, an unlock, a slot that
 //     comes back or a free worker wakes it directly. A due time may do so a
 //     little later if Config.TimerSlack says so, never earlier.
+//  6. A job ends when it ends. Its result, what it has locked and the next payload
+//     of its id wait for no other job: a result waits for nothing but its own batch,
+//     and is written within a few milliseconds.
 //
 // Jobs may wait for each other, over [Locks], [Unique] and [Slots]. What belongs
 // to a job changes in the commit of the job: after a crash, what is locked and
 // reserved is what the surviving jobs explain, without what has expired
 // meanwhile. A job that waits keeps its place in its id and in the line of what
-// it waits for, holds nothing meanwhile, takes no worker and spends no retry. A
-// job that would close a circle of those that wait fails instead, with the names
-// of all in it. [Executor.Explain] says what a job waits for.
+// it waits for, takes no worker and spends no retry. It holds nothing but what its
+// enqueue has locked, or a run that failed, until it runs: when its turn comes
+// while all workers are busy, nobody who stands in that line overtakes it, its
+// keys are locked when a worker comes to it, and the time of its lease counts from
+// then on. A job that would close a circle of those that wait fails instead, with
+// the names of all in it. [Executor.Explain] says what a job waits for.
 //
 // A caller who can't know whether a payload was accepted, because the process
 // died or the outcome was unknown, repeats the call: with [Key] the payload is
@@ -80,9 +88,10 @@
 // itself; the scheduler gives it a worker, and it hands over a run: as many due
 // ids as are likely to be done within a millisecond, or payloads with [Handle]. A
 // worker goes through the payloads of an id one call at a time, and what became of
-// them is in one commit; when one of them is slow, those before it are settled while
-// it runs. A payload that arrives for
-// an id in a run that has not started takes the id back and merges into it.
+// them is in one commit. A payload that arrives for
+// an id in a run that has not started takes the id back and merges into it. A run
+// that is not over after that millisecond is taken apart: what has ended is settled,
+// what has not begun is another worker's, and the worker keeps what it has in hand.
 //
 // A shard that is idle works on the goroutine of whoever brings it something: the
 // committer, in memory the caller of Enqueue, or the worker with its results. So in
@@ -122,10 +131,15 @@
 //   - the watchdog: none; it looks on a timer while a job with a timeout runs
 //   - a stop: 1, until it is over and the handlers it left behind have returned
 //   - a failure: 1, until OnFailure has returned, which Run waits for
+//   - a crash recorder whose file somebody has cut: 1, until that is logged; jobs
+//     go on without it, and one that kills the process is not found out
 //   - a call whose context ended while what it locks was on its way to the disk:
 //     1, until the outcome is known or the executor has stopped
+//   - a watched key that was unlocked: 1, until the function of [Keys.Watch] has
+//     returned
 //   - locks: none; one timer for each lock with a TTL, for each lease and slot of
 //     a running job, and for the leases that are to expire next
 //
-// No user code runs on an actor or under a lock.
+// No user code runs on an actor or under a lock; the methods of a context are user
+// code, too. A call with one that is nil, or panics, returns [ErrContext].
 package executor

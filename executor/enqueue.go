@@ -57,6 +57,14 @@ func (t *Queue[T]) Enqueue(ctx context.Context, id string, payload T, options ..
 // errNoQueue is what a Queue that Handle did not make says.
 var errNoQueue = fmt.Errorf("%w: this queue was not made by Handle", ErrState)
 
+// usable is [usable] for a call to a queue.
+func (t *Queue[T]) usable(ctx context.Context) (context.Context, error) {
+	if t == nil || t.q == nil {
+		return nil, errNoQueue
+	}
+	return usable(ctx)
+}
+
 func (t *Queue[T]) encode(payload T) (data []byte, err error) {
 	err = guarded(func() (err error) {
 		data, err = t.cfg.Codec.Encode(payload)

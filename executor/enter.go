@@ -31,11 +31,13 @@ func (w *worker) enter() {
 // got has to be on disk before they run.
 func (w *worker) admitAll() (durable bool) {
 	defer w.remark(len(w.batch))
+	for _, it := range w.batch { // before user code may end the goroutine
+		it.Claim = &claim{queue: w.queue, by: holder{w.queue.name, it.ID}}
+	}
 	durable = true
 	for i := 0; i < len(w.batch); {
 		it := w.batch[i]
-		c := &claim{queue: w.queue, by: holder{w.queue.name, it.ID}}
-		it.Claim = c // from now on: user code may end the goroutine
+		c := it.Claim.(*claim)
 		switch woken, err := w.admit(it, c); {
 		case woken != nil:
 			w.setAside(i)
@@ -111,6 +113,7 @@ func (w *worker) remark(n int) {
 
 func (w *worker) refuseAll(err error) {
 	for len(w.batch) > 0 {
+		w.batch[0].Claim.(*claim).withdraw()
 		w.refused, w.refusals = append(w.refused, w.batch[0]), append(w.refusals, err)
 		w.setAside(0)
 	}
@@ -174,7 +177,10 @@ func (w *worker) concludeOne(c *claim) error {
 	if w.queue.locking.service == nil {
 		return nil
 	}
-	keys := c.unlock
+	keys := make([]string, len(c.unlock))
+	for i, u := range c.unlock {
+		keys[i] = u.key
+	}
 	c.unlock = nil
 	return w.queue.locking.unlockAll(w.x.handlers, keys)
 }

@@ -128,7 +128,7 @@ func open(cfg Config, volatile bool, openLog func(journal.Config) (*journal.Log,
 	x.handlers, x.cancel = context.WithCancelCause(ctx)
 	x.actors = actor.New(actor.Config{Logger: cfg.Logger, OnFailure: x.fail})
 	x.log, err = openLog(journal.Config{Deliver: x.deliver, Failed: x.fail,
-		MaxBacklog: cfg.MaxBacklog, MaxBacklogBytes: cfg.MaxBacklogBytes, MemoryBudget: cfg.MemoryBudget})
+		MaxBacklog: cfg.MaxBacklog, MaxBacklogBytes: cfg.MaxBacklogBytes, MemoryBudget: cfg.MemoryBudget, Logger: cfg.Logger})
 	if err != nil {
 		return nil, err
 	}
@@ -209,7 +209,7 @@ func border(err error) error {
 	for _, pair := range [...][2]error{
 		{journal.ErrUnknown, ErrUnknown}, {journal.ErrFull, ErrFull}, {journal.ErrBacklog, ErrFull},
 		{journal.ErrClosed, ErrClosed}, {journal.ErrFailed, ErrFailed},
-		{journal.ErrTooLarge, ErrTooLarge}, {shard.ErrStopped, ErrClosed},
+		{journal.ErrTooLarge, ErrTooLarge}, {journal.ErrContext, ErrContext}, {shard.ErrStopped, ErrClosed},
 	} {
 		if errors.Is(err, pair[0]) {
 			return fmt.Errorf("%w: %w", pair[1], err)
@@ -219,20 +219,38 @@ func border(err error) error {
 }
 
 // Copy writes a copy of the journal into the new directory dir, while the
-// executor runs: everything that was accepted before the call is in it. The
-// copy is a journal of its own, to be opened elsewhere or looked at. In memory
-// there is nothing to copy, and it returns ErrState.
-func (x *Executor) Copy(dir string) error {
+// executor runs: everything that was accepted before the call is in it, under
+// [Async], too, unless the disk is full and has no room for it. The copy is a
+// journal of its own, to be opened elsewhere or looked at. It returns ErrContext,
+// ErrClosed, ErrFailed, the cause of ctx when that ends first, or what the system
+// says about the directory, and then there is no copy. In memory there is nothing to
+// copy, and it returns ErrState.
+func (x *Executor) Copy(ctx context.Context, dir string) error {
 	if x.volatile {
 		return fmt.Errorf("%w: an executor in memory has no journal to copy", ErrState)
 	}
-	return border(x.log.Copy(dir))
+	ctx, err := usable(ctx)
+	if err != nil {
+		return err
+	}
+	if err := x.failure(); err != nil {
+		return err
+	}
+	return border(x.log.Copy(ctx, dir))
 }
 
 // Compact makes the journal's file as small as what is in it, while the executor
-// runs: what is in use is written once more, and Enqueue waits meanwhile. It is
-// hardly ever needed: Open does it to a file of more than 64 MiB of which less
+// runs: what is in use is written once more, and Enqueue waits meanwhile, until ctx
+// ends at the latest. It waits for a running Copy. It is hardly ever needed: Open does it to a file of more than 64 MiB of which less
 // than half is in use, and an executor that was idle for ten seconds when less
 // than a quarter, and no more than 16 MiB, is in use. It returns ErrFull when
-// there is no room, ErrClosed, or ErrFailed. In memory it does nothing.
-func (x *Executor) Compact() error { return border(x.log.Compact()) }
+// there is no room, ErrContext, or the cause of ctx, and then nothing has changed; ErrUnknown
+// when ctx ended while it was at work; ErrClosed, or ErrFailed. In memory it does
+// nothing.
+func (x *Executor) Compact(ctx context.Context) error {
+	ctx, err := usable(ctx)
+	if err != nil {
+		return err
+	}
+	return border(x.log.Compact(ctx))
+}

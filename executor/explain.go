@@ -3,6 +3,7 @@ package executor
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,18 +33,26 @@ type Explanation struct {
 	Retry     int       // −1: has not failed
 	LastError string
 	Payloads  int // that wait
-	// Keys are what blocks it, with those who have locked them.
+	// Keys are what blocks it, with those who have locked them, or who were called
+	// before it.
 	Keys []KeyStatus
-	// Unique are the leases that it waits for.
+	// Unique are the leases that it waits for, with up to MaxListed waiters each.
 	Unique []lock.Status
 	// Slots are the slots that are out, when it waits for one to come back.
 	Slots []lock.Held
+	// More is how many keys, leases or slots there are beyond the MaxListed of
+	// which it tells.
+	More int
 }
 
 // Explain says why the job of an id does not run: who has locked what it waits
 // for and for how much longer. It returns ErrUnknownQueue, ErrClosed, or the
 // cause of ctx.
 func (x *Executor) Explain(ctx context.Context, queue, id string) (Explanation, error) {
+	ctx, err := usable(ctx)
+	if err != nil {
+		return Explanation{}, err
+	}
 	q, err := x.lookup(queue)
 	if err != nil {
 		return Explanation{}, err
@@ -77,19 +86,31 @@ func (l *locks) explain(q *queue, e *Explanation) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	by := holder{e.Queue, e.ID}
-	if w := l.barrier.waits[by]; w != nil {
+	w := l.barrier.waits[by]
+	if w != nil && w.called {
+		e.State = JobReady // its shard is about to hear of it
+		return
+	}
+	if w != nil && w.at != nil {
 		e.State = JobBlocked
 		for _, key := range w.blockedBy {
-			if k := l.barrier.keys[key]; k != nil && k.blocks(by) {
+			if k := l.barrier.keys[key]; k == nil || (key != w.key && !k.blocks(by)) {
+				continue
+			}
+			if len(e.Keys) < MaxListed {
 				e.Keys = append(e.Keys, l.barrier.status(key))
+			} else {
+				e.More++
 			}
 		}
 		return
 	}
 	e.State = JobWaiting
 	if place := l.places[by]; place != nil {
-		for _, key := range place.Keys() {
-			e.Unique = append(e.Unique, l.unique.Status(key))
+		keys := place.Keys()
+		e.More = max(len(keys)-MaxListed, 0)
+		for _, key := range keys[:len(keys)-e.More] {
+			e.Unique = append(e.Unique, l.unique.Status(key).Cut(MaxListed))
 		}
 		return
 	}
@@ -100,26 +121,44 @@ func (l *locks) explain(q *queue, e *Explanation) {
 	for _, s := range q.locking.slots {
 		e.Slots = append(e.Slots, s.holders()...)
 	}
+	e.More = max(len(e.Slots)-MaxListed, 0)
+	e.Slots = e.Slots[:len(e.Slots)-e.More]
 }
 
-// String is one line for people.
+// String is one line for people. It shows the first ten of each list, and says
+// how many more there are; long names and errors are cut, and what does not print
+// is quoted.
 func (e Explanation) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s/%s is %s", e.Queue, e.ID, e.State)
+	fmt.Fprintf(&b, "%s is %s", brief(holder{e.Queue, e.ID}.String()), e.State)
 	if e.State == JobScheduled {
 		fmt.Fprintf(&b, " for %s", e.Due.Format(time.RFC3339Nano))
 	}
 	if e.Retry >= 0 {
-		fmt.Fprintf(&b, ", failed %d times: %s", e.Retry+1, e.LastError)
+		fmt.Fprintf(&b, ", failed %d times: %s", e.Retry+1, brief(e.LastError))
 	}
-	for _, k := range e.Keys {
+	// One of the three at most has anything in it.
+	for _, k := range first(e.Keys) {
 		b.WriteString("; " + k.String())
 	}
-	for _, s := range e.Unique {
-		b.WriteString("; " + s.String())
+	for _, s := range first(e.Unique) {
+		b.WriteString("; " + briefStatus(s).String())
 	}
-	for _, s := range e.Slots {
-		fmt.Fprintf(&b, "; slot %q is %s's (%v left)", s.Keys, s.Owner, max(time.Until(s.Until), 0).Round(time.Millisecond))
+	for _, s := range first(e.Slots) {
+		fmt.Fprintf(&b, "; slot %q is %s's (%v left)", s.Keys, brief(s.Owner), max(time.Until(s.Until), 0).Round(time.Millisecond))
+	}
+	if more := e.More + max(len(e.Keys), len(e.Unique), len(e.Slots)) - shownAtMost; more > 0 {
+		fmt.Fprintf(&b, "; and %d more of that kind", more)
 	}
 	return b.String()
+}
+
+// briefStatus is a status with short names and few waiters.
+func briefStatus(s lock.Status) lock.Status {
+	s = s.Cut(shownAtMost)
+	s.Key, s.Holder.Owner, s.Waiters = clip(s.Key), clip(s.Holder.Owner), slices.Clone(s.Waiters)
+	for i := range s.Waiters {
+		s.Waiters[i].Owner = clip(s.Waiters[i].Owner)
+	}
+	return s
 }

@@ -28,3 +28,35 @@ func (x *Executor) JobsPerShard() (jobs []int) {
 	}
 	return jobs
 }
+
+// HoldShards keeps the shards of a queue from hearing anything until release is
+// called.
+func (x *Executor) HoldShards(queue string) (release func()) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	held := make(chan struct{})
+	for _, s := range x.queues[queue].actors {
+		go s.Tell(func(*shard.Core) { <-held }) // it may be handled on this goroutine
+	}
+	return func() { close(held) }
+}
+
+// StopHeart ends the heartbeats of a job's leases, as if the process stood still.
+func StopHeart[T any](job Merged[T]) {
+	if job.claim.beat != nil {
+		job.claim.beat.Stop()
+	}
+	for _, s := range job.claim.slots {
+		s.(interface{ stopHeart() }).stopHeart()
+	}
+}
+
+func (t *slot[V]) stopHeart() {
+	if t.beat != nil {
+		t.beat.Stop()
+	}
+}
+
+// Dead returns how many payloads of the first queue are in the morgue, without a
+// question to its shards.
+func (x *Executor) Dead() int { return x.log.Buried(1) }

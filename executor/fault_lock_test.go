@@ -127,7 +127,11 @@ func TestStopRacesUnlock(t *testing.T) {
 			time.Sleep(50 * time.Microsecond)
 		}
 		var both sync.WaitGroup
-		both.Go(func() { require.NoError(t, x.Keys().Unlock(context.Background(), "key")) })
+		both.Go(func() {
+			if err := x.Keys().Unlock(context.Background(), "key"); err != nil {
+				require.ErrorIs(t, err, executor.ErrClosed)
+			}
+		})
 		both.Go(func() { stop(t, x) })
 		both.Wait()
 

@@ -33,12 +33,13 @@ type gate struct {
 // enter waits until nobody is inside and the last outcome is known. It returns
 // the cause of ctx, and ErrFailed when that outcome will never be known.
 func (x *Executor) enter(ctx context.Context, name string) (*gate, error) {
+	over := done(ctx) // not inside
 	g := x.gates.use(name)
 	select {
 	case g.turn <- struct{}{}:
-	case <-ctx.Done():
+	case <-over:
 		x.gates.quit(g)
-		return nil, context.Cause(ctx)
+		return nil, ended(ctx)
 	}
 	if !g.open {
 		return g, nil
@@ -47,9 +48,9 @@ func (x *Executor) enter(ctx context.Context, name string) (*gate, error) {
 	case <-g.ticket.Done():
 		g.open = false
 		return g, nil
-	case <-ctx.Done():
+	case <-over:
 		x.gates.leave(g)
-		return nil, context.Cause(ctx)
+		return nil, ended(ctx)
 	case <-x.failed:
 		x.gates.leave(g)
 		return nil, x.failure()

@@ -235,46 +235,294 @@ func TestLaralocker_A04_ClearByHand(t *testing.T) {
 	})
 }
 
-// A05: the TTL is its own, else the queue's timeout, else 60 s; a heartbeat
-// extends it while the job runs. Values are any type, and a name is a store.
-func TestLaralocker_A05_TTLAndStore(t *testing.T) {
-	for want, test := range map[time.Duration]struct{ own, timeout time.Duration }{
-		60 * time.Second: {}, 20 * time.Second: {timeout: 20 * time.Second}, 5 * time.Second: {5 * time.Second, 20 * time.Second},
+// A04: kept for the retry means for a retry: a job that goes to the morgue gives
+// its slot back at once, however it got there.
+func TestLaralocker_A04_BuriedJobKeepsNothing(t *testing.T) {
+	for name, test := range map[string]struct {
+		end       error
+		exhausted executor.OnExhausted
+		kept      bool
+	}{
+		"exhausted": {errBoom, executor.BuryOldest, false},
+		"bury all":  {errBoom, executor.BuryAll, false},
+		"cancelled": {executor.Cancel(errBoom), executor.BuryOldest, false},
+		"halted":    {errBoom, executor.Halt, true}, // it runs again when a person says so
 	} {
-		bubble(t, func(t *testing.T) {
-			x := open(t, "", executor.Config{})
-			s := new(sold)
-			s.decide = func(context.Context, executor.Merged[string], int) error {
-				held := s.slots.Snapshot().Open[0].Held
-				require.Equal(t, want, held.TTL)
-				require.Equal(t, "tickets/a", held.Owner)
-				time.Sleep(15 * time.Second)
-				require.Len(t, s.slots.Snapshot().Open, 1)
-				return nil
-			}
-			cfg := executor.SlotsConfig[int]{}
-			cfg.TTL = test.own
-			q := s.shop(t, x, cfg, executor.QueueConfig[string]{Timeout: test.timeout})
-			other := must(executor.NewSlots(x, "words", executor.SlotsConfig[string]{
-				SlotsConfig: lock.SlotsConfig[string]{Next: func(v string) string { return v + "x" }},
-			}))
-			both := handle(t, x, "both", func(_ context.Context, job executor.Merged[string]) error {
-				word, _ := other.Of(job)
-				require.Equal(t, "x", word)
-				_, no := s.slots.Of(job)
-				require.False(t, no)
-				return nil
-			}, executor.QueueConfig[string]{Slots: []executor.SlotSource{other}})
-			enqueue(t, q, "a", "")
-			enqueue(t, both, "a", "")
-			start(t, x)
-			time.Sleep(time.Minute)
-			require.EqualValues(t, 1, stats(t, q).Done)
-			require.EqualValues(t, 1, stats(t, both).Done)
-			require.Len(t, s.log(), 1)
-			stop(t, x)
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				disk := new(journal.Memory)
+				x := openOn(t, disk, executor.Config{})
+				s := &sold{decide: func(_ context.Context, job executor.Merged[string], _ int) error {
+					if job.ID == "bad" {
+						return test.end
+					}
+					return nil
+				}}
+				cfg := executor.SlotsConfig[int]{KeepOnFailure: true}
+				q := s.shop(t, x, cfg, executor.QueueConfig[string]{MaxRetries: -1, OnExhausted: test.exhausted})
+				start(t, x)
+				enqueue(t, q, "bad", "")
+				synctest.Wait()
+				require.Equal(t, !test.kept, len(morgue(t, q)) == 1)
+				require.Equal(t, test.kept, len(s.slots.Snapshot().Open) == 1)
+				y := openOn(t, disk.Crash(), executor.Config{})
+				after := must(executor.NewSlots(y, "serials", executor.SlotsConfig[int]{SlotsConfig: lock.SlotsConfig[int]{Next: next}}))
+				require.Equal(t, test.kept, len(after.Snapshot().Open) == 1, "on disk, too")
+				stop(t, y)
+				s.last(t, 0, true)
+				enqueue(t, q, "good", "")
+				synctest.Wait()
+				want := map[bool]string{false: "good 1", true: "good 2"}
+				require.Equal(t, []string{"bad 1", want[test.kept]}, s.log())
+				stop(t, x)
+			})
 		})
 	}
+}
+
+// A04: when the holder vanishes, its slot is free after the TTL, not before: so
+// it is in one process, where nothing beats any more, and over a crash.
+func TestLaralocker_A04_TTLFreesTheSlot(t *testing.T) {
+	for name, keep := range map[string]bool{"default": false, "KeepOnFailure": true} {
+		for _, crash := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, crash %v", name, crash), func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					disk := new(journal.Memory)
+					x := openOn(t, disk, executor.Config{})
+					hangs := func(ctx context.Context, job executor.Merged[string], _ int) error {
+						if job.ID != "holder" {
+							return nil
+						}
+						if !crash {
+							executor.StopHeart(job)
+						}
+						<-ctx.Done()
+						return errBoom
+					}
+					s := &sold{decide: hangs}
+					cfg := executor.SlotsConfig[int]{KeepOnFailure: keep}
+					queue := executor.QueueConfig[string]{Shards: 1, Concurrency: 5}
+					q := s.shop(t, x, cfg, queue)
+					start(t, x)
+					enqueue(t, q, "holder", "")
+					synctest.Wait()
+					if crash {
+						x = openOn(t, disk.Crash(), executor.Config{})
+						s = new(sold)
+						// The queue of the job is not there.
+						s.slots = must(executor.NewSlots(x, "serials", executor.SlotsConfig[int]{SlotsConfig: lock.SlotsConfig[int]{Next: next}}))
+						q = handle(t, x, "others", s.handle, executor.QueueConfig[string]{Slots: []executor.SlotSource{s.slots}})
+						start(t, x)
+					}
+					before := len(s.log())
+					time.Sleep(time.Minute - 1)
+					require.Len(t, s.slots.Snapshot().Open, 1)
+					enqueue(t, q, "before", "")
+					synctest.Wait()
+					require.Equal(t, []string{"before 2"}, s.log()[before:])
+					time.Sleep(1)
+					synctest.Wait()
+					s.last(t, 2, true)
+					if !crash { // it runs again, with the next one: nothing goes back
+						require.Equal(t, "holder 3", s.log()[before+1])
+					}
+					for _, open := range s.slots.Snapshot().Open {
+						require.NotEqual(t, 1, open.Value)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A04: what is cleared by hand is not kept for the retry, either.
+func TestLaralocker_A04_ClearedIsNotKept(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		s := new(sold)
+		s.decide = func(_ context.Context, job executor.Merged[string], _ int) error {
+			if job.Attempt == 1 && job.ID == "clears" {
+				require.NoError(t, s.slots.Clear(job))
+				return errBoom
+			}
+			return nil
+		}
+		q := s.shop(t, x, executor.SlotsConfig[int]{KeepOnFailure: true}, executor.QueueConfig[string]{})
+		start(t, x)
+		enqueue(t, q, "clears", "")
+		synctest.Wait()
+		require.Empty(t, s.slots.Snapshot().Open)
+		enqueue(t, q, "other", "")
+		time.Sleep(time.Minute)
+		require.Equal(t, []string{"clears 1", "other 1", "clears 2"}, s.log())
+		stop(t, x)
+	})
+}
+
+// A success whose slot was lost meanwhile is none: somebody else has the value,
+// and two jobs never end with the same one. It spends no retry.
+func TestLaralocker_A03_SuccessWithALostSlot(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		s := new(sold)
+		ended := map[int]string{}
+		s.decide = func(_ context.Context, job executor.Merged[string], slot int) error {
+			s.mu.Lock()
+			first := len(ended) == 0
+			s.mu.Unlock()
+			if job.ID == "stands still" && first {
+				executor.StopHeart(job)
+				time.Sleep(2 * time.Minute) // and does not look at its context
+				return nil
+			}
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			ended[slot] += job.ID
+			return nil
+		}
+		q := s.shop(t, x, executor.SlotsConfig[int]{}, executor.QueueConfig[string]{Shards: 1, Concurrency: 2})
+		start(t, x)
+		enqueue(t, q, "stands still", "")
+		time.Sleep(90 * time.Second)
+		enqueue(t, q, "other", "")
+		time.Sleep(time.Hour)
+		require.Equal(t, []string{"stands still 1", "other 1", "stands still 2"}, s.log())
+		s.mu.Lock()
+		require.Equal(t, map[int]string{1: "other", 2: "stands still"}, ended)
+		s.mu.Unlock()
+		require.EqualValues(t, 2, stats(t, q).Done)
+		require.Zero(t, stats(t, q).Failed)
+		require.EqualValues(t, 1, stats(t, q).Interrupted)
+		s.last(t, 2, true)
+		stop(t, x)
+	})
+}
+
+// A05: the TTL is its own, else the queue's timeout, else 60 s; a heartbeat
+// extends it by as much, three times in a TTL, while the job runs.
+func TestLaralocker_A05_TTL(t *testing.T) {
+	for want, test := range map[time.Duration]struct{ own, timeout time.Duration }{
+		60 * time.Second: {}, 90 * time.Second: {timeout: 90 * time.Second}, 6 * time.Second: {6 * time.Second, 90 * time.Second},
+	} {
+		t.Run(want.String(), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				x := open(t, "", executor.Config{})
+				s := new(sold)
+				ttl := executor.SlotsConfig[int]{}
+				ttl.TTL = test.own
+				s.decide = func(context.Context, executor.Merged[string], int) error {
+					for i := range 8 {
+						open := s.slots.Snapshot().Open
+						require.Len(t, open, 1)
+						require.Equal(t, want, open[0].Held.TTL)
+						require.Equal(t, "tickets/a", open[0].Held.Owner)
+						require.Equal(t, want, time.Until(open[0].Held.Until), "heartbeat %d", i)
+						if test.timeout == want && i == 2 {
+							return nil // before its time is over
+						}
+						time.Sleep(want/3 - 1)
+						require.Equal(t, want-want/3+1, time.Until(s.slots.Snapshot().Open[0].Held.Until))
+						time.Sleep(1)
+						synctest.Wait()
+					}
+					return nil
+				}
+				q := s.shop(t, x, ttl, executor.QueueConfig[string]{Timeout: test.timeout})
+				enqueue(t, q, "a", "")
+				start(t, x)
+				time.Sleep(10 * time.Minute)
+				require.EqualValues(t, 1, stats(t, q).Done)
+				require.Len(t, s.log(), 1)
+				stop(t, x)
+			})
+		})
+	}
+}
+
+// A05: a heartbeat is on disk, too: a crash after many TTLs finds the slot still
+// reserved, for what is left of the last one.
+func TestLaralocker_A05_HeartbeatIsWrittenDown(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		x := openOn(t, disk, executor.Config{})
+		ends := make(chan struct{})
+		s := &sold{decide: func(context.Context, executor.Merged[string], int) error { <-ends; return nil }}
+		q := s.shop(t, x, executor.SlotsConfig[int]{}, executor.QueueConfig[string]{})
+		start(t, x)
+		enqueue(t, q, "a", "")
+		for range 10 {
+			time.Sleep(47 * time.Second)
+			y := openOn(t, disk.Crash(), executor.Config{})
+			after := must(executor.NewSlots(y, "serials", executor.SlotsConfig[int]{SlotsConfig: lock.SlotsConfig[int]{Next: next}}))
+			open := after.Snapshot().Open
+			require.Len(t, open, 1)
+			require.Equal(t, 1, open[0].Value)
+			require.Equal(t, s.slots.Snapshot().Open[0].Held.Until.UTC(), open[0].Held.Until.UTC())
+			stop(t, y)
+		}
+		close(ends)
+		stop(t, x)
+	})
+}
+
+// A05: a name is a store: sequences with different names know nothing of each
+// other, and one that several queues use is one. A job may have a slot of each.
+// Values are of any type that prints.
+func TestLaralocker_A05_Stores(t *testing.T) {
+	type seat struct{ Row, Number int }
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{Workers: 9})
+		serials := must(executor.NewSlots(x, "serials", executor.SlotsConfig[int]{SlotsConfig: lock.SlotsConfig[int]{Next: next}}))
+		words := must(executor.NewSlots(x, "words", executor.SlotsConfig[string]{
+			SlotsConfig: lock.SlotsConfig[string]{Next: func(v string) string { return v + "x" }},
+		}))
+		seats := must(executor.NewSlots(x, "seats", executor.SlotsConfig[seat]{
+			SlotsConfig: lock.SlotsConfig[seat]{Next: func(s seat) seat {
+				if s.Number == 2 {
+					return seat{s.Row + 1, 1}
+				}
+				return seat{max(s.Row, 1), s.Number + 1}
+			}},
+		}))
+		var mu sync.Mutex
+		var got []string
+		queue := func(name string, sources ...executor.SlotSource) *executor.Queue[string] {
+			return handle(t, x, name, func(_ context.Context, job executor.Merged[string]) error {
+				line := job.ID
+				if v, ok := serials.Of(job); ok {
+					line += fmt.Sprint(" ", v)
+				}
+				if v, ok := words.Of(job); ok {
+					line += fmt.Sprint(" ", v)
+				}
+				if v, ok := seats.Of(job); ok {
+					line += fmt.Sprint(" ", v)
+				}
+				mu.Lock()
+				got = append(got, line)
+				mu.Unlock()
+				time.Sleep(time.Second)
+				return nil
+			}, executor.QueueConfig[string]{Shards: 1, Concurrency: 9, Slots: sources})
+		}
+		one, other, three := queue("one", serials), queue("other", serials), queue("three", words, seats)
+		all := queue("all", seats, serials, words)
+		start(t, x)
+		for i, q := range []*executor.Queue[string]{one, other, three, three, all, one} {
+			enqueue(t, q, fmt.Sprint(q.Name(), i), "")
+			synctest.Wait()
+		}
+		require.Equal(t, []string{"one0 1", "other1 2", "three2 x {1 1}", "three3 xx {1 2}", "all4 3 xxx {2 1}", "one5 4"}, got)
+		for store, n := range map[string]int{"serials": 4, "words": 3, "seats": 3} {
+			require.Equal(t, n, map[string]int{
+				"serials": len(serials.Snapshot().Open), "words": len(words.Snapshot().Open), "seats": len(seats.Snapshot().Open),
+			}[store])
+		}
+		time.Sleep(time.Minute)
+		last, _, _ := seats.Last()
+		require.Equal(t, seat{2, 1}, last)
+		stop(t, x)
+	})
 }
 
 // A06: tickets are sold at the same time, some sales fail, and the process dies

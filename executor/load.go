@@ -47,11 +47,16 @@ func (q *queue) load(pending [][]journal.Ref, cores []*shard.Core) error {
 		}
 		pending[i] = nil
 	}
-	if n := l.far.Load(); n > 0 {
-		q.x.cfg.Logger.Warn("jobs are due in more than 50 years; was the clock wrong? RunNow runs them",
-			slog.String("queue", q.name), slog.Int64("entries", n))
-	}
+	q.far = l.far.Load()
 	return nil
+}
+
+// warnFar logs what is due when nobody plans anything.
+func (q *queue) warnFar() {
+	if q.far > 0 {
+		q.x.cfg.Logger.Warn("jobs are due in more than 50 years; was the clock wrong? RunNow runs them",
+			slog.String("queue", q.name), slog.Int64("entries", q.far))
+	}
 }
 
 // page has the cores take in a page, in strides.

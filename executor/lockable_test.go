@@ -126,6 +126,62 @@ func TestLockable_S02_LockedOnRun(t *testing.T) {
 	}
 }
 
+// S02: not before it runs: a job that is not due, or waits for a worker, locks
+// nothing, whoever asks; from when its handler begins the keys are locked, one or
+// many of all its payloads, on disk, too.
+func TestLockable_S02_NotBeforeItRuns(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		x := openOn(t, disk, executor.Config{Workers: 1})
+		goOn := make(chan struct{})
+		var during []string
+		var images []*journal.Memory
+		p := &probe{decide: func(_ context.Context, s seen) error {
+			switch s.id {
+			case "busy":
+				<-goOn
+			case "locks":
+				during = append(during, locked(x)...)
+				images = append(images, disk.Crash())
+			}
+			return nil
+		}}
+		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Shards: 1, Locks: executor.Locks[string]{OnRun: words}})
+		waits := handle(t, x, "waits", p.handle, executor.QueueConfig[string]{Shards: 1, Locks: executor.Locks[string]{BlockedBy: words}})
+		enqueue(t, q, "locks", "a", executor.In(time.Hour))
+		enqueue(t, q, "locks", "b c")
+		enqueue(t, q, "none", "", executor.In(time.Hour))
+		start(t, x)
+		enqueue(t, waits, "not due", "a b c")
+		synctest.Wait()
+		require.Equal(t, []string{"not due[a b c]"}, p.log())
+		enqueue(t, waits, "busy", "")
+		time.Sleep(2 * time.Hour)
+		require.Empty(t, locked(x), "it is due, and waits for a worker")
+		close(goOn)
+		synctest.Wait()
+		require.Equal(t, []string{"a 1", "b 1", "c 1"}, during)
+		require.Len(t, images, 1)
+		enqueue(t, waits, "late", "c")
+		synctest.Wait()
+		require.Equal(t, executor.JobBlocked, explain(t, x, "waits", "late").State)
+		after := disk.Crash()
+		stop(t, x)
+		y := openOn(t, after, executor.Config{})
+		require.Equal(t, []string{"a 1", "b 1", "c 1"}, locked(y))
+		stop(t, y)
+		// They are in one commit with the run or an earlier one; the job runs again.
+		y = openOn(t, images[0], executor.Config{})
+		again := new(probe)
+		handle(t, y, "q", again.handle, executor.QueueConfig[string]{Locks: executor.Locks[string]{OnRun: words}})
+		start(t, y)
+		synctest.Wait()
+		require.Contains(t, again.log(), "locks[a b c]")
+		require.Equal(t, []string{"a 1", "b 1", "c 1"}, locked(y))
+		stop(t, y)
+	})
+}
+
 // S03: a job whose keys are locked does not run; what becomes of it is said by
 // WhenBlocked. The seed's is an error and the normal retry.
 func TestLockable_S03_Blocked(t *testing.T) {
@@ -180,6 +236,73 @@ func TestLockable_S03_Blocked(t *testing.T) {
 			})
 		})
 	}
+}
+
+// S03: any of its keys keeps a job from running, the first one and the last one
+// and each as long as it is locked; keys that it does not name don't, and locks of
+// its own id neither.
+func TestLockable_S03_AnyKeyBlocks(t *testing.T) {
+	for _, order := range []string{"a", "b", "c", "a b", "c a", "b c", "c b a", "a b c"} {
+		bubble(t, func(t *testing.T) {
+			x := open(t, "", executor.Config{})
+			p := new(probe)
+			q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{
+				Locks: executor.Locks[string]{OnEnqueue: keys("its own"), BlockedBy: func(_, payload string) []string {
+					return append(words("", payload), "its own")
+				}, Unlock: keys("its own")},
+			})
+			for _, key := range append(strings.Fields(order), "another") {
+				require.NoError(t, x.Keys().Lock(t.Context(), key))
+			}
+			enqueue(t, q, "1", "a b")
+			enqueue(t, q, "1", "c") // the keys of all its payloads count
+			start(t, x)
+			for key := range strings.FieldsSeq(order) {
+				time.Sleep(time.Hour)
+				require.Empty(t, p.log(), "%s of %s", key, order)
+				require.Equal(t, executor.JobBlocked, explain(t, x, "q", "1").State)
+				require.NoError(t, x.Keys().Unlock(t.Context(), key))
+			}
+			synctest.Wait()
+			require.Equal(t, []string{"1[a b c]"}, p.log())
+			require.Equal(t, []string{"another 1"}, locked(x))
+			stop(t, x)
+		})
+	}
+}
+
+// S03: the seed's error is a failure like any other: it backs off, spends its
+// retries, and ends in the morgue with what blocked it.
+func TestLockable_S03_ErrorSpendsRetries(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		p := new(probe)
+		var exhausted shared[string]
+		var pauses shared[[]int]
+		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{
+			MaxRetries: 2,
+			RetryIn:    func(n int) time.Duration { pauses.set(append(pauses.get(), n)); return time.Minute },
+			RetriesExhausted: func(_ context.Context, jobs []executor.Merged[string]) {
+				exhausted.set(jobs[0].LastError)
+			},
+			Locks: executor.Locks[string]{BlockedBy: words, OnRun: keys("mine"), WhenBlocked: lock.Fail(nil)},
+		})
+		require.NoError(t, x.Keys().Lock(t.Context(), "b"))
+		enqueue(t, q, "1", "a b")
+		start(t, x)
+		begin := time.Now()
+		time.Sleep(time.Hour)
+		require.Empty(t, p.log())
+		require.EqualValues(t, 3, stats(t, q).Failed)
+		require.Equal(t, []int{0, 1}, pauses.get()[:2])
+		dead := morgue(t, q)
+		require.Len(t, dead, 1)
+		require.Equal(t, 2*time.Minute, dead[0].At.Sub(begin))
+		require.Contains(t, dead[0].Error, `"b" is held by "a person"`)
+		require.Equal(t, dead[0].Error, exhausted.get())
+		require.Equal(t, []string{"b 1"}, locked(x), "what did not run has locked nothing")
+		stop(t, x)
+	})
 }
 
 // S03: jobs that wait for one key run in the order in which they came to it, one
@@ -240,6 +363,76 @@ func TestLockable_S04_UnlockedBySuccess(t *testing.T) {
 	}
 }
 
+// S04: not before the success: while the job runs and between its retries the keys
+// stay locked, and then all go at once, whether they were locked on enqueue or on
+// run, by its own queue, by another one, or by a person.
+func TestLockable_S04_NotBeforeItHasSucceeded(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		x := openOn(t, disk, executor.Config{})
+		all := []string{"by hand 1", "enqueued 1", "mine 1", "ran 1"}
+		var during [][]string
+		p := &probe{decide: func(_ context.Context, s seen) error {
+			during = append(during, locked(x))
+			if s.retry < 1 {
+				return errBoom
+			}
+			return nil
+		}}
+		others := new(probe)
+		enqueued := handle(t, x, "enqueued", others.handle, executor.QueueConfig[string]{Locks: executor.Locks[string]{OnEnqueue: keys("enqueued")}})
+		ran := handle(t, x, "ran", others.handle, executor.QueueConfig[string]{Locks: executor.Locks[string]{OnRun: keys("ran")}})
+		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{
+			RetryIn: always(time.Minute),
+			Locks:   executor.Locks[string]{OnEnqueue: keys("mine"), Unlock: keys("mine", "enqueued", "ran", "by hand", "not locked")},
+		})
+		waits := handle(t, x, "waits", others.handle, executor.QueueConfig[string]{Locks: executor.Locks[string]{BlockedBy: words}})
+		require.NoError(t, x.Keys().Lock(t.Context(), "by hand"))
+		enqueue(t, enqueued, "1", "", executor.In(time.Hour))
+		enqueue(t, ran, "1", "")
+		start(t, x)
+		synctest.Wait()
+		enqueue(t, q, "1", "x")
+		enqueue(t, waits, "1", "mine")
+		for range 2 {
+			synctest.Wait()
+			require.Equal(t, all, locked(x), "it has failed")
+			time.Sleep(time.Minute - 1)
+			require.Equal(t, all, locked(x), "it waits for its retry")
+			time.Sleep(1)
+		}
+		synctest.Wait()
+		require.Equal(t, [][]string{all, all, all}, during)
+		require.Empty(t, locked(x))
+		require.Equal(t, []string{"1[]", "1[mine]"}, others.log())
+		y := openOn(t, disk.Crash(), executor.Config{})
+		require.Empty(t, locked(y), "in the commit of the success")
+		stop(t, y)
+		stop(t, x)
+	})
+}
+
+// S04: of a batch only those unlock that have succeeded.
+func TestLockable_S04_OfABatch(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		q, err := executor.HandleBatch(x, "q", func(_ context.Context, jobs []executor.Merged[string]) error {
+			require.Len(t, jobs, 4)
+			return executor.BatchErrors{"fails": errBoom, "cancels": executor.Cancel(errBoom), "discards": executor.Discard()}
+		}, executor.QueueConfig[string]{
+			Shards: 1, BatchSize: 4, RetryIn: always(time.Hour), Locks: executor.Locks[string]{OnEnqueue: words, Unlock: words},
+		})
+		require.NoError(t, err)
+		for _, id := range []string{"fails", "cancels", "discards", "done"} {
+			enqueue(t, q, id, id)
+		}
+		start(t, x)
+		synctest.Wait()
+		require.Equal(t, []string{"cancels 1", "fails 1"}, locked(x))
+		stop(t, x)
+	})
+}
+
 // S05: a flag is unlocked by one unlock; a counter by as many as it was locked,
 // in one job of many payloads, too, and it never goes below zero.
 func TestLockable_S05_FlagsAndCounters(t *testing.T) {
@@ -275,6 +468,47 @@ func TestLockable_S05_FlagsAndCounters(t *testing.T) {
 			enqueue(t, setter, "2", "key", executor.In(time.Hour))
 			require.Equal(t, []string{"key 1"}, locked(x))
 			stop(t, x)
+		})
+	}
+}
+
+// S05: a flag that three have locked is free after one unlock; a counter is locked
+// while it is above zero: what waits for it runs after the third, not before. So it
+// is for the executor's own keys and for services.
+func TestLockable_S05_LockedWhileAboveZero(t *testing.T) {
+	for name, test := range map[string]struct {
+		unlocks int
+		locks   executor.Locks[string] // of all three queues
+	}{
+		"flags":             {1, executor.Locks[string]{}},
+		"counters":          {3, executor.Locks[string]{Counted: true}},
+		"service, flags":    {1, executor.Locks[string]{Service: new(lock.Flags)}},
+		"service, counters": {3, executor.Locks[string]{Service: new(lock.Counters)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				x := open(t, "", executor.Config{})
+				p := new(probe)
+				sets, unlocks, waits := test.locks, test.locks, test.locks
+				sets.OnEnqueue, unlocks.Unlock, waits.BlockedBy = words, words, words
+				setter := handle(t, x, "setter", p.handle, executor.QueueConfig[string]{Locks: sets})
+				unlocker := handle(t, x, "unlocker", (&probe{}).handle, executor.QueueConfig[string]{Locks: unlocks})
+				waiter := handle(t, x, "waiter", p.handle, executor.QueueConfig[string]{Locks: waits})
+				for _, id := range []string{"1", "2", "3"} {
+					enqueue(t, setter, id, "key", executor.In(time.Hour))
+				}
+				enqueue(t, unlocker, "too early", "other") // which nobody has locked
+				enqueue(t, waiter, "waiter", "key")
+				start(t, x)
+				for i := range test.unlocks {
+					time.Sleep(time.Minute)
+					require.Empty(t, p.log(), "after %d unlocks", i)
+					enqueue(t, unlocker, fmt.Sprint(i), "key")
+					synctest.Wait()
+				}
+				require.Equal(t, []string{"waiter[key]"}, p.log(), "at once")
+				stop(t, x)
+			})
 		})
 	}
 }
@@ -376,6 +610,37 @@ func TestLockable_S06_OwnService(t *testing.T) {
 			})
 		})
 	}
+}
+
+// S06: a service that decides hears of all keys that are locked, in their order,
+// and of none that is free.
+func TestLockable_S06_HearsOfAllLockedKeys(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var heard [][]string
+		service := asking{new(lock.Counters), func(keys []string) lock.Decision {
+			heard = append(heard, keys)
+			return lock.RequeueAfter(time.Minute)
+		}}
+		x := open(t, "", executor.Config{})
+		p := new(probe)
+		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{
+			Locks: executor.Locks[string]{Service: service, BlockedBy: words},
+		})
+		for _, key := range []string{"b", "d", "e", "z"} {
+			require.NoError(t, service.Lock(t.Context(), key))
+		}
+		enqueue(t, q, "1", "a b c d e")
+		start(t, x)
+		for _, key := range []string{"d", "b", "e"} {
+			synctest.Wait()
+			require.NoError(t, service.Unlock(t.Context(), key))
+			time.Sleep(time.Minute)
+		}
+		synctest.Wait()
+		require.Equal(t, [][]string{{"b", "d", "e"}, {"b", "e"}, {"e"}}, heard)
+		require.Len(t, p.log(), 1)
+		stop(t, x)
+	})
 }
 
 // failing is a service in which nothing works.

@@ -32,7 +32,8 @@ type Locks[T any] struct {
 	BlockedBy func(id string, payload T) []string
 
 	// OnRun are locked when the job runs, in the instant in which nothing blocks
-	// it. They stay locked when it fails; a retry does not lock them again.
+	// it: not yet when it is unblocked and waits for a worker. They stay locked
+	// when it fails; a retry does not lock them again.
 	OnRun func(id string, payload T) []string
 
 	// Unlock are unlocked when the job has succeeded or its handler discarded it,
@@ -40,8 +41,11 @@ type Locks[T any] struct {
 	Unlock func(id string, payload T) []string
 
 	// Counted: a key that was locked three times takes three unlocks; each
-	// payload of a job locks and unlocks for itself. Default false: one unlock is
-	// enough.
+	// payload of a job locks and unlocks for itself. Of a key that it locks itself
+	// it unlocks that lock and no other, and nothing when a person, its burial or
+	// the TTL has ended it; so OnEnqueue is called once more before a run. Of any
+	// other key it unlocks the oldest lock, those of its own job first. Default
+	// false: one unlock is enough.
 	Counted bool
 
 	// TTL after which a lock ends by itself. Default 0: never.
@@ -99,7 +103,8 @@ type Unique[T any] struct {
 	// other. Default nil: the queue and the encoded payload.
 	Key func(id string, payload T) string
 
-	// TTL is how long the lease lasts after the last heartbeat. Default 35 s.
+	// TTL is how long the lease lasts after the start of the run or the last
+	// heartbeat. Default 35 s.
 	TTL time.Duration
 
 	// Heartbeat is how often the lease is extended while the job runs. It must
@@ -134,9 +139,16 @@ type locking struct {
 
 // wants are the keys of a job.
 type wants struct {
-	blockedBy      []string
-	set            []setting
-	unlock, unique []string
+	blockedBy, unique []string
+	set               []setting
+	unlock            []unlocking
+}
+
+// unlocking is a key that the success of a job unlocks, if it counts for one of
+// its payloads. own: that payload locks it itself, and unlocks no lock but that.
+type unlocking struct {
+	setting
+	own bool
 }
 
 func (w *wants) keysToSet() []string {
@@ -247,12 +259,22 @@ func (t *Queue[T]) wantsOne(w *wants, id string, e *journal.Entry, value T) erro
 			w.set = with(w.set, setting{key: key})
 		}
 	}
-	for _, key := range unlock {
-		if count {
-			w.unlock = append(w.unlock, key)
-		} else {
-			w.unlock = with(w.unlock, key)
+	if !count {
+		for _, key := range unlock {
+			w.unlock = with(w.unlock, unlocking{setting: setting{key: key}})
 		}
+		return nil
+	}
+	own := set
+	if len(unlock) > 0 && c.Counted {
+		enqueued, err := keysOf(c.OnEnqueue, id, value)
+		if err != nil {
+			return err
+		}
+		own = append(own, enqueued...)
+	}
+	for _, key := range unlock {
+		w.unlock = append(w.unlock, unlocking{setting{key, e.Position}, slices.Contains(own, key)})
 	}
 	return nil
 }

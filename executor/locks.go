@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -21,7 +22,7 @@ type locks struct {
 	mu      sync.Mutex
 	barrier barrier
 	places  map[holder]*place // of jobs that wait until equal ones have run
-	closed  bool              // no timer any more
+	closed  bool              // no timer any more, and what is changed is not written down
 
 	unique lock.Table // keys of jobs that are unique while they run
 
@@ -38,22 +39,41 @@ func (l *locks) init(x *Executor) {
 }
 
 // change has f change the barrier, and records what that comes to together with
-// c, in one commit. Then those who may pass now are woken.
+// c, in one commit. Then those whose turn it is are woken.
 func (l *locks) change(c *journal.Change, f func(*barrier)) {
 	l.mu.Lock()
 	l.barrier.now = time.Now().UnixNano()
 	f(&l.barrier)
-	passed := l.record(c)
+	wakes := l.record(c)
 	l.mu.Unlock()
-	for _, w := range passed {
-		w.wake()
+	for _, wake := range wakes {
+		wake()
 	}
+}
+
+// attempt is change for a caller who is told whether it comes to anything: once
+// Stop has written the last change down, nothing is changed, and ErrClosed is
+// returned.
+func (l *locks) attempt(c *journal.Change, f func(*barrier)) error {
+	if err := l.x.log.Err(); err != nil && !errors.Is(err, journal.ErrFull) {
+		return border(err)
+	}
+	closed := false
+	l.change(c, func(b *barrier) {
+		if closed = l.closed; !closed {
+			f(b)
+		}
+	})
+	if closed {
+		return ErrClosed
+	}
+	return nil
 }
 
 // record writes down what has happened at the barrier. mu is held, so that the
 // log has it in the order in which it happened.
-func (l *locks) record(c *journal.Change) []*wait {
-	effects, passed := l.barrier.drain()
+func (l *locks) record(c *journal.Change) (wakes []func()) {
+	effects, wakes := l.barrier.drain()
 	for _, e := range effects {
 		if e.dropped {
 			l.forget(e.hold)
@@ -66,7 +86,7 @@ func (l *locks) record(c *journal.Change) []*wait {
 		}
 	}
 	l.x.log.Record(c)
-	return passed
+	return wakes
 }
 
 // arm ends a hold when its time is over.
@@ -109,7 +129,7 @@ func (l *locks) unbind(h *hold) {
 	}
 }
 
-// close stops the timers.
+// close stops the timers, and ends what is changed by hand.
 func (l *locks) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -139,9 +159,10 @@ func (l *locks) settle(q *queue, c *shard.Change) {
 		}
 		for _, claimed := range c.Claims {
 			claim := claimed.Claim.(*claim)
+			b.leave(claim.by)
 			if claimed.Verdict == shard.Done || claimed.Verdict == shard.Discarded {
-				for _, key := range claim.unlock {
-					b.unlock(key, q.locking.counted, claim.by)
+				for _, u := range claim.unlock {
+					l.unlock(b, u, q.locking.counted, claim.by)
 				}
 			} else if claimed.Over && q.locking.unlockOnBurial {
 				l.dropAll(b, b.ofJob(claim.by)) // it went to the morgue
@@ -159,6 +180,23 @@ func (l *locks) settle(q *queue, c *shard.Change) {
 	}
 }
 
+// unlock unlocks a key for a job that has succeeded. Of a counted one it ends the
+// hold of the very payload; if that is gone, because a person, a burial or its time
+// has ended it, there is nothing to be unlocked for it.
+func (l *locks) unlock(b *barrier, u unlocking, counted bool, by holder) {
+	if counted {
+		for _, h := range l.comingWith(u.position) {
+			if h.key == u.key {
+				b.drop(h)
+				return
+			}
+		}
+	}
+	if !u.own {
+		b.unlock(u.key, counted, by)
+	}
+}
+
 // merge settles the holds of a payload that another one replaces. That one has
 // locks of its own from when it was enqueued; what a run has locked goes over to
 // it, because it runs in its place.
@@ -173,12 +211,13 @@ func (l *locks) merge(b *barrier, m shard.Merged) {
 	}
 }
 
-// rebind makes a hold another payload's; to bind it is left to record.
+// rebind makes a hold another payload's, which may itself be replaced at once.
 func (l *locks) rebind(h *hold, into journal.Position) {
 	l.binding.Lock()
 	defer l.binding.Unlock()
 	l.unbind(h)
 	h.position = into
+	l.with[into] = append(l.with[into], h)
 }
 
 func (l *locks) dropAll(b *barrier, holds []*hold) {

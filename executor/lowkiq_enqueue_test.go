@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/gob"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -178,10 +179,77 @@ func TestLowkiq_L25_ChangingTheShardCount(t *testing.T) {
 			want = append(want, fmt.Sprint(v))
 		}
 		for _, s := range p.seen() {
-			if s.id == fmt.Sprint("id", i) && s.retry >= 0 {
+			if s.id != fmt.Sprint("id", i) {
+				continue
+			}
+			assert.Equal(t, want[len(done)], s.values[0], "each run begins after what is done, its first attempt, too")
+			if s.retry >= 0 {
 				done = append(done, s.values...)
 			}
 		}
 		assert.Equal(t, want, done)
 	}
+}
+
+// L25: what a job is goes through the change: its due time, its retries and its
+// last error, what waits behind it, and what is dead. The ids spread over the new
+// shards, the oldest due job still goes first, and a crash is as good as a stop.
+func TestLowkiq_L25_JobsGoThroughTheChange(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk, begin := new(journal.Memory), time.Now()
+		cfg := executor.QueueConfig[string]{Merge: executor.KeepAll, RetryIn: always(48 * time.Hour)}
+		before := &probe{decide: func(_ context.Context, s seen) error {
+			if strings.HasPrefix(s.id, "dead") {
+				return executor.Cancel(errBoom)
+			}
+			return errBoom
+		}}
+		const jobs = 60
+		for n, shards := range []int{1, 16, 5} {
+			x := openOn(t, disk, executor.Config{})
+			cfg.Shards = shards
+			q := handle(t, x, "q", before.handle, cfg)
+			if n == 0 {
+				start(t, x)
+				for i := range jobs {
+					due := i * 37 % jobs
+					enqueue(t, q, fmt.Sprintf("due %02d", due), "x", executor.In(time.Hour+time.Duration(due)*time.Minute))
+				}
+				for i := range 5 {
+					enqueue(t, q, fmt.Sprint("failed", i), "1")
+					enqueue(t, q, fmt.Sprint("dead", i), "x")
+				}
+				synctest.Wait()
+				for i := range 5 {
+					enqueue(t, q, fmt.Sprint("failed", i), "2")
+				}
+			}
+			settled(t, q)
+			assert.Len(t, x.JobsPerShard(), shards)
+			assert.NotContains(t, x.JobsPerShard(), 0, "%d shards", shards)
+			assert.Equal(t, 5, stats(t, q).Retrying)
+			assert.Len(t, morgue(t, q), 5)
+			disk = disk.Crash()
+			stop(t, x)
+		}
+		x := openOn(t, disk, executor.Config{Workers: 1})
+		after := &probe{decide: pause}
+		cfg.Shards = 7
+		q := handle(t, x, "q", after.handle, cfg)
+		start(t, x)
+		time.Sleep(100 * time.Hour)
+		require.Len(t, after.seen(), jobs+5)
+		for i, s := range after.seen()[:jobs] {
+			assert.Equal(t, fmt.Sprintf("due %02d", i), s.id)
+			assert.Equal(t, time.Hour+time.Duration(i)*time.Minute, s.at.Sub(begin))
+		}
+		for _, s := range after.seen()[jobs:] {
+			assert.Equal(t, "[1 2] 0 boom", fmt.Sprintf("%v %d %s", s.values, s.retry, s.last))
+			assert.InDelta(t, 48*time.Hour, s.at.Sub(begin), float64(time.Second))
+		}
+		n, err := q.RequeueAll(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, 5, n)
+		stop(t, x)
+	})
 }

@@ -2,6 +2,7 @@ package executor_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -83,17 +84,19 @@ func TestLowkiq_L10_TheLowestScoreGoesToTheMorgue(t *testing.T) {
 	})
 }
 
+// Each run fails with another error, so that the last one can be told from those
+// before.
 func TestLowkiq_L11_RetriesExhaustedAndFormatError(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{})
-		p := &probe{decide: func(context.Context, seen) error { return errBoom }}
+		p := &probe{decide: func(_ context.Context, s seen) error { return fmt.Errorf("boom %d", s.retry) }}
 		var exhausted shared[[]string]
 		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{
-			MaxRetries:  1,
+			MaxRetries:  2,
 			RetryIn:     always(time.Minute),
 			FormatError: func(err error) string { return err.Error() + " at line 7" },
 			RetriesExhausted: func(_ context.Context, jobs []executor.Merged[string]) {
-				var lines []string
+				lines := exhausted.get()
 				for _, job := range jobs {
 					lines = append(lines, fmt.Sprint(job.ID, job.Latest(), (job.Attempt-2), " ", job.LastError))
 				}
@@ -102,12 +105,105 @@ func TestLowkiq_L11_RetriesExhaustedAndFormatError(t *testing.T) {
 		})
 		start(t, x)
 		enqueue(t, q, "a", "x")
-		synctest.Wait()
-		assert.Empty(t, exhausted.get())
+		for _, last := range []string{"boom -1 at line 7", "boom 0 at line 7"} {
+			synctest.Wait()
+			assert.Empty(t, exhausted.get())
+			assert.Equal(t, last, explain(t, x, "q", "a").LastError)
+			time.Sleep(time.Minute)
+		}
 		time.Sleep(time.Hour)
-		assert.Equal(t, []string{"ax0 boom at line 7"}, exhausted.get())
-		assert.Equal(t, "boom at line 7", p.seen()[1].last, "the last error is kept with the job")
-		assert.Equal(t, "boom at line 7", morgue(t, q)[0].Error)
+		assert.Equal(t, []string{"ax1 boom 1 at line 7"}, exhausted.get(), "once, with the error of the last run")
+		var lasts []string
+		for _, s := range p.seen() {
+			lasts = append(lasts, s.last)
+		}
+		assert.Equal(t, []string{"", "boom -1 at line 7", "boom 0 at line 7"}, lasts, "the last error is kept with the job")
+		assert.Equal(t, "boom 1 at line 7", morgue(t, q)[0].Error)
+	})
+}
+
+// The hook gets those of a batch that failed for the last time, each with its own
+// error, before they are in the morgue.
+func TestLowkiq_L11_RetriesExhaustedOfABatch(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		fails := map[string]bool{"a": true, "c": true, "retried": true}
+		var calls []string
+		var q *executor.Queue[string]
+		q, err := executor.HandleBatch(x, "q", func(_ context.Context, jobs []executor.Merged[string]) error {
+			errs := executor.BatchErrors{}
+			for _, job := range jobs {
+				if fails[job.ID] {
+					errs[job.ID] = fmt.Errorf("%s %d", job.ID, (job.Attempt - 2))
+				}
+			}
+			return errs
+		}, executor.QueueConfig[string]{
+			Shards: 1, BatchSize: 8, MaxRetries: 1, RetryIn: always(time.Minute),
+			RetriesExhausted: func(_ context.Context, jobs []executor.Merged[string]) {
+				var ids []string
+				for _, job := range jobs {
+					ids = append(ids, job.ID+": "+job.LastError)
+				}
+				calls = append(calls, fmt.Sprint(ids, len(morgue(t, q))))
+			},
+		})
+		require.NoError(t, err)
+		for _, id := range []string{"a", "b", "c"} {
+			enqueue(t, q, id, "x")
+		}
+		start(t, x)
+		time.Sleep(30 * time.Second)
+		enqueue(t, q, "retried", "x", executor.In(30*time.Second)) // its first failure, beside their last
+		time.Sleep(45 * time.Second)
+		settled(t, q)
+		assert.Equal(t, []string{"[a: a 0 c: c 0] 0"}, calls)
+		require.Len(t, morgue(t, q), 2)
+		for _, dead := range morgue(t, q) {
+			assert.Equal(t, dead.ID+" 0", dead.Error)
+		}
+	})
+}
+
+// The text of an error goes through a crash with its job. Without FormatError it
+// is the error's own; with it there may be a backtrace.
+func TestLowkiq_L11_LastErrorAndBacktrace(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		x := openOn(t, disk, executor.Config{})
+		p := &probe{decide: func(_ context.Context, s seen) error {
+			if s.id == "panics" {
+				panic("boom")
+			}
+			return errBoom
+		}}
+		cfg := executor.QueueConfig[string]{RetryIn: always(time.Minute)}
+		plain := handle(t, x, "plain", p.handle, cfg)
+		cfg.FormatError = func(err error) string {
+			if panicked, ok := errors.AsType[*executor.PanicError](err); ok {
+				return err.Error() + "\n" + panicked.Stack
+			}
+			return err.Error()
+		}
+		traced := handle(t, x, "traced", p.handle, cfg)
+		start(t, x)
+		enqueue(t, plain, "fails", "")
+		enqueue(t, traced, "panics", "")
+		synctest.Wait()
+
+		y := openOn(t, disk.Crash(), executor.Config{})
+		after := new(probe)
+		handle(t, y, "plain", after.handle, executor.QueueConfig[string]{})
+		handle(t, y, "traced", after.handle, executor.QueueConfig[string]{})
+		start(t, y)
+		time.Sleep(time.Hour)
+		last := map[string]string{}
+		for _, s := range after.seen() {
+			last[s.id] = s.last
+		}
+		assert.Equal(t, "boom", last["fails"])
+		assert.Contains(t, last["panics"], "boom\n")
+		assert.Contains(t, last["panics"], "lowkiq_retry_test.go", "the line that panicked")
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -215,53 +216,119 @@ func TestLowkiq_L13_AFixedNumberOfWorkers(t *testing.T) {
 }
 
 // backwards is a scheduler of somebody's own.
-type backwards struct{}
+type backwards struct {
+	mu  sync.Mutex
+	saw map[executor.Candidate]time.Time // without their due times
+}
 
-func (backwards) Pick(ready []executor.Candidate) int {
+func (b *backwards) Pick(ready []executor.Candidate) int {
 	last := 0
 	for i := range ready {
 		if ready[i].Index > ready[last].Index {
 			last = i
 		}
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	c := ready[last]
+	key := executor.Candidate{Queue: c.Queue, Shard: c.Shard, Index: c.Index}
+	if _, again := b.saw[key]; !again {
+		b.saw[key] = c.Due()
+	}
 	return last
 }
 
+// Three queues with one shard each: which of them gets the one worker, while
+// each has a job due.
 func TestLowkiq_L15_Scheduler(t *testing.T) {
+	own := &backwards{saw: map[executor.Candidate]time.Time{}}
 	for name, test := range map[string]struct {
 		scheduler executor.Scheduler
-		want      []string
+		want      string
 	}{
-		"default":   {nil, []string{"b1", "c1", "a1", "c2", "a2", "b2"}},
-		"Lag":       {executor.Lag(), []string{"b1", "c1", "a1", "c2", "a2", "b2"}},
-		"Seq":       {executor.Seq(), []string{"a1", "b1", "c1", "a2", "b2", "c2"}},
-		"backwards": {backwards{}, []string{"c1", "b1", "a1"}},
+		"default":   {nil, "b1 c1 a1 c2 a2 b2 a3 b3 c3"},
+		"Lag":       {executor.Lag(), "b1 c1 a1 c2 a2 b2 a3 b3 c3"},
+		"Seq":       {executor.Seq(), "a1 b1 c1 a2 b2 c2 a3 b3 c3"},
+		"backwards": {own, "c1 c2 c3 b1 b2 b3 a1 a2 a3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				x := open(t, "", executor.Config{Workers: 1, Scheduler: test.scheduler})
 				p := &probe{decide: pause}
-				due := map[string][]int{"a": {3, 5}, "b": {1, 6}, "c": {2, 4}}
+				begin := time.Now()
+				at := func(minute int) time.Time { return begin.Add(time.Duration(minute) * time.Minute) }
+				due := map[string][]int{"a": {3, 5, 7}, "b": {1, 6, 8}, "c": {2, 4, 9}}
 				for _, name := range []string{"a", "b", "c"} {
 					q := handle(t, x, name, p.handle, executor.QueueConfig[string]{Shards: 1})
 					for i, minute := range due[name] {
-						enqueue(t, q, fmt.Sprint(name, i+1), "x", executor.At(time.Now().Add(time.Duration(minute)*time.Minute)))
+						enqueue(t, q, fmt.Sprint(name, i+1), "x", executor.At(at(minute)))
 					}
 				}
 				time.Sleep(time.Hour)
 				start(t, x)
 				time.Sleep(time.Minute)
-				var ids []string
-				for _, s := range p.seen() {
-					// A shard that has just ended a run is ready again a moment
-					// later, so what comes second of it is not for the scheduler
-					// alone to say, unless another job is older.
-					if slices.Contains(test.want, s.id) {
-						ids = append(ids, s.id)
+				assert.Equal(t, test.want, strings.Join(ids(p), " "))
+				if test.scheduler == own {
+					for i, queue := range []string{"a", "b", "c"} {
+						first, seen := own.saw[executor.Candidate{Queue: queue, Index: i}]
+						assert.True(t, seen)
+						assert.True(t, at(due[queue][0]).Equal(first), "%s is due since %v", queue, first)
 					}
+					assert.Len(t, own.saw, 3)
 				}
-				assert.Equal(t, test.want, ids)
 			})
 		})
 	}
+}
+
+// Lag and Seq choose among the shards of one queue as among those of several: a
+// shard with a long line keeps no other waiting.
+func TestLowkiq_L15_SchedulerAmongShards(t *testing.T) {
+	const shards, jobs = 4, 80
+	for name, scheduler := range map[string]executor.Scheduler{"Lag": executor.Lag(), "Seq": executor.Seq()} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				x := open(t, "", executor.Config{Workers: 1, Scheduler: scheduler})
+				p := &probe{decide: pause}
+				q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Shards: shards})
+				shardOf := map[string]int{}
+				before := make([]int, shards)
+				for i := range jobs {
+					id := fmt.Sprint(i * 37 % jobs) // the order of ids is not that of due times
+					enqueue(t, q, id, "x", executor.At(time.Now().Add(time.Duration(i*37%jobs)*time.Second)))
+					for s, n := range x.JobsPerShard() {
+						if n > before[s] {
+							shardOf[id], before[s] = s, n
+						}
+					}
+				}
+				time.Sleep(time.Hour)
+				start(t, x)
+				time.Sleep(time.Minute)
+				ran := ids(p)
+				require.Len(t, ran, jobs)
+				if name == "Lag" {
+					for i, id := range ran {
+						assert.Equal(t, fmt.Sprint(i), id, "the oldest due job of all")
+					}
+					return
+				}
+				var turns []int
+				for _, id := range ran {
+					turns = append(turns, shardOf[id])
+				}
+				for i := range slices.Min(before) * shards { // as long as all have jobs
+					assert.Equal(t, i%shards, turns[i], "round %v", turns)
+				}
+			})
+		})
+	}
+}
+
+// ids are what ran, in order.
+func ids(p *probe) (ids []string) {
+	for _, s := range p.seen() {
+		ids = append(ids, s.id)
+	}
+	return ids
 }

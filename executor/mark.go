@@ -38,7 +38,8 @@ func (e *StaleError) Error() string {
 func (e *StaleError) Is(target error) bool { return target == ErrStale }
 
 // Mark returns the last mark that was accepted under name, and whether there is
-// one. What is under way does not count yet.
+// one. What is under way does not count yet. It returns ErrInvalidKey, ErrClosed
+// after Stop, or an error of the journal.
 func (x *Executor) Mark(name string) (mark int64, found bool, err error) {
 	if err := checkName(name); err != nil {
 		return 0, false, err
@@ -60,8 +61,8 @@ func (x *Executor) readMark(name string) (int64, bool, error) {
 func encodeMark(mark int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(mark)) }
 
 // SetMark writes a mark, whatever was there: to begin somewhere, or to go back
-// and take in again what follows. It returns ErrInvalidKey, ErrFull, ErrClosed,
-// ErrFailed or the cause of ctx, and then nothing has changed; after ErrUnknown
+// and take in again what follows. It returns ErrInvalidKey, ErrContext, ErrFull,
+// ErrClosed, ErrFailed or the cause of ctx, and then nothing has changed; after ErrUnknown
 // it may be either way.
 func (x *Executor) SetMark(ctx context.Context, name string, mark int64) error {
 	return x.putMark(ctx, name, encodeMark(mark))
@@ -75,6 +76,10 @@ func (x *Executor) DeleteMark(ctx context.Context, name string) error {
 
 func (x *Executor) putMark(ctx context.Context, name string, value []byte) error {
 	if err := checkName(name); err != nil {
+		return err
+	}
+	ctx, err := usable(ctx)
+	if err != nil {
 		return err
 	}
 	g, err := x.enter(ctx, markPrefix+name)

@@ -29,6 +29,10 @@ type Dead[T any] struct {
 // read error is yielded once and ends the list.
 func (t *Queue[T]) Morgue() iter.Seq2[Dead[T], error] {
 	return func(yield func(Dead[T], error) bool) {
+		if t == nil || t.q == nil {
+			yield(Dead[T]{}, errNoQueue)
+			return
+		}
 		for b, err := range t.q.x.log.Morgue(t.q.number) {
 			if err != nil {
 				yield(Dead[T]{}, border(err))
@@ -50,42 +54,67 @@ func (t *Queue[T]) dead(b journal.Buried) Dead[T] {
 	return d
 }
 
-// requeueAtOnce bounds the payloads that go back in one commit.
-const requeueAtOnce = 1000
+// What goes back in one commit has so many payloads and bytes at most, or is one
+// payload.
+const (
+	requeueAtOnce = 1000
+	requeueBytes  = 1 << 20
+)
 
 // Requeue puts the dead payloads of some ids back in their place: with their
 // old score and position, due now, with all retries given back. A job of the
-// same id that waits takes them in, and is due now, too. It returns how many
-// payloads went back.
+// same id that waits takes them in, and is due now, too.
+//
+// They go back in the order in which they were accepted, up to a thousand or a MiB
+// of them in a commit, so that many take little memory and hold nobody up; those
+// that are back may run before the last ones are. It returns how many are back,
+// also with an error: ErrFull, ErrClosed, ErrFailed, ErrContext, or the cause of
+// ctx when that ends first. After ErrUnknown those of one more commit may be.
 func (t *Queue[T]) Requeue(ctx context.Context, ids ...string) (int, error) {
 	wanted := make(map[string]bool, len(ids))
 	for _, id := range ids {
 		wanted[id] = true
 	}
-	return t.q.requeue(ctx, func(id []byte) bool { return wanted[string(id)] })
+	return t.requeue(ctx, func(id []byte) bool { return wanted[string(id)] })
 }
 
-// RequeueAll puts all dead payloads of the queue back; see Requeue.
+// RequeueAll puts all dead payloads of the queue back, but none that is accepted
+// after the call; see Requeue.
 func (t *Queue[T]) RequeueAll(ctx context.Context) (int, error) {
-	return t.q.requeue(ctx, func([]byte) bool { return true })
+	return t.requeue(ctx, func([]byte) bool { return true })
 }
 
-func (q *queue) requeue(ctx context.Context, want func(id []byte) bool) (n int, err error) {
+func (t *Queue[T]) requeue(ctx context.Context, want func(id []byte) bool) (n int, err error) {
+	if ctx, err = t.usable(ctx); err != nil {
+		return 0, err
+	}
+	q := t.q
+	end := q.x.log.Stats().Next
 	var positions []journal.Position
+	size := 0
 	for b, err := range q.x.log.Morgue(q.number) {
+		if err == nil {
+			err = context.Cause(ctx)
+		}
 		if err != nil {
-			return n, border(err)
+			return n, fmt.Errorf("executor: requeue: %w", border(err))
+		}
+		if b.Entry.Position >= end {
+			break // or jobs that die at once would keep it here
 		}
 		if !want(b.Entry.ID) {
 			continue
 		}
-		if positions = append(positions, b.Entry.Position); len(positions) == requeueAtOnce {
+		// A payload that is larger than the rest of the commit is in the next one.
+		if more := len(b.Entry.ID) + len(b.Entry.Payload); len(positions) == requeueAtOnce || size+more > requeueBytes {
 			restored, err := q.restore(ctx, positions)
 			if n += restored; err != nil {
 				return n, err
 			}
-			positions = positions[:0]
+			positions, size = positions[:0], 0
 		}
+		positions = append(positions, b.Entry.Position)
+		size += len(b.Entry.ID) + len(b.Entry.Payload)
 	}
 	restored, err := q.restore(ctx, positions)
 	return n + restored, err
@@ -119,8 +148,9 @@ func (q *queue) restore(ctx context.Context, positions []journal.Position) (n in
 // retried, or is halted. It returns ErrClosed after Stop, and the cause of ctx
 // when that ends first.
 func (t *Queue[T]) Pending(ctx context.Context, id string) (pending bool, err error) {
-	if t == nil || t.q == nil {
-		return false, errNoQueue
+	ctx, err = t.usable(ctx)
+	if err != nil {
+		return false, err
 	}
 	var has bool // a call may come after its caller has gone
 	routes := *t.q.x.routes.Load()
@@ -136,6 +166,9 @@ func (t *Queue[T]) Pending(ctx context.Context, id string) (pending bool, err er
 // that runs at the moment is left alone. It returns ErrClosed after Stop, and
 // the cause of ctx when that ends first; then the id it was at may be either way.
 func (t *Queue[T]) RunNow(ctx context.Context, ids ...string) (n int, err error) {
+	if ctx, err = t.usable(ctx); err != nil {
+		return 0, err
+	}
 	routes := *t.q.x.routes.Load()
 	for _, id := range ids {
 		var waited bool // a call may come after its caller has gone

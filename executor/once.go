@@ -51,12 +51,12 @@ func (q *queue) appendIf(ctx context.Context, entries []journal.Entry, options [
 		receipts, err := q.tryIf(ctx, entries, &c)
 		// Not inside the gates, because a handler that waits there may be what
 		// the backlog waits for.
-		if errors.Is(err, journal.ErrBacklog) && q.x.cfg.Overflow == Wait && ctx.Value(handlerKey{}) != q.x {
+		if q.x.waits(ctx, err) {
 			select {
 			case <-drained:
 			case <-q.x.failed:
 			case <-q.x.stopped:
-			case <-ctx.Done():
+			case <-done(ctx):
 			}
 			continue
 		}
@@ -73,8 +73,8 @@ func (q *queue) appendIf(ctx context.Context, entries []journal.Entry, options [
 // tryIf looks at the conditions, appends, and waits for the outcome.
 func (q *queue) tryIf(ctx context.Context, entries []journal.Entry, c *conditions) ([]Receipt, error) {
 	x := q.x
-	if x.stopping.Load() && ctx.Value(handlerKey{}) != x {
-		return nil, ErrClosed
+	if err := x.admits(ctx); err != nil {
+		return nil, err
 	}
 	leave := x.gates.leave
 	// Always in this order: two calls never wait for each other.
@@ -112,11 +112,13 @@ func (q *queue) tryIf(ctx context.Context, entries []journal.Entry, c *condition
 		pledge.withdraw()
 		return nil, err
 	}
-	if err := x.await(ctx, ticket); err != nil {
+	leave = func(g *gate) { x.gates.leaveOpen(g, ticket) } // should the wait end the goroutine
+	err = x.await(ctx, ticket)
+	if !errors.Is(err, journal.ErrUnknown) {
+		leave = x.gates.leave
+	}
+	if err != nil {
 		pledge.end(ticket, border(err))
-		if errors.Is(err, journal.ErrUnknown) {
-			leave = func(g *gate) { x.gates.leaveOpen(g, ticket) }
-		}
 		return nil, err
 	}
 	receipts := make([]Receipt, len(entries))

@@ -383,8 +383,8 @@ func TestOnceDoesNotBlockHandlers(t *testing.T) {
 		start(t, x)
 		wg.Wait()
 		synctest.Wait()
+		requireMark(t, x, "m", 2)
 		stop(t, x)
 		require.ErrorIs(t, refused, executor.ErrFull)
-		requireMark(t, x, "m", 2)
 	})
 }

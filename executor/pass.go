@@ -19,23 +19,21 @@ func (w *worker) pass(it *shard.Item, c *claim, want wants) (woken *atomic.Bool,
 	if l.service != nil {
 		return w.passService(it, c, want)
 	}
+	waker := func() (wake func()) {
+		woken, wake = w.waker(it)
+		return wake
+	}
+	if l.blocked.Action != lock.ActionPark {
+		waker = nil
+	}
 	r := request{c.by, want.blockedBy, want.set, int64(l.ttl)}
 	w.x.locks.change(new(journal.Change), func(b *barrier) {
 		var key string
-		if c.fresh, key = b.enter(r); key == "" {
-			return
-		}
-		if l.blocked.Action != lock.ActionPark {
+		if c.fresh, key, err = b.enter(r, waker); key != "" && waker == nil {
 			err = b.lockedError(key, c.by)
-			return
-		}
-		var wake func()
-		woken, wake = w.waker(it)
-		if err = b.wait(r, key, wake); err != nil {
-			woken = nil
 		}
 	})
-	if _, locked := errors.AsType[*lock.LockedError](err); locked {
+	if waker == nil && err != nil {
 		err = refusal(l.blocked, err)
 	}
 	return woken, err
@@ -105,22 +103,23 @@ func (w *worker) passService(it *shard.Item, c *claim, want wants) (woken *atomi
 
 // passUnique takes the lease of a job that is unique while it runs.
 func (w *worker) passUnique(it *shard.Item, c *claim, keys []string) (woken *atomic.Bool, err error) {
-	l, ttl := &w.x.locks, w.queue.locking.leaseTTL
+	l := &w.x.locks
 	if p := c.place; p != nil && slices.Equal(p.Keys(), keys) {
 		lease, granted := p.Lease()
 		if !granted { // something else has woken it: it keeps its place
 			return l.keepPlace(c), nil
 		}
-		if lease.Extend(ttl) == nil {
+		if lease.Held() {
 			c.lease, c.place = lease, nil
 			return nil, nil
 		}
 	}
 	if c.place != nil {
-		c.place.Cancel() // it has other payloads now, or was too late
+		c.place.Cancel() // it has other payloads now
 	}
 	woken, wake := w.waker(it)
-	p, err := l.unique.Queue(lock.Options{Owner: c.by.String(), TTL: ttl}, wake, keys...)
+	// It ends by itself from the start of the run on: see keepAlive.
+	p, err := l.unique.Queue(lock.Options{Owner: c.by.String()}, wake, keys...)
 	if err != nil {
 		return nil, err
 	}

@@ -57,13 +57,13 @@ func (q *queue) pledge(ctx context.Context, entries []journal.Entry, keys [][]st
 		l.barrier.recheck(by)
 	}
 	// What is written comes with the entries.
-	effects, passed := l.barrier.drain()
+	effects, wakes := l.barrier.drain()
 	for _, e := range effects {
 		l.arm(e.hold)
 	}
 	l.mu.Unlock()
-	for _, w := range passed {
-		w.wake()
+	for _, wake := range wakes {
+		wake()
 	}
 	return p, nil
 }

@@ -26,6 +26,7 @@ type queue struct {
 
 	locking locking
 	burials burials
+	far     int64 // entries that are due in more than 50 years
 
 	// call runs the handler for started items and returns an error for each.
 	// It is not guarded.
@@ -47,28 +48,44 @@ func (x *Executor) register(q *queue) error {
 	if q.name == "" || len(q.name) > MaxIDBytes {
 		return fmt.Errorf("%w: the name of a queue has from 1 to %d bytes, not %d", ErrConfig, MaxIDBytes, len(q.name))
 	}
+	suspects, err := x.arrange(q)
+	if err != nil {
+		return err
+	}
+	// What is logged is not logged while others can't register: the handler of a
+	// logger is user code.
+	q.warnFar()
+	for _, s := range suspects {
+		x.admit(s)
+	}
+	return nil
+}
+
+// arrange makes the queue and returns those of its jobs that are suspected.
+func (x *Executor) arrange(q *queue) ([]*suspect, error) {
 	x.arranging.Lock()
 	defer x.arranging.Unlock()
 	if err := x.mayRegister(q.name); err != nil {
-		return err
+		return nil, err
 	}
 	q.x = x
 	if err := q.takeOver(); err != nil {
-		return err
+		return nil, err
 	}
 	number, err := x.log.Queue(context.Background(), q.name)
 	if err != nil {
-		return border(err)
+		return nil, border(err)
 	}
 	q.number = number
 	x.watchdog.expect(q.timeout)
-	if err := q.openShards(); err != nil {
-		return err
+	suspects, err := q.openShards()
+	if err != nil {
+		return nil, err
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.queues[q.name] = q
-	return nil
+	return suspects, nil
 }
 
 func (x *Executor) mayRegister(name string) error {
@@ -85,15 +102,16 @@ func (x *Executor) mayRegister(name string) error {
 
 // openShards starts the shards, each with its part of the pending entries.
 // Nothing can be delivered to them before: nobody has the queue yet. But they
-// may offer themselves, and run, from the moment they are made.
-func (q *queue) openShards() error {
+// may offer themselves, and run, from the moment they are made. Those that are
+// suspected are parked.
+func (q *queue) openShards() ([]*suspect, error) {
 	x := q.x
 	routes := slices.Clone(*x.routes.Load())
 	q.first = uint32(len(routes))
 	pending := x.log.PendingPages(q.number)
 	suspects, err := q.suspects(pending)
 	if err != nil {
-		return border(err)
+		return nil, border(err)
 	}
 	cores := make([]*shard.Core, q.shards)
 	for i := range cores {
@@ -104,7 +122,7 @@ func (q *queue) openShards() error {
 		cores[q.route([]byte(s.id))-q.first].Park(s.id)
 	}
 	if err := q.load(pending, cores); err != nil {
-		return border(err)
+		return nil, border(err)
 	}
 	for i, core := range cores {
 		index := len(routes)
@@ -112,7 +130,7 @@ func (q *queue) openShards() error {
 		name := fmt.Sprintf("%s/%d", q.name, i)
 		s, err := shard.New(x.actors, name, core, p, p)
 		if err != nil {
-			return fmt.Errorf("executor: shard %s: %w", name, err)
+			return nil, fmt.Errorf("executor: shard %s: %w", name, err)
 		}
 		q.actors = append(q.actors, s)
 		routes = append(routes, s)
@@ -120,9 +138,8 @@ func (q *queue) openShards() error {
 	x.routes.Store(&routes)
 	for _, s := range suspects {
 		s.shard = routes[q.route([]byte(s.id))]
-		x.admit(s)
 	}
-	return nil
+	return suspects, nil
 }
 
 // route returns the number of the shard of an id.
@@ -147,8 +164,11 @@ type Receipt struct {
 	// the order of acceptance.
 	Position uint64
 	// MergedInto is the position of an equal payload of the same id that it was
-	// merged into: that one runs, this one is over. 0: it stands by itself.
-	// Under Async, and of a Duplicate, it is always 0.
+	// merged into: that one runs, this one is over. 0: it stands by itself, so
+	// far. As QueueConfig.Merge says, an equal payload that is accepted later may
+	// take its place: the other receipt says nothing of that, Counts.Replaced in
+	// [QueueStats] counts it, and the handler sees which one runs in
+	// Payload.Position. Under Async, and of a Duplicate, it is always 0.
 	MergedInto uint64
 	// Durable: it is on disk. False under Async and in memory.
 	Durable bool

@@ -118,7 +118,7 @@ func testsIn(t *testing.T, dir string) string {
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
-		for _, test := range regexp.MustCompile(`(?m)^func (Test\w+)`).FindAllSubmatch(text, -1) {
+		for _, test := range regexp.MustCompile(`(?m)^func ((?:Test|Example)\w*)`).FindAllSubmatch(text, -1) {
 			fmt.Fprintf(&names, "%s\n", test[1])
 		}
 	}

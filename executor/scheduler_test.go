@@ -2,10 +2,12 @@ package executor_test
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -56,6 +58,60 @@ func TestSchedulerExits(t *testing.T) {
 		start(t, x)
 		synctest.Wait()
 		require.Len(t, p.seen(), 200)
+		stop(t, x)
+	})
+}
+
+// Of the shards of one queue InOrder picks the one with the oldest due job.
+func TestInOrderByDueTimeInAQueue(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{Workers: 1, Scheduler: executor.InOrder()})
+		p := &probe{decide: pause}
+		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Shards: 16})
+		const jobs = 40
+		for i := range jobs {
+			due := i * 17 % jobs
+			enqueue(t, q, fmt.Sprint(due), "x", executor.At(time.Now().Add(time.Duration(due)*time.Second)))
+		}
+		time.Sleep(time.Hour)
+		start(t, x)
+		time.Sleep(time.Minute)
+		for i, id := range ids(p) {
+			assert.Equal(t, fmt.Sprint(i), id)
+		}
+		assert.Len(t, p.seen(), jobs)
+	})
+}
+
+// A worker that comes back waits until the shard has said what it has next: a
+// shard that is busy does not lose its turn to a queue behind it.
+func TestInOrderWaitsForTheShard(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{Workers: 1, Scheduler: executor.InOrder()})
+		goOn := make(chan struct{})
+		p := &probe{decide: func(_ context.Context, s seen) error {
+			if s.id == "high 1" {
+				time.Sleep(time.Second) // a run of one
+				<-goOn
+			}
+			return nil
+		}}
+		cfg := executor.QueueConfig[string]{Shards: 1}
+		high, low := handle(t, x, "high", p.handle, cfg), handle(t, x, "low", p.handle, cfg)
+		enqueue(t, low, "low", "x")
+		enqueue(t, high, "high 1", "x")
+		start(t, x)
+		time.Sleep(2 * time.Second)
+		require.Equal(t, []string{"high 1"}, ids(p))
+		enqueue(t, high, "high 2", "x")
+		release := x.HoldShards("high")
+		synctest.Wait()
+		close(goOn)
+		synctest.Wait()
+		assert.Equal(t, []string{"high 1"}, ids(p), "nobody knows yet what comes next")
+		release()
+		synctest.Wait()
+		assert.Equal(t, []string{"high 1", "high 2", "low"}, ids(p))
 		stop(t, x)
 	})
 }

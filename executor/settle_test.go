@@ -56,3 +56,50 @@ func TestBatchHookExits(t *testing.T) {
 		assert.EqualValues(t, 2, s.Done)
 	})
 }
+
+// An entry for an id that is not in the batch was meant for one that is: it fails
+// all that have none of their own.
+func TestBatchErrorsForAStranger(t *testing.T) {
+	all := []string{"a", "b", "c"}
+	for name, test := range map[string]struct {
+		errs executor.BatchErrors
+		fail []string
+	}{
+		"none":                {nil, nil},
+		"its own":             {executor.BatchErrors{"a": errBoom}, []string{"a"}},
+		"its own, nil":        {executor.BatchErrors{"a": nil, "b": nil}, nil},
+		"a stranger":          {executor.BatchErrors{"z": errBoom}, all},
+		"a stranger, nil":     {executor.BatchErrors{"z": nil}, all},
+		"and one done":        {executor.BatchErrors{"z": errBoom, "a": nil}, []string{"b", "c"}},
+		"and one failed":      {executor.BatchErrors{"z": errBoom, "b": errBoom}, all},
+		"and all but one":     {executor.BatchErrors{"z": errBoom, "a": nil, "b": nil}, []string{"c"}},
+		"and all done":        {executor.BatchErrors{"z": errBoom, "a": nil, "b": nil, "c": nil}, nil},
+		"several strangers":   {executor.BatchErrors{"x": nil, "y": nil, "z": errBoom, "c": nil}, []string{"a", "b"}},
+		"all but in capitals": {executor.BatchErrors{"A": errBoom}, all},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				x := open(t, "", executor.Config{Workers: 1})
+				q, err := executor.HandleBatch(x, "q", func(_ context.Context, jobs []executor.Merged[string]) error {
+					require.Len(t, jobs, len(all))
+					return test.errs
+				}, executor.QueueConfig[string]{BatchSize: 8, Shards: 1, MaxRetries: -1})
+				require.NoError(t, err)
+				for _, id := range all {
+					enqueue(t, q, id, "1")
+				}
+				start(t, x)
+				synctest.Wait()
+				var failed []string
+				for _, dead := range morgue(t, q) {
+					failed = append(failed, dead.ID)
+					if test.errs[dead.ID] == nil {
+						require.Equal(t, test.errs.Error(), dead.Error, "which names the stranger")
+					}
+				}
+				require.ElementsMatch(t, test.fail, failed)
+				require.EqualValues(t, len(all)-len(test.fail), stats(t, q).Done)
+			})
+		})
+	}
+}

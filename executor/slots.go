@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -64,14 +65,17 @@ type SlotSource interface {
 // is out, it fails with [lock.ErrNoFreeSlot].
 //
 // Values are kept as JSON. One sequence of a name may be made for an executor,
-// before the queues that use it. It returns ErrConfig, ErrInvalidKey, or an
-// error of the journal or of a value in it.
+// before the queues that use it. It returns ErrConfig, ErrInvalidKey, ErrClosed
+// once Stop was called, or an error of the journal or of a value in it.
 func NewSlots[V any](x *Executor, name string, cfg SlotsConfig[V]) (*Slots[V], error) {
 	if x == nil {
 		return nil, fmt.Errorf("%w: slots %q have no executor; Open makes one", ErrConfig, name)
 	}
 	if err := checkName(name); err != nil {
 		return nil, err
+	}
+	if x.stopping.Load() {
+		return nil, ErrClosed
 	}
 	cfg.Store, cfg.Table = name, lock.New()
 	cfg.Table.RaiseToken(x.log.Stats().Epoch << 32) // above those of the processes before
@@ -88,7 +92,7 @@ func NewSlots[V any](x *Executor, name string, cfg SlotsConfig[V]) (*Slots[V], e
 	}
 	if err := guarded(s.restore); err != nil {
 		x.claimSlots(name, false)
-		return nil, fmt.Errorf("executor: slots %q: %w", name, err)
+		return nil, fmt.Errorf("executor: slots %q: %w", name, border(err))
 	}
 	return s, nil
 }
@@ -116,23 +120,24 @@ func (s *Slots[V]) Of(job JobWithSlots) (value V, ok bool) {
 
 // Clear gives the slot of a job back while it runs: its success does not move
 // the sequence, and others may get the value. It returns [lock.ErrLockLost] when
-// the job has none, or not any more.
+// the job has none, or not any more; ErrClosed in a handler that Stop has left
+// behind, and ErrFailed.
 func (s *Slots[V]) Clear(job JobWithSlots) error {
 	t := s.slotOf(job)
 	if t == nil {
 		return lock.ErrLockLost
 	}
-	err := lock.ErrLockLost
+	released := lock.ErrLockLost
 	change := new(journal.Change)
-	s.x.locks.change(change, func(*barrier) {
+	err := s.x.locks.attempt(change, func(*barrier) {
 		if s.mine[t.c.by] == t.r {
 			t.cleared.Store(true)
 			delete(s.mine, t.c.by)
 			change.Sets = s.sets(journal.Set{Key: s.openKey(t.c.by)})
-			err = t.r.Release()
+			released = t.r.Release()
 		}
 	})
-	return err
+	return cmp.Or(err, released)
 }
 
 func (s *Slots[V]) slotOf(job JobWithSlots) *slot[V] {

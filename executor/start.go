@@ -13,8 +13,13 @@ import (
 // Start runs the jobs of all registered queues until Stop is called. Queues
 // may be registered later, too, except under Config.Strict: then Start returns
 // ErrConfig, and may be called again. It returns the error of OnStart, ErrFailed
-// when the journal has failed, and ErrState when it was called before or Stop was.
+// when the journal has failed, ErrContext, and ErrState when it was called before
+// or Stop was.
 func (x *Executor) Start(ctx context.Context) error {
+	ctx, err := usable(ctx)
+	if err != nil {
+		return err
+	}
 	x.mu.Lock()
 	if x.state != opened {
 		x.mu.Unlock()
@@ -33,18 +38,32 @@ func (x *Executor) Start(ctx context.Context) error {
 			return fmt.Errorf("executor: OnStart: %w", err)
 		}
 	}
+	unrecorded, err := x.begin()
+	if unrecorded != nil {
+		x.cfg.Logger.Error("no crash recorder", slog.Any("error", unrecorded))
+	}
+	return err
+}
+
+// begin makes the workers, with a crash recorder. Without it, and with the reason,
+// jobs run all the same, for example on a full disk.
+func (x *Executor) begin() (unrecorded, err error) {
 	x.arranging.Lock()
 	defer x.arranging.Unlock()
 	if err := x.mayStart(); err != nil {
-		return err
+		return nil, err
 	}
 	words := x.wordsPerWorker()
-	running := x.openRecorder((x.cfg.Workers + x.cfg.SpareWorkers) * words)
+	n := (x.cfg.Workers + x.cfg.SpareWorkers) * words
+	running, unrecorded := x.log.Running(n)
+	if unrecorded != nil {
+		running = journal.NewRunning(n)
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.running = running // closed by stop, which waits for us
 	if x.state != starting || x.err != nil {
-		return fmt.Errorf("%w: stopped while it was starting", cmp.Or(x.err, ErrState))
+		return unrecorded, fmt.Errorf("%w: stopped while it was starting", cmp.Or(x.err, ErrState))
 	}
 	x.state, x.words = started, words
 	for place := range x.cfg.Workers {
@@ -53,7 +72,7 @@ func (x *Executor) Start(ctx context.Context) error {
 	for i := range x.cfg.SpareWorkers {
 		x.spares = append(x.spares, x.cfg.Workers+i)
 	}
-	return nil
+	return unrecorded, nil
 }
 
 // backToOpened lets Start be called again, after nothing was done.
@@ -72,17 +91,6 @@ func (x *Executor) mayStart() error {
 		return fmt.Errorf("%w: stopped while it was starting", ErrState)
 	}
 	return x.err
-}
-
-// openRecorder opens the crash recorder. Without it jobs run all the same, for
-// example on a full disk.
-func (x *Executor) openRecorder(words int) *journal.Running {
-	running, err := x.log.Running(words)
-	if err == nil {
-		return running
-	}
-	x.cfg.Logger.Error("no crash recorder", slog.Any("error", err))
-	return journal.NewRunning(words)
 }
 
 // maxWords bounds what the crash recorder knows of one worker.
@@ -112,6 +120,10 @@ func (x *Executor) wordsPerWorker() int {
 //	context.AfterFunc(ctx, restore)
 //	err := x.Run(ctx)
 func (x *Executor) Run(ctx context.Context) error {
+	ctx, err := usable(ctx)
+	if err != nil {
+		return err
+	}
 	if err := x.Start(ctx); errors.Is(err, ErrState) {
 		return err
 	} else if err != nil {
@@ -124,7 +136,7 @@ func (x *Executor) Run(ctx context.Context) error {
 	}
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(x.cfg.StopTimeout, 0))
 	defer cancel()
-	err := x.Stop(grace)
+	err = x.Stop(grace)
 	if x.failure() != nil {
 		select {
 		case <-x.told:

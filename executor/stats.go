@@ -46,6 +46,10 @@ func (s QueueStats) Fresh() int { return s.Jobs - s.Retrying }
 // Stats returns the figures of all queues, by name. It asks every shard, and
 // returns ErrClosed after Stop, and the cause of ctx when that ends first.
 func (x *Executor) Stats(ctx context.Context) (Stats, error) {
+	ctx, err := usable(ctx)
+	if err != nil {
+		return Stats{}, err
+	}
 	x.mu.Lock()
 	queues := make([]*queue, 0, len(x.queues))
 	for _, q := range x.queues {
@@ -80,7 +84,13 @@ func (x *Executor) unregistered(queues []*queue) (others []QueueStats) {
 }
 
 // Stats returns the figures of the queue.
-func (t *Queue[T]) Stats(ctx context.Context) (QueueStats, error) { return t.q.stats(ctx) }
+func (t *Queue[T]) Stats(ctx context.Context) (QueueStats, error) {
+	ctx, err := t.usable(ctx)
+	if err != nil {
+		return QueueStats{}, err
+	}
+	return t.q.stats(ctx)
+}
 
 func (q *queue) stats(ctx context.Context) (QueueStats, error) {
 	s := QueueStats{Name: q.name, Registered: true, Dead: q.x.log.Buried(q.number)}

@@ -3,7 +3,9 @@ package executor_test
 import (
 	"context"
 	"errors"
+	"strconv"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -20,4 +22,25 @@ func TestStatsContext(t *testing.T) {
 			require.True(t, errors.Is(err, context.Canceled), err)
 		}
 	}
+}
+
+// The lag is that of the oldest due job, whichever shard has it; what is not due
+// yet does not count.
+func TestStatsLagIsTheOldest(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{Shards: 8})
+		require.Zero(t, stats(t, q).Lag)
+		enqueue(t, q, "later", "x", executor.In(24*time.Hour))
+		require.Zero(t, stats(t, q).Lag, "none is due")
+		for i := range 200 { // the shards take turns in having the oldest
+			age := time.Duration(i+1) * time.Hour
+			enqueue(t, q, strconv.Itoa(i), "x", executor.At(time.Now().Add(-age)))
+			require.Equal(t, age, stats(t, q).Lag)
+		}
+		require.NotContains(t, x.JobsPerShard(), 0)
+		time.Sleep(time.Hour)
+		require.Equal(t, 201*time.Hour, stats(t, q).Lag)
+		stop(t, x)
+	})
 }

@@ -31,10 +31,14 @@ const (
 // which can't wait for itself, it begins the stop and returns nil; a handler
 // that calls it with another context waits for itself until that ends.
 //
-// It returns nil after a clean end, ErrStuck, and ErrFailed when the journal
-// failed before or did so now. A disk that does not answer holds it for a second
+// It returns nil after a clean end, ErrStuck, ErrFailed when the journal failed
+// before or did so now, and ErrContext, and then it stops nothing. A disk that does not answer holds it for a second
 // after ctx has ended; then it returns ErrStuck, and the stop goes on.
 func (x *Executor) Stop(ctx context.Context) error {
+	ctx, err := usable(ctx)
+	if err != nil {
+		return err
+	}
 	x.mu.Lock()
 	if x.state != stopping {
 		x.state = stopping

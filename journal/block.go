@@ -7,9 +7,14 @@ import (
 	"sync/atomic"
 )
 
-// formatVersion is written into every block and into the meta bucket. A reader
-// refuses anything above it.
-const formatVersion = 1
+// formatVersion is that of the file, kept in the meta bucket and the end mark. A
+// reader refuses anything above it. Version 1 had no checksums on state keys and
+// no sums of the side buckets; the first commit to a file of that version makes
+// it one of the present. See [bolt.migrate].
+const formatVersion = 2
+
+// blockVersion is written into every block, and into what is buried.
+const blockVersion = 1
 
 // The header of a block, little endian:
 //
@@ -42,7 +47,7 @@ type header struct {
 
 func (h *header) put(b []byte) {
 	copy(b, blockMagic[:])
-	b[4], b[5], b[6], b[7] = formatVersion, 0, 0, 0
+	b[4], b[5], b[6], b[7] = blockVersion, 0, 0, 0
 	binary.LittleEndian.PutUint32(b[12:], uint32(len(b)-16))
 	binary.LittleEndian.PutUint64(b[16:], h.seq)
 	binary.LittleEndian.PutUint64(b[24:], h.epoch)
@@ -68,13 +73,13 @@ func parseHeader(b []byte, seq uint64) (h header, err error) {
 	if got, want := blockChecksum(b), binary.LittleEndian.Uint32(b[8:]); got != want {
 		return corrupt("checksum %08x, want %08x", got, want)
 	}
-	if b[4] > formatVersion {
-		return header{}, fmt.Errorf("%w: block %d has version %d, this is version %d", ErrTooNew, seq, b[4], formatVersion)
+	if b[4] > blockVersion {
+		return header{}, fmt.Errorf("%w: block %d has version %d, this is version %d", ErrTooNew, seq, b[4], blockVersion)
 	}
 	if n := int(binary.LittleEndian.Uint32(b[12:])); n != len(b)-16 {
 		return corrupt("length %d, want %d", len(b)-16, n)
 	}
-	if [4]byte(b[4:8]) != [4]byte{formatVersion} {
+	if [4]byte(b[4:8]) != [4]byte{blockVersion} {
 		return corrupt("reserved bytes are set")
 	}
 	h = header{

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -30,9 +31,12 @@ const (
 // bolt keeps a log in a bbolt file.
 type bolt struct {
 	path     string
+	place    *place // where it is replaced; nil where it never is
 	pageSize int
 	chunk    int            // bytes of a block in one value
 	space    space          // of the file
+	version  byte           // of its format; the first commit makes it the present one
+	sides    sides          // of the last commit
 	dead     map[uint32]int // payloads in the morgue by queue, as check found them
 	mapped   mapped
 
@@ -59,7 +63,8 @@ func (s *bolt) commit(t *transaction) error {
 		if err != nil {
 			return err
 		}
-		if err := s.write(tx, t); err != nil {
+		last := t.tail
+		if err := s.write(tx, t, &last); err != nil {
 			return errors.Join(err, tx.Rollback())
 		}
 		id := tx.ID()
@@ -68,6 +73,9 @@ func (s *bolt) commit(t *transaction) error {
 			return fmt.Errorf("%w: %w", ErrFull, err)
 		}
 		if err == nil {
+			if s.sides = last.sides; s.version != formatVersion { // the first one: nobody reads yet
+				s.version = formatVersion
+			}
 			err = s.wrote(len(t.block))
 		}
 		return err
@@ -98,7 +106,8 @@ func (s *bolt) last() (id int) {
 	return id
 }
 
-func (s *bolt) write(tx *bbolt.Tx, t *transaction) error {
+// write writes t, and the tail with what it fills in.
+func (s *bolt) write(tx *bbolt.Tx, t *transaction, last *tail) error {
 	log := tx.Bucket([]byte(bucketLog))
 	log.FillPercent = 1 // keys only ever come at the end
 	var key [chunkKeySize]byte
@@ -119,17 +128,10 @@ func (s *bolt) write(tx *bbolt.Tx, t *transaction) error {
 			return err
 		}
 	}
-	for _, c := range t.changes {
-		b := tx.Bucket([]byte(c.bucket))
-		if c.value == nil {
-			if err := b.Delete(c.key); err != nil {
-				return err
-			}
-		} else if err := b.Put(c.key, c.value); err != nil {
-			return err
-		}
+	if err := s.writeSides(tx, t.changes, last); err != nil {
+		return err
 	}
-	return putTail(tx, t.tail)
+	return putTail(tx, *last)
 }
 
 func putTail(tx *bbolt.Tx, t tail) error {
@@ -181,17 +183,28 @@ func (s *bolt) scan(block func(seq uint64, data []byte) error) error {
 
 func (s *bolt) get(name bucket, key []byte) (value []byte, err error) {
 	err = s.view(func(tx *bbolt.Tx) error {
-		value = bytes.Clone(tx.Bucket([]byte(name)).Get(key))
-		return nil
+		value, err = s.value(name, key, tx.Bucket([]byte(name)).Get(key))
+		return err
 	})
 	return value, err
 }
 
-func (s *bolt) page(name bucket, from []byte, n int) (page []pair, err error) {
+func (s *bolt) page(name bucket, from []byte, n int) ([]pair, error) {
+	return s.pageWithin(name, from, n, math.MaxInt)
+}
+
+func (s *bolt) pageWithin(name bucket, from []byte, n, most int) (page []pair, err error) {
 	err = s.view(func(tx *bbolt.Tx) error {
+		size := 0
 		c := tx.Bucket([]byte(name)).Cursor()
-		for k, v := c.Seek(from); k != nil && len(page) < n; k, v = c.Next() {
-			page = append(page, pair{bytes.Clone(k), bytes.Clone(v)})
+		for k, v := c.Seek(from); k != nil && len(page) < n && size < most; k, v = c.Next() {
+			value, err := s.value(name, k, v)
+			if err != nil {
+				return err
+			}
+			page = append(page, pair{bytes.Clone(k), value})
+			size += len(v)
+			s.mapped.touch(tx, len(v))
 		}
 		return nil
 	})

@@ -25,31 +25,42 @@ func boltOptions() *bbolt.Options {
 	}
 }
 
-// openBolt opens the file in dir, or creates it.
-func openBolt(dir string) (*bolt, error) {
-	path := filepath.Join(dir, fileName)
-	err := checkPages(path)
+// openBolt opens the file in a directory, or creates it.
+func openBolt(p *place) (*bolt, error) {
+	err := p.checkPages(fileName)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = createBolt(path)
+		err = createBolt(p)
 	}
 	if err != nil {
 		return nil, err
 	}
-	s, err := attachBolt(path, boltOptions())
+	s, err := p.attach(fileName, boltOptions())
 	if err != nil {
 		return nil, err
 	}
+	s.place = p
 	if err := s.check(); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
 }
 
-// attachBolt has bbolt open a file whose pages were checked.
-func attachBolt(path string, options *bbolt.Options) (*bolt, error) {
+// readBolt has bbolt open a file, whose pages were checked, for reading.
+func readBolt(path string) (*bolt, error) {
+	options := boltOptions()
+	options.ReadOnly = true
+	return attach(path, options, func(int) (*os.File, error) { return openFile(path) })
+}
+
+// attach has bbolt open a file of the place. One that is there was checked.
+func (p *place) attach(name string, options *bbolt.Options) (*bolt, error) {
+	return attach(p.path(name), options, func(flag int) (*os.File, error) { return p.open(name, flag) })
+}
+
+func attach(path string, options *bbolt.Options, open func(flag int) (*os.File, error)) (*bolt, error) {
 	s := &bolt{path: path}
-	options.OpenFile = func(name string, flag int, mode fs.FileMode) (f *os.File, err error) {
-		s.file, err = os.OpenFile(name, flag, mode)
+	options.OpenFile = func(_ string, flag int, _ fs.FileMode) (f *os.File, err error) {
+		s.file, err = open(flag)
 		return s.file, err
 	}
 	err := s.contain(func() (err error) {
@@ -72,14 +83,19 @@ func attachBolt(path string, options *bbolt.Options) (*bolt, error) {
 
 // createBolt makes an empty journal under another name and moves it into
 // place, so that a crash leaves either no file or a whole one.
-func createBolt(path string) error {
-	tmp := path + newSuffix
-	if err := remove(tmp); err != nil {
+func createBolt(p *place) error {
+	names, err := p.syncer()
+	if err != nil {
+		return fmt.Errorf("journal: create %s: %w", p.path(fileName), err)
+	}
+	defer names.Close()
+	tmp := fileName + newSuffix
+	if err := p.remove(tmp); err != nil {
 		return err
 	}
-	s, err := attachBolt(tmp, boltOptions())
+	s, err := p.attach(tmp, boltOptions())
 	if err != nil {
-		return errors.Join(err, os.Remove(tmp))
+		return errors.Join(err, p.remove(tmp))
 	}
 	err = s.db.Update(func(tx *bbolt.Tx) error {
 		for _, name := range buckets {
@@ -91,12 +107,12 @@ func createBolt(path string) error {
 		return errors.Join(meta.Put([]byte(metaVersion), []byte{formatVersion}), meta.Put(keyUUID, newUUID()), putTail(tx, firstTail))
 	})
 	if err = errors.Join(err, s.close()); err == nil {
-		err = os.Rename(tmp, path)
+		err = p.Rename(tmp, fileName)
 	}
 	if err != nil {
-		return fmt.Errorf("journal: create %s: %w", path, errors.Join(err, os.Remove(tmp)))
+		return fmt.Errorf("journal: create %s: %w", p.path(fileName), errors.Join(err, p.remove(tmp)))
 	}
-	return syncDir(filepath.Dir(path))
+	return syncNames(names)
 }
 
 // check tells whether this is a journal that we can read, and walks everything
@@ -119,46 +135,36 @@ func (s *bolt) check() error {
 				return &CorruptError{Reason: fmt.Sprintf("bucket %q is missing", name)}
 			}
 		}
+		s.version = v[0]
 		t, err := parseTail(meta.Get(keyTail))
+		if err == nil {
+			err = s.checkMeta(tx, t)
+		}
 		if err != nil {
 			return err
 		}
-		if _, err := parseUUID(meta.Get(keyUUID)); err != nil {
-			return err
-		}
-		if t.tx != uint64(tx.ID()) {
-			return damaged("this is what commit %d left, and commit %d was the last one", t.tx, tx.ID())
-		}
-		err = checkBucket(tx, bucketQueues, t.queues, func(k, v []byte) error {
-			_, err := parseQueue(k, v)
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		s.dead = make(map[uint32]int)
-		return checkBucket(tx, bucketMorgue, t.buried, func(k, v []byte) error {
-			if _, err := parseBuried(k, v); err != nil {
-				return err
-			}
-			s.dead[queueOf(k)]++
-			return nil
-		})
+		return s.checkSides(tx, t)
 	})
 }
 
-// checkBucket checks every value of a bucket, and that there are as many as the
-// log says.
-func checkBucket(tx *bbolt.Tx, name bucket, want uint64, check func(k, v []byte) error) error {
-	got := uint64(0)
-	err := tx.Bucket([]byte(name)).ForEach(func(k, v []byte) error {
-		got++
-		return check(k, v)
-	})
-	if err == nil && got != want {
-		err = &CorruptError{Reason: fmt.Sprintf("bucket %q holds %d values, want %d", name, got, want)}
+// checkMeta checks what is in the bucket meta, of which t is a part.
+func (s *bolt) checkMeta(tx *bbolt.Tx, t tail) error {
+	if t.version != s.version {
+		return damaged("the file has format version %d, the end mark of the log %d", s.version, t.version)
 	}
-	return err
+	if t.tx != uint64(tx.ID()) {
+		return damaged("this is what commit %d left, and commit %d was the last one", t.tx, tx.ID())
+	}
+	return tx.Bucket([]byte(bucketMeta)).ForEach(func(k, v []byte) error {
+		switch string(k) {
+		case metaVersion, string(keyTail):
+			return nil
+		case string(keyUUID):
+			_, err := parseUUID(v)
+			return err
+		}
+		return damaged("bucket %q has an unknown key %q", bucketMeta, k)
+	})
 }
 
 func (s *bolt) buried() map[uint32]int { return s.dead }

@@ -3,9 +3,7 @@ package journal
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
+	"strings"
 )
 
 // ErrExists is returned when a new journal is to be made where something is.
@@ -19,65 +17,40 @@ const buildBlock = 1 << 20
 
 // Builder writes a new journal entry by entry, at the positions that they had
 // in another one. The journal appears under its name when it is whole and on
-// disk, or not at all: until then it is a directory beside it whose name has
-// ".new-" in it, which a crash leaves behind.
+// disk, or not at all: until then it is a draft beside it, see the package
+// comment.
 //
 // One goroutine at a time may use a Builder. After an error only Discard is of
 // use.
 type Builder struct {
-	dir, tmp string
-	store    *bolt
-	open     *openBlock
-	tail     tail
-	changes  []change
-	size     int // of changes, bytes
-	taken    positionSet
-	queues   map[string]uint32
-	numbers  map[uint32]bool
-	built    bool
+	*draft
+	store   *bolt
+	open    *openBlock
+	tail    tail
+	changes []change
+	size    int // of changes, bytes
+	taken   positionSet
+	queues  map[string]uint32
+	numbers map[uint32]bool
+	built   bool
 }
 
 // NewBuilder begins a journal in dir, which must not be there yet. Its
 // positions go on at next, its epochs after epoch.
 func NewBuilder(dir string, next Position, epoch uint64) (*Builder, error) {
-	tmp, err := reserve(dir)
+	d, err := newDraft(dir)
 	if err != nil {
 		return nil, err
 	}
 	b := &Builder{
-		dir: filepath.Clean(dir), tmp: tmp, taken: positionSet{}, queues: map[string]uint32{}, numbers: map[uint32]bool{},
+		draft: d, taken: positionSet{}, queues: map[string]uint32{}, numbers: map[uint32]bool{},
 		tail: tail{oldest: 1, next: max(next, 1), epoch: epoch},
 	}
-	if b.store, err = openBolt(tmp); err != nil {
+	if b.store, err = openBolt(d.lock.place); err != nil {
 		return nil, errors.Join(err, b.Discard())
 	}
 	b.open = newOpenBlock(nil, b.tail)
 	return b, nil
-}
-
-// reserve makes the directory that becomes dir in the end.
-func reserve(dir string) (tmp string, err error) {
-	dir = filepath.Clean(dir)
-	if _, err := os.Lstat(dir); err == nil {
-		return "", fmt.Errorf("%w: %s", ErrExists, dir)
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("journal: %w", err)
-	}
-	if tmp, err = os.MkdirTemp(filepath.Dir(dir), filepath.Base(dir)+".new-"); err != nil {
-		return "", fmt.Errorf("journal: %w", err)
-	}
-	return tmp, nil
-}
-
-// reveal makes what is in tmp durable and gives it its name.
-func reveal(tmp, dir string) error {
-	if err := syncDir(tmp); err != nil {
-		return fmt.Errorf("journal: %w", err)
-	}
-	if err := os.Rename(tmp, dir); err != nil {
-		return fmt.Errorf("journal: %w", err)
-	}
-	return syncDir(filepath.Dir(filepath.Clean(dir)))
 }
 
 // Queue gives a queue its number. Numbers are from 1 to the number of queues,
@@ -90,7 +63,6 @@ func (b *Builder) Queue(name string, number uint32) error {
 		return fmt.Errorf("%w: queue %q with number %d: zero, or not the first one", ErrContent, name, number)
 	}
 	b.queues[name], b.numbers[number] = number, true
-	b.tail.queues++
 	return b.change(queueChange(name, number))
 }
 
@@ -117,7 +89,6 @@ func (b *Builder) Bury(d Buried) error {
 	if err := b.take(&d.Entry); err != nil {
 		return err
 	}
-	b.tail.buried++
 	c, err := buriedChange(&d)
 	if err != nil {
 		return err
@@ -129,6 +100,11 @@ func (b *Builder) Bury(d Buried) error {
 func (b *Builder) Set(s Set) error {
 	if s.Key == "" || s.Value == nil {
 		return fmt.Errorf("%w: a state key without name or value", ErrContent)
+	}
+	if strings.HasPrefix(s.Key, suspectPrefix) { // the others are the consumer's business
+		if _, _, _, err := parseSuspect(s.Key, s.Value); err != nil {
+			return fmt.Errorf("%w: %w", ErrContent, err)
+		}
 	}
 	return b.change(s.change())
 }
@@ -181,7 +157,7 @@ func (b *Builder) Finish() error {
 	err := b.commit()
 	if err = errors.Join(err, b.store.close()); err == nil {
 		b.store, b.built = nil, true
-		err = reveal(b.tmp, b.dir)
+		err = b.reveal()
 	}
 	if err != nil {
 		b.built = false
@@ -200,7 +176,7 @@ func (b *Builder) Discard() error {
 		err = b.store.close()
 		b.store = nil
 	}
-	return errors.Join(err, os.RemoveAll(b.tmp))
+	return errors.Join(err, b.discard())
 }
 
 // buriedChange is [Burial.change] for a payload that is in no log.

@@ -82,9 +82,7 @@ func (c *checker) file(path string) error {
 	if err := checkPages(path); err != nil {
 		return err
 	}
-	options := boltOptions()
-	options.ReadOnly = true
-	s, err := attachBolt(path, options)
+	s, err := readBolt(path)
 	if err != nil {
 		return err
 	}
@@ -95,7 +93,7 @@ func (c *checker) contents(s *bolt) error {
 	if err := s.check(); err != nil {
 		return err
 	}
-	if err := s.view(c.side); err != nil {
+	if err := s.view(func(tx *bbolt.Tx) error { return c.side(s, tx) }); err != nil {
 		return err
 	}
 	survey := newSurvey()
@@ -129,8 +127,12 @@ func (c *checker) contents(s *bolt) error {
 }
 
 // side counts what is beside the log; all of it has been checked.
-func (c *checker) side(tx *bbolt.Tx) error {
+func (c *checker) side(s *bolt, tx *bbolt.Tx) error {
 	err := tx.Bucket([]byte(bucketQueues)).ForEach(func(name, v []byte) error {
+		v, err := s.inside(bucketQueues, name, v)
+		if err != nil {
+			return err
+		}
 		number, err := parseQueue(name, v)
 		c.queue(number).Name = string(name)
 		return err

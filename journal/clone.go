@@ -3,7 +3,6 @@ package journal
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -24,15 +23,15 @@ func Clone(dir, newDir string) error {
 }
 
 func clone(dir, newDir string) error {
-	tmp, err := reserve(newDir)
+	d, err := newDraft(newDir)
 	if err != nil {
 		return err
 	}
-	if err = cloneFile(dir, filepath.Join(tmp, fileName)); err == nil {
-		err = reveal(tmp, filepath.Clean(newDir))
+	if err = cloneFile(dir, filepath.Join(d.path(), fileName)); err == nil {
+		err = d.reveal()
 	}
 	if err != nil {
-		return errors.Join(err, os.RemoveAll(tmp))
+		return errors.Join(err, d.discard())
 	}
 	return nil
 }
@@ -41,13 +40,11 @@ func cloneFile(dir, path string) error {
 	if err := checkPages(filepath.Join(dir, fileName)); err != nil {
 		return err
 	}
-	options := boltOptions()
-	options.ReadOnly = true
-	s, err := attachBolt(filepath.Join(dir, fileName), options)
+	s, err := readBolt(filepath.Join(dir, fileName))
 	if err != nil {
 		return err
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := createFile(path)
 	if err != nil {
 		return errors.Join(err, s.close())
 	}

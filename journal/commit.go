@@ -16,14 +16,18 @@ func (l *Log) commitLoop() {
 	var again <-chan time.Time
 	idle := false
 	for closing := false; !closing; {
+		var asked compaction
 		select {
 		case <-l.wake:
+			idle = false
+		case asked = <-l.compactions:
 			idle = false
 		case <-again:
 		case <-l.closing:
 			closing, idle = true, false // nothing is accepted any more: the last round
 		}
 		l.committing.Lock()
+		asked.run(l)
 		went := l.commitAll()
 		if idle && went {
 			l.compactIdle()
@@ -62,7 +66,12 @@ func (l *Log) commitAll() bool {
 		}
 		took, since, callers := time.Since(began), l.callsSoFar(), b.calls
 		l.publish(b)
-		l.gather(since, callers, took)
+		select {
+		case asked := <-l.compactions:
+			asked.run(l)
+		default:
+			l.gather(since, callers, took)
+		}
 	}
 	return false
 }

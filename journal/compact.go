@@ -1,12 +1,10 @@
 package journal
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
-	"os"
-	"path/filepath"
 
 	"go.etcd.io/bbolt"
 )
@@ -27,27 +25,88 @@ const (
 )
 
 // Compact makes the file as small as what is in it, while the log is at work.
-// It waits for the end of a running Copy. Appends wait for it: it reads and
-// writes what is in use once, and needs as much room on the disk. In memory it
-// does nothing.
+// It waits for the end of a running Copy, and for one commit. Appends wait for it,
+// until ctx ends at the latest: it reads and writes what is in use once, and needs as
+// much room on the disk. In memory it does nothing.
 //
 // It is hardly ever needed: [Open] compacts a file of more than 64 MiB of which
 // less than half is in use, and so does the log when it was idle for ten seconds
 // and less than a quarter, and no more than 16 MiB, is in use.
 //
-// It returns ErrFull when there is no room, and then nothing has changed;
-// ErrClosed; ErrFailed; and errors.ErrUnsupported where an open file can't be
-// replaced.
-func (l *Log) Compact() error {
-	l.copying.Lock()
-	defer l.copying.Unlock()
-	l.committing.Lock()
-	defer l.committing.Unlock()
-	return l.compact()
+// It returns ErrFull when there is no room, ErrContext, or the cause of ctx when
+// that ended before it began, and then nothing has changed; ErrUnknown when ctx
+// ended meanwhile: it gives up, or was about to be done; ErrClosed; ErrFailed; and
+// errors.ErrUnsupported where an open file can't be replaced.
+func (l *Log) Compact(ctx context.Context) error {
+	over := done(ctx)
+	if err := l.beginUpkeep(ctx, over); err != nil || l.volatile {
+		return err
+	}
+	c := compaction{over: over, err: make(chan error, 1)}
+	select {
+	case l.compactions <- c: // with the token, which goes when it is over
+	case <-over:
+		<-l.upkeep
+		return ended(ctx)
+	case <-l.done:
+		<-l.upkeep
+		return l.stopped()
+	}
+	select {
+	case err := <-c.err:
+		if errors.Is(err, errGivenUp) {
+			return ended(ctx)
+		}
+		return err
+	case <-over:
+		return fmt.Errorf("%w: compacting: %w", ErrUnknown, ended(ctx))
+	}
 }
 
-// compact is called with copying and committing held.
-func (l *Log) compact() error {
+// beginUpkeep waits until nobody else copies or replaces the file, and takes the
+// token; not in memory, where there is no file.
+func (l *Log) beginUpkeep(ctx context.Context, over <-chan struct{}) error {
+	if err := cause(ctx); err != nil {
+		return err
+	}
+	if err := l.stopped(); err != nil || l.volatile {
+		return err
+	}
+	select {
+	case l.upkeep <- struct{}{}:
+		return nil
+	case <-over:
+		return ended(ctx)
+	}
+}
+
+// stopped returns ErrClosed or ErrFailed, once that is so.
+func (l *Log) stopped() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
+// compaction is a call of Compact that the committer carries out.
+type compaction struct {
+	over <-chan struct{} // closed when its caller has gone
+	err  chan error      // has room for the outcome; nil: there is no call
+}
+
+// run is called by the committer, with committing held and the token of upkeep.
+func (c compaction) run(l *Log) {
+	if c.err != nil {
+		err := l.compact(c.over)
+		<-l.upkeep
+		c.err <- err
+	}
+}
+
+// errGivenUp is what comes of a compacting or a copy whose caller has gone.
+var errGivenUp = errors.New("journal: given up")
+
+// compact is called with the token of upkeep and committing held.
+func (l *Log) compact(over <-chan struct{}) error {
 	l.mu.Lock()
 	open, err := l.open, l.err
 	l.mu.Unlock()
@@ -55,7 +114,7 @@ func (l *Log) compact() error {
 		return err
 	}
 	busy := l.busy()
-	replaced, err := l.store.compact()
+	replaced, err := l.store.compact(over)
 	busy()
 	if err != nil && replaced {
 		l.fail(open, err)
@@ -66,9 +125,14 @@ func (l *Log) compact() error {
 // compactIdle compacts a log that has nothing else to do. The caller holds
 // committing. An error changes nothing, or has made the log fail.
 func (l *Log) compactIdle() {
-	if l.bloated(4, maxIdleCompact) && l.copying.TryLock() {
-		_ = l.compact()
-		l.copying.Unlock()
+	if !l.bloated(4, maxIdleCompact) {
+		return
+	}
+	select {
+	case l.upkeep <- struct{}{}:
+		_ = l.compact(nil)
+		<-l.upkeep
+	default:
 	}
 }
 
@@ -85,14 +149,12 @@ func (l *Log) bloated(parts, most int) bool {
 
 // compactAtOpen compacts a log that nobody uses yet.
 func (l *Log) compactAtOpen(s *bolt) error {
-	_ = remove(s.path + newSuffix) // what a crash while it was compacted left
-	l.copying.Lock()
-	defer l.copying.Unlock()
+	_ = s.place.remove(newName) // what a crash while it was compacted left
 	l.committing.Lock()
 	defer l.committing.Unlock()
 	_ = s.look() // it fails again for who needs it
 	if l.bloated(2, math.MaxInt) {
-		_ = l.compact()
+		_ = l.compact(nil)
 	}
 	if l.failed() {
 		return l.err
@@ -110,62 +172,94 @@ func (s *bolt) used() (int, error) {
 
 // compact replaces the file. When replaced is true and there is an error, it is
 // not known which file the next one to open the journal will find.
-func (s *bolt) compact() (replaced bool, err error) {
+func (s *bolt) compact(over <-chan struct{}) (replaced bool, err error) {
 	if !canReplace {
 		return false, fmt.Errorf("journal: compact a file that is open: %w", errors.ErrUnsupported)
 	}
-	tmp := s.path + newSuffix
-	next, err := s.successor(tmp)
-	if err == nil {
-		if err = os.Rename(tmp, s.path); err != nil {
-			err = errors.Join(err, next.close())
-		}
+	// All that is opened is opened before the rename: what fails after it leaves
+	// the log not knowing which file it has.
+	names, err := s.place.syncer()
+	if err != nil {
+		return false, fmt.Errorf("journal: compact: %w", err)
 	}
+	defer names.Close()
+	next, err := s.successor(over)
 	if err != nil {
 		if wantsRoom(err) {
 			err = fmt.Errorf("%w: %w", ErrFull, err)
 		}
-		return false, fmt.Errorf("journal: compact: %w", errors.Join(err, remove(tmp)))
+		return false, fmt.Errorf("journal: compact: %w", errors.Join(err, s.place.remove(newName)))
 	}
 	s.swap.Lock()
 	old := s.db
 	s.db, s.file, s.space = next.db, next.file, next.space
 	s.swap.Unlock()
-	return true, errors.Join(syncDir(filepath.Dir(s.path)), old.Close())
+	_ = old.Close() // nobody will need that file again
+	return true, syncNames(names)
 }
 
-// successor writes what is in use to a new file and opens it.
-func (s *bolt) successor(path string) (*bolt, error) {
-	if err := s.rewrite(path); err != nil {
+// newName is the file that is to take the journal's place.
+const newName = fileName + newSuffix
+
+// successor writes what is in use to a new file, opens it, and gives it the name
+// of the old one, unless that name stands for another file by now.
+func (s *bolt) successor(over <-chan struct{}) (*bolt, error) {
+	if err := s.rewrite(s.place, over); err != nil {
 		return nil, err
 	}
-	return attachBolt(path, boltOptions())
+	next, err := s.place.attach(newName, boltOptions())
+	if err != nil {
+		return nil, err
+	}
+	ours, err := s.file.Stat()
+	if err == nil && !s.place.has(fileName, ours) {
+		err = damaged("%s is another file now", s.path)
+	}
+	if err == nil {
+		err = s.place.Rename(newName, fileName)
+	}
+	if err != nil {
+		return nil, errors.Join(err, next.close())
+	}
+	return next, nil
 }
 
-// rewrite writes what the last commit left to a new file, and syncs it.
-func (s *bolt) rewrite(path string) error {
-	if err := remove(path); err != nil {
+// rewrite writes what the last commit left to a new file in a directory, and
+// syncs it, unless over is closed meanwhile. Whoever may use the old file may use the
+// new one.
+func (s *bolt) rewrite(p *place, over <-chan struct{}) error {
+	ours, err := s.file.Stat()
+	if err != nil {
+		return err
+	}
+	if !p.has(fileName, ours) {
+		return damaged("%s is another file now", s.path)
+	}
+	if err := p.remove(newName); err != nil {
 		return err
 	}
 	options := boltOptions()
 	options.NoSync, options.NoGrowSync = true, true // once is enough
-	to, err := attachBolt(path, options)
+	to, err := p.attach(newName, options)
 	if err != nil {
 		return err
 	}
-	err = s.view(to.take)
+	err = s.view(func(tx *bbolt.Tx) error { return to.take(tx, over) })
+	if err == nil {
+		err = keepAccess(to.file, ours)
+	}
 	if err == nil {
 		err = to.db.Sync()
 	}
 	if err = errors.Join(err, to.close()); err != nil {
 		return err
 	}
-	return checkPages(path) // the memory map can't tell when the disk reads something else
+	return p.checkPages(newName) // the memory map can't tell when the disk reads something else
 }
 
 // take copies all that from sees, a batch at a time, and the end mark last: it
 // has the number of the transaction that writes it.
-func (s *bolt) take(from *bbolt.Tx) error {
+func (s *bolt) take(from *bbolt.Tx, over <-chan struct{}) error {
 	to, err := s.db.Begin(true)
 	if err != nil {
 		return err
@@ -182,6 +276,9 @@ func (s *bolt) take(from *bbolt.Tx) error {
 			read.touch(from, len(v))
 			if size += len(k) + len(v); size > compactBatch {
 				size = 0
+				if isOver(over) {
+					return errGivenUp
+				}
 				if err := to.Commit(); err != nil {
 					return err
 				}
@@ -206,11 +303,13 @@ func (s *bolt) take(from *bbolt.Tx) error {
 	return to.Commit()
 }
 
-func remove(path string) error {
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+func isOver(over <-chan struct{}) bool {
+	select {
+	case <-over:
+		return true
+	default:
+		return false
 	}
-	return nil
 }
 
 // Compact makes the file of the journal in dir, which nobody may have open, as
@@ -226,25 +325,34 @@ func Compact(dir string) (before, after int64, err error) {
 }
 
 func compactAtRest(dir string) (before, after int64, err error) {
-	v := &View{dir: dir}
-	if err := v.open(); err != nil {
-		return 0, 0, errors.Join(err, v.Close())
+	p, err := openPlace(dir)
+	if err != nil {
+		return 0, 0, fmt.Errorf("journal: compact: %w", err)
 	}
-	path := filepath.Join(dir, fileName)
-	tmp := path + newSuffix
-	if err = v.load(); err == nil {
-		err = v.store.rewrite(tmp)
+	defer p.Close()
+	names, err := p.syncer()
+	if err != nil {
+		return 0, 0, fmt.Errorf("journal: compact: %w", err)
+	}
+	defer names.Close()
+	v := &View{dir: dir}
+	if err = v.open(); err == nil {
+		err = v.load()
 	}
 	before = v.size
+	if err == nil {
+		err = v.store.rewrite(p, nil)
+	}
+	// Closed first: Windows does not rename over an open file.
 	if err = errors.Join(err, v.Close()); err == nil {
-		err = os.Rename(tmp, path)
+		err = p.Rename(newName, fileName)
 	}
 	if err != nil {
-		return before, before, errors.Join(err, remove(tmp))
+		return before, before, errors.Join(err, p.remove(newName))
 	}
-	info, err := os.Stat(path)
+	info, err := p.Lstat(fileName)
 	if err != nil {
 		return before, 0, err
 	}
-	return before, info.Size(), syncDir(dir)
+	return before, info.Size(), syncNames(names)
 }

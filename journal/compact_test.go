@@ -113,7 +113,7 @@ func TestCompact(t *testing.T) {
 	want, before, stats := f.want(), f.size(), f.log.Stats()
 	require.Greater(t, before, 8<<20)
 
-	require.NoError(t, f.log.Compact())
+	require.NoError(t, f.log.Compact(t.Context()))
 	require.Less(t, f.size(), 1<<20)
 	require.Equal(t, stats.Next, f.log.Stats().Next)
 	f.add(1)
@@ -128,7 +128,7 @@ func TestCompact(t *testing.T) {
 		require.Equal(t, buried.pos, b.Entry.Position)
 	}
 	require.NoError(t, f.log.Close())
-	require.ErrorIs(t, f.log.Compact(), ErrClosed)
+	require.ErrorIs(t, f.log.Compact(t.Context()), ErrClosed)
 }
 
 // A file that is too large is compacted when it is opened, one that is not is
@@ -170,7 +170,7 @@ func TestCompactFails(t *testing.T) {
 	f.add(100)
 	inTheWay := filepath.Join(f.dir, fileName+newSuffix)
 	require.NoError(t, os.MkdirAll(filepath.Join(inTheWay, "x"), 0o700))
-	require.Error(t, f.log.Compact())
+	require.Error(t, f.log.Compact(t.Context()))
 	require.NoError(t, f.log.Err())
 	f.add(1)
 	want := f.want()
@@ -224,13 +224,13 @@ func TestCompactAmongOthers(t *testing.T) {
 	})
 	copies := t.TempDir()
 	loop(func(i int) {
-		if err := f.log.Copy(filepath.Join(copies, fmt.Sprint(i))); err != nil {
+		if err := f.log.Copy(t.Context(), filepath.Join(copies, fmt.Sprint(i))); err != nil {
 			t.Error(err)
 		}
 		time.Sleep(5 * time.Millisecond)
 	})
 	for range 20 {
-		require.NoError(t, f.log.Compact())
+		require.NoError(t, f.log.Compact(t.Context()))
 	}
 	close(stop)
 	others.Wait()

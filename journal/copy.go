@@ -1,9 +1,10 @@
 package journal
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"os"
+	"io"
 	"path/filepath"
 
 	"go.etcd.io/bbolt"
@@ -11,61 +12,97 @@ import (
 
 // Copy writes a copy of the journal to dir, which must not be there yet, while
 // the log is at work. The copy is what one commit left: everything that was
-// durable when Copy began is in it, and nothing that was not when it returns.
-// It is synced before it gets its name.
+// accepted when Copy began is in it, posted or not, and nothing that was not durable
+// when it returns. Only what waits in memory because the disk is full is not. It is
+// synced before it gets its name.
 //
 // Appends go on meanwhile. Only a commit for which the memory map of the file
-// has to grow, which doubles each time, waits for the end of the copy.
+// has to grow, which doubles each time, waits for the end of the copy. Copies are
+// made one at a time, and not while the file is compacted.
 //
-// It returns ErrExists, ErrClosed, what the system says about the directory, or
-// errors.ErrUnsupported for a log that works in memory only.
-func (l *Log) Copy(dir string) error {
-	if l.isClosed() {
-		return ErrClosed
-	}
+// It returns ErrExists, ErrClosed, ErrFailed, ErrContext, the cause of ctx when that
+// ended before, what the system says about the directory, or errors.ErrUnsupported
+// for a log that works in memory only; then there is no copy.
+func (l *Log) Copy(ctx context.Context, dir string) error {
 	if l.volatile {
 		return fmt.Errorf("journal: copy a log that keeps nothing: %w", errors.ErrUnsupported)
 	}
-	l.copying.RLock()
-	defer l.copying.RUnlock()
-	tmp, err := reserve(dir)
+	over := done(ctx)
+	if err := l.beginUpkeep(ctx, over); err != nil {
+		return err
+	}
+	defer func() { <-l.upkeep }()
+	d, err := newDraft(dir)
 	if err != nil {
 		return err
 	}
-	if err = l.store.copyTo(filepath.Join(tmp, fileName)); err == nil {
-		err = reveal(tmp, filepath.Clean(dir))
+	if err = l.copyTo(ctx, filepath.Join(d.path(), fileName), over); err == nil {
+		err = d.reveal()
 	}
 	if err != nil {
-		return errors.Join(err, os.RemoveAll(tmp))
+		return errors.Join(err, d.discard())
 	}
 	return nil
 }
 
+func (l *Log) copyTo(ctx context.Context, path string, over <-chan struct{}) error {
+	// On a full disk, what is not on it waits for longer than a copy takes.
+	err := l.Flush(ctx)
+	if err == nil || err == ErrFull {
+		err = l.store.copyTo(path, over)
+	}
+	if errors.Is(err, errGivenUp) || err != nil && isOver(over) {
+		return ended(ctx)
+	}
+	return err
+}
+
 // copyTo reads the file below bbolt: pages that a reader of this commit can see
 // are not written to while it reads.
-func (s *bolt) copyTo(path string) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+func (s *bolt) copyTo(path string, over <-chan struct{}) error {
+	f, err := createFile(path)
 	if err != nil {
 		return fmt.Errorf("journal: copy: %w", err)
 	}
 	err = s.view(func(tx *bbolt.Tx) error {
-		_, err := tx.WriteTo(f)
+		_, err := tx.WriteTo(&patient{f, over})
+		if err != nil && isOver(over) {
+			return errGivenUp // bbolt does not wrap it
+		}
 		return err
 	})
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("journal: copy: %w", err)
 	}
 	// The memory map can't tell when the disk reads something else.
 	return checkPages(path)
 }
 
+// patient writes until over is closed.
+type patient struct {
+	io.Writer
+	over <-chan struct{}
+}
+
+func (w *patient) Write(b []byte) (int, error) {
+	if isOver(w.over) {
+		return 0, errGivenUp
+	}
+	return w.Writer.Write(b)
+}
+
 // copyTo commits what is on the disk in memory to a new file.
-func (m *Memory) copyTo(path string) error {
+func (m *Memory) copyTo(path string, _ <-chan struct{}) error {
 	c := m.Crash() // nothing changes that one
-	if err := createBolt(path); err != nil {
+	p, err := openPlace(filepath.Dir(path))
+	if err != nil {
 		return err
 	}
-	s, err := attachBolt(path, boltOptions())
+	defer p.Close()
+	s, err := openBolt(p)
 	if err != nil {
 		return err
 	}

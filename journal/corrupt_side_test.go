@@ -2,6 +2,7 @@ package journal
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -15,7 +16,7 @@ import (
 func TestFlipsBesideTheLog(t *testing.T) {
 	file := readFile(t, sample(t))
 	flips := 0
-	for _, name := range []bucket{bucketQueues, bucketMorgue, bucketMeta} {
+	for _, name := range []bucket{bucketQueues, bucketMorgue, bucketState, bucketMeta} {
 		var keys, values [][]byte
 		edit(t, file, func(tx *bbolt.Tx) error {
 			return tx.Bucket([]byte(name)).ForEach(func(k, v []byte) error {
@@ -50,6 +51,9 @@ func TestFlipsBesideTheLog(t *testing.T) {
 				require.NoError(t, db.Close())
 				_, err = describe(filepath.Dir(path))
 				require.Error(t, err, "bucket %s, key %x, bit %d", name, key, bit)
+				if name == bucketState || name == bucketQueues {
+					require.ErrorContains(t, err, fmt.Sprintf("bucket %q, key %q", name, k))
+				}
 				flips++
 			}
 		}

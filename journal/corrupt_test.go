@@ -18,7 +18,8 @@ import (
 )
 
 // sample is a small journal with a bit of everything: four blocks, one of them
-// with a carried entry, a state, a marked entry and something in the morgue.
+// with a carried entry, a state, a marked entry, something in the morgue, and
+// state keys.
 func sample(t testing.TB) (dir string) {
 	dir = filepath.Join(t.TempDir(), "sample.strand")
 	var refs []Ref
@@ -45,6 +46,7 @@ func sample(t testing.TB) (dir string) {
 			Ended:  recent[:6],
 			Buried: []Burial{{Ref: recent[6], Reason: "broken", Retry: 3}},
 			States: []JobState{{Entry: Entry{Queue: queue, ID: []byte("id 7"), Retry: i, Error: []byte("oh")}}},
+			Sets:   []Set{{"mark/feed", []byte{byte(i)}}, {fmt.Sprint("key/", i), []byte("request")}, {fmt.Sprint("key/", i-2), nil}},
 		})
 		require.NoError(t, l.Flush(t.Context()))
 	}
@@ -76,6 +78,13 @@ func describe(dir string) (string, error) {
 			text.WriteString(showB(b))
 		}
 	}
+	for s, err := range l.Keys("") {
+		if err != nil {
+			return "", err
+		}
+		text.WriteString(fmt.Sprintf("%q: %q\n", s.Key, s.Value))
+	}
+	text.WriteString(fmt.Sprintln(l.Suspects()))
 	return text.String(), nil
 }
 
@@ -278,9 +287,6 @@ func TestSideBuckets(t *testing.T) {
 			dir := edit(t, file, func(tx *bbolt.Tx) error { return tx.DeleteBucket([]byte(name)) })
 			_, err := describe(dir)
 			require.Error(t, err, "bucket %q is missing", name)
-			if name == bucketState {
-				return // nothing in it yet
-			}
 			dir = edit(t, file, func(tx *bbolt.Tx) error {
 				c := tx.Bucket([]byte(name)).Cursor()
 				c.First()
@@ -314,7 +320,7 @@ func TestNewer(t *testing.T) {
 	t.Run("block", func(t *testing.T) {
 		keys, values := chunks(t, file)
 		value := values[len(values)-1]
-		value[4] = formatVersion + 1
+		value[4] = blockVersion + 1
 		binary.LittleEndian.PutUint32(value[8:], blockChecksum(value))
 		refused(t, edit(t, file, func(tx *bbolt.Tx) error {
 			return tx.Bucket([]byte(bucketLog)).Put(keys[len(keys)-1], value)
@@ -325,7 +331,7 @@ func TestNewer(t *testing.T) {
 			b := tx.Bucket([]byte(bucketMorgue))
 			k, v := b.Cursor().First()
 			v = bytes.Clone(v[:len(v)-checksumSize])
-			v[0] = formatVersion + 1
+			v[0] = blockVersion + 1
 			return b.Put(k, appendChecksum(v, k))
 		}), ErrTooNew)
 	})

@@ -19,7 +19,7 @@ func (l *Log) Delete(ctx context.Context, queue uint32, ps []Position) error {
 	if err != nil {
 		return err
 	}
-	return ticket.Wait(ctx)
+	return l.waitKept(ctx, ticket)
 }
 
 func (l *Log) delete(ctx context.Context, queue uint32, ps []Position) (Ticket, error) {
@@ -27,12 +27,20 @@ func (l *Log) delete(ctx context.Context, queue uint32, ps []Position) (Ticket, 
 	slices.Sort(ps)
 	ps = slices.Compact(ps)
 	nothing := Ticket{commit: settled}
-	if _, err := l.exhume(queue, ps); err != nil || len(ps) == 0 {
+	if len(ps) == 0 {
+		return nothing, nil
+	}
+	for _, p := range ps {
+		if _, err := l.exhumeOne(queue, p); err != nil {
+			return nothing, err
+		}
+	}
+	if err := cause(ctx); err != nil {
 		return nothing, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.refusal(ctx); err != nil {
+	if err := l.refusal(); err != nil {
 		return nothing, err
 	}
 	for _, p := range ps {

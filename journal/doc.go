@@ -17,9 +17,15 @@
 //     two openings have the same epoch.
 //   - A flipped bit, a missing or a swapped block is [ErrCorrupt], with the
 //     number of the block. So is anything that is gone or changed beside the
-//     log, and a page that is an older version of itself. Nothing is skipped
-//     silently, and after an error nothing was created or changed.
+//     log, with bucket and key, and a page that is an older version of itself.
+//     Nothing is skipped silently, and after an error nothing was created or
+//     changed. Every read of a state key is checked. [Check] sees all that
+//     [Open] does.
 //   - A journal written by a newer version is [ErrTooNew] and is left as it is.
+//     One by an older version is read as it is by whoever only looks; [Open] makes
+//     it one of the present format with its first commit: see below.
+//   - A file that was made to do harm, with every checksum right, makes nothing
+//     panic, and takes memory by the size of the file only.
 //   - A failed commit latches the log: every later call returns [ErrFailed],
 //     and the file is not synced again, because what the kernel still holds
 //     after a failed fsync is unknown. A full disk does not latch: see below.
@@ -63,7 +69,7 @@
 // Callers who wait for their appends are woken together and come back one by
 // one. The committer waits for them, two milliseconds at most and no longer than
 // two commits take, so that they are in the next block together. Where they don't
-// come back it seldom does, and never when more callers wait for the next block.
+// come back it seldom does.
 //
 // A block is a header (version, checksum, epoch, sequence, first position),
 // the entries, then the marks: the positions that ended. Marks follow the
@@ -107,7 +113,8 @@
 //
 // bbolt keeps the pages that it has no use for. [Log.Compact] writes those in
 // use to a new file, which takes the place of the old one by a rename: a crash
-// leaves one or the other, and they hold the same. Appends wait meanwhile. A
+// leaves one or the other, and they hold the same. The committer does that, after
+// its next commit; appends wait until it is done, or its caller's context ends. A
 // file of more than 64 MiB is compacted when it is opened and less than half of
 // it is in use, and after ten idle seconds when that is less than a quarter and
 // no more than 16 MiB. A compacting that fails changes nothing. On Windows, where
@@ -139,10 +146,53 @@
 // # The end mark
 //
 // Blocks say what they are and that they are whole. That none is missing at
-// either end, and no queue or buried payload, is told by one value that every
-// commit writes: oldest and newest block, next position, epoch, how many names
-// and buried payloads, and the number of bbolt's transaction. The values beside
-// the log and this one carry checksums, because bbolt has none on data pages.
+// either end, and nothing beside the log, is told by one value that every commit
+// writes: oldest and newest block, next position, epoch, the number of bbolt's
+// transaction, and for names, morgue and state keys how many there are and a sum
+// of what each hashes to. A commit takes what it replaces out of the sum and adds
+// what it puts there; Open and Check add all of it up again, so that a value that
+// is missing, or an older version of itself, is noticed. The values beside the log
+// and this one carry checksums, because bbolt has none on data pages. Those of
+// names and state keys also say after which block they were written, by which
+// [Salvage] tells the younger of two copies.
+//
+// # Formats
+//
+// Format 2 is the present one. Format 1 had neither checksums on state keys nor
+// the sums. The first commit to such a file, before which all of it was checked,
+// adds them: a crash leaves the old file or the new one. It takes room for the
+// names and state keys once more; where there is none, Open returns ErrFull and
+// the file stays as it is. An older version of this package refuses the file from
+// then on with ErrTooNew.
+//
+// # The directory
+//
+// A journal is a directory with up to four files: journal.db; LOCK, with the pid of
+// the last owner, which stays behind; RUNNING, the crash recorder, while jobs may
+// run and after a crash; and journal.db.new, while the journal is made or compacted.
+// One of these names that stands for anything but a file (a link, a pipe, a device,
+// a socket, a directory) is [ErrNotJournal] with its path, and is not followed,
+// waited for or changed. The directory itself may be reached through a link.
+//
+// A log that is open works through a handle of its directory, and removes or
+// replaces a file only if it is still its own: an owner whose directory was moved
+// away or replaced leaves the next one's files alone.
+//
+// Whoever may use the file before it is compacted may use it afterwards: owner,
+// group and mode are kept, or the compacting fails. What root makes in a directory
+// of somebody else belongs to that one. A directory that everybody may write to is
+// used, because volumes of containers are like that, with a warning to
+// Config.Logger: any user of the machine could replace the journal in it.
+//
+// Copies, clones, salvaged and built journals begin as drafts: directories beside
+// the new one, named like it with ".new-" and a number, with a LOCK that says that
+// name and is locked for as long as somebody works on it. The drafts of processes
+// that died are removed by the next Open, Copy, Clone, Salvage or [NewBuilder] for a
+// journal in the same parent directory: if the name fits, the LOCK says it and is
+// free, and no other file is there. On Windows they stay.
+//
+// A call that finds no descriptor left returns an error and has changed nothing;
+// the log goes on, and so does a compacting at the next opportunity.
 //
 // # Which journal
 //

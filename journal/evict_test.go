@@ -319,7 +319,7 @@ func TestReadBackBesideEverything(t *testing.T) {
 		f.log.Record(&Change{Ended: rest[:100]})
 		rest = rest[100:]
 		if runtime.GOOS != "windows" && round%3 == 0 {
-			require.NoError(t, f.log.Compact())
+			require.NoError(t, f.log.Compact(t.Context()))
 		}
 		f.mu.Lock()
 		from := len(f.refs)

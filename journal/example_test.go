@@ -170,7 +170,7 @@ func ExampleLog_Copy() {
 	orders := must(l.Queue(ctx, "orders"))
 	must(l.Append(ctx, []journal.Entry{{Queue: orders, ID: []byte("order-42")}}))
 	_ = l.Flush(ctx)
-	fmt.Println(l.Copy(dir + ".copy"))
+	fmt.Println(l.Copy(ctx, dir+".copy"))
 	must(l.Append(ctx, []journal.Entry{{Queue: orders, ID: []byte("order-43")}}))
 	_ = l.Close()
 

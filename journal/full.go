@@ -189,7 +189,7 @@ func (l *Log) refuse(b *openBlock, t *transaction) {
 	l.waiting = append(l.refuseFresh(b, fresh), l.waiting...)
 	l.waiting = append(l.waiting, l.refuseFresh(l.open, fresh)...)
 	l.owe(fresh)
-	t.changes, t.tail.buried = b.changes, t.tail.buried+uint64(len(back))
+	t.changes = b.changes
 	for _, c := range back {
 		l.bury(queueOf(c.key), 1)
 	}

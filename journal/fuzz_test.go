@@ -37,7 +37,7 @@ func FuzzBlock(f *testing.F) {
 		}
 		data = slices.Clone(data)
 		copy(data, blockMagic[:])
-		data[4], data[5], data[6], data[7] = formatVersion, 0, 0, 0
+		data[4], data[5], data[6], data[7] = blockVersion, 0, 0, 0
 		binary.LittleEndian.PutUint32(data[12:], uint32(len(data)-16))
 		binary.LittleEndian.PutUint64(data[16:], 7)
 		binary.LittleEndian.PutUint32(data[8:], blockChecksum(data))

@@ -64,14 +64,23 @@ func tell(t testing.TB, dir string) string {
 			what, e.Position, e.ID, e.Payload, e.Due, e.Score, e.Retry, e.Error)
 	}
 	fmt.Fprintf(&b, "next %d, queues %v\n", l.Stats().Next, l.Queues())
-	for _, r := range l.Pending(1) {
-		var e Entry
-		require.NoError(t, r.Read(&e))
-		line(map[Kind]string{KindEnqueued: "payload", KindState: "state"}[e.Kind], e)
+	for queue := range uint32(len(l.Queues()) + 1) {
+		for _, r := range l.Pending(queue) {
+			var e Entry
+			require.NoError(t, r.Read(&e))
+			line(map[Kind]string{KindEnqueued: "payload", KindState: "state"}[e.Kind], e)
+		}
+		for d, err := range l.Morgue(queue) {
+			require.NoError(t, err)
+			line(fmt.Sprintf("buried with retry %d for %q", d.Retry, d.Reason), d.Entry)
+		}
 	}
-	for d, err := range l.Morgue(1) {
+	for set, err := range l.Keys("") {
 		require.NoError(t, err)
-		line(fmt.Sprintf("buried with retry %d for %q", d.Retry, d.Reason), d.Entry)
+		fmt.Fprintf(&b, "key %q: %q\n", set.Key, set.Value)
+	}
+	if len(l.Suspects()) > 0 {
+		fmt.Fprintf(&b, "suspects: %v\n", l.Suspects())
 	}
 	require.NoError(t, l.Close())
 	return b.String()
@@ -85,9 +94,9 @@ func TestUUID(t *testing.T) {
 	require.NoError(t, err)
 	id := l.Stats().UUID
 	require.Regexp(t, `^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`, id)
-	require.NoError(t, l.Compact())
+	require.NoError(t, l.Compact(t.Context()))
 	copied := dir + "-copy"
-	require.NoError(t, l.Copy(copied))
+	require.NoError(t, l.Copy(t.Context(), copied))
 	require.NoError(t, l.Close())
 	l, err = Open(dir, Config{})
 	require.NoError(t, err)

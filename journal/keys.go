@@ -18,15 +18,19 @@ type Set struct {
 
 func (s Set) change() change { return change{bucket: bucketState, key: []byte(s.Key), value: s.Value} }
 
-// Get returns the committed value of a state key, nil when there is none.
-func (l *Log) Get(key string) ([]byte, error) { return l.store.get(bucketState, []byte(key)) }
+// Get returns the committed value of a state key, nil when there is none. It
+// returns ErrClosed after Close.
+func (l *Log) Get(key string) ([]byte, error) { return l.get(bucketState, []byte(key)) }
 
 // Put writes state keys that belong to no entry, all in one commit, and waits
 // for it. It returns ErrFull, ErrFailed, ErrClosed, or the cause of ctx when that
 // ended before: then nothing is written. After ErrUnknown it may be either way.
 func (l *Log) Put(ctx context.Context, sets ...Set) error {
+	if err := cause(ctx); err != nil {
+		return err
+	}
 	l.mu.Lock()
-	if err := l.refusal(ctx); err != nil {
+	if err := l.refusal(); err != nil {
 		l.mu.Unlock()
 		return err
 	}
@@ -56,7 +60,7 @@ func (l *Log) KeysFrom(prefix, first string) iter.Seq2[Set, error] {
 	return func(yield func(Set, error) bool) {
 		from := []byte(max(prefix, first))
 		for {
-			page, err := l.store.page(bucketState, from, morguePage)
+			page, err := l.page(bucketState, from)
 			if err != nil {
 				yield(Set{}, err)
 				return

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -17,6 +16,9 @@ const lockName = "LOCK"
 // file locks offer no wait with an end.
 const lockPoll = 20 * time.Millisecond
 
+// lockBytes is more than a LOCK file ever has.
+const lockBytes = 4 << 10
+
 var (
 	errHeld    = errors.New("held")
 	errRemoved = errors.New("removed")
@@ -24,6 +26,7 @@ var (
 
 // dirLock is the right to use a directory.
 type dirLock struct {
+	place   *place
 	f       *os.File
 	created bool // the file was not there before
 }
@@ -31,9 +34,8 @@ type dirLock struct {
 // lockDir makes this process the owner of dir and writes its pid where the
 // next one can read it. The file stays behind; only the lock on it counts.
 func lockDir(dir string, timeout time.Duration) (*dirLock, error) {
-	path := filepath.Join(dir, lockName)
 	for deadline := time.Now().Add(timeout); ; time.Sleep(lockPoll) {
-		l, err := tryLock(path)
+		l, err := tryLock(dir, "")
 		switch {
 		case err == nil:
 			return l, nil
@@ -41,62 +43,88 @@ func lockDir(dir string, timeout time.Duration) (*dirLock, error) {
 		case !errors.Is(err, errHeld):
 			return nil, fmt.Errorf("journal: lock %s: %w", dir, err)
 		case !time.Now().Before(deadline):
-			return nil, &LockedError{Dir: dir, PID: readPID(path)}
+			return nil, &LockedError{Dir: dir, PID: readPID(dir)}
 		}
 	}
 }
 
-func tryLock(path string) (*dirLock, error) {
-	_, err := os.Lstat(path)
-	l := &dirLock{created: errors.Is(err, fs.ErrNotExist)}
-	if l.f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+// tryLock locks dir now or never. What it writes is the pid and a note.
+func tryLock(dir, note string) (*dirLock, error) {
+	p, err := openPlace(dir)
+	if err != nil {
 		return nil, err
 	}
-	if err = lockFile(l.f); err == nil {
-		err = l.claim(path)
-	}
-	if err != nil {
-		return nil, errors.Join(err, l.f.Close())
+	l := &dirLock{place: p}
+	if err := l.try(note); err != nil {
+		return nil, errors.Join(err, p.Close())
 	}
 	return l, nil
 }
 
-// claim writes our pid into the file, which we hold the lock on, unless its
-// last owner removed it under our hands.
-func (l *dirLock) claim(path string) error {
-	held, err := l.f.Stat()
-	if err != nil {
+func (l *dirLock) try(note string) error {
+	_, err := l.place.Lstat(lockName)
+	l.created = errors.Is(err, fs.ErrNotExist)
+	if l.f, err = l.place.open(lockName, os.O_RDWR|os.O_CREATE); err != nil {
 		return err
 	}
-	if named, err := os.Stat(path); err != nil || !os.SameFile(held, named) {
+	if err = lockFile(l.f); err == nil {
+		err = l.claim(note)
+	}
+	if err != nil {
+		return errors.Join(err, l.f.Close())
+	}
+	return nil
+}
+
+// claim writes our pid into the file, which we hold the lock on, unless its
+// last owner removed it under our hands.
+func (l *dirLock) claim(note string) error {
+	if !l.ours() {
 		return errRemoved
 	}
 	if err := l.f.Truncate(0); err != nil {
 		return err
 	}
-	_, err = l.f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+	_, err := l.f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"+note), 0)
 	return err
 }
 
-func (l *dirLock) unlock() error { return l.f.Close() }
+// ours reports whether the file that we hold the lock on still has its name.
+func (l *dirLock) ours() bool {
+	held, err := l.f.Stat()
+	return err == nil && l.place.has(lockName, held)
+}
+
+func (l *dirLock) unlock() error { return errors.Join(l.f.Close(), l.place.Close()) }
 
 // undo unlocks and leaves no trace, for an owner that did nothing. Removing the
 // file while holding the lock is safe: see claim.
 func (l *dirLock) undo() error {
-	if l.created {
-		_ = os.Remove(l.f.Name()) // Windows refuses; then an empty LOCK stays
+	if l.created && l.ours() {
+		_ = l.place.Remove(lockName) // Windows refuses; then an empty LOCK stays
 	}
 	return l.unlock()
 }
 
-func readPID(path string) int {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return 0
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
-	if err != nil {
+// readPID returns who owns dir, 0 when its LOCK does not tell.
+func readPID(dir string) int {
+	line, _, _ := strings.Cut(readLock(dir), "\n")
+	pid, err := strconv.Atoi(line)
+	if err != nil || pid < 0 {
 		return 0
 	}
 	return pid
+}
+
+func readLock(dir string) string {
+	p, err := openPlace(dir)
+	if err != nil {
+		return ""
+	}
+	defer p.Close()
+	b, err := p.read(lockName, lockBytes)
+	if err != nil {
+		return ""
+	}
+	return string(b)
 }

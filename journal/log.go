@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,6 +46,11 @@ type Config struct {
 	// it does not wait.
 	LockTimeout time.Duration
 
+	// Logger gets what an operator should know and no call can return: that
+	// everybody may write to the directory, that the crash recorder was lost.
+	// Default nil: nothing is logged.
+	Logger *slog.Logger
+
 	trimSlack int // see below; less only in tests, to trim all the time
 	minCarry  int
 
@@ -75,6 +81,7 @@ type Log struct {
 	cfg      Config
 	unlock   func() error
 	dir      string // empty in memory
+	place    *place // the same; nil in memory, and for a View
 	uuid     string // empty when it has none
 
 	wake    chan struct{} // holds a token while there may be something to commit
@@ -86,9 +93,13 @@ type Log struct {
 	born  time.Time    // when the log was opened
 	began atomic.Int64 // when the disk began with what it does now: ns after born, and one; 0: nothing
 
-	// copying is held, for reading, by Copy, and by who replaces the file. It comes
-	// before committing.
-	copying sync.RWMutex
+	// upkeep holds a token while the file is copied or replaced: one at a time, in
+	// the order of the calls. It comes before committing.
+	upkeep chan struct{}
+
+	// compactions are taken by the committer, one after a commit: so nobody waits
+	// until there is nothing to commit, and nobody commits behind many of them.
+	compactions chan compaction
 
 	// committing is held by whoever commits: the committer, or in memory an
 	// appender. It comes before mu.
@@ -124,7 +135,7 @@ type Log struct {
 	closed  bool
 	queues  map[string]uint32
 	pending map[uint32][][]Ref // found at open, per queue, in pages and in position order
-	dead    map[uint32]int     // payloads in the morgue by queue; tail.buried is their sum
+	dead    map[uint32]int     // payloads in the morgue by queue
 
 	suspects map[Position]int // found at open, and not changed since
 
@@ -147,6 +158,9 @@ func newLog(s store, cfg Config, volatile bool) *Log {
 	cfg.minCarry = cmp.Or(cfg.minCarry, defaultMinCarry)
 	cfg.compactAbove = cmp.Or(cfg.compactAbove, defaultCompactAbove)
 	cfg.compactAfter = cmp.Or(cfg.compactAfter, defaultCompactAfter)
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
 	l := &Log{
 		store:    s,
 		volatile: volatile,
@@ -154,14 +168,16 @@ func newLog(s store, cfg Config, volatile bool) *Log {
 		unlock:   func() error { return nil },
 		wake:     make(chan struct{}, 1),
 		closing:  make(chan struct{}),
+		upkeep:   make(chan struct{}, 1),
 		done:     make(chan struct{}),
 		released: make(chan struct{}),
 		born:     time.Now(),
 		queues:   make(map[string]uint32),
 		pending:  make(map[uint32][][]Ref),
 
-		restoring: make(chan *commit, 1),
-		gathering: gathering{over: make(chan struct{}, 1)},
+		restoring:   make(chan *commit, 1),
+		compactions: make(chan compaction),
+		gathering:   gathering{over: make(chan struct{}, 1)},
 	}
 	l.divide(cfg.MemoryBudget)
 	return l
@@ -180,8 +196,8 @@ func (l *Log) start() {
 // Position, Restored and the fields of a state are ignored. Entries are
 // copied: the caller may reuse them.
 //
-// It returns ErrTooLarge, ErrBacklog, ErrFull, ErrFailed, ErrClosed, or the cause of ctx
-// when that ended before the entries were accepted; then none of them is.
+// It returns ErrTooLarge, ErrBacklog, ErrFull, ErrFailed, ErrClosed, ErrContext, or the
+// cause of ctx when that ended before the entries were accepted; then none of them is.
 func (l *Log) Append(ctx context.Context, entries []Entry) (Ticket, error) {
 	return l.append(ctx, entries, false, nil)
 }
@@ -196,7 +212,7 @@ func (l *Log) Post(ctx context.Context, entries []Entry) (Ticket, error) {
 // AppendWith is Append together with state keys that belong to the entries: they
 // are in the same commit, and are refused with it. sets is told the position of
 // the first entry. It is called under the log's lock, once the entries are
-// accepted, and must not call the log.
+// accepted, and must not block or call the log. When it panics nothing is accepted.
 func (l *Log) AppendWith(ctx context.Context, entries []Entry, sets func(first Position) []Set) (Ticket, error) {
 	return l.append(ctx, entries, false, sets)
 }
@@ -217,12 +233,25 @@ func (l *Log) append(ctx context.Context, entries []Entry, posted bool, sets fun
 	if err := l.lockWithRoom(ctx, need); err != nil {
 		return Ticket{}, err
 	}
+	ticket, err := l.accept(entries, need, posted, sets)
+	switch {
+	case err != nil || len(entries) == 0:
+	case l.volatile:
+		l.commitHere()
+	default:
+		l.wakeCommitter()
+	}
+	return ticket, err
+}
+
+// accept adds entries to the open block, and unlocks mu, which the caller holds:
+// also when sets panics, and then nothing has changed.
+func (l *Log) accept(entries []Entry, need int, posted bool, sets func(Position) []Set) (Ticket, error) {
+	defer l.mu.Unlock()
 	if err := l.admissible(len(entries), need); err != nil {
-		l.mu.Unlock()
 		return Ticket{}, err
 	}
 	if len(entries) == 0 {
-		l.mu.Unlock()
 		return Ticket{commit: settled}, nil // no commit would ever come
 	}
 	ticket := Ticket{commit: l.open.commit, first: l.tail.next}
@@ -252,20 +281,17 @@ func (l *Log) append(ctx context.Context, entries []Entry, posted bool, sets fun
 		l.open.calls++
 		l.gathering.called()
 	}
-	l.mu.Unlock()
-	if l.volatile {
-		l.commitHere()
-	} else {
-		l.wakeCommitter()
-	}
 	return ticket, nil
 }
 
 // lockWithRoom takes l.mu once need bytes may be added to the open block.
 func (l *Log) lockWithRoom(ctx context.Context, need int) error {
-	l.mu.Lock()
+	if err := cause(ctx); err != nil {
+		return err
+	}
 	for {
-		if err := l.refusal(ctx); err != nil {
+		l.mu.Lock()
+		if err := l.refusal(); err != nil {
 			l.mu.Unlock()
 			return err
 		}
@@ -280,16 +306,14 @@ func (l *Log) lockWithRoom(ctx context.Context, need int) error {
 		l.mu.Unlock()
 		select {
 		case <-room:
-		case <-ctx.Done():
+		case <-done(ctx):
+			return ended(ctx)
 		}
-		l.mu.Lock()
 	}
 }
 
-func (l *Log) refusal(ctx context.Context) error {
-	if err := context.Cause(ctx); err != nil {
-		return err
-	}
+// refusal says why nothing is accepted now. The caller holds mu.
+func (l *Log) refusal() error {
 	if l.err != nil {
 		return l.err
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 )
@@ -16,7 +17,7 @@ type Memory struct {
 	mu     sync.Mutex
 	blocks map[uint64][]byte
 	side   map[bucket]map[string][]byte
-	sorted map[bucket][]string // the keys of a bucket, if they are still the same as when page was last asked
+	sorted map[bucket][]string // the keys of a bucket, and some that are gone, unless one has come since page was last asked
 	faults []error             // what the next commits return
 	synced func()              // see OnCommit
 	limit  int                 // see Limit
@@ -150,7 +151,7 @@ func (m *Memory) put(name bucket, key, value []byte) {
 		kv = make(map[string][]byte)
 		m.side[name] = kv
 	}
-	if _, known := kv[string(key)]; known == (value == nil) {
+	if _, known := kv[string(key)]; !known && value != nil {
 		delete(m.sorted, name)
 	}
 	if value == nil {
@@ -195,13 +196,18 @@ func (m *Memory) get(name bucket, key []byte) ([]byte, error) {
 	return bytes.Clone(m.side[name][string(key)]), nil
 }
 
-// page sorts the whole bucket when a key was added or deleted since the last
-// call: this is a disk for tests and for what does not outlive the process.
 func (m *Memory) page(name bucket, from []byte, n int) ([]pair, error) {
+	return m.pageWithin(name, from, n, math.MaxInt)
+}
+
+// pageWithin sorts the whole bucket when a key was added since the last call, or
+// half of them are gone: this is a disk for tests and for what does not outlive
+// the process.
+func (m *Memory) pageWithin(name bucket, from []byte, n, most int) (page []pair, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	keys, known := m.sorted[name]
-	if !known {
+	if !known || len(keys) > 2*len(m.side[name]) {
 		keys = slices.Sorted(maps.Keys(m.side[name]))
 		if m.sorted == nil {
 			m.sorted = make(map[bucket][]string)
@@ -209,10 +215,15 @@ func (m *Memory) page(name bucket, from []byte, n int) ([]pair, error) {
 		m.sorted[name] = keys
 	}
 	first, _ := slices.BinarySearch(keys, string(from))
-	keys = keys[first:]
-	page := make([]pair, min(n, len(keys)))
-	for i := range page {
-		page[i] = pair{[]byte(keys[i]), bytes.Clone(m.side[name][keys[i]])}
+	size := 0
+	for _, key := range keys[first:] {
+		if len(page) == n || size >= most {
+			break
+		}
+		if value, there := m.side[name][key]; there {
+			page = append(page, pair{[]byte(key), bytes.Clone(value)})
+			size += len(value)
+		}
 	}
 	return page, nil
 }
@@ -231,6 +242,6 @@ func (m *Memory) size() int { return 0 } // there is nothing to compact
 
 func (m *Memory) used() (int, error) { return 0, nil }
 
-func (m *Memory) compact() (replaced bool, err error) { return false, nil }
+func (m *Memory) compact(<-chan struct{}) (replaced bool, err error) { return false, nil }
 
 func (m *Memory) close() error { return nil }

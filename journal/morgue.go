@@ -16,7 +16,11 @@ type Buried struct {
 	At     int64  // Unix nanoseconds
 }
 
-const morguePage = 256
+// morguePage and morguePageBytes bound what is read of a bucket at once.
+const (
+	morguePage      = 256
+	morguePageBytes = 1 << 20
+)
 
 // morgueKeySize is a queue and a position.
 const morgueKeySize = 4 + 8
@@ -31,7 +35,6 @@ func queueOf(key []byte) uint32 { return binary.BigEndian.Uint32(key) }
 
 // bury notes that a queue has n more payloads in the morgue. The caller holds mu.
 func (l *Log) bury(queue uint32, n int) {
-	l.tail.buried += uint64(n)
 	if l.dead[queue] += n; l.dead[queue] == 0 {
 		delete(l.dead, queue)
 	}
@@ -64,7 +67,7 @@ func (b *Burial) change() (change, error) {
 		return change{}, err
 	}
 	v := make([]byte, 0, entryBound(&e)+len(b.Reason)+checksumSize)
-	v = append(v, formatVersion)
+	v = append(v, blockVersion)
 	v = binary.AppendVarint(v, int64(b.Retry))
 	v = binary.AppendVarint(v, b.At)
 	v = binary.AppendUvarint(v, uint64(len(b.Reason)))
@@ -83,7 +86,7 @@ func parseBuried(key, v []byte) (b Buried, err error) {
 		return b, &CorruptError{Reason: fmt.Sprintf("buried payload %x: %v", key, err)}
 	}
 	d := decoder{b: v}
-	if version := d.byte(); version > formatVersion {
+	if version := d.byte(); version > blockVersion {
 		return b, fmt.Errorf("%w: a buried payload has version %d", ErrTooNew, version)
 	}
 	b.Retry = int(d.varint())
@@ -97,13 +100,13 @@ func parseBuried(key, v []byte) (b Buried, err error) {
 }
 
 // Morgue lists the buried payloads of a queue in position order. It reads a
-// page at a time, so the loop may take as long as it likes and may restore or
+// page at a time, 256 payloads or a MiB of them, so the loop may take as long as it likes and may restore or
 // delete what it was given. A read error is yielded once and ends the list.
 func (l *Log) Morgue(queue uint32) iter.Seq2[Buried, error] {
 	return func(yield func(Buried, error) bool) {
 		from := morgueKey(queue, 0)
 		for {
-			page, err := l.page(bucketMorgue, from)
+			page, err := l.morguePage(from)
 			if err != nil {
 				yield(Buried{}, err)
 				return
@@ -117,7 +120,7 @@ func (l *Log) Morgue(queue uint32) iter.Seq2[Buried, error] {
 					return
 				}
 			}
-			if len(page) < morguePage {
+			if len(page) == 0 {
 				return
 			}
 			from = append(page[len(page)-1].key, 0)
@@ -130,13 +133,20 @@ func (l *Log) Morgue(queue uint32) iter.Seq2[Buried, error] {
 // where to deliver it. All of them go back, or none; [ErrNotFound] when one is
 // not in the morgue. A position that is listed twice goes back once. It returns
 // when they were taken in, like [Ticket.Wait].
+//
+// All of them are in memory at once, and in one block: for many, call it again and
+// again. ErrTooLarge for more than a GiB. route is called under no lock.
 func (l *Log) Restore(ctx context.Context, queue uint32, ps []Position, due int64, route func(id []byte) uint32) error {
 	release, err := l.beginRestore(ctx)
 	if err != nil {
 		return err
 	}
-	ticket, err := l.restore(ctx, queue, ps, due, route)
-	release(ticket.commit)
+	ticket := Ticket{commit: settled}
+	err = func() error {
+		defer func() { release(ticket.commit) }() // also when route ends the goroutine
+		ticket, err = l.restore(ctx, queue, ps, due, route)
+		return err
+	}()
 	if err != nil {
 		return err
 	}
@@ -148,33 +158,35 @@ func (l *Log) Restore(ctx context.Context, queue uint32, ps []Position, due int6
 // twice. So the commit of each is left for the next one to wait for, which also
 // works when the first one's caller has gone.
 func (l *Log) beginRestore(ctx context.Context) (release func(*commit), err error) {
+	if err := cause(ctx); err != nil {
+		return nil, err
+	}
+	over := done(ctx) // not in the middle
 	var before *commit
 	select {
 	case before = <-l.restoring:
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+	case <-over:
+		return nil, ended(ctx)
 	}
 	select {
 	case <-before.done:
 		return func(c *commit) { l.restoring <- c }, nil
-	case <-ctx.Done():
+	case <-over:
 		l.restoring <- before
-		return nil, context.Cause(ctx)
+		return nil, ended(ctx)
 	}
 }
 
 func (l *Log) restore(ctx context.Context, queue uint32, ps []Position, due int64, route func(id []byte) uint32) (Ticket, error) {
 	ps = slices.Clone(ps)
 	slices.Sort(ps)
-	entries, err := l.exhume(queue, slices.Compact(ps))
+	entries, need, err := l.exhume(queue, slices.Compact(ps))
 	if err != nil {
 		return Ticket{commit: settled}, err
 	}
-	need := 0
 	for i := range entries {
 		e := &entries[i]
 		e.Restored, e.Due, e.Route = true, due, route(e.ID)
-		need += entryBound(e)
 	}
 	if err := l.lockWithRoom(ctx, need); err != nil {
 		return Ticket{commit: settled}, err
@@ -192,28 +204,35 @@ func (l *Log) restore(ctx context.Context, queue uint32, ps []Position, due int6
 	return Ticket{commit: l.open.commit}, nil
 }
 
-// exhume reads payloads in the morgue.
-func (l *Log) exhume(queue uint32, ps []Position) ([]Entry, error) {
-	entries := make([]Entry, len(ps))
+// exhume reads payloads in the morgue, and says how much room they need.
+func (l *Log) exhume(queue uint32, ps []Position) (entries []Entry, need int, err error) {
+	entries = make([]Entry, len(ps))
 	for i, p := range ps {
-		key := morgueKey(queue, p)
-		v, err := l.get(bucketMorgue, key)
-		if err != nil {
-			return nil, err
+		if entries[i], err = l.exhumeOne(queue, p); err != nil {
+			return nil, 0, err
 		}
-		if v == nil {
-			return nil, fmt.Errorf("%w: position %d", ErrNotFound, p)
+		if need += entryBound(&entries[i]); need > maxAppendBytes {
+			return nil, 0, fmt.Errorf("%w: the first %d of %d payloads have %d bytes, the limit of one call is %d",
+				ErrTooLarge, i+1, len(ps), need, maxAppendBytes)
 		}
-		b, err := parseBuried(key, v)
-		if err != nil {
-			return nil, err
-		}
-		entries[i] = b.Entry
 	}
-	return entries, nil
+	return entries, need, nil
 }
 
-// get and page read what the last commit left.
+func (l *Log) exhumeOne(queue uint32, p Position) (Entry, error) {
+	key := morgueKey(queue, p)
+	v, err := l.get(bucketMorgue, key)
+	if err != nil {
+		return Entry{}, err
+	}
+	if v == nil {
+		return Entry{}, fmt.Errorf("%w: position %d", ErrNotFound, p)
+	}
+	b, err := parseBuried(key, v)
+	return b.Entry, err
+}
+
+// get, page and morguePage read what the last commit left.
 
 func (l *Log) get(name bucket, key []byte) ([]byte, error) {
 	if l.isClosed() {
@@ -227,6 +246,13 @@ func (l *Log) page(name bucket, from []byte) ([]pair, error) {
 		return nil, ErrClosed
 	}
 	return l.store.page(name, from, morguePage)
+}
+
+func (l *Log) morguePage(from []byte) ([]pair, error) {
+	if l.isClosed() {
+		return nil, ErrClosed
+	}
+	return l.store.pageWithin(bucketMorgue, from, morguePage, morguePageBytes)
 }
 
 func (l *Log) isClosed() bool {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
@@ -35,19 +36,33 @@ func openDir(dir string, cfg Config) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := openBolt(dir)
+	s, err := openBolt(lock.place)
 	if err != nil {
 		return nil, errors.Join(err, lock.undo())
 	}
 	l := newLog(s, cfg, false)
-	l.unlock, l.dir = lock.unlock, dir
+	l.unlock, l.dir, l.place = lock.unlock, dir, lock.place
 	if err := l.boot(); err != nil {
 		return nil, errors.Join(err, s.close(), lock.undo())
 	}
 	if err := l.compactAtOpen(s); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
+	l.tidy()
 	return l, nil
+}
+
+// tidy removes what dead processes have left beside the journal, and says when
+// anybody may write to it.
+func (l *Log) tidy() {
+	if parent, err := openPlace(filepath.Dir(filepath.Clean(l.dir))); err == nil {
+		sweep(parent)
+		_ = parent.Close()
+	}
+	if info, err := l.place.Stat("."); err == nil && canLock && info.Mode().Perm()&0o002 != 0 {
+		l.cfg.Logger.Warn("every user of this machine may replace the journal: its directory is writable for all",
+			slog.String("dir", l.dir), slog.String("mode", info.Mode().Perm().String()))
+	}
 }
 
 // OpenMemory opens a log on m, for tests. With a nil m the log works in memory
@@ -81,6 +96,14 @@ func (l *Log) boot() error {
 	if err != nil {
 		return err
 	}
+	// On disk before anybody learns of it. Otherwise a process that committed
+	// nothing would share its epoch with the next one, and their fencing
+	// tokens with it. Nothing was written before.
+	if !l.volatile {
+		if err := l.store.commit(&transaction{tail: l.tail}); err != nil {
+			return err
+		}
+	}
 	l.start()
 	l.Record(&Change{Sets: suspected})
 	return nil
@@ -89,21 +112,41 @@ func (l *Log) boot() error {
 // makeDir makes dir itself but no parent: a missing parent is more often a
 // wrong path than a wish. It reports whether dir was not there before.
 func makeDir(dir string) (made bool, err error) {
-	err = os.Mkdir(dir, 0o700)
-	if err == nil {
-		return true, syncDir(filepath.Dir(dir))
-	}
-	if !errors.Is(err, fs.ErrExist) {
-		return false, fmt.Errorf("journal: %w", err)
-	}
 	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		made, err = newDir(filepath.Clean(dir))
+	case err == nil && !info.IsDir():
+		return false, notJournal(dir, nounOf(info.Mode())+"; a journal is a directory")
+	}
 	if err != nil {
 		return false, fmt.Errorf("journal: %w", err)
 	}
-	if !info.IsDir() {
-		return false, fmt.Errorf("%w: %s is a file; a journal is a directory", ErrNotJournal, dir)
+	return made, nil
+}
+
+// newDir makes a directory, unless somebody else does so meanwhile.
+func newDir(dir string) (made bool, err error) {
+	parent, err := openPlace(filepath.Dir(dir))
+	if err != nil {
+		return false, err
 	}
-	return false, nil
+	defer parent.Close()
+	names, err := parent.syncer()
+	if err != nil {
+		return false, err
+	}
+	defer names.Close()
+	err = parent.mkdir(filepath.Base(dir))
+	if errors.Is(err, fs.ErrExist) {
+		return false, nil
+	}
+	if err == nil {
+		if err = syncNames(names); err != nil {
+			_ = parent.Remove(filepath.Base(dir))
+		}
+	}
+	return err == nil, err
 }
 
 // Close commits what was accepted and closes the file. Appends fail with
@@ -150,13 +193,18 @@ func (l *Log) Flush(ctx context.Context) error {
 		l.mu.Unlock()
 		return ErrFull
 	}
-	ticket := Ticket{commit: l.open.commit}
-	if l.open.empty() {
-		ticket.commit = l.last
-	}
+	ticket := l.newest()
 	l.mu.Unlock()
 	l.wakeCommitter()
 	return ticket.Wait(ctx)
+}
+
+// newest stands for everything that was accepted so far. The caller holds mu.
+func (l *Log) newest() Ticket {
+	if l.open.empty() {
+		return Ticket{commit: l.last}
+	}
+	return Ticket{commit: l.open.commit}
 }
 
 // Err returns why the log accepts nothing more: ErrFailed with its cause,
@@ -164,7 +212,7 @@ func (l *Log) Flush(ctx context.Context) error {
 func (l *Log) Err() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.refusal(context.Background())
+	return l.refusal()
 }
 
 // Stats are the figures of a log at one moment.

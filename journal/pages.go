@@ -47,11 +47,20 @@ type pageWalk struct {
 }
 
 func checkPages(path string) error {
-	f, err := os.Open(path)
+	f, err := openFile(path)
 	if err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
 	return errors.Join(walkPages(f, path), f.Close())
+}
+
+// checkPages is checkPages for a name in a place.
+func (p *place) checkPages(name string) error {
+	f, err := p.open(name, os.O_RDONLY)
+	if err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
+	return errors.Join(walkPages(f, p.path(name)), f.Close())
 }
 
 func walkPages(f *os.File, path string) error {
@@ -204,8 +213,12 @@ func (w *pageWalk) branch(p page, low, high []byte, depth int) error {
 		return damaged("page %d: a branch without children", p.id)
 	}
 	var next []byte
+	room := p.room()
 	for i := range p.count {
 		key, e, err := p.key(i, low, high)
+		if err == nil {
+			err = room.take(p.id, len(key))
+		}
 		if err != nil {
 			return err
 		}
@@ -224,6 +237,7 @@ func (w *pageWalk) branch(p page, low, high []byte, depth int) error {
 }
 
 func (w *pageWalk) leaf(p page, low, high []byte, depth int) error {
+	room := p.room()
 	for i := range p.count {
 		key, e, err := p.key(i, low, high)
 		if err != nil {
@@ -236,6 +250,9 @@ func (w *pageWalk) leaf(p page, low, high []byte, depth int) error {
 		if size > len(p.b)-start {
 			return damaged("page %d: value %d is outside", p.id, i)
 		}
+		if err := room.take(p.id, len(key)+size); err != nil {
+			return err
+		}
 		switch n.Uint32(e) {
 		case 0:
 		case bucketFlag:
@@ -245,6 +262,19 @@ func (w *pageWalk) leaf(p page, low, high []byte, depth int) error {
 		default:
 			return damaged("page %d: value %d has unknown flags", p.id, i)
 		}
+	}
+	return nil
+}
+
+// pageRoom is how much the elements of a page can hold together. Those of a page
+// that was made up may lie on top of each other, and fill the memory.
+type pageRoom int
+
+func (p page) room() pageRoom { return pageRoom(len(p.b) - pageHeader) }
+
+func (r *pageRoom) take(id uint64, size int) error {
+	if *r -= pageRoom(elementHeader + size); *r < 0 {
+		return damaged("page %d: its values are larger than it is", id)
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ func (r *refPages) add(ref Ref) {
 		if len(r.last) > 0 {
 			r.full = append(r.full, r.last)
 		}
-		r.last = make([]Ref, 0, min(max(2*cap(r.last), 16), refPage))
+		r.last = make([]Ref, 0, min(max(2*cap(r.last), 2), refPage))
 	}
 	r.last = append(r.last, ref)
 }

@@ -73,7 +73,6 @@ func (m *remainder) piece(n int) *transaction {
 		p.reach(t.next)
 	} else if !last {
 		t.next = next
-		t.buried, t.queues = m.before(t, to)
 		drop, t.oldest = m.freed(t)
 	}
 	block := p.seal(t.epoch, false)
@@ -125,23 +124,6 @@ func (b *openBlock) reach(next Position) {
 	b.block.mark(r.off, r.size)
 	b.beginMarks(1)
 	b.markEnded(r.pos)
-}
-
-// before returns the numbers of buried payloads and of queues without the
-// changes after a place.
-func (m *remainder) before(t tail, to cut) (buried, queues uint64) {
-	buried, queues = t.buried, t.queues
-	for _, c := range m.b.changes[to.changes:] {
-		switch {
-		case c.bucket == bucketQueues:
-			queues--
-		case c.bucket == bucketMorgue && c.value == nil:
-			buried++
-		case c.bucket == bucketMorgue:
-			buried--
-		}
-	}
-	return buried, queues
 }
 
 // freed returns the blocks that can go before the rest is written, and which

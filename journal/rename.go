@@ -2,19 +2,25 @@ package journal
 
 import (
 	"context"
+	"errors"
 	"fmt"
 )
 
 // Rename moves what the queue named from has, its live entries and its morgue,
 // to the name to, and waits until that is on disk. If both names are known they
 // change places. It returns ErrQueueName for a name that is empty, too long, or
-// unknown in the case of from, and the errors of Queue.
+// unknown in the case of from, ErrFailed, ErrClosed, ErrContext, or the cause of
+// ctx. On a full disk it takes of the room that is kept for results: the jobs
+// that it is about make room when they run.
 func (l *Log) Rename(ctx context.Context, from, to string) error {
 	if to == "" || len(to) > maxQueueName {
 		return fmt.Errorf("%w, not %d", ErrQueueName, len(to))
 	}
+	if err := cause(ctx); err != nil {
+		return err
+	}
 	l.mu.Lock()
-	if err := l.refusal(ctx); err != nil {
+	if err := l.refusal(); err != nil && !errors.Is(err, ErrFull) {
 		l.mu.Unlock()
 		return err
 	}
@@ -41,5 +47,19 @@ func (l *Log) Rename(ctx context.Context, from, to string) error {
 	ticket := Ticket{commit: l.open.commit}
 	l.mu.Unlock()
 	l.wakeCommitter()
-	return ticket.Wait(ctx)
+	return l.waitKept(ctx, ticket)
+}
+
+// waitKept waits until a change that belongs to no entry is on disk. A full disk
+// refuses the entries of its commit, and the change goes with the results.
+func (l *Log) waitKept(ctx context.Context, t Ticket) error {
+	for {
+		if err := t.Wait(ctx); err != ErrFull { // not ErrUnknown because of it
+			return err
+		}
+		l.mu.Lock()
+		t = l.newest()
+		l.mu.Unlock()
+		l.wakeCommitter()
+	}
 }

@@ -3,16 +3,18 @@ package journal
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 )
 
 // positionSet is a set of positions that takes memory only around those it
-// holds: a job that waits for a year keeps old positions in use.
+// holds: a job that waits for a year keeps old positions in use. Pages are small,
+// because a file that was made to do harm has a mark of three bytes on each.
 type positionSet map[Position]*[positionPage / 64]uint64
 
-const positionPage = 1 << 14
+const positionPage = 1 << 9
 
 func (s positionSet) add(p Position) {
 	page := s[p/positionPage]
@@ -128,13 +130,7 @@ func (l *Log) replay() error {
 	r.load(l)
 	t.epoch++
 	l.tail = t
-	if l.volatile {
-		return nil
-	}
-	// On disk before anybody learns of it. Otherwise a process that committed
-	// nothing would share its epoch with the next one, and their fencing
-	// tokens with it.
-	return l.store.commit(&transaction{tail: t})
+	return nil
 }
 
 // readTail returns what a journal begins with when nothing was ever written.
@@ -176,16 +172,14 @@ func (l *Log) readQueues() error {
 }
 
 func queueChange(name string, number uint32) change {
-	key := []byte(name)
-	return change{bucket: bucketQueues, key: key, value: appendChecksum(binary.BigEndian.AppendUint32(nil, number), key)}
+	return change{bucket: bucketQueues, key: []byte(name), value: binary.BigEndian.AppendUint32(nil, number)}
 }
 
 func parseQueue(name, value []byte) (uint32, error) {
-	v, err := cutChecksum(value, name)
-	if err != nil || len(v) != 4 {
-		return 0, &CorruptError{Reason: fmt.Sprintf("the number of queue %q: %d bytes, %v", name, len(v), err)}
+	if len(value) != 4 {
+		return 0, brokenValue(bucketQueues, name, fmt.Errorf("%d bytes", len(value)))
 	}
-	return binary.BigEndian.Uint32(v), nil
+	return binary.BigEndian.Uint32(value), nil
 }
 
 // maxQueueName is the longest name of a queue, in bytes.
@@ -193,21 +187,24 @@ const maxQueueName = 4096
 
 // Queue returns the number that stands for a queue in entries, and makes one
 // durable for a name that is new. It returns ErrQueueName for a name that is
-// empty or longer than 4096 bytes.
+// empty or longer than 4096 bytes, and for a new name ErrFull while the disk is
+// full: one that the journal knows takes no room.
 func (l *Log) Queue(ctx context.Context, name string) (uint32, error) {
 	if name == "" || len(name) > maxQueueName {
 		return 0, fmt.Errorf("%w, not %d", ErrQueueName, len(name))
 	}
+	if err := cause(ctx); err != nil {
+		return 0, err
+	}
 	l.mu.Lock()
-	if err := l.refusal(ctx); err != nil {
+	number, known := l.queues[name]
+	if err := l.refusal(); err != nil && !(known && errors.Is(err, ErrFull)) {
 		l.mu.Unlock()
 		return 0, err
 	}
-	number, known := l.queues[name]
 	if !known {
 		number = uint32(len(l.queues)) + 1
 		l.queues[name] = number
-		l.tail.queues++
 		l.open.changes = append(l.open.changes, queueChange(name, number))
 	}
 	ticket := Ticket{commit: l.open.commit}

@@ -9,13 +9,9 @@ import (
 	"unsafe"
 )
 
-// mapWords maps n words of the file at path, which begin at byte head.
-func mapWords(path string, head, n int) (words []atomic.Uint64, unmap func() error, err error) {
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer f.Close() // the map needs it no more
+// mapWords maps n words of a file, which begin at byte head. The map needs the
+// file to be open no more.
+func mapWords(f *os.File, head, n int) (words []atomic.Uint64, unmap func() error, err error) {
 	mem, err := syscall.Mmap(int(f.Fd()), 0, head+8*n, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
 	if err != nil {
 		return nil, nil, err

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 )
@@ -17,6 +16,7 @@ type Salvaged struct {
 	Live   int // entries that had not ended
 	Buried int // payloads in the morgue
 	Queues int
+	Keys   int // state keys: marks, idempotency keys, locks, slots, suspects
 	Losses []Loss
 }
 
@@ -47,7 +47,11 @@ const slackAfterLoss = 1 << 20
 // their old positions, queues, the morgue. With an empty newDir it only looks.
 //
 // A lost block takes more with it than its entries: it also says which older
-// entries had ended. Those run again, as after a crash.
+// entries had ended. Those run again, as after a crash. What is lost of the state
+// keys is said with what it means.
+//
+// What it writes can be opened. There are no losses only if it holds all that the
+// last commit left.
 //
 // It returns an error, and makes no journal, when there is none in dir or it
 // can't be read at all. Losses are not an error.
@@ -70,7 +74,7 @@ func Salvage(dir, newDir string) (*Salvaged, error) {
 }
 
 func salvage(path, newDir string) (*Salvaged, error) {
-	f, err := os.Open(path)
+	f, err := openFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
@@ -97,6 +101,7 @@ type rescue struct {
 	intact []uint64          // sequence of blocks
 	names  map[uint32]string // of queues
 	buried []Buried
+	state  []Set
 	report *Salvaged
 }
 
@@ -107,13 +112,16 @@ func (r *rescue) lose(block uint64, format string, args ...any) *Loss {
 
 // look finds out what is there.
 func (r *rescue) look() error {
-	if r.version > formatVersion {
+	if r.version > formatVersion && len(r.tails) == 0 {
 		return fmt.Errorf("%w: %s has version %d, this is version %d", ErrTooNew, fileName, r.version, formatVersion)
 	}
 	for _, what := range r.damage {
 		r.lose(0, "%s", what)
 	}
 	seqs := r.findTail()
+	if r.version != r.format() {
+		r.lose(0, "the format version of the file")
+	}
 	r.findQueues()
 	if err := r.findBlocks(seqs); err != nil {
 		return err
@@ -122,6 +130,7 @@ func (r *rescue) look() error {
 		r.tail.next += slackAfterLoss
 	}
 	r.findMorgue()
+	r.findState()
 	if len(r.intact)+len(r.names)+len(r.buried) == 0 && len(r.tails) == 0 {
 		return fmt.Errorf("%w: nothing of a journal was found in %s", ErrNotJournal, fileName)
 	}
@@ -129,30 +138,37 @@ func (r *rescue) look() error {
 	return nil
 }
 
-// findTail takes the newest end mark whose block is there, or makes one up, and
-// returns the blocks that belong to the log.
+// findTail takes the end mark of the last commit. When that is not known, it
+// takes the newest one whose block is there, or makes one up. It returns the
+// blocks that belong to the log.
 func (r *rescue) findTail() []uint64 {
 	seqs := slices.Sorted(maps.Keys(r.chunks))
 	slices.SortFunc(r.tails, func(a, b tail) int {
-		return -cmp.Or(cmp.Compare(a.seq, b.seq), cmp.Compare(a.epoch, b.epoch), cmp.Compare(a.next, b.next))
+		return -cmp.Or(cmp.Compare(a.seq, b.seq), cmp.Compare(a.epoch, b.epoch), cmp.Compare(a.next, b.next), cmp.Compare(a.tx, b.tx))
 	})
 	if len(r.tails) == 0 {
 		r.tail = tail{oldest: 1, next: 1}
 		r.lose(0, "the end mark of the log: the newest blocks may be missing, and old ones may be back")
 		return seqs
 	}
-	r.tail = r.tails[0]
-	for _, t := range r.tails {
-		if data, err := r.assemble(t.seq); err == nil {
-			if _, err := parseHeader(data, t.seq); err == nil {
-				r.tail = t
-				break
-			}
-		}
+	// Its block may be missing, but it was there.
+	last := slices.IndexFunc(r.tails, func(t tail) bool { return t.tx == r.txid })
+	if last < 0 {
+		last = max(slices.IndexFunc(r.tails, r.hasBlock), 0)
 	}
+	r.tail = r.tails[last]
 	from, _ := slices.BinarySearch(seqs, r.tail.oldest)
 	to, _ := slices.BinarySearch(seqs, r.tail.seq+1)
 	return seqs[min(from, to):to]
+}
+
+// hasBlock reports whether the newest block by an end mark is there.
+func (r *rescue) hasBlock(t tail) bool {
+	data, err := r.assemble(t.seq)
+	if err == nil {
+		_, err = parseHeader(data, t.seq)
+	}
+	return err == nil
 }
 
 // findBlocks looks at every block that should be there.
@@ -179,16 +195,6 @@ func (r *rescue) gap(from, to uint64) {
 		r.lose(from, "missing")
 	case from < to:
 		r.lose(from, "missing, and all up to block %d", to-1)
-	}
-}
-
-func (r *rescue) findQueues() {
-	r.names = make(map[uint32]string)
-	for name, number := range r.queues {
-		r.names[number] = name
-	}
-	if n := int(r.tail.queues); n > len(r.names) {
-		r.lose(0, "the names of %d queues", n-len(r.names))
 	}
 }
 
@@ -237,21 +243,4 @@ func (r *rescue) suspects(data []byte) (jobs []LostJob) {
 		jobs = append(jobs, LostJob{Queue: r.names[e.Queue], ID: slices.Clone(e.ID), Position: e.Position, State: e.Kind == KindState})
 	}
 	return jobs
-}
-
-func (r *rescue) findMorgue() {
-	for _, key := range slices.Sorted(maps.Keys(r.morgue)) {
-		b := r.morgue[key]
-		if p := b.Entry.Position; r.s.latest[p] != 0 && !r.s.ended.has(p) {
-			continue // requeued since
-		}
-		r.s.ended.add(b.Entry.Position) // the block that says so may be lost
-		r.buried = append(r.buried, b)
-	}
-	r.report.Buried = len(r.buried)
-	if n := int(r.tail.buried) - len(r.buried); n > 0 {
-		r.lose(0, "%d payloads in the morgue", n)
-	} else if n < 0 {
-		r.lose(0, "the count of the morgue; %d of its payloads may have been requeued or deleted before", -n)
-	}
 }

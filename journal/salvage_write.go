@@ -29,7 +29,7 @@ func (r *rescue) survivors() {
 // queue of that name, or change it in an export.
 func (r *rescue) nameless(number uint32) {
 	name := fmt.Sprintf("lost-queue-%d", number)
-	for slices.Contains(slices.Collect(maps.Values(r.names)), name) {
+	for r.queues.tree[name] != nil || r.queues.loose[name] != nil {
 		name += "-"
 	}
 	r.lose(0, "the name of queue %d, now called %q", number, name)
@@ -89,10 +89,8 @@ func (r *rescue) fill(b *Builder) error {
 		d.Entry.Queue = numbers[d.Entry.Queue]
 		err = b.Bury(d)
 	}
-	for _, key := range slices.Sorted(maps.Keys(r.keys)) {
-		if err == nil && key != "" {
-			err = b.Set(Set{key, r.keys[key]})
-		}
+	for i := 0; err == nil && i < len(r.state); i++ {
+		err = b.Set(r.state[i])
 	}
 	return err
 }

@@ -3,7 +3,6 @@ package journal
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"hash/crc32"
 	"math"
 )
@@ -31,19 +30,26 @@ type store interface {
 	read(seq uint64, first, n int) ([]byte, error)
 	chunkSize() int
 
-	// get returns a copy of the value of a key, nil when there is none.
+	// get returns a copy of the value of a key, nil when there is none. Like page,
+	// it returns ErrCorrupt, with bucket and key, for a value that is not what was
+	// written.
 	get(bucket bucket, key []byte) ([]byte, error)
 
 	// page returns copies of up to n keys and values from key from on, in key
 	// order.
 	page(bucket bucket, from []byte, n int) ([]pair, error)
 
+	// pageWithin is page for values that may be large: it stops after so many bytes
+	// of them, but not before the first. No pair means that there is none.
+	pageWithin(bucket bucket, from []byte, n, bytes int) ([]pair, error)
+
 	// buried returns how many payloads each queue had in the morgue when the store
 	// was opened.
 	buried() map[uint32]int
 
-	// copyTo writes what the last commit left to a new journal file.
-	copyTo(path string) error
+	// copyTo writes what the last commit left to a new journal file, unless over
+	// is closed meanwhile.
+	copyTo(path string, over <-chan struct{}) error
 
 	// size returns the bytes of the file, and used those in use. They are called
 	// by the goroutine that commits.
@@ -52,8 +58,8 @@ type store interface {
 
 	// compact gives back to the disk what is not in use. It is called by the
 	// goroutine that commits. After an error the log goes on, unless the file
-	// was replaced by then.
-	compact() (replaced bool, err error)
+	// was replaced by then. It gives up, and changes nothing, when over is closed.
+	compact(over <-chan struct{}) (replaced bool, err error)
 
 	close() error
 }
@@ -66,7 +72,7 @@ const (
 	bucketMeta   bucket = "meta"
 	bucketQueues bucket = "queues" // name → number, 4 bytes big endian
 	bucketMorgue bucket = "morgue" // queue, position → burial
-	bucketState  bucket = "state"  // reserved for the state that belongs to jobs
+	bucketState  bucket = "state"  // state key → value: marks, locks, slots, suspects
 )
 
 var buckets = []bucket{bucketLog, bucketMeta, bucketQueues, bucketMorgue, bucketState}
@@ -113,8 +119,9 @@ type tail struct {
 	seq    uint64   // of the newest block ever written
 	next   Position // first position that was never used
 	epoch  uint64   // number of times the journal was opened
-	queues uint64   // names in their bucket
-	buried uint64   // payloads in the morgue
+
+	sides   sides // what the store has beside the log; it fills them in
+	version byte  // of the format that it was read from; 0: not read, the present one
 
 	// tx is the store's own number of the transaction that wrote this. When
 	// bbolt has another one for it, what we read is an older version of a page,
@@ -122,34 +129,57 @@ type tail struct {
 	tx uint64
 }
 
-// tailSize is seven numbers and a checksum.
-const tailSize = 7*8 + checksumSize
+// The sizes of a tail, with its checksum: version and eleven numbers. In format 1
+// it was seven numbers: of the sides, it had the counts of queues and morgue.
+const (
+	tailSize  = 1 + 11*8 + checksumSize
+	tailSize1 = 7*8 + checksumSize
+)
 
 // keyTail is where a store keeps the tail, in the meta bucket.
 var keyTail = []byte("tail")
 
 func (t tail) encode() []byte {
 	v := make([]byte, 0, tailSize)
-	for _, n := range []uint64{t.oldest, t.seq, uint64(t.next), t.epoch, t.queues, t.buried, t.tx} {
+	s := t.sides
+	numbers := []uint64{
+		t.oldest, t.seq, uint64(t.next), t.epoch, s.queues.count, s.morgue.count, t.tx,
+		s.state.count, s.queues.hash, s.morgue.hash, s.state.hash,
+	}
+	if t.version == 1 {
+		numbers = numbers[:7]
+	} else {
+		v = append(v, formatVersion)
+	}
+	for _, n := range numbers {
 		v = binary.BigEndian.AppendUint64(v, n)
 	}
 	return appendChecksum(v, keyTail)
 }
 
 func parseTail(v []byte) (tail, error) {
+	size := len(v)
 	v, err := cutChecksum(v, keyTail)
-	if err != nil || len(v) != tailSize-checksumSize {
-		return tail{}, &CorruptError{Reason: fmt.Sprintf("the end mark of the log: %d bytes, %v", len(v), err)}
+	if err != nil || size != tailSize1 && (size != tailSize || v[0] != formatVersion) {
+		return tail{}, damaged("the end mark of the log: %d bytes, %v", size, err)
+	}
+	old := size == tailSize1
+	t := tail{version: 1}
+	if !old {
+		t.version, v = v[0], v[1:]
 	}
 	field := func(i int) uint64 { return binary.BigEndian.Uint64(v[8*i:]) }
-	return tail{
-		oldest: field(0), seq: field(1), next: Position(field(2)),
-		epoch: field(3), queues: field(4), buried: field(5), tx: field(6),
-	}, nil
+	t.oldest, t.seq, t.next, t.epoch, t.tx = field(0), field(1), Position(field(2)), field(3), field(6)
+	t.sides.queues.count, t.sides.morgue.count = field(4), field(5)
+	if !old {
+		t.sides.state = sum{field(7), field(10)}
+		t.sides.queues.hash, t.sides.morgue.hash = field(8), field(9)
+	}
+	return t, nil
 }
 
-// Values of the side buckets end with a CRC32C of their key and themselves:
-// bbolt has none on data pages.
+// The values of morgue and meta end with a CRC32C of their key and themselves:
+// bbolt has none on data pages. See also [seal].
 const checksumSize = 4
 
 var errChecksum = errors.New("wrong checksum")

@@ -11,9 +11,17 @@ import (
 // the owner's pid is then not known.
 func lockFile(*os.File) error { return nil }
 
-// syncDir does nothing: these systems order a rename themselves, or offer no
-// way to ask for it.
-func syncDir(string) error { return nil }
+// canSyncDir: these systems order a rename themselves, or offer no way to ask for it.
+const canSyncDir = false
+
+// openSafely: what is opened is looked at before and after.
+const openSafely = 0
+
+// canLock: see lockFile.
+const canLock = false
+
+// ownerOf: these systems have other rights, or other calls for them.
+func ownerOf(os.FileInfo) (uid, gid int, known bool) { return 0, 0, false }
 
 // canReplace: a file that is open can't be renamed over.
 const canReplace = false

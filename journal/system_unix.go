@@ -18,13 +18,22 @@ func lockFile(f *os.File) error {
 	return err
 }
 
-// syncDir makes a new name in a directory durable.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
+// canSyncDir: a directory can be synced.
+const canSyncDir = true
+
+// openSafely has an open wait for nothing and follow nothing.
+const openSafely = syscall.O_NOFOLLOW | syscall.O_NONBLOCK
+
+// canLock: a lock that is left behind can be told from one that is held.
+const canLock = true
+
+// ownerOf returns whose a file is.
+func ownerOf(info os.FileInfo) (uid, gid int, known bool) {
+	s, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 0, 0, false
 	}
-	return errors.Join(d.Sync(), d.Close())
+	return int(s.Uid), int(s.Gid), true
 }
 
 // canReplace: a file that is open can be renamed over.

@@ -45,17 +45,17 @@ func (t Ticket) Done() <-chan struct{} {
 // consumers. It returns ErrFull when they were refused for want of room, and
 // ErrUnknown when the commit failed or ctx ended first.
 func (t Ticket) Wait(ctx context.Context) error {
-	done := t.Done()
+	over := t.Done()
 	select {
-	case <-done:
+	case <-over:
 		return t.commit.err
 	default:
 	}
 	select {
-	case <-done:
+	case <-over:
 		return t.commit.err
-	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", ErrUnknown, context.Cause(ctx))
+	case <-done(ctx):
+		return fmt.Errorf("%w: %w", ErrUnknown, ended(ctx))
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 )
@@ -87,9 +86,7 @@ func (v *View) open() (err error) {
 	if err := checkPages(path); err != nil {
 		return err
 	}
-	options := boltOptions()
-	options.ReadOnly = true
-	if v.store, err = attachBolt(path, options); err != nil {
+	if v.store, err = readBolt(path); err != nil {
 		return err
 	}
 	// bbolt takes a shared lock. Given back, it keeps no starting owner out;
@@ -99,7 +96,7 @@ func (v *View) open() (err error) {
 
 // youngest returns the number of the last commit to a bbolt file.
 func youngest(path string) (uint64, error) {
-	f, err := os.Open(path)
+	f, err := openFile(path)
 	if err != nil {
 		return 0, fmt.Errorf("journal: %w", err)
 	}
@@ -116,7 +113,7 @@ func (v *View) disturbed(err error) error {
 	}
 	txid, broken := youngest(filepath.Join(v.dir, fileName))
 	if broken == nil && v.txid != 0 && txid != v.txid {
-		return &LockedError{Dir: v.dir, PID: readPID(filepath.Join(v.dir, lockName))}
+		return &LockedError{Dir: v.dir, PID: readPID(v.dir)}
 	}
 	return err
 }
@@ -190,9 +187,9 @@ func (v *View) Close() error {
 // Info returns the figures of the journal.
 func (v *View) Info() Info {
 	i := Info{
-		Format: formatVersion, Epoch: v.tail.epoch, UUID: v.uuid, Next: v.tail.next,
+		Format: int(v.store.version), Epoch: v.tail.epoch, UUID: v.uuid, Next: v.tail.next,
 		Oldest: v.tail.oldest, Newest: v.tail.seq, Blocks: len(v.blocks),
-		Buried: int(v.tail.buried), Queues: len(v.queues), FileBytes: v.size,
+		Buried: int(v.tail.sides.morgue.count), Queues: len(v.queues), FileBytes: v.size,
 	}
 	for _, b := range v.blocks {
 		i.Entries += b.Entries
@@ -233,7 +230,7 @@ func (v *View) Now() *Moment { return v.now }
 func (v *View) Morgue() iter.Seq2[Buried, error] {
 	return func(yield func(Buried, error) bool) {
 		for from := []byte{}; ; {
-			page, err := v.store.page(bucketMorgue, from, morguePage)
+			page, err := v.store.pageWithin(bucketMorgue, from, morguePage, morguePageBytes)
 			if err = v.disturbed(err); err != nil {
 				yield(Buried{}, err)
 				return
@@ -244,7 +241,7 @@ func (v *View) Morgue() iter.Seq2[Buried, error] {
 					return
 				}
 			}
-			if len(page) < morguePage {
+			if len(page) == 0 {
 				return
 			}
 			from = append(page[len(page)-1].key, 0)

@@ -16,11 +16,13 @@ func identify(dir string) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("journal: %w", err)
+	case !info.IsDir() && !info.Mode().IsRegular():
+		return notJournal(dir, nounOf(info.Mode())+"; a journal is a directory with a "+fileName+" in it")
 	case !info.IsDir():
 		return notJournal(dir, fmt.Sprintf("a file%s; a journal is a directory with a %s in it", kindOf(dir), fileName))
 	}
 	path := filepath.Join(dir, fileName)
-	info, err = os.Stat(path)
+	info, err = os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if names, err := os.ReadDir(dir); err == nil && len(names) == 0 {
 			return notJournal(dir, "an empty directory")
@@ -31,7 +33,7 @@ func identify(dir string) error {
 		return fmt.Errorf("journal: %w", err)
 	}
 	if !info.Mode().IsRegular() {
-		return notJournal(path, "not a regular file")
+		return &irregularError{path, info.Mode()}
 	}
 	return nil
 }

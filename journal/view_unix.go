@@ -4,6 +4,8 @@ package journal
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -13,14 +15,16 @@ import (
 // asks for a shared lock and gives it back at once: an owner that starts in
 // these microseconds and does not wait would be refused, nobody else notices.
 func heldBy(dir string) error {
-	path := filepath.Join(dir, lockName)
-	f, err := os.Open(path)
-	if err != nil {
+	f, err := openFile(filepath.Join(dir, lockName))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 		return nil // nobody ever opened it, or not as somebody we may look at
+	}
+	if err != nil {
+		return fmt.Errorf("journal: lock %s: %w", dir, err)
 	}
 	defer f.Close()
 	if errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK) {
-		return &LockedError{Dir: dir, PID: readPID(path)}
+		return &LockedError{Dir: dir, PID: readPID(dir)}
 	}
 	return nil
 }

@@ -23,9 +23,13 @@ type wreck struct {
 	version byte // of the format, 0 when it was not found
 	chunks  map[uint64]map[uint32][]span
 	tails   []tail
-	queues  map[string]uint32
+	txid    uint64 // of the last commit, as sound meta pages have it; 0: unknown
 	morgue  map[string]Buried
-	keys    map[string][]byte // of the state; nothing vouches for them
+	buried  sum     // of what is in morgue
+	within  *copies // of the bucket that is walked
+	queues  *copies
+	keys    *copies // of the state
+	spare   int64   // bytes that may still be read and kept of pages which the tree does not lead to
 }
 
 // span is where a value stands in the file.
@@ -37,6 +41,10 @@ type span struct {
 // maxCopies bounds the copies of one chunk that are tried.
 const maxCopies = 4
 
+// looseBytes bounds what is read and kept of pages that the tree does not lead
+// to, in sizes of the file: they may claim to overlap.
+const looseBytes = 8
+
 // maxDamage bounds how much damage is listed.
 const maxDamage = 64
 
@@ -45,9 +53,12 @@ func openWreck(f *os.File) (*wreck, error) {
 	if err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
-	w := &wreck{f: f, chunks: map[uint64]map[uint32][]span{}, queues: map[string]uint32{}, morgue: map[string]Buried{}, keys: map[string][]byte{}}
+	w := &wreck{
+		f: f, chunks: map[uint64]map[uint32][]span{}, morgue: map[string]Buried{},
+		queues: newCopies(bucketQueues), keys: newCopies(bucketState), spare: looseBytes * info.Size(),
+	}
 	m, size, err := readMetas(f, fileName)
-	if err != nil {
+	if w.txid = m.txid; err != nil {
 		w.hurt("%s", reasonOf(err))
 		if m, size, err = anyMeta(f, info.Size()); err != nil {
 			return nil, err
@@ -126,7 +137,7 @@ func guessPageSize(f io.ReaderAt, fileSize int64) (int, error) {
 // whole reports whether the tree gave every block and every burial that it
 // should.
 func (w *wreck) whole() bool {
-	if len(w.tails) != 1 || uint64(len(w.queues)) != w.tails[0].queues || uint64(len(w.morgue)) != w.tails[0].buried {
+	if len(w.tails) != 1 || !w.allBeside(w.tails[0]) {
 		return false
 	}
 	if t := w.tails[0]; t.seq+1-t.oldest != uint64(len(w.chunks)) {
@@ -156,11 +167,9 @@ func (w *wreck) value(name bucket, key []byte, v []byte, at span) {
 	case bucketMeta:
 		w.meta(key, v)
 	case bucketQueues:
-		if !w.queue(key, v) {
-			w.hurt("the number of queue %q", key)
-		}
+		w.queues.reached(key, v)
 	case bucketState:
-		w.keys[string(key)] = slices.Clone(v)
+		w.keys.reached(key, v)
 	case bucketMorgue:
 		if !w.burial(key, v) {
 			w.hurt("buried payload %x", key)
@@ -179,11 +188,15 @@ func (w *wreck) meta(key, v []byte) {
 		}
 		return
 	}
-	if t, err := parseTail(v); string(key) == string(keyTail) && err == nil {
-		w.tails = append(w.tails, t)
+	t, err := parseTail(v)
+	if string(key) != string(keyTail) || err != nil {
+		w.hurt("the end mark of the log")
 		return
 	}
-	w.hurt("the end mark of the log")
+	w.tails = append(w.tails, t)
+	if w.txid != 0 && t.tx != w.txid {
+		w.hurt("what is left is what commit %d wrote, and commit %d was the last one", t.tx, w.txid)
+	}
 }
 
 // anyValue files a value by what its checksum says that it is. What is left
@@ -195,18 +208,18 @@ func (w *wreck) anyValue(key, v []byte, at span) {
 			w.tails = append(w.tails, t)
 		}
 	case len(key) == chunkKeySize && w.burial(key, v):
-	case len(v) == 4+checksumSize && w.queue(key, v):
+	case w.queues.found(key, v), w.keys.found(key, v):
 	case len(key) == chunkKeySize:
 		w.chunk(key, at)
 	}
 }
 
-func (w *wreck) queue(key, v []byte) bool {
-	number, err := parseQueue(key, v)
-	if err == nil && len(key) > 0 && len(key) <= maxQueueName {
-		w.queues[string(key)] = number
+// allBeside reports whether what was found beside the log is what t says.
+func (w *wreck) allBeside(t tail) bool {
+	if t.version == 1 { // there were no sums
+		return uint64(len(w.queues.tree)) == t.sides.queues.count && uint64(len(w.morgue)) == t.sides.morgue.count
 	}
-	return err == nil
+	return w.queues.total == t.sides.queues && w.keys.total == t.sides.state && w.buried == t.sides.morgue
 }
 
 func (w *wreck) burial(key, v []byte) bool {
@@ -218,6 +231,7 @@ func (w *wreck) burial(key, v []byte) bool {
 		return false
 	}
 	w.morgue[string(key)] = b
+	w.buried.add(key, v)
 	return true
 }
 

@@ -9,6 +9,8 @@ func (w *wreck) root(id uint64) {
 			return
 		}
 		name := bucket(key)
+		w.within = w.copiesOf(name)
+		defer func() { w.within = nil }()
 		each := func(_ uint32, key, v []byte, at int64) { w.value(name, key, v, span{at, len(v)}) }
 		if root := binary.NativeEndian.Uint64(v); root != 0 {
 			w.tree(root, 1, each)
@@ -22,6 +24,17 @@ func (w *wreck) root(id uint64) {
 
 func (w *wreck) inline(id uint64, v []byte) page {
 	return page{id: id, flags: leafPage, count: int(binary.NativeEndian.Uint16(v[10:])), b: v}
+}
+
+// copiesOf is where the values of a bucket go, nil for one that has no seals.
+func (w *wreck) copiesOf(name bucket) *copies {
+	switch name {
+	case bucketQueues:
+		return w.queues
+	case bucketState:
+		return w.keys
+	}
+	return nil
 }
 
 // visit gets a value, its flags and where it stands in the file.
@@ -53,13 +66,26 @@ func (w *wreck) tree(id uint64, depth int, f visit) {
 
 // leaf visits the values of a page that begins at a place in the file.
 func (w *wreck) leaf(p page, at int64, f visit) {
+	within := w.within
+	var first, last []byte
+	room := p.room()
 	for i := range p.count {
 		flags, key, start, size, err := p.element(i)
+		if err == nil {
+			err = room.take(p.id, len(key)+size)
+		}
 		if err != nil {
 			w.hurt("%s", reasonOf(err))
 			continue
 		}
+		if first == nil {
+			first = key
+		}
+		last = key
 		f(flags, key, p.b[start:start+size], at+int64(start))
+	}
+	if within != nil && first != nil {
+		within.claim(first, last)
 	}
 }
 
@@ -82,21 +108,35 @@ func (p page) element(i int) (flags uint32, key []byte, start, size int, err err
 func (w *wreck) leaves() {
 	known := len(w.damage) // a page that is not in use may hold anything
 	b := make([]byte, w.walk.size)
-	for id := uint64(2); id < w.pages; id++ {
+	for id := uint64(2); id < w.pages && w.spare > 0; id++ {
 		p, ok := w.lookLikeLeaf(id, b)
+		w.spare -= int64(len(p.b))
 		if !ok {
 			continue
 		}
-		at := int64(id) * int64(w.walk.size)
-		w.leaf(p, at, func(flags uint32, key, v []byte, at int64) {
+		any := func(_ uint32, key, v []byte, at int64) {
+			w.spare -= int64(len(v))
+			w.anyValue(key, v, span{at, len(v)})
+		}
+		w.beginPage()
+		w.leaf(p, int64(id)*int64(w.walk.size), func(flags uint32, key, v []byte, at int64) {
 			if flags == bucketFlag && len(v) >= 16+pageHeader {
-				w.leaf(w.inline(id, v[16:]), at+16, func(_ uint32, key, v []byte, at int64) { w.anyValue(key, v, span{at, len(v)}) })
+				w.beginPage()
+				w.leaf(w.inline(id, v[16:]), at+16, any)
 			} else if flags == 0 {
-				w.anyValue(key, v, span{at, len(v)})
+				any(flags, key, v, at)
 			}
 		})
 		w.damage = w.damage[:min(known, len(w.damage))]
 	}
+	if w.spare <= 0 {
+		w.hurt("the pages say that they hold more than the file can")
+	}
+}
+
+func (w *wreck) beginPage() {
+	w.queues.page()
+	w.keys.page()
 }
 
 // lookLikeLeaf reads a page into b, which has the size of one.

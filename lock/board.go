@@ -147,7 +147,8 @@ func (b *board) clear(key string) int {
 }
 
 // Watch implements [Watcher]: wake is called once when key becomes unlocked, by Unlock, by Clear or at the end of its
-// TTL, on the goroutine that did it, with no mutex held. It must not block. It returns false when key is not locked.
+// TTL, on the goroutine that did it, with no mutex held. It must not block, and may be nil. It returns false when key is
+// not locked.
 func (b *board) Watch(key string, wake func()) (cancel func(), locked bool) {
 	var w wakes
 	now := b.enter(&w)

@@ -127,13 +127,17 @@ func (c *Candidate) IsLeader() bool {
 // then as for [Table.Acquire], [ErrDeadlock] included when another Candidate of the same id campaigns too. It returns
 // at once when the candidate leads already.
 func (c *Candidate) Campaign(ctx context.Context) error {
+	over, err := done(ctx)
+	if err != nil {
+		return err
+	}
 	select {
 	case c.campaign <- struct{}{}:
 		defer func() { <-c.campaign }()
-	case <-ctx.Done():
+	case <-over:
 		return ctxError(ctx, []string{c.election.key})
 	}
-	if ctx.Err() != nil {
+	if end(ctx) != nil {
 		return ctxError(ctx, []string{c.election.key})
 	}
 	if c.IsLeader() {
@@ -171,7 +175,7 @@ func (c *Candidate) Epoch() uint64 {
 }
 
 // Context returns a child of parent that is cancelled, with the reason as its cause, when the reign ends; the error is
-// [ErrNotLeader] when the candidate does not lead. Call the returned function when done.
+// [ErrNotLeader] when the candidate does not lead. Call the returned function when done. See [Lease.Context].
 func (c *Candidate) Context(parent context.Context) (context.Context, context.CancelFunc, error) {
 	l, err := c.lease()
 	if err != nil {

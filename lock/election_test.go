@@ -75,19 +75,63 @@ func TestResqueScheduler_M01_AutoExtend(t *testing.T) {
 
 func TestResqueScheduler_M02_OldMasterSeesThatItIsNot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, a, b := candidates(t, lock.ElectionConfig{})
+		e, a, b := candidates(t, lock.ElectionConfig{})
 		require.True(t, a.IsLeader())
 		ctx, cancel, err := a.Context(t.Context())
 		require.NoError(t, err)
 		defer cancel()
 		old := a.Epoch()
-		time.Sleep(3 * time.Minute) // a hangs
+		time.Sleep(3*time.Minute - 1) // a hangs
+		require.False(t, b.IsLeader(), "not before the lease is over")
+		require.NoError(t, ctx.Err())
+		time.Sleep(1)
 		<-ctx.Done()
 		require.ErrorIs(t, context.Cause(ctx), lock.ErrExpired)
 		require.Zero(t, a.Epoch())
 		require.True(t, b.IsLeader(), "up for grabs")
-		require.False(t, a.IsLeader())
 		require.Greater(t, b.Epoch(), old, "the epoch is a fence")
+
+		// a comes back, and can do nothing to the new reign.
+		time.Sleep(time.Minute)
+		reign, changed := e.Leader()
+		require.Equal(t, "b", reign.ID)
+		require.False(t, a.IsLeader())
+		require.ErrorIs(t, a.Resign(), lock.ErrNotLeader)
+		require.ErrorIs(t, a.SetLease(time.Hour), lock.ErrNotLeader)
+		_, _, err = a.Context(t.Context())
+		require.ErrorIs(t, err, lock.ErrNotLeader)
+		require.Zero(t, a.Epoch())
+		after, _ := e.Leader()
+		require.Equal(t, reign, after)
+		select {
+		case <-changed:
+			require.Fail(t, "nothing has changed")
+		default:
+		}
+	})
+}
+
+// A timer that extends the lease of an old master leaves the new one's alone.
+func TestResqueScheduler_M02_OldMastersTimer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := lock.New()
+		e, a, b := candidatesOf(t, table, lock.ElectionConfig{AutoExtend: true, Lease: time.Minute})
+		require.True(t, a.IsLeader())
+		campaign := make(chan error)
+		go func() { campaign <- b.Campaign(t.Context()) }()
+		synctest.Wait()
+		time.Sleep(30 * time.Second)
+		_, err := table.Break("leader/cron")
+		require.NoError(t, err)
+		require.NoError(t, <-campaign)
+		epoch := b.Epoch()
+		time.Sleep(time.Hour)
+		require.Zero(t, a.Epoch())
+		require.Equal(t, epoch, b.Epoch())
+		require.NoError(t, b.Resign())
+		time.Sleep(time.Hour)
+		leader, _ := e.Leader()
+		require.Zero(t, leader, "nobody asks")
 	})
 }
 

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Held is a lease as plain data, for people and journals.
@@ -25,6 +27,16 @@ type Status struct {
 	HeldFor   time.Duration // how long the holder has had it
 	Remaining time.Duration // until the lease ends if it is not extended; 0 = does not expire
 	Waiters   []Waiter      // in the order in which they will get it
+	More      int           // waiters that are not in Waiters, see Cut
+}
+
+// Cut returns s with the first n waiters, and counts the others in More.
+func (s Status) Cut(n int) Status {
+	if len(s.Waiters) > n {
+		s.More += len(s.Waiters) - n
+		s.Waiters = s.Waiters[:n:n]
+	}
+	return s
 }
 
 // Waiter is one place in the queue of a key.
@@ -35,10 +47,10 @@ type Waiter struct {
 	For   time.Duration // how long it has waited
 }
 
-// String is one line: key, holder, since when, until when, and who waits.
+// String is one line: key, holder, since when, until when, and who waits. Names that do not print are quoted.
 func (s Status) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: ", s.Key)
+	fmt.Fprintf(&b, "%s: ", plain(s.Key))
 	switch {
 	case s.Holder.Token == 0:
 		b.WriteString("free")
@@ -55,10 +67,21 @@ func (s Status) String() string {
 		}
 		fmt.Fprintf(&b, "%s%s for %v", sep, name(w.Owner), w.For)
 	}
+	if s.More > 0 {
+		fmt.Fprintf(&b, " and %d more", s.More)
+	}
 	return b.String()
 }
 
-func name(owner string) string { return cmp.Or(owner, "anonymous") }
+func name(owner string) string { return plain(cmp.Or(owner, "anonymous")) }
+
+// plain quotes what a terminal would not show as it is.
+func plain(s string) string {
+	if strings.ContainsFunc(s, func(r rune) bool { return r == utf8.RuneError || !strconv.IsPrint(r) }) {
+		return strconv.Quote(s)
+	}
+	return s
+}
 
 // Status says who holds key and who waits for it, in one consistent view.
 func (t *Table) Status(key string) Status {

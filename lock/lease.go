@@ -212,10 +212,10 @@ func (r *record) watchLocked() *watch {
 }
 
 // Context returns a child of parent that is cancelled when the lease ends, with the [*LostError] as its cause; for a
-// lease that has ended it is cancelled already. The returned function cancels the child and forgets about it; call it
+// lease that has ended it is cancelled already, and so it is, with [ErrContext], if parent is unusable. The returned function cancels the child and forgets about it; call it
 // when done, as with context.WithCancel.
 func (l Lease) Context(parent context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(parent)
+	ctx, cancel := child(parent)
 	forget := l.OnEnd(cancel)
 	return ctx, func() {
 		forget()
@@ -223,10 +223,13 @@ func (l Lease) Context(parent context.Context) (context.Context, context.CancelF
 	}
 }
 
-// OnEnd calls f once, under no mutex, with the [*LostError] when the lease ends, or now when it has ended. f runs on
+// OnEnd calls f, unless it is nil, once, under no mutex, with the [*LostError] when the lease ends, or now when it has ended. f runs on
 // the goroutine that ended the lease and must not block. After forget it is not called any more, unless it is on its
 // way.
 func (l Lease) OnEnd(f func(reason error)) (forget func()) {
+	if f == nil {
+		return func() {}
+	}
 	var o op
 	h := &endHook{f}
 	err := l.enter(&o)

@@ -2,7 +2,6 @@ package lock
 
 import (
 	"context"
-	"fmt"
 	"time"
 )
 
@@ -170,9 +169,13 @@ func (p *Place) withdrawLocked(o *op) bool {
 //
 // When ctx ends while the grant is on its way, the grant wins: to give it back would show others, for a moment, a
 // holder that never was. Errors: those of [Table.Queue]; and when ctx ends first, an error that is both ctx.Err() and
-// context.Cause(ctx). A ctx that has ended already takes nothing, not even a free key.
+// context.Cause(ctx), or [ErrContext]. A ctx that has ended already takes nothing, not even a free key.
 func (t *Table) Acquire(ctx context.Context, opt Options, keys ...string) (Lease, error) {
-	if ctx.Err() != nil {
+	over, err := done(ctx)
+	if err != nil {
+		return Lease{}, err
+	}
+	if end(ctx) != nil {
 		return Lease{}, ctxError(ctx, keys)
 	}
 	if l, ok, err := t.take(opt, keys); ok || err != nil {
@@ -188,7 +191,7 @@ func (t *Table) Acquire(ctx context.Context, opt Options, keys ...string) (Lease
 	}
 	select {
 	case <-ready:
-	case <-ctx.Done():
+	case <-over:
 		if p.withdraw() {
 			return Lease{}, ctxError(ctx, keys)
 		}
@@ -209,12 +212,4 @@ func (t *Table) take(opt Options, keys []string) (Lease, bool, error) {
 	t.leave(&o)
 	o.wakes.run()
 	return l, ok, nil
-}
-
-func ctxError(ctx context.Context, keys []string) error {
-	err, cause := ctx.Err(), context.Cause(ctx)
-	if cause == err {
-		return fmt.Errorf("lock: acquire %q: %w", keys, err)
-	}
-	return fmt.Errorf("lock: acquire %q: %w: %w", keys, err, cause)
 }

@@ -88,6 +88,10 @@ func (s *Slots[T]) Snapshot() SlotsState[T] {
 // the first Reserve: it returns [ErrConfig] when something is known already, and the errors of [Table.Restore];
 // nothing is changed then.
 func (s *Slots[T]) Restore(state SlotsState[T]) ([]*Reservation[T], error) {
+	keys := make([]string, len(state.Open))
+	for i, h := range state.Open {
+		keys[i] = s.key(h.Value) // the String of a value is user code: not under the mutexes
+	}
 	var o op
 	defer o.wakes.run()
 	s.mu.Lock()
@@ -98,7 +102,7 @@ func (s *Slots[T]) Restore(state SlotsState[T]) ([]*Reservation[T], error) {
 	t := s.cfg.Table
 	t.enter(&o)
 	defer t.leave(&o)
-	leases, err := s.leasesLocked(state, &o)
+	leases, err := s.leasesLocked(state, keys, &o)
 	if err != nil {
 		return nil, err
 	}
@@ -112,14 +116,14 @@ func (s *Slots[T]) Restore(state SlotsState[T]) ([]*Reservation[T], error) {
 	return all, nil
 }
 
-// leasesLocked finds the leases of a snapshot in the table, and restores the others.
-func (s *Slots[T]) leasesLocked(state SlotsState[T], o *op) ([]Lease, error) {
+// leasesLocked finds the leases of a snapshot, whose keys are given, in the table, and restores the others.
+func (s *Slots[T]) leasesLocked(state SlotsState[T], keys []string, o *op) ([]Lease, error) {
 	t := s.cfg.Table
 	leases := make([]Lease, len(state.Open))
 	var missing State
 	var at []int
 	for i, h := range state.Open {
-		key := s.key(h.Value)
+		key := keys[i]
 		if e := t.entries[key]; e != nil && e.holder != nil && e.holder.token == h.Held.Token {
 			leases[i] = Lease{e.holder, h.Held.Token}
 			continue

@@ -97,12 +97,15 @@ func (s *Slots[T]) Reserve(ctx context.Context, opt Options) (*Reservation[T], e
 	if opt.TTL == 0 {
 		opt.TTL = s.cfg.TTL
 	}
+	if end(ctx) != nil {
+		return nil, ctxError(ctx, []string{s.cfg.Store})
+	}
 	at, err := s.start(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for range s.cfg.MaxSteps {
-		if ctx.Err() != nil {
+		if end(ctx) != nil {
 			return nil, ctxError(ctx, []string{s.cfg.Store})
 		}
 		var r *Reservation[T]
@@ -185,7 +188,8 @@ func (s *Slots[T]) Last() (v T, position uint64, known bool) {
 }
 
 // Watch calls wake once, with no mutex held, after the next end of a reservation, for one who got [ErrNoFreeSlot]. To
-// miss nothing, watch first and try again then. It must not block. cancel may be too late for a wake on its way.
+// miss nothing, watch first and try again then. It must not block, and may be nil. cancel may be too late for a wake on
+// its way.
 func (s *Slots[T]) Watch(wake func()) (cancel func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,7 +6,12 @@ import "container/list"
 // empty. It is guarded by the mutex of its owner.
 type watchers struct{ list list.List }
 
-func (w *watchers) add(wake func()) *list.Element { return w.list.PushBack(wake) }
+func (w *watchers) add(wake func()) *list.Element {
+	if wake == nil {
+		wake = func() {}
+	}
+	return w.list.PushBack(wake)
+}
 
 // remove does nothing when the occasion has come before.
 func (w *watchers) remove(at *list.Element) { w.list.Remove(at) }

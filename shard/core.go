@@ -54,7 +54,12 @@ type Counts struct {
 	Running  int // jobs handed to workers
 	Parked   int // jobs that wait for something else than their time: a lock, a slot
 
-	Merged, Done, Failed, Snoozed, Buried, Discarded, Interrupted uint64
+	// Merged are the payloads that ended because an equal one stands for them. Of
+	// those, Replaced had been accepted as standing by themselves: a later one has
+	// taken their place, or both met again after a run.
+	Merged, Replaced uint64
+
+	Done, Failed, Snoozed, Buried, Discarded, Interrupted uint64
 }
 
 // Add adds the figures of another shard.
@@ -66,6 +71,7 @@ func (c *Counts) Add(o Counts) {
 	c.Running += o.Running
 	c.Parked += o.Parked
 	c.Merged += o.Merged
+	c.Replaced += o.Replaced
 	c.Done += o.Done
 	c.Failed += o.Failed
 	c.Snoozed += o.Snoozed
@@ -103,7 +109,9 @@ func (c *Core) Deliver(e *journal.Entry, ref journal.Ref) (into journal.Position
 	if c.failedFirst(l) {
 		failed = l.first()
 	}
-	into = c.add(l, Payload{e.Score, ref}, e.Payload)
+	if into = c.add(l, Payload{e.Score, ref}, e.Payload); into != 0 {
+		c.counts.Replaced-- // whoever brings it hears of it at once
+	}
 	switch {
 	case l.item() != nil:
 		c.behind(l, e, first)
@@ -137,6 +145,7 @@ func (c *Core) add(l *lane, p Payload, data []byte) (into journal.Position) {
 		return 0
 	}
 	c.counts.Merged++
+	c.counts.Replaced++
 	c.endPayload(ended)
 	c.change.Merged = append(c.change.Merged, Merged{ended.Position(), kept.Ref.Position()})
 	if ended.Position() < kept.Ref.Position() {

@@ -244,3 +244,23 @@ func TestALonelyJobAllocatesItsID(t *testing.T) {
 	})
 	require.LessOrEqual(t, allocs, 1.0)
 }
+
+// A core that has run out of jobs keeps 6 KB at most for the next one.
+func TestAnIdleCoreKeepsLittle(t *testing.T) {
+	const cores, jobs = 100, 2000
+	s := newStock(t, jobs, numbered, numbered)
+	r := NewCore(1, Config{}).NewRun()
+	idle := make([]*Core, cores)
+	before := heapBytes()
+	for i := range idle {
+		idle[i] = NewCore(1, Config{})
+		for j := range jobs {
+			s.deliver(idle[i], j, 0)
+		}
+		require.Equal(t, jobs, work(idle[i], 0, r))
+	}
+	each := (heapBytes() - before) / cores
+	t.Logf("%d bytes", each)
+	require.LessOrEqual(t, each, 6<<10)
+	runtime.KeepAlive(idle)
+}

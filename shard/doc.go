@@ -17,6 +17,8 @@
 //     failed is never overtaken by a later one of its id.
 //   - A run has everything that arrived before it started: a fresh payload
 //     takes an id that was handed out but not started back, and merges.
+//   - What has ended is settled a quantum after the run was handed out, and from
+//     then on as it ends: an item waits for those of its batch only.
 //   - Every payload ends once: done, merged, discarded, or in the morgue, and
 //     the [journal] hears of it.
 //   - The state is a fold of the log. Loading the live entries of a log in
@@ -80,7 +82,7 @@
 // only, which may have left memory: then it is read back when the job is handed
 // out, and when something arrives for the id. Lanes are tied by numbers, tables
 // grow and shrink a segment at a time, and what a burst took is given back; a
-// shard with nothing to do keeps 5 KB at most, for the next job. On its way a job
+// shard with nothing to do keeps 6 KB at most, for the next job. On its way a job
 // makes no allocation of its own: the ids of a run share one. See BenchmarkJob and
 // TestBytesPerJob.
 //

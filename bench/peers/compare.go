@@ -109,11 +109,11 @@ func (r *report) measures() (all []measure) {
 func readReport(dir string) (*report, error) {
 	data, err := os.ReadFile(filepath.Join(dir, "report.json"))
 	if err != nil {
-		return nil, fmt.Errorf("-compare: %w", err)
+		return nil, fmt.Errorf("a report: %w", err)
 	}
 	var r report
 	if err := json.Unmarshal(data, &r); err != nil {
-		return nil, fmt.Errorf("-compare: %s: %w", dir, err)
+		return nil, fmt.Errorf("a report: %s: %w", dir, err)
 	}
 	return &r, nil
 }

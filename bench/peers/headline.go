@@ -27,6 +27,9 @@ func (r *report) headlines() (lines []string) {
 		if against := r.against(of.name); against != "" {
 			line += ": " + against
 		}
+		if like := r.singly(of.name, of.what); like != "" {
+			line += ". One job per call, beside those that have no call for many, it does " + like
+		}
 		if at := r.latency(of.name); at != nil {
 			line += fmt.Sprintf(". On an idle system, half of the jobs are in their handler within %s", micros(at.P50))
 		}
@@ -50,6 +53,29 @@ func (r *report) against(name string) string {
 		text = append(text, fmt.Sprintf("%s × %s", chart.Short(s.Ratio), s.Peer))
 	}
 	return strings.Join(text, "; ")
+}
+
+// singly sets a rate of one job per call beside that of peers of the same
+// promise that have no call for many: like with like. They were measured in
+// different cases, so it is a ratio of medians.
+func (r *report) singly(name string, what peer.Promise) string {
+	single := base
+	single.Single = true
+	i := slices.IndexFunc(r.Peers, func(o outcome) bool { return o.Peer == name && o.asks(single) && o.Rate > 0 })
+	if i < 0 {
+		return ""
+	}
+	mine := r.Peers[i].Rate
+	var text []string
+	for _, o := range r.Peers {
+		if o.Promise == what && o.asks(base) && o.Rate > 0 && byName(o.Peer).Bulk == 1 {
+			text = append(text, fmt.Sprintf("%s × %s", chart.Short(mine/o.Rate), o.Peer))
+		}
+	}
+	if len(text) == 0 {
+		return ""
+	}
+	return chart.Short(mine) + " jobs per second: " + strings.Join(text, "; ")
 }
 
 func (r *report) latency(name string) *latency {

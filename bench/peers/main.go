@@ -37,6 +37,7 @@ type options struct {
 	quick bool
 
 	report  string // directory
+	redraw  string // directory
 	compare string // two reports
 }
 
@@ -47,6 +48,7 @@ func parse(args []string, errOut io.Writer) (o options, err error) {
 	f.BoolVar(&o.quick, "quick", false, "only the most telling cases, each for less than a second")
 	f.StringVar(&o.dir, "dir", "", "directory for their files, which are removed; what it is on is what is measured; default the system's for temporary files")
 	f.StringVar(&o.report, "report", "", "measure Strand's own workloads, too, and write a page, charts and the data into this directory")
+	f.StringVar(&o.redraw, "redraw", "", "a directory with a report: write its page and its charts again from its data, and measure nothing")
 	f.StringVar(&o.compare, "compare", "", "two directories with reports, separated by a comma: print the ratios that are more than 15 percent apart, fail if there are any, and measure nothing")
 	f.BoolVar(&o.json, "json", false, "print one JSON object per case instead of a table")
 	if err := f.Parse(args); err != nil {
@@ -82,6 +84,8 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) error {
 	switch {
 	case o.compare != "":
 		return compare(out, o.compare)
+	case o.redraw != "":
+		return redraw(o.redraw)
 	case o.report != "":
 		return o.write(ctx, o.report, errOut)
 	}

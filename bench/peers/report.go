@@ -83,6 +83,15 @@ func (o *options) write(ctx context.Context, dir string, progress io.Writer) err
 	return errors.Join(err, save(err))
 }
 
+// redraw writes the page and the charts of a report as the program draws them now.
+func redraw(dir string) error {
+	r, err := readReport(dir)
+	if err != nil {
+		return err
+	}
+	return r.save(dir)
+}
+
 // save writes the data, the charts and the page.
 func (r *report) save(dir string) error {
 	data, err := json.MarshalIndent(r, "", "\t")

@@ -3,13 +3,19 @@ package main
 // The gates. Each is quick to fail and selects few tests.
 var (
 	power     = gate{"./bench/soak", "^TestProofs$/^image$"}
+	kills     = gate{"./bench/soak", "^TestProofs$/^kill$"}
 	poison    = gate{"./bench/soak", "^TestProofs$/^poison$"}
 	flips     = gate{"./journal", "^(TestFlipsInBlocks|TestMissingAndSwappedBlocks|TestSideBuckets)$"}
 	pages     = gate{"./journal", "^(TestPages|TestMetaPages|TestFlipsInFile)$"}
+	stale     = gate{"./journal", "^TestStalePages$"}
+	state     = gate{"./journal", "^(TestEveryReadOfStateIsChecked|TestFlipsBesideTheLog|TestMigration|TestPut|TestRename)$"}
+	wrecks    = gate{"./journal", "^TestSalvage"}
+	forgeries = gate{"./journal", "^TestHostileFiles$"}
 	contract  = gate{"./journal", "^TestContractOnFile$/^(order|reopen|close)$"}
 	faults    = gate{"./journal", "^TestContractInMemory$/^faults$"}
 	model     = gate{"./journal", "^TestModel$"}
 	opening   = gate{"./journal", "^(TestSecond|TestCrashInCreation|TestNewer|TestReleased|TestClose)"}
+	places    = gate{"./journal", "^(TestNotAFile|TestReplacedDirectory|TestRunningCut)"}
 	recorder  = gate{"./journal", "^(TestSuspects|TestWhatEndedIsNotSuspected|TestARecorder)"}
 	keys      = gate{"./journal", "^(TestKeys|TestPostedEntries|TestPut)"}
 	scripts   = gate{"./shard", "^TestScripts"}
@@ -38,8 +44,23 @@ var (
 	events    = gate{"./executor", "^Test(BadEvent|EventsEnd|SlowEvent|OlderEvent|StopBetween|Payload|BatchIs)"}
 	burials   = gate{"./executor", "^(TestBurial|TestMerging)"}
 	services  = gate{"./executor", "^TestLockable_S06"}
+	turns     = gate{"./executor", "^(TestBarrier|TestCalled|TestUniqueKeeps|TestReplaced|TestCounted|TestLastErrorIs)"}
+	exhausted = gate{"./executor", "^TestLowkiq_L11"}
+	crowds    = gate{"./executor", "^(TestSlowJob|TestSlowBatch|TestCrashBeside)"}
+	shares    = gate{"./executor", "^(TestFlood|TestWeights|TestNoCredit|TestMaxConcurrent)"}
+	schedules = gate{"./executor", "^TestInOrder"}
+	oldest    = gate{"./executor", "^TestStatsLag"}
+	beats     = gate{"./executor", "^TestLocket_R0[34]"}
+	slotsKept = gate{"./executor", "^TestLaralocker_A0[345]"}
+	strangers = gate{"./executor", "^TestBatchErrorsForAStranger$"}
+	acquittal = gate{"./executor", "^TestSuspectIsAcquitted"}
+	offices   = gate{"./executor/cron", "^TestScheduler_M0[24]"}
 	hangs     = gate{"./bench/soak", "^TestProofs$/^slow$"}
 	calls     = gate{"./bench/soak", "^TestProofs$/^syscall$"}
+	fullStart = gate{"./journal", "^TestQueuesOnAFullDisk$"}
+	upkeep    = gate{"./journal", "^Test(Upkeep|CopyHas)"}
+	hostile   = gate{"./executor", "^TestHostile"}
+	requeues  = gate{"./executor", "^TestRequeue(All|Ends)"}
 )
 
 // bugs are what programmers really do: a step left out, an order turned round,
@@ -51,15 +72,32 @@ var bugs = []bug{
 	{"lose what came last before Close", "journal/commit.go", "closing, idle = true, false // nothing", "return // nothing", opening},
 	{"go on after a failed commit", "journal/commit.go", "	l.err = latched\n", "", faults},
 	{"accept what a failed commit had", "journal/commit.go", "		o.commit.err = fmt.Errorf(\"%w: %w\", ErrUnknown, cause)\n", "		_ = o\n", calls},
-	{"wait for a disk that hangs", "journal/ticket.go", "	case <-ctx.Done():\n", "	case <-make(chan int):\n", hangs},
+	{"refuse a known queue on a full disk", "journal/replay.go", " && !(known && errors.Is(err, ErrFull))", " && !(false && known && errors.Is(err, ErrFull))", fullStart},
+	{"copy what is on disk by now", "journal/copy.go", "	err := l.Flush(ctx)\n", "	var err error\n", upkeep},
+	{"compact when nobody appends", "journal/commit.go", "		case asked := <-l.compactions:\n			asked.run(l)\n		default:\n", "		default:\n", upkeep},
+	{"append without asking the context", "journal/log.go", "	if err := cause(ctx); err != nil {\n		return err\n	}\n	for {\n", "	for {\n", hostile},
+	{"requeue all in one commit", "executor/morgue.go", "requeueBytes  = 1 << 20", "requeueBytes  = 1 << 40", requeues},
+	{"requeue on when nobody waits", "executor/morgue.go", "			err = context.Cause(ctx)\n", "", requeues},
+	{"wait for a disk that hangs", "journal/ticket.go", "	case <-done(ctx):\n", "	case <-make(chan int):\n", hangs},
 	{"settle without a mark", "journal/trim.go", "	for _, r := range c.Ended {\n		l.open.markEnded(r.pos)\n", "	for _, r := range c.Ended {\n		l.open.markEnded(c.Ended[0].pos); _ = r\n", model},
-	{"create under the final name", "journal/bolt_open.go", `tmp := path + newSuffix`, `tmp := path`, power},
+	{"create under the final name", "journal/bolt_open.go", `tmp := fileName + newSuffix`, `tmp := fileName`, power},
 	{"open what another one has open", "journal/lockdir.go", "if err = lockFile(l.f); err == nil {", "if _ = lockFile; err == nil {", opening},
+	{"follow a link", "journal/place.go", "	case !before.Mode().IsRegular():\n", "	case before.Mode().IsDir():\n", places},
+	{"remove another's recorder", "journal/running.go", "if l.place.has(runningName, ours) {", "if _ = ours; true {", places},
+	{"die with a file that was cut", "journal/running.go", "	defer r.survive(debug.SetPanicOnFault(true))\n	r.words", "	r.words", places},
 	{"unlock although told not to", "journal/open.go", "func() error { return nil })\n}", "l.unlock)\n}", opening},
+
+	{"keys are not written", "executor/once.go", "		if c.key != \"\" {\n			sets", "		if c.key == \"-\" {\n			sets", kills},
+	{"marks are not written", "executor/once.go", "		if c.mark != \"\" {\n			sets", "		if c.mark == \"-\" {\n			sets", kills},
 
 	// What is damaged is noticed.
 	{"skip the checksum", "journal/block.go", "; got != want {\n		return corrupt(\"checksum", "; got != want && false {\n		return corrupt(\"checksum", flips},
-	{"accept a bucket that lost a value", "journal/bolt_open.go", "if err == nil && got != want {", "if err == nil && got > want {", flips},
+	{"accept an older value beside the log", "journal/bolt_sides.go", "case t.version > 1 && got.hash != want.hash:", "case false:", stale},
+	{"return state unchecked", "journal/sides.go", " != sealOf(name, key, v[:n+8]) {", " != sealOf(name, key, v[:n+8]) && false {", state},
+	{"leave what is deleted in the sum", "journal/bolt_sides.go", "			total.remove(k, old)\n", "", state},
+	{"salvage without a word", "journal/wreck.go", "	if w.txid != 0 && t.tx != w.txid {", "	if false {", wrecks},
+	{"give a queue its former name", "journal/salvage_side.go", "		if order > 0 {", "		if order < 0 {", wrecks},
+	{"let values lie on top of each other", "journal/pages.go", "; *r < 0 {", "; *r < 0 && false {", forgeries},
 	{"accept a log without its end", "journal/replay.go", "case s.newest != t.seq:", "case false:", flips},
 	{"accept a log without its beginning", "journal/replay.go", "case s.oldest != t.oldest:", "case false:", flips},
 	{"accept an older page", "journal/bolt_open.go", "if t.tx != uint64(tx.ID()) {", "if false {", pages},
@@ -119,8 +157,13 @@ var bugs = []bug{
 	{"a pause that is lost with the clock", "shard/clock.go", "l.retry() >= 0 &&", "l.retry() > 9 &&", clocks},
 	{"hold what waits behind a slow job", "shard/take.go", "; next > now {", "; next > 0 {", shells},
 	{"lose a worker that found nothing", "shard/shard.go", "		if !s.assign(now, m) {\n			s.dispatch.Return(m)\n		}\n", "		s.assign(now, m)\n", shells},
-	{"one worker for two shards", "executor/scheduler.go", "		p.idle = p.idle[:n-1]\n", "", lowkiq},
-	{"a shard that is never granted", "executor/scheduler.go", "	picked.waiting = false\n", "", lowkiq},
+	{"settle when all have ended", "shard/take.go", "		if it := &r.Items[i]; it.state.Load() == started && it.Outcome", "		if it := &r.Items[i]; it.state.Load() == revoked && it.Outcome", crowds},
+	{"a queue that had nothing to do claims time", "executor/share.go", "		s.used = max(s.used, floor)\n", "		_ = floor\n", shares},
+	{"shares without weights", "executor/share.go", " / s.weight", "", shares},
+	{"one more than MaxConcurrent", "executor/share.go", "s.running >= s.limit", "s.running > s.limit", shares},
+	{"forget what the limit held back", "executor/share.go", "		d.ready = append(d.ready, s.held...)\n", "", shares},
+	{"one worker for two shards", "executor/dispatcher.go", "		p.idle = p.idle[:n-1]\n", "", lowkiq},
+	{"a shard that is never granted", "executor/dispatcher.go", "	picked.waiting = false\n", "", lowkiq},
 
 	// Handlers.
 	{"a panic is a success", "executor/worker.go", "	if err != nil {\n		w.errs = repeat(err, len(w.batch))\n	}\n}", "	_ = err\n}", abuse},
@@ -136,6 +179,13 @@ var bugs = []bug{
 	{"suspect a job that is over", "executor/worker.go", "w.x.running.Clear(w.place*w.words + i)", "_ = i", crashes},
 	{"let all suspects run at once", "executor/quarantine.go", "	if z.active == nil {\n		z.active = s\n", "	if z.active == nil || true {\n		z.active = s\n", crashes},
 	{"never let a poison go", "executor/quarantine.go", "s.crashes >= x.cfg.CrashLimit {", "s.crashes > x.cfg.CrashLimit+9 {", poison},
+	{"acquit a suspect for another one", "executor/quarantine.go", " && slices.ContainsFunc(items, func(it *shard.Item) bool { return it.ID == s.id })", " && len(items) > 0", acquittal},
+	{"acquit a suspect for a namesake", "executor/quarantine.go", "		ran := s.queue == q && ", "		ran := ", acquittal},
+	{"tell the hook of the error before", "executor/typed.go", "				it.LastError = it.Outcome.Error // of this very run\n", "				_ = it\n", exhausted},
+	{"the newest due job of a queue first", "executor/scheduler.go", "(c.queue == b.queue && c.due < b.due)", "(c.queue == b.queue && c.due > b.due)", schedules},
+	{"look before the shard has offered", "executor/dispatcher.go", "strict: isInOrder,", "strict: false,", schedules},
+	{"the lag of the first shard", "executor/stats.go", "oldest := slices.Min(due); oldest", "oldest := due[0]; oldest", oldest},
+	{"an error for a stranger is lost", "executor/typed.go", "if !each || len(own) > len(items)-len(unnamed) {", "if !each {", strangers},
 	{"forget those who wait for room", "journal/backlog.go", "		close(l.drained)\n", "", admission},
 
 	// Locks.
@@ -143,6 +193,20 @@ var bugs = []bug{
 	{"an equal payload loses the keys", "executor/locks.go", "if !h.onRun || b.has(", "if h.onRun || b.has(", burials},
 	{"lock for each, unlock for all", "executor/locking.go", "count := c.Counted || c.Service != nil", "count := c.Counted", services},
 	{"a burial that nobody hears of", "executor/settle.go", "	w.tellBuried()\n", "", burials},
+	{"overtake a job that was called", "executor/line.go", "			b.keep(&w.request, 1)\n", "", turns},
+	{"a turn that nobody takes up", "executor/line.go", "	b.callNext(left...)\n	return fresh", "	_ = left\n	return fresh", turns},
+	{"a place at the end of the line", "executor/line.go", "		number, left = w.number, b.stepOut(w)\n", "		left = b.stepOut(w)\n		b.arrived++\n		w.number = b.arrived\n", turns},
+	{"a job that failed keeps its turn", "executor/locks.go", "			b.leave(claim.by)\n", "", turns},
+	{"a lease that runs while workers are busy", "executor/pass.go", "lock.Options{Owner: c.by.String()}", "lock.Options{Owner: c.by.String(), TTL: w.queue.locking.leaseTTL}", turns},
+	{"unlock for a payload what is another's", "executor/locks.go", "	if !u.own {", "	if true {", turns},
+	{"a payload that is replaced twice", "executor/locks.go", "	l.with[into] = append(l.with[into], h)\n", "", turns},
+	{"a payload replaced in silence", "shard/core.go", "	c.counts.Replaced++\n", "	c.counts.Replaced = 0\n", turns},
+	{"a heart that beats too fast", "executor/locking.go", "l.leaseTTL/7*6", "l.leaseTTL/7*2", beats},
+	{"a heartbeat with the default TTL", "executor/claim.go", "c.lease.Extend(q.locking.leaseTTL)", "c.lease.Extend(defaultLeaseTTL)", beats},
+	{"tell of one locked key only", "executor/pass.go", "			if is {\n", "			if is && len(locked) == 0 {\n", services},
+	{"keep the slot of a buried job", "executor/slot.go", "v == shard.Failed && !over && s.cfg", "v == shard.Failed && s.cfg", slotsKept},
+	{"a slot's heartbeat in memory only", "executor/slot.go", "				change.Sets = t.s.sets(t.s.open(t.c.by, t.r))\n", "", slotsKept},
+	{"a success with a lost slot", "executor/enter.go", "		if !s.renew() {\n", "		if !s.renew() && s.lost() && len(c.slots) == 0 {\n", slotsKept},
 	{"a lease that is a moment too long", "lock/clock.go", "a.heap[0].slot().at > now {", "a.heap[0].slot().at >= now {", leases},
 	{"overtake those who wait", "lock/entry.go", "return e.holder == nil && e.head == nil }", "return e.holder == nil }", locks},
 	{"use a token again", "lock/table.go", "	t.token++\n	now", "	t.token = max(t.token, 1)\n	now", locks},
@@ -150,6 +214,11 @@ var bugs = []bug{
 	{"lead under the name of another", "lock/election.go", "	leads := at != nil && at.holder != nil && at.holder.owner == c.id\n", "	leads := at != nil && at.holder != nil\n", leaders},
 	{"a stale lease unlocks", "lock/lease.go", "return l.record.token == l.token && l.record.end == holding", "return l.record.end == holding", locks},
 	{"sell a ticket twice", "lock/slots.go", "if at.position <= s.last.position {", "if false {", slots},
+
+	// Schedules.
+	{"an old leader fires what it has", "executor/cron/fire.go", "a.enqueue(o.ctx)", "a.enqueue(a.c.ctx)", offices},
+	{"a tick is lost in silence", "executor/cron/fire.go", "			if !given {", "			if !given && a.send == nil {", offices},
+	{"make up for a tick beside another", "executor/cron/schedule.go", "late = max(1-len(ticks), 0)", "late = 1", offices},
 
 	// Actors.
 	{"stop before the last message", "actor/gate.go", "if g.state.Add(-1) == shutBit {", "if g.state.Add(-1) >= shutBit {", actors},

@@ -55,10 +55,18 @@ func say(format string, args ...any) {
 // play is the whole life. It returns the exit code: 0 unless the harness
 // itself is at fault.
 func (a *actor) play() int {
-	if !a.setUp(a.register) || !a.start() {
+	if !a.setUp(a.register) {
+		return 0
+	}
+	a.marks()
+	if !a.start() {
 		return 0
 	}
 	if a.Mode == drainMode {
+		if a.Parked && !a.openGate() {
+			say("x the gate does not open")
+		}
+		a.repeat()
 		a.drain()
 	} else {
 		a.produceAll(untilTold())
@@ -110,7 +118,7 @@ func untilTold() <-chan struct{} {
 // compact replaces the file of the journal again and again.
 func (a *actor) compact() {
 	for {
-		err := a.x.Compact()
+		err := a.x.Compact(context.Background())
 		if errors.Is(err, executor.ErrClosed) || errors.Is(err, executor.ErrFailed) {
 			return
 		}
@@ -132,7 +140,11 @@ func (a *actor) stop() {
 }
 
 func (a *actor) register(q queueLife) error {
-	return a.serve(q, a.handle, q.config(func(int) time.Duration { return rand.N(5 * time.Millisecond) }))
+	cfg := q.config(func(int) time.Duration { return rand.N(5 * time.Millisecond) })
+	if a.Parked && q.Name == mergingQueue {
+		cfg.Locks = parking()
+	}
+	return a.serve(q, a.handle, cfg)
 }
 
 // serve registers a queue whose jobs are begun by handle and ended by what it
@@ -177,9 +189,16 @@ func executorGuard(end func() error) (err error) {
 func (a *actor) handle(ctx context.Context, job executor.Merged[[]byte]) func() error {
 	run := a.begin(job)
 	r := rand.New(rand.NewPCG(a.Seed, uint64(run)))
-	if r.IntN(4) == 0 && a.Processors != 1 {
+	pause := time.Duration(0)
+	switch {
+	case a.Busy && r.IntN(50) == 0: // beside many that are fast, in one run with them
+		pause = time.Duration(r.IntN(int(30 * time.Millisecond)))
+	case !a.Busy && r.IntN(4) == 0 && a.Processors != 1:
+		pause = time.Duration(r.IntN(int(3 * time.Millisecond)))
+	}
+	if pause > 0 {
 		select {
-		case <-time.After(time.Duration(r.IntN(int(3 * time.Millisecond)))):
+		case <-time.After(pause):
 		case <-ctx.Done():
 		}
 	}
@@ -255,6 +274,7 @@ func (a *actor) drain() {
 		say("x drain: %v", err)
 		return
 	}
+	a.nothingLocked()
 	for name, q := range a.queues {
 		for dead, err := range q.Morgue() {
 			if err != nil {
@@ -270,7 +290,16 @@ func (a *actor) drain() {
 // produceAll enqueues until told or until all calls are made, and then lets
 // the handlers come to an end.
 func (a *actor) produceAll(told <-chan struct{}) {
+	if !a.repeat() {
+		return
+	}
 	var producers sync.WaitGroup
+	for n := range a.Sources {
+		producers.Go(func() { a.consume(n, told) })
+	}
+	if a.Parked {
+		producers.Go(func() { a.keepGate(told) })
+	}
 	for g := range a.Producers {
 		producers.Go(func() { a.produce(g, told) })
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/strandjobs/strand/executor"
@@ -17,9 +18,17 @@ import (
 // full, calls are refused, nothing that was accepted is lost, handlers go on,
 // and work goes on by itself when there is room: because the disk became larger,
 // or because of nothing but jobs that ended.
+// On every second disk processes die while it is full, and start again; see
+// crowdOnce.
 func diskProof(c *campaign) error {
 	for c.more() {
-		if err := c.trial(fillOnce); err != nil {
+		err := c.trial(func(c *campaign, r *rand.Rand, dir string) error {
+			if r.IntN(2) == 0 {
+				return crowdOnce(c, r, dir)
+			}
+			return fillOnce(c, r, dir)
+		})
+		if err != nil {
 			return err
 		}
 	}
@@ -86,6 +95,8 @@ type filler struct {
 	*producer
 	gate chan struct{} // closed: handlers may end
 	done chan struct{} // one for each that has
+	hand atomic.Int64  // handlers that run
+	ids  int
 	next uint64
 }
 
@@ -96,7 +107,7 @@ func fillDisk(l life) int {
 		say("z no small disk: %v", err)
 		return 0
 	}
-	f := startFiller(l)
+	f := startFiller(l, executor.QueueConfig[[]byte]{Shards: 3})
 	if f == nil {
 		return 0
 	}
@@ -111,17 +122,22 @@ func fillDisk(l life) int {
 }
 
 // startFiller starts the executor of a filler; nil when it does not.
-func startFiller(l life) *filler {
+func startFiller(l life, cfg executor.QueueConfig[[]byte]) *filler {
 	f := &filler{
+		ids:      50,
 		producer: &producer{actor: newActor(l), r: rand.New(rand.NewPCG(l.Seed, 0))},
 		gate:     make(chan struct{}), done: make(chan struct{}, 1<<20),
 	}
+	cfg.Codec = executor.Raw{}
 	var err error
 	if f.x, err = f.open(nil); err != nil {
 		say("z open: %v", err)
 		return nil
 	}
-	queue, err := executor.HandleMerged(f.x, sequenceQueues[0], f.handle, executor.QueueConfig[[]byte]{Shards: 3, Codec: executor.Raw{}})
+	if l.Number > 1 && errors.Is(f.x.SetMark(context.Background(), "started", int64(l.Number)), executor.ErrFull) {
+		say("b") // and that is known before the first queue is registered
+	}
+	queue, err := executor.HandleMerged(f.x, sequenceQueues[0], f.handle, cfg)
 	if err == nil {
 		f.queues[sequenceQueues[0]] = queue
 		err = f.x.Start(context.Background())
@@ -182,7 +198,7 @@ func (f *filler) call() error {
 
 func (f *filler) enqueueWithin(patience time.Duration) (took time.Duration, err error) {
 	f.next++
-	id := fmt.Sprintf("p%d", f.r.IntN(50))
+	id := fmt.Sprintf("p%d", f.r.IntN(f.ids))
 	op, number := f.ops.Add(1), f.next
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -200,7 +216,9 @@ func (f *filler) enqueueWithin(patience time.Duration) (took time.Duration, err 
 
 func (f *filler) handle(_ context.Context, job executor.Merged[[]byte]) error {
 	run := f.runs.Add(1)
+	f.hand.Add(1)
 	<-f.gate
+	f.hand.Add(-1)
 	var line strings.Builder
 	for _, p := range job.Payloads {
 		number, err := readPayload(p.Value)
@@ -219,7 +237,7 @@ func (f *filler) handle(_ context.Context, job executor.Merged[[]byte]) error {
 // crash at this moment would leave.
 func (f *filler) copyTo(name string) {
 	to := filepath.Join(filepath.Dir(filepath.Dir(f.Dir)), name)
-	if err := f.x.Copy(to); err != nil {
+	if err := f.x.Copy(context.Background(), to); err != nil {
 		say("x copy: %v", err)
 		return
 	}

@@ -29,7 +29,7 @@ var ownMounts = sync.OnceValue(func() *syscall.SysProcAttr {
 
 func setGroupFor(l life, cmd *exec.Cmd) {
 	setGroup(cmd)
-	if attr := ownMounts; l.Mode == tinyMode && attr() != nil {
+	if attr := ownMounts; (l.Mode == tinyMode || l.Mode == crowdMode) && attr() != nil {
 		copied := *attr()
 		cmd.SysProcAttr = &copied
 		cmd.Env = append(cmd.Env, mountVariable+"=1")

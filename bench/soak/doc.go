@@ -14,7 +14,10 @@
 // # The proofs
 //
 //   - kill: processes are killed within 200 ms under load and the journal is
-//     opened again with other settings, until one drains it.
+//     opened again with other settings, until one drains it. Calls have keys and
+//     are made again, events of numbered sources go on at their marks, jobs are
+//     merged while they are parked, and in every third life the workers are busier
+//     than the jobs: runs are long, with a slow job among the fast ones.
 //   - image: a run is recorded call by call, the power is lost at a random
 //     one, and of what no sync had covered each call arrives, gets lost or is
 //     torn in sectors of 512 bytes. Names are lost like bytes.
@@ -41,7 +44,12 @@
 //     what ended; a new life begins at most right after what ended before, and
 //     never before what is durably settled;
 //   - what was refused never runs, and what was cancelled, and nothing else,
-//     lies in the morgue.
+//     lies in the morgue;
+//   - a call with a key that is made again, in any life, is accepted once, and its
+//     payloads are at one position for ever;
+//   - a mark never goes back, and is never above what was asked for: no event of a
+//     source is taken twice or skipped, also when its call had no answer;
+//   - no key stays locked when all jobs are over.
 //
 // For locks a [ledger] hears the lines, too. It holds:
 //

@@ -172,7 +172,7 @@ func (h *hoarder) fill(p *producer, queue string, ids, n int) {
 		}
 		fmt.Fprintf(&line, " %s:%d", items[i].ID, number)
 	}
-	p.enqueue(queue, items, line.String())
+	p.enqueue(queue, items, line.String(), nil)
 }
 
 func (h *hoarder) held() (n int) {

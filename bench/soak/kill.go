@@ -23,10 +23,10 @@ func killProof(c *campaign) error {
 func killOnce(c *campaign, r *rand.Rand, dir string) error {
 	dir = filepath.Join(dir, "jobs.strand")
 	o := newOracle()
-	number := 0
+	number, parked := 0, r.IntN(2) == 0
 	for range 1 + r.IntN(12) {
 		number++
-		if err := liveAndDie(c, r, o, randomLife(r, dir, number)); err != nil {
+		if err := liveAndDie(c, r, o, killLife(r, o, randomLife(r, dir, number), parked)); err != nil {
 			return fmt.Errorf("life %d: %w", number, err)
 		}
 		if !c.more() {
@@ -35,7 +35,7 @@ func killOnce(c *campaign, r *rand.Rand, dir string) error {
 	}
 	for range 2 { // after a clean end the second one finds nothing to do
 		number++
-		if err := drain(o, drainLife(r, dir, number), o.hear); err != nil {
+		if err := drain(o, killLife(r, o, drainLife(r, dir, number), parked), o.hear); err != nil {
 			return fmt.Errorf("life %d, the drain: %w", number, err)
 		}
 		o.end()
@@ -49,7 +49,28 @@ func killOnce(c *campaign, r *rand.Rand, dir string) error {
 	}
 	c.count("calls accepted", o.answers["accepted"])
 	c.count("lines of events", o.line)
+	calls, repeats, events := o.once()
+	c.count("calls with a key", calls)
+	c.count("calls with a key made again", repeats)
+	c.count("events of numbered sources", int(events))
 	return nil
+}
+
+// killLife is a life whose calls are to be accepted once, however often they are
+// made. In every third one the workers are busier than the jobs: runs are long, and
+// a slow job is among the fast ones.
+func killLife(r *rand.Rand, o *oracle, l life, parked bool) life {
+	l.Keyed, l.Sources, l.Parked = true, sources, parked
+	l.Again = o.toRepeat(r)
+	if r.IntN(3) > 0 {
+		return l
+	}
+	l.Busy, l.Workers = true, 1+r.IntN(2)
+	for i := range l.Queues {
+		q := &l.Queues[i]
+		q.Shards, q.Concurrency, q.Batch = 1+r.IntN(2), 1+r.IntN(3), 1
+	}
+	return l
 }
 
 func liveAndDie(c *campaign, r *rand.Rand, o *oracle, l life) error {

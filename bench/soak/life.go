@@ -32,6 +32,13 @@ type life struct {
 	Budget     int  // of memory for payloads; 0: the default
 	Supervised bool // system calls wait for what a supervisor says
 	Queues     []queueLife
+
+	// Of the kill proof.
+	Keyed   bool    // calls have keys, and some are made again
+	Again   []again // calls to begin with
+	Sources int     // numbered sources
+	Busy    bool    // few workers, long runs, handlers that are fast or slow
+	Parked  bool    // jobs of the merging queue wait at a gate
 }
 
 // queueLife are the settings of one queue in one life.
@@ -51,6 +58,9 @@ const (
 	liveMode     = "live"      // enqueue and run until stdin ends or the calls are made
 	drainMode    = "drain"     // enqueue nothing, run until nothing is left
 	tinyMode     = "tiny"      // fill a small file system; see fillDisk
+	crowdMode    = "crowd"     // keep a small file system for others; see keepDisk
+	crowdedMode  = "crowded"   // fill it and die; see crowdDisk
+	crowdEndMode = "crowd-end" // start on it and drain it
 	poisonMode   = "poison"    // a job that ends the process
 	slowMode     = "slow"      // the disk hangs, and goes on; see hangDisk
 	slowStopMode = "slow-stop" // the disk hangs to the end
@@ -133,6 +143,10 @@ func beChild() {
 	switch l.Mode {
 	case tinyMode:
 		os.Exit(fillDisk(l))
+	case crowdMode:
+		os.Exit(keepDisk(l))
+	case crowdedMode, crowdEndMode:
+		os.Exit(crowdDisk(l))
 	case slowMode, slowStopMode:
 		os.Exit(hangDisk(l))
 	case poisonMode:

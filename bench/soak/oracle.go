@@ -23,6 +23,7 @@ type oracle struct {
 	clean   bool               // and everything that ended in it is durable
 	answers map[string]int     // calls by how they ended
 	class   string             // how the last life ended, after "z"
+	account
 }
 
 // strand is what the oracle knows of one id.
@@ -96,7 +97,7 @@ type crash struct {
 func newOracle() *oracle {
 	return &oracle{
 		strands: map[string]*strand{}, crashes: map[int]*crash{},
-		ends: map[string]string{}, morgue: map[string]bool{}, answers: map[string]int{},
+		ends: map[string]string{}, morgue: map[string]bool{}, answers: map[string]int{}, account: newAccount(),
 	}
 }
 
@@ -105,6 +106,7 @@ func (o *oracle) begin(number int) {
 	o.began = 0
 	o.life, o.ops, o.runs, o.settled = number, map[string]*op{}, map[string]*run{}, nil
 	o.dead, o.clean, o.class = false, false, ""
+	o.account.begin()
 	for _, s := range o.strands {
 		s.running, s.began = nil, false
 	}
@@ -156,6 +158,13 @@ func (o *oracle) hear(line string) error {
 		return o.intend(rest[0], rest[1], rest[2:])
 	case kind == "a" && len(rest) > 2:
 		return o.accept(rest[0], rest[1] == "true", rest[2:])
+	case kind == "d" && len(rest) > 1:
+		return o.acceptBefore(rest[0], rest[1:])
+	case kind == "y" && len(rest) == 2:
+		o.announce(rest[0], rest[1])
+		return nil
+	case (kind == "n" && len(rest) == 3) || (kind == "w" && len(rest) == 2):
+		return o.hearMark(kind, rest)
 	case kind == "e" && len(rest) > 1:
 		return o.refuse(rest[0], rest[1])
 	case kind == "s" && len(rest) > 3:
@@ -198,19 +207,53 @@ func (o *oracle) intend(name, queue string, items []string) error {
 		call.strands, call.numbers = append(call.strands, s), append(call.numbers, number)
 	}
 	o.ops[name] = call
+	o.account.intend(name, queue, items, call)
 	return nil
 }
 
+func (o *oracle) hearMark(kind string, words []string) error {
+	var mark int64
+	if _, err := fmt.Sscan(words[len(words)-1], &mark); err != nil {
+		return fmt.Errorf("mark %q: %w", words, err)
+	}
+	if kind == "w" {
+		return o.stand(words[0], mark)
+	}
+	o.number(words[0], words[1], mark)
+	return nil
+}
+
+// acceptBefore takes in that a call was accepted when it was made before.
+func (o *oracle) acceptBefore(name string, places []string) error {
+	if err := o.account.accept(name, true, places); err != nil {
+		return err
+	}
+	o.answers["said to be duplicates"]++
+	return o.places(name, true, places)
+}
+
 func (o *oracle) accept(name string, onDisk bool, places []string) error {
+	if err := o.account.accept(name, false, places); err != nil {
+		return err
+	}
+	o.answers["accepted"]++
+	return o.places(name, onDisk, places)
+}
+
+// places takes in where the items of a call are.
+func (o *oracle) places(name string, onDisk bool, places []string) error {
 	call := o.ops[name]
 	if call == nil || len(places) != len(call.numbers) {
 		return fmt.Errorf("an answer to call %s, which was not made", name)
 	}
-	o.answers["accepted"]++
 	for i, s := range call.strands {
 		it := s.items[s.index[call.numbers[i]]]
-		if _, err := fmt.Sscanf(places[i], "%d:", &it.position); err != nil {
+		var position uint64
+		if _, err := fmt.Sscanf(places[i], "%d:", &position); err != nil {
 			return fmt.Errorf("receipt %q: %w", places[i], err)
+		}
+		if err := it.stands(s, position); err != nil {
+			return err
 		}
 		if onDisk {
 			it.state, it.owed = durable, max(it.owed, call.intended)
@@ -236,13 +279,23 @@ func (o *oracle) refuse(name, class string) error {
 		return fmt.Errorf("an error of call %s, which was not made", name)
 	}
 	o.answers[class]++
-	if class == unknownClass {
-		return nil
+	if tells, err := o.account.refuse(name, class); err != nil || !tells || class == unknownClass {
+		return err
 	}
 	for i, s := range call.strands {
 		if it := s.items[s.index[call.numbers[i]]]; !s.merging && it.state == unknown {
 			it.state = refused
 		}
 	}
+	return nil
+}
+
+// stands takes in at which position a payload is. A payload that was enqueued once
+// is at one, in all lives.
+func (it *item) stands(s *strand, position uint64) error {
+	if !s.merging && it.position != 0 && it.position != position {
+		return fmt.Errorf("%s: payload %d is at position %d, and also at %d: it was accepted twice", s.name, it.number, it.position, position)
+	}
+	it.position = position
 	return nil
 }

@@ -97,7 +97,7 @@ func takePoison(l life) int {
 				id = poisonID
 			}
 			item := executor.Item[[]byte]{ID: id, Payload: writePayload(uint64(i))}
-			p.enqueue(sequenceQueues[0], []executor.Item[[]byte]{item}, fmt.Sprintf(" %s:%d", id, i))
+			p.enqueue(sequenceQueues[0], []executor.Item[[]byte]{item}, fmt.Sprintf(" %s:%d", id, i), nil)
 		}
 	}
 	if err := a.x.Start(context.Background()); err != nil {

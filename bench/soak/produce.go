@@ -37,14 +37,25 @@ func (a *actor) produce(index int, told <-chan struct{}) {
 		name := names[p.r.IntN(len(names))]
 		items := make([]executor.Item[[]byte], 1)
 		if p.r.IntN(4) == 0 {
-			items = make([]executor.Item[[]byte], 2+p.r.IntN(7))
+			n := 7
+			if a.Busy { // longer lines than runs
+				n = 60
+			}
+			items = make([]executor.Item[[]byte], 2+p.r.IntN(n))
 		}
 		var line strings.Builder
 		for i := range items {
 			id, number := p.fill(&items[i], name)
 			fmt.Fprintf(&line, " %s:%d", id, number)
 		}
-		p.enqueue(name, items, line.String())
+		var cond *condition
+		if a.Keyed && name != mergingQueue && p.r.IntN(2) == 0 {
+			cond = asKey(fmt.Sprintf("p%d.%d.%d", p.Number, p.index, p.count))
+		}
+		p.enqueue(name, items, line.String(), cond)
+		if cond != nil && p.r.IntN(10) == 0 {
+			p.enqueue(name, items, line.String(), cond)
+		}
 		if p.r.IntN(3) == 0 && p.Processors != 1 { // a sleep changes the thread
 			time.Sleep(time.Duration(p.r.IntN(int(4 * time.Millisecond))))
 		}
@@ -64,9 +75,7 @@ func (p *producer) fill(item *executor.Item[[]byte], queue string) (id string, n
 		}
 		p.count++
 		id, number = fmt.Sprintf("p%d.%d", p.index, k), uint64(p.Number)*1e8+uint64(p.index)*1e7+p.count
-		if k%2 == 0 { // the others are ordered by the time of the call
-			item.Score = new(float64(number))
-		}
+		*item = sequenceItem(id, k, number)
 	}
 	if p.r.IntN(10) == 0 {
 		item.Due = time.Now().Add(time.Duration(p.r.IntN(int(20 * time.Millisecond))))
@@ -75,34 +84,53 @@ func (p *producer) fill(item *executor.Item[[]byte], queue string) (id string, n
 	return id, number
 }
 
-// enqueue makes one call, and again for a while if the disk is full.
-func (p *producer) enqueue(queue string, items []executor.Item[[]byte], line string) {
+// sequenceItem is an item of a sequence queue. Of half of the ids the numbers are
+// the scores; the others are ordered by the time of the call.
+func sequenceItem(id string, k int, number uint64) executor.Item[[]byte] {
+	item := executor.Item[[]byte]{ID: id, Payload: writePayload(number)}
+	if k%2 == 0 {
+		item.Score = new(float64(number))
+	}
+	return item
+}
+
+// enqueue makes one call, under a condition unless it is nil, and again for a while
+// if the disk is full. False: it was not accepted, neither now nor before.
+func (p *producer) enqueue(queue string, items []executor.Item[[]byte], line string, cond *condition) bool {
 	for deadline := time.Now().Add(2 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		op := p.ops.Add(1)
+		var options []executor.Option
+		if cond != nil {
+			options = append(options, cond.option)
+			say(cond.line, op)
+		}
 		say("i %d %s%s", op, queue, line)
-		receipts, err := p.call(p.queues[queue], items)
+		receipts, err := p.call(p.queues[queue], items, options)
 		if err == nil {
 			var places strings.Builder
 			for _, r := range receipts {
 				fmt.Fprintf(&places, " %d:%d", r.Position, r.MergedInto)
 			}
-			say("a %d %t%s", op, receipts[0].Durable, places.String())
-			return
+			if receipts[0].Duplicate {
+				say("d %d%s", op, places.String())
+			} else {
+				say("a %d %t%s", op, receipts[0].Durable, places.String())
+			}
+			return true
 		}
 		say("e %d %s %v", op, class(err), err)
 		if !errors.Is(err, executor.ErrFull) || time.Now().After(deadline) {
-			return
+			return errors.Is(err, executor.ErrStale)
 		}
 	}
 }
 
-func (p *producer) call(q *executor.Queue[[]byte], items []executor.Item[[]byte]) ([]executor.Receipt, error) {
+func (p *producer) call(q *executor.Queue[[]byte], items []executor.Item[[]byte], options []executor.Option) ([]executor.Receipt, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Second)
 	defer cancel()
 	if len(items) > 1 {
-		return q.EnqueueMany(ctx, items)
+		return q.EnqueueMany(ctx, items, options...)
 	}
-	var options []executor.Option
 	if it := items[0]; it.Score != nil {
 		options = append(options, executor.Score(*it.Score))
 	}
@@ -121,7 +149,7 @@ func class(err error) string {
 		name string
 	}{
 		{executor.ErrUnknown, unknownClass}, {executor.ErrFull, "full"},
-		{executor.ErrClosed, "closed"}, {executor.ErrFailed, "failed"},
+		{executor.ErrStale, "stale"}, {executor.ErrClosed, "closed"}, {executor.ErrFailed, "failed"},
 	} {
 		if errors.Is(err, c.err) {
 			return c.name

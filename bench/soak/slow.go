@@ -117,7 +117,7 @@ const (
 
 // hangDisk is the life of the child.
 func hangDisk(l life) int {
-	f := startFiller(l)
+	f := startFiller(l, executor.QueueConfig[[]byte]{Shards: 3})
 	if f == nil {
 		return 0
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"sync"
 	"unsafe"
@@ -222,7 +223,12 @@ func control(listener int, request uintptr, argument unsafe.Pointer) (gone bool,
 func pathOf(n *seccompNotification, name string) (string, error) {
 	switch name {
 	case "openat", "renameat", "unlinkat":
-		return textAt(int(n.pid), uintptr(n.data.args[1]))
+		name, err := textAt(int(n.pid), uintptr(n.data.args[1]))
+		if err != nil || name == "" || filepath.IsAbs(name) {
+			return name, err
+		}
+		dir, err := linkAt(n.pid, n.data.args[0])
+		return filepath.Join(dir, name), err
 	case "mmap":
 		return linkAt(n.pid, n.data.args[4])
 	}

@@ -107,11 +107,11 @@ func parseCall(text string) *call {
 	switch name {
 	case "openat", "unlinkat":
 		if len(strs) > 0 {
-			c.path = strs[0]
+			c.path = below(args, strs[0])
 		}
 	case "rename", "renameat", "renameat2":
 		if len(strs) > 1 {
-			c.name, c.path, c.second = "rename", strs[0], strs[1]
+			c.name, c.path, c.second = "rename", below(args, strs[0]), below(args, strs[1])
 		}
 	case "mmap":
 		c.path = bracketed(args)
@@ -139,6 +139,15 @@ func parseCall(text string) *call {
 		c.name = "open"
 	}
 	return c
+}
+
+// below completes a name that is relative to the directory of the first
+// descriptor.
+func below(args, name string) string {
+	if filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(bracketed(args), name)
 }
 
 // quoted decodes the strings of the arguments and returns what is left.

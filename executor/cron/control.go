@@ -44,6 +44,9 @@ func (c *Cron) List() []Entry {
 
 // find returns a schedule and the members of its group that have it.
 func (c *Cron) find(name string) (*schedule, []*Cron, error) {
+	if err := c.gone(); err != nil {
+		return nil, nil, err
+	}
 	c.group.mu.Lock()
 	defer c.group.mu.Unlock()
 	if c.err != nil {
@@ -131,9 +134,13 @@ func (c *Cron) TriggerNow(ctx context.Context, name string) (executor.Receipt, e
 
 // Remove takes a schedule out of this Cron and forgets its marks and its pause,
 // after a tick that is being enqueued. Its jobs stay. Other members of a group
-// keep theirs. When it returns another error than ErrNotFound and ErrClosed, it is
-// out, but not all is forgotten.
+// keep theirs. When it returns another error than ErrNotFound, ErrClosed and
+// [executor.ErrContext], it is out, but not all is forgotten.
 func (c *Cron) Remove(ctx context.Context, name string) error {
+	over, err := done(ctx)
+	if err != nil {
+		return err
+	}
 	s, _, err := c.find(name)
 	if err != nil {
 		return err
@@ -153,8 +160,8 @@ func (c *Cron) Remove(ctx context.Context, name string) error {
 	if idle != nil {
 		select {
 		case <-idle:
-		case <-ctx.Done():
-			return fmt.Errorf("cron: a tick of %q is still being enqueued: %w", name, context.Cause(ctx))
+		case <-over:
+			return fmt.Errorf("cron: a tick of %q is still being enqueued: %w", name, cause(ctx))
 		}
 	}
 	return errors.Join(c.x.DeleteMark(ctx, tickMark(name)), c.x.DeleteMark(ctx, pauseMark(name)))

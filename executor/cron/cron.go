@@ -104,8 +104,11 @@ func New(x *executor.Executor, cfg Config) (*Cron, error) {
 func wallClock() time.Time { return time.Now().Round(0) }
 
 // Start begins to fire, if it leads. Schedules may be added later, too. It
-// returns ErrClosed after Stop; a second call does nothing.
+// returns ErrClosed after Stop, also that of the executor; a second call does nothing.
 func (c *Cron) Start() error {
+	if err := c.gone(); err != nil {
+		return err
+	}
 	c.group.mu.Lock()
 	defer c.group.mu.Unlock()
 	if c.err != nil || c.started {
@@ -166,6 +169,14 @@ func (c *Cron) tend(o *office) time.Duration {
 	return next
 }
 
+// gone returns ErrClosed when the executor accepts nothing any more.
+func (c *Cron) gone() error {
+	if err := c.x.Err(); isEnd(err) {
+		return fmt.Errorf("%w: %w", ErrClosed, err)
+	}
+	return nil
+}
+
 // poke has the clock looked at.
 func (c *Cron) poke() {
 	select {
@@ -186,8 +197,13 @@ func (c *Cron) Leads() bool {
 // ends, and lets another member lead. Jobs that were enqueued are not concerned.
 // It is idempotent, and returns ErrStuck when ctx ended first: the schedules that
 // the text names go on with the tick that they have in hand, and no other member
-// fires that one.
+// fires that one. It returns [executor.ErrContext], and stops nothing, for a ctx
+// that is nil or panics.
 func (c *Cron) Stop(ctx context.Context) error {
+	over, err := done(ctx)
+	if err != nil {
+		return err
+	}
 	started := c.close()
 	if started {
 		<-c.ended
@@ -201,7 +217,7 @@ func (c *Cron) Stop(ctx context.Context) error {
 		}
 		select {
 		case <-idle:
-		case <-ctx.Done():
+		case <-over:
 			stuck = append(stuck, s.name)
 		}
 	}

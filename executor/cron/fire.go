@@ -86,8 +86,11 @@ func (c *Cron) fireTick(o *office, s *schedule, tick time.Time) bool {
 			return false
 		case !a.wait(o, pause):
 			c.group.mu.Lock()
-			giveBack()
+			given := giveBack()
 			c.group.mu.Unlock()
+			if !given { // somebody else fires those after it: nobody fires this one
+				c.note(s, tick, err)
+			}
 			return false
 		case a.givenUp():
 			c.note(s, tick, err)
@@ -97,7 +100,7 @@ func (c *Cron) fireTick(o *office, s *schedule, tick time.Time) bool {
 }
 
 // claim takes a tick in hand, if this Cron may still fire it.
-func (c *Cron) claim(o *office, s *schedule, tick time.Time) (giveBack func(), claimed, goOn bool) {
+func (c *Cron) claim(o *office, s *schedule, tick time.Time) (giveBack func() bool, claimed, goOn bool) {
 	c.group.mu.Lock()
 	defer c.group.mu.Unlock()
 	if o.over() || c.err != nil || s.removed || s.course.paused {

@@ -81,22 +81,23 @@ func (r *course) advance(to time.Time) {
 }
 
 // claim takes a tick in hand; false when it is over, or in other hands. What it
-// returns gives the tick back, if nobody has gone on since. The caller of both
-// holds mu.
-func (r *course) claim(tick time.Time) (giveBack func(), claimed bool) {
+// returns gives the tick back, and reports false if somebody has gone on since. The
+// caller of both holds mu.
+func (r *course) claim(tick time.Time) (giveBack func() bool, claimed bool) {
 	if !tick.After(r.handled) {
 		return nil, false
 	}
 	before := r.handled
 	r.handled = tick
-	return func() {
+	return func() bool {
 		if !r.handled.Equal(tick) {
-			return
+			return false
 		}
 		r.handled = before
 		for _, m := range r.members {
 			m.poke()
 		}
+		return true
 	}, true
 }
 

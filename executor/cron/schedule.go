@@ -96,8 +96,8 @@ func pauseMark(name string) string { return "cron/pause/" + name }
 
 // Add adds a schedule to c. Whether it is paused, and how far its ticks have
 // come, is taken from the journal. It returns ErrName, ErrSpec, ErrZone,
-// ErrConfig, ErrDuplicate, ErrClosed, or an error of the journal; then nothing
-// was added.
+// ErrConfig, ErrDuplicate, ErrClosed, [executor.ErrContext], or an error of the
+// journal; then nothing was added.
 func Add[T any](ctx context.Context, c *Cron, s Schedule[T]) error {
 	switch {
 	case c == nil:
@@ -110,6 +110,9 @@ func Add[T any](ctx context.Context, c *Cron, s Schedule[T]) error {
 		return fmt.Errorf("%w: the queue of %q belongs to another executor", ErrConfig, s.Name)
 	case s.Missed > CatchUpAll || s.Overlap > Skip:
 		return fmt.Errorf("%w: Missed is %d and Overlap %d for %q, neither may be above 2", ErrConfig, s.Missed, s.Overlap, s.Name)
+	}
+	if _, err := done(ctx); err != nil {
+		return err
 	}
 	table, err := Parse(s.Spec, s.Zone)
 	if err != nil {
@@ -128,6 +131,9 @@ func Add[T any](ctx context.Context, c *Cron, s Schedule[T]) error {
 }
 
 func (c *Cron) add(ctx context.Context, s *schedule) error {
+	if err := c.gone(); err != nil {
+		return err
+	}
 	if err := c.mayAdd(s.name); err != nil {
 		return err
 	}

@@ -2,6 +2,9 @@ package cron_test
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -89,6 +92,105 @@ func TestScheduler_M02_HangingLeader(t *testing.T) {
 		// a has the first tick in hand; what is within two minutes at the handover fires.
 		require.ElementsMatch(t, want[len(want)-4:], b.r.take(), "the rest was missed")
 		require.Equal(t, label("report", begin.Add(8*time.Minute)), label("report", b.entry(t, "report").Lost))
+	})
+}
+
+// M02: a master whose lease was taken while it was at work stops: what it has in
+// hand, and what it was about to do, the next one does, and nothing is fired twice.
+func TestScheduler_M02_OldLeaderStops(t *testing.T) {
+	for name, m := range map[string]cron.Missed{"skip": cron.SkipMissed, "one": cron.CatchUpOne, "all": cron.CatchUpAll} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				table, a, b := pair(t, lock.ElectionConfig{AutoExtend: true})
+				hung := make(chan struct{})
+				var asked []string
+				a.add(t, "report", "* * * * *", missed(m), func(s *cron.Schedule[string]) {
+					s.Payload = func(tick time.Time) string {
+						asked = append(asked, label("report", tick))
+						<-hung
+						return "old " + label("report", tick)
+					}
+				})
+				b.add(t, "report", "* * * * *", missed(m))
+				for _, s := range []side{a, b} {
+					s.start(t)
+					synctest.Wait()
+				}
+				begin := time.Now()
+				time.Sleep(2*time.Minute + 30*time.Second) // two ticks are due, the first one is in hand
+				require.True(t, a.c.Leads())
+				// Those who campaign come before one who asks: a does not get it back.
+				election, err := table.NewElection("cron", lock.ElectionConfig{})
+				require.NoError(t, err)
+				other, err := election.Candidate("b")
+				require.NoError(t, err)
+				campaign := make(chan error)
+				go func() { campaign <- other.Campaign(t.Context()) }()
+				synctest.Wait()
+				_, err = table.Break("leader/cron")
+				require.NoError(t, err)
+				require.NoError(t, <-campaign)
+				synctest.Wait()
+				require.False(t, a.c.Leads())
+				require.True(t, b.c.Leads())
+				close(hung)
+				time.Sleep(3 * time.Minute)
+				require.Len(t, asked, 1, "it begins nothing more")
+				// The tick in hand is given back, unless the next one has gone on.
+				require.Equal(t, ticks("report", begin.Add(time.Minute), time.Now()), a.r.take())
+				require.False(t, a.c.Leads())
+				require.Zero(t, a.entry(t, "report").Last)
+			})
+		})
+	}
+}
+
+// M02: one that lost its office in the middle of several ticks fires none of the
+// rest, and does not say of any that it is over.
+func TestScheduler_M02_OldLeaderLeavesTheRest(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		table, a, b := pair(t, lock.ElectionConfig{AutoExtend: true})
+		var mu sync.Mutex
+		var steps []string
+		slow := func(who string) func(*cron.Schedule[string]) {
+			return func(s *cron.Schedule[string]) {
+				s.Payload = func(tick time.Time) string {
+					time.Sleep(8 * time.Second) // an attempt takes 10 s at most
+					mu.Lock()
+					defer mu.Unlock()
+					steps = append(steps, who)
+					return label("report", tick)
+				}
+			}
+		}
+		for who, s := range map[string]side{"a": a, "b": b} {
+			s.add(t, "report", "* * * * *", missed(cron.CatchUpAll), slow(who))
+		}
+		time.Sleep(10*time.Minute + 30*time.Second) // nobody leads
+		begin := time.Now()
+		a.start(t)
+		time.Sleep(20 * time.Second) // two are fired, the third one is in hand
+		b.start(t)
+		synctest.Wait()
+		election, err := table.NewElection("cron", lock.ElectionConfig{})
+		require.NoError(t, err)
+		other, err := election.Candidate("b")
+		require.NoError(t, err)
+		go func() { _ = other.Campaign(t.Context()) }()
+		synctest.Wait()
+		_, err = table.Break("leader/cron")
+		require.NoError(t, err)
+		time.Sleep(10*time.Minute + 20*time.Second)
+		runs := a.r.take()
+		slices.Sort(runs)
+		all := ticks("report", begin.Add(-10*time.Minute-30*time.Second), time.Now())
+		// The other one had gone on when the third was given up: that is said.
+		require.Equal(t, slices.Delete(slices.Clone(all), 2, 3), runs, "none twice, and no other one lost")
+		require.Equal(t, all[2], label("report", a.entry(t, "report").Lost))
+		mu.Lock()
+		defer mu.Unlock()
+		require.Equal(t, []string{"a", "a", "a", "b"}, steps[:4], "the third payload was asked for, and given up")
+		require.NotContains(t, steps[4:], "a")
 	})
 }
 
@@ -207,6 +309,101 @@ func TestScheduler_M04_OneIsOne(t *testing.T) {
 			time.Sleep(10 * time.Minute)
 		}
 	})
+}
+
+// CatchUpOne makes up for a missed tick only if no other one is due.
+func TestScheduler_M04_NoneIsMadeUpWhenOneIsDue(t *testing.T) {
+	for _, c := range []struct {
+		spec string
+		by   time.Duration // the clock is set forward
+		want []string
+	}{
+		{"* * * * *", 10 * time.Minute, []string{"report@01-01T00:09:00", "report@01-01T00:10:00"}}, // within two minutes
+		{"*/5 * * * *", 11 * time.Minute, []string{"report@01-01T00:10:00"}},                        // the same
+		{"*/5 * * * *", 14 * time.Minute, []string{"report@01-01T00:10:00"}},                        // missed
+	} {
+		bubble(t, func(t *testing.T) {
+			var wall clock
+			s := rig{now: wall.now, queue: executor.QueueConfig[string]{Shards: 1}, cfg: executor.Config{Workers: 1}}.open(t)
+			s.add(t, "report", c.spec, missed(cron.CatchUpOne))
+			s.start(t)
+			time.Sleep(30 * time.Second)
+			require.Empty(t, s.r.take())
+			wall.set(c.by)
+			time.Sleep(29 * time.Second) // before the next tick
+			s.c.LookNow()
+			synctest.Wait()
+			time.Sleep(20 * time.Minute) // they are due by the clock of the executor, which nobody has set
+			runs := s.r.take()
+			last := slices.Index(runs, c.want[len(c.want)-1])
+			require.Equal(t, c.want, runs[:last+1], "%s %v", c.spec, c.by)
+			s.stop(t)
+		})
+	}
+}
+
+// M04: what is put off is neither lost nor skipped nor run twice, however often
+// nobody runs, and however late it is; what is due first runs first.
+func TestScheduler_M04_DelayedJobs(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := rig{disk: new(journal.Memory), r: new(record), idle: true, queue: executor.QueueConfig[string]{Shards: 1}, cfg: executor.Config{Workers: 1}}
+		var want []string
+		s := r.open(t)
+		for i := range 20 {
+			due := i * 7 % 20
+			option := executor.At(time.Now().Add(time.Duration(due) * time.Hour))
+			if i%2 == 0 {
+				option = executor.In(time.Duration(due) * time.Hour)
+			}
+			name := fmt.Sprintf("%02d", due)
+			_, err := s.q.Enqueue(t.Context(), name, name, option)
+			require.NoError(t, err)
+			want = append(want, name)
+		}
+		slices.Sort(want)
+		var ran []string
+		for _, life := range []struct{ away, there time.Duration }{{150 * time.Minute, time.Second}, {time.Minute, 150 * time.Minute}, {7 * time.Hour, 0}, {365 * 24 * time.Hour, time.Second}} {
+			if s.x == nil {
+				s = r.open(t)
+			}
+			s.stop(t)
+			time.Sleep(life.away)
+			s = r.open(t)
+			due := time.Now()
+			require.NoError(t, s.x.Start(t.Context()))
+			ran = append(ran, s.r.take()...)
+			time.Sleep(life.there)
+			ran = append(ran, s.r.take()...)
+			n := min(int(due.Add(life.there).Sub(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC))/time.Hour)+1, len(want))
+			require.Equal(t, want[:n], ran)
+			s.stop(t)
+			r.disk = r.disk.Crash()
+			s = side{}
+		}
+	})
+}
+
+// M04: only the master fires, a tick that nobody saw is not made up, and a restart
+// right after a tick does not fire it again.
+func TestScheduler_M04_NoTickTwice(t *testing.T) {
+	for _, m := range []cron.Missed{cron.SkipMissed, cron.CatchUpOne, cron.CatchUpAll} {
+		bubble(t, func(t *testing.T) {
+			r := rig{disk: new(journal.Memory), r: new(record)}
+			begin := time.Now()
+			for i := range 5 {
+				s := r.open(t)
+				s.add(t, "report", "* * * * *", missed(m))
+				s.start(t)
+				if i == 0 {
+					time.Sleep(2 * time.Minute) // the tick of this very moment has just fired
+				}
+				synctest.Wait()
+				r.disk = r.disk.Crash()
+				s.stop(t)
+			}
+			require.Equal(t, ticks("report", begin, time.Now()), r.r.take())
+		})
+	}
 }
 
 // What is missed for long is caught up to its bound, at the price of that.

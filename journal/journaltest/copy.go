@@ -25,7 +25,7 @@ func testCopy(t *testing.T, disk Disk) {
 	f.append(f.entries(0, 10, 3000)...)
 	f.end(refsOf(f.taken()[4:6])...)
 	dir := Dir(filepath.Join(t.TempDir(), "copy"))
-	require.NoError(t, f.Copy(string(dir)))
+	require.NoError(t, f.Copy(t.Context(), string(dir)))
 	copied := start(t, dir)
 	assert.Equal(t, f.Stats().Next, copied.Stats().Next)
 	assert.Equal(t, f.Stats().Epoch+1, copied.Stats().Epoch)
@@ -65,7 +65,7 @@ func testCopyRunning(t *testing.T, disk Disk) {
 		}
 		before := len(f.taken())
 		dir := Dir(filepath.Join(root, "copy"))
-		require.NoError(t, f.Copy(string(dir)))
+		require.NoError(t, f.Copy(t.Context(), string(dir)))
 		after := int(f.Stats().Next) - 1
 		copied := start(t, dir)
 		got := copied.pending()
@@ -86,17 +86,17 @@ func testCopyRunning(t *testing.T, disk Disk) {
 func testCopyExists(t *testing.T, disk Disk) {
 	f := start(t, disk)
 	dir := t.TempDir()
-	assert.ErrorIs(t, f.Copy(dir), journal.ErrExists)
-	assert.Error(t, f.Copy(filepath.Join(dir, "no", "parent")))
+	assert.ErrorIs(t, f.Copy(t.Context(), dir), journal.ErrExists)
+	assert.Error(t, f.Copy(t.Context(), filepath.Join(dir, "no", "parent")))
 	names, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	assert.Empty(t, names, "nothing is left behind")
 	require.NoError(t, f.Close())
-	assert.ErrorIs(t, f.Copy(filepath.Join(dir, "copy")), journal.ErrClosed)
+	assert.ErrorIs(t, f.Copy(t.Context(), filepath.Join(dir, "copy")), journal.ErrClosed)
 
 	volatile, err := journal.OpenMemory(nil, journal.Config{})
 	require.NoError(t, err)
-	assert.ErrorIs(t, volatile.Copy(filepath.Join(dir, "copy")), errors.ErrUnsupported)
+	assert.ErrorIs(t, volatile.Copy(t.Context(), filepath.Join(dir, "copy")), errors.ErrUnsupported)
 	require.NoError(t, volatile.Close())
 }
 
@@ -104,7 +104,7 @@ func testCopyEmpty(t *testing.T, disk Disk) {
 	l, err := disk.Open(journal.Config{})
 	require.NoError(t, err)
 	dir := Dir(filepath.Join(t.TempDir(), "copy"))
-	require.NoError(t, l.Copy(string(dir)))
+	require.NoError(t, l.Copy(t.Context(), string(dir)))
 	require.NoError(t, l.Close())
 	assert.Equal(t, uint64(2), start(t, dir).Stats().Epoch)
 }

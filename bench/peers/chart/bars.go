@@ -26,17 +26,17 @@ func Bars(title, unit string, bars []Bar) ([]byte, error) {
 	if len(bars) == 0 {
 		return nil, errors.New("chart: no bars")
 	}
-	low, high := math.Inf(1), 0.0
+	low := math.Inf(1)
 	for _, b := range bars {
 		if b.Value <= 0 || math.IsInf(b.Value, 0) || math.IsNaN(b.Value) {
 			return nil, fmt.Errorf("chart: %q is %v; a logarithmic scale needs more than zero", b.Name, b.Value)
 		}
-		low, high = min(low, b.Value), max(high, b.Value)
+		low = min(low, b.Value)
 	}
 	p := newPlot(title, unit+", logarithmic", "")
 	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, decades{Short}
 	p.X.Min = math.Pow(10, math.Floor(math.Log10(low)-0.3))
-	p.X.Max = math.Pow(10, math.Log10(high)+0.28*(math.Log10(high)-math.Log10(p.X.Min))+0.1) // room for the notes
+	p.X.Max = farEnd(bars, p.X.Min, p.X.Tick.Label.Font.Size)
 	p.Y.Min, p.Y.Max = -0.6, float64(len(bars))-0.4
 	p.Add(barPlotter(bars))
 	var names []plot.Tick
@@ -45,6 +45,29 @@ func Bars(title, unit string, bars []Bar) ([]byte, error) {
 	}
 	p.Y.Tick.Marker, p.Y.Tick.Length, p.Y.LineStyle.Width = plot.ConstantTicks(names), 0, 0
 	return svg(p, nil, margin+barHeight*vg.Length(len(bars)))
+}
+
+// farEnd is where the axis has to end so that each note has room behind its bar.
+func farEnd(bars []Bar, begin float64, size vg.Length) float64 {
+	names := vg.Length(0)
+	for _, b := range bars {
+		names = max(names, widthOf(b.Name, size))
+	}
+	room := width - 2*edge - names - 2*gap // for bars and notes
+	span := 0.0                            // in decades
+	for _, b := range bars {
+		notes := min(0.9, float64((widthOf(b.note(), size)+2*gap)/room))
+		span = max(span, math.Log10(max(b.Value, b.High)/begin)/(1-notes))
+	}
+	return begin * math.Pow(10, span)
+}
+
+// note is what stands behind a bar.
+func (b Bar) note() string {
+	if b.Note == "" {
+		return Short(b.Value)
+	}
+	return Short(b.Value) + ", " + b.Note
 }
 
 type barPlotter []Bar
@@ -64,11 +87,7 @@ func (b barPlotter) Plot(c draw.Canvas, p *plot.Plot) {
 			b.whisker(c, toX(bar.Low), toX(bar.High), toY(y))
 			right = max(right, toX(bar.High))
 		}
-		note := Short(bar.Value)
-		if bar.Note != "" {
-			note += ", " + bar.Note
-		}
-		c.FillText(label, vg.Point{X: right + vg.Points(4), Y: toY(y) + vg.Points(1.5)}, note)
+		c.FillText(label, vg.Point{X: right + gap, Y: toY(y) + vg.Points(1.5)}, bar.note())
 	}
 }
 

@@ -21,6 +21,7 @@ const (
 	margin    = 1.1 * vg.Inch // title, axis and legend
 	tall      = 4 * vg.Inch
 	edge      = 0.1 * vg.Inch
+	gap       = 4 * vg.Length(1) // between a bar and its note
 
 	legendWidth = 2.3 * vg.Inch
 )
@@ -54,7 +55,9 @@ func newPlot(title, x, y string) *plot.Plot {
 // svg returns p as an SVG document, with its legend beside it.
 func svg(p *plot.Plot, legend *plot.Legend, h vg.Length) ([]byte, error) {
 	canvas := vgsvg.New(width, h)
-	area := draw.Crop(draw.New(canvas), edge, -edge, edge, -edge)
+	page := draw.New(canvas) // white up to its edges: what shows it may be dark, and the ink is not
+	page.FillPolygon(color.White, []vg.Point{{}, {X: width}, {X: width, Y: h}, {Y: h}})
+	area := draw.Crop(page, edge, -edge, edge, -edge)
 	if legend != nil {
 		legend.Draw(draw.Crop(area, area.Max.X-area.Min.X-legendWidth+edge, 0, 0, -vg.Points(30)))
 		area = draw.Crop(area, 0, -legendWidth, 0, 0)
@@ -64,9 +67,7 @@ func svg(p *plot.Plot, legend *plot.Legend, h vg.Length) ([]byte, error) {
 	if _, err := canvas.WriteTo(&out); err != nil {
 		return nil, err
 	}
-	// Fonts with the widths that the text was set for, where the first one is
-	// not installed.
-	return bytes.ReplaceAll(out.Bytes(), []byte("font-family:Liberation Sans"), []byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif")), nil
+	return fit(out.Bytes())
 }
 
 // decades are the ticks of a logarithmic axis: powers of ten.

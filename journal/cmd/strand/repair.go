@@ -16,6 +16,7 @@ type verdict struct {
 	Live   int    `json:"live"`
 	Buried int    `json:"buried"`
 	Queues int    `json:"queues"`
+	Keys   int    `json:"keys,omitempty"` // of the state, that salvage found
 }
 
 // loss is something that could not be read.
@@ -65,7 +66,7 @@ func check(_ context.Context, c *call) error {
 // damaged lists everything that is wrong, and not only what came first.
 func (c *call) damaged(found error, s *journal.Salvaged) error {
 	var err error
-	v := verdict{Type: "check", Damage: text(found.Error()), Blocks: s.Blocks, Live: s.Live, Buried: s.Buried, Queues: s.Queues}
+	v := verdict{Type: "check", Damage: text(found.Error()), Blocks: s.Blocks, Live: s.Live, Buried: s.Buried, Queues: s.Queues, Keys: s.Keys}
 	if c.json {
 		err = c.object(v)
 	} else {
@@ -108,7 +109,7 @@ func salvage(_ context.Context, c *call) error {
 		return err
 	}
 	if c.json {
-		err = c.object(verdict{Type: "salvage", Sound: len(s.Losses) == 0, Blocks: s.Blocks, Live: s.Live, Buried: s.Buried, Queues: s.Queues})
+		err = c.object(verdict{Type: "salvage", Sound: len(s.Losses) == 0, Blocks: s.Blocks, Live: s.Live, Buried: s.Buried, Queues: s.Queues, Keys: s.Keys})
 	} else {
 		c.printf("written to %s: ", tame(to))
 		c.intact(s)
@@ -117,8 +118,8 @@ func salvage(_ context.Context, c *call) error {
 }
 
 func (c *call) intact(s *journal.Salvaged) {
-	c.printf("%s from %s, %d in the morgue, %s\n", count(s.Live, "live entry", "live entries"),
-		count(s.Blocks, "intact block", "intact blocks"), s.Buried, count(s.Queues, "queue", "queues"))
+	c.printf("%s from %s, %d in the morgue, %s, %s\n", count(s.Live, "live entry", "live entries"),
+		count(s.Blocks, "intact block", "intact blocks"), s.Buried, count(s.Queues, "queue", "queues"), count(s.Keys, "state key", "state keys"))
 }
 
 func (c *call) losses(s *journal.Salvaged) error {

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/strandjobs/strand/executor"
+)
+
+// crowdWorkers are all busy when the process dies.
+const crowdWorkers = 64
+
+// crowdOnce is a death on a full disk, of a process with many handlers running,
+// and a start while the disk is as full. Nobody makes room: the next life
+// registers its queues, runs, and comes back by itself.
+func crowdOnce(c *campaign, r *rand.Rand, dir string) error {
+	l := randomLife(r, filepath.Join(dir, "small", "jobs.strand"), 1)
+	l.Mode, l.Workers, l.CrashLimit = crowdMode, crowdWorkers, -1
+	if err := os.Mkdir(filepath.Dir(l.Dir), 0o700); err != nil {
+		return err
+	}
+	o := newOracle()
+	o.begin(1)
+	lives, full := 1, 0
+	p, err := startLife(l, func(line string) error {
+		words := strings.Fields(line)
+		switch words[0] {
+		case "n": // the next life
+			lives++
+			o.end()
+			o.begin(lives)
+			return nil
+		case "b": // it begins on a full disk
+			full++
+			return nil
+		case "t":
+			var n int
+			_, err := fmt.Sscan(words[2], &n)
+			c.highest(words[1], n)
+			return err
+		}
+		return o.hear(line)
+	})
+	if err != nil {
+		return err
+	}
+	if err := p.wait(60 * time.Second); err != nil {
+		return err
+	}
+	o.end()
+	c.did(1)
+	c.count("calls refused", o.answers["full"])
+	c.count("calls accepted", o.answers["accepted"])
+	c.count("starts on a full disk", full)
+	c.count("kills on a full disk", lives-1)
+	switch {
+	case !o.clean:
+		return fmt.Errorf("life %d ended with: %s", lives, o.class)
+	case lives < 2:
+		return errors.New("nobody died")
+	}
+	for life, crash := range o.crashes {
+		if crash.again > crash.open {
+			return fmt.Errorf("life %d: %d payloads ran again, only %d results were open", life, crash.again, crash.open)
+		}
+	}
+	return o.missing(found{})
+}
+
+// keepDisk is the child that has the small disk, which goes with the last process
+// that sees it, while others live and die on it.
+func keepDisk(l life) int {
+	if _, err := smallDisk(filepath.Dir(l.Dir), 2<<20+int(l.Seed%(3<<20))); err != nil {
+		say("z no small disk: %v", err)
+		return 0
+	}
+	program, err := os.Executable()
+	if err != nil {
+		say("z %v", err)
+		return 1
+	}
+	deaths := 1 + int(l.Seed%3)
+	for number := 1; number <= deaths+1; number++ {
+		next := l
+		next.Mode, next.Number, next.Seed = crowdedMode, number, l.Seed+uint64(number)
+		if number > deaths {
+			next.Mode = crowdEndMode
+		}
+		if number > 1 {
+			say("n")
+		}
+		cmd := exec.Command(program)
+		cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, childVariable) }), next.environment())
+		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+		err := cmd.Run()
+		if killed := cmd.ProcessState != nil && cmd.ProcessState.ExitCode() == -1; killed != (number <= deaths) {
+			say("x life %d on the full disk: %v", number, err)
+			return 0
+		}
+	}
+	return 0
+}
+
+// crowdDisk is a life on the small disk: it fills it, and dies in the midst of
+// its handlers; or it is the last one, and comes back.
+func crowdDisk(l life) int {
+	f := startFiller(l, executor.QueueConfig[[]byte]{Shards: 16, Concurrency: 8})
+	if f == nil {
+		return 0
+	}
+	f.ids, f.next = 500, uint64(l.Number)*1e8
+	if l.Mode == crowdedMode {
+		f.crowd()
+		return 0
+	}
+	close(f.gate)
+	f.comeBack()
+	f.drain()
+	f.stop()
+	return 0
+}
+
+// crowd fills the disk while all workers are busy, and dies.
+func (f *filler) crowd() {
+	refused := 0
+	for start := time.Now(); refused < 3 || f.hand.Load() < crowdWorkers; {
+		if f.call() != nil {
+			refused++
+		}
+		if time.Since(start) > 20*time.Second {
+			say("x %d calls were refused and %d workers are busy", refused, f.hand.Load())
+			return
+		}
+	}
+	if f.r.IntN(2) == 0 { // some results are on their way
+		close(f.gate)
+	}
+	time.Sleep(time.Duration(f.r.IntN(int(5 * time.Millisecond))))
+	die()
+}
+
+// comeBack waits until a call is accepted again.
+func (f *filler) comeBack() {
+	for start := time.Now(); f.call() != nil; time.Sleep(5 * time.Millisecond) {
+		if time.Since(start) > 5*recovery {
+			say("x not accepted %v after a start on a full disk", time.Since(start))
+			return
+		}
+	}
+}

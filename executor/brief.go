@@ -1,0 +1,58 @@
+package executor
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// What is written for people about jobs has ids, keys and errors in it, which
+// anybody may have chosen: any bytes, and any number of them.
+
+const (
+	shownAtMost = 10  // of a list
+	briefAtMost = 120 // bytes of a name or an error
+)
+
+// plain quotes a text that does not print as it is: control characters, what
+// turns the direction of writing round, and what is not UTF-8.
+func plain(s string) string {
+	if strings.ContainsFunc(s, func(r rune) bool { return r == utf8.RuneError || !strconv.IsPrint(r) }) {
+		return strconv.Quote(s)
+	}
+	return s
+}
+
+// clip shortens a text.
+func clip(s string) string {
+	if len(s) <= briefAtMost {
+		return s
+	}
+	end := briefAtMost
+	for end > briefAtMost-utf8.UTFMax && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end] + "…"
+}
+
+// brief is a text of any kind as part of a line.
+func brief(s string) string { return plain(clip(s)) }
+
+// first returns what is shown of a list.
+func first[E any](list []E) []E { return list[:min(len(list), shownAtMost)] }
+
+// some joins the first of a list, and says how many more there are: those, and
+// more that are not in the list.
+func some[E any](list []E, more int, show func(E) string) string {
+	shown := first(list)
+	texts := make([]string, len(shown))
+	for i, e := range shown {
+		texts[i] = show(e)
+	}
+	line := strings.Join(texts, ", ")
+	if more += len(list) - len(shown); more > 0 {
+		line += fmt.Sprintf(" and %d more", more)
+	}
+	return line
+}

@@ -1,0 +1,80 @@
+package executor_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor"
+)
+
+// FAULTS I2: a job whose turn has come holds nothing while it waits for a worker,
+// so what is enqueued meanwhile closes no circle with it.
+func TestCalledJobHoldsNothing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{Workers: 1})
+		p := &probe{}
+		hog := handle(t, x, "hog", (&probe{decide: takes(time.Minute, nil)}).handle, executor.QueueConfig[string]{})
+		ship := handle(t, x, "ship", p.handle, executor.QueueConfig[string]{
+			Locks: executor.Locks[string]{OnEnqueue: keys("S"), BlockedBy: keys("C"), Unlock: keys("S")},
+		})
+		cancel := handle(t, x, "cancel", p.handle, executor.QueueConfig[string]{
+			Locks: executor.Locks[string]{BlockedBy: keys("S"), OnRun: keys("C"), Unlock: keys("C")},
+		})
+		enqueue(t, ship, "ship 1", "", executor.In(2*time.Second))
+		start(t, x)
+		enqueue(t, cancel, "cancel", "")
+		time.Sleep(time.Second)
+		require.Equal(t, executor.JobBlocked, explain(t, x, "cancel", "cancel").State)
+		enqueue(t, hog, "hog", "")
+		synctest.Wait()
+		require.NoError(t, x.Keys().Unlock(t.Context(), "S"))
+		synctest.Wait()
+		require.Equal(t, executor.JobReady, explain(t, x, "cancel", "cancel").State)
+		require.Empty(t, locked(x), "it is called, and holds nothing")
+		enqueue(t, ship, "ship 2", "")
+		require.Equal(t, []string{"S 1"}, locked(x))
+		time.Sleep(24 * time.Hour)
+		require.Len(t, p.log(), 3)
+		for _, s := range p.seen() {
+			require.Equal(t, -1, s.retry, s.id)
+			require.Less(t, time.Since(s.at), 24*time.Hour, s.id)
+		}
+		require.Zero(t, stats(t, ship).Failed+stats(t, cancel).Failed)
+		require.Empty(t, locked(x))
+		stop(t, x)
+	})
+}
+
+// FAULTS I2: the lease of a unique job lasts from the start of its run. However
+// long all workers are busy, the jobs run in the order in which they came.
+func TestUniqueKeepsItsLineWhileWorkersAreBusy(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{Workers: 2, Unique: executor.UniqueWhileRunning})
+		p := &probe{decide: takes(time.Minute, nil)}
+		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Shards: 1, Concurrency: 20})
+		hogs := &probe{decide: func(ctx context.Context, s seen) error {
+			return takes(map[string]time.Duration{"a": 140 * time.Second, "b": time.Hour}[s.id], nil)(ctx, s)
+		}}
+		hog := handle(t, x, "hog", hogs.handle, executor.QueueConfig[string]{
+			Unique: executor.Unique[string]{While: executor.UniqueNever}, Shards: 1, Concurrency: 20,
+		})
+		start(t, x)
+		var want []string
+		for i := range 4 {
+			enqueue(t, q, fmt.Sprint("J", i+1), "same")
+			synctest.Wait() // it stands in line
+			want = append(want, fmt.Sprintf("J%d[same]", i+1))
+		}
+		// From the end of J1 on both workers are busy for longer than two leases.
+		enqueue(t, hog, "a", "")
+		enqueue(t, hog, "b", "", executor.In(-time.Hour))
+		time.Sleep(24 * time.Hour)
+		require.Equal(t, want, p.log())
+		stop(t, x)
+	})
+}

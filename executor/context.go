@@ -1,0 +1,119 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/strandjobs/strand/journal"
+)
+
+// ErrContext is returned for a context that can't be asked whether it has ended:
+// it is nil, or a method of it panicked. Nothing was done, except where the error
+// is ErrUnknown, too.
+var ErrContext = errors.New("executor: unusable context")
+
+var errNilContext = fmt.Errorf("%w: it is nil; context.Background() is one that never ends", ErrContext)
+
+// A context is its caller's code, which may block, panic, end the goroutine or
+// call the executor back. So it is asked here only, and never under a lock or
+// inside a gate. One that can't be asked counts as ended.
+
+// guardedContext is a caller's context whose methods don't panic.
+type guardedContext struct {
+	context.Context
+	done <-chan struct{}
+}
+
+// usable returns ctx as it may be handed on, to other goroutines, too. A call to
+// Enqueue does without: that costs an allocation.
+func usable(ctx context.Context) (context.Context, error) {
+	if ctx == nil {
+		return nil, errNilContext
+	}
+	c := &guardedContext{Context: ctx}
+	if err := guarded(func() error { c.done = ctx.Done(); return nil }); err != nil {
+		return nil, fmt.Errorf("%w: Done: %w", ErrContext, err)
+	}
+	return c, nil
+}
+
+func (c *guardedContext) Done() <-chan struct{} { return c.done }
+
+func (c *guardedContext) Err() (err error) {
+	if err := guarded(func() error { err = c.Context.Err(); return nil }); err != nil {
+		return fmt.Errorf("%w: Err: %w", ErrContext, err)
+	}
+	select {
+	case <-c.done:
+		return orMute(err)
+	default:
+		return err
+	}
+}
+
+func (c *guardedContext) Value(key any) (value any) {
+	_ = guarded(func() error { value = c.Context.Value(key); return nil })
+	return value
+}
+
+func (c *guardedContext) Deadline() (deadline time.Time, ok bool) {
+	_ = guarded(func() error { deadline, ok = c.Context.Deadline(); return nil })
+	return deadline, ok
+}
+
+// orMute is the error of a context that has ended.
+func orMute(err error) error {
+	if err == nil {
+		return fmt.Errorf("%w: it has ended and gives no reason", ErrContext)
+	}
+	return err
+}
+
+// over is the channel of a context that can't be asked for its own.
+var over = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// done returns the channel that is closed when ctx ends.
+func done(ctx context.Context) (c <-chan struct{}) {
+	if guarded(func() error { c = ctx.Done(); return nil }) != nil {
+		return over
+	}
+	return c
+}
+
+// ended returns why ctx has ended, whose channel is closed.
+func ended(ctx context.Context) error {
+	var cause error
+	if err := guarded(func() error { cause = context.Cause(ctx); return nil }); err != nil {
+		return fmt.Errorf("%w: %w", ErrContext, err)
+	}
+	return orMute(cause)
+}
+
+// owns reports whether ctx is that of a handler of x.
+func (x *Executor) owns(ctx context.Context) (own bool) {
+	_ = guarded(func() error { own = ctx.Value(handlerKey{}) == x; return nil })
+	return own
+}
+
+// admits returns why a call is not even looked at.
+func (x *Executor) admits(ctx context.Context) error {
+	if ctx == nil {
+		return errNilContext
+	}
+	if x.stopping.Load() && !x.owns(ctx) {
+		return ErrClosed
+	}
+	return nil
+}
+
+// waits reports whether a call that was refused for the backlog waits for room: not
+// that of a handler, which may be what the backlog waits for.
+func (x *Executor) waits(ctx context.Context, err error) bool {
+	return errors.Is(err, journal.ErrBacklog) && x.cfg.Overflow == Wait && !x.owns(ctx)
+}

@@ -1,0 +1,141 @@
+package executor_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"unicode"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor"
+)
+
+// A crowd at one key, and one that holds it many times, is counted and not
+// listed: neither the value nor its text grows with it.
+func TestExplainACrowd(t *testing.T) {
+	const crowd = 3000
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{Workers: 1})
+		key := func(string, string) []string { return []string{"key"} }
+		q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{Shards: 1, Locks: executor.Locks[string]{BlockedBy: key}})
+		for range crowd {
+			require.NoError(t, x.Keys().Lock(t.Context(), "key"))
+		}
+		start(t, x)
+		for i := range crowd {
+			enqueue(t, q, fmt.Sprint("job ", i), "")
+		}
+		synctest.Wait()
+		e := explain(t, x, "q", "job 7")
+		require.Len(t, e.Keys, 1)
+		for _, k := range []executor.KeyStatus{e.Keys[0], x.Keys().List()[0]} {
+			require.Len(t, k.Locks, executor.MaxListed)
+			require.Len(t, k.Waiting, executor.MaxListed)
+			require.Equal(t, crowd-executor.MaxListed, k.MoreLocks)
+			require.Equal(t, crowd-executor.MaxListed, k.MoreWaiting)
+		}
+		text := e.String()
+		assert.Less(t, len(text), 2000)
+		assert.Contains(t, text, `by a person, a person`)
+		assert.Contains(t, text, `and 2990 more; waiting: q/job 0, q/job 1`)
+		assert.True(t, strings.HasSuffix(text, `q/job 9 and 2990 more`), text)
+	})
+}
+
+// A job may wait for a thousand keys, or equal ones in front of it.
+func TestExplainManyKeys(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{Workers: 1})
+		blockers := func(string, string) (keys []string) {
+			for i := range 1000 {
+				keys = append(keys, fmt.Sprint("key ", i))
+			}
+			return keys
+		}
+		q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{Locks: executor.Locks[string]{BlockedBy: blockers}})
+		for _, key := range blockers("", "") {
+			require.NoError(t, x.Keys().Lock(t.Context(), key))
+		}
+		start(t, x)
+		enqueue(t, q, "1", "")
+		synctest.Wait()
+		e := explain(t, x, "q", "1")
+		require.Len(t, e.Keys, executor.MaxListed)
+		require.Equal(t, 900, e.More)
+		assert.Less(t, len(e.String()), 2000)
+		assert.Contains(t, e.String(), "; and 990 more of that kind")
+	})
+}
+
+// So do those that wait for a lease.
+func TestExplainACrowdOfEquals(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{Workers: 2})
+		running := make(chan struct{})
+		p := &probe{decide: func(context.Context, seen) error { <-running; return nil }}
+		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{
+			Shards: 1, Concurrency: 2, Unique: executor.Unique[string]{While: executor.UniqueWhileRunning},
+		})
+		start(t, x)
+		for i := range 500 {
+			enqueue(t, q, fmt.Sprint("job ", i), "equal")
+		}
+		synctest.Wait()
+		e := explain(t, x, "q", "job 499")
+		require.Equal(t, executor.JobWaiting, e.State)
+		require.Len(t, e.Unique, 1)
+		require.Len(t, e.Unique[0].Waiters, executor.MaxListed)
+		require.Equal(t, 499-executor.MaxListed, e.Unique[0].More)
+		assert.Less(t, len(e.String()), 2000)
+		assert.Contains(t, e.String(), " more")
+		close(running)
+		synctest.Wait()
+	})
+}
+
+// Nothing that an id, a key or an error has in it reaches a terminal as it is.
+func TestExplainHostileNames(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const evil = "\x1b[2J\x07\r\n\u202e\xff\u2028"
+		x := open(t, "", executor.Config{Workers: 1})
+		p := &probe{decide: func(context.Context, seen) error { return fmt.Errorf("%s%s", evil, strings.Repeat("long ", 1000)) }}
+		cfg := executor.QueueConfig[string]{
+			RetryIn: always(0), MaxRetries: 1, OnExhausted: executor.Halt,
+			Locks: executor.Locks[string]{
+				BlockedBy: func(id, payload string) []string {
+					if payload == "blocked" {
+						return []string{"key" + evil}
+					}
+					return nil
+				},
+			},
+			Unique: executor.Unique[string]{While: executor.UniqueWhileRunning, Key: func(string, string) string { return evil }},
+		}
+		name := "q" + evil
+		q := handle(t, x, name, p.handle, cfg)
+		require.NoError(t, x.Keys().Lock(t.Context(), "key"+evil))
+		start(t, x)
+		for _, id := range []string{evil + strings.Repeat("x", 400), evil + "b"} {
+			enqueue(t, q, id, "blocked")
+			enqueue(t, q, id+"fails", "")
+		}
+		synctest.Wait()
+		for _, id := range []string{evil + strings.Repeat("x", 400), evil + "b", evil + "bfails", "nobody" + evil} {
+			e := explain(t, x, name, id)
+			texts := []string{e.String()}
+			for _, k := range e.Keys {
+				texts = append(texts, k.String(), strings.Join(k.Waiting, " "))
+			}
+			for _, text := range texts {
+				assert.Less(t, len(text), 2500)
+				for _, r := range text {
+					require.True(t, unicode.IsPrint(r), "%q lets %q through", text, r)
+				}
+			}
+		}
+	})
+}

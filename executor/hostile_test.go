@@ -1,0 +1,384 @@
+package executor_test
+
+import (
+	"context"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/cron"
+	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/lock"
+)
+
+// hostileContext does harm in one of its methods.
+type hostileContext struct {
+	context.Context
+	done, err, value func()
+}
+
+func (c hostileContext) Done() <-chan struct{} {
+	if c.done != nil {
+		c.done()
+	}
+	return c.Context.Done()
+}
+
+func (c hostileContext) Err() error {
+	if c.err != nil {
+		c.err()
+	}
+	return c.Context.Err()
+}
+
+func (c hostileContext) Value(key any) any {
+	if c.value != nil {
+		c.value()
+	}
+	return c.Context.Value(key)
+}
+
+// victims are what hostile arguments are given to.
+type victims struct {
+	x        *executor.Executor
+	q        *executor.Queue[int]
+	log      *journal.Log
+	table    *lock.Table
+	slots    *lock.Slots[int]
+	rival    *lock.Candidate
+	c        *cron.Cron
+	dir      string
+	calls    int
+	finished chan string
+}
+
+func newVictims(t *testing.T) *victims {
+	v := &victims{dir: t.TempDir(), table: lock.New(), finished: make(chan string, 1000)}
+	v.x = open(t, filepath.Join(v.dir, "jobs"), executor.Config{Workers: 2})
+	v.q = handle(t, v.x, "q", func(_ context.Context, job executor.Merged[int]) error {
+		v.finished <- job.ID
+		return nil
+	}, executor.QueueConfig[int]{})
+	require.NoError(t, v.x.Start(t.Context()))
+	var err error
+	v.log, err = journal.Open(filepath.Join(v.dir, "log"), journal.Config{})
+	require.NoError(t, err)
+	_, err = v.log.Queue(t.Context(), "q")
+	require.NoError(t, err)
+	v.slots, err = lock.NewSlots(lock.SlotsConfig[int]{Next: func(n int) int { return n + 1 }})
+	require.NoError(t, err)
+	election, err := v.table.NewElection("e", lock.ElectionConfig{})
+	require.NoError(t, err)
+	first, err := election.Candidate("first")
+	require.NoError(t, err)
+	require.True(t, first.IsLeader())
+	v.rival, err = election.Candidate("rival")
+	require.NoError(t, err)
+	v.c, err = cron.New(v.x, cron.Config{})
+	require.NoError(t, err)
+	require.NoError(t, v.c.Start())
+	require.NoError(t, v.add(t.Context(), "hourly"))
+	_, err = v.table.TryAcquire(lock.Options{}, "held")
+	require.NoError(t, err)
+	return v
+}
+
+func (v *victims) add(ctx context.Context, name string) error {
+	return cron.Add(ctx, v.c, cron.Schedule[int]{Name: name, Spec: "@hourly", Queue: v.q, Payload: func(time.Time) int { return 1 }})
+}
+
+// work proves that everything still works.
+func (v *victims) work(t *testing.T, after string) {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	v.calls++
+	_, err := v.q.Enqueue(ctx, "after", v.calls, executor.Key("k"+after), executor.Once("m", int64(v.calls)))
+	require.NoError(t, err, after)
+	for ended := false; !ended; {
+		select {
+		case id := <-v.finished:
+			ended = id == "after"
+		case <-ctx.Done():
+			t.Fatalf("nothing runs after %s", after)
+		}
+	}
+	_, err = v.x.Stats(ctx)
+	require.NoError(t, err, after)
+	_, err = v.q.RequeueAll(ctx)
+	require.NoError(t, err, after)
+	require.NoError(t, v.x.Compact(ctx), after)
+	require.NoError(t, v.x.SetMark(ctx, "mine", 1), after)
+	require.NoError(t, v.x.Err(), after)
+	ticket, err := v.log.Append(ctx, []journal.Entry{{Queue: 1, ID: []byte("x")}})
+	require.NoError(t, err, after)
+	require.NoError(t, ticket.Wait(ctx), after)
+	require.NoError(t, v.log.Restore(ctx, 1, nil, 0, nil), after)
+	l, err := v.table.Acquire(ctx, lock.Options{}, "free")
+	require.NoError(t, err, after)
+	require.NoError(t, l.Unlock())
+	r, err := v.slots.Reserve(ctx, lock.Options{})
+	require.NoError(t, err, after)
+	require.NoError(t, r.Release())
+	require.Len(t, v.c.List(), 1, after)
+}
+
+// takesContext has a call for every exported function that takes a context. What it
+// returns, if the context can't be used, is an error.
+func (v *victims) takesContext() map[string]func(context.Context) error {
+	entry := []journal.Entry{{Queue: 1, ID: []byte("x")}}
+	some := []executor.Item[int]{{ID: "a"}}
+	ignored := func(err error) error { return errors.Join(err, errIgnored) }
+	return map[string]func(context.Context) error{
+		"executor.Executor.Compact":    v.x.Compact,
+		"executor.Executor.Copy":       func(ctx context.Context) error { return v.x.Copy(ctx, filepath.Join(v.dir, "no", "such")) },
+		"executor.Executor.DeleteMark": func(ctx context.Context) error { return v.x.DeleteMark(ctx, "x") },
+		"executor.Executor.Enqueue":    func(ctx context.Context) error { _, err := v.x.Enqueue(ctx, "q", "a", []byte("1")); return err },
+		"executor.Executor.Explain":    func(ctx context.Context) error { _, err := v.x.Explain(ctx, "q", "a"); return err },
+		"executor.Executor.Run":        v.x.Run, // ErrState: it runs
+		"executor.Executor.SetMark":    func(ctx context.Context) error { return v.x.SetMark(ctx, "x", 1) },
+		"executor.Executor.Start":      v.x.Start,
+		"executor.Executor.Stats":      func(ctx context.Context) error { _, err := v.x.Stats(ctx); return err },
+		"executor.Executor.Stop": func(ctx context.Context) error {
+			if ctx != nil {
+				return errIgnored // it would stop
+			}
+			return v.x.Stop(ctx)
+		},
+		"executor.Keys.Lock":   func(ctx context.Context) error { return ignored(v.x.Keys().Lock(ctx, "k")) },
+		"executor.Keys.Locked": func(ctx context.Context) error { _, err := v.x.Keys().Locked(ctx, "k"); return ignored(err) },
+		"executor.Keys.Unlock": func(ctx context.Context) error { return ignored(v.x.Keys().Unlock(ctx, "k")) },
+		"executor.Queue.Enqueue": func(ctx context.Context) error {
+			_, err := v.q.Enqueue(ctx, "a", 1)
+			_, keyed := v.q.Enqueue(ctx, "a", 1, executor.Key("hostile"), executor.Once("hostile", math.MaxInt64))
+			if err == nil {
+				return keyed
+			}
+			return err
+		},
+		"executor.Queue.EnqueueMany": func(ctx context.Context) error { _, err := v.q.EnqueueMany(ctx, some); return err },
+		"executor.Queue.Pending":     func(ctx context.Context) error { _, err := v.q.Pending(ctx, "a"); return err },
+		"executor.Queue.Requeue":     func(ctx context.Context) error { _, err := v.q.Requeue(ctx, "a"); return err },
+		"executor.Queue.RequeueAll":  func(ctx context.Context) error { _, err := v.q.RequeueAll(ctx); return err },
+		"executor.Queue.RunNow":      func(ctx context.Context) error { _, err := v.q.RunNow(ctx, "a"); return err },
+		"executor.Queue.Stats":       func(ctx context.Context) error { _, err := v.q.Stats(ctx); return err },
+
+		"cron.Add":             func(ctx context.Context) error { return v.add(ctx, "hourly") }, // or ErrDuplicate
+		"cron.Cron.Pause":      func(ctx context.Context) error { return v.c.Pause(ctx, "hourly") },
+		"cron.Cron.Remove":     func(ctx context.Context) error { return v.c.Remove(ctx, "none") },
+		"cron.Cron.Resume":     func(ctx context.Context) error { return v.c.Resume(ctx, "hourly") },
+		"cron.Cron.TriggerNow": func(ctx context.Context) error { _, err := v.c.TriggerNow(ctx, "hourly"); return err },
+		"cron.Cron.Stop": func(ctx context.Context) error {
+			if ctx != nil {
+				return errIgnored // it would stop
+			}
+			return v.c.Stop(ctx)
+		},
+
+		"journal.Log.Append":     func(ctx context.Context) error { _, err := v.log.Append(ctx, entry); return err },
+		"journal.Log.AppendWith": func(ctx context.Context) error { _, err := v.log.AppendWith(ctx, entry, nil); return err },
+		"journal.Log.Post":       func(ctx context.Context) error { _, err := v.log.Post(ctx, entry); return err },
+		"journal.Log.PostWith":   func(ctx context.Context) error { _, err := v.log.PostWith(ctx, entry, nil); return err },
+		"journal.Log.Compact":    v.log.Compact,
+		"journal.Log.Copy":       func(ctx context.Context) error { return v.log.Copy(ctx, filepath.Join(v.dir, "no", "such")) },
+		"journal.Log.Delete":     func(ctx context.Context) error { return v.log.Delete(ctx, 1, []journal.Position{9e9}) },
+		"journal.Log.Flush":      func(ctx context.Context) error { return ignored(v.log.Flush(ctx)) }, // perhaps there is nothing to wait for
+		"journal.Log.Put":        func(ctx context.Context) error { return v.log.Put(ctx, journal.Set{Key: "a/b", Value: []byte("x")}) },
+		"journal.Log.Queue":      func(ctx context.Context) error { _, err := v.log.Queue(ctx, "q"); return err },
+		"journal.Log.Rename":     func(ctx context.Context) error { return v.log.Rename(ctx, "q", "q") },
+		"journal.Log.Restore": func(ctx context.Context) error {
+			return v.log.Restore(ctx, 1, []journal.Position{9e9}, 0, func([]byte) uint32 { return 0 })
+		},
+		"journal.Ticket.Wait": func(ctx context.Context) error {
+			ticket, err := v.log.Append(context.Background(), entry)
+			if err != nil {
+				return err
+			}
+			return ignored(ticket.Wait(ctx)) // perhaps it is on disk already
+		},
+
+		"lock.Candidate.Campaign": v.rival.Campaign,
+		"lock.Candidate.Context":  func(ctx context.Context) error { _, _, err := v.rival.Context(ctx); return err }, // ErrNotLeader
+		"lock.Counters.Lock":      func(ctx context.Context) error { return ignored(new(lock.Counters).Lock(ctx, "k")) },
+		"lock.Counters.Unlock":    func(ctx context.Context) error { return ignored(new(lock.Counters).Unlock(ctx, "k")) },
+		"lock.Flags.Lock":         func(ctx context.Context) error { return ignored(new(lock.Flags).Lock(ctx, "k")) },
+		"lock.Flags.Unlock":       func(ctx context.Context) error { return ignored(new(lock.Flags).Unlock(ctx, "k")) },
+		"lock.board.Locked":       func(ctx context.Context) error { _, err := new(lock.Flags).Locked(ctx, "k"); return ignored(err) },
+		"lock.Lease.Context": func(ctx context.Context) error {
+			child, cancel := lock.Lease{}.Context(ctx)
+			defer cancel()
+			return context.Cause(child)
+		},
+		"lock.Slots.Reserve": func(ctx context.Context) error {
+			r, err := v.slots.Reserve(ctx, lock.Options{})
+			if err == nil {
+				_ = r.Release()
+			}
+			return err
+		},
+		"lock.Table.Acquire": func(ctx context.Context) error {
+			_, err := v.table.Acquire(ctx, lock.Options{}, "held")
+			return err
+		},
+	}
+}
+
+// errIgnored is the outcome of a call that has no need of its context.
+var errIgnored = errors.New("the context does not matter")
+
+// A context that can't be used is an error of the call that it was given to, and
+// hurts nobody else.
+func TestHostileContexts(t *testing.T) {
+	v := newVictims(t)
+	boom := func() { panic("hostile") }
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	ended, end := context.WithCancel(t.Context())
+	end()
+	back := func() { // calls the executor from inside
+		_ = v.x.Err()
+		_, _ = v.x.Enqueue(context.Background(), "q", "from inside", []byte("1"))
+		_ = v.log.Err()
+		_, _ = v.log.Post(context.Background(), []journal.Entry{{Queue: 1, ID: []byte("y")}})
+		_ = v.table.List()
+	}
+	hostile := map[string]context.Context{
+		"nil":             nil,
+		"Done panics":     hostileContext{Context: ctx, done: boom},
+		"all panic":       hostileContext{Context: ctx, done: boom, err: boom, value: boom},
+		"Err panics":      hostileContext{Context: ended, err: boom, value: boom},
+		"a nil interface": hostileContext{},
+		"calls back":      hostileContext{Context: ended, done: back, err: back, value: back},
+	}
+	for name, call := range v.takesContext() {
+		for kind, c := range hostile {
+			what := name + " with a context: " + kind
+			over := make(chan struct{})
+			go func() {
+				defer close(over)
+				err := call(c)
+				if kind == "nil" && !errors.Is(err, errIgnored) && !strings.HasSuffix(name, "Candidate.Context") {
+					unusable := errors.Is(err, executor.ErrContext) || errors.Is(err, journal.ErrContext) || errors.Is(err, lock.ErrContext)
+					assert.True(t, unusable, "%s: %v", what, err)
+				}
+			}()
+			select {
+			case <-over:
+			case <-time.After(20 * time.Second):
+				t.Fatalf("%s does not return", what)
+			}
+		}
+		v.work(t, name)
+	}
+	require.NoError(t, v.c.Stop(t.Context()))
+	require.NoError(t, v.x.Stop(t.Context()))
+	require.NoError(t, v.log.Close())
+}
+
+// Functions and values that panic, or are not there, are no more than that.
+func TestHostileFunctions(t *testing.T) {
+	v := newVictims(t)
+	boom := func() { panic("hostile") }
+	_, err := executor.HandleMerged[int](v.x, "nil", nil, executor.QueueConfig[int]{})
+	require.ErrorIs(t, err, executor.ErrConfig)
+	_, err = executor.HandleBatch[int](v.x, "nil", nil, executor.QueueConfig[int]{})
+	require.ErrorIs(t, err, executor.ErrConfig)
+	for _, score := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+		_, err = v.q.Enqueue(t.Context(), "a", 1, executor.Score(score))
+		require.ErrorIs(t, err, executor.ErrInvalidScore)
+	}
+	_, err = v.q.Enqueue(t.Context(), strings.Repeat("x", executor.MaxIDBytes+1), 1)
+	require.ErrorIs(t, err, executor.ErrInvalidID)
+	var none *executor.Queue[int]
+	_, err = none.RequeueAll(t.Context())
+	require.ErrorIs(t, err, executor.ErrState)
+	_, err = none.RunNow(t.Context(), "a")
+	require.ErrorIs(t, err, executor.ErrState)
+	_, err = none.Stats(t.Context())
+	require.ErrorIs(t, err, executor.ErrState)
+	v.work(t, "arguments")
+
+	for _, wake := range []func(){nil, boom} {
+		require.NoError(t, v.x.Keys().Lock(t.Context(), "k"))
+		_, locked := v.x.Keys().Watch("k", wake)
+		require.True(t, locked)
+		require.NoError(t, v.x.Keys().Unlock(t.Context(), "k"))
+	}
+	v.work(t, "Keys.Watch")
+
+	entry := []journal.Entry{{Queue: 1, ID: []byte("x")}}
+	require.Panics(t, func() {
+		_, _ = v.log.AppendWith(t.Context(), entry, func(journal.Position) []journal.Set { panic("hostile") })
+	})
+	v.work(t, "AppendWith")
+
+	var flags lock.Flags
+	require.NoError(t, flags.Lock(t.Context(), "k"))
+	_, locked := flags.Watch("k", nil)
+	require.True(t, locked)
+	require.NoError(t, flags.Unlock(t.Context(), "k"))
+	l, err := v.table.TryAcquire(lock.Options{}, "w")
+	require.NoError(t, err)
+	l.OnEnd(nil)
+	l.OnEnd(func(error) { panic("hostile") })
+	require.Panics(t, func() { _ = l.Unlock() })
+	v.work(t, "OnEnd")
+	require.NoError(t, v.c.Stop(t.Context()))
+	require.NoError(t, v.x.Stop(t.Context()))
+	require.NoError(t, v.log.Close())
+}
+
+// A new function that takes a context needs a row in the table.
+func TestHostileTableIsComplete(t *testing.T) {
+	table := newVictims(t).takesContext()
+	for pkg, dir := range map[string]string{"executor": ".", "journal": "../journal", "lock": "../lock", "cron": "cron"} {
+		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		require.NoError(t, err)
+		for _, name := range files {
+			if strings.HasSuffix(name, "_test.go") {
+				continue
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+			require.NoError(t, err)
+			for _, decl := range file.Decls {
+				f, ok := decl.(*ast.FuncDecl)
+				if !ok || !f.Name.IsExported() || !slices.ContainsFunc(f.Type.Params.List, isContext) {
+					continue
+				}
+				if name := pkg + "." + receiver(f) + f.Name.Name; !strings.HasPrefix(receiver(f), "guarded") {
+					assert.Contains(t, table, name)
+				}
+			}
+		}
+	}
+}
+
+func isContext(p *ast.Field) bool {
+	s, ok := p.Type.(*ast.SelectorExpr)
+	return ok && s.Sel.Name == "Context"
+}
+
+// receiver is the name of the type of a method, with a dot.
+func receiver(f *ast.FuncDecl) string {
+	if f.Recv == nil {
+		return ""
+	}
+	of := f.Recv.List[0].Type
+	if star, ok := of.(*ast.StarExpr); ok {
+		of = star.X
+	}
+	if generic, ok := of.(*ast.IndexExpr); ok {
+		of = generic.X
+	}
+	return of.(*ast.Ident).Name + "."
+}

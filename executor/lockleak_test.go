@@ -1,0 +1,132 @@
+package executor_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/journal"
+)
+
+// FAULTS I3: a payload that is replaced while its job is parked leaves nothing
+// locked, when the job succeeds and when it is buried.
+func TestReplacedWhileParked(t *testing.T) {
+	for name, test := range map[string]struct {
+		merge  executor.Merge
+		score  float64
+		locks  executor.Locks[string]
+		buried bool
+	}{
+		"KeepLast, counted":         {merge: executor.KeepLast, score: 1, locks: executor.Locks[string]{Counted: true}},
+		"lower score, counted":      {merge: executor.MinScore, score: -1, locks: executor.Locks[string]{Counted: true}},
+		"KeepLast, buried":          {merge: executor.KeepLast, score: 1, locks: executor.Locks[string]{UnlockOnBurial: true}, buried: true},
+		"lower score, buried":       {merge: executor.MinScore, score: -1, locks: executor.Locks[string]{UnlockOnBurial: true}, buried: true},
+		"KeepLast, counted, buried": {merge: executor.KeepLast, score: 1, locks: executor.Locks[string]{Counted: true, UnlockOnBurial: true}, buried: true},
+	} {
+		for _, called := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, called=%v", name, called), func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					disk := new(journal.Memory)
+					x := openOn(t, disk, executor.Config{Workers: 1})
+					p := &probe{decide: func(context.Context, seen) error {
+						if test.buried {
+							return executor.Cancel(errBoom)
+						}
+						return nil
+					}}
+					locks := test.locks
+					locks.BlockedBy, locks.OnRun, locks.Unlock = keys("gate"), words, words
+					q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Merge: test.merge, Locks: locks})
+					hog := handle(t, x, "hog", (&probe{decide: takes(time.Minute, nil)}).handle, executor.QueueConfig[string]{})
+					require.NoError(t, x.Keys().Lock(t.Context(), "gate"))
+					start(t, x)
+					enqueue(t, q, "1", "key", executor.Score(0))
+					synctest.Wait()
+					enqueue(t, hog, "1", "")
+					synctest.Wait()
+					open := func() { require.NoError(t, x.Keys().Unlock(t.Context(), "gate")) }
+					if called {
+						open()
+						synctest.Wait()
+					}
+					enqueue(t, q, "1", "key", executor.Score(test.score))
+					require.EqualValues(t, 1, stats(t, q).Merged)
+					if !called {
+						open()
+					}
+					time.Sleep(time.Hour)
+					synctest.Wait()
+					require.Len(t, p.log(), 1)
+					require.Empty(t, lockedAfterCrash(t, x, disk))
+					stop(t, x)
+				})
+			})
+		}
+	}
+}
+
+// What a run has locked goes over from payload to payload, also when several
+// arrive in one commit.
+func TestReplacedTwiceAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		x := openOn(t, disk, executor.Config{})
+		p := &probe{decide: func(_ context.Context, s seen) error {
+			if s.retry < 0 {
+				return errBoom
+			}
+			return nil
+		}}
+		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{
+			RetryIn: always(time.Hour), Merge: executor.KeepLast,
+			Locks: executor.Locks[string]{OnRun: words, Unlock: words, Counted: true, UnlockOnBurial: true},
+		})
+		start(t, x)
+		enqueue(t, q, "1", "key")
+		require.Equal(t, []string{"key 1"}, lockedAfterCrash(t, x, disk))
+		_, err := q.EnqueueMany(t.Context(), []executor.Item[string]{{ID: "1", Payload: "key"}, {ID: "1", Payload: "key"}, {ID: "1", Payload: "key"}})
+		require.NoError(t, err)
+		require.Equal(t, []string{"key 1"}, lockedAfterCrash(t, x, disk))
+		time.Sleep(2 * time.Hour)
+		require.Empty(t, lockedAfterCrash(t, x, disk))
+		stop(t, x)
+	})
+}
+
+// Each payload of a counted key unlocks what it has locked itself, and nothing
+// once that is gone.
+func TestCountedUnlocksItsOwn(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		x := openOn(t, disk, executor.Config{})
+		fail := true
+		p := &probe{decide: func(_ context.Context, s seen) error {
+			if s.values[0] == "key bad" && fail {
+				return executor.Cancel(errBoom)
+			}
+			return nil
+		}}
+		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{
+			MaxPayloads: 1, Merge: executor.KeepAll,
+			Locks: executor.Locks[string]{OnEnqueue: keys("key"), OnRun: keys("ran"), Unlock: keys("key", "ran"), Counted: true, UnlockOnBurial: true},
+		})
+		enqueue(t, q, "1", "key bad", executor.Score(2))
+		enqueue(t, q, "1", "key good", executor.Score(1))
+		start(t, x)
+		require.Empty(t, lockedAfterCrash(t, x, disk), "the good one has unlocked its own, the bad one was buried with its own")
+		require.Len(t, morgue(t, q), 1)
+		fail = false
+		enqueue(t, q, "2", "key later", executor.In(time.Hour))
+		n, err := q.Requeue(t.Context(), "1")
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+		require.Equal(t, []string{"key 1"}, lockedAfterCrash(t, x, disk), "of the other job")
+		require.Len(t, p.log(), 3)
+		stop(t, x)
+	})
+}

@@ -1,0 +1,111 @@
+package executor_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const proofs = "../bench/PROOFS.md"
+
+var (
+	// strong words make a sentence a promise, or a row has to say why it is none.
+	strong    = regexp.MustCompile(`(?i)\b(never|always|nothing|nobody)\b`)
+	fenced    = regexp.MustCompile("(?s)```.*?```")
+	paragraph = regexp.MustCompile(`\n(\s*\n|\s*- |\s*\d+\. |\||\t)`)
+	endOfOne  = regexp.MustCompile(`[.:;!?] `)
+)
+
+// proof is a row of the table: words of a sentence, and who notices when it is
+// not true any more.
+type proof struct{ place, words, tests string }
+
+// TestStrongSentencesHaveProofs: each sentence of README and of a package comment
+// with a strong word has a row, and each row is about a sentence that is there.
+func TestStrongSentencesHaveProofs(t *testing.T) {
+	said := map[string][]string{"README.md": strongOnes(fenced.ReplaceAllString(readme(t), ""))}
+	for _, room := range []string{"actor", "shard", "journal", "lock", "executor", "executor/cron"} {
+		said[room] = strongOnes(packageComment(t, room))
+	}
+	used := map[string]bool{}
+	for _, p := range proofTable(t) {
+		there := false
+		for _, s := range said[p.place] {
+			if strings.Contains(s, p.words) {
+				used[p.place+"\n"+s], there = true, true
+			}
+		}
+		assert.True(t, there, "%s: %s does not say so (any more): %s", proofs, p.place, p.words)
+	}
+	for place, sentences := range said {
+		require.NotEmpty(t, sentences, place)
+		for _, s := range sentences {
+			assert.True(t, used[place+"\n"+s], "%s: no test is named in %s for: %s", place, proofs, s)
+		}
+	}
+}
+
+func TestProofsAreTestsThatThereAre(t *testing.T) {
+	for _, p := range proofTable(t) {
+		if strings.HasPrefix(p.tests, "no promise: ") {
+			continue
+		}
+		for test := range strings.SplitSeq(p.tests, ", ") {
+			room, name, found := strings.Cut(strings.Trim(test, "`"), " ")
+			require.True(t, found, "%s: want a directory and a test: %s", p.words, test)
+			if room == "bench/soak" {
+				text, err := os.ReadFile("../bench/soak/doc.go")
+				require.NoError(t, err)
+				assert.Contains(t, string(text), "//   - "+name+":", p.words)
+				continue
+			}
+			assert.Regexp(t, `(?m)^`+name+`$`, testsIn(t, filepath.Join("..", room)), p.words)
+		}
+	}
+}
+
+// strongOnes returns the sentences of a text that have a strong word.
+func strongOnes(text string) (all []string) {
+	for _, part := range paragraph.Split(text, -1) {
+		for _, s := range endOfOne.Split(strings.Join(strings.Fields(part), " "), -1) {
+			if strong.MatchString(s) {
+				all = append(all, strings.TrimSpace(s))
+			}
+		}
+	}
+	return all
+}
+
+func packageComment(t *testing.T, room string) string {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", room, "doc.go"), nil, parser.ParseComments|parser.PackageClauseOnly)
+	require.NoError(t, err)
+	return (*ast.CommentGroup)(file.Doc).Text()
+}
+
+func proofTable(t *testing.T) (all []proof) {
+	t.Helper()
+	text, err := os.ReadFile(proofs)
+	require.NoError(t, err)
+	place := ""
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		if title, is := strings.CutPrefix(line, "## "); is {
+			place = title
+		}
+		cells := strings.Split(strings.Trim(line, "| "), " | ")
+		if strings.HasPrefix(line, "| ") && len(cells) == 2 && cells[0] != "sentence" {
+			all = append(all, proof{place, cells[0], cells[1]})
+		}
+	}
+	require.NotEmpty(t, all, proofs)
+	return all
+}

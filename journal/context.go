@@ -1,0 +1,53 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// ErrContext is returned for a context that can't be asked whether it has ended:
+// it is nil, or a method of it panicked. Nothing was done, except where the text
+// says ErrUnknown, too.
+var ErrContext = errors.New("journal: unusable context")
+
+// A context is its caller's code, which may block, panic or call the log back.
+// So it is asked here only, and never under a lock or in the middle of
+// something. One that can't be asked counts as ended.
+
+// over is the channel of a context that can't be asked for its own.
+var over = settled.done
+
+// done returns the channel that is closed when ctx ends.
+func done(ctx context.Context) (c <-chan struct{}) {
+	if ctx == nil {
+		return over
+	}
+	defer func() {
+		if recover() != nil {
+			c = over
+		}
+	}()
+	return ctx.Done()
+}
+
+// cause returns why ctx has ended, nil while it has not.
+func cause(ctx context.Context) (err error) {
+	if ctx == nil {
+		return fmt.Errorf("%w: it is nil; context.Background() is one that never ends", ErrContext)
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%w: it panicked: %v", ErrContext, r)
+		}
+	}()
+	return context.Cause(ctx)
+}
+
+// ended is cause for a context whose channel is closed.
+func ended(ctx context.Context) error {
+	if err := cause(ctx); err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: it has ended and gives no reason, or its Done panicked", ErrContext)
+}

@@ -1,0 +1,142 @@
+//go:build unix && !solaris && !aix
+
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// scarceEnv makes the test binary run every call with few descriptors, in the
+// directory that it names.
+const scarceEnv = "STRAND_TEST_SCARCE"
+
+func init() { children[scarceEnv] = scarce }
+
+// TestNoDescriptors sweeps over the number of descriptors that are left, for every
+// call that opens files. Whatever the call says, the log goes on, and the same
+// call works when there are descriptors again.
+func TestNoDescriptors(t *testing.T) {
+	child := exec.CommandContext(t.Context(), os.Args[0])
+	child.Env = append(os.Environ(), scarceEnv+"="+t.TempDir())
+	out, err := child.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+}
+
+// most is more descriptors than any call needs.
+const most = 12
+
+func scarce(top string) int {
+	dir := filepath.Join(top, "j")
+	l, err := Open(dir, Config{})
+	if err == nil {
+		err = sweepCalls(l, top)
+	}
+	if err == nil {
+		err = l.Close()
+	}
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	return 0
+}
+
+func sweepCalls(l *Log, top string) error {
+	n := 0
+	fresh := func() string {
+		n++
+		return filepath.Join(top, "new"+strconv.Itoa(n))
+	}
+	rest := filepath.Join(top, "rest")
+	if err := l.Copy(context.Background(), rest); err != nil {
+		return err
+	}
+	for name, call := range map[string]func() error{
+		"Compact": func() error { return l.Compact(context.Background()) },
+		"Copy":    func() error { return l.Copy(context.Background(), fresh()) },
+		"Running": func() error {
+			r, err := l.Running(3)
+			if err == nil {
+				err = r.Close()
+			}
+			return err
+		},
+		"Open, new":       func() error { return readers["Open"](fresh(), "") },
+		"Open":            func() error { return readers["Open"](rest, "") },
+		"OpenView":        func() error { return readers["OpenView"](rest, "") },
+		"Check":           func() error { return readers["Check"](rest, "") },
+		"Compact at rest": func() error { return readers["Compact"](rest, "") },
+		"Clone":           func() error { return Clone(rest, fresh()) },
+		"Salvage":         func() error { return readers["Salvage"](rest, fresh()) },
+		"append":          func() error { return one(l) },
+	} {
+		for left := range most {
+			if err := with(left, call); err != nil && (!errors.Is(err, syscall.EMFILE) || left == most-1) {
+				return fmt.Errorf("%s with %d descriptors: %w", name, left, err)
+			}
+			if names, err := os.ReadDir(filepath.Join(top, "new"+strconv.Itoa(n))); err == nil && len(names) == 0 {
+				return fmt.Errorf("%s with %d descriptors leaves an empty directory", name, left)
+			}
+			for _, work := range []func() error{l.Err, func() error { return one(l) }, call} {
+				if err := work(); err != nil {
+					return fmt.Errorf("after %s with %d descriptors: %w", name, left, err)
+				}
+			}
+			if drafts, _ := filepath.Glob(filepath.Join(top, "*"+draftSuffix+"*")); len(drafts) > 0 {
+				return fmt.Errorf("%s with %d descriptors leaves %v", name, left, drafts)
+			}
+		}
+	}
+	return nil
+}
+
+func one(l *Log) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	ticket, err := l.Append(ctx, []Entry{{Queue: 1, ID: []byte("id")}})
+	if err == nil {
+		err = ticket.Wait(ctx)
+	}
+	return err
+}
+
+// with calls f while no more than some descriptors can be opened.
+func with(left int, f func() error) error {
+	var before syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
+		return err
+	}
+	// Those that are open may have gaps between them: these are filled.
+	var fill []*os.File
+	defer func() {
+		for _, f := range fill {
+			_ = f.Close()
+		}
+	}()
+	highest := 0
+	for range 64 {
+		f, err := os.Open(os.DevNull)
+		if err != nil {
+			return err
+		}
+		fill, highest = append(fill, f), int(f.Fd())
+	}
+	limit := before
+	limit.Cur = uint64(highest + 1 + left)
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return err
+	}
+	err := f()
+	return errors.Join(err, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before))
+}

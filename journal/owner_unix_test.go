@@ -1,0 +1,64 @@
+//go:build unix && !solaris && !aix
+
+package journal
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// stranger is a user that is not root.
+const stranger = 12345
+
+// What root does in somebody else's directory that one can go on with.
+func TestRootLeavesTheOwner(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can")
+	}
+	top := t.TempDir()
+	require.NoError(t, os.Chown(top, stranger, stranger))
+	dir := filepath.Join(top, "j")
+	l, err := Open(dir, Config{})
+	require.NoError(t, err)
+	r, err := l.Running(3)
+	require.NoError(t, err)
+	require.NoError(t, l.Copy(t.Context(), filepath.Join(top, "copy")))
+	for _, path := range []string{
+		dir, filepath.Join(dir, fileName), filepath.Join(dir, lockName), filepath.Join(dir, runningName),
+		filepath.Join(top, "copy"), filepath.Join(top, "copy", fileName),
+	} {
+		belongs(t, path, stranger, stranger)
+	}
+	require.NoError(t, r.Close())
+	// What is there is kept as it is.
+	path := filepath.Join(dir, fileName)
+	require.NoError(t, os.Chown(path, stranger+1, stranger+2))
+	require.NoError(t, os.Chmod(path, 0o640))
+	require.NoError(t, l.Compact(t.Context()))
+	belongs(t, path, stranger+1, stranger+2)
+	require.NoError(t, l.Close())
+	require.NoError(t, os.Chown(path, stranger+3, stranger+4))
+	_, _, err = Compact(dir)
+	require.NoError(t, err)
+	belongs(t, path, stranger+3, stranger+4)
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o640), info.Mode())
+
+	built := filepath.Join(top, "built")
+	b, err := NewBuilder(built, 1, 1)
+	require.NoError(t, err)
+	require.NoError(t, b.Finish())
+	belongs(t, filepath.Join(built, fileName), stranger, stranger)
+}
+
+func belongs(t *testing.T, path string, uid, gid int) {
+	t.Helper()
+	info, err := os.Lstat(path)
+	require.NoError(t, err)
+	is, group, _ := ownerOf(info)
+	require.Equal(t, []int{uid, gid}, []int{is, group}, path)
+}

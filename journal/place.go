@@ -1,0 +1,242 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// place is the directory of a journal. What is written there goes through its
+// open handle: it stays the same directory when somebody moves it, and another
+// one that is put under its name is not touched.
+type place struct{ *os.Root }
+
+func openPlace(dir string) (*place, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	return &place{root}, nil
+}
+
+func (p *place) path(name string) string { return filepath.Join(p.Name(), name) }
+
+// createFile makes a file that is not there yet.
+func createFile(path string) (*os.File, error) {
+	p, err := openPlace(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	defer p.Close()
+	return p.open(filepath.Base(path), os.O_WRONLY|os.O_CREATE|os.O_EXCL)
+}
+
+// open opens a regular file of the place and nothing else: it follows no link,
+// waits for no pipe and touches no device. With O_CREATE it makes a missing one,
+// for us alone, or for the owner of the place.
+func (p *place) open(name string, flag int) (*os.File, error) {
+	f, created, err := openRegular(p.Root, name, flag)
+	if err != nil {
+		return nil, p.named(name, err)
+	}
+	if created {
+		p.adopt(f)
+	}
+	return f, nil
+}
+
+// opener is an os.Root, or the whole file system.
+type opener interface {
+	Lstat(name string) (fs.FileInfo, error)
+	OpenFile(name string, flag int, mode fs.FileMode) (*os.File, error)
+}
+
+type anywhere struct{}
+
+func (anywhere) Lstat(name string) (fs.FileInfo, error) { return os.Lstat(name) }
+
+func (anywhere) OpenFile(name string, flag int, mode fs.FileMode) (*os.File, error) {
+	return os.OpenFile(name, flag, mode)
+}
+
+// openFile opens a regular file that is there, as place.open does. Unlike that it
+// need not be able to read the directory.
+func openFile(path string) (*os.File, error) {
+	f, _, err := openRegular(anywhere{}, path, os.O_RDONLY)
+	return f, err
+}
+
+// attempts bounds how often a file is looked at that changes meanwhile.
+const attempts = 10
+
+func openRegular(from opener, name string, flag int) (f *os.File, created bool, err error) {
+	for range attempts {
+		f, created, err = tryRegular(from, name, flag)
+		if !errors.Is(err, errRemoved) {
+			break
+		}
+	}
+	return f, created, err
+}
+
+func tryRegular(from opener, name string, flag int) (f *os.File, created bool, err error) {
+	before, err := from.Lstat(name)
+	missing := errors.Is(err, fs.ErrNotExist)
+	switch {
+	case missing && flag&os.O_CREATE != 0:
+		flag |= os.O_EXCL // nor through a link that comes meanwhile
+	case err != nil:
+		return nil, false, err
+	case !before.Mode().IsRegular():
+		return nil, false, &irregularError{name, before.Mode()}
+	case flag&os.O_EXCL == 0:
+		flag &^= os.O_CREATE
+	}
+	f, err = from.OpenFile(name, flag|openSafely, 0o600)
+	if missing && errors.Is(err, fs.ErrExist) || !missing && errors.Is(err, fs.ErrNotExist) {
+		return nil, false, errRemoved
+	}
+	if err != nil || missing {
+		return f, err == nil, err
+	}
+	if info, err := f.Stat(); err != nil || !os.SameFile(before, info) {
+		return nil, false, errors.Join(errRemoved, err, f.Close())
+	}
+	return f, false, nil
+}
+
+// irregularError says that a name stands for something that is not a file. It
+// matches [ErrNotJournal].
+type irregularError struct {
+	path string
+	mode fs.FileMode
+}
+
+func (e *irregularError) Error() string {
+	return fmt.Sprintf("%v: %s is %s, not a regular file", ErrNotJournal, e.path, nounOf(e.mode))
+}
+
+// Is makes errors.Is(err, ErrNotJournal) true.
+func (e *irregularError) Is(target error) bool { return target == ErrNotJournal }
+
+// named puts the whole path into an error about a name.
+func (p *place) named(name string, err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return &fs.PathError{Op: "open", Path: p.path(name), Err: e.Err}
+	}
+	if e, ok := errors.AsType[*irregularError](err); ok {
+		e.path = p.path(name)
+	}
+	return err
+}
+
+// adopt gives a new file to the owner of the place when we are root: who works
+// there otherwise must be able to. Where that is refused it stays ours.
+func (p *place) adopt(f *os.File) {
+	if uid, gid, ok := p.owner(); ok {
+		_ = f.Chown(uid, gid)
+	}
+}
+
+// owner returns whose the place is, if that is for us to care about.
+func (p *place) owner() (uid, gid int, ok bool) {
+	if os.Geteuid() != 0 {
+		return 0, 0, false
+	}
+	info, err := p.Stat(".")
+	if err != nil {
+		return 0, 0, false
+	}
+	uid, gid, known := ownerOf(info)
+	return uid, gid, known && uid != 0
+}
+
+// mkdir makes a directory in the place, for its owner.
+func (p *place) mkdir(name string) error {
+	if err := p.Mkdir(name, 0o700); err != nil {
+		return err
+	}
+	if uid, gid, ok := p.owner(); ok {
+		_ = p.Lchown(name, uid, gid)
+	}
+	return nil
+}
+
+// remove removes a file, if it is there.
+func (p *place) remove(name string) error {
+	if err := p.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// has reports whether a name in the place still stands for an open file.
+func (p *place) has(name string, f fs.FileInfo) bool {
+	there, err := p.Lstat(name)
+	return err == nil && os.SameFile(there, f)
+}
+
+// syncer returns what makes the names in the place durable. It is asked for
+// before they change: afterwards there may be no descriptor left.
+func (p *place) syncer() (*os.File, error) {
+	if !canSyncDir {
+		return nil, nil
+	}
+	return p.Open(".")
+}
+
+// syncNames makes names durable, through what syncer returned.
+func syncNames(d *os.File) error {
+	if d == nil {
+		return nil
+	}
+	return d.Sync()
+}
+
+// read returns the first bytes of a file that should be small.
+func (p *place) read(name string, most int64) ([]byte, error) {
+	f, err := p.open(name, os.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	b, err := io.ReadAll(io.LimitReader(f, most))
+	return b, errors.Join(err, f.Close())
+}
+
+func nounOf(m fs.FileMode) string {
+	switch {
+	case m.IsDir():
+		return "a directory"
+	case m&fs.ModeSymlink != 0:
+		return "a symbolic link"
+	case m&fs.ModeNamedPipe != 0:
+		return "a pipe"
+	case m&fs.ModeSocket != 0:
+		return "a socket"
+	case m&fs.ModeDevice != 0:
+		return "a device"
+	}
+	return "something else"
+}
+
+// keepAccess gives a file that takes the place of another one its owner, group
+// and mode, or fails: who could read and write that one must not be locked out.
+func keepAccess(f *os.File, old fs.FileInfo) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	uid, gid, known := ownerOf(old)
+	if mine, group, _ := ownerOf(info); known && (mine != uid || group != gid) {
+		if err := f.Chown(uid, gid); err != nil {
+			return fmt.Errorf("owner and group of the file can't be kept: %w", err)
+		}
+	}
+	if info.Mode().Perm() == old.Mode().Perm() {
+		return nil
+	}
+	return f.Chmod(old.Mode().Perm())
+}

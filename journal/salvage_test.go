@@ -1,0 +1,228 @@
+package journal
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// content is what a salvaged journal should have of the old one: everything but
+// its blocks, its numbers of queues and its UUID.
+func content(t testing.TB, dir string) string {
+	v, err := OpenView(dir)
+	require.NoError(t, err)
+	names := make(map[uint32]string)
+	var b strings.Builder
+	for name, number := range v.Queues() {
+		names[number] = name
+	}
+	fmt.Fprintln(&b, len(names), v.Suspects())
+	for _, queue := range v.Now().Queues() {
+		for _, r := range v.Now().Live(queue) {
+			var e Entry
+			require.NoError(t, r.Read(&e))
+			e.Queue, e.Restored = 0, false
+			fmt.Fprintln(&b, names[queue], show(e))
+		}
+	}
+	for d, err := range v.Morgue() {
+		require.NoError(t, err)
+		name := names[d.Entry.Queue]
+		d.Entry.Queue = 0
+		fmt.Fprintln(&b, name, showB(d))
+	}
+	for s, err := range v.Keys() {
+		require.NoError(t, err)
+		fmt.Fprintf(&b, "%q %q\n", s.Key, s.Value)
+	}
+	require.NoError(t, v.Close())
+	return b.String()
+}
+
+// salvaged checks the promises of Salvage about one damaged file, and returns what
+// it lost. want is what the file had before.
+func salvaged(t testing.TB, name, want string, file []byte) *Salvaged {
+	dir := withFile(t, file)
+	s, err := Salvage(dir, dir+"-saved")
+	if err != nil {
+		require.ErrorIs(t, err, ErrNotJournal, name)
+		return nil
+	}
+	report, err := Check(dir + "-saved")
+	require.NoError(t, err, name)
+	require.NoError(t, report.Damage, name)
+	_, err = describe(dir + "-saved")
+	require.NoError(t, err, "%s: what was salvaged does not open", name)
+	if len(s.Losses) == 0 {
+		require.Equal(t, want, content(t, dir+"-saved"), "%s: nothing was lost, it says", name)
+	}
+	looked, err := Salvage(dir, "")
+	require.NoError(t, err)
+	require.Equal(t, s, looked, "looking finds the same")
+	return s
+}
+
+// What is salvaged opens and is sound, and when nothing was lost, nothing was:
+// after every fault of a page, and after flips and cuts at random.
+func TestSalvageTellsAllThatIsLost(t *testing.T) {
+	for _, keys := range []int{3, 300} {
+		files := history(t, keys)
+		file := files[len(files)-1]
+		want := content(t, withFile(t, file))
+		require.Empty(t, salvaged(t, "sound", want, file).Losses)
+		n := 0
+		pageFaults(files, func(name string, younger bool, damaged []byte) {
+			if n++; !younger && (long || keys < 100 || n%10 == 0) {
+				salvaged(t, name, want, damaged)
+			}
+		})
+		random := rand.New(rand.NewPCG(7, uint64(keys)))
+		rounds := 200
+		if long {
+			rounds = 20_000
+		}
+		for i := range rounds {
+			damaged := bytes.Clone(file)
+			for range 1 + random.IntN(3) {
+				damaged[random.IntN(len(damaged))] ^= 1 << random.IntN(8)
+			}
+			if i%10 == 0 {
+				damaged = damaged[:random.IntN(len(damaged))]
+			}
+			salvaged(t, fmt.Sprint("round ", i), want, damaged)
+		}
+	}
+}
+
+// A journal of format 1 whose state keys make no sense is salvaged to one that
+// opens.
+func TestSalvageOfFormat1(t *testing.T) {
+	file := goldenFile(t, "v1-state")
+	want := content(t, withFile(t, file))
+	require.Empty(t, salvaged(t, "sound", want, file).Losses)
+	random := rand.New(rand.NewPCG(7, 8))
+	for i := range 100 {
+		damaged := bytes.Clone(file)
+		for range 5 { // where something is
+			for at := random.IntN(len(damaged)); ; at = random.IntN(len(damaged)) {
+				if damaged[at] != 0 {
+					damaged[at] ^= 1 << random.IntN(8)
+					break
+				}
+			}
+		}
+		dir := withFile(t, damaged)
+		if _, err := Salvage(dir, dir+"-saved"); err != nil {
+			require.NotErrorIs(t, err, ErrCorrupt, "round %d", i)
+			continue
+		}
+		_, err := describe(dir + "-saved")
+		require.NoError(t, err, "round %d", i)
+	}
+	broken := bytes.ReplaceAll(file, []byte("suspect/0000000000000005"), []byte("suspect/000000000000000."))
+	s := salvaged(t, "a suspect", want, broken)
+	require.Contains(t, s.Losses[0].Reason, "makes no sense")
+}
+
+// A root page that is gone takes no healthy page with it.
+func TestSalvageBelowTheRoot(t *testing.T) {
+	files := history(t, 300)
+	file := files[len(files)-1]
+	want := content(t, withFile(t, file))
+	m, size, err := readMetas(bytes.NewReader(file), "")
+	require.NoError(t, err)
+	before := strings.Count(want, "slot/")
+	require.Greater(t, before, 100)
+	damaged := bytes.Clone(file)
+	clear(damaged[int(m.root)*size : int(m.root+1)*size])
+	dir := withFile(t, damaged)
+	s, err := Salvage(dir, filepath.Join(t.TempDir(), "saved"))
+	require.NoError(t, err)
+	require.NotEmpty(t, s.Losses)
+	require.GreaterOrEqual(t, s.Keys, before)
+	text := fmt.Sprint(s.Losses)
+	require.Contains(t, text, "state keys")
+}
+
+// A renamed queue keeps its last name.
+func TestSalvageOfRenamed(t *testing.T) {
+	files := history(t, 3)
+	file := files[len(files)-1]
+	want := content(t, withFile(t, file))
+	keys, values := chunks(t, file)
+	require.NotEmpty(t, keys)
+	other := bytes.Clone(values[0][:headerSize])
+	other[headerSize-1] ^= 1
+	damaged := bytes.ReplaceAll(file, values[0][:headerSize], other) // then all pages are read, old ones, too
+	s := salvaged(t, "a block", want, damaged)
+	require.Len(t, s.Losses, 1)
+	dir := withFile(t, damaged)
+	_, err := Salvage(dir, dir+"-saved")
+	require.NoError(t, err)
+	got := content(t, dir+"-saved")
+	for i := 1; i <= 3; i++ {
+		require.NotContains(t, got, fmt.Sprint("queue ", i, " "))
+		require.Contains(t, got, fmt.Sprint("renamed ", i, " "))
+	}
+}
+
+// The newest block is missed although an older end mark is found, for which all is
+// there.
+func TestSalvageOfTheLastBlock(t *testing.T) {
+	files := history(t, 3)
+	file := files[len(files)-1]
+	want := content(t, withFile(t, file))
+	_, values := chunks(t, file)
+	block := values[len(values)-1]
+	other := bytes.Clone(block)
+	other[len(other)-1] ^= 1
+	s := salvaged(t, "the last block", want, bytes.ReplaceAll(file, block, other))
+	require.Len(t, s.Losses, 1)
+	require.NotZero(t, s.Losses[0].Block)
+}
+
+// A damaged state key is a loss of its kind, said with what it means.
+func TestSalvageSaysWhatALossMeans(t *testing.T) {
+	files := history(t, 3)
+	file := files[len(files)-1]
+	want := content(t, withFile(t, file))
+	for key, text := range map[string][]string{
+		"mark/feed": {"1 marks of Once", `"mark/feed"`, "taken twice"},
+		"key/3":     {"1 idempotency keys", "a second time"},
+		"slot/001":  {"1 values of slots", "handed out again"},
+		"lock/":     {"2 locks", "may run at once"},
+		"suspect/":  {"6 suspects", "found out later"},
+	} {
+		damaged := bytes.Clone(file)
+		for at := 0; ; at++ { // the last byte of each key, and of its older copies
+			i := bytes.Index(damaged[at:], []byte(key))
+			if i < 0 {
+				break
+			}
+			at += i + len(key)
+			damaged[at] ^= 1
+		}
+		s := salvaged(t, key, want, damaged)
+		said := fmt.Sprint(s.Losses)
+		for _, word := range text {
+			require.Contains(t, said, word, key)
+		}
+	}
+}
+
+// A new journal gets no state key that Open would refuse.
+func TestBuilderRefusesSuspects(t *testing.T) {
+	b, err := NewBuilder(filepath.Join(t.TempDir(), "new"), 5, 1)
+	require.NoError(t, err)
+	value := make([]byte, 16)
+	require.NoError(t, b.Set(Set{suspectKey(3), value}))
+	for _, bad := range []Set{{"suspect/x", value}, {suspectKey(3) + "z", value}, {suspectKey(3), value[1:]}, {"suspect/000000000000000A", value}} {
+		require.ErrorIs(t, b.Set(bad), ErrContent)
+	}
+	require.NoError(t, b.Discard())
+}

@@ -1,0 +1,161 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// steadily has others append all the time, so that there is always something to
+// commit. The function that it returns ends that and says how long one of them
+// waited at most.
+func steadily(t *testing.T, l *Log) (end func() time.Duration) {
+	var slowest atomic.Int64
+	var producers sync.WaitGroup
+	stop := make(chan struct{})
+	for i := range 16 {
+		producers.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				began := time.Now()
+				ticket, err := l.Append(t.Context(), []Entry{{Queue: modelQueue, ID: fmt.Append(nil, i), Payload: make([]byte, 500)}})
+				if err == nil {
+					err = ticket.Wait(t.Context())
+				}
+				if !assert.NoError(t, err) {
+					return
+				}
+				for took := int64(time.Since(began)); ; {
+					if old := slowest.Load(); took <= old || slowest.CompareAndSwap(old, took) {
+						break
+					}
+				}
+			}
+		})
+	}
+	return func() time.Duration {
+		close(stop)
+		producers.Wait()
+		return time.Duration(slowest.Load())
+	}
+}
+
+// Whoever compacts waits for a commit, not until nobody appends any more; and
+// those who append wait for the file to be written once, however often it is asked
+// for.
+func TestUpkeepAmongProducers(t *testing.T) {
+	const patience = 5 * time.Second // far from what starving took, and from a millisecond
+	f := startCompact(t, Config{})
+	f.add(1000)
+	end := steadily(t, f.log)
+	for i := range 5 {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		require.NoError(t, f.log.Compact(ctx))
+		require.NoError(t, f.log.Copy(ctx, filepath.Join(t.TempDir(), fmt.Sprint(i))))
+		cancel()
+	}
+	stop := make(chan struct{})
+	var others sync.WaitGroup
+	for range 4 {
+		others.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					assert.NoError(t, f.log.Compact(t.Context()))
+				}
+			}
+		})
+	}
+	before := f.log.Stats().Next
+	for deadline := time.Now().Add(patience); f.log.Stats().Next < before+160; time.Sleep(time.Millisecond) {
+		require.True(t, time.Now().Before(deadline), "nobody can append")
+	}
+	close(stop)
+	others.Wait()
+	slowest := end()
+	t.Logf("the slowest append took %v", slowest)
+	require.Less(t, slowest, patience)
+	require.NoError(t, f.log.Close())
+}
+
+// A context that ends takes its caller out, wherever that is; nothing is changed,
+// and nothing is left behind.
+func TestUpkeepEndsWithItsContext(t *testing.T) {
+	f := startCompact(t, Config{})
+	f.add(12_000)
+	f.end(0, 100)
+	dir := filepath.Join(t.TempDir(), "copy")
+	calls := map[string]func(context.Context) error{
+		"compact": f.log.Compact,
+		"copy":    func(ctx context.Context) error { return f.log.Copy(ctx, dir) },
+	}
+	nothing := func() {
+		left, err := os.ReadDir(filepath.Dir(dir))
+		require.NoError(t, err)
+		require.Empty(t, left)
+		require.NoFileExists(t, filepath.Join(f.dir, fileName+newSuffix))
+	}
+	for name, call := range calls {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		f.log.upkeep <- struct{}{} // somebody is at it
+		go cancel(errors.New("enough"))
+		require.ErrorContains(t, call(ctx), "enough", name)
+		<-f.log.upkeep
+		require.ErrorContains(t, call(ctx), "enough", name)
+		require.ErrorIs(t, call(nil), ErrContext, name)
+	}
+	nothing()
+
+	// In the midst of it.
+	size := f.size()
+	replaced, err := f.log.store.compact(over)
+	require.ErrorIs(t, err, errGivenUp)
+	require.False(t, replaced)
+	require.Equal(t, size, f.size())
+	require.ErrorIs(t, f.log.store.copyTo(dir, over), errGivenUp)
+	require.NoError(t, os.Remove(dir))
+	nothing()
+	for _, call := range calls {
+		require.NoError(t, call(t.Context()))
+	}
+	want := f.want()
+	require.Equal(t, want, f.found(Config{}))
+	require.NoError(t, f.log.Close())
+	for name, call := range calls {
+		require.ErrorIs(t, call(t.Context()), ErrClosed, name)
+	}
+}
+
+// A copy has all that was accepted before the call, whoever waited for that.
+func TestCopyHasWhatWasPosted(t *testing.T) {
+	f := startCompact(t, Config{})
+	for i := range 20 {
+		for range 50 {
+			_, err := f.log.Post(t.Context(), []Entry{{Queue: modelQueue, ID: []byte("x"), Payload: make([]byte, 100)}})
+			require.NoError(t, err)
+		}
+		before := f.log.Stats().Next
+		dir := filepath.Join(t.TempDir(), fmt.Sprint(i))
+		require.NoError(t, f.log.Copy(t.Context(), dir))
+		report, err := Check(dir)
+		require.NoError(t, err)
+		require.NoError(t, report.Damage)
+		require.GreaterOrEqual(t, report.Next, before, "copy %d", i)
+	}
+	require.NoError(t, f.log.Close())
+}
