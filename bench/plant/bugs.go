@@ -179,7 +179,7 @@ var bugs = []bug{
 	{"suspect a job that is over", "executor/worker.go", "w.x.running.Clear(w.place*w.words + i)", "_ = i", crashes},
 	{"let all suspects run at once", "executor/quarantine.go", "	if z.active == nil {\n		z.active = s\n", "	if z.active == nil || true {\n		z.active = s\n", crashes},
 	{"never let a poison go", "executor/quarantine.go", "s.crashes >= x.cfg.CrashLimit {", "s.crashes > x.cfg.CrashLimit+9 {", poison},
-	{"acquit a suspect for another one", "executor/quarantine.go", " && slices.ContainsFunc(items, func(it *shard.Item) bool { return it.ID == s.id })", " && len(items) > 0", acquittal},
+	{"acquit a suspect for another one", "executor/quarantine.go", " && slices.ContainsFunc(items, func(it *shard.Item) bool { return it.ID == s.id && q.ran(it, s.position) })", " && len(items) > 0", acquittal},
 	{"acquit a suspect for a namesake", "executor/quarantine.go", "		ran := s.queue == q && ", "		ran := ", acquittal},
 	{"tell the hook of the error before", "executor/typed.go", "				it.LastError = it.Outcome.Error // of this very run\n", "				_ = it\n", exhausted},
 	{"the newest due job of a queue first", "executor/scheduler.go", "(c.queue == b.queue && c.due < b.due)", "(c.queue == b.queue && c.due > b.due)", schedules},
