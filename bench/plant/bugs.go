@@ -142,7 +142,6 @@ var bugs = []bug{
 	{"blame an older event", "shard/finish.go", "	c.setRetry(l, -1)\n	l.remember().err = \"\"\n	return true", "	return false", scripts},
 	{"hold what was before a slow event", "shard/take.go", "			over, hand = it.before, it\n", "			over = it.before\n", events},
 	{"begin an event that was called back", "shard/run.go", "	if it.recalled.Load() {\n		return false\n	}\n", "", scripts},
-	{"begin an event after the stop", "executor/worker.go", "w.errs != nil || w.x.draining.Load() {", "w.errs != nil {", events},
 	{"say that an event is done, and not which", "executor/worker.go", "	w.more = it.Pass()\n	return w.more\n", "	w.more = it.Pass()\n	it.Outcome.Done = 0\n	return w.more\n", events},
 	{"halve a batch once", "executor/batch.go", "	b.halvings--\n", "	b.halvings = 0\n", events},
 	{"lose the payloads that are done", "shard/finish.go", "		case Done:\n			c.endPayload(p.Ref)\n", "		case Done:\n", scripts},
@@ -185,7 +184,7 @@ var bugs = []bug{
 	{"the newest due job of a queue first", "executor/scheduler.go", "(c.queue == b.queue && c.due < b.due)", "(c.queue == b.queue && c.due > b.due)", schedules},
 	{"look before the shard has offered", "executor/dispatcher.go", "strict: isInOrder,", "strict: false,", schedules},
 	{"the lag of the first shard", "executor/stats.go", "oldest := slices.Min(due); oldest", "oldest := due[0]; oldest", oldest},
-	{"an error for a stranger is lost", "executor/typed.go", "if !each || len(own) > len(items)-len(unnamed) {", "if !each {", strangers},
+	{"an error for a stranger is lost", "executor/batch.go", "if !each || len(own) > len(items)-len(unnamed) {", "if !each {", strangers},
 	{"forget those who wait for room", "journal/backlog.go", "		close(l.drained)\n", "", admission},
 
 	// Locks.
