@@ -91,3 +91,21 @@ func TestCondemnedIDsGoToTheMorgueOrHalt(t *testing.T) {
 	require.Equal(t, "crashed", r.Items[0].LastError)
 	require.NoError(t, l.Close())
 }
+
+// Under Single the payload that could not be run goes, and no other of its id.
+func TestOneEventIsCondemned(t *testing.T) {
+	c, l := pendingJobs(t, Config{Single: true}, "a", "a", "a")
+	require.False(t, c.Condemn(10, "a", 99, "crashed", nil))
+	require.True(t, c.Condemn(10, "a", 2, "crashed", nil))
+	c.Record(writing{l})
+	require.NoError(t, l.Flush(t.Context()))
+	var dead []journal.Position
+	for b, err := range l.Morgue(1) {
+		require.NoError(t, err)
+		dead = append(dead, b.Entry.Position)
+	}
+	require.Equal(t, []journal.Position{2}, dead)
+	v, _ := c.view("a")
+	require.Equal(t, []journal.Position{1, 3}, refs(v.waiting))
+	require.NoError(t, l.Close())
+}
