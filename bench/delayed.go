@@ -61,7 +61,7 @@ func (l *lab) delayedJobs(ctx context.Context, dir string, lead time.Duration) (
 	from, due, window := timetable(l.n, lead)
 	late := make([]atomic.Int64, l.n) // by number
 	ctx, s, err := l.open(ctx, dir, func(_ context.Context, job executor.Job[[]byte]) error {
-		late[binary.LittleEndian.Uint64(job.Latest())].Store(max(1, int64(time.Since(job.Due))))
+		late[binary.LittleEndian.Uint64(job.Payload)].Store(max(1, int64(time.Since(job.Due))))
 		return nil
 	})
 	if err != nil {

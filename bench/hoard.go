@@ -69,15 +69,13 @@ func (h *hoarder) handle(_ context.Context, job executor.Job[[]byte]) error {
 		h.bad.Store(new(fmt.Sprintf("a job has the id %q", job.ID)))
 		return nil
 	}
-	for _, p := range job.Payloads {
-		if got := binary.LittleEndian.Uint64(p.Value); got != number || len(p.Value) != payloadBytes {
-			h.bad.Store(new(fmt.Sprintf("payload %d, of %d bytes, belongs to %q", got, len(p.Value), job.ID)))
-		}
+	if got := binary.LittleEndian.Uint64(job.Payload); got != number || len(job.Payload) != payloadBytes {
+		h.bad.Store(new(fmt.Sprintf("payload %d, of %d bytes, belongs to %q", got, len(job.Payload), job.ID)))
 	}
 	if h.seen[number/64].Or(1<<(number%64))&(1<<(number%64)) != 0 {
 		h.bad.Store(new(fmt.Sprintf("%q ran twice", job.ID)))
 	}
-	if h.ran.Add(int64(len(job.Payloads))) == int64(h.n) {
+	if h.ran.Add(1) == int64(h.n) {
 		close(h.done)
 	}
 	return nil

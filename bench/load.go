@@ -84,18 +84,17 @@ func newLoad(n int, ids []string) *load {
 // handle checks that each payload is the next one of its id: that makes it
 // exactly once, and in order.
 func (l *load) handle(_ context.Context, job executor.Job[[]byte]) error {
-	if l.fails != nil && l.failFirst(job) {
+	number := numberOf(job.ID, job.Payload)
+	if l.fails != nil && l.fails(number) && !l.failed[number] {
+		l.failed[number] = true
 		return errPlanned
 	}
-	for i := range job.Payloads {
-		number := numberOf(job.ID, job.Payloads[i].Value)
-		slot := l.slotOf(number)
-		if want := l.next(slot, number); number != want || job.ID != l.ids[slot] {
-			l.report(fmt.Errorf("payload %d of %q ran when %d of %q was next", number, job.ID, want, l.ids[slot]))
-		}
-		l.advance(slot, number)
+	slot := l.slotOf(number)
+	if want := l.next(slot, number); number != want || job.ID != l.ids[slot] {
+		l.report(fmt.Errorf("payload %d of %q ran when %d of %q was next", number, job.ID, want, l.ids[slot]))
 	}
-	if l.ran.Add(int64(len(job.Payloads))) == int64(l.n) {
+	l.advance(slot, number)
+	if l.ran.Add(1) == int64(l.n) {
 		close(l.done)
 	}
 	return nil
@@ -127,17 +126,6 @@ func (l *load) advance(slot, number int) {
 }
 
 var errPlanned = errors.New("it is one of those that fail once")
-
-// failFirst reports whether one of the payloads has yet to fail.
-func (l *load) failFirst(job executor.Job[[]byte]) (fail bool) {
-	for i := range job.Payloads {
-		number := numberOf(job.ID, job.Payloads[i].Value)
-		if l.fails(number) && !l.failed[number] {
-			l.failed[number], fail = true, true
-		}
-	}
-	return fail
-}
 
 func (l *load) report(err error) {
 	select {

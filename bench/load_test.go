@@ -36,28 +36,29 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
+// events are payloads of an id with these numbers.
+func events(id string, numbers ...uint64) (jobs []executor.Job[[]byte]) {
+	for _, number := range numbers {
+		jobs = append(jobs, executor.Job[[]byte]{ID: id, Payload: binary.LittleEndian.AppendUint64(nil, number)})
+	}
+	return jobs
+}
+
 // A benchmark that loses jobs has to notice.
 func TestLoadNotices(t *testing.T) {
-	job := func(id string, numbers ...uint64) (j executor.Job[[]byte]) {
-		j.ID = id
-		for _, number := range numbers {
-			j.Payloads = append(j.Payloads, executor.Payload[[]byte]{Value: binary.LittleEndian.AppendUint64(nil, number)})
-		}
-		return j
-	}
 	ids := []string{"a", "b"}
 	for name, c := range map[string]struct {
-		jobs []executor.Job[[]byte]
+		jobs [][]executor.Job[[]byte]
 		want string
 	}{
-		"right":       {[]executor.Job[[]byte]{job("a", 0), job("b", 1, 3), job("a", 2)}, ""},
-		"lost":        {[]executor.Job[[]byte]{job("a", 0), job("b", 1, 3)}, "3 payloads have run, want 4"},
-		"twice":       {[]executor.Job[[]byte]{job("a", 0), job("a", 0)}, `payload 0 of "a" ran when 2 of "a" was next`},
-		"overtaken":   {[]executor.Job[[]byte]{job("a", 2, 0)}, `payload 2 of "a" ran when 0 of "a" was next`},
-		"another one": {[]executor.Job[[]byte]{job("b", 0)}, `payload 0 of "b" ran when 0 of "a" was next`},
+		"right":       {[][]executor.Job[[]byte]{events("a", 0), events("b", 1, 3), events("a", 2)}, ""},
+		"lost":        {[][]executor.Job[[]byte]{events("a", 0), events("b", 1, 3)}, "3 payloads have run, want 4"},
+		"twice":       {[][]executor.Job[[]byte]{events("a", 0), events("a", 0)}, `payload 0 of "a" ran when 2 of "a" was next`},
+		"overtaken":   {[][]executor.Job[[]byte]{events("a", 2, 0)}, `payload 2 of "a" ran when 0 of "a" was next`},
+		"another one": {[][]executor.Job[[]byte]{events("b", 0)}, `payload 0 of "b" ran when 0 of "a" was next`},
 	} {
 		l := newLoad(4, ids)
-		for _, j := range c.jobs {
+		for _, j := range slices.Concat(c.jobs...) {
 			require.NoError(t, l.handle(t.Context(), j))
 		}
 		if c.want == "" {
@@ -83,26 +84,19 @@ func TestProduceJoinsErrors(t *testing.T) {
 // The same for payloads that belong to ids in no pattern, and for those that
 // have no room for a number.
 func TestLoadNoticesWhatIsAssigned(t *testing.T) {
-	job := func(id string, numbers ...uint64) (j executor.Job[[]byte]) {
-		j.ID = id
-		for _, number := range numbers {
-			j.Payloads = append(j.Payloads, executor.Payload[[]byte]{Value: binary.LittleEndian.AppendUint64(nil, number)})
-		}
-		return j
-	}
 	for name, c := range map[string]struct {
-		jobs []executor.Job[[]byte]
+		jobs [][]executor.Job[[]byte]
 		want string
 	}{
-		"right":     {[]executor.Job[[]byte]{job("a", 0, 1), job("b", 2), job("a", 3)}, ""},
-		"lost":      {[]executor.Job[[]byte]{job("a", 0, 3), job("b", 2)}, "3 payloads have run, want 4"},
-		"twice":     {[]executor.Job[[]byte]{job("a", 0, 0)}, `payload 0 of "a" ran when 1 of "a" was next`},
-		"overtaken": {[]executor.Job[[]byte]{job("a", 0, 3, 1)}, `payload 1 of "a" ran when 4 of "a" was next`},
-		"elsewhere": {[]executor.Job[[]byte]{job("b", 0)}, `payload 0 of "b" ran when 0 of "a" was next`},
+		"right":     {[][]executor.Job[[]byte]{events("a", 0, 1), events("b", 2), events("a", 3)}, ""},
+		"lost":      {[][]executor.Job[[]byte]{events("a", 0, 3), events("b", 2)}, "3 payloads have run, want 4"},
+		"twice":     {[][]executor.Job[[]byte]{events("a", 0, 0)}, `payload 0 of "a" ran when 1 of "a" was next`},
+		"overtaken": {[][]executor.Job[[]byte]{events("a", 0, 3, 1)}, `payload 1 of "a" ran when 4 of "a" was next`},
+		"elsewhere": {[][]executor.Job[[]byte]{events("b", 0)}, `payload 0 of "b" ran when 0 of "a" was next`},
 	} {
 		l := newLoad(4, []string{"a", "b"})
 		l.assigned = []int32{0, 0, 1, 0}
-		for _, j := range c.jobs {
+		for _, j := range slices.Concat(c.jobs...) {
 			require.NoError(t, l.handle(t.Context(), j))
 		}
 		if c.want == "" {
@@ -118,13 +112,10 @@ func TestLoadNoticesWhatIsAssigned(t *testing.T) {
 func TestLoadFailsOnce(t *testing.T) {
 	l := newLoad(4, []string{"a"})
 	l.failed, l.fails = make([]bool, 4), func(number int) bool { return number == 1 }
-	var j executor.Job[[]byte]
-	j.ID = "a"
-	for number := range uint64(4) {
-		j.Payloads = append(j.Payloads, executor.Payload[[]byte]{Value: binary.LittleEndian.AppendUint64(nil, number)})
+	for _, j := range events("a", 0, 1, 1, 2, 3) {
+		failed := !l.failed[1] && numberOf(j.ID, j.Payload) == 1
+		require.Equal(t, failed, l.handle(t.Context(), j) != nil)
 	}
-	require.ErrorIs(t, l.handle(t.Context(), j), errPlanned)
-	require.NoError(t, l.handle(t.Context(), j))
 	assert.NoError(t, l.check())
 }
 

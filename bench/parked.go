@@ -21,12 +21,12 @@ type waiters struct {
 	q *executor.Queue[[]byte]
 }
 
-func (l *lab) waiters(handler func(context.Context, executor.Job[[]byte]) error, locks executor.Locks[[]byte], unique executor.Unique[[]byte]) (*waiters, error) {
+func (l *lab) waiters(handler func(context.Context, executor.Merged[[]byte]) error, locks executor.Locks[[]byte], unique executor.Unique[[]byte]) (*waiters, error) {
 	x, err := executor.Open("", executor.Config{Workers: l.workers})
 	if err != nil {
 		return nil, err
 	}
-	q, err := executor.Handle(x, queueName, handler, executor.QueueConfig[[]byte]{
+	q, err := executor.HandleMerged(x, queueName, handler, executor.QueueConfig[[]byte]{
 		Shards: l.shards, Concurrency: 2, // one may hold what the others wait for
 		Locks: locks, Unique: unique,
 	})
@@ -104,7 +104,7 @@ type crowd struct {
 
 func (c *crowd) begin(n int) { c.all, c.over = int64(n), make(chan struct{}) }
 
-func (c *crowd) handle(_ context.Context, job executor.Job[[]byte]) error {
+func (c *crowd) handle(_ context.Context, job executor.Merged[[]byte]) error {
 	if c.running.Add(1) > 1 {
 		c.overlaps.Add(1)
 	}
@@ -166,7 +166,7 @@ func parked(name string, probe func(context.Context, *lab) ([]time.Duration, err
 // unlockByHand has a job wait for a key that a person unlocks.
 func unlockByHand(ctx context.Context, l *lab) ([]time.Duration, error) {
 	entered := make(chan time.Time, 1)
-	w, err := l.waiters(func(context.Context, executor.Job[[]byte]) error {
+	w, err := l.waiters(func(context.Context, executor.Merged[[]byte]) error {
 		entered <- time.Now()
 		return nil
 	}, executor.Locks[[]byte]{BlockedBy: onlyKey}, executor.Unique[[]byte]{})
@@ -197,14 +197,14 @@ func unlockByHand(ctx context.Context, l *lab) ([]time.Duration, error) {
 // end of one handler until the other one is entered.
 func unlockBySuccess(ctx context.Context, l *lab) ([]time.Duration, error) {
 	ended, entered, free := make(chan time.Time, 1), make(chan time.Time, 1), make(chan struct{})
-	w, err := l.waiters(func(context.Context, executor.Job[[]byte]) error {
+	w, err := l.waiters(func(context.Context, executor.Merged[[]byte]) error {
 		entered <- time.Now()
 		return nil
 	}, executor.Locks[[]byte]{BlockedBy: onlyKey}, executor.Unique[[]byte]{})
 	if err != nil {
 		return nil, err
 	}
-	before, err := executor.Handle(w.x, "before", func(context.Context, executor.Job[[]byte]) error {
+	before, err := executor.HandleMerged(w.x, "before", func(context.Context, executor.Merged[[]byte]) error {
 		<-free
 		busy(memoryPause)()
 		ended <- time.Now()
@@ -246,7 +246,7 @@ func (o order) keepLocked() (r report, err error) {
 	if err != nil {
 		return r, err
 	}
-	q, err := executor.Handle(x, queueName, func(context.Context, executor.Job[[]byte]) error { return nil }, executor.QueueConfig[[]byte]{
+	q, err := executor.HandleMerged(x, queueName, func(context.Context, executor.Merged[[]byte]) error { return nil }, executor.QueueConfig[[]byte]{
 		Locks: executor.Locks[[]byte]{BlockedBy: func(id string, _ []byte) []string { return []string{id} }},
 	})
 	if err == nil {

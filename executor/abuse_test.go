@@ -116,10 +116,10 @@ func abuseHandlers(t *testing.T, n int, r *rand.Rand) {
 		}
 		var wrong atomic.Int64
 		x := open(t, "", executor.Config{Workers: 8})
-		q := handle(t, x, "q", func(_ context.Context, job executor.Job[int]) error {
+		q := handle(t, x, "q", func(_ context.Context, job executor.Merged[int]) error {
 			a := jobs[job.Latest()]
 			if !a.running.CompareAndSwap(false, true) || job.ID != fmt.Sprint(job.Latest()) || len(job.Payloads) != 1 ||
-				a.runs >= len(a.tries) || a.retries[a.runs] != job.Retry || (job.Retry < 0) != (job.LastError == "") {
+				a.runs >= len(a.tries) || a.retries[a.runs] != (job.Attempt-2) || (job.Attempt == 1) != (job.LastError == "") {
 				wrong.Add(1)
 				return executor.Discard()
 			}
@@ -213,7 +213,7 @@ func abuseHook(t *testing.T, name, v, want any) {
 		"FormatError": func() { cfg.FormatError = func(error) string { return says("", v)("bad") } },
 		"RetriesExhausted": func() {
 			cfg.MaxRetries = -1
-			cfg.RetriesExhausted = func(_ context.Context, jobs []executor.Job[string]) { clear(jobs); says(0, v)("bad") }
+			cfg.RetriesExhausted = func(_ context.Context, jobs []executor.Merged[string]) { clear(jobs); says(0, v)("bad") }
 		},
 		"Encode": func() { h.encode = says[error](nil, v) },
 		"Decode": func() { h.decode = says[error](nil, v) },

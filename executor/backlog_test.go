@@ -15,11 +15,11 @@ import (
 
 // backlogged returns an executor that takes ten payloads, and the queue whose
 // handler waits for gate.
-func backlogged(t *testing.T, cfg executor.Config, handler func(context.Context, executor.Job[int]) error) (*executor.Executor, *executor.Queue[int]) {
+func backlogged(t *testing.T, cfg executor.Config, handler func(context.Context, executor.Merged[int]) error) (*executor.Executor, *executor.Queue[int]) {
 	cfg.MaxBacklog = 10
 	x, err := executor.Open("", cfg)
 	require.NoError(t, err)
-	q, err := executor.Handle(x, "jobs", handler, executor.QueueConfig[int]{Merge: executor.KeepAll})
+	q, err := executor.HandleMerged(x, "jobs", handler, executor.QueueConfig[int]{Merge: executor.KeepAll})
 	require.NoError(t, err)
 	return x, q
 }
@@ -32,7 +32,7 @@ func fill(t *testing.T, q *executor.Queue[int]) {
 }
 
 func TestBacklogRefuses(t *testing.T) {
-	x, q := backlogged(t, executor.Config{}, func(context.Context, executor.Job[int]) error { return nil })
+	x, q := backlogged(t, executor.Config{}, func(context.Context, executor.Merged[int]) error { return nil })
 	fill(t, q)
 	_, err := q.Enqueue(t.Context(), "one-more", 1)
 	require.ErrorIs(t, err, executor.ErrFull)
@@ -57,7 +57,7 @@ func TestBacklogRefuses(t *testing.T) {
 
 func TestBacklogWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x, q := backlogged(t, executor.Config{Overflow: executor.Wait}, func(context.Context, executor.Job[int]) error { return nil })
+		x, q := backlogged(t, executor.Config{Overflow: executor.Wait}, func(context.Context, executor.Merged[int]) error { return nil })
 		fill(t, q)
 
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -85,7 +85,7 @@ func TestBacklogRefusesHandlers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var q *executor.Queue[int]
 		refused := 0
-		x, q := backlogged(t, executor.Config{Overflow: executor.Wait, Workers: 1}, func(ctx context.Context, job executor.Job[int]) error {
+		x, q := backlogged(t, executor.Config{Overflow: executor.Wait, Workers: 1}, func(ctx context.Context, job executor.Merged[int]) error {
 			for i := range 20 {
 				if refused > 0 {
 					break
@@ -109,7 +109,7 @@ func TestBacklogRefusesHandlers(t *testing.T) {
 
 func TestBacklogWaitEndsWithTheExecutor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x, q := backlogged(t, executor.Config{Overflow: executor.Wait}, func(context.Context, executor.Job[int]) error { return nil })
+		x, q := backlogged(t, executor.Config{Overflow: executor.Wait}, func(context.Context, executor.Merged[int]) error { return nil })
 		fill(t, q)
 		var wg sync.WaitGroup
 		wg.Go(func() {

@@ -78,7 +78,7 @@ func TestBadQueuesAreRefused(t *testing.T) {
 	handle(t, x, "q", p.handle, executor.QueueConfig[string]{})
 	for name, test := range map[string]struct {
 		queue   string
-		handler func(context.Context, executor.Job[string]) error
+		handler func(context.Context, executor.Merged[string]) error
 		cfg     executor.QueueConfig[string]
 		want    error
 		says    string
@@ -92,7 +92,7 @@ func TestBadQueuesAreRefused(t *testing.T) {
 		"batch":       {"r", p.handle, executor.QueueConfig[string]{BatchSize: 2}, executor.ErrConfig, "HandleBatch"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := executor.Handle(x, test.queue, test.handler, test.cfg)
+			_, err := executor.HandleMerged(x, test.queue, test.handler, test.cfg)
 			require.ErrorIs(t, err, test.want)
 			require.ErrorContains(t, err, test.says)
 		})

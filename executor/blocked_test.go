@@ -68,7 +68,7 @@ func blockHook(t *testing.T, hook string, stops bool) {
 		"RetryIn":     func() { cfg.MaxRetries = 1; cfg.RetryIn = func(int) time.Duration { b.block(); return 0 } },
 		"FormatError": func() { cfg.FormatError = func(err error) string { b.block(); return err.Error() } },
 		"RetriesExhausted": func() {
-			cfg.RetriesExhausted = func(context.Context, []executor.Job[string]) { b.block() }
+			cfg.RetriesExhausted = func(context.Context, []executor.Merged[string]) { b.block() }
 		},
 		"Logger":              func() { xcfg.Logger = slog.New(blockedLog{b}) },
 		"LoggerOfTheWatchdog": func() { xcfg.Logger = slog.New(blockedLog{b}) },

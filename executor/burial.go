@@ -51,19 +51,38 @@ func (w *worker) tellBuried() {
 // of them is the first, and why.
 func (q *queue) doomed(it *shard.Item) (n, first int, reason string) {
 	out := &it.Outcome
-	n = len(out.Spoiled)
-	if n > 0 {
-		first, reason = out.Spoiled[0].Index, out.Spoiled[0].Error
+	first = len(it.Payloads)
+	for _, part := range out.Parts {
+		if part.Verdict != shard.Canceled {
+			continue
+		}
+		if n++; n == 1 {
+			first, reason = part.Index, part.Error
+		}
 	}
 	exhausted := q.core.Exhausts(it)
+	if q.core.Single {
+		if out.Verdict == shard.Canceled || exhausted && q.core.OnExhausted != shard.Halt {
+			return 1, out.Done, out.Error
+		}
+		return 0, 0, ""
+	}
 	switch {
-	case n == len(it.Payloads): // whatever the others of its batch came to
+	case len(out.Parts) == len(it.Payloads): // whatever the others of its batch came to
 	case out.Verdict == shard.Canceled, exhausted && q.core.OnExhausted == shard.BuryAll:
-		return len(it.Payloads), 0, out.Error
+		return n + len(it.Payloads) - len(out.Parts), min(first, oldest(out.Parts)), out.Error
 	case exhausted && q.core.OnExhausted == shard.BuryOldest:
-		return n + 1, 0, out.Error // the first one is spoiled, or the oldest
+		return n + 1, min(first, oldest(out.Parts)), out.Error
 	}
 	return n, first, reason
+}
+
+// oldest returns the index of the first payload that is none of the parts.
+func oldest(parts []shard.Part) (i int) {
+	for i < len(parts) && parts[i].Index == i {
+		i++
+	}
+	return i
 }
 
 // logBurial tells a person that there is something to decide about.

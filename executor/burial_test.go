@@ -111,7 +111,7 @@ func TestBurialsOfABatchAreTold(t *testing.T) {
 		var log diary
 		x := open(t, "", executor.Config{Logger: log.logger(), Workers: 1})
 		codec := fading{new(atomic.Bool)}
-		q, err := executor.HandleBatch(x, "q", func(context.Context, []executor.Job[string]) error { return errBoom },
+		q, err := executor.HandleBatch(x, "q", func(context.Context, []executor.Merged[string]) error { return errBoom },
 			executor.QueueConfig[string]{Codec: codec, BatchSize: 2, Shards: 1, MaxRetries: -1})
 		require.NoError(t, err)
 		enqueue(t, q, "1", "bad")

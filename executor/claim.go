@@ -34,6 +34,14 @@ type place struct {
 	woken *atomic.Bool
 }
 
+// leased returns the lease; one that has ended if there is none.
+func (c *claim) leased() lock.Lease {
+	if c == nil {
+		return lock.Lease{}
+	}
+	return c.lease
+}
+
 // lost returns why the job no longer has what it was started with, or nil.
 func (c *claim) lost() error {
 	if c.lease != (lock.Lease{}) && !c.lease.Held() {

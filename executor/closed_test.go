@@ -47,7 +47,7 @@ func calls(x *executor.Executor, q *executor.Queue[string]) map[string]func(cont
 			return nil
 		},
 		"Handle": func(context.Context) error {
-			_, err := executor.Handle(x, "late", (&probe{}).handle, executor.QueueConfig[string]{})
+			_, err := executor.HandleMerged(x, "late", (&probe{}).handle, executor.QueueConfig[string]{})
 			return err
 		},
 		"NewSlots": func(context.Context) error {
@@ -94,7 +94,7 @@ func TestKeysWhileStopping(t *testing.T) {
 	disk := new(journal.Memory)
 	x := openOn(t, disk, executor.Config{})
 	running, stopping := make(chan struct{}), make(chan struct{})
-	q := handle(t, x, "q", func(ctx context.Context, _ executor.Job[string]) error {
+	q := handle(t, x, "q", func(ctx context.Context, _ executor.Merged[string]) error {
 		close(running)
 		<-stopping
 		return x.Keys().Lock(ctx, "from a handler")
@@ -132,7 +132,7 @@ func TestSlotsAfterStop(t *testing.T) {
 	slots, err := executor.NewSlots(x, "serials", executor.SlotsConfig[int]{SlotsConfig: lock.SlotsConfig[int]{Next: func(i int) int { return i + 1 }}})
 	require.NoError(t, err)
 	running, goOn, cleared := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-	q := handle(t, x, "q", func(_ context.Context, job executor.Job[string]) error {
+	q := handle(t, x, "q", func(_ context.Context, job executor.Merged[string]) error {
 		close(running)
 		<-goOn
 		cleared <- slots.Clear(job)

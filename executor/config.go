@@ -219,13 +219,13 @@ type QueueConfig[T any] struct {
 	// BatchSize is the most ids that a batch handler gets at once. Default 1.
 	BatchSize int
 
-	// MaxPayloads is the most payloads of one id that a handler gets at once,
-	// oldest first; the others follow in the next run. Default 1000; below
-	// zero there is no limit.
+	// MaxPayloads is the most payloads of one id that a handler of [HandleMerged]
+	// or [HandleBatch] gets at once, oldest first; the others follow in the next
+	// run. Default 1000; below zero there is no limit. With [Handle] it is 1.
 	MaxPayloads int
 
-	// MaxRetries is how often a failed job is run again before it is
-	// exhausted. Default 25, which is about 20 days with the default RetryIn;
+	// MaxRetries is how often a failed job, with [Handle] a payload, is run again
+	// before it is exhausted. Default 25, which is about 20 days with the default RetryIn;
 	// below zero a job is never run again.
 	MaxRetries int
 
@@ -242,14 +242,15 @@ type QueueConfig[T any] struct {
 	// under more than one of the names. Default nil.
 	FormerNames []string
 
-	// Timeout is how long a handler has for a job or a batch. Then its context
+	// Timeout is how long a handler has for a payload, a job or a batch with its
+	// halves. Then its context
 	// ends with the cause [ErrTimeout], and an error that it returns is a failure
 	// which spends a retry. It is never early, and late by at most an eighth of
 	// it, and a second. The context has no Deadline. What a handler that does
 	// not return means: Config.StuckAfter. Default 0: no limit.
 	Timeout time.Duration
 
-	Merge       Merge       // equal payloads of a waiting id; default MinScore
+	Merge       Merge       // equal payloads of a waiting id; default KeepAll
 	OnFailure   OnFailure   // what a failure means for later payloads; default MergeFailed
 	OnExhausted OnExhausted // what happens after the last retry; default BuryOldest
 	OnFresh     OnFresh     // what a fresh payload does to a job in back-off; default WaitWithRetry
@@ -268,9 +269,9 @@ type QueueConfig[T any] struct {
 	FormatError func(error) string
 
 	// RetriesExhausted is called, on the worker, with the jobs of a run that
-	// failed for the last time, before OnExhausted is carried out. LastError is
-	// that failure. Default nil.
-	RetriesExhausted func(ctx context.Context, jobs []Job[T])
+	// failed for the last time, before OnExhausted is carried out; with [Handle] that
+	// is one job with one payload. LastError is that failure. Default nil.
+	RetriesExhausted func(ctx context.Context, jobs []Merged[T])
 
 	// Durability of Enqueue. Default: the executor's.
 	Durability Durability
@@ -345,7 +346,7 @@ func (c *QueueConfig[T]) settings(x Config) (settings, error) {
 		inRange("Weight", c.Weight, 0, 1<<16),
 		inRange("MaxRetries", s.core.MaxRetries, 0, math.MaxInt32),
 		inRange("BatchSize", s.batch, 1, maxBatch),
-		inRange("Merge", int(c.Merge), 0, int(KeepAll)),
+		inRange("Merge", int(c.Merge), 0, int(KeepLast)),
 		inRange("OnFailure", int(c.OnFailure), 0, int(BlockFailed)),
 		inRange("OnExhausted", int(c.OnExhausted), 0, int(Halt)),
 		inRange("OnFresh", int(c.OnFresh), 0, int(PullRetry)),

@@ -104,7 +104,7 @@ func (c *conserved) open() {
 	cfg := c.cfg
 	cfg.Slots = []executor.SlotSource{c.slots}
 	life := c.life
-	c.q = handle(c.t, c.x, "q", func(ctx context.Context, job executor.Job[string]) error {
+	c.q = handle(c.t, c.x, "q", func(ctx context.Context, job executor.Merged[string]) error {
 		c.events = append(c.events, func() { c.started(job) })
 		var err error
 		if !c.draining {
@@ -119,7 +119,7 @@ func (c *conserved) open() {
 	start(c.t, c.x)
 }
 
-func (c *conserved) started(job executor.Job[string]) {
+func (c *conserved) started(job executor.Merged[string]) {
 	c.steps = append(c.steps, fmt.Sprint("  starts ", job.ID, job.Payloads))
 	for _, p := range job.Payloads {
 		for _, key := range c.cfg.Locks.OnRun(job.ID, p.Value) {
@@ -132,7 +132,7 @@ func (c *conserved) started(job executor.Job[string]) {
 	}
 }
 
-func (c *conserved) ended(job executor.Job[string], err error) {
+func (c *conserved) ended(job executor.Merged[string], err error) {
 	c.steps = append(c.steps, fmt.Sprint("  ends ", job.ID, " ", err))
 	if err != nil && err.Error() != "discarded" {
 		return

@@ -28,7 +28,7 @@ type once struct {
 	wrong []string
 }
 
-func (o *once) handle(_ context.Context, job executor.Job[int]) error {
+func (o *once) handle(_ context.Context, job executor.Merged[int]) error {
 	values := make([]int, len(job.Payloads))
 	for i, p := range job.Payloads {
 		values[i] = p.Value

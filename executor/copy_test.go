@@ -15,7 +15,7 @@ func TestCopyOfARunningExecutor(t *testing.T) {
 	open := func(name string) (*executor.Executor, *executor.Queue[int]) {
 		x, err := executor.Open(filepath.Join(dir, name), executor.Config{})
 		require.NoError(t, err)
-		q, err := executor.Handle(x, "jobs", func(context.Context, executor.Job[int]) error { return nil }, executor.QueueConfig[int]{})
+		q, err := executor.HandleMerged(x, "jobs", func(context.Context, executor.Merged[int]) error { return nil }, executor.QueueConfig[int]{})
 		require.NoError(t, err)
 		return x, q
 	}

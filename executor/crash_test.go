@@ -52,7 +52,7 @@ func (d doomed) open(t *testing.T) (*executor.Executor, *executor.Queue[int]) {
 	note, err := os.OpenFile(filepath.Join(d.dir, "ended"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = note.Close() })
-	q := handle(t, x, "jobs", func(_ context.Context, job executor.Job[int]) error {
+	q := handle(t, x, "jobs", func(_ context.Context, job executor.Merged[int]) error {
 		if n := job.Payloads[0].Value; job.ID == poisonID && n == 0 {
 			die(d.poison)
 			select {}
@@ -267,7 +267,7 @@ func (d doomed) isNamed(t *testing.T) {
 	require.NoError(t, os.CopyFS(filepath.Join(copied.dir, "journal"), os.DirFS(filepath.Join(d.dir, "journal"))))
 	x, err := executor.Open(filepath.Join(copied.dir, "journal"), executor.Config{Logger: slog.New(slog.NewTextHandler(copied.log, nil))})
 	require.NoError(t, err)
-	handle(t, x, "jobs", func(context.Context, executor.Job[int]) error { return nil }, executor.QueueConfig[int]{})
+	handle(t, x, "jobs", func(context.Context, executor.Merged[int]) error { return nil }, executor.QueueConfig[int]{})
 	start(t, x)
 	stop(t, x)
 	text := copied.log.String()

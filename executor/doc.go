@@ -1,6 +1,25 @@
 // Package executor runs background jobs inside one process, in order: the
 // front door of Strand.
 //
+// # Which shape is mine?
+//
+//	my payloads are      register with    a call gets             a bad one
+//	───────────────────────────────────────────────────────────────────────────────────
+//	events: each has     [Handle]         one payload of an id    is retried, buried or
+//	to be applied,                                                cancelled alone; what was
+//	in order                                                      before it stays done
+//
+//	state: the newest    [HandleMerged]   all payloads of an      fails its job, unless
+//	counts                                id that wait; say       [PayloadErrors] name it
+//	                                      Merge: [KeepLast]
+//
+//	cheaper by the       [HandleBatch]    up to BatchSize ids     fails its id, if
+//	dozen                                 with their payloads     [BatchErrors] name it, or
+//	                                                              else when it is alone: the
+//	                                                              batch is halved
+//
+// Equal payloads each count, unless QueueConfig.Merge says that one is enough.
+//
 // # What is promised
 //
 //  1. Order. Two runs of one (queue, id) never overlap, and payloads reach the
@@ -16,7 +35,9 @@
 //     place, or merged: an equal one of its id runs in its stead. The [Receipt]
 //     says so when that is known as the payload is accepted; when it is replaced
 //     later, [QueueStats] counts it (Replaced).
-//  4. A bad job hurts only its own id. Errors, panics and Goexit of a handler,
+//  4. A bad job hurts only its own id, and with [Handle] a bad payload only those
+//     behind it: what was done before it stays done, and its retries, its burial
+//     and its reason are its own. Errors, panics and Goexit of a handler,
 //     a codec or a hook are contained. A job that kills the process is given up
 //     after Config.CrashLimit times, and every other job completes; kills from
 //     outside, at random moments, cost no job more than to run again, at once.
@@ -66,7 +87,9 @@
 // Enqueue waits until the payload is on disk and its shard has taken it in, so
 // the receipt can say what it was merged into. A shard with a job due offers
 // itself; the scheduler gives it a worker, and it hands over a run: as many due
-// ids as are likely to be done within a millisecond. A payload that arrives for
+// ids as are likely to be done within a millisecond, or payloads with [Handle]. A
+// worker goes through the payloads of an id one call at a time, and what became of
+// them is in one commit. A payload that arrives for
 // an id in a run that has not started takes the id back and merges into it. A run
 // that is not over after that millisecond is taken apart: what has ended is settled,
 // what has not begun is another worker's, and the worker keeps what it has in hand.

@@ -42,7 +42,7 @@ func firstDead[T any](q *executor.Queue[T]) executor.Dead[T] {
 func ExampleKey() {
 	ctx := context.Background()
 	x := must(executor.Open("", executor.Config{}))
-	q := must(executor.Handle(x, "mails", func(context.Context, executor.Job[string]) error { return nil }, executor.QueueConfig[string]{}))
+	q := must(executor.HandleMerged(x, "mails", func(context.Context, executor.Merged[string]) error { return nil }, executor.QueueConfig[string]{}))
 
 	for range 2 { // the first answer may have been lost on its way
 		r := must(q.Enqueue(ctx, "customer-7", "welcome", executor.Key("request-4711")))
@@ -58,7 +58,7 @@ func ExampleKey() {
 func ExampleOnce() {
 	ctx := context.Background()
 	x := must(executor.Open("", executor.Config{}))
-	q := must(executor.Handle(x, "events", func(context.Context, executor.Job[string]) error { return nil }, executor.QueueConfig[string]{}))
+	q := must(executor.HandleMerged(x, "events", func(context.Context, executor.Merged[string]) error { return nil }, executor.QueueConfig[string]{}))
 
 	for _, offset := range []int64{1, 2, 2, 3} {
 		_, err := q.Enqueue(ctx, "customer-7", fmt.Sprint("event ", offset), executor.Once("partition 0", offset))
@@ -82,7 +82,7 @@ func Example_order() {
 	x := must(executor.Open("", executor.Config{}))
 	failed := false
 	done := make(chan struct{})
-	q := must(executor.Handle(x, "orders", func(_ context.Context, job executor.Job[string]) error {
+	q := must(executor.HandleMerged(x, "orders", func(_ context.Context, job executor.Merged[string]) error {
 		for _, p := range job.Payloads {
 			fmt.Println(job.ID, p.Value)
 		}
@@ -117,7 +117,7 @@ func Example_durability() {
 	ctx := context.Background()
 	open := func(done *sync.WaitGroup) (*executor.Executor, *executor.Queue[string]) {
 		x := must(executor.Open(dir, executor.Config{}))
-		q := must(executor.Handle(x, "mails", func(_ context.Context, job executor.Job[string]) error {
+		q := must(executor.HandleMerged(x, "mails", func(_ context.Context, job executor.Merged[string]) error {
 			fmt.Println("run", job.Latest())
 			done.Done()
 			return nil
@@ -148,13 +148,13 @@ func Example_nothingIsDroppedSilently() {
 	x := must(executor.Open("", executor.Config{}))
 	refuse := true
 	ran := make(chan string)
-	q := must(executor.Handle(x, "hooks", func(_ context.Context, job executor.Job[string]) error {
+	q := must(executor.HandleMerged(x, "hooks", func(_ context.Context, job executor.Merged[string]) error {
 		defer func() { ran <- job.ID }()
 		if refuse {
 			return executor.Cancel(errors.New("no such customer"))
 		}
 		return nil
-	}, executor.QueueConfig[string]{}))
+	}, executor.QueueConfig[string]{Merge: executor.MinScore}))
 
 	first := must(q.Enqueue(ctx, "customer-7", "changed"))
 	second := must(q.Enqueue(ctx, "customer-7", "changed"))
@@ -179,8 +179,8 @@ func Example_badJob() {
 	ctx := context.Background()
 	x := must(executor.Open("", executor.Config{Workers: 1}))
 	done := make(chan struct{})
-	q := must(executor.Handle(x, "jobs", func(_ context.Context, job executor.Job[int]) error {
-		if job.ID == "bad" && job.Retry < 0 {
+	q := must(executor.HandleMerged(x, "jobs", func(_ context.Context, job executor.Merged[int]) error {
+		if job.ID == "bad" && job.Attempt == 1 {
 			lines := []string{}
 			fmt.Println(lines[job.Latest()])
 		}
@@ -205,7 +205,7 @@ func Example_noPolling() {
 	ctx := context.Background()
 	x := must(executor.Open("", executor.Config{}))
 	late := make(chan time.Duration)
-	q := must(executor.Handle(x, "alarms", func(_ context.Context, job executor.Job[string]) error {
+	q := must(executor.HandleMerged(x, "alarms", func(_ context.Context, job executor.Merged[string]) error {
 		late <- time.Since(job.Due)
 		return nil
 	}, executor.QueueConfig[string]{}))
@@ -222,7 +222,7 @@ func ExampleHandleBatch() {
 	ctx := context.Background()
 	x := must(executor.Open("", executor.Config{}))
 	ran := make(chan struct{}, 1)
-	q := must(executor.HandleBatch(x, "batches", func(_ context.Context, jobs []executor.Job[int]) error {
+	q := must(executor.HandleBatch(x, "batches", func(_ context.Context, jobs []executor.Merged[int]) error {
 		defer func() { ran <- struct{}{} }()
 		return executor.BatchErrors{jobs[0].ID: executor.Cancel(errors.New("bad record"))}
 	}, executor.QueueConfig[int]{BatchSize: 10, Shards: 1}))
@@ -242,11 +242,11 @@ func ExampleLocks() {
 	x := must(executor.Open("", executor.Config{}))
 	order := func(_ string, order int) []string { return []string{fmt.Sprint("order ", order)} }
 	done := make(chan struct{})
-	pay := must(executor.Handle(x, "pay", func(context.Context, executor.Job[int]) error {
+	pay := must(executor.HandleMerged(x, "pay", func(context.Context, executor.Merged[int]) error {
 		fmt.Println("paid")
 		return nil
 	}, executor.QueueConfig[int]{Locks: executor.Locks[int]{OnEnqueue: order, Unlock: order}}))
-	send := must(executor.Handle(x, "send", func(context.Context, executor.Job[int]) error {
+	send := must(executor.HandleMerged(x, "send", func(context.Context, executor.Merged[int]) error {
 		fmt.Println("sent")
 		close(done)
 		return nil
@@ -267,7 +267,7 @@ func ExampleKeys() {
 	ctx := context.Background()
 	x := must(executor.Open("", executor.Config{}))
 	done := make(chan struct{})
-	q := must(executor.Handle(x, "imports", func(context.Context, executor.Job[string]) error {
+	q := must(executor.HandleMerged(x, "imports", func(context.Context, executor.Merged[string]) error {
 		close(done)
 		return nil
 	}, executor.QueueConfig[string]{Locks: executor.Locks[string]{
@@ -292,7 +292,7 @@ func ExampleUnique() {
 	x := must(executor.Open("", executor.Config{}))
 	var done sync.WaitGroup
 	var mu sync.Mutex // is never waited for
-	q := must(executor.Handle(x, "syncs", func(_ context.Context, job executor.Job[string]) error {
+	q := must(executor.HandleMerged(x, "syncs", func(_ context.Context, job executor.Merged[string]) error {
 		defer done.Done()
 		if !mu.TryLock() {
 			fmt.Println("two at a time")
@@ -321,7 +321,7 @@ func ExampleSlots() {
 		SlotsConfig: lock.SlotsConfig[int]{Next: func(serial int) int { return serial + 1 }},
 	}))
 	done := make(chan struct{})
-	q := must(executor.Handle(x, "sales", func(_ context.Context, job executor.Job[string]) error {
+	q := must(executor.HandleMerged(x, "sales", func(_ context.Context, job executor.Merged[string]) error {
 		defer func() { done <- struct{}{} }()
 		serial, _ := serials.Of(job)
 		fmt.Println(job.ID, "has", serial)

@@ -213,9 +213,13 @@ func border(err error) error {
 		{journal.ErrClosed, ErrClosed}, {journal.ErrFailed, ErrFailed},
 		{journal.ErrTooLarge, ErrTooLarge}, {journal.ErrContext, ErrContext}, {shard.ErrStopped, ErrClosed},
 	} {
-		if errors.Is(err, pair[0]) {
-			return fmt.Errorf("%w: %w", pair[1], err)
+		if !errors.Is(err, pair[0]) {
+			continue
 		}
+		if errors.Is(err, journal.ErrContext) && pair[1] == ErrUnknown {
+			return fmt.Errorf("%w: %w: %w", ErrUnknown, ErrContext, err)
+		}
+		return fmt.Errorf("%w: %w", pair[1], err)
 	}
 	return err
 }

@@ -42,7 +42,7 @@ func (x *Executor) HoldShards(queue string) (release func()) {
 }
 
 // StopHeart ends the heartbeats of a job's leases, as if the process stood still.
-func StopHeart[T any](job Job[T]) {
+func StopHeart[T any](job Merged[T]) {
 	if job.claim.beat != nil {
 		job.claim.beat.Stop()
 	}

@@ -36,7 +36,7 @@ func TestLocksWithExtremeTimes(t *testing.T) {
 					Next: func(v int) int { return v + 1 }, TTL: ttl,
 				}})
 				require.NoError(t, err)
-				q = handle(t, x, "q", func(ctx context.Context, job executor.Job[string]) error {
+				q = handle(t, x, "q", func(ctx context.Context, job executor.Merged[string]) error {
 					value, ok := slots.Of(job)
 					require.True(t, ok)
 					require.Equal(t, 1, value)
@@ -163,7 +163,7 @@ func TestOneTableOfLocks(t *testing.T) {
 	require.NotZero(t, locked.PID)
 	last := uint64(0)
 	for x := first; ; x = open(t, dir, executor.Config{Unique: executor.UniqueWhileRunning}) {
-		q := handle(t, x, "q", func(_ context.Context, job executor.Job[string]) error {
+		q := handle(t, x, "q", func(_ context.Context, job executor.Merged[string]) error {
 			tokens <- job.Lease().Token()
 			return nil
 		}, executor.QueueConfig[string]{})
@@ -187,8 +187,8 @@ func TestHandlerAndItsOwnKeys(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{})
 		keys, woken := x.Keys(), false
-		q := handle(t, x, "q", func(ctx context.Context, job executor.Job[string]) error {
-			if job.ID != "a" || job.Retry < 0 {
+		q := handle(t, x, "q", func(ctx context.Context, job executor.Merged[string]) error {
+			if job.ID != "a" || job.Attempt == 1 {
 				return errBoom // it keeps the key, and its retry wants it again
 			}
 			require.NoError(t, keys.Lock(ctx, "key"))
@@ -225,7 +225,7 @@ func TestHandlerAndItsOwnKeys(t *testing.T) {
 func TestHandlerWaitsForItself(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{})
-		q := handle(t, x, "q", func(ctx context.Context, job executor.Job[string]) error {
+		q := handle(t, x, "q", func(ctx context.Context, job executor.Merged[string]) error {
 			free := make(chan struct{})
 			cancel, locked := x.Keys().Watch("key", func() { close(free) })
 			require.True(t, locked)

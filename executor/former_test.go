@@ -77,7 +77,7 @@ func TestFormerNamesOfSlots(t *testing.T) {
 			slots := must(executor.NewSlots(x, "serials", executor.SlotsConfig[int]{
 				SlotsConfig: lock.SlotsConfig[int]{Next: next, TTL: time.Hour}, KeepOnFailure: true,
 			}))
-			sell := func(_ context.Context, job executor.Job[string]) error {
+			sell := func(_ context.Context, job executor.Merged[string]) error {
 				slot, _ := slots.Of(job)
 				runs.set(append(runs.get(), slot))
 				if fail && job.ID == "kept" {
@@ -120,11 +120,11 @@ func TestFormerNameAndNewOneHaveJobs(t *testing.T) {
 		x := openOn(t, disk, executor.Config{})
 		p := &probe{}
 		cfg := executor.QueueConfig[string]{FormerNames: []string{"old"}}
-		_, err := executor.Handle(x, "new", p.handle, cfg)
+		_, err := executor.HandleMerged(x, "new", p.handle, cfg)
 		require.ErrorIs(t, err, executor.ErrConfig)
 		require.ErrorContains(t, err, `"old"`)
 		handle(t, x, "old", p.handle, executor.QueueConfig[string]{})
-		_, err = executor.Handle(x, "other", p.handle, cfg)
+		_, err = executor.HandleMerged(x, "other", p.handle, cfg)
 		require.ErrorIs(t, err, executor.ErrDuplicateQueue)
 		handle(t, x, "new", p.handle, executor.QueueConfig[string]{})
 		start(t, x)

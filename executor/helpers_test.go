@@ -55,9 +55,9 @@ func stopAtEnd(t testing.TB, x *executor.Executor) {
 }
 
 // handle registers a queue that must be all right.
-func handle[T any](t testing.TB, x *executor.Executor, name string, h func(context.Context, executor.Job[T]) error, cfg executor.QueueConfig[T]) *executor.Queue[T] {
+func handle[T any](t testing.TB, x *executor.Executor, name string, h func(context.Context, executor.Merged[T]) error, cfg executor.QueueConfig[T]) *executor.Queue[T] {
 	t.Helper()
-	q, err := executor.Handle(x, name, h, cfg)
+	q, err := executor.HandleMerged(x, name, h, cfg)
 	require.NoError(t, err)
 	return q
 }
@@ -119,8 +119,8 @@ type probe struct {
 	overlaps int
 }
 
-func (p *probe) handle(ctx context.Context, job executor.Job[string]) error {
-	s := seen{id: job.ID, retry: job.Retry, last: job.LastError, at: time.Now()}
+func (p *probe) handle(ctx context.Context, job executor.Merged[string]) error {
+	s := seen{id: job.ID, retry: job.Attempt - 2, last: job.LastError, at: time.Now()}
 	for _, payload := range job.Payloads {
 		s.values = append(s.values, payload.Value)
 	}

@@ -66,7 +66,7 @@ type victims struct {
 func newVictims(t *testing.T) *victims {
 	v := &victims{dir: t.TempDir(), table: lock.New(), finished: make(chan string, 1000)}
 	v.x = open(t, filepath.Join(v.dir, "jobs"), executor.Config{Workers: 2})
-	v.q = handle(t, v.x, "q", func(_ context.Context, job executor.Job[int]) error {
+	v.q = handle(t, v.x, "q", func(_ context.Context, job executor.Merged[int]) error {
 		v.finished <- job.ID
 		return nil
 	}, executor.QueueConfig[int]{})
@@ -289,7 +289,7 @@ func TestHostileContexts(t *testing.T) {
 func TestHostileFunctions(t *testing.T) {
 	v := newVictims(t)
 	boom := func() { panic("hostile") }
-	_, err := executor.Handle[int](v.x, "nil", nil, executor.QueueConfig[int]{})
+	_, err := executor.HandleMerged[int](v.x, "nil", nil, executor.QueueConfig[int]{})
 	require.ErrorIs(t, err, executor.ErrConfig)
 	_, err = executor.HandleBatch[int](v.x, "nil", nil, executor.QueueConfig[int]{})
 	require.ErrorIs(t, err, executor.ErrConfig)

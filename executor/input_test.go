@@ -70,7 +70,7 @@ func TestStrangeInputComesBack(t *testing.T) {
 		runs := map[string]got{}
 		openBytes := func() (*executor.Executor, *executor.Queue[[]byte]) {
 			x := openOn(t, disk, executor.Config{})
-			return x, handle(t, x, "q", func(_ context.Context, job executor.Job[[]byte]) error {
+			return x, handle(t, x, "q", func(_ context.Context, job executor.Merged[[]byte]) error {
 				mu.Lock()
 				defer mu.Unlock()
 				p := job.Payloads[0]

@@ -24,13 +24,13 @@ func next(v int) int { return v + 1 }
 // sold is a handler that remembers which job had which slot.
 type sold struct {
 	slots  *executor.Slots[int]
-	decide func(ctx context.Context, job executor.Job[string], slot int) error // nil: success
+	decide func(ctx context.Context, job executor.Merged[string], slot int) error // nil: success
 
 	mu   sync.Mutex
 	runs []string // "id slot"
 }
 
-func (s *sold) handle(ctx context.Context, job executor.Job[string]) error {
+func (s *sold) handle(ctx context.Context, job executor.Merged[string]) error {
 	slot, ok := s.slots.Of(job)
 	if !ok {
 		return errors.New("no slot")
@@ -75,7 +75,7 @@ func (s *sold) last(t *testing.T, want int, known bool) {
 func TestLaralocker_A01_NextFreeSlot(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{Workers: 4})
-		s := &sold{decide: func(context.Context, executor.Job[string], int) error { time.Sleep(time.Second); return nil }}
+		s := &sold{decide: func(context.Context, executor.Merged[string], int) error { time.Sleep(time.Second); return nil }}
 		q := s.shop(t, x, executor.SlotsConfig[int]{}, executor.QueueConfig[string]{Shards: 1, Concurrency: 4})
 		start(t, x)
 		for id := range strings.FieldsSeq("a b c d e f") {
@@ -124,7 +124,7 @@ func TestLaralocker_A02_StartFrom(t *testing.T) {
 func TestLaralocker_A03_SuccessMovesOn(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{})
-		s := &sold{decide: func(_ context.Context, job executor.Job[string], _ int) error {
+		s := &sold{decide: func(_ context.Context, job executor.Merged[string], _ int) error {
 			if job.ID == "slow" {
 				time.Sleep(time.Minute)
 			}
@@ -157,7 +157,7 @@ func TestLaralocker_A04_Failure(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				x := open(t, "", executor.Config{})
-				s := &sold{decide: func(_ context.Context, job executor.Job[string], _ int) error {
+				s := &sold{decide: func(_ context.Context, job executor.Merged[string], _ int) error {
 					if job.ID == "bad" {
 						return end()
 					}
@@ -179,7 +179,7 @@ func TestLaralocker_A04_Failure(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{})
 		fails := map[string]int{"kept": 1, "late": 1}
-		s := &sold{decide: func(_ context.Context, job executor.Job[string], _ int) error {
+		s := &sold{decide: func(_ context.Context, job executor.Merged[string], _ int) error {
 			if fails[job.ID]--; fails[job.ID] >= 0 {
 				return executor.RetryAfter(map[string]time.Duration{"kept": 30 * time.Second, "late": 90 * time.Second}[job.ID], errBoom)
 			}
@@ -205,7 +205,7 @@ func TestLaralocker_A04_ClearByHand(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{})
 		s := new(sold)
-		s.decide = func(ctx context.Context, job executor.Job[string], _ int) error {
+		s.decide = func(ctx context.Context, job executor.Merged[string], _ int) error {
 			if job.ID != "clears" {
 				return nil
 			}
@@ -214,13 +214,13 @@ func TestLaralocker_A04_ClearByHand(t *testing.T) {
 			_, has := s.slots.Of(job)
 			require.False(t, has)
 			time.Sleep(10 * time.Second)
-			if job.Retry < 0 {
+			if job.Attempt == 1 {
 				return errBoom // counts: nothing was lost
 			}
 			return ctx.Err()
 		}
 		q := s.shop(t, x, executor.SlotsConfig[int]{}, executor.QueueConfig[string]{Shards: 1, Concurrency: 2})
-		require.ErrorIs(t, s.slots.Clear(executor.Job[string]{}), lock.ErrLockLost)
+		require.ErrorIs(t, s.slots.Clear(executor.Merged[string]{}), lock.ErrLockLost)
 		start(t, x)
 		enqueue(t, q, "clears", "")
 		synctest.Wait()
@@ -252,7 +252,7 @@ func TestLaralocker_A04_BuriedJobKeepsNothing(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				disk := new(journal.Memory)
 				x := openOn(t, disk, executor.Config{})
-				s := &sold{decide: func(_ context.Context, job executor.Job[string], _ int) error {
+				s := &sold{decide: func(_ context.Context, job executor.Merged[string], _ int) error {
 					if job.ID == "bad" {
 						return test.end
 					}
@@ -289,7 +289,7 @@ func TestLaralocker_A04_TTLFreesTheSlot(t *testing.T) {
 				bubble(t, func(t *testing.T) {
 					disk := new(journal.Memory)
 					x := openOn(t, disk, executor.Config{})
-					hangs := func(ctx context.Context, job executor.Job[string], _ int) error {
+					hangs := func(ctx context.Context, job executor.Merged[string], _ int) error {
 						if job.ID != "holder" {
 							return nil
 						}
@@ -340,8 +340,8 @@ func TestLaralocker_A04_ClearedIsNotKept(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{})
 		s := new(sold)
-		s.decide = func(_ context.Context, job executor.Job[string], _ int) error {
-			if job.Retry < 0 && job.ID == "clears" {
+		s.decide = func(_ context.Context, job executor.Merged[string], _ int) error {
+			if job.Attempt == 1 && job.ID == "clears" {
 				require.NoError(t, s.slots.Clear(job))
 				return errBoom
 			}
@@ -366,7 +366,7 @@ func TestLaralocker_A03_SuccessWithALostSlot(t *testing.T) {
 		x := open(t, "", executor.Config{})
 		s := new(sold)
 		ended := map[int]string{}
-		s.decide = func(_ context.Context, job executor.Job[string], slot int) error {
+		s.decide = func(_ context.Context, job executor.Merged[string], slot int) error {
 			s.mu.Lock()
 			first := len(ended) == 0
 			s.mu.Unlock()
@@ -410,7 +410,7 @@ func TestLaralocker_A05_TTL(t *testing.T) {
 				s := new(sold)
 				ttl := executor.SlotsConfig[int]{}
 				ttl.TTL = test.own
-				s.decide = func(context.Context, executor.Job[string], int) error {
+				s.decide = func(context.Context, executor.Merged[string], int) error {
 					for i := range 8 {
 						open := s.slots.Snapshot().Open
 						require.Len(t, open, 1)
@@ -446,7 +446,7 @@ func TestLaralocker_A05_HeartbeatIsWrittenDown(t *testing.T) {
 		disk := new(journal.Memory)
 		x := openOn(t, disk, executor.Config{})
 		ends := make(chan struct{})
-		s := &sold{decide: func(context.Context, executor.Job[string], int) error { <-ends; return nil }}
+		s := &sold{decide: func(context.Context, executor.Merged[string], int) error { <-ends; return nil }}
 		q := s.shop(t, x, executor.SlotsConfig[int]{}, executor.QueueConfig[string]{})
 		start(t, x)
 		enqueue(t, q, "a", "")
@@ -487,7 +487,7 @@ func TestLaralocker_A05_Stores(t *testing.T) {
 		var mu sync.Mutex
 		var got []string
 		queue := func(name string, sources ...executor.SlotSource) *executor.Queue[string] {
-			return handle(t, x, name, func(_ context.Context, job executor.Job[string]) error {
+			return handle(t, x, name, func(_ context.Context, job executor.Merged[string]) error {
 				line := job.ID
 				if v, ok := serials.Of(job); ok {
 					line += fmt.Sprint(" ", v)
@@ -557,7 +557,7 @@ func sell(t *testing.T, disk *journal.Memory, tickets int, begins func()) map[in
 	failed := make(map[string]bool)
 	by := make(map[int]string)
 	s := new(sold)
-	s.decide = func(_ context.Context, job executor.Job[string], serial int) error {
+	s.decide = func(_ context.Context, job executor.Merged[string], serial int) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if serial%5 == 0 && !failed[job.ID] {
@@ -589,7 +589,7 @@ func sell(t *testing.T, disk *journal.Memory, tickets int, begins func()) map[in
 func TestLaralocker_NoFreeSlot(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{})
-		s := &sold{decide: func(_ context.Context, job executor.Job[string], _ int) error {
+		s := &sold{decide: func(_ context.Context, job executor.Merged[string], _ int) error {
 			time.Sleep(10 * time.Second)
 			return errBoom // which gives the slot back
 		}}
@@ -632,8 +632,8 @@ func TestLaralocker_NoSlotIsMissed(t *testing.T) {
 		x := open(t, "", executor.Config{})
 		s := new(sold)
 		var left int // steps until the first job gives its slot back
-		var first executor.Job[string]
-		s.decide = func(_ context.Context, job executor.Job[string], _ int) error {
+		var first executor.Merged[string]
+		s.decide = func(_ context.Context, job executor.Merged[string], _ int) error {
 			if job.ID == "a" {
 				first = job
 			}
@@ -681,7 +681,7 @@ func TestLaralocker_BadInput(t *testing.T) {
 	_, err = executor.NewSlots(x, "s", good)
 	require.ErrorIs(t, err, executor.ErrConfig)
 	for _, source := range []executor.SlotSource{nil, s} {
-		_, err = executor.Handle(y, "q", (&probe{}).handle, executor.QueueConfig[string]{Slots: []executor.SlotSource{source}})
+		_, err = executor.HandleMerged(y, "q", (&probe{}).handle, executor.QueueConfig[string]{Slots: []executor.SlotSource{source}})
 		require.ErrorIs(t, err, executor.ErrConfig)
 	}
 }

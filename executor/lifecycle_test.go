@@ -86,7 +86,7 @@ func TestStopTogetherAndAgain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{})
 		release := make(chan struct{})
-		q := handle(t, x, "q", func(context.Context, executor.Job[string]) error { <-release; return nil }, executor.QueueConfig[string]{})
+		q := handle(t, x, "q", func(context.Context, executor.Merged[string]) error { <-release; return nil }, executor.QueueConfig[string]{})
 		start(t, x)
 		enqueue(t, q, "a", "x")
 		synctest.Wait()
@@ -110,7 +110,7 @@ func TestStopFromAHandler(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		disk := new(journal.Memory)
 		x := openOn(t, disk, executor.Config{})
-		q := handle(t, x, "q", func(ctx context.Context, job executor.Job[string]) error {
+		q := handle(t, x, "q", func(ctx context.Context, job executor.Merged[string]) error {
 			assert.NoError(t, errors.Join(x.Stop(ctx), x.Stop(ctx)))
 			_, err := x.Enqueue(ctx, "q", "next", []byte(`"x"`))
 			return err
@@ -127,7 +127,7 @@ func TestStopLeavesAStuckHandlerBehind(t *testing.T) {
 	dir := t.TempDir() + "/journal"
 	running, release, late := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	x := open(t, dir, executor.Config{})
-	q := handle(t, x, "q", func(ctx context.Context, job executor.Job[string]) error {
+	q := handle(t, x, "q", func(ctx context.Context, job executor.Merged[string]) error {
 		close(running)
 		<-release
 		_, err := x.Enqueue(context.WithoutCancel(ctx), "q", "b", []byte(`"x"`))
@@ -140,7 +140,7 @@ func TestStopLeavesAStuckHandlerBehind(t *testing.T) {
 	begin := time.Now()
 	err := x.Stop(expired(t))
 	require.ErrorIs(t, err, executor.ErrStuck)
-	require.ErrorContains(t, err, `"stubborn"`)
+	require.ErrorContains(t, err, "q/stubborn")
 	require.Less(t, time.Since(begin), 2*time.Second)
 	_, err = executor.Open(dir, executor.Config{})
 	require.Equal(t, &journal.LockedError{Dir: dir, PID: os.Getpid()}, err, "it would run beside itself")
@@ -148,7 +148,7 @@ func TestStopLeavesAStuckHandlerBehind(t *testing.T) {
 	require.ErrorIs(t, await(t, late), executor.ErrClosed)
 	ran := make(chan int, 1)
 	again := openAtLast(t, dir)
-	h := func(_ context.Context, job executor.Job[string]) error { ran <- job.Retry; return nil }
+	h := func(_ context.Context, job executor.Merged[string]) error { ran <- (job.Attempt - 2); return nil }
 	handle(t, again, "q", h, executor.QueueConfig[string]{})
 	start(t, again)
 	require.Equal(t, -1, await(t, ran), "no retry is spent")
@@ -184,8 +184,8 @@ func TestStopSpendsNoRetry(t *testing.T) {
 		disk := new(journal.Memory)
 		cfg := executor.QueueConfig[string]{Shards: 1, Concurrency: len(ends), RetryIn: always(0)}
 		x := openOn(t, disk, executor.Config{Workers: len(ends)})
-		q := handle(t, x, "q", func(ctx context.Context, job executor.Job[string]) error {
-			if job.Retry < 0 {
+		q := handle(t, x, "q", func(ctx context.Context, job executor.Merged[string]) error {
+			if job.Attempt == 1 {
 				return errBoom
 			}
 			<-ctx.Done()

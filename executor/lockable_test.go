@@ -44,7 +44,9 @@ func explain(t testing.TB, x *executor.Executor, queue, id string) executor.Expl
 func TestLockable_S01_LockedOnEnqueue(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{MaxBacklog: 4})
-		q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{Locks: executor.Locks[string]{OnEnqueue: words}})
+		q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{
+			Merge: executor.MinScore, Locks: executor.Locks[string]{OnEnqueue: words},
+		})
 		enqueue(t, q, "none", "")
 		require.Empty(t, locked(x))
 		enqueue(t, q, "one", "a")
@@ -280,7 +282,7 @@ func TestLockable_S03_ErrorSpendsRetries(t *testing.T) {
 		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{
 			MaxRetries: 2,
 			RetryIn:    func(n int) time.Duration { pauses.set(append(pauses.get(), n)); return time.Minute },
-			RetriesExhausted: func(_ context.Context, jobs []executor.Job[string]) {
+			RetriesExhausted: func(_ context.Context, jobs []executor.Merged[string]) {
 				exhausted.set(jobs[0].LastError)
 			},
 			Locks: executor.Locks[string]{BlockedBy: words, OnRun: keys("mine"), WhenBlocked: lock.Fail(nil)},
@@ -347,7 +349,7 @@ func TestLockable_S04_UnlockedBySuccess(t *testing.T) {
 				locker := handle(t, x, "locker", (&probe{}).handle, executor.QueueConfig[string]{
 					Locks: executor.Locks[string]{OnEnqueue: words},
 				})
-				q := handle(t, x, "q", func(context.Context, executor.Job[string]) error { return test.end() },
+				q := handle(t, x, "q", func(context.Context, executor.Merged[string]) error { return test.end() },
 					executor.QueueConfig[string]{Locks: executor.Locks[string]{Unlock: words}})
 				enqueue(t, locker, "1", "a", executor.In(time.Hour))
 				require.NoError(t, x.Keys().Lock(t.Context(), "b"))
@@ -414,7 +416,7 @@ func TestLockable_S04_NotBeforeItHasSucceeded(t *testing.T) {
 func TestLockable_S04_OfABatch(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{})
-		q, err := executor.HandleBatch(x, "q", func(_ context.Context, jobs []executor.Job[string]) error {
+		q, err := executor.HandleBatch(x, "q", func(_ context.Context, jobs []executor.Merged[string]) error {
 			require.Len(t, jobs, 4)
 			return executor.BatchErrors{"fails": errBoom, "cancels": executor.Cancel(errBoom), "discards": executor.Discard()}
 		}, executor.QueueConfig[string]{

@@ -104,7 +104,7 @@ func TestBurialOfSpoiledPayloads(t *testing.T) {
 		disk := new(journal.Memory)
 		x := openOn(t, disk, executor.Config{})
 		codec := fading{new(atomic.Bool)}
-		s := &sold{decide: func(context.Context, executor.Job[string], int) error { return errBoom }}
+		s := &sold{decide: func(context.Context, executor.Merged[string], int) error { return errBoom }}
 		q := s.shop(t, x, executor.SlotsConfig[int]{}, executor.QueueConfig[string]{
 			MaxRetries: 9, RetryIn: always(time.Hour), Codec: codec,
 			Locks: executor.Locks[string]{OnRun: words, Unlock: keys("gate"), UnlockOnBurial: true},

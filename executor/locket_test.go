@@ -73,7 +73,7 @@ func TestLocket_R01_KeyOfAJob(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				x := open(t, "", alone)
 				var together most
-				q := handle(t, x, "q", func(_ context.Context, job executor.Job[order]) error {
+				q := handle(t, x, "q", func(_ context.Context, job executor.Merged[order]) error {
 					together.do(func() { time.Sleep(time.Second) })
 					return nil
 				}, executor.QueueConfig[order]{Unique: test.unique, Shards: 1, Concurrency: 4})
@@ -111,7 +111,7 @@ func TestLocket_R02_WhichQueues(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				x := open(t, "", executor.Config{Unique: test.all})
 				var together most
-				handler := func(context.Context, executor.Job[string]) error {
+				handler := func(context.Context, executor.Merged[string]) error {
 					together.do(func() { time.Sleep(time.Second) })
 					return nil
 				}
@@ -145,7 +145,7 @@ func TestLocket_R03_Heartbeat(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				x := open(t, "", alone)
 				var together most
-				q := handle(t, x, "q", func(ctx context.Context, job executor.Job[string]) error {
+				q := handle(t, x, "q", func(ctx context.Context, job executor.Merged[string]) error {
 					together.do(func() { watchBeats(t, job, test.ttl, test.beat) })
 					if !job.Lease().Held() || ctx.Err() != nil {
 						t.Error("the lease was lost")
@@ -170,14 +170,14 @@ func TestLocket_R03_Heartbeat(t *testing.T) {
 		"Unique.TTL is -1s":                         {TTL: -time.Second},
 		"Unique.While is 3, it must be from 0 to 2": {While: 3},
 	} {
-		_, err := executor.Handle(x, "q", (&probe{}).handle, executor.QueueConfig[string]{Unique: unique})
+		_, err := executor.HandleMerged(x, "q", (&probe{}).handle, executor.QueueConfig[string]{Unique: unique})
 		require.ErrorIs(t, err, executor.ErrConfig)
 		require.ErrorContains(t, err, says)
 	}
 }
 
 // watchBeats watches ten heartbeats of a job that has just begun to run.
-func watchBeats(t *testing.T, job executor.Job[string], ttl, beat time.Duration) {
+func watchBeats(t *testing.T, job executor.Merged[string], ttl, beat time.Duration) {
 	left := func() time.Duration {
 		held, ok := job.Lease().Record()
 		require.True(t, ok)
@@ -238,7 +238,7 @@ func TestLocket_R04_LostLease(t *testing.T) {
 		x := open(t, "", alone)
 		runs := 0
 		var second bool
-		q := handle(t, x, "q", func(ctx context.Context, job executor.Job[string]) error {
+		q := handle(t, x, "q", func(ctx context.Context, job executor.Merged[string]) error {
 			if job.ID == "second" {
 				second = true
 				return nil
@@ -248,7 +248,7 @@ func TestLocket_R04_LostLease(t *testing.T) {
 				require.False(t, job.Lease().Held())
 				return errBoom
 			}
-			require.Equal(t, -1, job.Retry)
+			require.Equal(t, 1, job.Attempt)
 			return nil
 		}, executor.QueueConfig[string]{})
 		enqueue(t, q, "first", "same")
@@ -275,8 +275,8 @@ func TestLocket_R04_ExpiresWhenTheHolderVanishes(t *testing.T) {
 				ttl := cmp.Or(unique.TTL, 35*time.Second)
 				p := new(probe)
 				var cause error
-				q := handle(t, x, "q", func(ctx context.Context, job executor.Job[string]) error {
-					p.enter(seen{id: job.ID, retry: job.Retry, at: time.Now()})
+				q := handle(t, x, "q", func(ctx context.Context, job executor.Merged[string]) error {
+					p.enter(seen{id: job.ID, retry: job.Attempt - 2, at: time.Now()})
 					defer p.leave(job.ID)
 					if job.ID == "first" && cause == nil {
 						executor.StopHeart(job)
@@ -313,7 +313,7 @@ func TestLocket_R04_ACrashEndsTheLock(t *testing.T) {
 		disk := new(journal.Memory)
 		x := openOn(t, disk, alone)
 		var tokens []uint64
-		hang := func(ctx context.Context, job executor.Job[string]) error {
+		hang := func(ctx context.Context, job executor.Merged[string]) error {
 			tokens = append(tokens, job.Lease().Token())
 			<-ctx.Done()
 			return context.Cause(ctx)
@@ -325,7 +325,7 @@ func TestLocket_R04_ACrashEndsTheLock(t *testing.T) {
 		enqueue(t, q, "second", "same")
 		y := openOn(t, disk.Crash(), alone)
 		begin := time.Now()
-		q = handle(t, y, "q", func(_ context.Context, job executor.Job[string]) error {
+		q = handle(t, y, "q", func(_ context.Context, job executor.Merged[string]) error {
 			tokens = append(tokens, job.Lease().Token())
 			return nil
 		}, executor.QueueConfig[string]{})
@@ -585,11 +585,11 @@ func TestLocket_Batch(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{Unique: executor.UniqueWhileRunning, Workers: 1})
 		var batches []string
-		q, err := executor.HandleBatch(x, "q", func(_ context.Context, jobs []executor.Job[string]) error {
+		q, err := executor.HandleBatch(x, "q", func(_ context.Context, jobs []executor.Merged[string]) error {
 			var ids []string
 			errs := executor.BatchErrors{}
 			for _, job := range jobs {
-				if ids = append(ids, job.ID); job.ID == "c" && job.Retry < 0 {
+				if ids = append(ids, job.ID); job.ID == "c" && job.Attempt == 1 {
 					errs[job.ID] = executor.RetryAfter(0, errBoom)
 				}
 			}
@@ -634,7 +634,7 @@ func TestLocket_Stop(t *testing.T) {
 		x := open(t, "", alone)
 		release := make(chan struct{})
 		var lease lock.Lease
-		q := handle(t, x, "q", func(_ context.Context, job executor.Job[string]) error {
+		q := handle(t, x, "q", func(_ context.Context, job executor.Merged[string]) error {
 			lease = job.Lease()
 			<-release
 			return nil

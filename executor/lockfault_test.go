@@ -60,8 +60,8 @@ func liveWithLocks(t *testing.T, disk *journal.Memory, n int) {
 		cfg.Locks = locks
 		queues = append(queues, handle(t, x, name, (&probe{decide: fails}).handle, cfg))
 	}
-	s := &sold{decide: func(ctx context.Context, job executor.Job[string], _ int) error {
-		return fails(ctx, seen{id: job.ID, retry: job.Retry})
+	s := &sold{decide: func(ctx context.Context, job executor.Merged[string], _ int) error {
+		return fails(ctx, seen{id: job.ID, retry: job.Attempt - 2})
 	}}
 	queues = append(queues, s.shop(t, x, executor.SlotsConfig[int]{KeepOnFailure: true}, common))
 	for i := range n {
@@ -225,7 +225,7 @@ func TestBadLocks(t *testing.T) {
 		"can't have Counted, UnlockOnBurial":   {Service: new(lock.Flags), Counted: true},
 		"which can't have Counted, UnlockOnBu": {Service: new(lock.Flags), TTL: 1},
 	} {
-		_, err := executor.Handle(x, "q", (&probe{}).handle, executor.QueueConfig[string]{Locks: l})
+		_, err := executor.HandleMerged(x, "q", (&probe{}).handle, executor.QueueConfig[string]{Locks: l})
 		require.ErrorIs(t, err, executor.ErrConfig)
 		require.ErrorContains(t, err, says)
 	}

@@ -127,6 +127,7 @@ type locking struct {
 	onEnqueue func(id string, payload []byte) ([]string, error) // nil: nothing
 	wants     func(it *shard.Item) (wants, error)               // nil: jobs run at once
 
+	unlocks                 bool // when a job is done
 	counted, unlockOnBurial bool
 	ttl                     time.Duration
 	blocked                 lock.Decision
@@ -162,7 +163,7 @@ func (t *Queue[T]) locking(x *Executor, name string) (locking, error) {
 	c, u := &t.cfg.Locks, &t.cfg.Unique
 	l := locking{
 		counted: c.Counted, unlockOnBurial: c.UnlockOnBurial, ttl: c.TTL, blocked: c.WhenBlocked,
-		service: c.Service, leaseTTL: cmp.Or(u.TTL, defaultLeaseTTL), slots: t.cfg.Slots,
+		unlocks: c.Unlock != nil, service: c.Service, leaseTTL: cmp.Or(u.TTL, defaultLeaseTTL), slots: t.cfg.Slots,
 	}
 	l.heartbeat = cmp.Or(u.Heartbeat, l.leaseTTL/7*6)
 	unique := cmp.Or(u.While, x.cfg.Unique) == UniqueWhileRunning

@@ -27,16 +27,16 @@ func TestLowkiq_L17_BulkEnqueueAndComputedFields(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{})
 		var got []string
-		q := handle(t, x, "q", func(_ context.Context, job executor.Job[order]) error {
+		q := handle(t, x, "q", func(_ context.Context, job executor.Merged[order]) error {
 			for _, p := range job.Payloads {
 				got = append(got, fmt.Sprint(job.ID, " v", p.Value.Version, " score ", p.Score, " due ", job.Due.UTC().Format("15:04")))
 			}
 			return nil
 		}, executor.QueueConfig[order]{
-			Shards: 1,
-			ID:     func(o order) string { return o.ID },
-			Score:  func(o order) float64 { return float64(o.Version) },
-			Due:    func(o order) time.Time { return o.At },
+			Shards: 1, Merge: executor.MinScore,
+			ID:    func(o order) string { return o.ID },
+			Score: func(o order) float64 { return float64(o.Version) },
+			Due:   func(o order) time.Time { return o.At },
 		})
 		start(t, x)
 		day := time.Now().Truncate(24 * time.Hour).Add(24 * time.Hour)
@@ -82,12 +82,12 @@ func TestLowkiq_L18_SerialisationCanBeReplaced(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{})
 		var orders []order
-		q := handle(t, x, "gob", func(_ context.Context, job executor.Job[order]) error {
+		q := handle(t, x, "gob", func(_ context.Context, job executor.Merged[order]) error {
 			orders = append(orders, job.Latest())
 			return executor.Cancel(errBoom)
 		}, executor.QueueConfig[order]{Codec: gobCodec{}})
 		var raw [][]byte
-		r := handle(t, x, "raw", func(_ context.Context, job executor.Job[[]byte]) error {
+		r := handle(t, x, "raw", func(_ context.Context, job executor.Merged[[]byte]) error {
 			raw = append(raw, job.Latest())
 			return nil
 		}, executor.QueueConfig[[]byte]{})
@@ -112,7 +112,7 @@ func TestLowkiq_L23_StopWaitsForWhatRuns(t *testing.T) {
 			steps = append(steps, "OnStart")
 			return nil
 		}})
-		q := handle(t, x, "q", func(ctx context.Context, job executor.Job[string]) error {
+		q := handle(t, x, "q", func(ctx context.Context, job executor.Merged[string]) error {
 			steps = append(steps, "begin "+job.ID)
 			time.Sleep(5 * time.Second)
 			steps = append(steps, fmt.Sprint("end ", job.ID, " ", ctx.Err()))

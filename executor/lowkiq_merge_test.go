@@ -15,8 +15,8 @@ import (
 func TestLowkiq_L06_MergeWithAWaitingJob(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{})
-		var ran shared[executor.Job[string]]
-		q := handle(t, x, "q", func(_ context.Context, job executor.Job[string]) error { ran.set(job); return nil }, executor.QueueConfig[string]{})
+		var ran shared[executor.Merged[string]]
+		q := handle(t, x, "q", func(_ context.Context, job executor.Merged[string]) error { ran.set(job); return nil }, executor.QueueConfig[string]{Merge: executor.MinScore})
 		start(t, x)
 		due := time.Now().Add(time.Hour)
 		enqueue(t, q, "a", "x", executor.Score(5), executor.At(due))
@@ -34,7 +34,7 @@ func TestLowkiq_L06_MergeWithAWaitingJob(t *testing.T) {
 		assert.Equal(t, executor.Payload[string]{Value: "x", Score: 3, Position: lower.Position}, got.Payloads[0])
 		assert.Equal(t, "y", got.Payloads[1].Value)
 		assert.True(t, due.Equal(got.Due))
-		assert.Equal(t, -1, got.Retry)
+		assert.Equal(t, 1, got.Attempt)
 		assert.EqualValues(t, 2, stats(t, q).Merged)
 	})
 }
@@ -50,7 +50,7 @@ func TestLowkiq_L06_PolicyOfEqualPayloads(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				x := open(t, "", executor.Config{})
 				var got shared[[]float64]
-				q := handle(t, x, "q", func(_ context.Context, job executor.Job[string]) error {
+				q := handle(t, x, "q", func(_ context.Context, job executor.Merged[string]) error {
 					var scores []float64
 					for _, p := range job.Payloads {
 						scores = append(scores, p.Score)

@@ -95,10 +95,10 @@ func TestLowkiq_L11_RetriesExhaustedAndFormatError(t *testing.T) {
 			MaxRetries:  2,
 			RetryIn:     always(time.Minute),
 			FormatError: func(err error) string { return err.Error() + " at line 7" },
-			RetriesExhausted: func(_ context.Context, jobs []executor.Job[string]) {
+			RetriesExhausted: func(_ context.Context, jobs []executor.Merged[string]) {
 				lines := exhausted.get()
 				for _, job := range jobs {
-					lines = append(lines, fmt.Sprint(job.ID, job.Latest(), job.Retry, " ", job.LastError))
+					lines = append(lines, fmt.Sprint(job.ID, job.Latest(), (job.Attempt-2), " ", job.LastError))
 				}
 				exhausted.set(lines)
 			},
@@ -130,17 +130,17 @@ func TestLowkiq_L11_RetriesExhaustedOfABatch(t *testing.T) {
 		fails := map[string]bool{"a": true, "c": true, "retried": true}
 		var calls []string
 		var q *executor.Queue[string]
-		q, err := executor.HandleBatch(x, "q", func(_ context.Context, jobs []executor.Job[string]) error {
+		q, err := executor.HandleBatch(x, "q", func(_ context.Context, jobs []executor.Merged[string]) error {
 			errs := executor.BatchErrors{}
 			for _, job := range jobs {
 				if fails[job.ID] {
-					errs[job.ID] = fmt.Errorf("%s %d", job.ID, job.Retry)
+					errs[job.ID] = fmt.Errorf("%s %d", job.ID, (job.Attempt - 2))
 				}
 			}
 			return errs
 		}, executor.QueueConfig[string]{
 			Shards: 1, BatchSize: 8, MaxRetries: 1, RetryIn: always(time.Minute),
-			RetriesExhausted: func(_ context.Context, jobs []executor.Job[string]) {
+			RetriesExhausted: func(_ context.Context, jobs []executor.Merged[string]) {
 				var ids []string
 				for _, job := range jobs {
 					ids = append(ids, job.ID+": "+job.LastError)

@@ -25,10 +25,10 @@ func pause(context.Context, seen) error { time.Sleep(2 * time.Millisecond); retu
 func TestLowkiq_L01_JobHasIDPayloadsDueAndRetryCount(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{})
-		var jobs []executor.Job[string]
-		q := handle(t, x, "q", func(_ context.Context, job executor.Job[string]) error {
+		var jobs []executor.Merged[string]
+		q := handle(t, x, "q", func(_ context.Context, job executor.Merged[string]) error {
 			jobs = append(jobs, job)
-			if job.Retry < 1 {
+			if job.Attempt < 3 {
 				return errBoom
 			}
 			return nil
@@ -43,7 +43,7 @@ func TestLowkiq_L01_JobHasIDPayloadsDueAndRetryCount(t *testing.T) {
 		for i, job := range jobs {
 			assert.Equal(t, "q", job.Queue)
 			assert.Equal(t, "a", job.ID)
-			assert.Equal(t, i-1, job.Retry, "−1 new, 0 failed once, …")
+			assert.Equal(t, i+1, job.Attempt, "1 new, 2 failed once, …")
 			assert.True(t, due.Add(time.Duration(i)*time.Minute).Equal(job.Due), "due %v", job.Due)
 			assert.Equal(t, []executor.Payload[string]{{Value: "old", Score: 1, Position: second.Position}, {Value: "new", Score: 2, Position: first.Position}}, job.Payloads)
 			assert.Equal(t, "new", job.Latest())
@@ -94,7 +94,7 @@ func TestLowkiq_L03_OldestDueFirstUpToBatchSize(t *testing.T) {
 		x := open(t, "", executor.Config{Workers: 2})
 		var mu sync.Mutex
 		var batches [][]string
-		q, err := executor.HandleBatch(x, "q", func(_ context.Context, jobs []executor.Job[string]) error {
+		q, err := executor.HandleBatch(x, "q", func(_ context.Context, jobs []executor.Merged[string]) error {
 			var ids []string
 			for _, job := range jobs {
 				ids = append(ids, job.ID)
@@ -160,7 +160,7 @@ func TestLowkiq_L05_Defaults(t *testing.T) {
 		x := open(t, "", executor.Config{Scheduler: c})
 		begin, runs := time.Now(), 0
 		var largest shared[int]
-		many, err := executor.HandleBatch(x, "many", func(_ context.Context, jobs []executor.Job[string]) error {
+		many, err := executor.HandleBatch(x, "many", func(_ context.Context, jobs []executor.Merged[string]) error {
 			if len(jobs) > 1 {
 				largest.set(len(jobs))
 			}
@@ -170,7 +170,7 @@ func TestLowkiq_L05_Defaults(t *testing.T) {
 			return nil
 		}, executor.QueueConfig[string]{})
 		require.NoError(t, err)
-		failing := handle(t, x, "failing", func(context.Context, executor.Job[int]) error { runs++; return errBoom }, executor.QueueConfig[int]{})
+		failing := handle(t, x, "failing", func(context.Context, executor.Merged[int]) error { runs++; return errBoom }, executor.QueueConfig[int]{})
 		for i := range 100 {
 			_, err := many.EnqueueMany(t.Context(), []executor.Item[string]{{ID: fmt.Sprint(i)}})
 			require.NoError(t, err)

@@ -28,7 +28,7 @@ func TestBacklogBeyondMemory(t *testing.T) {
 	var mu sync.Mutex
 	ran := make(map[string][]string)
 	failed := make(map[string]bool)
-	handler := func(_ context.Context, job executor.Job[string]) error {
+	handler := func(_ context.Context, job executor.Merged[string]) error {
 		mu.Lock()
 		defer mu.Unlock()
 		switch {
@@ -43,7 +43,7 @@ func TestBacklogBeyondMemory(t *testing.T) {
 		}
 		return nil
 	}
-	queue := executor.QueueConfig[string]{MaxPayloads: 3}
+	queue := executor.QueueConfig[string]{MaxPayloads: 3, Merge: executor.MinScore}
 	x := open(t, dir, cfg)
 	q := handle(t, x, "q", handler, queue)
 	want := make(map[string][]string)
@@ -96,7 +96,7 @@ func TestStartInStrides(t *testing.T) {
 	const ids, each, size = 7, 20, 50_000
 	var mu sync.Mutex
 	ran := make(map[string][]string)
-	handler := func(_ context.Context, job executor.Job[[]byte]) error {
+	handler := func(_ context.Context, job executor.Merged[[]byte]) error {
 		mu.Lock()
 		defer mu.Unlock()
 		for _, p := range job.Payloads {
@@ -140,7 +140,7 @@ func TestUnreadableBacklog(t *testing.T) {
 	told := make(chan error, 1)
 	cfg := executor.Config{MemoryBudget: 1, Workers: 2, OnFailure: func(err error) { told <- err }}
 	var ran atomic.Int64
-	handler := func(_ context.Context, job executor.Job[int]) error {
+	handler := func(_ context.Context, job executor.Merged[int]) error {
 		assert.Equal(t, fmt.Sprint(job.Latest()), job.ID)
 		ran.Add(1)
 		return nil
@@ -167,7 +167,7 @@ func TestUnreadableBacklog(t *testing.T) {
 	disk.FailReads(nil)
 	x = openOn(t, disk, cfg)
 	disk.FailReads(broken)
-	_, err = executor.Handle(x, "q", handler, executor.QueueConfig[int]{})
+	_, err = executor.HandleMerged(x, "q", handler, executor.QueueConfig[int]{})
 	require.ErrorIs(t, err, executor.ErrFailed)
 	require.ErrorIs(t, err, broken)
 	require.ErrorIs(t, x.Stop(t.Context()), broken)
@@ -199,7 +199,7 @@ func TestUnreadablePayload(t *testing.T) {
 	told := make(chan error, 1)
 	cfg := executor.Config{MemoryBudget: 1, OnFailure: func(err error) { told <- err }}
 	var got [][]int
-	handler := func(_ context.Context, job executor.Job[int]) error {
+	handler := func(_ context.Context, job executor.Merged[int]) error {
 		var values []int
 		for _, p := range job.Payloads {
 			values = append(values, p.Value)

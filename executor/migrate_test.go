@@ -38,7 +38,7 @@ func TestOldFormatDrains(t *testing.T) {
 	require.NoError(t, err)
 	key := func(_ string, p string) []string { return []string{"order " + p} }
 	ran, slot := make(chan string, 10), make(chan int, 1)
-	note := func(_ context.Context, job executor.Job[string]) error {
+	note := func(_ context.Context, job executor.Merged[string]) error {
 		if value, has := serials.Of(job); has {
 			slot <- value
 		}
@@ -50,10 +50,10 @@ func TestOldFormatDrains(t *testing.T) {
 		"sales": {Slots: []executor.SlotSource{serials}},
 		"send":  {Locks: executor.Locks[string]{BlockedBy: key}},
 	} {
-		_, err := executor.Handle(x, name, note, cfg)
+		_, err := executor.HandleMerged(x, name, note, cfg)
 		require.NoError(t, err)
 	}
-	bad, err := executor.Handle(x, "bad", note, executor.QueueConfig[string]{})
+	bad, err := executor.HandleMerged(x, "bad", note, executor.QueueConfig[string]{})
 	require.NoError(t, err)
 	_, err = bad.Enqueue(ctx, "bad 3", "x", executor.Once("feed", 12))
 	require.ErrorIs(t, err, executor.ErrStale)

@@ -364,7 +364,7 @@ func TestOnceDoesNotBlockHandlers(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var q *executor.Queue[int]
 		var refused error
-		x, q := backlogged(t, executor.Config{Overflow: executor.Wait, Workers: 1}, func(ctx context.Context, job executor.Job[int]) error {
+		x, q := backlogged(t, executor.Config{Overflow: executor.Wait, Workers: 1}, func(ctx context.Context, job executor.Merged[int]) error {
 			if job.ID == "id-0" {
 				_, refused = q.Enqueue(ctx, "from-handler", 1, executor.Once("m", 1))
 			}

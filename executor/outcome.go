@@ -69,6 +69,27 @@ func (e BatchErrors) Error() string {
 	return b.String()
 }
 
+// PayloadErrors is what a handler of [HandleMerged] returns when the payloads of a job
+// fared differently, by Payload.Position: those that are not in it, or with a nil
+// error, are done. [Cancel] and [Discard] end the payload that they are for. All that
+// fail or snooze run again together, after the longest of their pauses: as one failure
+// with the first error, or if none failed as a snooze. An entry for a position that is
+// not in the job is a failure of all payloads without an entry. In [BatchErrors] it may
+// stand for an id. A queue with Locks.Unlock can't tell which keys a part of a job
+// unlocks: there it is a failure of all payloads, as it is with [Handle].
+type PayloadErrors map[uint64]error
+
+func (e PayloadErrors) Error() string {
+	var b strings.Builder
+	for _, position := range slices.Sorted(maps.Keys(e)) {
+		if b.Len() > 0 {
+			b.WriteString("; ")
+		}
+		fmt.Fprintf(&b, "payload %d: %v", position, e[position])
+	}
+	return b.String()
+}
+
 // maxErrorText is how much of an error's text is kept with a job.
 const maxErrorText = 4 << 10
 

@@ -165,8 +165,10 @@ func (w *worker) reserve(it *shard.Item, c *claim, s SlotSource) (woken *atomic.
 	}
 	woken, wake := w.waker(it)
 	cancel := s.watch(wake)
-	// One may have been given back before that.
-	if err = reserve(); errors.Is(err, lock.ErrNoFreeSlot) && len(s.holders()) > 0 {
+	// One may have been given back before that, and taken by another job, which may
+	// give it back before we ask who has one.
+	out := len(s.holders()) > 0
+	if err = reserve(); errors.Is(err, lock.ErrNoFreeSlot) && (out || len(s.holders()) > 0 || woken.Load()) {
 		return woken, nil
 	}
 	cancel()

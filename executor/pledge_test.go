@@ -15,7 +15,7 @@ func TestUnlockedOnItsWay(t *testing.T) {
 	disk := new(journal.Memory)
 	x, err := OpenOn(disk, Config{})
 	require.NoError(t, err)
-	queue, err := Handle(x, "q", func(context.Context, Job[string]) error { return nil }, QueueConfig[string]{
+	queue, err := HandleMerged(x, "q", func(context.Context, Merged[string]) error { return nil }, QueueConfig[string]{
 		Locks: Locks[string]{OnEnqueue: func(_, key string) []string { return []string{key} }},
 	})
 	require.NoError(t, err)

@@ -7,10 +7,10 @@ import "github.com/strandjobs/strand/shard"
 type Merge = shard.Merge
 
 const (
-	MinScore  = shard.MinScore  // the one with the lower score stays; the default
+	KeepAll   = shard.KeepAll   // both stay: for events, each of which counts; the default
+	MinScore  = shard.MinScore  // the one with the lower score stays: Lowkiq's set
 	KeepFirst = shard.KeepFirst // the one that was accepted first stays
-	KeepLast  = shard.KeepLast  // the one that was accepted last stays
-	KeepAll   = shard.KeepAll   // both stay: for events, each of which counts
+	KeepLast  = shard.KeepLast  // the one that was accepted last stays: for state
 )
 
 // OnFailure says what a failed run means for payloads of its id that arrived
@@ -18,7 +18,7 @@ const (
 type OnFailure = shard.OnFailure
 
 const (
-	MergeFailed = shard.MergeFailed // the retry gets all of them, in score order; the default
+	MergeFailed = shard.MergeFailed // the retry gets all of them, in score order, with Handle one by one; the default
 	BlockFailed = shard.BlockFailed // the failed ones run alone until they are done or buried
 )
 
@@ -27,7 +27,7 @@ type OnExhausted = shard.OnExhausted
 
 const (
 	BuryOldest = shard.BuryOldest // the failed payload with the lowest score goes to the morgue, the others start again; the default
-	BuryAll    = shard.BuryAll    // all failed payloads go to the morgue
+	BuryAll    = shard.BuryAll    // all failed payloads go to the morgue; with Handle that is one
 	Halt       = shard.Halt       // the id stops, with all its payloads, until RunNow
 )
 

@@ -70,7 +70,7 @@ func serveUntilSignal(t *testing.T, dir string) {
 	ctx, restore := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	x, err := executor.Open(dir, executor.Config{StopTimeout: time.Minute})
 	require.NoError(t, err)
-	handle(t, x, "q", func(ctx context.Context, job executor.Job[string]) error {
+	handle(t, x, "q", func(ctx context.Context, job executor.Merged[string]) error {
 		fmt.Println("running", job.ID)
 		if job.ID == "quick" {
 			return nil
@@ -128,10 +128,10 @@ func runTimers(t *testing.T, dir string) {
 	x := open(t, dir, executor.Config{})
 	var mu sync.Mutex
 	runs := map[string]int{}
-	q := handle(t, x, "q", func(_ context.Context, job executor.Job[int]) error {
+	q := handle(t, x, "q", func(_ context.Context, job executor.Merged[int]) error {
 		mu.Lock()
 		defer mu.Unlock()
-		if runs[job.ID]++; job.Payloads[0].Value%2 == 0 && job.Retry < 0 {
+		if runs[job.ID]++; job.Payloads[0].Value%2 == 0 && job.Attempt == 1 {
 			return executor.RetryAfter(100*time.Millisecond, errBoom)
 		}
 		return nil
@@ -173,7 +173,7 @@ const heldFor = 700 * time.Millisecond
 func holdLease(t *testing.T, dir string) {
 	x := open(t, dir, executor.Config{})
 	var store shared[uint64] // the largest token it saw
-	q := handle(t, x, "q", func(ctx context.Context, job executor.Job[string]) error {
+	q := handle(t, x, "q", func(ctx context.Context, job executor.Merged[string]) error {
 		token := job.Lease().Token()
 		if job.ID == "second" {
 			assert.Greater(t, token, store.get())
@@ -181,7 +181,7 @@ func holdLease(t *testing.T, dir string) {
 			return nil
 		}
 		if store.get() != 0 {
-			assert.Equal(t, -1, job.Retry, "a lost lease spends no retry")
+			assert.Equal(t, 1, job.Attempt, "a lost lease spends no retry")
 			return nil
 		}
 		store.set(token)

@@ -129,7 +129,7 @@ func (z *quarantine) admit(s *suspect) {
 // last time.
 func (s *suspect) condemn() {
 	reason, claim := s.reason(), &claim{queue: s.queue, by: holder{s.queue.name, s.id}}
-	s.shard.Tell(func(c *shard.Core) { c.Condemn(time.Now().UnixNano(), s.id, reason, claim) })
+	s.shard.Tell(func(c *shard.Core) { c.Condemn(time.Now().UnixNano(), s.id, s.position, reason, claim) })
 	// Not before: the sentence has to be in the log by then.
 	s.shard.Tell(func(c *shard.Core) { s.queue.x.clear(s); c.Unpark(s.id) })
 }
@@ -237,6 +237,12 @@ func (z *quarantine) standAside(q *queue, id string) {
 	}
 }
 
+// ran reports whether a worker has run the payload at a position, of an item that it
+// has run.
+func (q *queue) ran(it *shard.Item, at journal.Position) bool {
+	return !q.core.Single || it.Current().Ref.Position() == at
+}
+
 // acquit takes the suspicion off those who are among the items that a worker has
 // run, and lets the next one run.
 func (z *quarantine) acquit(q *queue, items []*shard.Item) {
@@ -248,7 +254,7 @@ func (z *quarantine) acquit(q *queue, items []*shard.Item) {
 	for _, it := range items {
 		key := holder{q.name, it.ID}
 		s := z.suspects[key]
-		if s == nil {
+		if s == nil || !q.ran(it, s.position) {
 			continue
 		}
 		delete(z.suspects, key)

@@ -36,7 +36,7 @@ func suspected(t *testing.T, cfg QueueConfig[time.Duration], limit int, jobs map
 	t.Cleanup(func() { _ = x.Stop(context.Background()) })
 	ran := &runs{start: time.Now()}
 	cfg.Shards, cfg.MaxPayloads = 1, 1
-	q, err := Handle(x, "q", func(_ context.Context, job Job[time.Duration]) error {
+	q, err := HandleMerged(x, "q", func(_ context.Context, job Merged[time.Duration]) error {
 		ran.note(job.ID)
 		time.Sleep(job.Payloads[0].Value)
 		return nil
@@ -155,7 +155,7 @@ func TestWhoIsGivenUp(t *testing.T) {
 func TestASuspectStandsAside(t *testing.T) {
 	x, err := OpenOn(new(journal.Memory), Config{})
 	require.NoError(t, err)
-	queue, err := Handle(x, "q", func(context.Context, Job[string]) error { return nil }, QueueConfig[string]{Shards: 1})
+	queue, err := HandleMerged(x, "q", func(context.Context, Merged[string]) error { return nil }, QueueConfig[string]{Shards: 1})
 	require.NoError(t, err)
 	z := &x.quarantine
 	suspects := make([]*suspect, 3)

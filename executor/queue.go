@@ -35,6 +35,14 @@ type queue struct {
 	exhausted func(ctx context.Context, items []*shard.Item)
 }
 
+// inHand returns the payloads that a handler gets at once, of a started item.
+func (q *queue) inHand(it *shard.Item) []shard.Payload {
+	if q.core.Single {
+		return it.Payloads[it.Outcome.Done:][:1]
+	}
+	return it.Payloads
+}
+
 // register makes the queue known, with what the journal has for it.
 func (x *Executor) register(q *queue) error {
 	if q.name == "" || len(q.name) > MaxIDBytes {

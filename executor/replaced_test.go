@@ -64,7 +64,7 @@ func TestLastErrorIsTheLast(t *testing.T) {
 				}}
 				q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{
 					MaxRetries: 2, RetryIn: always(time.Second), OnExhausted: exhausted,
-					RetriesExhausted: func(_ context.Context, jobs []executor.Job[string]) {
+					RetriesExhausted: func(_ context.Context, jobs []executor.Merged[string]) {
 						hook = append(hook, jobs[0].LastError)
 					},
 				})

@@ -77,7 +77,7 @@ func TestRequeueAllWithinTheBudget(t *testing.T) {
 	}
 	x := open(t, withDead(t, n, 1<<20), executor.Config{MemoryBudget: budget})
 	var last, ran atomic.Int64
-	q := handle(t, x, "q", func(_ context.Context, job executor.Job[[]byte]) error {
+	q := handle(t, x, "q", func(_ context.Context, job executor.Merged[[]byte]) error {
 		for _, p := range job.Payloads {
 			assert.EqualValues(t, p.Position-1, binary.BigEndian.Uint32(p.Value))
 			assert.Equal(t, float64(p.Position-1), p.Score, "in its old place")
@@ -129,7 +129,7 @@ func TestRequeueAMillion(t *testing.T) {
 		n = 1_000_000
 	}
 	x := open(t, withDead(t, n, 10), executor.Config{MemoryBudget: 8 << 20})
-	q := handle(t, x, "q", func(context.Context, executor.Job[[]byte]) error { return nil }, executor.QueueConfig[[]byte]{Codec: executor.Raw{}})
+	q := handle(t, x, "q", func(context.Context, executor.Merged[[]byte]) error { return nil }, executor.QueueConfig[[]byte]{Codec: executor.Raw{}})
 	peak, began := livePeak(t), time.Now()
 	back, err := q.RequeueAll(t.Context())
 	require.NoError(t, err)
@@ -147,7 +147,7 @@ func TestRequeueEndsWithItsContext(t *testing.T) {
 	x, err := executor.OpenOn(disk, executor.Config{})
 	require.NoError(t, err)
 	var good atomic.Bool
-	q := handle(t, x, "q", func(context.Context, executor.Job[int]) error {
+	q := handle(t, x, "q", func(context.Context, executor.Merged[int]) error {
 		if good.Load() {
 			return nil
 		}

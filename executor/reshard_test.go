@@ -26,7 +26,7 @@ type events struct {
 	wrong []string
 }
 
-func (e *events) handle(_ context.Context, job executor.Job[int]) error {
+func (e *events) handle(_ context.Context, job executor.Merged[int]) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for i, p := range job.Payloads {

@@ -26,7 +26,7 @@ func TestRegisterWhileRunning(t *testing.T) {
 	}
 	stop(t, x)
 	x = openOn(t, disk, executor.Config{})
-	other := handle(t, x, "other", func(context.Context, executor.Job[string]) error { runtime.Gosched(); return nil }, executor.QueueConfig[string]{})
+	other := handle(t, x, "other", func(context.Context, executor.Merged[string]) error { runtime.Gosched(); return nil }, executor.QueueConfig[string]{})
 	start(t, x)
 	for i := range 1000 {
 		_, _ = other.Enqueue(t.Context(), string(rune('a'+i)), "x")

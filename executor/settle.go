@@ -15,6 +15,9 @@ import (
 // has none on.
 func (w *worker) settle() {
 	w.phase = settling
+	if w.passOn() {
+		return
+	}
 	for ; w.settled < len(w.batch); w.settled++ {
 		it := w.batch[w.settled]
 		if w.errs == nil || w.errs[w.settled] == nil {
@@ -58,13 +61,21 @@ func (w *worker) tellExhausted() {
 func (w *worker) judge(it *shard.Item, err error) {
 	out := &it.Outcome
 	if unread, ok := err.(*unreadError); ok {
-		out.Spoiled, out.Verdict = nil, shard.Interrupted
+		out.Parts, out.Verdict = nil, shard.Interrupted
 		if !errors.Is(unread, journal.ErrClosed) {
 			w.x.fail(unread.error) // at once: it would be handed out again
 		}
 		return
 	}
+	if _, ok := err.(*undecodable); ok {
+		out.Error, out.Verdict = err.Error(), shard.Canceled
+		return
+	}
 	panicked, _ := err.(*PanicError)
+	if each, ok := errors.AsType[PayloadErrors](err); ok && panicked == nil && w.queue.tellsPayloadsApart() {
+		w.judgeEach(it, each, err)
+		return
+	}
 	if panicked == nil && wish(out, err) {
 		return
 	}

@@ -21,7 +21,7 @@ func (e *nilError) Unwrap() error { return e.inner }
 func TestErrorWhoseUnwrapPanics(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{Workers: 1})
-		q := handle(t, x, "q", func(context.Context, executor.Job[string]) error {
+		q := handle(t, x, "q", func(context.Context, executor.Merged[string]) error {
 			var e *nilError
 			return e
 		}, executor.QueueConfig[string]{MaxRetries: -1})
@@ -36,7 +36,7 @@ func TestBatchHookExits(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{Workers: 1})
 		var runs atomic.Int64
-		q, err := executor.HandleBatch(x, "q", func(_ context.Context, jobs []executor.Job[string]) error {
+		q, err := executor.HandleBatch(x, "q", func(_ context.Context, jobs []executor.Merged[string]) error {
 			runs.Add(int64(len(jobs)))
 			for _, j := range jobs {
 				if j.ID == "a" {
@@ -80,7 +80,7 @@ func TestBatchErrorsForAStranger(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				x := open(t, "", executor.Config{Workers: 1})
-				q, err := executor.HandleBatch(x, "q", func(_ context.Context, jobs []executor.Job[string]) error {
+				q, err := executor.HandleBatch(x, "q", func(_ context.Context, jobs []executor.Merged[string]) error {
 					require.Len(t, jobs, len(all))
 					return test.errs
 				}, executor.QueueConfig[string]{BatchSize: 8, Shards: 1, MaxRetries: -1})

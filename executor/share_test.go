@@ -18,8 +18,8 @@ import (
 )
 
 // lasting is a handler that takes a while.
-func lasting(d func() time.Duration) func(context.Context, executor.Job[string]) error {
-	return func(ctx context.Context, _ executor.Job[string]) error {
+func lasting(d func() time.Duration) func(context.Context, executor.Merged[string]) error {
+	return func(ctx context.Context, _ executor.Merged[string]) error {
 		select {
 		case <-time.After(d()):
 		case <-ctx.Done():
@@ -36,7 +36,7 @@ func TestFloodOfOneQueueDoesNotHoldUpAnother(t *testing.T) {
 		x := open(t, "", executor.Config{Workers: 4, Scheduler: s})
 		flood := handle(t, x, "flood", lasting(func() time.Duration { return handler }), executor.QueueConfig[string]{})
 		ran := make(chan time.Time, 1)
-		urgent := handle(t, x, "urgent", func(context.Context, executor.Job[string]) error { ran <- time.Now(); return nil }, executor.QueueConfig[string]{})
+		urgent := handle(t, x, "urgent", func(context.Context, executor.Merged[string]) error { ran <- time.Now(); return nil }, executor.QueueConfig[string]{})
 		for i := range 10_000 {
 			enqueue(t, flood, fmt.Sprint(i), "")
 		}
@@ -126,12 +126,12 @@ func TestMaxConcurrent(t *testing.T) {
 					time.Sleep(d)
 					n.Add(-1)
 				}
-				limited := handle(t, x, "limited", func(context.Context, executor.Job[string]) error {
+				limited := handle(t, x, "limited", func(context.Context, executor.Merged[string]) error {
 					run(&all, &mostOfAll, 0)
 					run(&running, &most, 10*time.Millisecond)
 					return nil
 				}, executor.QueueConfig[string]{MaxConcurrent: 3, Shards: 7})
-				free := handle(t, x, "free", func(context.Context, executor.Job[string]) error {
+				free := handle(t, x, "free", func(context.Context, executor.Merged[string]) error {
 					run(&all, &mostOfAll, 10*time.Millisecond)
 					return nil
 				}, executor.QueueConfig[string]{})
@@ -168,7 +168,7 @@ func TestMaxConcurrentWithoutTheStuck(t *testing.T) {
 		x := open(t, "", executor.Config{Workers: 2, SpareWorkers: 1, StuckAfter: time.Second})
 		block := make(chan struct{})
 		var done atomic.Int64
-		q := handle(t, x, "q", func(_ context.Context, job executor.Job[string]) error {
+		q := handle(t, x, "q", func(_ context.Context, job executor.Merged[string]) error {
 			if job.ID == "stuck" {
 				<-block
 			}
@@ -200,7 +200,7 @@ func TestDefaultLogger(t *testing.T) {
 	defer slog.SetDefault(before)
 	x, err := executor.Open("", executor.Config{})
 	require.NoError(t, err)
-	q := handle(t, x, "q", func(context.Context, executor.Job[string]) error { return executor.Cancel(errBoom) }, executor.QueueConfig[string]{})
+	q := handle(t, x, "q", func(context.Context, executor.Merged[string]) error { return executor.Cancel(errBoom) }, executor.QueueConfig[string]{})
 	start(t, x)
 	enqueue(t, q, "a", "")
 	drained(t, q)

@@ -106,10 +106,8 @@ func (x *Executor) claimSlots(name string, exist bool) bool {
 	return !was
 }
 
-// JobWithSlots is a [Job] of any type.
+// JobWithSlots is a [Job] or a [Merged] of any type.
 type JobWithSlots interface{ held() *claim }
-
-func (j Job[T]) held() *claim { return j.claim }
 
 // Of returns the slot of a job, inside its handler; false for a job of a queue
 // that does not use these slots, and after Clear.

@@ -106,7 +106,7 @@ func TestCrashBesideASlowJob(t *testing.T) {
 func TestSlowBatchHoldsBackNobody(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{Workers: 1})
-		q, err := executor.HandleBatch(x, "q", func(ctx context.Context, jobs []executor.Job[string]) error {
+		q, err := executor.HandleBatch(x, "q", func(ctx context.Context, jobs []executor.Merged[string]) error {
 			for _, job := range jobs {
 				if job.ID == "slow" {
 					<-ctx.Done()

@@ -16,7 +16,7 @@ func TestStopShardOffersItselfMeanwhile(t *testing.T) {
 		x := open(t, "", executor.Config{Workers: 1})
 		release := make(chan struct{})
 		var q *executor.Queue[string]
-		q = handle(t, x, "q", func(ctx context.Context, job executor.Job[string]) error {
+		q = handle(t, x, "q", func(ctx context.Context, job executor.Merged[string]) error {
 			<-release
 			_, err := q.Enqueue(ctx, "c", "x")
 			return err
@@ -35,7 +35,7 @@ func TestStopSecondContextCounts(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{Workers: 1})
 		release := make(chan struct{})
-		q := handle(t, x, "q", func(context.Context, executor.Job[string]) error { <-release; return nil }, executor.QueueConfig[string]{})
+		q := handle(t, x, "q", func(context.Context, executor.Merged[string]) error { <-release; return nil }, executor.QueueConfig[string]{})
 		start(t, x)
 		enqueue(t, q, "a", "1")
 		synctest.Wait()

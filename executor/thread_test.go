@@ -70,7 +70,7 @@ func TestHandlersThatKeepTheirThread(t *testing.T) {
 		}
 		return nil
 	}}
-	q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{RetryIn: always(0)})
+	q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Merge: executor.MinScore, RetryIn: always(0)})
 	start(t, x)
 	for i := range 100 {
 		enqueue(t, q, string(rune('a'+i%20)), "x")

@@ -73,7 +73,7 @@ func TestTimeoutBeforeStopSpendsARetry(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{Workers: 1})
 		failed, release := make(chan error, 1), make(chan struct{})
-		q := handle(t, x, "q", func(ctx context.Context, _ executor.Job[string]) error {
+		q := handle(t, x, "q", func(ctx context.Context, _ executor.Merged[string]) error {
 			<-release
 			return context.Cause(ctx)
 		}, executor.QueueConfig[string]{Timeout: time.Second, FormatError: func(err error) string { failed <- err; return err.Error() }})
@@ -94,7 +94,7 @@ func TestTimeoutCountsForEachJob(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{Workers: 1})
 		var ended atomic.Int64
-		q := handle(t, x, "q", func(ctx context.Context, job executor.Job[string]) error {
+		q := handle(t, x, "q", func(ctx context.Context, job executor.Merged[string]) error {
 			select {
 			case <-time.After(900 * time.Millisecond):
 			case <-ctx.Done():
@@ -162,7 +162,7 @@ func TestStuckHandlerIsReported(t *testing.T) {
 		time.Sleep(time.Minute)
 		assert.Contains(t, log.String(), "handler is stuck")
 		assert.Contains(t, log.String(), "deafHandler(")
-		assert.Contains(t, log.String(), `\"deaf\"`)
+		assert.Contains(t, log.String(), "jobs=[q/deaf]")
 		assert.NotContains(t, log.String(), "TestStuckHandlerIsReported(", "other goroutines are left out")
 		require.ErrorIs(t, x.Err(), executor.ErrStuck)
 		s, err := x.Stats(t.Context())
@@ -243,14 +243,14 @@ func TestStopNamesAHandlerThatWasReplaced(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{Workers: 1, SpareWorkers: 1, StuckAfter: time.Second})
 		release := make(chan struct{})
-		q := handle(t, x, "q", func(context.Context, executor.Job[string]) error { return deafHandler(release) },
+		q := handle(t, x, "q", func(context.Context, executor.Merged[string]) error { return deafHandler(release) },
 			executor.QueueConfig[string]{Timeout: time.Second})
 		start(t, x)
 		enqueue(t, q, "deaf", "x")
 		time.Sleep(time.Minute)
 		err := x.Stop(expired(t))
 		require.ErrorIs(t, err, executor.ErrStuck)
-		require.ErrorContains(t, err, `"deaf"`)
+		require.ErrorContains(t, err, "q/deaf")
 		close(release)
 	})
 }

@@ -85,7 +85,7 @@ func (d *watchdog) look() {
 		d.x.replace(r.worker, r.hand.number)
 	}
 	for _, r := range reports { // last: a log may be stuck, too
-		d.x.cfg.Logger.Error("handler is stuck", slog.String("queue", r.hand.queue.name), slog.Any("ids", r.worker.jobs()),
+		d.x.cfg.Logger.Error("handler is stuck", slog.Any("jobs", r.worker.jobs()),
 			slog.Duration("after", r.age), slog.String("stack", stackOf(r.hand.goroutine)))
 	}
 }

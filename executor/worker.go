@@ -27,6 +27,7 @@ type worker struct {
 	exited  bool    // user code has done that
 	errs    []error // what became of batch; nil: all are done
 	settled int     // items of batch that have their outcome
+	more    bool    // the item in hand has another payload to be run, under shard.Config.Single
 
 	refused  []*shard.Item // of batch: those that did not get what they need to run
 	refusals []error       // and why
@@ -123,7 +124,7 @@ func (w *worker) look() {
 
 // goOn runs what is left of the run and gives it back.
 func (w *worker) goOn() {
-	for !w.x.draining.Load() && w.startBatch() {
+	for (w.more || !w.x.draining.Load()) && w.startBatch() {
 		w.call()
 	}
 	replaced := w.emptyHands()
@@ -143,7 +144,8 @@ func (w *worker) goOn() {
 	w.look()
 }
 
-// startBatch takes the next items in hand; false when there are none.
+// startBatch takes the next items in hand, or the next payload of the one that is;
+// false when there are none.
 func (w *worker) startBatch() bool {
 	if !w.takeBatch() {
 		return false
@@ -157,9 +159,12 @@ func (w *worker) startBatch() bool {
 func (w *worker) takeBatch() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.batch = w.run.Next(w.batch[:0], w.queue.batch)
+	if !w.more {
+		w.batch = w.run.Next(w.batch[:0], w.queue.batch)
+	}
+	w.more = false
 	for i, it := range w.batch[:min(len(w.batch), w.words)] {
-		w.x.running.Set(w.place*w.words+i, it.Payloads[0].Ref.Position())
+		w.x.running.Set(w.place*w.words+i, w.queue.inHand(it)[0].Ref.Position())
 	}
 	if len(w.batch) == 0 {
 		return false
@@ -220,8 +225,29 @@ func (w *worker) endBatch() {
 	for i := range min(len(w.batch), w.words) {
 		w.x.running.Clear(w.place*w.words + i)
 	}
-	w.x.quarantine.acquit(w.queue, w.batch)
+	z := &w.x.quarantine
+	z.acquit(w.queue, w.batch)
+	if w.queue.core.Single {
+		for _, it := range w.batch { // what it is suspected for may stand behind what failed
+			z.standAside(w.queue, it.ID)
+		}
+	}
 	w.errs, w.settled = nil, 0
+}
+
+// passOn goes to the next payload of the item in hand, which is done with one, if
+// there is another that may run now.
+func (w *worker) passOn() bool {
+	if !w.queue.core.Single || len(w.batch) == 0 || w.errs != nil || w.x.draining.Load() {
+		return false
+	}
+	it := w.batch[0]
+	if it.Outcome.Done+1 == len(it.Payloads) {
+		return false
+	}
+	w.x.quarantine.acquit(w.queue, w.batch)
+	w.more = it.Pass()
+	return w.more
 }
 
 // emptyHands lets go of the last batch: its items go back to the shard. It

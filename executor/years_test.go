@@ -26,7 +26,7 @@ type calendar struct {
 	wrong    []string
 }
 
-func (c *calendar) handle(_ context.Context, job executor.Job[int]) error {
+func (c *calendar) handle(_ context.Context, job executor.Merged[int]) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.runs++

@@ -149,6 +149,9 @@ func (l *Log) bloated(parts, most int) bool {
 
 // compactAtOpen compacts a log that nobody uses yet.
 func (l *Log) compactAtOpen(s *bolt) error {
+	if info, err := s.place.Lstat(newName); err == nil && !info.Mode().IsRegular() {
+		return &irregularError{s.place.path(newName), info.Mode()}
+	}
 	_ = s.place.remove(newName) // what a crash while it was compacted left
 	l.committing.Lock()
 	defer l.committing.Unlock()

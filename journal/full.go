@@ -158,6 +158,7 @@ func (l *Log) vanish(b *openBlock, t *transaction) bool {
 	next := l.open
 	if len(next.cuts)+len(next.marks) == 0 && next.refused {
 		next.clear()
+		next.skipped = l.tail.next // also if b stays
 	}
 	if len(b.cuts)+len(b.marks)+len(b.changes)+len(t.drop) > 0 || b.carried < b.end || next.size() > headerSize {
 		return false

@@ -61,7 +61,7 @@ func TestTheLastIDIsCondemned(t *testing.T) {
 	s.deliver(c, 0, 100)
 	s.deliver(c, 1, 50) // sends the first one to the heap
 	work(c, 60, c.NewRun())
-	require.True(t, c.Condemn(60, string(numbered(0)), "crashed", nil))
+	require.True(t, c.Condemn(60, string(numbered(0)), 0, "crashed", nil))
 	c.Record(noRecord{})
 	_, ready := c.Ready(1000)
 	require.False(t, ready)
@@ -69,8 +69,8 @@ func TestTheLastIDIsCondemned(t *testing.T) {
 
 func TestCondemnedIDsGoToTheMorgueOrHalt(t *testing.T) {
 	c, l := pendingJobs(t, Config{}, "a", "b")
-	require.True(t, c.Condemn(10, "a", "crashed", nil))
-	require.False(t, c.Condemn(10, "nobody", "crashed", nil))
+	require.True(t, c.Condemn(10, "a", 0, "crashed", nil))
+	require.False(t, c.Condemn(10, "nobody", 0, "crashed", nil))
 	c.Record(writing{l})
 	require.NoError(t, l.Flush(t.Context()))
 	for b, err := range l.Morgue(1) {
@@ -82,7 +82,7 @@ func TestCondemnedIDsGoToTheMorgueOrHalt(t *testing.T) {
 	require.NoError(t, l.Close())
 
 	c, l = pendingJobs(t, Config{OnExhausted: Halt}, "a")
-	require.True(t, c.Condemn(10, "a", "crashed", nil))
+	require.True(t, c.Condemn(10, "a", 0, "crashed", nil))
 	require.Equal(t, 1, c.Counts().Halted)
 	require.False(t, c.Take(10, c.NewRun()))
 	require.True(t, c.RunNow("a", 10))
@@ -100,11 +100,29 @@ func TestCondemnedPayloads(t *testing.T) {
 		Halt:       {Jobs: 1, Payloads: 3, Halted: 1},
 	} {
 		c, l := pendingJobs(t, Config{Merge: KeepAll, MaxPayloads: 2, OnExhausted: policy}, "a", "a", "a")
-		require.True(t, c.Condemn(10, "a", "crashed", nil))
+		require.True(t, c.Condemn(10, "a", 1, "crashed", nil))
 		c.Record(writing{l})
 		require.Equal(t, want, c.Counts(), policy)
 		r := c.NewRun()
 		require.Equal(t, policy != Halt, c.Take(10, r), "what is left runs")
 		require.NoError(t, l.Close())
 	}
+}
+
+// Under Single the payload that could not be run goes, and no other of its id.
+func TestOneEventIsCondemned(t *testing.T) {
+	c, l := pendingJobs(t, Config{Single: true}, "a", "a", "a")
+	require.False(t, c.Condemn(10, "a", 99, "crashed", nil))
+	require.True(t, c.Condemn(10, "a", 2, "crashed", nil))
+	c.Record(writing{l})
+	require.NoError(t, l.Flush(t.Context()))
+	var dead []journal.Position
+	for b, err := range l.Morgue(1) {
+		require.NoError(t, err)
+		dead = append(dead, b.Entry.Position)
+	}
+	require.Equal(t, []journal.Position{2}, dead)
+	v, _ := c.view("a")
+	require.Equal(t, []journal.Position{1, 3}, refs(v.waiting))
+	require.NoError(t, l.Close())
 }

@@ -10,15 +10,15 @@ import (
 type Merge uint8
 
 const (
+	// KeepAll keeps both: for events, each of which counts. The default.
+	KeepAll Merge = iota
 	// MinScore keeps the one with the lower score; the earlier one when they
-	// are equal. The default.
-	MinScore Merge = iota
+	// are equal: Lowkiq's set.
+	MinScore
 	// KeepFirst keeps the one that was accepted first.
 	KeepFirst
 	// KeepLast keeps the one that was accepted last.
 	KeepLast
-	// KeepAll keeps both: for events, each of which counts.
-	KeepAll
 )
 
 // OnFailure says what a failed run means for payloads of its id that arrived
@@ -41,7 +41,8 @@ const (
 	// BuryOldest sends the failed payload with the lowest score to the morgue.
 	// The others start again as if new, due now. The default.
 	BuryOldest OnExhausted = iota
-	// BuryAll sends every payload of the failed run to the morgue.
+	// BuryAll sends every payload of the failed run to the morgue. Under
+	// Config.Single that is one, too.
 	BuryAll
 	// Halt stops the id, with all its payloads, until RunNow is called for it or
 	// a payload of it comes back from the morgue.
@@ -59,8 +60,8 @@ const (
 	PullRetry
 )
 
-// Config says how the jobs of a queue behave. The zero Config is the seed's
-// behaviour with no retries; the executor fills in its defaults.
+// Config says how the jobs of a queue behave. The zero Config has no retries; the
+// executor fills in its defaults.
 type Config struct {
 	Merge       Merge
 	OnFailure   OnFailure
@@ -68,8 +69,16 @@ type Config struct {
 	OnFresh     OnFresh
 	MaxRetries  int // retries before a job is exhausted; 0: the first failure exhausts it
 	Concurrency int // runs at a time; 0 means 1
-	BatchSize   int // ids given to a handler at once; 0 means 1
-	MaxPayloads int // payloads of one id given to a handler at once; 0 means all
+
+	// Single: a handler gets one payload at a time, and each has an outcome of its
+	// own; see Outcome.Done. A run goes through the payloads of an id in their order
+	// and ends with the first one that is not done. Retry count and last error are
+	// those of the payload that failed, the first in line: one that goes before it
+	// starts with none, and so does this one after it.
+	Single bool
+
+	BatchSize   int // ids given to a handler at once; 0 means 1, and so does Single
+	MaxPayloads int // payloads of one id in a run; 0 means all, under Single a few
 
 	// Slack is how late a job may start that was put off for a hundred times as
 	// long, or longer; 0: jobs start on time.
@@ -81,7 +90,7 @@ func (c *Config) Exhausts(it *Item) bool {
 	return it.Outcome.Verdict == Failed && it.Retry+1 >= c.MaxRetries
 }
 
-func (m Merge) String() string       { return name(m, "MinScore", "KeepFirst", "KeepLast", "KeepAll") }
+func (m Merge) String() string       { return name(m, "KeepAll", "MinScore", "KeepFirst", "KeepLast") }
 func (f OnFailure) String() string   { return name(f, "MergeFailed", "BlockFailed") }
 func (x OnExhausted) String() string { return name(x, "BuryOldest", "BuryAll", "Halt") }
 func (f OnFresh) String() string     { return name(f, "WaitWithRetry", "PullRetry") }

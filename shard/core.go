@@ -84,6 +84,9 @@ func (c *Counts) Add(o Counts) {
 func NewCore(queue uint32, cfg Config) *Core {
 	cfg.Concurrency = cmp.Or(cfg.Concurrency, 1)
 	cfg.BatchSize = cmp.Or(cfg.BatchSize, 1)
+	if cfg.Single {
+		cfg.BatchSize = 1
+	}
 	return &Core{cfg: cfg, queue: queue, runs: make(map[*Run]struct{}), pace: 1}
 }
 
@@ -102,6 +105,10 @@ func (c *Core) Deliver(e *journal.Entry, ref journal.Ref) (into journal.Position
 		c.putBack(l, it)
 	}
 	first := l.n() == 0
+	var failed Payload
+	if c.failedFirst(l) {
+		failed = l.first()
+	}
 	if into = c.add(l, Payload{e.Score, ref}, e.Payload); into != 0 {
 		c.counts.Replaced-- // whoever brings it hears of it at once
 	}
@@ -114,8 +121,17 @@ func (c *Core) Deliver(e *journal.Entry, ref journal.Ref) (into journal.Position
 		c.enqueue(l, l.due)
 	default:
 		c.pull(l, e.Due)
+		if !failed.Ref.IsZero() && c.overtaken(l, failed) {
+			c.writeState(l)
+		}
 	}
 	return into
+}
+
+// failedFirst reports whether the retry count of a job is about the first of the
+// payloads that wait, and only about that one.
+func (c *Core) failedFirst(l *lane) bool {
+	return c.cfg.Single && c.cfg.OnFailure != BlockFailed && l.retry() >= 0 && l.n() > 0
 }
 
 // add puts a payload into its lane and ends the one that merging leaves over.
@@ -225,23 +241,39 @@ func (c *Core) Postpone(it *Item, parked bool) {
 }
 
 // Condemn ends the next run of a waiting id before it begins, as one that failed
-// for the last time: see [Config.OnExhausted]. The recorder gets claim as that of
-// an item that ran; nil: nothing. It reports whether the id waits.
-func (c *Core) Condemn(now int64, id, reason string, claim any) bool {
+// for the last time: see [Config.OnExhausted]. Under Config.Single that is the payload
+// at a position. The recorder gets claim as that of an item that ran; nil: nothing. It
+// reports whether the id, and that payload, waits.
+func (c *Core) Condemn(now int64, id string, at journal.Position, reason string, claim any) bool {
 	l := c.lanes.find([]byte(id))
-	if l == nil || l.item() != nil {
+	if l == nil || l.item() != nil || c.cfg.Single && !l.hasPayload(at) {
 		return false
 	}
 	c.displace(l)
 	var it Item
-	c.handOut(l, &it, c.cfg.MaxPayloads)
+	judged, behind := c.condemned(l, &it, at)
 	it.Claim = claim
 	it.Outcome = Outcome{Verdict: Failed, Error: reason}
-	c.exhausted(now, l, &it, it.Retry)
+	c.exhausted(now, l, &it, judged, behind, it.Retry)
 	if claim != nil {
 		c.change.Claims = append(c.change.Claims, Claim{claim, Failed, it.over})
 	}
 	return true
+}
+
+// condemned hands out what Condemn is about, and what stands behind it.
+func (c *Core) condemned(l *lane, it *Item, at journal.Position) (judged, behind []Payload) {
+	if !c.cfg.Single {
+		c.handOut(l, it, c.cfg.MaxPayloads)
+		return it.Payloads, nil
+	}
+	c.handOut(l, it, 0)
+	for l.n() > 0 { // what waited behind a held payload
+		it.Payloads = append(it.Payloads, l.take())
+	}
+	it.held, it.partial = false, false
+	it.moveFirst(at)
+	return it.Payloads[:1], it.Payloads[1:]
 }
 
 // Counts returns the figures of the shard.

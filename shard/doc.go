@@ -37,6 +37,19 @@
 // it hands out, merges and records nothing any more, and what it was about to
 // decide is not written down. So the next start finds everything as it was.
 //
+// # One payload at a time
+//
+// Under [Config].Single a run still has several payloads of an id, so that they
+// share a hand-out and a commit, but each has an outcome of its own. The worker
+// goes through them until one is not done. What was done before that one is over;
+// the verdict, the retry count and the last error are about that one alone; what
+// comes behind it did not run, and waits with it or goes on at once.
+//
+// A run has as many payloads as its worker is likely to come to within the
+// [Quantum]. When it takes longer, what is done until then is settled, and the
+// worker gives back what it has not begun: a slow payload holds up those behind
+// it, but none that was before it, and no other id.
+//
 // # Two layers
 //
 // [Core] is the state machine: plain data, no clock, no goroutine, and no I/O but
@@ -69,7 +82,7 @@
 // only, which may have left memory: then it is read back when the job is handed
 // out, and when something arrives for the id. Lanes are tied by numbers, tables
 // grow and shrink a segment at a time, and what a burst took is given back; a
-// shard with nothing to do keeps 6 KB at most, for the next job. On its way a job
+// shard with nothing to do keeps 7 KB at most, for the next job. On its way a job
 // makes no allocation of its own: the ids of a run share one. See BenchmarkJob and
 // TestBytesPerJob.
 //

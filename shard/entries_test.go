@@ -84,7 +84,7 @@ func TestUnreadableEntryStopsTheCore(t *testing.T) {
 				id := string([]byte{'a' + byte(r.IntN(6))})
 				[]func(){
 					func() { c.RunNow(id, now) }, func() { c.Has(id) }, func() { c.Park(id) }, func() { c.Unpark(id) },
-					func() { c.Condemn(now, id, "because", nil) }, func() { c.Status(id) },
+					func() { c.Condemn(now, id, 0, "because", nil) }, func() { c.Status(id) },
 					func() { c.ClockSet(now, int64(1e12)) }, func() { c.Counts() },
 				}[r.IntN(8)]()
 			}

@@ -9,20 +9,18 @@ import (
 // Finish takes a run back and settles every item in it.
 func (c *Core) Finish(now int64, r *Run) {
 	c.prefetchSlots(r)
-	unstarted := 0
+	left := 0
 	for i := range r.Items {
 		it := &r.Items[i]
 		if it.state.Load() == revoked {
 			it.reset()
 			continue
 		}
-		if it.Outcome.Verdict == Unstarted {
-			unstarted++
-		}
+		left += c.left(it)
 		c.settle(now, it)
 		it.reset()
 	}
-	c.adjustPace(r, unstarted)
+	c.adjustPace(r, left)
 	delete(c.runs, r)
 	if r.exempt {
 		r.exempt = false
@@ -33,15 +31,28 @@ func (c *Core) Finish(now int64, r *Run) {
 
 // adjustPace lets runs grow while handlers are fast, and shrinks them to what a
 // worker came to within the quantum.
-func (c *Core) adjustPace(r *Run, unstarted int) {
+func (c *Core) adjustPace(r *Run, left int) {
 	switch {
-	case unstarted > 0:
-		c.pace = max(1, (len(r.Items)-unstarted)/c.cfg.BatchSize)
+	case left > 0:
+		c.pace = max(1, (r.size-left)/c.cfg.BatchSize)
 	case r.Elapsed > Quantum:
 		c.pace = 1
 	case r.Elapsed < Quantum/2:
 		c.pace = min(2*c.pace, c.maxPace())
 	}
+}
+
+// left is how much of an item the worker did not come to.
+func (c *Core) left(it *Item) int {
+	switch it.Outcome.Verdict {
+	case Unstarted:
+		return c.size(it.Payloads[it.Outcome.Done:])
+	case Done:
+		if c.cfg.Single {
+			return len(it.Payloads) - it.Outcome.Done - 1
+		}
+	}
+	return 0
 }
 
 // settle carries out the outcome of an item, and hands on what was held for it.
@@ -55,41 +66,70 @@ func (c *Core) settle(now int64, it *Item) {
 // decide finds out what the outcome of an item means for its lane.
 func (c *Core) decide(now int64, it *Item) {
 	l := it.lane
-	if len(it.Outcome.Spoiled) > 0 && !c.burySpoiled(now, it) {
-		it.Outcome.Verdict = Canceled // nothing is left to be done
+	if len(it.Outcome.Parts) > 0 && !c.endParts(now, it) {
+		it.Outcome.Verdict = Canceled // nothing is left to be judged
 	}
+	judged, behind := c.judged(it)
 	switch out := &it.Outcome; out.Verdict {
-	case Done, Discarded:
-		c.change.Ended = slices.Grow(c.change.Ended, len(it.Payloads))
-		for _, p := range it.Payloads {
-			c.endPayload(p.Ref)
-		}
-		if out.Verdict == Done {
-			c.counts.Done += uint64(len(it.Payloads))
-		} else {
-			c.counts.Discarded += uint64(len(it.Payloads))
-		}
-		c.over(now, l, it)
+	case Done:
+		c.endDone(it, it.settled+len(judged))
+		c.over(now, l, it, behind)
+	case Discarded:
+		c.endAll(judged)
+		c.counts.Discarded += uint64(len(judged))
+		c.over(now, l, it, behind)
 	case Canceled:
-		c.bury(now, it, it.Payloads, out.Error)
-		c.over(now, l, it)
+		c.bury(now, it, judged, out.Error)
+		c.over(now, l, it, behind)
 	case Failed:
-		c.failed(now, l, it)
+		c.failed(now, l, it, judged, behind)
 	case Snoozed:
 		c.counts.Snoozed++
-		c.again(l, it, it.Payloads, it.Retry, later(now, out.Delay), it.LastError)
+		c.again(l, it, judged, behind, it.Retry, later(now, out.Delay), it.LastError)
 	default:
 		if out.Verdict == Interrupted {
 			c.counts.Interrupted++
 		}
-		c.undo(l, it)
+		if it.settled == 0 {
+			c.undo(l, it)
+		} else {
+			c.restart(l, nil, it.Payloads[it.settled:], -1, now, "")
+		}
+	}
+}
+
+// judged returns the payloads that the verdict of an item is about, and those behind
+// them. What was done before them ends.
+func (c *Core) judged(it *Item) (judged, behind []Payload) {
+	if !c.cfg.Single {
+		return it.Payloads, nil
+	}
+	n := it.Outcome.Done
+	if it.Outcome.Verdict != Done {
+		c.endDone(it, n)
+	}
+	return it.Payloads[it.settled : n+1], it.Payloads[n+1:]
+}
+
+// endDone ends the first n payloads of an item, which are done, as far as they have
+// not ended.
+func (c *Core) endDone(it *Item, n int) {
+	c.endAll(it.Payloads[it.settled:n])
+	c.counts.Done += uint64(n - it.settled)
+	it.settled = n
+}
+
+func (c *Core) endAll(payloads []Payload) {
+	c.change.Ended = slices.Grow(c.change.Ended, len(payloads))
+	for _, p := range payloads {
+		c.endPayload(p.Ref)
 	}
 }
 
 // undo puts back what ran and came to nothing. A replay would make something
 // else of the due time if payloads came or went meanwhile: then it is written.
 func (c *Core) undo(l *lane, it *Item) {
-	changed := it.state.Load() == started && (l.n() > 0 || len(it.Outcome.Spoiled) > 0 || it.shift != c.shift)
+	changed := it.state.Load() == started && (l.n() > 0 || len(it.Outcome.Parts) > 0 || it.shift != c.shift)
 	c.putBack(l, it)
 	if changed {
 		c.writeState(l)
@@ -97,8 +137,13 @@ func (c *Core) undo(l *lane, it *Item) {
 	l.unpinned = false
 }
 
-// over ends the run of payloads that are no more. What else the id has goes on.
-func (c *Core) over(now int64, l *lane, it *Item) {
+// over ends the run of payloads that are no more. What else the id has goes on, and
+// those of the run that were behind them, too.
+func (c *Core) over(now int64, l *lane, it *Item, behind []Payload) {
+	if len(behind) > 0 {
+		c.restart(l, nil, behind, -1, now, "")
+		return
+	}
 	it.over = true
 	c.release(l)
 	c.endState(l)
@@ -129,49 +174,75 @@ func (c *Core) over(now int64, l *lane, it *Item) {
 }
 
 // failed counts a failure, and decides whether there is a next time.
-func (c *Core) failed(now int64, l *lane, it *Item) {
+func (c *Core) failed(now int64, l *lane, it *Item, judged, behind []Payload) {
 	c.counts.Failed++
 	out := &it.Outcome
 	count := it.Retry + 1
 	if !c.cfg.Exhausts(it) {
-		c.again(l, it, it.Payloads, count, later(now, out.Delay), out.Error)
+		c.again(l, it, judged, behind, count, later(now, out.Delay), out.Error)
 		return
 	}
-	c.exhausted(now, l, it, count)
+	c.exhausted(now, l, it, judged, behind, count)
 }
 
 // exhausted ends the last run of an item, with the retry count it has now.
-func (c *Core) exhausted(now int64, l *lane, it *Item, count int) {
+func (c *Core) exhausted(now int64, l *lane, it *Item, judged, behind []Payload, count int) {
 	out := &it.Outcome
 	switch c.cfg.OnExhausted {
 	case Halt:
 		c.setHalted(l, true)
-		c.again(l, it, it.Payloads, count, now, out.Error)
+		c.again(l, it, judged, behind, count, now, out.Error)
 	case BuryAll:
-		c.bury(now, it, it.Payloads, out.Error)
-		c.over(now, l, it)
+		c.bury(now, it, judged, out.Error)
+		c.over(now, l, it, behind)
 	default:
-		c.bury(now, it, it.Payloads[:1], out.Error)
-		if rest := it.Payloads[1:]; len(rest) > 0 {
-			c.again(l, it, rest, -1, now, out.Error)
+		c.bury(now, it, judged[:1], out.Error)
+		if rest := judged[1:]; len(rest) > 0 {
+			c.again(l, it, rest, behind, -1, now, out.Error)
 		} else {
-			c.over(now, l, it)
+			c.over(now, l, it, behind)
 		}
 	}
 }
 
-// again puts payloads back with a new due time and retry count, which hold for
-// the id as a whole, and writes that down.
-func (c *Core) again(l *lane, it *Item, payloads []Payload, retry int, due int64, err string) {
+// again puts payloads, and those behind them, back with a new due time and retry
+// count, which hold for the id as a whole.
+func (c *Core) again(l *lane, it *Item, payloads, behind []Payload, retry int, due int64, err string) {
 	hold := it.held || (c.cfg.OnFailure == BlockFailed && it.Outcome.Verdict == Failed)
-	p := l.remember()
-	p.err = err
+	if hold {
+		c.restart(l, payloads, behind, retry, due, err)
+	} else {
+		c.restart(l, nil, it.Payloads[len(it.Payloads)-len(payloads)-len(behind):], retry, due, err)
+	}
+}
+
+// restart puts payloads back, those that are to be held and the others, with all
+// that a state says of their job, and writes that down.
+func (c *Core) restart(l *lane, held, others []Payload, retry int, due int64, err string) {
+	l.remember().err = err
 	c.release(l)
-	c.returnTo(l, payloads, hold)
+	if len(held) > 0 {
+		c.returnTo(l, held, true)
+	}
+	c.returnTo(l, others, false)
 	c.setRetry(l, retry)
+	if len(held) == 0 {
+		c.overtaken(l, others[0])
+	}
 	c.enqueue(l, due)
 	c.writeState(l)
 	l.unpinned = false
+}
+
+// overtaken takes the retry count away from a job under Config.Single when another
+// payload than the one that it is about is the first of those that wait.
+func (c *Core) overtaken(l *lane, first Payload) (changed bool) {
+	if !c.failedFirst(l) || l.first().Ref.Position() == first.Ref.Position() {
+		return false
+	}
+	c.setRetry(l, -1)
+	l.remember().err = ""
+	return true
 }
 
 // putBack undoes that an item was handed out.
@@ -179,6 +250,7 @@ func (c *Core) putBack(l *lane, it *Item) {
 	c.release(l)
 	l.due = it.Due + c.shift - it.shift
 	c.returnTo(l, it.Payloads, it.held)
+	c.overtaken(l, it.Payloads[0])
 	c.enqueue(l, l.due)
 }
 
@@ -202,24 +274,33 @@ func (c *Core) returnTo(l *lane, payloads []Payload, hold bool) {
 	}
 }
 
-// burySpoiled sends the payloads that could not be read to the morgue; false
-// when no other is left in the item.
-func (c *Core) burySpoiled(now int64, it *Item) bool {
-	spoiled := it.Outcome.Spoiled
-	good := make([]Payload, 0, len(it.Payloads))
+// endParts ends the payloads that the verdict of an item is not about; false when no
+// other is left in it.
+func (c *Core) endParts(now int64, it *Item) bool {
+	parts := it.Outcome.Parts
+	others := make([]Payload, 0, len(it.Payloads))
 	for i, p := range it.Payloads {
-		if len(spoiled) > 0 && spoiled[0].Index == i {
-			c.bury(now, it, it.Payloads[i:i+1], spoiled[0].Error)
-			spoiled = spoiled[1:]
-		} else {
-			good = append(good, p)
+		if len(parts) == 0 || parts[0].Index != i {
+			others = append(others, p)
+			continue
 		}
+		switch parts[0].Verdict {
+		case Done:
+			c.endPayload(p.Ref)
+			c.counts.Done++
+		case Discarded:
+			c.endPayload(p.Ref)
+			c.counts.Discarded++
+		default:
+			c.bury(now, it, it.Payloads[i:i+1], parts[0].Error)
+		}
+		parts = parts[1:]
 	}
-	if len(spoiled) > 0 {
-		panic("shard: bug: spoiled payloads out of order")
+	if len(parts) > 0 {
+		panic("shard: bug: parts of an outcome out of order")
 	}
-	it.Payloads = good
-	return len(good) > 0
+	it.Payloads = others
+	return len(others) > 0
 }
 
 func (c *Core) bury(now int64, it *Item, payloads []Payload, reason string) {

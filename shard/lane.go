@@ -2,6 +2,7 @@ package shard
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/strandjobs/strand/journal"
 )
@@ -274,6 +275,17 @@ func (l *lane) n() int {
 func (l *lane) holds() bool {
 	p := l.past()
 	return p != nil && len(p.held) > 0
+}
+
+// hasPayload reports whether the payload at a position waits, or is held.
+func (l *lane) hasPayload(at journal.Position) (found bool) {
+	if p := l.past(); p != nil {
+		found = slices.ContainsFunc(p.held, func(p Payload) bool { return p.Ref.Position() == at })
+	}
+	if b := l.bag(); b != nil {
+		b.order.all(func(h *hashed) { found = found || !h.gone && h.Ref.Position() == at })
+	}
+	return found || !l.one.Ref.IsZero() && l.one.Ref.Position() == at
 }
 
 // empty reports whether nothing waits.

@@ -84,7 +84,8 @@ func (c *Core) regroup(l *lane) {
 	var others []Payload
 	for l.n() > 0 {
 		p := l.take()
-		if _, found := slices.BinarySearch(failed, p.Ref.Position()); found {
+		_, found := slices.BinarySearch(failed, p.Ref.Position())
+		if found && !(c.cfg.Single && l.holds()) { // as many as run at a time
 			l.past().held = append(l.past().held, p)
 		} else {
 			others = append(others, p)

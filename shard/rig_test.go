@@ -264,7 +264,7 @@ func (c *Core) view(id string) (v laneView, ok bool) {
 		v.held, v.err = p.held, p.err
 	}
 	if it := l.item(); it != nil {
-		v.due, v.out = it.Due, it.Payloads
+		v.due, v.out = it.Due, it.Payloads[it.settled:]
 	}
 	return v, true
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/strandjobs/strand/journal"
 )
 
 // Run is what a shard hands to a worker: jobs to be run one after the other,
@@ -17,6 +19,7 @@ type Run struct {
 	Elapsed time.Duration
 
 	next   int    // the first of Items that the worker has not looked at; its own
+	size   int    // what Core.pace counts
 	taken  int64  // Unix ns
 	round  uint64 // how often the run was taken: runs are used again
 	exempt bool   // does not count against Concurrency; see Core.Exempt
@@ -42,7 +45,7 @@ func (r *Run) Next(batch []*Item, n int) []*Item {
 type Item struct {
 	ID        string
 	Payloads  []Payload // in order, never empty
-	Retry     int       // −1 new, 0 failed once, …
+	Retry     int       // −1 new, 0 failed once, …; under Config.Single of the payload in hand
 	LastError string
 	Due       int64 // Unix ns
 
@@ -51,15 +54,18 @@ type Item struct {
 	// with the change that settles the item. Nil: nothing.
 	Claim any
 
-	state   atomic.Uint32 // handed → started by a worker, and either → revoked by the shard
-	before  int           // items of the run that had their outcomes when it was started
-	lane    *lane
-	hash    uint32 // of ID
-	shift   int64  // Core.shift when it was handed out
-	held    bool   // the payloads run alone, because they failed before
-	partial bool   // other payloads of the id stayed behind
-	over    bool   // none of the payloads runs again
-	inline  [1]Payload
+	state    atomic.Uint32 // handed → started by a worker, and either → revoked by the shard
+	before   int           // items of the run that had their outcomes when it was started
+	passed   atomic.Int32  // payloads at the front that are done, if there are others
+	recalled atomic.Bool   // the shard wants what the worker has not begun
+	settled  int           // of passed: those that have ended; the shard's own
+	lane     *lane
+	hash     uint32 // of ID
+	shift    int64  // Core.shift when it was handed out
+	held     bool   // the payloads run alone, because they failed before
+	partial  bool   // other payloads of the id stayed behind
+	over     bool   // none of the payloads runs again
+	inline   [1]Payload
 }
 
 const (
@@ -76,6 +82,28 @@ func (it *Item) start(over int) bool {
 }
 
 func (it *Item) revoke() bool { return it.state.CompareAndSwap(handed, revoked) }
+
+// Pass says that the payload in hand is done, under Config.Single, and takes the
+// next one in hand. False: there is none, or the shard wants it back; then the
+// worker gives the item the verdict Done.
+func (it *Item) Pass() bool {
+	n := it.Outcome.Done + 1
+	if n == len(it.Payloads) {
+		return false
+	}
+	// In this order: either the shard sees that this one is over, or the worker
+	// that it must not begin the next.
+	it.passed.Store(int32(n))
+	if it.recalled.Load() {
+		return false
+	}
+	it.Outcome.Done = n
+	it.Retry, it.LastError = -1, ""
+	return true
+}
+
+// Current returns the payload in hand under Config.Single.
+func (it *Item) Current() Payload { return it.Payloads[it.Outcome.Done] }
 
 // Verdict is what became of a job that ran.
 type Verdict uint8
@@ -99,22 +127,35 @@ const (
 
 // Outcome is what a worker found out about an item.
 type Outcome struct {
+	// Done is how many payloads at the front are done, under Config.Single; see
+	// Item.Pass. All else is about the payload behind them. What comes after that
+	// one did not run.
+	Done    int
 	Verdict Verdict
 	Delay   time.Duration // of Failed and Snoozed; below zero means zero
 	Error   string        // of Failed and Canceled
-	Spoiled []Spoiled     // payloads that no run can use, by ascending index; they go to the morgue whatever the verdict
+	Parts   []Part        // payloads that the verdict is not about, by ascending index. Under Config.Single: none
 }
 
-// Spoiled is a payload of an item that could not be decoded.
-type Spoiled struct {
-	Index int // in Payloads
-	Error string
+// Part is a payload of an item that has ended, whatever becomes of the others.
+type Part struct {
+	Index   int     // in Payloads
+	Verdict Verdict // Done, Discarded or Canceled
+	Error   string  // of Canceled
+}
+
+// AddPart adds a part in its place, unless the payload is one already.
+func (o *Outcome) AddPart(part Part) {
+	i, found := slices.BinarySearchFunc(o.Parts, part.Index, func(p Part, index int) int { return p.Index - index })
+	if !found {
+		o.Parts = slices.Insert(o.Parts, i, part)
+	}
 }
 
 // begin makes the item stand for the waiting payloads of l, up to limit.
 func (it *Item) begin(l *lane, limit int) {
 	it.Retry, it.Due, it.lane = l.retry(), l.due, l
-	it.LastError, it.Outcome, it.Claim, it.over = "", Outcome{}, nil, false
+	it.LastError, it.Outcome, it.Claim, it.over, it.settled = "", Outcome{}, nil, false, 0
 	it.state.Store(handed)
 	if p := l.past(); p != nil {
 		it.LastError = p.err
@@ -139,6 +180,18 @@ func (it *Item) begin(l *lane, limit int) {
 
 // reset lets go of everything, for the next use.
 func (it *Item) reset() {
+	if len(it.Payloads) > 1 {
+		it.passed.Store(0)
+		it.recalled.Store(false)
+	}
 	it.ID, it.Payloads, it.LastError, it.lane = "", nil, "", nil
 	it.Outcome, it.Claim, it.inline = Outcome{}, nil, [1]Payload{}
+}
+
+// moveFirst gives the payload at a position, which is there, the place of the first.
+func (it *Item) moveFirst(at journal.Position) {
+	i := slices.IndexFunc(it.Payloads, func(p Payload) bool { return p.Ref.Position() == at })
+	p := it.Payloads[i]
+	copy(it.Payloads[1:i+1], it.Payloads[:i])
+	it.Payloads[0] = p
 }

@@ -22,14 +22,15 @@ var update = flag.Bool("update", false, "write what the scripts in testdata do a
 // TestScripts runs testdata/*.txt. A line is a command; the indented lines
 // below it are what it does. Times are seconds since the script began.
 //
-//	config merge=KeepLast failure=BlockFailed exhausted=Halt fresh=PullRetry retries=3 concurrency=2 batch=2 max=1
+//	config merge=KeepLast failure=BlockFailed exhausted=Halt fresh=PullRetry retries=3 concurrency=2 batch=2 max=1 single=1
 //	put ID PAYLOAD [score=N] [due=T]     one payload is accepted; score and due default to now
 //	at T                                 the clock goes on
 //	take [NAME]                          a worker takes a run
 //	start NAME [ID]                      it starts an item: it is done with those before
-//	VERDICT NAME ID [in=T] [error=TEXT] [spoiled=INDEX:TEXT]
+//	pass NAME ID                         it is done with a payload of the item, and goes to the next one
+//	VERDICT NAME ID [in=T] [error=TEXT] [parts=INDEX:VERDICT|TEXT,…]
 //	finish NAME                          it gives the run back
-//	run VERDICT [in=T] [error=TEXT] [spoiled=INDEX:TEXT]    all of that, for every item
+//	run VERDICT [in=T] [error=TEXT] [parts=INDEX:VERDICT|TEXT,…] [done=N]    all of that, for every item
 //	now ID · restore ID PAYLOAD · reclaim · next · show · counts · morgue
 //	crash [shards=N]                     all is committed, then a crash; says which lanes are not as before
 func TestScripts(t *testing.T) {
@@ -74,7 +75,7 @@ type script struct {
 
 // runScript returns the script with what it does instead of what it should.
 func runScript(t *testing.T, lines []string, replay bool) []string {
-	s := &script{rig: newRig(t, Config{}, 1), runs: make(map[string]*Run)}
+	s := &script{rig: newRig(t, Config{Merge: MinScore}, 1), runs: make(map[string]*Run)}
 	defer func() { s.close() }()
 	s.record = s.traceChange
 	for _, line := range lines {
@@ -197,13 +198,22 @@ func (s *script) command(name string, a args) {
 				s.trace("%s started: %v", it.ID, it.start(i))
 			}
 		}
+	case "pass":
+		for _, it := range s.items(a) {
+			s.trace("next: %v", it.Pass())
+		}
 	case "finish":
 		s.finish(a.word(0))
 	case "run":
 		if s.take("run") {
 			for i, it := range s.items(args{words: []string{"run"}}) {
 				require.True(s.t, it.start(i))
+				for range int(a.number("done")) {
+					require.True(s.t, it.Pass())
+				}
+				done := it.Outcome.Done
 				it.Outcome = outcome(a.word(0), a)
+				it.Outcome.Done = done
 			}
 			s.finish("run")
 		}
@@ -216,7 +226,9 @@ func (s *script) command(name string, a args) {
 	default:
 		if !s.question(name) {
 			for _, it := range s.items(a) {
+				done := it.Outcome.Done
 				it.Outcome = outcome(name, a)
+				it.Outcome.Done = done
 			}
 		}
 	}
@@ -277,7 +289,7 @@ func (s *script) configure(a args) {
 		return uint8(i)
 	}
 	s.cfg = Config{
-		Merge:       Merge(named("merge", "MinScore", "KeepFirst", "KeepLast", "KeepAll")),
+		Merge:       (MinScore + Merge(named("merge", "MinScore", "KeepFirst", "KeepLast", "KeepAll"))) % (KeepLast + 1),
 		OnFailure:   OnFailure(named("failure", "MergeFailed", "BlockFailed")),
 		OnExhausted: OnExhausted(named("exhausted", "BuryOldest", "BuryAll", "Halt")),
 		OnFresh:     OnFresh(named("fresh", "WaitWithRetry", "PullRetry")),
@@ -285,6 +297,7 @@ func (s *script) configure(a args) {
 		Concurrency: int(a.number("concurrency")),
 		BatchSize:   int(a.number("batch")),
 		MaxPayloads: int(a.number("max")),
+		Single:      a.number("single") == 1,
 	}
 	s.cores = []*Core{NewCore(s.queue, s.cfg)}
 }
@@ -348,13 +361,13 @@ func outcome(verdict string, a args) Outcome {
 		panic("no verdict or command " + verdict)
 	}
 	out := Outcome{Verdict: v, Delay: time.Duration(a.ns("in", 0)), Error: a.named["error"]}
-	for s := range strings.SplitSeq(a.named["spoiled"], ",") {
+	for s := range strings.SplitSeq(a.named["parts"], ",") {
 		if index, text, ok := strings.Cut(s, ":"); ok {
 			i, err := strconv.Atoi(index)
 			if err != nil {
 				panic(err)
 			}
-			out.Spoiled = append(out.Spoiled, Spoiled{i, text})
+			out.Parts = append(out.Parts, Part{Index: i, Verdict: cmp.Or(verdicts[text], Canceled), Error: text})
 		}
 	}
 	return out

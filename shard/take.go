@@ -29,14 +29,16 @@ func (c *Core) Take(now int64, r *Run) bool {
 	if c.saturated() || c.broken() {
 		return false
 	}
-	r.Items = r.Items[:0]
+	r.Items, r.size = r.Items[:0], 0
 	most := c.pace * c.cfg.BatchSize
 	c.prefetchIDs(now, most)
-	for len(r.Items) < most && c.NextDue() <= now {
+	for r.size < most && c.NextDue() <= now {
 		l := c.next()
 		c.leave(l)
 		r.grow()
-		c.handOut(l, &r.Items[len(r.Items)-1], c.cfg.MaxPayloads)
+		it := &r.Items[len(r.Items)-1]
+		c.handOut(l, it, c.limit(most-r.size))
+		r.size += c.size(it.Payloads)
 	}
 	if len(r.Items) == 0 || c.broken() {
 		return false
@@ -44,10 +46,27 @@ func (c *Core) Take(now int64, r *Run) bool {
 	r.taken, r.exempt, r.Elapsed, r.next = now, false, 0, 0
 	r.round++
 	c.runs[r] = struct{}{}
-	if len(r.Items) > 1 {
+	if r.size > 1 {
 		c.young = append(c.young, youngRun{r, r.round})
 	}
 	return true
+}
+
+// limit is how many payloads of an id a run with room for so many more takes;
+// 0: all.
+func (c *Core) limit(room int) int {
+	if most := c.cfg.MaxPayloads; !c.cfg.Single || most > 0 && most < room {
+		return most
+	}
+	return room
+}
+
+// size is how many calls of a handler an item with these payloads is worth.
+func (c *Core) size(payloads []Payload) int {
+	if c.cfg.Single {
+		return len(payloads)
+	}
+	return 1
 }
 
 // saturated reports whether the shard has as many runs as it may.
@@ -112,7 +131,9 @@ type youngRun struct {
 // Reclaim takes runs apart that workers have had for longer than the quantum: what
 // such a worker has in hand is a slow job. What stands behind that is taken back,
 // because another worker could have it. What ran before it is settled: its ids,
-// and all that they hold, don't wait for the slow one. It returns when to look
+// and all that they hold, don't wait for the slow one. Under Config.Single the same
+// holds for the payloads of the id in hand, and the worker is told to give it back
+// after this one. Reclaim returns when to look
 // again, or math.MaxInt64. Workers don't look at the clock themselves: for fast
 // handlers that would be a good part of the work.
 func (c *Core) Reclaim(now int64) (next int64) {
@@ -138,12 +159,13 @@ func (c *Core) Reclaim(now int64) (next int64) {
 // can be started any more.
 func (c *Core) takeApart(now int64, r *Run) {
 	over := 0
+	var hand *Item
 	for i := range r.Items {
 		switch it := &r.Items[i]; {
 		case it.revoke():
 			c.putBack(it.lane, it)
 		case it.state.Load() == started:
-			over = it.before
+			over, hand = it.before, it
 		}
 	}
 	for i := range r.Items[:over] {
@@ -154,4 +176,24 @@ func (c *Core) takeApart(now int64, r *Run) {
 			it.state.Store(revoked)
 		}
 	}
+	if c.cfg.Single && hand != nil && len(hand.Payloads) > 1 {
+		c.recall(hand)
+	}
+}
+
+// recall settles those payloads of an item that are done while its worker is at the
+// next one, and wants the others back. A crash finds these due as before, and new.
+func (c *Core) recall(it *Item) {
+	it.recalled.Store(true)
+	n := int(it.passed.Load())
+	if n == it.settled {
+		return
+	}
+	c.endDone(it, n)
+	l, due := it.lane, it.lane.due
+	c.setRetry(l, -1)
+	l.remember().err = ""
+	l.due = it.Due + c.shift - it.shift
+	c.writeState(l)
+	l.due = due
 }

@@ -43,6 +43,7 @@ type twinOut struct {
 	due           int64
 	held, partial bool
 	started       bool
+	settled       int            // payloads that were done while it ran, and are no more here
 	arrived       []*twinPayload // since it was handed out
 }
 
@@ -111,7 +112,16 @@ func (w *twin) deliver(p *twinPayload) {
 		w.putBack(j)
 	}
 	first := len(j.waiting) == 0
+	var before *twinPayload
+	if !first {
+		before = j.waiting[0]
+	}
 	w.merge(j, p)
+	defer func() {
+		if j.out == nil {
+			w.overtaken(j, before)
+		}
+	}()
 	switch {
 	case j.out != nil:
 		j.out.arrived = append(j.out.arrived, p)
@@ -125,6 +135,14 @@ func (w *twin) deliver(p *twinPayload) {
 	}
 }
 
+// overtaken makes a job new when another payload than the one that has failed is the
+// first of those that wait.
+func (w *twin) overtaken(j *twinJob, failed *twinPayload) {
+	if w.cfg.Single && w.cfg.OnFailure == MergeFailed && j.retry >= 0 && failed != nil && j.waiting[0] != failed {
+		j.retry, j.err = -1, ""
+	}
+}
+
 func (w *twin) now(j *twinJob, now int64) { j.due, j.retry, j.halted = now, -1, false }
 
 // putBack undoes that a job was handed out.
@@ -135,6 +153,7 @@ func (w *twin) putBack(j *twinJob) {
 		j.held = out.payloads
 	} else {
 		w.merge(j, out.payloads...)
+		w.overtaken(j, out.payloads[0])
 	}
 }
 
@@ -149,7 +168,8 @@ func (w *twin) ready(now int64, of func(id string) bool) (ids []string) {
 	return ids
 }
 
-func (w *twin) take(id string) *twinOut {
+// take hands out the payloads of a job, under Single at most so many.
+func (w *twin) take(id string, most int) *twinOut {
 	j := w.jobs[id]
 	out := &twinOut{due: j.due, held: len(j.held) > 0}
 	if out.held {
@@ -158,6 +178,9 @@ func (w *twin) take(id string) *twinOut {
 		n := len(j.waiting)
 		if w.cfg.MaxPayloads > 0 {
 			n = min(n, w.cfg.MaxPayloads)
+		}
+		if w.cfg.Single {
+			n = min(n, most)
 		}
 		out.payloads, j.waiting = j.waiting[:n:n], j.waiting[n:]
 		out.partial = len(j.waiting) > 0
@@ -168,12 +191,33 @@ func (w *twin) take(id string) *twinOut {
 
 func (w *twin) finish(id string, now int64, o Outcome) {
 	j := w.jobs[id]
-	for _, s := range slices.Backward(o.Spoiled) {
-		w.bury(j.out.payloads[s.Index : s.Index+1])
+	for _, s := range slices.Backward(o.Parts) {
+		switch p := j.out.payloads[s.Index]; s.Verdict {
+		case Done:
+			w.end(p)
+			w.counts.Done++
+		case Discarded:
+			w.end(p)
+			w.counts.Discarded++
+		default:
+			w.bury([]*twinPayload{p})
+		}
 		j.out.payloads = slices.Delete(slices.Clone(j.out.payloads), s.Index, s.Index+1)
 	}
-	ps := j.out.payloads
-	if len(ps) == 0 {
+	ps, behind := j.out.payloads, []*twinPayload(nil)
+	if w.cfg.Single {
+		done := o.Done - j.out.settled
+		if o.Verdict == Done {
+			done++
+		}
+		w.settle(j, done)
+		if ps = j.out.payloads; o.Verdict != Done {
+			ps, behind = ps[:1:1], ps[1:]
+		} else {
+			ps, behind = nil, ps
+		}
+	}
+	if len(j.out.payloads) == 0 {
 		o.Verdict = Done
 	}
 	due := now + int64(max(0, o.Delay))
@@ -187,53 +231,75 @@ func (w *twin) finish(id string, now int64, o Outcome) {
 		} else {
 			w.counts.Discarded += uint64(len(ps))
 		}
-		w.over(id, now)
+		w.over(id, now, behind)
 	case Canceled:
 		w.bury(ps)
-		w.over(id, now)
+		w.over(id, now, behind)
 	case Snoozed:
 		w.counts.Snoozed++
-		w.again(j, ps, j.out.held, j.retry, due, j.err)
+		w.again(j, ps, behind, j.out.held, j.retry, due, j.err)
 	case Failed:
 		w.counts.Failed++
-		w.failed(id, now, due, o.Error)
-	case Interrupted:
-		w.counts.Interrupted++
-		w.putBack(j)
+		w.failed(id, now, due, o.Error, ps, behind)
 	default:
-		w.putBack(j)
+		if o.Verdict == Interrupted {
+			w.counts.Interrupted++
+		}
+		if w.putBack(j); o.Done > 0 {
+			j.due = now
+		}
 	}
 }
 
-func (w *twin) failed(id string, now, due int64, err string) {
+// settle ends the first n payloads of a run, under Single. What comes behind them has
+// not failed yet.
+func (w *twin) settle(j *twinJob, n int) {
+	if n == 0 {
+		return
+	}
+	for _, p := range j.out.payloads[:n] {
+		w.end(p)
+	}
+	w.counts.Done += uint64(n)
+	j.out.settled += n
+	j.out.payloads = j.out.payloads[n:]
+	j.retry, j.err = -1, ""
+}
+
+func (w *twin) failed(id string, now, due int64, err string, ps, behind []*twinPayload) {
 	j := w.jobs[id]
-	ps, hold, count := j.out.payloads, w.cfg.OnFailure == BlockFailed, j.retry+1
+	hold, count := w.cfg.OnFailure == BlockFailed, j.retry+1
 	switch {
 	case count < w.cfg.MaxRetries:
-		w.again(j, ps, hold, count, due, err)
+		w.again(j, ps, behind, hold, count, due, err)
 	case w.cfg.OnExhausted == Halt:
-		w.again(j, ps, hold, count, now, err)
+		w.again(j, ps, behind, hold, count, now, err)
 		j.halted = true
 	case w.cfg.OnExhausted == BuryOldest && len(ps) > 1:
 		w.bury(ps[:1])
-		w.again(j, ps[1:], hold, -1, now, err)
+		w.again(j, ps[1:], behind, hold, -1, now, err)
 	default:
 		w.bury(ps)
-		w.over(id, now)
+		w.over(id, now, behind)
 	}
 }
 
-func (w *twin) again(j *twinJob, ps []*twinPayload, hold bool, retry int, due int64, err string) {
+func (w *twin) again(j *twinJob, ps, behind []*twinPayload, hold bool, retry int, due int64, err string) {
 	if j.out, j.retry, j.due, j.err = nil, retry, due, err; hold {
 		j.held = ps
+		w.merge(j, behind...)
 	} else {
-		w.merge(j, ps...)
+		w.merge(j, slices.Concat(ps, behind)...)
+		w.overtaken(j, ps[0])
 	}
 }
 
-// over ends the run of payloads that are no more.
-func (w *twin) over(id string, now int64) {
+// over ends the run of payloads that are no more, and with it that of those behind
+// them.
+func (w *twin) over(id string, now int64, behind []*twinPayload) {
 	j := w.jobs[id]
+	j.out.partial = j.out.partial || len(behind) > 0
+	w.merge(j, behind...)
 	switch {
 	case len(j.waiting) == 0:
 		delete(w.jobs, id)
@@ -255,13 +321,17 @@ func (w *twin) crash() (unsure []string) {
 		if j.out == nil {
 			continue
 		}
-		arrived := j.out.arrived
+		out := j.out
+		retry := j.retry // until what arrives goes before the payload that has failed
 		w.putBack(j)
-		for _, p := range arrived {
+		for _, p := range out.arrived {
 			if p.restored {
 				unsure = append(unsure, id)
-			} else if !gone[p.pos] && w.cfg.OnFresh == PullRetry && j.retry >= 0 {
+			} else if !gone[p.pos] && w.cfg.OnFresh == PullRetry && retry >= 0 {
 				j.due = min(j.due, p.due)
+			}
+			if !gone[p.pos] && j.retry < 0 && inOrder(p, out.payloads[0]) < 0 {
+				retry = -1
 			}
 		}
 	}

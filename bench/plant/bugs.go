@@ -9,6 +9,7 @@ var (
 	pages     = gate{"./journal", "^(TestPages|TestMetaPages|TestFlipsInFile)$"}
 	stale     = gate{"./journal", "^TestStalePages$"}
 	state     = gate{"./journal", "^(TestEveryReadOfStateIsChecked|TestFlipsBesideTheLog|TestMigration|TestPut|TestRename)$"}
+	gaps      = gate{"./journal", "^TestRefusedWhile"}
 	wrecks    = gate{"./journal", "^TestSalvage"}
 	forgeries = gate{"./journal", "^TestHostileFiles$"}
 	contract  = gate{"./journal", "^TestContractOnFile$/^(order|reopen|close)$"}
@@ -43,6 +44,7 @@ var (
 	broken    = gate{"./shard", "^TestUnreadable"}
 	unread    = gate{"./executor", "^TestUnreadable"}
 	lowkiq    = gate{"./executor", "^TestLowkiq"}
+	events    = gate{"./executor", "^Test(BadEvent|EventsEnd|SlowEvent|OlderEvent|StopBetween|Payload|BatchIs)"}
 	burials   = gate{"./executor", "^(TestBurial|TestMerging)"}
 	services  = gate{"./executor", "^TestLockable_S06"}
 	turns     = gate{"./executor", "^(TestBarrier|TestCalled|TestUniqueKeeps|TestReplaced|TestCounted|TestLastErrorIs)"}
@@ -72,6 +74,7 @@ var bugs = []bug{
 	{"lose what came last before Close", "journal/commit.go", "closing, idle = true, false // nothing", "return // nothing", opening},
 	{"go on after a failed commit", "journal/commit.go", "	l.err = latched\n", "", faults},
 	{"accept what a failed commit had", "journal/commit.go", "		o.commit.err = fmt.Errorf(\"%w: %w\", ErrUnknown, cause)\n", "		_ = o\n", calls},
+	{"forget what was refused while a block was on its way", "journal/full.go", "		next.skipped = l.tail.next // also if b stays\n", "", gaps},
 	{"refuse a known queue on a full disk", "journal/replay.go", " && !(known && errors.Is(err, ErrFull))", " && !(false && known && errors.Is(err, ErrFull))", fullStart},
 	{"copy what is on disk by now", "journal/copy.go", "	err := l.Flush(ctx)\n", "	var err error\n", upkeep},
 	{"compact when nobody appends", "journal/commit.go", "		case asked := <-l.compactions:\n			asked.run(l)\n		default:\n", "		default:\n", upkeep},
@@ -126,7 +129,7 @@ var bugs = []bug{
 	{"go on after what can't be read", "journal/cold.go", "	r.failed(err)\n", "", memory},
 	{"record a decision on nothing", "shard/change.go", "if c.broken() || len(", "if len(", broken},
 	{"lose the worker of a broken shard", "shard/shard.go", "			s.dispatch.Return(w) // an entry", "			// an entry", broken},
-	{"run a job that can't be read", "executor/typed.go", "			return job, &unreadError{err}\n", "			break\n", unread},
+	{"run a job that can't be read", "executor/job.go", "			return job, &unreadError{err}\n", "			break\n", unread},
 
 	// Order.
 	{"equal scores, last one first", "shard/lane.go", "p.Ref.Position() < q.Ref.Position())", "p.Ref.Position() > q.Ref.Position())", random},
@@ -138,7 +141,17 @@ var bugs = []bug{
 	{"forget a retry at replay", "shard/load.go", "	c.setRetry(l, e.Retry)\n", "", scripts},
 	{"a due time lost with its payload", "shard/core.go", "		c.pinDueOut(l, ended.Position())\n", "", scripts},
 	{"a place in the morgue, and among the live", "shard/finish.go", "c.change.Buried = append(c.change.Buried, journal", "_ = append(c.change.Buried, journal", random},
-	{"bury the newest", "shard/finish.go", "c.bury(now, it, it.Payloads[:1], out.Error)\n		if rest := it.Payloads[1:]; len(rest) > 0 {", "c.bury(now, it, it.Payloads[len(it.Payloads)-1:], out.Error)\n		if rest := it.Payloads[:len(it.Payloads)-1]; len(rest) > 0 {", scripts},
+	{"bury the newest", "shard/finish.go", "c.bury(now, it, judged[:1], out.Error)\n		if rest := judged[1:]; len(rest) > 0 {", "c.bury(now, it, judged[len(judged)-1:], out.Error)\n		if rest := judged[:len(judged)-1]; len(rest) > 0 {", scripts},
+
+	// Each event is judged by itself.
+	{"judge all events for one", "shard/finish.go", "return it.Payloads[it.settled : n+1], it.Payloads[n+1:]", "return it.Payloads[it.settled:], nil", scripts},
+	{"blame the next event", "shard/run.go", "	it.Retry, it.LastError = -1, \"\"\n	return true", "	return true", random},
+	{"blame an older event", "shard/finish.go", "	c.setRetry(l, -1)\n	l.remember().err = \"\"\n	return true", "	return false", scripts},
+	{"hold what was before a slow event", "shard/take.go", "			over, hand = it.before, it\n", "			over = it.before\n", events},
+	{"begin an event that was called back", "shard/run.go", "	if it.recalled.Load() {\n		return false\n	}\n", "", scripts},
+	{"say that an event is done, and not which", "executor/worker.go", "	w.more = it.Pass()\n	return w.more\n", "	w.more = it.Pass()\n	it.Outcome.Done = 0\n	return w.more\n", events},
+	{"halve a batch once", "executor/batch.go", "	b.halvings--\n", "	b.halvings = 0\n", events},
+	{"lose the payloads that are done", "shard/finish.go", "		case Done:\n			c.endPayload(p.Ref)\n", "		case Done:\n", scripts},
 
 	// What can run, runs.
 	{"a timer that is not set again", "shard/shard.go", "	case wakeUp:\n		s.timerAt = math.MaxInt64\n", "	case wakeUp:\n", shells},
@@ -177,7 +190,7 @@ var bugs = []bug{
 	{"the newest due job of a queue first", "executor/scheduler.go", "(c.queue == b.queue && c.due < b.due)", "(c.queue == b.queue && c.due > b.due)", schedules},
 	{"look before the shard has offered", "executor/dispatcher.go", "strict: isInOrder,", "strict: false,", schedules},
 	{"the lag of the first shard", "executor/stats.go", "oldest := slices.Min(due); oldest", "oldest := due[0]; oldest", oldest},
-	{"an error for a stranger is lost", "executor/typed.go", "if !each || len(own) > len(items)-len(unnamed) {", "if !each {", strangers},
+	{"an error for a stranger is lost", "executor/batch.go", "if !each || len(own) > len(items)-len(unnamed) {", "if !each {", strangers},
 	{"forget those who wait for room", "journal/backlog.go", "		close(l.drained)\n", "", admission},
 
 	// Locks.

@@ -149,14 +149,14 @@ func (a *actor) register(q queueLife) error {
 
 // serve registers a queue whose jobs are begun by handle and ended by what it
 // returns.
-func (a *actor) serve(q queueLife, handle func(context.Context, executor.Job[[]byte]) func() error, cfg executor.QueueConfig[[]byte]) (err error) {
+func (a *actor) serve(q queueLife, handle func(context.Context, executor.Merged[[]byte]) func() error, cfg executor.QueueConfig[[]byte]) (err error) {
 	var t *executor.Queue[[]byte]
 	if q.Batch == 1 {
-		t, err = executor.Handle(a.x, q.Name, func(ctx context.Context, job executor.Job[[]byte]) error {
+		t, err = executor.HandleMerged(a.x, q.Name, func(ctx context.Context, job executor.Merged[[]byte]) error {
 			return handle(ctx, job)()
 		}, cfg)
 	} else {
-		t, err = executor.HandleBatch(a.x, q.Name, func(ctx context.Context, jobs []executor.Job[[]byte]) error {
+		t, err = executor.HandleBatch(a.x, q.Name, func(ctx context.Context, jobs []executor.Merged[[]byte]) error {
 			ends := make([]func() error, len(jobs))
 			for i, job := range jobs {
 				ends[i] = handle(ctx, job)
@@ -186,7 +186,7 @@ func executorGuard(end func() error) (err error) {
 }
 
 // handle begins one job. The function it returns ends it.
-func (a *actor) handle(ctx context.Context, job executor.Job[[]byte]) func() error {
+func (a *actor) handle(ctx context.Context, job executor.Merged[[]byte]) func() error {
 	run := a.begin(job)
 	r := rand.New(rand.NewPCG(a.Seed, uint64(run)))
 	pause := time.Duration(0)
@@ -206,7 +206,7 @@ func (a *actor) handle(ctx context.Context, job executor.Job[[]byte]) func() err
 }
 
 // begin says what a handler got, and numbers its run.
-func (a *actor) begin(job executor.Job[[]byte]) (run int64) {
+func (a *actor) begin(job executor.Merged[[]byte]) (run int64) {
 	run = a.runs.Add(1)
 	var line strings.Builder
 	for i, p := range job.Payloads {
@@ -227,12 +227,12 @@ func (a *actor) begin(job executor.Job[[]byte]) (run int64) {
 
 // end draws what becomes of a job. No job fails more than three times in a
 // row, so none is ever out of retries.
-func end(r *rand.Rand, run int64, job executor.Job[[]byte]) error {
+func end(r *rand.Rand, run int64, job executor.Merged[[]byte]) error {
 	switch p := r.IntN(100); {
-	case p < 15 && job.Retry < 2:
+	case p < 15 && job.Attempt < 4:
 		say("f %d again", run)
 		return errors.New("no luck")
-	case p < 18 && job.Retry < 2:
+	case p < 18 && job.Attempt < 4:
 		say("f %d again", run)
 		panic("no luck at all")
 	case p < 26:

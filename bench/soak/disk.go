@@ -137,7 +137,7 @@ func startFiller(l life, cfg executor.QueueConfig[[]byte]) *filler {
 	if l.Number > 1 && errors.Is(f.x.SetMark(context.Background(), "started", int64(l.Number)), executor.ErrFull) {
 		say("b") // and that is known before the first queue is registered
 	}
-	queue, err := executor.Handle(f.x, sequenceQueues[0], f.handle, cfg)
+	queue, err := executor.HandleMerged(f.x, sequenceQueues[0], f.handle, cfg)
 	if err == nil {
 		f.queues[sequenceQueues[0]] = queue
 		err = f.x.Start(context.Background())
@@ -214,7 +214,7 @@ func (f *filler) enqueueWithin(patience time.Duration) (took time.Duration, err 
 	return took, err
 }
 
-func (f *filler) handle(_ context.Context, job executor.Job[[]byte]) error {
+func (f *filler) handle(_ context.Context, job executor.Merged[[]byte]) error {
 	run := f.runs.Add(1)
 	f.hand.Add(1)
 	<-f.gate

@@ -90,7 +90,7 @@ func (h *hoarder) register(q queueLife) (err error) {
 }
 
 // handle begins one job. The function it returns ends it.
-func (h *hoarder) handle(ctx context.Context, job executor.Job[[]byte]) func() error {
+func (h *hoarder) handle(ctx context.Context, job executor.Merged[[]byte]) func() error {
 	slots := h.slots[job.Queue]
 	stays := h.Mode == lockMode && h.stays(job)
 	if slots == nil && !stays {
@@ -106,7 +106,7 @@ func (h *hoarder) handle(ctx context.Context, job executor.Job[[]byte]) func() e
 		case stays:
 			say("f %d again", run)
 			return executor.RetryAfter(afterwards, errors.New("stays"))
-		case p < 20 && job.Retry < 2:
+		case p < 20 && job.Attempt < 4:
 			say("f %d again", run)
 			return errors.New("no luck")
 		case p < 23:
@@ -119,12 +119,12 @@ func (h *hoarder) handle(ctx context.Context, job executor.Job[[]byte]) func() e
 }
 
 // stays reports whether a job is there to fail once and to hold what it has.
-func (h *hoarder) stays(job executor.Job[[]byte]) bool {
+func (h *hoarder) stays(job executor.Merged[[]byte]) bool {
 	number, _ := readPayload(job.Payloads[0].Value)
-	return job.Retry < 0 && (job.Queue == gateQueue && gate(job.ID) < staying || job.Queue == keptQueue && number%3 != 0)
+	return job.Attempt == 1 && (job.Queue == gateQueue && gate(job.ID) < staying || job.Queue == keptQueue && number%3 != 0)
 }
 
-func (h *hoarder) slot(s *executor.Slots[int], job executor.Job[[]byte]) {
+func (h *hoarder) slot(s *executor.Slots[int], job executor.Merged[[]byte]) {
 	value, ok := s.Of(job)
 	if !ok {
 		say("x %s/%s runs without a slot", job.Queue, job.ID)

@@ -81,7 +81,7 @@ func takePoison(l life) int {
 		say("z open: %v", err)
 		return 0
 	}
-	queue, err := executor.Handle(a.x, sequenceQueues[0], a.swallow, executor.QueueConfig[[]byte]{
+	queue, err := executor.HandleMerged(a.x, sequenceQueues[0], a.swallow, executor.QueueConfig[[]byte]{
 		Shards: l.Queues[0].Shards, Concurrency: l.Queues[0].Concurrency, Codec: executor.Raw{},
 	})
 	if err != nil {
@@ -111,7 +111,7 @@ func takePoison(l life) int {
 }
 
 // swallow ends the process if the job is the poison.
-func (a *actor) swallow(_ context.Context, job executor.Job[[]byte]) error {
+func (a *actor) swallow(_ context.Context, job executor.Merged[[]byte]) error {
 	run := a.runs.Add(1)
 	number, err := readPayload(job.Payloads[0].Value)
 	if err != nil {

@@ -55,7 +55,7 @@ func stopOnce(c *campaign, r *rand.Rand, dir string) error {
 	load := &crowd{accepted: map[uint64]bool{}, ended: map[uint64]bool{}, released: make(chan struct{})}
 	load.release = sync.OnceFunc(func() { close(load.released) })
 	defer load.release()
-	queue, err := executor.Handle(x, sequenceQueues[0], load.handler(uint64(r.Int64())), executor.QueueConfig[[]byte]{
+	queue, err := executor.HandleMerged(x, sequenceQueues[0], load.handler(uint64(r.Int64())), executor.QueueConfig[[]byte]{
 		Shards: 1 + r.IntN(6), Codec: executor.Raw{}, RetryIn: func(int) time.Duration { return time.Millisecond },
 	})
 	if err == nil {
@@ -116,8 +116,8 @@ func stopIn(x *executor.Executor, patience time.Duration, callers int) (late tim
 
 // handler is quick most of the time, slow sometimes, and now and then deaf to
 // the end of its context.
-func (l *crowd) handler(seed uint64) func(context.Context, executor.Job[[]byte]) error {
-	return func(ctx context.Context, job executor.Job[[]byte]) error {
+func (l *crowd) handler(seed uint64) func(context.Context, executor.Merged[[]byte]) error {
+	return func(ctx context.Context, job executor.Merged[[]byte]) error {
 		r := rand.New(rand.NewPCG(seed, job.Payloads[0].Position))
 		pause := time.Duration(r.IntN(int(20 * time.Millisecond)))
 		switch p := r.IntN(100); {
@@ -129,7 +129,7 @@ func (l *crowd) handler(seed uint64) func(context.Context, executor.Job[[]byte])
 			}
 		case p < 11:
 			<-l.released
-		case p < 20 && job.Retry < 2:
+		case p < 20 && job.Attempt < 4:
 			return errors.New("no luck")
 		}
 		l.mu.Lock()

@@ -21,7 +21,7 @@ var (
 // open starts an executor with the schedule, as a member of the group.
 func open(ctx context.Context, group *cron.Group, member string) (*executor.Executor, *cron.Cron) {
 	x := must(executor.Open("", executor.Config{}))
-	reports := must(executor.Handle(x, "reports", func(_ context.Context, job executor.Job[time.Time]) error {
+	reports := must(executor.HandleMerged(x, "reports", func(_ context.Context, job executor.Merged[time.Time]) error {
 		mu.Lock()
 		defer mu.Unlock()
 		fired[job.Latest()]++

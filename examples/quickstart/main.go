@@ -1,4 +1,4 @@
-// Shows in about two seconds: order per id, merging, a retry, and a restart that resumes.
+// Shows in about two seconds: order per id, a retry that nothing overtakes, and a restart that resumes.
 package main
 
 import (
@@ -13,13 +13,12 @@ import (
 
 var ran = make(chan string, 10) // ids whose run is over
 
+// handle gets the events of an order one by one, the oldest first.
 func handle(_ context.Context, job executor.Job[string]) (err error) {
-	if job.ID == "order-2" && job.Retry < 0 {
+	if job.ID == "order-2" && job.Payload == "placed" && job.Attempt == 1 {
 		err = executor.RetryAfter(700*time.Millisecond, errors.New("out of stock, try again"))
 	}
-	for _, p := range job.Payloads { // oldest first
-		fmt.Printf("  run %s %s, error: %v\n", job.ID, p.Value, err)
-	}
+	fmt.Printf("  run %s %s, attempt %d, error: %v\n", job.ID, job.Payload, job.Attempt, err)
 	ran <- job.ID
 	return err
 }
@@ -30,19 +29,20 @@ func open(dir string) (*executor.Executor, *executor.Queue[string]) {
 }
 
 func main() {
-	fmt.Println("You will see order per id, merging, a retry, and a restart that resumes.")
+	fmt.Println("You will see order per id, a retry that nothing overtakes, and a restart that resumes.")
 	ctx, dir := context.Background(), must(os.MkdirTemp("", "strand-quickstart-"))
 	defer os.RemoveAll(dir)
 	x, orders := open(dir)
-	for _, step := range []string{"placed", "paid", "paid", "shipped"} {
-		fmt.Printf("  enqueued order-1 %s, merged into an equal one: %t\n", step, must(orders.Enqueue(ctx, "order-1", step)).MergedInto != 0)
-	}
-	must(orders.Enqueue(ctx, "order-2", "placed"))
 	must(orders.Enqueue(ctx, "order-3", "placed", executor.In(1500*time.Millisecond)))
+	for _, event := range []string{"placed", "paid", "shipped"} {
+		must(orders.Enqueue(ctx, "order-1", event)) // nil: it is on disk
+	}
 	must(x, x.Start(ctx))
-	_, _ = <-ran, <-ran                          // order-1, and order-2, which waits for its retry
-	must(orders.Enqueue(ctx, "order-2", "paid")) // must not overtake what failed
-	<-ran
+	_, _, _ = <-ran, <-ran, <-ran
+	must(orders.Enqueue(ctx, "order-2", "placed"))
+	<-ran                                        // it has failed, and waits for its retry
+	must(orders.Enqueue(ctx, "order-2", "paid")) // must not overtake it
+	_, _ = <-ran, <-ran
 	must(x, x.Stop(ctx))
 	fmt.Println("Stopped before order-3 was due. Started again, nothing enqueued:")
 	x, _ = open(dir)

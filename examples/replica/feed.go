@@ -71,7 +71,7 @@ func (f *feed) load() (n int, err error) {
 func (f *feed) commit(n int) string { return f.history.commits[f.history.events[n-1].Commit] }
 
 // noted is the handler of the marks.
-func (f *feed) noted(job executor.Job[Change]) error {
+func (f *feed) noted(job executor.Merged[Change]) error {
 	known, err := f.load()
 	if err != nil {
 		return err

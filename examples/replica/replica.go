@@ -61,7 +61,7 @@ func openReplica(o options, repo *repository, h *history, complaints io.Writer) 
 	// The journal is ours alone now, so the ledger is, too.
 	r.ledger, err = openLedger(filepath.Join(o.journal, "ledger"), h)
 	if err == nil {
-		r.queue, err = executor.Handle(r.x, "replica", r.handle, executor.QueueConfig[Change]{
+		r.queue, err = executor.HandleMerged(r.x, "replica", r.handle, executor.QueueConfig[Change]{
 			Shards:      o.shards,
 			ID:          jobID,
 			Score:       score,
@@ -153,7 +153,7 @@ var errByChance = errors.New("failed by chance")
 
 // handle brings a path up to its newest change. It may run again after it did
 // its work, so doing it twice must be the same as doing it once.
-func (r *replica) handle(_ context.Context, job executor.Job[Change]) (err error) {
+func (r *replica) handle(_ context.Context, job executor.Merged[Change]) (err error) {
 	newest := job.Latest()
 	if len(newest.Path) == 0 {
 		return r.feed.noted(job)
@@ -181,7 +181,7 @@ func (r *replica) handle(_ context.Context, job executor.Job[Change]) (err error
 		how = runWaits
 		return executor.Snooze(2 * time.Millisecond)
 	case err != nil:
-		if job.Retry == maxRetries-1 {
+		if job.Attempt == maxRetries+1 {
 			r.logger.Error("gave up", slog.String("path", job.ID), slog.Any("error", err))
 		}
 		return err
@@ -194,8 +194,8 @@ func (r *replica) handle(_ context.Context, job executor.Job[Change]) (err error
 
 // chance says whether a run fails by chance. Late retries don't: what is
 // tested is order, not patience.
-func (r *replica) chance(job executor.Job[Change]) bool {
-	return job.Retry < maxRetries-5 && rand.Float64()*100 < float64(r.fail)/2
+func (r *replica) chance(job executor.Merged[Change]) bool {
+	return job.Attempt < maxRetries-3 && rand.Float64()*100 < float64(r.fail)/2
 }
 
 func (r *replica) apply(c Change) error {

@@ -53,7 +53,7 @@ func sell(dir string) {
 		SlotsConfig: lock.SlotsConfig[int]{Next: func(serial int) int { return serial + 1 }},
 	}))
 	var done sync.WaitGroup
-	sales := must(executor.Handle(x, "sales", func(_ context.Context, job executor.Job[string]) error {
+	sales := must(executor.HandleMerged(x, "sales", func(_ context.Context, job executor.Merged[string]) error {
 		serial, _ := serials.Of(job) // the next free one; nobody else has it
 		fmt.Printf("%s has %d\n", job.ID, serial)
 		done.Done()

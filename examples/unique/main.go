@@ -18,7 +18,7 @@ func main() {
 	var done sync.WaitGroup
 	var together, most, synced, overtaken atomic.Int32
 
-	syncs := must(executor.Handle(x, "syncs", func(context.Context, executor.Job[string]) error {
+	syncs := must(executor.HandleMerged(x, "syncs", func(context.Context, executor.Merged[string]) error {
 		most.Store(max(most.Load(), together.Add(1)))
 		time.Sleep(10 * time.Millisecond)
 		together.Add(-1)
@@ -29,7 +29,7 @@ func main() {
 		While: executor.UniqueWhileRunning,
 		Key:   func(_, account string) string { return account },
 	}}))
-	mails := must(executor.Handle(x, "mails", func(context.Context, executor.Job[int]) error {
+	mails := must(executor.HandleMerged(x, "mails", func(context.Context, executor.Merged[int]) error {
 		if synced.Load() < 20 {
 			overtaken.Add(1)
 		}

@@ -21,17 +21,17 @@ func main() {
 	tries := 0
 	shipped := must(executor.Handle(x, "shipped", func(_ context.Context, job executor.Job[int]) error {
 		if tries++; tries == 1 {
-			fmt.Println("  order", job.Latest(), "shipped: the database is away, once more")
+			fmt.Println("  order", job.Payload, "shipped: the database is away, once more")
 			return executor.RetryAfter(0, errors.New("no database"))
 		}
-		fmt.Println("  order", job.Latest(), "shipped")
+		fmt.Println("  order", job.Payload, "shipped")
 		done.Done()
 		return nil
 	}, executor.QueueConfig[int]{Locks: executor.Locks[int]{OnEnqueue: byOrder, Unlock: byOrder}}))
 
 	// It waits while its order is locked, without a worker and without polling.
 	cancel := must(executor.Handle(x, "cancel", func(_ context.Context, job executor.Job[int]) error {
-		fmt.Println("  order", job.Latest(), "cancelled, as far as it did not ship")
+		fmt.Println("  order", job.Payload, "cancelled, as far as it did not ship")
 		done.Done()
 		return nil
 	}, executor.QueueConfig[int]{Locks: executor.Locks[int]{BlockedBy: byOrder}}))

@@ -29,8 +29,8 @@ func TestIDsAndScores(t *testing.T) {
 		{cron.Skip, []string{"report", "report"}},
 	} {
 		bubble(t, func(t *testing.T) {
-			var jobs []executor.Job[string]
-			s := rig{handler: func(_ context.Context, job executor.Job[string]) error {
+			var jobs []executor.Merged[string]
+			s := rig{handler: func(_ context.Context, job executor.Merged[string]) error {
 				jobs = append(jobs, job)
 				return nil
 			}}.open(t)
@@ -64,7 +64,7 @@ func TestOverlap(t *testing.T) {
 			var mu sync.Mutex
 			var started []string
 			s := rig{cfg: executor.Config{Workers: 20}, queue: executor.QueueConfig[string]{Shards: 1, Concurrency: 10},
-				handler: func(_ context.Context, job executor.Job[string]) error {
+				handler: func(_ context.Context, job executor.Merged[string]) error {
 					var minutes []string
 					for _, p := range job.Payloads {
 						minutes = append(minutes, p.Value[len("report@01-01T00:0"):][:1])

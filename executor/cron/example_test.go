@@ -22,7 +22,7 @@ func Example() {
 	ctx := context.Background()
 	done := make(chan struct{}, 10)
 	x := must(executor.Open("", executor.Config{}))
-	reports := must(executor.Handle(x, "reports", func(_ context.Context, job executor.Job[time.Time]) error {
+	reports := must(executor.HandleMerged(x, "reports", func(_ context.Context, job executor.Merged[time.Time]) error {
 		if job.ID == "report@"+job.Latest().Format(time.RFC3339) {
 			done <- struct{}{}
 		}

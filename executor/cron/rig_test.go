@@ -30,7 +30,7 @@ type record struct {
 	ids  []string
 }
 
-func (r *record) handle(_ context.Context, job executor.Job[string]) error {
+func (r *record) handle(_ context.Context, job executor.Merged[string]) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, p := range job.Payloads {
@@ -65,7 +65,7 @@ type rig struct {
 	idle    bool            // run no jobs yet
 	cfg     executor.Config
 	queue   executor.QueueConfig[string]
-	handler func(context.Context, executor.Job[string]) error // default: the record's
+	handler func(context.Context, executor.Merged[string]) error // default: the record's
 	cron    cron.Config
 	now     func() time.Time
 }
@@ -84,7 +84,7 @@ func (r rig) open(t testing.TB) side {
 	}
 	x, err := open()
 	require.NoError(t, err)
-	q, err := executor.Handle(x, "jobs", r.handler, r.queue)
+	q, err := executor.HandleMerged(x, "jobs", r.handler, r.queue)
 	require.NoError(t, err)
 	s := side{x: x, q: q, r: r.r}
 	s.c = r.join(t, x)

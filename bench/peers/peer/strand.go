@@ -37,7 +37,7 @@ func openStrand(ctx context.Context, dir string, r Room, d executor.Durability) 
 	if err != nil {
 		return nil, err
 	}
-	q, err := executor.Handle(x, "bench", func(_ context.Context, job executor.Job[[]byte]) error {
+	q, err := executor.HandleMerged(x, "bench", func(_ context.Context, job executor.Merged[[]byte]) error {
 		for i := range job.Payloads {
 			r.Handle(job.ID, job.Payloads[i].Value)
 		}

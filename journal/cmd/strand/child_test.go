@@ -52,7 +52,7 @@ func child(dir string) {
 	ctx := context.Background()
 	var queues []*executor.Queue[string]
 	var failures atomic.Int32
-	handler := func(ctx context.Context, job executor.Job[string]) error {
+	handler := func(ctx context.Context, job executor.Merged[string]) error {
 		if job.Queue != "notes" {
 			// On disk, and with it everything that was decided before.
 			if _, err := x.Enqueue(ctx, "notes", job.ID, []byte(`"again"`)); err != nil {
@@ -60,7 +60,7 @@ func child(dir string) {
 			}
 		}
 		err := handle(ctx, job)
-		if job.Queue == "strict" && err != nil && job.Retry >= 0 {
+		if job.Queue == "strict" && err != nil && job.Attempt > 1 {
 			failures.Add(1) // of those that are halted now
 		}
 		return err
@@ -68,7 +68,7 @@ func child(dir string) {
 	ready := sync.OnceFunc(func() { fmt.Println("ready") })
 	for name, cfg := range queueConfigs() {
 		cfg.Shards = 3
-		q, err := executor.Handle(x, name, handler, cfg)
+		q, err := executor.HandleMerged(x, name, handler, cfg)
 		if err != nil {
 			panic(err)
 		}
@@ -99,7 +99,7 @@ func child(dir string) {
 	}
 }
 
-func handle(ctx context.Context, job executor.Job[string]) error {
+func handle(ctx context.Context, job executor.Merged[string]) error {
 	switch n := job.Payloads[0].Position; {
 	case job.ID == "id-4":
 		<-ctx.Done() // runs until it is killed
@@ -172,7 +172,7 @@ func startAgain(t *testing.T, dir string, want int) map[string][]string {
 	var mu sync.Mutex
 	ran, n, enough := make(map[string][]string), 0, make(chan struct{})
 	for name, cfg := range queueConfigs() {
-		_, err := executor.Handle(x, name, func(ctx context.Context, job executor.Job[string]) error {
+		_, err := executor.HandleMerged(x, name, func(ctx context.Context, job executor.Merged[string]) error {
 			var payloads []string
 			for _, p := range job.Payloads {
 				payloads = append(payloads, fmt.Sprintf("%d %v %s", p.Position, p.Score, p.Value))
@@ -185,7 +185,7 @@ func startAgain(t *testing.T, dir string, want int) map[string][]string {
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			ran[name] = append(ran[name], one(job.ID, job.Retry, job.LastError, payloads))
+			ran[name] = append(ran[name], one(job.ID, (job.Attempt-2), job.LastError, payloads))
 			if n++; n == want {
 				close(enough)
 			}

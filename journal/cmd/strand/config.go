@@ -25,7 +25,7 @@ const defaultMaxPayloads = 1000
 
 func configFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringMapFlag{Name: "merge", Usage: "what becomes of equal payloads, `QUEUE=POLICY`: MinScore, KeepFirst, KeepLast or KeepAll; QUEUE * is all others"},
+		&cli.StringMapFlag{Name: "merge", Usage: "what becomes of equal payloads, `QUEUE=POLICY`: KeepAll, the default, MinScore, KeepFirst or KeepLast; QUEUE * is all others"},
 		&cli.StringMapFlag{Name: "on-failure", Usage: "what a failure means for later payloads, `QUEUE=POLICY`: MergeFailed or BlockFailed"},
 	}
 }
@@ -55,7 +55,7 @@ var policies = []struct {
 	flag string
 	set  func(cfg *shard.Config, v string) bool
 }{
-	{"merge", func(cfg *shard.Config, v string) bool { return named(&cfg.Merge, v, shard.KeepAll) }},
+	{"merge", func(cfg *shard.Config, v string) bool { return named(&cfg.Merge, v, shard.KeepLast) }},
 	{"on-failure", func(cfg *shard.Config, v string) bool { return named(&cfg.OnFailure, v, shard.BlockFailed) }},
 	{"max-payloads", func(cfg *shard.Config, v string) bool {
 		n, err := strconv.Atoi(v)

@@ -54,6 +54,8 @@ func check(_ context.Context, c *call) error {
 	}
 	s, lost := journal.Salvage(dir, "")
 	switch {
+	case lost == nil && len(s.Losses) == 0 && errors.Is(err, journal.ErrNotJournal):
+		return err // something beside the log, which is whole
 	case lost == nil:
 	case errors.Is(err, journal.ErrCorrupt):
 		s = new(journal.Salvaged)

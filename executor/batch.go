@@ -1,0 +1,88 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"math/bits"
+
+	"github.com/strandjobs/strand/shard"
+)
+
+// batch is one run of a batch handler, with its halves.
+type batch[T any] struct {
+	queue    *Queue[T]
+	ctx      context.Context
+	handler  func(context.Context, []Merged[T]) error
+	halvings int // that are left; each means two calls
+}
+
+// halvings is how often a batch of n is halved at most: all the way down for two
+// culprits. When what all jobs need is away, each of them fails; to find that out one
+// by one would only be a burden on it.
+func halvings(n int) int { return 2 * bits.Len(uint(n-1)) }
+
+// run calls the handler and returns an error for each item, nil when all are done.
+func (b *batch[T]) run(items []*shard.Item) []error {
+	jobs, err := b.queue.decodeAll(items)
+	if err != nil {
+		return repeat(err, len(items))
+	}
+	if len(jobs) == 0 {
+		return nil
+	}
+	err = guarded(func() error { return b.handler(b.ctx, jobs) })
+	if len(items) == 1 || b.halvings == 0 || !namesNobody(err) || context.Cause(b.ctx) != nil {
+		return perID(items, err)
+	}
+	b.halvings--
+	half := len(items) / 2
+	errs := make([]error, len(items))
+	copy(errs, b.run(items[:half]))
+	copy(errs[half:], b.run(items[half:]))
+	return errs
+}
+
+// namesNobody reports whether an error of a batch may be about any of its jobs.
+func namesNobody(err error) bool {
+	if err == nil {
+		return false
+	}
+	if _, panicked := err.(*PanicError); panicked {
+		return true
+	}
+	names := false
+	failed := guarded(func() error { // its methods are the user's code
+		_, each := errors.AsType[BatchErrors](err)
+		_, cancel := errors.AsType[*cancelError](err)
+		_, discard := errors.AsType[*discardError](err)
+		_, snooze := errors.AsType[*snoozeError](err)
+		_, retry := errors.AsType[*retryError](err)
+		names = each || cancel || discard || snooze || retry
+		return nil
+	})
+	return failed == nil && !names
+}
+
+// perID hands the error of a batch to its ids. An error for an id that is not
+// in the batch belongs to one that is, nobody knows which: it counts for all
+// that have none of their own.
+func perID(items []*shard.Item, err error) []error {
+	if err == nil {
+		return nil
+	}
+	own, each := errors.AsType[BatchErrors](err)
+	errs := make([]error, len(items))
+	var unnamed []int
+	for i, it := range items {
+		var named bool
+		if errs[i], named = own[it.ID]; !named {
+			unnamed = append(unnamed, i)
+		}
+	}
+	if !each || len(own) > len(items)-len(unnamed) {
+		for _, i := range unnamed {
+			errs[i] = err
+		}
+	}
+	return errs
+}

@@ -1,0 +1,150 @@
+package executor
+
+import (
+	"time"
+
+	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/lock"
+	"github.com/strandjobs/strand/shard"
+)
+
+// Job is what a handler of [Handle] gets: one payload of an id. It belongs to the
+// handler, which may keep and change it.
+type Job[T any] struct {
+	Queue     string
+	ID        string
+	Payload   T
+	Score     float64
+	Position  uint64    // of the payload: unique, growing in the order of acceptance
+	Attempt   int       // of this payload: 1, 2, 3, …; a snooze or a stop is none
+	LastError string    // the text of its last failure, "" in the first attempt
+	Due       time.Time // from when it might run
+
+	claim *claim
+}
+
+// Lease returns the lease of a job that is unique while it runs; see [Unique].
+// Its token grows with every run of the key, over restarts, too. For all other
+// jobs it is one that has ended.
+func (j Job[T]) Lease() lock.Lease { return j.claim.leased() }
+
+func (j Job[T]) held() *claim { return j.claim }
+
+// Payload is one of several payloads of a job.
+type Payload[T any] struct {
+	Value    T
+	Score    float64
+	Position uint64 // unique, growing in the order of acceptance
+}
+
+// Merged is what a handler of [HandleMerged] or [HandleBatch] gets: an id with all
+// of its payloads. It belongs to the handler, which may keep and change it.
+type Merged[T any] struct {
+	Queue     string
+	ID        string
+	Payloads  []Payload[T] // never empty; in score order, from old to new if scores are times
+	Attempt   int          // of the job: 1, 2, 3, …; a snooze or a stop is none
+	LastError string       // the text of the last failure
+	Due       time.Time
+
+	claim *claim
+}
+
+// Lease returns the lease of a job that is unique while it runs; see [Job.Lease].
+func (j Merged[T]) Lease() lock.Lease { return j.claim.leased() }
+
+// Latest returns the value of the last payload in score order. It is the newest
+// one that is waiting if scores are times, equal payloads are all kept or merge by
+// [KeepLast], and no more than MaxPayloads wait.
+func (j Merged[T]) Latest() T { return j.Payloads[len(j.Payloads)-1].Value }
+
+func (j Merged[T]) held() *claim { return j.claim }
+
+// firstAttempt is the number of the attempt of an item whose Retry is 0 − 2.
+const firstAttempt = 2
+
+// single makes the job of the payload that an item has in hand. A payload that the
+// codec refuses is an undecodable error.
+func (t *Queue[T]) single(it *shard.Item) (Job[T], error) {
+	p := it.Current()
+	job := Job[T]{
+		Queue: t.q.name, ID: it.ID, Score: p.Score, Position: uint64(p.Ref.Position()),
+		Attempt: it.Retry + firstAttempt, LastError: it.LastError, Due: time.Unix(0, it.Due),
+	}
+	job.claim, _ = it.Claim.(*claim)
+	var e journal.Entry
+	if err := p.Ref.Read(&e); err != nil {
+		return job, &unreadError{err}
+	}
+	var err error
+	if job.Payload, err = t.decodeOne(e.Payload); err != nil {
+		return job, &undecodable{err}
+	}
+	return job, nil
+}
+
+// decode makes the job of what an item has in hand. Payloads that the codec refuses
+// become parts of the outcome, and are left out; it may be that none is left. An
+// error means that the journal could not give one back.
+func (t *Queue[T]) decode(it *shard.Item) (Merged[T], error) {
+	job := Merged[T]{
+		Queue: t.q.name, ID: it.ID, Attempt: it.Retry + firstAttempt, LastError: it.LastError,
+		Due: time.Unix(0, it.Due), Payloads: make([]Payload[T], 0, len(it.Payloads)),
+	}
+	job.claim, _ = it.Claim.(*claim)
+	var e journal.Entry
+	parts := it.Outcome.Parts // from an earlier call: they don't come again
+	for i, p := range t.q.inHand(it) {
+		if len(parts) > 0 && parts[0].Index == i {
+			parts = parts[1:]
+			continue
+		}
+		if err := p.Ref.Read(&e); err != nil {
+			return job, &unreadError{err}
+		}
+		value, err := t.decodeOne(e.Payload)
+		if err != nil && t.q.core.Single {
+			continue // a moment ago it did decode
+		}
+		if err != nil {
+			it.Outcome.AddPart(shard.Part{Index: i, Verdict: shard.Canceled, Error: (&undecodable{err}).Error()})
+			continue
+		}
+		job.Payloads = append(job.Payloads, Payload[T]{value, p.Score, uint64(p.Ref.Position())})
+	}
+	return job, nil
+}
+
+// decodeAll makes the jobs of those items that have a payload left.
+func (t *Queue[T]) decodeAll(items []*shard.Item) ([]Merged[T], error) {
+	jobs := make([]Merged[T], 0, len(items))
+	for _, it := range items {
+		job, err := t.decode(it)
+		if err != nil {
+			return nil, err
+		}
+		if len(job.Payloads) > 0 {
+			jobs = append(jobs, job)
+		}
+	}
+	return jobs, nil
+}
+
+func (t *Queue[T]) decodeOne(data []byte) (value T, err error) {
+	err = guarded(func() (err error) {
+		value, err = t.cfg.Codec.Decode(data)
+		return err
+	})
+	return value, err
+}
+
+// unreadError is what comes of a job that did not run, because the journal could
+// not give back its payloads.
+type unreadError struct{ error }
+
+func (e *unreadError) Unwrap() error { return e.error }
+
+// undecodable is what comes of a payload that the codec refuses: no retry helps.
+type undecodable struct{ error }
+
+func (e *undecodable) Error() string { return "payload does not decode: " + text(e.error.Error) }
