@@ -39,8 +39,8 @@
 //     behind it: what was done before it stays done, and its retries, its burial
 //     and its reason are its own. Errors, panics and Goexit of a handler,
 //     a codec or a hook are contained. A job that kills the process is given up
-//     after Config.CrashLimit times, and every other job completes; kills from
-//     outside, at random moments, cost no job more than to run again, at once.
+//     after Config.CrashLimit times, and every other job completes; after kills
+//     from outside, at random moments, jobs run again at once.
 //  5. No polling. A job that can run, runs: a due time, an unlock, a slot that
 //     comes back or a free worker wakes it directly. A due time may do so a
 //     little later if Config.TimerSlack says so, never earlier.
@@ -51,12 +51,13 @@
 // Jobs may wait for each other, over [Locks], [Unique] and [Slots]. What belongs
 // to a job changes in the commit of the job: after a crash, what is locked and
 // reserved is what the surviving jobs explain, without what has expired
-// meanwhile. A job that waits keeps its place in its id and in the line of what
-// it waits for, takes no worker and spends no retry. It holds nothing but what its
-// enqueue has locked, or a run that failed, until it runs: when its turn comes
-// while all workers are busy, nobody who stands in that line overtakes it, its
+// meanwhile. A job that waits keeps its place in its id and in the line of the
+// locks that it waits for, takes no worker and spends no retry. It holds nothing but
+// what its enqueue has locked, or a run that failed, until it runs: when its turn
+// comes while all workers are busy, nobody who stands in that line overtakes it, its
 // keys are locked when a worker comes to it, and the time of its lease counts from
-// then on. A job that would close a circle of those that wait fails instead, with
+// then on. Slots have no line: all who wait for one are woken when one comes back,
+// and any of them may get it. A job that would close a circle of those that wait fails instead, with
 // the names of all in it. [Executor.Explain] says what a job waits for.
 //
 // A caller who can't know whether a payload was accepted, because the process

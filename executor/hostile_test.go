@@ -271,6 +271,9 @@ func TestHostileContexts(t *testing.T) {
 					unusable := errors.Is(err, executor.ErrContext) || errors.Is(err, journal.ErrContext) || errors.Is(err, lock.ErrContext)
 					assert.True(t, unusable, "%s: %v", what, err)
 				}
+				if kind == "Done panics" && errors.Is(err, executor.ErrUnknown) {
+					assert.ErrorIs(t, err, executor.ErrContext, what)
+				}
 			}()
 			select {
 			case <-over:

@@ -83,7 +83,7 @@ type Uniqueness uint8
 
 const (
 	// UniqueDefault is UniqueNever for an executor, and the executor's own for a
-	// queue.
+	// queue that has nothing else set in its Unique.
 	UniqueDefault Uniqueness = iota
 	// UniqueNever: jobs of different ids run side by side, whatever they carry.
 	UniqueNever
@@ -96,7 +96,8 @@ const (
 // the jobs came. The lock is a lease in memory: it ends with the run, whatever
 // its outcome, and with the process.
 type Unique[T any] struct {
-	// While says when. Default: as Config.Unique.
+	// While says when. Default: UniqueWhileRunning if Key, TTL or Heartbeat is set,
+	// else as Config.Unique.
 	While Uniqueness
 
 	// Key of a payload. Queues whose functions return the same key exclude each
@@ -166,7 +167,11 @@ func (t *Queue[T]) locking(x *Executor, name string) (locking, error) {
 		unlocks: c.Unlock != nil, service: c.Service, leaseTTL: cmp.Or(u.TTL, defaultLeaseTTL), slots: t.cfg.Slots,
 	}
 	l.heartbeat = cmp.Or(u.Heartbeat, l.leaseTTL/7*6)
-	unique := cmp.Or(u.While, x.cfg.Unique) == UniqueWhileRunning
+	asked := UniqueDefault
+	if u.Key != nil || u.TTL != 0 || u.Heartbeat != 0 {
+		asked = UniqueWhileRunning
+	}
+	unique := cmp.Or(u.While, asked, x.cfg.Unique) == UniqueWhileRunning
 	if c.OnEnqueue != nil {
 		l.onEnqueue = t.keysOnEnqueue
 	}

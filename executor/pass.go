@@ -149,6 +149,10 @@ func (l *locks) takePlace(by holder) *place {
 	return p
 }
 
+// sureOfNone is how often in a row no value is free and no job has one, until that is
+// no chance.
+const sureOfNone = 100
+
 // reserve takes a slot, or waits until one is given back.
 func (w *worker) reserve(it *shard.Item, c *claim, s SlotSource) (woken *atomic.Bool, err error) {
 	reserve := func() error {
@@ -165,11 +169,15 @@ func (w *worker) reserve(it *shard.Item, c *claim, s SlotSource) (woken *atomic.
 	}
 	woken, wake := w.waker(it)
 	cancel := s.watch(wake)
-	// One may have been given back before that, and taken by another job, which may
-	// give it back before we ask who has one.
-	out := len(s.holders()) > 0
-	if err = reserve(); errors.Is(err, lock.ErrNoFreeSlot) && (out || len(s.holders()) > 0 || woken.Load()) {
-		return woken, nil
+	// One may have been given back before that, and taken by another job, which gives
+	// it back before we ask who has one.
+	for range sureOfNone {
+		if err = reserve(); !errors.Is(err, lock.ErrNoFreeSlot) {
+			break
+		}
+		if woken.Load() || len(s.holders()) > 0 {
+			return woken, nil
+		}
 	}
 	cancel()
 	return nil, err // perhaps that nobody has one who could give it back

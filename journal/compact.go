@@ -149,10 +149,11 @@ func (l *Log) bloated(parts, most int) bool {
 
 // compactAtOpen compacts a log that nobody uses yet.
 func (l *Log) compactAtOpen(s *bolt) error {
-	if info, err := s.place.Lstat(newName); err == nil && !info.Mode().IsRegular() {
-		return &irregularError{s.place.path(newName), info.Mode()}
+	// What a crash while it was compacted left. That it can't be removed matters when
+	// it is in the way.
+	if err := s.place.removeFile(newName); errors.Is(err, ErrNotJournal) {
+		return err
 	}
-	_ = s.place.remove(newName) // what a crash while it was compacted left
 	l.committing.Lock()
 	defer l.committing.Unlock()
 	_ = s.look() // it fails again for who needs it
@@ -191,7 +192,7 @@ func (s *bolt) compact(over <-chan struct{}) (replaced bool, err error) {
 		if wantsRoom(err) {
 			err = fmt.Errorf("%w: %w", ErrFull, err)
 		}
-		return false, fmt.Errorf("journal: compact: %w", errors.Join(err, s.place.remove(newName)))
+		return false, fmt.Errorf("journal: compact: %w", errors.Join(err, s.place.removeFile(newName)))
 	}
 	s.swap.Lock()
 	old := s.db
@@ -238,7 +239,7 @@ func (s *bolt) rewrite(p *place, over <-chan struct{}) error {
 	if !p.has(fileName, ours) {
 		return damaged("%s is another file now", s.path)
 	}
-	if err := p.remove(newName); err != nil {
+	if err := p.removeFile(newName); err != nil {
 		return err
 	}
 	options := boltOptions()
@@ -351,7 +352,7 @@ func compactAtRest(dir string) (before, after int64, err error) {
 		err = p.Rename(newName, fileName)
 	}
 	if err != nil {
-		return before, before, errors.Join(err, p.remove(newName))
+		return before, before, errors.Join(err, p.removeFile(newName))
 	}
 	info, err := p.Lstat(fileName)
 	if err != nil {

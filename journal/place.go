@@ -173,6 +173,14 @@ func (p *place) remove(name string) error {
 	return nil
 }
 
+// removeFile is remove for what must be a file.
+func (p *place) removeFile(name string) error {
+	if info, err := p.Lstat(name); err == nil && !info.Mode().IsRegular() {
+		return &irregularError{p.path(name), info.Mode()}
+	}
+	return p.remove(name)
+}
+
 // has reports whether a name in the place still stands for an open file.
 func (p *place) has(name string, f fs.FileInfo) bool {
 	there, err := p.Lstat(name)

@@ -33,11 +33,7 @@ func (l *Log) ReportCrashes() error {
 	if l.dir == "" {
 		return nil
 	}
-	if info, err := l.place.Lstat(reportName); err == nil && !info.Mode().IsRegular() {
-		return fmt.Errorf("journal: crash report: %w", &irregularError{l.place.path(reportName), info.Mode()})
-	}
-	err := l.place.remove(reportName)
-	if err != nil {
+	if err := l.place.removeFile(reportName); err != nil {
 		return fmt.Errorf("journal: crash report: %w", err)
 	}
 	f, err := l.place.open(reportName, os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND)

@@ -146,7 +146,7 @@ func (l *Log) Running(places, words int) (*Running, error) {
 	}
 	r.lay(mapped, n, places)
 	r.lost = func(cause error) {
-		l.cfg.Logger.Error("crash recorder lost: jobs that kill the process are not found out until the next start",
+		l.cfg.Logger.Error("crash recorder lost: its file was cut, or the disk refuses it; jobs that kill the process are not found out until the next start",
 			slog.String("file", l.place.path(runningName)), slog.Any("error", cause))
 	}
 	r.close = func() (err error) {
@@ -168,10 +168,7 @@ func mappedWords(n, places int) int { return 1 + n + 2*places }
 // createRunning makes the recorder's file anew. What the last process has left
 // was read.
 func (l *Log) createRunning(n, places int) (*os.File, error) {
-	if info, err := l.place.Lstat(runningName); err == nil && !info.Mode().IsRegular() {
-		return nil, &irregularError{l.place.path(runningName), info.Mode()}
-	}
-	if err := l.place.remove(runningName); err != nil {
+	if err := l.place.removeFile(runningName); err != nil {
 		return nil, err
 	}
 	f, err := l.place.open(runningName, os.O_RDWR|os.O_CREATE|os.O_EXCL)

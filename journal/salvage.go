@@ -51,7 +51,8 @@ const slackAfterLoss = 1 << 20
 // keys is said with what it means.
 //
 // What it writes can be opened. There are no losses only if it holds all that the
-// last commit left.
+// last commit left. Except that of format 1 nothing vouches for the state keys: what
+// they say is taken for true.
 //
 // It returns an error, and makes no journal, when there is none in dir or it
 // can't be read at all. Losses are not an error.

@@ -28,7 +28,7 @@ type SlotsConfig[T any] struct {
 	Store string
 	// TTL of a reservation when Reserve is given none. 0 = DefaultSlotTTL (60 s); negative is refused.
 	TTL time.Duration
-	// MaxSteps is how often one Reserve may call Next. 0 = DefaultSlotMaxSteps; negative is refused.
+	// MaxSteps is how many values one Reserve may find taken. 0 = DefaultSlotMaxSteps; negative is refused.
 	MaxSteps int
 	// Table holds the reservations as leases. nil = one of its own.
 	Table *Table
@@ -104,14 +104,20 @@ func (s *Slots[T]) Reserve(ctx context.Context, opt Options) (*Reservation[T], e
 	if err != nil {
 		return nil, err
 	}
-	for range s.cfg.MaxSteps {
+	for taken := 0; taken < s.cfg.MaxSteps; {
 		if end(ctx) != nil {
 			return nil, ctxError(ctx, []string{s.cfg.Store})
 		}
-		var r *Reservation[T]
-		r, at, err = s.try(opt, step[T]{s.cfg.Next(at.value), at.position + 1})
+		next := step[T]{s.cfg.Next(at.value), at.position + 1}
+		r, passed, err := s.try(opt, next)
 		if r != nil || err != nil {
 			return r, err
+		}
+		if passed == nil {
+			at = next
+			taken++
+		} else {
+			at = *passed
 		}
 	}
 	return nil, fmt.Errorf("%w: %q after %d steps", ErrNoFreeSlot, s.cfg.Store, s.cfg.MaxSteps)
@@ -134,28 +140,28 @@ func (s *Slots[T]) start(ctx context.Context) (step[T], error) {
 	return s.last, nil
 }
 
-// try reserves the value at, and otherwise returns the step to go on from: at itself when somebody has it, or the last
-// one when that has passed at while Next was called.
-func (s *Slots[T]) try(opt Options, at step[T]) (*Reservation[T], step[T], error) {
+// try reserves the value at, unless another has it, or the last one has passed at while Next was called: then it returns
+// that one.
+func (s *Slots[T]) try(opt Options, at step[T]) (r *Reservation[T], passed *step[T], err error) {
 	var o op
 	defer o.wakes.run()
 	keys, err := checked(opt, []string{s.key(at.value)})
 	if err != nil {
-		return nil, at, err
+		return nil, nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if at.position <= s.last.position {
-		return nil, s.last, nil
+		return nil, new(s.last), nil
 	}
 	t := s.cfg.Table
 	t.enter(&o)
 	defer t.leave(&o)
 	lease, ok := t.tryLocked(opt, keys, &o)
 	if !ok {
-		return nil, at, nil
+		return nil, nil, nil
 	}
-	return s.openLocked(at, lease), at, nil
+	return s.openLocked(at, lease), nil, nil
 }
 
 // openLocked remembers a reservation until its lease ends. Slots.mu and Table.mu are held.
