@@ -243,11 +243,10 @@ type QueueConfig[T any] struct {
 	FormerNames []string
 
 	// Timeout is how long a handler has for a payload, a job or a batch with its
-	// halves. Then its context
-	// ends with the cause [ErrTimeout], and an error that it returns is a failure
-	// which spends a retry. It is never early, and late by at most an eighth of
-	// it, and a second. The context has no Deadline. What a handler that does
-	// not return means: Config.StuckAfter. Default 0: no limit.
+	// halves: the deadline of its context, which ends then with the cause
+	// [ErrTimeout]. An error that the handler returns after it is a failure which
+	// spends a retry. What a handler that does not return means: Config.StuckAfter.
+	// Default 0: no limit, and no deadline.
 	Timeout time.Duration
 
 	Merge       Merge       // equal payloads of a waiting id; default KeepAll

@@ -1,7 +1,6 @@
 package executor
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"sync/atomic"
@@ -134,21 +133,19 @@ func (w *worker) rejoin() {
 	w.refused, w.refusals = nil, nil
 }
 
-// engage starts what goes on while the handler runs, and returns its context,
-// which ends with the first lease that is lost.
-func (w *worker) engage(ctx context.Context) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
+// engage starts what goes on while the handler runs. The attempt ends with the first
+// lease that is lost.
+func (w *worker) engage() (stop func()) {
 	forgets := make([]func(), 0, len(w.batch))
 	for _, it := range w.batch {
 		c := it.Claim.(*claim)
 		c.keepAlive()
-		forgets = append(forgets, c.watch(cancel))
+		forgets = append(forgets, c.watch(w.attempt.end))
 	}
-	return ctx, func() {
+	return func() {
 		for _, forget := range forgets {
 			forget()
 		}
-		cancel(nil)
 	}
 }
 

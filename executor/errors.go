@@ -68,6 +68,10 @@ var (
 	// time. What the handler returns then spends no retry.
 	ErrStopping = errors.New("executor: stopping")
 
+	// ErrReturned is the cause of a handler's context once the handler has
+	// returned: what it has left behind sees that it is over.
+	ErrReturned = errors.New("executor: the handler has returned")
+
 	// ErrTimeout is the cause of a handler's context when QueueConfig.Timeout is
 	// over. The error of a job that failed after that wraps it.
 	ErrTimeout = errors.New("executor: handler timed out")

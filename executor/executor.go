@@ -36,10 +36,11 @@ type Executor struct {
 	running    *journal.Running // from Start on
 	opening    time.Time        // when Open began
 
-	handlers context.Context // what handlers get
-	cancel   context.CancelCauseFunc
-	stopping atomic.Bool // nothing new is accepted
-	draining atomic.Bool // nothing new is started
+	inherited inherited
+	handlers  context.Context // what the contexts of handlers come from
+	cancel    context.CancelCauseFunc
+	stopping  atomic.Bool // nothing new is accepted
+	draining  atomic.Bool // nothing new is started
 
 	// arranging is held while a queue is registered and while workers are made:
 	// both wait for the disk. It is taken before mu.
@@ -126,7 +127,8 @@ func open(cfg Config, volatile bool, openLog func(journal.Config) (*journal.Log,
 	}
 	x.watchdog.x = x
 	x.routes.Store(new([]*shard.Shard))
-	ctx := context.WithValue(context.Background(), handlerKey{}, x)
+	x.inherited.Context = context.Background()
+	ctx := context.WithValue(&x.inherited, handlerKey{}, x)
 	x.handlers, x.cancel = context.WithCancelCause(ctx)
 	x.actors = actor.New(actor.Config{Logger: cfg.Logger, OnFailure: x.fail})
 	x.log, err = openLog(journal.Config{Deliver: x.deliver, Failed: x.fail,

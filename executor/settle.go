@@ -14,6 +14,7 @@ import (
 // settle turns the errors of a batch into outcomes, from the first item that
 // has none on.
 func (w *worker) settle() {
+	w.attempt.end(ErrReturned)
 	w.phase = settling
 	if w.passOn() {
 		return
@@ -79,7 +80,7 @@ func (w *worker) judge(it *shard.Item, err error) {
 	if panicked == nil && wish(out, err) {
 		return
 	}
-	late := w.queue.timeout > 0 && context.Cause(w.hand.ctx) == ErrTimeout
+	late := w.attempt.late()
 	if !late && w.interrupted(it, err) {
 		out.Verdict = shard.Interrupted
 		return

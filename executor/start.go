@@ -15,6 +15,10 @@ import (
 // ErrConfig, and may be called again. It returns the error of OnStart, ErrFailed
 // when the journal has failed, ErrContext, and ErrState when it was called before
 // or Stop was.
+//
+// Handlers see the values of ctx. Its end means nothing once Start has returned: see
+// [Executor.Run]. Each call of a handler has a context of its own, which ends with
+// [ErrReturned] when the handler has returned.
 func (x *Executor) Start(ctx context.Context) error {
 	ctx, err := usable(ctx)
 	if err != nil {
@@ -27,6 +31,7 @@ func (x *Executor) Start(ctx context.Context) error {
 	}
 	x.state = starting
 	x.mu.Unlock()
+	x.inherited.inherit(ctx)
 	if x.cfg.Strict {
 		if err := x.unclaimed(); err != nil {
 			x.backToOpened()

@@ -28,7 +28,7 @@ func TestTimeoutOutcomes(t *testing.T) {
 		retry int // of the second run; -2: there is none
 		last  string
 	}{
-		"its error":  {context.Context.Err, 0, "executor: handler timed out after 1m0s: context canceled"},
+		"its error":  {context.Context.Err, 0, "executor: handler timed out after 1m0s: context deadline exceeded"},
 		"its cause":  {context.Cause, 0, "executor: handler timed out after 1m0s: executor: handler timed out"},
 		"another":    {func(context.Context) error { return errBoom }, 0, "executor: handler timed out after 1m0s: boom"},
 		"RetryAfter": {func(context.Context) error { return executor.RetryAfter(time.Hour, errBoom) }, 0, "executor: handler timed out after 1m0s: boom"},

@@ -2,7 +2,6 @@ package executor
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"log/slog"
 	"runtime"
@@ -14,10 +13,9 @@ import (
 	"github.com/strandjobs/strand/shard"
 )
 
-// watchdog ends the contexts of handlers that take too long and reports those
-// that go on all the same. It looks at all workers now and then and remembers
-// what each of them had in hand, so a worker neither reads a clock nor sets a
-// timer for a job. It sleeps while no worker has a job with a timeout.
+// watchdog reports handlers that go on although their time is over. It looks at all
+// workers now and then and remembers what each of them had in hand, so a worker sets
+// no timer for a job. It sleeps while no worker has a job with a timeout.
 type watchdog struct {
 	x     *Executor
 	awake atomic.Bool  // it will look at every batch that is in hand now
@@ -133,8 +131,6 @@ type watched struct {
 	run    *shard.Run // nil: there is nothing to watch
 	queue  *queue
 	number uint64 // of the batch
-	ctx    context.Context
-	cancel context.CancelCauseFunc // nil: ctx has ended, or there was none yet
 
 	seen     uint64    // number at the last look
 	since    time.Time // the first look at it: at or after its start
@@ -144,16 +140,11 @@ type watched struct {
 	goroutine []byte // as stackOf wants it
 }
 
-// begin notes that a batch with a timeout is in hand. The context is used for
-// one batch after the other until it has ended: one for each would cost more
-// than many a job.
+// begin notes that a batch with a timeout is in hand.
 func (h *watched) begin(q *queue, r *shard.Run) {
 	h.end(q.x)
 	h.queue, h.run = q, r
 	h.number++
-	if h.cancel == nil {
-		h.ctx, h.cancel = context.WithCancelCause(q.x.handlers)
-	}
 }
 
 // end notes that nothing is in hand any more.
@@ -178,10 +169,6 @@ func (w *worker) watch(now time.Time) (busy bool, stuck *report) {
 		h.seen, h.since = h.number, now
 	}
 	age := now.Sub(h.since)
-	if age >= h.queue.timeout && h.cancel != nil {
-		h.cancel(ErrTimeout)
-		h.cancel = nil
-	}
 	if !h.stuck && age-h.queue.timeout >= w.x.cfg.StuckAfter {
 		h.stuck = true
 		w.x.watchdog.stuck.Add(1)

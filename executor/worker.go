@@ -1,7 +1,6 @@
 package executor
 
 import (
-	"context"
 	"sync"
 	"time"
 
@@ -28,6 +27,9 @@ type worker struct {
 	errs    []error // what became of batch; nil: all are done
 	settled int     // items of batch that have their outcome
 	more    bool    // the item in hand has another payload to be run, under shard.Config.Single
+
+	attempt  *attempt  // the context of the last call of a handler
+	attempts []attempt // for the next ones
 
 	refused  []*shard.Item // of batch: those that did not get what they need to run
 	refusals []error       // and why
@@ -179,33 +181,29 @@ func (w *worker) takeBatch() bool {
 // call runs the handler for the batch and settles it.
 func (w *worker) call() {
 	w.phase = handling
-	ctx := w.x.handlers
-	if w.queue.timeout > 0 {
-		ctx = w.hand.ctx
-	}
+	w.newAttempt()
 	if w.queue.locking.wants == nil {
-		w.handle(ctx)
+		w.handle()
 	} else {
-		w.callLocked(ctx)
+		w.callLocked()
 	}
 	w.settle()
 }
 
 // callLocked runs the handler for those of the batch that need not wait.
-func (w *worker) callLocked(ctx context.Context) {
+func (w *worker) callLocked() {
 	w.enter()
 	if len(w.batch) > 0 {
-		ctx, stop := w.engage(ctx)
-		defer stop()
-		w.handle(ctx)
+		defer w.engage()()
+		w.handle()
 		w.conclude()
 	}
 	w.rejoin()
 }
 
-func (w *worker) handle(ctx context.Context) {
+func (w *worker) handle() {
 	err := guarded(func() error {
-		w.errs = w.queue.call(ctx, w.batch)
+		w.errs = w.queue.call(w.attempt, w.batch)
 		return nil
 	})
 	if err != nil {

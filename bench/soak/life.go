@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"runtime"
@@ -160,7 +161,7 @@ func beChild() {
 
 // open opens the executor of a life and registers its queues.
 func (l life) open(onFailure func(error)) (*executor.Executor, error) {
-	cfg := executor.Config{Workers: l.Workers, OnFailure: onFailure, StopTimeout: stopTime, CrashLimit: l.CrashLimit, CrashReports: l.Reports, MemoryBudget: l.Budget}
+	cfg := executor.Config{Logger: slog.New(slog.DiscardHandler), Workers: l.Workers, OnFailure: onFailure, StopTimeout: stopTime, CrashLimit: l.CrashLimit, CrashReports: l.Reports, MemoryBudget: l.Budget}
 	if l.Seq {
 		cfg.Scheduler = executor.Seq()
 	}

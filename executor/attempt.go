@@ -1,0 +1,121 @@
+package executor
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// attempt is the context of one call of a handler. Most handlers never wait for
+// theirs, so what one can wait for is made when it is asked for: two contexts and a
+// timer would cost more than all else that happens to a job.
+type attempt struct {
+	parent   context.Context // of all handlers
+	deadline time.Time       // zero: none
+
+	// mu guards what follows. No user code is called under it.
+	mu     sync.Mutex
+	ended  error           // the cause; nil: the attempt goes on
+	full   context.Context // nil until somebody needs it
+	cancel context.CancelCauseFunc
+}
+
+// attemptsAtOnce are made in one allocation.
+const attemptsAtOnce = 32
+
+// newAttempt begins the context of the next call of a handler. They are not used
+// again: what a handler leaves behind may have one.
+func (w *worker) newAttempt() *attempt {
+	if len(w.attempts) == 0 {
+		w.attempts = make([]attempt, attemptsAtOnce)
+	}
+	w.attempt, w.attempts = &w.attempts[0], w.attempts[1:]
+	w.attempt.parent = w.x.handlers
+	if timeout := w.queue.timeout; timeout > 0 {
+		w.attempt.deadline = time.Now().Add(timeout)
+	}
+	return w.attempt
+}
+
+// late reports whether the deadline is over.
+func (a *attempt) late() bool { return !a.deadline.IsZero() && !time.Now().Before(a.deadline) }
+
+// end ends the context with a cause. Only the first one counts.
+func (a *attempt) end(cause error) {
+	a.mu.Lock()
+	if a.ended == nil {
+		a.ended = cause
+	}
+	cancel := a.cancel
+	a.mu.Unlock()
+	if cancel != nil {
+		cancel(cause)
+	}
+}
+
+// whole returns a context that can be waited for.
+func (a *attempt) whole() context.Context {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.full == nil {
+		a.full, a.cancel = context.WithCancelCause(a.parent)
+		if a.ended != nil {
+			a.cancel(a.ended)
+		} else if !a.deadline.IsZero() {
+			a.addDeadline()
+		}
+	}
+	return a.full
+}
+
+func (a *attempt) addDeadline() {
+	cancel := a.cancel
+	full, stop := context.WithDeadlineCause(a.full, a.deadline, ErrTimeout)
+	a.full, a.cancel = full, func(cause error) {
+		cancel(cause)
+		stop()
+	}
+}
+
+// Deadline implements [context.Context].
+func (a *attempt) Deadline() (time.Time, bool) { return a.deadline, !a.deadline.IsZero() }
+
+// Done implements [context.Context].
+func (a *attempt) Done() <-chan struct{} { return a.whole().Done() }
+
+// Err implements [context.Context].
+func (a *attempt) Err() error {
+	a.mu.Lock()
+	plain := a.full == nil && a.ended == nil
+	a.mu.Unlock()
+	if plain && !a.late() {
+		return a.parent.Err()
+	}
+	return a.whole().Err()
+}
+
+// Value implements [context.Context].
+func (a *attempt) Value(key any) any {
+	if key == (handlerKey{}) {
+		return a.parent.Value(key)
+	}
+	return a.whole().Value(key)
+}
+
+// inherited is where the contexts of handlers have their values from: what Start was
+// called with, and nothing else of it.
+type inherited struct {
+	context.Context
+	from atomic.Pointer[context.Context]
+}
+
+// Value implements [context.Context].
+func (i *inherited) Value(key any) (value any) {
+	if from := i.from.Load(); from != nil {
+		_ = guarded(func() error { value = (*from).Value(key); return nil })
+	}
+	return value
+}
+
+func (i *inherited) inherit(ctx context.Context) { i.from.Store(new(context.WithoutCancel(ctx))) }
