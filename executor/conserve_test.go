@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -40,17 +41,19 @@ type conserved struct {
 	r    *rand.Rand
 	cfg  executor.QueueConfig[string]
 	disk *journal.Memory
-	life int // of the executor
 
 	x     *executor.Executor
 	q     *executor.Queue[string]
 	slots *executor.Slots[int]
 
-	kind     map[uint64]item // all payloads that were accepted and have not ended
-	locks    map[oughtLock]bool
-	events   []func() // what handlers did, in order
-	steps    []string
-	draining bool
+	kind  map[uint64]item // all payloads that were accepted and have not ended
+	locks map[oughtLock]bool
+	steps []string
+
+	mu     sync.Mutex // guards what handlers have to do with
+	events []func()   // what they did, in order
+	life   int        // of the executor: those of a former one are not heard
+	luck   *rand.Rand // what they return; nil: success
 }
 
 type item struct {
@@ -69,7 +72,7 @@ type oughtLock struct {
 
 func conserve(t *testing.T, r *rand.Rand) {
 	c := &conserved{
-		t: t, r: r, disk: new(journal.Memory),
+		t: t, r: r, luck: rand.New(rand.NewPCG(r.Uint64(), 0)), disk: new(journal.Memory),
 		kind: make(map[uint64]item), locks: make(map[oughtLock]bool),
 	}
 	c.cfg = executor.QueueConfig[string]{
@@ -98,25 +101,51 @@ func conserve(t *testing.T, r *rand.Rand) {
 func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
 
 func (c *conserved) open() {
-	c.life++
+	life := c.nextLife()
 	c.x = openOn(c.t, c.disk, executor.Config{Workers: 2, CrashLimit: -1})
 	c.slots = must(executor.NewSlots(c.x, "slots", executor.SlotsConfig[int]{SlotsConfig: lock.SlotsConfig[int]{Next: next}}))
 	cfg := c.cfg
 	cfg.Slots = []executor.SlotSource{c.slots}
-	life := c.life
 	c.q = handle(c.t, c.x, "q", func(ctx context.Context, job executor.Merged[string]) error {
-		c.events = append(c.events, func() { c.started(job) })
-		var err error
-		if !c.draining {
-			err = pick(c.r, nil, nil, errBoom, errBoom, executor.Cancel(errBoom), executor.Discard(), executor.Snooze(2*time.Second))
-		}
+		err := c.outcome()
+		c.hear(life, func() { c.started(job) })
 		time.Sleep(time.Second)
-		if life == c.life {
-			c.events = append(c.events, func() { c.ended(job, err) })
-		}
+		c.hear(life, func() { c.ended(job, err) })
 		return err
 	}, cfg)
 	start(c.t, c.x)
+}
+
+func (c *conserved) nextLife() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.life++
+	return c.life
+}
+
+func (c *conserved) outcome() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.luck == nil {
+		return nil
+	}
+	return pick(c.luck, nil, nil, errBoom, errBoom, executor.Cancel(errBoom), executor.Discard(), executor.Snooze(2*time.Second))
+}
+
+// hear takes in what a handler of a life has done.
+func (c *conserved) hear(life int, event func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if life == c.life {
+		c.events = append(c.events, event)
+	}
+}
+
+func (c *conserved) heard() (events []func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	events, c.events = c.events, nil
+	return events
 }
 
 func (c *conserved) started(job executor.Merged[string]) {
@@ -193,7 +222,7 @@ func (c *conserved) enqueue(n int) {
 func (c *conserved) crash() {
 	image := c.disk.Crash()
 	c.steps = append(c.steps, "crash")
-	c.life++ // what the handlers say from now on is not heard
+	c.nextLife() // what the handlers say from now on is not heard
 	_ = c.x.Stop(context.Background())
 	c.disk = image
 	c.open()
@@ -202,10 +231,9 @@ func (c *conserved) crash() {
 // check compares the keys with what survives in the journal.
 func (c *conserved) check() {
 	synctest.Wait()
-	for _, event := range c.events {
+	for _, event := range c.heard() {
 		event()
 	}
-	c.events = nil
 	waiting, dead := c.survivors()
 	for position, it := range c.kind {
 		switch {
@@ -297,7 +325,9 @@ func (c *conserved) merged(position uint64, waiting []uint64) {
 
 // drain has all run to its end, what was dead included.
 func (c *conserved) drain() {
-	c.draining = true
+	c.mu.Lock()
+	c.luck = nil
+	c.mu.Unlock()
 	_ = c.x.Keys().Unlock(context.Background(), "gate")
 	for stats(c.t, c.q).Jobs > 0 || len(morgue(c.t, c.q)) > 0 {
 		_, err := c.q.RequeueAll(context.Background())
