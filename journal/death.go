@@ -22,7 +22,8 @@ type Death struct {
 
 	epoch uint64
 	ran   map[Position]ran
-	named Position // by the report, if the Cause is CauseJob
+	lived time.Duration // at least, after jobs began to run
+	named Position      // by the report, if the Cause is CauseJob
 }
 
 // ran is a position that was running, and since when.
@@ -183,6 +184,7 @@ func orNotEOF(err error) error {
 // note takes in words of one place.
 func (d *Death) note(words []uint64, began, beat uint64) {
 	r := ran{time.Duration(began), leastBeat + time.Duration(beat-min(began, beat))}
+	d.lived = max(d.lived, time.Duration(beat))
 	for _, p := range words {
 		if p != 0 {
 			d.ran[Position(p)] = r

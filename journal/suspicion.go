@@ -15,8 +15,8 @@ import (
 //
 // The rule: one death proves nothing. What was running at two deaths in a row is
 // held back for a while at the next start, and then runs without others of its
-// kind. A death while it is held acquits it, and a death so soon after its start
-// that chance is next to excluded convicts it.
+// kind. A death while it is held acquits it, unless the process died at once, and a
+// death so soon after its start that chance is next to excluded convicts it.
 //
 // A process that was killed from outside can't be told from one that a job ended
 // with os.Exit: the system keeps neither. But an outsider does not wait until a
@@ -39,6 +39,10 @@ const (
 	// what is needed, because the age is a different one each time.
 	holdFactor  = 5 * beyondDoubt
 	longestHold = 10 * time.Second
+	// alibi is how long a process has to have lived for its death to speak for those
+	// who were held. One that died sooner may have died of another job that ends
+	// processes: two of them would acquit each other for ever.
+	alibi = time.Second
 	// leastAge is what an age is taken for at least: a busy machine lets
 	// a process live as long before it dies.
 	leastAge = 20 * time.Millisecond
@@ -81,7 +85,7 @@ func (d *Death) judge(before map[Position]Suspicion) map[Position]Suspicion {
 		return after
 	}
 	strong := d.strong(before)
-	if len(strong) == 0 {
+	if len(strong) == 0 && d.lived >= alibi {
 		// It died without them.
 		maps.DeleteFunc(after, func(p Position, s Suspicion) bool { _, ran := d.ran[p]; return !ran && !s.Guilty() })
 	}

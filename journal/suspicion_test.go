@@ -14,7 +14,7 @@ const ms = time.Millisecond
 // at is the end of a process that had lived so long, with positions that began
 // at moments of its life.
 func at(epoch uint64, lived time.Duration, began map[Position]time.Duration) *Death {
-	d := &Death{epoch: epoch, ran: make(map[Position]ran)}
+	d := &Death{epoch: epoch, lived: lived, ran: make(map[Position]ran)}
 	for p, b := range began {
 		d.note([]uint64{uint64(p)}, uint64(b), uint64(lived))
 	}
@@ -175,5 +175,37 @@ func TestReports(t *testing.T) {
 				require.EqualValues(t, 70, d.named)
 			}
 		})
+	}
+}
+
+// Jobs that each end the process do not give one another an alibi.
+func TestSeveralCauses(t *testing.T) {
+	for _, causes := range []Position{2, 3, 5} {
+		for _, age := range []time.Duration{0, 30 * ms, 300 * ms} {
+			var s map[Position]Suspicion
+			deaths, guilty := uint64(0), Position(0)
+			for ; guilty < causes; deaths++ {
+				require.Less(t, deaths, uint64(10*causes), "%d causes that take %v", causes, age)
+				// Of those that are not held the one whose turn it is; else the first that is.
+				killer, began := Position(0), time.Duration(0)
+				for i := range causes {
+					if p := 1 + (Position(deaths)+i)%causes; killer == 0 && !s[p].Strong() && !s[p].Guilty() {
+						killer = p
+					}
+				}
+				for p := Position(1); p <= causes && killer == 0; p++ {
+					if s[p].Strong() {
+						killer, began = p, s[p].Hold()
+					}
+				}
+				s = at(deaths+1, began+age, map[Position]time.Duration{killer: began}).judge(s)
+				guilty = 0
+				for _, one := range s {
+					if one.Guilty() {
+						guilty++
+					}
+				}
+			}
+		}
 	}
 }

@@ -9,6 +9,7 @@ var (
 	pages     = gate{"./journal", "^(TestPages|TestMetaPages|TestFlipsInFile)$"}
 	stale     = gate{"./journal", "^TestStalePages$"}
 	state     = gate{"./journal", "^(TestEveryReadOfStateIsChecked|TestFlipsBesideTheLog|TestMigration|TestPut|TestRename)$"}
+	attempts  = gate{"./executor", "^(TestContext|TestDeadline)"}
 	gaps      = gate{"./journal", "^TestRefusedWhile"}
 	wrecks    = gate{"./journal", "^TestSalvage"}
 	forgeries = gate{"./journal", "^TestHostileFiles$"}
@@ -18,7 +19,7 @@ var (
 	opening   = gate{"./journal", "^(TestSecond|TestCrashInCreation|TestNewer|TestReleased|TestClose)"}
 	places    = gate{"./journal", "^(TestNotAFile|TestReplacedDirectory|TestRunningCut)"}
 	recorder  = gate{"./journal", "^(TestSuspects|TestWhatEndedIsNotSuspected|TestARecorder)"}
-	guilt     = gate{"./journal", "^Test(TheCause|ADeath|SlowCauses|DeathsThat|AStorm|Reports|WhatTheSystem)"}
+	guilt     = gate{"./journal", "^Test(TheCause|Several|ADeath|SlowCauses|DeathsThat|AStorm|Reports|WhatTheSystem)"}
 	keys      = gate{"./journal", "^(TestKeys|TestPostedEntries|TestPut)"}
 	scripts   = gate{"./shard", "^TestScripts"}
 	random    = gate{"./shard", "^TestRandomOperations$"}
@@ -176,7 +177,9 @@ var bugs = []bug{
 	{"a worker lost to Goexit", "executor/worker.go", "			w.x.working.Go(w.main)\n", "", abuse},
 	{"a stop spends a retry", "executor/settle.go", "if !late && w.interrupted(it, err) {", "if false {", stops},
 	{"a time limit for all jobs together", "executor/watchdog.go", "	h.number++\n", "", timeouts},
-	{"a context that has ended already", "executor/watchdog.go", "		h.cancel(ErrTimeout)\n		h.cancel = nil\n", "		h.cancel(ErrTimeout)\n", timeouts},
+	{"a context that does not end", "executor/attempt.go", "	if cancel != nil {\n		cancel(cause)\n	}\n", "	_ = cancel\n", attempts},
+	{"a deadline that nothing ends at", "executor/attempt.go", "		} else if !a.deadline.IsZero() {\n", "		} else if a.deadline.IsZero() && false {\n", attempts},
+	{"an alibi for those who kill at once", "journal/suspicion.go", " && d.lived >= alibi", "", guilt},
 	{"two workers stay for one", "executor/watchdog.go", "	w.hand.replaced = true\n", "", timeouts},
 	{"a hole in a table", "shard/table.go", "			s.slots[i] = s.slots[j]\n", "", tables},
 	{"a lane out of line", "shard/agenda.go", "case last.due <= l.due:", "case true:", random},
