@@ -250,7 +250,7 @@ type QueueConfig[T any] struct {
 	Timeout time.Duration
 
 	Merge       Merge       // equal payloads of a waiting id; default KeepAll
-	OnFailure   OnFailure   // what a failure means for later payloads; default MergeFailed
+	OnFailure   OnFailure   // what a failure means for later payloads; default MergeFailed, with Handle always BlockFailed
 	OnExhausted OnExhausted // what happens after the last retry; default BuryOldest
 	OnFresh     OnFresh     // what a fresh payload does to a job in back-off; default WaitWithRetry
 

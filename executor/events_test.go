@@ -295,8 +295,8 @@ func TestTimeoutOfAnEvent(t *testing.T) {
 	})
 }
 
-// An older event that comes while a newer one is in back-off runs first, and has no
-// part in the failures of that one.
+// An older event that comes while a newer one is in back-off waits behind it, has no
+// part in its failures, and takes none of its attempts away.
 func TestOlderEventIsNotBlamed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{})
@@ -317,7 +317,7 @@ func TestOlderEventIsNotBlamed(t *testing.T) {
 		enqueue(t, q, "a", "early", executor.Score(1))
 		time.Sleep(time.Hour)
 		drained(t, q)
-		assert.Equal(t, "late early early·2 late late·2 late·3", p.calls("a"))
+		assert.Equal(t, "late late·2 late·3 early early·2", p.calls("a"))
 		dead := morgue(t, q)
 		require.Len(t, dead, 1)
 		assert.Equal(t, "late", dead[0].Payload)
@@ -365,4 +365,29 @@ func TestConfigOfEvents(t *testing.T) {
 		require.ErrorIs(t, err, executor.ErrConfig)
 		require.ErrorContains(t, err, "use Handle")
 	}
+}
+
+// A bad event is buried in time, however many older ones arrive meanwhile.
+func TestBadEventAmongLateArrivals(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		p := &stream{decideOne: func(_ context.Context, job executor.Job[string]) error {
+			if job.Payload == "bad" {
+				return errBoom
+			}
+			return nil
+		}}
+		q := handleEach(t, x, p, executor.QueueConfig[string]{MaxRetries: 2, RetryIn: always(time.Minute)})
+		start(t, x)
+		enqueue(t, q, "a", "bad", executor.Score(1000))
+		for i := range 20 {
+			time.Sleep(30 * time.Second)
+			enqueue(t, q, "a", fmt.Sprint(i), executor.Score(float64(i)))
+		}
+		time.Sleep(time.Hour)
+		require.Zero(t, stats(t, q).Jobs)
+		require.EqualValues(t, 20, stats(t, q).Done)
+		require.True(t, strings.HasPrefix(p.calls("a"), "bad bad·2 bad·3 0 1 2 "), p.calls("a"))
+		require.Len(t, morgue(t, q), 1)
+	})
 }

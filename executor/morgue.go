@@ -89,6 +89,13 @@ func (t *Queue[T]) requeue(ctx context.Context, want func(id []byte) bool) (n in
 		return 0, err
 	}
 	q := t.q
+	err = context.Cause(ctx)
+	if err == nil {
+		err = q.x.log.Flush(ctx) // what is counted as dead may be on its way to the morgue
+	}
+	if err != nil && !errors.Is(err, journal.ErrFull) {
+		return 0, fmt.Errorf("executor: requeue: %w", border(err))
+	}
 	end := q.x.log.Stats().Next
 	var positions []journal.Position
 	size := 0

@@ -18,8 +18,8 @@ const (
 type OnFailure = shard.OnFailure
 
 const (
-	MergeFailed = shard.MergeFailed // the retry gets all of them, in score order, with Handle one by one; the default
-	BlockFailed = shard.BlockFailed // the failed ones run alone until they are done or buried
+	MergeFailed = shard.MergeFailed // the retry gets all of them, in score order; the default
+	BlockFailed = shard.BlockFailed // the failed ones run alone until they are done or buried; with Handle always
 )
 
 // OnExhausted says what happens when a job has used up its retries.
