@@ -174,6 +174,8 @@ func TestRequeueEndsWithItsContext(t *testing.T) {
 	require.Zero(t, back)
 	_, err = q.Requeue(ended, "nobody")
 	require.ErrorIs(t, err, context.Canceled)
+	_, err = q.Requeue(&endsAfter{Context: t.Context(), asked: 100}, "nobody")
+	require.ErrorIs(t, err, context.Canceled, "while it looks")
 
 	good.Store(true)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -197,4 +199,17 @@ func TestRequeueEndsWithItsContext(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, left, rest)
 	require.NoError(t, x.Stop(t.Context()))
+}
+
+// endsAfter is a context that ends after it was asked so many times.
+type endsAfter struct {
+	context.Context
+	asked int
+}
+
+func (c *endsAfter) Err() error {
+	if c.asked--; c.asked < 0 {
+		return context.Canceled
+	}
+	return nil
 }

@@ -27,7 +27,7 @@ var proofs = []proof{
 	{"syscall", "sweeps over every call", 1, 20, lacksSupervisor, syscallProof},
 	{"disk", "small disks", 5, 1_000, lacksSmallDisk, diskProof},
 	{"slow", "disks that hang", 2, 50, lacksSupervisor, slowProof},
-	{"poison", "jobs that kill", 8, 1_000, nil, poisonProof},
+	{"poison", "jobs that kill", 4, 1_000, nil, poisonProof},
 	{"stop", "stops", 200, 10_000, nil, stopProof},
 	{"locks", "lives", 100, 10_000, nil, lockProof},
 }
