@@ -100,7 +100,6 @@ var bugs = []bug{
 	{"return state unchecked", "journal/sides.go", " != sealOf(name, key, v[:n+8]) {", " != sealOf(name, key, v[:n+8]) && false {", state},
 	{"leave what is deleted in the sum", "journal/bolt_sides.go", "			total.remove(k, old)\n", "", state},
 	{"salvage without a word", "journal/wreck.go", "	if w.txid != 0 && t.tx != w.txid {", "	if false {", wrecks},
-	{"give a queue its former name", "journal/salvage_side.go", "		if order > 0 {", "		if order < 0 {", wrecks},
 	{"let values lie on top of each other", "journal/pages.go", "; *r < 0 {", "; *r < 0 && false {", forgeries},
 	{"accept a log without its end", "journal/replay.go", "case s.newest != t.seq:", "case false:", flips},
 	{"accept a log without its beginning", "journal/replay.go", "case s.oldest != t.oldest:", "case false:", flips},
@@ -146,7 +145,6 @@ var bugs = []bug{
 
 	// Each event is judged by itself.
 	{"judge all events for one", "shard/finish.go", "return it.Payloads[it.settled : n+1], it.Payloads[n+1:]", "return it.Payloads[it.settled:], nil", scripts},
-	{"blame the next event", "shard/run.go", "	it.Retry, it.LastError = -1, \"\"\n	return true", "	return true", random},
 	{"blame an older event", "shard/finish.go", "	c.setRetry(l, -1)\n	l.remember().err = \"\"\n	return true", "	return false", scripts},
 	{"hold what was before a slow event", "shard/take.go", "			over, hand = it.before, it\n", "			over = it.before\n", events},
 	{"begin an event that was called back", "shard/run.go", "	if it.recalled.Load() {\n		return false\n	}\n", "", scripts},
