@@ -67,8 +67,6 @@ func (p *port) Offer(s *shard.Shard, due int64) shard.Worker {
 		p.postpone(due)
 		return nil
 	}
-	c := p.candidate
-	c.due, c.port = due, p
 	if n := len(p.idle); n > 0 && !p.queue.share.full() {
 		w := p.idle[n-1]
 		p.idle = p.idle[:n-1]
@@ -77,6 +75,8 @@ func (p *port) Offer(s *shard.Shard, due int64) shard.Worker {
 		return w
 	}
 	p.waiting = true
+	c := p.candidate
+	c.due, c.port = due, p
 	p.await(c)
 	return nil
 }
