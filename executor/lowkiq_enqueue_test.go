@@ -204,7 +204,7 @@ func TestLowkiq_L25_JobsGoThroughTheChange(t *testing.T) {
 			}
 			return errBoom
 		}}
-		const jobs = 60
+		const jobs = 600 // so that each of 16 shards has one, whatever the hash's seed
 		for n, shards := range []int{1, 16, 5} {
 			x := openOn(t, disk, executor.Config{})
 			cfg.Shards = shards
