@@ -204,7 +204,8 @@ type QueueConfig[T any] struct {
 
 	// Concurrency is how many jobs of a shard may run at a time, of different ids.
 	// 1 is Lowkiq's rule: one thread at a time for each shard. Default: as many as
-	// there are workers.
+	// there are workers. Jobs of a few microseconds run one after the other all the
+	// same, until one of them takes a millisecond.
 	Concurrency int
 
 	// MaxConcurrent is how many handlers of the queue may run at a time. Those that

@@ -68,7 +68,7 @@ type Config struct {
 	OnExhausted OnExhausted
 	OnFresh     OnFresh
 	MaxRetries  int // retries before a job is exhausted; 0: the first failure exhausts it
-	Concurrency int // runs at a time; 0 means 1
+	Concurrency int // runs at a time, at most; 0 means 1
 
 	// Single: a handler gets one payload at a time, and each has an outcome of its
 	// own; see Outcome.Done. A run goes through the payloads of an id in their order

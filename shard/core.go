@@ -20,8 +20,8 @@ type Core struct {
 	due   agenda
 	rests []*rest // not in use
 	runs  map[*Run]struct{}
-	young []youngRun // of runs, those that Reclaim has to look at, oldest first
-	pace  int        // batches in the next run
+	young []*Run // of runs, those that Reclaim has to look at, oldest first
+	pace  int    // batches in the next run
 	// exempt is how many of runs don't count against Concurrency.
 	exempt int
 

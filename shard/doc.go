@@ -50,6 +50,10 @@
 // worker gives back what it has not begun: a slow payload holds up those behind
 // it, but none that was before it, and no other id.
 //
+// While runs are as long as they may be, because jobs take microseconds, a shard has
+// one of them out at a time: another worker would have more to do with the shard than
+// with the jobs. One that is not over after the quantum is no reason to wait.
+//
 // # Two layers
 //
 // [Core] is the state machine: plain data, no clock, no goroutine, and no I/O but

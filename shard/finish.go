@@ -22,6 +22,7 @@ func (c *Core) Finish(now int64, r *Run) {
 	}
 	c.adjustPace(r, left)
 	delete(c.runs, r)
+	c.age(r)
 	if r.exempt {
 		r.exempt = false
 		c.exempt--

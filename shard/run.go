@@ -18,11 +18,10 @@ type Run struct {
 	// Elapsed is set by the worker: from the first start to the end.
 	Elapsed time.Duration
 
-	next   int    // the first of Items that the worker has not looked at; its own
-	size   int    // what Core.pace counts
-	taken  int64  // Unix ns
-	round  uint64 // how often the run was taken: runs are used again
-	exempt bool   // does not count against Concurrency; see Core.Exempt
+	next   int   // the first of Items that the worker has not looked at; its own
+	size   int   // what Core.pace counts
+	taken  int64 // Unix ns
+	exempt bool  // does not count against Concurrency; see Core.Exempt
 }
 
 // Next starts up to n more items, without those that the shard has taken back,

@@ -44,10 +44,9 @@ func (c *Core) Take(now int64, r *Run) bool {
 		return false
 	}
 	r.taken, r.exempt, r.Elapsed, r.next = now, false, 0, 0
-	r.round++
 	c.runs[r] = struct{}{}
 	if r.size > 1 {
-		c.young = append(c.young, youngRun{r, r.round})
+		c.young = append(c.young, r)
 	}
 	return true
 }
@@ -69,8 +68,12 @@ func (c *Core) size(payloads []Payload) int {
 	return 1
 }
 
-// saturated reports whether the shard has as many runs as it may.
-func (c *Core) saturated() bool { return len(c.runs)-c.exempt >= c.cfg.Concurrency }
+// saturated reports whether the shard has as many runs as it may, or one that is
+// likely to be over within the quantum: where jobs take microseconds, a second worker
+// would have more to do with the shard than with them.
+func (c *Core) saturated() bool {
+	return len(c.runs)-c.exempt >= c.cfg.Concurrency || len(c.young) > 0 && c.pace > 1 && c.pace == c.maxPace()
+}
 
 // Exempt makes room for another run beside r, whose worker is stuck: only the
 // ids in r wait for it any longer.
@@ -122,12 +125,6 @@ func (c *Core) NewRun() *Run {
 // maxPace is the most batches in a run.
 func (c *Core) maxPace() int { return max(1, maxRun/c.cfg.BatchSize) }
 
-// youngRun is a run that Reclaim has to look at, unless it is over by then.
-type youngRun struct {
-	*Run
-	round uint64
-}
-
 // Reclaim takes runs apart that workers have had for longer than the quantum: what
 // such a worker has in hand is a slow job. What stands behind that is taken back,
 // because another worker could have it. What ran before it is settled: its ids,
@@ -137,27 +134,20 @@ type youngRun struct {
 // again, or math.MaxInt64. Workers don't look at the clock themselves: for fast
 // handlers that would be a good part of the work.
 func (c *Core) Reclaim(now int64) (next int64) {
-	seen := 0
-	next = math.MaxInt64
-	for _, r := range c.young {
-		if r.round == r.Run.round && len(r.Items) > 0 {
-			if next = r.taken + int64(Quantum); next > now {
-				break
-			}
-			c.takeApart(now, r.Run)
-			next = math.MaxInt64
+	for len(c.young) > 0 {
+		r := c.young[0]
+		if next = r.taken + int64(Quantum); next > now {
+			return next
 		}
-		seen++
+		c.takeApart(now, r)
 	}
-	if seen > 0 {
-		c.young = slices.Delete(c.young, 0, seen)
-	}
-	return next
+	return math.MaxInt64
 }
 
 // takeApart leaves a worker with the batch that it has in hand. Nothing of the run
-// can be started any more.
+// can be started any more, and the next runs are as long as this one should have been.
 func (c *Core) takeApart(now int64, r *Run) {
+	c.age(r)
 	over := 0
 	var hand *Item
 	for i := range r.Items {
@@ -168,6 +158,7 @@ func (c *Core) takeApart(now int64, r *Run) {
 			over, hand = it.before, it
 		}
 	}
+	c.pace = max(1, min(c.pace, over/c.cfg.BatchSize))
 	for i := range r.Items[:over] {
 		// One without a verdict is on its way back through Postpone.
 		if it := &r.Items[i]; it.state.Load() == started && it.Outcome.Verdict != Unstarted {
@@ -178,6 +169,13 @@ func (c *Core) takeApart(now int64, r *Run) {
 	}
 	if c.cfg.Single && hand != nil && len(hand.Payloads) > 1 {
 		c.recall(hand)
+	}
+}
+
+// age ends the time in which a run is looked at.
+func (c *Core) age(r *Run) {
+	if i := slices.Index(c.young, r); i >= 0 {
+		c.young = slices.Delete(c.young, i, i+1)
 	}
 }
 
