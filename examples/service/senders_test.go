@@ -1,0 +1,73 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// senders send the webhooks of many customers, those of one in their order, each until the service has accepted it.
+type senders struct {
+	url      atomic.Pointer[string]
+	accepted atomic.Int64
+	lost     atomic.Int64 // calls without an answer, or with one of 500 and above
+	all      sync.WaitGroup
+}
+
+// sending is how many webhooks are sent at a time.
+const sending = 32
+
+func (s *senders) begin(url string, each, customers int) {
+	s.url.Store(&url)
+	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: sending}}
+	for g := range sending {
+		var order []int // customers, as often as they have webhooks
+		for customer := g; customer < customers; customer += sending {
+			order = append(order, slices.Repeat([]int{customer}, each)...)
+		}
+		rand.Shuffle(len(order), func(i, k int) { order[i], order[k] = order[k], order[i] })
+		s.all.Go(func() {
+			number := map[int]int{}
+			for _, customer := range order {
+				number[customer]++
+				s.send(client, fmt.Sprint("customer-", customer), number[customer])
+			}
+		})
+	}
+}
+
+// send calls until the service has accepted, and now and then once more.
+func (s *senders) send(client *http.Client, customer string, number int) {
+	for again := rand.IntN(50) == 0; ; {
+		status, err := post(client, *s.url.Load(), customer, strconv.Itoa(number), strings.Repeat("x", rand.IntN(500)))
+		switch {
+		case err != nil || status >= 500:
+			s.lost.Add(1)
+			time.Sleep(rand.N(10 * time.Millisecond))
+		case again:
+			again = false
+		default:
+			s.accepted.Add(1)
+			return
+		}
+	}
+}
+
+func post(client *http.Client, url, customer, key, body string) (status int, err error) {
+	request, err := http.NewRequest(http.MethodPost, url+"/webhooks/"+customer, strings.NewReader(body))
+	if err != nil {
+		return 0, err
+	}
+	request.Header.Set("Idempotency-Key", key)
+	response, err := client.Do(request)
+	if err != nil {
+		return 0, err
+	}
+	return response.StatusCode, response.Body.Close()
+}
