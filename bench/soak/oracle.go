@@ -39,6 +39,7 @@ type strand struct {
 	began   bool
 	next    int
 	durable int
+	passed  bool // its last event is done: the next one may be in the same run, of which nothing is recorded yet
 }
 
 // item is one payload. A merging queue has one for all calls with equal bytes.
@@ -50,6 +51,7 @@ type item struct {
 	started  int // line of the start of the last run that ended it
 	ended    bool
 	endedIn  int // life
+	tries        // of an event
 	owed     int // line of the last call that must not be lost; 0: none
 	position uint64
 	op       *op
@@ -80,11 +82,14 @@ type run struct {
 }
 
 // settlement is a result that was recorded before a line: everything of the
-// strand before next is over.
+// strand before next is over, and the event behind that, if it is one, has failed
+// so often.
 type settlement struct {
 	line   int
 	strand *strand
 	next   int
+	event  *item
+	spent  int
 }
 
 // crash counts what one kill made run again.
@@ -108,7 +113,7 @@ func (o *oracle) begin(number int) {
 	o.dead, o.clean, o.class = false, false, ""
 	o.account.begin()
 	for _, s := range o.strands {
-		s.running, s.began = nil, false
+		s.running, s.began, s.passed = nil, false, false
 	}
 }
 
@@ -125,6 +130,11 @@ func (o *oracle) end() {
 		}
 		if o.clean && s.began {
 			s.durable = max(s.durable, s.next)
+			for _, it := range s.items[s.durable:] {
+				if it.triedIn == o.life { // else a crash may have taken the last
+					it.sure = it.spent
+				}
+			}
 		}
 		for i := s.durable; i < len(s.items); i++ {
 			if it := s.items[i]; it.ended && it.endedIn == o.life {
@@ -169,6 +179,8 @@ func (o *oracle) hear(line string) error {
 		return o.refuse(rest[0], rest[1])
 	case kind == "s" && len(rest) > 3:
 		return o.start(rest[0], rest[1], rest[2], rest[3:])
+	case kind == "p" && len(rest) == 5:
+		return o.startEvent(rest[0], rest[1], rest[2], rest[3], rest[4:])
 	case kind == "f" && len(rest) == 2:
 		return o.finish(rest[0], rest[1])
 	case kind == "m" && len(rest) == 3:
@@ -223,7 +235,8 @@ func (o *oracle) hearMark(kind string, words []string) error {
 	return nil
 }
 
-// acceptBefore takes in that a call was accepted when it was made before.
+// acceptBefore takes in that a call was accepted when it was made before. There was no
+// commit for that, so nothing else is on disk because of it.
 func (o *oracle) acceptBefore(name string, places []string) error {
 	if err := o.account.accept(name, true, places); err != nil {
 		return err
@@ -237,7 +250,15 @@ func (o *oracle) accept(name string, onDisk bool, places []string) error {
 		return err
 	}
 	o.answers["accepted"]++
-	return o.places(name, onDisk, places)
+	if err := o.places(name, onDisk, places); err != nil || !onDisk {
+		return err
+	}
+	call, n := o.ops[name], 0
+	for ; n < len(o.settled) && o.settled[n].line < call.intended; n++ {
+		o.settled[n].isDurable()
+	}
+	o.settled = o.settled[n:]
+	return nil
 }
 
 // places takes in where the items of a call are.
@@ -261,15 +282,6 @@ func (o *oracle) places(name string, onDisk bool, places []string) error {
 			it.state = accepted
 		}
 	}
-	if !onDisk {
-		return nil
-	}
-	n := 0
-	for ; n < len(o.settled) && o.settled[n].line < call.intended; n++ {
-		s := o.settled[n].strand
-		s.durable = max(s.durable, o.settled[n].next)
-	}
-	o.settled = o.settled[n:]
 	return nil
 }
 

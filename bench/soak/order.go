@@ -31,8 +31,8 @@ func (o *oracle) start(name, queue, id string, places []string) error {
 	if s.merging {
 		return nil
 	}
-	if s.began && s.next > s.durable { // what ended before is recorded by now
-		o.settled = append(o.settled, settlement{o.line, s, s.next})
+	if s.began && !s.passed { // what ended before is recorded by now
+		o.record(s, s.items[s.index[r.numbers[0]]])
 	}
 	return o.sequence(s, r.numbers)
 }
@@ -86,6 +86,16 @@ func (o *oracle) rewind(s *strand, first int) {
 	}
 }
 
+// ranAgain returns what a kill made run again although its result was on disk.
+func (o *oracle) ranAgain() error {
+	for life, crash := range o.crashes {
+		if crash.again > crash.open {
+			return fmt.Errorf("life %d: %d payloads ran again, only %d results were open", life, crash.again, crash.open)
+		}
+	}
+	return nil
+}
+
 // mayMiss reports whether a run may pass over it to reach what runs. A crash
 // may have taken what was not durable, but never from the middle of a life.
 func (o *oracle) mayMiss(it, runs *item) bool {
@@ -105,8 +115,12 @@ func (o *oracle) finish(name, outcome string) error {
 	}
 	delete(o.runs, name)
 	s := r.strand
-	s.running = nil
-	if outcome == "again" {
+	s.running, s.passed = nil, outcome == "done"
+	switch outcome {
+	case "failed":
+		s.items[s.index[r.numbers[0]]].spent++
+		return nil
+	case "again":
 		return nil
 	}
 	for i, number := range r.numbers {
