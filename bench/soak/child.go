@@ -225,7 +225,7 @@ func (a *actor) pause(ctx context.Context, r *rand.Rand) {
 	switch {
 	case a.Busy && r.IntN(50) == 0: // beside many that are fast, in one run with them
 		pause = time.Duration(r.IntN(int(30 * time.Millisecond)))
-	case !a.Busy && r.IntN(4) == 0 && a.Processors != 1:
+	case !a.Busy && !a.Wide && r.IntN(4) == 0 && a.Processors != 1:
 		pause = time.Duration(r.IntN(int(3 * time.Millisecond)))
 	}
 	if pause > 0 {

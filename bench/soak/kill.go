@@ -36,7 +36,7 @@ func killOnce(c *campaign, r *rand.Rand, dir string) error {
 	for range 2 { // after a clean end the second one finds nothing to do
 		number++
 		l := killLife(r, o, drainLife(r, dir, number), parked)
-		if r.IntN(4) > 0 { // seldom, because the suspects of the kills may be held for ten seconds
+		if r.IntN(8) > 0 { // seldom, because the suspects of the kills may be held for ten seconds
 			l.CrashLimit = -1
 		}
 		if err := drain(o, l, o.hear); err != nil {
