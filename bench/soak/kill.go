@@ -52,7 +52,10 @@ func killOnce(c *campaign, r *rand.Rand, dir string) error {
 		c.highest("most run again after one kill (were running)", crash.running)
 	}
 	c.count("calls accepted", o.answers["accepted"])
-	c.count("lines of events", o.line)
+	c.count("lines of the children", o.line)
+	for outcome, n := range o.events {
+		c.count("attempts of events, "+outcome, n)
+	}
 	calls, repeats, events := o.once()
 	c.count("calls with a key", calls)
 	c.count("calls with a key made again", repeats)

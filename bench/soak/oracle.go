@@ -22,6 +22,7 @@ type oracle struct {
 	dead    bool               // the life is over
 	clean   bool               // and everything that ended in it is durable
 	answers map[string]int     // calls by how they ended
+	events  map[string]int     // attempts of events by how they ended
 	class   string             // how the last life ended, after "z"
 	account
 }
@@ -102,7 +103,7 @@ type crash struct {
 func newOracle() *oracle {
 	return &oracle{
 		strands: map[string]*strand{}, crashes: map[int]*crash{},
-		ends: map[string]string{}, morgue: map[string]bool{}, answers: map[string]int{}, account: newAccount(),
+		ends: map[string]string{}, morgue: map[string]bool{}, answers: map[string]int{}, events: map[string]int{}, account: newAccount(),
 	}
 }
 

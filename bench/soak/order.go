@@ -116,6 +116,9 @@ func (o *oracle) finish(name, outcome string) error {
 	delete(o.runs, name)
 	s := r.strand
 	s.running, s.passed = nil, outcome == "done"
+	if r.queue == eventQueue {
+		o.events[outcome]++
+	}
 	switch outcome {
 	case "failed":
 		s.items[s.index[r.numbers[0]]].spent++
