@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -55,11 +56,17 @@ func (r *receiver) begin() *httptest.Server {
 	life := len(r.died)
 	r.died, r.again = append(r.died, time.Time{}), append(r.again, 0)
 	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		name := request.URL.Query().Get("customer")
 		number, err := strconv.Atoi(request.Header.Get("Idempotency-Key"))
-		if err != nil {
-			r.complain("a webhook without a number: %v", err)
+		body, err2 := io.ReadAll(request.Body)
+		switch {
+		case err != nil:
+			r.complain("life %d: a webhook of %s without a number: %v", life, name, err)
+		case err2 == nil && string(body) != bodyOf(name, number): // an error: the service has just been killed
+			r.complain("life %d: webhook %d of %s says %q", life, number, name, body)
+		case err2 == nil:
+			w.WriteHeader(r.take(life, name, number))
 		}
-		w.WriteHeader(r.take(life, request.URL.Query().Get("customer"), number))
 	}))
 }
 

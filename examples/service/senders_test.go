@@ -45,7 +45,7 @@ func (s *senders) begin(url string, each, customers int) {
 // send calls until the service has accepted, and now and then once more.
 func (s *senders) send(client *http.Client, customer string, number int) {
 	for again := rand.IntN(50) == 0; ; {
-		status, err := post(client, *s.url.Load(), customer, strconv.Itoa(number), strings.Repeat("x", rand.IntN(500)))
+		status, err := post(client, *s.url.Load(), customer, strconv.Itoa(number), bodyOf(customer, number))
 		switch {
 		case err != nil || status >= 500:
 			s.lost.Add(1)
@@ -57,6 +57,12 @@ func (s *senders) send(client *http.Client, customer string, number int) {
 			return
 		}
 	}
+}
+
+// bodyOf is what a webhook says: up to 500 bytes, of its own.
+func bodyOf(customer string, number int) string {
+	text := fmt.Sprintf("%s: %d\n", customer, number)
+	return strings.Repeat(text, 1+number%30)
 }
 
 func post(client *http.Client, url, customer, key, body string) (status int, err error) {

@@ -35,8 +35,8 @@ type service struct {
 // newService registers what runs in the background.
 func newService(x *executor.Executor, to string) (s *service, err error) {
 	s = &service{x: x}
-	if s.to, err = url.Parse(to); err != nil {
-		return nil, err
+	if s.to, err = url.Parse(to); err != nil || s.to.Host == "" {
+		return nil, fmt.Errorf("-to is %q, it must be a URL like https://example.com/hooks", to)
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost = 20 // there is one host, and Go keeps two connections to it

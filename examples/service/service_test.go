@@ -78,6 +78,8 @@ func TestWhatIsNotTaken(t *testing.T) {
 			assert.Equal(t, c.want, status)
 		})
 	}
+	_, err := newService(x, "nowhere")
+	require.ErrorContains(t, err, `-to is "nowhere"`)
 	require.NoError(t, x.Stop(t.Context()))
 	status, err := post(http.DefaultClient, url, "ann", "2", "paid")
 	require.NoError(t, err)
