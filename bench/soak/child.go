@@ -28,7 +28,7 @@ const stopTime = 3 * time.Second
 //	a OP DURABLE POSITION:INTO...       Enqueue returned nil
 //	e OP CLASS                          Enqueue returned an error
 //	s RUN QUEUE ID POSITION:NUMBER...   a handler got a job
-//	f RUN OUTCOME                       it is about to return
+//	f RUN OUTCOME...                    it is about to return, with one for all payloads or for each
 //	p RUN QUEUE ID ATTEMPT POSITION:... a handler got an event; see endEvent
 //	m QUEUE ID POSITION:NUMBER          in the morgue, at the end of a drain
 //	x WORDS...                          something is wrong
@@ -259,6 +259,9 @@ func (a *actor) begin(job executor.Merged[[]byte]) (run int64) {
 // end draws what becomes of a job. No job fails more than three times in a
 // row, so none is ever out of retries.
 func end(r *rand.Rand, run int64, job executor.Merged[[]byte]) error {
+	if len(job.Payloads) > 1 && job.Queue == sequenceQueues[0] && r.IntN(3) == 0 {
+		return endEach(r, run, job)
+	}
 	switch p := r.IntN(100); {
 	case p < 15 && job.Attempt < 4:
 		say("f %d again", run)

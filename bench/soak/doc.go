@@ -18,9 +18,10 @@
 //     are made again, events of numbered sources go on at their marks, jobs are
 //     merged while they are parked. One queue handles its events one by one: they
 //     fail, some for good, snooze, are cancelled and discarded, each by itself. In
-//     another, batches fail without saying whose fault it is. In some lives the
-//     workers are busier than the jobs: runs are long, with a slow job among the
-//     fast ones. In others few workers have tens of thousands of ids.
+//     another, payloads of one run fare differently, and batches fail without saying
+//     whose fault it is. In some lives the workers are busier than the jobs: runs are
+//     long, with a slow job among the fast ones. In others few workers have tens of
+//     thousands of ids.
 //   - image: a run is recorded call by call, the power is lost at a random
 //     one, and of what no sync had covered each call arrives, gets lost or is
 //     torn in sectors of 512 bytes. Names are lost like bytes.

@@ -53,10 +53,11 @@ func (o *oracle) startEvent(name, queue, id, attempt string, places []string) er
 // and if first, which begins now, has begun before in this life, how often it failed.
 func (o *oracle) record(s *strand, first *item) {
 	failed := first.triedIn == o.life && first.spent > first.sure
-	if !failed && s.next <= s.durable {
+	if !failed && s.next <= s.durable && len(s.apart) == 0 {
 		return
 	}
-	at := settlement{line: o.line, strand: s, next: s.next}
+	at := settlement{line: o.line, strand: s, next: s.next, apart: s.apart}
+	s.apart = nil
 	if failed {
 		at.event, at.spent = first, first.spent
 	}
@@ -66,6 +67,9 @@ func (o *oracle) record(s *strand, first *item) {
 // isDurable takes in that what was recorded is on disk.
 func (at settlement) isDurable() {
 	at.strand.durable = max(at.strand.durable, at.next)
+	for _, it := range at.apart {
+		it.gone = true
+	}
 	if at.event != nil {
 		at.event.sure = max(at.event.sure, at.spent)
 	}

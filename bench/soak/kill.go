@@ -53,6 +53,7 @@ func killOnce(c *campaign, r *rand.Rand, dir string) error {
 	}
 	c.count("calls accepted", o.answers["accepted"])
 	c.count("lines of the children", o.line)
+	c.count("runs with an outcome for each payload", o.parted)
 	for outcome, n := range o.events {
 		c.count("attempts of events, "+outcome, n)
 	}

@@ -23,6 +23,7 @@ type oracle struct {
 	clean   bool               // and everything that ended in it is durable
 	answers map[string]int     // calls by how they ended
 	events  map[string]int     // attempts of events by how they ended
+	parted  int                // runs with an outcome for each payload
 	class   string             // how the last life ended, after "z"
 	account
 }
@@ -40,7 +41,8 @@ type strand struct {
 	began   bool
 	next    int
 	durable int
-	passed  bool // its last event is done: the next one may be in the same run, of which nothing is recorded yet
+	apart   []*item // that ended so, and may not be recorded yet
+	passed  bool    // its last event is done: the next one may be in the same run, of which nothing is recorded yet
 }
 
 // item is one payload. A merging queue has one for all calls with equal bytes.
@@ -51,9 +53,11 @@ type item struct {
 	intended int // line of the last call
 	started  int // line of the start of the last run that ended it
 	ended    bool
-	endedIn  int // life
-	tries        // of an event
-	owed     int // line of the last call that must not be lost; 0: none
+	endedIn  int  // life
+	tries         // of an event
+	apart    bool // it ended while one before it in its run did not
+	gone     bool // and that is on disk
+	owed     int  // line of the last call that must not be lost; 0: none
 	position uint64
 	op       *op
 }
@@ -91,6 +95,7 @@ type settlement struct {
 	next   int
 	event  *item
 	spent  int
+	apart  []*item // of the strand, behind next
 }
 
 // crash counts what one kill made run again.
@@ -114,7 +119,7 @@ func (o *oracle) begin(number int) {
 	o.dead, o.clean, o.class = false, false, ""
 	o.account.begin()
 	for _, s := range o.strands {
-		s.running, s.began, s.passed = nil, false, false
+		s.running, s.began, s.passed, s.apart = nil, false, false, nil
 	}
 }
 
@@ -130,7 +135,7 @@ func (o *oracle) end() {
 			continue
 		}
 		if o.clean && s.began {
-			s.durable = max(s.durable, s.next)
+			settlement{strand: s, next: s.next, apart: s.apart}.isDurable()
 			for _, it := range s.items[s.durable:] {
 				if it.triedIn == o.life { // else a crash may have taken the last
 					it.sure = it.spent
@@ -184,6 +189,8 @@ func (o *oracle) hear(line string) error {
 		return o.startEvent(rest[0], rest[1], rest[2], rest[3], rest[4:])
 	case kind == "f" && len(rest) == 2:
 		return o.finish(rest[0], rest[1])
+	case kind == "f" && len(rest) > 2:
+		return o.finishEach(rest[0], rest[1:])
 	case kind == "m" && len(rest) == 3:
 		position, _, _ := strings.Cut(rest[2], ":")
 		o.morgue[rest[0]+" "+position] = true

@@ -67,6 +67,9 @@ func (o *oracle) sequence(s *strand, numbers []uint64) error {
 		if s.items[at].state == refused {
 			return fmt.Errorf("%s: payload %d runs, but its call was refused", s.name, number)
 		}
+		if err := o.comeBack(s.items[at]); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
 		from = at + 1
 	}
 	// Up to here everything is over or waits in this run.
@@ -77,12 +80,17 @@ func (o *oracle) sequence(s *strand, numbers []uint64) error {
 // rewind takes back what ended before and runs again after a crash.
 func (o *oracle) rewind(s *strand, first int) {
 	for i := s.durable; i < len(s.items); i++ {
-		if it := s.items[i]; i >= first && it.ended {
-			it.ended = false
-			if c := o.crashes[it.endedIn]; c != nil {
-				c.again++
-			}
+		if it := s.items[i]; i >= first && it.ended && !it.apart {
+			o.takeBack(it)
 		}
+	}
+}
+
+// takeBack takes in that a crash has taken the end of a payload.
+func (o *oracle) takeBack(it *item) {
+	it.ended, it.apart = false, false
+	if c := o.crashes[it.endedIn]; c != nil {
+		c.again++
 	}
 }
 
@@ -127,13 +135,18 @@ func (o *oracle) finish(name, outcome string) error {
 		return nil
 	}
 	for i, number := range r.numbers {
-		at := s.index[number]
-		it := s.items[at]
-		it.ended, it.endedIn, it.started = true, o.life, r.started
-		s.next = at + 1
-		o.ends[r.queue+" "+r.positions[i]] = outcome
+		o.over(r, i, outcome)
+		s.next = s.index[number] + 1
 	}
 	return nil
+}
+
+// over ends one payload of a run.
+func (o *oracle) over(r *run, i int, outcome string) *item {
+	it := r.strand.items[r.strand.index[r.numbers[i]]]
+	it.ended, it.endedIn, it.started = true, o.life, r.started
+	o.ends[r.queue+" "+r.positions[i]] = outcome
+	return it
 }
 
 // found is what stands in a journal: numbers by strand.
