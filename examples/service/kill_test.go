@@ -37,7 +37,7 @@ func TestKills(t *testing.T) {
 
 	r, s, journal := newReceiver(), &senders{}, filepath.Join(t.TempDir(), "journal")
 	l := begin(t, journal, r)
-	s.begin(l.url, each, customers)
+	s.begin(t.Context(), l.url, each, customers)
 	slowest, start := l.ready, time.Now()
 	for i, moment := range moments {
 		for int(s.accepted.Load())+r.progress() < moment {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -23,7 +24,7 @@ type senders struct {
 // sending is how many webhooks are sent at a time.
 const sending = 32
 
-func (s *senders) begin(url string, each, customers int) {
+func (s *senders) begin(ctx context.Context, url string, each, customers int) {
 	s.url.Store(&url)
 	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: sending}}
 	for g := range sending {
@@ -36,17 +37,19 @@ func (s *senders) begin(url string, each, customers int) {
 			number := map[int]int{}
 			for _, customer := range order {
 				number[customer]++
-				s.send(client, fmt.Sprint("customer-", customer), number[customer])
+				s.send(ctx, client, fmt.Sprint("customer-", customer), number[customer])
 			}
 		})
 	}
 }
 
-// send calls until the service has accepted, and now and then once more.
-func (s *senders) send(client *http.Client, customer string, number int) {
+// send calls until the service has accepted, and now and then once more, or until ctx ends.
+func (s *senders) send(ctx context.Context, client *http.Client, customer string, number int) {
 	for again := rand.IntN(50) == 0; ; {
-		status, err := post(client, *s.url.Load(), customer, strconv.Itoa(number), bodyOf(customer, number))
+		status, err := post(ctx, client, *s.url.Load(), customer, strconv.Itoa(number), bodyOf(customer, number))
 		switch {
+		case ctx.Err() != nil:
+			return
 		case err != nil || status >= 500:
 			s.lost.Add(1)
 			time.Sleep(rand.N(10 * time.Millisecond))
@@ -65,8 +68,8 @@ func bodyOf(customer string, number int) string {
 	return strings.Repeat(text, 1+number%30)
 }
 
-func post(client *http.Client, url, customer, key, body string) (status int, err error) {
-	request, err := http.NewRequest(http.MethodPost, url+"/webhooks/"+customer, strings.NewReader(body))
+func post(ctx context.Context, client *http.Client, url, customer, key, body string) (status int, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/webhooks/"+customer, strings.NewReader(body))
 	if err != nil {
 		return 0, err
 	}

@@ -48,12 +48,12 @@ func TestEachKeyOfACustomerOnce(t *testing.T) {
 	_, url, delivered := inside(t, func(string) int { return http.StatusOK })
 	for range 3 {
 		for _, customer := range []string{"ann", "bob"} {
-			status, err := post(http.DefaultClient, url, customer, "1", "paid")
+			status, err := post(t.Context(), http.DefaultClient, url, customer, "1", "paid")
 			require.NoError(t, err)
 			require.Equal(t, http.StatusAccepted, status)
 		}
 	}
-	status, err := post(http.DefaultClient, url, "ann", "2", "shipped")
+	status, err := post(t.Context(), http.DefaultClient, url, "ann", "2", "shipped")
 	require.NoError(t, err)
 	require.Equal(t, http.StatusAccepted, status)
 	require.Eventually(t, func() bool { return len(delivered()) >= 3 }, 10*time.Second, time.Millisecond)
@@ -73,7 +73,7 @@ func TestWhatIsNotTaken(t *testing.T) {
 		"as much as may be": {"ann", "1", strings.Repeat("x", maxBody), http.StatusAccepted},
 	} {
 		t.Run(name, func(t *testing.T) {
-			status, err := post(http.DefaultClient, url, c.customer, c.key, c.body)
+			status, err := post(t.Context(), http.DefaultClient, url, c.customer, c.key, c.body)
 			require.NoError(t, err)
 			assert.Equal(t, c.want, status)
 		})
@@ -81,7 +81,7 @@ func TestWhatIsNotTaken(t *testing.T) {
 	_, err := newService(x, "nowhere")
 	require.ErrorContains(t, err, `-to is "nowhere"`)
 	require.NoError(t, x.Stop(t.Context()))
-	status, err := post(http.DefaultClient, url, "ann", "2", "paid")
+	status, err := post(t.Context(), http.DefaultClient, url, "ann", "2", "paid")
 	require.NoError(t, err)
 	assert.Equal(t, http.StatusServiceUnavailable, status)
 	for _, path := range []string{"/healthz", "/stats"} {
@@ -101,7 +101,7 @@ func TestRefusedByItsReceiver(t *testing.T) {
 		return http.StatusOK
 	})
 	for i, body := range []string{"paid", "nonsense", "shipped"} {
-		status, err := post(http.DefaultClient, url, "ann", string(rune('1'+i)), body)
+		status, err := post(t.Context(), http.DefaultClient, url, "ann", string(rune('1'+i)), body)
 		require.NoError(t, err)
 		require.Equal(t, http.StatusAccepted, status)
 	}
