@@ -17,6 +17,9 @@ import (
 // payload. Calls with one key at the same time wait for each other: one is
 // accepted.
 //
+// A key is the queue's, whatever the id: where several senders make up keys, put
+// the sender into it, or the second one who has the same is taken for the first.
+//
 // What a repeated call carries is not compared, except that [Queue.EnqueueMany]
 // returns ErrInvalidKey for another number of items than the first had.
 func Key(key string) Option { return Option{kind: optionKey, name: key} }

@@ -144,6 +144,7 @@ var bugs = []bug{
 	{"bury the newest", "shard/finish.go", "c.bury(now, it, judged[:1], out.Error)\n		if rest := judged[1:]; len(rest) > 0 {", "c.bury(now, it, judged[len(judged)-1:], out.Error)\n		if rest := judged[:len(judged)-1]; len(rest) > 0 {", scripts},
 
 	// Each event is judged by itself.
+	{"run again what was done before an event that failed", "shard/finish.go", "	if it.Outcome.Verdict != Done {\n		c.endDone(it, n)\n", "	if it.Outcome.Verdict != Done {\n		it.settled = n\n", kills},
 	{"judge all events for one", "shard/finish.go", "return it.Payloads[it.settled : n+1], it.Payloads[n+1:]", "return it.Payloads[it.settled:], nil", scripts},
 	{"blame an older event", "shard/finish.go", "	c.setRetry(l, -1)\n	l.remember().err = \"\"\n	return true", "	return false", scripts},
 	{"hold what was before a slow event", "shard/take.go", "			over, hand = it.before, it\n", "			over = it.before\n", events},

@@ -28,7 +28,8 @@ const stopTime = 3 * time.Second
 //	a OP DURABLE POSITION:INTO...       Enqueue returned nil
 //	e OP CLASS                          Enqueue returned an error
 //	s RUN QUEUE ID POSITION:NUMBER...   a handler got a job
-//	f RUN OUTCOME                       it is about to return
+//	f RUN OUTCOME...                    it is about to return, with one for all payloads or for each
+//	p RUN QUEUE ID ATTEMPT POSITION:... a handler got an event; see endEvent
 //	m QUEUE ID POSITION:NUMBER          in the morgue, at the end of a drain
 //	x WORDS...                          something is wrong
 //	z CLASS                             the life is over, without a kill
@@ -144,34 +145,59 @@ func (a *actor) register(q queueLife) error {
 	if a.Parked && q.Name == mergingQueue {
 		cfg.Locks = parking()
 	}
-	return a.serve(q, a.handle, cfg)
+	if q.Name != eventQueue {
+		return a.serve(q, a.handle, cfg)
+	}
+	cfg.MaxRetries = eventRetries
+	t, err := executor.Handle(a.x, q.Name, a.handleEvent, cfg)
+	a.queues[q.Name] = t
+	return err
 }
 
 // serve registers a queue whose jobs are begun by handle and ended by what it
 // returns.
-func (a *actor) serve(q queueLife, handle func(context.Context, executor.Merged[[]byte]) func() error, cfg executor.QueueConfig[[]byte]) (err error) {
+func (a *actor) serve(q queueLife, handle handler, cfg executor.QueueConfig[[]byte]) (err error) {
 	var t *executor.Queue[[]byte]
 	if q.Batch == 1 {
 		t, err = executor.HandleMerged(a.x, q.Name, func(ctx context.Context, job executor.Merged[[]byte]) error {
-			return handle(ctx, job)()
+			_, end := handle(ctx, job)
+			return end()
 		}, cfg)
 	} else {
 		t, err = executor.HandleBatch(a.x, q.Name, func(ctx context.Context, jobs []executor.Merged[[]byte]) error {
-			ends := make([]func() error, len(jobs))
-			for i, job := range jobs {
-				ends[i] = handle(ctx, job)
-			}
-			failed := executor.BatchErrors{}
-			for i, job := range jobs {
-				if err := executorGuard(ends[i]); err != nil {
-					failed[job.ID] = err
-				}
-			}
-			return failed
+			return a.handleBatch(ctx, jobs, handle)
 		}, cfg)
 	}
 	a.queues[q.Name] = t
 	return err
+}
+
+// handler begins one job, numbers its run, and returns how it ends.
+type handler func(context.Context, executor.Merged[[]byte]) (run int64, end func() error)
+
+// handleBatch tells the jobs of a batch apart. Now and then it does not, and gets them
+// again in halves.
+func (a *actor) handleBatch(ctx context.Context, jobs []executor.Merged[[]byte], handle handler) error {
+	runs, ends := make([]int64, len(jobs)), make([]func() error, len(jobs))
+	for i, job := range jobs {
+		runs[i], ends[i] = handle(ctx, job)
+	}
+	if r := rand.New(rand.NewPCG(a.Seed, uint64(runs[0]))); len(jobs) > 1 && r.IntN(8) == 0 {
+		for _, run := range runs {
+			say("f %d again", run)
+		}
+		if r.IntN(2) == 0 {
+			panic("no luck for one of them")
+		}
+		return errors.New("no luck for one of them")
+	}
+	failed := executor.BatchErrors{}
+	for i, job := range jobs {
+		if err := executorGuard(ends[i]); err != nil {
+			failed[job.ID] = err
+		}
+	}
+	return failed
 }
 
 // executorGuard turns the panic that end may make into an error: in a batch it
@@ -185,15 +211,21 @@ func executorGuard(end func() error) (err error) {
 	return end()
 }
 
-// handle begins one job. The function it returns ends it.
-func (a *actor) handle(ctx context.Context, job executor.Merged[[]byte]) func() error {
-	run := a.begin(job)
+// handle is a [handler].
+func (a *actor) handle(ctx context.Context, job executor.Merged[[]byte]) (run int64, last func() error) {
+	run = a.begin(job)
 	r := rand.New(rand.NewPCG(a.Seed, uint64(run)))
+	a.pause(ctx, r)
+	return run, func() error { return end(r, run, job) }
+}
+
+// pause takes some time, now and then.
+func (a *actor) pause(ctx context.Context, r *rand.Rand) {
 	pause := time.Duration(0)
 	switch {
 	case a.Busy && r.IntN(50) == 0: // beside many that are fast, in one run with them
 		pause = time.Duration(r.IntN(int(30 * time.Millisecond)))
-	case !a.Busy && r.IntN(4) == 0 && a.Processors != 1:
+	case !a.Busy && !a.Wide && r.IntN(4) == 0 && a.Processors != 1:
 		pause = time.Duration(r.IntN(int(3 * time.Millisecond)))
 	}
 	if pause > 0 {
@@ -202,7 +234,6 @@ func (a *actor) handle(ctx context.Context, job executor.Merged[[]byte]) func() 
 		case <-ctx.Done():
 		}
 	}
-	return func() error { return end(r, run, job) }
 }
 
 // begin says what a handler got, and numbers its run.
@@ -228,6 +259,9 @@ func (a *actor) begin(job executor.Merged[[]byte]) (run int64) {
 // end draws what becomes of a job. No job fails more than three times in a
 // row, so none is ever out of retries.
 func end(r *rand.Rand, run int64, job executor.Merged[[]byte]) error {
+	if len(job.Payloads) > 1 && job.Queue == sequenceQueues[0] && r.IntN(3) == 0 {
+		return endEach(r, run, job)
+	}
 	switch p := r.IntN(100); {
 	case p < 15 && job.Attempt < 4:
 		say("f %d again", run)
@@ -282,6 +316,9 @@ func (a *actor) drain() {
 				return
 			}
 			number, _ := readPayload(dead.Raw)
+			if name == eventQueue && !isOf(dead.Error, number) {
+				say("x payload %d of %s/%s is in the morgue for %q", number, name, dead.ID, dead.Error)
+			}
 			say("m %s %s %d:%d", name, dead.ID, dead.Position, number)
 		}
 	}

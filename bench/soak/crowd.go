@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -21,57 +20,28 @@ const crowdWorkers = 64
 // and a start while the disk is as full. Nobody makes room: the next life
 // registers its queues, runs, and comes back by itself.
 func crowdOnce(c *campaign, r *rand.Rand, dir string) error {
-	l := randomLife(r, filepath.Join(dir, "small", "jobs.strand"), 1)
-	l.Mode, l.Workers, l.CrashLimit = crowdMode, crowdWorkers, -1
-	if err := os.Mkdir(filepath.Dir(l.Dir), 0o700); err != nil {
-		return err
-	}
-	o := newOracle()
-	o.begin(1)
-	lives, full := 1, 0
-	p, err := startLife(l, func(line string) error {
-		words := strings.Fields(line)
+	o, full := newOracle(), 0
+	err := onSmallDisk(c, r, dir, crowdMode, o, func(words []string) error {
 		switch words[0] {
 		case "n": // the next life
-			lives++
 			o.end()
-			o.begin(lives)
+			o.begin(o.life + 1)
 			return nil
 		case "b": // it begins on a full disk
 			full++
 			return nil
-		case "t":
-			var n int
-			_, err := fmt.Sscan(words[2], &n)
-			c.highest(words[1], n)
-			return err
 		}
-		return o.hear(line)
+		return errNotHeard
 	})
 	if err != nil {
 		return err
 	}
-	if err := p.wait(60 * time.Second); err != nil {
-		return err
-	}
-	o.end()
-	c.did(1)
-	c.count("calls refused", o.answers["full"])
-	c.count("calls accepted", o.answers["accepted"])
 	c.count("starts on a full disk", full)
-	c.count("kills on a full disk", lives-1)
-	switch {
-	case !o.clean:
-		return fmt.Errorf("life %d ended with: %s", lives, o.class)
-	case lives < 2:
+	c.count("kills on a full disk", o.life-1)
+	if o.life < 2 {
 		return errors.New("nobody died")
 	}
-	for life, crash := range o.crashes {
-		if crash.again > crash.open {
-			return fmt.Errorf("life %d: %d payloads ran again, only %d results were open", life, crash.again, crash.open)
-		}
-	}
-	return o.missing(found{})
+	return errors.Join(o.ranAgain(), o.missing(found{}))
 }
 
 // keepDisk is the child that has the small disk, which goes with the last process
@@ -86,6 +56,7 @@ func keepDisk(l life) int {
 		say("z %v", err)
 		return 1
 	}
+	l.Workers = crowdWorkers
 	deaths := 1 + int(l.Seed%3)
 	for number := 1; number <= deaths+1; number++ {
 		next := l

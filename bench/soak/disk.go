@@ -40,31 +40,53 @@ func diskProof(c *campaign) error {
 const recovery = 3 * time.Second
 
 func fillOnce(c *campaign, r *rand.Rand, dir string) error {
+	o, copies := newOracle(), 0
+	err := onSmallDisk(c, r, dir, tinyMode, o, func(words []string) (err error) {
+		if words[0] != "c" {
+			return errNotHeard
+		}
+		copies++ // of the journal at this moment
+		in, err := contents(words[1])
+		if err == nil {
+			err = errors.Join(o.missing(in), o.again(in))
+		}
+		if err != nil {
+			err = fmt.Errorf("copy %d, %s: %w", copies, words[1], err)
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return err
+	case copies != 4:
+		return fmt.Errorf("%d copies of the journal, want 4", copies)
+	case o.answers["full"] == 0:
+		return errors.New("the disk was never full")
+	}
+	return nil
+}
+
+// errNotHeard is what a listener says of a line that is not for it.
+var errNotHeard = errors.New("not heard")
+
+// onSmallDisk has a child live on a small disk, to its end. Hear gets its lines first,
+// and what is not for it the oracle.
+func onSmallDisk(c *campaign, r *rand.Rand, dir, mode string, o *oracle, hear func(words []string) error) error {
 	l := randomLife(r, filepath.Join(dir, "small", "jobs.strand"), 1)
-	l.Mode = tinyMode
+	l.Mode, l.CrashLimit = mode, -1
 	if err := os.Mkdir(filepath.Dir(l.Dir), 0o700); err != nil {
 		return err
 	}
-	o := newOracle()
 	o.begin(1)
-	copies := 0
 	p, err := startLife(l, func(line string) error {
 		words := strings.Fields(line)
-		switch words[0] {
-		case "c": // a copy of the journal at this moment
-			copies++
-			in, err := contents(words[1])
-			if err == nil {
-				err = errors.Join(o.missing(in), o.again(in))
-			}
-			if err != nil {
-				err = fmt.Errorf("copy %d, %s: %w", copies, words[1], err)
-			}
-			return err
-		case "t":
+		if words[0] == "t" {
 			var n int
 			_, err := fmt.Sscan(words[2], &n)
 			c.highest(words[1], n)
+			return err
+		}
+		if err := hear(words); err != errNotHeard {
 			return err
 		}
 		return o.hear(line)
@@ -79,13 +101,8 @@ func fillOnce(c *campaign, r *rand.Rand, dir string) error {
 	c.did(1)
 	c.count("calls refused", o.answers["full"])
 	c.count("calls accepted", o.answers["accepted"])
-	switch {
-	case copies != 4:
-		return fmt.Errorf("%d copies of the journal, want 4", copies)
-	case o.answers["full"] == 0:
-		return errors.New("the disk was never full")
-	case !o.clean:
-		return fmt.Errorf("the life ended with: %s", o.class)
+	if !o.clean {
+		return fmt.Errorf("life %d ended with: %s", o.life, o.class)
 	}
 	return nil
 }

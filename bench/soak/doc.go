@@ -16,8 +16,12 @@
 //   - kill: processes are killed within 200 ms under load and the journal is
 //     opened again with other settings, until one drains it. Calls have keys and
 //     are made again, events of numbered sources go on at their marks, jobs are
-//     merged while they are parked, and in every third life the workers are busier
-//     than the jobs: runs are long, with a slow job among the fast ones.
+//     merged while they are parked. One queue handles its events one by one: they
+//     fail, some for good, snooze, are cancelled and discarded, each by itself. In
+//     another, payloads of one run fare differently, and batches fail without saying
+//     whose fault it is. In some lives the workers are busier than the jobs: runs are
+//     long, with a slow job among the fast ones. In others few workers have tens of
+//     thousands of ids.
 //   - image: a run is recorded call by call, the power is lost at a random
 //     one, and of what no sync had covered each call arrives, gets lost or is
 //     torn in sectors of 512 bytes. Names are lost like bytes.
@@ -45,6 +49,9 @@
 //     never before what is durably settled;
 //   - what was refused never runs, and what was cancelled, and nothing else,
 //     lies in the morgue;
+//   - an event has its own failures and last error, and no other's; in the next life,
+//     too, except for the newest ones that were not on disk. What was done before it
+//     does not run again when its failure is on disk;
 //   - a call with a key that is made again, in any life, is accepted once, and its
 //     payloads are at one position for ever;
 //   - a mark never goes back, and is never above what was asked for: no event of a
@@ -61,5 +68,6 @@
 //
 // That a result is durable is known from outside when a later run of its id
 // has begun and a call that was made after that was accepted: the result was
-// written in the same commit or in an earlier one.
+// written in the same commit or in an earlier one. After an event that is done the
+// next one may be in the same run; after any other outcome it is in a later one.
 package main

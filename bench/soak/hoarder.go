@@ -89,18 +89,18 @@ func (h *hoarder) register(q queueLife) (err error) {
 	return h.serve(q, h.handle, cfg)
 }
 
-// handle begins one job. The function it returns ends it.
-func (h *hoarder) handle(ctx context.Context, job executor.Merged[[]byte]) func() error {
+// handle is a [handler].
+func (h *hoarder) handle(ctx context.Context, job executor.Merged[[]byte]) (run int64, end func() error) {
 	slots := h.slots[job.Queue]
 	stays := h.Mode == lockMode && h.stays(job)
 	if slots == nil && !stays {
 		return h.actor.handle(ctx, job)
 	}
-	run := h.begin(job)
+	run = h.begin(job)
 	if slots != nil {
 		h.slot(slots, job)
 	}
-	return func() error {
+	return run, func() error {
 		r := rand.New(rand.NewPCG(h.Seed, uint64(run)))
 		switch p := r.IntN(100); {
 		case stays:

@@ -40,6 +40,7 @@ type life struct {
 	Again   []again // calls to begin with
 	Sources int     // numbered sources
 	Busy    bool    // few workers, long runs, handlers that are fast or slow
+	Wide    bool    // few workers, tens of thousands of ids
 	Parked  bool    // jobs of the merging queue wait at a gate
 }
 
@@ -71,11 +72,15 @@ const (
 )
 
 // Queues of every life. Payloads of the first two are unique, so each of them
-// must run; those of the last come from a handful of values and merge.
+// must run; those of the last come from a handful of values and merge. The handler
+// of eventQueue gets one payload at a time, those of the others all that wait, of
+// one id or a batch of them.
 var (
-	sequenceQueues = []string{"orders", "events"}
+	sequenceQueues = []string{"orders", eventQueue}
 	mergingQueue   = "merge"
 )
+
+const eventQueue = "events"
 
 // randomLife draws the settings of a life.
 func randomLife(r *rand.Rand, dir string, number int) life {
@@ -93,6 +98,9 @@ func randomLife(r *rand.Rand, dir string, number int) life {
 		}
 		if r.IntN(3) == 0 {
 			q.Batch = 2 + r.IntN(3)
+		}
+		if name == eventQueue {
+			q.Batch, q.MaxPayloads = 1, 1
 		}
 		l.Queues = append(l.Queues, q)
 	}

@@ -22,6 +22,8 @@ type oracle struct {
 	dead    bool               // the life is over
 	clean   bool               // and everything that ended in it is durable
 	answers map[string]int     // calls by how they ended
+	events  map[string]int     // attempts of events by how they ended
+	parted  int                // runs with an outcome for each payload
 	class   string             // how the last life ended, after "z"
 	account
 }
@@ -39,6 +41,8 @@ type strand struct {
 	began   bool
 	next    int
 	durable int
+	apart   []*item // that ended so, and may not be recorded yet
+	passed  bool    // its last event is done: the next one may be in the same run, of which nothing is recorded yet
 }
 
 // item is one payload. A merging queue has one for all calls with equal bytes.
@@ -49,8 +53,11 @@ type item struct {
 	intended int // line of the last call
 	started  int // line of the start of the last run that ended it
 	ended    bool
-	endedIn  int // life
-	owed     int // line of the last call that must not be lost; 0: none
+	endedIn  int  // life
+	tries         // of an event
+	apart    bool // it ended while one before it in its run did not
+	gone     bool // and that is on disk
+	owed     int  // line of the last call that must not be lost; 0: none
 	position uint64
 	op       *op
 }
@@ -80,11 +87,15 @@ type run struct {
 }
 
 // settlement is a result that was recorded before a line: everything of the
-// strand before next is over.
+// strand before next is over, and the event behind that, if it is one, has failed
+// so often.
 type settlement struct {
 	line   int
 	strand *strand
 	next   int
+	event  *item
+	spent  int
+	apart  []*item // of the strand, behind next
 }
 
 // crash counts what one kill made run again.
@@ -97,7 +108,7 @@ type crash struct {
 func newOracle() *oracle {
 	return &oracle{
 		strands: map[string]*strand{}, crashes: map[int]*crash{},
-		ends: map[string]string{}, morgue: map[string]bool{}, answers: map[string]int{}, account: newAccount(),
+		ends: map[string]string{}, morgue: map[string]bool{}, answers: map[string]int{}, events: map[string]int{}, account: newAccount(),
 	}
 }
 
@@ -108,7 +119,7 @@ func (o *oracle) begin(number int) {
 	o.dead, o.clean, o.class = false, false, ""
 	o.account.begin()
 	for _, s := range o.strands {
-		s.running, s.began = nil, false
+		s.running, s.began, s.passed, s.apart = nil, false, false, nil
 	}
 }
 
@@ -124,7 +135,12 @@ func (o *oracle) end() {
 			continue
 		}
 		if o.clean && s.began {
-			s.durable = max(s.durable, s.next)
+			settlement{strand: s, next: s.next, apart: s.apart}.isDurable()
+			for _, it := range s.items[s.durable:] {
+				if it.triedIn == o.life { // else a crash may have taken the last
+					it.sure = it.spent
+				}
+			}
 		}
 		for i := s.durable; i < len(s.items); i++ {
 			if it := s.items[i]; it.ended && it.endedIn == o.life {
@@ -169,8 +185,12 @@ func (o *oracle) hear(line string) error {
 		return o.refuse(rest[0], rest[1])
 	case kind == "s" && len(rest) > 3:
 		return o.start(rest[0], rest[1], rest[2], rest[3:])
+	case kind == "p" && len(rest) == 5:
+		return o.startEvent(rest[0], rest[1], rest[2], rest[3], rest[4:])
 	case kind == "f" && len(rest) == 2:
 		return o.finish(rest[0], rest[1])
+	case kind == "f" && len(rest) > 2:
+		return o.finishEach(rest[0], rest[1:])
 	case kind == "m" && len(rest) == 3:
 		position, _, _ := strings.Cut(rest[2], ":")
 		o.morgue[rest[0]+" "+position] = true
@@ -223,7 +243,8 @@ func (o *oracle) hearMark(kind string, words []string) error {
 	return nil
 }
 
-// acceptBefore takes in that a call was accepted when it was made before.
+// acceptBefore takes in that a call was accepted when it was made before. There was no
+// commit for that, so nothing else is on disk because of it.
 func (o *oracle) acceptBefore(name string, places []string) error {
 	if err := o.account.accept(name, true, places); err != nil {
 		return err
@@ -237,7 +258,15 @@ func (o *oracle) accept(name string, onDisk bool, places []string) error {
 		return err
 	}
 	o.answers["accepted"]++
-	return o.places(name, onDisk, places)
+	if err := o.places(name, onDisk, places); err != nil || !onDisk {
+		return err
+	}
+	call, n := o.ops[name], 0
+	for ; n < len(o.settled) && o.settled[n].line < call.intended; n++ {
+		o.settled[n].isDurable()
+	}
+	o.settled = o.settled[n:]
+	return nil
 }
 
 // places takes in where the items of a call are.
@@ -261,15 +290,6 @@ func (o *oracle) places(name string, onDisk bool, places []string) error {
 			it.state = accepted
 		}
 	}
-	if !onDisk {
-		return nil
-	}
-	n := 0
-	for ; n < len(o.settled) && o.settled[n].line < call.intended; n++ {
-		s := o.settled[n].strand
-		s.durable = max(s.durable, o.settled[n].next)
-	}
-	o.settled = o.settled[n:]
 	return nil
 }
 

@@ -31,8 +31,8 @@ func (o *oracle) start(name, queue, id string, places []string) error {
 	if s.merging {
 		return nil
 	}
-	if s.began && s.next > s.durable { // what ended before is recorded by now
-		o.settled = append(o.settled, settlement{o.line, s, s.next})
+	if s.began && !s.passed { // what ended before is recorded by now
+		o.record(s, s.items[s.index[r.numbers[0]]])
 	}
 	return o.sequence(s, r.numbers)
 }
@@ -67,6 +67,9 @@ func (o *oracle) sequence(s *strand, numbers []uint64) error {
 		if s.items[at].state == refused {
 			return fmt.Errorf("%s: payload %d runs, but its call was refused", s.name, number)
 		}
+		if err := o.comeBack(s.items[at]); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
 		from = at + 1
 	}
 	// Up to here everything is over or waits in this run.
@@ -77,13 +80,28 @@ func (o *oracle) sequence(s *strand, numbers []uint64) error {
 // rewind takes back what ended before and runs again after a crash.
 func (o *oracle) rewind(s *strand, first int) {
 	for i := s.durable; i < len(s.items); i++ {
-		if it := s.items[i]; i >= first && it.ended {
-			it.ended = false
-			if c := o.crashes[it.endedIn]; c != nil {
-				c.again++
-			}
+		if it := s.items[i]; i >= first && it.ended && !it.apart {
+			o.takeBack(it)
 		}
 	}
+}
+
+// takeBack takes in that a crash has taken the end of a payload.
+func (o *oracle) takeBack(it *item) {
+	it.ended, it.apart = false, false
+	if c := o.crashes[it.endedIn]; c != nil {
+		c.again++
+	}
+}
+
+// ranAgain returns what a kill made run again although its result was on disk.
+func (o *oracle) ranAgain() error {
+	for life, crash := range o.crashes {
+		if crash.again > crash.open {
+			return fmt.Errorf("life %d: %d payloads ran again, only %d results were open", life, crash.again, crash.open)
+		}
+	}
+	return nil
 }
 
 // mayMiss reports whether a run may pass over it to reach what runs. A crash
@@ -105,18 +123,30 @@ func (o *oracle) finish(name, outcome string) error {
 	}
 	delete(o.runs, name)
 	s := r.strand
-	s.running = nil
-	if outcome == "again" {
+	s.running, s.passed = nil, outcome == "done"
+	if r.queue == eventQueue {
+		o.events[outcome]++
+	}
+	switch outcome {
+	case "failed":
+		s.items[s.index[r.numbers[0]]].spent++
+		return nil
+	case "again":
 		return nil
 	}
 	for i, number := range r.numbers {
-		at := s.index[number]
-		it := s.items[at]
-		it.ended, it.endedIn, it.started = true, o.life, r.started
-		s.next = at + 1
-		o.ends[r.queue+" "+r.positions[i]] = outcome
+		o.over(r, i, outcome)
+		s.next = s.index[number] + 1
 	}
 	return nil
+}
+
+// over ends one payload of a run.
+func (o *oracle) over(r *run, i int, outcome string) *item {
+	it := r.strand.items[r.strand.index[r.numbers[i]]]
+	it.ended, it.endedIn, it.started = true, o.life, r.started
+	o.ends[r.queue+" "+r.positions[i]] = outcome
+	return it
 }
 
 // found is what stands in a journal: numbers by strand.

@@ -38,7 +38,7 @@ func (a *actor) produce(index int, told <-chan struct{}) {
 		items := make([]executor.Item[[]byte], 1)
 		if p.r.IntN(4) == 0 {
 			n := 7
-			if a.Busy { // longer lines than runs
+			if a.Busy || a.Wide { // longer lines than runs
 				n = 60
 			}
 			items = make([]executor.Item[[]byte], 2+p.r.IntN(n))
@@ -72,6 +72,9 @@ func (p *producer) fill(item *executor.Item[[]byte], queue string) (id string, n
 		k := p.r.IntN(6)
 		if p.r.IntN(2) == 0 {
 			k = 6 + p.r.IntN(500)
+			if p.Wide {
+				k = 6 + p.r.IntN(50_000)
+			}
 		}
 		p.count++
 		id, number = fmt.Sprintf("p%d.%d", p.index, k), uint64(p.Number)*1e8+uint64(p.index)*1e7+p.count

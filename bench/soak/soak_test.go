@@ -47,6 +47,9 @@ func TestProofs(t *testing.T) {
 					t.Skip(why)
 				}
 			}
+			if p.name != "stop" { // which counts the goroutines of this process
+				t.Parallel() // they wait for processes, most of the time
+			}
 			units := p.short
 			if longTier() {
 				units = p.long
