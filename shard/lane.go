@@ -61,6 +61,7 @@ type bag struct {
 	// index finds payloads by the hash of their bytes. Nil under KeepAll.
 	index *table[*hashed]
 	gone  int      // payloads in order that are gone
+	due   int64    // no payload was accepted with a later due time
 	slab  []hashed // not used yet
 }
 
@@ -117,6 +118,7 @@ func (l *lane) openBag(r *entries, m Merge) {
 	}
 	var e journal.Entry
 	r.read(l.one.Ref, &e)
+	b.due = e.Due
 	b.add(r, m, l.one, e.Payload)
 	l.more().bag, l.one = b, Payload{}
 }
@@ -286,6 +288,13 @@ func (l *lane) hasPayload(at journal.Position) (found bool) {
 		b.order.all(func(h *hashed) { found = found || !h.gone && h.Ref.Position() == at })
 	}
 	return found || !l.one.Ref.IsZero() && l.one.Ref.Position() == at
+}
+
+// allDue reports whether each payload that waits was accepted with a due time that
+// is over. It may say false of a few that have been many.
+func (l *lane) allDue(now int64) bool {
+	b := l.bag()
+	return b != nil && b.due <= now
 }
 
 // empty reports whether nothing waits.

@@ -139,6 +139,7 @@ var bugs = []bug{
 	{"one run too many", "shard/take.go", "len(c.runs)-c.exempt >= c.cfg.Concurrency", "len(c.runs)-c.exempt > c.cfg.Concurrency", random},
 	{"merge different payloads", "shard/lane.go", "&& bytes.Equal(e.Payload, data)", "&& bytes.Equal(e.Payload[:0], data[:0])", random},
 	{"forget a retry at replay", "shard/load.go", "	c.setRetry(l, e.Retry)\n", "", scripts},
+	{"the rest of a job put off by a restart", "shard/lane.go", "return b != nil && b.due <= now", "return b != nil", scripts},
 	{"a due time lost with its payload", "shard/core.go", "		c.pinDueOut(l, ended.Position())\n", "", scripts},
 	{"a place in the morgue, and among the live", "shard/finish.go", "c.change.Buried = append(c.change.Buried, journal", "_ = append(c.change.Buried, journal", random},
 	{"bury the newest", "shard/finish.go", "c.bury(now, it, judged[:1], out.Error)\n		if rest := judged[1:]; len(rest) > 0 {", "c.bury(now, it, judged[len(judged)-1:], out.Error)\n		if rest := judged[:len(judged)-1]; len(rest) > 0 {", scripts},
