@@ -163,6 +163,7 @@ func (c *Core) over(now int64, l *lane, it *Item, behind []Payload) {
 	case it.partial:
 		l.due = now
 		l.unpinned = l.unpinned || !l.allDue(now)
+		l.more().id = it.ID
 	}
 	if p := l.past(); p != nil {
 		p.err = ""

@@ -37,10 +37,11 @@ type lane struct {
 
 // rest is what a lane has beside one payload that waits.
 type rest struct {
-	item  *Item // where its payloads are handed out; nil while all of them wait
-	bag   *bag  // the waiting payloads when they are more than one
-	past  *past // nil until a state is written
-	retry int32 // −1 new, 0 failed once, …
+	id    string // of one that has had a turn and waits for the next; "": it has to be read
+	item  *Item  // where its payloads are handed out; nil while all of them wait
+	bag   *bag   // the waiting payloads when they are more than one
+	past  *past  // nil until a state is written
+	retry int32  // −1 new, 0 failed once, …
 }
 
 var newRest = rest{retry: -1}
@@ -231,6 +232,9 @@ func (l *lane) id(r *entries) []byte {
 func (l *lane) has(r *entries, id []byte) bool {
 	if it := l.item(); it != nil {
 		return it.ID == string(id)
+	}
+	if l.rest != nil && l.rest.id != "" {
+		return l.rest.id == string(id)
 	}
 	return bytes.Equal(l.id(r), id)
 }

@@ -164,7 +164,7 @@ var bugs = []bug{
 	{"hold what waits behind a slow job", "shard/take.go", "; next > now {", "; next > 0 {", shells},
 	{"lose a worker that found nothing", "shard/shard.go", "		if !s.assign(now, m) {\n			s.dispatch.Return(m)\n		}\n", "		s.assign(now, m)\n", shells},
 	{"settle when all have ended", "shard/take.go", "		if it := &r.Items[i]; it.state.Load() == started && it.Outcome", "		if it := &r.Items[i]; it.state.Load() == revoked && it.Outcome", crowds},
-	{"a queue that had nothing to do claims time", "executor/share.go", "		s.used = max(s.used, floor)\n", "		_ = floor\n", shares},
+	{"a queue that had nothing to do claims time", "executor/share.go", "		s.used = max(s.used, d.floor)\n", "", shares},
 	{"shares without weights", "executor/share.go", " / s.weight", "", shares},
 	{"one more than MaxConcurrent", "executor/share.go", "s.running >= s.limit", "s.running > s.limit", shares},
 	{"forget what the limit held back", "executor/share.go", "		d.ready = append(d.ready, s.held...)\n", "", shares},
