@@ -88,6 +88,7 @@ func (t task) carryOut(ctx context.Context, p *peer.Peer) (o outcome, err error)
 	o = outcome{task: t, Promise: p.Promise, Workers: p.Workers, Version: version(p.Module)}
 	if t.Handler > 0 {
 		o.Workers = max(p.Workers, busyWorkers)
+		defer punctual()()
 	}
 	work := newLoad(t.IDs, 3*t.Most, t.Handler)
 	handle, entered := work.handle, make(chan time.Time, 1)
