@@ -102,7 +102,7 @@ const sleepy = time.Millisecond
 // withWorkers has handlers that sleep, each id with one payload.
 func withWorkers(ctx context.Context, l *lab, workers int) (value, seconds float64, err error) {
 	n := min(l.n, 500*workers)
-	l.workers, l.shards = workers, workers
+	l.workers = workers
 	var ran atomic.Int64
 	done := make(chan struct{})
 	ctx, s, err := l.open(ctx, l.journal(true), func(context.Context, executor.Job[[]byte]) error {

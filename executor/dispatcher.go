@@ -70,8 +70,8 @@ func (p *port) Offer(s *shard.Shard, due int64) shard.Worker {
 	if n := len(p.idle); n > 0 && !p.queue.share.full() {
 		w := p.idle[n-1]
 		p.idle = p.idle[:n-1]
-		p.queue.share.busy(p.now(), p.floor)
-		p.begin(w, p)
+		p.busy(&p.queue.share)
+		p.begin(w, p, p.now())
 		return w
 	}
 	p.waiting = true
@@ -125,7 +125,8 @@ func (d *dispatcher) next(w *worker, ask bool) *shard.Shard {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.end(w)
+	now := d.now() // once: to read a clock is a good part of what this takes
+	d.end(w, now)
 	i := -1
 	if ask && !d.closed && len(d.ready) > 0 {
 		i = d.ask()
@@ -138,16 +139,16 @@ func (d *dispatcher) next(w *worker, ask bool) *shard.Shard {
 		return nil
 	}
 	if d.builtin {
-		d.countUp()
+		d.countUp(now)
 		i = d.scheduler.Pick(d.ready)
 	} else if i < 0 {
 		i = lag{}.Pick(d.ready)
 	}
-	return d.grant(w, i)
+	return d.grant(w, i, now)
 }
 
 // grant gives a worker to a ready shard.
-func (d *dispatcher) grant(w *worker, i int) *shard.Shard {
+func (d *dispatcher) grant(w *worker, i int, now time.Duration) *shard.Shard {
 	picked := d.ready[i].port
 	// The order of ready means nothing.
 	last := len(d.ready) - 1
@@ -156,7 +157,7 @@ func (d *dispatcher) grant(w *worker, i int) *shard.Shard {
 	d.ready = d.ready[:last]
 	picked.waiting = false
 	picked.queue.share.waiting--
-	d.begin(w, picked)
+	d.begin(w, picked, now)
 	return picked.shard
 }
 

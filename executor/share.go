@@ -22,13 +22,6 @@ func (s *share) count(now time.Duration) {
 	s.at = now
 }
 
-// busy has a queue begin that had nothing to do: it claims no time from before.
-func (s *share) busy(now time.Duration, floor float64) {
-	if s.count(now); s.running+s.waiting+len(s.held) == 0 {
-		s.used = max(s.used, floor)
-	}
-}
-
 // now is the time on the monotonic clock, if anybody wants to know.
 func (d *dispatcher) now() time.Duration {
 	if !d.fair {
@@ -37,10 +30,18 @@ func (d *dispatcher) now() time.Duration {
 	return time.Since(d.born)
 }
 
+// busy has a queue begin that had nothing to do: it claims no time from before.
+func (d *dispatcher) busy(s *share) {
+	if s.running+s.waiting+len(s.held) == 0 {
+		s.count(d.now())
+		s.used = max(s.used, d.floor)
+	}
+}
+
 // await has a shard wait for a worker.
 func (d *dispatcher) await(c Candidate) {
 	s := &c.port.queue.share
-	s.busy(d.now(), d.floor)
+	d.busy(s)
 	if s.full() {
 		s.held = append(s.held, c)
 		return
@@ -50,17 +51,16 @@ func (d *dispatcher) await(c Candidate) {
 }
 
 // countUp brings what the ready queues have used up to date.
-func (d *dispatcher) countUp() {
-	now := d.now()
+func (d *dispatcher) countUp(now time.Duration) {
 	for _, c := range d.ready {
 		c.port.queue.share.count(now)
 	}
 }
 
 // begin notes that a worker works for a shard, which is not among the ready ones.
-func (d *dispatcher) begin(w *worker, p *port) {
+func (d *dispatcher) begin(w *worker, p *port, now time.Duration) {
 	s := &p.queue.share
-	s.count(d.now())
+	s.count(now)
 	d.floor = max(d.floor, s.used)
 	w.serves = s
 	if s.running++; !s.full() || s.waiting == 0 {
@@ -80,12 +80,12 @@ func (d *dispatcher) begin(w *worker, p *port) {
 
 // end notes that a worker works for nobody any more. Those that the limit kept
 // waiting are ready: the worker, or one that takes its place, is about to look.
-func (d *dispatcher) end(w *worker) {
+func (d *dispatcher) end(w *worker, now time.Duration) {
 	s := w.serves
 	if s == nil {
 		return
 	}
-	s.count(d.now())
+	s.count(now)
 	w.serves = nil
 	s.running--
 	if !d.closed {
@@ -99,5 +99,5 @@ func (d *dispatcher) end(w *worker) {
 func (d *dispatcher) excuse(w *worker) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.end(w)
+	d.end(w, d.now())
 }

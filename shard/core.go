@@ -109,7 +109,7 @@ func (c *Core) Deliver(e *journal.Entry, ref journal.Ref) (into journal.Position
 	if c.failedFirst(l) {
 		failed = l.first()
 	}
-	if into = c.add(l, Payload{e.Score, ref}, e.Payload); into != 0 {
+	if into = c.add(l, Payload{e.Score, ref}, e); into != 0 {
 		c.counts.Replaced-- // whoever brings it hears of it at once
 	}
 	switch {
@@ -135,9 +135,12 @@ func (c *Core) failedFirst(l *lane) bool {
 }
 
 // add puts a payload into its lane and ends the one that merging leaves over.
-func (c *Core) add(l *lane, p Payload, data []byte) (into journal.Position) {
+func (c *Core) add(l *lane, p Payload, e *journal.Entry) (into journal.Position) {
 	c.counts.Payloads++
-	kept, ended := l.add(&c.lanes.entries, c.merging(), p, data)
+	kept, ended := l.add(&c.lanes.entries, c.merging(), p, e.Payload)
+	if b := l.bag(); b != nil {
+		b.due = max(b.due, e.Due)
+	}
 	if c.loading && l.n() == 2 && c.cfg.OnFailure == BlockFailed {
 		c.loosen(l)
 	}

@@ -23,7 +23,7 @@
 //     the [journal] hears of it.
 //   - The state is a fold of the log. Loading the live entries of a log in
 //     position order gives the lanes that were there before, with the same
-//     payloads, due times, retry counts and errors.
+//     payloads, due times, retry counts and errors, but for the turns below.
 //
 // # What is not promised
 //
@@ -69,6 +69,12 @@
 // one does. This definition needs no history, which is what makes replay exact.
 // Where a job's due time would be another one by it, because that payload is
 // gone or because one came back from the morgue, a state is written.
+//
+// When a part of an id's payloads is done, the rest is due at that moment: each id
+// has its turn. This is written down only if a replay might make something else of
+// it than a time that is over, because a payload was accepted for later. Otherwise
+// a state for each payload would cost as much as all else in a backlog of events;
+// so after a restart the id has its turn again, by its earliest payload.
 //
 // A job never starts before its due time. A timer starts it at that moment, or
 // under Config.Slack at the next multiple of the slack on the wall clock, which

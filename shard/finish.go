@@ -163,7 +163,8 @@ func (c *Core) over(now int64, l *lane, it *Item, behind []Payload) {
 		l.unpinned = l.n() > 1 || l.due != e.Due
 	case it.partial:
 		l.due = now
-		l.unpinned = true
+		l.unpinned = l.unpinned || !l.allDue(now)
+		l.more().id = it.ID
 	}
 	if p := l.past(); p != nil {
 		p.err = ""
@@ -271,7 +272,7 @@ func (c *Core) returnTo(l *lane, payloads []Payload, hold bool) {
 	for _, p := range payloads {
 		c.lanes.entries.read(p.Ref, &e)
 		c.counts.Payloads-- // add counts it once more
-		c.add(l, p, e.Payload)
+		c.add(l, p, &e)
 	}
 }
 

@@ -70,6 +70,7 @@ func FuzzLife(f *testing.F) {
 		}
 		alive()
 		before := g.lanes()
+		g.now = now
 		g.flush()
 		g.crash(1)
 		g.check()

@@ -37,10 +37,11 @@ type lane struct {
 
 // rest is what a lane has beside one payload that waits.
 type rest struct {
-	item  *Item // where its payloads are handed out; nil while all of them wait
-	bag   *bag  // the waiting payloads when they are more than one
-	past  *past // nil until a state is written
-	retry int32 // −1 new, 0 failed once, …
+	id    string // of one that has had a turn and waits for the next; "": it has to be read
+	item  *Item  // where its payloads are handed out; nil while all of them wait
+	bag   *bag   // the waiting payloads when they are more than one
+	past  *past  // nil until a state is written
+	retry int32  // −1 new, 0 failed once, …
 }
 
 var newRest = rest{retry: -1}
@@ -61,6 +62,7 @@ type bag struct {
 	// index finds payloads by the hash of their bytes. Nil under KeepAll.
 	index *table[*hashed]
 	gone  int      // payloads in order that are gone
+	due   int64    // no payload was accepted with a later due time
 	slab  []hashed // not used yet
 }
 
@@ -117,6 +119,7 @@ func (l *lane) openBag(r *entries, m Merge) {
 	}
 	var e journal.Entry
 	r.read(l.one.Ref, &e)
+	b.due = e.Due
 	b.add(r, m, l.one, e.Payload)
 	l.more().bag, l.one = b, Payload{}
 }
@@ -230,6 +233,9 @@ func (l *lane) has(r *entries, id []byte) bool {
 	if it := l.item(); it != nil {
 		return it.ID == string(id)
 	}
+	if l.rest != nil && l.rest.id != "" {
+		return l.rest.id == string(id)
+	}
 	return bytes.Equal(l.id(r), id)
 }
 
@@ -286,6 +292,13 @@ func (l *lane) hasPayload(at journal.Position) (found bool) {
 		b.order.all(func(h *hashed) { found = found || !h.gone && h.Ref.Position() == at })
 	}
 	return found || !l.one.Ref.IsZero() && l.one.Ref.Position() == at
+}
+
+// allDue reports whether each payload that waits was accepted with a due time that
+// is over. It may say false of a few that have been many.
+func (l *lane) allDue(now int64) bool {
+	b := l.bag()
+	return b != nil && b.due <= now
 }
 
 // empty reports whether nothing waits.

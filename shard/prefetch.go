@@ -61,8 +61,12 @@ func (c *Core) prefetchEqual(l *lane, limit int) {
 	c.prefetched += uint(sum)
 }
 
-// prefetchSlots loads what dropping the lanes of a run begins with.
+// prefetchSlots loads what dropping the lanes of a run begins with, if there are
+// several.
 func (c *Core) prefetchSlots(r *Run) {
+	if len(r.Items) < 2 {
+		return
+	}
 	var sum uint32
 	for i := range r.Items {
 		sum += c.lanes.byID.prefetch(r.Items[i].hash).hash

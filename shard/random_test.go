@@ -70,7 +70,6 @@ func combinations() (all []Config) {
 type pair struct {
 	*rig
 	twin  *twin
-	now   int64
 	runs  []*pairRun
 	acks  *journal.Memory // the disk when the last payload was accepted
 	steps int

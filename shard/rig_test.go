@@ -32,6 +32,7 @@ type rig struct {
 	log    *journal.Log
 	queue  uint32
 	cores  []*Core
+	now    int64
 	record func(*journal.Change) // sees every change before the journal does
 
 	mu    sync.Mutex
@@ -149,13 +150,43 @@ func (g *rig) takeIn() []*arrival {
 
 func (g *rig) flush() { require.NoError(g.t, g.log.Flush(context.Background())) }
 
-// crash throws the cores away and opens what a crash would leave on disk.
+// crash throws the cores away and opens what a crash would leave on disk. Ids that
+// have had a turn lose that and nothing else, and get it back here.
 func (g *rig) crash(shards int) {
 	g.t.Helper()
+	turns := g.turns()
 	disk := g.mem.Crash()
 	g.close()
 	g.mem = disk
 	g.open(shards)
+	for id, due := range turns {
+		c := g.core(id)
+		l := c.lanes.find([]byte(id))
+		require.LessOrEqual(g.t, l.due, due, "%s is due when a payload of it was", id)
+		c.enqueue(l, due)
+	}
+}
+
+// turns are the due times of ids that may be due since a part of their payloads was
+// done: no state has them, and the earliest payload was due by then.
+func (g *rig) turns() map[string]int64 {
+	turns := make(map[string]int64)
+	for _, c := range g.cores {
+		for id, l := range c.lanes.named() {
+			v, _ := c.view(id)
+			if l.hasState() || v.due > g.now {
+				continue
+			}
+			earliest := slices.MinFunc(slices.Concat(v.out, v.held, v.waiting), func(a, b Payload) int {
+				return cmp.Compare(a.Ref.Position(), b.Ref.Position())
+			})
+			var e journal.Entry
+			if mustRead(earliest.Ref, &e); e.Due <= v.due {
+				turns[id] = v.due
+			}
+		}
+	}
+	return turns
 }
 
 // live lists what the journal would replay.

@@ -68,7 +68,6 @@ func eachScript(t *testing.T, f func(t *testing.T, file string, lines []string))
 // script is one script on its way.
 type script struct {
 	*rig
-	now  int64
 	runs map[string]*Run
 	out  []string
 }

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"hash/maphash"
 	"math"
 	"slices"
 	"time"
@@ -86,8 +87,7 @@ func (c *Core) Exempt(r *Run) {
 
 // handOut gives the waiting payloads of a lane, up to limit, to an item.
 func (c *Core) handOut(l *lane, it *Item, limit int) {
-	id := l.id(&c.lanes.entries)
-	it.ID, it.hash = c.ids.clone(id), hashOf(id)
+	c.identify(l, it)
 	c.prefetchEqual(l, limit)
 	it.begin(l, limit)
 	if n := len(c.rests); l.rest == nil && n > 0 {
@@ -96,6 +96,18 @@ func (c *Core) handOut(l *lane, it *Item, limit int) {
 	it.shift = c.shift
 	l.more().item = it
 	c.counts.Running++
+}
+
+// identify tells an item the id of its lane, which is read beside a payload unless
+// it has just run.
+func (c *Core) identify(l *lane, it *Item) {
+	if l.rest != nil && l.rest.id != "" {
+		it.ID, l.rest.id = l.rest.id, ""
+		it.hash = uint32(maphash.String(hashSeed, it.ID))
+		return
+	}
+	id := l.id(&c.lanes.entries)
+	it.ID, it.hash = c.ids.clone(id), hashOf(id)
 }
 
 // release ends the hand-out of a lane.

@@ -134,7 +134,13 @@ func (c *campaign) due(round int, same []*series) (due []*series) {
 // is none.
 func standard(s *series, same []*series) *series {
 	name := map[peer.Promise]string{peer.Synced: "Strand", peer.Memory: "Strand, in memory"}[s.promise]
-	i := slices.IndexFunc(same, func(other *series) bool { return other.task.Peer == name && other.task.sameCase(s.task) })
+	return ownSeries(name, s.task, same)
+}
+
+// ownSeries returns the series of one of Strand's own kinds in a case; nil: there is
+// none.
+func ownSeries(name string, t task, same []*series) *series {
+	i := slices.IndexFunc(same, func(other *series) bool { return other.task.Peer == name && other.task.sameCase(t) })
 	if i < 0 {
 		return nil
 	}

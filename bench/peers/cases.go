@@ -1,6 +1,7 @@
 package main
 
 import (
+	"regexp"
 	"time"
 
 	"github.com/strandjobs/strand/bench/peers/peer"
@@ -17,6 +18,7 @@ type budget struct {
 	rounds   int             // of every case
 	atMost   int             // rounds of what is not steady
 	limit    time.Duration   // after which nothing gets more than its rounds
+	only     *regexp.Regexp  // what is asked; nil: everything
 }
 
 var (
@@ -36,6 +38,9 @@ var (
 // cases returns what is asked of every peer.
 func (b budget) cases() (all []task) {
 	add := func(t task) {
+		if b.only != nil && !b.only.MatchString(t.Describe()) {
+			return
+		}
 		t.Target, t.Most = b.target, b.most
 		if t.Shape == inTurn {
 			t.Most = b.backlog

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/strandjobs/strand/bench/peers/chart"
 	"github.com/strandjobs/strand/bench/peers/peer"
@@ -12,6 +13,10 @@ import (
 
 // base is the case that the report begins with.
 var base = task{Shape: together, IDs: 1000}
+
+// waiting is the case of handlers that wait most of their time, as for a network.
+// Then what a pool and Strand add to each job is what keeps the next from beginning.
+var waiting = task{Shape: together, IDs: 1000, Handler: time.Millisecond}
 
 // headlines say in a few sentences what somebody wants to know who decides.
 func (r *report) headlines() (lines []string) {

@@ -45,6 +45,7 @@ func parse(args []string, errOut io.Writer) (o options, err error) {
 	f := flag.NewFlagSet("peers", flag.ContinueOnError)
 	f.SetOutput(errOut)
 	expr := f.String("run", "", "measure the peers whose name matches this regular expression")
+	only := f.String("case", "", "measure only the cases whose description, as the table has it, matches this regular expression")
 	f.BoolVar(&o.quick, "quick", false, "only the most telling cases, each for less than a second")
 	f.StringVar(&o.dir, "dir", "", "directory for their files, which are removed; what it is on is what is measured; default the system's for temporary files")
 	f.StringVar(&o.report, "report", "", "measure Strand's own workloads, too, and write a page, charts and the data into this directory")
@@ -73,6 +74,12 @@ func parse(args []string, errOut io.Writer) (o options, err error) {
 	if o.quick {
 		o.cases = quick
 	}
+	if o.cases.only, err = regexp.Compile(*only); err != nil {
+		return o, fmt.Errorf("-case: %w", err)
+	}
+	if len(o.cases.cases()) == 0 {
+		return o, fmt.Errorf("-case: no case has a description that matches %q", *only)
+	}
 	return o, nil
 }
 
@@ -90,9 +97,10 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) error {
 		return o.write(ctx, o.report, errOut)
 	}
 	var all []outcome
-	err = o.measure(ctx, errOut, func(sofar []*series) { all = merge(sofar) })
+	var against []standing
+	err = o.measure(ctx, errOut, func(sofar []*series) { all, against = merge(sofar), standings(sofar) })
 	if !o.json {
-		return errors.Join(err, table(out, all))
+		return errors.Join(err, table(out, all), ratios(out, against))
 	}
 	for _, one := range all {
 		err = errors.Join(err, json.NewEncoder(out).Encode(one))

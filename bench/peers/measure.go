@@ -59,6 +59,9 @@ type outcome struct {
 	RateMin  float64      `json:"jobs_per_second_min,omitempty"`
 	RateMax  float64      `json:"jobs_per_second_max,omitempty"`
 	Enqueue  float64      `json:"enqueued_per_second"`
+	// Processor is the processor time of a job, user and system, in microseconds:
+	// that of its producer and of a server, too.
+	Processor float64 `json:"cpu_us_per_job,omitempty"`
 
 	// What handlers saw, over all tries and rounds.
 	Total      int64 `json:"total"`
@@ -85,6 +88,7 @@ func (t task) carryOut(ctx context.Context, p *peer.Peer) (o outcome, err error)
 	o = outcome{task: t, Promise: p.Promise, Workers: p.Workers, Version: version(p.Module)}
 	if t.Handler > 0 {
 		o.Workers = max(p.Workers, busyWorkers)
+		defer punctual()()
 	}
 	work := newLoad(t.IDs, 3*t.Most, t.Handler)
 	handle, entered := work.handle, make(chan time.Time, 1)
@@ -168,7 +172,7 @@ func (t task) try(ctx context.Context, s peer.System, work *load, from, to, prod
 		release = work.hold()
 		defer release()
 	}
-	start := time.Now()
+	start, processor := time.Now(), processorTime()
 	if err := work.enqueue(ctx, s, from, to, producers, size); err != nil {
 		return 0, fmt.Errorf("enqueue: %w", err)
 	}
@@ -188,6 +192,7 @@ func (t task) try(ctx context.Context, s peer.System, work *load, from, to, prod
 		return 0, fmt.Errorf("none of %d jobs ran within %v", to-from, overtime*t.Target)
 	}
 	o.Jobs, o.CutShort = ran, !all
+	o.Processor = float64((processorTime() - processor).Nanoseconds()) / 1e3 / float64(ran)
 	o.Rate, o.Enqueue = float64(max(1, ran-held))/active.Seconds(), float64(to-from)/filled.Seconds()
 	return active, nil
 }

@@ -200,6 +200,8 @@ func TestCommandLine(t *testing.T) {
 	for args, want := range map[string]string{
 		"-run (":         "missing closing )",
 		"-run nobody":    "no peer has a name",
+		"-case (":        "missing closing )",
+		"-case weekly":   "no case has a description",
 		"asynq":          `unexpected argument "asynq"`,
 		"-dir /not/here": "no such file",
 	} {

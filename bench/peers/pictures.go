@@ -48,7 +48,7 @@ func (r *report) pictures() (all []picture, err error) {
 	add("latency-memory", memory, svg, failed)
 	for _, c := range []struct{ workload, title, x, y, sentence string }{
 		{"scaling/shards", "Scaling with shards, in memory", "shards", "jobs/s", "Strand with more and more shards, a blank handler and 5 workers: what can be gained on these cores."},
-		{"scaling/workers", "Scaling with workers, handlers that take 1 ms", "workers", "jobs/s", "Strand with as many shards as workers drains a durable backlog; with n workers at most n × 1000 jobs per second are possible."},
+		{"scaling/workers", "Scaling with workers, handlers that take 1 ms", "workers", "jobs/s", "Strand drains a durable backlog; with n workers at most n × 1000 jobs per second are possible."},
 		{"scaling/producers", "Scaling with producers, durable, one job per call", "producers", "jobs/s", "Callers that wait for an fsync share it: more of them get more done, until something else is in the way."},
 		{"cost/backlog", "Draining a backlog, by how many jobs wait", "jobs that wait", "jobs/s", "Strand drains durable backlogs of different sizes; a flat line means that a job costs the same however many wait."},
 		{"cost/payload", "Throughput, by size of the payload", "bytes (0 stands at 1)", "jobs/s", "Strand with durable payloads of different sizes, in bulk, producing while draining."},

@@ -166,27 +166,44 @@ func inline(svg []byte) string {
 
 // standings compares Strand with every peer of the same promise, in every case,
 // and with the fastest durable one, pond and ants as the project has set itself.
+// Where handlers wait, Strand on disk stands beside pond, too.
 func standings(all []*series) (against []standing) {
 	for _, s := range all {
-		mine := standard(s, all)
-		if mine == nil || mine == s {
+		if s.task.Shape == idle {
 			continue
 		}
-		ratio := spreadOf(mine.over(s))
-		if ratio.n == 0 || s.task.Shape == idle {
-			continue
+		beside := []*series{standard(s, all)}
+		if s.task.Peer == "pond" && s.task.asks(waiting) {
+			beside = append(beside, ownSeries("Strand", s.task, all))
 		}
-		t := s.task
-		line := standing{
-			Of: mine.task.Peer, Peer: t.Peer, Case: t.Describe(), Ratio: ratio.median, RatioMin: ratio.low, RatioMax: ratio.high,
-			Rounds: ratio.n, Strand: mine.merged().Rate, Theirs: s.merged().Rate,
+		for _, mine := range beside {
+			if mine == nil || mine == s {
+				continue
+			}
+			if line := mine.beside(s); line.Rounds > 0 {
+				against = append(against, line)
+			}
 		}
-		if t.asks(base) {
-			line.Goal = goalAgainst(t.Peer, s.promise)
-		}
-		against = append(against, line)
 	}
 	return against
+}
+
+// beside compares a series with that of a peer.
+func (s *series) beside(other *series) standing {
+	ratio, t := spreadOf(s.over(other)), other.task
+	line := standing{
+		Of: s.task.Peer, Peer: t.Peer, Case: t.Describe(), Ratio: ratio.median, RatioMin: ratio.low, RatioMax: ratio.high, Rounds: ratio.n,
+	}
+	if ratio.n > 0 {
+		line.Strand, line.Theirs = s.merged().Rate, other.merged().Rate
+	}
+	switch {
+	case t.asks(base):
+		line.Goal = goalAgainst(t.Peer, other.promise)
+	case t.asks(waiting) && t.Peer == "pond" && s.promise == peer.Memory:
+		line.Goal = 0.9
+	}
+	return line
 }
 
 // goalAgainst is how many times as fast as a peer the project wants to be; 0

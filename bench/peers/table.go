@@ -5,12 +5,14 @@ import (
 	"io"
 	"text/tabwriter"
 	"time"
+
+	"github.com/strandjobs/strand/bench/peers/chart"
 )
 
 // table prints the cases with the figures that people compare.
 func table(out io.Writer, all []outcome) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "peer\tpromise\tcase\tjobs/s\tenqueued/s\torder broken\toverlaps\tidle p50\tp99\tpeak MiB\tserver MiB\tdisk MiB")
+	fmt.Fprintln(w, "peer\tpromise\tcase\tjobs/s\tenqueued/s\torder broken\toverlaps\tidle p50\tp99\tCPU µs/job\tpeak MiB\tserver MiB\tdisk MiB")
 	for _, o := range all {
 		switch {
 		case o.Skipped != "":
@@ -18,14 +20,28 @@ func table(out io.Writer, all []outcome) error {
 		case o.Failed != "":
 			fmt.Fprintf(w, "%s\t%s\t%s\tFAILED: %.200q\n", o.Peer, o.Promise, o.Describe(), o.Failed)
 		case o.Latency != nil:
-			fmt.Fprintf(w, "%s\t%s\t%s\t\t\t\t\t%s\t%s\t%.0f\t%.0f\t%.1f\n", o.Peer, o.Promise, o.Describe(), micros(o.Latency.P50), known(o.Latency.P99),
+			fmt.Fprintf(w, "%s\t%s\t%s\t\t\t\t\t%s\t%s\t\t%.0f\t%.0f\t%.1f\n", o.Peer, o.Promise, o.Describe(), micros(o.Latency.P50), known(o.Latency.P99),
 				o.Usage.PeakMiB, o.Usage.ServerMiB, float64(o.Usage.DiskBytes)/(1<<20))
 		default:
-			fmt.Fprintf(w, "%s\t%s\t%s\t%.0f\t%.0f\t%d\t%d\t\t\t%.0f\t%.0f\t%.1f\n", o.Peer, o.Promise, o.Describe(), o.Rate, o.Enqueue,
-				o.Violations, o.Overlaps, o.Usage.PeakMiB, o.Usage.ServerMiB, float64(o.Usage.DiskBytes)/(1<<20))
+			fmt.Fprintf(w, "%s\t%s\t%s\t%.0f\t%.0f\t%d\t%d\t\t\t%.1f\t%.0f\t%.0f\t%.1f\n", o.Peer, o.Promise, o.Describe(), o.Rate, o.Enqueue,
+				o.Violations, o.Overlaps, o.Processor, o.Usage.PeakMiB, o.Usage.ServerMiB, float64(o.Usage.DiskBytes)/(1<<20))
 		}
 	}
 	return w.Flush()
+}
+
+// ratios prints how Strand stands beside the others, round by round.
+func ratios(out io.Writer, against []standing) error {
+	for _, s := range against {
+		goal := ""
+		if s.Goal > 0 {
+			goal = fmt.Sprintf(", goal %s", chart.Short(s.Goal))
+		}
+		if _, err := fmt.Fprintf(out, "%s over %s, %s: %.2f [%.2f … %.2f] in %d rounds%s\n", s.Of, s.Peer, s.Case, s.Ratio, s.RatioMin, s.RatioMax, s.Rounds, goal); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Describe names a case.

@@ -8,6 +8,8 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"syscall"
+	"time"
 )
 
 // usage is what a case took from the machine. What the system does not tell
@@ -27,6 +29,30 @@ func usageOf(dir string) usage {
 		u.Written += number(fmt.Sprintf("/proc/%d/io", pid), "write_bytes:")
 	}
 	return u
+}
+
+// processorTime is what this process and those below it have used of all cores.
+func processorTime() time.Duration {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // zeros where it is not known
+	total := time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	for _, pid := range descendants(os.Getpid()) {
+		total += processorTimeOf(pid)
+	}
+	return total
+}
+
+// processorTimeOf reads it from /proc, in hundredths of a second; 0 where there is none.
+func processorTimeOf(pid int) time.Duration {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, rest, _ := strings.Cut(string(text), ") ") // behind the name, which may be anything
+	fields := strings.Fields(rest)
+	if len(fields) < 13 {
+		return 0
+	}
+	user, _ := strconv.Atoi(fields[11]) // 0 if it is no number
+	system, _ := strconv.Atoi(fields[12])
+	return time.Duration(user+system) * time.Second / 100
 }
 
 // number reads the line of a /proc file that begins with a key.

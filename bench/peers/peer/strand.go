@@ -31,18 +31,17 @@ type strandSystem struct {
 	q *executor.Queue[[]byte]
 }
 
-// openStrand has as many shards as workers, as the defaults have.
+// openStrand has the default settings, but for the workers. It runs events, as most
+// queues do: a call gets one payload, as with every other peer.
 func openStrand(ctx context.Context, dir string, r Room, d executor.Durability) (System, error) {
 	x, err := executor.Open(dir, executor.Config{Workers: r.Workers, Durability: d})
 	if err != nil {
 		return nil, err
 	}
-	q, err := executor.HandleMerged(x, "bench", func(_ context.Context, job executor.Merged[[]byte]) error {
-		for i := range job.Payloads {
-			r.Handle(job.ID, job.Payloads[i].Value)
-		}
+	q, err := executor.Handle(x, "bench", func(_ context.Context, job executor.Job[[]byte]) error {
+		r.Handle(job.ID, job.Payload)
 		return nil
-	}, executor.QueueConfig[[]byte]{Shards: r.Workers})
+	}, executor.QueueConfig[[]byte]{})
 	if err == nil {
 		err = x.Start(ctx)
 	}

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// waitingFloor is what Strand in memory has to reach of pond where handlers wait. The
+// goal is 0.9, on a machine with nothing else to do; the bound leaves room for one that
+// has, and is above what there was before ids had their turns for nothing (0.64).
+const waitingFloor = 0.75
+
+// TestHandlersThatWait: keeping the jobs of an id in order costs little where handlers
+// wait. Both have 100 workers, in turns; it fails if three tries do.
+func TestHandlersThatWait(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes some seconds")
+	}
+	ask := waiting
+	ask.Target, ask.Most, ask.N = 300*time.Millisecond, full.most, 20_000
+	var got spread
+	for range 3 {
+		mine, theirs := &series{}, &series{}
+		for round := range 3 {
+			for _, s := range []struct {
+				peer string
+				to   *series
+			}{{"pond", theirs}, {"Strand, in memory", mine}} {
+				ask.Peer = s.peer
+				o, err := ask.inChild(t.Context(), t.TempDir())
+				require.NoError(t, err)
+				o.Round = round
+				s.to.rounds = append(s.to.rounds, o)
+			}
+		}
+		got = spreadOf(mine.over(theirs))
+		t.Logf("%.2f of pond [%.2f … %.2f], %.1f µs of processor time a job, pond %.1f", got.median, got.low, got.high,
+			mine.merged().Processor, theirs.merged().Processor)
+		if got.median >= waitingFloor {
+			return
+		}
+	}
+	require.GreaterOrEqual(t, got.median, waitingFloor, "of pond, in three tries")
+}
