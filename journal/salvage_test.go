@@ -78,14 +78,17 @@ func TestSalvageTellsAllThatIsLost(t *testing.T) {
 		file := files[len(files)-1]
 		want := content(t, withFile(t, file))
 		require.Empty(t, salvaged(t, "sound", want, file).Losses)
-		n := 0
+		n, each := 0, oneIn
+		if keys > 100 && !long {
+			each *= 10
+		}
 		pageFaults(files, func(name string, younger bool, damaged []byte) {
-			if n++; !younger && (long || keys < 100 || n%10 == 0) {
+			if n++; !younger && n%each == 0 {
 				salvaged(t, name, want, damaged)
 			}
 		})
 		random := rand.New(rand.NewPCG(7, uint64(keys)))
-		rounds := 200
+		rounds := 100 / oneIn
 		if long {
 			rounds = 20_000
 		}
