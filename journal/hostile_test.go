@@ -205,7 +205,7 @@ func bombs(t testing.TB) (files [][]byte) {
 			return nil
 		}))
 	}
-	const many = 1 << 16
+	const many = 1 << 16 / oneIn
 	block(func(b *openBlock) { // marks far from each other
 		b.beginMarks(many)
 		for i := range Position(many) {
