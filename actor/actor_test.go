@@ -122,6 +122,11 @@ func TestStopReturnsTheCauseAndDrainsOn(t *testing.T) {
 	})
 }
 
+// An executor may be opened only to be looked at, and then needs none of the 3 MB.
+func TestSystemWithoutActorsIsSmall(t *testing.T) {
+	assert.Less(t, testing.AllocsPerRun(10, func() { actor.New(actor.Config{}) }), 30.0)
+}
+
 func TestStoppedSystemSpawnsNothing(t *testing.T) {
 	system := newSystem(t, actor.Config{})
 	require.NoError(t, system.Stop(t.Context()))

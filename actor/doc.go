@@ -48,5 +48,5 @@
 // with one message. The more messages are sent while the actor runs, the rarer that is. A mailbox of our own would be
 // faster, but then every promise on delivery would rest on our own queue.
 //
-// A System takes about 3 MB, so one per executor is right and one per queue is not.
+// A System takes about 3 MB from its first actor on, so one per executor is right and one per queue is not.
 package actor

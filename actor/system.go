@@ -27,7 +27,6 @@ type Config struct {
 type System struct {
 	onFailure func(error)
 	logger    *slog.Logger
-	proto     *actor.ActorSystem
 
 	failure atomic.Pointer[PanicError] // the first one, for good
 	lost    atomic.Int64               // accepted messages that failed actors did not handle
@@ -43,27 +42,34 @@ type System struct {
 	waiting atomic.Int32   // of them
 	runners sync.WaitGroup // all that run or wait
 
-	// mu guards cells. Nothing of a caller runs under it.
+	// mu guards cells, and proto until there is an actor. Nothing of a caller runs under it.
 	mu    sync.Mutex
 	cells map[*cell]struct{} // actors that have not stopped
+	proto *actor.ActorSystem // 3 MB, so not before there is an actor
 }
 
 // New returns a System without actors. It starts no goroutine; a System that nothing was sent to may be dropped.
 func New(config Config) *System {
-	logger := cmp.Or(config.Logger, slog.New(slog.DiscardHandler))
 	s := &System{
 		onFailure: config.OnFailure,
-		logger:    logger,
-		// The default would write coloured text to stderr.
-		proto: actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger {
-			return slog.New(warnings{logger.Handler()}).With(slog.String("lib", "protoactor"))
-		})),
-		idle:   make(chan struct{}),
-		parked: make(chan *cell),
-		cells:  make(map[*cell]struct{}),
+		logger:    cmp.Or(config.Logger, slog.New(slog.DiscardHandler)),
+		idle:      make(chan struct{}),
+		parked:    make(chan *cell),
+		cells:     make(map[*cell]struct{}),
 	}
 	s.work.drained = func() { close(s.idle) }
 	return s
+}
+
+// protoLocked makes the system when it is asked for the first time.
+func (s *System) protoLocked() *actor.ActorSystem {
+	if s.proto == nil {
+		// The default would write coloured text to stderr.
+		s.proto = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger {
+			return slog.New(warnings{s.logger.Handler()}).With(slog.String("lib", "protoactor"))
+		}))
+	}
+	return s.proto
 }
 
 // spawn starts c under its name.
@@ -78,7 +84,7 @@ func (s *System) spawn(c *cell) error {
 		return ErrStopped
 	}
 	props := actor.PropsFromProducer(func() actor.Actor { return c }, actor.WithDispatcher(c))
-	pid, err := s.proto.Root.SpawnNamed(props, c.name)
+	pid, err := s.protoLocked().Root.SpawnNamed(props, c.name)
 	if err != nil { // pid is then the other actor's: it must not be kept
 		s.work.leave()
 		return fmt.Errorf("%w: %q", ErrName, c.name)

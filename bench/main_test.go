@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -131,28 +132,31 @@ func TestInterrupted(t *testing.T) {
 // What is not steady is measured again, as long as there is patience, and what
 // is short as long as it takes.
 func TestRounds(t *testing.T) {
-	calls, value := 0, 0.0
-	w := &workload{
-		figures: one(figure{}),
-		subject: func(context.Context, *lab) (measured, error) {
-			calls++
-			value = 3 - value // 3, 0, 3, 0, ...
-			return measured{[]float64{value}, 1}, nil
-		},
-		baseline: func(context.Context, *lab) (measured, error) { return measured{[]float64{1}, 1}, nil },
-	}
-	measure := func(l *lab) result {
-		calls = 0
-		results, err := w.measure(t.Context(), l, 3, t.TempDir())
-		require.NoError(t, err)
-		return results[0]
-	}
-	assert.Equal(t, 3, measure(&lab{}).Rounds)
-	assert.Greater(t, measure(&lab{patience: 50 * time.Millisecond}).Rounds, 3)
-	again := measure(&lab{enough: time.Hour})
-	assert.Equal(t, []float64{3 * againAtMost, 1.5, againAtMost}, []float64{float64(calls), again.Value, again.Seconds})
-	w.subject = w.baseline
-	assert.Equal(t, 3, measure(&lab{patience: time.Hour}).Rounds, "it is steady")
+	synctest.Test(t, func(t *testing.T) {
+		calls, value := 0, 0.0
+		w := &workload{
+			figures: one(figure{}),
+			subject: func(context.Context, *lab) (measured, error) {
+				calls++
+				value = 3 - value // 3, 0, 3, 0, ...
+				time.Sleep(time.Millisecond)
+				return measured{[]float64{value}, 1}, nil
+			},
+			baseline: func(context.Context, *lab) (measured, error) { return measured{[]float64{1}, 1}, nil },
+		}
+		measure := func(l *lab) result {
+			calls = 0
+			results, err := w.measure(t.Context(), l, 3, t.TempDir())
+			require.NoError(t, err)
+			return results[0]
+		}
+		assert.Equal(t, 3, measure(&lab{}).Rounds)
+		assert.Greater(t, measure(&lab{patience: 50 * time.Millisecond}).Rounds, 3)
+		again := measure(&lab{enough: time.Hour})
+		assert.Equal(t, []float64{3 * againAtMost, 1.5, againAtMost}, []float64{float64(calls), again.Value, again.Seconds})
+		w.subject = w.baseline
+		assert.Equal(t, 3, measure(&lab{patience: time.Hour}).Rounds, "it is steady")
+	})
 }
 
 func TestList(t *testing.T) {

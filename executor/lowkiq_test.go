@@ -54,6 +54,7 @@ func TestLowkiq_L01_JobHasIDPayloadsDueAndRetryCount(t *testing.T) {
 func TestLowkiq_L02_AShardIsProcessedByOneThreadAtATime(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const shards, workers = 3, 8
+		const many = 50 // ids: none of the shards is without any, whatever the hash's seed
 		x := open(t, "", executor.Config{Workers: workers})
 		var mu sync.Mutex
 		running, most := 0, 0
@@ -71,7 +72,7 @@ func TestLowkiq_L02_AShardIsProcessedByOneThreadAtATime(t *testing.T) {
 		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Shards: shards, Concurrency: 1})
 		start(t, x)
 		for i := range 200 {
-			enqueue(t, q, fmt.Sprint("id", i%20), fmt.Sprint(i))
+			enqueue(t, q, fmt.Sprint("id", i%many), fmt.Sprint(i))
 			time.Sleep(time.Millisecond)
 		}
 		time.Sleep(time.Minute)
@@ -79,9 +80,9 @@ func TestLowkiq_L02_AShardIsProcessedByOneThreadAtATime(t *testing.T) {
 		assert.Equal(t, shards, most)
 		mu.Unlock()
 		p.assertNoOverlap(t)
-		for i := range 20 { // one id, one shard: in order
+		for i := range many { // one id, one shard: in order
 			var want []string
-			for v := i; v < 200; v += 20 {
+			for v := i; v < 200; v += many {
 				want = append(want, fmt.Sprint(v))
 			}
 			assert.Equal(t, want, p.of(fmt.Sprint("id", i)))

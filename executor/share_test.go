@@ -69,13 +69,13 @@ func TestWeights(t *testing.T) {
 				enqueue(t, q, fmt.Sprint(id), "")
 			}
 		}
-		backlog(0, 25_000, 5, 10*time.Millisecond)
-		backlog(1, 25_000, 3, 20*time.Millisecond)
-		backlog(2, 10_000, 1, 5*time.Millisecond)
+		backlog(0, 12_500, 5, 10*time.Millisecond)
+		backlog(1, 5_000, 3, 20*time.Millisecond)
+		backlog(2, 5_000, 1, 5*time.Millisecond)
 		start(t, x)
-		time.Sleep(40 * time.Second)
+		time.Sleep(20 * time.Second)
 		total := used[0].Load() + used[1].Load() + used[2].Load()
-		assert.InDelta(t, 9*40*time.Second, total, float64(time.Second), "no worker was idle")
+		assert.InDelta(t, 9*20*time.Second, total, float64(time.Second), "no worker was idle")
 		for i, want := range []float64{5, 3, 1} {
 			assert.InEpsilon(t, want/9, float64(used[i].Load())/float64(total), 0.05, "queue %d", i)
 		}

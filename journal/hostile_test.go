@@ -205,7 +205,7 @@ func bombs(t testing.TB) (files [][]byte) {
 			return nil
 		}))
 	}
-	const many = 1 << 16
+	const many = 1 << 16 / oneIn
 	block(func(b *openBlock) { // marks far from each other
 		b.beginMarks(many)
 		for i := range Position(many) {
@@ -282,7 +282,7 @@ func setMetas(file []byte, change func(b []byte)) {
 // A journal that was made to do harm, with every checksum right, makes nothing
 // panic, and takes memory by the size of its file only.
 func TestHostileFiles(t *testing.T) {
-	n := 60
+	n := 60 / oneIn
 	if long {
 		n = 20_000
 	}

@@ -2,9 +2,12 @@ package journal
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -75,14 +78,17 @@ func TestSalvageTellsAllThatIsLost(t *testing.T) {
 		file := files[len(files)-1]
 		want := content(t, withFile(t, file))
 		require.Empty(t, salvaged(t, "sound", want, file).Losses)
-		n := 0
+		n, each := 0, oneIn
+		if keys > 100 && !long {
+			each *= 10
+		}
 		pageFaults(files, func(name string, younger bool, damaged []byte) {
-			if n++; !younger && (long || keys < 100 || n%10 == 0) {
+			if n++; !younger && n%each == 0 {
 				salvaged(t, name, want, damaged)
 			}
 		})
 		random := rand.New(rand.NewPCG(7, uint64(keys)))
-		rounds := 200
+		rounds := 100 / oneIn
 		if long {
 			rounds = 20_000
 		}
@@ -168,6 +174,44 @@ func TestSalvageOfRenamed(t *testing.T) {
 	for i := 1; i <= 3; i++ {
 		require.NotContains(t, got, fmt.Sprint("queue ", i, " "))
 		require.Contains(t, got, fmt.Sprint("renamed ", i, " "))
+	}
+}
+
+// So it does when no page leads to the names any more, and both that the queue had
+// are found: the last one is the younger one, whichever comes first.
+func TestSalvageTakesTheYoungerName(t *testing.T) {
+	for _, renamed := range []string{"a queue", "the queue"} {
+		dir := filepath.Join(t.TempDir(), "renamed.strand")
+		l, err := Open(dir, Config{})
+		require.NoError(t, err)
+		name := func(i int) string { return fmt.Sprintf("queue %03d, which has a name that takes some room", i) }
+		for i := range 150 { // on several pages
+			_, err := l.Queue(t.Context(), name(i))
+			require.NoError(t, err)
+		}
+		require.NoError(t, l.Rename(t.Context(), name(70), renamed))
+		require.NoError(t, l.Close())
+		file, lost := mustRead(t, filepath.Join(dir, fileName)), 0
+		for page := range slices.Chunk(file, os.Getpagesize()) {
+			if binary.NativeEndian.Uint16(page[8:]) == branchPage {
+				clear(page)
+				lost++
+			}
+		}
+		require.Positive(t, lost)
+
+		saved := filepath.Join(t.TempDir(), "saved.strand")
+		s, err := Salvage(withFile(t, file), saved)
+		require.NoError(t, err)
+		require.Contains(t, fmt.Sprint(s.Losses), "former name")
+		v, err := OpenView(saved)
+		require.NoError(t, err)
+		got := v.Queues()
+		require.NoError(t, v.Close())
+		require.Len(t, got, 150)
+		_, last := got[renamed]
+		_, former := got[name(70)]
+		require.True(t, last && !former, renamed)
 	}
 }
 

@@ -23,7 +23,7 @@ var long = os.Getenv("STRAND_LONG") != ""
 
 // rapidFor sets how much rapid does, unless the command line says so.
 func rapidFor(t *testing.T, checks, steps int) {
-	if long {
+	if checks = max(checks/oneIn, 1); long {
 		checks *= 50
 	}
 	for name, n := range map[string]int{"rapid.checks": checks, "rapid.steps": steps} {
@@ -39,7 +39,7 @@ func rapidFor(t *testing.T, checks, steps int) {
 // TestRandomOperations drives cores and their twin with the same operations,
 // under every combination of policies, and compares after every one of them.
 func TestRandomOperations(t *testing.T) {
-	rapidFor(t, 21, 50) // 100,000 operations
+	rapidFor(t, 21, 50) // 100,000 operations, without the race detector
 	for _, policies := range combinations() {
 		name := fmt.Sprint(policies.Merge, policies.OnFailure, policies.OnExhausted, policies.OnFresh)
 		if policies.Single {
@@ -85,6 +85,12 @@ type pairRun struct {
 // shardCounts are the counts to open with, see FAULTS F2.
 var shardCounts = []int{1, 1, 2, 3, 7, 64}
 
+// quick does not walk the stack at each assertion, which would take half of the
+// time: testify says where a failure was.
+type quick struct{ *rapid.T }
+
+func (quick) Helper() {}
+
 func newPair(t *rapid.T, cfg Config) *pair {
 	cfg.MaxRetries = rapid.IntRange(0, 3).Draw(t, "retries")
 	cfg.Concurrency = rapid.IntRange(1, 3).Draw(t, "concurrency")
@@ -92,7 +98,7 @@ func newPair(t *rapid.T, cfg Config) *pair {
 		cfg.BatchSize = rapid.IntRange(1, 3).Draw(t, "batch")
 	}
 	cfg.MaxPayloads = rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(t, "max payloads")
-	p := &pair{rig: newRig(t, cfg, rapid.SampledFrom(shardCounts).Draw(t, "shards")), twin: newTwin(cfg)}
+	p := &pair{rig: newRig(quick{t}, cfg, rapid.SampledFrom(shardCounts).Draw(t, "shards")), twin: newTwin(cfg)}
 	p.accepted()
 	return p
 }

@@ -100,6 +100,7 @@ var bugs = []bug{
 	{"return state unchecked", "journal/sides.go", " != sealOf(name, key, v[:n+8]) {", " != sealOf(name, key, v[:n+8]) && false {", state},
 	{"leave what is deleted in the sum", "journal/bolt_sides.go", "			total.remove(k, old)\n", "", state},
 	{"salvage without a word", "journal/wreck.go", "	if w.txid != 0 && t.tx != w.txid {", "	if false {", wrecks},
+	{"give a queue its former name", "journal/salvage_side.go", "		if order > 0 {", "		if order < 0 {", wrecks},
 	{"let values lie on top of each other", "journal/pages.go", "; *r < 0 {", "; *r < 0 && false {", forgeries},
 	{"accept a log without its end", "journal/replay.go", "case s.newest != t.seq:", "case false:", flips},
 	{"accept a log without its beginning", "journal/replay.go", "case s.oldest != t.oldest:", "case false:", flips},
