@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,7 +19,7 @@ const proofs = "../bench/PROOFS.md"
 
 var (
 	// strong words make a sentence a promise, or a row has to say why it is none.
-	strong    = regexp.MustCompile(`(?i)\b(never|always|nothing|nobody)\b`)
+	strong    = regexp.MustCompile(`(?i)\b(never|always|nothing|nobody|at once)\b`)
 	fenced    = regexp.MustCompile("(?s)```.*?```")
 	paragraph = regexp.MustCompile(`\n(\s*\n|\s*- |\s*\d+\. |\||\t)`)
 	endOfOne  = regexp.MustCompile(`[.:;!?] `)
@@ -28,12 +29,15 @@ var (
 // not true any more.
 type proof struct{ place, words, tests string }
 
-// TestStrongSentencesHaveProofs: each sentence of README and of a package comment
-// with a strong word has a row, and each row is about a sentence that is there.
+// TestStrongSentencesHaveProofs: each sentence with a strong word, of README, of a
+// package comment or of what is said about an exported identifier, has a row, and
+// each row is about a sentence that is there.
 func TestStrongSentencesHaveProofs(t *testing.T) {
 	said := map[string][]string{"README.md": strongOnes(fenced.ReplaceAllString(readme(t), ""))}
 	for _, room := range []string{"actor", "shard", "journal", "lock", "executor", "executor/cron"} {
-		said[room] = strongOnes(packageComment(t, room))
+		for _, comment := range exportedComments(t, room) {
+			said[room] = append(said[room], strongOnes(comment)...)
+		}
 	}
 	used := map[string]bool{}
 	for _, p := range proofTable(t) {
@@ -84,11 +88,34 @@ func strongOnes(text string) (all []string) {
 	return all
 }
 
-func packageComment(t *testing.T, room string) string {
+// exportedComments returns what go doc -all shows of a room: the package comment,
+// and those of all that is exported, down to fields and the methods of interfaces.
+func exportedComments(t *testing.T, room string) (all []string) {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", room, "doc.go"), nil, parser.ParseComments|parser.PackageClauseOnly)
+	files, err := filepath.Glob(filepath.Join("..", room, "*.go"))
 	require.NoError(t, err)
-	return (*ast.CommentGroup)(file.Doc).Text()
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+		require.NoError(t, err)
+		ast.FileExports(file)
+		file.Decls = slices.DeleteFunc(file.Decls, isMethodOfUnexported)
+		ast.Inspect(file, func(n ast.Node) bool {
+			if c, is := n.(*ast.CommentGroup); is {
+				all = append(all, c.Text())
+			}
+			_, inside := n.(*ast.BlockStmt)
+			return !inside
+		})
+	}
+	return all
+}
+
+func isMethodOfUnexported(decl ast.Decl) bool {
+	f, is := decl.(*ast.FuncDecl)
+	return is && f.Recv != nil && !ast.IsExported(strings.TrimSuffix(receiver(f), "."))
 }
 
 func proofTable(t *testing.T) (all []proof) {
