@@ -3,6 +3,7 @@ package executor_test
 import (
 	"context"
 	"math"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -200,5 +201,48 @@ func TestLeftBehindChangesNothing(t *testing.T) {
 			require.Equal(t, -1, s.retry, "%s: no retry is spent", s.id)
 		}
 		stop(t, y)
+	})
+}
+
+// A handler gets at most MaxPayloads in one call, oldest first; with Handle one.
+func TestMaxPayloads(t *testing.T) {
+	for limit, want := range map[int][]int{3: {3, 3, 1}, 0: {7}, -1: {7}} {
+		bubble(t, func(t *testing.T) {
+			x, p := open(t, "", executor.Config{}), &probe{}
+			q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{MaxPayloads: limit})
+			for i := range 7 {
+				enqueue(t, q, "a", strconv.Itoa(i))
+			}
+			start(t, x)
+			synctest.Wait()
+			var got []int
+			for _, s := range p.seen() {
+				got = append(got, len(s.values))
+			}
+			require.Equal(t, want, got, "MaxPayloads %d", limit)
+			require.Equal(t, strings.Fields("0 1 2 3 4 5 6"), p.of("a"))
+			stop(t, x)
+		})
+	}
+}
+
+// What an earlier job of an id has left locked blocks other ids, and not its own,
+// after a restart, too.
+func TestNotBlockedByItsOwnID(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk, p := new(journal.Memory), &probe{}
+		for range 2 {
+			x := openOn(t, disk, executor.Config{})
+			locks := executor.Locks[string]{OnEnqueue: words, BlockedBy: keys("k")}
+			q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Locks: locks})
+			start(t, x)
+			enqueue(t, q, "a", "k")
+			synctest.Wait()
+			enqueue(t, q, "b", "")
+			synctest.Wait()
+			require.Equal(t, executor.JobBlocked, explain(t, x, "q", "b").State)
+			stop(t, x)
+		}
+		require.Equal(t, []string{"a[k]", "a[k]"}, p.log())
 	})
 }

@@ -28,7 +28,7 @@
 // # What is not promised
 //
 //   - Order between ids: the oldest due one comes first, but several ids may be
-//     handed out at once.
+//     handed out together.
 //   - Equal due times run in no particular order after a restart.
 //
 // # What can't be read
