@@ -2,6 +2,7 @@ package executor_test
 
 import (
 	"go/ast"
+	"go/doc"
 	"go/parser"
 	"go/token"
 	"os"
@@ -92,30 +93,46 @@ func strongOnes(text string) (all []string) {
 // and those of all that is exported, down to fields and the methods of interfaces.
 func exportedComments(t *testing.T, room string) (all []string) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join("..", room, "*.go"))
+	names, err := filepath.Glob(filepath.Join("..", room, "*.go"))
 	require.NoError(t, err)
-	for _, name := range files {
+	var files []*ast.File
+	set := token.NewFileSet()
+	for _, name := range names {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+		file, err := parser.ParseFile(set, name, nil, parser.ParseComments)
 		require.NoError(t, err)
-		ast.FileExports(file)
-		file.Decls = slices.DeleteFunc(file.Decls, isMethodOfUnexported)
-		ast.Inspect(file, func(n ast.Node) bool {
-			if c, is := n.(*ast.CommentGroup); is {
-				all = append(all, c.Text())
-			}
-			_, inside := n.(*ast.BlockStmt)
-			return !inside
-		})
+		files = append(files, file)
+	}
+	p, err := doc.NewFromFiles(set, files, room)
+	require.NoError(t, err)
+	values, funcs := slices.Concat(p.Consts, p.Vars), p.Funcs
+	all = append(all, p.Doc)
+	for _, typ := range p.Types {
+		all = append(all, typ.Doc)
+		all = append(all, commentsIn(typ.Decl)...)
+		values = slices.Concat(values, typ.Consts, typ.Vars)
+		funcs = slices.Concat(funcs, typ.Funcs, typ.Methods)
+	}
+	for _, v := range values {
+		all = append(all, v.Doc)
+		all = append(all, commentsIn(v.Decl)...)
+	}
+	for _, f := range funcs {
+		all = append(all, f.Doc)
 	}
 	return all
 }
 
-func isMethodOfUnexported(decl ast.Decl) bool {
-	f, is := decl.(*ast.FuncDecl)
-	return is && f.Recv != nil && !ast.IsExported(strings.TrimSuffix(receiver(f), "."))
+func commentsIn(decl ast.Node) (all []string) {
+	ast.Inspect(decl, func(n ast.Node) bool {
+		if c, is := n.(*ast.CommentGroup); is {
+			all = append(all, c.Text())
+		}
+		return true
+	})
+	return all
 }
 
 func proofTable(t *testing.T) (all []proof) {
