@@ -16,7 +16,7 @@ type Config struct {
 	// Deliver takes in what was committed: one call per route and block, one at
 	// a time, in position order. It must not block for
 	// long, and must see to it that [Delivery.Done] is called once for each.
-	// Nil: each is dropped.
+	// Nil: each counts as taken in.
 	Deliver func(*Delivery)
 
 	// Failed is called once, from the committer's goroutine, when a commit has
