@@ -42,8 +42,7 @@ type QueueReport struct {
 
 // Check reads and checks all of the journal in dir without writing to it, not
 // even the LOCK file. A [LockedError] says who has the journal open. Who opens it
-// meanwhile is kept waiting for a second, and is then
-// told that it is in use.
+// meanwhile is kept waiting for a second, and is then told that it is in use.
 //
 // It returns an error when it could not look: also ErrTooNew and ErrNotJournal,
 // the latter for a directory without a journal, too. Damage is in the report.
