@@ -10,7 +10,7 @@
 //   - Send never blocks: the mailbox has no bound. SendHere takes no longer than receive. Neither allocates anything of
 //     its own when M is pointer-shaped (a pointer, a map, a chan, a func); any other M is copied to the heap.
 //     Backpressure belongs to who sends.
-//   - Stop drains. [Ref.Stop] and [System.Stop] close the door at once and return when everything accepted before was
+//   - Stop drains. [Ref.Stop] and [System.Stop] close the door and return when everything accepted before was
 //     handled, however long that takes. When ctx ends first they return its cause and the draining goes on. They may be
 //     called again and together: each caller waits.
 //   - Nothing is left. When System.Stop returns nil, no goroutine of this package or of protoactor-go runs any more.

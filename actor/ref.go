@@ -47,7 +47,7 @@ func nilable(t reflect.Type) bool {
 }
 
 // Send puts message behind all that were sent before and reports whether it was accepted; false once the actor was told
-// to stop or has failed. It never blocks. A nil message is a bug of the sender and panics here, where its stack tells
+// to stop or has failed. A nil message is a bug of the sender and panics here, where its stack tells
 // whose, rather than in the actor.
 func (r *Ref[M]) Send(message M) bool {
 	r.notNil(message)
@@ -58,7 +58,7 @@ func (r *Ref[M]) Send(message M) bool {
 	return true
 }
 
-// SendHere is Send, except that an actor with nothing else to do handles the message on the goroutine of the caller,
+// SendHere is Send, except that an idle actor handles the message on the goroutine of the caller,
 // before SendHere returns: no other goroutine has to wake up. The caller must hold no lock that receive takes, and an
 // actor that sends to another in this way adds to the stack. A panic in receive ends in the actor, as with Send; but
 // runtime.Goexit in it ends the caller's goroutine, too.

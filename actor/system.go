@@ -16,7 +16,7 @@ import (
 
 // Config of a System. The zero value works.
 type Config struct {
-	// Logger gets failures and the warnings of protoactor-go. nil: nothing is logged. It must not panic.
+	// Logger gets failures and the warnings of protoactor-go. nil: silence. It must not panic.
 	Logger *slog.Logger
 	// OnFailure is called with a *PanicError when the first actor fails, and never again. It runs on a goroutine of its
 	// own that System.Stop waits for, so it must not wait for System.Stop. nil: System.Err is the only sign.
@@ -48,7 +48,7 @@ type System struct {
 	proto *actor.ActorSystem // 3 MB, so not before there is an actor
 }
 
-// New returns a System without actors. It starts no goroutine; a System that nothing was sent to may be dropped.
+// New returns a System without actors. It starts no goroutine; one without messages so far may be dropped.
 func New(config Config) *System {
 	s := &System{
 		onFailure: config.OnFailure,

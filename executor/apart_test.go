@@ -34,8 +34,10 @@ func TestBatchIsHalvedUntilTheCulpritIsAlone(t *testing.T) {
 				x := open(t, "", executor.Config{})
 				var sizes []int
 				done := make(map[string]int)
+				begin := time.Now()
 				q, err := executor.HandleBatch(x, "q", func(_ context.Context, jobs []executor.Merged[string]) error {
 					sizes = append(sizes, len(jobs))
+					assert.Zero(t, time.Since(begin), "in halves, at once")
 					if slices.Contains(idsOf(jobs), "6") {
 						return fail()
 					}

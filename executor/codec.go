@@ -6,7 +6,7 @@ import "encoding/json"
 // called from any goroutine. An error or a panic of Encode is returned by
 // Enqueue; one of Decode sends the payload to the morgue, with its bytes.
 type Codec[T any] interface {
-	// Encode returns bytes that nobody changes until Enqueue has returned: not
+	// Encode returns bytes that stay as they are until Enqueue has returned: not
 	// a buffer that the next Encode uses again.
 	Encode(T) ([]byte, error)
 

@@ -20,9 +20,10 @@ const (
 	Default Durability = iota
 	// Sync: Enqueue returns when the payload is on disk (fsynced).
 	Sync
-	// Async: Enqueue returns at once; the payload is on disk after the next
-	// commits, usually within a millisecond. A crash before that loses it. The
-	// order of calls is kept, so what a crash loses is always the newest.
+	// Async: Enqueue returns at once, unless it has a [Key] or a [Once], or the disk
+	// is more than 4 MiB behind; the payload is on disk after the next commits,
+	// usually within a millisecond. A crash before that loses it. The order of calls
+	// is kept, so a crash loses the newest.
 	Async
 )
 
@@ -93,15 +94,15 @@ type Config struct {
 	// if it dies again as soon as that one has begun, that one is the cause. So a
 	// job that ends the process at once does so three times, one that takes
 	// seconds for it a few times more, and kills from outside, at random moments,
-	// cost nobody his job. No death counts after which the machine had another
+	// hardly ever cost a job. No death counts after which the machine had another
 	// boot, or that came by a signal in a report; see CrashReports. Default 3; below
-	// zero nobody is held or given up.
+	// zero no job is held or given up.
 	CrashLimit int
 
-	// CrashReports has Go write what it says about a fatal error, or about a panic
-	// that nobody recovers, to a file in the journal's directory, too. The next
+	// CrashReports has Go write what it says about a fatal error, or about an
+	// unrecovered panic, to a file in the journal's directory, too. The next
 	// start reads there which job it was, if it was the goroutine of a handler or
-	// one that a handler started: then nobody else is suspected. It uses
+	// one that a handler started: then no other is suspected. It uses
 	// [runtime/debug.SetCrashOutput], of which there is one in a process: the
 	// executor that started last has it, until it is stopped. Default false.
 	CrashReports bool
@@ -112,7 +113,7 @@ type Config struct {
 	// most of them a commit. Hundreds of them in a second take a third of the
 	// processor time with 25 ms, which is for what is put off for 2.5 s or more.
 	// Nothing starts before it is due; what is put off for less, and what is due
-	// at once, does not wait; due times stay what they are. After a restart what
+	// now, does not wait; due times stay what they are. After a restart what
 	// counts is how much later a job is due. At most 1 s. Default 0: a due time
 	// wakes its job directly.
 	TimerSlack time.Duration
@@ -217,11 +218,11 @@ type QueueConfig[T any] struct {
 	// weights of others that have jobs due. Default 1; at most 65536.
 	Weight int
 
-	// BatchSize is the most ids that a batch handler gets at once. Default 1.
+	// BatchSize is the most ids that a batch handler gets in one call. Default 1.
 	BatchSize int
 
 	// MaxPayloads is the most payloads of one id that a handler of [HandleMerged]
-	// or [HandleBatch] gets at once, oldest first; the others follow in the next
+	// or [HandleBatch] gets in one call, oldest first; the others follow in the next
 	// run. Default 1000; below zero there is no limit. With [Handle] it is 1.
 	MaxPayloads int
 
@@ -251,7 +252,7 @@ type QueueConfig[T any] struct {
 	Timeout time.Duration
 
 	Merge       Merge       // equal payloads of a waiting id; default KeepAll
-	OnFailure   OnFailure   // what a failure means for later payloads; default MergeFailed, with Handle always BlockFailed
+	OnFailure   OnFailure   // what a failure means for later payloads; default MergeFailed; with Handle it is BlockFailed
 	OnExhausted OnExhausted // what happens after the last retry; default BuryOldest
 	OnFresh     OnFresh     // what a fresh payload does to a job in back-off; default WaitWithRetry
 

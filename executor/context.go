@@ -10,8 +10,7 @@ import (
 )
 
 // ErrContext is returned for a context that can't be asked whether it has ended:
-// it is nil, or a method of it panicked. Nothing was done, except where the error
-// is ErrUnknown, too.
+// it is nil, or a method of it panicked.
 var ErrContext = errors.New("executor: unusable context")
 
 var errNilContext = fmt.Errorf("%w: it is nil; context.Background() is one that never ends", ErrContext)

@@ -37,5 +37,6 @@ func TestCopyOfARunningExecutor(t *testing.T) {
 	m, err := executor.Open("", executor.Config{})
 	require.NoError(t, err)
 	require.ErrorIs(t, m.Copy(t.Context(), filepath.Join(dir, "nothing")), executor.ErrState)
+	require.NoError(t, m.Compact(t.Context()))
 	require.NoError(t, m.Stop(t.Context()))
 }

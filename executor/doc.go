@@ -39,8 +39,9 @@
 //     behind it: what was done before it stays done, and its retries, its burial
 //     and its reason are its own. Errors, panics and Goexit of a handler,
 //     a codec or a hook are contained. A job that kills the process is given up
-//     after Config.CrashLimit times, and every other job completes; after kills
-//     from outside, at random moments, jobs run again at once.
+//     after Config.CrashLimit times, and every other job completes; after a kill
+//     from outside what was running runs again at once, unless it was running at
+//     the one before, too.
 //  5. No polling. A job that can run, runs: a due time, an unlock, a slot that
 //     comes back or a free worker wakes it directly. A due time may do so a
 //     little later if Config.TimerSlack says so, never earlier.

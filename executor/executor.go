@@ -231,8 +231,8 @@ func border(err error) error {
 // [Async], too, unless the disk is full and has no room for it. The copy is a
 // journal of its own, to be opened elsewhere or looked at. It returns ErrContext,
 // ErrClosed, ErrFailed, the cause of ctx when that ends first, or what the system
-// says about the directory, and then there is no copy. In memory there is nothing to
-// copy, and it returns ErrState.
+// says about the directory, and then there is no copy. In memory it
+// returns ErrState.
 func (x *Executor) Copy(ctx context.Context, dir string) error {
 	if x.volatile {
 		return fmt.Errorf("%w: an executor in memory has no journal to copy", ErrState)
@@ -253,8 +253,8 @@ func (x *Executor) Copy(ctx context.Context, dir string) error {
 // than half is in use, and an executor that was idle for ten seconds when less
 // than a quarter, and no more than 16 MiB, is in use. It returns ErrFull when
 // there is no room, ErrContext, or the cause of ctx, and then nothing has changed; ErrUnknown
-// when ctx ended while it was at work; ErrClosed, or ErrFailed. In memory it does
-// nothing.
+// when ctx ended while it was at work; ErrClosed, or ErrFailed. In memory it has
+// no effect.
 func (x *Executor) Compact(ctx context.Context) error {
 	ctx, err := usable(ctx)
 	if err != nil {

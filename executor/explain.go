@@ -15,7 +15,7 @@ import (
 type JobState string
 
 const (
-	JobUnknown   JobState = "unknown"   // the id has nothing to do
+	JobUnknown   JobState = "unknown"   // the id has no job
 	JobRunning   JobState = "running"   // or handed to a worker that comes to it next
 	JobReady     JobState = "ready"     // due: it waits for a worker, for its shard, or within Config.TimerSlack for others
 	JobScheduled JobState = "scheduled" // not due yet; a retry, if Retry is not −1

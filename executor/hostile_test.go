@@ -320,9 +320,11 @@ func TestHostileFunctions(t *testing.T) {
 	v.work(t, "Keys.Watch")
 
 	entry := []journal.Entry{{Queue: 1, ID: []byte("x")}}
+	next := v.log.Stats().Next
 	require.Panics(t, func() {
 		_, _ = v.log.AppendWith(t.Context(), entry, func(journal.Position) []journal.Set { panic("hostile") })
 	})
+	require.Equal(t, next, v.log.Stats().Next, "nothing was accepted")
 	v.work(t, "AppendWith")
 
 	var flags lock.Flags

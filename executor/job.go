@@ -42,7 +42,7 @@ type Payload[T any] struct {
 type Merged[T any] struct {
 	Queue     string
 	ID        string
-	Payloads  []Payload[T] // never empty; in score order, from old to new if scores are times
+	Payloads  []Payload[T] // one at least; in score order, from old to new if scores are times
 	Attempt   int          // of the job: 1, 2, 3, …; a snooze or a stop is none
 	LastError string       // the text of the last failure
 	Due       time.Time

@@ -78,8 +78,8 @@ func (k Keys) Locked(ctx context.Context, key string) (bool, error) {
 }
 
 // Watch calls wake once, on a goroutine of its own, when key is unlocked, and
-// returns true; it returns false when it is not locked now, and after Stop: nothing is
-// unlocked any more. A nil wake is not called. cancel may be too late.
+// returns true; it returns false when it is not locked now, and after
+// Stop. A nil wake is not called. cancel may be too late.
 func (k Keys) Watch(key string, wake func()) (cancel func(), locked bool) {
 	if wake == nil {
 		wake = func() {}

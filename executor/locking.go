@@ -48,7 +48,7 @@ type Locks[T any] struct {
 	// false: one unlock is enough.
 	Counted bool
 
-	// TTL after which a lock ends by itself. Default 0: never.
+	// TTL after which a lock ends by itself. Default 0: it does not.
 	TTL time.Duration
 
 	// UnlockOnBurial ends the locks of a payload that goes to the morgue; a key

@@ -66,7 +66,7 @@ const (
 // same id that waits takes them in, and is due now, too.
 //
 // They go back in the order in which they were accepted, up to a thousand or a MiB
-// of them in a commit, so that many take little memory and hold nobody up; those
+// of them in a commit, so that many take little memory and others go on meanwhile; those
 // that are back may run before the last ones are. It returns how many are back,
 // also with an error: ErrFull, ErrClosed, ErrFailed, ErrContext, or the cause of
 // ctx when that ends first. After ErrUnknown those of one more commit may be.

@@ -31,7 +31,7 @@ const (
 // what came before. That goes another way, which nobody else pays for.
 func (o Option) conditional() bool { return o.kind == optionOnce || o.kind == optionKey }
 
-// At makes the job due at t. A time in the past makes it due at once, and the
+// At makes the job due at t. A time in the past makes it due now, and the
 // oldest due job of a shard runs first. It never starts before t; it may start
 // late by Config.TimerSlack. It has no effect on a job of the same id
 // that waits already: that one's due time stays.

@@ -19,7 +19,7 @@ type OnFailure = shard.OnFailure
 
 const (
 	MergeFailed = shard.MergeFailed // the retry gets all of them, in score order; the default
-	BlockFailed = shard.BlockFailed // the failed ones run alone until they are done or buried; with Handle always
+	BlockFailed = shard.BlockFailed // the failed ones run alone until they are done or buried; what Handle does
 )
 
 // OnExhausted says what happens when a job has used up its retries.

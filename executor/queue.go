@@ -169,14 +169,14 @@ type Receipt struct {
 	// MergedInto is the position of an equal payload of the same id that it was
 	// merged into: that one runs, this one is over. 0: it stands by itself, so
 	// far. As QueueConfig.Merge says, an equal payload that is accepted later may
-	// take its place: the other receipt says nothing of that, Counts.Replaced in
+	// take its place: the other receipt does not say so, Counts.Replaced in
 	// [QueueStats] counts it, and the handler sees which one runs in
-	// Payload.Position. Under Async, and of a Duplicate, it is always 0.
+	// Payload.Position. It is 0 of a Duplicate, and under Async without Key and Once.
 	MergedInto uint64
-	// Durable: it is on disk. False under Async and in memory.
+	// Durable: it is on disk. False in memory, and under Async without Key and Once.
 	Durable bool
-	// Duplicate: a call with the same [Key] was accepted before, and nothing was
-	// enqueued now. Position is that of the first call's payload.
+	// Duplicate: a call with the same [Key] was accepted before, in the
+	// place of this one. Position is that of the first call's payload.
 	Duplicate bool
 }
 

@@ -4,7 +4,7 @@ import "time"
 
 // Scheduler decides which shard gets the next free worker.
 type Scheduler interface {
-	// Pick returns the index in ready, which is never empty. It is called from
+	// Pick returns the index in ready, which has one at least. It is called from
 	// one goroutine at a time and must not block. If it panics, or the index is
 	// out of range, [Lag] decides. Shards of a queue that has as many jobs running
 	// as its MaxConcurrent are not among them.

@@ -27,7 +27,7 @@ type QueueStats struct {
 	Name string
 
 	// Registered is false for a queue that has entries or dead payloads in the
-	// journal and that nobody has registered since. They are kept and block
+	// journal and that is not registered. They are kept and block
 	// nothing. Only Name, Unclaimed and Dead are set then.
 	Registered bool
 	Unclaimed  int // entries of a queue that is not registered

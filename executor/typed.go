@@ -40,8 +40,8 @@ func Handle[T any](x *Executor, name string, handler func(context.Context, Job[T
 	})
 }
 
-// HandleMerged registers a queue whose handler gets all payloads of an id that wait,
-// at once: for state, of which the latest counts. What it returns decides about all of
+// HandleMerged registers a queue whose handler gets all payloads of an id that wait
+// in one call: for state, of which the latest counts. What it returns decides about all of
 // them, as with [Handle]; [PayloadErrors] tell them apart. It returns the same errors.
 func HandleMerged[T any](x *Executor, name string, handler func(context.Context, Merged[T]) error, cfg QueueConfig[T]) (*Queue[T], error) {
 	if err := notNil(x, handler == nil, name); err != nil {
@@ -75,8 +75,8 @@ func notBatched(size int, name string) error {
 	return nil
 }
 
-// HandleBatch registers a queue whose handler gets up to BatchSize jobs at
-// once, each of another id. [BatchErrors] tell them apart. A wish that it returns
+// HandleBatch registers a queue whose handler gets up to BatchSize jobs in one
+// call, each of another id. [BatchErrors] tell them apart. A wish that it returns
 // holds for all of them. Another error names nobody, and neither does a panic: then
 // the batch is tried again in halves, at once, and so on, so that only the job that
 // can't be done alone has failed. A batch of n costs at most 4·log2(n) further calls,

@@ -292,7 +292,7 @@ func (r Ref) Head() (id []byte, due int64, err error) {
 
 // Prefetch brings the beginning of the entry into the processor's cache if it is
 // in memory, under the conditions of Read: whoever is about to read many waits
-// for all of them at once. What it returns means nothing; without a use the
+// for all of them together. What it returns has no meaning; without a use the
 // compiler would leave the load out.
 func (r Ref) Prefetch() byte {
 	at, h := r.resolve()

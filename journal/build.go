@@ -166,7 +166,7 @@ func (b *Builder) Finish() error {
 	return nil
 }
 
-// Discard gives up. After Finish it does nothing.
+// Discard gives up. After Finish it has no effect.
 func (b *Builder) Discard() error {
 	if b.built {
 		return nil

@@ -18,7 +18,7 @@ type Report struct {
 	// the journal is sound. After damage the other figures are incomplete.
 	Damage error
 
-	FileBytes int64    // of the file, which never shrinks by itself
+	FileBytes int64    // of the file
 	Epoch     uint64   // how many times the journal was opened
 	UUID      string   // of the journal and its copies; empty for one from before there was one
 	Next      Position // the next position
@@ -40,10 +40,9 @@ type QueueReport struct {
 	Buried   int // payloads in the morgue
 }
 
-// Check reads and checks all of the journal in dir and changes nothing, not
-// even the LOCK file. Nobody may have the journal open: a [LockedError] says
-// who has. Who opens it meanwhile is kept waiting for a second, and is then
-// told that it is in use.
+// Check reads and checks all of the journal in dir without writing to it, not
+// even the LOCK file. A [LockedError] says who has the journal open. Who opens it
+// meanwhile is kept waiting for a second, and is then told that it is in use.
 //
 // It returns an error when it could not look: also ErrTooNew and ErrNotJournal,
 // the latter for a directory without a journal, too. Damage is in the report.

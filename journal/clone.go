@@ -9,7 +9,7 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// Clone copies the journal in dir, which nobody may have open, to newDir, which
+// Clone copies the journal in dir, which must not be open, to newDir, which
 // must not be there yet. The copy is exact: what the log can tell about the
 // past, the copy can. It is checked before it gets its name.
 //

@@ -27,7 +27,7 @@ const (
 // Compact makes the file as small as what is in it, while the log is at work.
 // It waits for the end of a running Copy, and for one commit. Appends wait for it,
 // until ctx ends at the latest: it reads and writes what is in use once, and needs as
-// much room on the disk. In memory it does nothing.
+// much room on the disk. In memory it has no effect.
 //
 // It is hardly ever needed: [Open] compacts a file of more than 64 MiB of which
 // less than half is in use, and so does the log when it was idle for ten seconds
@@ -316,7 +316,7 @@ func isOver(over <-chan struct{}) bool {
 	}
 }
 
-// Compact makes the file of the journal in dir, which nobody may have open, as
+// Compact makes the file of the journal in dir, which must not be open, as
 // small as what is in it, and returns its size before and after. All of it is
 // read and checked first. It returns the errors of [OpenView].
 func Compact(dir string) (before, after int64, err error) {

@@ -7,8 +7,7 @@ import (
 )
 
 // ErrContext is returned for a context that can't be asked whether it has ended:
-// it is nil, or a method of it panicked. Nothing was done, except where the text
-// says ErrUnknown, too.
+// it is nil, or a method of it panicked. It counts as one that has ended.
 var ErrContext = errors.New("journal: unusable context")
 
 // A context is its caller's code, which may block, panic or call the log back.

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// Position numbers an entry. Positions grow in the order of acceptance and are
-// never reused; 0 means none.
+// Position numbers an entry. Positions grow in the order of acceptance; 0 means
+// none.
 type Position uint64
 
-// Kind says what an entry is. Numbers are part of the format: never reuse one.
+// Kind says what an entry is. Numbers are part of the format: one that was used stays taken.
 type Kind uint8
 
 const (

@@ -16,15 +16,15 @@ type Config struct {
 	// Deliver takes in what was committed: one call per route and block, one at
 	// a time, in position order. It must not block for
 	// long, and must see to it that [Delivery.Done] is called once for each.
-	// Nil: nobody takes part.
+	// Nil: each counts as taken in.
 	Deliver func(*Delivery)
 
 	// Failed is called once, from the committer's goroutine, when a commit has
-	// failed and the log stops. Nil: nobody is told.
+	// failed and the log stops. Nil: Err is the only sign.
 	Failed func(error)
 
 	// MaxBlockBytes is where Append starts to wait for the committer instead of
-	// making the open block larger. One call's entries always go into one
+	// making the open block larger. One call's entries go into one
 	// block. Default 4 MiB.
 	MaxBlockBytes int
 
@@ -48,7 +48,7 @@ type Config struct {
 
 	// Logger gets what an operator should know and no call can return: that
 	// everybody may write to the directory, that the crash recorder was lost.
-	// Default nil: nothing is logged.
+	// Default nil: silence.
 	Logger *slog.Logger
 
 	trimSlack int // see below; less only in tests, to trim all the time
@@ -203,8 +203,8 @@ func (l *Log) Append(ctx context.Context, entries []Entry) (Ticket, error) {
 	return l.append(ctx, entries, false, nil)
 }
 
-// Post is Append for a caller who does not wait for the ticket. Nobody would
-// hear a refusal, so when the disk turns out to be full the entries are kept
+// Post is Append for a caller who does not wait for the ticket, and would
+// not hear a refusal. So when the disk turns out to be full the entries are kept
 // and tried again, until there is room or the log is closed.
 func (l *Log) Post(ctx context.Context, entries []Entry) (Ticket, error) {
 	return l.append(ctx, entries, true, nil)
@@ -353,10 +353,10 @@ type Burial struct {
 	At     int64  // Unix nanoseconds
 }
 
-// Record adds c to the next commit and sets the Ref of each state. It waits for
-// nothing, except that it reads the disk for a burial that left memory. Nobody
-// waits for its commit: what a crash takes back is decided again, in the old
-// order. After a failure it does nothing.
+// Record adds c to the next commit and sets the Ref of each state. It does
+// not wait, except that it reads the disk for a burial that left memory, and not
+// for its commit: what a crash takes back is decided again, in the old order. After
+// a failure it has no effect.
 func (l *Log) Record(c *Change) {
 	burials, err := changesOf(c.Buried) // may read the disk
 	if err != nil || c.empty() {

@@ -134,7 +134,7 @@ func (l *Log) Morgue(queue uint32) iter.Seq2[Buried, error] {
 // not in the morgue. A position that is listed twice goes back once. It returns
 // when they were taken in, like [Ticket.Wait].
 //
-// All of them are in memory at once, and in one block: for many, call it again and
+// All of them are in memory together, and in one block: for many, call it again and
 // again. ErrTooLarge for more than a GiB. route is called under no lock.
 func (l *Log) Restore(ctx context.Context, queue uint32, ps []Position, due int64, route func(id []byte) uint32) error {
 	release, err := l.beginRestore(ctx)

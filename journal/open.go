@@ -18,7 +18,7 @@ import (
 //
 // It returns a [LockedError] when the journal is in use, a [CorruptError] when
 // it is damaged, ErrTooNew and ErrNotJournal, or what the system says about
-// the directory. After an error nothing was changed.
+// the directory. A journal that it refuses is left as it is.
 func Open(dir string, cfg Config) (*Log, error) {
 	made, err := makeDir(dir)
 	if err != nil {
@@ -66,8 +66,7 @@ func (l *Log) tidy() {
 }
 
 // OpenMemory opens a log on m, for tests. With a nil m the log works in memory
-// only and keeps nothing but what is live: no file, no fsync, and nothing
-// survives the process.
+// only, keeps what is live, and ends with the process.
 func OpenMemory(m *Memory, cfg Config) (*Log, error) {
 	volatile := m == nil
 	if volatile {
@@ -209,7 +208,7 @@ func (l *Log) newest() Ticket {
 	return Ticket{commit: l.open.commit}
 }
 
-// Err returns why the log accepts nothing more: ErrFailed with its cause,
+// Err returns what keeps the log from accepting more: ErrFailed with its cause,
 // ErrClosed, ErrFull while the disk is full, or nil.
 func (l *Log) Err() error {
 	l.mu.Lock()

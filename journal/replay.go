@@ -226,7 +226,7 @@ func (l *Log) Queues() map[string]uint32 {
 }
 
 // Pending hands over what a queue had when the journal was opened: its live
-// entries in position order. The second call returns nothing.
+// entries in position order. A second call returns none.
 func (l *Log) Pending(queue uint32) []Ref { return slices.Concat(l.PendingPages(queue)...) }
 
 // PendingPages is Pending in pages, for whoever lets go of each once it is taken
@@ -240,7 +240,7 @@ func (l *Log) PendingPages(queue uint32) [][]Ref {
 }
 
 // Unclaimed returns the number of entries that each queue had when the journal
-// was opened and that nobody asked for with Pending.
+// was opened, without those that Pending has handed over.
 func (l *Log) Unclaimed() map[uint32]int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

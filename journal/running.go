@@ -73,7 +73,7 @@ type Running struct {
 // the file: asking the system about it first would cost twenty times that.
 func (r *Running) Set(i int, p Position) { r.note(&r.words[i], uint64(p)) }
 
-// Clear notes that nothing runs in word i.
+// Clear notes that word i is free.
 func (r *Running) Clear(i int) { r.note(&r.words[i], 0) }
 
 // Began notes when what runs at a place from now on began.
@@ -115,7 +115,7 @@ func (r *Running) survive(before bool) {
 
 // Running starts the crash recorder with a number of places that have so many
 // words each. Call it once, before anything runs. In memory, and on systems
-// without memory-mapped files, it notes nothing that outlives the process.
+// without memory-mapped files, what it notes ends with the process.
 func (l *Log) Running(places, words int) (*Running, error) {
 	// What the file says about the last run has to be durable before the file
 	// is written over.
@@ -185,7 +185,7 @@ func (l *Log) createRunning(n, places int) (*os.File, error) {
 	return f, nil
 }
 
-// NewRunning returns a crash recorder that notes nothing beyond the process.
+// NewRunning returns a crash recorder whose notes end with the process.
 func NewRunning(places, words int) *Running {
 	r := &Running{start: time.Now(), close: func() error { return nil }}
 	r.lay(make([]atomic.Uint64, mappedWords(places*words, places)), places*words, places)
@@ -239,7 +239,7 @@ func (r *Running) idle() (idle bool) {
 }
 
 // Close ends the crash recorder: what still runs is not held against it when
-// the process ends. Nothing may be set afterwards.
+// the process ends. Set must not be called afterwards.
 func (r *Running) Close() error {
 	r.mu.Lock()
 	r.closed = true

@@ -24,8 +24,8 @@ type Salvaged struct {
 type Loss struct {
 	Block  uint64 // its number; 0 when it is no block
 	Reason string
-	// Jobs are entries that can still be made out in a damaged block. Nothing
-	// vouches for them: a bit may have flipped in them, too, and some may have
+	// Jobs are entries that can still be made out in a damaged block. They
+	// may be wrong: a bit may have flipped in them, too, and some may have
 	// ended. They are not in the new journal.
 	Jobs []LostJob
 }
@@ -42,8 +42,8 @@ type LostJob struct {
 // end was lost, so that none is used twice.
 const slackAfterLoss = 1 << 20
 
-// Salvage reads as much as possible of the journal in dir, which nobody may
-// have open, and writes what is intact to a new one in newDir: live entries at
+// Salvage reads as much as possible of the journal in dir, which must not be
+// open, and writes what is intact to a new one in newDir: live entries at
 // their old positions, queues, the morgue. With an empty newDir it only looks.
 //
 // A lost block takes more with it than its entries: it also says which older
@@ -51,8 +51,8 @@ const slackAfterLoss = 1 << 20
 // keys is said with what it means.
 //
 // What it writes can be opened. There are no losses only if it holds all that the
-// last commit left. Except that of format 1 nothing vouches for the state keys: what
-// they say is taken for true.
+// last commit left. The state keys of format 1 have no checksum, though: what they
+// say is taken for true.
 //
 // It returns an error, and makes no journal, when there is none in dir or it
 // can't be read at all. Losses are not an error.

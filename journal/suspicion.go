@@ -13,9 +13,9 @@ import (
 // Suspicion is what speaks against a position that was running when the process
 // died. It ends with the run: whatever that comes to, it did not kill.
 //
-// The rule: one death proves nothing. What was running at two deaths in a row is
+// The rule: one death is no proof. What was running at two deaths in a row is
 // held back for a while at the next start, and then runs without others of its
-// kind. A death while it is held acquits it, unless the process died at once, and a
+// kind. A death while it is held acquits it, unless the process died within a second, and a
 // death so soon after its start that chance is next to excluded convicts it.
 //
 // A process that was killed from outside can't be told from one that a job ended

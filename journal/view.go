@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// View is a journal that nobody has open, read without changing anything: no
+// View is a journal that is not open, read without changing it: no
 // LOCK is written, no file is locked, no epoch begins. All of it was checked
 // and replayed as Open does, and its live entries are in memory.
 //
@@ -41,7 +41,7 @@ type Info struct {
 	LiveBytes      int   // of live entries in them
 	Buried         int   // payloads in the morgue
 	Queues         int   // names known
-	FileBytes      int64 // of the file, which never shrinks by itself
+	FileBytes      int64 // of the file
 }
 
 // BlockInfo describes one block of the log.

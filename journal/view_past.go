@@ -39,7 +39,7 @@ func (m *Moment) Queues() []uint32 { return slices.Sorted(maps.Keys(m.live)) }
 func (m *Moment) Live(queue uint32) []Ref { return slices.Clone(m.live[queue]) }
 
 // HistoryError says that the log does not tell what was asked for. Blocks leave
-// it as soon as nothing in them is live.
+// it, the oldest first, when none of their entries is live.
 type HistoryError struct {
 	Asked       Position
 	First, Last Position // what the log tells: the moments from First to Last

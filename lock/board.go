@@ -34,8 +34,8 @@ type Count struct {
 	Key   string
 	N     int           // above zero; 1 for a flag
 	Since time.Time     // wall clock time since when it has been above zero
-	Until time.Time     // wall clock time at which it falls to zero; zero = never
-	TTL   time.Duration // as of the last Lock; 0 = never
+	Until time.Time     // wall clock time at which it falls to zero; zero = it stays
+	TTL   time.Duration // as of the last Lock; 0 = it has none
 }
 
 func (b *board) enter(w *wakes) time.Duration {

@@ -7,7 +7,7 @@ import (
 )
 
 // ErrContext is returned for a context that can't be asked whether it has ended: it is nil, or a method of it
-// panicked. Nothing was taken.
+// panicked. It counts as one that has ended.
 var ErrContext = errors.New("lock: unusable context")
 
 var errNilContext = fmt.Errorf("%w: it is nil; context.Background() is one that never ends", ErrContext)

@@ -34,10 +34,10 @@ type Election struct {
 	cfg   ElectionConfig
 }
 
-// Leader is who leads, as plain data. The zero value means that nobody does.
+// Leader is who leads, as plain data. The zero value: there is no leader.
 type Leader struct {
 	ID    string
-	Epoch uint64    // fencing token of the reign: larger than that of all earlier reigns; 0 = nobody leads
+	Epoch uint64    // fencing token of the reign: larger than that of all earlier reigns; 0 = there is no leader
 	Since time.Time // wall clock time
 	Until time.Time // wall clock time at which the reign ends if not extended
 }
@@ -55,7 +55,7 @@ func (t *Table) NewElection(name string, cfg ElectionConfig) (*Election, error) 
 }
 
 // Leader says who leads now, and gives a channel that is closed at the next change: a new leader, or none. A caller
-// that loops over the two sees the newest leader always, and each one in between if it is quick enough.
+// that loops over the two sees the newest leader, and each one in between if it is quick enough.
 func (e *Election) Leader() (Leader, <-chan struct{}) {
 	var o op
 	var leader Leader
@@ -85,8 +85,8 @@ func (e *Election) Candidate(id string) (*Candidate, error) {
 	return &Candidate{election: e, id: id, campaign: make(chan struct{}, 1), length: e.cfg.Lease}, nil
 }
 
-// Candidate takes part in an [Election]. Whether it leads is known to the table alone, so there is nothing here that
-// could be out of date. All methods may be called by any number of goroutines.
+// Candidate takes part in an [Election]. Whether it leads is known to the table alone. All methods may be called
+// by any number of goroutines.
 type Candidate struct {
 	election *Election
 	id       string
@@ -124,8 +124,8 @@ func (c *Candidate) IsLeader() bool {
 }
 
 // Campaign waits until the candidate leads, in the order of arrival among all who campaign, or ctx ends; the error is
-// then as for [Table.Acquire], [ErrDeadlock] included when another Candidate of the same id campaigns too. It returns
-// at once when the candidate leads already.
+// then as for [Table.Acquire], [ErrDeadlock] included when another Candidate of the same id campaigns too. One
+// that leads already does not wait.
 func (c *Candidate) Campaign(ctx context.Context) error {
 	over, err := done(ctx)
 	if err != nil {
@@ -186,7 +186,7 @@ func (c *Candidate) Context(parent context.Context) (context.Context, context.Ca
 }
 
 // Resign gives the flag to the next who campaigns. It returns [ErrNotLeader], without effect, when the candidate does
-// not lead: the flag of another one is never touched.
+// not lead.
 func (c *Candidate) Resign() error {
 	c.stopBeat()
 	l, err := c.lease()
@@ -199,8 +199,8 @@ func (c *Candidate) Resign() error {
 	return nil
 }
 
-// SetLease makes the present and later leases of this candidate last d. Only the leader may: [ErrNotLeader] otherwise,
-// and [ErrDuration] when d is not positive; nothing is changed then.
+// SetLease makes the present and later leases of this candidate last d. Only the leader may. It returns, without effect,
+// [ErrNotLeader] otherwise, and [ErrDuration] when d is not positive.
 func (c *Candidate) SetLease(d time.Duration) error {
 	if d <= 0 {
 		return ErrDuration

@@ -24,11 +24,11 @@ var (
 	// ErrDeadlock is returned when waiting would close a circle of owners that wait for each other, or when an
 	// owner asks for a key that it holds. The error is a [*DeadlockError].
 	ErrDeadlock = errors.New("lock: deadlock")
-	// ErrNotLocked is returned when a key that nobody holds is broken, or a counter would fall below zero.
+	// ErrNotLocked is returned when a key that is not held is broken, or a counter would fall below zero.
 	ErrNotLocked = errors.New("lock: not locked")
 )
 
-// Errors about a lease that has ended. The error is a [*LostError], which is always an [ErrLockLost] and, while it is
+// Errors about a lease that has ended. The error is a [*LostError], which is an [ErrLockLost] and, while it is
 // still known, one of the three reasons too.
 var (
 	// ErrLockLost is returned when a lease is used that is not, or not any more, the holder of its keys:

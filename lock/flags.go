@@ -17,7 +17,7 @@ var (
 // called by any number of goroutines. The zero value is ready to use; a Flags must not be copied after first use.
 type Flags struct {
 	// TTL after the last Lock at which a flag clears itself, so that one whose job is gone does not block for ever.
-	// 0 = never; negative makes Lock return [ErrDuration]. Set it before first use.
+	// 0 = it does not; negative makes Lock return [ErrDuration]. Set it before first use.
 	TTL time.Duration
 	board
 }
@@ -41,7 +41,7 @@ func (f *Flags) Clear(key string) bool { return f.clear(key) > 0 }
 // methods may be called by any number of goroutines. The zero value is ready to use; a Counters must not be copied
 // after first use.
 type Counters struct {
-	// TTL after the last Lock at which a counter falls to zero. 0 = never; negative makes Lock return [ErrDuration].
+	// TTL after the last Lock at which a counter falls to zero. 0 = it does not; negative makes Lock return [ErrDuration].
 	// Set it before first use.
 	TTL time.Duration
 	board
@@ -53,7 +53,7 @@ func (c *Counters) Lock(_ context.Context, key string) error {
 }
 
 // Unlock takes one away, whoever added it; the last one wakes all who watch the key, in the order in which they came.
-// It returns [ErrNotLocked], and changes nothing, when the counter is zero, and [ErrEmptyKey].
+// It returns [ErrNotLocked], without effect, when the counter is zero, and [ErrEmptyKey].
 func (c *Counters) Unlock(_ context.Context, key string) error {
 	return c.change(key, 0, func(n int) (int, error) {
 		if n == 0 {

@@ -23,7 +23,7 @@ type Held struct {
 // Status is what a person wants to know about one key.
 type Status struct {
 	Key       string
-	Holder    Held          // token 0 = nobody holds the key
+	Holder    Held          // token 0 = it is free
 	HeldFor   time.Duration // how long the holder has had it
 	Remaining time.Duration // until the lease ends if it is not extended; 0 = does not expire
 	Waiters   []Waiter      // in the order in which they will get it

@@ -88,8 +88,8 @@ type Lease struct {
 	token  uint64
 }
 
-// Token is the fencing token: larger than that of every lease granted before by the same table, and never 0 for a
-// lease that was granted. It stays the same when the lease is extended, and is known after the end too.
+// Token is the fencing token: larger than that of every lease granted before by the same table, and not 0. It
+// stays the same when the lease is extended, and is known after the end too.
 func (l Lease) Token() uint64 { return l.token }
 
 // Keys are the keys of the lease, sorted; nil for the zero value.
@@ -153,8 +153,8 @@ func (l Lease) unlock(o *op) error {
 	return err
 }
 
-// Extend makes the lease end ttl from now, which may be later or earlier than before; the token stays. It returns
-// [ErrDuration] when ttl is not positive and [*LostError] when the lease has ended; nothing is changed then.
+// Extend makes the lease end ttl from now, which may be later or earlier than before; the token stays. It returns,
+// without effect, [ErrDuration] when ttl is not positive and [*LostError] when the lease has ended.
 func (l Lease) Extend(ttl time.Duration) error {
 	if ttl <= 0 {
 		return ErrDuration

@@ -26,7 +26,7 @@ const (
 	cancelled
 )
 
-// Queue asks for all keys at once and never blocks. When they are free and nobody waits for them, the place is granted
+// Queue asks for all keys together and does not wait. When they are free and nobody waits for them, the place is granted
 // on return and wake is never called. Otherwise the place waits in the queues of all its keys, and wake is called
 // exactly once when it is granted, unless it is cancelled before. The lease's TTL starts at the grant.
 //
@@ -121,7 +121,7 @@ func (p *Place) Lease() (Lease, bool) {
 
 // Cancel gives the place up: it leaves all queues, and a lease that was granted meanwhile goes to the next waiter.
 // Afterwards the place neither waits nor holds. It reports whether the place was still waiting; if so wake will not
-// be called, and if not, a wake that was on its way may still arrive. Calling it again does nothing.
+// be called, and if not, a wake that was on its way may still arrive. Calling it again has no effect.
 func (p *Place) Cancel() bool {
 	var o op
 	t := p.table
@@ -163,12 +163,12 @@ func (p *Place) withdrawLocked(o *op) bool {
 	return true
 }
 
-// Acquire waits until it has all keys, or ctx ends. It takes them at once or none, in the order of arrival (see the
-// package comment), and never returns a lease together with an error. A lease with a TTL may have been shortened by
+// Acquire waits until it has all keys, or ctx ends. It takes all or none, in the order of arrival (see the
+// package comment), and returns a lease or an error. A lease with a TTL may have been shortened by
 // the time the caller needed to wake up: it starts at the grant.
 //
-// When ctx ends while the grant is on its way, the grant wins: to give it back would show others, for a moment, a
-// holder that never was. Errors: those of [Table.Queue]; and when ctx ends first, an error that is both ctx.Err() and
+// When ctx ends while the grant is on its way, the grant wins: to give it back would show others a holder for a
+// moment. Errors: those of [Table.Queue]; and when ctx ends first, an error that is both ctx.Err() and
 // context.Cause(ctx), or [ErrContext]. A ctx that has ended already takes nothing, not even a free key.
 func (t *Table) Acquire(ctx context.Context, opt Options, keys ...string) (Lease, error) {
 	over, err := done(ctx)

@@ -85,8 +85,7 @@ func (s *Slots[T]) Snapshot() SlotsState[T] {
 
 // Restore brings a snapshot back and returns the reservations in the order of state.Open; one that has expired
 // meanwhile is nil, and its value is free. A lease that the Table has restored already is taken over. Use it before
-// the first Reserve: it returns [ErrConfig] when something is known already, and the errors of [Table.Restore];
-// nothing is changed then.
+// the first Reserve: it returns [ErrConfig] when something is known already, and the errors of [Table.Restore].
 func (s *Slots[T]) Restore(state SlotsState[T]) ([]*Reservation[T], error) {
 	keys := make([]string, len(state.Open))
 	for i, h := range state.Open {

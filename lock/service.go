@@ -9,7 +9,7 @@ import (
 // anybody, whoever set them. [Flags] and [Counters] are the two kinds of this package; a user may bring another.
 //
 // All methods may be called by any number of goroutines. When Lock or Unlock returns nil, a later Locked sees the
-// change; when it returns an error, nothing was changed. A service of this package never blocks and ignores ctx.
+// change; when it returns an error, nothing was changed. A service of this package does not wait and ignores ctx.
 type Service interface {
 	Lock(ctx context.Context, key string) error
 	Unlock(ctx context.Context, key string) error
@@ -42,7 +42,7 @@ const (
 // Decision is an action with its argument. The zero value parks.
 type Decision struct {
 	Action Action
-	After  time.Duration // of ActionRequeue: the delay; 0 or negative = at once
+	After  time.Duration // of ActionRequeue: the delay; 0 or negative = none
 	Err    error         // of ActionFail: the error to record; nil = [ErrLocked]
 }
 

@@ -16,8 +16,8 @@ const (
 
 // SlotsConfig describes one sequence of slots.
 type SlotsConfig[T any] struct {
-	// Next returns the value after v: required. It must return in bounded time and always give the same value for the
-	// same v, or the promise that no committed value comes again is void. It may be called by many goroutines.
+	// Next returns the value after v: required. It must return in bounded time and give the same value for the same v
+	// each time, or the promise that no committed value comes again is void. It may be called by many goroutines.
 	Next func(v T) T
 	// StartFrom returns the value to start after, and is asked only while no value is known: neither committed, nor
 	// restored, nor answered by it before. Several first callers may ask at the same time; the first answer counts.
@@ -88,7 +88,7 @@ func NewSlots[T any](cfg SlotsConfig[T]) (*Slots[T], error) {
 	return &Slots[T]{cfg: cfg, open: make(map[uint64]*Reservation[T])}, nil
 }
 
-// Reserve takes the first value after the last one that nobody has reserved, walking along Next. opt.TTL 0 = the
+// Reserve takes the first value after the last one that is not reserved, walking along Next. opt.TTL 0 = the
 // TTL of the sequence. It does not wait for a value to become free: see [Slots.Watch].
 //
 // Errors, with nothing reserved: [ErrNoFreeSlot] after MaxSteps; the error of ctx, which is looked at before every
@@ -193,8 +193,8 @@ func (s *Slots[T]) Last() (v T, position uint64, known bool) {
 	return s.last.value, s.last.position, s.known
 }
 
-// Watch calls wake once, with no mutex held, after the next end of a reservation, for one who got [ErrNoFreeSlot]. To
-// miss nothing, watch first and try again then. It must not block, and may be nil. cancel may be too late for a wake on
+// Watch calls wake once, with no mutex held, after the next end of a reservation, for one who got [ErrNoFreeSlot]. Watch
+// first and try again then, so as not to miss one. It must not block, and may be nil. cancel may be too late for a wake on
 // its way.
 func (s *Slots[T]) Watch(wake func()) (cancel func()) {
 	s.mu.Lock()

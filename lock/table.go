@@ -128,7 +128,7 @@ func (t *Table) RaiseToken(above uint64) {
 	t.token = max(t.token, above)
 }
 
-// TryAcquire takes all keys at once or none, without waiting. Keys may come in any order and repeat. It returns
+// TryAcquire takes all keys or none, without waiting. Keys may come in any order and repeat. It returns
 // [*LockedError] when one of them is held, even by the same owner, or promised to a waiter; [ErrEmptyKey] or
 // [ErrDuration] for bad input.
 func (t *Table) TryAcquire(opt Options, keys ...string) (Lease, error) {
@@ -148,7 +148,7 @@ func (t *Table) TryAcquire(opt Options, keys ...string) (Lease, error) {
 }
 
 // Break ends the lease on key, whoever holds it, as if it had expired, with the reason [ErrBroken]: the means of a
-// person to clear a lock that nobody will release. All keys of the lease become free. It returns what was held, or
+// person to clear a lock that is not going to be released. All keys of the lease become free. It returns what was held, or
 // [ErrNotLocked].
 func (t *Table) Break(key string) (Held, error) {
 	var o op

@@ -95,7 +95,7 @@ type Claim struct {
 }
 
 // Recorder makes a change durable in the next commit, and sets the Ref of each
-// state. It does not block, and nobody waits for that commit.
+// state. It does not wait for that commit.
 type Recorder interface{ Record(*Change) }
 
 // Record writes the change that has gathered into log, and forgets it. After an

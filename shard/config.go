@@ -6,7 +6,7 @@ import (
 )
 
 // Merge says what becomes of two payloads of one waiting id with equal bytes.
-// Payloads with different bytes are never merged.
+// Only equal payloads are merged.
 type Merge uint8
 
 const (
@@ -77,7 +77,7 @@ type Config struct {
 	// starts with none, and so does this one after it.
 	Single bool
 
-	BatchSize   int // ids given to a handler at once; 0 means 1, and so does Single
+	BatchSize   int // ids that a handler gets in one call; 0 means 1, and so does Single
 	MaxPayloads int // payloads of one id in a run; 0 means all, under Single a few
 
 	// Slack is how late a job may start that was put off for a hundred times as

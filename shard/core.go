@@ -245,7 +245,7 @@ func (c *Core) Postpone(it *Item, parked bool) {
 
 // Condemn ends the next run of a waiting id before it begins, as one that failed
 // for the last time: see [Config.OnExhausted]. Under Config.Single that is the payload
-// at a position. The recorder gets claim as that of an item that ran; nil: nothing. It
+// at a position. The recorder gets claim, unless it is nil, as that of an item that ran. It
 // reports whether the id, and that payload, waits.
 func (c *Core) Condemn(now int64, id string, at journal.Position, reason string, claim any) bool {
 	l := c.lanes.find([]byte(id))

@@ -28,7 +28,7 @@
 // # What is not promised
 //
 //   - Order between ids: the oldest due one comes first, but several ids may be
-//     handed out at once.
+//     handed out together.
 //   - Equal due times run in no particular order after a restart.
 //
 // # What can't be read
@@ -43,7 +43,7 @@
 // share a hand-out and a commit, but each has an outcome of its own. The worker
 // goes through them until one is not done. What was done before that one is over;
 // the verdict, the retry count and the last error are about that one alone; what
-// comes behind it did not run, and waits with it or goes on at once.
+// comes behind it did not run, and waits with it or goes on.
 //
 // A run has as many payloads as its worker is likely to come to within the
 // [Quantum]. When it takes longer, what is done until then is settled, and the

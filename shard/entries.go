@@ -26,7 +26,7 @@ func (r *entries) fail(err error) {
 	}
 }
 
-// Err returns why the shard does nothing any more: the journal could not give
+// Err returns why the shard has stopped where it was: the journal could not give
 // back an entry. Nil: it works.
 func (c *Core) Err() error { return c.lanes.entries.err }
 

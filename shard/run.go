@@ -43,14 +43,14 @@ func (r *Run) Next(batch []*Item, n int) []*Item {
 // are only to be read.
 type Item struct {
 	ID        string
-	Payloads  []Payload // in order, never empty
+	Payloads  []Payload // in order, one at least
 	Retry     int       // −1 new, 0 failed once, …; under Config.Single of the payload in hand
 	LastError string
 	Due       int64 // Unix ns
 
 	Outcome Outcome
 	// Claim is what the worker's side holds for the item; the recorder gets it
-	// with the change that settles the item. Nil: nothing.
+	// with the change that settles the item. Nil: none.
 	Claim any
 
 	state    atomic.Uint32 // handed → started by a worker, and either → revoked by the shard
@@ -114,13 +114,13 @@ const (
 	Done
 	// Failed: they run again after Delay, and the retry counts.
 	Failed
-	// Snoozed: they run again after Delay, and nothing counts.
+	// Snoozed: they run again after Delay, and the retry count stays.
 	Snoozed
 	// Interrupted: they run again as if they had not run.
 	Interrupted
 	// Canceled: they go to the morgue.
 	Canceled
-	// Discarded: they are over, and nobody will know.
+	// Discarded: they are over, and counted as discarded.
 	Discarded
 )
 

@@ -24,7 +24,7 @@ type Dispatcher interface {
 	// is. A later Offer of the same shard only changes the time.
 	Offer(s *Shard, due int64) Worker
 
-	// Return gives back a worker that the shard found nothing to do for.
+	// Return gives back a worker that the shard has no job for.
 	Return(w Worker)
 }
 
@@ -72,7 +72,7 @@ type call struct {
 }
 
 // New starts a shard of a queue with a core that has loaded what the journal had
-// for it, and ends the loading. The shard offers itself at once if something is due.
+// for it, and ends the loading. The shard offers itself if something is due.
 func New(system *actor.System, name string, core *Core, log Recorder, dispatch Dispatcher) (*Shard, error) {
 	s := &Shard{log: log, dispatch: dispatch, core: core, clock: newClock(), timerAt: math.MaxInt64}
 	s.wall, s.mono = s.clock()

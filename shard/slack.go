@@ -20,7 +20,7 @@ func (c *Core) expect(due int64) {
 	}
 }
 
-// NextWake returns when to look at the jobs that wait, if nothing happens
+// NextWake returns when to look at the jobs that wait, unless a change comes
 // before, or math.MaxInt64: when the oldest is due, or less than a slack later.
 // Until the last prompt one is due, the others have no slack either, so that
 // one time is all that is to be known about them.

@@ -2,7 +2,7 @@ package shard
 
 // Status is what a person wants to know about an id.
 type Status struct {
-	Known     bool // it has something to do; otherwise nothing else is set
+	Known     bool // it has something to do; otherwise the other fields are zero
 	Running   bool // handed to a worker; what follows is of the payloads that wait
 	Parked    bool
 	Halted    bool

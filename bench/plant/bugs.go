@@ -64,6 +64,7 @@ var (
 	upkeep    = gate{"./journal", "^Test(Upkeep|CopyHas)"}
 	hostile   = gate{"./executor", "^TestHostile"}
 	requeues  = gate{"./executor", "^TestRequeue(All|Ends)"}
+	promises  = gate{"./executor", "^Test(AsyncReturns|MaxPayloads|NotBlockedBy)"}
 )
 
 // bugs are what programmers really do: a step left out, an order turned round,
@@ -198,6 +199,9 @@ var bugs = []bug{
 	{"forget those who wait for room", "journal/backlog.go", "		close(l.drained)\n", "", admission},
 
 	// Locks.
+	{"a receipt that does not know it is on disk", "executor/once.go", "q.receipt(ticket, i, Sync)", "q.receipt(ticket, i, q.durability)", promises},
+	{"all payloads in one call", "executor/config.go", "max(cmp.Or(c.MaxPayloads, defaultMaxPayloads), 0),", "0,", promises},
+	{"an id is blocked by itself", "executor/line.go", "return len(k.by) > 1 || (len(k.by) == 1 && k.by[by] == 0)", "return len(k.by) > 0", promises},
 	{"bury a payload, keep its keys", "executor/locking.go", "if count || c.UnlockOnBurial {", "if count {", burials},
 	{"an equal payload loses the keys", "executor/locks.go", "if !h.onRun || b.has(", "if h.onRun || b.has(", burials},
 	{"lock for each, unlock for all", "executor/locking.go", "count := c.Counted || c.Service != nil", "count := c.Counted", services},

@@ -104,7 +104,7 @@ func (c *Cron) Resume(ctx context.Context, name string) error {
 	return nil
 }
 
-// TriggerNow enqueues a job of a schedule at once, as if it ticked now: paused or
+// TriggerNow enqueues a job of a schedule, as if it ticked now: paused or
 // not, leader or not. Ticks are not concerned. Under Parallel its id is the name
 // with the time of the call in nanoseconds. It returns ErrOverlap under Skip,
 // ErrNotFound, ErrClosed, a PayloadError, or an error of Enqueue.

@@ -2,9 +2,9 @@ package cron
 
 import "errors"
 
-// Errors of adding a schedule. Nothing was changed.
+// Errors of adding a schedule, which is not added then.
 var (
-	// ErrSpec is returned for a schedule that can't be read or never ticks; the
+	// ErrSpec is returned for a schedule that can't be read or has no tick; the
 	// text says where.
 	ErrSpec = errors.New("cron: invalid schedule")
 	// ErrZone is returned for a time zone that is not known here.

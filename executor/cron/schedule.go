@@ -8,8 +8,8 @@ import (
 	"github.com/strandjobs/strand/executor"
 )
 
-// Missed says what becomes of ticks that nobody could fire: because no process
-// ran, nobody led, or somebody set the clock forward. A tick is missed when it is
+// Missed says what becomes of ticks that could not be fired: because no process
+// ran, none led, or the clock was set forward. A tick is missed when it is
 // two minutes late, and when it was due before the first leader began.
 type Missed uint8
 
@@ -97,7 +97,7 @@ func pauseMark(name string) string { return "cron/pause/" + name }
 // Add adds a schedule to c. Whether it is paused, and how far its ticks have
 // come, is taken from the journal. It returns ErrName, ErrSpec, ErrZone,
 // ErrConfig, ErrDuplicate, ErrClosed, [executor.ErrContext], or an error of the
-// journal; then nothing was added.
+// journal; then it is not added.
 func Add[T any](ctx context.Context, c *Cron, s Schedule[T]) error {
 	switch {
 	case c == nil:

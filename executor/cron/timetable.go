@@ -19,7 +19,7 @@ import (
 //     the first instant after it.
 //   - A schedule with all hours ("*/15 * * * *", @hourly) is about time that
 //     passes: it ticks at every reading as it comes. So it ticks through a
-//     doubled hour twice, and knows nothing of a gap.
+//     doubled hour twice, and does not notice a gap.
 //
 // @every ticks at the whole multiples of its duration since 1970-01-01 UTC, so
 // that its ticks are the same after every start and in every process.
@@ -44,7 +44,7 @@ const maxYears = 9
 // @yearly, @annually, or "@every 90s" in whole seconds. "CRON_TZ=Europe/Berlin "
 // before it names the time zone; otherwise it is zone, and nil means UTC.
 //
-// It returns ErrSpec, also for a schedule that never ticks, and ErrZone.
+// It returns ErrSpec, also for a schedule without a tick, and ErrZone.
 func Parse(spec string, zone *time.Location) (Timetable, error) {
 	t := Timetable{zone: zone}
 	if zone == nil {
