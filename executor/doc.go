@@ -71,7 +71,7 @@
 //     when the process died runs again.
 //   - Order between ids.
 //   - More than one process on one journal: the second one gets
-//     [journal.LockedError].
+//     [journal.LockedError], or waits in [OpenContext] until the first has stopped.
 //   - That a lock is unlocked on disk before the job that waited for it begins:
 //     after a crash in between, the one that had locked it runs again, later.
 //   - That a handler which ignores its context ends. Its id waits for it, even

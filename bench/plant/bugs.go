@@ -16,7 +16,7 @@ var (
 	contract  = gate{"./journal", "^TestContractOnFile$/^(order|reopen|close)$"}
 	faults    = gate{"./journal", "^TestContractInMemory$/^faults$"}
 	model     = gate{"./journal", "^TestModel$"}
-	opening   = gate{"./journal", "^(TestSecond|TestCrashInCreation|TestNewer|TestReleased|TestClose)"}
+	opening   = gate{"./journal", "^(TestSecond|TestOpenContext|TestCrashInCreation|TestNewer|TestReleased|TestClose)"}
 	places    = gate{"./journal", "^(TestNotAFile|TestReplacedDirectory|TestRunningCut)"}
 	recorder  = gate{"./journal", "^(TestSuspects|TestWhatEndedIsNotSuspected|TestARecorder)"}
 	guilt     = gate{"./journal", "^Test(TheCause|Several|ADeath|SlowCauses|DeathsThat|AStorm|Reports|WhatTheSystem)"}
@@ -86,6 +86,8 @@ var bugs = []bug{
 	{"settle without a mark", "journal/trim.go", "	for _, r := range c.Ended {\n		l.open.markEnded(r.pos)\n", "	for _, r := range c.Ended {\n		l.open.markEnded(c.Ended[0].pos); _ = r\n", model},
 	{"create under the final name", "journal/bolt_open.go", `tmp := fileName + newSuffix`, `tmp := fileName`, power},
 	{"open what another one has open", "journal/lockdir.go", "if err = lockFile(l.f); err == nil {", "if _ = lockFile; err == nil {", opening},
+	{"look seldom whether the owner has gone", "journal/wait.go", "lockPoll = 5 * time.Millisecond", "lockPoll = time.Second", opening},
+	{"wait for the first owner only", "journal/wait.go", "locked.PID != 0 && *locked != told", "false", opening},
 	{"follow a link", "journal/place.go", "	case !before.Mode().IsRegular():\n", "	case before.Mode().IsDir():\n", places},
 	{"remove another's recorder", "journal/running.go", "if l.place.has(runningName, ours) {", "if _ = ours; true {", places},
 	{"die with a file that was cut", "journal/running.go", "	defer r.survive(debug.SetPanicOnFault(true))\n	word", "	word", places},
