@@ -187,7 +187,8 @@ func TestWhatRanRunsAgainAtOnce(t *testing.T) {
 	}
 	text := d.log.String()
 	require.Equal(t, 1, strings.Count(text, "recovered"), "%s", text)
-	require.Equal(t, 1, strings.Count(text, "level=INFO msg=\"recovered"), "%s", text)
+	require.Equal(t, 1, strings.Count(text, "level=INFO msg=\"executor starts\""), "%s", text)
+	require.Contains(t, text, "waiting=49 unclaimed=0 recovered=true cause=")
 	require.Contains(t, text, "running_then=16 run_again_at_once=16 suspects=[] took=")
 	require.NotContains(t, text, "id-")
 }

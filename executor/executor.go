@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,7 @@ type Executor struct {
 	dispatcher *dispatcher
 	seed       maphash.Seed // of ids to shards; of this process only, so nobody can aim at one shard
 	volatile   bool
+	dir        string // for people
 
 	// routes are all shards by number. It only grows; a copy is swapped in
 	// under mu, because the committer reads it.
@@ -35,6 +37,7 @@ type Executor struct {
 	sweeper    sweeper
 	running    *journal.Running // from Start on
 	opening    time.Time        // when Open began, and no other had the journal
+	began      time.Time        // when jobs began to run; guarded by mu, and then by the stop
 
 	inherited inherited
 	handlers  context.Context // what the contexts of handlers come from
@@ -94,9 +97,9 @@ type handlerKey struct{}
 // [OpenContext] waits until the journal is free.
 func Open(dir string, cfg Config) (*Executor, error) {
 	if dir == "" {
-		return open(cfg, true, func(c journal.Config) (*journal.Log, error) { return journal.OpenMemory(nil, c) })
+		return open("", cfg, func(c journal.Config) (*journal.Log, error) { return journal.OpenMemory(nil, c) })
 	}
-	return open(cfg, false, func(c journal.Config) (*journal.Log, error) { return journal.Open(dir, c) })
+	return open(dir, cfg, func(c journal.Config) (*journal.Log, error) { return journal.Open(dir, c) })
 }
 
 // OpenContext is [Open] that waits while another process has the journal open,
@@ -118,7 +121,7 @@ func OpenContext(ctx context.Context, dir string, cfg Config) (*Executor, error)
 	if dir == "" {
 		return Open(dir, cfg)
 	}
-	return open(cfg, false, func(c journal.Config) (*journal.Log, error) { return journal.OpenContext(ctx, dir, c) })
+	return open(dir, cfg, func(c journal.Config) (*journal.Log, error) { return journal.OpenContext(ctx, dir, c) })
 }
 
 // OpenOn is Open on a disk in memory that has crashes and faults on demand: for
@@ -127,17 +130,18 @@ func OpenOn(disk *journal.Memory, cfg Config) (*Executor, error) {
 	if disk == nil {
 		return nil, fmt.Errorf("%w: no disk; new(journal.Memory) is an empty one", ErrConfig)
 	}
-	return open(cfg, false, func(c journal.Config) (*journal.Log, error) { return journal.OpenMemory(disk, c) })
+	return open("a disk in memory", cfg, func(c journal.Config) (*journal.Log, error) { return journal.OpenMemory(disk, c) })
 }
 
-func open(cfg Config, volatile bool, openLog func(journal.Config) (*journal.Log, error)) (*Executor, error) {
+func open(dir string, cfg Config, openLog func(journal.Config) (*journal.Log, error)) (*Executor, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
 	}
 	x := &Executor{
 		cfg:        cfg,
-		volatile:   volatile,
+		volatile:   dir == "",
+		dir:        cmp.Or(dir, "in memory"),
 		dispatcher: newDispatcher(cfg.Scheduler),
 		seed:       maphash.MakeSeed(),
 		queues:     make(map[string]*queue),

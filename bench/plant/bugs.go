@@ -63,6 +63,7 @@ var (
 	fullStart = gate{"./journal", "^TestQueuesOnAFullDisk$"}
 	upkeep    = gate{"./journal", "^Test(Upkeep|CopyHas)"}
 	hostile   = gate{"./executor", "^TestHostile"}
+	summaries = gate{"./executor", "^Test(Summar|RecoveryIsTold|BurialsThatWere)"}
 	requeues  = gate{"./executor", "^TestRequeue(All|Ends)"}
 )
 
@@ -88,6 +89,8 @@ var bugs = []bug{
 	{"open what another one has open", "journal/lockdir.go", "if err = lockFile(l.f); err == nil {", "if _ = lockFile; err == nil {", opening},
 	{"look seldom whether the owner has gone", "journal/wait.go", "lockPoll = 5 * time.Millisecond", "lockPoll = time.Second", opening},
 	{"wait for the first owner only", "journal/wait.go", "locked.PID != 0 && *locked != told", "false", opening},
+	{"begin before saying what was recovered", "executor/start.go", "	x.logStart()\n	unrecorded, err := x.startWorkers()\n", "	unrecorded, err := x.startWorkers()\n	x.logStart()\n", summaries},
+	{"keep quiet about burials that were left out", "executor/summary.go", "leftOut += q.burials.rest()", "_ = q", summaries},
 	{"follow a link", "journal/place.go", "	case !before.Mode().IsRegular():\n", "	case before.Mode().IsDir():\n", places},
 	{"remove another's recorder", "journal/running.go", "if l.place.has(runningName, ours) {", "if _ = ours; true {", places},
 	{"die with a file that was cut", "journal/running.go", "	defer r.survive(debug.SetPanicOnFault(true))\n	word", "	word", places},
