@@ -20,6 +20,26 @@
 //
 // Equal payloads each count, unless QueueConfig.Merge says that one is enough.
 //
+// # Which lock is mine?
+//
+//	one at a time of     say                           a key is held
+//	───────────────────────────────────────────────────────────────────────────────────
+//	the jobs of an id    (it is so anyway)
+//
+//	all jobs of a queue  MaxConcurrent: 1              while the job runs
+//
+//	the jobs of a key,   [Unique] with a Key           while the job runs, whatever
+//	in several queues                                  comes of it
+//
+//	equal payloads       [Unique] UniqueWhileRunning   the same
+//
+//	to wait until other  [Locks]: OnEnqueue or OnRun,  until the job has succeeded: in
+//	jobs have succeeded  and Unlock, of those;         back-off and after its burial,
+//	                     BlockedBy of who waits        too
+//
+//	a number of its own  [Slots]                       while the job runs; its success
+//	for each job                                       keeps the number
+//
 // # What is promised
 //
 //  1. Order. Two runs of one (queue, id) never overlap, and payloads reach the

@@ -306,7 +306,7 @@ func leavesNothing(t *testing.T, f func()) {
 }
 
 func useOnce(t *testing.T, dir string) {
-	x, err := executor.Open(dir, executor.Config{})
+	x, err := executor.Open(dir, executor.Config{Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{Timeout: time.Hour})
 	start(t, x)
