@@ -111,39 +111,6 @@ func TestNoSummaryWithoutAStart(t *testing.T) {
 	require.Empty(t, log.take())
 }
 
-// Who was running at a death is told before it runs again.
-func TestRecoveryIsToldFirst(t *testing.T) {
-	d := doomed{dir: t.TempDir(), takes: time.Minute}
-	d.fill(t, 4)
-	child := d.child(t) // of which jobs run, or are about to
-	require.NoError(t, child.Process.Kill())
-	_ = child.Wait()
-
-	var told []record
-	var log records
-	ran := make(chan struct{})
-	begun := sync.OnceFunc(func() { told = log.take(); close(ran) })
-	log.first = sync.OnceFunc(func() {
-		select {
-		case <-ran:
-		case <-time.After(200 * time.Millisecond): // for a job that does not wait for the line
-		}
-	})
-	x, err := executor.Open(d.dir+"/journal", executor.Config{Logger: log.logger(slog.LevelInfo)})
-	require.NoError(t, err)
-	q := handle(t, x, "jobs", func(context.Context, executor.Merged[int]) error { begun(); return nil }, executor.QueueConfig[int]{})
-	start(t, x)
-	drained(t, q)
-	await(t, ran)
-	require.Len(t, told, 1)
-	require.Equal(t, true, told[0].attrs["recovered"])
-	require.EqualValues(t, 4*doomedPayloads, told[0].attrs["waiting"])
-	stop(t, x)
-	all := log.take()
-	require.Len(t, all, 1)
-	require.Equal(t, "executor stopped", all[0].msg)
-}
-
 // Burials that were left out are counted at the stop, at the latest, and are worth
 // a warning there.
 func TestBurialsThatWereLeftOutAreToldAtTheStop(t *testing.T) {
