@@ -37,6 +37,13 @@ func (b *burials) line(now time.Time) (leftOut int, ok bool) {
 	return leftOut, true
 }
 
+// rest returns how many were left out since the last line.
+func (b *burials) rest() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.leftOut
+}
+
 // tellBuried logs what of the batch goes to the morgue.
 func (w *worker) tellBuried() {
 	for _, it := range w.batch {

@@ -44,9 +44,12 @@ type Config struct {
 	Workers int
 
 	// Logger gets what no caller is told. What goes to the morgue is a warning, at
-	// most ten lines a second for each queue; the next line says how many burials
-	// were left out. Default [slog.Default], as it is when the executor is opened;
-	// slog.New(slog.DiscardHandler) is silence.
+	// most ten lines a second for each queue; the next line, or that of the stop, says
+	// how many burials were left out. A start and a stop are one line each, Info unless
+	// there is something to be warned of: what waits, what was recovered from a crash
+	// and who is suspected, before the first job runs; what was done, failed (runs,
+	// not payloads) and buried, and what is left. Default [slog.Default], as it is when
+	// the executor is opened; slog.New(slog.DiscardHandler) is silence.
 	Logger *slog.Logger
 
 	// Scheduler decides whose job gets the next free worker. Default [Fair]: the

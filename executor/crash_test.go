@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -187,7 +188,8 @@ func TestWhatRanRunsAgainAtOnce(t *testing.T) {
 	}
 	text := d.log.String()
 	require.Equal(t, 1, strings.Count(text, "recovered"), "%s", text)
-	require.Equal(t, 1, strings.Count(text, "level=INFO msg=\"recovered"), "%s", text)
+	require.Equal(t, 1, strings.Count(text, "level=INFO msg=\"executor starts\""), "%s", text)
+	require.Contains(t, text, "waiting=49 unclaimed=0 recovered=true cause=")
 	require.Contains(t, text, "running_then=16 run_again_at_once=16 suspects=[] took=")
 	require.NotContains(t, text, "id-")
 }
@@ -273,4 +275,37 @@ func (d doomed) isNamed(t *testing.T) {
 	text := copied.log.String()
 	require.Contains(t, text, "Go reported a fatal error: panic: nobody recovers this one")
 	require.Contains(t, text, `run_again_at_once=0 suspects="[jobs/poison is the cause of the last of 1 deaths]"`)
+}
+
+// Who was running at a death is told before it runs again.
+func TestRecoveryIsToldFirst(t *testing.T) {
+	d := doomed{dir: t.TempDir(), takes: time.Minute}
+	d.fill(t, 4)
+	child := d.child(t) // of which jobs run, or are about to
+	require.NoError(t, child.Process.Kill())
+	_ = child.Wait()
+
+	var told []record
+	var log records
+	ran := make(chan struct{})
+	begun := sync.OnceFunc(func() { told = log.take(); close(ran) })
+	log.first = sync.OnceFunc(func() {
+		select {
+		case <-ran:
+		case <-time.After(200 * time.Millisecond): // for a job that does not wait for the line
+		}
+	})
+	x, err := executor.Open(d.dir+"/journal", executor.Config{Logger: log.logger(slog.LevelInfo)})
+	require.NoError(t, err)
+	q := handle(t, x, "jobs", func(context.Context, executor.Merged[int]) error { begun(); return nil }, executor.QueueConfig[int]{})
+	start(t, x)
+	drained(t, q)
+	await(t, ran)
+	require.Len(t, told, 1)
+	require.Equal(t, true, told[0].attrs["recovered"])
+	require.EqualValues(t, 4*doomedPayloads, told[0].attrs["waiting"])
+	stop(t, x)
+	all := log.take()
+	require.Len(t, all, 1)
+	require.Equal(t, "executor stopped", all[0].msg)
 }

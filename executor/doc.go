@@ -20,6 +20,26 @@
 //
 // Equal payloads each count, unless QueueConfig.Merge says that one is enough.
 //
+// # Which lock is mine?
+//
+//	one at a time of     say                           a key is held
+//	───────────────────────────────────────────────────────────────────────────────────
+//	the jobs of an id    (it is so anyway)
+//
+//	all jobs of a queue  MaxConcurrent: 1              while the job runs
+//
+//	the jobs of a key,   [Unique] with a Key           while the job runs, whatever
+//	in several queues                                  comes of it
+//
+//	equal payloads       [Unique] UniqueWhileRunning   the same
+//
+//	to wait until other  [Locks]: OnEnqueue or OnRun,  until the job has succeeded: in
+//	jobs have succeeded  and Unlock, of those;         back-off and after its burial,
+//	                     BlockedBy of who waits        too
+//
+//	a number of its own  [Slots]                       while the job runs; its success
+//	for each job                                       keeps the number
+//
 // # What is promised
 //
 //  1. Order. Two runs of one (queue, id) never overlap, and payloads reach the
@@ -72,7 +92,7 @@
 //     when the process died runs again.
 //   - Order between ids.
 //   - More than one process on one journal: the second one gets
-//     [journal.LockedError].
+//     [journal.LockedError], or waits in [OpenContext] until the first has stopped.
 //   - That a lock is unlocked on disk before the job that waited for it begins:
 //     after a crash in between, the one that had locked it runs again, later.
 //   - That a handler which ignores its context ends. Its id waits for it, even

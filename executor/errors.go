@@ -30,8 +30,9 @@ var (
 	ErrTooLarge = errors.New("executor: payload too large")
 
 	// ErrInvalidKey is returned for an empty key or name of a mark, for one of
-	// more than MaxIDBytes, for two of them in one call, and for a key that came
-	// with another number of items before.
+	// more than MaxIDBytes, for two of them in one call, for a key that came with
+	// another number of items before, and for what the key functions of [Locks] and
+	// [Unique] return when it is no key, or when they panic.
 	ErrInvalidKey = errors.New("executor: invalid key")
 
 	// ErrStale is matched by the [StaleError] that a call with [Once] returns

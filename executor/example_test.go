@@ -313,6 +313,34 @@ func ExampleUnique() {
 	// synced account 7 true
 }
 
+// One job at a time for each customer, in two queues. Who waits for its retry keeps
+// nobody waiting.
+func ExampleUnique_key() {
+	ctx := context.Background()
+	x := must(executor.Open("", executor.Config{}))
+	done := make(chan struct{})
+	customer := executor.Unique[string]{Key: func(_ string, customer string) string { return customer }}
+	charges := must(executor.Handle(x, "charges", func(_ context.Context, job executor.Job[string]) error {
+		defer func() { done <- struct{}{} }()
+		fmt.Println("the bank does not answer", job.Payload)
+		return executor.RetryAfter(time.Hour, errors.New("timeout"))
+	}, executor.QueueConfig[string]{Unique: customer}))
+	refunds := must(executor.Handle(x, "refunds", func(_ context.Context, job executor.Job[string]) error {
+		defer func() { done <- struct{}{} }()
+		fmt.Println("money back for", job.Payload)
+		return nil
+	}, executor.QueueConfig[string]{Unique: customer}))
+	check(x.Start(ctx))
+	must(charges.Enqueue(ctx, "invoice-1", "ann"))
+	<-done
+	must(refunds.Enqueue(ctx, "invoice-2", "ann"))
+	<-done
+	check(x.Stop(ctx))
+	// Output:
+	// the bank does not answer ann
+	// money back for ann
+}
+
 // Each job gets a serial number of its own; one that failed gives it back.
 func ExampleSlots() {
 	ctx := context.Background()

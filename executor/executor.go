@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,7 @@ type Executor struct {
 	dispatcher *dispatcher
 	seed       maphash.Seed // of ids to shards; of this process only, so nobody can aim at one shard
 	volatile   bool
+	dir        string // for people
 
 	// routes are all shards by number. It only grows; a copy is swapped in
 	// under mu, because the committer reads it.
@@ -34,7 +36,8 @@ type Executor struct {
 	gates      gates // of marks and keys
 	sweeper    sweeper
 	running    *journal.Running // from Start on
-	opening    time.Time        // when Open began
+	opening    time.Time        // when Open began, and no other had the journal
+	began      time.Time        // when jobs began to run; guarded by mu, and then by the stop
 
 	inherited inherited
 	handlers  context.Context // what the contexts of handlers come from
@@ -89,13 +92,36 @@ type handlerKey struct{}
 // Register the queues with [Handle], then call Run or Start. Payloads may be
 // enqueued as soon as their queue is registered.
 //
-// It returns ErrConfig, [journal.LockedError] when the journal is in use,
+// It returns ErrConfig, [journal.LockedError] at once when the journal is in use,
 // [journal.CorruptError], [journal.ErrTooNew], or an error of the directory.
+// [OpenContext] waits until the journal is free.
 func Open(dir string, cfg Config) (*Executor, error) {
 	if dir == "" {
-		return open(cfg, true, func(c journal.Config) (*journal.Log, error) { return journal.OpenMemory(nil, c) })
+		return open("", cfg, func(c journal.Config) (*journal.Log, error) { return journal.OpenMemory(nil, c) })
 	}
-	return open(cfg, false, func(c journal.Config) (*journal.Log, error) { return journal.Open(dir, c) })
+	return open(dir, cfg, func(c journal.Config) (*journal.Log, error) { return journal.Open(dir, c) })
+}
+
+// OpenContext is [Open] that waits while another process has the journal open,
+// until ctx ends: for deploys in which the new process starts before the old one
+// has stopped. It begins to open within five milliseconds of the other's [Executor.Stop],
+// or death; as long as handlers that a Stop has left behind still run, it waits for
+// them. Of several who wait, any may be the next. Config.Logger is told whom it
+// waits for.
+//
+// When ctx ends first, or had ended already, the error matches both the cause of
+// ctx and the [journal.LockedError] that says who has the journal, and since when.
+// ctx is for the wait alone: what the executor does later has the context of
+// [Executor.Start]. It returns ErrContext, and the errors of Open.
+func OpenContext(ctx context.Context, dir string, cfg Config) (*Executor, error) {
+	ctx, err := usable(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if dir == "" {
+		return Open(dir, cfg)
+	}
+	return open(dir, cfg, func(c journal.Config) (*journal.Log, error) { return journal.OpenContext(ctx, dir, c) })
 }
 
 // OpenOn is Open on a disk in memory that has crashes and faults on demand: for
@@ -104,18 +130,18 @@ func OpenOn(disk *journal.Memory, cfg Config) (*Executor, error) {
 	if disk == nil {
 		return nil, fmt.Errorf("%w: no disk; new(journal.Memory) is an empty one", ErrConfig)
 	}
-	return open(cfg, false, func(c journal.Config) (*journal.Log, error) { return journal.OpenMemory(disk, c) })
+	return open("a disk in memory", cfg, func(c journal.Config) (*journal.Log, error) { return journal.OpenMemory(disk, c) })
 }
 
-func open(cfg Config, volatile bool, openLog func(journal.Config) (*journal.Log, error)) (*Executor, error) {
+func open(dir string, cfg Config, openLog func(journal.Config) (*journal.Log, error)) (*Executor, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
 	}
 	x := &Executor{
 		cfg:        cfg,
-		volatile:   volatile,
-		opening:    time.Now(),
+		volatile:   dir == "",
+		dir:        cmp.Or(dir, "in memory"),
 		dispatcher: newDispatcher(cfg.Scheduler),
 		seed:       maphash.MakeSeed(),
 		queues:     make(map[string]*queue),
@@ -136,6 +162,7 @@ func open(cfg Config, volatile bool, openLog func(journal.Config) (*journal.Log,
 	if err != nil {
 		return nil, err
 	}
+	x.opening = x.log.Stats().Since
 	x.locks.init(x)
 	if err := x.locks.restore(); err != nil {
 		return nil, errors.Join(err, x.log.Close())

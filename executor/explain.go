@@ -18,7 +18,7 @@ const (
 	JobUnknown   JobState = "unknown"   // the id has no job
 	JobRunning   JobState = "running"   // or handed to a worker that comes to it next
 	JobReady     JobState = "ready"     // due: it waits for a worker, for its shard, or within Config.TimerSlack for others
-	JobScheduled JobState = "scheduled" // not due yet; a retry, if Retry is not −1
+	JobScheduled JobState = "scheduled" // not due yet; a retry, if Attempt is above 1
 	JobBlocked   JobState = "blocked"   // waits until keys are unlocked
 	JobWaiting   JobState = "waiting"   // waits until an equal one has run, or for a slot
 	JobSuspected JobState = "suspected" // ran at the last two deaths of the process, and waits for its turn to run without others that did
@@ -30,7 +30,7 @@ type Explanation struct {
 	Queue, ID string
 	State     JobState
 	Due       time.Time // zero if unknown
-	Retry     int       // −1: has not failed
+	Attempt   int       // that runs or comes next, as in [Job]: 1, 2, 3, …; a job that failed twice is at 3
 	LastError string
 	Payloads  int // that wait
 	// Keys are what blocks it, with those who have locked them, or who were called
@@ -57,7 +57,7 @@ func (x *Executor) Explain(ctx context.Context, queue, id string) (Explanation, 
 	if err != nil {
 		return Explanation{}, err
 	}
-	e := Explanation{Queue: queue, ID: id, State: JobUnknown, Retry: -1}
+	e := Explanation{Queue: queue, ID: id, State: JobUnknown, Attempt: 1}
 	var s shard.Status
 	if err := q.actors[q.route([]byte(id))-q.first].Do(ctx, func(c *shard.Core) { s = c.Status(id) }); err != nil {
 		return Explanation{}, border(err)
@@ -65,7 +65,7 @@ func (x *Executor) Explain(ctx context.Context, queue, id string) (Explanation, 
 	if !s.Known {
 		return e, nil
 	}
-	e.Due, e.Retry, e.LastError, e.Payloads = time.Unix(0, s.Due), s.Retry, s.LastError, s.Payloads
+	e.Due, e.Attempt, e.LastError, e.Payloads = time.Unix(0, s.Due), s.Retry+firstAttempt, s.LastError, s.Payloads
 	switch {
 	case s.Running:
 		e.State = JobRunning
@@ -134,8 +134,8 @@ func (e Explanation) String() string {
 	if e.State == JobScheduled {
 		fmt.Fprintf(&b, " for %s", e.Due.Format(time.RFC3339Nano))
 	}
-	if e.Retry >= 0 {
-		fmt.Fprintf(&b, ", failed %d times: %s", e.Retry+1, brief(e.LastError))
+	if e.Attempt > 1 {
+		fmt.Fprintf(&b, ", failed %d times: %s", e.Attempt-1, brief(e.LastError))
 	}
 	// One of the three at most has anything in it.
 	for _, k := range first(e.Keys) {

@@ -140,6 +140,14 @@ func (v *victims) takesContext() map[string]func(context.Context) error {
 	some := []executor.Item[int]{{ID: "a"}}
 	ignored := func(err error) error { return errors.Join(err, errIgnored) }
 	return map[string]func(context.Context) error{
+		"executor.OpenContext": func(ctx context.Context) error {
+			_, err := executor.OpenContext(ctx, filepath.Join(v.dir, "jobs"), executor.Config{})
+			return err
+		},
+		"journal.OpenContext": func(ctx context.Context) error {
+			_, err := journal.OpenContext(ctx, filepath.Join(v.dir, "log"), journal.Config{})
+			return err
+		},
 		"executor.Executor.Compact":    v.x.Compact,
 		"executor.Executor.Copy":       func(ctx context.Context) error { return v.x.Copy(ctx, filepath.Join(v.dir, "no", "such")) },
 		"executor.Executor.DeleteMark": func(ctx context.Context) error { return v.x.DeleteMark(ctx, "x") },

@@ -543,8 +543,8 @@ func TestLocket_ParkedJobHoldsNothing(t *testing.T) {
 	})
 }
 
-// A key function that panics, ends its goroutine, or returns an empty key, fails
-// its own job only and leaves nothing locked.
+// A key function that panics, ends its goroutine, or returns an empty key, but only
+// when the job is to run, fails its own job only and leaves nothing locked.
 func TestLocket_BadKeyFunction(t *testing.T) {
 	for name, key := range map[string]func() string{
 		"panic":  func() string { panic("no key") },
@@ -555,11 +555,11 @@ func TestLocket_BadKeyFunction(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				x := open(t, "", executor.Config{Workers: 1})
-				p := &probe{}
+				p, accepted := &probe{}, false
 				q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{
 					Shards: 1, MaxRetries: -1,
 					Unique: executor.Unique[string]{While: executor.UniqueWhileRunning, Key: func(id, _ string) string {
-						if id == "bad" {
+						if id == "bad" && accepted {
 							return key()
 						}
 						return "one"
@@ -568,6 +568,7 @@ func TestLocket_BadKeyFunction(t *testing.T) {
 				for _, id := range []string{"a", "bad", "b"} {
 					enqueue(t, q, id, "")
 				}
+				accepted = true
 				start(t, x)
 				synctest.Wait()
 				require.Equal(t, []string{"a[]", "b[]"}, p.log())

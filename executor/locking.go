@@ -4,19 +4,29 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"hash/maphash"
 	"slices"
 	"time"
 
-	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/lock"
 	"github.com/strandjobs/strand/shard"
 )
 
-// Locks make jobs wait until others have completed. The keys are computed from
-// id and payload; of a job with several payloads those of all count. Nil
-// functions, and those that return nothing, lock nothing. A key has from 1 to
-// 512 bytes and means the same in all queues of the executor.
+// Locks make jobs wait until others have completed: a cancellation until all that
+// ships the order has succeeded, say. A key stays locked until the success of a job
+// unlocks it: while that is retried, after a restart, and after its burial, until
+// a person unlocks it, the TTL is over, or UnlockOnBurial does.
+//
+// So they are no mutex. One job at a time for each key, which is held only while
+// it runs, is [Unique] with a Key; one at a time for a queue is MaxConcurrent: 1; and
+// for an id it is so anyway.
+//
+// The keys are computed from id and payload alone, by functions
+// that are called when the payload is enqueued, which fails with ErrInvalidKey when
+// one panics or returns a key that is none, and again before each run. Of a job
+// with several payloads those of all count. Nil functions, and those that return
+// nothing, lock nothing. A key has from 1 to 512 bytes and means the same in all
+// queues of the executor. Fields that do nothing without a function are ErrConfig
+// without it.
 //
 // The keys are the executor's own, see [Keys]: changes are in the commit of the
 // job that they belong to, and come back after a crash. A job is never blocked
@@ -33,11 +43,14 @@ type Locks[T any] struct {
 
 	// OnRun are locked when the job runs, in the instant in which nothing blocks
 	// it: not yet when it is unblocked and waits for a worker. They stay locked
-	// when it fails; a retry does not lock them again.
+	// when it fails, in back-off and after its burial; a retry does not lock them
+	// again. Only those jobs wait for them that have them in BlockedBy, of this
+	// queue, too.
 	OnRun func(id string, payload T) []string
 
 	// Unlock are unlocked when the job has succeeded or its handler discarded it,
-	// and only then, whoever has locked them.
+	// and only then, whoever has locked them. What no queue unlocks stays locked,
+	// unless a person does or the TTL is over.
 	Unlock func(id string, payload T) []string
 
 	// Counted: a key that was locked three times takes three unlocks; each
@@ -60,7 +73,7 @@ type Locks[T any] struct {
 	// WhenBlocked says what becomes of a job that is blocked. Default
 	// [lock.Park]: it keeps its place, takes no worker, and runs when the keys
 	// are unlocked, first come, first served. The others are [lock.Fail], the
-	// normal retry; [lock.RequeueAfter]; and [lock.Skip], which ends the payloads
+	// normal retry; [lock.RequeueAfter], with a pause above zero; and [lock.Skip], which ends the payloads
 	// as discarded, without an unlock. To park for ever in a circle of jobs that
 	// wait for each other is refused: it counts as a failure with
 	// [lock.ErrDeadlock], which names them.
@@ -91,17 +104,19 @@ const (
 	UniqueWhileRunning
 )
 
-// Unique lets one job at a time run for each key. A job that has to wait is
-// parked: it keeps its place, takes no worker, and goes on in the order in which
-// the jobs came. The lock is a lease in memory: it ends with the run, whatever
-// its outcome, and with the process.
+// Unique lets one job at a time run for each key: the plain mutex. A job that has
+// to wait is parked: it keeps its place, takes no worker, and goes on in the order
+// in which the jobs came. The lock is a lease in memory: it ends with the run,
+// whatever its outcome, and with the process. A job in back-off has none, and others
+// run meanwhile.
 type Unique[T any] struct {
 	// While says when. Default: UniqueWhileRunning if Key, TTL or Heartbeat is set,
-	// else as Config.Unique.
+	// else as Config.Unique. UniqueNever switches the other fields off.
 	While Uniqueness
 
 	// Key of a payload. Queues whose functions return the same key exclude each
-	// other. Default nil: the queue and the encoded payload.
+	// other. It is called as those of [Locks] are. Default nil: the queue and the
+	// encoded payload, so that only equal payloads wait for each other.
 	Key func(id string, payload T) string
 
 	// TTL is how long the lease lasts after the start of the run or the last
@@ -125,8 +140,12 @@ const (
 
 // locking is what a queue locks, without its type parameter.
 type locking struct {
-	onEnqueue func(id string, payload []byte) ([]string, error) // nil: nothing
-	wants     func(it *shard.Item) (wants, error)               // nil: jobs run at once
+	wants func(it *shard.Item) (wants, error) // nil: jobs run at once
+	// onEnqueue computes all keys of a payload, so that a bad one is refused, and
+	// returns those that are locked when it is enqueued, if it locks any. Nil: there
+	// is nothing to be computed.
+	onEnqueue func(id string, payload []byte) ([]string, error)
+	locks     bool
 
 	unlocks                 bool // when a job is done
 	counted, unlockOnBurial bool
@@ -136,28 +155,6 @@ type locking struct {
 
 	leaseTTL, heartbeat time.Duration // of unique jobs
 	slots               []SlotSource
-}
-
-// wants are the keys of a job.
-type wants struct {
-	blockedBy, unique []string
-	set               []setting
-	unlock            []unlocking
-}
-
-// unlocking is a key that the success of a job unlocks, if it counts for one of
-// its payloads. own: that payload locks it itself, and unlocks no lock but that.
-type unlocking struct {
-	setting
-	own bool
-}
-
-func (w *wants) keysToSet() []string {
-	keys := make([]string, len(w.set))
-	for i, s := range w.set {
-		keys[i] = s.key
-	}
-	return keys
 }
 
 func (t *Queue[T]) locking(x *Executor, name string) (locking, error) {
@@ -172,13 +169,45 @@ func (t *Queue[T]) locking(x *Executor, name string) (locking, error) {
 		asked = UniqueWhileRunning
 	}
 	unique := cmp.Or(u.While, asked, x.cfg.Unique) == UniqueWhileRunning
-	if c.OnEnqueue != nil {
-		l.onEnqueue = t.keysOnEnqueue
+	l.locks = c.OnEnqueue != nil
+	later := c.BlockedBy != nil || c.OnRun != nil || c.Unlock != nil
+	if l.locks || later || unique && u.Key != nil {
+		l.onEnqueue = func(id string, payload []byte) ([]string, error) { return t.keysOnEnqueue(id, payload, unique) }
 	}
-	if unique || len(l.slots) > 0 || c.BlockedBy != nil || c.OnRun != nil || c.Unlock != nil {
+	if unique || len(l.slots) > 0 || later {
 		l.wants = func(it *shard.Item) (wants, error) { return t.wants(it, unique) }
 	}
-	return l, l.check(x, name, u.While)
+	return l, errorsOf(l.check(x, name, u.While), c.check())
+}
+
+// check returns an error for what does nothing, or what nobody means.
+func (c *Locks[T]) check() error {
+	locks := c.OnEnqueue != nil || c.OnRun != nil
+	keys := locks || c.BlockedBy != nil || c.Unlock != nil
+	d := c.WhenBlocked
+	for _, field := range [...]struct {
+		name    string
+		set, ok bool
+		without string
+	}{
+		{"Service", c.Service != nil, keys, "OnEnqueue, OnRun, BlockedBy or Unlock, which return the keys"},
+		{"Counted", c.Counted, keys, "OnEnqueue, OnRun, BlockedBy or Unlock, which return the keys"},
+		{"TTL", c.TTL != 0, locks, "OnEnqueue or OnRun, which return the keys that it ends"},
+		{"UnlockOnBurial", c.UnlockOnBurial, locks, "OnEnqueue or OnRun, which return the keys that it unlocks"},
+		{"WhenBlocked", d.Action != lock.ActionPark || d.After != 0 || d.Err != nil, c.BlockedBy != nil,
+			"BlockedBy, which returns the keys that block the job"},
+		{"WhenBlocked.After", d.After != 0, d.Action == lock.ActionRequeue, "the Action of lock.RequeueAfter"},
+		{"WhenBlocked.Err", d.Err != nil, d.Action == lock.ActionFail, "the Action of lock.Fail"},
+	} {
+		if field.set && !field.ok {
+			return fmt.Errorf("%w: Locks.%s does nothing without %s; for one job at a time for each key, Unique with a Key is enough",
+				ErrConfig, field.name, field.without)
+		}
+	}
+	if d.Action == lock.ActionRequeue && d.After == 0 {
+		return fmt.Errorf("%w: Locks.WhenBlocked would ask again all the time: give lock.RequeueAfter a pause; lock.Park needs none", ErrConfig)
+	}
+	return nil
 }
 
 func (l *locking) check(x *Executor, name string, while Uniqueness) error {
@@ -194,143 +223,18 @@ func (l *locking) check(x *Executor, name string, while Uniqueness) error {
 	case l.service != nil && (l.counted || l.unlockOnBurial || l.ttl > 0):
 		return fmt.Errorf("%w: Locks of queue %q have a Service, which can't have Counted, UnlockOnBurial or TTL", ErrConfig, name)
 	}
-	for _, s := range l.slots {
+	for i, s := range l.slots {
 		if s == nil || s.executor() != x {
 			return fmt.Errorf("%w: Slots of queue %q must come from NewSlots with the same executor", ErrConfig, name)
+		}
+		if slices.Contains(l.slots[:i], s) {
+			return fmt.Errorf("%w: Slots of queue %q has one sequence twice; a job gets one value of each", ErrConfig, name)
 		}
 	}
 	return errorsOf(
 		inRange("Locks.WhenBlocked", int(l.blocked.Action), int(lock.ActionPark), int(lock.ActionSkip)),
 		inRange("Unique.While", int(while), int(UniqueDefault), int(UniqueWhileRunning)),
 	)
-}
-
-// keysOnEnqueue computes what a payload locks when it is accepted.
-func (t *Queue[T]) keysOnEnqueue(id string, payload []byte) (keys []string, err error) {
-	value, err := t.decodeOne(payload)
-	if err != nil {
-		return nil, err
-	}
-	return keysOf(t.cfg.Locks.OnEnqueue, id, value)
-}
-
-// wants computes the keys of a job that is about to run. Payloads that do not
-// decode have none.
-func (t *Queue[T]) wants(it *shard.Item, unique bool) (w wants, err error) {
-	var e journal.Entry
-	for _, p := range it.Payloads {
-		if err := p.Ref.Read(&e); err != nil {
-			return w, &unreadError{err}
-		}
-		value, err := t.decodeOne(e.Payload)
-		if err != nil {
-			continue
-		}
-		if err = t.wantsOne(&w, it.ID, &e, value); err != nil {
-			return w, err
-		}
-		if unique {
-			key, err := t.uniqueKey(it.ID, &e, value)
-			if err != nil {
-				return w, err
-			}
-			w.unique = append(w.unique, key)
-		}
-	}
-	slices.Sort(w.unique)
-	w.unique = slices.Compact(w.unique)
-	return w, nil
-}
-
-// wantsOne adds the keys of a payload. Those that count, count for each payload,
-// as they did when it was enqueued: whether those of a service do, it decides.
-// What goes with a payload to the morgue must be its own.
-func (t *Queue[T]) wantsOne(w *wants, id string, e *journal.Entry, value T) error {
-	c := &t.cfg.Locks
-	count := c.Counted || c.Service != nil
-	blockedBy, err := keysOf(c.BlockedBy, id, value)
-	set, err2 := keysOf(c.OnRun, id, value)
-	unlock, err3 := keysOf(c.Unlock, id, value)
-	if err := errorsOf(err, err2, err3); err != nil {
-		return err
-	}
-	for _, key := range blockedBy {
-		w.blockedBy = with(w.blockedBy, key)
-	}
-	for _, key := range set {
-		if count || c.UnlockOnBurial {
-			w.set = append(w.set, setting{key, e.Position})
-		} else {
-			w.set = with(w.set, setting{key: key})
-		}
-	}
-	if !count {
-		for _, key := range unlock {
-			w.unlock = with(w.unlock, unlocking{setting: setting{key: key}})
-		}
-		return nil
-	}
-	own := set
-	if len(unlock) > 0 && c.Counted {
-		enqueued, err := keysOf(c.OnEnqueue, id, value)
-		if err != nil {
-			return err
-		}
-		own = append(own, enqueued...)
-	}
-	for _, key := range unlock {
-		w.unlock = append(w.unlock, unlocking{setting{key, e.Position}, slices.Contains(own, key)})
-	}
-	return nil
-}
-
-func (t *Queue[T]) uniqueKey(id string, e *journal.Entry, value T) (string, error) {
-	f := t.cfg.Unique.Key
-	if f == nil {
-		// Two payloads with one hash would exclude each other, no more.
-		return fmt.Sprintf("%s#%016x", t.q.name, maphash.Bytes(t.q.x.seed, e.Payload)), nil
-	}
-	keys, err := keysOf(func(id string, value T) []string { return []string{f(id, value)} }, id, value)
-	if err != nil {
-		return "", err
-	}
-	return keys[0], nil
-}
-
-// with adds v to a list unless it is there.
-func with[E comparable](list []E, v E) []E {
-	if slices.Contains(list, v) {
-		return list
-	}
-	return append(list, v)
-}
-
-// keysOf calls f and returns the keys of a payload, each once.
-func keysOf[T any](f func(string, T) []string, id string, value T) (keys []string, err error) {
-	if f == nil {
-		return nil, nil
-	}
-	var all []string
-	if err := guarded(func() error { all = f(id, value); return nil }); err != nil {
-		return nil, err
-	}
-	for _, key := range all {
-		if err := checkKey(key); err != nil {
-			return nil, err
-		}
-		keys = with(keys, key)
-	}
-	return keys, nil
-}
-
-func checkKey(key string) error {
-	if key == "" {
-		return fmt.Errorf("%w: nil means no key", lock.ErrEmptyKey)
-	}
-	if len(key) > maxKeyBytes {
-		return fmt.Errorf("%w: a lock's key has %d bytes, it must have from 1 to %d", ErrInvalidKey, len(key), maxKeyBytes)
-	}
-	return nil
 }
 
 // lockAll locks keys with the queue's service. Those that it has locked before

@@ -19,7 +19,7 @@ type Dead[T any] struct {
 	Decode   error  // why Payload is not set; nil when it is
 	Score    float64
 	Position uint64
-	Retry    int    // the retry count it died with
+	Attempt  int    // in which it died, as in [Job]: 1, 2, 3, …
 	Error    string // the last failure
 	At       time.Time
 }
@@ -48,7 +48,7 @@ func (t *Queue[T]) Morgue() iter.Seq2[Dead[T], error] {
 func (t *Queue[T]) dead(b journal.Buried) Dead[T] {
 	d := Dead[T]{
 		ID: string(b.Entry.ID), Raw: b.Entry.Payload, Score: b.Entry.Score, Position: uint64(b.Entry.Position),
-		Retry: b.Retry, Error: b.Reason, At: time.Unix(0, b.At),
+		Attempt: b.Retry + firstAttempt, Error: b.Reason, At: time.Unix(0, b.At),
 	}
 	d.Payload, d.Decode = t.decodeOne(d.Raw)
 	return d

@@ -21,16 +21,23 @@ type pledge struct {
 	keys    []string
 }
 
-// keysOnEnqueue computes what each of the entries locks; nil: nothing.
+// keysOnEnqueue computes what each of the entries locks; nil: nothing. It returns
+// an error also for keys that are bad and wanted later.
 func (q *queue) keysOnEnqueue(entries []journal.Entry) (keys [][]string, err error) {
 	if q.locking.onEnqueue == nil {
 		return nil, nil
 	}
-	keys = make([][]string, len(entries))
+	if q.locking.locks {
+		keys = make([][]string, len(entries))
+	}
 	for i := range entries {
 		e := &entries[i]
-		if keys[i], err = q.locking.onEnqueue(string(e.ID), e.Payload); err != nil {
-			return nil, fmt.Errorf("item %d: id %q: the keys to lock: %w", i, e.ID, err)
+		locked, err := q.locking.onEnqueue(string(e.ID), e.Payload)
+		if err != nil {
+			return nil, fmt.Errorf("item %d: queue %q, id %q: %w", i, q.name, e.ID, err)
+		}
+		if keys != nil {
+			keys[i] = locked
 		}
 	}
 	return keys, nil

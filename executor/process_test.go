@@ -34,7 +34,7 @@ func TestProcessChild(t *testing.T) {
 	if !ok {
 		t.Skip("only as a child")
 	}
-	map[string]func(*testing.T, string){"signals": serveUntilSignal, "timers": runTimers, "backlog": fillBacklog, "lease": holdLease}[what](t, dir)
+	map[string]func(*testing.T, string){"signals": serveUntilSignal, "timers": runTimers, "backlog": fillBacklog, "lease": holdLease, "deploy": serveDeploy}[what](t, dir)
 }
 
 // process starts a child, by way of a shell command if one is given.

@@ -2,7 +2,6 @@ package executor
 
 import (
 	"fmt"
-	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -267,19 +266,12 @@ func (z *quarantine) acquit(q *queue, items []*shard.Item) {
 	z.open.Store(len(z.suspects) > 0)
 }
 
-// maxNamed bounds the suspects that a log line names.
-const maxNamed = 10
-
-// recovery returns the one line about what the last process left behind when it
-// died, to be logged once jobs run.
-func (x *Executor) recovery() (log func()) {
-	d := x.log.Death()
-	if d == nil {
-		return func() {}
-	}
-	z := &x.quarantine
+// named returns what is said of those who are held, or given up, and how many
+// others run again at once.
+func (z *quarantine) named() (names []string, weak int) {
 	z.mu.Lock()
-	level, names, weak := slog.LevelInfo, slices.Clone(z.givenUp), 0
+	defer z.mu.Unlock()
+	names = slices.Clone(z.givenUp)
 	for _, s := range z.suspects {
 		if s.isHeld() || s.Guilty() {
 			names = append(names, s.String())
@@ -287,18 +279,5 @@ func (x *Executor) recovery() (log func()) {
 			weak++
 		}
 	}
-	z.mu.Unlock()
-	if len(names) > 0 {
-		level = slog.LevelWarn
-	}
-	slices.Sort(names)
-	if more := len(names) - maxNamed; more > 0 {
-		names = append(names[:maxNamed], fmt.Sprintf("and %d more", more))
-	}
-	took := time.Since(x.opening)
-	return func() {
-		x.cfg.Logger.Log(x.handlers, level, "recovered: the last process died", slog.String("cause", d.How),
-			slog.Int("running_then", d.Ran), slog.Int("run_again_at_once", weak), slog.Any("suspects", names),
-			slog.Duration("took", took))
-	}
+	return names, weak
 }

@@ -17,7 +17,7 @@ import (
 
 // SlotsConfig of a sequence of slots; see [lock.SlotsConfig] for what it says of
 // Next, StartFrom, TTL and MaxSteps. TTL defaults to the Timeout of the queue,
-// and to 60 s where it has none. Store and Table are not used.
+// and to 60 s where it has none. Store and Table are the executor's own.
 type SlotsConfig[V any] struct {
 	lock.SlotsConfig[V]
 
@@ -73,6 +73,9 @@ func NewSlots[V any](x *Executor, name string, cfg SlotsConfig[V]) (*Slots[V], e
 	}
 	if err := checkName(name); err != nil {
 		return nil, err
+	}
+	if cfg.Store != "" || cfg.Table != nil {
+		return nil, fmt.Errorf("%w: slots %q have a Store or a Table, which are the executor's; leave them out", ErrConfig, name)
 	}
 	if x.stopping.Load() {
 		return nil, ErrClosed

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/strandjobs/strand/journal"
 )
@@ -43,17 +44,21 @@ func (x *Executor) Start(ctx context.Context) error {
 			return fmt.Errorf("executor: OnStart: %w", err)
 		}
 	}
-	log, err := x.startWorkers()
+	if err := x.mayStart(); err != nil {
+		return err
+	}
+	x.logStart()
+	unrecorded, err := x.startWorkers()
 	if err != nil {
 		return err
 	}
-	log()
+	unrecorded()
 	return nil
 }
 
 // startWorkers has the jobs run. What there is to be logged of it is left to the
 // caller, who holds no lock.
-func (x *Executor) startWorkers() (log func(), err error) {
+func (x *Executor) startWorkers() (unrecorded func(), err error) {
 	x.arranging.Lock()
 	defer x.arranging.Unlock()
 	if err := x.mayStart(); err != nil {
@@ -61,7 +66,6 @@ func (x *Executor) startWorkers() (log func(), err error) {
 	}
 	words := x.wordsPerWorker()
 	running, unrecorded := x.openRecorder(x.cfg.Workers+x.cfg.SpareWorkers, words)
-	recovered := x.recovery()
 	x.quarantine.start(running)
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -69,14 +73,14 @@ func (x *Executor) startWorkers() (log func(), err error) {
 	if x.state != starting || x.err != nil {
 		return nil, fmt.Errorf("%w: stopped while it was starting", cmp.Or(x.err, ErrState))
 	}
-	x.state, x.words = started, words
+	x.state, x.words, x.began = started, words, time.Now()
 	for place := range x.cfg.Workers {
 		x.hire(place)
 	}
 	for i := range x.cfg.SpareWorkers {
 		x.spares = append(x.spares, x.cfg.Workers+i)
 	}
-	return func() { unrecorded(); recovered() }, nil
+	return unrecorded, nil
 }
 
 // backToOpened lets Start be called again, after nothing was done.

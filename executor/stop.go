@@ -64,9 +64,11 @@ func (x *Executor) Stop(ctx context.Context) error {
 }
 
 func (x *Executor) stop() {
+	stopping := time.Now()
 	x.awaitArrangements()
 	x.draining.Store(true)
 	stuck := x.drain()
+	all, known := x.sum()
 	x.watchdog.stop()
 	x.quarantine.close()
 	x.locks.close()
@@ -93,12 +95,19 @@ func (x *Executor) stop() {
 		err = errors.Join(err, unlock())
 	}
 	x.stopErr = errors.Join(stuck, x.ending(errors.Join(append(errs, err)...)))
-	close(x.stopped)
 	if stuck != nil {
-		x.working.Wait()
-		if err := unlock(); err != nil {
-			x.cfg.Logger.Error("journal stays locked", slog.Any("error", err))
-		}
+		defer x.unlockAtLast(unlock)
+	}
+	defer close(x.stopped) // also when the logger ends the goroutine
+	x.logStop(all, known, stopping)
+}
+
+// unlockAtLast gives the journal back when the handlers that were left behind have
+// returned.
+func (x *Executor) unlockAtLast(unlock func() error) {
+	x.working.Wait()
+	if err := unlock(); err != nil {
+		x.cfg.Logger.Error("journal stays locked", slog.Any("error", err))
 	}
 }
 

@@ -73,7 +73,7 @@ func lockAtRest(dir string) (release func() error, err error) {
 	if err := heldBy(dir); err != nil {
 		return nil, err
 	}
-	lock, err := lockDir(dir, 0)
+	lock, err := lockDir(dir)
 	switch {
 	case err == nil:
 		return lock.undo, nil

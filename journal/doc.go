@@ -37,7 +37,8 @@
 //
 // # What is not promised
 //
-//   - Two processes on one journal: the second one gets a [LockedError].
+//   - Two processes on one journal: the second one gets a [LockedError], or waits
+//     in [OpenContext] until the first has closed it, or died.
 //
 //   - That ended entries leave the disk at once. They go when their block is
 //     the oldest and empty, or when it is carried forward (see below).
@@ -167,9 +168,10 @@
 //
 // # The directory
 //
-// A journal is a directory with up to four files: journal.db; LOCK, with the pid of
-// the last owner, which stays behind; RUNNING, the crash recorder, while jobs may
-// run and after a crash; and journal.db.new, while the journal is made or compacted.
+// A journal is a directory with up to four files: journal.db; LOCK, with pid and
+// host of the last owner and since when it was one, which stays behind; RUNNING, the
+// crash recorder, while jobs may run and after a crash; and journal.db.new, while the
+// journal is made or compacted.
 // One of these names that stands for anything but a file (a link, a pipe, a device,
 // a socket, a directory) is [ErrNotJournal] with its path, and is not followed,
 // waited for or changed. The directory itself may be reached through a link.

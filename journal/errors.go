@@ -3,6 +3,7 @@ package journal
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Errors of opening a journal.
@@ -57,15 +58,24 @@ var (
 
 // LockedError says who holds the journal. It matches [ErrLocked].
 type LockedError struct {
-	Dir string // the journal's directory
-	PID int    // process id of the owner, 0 when it is not known
+	Dir   string    // the journal's directory
+	PID   int       // process id of the owner, on its Host; 0 when it is not known
+	Host  string    // name of the owner's host or container; empty when it is not known
+	Since time.Time // when the owner locked it; zero when it is not known
 }
 
 func (e *LockedError) Error() string {
-	if e.PID == 0 {
-		return fmt.Sprintf("journal: %s is in use by another process; stop it first", e.Dir)
+	who := "another process"
+	if e.PID != 0 {
+		who = fmt.Sprintf("process %d", e.PID)
 	}
-	return fmt.Sprintf("journal: %s is in use by process %d; stop it first", e.Dir, e.PID)
+	if e.Host != "" {
+		who += " on " + e.Host
+	}
+	if !e.Since.IsZero() {
+		who += " since " + e.Since.Format(time.RFC3339)
+	}
+	return fmt.Sprintf("journal: %s is in use by %s; stop it first", e.Dir, who)
 }
 
 // Is makes errors.Is(err, ErrLocked) true.

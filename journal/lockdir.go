@@ -12,40 +12,40 @@ import (
 
 const lockName = "LOCK"
 
-// lockPoll is how often a wait for another owner looks again: the systems'
-// file locks offer no wait with an end.
-const lockPoll = 20 * time.Millisecond
-
 // lockBytes is more than a LOCK file ever has.
 const lockBytes = 4 << 10
 
 var (
 	errHeld    = errors.New("held")
-	errRemoved = errors.New("removed")
+	errRemoved = errors.New("its LOCK is removed all the time")
 )
 
 // dirLock is the right to use a directory.
 type dirLock struct {
 	place   *place
 	f       *os.File
-	created bool // the file was not there before
+	created bool      // the file was not there before
+	since   time.Time // when it was locked
 }
 
-// lockDir makes this process the owner of dir and writes its pid where the
-// next one can read it. The file stays behind; only the lock on it counts.
-func lockDir(dir string, timeout time.Duration) (*dirLock, error) {
-	for deadline := time.Now().Add(timeout); ; time.Sleep(lockPoll) {
-		l, err := tryLock(dir, "")
+// lockDir makes this process the owner of dir, now or never, and writes who that
+// is where the next one can read it. The file stays behind; only the lock on it
+// counts.
+func lockDir(dir string) (l *dirLock, err error) {
+	for range attempts {
+		since := time.Now()
+		l, err = tryLock(dir, ownerNote(since))
 		switch {
 		case err == nil:
+			l.since = since
 			return l, nil
-		case errors.Is(err, errRemoved):
-		case !errors.Is(err, errHeld):
+		case errors.Is(err, errHeld):
+			return nil, lockedBy(dir)
+		case !errors.Is(err, errRemoved): // by one who did nothing: see undo
 			return nil, fmt.Errorf("journal: lock %s: %w", dir, err)
-		case !time.Now().Before(deadline):
-			return nil, &LockedError{Dir: dir, PID: readPID(dir)}
 		}
 	}
+	return nil, fmt.Errorf("journal: lock %s: %w", dir, err)
 }
 
 // tryLock locks dir now or never. What it writes is the pid and a note.
@@ -106,14 +106,33 @@ func (l *dirLock) undo() error {
 	return l.unlock()
 }
 
-// readPID returns who owns dir, 0 when its LOCK does not tell.
-func readPID(dir string) int {
-	line, _, _ := strings.Cut(readLock(dir), "\n")
-	pid, err := strconv.Atoi(line)
-	if err != nil || pid < 0 {
-		return 0
+// ownerNote follows the pid of an owner: since when it is one, and on which host.
+func ownerNote(since time.Time) string {
+	host, _ := os.Hostname() // where there is none it is left out
+	return since.UTC().Format(time.RFC3339Nano) + " " + host + "\n"
+}
+
+// lockedBy says who owns dir, as far as its LOCK tells.
+func lockedBy(dir string) *LockedError {
+	e := &LockedError{Dir: dir}
+	pid, note, _ := strings.Cut(readLock(dir), "\n")
+	if n, err := strconv.Atoi(pid); err == nil && n > 0 {
+		e.PID = n
 	}
-	return pid
+	note, _, _ = strings.Cut(note, "\n")
+	since, host, _ := strings.Cut(note, " ")
+	if at, err := time.Parse(time.RFC3339Nano, since); err == nil {
+		e.Since = at
+		if isHost(host) {
+			e.Host = host
+		}
+	}
+	return e
+}
+
+// isHost reports whether a name can be a host's: what is in a LOCK may be anything.
+func isHost(name string) bool {
+	return len(name) <= 255 && !strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
 func readLock(dir string) string {

@@ -42,13 +42,9 @@ type Config struct {
 	// below zero there is none.
 	MemoryBudget int
 
-	// LockTimeout is how long Open waits for another owner to go. Default 0:
-	// it does not wait.
-	LockTimeout time.Duration
-
 	// Logger gets what an operator should know and no call can return: that
-	// everybody may write to the directory, that the crash recorder was lost.
-	// Default nil: silence.
+	// everybody may write to the directory, that the crash recorder was lost, whom
+	// OpenContext waits for. Default nil: silence.
 	Logger *slog.Logger
 
 	trimSlack int // see below; less only in tests, to trim all the time
@@ -90,7 +86,7 @@ type Log struct {
 
 	released chan struct{} // closed when the file is closed too
 
-	born  time.Time    // when the log was opened
+	born  time.Time    // when its opening began
 	began atomic.Int64 // when the disk began with what it does now: ns after born, and one; 0: nothing
 
 	// upkeep holds a token while the file is copied or replaced: one at a time, in

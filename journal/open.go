@@ -16,7 +16,7 @@ import (
 // creates it. It checks and replays the whole log before it writes anything;
 // the first commit is its own and makes the new epoch durable.
 //
-// It returns a [LockedError] when the journal is in use, a [CorruptError] when
+// It returns a [LockedError] when the journal is in use, which [OpenContext] waits for; a [CorruptError] when
 // it is damaged, ErrTooNew and ErrNotJournal, or what the system says about
 // the directory. A journal that it refuses is left as it is.
 func Open(dir string, cfg Config) (*Log, error) {
@@ -32,7 +32,7 @@ func Open(dir string, cfg Config) (*Log, error) {
 }
 
 func openDir(dir string, cfg Config) (*Log, error) {
-	lock, err := lockDir(dir, cfg.LockTimeout)
+	lock, err := lockDir(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +41,7 @@ func openDir(dir string, cfg Config) (*Log, error) {
 		return nil, errors.Join(err, lock.undo())
 	}
 	l := newLog(s, cfg, false)
-	l.unlock, l.dir, l.place = lock.unlock, dir, lock.place
+	l.unlock, l.dir, l.place, l.born = lock.unlock, dir, lock.place, lock.since
 	if err := l.boot(); err != nil {
 		return nil, errors.Join(err, s.close(), lock.undo())
 	}
@@ -218,14 +218,15 @@ func (l *Log) Err() error {
 
 // Stats are the figures of a log at one moment.
 type Stats struct {
-	Blocks    int      // in the log
-	Bytes     int      // of these blocks
-	LiveBytes int      // of entries in them that did not end
-	HeldBytes int      // of entries that are in memory, ended ones among them; see [Config.MemoryBudget]
-	ReadBacks uint64   // how often the disk was read for entries that are not
-	Next      Position // the next position
-	Epoch     uint64   // how many times the journal was opened
-	UUID      string   // of the journal and its copies; empty in memory, and for one from before there was one
+	Blocks    int       // in the log
+	Bytes     int       // of these blocks
+	LiveBytes int       // of entries in them that did not end
+	HeldBytes int       // of entries that are in memory, ended ones among them; see [Config.MemoryBudget]
+	ReadBacks uint64    // how often the disk was read for entries that are not
+	Next      Position  // the next position
+	Epoch     uint64    // how many times the journal was opened
+	Since     time.Time // when this opening began: the journal was free, and was locked
+	UUID      string    // of the journal and its copies; empty in memory, and for one from before there was one
 
 	CommitAge time.Duration // of the commit that the disk is at; see [Log.CommitAge]
 }
@@ -236,7 +237,7 @@ func (l *Log) Stats() Stats {
 	defer l.mu.Unlock()
 	s := Stats{
 		Blocks: len(l.blocks), Bytes: l.size, LiveBytes: l.live, HeldBytes: l.held,
-		Next: l.tail.next, Epoch: l.tail.epoch, UUID: l.uuid, CommitAge: l.CommitAge(),
+		Next: l.tail.next, Epoch: l.tail.epoch, Since: l.born, UUID: l.uuid, CommitAge: l.CommitAge(),
 	}
 	if l.reader != nil {
 		s.ReadBacks = l.reader.reads.Load()

@@ -7,17 +7,14 @@ import (
 	"syscall"
 )
 
-// lockFile relies on bbolt, which locks its own file on these systems; only
-// the owner's pid is then not known.
-func lockFile(*os.File) error { return nil }
-
 // canSyncDir: these systems order a rename themselves, or offer no way to ask for it.
 const canSyncDir = false
 
 // openSafely: what is opened is looked at before and after.
 const openSafely = 0
 
-// canLock: see lockFile.
+// canLock: some of these systems have no such locks, and others don't remove or
+// rename what is open.
 const canLock = false
 
 // ownerOf: these systems have other rights, or other calls for them.

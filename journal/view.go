@@ -113,7 +113,7 @@ func (v *View) disturbed(err error) error {
 	}
 	txid, broken := youngest(filepath.Join(v.dir, fileName))
 	if broken == nil && v.txid != 0 && txid != v.txid {
-		return &LockedError{Dir: v.dir, PID: readPID(v.dir)}
+		return lockedBy(v.dir)
 	}
 	return err
 }

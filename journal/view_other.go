@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// heldBy leaves the question to bbolt's own lock, as lockFile does.
+// heldBy leaves the question to bbolt's own lock, which an owner here has alone.
 func heldBy(string) error { return nil }
 
 // unlockFile does nothing: there the lock of a reader stays while it reads.

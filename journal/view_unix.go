@@ -24,7 +24,7 @@ func heldBy(dir string) error {
 	}
 	defer f.Close()
 	if errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK) {
-		return &LockedError{Dir: dir, PID: readPID(dir)}
+		return lockedBy(dir)
 	}
 	return nil
 }

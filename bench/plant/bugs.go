@@ -16,7 +16,7 @@ var (
 	contract  = gate{"./journal", "^TestContractOnFile$/^(order|reopen|close)$"}
 	faults    = gate{"./journal", "^TestContractInMemory$/^faults$"}
 	model     = gate{"./journal", "^TestModel$"}
-	opening   = gate{"./journal", "^(TestSecond|TestCrashInCreation|TestNewer|TestReleased|TestClose)"}
+	opening   = gate{"./journal", "^(TestSecond|TestOpenContext|TestCrashInCreation|TestNewer|TestReleased|TestClose)"}
 	places    = gate{"./journal", "^(TestNotAFile|TestReplacedDirectory|TestRunningCut)"}
 	recorder  = gate{"./journal", "^(TestSuspects|TestWhatEndedIsNotSuspected|TestARecorder)"}
 	guilt     = gate{"./journal", "^Test(TheCause|Several|ADeath|SlowCauses|DeathsThat|AStorm|Reports|WhatTheSystem)"}
@@ -63,6 +63,8 @@ var (
 	fullStart = gate{"./journal", "^TestQueuesOnAFullDisk$"}
 	upkeep    = gate{"./journal", "^Test(Upkeep|CopyHas)"}
 	hostile   = gate{"./executor", "^TestHostile"}
+	badKeys   = gate{"./executor", "^Test(BadKeys|LocksThat)"}
+	summaries = gate{"./executor", "^Test(Summar|RecoveryIsTold|BurialsThatWere)"}
 	requeues  = gate{"./executor", "^TestRequeue(All|Ends)"}
 	promises  = gate{"./executor", "^Test(AsyncReturns|MaxPayloads|NotBlockedBy)"}
 )
@@ -87,6 +89,12 @@ var bugs = []bug{
 	{"settle without a mark", "journal/trim.go", "	for _, r := range c.Ended {\n		l.open.markEnded(r.pos)\n", "	for _, r := range c.Ended {\n		l.open.markEnded(c.Ended[0].pos); _ = r\n", model},
 	{"create under the final name", "journal/bolt_open.go", `tmp := fileName + newSuffix`, `tmp := fileName`, power},
 	{"open what another one has open", "journal/lockdir.go", "if err = lockFile(l.f); err == nil {", "if _ = lockFile; err == nil {", opening},
+	{"look seldom whether the owner has gone", "journal/wait.go", "lockPoll = 5 * time.Millisecond", "lockPoll = time.Second", opening},
+	{"wait for the first owner only", "journal/wait.go", "locked.PID != 0 && *locked != told", "false", opening},
+	{"begin before saying what was recovered", "executor/start.go", "	x.logStart()\n	unrecorded, err := x.startWorkers()\n", "	unrecorded, err := x.startWorkers()\n	x.logStart()\n", summaries},
+	{"keep quiet about burials that were left out", "executor/summary.go", "leftOut += q.burials.rest()", "_ = q", summaries},
+	{"compute some keys too late", "executor/wants.go", "	_, err3 := keysOf(\"Unlock\", c.Unlock, id, value)\n	keys, err4", "	var err3 error\n	keys, err4", badKeys},
+	{"take a TTL that ends nothing", "executor/locking.go", "c.TTL != 0, locks,", "c.TTL != 0, true,", badKeys},
 	{"follow a link", "journal/place.go", "	case !before.Mode().IsRegular():\n", "	case before.Mode().IsDir():\n", places},
 	{"remove another's recorder", "journal/running.go", "if l.place.has(runningName, ours) {", "if _ = ours; true {", places},
 	{"die with a file that was cut", "journal/running.go", "	defer r.survive(debug.SetPanicOnFault(true))\n	word", "	word", places},
@@ -202,9 +210,9 @@ var bugs = []bug{
 	{"a receipt that does not know it is on disk", "executor/once.go", "q.receipt(ticket, i, Sync)", "q.receipt(ticket, i, q.durability)", promises},
 	{"all payloads in one call", "executor/config.go", "max(cmp.Or(c.MaxPayloads, defaultMaxPayloads), 0),", "0,", promises},
 	{"an id is blocked by itself", "executor/line.go", "return len(k.by) > 1 || (len(k.by) == 1 && k.by[by] == 0)", "return len(k.by) > 0", promises},
-	{"bury a payload, keep its keys", "executor/locking.go", "if count || c.UnlockOnBurial {", "if count {", burials},
+	{"bury a payload, keep its keys", "executor/wants.go", "if count || c.UnlockOnBurial {", "if count {", burials},
 	{"an equal payload loses the keys", "executor/locks.go", "if !h.onRun || b.has(", "if h.onRun || b.has(", burials},
-	{"lock for each, unlock for all", "executor/locking.go", "count := c.Counted || c.Service != nil", "count := c.Counted", services},
+	{"lock for each, unlock for all", "executor/wants.go", "count := c.Counted || c.Service != nil", "count := c.Counted", services},
 	{"a burial that nobody hears of", "executor/settle.go", "	w.tellBuried()\n", "", burials},
 	{"overtake a job that was called", "executor/line.go", "			b.keep(&w.request, 1)\n", "", turns},
 	{"a turn that nobody takes up", "executor/line.go", "	b.callNext(left...)\n	return fresh", "	_ = left\n	return fresh", turns},

@@ -41,7 +41,9 @@ const maxYears = 9
 
 // Parse reads a schedule: five fields (minute, hour, day of month, month, day of
 // week) as in crontab(5), @hourly, @daily, @midnight, @weekly, @monthly,
-// @yearly, @annually, or "@every 90s" in whole seconds. "CRON_TZ=Europe/Berlin "
+// @yearly, @annually, or "@every 90s" in whole seconds. A range that ends before it
+// begins goes round, which crontab(5) refuses: 22-2 of the hours are five of them, and
+// FRI-MON are four days. "CRON_TZ=Europe/Berlin "
 // before it names the time zone; otherwise it is zone, and nil means UTC.
 //
 // It returns ErrSpec, also for a schedule without a tick, and ErrZone.

@@ -1,0 +1,93 @@
+package executor
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+)
+
+// logStart is the one line about a start, before its first job runs. No lock is
+// held: a logger is user code.
+func (x *Executor) logStart() {
+	waiting, unclaimed, queues := 0, 0, 0
+	if s, err := x.Stats(context.Background()); err == nil { // else a shard has failed, and Start says so
+		for _, q := range s.Queues {
+			waiting, unclaimed = waiting+q.Payloads, unclaimed+q.Unclaimed
+			if q.Registered {
+				queues++
+			}
+		}
+	}
+	attrs := []slog.Attr{
+		slog.String("dir", x.dir), slog.Int("workers", x.cfg.Workers), slog.Int("queues", queues),
+		slog.Int("waiting", waiting), slog.Int("unclaimed", unclaimed),
+	}
+	recovered, level := x.recovered()
+	attrs = append(append(attrs, recovered...), slog.Duration("took", time.Since(x.opening)))
+	x.cfg.Logger.LogAttrs(x.handlers, level, "executor starts", attrs...)
+}
+
+// maxNamed bounds the suspects that a log line names.
+const maxNamed = 10
+
+// recovered says what the last process left behind when it died. That somebody is
+// suspected is a warning.
+func (x *Executor) recovered() (attrs []slog.Attr, level slog.Level) {
+	d := x.log.Death()
+	if d == nil {
+		return []slog.Attr{slog.Bool("recovered", false)}, slog.LevelInfo
+	}
+	names, weak := x.quarantine.named()
+	level = slog.LevelInfo
+	if len(names) > 0 {
+		level = slog.LevelWarn
+	}
+	slices.Sort(names)
+	if more := len(names) - maxNamed; more > 0 {
+		names = append(names[:maxNamed], fmt.Sprintf("and %d more", more))
+	}
+	return []slog.Attr{
+		slog.Bool("recovered", true), slog.String("cause", d.How), slog.Int("running_then", d.Ran),
+		slog.Int("run_again_at_once", weak), slog.Any("suspects", names),
+	}, level
+}
+
+// sum returns the figures of all queues together, for the line about a stop; zero
+// for an executor that never began to run jobs.
+func (x *Executor) sum() (all QueueStats, known bool) {
+	if x.began.IsZero() {
+		return all, false
+	}
+	s, err := x.Stats(context.Background())
+	for _, q := range s.Queues {
+		all.Counts.Add(q.Counts)
+	}
+	return all, err == nil
+}
+
+// logStop is the one line about a stop. Burials that were not logged because there
+// were too many are no less than a warning.
+func (x *Executor) logStop(all QueueStats, known bool, stopping time.Time) {
+	leftOut := 0
+	for _, q := range x.queues { // no more are made
+		leftOut += q.burials.rest()
+	}
+	if x.began.IsZero() && leftOut == 0 {
+		return
+	}
+	level := slog.LevelInfo
+	attrs := []slog.Attr{slog.String("dir", x.dir)}
+	if known {
+		attrs = append(attrs, slog.Uint64("done", all.Done), slog.Uint64("failed", all.Failed),
+			slog.Uint64("buried", all.Buried), slog.Uint64("discarded", all.Discarded), slog.Int("waiting", all.Payloads))
+	}
+	if leftOut > 0 {
+		level = slog.LevelWarn
+		attrs = append(attrs, slog.Int("left_out", leftOut))
+	}
+	attrs = append(attrs, slog.Duration("ran_for", stopping.Sub(cmp.Or(x.began, stopping))), slog.Duration("took", time.Since(stopping)))
+	x.cfg.Logger.LogAttrs(x.handlers, level, "executor stopped", attrs...)
+}

@@ -1,0 +1,180 @@
+package executor
+
+import (
+	"fmt"
+	"hash/maphash"
+	"slices"
+
+	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/lock"
+	"github.com/strandjobs/strand/shard"
+)
+
+// wants are the keys of a job.
+type wants struct {
+	blockedBy, unique []string
+	set               []setting
+	unlock            []unlocking
+}
+
+// unlocking is a key that the success of a job unlocks, if it counts for one of
+// its payloads. own: that payload locks it itself, and unlocks no lock but that.
+type unlocking struct {
+	setting
+	own bool
+}
+
+func (w *wants) keysToSet() []string {
+	keys := make([]string, len(w.set))
+	for i, s := range w.set {
+		keys[i] = s.key
+	}
+	return keys
+}
+
+// keysOnEnqueue computes what a payload locks when it is accepted, and all that it
+// will want before it runs: a bad key is its caller's to hear of.
+func (t *Queue[T]) keysOnEnqueue(id string, payload []byte, unique bool) (keys []string, err error) {
+	c := &t.cfg.Locks
+	value, err := t.decodeOne(payload)
+	if err != nil && c.OnEnqueue == nil {
+		return nil, nil // the morgue says so
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the keys to lock: %w", err)
+	}
+	_, err = keysOf("BlockedBy", c.BlockedBy, id, value)
+	_, err2 := keysOf("OnRun", c.OnRun, id, value)
+	_, err3 := keysOf("Unlock", c.Unlock, id, value)
+	keys, err4 := keysOf("OnEnqueue", c.OnEnqueue, id, value)
+	if err := errorsOf(err, err2, err3, err4); err != nil {
+		return nil, err
+	}
+	if unique && t.cfg.Unique.Key != nil {
+		_, err = t.uniqueKey(id, nil, value)
+	}
+	return keys, err
+}
+
+// wants computes the keys of a job that is about to run. Payloads that do not
+// decode have none.
+func (t *Queue[T]) wants(it *shard.Item, unique bool) (w wants, err error) {
+	var e journal.Entry
+	for _, p := range it.Payloads {
+		if err := p.Ref.Read(&e); err != nil {
+			return w, &unreadError{err}
+		}
+		value, err := t.decodeOne(e.Payload)
+		if err != nil {
+			continue
+		}
+		if err = t.wantsOne(&w, it.ID, &e, value); err != nil {
+			return w, err
+		}
+		if unique {
+			key, err := t.uniqueKey(it.ID, &e, value)
+			if err != nil {
+				return w, err
+			}
+			w.unique = append(w.unique, key)
+		}
+	}
+	slices.Sort(w.unique)
+	w.unique = slices.Compact(w.unique)
+	return w, nil
+}
+
+// wantsOne adds the keys of a payload. Those that count, count for each payload,
+// as they did when it was enqueued: whether those of a service do, it decides.
+// What goes with a payload to the morgue must be its own.
+func (t *Queue[T]) wantsOne(w *wants, id string, e *journal.Entry, value T) error {
+	c := &t.cfg.Locks
+	count := c.Counted || c.Service != nil
+	blockedBy, err := keysOf("BlockedBy", c.BlockedBy, id, value)
+	set, err2 := keysOf("OnRun", c.OnRun, id, value)
+	unlock, err3 := keysOf("Unlock", c.Unlock, id, value)
+	if err := errorsOf(err, err2, err3); err != nil {
+		return err
+	}
+	for _, key := range blockedBy {
+		w.blockedBy = with(w.blockedBy, key)
+	}
+	for _, key := range set {
+		if count || c.UnlockOnBurial {
+			w.set = append(w.set, setting{key, e.Position})
+		} else {
+			w.set = with(w.set, setting{key: key})
+		}
+	}
+	if !count {
+		for _, key := range unlock {
+			w.unlock = with(w.unlock, unlocking{setting: setting{key: key}})
+		}
+		return nil
+	}
+	own := set
+	if len(unlock) > 0 && c.Counted {
+		enqueued, err := keysOf("OnEnqueue", c.OnEnqueue, id, value)
+		if err != nil {
+			return err
+		}
+		own = append(own, enqueued...)
+	}
+	for _, key := range unlock {
+		w.unlock = append(w.unlock, unlocking{setting{key, e.Position}, slices.Contains(own, key)})
+	}
+	return nil
+}
+
+func (t *Queue[T]) uniqueKey(id string, e *journal.Entry, value T) (string, error) {
+	f := t.cfg.Unique.Key
+	if f == nil {
+		// Two payloads with one hash would exclude each other, no more.
+		return fmt.Sprintf("%s#%016x", t.q.name, maphash.Bytes(t.q.x.seed, e.Payload)), nil
+	}
+	keys, err := keysOf("Unique.Key", func(id string, value T) []string { return []string{f(id, value)} }, id, value)
+	if err != nil {
+		return "", err
+	}
+	return keys[0], nil
+}
+
+// with adds v to a list unless it is there.
+func with[E comparable](list []E, v E) []E {
+	if slices.Contains(list, v) {
+		return list
+	}
+	return append(list, v)
+}
+
+// keysOf calls f, which is what its name says, and returns the keys of a payload,
+// each once. Errors match ErrInvalidKey.
+func keysOf[T any](name string, f func(string, T) []string, id string, value T) (keys []string, err error) {
+	if f == nil {
+		return nil, nil
+	}
+	var all []string
+	if err := guarded(func() error { all = f(id, value); return nil }); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrInvalidKey, name, err)
+	}
+	for _, key := range all {
+		if key == "" {
+			return nil, fmt.Errorf("%w: %s: %w: nil means no key", ErrInvalidKey, name, lock.ErrEmptyKey)
+		}
+		if err := checkKey(key); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		keys = with(keys, key)
+	}
+	return keys, nil
+}
+
+func checkKey(key string) error {
+	if key == "" {
+		return fmt.Errorf("%w: nil means no key", lock.ErrEmptyKey)
+	}
+	if len(key) > maxKeyBytes {
+		return fmt.Errorf("%w: %q has %d bytes, it must have from 1 to %d", ErrInvalidKey, clip(key), len(key), maxKeyBytes)
+	}
+	return nil
+}
