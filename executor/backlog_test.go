@@ -36,7 +36,7 @@ func TestBacklogRefuses(t *testing.T) {
 	fill(t, q)
 	_, err := q.Enqueue(t.Context(), "one-more", 1)
 	require.ErrorIs(t, err, executor.ErrFull)
-	require.ErrorContains(t, err, "10 entries are waiting, the limit is 10")
+	require.ErrorContains(t, err, "10 payloads are waiting, Config.MaxBacklog is 10; try again in 1s")
 
 	_, err = q.EnqueueMany(t.Context(), make([]executor.Item[int], 0))
 	require.NoError(t, err)
@@ -46,6 +46,7 @@ func TestBacklogRefuses(t *testing.T) {
 	}
 	_, err = q.EnqueueMany(t.Context(), many)
 	require.ErrorIs(t, err, executor.ErrTooLarge, "waiting would not help")
+	require.ErrorContains(t, err, "the call is 11 payloads, Config.MaxBacklog is 10")
 
 	require.NoError(t, x.Start(t.Context()))
 	require.Eventually(t, func() bool {
@@ -76,34 +77,6 @@ func TestBacklogWaits(t *testing.T) {
 		require.NoError(t, x.Start(t.Context()))
 		wg.Wait()
 		require.NoError(t, x.Stop(t.Context()))
-	})
-}
-
-// FAULTS D6: a handler that fills the backlog is refused, not left waiting for
-// itself.
-func TestBacklogRefusesHandlers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var q *executor.Queue[int]
-		refused := 0
-		x, q := backlogged(t, executor.Config{Overflow: executor.Wait, Workers: 1}, func(ctx context.Context, job executor.Merged[int]) error {
-			for i := range 20 {
-				if refused > 0 {
-					break
-				}
-				if _, err := q.Enqueue(ctx, job.ID, i); err != nil {
-					require.ErrorIs(t, err, executor.ErrFull)
-					refused++
-					return executor.Discard()
-				}
-			}
-			return nil
-		})
-		_, err := q.Enqueue(t.Context(), "self", 0)
-		require.NoError(t, err)
-		require.NoError(t, x.Start(t.Context()))
-		synctest.Wait()
-		require.NoError(t, x.Stop(t.Context()))
-		require.Positive(t, refused)
 	})
 }
 

@@ -64,6 +64,7 @@ func (x *Executor) Stop(ctx context.Context) error {
 }
 
 func (x *Executor) stop() {
+	x.backlog.close(ErrClosed)
 	x.awaitArrangements()
 	x.draining.Store(true)
 	stuck := x.drain()

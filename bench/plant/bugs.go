@@ -192,7 +192,14 @@ var bugs = []bug{
 	{"look before the shard has offered", "executor/dispatcher.go", "strict: isInOrder,", "strict: false,", schedules},
 	{"the lag of the first shard", "executor/stats.go", "oldest := slices.Min(due); oldest", "oldest := due[0]; oldest", oldest},
 	{"an error for a stranger is lost", "executor/batch.go", "if !each || len(own) > len(items)-len(unnamed) {", "if !each {", strangers},
-	{"forget those who wait for room", "journal/backlog.go", "		close(l.drained)\n", "", admission},
+	{"forget those who wait for room", "executor/waiter.go", "		b.add(w.queue, w.weight)\n		close(w.ready)\n", "		b.add(w.queue, w.weight)\n", admission},
+	{"forget those behind one who goes away", "executor/waiter.go", "	b.serveLine(c) // smaller ones may have waited behind it\n", "", admission},
+	{"keep the room of one who came too late", "executor/waiter.go", "			b.subtract(w.queue, w.weight) // it came too late\n", "", admission},
+	{"let the next one in before those who wait", "executor/backlog.go", "!c.fits(more) || first != nil &&", "!c.fits(more) || false && first != nil &&", admission},
+	{"refuse what a handler enqueues", "executor/offer.go", "		if o.q.x.owns(ctx) {\n", "		if false && o.q.x.owns(ctx) {\n", admission},
+	{"count a job's state, too", "executor/load.go", "		if e.Kind == journal.KindEnqueued {\n			payloads,", "		if true {\n			payloads,", admission},
+	{"a retry ends a payload that goes on", "shard/change.go", "		c.end(p.state)\n", "		c.change.Over = c.change.Over.Plus(weightOf(p.state))\n		c.end(p.state)\n", admission},
+	{"keep the room of what the disk refuses late", "executor/offer.go", "	if errors.Is(o.ticket.Wait(context.Background()), journal.ErrFull) {\n		o.withdraw()\n	}\n", "", admission},
 
 	// Locks.
 	{"bury a payload, keep its keys", "executor/locking.go", "if count || c.UnlockOnBurial {", "if count {", burials},
