@@ -3,6 +3,7 @@ package executor_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -16,7 +17,7 @@ import (
 // backlogged returns an executor that takes ten payloads, and the queue whose
 // handler waits for gate.
 func backlogged(t *testing.T, cfg executor.Config, handler func(context.Context, executor.Merged[int]) error) (*executor.Executor, *executor.Queue[int]) {
-	cfg.MaxBacklog = 10
+	cfg.MaxBacklog, cfg.Logger = 10, slog.New(slog.DiscardHandler)
 	x, err := executor.Open("", cfg)
 	require.NoError(t, err)
 	q, err := executor.HandleMerged(x, "jobs", handler, executor.QueueConfig[int]{Merge: executor.KeepAll})

@@ -3,6 +3,8 @@ package executor_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/journal"
 )
 
 // Who waits for room goes on when there is some, however little of the backlog
@@ -52,6 +55,160 @@ func TestBacklogManyAtOnceWait(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 3*time.Second, time.Since(begin))
 		synctest.Wait()
+		stop(t, x)
+	})
+}
+
+// kept is an executor with two queues, of which one has a limit of its own, whose
+// jobs end when they are due.
+func kept(t *testing.T, cfg executor.Config, own executor.QueueConfig[int]) (x *executor.Executor, small, other *executor.Queue[int]) {
+	x = open(t, "", cfg)
+	nothing := func(context.Context, executor.Merged[int]) error { return nil }
+	small = handle(t, x, "small", nothing, own)
+	other = handle(t, x, "other", nothing, executor.QueueConfig[int]{})
+	return x, small, other
+}
+
+// Those who wait go on in the order in which they came, under each limit, and those
+// who wait for one limit keep nobody from what is free under another one.
+func TestBacklogIsFair(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x, small, other := kept(t, executor.Config{MaxBacklog: 4, Overflow: executor.Wait}, executor.QueueConfig[int]{MaxBacklog: 2})
+		for i := range 2 {
+			enqueue(t, small, fmt.Sprint(i), i, executor.In(time.Duration(i+1)*time.Minute))
+		}
+		start(t, x)
+		var wg sync.WaitGroup
+		var order shared[[]string]
+		call := func(q *executor.Queue[int], id string) {
+			wg.Go(func() {
+				enqueue(t, q, id, 1, executor.In(time.Minute))
+				order.mu.Lock()
+				defer order.mu.Unlock()
+				order.value = append(order.value, id)
+			})
+			synctest.Wait() // until it waits
+		}
+		call(small, "small a")
+		call(small, "small b")
+		require.Equal(t, 2, stats(t, small).Backlog.Waiting)
+		call(other, "other a")
+		call(other, "other b")
+		require.Equal(t, []string{"other a", "other b"}, order.get(), "there is room for them")
+		call(other, "other c")
+		call(small, "small c")
+		call(other, "other d")
+		require.Equal(t, 2, must(x.Stats(t.Context())).Backlog.Waiting, "for the limit of all")
+		wg.Wait()
+		require.Equal(t, []string{"small a", "small b", "other c", "small c", "other d"}, order.get()[2:])
+		stop(t, x)
+	})
+}
+
+// Who goes away lets those behind him go on.
+func TestBacklogWaiterThatLeaves(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x, _, q := kept(t, executor.Config{MaxBacklog: 4, Overflow: executor.Wait}, executor.QueueConfig[int]{})
+		for i := range 3 {
+			enqueue(t, q, fmt.Sprint(i), i, executor.In(time.Hour))
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			_, err := q.EnqueueMany(ctx, []executor.Item[int]{{ID: "a"}, {ID: "b"}})
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.ErrorIs(t, err, executor.ErrFull)
+			require.ErrorContains(t, err, "while waiting for room")
+		})
+		synctest.Wait()
+		begin := time.Now()
+		enqueue(t, q, "behind", 1)
+		require.Equal(t, time.Minute, time.Since(begin))
+		wg.Wait()
+		stop(t, x)
+	})
+}
+
+// Contexts that end just when there is room: what is handed to somebody who has gone
+// is the next one's, and in the end the backlog is empty.
+func TestBacklogLosesNoWakeUp(t *testing.T) {
+	for seed := range 20 {
+		bubble(t, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(uint64(seed), 15))
+			x, small, other := kept(t, executor.Config{MaxBacklog: 3, Overflow: executor.Wait}, executor.QueueConfig[int]{MaxBacklog: 2})
+			start(t, x)
+			var wg sync.WaitGroup
+			for i := range 100 {
+				q, patience, delay := pick(r, small, other), time.Duration(r.IntN(8))*time.Second, time.Duration(1+r.IntN(2))*time.Second
+				items := []executor.Item[int]{{ID: fmt.Sprint(i)}, {ID: fmt.Sprint(i, " more")}}[:1+r.IntN(2)]
+				var options []executor.Option
+				if r.IntN(3) == 0 {
+					options = append(options, executor.Key(fmt.Sprint(i/2)))
+				}
+				wg.Go(func() {
+					ctx, cancel := context.WithTimeout(t.Context(), patience)
+					defer cancel()
+					if patience == 7*time.Second {
+						ctx = t.Context()
+					}
+					_, err := q.EnqueueMany(ctx, items, append(options, executor.In(delay))...)
+					if err != nil && ctx == t.Context() {
+						require.ErrorIs(t, err, executor.ErrInvalidKey, "of another length than the first call")
+					}
+				})
+			}
+			wg.Wait()
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			require.Zero(t, must(x.Stats(t.Context())).Backlog)
+			require.Zero(t, stats(t, small).Backlog)
+			stop(t, x)
+		})
+	}
+}
+
+// Stop sends those who wait away at once, not when the last handler has returned.
+func TestBacklogWaitEndsWithStop(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{MaxBacklog: 1, Overflow: executor.Wait})
+		q := handle(t, x, "q", func(context.Context, executor.Merged[int]) error { time.Sleep(time.Minute); return nil }, executor.QueueConfig[int]{})
+		enqueue(t, q, "runs", 1)
+		start(t, x)
+		var wg sync.WaitGroup
+		begin := time.Now()
+		wg.Go(func() {
+			_, err := q.Enqueue(t.Context(), "waits", 1)
+			require.ErrorIs(t, err, executor.ErrClosed)
+			require.Less(t, time.Since(begin), time.Second)
+		})
+		synctest.Wait()
+		stop(t, x)
+		wg.Wait()
+	})
+}
+
+// A call that did not wait for the disk to refuse it keeps no room.
+func TestBacklogOfWhatIsRefusedLate(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		x := openOn(t, disk, executor.Config{MaxBacklog: 2})
+		q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{})
+		brake := hang(disk)
+		for _, id := range []string{"on its way", "refused"} {
+			err := within(time.Second, func(ctx context.Context) error {
+				_, err := q.Enqueue(ctx, id, "x")
+				return err
+			})
+			require.ErrorIs(t, err, executor.ErrUnknown)
+		}
+		_, err := q.Enqueue(t.Context(), "too many", "x")
+		require.ErrorIs(t, err, executor.ErrFull, "it may be accepted yet")
+		disk.FailNext(journal.ErrFull)
+		brake.release()
+		time.Sleep(time.Minute)
+		require.Equal(t, 1, must(x.Stats(t.Context())).Backlog.Payloads)
+		enqueue(t, q, "now", "x")
 		stop(t, x)
 	})
 }

@@ -59,7 +59,7 @@ func (b *backlog) arm(after time.Duration) {
 // look logs what stands still: once, until it has moved.
 func (b *backlog) look() {
 	for _, err := range b.newlyStalled() {
-		b.x.cfg.Logger.Warn("nothing ends", slog.Any("error", err))
+		b.x.cfg.Logger.Warn("backlog stands still", slog.Any("error", err))
 	}
 }
 
