@@ -69,38 +69,67 @@ func kept(t *testing.T, cfg executor.Config, own executor.QueueConfig[int]) (x *
 	return x, small, other
 }
 
-// Those who wait go on in the order in which they came, under each limit, and those
-// who wait for one limit keep nobody from what is free under another one.
+// arrivals are calls that wait, in the order in which they come.
+type arrivals struct {
+	t     *testing.T
+	wg    sync.WaitGroup
+	order shared[[]string] // in which they were accepted
+}
+
+func (a *arrivals) call(q *executor.Queue[int], id string) {
+	a.wg.Go(func() {
+		enqueue(a.t, q, id, 1, executor.In(time.Minute))
+		a.order.mu.Lock()
+		defer a.order.mu.Unlock()
+		a.order.value = append(a.order.value, id)
+	})
+	synctest.Wait() // until it waits
+}
+
+// Those who wait go on in the order in which they came.
 func TestBacklogIsFair(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		x, small, other := kept(t, executor.Config{MaxBacklog: 4, Overflow: executor.Wait}, executor.QueueConfig[int]{MaxBacklog: 2})
-		for i := range 2 {
-			enqueue(t, small, fmt.Sprint(i), i, executor.In(time.Duration(i+1)*time.Minute))
-		}
+		x, small, other := kept(t, executor.Config{MaxBacklog: 1, Overflow: executor.Wait}, executor.QueueConfig[int]{MaxBacklog: 1})
+		enqueue(t, other, "first", 1, executor.In(time.Minute))
 		start(t, x)
-		var wg sync.WaitGroup
-		var order shared[[]string]
-		call := func(q *executor.Queue[int], id string) {
-			wg.Go(func() {
-				enqueue(t, q, id, 1, executor.In(time.Minute))
-				order.mu.Lock()
-				defer order.mu.Unlock()
-				order.value = append(order.value, id)
-			})
-			synctest.Wait() // until it waits
+		a, want := arrivals{t: t}, []string(nil)
+		for i := range 10 {
+			id := fmt.Sprint(i)
+			a.call(pick(rand.New(rand.NewPCG(uint64(i), 1)), small, other), id)
+			want = append(want, id)
 		}
-		call(small, "small a")
-		call(small, "small b")
+		require.Equal(t, 10, must(x.Stats(t.Context())).Backlog.Waiting)
+		a.wg.Wait()
+		require.Equal(t, want, a.order.get())
+		stop(t, x)
+	})
+}
+
+// Those who wait for the limit of a queue keep nobody from what is free under the
+// limit of all, and go on when there is room under both.
+func TestBacklogOfTwoLimits(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x, small, other := kept(t, executor.Config{MaxBacklog: 4, Overflow: executor.Wait}, executor.QueueConfig[int]{MaxBacklog: 2})
+		enqueue(t, small, "0", 0, executor.In(90*time.Second))
+		enqueue(t, small, "1", 1, executor.In(time.Hour))
+		start(t, x)
+		a := arrivals{t: t}
+		a.call(small, "small a")
+		a.call(small, "small b")
 		require.Equal(t, 2, stats(t, small).Backlog.Waiting)
-		call(other, "other a")
-		call(other, "other b")
-		require.Equal(t, []string{"other a", "other b"}, order.get(), "there is room for them")
-		call(other, "other c")
-		call(small, "small c")
-		call(other, "other d")
-		require.Equal(t, 2, must(x.Stats(t.Context())).Backlog.Waiting, "for the limit of all")
-		wg.Wait()
-		require.Equal(t, []string{"small a", "small b", "other c", "small c", "other d"}, order.get()[2:])
+		a.call(other, "other a")
+		a.call(other, "other b")
+		require.Equal(t, []string{"other a", "other b"}, a.order.get(), "there is room for them")
+		a.call(other, "other c")
+		require.Equal(t, 1, must(x.Stats(t.Context())).Backlog.Waiting, "for the limit of all")
+		time.Sleep(61 * time.Second) // other a and b are over
+		require.Equal(t, "other c", a.order.get()[2])
+		a.call(other, "other d")
+		require.Len(t, a.order.get(), 4)
+		time.Sleep(30 * time.Second) // so is the first of small
+		require.Equal(t, "small a", a.order.get()[4])
+		a.wg.Wait()
+		require.Equal(t, "small b", a.order.get()[5])
 		stop(t, x)
 	})
 }
