@@ -10,6 +10,19 @@ import (
 	"github.com/strandjobs/strand/shard"
 )
 
+// Overflow says what Enqueue does when the backlog is full.
+type Overflow uint8
+
+const (
+	// Refuse returns a [FullError]. The default.
+	Refuse Overflow = iota
+	// Wait waits until there is room, or ctx ends: then the error is the cause of
+	// ctx, and a [FullError] at the same time. Who came first goes first. Before
+	// Start, and in OnStart, there is no end to it: nothing runs. A handler has to
+	// enqueue with its own context, or it may wait for itself.
+	Wait
+)
+
 // backlog holds the payloads that are accepted and not over against the limits. Each
 // counts once, from before the journal gets it until its shard has recorded its end:
 // retries, snoozes, a halt and a restart change nothing about that.

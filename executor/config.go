@@ -26,19 +26,6 @@ const (
 	Async
 )
 
-// Overflow says what Enqueue does when the backlog is full.
-type Overflow uint8
-
-const (
-	// Refuse returns a [FullError]. The default.
-	Refuse Overflow = iota
-	// Wait waits until there is room, or ctx ends: then the error is the cause of
-	// ctx, and a [FullError] at the same time. Who came first goes first. Before
-	// Start, and in OnStart, there is no end to it: nothing runs. A handler has to
-	// enqueue with its own context, or it may wait for itself.
-	Wait
-)
-
 // Config of an executor. The zero Config is usable.
 type Config struct {
 	// Workers is how many handlers run at a time, over all queues. Default 5.
