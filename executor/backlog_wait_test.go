@@ -197,6 +197,26 @@ func TestBacklogLosesNoWakeUp(t *testing.T) {
 	}
 }
 
+// Room that comes just when its waiter gives up is the next one's.
+func TestBacklogRoomThatComesTooLate(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x, q, _ := kept(t, executor.Config{MaxBacklog: 1, Overflow: executor.Wait}, executor.QueueConfig[int]{})
+		enqueue(t, q, "first", 1, executor.In(time.Minute))
+		start(t, x)
+		a := arrivals{t: t}
+		x.WaitAndQuit("small", func() {
+			a.call(q, "next")
+			time.Sleep(time.Hour)
+			require.Empty(t, a.order.get(), "the room is another's")
+		})
+		a.wg.Wait()
+		require.Equal(t, []string{"next"}, a.order.get())
+		time.Sleep(time.Hour)
+		require.Zero(t, must(x.Stats(t.Context())).Backlog)
+		stop(t, x)
+	})
+}
+
 // Stop sends those who wait away at once, not when the last handler has returned.
 func TestBacklogWaitEndsWithStop(t *testing.T) {
 	bubble(t, func(t *testing.T) {
