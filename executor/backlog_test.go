@@ -33,28 +33,28 @@ func fill(t *testing.T, q *executor.Queue[int]) {
 }
 
 func TestBacklogRefuses(t *testing.T) {
-	x, q := backlogged(t, executor.Config{}, func(context.Context, executor.Merged[int]) error { return nil })
-	fill(t, q)
-	_, err := q.Enqueue(t.Context(), "one-more", 1)
-	require.ErrorIs(t, err, executor.ErrFull)
-	require.ErrorContains(t, err, "10 payloads are waiting, Config.MaxBacklog is 10; try again in 1s")
-
-	_, err = q.EnqueueMany(t.Context(), make([]executor.Item[int], 0))
-	require.NoError(t, err)
-	many := make([]executor.Item[int], 11)
-	for i := range many {
-		many[i].ID = "many"
-	}
-	_, err = q.EnqueueMany(t.Context(), many)
-	require.ErrorIs(t, err, executor.ErrTooLarge, "waiting would not help")
-	require.ErrorContains(t, err, "the call is 11 payloads, Config.MaxBacklog is 10")
-
-	require.NoError(t, x.Start(t.Context()))
-	require.Eventually(t, func() bool {
+	bubble(t, func(t *testing.T) {
+		x, q := backlogged(t, executor.Config{}, func(context.Context, executor.Merged[int]) error { return nil })
+		fill(t, q)
 		_, err := q.Enqueue(t.Context(), "one-more", 1)
-		return err == nil
-	}, 5*time.Second, time.Millisecond)
-	require.NoError(t, x.Stop(t.Context()))
+		require.ErrorIs(t, err, executor.ErrFull)
+		require.EqualError(t, err, "executor: full: 10 payloads are waiting, Config.MaxBacklog is 10; try again in 1s")
+
+		_, err = q.EnqueueMany(t.Context(), make([]executor.Item[int], 0))
+		require.NoError(t, err)
+		many := make([]executor.Item[int], 11)
+		for i := range many {
+			many[i].ID = "many"
+		}
+		_, err = q.EnqueueMany(t.Context(), many)
+		require.ErrorIs(t, err, executor.ErrTooLarge, "waiting would not help")
+		require.ErrorContains(t, err, "the call is 11 payloads, Config.MaxBacklog is 10")
+
+		start(t, x)
+		synctest.Wait()
+		enqueue(t, q, "one-more", 1)
+		stop(t, x)
+	})
 }
 
 func TestBacklogWaits(t *testing.T) {
