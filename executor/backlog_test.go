@@ -3,6 +3,7 @@ package executor_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -16,7 +17,7 @@ import (
 // backlogged returns an executor that takes ten payloads, and the queue whose
 // handler waits for gate.
 func backlogged(t *testing.T, cfg executor.Config, handler func(context.Context, executor.Merged[int]) error) (*executor.Executor, *executor.Queue[int]) {
-	cfg.MaxBacklog = 10
+	cfg.MaxBacklog, cfg.Logger = 10, slog.New(slog.DiscardHandler)
 	x, err := executor.Open("", cfg)
 	require.NoError(t, err)
 	q, err := executor.HandleMerged(x, "jobs", handler, executor.QueueConfig[int]{Merge: executor.KeepAll})
@@ -32,27 +33,28 @@ func fill(t *testing.T, q *executor.Queue[int]) {
 }
 
 func TestBacklogRefuses(t *testing.T) {
-	x, q := backlogged(t, executor.Config{}, func(context.Context, executor.Merged[int]) error { return nil })
-	fill(t, q)
-	_, err := q.Enqueue(t.Context(), "one-more", 1)
-	require.ErrorIs(t, err, executor.ErrFull)
-	require.ErrorContains(t, err, "10 entries are waiting, the limit is 10")
-
-	_, err = q.EnqueueMany(t.Context(), make([]executor.Item[int], 0))
-	require.NoError(t, err)
-	many := make([]executor.Item[int], 11)
-	for i := range many {
-		many[i].ID = "many"
-	}
-	_, err = q.EnqueueMany(t.Context(), many)
-	require.ErrorIs(t, err, executor.ErrTooLarge, "waiting would not help")
-
-	require.NoError(t, x.Start(t.Context()))
-	require.Eventually(t, func() bool {
+	bubble(t, func(t *testing.T) {
+		x, q := backlogged(t, executor.Config{}, func(context.Context, executor.Merged[int]) error { return nil })
+		fill(t, q)
 		_, err := q.Enqueue(t.Context(), "one-more", 1)
-		return err == nil
-	}, 5*time.Second, time.Millisecond)
-	require.NoError(t, x.Stop(t.Context()))
+		require.ErrorIs(t, err, executor.ErrFull)
+		require.EqualError(t, err, "executor: full: 10 payloads are waiting, Config.MaxBacklog is 10; try again in 1s")
+
+		_, err = q.EnqueueMany(t.Context(), make([]executor.Item[int], 0))
+		require.NoError(t, err)
+		many := make([]executor.Item[int], 11)
+		for i := range many {
+			many[i].ID = "many"
+		}
+		_, err = q.EnqueueMany(t.Context(), many)
+		require.ErrorIs(t, err, executor.ErrTooLarge, "waiting would not help")
+		require.ErrorContains(t, err, "the call is 11 payloads, Config.MaxBacklog is 10")
+
+		start(t, x)
+		synctest.Wait()
+		enqueue(t, q, "one-more", 1)
+		stop(t, x)
+	})
 }
 
 func TestBacklogWaits(t *testing.T) {
@@ -76,34 +78,6 @@ func TestBacklogWaits(t *testing.T) {
 		require.NoError(t, x.Start(t.Context()))
 		wg.Wait()
 		require.NoError(t, x.Stop(t.Context()))
-	})
-}
-
-// FAULTS D6: a handler that fills the backlog is refused, not left waiting for
-// itself.
-func TestBacklogRefusesHandlers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var q *executor.Queue[int]
-		refused := 0
-		x, q := backlogged(t, executor.Config{Overflow: executor.Wait, Workers: 1}, func(ctx context.Context, job executor.Merged[int]) error {
-			for i := range 20 {
-				if refused > 0 {
-					break
-				}
-				if _, err := q.Enqueue(ctx, job.ID, i); err != nil {
-					require.ErrorIs(t, err, executor.ErrFull)
-					refused++
-					return executor.Discard()
-				}
-			}
-			return nil
-		})
-		_, err := q.Enqueue(t.Context(), "self", 0)
-		require.NoError(t, err)
-		require.NoError(t, x.Start(t.Context()))
-		synctest.Wait()
-		require.NoError(t, x.Stop(t.Context()))
-		require.Positive(t, refused)
 	})
 }
 

@@ -27,17 +27,6 @@ const (
 	Async
 )
 
-// Overflow says what Enqueue does when the backlog is full.
-type Overflow uint8
-
-const (
-	// Refuse returns ErrFull. The default.
-	Refuse Overflow = iota
-	// Wait waits until there is room, or ctx ends. A handler is refused all the
-	// same: it might wait for itself.
-	Wait
-)
-
 // Config of an executor. The zero Config is usable.
 type Config struct {
 	// Workers is how many handlers run at a time, over all queues. Default 5.
@@ -66,7 +55,16 @@ type Config struct {
 
 	// MaxBacklog and MaxBacklogBytes bound the payloads that are accepted and
 	// not over, over all queues; bytes count as in the journal, with ids and a
-	// few bytes of overhead. Default 0: no limit.
+	// few bytes of overhead. A payload counts once, while it waits, runs, is put off
+	// or halted, but not in the morgue. A call that would exceed a limit gets
+	// [ErrFull], or waits, as Overflow says.
+	//
+	// A call with the context of a handler counts, too, and is neither refused nor
+	// kept waiting: what is in hand can always end. So the backlog may exceed its
+	// limits by what the handlers enqueue, and by what is in the journal when it is
+	// opened or comes back from the morgue. It takes in other calls again when it is
+	// back under them. Jobs of queues that are not registered do not count: they
+	// could not end. Default 0: no limit.
 	MaxBacklog, MaxBacklogBytes int
 
 	// MemoryBudget is how many bytes of accepted payloads, with their ids, stay in
@@ -221,6 +219,10 @@ type QueueConfig[T any] struct {
 	// weights of others that have jobs due. Default 1; at most 65536.
 	Weight int
 
+	// MaxBacklog and MaxBacklogBytes bound the payloads of this queue, beside those
+	// of Config and in the same way. Default 0: no limit of its own.
+	MaxBacklog, MaxBacklogBytes int
+
 	// BatchSize is the most ids that a batch handler gets in one call. Default 1.
 	BatchSize int
 
@@ -306,6 +308,7 @@ const maxRetryIn = 100 * 365 * 24 * time.Hour
 type settings struct {
 	shards, batch int
 	share         share
+	limit         shard.Weight // of the backlog; 0: none
 	former        []string
 	core          shard.Config
 	durability    Durability
@@ -320,6 +323,7 @@ func (c *QueueConfig[T]) settings(x Config) (settings, error) {
 		batch:       cmp.Or(c.BatchSize, 1),
 		durability:  cmp.Or(c.Durability, x.Durability),
 		share:       share{weight: float64(cmp.Or(c.Weight, 1)), limit: c.MaxConcurrent},
+		limit:       shard.Weight{Payloads: c.MaxBacklog, Bytes: c.MaxBacklogBytes},
 		former:      c.FormerNames,
 		timeout:     c.Timeout,
 		retryIn:     c.RetryIn,
@@ -348,6 +352,8 @@ func (c *QueueConfig[T]) settings(x Config) (settings, error) {
 		inRange("Concurrency", s.core.Concurrency, 1, 1<<17),
 		inRange("MaxConcurrent", c.MaxConcurrent, 0, 1<<17),
 		inRange("Weight", c.Weight, 0, 1<<16),
+		inRange("MaxBacklog", c.MaxBacklog, 0, math.MaxInt),
+		inRange("MaxBacklogBytes", c.MaxBacklogBytes, 0, math.MaxInt),
 		inRange("MaxRetries", s.core.MaxRetries, 0, math.MaxInt32),
 		inRange("BatchSize", s.batch, 1, maxBatch),
 		inRange("Merge", int(c.Merge), 0, int(KeepLast)),

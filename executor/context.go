@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/strandjobs/strand/journal"
 )
 
 // ErrContext is returned for a context that can't be asked whether it has ended:
@@ -109,10 +107,4 @@ func (x *Executor) admits(ctx context.Context) error {
 		return ErrClosed
 	}
 	return nil
-}
-
-// waits reports whether a call that was refused for the backlog waits for room: not
-// that of a handler, which may be what the backlog waits for.
-func (x *Executor) waits(ctx context.Context, err error) bool {
-	return errors.Is(err, journal.ErrBacklog) && x.cfg.Overflow == Wait && !x.owns(ctx)
 }

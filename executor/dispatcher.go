@@ -113,6 +113,7 @@ func (p *port) Record(c *shard.Change) {
 	} else {
 		q.x.locks.settle(q, c)
 	}
+	p.queue.x.backlog.settle(p.queue, c)
 }
 
 // next finds the next shard for a worker, which is no longer among the ready

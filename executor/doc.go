@@ -86,6 +86,25 @@
 // accepted once all the same, and with [Once] what comes from a numbered source
 // is. Both are written down in the commit of the payload.
 //
+// # The backlog
+//
+// MaxBacklog and MaxBacklogBytes, of [Config] over all queues and of [QueueConfig] for
+// one, bound what is accepted and not over. A payload counts once, from the call of
+// Enqueue to its end: done, cancelled, discarded, merged, or in the morgue. That it
+// runs, is retried, put off or halted, or comes through a restart, makes no difference.
+//
+// The limits are for calls from outside. What is enqueued with the context of a handler
+// is counted and let in, because the job that does so may be what the backlog waits
+// for: work in hand can end, however the queues feed each other. So the limit plus what
+// handlers enqueue is the bound, and calls from outside come in again when it is below
+// the limit. Handlers that enqueue more than one payload for each that ends make a
+// backlog grow, with a limit as without one.
+//
+// A call that finds no room gets a [FullError], with a hint when to come back, or waits
+// under [Wait]: in the order of the calls, and for its own limits only. When nothing has
+// ended for a minute although calls were refused or wait, Err returns [ErrStalled], and
+// one line in the log says so.
+//
 // # What is not promised
 //
 //   - Exactly-once side effects outside the journal. A handler that was running
@@ -154,12 +173,14 @@
 //   - the watchdog: none; it looks on a timer while a job with a timeout runs
 //   - the crash recorder: none; a timer whose pauses grow with the age of the
 //     process, and one for the next turn of those who are suspected
+//   - the backlog: none; a timer, once a call was refused or waits for room
 //   - a stop: 1, until it is over and the handlers it left behind have returned
 //   - a failure: 1, until OnFailure has returned, which Run waits for
 //   - a crash recorder whose file somebody has cut: 1, until that is logged; jobs
 //     go on without it, and one that kills the process is not found out
-//   - a call whose context ended while what it locks was on its way to the disk:
-//     1, until the outcome is known or the executor has stopped
+//   - a call whose context ended while its payloads were on their way to the disk, if
+//     they lock something or there is a limit of the backlog: 1, until the outcome is
+//     known or the executor has stopped
 //   - a watched key that was unlocked: 1, until the function of [Keys.Watch] has
 //     returned
 //   - locks: none; one timer for each lock with a TTL, for each lease and slot of

@@ -26,7 +26,7 @@ type Item[T any] struct {
 // QueueConfig.Merge says.
 //
 // It returns ErrInvalidID, ErrInvalidScore, ErrInvalidKey, ErrTooLarge,
-// ErrEncode, ErrStale, ErrFull, ErrClosed, ErrFailed, or the cause of ctx when that ended before anything was
+// ErrEncode, ErrStale, a FullError, ErrClosed, ErrFailed, or the cause of ctx when that ended before anything was
 // accepted; then nothing was. After ErrUnknown it may be either way.
 func (t *Queue[T]) Enqueue(ctx context.Context, id string, payload T, options ...Option) (Receipt, error) {
 	if t == nil || t.q == nil {

@@ -46,9 +46,10 @@ var (
 	// ErrUnknownQueue is returned for a queue that is not registered.
 	ErrUnknownQueue = errors.New("executor: unknown queue")
 
-	// ErrFull is returned while the disk is full, and when Config.MaxBacklog or
-	// MaxBacklogBytes would be exceeded. The text says which. Repeat the call
-	// when there is room.
+	// ErrFull is matched by the [FullError] that is returned while the disk is full,
+	// and when a limit of the backlog would be exceeded: MaxBacklog or
+	// MaxBacklogBytes, of Config or of QueueConfig. It says which, and when to come
+	// back.
 	ErrFull = errors.New("executor: full")
 
 	// ErrUnknown is returned when it can't be said whether the payload was
@@ -90,6 +91,12 @@ var (
 	// ErrHandlerExited is the error of a job whose handler ended its goroutine
 	// with runtime.Goexit, as testing's FailNow does.
 	ErrHandlerExited = errors.New("executor: handler called runtime.Goexit")
+
+	// ErrStalled is what Err returns when calls have been refused for want of room in
+	// the backlog, or have waited for it, for a minute in which nothing ended: the
+	// jobs are not due, wait for locks, fail, are halted, or take that long. It wraps
+	// the [FullError] of that backlog. Calls go on when something ends.
+	ErrStalled = errors.New("executor: the backlog is full and nothing has ended")
 
 	// ErrState is returned for a call at the wrong time, like a second Start.
 	ErrState = errors.New("executor: wrong state")

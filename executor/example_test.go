@@ -109,6 +109,34 @@ func Example_order() {
 	// order-42 shipped
 }
 
+// A call that finds the backlog full is told which limit it was and when to come back.
+// What a handler enqueues is let in: what it has in hand could not end otherwise.
+func ExampleFullError() {
+	ctx := context.Background()
+	x := must(executor.Open("", executor.Config{MaxBacklog: 1000}))
+	mailed := make(chan string)
+	mails := must(executor.Handle(x, "mails", func(_ context.Context, job executor.Job[string]) error {
+		mailed <- job.Payload
+		return nil
+	}, executor.QueueConfig[string]{}))
+	orders := must(executor.Handle(x, "orders", func(ctx context.Context, job executor.Job[string]) error {
+		_, err := mails.Enqueue(ctx, job.ID, job.Payload+" is on its way", executor.Key(fmt.Sprint(job.Position)))
+		return err
+	}, executor.QueueConfig[string]{MaxBacklog: 1}))
+
+	must(orders.Enqueue(ctx, "customer-7", "a book"))
+	_, err := orders.Enqueue(ctx, "customer-8", "a lamp")
+	if full, ok := errors.AsType[*executor.FullError](err); ok && !full.Disk {
+		fmt.Println(full.Queue, full.Waiting, "of", full.Limit) // and to come back after full.RetryAfter
+	}
+	check(x.Start(ctx))
+	fmt.Println(<-mailed)
+	check(x.Stop(ctx))
+	// Output:
+	// orders 1 of 1
+	// a book is on its way
+}
+
 // What was accepted is on disk: another executor finds it.
 func Example_durability() {
 	parent := must(os.MkdirTemp("", ""))

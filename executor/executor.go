@@ -31,6 +31,7 @@ type Executor struct {
 	// under mu, because the committer reads it.
 	routes atomic.Pointer[[]*shard.Shard]
 
+	backlog    backlog
 	quarantine quarantine
 	locks      locks
 	gates      gates // of marks and keys
@@ -152,13 +153,14 @@ func open(dir string, cfg Config, openLog func(journal.Config) (*journal.Log, er
 		stopped:    make(chan struct{}),
 	}
 	x.watchdog.x = x
+	x.backlog.init(x)
 	x.routes.Store(new([]*shard.Shard))
 	x.inherited.Context = context.Background()
 	ctx := context.WithValue(&x.inherited, handlerKey{}, x)
 	x.handlers, x.cancel = context.WithCancelCause(ctx)
 	x.actors = actor.New(actor.Config{Logger: cfg.Logger, OnFailure: x.fail})
 	x.log, err = openLog(journal.Config{Deliver: x.deliver, Failed: x.fail,
-		MaxBacklog: cfg.MaxBacklog, MaxBacklogBytes: cfg.MaxBacklogBytes, MemoryBudget: cfg.MemoryBudget, Logger: cfg.Logger})
+		MemoryBudget: cfg.MemoryBudget, Logger: cfg.Logger})
 	if err != nil {
 		return nil, err
 	}
@@ -180,11 +182,13 @@ func (x *Executor) fail(err error) {
 		x.mu.Unlock()
 		return
 	}
-	x.err = fmt.Errorf("%w: %w", ErrFailed, err)
+	failure := fmt.Errorf("%w: %w", ErrFailed, err)
+	x.err = failure
 	close(x.failed)
 	x.mu.Unlock()
 	x.draining.Store(true)
 	x.dispatcher.close()
+	x.backlog.close(failure)
 	// The caller is the committer, an actor's, or a worker: Stop waits for all of
 	// them, and the hook may well call Stop.
 	go x.tell(err)
@@ -208,7 +212,8 @@ func (x *Executor) guardHook(name string, f func()) {
 // Err returns nil while the executor can do its work, and what keeps it from
 // it: ErrFailed with the cause, ErrClosed after Stop, ErrFull while the disk
 // is full, ErrSlowDisk while it does not answer, ErrStuck while the handlers of
-// all workers are stuck.
+// all workers are stuck, ErrStalled when the backlog has been full for a minute and
+// nothing has ended.
 func (x *Executor) Err() error {
 	if err := x.failure(); err != nil {
 		return err
@@ -223,7 +228,7 @@ func (x *Executor) Err() error {
 	if n := int(x.watchdog.stuck.Load()); n > 0 && n >= workers {
 		return fmt.Errorf("%w: each of %d workers waits for one", ErrStuck, workers)
 	}
-	return nil
+	return x.backlog.err()
 }
 
 // slowDisk is how long a commit may take before Err complains.
@@ -238,7 +243,7 @@ func (x *Executor) failure() error {
 // border turns the errors of the rooms below into those of this package.
 func border(err error) error {
 	for _, pair := range [...][2]error{
-		{journal.ErrUnknown, ErrUnknown}, {journal.ErrFull, ErrFull}, {journal.ErrBacklog, ErrFull},
+		{journal.ErrUnknown, ErrUnknown}, {journal.ErrFull, ErrFull},
 		{journal.ErrClosed, ErrClosed}, {journal.ErrFailed, ErrFailed},
 		{journal.ErrTooLarge, ErrTooLarge}, {journal.ErrContext, ErrContext}, {shard.ErrStopped, ErrClosed},
 	} {
@@ -247,6 +252,9 @@ func border(err error) error {
 		}
 		if errors.Is(err, journal.ErrContext) && pair[1] == ErrUnknown {
 			return fmt.Errorf("%w: %w: %w", ErrUnknown, ErrContext, err)
+		}
+		if pair[1] == ErrFull {
+			return &FullError{Disk: true, RetryAfter: retryFullDisk, cause: err}
 		}
 		return fmt.Errorf("%w: %w", pair[1], err)
 	}

@@ -60,3 +60,11 @@ func (t *slot[V]) stopHeart() {
 // Dead returns how many payloads of the first queue are in the morgue, without a
 // question to its shards.
 func (x *Executor) Dead() int { return x.log.Buried(1) }
+
+// WaitAndQuit is a call that waits for room in the backlog and gives up after f.
+func (x *Executor) WaitAndQuit(queue string, f func()) {
+	q, _ := x.lookup(queue)
+	w := x.backlog.await(q, shard.Weight{Payloads: 1, Bytes: 100})
+	f()
+	x.backlog.quit(w)
+}

@@ -24,6 +24,8 @@ type loader struct {
 	absurd int64        // when nobody plans anything, Unix ns
 	far    atomic.Int64 // entries that are due after that
 
+	payloads, bytes atomic.Int64 // for the backlog
+
 	// Of the stride.
 	refs    []journal.Ref
 	entries []journal.Entry
@@ -48,6 +50,7 @@ func (q *queue) load(pending [][]journal.Ref, cores []*shard.Core) error {
 		pending[i] = nil
 	}
 	q.far = l.far.Load()
+	q.x.backlog.exceed(q, shard.Weight{Payloads: int(l.payloads.Load()), Bytes: int(l.bytes.Load())})
 	return nil
 }
 
@@ -96,6 +99,7 @@ func (l *loader) together(do func(part, parts int) error) error {
 
 // read reads a part of the stride and finds out whose the entries are.
 func (l *loader) read(part, parts int) error {
+	payloads, bytes := 0, 0
 	for i := part * len(l.refs) / parts; i < (part+1)*len(l.refs)/parts; i++ {
 		e := &l.entries[i]
 		if err := l.refs[i].Read(e); err != nil {
@@ -104,8 +108,13 @@ func (l *loader) read(part, parts int) error {
 		if e.Due > l.absurd {
 			l.far.Add(1)
 		}
+		if e.Kind == journal.KindEnqueued {
+			payloads, bytes = payloads+1, bytes+l.refs[i].Size()
+		}
 		l.shardOf[i] = l.queue.route(e.ID) - l.queue.first
 	}
+	l.payloads.Add(int64(payloads))
+	l.bytes.Add(int64(bytes))
 	return nil
 }
 

@@ -2,7 +2,6 @@ package executor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/strandjobs/strand/journal"
@@ -46,19 +45,16 @@ func (q *queue) appendIf(ctx context.Context, entries []journal.Entry, options [
 	if err != nil {
 		return nil, err
 	}
+	o := q.newOffer(entries)
+	defer o.end()
 	for {
-		drained := q.x.log.Drained()
-		receipts, err := q.tryIf(ctx, entries, &c)
-		// Not inside the gates, because a handler that waits there may be what
-		// the backlog waits for.
-		if q.x.waits(ctx, err) {
-			select {
-			case <-drained:
-			case <-q.x.failed:
-			case <-q.x.stopped:
-			case <-done(ctx):
+		receipts, err := q.tryIf(ctx, &o, entries, &c)
+		if err == errNoRoom {
+			// Not inside the gates, because a handler that waits there may be what
+			// the backlog waits for.
+			if err = o.wait(ctx); err == nil {
+				continue
 			}
-			continue
 		}
 		if err != nil {
 			return nil, border(err)
@@ -70,8 +66,9 @@ func (q *queue) appendIf(ctx context.Context, entries []journal.Entry, options [
 	}
 }
 
-// tryIf looks at the conditions, appends, and waits for the outcome.
-func (q *queue) tryIf(ctx context.Context, entries []journal.Entry, c *conditions) ([]Receipt, error) {
+// tryIf looks at the conditions, appends, and waits for the outcome. It returns
+// errNoRoom when the call should wait for room.
+func (q *queue) tryIf(ctx context.Context, o *offer, entries []journal.Entry, c *conditions) ([]Receipt, error) {
 	x := q.x
 	if err := x.admits(ctx); err != nil {
 		return nil, err
@@ -100,30 +97,23 @@ func (q *queue) tryIf(ctx context.Context, entries []journal.Entry, c *condition
 	if err != nil {
 		return nil, err
 	}
-	pledge, err := q.pledge(ctx, entries, keys)
-	if err != nil {
+	if err := o.reserve(ctx); err != nil {
 		return nil, err
 	}
-	sets := c.sets(len(entries))
-	ticket, err := x.log.AppendWith(ctx, entries, func(first journal.Position) []journal.Set {
-		return append(sets(first), pledge.sets(first)...)
-	})
-	if err != nil {
-		pledge.withdraw()
+	if err := o.append(ctx, entries, keys, c.sets(len(entries)), false); err != nil {
 		return nil, err
 	}
-	leave = func(g *gate) { x.gates.leaveOpen(g, ticket) } // should the wait end the goroutine
-	err = x.await(ctx, ticket)
-	if !errors.Is(err, journal.ErrUnknown) {
+	leave = func(g *gate) { x.gates.leaveOpen(g, o.ticket) } // should the wait end the goroutine
+	err = o.await(ctx)
+	if o.stage != underWay {
 		leave = x.gates.leave
 	}
 	if err != nil {
-		pledge.end(ticket, border(err))
 		return nil, err
 	}
 	receipts := make([]Receipt, len(entries))
 	for i := range receipts {
-		receipts[i] = q.receipt(ticket, i, Sync)
+		receipts[i] = q.receipt(o.ticket, i, Sync)
 	}
 	return receipts, nil
 }

@@ -2,7 +2,6 @@ package executor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -97,30 +96,6 @@ func (p *pledge) sets(first journal.Position) (sets []journal.Set) {
 		}
 	}
 	return sets
-}
-
-// end is told what became of the entries.
-func (p *pledge) end(ticket journal.Ticket, err error) {
-	if p == nil {
-		return
-	}
-	if errors.Is(err, ErrUnknown) {
-		go p.await(ticket) // nobody else will learn it: see the census
-	} else if err != nil {
-		p.withdraw()
-	}
-}
-
-// await is end for a call that could not wait.
-func (p *pledge) await(ticket journal.Ticket) {
-	select {
-	case <-ticket.Done():
-	case <-p.l.x.stopped:
-		return
-	}
-	if errors.Is(ticket.Wait(context.Background()), journal.ErrFull) {
-		p.withdraw()
-	}
 }
 
 // withdraw unlocks what came with a call that was refused.

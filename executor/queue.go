@@ -24,6 +24,7 @@ type queue struct {
 	first  uint32 // number of its first shard
 	actors []*shard.Shard
 
+	quotas  []*quota // of the backlog, that hold for it
 	locking locking
 	burials burials
 	far     int64 // entries that are due in more than 50 years
@@ -78,6 +79,7 @@ func (x *Executor) arrange(q *queue) ([]*suspect, error) {
 	}
 	q.number = number
 	x.watchdog.expect(q.timeout)
+	x.backlog.join(q)
 	suspects, err := q.openShards()
 	if err != nil {
 		return nil, err

@@ -16,8 +16,9 @@ import (
 // one after the other, not at one moment.
 type Stats struct {
 	Workers int
-	Busy    int // workers that are running a handler, or about to
-	Stuck   int // workers whose handlers go on after their time is over; see Config.StuckAfter
+	Busy    int     // workers that are running a handler, or about to
+	Stuck   int     // workers whose handlers go on after their time is over; see Config.StuckAfter
+	Backlog Backlog // against Config.MaxBacklog and MaxBacklogBytes, over all queues
 	Queues  []QueueStats
 	Journal journal.Stats
 }
@@ -34,6 +35,8 @@ type QueueStats struct {
 	Dead       int // payloads in the morgue
 
 	shard.Counts
+
+	Backlog Backlog // against QueueConfig.MaxBacklog and MaxBacklogBytes
 
 	// Lag is how long the oldest due job has been due, which may be the
 	// Config.TimerSlack; 0 when none is.
@@ -56,7 +59,7 @@ func (x *Executor) Stats(ctx context.Context) (Stats, error) {
 		queues = append(queues, q)
 	}
 	x.mu.Unlock()
-	s := Stats{Journal: x.log.Stats()}
+	s := Stats{Journal: x.log.Stats(), Backlog: x.backlog.stats("")}
 	s.Workers, s.Busy = x.dispatcher.load()
 	s.Stuck = int(x.watchdog.stuck.Load())
 	for _, q := range queues {
@@ -93,7 +96,7 @@ func (t *Queue[T]) Stats(ctx context.Context) (QueueStats, error) {
 }
 
 func (q *queue) stats(ctx context.Context) (QueueStats, error) {
-	s := QueueStats{Name: q.name, Registered: true, Dead: q.x.log.Buried(q.number)}
+	s := QueueStats{Name: q.name, Registered: true, Dead: q.x.log.Buried(q.number), Backlog: q.x.backlog.stats(q.name)}
 	now := time.Now().UnixNano()
 	counts := make([]shard.Counts, len(q.actors))
 	due := make([]int64, len(q.actors))

@@ -65,6 +65,7 @@ func (x *Executor) Stop(ctx context.Context) error {
 
 func (x *Executor) stop() {
 	stopping := time.Now()
+	x.backlog.close(ErrClosed)
 	x.awaitArrangements()
 	x.draining.Store(true)
 	stuck := x.drain()

@@ -37,10 +37,6 @@ var (
 	// results. Nothing was written, and nothing will be; the call can be repeated.
 	ErrFull = errors.New("journal: no space left on the device; free some and repeat the call")
 
-	// ErrBacklog is returned when an append would leave more live entries, or
-	// bytes of them, than the configuration allows. Nothing was written.
-	ErrBacklog = errors.New("journal: backlog full")
-
 	// ErrUnknown is returned when a commit failed, or the caller's context
 	// ended, after the entries were handed to the committer: they may or may
 	// not be on disk. Half of a call is never on disk.

@@ -28,11 +28,6 @@ type Config struct {
 	// block. Default 4 MiB.
 	MaxBlockBytes int
 
-	// MaxBacklog and MaxBacklogBytes bound the live entries: Append refuses with
-	// ErrBacklog what would exceed them. Restore and Record do not count.
-	// Default 0: no limit.
-	MaxBacklog, MaxBacklogBytes int
-
 	// MemoryBudget is how many bytes of entries stay in memory, as they stand in
 	// their blocks. Above it the oldest blocks are on disk only, and what is read
 	// of them is read back: entries that follow one another by up to 64 KiB at a
@@ -118,9 +113,6 @@ type Log struct {
 	chilled int   // blocks at the beginning that were looked at to be let go from memory
 	lost    error // what could not be read back
 
-	liveEntries int           // in these blocks
-	drained     chan struct{} // closed when an entry ended; nil while nobody waits
-
 	gathering
 
 	err     error     // why nothing more is accepted: ErrClosed or ErrFailed
@@ -193,8 +185,8 @@ func (l *Log) start() {
 // Position, Restored and the fields of a state are ignored. Entries are
 // copied: the caller may reuse them.
 //
-// It returns ErrTooLarge, ErrBacklog, ErrFull, ErrFailed, ErrClosed, ErrContext, or the
-// cause of ctx when that ended before the entries were accepted; then none of them is.
+// It returns ErrTooLarge, ErrFull, ErrFailed, ErrClosed, ErrContext, or the cause of ctx
+// when that ended before the entries were accepted; then none of them is.
 func (l *Log) Append(ctx context.Context, entries []Entry) (Ticket, error) {
 	return l.append(ctx, entries, false, nil)
 }
@@ -230,26 +222,23 @@ func (l *Log) append(ctx context.Context, entries []Entry, posted bool, sets fun
 	if err := l.lockWithRoom(ctx, need); err != nil {
 		return Ticket{}, err
 	}
-	ticket, err := l.accept(entries, need, posted, sets)
+	ticket := l.accept(entries, posted, sets)
 	switch {
-	case err != nil || len(entries) == 0:
+	case len(entries) == 0:
 	case l.volatile:
 		l.commitHere()
 	default:
 		l.wakeCommitter()
 	}
-	return ticket, err
+	return ticket, nil
 }
 
 // accept adds entries to the open block, and unlocks mu, which the caller holds:
 // also when sets panics, and then nothing has changed.
-func (l *Log) accept(entries []Entry, need int, posted bool, sets func(Position) []Set) (Ticket, error) {
+func (l *Log) accept(entries []Entry, posted bool, sets func(Position) []Set) Ticket {
 	defer l.mu.Unlock()
-	if err := l.admissible(len(entries), need); err != nil {
-		return Ticket{}, err
-	}
 	if len(entries) == 0 {
-		return Ticket{commit: settled}, nil // no commit would ever come
+		return Ticket{commit: settled} // no commit would ever come
 	}
 	ticket := Ticket{commit: l.open.commit, first: l.tail.next}
 	if sets != nil {
@@ -278,7 +267,7 @@ func (l *Log) accept(entries []Entry, need int, posted bool, sets func(Position)
 		l.open.calls++
 		l.gathering.called()
 	}
-	return ticket, nil
+	return ticket
 }
 
 // lockWithRoom takes l.mu once need bytes may be added to the open block.

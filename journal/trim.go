@@ -12,7 +12,6 @@ func (l *Log) admit(b *Block) {
 	l.blocks = append(l.blocks, b)
 	l.size += b.size
 	l.live += b.bytes
-	l.liveEntries += b.live
 	l.hold(b)
 }
 
@@ -30,7 +29,6 @@ func (l *Log) end(c *Change) {
 	for i := range c.Buried {
 		l.endOne(c.Buried[i].Ref)
 	}
-	l.wakeDrained()
 	if l.volatile {
 		return
 	}
@@ -55,7 +53,6 @@ func (l *Log) markDead(r Ref) {
 	freed := r.block.mark(r.off, r.size)
 	if r.block != l.open.block { // admitted when it was sealed
 		l.live -= freed
-		l.liveEntries--
 		if r.block.live == 0 {
 			l.release(r.block)
 		}
@@ -137,7 +134,6 @@ func (b *Block) leave(drop []dropped, carried bool) []dropped {
 // carry writes the live ones of the entries of old into b and returns their size.
 func (l *Log) carry(old *Block, entries []byte, b *openBlock) int {
 	l.live -= old.bytes
-	l.liveEntries -= old.live
 	l.release(old)
 	before := len(b.entries)
 	offsets := make(map[uint32]uint32, old.live)

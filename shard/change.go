@@ -10,6 +10,7 @@ func (c *Core) end(ref journal.Ref) { c.change.Ended = append(c.change.Ended, re
 
 func (c *Core) endPayload(ref journal.Ref) {
 	c.counts.Payloads--
+	c.change.Over = c.change.Over.Plus(weightOf(ref))
 	c.end(ref)
 }
 
@@ -82,6 +83,9 @@ type Change struct {
 	journal.Change
 	Merged []Merged // of Ended
 	Claims []Claim  // of items that were settled
+
+	Over    Weight // of the payloads among Ended and Buried
+	Surplus Weight // under Config.Weighed: of what was taken in, beyond what Announced says of it
 }
 
 // Merged is a payload that another one replaces.
@@ -101,7 +105,7 @@ type Recorder interface{ Record(*Change) }
 // Record writes the change that has gathered into log, and forgets it. After an
 // error of the Core it writes nothing.
 func (c *Core) Record(log Recorder) {
-	if c.broken() || len(c.change.Ended)+len(c.change.States)+len(c.change.Buried)+len(c.change.Claims) == 0 {
+	if c.broken() || len(c.change.Ended)+len(c.change.States)+len(c.change.Buried)+len(c.change.Claims) == 0 && c.change.Surplus == (Weight{}) {
 		return
 	}
 	log.Record(&c.change)
@@ -115,6 +119,7 @@ func (c *Core) Record(log Recorder) {
 	c.change.Sets = emptied(c.change.Sets)
 	c.change.Merged = emptied(c.change.Merged)
 	c.change.Claims = emptied(c.change.Claims)
+	c.change.Over, c.change.Surplus = Weight{}, Weight{}
 	c.stateOf = emptied(c.stateOf)
 }
 

@@ -83,6 +83,9 @@ type Config struct {
 	// Slack is how late a job may start that was put off for a hundred times as
 	// long, or longer; 0: jobs start on time.
 	Slack time.Duration
+
+	// Weighed: the recorder is told Change.Surplus, by itself if need be.
+	Weighed bool
 }
 
 // Exhausts says whether the outcome of it is a failure that no retry follows.

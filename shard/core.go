@@ -109,6 +109,9 @@ func (c *Core) Deliver(e *journal.Entry, ref journal.Ref) (into journal.Position
 	if c.failedFirst(l) {
 		failed = l.first()
 	}
+	if c.cfg.Weighed && !c.loading {
+		c.change.Surplus = c.change.Surplus.Plus(surplus(e, ref))
+	}
 	if into = c.add(l, Payload{e.Score, ref}, e); into != 0 {
 		c.counts.Replaced-- // whoever brings it hears of it at once
 	}

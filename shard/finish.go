@@ -308,6 +308,7 @@ func (c *Core) endParts(now int64, it *Item) bool {
 func (c *Core) bury(now int64, it *Item, payloads []Payload, reason string) {
 	for _, p := range payloads {
 		c.change.Buried = append(c.change.Buried, journal.Burial{Ref: p.Ref, Retry: it.Retry, Reason: reason, At: now})
+		c.change.Over = c.change.Over.Plus(weightOf(p.Ref))
 	}
 	c.counts.Payloads -= len(payloads)
 	c.counts.Buried += uint64(len(payloads))
