@@ -238,6 +238,9 @@ func killsTheProcess(t *testing.T, d doomed) {
 	const ids = 40
 	d.fill(t, ids)
 	deaths, most := 0, 4 // where the machine is busy, a death may come late, which says less
+	if d.poison == "memory" {
+		most = 8 // to fill it takes time on any machine, and others end meanwhile
+	}
 	if d.reports && (d.poison == "panic" || d.poison == "map") {
 		most = 3 // it is named
 	}
