@@ -42,9 +42,6 @@ func runTests(m *testing.M) (int, error) {
 func TestProofs(t *testing.T) {
 	for _, p := range proofs {
 		t.Run(p.name, func(t *testing.T) {
-			if p.name == "slow" || p.name == "poison" {
-				t.Parallel() // they do little but wait, for other things
-			}
 			if p.lacks != nil {
 				if why := p.lacks(); why != "" {
 					t.Skip(why)
