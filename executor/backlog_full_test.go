@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
@@ -180,6 +182,64 @@ func TestBacklogStandsStill(t *testing.T) {
 				time.Sleep(2 * time.Minute)
 				require.ErrorIs(t, x.Err(), executor.ErrStalled)
 				require.Len(t, d.take(), 1)
+				stop(t, x)
+			})
+		})
+	}
+}
+
+// A handler whose follow-up finds no room on the disk is tried again until there is
+// some, whatever retries it has; a batch of them is not halved for it.
+func TestFullDiskSpendsNoRetry(t *testing.T) {
+	for name, batch := range map[string]int{"events": 0, "batch": 8} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				disk := new(journal.Memory)
+				x := openOn(t, disk, executor.Config{})
+				next := handle(t, x, "next", (&probe{}).handle, executor.QueueConfig[string]{})
+				cfg := executor.QueueConfig[string]{MaxRetries: 2, RetryIn: always(time.Second), BatchSize: batch, Shards: 1}
+				var calls atomic.Int64
+				follow := func(ctx context.Context, id string, attempt int) error {
+					assert.Equal(t, 1, attempt)
+					_, err := next.Enqueue(ctx, id, "follow-up")
+					return err
+				}
+				var q *executor.Queue[string]
+				var err error
+				if batch == 0 {
+					q, err = executor.Handle(x, "q", func(ctx context.Context, job executor.Job[string]) error {
+						calls.Add(1)
+						return follow(ctx, job.ID, job.Attempt)
+					}, cfg)
+					require.NoError(t, err)
+				} else {
+					q, err = executor.HandleBatch(x, "q", func(ctx context.Context, jobs []executor.Merged[string]) error {
+						calls.Add(1)
+						for _, job := range jobs {
+							if err := follow(ctx, job.ID, job.Attempt); err != nil {
+								return fmt.Errorf("follow-up: %w", err)
+							}
+						}
+						return nil
+					}, cfg)
+					require.NoError(t, err)
+				}
+				const jobs = 8
+				for i := range jobs {
+					enqueue(t, q, fmt.Sprint(i), "x")
+				}
+				disk.Limit(1)
+				start(t, x)
+				time.Sleep(time.Minute)
+				require.Zero(t, stats(t, next).Done)
+				if batch > 0 {
+					require.LessOrEqual(t, calls.Load(), int64(62))
+				}
+				disk.Limit(0)
+				time.Sleep(10 * time.Second)
+				require.EqualValues(t, jobs, stats(t, q).Done)
+				require.EqualValues(t, jobs, stats(t, next).Done)
+				require.Zero(t, stats(t, q).Failed)
 				stop(t, x)
 			})
 		})

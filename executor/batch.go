@@ -57,7 +57,7 @@ func namesNobody(err error) bool {
 		_, discard := errors.AsType[*discardError](err)
 		_, snooze := errors.AsType[*snoozeError](err)
 		_, retry := errors.AsType[*retryError](err)
-		names = each || cancel || discard || snooze || retry
+		names = each || cancel || discard || snooze || retry || fullDisk(err)
 		return nil
 	})
 	return failed == nil && !names

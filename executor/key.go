@@ -17,6 +17,9 @@ import (
 // payload. Calls with one key at the same time wait for each other: one is
 // accepted.
 //
+// A follow-up that a handler enqueues with a key is enqueued again when the handler
+// is tried again after Config.KeyTTL: the default retries go on for 20 days.
+//
 // A key is the queue's, whatever the id: where several senders make up keys, put
 // the sender into it, or the second one who has the same is taken for the first.
 //

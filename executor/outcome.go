@@ -12,7 +12,8 @@ import (
 
 // A handler says what is to become of its job by what it returns: nil is done,
 // one of the following is a wish, and anything else is a failure, which spends
-// a retry. Wishes may be wrapped.
+// a retry. Wishes may be wrapped. The [FullError] of a full disk, which a follow-up
+// gets, is no failure: the job waits as if it were, and keeps its retries.
 
 type cancelError struct{ err error }
 type discardError struct{}

@@ -16,9 +16,9 @@ import (
 // creates it. It checks and replays the whole log before it writes anything;
 // the first commit is its own and makes the new epoch durable.
 //
-// It returns a [LockedError] when the journal is in use, which [OpenContext] waits for; a [CorruptError] when
-// it is damaged, ErrTooNew and ErrNotJournal, or what the system says about
-// the directory. A journal that it refuses is left as it is.
+// It returns a [LockedError] when the journal is in use, which [OpenContext] waits
+// for; a [CorruptError] when it is damaged, with what to do, ErrTooNew and
+// ErrNotJournal, or what the system says about the directory. A journal that it refuses is left as it is.
 func Open(dir string, cfg Config) (*Log, error) {
 	made, err := makeDir(dir)
 	if err != nil {
@@ -27,6 +27,9 @@ func Open(dir string, cfg Config) (*Log, error) {
 	l, err := openDir(dir, cfg)
 	if err != nil && made {
 		_ = os.Remove(dir) // refused if there is something in it
+	}
+	if errors.Is(err, ErrCorrupt) {
+		err = fmt.Errorf("%w: it is left as it is; strand check %q lists the damage, strand salvage writes what is intact to a new journal", err, dir)
 	}
 	return l, err
 }
