@@ -97,7 +97,13 @@ func (a *attempt) Err() error {
 
 // Value implements [context.Context].
 func (a *attempt) Value(key any) any {
-	if key == (handlerKey{}) {
+	if key == (handlerKey{}) { // what is asked with it is for handlers that still run
+		a.mu.Lock()
+		over := a.ended != nil
+		a.mu.Unlock()
+		if over {
+			return nil
+		}
 		return a.parent.Value(key)
 	}
 	return a.whole().Value(key)

@@ -30,7 +30,7 @@ func (b *batch[T]) run(items []*shard.Item) []error {
 	if len(jobs) == 0 {
 		return nil
 	}
-	err = guarded(func() error { return b.handler(b.ctx, jobs) })
+	err = b.call(jobs)
 	if len(items) == 1 || b.halvings == 0 || !namesNobody(err) || context.Cause(b.ctx) != nil {
 		return perID(items, err)
 	}
@@ -38,8 +38,20 @@ func (b *batch[T]) run(items []*shard.Item) []error {
 	half := len(items) / 2
 	errs := make([]error, len(items))
 	copy(errs, b.run(items[:half]))
+	if context.Cause(b.ctx) != nil { // nobody could do anything with it
+		copy(errs[half:], perID(items[half:], err))
+		return errs
+	}
 	copy(errs[half:], b.run(items[half:]))
 	return errs
+}
+
+// call gives the handler a context that ends when it has returned: what it leaves
+// behind is not to work beside the next call.
+func (b *batch[T]) call(jobs []Merged[T]) error {
+	ctx, cancel := context.WithCancelCause(b.ctx)
+	defer cancel(ErrReturned)
+	return guarded(func() error { return b.handler(ctx, jobs) })
 }
 
 // namesNobody reports whether an error of a batch may be about any of its jobs.
@@ -60,7 +72,7 @@ func namesNobody(err error) bool {
 		names = each || cancel || discard || snooze || retry || fullDisk(err)
 		return nil
 	})
-	return failed == nil && !names
+	return failed != nil || !names // what can't be asked names nobody either
 }
 
 // perID hands the error of a batch to its ids. An error for an id that is not
@@ -70,7 +82,9 @@ func perID(items []*shard.Item, err error) []error {
 	if err == nil {
 		return nil
 	}
-	own, each := errors.AsType[BatchErrors](err)
+	var own BatchErrors
+	each := false
+	_ = guarded(func() error { own, each = errors.AsType[BatchErrors](err); return nil })
 	errs := make([]error, len(items))
 	var unnamed []int
 	for i, it := range items {

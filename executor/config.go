@@ -125,7 +125,7 @@ type Config struct {
 	Strict bool
 
 	// StuckAfter is how long a handler may go on after its QueueConfig.Timeout.
-	// One that does is reported to Logger with its stack, counted in
+	// One that does is reported to Logger with its stack, a second later at most, counted in
 	// Stats.Stuck, and its jobs stay blocked: they must not overtake
 	// themselves. Default 10 s.
 	StuckAfter time.Duration

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"math/rand/v2"
 	"os"
@@ -230,6 +231,49 @@ func TestJobThatKillsTheProcess(t *testing.T) {
 				t.Parallel()
 				killsTheProcess(t, doomed{dir: t.TempDir(), poison: way, takes: 30 * time.Millisecond, reports: reports})
 			})
+		}
+	}
+}
+
+// An event that kills the process is found, though one before it was running at a
+// death from outside, and is never done with on disk.
+func TestPoisonBehindASuspectOfItsID(t *testing.T) {
+	const variable = "STRAND_TEST_BEHIND"
+	if dir := os.Getenv(variable); dir != "" {
+		x, err := executor.Open(dir, executor.Config{})
+		require.NoError(t, err)
+		q, err := executor.Handle(x, "q", func(_ context.Context, job executor.Job[int]) error {
+			if job.Payload == 1 {
+				os.Exit(3)
+			}
+			fmt.Println("began")
+			time.Sleep(50 * time.Millisecond)
+			return nil
+		}, executor.QueueConfig[int]{})
+		require.NoError(t, err)
+		_, err = q.EnqueueMany(t.Context(), []executor.Item[int]{{ID: "a", Payload: 0}, {ID: "a", Payload: 1}, {ID: "a", Payload: 2}}, executor.Key("k"))
+		require.NoError(t, err)
+		require.NoError(t, x.Start(t.Context()))
+		drained(t, q)
+		require.Len(t, morgue(t, q), 1)
+		stop(t, x)
+		return
+	}
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "journal")
+	for life := 1; ; life++ {
+		require.LessOrEqual(t, life, 10)
+		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestPoisonBehindASuspectOfItsID$")
+		child.Env = append(os.Environ(), variable+"="+dir)
+		out, err := child.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, child.Start())
+		if _, err := out.Read(make([]byte, 1)); life == 1 && err == nil {
+			require.NoError(t, child.Process.Kill())
+		}
+		_, _ = io.Copy(io.Discard, out)
+		if child.Wait() == nil {
+			break
 		}
 	}
 }

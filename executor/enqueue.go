@@ -115,7 +115,7 @@ func giveBackEntries(buffer *[]journal.Entry) {
 }
 
 // EnqueueMany accepts all items or none: they are in one commit. Their order
-// counts. The error names the first item that was wrong; see Enqueue. [Once] and
+// counts for each id. The error names the first item that was wrong; see Enqueue. [Once] and
 // [Key] are for the call as a whole, other options for the items that do not say
 // it themselves.
 func (t *Queue[T]) EnqueueMany(ctx context.Context, items []Item[T], options ...Option) ([]Receipt, error) {

@@ -110,7 +110,7 @@ func Open(dir string, cfg Config) (*Executor, error) {
 // them. Of several who wait, any may be the next. Config.Logger is told whom it
 // waits for.
 //
-// When ctx ends first, or had ended already, the error matches both the cause of
+// When ctx ends first, the error matches both the cause of
 // ctx and the [journal.LockedError] that says who has the journal, and since when.
 // ctx is for the wait alone: what the executor does later has the context of
 // [Executor.Start]. It returns ErrContext, and the errors of Open.
@@ -210,13 +210,16 @@ func (x *Executor) guardHook(name string, f func()) {
 }
 
 // Err returns nil while the executor can do its work, and what keeps it from
-// it: ErrFailed with the cause, ErrClosed after Stop, ErrFull while the disk
+// it: ErrFailed with the cause, ErrClosed once Stop was called, ErrFull while the disk
 // is full, ErrSlowDisk while it does not answer, ErrStuck while the handlers of
 // all workers are stuck, ErrStalled when the backlog has been full for a minute and
 // nothing has ended.
 func (x *Executor) Err() error {
 	if err := x.failure(); err != nil {
 		return err
+	}
+	if x.stopping.Load() {
+		return ErrClosed
 	}
 	if err := x.log.Err(); err != nil {
 		return border(err)

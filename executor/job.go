@@ -17,7 +17,7 @@ type Job[T any] struct {
 	Score     float64
 	Position  uint64    // of the payload: unique, growing in the order of acceptance
 	Attempt   int       // of this payload: 1, 2, 3, …; a snooze or a stop is none
-	LastError string    // the text of its last failure, "" in the first attempt
+	LastError string    // the text of its last failure; "": it has not failed
 	Due       time.Time // from when it might run
 
 	claim *claim

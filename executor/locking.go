@@ -72,9 +72,10 @@ type Locks[T any] struct {
 
 	// WhenBlocked says what becomes of a job that is blocked. Default
 	// [lock.Park]: it keeps its place, takes no worker, and runs when the keys
-	// are unlocked, first come, first served. The others are [lock.Fail], the
-	// normal retry; [lock.RequeueAfter], with a pause above zero; and [lock.Skip], which ends the payloads
-	// as discarded, without an unlock. To park for ever in a circle of jobs that
+	// are unlocked. Those that exclude each other go in the order in which workers
+	// came to them; others begin in any order. The others are [lock.Fail], the
+	// normal retry; [lock.RequeueAfter], with a pause above zero; and [lock.Skip], which
+	// ends the payloads as discarded, without an unlock. To park for ever in a circle of jobs that
 	// wait for each other is refused: it counts as a failure with
 	// [lock.ErrDeadlock], which names them.
 	WhenBlocked lock.Decision

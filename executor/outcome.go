@@ -107,6 +107,9 @@ func text(fs ...func() string) string {
 		}
 	}
 	s = strings.ToValidUTF8(s[:min(len(s), maxErrorText+utf8.UTFMax)], "\uFFFD")
+	if s == "" {
+		return "an error without text"
+	}
 	for len(s) > maxErrorText {
 		_, size := utf8.DecodeLastRuneInString(s)
 		s = s[:len(s)-size]

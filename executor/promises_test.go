@@ -2,7 +2,10 @@ package executor_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -244,5 +247,112 @@ func TestNotBlockedByItsOwnID(t *testing.T) {
 			stop(t, x)
 		}
 		require.Equal(t, []string{"a[k]", "a[k]"}, p.log())
+	})
+}
+
+// Each call of a batch, halves included, has a context that ends with it, and none is
+// called with one that has ended.
+func TestHalvesHaveContextsOfTheirOwn(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{Workers: 1})
+		var seen []context.Context
+		q, err := executor.HandleBatch(x, "q", func(ctx context.Context, jobs []executor.Merged[string]) error {
+			for _, former := range seen {
+				assert.ErrorIs(t, context.Cause(former), executor.ErrReturned)
+			}
+			assert.NoError(t, ctx.Err())
+			seen = append(seen, ctx)
+			if len(seen) == 3 {
+				<-ctx.Done() // for the timeout
+			}
+			return errBoom
+		}, executor.QueueConfig[string]{BatchSize: 8, Shards: 1, MaxRetries: -1, Timeout: time.Second})
+		require.NoError(t, err)
+		for i := range 8 {
+			enqueue(t, q, fmt.Sprint(i), "x")
+		}
+		start(t, x)
+		time.Sleep(time.Hour)
+		settled(t, q)
+		require.Len(t, seen, 3)
+		require.Len(t, morgue(t, q), 8)
+		stop(t, x)
+	})
+}
+
+// An error whose methods panic names nobody: the batch is halved like any other.
+func TestErrorThatCannotBeAskedNamesNobody(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{Workers: 1})
+		q, err := executor.HandleBatch(x, "q", func(_ context.Context, jobs []executor.Merged[string]) error {
+			if slices.ContainsFunc(jobs, func(j executor.Merged[string]) bool { return j.ID == "3" }) {
+				var none *fragile
+				return none
+			}
+			return nil
+		}, executor.QueueConfig[string]{BatchSize: 8, Shards: 1, MaxRetries: -1})
+		require.NoError(t, err)
+		for i := range 8 {
+			enqueue(t, q, fmt.Sprint(i), "x")
+		}
+		start(t, x)
+		time.Sleep(time.Hour)
+		settled(t, q)
+		require.Len(t, morgue(t, q), 1)
+		stop(t, x)
+	})
+}
+
+// fragile is an error as people write them, and return as a nil pointer.
+type fragile struct{ err error }
+
+func (f *fragile) Error() string { return f.err.Error() }
+func (f *fragile) Unwrap() error { return f.err }
+
+// What a handler may do, what it has left behind may not, whatever it has made of its
+// context.
+func TestAContextEndsItsPrivileges(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{MaxBacklog: 1})
+		var left context.Context
+		q := handle(t, x, "q", func(ctx context.Context, _ executor.Merged[string]) error {
+			if left == nil {
+				left = context.WithoutCancel(ctx)
+				return nil
+			}
+			<-ctx.Done()
+			return nil
+		}, executor.QueueConfig[string]{})
+		start(t, x)
+		enqueue(t, q, "a", "x")
+		synctest.Wait()
+		settled(t, q)
+		enqueue(t, q, "b", "x")
+		_, err := q.Enqueue(left, "c", "x")
+		require.ErrorIs(t, err, executor.ErrFull)
+		go func() { _ = x.Stop(expired(t)) }()
+		synctest.Wait()
+		_, err = q.Enqueue(left, "c", "x")
+		require.ErrorIs(t, err, executor.ErrClosed)
+		require.ErrorIs(t, x.Err(), executor.ErrClosed)
+	})
+}
+
+// RetryIn is asked about retries that come.
+func TestRetryInOfEachRetry(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		pauses := []time.Duration{time.Second, time.Minute}
+		var asked []int
+		q := handle(t, x, "q", func(context.Context, executor.Merged[string]) error { return errors.New("") }, executor.QueueConfig[string]{
+			MaxRetries: len(pauses), RetryIn: func(n int) time.Duration { asked = append(asked, n); return pauses[n] },
+		})
+		start(t, x)
+		enqueue(t, q, "a", "x")
+		time.Sleep(time.Hour)
+		settled(t, q)
+		require.Equal(t, []int{0, 1}, asked)
+		require.Equal(t, "an error without text", morgue(t, q)[0].Error)
+		stop(t, x)
 	})
 }

@@ -43,8 +43,8 @@ type suspect struct {
 	position journal.Position
 }
 
-// suspects finds the suspects among the pending entries of a queue, one for
-// each id.
+// suspects finds the suspects among the pending entries of a queue: of each id the
+// one whom most speaks against, for which the id waits.
 func (q *queue) suspects(pending [][]journal.Ref) ([]*suspect, error) {
 	suspicions := q.x.log.Suspects()
 	if len(suspicions) == 0 {
@@ -62,8 +62,11 @@ func (q *queue) suspects(pending [][]journal.Ref) ([]*suspect, error) {
 				return nil, err
 			}
 			id := string(e.ID)
-			if !slices.ContainsFunc(found, func(s *suspect) bool { return s.id == id }) {
-				found = append(found, &suspect{Suspicion: suspicion, queue: q, id: id, position: e.Position})
+			s := &suspect{Suspicion: suspicion, queue: q, id: id, position: e.Position}
+			if i := slices.IndexFunc(found, func(s *suspect) bool { return s.id == id }); i < 0 {
+				found = append(found, s)
+			} else if suspicion.Exceeds(found[i].Suspicion) {
+				found[i] = s
 			}
 		}
 	}

@@ -98,12 +98,11 @@ func (w *worker) judge(it *shard.Item, err error) {
 	}
 	if retry, ok := errors.AsType[*retryError](err); ok && panicked == nil {
 		out.Delay = retry.d
-	} else {
+	} else if panicked == nil && fullDisk(err) {
+		out.Delay, out.Verdict = w.retryIn(0), shard.Snoozed
+		return
+	} else if !w.queue.core.LastTry(it) {
 		out.Delay = w.retryIn(it.Retry + 1)
-		if panicked == nil && fullDisk(err) {
-			out.Verdict = shard.Snoozed
-			return
-		}
 	}
 	w.logFailure(it)
 	out.Verdict = shard.Failed

@@ -33,11 +33,12 @@ type ran struct{ began, age time.Duration }
 type Cause uint8
 
 const (
-	// CauseUnknown: killed, by somebody or for memory, or a call of os.Exit.
+	// CauseUnknown: killed, by somebody or for memory, a call of os.Exit, or a fatal
+	// error that Go's report, if there is one, puts down to none of the jobs.
 	CauseUnknown Cause = iota
-	// CauseInside: Go's report blames the program, but no job by name; or the
-	// system has killed a process for memory.
-	CauseInside
+	// CauseMemory: there was none left, by Go's report; or the system has killed a
+	// process for it, perhaps this one.
+	CauseMemory
 	// CauseJob: Go's report names the goroutine of a job.
 	CauseJob
 	// CauseOutside: the machine went down, or somebody sent a signal. No job can
@@ -224,7 +225,7 @@ func (d *Death) explain(dir string, booted, killed uint64, at map[uint64][]uint6
 	case report != "":
 		d.blame(report, at)
 	case killed != 0 && now > killed:
-		d.Cause, d.How = CauseInside, "the system killed a process for its memory, perhaps this one"
+		d.Cause, d.How = CauseMemory, "the system killed a process for its memory, perhaps this one"
 	default:
 		d.How = unknownDeath
 	}

@@ -107,11 +107,14 @@ func (d *Death) blame(report string, at map[uint64][]uint64) {
 		d.Cause, d.How = CauseOutside, "somebody sent "+signal[1]
 		return
 	}
-	d.Cause, d.How = CauseInside, "Go reported a fatal error: "+lines[0]
+	d.How = "Go reported a fatal error: " + lines[0]
 	if goroutineLine.MatchString(lines[0]) && len(lines) > 1 {
 		d.How = "Go reported a fatal error in " + lines[1] // the error itself goes to stderr only
 	}
-	crashed, parents := tracebacks(report)
+	crashed, memory, parents := tracebacks(report)
+	if memory {
+		d.Cause = CauseMemory
+	}
 	for range len(parents) + 1 {
 		for _, p := range at[crashed] {
 			if p != 0 && crashed != 0 {
@@ -125,8 +128,9 @@ func (d *Death) blame(report string, at map[uint64][]uint64) {
 }
 
 // tracebacks returns the goroutine that a report begins with, 0 when it says
-// little, and which goroutine has made each that it knows.
-func tracebacks(report string) (crashed uint64, parents map[uint64]uint64) {
+// little, whether that asked for memory, and which goroutine has made each that it
+// knows.
+func tracebacks(report string) (crashed uint64, memory bool, parents map[uint64]uint64) {
 	parents = make(map[uint64]uint64)
 	heads := goroutineLine.FindAllStringSubmatchIndex(report, -1)
 	for i, at := range heads {
@@ -139,11 +143,13 @@ func tracebacks(report string) (crashed uint64, parents map[uint64]uint64) {
 			parents[number] = numberOf(by[1])
 		}
 		running := strings.HasPrefix(report[at[4]:at[5]], "running")
-		if i == 0 && running && !strings.Contains(body, "\nruntime.mallocgc(") {
-			crashed = number
+		if i == 0 && running {
+			if memory = strings.Contains(body, "\nruntime.mallocgc("); !memory {
+				crashed = number
+			}
 		}
 	}
-	return crashed, parents
+	return crashed, memory, parents
 }
 
 func numberOf(digits string) uint64 {

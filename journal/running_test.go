@@ -132,7 +132,7 @@ func TestWhatTheSystemSaysOfADeath(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if name == "killed for more" && c.value > 0 {
-				c.cause = CauseInside
+				c.cause = CauseMemory
 			}
 			dir, p := one(t)
 			crashed(t, dir, p)

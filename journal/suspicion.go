@@ -50,6 +50,9 @@ const (
 	// late it came: about seventy of them in a row are enough. Fewer would be
 	// reached by a job of an hour under somebody who kills every ten seconds.
 	leastOdds = 1.05
+	// memoryOdds are how much likelier it was the job when memory ran out: it may be
+	// that of all others, and of other programs.
+	memoryOdds = 4
 )
 
 // Guilty reports whether it is the cause, beyond reasonable doubt.
@@ -58,6 +61,11 @@ func (s Suspicion) Guilty() bool { return s.Odds >= beyondDoubt }
 // Strong reports whether it has to run without others that are strongly
 // suspected: it was running at two deaths in a row, and may have caused them.
 func (s Suspicion) Strong() bool { return s.Deaths >= 2 && !s.Guilty() }
+
+// Exceeds reports whether more speaks against it than against another one.
+func (s Suspicion) Exceeds(other Suspicion) bool {
+	return s.Odds > other.Odds || s.Odds == other.Odds && s.Deaths > other.Deaths
+}
 
 // Hold is how long the process has to live without it, so that its death right
 // after it has begun says enough. At most 10 s.
@@ -92,7 +100,7 @@ func (d *Death) judge(before map[Position]Suspicion) map[Position]Suspicion {
 	explained := false
 	if len(strong) == 1 {
 		s := after[strong[0]]
-		odds := max(d.odds(d.ran[strong[0]], s.Age), leastOdds)
+		odds := d.odds(d.ran[strong[0]], s.Age)
 		s.Odds, explained = max(s.Odds, 1)*odds, odds >= beyondDoubt
 		after[strong[0]] = s
 	}
@@ -101,10 +109,7 @@ func (d *Death) judge(before map[Position]Suspicion) map[Position]Suspicion {
 			continue // it was beside the one that did it
 		}
 		s := after[p]
-		s.Deaths, s.epoch = s.Deaths+1, d.epoch
-		if d.Cause == CauseUnknown {
-			s.Age = max(s.Age, r.age)
-		}
+		s.Deaths, s.Age, s.epoch = s.Deaths+1, max(s.Age, r.age), d.epoch
 		after[p] = s
 	}
 	return after
@@ -125,10 +130,11 @@ func (d *Death) strong(before map[Position]Suspicion) (found []Position) {
 // lived without it for long; it does not count that chance struck much earlier now,
 // nor that others had their turn before it.
 func (d *Death) odds(r ran, former time.Duration) float64 {
-	if d.Cause == CauseInside {
-		return beyondDoubt
+	odds := max(float64(min(r.began, longestHold))/float64(max(r.age, former)), leastOdds)
+	if d.Cause == CauseMemory {
+		odds *= memoryOdds
 	}
-	return float64(min(r.began, longestHold)) / float64(max(r.age, former))
+	return odds
 }
 
 // suspectPrefix is followed by a position in hexadecimal. The value is deaths,

@@ -53,8 +53,8 @@ func TestADeathWithoutTheSuspects(t *testing.T) {
 	require.Equal(t, 1, s[3].Deaths)
 }
 
-// A job that needs seconds to end the process takes some more deaths, and one
-// that the runtime or the system knows to be inside takes no more than three.
+// A job that needs seconds to end the process takes some more deaths, and fewer when
+// memory has run out.
 func TestSlowCauses(t *testing.T) {
 	deaths := func(cause Cause, age time.Duration) (n uint64) {
 		var s map[Position]Suspicion
@@ -72,7 +72,9 @@ func TestSlowCauses(t *testing.T) {
 	require.EqualValues(t, 3, deaths(CauseUnknown, 100*ms))
 	require.EqualValues(t, 4, deaths(CauseUnknown, time.Second))
 	require.EqualValues(t, 72, deaths(CauseUnknown, time.Hour))
-	require.EqualValues(t, 3, deaths(CauseInside, time.Hour))
+	require.EqualValues(t, 3, deaths(CauseMemory, time.Second))
+	require.EqualValues(t, 4, deaths(CauseMemory, 3*time.Second))
+	require.EqualValues(t, 5, deaths(CauseMemory, time.Hour))
 }
 
 // What cannot be the job's doing does not count, and who is named pays alone.
@@ -156,15 +158,15 @@ func TestReports(t *testing.T) {
 		"panic of a handler's goroutine": {"panic: x\n\ngoroutine 20 [running]:\nmain.f()\n\t/x/main.go:6 +0x25\ncreated by main.g in goroutine 7\n\t/x/main.go:6 +0x1a", CauseJob, "panic: x"},
 		"a grandchild":                   {"panic: x\n\ngoroutine 20 [running]:\nmain.f()\ncreated by main.g in goroutine 19\n\ngoroutine 19 [sleep]:\nmain.g()\ncreated by main.h in goroutine 7\n", CauseJob, "panic: x"},
 		"throw in the handler":           {"goroutine 7 gp=0xc0 m=5 mp=0xc1 [running]:\nruntime.throw({0x1, 0x2})\n", CauseJob, "runtime.throw"},
-		"a worker that has nothing":      {"goroutine 8 [running]:\nruntime.throw({0x1, 0x2})\n", CauseInside, ""},
-		"a goroutine of nobody":          {"panic: y\n\ngoroutine 1 [running]:\nmain.main()\n", CauseInside, ""},
-		"orphans in a circle":            {"panic: y\n\ngoroutine 2 [running]:\nf()\ncreated by f in goroutine 2\n", CauseInside, ""},
-		"out of memory":                  {"goroutine 7 gp=0x2 m=2 mp=0x2 [running]:\nruntime.throw({0x4})\n\t/p.go:1229 +0x48\nruntime.mallocgc(0x4, 0x4, 0x1)\n\t/m.go:1\n", CauseInside, ""},
-		"on the system's stack":          {"SIGSEGV: segmentation violation\nPC=0x0 m=3 sigcode=1\n\ngoroutine 0 [idle]:\n", CauseInside, ""},
+		"a worker that has nothing":      {"goroutine 8 [running]:\nruntime.throw({0x1, 0x2})\n", CauseUnknown, ""},
+		"a goroutine of nobody":          {"panic: y\n\ngoroutine 1 [running]:\nmain.main()\n", CauseUnknown, ""},
+		"orphans in a circle":            {"panic: y\n\ngoroutine 2 [running]:\nf()\ncreated by f in goroutine 2\n", CauseUnknown, ""},
+		"out of memory":                  {"goroutine 7 gp=0x2 m=2 mp=0x2 [running]:\nruntime.throw({0x4})\n\t/p.go:1229 +0x48\nruntime.mallocgc(0x4, 0x4, 0x1)\n\t/m.go:1\n", CauseMemory, ""},
+		"on the system's stack":          {"SIGSEGV: segmentation violation\nPC=0x0 m=3 sigcode=1\n\ngoroutine 0 [idle]:\n", CauseUnknown, ""},
 		"kill -QUIT":                     {"SIGQUIT: quit\nPC=0x40 m=0 sigcode=0\n\ngoroutine 7 gp=0x2 m=0 mp=0x5 [running]:\n", CauseOutside, "SIGQUIT"},
 		"abort, by itself":               {"SIGABRT: abort\nPC=0x40 m=0 sigcode=18446744073709551610\n\ngoroutine 7 [running]:\n", CauseJob, "SIGABRT"},
-		"cut":                            {"gorout", CauseInside, ""},
-		"nonsense":                       {strings.Repeat("goroutine 99999999999999999999 [running]:\n", 3), CauseInside, ""},
+		"cut":                            {"gorout", CauseUnknown, ""},
+		"nonsense":                       {strings.Repeat("goroutine 99999999999999999999 [running]:\n", 3), CauseUnknown, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := new(Death)

@@ -90,8 +90,11 @@ type Config struct {
 
 // Exhausts says whether the outcome of it is a failure that no retry follows.
 func (c *Config) Exhausts(it *Item) bool {
-	return it.Outcome.Verdict == Failed && it.Retry+1 >= c.MaxRetries
+	return it.Outcome.Verdict == Failed && c.LastTry(it)
 }
+
+// LastTry says whether no retry follows if it fails.
+func (c *Config) LastTry(it *Item) bool { return it.Retry+1 >= c.MaxRetries }
 
 func (m Merge) String() string       { return name(m, "KeepAll", "MinScore", "KeepFirst", "KeepLast") }
 func (f OnFailure) String() string   { return name(f, "MergeFailed", "BlockFailed") }

@@ -234,8 +234,8 @@ func (c *Core) Unpark(id string) {
 	}
 }
 
-// Postpone takes back a started item that can't run now: its id waits until
-// Unpark, or if not parked, for a worker. The worker lets go of the item, which
+// Postpone takes back a started item that can't run now, none of whose payloads is
+// done: its id waits until Unpark, or if not parked, for a worker. The worker lets go of the item, which
 // stays in its run.
 func (c *Core) Postpone(it *Item, parked bool) {
 	it.Outcome, it.Claim = Outcome{}, nil

@@ -56,8 +56,9 @@ func combinations() (all []Config) {
 		for f := MergeFailed; f <= BlockFailed; f++ {
 			for x := BuryOldest; x <= Halt; x++ {
 				for p := WaitWithRetry; p <= PullRetry; p++ {
-					for _, single := range []bool{false, true} {
-						all = append(all, Config{Merge: m, OnFailure: f, OnExhausted: x, OnFresh: p, Single: single})
+					all = append(all, Config{Merge: m, OnFailure: f, OnExhausted: x, OnFresh: p})
+					if f == BlockFailed { // nobody asks for another one with Single
+						all = append(all, Config{Merge: m, OnFailure: f, OnExhausted: x, OnFresh: p, Single: true})
 					}
 				}
 			}
@@ -166,7 +167,8 @@ func (p *pair) takeSome(t *rapid.T) {
 	}
 	c := p.cores[i]
 	ready := p.twin.ready(p.now, func(id string) bool { return p.core(id) == c })
-	free := p.running(c) < p.cfg.Concurrency
+	swift := len(c.young) > 0 && c.pace > 1 && c.pace == c.maxPace()
+	free := p.running(c) < p.cfg.Concurrency && !swift
 	due, ok := c.Ready(p.now)
 	require.Equal(p.t, free && len(ready) > 0, ok, "ready")
 	if len(ready) > 0 {
@@ -308,7 +310,7 @@ func (p *pair) postponeOne(t *rapid.T) {
 	}
 	i := rapid.IntRange(0, len(r.outs)-1).Draw(t, "item")
 	it := &r.run.Items[i]
-	if !r.outs[i].started || !p.current(r, i) {
+	if !r.outs[i].started || !p.current(r, i) || it.Outcome.Done > 0 {
 		return
 	}
 	id, parked := it.ID, rapid.Bool().Draw(t, "parked")
