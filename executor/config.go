@@ -236,8 +236,9 @@ type QueueConfig[T any] struct {
 	// below zero a job is never run again.
 	MaxRetries int
 
-	// RetryIn returns the pause before retry n, counted from 0. Default
-	// [RetryIn]. Below zero means zero. If it panics the default is used.
+	// RetryIn returns the pause before retry n, counted from 0. Default [RetryIn], which
+	// is used, too, when it panics, and for an error whose methods do. Below zero means
+	// zero.
 	RetryIn func(n int) time.Duration
 
 	// FormerNames are names that the queue had before. Jobs and dead payloads

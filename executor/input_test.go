@@ -26,7 +26,7 @@ func TestErrorTexts(t *testing.T) {
 		"cut in a rune": {strings.Repeat("x", 4<<10-1) + "é", strings.Repeat("x", 4<<10-1)},
 		"no text":       {"a\xff\xfeb", "a\uFFFDb"},
 		"zeros":         {"a\x00b", "a\x00b"},
-		"empty":         {"", ""},
+		"empty":         {"", "an error without text"},
 		"secret":        {"password=123", "password=***"},
 	} {
 		t.Run(name, func(t *testing.T) {

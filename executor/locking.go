@@ -107,7 +107,7 @@ const (
 
 // Unique lets one job at a time run for each key: the plain mutex. A job that has
 // to wait is parked: it keeps its place, takes no worker, and goes on in the order
-// in which the jobs came. The lock is a lease in memory: it ends with the run,
+// in which workers came to the jobs. The lock is a lease in memory: it ends with the run,
 // whatever its outcome, and with the process. A job in back-off has none, and others
 // run meanwhile.
 type Unique[T any] struct {
