@@ -161,6 +161,13 @@
 // told from one that was right: what is due in more than 50 years is logged
 // when its queue is registered.
 //
+// The score of a payload that came without one is its time on that clock, too, except
+// that it never goes down: while the clock is behind the highest of them, of the queue
+// in this process or among what waited at its start, that one is the score of all that
+// come, and they keep the order in which they were accepted. What is in the morgue is not
+// asked. The journal does not say which of what waited came without a score: one that is
+// the due time, or a time in seconds with a fraction, is taken for that.
+//
 // # Census
 //
 //   - the journal's committer: 1, from Open to Stop

@@ -37,7 +37,7 @@ func (t *Queue[T]) Enqueue(ctx context.Context, id string, payload T, options ..
 		return Receipt{}, fmt.Errorf("%w: id %q: %w", ErrEncode, id, err)
 	}
 	if !t.computes() {
-		return t.q.enqueue(ctx, id, data, time.Now().UnixNano(), options)
+		return t.q.enqueue(ctx, id, data, options)
 	}
 	// What is computed comes first, what was asked for wins.
 	it := Item[T]{ID: id, Payload: payload}
@@ -51,7 +51,7 @@ func (t *Queue[T]) Enqueue(ctx context.Context, id string, payload T, options ..
 	if it.Score != nil {
 		computed = append(computed, Score(*it.Score))
 	}
-	return t.q.enqueue(ctx, it.ID, data, time.Now().UnixNano(), append(computed, options...))
+	return t.q.enqueue(ctx, it.ID, data, append(computed, options...))
 }
 
 // errNoQueue is what a Queue that Handle did not make says.
@@ -128,7 +128,7 @@ func (t *Queue[T]) EnqueueMany(ctx context.Context, items []Item[T], options ...
 	buffer := borrowEntries(len(items))
 	defer giveBackEntries(buffer)
 	entries := *buffer
-	now := time.Now().UnixNano()
+	now := t.q.stamp()
 	for i := range items {
 		it := items[i]
 		for _, o := range options {
@@ -152,7 +152,7 @@ func (t *Queue[T]) EnqueueMany(ctx context.Context, items []Item[T], options ...
 	return receipts, nil
 }
 
-func (t *Queue[T]) fill(e *journal.Entry, it Item[T], now int64) error {
+func (t *Queue[T]) fill(e *journal.Entry, it Item[T], now stamp) error {
 	data, err := t.encode(it.Payload)
 	if err != nil {
 		return fmt.Errorf("%w: id %q: %w", ErrEncode, it.ID, err)

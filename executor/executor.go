@@ -25,7 +25,8 @@ type Executor struct {
 	dispatcher *dispatcher
 	seed       maphash.Seed // of ids to shards; of this process only, so nobody can aim at one shard
 	volatile   bool
-	dir        string // for people
+	clock      func() time.Time // for what is accepted
+	dir        string           // for people
 
 	// routes are all shards by number. It only grows; a copy is swapped in
 	// under mu, because the committer reads it.
@@ -142,6 +143,7 @@ func open(dir string, cfg Config, openLog func(journal.Config) (*journal.Log, er
 	x := &Executor{
 		cfg:        cfg,
 		volatile:   dir == "",
+		clock:      time.Now,
 		dir:        cmp.Or(dir, "in memory"),
 		dispatcher: newDispatcher(cfg.Scheduler),
 		seed:       maphash.MakeSeed(),

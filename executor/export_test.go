@@ -2,6 +2,7 @@ package executor
 
 import (
 	"context"
+	"time"
 
 	"github.com/strandjobs/strand/shard"
 )
@@ -68,3 +69,6 @@ func (x *Executor) WaitAndQuit(queue string, f func()) {
 	f()
 	x.backlog.quit(w)
 }
+
+// SetClock has what is accepted from now on get its time from another clock.
+func (x *Executor) SetClock(now func() time.Time) { x.clock = now }

@@ -99,7 +99,7 @@ func (l *loader) together(do func(part, parts int) error) error {
 
 // read reads a part of the stride and finds out whose the entries are.
 func (l *loader) read(part, parts int) error {
-	payloads, bytes := 0, 0
+	payloads, bytes, newest := 0, 0, 0.0
 	for i := part * len(l.refs) / parts; i < (part+1)*len(l.refs)/parts; i++ {
 		e := &l.entries[i]
 		if err := l.refs[i].Read(e); err != nil {
@@ -110,11 +110,13 @@ func (l *loader) read(part, parts int) error {
 		}
 		if e.Kind == journal.KindEnqueued {
 			payloads, bytes = payloads+1, bytes+l.refs[i].Size()
+			newest = max(newest, defaultScore(e))
 		}
 		l.shardOf[i] = l.queue.route(e.ID) - l.queue.first
 	}
 	l.payloads.Add(int64(payloads))
 	l.bytes.Add(int64(bytes))
+	l.queue.scores.raise(newest)
 	return nil
 }
 

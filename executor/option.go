@@ -43,7 +43,10 @@ func In(d time.Duration) Option {
 }
 
 // Score gives the payload its place among the payloads of its id: lower runs
-// first. Without it the score is the time of the call, in Unix seconds.
+// first. Without it the score is the time of the call, in Unix seconds, and never below
+// an earlier one of its queue: what comes without a score keeps the order of the calls,
+// although the clock was set back meanwhile, or is behind in this process. There the
+// payloads that wait say how far it was.
 func Score(v float64) Option { return Option{kind: optionScore, score: v} }
 
 // fillIn applies o to an item of many that does not say it itself.

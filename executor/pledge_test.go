@@ -21,7 +21,7 @@ func TestUnlockedOnItsWay(t *testing.T) {
 	require.NoError(t, err)
 	q := queue.q
 	entries := make([]journal.Entry, 1)
-	require.NoError(t, q.fill(&entries[0], "id", []byte(`"key"`), 1))
+	require.NoError(t, q.fill(&entries[0], "id", []byte(`"key"`), stamp{}))
 	keys, err := q.keysOnEnqueue(entries)
 	require.NoError(t, err)
 	p, err := q.pledge(t.Context(), entries, keys)

@@ -26,6 +26,7 @@ type queue struct {
 
 	quotas  []*quota // of the backlog, that hold for it
 	locking locking
+	scores  scoreFloor
 	burials burials
 	far     int64 // entries that are due in more than 50 years
 
@@ -184,7 +185,7 @@ type Receipt struct {
 
 // fill writes what an enqueue asks for into e. Its checks come before anything
 // is accepted.
-func (q *queue) fill(e *journal.Entry, id string, payload []byte, now int64) error {
+func (q *queue) fill(e *journal.Entry, id string, payload []byte, now stamp) error {
 	if id == "" || len(id) > MaxIDBytes {
 		return fmt.Errorf("%w: it has %d bytes, it must have from 1 to %d", ErrInvalidID, len(id), MaxIDBytes)
 	}
@@ -194,7 +195,7 @@ func (q *queue) fill(e *journal.Entry, id string, payload []byte, now int64) err
 	// The journal copies it, and changes nothing.
 	e.ID = unsafe.Slice(unsafe.StringData(id), len(id))
 	e.Queue, e.Payload = q.number, payload
-	e.Due, e.Score = now, journal.ScoreOf(now)
+	e.Due, e.Score = now.due, now.score
 	e.Route = q.route(e.ID)
 	return nil
 }
@@ -217,15 +218,15 @@ func (x *Executor) Enqueue(ctx context.Context, queue, id string, payload []byte
 	if err != nil {
 		return Receipt{}, err
 	}
-	return q.enqueue(ctx, id, payload, time.Now().UnixNano(), options)
+	return q.enqueue(ctx, id, payload, options)
 }
 
-func (q *queue) enqueue(ctx context.Context, id string, payload []byte, now int64, options []Option) (Receipt, error) {
+func (q *queue) enqueue(ctx context.Context, id string, payload []byte, options []Option) (Receipt, error) {
 	buffer := borrowEntries(1)
 	defer giveBackEntries(buffer)
 	entries := *buffer
 	e := &entries[0]
-	if err := q.fill(e, id, payload, now); err != nil {
+	if err := q.fill(e, id, payload, q.stamp()); err != nil {
 		return Receipt{}, err
 	}
 	for _, o := range options {

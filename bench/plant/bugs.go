@@ -26,6 +26,7 @@ var (
 	clocks    = gate{"./shard", "^TestClock"}
 	exempt    = gate{"./shard", "^TestExempt"}
 	slacks    = gate{"./shard", "^Test(HowLate|Slack|NextWake)"}
+	scores    = gate{"./executor", "^TestScore"}
 	restarted = gate{"./executor", "^TestTimerSlack"}
 	shells    = gate{"./shard", "^(TestDueJobs|TestRunNow|TestNoTimer|TestSlowJobs|TestWorkers|TestPending|TestStop|TestWallClock)"}
 	leases    = gate{"./lock", "^TestALeaseEndsAtItsEnd"}
@@ -169,8 +170,11 @@ var bugs = []bug{
 	{"a timer for a run that is over", "shard/shard.go", " && !(idle && s.forRun)", "", shells},
 	{"a slack after a short pause", "shard/slack.go", "due <= c.prompt || ", "", slacks},
 	{"two slacks", "shard/slack.go", "/ slack * slack\n", "/ slack * slack + slack\n", slacks},
-	{"a slack for what a restart finds", "executor/queue.go", "		cores[i].Tick(time.Now().UnixNano())\n", "", restarted},
+	{"a slack for what a restart finds", "executor/queue.go", "		cores[i].Tick(time.Now().UnixNano())\n", "		_ = time.Now\n", restarted},
 	{"wait for a clock that went back", "shard/clock.go", "if due <= before ||", "if", clocks},
+	{"score by a clock that was set back", "executor/score.go", "max(journal.ScoreOf(now), floor)}", "max(journal.ScoreOf(now), 0*floor)}", scores},
+	{"score by a clock that is behind what waits", "executor/load.go", "	l.queue.scores.raise(newest)\n", "	l.queue.scores.raise(0 * newest)\n", scores},
+	{"take any score for a time", "executor/score.go", "s == journal.ScoreOf(e.Due) || s", "s > 0 || s", scores},
 	{"a pause that is lost with the clock", "shard/clock.go", "l.retry() >= 0 &&", "l.retry() > 9 &&", clocks},
 	{"hold what waits behind a slow job", "shard/take.go", "; next > now {", "; next > 0 {", shells},
 	{"lose a worker that found nothing", "shard/shard.go", "		if !s.assign(now, m) {\n			s.dispatch.Return(m)\n		}\n", "		s.assign(now, m)\n", shells},
