@@ -58,6 +58,7 @@ var (
 	beats     = gate{"./executor", "^TestLocket_R0[34]"}
 	slotsKept = gate{"./executor", "^TestLaralocker_A0[345]"}
 	strangers = gate{"./executor", "^TestBatchErrorsForAStranger$"}
+	restarts  = gate{"./executor/cron", "^TestMissedInAGap$"}
 	offices   = gate{"./executor/cron", "^TestScheduler_M0[24]"}
 	hangs     = gate{"./bench/soak", "^TestProofs$/^slow$"}
 	calls     = gate{"./bench/soak", "^TestProofs$/^syscall$"}
@@ -254,6 +255,8 @@ var bugs = []bug{
 	// Schedules.
 	{"an old leader fires what it has", "executor/cron/fire.go", "a.enqueue(o.ctx)", "a.enqueue(a.c.ctx)", offices},
 	{"a tick is lost in silence", "executor/cron/fire.go", "			if !given {", "			if !given && a.send == nil {", offices},
+	{"a restart that loses ticks in silence", "executor/cron/cron.go", "			gaps = append(gaps, before)\n", "", restarts},
+	{"forget when a schedule began", "executor/cron/schedule.go", "	if !found {\n", "	if !found && s.missed != SkipMissed {\n", restarts},
 	{"make up for a tick beside another", "executor/cron/schedule.go", "late = max(1-len(ticks), 0)", "late = 1", offices},
 
 	// Actors.

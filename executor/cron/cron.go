@@ -24,7 +24,7 @@ type Config struct {
 	// Needed with a Group.
 	Member string
 
-	// Logger gets missed ticks, what could not be enqueued, and who leads.
+	// Logger gets missed ticks, one line for those of a time, what could not be enqueued, and who leads.
 	// Default [slog.Default], as it is when New is called.
 	Logger *slog.Logger
 }
@@ -147,18 +147,29 @@ func (c *Cron) clock() {
 
 // tend has schedules fire what is due. It returns when the next tick is.
 func (c *Cron) tend(o *office) time.Duration {
+	next, gaps := c.fireDue(o)
+	for _, g := range gaps {
+		c.reportMissed(g)
+	}
+	return next
+}
+
+// fireDue is tend without the reports, which are not made under a lock.
+func (c *Cron) fireDue(o *office) (next time.Duration, gaps []gap) {
 	c.group.mu.Lock()
 	defer c.group.mu.Unlock()
-	next := time.Duration(never)
+	next = never
 	if c.err != nil {
-		return next
+		return next, nil
 	}
 	now := c.now()
 	for _, s := range c.schedules {
 		if c.firing[s] != nil || s.course.paused {
 			continue // whoever changes that wakes the clock
 		}
-		s.begin(now)
+		if before := s.begin(now); before.s != nil {
+			gaps = append(gaps, before)
+		}
 		if tick := s.nextTick(); tick.After(now) {
 			next = min(next, tick.Sub(now))
 		} else if !tick.IsZero() {
@@ -166,7 +177,7 @@ func (c *Cron) tend(o *office) time.Duration {
 			go c.fire(o, s) // ends with the office; Stop and Remove wait for it
 		}
 	}
-	return next
+	return next, gaps
 }
 
 // gone returns ErrClosed when the executor accepts nothing any more.

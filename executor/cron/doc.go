@@ -4,6 +4,7 @@
 //	c, err := cron.New(x, cron.Config{})
 //	err = cron.Add(ctx, c, cron.Schedule[Report]{
 //		Name: "report", Spec: "CRON_TZ=Europe/Berlin 0 4 * * *", Queue: reports,
+//		Missed:  cron.CatchUpOne, // or a restart at four loses the day
 //		Payload: func(tick time.Time) Report { return Report{Day: tick} },
 //	})
 //	err = c.Start()
@@ -18,7 +19,9 @@
 //     loses the flag, or its executor can't go on, the next one is told, and goes
 //     on with the next tick.
 //   - Ticks that were missed are not made up, unless the schedule says so: then
-//     none is lost across a crash, up to a thousand.
+//     none is lost across a crash, up to a thousand. What is not made up is logged,
+//     in one line for those of a gap, with how many (a thousand, and more), the oldest
+//     and the newest, which is Entry.Lost. So it is with those between two processes.
 //   - When the executor refuses a tick for want of room, it is tried again until
 //     the next tick is due; under [CatchUpAll] for as long as it takes.
 //   - A schedule hurts only itself: its payload function may panic, exit or never

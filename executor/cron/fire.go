@@ -51,14 +51,33 @@ func (c *Cron) due(o *office, s *schedule) []time.Time {
 	if lost.IsZero() {
 		return ticks
 	}
-	c.report(slog.LevelWarn, "ticks missed", slog.String("schedule", s.name), slog.Time("newest", lost))
+	c.reportMissed(gap{s, handled, lost})
 	c.group.mu.Lock()
 	defer c.group.mu.Unlock()
 	if !o.over() {
 		s.course.advance(lost)
 	}
-	s.lost = lost
 	return ticks
+}
+
+// reportMissed says which ticks are over although they were not fired.
+func (c *Cron) reportMissed(g gap) {
+	ticks := g.s.table.newest(g.after, g.upTo, maxCatchUp)
+	if len(ticks) == 0 {
+		return
+	}
+	newest := ticks[len(ticks)-1]
+	attrs := []slog.Attr{slog.String("schedule", g.s.name), slog.Int("ticks", len(ticks))}
+	oldest := g.s.table.Next(g.after)
+	if oldest.Before(ticks[0]) { // there may be years of them
+		attrs = append(attrs, slog.Bool("more", true))
+	}
+	c.group.mu.Lock()
+	if newest.After(g.s.lost) { // a later one may have been given up meanwhile
+		g.s.lost = newest
+	}
+	c.group.mu.Unlock()
+	c.report(slog.LevelWarn, "ticks missed", append(attrs, slog.Time("oldest", oldest), slog.Time("newest", newest))...)
 }
 
 // fireTick enqueues a tick. False: this schedule is not to be fired here now.

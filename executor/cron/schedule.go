@@ -145,7 +145,7 @@ func (c *Cron) add(ctx context.Context, s *schedule) error {
 	if err != nil {
 		return err
 	}
-	if !found && s.missed != SkipMissed {
+	if !found {
 		// Nothing has been missed so far, and that is known after a crash, too.
 		mark = c.now().Unix()
 		if err := c.x.SetMark(ctx, tickMark(s.name), mark); err != nil {
@@ -158,8 +158,8 @@ func (c *Cron) add(ctx context.Context, s *schedule) error {
 		return err
 	}
 	s.course = c.group.join(s.name, c, time.Unix(max(mark, 0), 0), paused)
-	if found {
-		s.last = time.Unix(mark, 0).In(s.table.zone)
+	if at := time.Unix(mark, 0); found && s.table.Next(at.Add(-time.Second)).Equal(at) { // not that of Add
+		s.last = at.In(s.table.zone)
 	}
 	c.schedules[s.name] = s
 	c.poke()
@@ -179,14 +179,25 @@ func (c *Cron) mayAddLocked(name string) error {
 	return c.err
 }
 
-// begin is called by the first leader that looks at a schedule. The caller holds
-// group.mu.
-func (s *schedule) begin(now time.Time) {
-	if r := s.course; r.begun.IsZero() {
-		if r.begun = now; s.missed == SkipMissed {
-			r.advance(now)
-		}
+// begin is called by the first leader that looks at a schedule. It returns what was
+// missed before, if that is not made up for. The caller holds group.mu.
+func (s *schedule) begin(now time.Time) (before gap) {
+	r := s.course
+	if !r.begun.IsZero() {
+		return gap{}
 	}
+	r.begun = now
+	if s.missed == SkipMissed && now.After(r.handled) {
+		before = gap{s, r.handled, now}
+		r.advance(now)
+	}
+	return before
+}
+
+// gap is a time whose ticks were missed.
+type gap struct {
+	s           *schedule // nil: none
+	after, upTo time.Time
 }
 
 // nextTick returns the first tick that is not over. The caller holds group.mu.

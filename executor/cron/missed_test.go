@@ -1,0 +1,80 @@
+package cron_test
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor/cron"
+	"github.com/strandjobs/strand/journal"
+)
+
+// M04: ticks in the gap of a restart are not made up for, unless the schedule says
+// so, but they are reported: once, however many there were.
+func TestMissedInAGap(t *testing.T) {
+	for _, c := range []struct {
+		spec        string
+		first, gap  time.Duration // until the process ends, and until the next one begins
+		ticks, line string
+	}{
+		{"0 4 * * *", 12 * time.Hour, 24 * time.Hour, "01-02T04:00:00", "ticks=1 oldest=2000-01-02T04:00:00.000Z newest=2000-01-02T04:00:00.000Z"},
+		{"0 4 * * *", time.Hour, 24 * time.Hour, "01-01T04:00:00", "ticks=1 oldest=2000-01-01T04:00:00.000Z newest=2000-01-01T04:00:00.000Z"}, // none has fired before
+		{"0 4 * * *", 12 * time.Hour, time.Hour, "", ""},
+		{"@hourly", 90 * time.Minute, 3 * time.Hour, "01-01T04:00:00", "ticks=3 oldest=2000-01-01T02:00:00.000Z newest=2000-01-01T04:00:00.000Z"},
+		{"@every 1s", time.Minute, time.Hour, "01-01T01:01:00", "ticks=1000 more=true oldest=2000-01-01T00:01:01.000Z newest=2000-01-01T01:01:00.000Z"},
+	} {
+		bubble(t, func(t *testing.T) {
+			var log bytes.Buffer
+			r := rig{disk: new(journal.Memory), cron: cron.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}}
+			s := r.open(t)
+			s.add(t, "report", c.spec)
+			require.True(t, s.entry(t, "report").Last.IsZero())
+			s.start(t)
+			time.Sleep(c.first)
+			synctest.Wait()
+			last := s.entry(t, "report").Last
+			s.stop(t)
+			time.Sleep(c.gap)
+			log.Reset()
+			s = r.open(t)
+			s.add(t, "report", c.spec)
+			require.Equal(t, last, s.entry(t, "report").Last)
+			require.True(t, s.entry(t, "report").Lost.IsZero())
+			s.start(t)
+			synctest.Wait()
+			require.Empty(t, s.r.take())
+			if c.line == "" {
+				require.NotContains(t, log.String(), "missed")
+				require.True(t, s.entry(t, "report").Lost.IsZero())
+			} else {
+				require.Contains(t, log.String(), `msg="ticks missed" schedule=report `+c.line)
+				require.Equal(t, c.ticks, s.entry(t, "report").Lost.UTC().Format("01-02T15:04:05"))
+			}
+			time.Sleep(48 * time.Hour)
+			synctest.Wait()
+			require.LessOrEqual(t, strings.Count(log.String(), "missed"), 1)
+			s.stop(t)
+		})
+	}
+}
+
+// A schedule that is new has missed nothing, in whatever year.
+func TestNothingIsMissedBeforeAdd(t *testing.T) {
+	for _, m := range []cron.Missed{cron.SkipMissed, cron.CatchUpOne, cron.CatchUpAll} {
+		bubble(t, func(t *testing.T) {
+			var log bytes.Buffer
+			s := rig{cron: cron.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}}.open(t)
+			s.add(t, "report", "@every 1s", missed(m))
+			s.start(t)
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			require.NotContains(t, log.String(), "missed")
+			s.stop(t)
+		})
+	}
+}
