@@ -139,7 +139,11 @@ func (s *suspect) reason() string {
 
 // logIfGivenUp is left to those who hold no lock.
 func (s *suspect) logIfGivenUp() {
-	if s.isGivenUp() && s.queue.core.OnExhausted != shard.Halt {
+	switch {
+	case !s.isGivenUp():
+	case s.queue.core.OnExhausted == shard.Halt:
+		s.queue.logHalt(s.id, s.Deaths, s.reason())
+	default:
 		s.queue.logBurial(s.id, s.position, s.reason())
 	}
 }

@@ -26,8 +26,9 @@ type queue struct {
 
 	quotas  []*quota // of the backlog, that hold for it
 	locking locking
-	burials burials
 	far     int64 // entries that are due in more than 50 years
+
+	burials, halts, panics, failures tally // that are logged
 
 	// call runs the handler for started items and returns an error for each.
 	// It is not guarded.

@@ -12,10 +12,10 @@ import (
 // logStart is the one line about a start, before its first job runs. No lock is
 // held: a logger is user code.
 func (x *Executor) logStart() {
-	waiting, unclaimed, queues := 0, 0, 0
+	waiting, unclaimed, halted, queues := 0, 0, 0, 0
 	if s, err := x.Stats(context.Background()); err == nil { // else a shard has failed, and Start says so
 		for _, q := range s.Queues {
-			waiting, unclaimed = waiting+q.Payloads, unclaimed+q.Unclaimed
+			waiting, unclaimed, halted = waiting+q.Payloads, unclaimed+q.Unclaimed, halted+q.Halted
 			if q.Registered {
 				queues++
 			}
@@ -25,9 +25,18 @@ func (x *Executor) logStart() {
 		slog.String("dir", x.dir), slog.Int("workers", x.cfg.Workers), slog.Int("queues", queues),
 		slog.Int("waiting", waiting), slog.Int("unclaimed", unclaimed),
 	}
+	attrs = append(attrs, ifHalted(halted)...)
 	recovered, level := x.recovered()
 	attrs = append(append(attrs, recovered...), slog.Duration("took", time.Since(x.opening)))
 	x.cfg.Logger.LogAttrs(x.handlers, level, "executor starts", attrs...)
+}
+
+// ifHalted says how many jobs wait for a person, if any do.
+func ifHalted(n int) []slog.Attr {
+	if n == 0 {
+		return nil
+	}
+	return []slog.Attr{slog.Int("halted", n)}
 }
 
 // maxNamed bounds the suspects that a log line names.
@@ -73,7 +82,7 @@ func (x *Executor) sum() (all QueueStats, known bool) {
 func (x *Executor) logStop(all QueueStats, known bool, stopping time.Time) {
 	leftOut := 0
 	for _, q := range x.queues { // no more are made
-		leftOut += q.burials.rest()
+		leftOut += q.burials.unsaid()
 	}
 	if x.began.IsZero() && leftOut == 0 {
 		return
@@ -83,6 +92,7 @@ func (x *Executor) logStop(all QueueStats, known bool, stopping time.Time) {
 	if known {
 		attrs = append(attrs, slog.Uint64("done", all.Done), slog.Uint64("failed", all.Failed),
 			slog.Uint64("buried", all.Buried), slog.Uint64("discarded", all.Discarded), slog.Int("waiting", all.Payloads))
+		attrs = append(attrs, ifHalted(all.Halted)...)
 	}
 	if leftOut > 0 {
 		level = slog.LevelWarn

@@ -64,7 +64,7 @@ var (
 	upkeep    = gate{"./journal", "^Test(Upkeep|CopyHas)"}
 	hostile   = gate{"./executor", "^TestHostile"}
 	badKeys   = gate{"./executor", "^Test(BadKeys|LocksThat)"}
-	summaries = gate{"./executor", "^Test(Summar|RecoveryIsTold|BurialsThatWere)"}
+	summaries = gate{"./executor", "^Test(Summar|RecoveryIsTold|BurialsThatWere|PanicsDo|HaltedIs)"}
 	requeues  = gate{"./executor", "^TestRequeue(All|Ends)"}
 	promises  = gate{"./executor", "^Test(AsyncReturns|MaxPayloads|NotBlockedBy)"}
 )
@@ -92,7 +92,7 @@ var bugs = []bug{
 	{"look seldom whether the owner has gone", "journal/wait.go", "lockPoll = 5 * time.Millisecond", "lockPoll = time.Second", opening},
 	{"wait for the first owner only", "journal/wait.go", "locked.PID != 0 && *locked != told", "false", opening},
 	{"begin before saying what was recovered", "executor/start.go", "	x.logStart()\n	unrecorded, err := x.startWorkers()\n", "	unrecorded, err := x.startWorkers()\n	x.logStart()\n", summaries},
-	{"keep quiet about burials that were left out", "executor/summary.go", "leftOut += q.burials.rest()", "_ = q", summaries},
+	{"keep quiet about burials that were left out", "executor/summary.go", "leftOut += q.burials.unsaid()", "_ = q", summaries},
 	{"compute some keys too late", "executor/wants.go", "	_, err3 := keysOf(\"Unlock\", c.Unlock, id, value)\n	keys, err4", "	var err3 error\n	keys, err4", badKeys},
 	{"take a TTL that ends nothing", "executor/locking.go", "c.TTL != 0, locks,", "c.TTL != 0, true,", badKeys},
 	{"follow a link", "journal/place.go", "	case !before.Mode().IsRegular():\n", "	case before.Mode().IsDir():\n", places},
@@ -220,6 +220,8 @@ var bugs = []bug{
 	{"bury a payload, keep its keys", "executor/wants.go", "if count || c.UnlockOnBurial {", "if count {", burials},
 	{"an equal payload loses the keys", "executor/locks.go", "if !h.onRun || b.has(", "if h.onRun || b.has(", burials},
 	{"lock for each, unlock for all", "executor/wants.go", "count := c.Counted || c.Service != nil", "count := c.Counted", services},
+	{"an outage that nobody hears of", "executor/settle.go", "	w.tellFailed()\n", "", summaries},
+	{"a flood of stacks", "executor/settle.go", "q.panics.line(tenASecond)", "q.panics.line(rate{1 << 30, tenASecond.per, tenASecond.rest})", summaries},
 	{"a burial that nobody hears of", "executor/settle.go", "	w.tellBuried()\n", "", burials},
 	{"overtake a job that was called", "executor/line.go", "			b.keep(&w.request, 1)\n", "", turns},
 	{"a turn that nobody takes up", "executor/line.go", "	b.callNext(left...)\n	return fresh", "	_ = left\n	return fresh", turns},
