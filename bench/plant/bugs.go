@@ -60,7 +60,7 @@ var (
 	offices   = gate{"./executor/cron", "^TestScheduler_M0[24]"}
 	hangs     = gate{"./bench/soak", "^TestProofs$/^slow$"}
 	calls     = gate{"./bench/soak", "^TestProofs$/^syscall$"}
-	fullStart = gate{"./journal", "^TestQueuesOnAFullDisk$"}
+	fullStart = gate{"./journal", "^Test(QueuesOnAFullDisk|FullDisk)"}
 	upkeep    = gate{"./journal", "^Test(Upkeep|CopyHas)"}
 	hostile   = gate{"./executor", "^TestHostile"}
 	badKeys   = gate{"./executor", "^Test(BadKeys|LocksThat)"}
@@ -79,6 +79,8 @@ var bugs = []bug{
 	{"go on after a failed commit", "journal/commit.go", "	l.err = latched\n", "", faults},
 	{"accept what a failed commit had", "journal/commit.go", "		o.commit.err = fmt.Errorf(\"%w: %w\", ErrUnknown, cause)\n", "		_ = o\n", calls},
 	{"forget what was refused while a block was on its way", "journal/full.go", "		next.skipped = l.tail.next // also if b stays\n", "", gaps},
+	{"a full disk that nobody hears of", "journal/full.go", "	l.tellFull()\n", "", fullStart},
+	{"tell of room that does not last", "journal/full.go", "l.toldFull && !l.full && !l.closed", "l.toldFull && !l.closed", fullStart},
 	{"refuse a known queue on a full disk", "journal/replay.go", " && !(known && errors.Is(err, ErrFull))", " && !(false && known && errors.Is(err, ErrFull))", fullStart},
 	{"copy what is on disk by now", "journal/copy.go", "	err := l.Flush(ctx)\n", "	var err error\n", upkeep},
 	{"compact when nobody appends", "journal/commit.go", "		case asked := <-l.compactions:\n			asked.run(l)\n		default:\n", "		default:\n", upkeep},
