@@ -39,8 +39,17 @@ func ifHalted(n int) []slog.Attr {
 	return []slog.Attr{slog.Int("halted", n)}
 }
 
-// maxNamed bounds the suspects that a log line names.
+// maxNamed bounds the jobs that a log line names.
 const maxNamed = 10
+
+// bounded returns the first names, and how many there are beside them.
+func bounded(names []string) []string {
+	names = slices.Sorted(slices.Values(names))
+	if more := len(names) - maxNamed; more > 0 {
+		names = append(names[:maxNamed], fmt.Sprintf("and %d more", more))
+	}
+	return names
+}
 
 // recovered says what the last process left behind when it died. That somebody is
 // suspected is a warning.
@@ -54,13 +63,9 @@ func (x *Executor) recovered() (attrs []slog.Attr, level slog.Level) {
 	if len(names) > 0 {
 		level = slog.LevelWarn
 	}
-	slices.Sort(names)
-	if more := len(names) - maxNamed; more > 0 {
-		names = append(names[:maxNamed], fmt.Sprintf("and %d more", more))
-	}
 	return []slog.Attr{
 		slog.Bool("recovered", true), slog.String("cause", d.How), slog.Int("running_then", d.Ran),
-		slog.Int("run_again_at_once", weak), slog.Any("suspects", names),
+		slog.Int("run_again_at_once", weak), slog.Any("suspects", bounded(names)),
 	}, level
 }
 
@@ -77,9 +82,17 @@ func (x *Executor) sum() (all QueueStats, known bool) {
 	return all, err == nil
 }
 
+// leftBehind says which handlers a stop did not wait for, and what that means.
+func leftBehind(names []string, stuck error) []slog.Attr {
+	if stuck == nil {
+		return nil
+	}
+	return []slog.Attr{slog.Any("stuck", bounded(names)), slog.String("journal", "locked until they have returned, or the process ends")}
+}
+
 // logStop is the one line about a stop. Burials that were not logged because there
-// were too many are no less than a warning.
-func (x *Executor) logStop(all QueueStats, known bool, stopping time.Time) {
+// were too many, and handlers that were left behind, are no less than a warning.
+func (x *Executor) logStop(all QueueStats, known bool, stopping time.Time, behind []slog.Attr) {
 	leftOut := 0
 	for _, q := range x.queues { // no more are made
 		leftOut += q.burials.unsaid()
@@ -88,14 +101,16 @@ func (x *Executor) logStop(all QueueStats, known bool, stopping time.Time) {
 		return
 	}
 	level := slog.LevelInfo
-	attrs := []slog.Attr{slog.String("dir", x.dir)}
+	attrs := append([]slog.Attr{slog.String("dir", x.dir)}, behind...)
+	if leftOut+len(behind) > 0 {
+		level = slog.LevelWarn
+	}
 	if known {
 		attrs = append(attrs, slog.Uint64("done", all.Done), slog.Uint64("failed", all.Failed),
 			slog.Uint64("buried", all.Buried), slog.Uint64("discarded", all.Discarded), slog.Int("waiting", all.Payloads))
 		attrs = append(attrs, ifHalted(all.Halted)...)
 	}
 	if leftOut > 0 {
-		level = slog.LevelWarn
 		attrs = append(attrs, slog.Int("left_out", leftOut))
 	}
 	attrs = append(attrs, slog.Duration("ran_for", stopping.Sub(cmp.Or(x.began, stopping))), slog.Duration("took", time.Since(stopping)))

@@ -95,6 +95,7 @@ var bugs = []bug{
 	{"wait for the first owner only", "journal/wait.go", "locked.PID != 0 && *locked != told", "false", opening},
 	{"begin before saying what was recovered", "executor/start.go", "	x.logStart()\n	unrecorded, err := x.startWorkers()\n", "	unrecorded, err := x.startWorkers()\n	x.logStart()\n", summaries},
 	{"keep quiet about burials that were left out", "executor/summary.go", "leftOut += q.burials.unsaid()", "_ = q", summaries},
+	{"keep quiet about handlers that were left behind", "executor/summary.go", "if leftOut+len(behind) > 0 {", "if leftOut > 0 {", summaries},
 	{"compute some keys too late", "executor/wants.go", "	_, err3 := keysOf(\"Unlock\", c.Unlock, id, value)\n	keys, err4", "	var err3 error\n	keys, err4", badKeys},
 	{"take a TTL that ends nothing", "executor/locking.go", "c.TTL != 0, locks,", "c.TTL != 0, true,", badKeys},
 	{"follow a link", "journal/place.go", "	case !before.Mode().IsRegular():\n", "	case before.Mode().IsDir():\n", places},
