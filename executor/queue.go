@@ -27,6 +27,7 @@ type queue struct {
 	quotas  []*quota // of the backlog, that hold for it
 	locking locking
 	far     int64 // entries that are due in more than 50 years
+	again   int   // jobs that ran when the last process died, and run again at once
 
 	burials, halts, panics, failures tally // that are logged
 

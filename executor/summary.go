@@ -58,15 +58,25 @@ func (x *Executor) recovered() (attrs []slog.Attr, level slog.Level) {
 	if d == nil {
 		return []slog.Attr{slog.Bool("recovered", false)}, slog.LevelInfo
 	}
-	names, weak := x.quarantine.named()
+	names := x.quarantine.named()
 	level = slog.LevelInfo
 	if len(names) > 0 {
 		level = slog.LevelWarn
 	}
 	return []slog.Attr{
 		slog.Bool("recovered", true), slog.String("cause", d.How), slog.Int("running_then", d.Ran),
-		slog.Int("run_again_at_once", weak), slog.Any("suspects", bounded(names)),
+		slog.Int("run_again_at_once", x.again()), slog.Any("suspects", bounded(names)),
 	}, level
+}
+
+// again returns how many of the jobs that ran at the death run again at once.
+func (x *Executor) again() (n int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, q := range x.queues {
+		n += q.again
+	}
+	return n
 }
 
 // sum returns the figures of all queues together, for the line about a stop; zero

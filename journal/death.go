@@ -29,11 +29,21 @@ type Death struct {
 // ran is a position that was running, and since when.
 type ran struct{ began, age time.Duration }
 
+// WasRunning reports whether p was running. Nil is no death.
+func (d *Death) WasRunning(p Position) bool {
+	if d == nil {
+		return false
+	}
+	_, ran := d.ran[p]
+	return ran
+}
+
 // Cause is what is known about a [Death].
 type Cause uint8
 
 const (
-	// CauseUnknown: killed, by somebody or for memory, or a call of os.Exit.
+	// CauseUnknown: killed, by somebody or for memory, or a call of os.Exit; without
+	// [Log.ReportCrashes] also a panic that was not recovered.
 	CauseUnknown Cause = iota
 	// CauseInside: Go's report blames the program, but no job by name; or the
 	// system has killed a process for memory.
@@ -212,7 +222,8 @@ func parseRunning(dir string, v []uint64) *Death {
 	return d
 }
 
-const unknownDeath = "it was killed, or a job called os.Exit"
+// A panic that was not recovered leaves no trace here, unless Go was to report it.
+const unknownDeath = "it was killed, or a job called os.Exit, or a goroutine panicked, which CrashReports would tell"
 
 // explain finds the cause.
 func (d *Death) explain(dir string, booted, killed uint64, at map[uint64][]uint64) {

@@ -64,7 +64,7 @@ var (
 	upkeep    = gate{"./journal", "^Test(Upkeep|CopyHas)"}
 	hostile   = gate{"./executor", "^TestHostile"}
 	badKeys   = gate{"./executor", "^Test(BadKeys|LocksThat)"}
-	summaries = gate{"./executor", "^Test(Summar|RecoveryIsTold|BurialsThatWere|PanicsDo|HaltedIs)"}
+	summaries = gate{"./executor", "^Test(Summar|Recovery|BurialsThatWere|PanicsDo|HaltedIs)"}
 	requeues  = gate{"./executor", "^TestRequeue(All|Ends)"}
 	promises  = gate{"./executor", "^Test(AsyncReturns|MaxPayloads|NotBlockedBy)"}
 )
@@ -123,6 +123,8 @@ var bugs = []bug{
 	{"trim what still lives", "journal/trim.go", "carry := old.live > 0\n", "carry := old.live > 1\n", model},
 	{"replay carried entries where they stand", "journal/reading.go", "	if sorted {\n", "	if true {\n", model},
 	{"share an epoch", "journal/replay.go", "	t.epoch++\n", "", contract},
+	{"say that held jobs run at once", "executor/quarantine.go", "s.id == id && (s.isHeld() || s.isGivenUp())", "s.id == id && s.isGivenUp()", summaries},
+	{"count only suspects as running again", "executor/quarantine.go", "again := death.WasRunning(ref.Position())", "again := ok && death.WasRunning(ref.Position())", summaries},
 	{"count a crash once only", "journal/suspicion.go", "		s.Deaths, s.epoch = s.Deaths+1, d.epoch\n		if d.Cause", "		s.Deaths, s.epoch = 1, d.epoch\n		if d.Cause", recorder},
 	{"hold what ran at one death", "journal/suspicion.go", "s.Deaths >= 2 && !s.Guilty()", "s.Deaths >= 1 && !s.Guilty()", guilt},
 	{"convict without a proof", "journal/suspicion.go", "	return float64(min(r.began, longestHold)) / float64(max(r.age, former))\n", "	return beyondDoubt\n", guilt},
