@@ -2,47 +2,10 @@ package executor
 
 import (
 	"log/slog"
-	"sync"
-	"time"
 
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
-
-// maxBurialLines is how many burials of a queue are logged in a second. When
-// what all jobs depend on is down, a line for each would fill the disk.
-const maxBurialLines = 10
-
-// burials counts the lines about what went to the morgue.
-type burials struct {
-	mu      sync.Mutex
-	second  int64 // Unix time
-	lines   int   // in this second
-	leftOut int   // burials since the last line
-}
-
-// line reports whether to log a burial, and how many were left out before it.
-func (b *burials) line(now time.Time) (leftOut int, ok bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if second := now.Unix(); second != b.second {
-		b.second, b.lines = second, 0
-	}
-	if b.lines == maxBurialLines {
-		b.leftOut++
-		return 0, false
-	}
-	b.lines++
-	leftOut, b.leftOut = b.leftOut, 0
-	return leftOut, true
-}
-
-// rest returns how many were left out since the last line.
-func (b *burials) rest() int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.leftOut
-}
 
 // tellBuried logs what of the batch goes to the morgue.
 func (w *worker) tellBuried() {
@@ -93,14 +56,51 @@ func oldest(parts []shard.Part) (i int) {
 }
 
 // logBurial tells a person that there is something to decide about.
-func (q *queue) logBurial(id string, first journal.Position, reason string, more ...any) {
-	leftOut, ok := q.burials.line(time.Now())
+func (q *queue) logBurial(id string, first journal.Position, reason string, more ...slog.Attr) {
+	rest, ok := q.burials.line(tenASecond)
 	if !ok {
 		return
 	}
-	if leftOut > 0 {
-		more = append(more, slog.Int("left_out", leftOut))
+	q.warn("job went to the morgue", append(append(more, rest...), slog.String("queue", q.name), slog.String("id", id),
+		slog.Uint64("position", uint64(first)), slog.String("error", reason))...)
+}
+
+// tellFailed logs what of the batch failed and is neither for the morgue nor has
+// panicked, which is told by itself.
+func (w *worker) tellFailed() {
+	if w.errs == nil {
+		return
 	}
-	q.x.cfg.Logger.With(more...).Warn("job went to the morgue", slog.String("queue", q.name), slog.String("id", id),
-		slog.Uint64("position", uint64(first)), slog.String("error", reason))
+	w.phase = ending
+	for i, it := range w.batch {
+		_, panicked := w.errs[i].(*PanicError)
+		switch exhausted := w.queue.core.Exhausts(it); {
+		case it.Outcome.Verdict != shard.Failed:
+		case exhausted && w.queue.core.OnExhausted == shard.Halt:
+			w.queue.logHalt(it.ID, it.Retry+firstAttempt, it.Outcome.Error)
+		case !exhausted && !panicked:
+			w.queue.logFailure(it)
+		}
+	}
+}
+
+// logHalt tells a person that an id waits for him.
+func (q *queue) logHalt(id string, attempts int, reason string) {
+	if rest, ok := q.halts.line(tenASecond); ok {
+		q.warn("job is halted: its id runs again after RunNow", append([]slog.Attr{slog.String("queue", q.name), slog.String("id", id),
+			slog.Int("attempts", attempts), slog.String("error", reason)}, rest...)...)
+	}
+}
+
+// logFailure tells of the first failure, so that an outage is seen at once, and then
+// how many there are.
+func (q *queue) logFailure(it *shard.Item) {
+	if rest, ok := q.failures.line(oneAMinute); ok {
+		q.warn("a run failed", append([]slog.Attr{slog.String("queue", q.name), slog.String("id", it.ID),
+			slog.Int("attempt", it.Retry+firstAttempt), slog.String("error", it.Outcome.Error)}, rest...)...)
+	}
+}
+
+func (q *queue) warn(message string, attrs ...slog.Attr) {
+	q.x.cfg.Logger.LogAttrs(q.x.handlers, slog.LevelWarn, message, attrs...)
 }

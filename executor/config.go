@@ -32,13 +32,15 @@ type Config struct {
 	// Workers is how many handlers run at a time, over all queues. Default 5.
 	Workers int
 
-	// Logger gets what no caller is told. What goes to the morgue is a warning, at
-	// most ten lines a second for each queue; the next line, or that of the stop, says
-	// how many burials were left out. A start and a stop are one line each, Info unless
-	// there is something to be warned of: what waits, what was recovered from a crash
-	// and who is suspected, before the first job runs; what was done, failed (runs,
-	// not payloads) and buried, and what is left. Default [slog.Default], as it is when
-	// the executor is opened; slog.New(slog.DiscardHandler) is silence.
+	// Logger gets what no caller is told. The first run of a queue that fails is a
+	// warning at once; after that there is one a minute at most, with the number of
+	// others. What goes to the morgue, or is halted until RunNow, is a warning, what
+	// panicked an error with its stack: ten lines a second at most of each kind and queue,
+	// and the next one says how many were left out. A full disk is a warning. A start and
+	// a stop are one line each, Info unless there is something to be warned of: what waits
+	// or is halted, what was recovered from a crash and who is suspected, before the first
+	// job runs; what was done, failed (runs, not payloads), buried and left, and which
+	// handlers. Default [slog.Default] as of Open; slog.New(slog.DiscardHandler): silence.
 	Logger *slog.Logger
 
 	// Scheduler decides whose job gets the next free worker. Default [Fair]: the

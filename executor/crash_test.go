@@ -321,7 +321,7 @@ func (d doomed) isNamed(t *testing.T) {
 	stop(t, x)
 	text := copied.log.String()
 	require.Contains(t, text, "Go reported a fatal error: panic: nobody recovers this one")
-	require.Contains(t, text, `run_again_at_once=0 suspects="[jobs/poison is the cause of the last of 1 deaths]"`)
+	require.Regexp(t, `running_then=\d+ run_again_at_once=[1-9]\d* suspects="\[jobs/poison is the cause of the last of 1 deaths\]"`, text)
 }
 
 // Who was running at a death is told before it runs again.

@@ -185,6 +185,7 @@
 //   - a failure: 1, until OnFailure has returned, which Run waits for
 //   - a crash recorder whose file somebody has cut: 1, until that is logged; jobs
 //     go on without it, and one that kills the process is not found out
+//   - a disk that becomes full, or has room again: 1, until that is logged
 //   - a call whose context ended while its payloads were on their way to the disk, if
 //     they lock something or there is a limit of the backlog: 1, until the outcome is
 //     known or the executor has stopped

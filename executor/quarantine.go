@@ -44,24 +44,32 @@ type suspect struct {
 }
 
 // suspects finds the suspects among the pending entries of a queue: of each id the
-// one whom most speaks against, for which the id waits.
-func (q *queue) suspects(pending [][]journal.Ref) ([]*suspect, error) {
-	suspicions := q.x.log.Suspects()
-	if len(suspicions) == 0 {
+// one whom most speaks against, for which the id waits. It counts those that ran at
+// the death and are not kept from running again.
+func (q *queue) suspects(pending [][]journal.Ref) (found []*suspect, err error) {
+	suspicions, death := q.x.log.Suspects(), q.x.log.Death()
+	if len(suspicions) == 0 && death == nil {
 		return nil, nil
 	}
-	var found []*suspect
+	var ran []string
 	var e journal.Entry
 	for _, page := range pending {
 		for _, ref := range page {
 			suspicion, ok := suspicions[ref.Position()]
-			if !ok {
+			again := death.WasRunning(ref.Position())
+			if !ok && !again {
 				continue
 			}
 			if err := ref.Read(&e); err != nil {
 				return nil, err
 			}
 			id := string(e.ID)
+			if again {
+				ran = append(ran, id)
+			}
+			if !ok {
+				continue
+			}
 			s := &suspect{Suspicion: suspicion, queue: q, id: id, position: e.Position}
 			if i := slices.IndexFunc(found, func(s *suspect) bool { return s.id == id }); i < 0 {
 				found = append(found, s)
@@ -70,6 +78,9 @@ func (q *queue) suspects(pending [][]journal.Ref) ([]*suspect, error) {
 			}
 		}
 	}
+	q.again = len(slices.DeleteFunc(ran, func(id string) bool {
+		return slices.ContainsFunc(found, func(s *suspect) bool { return s.id == id && (s.isHeld() || s.isGivenUp()) })
+	}))
 	return found, nil
 }
 
@@ -142,7 +153,11 @@ func (s *suspect) reason() string {
 
 // logIfGivenUp is left to those who hold no lock.
 func (s *suspect) logIfGivenUp() {
-	if s.isGivenUp() && s.queue.core.OnExhausted != shard.Halt {
+	switch {
+	case !s.isGivenUp():
+	case s.queue.core.OnExhausted == shard.Halt:
+		s.queue.logHalt(s.id, s.Deaths, s.reason())
+	default:
 		s.queue.logBurial(s.id, s.position, s.reason())
 	}
 }
@@ -269,18 +284,15 @@ func (z *quarantine) acquit(q *queue, items []*shard.Item) {
 	z.open.Store(len(z.suspects) > 0)
 }
 
-// named returns what is said of those who are held, or given up, and how many
-// others run again at once.
-func (z *quarantine) named() (names []string, weak int) {
+// named returns what is said of those who are held, given up, or the cause.
+func (z *quarantine) named() (names []string) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	names = slices.Clone(z.givenUp)
 	for _, s := range z.suspects {
 		if s.isHeld() || s.Guilty() {
 			names = append(names, s.String())
-		} else {
-			weak++
 		}
 	}
-	return names, weak
+	return names
 }

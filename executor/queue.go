@@ -27,8 +27,10 @@ type queue struct {
 	quotas  []*quota // of the backlog, that hold for it
 	locking locking
 	scores  scoreFloor
-	burials burials
 	far     int64 // entries that are due in more than 50 years
+	again   int   // jobs that ran when the last process died, and run again at once
+
+	burials, halts, panics, failures tally // that are logged
 
 	// call runs the handler for started items and returns an error for each.
 	// It is not guarded.

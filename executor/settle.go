@@ -37,6 +37,7 @@ func (w *worker) settle() {
 	}
 	w.tellExhausted()
 	w.tellBuried()
+	w.tellFailed()
 	w.endBatch()
 }
 
@@ -90,8 +91,7 @@ func (w *worker) judge(it *shard.Item, err error) {
 	}
 	out.Error = text(func() string { return w.queue.formatError(err) }, err.Error)
 	if panicked != nil {
-		w.x.cfg.Logger.Error("handler panicked", slog.String("queue", w.queue.name), slog.String("id", it.ID),
-			slog.String("error", out.Error), slog.String("stack", panicked.Stack))
+		w.queue.logPanic(it.ID, out.Error, panicked.Stack)
 	} else if _, ok := errors.AsType[*cancelError](err); ok {
 		out.Verdict = shard.Canceled
 		return
@@ -104,7 +104,7 @@ func (w *worker) judge(it *shard.Item, err error) {
 	} else if !w.queue.core.LastTry(it) {
 		out.Delay = w.retryIn(it.Retry + 1)
 	}
-	w.logFailure(it)
+	w.debugFailure(it)
 	out.Verdict = shard.Failed
 }
 
@@ -161,7 +161,16 @@ func (w *worker) retryIn(n int) (d time.Duration) {
 	return d
 }
 
-func (w *worker) logFailure(it *shard.Item) {
+// logPanic tells of a bug, with the place where it is.
+func (q *queue) logPanic(id, reason, stack string) {
+	if rest, ok := q.panics.line(tenASecond); ok {
+		q.x.cfg.Logger.LogAttrs(q.x.handlers, slog.LevelError, "handler panicked", append([]slog.Attr{slog.String("queue", q.name),
+			slog.String("id", id), slog.String("error", reason), slog.String("stack", stack)}, rest...)...)
+	}
+}
+
+// debugFailure is the one line about each failure, for those who want to see all.
+func (w *worker) debugFailure(it *shard.Item) {
 	if l := w.x.cfg.Logger; l.Enabled(context.Background(), slog.LevelDebug) {
 		l.Debug("job failed", slog.String("queue", w.queue.name), slog.String("id", it.ID),
 			slog.Int("retry", it.Retry+1), slog.String("error", it.Outcome.Error))

@@ -110,12 +110,12 @@ func (x *Executor) openRecorder(places, words int) (running *journal.Running, lo
 	}
 	if x.cfg.CrashReports {
 		if err := x.log.ReportCrashes(); err != nil {
-			complain("no crash reports", err)
+			complain("no crash reports: until the next start Go's last words do not tell which job killed the process", err)
 		}
 	}
 	running, err := x.log.Running(places, words)
 	if err != nil {
-		complain("no crash recorder", err)
+		complain("no crash recorder: jobs that kill the process are not found out until the next start", err)
 		running = journal.NewRunning(places, words)
 	}
 	return running, func() {

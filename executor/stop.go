@@ -68,7 +68,7 @@ func (x *Executor) stop() {
 	x.backlog.close(ErrClosed)
 	x.awaitArrangements()
 	x.draining.Store(true)
-	stuck := x.drain()
+	names, stuck := x.drain()
 	all, known := x.sum()
 	x.watchdog.stop()
 	x.quarantine.close()
@@ -100,7 +100,7 @@ func (x *Executor) stop() {
 		defer x.unlockAtLast(unlock)
 	}
 	defer close(x.stopped) // also when the logger ends the goroutine
-	x.logStop(all, known, stopping)
+	x.logStop(all, known, stopping, leftBehind(names, stuck))
 }
 
 // unlockAtLast gives the journal back when the handlers that were left behind have
@@ -132,23 +132,22 @@ func (x *Executor) ending(err error) error {
 }
 
 // drain waits for the workers. The error names what still runs.
-func (x *Executor) drain() error {
+func (x *Executor) drain() (names []string, stuck error) {
 	quiet := x.dispatcher.close()
 	select {
 	case <-quiet:
-		return nil
+		return nil, nil
 	case <-x.hurry:
 	}
 	x.cancel(ErrStopping)
 	select {
 	case <-quiet:
-		return nil
+		return nil, nil
 	case <-time.After(stuckAfter):
 	}
-	var names []string
 	for _, w := range x.crew() {
 		names = append(names, w.jobs()...)
 	}
 	slices.Sort(names)
-	return fmt.Errorf("%w: still running: %v", ErrStuck, names)
+	return names, fmt.Errorf("%w: still running: %v", ErrStuck, names)
 }

@@ -136,6 +136,35 @@ func TestBurialsThatWereLeftOutAreToldAtTheStop(t *testing.T) {
 	})
 }
 
+// A stop that left handlers behind says which, and that nobody can open the journal.
+func TestSummaryOfAStopThatIsStuck(t *testing.T) {
+	for _, n := range []int{2, 13} {
+		bubble(t, func(t *testing.T) {
+			var log records
+			x := open(t, "", executor.Config{Logger: log.logger(slog.LevelWarn), Workers: n})
+			release := make(chan struct{})
+			q := handle(t, x, "q", func(context.Context, executor.Merged[string]) error { <-release; return nil }, executor.QueueConfig[string]{})
+			start(t, x)
+			for i := range n {
+				enqueue(t, q, fmt.Sprintf("%02d", i), "x")
+			}
+			synctest.Wait()
+			require.ErrorIs(t, x.Stop(expired(t)), executor.ErrStuck)
+			all := log.take()
+			require.Len(t, all, 1)
+			require.Equal(t, "executor stopped", all[0].msg)
+			require.Equal(t, "locked until they have returned, or the process ends", all[0].attrs["journal"])
+			stuck := all[0].attrs["stuck"].([]string)
+			require.Equal(t, []string{"q/00", "q/01"}, stuck[:2])
+			require.LessOrEqual(t, len(stuck), 11)
+			if n > 10 {
+				require.Equal(t, "and 3 more", stuck[10])
+			}
+			close(release)
+		})
+	}
+}
+
 // A logger that ends the goroutine of a stop does not keep the stop from its end,
 // nor the journal from the next one.
 func TestALoggerThatExitsAtTheStop(t *testing.T) {

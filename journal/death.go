@@ -29,12 +29,22 @@ type Death struct {
 // ran is a position that was running, and since when.
 type ran struct{ began, age time.Duration }
 
+// WasRunning reports whether p was running. Nil is no death.
+func (d *Death) WasRunning(p Position) bool {
+	if d == nil {
+		return false
+	}
+	_, ran := d.ran[p]
+	return ran
+}
+
 // Cause is what is known about a [Death].
 type Cause uint8
 
 const (
 	// CauseUnknown: killed, by somebody or for memory, a call of os.Exit, or a fatal
-	// error that Go's report, if there is one, puts down to none of the jobs.
+	// error, a panic that was not recovered for example, which Go's report puts down to
+	// none of the jobs, or of which there is none; see [Log.ReportCrashes].
 	CauseUnknown Cause = iota
 	// CauseMemory: there was none left, by Go's report; or the system has killed a
 	// process for it, perhaps this one.
@@ -213,7 +223,8 @@ func parseRunning(dir string, v []uint64) *Death {
 	return d
 }
 
-const unknownDeath = "it was killed, or a job called os.Exit"
+// A panic that was not recovered leaves no trace here, unless Go was to report it.
+const unknownDeath = "it was killed, or a job called os.Exit, or a goroutine panicked, which CrashReports would tell"
 
 // explain finds the cause.
 func (d *Death) explain(dir string, booted, killed uint64, at map[uint64][]uint64) {

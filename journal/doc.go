@@ -137,7 +137,8 @@
 // not fit. Blocks that ran empty go with them, and what is live in an old block
 // is carried forward for less dead weight than otherwise. So a disk that nothing
 // else fills comes back by itself when jobs end. The log looks for room ten
-// times a second. On file systems that write to another place even what they
+// times a second. Config.Logger is told of the full disk once, and of the room once
+// that has lasted for five seconds. On file systems that write to another place even what they
 // were given (btrfs, ZFS) results may have to wait in memory until somebody else
 // makes room.
 //

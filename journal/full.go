@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
+	"log/slog"
 	"maps"
 	"slices"
 	"time"
@@ -101,8 +102,46 @@ func (l *Log) readmit(r room) room {
 	}
 	if l.full = len(l.waiting) > 0 || r.spare < l.missed; !l.full {
 		l.waiting, l.owed = nil, nil
+		l.expectRoom()
 	}
 	return r
+}
+
+// roomAfter is how long there must be room before that is told: at the brink, where
+// small appends fit and large ones don't, it comes and goes ten times a second.
+const roomAfter = 5 * time.Second
+
+// tellFull has the Logger know, once, that the disk is full. The committer does not
+// wait for it, and the caller holds mu.
+func (l *Log) tellFull() {
+	if l.toldFull {
+		return
+	}
+	l.toldFull = true
+	go l.cfg.Logger.Warn("disk is full: what is new is refused until there is room, what ends is still written down; make some, the rest goes by itself",
+		slog.String("dir", l.dir))
+}
+
+// expectRoom sees to it that the Logger learns of the room, if it lasts. The caller
+// holds mu.
+func (l *Log) expectRoom() {
+	switch {
+	case l.closed || !l.toldFull:
+	case l.lasting == nil:
+		l.lasting = time.AfterFunc(roomAfter, l.tellRoom)
+	default:
+		l.lasting.Reset(roomAfter)
+	}
+}
+
+func (l *Log) tellRoom() {
+	l.mu.Lock()
+	over := l.toldFull && !l.full && !l.closed
+	l.toldFull = l.toldFull && !over
+	l.mu.Unlock()
+	if over {
+		l.cfg.Logger.Info("disk has room again: what is new is accepted", slog.String("dir", l.dir))
+	}
 }
 
 // writeResults writes what is left of a block for which there is no room. False:
@@ -184,6 +223,7 @@ func (l *Log) refuse(b *openBlock, t *transaction) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.full, l.missed = true, min(b.weight(), maxMissed)
+	l.tellFull()
 	l.wakeWaiters()
 	back := slices.Clone(b.restored) // they stay dead, and are off the account already
 	fresh := make(owed)

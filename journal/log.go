@@ -39,7 +39,8 @@ type Config struct {
 
 	// Logger gets what an operator should know and no call can return: that
 	// everybody may write to the directory, that the crash recorder was lost, whom
-	// OpenContext waits for. Default nil: silence.
+	// OpenContext waits for, once that the disk is full, and once that there has been
+	// room again for five seconds. Default nil: silence.
 	Logger *slog.Logger
 
 	trimSlack int // see below; less only in tests, to trim all the time
@@ -121,6 +122,10 @@ type Log struct {
 	waiting []posting // posted calls that found no room, in position order
 	owed    owed      // their state keys; nil while none waits
 	closed  bool
+
+	toldFull bool        // the Logger knows of a full disk, and of no room since
+	lasting  *time.Timer // tells it of the room; nil until there was some
+
 	queues  map[string]uint32
 	pending map[uint32][][]Ref // found at open, per queue, in pages and in position order
 	dead    map[uint32]int     // payloads in the morgue by queue

@@ -172,6 +172,9 @@ func (l *Log) close(unlock func() error) error {
 	}
 	l.closed = true
 	l.err = cmp.Or(l.err, ErrClosed)
+	if l.lasting != nil {
+		l.lasting.Stop()
+	}
 	l.mu.Unlock()
 	defer close(l.released)
 	close(l.closing)

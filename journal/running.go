@@ -119,7 +119,9 @@ func (r *Running) survive(before bool) {
 func (l *Log) Running(places, words int) (*Running, error) {
 	// What the file says about the last run has to be durable before the file
 	// is written over.
-	if err := l.Flush(context.Background()); err != nil {
+	if err := l.Flush(context.Background()); errors.Is(err, ErrFull) {
+		return nil, errors.New("journal: crash recorder: the disk is full") // ErrFull asks for another call
+	} else if err != nil {
 		return nil, err
 	}
 	r := NewRunning(places, words)

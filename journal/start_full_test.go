@@ -1,16 +1,24 @@
 package journal
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
 
 // fullLog is a log on a disk in memory that has just turned out to be full, and
 // whose jobs are all there.
-func fullLog(t *testing.T) (*Log, *[]Ref) {
+func fullLog(t *testing.T) (*Log, *[]Ref) { return fullLogTold(t, nil) }
+
+func fullLogTold(t *testing.T, logger *slog.Logger) (*Log, *[]Ref) {
 	disk := new(Memory)
 	l, err := OpenMemory(disk, Config{})
 	require.NoError(t, err)
@@ -27,7 +35,7 @@ func fullLog(t *testing.T) (*Log, *[]Ref) {
 	require.NoError(t, l.Close())
 
 	live := new([]Ref)
-	l, err = OpenMemory(after, Config{})
+	l, err = OpenMemory(after, Config{Logger: logger})
 	require.NoError(t, err)
 	require.NoError(t, l.Flush(t.Context()))
 	*live = l.Pending(1)
@@ -69,3 +77,105 @@ func TestQueuesOnAFullDisk(t *testing.T) {
 	_, err = l.Queue(t.Context(), "orders")
 	require.ErrorIs(t, err, ErrClosed)
 }
+
+// notes keeps what is logged, without its time.
+type notes struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *notes) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(line)
+}
+
+func (l *notes) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}}))
+}
+
+// take returns the lines since the last call.
+func (l *notes) take() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer l.text.Reset()
+	return l.text.String()
+}
+
+// A full disk is told once, however many calls are refused, and the room once it
+// lasts.
+func TestFullDiskIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log notes
+		disk := new(Memory)
+		l, err := OpenMemory(disk, Config{Logger: log.logger()})
+		require.NoError(t, err)
+		_, err = l.Queue(t.Context(), "orders")
+		require.NoError(t, err)
+		refused := func() {
+			disk.Limit(disk.content() + 1500)
+			for range 3 {
+				ticket, err := l.Append(t.Context(), []Entry{{Queue: 1, ID: []byte("x"), Payload: make([]byte, 5000)}})
+				if err == nil {
+					err = ticket.Wait(t.Context())
+				}
+				require.ErrorIs(t, err, ErrFull)
+			}
+			synctest.Wait()
+		}
+		const full = `level=WARN msg="disk is full: what is new is refused until there is room, what ends is still written down; make some, the rest goes by itself" dir=""` + "\n"
+		const room = `level=INFO msg="disk has room again: what is new is accepted" dir=""` + "\n"
+		refused()
+		require.Equal(t, full, log.take())
+		_, err = l.Running(1, 1)
+		require.ErrorContains(t, err, "the disk is full")
+		require.NotContains(t, err.Error(), "repeat", "there is no call")
+		time.Sleep(time.Hour)
+		for range 3 { // it comes and goes
+			disk.Limit(0)
+			time.Sleep(roomAfter - time.Second)
+			require.NoError(t, l.Err())
+			refused()
+			time.Sleep(2 * roomAfter)
+			require.Empty(t, log.take())
+		}
+		disk.Limit(0)
+		time.Sleep(2 * roomAfter)
+		require.Equal(t, room, log.take())
+		time.Sleep(time.Hour)
+		require.Empty(t, log.take())
+		refused()
+		require.Equal(t, full, log.take())
+		disk.Limit(0)
+		time.Sleep(time.Second)
+		require.NoError(t, l.Close())
+		time.Sleep(time.Hour)
+		require.Empty(t, log.take(), "that is nobody's any more")
+	})
+}
+
+// A logger that does not return holds no commit.
+func TestFullDiskIsToldToALoggerThatBlocks(t *testing.T) {
+	l, _ := fullLogTold(t, slog.New(blockedHandler{slog.DiscardHandler, make(chan bool)}))
+	l.store.(*Memory).Limit(0)
+	for errors.Is(l.Err(), ErrFull) {
+	}
+	ticket, err := l.Append(t.Context(), []Entry{{Queue: 1, ID: []byte("x")}})
+	require.NoError(t, err)
+	require.NoError(t, ticket.Wait(t.Context()))
+	require.NoError(t, l.Close())
+}
+
+type blockedHandler struct {
+	slog.Handler
+	never chan bool
+}
+
+func (blockedHandler) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h blockedHandler) Handle(context.Context, slog.Record) error { <-h.never; return nil }

@@ -62,11 +62,11 @@ var (
 	offices   = gate{"./executor/cron", "^TestScheduler_M0[24]"}
 	hangs     = gate{"./bench/soak", "^TestProofs$/^slow$"}
 	calls     = gate{"./bench/soak", "^TestProofs$/^syscall$"}
-	fullStart = gate{"./journal", "^TestQueuesOnAFullDisk$"}
+	fullStart = gate{"./journal", "^Test(QueuesOnAFullDisk|FullDisk)"}
 	upkeep    = gate{"./journal", "^Test(Upkeep|CopyHas)"}
 	hostile   = gate{"./executor", "^TestHostile"}
 	badKeys   = gate{"./executor", "^Test(BadKeys|LocksThat)"}
-	summaries = gate{"./executor", "^Test(Summar|RecoveryIsTold|BurialsThatWere)"}
+	summaries = gate{"./executor", "^Test(Summar|Recovery|BurialsThatWere|PanicsDo|HaltedIs)"}
 	requeues  = gate{"./executor", "^TestRequeue(All|Ends)"}
 	promises  = gate{"./executor", "^Test(AsyncReturns|MaxPayloads|NotBlockedBy|HalvesHave|AContextEnds)"}
 )
@@ -81,6 +81,8 @@ var bugs = []bug{
 	{"go on after a failed commit", "journal/commit.go", "	l.err = latched\n", "", faults},
 	{"accept what a failed commit had", "journal/commit.go", "		o.commit.err = fmt.Errorf(\"%w: %w\", ErrUnknown, cause)\n", "		_ = o\n", calls},
 	{"forget what was refused while a block was on its way", "journal/full.go", "		next.skipped = l.tail.next // also if b stays\n", "", gaps},
+	{"a full disk that nobody hears of", "journal/full.go", "	l.tellFull()\n", "", fullStart},
+	{"tell of room that does not last", "journal/full.go", "l.toldFull && !l.full && !l.closed", "l.toldFull && !l.closed", fullStart},
 	{"refuse a known queue on a full disk", "journal/replay.go", " && !(known && errors.Is(err, ErrFull))", " && !(false && known && errors.Is(err, ErrFull))", fullStart},
 	{"copy what is on disk by now", "journal/copy.go", "	err := l.Flush(ctx)\n", "	var err error\n", upkeep},
 	{"compact when nobody appends", "journal/commit.go", "		case asked := <-l.compactions:\n			asked.run(l)\n		default:\n", "		default:\n", upkeep},
@@ -94,7 +96,8 @@ var bugs = []bug{
 	{"look seldom whether the owner has gone", "journal/wait.go", "lockPoll = 5 * time.Millisecond", "lockPoll = time.Second", opening},
 	{"wait for the first owner only", "journal/wait.go", "locked.PID != 0 && *locked != told", "false", opening},
 	{"begin before saying what was recovered", "executor/start.go", "	x.logStart()\n	unrecorded, err := x.startWorkers()\n", "	unrecorded, err := x.startWorkers()\n	x.logStart()\n", summaries},
-	{"keep quiet about burials that were left out", "executor/summary.go", "leftOut += q.burials.rest()", "_ = q", summaries},
+	{"keep quiet about burials that were left out", "executor/summary.go", "leftOut += q.burials.unsaid()", "_ = q", summaries},
+	{"keep quiet about handlers that were left behind", "executor/summary.go", "if leftOut+len(behind) > 0 {", "if leftOut > 0 {", summaries},
 	{"compute some keys too late", "executor/wants.go", "	_, err3 := keysOf(\"Unlock\", c.Unlock, id, value)\n	keys, err4", "	var err3 error\n	keys, err4", badKeys},
 	{"take a TTL that ends nothing", "executor/locking.go", "c.TTL != 0, locks,", "c.TTL != 0, true,", badKeys},
 	{"follow a link", "journal/place.go", "	case !before.Mode().IsRegular():\n", "	case before.Mode().IsDir():\n", places},
@@ -123,6 +126,8 @@ var bugs = []bug{
 	{"replay carried entries where they stand", "journal/reading.go", "	if sorted {\n", "	if true {\n", model},
 	{"share an epoch", "journal/replay.go", "	t.epoch++\n", "", contract},
 	{"count a crash once only", "journal/suspicion.go", "s.Deaths, s.Age, s.epoch = s.Deaths+1,", "s.Deaths, s.Age, s.epoch = 1,", recorder},
+	{"say that held jobs run at once", "executor/quarantine.go", "s.id == id && (s.isHeld() || s.isGivenUp())", "s.id == id && s.isGivenUp()", summaries},
+	{"count only suspects as running again", "executor/quarantine.go", "again := death.WasRunning(ref.Position())", "again := ok && death.WasRunning(ref.Position())", summaries},
 	{"hold what ran at one death", "journal/suspicion.go", "s.Deaths >= 2 && !s.Guilty()", "s.Deaths >= 1 && !s.Guilty()", guilt},
 	{"convict without a proof", "journal/suspicion.go", "max(float64(min(r.began, longestHold))/float64(max(r.age, former)), leastOdds)", "max(0*float64(max(r.age, former)), beyondDoubt)", guilt},
 	{"suspect who was held", "journal/suspicion.go", "return !ran && !s.Guilty() })", "return false && ran })", guilt},
@@ -229,6 +234,8 @@ var bugs = []bug{
 	{"bury a payload, keep its keys", "executor/wants.go", "if count || c.UnlockOnBurial {", "if count {", burials},
 	{"an equal payload loses the keys", "executor/locks.go", "if !h.onRun || b.has(", "if h.onRun || b.has(", burials},
 	{"lock for each, unlock for all", "executor/wants.go", "count := c.Counted || c.Service != nil", "count := c.Counted", services},
+	{"an outage that nobody hears of", "executor/settle.go", "	w.tellFailed()\n", "", summaries},
+	{"a flood of stacks", "executor/settle.go", "q.panics.line(tenASecond)", "q.panics.line(rate{1 << 30, tenASecond.per, tenASecond.rest})", summaries},
 	{"a burial that nobody hears of", "executor/settle.go", "	w.tellBuried()\n", "", burials},
 	{"overtake a job that was called", "executor/line.go", "			b.keep(&w.request, 1)\n", "", turns},
 	{"a turn that nobody takes up", "executor/line.go", "	b.callNext(left...)\n	return fresh", "	_ = left\n	return fresh", turns},
