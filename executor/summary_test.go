@@ -194,3 +194,22 @@ func (exitingLog) Handle(_ context.Context, r slog.Record) error {
 	}
 	return nil
 }
+
+// A start on a full disk says what is off, and until when.
+func TestSummaryOfAStartOnAFullDisk(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var log diary
+		disk := new(journal.Memory)
+		x := openOn(t, disk, executor.Config{Logger: log.logger()})
+		q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{})
+		disk.Limit(1)
+		_, err := q.Enqueue(t.Context(), "a", "x")
+		require.ErrorIs(t, err, executor.ErrFull)
+		synctest.Wait()
+		require.Contains(t, log.take()[0], "disk is full")
+		start(t, x)
+		require.Equal(t, []string{`msg="no crash recorder: jobs that kill the process are not found out until the next start" error="journal: crash recorder: the disk is full"`}, log.take())
+		disk.Limit(0)
+		stop(t, x)
+	})
+}
