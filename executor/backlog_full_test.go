@@ -197,7 +197,7 @@ func TestFullDiskSpendsNoRetry(t *testing.T) {
 				disk := new(journal.Memory)
 				x := openOn(t, disk, executor.Config{})
 				next := handle(t, x, "next", (&probe{}).handle, executor.QueueConfig[string]{})
-				cfg := executor.QueueConfig[string]{MaxRetries: 2, RetryIn: always(time.Second), BatchSize: batch, Shards: 1}
+				cfg := executor.QueueConfig[string]{MaxRetries: 2, RetryIn: always(0), BatchSize: batch, Shards: 1}
 				var calls atomic.Int64
 				follow := func(ctx context.Context, id string, attempt int) error {
 					assert.Equal(t, 1, attempt)
@@ -232,9 +232,11 @@ func TestFullDiskSpendsNoRetry(t *testing.T) {
 				start(t, x)
 				time.Sleep(time.Minute)
 				require.Zero(t, stats(t, next).Done)
-				if batch > 0 {
-					require.LessOrEqual(t, calls.Load(), int64(62))
+				most := int64(62) // one of all a second
+				if batch == 0 {
+					most *= jobs
 				}
+				require.LessOrEqual(t, calls.Load(), most)
 				disk.Limit(0)
 				time.Sleep(10 * time.Second)
 				require.EqualValues(t, jobs, stats(t, q).Done)

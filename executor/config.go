@@ -126,10 +126,10 @@ type Config struct {
 	// their queue is registered again.
 	Strict bool
 
-	// StuckAfter is how long a handler may go on after its QueueConfig.Timeout.
-	// One that does is reported to Logger with its stack, a second later at most, counted in
-	// Stats.Stuck, and its jobs stay blocked: they must not overtake
-	// themselves. Default 10 s.
+	// StuckAfter is how long a handler may go on after its QueueConfig.Timeout. One that
+	// does is reported to Logger with its stack, a second later at most, counted in
+	// Stats.Stuck, and its jobs stay blocked: they must not overtake themselves.
+	// Default 10 s.
 	StuckAfter time.Duration
 
 	// SpareWorkers is how many workers may be started in the place of those
@@ -213,8 +213,7 @@ type QueueConfig[T any] struct {
 	Concurrency int
 
 	// MaxConcurrent is how many handlers of the queue may run at a time. Those that
-	// are stuck and got a substitute do not count. Default 0: as many as there are
-	// workers.
+	// are stuck and got a substitute do not count. Default 0: only the workers.
 	MaxConcurrent int
 
 	// Weight is the queue's share of the workers' time, under [Fair], beside the

@@ -9,7 +9,8 @@ import (
 
 // FullError says what was full, and when it is worth while to call again. It matches
 // [ErrFull]. A handler that returns the one of a full disk, which a follow-up of it
-// got, spends no retry: its job waits as it would after a failure.
+// got, spends no retry: its job waits as it would after a first failure, a second at
+// least.
 type FullError struct {
 	// Disk: the disk is full. Of what follows, only RetryAfter is set.
 	Disk bool

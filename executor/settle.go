@@ -99,7 +99,7 @@ func (w *worker) judge(it *shard.Item, err error) {
 	if retry, ok := errors.AsType[*retryError](err); ok && panicked == nil {
 		out.Delay = retry.d
 	} else if panicked == nil && fullDisk(err) {
-		out.Delay, out.Verdict = w.retryIn(0), shard.Snoozed
+		out.Delay, out.Verdict = max(w.retryIn(0), retryFullDisk), shard.Snoozed // no retry ends it
 		return
 	} else if !w.queue.core.LastTry(it) {
 		out.Delay = w.retryIn(it.Retry + 1)
