@@ -22,15 +22,7 @@ import (
 // journal, payloads and bytes, of all queues and of each, and a call is let in if and
 // only if it fits.
 func TestBacklogIsConserved(t *testing.T) {
-	seeds := 30
-	if long() {
-		seeds = 5000
-	}
-	for seed := range seeds {
-		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			bubble(t, func(t *testing.T) { weigh(t, rand.New(rand.NewPCG(uint64(seed), 13))) })
-		})
-	}
+	bubbles(t, 30, 13, weigh)
 }
 
 // weighed is an executor with queues that feed each other.

@@ -21,15 +21,7 @@ import (
 // time: all work in hand ends, and calls from outside come in, whatever the limits
 // are, and whether they wait or come back.
 func TestBacklogOfGraphsDrains(t *testing.T) {
-	seeds := 40
-	if long() {
-		seeds = 5000
-	}
-	for seed := range seeds {
-		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			bubble(t, func(t *testing.T) { drainGraph(t, rand.New(rand.NewPCG(uint64(seed), 14))) })
-		})
-	}
+	bubbles(t, 40, 14, drainGraph)
 }
 
 func drainGraph(t *testing.T, r *rand.Rand) {

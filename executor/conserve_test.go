@@ -24,15 +24,7 @@ import (
 // keys are those that the surviving payloads explain, in memory and on disk, and
 // when all is done nothing is locked and no slot is out.
 func TestLocksAreConserved(t *testing.T) {
-	seeds := 15
-	if long() {
-		seeds = 5000
-	}
-	for seed := range seeds {
-		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			bubble(t, func(t *testing.T) { conserve(t, rand.New(rand.NewPCG(uint64(seed), 11))) })
-		})
-	}
+	bubbles(t, 15, 11, conserve)
 }
 
 // conserved is an executor with one queue, and what it ought to have locked.

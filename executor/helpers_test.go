@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"sync"
@@ -21,6 +22,19 @@ import (
 )
 
 var errBoom = errors.New("boom")
+
+// bubbles runs f in a bubble for so many seeds, and in the long tier for 5000. Each
+// test has a stream of its own.
+func bubbles(t *testing.T, seeds int, stream uint64, f func(*testing.T, *rand.Rand)) {
+	if long() {
+		seeds = 5000
+	}
+	for seed := range uint64(seeds) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			bubble(t, func(t *testing.T) { f(t, rand.New(rand.NewPCG(seed, stream))) })
+		})
+	}
+}
 
 // long reports whether the long tiers are asked for.
 func long() bool { return os.Getenv("STRAND_LONG") != "" }

@@ -3,6 +3,7 @@ package journal
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -81,20 +82,27 @@ func TestMovedWhileOpen(t *testing.T) {
 	require.NoError(t, l.Close())
 }
 
-// startOwner starts a process that opens dir. say has it append an entry and
-// returns what came of it; end ends it, and fails when it crashed.
-func startOwner(t *testing.T, dir string) (say func() string, end func() error) {
-	owner := exec.CommandContext(t.Context(), os.Args[0])
+// spawnOwner starts a process that opens dir, appends an entry for each line that it
+// gets, and says what came of it.
+func spawnOwner(t *testing.T, dir string) (owner *exec.Cmd, stdin io.WriteCloser, lines *bufio.Reader) {
+	owner = exec.CommandContext(t.Context(), os.Args[0])
 	owner.Env = append(os.Environ(), ownEnv+"="+dir)
 	stdin, err := owner.StdinPipe()
 	require.NoError(t, err)
 	stdout, err := owner.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, owner.Start())
-	lines := bufio.NewReader(stdout)
+	lines = bufio.NewReader(stdout)
 	line, err := lines.ReadString('\n')
 	require.NoError(t, err)
 	require.Equal(t, "ready\n", line)
+	return owner, stdin, lines
+}
+
+// startOwner is spawnOwner with the talk. say has it append an entry and returns what
+// came of it; end ends it, and fails when it crashed.
+func startOwner(t *testing.T, dir string) (say func() string, end func() error) {
+	owner, stdin, lines := spawnOwner(t, dir)
 	n := 0
 	return func() string {
 			n++

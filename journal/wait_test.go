@@ -1,13 +1,11 @@
 package journal
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"io"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -190,17 +188,7 @@ func TestOpenContextTellsTheNextOwner(t *testing.T) {
 func TestOpenContextSurvivesTheOwner(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "j")
 	for range 5 {
-		owner := exec.CommandContext(t.Context(), os.Args[0])
-		owner.Env = append(os.Environ(), ownEnv+"="+dir)
-		stdin, err := owner.StdinPipe()
-		require.NoError(t, err)
-		stdout, err := owner.StdoutPipe()
-		require.NoError(t, err)
-		require.NoError(t, owner.Start())
-		in := bufio.NewReader(stdout)
-		ready, err := in.ReadString('\n')
-		require.NoError(t, err)
-		require.Equal(t, "ready\n", ready)
+		owner, stdin, in := spawnOwner(t, dir)
 		done, line := openWaiting(t, t.Context(), dir)
 		assert.Equal(t, int64(owner.Process.Pid), line["pid"].Int64())
 		require.NoError(t, owner.Process.Kill())

@@ -167,8 +167,7 @@ func (p *pair) takeSome(t *rapid.T) {
 	}
 	c := p.cores[i]
 	ready := p.twin.ready(p.now, func(id string) bool { return p.core(id) == c })
-	swift := len(c.young) > 0 && c.pace > 1 && c.pace == c.maxPace()
-	free := p.running(c) < p.cfg.Concurrency && !swift
+	free := p.running(c) < p.cfg.Concurrency && !c.swift()
 	due, ok := c.Ready(p.now)
 	require.Equal(p.t, free && len(ready) > 0, ok, "ready")
 	if len(ready) > 0 {

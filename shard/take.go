@@ -69,12 +69,13 @@ func (c *Core) size(payloads []Payload) int {
 	return 1
 }
 
-// saturated reports whether the shard has as many runs as it may, or one that is
-// likely to be over within the quantum: where jobs take microseconds, a second worker
-// would have more to do with the shard than with them.
-func (c *Core) saturated() bool {
-	return len(c.runs)-c.exempt >= c.cfg.Concurrency || len(c.young) > 0 && c.pace > 1 && c.pace == c.maxPace()
-}
+// saturated reports whether the shard has as many runs as it may.
+func (c *Core) saturated() bool { return len(c.runs)-c.exempt >= c.cfg.Concurrency || c.swift() }
+
+// swift reports whether a run is out that is likely to be over within the quantum:
+// where jobs take microseconds, a second worker would have more to do with the shard
+// than with them.
+func (c *Core) swift() bool { return len(c.young) > 0 && c.pace > 1 && c.pace == c.maxPace() }
 
 // Exempt makes room for another run beside r, whose worker is stuck: only the
 // ids in r wait for it any longer.
