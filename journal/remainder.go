@@ -80,11 +80,11 @@ func (m *remainder) piece(n int) *transaction {
 	return &transaction{seq: t.seq, block: block, drop: drop, changes: m.b.changes[m.from.changes:to.changes], tail: t}
 }
 
-// entries writes the states up to a place, and what was carried, unless they
-// ended meanwhile. It returns the position after the last new one.
+// entries writes the states up to a place, and what was carried. What of it has
+// ended is written, too: its end may be in a later piece, or in the block after
+// this one, and must not be on disk before what was recorded before it. It returns
+// the position after the last new one.
 func (m *remainder) entries(p *openBlock, to cut) (next Position) {
-	m.l.mu.Lock()
-	defer m.l.mu.Unlock()
 	b := m.b
 	d := decoder{b: b.entries[:to.entries], off: m.from.entries}
 	for d.off < to.entries {
@@ -92,7 +92,6 @@ func (m *remainder) entries(p *openBlock, to cut) (next Position) {
 		off := d.off
 		d.entry(&e, b.block.first, b.block.base)
 		switch {
-		case b.block.ended(uint32(off)):
 		case off >= b.carried:
 			p.add(&e, true)
 		case e.Kind == KindState:
