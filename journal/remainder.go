@@ -73,7 +73,7 @@ func (m *remainder) piece(n int) *transaction {
 		p.reach(t.next)
 	} else if !last {
 		t.next = next
-		drop, t.oldest = m.freed(t)
+		drop, t.oldest = m.freed(t, m.unit+n)
 	}
 	block := p.seal(t.epoch, false)
 	m.next = remainderEnd{unit: m.unit + n, at: to, size: len(block), drop: m.drop[len(drop):], tail: t}
@@ -125,11 +125,12 @@ func (b *openBlock) reach(next Position) {
 	b.markEnded(r.pos)
 }
 
-// freed returns the blocks that can go before the rest is written, and which
-// one is the oldest then.
-func (m *remainder) freed(t tail) (drop []dropped, oldest uint64) {
+// freed returns the blocks that can go before what comes after a unit is written,
+// and which one is the oldest then. Those whose entries are carried can't, nor those
+// that only become empty with a later unit.
+func (m *remainder) freed(t tail, unit int) (drop []dropped, oldest uint64) {
 	for i, d := range m.drop {
-		if d.carried {
+		if d.carried || d.over.block == m.b.block && d.over.n >= unit {
 			return m.drop[:i], d.seq
 		}
 	}

@@ -101,6 +101,14 @@ type dropped struct {
 	seq     uint64
 	size    int
 	carried bool // its live entries are in the block of the same transaction
+	over    unit // of its last entry
+}
+
+// unit is one call of Record, by its number in the block that its results are in:
+// the least that is written at once.
+type unit struct {
+	block *Block
+	n     int
 }
 
 // room is how much a commit can write, in bytes.

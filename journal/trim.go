@@ -55,6 +55,7 @@ func (l *Log) markDead(r Ref) {
 		l.live -= freed
 		if r.block.live == 0 {
 			l.release(r.block)
+			r.block.over = unit{l.open.block, len(l.open.cuts)}
 		}
 	}
 }
@@ -123,12 +124,12 @@ func (l *Log) reclaimable(r room) bool {
 func (b *Block) leave(drop []dropped, carried bool) []dropped {
 	if len(b.parts) > 0 {
 		for _, p := range b.parts {
-			p.carried = carried
+			p.carried, p.over = carried, b.over
 			drop = append(drop, p)
 		}
 		return drop
 	}
-	return append(drop, dropped{b.seq, b.size, carried})
+	return append(drop, dropped{b.seq, b.size, carried, b.over})
 }
 
 // carry writes the live ones of the entries of old into b and returns their size.

@@ -20,6 +20,7 @@ var (
 	places    = gate{"./journal", "^(TestNotAFile|TestReplacedDirectory|TestRunningCut)"}
 	recorder  = gate{"./journal", "^(TestSuspects|TestWhatEndedIsNotSuspected|TestARecorder)"}
 	guilt     = gate{"./journal", "^Test(TheCause|Several|ADeath|SlowCauses|DeathsThat|AStorm|Reports|WhatTheSystem)"}
+	pieces    = gate{"./journal", "^(TestFullNow|TestCarriedAndEnded|TestReplacedState)"}
 	keys      = gate{"./journal", "^(TestKeys|TestPostedEntries|TestPut)"}
 	scripts   = gate{"./shard", "^TestScripts"}
 	random    = gate{"./shard", "^TestRandomOperations$"}
@@ -133,6 +134,8 @@ var bugs = []bug{
 	{"suspect who was held", "journal/suspicion.go", "return !ran && !s.Guilty() })", "return false && ran })", guilt},
 	{"suspect jobs of a restart", "journal/death.go", "booted != boot() && booted != 0", "booted != boot() && booted == 1", guilt},
 	{"lock again what was unlocked since", "journal/full.go", "		late.key = nil\n", "		_ = late\n", keys},
+	{"leave out what ended while its block had no room", "journal/remainder.go", "		case off >= b.carried:", "		case b.block.ended(uint32(off)):\n		case off >= b.carried:", pieces},
+	{"delete a block before its ends are written", "journal/remainder.go", "d.carried || d.over.block == m.b.block && d.over.n >= unit", "d.carried", pieces},
 	{"keep the state of what was refused", "journal/full.go", "if c.owner == 0 {\n			kept", "if c.owner >= 0 {\n			kept", keys},
 
 	// What has left memory comes back as it was.
