@@ -10,8 +10,8 @@ import (
 )
 
 // Clone copies the journal in dir, which must not be open, to newDir, which
-// must not be there yet. The copy is exact: what the log can tell about the
-// past, the copy can. It is checked before it gets its name.
+// must not be there yet. The copy is exact, and is checked before it gets its
+// name.
 //
 // The journal is locked meanwhile, if its disk can be written to.
 func Clone(dir, newDir string) error {

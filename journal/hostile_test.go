@@ -47,7 +47,6 @@ func meetHostile(root string) int {
 		end := watchMemory(hostileBase+hostileMemory*uint64(info.Size()), dir)
 		_, _ = Check(dir)
 		if v, err := OpenView(dir); err == nil {
-			_, _ = v.At(1)
 			_ = v.Close()
 		}
 		_, _ = Salvage(dir, "")
