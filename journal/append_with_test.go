@@ -90,7 +90,7 @@ func TestKeysThatAreDecidedWhileTheirEntriesWait(t *testing.T) {
 		decide("later")
 		time.Sleep(6 * fullRetry) // virtual
 		require.NoError(t, l.Err())
-		require.Empty(t, l.owed)
+		require.Empty(t, l.disk.owed)
 		require.NoError(t, l.Close())
 
 		l, err = OpenMemory(disk, Config{})

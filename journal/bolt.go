@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -17,15 +16,6 @@ import (
 
 	"go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
-)
-
-const (
-	fileName     = "journal.db"
-	newSuffix    = ".new" // of a file that is to take its place
-	chunkKeySize = 12
-
-	// metaVersion is where the format version of the file is kept.
-	metaVersion = "version"
 )
 
 // bolt keeps a log in a bbolt file.
@@ -189,15 +179,11 @@ func (s *bolt) get(name bucket, key []byte) (value []byte, err error) {
 	return value, err
 }
 
-func (s *bolt) page(name bucket, from []byte, n int) ([]pair, error) {
-	return s.pageWithin(name, from, n, math.MaxInt)
-}
-
-func (s *bolt) pageWithin(name bucket, from []byte, n, most int) (page []pair, err error) {
+func (s *bolt) page(name bucket, from []byte) (page []pair, err error) {
 	err = s.view(func(tx *bbolt.Tx) error {
 		size := 0
 		c := tx.Bucket([]byte(name)).Cursor()
-		for k, v := c.Seek(from); k != nil && len(page) < n && size < most; k, v = c.Next() {
+		for k, v := c.Seek(from); k != nil && len(page) < pageCount && size < pageBytes; k, v = c.Next() {
 			value, err := s.value(name, k, v)
 			if err != nil {
 				return err

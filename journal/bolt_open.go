@@ -27,14 +27,14 @@ func boltOptions() *bbolt.Options {
 
 // openBolt opens the file in a directory, or creates it.
 func openBolt(p *place) (*bolt, error) {
-	err := p.checkPages(fileName)
+	err := checkPagesIn(p, fileName)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = createBolt(p)
 	}
 	if err != nil {
 		return nil, err
 	}
-	s, err := p.attach(fileName, boltOptions())
+	s, err := attachIn(p, fileName, boltOptions())
 	if err != nil {
 		return nil, err
 	}
@@ -52,8 +52,8 @@ func readBolt(path string) (*bolt, error) {
 	return attach(path, options, func(int) (*os.File, error) { return openFile(path) })
 }
 
-// attach has bbolt open a file of the place. One that is there was checked.
-func (p *place) attach(name string, options *bbolt.Options) (*bolt, error) {
+// attachIn has bbolt open a file of the place. One that is there was checked.
+func attachIn(p *place, name string, options *bbolt.Options) (*bolt, error) {
 	return attach(p.path(name), options, func(flag int) (*os.File, error) { return p.open(name, flag) })
 }
 
@@ -89,11 +89,11 @@ func createBolt(p *place) error {
 		return fmt.Errorf("journal: create %s: %w", p.path(fileName), err)
 	}
 	defer names.Close()
-	tmp := fileName + newSuffix
+	tmp := newName
 	if err := p.remove(tmp); err != nil {
 		return err
 	}
-	s, err := p.attach(tmp, boltOptions())
+	s, err := attachIn(p, tmp, boltOptions())
 	if err != nil {
 		return errors.Join(err, p.remove(tmp))
 	}
@@ -104,7 +104,7 @@ func createBolt(p *place) error {
 			}
 		}
 		meta := tx.Bucket([]byte(bucketMeta))
-		return errors.Join(meta.Put([]byte(metaVersion), []byte{formatVersion}), meta.Put(keyUUID, newUUID()), putTail(tx, firstTail))
+		return errors.Join(meta.Put([]byte(keyVersion), []byte{formatVersion}), meta.Put(keyUUID, newUUID()), putTail(tx, firstTail))
 	})
 	if err = errors.Join(err, s.close()); err == nil {
 		err = p.Rename(tmp, fileName)
@@ -123,7 +123,7 @@ func (s *bolt) check() error {
 		if meta == nil {
 			return fmt.Errorf("%w: a bbolt file without the bucket %q", ErrNotJournal, bucketMeta)
 		}
-		v := meta.Get([]byte(metaVersion))
+		v := meta.Get([]byte(keyVersion))
 		switch {
 		case len(v) != 1 || v[0] == 0:
 			return fmt.Errorf("%w: a bbolt file without a format version", ErrNotJournal)
@@ -157,7 +157,7 @@ func (s *bolt) checkMeta(tx *bbolt.Tx, t tail) error {
 	}
 	return tx.Bucket([]byte(bucketMeta)).ForEach(func(k, v []byte) error {
 		switch string(k) {
-		case metaVersion, string(keyTail):
+		case keyVersion, string(keyTail):
 			return nil
 		case string(keyUUID):
 			_, err := parseUUID(v)

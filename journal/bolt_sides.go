@@ -110,7 +110,7 @@ func (s *bolt) migrate(tx *bbolt.Tx, last *tail) error {
 			from = bytes.Clone(k)
 		}
 	}
-	return tx.Bucket([]byte(bucketMeta)).Put([]byte(metaVersion), []byte{formatVersion})
+	return tx.Bucket([]byte(bucketMeta)).Put([]byte(keyVersion), []byte{formatVersion})
 }
 
 // checkSides checks every value beside the log, and that they are those of the

@@ -6,9 +6,6 @@ import (
 	"strings"
 )
 
-// ErrExists is returned when a new journal is to be made where something is.
-var ErrExists = errors.New("journal: already exists; give a new directory")
-
 // ErrContent is returned by a [Builder] for something that no journal holds.
 var ErrContent = errors.New("journal: not the content of a journal")
 
@@ -25,7 +22,7 @@ const buildBlock = 1 << 20
 type Builder struct {
 	*draft
 	store   *bolt
-	open    *openBlock
+	open    writer
 	tail    tail
 	changes []change
 	size    int // of changes, bytes
@@ -49,7 +46,7 @@ func NewBuilder(dir string, next Position, epoch uint64) (*Builder, error) {
 	if b.store, err = openBolt(d.lock.place); err != nil {
 		return nil, errors.Join(err, b.Discard())
 	}
-	b.open = newOpenBlock(nil, b.tail)
+	b.open = newWriter(nil, b.tail)
 	return b, nil
 }
 
@@ -89,11 +86,7 @@ func (b *Builder) Bury(d Buried) error {
 	if err := b.take(&d.Entry); err != nil {
 		return err
 	}
-	c, err := buriedChange(&d)
-	if err != nil {
-		return err
-	}
-	return b.change(c)
+	return b.change(d.change())
 }
 
 // Set writes a state key.
@@ -143,7 +136,7 @@ func (b *Builder) commit() error {
 	if err := b.store.commit(t); err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
-	b.open, b.changes, b.size = newOpenBlock(b.open, b.tail), nil, 0
+	b.open, b.changes, b.size = newWriter(&b.open, b.tail), nil, 0
 	return nil
 }
 
@@ -177,13 +170,4 @@ func (b *Builder) Discard() error {
 		b.store = nil
 	}
 	return errors.Join(err, b.discard())
-}
-
-// buriedChange is [Burial.change] for a payload that is in no log.
-func buriedChange(d *Buried) (change, error) {
-	block := newOpenBlock(nil, tail{next: d.Entry.Position + 1})
-	ref := block.add(&d.Entry, true)
-	block.block.home.Store(&home{data: block.entries})
-	burial := Burial{Ref: ref, Retry: d.Retry, Reason: d.Reason, At: d.At}
-	return burial.change()
 }

@@ -107,11 +107,7 @@ func (c *checker) contents(s *bolt) error {
 	if err != nil {
 		return err
 	}
-	v, err := s.get(bucketMeta, keyTail)
-	if err != nil {
-		return err
-	}
-	t, err := parseTail(v)
+	t, err := readTail(s)
 	if err != nil {
 		return err
 	}

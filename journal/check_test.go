@@ -78,7 +78,7 @@ func TestCheckElsewhere(t *testing.T) {
 	_, err = Check(withFile(t, []byte("text")))
 	assert.ErrorIs(t, err, ErrNotJournal)
 	newer := edit(t, readFile(t, sample(t)), func(tx *bbolt.Tx) error {
-		return tx.Bucket([]byte(bucketMeta)).Put([]byte(metaVersion), []byte{formatVersion + 1})
+		return tx.Bucket([]byte(bucketMeta)).Put([]byte(keyVersion), []byte{formatVersion + 1})
 	})
 	_, err = Check(newer)
 	assert.ErrorIs(t, err, ErrTooNew)

@@ -2,11 +2,7 @@ package journal
 
 import (
 	"errors"
-	"fmt"
 	"path/filepath"
-	"slices"
-
-	"go.etcd.io/bbolt"
 )
 
 // Clone copies the journal in dir, which must not be open, to newDir, which
@@ -36,6 +32,7 @@ func clone(dir, newDir string) error {
 	return nil
 }
 
+// cloneFile copies the file of a journal and checks the copy.
 func cloneFile(dir, path string) error {
 	if err := checkPages(filepath.Join(dir, fileName)); err != nil {
 		return err
@@ -44,41 +41,12 @@ func cloneFile(dir, path string) error {
 	if err != nil {
 		return err
 	}
-	f, err := createFile(path)
-	if err != nil {
-		return errors.Join(err, s.close())
-	}
-	err = s.view(func(tx *bbolt.Tx) error {
-		_, err := tx.WriteTo(f)
+	if err = errors.Join(s.copyTo(path, nil), s.close()); err != nil {
 		return err
-	})
-	err = errors.Join(err, f.Sync(), f.Close(), s.close())
-	if err != nil {
-		return fmt.Errorf("journal: copy: %w", err)
 	}
 	v := &View{dir: filepath.Dir(path)}
 	if err := v.open(); err != nil {
 		return errors.Join(err, v.Close())
 	}
 	return errors.Join(v.load(), v.Close())
-}
-
-// lockAtRest makes this process the owner of a journal that it only reads, so
-// that nobody opens it meanwhile. On a disk that can't be written to nobody
-// can, and the journal is read without.
-func lockAtRest(dir string) (release func() error, err error) {
-	if err := identify(dir); err != nil {
-		return nil, err
-	}
-	if err := heldBy(dir); err != nil {
-		return nil, err
-	}
-	lock, err := lockDir(dir)
-	switch {
-	case err == nil:
-		return lock.undo, nil
-	case slices.ContainsFunc(readOnlyDisk, func(e error) bool { return errors.Is(err, e) }):
-		return func() error { return nil }, nil
-	}
-	return nil, err
 }

@@ -20,7 +20,7 @@ func (l *Log) commitLoop() {
 		select {
 		case <-l.wake:
 			idle = false
-		case asked = <-l.compactions:
+		case asked = <-l.upkeep.calls:
 			idle = false
 		case <-again:
 		case <-l.closing:
@@ -67,7 +67,7 @@ func (l *Log) commitAll() bool {
 		took, since, callers := time.Since(began), l.callsSoFar(), b.calls
 		l.publish(b)
 		select {
-		case asked := <-l.compactions:
+		case asked := <-l.upkeep.calls:
 			asked.run(l)
 		default:
 			l.gather(since, callers, took)
@@ -134,18 +134,21 @@ func (l *Log) prepare(need int) (room, error) {
 	defer l.busy()()
 	r, err := l.store.room(need)
 	if err == nil {
-		err = l.thaw(r)
+		l.mu.Lock()
+		doomed := l.chain.doomed(&l.open.writer, strain{l.open.weight(), r, l.disk.full})
+		l.mu.Unlock()
+		err = l.chain.thaw(doomed)
 	}
 	return r, err
 }
 
 // sealLocked seals for a disk that has so much room. The caller holds mu.
 func (l *Log) sealLocked(r room) (*openBlock, *transaction, bool) {
-	if l.full {
-		r = l.readmit(r)
-	}
 	b := l.open
-	if b.empty() && !l.reclaimable(r) {
+	if l.disk.full {
+		r = l.disk.readmit(b, r, l.closed)
+	}
+	if b.empty() && !(l.disk.full && l.chain.reclaimable(r)) {
 		return nil, nil, false
 	}
 	if b.skipped == l.tail.next {
@@ -154,15 +157,15 @@ func (l *Log) sealLocked(r room) (*openBlock, *transaction, bool) {
 	b.room = r
 	t := &transaction{seq: b.block.seq, changes: append(b.changes, b.restored...)}
 	b.carried = len(b.entries)
-	t.drop = l.trim(b)
+	t.drop = l.chain.trim(&b.writer, strain{b.weight(), r, l.disk.full})
 	if fresh := int(l.tail.next - b.block.first); fresh > 0 && len(b.routes) > 0 {
 		b.commit.merged = make([]Position, fresh)
 	}
 	b.commit.pending.Store(int32(len(b.routes)))
 	t.block = b.join()
 	b.settle()
-	l.admit(b.block)
-	l.tail.seq, l.tail.oldest = b.block.seq, l.blocks[0].seq
+	l.chain.admit(b.block)
+	l.tail.seq, l.tail.oldest = b.block.seq, l.chain.blocks[0].seq
 	for _, c := range b.restored {
 		l.bury(queueOf(c.key), -1)
 	}
@@ -233,10 +236,10 @@ func (l *Log) publish(b *openBlock) {
 	b.retire()
 	l.mu.Lock()
 	l.spare = b
-	crowded := l.crowded()
+	crowded := l.chain.crowded()
 	l.mu.Unlock()
 	if crowded {
-		l.evict()
+		l.chain.evict(&l.mu)
 	}
 }
 
@@ -265,4 +268,37 @@ func (l *Log) fail(b *openBlock, cause error) {
 	if l.cfg.Failed != nil {
 		l.cfg.Failed(latched)
 	}
+}
+
+// unreadable has the committer stop the log because of what it could not read
+// back.
+func (l *Log) unreadable(err error) {
+	l.mu.Lock()
+	if l.lost == nil {
+		l.lost = err
+	}
+	l.mu.Unlock()
+	l.wakeCommitter()
+}
+
+// demand is how much room the next commit asks for, with some more for what is
+// appended meanwhile. 0: there is nothing to do. After an error there is nothing
+// that may be done.
+func (l *Log) demand() (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lost != nil || l.open.empty() && !l.disk.full {
+		return 0, l.lost
+	}
+	weight := l.open.weight()
+	if len(l.disk.waiting) > 0 {
+		weight += l.disk.waiting[0].weight
+	}
+	return weight + weight/8 + 4<<10, nil
+}
+
+func (l *Log) isFull() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.disk.full
 }

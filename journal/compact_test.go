@@ -138,7 +138,7 @@ func TestCompactAtOpen(t *testing.T) {
 	f.add(4000)
 	f.end(0, 3900)
 	want, before := f.want(), f.size()
-	left := filepath.Join(f.dir, fileName+newSuffix)
+	left := filepath.Join(f.dir, newName)
 	require.NoError(t, os.WriteFile(left, []byte("half a file"), 0o600))
 	require.Equal(t, want, f.found(Config{}))
 	require.Equal(t, before, f.size(), "64 MiB are not too much")
@@ -168,7 +168,7 @@ func TestCompactWhenIdle(t *testing.T) {
 func TestCompactFails(t *testing.T) {
 	f := startCompact(t, Config{})
 	f.add(100)
-	inTheWay := filepath.Join(f.dir, fileName+newSuffix)
+	inTheWay := filepath.Join(f.dir, newName)
 	require.NoError(t, os.MkdirAll(filepath.Join(inTheWay, "x"), 0o700))
 	require.Error(t, f.log.Compact(t.Context()))
 	require.NoError(t, f.log.Err())

@@ -306,15 +306,15 @@ func TestNoTail(t *testing.T) {
 	file := readFile(t, sample(t))
 	meta := func(tx *bbolt.Tx) *bbolt.Bucket { return tx.Bucket([]byte(bucketMeta)) }
 	refused(t, edit(t, file, func(tx *bbolt.Tx) error { return meta(tx).Delete(keyTail) }), ErrCorrupt)
-	refused(t, edit(t, file, func(tx *bbolt.Tx) error { return meta(tx).Delete([]byte(metaVersion)) }), ErrNotJournal)
-	refused(t, edit(t, file, func(tx *bbolt.Tx) error { return meta(tx).Put([]byte(metaVersion), []byte{0}) }), ErrNotJournal)
+	refused(t, edit(t, file, func(tx *bbolt.Tx) error { return meta(tx).Delete([]byte(keyVersion)) }), ErrNotJournal)
+	refused(t, edit(t, file, func(tx *bbolt.Tx) error { return meta(tx).Put([]byte(keyVersion), []byte{0}) }), ErrNotJournal)
 }
 
 func TestNewer(t *testing.T) {
 	file := readFile(t, sample(t))
 	t.Run("meta", func(t *testing.T) {
 		refused(t, edit(t, file, func(tx *bbolt.Tx) error {
-			return tx.Bucket([]byte(bucketMeta)).Put([]byte(metaVersion), []byte{formatVersion + 1})
+			return tx.Bucket([]byte(bucketMeta)).Put([]byte(keyVersion), []byte{formatVersion + 1})
 		}), ErrTooNew)
 	})
 	t.Run("block", func(t *testing.T) {

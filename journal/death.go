@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -56,21 +57,20 @@ const (
 	CauseOutside
 )
 
-// Death tells how the last process that had the journal open ended; nil after an
-// orderly end.
-func (l *Log) Death() *Death { return l.death }
-
-// Suspects returns the positions that were running when the process died, and
-// what speaks against them. They are live.
-func (l *Log) Suspects() map[Position]Suspicion { return l.suspects }
+// crash is what is known at a start about the end before it.
+type crash struct {
+	death    *Death                 // how the last process ended; nil: in order
+	suspects map[Position]Suspicion // who of the live ones was running then
+	sets     []Set                  // what has to be written down of it
+}
 
 // investigate finds out who is suspected after the last death, which counts once,
-// however often the process dies while it does so. The log has been replayed;
-// nothing runs yet. It returns what has to be written down.
-func (l *Log) investigate() ([]Set, error) {
+// however often the process dies while it does so. epoch is that of this start,
+// keys are the state keys of suspects, and live is what the log has.
+func investigate(dir string, epoch uint64, keys iter.Seq2[Set, error], live map[uint32][][]Ref) (*crash, error) {
 	before := make(map[Position]Suspicion)
 	counted := make(map[uint64]bool) // deaths, by epoch
-	for kv, err := range l.Keys(suspectPrefix) {
+	for kv, err := range keys {
 		if err != nil {
 			return nil, err
 		}
@@ -80,34 +80,35 @@ func (l *Log) investigate() ([]Set, error) {
 		}
 		before[p], counted[s.epoch] = s, true
 	}
-	d, err := readRunning(l.dir)
+	d, err := readRunning(dir)
 	if err != nil {
 		return nil, err
 	}
-	l.suspects = before
-	if d != nil && d.epoch < l.tail.epoch {
-		l.death = d
+	c := &crash{suspects: before}
+	if d != nil && d.epoch < epoch {
+		c.death = d
 		if !counted[d.epoch] {
-			l.suspects = d.judge(before)
+			c.suspects = d.judge(before)
 		}
 	}
-	return l.verdicts(before), nil
+	c.verdicts(before, live)
+	return c, nil
 }
 
 // verdicts writes down what speaks against the live suspects, and forgets the
 // others.
-func (l *Log) verdicts(before map[Position]Suspicion) (sets []Set) {
-	if len(before)+len(l.suspects) == 0 {
-		return nil
+func (c *crash) verdicts(before map[Position]Suspicion, pending map[uint32][][]Ref) {
+	if len(before)+len(c.suspects) == 0 {
+		return
 	}
 	live := make(map[Position]Suspicion)
-	for _, pages := range l.pending {
+	for _, pages := range pending {
 		for _, page := range pages {
 			for _, r := range page {
-				if s, ok := l.suspects[r.pos]; ok {
-					live[r.pos] = s
-					if s != before[r.pos] {
-						sets = append(sets, s.set(r.pos))
+				if s, ok := c.suspects[r.Position()]; ok {
+					live[r.Position()] = s
+					if s != before[r.Position()] {
+						c.sets = append(c.sets, s.set(r.Position()))
 					}
 				}
 			}
@@ -115,11 +116,10 @@ func (l *Log) verdicts(before map[Position]Suspicion) (sets []Set) {
 	}
 	for p := range before {
 		if _, ok := live[p]; !ok {
-			sets = append(sets, Cleared(p))
+			c.sets = append(c.sets, Cleared(p))
 		}
 	}
-	l.suspects = live
-	return sets
+	c.suspects = live
 }
 
 // readRunning returns what the crash recorder of the last process says; nil if

@@ -125,6 +125,14 @@ func (d *draft) discard() error {
 // clear removes the files that a draft has, but its LOCK.
 func (p *place) clear() error { return errors.Join(p.remove(newName), p.remove(fileName)) }
 
+// sweepBeside removes drafts whose makers have died, from where dir is.
+func sweepBeside(dir string) {
+	if parent, err := openPlace(filepath.Dir(filepath.Clean(dir))); err == nil {
+		sweep(parent)
+		_ = parent.Close()
+	}
+}
+
 // sweep removes drafts whose makers have died. What may be anything else, or
 // can't be removed, is left alone.
 func sweep(parent *place) {

@@ -19,6 +19,9 @@ var (
 	// ErrNotJournal is returned when the file exists and is something else.
 	ErrNotJournal = errors.New("journal: not a journal")
 
+	// ErrExists is returned when a new journal is to be made where something is.
+	ErrExists = errors.New("journal: already exists; give a new directory")
+
 	// ErrCorrupt is matched by the [CorruptError] that reading returns when a
 	// checksum, a length or the sequence of blocks is wrong.
 	ErrCorrupt = errors.New("journal: corrupt")
@@ -96,3 +99,15 @@ func (e *CorruptError) Error() string {
 
 // Is makes errors.Is(err, ErrCorrupt) true.
 func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }
+
+func damaged(format string, args ...any) error {
+	return &CorruptError{Reason: fmt.Sprintf(format, args...)}
+}
+
+func brokenValue(name bucket, key []byte, cause error) error {
+	return damaged("bucket %q, key %q: %v", name, key, cause)
+}
+
+func notJournal(path, what string) error {
+	return fmt.Errorf("%w: %s is %s", ErrNotJournal, path, what)
+}

@@ -131,7 +131,7 @@ func TestBudget(t *testing.T) {
 		f.check(rand.IntN(3000))
 	}
 	require.Greater(t, f.log.Stats().ReadBacks, inOrder+300, "windows are bounded, too")
-	require.LessOrEqual(t, f.log.reader.bytes, max(evictBudget/8, maxWindow))
+	require.LessOrEqual(t, f.log.chain.reader.bytes, max(evictBudget/8, maxWindow))
 
 	f.log.Record(&Change{Ended: f.refs[1:]})
 	f.settle()
@@ -202,7 +202,7 @@ func TestLargeEntryIsReadBack(t *testing.T) {
 func TestCarryOfWhatLeftMemory(t *testing.T) {
 	f := startEvict(t, Config{MemoryBudget: 1, trimSlack: 1, minCarry: 20 << 10})
 	f.add(3000)
-	first := f.log.blocks[0].seq
+	first := f.log.chain.blocks[0].seq
 	require.NotNil(t, f.refs[0].block.home.Load().cold)
 	live := map[int]bool{}
 	for left := 1500; left > 20; left /= 2 {
@@ -229,7 +229,7 @@ func TestCarryOfWhatLeftMemory(t *testing.T) {
 		}
 	}
 	stats := f.log.Stats()
-	require.Greater(t, f.log.blocks[0].seq, first+20)
+	require.Greater(t, f.log.chain.blocks[0].seq, first+20)
 	require.LessOrEqual(t, stats.Bytes, 2*stats.LiveBytes+4<<10, "the log is trimmed all the same")
 	h := f.refs[0].block.home.Load()
 	require.NotNil(t, h.block, "it was carried")
@@ -330,7 +330,7 @@ func TestReadBackBesideEverything(t *testing.T) {
 		f.mu.Unlock()
 		f.settle()
 	}
-	for f.log.reader.reads.Load() < 100 {
+	for f.log.chain.reader.reads.Load() < 100 {
 		time.Sleep(time.Millisecond)
 	}
 	require.NotNil(t, refs[0].block.home.Load().block, "it was carried meanwhile")

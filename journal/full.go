@@ -7,12 +7,43 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 )
 
-// A full disk. Whoever appends is sent away; what was posted waits in memory;
-// and results, which are what gives room back, are written into what is left:
-// first of all, without the bytes that were refused, and in pieces if need be.
+// fullDisk is what a log does about a disk that has no room. What it guards is:
+// a result is written down as long as there is any room at all, because results
+// are what gives room back; and who was refused is not on disk later.
+//
+//   - The store keeps a reserve that only results may take ([store.room]). A block
+//     for which there is no room beside it is not written as it is.
+//   - refuse sends its appenders away, and those who came since: [ErrFull]. What
+//     was posted, for which no caller waits, stays in memory as a [posting], with
+//     the state keys that it owes.
+//   - What is left of the block, results and what was carried into it, is a
+//     [remainder]. It is written in pieces that each end where a call of Record
+//     did, down to one call. When that does not fit, the committer tries again
+//     ten times a second, and once more when the log is closed.
+//   - Before each block the committer asks the store for room ([Log.demand]).
+//     readmit takes in the postings that find some, in position order, and ends
+//     the refusals when none is left and what was refused last would fit.
+//   - The chain is trimmed harder meanwhile ([strain]), so that a disk which
+//     nothing else fills comes back by itself.
+//
+// mu, which is that of the log, guards all of it.
+type fullDisk struct {
+	full    bool      // appends are refused
+	missed  int       // bytes that there should be room for until they are not
+	waiting []posting // posted calls that found no room, in position order
+	owed    owed      // their state keys; nil while none waits
+
+	mu      *sync.Mutex
+	logger  *slog.Logger
+	dir     string
+	told    bool        // the Logger knows of a full disk, and of no room since
+	lasting *time.Timer // tells it of the room; nil until there was some
+	over    bool        // the log is closed
+}
 
 // posting is a posted call that waits for room.
 type posting struct {
@@ -50,41 +81,19 @@ func (o owed) paid(c *change) {
 	}
 }
 
-// demand is how much room the next commit asks for, with some more for what is
-// appended meanwhile. 0: there is nothing to do. After an error there is nothing
-// that may be done.
-func (l *Log) demand() (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.lost != nil || l.open.empty() && !l.full {
-		return 0, l.lost
-	}
-	weight := l.open.weight()
-	if len(l.waiting) > 0 {
-		weight += l.waiting[0].weight
-	}
-	return weight + weight/8 + 4<<10, nil
-}
-
-func (l *Log) isFull() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.full
-}
-
 // readmit takes posted calls that now find room into the open block, and ends
-// the refusals when none is left and there is still some. Their positions are
-// older than the block's, like those of entries that are carried forward. The
+// the refusals when none is left and there is still some; in the last block there
+// is room for all of them. Their positions are older than the block's, like those
+// of entries that are carried forward. It returns the room that is left. The
 // caller holds mu.
-func (l *Log) readmit(r room) room {
-	b := l.open
+func (d *fullDisk) readmit(b *openBlock, r room, last bool) room {
 	if b.refused {
 		return r // its turn comes first
 	}
-	b.final = l.closed
-	for len(l.waiting) > 0 && (l.closed || l.waiting[0].weight <= r.spare) {
-		p := l.waiting[0]
-		l.waiting = l.waiting[1:]
+	b.final = last
+	for len(d.waiting) > 0 && (last || d.waiting[0].weight <= r.spare) {
+		p := d.waiting[0]
+		d.waiting = d.waiting[1:]
 		r.spare -= p.weight
 		call := uint32(len(b.entries))
 		for i := range p.entries {
@@ -94,15 +103,15 @@ func (l *Log) readmit(r room) room {
 		}
 		for _, c := range p.changes {
 			if c.key != nil { // nothing has overtaken it
-				l.owed.paid(c)
+				d.owed.paid(c)
 				c.owner = call
 				b.changes = append(b.changes, *c)
 			}
 		}
 	}
-	if l.full = len(l.waiting) > 0 || r.spare < l.missed; !l.full {
-		l.waiting, l.owed = nil, nil
-		l.expectRoom()
+	if d.full = len(d.waiting) > 0 || r.spare < d.missed; !d.full {
+		d.waiting, d.owed = nil, nil
+		d.expectRoom()
 	}
 	return r
 }
@@ -111,36 +120,57 @@ func (l *Log) readmit(r room) room {
 // small appends fit and large ones don't, it comes and goes ten times a second.
 const roomAfter = 5 * time.Second
 
-// tellFull has the Logger know, once, that the disk is full. The committer does not
-// wait for it, and the caller holds mu.
-func (l *Log) tellFull() {
-	if l.toldFull {
-		return
+// begin refuses appends until there is room for so many bytes, and has the Logger
+// know of it, once. The caller holds mu.
+func (d *fullDisk) begin(missed int) {
+	d.full, d.missed = true, min(missed, maxMissed)
+	if !d.told {
+		d.told = true
+		// A goroutine, because the caller holds mu, and the committer does not wait.
+		go d.logger.Warn("disk is full: what is new is refused until there is room, what ends is still written down; make some, the rest goes by itself",
+			slog.String("dir", d.dir))
 	}
-	l.toldFull = true
-	go l.cfg.Logger.Warn("disk is full: what is new is refused until there is room, what ends is still written down; make some, the rest goes by itself",
-		slog.String("dir", l.dir))
 }
 
 // expectRoom sees to it that the Logger learns of the room, if it lasts. The caller
 // holds mu.
-func (l *Log) expectRoom() {
+func (d *fullDisk) expectRoom() {
 	switch {
-	case l.closed || !l.toldFull:
-	case l.lasting == nil:
-		l.lasting = time.AfterFunc(roomAfter, l.tellRoom)
+	case d.over || !d.told:
+	case d.lasting == nil:
+		d.lasting = time.AfterFunc(roomAfter, d.tellRoom)
 	default:
-		l.lasting.Reset(roomAfter)
+		d.lasting.Reset(roomAfter)
 	}
 }
 
-func (l *Log) tellRoom() {
-	l.mu.Lock()
-	over := l.toldFull && !l.full && !l.closed
-	l.toldFull = l.toldFull && !over
-	l.mu.Unlock()
+func (d *fullDisk) tellRoom() {
+	d.mu.Lock()
+	over := d.told && !d.full && !d.over
+	d.told = d.told && !over
+	d.mu.Unlock()
 	if over {
-		l.cfg.Logger.Info("disk has room again: what is new is accepted", slog.String("dir", l.dir))
+		d.logger.Info("disk has room again: what is new is accepted", slog.String("dir", d.dir))
+	}
+}
+
+// end has the Logger told nothing any more. The caller holds mu.
+func (d *fullDisk) end() {
+	d.over = true
+	if d.lasting != nil {
+		d.lasting.Stop()
+	}
+}
+
+// wait adds to what waits for room: older calls come before those that wait.
+func (d *fullDisk) wait(older, younger []posting, fresh owed) {
+	d.waiting = append(append(older, d.waiting...), younger...)
+	if d.owed == nil {
+		d.owed = fresh
+		return
+	}
+	for key, list := range fresh {
+		d.owed[key] = append(d.owed[key], list...)
 	}
 }
 
@@ -173,7 +203,7 @@ func (l *Log) writeResults(b *openBlock, t *transaction) bool {
 	}
 	l.mu.Lock()
 	rest.settle()
-	forsaken := b.final && len(l.waiting) > 0
+	forsaken := b.final && len(l.disk.waiting) > 0
 	l.mu.Unlock()
 	if forsaken {
 		l.fail(b, ErrFull)
@@ -191,30 +221,23 @@ const maxMissed = 64 << 10
 func (l *Log) vanish(b *openBlock, t *transaction) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.waiting) > 0 {
+	if len(l.disk.waiting) > 0 {
 		return false // it has to be older than the block that it will be in
 	}
 	next := l.open
 	if len(next.cuts)+len(next.marks) == 0 && next.refused {
 		next.clear()
+		next.refused = false
 		next.skipped = l.tail.next // also if b stays
 	}
 	if len(b.cuts)+len(b.marks)+len(b.changes)+len(t.drop) > 0 || b.carried < b.end || next.size() > headerSize {
 		return false
 	}
-	l.blocks = l.blocks[:len(l.blocks)-1]
-	l.size -= b.block.size
+	l.chain.takeBack()
 	l.tail.seq--
 	next.block.seq, next.block.first, next.commit.first = b.block.seq, b.block.first, b.block.first
 	next.skipped = l.tail.next
 	return true
-}
-
-// clear takes out all entries of a block, which were refused.
-func (b *openBlock) clear() {
-	b.entries = b.entries[:headerSize]
-	b.block = &Block{seq: b.block.seq, first: b.block.first, base: b.block.base}
-	b.refused = false
 }
 
 // refuse sends the appenders of a block that found no room away, and those who
@@ -222,30 +245,17 @@ func (b *openBlock) clear() {
 func (l *Log) refuse(b *openBlock, t *transaction) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.full, l.missed = true, min(b.weight(), maxMissed)
-	l.tellFull()
+	l.disk.begin(b.weight())
 	l.wakeWaiters()
 	back := slices.Clone(b.restored) // they stay dead, and are off the account already
 	fresh := make(owed)
-	l.waiting = append(l.refuseFresh(b, fresh), l.waiting...)
-	l.waiting = append(l.waiting, l.refuseFresh(l.open, fresh)...)
-	l.owe(fresh)
+	older := l.refuseFresh(b, fresh)
+	l.disk.wait(older, l.refuseFresh(l.open, fresh), fresh)
 	t.changes = b.changes
 	for _, c := range back {
 		l.bury(queueOf(c.key), 1)
 	}
 	l.last = b.commit
-}
-
-// owe adds to what is owed.
-func (l *Log) owe(fresh owed) {
-	if l.owed == nil {
-		l.owed = fresh
-		return
-	}
-	for key, list := range fresh {
-		l.owed[key] = append(l.owed[key], list...)
-	}
 }
 
 // refuseFresh takes what was appended out of b and tells whoever waits for b.
@@ -260,7 +270,7 @@ func (l *Log) refuseFresh(b *openBlock, fresh owed) []posting {
 		d := b.deliveries[route]
 		for _, off := range d.offsets {
 			e, r := b.read(off)
-			l.markDead(r)
+			l.chain.end(r, l.open.block)
 			call, posted := b.posted[off]
 			if !posted {
 				continue

@@ -302,7 +302,7 @@ func TestFullNowAndThen(t *testing.T) {
 func (f *fullRig) liveBytes() (n int) {
 	f.log.mu.Lock()
 	defer f.log.mu.Unlock()
-	for _, b := range f.log.blocks {
+	for _, b := range f.log.chain.blocks {
 		n += b.bytes
 	}
 	return n

@@ -14,7 +14,7 @@ import (
 // what an attacker could write, and no accident. It never panics, and all that
 // is returned lies inside.
 func FuzzBlock(f *testing.F) {
-	b := newOpenBlock(nil, tail{seq: 6, next: 100})
+	b := newWriter(nil, tail{seq: 6, next: 100})
 	for i := range 5 {
 		b.add(&Entry{Kind: KindEnqueued, Queue: 1, Position: Position(100 + i), ID: []byte("id"), Payload: []byte("payload"), Score: float64(i)}, i == 3)
 	}

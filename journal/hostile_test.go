@@ -188,9 +188,9 @@ func bombs(t testing.TB) (files [][]byte) {
 	require.NoError(t, err)
 	require.NoError(t, l.Close())
 	file := mustRead(t, filepath.Join(empty, fileName))
-	block := func(fill func(b *openBlock)) {
-		b := newOpenBlock(nil, tail{next: 1 << 40})
-		fill(b)
+	block := func(fill func(b *writer)) {
+		b := newWriter(nil, tail{next: 1 << 40})
+		fill(&b)
 		data := b.seal(1, false)
 		files = append(files, forge(t, file, func(tx *bbolt.Tx, last *tail) error {
 			var key [chunkKeySize]byte
@@ -205,18 +205,18 @@ func bombs(t testing.TB) (files [][]byte) {
 		}))
 	}
 	const many = 1 << 16 / oneIn
-	block(func(b *openBlock) { // marks far from each other
+	block(func(b *writer) { // marks far from each other
 		b.beginMarks(many)
 		for i := range Position(many) {
 			b.markEnded(b.block.first - i*(1<<14))
 		}
 	})
-	block(func(b *openBlock) { // a queue for each entry
+	block(func(b *writer) { // a queue for each entry
 		for i := range many {
 			b.add(&Entry{Kind: KindEnqueued, Queue: uint32(i), Position: b.block.first + Position(i)}, false)
 		}
 	})
-	block(func(b *openBlock) { // entries that were carried here
+	block(func(b *writer) { // entries that were carried here
 		for i := range many {
 			b.add(&Entry{Kind: KindEnqueued, Queue: 1, Position: Position(i) * 1000}, true)
 			b.block.count = i + 1

@@ -52,6 +52,7 @@ type Config struct {
 
 const (
 	defaultMaxBlockBytes = 4 << 20
+	defaultMemoryBudget  = 64 << 20
 	// maxAppendBytes bounds one Append, because offsets have 32 bits.
 	maxAppendBytes = 1 << 30
 	// defaultTrimSlack is how much dead weight is left alone: below it,
@@ -85,13 +86,7 @@ type Log struct {
 	born  time.Time    // when its opening began
 	began atomic.Int64 // when the disk began with what it does now: ns after born, and one; 0: nothing
 
-	// upkeep holds a token while the file is copied or replaced: one at a time, in
-	// the order of the calls. It comes before committing.
-	upkeep chan struct{}
-
-	// compactions are taken by the committer, one after a commit: so nobody waits
-	// until there is nothing to commit, and nobody commits behind many of them.
-	compactions chan compaction
+	upkeep upkeep
 
 	// committing is held by whoever commits: the committer, or in memory an
 	// appender. It comes before mu.
@@ -100,46 +95,25 @@ type Log struct {
 	// mu is held for memory work only, never across I/O or a callback. It
 	// decides the order of everything: the order in which it is taken is the
 	// order of positions.
-	mu     sync.Mutex
-	open   *openBlock
-	spare  *openBlock    // the one before, for its buffers
-	last   *commit       // of the block before the open one
-	room   chan struct{} // closed when the open block was taken; nil while nobody waits
-	tail   tail
-	blocks []*Block // sealed, ascending; Invariant: each delete takes a prefix
-	size   int      // bytes of all blocks
-	live   int      // bytes of live entries in these blocks
-	held   int      // bytes of memory that the entries of these blocks take
-
-	chilled int   // blocks at the beginning that were looked at to be let go from memory
-	lost    error // what could not be read back
-
+	mu    sync.Mutex
+	open  *openBlock
+	spare *openBlock    // the one before, for its buffers
+	last  *commit       // of the block before the open one
+	room  chan struct{} // closed when the open block was taken; nil while nobody waits
+	tail  tail
+	chain *chain   // of the sealed blocks
+	disk  fullDisk // what is done while there is no room on it
 	gathering
 
-	err     error     // why nothing more is accepted: ErrClosed or ErrFailed
-	full    bool      // the disk is full: appends are refused
-	missed  int       // bytes that it should have room for until they are not
-	waiting []posting // posted calls that found no room, in position order
-	owed    owed      // their state keys; nil while none waits
-	closed  bool
-
-	toldFull bool        // the Logger knows of a full disk, and of no room since
-	lasting  *time.Timer // tells it of the room; nil until there was some
+	err    error // why nothing more is accepted: ErrClosed or ErrFailed
+	lost   error // what could not be read back
+	closed bool
 
 	queues  map[string]uint32
 	pending map[uint32][][]Ref // found at open, per queue, in pages and in position order
 	dead    map[uint32]int     // payloads in the morgue by queue
 
-	death    *Death                 // how the last process ended; nil: in order
-	suspects map[Position]Suspicion // found at open, and not changed since
-
-	reader  *reader // of what left memory; nil: nothing does
-	budget  int     // of bytes held
-	settled int     // of these, taken while the log is read
-
-	// thawed are the entries of blocks that the next commit may carry. They
-	// belong to the one who commits.
-	thawed map[*Block][]byte
+	crash *crash // how the last process ended, and who is suspected
 
 	// restoring holds the commit of the last Restore while no other one is at work.
 	restoring chan *commit
@@ -156,24 +130,25 @@ func newLog(s store, cfg Config, volatile bool) *Log {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	l := &Log{
-		store:    s,
-		volatile: volatile,
-		cfg:      cfg,
-		unlock:   func() error { return nil },
-		wake:     make(chan struct{}, 1),
-		closing:  make(chan struct{}),
-		upkeep:   make(chan struct{}, 1),
-		done:     make(chan struct{}),
-		released: make(chan struct{}),
-		born:     time.Now(),
-		queues:   make(map[string]uint32),
-		pending:  make(map[uint32][][]Ref),
-
-		restoring:   make(chan *commit, 1),
-		compactions: make(chan compaction),
-		gathering:   gathering{over: make(chan struct{}, 1)},
+		store:     s,
+		volatile:  volatile,
+		cfg:       cfg,
+		unlock:    func() error { return nil },
+		wake:      make(chan struct{}, 1),
+		closing:   make(chan struct{}),
+		upkeep:    upkeep{token: make(chan struct{}, 1), calls: make(chan compaction)},
+		done:      make(chan struct{}),
+		released:  make(chan struct{}),
+		born:      time.Now(),
+		restoring: make(chan *commit, 1),
+		gathering: gathering{over: make(chan struct{}, 1)},
 	}
-	l.divide(cfg.MemoryBudget)
+	l.disk.mu, l.disk.logger = &l.mu, cfg.Logger
+	most := limits{memory: cfg.MemoryBudget, trimSlack: cfg.trimSlack, minCarry: cfg.minCarry}
+	if volatile {
+		most.memory = -1
+	}
+	l.chain = newChain(s, most, l.unreadable)
 	return l
 }
 
@@ -308,7 +283,7 @@ func (l *Log) refusal() error {
 	if l.err != nil {
 		return l.err
 	}
-	if l.full {
+	if l.disk.full {
 		return ErrFull
 	}
 	return nil
@@ -369,7 +344,7 @@ func (l *Log) Record(c *Change) {
 	}
 	for _, s := range c.Sets {
 		set := s.change()
-		l.owed.overtake(set)
+		l.disk.owed.overtake(set)
 		l.open.changes = append(l.open.changes, set)
 	}
 	l.end(c)
@@ -382,3 +357,36 @@ func (l *Log) Record(c *Change) {
 }
 
 func (c *Change) empty() bool { return len(c.Ended)+len(c.States)+len(c.Buried)+len(c.Sets) == 0 }
+
+// end takes what is over according to c off the accounts and lists it among the
+// marks. The accounts come first: they notice a bug of the consumer, and must
+// not leave half a list behind.
+func (l *Log) end(c *Change) {
+	n := len(c.Ended) + len(c.Buried)
+	if n == 0 {
+		return
+	}
+	for _, r := range c.Ended {
+		l.endOne(r)
+	}
+	for i := range c.Buried {
+		l.endOne(c.Buried[i].Ref)
+	}
+	if l.volatile {
+		return
+	}
+	l.open.beginMarks(n)
+	for _, r := range c.Ended {
+		l.open.markEnded(r.pos)
+	}
+	for i := range c.Buried {
+		l.open.markEnded(c.Buried[i].Ref.pos)
+	}
+}
+
+func (l *Log) endOne(r Ref) {
+	if r.block != l.open.block { // which has nothing to read before it is sealed
+		r, _ = r.resolve()
+	}
+	l.chain.end(r, l.open.block)
+}

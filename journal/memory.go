@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"sync"
 )
@@ -196,14 +195,10 @@ func (m *Memory) get(name bucket, key []byte) ([]byte, error) {
 	return bytes.Clone(m.side[name][string(key)]), nil
 }
 
-func (m *Memory) page(name bucket, from []byte, n int) ([]pair, error) {
-	return m.pageWithin(name, from, n, math.MaxInt)
-}
-
-// pageWithin sorts the whole bucket when a key was added since the last call, or
+// page sorts the whole bucket when a key was added since the last call, or
 // half of them are gone: this is a disk for tests and for what does not outlive
 // the process.
-func (m *Memory) pageWithin(name bucket, from []byte, n, most int) (page []pair, err error) {
+func (m *Memory) page(name bucket, from []byte) (page []pair, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	keys, known := m.sorted[name]
@@ -217,7 +212,7 @@ func (m *Memory) pageWithin(name bucket, from []byte, n, most int) (page []pair,
 	first, _ := slices.BinarySearch(keys, string(from))
 	size := 0
 	for _, key := range keys[first:] {
-		if len(page) == n || size >= most {
+		if len(page) == pageCount || size >= pageBytes {
 			break
 		}
 		if value, there := m.side[name][key]; there {

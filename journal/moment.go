@@ -14,20 +14,16 @@ type Moment struct {
 	live map[uint32][]Ref
 }
 
-func newMoment(v *View, l *Log) *Moment {
+func newMoment(v *View, pending map[uint32][][]Ref) *Moment {
 	m := &Moment{Next: v.tail.next}
 	if n := len(v.blocks); n > 0 {
 		m.Block, m.At = v.blocks[n-1].Seq, v.blocks[n-1].At
 	}
-	m.take(l.pending)
-	return m
-}
-
-func (m *Moment) take(pending map[uint32][][]Ref) {
 	m.live = make(map[uint32][]Ref, len(pending))
 	for queue, pages := range pending {
-		m.live[queue] = byPosition(slices.Concat(pages...))
+		m.live[queue] = slices.Concat(pages...)
 	}
+	return m
 }
 
 // Queues returns the numbers of the queues that have live entries, ascending.

@@ -5,10 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"time"
 )
 
@@ -45,6 +43,7 @@ func openDir(dir string, cfg Config) (*Log, error) {
 	}
 	l := newLog(s, cfg, false)
 	l.unlock, l.dir, l.place, l.born = lock.unlock, dir, lock.place, lock.since
+	l.disk.dir = dir
 	if err := l.boot(); err != nil {
 		return nil, errors.Join(err, s.close(), lock.undo())
 	}
@@ -58,13 +57,10 @@ func openDir(dir string, cfg Config) (*Log, error) {
 // tidy removes what dead processes have left beside the journal, and says when
 // anybody may write to it.
 func (l *Log) tidy() {
-	if parent, err := openPlace(filepath.Dir(filepath.Clean(l.dir))); err == nil {
-		sweep(parent)
-		_ = parent.Close()
-	}
-	if info, err := l.place.Stat("."); err == nil && canLock && info.Mode().Perm()&0o002 != 0 {
+	sweepBeside(l.dir)
+	if mode, public := l.place.public(); public {
 		l.cfg.Logger.Warn("every user of this machine may replace the journal: its directory is writable for all",
-			slog.String("dir", l.dir), slog.String("mode", info.Mode().Perm().String()))
+			slog.String("dir", l.dir), slog.String("mode", mode.String()))
 	}
 }
 
@@ -83,10 +79,10 @@ func OpenMemory(m *Memory, cfg Config) (*Log, error) {
 }
 
 func (l *Log) boot() error {
-	if err := l.readQueues(); err != nil {
+	var err error
+	if l.queues, err = readQueues(l.store); err != nil {
 		return err
 	}
-	var err error
 	if l.uuid, err = readUUID(l.store); err != nil {
 		return err
 	}
@@ -94,8 +90,7 @@ func (l *Log) boot() error {
 		return err
 	}
 	l.dead = l.store.buried()
-	suspected, err := l.investigate()
-	if err != nil {
+	if l.crash, err = investigate(l.dir, l.tail.epoch, l.Keys(suspectPrefix), l.pending); err != nil {
 		return err
 	}
 	// On disk before anybody learns of it. Otherwise a process that committed
@@ -107,48 +102,8 @@ func (l *Log) boot() error {
 		}
 	}
 	l.start()
-	l.Record(&Change{Sets: suspected})
+	l.Record(&Change{Sets: l.crash.sets})
 	return nil
-}
-
-// makeDir makes dir itself but no parent: a missing parent is more often a
-// wrong path than a wish. It reports whether dir was not there before.
-func makeDir(dir string) (made bool, err error) {
-	info, err := os.Stat(dir)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		made, err = newDir(filepath.Clean(dir))
-	case err == nil && !info.IsDir():
-		return false, notJournal(dir, nounOf(info.Mode())+"; a journal is a directory")
-	}
-	if err != nil {
-		return false, fmt.Errorf("journal: %w", err)
-	}
-	return made, nil
-}
-
-// newDir makes a directory, unless somebody else does so meanwhile.
-func newDir(dir string) (made bool, err error) {
-	parent, err := openPlace(filepath.Dir(dir))
-	if err != nil {
-		return false, err
-	}
-	defer parent.Close()
-	names, err := parent.syncer()
-	if err != nil {
-		return false, err
-	}
-	defer names.Close()
-	err = parent.mkdir(filepath.Base(dir))
-	if errors.Is(err, fs.ErrExist) {
-		return false, nil
-	}
-	if err == nil {
-		if err = syncNames(names); err != nil {
-			_ = parent.Remove(filepath.Base(dir))
-		}
-	}
-	return err == nil, err
 }
 
 // Close commits what was accepted and closes the file. Appends fail with
@@ -172,9 +127,7 @@ func (l *Log) close(unlock func() error) error {
 	}
 	l.closed = true
 	l.err = cmp.Or(l.err, ErrClosed)
-	if l.lasting != nil {
-		l.lasting.Stop()
-	}
+	l.disk.end()
 	l.mu.Unlock()
 	defer close(l.released)
 	close(l.closing)
@@ -184,7 +137,7 @@ func (l *Log) close(unlock func() error) error {
 		failed = nil
 	}
 	err := l.store.close()
-	l.endReports()
+	endReports(l.place)
 	return errors.Join(failed, err, unlock())
 }
 
@@ -196,7 +149,7 @@ func (l *Log) Flush(ctx context.Context) error {
 		l.mu.Unlock()
 		return err
 	}
-	if l.full {
+	if l.disk.full {
 		l.mu.Unlock()
 		return ErrFull
 	}
@@ -241,12 +194,8 @@ type Stats struct {
 func (l *Log) Stats() Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := Stats{
-		Blocks: len(l.blocks), Bytes: l.size, LiveBytes: l.live, HeldBytes: l.held,
+	return Stats{
+		Blocks: len(l.chain.blocks), Bytes: l.chain.size, LiveBytes: l.chain.live, HeldBytes: l.chain.held, ReadBacks: l.chain.readBacks(),
 		Next: l.tail.next, Epoch: l.tail.epoch, Since: l.born, UUID: l.uuid, CommitAge: l.CommitAge(),
 	}
-	if l.reader != nil {
-		s.ReadBacks = l.reader.reads.Load()
-	}
-	return s
 }

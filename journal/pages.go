@@ -54,8 +54,8 @@ func checkPages(path string) error {
 	return errors.Join(walkPages(f, path), f.Close())
 }
 
-// checkPages is checkPages for a name in a place.
-func (p *place) checkPages(name string) error {
+// checkPagesIn is checkPages for a name in a place.
+func checkPagesIn(p *place, name string) error {
 	f, err := p.open(name, os.O_RDONLY)
 	if err != nil {
 		return fmt.Errorf("journal: %w", err)
@@ -84,10 +84,6 @@ func walkPages(f *os.File, path string) error {
 		return nil
 	}
 	return w.freelist(m.freelist)
-}
-
-func damaged(format string, args ...any) error {
-	return &CorruptError{Reason: fmt.Sprintf(format, args...)}
 }
 
 type boltMeta struct{ root, freelist, end, txid uint64 }

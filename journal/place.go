@@ -9,6 +9,12 @@ import (
 	"path/filepath"
 )
 
+// The files of a journal that this package is about.
+const (
+	fileName = "journal.db"
+	newName  = fileName + ".new" // that is to take its place
+)
+
 // place is the directory of a journal. What is written there goes through its
 // open handle: it stays the same directory when somebody moves it, and another
 // one that is put under its name is not touched.
@@ -247,4 +253,15 @@ func keepAccess(f *os.File, old fs.FileInfo) error {
 		return nil
 	}
 	return f.Chmod(old.Mode().Perm())
+}
+
+// public reports whether everybody may write to the place, as far as the system
+// says, and its mode.
+func (p *place) public() (mode fs.FileMode, public bool) {
+	info, err := p.Stat(".")
+	if err != nil || !canLock {
+		return 0, false
+	}
+	mode = info.Mode().Perm()
+	return mode, mode&0o002 != 0
 }

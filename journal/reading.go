@@ -71,17 +71,20 @@ func (r *reading) pages(queue uint32) *refPages {
 	return pages
 }
 
-// load gives l what was read: the blocks, and what of them is live as pending.
-func (r *reading) load(l *Log) {
+// load gives c the blocks that were read, and returns what of them is live, by
+// queue, in pages and in position order.
+func (r *reading) load(c *chain) map[uint32][][]Ref {
+	all := make(map[uint32][][]Ref)
 	for queue, pages := range r.refs {
 		if live := r.pending(append(pages.full, pages.last)); len(live) > 0 {
-			l.pending[queue] = live
+			all[queue] = live
 		}
 	}
 	r.refs = nil
 	for _, b := range r.blocks {
-		l.admit(b)
+		c.admit(b)
 	}
+	return all
 }
 
 // pending returns what is live of some pages, in position order, and marks the

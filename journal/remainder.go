@@ -63,10 +63,10 @@ func (m *remainder) piece(n int) *transaction {
 	to, last := m.end(n), n == m.left()
 	t := m.whole.tail
 	t.seq = m.b.block.seq + uint64(len(m.parts))
-	p := newOpenBlock(nil, tail{seq: t.seq - 1, next: m.first})
+	p := newWriter(nil, tail{seq: t.seq - 1, next: m.first})
 	p.block.base = m.b.block.base
-	next := m.entries(p, to)
-	m.marks(p, to)
+	next := m.entries(&p, to)
+	m.marks(&p, to)
 	drop := m.drop
 	next = max(next, m.first)
 	if last && next < t.next {
@@ -82,7 +82,7 @@ func (m *remainder) piece(n int) *transaction {
 
 // entries writes the states up to a place, and what was carried, unless they
 // ended meanwhile. It returns the position after the last new one.
-func (m *remainder) entries(p *openBlock, to cut) (next Position) {
+func (m *remainder) entries(p *writer, to cut) (next Position) {
 	m.l.mu.Lock()
 	defer m.l.mu.Unlock()
 	b := m.b
@@ -104,7 +104,7 @@ func (m *remainder) entries(p *openBlock, to cut) (next Position) {
 }
 
 // marks writes the marks up to a place.
-func (m *remainder) marks(p *openBlock, to cut) {
+func (m *remainder) marks(p *writer, to cut) {
 	d := decoder{b: m.b.marks[:to.marks], off: m.from.marks}
 	for d.off < to.marks {
 		d.byte() // their kind
@@ -115,15 +115,6 @@ func (m *remainder) marks(p *openBlock, to cut) {
 			p.markEnded(position)
 		}
 	}
-}
-
-// reach has the block end before next: an entry that has ended stands for those
-// that were refused.
-func (b *openBlock) reach(next Position) {
-	r := b.add(&Entry{Kind: KindState, Position: next - 1, Due: b.block.base}, false)
-	b.block.mark(r.off, r.size)
-	b.beginMarks(1)
-	b.markEnded(r.pos)
 }
 
 // freed returns the blocks that can go before the rest is written, and which
@@ -146,12 +137,7 @@ func (m *remainder) wrote() {
 // settle notes in the accounts what the block is on disk. The caller holds mu.
 func (m *remainder) settle() {
 	b := m.b.block
-	m.l.size -= b.size
-	b.size, b.parts = 0, m.parts
-	for _, p := range m.parts {
-		b.size += p.size
-	}
-	m.l.size += b.size
+	m.l.chain.inPieces(b, m.parts)
 	m.l.open.block.seq += uint64(len(m.parts) - 1)
 	m.l.tail.seq += uint64(len(m.parts) - 1)
 }

@@ -22,26 +22,21 @@ const maxReport = 1 << 20
 // reporting guards whose reports Go writes: there is one file for a process.
 var reporting struct {
 	sync.Mutex
-	log  *Log
-	file os.FileInfo // its own
+	place *place      // of the journal that they are for
+	file  os.FileInfo // its own
 }
 
-// ReportCrashes has Go write what it says about a fatal error to a file beside the
-// journal, too, for the next start: it names the goroutine. It is
-// [debug.SetCrashOutput]: there is one such file in a process, the last caller's.
-func (l *Log) ReportCrashes() error {
-	if l.dir == "" {
-		return nil
-	}
-	if err := l.place.removeFile(reportName); err != nil {
+// reportCrashes has Go's last words go to a file in the directory of a journal.
+func reportCrashes(p *place, epoch uint64) error {
+	if err := p.removeFile(reportName); err != nil {
 		return fmt.Errorf("journal: crash report: %w", err)
 	}
-	f, err := l.place.open(reportName, os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND)
+	f, err := p.open(reportName, os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND)
 	if err != nil {
 		return fmt.Errorf("journal: crash report: %w", err)
 	}
 	defer f.Close() // the runtime has a descriptor of its own
-	if _, err := f.WriteString(reportHeader(l.Stats().Epoch)); err != nil {
+	if _, err := f.WriteString(reportHeader(epoch)); err != nil {
 		return fmt.Errorf("journal: crash report: %w", err)
 	}
 	ours, err := f.Stat()
@@ -53,19 +48,19 @@ func (l *Log) ReportCrashes() error {
 	if err := debug.SetCrashOutput(f, debug.CrashOptions{}); err != nil {
 		return fmt.Errorf("journal: crash report: %w", err)
 	}
-	reporting.log, reporting.file = l, ours
+	reporting.place, reporting.file = p, ours
 	return nil
 }
 
-// endReports lets go of the file, if it is still this log's.
-func (l *Log) endReports() {
+// endReports lets go of the file, if it is still that of this journal; nil is none.
+func endReports(p *place) {
 	reporting.Lock()
 	defer reporting.Unlock()
-	if reporting.log == l {
-		reporting.log = nil
+	if p != nil && reporting.place == p {
+		reporting.place = nil
 		_ = debug.SetCrashOutput(nil, debug.CrashOptions{})
-		if l.place.has(reportName, reporting.file) {
-			_ = l.place.remove(reportName)
+		if p.has(reportName, reporting.file) {
+			_ = p.remove(reportName)
 		}
 	}
 }

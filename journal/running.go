@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -113,26 +112,15 @@ func (r *Running) survive(before bool) {
 	}
 }
 
-// Running starts the crash recorder with a number of places that have so many
-// words each. Call it once, before anything runs. In memory, and on systems
-// without memory-mapped files, what it notes ends with the process.
-func (l *Log) Running(places, words int) (*Running, error) {
-	// What the file says about the last run has to be durable before the file
-	// is written over.
-	if err := l.Flush(context.Background()); errors.Is(err, ErrFull) {
-		return nil, errors.New("journal: crash recorder: the disk is full") // ErrFull asks for another call
-	} else if err != nil {
-		return nil, err
-	}
-	r := NewRunning(places, words)
-	if l.dir == "" {
-		return r, nil
-	}
+// record starts the crash recorder of an epoch in the directory of the journal,
+// with a number of places that have so many words each. What the last process has
+// left there was read, and what that says is durable.
+func record(p *place, epoch uint64, places, words int, logger *slog.Logger) (*Running, error) {
 	n := places * words
 	if n > maxRunning {
 		return nil, fmt.Errorf("journal: crash recorder: %d words, %d are possible", n, maxRunning)
 	}
-	f, err := l.createRunning(n, places)
+	f, err := createRunning(p, epoch, n, places)
 	if err != nil {
 		return nil, fmt.Errorf("journal: crash recorder: %w", err)
 	}
@@ -144,16 +132,17 @@ func (l *Log) Running(places, words int) (*Running, error) {
 		mapped, unmap, err = mapWords(f, runningHeader, mappedWords(n, places))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("journal: crash recorder: %w", errors.Join(err, l.place.remove(runningName)))
+		return nil, fmt.Errorf("journal: crash recorder: %w", errors.Join(err, p.remove(runningName)))
 	}
+	r := NewRunning(places, words)
 	r.lay(mapped, n, places)
 	r.lost = func(cause error) {
-		l.cfg.Logger.Error("crash recorder lost: its file was cut, or the disk refuses it; jobs that kill the process are not found out until the next start",
-			slog.String("file", l.place.path(runningName)), slog.Any("error", cause))
+		logger.Error("crash recorder lost: its file was cut, or the disk refuses it; jobs that kill the process are not found out until the next start",
+			slog.String("file", p.path(runningName)), slog.Any("error", cause))
 	}
 	r.close = func() (err error) {
-		if l.place.has(runningName, ours) { // or it is somebody else's
-			err = l.place.remove(runningName)
+		if p.has(runningName, ours) { // or it is somebody else's
+			err = p.remove(runningName)
 		}
 		if r.idle() {
 			return errors.Join(err, unmap())
@@ -169,20 +158,20 @@ func mappedWords(n, places int) int { return 1 + n + 2*places }
 
 // createRunning makes the recorder's file anew. What the last process has left
 // was read.
-func (l *Log) createRunning(n, places int) (*os.File, error) {
-	if err := l.place.removeFile(runningName); err != nil {
+func createRunning(p *place, epoch uint64, n, places int) (*os.File, error) {
+	if err := p.removeFile(runningName); err != nil {
 		return nil, err
 	}
-	f, err := l.place.open(runningName, os.O_RDWR|os.O_CREATE|os.O_EXCL)
+	f, err := p.open(runningName, os.O_RDWR|os.O_CREATE|os.O_EXCL)
 	if err != nil {
 		return nil, err
 	}
 	var b []byte
-	for _, v := range []uint64{runningMagic, l.Stats().Epoch, uint64(n), uint64(places), boot(), outOfMemoryKills()} {
+	for _, v := range []uint64{runningMagic, epoch, uint64(n), uint64(places), boot(), outOfMemoryKills()} {
 		b = binary.LittleEndian.AppendUint64(b, v)
 	}
 	if _, err = f.Write(append(b, make([]byte, 8*mappedWords(n, places))...)); err != nil {
-		return nil, errors.Join(err, f.Close(), l.place.remove(runningName))
+		return nil, errors.Join(err, f.Close(), p.remove(runningName))
 	}
 	return f, nil
 }

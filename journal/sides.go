@@ -84,7 +84,3 @@ func unseal(name bucket, key, v []byte) (value []byte, seq uint64, err error) {
 	}
 	return v[:n:n], binary.BigEndian.Uint64(v[n:]), nil
 }
-
-func brokenValue(name bucket, key []byte, cause error) error {
-	return damaged("bucket %q, key %q: %v", name, key, cause)
-}

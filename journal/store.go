@@ -1,9 +1,7 @@
 package journal
 
 import (
-	"encoding/binary"
-	"errors"
-	"hash/crc32"
+	"iter"
 	"math"
 )
 
@@ -35,13 +33,10 @@ type store interface {
 	// written.
 	get(bucket bucket, key []byte) ([]byte, error)
 
-	// page returns copies of up to n keys and values from key from on, in key
-	// order.
-	page(bucket bucket, from []byte, n int) ([]pair, error)
-
-	// pageWithin is page for values that may be large: it stops after so many bytes
-	// of them, but not before the first. No pair means that there is none.
-	pageWithin(bucket bucket, from []byte, n, bytes int) ([]pair, error)
+	// page returns copies of some keys and values from key from on, in key order:
+	// pageCount of them at most, and no more once their values have pageBytes. No
+	// pair means that there is none.
+	page(bucket bucket, from []byte) ([]pair, error)
 
 	// buried returns how many payloads each queue had in the morgue when the store
 	// was opened.
@@ -62,28 +57,6 @@ type store interface {
 	compact(over <-chan struct{}) (replaced bool, err error)
 
 	close() error
-}
-
-// bucket names one of bbolt's top-level buckets. Names are part of the format.
-type bucket string
-
-const (
-	bucketLog    bucket = "log"
-	bucketMeta   bucket = "meta"
-	bucketQueues bucket = "queues" // name → number, 4 bytes big endian
-	bucketMorgue bucket = "morgue" // queue, position → burial
-	bucketState  bucket = "state"  // state key → value: marks, locks, slots, suspects
-)
-
-var buckets = []bucket{bucketLog, bucketMeta, bucketQueues, bucketMorgue, bucketState}
-
-type pair struct{ key, value []byte }
-
-// change is one put, or a delete when value is nil, in a side bucket.
-type change struct {
-	bucket     bucket
-	key, value []byte
-	owner      uint32 // offset of the entry in the open block that it goes with; 0: none
 }
 
 // transaction is what one commit writes. Its slices are valid until commit
@@ -112,93 +85,72 @@ type room struct {
 // endless is the room of a store that can't tell.
 var endless = room{math.MaxInt32, math.MaxInt32}
 
-// tail says where the log begins and ends, so that a block that is missing at
-// either end is noticed and no position is used twice after the log ran empty.
-type tail struct {
-	oldest uint64   // sequence of the oldest block, seq + 1 when there is none
-	seq    uint64   // of the newest block ever written
-	next   Position // first position that was never used
-	epoch  uint64   // number of times the journal was opened
-
-	sides   sides // what the store has beside the log; it fills them in
-	version byte  // of the format that it was read from; 0: not read, the present one
-
-	// tx is the store's own number of the transaction that wrote this. When
-	// bbolt has another one for it, what we read is an older version of a page,
-	// and a disk has lost a write.
-	tx uint64
-}
-
-// The sizes of a tail, with its checksum: version and eleven numbers. In format 1
-// it was seven numbers: of the sides, it had the counts of queues and morgue.
+// A page of a bucket is as much of it as is read at once.
 const (
-	tailSize  = 1 + 11*8 + checksumSize
-	tailSize1 = 7*8 + checksumSize
+	pageCount = 256
+	pageBytes = 1 << 20
 )
 
-// keyTail is where a store keeps the tail, in the meta bucket.
-var keyTail = []byte("tail")
-
-func (t tail) encode() []byte {
-	v := make([]byte, 0, tailSize)
-	s := t.sides
-	numbers := []uint64{
-		t.oldest, t.seq, uint64(t.next), t.epoch, s.queues.count, s.morgue.count, t.tx,
-		s.state.count, s.queues.hash, s.morgue.hash, s.state.hash,
+// each lists what a bucket has from a key on, page by page, so that the loop may
+// take as long as it likes. An error is yielded once and ends the list.
+func each(page func(from []byte) ([]pair, error), from []byte) iter.Seq2[pair, error] {
+	return func(yield func(pair, error) bool) {
+		for {
+			list, err := page(from)
+			if err != nil {
+				yield(pair{}, err)
+				return
+			}
+			for _, kv := range list {
+				if !yield(kv, nil) {
+					return
+				}
+			}
+			if len(list) == 0 {
+				return
+			}
+			from = append(list[len(list)-1].key, 0)
+		}
 	}
-	if t.version == 1 {
-		numbers = numbers[:7]
-	} else {
-		v = append(v, formatVersion)
-	}
-	for _, n := range numbers {
-		v = binary.BigEndian.AppendUint64(v, n)
-	}
-	return appendChecksum(v, keyTail)
 }
 
-func parseTail(v []byte) (tail, error) {
-	size := len(v)
-	v, err := cutChecksum(v, keyTail)
-	if err != nil || size != tailSize1 && (size != tailSize || v[0] != formatVersion) {
-		return tail{}, damaged("the end mark of the log: %d bytes, %v", size, err)
-	}
-	old := size == tailSize1
-	t := tail{version: 1}
-	if !old {
-		t.version, v = v[0], v[1:]
-	}
-	field := func(i int) uint64 { return binary.BigEndian.Uint64(v[8*i:]) }
-	t.oldest, t.seq, t.next, t.epoch, t.tx = field(0), field(1), Position(field(2)), field(3), field(6)
-	t.sides.queues.count, t.sides.morgue.count = field(4), field(5)
-	if !old {
-		t.sides.state = sum{field(7), field(10)}
-		t.sides.queues.hash, t.sides.morgue.hash = field(8), field(9)
-	}
-	return t, nil
+// list is each of a store.
+func list(s store, name bucket, from []byte) iter.Seq2[pair, error] {
+	return each(func(from []byte) ([]pair, error) { return s.page(name, from) }, from)
 }
 
-// The values of morgue and meta end with a CRC32C of their key and themselves:
-// bbolt has none on data pages. See also [seal].
-const checksumSize = 4
-
-var errChecksum = errors.New("wrong checksum")
-
-func checksumOf(key, value []byte) uint32 {
-	return crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, value)
+// readTail returns the end mark, and what a journal begins with when nothing was
+// ever written.
+func readTail(s store) (tail, error) {
+	v, err := s.get(bucketMeta, keyTail)
+	if err != nil {
+		return tail{}, err
+	}
+	if v == nil {
+		return firstTail, nil
+	}
+	return parseTail(v)
 }
 
-func appendChecksum(value, key []byte) []byte {
-	return binary.LittleEndian.AppendUint32(value, checksumOf(key, value))
+// readQueues returns the number of each queue, by name.
+func readQueues(s store) (map[string]uint32, error) {
+	queues := make(map[string]uint32)
+	for kv, err := range list(s, bucketQueues, nil) {
+		if err != nil {
+			return nil, err
+		}
+		if queues[string(kv.key)], err = parseQueue(kv.key, kv.value); err != nil {
+			return nil, err
+		}
+	}
+	return queues, nil
 }
 
-func cutChecksum(v, key []byte) ([]byte, error) {
-	n := len(v) - checksumSize
-	if n < 0 {
-		return nil, errShort
+// readUUID returns the text of the journal's.
+func readUUID(s store) (string, error) {
+	v, err := s.get(bucketMeta, keyUUID)
+	if err != nil {
+		return "", err
 	}
-	if binary.LittleEndian.Uint32(v[n:]) != checksumOf(key, v[:n]) {
-		return nil, errChecksum
-	}
-	return v[:n:n], nil
+	return parseUUID(v)
 }

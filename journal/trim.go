@@ -1,60 +1,21 @@
 package journal
 
-// move is a block to whose entries somebody holds Refs, and where those that
-// are live were carried.
-type move struct {
-	from    *Block
-	offsets map[uint32]uint32 // old → new
-}
-
 // admit adds a sealed block to the accounts.
-func (l *Log) admit(b *Block) {
-	l.blocks = append(l.blocks, b)
-	l.size += b.size
-	l.live += b.bytes
-	l.hold(b)
+func (c *chain) admit(b *Block) {
+	c.blocks = append(c.blocks, b)
+	c.size += b.size
+	c.live += b.bytes
+	c.hold(b)
 }
 
-// end takes what is over according to c off the accounts and lists it among the
-// marks. The accounts come first: they notice a bug of the consumer, and must
-// not leave half a list behind.
-func (l *Log) end(c *Change) {
-	n := len(c.Ended) + len(c.Buried)
-	if n == 0 {
-		return
-	}
-	for _, r := range c.Ended {
-		l.endOne(r)
-	}
-	for i := range c.Buried {
-		l.endOne(c.Buried[i].Ref)
-	}
-	if l.volatile {
-		return
-	}
-	l.open.beginMarks(n)
-	for _, r := range c.Ended {
-		l.open.markEnded(r.pos)
-	}
-	for i := range c.Buried {
-		l.open.markEnded(c.Buried[i].Ref.pos)
-	}
-}
-
-func (l *Log) endOne(r Ref) {
-	if r.block != l.open.block { // which has nothing to read before it is sealed
-		r, _ = r.resolve()
-	}
-	l.markDead(r)
-}
-
-// markDead takes the entry at r, which was resolved, off the accounts.
-func (l *Log) markDead(r Ref) {
+// end takes the entry at r, which was resolved, off the accounts. open is the
+// block that is not in them yet.
+func (c *chain) end(r Ref, open *Block) {
 	freed := r.block.mark(r.off, r.size)
-	if r.block != l.open.block { // admitted when it was sealed
-		l.live -= freed
+	if r.block != open { // admitted when it was sealed
+		c.live -= freed
 		if r.block.live == 0 {
-			l.release(r.block)
+			c.release(r.block)
 		}
 	}
 }
@@ -65,58 +26,64 @@ func (l *Log) markDead(r Ref) {
 //
 // On a full disk every page counts, but what is carried has to fit into what is
 // left of them.
-func (l *Log) trim(b *openBlock) (drop []dropped) {
-	budget, tight := l.allowance(b, b.room)
-	for len(l.blocks) > 0 {
-		old := l.blocks[0]
+func (c *chain) trim(b *writer, s strain) (drop []dropped) {
+	budget := c.allowance(b, s)
+	for len(c.blocks) > 0 {
+		old := c.blocks[0]
 		carry := old.live > 0
 		if carry {
-			entries := l.entriesOf(old)
-			if entries == nil || budget <= 0 || !l.wasteful(l.size, l.live, tight) || tight && old.bytes > budget {
+			entries := c.entriesOf(old)
+			if entries == nil || budget <= 0 || !c.wasteful(c.size, c.live, s.tight()) || s.tight() && old.bytes > budget {
 				break
 			}
-			budget -= l.carry(old, entries, b)
+			budget -= c.carry(old, entries, b)
 		}
 		drop = old.leave(drop, carry)
-		l.size -= old.size
-		l.blocks[0] = nil
-		l.blocks = l.blocks[1:]
-		l.chilled = max(l.chilled-1, 0)
+		c.size -= old.size
+		c.blocks[0] = nil
+		c.blocks = c.blocks[1:]
+		c.chilled = max(c.chilled-1, 0)
 	}
-	clear(l.thawed)
+	clear(c.thawed)
 	return drop
 }
 
-// allowance returns how much may be carried into b on a disk that has so much
-// room, and whether it is short of it.
-func (l *Log) allowance(b *openBlock, r room) (budget int, tight bool) {
-	if l.tight(r) {
-		return (r.bytes - b.weight()) / 2, true
-	}
-	return min(max(l.cfg.minCarry, len(b.entries)), r.spare), false
+// strain is what a block that is to be written asks of the disk, and what that has.
+type strain struct {
+	weight int  // of the block, with its changes
+	room   room // that is there
+	full   bool // appends are refused
 }
 
-// tight reports whether appends are refused on a disk that has so much room.
-func (l *Log) tight(r room) bool { return l.full || r.spare < 0 }
+func (s strain) tight() bool { return s.full || s.room.spare < 0 }
+
+// allowance returns how much may be carried into b.
+func (c *chain) allowance(b *writer, s strain) int {
+	if s.tight() {
+		return (s.room.bytes - s.weight) / 2
+	}
+	return min(max(c.minCarry, len(b.entries)), s.room.spare)
+}
 
 // wasteful reports whether carrying is worth it in a log of so many bytes.
-func (l *Log) wasteful(size, live int, tight bool) bool {
+func (c *chain) wasteful(size, live int, tight bool) bool {
 	if tight {
 		return 8*size > 9*live+tightSlack
 	}
-	return size > 2*live+l.cfg.trimSlack
+	return size > 2*live+c.trimSlack
 }
 
 // tightSlack is the dead weight that is left alone on a full disk.
 const tightSlack = 16 << 10
 
-// reclaimable reports whether an empty commit could make room on a full disk.
-func (l *Log) reclaimable(r room) bool {
-	if !l.full || len(l.blocks) == 0 || !l.wasteful(l.size, l.live, true) {
+// reclaimable reports whether an empty commit could make room on a disk that is
+// full.
+func (c *chain) reclaimable(r room) bool {
+	if len(c.blocks) == 0 || !c.wasteful(c.size, c.live, true) {
 		return false
 	}
-	old := l.blocks[0]
-	return old.bytes < (r.bytes-headerSize)/2 && (old.live == 0 || l.entriesOf(old) != nil)
+	old := c.blocks[0]
+	return old.bytes < (r.bytes-headerSize)/2 && (old.live == 0 || c.entriesOf(old) != nil)
 }
 
 // leave lists what b is on disk among the blocks to delete.
@@ -132,9 +99,9 @@ func (b *Block) leave(drop []dropped, carried bool) []dropped {
 }
 
 // carry writes the live ones of the entries of old into b and returns their size.
-func (l *Log) carry(old *Block, entries []byte, b *openBlock) int {
-	l.live -= old.bytes
-	l.release(old)
+func (c *chain) carry(old *Block, entries []byte, b *writer) int {
+	c.live -= old.bytes
+	c.release(old)
 	before := len(b.entries)
 	offsets := make(map[uint32]uint32, old.live)
 	d := decoder{b: entries, off: headerSize}
@@ -150,33 +117,19 @@ func (l *Log) carry(old *Block, entries []byte, b *openBlock) int {
 	return len(b.entries) - before
 }
 
-// moved notes where the entries of old went: first those that had been carried
-// into old, for the blocks that their Refs name, then those that are old's own.
-func (b *openBlock) moved(old *Block, offsets map[uint32]uint32) {
-	for _, origin := range old.origins {
-		further := make(map[uint32]uint32)
-		for from, mid := range origin.home.Load().offsets {
-			if to, live := offsets[mid]; live {
-				further[from] = to
-				delete(offsets, mid)
-			}
-		}
-		b.moves = append(b.moves, move{origin, further})
+// inPieces notes that a block is on disk as several.
+func (c *chain) inPieces(b *Block, parts []dropped) {
+	c.size -= b.size
+	b.size, b.parts = 0, parts
+	for _, p := range parts {
+		b.size += p.size
 	}
-	b.moves = append(b.moves, move{old, offsets})
-	old.origins = nil
+	c.size += b.size
 }
 
-// settle makes the moves into b visible. The order counts: a reader on its way
-// through a block in the middle starts again, and finds the new way then.
-func (b *openBlock) settle() {
-	for _, m := range b.moves {
-		if len(m.offsets) == 0 {
-			m.from.home.Store(nil)
-			continue
-		}
-		m.from.home.Store(&home{block: b.block, offsets: m.offsets})
-		b.block.origins = append(b.block.origins, m.from)
-	}
-	clear(b.moves)
+// takeBack forgets the newest block, of which nothing was written.
+func (c *chain) takeBack() {
+	n := len(c.blocks) - 1
+	c.size -= c.blocks[n].size
+	c.blocks = c.blocks[:n]
 }

@@ -108,14 +108,14 @@ func TestUpkeepEndsWithItsContext(t *testing.T) {
 		left, err := os.ReadDir(filepath.Dir(dir))
 		require.NoError(t, err)
 		require.Empty(t, left)
-		require.NoFileExists(t, filepath.Join(f.dir, fileName+newSuffix))
+		require.NoFileExists(t, filepath.Join(f.dir, newName))
 	}
 	for name, call := range calls {
 		ctx, cancel := context.WithCancelCause(t.Context())
-		f.log.upkeep <- struct{}{} // somebody is at it
+		f.log.upkeep.token <- struct{}{} // somebody is at it
 		go cancel(errors.New("enough"))
 		require.ErrorContains(t, call(ctx), "enough", name)
-		<-f.log.upkeep
+		<-f.log.upkeep.token
 		require.ErrorContains(t, call(ctx), "enough", name)
 		require.ErrorIs(t, call(nil), ErrContext, name)
 	}

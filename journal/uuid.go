@@ -31,12 +31,3 @@ func parseUUID(v []byte) (string, error) {
 	}
 	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:]), nil
 }
-
-// readUUID returns the text of the journal's.
-func readUUID(s store) (string, error) {
-	v, err := s.get(bucketMeta, keyUUID)
-	if err != nil {
-		return "", err
-	}
-	return parseUUID(v)
-}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // View is a journal that is not open, read without changing it: no
@@ -123,16 +124,16 @@ func (v *View) load() error {
 	if info, err := v.store.file.Stat(); err == nil {
 		v.size = info.Size()
 	}
-	l := newLog(v.store, Config{}, true)
-	if err := l.readQueues(); err != nil {
+	var err error
+	if v.queues, err = readQueues(v.store); err != nil {
 		return err
 	}
-	v.queues = l.queues
-	r := newReading(l.settleIn)
+	c := newChain(v.store, limits{memory: -1}, nil)
+	r := newReading(c.settleIn)
 	if err := v.store.scan(func(seq uint64, data []byte) error { return v.block(r, seq, data) }); err != nil {
 		return err
 	}
-	t, err := l.readTail()
+	t, err := readTail(v.store)
 	if err == nil {
 		err = r.finish(t)
 	}
@@ -143,7 +144,7 @@ func (v *View) load() error {
 	if v.uuid, err = readUUID(v.store); err != nil {
 		return err
 	}
-	return v.fill(l, r)
+	return v.fill(c, r)
 }
 
 // block takes in a block, and what there is to say about it by itself.
@@ -159,20 +160,20 @@ func (v *View) block(r *reading, seq uint64, data []byte) error {
 }
 
 // fill adds the live entries, and what they say about each block.
-func (v *View) fill(l *Log, r *reading) error {
+func (v *View) fill(c *chain, r *reading) error {
 	if n := len(v.blocks); n > 0 {
 		v.blocks[n-1].Next = v.tail.next
 	}
-	r.load(l)
-	for i, b := range l.blocks {
+	live := r.load(c)
+	for i, b := range c.blocks {
 		info := &v.blocks[i]
 		info.Entries, info.Live, info.Bytes, info.LiveBytes = b.count, b.live, b.size, b.bytes
 	}
-	v.now = newMoment(v, l)
-	l.dir, l.tail = v.dir, v.tail
-	l.tail.epoch++ // what it would be for a start
-	_, err := l.investigate()
-	v.suspects = l.suspects
+	v.now = newMoment(v, live)
+	found, err := investigate(v.dir, v.tail.epoch+1, v.keys(suspectPrefix), live) // as a start would
+	if err == nil {
+		v.suspects = found.suspects
+	}
 	return err
 }
 
@@ -212,10 +213,22 @@ func (v *View) Suspects() map[Position]Suspicion { return maps.Clone(v.suspects)
 // Keys lists the state keys in key order. An error is yielded once and ends the
 // list.
 func (v *View) Keys() iter.Seq2[Set, error] {
-	l := newLog(v.store, Config{}, true)
 	return func(yield func(Set, error) bool) {
-		for set, err := range l.Keys("") {
+		for set, err := range v.keys("") {
 			if err = v.disturbed(err); !yield(set, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (v *View) keys(prefix string) iter.Seq2[Set, error] {
+	return func(yield func(Set, error) bool) {
+		for kv, err := range list(v.store, bucketState, []byte(prefix)) {
+			if err == nil && !strings.HasPrefix(string(kv.key), prefix) {
+				return
+			}
+			if !yield(Set{string(kv.key), kv.value}, err) {
 				return
 			}
 		}
@@ -229,22 +242,14 @@ func (v *View) Now() *Moment { return v.now }
 // error is yielded once and ends the list.
 func (v *View) Morgue() iter.Seq2[Buried, error] {
 	return func(yield func(Buried, error) bool) {
-		for from := []byte{}; ; {
-			page, err := v.store.pageWithin(bucketMorgue, from, morguePage, morguePageBytes)
-			if err = v.disturbed(err); err != nil {
-				yield(Buried{}, err)
+		for kv, err := range list(v.store, bucketMorgue, nil) {
+			var b Buried
+			if err = v.disturbed(err); err == nil {
+				b, err = parseBuried(kv.key, kv.value)
+			}
+			if !yield(b, err) || err != nil {
 				return
 			}
-			for _, kv := range page {
-				b, err := parseBuried(kv.key, kv.value)
-				if !yield(b, err) || err != nil {
-					return
-				}
-			}
-			if len(page) == 0 {
-				return
-			}
-			from = append(page[len(page)-1].key, 0)
 		}
 	}
 }

@@ -38,10 +38,6 @@ func identify(dir string) error {
 	return nil
 }
 
-func notJournal(path, what string) error {
-	return fmt.Errorf("%w: %s is %s", ErrNotJournal, path, what)
-}
-
 // magics are files that are mistaken for a journal, by their first bytes.
 var magics = []struct{ prefix, name string }{
 	{"SQLite format 3\x00", " of SQLite"},

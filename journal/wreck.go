@@ -178,7 +178,7 @@ func (w *wreck) value(name bucket, key []byte, v []byte, at span) {
 }
 
 func (w *wreck) meta(key, v []byte) {
-	if string(key) == metaVersion && len(v) == 1 {
+	if string(key) == keyVersion && len(v) == 1 {
 		w.version = v[0]
 		return
 	}

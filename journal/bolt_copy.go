@@ -1,0 +1,58 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"go.etcd.io/bbolt"
+)
+
+// copyTo reads the file below bbolt: pages that a reader of this commit can see
+// are not written to while it reads.
+func (s *bolt) copyTo(path string, over <-chan struct{}) error {
+	f, err := createFile(path)
+	if err != nil {
+		return fmt.Errorf("journal: copy: %w", err)
+	}
+	err = s.view(func(tx *bbolt.Tx) error {
+		_, err := tx.WriteTo(&patient{f, over})
+		if err != nil && isOver(over) {
+			return errGivenUp // bbolt does not wrap it
+		}
+		return err
+	})
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("journal: copy: %w", err)
+	}
+	// The memory map can't tell when the disk reads something else.
+	return checkPages(path)
+}
+
+// patient writes until over is closed.
+type patient struct {
+	io.Writer
+	over <-chan struct{}
+}
+
+func (w *patient) Write(b []byte) (int, error) {
+	if isOver(w.over) {
+		return 0, errGivenUp
+	}
+	return w.Writer.Write(b)
+}
+
+// errGivenUp is what comes of a compacting or a copy whose caller has gone.
+var errGivenUp = errors.New("journal: given up")
+
+func isOver(over <-chan struct{}) bool {
+	select {
+	case <-over:
+		return true
+	default:
+		return false
+	}
+}

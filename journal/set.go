@@ -1,0 +1,12 @@
+package journal
+
+// Set puts a value under a key of the state bucket, in the commit of the
+// [Change] that it is part of. A nil Value deletes the key. What the state
+// means is the consumer's business; keys begin with a word of its own and a
+// slash.
+type Set struct {
+	Key   string
+	Value []byte
+}
+
+func (s Set) change() change { return change{bucket: bucketState, key: []byte(s.Key), value: s.Value} }
