@@ -76,6 +76,15 @@ func (b *Block) ended(off uint32) bool {
 	return int(word) < len(b.dead) && b.dead[word]&bit != 0
 }
 
+// read decodes the entry that stood at off when the block was sealed, wherever it
+// is now.
+func (b *Block) read(off uint32, e *Entry) (Ref, error) {
+	r := Ref{block: b, off: off}
+	size, err := r.read(e)
+	r.size, r.pos = size, e.Position
+	return r, err
+}
+
 // Ref points to a live entry. It stays valid when the entry is carried forward.
 // The zero Ref points nowhere. Refs are values; any goroutine may read one.
 type Ref struct {

@@ -7,6 +7,9 @@ import (
 	"go.etcd.io/bbolt"
 )
 
+// compactBatch is about what one transaction writes to the new file.
+const compactBatch = 4 << 20
+
 // size is as of the last look.
 func (s *bolt) size() int { return s.space.backed * s.pageSize }
 

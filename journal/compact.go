@@ -18,8 +18,6 @@ const (
 	// maxIdleCompact bounds what is written again for a log that has nothing
 	// else to do, so that whoever comes meanwhile hardly notices.
 	maxIdleCompact = 16 << 20
-	// compactBatch is about what one transaction writes to the new file.
-	compactBatch = 4 << 20
 )
 
 // Compact makes the file as small as what is in it, while the log is at work.

@@ -67,7 +67,7 @@ type crash struct {
 // investigate finds out who is suspected after the last death, which counts once,
 // however often the process dies while it does so. epoch is that of this start,
 // keys are the state keys of suspects, and live is what the log has.
-func investigate(dir string, epoch uint64, keys iter.Seq2[Set, error], live map[uint32][][]Ref) (*crash, error) {
+func investigate(dir string, epoch uint64, keys iter.Seq2[Set, error], live iter.Seq[Position]) (*crash, error) {
 	before := make(map[Position]Suspicion)
 	counted := make(map[uint64]bool) // deaths, by epoch
 	for kv, err := range keys {
@@ -97,20 +97,16 @@ func investigate(dir string, epoch uint64, keys iter.Seq2[Set, error], live map[
 
 // verdicts writes down what speaks against the live suspects, and forgets the
 // others.
-func (c *crash) verdicts(before map[Position]Suspicion, pending map[uint32][][]Ref) {
+func (c *crash) verdicts(before map[Position]Suspicion, positions iter.Seq[Position]) {
 	if len(before)+len(c.suspects) == 0 {
 		return
 	}
 	live := make(map[Position]Suspicion)
-	for _, pages := range pending {
-		for _, page := range pages {
-			for _, r := range page {
-				if s, ok := c.suspects[r.Position()]; ok {
-					live[r.Position()] = s
-					if s != before[r.Position()] {
-						c.sets = append(c.sets, s.set(r.Position()))
-					}
-				}
+	for p := range positions {
+		if s, ok := c.suspects[p]; ok {
+			live[p] = s
+			if s != before[p] {
+				c.sets = append(c.sets, s.set(p))
 			}
 		}
 	}

@@ -119,6 +119,9 @@ func entryBound(e *Entry) int {
 	return maxEntryOverhead + len(e.ID) + len(e.Payload) + len(e.Error) + binary.MaxVarintLen64*len(e.Failed)
 }
 
+// maxAppendBytes bounds the entries of one call, because offsets have 32 bits.
+const maxAppendBytes = 1 << 30
+
 var errShort = errors.New("entry cut short")
 
 // decoder reads the body of a block. The first error sticks.

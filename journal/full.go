@@ -270,7 +270,7 @@ func (l *Log) refuseFresh(b *openBlock, fresh owed) []posting {
 		d := b.deliveries[route]
 		for _, off := range d.offsets {
 			e, r := b.read(off)
-			l.chain.end(r, l.open.block)
+			l.chain.endHere(r, l.open.block)
 			call, posted := b.posted[off]
 			if !posted {
 				continue

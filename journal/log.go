@@ -53,8 +53,6 @@ type Config struct {
 const (
 	defaultMaxBlockBytes = 4 << 20
 	defaultMemoryBudget  = 64 << 20
-	// maxAppendBytes bounds one Append, because offsets have 32 bits.
-	maxAppendBytes = 1 << 30
 	// defaultTrimSlack is how much dead weight is left alone: below it,
 	// carrying costs more than it frees.
 	defaultTrimSlack = 1 << 20
@@ -367,26 +365,19 @@ func (l *Log) end(c *Change) {
 		return
 	}
 	for _, r := range c.Ended {
-		l.endOne(r)
+		l.chain.end(r, l.open.block)
 	}
 	for i := range c.Buried {
-		l.endOne(c.Buried[i].Ref)
+		l.chain.end(c.Buried[i].Ref, l.open.block)
 	}
 	if l.volatile {
 		return
 	}
 	l.open.beginMarks(n)
 	for _, r := range c.Ended {
-		l.open.markEnded(r.pos)
+		l.open.markEnded(r.Position())
 	}
 	for i := range c.Buried {
-		l.open.markEnded(c.Buried[i].Ref.pos)
+		l.open.markEnded(c.Buried[i].Ref.Position())
 	}
-}
-
-func (l *Log) endOne(r Ref) {
-	if r.block != l.open.block { // which has nothing to read before it is sealed
-		r, _ = r.resolve()
-	}
-	l.chain.end(r, l.open.block)
 }

@@ -23,6 +23,9 @@ type Memory struct {
 	unread error               // see FailReads
 }
 
+// NewVolatile returns a disk that keeps no blocks: nothing outlives the process.
+func NewVolatile() *Memory { return &Memory{volatile: true} }
+
 // FailNext makes the next commits return errs, in turn, without writing
 // anything. A nil in the list lets that commit pass.
 func (m *Memory) FailNext(errs ...error) {

@@ -69,7 +69,7 @@ func (l *Log) tidy() {
 func OpenMemory(m *Memory, cfg Config) (*Log, error) {
 	volatile := m == nil
 	if volatile {
-		m = &Memory{volatile: true}
+		m = NewVolatile()
 	}
 	l := newLog(m, cfg, volatile)
 	if err := l.boot(); err != nil {
@@ -90,7 +90,7 @@ func (l *Log) boot() error {
 		return err
 	}
 	l.dead = l.store.buried()
-	if l.crash, err = investigate(l.dir, l.tail.epoch, l.Keys(suspectPrefix), l.pending); err != nil {
+	if l.crash, err = investigate(l.dir, l.tail.epoch, l.Keys(suspectPrefix), positions(l.pending)); err != nil {
 		return err
 	}
 	// On disk before anybody learns of it. Otherwise a process that committed

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 )
 
@@ -116,4 +117,19 @@ func (r *reading) pending(pages [][]Ref) (live [][]Ref) {
 func byPosition(refs []Ref) []Ref {
 	slices.SortFunc(refs, func(a, b Ref) int { return cmp.Compare(a.pos, b.pos) })
 	return refs
+}
+
+// positions lists those of entries by queue, in pages.
+func positions(pending map[uint32][][]Ref) iter.Seq[Position] {
+	return func(yield func(Position) bool) {
+		for _, pages := range pending {
+			for _, page := range pages {
+				for _, r := range page {
+					if !yield(r.pos) {
+						return
+					}
+				}
+			}
+		}
+	}
 }

@@ -20,6 +20,9 @@ type space struct {
 	refused time.Time // when it gave no more
 }
 
+// growPause is how long a disk that gave no more is not asked again.
+const growPause = 50 * time.Millisecond
+
 // In pages.
 const (
 	minReserve, maxReserve = 32, 1024
@@ -46,7 +49,7 @@ func (s *bolt) room(need int) (room, error) {
 	reserve := min(max(s.space.backed/16, minReserve), maxReserve)
 	have := func() int { return s.space.backed - s.space.used }
 	ahead := want + reserve + min(max(want, s.space.backed/8, minAhead), maxAhead)
-	if missing := ahead - have(); missing > 0 && time.Since(s.space.refused) > fullRetry/2 {
+	if missing := ahead - have(); missing > 0 && time.Since(s.space.refused) > growPause {
 		step := min(max(s.space.backed/4, minGrowth), maxGrowth)
 		err = s.grow(s.space.backed + missing + step)
 	}

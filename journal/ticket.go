@@ -95,10 +95,7 @@ func (d *Delivery) Len() int { return len(d.offsets) }
 func (d *Delivery) Read(i int, e *Entry) (Ref, error) {
 	// A consumer may be slow enough for the block to have been carried forward,
 	// or to have left memory.
-	r := Ref{block: d.block, off: d.offsets[i]}
-	size, err := r.read(e)
-	r.size, r.pos = size, e.Position
-	return r, err
+	return d.block.read(d.offsets[i], e)
 }
 
 // Merged tells whoever enqueued the entry at p that it was merged into another.

@@ -8,9 +8,17 @@ func (c *chain) admit(b *Block) {
 	c.hold(b)
 }
 
-// end takes the entry at r, which was resolved, off the accounts. open is the
-// block that is not in them yet.
+// end takes the entry that r points to off the accounts. open is the block that
+// is not in them yet.
 func (c *chain) end(r Ref, open *Block) {
+	if r.block != open { // which has nothing to read before it is sealed
+		r, _ = r.resolve()
+	}
+	c.endHere(r, open)
+}
+
+// endHere is end for an entry that is where r says.
+func (c *chain) endHere(r Ref, open *Block) {
 	freed := r.block.mark(r.off, r.size)
 	if r.block != open { // admitted when it was sealed
 		c.live -= freed

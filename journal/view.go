@@ -170,7 +170,7 @@ func (v *View) fill(c *chain, r *reading) error {
 		info.Entries, info.Live, info.Bytes, info.LiveBytes = b.count, b.live, b.size, b.bytes
 	}
 	v.now = newMoment(v, live)
-	found, err := investigate(v.dir, v.tail.epoch+1, v.keys(suspectPrefix), live) // as a start would
+	found, err := investigate(v.dir, v.tail.epoch+1, v.keys(suspectPrefix), positions(live)) // as a start would
 	if err == nil {
 		v.suspects = found.suspects
 	}
