@@ -83,7 +83,7 @@ func (f *compactRig) found(cfg Config) (live map[Position]string) {
 	for _, r := range f.live {
 		var e Entry
 		require.NoError(f, r.Read(&e))
-		live[r.pos] = string(e.ID)
+		live[r.Position()] = string(e.ID)
 	}
 	return live
 }
@@ -94,7 +94,7 @@ func (f *compactRig) want() map[Position]string {
 	for _, r := range f.live {
 		var e Entry
 		require.NoError(f, r.Read(&e))
-		live[r.pos] = string(e.ID)
+		live[r.Position()] = string(e.ID)
 	}
 	return live
 }
@@ -117,7 +117,7 @@ func TestCompact(t *testing.T) {
 	require.Less(t, f.size(), 1<<20)
 	require.Equal(t, stats.Next, f.log.Stats().Next)
 	f.add(1)
-	want[f.live[len(f.live)-1].pos] = fmt.Sprint(f.next)
+	want[f.live[len(f.live)-1].Position()] = fmt.Sprint(f.next)
 	require.Equal(t, want, f.found(Config{}))
 	require.Equal(t, map[string]uint32{"orders": number}, f.log.Queues())
 	v, err := f.log.Get("test/a")
@@ -125,7 +125,7 @@ func TestCompact(t *testing.T) {
 	require.Equal(t, "x", string(v))
 	for b, err := range f.log.Morgue(modelQueue) {
 		require.NoError(t, err)
-		require.Equal(t, buried.pos, b.Entry.Position)
+		require.Equal(t, buried.Position(), b.Entry.Position)
 	}
 	require.NoError(t, f.log.Close())
 	require.ErrorIs(t, f.log.Compact(t.Context()), ErrClosed)
@@ -156,7 +156,7 @@ func TestCompactWhenIdle(t *testing.T) {
 	require.Greater(t, f.size(), 4<<20)
 	want := f.want()
 	for _, r := range f.live[:3900] {
-		delete(want, r.pos)
+		delete(want, r.Position())
 	}
 	f.end(0, 3900)
 	require.Eventually(t, func() bool { return f.size() < 1<<20 }, 10*time.Second, time.Millisecond)

@@ -57,8 +57,8 @@ func (f *fullRig) committed() {
 	defer f.mu.Unlock()
 	image := fullImage{disk: f.disk.Crash()}
 	for _, r := range f.refs {
-		if !f.states[r.pos] {
-			image.live = append(image.live, r.pos)
+		if !f.states[r.Position()] {
+			image.live = append(image.live, r.Position())
 		}
 	}
 	f.images = append(f.images, image)
@@ -171,16 +171,16 @@ func (f *fullRig) record() {
 		i := f.r.IntN(len(f.refs))
 		r := f.refs[i]
 		f.refs = append(f.refs[:i], f.refs[i+1:]...)
-		delete(f.twin, r.pos)
+		delete(f.twin, r.Position())
 		return r, true
 	}
 	if r, ok := take(); ok {
 		c.Ended = append(c.Ended, r)
 	}
 	if r, ok := take(); ok {
-		if !f.states[r.pos] {
+		if !f.states[r.Position()] {
 			c.Buried = append(c.Buried, Burial{Ref: r, Reason: "no luck"})
-			f.morgue[r.pos] = true
+			f.morgue[r.Position()] = true
 		} else {
 			c.Ended = append(c.Ended, r)
 		}
@@ -207,8 +207,8 @@ func (f *fullRig) record() {
 	f.log.Record(&c)
 	for _, s := range c.States {
 		f.refs = append(f.refs, s.Ref)
-		f.states[s.Ref.pos] = true
-		f.twin[s.Ref.pos] = string(s.Entry.ID) + string(s.Entry.Error)
+		f.states[s.Ref.Position()] = true
+		f.twin[s.Ref.Position()] = string(s.Entry.ID) + string(s.Entry.Error)
 	}
 }
 
@@ -339,7 +339,7 @@ func fullByItself(t *testing.T, seed uint64) {
 			ended = append(ended, f.refs[i])
 		}
 		for _, r := range ended {
-			f.log.Record(&Change{Ended: []Ref{r}, Sets: []Set{{Key: fmt.Sprint("test/", r.pos), Value: []byte("done")}}})
+			f.log.Record(&Change{Ended: []Ref{r}, Sets: []Set{{Key: fmt.Sprint("test/", r.Position()), Value: []byte("done")}}})
 			synctest.Wait()
 		}
 		_, keys, _ := f.found(f.disk.Crash())
