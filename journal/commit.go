@@ -5,6 +5,10 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/strandjobs/strand/journal/internal/block"
+	"github.com/strandjobs/strand/journal/internal/format"
+	"github.com/strandjobs/strand/journal/internal/store"
 )
 
 // commitLoop is the committer. It ends when the log is closed and everything
@@ -94,18 +98,18 @@ func (l *Log) commitHere() {
 // seal closes the open block and begins the next one. Everything that is
 // decided about block and transaction is decided here, under the lock, so that
 // the transaction never depends on a mark that is not in it or before it.
-func (l *Log) seal() (*openBlock, *transaction, bool) {
+func (l *Log) seal() (*openBlock, *store.Transaction, bool) {
 	if l.volatile {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		return l.sealLocked(endless)
+		return l.sealLocked(store.Endless)
 	}
 	for {
 		need, err := l.demand()
 		if need == 0 && err == nil {
 			return nil, nil, false
 		}
-		var room room
+		var room store.Room
 		if err == nil {
 			room, err = l.prepare(need)
 		}
@@ -117,11 +121,11 @@ func (l *Log) seal() (*openBlock, *transaction, bool) {
 			return nil, nil, false
 		}
 		if l.open.weight() <= need { // it may have grown since
-			room.spare += need - l.open.weight()
+			room.Spare += need - l.open.weight()
 			b, t, ok := l.sealLocked(room)
 			l.mu.Unlock()
 			if ok {
-				b.stamp(t.block, t.tail.epoch)
+				b.Stamp(t.Block, t.Tail.Epoch)
 			}
 			return b, t, ok
 		}
@@ -130,46 +134,46 @@ func (l *Log) seal() (*openBlock, *transaction, bool) {
 }
 
 // prepare does what has to be done on the disk before a block is sealed.
-func (l *Log) prepare(need int) (room, error) {
+func (l *Log) prepare(need int) (store.Room, error) {
 	defer l.busy()()
-	r, err := l.store.room(need)
+	r, err := l.store.Room(need)
 	if err == nil {
 		l.mu.Lock()
-		doomed := l.chain.doomed(&l.open.writer, strain{l.open.weight(), r, l.disk.full})
+		doomed := l.chain.Doomed(&l.open.Writer, block.Strain{Weight: l.open.weight(), Room: r, Full: l.disk.full})
 		l.mu.Unlock()
-		err = l.chain.thaw(doomed)
+		err = l.chain.Thaw(doomed)
 	}
 	return r, err
 }
 
 // sealLocked seals for a disk that has so much room. The caller holds mu.
-func (l *Log) sealLocked(r room) (*openBlock, *transaction, bool) {
+func (l *Log) sealLocked(r store.Room) (*openBlock, *store.Transaction, bool) {
 	b := l.open
 	if l.disk.full {
 		r = l.disk.readmit(b, r, l.closed)
 	}
-	if b.empty() && !(l.disk.full && l.chain.reclaimable(r)) {
+	if b.empty() && !(l.disk.full && l.chain.Reclaimable(r)) {
 		return nil, nil, false
 	}
-	if b.skipped == l.tail.next {
-		b.reach(b.skipped)
+	if b.skipped == l.tail.Next {
+		b.Reach(b.skipped)
 	}
 	b.room = r
-	t := &transaction{seq: b.block.seq, changes: append(b.changes, b.restored...)}
-	b.carried = len(b.entries)
-	t.drop = l.chain.trim(&b.writer, strain{b.weight(), r, l.disk.full})
-	if fresh := int(l.tail.next - b.block.first); fresh > 0 && len(b.routes) > 0 {
+	t := &store.Transaction{Seq: b.Block.Seq, Changes: append(b.changes, b.restored...)}
+	b.carried = len(b.Entries)
+	t.Drop = l.chain.Trim(&b.Writer, block.Strain{Weight: b.weight(), Room: r, Full: l.disk.full})
+	if fresh := int(l.tail.Next - b.Block.First); fresh > 0 && len(b.routes) > 0 {
 		b.commit.merged = make([]Position, fresh)
 	}
 	b.commit.pending.Store(int32(len(b.routes)))
-	t.block = b.join()
-	b.settle()
-	l.chain.admit(b.block)
-	l.tail.seq, l.tail.oldest = b.block.seq, l.chain.blocks[0].seq
+	t.Block = b.Join()
+	b.Settle()
+	l.chain.Admit(b.Block)
+	l.tail.Seq, l.tail.Oldest = b.Block.Seq, l.chain.Blocks[0].Seq
 	for _, c := range b.restored {
-		l.bury(queueOf(c.key), -1)
+		l.bury(format.QueueOf(c.Key), -1)
 	}
-	t.tail = l.tail
+	t.Tail = l.tail
 	l.last = b.commit
 	l.open, l.spare = newOpenBlock(l.spare, l.tail), nil
 	l.wakeWaiters()
@@ -185,8 +189,8 @@ func (l *Log) wakeWaiters() {
 }
 
 // write commits t. False: the log has stopped.
-func (l *Log) write(b *openBlock, t *transaction) bool {
-	if (b.room.spare >= 0 || b.final) && !b.refused {
+func (l *Log) write(b *openBlock, t *store.Transaction) bool {
+	if (b.room.Spare >= 0 || b.final) && !b.refused {
 		err := l.commit(t)
 		if err == nil {
 			return true
@@ -199,9 +203,9 @@ func (l *Log) write(b *openBlock, t *transaction) bool {
 	return l.writeResults(b, t)
 }
 
-func (l *Log) commit(t *transaction) error {
+func (l *Log) commit(t *store.Transaction) error {
 	defer l.busy()()
-	return l.store.commit(t)
+	return l.store.Commit(t)
 }
 
 // busy notes that the disk is at work, until the function that it returns is
@@ -233,13 +237,13 @@ func (l *Log) publish(b *openBlock) {
 	if len(b.routes) == 0 {
 		close(b.commit.done)
 	}
-	b.retire()
+	b.Retire()
 	l.mu.Lock()
 	l.spare = b
-	crowded := l.chain.crowded()
+	crowded := l.chain.Crowded()
 	l.mu.Unlock()
 	if crowded {
-		l.chain.evict(&l.mu)
+		l.chain.Evict(&l.mu)
 	}
 }
 

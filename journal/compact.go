@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+
+	"github.com/strandjobs/strand/journal/internal/store"
 )
 
 // bbolt gives no page back to the disk. Compacting writes what is in use to a
@@ -50,7 +52,7 @@ func (l *Log) Compact(ctx context.Context) error {
 	}
 	select {
 	case err := <-c.err:
-		if errors.Is(err, errGivenUp) {
+		if errors.Is(err, store.ErrGivenUp) {
 			return ended(ctx)
 		}
 		return err
@@ -118,7 +120,7 @@ func (l *Log) compact(over <-chan struct{}) error {
 		return err
 	}
 	busy := l.busy()
-	replaced, err := l.store.compact(over)
+	replaced, err := l.store.Compact(over)
 	busy()
 	if err != nil && replaced {
 		l.fail(open, err)
@@ -143,17 +145,17 @@ func (l *Log) compactIdle() {
 // bloated reports whether less than one part of so many of the file is in use,
 // and less than most bytes.
 func (l *Log) bloated(parts, most int) bool {
-	size := l.store.size()
+	size := l.store.Size()
 	if size <= l.cfg.compactAbove {
 		return false
 	}
-	used, err := l.store.used()
+	used, err := l.store.Used()
 	return err == nil && used*parts < size && used < most
 }
 
 // compactAtOpen compacts a log that nobody uses yet.
-func (l *Log) compactAtOpen(s *bolt) error {
-	if err := s.tidy(); err != nil {
+func (l *Log) compactAtOpen(s *store.Bolt) error {
+	if err := s.Tidy(); err != nil {
 		return err
 	}
 	l.committing.Lock()

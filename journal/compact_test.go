@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/strandjobs/strand/journal/internal/directory"
 	"github.com/stretchr/testify/require"
 )
 
@@ -70,7 +71,7 @@ func (f *compactRig) end(i, n int) {
 }
 
 func (f *compactRig) size() int {
-	info, err := os.Stat(filepath.Join(f.dir, fileName))
+	info, err := os.Stat(filepath.Join(f.dir, directory.FileName))
 	require.NoError(f, err)
 	return int(info.Size())
 }
@@ -108,7 +109,7 @@ func TestCompact(t *testing.T) {
 	buried := f.live[0]
 	f.live = f.live[1:]
 	f.mu.Unlock()
-	f.log.Record(&Change{Buried: []Burial{{Ref: buried}}, Sets: []Set{{"test/a", []byte("x")}}})
+	f.log.Record(&Change{Buried: []Burial{{Ref: buried}}, Sets: []Set{{Key: "test/a", Value: []byte("x")}}})
 	f.end(0, 7900)
 	want, before, stats := f.want(), f.size(), f.log.Stats()
 	require.Greater(t, before, 8<<20)
@@ -138,7 +139,7 @@ func TestCompactAtOpen(t *testing.T) {
 	f.add(4000)
 	f.end(0, 3900)
 	want, before := f.want(), f.size()
-	left := filepath.Join(f.dir, newName)
+	left := filepath.Join(f.dir, directory.NewName)
 	require.NoError(t, os.WriteFile(left, []byte("half a file"), 0o600))
 	require.Equal(t, want, f.found(Config{}))
 	require.Equal(t, before, f.size(), "64 MiB are not too much")
@@ -168,7 +169,7 @@ func TestCompactWhenIdle(t *testing.T) {
 func TestCompactFails(t *testing.T) {
 	f := startCompact(t, Config{})
 	f.add(100)
-	inTheWay := filepath.Join(f.dir, newName)
+	inTheWay := filepath.Join(f.dir, directory.NewName)
 	require.NoError(t, os.MkdirAll(filepath.Join(inTheWay, "x"), 0o700))
 	require.Error(t, f.log.Compact(t.Context()))
 	require.NoError(t, f.log.Err())
@@ -194,7 +195,7 @@ func TestCompactFails(t *testing.T) {
 // Everybody goes on while a log is compacted.
 func TestCompactAmongOthers(t *testing.T) {
 	f := startCompact(t, Config{})
-	f.log.Record(&Change{Sets: []Set{{"test/a", []byte("x")}}})
+	f.log.Record(&Change{Sets: []Set{{Key: "test/a", Value: []byte("x")}}})
 	require.NoError(t, f.log.Flush(t.Context()))
 	stop := make(chan struct{})
 	var others sync.WaitGroup

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+
+	"github.com/strandjobs/strand/journal/internal/directory"
+	"github.com/strandjobs/strand/journal/internal/store"
 )
 
 // Copy writes a copy of the journal to dir, which must not be there yet, while
@@ -28,15 +31,15 @@ func (l *Log) Copy(ctx context.Context, dir string) error {
 		return err
 	}
 	defer func() { <-l.upkeep.token }()
-	d, err := newDraft(dir)
+	d, err := directory.NewDraft(dir)
 	if err != nil {
 		return err
 	}
-	if err = l.copyTo(ctx, filepath.Join(d.path(), fileName), over); err == nil {
-		err = d.reveal()
+	if err = l.copyTo(ctx, filepath.Join(d.Path(), directory.FileName), over); err == nil {
+		err = d.Reveal()
 	}
 	if err != nil {
-		return errors.Join(err, d.discard())
+		return errors.Join(err, d.Discard())
 	}
 	return nil
 }
@@ -45,9 +48,9 @@ func (l *Log) copyTo(ctx context.Context, path string, over <-chan struct{}) err
 	// On a full disk, what is not on it waits for longer than a copy takes.
 	err := l.Flush(ctx)
 	if err == nil || err == ErrFull {
-		err = l.store.copyTo(path, over)
+		err = l.store.CopyTo(path, over)
 	}
-	if errors.Is(err, errGivenUp) || err != nil && isOver(over) {
+	if errors.Is(err, store.ErrGivenUp) || err != nil && store.IsOver(over) {
 		return ended(ctx)
 	}
 	return err

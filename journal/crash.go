@@ -3,15 +3,17 @@ package journal
 import (
 	"context"
 	"errors"
+
+	"github.com/strandjobs/strand/journal/internal/crash"
 )
 
 // Death tells how the last process that had the journal open ended; nil after an
 // orderly end.
-func (l *Log) Death() *Death { return l.crash.death }
+func (l *Log) Death() *Death { return l.crash.Death }
 
 // Suspects returns the positions that were running when the process died, and
 // what speaks against them. They are live.
-func (l *Log) Suspects() map[Position]Suspicion { return l.crash.suspects }
+func (l *Log) Suspects() map[Position]Suspicion { return l.crash.Suspects }
 
 // Running starts the crash recorder with a number of places that have so many
 // words each. Call it once, before anything runs. In memory, and on systems
@@ -27,7 +29,7 @@ func (l *Log) Running(places, words int) (*Running, error) {
 	if l.dir == "" {
 		return NewRunning(places, words), nil
 	}
-	return record(l.place, l.Stats().Epoch, places, words, l.cfg.Logger)
+	return crash.Record(l.place, l.Stats().Epoch, places, words, l.cfg.Logger)
 }
 
 // ReportCrashes has Go write what it says about a fatal error to a file beside the
@@ -37,5 +39,5 @@ func (l *Log) ReportCrashes() error {
 	if l.dir == "" {
 		return nil
 	}
-	return reportCrashes(l.place, l.Stats().Epoch)
+	return crash.Report(l.place, l.Stats().Epoch)
 }

@@ -9,6 +9,9 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/strandjobs/strand/journal/internal/format"
+	"github.com/strandjobs/strand/journal/internal/store"
 )
 
 // fullDisk is what a log does about a disk that has no room. What it guards is:
@@ -48,36 +51,36 @@ type fullDisk struct {
 // posting is a posted call that waits for room.
 type posting struct {
 	entries []Entry
-	changes []*change
+	changes []*format.Edit
 	weight  int
 }
 
 // owed are the changes of state keys that wait with posted calls, by key. A
 // result that sets such a key is younger and on disk sooner, so what is owed for
 // the key by then is never written.
-type owed map[string][]*change
+type owed map[string][]*format.Edit
 
-func (o owed) add(c change) *change {
-	o[string(c.key)] = append(o[string(c.key)], &c)
+func (o owed) add(c format.Edit) *format.Edit {
+	o[string(c.Key)] = append(o[string(c.Key)], &c)
 	return &c
 }
 
 // overtake gives up what is owed for the key of c.
-func (o owed) overtake(c change) {
-	if c.bucket != bucketState {
+func (o owed) overtake(c format.Edit) {
+	if c.Bucket != format.BucketState {
 		return
 	}
-	for _, late := range o[string(c.key)] {
-		late.key = nil
+	for _, late := range o[string(c.Key)] {
+		late.Key = nil
 	}
-	delete(o, string(c.key))
+	delete(o, string(c.Key))
 }
 
 // paid takes out a change that is about to be written.
-func (o owed) paid(c *change) {
-	rest := slices.DeleteFunc(o[string(c.key)], func(other *change) bool { return other == c })
-	if o[string(c.key)] = rest; len(rest) == 0 {
-		delete(o, string(c.key))
+func (o owed) paid(c *format.Edit) {
+	rest := slices.DeleteFunc(o[string(c.Key)], func(other *format.Edit) bool { return other == c })
+	if o[string(c.Key)] = rest; len(rest) == 0 {
+		delete(o, string(c.Key))
 	}
 }
 
@@ -86,30 +89,30 @@ func (o owed) paid(c *change) {
 // is room for all of them. Their positions are older than the block's, like those
 // of entries that are carried forward. It returns the room that is left. The
 // caller holds mu.
-func (d *fullDisk) readmit(b *openBlock, r room, last bool) room {
+func (d *fullDisk) readmit(b *openBlock, r store.Room, last bool) store.Room {
 	if b.refused {
 		return r // its turn comes first
 	}
 	b.final = last
-	for len(d.waiting) > 0 && (last || d.waiting[0].weight <= r.spare) {
+	for len(d.waiting) > 0 && (last || d.waiting[0].weight <= r.Spare) {
 		p := d.waiting[0]
 		d.waiting = d.waiting[1:]
-		r.spare -= p.weight
-		call := uint32(len(b.entries))
+		r.Spare -= p.weight
+		call := uint32(len(b.Entries))
 		for i := range p.entries {
-			off := b.add(&p.entries[i], true).off
+			off := b.Add(&p.entries[i], true).Off
 			b.route(p.entries[i].Route, off)
 			b.keep(off, call)
 		}
 		for _, c := range p.changes {
-			if c.key != nil { // nothing has overtaken it
+			if c.Key != nil { // nothing has overtaken it
 				d.owed.paid(c)
-				c.owner = call
+				c.Owner = call
 				b.changes = append(b.changes, *c)
 			}
 		}
 	}
-	if d.full = len(d.waiting) > 0 || r.spare < d.missed; !d.full {
+	if d.full = len(d.waiting) > 0 || r.Spare < d.missed; !d.full {
 		d.waiting, d.owed = nil, nil
 		d.expectRoom()
 	}
@@ -176,13 +179,13 @@ func (d *fullDisk) wait(older, younger []posting, fresh owed) {
 
 // writeResults writes what is left of a block for which there is no room. False:
 // the log has stopped.
-func (l *Log) writeResults(b *openBlock, t *transaction) bool {
+func (l *Log) writeResults(b *openBlock, t *store.Transaction) bool {
 	l.refuse(b, t)
 	if l.vanish(b, t) {
 		return true
 	}
 	rest := newRemainder(l, b, t)
-	for n := rest.fitting(b.room.bytes); rest.left() > 0; {
+	for n := rest.fitting(b.room.Bytes); rest.left() > 0; {
 		err := l.commit(rest.piece(n))
 		closing := l.isClosed()
 		switch {
@@ -218,31 +221,31 @@ const maxMissed = 64 << 10
 // vanish reports whether nothing is left of a block that was refused, and then
 // forgets it: who tries again and again must not fill the disk. The next block
 // begins where it did.
-func (l *Log) vanish(b *openBlock, t *transaction) bool {
+func (l *Log) vanish(b *openBlock, t *store.Transaction) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.disk.waiting) > 0 {
 		return false // it has to be older than the block that it will be in
 	}
 	next := l.open
-	if len(next.cuts)+len(next.marks) == 0 && next.refused {
-		next.clear()
+	if len(next.cuts)+len(next.Marks) == 0 && next.refused {
+		next.Clear()
 		next.refused = false
-		next.skipped = l.tail.next // also if b stays
+		next.skipped = l.tail.Next // also if b stays
 	}
-	if len(b.cuts)+len(b.marks)+len(b.changes)+len(t.drop) > 0 || b.carried < b.end || next.size() > headerSize {
+	if len(b.cuts)+len(b.Marks)+len(b.changes)+len(t.Drop) > 0 || b.carried < b.End || next.Size() > format.HeaderSize {
 		return false
 	}
-	l.chain.takeBack()
-	l.tail.seq--
-	next.block.seq, next.block.first, next.commit.first = b.block.seq, b.block.first, b.block.first
-	next.skipped = l.tail.next
+	l.chain.TakeBack()
+	l.tail.Seq--
+	next.Block.Seq, next.Block.First, next.commit.first = b.Block.Seq, b.Block.First, b.Block.First
+	next.skipped = l.tail.Next
 	return true
 }
 
 // refuse sends the appenders of a block that found no room away, and those who
 // came since. What Record was given stays.
-func (l *Log) refuse(b *openBlock, t *transaction) {
+func (l *Log) refuse(b *openBlock, t *store.Transaction) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.disk.begin(b.weight())
@@ -251,9 +254,9 @@ func (l *Log) refuse(b *openBlock, t *transaction) {
 	fresh := make(owed)
 	older := l.refuseFresh(b, fresh)
 	l.disk.wait(older, l.refuseFresh(l.open, fresh), fresh)
-	t.changes = b.changes
+	t.Changes = b.changes
 	for _, c := range back {
-		l.bury(queueOf(c.key), 1)
+		l.bury(format.QueueOf(c.Key), 1)
 	}
 	l.last = b.commit
 }
@@ -269,8 +272,8 @@ func (l *Log) refuseFresh(b *openBlock, fresh owed) []posting {
 	for _, route := range b.routes {
 		d := b.deliveries[route]
 		for _, off := range d.offsets {
-			e, r := b.read(off)
-			l.chain.endHere(r, l.open.block)
+			e, r := b.Read(off)
+			l.chain.EndHere(r, l.open.Block)
 			call, posted := b.posted[off]
 			if !posted {
 				continue
@@ -284,10 +287,10 @@ func (l *Log) refuseFresh(b *openBlock, fresh owed) []posting {
 		b.deliveries[route] = nil
 		d.discard()
 	}
-	b.disown(fresh.overtake, func(c change) {
-		if p := calls[c.owner]; p != nil {
+	b.disown(fresh.overtake, func(c format.Edit) {
+		if p := calls[c.Owner]; p != nil {
 			p.changes = append(p.changes, fresh.add(c))
-			p.weight += weigh([]change{c})
+			p.weight += weigh([]format.Edit{c})
 		}
 	})
 	b.refused = b.refused || len(b.routes) > 0
@@ -299,14 +302,14 @@ func (l *Log) refuseFresh(b *openBlock, fresh owed) []posting {
 
 // disown takes out the changes that belong to entries, and shows those that
 // stay, in their order.
-func (b *openBlock) disown(stays, out func(change)) {
+func (b *openBlock) disown(stays, out func(format.Edit)) {
 	kept, cuts := b.changes[:0], b.cuts
 	for i, c := range b.changes {
 		for len(cuts) > 0 && cuts[0].changes == i {
 			cuts[0].changes = len(kept)
 			cuts = cuts[1:]
 		}
-		if c.owner == 0 {
+		if c.Owner == 0 {
 			kept = append(kept, c)
 			stays(c)
 		} else {
@@ -326,7 +329,7 @@ func inOrder(calls map[uint32]*posting) []posting {
 		p := calls[call]
 		slices.SortFunc(p.entries, func(a, b Entry) int { return cmp.Compare(a.Position, b.Position) })
 		for i := range p.entries {
-			p.weight += entryBound(&p.entries[i])
+			p.weight += format.EntryBound(&p.entries[i])
 		}
 		list = append(list, *p)
 	}

@@ -5,11 +5,13 @@ import (
 	"iter"
 	"math"
 	"strings"
+
+	"github.com/strandjobs/strand/journal/internal/format"
 )
 
 // Get returns the committed value of a state key, nil when there is none. It
 // returns ErrClosed after Close.
-func (l *Log) Get(key string) ([]byte, error) { return l.get(bucketState, []byte(key)) }
+func (l *Log) Get(key string) ([]byte, error) { return l.get(format.BucketState, []byte(key)) }
 
 // Put writes state keys that belong to no entry, all in one commit, and waits
 // for it. It returns ErrFull, ErrFailed, ErrClosed, or the cause of ctx when that
@@ -24,8 +26,8 @@ func (l *Log) Put(ctx context.Context, sets ...Set) error {
 		return err
 	}
 	for _, s := range sets {
-		c := s.change()
-		c.owner = nobody
+		c := s.Edit()
+		c.Owner = nobody
 		l.open.changes = append(l.open.changes, c)
 	}
 	ticket := Ticket{commit: l.open.commit}
@@ -47,11 +49,11 @@ func (l *Log) Keys(prefix string) iter.Seq2[Set, error] { return l.KeysFrom(pref
 // KeysFrom is Keys without what comes before the key first.
 func (l *Log) KeysFrom(prefix, first string) iter.Seq2[Set, error] {
 	return func(yield func(Set, error) bool) {
-		for kv, err := range l.each(bucketState, []byte(max(prefix, first))) {
-			if err == nil && !strings.HasPrefix(string(kv.key), prefix) {
+		for kv, err := range l.each(format.BucketState, []byte(max(prefix, first))) {
+			if err == nil && !strings.HasPrefix(string(kv.Key), prefix) {
 				return
 			}
-			if !yield(Set{string(kv.key), kv.value}, err) {
+			if !yield(Set{Key: string(kv.Key), Value: kv.Value}, err) {
 				return
 			}
 		}

@@ -9,6 +9,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/strandjobs/strand/journal/internal/block"
+	"github.com/strandjobs/strand/journal/internal/crash"
+	"github.com/strandjobs/strand/journal/internal/directory"
+	"github.com/strandjobs/strand/journal/internal/format"
+	"github.com/strandjobs/strand/journal/internal/store"
 )
 
 // Config says how a log works. The zero Config is usable.
@@ -67,13 +73,13 @@ const (
 
 // Log is an open journal. Its methods may be called from any goroutine.
 type Log struct {
-	store    store
+	store    store.Store
 	volatile bool // the store keeps no blocks: nothing outlives the process
 	cfg      Config
 	unlock   func() error
-	dir      string // empty in memory
-	place    *place // the same; nil in memory, and for a View
-	uuid     string // empty when it has none
+	dir      string         // empty in memory
+	place    *directory.Dir // the same; nil in memory, and for a View
+	uuid     string         // empty when it has none
 
 	wake    chan struct{} // holds a token while there may be something to commit
 	closing chan struct{}
@@ -98,9 +104,9 @@ type Log struct {
 	spare *openBlock    // the one before, for its buffers
 	last  *commit       // of the block before the open one
 	room  chan struct{} // closed when the open block was taken; nil while nobody waits
-	tail  tail
-	chain *chain   // of the sealed blocks
-	disk  fullDisk // what is done while there is no room on it
+	tail  format.Tail
+	chain *block.Chain // of the sealed blocks
+	disk  fullDisk     // what is done while there is no room on it
 	gathering
 
 	err    error // why nothing more is accepted: ErrClosed or ErrFailed
@@ -111,13 +117,13 @@ type Log struct {
 	pending map[uint32][][]Ref // found at open, per queue, in pages and in position order
 	dead    map[uint32]int     // payloads in the morgue by queue
 
-	crash *crash // how the last process ended, and who is suspected
+	crash *crash.Findings // how the last process ended, and who is suspected
 
 	// restoring holds the commit of the last Restore while no other one is at work.
 	restoring chan *commit
 }
 
-func newLog(s store, cfg Config, volatile bool) *Log {
+func newLog(s store.Store, cfg Config, volatile bool) *Log {
 	cfg.MaxBlockBytes = cmp.Or(cfg.MaxBlockBytes, defaultMaxBlockBytes)
 	cfg.MemoryBudget = cmp.Or(cfg.MemoryBudget, defaultMemoryBudget)
 	cfg.trimSlack = cmp.Or(cfg.trimSlack, defaultTrimSlack)
@@ -142,11 +148,11 @@ func newLog(s store, cfg Config, volatile bool) *Log {
 		gathering: gathering{over: make(chan struct{}, 1)},
 	}
 	l.disk.mu, l.disk.logger = &l.mu, cfg.Logger
-	most := limits{memory: cfg.MemoryBudget, trimSlack: cfg.trimSlack, minCarry: cfg.minCarry}
+	most := block.Limits{Memory: cfg.MemoryBudget, TrimSlack: cfg.trimSlack, MinCarry: cfg.minCarry}
 	if volatile {
-		most.memory = -1
+		most.Memory = -1
 	}
-	l.chain = newChain(s, most, l.unreadable)
+	l.chain = block.NewChain(s, most, l.unreadable)
 	return l
 }
 
@@ -192,10 +198,10 @@ func (l *Log) PostWith(ctx context.Context, entries []Entry, sets func(first Pos
 func (l *Log) append(ctx context.Context, entries []Entry, posted bool, sets func(Position) []Set) (Ticket, error) {
 	need := 0
 	for i := range entries {
-		need += entryBound(&entries[i])
+		need += format.EntryBound(&entries[i])
 	}
-	if need > maxAppendBytes {
-		return Ticket{}, fmt.Errorf("%w: %d bytes in one call, the limit is %d", ErrTooLarge, need, maxAppendBytes)
+	if need > format.MaxAppendBytes {
+		return Ticket{}, fmt.Errorf("%w: %d bytes in one call, the limit is %d", ErrTooLarge, need, format.MaxAppendBytes)
 	}
 	if err := l.lockWithRoom(ctx, need); err != nil {
 		return Ticket{}, err
@@ -218,21 +224,21 @@ func (l *Log) accept(entries []Entry, posted bool, sets func(Position) []Set) Ti
 	if len(entries) == 0 {
 		return Ticket{commit: settled} // no commit would ever come
 	}
-	ticket := Ticket{commit: l.open.commit, first: l.tail.next}
+	ticket := Ticket{commit: l.open.commit, first: l.tail.Next}
 	if sets != nil {
-		owner := uint32(len(l.open.entries)) // where the first entry will be
+		owner := uint32(len(l.open.Entries)) // where the first entry will be
 		for _, s := range sets(ticket.first) {
-			c := s.change()
-			c.owner = owner
+			c := s.Edit()
+			c.Owner = owner
 			l.open.changes = append(l.open.changes, c)
 		}
 	}
-	call := uint32(len(l.open.entries))
+	call := uint32(len(l.open.Entries))
 	for i := range entries {
 		e := &entries[i]
-		e.Kind, e.Restored, e.Position = KindEnqueued, false, l.tail.next
-		l.tail.next++
-		off := l.open.add(e, false).off
+		e.Kind, e.Restored, e.Position = KindEnqueued, false, l.tail.Next
+		l.tail.Next++
+		off := l.open.Add(e, false).Off
 		d := l.open.route(e.Route, off)
 		if len(entries) == 1 {
 			ticket.taken = d.taken
@@ -259,7 +265,7 @@ func (l *Log) lockWithRoom(ctx context.Context, need int) error {
 			l.mu.Unlock()
 			return err
 		}
-		if size := l.open.size(); size+need <= l.cfg.MaxBlockBytes || size <= headerSize {
+		if size := l.open.Size(); size+need <= l.cfg.MaxBlockBytes || size <= format.HeaderSize {
 			return nil
 		}
 		if l.room == nil {
@@ -332,16 +338,16 @@ func (l *Log) Record(c *Change) {
 	}
 	for i := range c.States {
 		s := &c.States[i]
-		s.Entry.Kind, s.Entry.Position = KindState, l.tail.next
-		l.tail.next++
-		s.Ref = l.open.add(&s.Entry, false)
+		s.Entry.Kind, s.Entry.Position = KindState, l.tail.Next
+		l.tail.Next++
+		s.Ref = l.open.Add(&s.Entry, false)
 	}
 	for _, put := range burials {
 		l.open.changes = append(l.open.changes, put)
-		l.bury(queueOf(put.key), 1)
+		l.bury(format.QueueOf(put.Key), 1)
 	}
 	for _, s := range c.Sets {
-		set := s.change()
+		set := s.Edit()
 		l.disk.owed.overtake(set)
 		l.open.changes = append(l.open.changes, set)
 	}
@@ -365,19 +371,19 @@ func (l *Log) end(c *Change) {
 		return
 	}
 	for _, r := range c.Ended {
-		l.chain.end(r, l.open.block)
+		l.chain.End(r, l.open.Block)
 	}
 	for i := range c.Buried {
-		l.chain.end(c.Buried[i].Ref, l.open.block)
+		l.chain.End(c.Buried[i].Ref, l.open.Block)
 	}
 	if l.volatile {
 		return
 	}
-	l.open.beginMarks(n)
+	l.open.BeginMarks(n)
 	for _, r := range c.Ended {
-		l.open.markEnded(r.Position())
+		l.open.MarkEnded(r.Position())
 	}
 	for i := range c.Buried {
-		l.open.markEnded(c.Buried[i].Ref.Position())
+		l.open.MarkEnded(c.Buried[i].Ref.Position())
 	}
 }

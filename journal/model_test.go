@@ -257,11 +257,11 @@ func (m *model) look(t *rapid.T) {
 	m.log.mu.Lock()
 	defer m.log.mu.Unlock()
 	live := 0
-	for _, b := range m.log.chain.blocks {
-		live += b.bytes
-		require.LessOrEqual(t, len(b.origins), b.count, "nothing is kept for Refs that nobody has")
+	for _, b := range m.log.chain.Blocks {
+		live += b.Bytes
+		require.LessOrEqual(t, len(b.Origins), b.Count, "nothing is kept for Refs that nobody has")
 	}
-	require.Equal(t, live, m.log.chain.live)
+	require.Equal(t, live, m.log.chain.Live)
 }
 
 // reopen closes the log, checks what every commit left, and continues from one

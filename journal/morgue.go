@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+
+	"github.com/strandjobs/strand/journal/internal/format"
+	"github.com/strandjobs/strand/journal/internal/store"
 )
 
 // bury notes that a queue has n more payloads in the morgue. The caller holds mu.
@@ -22,7 +25,7 @@ func (l *Log) Buried(queue uint32) int {
 }
 
 // changesOf returns what burials write to the morgue.
-func changesOf(burials []Burial) (list []change, err error) {
+func changesOf(burials []Burial) (list []format.Edit, err error) {
 	for i := range burials {
 		c, err := burials[i].change()
 		if err != nil {
@@ -34,12 +37,12 @@ func changesOf(burials []Burial) (list []change, err error) {
 }
 
 // change reads the payload and returns what goes to the morgue.
-func (b *Burial) change() (change, error) {
+func (b *Burial) change() (format.Edit, error) {
 	d := Buried{Retry: b.Retry, Reason: b.Reason, At: b.At}
 	if err := b.Ref.Read(&d.Entry); err != nil {
-		return change{}, err
+		return format.Edit{}, err
 	}
-	return d.change(), nil
+	return d.Edit(), nil
 }
 
 // Morgue lists the buried payloads of a queue in position order. It reads a
@@ -47,13 +50,13 @@ func (b *Burial) change() (change, error) {
 // delete what it was given. A read error is yielded once and ends the list.
 func (l *Log) Morgue(queue uint32) iter.Seq2[Buried, error] {
 	return func(yield func(Buried, error) bool) {
-		for kv, err := range l.each(bucketMorgue, morgueKey(queue, 0)) {
+		for kv, err := range l.each(format.BucketMorgue, format.MorgueKey(queue, 0)) {
 			var b Buried
 			if err == nil {
-				if queueOf(kv.key) != queue {
+				if format.QueueOf(kv.Key) != queue {
 					return
 				}
-				b, err = parseBuried(kv.key, kv.value)
+				b, err = format.ParseBuried(kv.Key, kv.Value)
 			}
 			if !yield(b, err) || err != nil {
 				return
@@ -131,8 +134,8 @@ func (l *Log) restore(ctx context.Context, queue uint32, ps []Position, due int6
 	}
 	for i := range entries {
 		e := &entries[i]
-		l.open.route(e.Route, l.open.add(e, true).off)
-		l.open.restored = append(l.open.restored, change{bucket: bucketMorgue, key: morgueKey(queue, e.Position)})
+		l.open.route(e.Route, l.open.Add(e, true).Off)
+		l.open.restored = append(l.open.restored, format.Edit{Bucket: format.BucketMorgue, Key: format.MorgueKey(queue, e.Position)})
 	}
 	l.wakeCommitter()
 	return Ticket{commit: l.open.commit}, nil
@@ -145,42 +148,42 @@ func (l *Log) exhume(queue uint32, ps []Position) (entries []Entry, need int, er
 		if entries[i], err = l.exhumeOne(queue, p); err != nil {
 			return nil, 0, err
 		}
-		if need += entryBound(&entries[i]); need > maxAppendBytes {
+		if need += format.EntryBound(&entries[i]); need > format.MaxAppendBytes {
 			return nil, 0, fmt.Errorf("%w: the first %d of %d payloads have %d bytes, the limit of one call is %d",
-				ErrTooLarge, i+1, len(ps), need, maxAppendBytes)
+				ErrTooLarge, i+1, len(ps), need, format.MaxAppendBytes)
 		}
 	}
 	return entries, need, nil
 }
 
 func (l *Log) exhumeOne(queue uint32, p Position) (Entry, error) {
-	key := morgueKey(queue, p)
-	v, err := l.get(bucketMorgue, key)
+	key := format.MorgueKey(queue, p)
+	v, err := l.get(format.BucketMorgue, key)
 	if err != nil {
 		return Entry{}, err
 	}
 	if v == nil {
 		return Entry{}, fmt.Errorf("%w: position %d", ErrNotFound, p)
 	}
-	b, err := parseBuried(key, v)
+	b, err := format.ParseBuried(key, v)
 	return b.Entry, err
 }
 
 // get and each read what the last commit left.
 
-func (l *Log) get(name bucket, key []byte) ([]byte, error) {
+func (l *Log) get(name format.Bucket, key []byte) ([]byte, error) {
 	if l.isClosed() {
 		return nil, ErrClosed
 	}
-	return l.store.get(name, key)
+	return l.store.Get(name, key)
 }
 
-func (l *Log) each(name bucket, from []byte) iter.Seq2[pair, error] {
-	return each(func(from []byte) ([]pair, error) {
+func (l *Log) each(name format.Bucket, from []byte) iter.Seq2[format.Pair, error] {
+	return store.Each(func(from []byte) ([]format.Pair, error) {
 		if l.isClosed() {
 			return nil, ErrClosed
 		}
-		return l.store.page(name, from)
+		return l.store.Page(name, from)
 	}, from)
 }
 

@@ -8,6 +8,11 @@ import (
 	"log/slog"
 	"os"
 	"time"
+
+	"github.com/strandjobs/strand/journal/internal/block"
+	"github.com/strandjobs/strand/journal/internal/crash"
+	"github.com/strandjobs/strand/journal/internal/directory"
+	"github.com/strandjobs/strand/journal/internal/store"
 )
 
 // Open opens the journal in the directory dir, whose parent must exist, or
@@ -18,7 +23,7 @@ import (
 // for; a [CorruptError] when it is damaged, with what to do, ErrTooNew and
 // ErrNotJournal, or what the system says about the directory. A journal that it refuses is left as it is.
 func Open(dir string, cfg Config) (*Log, error) {
-	made, err := makeDir(dir)
+	made, err := directory.Make(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -33,19 +38,19 @@ func Open(dir string, cfg Config) (*Log, error) {
 }
 
 func openDir(dir string, cfg Config) (*Log, error) {
-	lock, err := lockDir(dir)
+	lock, err := directory.Lock(dir)
 	if err != nil {
 		return nil, err
 	}
-	s, err := openBolt(lock.place)
+	s, err := store.OpenBolt(lock.Place)
 	if err != nil {
-		return nil, errors.Join(err, lock.undo())
+		return nil, errors.Join(err, lock.Undo())
 	}
 	l := newLog(s, cfg, false)
-	l.unlock, l.dir, l.place, l.born = lock.unlock, dir, lock.place, lock.since
+	l.unlock, l.dir, l.place, l.born = lock.Unlock, dir, lock.Place, lock.Since
 	l.disk.dir = dir
 	if err := l.boot(); err != nil {
-		return nil, errors.Join(err, s.close(), lock.undo())
+		return nil, errors.Join(err, s.Close(), lock.Undo())
 	}
 	if err := l.compactAtOpen(s); err != nil {
 		return nil, errors.Join(err, l.Close())
@@ -57,8 +62,8 @@ func openDir(dir string, cfg Config) (*Log, error) {
 // tidy removes what dead processes have left beside the journal, and says when
 // anybody may write to it.
 func (l *Log) tidy() {
-	sweepBeside(l.dir)
-	if mode, public := l.place.public(); public {
+	directory.SweepBeside(l.dir)
+	if mode, public := l.place.Public(); public {
 		l.cfg.Logger.Warn("every user of this machine may replace the journal: its directory is writable for all",
 			slog.String("dir", l.dir), slog.String("mode", mode.String()))
 	}
@@ -69,7 +74,7 @@ func (l *Log) tidy() {
 func OpenMemory(m *Memory, cfg Config) (*Log, error) {
 	volatile := m == nil
 	if volatile {
-		m = NewVolatile()
+		m = store.NewVolatile()
 	}
 	l := newLog(m, cfg, volatile)
 	if err := l.boot(); err != nil {
@@ -80,29 +85,29 @@ func OpenMemory(m *Memory, cfg Config) (*Log, error) {
 
 func (l *Log) boot() error {
 	var err error
-	if l.queues, err = readQueues(l.store); err != nil {
+	if l.queues, err = store.ReadQueues(l.store); err != nil {
 		return err
 	}
-	if l.uuid, err = readUUID(l.store); err != nil {
+	if l.uuid, err = store.ReadUUID(l.store); err != nil {
 		return err
 	}
 	if err := l.replay(); err != nil {
 		return err
 	}
-	l.dead = l.store.buried()
-	if l.crash, err = investigate(l.dir, l.tail.epoch, l.Keys(suspectPrefix), positions(l.pending)); err != nil {
+	l.dead = l.store.Buried()
+	if l.crash, err = crash.Investigate(l.dir, l.tail.Epoch, l.Keys(crash.SuspectPrefix), block.Positions(l.pending)); err != nil {
 		return err
 	}
 	// On disk before anybody learns of it. Otherwise a process that committed
 	// nothing would share its epoch with the next one, and their fencing
 	// tokens with it. Nothing was written before.
 	if !l.volatile {
-		if err := l.store.commit(&transaction{tail: l.tail}); err != nil {
+		if err := l.store.Commit(&store.Transaction{Tail: l.tail}); err != nil {
 			return err
 		}
 	}
 	l.start()
-	l.Record(&Change{Sets: l.crash.sets})
+	l.Record(&Change{Sets: l.crash.Sets})
 	return nil
 }
 
@@ -136,8 +141,8 @@ func (l *Log) close(unlock func() error) error {
 	if errors.Is(failed, ErrClosed) {
 		failed = nil
 	}
-	err := l.store.close()
-	endReports(l.place)
+	err := l.store.Close()
+	crash.EndReport(l.place)
 	return errors.Join(failed, err, unlock())
 }
 
@@ -195,7 +200,7 @@ func (l *Log) Stats() Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return Stats{
-		Blocks: len(l.chain.blocks), Bytes: l.chain.size, LiveBytes: l.chain.live, HeldBytes: l.chain.held, ReadBacks: l.chain.readBacks(),
-		Next: l.tail.next, Epoch: l.tail.epoch, Since: l.born, UUID: l.uuid, CommitAge: l.CommitAge(),
+		Blocks: len(l.chain.Blocks), Bytes: l.chain.Size, LiveBytes: l.chain.Live, HeldBytes: l.chain.Held, ReadBacks: l.chain.ReadBacks(),
+		Next: l.tail.Next, Epoch: l.tail.Epoch, Since: l.born, UUID: l.uuid, CommitAge: l.CommitAge(),
 	}
 }

@@ -1,9 +1,15 @@
 package journal
 
+import (
+	"github.com/strandjobs/strand/journal/internal/block"
+	"github.com/strandjobs/strand/journal/internal/format"
+	"github.com/strandjobs/strand/journal/internal/store"
+)
+
 // openBlock is the block that appends go to. It is guarded by Log.mu until it
 // is sealed; then it belongs to the committer.
 type openBlock struct {
-	writer
+	block.Writer
 	commit *commit
 
 	deliveries []*Delivery // by route; nil where there is none
@@ -13,32 +19,32 @@ type openBlock struct {
 	// of the first entry of the same call. Nil when there are none.
 	posted map[uint32]uint32
 
-	changes  []change // of side buckets
-	restored []change // of the morgue, undone when the block is refused
+	changes  []format.Edit // of side buckets
+	restored []format.Edit // of the morgue, undone when the block is refused
 
-	skipped Position // the block begins with positions that were refused, up to this one
-	cuts    []cut    // after each call of Record
-	carried int      // length of entries before those that were carried here
-	calls   int      // of Append, whose callers wait
-	refused bool     // its appenders were sent away: only results are to be written
-	final   bool     // the last one: no room is waited for
-	room    room     // that the disk had when it was sealed
+	skipped Position   // the block begins with positions that were refused, up to this one
+	cuts    []cut      // after each call of Record
+	carried int        // length of entries before those that were carried here
+	calls   int        // of Append, whose callers wait
+	refused bool       // its appenders were sent away: only results are to be written
+	final   bool       // the last one: no room is waited for
+	room    store.Room // that the disk had when it was sealed
 }
 
 // cut is a place where a block can be cut in two, because a call ended there.
 type cut struct{ entries, marks, changes int }
 
-func (b *openBlock) cut() cut { return cut{len(b.entries), len(b.marks), len(b.changes)} }
+func (b *openBlock) cut() cut { return cut{len(b.Entries), len(b.Marks), len(b.changes)} }
 
 // newOpenBlock begins the block after t, with the buffers of an older one that
 // the committer is through with.
-func newOpenBlock(old *openBlock, t tail) *openBlock {
-	c := &commit{first: t.next, done: make(chan struct{})}
+func newOpenBlock(old *openBlock, t format.Tail) *openBlock {
+	c := &commit{first: t.Next, done: make(chan struct{})}
 	if old == nil {
-		return &openBlock{writer: newWriter(nil, t), commit: c}
+		return &openBlock{Writer: block.NewWriter(nil, t), commit: c}
 	}
 	b := &openBlock{
-		writer:     newWriter(&old.writer, t),
+		Writer:     block.NewWriter(&old.Writer, t),
 		commit:     c,
 		deliveries: old.deliveries,
 		routes:     old.routes[:0],
@@ -51,7 +57,7 @@ func newOpenBlock(old *openBlock, t tail) *openBlock {
 }
 
 func (b *openBlock) empty() bool {
-	return b.size() == headerSize && len(b.changes)+len(b.restored) == 0
+	return b.Size() == format.HeaderSize && len(b.changes)+len(b.restored) == 0
 }
 
 // keep notes that the entry at off stays when the block is refused, together
@@ -81,16 +87,16 @@ func (b *openBlock) route(route, off uint32) *Delivery {
 
 // weight is about what the block takes on disk, with its changes.
 func (b *openBlock) weight() int {
-	return b.size() + weigh(b.changes) + weigh(b.restored)
+	return b.Size() + weigh(b.changes) + weigh(b.restored)
 }
 
 // changeWeight is what a change takes beside its key and value: a part of the
 // page that is written again for it.
 const changeWeight = 1 << 10
 
-func weigh(changes []change) (n int) {
+func weigh(changes []format.Edit) (n int) {
 	for _, c := range changes {
-		n += changeWeight + len(c.key) + len(c.value)
+		n += changeWeight + len(c.Key) + len(c.Value)
 	}
 	return n
 }

@@ -6,23 +6,27 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/strandjobs/strand/journal/internal/block"
+	"github.com/strandjobs/strand/journal/internal/format"
+	"github.com/strandjobs/strand/journal/internal/store"
 )
 
 // replay rebuilds blocks, accounts and pending entries.
 func (l *Log) replay() error {
-	r := newReading(l.chain.settleIn)
-	if err := l.store.scan(r.block); err != nil {
+	r := block.NewReading(l.chain.SettleIn)
+	if err := l.store.Scan(r.Block); err != nil {
 		return err
 	}
-	t, err := readTail(l.store)
+	t, err := store.ReadTail(l.store)
 	if err != nil {
 		return err
 	}
-	if err := r.finish(t); err != nil {
+	if err := r.Finish(t); err != nil {
 		return err
 	}
-	l.pending = r.load(l.chain)
-	t.epoch++
+	l.pending = r.Load(l.chain)
+	t.Epoch++
 	l.tail = t
 	return nil
 }
@@ -32,7 +36,7 @@ func (l *Log) replay() error {
 // empty or longer than 4096 bytes, and for a new name ErrFull while the disk is
 // full: one that the journal knows takes no room.
 func (l *Log) Queue(ctx context.Context, name string) (uint32, error) {
-	if name == "" || len(name) > maxQueueName {
+	if name == "" || len(name) > format.MaxQueueName {
 		return 0, fmt.Errorf("%w, not %d", ErrQueueName, len(name))
 	}
 	if err := cause(ctx); err != nil {
@@ -47,7 +51,7 @@ func (l *Log) Queue(ctx context.Context, name string) (uint32, error) {
 	if !known {
 		number = uint32(len(l.queues)) + 1
 		l.queues[name] = number
-		l.open.changes = append(l.open.changes, queueChange(name, number))
+		l.open.changes = append(l.open.changes, format.QueueEdit(name, number))
 	}
 	ticket := Ticket{commit: l.open.commit}
 	l.mu.Unlock()
