@@ -62,18 +62,18 @@ func TestKeysThatAreDecidedWhileTheirEntriesWait(t *testing.T) {
 		l, err := OpenMemory(disk, Config{})
 		require.NoError(t, err)
 		failing, goOn := make(chan struct{}), make(chan struct{})
-		l.store = &stopper{store: disk, stop: func() { close(failing); <-goOn }}
+		l.store = &stopper{Store: disk, stop: func() { close(failing); <-goOn }}
 		post := func(words ...string) {
 			_, err := l.PostWith(t.Context(), []Entry{{Queue: 1, ID: []byte("a")}}, func(Position) (sets []Set) {
 				for _, word := range words {
-					sets = append(sets, Set{"test/" + word, []byte("posted")})
+					sets = append(sets, Set{Key: "test/" + word, Value: []byte("posted")})
 				}
 				return sets
 			})
 			require.NoError(t, err)
 		}
 		decide := func(word string) {
-			l.Record(&Change{Sets: []Set{{Key: "test/" + word}, {"test/" + word + " changed", []byte("decided")}}})
+			l.Record(&Change{Sets: []Set{{Key: "test/" + word}, {Key: "test/" + word + " changed", Value: []byte("decided")}}})
 		}
 		disk.FailNext(ErrFull, ErrFull, ErrFull, ErrFull)
 		l.committing.Lock() // the first block
@@ -90,7 +90,7 @@ func TestKeysThatAreDecidedWhileTheirEntriesWait(t *testing.T) {
 		decide("later")
 		time.Sleep(6 * fullRetry) // virtual
 		require.NoError(t, l.Err())
-		require.Empty(t, l.owed)
+		require.Empty(t, l.disk.owed)
 		require.NoError(t, l.Close())
 
 		l, err = OpenMemory(disk, Config{})

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/strandjobs/strand/journal/internal/store"
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/bbolt"
 )
@@ -20,7 +21,7 @@ const (
 
 // BenchmarkBaseline is raw bbolt: keys that come at the end and go at the front.
 func BenchmarkBaseline(b *testing.B) {
-	db, err := bbolt.Open(filepath.Join(b.TempDir(), "raw.db"), 0o600, boltOptions())
+	db, err := bbolt.Open(filepath.Join(b.TempDir(), "raw.db"), 0o600, store.BoltOptions())
 	require.NoError(b, err)
 	defer db.Close()
 	name, value := []byte("jobs"), make([]byte, valueSize)

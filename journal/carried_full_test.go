@@ -57,7 +57,7 @@ func TestCarriedAndEndedWhileThereIsNoRoom(t *testing.T) {
 		o.disk.FailNext(ErrFull, ErrFull, ErrFull)
 		o.log.Record(&Change{Ended: first[2:]})
 		synctest.Wait() // for the committer, which now waits for room
-		require.Equal(t, stays.block.seq, o.log.blocks[0].seq, "the oldest block was carried forward")
+		require.Equal(t, stays.Block.Seq, o.log.chain.Blocks[0].Seq, "the oldest block was carried forward")
 		o.log.Record(&Change{Ended: []Ref{stays}})
 		o.log.Record(&Change{Ended: []Ref{first[0], state}})
 		time.Sleep(time.Second)

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/strandjobs/strand/journal/internal/format"
+	"github.com/strandjobs/strand/journal/internal/rest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/bbolt"
@@ -19,7 +21,7 @@ func TestCheck(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, r.Damage)
 	assert.Equal(t, before, tree(t, dir), "nothing is written")
-	assert.Equal(t, []QueueReport{{Name: "orders", Number: 1, Payloads: 4, States: 4, Buried: 4}}, r.Queues)
+	assert.Equal(t, []rest.QueueReport{{Name: "orders", Number: 1, Payloads: 4, States: 4, Buried: 4}}, r.Queues)
 	assert.Equal(t, 8, r.Live)
 	assert.Equal(t, Position(37), r.Next)
 	assert.Equal(t, uint64(1), r.Epoch)
@@ -51,8 +53,8 @@ func TestCheckDamage(t *testing.T) {
 	file := readFile(t, sample(t))
 	keys, values := chunks(t, file)
 	last := len(keys) - 1
-	values[last][headerSize+3] ^= 1
-	dir := edit(t, file, func(tx *bbolt.Tx) error { return tx.Bucket([]byte(bucketLog)).Put(keys[last], values[last]) })
+	values[last][format.HeaderSize+3] ^= 1
+	dir := edit(t, file, func(tx *bbolt.Tx) error { return tx.Bucket([]byte(format.BucketLog)).Put(keys[last], values[last]) })
 	before := tree(t, dir)
 	r, err := Check(dir)
 	require.NoError(t, err)
@@ -78,7 +80,7 @@ func TestCheckElsewhere(t *testing.T) {
 	_, err = Check(withFile(t, []byte("text")))
 	assert.ErrorIs(t, err, ErrNotJournal)
 	newer := edit(t, readFile(t, sample(t)), func(tx *bbolt.Tx) error {
-		return tx.Bucket([]byte(bucketMeta)).Put([]byte(metaVersion), []byte{formatVersion + 1})
+		return tx.Bucket([]byte(format.BucketMeta)).Put([]byte(format.KeyVersion), []byte{format.FormatVersion + 1})
 	})
 	_, err = Check(newer)
 	assert.ErrorIs(t, err, ErrTooNew)

@@ -5,6 +5,10 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/strandjobs/strand/journal/internal/block"
+	"github.com/strandjobs/strand/journal/internal/format"
+	"github.com/strandjobs/strand/journal/internal/store"
 )
 
 // commitLoop is the committer. It ends when the log is closed and everything
@@ -20,7 +24,7 @@ func (l *Log) commitLoop() {
 		select {
 		case <-l.wake:
 			idle = false
-		case asked = <-l.compactions:
+		case asked = <-l.upkeep.calls:
 			idle = false
 		case <-again:
 		case <-l.closing:
@@ -67,7 +71,7 @@ func (l *Log) commitAll() bool {
 		took, since, callers := time.Since(began), l.callsSoFar(), b.calls
 		l.publish(b)
 		select {
-		case asked := <-l.compactions:
+		case asked := <-l.upkeep.calls:
 			asked.run(l)
 		default:
 			l.gather(since, callers, took)
@@ -94,18 +98,18 @@ func (l *Log) commitHere() {
 // seal closes the open block and begins the next one. Everything that is
 // decided about block and transaction is decided here, under the lock, so that
 // the transaction never depends on a mark that is not in it or before it.
-func (l *Log) seal() (*openBlock, *transaction, bool) {
+func (l *Log) seal() (*openBlock, *store.Transaction, bool) {
 	if l.volatile {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		return l.sealLocked(endless)
+		return l.sealLocked(store.Endless)
 	}
 	for {
 		need, err := l.demand()
 		if need == 0 && err == nil {
 			return nil, nil, false
 		}
-		var room room
+		var room store.Room
 		if err == nil {
 			room, err = l.prepare(need)
 		}
@@ -117,11 +121,11 @@ func (l *Log) seal() (*openBlock, *transaction, bool) {
 			return nil, nil, false
 		}
 		if l.open.weight() <= need { // it may have grown since
-			room.spare += need - l.open.weight()
+			room.Spare += need - l.open.weight()
 			b, t, ok := l.sealLocked(room)
 			l.mu.Unlock()
 			if ok {
-				b.stamp(t.block, t.tail.epoch)
+				b.Stamp(t.Block, t.Tail.Epoch)
 			}
 			return b, t, ok
 		}
@@ -130,43 +134,46 @@ func (l *Log) seal() (*openBlock, *transaction, bool) {
 }
 
 // prepare does what has to be done on the disk before a block is sealed.
-func (l *Log) prepare(need int) (room, error) {
+func (l *Log) prepare(need int) (store.Room, error) {
 	defer l.busy()()
-	r, err := l.store.room(need)
+	r, err := l.store.Room(need)
 	if err == nil {
-		err = l.thaw(r)
+		l.mu.Lock()
+		doomed := l.chain.Doomed(&l.open.Writer, block.Strain{Weight: l.open.weight(), Room: r, Full: l.disk.full})
+		l.mu.Unlock()
+		err = l.chain.Thaw(doomed)
 	}
 	return r, err
 }
 
 // sealLocked seals for a disk that has so much room. The caller holds mu.
-func (l *Log) sealLocked(r room) (*openBlock, *transaction, bool) {
-	if l.full {
-		r = l.readmit(r)
-	}
+func (l *Log) sealLocked(r store.Room) (*openBlock, *store.Transaction, bool) {
 	b := l.open
-	if b.empty() && !l.reclaimable(r) {
+	if l.disk.full {
+		r = l.disk.readmit(b, r, l.closed)
+	}
+	if b.empty() && !(l.disk.full && l.chain.Reclaimable(r)) {
 		return nil, nil, false
 	}
-	if b.skipped == l.tail.next {
-		b.reach(b.skipped)
+	if b.skipped == l.tail.Next {
+		b.Reach(b.skipped)
 	}
 	b.room = r
-	t := &transaction{seq: b.block.seq, changes: append(b.changes, b.restored...)}
-	b.carried = len(b.entries)
-	t.drop = l.trim(b)
-	if fresh := int(l.tail.next - b.block.first); fresh > 0 && len(b.routes) > 0 {
+	t := &store.Transaction{Seq: b.Block.Seq, Changes: append(b.changes, b.restored...)}
+	b.carried = len(b.Entries)
+	t.Drop = l.chain.Trim(&b.Writer, block.Strain{Weight: b.weight(), Room: r, Full: l.disk.full})
+	if fresh := int(l.tail.Next - b.Block.First); fresh > 0 && len(b.routes) > 0 {
 		b.commit.merged = make([]Position, fresh)
 	}
 	b.commit.pending.Store(int32(len(b.routes)))
-	t.block = b.join()
-	b.settle()
-	l.admit(b.block)
-	l.tail.seq, l.tail.oldest = b.block.seq, l.blocks[0].seq
+	t.Block = b.Join()
+	b.Settle()
+	l.chain.Admit(b.Block)
+	l.tail.Seq, l.tail.Oldest = b.Block.Seq, l.chain.Blocks[0].Seq
 	for _, c := range b.restored {
-		l.bury(queueOf(c.key), -1)
+		l.bury(format.QueueOf(c.Key), -1)
 	}
-	t.tail = l.tail
+	t.Tail = l.tail
 	l.last = b.commit
 	l.open, l.spare = newOpenBlock(l.spare, l.tail), nil
 	l.wakeWaiters()
@@ -182,8 +189,8 @@ func (l *Log) wakeWaiters() {
 }
 
 // write commits t. False: the log has stopped.
-func (l *Log) write(b *openBlock, t *transaction) bool {
-	if (b.room.spare >= 0 || b.final) && !b.refused {
+func (l *Log) write(b *openBlock, t *store.Transaction) bool {
+	if (b.room.Spare >= 0 || b.final) && !b.refused {
 		err := l.commit(t)
 		if err == nil {
 			return true
@@ -196,9 +203,9 @@ func (l *Log) write(b *openBlock, t *transaction) bool {
 	return l.writeResults(b, t)
 }
 
-func (l *Log) commit(t *transaction) error {
+func (l *Log) commit(t *store.Transaction) error {
 	defer l.busy()()
-	return l.store.commit(t)
+	return l.store.Commit(t)
 }
 
 // busy notes that the disk is at work, until the function that it returns is
@@ -230,13 +237,13 @@ func (l *Log) publish(b *openBlock) {
 	if len(b.routes) == 0 {
 		close(b.commit.done)
 	}
-	b.retire()
+	b.Retire()
 	l.mu.Lock()
 	l.spare = b
-	crowded := l.crowded()
+	crowded := l.chain.Crowded()
 	l.mu.Unlock()
 	if crowded {
-		l.evict()
+		l.chain.Evict(&l.mu)
 	}
 }
 
@@ -265,4 +272,37 @@ func (l *Log) fail(b *openBlock, cause error) {
 	if l.cfg.Failed != nil {
 		l.cfg.Failed(latched)
 	}
+}
+
+// unreadable has the committer stop the log because of what it could not read
+// back.
+func (l *Log) unreadable(err error) {
+	l.mu.Lock()
+	if l.lost == nil {
+		l.lost = err
+	}
+	l.mu.Unlock()
+	l.wakeCommitter()
+}
+
+// demand is how much room the next commit asks for, with some more for what is
+// appended meanwhile. 0: there is nothing to do. After an error there is nothing
+// that may be done.
+func (l *Log) demand() (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lost != nil || l.open.empty() && !l.disk.full {
+		return 0, l.lost
+	}
+	weight := l.open.weight()
+	if len(l.disk.waiting) > 0 {
+		weight += l.disk.waiting[0].weight
+	}
+	return weight + weight/8 + 4<<10, nil
+}
+
+func (l *Log) isFull() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.disk.full
 }

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"math"
 
-	"go.etcd.io/bbolt"
+	"github.com/strandjobs/strand/journal/internal/store"
 )
 
 // bbolt gives no page back to the disk. Compacting writes what is in use to a
@@ -20,8 +20,6 @@ const (
 	// maxIdleCompact bounds what is written again for a log that has nothing
 	// else to do, so that whoever comes meanwhile hardly notices.
 	maxIdleCompact = 16 << 20
-	// compactBatch is about what one transaction writes to the new file.
-	compactBatch = 4 << 20
 )
 
 // Compact makes the file as small as what is in it, while the log is at work.
@@ -44,17 +42,17 @@ func (l *Log) Compact(ctx context.Context) error {
 	}
 	c := compaction{over: over, err: make(chan error, 1)}
 	select {
-	case l.compactions <- c: // with the token, which goes when it is over
+	case l.upkeep.calls <- c: // with the token, which goes when it is over
 	case <-over:
-		<-l.upkeep
+		<-l.upkeep.token
 		return ended(ctx)
 	case <-l.done:
-		<-l.upkeep
+		<-l.upkeep.token
 		return l.stopped()
 	}
 	select {
 	case err := <-c.err:
-		if errors.Is(err, errGivenUp) {
+		if errors.Is(err, store.ErrGivenUp) {
 			return ended(ctx)
 		}
 		return err
@@ -73,7 +71,7 @@ func (l *Log) beginUpkeep(ctx context.Context, over <-chan struct{}) error {
 		return err
 	}
 	select {
-	case l.upkeep <- struct{}{}:
+	case l.upkeep.token <- struct{}{}:
 		return nil
 	case <-over:
 		return ended(ctx)
@@ -87,6 +85,17 @@ func (l *Log) stopped() error {
 	return l.err
 }
 
+// upkeep is what is done to the file as a whole, one thing at a time.
+type upkeep struct {
+	// token is in it while the file is copied or replaced: in the order of the
+	// calls. It comes before committing.
+	token chan struct{}
+
+	// calls are taken by the committer, one after a commit: so no call waits until
+	// there is nothing to commit, and no append waits behind many of them.
+	calls chan compaction
+}
+
 // compaction is a call of Compact that the committer carries out.
 type compaction struct {
 	over <-chan struct{} // closed when its caller has gone
@@ -97,13 +106,10 @@ type compaction struct {
 func (c compaction) run(l *Log) {
 	if c.err != nil {
 		err := l.compact(c.over)
-		<-l.upkeep
+		<-l.upkeep.token
 		c.err <- err
 	}
 }
-
-// errGivenUp is what comes of a compacting or a copy whose caller has gone.
-var errGivenUp = errors.New("journal: given up")
 
 // compact is called with the token of upkeep and committing held.
 func (l *Log) compact(over <-chan struct{}) error {
@@ -114,7 +120,7 @@ func (l *Log) compact(over <-chan struct{}) error {
 		return err
 	}
 	busy := l.busy()
-	replaced, err := l.store.compact(over)
+	replaced, err := l.store.Compact(over)
 	busy()
 	if err != nil && replaced {
 		l.fail(open, err)
@@ -129,9 +135,9 @@ func (l *Log) compactIdle() {
 		return
 	}
 	select {
-	case l.upkeep <- struct{}{}:
+	case l.upkeep.token <- struct{}{}:
 		_ = l.compact(nil)
-		<-l.upkeep
+		<-l.upkeep.token
 	default:
 	}
 }
@@ -139,24 +145,21 @@ func (l *Log) compactIdle() {
 // bloated reports whether less than one part of so many of the file is in use,
 // and less than most bytes.
 func (l *Log) bloated(parts, most int) bool {
-	size := l.store.size()
+	size := l.store.Size()
 	if size <= l.cfg.compactAbove {
 		return false
 	}
-	used, err := l.store.used()
+	used, err := l.store.Used()
 	return err == nil && used*parts < size && used < most
 }
 
 // compactAtOpen compacts a log that nobody uses yet.
-func (l *Log) compactAtOpen(s *bolt) error {
-	// What a crash while it was compacted left. That it can't be removed matters when
-	// it is in the way.
-	if err := s.place.removeFile(newName); errors.Is(err, ErrNotJournal) {
+func (l *Log) compactAtOpen(s *store.Bolt) error {
+	if err := s.Tidy(); err != nil {
 		return err
 	}
 	l.committing.Lock()
 	defer l.committing.Unlock()
-	_ = s.look() // it fails again for who needs it
 	if l.bloated(2, math.MaxInt) {
 		_ = l.compact(nil)
 	}
@@ -164,199 +167,4 @@ func (l *Log) compactAtOpen(s *bolt) error {
 		return l.err
 	}
 	return nil
-}
-
-// size is as of the last look.
-func (s *bolt) size() int { return s.space.backed * s.pageSize }
-
-func (s *bolt) used() (int, error) {
-	err := s.look()
-	return s.space.used * s.pageSize, err
-}
-
-// compact replaces the file. When replaced is true and there is an error, it is
-// not known which file the next one to open the journal will find.
-func (s *bolt) compact(over <-chan struct{}) (replaced bool, err error) {
-	if !canReplace {
-		return false, fmt.Errorf("journal: compact a file that is open: %w", errors.ErrUnsupported)
-	}
-	// All that is opened is opened before the rename: what fails after it leaves
-	// the log not knowing which file it has.
-	names, err := s.place.syncer()
-	if err != nil {
-		return false, fmt.Errorf("journal: compact: %w", err)
-	}
-	defer names.Close()
-	next, err := s.successor(over)
-	if err != nil {
-		if wantsRoom(err) {
-			err = fmt.Errorf("%w: %w", ErrFull, err)
-		}
-		return false, fmt.Errorf("journal: compact: %w", errors.Join(err, s.place.removeFile(newName)))
-	}
-	s.swap.Lock()
-	old := s.db
-	s.db, s.file, s.space = next.db, next.file, next.space
-	s.swap.Unlock()
-	_ = old.Close() // nobody will need that file again
-	return true, syncNames(names)
-}
-
-// newName is the file that is to take the journal's place.
-const newName = fileName + newSuffix
-
-// successor writes what is in use to a new file, opens it, and gives it the name
-// of the old one, unless that name stands for another file by now.
-func (s *bolt) successor(over <-chan struct{}) (*bolt, error) {
-	if err := s.rewrite(s.place, over); err != nil {
-		return nil, err
-	}
-	next, err := s.place.attach(newName, boltOptions())
-	if err != nil {
-		return nil, err
-	}
-	ours, err := s.file.Stat()
-	if err == nil && !s.place.has(fileName, ours) {
-		err = damaged("%s is another file now", s.path)
-	}
-	if err == nil {
-		err = s.place.Rename(newName, fileName)
-	}
-	if err != nil {
-		return nil, errors.Join(err, next.close())
-	}
-	return next, nil
-}
-
-// rewrite writes what the last commit left to a new file in a directory, and
-// syncs it, unless over is closed meanwhile. Whoever may use the old file may use the
-// new one.
-func (s *bolt) rewrite(p *place, over <-chan struct{}) error {
-	ours, err := s.file.Stat()
-	if err != nil {
-		return err
-	}
-	if !p.has(fileName, ours) {
-		return damaged("%s is another file now", s.path)
-	}
-	if err := p.removeFile(newName); err != nil {
-		return err
-	}
-	options := boltOptions()
-	options.NoSync, options.NoGrowSync = true, true // once is enough
-	to, err := p.attach(newName, options)
-	if err != nil {
-		return err
-	}
-	err = s.view(func(tx *bbolt.Tx) error { return to.take(tx, over) })
-	if err == nil {
-		err = keepAccess(to.file, ours)
-	}
-	if err == nil {
-		err = to.db.Sync()
-	}
-	if err = errors.Join(err, to.close()); err != nil {
-		return err
-	}
-	return p.checkPages(newName) // the memory map can't tell when the disk reads something else
-}
-
-// take copies all that from sees, a batch at a time, and the end mark last: it
-// has the number of the transaction that writes it.
-func (s *bolt) take(from *bbolt.Tx, over <-chan struct{}) error {
-	to, err := s.db.Begin(true)
-	if err != nil {
-		return err
-	}
-	size := 0
-	var read mapped
-	err = from.ForEach(func(name []byte, b *bbolt.Bucket) error {
-		into, err := to.CreateBucket(name)
-		if err != nil {
-			return err
-		}
-		into.FillPercent = 1 // keys come in order
-		return b.ForEach(func(k, v []byte) error {
-			read.touch(from, len(v))
-			if size += len(k) + len(v); size > compactBatch {
-				size = 0
-				if isOver(over) {
-					return errGivenUp
-				}
-				if err := to.Commit(); err != nil {
-					return err
-				}
-				if to, err = s.db.Begin(true); err != nil {
-					return err
-				}
-				into = to.Bucket(name)
-				into.FillPercent = 1
-			}
-			return into.Put(k, v)
-		})
-	})
-	if err == nil {
-		var t tail
-		if t, err = parseTail(from.Bucket([]byte(bucketMeta)).Get(keyTail)); err == nil {
-			err = putTail(to, t)
-		}
-	}
-	if err != nil {
-		return errors.Join(err, to.Rollback())
-	}
-	return to.Commit()
-}
-
-func isOver(over <-chan struct{}) bool {
-	select {
-	case <-over:
-		return true
-	default:
-		return false
-	}
-}
-
-// Compact makes the file of the journal in dir, which must not be open, as
-// small as what is in it, and returns its size before and after. All of it is
-// read and checked first. It returns the errors of [OpenView].
-func Compact(dir string) (before, after int64, err error) {
-	release, err := lockAtRest(dir)
-	if err != nil {
-		return 0, 0, err
-	}
-	before, after, err = compactAtRest(dir)
-	return before, after, errors.Join(err, release())
-}
-
-func compactAtRest(dir string) (before, after int64, err error) {
-	p, err := openPlace(dir)
-	if err != nil {
-		return 0, 0, fmt.Errorf("journal: compact: %w", err)
-	}
-	defer p.Close()
-	names, err := p.syncer()
-	if err != nil {
-		return 0, 0, fmt.Errorf("journal: compact: %w", err)
-	}
-	defer names.Close()
-	v := &View{dir: dir}
-	if err = v.open(); err == nil {
-		err = v.load()
-	}
-	before = v.size
-	if err == nil {
-		err = v.store.rewrite(p, nil)
-	}
-	// Closed first: Windows does not rename over an open file.
-	if err = errors.Join(err, v.Close()); err == nil {
-		err = p.Rename(newName, fileName)
-	}
-	if err != nil {
-		return before, before, errors.Join(err, p.removeFile(newName))
-	}
-	info, err := p.Lstat(fileName)
-	if err != nil {
-		return before, 0, err
-	}
-	return before, info.Size(), syncNames(names)
 }

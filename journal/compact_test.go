@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/strandjobs/strand/journal/internal/directory"
 	"github.com/stretchr/testify/require"
 )
 
@@ -70,7 +71,7 @@ func (f *compactRig) end(i, n int) {
 }
 
 func (f *compactRig) size() int {
-	info, err := os.Stat(filepath.Join(f.dir, fileName))
+	info, err := os.Stat(filepath.Join(f.dir, directory.FileName))
 	require.NoError(f, err)
 	return int(info.Size())
 }
@@ -83,7 +84,7 @@ func (f *compactRig) found(cfg Config) (live map[Position]string) {
 	for _, r := range f.live {
 		var e Entry
 		require.NoError(f, r.Read(&e))
-		live[r.pos] = string(e.ID)
+		live[r.Position()] = string(e.ID)
 	}
 	return live
 }
@@ -94,7 +95,7 @@ func (f *compactRig) want() map[Position]string {
 	for _, r := range f.live {
 		var e Entry
 		require.NoError(f, r.Read(&e))
-		live[r.pos] = string(e.ID)
+		live[r.Position()] = string(e.ID)
 	}
 	return live
 }
@@ -108,7 +109,7 @@ func TestCompact(t *testing.T) {
 	buried := f.live[0]
 	f.live = f.live[1:]
 	f.mu.Unlock()
-	f.log.Record(&Change{Buried: []Burial{{Ref: buried}}, Sets: []Set{{"test/a", []byte("x")}}})
+	f.log.Record(&Change{Buried: []Burial{{Ref: buried}}, Sets: []Set{{Key: "test/a", Value: []byte("x")}}})
 	f.end(0, 7900)
 	want, before, stats := f.want(), f.size(), f.log.Stats()
 	require.Greater(t, before, 8<<20)
@@ -117,7 +118,7 @@ func TestCompact(t *testing.T) {
 	require.Less(t, f.size(), 1<<20)
 	require.Equal(t, stats.Next, f.log.Stats().Next)
 	f.add(1)
-	want[f.live[len(f.live)-1].pos] = fmt.Sprint(f.next)
+	want[f.live[len(f.live)-1].Position()] = fmt.Sprint(f.next)
 	require.Equal(t, want, f.found(Config{}))
 	require.Equal(t, map[string]uint32{"orders": number}, f.log.Queues())
 	v, err := f.log.Get("test/a")
@@ -125,7 +126,7 @@ func TestCompact(t *testing.T) {
 	require.Equal(t, "x", string(v))
 	for b, err := range f.log.Morgue(modelQueue) {
 		require.NoError(t, err)
-		require.Equal(t, buried.pos, b.Entry.Position)
+		require.Equal(t, buried.Position(), b.Entry.Position)
 	}
 	require.NoError(t, f.log.Close())
 	require.ErrorIs(t, f.log.Compact(t.Context()), ErrClosed)
@@ -138,7 +139,7 @@ func TestCompactAtOpen(t *testing.T) {
 	f.add(4000)
 	f.end(0, 3900)
 	want, before := f.want(), f.size()
-	left := filepath.Join(f.dir, fileName+newSuffix)
+	left := filepath.Join(f.dir, directory.NewName)
 	require.NoError(t, os.WriteFile(left, []byte("half a file"), 0o600))
 	require.Equal(t, want, f.found(Config{}))
 	require.Equal(t, before, f.size(), "64 MiB are not too much")
@@ -156,7 +157,7 @@ func TestCompactWhenIdle(t *testing.T) {
 	require.Greater(t, f.size(), 4<<20)
 	want := f.want()
 	for _, r := range f.live[:3900] {
-		delete(want, r.pos)
+		delete(want, r.Position())
 	}
 	f.end(0, 3900)
 	require.Eventually(t, func() bool { return f.size() < 1<<20 }, 10*time.Second, time.Millisecond)
@@ -168,7 +169,7 @@ func TestCompactWhenIdle(t *testing.T) {
 func TestCompactFails(t *testing.T) {
 	f := startCompact(t, Config{})
 	f.add(100)
-	inTheWay := filepath.Join(f.dir, fileName+newSuffix)
+	inTheWay := filepath.Join(f.dir, directory.NewName)
 	require.NoError(t, os.MkdirAll(filepath.Join(inTheWay, "x"), 0o700))
 	require.Error(t, f.log.Compact(t.Context()))
 	require.NoError(t, f.log.Err())
@@ -194,7 +195,7 @@ func TestCompactFails(t *testing.T) {
 // Everybody goes on while a log is compacted.
 func TestCompactAmongOthers(t *testing.T) {
 	f := startCompact(t, Config{})
-	f.log.Record(&Change{Sets: []Set{{"test/a", []byte("x")}}})
+	f.log.Record(&Change{Sets: []Set{{Key: "test/a", Value: []byte("x")}}})
 	require.NoError(t, f.log.Flush(t.Context()))
 	stop := make(chan struct{})
 	var others sync.WaitGroup

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 
-	"go.etcd.io/bbolt"
+	"github.com/strandjobs/strand/journal/internal/directory"
+	"github.com/strandjobs/strand/journal/internal/store"
 )
 
 // Copy writes a copy of the journal to dir, which must not be there yet, while
@@ -30,16 +30,16 @@ func (l *Log) Copy(ctx context.Context, dir string) error {
 	if err := l.beginUpkeep(ctx, over); err != nil {
 		return err
 	}
-	defer func() { <-l.upkeep }()
-	d, err := newDraft(dir)
+	defer func() { <-l.upkeep.token }()
+	d, err := directory.NewDraft(dir)
 	if err != nil {
 		return err
 	}
-	if err = l.copyTo(ctx, filepath.Join(d.path(), fileName), over); err == nil {
-		err = d.reveal()
+	if err = l.copyTo(ctx, filepath.Join(d.Path(), directory.FileName), over); err == nil {
+		err = d.Reveal()
 	}
 	if err != nil {
-		return errors.Join(err, d.discard())
+		return errors.Join(err, d.Discard())
 	}
 	return nil
 }
@@ -48,84 +48,10 @@ func (l *Log) copyTo(ctx context.Context, path string, over <-chan struct{}) err
 	// On a full disk, what is not on it waits for longer than a copy takes.
 	err := l.Flush(ctx)
 	if err == nil || err == ErrFull {
-		err = l.store.copyTo(path, over)
+		err = l.store.CopyTo(path, over)
 	}
-	if errors.Is(err, errGivenUp) || err != nil && isOver(over) {
+	if errors.Is(err, store.ErrGivenUp) || err != nil && store.IsOver(over) {
 		return ended(ctx)
 	}
 	return err
-}
-
-// copyTo reads the file below bbolt: pages that a reader of this commit can see
-// are not written to while it reads.
-func (s *bolt) copyTo(path string, over <-chan struct{}) error {
-	f, err := createFile(path)
-	if err != nil {
-		return fmt.Errorf("journal: copy: %w", err)
-	}
-	err = s.view(func(tx *bbolt.Tx) error {
-		_, err := tx.WriteTo(&patient{f, over})
-		if err != nil && isOver(over) {
-			return errGivenUp // bbolt does not wrap it
-		}
-		return err
-	})
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("journal: copy: %w", err)
-	}
-	// The memory map can't tell when the disk reads something else.
-	return checkPages(path)
-}
-
-// patient writes until over is closed.
-type patient struct {
-	io.Writer
-	over <-chan struct{}
-}
-
-func (w *patient) Write(b []byte) (int, error) {
-	if isOver(w.over) {
-		return 0, errGivenUp
-	}
-	return w.Writer.Write(b)
-}
-
-// copyTo commits what is on the disk in memory to a new file.
-func (m *Memory) copyTo(path string, _ <-chan struct{}) error {
-	c := m.Crash() // nothing changes that one
-	p, err := openPlace(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	defer p.Close()
-	s, err := openBolt(p)
-	if err != nil {
-		return err
-	}
-	return errors.Join(c.transfer(s), s.close())
-}
-
-// transfer commits everything to s: the blocks one by one, the rest with the
-// true end mark.
-func (m *Memory) transfer(s store) error {
-	err := m.scan(func(seq uint64, data []byte) error {
-		return s.commit(&transaction{seq: seq, block: data, tail: firstTail})
-	})
-	if err != nil || m.side == nil {
-		return err
-	}
-	t, err := parseTail(m.side[bucketMeta][string(keyTail)])
-	if err != nil {
-		return err
-	}
-	last := &transaction{tail: t}
-	for _, name := range []bucket{bucketQueues, bucketMorgue, bucketState} {
-		for key, value := range m.side[name] {
-			last.changes = append(last.changes, change{bucket: name, key: []byte(key), value: value})
-		}
-	}
-	return s.commit(last)
 }

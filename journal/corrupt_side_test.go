@@ -7,6 +7,10 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/strandjobs/strand/journal/internal/directory"
+	"github.com/strandjobs/strand/journal/internal/format"
+	"github.com/strandjobs/strand/journal/internal/pages"
+	"github.com/strandjobs/strand/journal/internal/store"
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/bbolt"
 )
@@ -16,7 +20,7 @@ import (
 func TestFlipsBesideTheLog(t *testing.T) {
 	file := readFile(t, sample(t))
 	flips := 0
-	for _, name := range []bucket{bucketQueues, bucketMorgue, bucketState, bucketMeta} {
+	for _, name := range []format.Bucket{format.BucketQueues, format.BucketMorgue, format.BucketState, format.BucketMeta} {
 		var keys, values [][]byte
 		edit(t, file, func(tx *bbolt.Tx) error {
 			return tx.Bucket([]byte(name)).ForEach(func(k, v []byte) error {
@@ -35,23 +39,23 @@ func TestFlipsBesideTheLog(t *testing.T) {
 				} else {
 					v[bit/8-len(k)] ^= 1 << (bit % 8)
 				}
-				path := filepath.Join(withFile(t, file), fileName)
+				path := filepath.Join(withFile(t, file), directory.FileName)
 				db, err := bbolt.Open(path, 0o600, &bbolt.Options{NoFreelistSync: true, NoSync: true})
 				require.NoError(t, err)
 				require.NoError(t, db.Update(func(tx *bbolt.Tx) error {
 					b := tx.Bucket([]byte(name))
 					require.NoError(t, b.Delete(key))
-					if name != bucketMeta {
-						last, err := parseTail(tx.Bucket([]byte(bucketMeta)).Get(keyTail))
+					if name != format.BucketMeta {
+						last, err := format.ParseTail(tx.Bucket([]byte(format.BucketMeta)).Get(format.KeyTail))
 						require.NoError(t, err)
-						require.NoError(t, putTail(tx, last)) // only the flip is wrong
+						require.NoError(t, store.PutTail(tx, last)) // only the flip is wrong
 					}
 					return b.Put(k, v)
 				}))
 				require.NoError(t, db.Close())
 				_, err = describe(filepath.Dir(path))
 				require.Error(t, err, "bucket %s, key %x, bit %d", name, key, bit)
-				if name == bucketState || name == bucketQueues {
+				if name == format.BucketState || name == format.BucketQueues {
 					require.ErrorContains(t, err, fmt.Sprintf("bucket %q, key %q", name, k))
 				}
 				flips++
@@ -66,17 +70,17 @@ func TestMetaPages(t *testing.T) {
 	dir := sample(t)
 	for range 2 {
 		file := readFile(t, dir)
-		path := filepath.Join(t.TempDir(), fileName)
+		path := filepath.Join(t.TempDir(), directory.FileName)
 		for page := range 2 {
-			for bit := (page*4096 + pageHeader) * 8; bit < (page*4096+pageHeader+metaSize)*8; bit++ {
+			for bit := (page*4096 + pages.PageHeader) * 8; bit < (page*4096+pages.PageHeader+pages.MetaSize)*8; bit++ {
 				file[bit/8] ^= 1 << (bit % 8)
 				require.NoError(t, os.WriteFile(path, file, 0o600))
-				require.ErrorIs(t, checkPages(path), ErrCorrupt, "meta page %d, bit %d", page, bit)
+				require.ErrorIs(t, pages.Check(path), ErrCorrupt, "meta page %d, bit %d", page, bit)
 				file[bit/8] ^= 1 << (bit % 8)
 			}
 		}
 		require.NoError(t, os.WriteFile(path, file, 0o600))
-		require.NoError(t, checkPages(path))
+		require.NoError(t, pages.Check(path))
 		_, err := describe(dir) // commits once: now the other page is the younger one
 		require.NoError(t, err)
 	}

@@ -12,6 +12,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/strandjobs/strand/journal/internal/block"
+	"github.com/strandjobs/strand/journal/internal/directory"
+	"github.com/strandjobs/strand/journal/internal/format"
+	"github.com/strandjobs/strand/journal/internal/pages"
+	"github.com/strandjobs/strand/journal/internal/store"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/bbolt"
@@ -46,7 +51,7 @@ func sample(t testing.TB) (dir string) {
 			Ended:  recent[:6],
 			Buried: []Burial{{Ref: recent[6], Reason: "broken", Retry: 3}},
 			States: []JobState{{Entry: Entry{Queue: queue, ID: []byte("id 7"), Retry: i, Error: []byte("oh")}}},
-			Sets:   []Set{{"mark/feed", []byte{byte(i)}}, {fmt.Sprint("key/", i), []byte("request")}, {fmt.Sprint("key/", i-2), nil}},
+			Sets:   []Set{{Key: "mark/feed", Value: []byte{byte(i)}}, {Key: fmt.Sprint("key/", i), Value: []byte("request")}, {Key: fmt.Sprint("key/", i-2), Value: nil}},
 		})
 		require.NoError(t, l.Flush(t.Context()))
 	}
@@ -91,17 +96,17 @@ func describe(dir string) (string, error) {
 // withFile makes a directory that holds file as its journal.
 func withFile(t testing.TB, file []byte) (dir string) {
 	dir = t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, fileName), file, 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, directory.FileName), file, 0o600))
 	return dir
 }
 
 // readFile reads the journal file in dir, without the pages at its end that
 // nothing was ever written to.
 func readFile(t testing.TB, dir string) []byte {
-	b, err := os.ReadFile(filepath.Join(dir, fileName))
+	b, err := os.ReadFile(filepath.Join(dir, directory.FileName))
 	require.NoError(t, err)
-	if m, size, err := readMetas(bytes.NewReader(b), dir); err == nil {
-		b = b[:min(int(m.end)*size, len(b))]
+	if m, size, err := pages.ReadMetas(bytes.NewReader(b), dir); err == nil {
+		b = b[:min(int(m.End)*size, len(b))]
 	}
 	return b
 }
@@ -109,13 +114,13 @@ func readFile(t testing.TB, dir string) []byte {
 // edit changes a copy of a journal with bbolt.
 func edit(t testing.TB, file []byte, change func(*bbolt.Tx) error) (dir string) {
 	dir = withFile(t, file)
-	db, err := bbolt.Open(filepath.Join(dir, fileName), 0o600, boltOptions())
+	db, err := bbolt.Open(filepath.Join(dir, directory.FileName), 0o600, store.BoltOptions())
 	require.NoError(t, err)
 	require.NoError(t, db.Update(func(tx *bbolt.Tx) error {
 		err := change(tx)
-		if v := tx.Bucket([]byte(bucketMeta)).Get(keyTail); v != nil { // pretend that we did it
-			last, broken := parseTail(v)
-			err = errors.Join(err, broken, putTail(tx, last))
+		if v := tx.Bucket([]byte(format.BucketMeta)).Get(format.KeyTail); v != nil { // pretend that we did it
+			last, broken := format.ParseTail(v)
+			err = errors.Join(err, broken, store.PutTail(tx, last))
 		}
 		return err
 	}))
@@ -150,7 +155,7 @@ func tree(t testing.TB, dir string) map[string][32]byte {
 
 func chunks(t testing.TB, file []byte) (keys, values [][]byte) {
 	edit(t, file, func(tx *bbolt.Tx) error {
-		return tx.Bucket([]byte(bucketLog)).ForEach(func(k, v []byte) error {
+		return tx.Bucket([]byte(format.BucketLog)).ForEach(func(k, v []byte) error {
 			keys, values = append(keys, bytes.Clone(k)), append(values, bytes.Clone(v))
 			return nil
 		})
@@ -170,10 +175,10 @@ func TestFlipsInBlocks(t *testing.T) {
 			step = 5 // odd: all bits of a byte get their turn
 		}
 		for bit := 0; bit < len(value)*8; bit += step {
-			s := newSurvey()
+			s := block.NewSurvey()
 			flipped := bytes.Clone(value)
 			flipped[bit/8] ^= 1 << (bit % 8)
-			err := s.block(seq, flipped)
+			err := s.Block(seq, flipped)
 			corrupt, ok := errors.AsType[*CorruptError](err)
 			require.True(t, ok, "bit %d of block %d: %v", bit, seq, err)
 			require.Equal(t, seq, corrupt.Block)
@@ -181,7 +186,7 @@ func TestFlipsInBlocks(t *testing.T) {
 		// And once through the front door.
 		err := refused(t, edit(t, file, func(tx *bbolt.Tx) error {
 			value[len(value)/2] ^= 4
-			return tx.Bucket([]byte(bucketLog)).Put(keys[i], value)
+			return tx.Bucket([]byte(format.BucketLog)).Put(keys[i], value)
 		}), ErrCorrupt)
 		assert.ErrorContains(t, err, fmt.Sprintf("block %d", seq))
 	}
@@ -194,7 +199,7 @@ func TestFlipsInFile(t *testing.T) {
 	want, err := describe(withFile(t, file))
 	require.NoError(t, err)
 	dir := t.TempDir()
-	path := filepath.Join(dir, fileName)
+	path := filepath.Join(dir, directory.FileName)
 	step := 397
 	if long {
 		step = 1
@@ -260,19 +265,19 @@ func TestMissingAndSwappedBlocks(t *testing.T) {
 	file := readFile(t, sample(t))
 	keys, values := chunks(t, file)
 	for i, key := range keys {
-		dir := edit(t, file, func(tx *bbolt.Tx) error { return tx.Bucket([]byte(bucketLog)).Delete(key) })
+		dir := edit(t, file, func(tx *bbolt.Tx) error { return tx.Bucket([]byte(format.BucketLog)).Delete(key) })
 		err := refused(t, dir, ErrCorrupt)
 		assert.ErrorContains(t, err, fmt.Sprintf("block %d: missing", binary.BigEndian.Uint64(key)))
 		if i > 0 {
 			dir := edit(t, file, func(tx *bbolt.Tx) error {
-				b := tx.Bucket([]byte(bucketLog))
+				b := tx.Bucket([]byte(format.BucketLog))
 				return errors.Join(b.Put(keys[i-1], values[i]), b.Put(key, values[i-1]))
 			})
 			refused(t, dir, ErrCorrupt)
 		}
 	}
 	dir := edit(t, file, func(tx *bbolt.Tx) error {
-		return errors.Join(tx.DeleteBucket([]byte(bucketLog)), second(tx.CreateBucket([]byte(bucketLog))))
+		return errors.Join(tx.DeleteBucket([]byte(format.BucketLog)), second(tx.CreateBucket([]byte(format.BucketLog))))
 	})
 	assert.ErrorContains(t, refused(t, dir, ErrCorrupt), "has no blocks")
 }
@@ -282,7 +287,7 @@ func second(_ *bbolt.Bucket, err error) error { return err }
 // TestSideBuckets takes away, adds and changes values beside the log.
 func TestSideBuckets(t *testing.T) {
 	file := readFile(t, sample(t))
-	for _, name := range []bucket{bucketQueues, bucketMorgue, bucketState} {
+	for _, name := range []format.Bucket{format.BucketQueues, format.BucketMorgue, format.BucketState} {
 		t.Run(string(name), func(t *testing.T) {
 			dir := edit(t, file, func(tx *bbolt.Tx) error { return tx.DeleteBucket([]byte(name)) })
 			_, err := describe(dir)
@@ -304,35 +309,35 @@ func TestSideBuckets(t *testing.T) {
 // TestNoTail takes away what says where the log ends.
 func TestNoTail(t *testing.T) {
 	file := readFile(t, sample(t))
-	meta := func(tx *bbolt.Tx) *bbolt.Bucket { return tx.Bucket([]byte(bucketMeta)) }
-	refused(t, edit(t, file, func(tx *bbolt.Tx) error { return meta(tx).Delete(keyTail) }), ErrCorrupt)
-	refused(t, edit(t, file, func(tx *bbolt.Tx) error { return meta(tx).Delete([]byte(metaVersion)) }), ErrNotJournal)
-	refused(t, edit(t, file, func(tx *bbolt.Tx) error { return meta(tx).Put([]byte(metaVersion), []byte{0}) }), ErrNotJournal)
+	meta := func(tx *bbolt.Tx) *bbolt.Bucket { return tx.Bucket([]byte(format.BucketMeta)) }
+	refused(t, edit(t, file, func(tx *bbolt.Tx) error { return meta(tx).Delete(format.KeyTail) }), ErrCorrupt)
+	refused(t, edit(t, file, func(tx *bbolt.Tx) error { return meta(tx).Delete([]byte(format.KeyVersion)) }), ErrNotJournal)
+	refused(t, edit(t, file, func(tx *bbolt.Tx) error { return meta(tx).Put([]byte(format.KeyVersion), []byte{0}) }), ErrNotJournal)
 }
 
 func TestNewer(t *testing.T) {
 	file := readFile(t, sample(t))
 	t.Run("meta", func(t *testing.T) {
 		refused(t, edit(t, file, func(tx *bbolt.Tx) error {
-			return tx.Bucket([]byte(bucketMeta)).Put([]byte(metaVersion), []byte{formatVersion + 1})
+			return tx.Bucket([]byte(format.BucketMeta)).Put([]byte(format.KeyVersion), []byte{format.FormatVersion + 1})
 		}), ErrTooNew)
 	})
 	t.Run("block", func(t *testing.T) {
 		keys, values := chunks(t, file)
 		value := values[len(values)-1]
-		value[4] = blockVersion + 1
-		binary.LittleEndian.PutUint32(value[8:], blockChecksum(value))
+		value[4] = format.BlockVersion + 1
+		binary.LittleEndian.PutUint32(value[8:], format.BlockChecksum(value))
 		refused(t, edit(t, file, func(tx *bbolt.Tx) error {
-			return tx.Bucket([]byte(bucketLog)).Put(keys[len(keys)-1], value)
+			return tx.Bucket([]byte(format.BucketLog)).Put(keys[len(keys)-1], value)
 		}), ErrTooNew)
 	})
 	t.Run("buried payload", func(t *testing.T) {
 		refused(t, edit(t, file, func(tx *bbolt.Tx) error {
-			b := tx.Bucket([]byte(bucketMorgue))
+			b := tx.Bucket([]byte(format.BucketMorgue))
 			k, v := b.Cursor().First()
-			v = bytes.Clone(v[:len(v)-checksumSize])
-			v[0] = blockVersion + 1
-			return b.Put(k, appendChecksum(v, k))
+			v = bytes.Clone(v[:len(v)-format.ChecksumSize])
+			v[0] = format.BlockVersion + 1
+			return b.Put(k, format.AppendChecksum(v, k))
 		}), ErrTooNew)
 	})
 }
@@ -367,7 +372,7 @@ func TestNotAJournal(t *testing.T) {
 	})
 	t.Run("another bbolt file", func(t *testing.T) {
 		dir := t.TempDir()
-		db, err := bbolt.Open(filepath.Join(dir, fileName), 0o600, nil)
+		db, err := bbolt.Open(filepath.Join(dir, directory.FileName), 0o600, nil)
 		require.NoError(t, err)
 		require.NoError(t, db.Update(func(tx *bbolt.Tx) error { return second(tx.CreateBucket([]byte("users"))) }))
 		require.NoError(t, db.Close())
@@ -387,7 +392,7 @@ func TestTruncatedWhileOpen(t *testing.T) {
 	ticket, err := l.Append(t.Context(), []Entry{{Queue: queue, Payload: make([]byte, 100_000)}})
 	require.NoError(t, err)
 	require.NoError(t, ticket.Wait(t.Context()))
-	require.NoError(t, os.Truncate(filepath.Join(dir, fileName), 0))
+	require.NoError(t, os.Truncate(filepath.Join(dir, directory.FileName), 0))
 
 	for _, err := range l.Morgue(queue) {
 		assert.ErrorIs(t, err, ErrCorrupt)

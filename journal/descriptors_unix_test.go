@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/strandjobs/strand/journal/internal/directory"
 	"github.com/stretchr/testify/require"
 )
 
@@ -93,7 +94,7 @@ func sweepCalls(l *Log, top string) error {
 					return fmt.Errorf("after %s with %d descriptors: %w", name, left, err)
 				}
 			}
-			if drafts, _ := filepath.Glob(filepath.Join(top, "*"+draftSuffix+"*")); len(drafts) > 0 {
+			if drafts, _ := filepath.Glob(filepath.Join(top, "*"+directory.DraftSuffix+"*")); len(drafts) > 0 {
 				return fmt.Errorf("%s with %d descriptors leaves %v", name, left, drafts)
 			}
 		}

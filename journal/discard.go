@@ -3,6 +3,8 @@ package journal
 import (
 	"context"
 	"slices"
+
+	"github.com/strandjobs/strand/journal/internal/format"
 )
 
 // Delete removes buried payloads from the morgue, for good. All of them go, or
@@ -44,7 +46,7 @@ func (l *Log) delete(ctx context.Context, queue uint32, ps []Position) (Ticket, 
 		return nothing, err
 	}
 	for _, p := range ps {
-		l.open.changes = append(l.open.changes, change{bucket: bucketMorgue, key: morgueKey(queue, p)})
+		l.open.changes = append(l.open.changes, format.Edit{Bucket: format.BucketMorgue, Key: format.MorgueKey(queue, p)})
 	}
 	l.bury(queue, -len(ps))
 	l.wakeCommitter()

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/strandjobs/strand/journal/internal/directory"
 	"github.com/stretchr/testify/require"
 )
 
@@ -36,30 +37,30 @@ func TestLeftovers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			parent := t.TempDir()
-			die := func(d *draft) { // as the system would see to it
-				require.NoError(t, d.lock.unlock())
-				require.NoError(t, d.parent.Close())
+			die := func(d *directory.Draft) { // as the system would see to it
+				require.NoError(t, d.Lock.Unlock())
+				require.NoError(t, d.Parent.Close())
 			}
-			left := func(name string) *draft {
-				d, err := newDraft(filepath.Join(parent, name))
+			left := func(name string) *directory.Draft {
+				d, err := directory.NewDraft(filepath.Join(parent, name))
 				require.NoError(t, err)
 				return d
 			}
 			whole, mine := left("whole"), left("mine")
-			for _, file := range []string{fileName, newName} {
-				require.NoError(t, os.WriteFile(filepath.Join(whole.path(), file), nil, 0o600))
+			for _, file := range []string{directory.FileName, directory.NewName} {
+				require.NoError(t, os.WriteFile(filepath.Join(whole.Path(), file), nil, 0o600))
 			}
-			require.NoError(t, os.WriteFile(filepath.Join(mine.path(), "notes"), nil, 0o600))
+			require.NoError(t, os.WriteFile(filepath.Join(mine.Path(), "notes"), nil, 0o600))
 			early := left("early")
-			require.NoError(t, os.Remove(filepath.Join(early.path(), lockName)))
+			require.NoError(t, os.Remove(filepath.Join(early.Path(), directory.LockName)))
 			renamed, opened, busy := left("renamed"), left("opened"), left("busy")
 			moved := filepath.Join(parent, "x.new-77")
-			require.NoError(t, os.Rename(renamed.path(), moved))
-			for _, d := range []*draft{whole, mine, early, renamed, opened} {
+			require.NoError(t, os.Rename(renamed.Path(), moved))
+			for _, d := range []*directory.Draft{whole, mine, early, renamed, opened} {
 				die(d)
 			}
-			require.NoError(t, readers["Open"](opened.path(), ""), "somebody has taken it for his")
-			stay := []string{mine.path(), moved, opened.path(), busy.path()}
+			require.NoError(t, readers["Open"](opened.Path(), ""), "somebody has taken it for his")
+			stay := []string{mine.Path(), moved, opened.Path(), busy.Path()}
 			for _, name := range []string{"user.new-12", "user.new-x", ".new-1"} {
 				stay = append(stay, filepath.Join(parent, name))
 				require.NoError(t, os.Mkdir(filepath.Join(parent, name), 0o700))
@@ -72,13 +73,13 @@ func TestLeftovers(t *testing.T) {
 			require.NoError(t, os.Symlink(parent, link))
 
 			require.NoError(t, next(parent))
-			require.NoDirExists(t, whole.path())
-			require.NoDirExists(t, early.path())
+			require.NoDirExists(t, whole.Path())
+			require.NoDirExists(t, early.Path())
 			for _, path := range stay {
 				_, err := os.Lstat(path)
 				require.NoError(t, err)
 			}
-			require.NoError(t, busy.reveal(), "it was nobody's leftover")
+			require.NoError(t, busy.Reveal(), "it was nobody's leftover")
 		})
 	}
 }
@@ -95,8 +96,8 @@ func TestCopyLeavesNothingElse(t *testing.T) {
 		return all
 	}
 	require.Equal(t, []string{"copy"}, names(parent))
-	require.Equal(t, []string{fileName}, names(filepath.Join(parent, "copy")))
-	require.NoError(t, os.Truncate(filepath.Join(from, fileName), 100))
+	require.Equal(t, []string{directory.FileName}, names(filepath.Join(parent, "copy")))
+	require.NoError(t, os.Truncate(filepath.Join(from, directory.FileName), 100))
 	require.Error(t, Clone(from, filepath.Join(parent, "bad")))
 	require.Equal(t, []string{"copy"}, names(parent))
 }

@@ -12,6 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/strandjobs/strand/journal/internal/block"
+	"github.com/strandjobs/strand/journal/internal/directory"
+	"github.com/strandjobs/strand/journal/internal/format"
+	"github.com/strandjobs/strand/journal/internal/store"
 	"github.com/stretchr/testify/require"
 )
 
@@ -131,7 +135,7 @@ func TestBudget(t *testing.T) {
 		f.check(rand.IntN(3000))
 	}
 	require.Greater(t, f.log.Stats().ReadBacks, inOrder+300, "windows are bounded, too")
-	require.LessOrEqual(t, f.log.reader.bytes, max(evictBudget/8, maxWindow))
+	require.LessOrEqual(t, f.log.chain.Reader.Bytes, max(evictBudget/8, block.MaxWindow))
 
 	f.log.Record(&Change{Ended: f.refs[1:]})
 	f.settle()
@@ -186,7 +190,7 @@ func TestLargeEntryIsReadBack(t *testing.T) {
 	require.NoError(t, ticket.Wait(t.Context()))
 	f.settle()
 	large := f.refs[4]
-	large.size = 0 // as in a delivery that is read late
+	large.Bytes = 0 // as in a delivery that is read late
 	for range 2 {
 		var e Entry
 		require.NoError(t, large.Read(&e))
@@ -202,8 +206,8 @@ func TestLargeEntryIsReadBack(t *testing.T) {
 func TestCarryOfWhatLeftMemory(t *testing.T) {
 	f := startEvict(t, Config{MemoryBudget: 1, trimSlack: 1, minCarry: 20 << 10})
 	f.add(3000)
-	first := f.log.blocks[0].seq
-	require.NotNil(t, f.refs[0].block.home.Load().cold)
+	first := f.log.chain.Blocks[0].Seq
+	require.NotNil(t, f.refs[0].Block.Home.Load().Cold)
 	live := map[int]bool{}
 	for left := 1500; left > 20; left /= 2 {
 		var ended []Ref
@@ -221,7 +225,7 @@ func TestCarryOfWhatLeftMemory(t *testing.T) {
 		}
 		f.log.Record(&Change{Ended: ended})
 		for range 10 {
-			f.log.Record(&Change{Sets: []Set{{"test", []byte("x")}}}) // something to commit
+			f.log.Record(&Change{Sets: []Set{{Key: "test", Value: []byte("x")}}}) // something to commit
 			f.settle()
 		}
 		for n := range live {
@@ -229,32 +233,32 @@ func TestCarryOfWhatLeftMemory(t *testing.T) {
 		}
 	}
 	stats := f.log.Stats()
-	require.Greater(t, f.log.blocks[0].seq, first+20)
+	require.Greater(t, f.log.chain.Blocks[0].Seq, first+20)
 	require.LessOrEqual(t, stats.Bytes, 2*stats.LiveBytes+4<<10, "the log is trimmed all the same")
-	h := f.refs[0].block.home.Load()
-	require.NotNil(t, h.block, "it was carried")
-	require.NotNil(t, h.block.home.Load().cold, "and left memory again")
+	h := f.refs[0].Block.Home.Load()
+	require.NotNil(t, h.Block, "it was carried")
+	require.NotNil(t, h.Block.Home.Load().Cold, "and left memory again")
 	require.NoError(t, f.log.Close())
 }
 
 // lateStore does something just before it reads a block for the first time.
 type lateStore struct {
-	store
+	store.Store
 	before func()
 }
 
-func (s *lateStore) read(seq uint64, first, n int) ([]byte, error) {
+func (s *lateStore) Read(seq uint64, first, n int) ([]byte, error) {
 	if before := s.before; before != nil {
 		s.before = nil
 		before()
 	}
-	return s.store.read(seq, first, n)
+	return s.Store.Read(seq, first, n)
 }
 
 // Between where an entry was found and the reading of it, the block may be
 // carried forward, and gone from the disk.
 func TestReadBackOfWhatIsCarriedMeanwhile(t *testing.T) {
-	late := &lateStore{store: new(Memory)}
+	late := &lateStore{Store: new(Memory)}
 	var refs []Ref
 	l := newLog(late, Config{MemoryBudget: 1, trimSlack: 1, minCarry: 1 << 20, Deliver: func(d *Delivery) {
 		for i := range d.Len() {
@@ -269,19 +273,19 @@ func TestReadBackOfWhatIsCarriedMeanwhile(t *testing.T) {
 		require.NoError(t, err)
 		f.settle()
 	}
-	was := refs[0].block.home.Load().cold
+	was := refs[0].Block.Home.Load().Cold
 	require.NotNil(t, was)
 	late.before = func() {
 		l.Record(&Change{Ended: refs[1:9]})
 		f.settle()
-		l.Record(&Change{Sets: []Set{{"test", []byte("x")}}})
+		l.Record(&Change{Sets: []Set{{Key: "test", Value: []byte("x")}}})
 		f.settle()
 	}
 	var e Entry
 	require.NoError(t, refs[0].Read(&e))
 	require.Equal(t, evictPayload(0), e.Payload)
-	require.Nil(t, refs[0].block.home.Load().cold)
-	_, err := late.read(was.seq, 0, 1)
+	require.Nil(t, refs[0].Block.Home.Load().Cold)
+	_, err := late.Read(was.Seq, 0, 1)
 	require.ErrorIs(t, err, ErrCorrupt, "it is not there any more")
 	require.NoError(t, l.Close())
 }
@@ -330,10 +334,10 @@ func TestReadBackBesideEverything(t *testing.T) {
 		f.mu.Unlock()
 		f.settle()
 	}
-	for f.log.reader.reads.Load() < 100 {
+	for f.log.chain.Reader.Reads.Load() < 100 {
 		time.Sleep(time.Millisecond)
 	}
-	require.NotNil(t, refs[0].block.home.Load().block, "it was carried meanwhile")
+	require.NotNil(t, refs[0].Block.Home.Load().Block, "it was carried meanwhile")
 	require.NoError(t, f.log.Close())
 	readers.Wait()
 	for g, err := range errs {
@@ -348,7 +352,7 @@ func TestUnreadable(t *testing.T) {
 		t.Skip("Windows does not let anybody do that")
 	}
 	flip := func(f *evictRig, before int) {
-		path := filepath.Join(f.dir, fileName)
+		path := filepath.Join(f.dir, directory.FileName)
 		b, err := os.ReadFile(path)
 		require.NoError(f, err)
 		at := bytes.LastIndex(b, evictPayload(50)[:100])
@@ -366,16 +370,16 @@ func TestUnreadable(t *testing.T) {
 		"payload": {func(f *evictRig) { flip(f, 0) }, true},
 		"id":      {func(f *evictRig) { flip(f, len("50")+2) }, true},
 		"chunk": {func(f *evictRig) {
-			s := f.log.store.(*bolt)
-			tx, err := s.db.Begin(true)
+			s := f.log.store.(*store.Bolt)
+			tx, err := s.Db.Begin(true)
 			require.NoError(f, err)
-			b := tx.Bucket([]byte(bucketLog))
+			b := tx.Bucket([]byte(format.BucketLog))
 			for i := range 200 {
-				require.NoError(f, b.Delete(chunkKey(new([chunkKeySize]byte), f.refs[50].block.seq, i)))
+				require.NoError(f, b.Delete(store.ChunkKey(new([format.ChunkKeySize]byte), f.refs[50].Block.Seq, i)))
 			}
 			require.NoError(f, tx.Commit())
 		}, true},
-		"file": {func(f *evictRig) { require.NoError(f, os.Truncate(filepath.Join(f.dir, fileName), 8192)) }, false},
+		"file": {func(f *evictRig) { require.NoError(f, os.Truncate(filepath.Join(f.dir, directory.FileName), 8192)) }, false},
 	} {
 		for how, use := range map[string]func(f *evictRig) error{
 			"read": func(f *evictRig) error { return f.refs[50].Read(new(Entry)) },
@@ -394,13 +398,13 @@ func TestUnreadable(t *testing.T) {
 				f := startEvict(t, Config{MemoryBudget: 1, trimSlack: 1, minCarry: 1 << 20})
 				f.add(1000)
 				test.damage(f)
-				before, err := os.ReadFile(filepath.Join(f.dir, fileName))
+				before, err := os.ReadFile(filepath.Join(f.dir, directory.FileName))
 				require.NoError(t, err)
 				if err := use(f); err != nil {
 					require.ErrorIs(t, err, ErrFailed)
 					require.ErrorIs(t, err, ErrCorrupt)
 					if test.block {
-						require.ErrorContains(t, err, fmt.Sprint("block ", f.refs[50].block.seq))
+						require.ErrorContains(t, err, fmt.Sprint("block ", f.refs[50].Block.Seq))
 					}
 				} else if how != "bury" && how != "carry" {
 					t.Fatal("read")
@@ -415,7 +419,7 @@ func TestUnreadable(t *testing.T) {
 				if how == "carry" {
 					return // a commit before it may have come through
 				}
-				after, err := os.ReadFile(filepath.Join(f.dir, fileName))
+				after, err := os.ReadFile(filepath.Join(f.dir, directory.FileName))
 				require.NoError(t, err)
 				require.True(t, bytes.Equal(before, after), "what is on disk stays as it is")
 				_, err = Open(f.dir, Config{})

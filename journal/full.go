@@ -7,102 +7,114 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"sync"
 	"time"
+
+	"github.com/strandjobs/strand/journal/internal/format"
+	"github.com/strandjobs/strand/journal/internal/store"
 )
 
-// A full disk. Whoever appends is sent away; what was posted waits in memory;
-// and results, which are what gives room back, are written into what is left:
-// first of all, without the bytes that were refused, and in pieces if need be.
+// fullDisk is what a log does about a disk that has no room. What it guards is:
+// a result is written down as long as there is any room at all, because results
+// are what gives room back; and who was refused is not on disk later.
+//
+//   - The store keeps a reserve that only results may take ([store.room]). A block
+//     for which there is no room beside it is not written as it is.
+//   - refuse sends its appenders away, and those who came since: [ErrFull]. What
+//     was posted, for which no caller waits, stays in memory as a [posting], with
+//     the state keys that it owes.
+//   - What is left of the block, results and what was carried into it, is a
+//     [remainder]. It is written in pieces that each end where a call of Record
+//     did, down to one call. When that does not fit, the committer tries again
+//     ten times a second, and once more when the log is closed.
+//   - Before each block the committer asks the store for room ([Log.demand]).
+//     readmit takes in the postings that find some, in position order, and ends
+//     the refusals when none is left and what was refused last would fit.
+//   - The chain is trimmed harder meanwhile ([strain]), so that a disk which
+//     nothing else fills comes back by itself.
+//
+// mu, which is that of the log, guards all of it.
+type fullDisk struct {
+	full    bool      // appends are refused
+	missed  int       // bytes that there should be room for until they are not
+	waiting []posting // posted calls that found no room, in position order
+	owed    owed      // their state keys; nil while none waits
+
+	mu      *sync.Mutex
+	logger  *slog.Logger
+	dir     string
+	told    bool        // the Logger knows of a full disk, and of no room since
+	lasting *time.Timer // tells it of the room; nil until there was some
+	over    bool        // the log is closed
+}
 
 // posting is a posted call that waits for room.
 type posting struct {
 	entries []Entry
-	changes []*change
+	changes []*format.Edit
 	weight  int
 }
 
 // owed are the changes of state keys that wait with posted calls, by key. A
 // result that sets such a key is younger and on disk sooner, so what is owed for
 // the key by then is never written.
-type owed map[string][]*change
+type owed map[string][]*format.Edit
 
-func (o owed) add(c change) *change {
-	o[string(c.key)] = append(o[string(c.key)], &c)
+func (o owed) add(c format.Edit) *format.Edit {
+	o[string(c.Key)] = append(o[string(c.Key)], &c)
 	return &c
 }
 
 // overtake gives up what is owed for the key of c.
-func (o owed) overtake(c change) {
-	if c.bucket != bucketState {
+func (o owed) overtake(c format.Edit) {
+	if c.Bucket != format.BucketState {
 		return
 	}
-	for _, late := range o[string(c.key)] {
-		late.key = nil
+	for _, late := range o[string(c.Key)] {
+		late.Key = nil
 	}
-	delete(o, string(c.key))
+	delete(o, string(c.Key))
 }
 
 // paid takes out a change that is about to be written.
-func (o owed) paid(c *change) {
-	rest := slices.DeleteFunc(o[string(c.key)], func(other *change) bool { return other == c })
-	if o[string(c.key)] = rest; len(rest) == 0 {
-		delete(o, string(c.key))
+func (o owed) paid(c *format.Edit) {
+	rest := slices.DeleteFunc(o[string(c.Key)], func(other *format.Edit) bool { return other == c })
+	if o[string(c.Key)] = rest; len(rest) == 0 {
+		delete(o, string(c.Key))
 	}
-}
-
-// demand is how much room the next commit asks for, with some more for what is
-// appended meanwhile. 0: there is nothing to do. After an error there is nothing
-// that may be done.
-func (l *Log) demand() (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.lost != nil || l.open.empty() && !l.full {
-		return 0, l.lost
-	}
-	weight := l.open.weight()
-	if len(l.waiting) > 0 {
-		weight += l.waiting[0].weight
-	}
-	return weight + weight/8 + 4<<10, nil
-}
-
-func (l *Log) isFull() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.full
 }
 
 // readmit takes posted calls that now find room into the open block, and ends
-// the refusals when none is left and there is still some. Their positions are
-// older than the block's, like those of entries that are carried forward. The
+// the refusals when none is left and there is still some; in the last block there
+// is room for all of them. Their positions are older than the block's, like those
+// of entries that are carried forward. It returns the room that is left. The
 // caller holds mu.
-func (l *Log) readmit(r room) room {
-	b := l.open
+func (d *fullDisk) readmit(b *openBlock, r store.Room, last bool) store.Room {
 	if b.refused {
 		return r // its turn comes first
 	}
-	b.final = l.closed
-	for len(l.waiting) > 0 && (l.closed || l.waiting[0].weight <= r.spare) {
-		p := l.waiting[0]
-		l.waiting = l.waiting[1:]
-		r.spare -= p.weight
-		call := uint32(len(b.entries))
+	b.final = last
+	for len(d.waiting) > 0 && (last || d.waiting[0].weight <= r.Spare) {
+		p := d.waiting[0]
+		d.waiting = d.waiting[1:]
+		r.Spare -= p.weight
+		call := uint32(len(b.Entries))
 		for i := range p.entries {
-			off := b.add(&p.entries[i], true).off
+			off := b.Add(&p.entries[i], true).Off
 			b.route(p.entries[i].Route, off)
 			b.keep(off, call)
 		}
 		for _, c := range p.changes {
-			if c.key != nil { // nothing has overtaken it
-				l.owed.paid(c)
-				c.owner = call
+			if c.Key != nil { // nothing has overtaken it
+				d.owed.paid(c)
+				c.Owner = call
 				b.changes = append(b.changes, *c)
 			}
 		}
 	}
-	if l.full = len(l.waiting) > 0 || r.spare < l.missed; !l.full {
-		l.waiting, l.owed = nil, nil
-		l.expectRoom()
+	if d.full = len(d.waiting) > 0 || r.Spare < d.missed; !d.full {
+		d.waiting, d.owed = nil, nil
+		d.expectRoom()
 	}
 	return r
 }
@@ -111,48 +123,69 @@ func (l *Log) readmit(r room) room {
 // small appends fit and large ones don't, it comes and goes ten times a second.
 const roomAfter = 5 * time.Second
 
-// tellFull has the Logger know, once, that the disk is full. The committer does not
-// wait for it, and the caller holds mu.
-func (l *Log) tellFull() {
-	if l.toldFull {
-		return
+// begin refuses appends until there is room for so many bytes, and has the Logger
+// know of it, once. The caller holds mu.
+func (d *fullDisk) begin(missed int) {
+	d.full, d.missed = true, min(missed, maxMissed)
+	if !d.told {
+		d.told = true
+		// A goroutine, because the caller holds mu, and the committer does not wait.
+		go d.logger.Warn("disk is full: what is new is refused until there is room, what ends is still written down; make some, the rest goes by itself",
+			slog.String("dir", d.dir))
 	}
-	l.toldFull = true
-	go l.cfg.Logger.Warn("disk is full: what is new is refused until there is room, what ends is still written down; make some, the rest goes by itself",
-		slog.String("dir", l.dir))
 }
 
 // expectRoom sees to it that the Logger learns of the room, if it lasts. The caller
 // holds mu.
-func (l *Log) expectRoom() {
+func (d *fullDisk) expectRoom() {
 	switch {
-	case l.closed || !l.toldFull:
-	case l.lasting == nil:
-		l.lasting = time.AfterFunc(roomAfter, l.tellRoom)
+	case d.over || !d.told:
+	case d.lasting == nil:
+		d.lasting = time.AfterFunc(roomAfter, d.tellRoom)
 	default:
-		l.lasting.Reset(roomAfter)
+		d.lasting.Reset(roomAfter)
 	}
 }
 
-func (l *Log) tellRoom() {
-	l.mu.Lock()
-	over := l.toldFull && !l.full && !l.closed
-	l.toldFull = l.toldFull && !over
-	l.mu.Unlock()
+func (d *fullDisk) tellRoom() {
+	d.mu.Lock()
+	over := d.told && !d.full && !d.over
+	d.told = d.told && !over
+	d.mu.Unlock()
 	if over {
-		l.cfg.Logger.Info("disk has room again: what is new is accepted", slog.String("dir", l.dir))
+		d.logger.Info("disk has room again: what is new is accepted", slog.String("dir", d.dir))
+	}
+}
+
+// end has the Logger told nothing any more. The caller holds mu.
+func (d *fullDisk) end() {
+	d.over = true
+	if d.lasting != nil {
+		d.lasting.Stop()
+	}
+}
+
+// wait adds to what waits for room: older calls come before those that wait.
+func (d *fullDisk) wait(older, younger []posting, fresh owed) {
+	d.waiting = append(append(older, d.waiting...), younger...)
+	if d.owed == nil {
+		d.owed = fresh
+		return
+	}
+	for key, list := range fresh {
+		d.owed[key] = append(d.owed[key], list...)
 	}
 }
 
 // writeResults writes what is left of a block for which there is no room. False:
 // the log has stopped.
-func (l *Log) writeResults(b *openBlock, t *transaction) bool {
+func (l *Log) writeResults(b *openBlock, t *store.Transaction) bool {
 	l.refuse(b, t)
 	if l.vanish(b, t) {
 		return true
 	}
 	rest := newRemainder(l, b, t)
-	for n := rest.fitting(b.room.bytes); rest.left() > 0; {
+	for n := rest.fitting(b.room.Bytes); rest.left() > 0; {
 		err := l.commit(rest.piece(n))
 		closing := l.isClosed()
 		switch {
@@ -173,7 +206,7 @@ func (l *Log) writeResults(b *openBlock, t *transaction) bool {
 	}
 	l.mu.Lock()
 	rest.settle()
-	forsaken := b.final && len(l.waiting) > 0
+	forsaken := b.final && len(l.disk.waiting) > 0
 	l.mu.Unlock()
 	if forsaken {
 		l.fail(b, ErrFull)
@@ -188,64 +221,44 @@ const maxMissed = 64 << 10
 // vanish reports whether nothing is left of a block that was refused, and then
 // forgets it: who tries again and again must not fill the disk. The next block
 // begins where it did.
-func (l *Log) vanish(b *openBlock, t *transaction) bool {
+func (l *Log) vanish(b *openBlock, t *store.Transaction) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.waiting) > 0 {
+	if len(l.disk.waiting) > 0 {
 		return false // it has to be older than the block that it will be in
 	}
 	next := l.open
-	if len(next.cuts)+len(next.marks) == 0 && next.refused {
-		next.clear()
-		next.skipped = l.tail.next // also if b stays
+	if len(next.cuts)+len(next.Marks) == 0 && next.refused {
+		next.Clear()
+		next.refused = false
+		next.skipped = l.tail.Next // also if b stays
 	}
-	if len(b.cuts)+len(b.marks)+len(b.changes)+len(t.drop) > 0 || b.carried < b.end || next.size() > headerSize {
+	if len(b.cuts)+len(b.Marks)+len(b.changes)+len(t.Drop) > 0 || b.carried < b.End || next.Size() > format.HeaderSize {
 		return false
 	}
-	l.blocks = l.blocks[:len(l.blocks)-1]
-	l.size -= b.block.size
-	l.tail.seq--
-	next.block.seq, next.block.first, next.commit.first = b.block.seq, b.block.first, b.block.first
-	next.skipped = l.tail.next
+	l.chain.TakeBack()
+	l.tail.Seq--
+	next.Block.Seq, next.Block.First, next.commit.first = b.Block.Seq, b.Block.First, b.Block.First
+	next.skipped = l.tail.Next
 	return true
-}
-
-// clear takes out all entries of a block, which were refused.
-func (b *openBlock) clear() {
-	b.entries = b.entries[:headerSize]
-	b.block = &Block{seq: b.block.seq, first: b.block.first, base: b.block.base}
-	b.refused = false
 }
 
 // refuse sends the appenders of a block that found no room away, and those who
 // came since. What Record was given stays.
-func (l *Log) refuse(b *openBlock, t *transaction) {
+func (l *Log) refuse(b *openBlock, t *store.Transaction) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.full, l.missed = true, min(b.weight(), maxMissed)
-	l.tellFull()
+	l.disk.begin(b.weight())
 	l.wakeWaiters()
 	back := slices.Clone(b.restored) // they stay dead, and are off the account already
 	fresh := make(owed)
-	l.waiting = append(l.refuseFresh(b, fresh), l.waiting...)
-	l.waiting = append(l.waiting, l.refuseFresh(l.open, fresh)...)
-	l.owe(fresh)
-	t.changes = b.changes
+	older := l.refuseFresh(b, fresh)
+	l.disk.wait(older, l.refuseFresh(l.open, fresh), fresh)
+	t.Changes = b.changes
 	for _, c := range back {
-		l.bury(queueOf(c.key), 1)
+		l.bury(format.QueueOf(c.Key), 1)
 	}
 	l.last = b.commit
-}
-
-// owe adds to what is owed.
-func (l *Log) owe(fresh owed) {
-	if l.owed == nil {
-		l.owed = fresh
-		return
-	}
-	for key, list := range fresh {
-		l.owed[key] = append(l.owed[key], list...)
-	}
 }
 
 // refuseFresh takes what was appended out of b and tells whoever waits for b.
@@ -259,8 +272,8 @@ func (l *Log) refuseFresh(b *openBlock, fresh owed) []posting {
 	for _, route := range b.routes {
 		d := b.deliveries[route]
 		for _, off := range d.offsets {
-			e, r := b.read(off)
-			l.markDead(r)
+			e, r := b.Read(off)
+			l.chain.EndHere(r, &l.open.Writer)
 			call, posted := b.posted[off]
 			if !posted {
 				continue
@@ -274,10 +287,10 @@ func (l *Log) refuseFresh(b *openBlock, fresh owed) []posting {
 		b.deliveries[route] = nil
 		d.discard()
 	}
-	b.disown(fresh.overtake, func(c change) {
-		if p := calls[c.owner]; p != nil {
+	b.disown(fresh.overtake, func(c format.Edit) {
+		if p := calls[c.Owner]; p != nil {
 			p.changes = append(p.changes, fresh.add(c))
-			p.weight += weigh([]change{c})
+			p.weight += weigh([]format.Edit{c})
 		}
 	})
 	b.refused = b.refused || len(b.routes) > 0
@@ -289,14 +302,14 @@ func (l *Log) refuseFresh(b *openBlock, fresh owed) []posting {
 
 // disown takes out the changes that belong to entries, and shows those that
 // stay, in their order.
-func (b *openBlock) disown(stays, out func(change)) {
+func (b *openBlock) disown(stays, out func(format.Edit)) {
 	kept, cuts := b.changes[:0], b.cuts
 	for i, c := range b.changes {
 		for len(cuts) > 0 && cuts[0].changes == i {
 			cuts[0].changes = len(kept)
 			cuts = cuts[1:]
 		}
-		if c.owner == 0 {
+		if c.Owner == 0 {
 			kept = append(kept, c)
 			stays(c)
 		} else {
@@ -316,7 +329,7 @@ func inOrder(calls map[uint32]*posting) []posting {
 		p := calls[call]
 		slices.SortFunc(p.entries, func(a, b Entry) int { return cmp.Compare(a.Position, b.Position) })
 		for i := range p.entries {
-			p.weight += entryBound(&p.entries[i])
+			p.weight += format.EntryBound(&p.entries[i])
 		}
 		list = append(list, *p)
 	}

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/strandjobs/strand/journal/internal/store"
 	"github.com/stretchr/testify/require"
 )
 
@@ -73,7 +74,7 @@ func (f *fullRig) open() {
 		f.mu.Lock()
 		for i := range d.Len() {
 			r := must(d.Read(i, new(Entry)))
-			f.refs, f.lives[r.pos] = append(f.refs, r), new(fullLife)
+			f.refs, f.lives[r.Position()] = append(f.refs, r), new(fullLife)
 		}
 		f.mu.Unlock()
 		d.Done()
@@ -121,9 +122,9 @@ func (f *fullRig) together() {
 // room ends all faults and gives the log some virtual time.
 func (f *fullRig) room(d time.Duration) {
 	f.disk.Limit(0)
-	f.disk.mu.Lock()
-	f.disk.faults = nil
-	f.disk.mu.Unlock()
+	f.disk.Mu.Lock()
+	f.disk.Faults = nil
+	f.disk.Mu.Unlock()
 	time.Sleep(d)
 	synctest.Wait()
 }
@@ -138,7 +139,7 @@ func (f *fullRig) append() (Ticket, []Position, bool) {
 			Route: uint32(f.r.IntN(3)), Payload: []byte(strings.Repeat("p", f.r.IntN(300)))}
 	}
 	key := fmt.Sprintf("test/call %d", f.calls)
-	sets := func(first Position) []Set { return []Set{{key, fmt.Append(nil, first)}} }
+	sets := func(first Position) []Set { return []Set{{Key: key, Value: fmt.Append(nil, first)}} }
 	posted := f.r.IntN(3) == 0
 	enqueue := f.log.AppendWith
 	if posted {
@@ -177,17 +178,17 @@ func (f *fullRig) record() {
 		i := f.r.IntN(len(f.refs))
 		r := f.refs[i]
 		f.refs = append(f.refs[:i], f.refs[i+1:]...)
-		delete(f.twin, r.pos)
-		f.lives[r.pos].ended = f.calls
+		delete(f.twin, r.Position())
+		f.lives[r.Position()].ended = f.calls
 		return r, true
 	}
 	if r, ok := take(); ok {
 		c.Ended = append(c.Ended, r)
 	}
 	if r, ok := take(); ok {
-		if !f.states[r.pos] {
+		if !f.states[r.Position()] {
 			c.Buried = append(c.Buried, Burial{Ref: r, Reason: "no luck"})
-			f.morgue[r.pos] = true
+			f.morgue[r.Position()] = true
 		} else {
 			c.Ended = append(c.Ended, r)
 		}
@@ -201,11 +202,11 @@ func (f *fullRig) record() {
 		runtime.Gosched()
 	}
 	key := fmt.Sprintf("test/result %d", f.calls)
-	c.Sets, f.keys[key] = []Set{{key, []byte("x")}}, "x"
+	c.Sets, f.keys[key] = []Set{{Key: key, Value: []byte("x")}}, "x"
 	if n := len(f.posted); n > 0 {
 		late := f.posted[f.r.IntN(n)]
 		if f.r.IntN(2) == 0 {
-			c.Sets, f.keys[late] = append(c.Sets, Set{late, []byte("y")}), "y"
+			c.Sets, f.keys[late] = append(c.Sets, Set{Key: late, Value: []byte("y")}), "y"
 		} else {
 			c.Sets = append(c.Sets, Set{Key: late})
 			delete(f.keys, late)
@@ -214,9 +215,9 @@ func (f *fullRig) record() {
 	f.log.Record(&c)
 	for _, s := range c.States {
 		f.refs = append(f.refs, s.Ref)
-		f.lives[s.Ref.pos] = &fullLife{born: f.calls}
-		f.states[s.Ref.pos] = true
-		f.twin[s.Ref.pos] = string(s.Entry.ID) + string(s.Entry.Error)
+		f.lives[s.Ref.Position()] = &fullLife{born: f.calls}
+		f.states[s.Ref.Position()] = true
+		f.twin[s.Ref.Position()] = string(s.Entry.ID) + string(s.Entry.Error)
 	}
 }
 
@@ -298,7 +299,7 @@ func TestFullNowAndThen(t *testing.T) {
 					f.disk.FailNext(ErrFull)
 				}
 				if f.r.IntN(4) == 0 {
-					f.disk.Limit(f.disk.content() + f.r.IntN(3000))
+					f.disk.Limit(f.disk.Content() + f.r.IntN(3000))
 				}
 				f.together()
 				if f.r.IntN(5) == 0 {
@@ -325,8 +326,8 @@ func TestFullNowAndThen(t *testing.T) {
 func (f *fullRig) liveBytes() (n int) {
 	f.log.mu.Lock()
 	defer f.log.mu.Unlock()
-	for _, b := range f.log.blocks {
-		n += b.bytes
+	for _, b := range f.log.chain.Blocks {
+		n += b.Bytes
 	}
 	return n
 }
@@ -362,7 +363,7 @@ func fullByItself(t *testing.T, seed uint64) {
 			ended = append(ended, f.refs[i])
 		}
 		for _, r := range ended {
-			f.log.Record(&Change{Ended: []Ref{r}, Sets: []Set{{Key: fmt.Sprint("test/", r.pos), Value: []byte("done")}}})
+			f.log.Record(&Change{Ended: []Ref{r}, Sets: []Set{{Key: fmt.Sprint("test/", r.Position()), Value: []byte("done")}}})
 			synctest.Wait()
 		}
 		_, keys, _ := f.found(f.disk.Crash())
@@ -412,7 +413,7 @@ func TestFullForNothing(t *testing.T) {
 		number, err := f.log.Queue(t.Context(), "orders")
 		require.NoError(t, err)
 		one := []Entry{{Queue: number, ID: []byte("id"), Payload: make([]byte, 100)}}
-		f.disk.Limit(f.disk.content() + 50)
+		f.disk.Limit(f.disk.Content() + 50)
 		before := len(f.images)
 		for range 10 {
 			ticket, err := f.log.Append(t.Context(), one)
@@ -446,7 +447,7 @@ func TestFullMeanwhile(t *testing.T) {
 			f := startFull(t, 1)
 			one := []Entry{{Queue: modelQueue, ID: []byte("id")}}
 			failing, goOn := make(chan struct{}), make(chan struct{})
-			f.log.store = &stopper{store: f.disk, stop: func() { close(failing); <-goOn }}
+			f.log.store = &stopper{Store: f.disk, stop: func() { close(failing); <-goOn }}
 			f.disk.FailNext(ErrFull)
 			first, err := f.log.Append(t.Context(), one)
 			require.NoError(t, err)
@@ -475,14 +476,14 @@ func TestFullMeanwhile(t *testing.T) {
 
 // stopper calls stop in the first commit.
 type stopper struct {
-	store
+	store.Store
 	stop func()
 }
 
-func (s *stopper) commit(t *transaction) error {
+func (s *stopper) Commit(t *store.Transaction) error {
 	if s.stop != nil {
 		s.stop()
 		s.stop = nil
 	}
-	return s.store.commit(t)
+	return s.Store.Commit(t)
 }

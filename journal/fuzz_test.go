@@ -7,6 +7,10 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/strandjobs/strand/journal/internal/block"
+	"github.com/strandjobs/strand/journal/internal/directory"
+	"github.com/strandjobs/strand/journal/internal/format"
+	"github.com/strandjobs/strand/journal/internal/pages"
 	"github.com/stretchr/testify/require"
 )
 
@@ -14,51 +18,51 @@ import (
 // what an attacker could write, and no accident. It never panics, and all that
 // is returned lies inside.
 func FuzzBlock(f *testing.F) {
-	b := newOpenBlock(nil, tail{seq: 6, next: 100})
+	b := block.NewWriter(nil, format.Tail{Seq: 6, Next: 100})
 	for i := range 5 {
-		b.add(&Entry{Kind: KindEnqueued, Queue: 1, Position: Position(100 + i), ID: []byte("id"), Payload: []byte("payload"), Score: float64(i)}, i == 3)
+		b.Add(&Entry{Kind: KindEnqueued, Queue: 1, Position: Position(100 + i), ID: []byte("id"), Payload: []byte("payload"), Score: float64(i)}, i == 3)
 	}
-	b.add(&Entry{Kind: KindState, Queue: 1 << 31, Position: 105, Failed: []Position{1, 2, 1 << 60}, Error: []byte("no")}, false)
-	b.beginMarks(2)
-	b.markEnded(101)
-	b.markEnded(3)
-	whole := b.seal(3, false)
+	b.Add(&Entry{Kind: KindState, Queue: 1 << 31, Position: 105, Failed: []Position{1, 2, 1 << 60}, Error: []byte("no")}, false)
+	b.BeginMarks(2)
+	b.MarkEnded(101)
+	b.MarkEnded(3)
+	whole := b.Seal(3, false)
 	f.Add(whole)
-	f.Add(whole[:headerSize])
+	f.Add(whole[:format.HeaderSize])
 	f.Add([]byte{})
 	f.Add([]byte("STRB"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		// As it is: an error or, with luck, a block.
-		if err := newSurvey().block(7, data); err != nil {
+		if err := block.NewSurvey().Block(7, data); err != nil {
 			require.Error(t, err)
 		}
-		if len(data) < headerSize {
+		if len(data) < format.HeaderSize {
 			return
 		}
 		data = slices.Clone(data)
-		copy(data, blockMagic[:])
-		data[4], data[5], data[6], data[7] = blockVersion, 0, 0, 0
+		copy(data, format.BlockMagic[:])
+		data[4], data[5], data[6], data[7] = format.BlockVersion, 0, 0, 0
 		binary.LittleEndian.PutUint32(data[12:], uint32(len(data)-16))
 		binary.LittleEndian.PutUint64(data[16:], 7)
-		binary.LittleEndian.PutUint32(data[8:], blockChecksum(data))
-		h, err := parseHeader(data, 7)
+		binary.LittleEndian.PutUint32(data[8:], format.BlockChecksum(data))
+		h, err := format.ParseHeader(data, 7)
 		if err != nil {
 			return
 		}
 		inside := 0
-		err = h.scan(data, func(off uint32, size int, e *Entry) {
-			require.Equal(t, headerSize+inside, int(off), "entries follow each other")
+		err = h.Scan(data, func(off uint32, size int, e *Entry) {
+			require.Equal(t, format.HeaderSize+inside, int(off), "entries follow each other")
 			inside += size
 			require.LessOrEqual(t, len(e.ID)+len(e.Payload)+len(e.Error), size)
 		}, func(Position) {})
-		require.LessOrEqual(t, inside, h.entries)
+		require.LessOrEqual(t, inside, h.Entries)
 		if err == nil {
-			require.Equal(t, inside, h.entries)
+			require.Equal(t, inside, h.Entries)
 		} else {
 			require.ErrorIs(t, err, ErrCorrupt)
 		}
-		_, _ = parseBuried(nil, appendChecksum(data, nil))
-		_, _ = parseTail(data)
+		_, _ = format.ParseBuried(nil, format.AppendChecksum(data, nil))
+		_, _ = format.ParseTail(data)
 	})
 }
 
@@ -77,14 +81,14 @@ func FuzzEntry(f *testing.F) {
 		}
 		for _, want := range []Entry{enqueued, state} {
 			moved := flags&4 != 0 || position < first
-			b := appendEntry([]byte("before"), &want, moved, Position(first), base)
-			require.LessOrEqual(t, len(b)-len("before"), entryBound(&want))
+			b := format.AppendEntry([]byte("before"), &want, moved, Position(first), base)
+			require.LessOrEqual(t, len(b)-len("before"), format.EntryBound(&want))
 			require.GreaterOrEqual(t, len(b)-len("before"), 5, "marks need that much")
-			d := decoder{b: append(b, "after"...), off: len("before")}
+			d := format.Decoder{B: append(b, "after"...), Off: len("before")}
 			var got Entry
-			d.entry(&got, Position(first), base)
-			require.NoError(t, d.err)
-			require.Equal(t, len(b), d.off)
+			d.Entry(&got, Position(first), base)
+			require.NoError(t, d.Err)
+			require.Equal(t, len(b), d.Off)
 			require.Equal(t, math.Float64bits(want.Score), math.Float64bits(got.Score))
 			require.Equal(t, string(want.ID), string(got.ID))
 			require.Equal(t, string(want.Payload), string(got.Payload))
@@ -107,7 +111,7 @@ func FuzzPages(f *testing.F) {
 		changed := slices.Clone(file)
 		copy(changed[int(at)%len(changed):], patch)
 		dir := withFile(t, changed)
-		if err := checkPages(filepath.Join(dir, fileName)); err != nil {
+		if err := pages.Check(filepath.Join(dir, directory.FileName)); err != nil {
 			return
 		}
 		if _, err := describe(dir); err != nil {

@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/strandjobs/strand/journal/internal/store"
 	"github.com/stretchr/testify/require"
 )
 
@@ -14,27 +15,29 @@ type filling struct {
 	during func() // nil: there is room
 }
 
-func (f *filling) commit(t *transaction) error {
+func (f *filling) Commit(t *store.Transaction) error {
 	if during := f.during; during != nil {
 		f.during = nil
 		during()
 		return ErrFull
 	}
-	return f.Memory.commit(t)
+	return f.Memory.Commit(t)
 }
 
 // Positions that were refused while the block before them was on its way leave no gap:
 // whatever comes next, the journal opens.
 func TestRefusedWhileABlockIsOnItsWay(t *testing.T) {
 	for name, next := range map[string]func(t *testing.T, l *Log){
-		"nothing":     func(*testing.T, *Log) {},
-		"a state key": func(t *testing.T, l *Log) { require.NoError(t, l.Put(t.Context(), Set{"test/key", []byte("1")})) },
+		"nothing": func(*testing.T, *Log) {},
+		"a state key": func(t *testing.T, l *Log) {
+			require.NoError(t, l.Put(t.Context(), Set{Key: "test/key", Value: []byte("1")}))
+		},
 		"an entry": func(t *testing.T, l *Log) {
 			_, err := l.Append(t.Context(), []Entry{{ID: []byte("after")}})
 			require.NoError(t, err)
 		},
 		"a key, then an entry": func(t *testing.T, l *Log) {
-			require.NoError(t, l.Put(t.Context(), Set{"test/key", []byte("1")}))
+			require.NoError(t, l.Put(t.Context(), Set{Key: "test/key", Value: []byte("1")}))
 			_, err := l.Append(t.Context(), []Entry{{ID: []byte("after")}})
 			require.NoError(t, err)
 		},

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/strandjobs/strand/journal/internal/directory"
+	"github.com/strandjobs/strand/journal/internal/format"
 	"github.com/stretchr/testify/require"
 )
 
@@ -36,7 +38,7 @@ func TestGoldenFiles(t *testing.T) {
 			report, err := Check(dir)
 			require.NoError(t, err)
 			require.NoError(t, report.Damage)
-			require.Equal(t, file, mustRead(t, filepath.Join(dir, fileName)), "to look at it changes nothing")
+			require.Equal(t, file, mustRead(t, filepath.Join(dir, directory.FileName)), "to look at it changes nothing")
 			got := fmt.Sprintf("uuid %q, epoch %d, %d entries live\n%s", report.UUID, report.Epoch, report.Live, tell(t, dir))
 			text := filepath.Join("testdata", name+".golden")
 			if *update {
@@ -68,7 +70,7 @@ func tell(t testing.TB, dir string) string {
 		for _, r := range l.Pending(queue) {
 			var e Entry
 			require.NoError(t, r.Read(&e))
-			line(map[Kind]string{KindEnqueued: "payload", KindState: "state"}[e.Kind], e)
+			line(map[format.Kind]string{KindEnqueued: "payload", KindState: "state"}[e.Kind], e)
 		}
 		for d, err := range l.Morgue(queue) {
 			require.NoError(t, err)
@@ -120,9 +122,9 @@ func TestUUID(t *testing.T) {
 	require.NoError(t, l.Close())
 
 	file := readFile(t, dir)
-	at := bytes.Index(file, keyUUID) // the value follows its key
+	at := bytes.Index(file, format.KeyUUID) // the value follows its key
 	require.Positive(t, at)
-	file[at+len(keyUUID)+3] ^= 1
+	file[at+len(format.KeyUUID)+3] ^= 1
 	_, err = Open(withFile(t, file), Config{})
 	require.ErrorIs(t, err, ErrCorrupt)
 	require.ErrorContains(t, err, "UUID")

@@ -16,6 +16,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/strandjobs/strand/journal/internal/block"
+	"github.com/strandjobs/strand/journal/internal/directory"
+	"github.com/strandjobs/strand/journal/internal/format"
+	"github.com/strandjobs/strand/journal/internal/pages"
+	"github.com/strandjobs/strand/journal/internal/store"
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/bbolt"
 )
@@ -39,7 +44,7 @@ func meetHostile(root string) int {
 		return 1
 	}
 	for _, dir := range dirs {
-		info, err := os.Stat(filepath.Join(dir, fileName))
+		info, err := os.Stat(filepath.Join(dir, directory.FileName))
 		if err != nil {
 			fmt.Println(err)
 			return 1
@@ -47,7 +52,6 @@ func meetHostile(root string) int {
 		end := watchMemory(hostileBase+hostileMemory*uint64(info.Size()), dir)
 		_, _ = Check(dir)
 		if v, err := OpenView(dir); err == nil {
-			_, _ = v.At(1)
 			_ = v.Close()
 		}
 		_, _ = Salvage(dir, "")
@@ -88,37 +92,37 @@ func watchMemory(most uint64, what string) (end func()) {
 
 // forge changes a copy of a journal and makes every checksum and sum right again,
 // except for those of the values that change writes.
-func forge(t testing.TB, file []byte, change func(tx *bbolt.Tx, last *tail) error) []byte {
+func forge(t testing.TB, file []byte, change func(tx *bbolt.Tx, last *format.Tail) error) []byte {
 	dir := withFile(t, file)
-	options := boltOptions()
+	options := store.BoltOptions()
 	options.NoSync = true
-	db, err := bbolt.Open(filepath.Join(dir, fileName), 0o600, options)
+	db, err := bbolt.Open(filepath.Join(dir, directory.FileName), 0o600, options)
 	require.NoError(t, err)
 	require.NoError(t, db.Update(func(tx *bbolt.Tx) error {
-		last, err := parseTail(tx.Bucket([]byte(bucketMeta)).Get(keyTail))
+		last, err := format.ParseTail(tx.Bucket([]byte(format.BucketMeta)).Get(format.KeyTail))
 		if err = errors.Join(err, change(tx, &last)); err != nil {
 			return err
 		}
-		last.sides = sides{}
-		for _, name := range sideBuckets {
+		last.Sides = format.Sides{}
+		for _, name := range format.SideBuckets {
 			err = errors.Join(err, tx.Bucket([]byte(name)).ForEach(func(k, v []byte) error {
-				last.sides.of(name).add(k, v)
+				last.Sides.Of(name).Add(k, v)
 				return nil
 			}))
 		}
-		return errors.Join(err, putTail(tx, last))
+		return errors.Join(err, store.PutTail(tx, last))
 	}))
 	require.NoError(t, db.Close())
-	return mustRead(t, filepath.Join(dir, fileName))
+	return mustRead(t, filepath.Join(dir, directory.FileName))
 }
 
 // stamp makes the header of a forged block right.
 func stampForged(b []byte, seq uint64) []byte {
-	copy(b, blockMagic[:])
-	b[4], b[5], b[6], b[7] = blockVersion, 0, 0, 0
+	copy(b, format.BlockMagic[:])
+	b[4], b[5], b[6], b[7] = format.BlockVersion, 0, 0, 0
 	binary.LittleEndian.PutUint32(b[12:], uint32(len(b)-16))
 	binary.LittleEndian.PutUint64(b[16:], seq)
-	binary.LittleEndian.PutUint32(b[8:], blockChecksum(b))
+	binary.LittleEndian.PutUint32(b[8:], format.BlockChecksum(b))
 	return b
 }
 
@@ -144,16 +148,16 @@ func forgeries(t testing.TB, n int) (files [][]byte) {
 	random := rand.New(rand.NewPCG(11, 12))
 	for i := range n {
 		file := base[i%len(base)]
-		files = append(files, forge(t, file, func(tx *bbolt.Tx, last *tail) error {
-			name := []bucket{bucketLog, bucketLog, bucketMorgue, bucketState, bucketQueues, bucketMeta}[random.IntN(6)]
+		files = append(files, forge(t, file, func(tx *bbolt.Tx, last *format.Tail) error {
+			name := []format.Bucket{format.BucketLog, format.BucketLog, format.BucketMorgue, format.BucketState, format.BucketQueues, format.BucketMeta}[random.IntN(6)]
 			b := tx.Bucket([]byte(name))
 			var keys, values [][]byte
 			_ = b.ForEach(func(k, v []byte) error {
 				keys, values = append(keys, bytes.Clone(k)), append(values, bytes.Clone(v))
 				return nil
 			})
-			if len(keys) == 0 || name == bucketMeta {
-				for _, field := range []*uint64{&last.oldest, &last.seq, (*uint64)(&last.next), &last.epoch} {
+			if len(keys) == 0 || name == format.BucketMeta {
+				for _, field := range []*uint64{&last.Oldest, &last.Seq, (*uint64)(&last.Next), &last.Epoch} {
 					if random.IntN(3) == 0 {
 						*field = []uint64{0, 1, math.MaxUint64, math.MaxInt64, 1 << 40, *field + 1}[random.IntN(6)]
 					}
@@ -163,17 +167,17 @@ func forgeries(t testing.TB, n int) (files [][]byte) {
 			k := random.IntN(len(keys))
 			key, v := keys[k], values[k]
 			switch name {
-			case bucketLog:
-				h := v[headerSize:]
+			case format.BucketLog:
+				h := v[format.HeaderSize:]
 				if random.IntN(3) == 0 {
 					h = v[16:] // the header, too
 				}
 				copy(h, mutate(random, h))
 				v = stampForged(v, binary.BigEndian.Uint64(key))
-			case bucketMorgue:
-				v = appendChecksum(mutate(random, v[:len(v)-checksumSize]), key)
+			case format.BucketMorgue:
+				v = format.AppendChecksum(mutate(random, v[:len(v)-format.ChecksumSize]), key)
 			default:
-				v = seal(name, key, mutate(random, v[:len(v)-sealSize]), random.Uint64())
+				v = format.Seal(name, key, mutate(random, v[:len(v)-format.SealSize]), random.Uint64())
 			}
 			return b.Put(key, v)
 		}))
@@ -188,41 +192,41 @@ func bombs(t testing.TB) (files [][]byte) {
 	l, err := Open(empty, Config{})
 	require.NoError(t, err)
 	require.NoError(t, l.Close())
-	file := mustRead(t, filepath.Join(empty, fileName))
-	block := func(fill func(b *openBlock)) {
-		b := newOpenBlock(nil, tail{next: 1 << 40})
-		fill(b)
-		data := b.seal(1, false)
-		files = append(files, forge(t, file, func(tx *bbolt.Tx, last *tail) error {
-			var key [chunkKeySize]byte
-			size := chunkFor(4096)
+	file := mustRead(t, filepath.Join(empty, directory.FileName))
+	add := func(fill func(b *block.Writer)) {
+		b := block.NewWriter(nil, format.Tail{Next: 1 << 40})
+		fill(&b)
+		data := b.Seal(1, false)
+		files = append(files, forge(t, file, func(tx *bbolt.Tx, last *format.Tail) error {
+			var key [format.ChunkKeySize]byte
+			size := store.ChunkFor(4096)
 			for i := 0; i*size < len(data); i++ {
-				if err := tx.Bucket([]byte(bucketLog)).Put(bytes.Clone(chunkKey(&key, 1, i)), data[i*size:min((i+1)*size, len(data))]); err != nil {
+				if err := tx.Bucket([]byte(format.BucketLog)).Put(bytes.Clone(store.ChunkKey(&key, 1, i)), data[i*size:min((i+1)*size, len(data))]); err != nil {
 					return err
 				}
 			}
-			last.oldest, last.seq, last.next = 1, 1, b.block.first+Position(b.block.count)
+			last.Oldest, last.Seq, last.Next = 1, 1, b.Block.First+Position(b.Block.Count)
 			return nil
 		}))
 	}
 	const many = 1 << 16 / oneIn
-	block(func(b *openBlock) { // marks far from each other
-		b.beginMarks(many)
+	add(func(b *block.Writer) { // marks far from each other
+		b.BeginMarks(many)
 		for i := range Position(many) {
-			b.markEnded(b.block.first - i*(1<<14))
+			b.MarkEnded(b.Block.First - i*(1<<14))
 		}
 	})
-	block(func(b *openBlock) { // a queue for each entry
+	add(func(b *block.Writer) { // a queue for each entry
 		for i := range many {
-			b.add(&Entry{Kind: KindEnqueued, Queue: uint32(i), Position: b.block.first + Position(i)}, false)
+			b.Add(&Entry{Kind: KindEnqueued, Queue: uint32(i), Position: b.Block.First + Position(i)}, false)
 		}
 	})
-	block(func(b *openBlock) { // entries that were carried here
+	add(func(b *block.Writer) { // entries that were carried here
 		for i := range many {
-			b.add(&Entry{Kind: KindEnqueued, Queue: 1, Position: Position(i) * 1000}, true)
-			b.block.count = i + 1
+			b.Add(&Entry{Kind: KindEnqueued, Queue: 1, Position: Position(i) * 1000}, true)
+			b.Block.Count = i + 1
 		}
-		b.block.first, b.block.count = 1<<40, many
+		b.Block.First, b.Block.Count = 1<<40, many
 	})
 	return append(files, overlapping(t, file))
 }
@@ -230,38 +234,38 @@ func bombs(t testing.TB) (files [][]byte) {
 // overlapping is a journal of one large page, whose values all lie on top of each
 // other.
 func overlapping(t testing.TB, file []byte) []byte {
-	const size, pages, values = 4096, 512, 20_000
-	file = forge(t, file, func(tx *bbolt.Tx, _ *tail) error {
-		b := tx.Bucket([]byte(bucketLog))
+	const size, many, values = 4096, 512, 20_000
+	file = forge(t, file, func(tx *bbolt.Tx, _ *format.Tail) error {
+		b := tx.Bucket([]byte(format.BucketLog))
 		for i := range 4000 {
-			var key [chunkKeySize]byte
-			if err := b.Put(bytes.Clone(chunkKey(&key, 1, i)), make([]byte, 500)); err != nil {
+			var key [format.ChunkKeySize]byte
+			if err := b.Put(bytes.Clone(store.ChunkKey(&key, 1, i)), make([]byte, 500)); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
 	at := len(file)
-	page := make([]byte, pages*size)
+	page := make([]byte, many*size)
 	n := binary.NativeEndian
 	n.PutUint64(page, uint64(at/size))
-	n.PutUint16(page[8:], leafPage)
+	n.PutUint16(page[8:], pages.LeafPage)
 	n.PutUint16(page[10:], values)
-	n.PutUint32(page[12:], pages-1)
+	n.PutUint32(page[12:], many-1)
 	for i := range values {
-		element, key := page[pageHeader+i*elementHeader:], size*100+i*chunkKeySize
-		var k [chunkKeySize]byte
-		copy(page[key:], chunkKey(&k, 1, i))
-		n.PutUint32(element[4:], uint32(key-pageHeader-i*elementHeader))
-		n.PutUint32(element[8:], chunkKeySize)
+		element, key := page[pages.PageHeader+i*pages.ElementHeader:], size*100+i*format.ChunkKeySize
+		var k [format.ChunkKeySize]byte
+		copy(page[key:], store.ChunkKey(&k, 1, i))
+		n.PutUint32(element[4:], uint32(key-pages.PageHeader-i*pages.ElementHeader))
+		n.PutUint32(element[8:], format.ChunkKeySize)
 		n.PutUint32(element[12:], 1<<20)
 	}
 	file = append(file, page...)
-	m, _, err := readMetas(bytes.NewReader(file), "")
+	m, _, err := pages.ReadMetas(bytes.NewReader(file), "")
 	require.NoError(t, err)
 	setMetas(file, func(b []byte) { n.PutUint64(b[40:], uint64(len(file)/size)) })
 	// The value of the bucket log in the root page begins with its root.
-	root := file[int(m.root)*size : int(m.root+1)*size]
+	root := file[int(m.Root)*size : int(m.Root+1)*size]
 	i := bytes.Index(root, []byte("log"))
 	require.Positive(t, i)
 	n.PutUint64(root[i+3:], uint64(at/size))
@@ -271,11 +275,11 @@ func overlapping(t testing.TB, file []byte) []byte {
 // setMetas changes both meta pages and makes their checksums right.
 func setMetas(file []byte, change func(b []byte)) {
 	for at := range 2 {
-		b := file[at*4096+pageHeader:]
+		b := file[at*4096+pages.PageHeader:]
 		change(b)
 		sum := fnv.New64a()
-		sum.Write(b[:metaSummed])
-		binary.NativeEndian.PutUint64(b[metaSummed:], sum.Sum64())
+		sum.Write(b[:pages.MetaSummed])
+		binary.NativeEndian.PutUint64(b[pages.MetaSummed:], sum.Sum64())
 	}
 }
 
@@ -290,7 +294,7 @@ func TestHostileFiles(t *testing.T) {
 	for i, file := range append(bombs(t), forgeries(t, n)...) {
 		dir := filepath.Join(root, fmt.Sprintf("%05d", i))
 		require.NoError(t, os.Mkdir(dir, 0o700))
-		require.NoError(t, os.WriteFile(filepath.Join(dir, fileName), file, 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, directory.FileName), file, 0o600))
 	}
 	child := exec.CommandContext(t.Context(), os.Args[0])
 	child.Env = append(os.Environ(), hostileEnv+"="+root)

@@ -5,22 +5,13 @@ import (
 	"iter"
 	"math"
 	"strings"
+
+	"github.com/strandjobs/strand/journal/internal/format"
 )
-
-// Set puts a value under a key of the state bucket, in the commit of the
-// [Change] that it is part of. A nil Value deletes the key. What the state
-// means is the consumer's business; keys begin with a word of its own and a
-// slash.
-type Set struct {
-	Key   string
-	Value []byte
-}
-
-func (s Set) change() change { return change{bucket: bucketState, key: []byte(s.Key), value: s.Value} }
 
 // Get returns the committed value of a state key, nil when there is none. It
 // returns ErrClosed after Close.
-func (l *Log) Get(key string) ([]byte, error) { return l.get(bucketState, []byte(key)) }
+func (l *Log) Get(key string) ([]byte, error) { return l.get(format.BucketState, []byte(key)) }
 
 // Put writes state keys that belong to no entry, all in one commit, and waits
 // for it. It returns ErrFull, ErrFailed, ErrClosed, or the cause of ctx when that
@@ -35,8 +26,8 @@ func (l *Log) Put(ctx context.Context, sets ...Set) error {
 		return err
 	}
 	for _, s := range sets {
-		c := s.change()
-		c.owner = nobody
+		c := s.Edit()
+		c.Owner = nobody
 		l.open.changes = append(l.open.changes, c)
 	}
 	ticket := Ticket{commit: l.open.commit}
@@ -58,22 +49,13 @@ func (l *Log) Keys(prefix string) iter.Seq2[Set, error] { return l.KeysFrom(pref
 // KeysFrom is Keys without what comes before the key first.
 func (l *Log) KeysFrom(prefix, first string) iter.Seq2[Set, error] {
 	return func(yield func(Set, error) bool) {
-		from := []byte(max(prefix, first))
-		for {
-			page, err := l.page(bucketState, from)
-			if err != nil {
-				yield(Set{}, err)
+		for kv, err := range l.each(format.BucketState, []byte(max(prefix, first))) {
+			if err == nil && !strings.HasPrefix(string(kv.Key), prefix) {
 				return
 			}
-			for _, kv := range page {
-				if !strings.HasPrefix(string(kv.key), prefix) || !yield(Set{string(kv.key), kv.value}, nil) {
-					return
-				}
-			}
-			if len(page) < morguePage {
+			if !yield(Set{Key: string(kv.Key), Value: kv.Value}, err) {
 				return
 			}
-			from = append(page[len(page)-1].key, 0)
 		}
 	}
 }

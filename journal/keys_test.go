@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,8 +29,8 @@ func TestPut(t *testing.T) {
 			l, err := OpenMemory(on, Config{})
 			require.NoError(t, err)
 			require.NoError(t, l.Put(t.Context()), "nothing to wait for")
-			require.NoError(t, l.Put(t.Context(), Set{"a/1", []byte("x")}, Set{"a/2", []byte("y")}, Set{"b/1", []byte("z")}))
-			require.NoError(t, l.Put(t.Context(), Set{"a/1", []byte("X")}, Set{"a/3", []byte("Z")}))
+			require.NoError(t, l.Put(t.Context(), Set{Key: "a/1", Value: []byte("x")}, Set{Key: "a/2", Value: []byte("y")}, Set{Key: "b/1", Value: []byte("z")}))
+			require.NoError(t, l.Put(t.Context(), Set{Key: "a/1", Value: []byte("X")}, Set{Key: "a/3", Value: []byte("Z")}))
 			require.Equal(t, []string{"a/1=X", "a/2=y", "a/3=Z"}, keysOf(t, l, "a/", ""))
 			require.Equal(t, []string{"a/2=y", "a/3=Z"}, keysOf(t, l, "a/", "a/1\x00"))
 			require.Empty(t, keysOf(t, l, "a/", "b"))
@@ -39,42 +38,14 @@ func TestPut(t *testing.T) {
 			require.Equal(t, []string{"a/1=X", "a/3=Z"}, keysOf(t, l, "a/", ""))
 			if !volatile {
 				disk.FailNext(ErrFull, ErrFull, ErrFull) // whole, in pieces, and once more
-				l.Record(&Change{Sets: []Set{{"a/4", []byte("kept")}}})
-				require.ErrorIs(t, l.Put(t.Context(), Set{"a/1", []byte("refused")}), ErrFull)
-				require.ErrorIs(t, l.Put(t.Context(), Set{"a/1", []byte("refused")}), ErrFull, "as long as it is")
+				l.Record(&Change{Sets: []Set{{Key: "a/4", Value: []byte("kept")}}})
+				require.ErrorIs(t, l.Put(t.Context(), Set{Key: "a/1", Value: []byte("refused")}), ErrFull)
+				require.ErrorIs(t, l.Put(t.Context(), Set{Key: "a/1", Value: []byte("refused")}), ErrFull, "as long as it is")
 				time.Sleep(4 * fullRetry)
 				require.Equal(t, []string{"a/1=X", "a/3=Z", "a/4=kept"}, keysOf(t, l, "a/", ""))
 			}
 			require.NoError(t, l.Close())
-			require.ErrorIs(t, l.Put(t.Context(), Set{"a/1", nil}), ErrClosed)
+			require.ErrorIs(t, l.Put(t.Context(), Set{Key: "a/1", Value: nil}), ErrClosed)
 		})
-	}
-}
-
-// Pages of a disk in memory are what they would be if it sorted every time.
-func TestMemoryPages(t *testing.T) {
-	var m Memory
-	m.side = make(map[bucket]map[string][]byte)
-	for i := range 300 {
-		key := fmt.Appendf(nil, "%02d", i*37%100)
-		if i%3 == 2 {
-			m.put(bucketState, key, nil)
-		} else {
-			m.put(bucketState, key, key)
-		}
-		page, err := m.page(bucketState, []byte("20"), 10)
-		require.NoError(t, err)
-		var want []string
-		for k := 20; k < 100 && len(want) < 10; k++ {
-			if name := fmt.Sprintf("%02d", k); m.side[bucketState][name] != nil {
-				want = append(want, name)
-			}
-		}
-		var got []string
-		for _, kv := range page {
-			require.Equal(t, kv.key, kv.value)
-			got = append(got, string(kv.key))
-		}
-		require.Equal(t, want, got)
 	}
 }

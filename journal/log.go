@@ -9,6 +9,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/strandjobs/strand/journal/internal/block"
+	"github.com/strandjobs/strand/journal/internal/crash"
+	"github.com/strandjobs/strand/journal/internal/directory"
+	"github.com/strandjobs/strand/journal/internal/format"
+	"github.com/strandjobs/strand/journal/internal/store"
 )
 
 // Config says how a log works. The zero Config is usable.
@@ -52,8 +58,7 @@ type Config struct {
 
 const (
 	defaultMaxBlockBytes = 4 << 20
-	// maxAppendBytes bounds one Append, because offsets have 32 bits.
-	maxAppendBytes = 1 << 30
+	defaultMemoryBudget  = 64 << 20
 	// defaultTrimSlack is how much dead weight is left alone: below it,
 	// carrying costs more than it frees.
 	defaultTrimSlack = 1 << 20
@@ -68,13 +73,13 @@ const (
 
 // Log is an open journal. Its methods may be called from any goroutine.
 type Log struct {
-	store    store
+	store    store.Store
 	volatile bool // the store keeps no blocks: nothing outlives the process
 	cfg      Config
 	unlock   func() error
-	dir      string // empty in memory
-	place    *place // the same; nil in memory, and for a View
-	uuid     string // empty when it has none
+	dir      string         // empty in memory
+	place    *directory.Dir // the same; nil in memory, and for a View
+	uuid     string         // empty when it has none
 
 	wake    chan struct{} // holds a token while there may be something to commit
 	closing chan struct{}
@@ -85,13 +90,7 @@ type Log struct {
 	born  time.Time    // when its opening began
 	began atomic.Int64 // when the disk began with what it does now: ns after born, and one; 0: nothing
 
-	// upkeep holds a token while the file is copied or replaced: one at a time, in
-	// the order of the calls. It comes before committing.
-	upkeep chan struct{}
-
-	// compactions are taken by the committer, one after a commit: so nobody waits
-	// until there is nothing to commit, and nobody commits behind many of them.
-	compactions chan compaction
+	upkeep upkeep
 
 	// committing is held by whoever commits: the committer, or in memory an
 	// appender. It comes before mu.
@@ -100,52 +99,31 @@ type Log struct {
 	// mu is held for memory work only, never across I/O or a callback. It
 	// decides the order of everything: the order in which it is taken is the
 	// order of positions.
-	mu     sync.Mutex
-	open   *openBlock
-	spare  *openBlock    // the one before, for its buffers
-	last   *commit       // of the block before the open one
-	room   chan struct{} // closed when the open block was taken; nil while nobody waits
-	tail   tail
-	blocks []*Block // sealed, ascending; Invariant: each delete takes a prefix
-	size   int      // bytes of all blocks
-	live   int      // bytes of live entries in these blocks
-	held   int      // bytes of memory that the entries of these blocks take
-
-	chilled int   // blocks at the beginning that were looked at to be let go from memory
-	lost    error // what could not be read back
-
+	mu    sync.Mutex
+	open  *openBlock
+	spare *openBlock    // the one before, for its buffers
+	last  *commit       // of the block before the open one
+	room  chan struct{} // closed when the open block was taken; nil while nobody waits
+	tail  format.Tail
+	chain *block.Chain // of the sealed blocks
+	disk  fullDisk     // what is done while there is no room on it
 	gathering
 
-	err     error     // why nothing more is accepted: ErrClosed or ErrFailed
-	full    bool      // the disk is full: appends are refused
-	missed  int       // bytes that it should have room for until they are not
-	waiting []posting // posted calls that found no room, in position order
-	owed    owed      // their state keys; nil while none waits
-	closed  bool
-
-	toldFull bool        // the Logger knows of a full disk, and of no room since
-	lasting  *time.Timer // tells it of the room; nil until there was some
+	err    error // why nothing more is accepted: ErrClosed or ErrFailed
+	lost   error // what could not be read back
+	closed bool
 
 	queues  map[string]uint32
 	pending map[uint32][][]Ref // found at open, per queue, in pages and in position order
 	dead    map[uint32]int     // payloads in the morgue by queue
 
-	death    *Death                 // how the last process ended; nil: in order
-	suspects map[Position]Suspicion // found at open, and not changed since
-
-	reader  *reader // of what left memory; nil: nothing does
-	budget  int     // of bytes held
-	settled int     // of these, taken while the log is read
-
-	// thawed are the entries of blocks that the next commit may carry. They
-	// belong to the one who commits.
-	thawed map[*Block][]byte
+	crash *crash.Findings // how the last process ended, and who is suspected
 
 	// restoring holds the commit of the last Restore while no other one is at work.
 	restoring chan *commit
 }
 
-func newLog(s store, cfg Config, volatile bool) *Log {
+func newLog(s store.Store, cfg Config, volatile bool) *Log {
 	cfg.MaxBlockBytes = cmp.Or(cfg.MaxBlockBytes, defaultMaxBlockBytes)
 	cfg.MemoryBudget = cmp.Or(cfg.MemoryBudget, defaultMemoryBudget)
 	cfg.trimSlack = cmp.Or(cfg.trimSlack, defaultTrimSlack)
@@ -156,24 +134,25 @@ func newLog(s store, cfg Config, volatile bool) *Log {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	l := &Log{
-		store:    s,
-		volatile: volatile,
-		cfg:      cfg,
-		unlock:   func() error { return nil },
-		wake:     make(chan struct{}, 1),
-		closing:  make(chan struct{}),
-		upkeep:   make(chan struct{}, 1),
-		done:     make(chan struct{}),
-		released: make(chan struct{}),
-		born:     time.Now(),
-		queues:   make(map[string]uint32),
-		pending:  make(map[uint32][][]Ref),
-
-		restoring:   make(chan *commit, 1),
-		compactions: make(chan compaction),
-		gathering:   gathering{over: make(chan struct{}, 1)},
+		store:     s,
+		volatile:  volatile,
+		cfg:       cfg,
+		unlock:    func() error { return nil },
+		wake:      make(chan struct{}, 1),
+		closing:   make(chan struct{}),
+		upkeep:    upkeep{token: make(chan struct{}, 1), calls: make(chan compaction)},
+		done:      make(chan struct{}),
+		released:  make(chan struct{}),
+		born:      time.Now(),
+		restoring: make(chan *commit, 1),
+		gathering: gathering{over: make(chan struct{}, 1)},
 	}
-	l.divide(cfg.MemoryBudget)
+	l.disk.mu, l.disk.logger = &l.mu, cfg.Logger
+	most := block.Limits{Memory: cfg.MemoryBudget, TrimSlack: cfg.trimSlack, MinCarry: cfg.minCarry}
+	if volatile {
+		most.Memory = -1
+	}
+	l.chain = block.NewChain(s, most, l.unreadable)
 	return l
 }
 
@@ -219,10 +198,10 @@ func (l *Log) PostWith(ctx context.Context, entries []Entry, sets func(first Pos
 func (l *Log) append(ctx context.Context, entries []Entry, posted bool, sets func(Position) []Set) (Ticket, error) {
 	need := 0
 	for i := range entries {
-		need += entryBound(&entries[i])
+		need += format.EntryBound(&entries[i])
 	}
-	if need > maxAppendBytes {
-		return Ticket{}, fmt.Errorf("%w: %d bytes in one call, the limit is %d", ErrTooLarge, need, maxAppendBytes)
+	if need > format.MaxAppendBytes {
+		return Ticket{}, fmt.Errorf("%w: %d bytes in one call, the limit is %d", ErrTooLarge, need, format.MaxAppendBytes)
 	}
 	if err := l.lockWithRoom(ctx, need); err != nil {
 		return Ticket{}, err
@@ -245,21 +224,21 @@ func (l *Log) accept(entries []Entry, posted bool, sets func(Position) []Set) Ti
 	if len(entries) == 0 {
 		return Ticket{commit: settled} // no commit would ever come
 	}
-	ticket := Ticket{commit: l.open.commit, first: l.tail.next}
+	ticket := Ticket{commit: l.open.commit, first: l.tail.Next}
 	if sets != nil {
-		owner := uint32(len(l.open.entries)) // where the first entry will be
+		owner := uint32(len(l.open.Entries)) // where the first entry will be
 		for _, s := range sets(ticket.first) {
-			c := s.change()
-			c.owner = owner
+			c := s.Edit()
+			c.Owner = owner
 			l.open.changes = append(l.open.changes, c)
 		}
 	}
-	call := uint32(len(l.open.entries))
+	call := uint32(len(l.open.Entries))
 	for i := range entries {
 		e := &entries[i]
-		e.Kind, e.Restored, e.Position = KindEnqueued, false, l.tail.next
-		l.tail.next++
-		off := l.open.add(e, false).off
+		e.Kind, e.Restored, e.Position = KindEnqueued, false, l.tail.Next
+		l.tail.Next++
+		off := l.open.Add(e, false).Off
 		d := l.open.route(e.Route, off)
 		if len(entries) == 1 {
 			ticket.taken = d.taken
@@ -286,7 +265,7 @@ func (l *Log) lockWithRoom(ctx context.Context, need int) error {
 			l.mu.Unlock()
 			return err
 		}
-		if size := l.open.size(); size+need <= l.cfg.MaxBlockBytes || size <= headerSize {
+		if size := l.open.Size(); size+need <= l.cfg.MaxBlockBytes || size <= format.HeaderSize {
 			return nil
 		}
 		if l.room == nil {
@@ -308,7 +287,7 @@ func (l *Log) refusal() error {
 	if l.err != nil {
 		return l.err
 	}
-	if l.full {
+	if l.disk.full {
 		return ErrFull
 	}
 	return nil
@@ -359,17 +338,17 @@ func (l *Log) Record(c *Change) {
 	}
 	for i := range c.States {
 		s := &c.States[i]
-		s.Entry.Kind, s.Entry.Position = KindState, l.tail.next
-		l.tail.next++
-		s.Ref = l.open.add(&s.Entry, false)
+		s.Entry.Kind, s.Entry.Position = KindState, l.tail.Next
+		l.tail.Next++
+		s.Ref = l.open.Add(&s.Entry, false)
 	}
 	for _, put := range burials {
 		l.open.changes = append(l.open.changes, put)
-		l.bury(queueOf(put.key), 1)
+		l.bury(format.QueueOf(put.Key), 1)
 	}
 	for _, s := range c.Sets {
-		set := s.change()
-		l.owed.overtake(set)
+		set := s.Edit()
+		l.disk.owed.overtake(set)
 		l.open.changes = append(l.open.changes, set)
 	}
 	l.end(c)
@@ -382,3 +361,29 @@ func (l *Log) Record(c *Change) {
 }
 
 func (c *Change) empty() bool { return len(c.Ended)+len(c.States)+len(c.Buried)+len(c.Sets) == 0 }
+
+// end takes what is over according to c off the accounts and lists it among the
+// marks. The accounts come first: they notice a bug of the consumer, and must
+// not leave half a list behind.
+func (l *Log) end(c *Change) {
+	n := len(c.Ended) + len(c.Buried)
+	if n == 0 {
+		return
+	}
+	for _, r := range c.Ended {
+		l.chain.End(r, &l.open.Writer)
+	}
+	for i := range c.Buried {
+		l.chain.End(c.Buried[i].Ref, &l.open.Writer)
+	}
+	if l.volatile {
+		return
+	}
+	l.open.BeginMarks(n)
+	for _, r := range c.Ended {
+		l.open.MarkEnded(r.Position())
+	}
+	for i := range c.Buried {
+		l.open.MarkEnded(c.Buried[i].Ref.Position())
+	}
+}

@@ -11,6 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/strandjobs/strand/journal/internal/directory"
+	"github.com/strandjobs/strand/journal/internal/format"
+	"github.com/strandjobs/strand/journal/internal/store"
 	"github.com/stretchr/testify/require"
 )
 
@@ -58,7 +61,7 @@ func TestMigration(t *testing.T) {
 	want, format := looked(t, dir)
 	require.Equal(t, 1, format)
 	require.Contains(t, want, "suspect/")
-	require.True(t, bytes.Equal(file, mustRead(t, filepath.Join(dir, fileName))))
+	require.True(t, bytes.Equal(file, mustRead(t, filepath.Join(dir, directory.FileName))))
 
 	require.NoError(t, Clone(dir, dir+"-copy"))
 	_, _, err := Compact(dir + "-copy")
@@ -94,15 +97,15 @@ func TestCrashInMigration(t *testing.T) {
 	old := goldenFile(t, "v1-state")
 	dir := withFile(t, old)
 	want, _ := looked(t, dir)
-	s, err := openBolt(must(openPlace(dir)))
+	s, err := store.OpenBolt(must(directory.Open(dir)))
 	require.NoError(t, err)
-	v, err := s.get(bucketMeta, keyTail)
+	v, err := s.Get(format.BucketMeta, format.KeyTail)
 	require.NoError(t, err)
-	last, err := parseTail(v)
+	last, err := format.ParseTail(v)
 	require.NoError(t, err)
-	require.NoError(t, s.commit(&transaction{tail: last}))
-	require.NoError(t, s.close())
-	migrated := mustRead(t, filepath.Join(dir, fileName))
+	require.NoError(t, s.Commit(&store.Transaction{Tail: last}))
+	require.NoError(t, s.Close())
+	migrated := mustRead(t, filepath.Join(dir, directory.FileName))
 	require.Len(t, migrated, len(old))
 
 	const sector = 512

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/strandjobs/strand/journal/internal/directory"
+	"github.com/strandjobs/strand/journal/internal/store"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
@@ -51,12 +53,12 @@ func TestMain(m *testing.M) {
 
 // hooked is a store that tells when it has committed.
 type hooked struct {
-	store
+	store.Store
 	committed func()
 }
 
-func (h hooked) commit(t *transaction) error {
-	err := h.store.commit(t)
+func (h hooked) Commit(t *store.Transaction) error {
+	err := h.Store.Commit(t)
 	if err == nil {
 		h.committed()
 	}
@@ -68,11 +70,11 @@ func (m *model) onFile(t testing.TB, file []byte) func(Config) (*Log, error) {
 	return func(cfg Config) (*Log, error) {
 		dir, err := os.MkdirTemp(t.TempDir(), "")
 		require.NoError(t, err)
-		path := filepath.Join(dir, fileName)
+		path := filepath.Join(dir, directory.FileName)
 		if file != nil {
 			require.NoError(t, os.WriteFile(path, file, 0o600))
 		}
-		s, err := openBolt(must(openPlace(dir)))
+		s, err := store.OpenBolt(must(directory.Open(dir)))
 		if err != nil {
 			return nil, err
 		}

@@ -122,7 +122,7 @@ func (m *model) deliver(d *Delivery) {
 	for i := range d.Len() {
 		var e Entry
 		r := must(d.Read(i, &e))
-		m.refs[r.pos] = r
+		m.refs[r.Position()] = r
 	}
 	m.mu.Unlock()
 	d.Done()
@@ -191,15 +191,15 @@ func (m *model) record(t *rapid.T) {
 	for range rapid.IntRange(0, 4).Draw(t, "ended") {
 		if r, ok := m.pick(t, anything); ok {
 			c.Ended = append(c.Ended, r)
-			delete(m.now.live, r.pos)
+			delete(m.now.live, r.Position())
 		}
 	}
 	for retry := range rapid.IntRange(0, 2).Draw(t, "buried") {
 		if r, ok := m.pick(t, isPayload); ok {
-			b := Burial{Ref: r, Retry: retry, Reason: fmt.Sprint("reason ", r.pos), At: int64(r.pos)}
+			b := Burial{Ref: r, Retry: retry, Reason: fmt.Sprint("reason ", r.Position()), At: int64(r.Position())}
 			c.Buried = append(c.Buried, b)
-			m.now.morgue[r.pos] = Buried{Entry: m.now.live[r.pos], Retry: retry, Reason: b.Reason, At: b.At}
-			delete(m.now.live, r.pos)
+			m.now.morgue[r.Position()] = Buried{Entry: m.now.live[r.Position()], Retry: retry, Reason: b.Reason, At: b.At}
+			delete(m.now.live, r.Position())
 		}
 	}
 	for range rapid.IntRange(0, 2).Draw(t, "states") {
@@ -257,11 +257,11 @@ func (m *model) look(t *rapid.T) {
 	m.log.mu.Lock()
 	defer m.log.mu.Unlock()
 	live := 0
-	for _, b := range m.log.blocks {
-		live += b.bytes
-		require.LessOrEqual(t, len(b.origins), b.count, "nothing is kept for Refs that nobody has")
+	for _, b := range m.log.chain.Blocks {
+		live += b.Bytes
+		require.LessOrEqual(t, len(b.Origins), b.Count, "nothing is kept for Refs that nobody has")
 	}
-	require.Equal(t, live, m.log.live)
+	require.Equal(t, live, m.log.chain.Live)
 }
 
 // reopen closes the log, checks what every commit left, and continues from one

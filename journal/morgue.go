@@ -2,36 +2,13 @@ package journal
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"iter"
 	"slices"
+
+	"github.com/strandjobs/strand/journal/internal/format"
+	"github.com/strandjobs/strand/journal/internal/store"
 )
-
-// Buried is a payload in the morgue.
-type Buried struct {
-	Entry  Entry  // of KindEnqueued, as it was accepted
-	Retry  int    // the retry count it died with
-	Reason string // the last error
-	At     int64  // Unix nanoseconds
-}
-
-// morguePage and morguePageBytes bound what is read of a bucket at once.
-const (
-	morguePage      = 256
-	morguePageBytes = 1 << 20
-)
-
-// morgueKeySize is a queue and a position.
-const morgueKeySize = 4 + 8
-
-func morgueKey(queue uint32, p Position) []byte {
-	key := binary.BigEndian.AppendUint32(make([]byte, 0, morgueKeySize), queue)
-	return binary.BigEndian.AppendUint64(key, uint64(p))
-}
-
-// queueOf is the queue in a key of the morgue.
-func queueOf(key []byte) uint32 { return binary.BigEndian.Uint32(key) }
 
 // bury notes that a queue has n more payloads in the morgue. The caller holds mu.
 func (l *Log) bury(queue uint32, n int) {
@@ -48,7 +25,7 @@ func (l *Log) Buried(queue uint32) int {
 }
 
 // changesOf returns what burials write to the morgue.
-func changesOf(burials []Burial) (list []change, err error) {
+func changesOf(burials []Burial) (list []format.Edit, err error) {
 	for i := range burials {
 		c, err := burials[i].change()
 		if err != nil {
@@ -59,44 +36,13 @@ func changesOf(burials []Burial) (list []change, err error) {
 	return list, nil
 }
 
-// change builds the value of the morgue: version, count, time, reason, and the
-// entry as in a block that begins at zero.
-func (b *Burial) change() (change, error) {
-	var e Entry
-	if err := b.Ref.Read(&e); err != nil {
-		return change{}, err
+// change reads the payload and returns what goes to the morgue.
+func (b *Burial) change() (format.Edit, error) {
+	d := Buried{Retry: b.Retry, Reason: b.Reason, At: b.At}
+	if err := b.Ref.Read(&d.Entry); err != nil {
+		return format.Edit{}, err
 	}
-	v := make([]byte, 0, entryBound(&e)+len(b.Reason)+checksumSize)
-	v = append(v, blockVersion)
-	v = binary.AppendVarint(v, int64(b.Retry))
-	v = binary.AppendVarint(v, b.At)
-	v = binary.AppendUvarint(v, uint64(len(b.Reason)))
-	v = append(v, b.Reason...)
-	v = appendEntry(v, &e, true, 0, 0)
-	key := morgueKey(e.Queue, e.Position)
-	return change{bucket: bucketMorgue, key: key, value: appendChecksum(v, key)}, nil
-}
-
-func parseBuried(key, v []byte) (b Buried, err error) {
-	v, err = cutChecksum(v, key)
-	if err == nil && len(key) != morgueKeySize {
-		err = errShort
-	}
-	if err != nil {
-		return b, &CorruptError{Reason: fmt.Sprintf("buried payload %x: %v", key, err)}
-	}
-	d := decoder{b: v}
-	if version := d.byte(); version > blockVersion {
-		return b, fmt.Errorf("%w: a buried payload has version %d", ErrTooNew, version)
-	}
-	b.Retry = int(d.varint())
-	b.At = d.varint()
-	b.Reason = string(d.bytes(d.uvarint()))
-	d.entry(&b.Entry, 0, 0)
-	if d.err != nil {
-		return b, &CorruptError{Reason: fmt.Sprintf("buried payload %x: %v", key, d.err)}
-	}
-	return b, nil
+	return d.Edit(), nil
 }
 
 // Morgue lists the buried payloads of a queue in position order. It reads a
@@ -104,26 +50,17 @@ func parseBuried(key, v []byte) (b Buried, err error) {
 // delete what it was given. A read error is yielded once and ends the list.
 func (l *Log) Morgue(queue uint32) iter.Seq2[Buried, error] {
 	return func(yield func(Buried, error) bool) {
-		from := morgueKey(queue, 0)
-		for {
-			page, err := l.morguePage(from)
-			if err != nil {
-				yield(Buried{}, err)
-				return
-			}
-			for _, kv := range page {
-				if queueOf(kv.key) != queue {
+		for kv, err := range l.each(format.BucketMorgue, format.MorgueKey(queue, 0)) {
+			var b Buried
+			if err == nil {
+				if format.QueueOf(kv.Key) != queue {
 					return
 				}
-				b, err := parseBuried(kv.key, kv.value)
-				if !yield(b, err) || err != nil {
-					return
-				}
+				b, err = format.ParseBuried(kv.Key, kv.Value)
 			}
-			if len(page) == 0 {
+			if !yield(b, err) || err != nil {
 				return
 			}
-			from = append(page[len(page)-1].key, 0)
 		}
 	}
 }
@@ -197,8 +134,8 @@ func (l *Log) restore(ctx context.Context, queue uint32, ps []Position, due int6
 	}
 	for i := range entries {
 		e := &entries[i]
-		l.open.route(e.Route, l.open.add(e, true).off)
-		l.open.restored = append(l.open.restored, change{bucket: bucketMorgue, key: morgueKey(queue, e.Position)})
+		l.open.route(e.Route, l.open.Add(e, true).Off)
+		l.open.restored = append(l.open.restored, format.Edit{Bucket: format.BucketMorgue, Key: format.MorgueKey(queue, e.Position)})
 	}
 	l.wakeCommitter()
 	return Ticket{commit: l.open.commit}, nil
@@ -211,48 +148,43 @@ func (l *Log) exhume(queue uint32, ps []Position) (entries []Entry, need int, er
 		if entries[i], err = l.exhumeOne(queue, p); err != nil {
 			return nil, 0, err
 		}
-		if need += entryBound(&entries[i]); need > maxAppendBytes {
+		if need += format.EntryBound(&entries[i]); need > format.MaxAppendBytes {
 			return nil, 0, fmt.Errorf("%w: the first %d of %d payloads have %d bytes, the limit of one call is %d",
-				ErrTooLarge, i+1, len(ps), need, maxAppendBytes)
+				ErrTooLarge, i+1, len(ps), need, format.MaxAppendBytes)
 		}
 	}
 	return entries, need, nil
 }
 
 func (l *Log) exhumeOne(queue uint32, p Position) (Entry, error) {
-	key := morgueKey(queue, p)
-	v, err := l.get(bucketMorgue, key)
+	key := format.MorgueKey(queue, p)
+	v, err := l.get(format.BucketMorgue, key)
 	if err != nil {
 		return Entry{}, err
 	}
 	if v == nil {
 		return Entry{}, fmt.Errorf("%w: position %d", ErrNotFound, p)
 	}
-	b, err := parseBuried(key, v)
+	b, err := format.ParseBuried(key, v)
 	return b.Entry, err
 }
 
-// get, page and morguePage read what the last commit left.
+// get and each read what the last commit left.
 
-func (l *Log) get(name bucket, key []byte) ([]byte, error) {
+func (l *Log) get(name format.Bucket, key []byte) ([]byte, error) {
 	if l.isClosed() {
 		return nil, ErrClosed
 	}
-	return l.store.get(name, key)
+	return l.store.Get(name, key)
 }
 
-func (l *Log) page(name bucket, from []byte) ([]pair, error) {
-	if l.isClosed() {
-		return nil, ErrClosed
-	}
-	return l.store.page(name, from, morguePage)
-}
-
-func (l *Log) morguePage(from []byte) ([]pair, error) {
-	if l.isClosed() {
-		return nil, ErrClosed
-	}
-	return l.store.pageWithin(bucketMorgue, from, morguePage, morguePageBytes)
+func (l *Log) each(name format.Bucket, from []byte) iter.Seq2[format.Pair, error] {
+	return store.Each(func(from []byte) ([]format.Pair, error) {
+		if l.isClosed() {
+			return nil, ErrClosed
+		}
+		return l.store.Page(name, from)
+	}, from)
 }
 
 func (l *Log) isClosed() bool {

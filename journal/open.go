@@ -5,11 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"time"
+
+	"github.com/strandjobs/strand/journal/internal/block"
+	"github.com/strandjobs/strand/journal/internal/crash"
+	"github.com/strandjobs/strand/journal/internal/directory"
+	"github.com/strandjobs/strand/journal/internal/store"
 )
 
 // Open opens the journal in the directory dir, whose parent must exist, or
@@ -20,7 +23,7 @@ import (
 // for; a [CorruptError] when it is damaged, with what to do, ErrTooNew and
 // ErrNotJournal, or what the system says about the directory. A journal that it refuses is left as it is.
 func Open(dir string, cfg Config) (*Log, error) {
-	made, err := makeDir(dir)
+	made, err := directory.Make(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -35,18 +38,19 @@ func Open(dir string, cfg Config) (*Log, error) {
 }
 
 func openDir(dir string, cfg Config) (*Log, error) {
-	lock, err := lockDir(dir)
+	lock, err := directory.Lock(dir)
 	if err != nil {
 		return nil, err
 	}
-	s, err := openBolt(lock.place)
+	s, err := store.OpenBolt(lock.Place)
 	if err != nil {
-		return nil, errors.Join(err, lock.undo())
+		return nil, errors.Join(err, lock.Undo())
 	}
 	l := newLog(s, cfg, false)
-	l.unlock, l.dir, l.place, l.born = lock.unlock, dir, lock.place, lock.since
+	l.unlock, l.dir, l.place, l.born = lock.Unlock, dir, lock.Place, lock.Since
+	l.disk.dir = dir
 	if err := l.boot(); err != nil {
-		return nil, errors.Join(err, s.close(), lock.undo())
+		return nil, errors.Join(err, s.Close(), lock.Undo())
 	}
 	if err := l.compactAtOpen(s); err != nil {
 		return nil, errors.Join(err, l.Close())
@@ -58,13 +62,10 @@ func openDir(dir string, cfg Config) (*Log, error) {
 // tidy removes what dead processes have left beside the journal, and says when
 // anybody may write to it.
 func (l *Log) tidy() {
-	if parent, err := openPlace(filepath.Dir(filepath.Clean(l.dir))); err == nil {
-		sweep(parent)
-		_ = parent.Close()
-	}
-	if info, err := l.place.Stat("."); err == nil && canLock && info.Mode().Perm()&0o002 != 0 {
+	directory.SweepBeside(l.dir)
+	if mode, public := l.place.Public(); public {
 		l.cfg.Logger.Warn("every user of this machine may replace the journal: its directory is writable for all",
-			slog.String("dir", l.dir), slog.String("mode", info.Mode().Perm().String()))
+			slog.String("dir", l.dir), slog.String("mode", mode.String()))
 	}
 }
 
@@ -73,7 +74,7 @@ func (l *Log) tidy() {
 func OpenMemory(m *Memory, cfg Config) (*Log, error) {
 	volatile := m == nil
 	if volatile {
-		m = &Memory{volatile: true}
+		m = store.NewVolatile()
 	}
 	l := newLog(m, cfg, volatile)
 	if err := l.boot(); err != nil {
@@ -83,72 +84,31 @@ func OpenMemory(m *Memory, cfg Config) (*Log, error) {
 }
 
 func (l *Log) boot() error {
-	if err := l.readQueues(); err != nil {
+	var err error
+	if l.queues, err = store.ReadQueues(l.store); err != nil {
 		return err
 	}
-	var err error
-	if l.uuid, err = readUUID(l.store); err != nil {
+	if l.uuid, err = store.ReadUUID(l.store); err != nil {
 		return err
 	}
 	if err := l.replay(); err != nil {
 		return err
 	}
-	l.dead = l.store.buried()
-	suspected, err := l.investigate()
-	if err != nil {
+	l.dead = l.store.Buried()
+	if l.crash, err = crash.Investigate(l.dir, l.tail.Epoch, l.Keys(crash.SuspectPrefix), block.Positions(l.pending)); err != nil {
 		return err
 	}
 	// On disk before anybody learns of it. Otherwise a process that committed
 	// nothing would share its epoch with the next one, and their fencing
 	// tokens with it. Nothing was written before.
 	if !l.volatile {
-		if err := l.store.commit(&transaction{tail: l.tail}); err != nil {
+		if err := l.store.Commit(&store.Transaction{Tail: l.tail}); err != nil {
 			return err
 		}
 	}
 	l.start()
-	l.Record(&Change{Sets: suspected})
+	l.Record(&Change{Sets: l.crash.Sets})
 	return nil
-}
-
-// makeDir makes dir itself but no parent: a missing parent is more often a
-// wrong path than a wish. It reports whether dir was not there before.
-func makeDir(dir string) (made bool, err error) {
-	info, err := os.Stat(dir)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		made, err = newDir(filepath.Clean(dir))
-	case err == nil && !info.IsDir():
-		return false, notJournal(dir, nounOf(info.Mode())+"; a journal is a directory")
-	}
-	if err != nil {
-		return false, fmt.Errorf("journal: %w", err)
-	}
-	return made, nil
-}
-
-// newDir makes a directory, unless somebody else does so meanwhile.
-func newDir(dir string) (made bool, err error) {
-	parent, err := openPlace(filepath.Dir(dir))
-	if err != nil {
-		return false, err
-	}
-	defer parent.Close()
-	names, err := parent.syncer()
-	if err != nil {
-		return false, err
-	}
-	defer names.Close()
-	err = parent.mkdir(filepath.Base(dir))
-	if errors.Is(err, fs.ErrExist) {
-		return false, nil
-	}
-	if err == nil {
-		if err = syncNames(names); err != nil {
-			_ = parent.Remove(filepath.Base(dir))
-		}
-	}
-	return err == nil, err
 }
 
 // Close commits what was accepted and closes the file. Appends fail with
@@ -172,9 +132,7 @@ func (l *Log) close(unlock func() error) error {
 	}
 	l.closed = true
 	l.err = cmp.Or(l.err, ErrClosed)
-	if l.lasting != nil {
-		l.lasting.Stop()
-	}
+	l.disk.end()
 	l.mu.Unlock()
 	defer close(l.released)
 	close(l.closing)
@@ -183,8 +141,8 @@ func (l *Log) close(unlock func() error) error {
 	if errors.Is(failed, ErrClosed) {
 		failed = nil
 	}
-	err := l.store.close()
-	l.endReports()
+	err := l.store.Close()
+	crash.EndReport(l.place)
 	return errors.Join(failed, err, unlock())
 }
 
@@ -196,7 +154,7 @@ func (l *Log) Flush(ctx context.Context) error {
 		l.mu.Unlock()
 		return err
 	}
-	if l.full {
+	if l.disk.full {
 		l.mu.Unlock()
 		return ErrFull
 	}
@@ -241,12 +199,8 @@ type Stats struct {
 func (l *Log) Stats() Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := Stats{
-		Blocks: len(l.blocks), Bytes: l.size, LiveBytes: l.live, HeldBytes: l.held,
-		Next: l.tail.next, Epoch: l.tail.epoch, Since: l.born, UUID: l.uuid, CommitAge: l.CommitAge(),
+	return Stats{
+		Blocks: len(l.chain.Blocks), Bytes: l.chain.Size, LiveBytes: l.chain.Live, HeldBytes: l.chain.Held, ReadBacks: l.chain.ReadBacks(),
+		Next: l.tail.Next, Epoch: l.tail.Epoch, Since: l.born, UUID: l.uuid, CommitAge: l.CommitAge(),
 	}
-	if l.reader != nil {
-		s.ReadBacks = l.reader.reads.Load()
-	}
-	return s
 }

@@ -83,7 +83,7 @@ func TestBuffersOfABurst(t *testing.T) {
 		require.NoError(t, ticket.Wait(t.Context()))
 	}
 	l.committing.Lock() // it is done with what it does after a commit
-	require.Less(t, cap(l.open.entries)+cap(l.spare.entries), 8<<10)
+	require.Less(t, cap(l.open.Entries)+cap(l.spare.Entries), 8<<10)
 	l.committing.Unlock()
 	require.NoError(t, l.Close())
 }

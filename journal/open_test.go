@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/strandjobs/strand/journal/internal/directory"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -100,7 +101,7 @@ func TestOpenElsewhere(t *testing.T) {
 	require.NoError(t, os.WriteFile(at("file"), []byte("text"), 0o600))
 	require.NoError(t, os.Mkdir(at("dir"), 0o700))
 	require.NoError(t, os.Mkdir(at("taken"), 0o700))
-	require.NoError(t, os.Mkdir(filepath.Join(at("taken"), fileName), 0o700))
+	require.NoError(t, os.Mkdir(filepath.Join(at("taken"), directory.FileName), 0o700))
 	require.NoError(t, os.Mkdir(at("sealed"), 0o500))
 	for name, want := range map[string]error{
 		"file":        ErrNotJournal,
@@ -153,7 +154,7 @@ func TestCrashInCreation(t *testing.T) {
 	for name, file := range map[string][]byte{"empty": {}, "half": make([]byte, 5000), "whole": readFile(t, sample(t))} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			require.NoError(t, os.WriteFile(filepath.Join(dir, fileName+".new"), file, 0o600))
+			require.NoError(t, os.WriteFile(filepath.Join(dir, directory.FileName+".new"), file, 0o600))
 			text, err := describe(dir)
 			require.NoError(t, err)
 			assert.Contains(t, text, "map[] map[] 1 1")

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/strandjobs/strand/journal/internal/crash"
+	"github.com/strandjobs/strand/journal/internal/directory"
 	"github.com/stretchr/testify/require"
 )
 
@@ -27,14 +29,14 @@ func TestRootLeavesTheOwner(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, l.Copy(t.Context(), filepath.Join(top, "copy")))
 	for _, path := range []string{
-		dir, filepath.Join(dir, fileName), filepath.Join(dir, lockName), filepath.Join(dir, runningName),
-		filepath.Join(top, "copy"), filepath.Join(top, "copy", fileName),
+		dir, filepath.Join(dir, directory.FileName), filepath.Join(dir, directory.LockName), filepath.Join(dir, crash.RunningName),
+		filepath.Join(top, "copy"), filepath.Join(top, "copy", directory.FileName),
 	} {
 		belongs(t, path, stranger, stranger)
 	}
 	require.NoError(t, r.Close())
 	// What is there is kept as it is.
-	path := filepath.Join(dir, fileName)
+	path := filepath.Join(dir, directory.FileName)
 	require.NoError(t, os.Chown(path, stranger+1, stranger+2))
 	require.NoError(t, os.Chmod(path, 0o640))
 	require.NoError(t, l.Compact(t.Context()))
@@ -52,13 +54,13 @@ func TestRootLeavesTheOwner(t *testing.T) {
 	b, err := NewBuilder(built, 1, 1)
 	require.NoError(t, err)
 	require.NoError(t, b.Finish())
-	belongs(t, filepath.Join(built, fileName), stranger, stranger)
+	belongs(t, filepath.Join(built, directory.FileName), stranger, stranger)
 }
 
 func belongs(t *testing.T, path string, uid, gid int) {
 	t.Helper()
 	info, err := os.Lstat(path)
 	require.NoError(t, err)
-	is, group, _ := ownerOf(info)
+	is, group, _ := directory.OwnerOf(info)
 	require.Equal(t, []int{uid, gid}, []int{is, group}, path)
 }

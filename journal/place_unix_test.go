@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/strandjobs/strand/journal/internal/crash"
+	"github.com/strandjobs/strand/journal/internal/directory"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -73,7 +75,7 @@ var ignores = map[string]bool{
 // nothing waits for it, follows it or changes it.
 func TestNotAFile(t *testing.T) {
 	journal := readFile(t, sample(t))
-	for _, name := range []string{lockName, runningName, fileName, newName} {
+	for _, name := range []string{directory.LockName, crash.RunningName, directory.FileName, directory.NewName} {
 		for kind, put := range kinds {
 			for reader, read := range readers {
 				t.Run(strings.Join([]string{name, kind, reader}, " "), func(t *testing.T) {
@@ -84,8 +86,8 @@ func TestNotAFile(t *testing.T) {
 					require.NoError(t, os.Mkdir(dir, 0o700))
 					require.NoError(t, os.WriteFile(elsewhere, journal, 0o600))
 					require.NoError(t, syscall.Mkfifo(filepath.Join(top, "pipe"), 0o600))
-					if name != fileName {
-						require.NoError(t, os.WriteFile(filepath.Join(dir, fileName), journal, 0o600))
+					if name != directory.FileName {
+						require.NoError(t, os.WriteFile(filepath.Join(dir, directory.FileName), journal, 0o600))
 					}
 					path := filepath.Join(dir, name)
 					require.NoError(t, put(path, elsewhere))
@@ -154,8 +156,8 @@ func TestNotADirectory(t *testing.T) {
 // LOCK and RUNNING may have any size and content.
 func TestForgedSizes(t *testing.T) {
 	forged := func(words uint64) string {
-		b := make([]byte, runningHeader)
-		for i, v := range []uint64{runningMagic, 1, words} {
+		b := make([]byte, crash.RunningHeader)
+		for i, v := range []uint64{crash.RunningMagic, 1, words} {
 			for j := range 8 {
 				b[8*i+j] = byte(v >> (8 * j))
 			}
@@ -166,7 +168,7 @@ func TestForgedSizes(t *testing.T) {
 		"nothing": "", "no pid": "x", "a huge pid": strings.Repeat("9", 400), "below zero": "-1",
 		"no words": forged(0), "one that is missing": forged(1), "many": forged(1 << 60), "most": forged(1<<64 - 1), "overflow": forged(1 << 61),
 	} {
-		for _, file := range []string{lockName, runningName} {
+		for _, file := range []string{directory.LockName, crash.RunningName} {
 			for _, size := range []int64{-1, 1 << 42} {
 				t.Run(fmt.Sprint(file, " ", name, " ", size), func(t *testing.T) {
 					dir := filepath.Join(t.TempDir(), "j")
@@ -178,12 +180,12 @@ func TestForgedSizes(t *testing.T) {
 							t.Skip("no such files here: ", err)
 						}
 					}
-					lock, err := tryLock(dir, "held")
+					lock, err := directory.TryLock(dir, "held")
 					require.NoError(t, err)
-					require.NoError(t, os.Truncate(filepath.Join(dir, lockName), max(size, 5)))
+					require.NoError(t, os.Truncate(filepath.Join(dir, directory.LockName), max(size, 5)))
 					_, err = Open(dir, Config{})
 					require.ErrorIs(t, err, ErrLocked)
-					require.NoError(t, lock.unlock())
+					require.NoError(t, lock.Unlock())
 					for reader, read := range readers {
 						require.NoError(t, read(dir, filepath.Join(t.TempDir(), "to")), reader)
 					}
@@ -223,8 +225,8 @@ func TestReplacedDirectory(t *testing.T) {
 			require.ErrorIs(t, err, ErrLocked)
 			require.NoError(t, is.Close())
 			require.NoError(t, next.Close())
-			require.NoFileExists(t, filepath.Join(dir, runningName))
-			require.NoFileExists(t, filepath.Join(dir+"-moved", runningName), "our own we clear away")
+			require.NoFileExists(t, filepath.Join(dir, crash.RunningName))
+			require.NoFileExists(t, filepath.Join(dir+"-moved", crash.RunningName), "our own we clear away")
 		})
 	}
 	t.Run("the file", func(t *testing.T) {
@@ -233,7 +235,7 @@ func TestReplacedDirectory(t *testing.T) {
 		require.NoError(t, err)
 		r, err := l.Running(1, 3)
 		require.NoError(t, err)
-		path := filepath.Join(dir, runningName)
+		path := filepath.Join(dir, crash.RunningName)
 		require.NoError(t, os.Remove(path))
 		require.NoError(t, os.WriteFile(path, []byte("another"), 0o600))
 		require.NoError(t, r.Close())
@@ -244,7 +246,7 @@ func TestReplacedDirectory(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "j")
 		l, err := Open(dir, Config{})
 		require.NoError(t, err)
-		path := filepath.Join(dir, fileName)
+		path := filepath.Join(dir, directory.FileName)
 		require.NoError(t, os.Rename(path, path+".away"))
 		require.NoError(t, os.WriteFile(path, []byte("another"), 0o600))
 		require.ErrorIs(t, l.Compact(t.Context()), ErrCorrupt)
@@ -260,8 +262,8 @@ func filesOf(t *testing.T, dir string) (files []string) {
 		info, err := e.Info()
 		require.NoError(t, err)
 		data := must(os.ReadFile(filepath.Join(dir, e.Name())))
-		if e.Name() == runningName {
-			clear(data[runningHeader:][:8]) // the beat goes on
+		if e.Name() == crash.RunningName {
+			clear(data[crash.RunningHeader:][:8]) // the beat goes on
 		}
 		files = append(files, fmt.Sprint(e.Name(), " ", info.Sys().(*syscall.Stat_t).Ino, " ", string(data)))
 	}
@@ -278,7 +280,7 @@ func TestRunningCut(t *testing.T) {
 		r, err := l.Running(1, 2000)
 		require.NoError(t, err)
 		r.Set(1999, 7)
-		require.NoError(t, os.Truncate(filepath.Join(dir, runningName), size))
+		require.NoError(t, os.Truncate(filepath.Join(dir, crash.RunningName), size))
 		for range 3 {
 			r.Set(1999, 8)
 			r.Clear(1999)
@@ -286,7 +288,7 @@ func TestRunningCut(t *testing.T) {
 		}
 		line := <-log.c
 		require.Contains(t, line, "crash recorder lost")
-		require.Contains(t, line, filepath.Join(dir, runningName))
+		require.Contains(t, line, filepath.Join(dir, crash.RunningName))
 		require.NoError(t, r.Close())
 		require.NoError(t, l.Close())
 		require.Empty(t, log.c, "once")
@@ -298,7 +300,7 @@ func TestRunningCut(t *testing.T) {
 	require.NoError(t, err)
 	r, err := l.Running(1, 5)
 	require.NoError(t, err)
-	require.NoError(t, os.Truncate(filepath.Join(dir, runningName), 0))
+	require.NoError(t, os.Truncate(filepath.Join(dir, crash.RunningName), 0))
 	require.NoError(t, r.Close())
 	require.NoError(t, l.Close())
 	require.Panics(t, func() { NewRunning(1, 5).Set(5, 1) }, "a bug is no loss")

@@ -49,7 +49,7 @@ func TestReadOnce(t *testing.T) {
 
 	l, err = Open(dir, Config{})
 	require.NoError(t, err)
-	require.Nil(t, l.blocks[2].home.Load())
+	require.Nil(t, l.chain.Blocks[2].Home.Load())
 	found := 0
 	for queue := range uint32(2) {
 		for _, ref := range l.Pending(queue) {

@@ -1,5 +1,11 @@
 package journal
 
+import (
+	"github.com/strandjobs/strand/journal/internal/block"
+	"github.com/strandjobs/strand/journal/internal/format"
+	"github.com/strandjobs/strand/journal/internal/store"
+)
+
 // remainder is what is to be written of a block without what was refused: the
 // results, and what was carried into it. It goes to disk in pieces that each end
 // where a call of Record did; the last one has what was carried, and tells where
@@ -7,13 +13,13 @@ package journal
 type remainder struct {
 	l     *Log
 	b     *openBlock
-	whole *transaction
+	whole *store.Transaction
 
 	// What is written already.
 	unit  int // index of the next cut; len(cuts) for what comes after the last one
 	from  cut
-	parts []dropped
-	drop  []dropped // not deleted yet
+	parts []store.Dropped
+	drop  []store.Dropped // not deleted yet
 	first Position
 
 	// What the last piece made is when it is written.
@@ -25,12 +31,12 @@ type remainderEnd struct {
 	unit int
 	at   cut
 	size int
-	drop []dropped
-	tail tail
+	drop []store.Dropped
+	tail format.Tail
 }
 
-func newRemainder(l *Log, b *openBlock, whole *transaction) *remainder {
-	return &remainder{l: l, b: b, whole: whole, from: cut{entries: headerSize}, drop: whole.drop, first: b.block.first}
+func newRemainder(l *Log, b *openBlock, whole *store.Transaction) *remainder {
+	return &remainder{l: l, b: b, whole: whole, from: cut{entries: format.HeaderSize}, drop: whole.Drop, first: b.Block.First}
 }
 
 // left is the number of units that are not written: calls, and the end.
@@ -40,7 +46,7 @@ func (m *remainder) left() int { return len(m.b.cuts) + 1 - m.unit }
 // at least.
 func (m *remainder) fitting(bytes int) int {
 	n := 0
-	for bytes -= headerSize; n < m.left(); n++ {
+	for bytes -= format.HeaderSize; n < m.left(); n++ {
 		to := m.end(n + 1)
 		size := to.entries - m.from.entries + to.marks - m.from.marks
 		if size+weigh(m.b.changes[m.from.changes:to.changes]) > bytes {
@@ -53,49 +59,49 @@ func (m *remainder) fitting(bytes int) int {
 // end is where the next n units end.
 func (m *remainder) end(n int) cut {
 	if n == m.left() {
-		return cut{m.b.end, len(m.b.marks), len(m.b.changes)}
+		return cut{m.b.End, len(m.b.Marks), len(m.b.changes)}
 	}
 	return m.b.cuts[m.unit+n-1]
 }
 
 // piece makes the transaction of the next n units.
-func (m *remainder) piece(n int) *transaction {
+func (m *remainder) piece(n int) *store.Transaction {
 	to, last := m.end(n), n == m.left()
-	t := m.whole.tail
-	t.seq = m.b.block.seq + uint64(len(m.parts))
-	p := newOpenBlock(nil, tail{seq: t.seq - 1, next: m.first})
-	p.block.base = m.b.block.base
-	next := m.entries(p, to)
-	m.marks(p, to)
+	t := m.whole.Tail
+	t.Seq = m.b.Block.Seq + uint64(len(m.parts))
+	p := block.NewWriter(nil, format.Tail{Seq: t.Seq - 1, Next: m.first})
+	p.Block.Base = m.b.Block.Base
+	next := m.entries(&p, to)
+	m.marks(&p, to)
 	drop := m.drop
 	next = max(next, m.first)
-	if last && next < t.next {
-		p.reach(t.next)
+	if last && next < t.Next {
+		p.Reach(t.Next)
 	} else if !last {
-		t.next = next
-		drop, t.oldest = m.freed(t, m.unit+n)
+		t.Next = next
+		drop, t.Oldest = m.freed(t, to)
 	}
-	block := p.seal(t.epoch, false)
+	block := p.Seal(t.Epoch, false)
 	m.next = remainderEnd{unit: m.unit + n, at: to, size: len(block), drop: m.drop[len(drop):], tail: t}
-	return &transaction{seq: t.seq, block: block, drop: drop, changes: m.b.changes[m.from.changes:to.changes], tail: t}
+	return &store.Transaction{Seq: t.Seq, Block: block, Drop: drop, Changes: m.b.changes[m.from.changes:to.changes], Tail: t}
 }
 
 // entries writes the states up to a place, and what was carried. What of it has
 // ended is written, too: its end may be in a later piece, or in the block after
 // this one, and must not be on disk before what was recorded before it. It returns
 // the position after the last new one.
-func (m *remainder) entries(p *openBlock, to cut) (next Position) {
+func (m *remainder) entries(p *block.Writer, to cut) (next Position) {
 	b := m.b
-	d := decoder{b: b.entries[:to.entries], off: m.from.entries}
-	for d.off < to.entries {
+	d := format.Decoder{B: b.Entries[:to.entries], Off: m.from.entries}
+	for d.Off < to.entries {
 		var e Entry
-		off := d.off
-		d.entry(&e, b.block.first, b.block.base)
+		off := d.Off
+		d.Entry(&e, b.Block.First, b.Block.Base)
 		switch {
 		case off >= b.carried:
-			p.add(&e, true)
+			p.Add(&e, true)
 		case e.Kind == KindState:
-			p.add(&e, false)
+			p.Add(&e, false)
 			next = e.Position + 1
 		}
 	}
@@ -103,55 +109,41 @@ func (m *remainder) entries(p *openBlock, to cut) (next Position) {
 }
 
 // marks writes the marks up to a place.
-func (m *remainder) marks(p *openBlock, to cut) {
-	d := decoder{b: m.b.marks[:to.marks], off: m.from.marks}
-	for d.off < to.marks {
-		d.byte() // their kind
+func (m *remainder) marks(p *block.Writer, to cut) {
+	d := format.Decoder{B: m.b.Marks[:to.marks], Off: m.from.marks}
+	for d.Off < to.marks {
+		d.Byte() // their kind
 		var ended []Position
-		d.marks(m.b.block.first, func(p Position) { ended = append(ended, p) })
-		p.beginMarks(len(ended))
+		d.Marks(m.b.Block.First, func(p Position) { ended = append(ended, p) })
+		p.BeginMarks(len(ended))
 		for _, position := range ended {
-			p.markEnded(position)
+			p.MarkEnded(position)
 		}
 	}
 }
 
-// reach has the block end before next: an entry that has ended stands for those
-// that were refused.
-func (b *openBlock) reach(next Position) {
-	r := b.add(&Entry{Kind: KindState, Position: next - 1, Due: b.block.base}, false)
-	b.block.mark(r.off, r.size)
-	b.beginMarks(1)
-	b.markEnded(r.pos)
-}
-
-// freed returns the blocks that can go before what comes after a unit is written,
+// freed returns the blocks that can go before what comes after a place is written,
 // and which one is the oldest then. Those whose entries are carried can't, nor those
-// that only become empty with a later unit.
-func (m *remainder) freed(t tail, unit int) (drop []dropped, oldest uint64) {
+// that only become empty with what comes after it.
+func (m *remainder) freed(t format.Tail, to cut) (drop []store.Dropped, oldest uint64) {
 	for i, d := range m.drop {
-		if d.carried || d.over.block == m.b.block && d.over.n >= unit {
-			return m.drop[:i], d.seq
+		if d.Carried || d.After > to.marks {
+			return m.drop[:i], d.Seq
 		}
 	}
-	return m.drop, t.oldest
+	return m.drop, t.Oldest
 }
 
 // wrote notes that the last piece is on disk.
 func (m *remainder) wrote() {
-	m.parts = append(m.parts, dropped{seq: m.next.tail.seq, size: m.next.size})
-	m.unit, m.from, m.drop, m.first = m.next.unit, m.next.at, m.next.drop, m.next.tail.next
+	m.parts = append(m.parts, store.Dropped{Seq: m.next.tail.Seq, Size: m.next.size})
+	m.unit, m.from, m.drop, m.first = m.next.unit, m.next.at, m.next.drop, m.next.tail.Next
 }
 
 // settle notes in the accounts what the block is on disk. The caller holds mu.
 func (m *remainder) settle() {
-	b := m.b.block
-	m.l.size -= b.size
-	b.size, b.parts = 0, m.parts
-	for _, p := range m.parts {
-		b.size += p.size
-	}
-	m.l.size += b.size
-	m.l.open.block.seq += uint64(len(m.parts) - 1)
-	m.l.tail.seq += uint64(len(m.parts) - 1)
+	b := m.b.Block
+	m.l.chain.InPieces(b, m.parts)
+	m.l.open.Block.Seq += uint64(len(m.parts) - 1)
+	m.l.tail.Seq += uint64(len(m.parts) - 1)
 }

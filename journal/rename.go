@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/strandjobs/strand/journal/internal/format"
 )
 
 // Rename moves what the queue named from has, its live entries and its morgue,
@@ -13,7 +15,7 @@ import (
 // ctx. On a full disk it takes of the room that is kept for results: the jobs
 // that it is about make room when they run.
 func (l *Log) Rename(ctx context.Context, from, to string) error {
-	if to == "" || len(to) > maxQueueName {
+	if to == "" || len(to) > format.MaxQueueName {
 		return fmt.Errorf("%w, not %d", ErrQueueName, len(to))
 	}
 	if err := cause(ctx); err != nil {
@@ -38,12 +40,12 @@ func (l *Log) Rename(ctx context.Context, from, to string) error {
 	l.queues[to] = number
 	if swap {
 		l.queues[from] = other
-		l.open.changes = append(l.open.changes, queueChange(from, other))
+		l.open.changes = append(l.open.changes, format.QueueEdit(from, other))
 	} else {
 		delete(l.queues, from)
-		l.open.changes = append(l.open.changes, change{bucket: bucketQueues, key: []byte(from)})
+		l.open.changes = append(l.open.changes, format.Edit{Bucket: format.BucketQueues, Key: []byte(from)})
 	}
-	l.open.changes = append(l.open.changes, queueChange(to, number))
+	l.open.changes = append(l.open.changes, format.QueueEdit(to, number))
 	ticket := Ticket{commit: l.open.commit}
 	l.mu.Unlock()
 	l.wakeCommitter()

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/strandjobs/strand/journal/internal/crash"
 	"github.com/stretchr/testify/require"
 )
 
@@ -21,7 +22,7 @@ func crashed(t *testing.T, dir string, p Position) {
 	r, err := l.Running(2, 1)
 	require.NoError(t, err)
 	r.Set(1, p)
-	recorder := filepath.Join(dir, runningName)
+	recorder := filepath.Join(dir, crash.RunningName)
 	left, err := os.ReadFile(recorder)
 	require.NoError(t, err)
 	require.NoError(t, l.Close())
@@ -86,7 +87,7 @@ func TestARecorderThatMakesNoSenseSaysNothing(t *testing.T) {
 	require.NoError(t, ticket.Wait(t.Context()))
 	require.NoError(t, l.Close())
 	for _, content := range []string{"", "x", "STRBRUN1", "STRBRUN2" + strings.Repeat("\x01", 60), "STRBRUN3" + strings.Repeat("\x01", 60)} {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, runningName), []byte(content), 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, crash.RunningName), []byte(content), 0o600))
 		require.Empty(t, suspectsOf(t, dir), "%q", content)
 	}
 }
@@ -94,7 +95,7 @@ func TestARecorderThatMakesNoSenseSaysNothing(t *testing.T) {
 // reword changes one word of the recorder's file.
 func reword(t *testing.T, dir string, i int, v uint64) {
 	t.Helper()
-	path := filepath.Join(dir, runningName)
+	path := filepath.Join(dir, crash.RunningName)
 	b, err := os.ReadFile(path)
 	require.NoError(t, err)
 	binary.LittleEndian.PutUint64(b[8*i:], v)
@@ -116,23 +117,23 @@ func one(t *testing.T) (dir string, p Position) {
 
 // No job can restart the machine; and the system counts whom it kills for memory.
 func TestWhatTheSystemSaysOfADeath(t *testing.T) {
-	if boot() == 0 || outOfMemoryKills() == 0 {
+	if crash.Boot() == 0 || crash.OutOfMemoryKills() == 0 {
 		t.Skip("the system does not say")
 	}
 	for name, c := range map[string]struct {
 		word   int
 		value  uint64
-		cause  Cause
+		cause  crash.Cause
 		deaths int
 	}{
-		"nothing":         {4, boot(), CauseUnknown, 1},
-		"another boot":    {4, boot() + 1, CauseOutside, 0},
-		"no boot known":   {4, 0, CauseUnknown, 1},
-		"killed for more": {5, outOfMemoryKills() - 1, CauseUnknown, 1}, // 0: not known then
+		"nothing":         {4, crash.Boot(), crash.CauseUnknown, 1},
+		"another boot":    {4, crash.Boot() + 1, crash.CauseOutside, 0},
+		"no boot known":   {4, 0, crash.CauseUnknown, 1},
+		"killed for more": {5, crash.OutOfMemoryKills() - 1, crash.CauseUnknown, 1}, // 0: not known then
 	} {
 		t.Run(name, func(t *testing.T) {
 			if name == "killed for more" && c.value > 0 {
-				c.cause = CauseMemory
+				c.cause = crash.CauseMemory
 			}
 			dir, p := one(t)
 			crashed(t, dir, p)
@@ -154,13 +155,13 @@ func TestSuspectsOfTheFirstVersion(t *testing.T) {
 	require.NoError(t, err)
 	epoch := l.Stats().Epoch
 	old := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, 2), epoch-1)
-	require.NoError(t, l.Put(t.Context(), Set{suspectKey(p), old}))
+	require.NoError(t, l.Put(t.Context(), Set{Key: crash.SuspectKey(p), Value: old}))
 	require.NoError(t, l.Close())
 	var recorder []byte
-	for _, v := range []uint64{runningMagicV1, epoch, 2, 0, uint64(p)} {
+	for _, v := range []uint64{crash.RunningMagicV1, epoch, 2, 0, uint64(p)} {
 		recorder = binary.LittleEndian.AppendUint64(recorder, v)
 	}
-	require.NoError(t, os.WriteFile(filepath.Join(dir, runningName), recorder, 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, crash.RunningName), recorder, 0o600))
 
 	for range 2 {
 		l, err = Open(dir, Config{})
@@ -178,21 +179,21 @@ func TestCrashReports(t *testing.T) {
 	dir, _ := one(t)
 	l, err := Open(dir, Config{})
 	require.NoError(t, err)
-	path := filepath.Join(dir, reportName)
+	path := filepath.Join(dir, crash.ReportName)
 	outside := filepath.Join(t.TempDir(), "outside")
 	require.NoError(t, os.WriteFile(outside, nil, 0o600))
 	require.NoError(t, os.Symlink(outside, path))
 	require.ErrorIs(t, l.ReportCrashes(), ErrNotJournal)
 	require.NoError(t, os.Remove(path))
 	require.NoError(t, l.ReportCrashes())
-	require.Empty(t, readReport(dir, l.Stats().Epoch))
+	require.Empty(t, crash.ReadReport(dir, l.Stats().Epoch))
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
 	require.NoError(t, err)
 	_, err = f.WriteString("panic: x\n")
 	require.NoError(t, err)
 	require.NoError(t, f.Close())
-	require.Equal(t, "panic: x", readReport(dir, l.Stats().Epoch))
-	require.Empty(t, readReport(dir, l.Stats().Epoch+1), "another process's")
+	require.Equal(t, "panic: x", crash.ReadReport(dir, l.Stats().Epoch))
+	require.Empty(t, crash.ReadReport(dir, l.Stats().Epoch+1), "another process's")
 	require.NoError(t, l.Close())
 	require.NoFileExists(t, path)
 	b, err := os.ReadFile(outside)

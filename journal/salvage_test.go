@@ -11,6 +11,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/strandjobs/strand/journal/internal/crash"
+	"github.com/strandjobs/strand/journal/internal/directory"
+	"github.com/strandjobs/strand/journal/internal/format"
+	"github.com/strandjobs/strand/journal/internal/pages"
+	"github.com/strandjobs/strand/journal/internal/rest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -140,12 +145,12 @@ func TestSalvageBelowTheRoot(t *testing.T) {
 	files := history(t, 300)
 	file := files[len(files)-1]
 	want := content(t, withFile(t, file))
-	m, size, err := readMetas(bytes.NewReader(file), "")
+	m, size, err := pages.ReadMetas(bytes.NewReader(file), "")
 	require.NoError(t, err)
 	before := strings.Count(want, "slot/")
 	require.Greater(t, before, 100)
 	damaged := bytes.Clone(file)
-	clear(damaged[int(m.root)*size : int(m.root+1)*size])
+	clear(damaged[int(m.Root)*size : int(m.Root+1)*size])
 	dir := withFile(t, damaged)
 	s, err := Salvage(dir, filepath.Join(t.TempDir(), "saved"))
 	require.NoError(t, err)
@@ -162,9 +167,9 @@ func TestSalvageOfRenamed(t *testing.T) {
 	want := content(t, withFile(t, file))
 	keys, values := chunks(t, file)
 	require.NotEmpty(t, keys)
-	other := bytes.Clone(values[0][:headerSize])
-	other[headerSize-1] ^= 1
-	damaged := bytes.ReplaceAll(file, values[0][:headerSize], other) // then all pages are read, old ones, too
+	other := bytes.Clone(values[0][:format.HeaderSize])
+	other[format.HeaderSize-1] ^= 1
+	damaged := bytes.ReplaceAll(file, values[0][:format.HeaderSize], other) // then all pages are read, old ones, too
 	s := salvaged(t, "a block", want, damaged)
 	require.Len(t, s.Losses, 1)
 	dir := withFile(t, damaged)
@@ -191,9 +196,9 @@ func TestSalvageTakesTheYoungerName(t *testing.T) {
 		}
 		require.NoError(t, l.Rename(t.Context(), name(70), renamed))
 		require.NoError(t, l.Close())
-		file, lost := mustRead(t, filepath.Join(dir, fileName)), 0
+		file, lost := mustRead(t, filepath.Join(dir, directory.FileName)), 0
 		for page := range slices.Chunk(file, os.Getpagesize()) {
-			if binary.NativeEndian.Uint16(page[8:]) == branchPage {
+			if binary.NativeEndian.Uint16(page[8:]) == pages.BranchPage {
 				clear(page)
 				lost++
 			}
@@ -264,9 +269,9 @@ func TestBuilderRefusesSuspects(t *testing.T) {
 	b, err := NewBuilder(filepath.Join(t.TempDir(), "new"), 5, 1)
 	require.NoError(t, err)
 	value := make([]byte, 16)
-	require.NoError(t, b.Set(Set{suspectKey(3), value}))
-	for _, bad := range []Set{{"suspect/x", value}, {suspectKey(3) + "z", value}, {suspectKey(3), value[1:]}, {"suspect/000000000000000A", value}} {
-		require.ErrorIs(t, b.Set(bad), ErrContent)
+	require.NoError(t, b.Set(Set{Key: crash.SuspectKey(3), Value: value}))
+	for _, bad := range []Set{{Key: "suspect/x", Value: value}, {Key: crash.SuspectKey(3) + "z", Value: value}, {Key: crash.SuspectKey(3), Value: value[1:]}, {Key: "suspect/000000000000000A", Value: value}} {
+		require.ErrorIs(t, b.Set(bad), rest.ErrContent)
 	}
 	require.NoError(t, b.Discard())
 }

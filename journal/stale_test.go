@@ -12,6 +12,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/strandjobs/strand/journal/internal/crash"
+	"github.com/strandjobs/strand/journal/internal/directory"
+	"github.com/strandjobs/strand/journal/internal/pages"
 	"github.com/stretchr/testify/require"
 )
 
@@ -22,7 +25,7 @@ func history(t testing.TB, keys int) (files [][]byte) {
 	l, err := Open(dir, Config{})
 	require.NoError(t, err)
 	snap := func() {
-		b, err := os.ReadFile(filepath.Join(dir, fileName))
+		b, err := os.ReadFile(filepath.Join(dir, directory.FileName))
 		require.NoError(t, err)
 		files = append(files, b)
 	}
@@ -33,7 +36,7 @@ func history(t testing.TB, keys int) (files [][]byte) {
 		queue, err := l.Queue(ctx, name)
 		require.NoError(t, err)
 		ticket, err := l.AppendWith(ctx, []Entry{{Queue: queue, ID: []byte("a"), Payload: []byte("first")}, {Queue: queue, ID: []byte("b")}}, func(first Position) []Set {
-			return []Set{{"mark/feed", word(i)}, {fmt.Sprint("key/", i), word(int(first))}, {suspectKey(first), append(word(1), word(1)...)}}
+			return []Set{{Key: "mark/feed", Value: word(i)}, {Key: fmt.Sprint("key/", i), Value: word(int(first))}, {Key: crash.SuspectKey(first), Value: append(word(1), word(1)...)}}
 		})
 		require.NoError(t, err)
 		require.NoError(t, ticket.Wait(ctx))
@@ -41,12 +44,12 @@ func history(t testing.TB, keys int) (files [][]byte) {
 		var sets []Set
 		for k := range keys {
 			if (i+k)%3 == 0 {
-				sets = append(sets, Set{fmt.Sprintf("slot/%03d", k), fmt.Append(nil, "value ", i, " of ", k, bytes.Repeat([]byte{'.'}, 50))})
+				sets = append(sets, Set{Key: fmt.Sprintf("slot/%03d", k), Value: fmt.Append(nil, "value ", i, " of ", k, bytes.Repeat([]byte{'.'}, 50))})
 			} else if (i+k)%5 == 0 {
 				sets = append(sets, Set{Key: fmt.Sprintf("slot/%03d", k)})
 			}
 		}
-		require.NoError(t, l.Put(ctx, append(sets, Set{string(append([]byte("lock/"), word(i)...)), []byte("held")}, Set{Key: string(append([]byte("lock/"), word(i-2)...))})...))
+		require.NoError(t, l.Put(ctx, append(sets, Set{Key: string(append([]byte("lock/"), word(i)...)), Value: []byte("held")}, Set{Key: string(append([]byte("lock/"), word(i-2)...))})...))
 		snap()
 		if i > 2 {
 			require.NoError(t, l.Rename(ctx, fmt.Sprint("queue ", i-2), fmt.Sprint("renamed ", i-2)))
@@ -55,9 +58,9 @@ func history(t testing.TB, keys int) (files [][]byte) {
 	}
 	require.NoError(t, l.Close())
 	for i, file := range files { // without the pages that nothing was ever written to
-		m, size, err := readMetas(bytes.NewReader(file), "")
+		m, size, err := pages.ReadMetas(bytes.NewReader(file), "")
 		require.NoError(t, err)
-		files[i] = file[:int(m.end)*size]
+		files[i] = file[:int(m.End)*size]
 	}
 	return files
 }
@@ -68,7 +71,7 @@ func history(t testing.TB, keys int) (files [][]byte) {
 func pageFaults(files [][]byte, fault func(name string, younger bool, file []byte)) {
 	const size = 4096
 	file := files[len(files)-1]
-	m, _, _ := readMetas(bytes.NewReader(file), "")
+	m, _, _ := pages.ReadMetas(bytes.NewReader(file), "")
 	for at := 0; at+size <= len(file); at += size {
 		seen := [][]byte{file[at : at+size]}
 		try := func(name string, page []byte) {
@@ -78,7 +81,7 @@ func pageFaults(files [][]byte, fault func(name string, younger bool, file []byt
 			seen = append(seen, page)
 			changed := bytes.Clone(file)
 			copy(changed[at:], page)
-			fault(fmt.Sprint("page ", at/size, " ", name), at == int(m.txid%2)*size, changed)
+			fault(fmt.Sprint("page ", at/size, " ", name), at == int(m.Txid%2)*size, changed)
 		}
 		try("zero", make([]byte, size))
 		for i, older := range files[:len(files)-1] {
@@ -144,7 +147,7 @@ func TestEveryBit(t *testing.T) {
 	want, err := describe(withFile(t, file))
 	require.NoError(t, err)
 	dir := withFile(t, file)
-	f, err := os.OpenFile(filepath.Join(dir, fileName), os.O_RDWR, 0)
+	f, err := os.OpenFile(filepath.Join(dir, directory.FileName), os.O_RDWR, 0)
 	require.NoError(t, err)
 	defer f.Close()
 	step, look := 131*oneIn, 10 // odd: all bits of a byte get their turn
@@ -200,8 +203,8 @@ func TestEveryReadOfStateIsChecked(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "j")
 	l, err := Open(dir, Config{})
 	require.NoError(t, err)
-	require.NoError(t, l.Put(t.Context(), Set{"mark/a", []byte("the first")}, Set{"mark/b", []byte("the second")}))
-	flip(t, filepath.Join(dir, fileName), []byte("the second"))
+	require.NoError(t, l.Put(t.Context(), Set{Key: "mark/a", Value: []byte("the first")}, Set{Key: "mark/b", Value: []byte("the second")}))
+	flip(t, filepath.Join(dir, directory.FileName), []byte("the second"))
 	v, err := l.Get("mark/a")
 	require.NoError(t, err)
 	require.Equal(t, "the first", string(v))
@@ -212,7 +215,7 @@ func TestEveryReadOfStateIsChecked(t *testing.T) {
 		require.ErrorIs(t, err, ErrCorrupt)
 	}
 	require.ErrorIs(t, err, ErrCorrupt)
-	require.ErrorIs(t, l.Put(t.Context(), Set{"mark/b", []byte("the third")}), ErrCorrupt)
+	require.ErrorIs(t, l.Put(t.Context(), Set{Key: "mark/b", Value: []byte("the third")}), ErrCorrupt)
 	require.ErrorIs(t, l.Close(), ErrFailed)
 	_, err = Open(dir, Config{})
 	require.ErrorContains(t, err, `bucket "state", key "mark/b"`)

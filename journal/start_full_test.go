@@ -40,7 +40,7 @@ func fullLogTold(t *testing.T, logger *slog.Logger) (*Log, *[]Ref) {
 	require.NoError(t, l.Flush(t.Context()))
 	*live = l.Pending(1)
 	require.Len(t, *live, 50)
-	after.Limit(after.content() + 1500) // results fit, no payload
+	after.Limit(after.Content() + 1500) // results fit, no payload
 	ticket, err := l.Append(t.Context(), []Entry{{Queue: 1, ID: []byte("x"), Payload: make([]byte, 5000)}})
 	require.NoError(t, err)
 	require.ErrorIs(t, ticket.Wait(t.Context()), ErrFull)
@@ -118,7 +118,7 @@ func TestFullDiskIsTold(t *testing.T) {
 		_, err = l.Queue(t.Context(), "orders")
 		require.NoError(t, err)
 		refused := func() {
-			disk.Limit(disk.content() + 1500)
+			disk.Limit(disk.Content() + 1500)
 			for range 3 {
 				ticket, err := l.Append(t.Context(), []Entry{{Queue: 1, ID: []byte("x"), Payload: make([]byte, 5000)}})
 				if err == nil {

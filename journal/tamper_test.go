@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/strandjobs/strand/journal/internal/directory"
 	"github.com/stretchr/testify/require"
 )
 
@@ -46,7 +47,7 @@ func TestTamperedWhileOpen(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "j")
-			path := filepath.Join(dir, fileName)
+			path := filepath.Join(dir, directory.FileName)
 			say, end := startOwner(t, dir)
 			for range 20 {
 				require.Equal(t, "<nil>\n", say())

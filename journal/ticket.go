@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+
+	"github.com/strandjobs/strand/journal/internal/block"
 )
 
 // commit is what the appenders and the consumers of one block share.
@@ -72,7 +74,7 @@ func (t Ticket) Merged(i int) Position {
 // consumer. It belongs to the consumer until Done.
 type Delivery struct {
 	Route   uint32
-	block   *Block
+	block   *block.Block
 	offsets []uint32
 	commit  *commit
 	taken   chan struct{} // closed when they are taken in, or refused
@@ -82,7 +84,7 @@ var deliveries = sync.Pool{New: func() any { return new(Delivery) }}
 
 func newDelivery(b *openBlock, route uint32) *Delivery {
 	d := deliveries.Get().(*Delivery)
-	d.Route, d.block, d.commit, d.offsets = route, b.block, b.commit, d.offsets[:0]
+	d.Route, d.block, d.commit, d.offsets = route, b.Block, b.commit, d.offsets[:0]
 	d.taken = make(chan struct{})
 	return d
 }
@@ -95,10 +97,7 @@ func (d *Delivery) Len() int { return len(d.offsets) }
 func (d *Delivery) Read(i int, e *Entry) (Ref, error) {
 	// A consumer may be slow enough for the block to have been carried forward,
 	// or to have left memory.
-	r := Ref{block: d.block, off: d.offsets[i]}
-	size, err := r.read(e)
-	r.size, r.pos = size, e.Position
-	return r, err
+	return d.block.Read(d.offsets[i], e)
 }
 
 // Merged tells whoever enqueued the entry at p that it was merged into another.

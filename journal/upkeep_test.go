@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/strandjobs/strand/journal/internal/directory"
+	"github.com/strandjobs/strand/journal/internal/store"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -108,14 +110,14 @@ func TestUpkeepEndsWithItsContext(t *testing.T) {
 		left, err := os.ReadDir(filepath.Dir(dir))
 		require.NoError(t, err)
 		require.Empty(t, left)
-		require.NoFileExists(t, filepath.Join(f.dir, fileName+newSuffix))
+		require.NoFileExists(t, filepath.Join(f.dir, directory.NewName))
 	}
 	for name, call := range calls {
 		ctx, cancel := context.WithCancelCause(t.Context())
-		f.log.upkeep <- struct{}{} // somebody is at it
+		f.log.upkeep.token <- struct{}{} // somebody is at it
 		go cancel(errors.New("enough"))
 		require.ErrorContains(t, call(ctx), "enough", name)
-		<-f.log.upkeep
+		<-f.log.upkeep.token
 		require.ErrorContains(t, call(ctx), "enough", name)
 		require.ErrorIs(t, call(nil), ErrContext, name)
 	}
@@ -123,11 +125,11 @@ func TestUpkeepEndsWithItsContext(t *testing.T) {
 
 	// In the midst of it.
 	size := f.size()
-	replaced, err := f.log.store.compact(over)
-	require.ErrorIs(t, err, errGivenUp)
+	replaced, err := f.log.store.Compact(over)
+	require.ErrorIs(t, err, store.ErrGivenUp)
 	require.False(t, replaced)
 	require.Equal(t, size, f.size())
-	require.ErrorIs(t, f.log.store.copyTo(dir, over), errGivenUp)
+	require.ErrorIs(t, f.log.store.CopyTo(dir, over), store.ErrGivenUp)
 	require.NoError(t, os.Remove(dir))
 	nothing()
 	for _, call := range calls {

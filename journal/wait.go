@@ -36,7 +36,7 @@ func OpenContext(ctx context.Context, dir string, cfg Config) (*Log, error) {
 		// A new owner locks before it writes who it is.
 		if told == (LockedError{}) || locked.PID != 0 && *locked != told {
 			told = *locked
-			told.log(cfg.Logger)
+			logWait(cfg.Logger, &told)
 		}
 		select {
 		case <-done(ctx):
@@ -46,8 +46,8 @@ func OpenContext(ctx context.Context, dir string, cfg Config) (*Log, error) {
 	}
 }
 
-// log says whom we wait for.
-func (e *LockedError) log(l *slog.Logger) {
+// logWait says whom we wait for.
+func logWait(l *slog.Logger, e *LockedError) {
 	if l != nil {
 		l.Info("waiting for the process that has the journal", slog.String("dir", e.Dir),
 			slog.Int("pid", e.PID), slog.String("host", e.Host), slog.Time("since", e.Since))

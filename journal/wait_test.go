@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/strandjobs/strand/journal/internal/directory"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -131,7 +132,7 @@ func TestOpenContextEnds(t *testing.T) {
 		locked, ok := errors.AsType[*LockedError](err)
 		require.True(t, ok, "%v", err)
 		host, _ := os.Hostname()
-		assert.Equal(t, LockedError{dir, os.Getpid(), host, l.Stats().Since.UTC().Round(0)}, *locked)
+		assert.Equal(t, LockedError{Dir: dir, PID: os.Getpid(), Host: host, Since: l.Stats().Since.UTC().Round(0)}, *locked)
 		assert.ErrorIs(t, err, ErrLocked)
 		assert.ErrorIs(t, err, errEnough)
 	}
@@ -150,18 +151,18 @@ func TestOpenContextEnds(t *testing.T) {
 	again, err := OpenContext(ctx, dir, Config{})
 	require.NoError(t, err, "there is nobody to wait for")
 	require.NoError(t, again.Close())
-	_, err = OpenContext(t.Context(), filepath.Join(dir, fileName), Config{})
+	_, err = OpenContext(t.Context(), filepath.Join(dir, directory.FileName), Config{})
 	assert.ErrorIs(t, err, ErrNotJournal, "which no wait mends")
 }
 
 // A new owner is told, too: several may wait.
 func TestOpenContextTellsTheNextOwner(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "j")
-	first, err := lockDir(dir)
+	first, err := directory.Lock(dir)
 	require.Nil(t, first)
 	require.Error(t, err, "there is no directory")
 	require.NoError(t, os.Mkdir(dir, 0o700))
-	first, err = lockDir(dir)
+	first, err = directory.Lock(dir)
 	require.NoError(t, err)
 	logger, lines := waiting()
 	done := make(chan opened, 1)
@@ -169,15 +170,15 @@ func TestOpenContextTellsTheNextOwner(t *testing.T) {
 		l, err := OpenContext(t.Context(), dir, Config{Logger: logger})
 		done <- opened{log: l, err: err}
 	}()
-	saysOwner(t, next(t, lines), dir, os.Getpid(), first.since)
+	saysOwner(t, next(t, lines), dir, os.Getpid(), first.Since)
 	// Another owner in the same file: as if it had been quicker than the waiter.
-	require.NoError(t, first.f.Truncate(0))
-	_, err = first.f.WriteAt([]byte("7\n2026-01-02T03:04:05Z web-2\n"), 0)
+	require.NoError(t, first.F.Truncate(0))
+	_, err = first.F.WriteAt([]byte("7\n2026-01-02T03:04:05Z web-2\n"), 0)
 	require.NoError(t, err)
 	line := next(t, lines)
 	assert.Equal(t, int64(7), line["pid"].Int64())
 	assert.Equal(t, "web-2", line["host"].String())
-	require.NoError(t, first.unlock())
+	require.NoError(t, first.Unlock())
 	o := <-done
 	require.NoError(t, o.err)
 	require.NoError(t, o.log.Close())
@@ -215,12 +216,12 @@ func TestLockedByNobodyKnown(t *testing.T) {
 		"17\n2026-01-02T03:04:05Z a\x1b[2J\n": {PID: 17, Since: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)},
 		"17\n2026-01-02T03:04:05Z web-1\n":    {PID: 17, Since: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Host: "web-1"},
 	} {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, lockName), []byte(text), 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, directory.LockName), []byte(text), 0o600))
 		want.Dir = dir
-		assert.Equal(t, want, *lockedBy(dir), "%q", text)
+		assert.Equal(t, want, *directory.LockedBy(dir), "%q", text)
 	}
 	assert.Equal(t, "journal: j is in use by another process; stop it first", (&LockedError{Dir: "j"}).Error())
 	since := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
 	assert.Equal(t, "journal: j is in use by process 17 on web-1 since 2026-01-02T03:04:05Z; stop it first",
-		(&LockedError{"j", 17, "web-1", since}).Error())
+		(&LockedError{Dir: "j", PID: 17, Host: "web-1", Since: since}).Error())
 }

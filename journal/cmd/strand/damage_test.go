@@ -28,7 +28,7 @@ func tryAll(t testing.TB, dir string) {
 	before := files()
 	scratch := t.TempDir()
 	for i, args := range [][]string{
-		{"inspect", dir, "-blocks"}, {"jobs", dir}, {"job", dir, "orders", "order-2"}, {"replay", dir}, {"replay", dir, "-until", "7"},
+		{"inspect", dir, "-blocks"}, {"jobs", dir}, {"job", dir, "orders", "order-2"}, {"replay", dir},
 		{"check", dir}, {"export", dir}, {"morgue", dir, "list"}, {"copy", dir, filepath.Join(scratch, "copy")},
 		{"salvage", dir, filepath.Join(scratch, "saved")},
 	} {

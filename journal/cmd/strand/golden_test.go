@@ -59,7 +59,6 @@ func TestGolden(t *testing.T) {
 		"job-full":        {"job", dir, "mails", "bob", "-full"},
 		"replay":          {"replay", dir},
 		"replay-policies": {"replay", dir, "-merge", "orders=KeepAll", "-max-payloads", "*=2"},
-		"replay-until":    {"replay", dir, "-until", "7"},
 		"check":           {"check", dir},
 		"export":          {"export", dir},
 		"morgue-list":     {"morgue", dir, "list"},
@@ -85,7 +84,7 @@ func TestGoldenErrors(t *testing.T) {
 		{"inspect"}, {"inspect", dir, dir}, {"inspect", dir, "-no"}, {"nonsense"},
 		{"inspect", filepath.Join(empty, "no")}, {"inspect", empty}, {"check", files}, {"inspect", other},
 		{"inspect", filepath.Join(dir, "journal.db")}, {"import", dir}, {"copy", dir, dir},
-		{"jobs", dir, "-queue", "no"}, {"job", dir, "mails", "nobody"}, {"replay", dir, "-until", "99"},
+		{"jobs", dir, "-queue", "no"}, {"job", dir, "mails", "nobody"},
 		{"replay", dir, "-merge", "orders=no"}, {"morgue", dir, "burn"}, {"morgue", dir, "delete"}, {"morgue", dir, "list", "no"},
 		{"job", dir, "no\x1b[31m", "x"}, {"inspect", "no\x1b[31m\u202e"},
 	} {

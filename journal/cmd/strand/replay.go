@@ -11,15 +11,13 @@ import (
 func replayFlags() []cli.Flag {
 	return append(append(listFlags(), configFlags()...),
 		&cli.StringMapFlag{Name: "max-payloads", Usage: "most payloads of one run, `QUEUE=N`, 0 is all; 1000 is the default"},
-		&cli.Uint64Flag{Name: "until", Usage: "as if `POSITION` were the newest one: right after the commit that wrote it"},
 	)
 }
 
 // start is the moment that a replay is about.
 type start struct {
 	Type   string           `json:"type"`
-	Now    bool             `json:"now"`
-	Epoch  uint64           `json:"epoch,omitempty"` // that the next start will have
+	Epoch  uint64           `json:"epoch"` // that the next start will have
 	Block  uint64           `json:"block"`
 	Newest journal.Position `json:"newest"`
 	At     *moment          `json:"at,omitempty"`
@@ -45,17 +43,12 @@ func replay(_ context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	m, now := v.Now(), !c.IsSet("until")
-	if !now {
-		if m, err = v.At(journal.Position(c.Uint64("until"))); err != nil {
-			return err
-		}
-	}
+	m := v.Now()
 	folds, err := folds(c, v, m, c.String("queue"), configs)
 	if err != nil {
 		return err
 	}
-	if err := c.start(v, m, now); err != nil {
+	if err := c.start(v, m); err != nil {
 		return err
 	}
 	s := sum{Type: "summary"}
@@ -75,23 +68,16 @@ func replay(_ context.Context, c *call) error {
 	return c.sum(&s)
 }
 
-func (c *call) start(v *journal.View, m *journal.Moment, now bool) error {
-	s := start{Type: "start", Now: now, Block: m.Block, Newest: m.Next - 1}
-	if now {
-		s.Epoch = v.Info().Epoch + 1
-	}
+func (c *call) start(v *journal.View, m *journal.Moment) error {
+	s := start{Type: "start", Epoch: v.Info().Epoch + 1, Block: m.Block, Newest: m.Next - 1}
 	if m.At != 0 {
 		at := moment(m.At)
 		s.At = &at
 	}
-	switch {
-	case c.json:
+	if c.json {
 		return c.object(s)
-	case now:
-		c.printf("The next start is number %d. The newest position is %d.\n\n", s.Epoch, s.Newest)
-	default:
-		c.printf("After the commit of block %d, begun at %s. The newest position was %d.\n\n", s.Block, timeText(m.At), s.Newest)
 	}
+	c.printf("The next start is number %d. The newest position is %d.\n\n", s.Epoch, s.Newest)
 	return nil
 }
 

@@ -1,0 +1,43 @@
+package journal
+
+import (
+	"context"
+	"errors"
+
+	"github.com/strandjobs/strand/journal/internal/crash"
+)
+
+// Death tells how the last process that had the journal open ended; nil after an
+// orderly end.
+func (l *Log) Death() *Death { return l.crash.Death }
+
+// Suspects returns the positions that were running when the process died, and
+// what speaks against them. They are live.
+func (l *Log) Suspects() map[Position]Suspicion { return l.crash.Suspects }
+
+// Running starts the crash recorder with a number of places that have so many
+// words each. Call it once, before anything runs. In memory, and on systems
+// without memory-mapped files, what it notes ends with the process.
+func (l *Log) Running(places, words int) (*Running, error) {
+	// What the file says about the last run has to be durable before the file
+	// is written over.
+	if err := l.Flush(context.Background()); errors.Is(err, ErrFull) {
+		return nil, errors.New("journal: crash recorder: the disk is full") // ErrFull asks for another call
+	} else if err != nil {
+		return nil, err
+	}
+	if l.dir == "" {
+		return NewRunning(places, words), nil
+	}
+	return crash.Record(l.place, l.Stats().Epoch, places, words, l.cfg.Logger)
+}
+
+// ReportCrashes has Go write what it says about a fatal error to a file beside the
+// journal, too, for the next start: it names the goroutine. It is
+// [debug.SetCrashOutput]: there is one such file in a process, the last caller's.
+func (l *Log) ReportCrashes() error {
+	if l.dir == "" {
+		return nil
+	}
+	return crash.Report(l.place, l.Stats().Epoch)
+}

@@ -1,0 +1,241 @@
+package block
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/strandjobs/strand/journal/internal/format"
+	"github.com/strandjobs/strand/journal/internal/store"
+)
+
+// Block is one block of the log, kept in memory while any of its entries is
+// live or the log still holds it.
+type Block struct {
+	Seq   uint64
+	First format.Position
+	Base  int64
+
+	// home is where the entries are to be read. It is set when the block is
+	// sealed, when they leave memory, and when those that are live are carried
+	// forward.
+	Home atomic.Pointer[home]
+
+	// Guarded by the mutex of the log.
+	Size  int      // bytes on disk, header and marks included
+	Count int      // entries
+	Live  int      // entries that did not end yet
+	Bytes int      // of these; an entry that was carried here counts as it was first written
+	held  int      // bytes of memory that its entries count for in Log.held
+	dead  []uint64 // one bit for every four bytes: an entry that starts there ended
+
+	over place // of the mark of the entry that ended last
+
+	// parts are the blocks on disk that hold it together, when a full disk made
+	// it be written in pieces, without what was refused. Nil: it is one, and as
+	// it is in memory.
+	parts []store.Dropped
+
+	// origins are the older blocks whose home is this one: somebody holds Refs
+	// to entries in them that were carried here.
+	Origins []*Block
+}
+
+// place is one among the marks of a block.
+type place struct {
+	block *Block
+	marks int // bytes of marks before it
+}
+
+// home holds the entries of a block, or where they went. At rest it is at most
+// one step away: when entries are carried again, the home of the block that
+// their Refs name is set anew. A chain would grow with every trim for as long
+// as one old entry lives.
+type home struct {
+	data    []byte            // header and entries, without marks
+	Cold    *cold             // instead of data: they are on disk only
+	Block   *Block            // instead of both: the block that took the live entries
+	offsets map[uint32]uint32 // old → new
+}
+
+// mark notes that the entry at off ended. No two entries share a bit, because
+// none is shorter than five bytes.
+// It returns the bytes that are live no more.
+func (b *Block) mark(off, size uint32) int {
+	word, bit := off>>8, uint64(1)<<(off>>2&63)
+	if int(word) >= len(b.dead) { // once for all, unless the block is still open
+		b.dead = append(make([]uint64, 0, max(int(word)+len(b.dead)/2, b.Size>>8)+1), b.dead...)
+		b.dead = b.dead[:cap(b.dead)]
+	}
+	if b.dead[word]&bit != 0 {
+		panic(fmt.Sprintf("journal: bug: block %d: the entry at byte %d ended twice", b.Seq, off))
+	}
+	b.dead[word] |= bit
+	freed := min(int(size), b.Bytes)
+	// An open block has no home yet, and may get more entries: it has to
+	// remember which ones ended.
+	if b.Live--; b.Live == 0 && b.Home.Load() != nil {
+		freed = b.Bytes
+		b.Home.Store(nil) // nothing is left that anybody may read
+		b.dead, b.Origins = nil, nil
+	}
+	b.Bytes -= freed
+	return freed
+}
+
+func (b *Block) Ended(off uint32) bool {
+	word, bit := off>>8, uint64(1)<<(off>>2&63)
+	return int(word) < len(b.dead) && b.dead[word]&bit != 0
+}
+
+// read decodes the entry that stood at off when the block was sealed, wherever it
+// is now.
+func (b *Block) Read(off uint32, e *format.Entry) (Ref, error) {
+	r := Ref{Block: b, Off: off}
+	size, err := r.read(e)
+	r.Bytes, r.pos = size, e.Position
+	return r, err
+}
+
+// Ref points to a live entry. It stays valid when the entry is carried forward.
+// The zero Ref points nowhere. Refs are values; any goroutine may read one.
+type Ref struct {
+	Block *Block
+	pos   format.Position
+	Off   uint32
+	Bytes uint32
+}
+
+// IsZero reports whether r points nowhere.
+func (r Ref) IsZero() bool { return r.Block == nil }
+
+// Position returns the position of the entry.
+func (r Ref) Position() format.Position { return r.pos }
+
+// Size returns how many bytes the entry took when it was written.
+func (r Ref) Size() int { return int(r.Bytes) }
+
+// resolve follows an entry to where it is now.
+func (r Ref) resolve() (Ref, *home) {
+	for h := r.Block.Home.Load(); ; {
+		at, rest := r.follow(h)
+		if rest != nil {
+			return at, rest
+		}
+		// Either the entry was carried once more since we looked, and its own
+		// block knows by now, or it ended.
+		again := r.Block.Home.Load()
+		if again == h {
+			panic(fmt.Sprintf("journal: bug: entry %d of block %d was used after it ended", r.pos, r.Block.Seq))
+		}
+		h = again
+	}
+}
+
+// follow walks from home to home. Nil: the way was lost.
+func (r Ref) follow(h *home) (Ref, *home) {
+	for h != nil && h.Block != nil {
+		off, found := h.offsets[r.Off]
+		if !found {
+			return r, nil
+		}
+		r.Block, r.Off = h.Block, off
+		h = r.Block.Home.Load()
+	}
+	return r, h
+}
+
+// Read decodes the entry into e. The entry must have been delivered and not
+// have ended.
+//
+// It reads the disk when the entry has left memory: see [Config.MemoryBudget].
+// Then it may return an error, and the log fails with it: ErrCorrupt with the
+// number of the block, or what the disk says, both under ErrFailed. After Close
+// it is ErrClosed.
+func (r Ref) Read(e *format.Entry) error {
+	_, err := r.read(e)
+	return err
+}
+
+// ID returns the id of the entry, under the same condition, or an error of
+// Read. It must not be changed.
+func (r Ref) ID() ([]byte, error) {
+	id, _, err := r.Head()
+	return id, err
+}
+
+// Head returns the id of the entry and its due time, in Unix nanoseconds, under
+// the same conditions. It is cheaper than Read.
+func (r Ref) Head() (id []byte, due int64, err error) {
+	at, h := r.resolve()
+	if h.Cold != nil {
+		err = r.readBack(func(d *format.Decoder, b *Block) {
+			id, due = d.Head()
+			due += b.Base
+		})
+		return id, due, err
+	}
+	d := format.Decoder{B: h.data, Off: int(at.Off)}
+	id, due = d.Head()
+	return id, at.Block.Base + due, nil
+}
+
+// Prefetch brings the beginning of the entry into the processor's cache if it is
+// in memory, under the conditions of Read: whoever is about to read many waits
+// for all of them together. What it returns has no meaning; without a use the
+// compiler would leave the load out.
+func (r Ref) Prefetch() byte {
+	at, h := r.resolve()
+	if h.Cold != nil {
+		return 0
+	}
+	return h.data[at.Off]
+}
+
+// read returns the size of the entry where it is now.
+func (r Ref) read(e *format.Entry) (size uint32, err error) {
+	at, h := r.resolve()
+	if h.Cold != nil {
+		err = r.readBack(func(d *format.Decoder, b *Block) {
+			from := d.Off
+			d.Entry(e, b.First, b.Base)
+			size = uint32(d.Off - from)
+		})
+		return size, err
+	}
+	d := format.Decoder{B: h.data, Off: int(at.Off)}
+	d.Entry(e, at.Block.First, at.Block.Base)
+	if d.Err != nil {
+		bugAt(at, d.Err)
+	}
+	return uint32(d.Off) - at.Off, nil
+}
+
+// readBack calls f with a decoder at the entry, and the block that it is in: a
+// second time if it does not have all of the entry.
+func (r Ref) readBack(f func(*format.Decoder, *Block)) error {
+	for {
+		at, h := r.resolve()
+		var bug, err error
+		if h.Cold == nil {
+			d := format.Decoder{B: h.data, Off: int(at.Off)}
+			f(&d, at.Block)
+			bug = d.Err
+		} else {
+			bug, err = h.Cold.decode(int(at.Off), max(int(r.Bytes), guessedEntry), func(d *format.Decoder) { f(d, at.Block) })
+		}
+		switch {
+		case bug != nil:
+			bugAt(at, bug)
+		case err == nil:
+			return nil
+		case at.Block.Home.Load() == h:
+			return h.Cold.reader.fail(err)
+		}
+		// Carried forward meanwhile, and gone from where we looked.
+	}
+}
+
+// bugAt: every block was checked when it was built or read.
+func bugAt(at Ref, err error) {
+	panic(fmt.Sprintf("journal: bug: block %d at byte %d: %v", at.Block.Seq, at.Off, err))
+}

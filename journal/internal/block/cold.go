@@ -1,0 +1,235 @@
+package block
+
+import (
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/strandjobs/strand/journal/internal/format"
+	"github.com/strandjobs/strand/journal/internal/store"
+)
+
+// Windows are what is read of a block at once. An entry somewhere in it takes
+// the chunks that it stands in; whoever goes on reading gets twice as much each
+// time, as from a kernel that reads ahead.
+const (
+	firstWindow = 16 << 10 // of a block that is read from its beginning
+	MaxWindow   = 64 << 10
+	// maxWindows bounds all windows that are kept. They count as an eighth of
+	// the budget, below it.
+	maxWindows = 4 << 20
+	// windowsEach bounds how many a block is searched for.
+	windowsEach = 8
+	// guessedEntry is how long an entry is taken to be when nobody knows.
+	guessedEntry = 64
+)
+
+// cold is where the entries of a block are after they left memory: on disk, in
+// chunks, as they were written.
+type cold struct {
+	reader *reader
+	Seq    uint64
+	end    int      // of the entries in the block
+	sums   []uint32 // CRC32C of the entries in each chunk
+
+	// windows are kept for those who read on, in the order in which they were
+	// read. The list is replaced, never changed. Nil: none.
+	windows atomic.Pointer[[]*window]
+}
+
+// window is a part of a block that was read back and checked.
+type window struct {
+	from int // where data begins in the block
+	data []byte
+}
+
+func (w *window) end() int { return w.from + len(w.data) }
+
+// reader reads back what left memory. Its methods may be called from any
+// goroutine, but not with the mutex of the log.
+type reader struct {
+	store  store.Store
+	failed func(error) // told that something can't be read; it may be called again
+	limit  int         // bytes of windows that are kept, beside the newest one
+	Reads  atomic.Uint64
+
+	// turns are held, one for each block, while its window is read: of many who
+	// miss it, one reads. They come before mu.
+	turns [16]sync.Mutex
+
+	// mu is held for memory work only.
+	mu    sync.Mutex
+	kept  []keptWindow // oldest first
+	Bytes int          // of these
+}
+
+type keptWindow struct {
+	cold   *cold
+	window *window
+}
+
+// chill returns where to find the entries of a block that leaves memory. data
+// begins as the block does and ends with its entries.
+func (r *reader) chill(seq uint64, data []byte) *cold {
+	c := &cold{reader: r, Seq: seq, end: len(data)}
+	chunk := r.store.ChunkSize()
+	c.sums = make([]uint32, (c.end+chunk-1)/chunk)
+	for i := range c.sums {
+		from, to := c.span(i)
+		c.sums[i] = crc32.Checksum(data[from:to], format.Castagnoli)
+	}
+	return c
+}
+
+// span is where the entries in a chunk stand in the block. The header, which is
+// stamped later, and the marks are not among them.
+func (c *cold) span(chunk int) (from, to int) {
+	size := c.reader.store.ChunkSize()
+	return max(chunk*size, format.HeaderSize), min((chunk+1)*size, c.end)
+}
+
+// decode calls f with a decoder at off, where an entry of about size bytes
+// begins; again with more bytes when it turns out to be longer. What f says of
+// the decoder is a bug: the bytes were checked.
+func (c *cold) decode(off, size int, f func(*format.Decoder)) (bug, err error) {
+	for {
+		w, err := c.window(off, min(off+size, c.end))
+		if err != nil {
+			return nil, err
+		}
+		d := format.Decoder{B: w.data, Off: off - w.from}
+		if f(&d); d.Err == nil || w.end() == c.end {
+			return d.Err, nil
+		}
+		size = 2 * max(size, w.end()-off)
+	}
+}
+
+// window returns one that has the bytes from one offset to another.
+func (c *cold) window(from, to int) (*window, error) {
+	if w := c.find(from, to); w != nil {
+		return w, nil
+	}
+	turn := &c.reader.turns[c.Seq%uint64(len(c.reader.turns))]
+	turn.Lock()
+	defer turn.Unlock()
+	if w := c.find(from, to); w != nil {
+		return w, nil
+	}
+	w, err := c.read(from, c.ahead(from, to))
+	if err == nil {
+		c.reader.keep(c, w)
+	}
+	return w, err
+}
+
+func (c *cold) find(from, to int) *window {
+	list := c.windows.Load()
+	if list == nil {
+		return nil
+	}
+	for _, w := range *list {
+		if w.from <= from && to <= w.end() {
+			return w
+		}
+	}
+	return nil
+}
+
+// ahead returns up to where to read for somebody who needs the bytes from one
+// offset to another.
+func (c *cold) ahead(from, to int) int {
+	size := 0
+	if from < c.reader.store.ChunkSize() {
+		size = firstWindow
+	}
+	if list := c.windows.Load(); list != nil {
+		for _, w := range *list {
+			// Where it ends, the entry that it has half of, or a little further:
+			// the next entries may be other shards'.
+			if w.from <= from && from <= w.end()+len(w.data) {
+				size = max(size, min(2*len(w.data), MaxWindow))
+			}
+		}
+	}
+	return min(max(to, from+size), c.end)
+}
+
+// all reads everything, for somebody who does so once.
+func (c *cold) all() ([]byte, error) {
+	w, err := c.read(0, c.end)
+	if err != nil {
+		return nil, err
+	}
+	return w.data, nil
+}
+
+// read reads the chunks that have the bytes from one offset to another, and
+// checks them.
+func (c *cold) read(from, to int) (*window, error) {
+	size := c.reader.store.ChunkSize()
+	first, last := from/size, (to-1)/size
+	data, err := c.reader.store.Read(c.Seq, first, last-first+1)
+	if err != nil {
+		return nil, err
+	}
+	c.reader.Reads.Add(1)
+	w := &window{from: first * size, data: data}
+	for i := first; i <= last; i++ {
+		from, to := c.span(i)
+		if to > w.end() {
+			return nil, &format.CorruptError{Block: c.Seq, Offset: -1, Reason: fmt.Sprintf("chunk %d is cut short", i)}
+		}
+		if got := crc32.Checksum(data[from-w.from:to-w.from], format.Castagnoli); got != c.sums[i] {
+			return nil, &format.CorruptError{Block: c.Seq, Offset: -1, Reason: fmt.Sprintf("chunk %d was read back with checksum %08x, want %08x", i, got, c.sums[i])}
+		}
+	}
+	w.data = data[:min(len(data), c.end-w.from)]
+	return w, nil
+}
+
+// keep keeps a window for the next one to read there, and lets the oldest go.
+func (r *reader) keep(c *cold, w *window) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list := []*window{w}
+	if old := c.windows.Load(); old != nil {
+		list = append(slices.Clone((*old)[max(0, len(*old)-windowsEach+1):]), w)
+	}
+	c.windows.Store(&list)
+	r.kept = append(r.kept, keptWindow{c, w})
+	r.Bytes += len(w.data)
+	for r.Bytes > r.limit && len(r.kept) > 1 {
+		oldest := r.kept[0]
+		r.kept[0] = keptWindow{}
+		r.kept = r.kept[1:]
+		r.Bytes -= len(oldest.window.data)
+		oldest.cold.drop(oldest.window)
+	}
+}
+
+// drop takes a window out of the list. The mutex of the reader is held.
+func (c *cold) drop(w *window) {
+	old := c.windows.Load()
+	if old == nil {
+		return
+	}
+	list := slices.DeleteFunc(slices.Clone(*old), func(o *window) bool { return o == w })
+	if len(list) == 0 {
+		c.windows.Store(nil)
+		return
+	}
+	c.windows.Store(&list)
+}
+
+// fail makes of an error what the reader of an entry gets, and has the log stop.
+func (r *reader) fail(err error) error {
+	if errors.Is(err, format.ErrClosed) {
+		return err
+	}
+	r.failed(err)
+	return fmt.Errorf("%w: %w", format.ErrFailed, err)
+}

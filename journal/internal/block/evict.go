@@ -1,0 +1,124 @@
+package block
+
+import (
+	"slices"
+	"sync"
+)
+
+// Blocks leave memory oldest first, whether or not their entries are the next to
+// run: what is put off for a year must not make the traffic of today be read
+// back all the time.
+
+// hold counts what the entries of a block take of memory. The caller holds mu.
+func (c *Chain) hold(b *Block) {
+	if h := b.Home.Load(); h != nil {
+		b.held = len(h.data)
+		c.Held += b.held
+	}
+}
+
+// release is the opposite of hold, when the bytes have gone. The caller holds mu.
+func (c *Chain) release(b *Block) {
+	c.Held -= b.held
+	b.held = 0
+}
+
+// crowded reports whether some block should leave memory. The caller holds mu.
+func (c *Chain) Crowded() bool {
+	return c.Reader != nil && c.Held > c.budget && c.chilled < len(c.Blocks)
+}
+
+// evict lets blocks go from memory until what stays is within the budget. All of
+// them are committed. mu guards the accounts; one goroutine at a time calls it.
+func (c *Chain) Evict(mu sync.Locker) {
+	for {
+		mu.Lock()
+		b, h := c.coldest()
+		mu.Unlock()
+		if b == nil {
+			return
+		}
+		out := &home{Cold: c.Reader.chill(b.Seq, h.data)}
+		mu.Lock()
+		if b.Home.Load() == h { // something in it is live
+			b.Home.Store(out)
+			c.release(b)
+		}
+		mu.Unlock()
+	}
+}
+
+// coldest returns the block to leave memory next, or nil. One that a full disk
+// had written in pieces stays: it is not on disk as it is in memory. The caller
+// holds mu.
+func (c *Chain) coldest() (*Block, *home) {
+	for c.Crowded() {
+		b := c.Blocks[c.chilled]
+		c.chilled++
+		if h := b.Home.Load(); h != nil && h.data != nil && b.parts == nil {
+			return b, h
+		}
+	}
+	return nil, nil
+}
+
+// settleIn gives a block that is read at open its home: in memory while there is
+// room. Who comes first is the first to run.
+func (c *Chain) SettleIn(b *Block, data []byte) *home {
+	if c.Reader != nil && c.settled+len(data) > c.budget {
+		return &home{Cold: c.Reader.chill(b.Seq, data)}
+	}
+	c.settled += len(data)
+	return &home{data: slices.Clone(data)}
+}
+
+// thaw reads back what is to be carried forward, for the next [chain.trim].
+// Nothing else takes blocks out of the log meanwhile.
+func (c *Chain) Thaw(doomed []*Block) error {
+	clear(c.thawed)
+	for _, b := range doomed {
+		h := b.Home.Load()
+		if h == nil || h.Cold == nil {
+			continue
+		}
+		data, err := h.Cold.all()
+		if err != nil {
+			return err
+		}
+		if c.thawed == nil {
+			c.thawed = make(map[*Block][]byte)
+		}
+		c.thawed[b] = data
+	}
+	return nil
+}
+
+// doomed lists the blocks that trim would carry into b now.
+func (c *Chain) Doomed(b *Writer, s Strain) (list []*Block) {
+	if c.Reader == nil {
+		return nil
+	}
+	size, live := c.Size, c.Live
+	budget := c.allowance(b, s)
+	for _, b := range c.Blocks {
+		if b.Live > 0 {
+			if budget <= 0 || !c.wasteful(size, live, s.tight()) {
+				break
+			}
+			list = append(list, b)
+			budget -= b.Bytes
+			live -= b.Bytes
+		}
+		size -= b.Size
+	}
+	return list
+}
+
+// entriesOf returns the entries of a block, or nil: they would have to be read
+// back first.
+func (c *Chain) entriesOf(b *Block) []byte {
+	if h := b.Home.Load(); h.Cold == nil {
+		return h.data
+	}
+	return c.thawed[b]
+}

@@ -1,0 +1,137 @@
+package block
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+
+	"github.com/strandjobs/strand/journal/internal/format"
+)
+
+// reading is a survey that keeps what it reads, so that a log is read, checked
+// and decoded once. What turns out to have ended is in memory until load: less
+// than what is live and a little, because the log is trimmed to that.
+type Reading struct {
+	*Survey
+	settle func(b *Block, data []byte) *home
+	blocks []*Block
+	refs   map[uint32]*refPages // by queue
+	Header format.Header        // of the last block
+}
+
+// refPages grow without copying what they have.
+type refPages struct {
+	full [][]Ref
+	last []Ref
+}
+
+const refPage = 1 << 14
+
+func (r *refPages) add(ref Ref) {
+	if len(r.last) == cap(r.last) {
+		if len(r.last) > 0 {
+			r.full = append(r.full, r.last)
+		}
+		r.last = make([]Ref, 0, min(max(2*cap(r.last), 2), refPage))
+	}
+	r.last = append(r.last, ref)
+}
+
+func NewReading(settle func(*Block, []byte) *home) *Reading {
+	return &Reading{Survey: NewSurvey(), settle: settle, refs: make(map[uint32]*refPages)}
+}
+
+// block takes in the next block.
+func (r *Reading) Block(seq uint64, data []byte) error {
+	b := &Block{Seq: seq, Size: len(data)}
+	var pages *refPages // of the queue that the last entry belongs to
+	var queue uint32
+	h, err := r.visit(seq, data, func(off uint32, size int, e *format.Entry) {
+		if pages == nil || e.Queue != queue {
+			pages, queue = r.pages(e.Queue), e.Queue
+		}
+		pages.add(Ref{b, e.Position, off, uint32(size)})
+		b.Bytes += size
+	})
+	if err != nil {
+		return err
+	}
+	r.Header = h
+	b.First, b.Base, b.Count, b.Live = h.First, h.Base, h.Count, h.Count
+	if b.Live > 0 {
+		b.Home.Store(r.settle(b, data[:format.HeaderSize+h.Entries]))
+	}
+	r.blocks = append(r.blocks, b)
+	return nil
+}
+
+func (r *Reading) pages(queue uint32) *refPages {
+	pages := r.refs[queue]
+	if pages == nil {
+		pages = new(refPages)
+		r.refs[queue] = pages
+	}
+	return pages
+}
+
+// load gives c the blocks that were read, and returns what of them is live, by
+// queue, in pages and in position order.
+func (r *Reading) Load(c *Chain) map[uint32][][]Ref {
+	all := make(map[uint32][][]Ref)
+	for queue, pages := range r.refs {
+		if live := r.pending(append(pages.full, pages.last)); len(live) > 0 {
+			all[queue] = live
+		}
+	}
+	r.refs = nil
+	for _, b := range r.blocks {
+		c.Admit(b)
+	}
+	return all
+}
+
+// pending returns what is live of some pages, in position order, and marks the
+// rest in their blocks. The pages are used again.
+func (r *Reading) pending(pages [][]Ref) (live [][]Ref) {
+	sorted, last := true, format.Position(0)
+	for _, page := range pages {
+		kept := page[:0]
+		for _, ref := range page {
+			if !r.Live(ref.pos, ref.Block.Seq) {
+				ref.Block.mark(ref.Off, ref.Bytes)
+				continue
+			}
+			sorted, last = sorted && ref.pos > last, ref.pos
+			kept = append(kept, ref)
+		}
+		if len(kept) > 0 {
+			live = append(live, kept)
+		}
+	}
+	if sorted {
+		return live
+	}
+	return slices.Collect(slices.Chunk(byPosition(slices.Concat(live...)), refPage))
+}
+
+// byPosition sorts refs by position: carried entries stand in younger blocks than
+// their neighbours.
+func byPosition(refs []Ref) []Ref {
+	slices.SortFunc(refs, func(a, b Ref) int { return cmp.Compare(a.pos, b.pos) })
+	return refs
+}
+
+// positions lists those of entries by queue, in pages.
+func Positions(pending map[uint32][][]Ref) iter.Seq[format.Position] {
+	return func(yield func(format.Position) bool) {
+		for _, pages := range pending {
+			for _, page := range pages {
+				for _, r := range page {
+					if !yield(r.pos) {
+						return
+					}
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,112 @@
+package block
+
+import (
+	"fmt"
+
+	"github.com/strandjobs/strand/journal/internal/format"
+)
+
+// positionSet is a set of positions that takes memory only around those it
+// holds: a job that waits for a year keeps old positions in use. Pages are small,
+// because a file that was made to do harm has a mark of three bytes on each.
+type PositionSet map[format.Position]*[positionPage / 64]uint64
+
+const positionPage = 1 << 9
+
+func (s PositionSet) Add(p format.Position) {
+	page := s[p/positionPage]
+	if page == nil {
+		page = new([positionPage / 64]uint64)
+		s[p/positionPage] = page
+	}
+	page[p%positionPage/64] |= 1 << (p % 64)
+}
+
+func (s PositionSet) remove(p format.Position) {
+	if page := s[p/positionPage]; page != nil {
+		page[p%positionPage/64] &^= 1 << (p % 64)
+	}
+}
+
+func (s PositionSet) Has(p format.Position) bool {
+	page := s[p/positionPage]
+	return page != nil && page[p%positionPage/64]&(1<<(p%64)) != 0
+}
+
+// survey reads a log: it checks every block and finds out which positions
+// ended.
+type Survey struct {
+	Ended PositionSet
+	// latest tells for a position that was written more than once, because it
+	// was carried or restored, which block counts.
+	Latest map[format.Position]uint64
+	oldest uint64 // sequence of the first block
+	Newest uint64 // and of the last one, 0 when there is none
+	Next   format.Position
+}
+
+func NewSurvey() *Survey {
+	return &Survey{Ended: PositionSet{}, Latest: map[format.Position]uint64{}}
+}
+
+func (s *Survey) Block(seq uint64, data []byte) error {
+	_, err := s.visit(seq, data, func(uint32, int, *format.Entry) {})
+	return err
+}
+
+// visit is block that calls entry for each entry with its offset and size.
+func (s *Survey) visit(seq uint64, data []byte, entry func(off uint32, size int, e *format.Entry)) (h format.Header, err error) {
+	if s.Newest != 0 && seq != s.Newest+1 {
+		return h, &format.CorruptError{Block: s.Newest + 1, Offset: -1, Reason: fmt.Sprintf("missing; block %d follows %d", seq, s.Newest)}
+	}
+	if h, err = format.ParseHeader(data, seq); err != nil {
+		return h, err
+	}
+	if s.Newest == 0 {
+		s.oldest, s.Next = seq, h.First
+	}
+	s.Newest = seq
+	if h.First != s.Next {
+		return h, &format.CorruptError{Block: seq, Offset: -1, Reason: fmt.Sprintf("begins at position %d, want %d", h.First, s.Next)}
+	}
+	return h, h.Scan(data, func(off uint32, size int, e *format.Entry) {
+		entry(off, size, e)
+		if e.Position < h.First { // carried or restored
+			s.Latest[e.Position] = seq
+			s.Ended.remove(e.Position)
+			return
+		}
+		s.Next = e.Position + 1
+	}, s.Ended.Add)
+}
+
+// finish compares what was found with where the log says that it begins and
+// ends.
+func (s *Survey) Finish(t format.Tail) error {
+	missing := func(seq uint64, why string, args ...any) error {
+		return &format.CorruptError{Block: seq, Offset: -1, Reason: "missing; " + fmt.Sprintf(why, args...)}
+	}
+	switch {
+	case s.Newest == 0 && t.Oldest > t.Seq:
+		return nil
+	case s.Newest == 0:
+		return missing(t.Oldest, "the log has no blocks")
+	case s.oldest != t.Oldest:
+		return missing(t.Oldest, "the log begins at block %d", s.oldest)
+	case s.Newest != t.Seq:
+		return missing(t.Seq, "the log ends at block %d", s.Newest)
+	case s.Next != t.Next:
+		return &format.CorruptError{Block: s.Newest, Offset: -1, Reason: fmt.Sprintf("ends before position %d, the log before %d", s.Next, t.Next)}
+	}
+	return nil
+}
+
+// live reports whether the entry at p in block seq has not ended and has not
+// been written again since.
+func (s *Survey) Live(p format.Position, seq uint64) bool {
+	if s.Ended.Has(p) {
+		return false
+	}
+	latest, moved := s.Latest[p]
+	return !moved || latest == seq
+}

@@ -1,0 +1,153 @@
+package block
+
+import (
+	"github.com/strandjobs/strand/journal/internal/format"
+	"github.com/strandjobs/strand/journal/internal/store"
+)
+
+// admit adds a sealed block to the accounts.
+func (c *Chain) Admit(b *Block) {
+	c.Blocks = append(c.Blocks, b)
+	c.Size += b.Size
+	c.Live += b.Bytes
+	c.hold(b)
+}
+
+// End takes the entry that r points to off the accounts. open is the block that
+// is not in them yet, and gets the mark of it.
+func (c *Chain) End(r Ref, open *Writer) {
+	if r.Block != open.Block { // which has nothing to read before it is sealed
+		r, _ = r.resolve()
+	}
+	c.EndHere(r, open)
+}
+
+// EndHere is End for an entry that is where r says.
+func (c *Chain) EndHere(r Ref, open *Writer) {
+	freed := r.Block.mark(r.Off, r.Bytes)
+	if r.Block != open.Block { // admitted when it was sealed
+		c.Live -= freed
+		if r.Block.Live == 0 {
+			c.release(r.Block)
+			r.Block.over = place{open.Block, len(open.Marks)}
+		}
+	}
+}
+
+// trim takes the oldest blocks out of the log: the empty ones, and while less
+// than half of the log is live also others, after carrying their live entries
+// into b. It returns the blocks to delete in the commit of b.
+//
+// On a full disk every page counts, but what is carried has to fit into what is
+// left of them.
+func (c *Chain) Trim(b *Writer, s Strain) (drop []store.Dropped) {
+	budget := c.allowance(b, s)
+	for len(c.Blocks) > 0 {
+		old := c.Blocks[0]
+		carry := old.Live > 0
+		if carry {
+			entries := c.entriesOf(old)
+			if entries == nil || budget <= 0 || !c.wasteful(c.Size, c.Live, s.tight()) || s.tight() && old.Bytes > budget {
+				break
+			}
+			budget -= c.carry(old, entries, b)
+		}
+		drop = old.leave(drop, carry, b.Block)
+		c.Size -= old.Size
+		c.Blocks[0] = nil
+		c.Blocks = c.Blocks[1:]
+		c.chilled = max(c.chilled-1, 0)
+	}
+	clear(c.thawed)
+	return drop
+}
+
+// strain is what a block that is to be written asks of the disk, and what that has.
+type Strain struct {
+	Weight int        // of the block, with its changes
+	Room   store.Room // that is there
+	Full   bool       // appends are refused
+}
+
+func (s Strain) tight() bool { return s.Full || s.Room.Spare < 0 }
+
+// allowance returns how much may be carried into b.
+func (c *Chain) allowance(b *Writer, s Strain) int {
+	if s.tight() {
+		return (s.Room.Bytes - s.Weight) / 2
+	}
+	return min(max(c.minCarry, len(b.Entries)), s.Room.Spare)
+}
+
+// wasteful reports whether carrying is worth it in a log of so many bytes.
+func (c *Chain) wasteful(size, live int, tight bool) bool {
+	if tight {
+		return 8*size > 9*live+tightSlack
+	}
+	return size > 2*live+c.trimSlack
+}
+
+// tightSlack is the dead weight that is left alone on a full disk.
+const tightSlack = 16 << 10
+
+// reclaimable reports whether an empty commit could make room on a disk that is
+// full.
+func (c *Chain) Reclaimable(r store.Room) bool {
+	if len(c.Blocks) == 0 || !c.wasteful(c.Size, c.Live, true) {
+		return false
+	}
+	old := c.Blocks[0]
+	return old.Bytes < (r.Bytes-format.HeaderSize)/2 && (old.Live == 0 || c.entriesOf(old) != nil)
+}
+
+// leave lists what b is on disk among the blocks to delete in the commit of next.
+func (b *Block) leave(drop []store.Dropped, carried bool, next *Block) []store.Dropped {
+	after := 0
+	if b.over.block == next {
+		after = b.over.marks + 1
+	}
+	parts := b.parts
+	if len(parts) == 0 {
+		parts = []store.Dropped{{Seq: b.Seq, Size: b.Size}}
+	}
+	for _, p := range parts {
+		drop = append(drop, store.Dropped{Seq: p.Seq, Size: p.Size, Carried: carried, After: after})
+	}
+	return drop
+}
+
+// carry writes the live ones of the entries of old into b and returns their size.
+func (c *Chain) carry(old *Block, entries []byte, b *Writer) int {
+	c.Live -= old.Bytes
+	c.release(old)
+	before := len(b.Entries)
+	offsets := make(map[uint32]uint32, old.Live)
+	d := format.Decoder{B: entries, Off: format.HeaderSize}
+	var e format.Entry
+	for range old.Count {
+		off := uint32(d.Off)
+		d.Entry(&e, old.First, old.Base)
+		if !old.Ended(off) {
+			offsets[off] = b.Add(&e, true).Off
+		}
+	}
+	b.moved(old, offsets)
+	return len(b.Entries) - before
+}
+
+// inPieces notes that a block is on disk as several.
+func (c *Chain) InPieces(b *Block, parts []store.Dropped) {
+	c.Size -= b.Size
+	b.Size, b.parts = 0, parts
+	for _, p := range parts {
+		b.Size += p.Size
+	}
+	c.Size += b.Size
+}
+
+// takeBack forgets the newest block, of which nothing was written.
+func (c *Chain) TakeBack() {
+	n := len(c.Blocks) - 1
+	c.Size -= c.Blocks[n].Size
+	c.Blocks = c.Blocks[:n]
+}

@@ -1,0 +1,272 @@
+package crash
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/strandjobs/strand/journal/internal/directory"
+	"github.com/strandjobs/strand/journal/internal/format"
+)
+
+// Death is the end of a process that did not close its journal.
+type Death struct {
+	Cause Cause
+	How   string // the cause, for people
+	Ran   int    // positions that were running
+
+	epoch uint64
+	ran   map[format.Position]ran
+	lived time.Duration   // at least, after jobs began to run
+	named format.Position // by the report, if the Cause is CauseJob
+}
+
+// ran is a position that was running, and since when.
+type ran struct{ began, age time.Duration }
+
+// WasRunning reports whether p was running. Nil is no death.
+func (d *Death) WasRunning(p format.Position) bool {
+	if d == nil {
+		return false
+	}
+	_, ran := d.ran[p]
+	return ran
+}
+
+// Cause is what is known about a [Death].
+type Cause uint8
+
+const (
+	// CauseUnknown: killed, by somebody or for memory, a call of os.Exit, or a fatal
+	// error, a panic that was not recovered for example, which Go's report puts down to
+	// none of the jobs, or of which there is none; see [Log.ReportCrashes].
+	CauseUnknown Cause = iota
+	// CauseMemory: there was none left, by Go's report; or the system has killed a
+	// process for it, perhaps this one.
+	CauseMemory
+	// CauseJob: Go's report names the goroutine of a job.
+	CauseJob
+	// CauseOutside: the machine went down, or somebody sent a signal. No job can
+	// do that.
+	CauseOutside
+)
+
+// crash is what is known at a start about the end before it.
+type Findings struct {
+	Death    *Death                        // how the last process ended; nil: in order
+	Suspects map[format.Position]Suspicion // who of the live ones was running then
+	Sets     []format.Set                  // what has to be written down of it
+}
+
+// investigate finds out who is suspected after the last death, which counts once,
+// however often the process dies while it does so. epoch is that of this start,
+// keys are the state keys of suspects, and live is what the log has.
+func Investigate(dir string, epoch uint64, keys iter.Seq2[format.Set, error], live iter.Seq[format.Position]) (*Findings, error) {
+	before := make(map[format.Position]Suspicion)
+	counted := make(map[uint64]bool) // deaths, by epoch
+	for kv, err := range keys {
+		if err != nil {
+			return nil, err
+		}
+		p, s, err := ParseSuspicion(kv.Key, kv.Value)
+		if err != nil {
+			return nil, err
+		}
+		before[p], counted[s.epoch] = s, true
+	}
+	d, err := readRunning(dir)
+	if err != nil {
+		return nil, err
+	}
+	c := &Findings{Suspects: before}
+	if d != nil && d.epoch < epoch {
+		c.Death = d
+		if !counted[d.epoch] {
+			c.Suspects = d.judge(before)
+		}
+	}
+	c.verdicts(before, live)
+	return c, nil
+}
+
+// verdicts writes down what speaks against the live suspects, and forgets the
+// others.
+func (c *Findings) verdicts(before map[format.Position]Suspicion, positions iter.Seq[format.Position]) {
+	if len(before)+len(c.Suspects) == 0 {
+		return
+	}
+	live := make(map[format.Position]Suspicion)
+	for p := range positions {
+		if s, ok := c.Suspects[p]; ok {
+			live[p] = s
+			if s != before[p] {
+				c.Sets = append(c.Sets, s.set(p))
+			}
+		}
+	}
+	for p := range before {
+		if _, ok := live[p]; !ok {
+			c.Sets = append(c.Sets, Cleared(p))
+		}
+	}
+	c.Suspects = live
+}
+
+// readRunning returns what the crash recorder of the last process says; nil if
+// there is nothing to be told. A file that makes no sense says nothing: a power
+// cut may have left any part of it.
+func readRunning(dir string) (*Death, error) {
+	if dir == "" {
+		return nil, nil
+	}
+	f, err := directory.OpenFile(filepath.Join(dir, RunningName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("journal: crash recorder: %w", err)
+	}
+	v, err := runningWords(f)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return nil, fmt.Errorf("journal: crash recorder: %w", err)
+	}
+	switch {
+	case v == nil:
+		return nil, nil
+	case v[0] == RunningMagicV1:
+		d := &Death{epoch: v[1], How: unknownDeath, ran: make(map[format.Position]ran)}
+		d.note(v[3:], 0, 0)
+		return d, nil
+	}
+	return parseRunning(dir, v), nil
+}
+
+// runningWords reads no more than the file says, and has, and a recorder could
+// have written; nil if that does not agree.
+func runningWords(f *os.File) (v []uint64, err error) {
+	var head [4 * 8]byte
+	n, err := f.ReadAt(head[:], 0)
+	if err != nil && !errors.Is(err, io.EOF) || n < runningHeaderV1 {
+		return nil, orNotEOF(err)
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	magic, words, places := binary.LittleEndian.Uint64(head[:]), binary.LittleEndian.Uint64(head[16:]), binary.LittleEndian.Uint64(head[24:])
+	size := int64(-1)
+	switch {
+	case words > maxRunning || places > words && magic == RunningMagic:
+	case magic == RunningMagicV1:
+		size = runningHeaderV1 + 8*int64(words)
+	case magic == RunningMagic:
+		size = RunningHeader + 8*int64(mappedWords(int(words), int(places)))
+	}
+	if size != info.Size() {
+		return nil, nil
+	}
+	b := make([]byte, size)
+	if _, err := f.ReadAt(b, 0); err != nil {
+		return nil, orNotEOF(err)
+	}
+	for ; len(b) > 0; b = b[8:] {
+		v = append(v, binary.LittleEndian.Uint64(b))
+	}
+	return v, nil
+}
+
+func orNotEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+// note takes in words of one place.
+func (d *Death) note(words []uint64, began, beat uint64) {
+	r := ran{time.Duration(began), leastBeat + time.Duration(beat-min(began, beat))}
+	d.lived = max(d.lived, time.Duration(beat))
+	for _, p := range words {
+		if p != 0 {
+			d.ran[format.Position(p)] = r
+		}
+	}
+	d.Ran = len(d.ran)
+}
+
+// parseRunning returns what a recorder of the second version says.
+func parseRunning(dir string, v []uint64) *Death {
+	n, places := v[2], v[3]
+	d := &Death{epoch: v[1], ran: make(map[format.Position]ran)}
+	if places == 0 {
+		return nil
+	}
+	beat, v, booted, killed := v[6], v[7:], v[4], v[5]
+	words, began, goroutines := v[:n], v[n:n+places], v[n+places:]
+	at := make(map[uint64][]uint64) // words, by goroutine
+	for i := range places {
+		mine := words[i*(n/places):][:n/places]
+		d.note(mine, began[i], beat)
+		at[goroutines[i]] = mine
+	}
+	d.explain(dir, booted, killed, at)
+	return d
+}
+
+// A panic that was not recovered leaves no trace here, unless Go was to report it.
+const unknownDeath = "it was killed, or a job called os.Exit, or a goroutine panicked, which CrashReports would tell"
+
+// explain finds the cause.
+func (d *Death) explain(dir string, booted, killed uint64, at map[uint64][]uint64) {
+	now := OutOfMemoryKills()
+	report := ReadReport(dir, d.epoch)
+	switch {
+	case booted != Boot() && booted != 0:
+		d.Cause, d.How = CauseOutside, "the machine was restarted"
+	case report != "":
+		d.blame(report, at)
+	case killed != 0 && now > killed:
+		d.Cause, d.How = CauseMemory, "the system killed a process for its memory, perhaps this one"
+	default:
+		d.How = unknownDeath
+	}
+}
+
+// boot tells this boot of the machine from others; 0 if the system does not say.
+func Boot() uint64 {
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return 0
+	}
+	h := fnv.New64a()
+	_, _ = h.Write(id)
+	return h.Sum64()
+}
+
+// outOfMemoryKills is how many processes the system has killed for their memory
+// since it was booted, plus one; 0 if it does not say.
+func OutOfMemoryKills() uint64 {
+	stat, err := os.ReadFile("/proc/vmstat")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(stat)) {
+		if text, ok := strings.CutPrefix(line, "oom_kill "); ok {
+			n, err := strconv.ParseUint(strings.TrimSpace(text), 10, 64)
+			if err != nil {
+				return 0
+			}
+			return n + 1
+		}
+	}
+	return 0
+}

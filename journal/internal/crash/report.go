@@ -1,0 +1,159 @@
+package crash
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/strandjobs/strand/journal/internal/directory"
+	"github.com/strandjobs/strand/journal/internal/format"
+)
+
+// reportName is the file that Go's runtime writes its last words to, after our
+// line with the epoch.
+const ReportName = "CRASH"
+
+// maxReport bounds what is read of a report. What matters comes first.
+const maxReport = 1 << 20
+
+// reporting guards whose reports Go writes: there is one file for a process.
+var reporting struct {
+	sync.Mutex
+	place *directory.Dir // of the journal that they are for
+	file  os.FileInfo    // its own
+}
+
+// reportCrashes has Go's last words go to a file in the directory of a journal.
+func Report(p *directory.Dir, epoch uint64) error {
+	if err := p.DropFile(ReportName); err != nil {
+		return fmt.Errorf("journal: crash report: %w", err)
+	}
+	f, err := p.OpenRegular(ReportName, os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND)
+	if err != nil {
+		return fmt.Errorf("journal: crash report: %w", err)
+	}
+	defer f.Close() // the runtime has a descriptor of its own
+	if _, err := f.WriteString(reportHeader(epoch)); err != nil {
+		return fmt.Errorf("journal: crash report: %w", err)
+	}
+	ours, err := f.Stat()
+	if err != nil {
+		return fmt.Errorf("journal: crash report: %w", err)
+	}
+	reporting.Lock()
+	defer reporting.Unlock()
+	if err := debug.SetCrashOutput(f, debug.CrashOptions{}); err != nil {
+		return fmt.Errorf("journal: crash report: %w", err)
+	}
+	reporting.place, reporting.file = p, ours
+	return nil
+}
+
+// endReports lets go of the file, if it is still that of this journal; nil is none.
+func EndReport(p *directory.Dir) {
+	reporting.Lock()
+	defer reporting.Unlock()
+	if p != nil && reporting.place == p {
+		reporting.place = nil
+		_ = debug.SetCrashOutput(nil, debug.CrashOptions{})
+		if p.Has(ReportName, reporting.file) {
+			_ = p.Drop(ReportName)
+		}
+	}
+}
+
+func reportHeader(epoch uint64) string { return fmt.Sprintf("strand: epoch %d\n", epoch) }
+
+// readReport returns what Go said when the process of an epoch died; empty if
+// there is nothing that can be read.
+func ReadReport(dir string, epoch uint64) string {
+	f, err := directory.OpenFile(filepath.Join(dir, ReportName))
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxReport))
+	if err != nil {
+		return ""
+	}
+	report, ours := strings.CutPrefix(string(b), reportHeader(epoch))
+	if !ours {
+		return ""
+	}
+	return strings.TrimSpace(report)
+}
+
+var (
+	// A goroutine as a traceback begins it: number, and state.
+	goroutineLine = regexp.MustCompile(`(?m)^goroutine (\d+)(?: [^\n\[]*)? \[([^\n\],:]+)`)
+	createdLine   = regexp.MustCompile(`(?m)^created by .* in goroutine (\d+)$`)
+	// sigcode 0: a process has sent the signal, with kill.
+	signalLine = regexp.MustCompile(`(?s)^(SIG[A-Z]+): .*\n.* sigcode=0\b`)
+)
+
+// blame finds out from a report which job it was. Memory runs out under whoever
+// asks for it next, so there the report names nobody.
+func (d *Death) blame(report string, at map[uint64][]uint64) {
+	lines := strings.SplitN(report, "\n", 3)
+	if signal := signalLine.FindStringSubmatch(report); signal != nil {
+		d.Cause, d.How = CauseOutside, "somebody sent "+signal[1]
+		return
+	}
+	d.How = "Go reported a fatal error: " + lines[0]
+	if goroutineLine.MatchString(lines[0]) && len(lines) > 1 {
+		d.How = "Go reported a fatal error in " + lines[1] // the error itself goes to stderr only
+	}
+	crashed, memory, parents := tracebacks(report)
+	if memory {
+		d.Cause = CauseMemory
+	}
+	for range len(parents) + 1 {
+		for _, p := range at[crashed] {
+			if p != 0 && crashed != 0 {
+				d.named = format.Position(p)
+				d.Cause = CauseJob
+				return
+			}
+		}
+		crashed = parents[crashed]
+	}
+}
+
+// tracebacks returns the goroutine that a report begins with, 0 when it says
+// little, whether that asked for memory, and which goroutine has made each that it
+// knows.
+func tracebacks(report string) (crashed uint64, memory bool, parents map[uint64]uint64) {
+	parents = make(map[uint64]uint64)
+	heads := goroutineLine.FindAllStringSubmatchIndex(report, -1)
+	for i, at := range heads {
+		end := len(report)
+		if i+1 < len(heads) {
+			end = heads[i+1][0]
+		}
+		body, number := report[at[1]:end], numberOf(report[at[2]:at[3]])
+		if by := createdLine.FindStringSubmatch(body); by != nil {
+			parents[number] = numberOf(by[1])
+		}
+		running := strings.HasPrefix(report[at[4]:at[5]], "running")
+		if i == 0 && running {
+			if memory = strings.Contains(body, "\nruntime.mallocgc("); !memory {
+				crashed = number
+			}
+		}
+	}
+	return crashed, memory, parents
+}
+
+func numberOf(digits string) uint64 {
+	n, err := strconv.ParseUint(digits, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}

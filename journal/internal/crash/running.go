@@ -1,0 +1,245 @@
+package crash
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/strandjobs/strand/journal/internal/directory"
+	"github.com/strandjobs/strand/journal/internal/format"
+)
+
+// runningName is the crash recorder: a file next to the journal with one word
+// for everything that may run at a time, mapped into memory. A word holds the
+// position that runs there, so what a dead process was running can be read
+// afterwards. The kernel keeps a mapped page when the process dies; it may lose
+// it when the machine does, which no job can cause.
+const RunningName = "RUNNING"
+
+// The file begins with a magic number, the epoch, and the number of words. The
+// first version goes on with these. The second one has the number of places,
+// what tells the machine's boot from others, and how many processes the system
+// had killed for memory, plus one. After that comes what is mapped: the beat, the
+// words, and for each place when its run began and the number of its goroutine.
+const (
+	RunningMagicV1  = 0x31_4e_55_52_42_52_54_53 // "STRBRUN1"
+	runningHeaderV1 = 3 * 8
+	RunningMagic    = 0x32_4e_55_52_42_52_54_53 // "STRBRUN2"
+	RunningHeader   = 6 * 8
+
+	// maxRunning bounds the words: more than all workers may have.
+	maxRunning = 1 << 23
+)
+
+// The beat says how long the process has lived at least: the recorder notes it
+// when that is a sixteenth more than at the last time, so hardly ever in the
+// long run.
+const (
+	leastBeat     = 5 * time.Millisecond
+	beatPrecision = 16
+)
+
+// Running notes which positions run at the moment. A word, and a place, has one
+// owner at a time; different owners need no lock.
+//
+// Somebody may cut the file, or the disk may refuse a page of it. The system
+// answers the next write to the map with a signal, which ends the recorder and
+// nothing else: the log says so to Config.Logger, and jobs go on without. What they
+// do to the process is then not held against them.
+type Running struct {
+	words      []atomic.Uint64 // of all places, one after the other
+	began      []atomic.Uint64 // ns since start, by place
+	goroutines []atomic.Uint64 // by place
+	start      time.Time
+	close      func() error
+
+	lost func(cause error) // called once, on a goroutine of its own
+	gone atomic.Bool       // nothing is written to the map any more
+
+	// mu guards what follows. No timer may write into a map that is gone.
+	mu     sync.Mutex
+	beat   *atomic.Uint64
+	timer  *time.Timer // nil: there is no beat
+	origin time.Time   // what it grows from
+	closed bool
+}
+
+// Set notes that p runs in word i. About 12 ns, 8 of them for what may happen to
+// the file: asking the system about it first would cost twenty times that.
+func (r *Running) Set(i int, p format.Position) { r.note(&r.words[i], uint64(p)) }
+
+// Clear notes that word i is free.
+func (r *Running) Clear(i int) { r.note(&r.words[i], 0) }
+
+// Began notes when what runs at a place from now on began.
+func (r *Running) Began(place int, at time.Time) {
+	r.note(&r.began[place], uint64(max(at.Sub(r.start), 0)))
+}
+
+// Goroutine notes the number of the goroutine that works at a place, which is
+// how a crash report names it.
+func (r *Running) Goroutine(place int, number uint64) { r.note(&r.goroutines[place], number) }
+
+func (r *Running) note(word *atomic.Uint64, v uint64) {
+	if r.gone.Load() {
+		return
+	}
+	defer r.survive(debug.SetPanicOnFault(true))
+	word.Store(v)
+}
+
+// survive is deferred around each use of the map. It ends the recorder when that
+// has failed; any other panic goes on.
+func (r *Running) survive(before bool) {
+	debug.SetPanicOnFault(before)
+	cause := recover()
+	if cause == nil {
+		return
+	}
+	fault, ok := cause.(interface {
+		runtime.Error
+		Addr() uintptr
+	})
+	if !ok {
+		panic(cause)
+	}
+	if !r.gone.Swap(true) && r.lost != nil {
+		go r.lost(fault) // the caller may hold locks
+	}
+}
+
+// record starts the crash recorder of an epoch in the directory of the journal,
+// with a number of places that have so many words each. What the last process has
+// left there was read, and what that says is durable.
+func Record(p *directory.Dir, epoch uint64, places, words int, logger *slog.Logger) (*Running, error) {
+	n := places * words
+	if n > maxRunning {
+		return nil, fmt.Errorf("journal: crash recorder: %d words, %d are possible", n, maxRunning)
+	}
+	f, err := createRunning(p, epoch, n, places)
+	if err != nil {
+		return nil, fmt.Errorf("journal: crash recorder: %w", err)
+	}
+	defer f.Close()
+	ours, err := f.Stat()
+	var mapped []atomic.Uint64
+	var unmap func() error
+	if err == nil {
+		mapped, unmap, err = mapWords(f, RunningHeader, mappedWords(n, places))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("journal: crash recorder: %w", errors.Join(err, p.Drop(RunningName)))
+	}
+	r := NewRunning(places, words)
+	r.lay(mapped, n, places)
+	r.lost = func(cause error) {
+		logger.Error("crash recorder lost: its file was cut, or the disk refuses it; jobs that kill the process are not found out until the next start",
+			slog.String("file", p.Path(RunningName)), slog.Any("error", cause))
+	}
+	r.close = func() (err error) {
+		if p.Has(RunningName, ours) { // or it is somebody else's
+			err = p.Drop(RunningName)
+		}
+		if r.idle() {
+			return errors.Join(err, unmap())
+		}
+		return err // somebody will clear a word yet: the map has to stay
+	}
+	r.Rebeat()
+	return r, nil
+}
+
+// mappedWords is how many words a recorder maps.
+func mappedWords(n, places int) int { return 1 + n + 2*places }
+
+// createRunning makes the recorder's file anew. What the last process has left
+// was read.
+func createRunning(p *directory.Dir, epoch uint64, n, places int) (*os.File, error) {
+	if err := p.DropFile(RunningName); err != nil {
+		return nil, err
+	}
+	f, err := p.OpenRegular(RunningName, os.O_RDWR|os.O_CREATE|os.O_EXCL)
+	if err != nil {
+		return nil, err
+	}
+	var b []byte
+	for _, v := range []uint64{RunningMagic, epoch, uint64(n), uint64(places), Boot(), OutOfMemoryKills()} {
+		b = binary.LittleEndian.AppendUint64(b, v)
+	}
+	if _, err = f.Write(append(b, make([]byte, 8*mappedWords(n, places))...)); err != nil {
+		return nil, errors.Join(err, f.Close(), p.Drop(RunningName))
+	}
+	return f, nil
+}
+
+// NewRunning returns a crash recorder whose notes end with the process.
+func NewRunning(places, words int) *Running {
+	r := &Running{start: time.Now(), close: func() error { return nil }}
+	r.lay(make([]atomic.Uint64, mappedWords(places*words, places)), places*words, places)
+	return r
+}
+
+// lay divides what is mapped among its uses.
+func (r *Running) lay(mapped []atomic.Uint64, n, places int) {
+	r.beat, mapped = &mapped[0], mapped[1:]
+	r.words, mapped = mapped[:n], mapped[n:]
+	r.began, r.goroutines = mapped[:places], mapped[places:]
+}
+
+// Rebeat has the beat be exact for what begins now.
+func (r *Running) Rebeat() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return
+	}
+	r.origin = time.Now()
+	if r.timer == nil {
+		r.timer = time.AfterFunc(leastBeat, r.noteBeat)
+	} else {
+		r.timer.Reset(leastBeat)
+	}
+}
+
+func (r *Running) noteBeat() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return
+	}
+	r.note(r.beat, uint64(time.Since(r.start)))
+	r.timer.Reset(max(time.Since(r.origin)/beatPrecision, leastBeat))
+}
+
+// idle reports whether nobody has anything to clear any more.
+func (r *Running) idle() (idle bool) {
+	if r.gone.Load() {
+		return false
+	}
+	defer r.survive(debug.SetPanicOnFault(true)) // and after a fault it says false
+	for i := range r.words {
+		if r.words[i].Load() != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Close ends the crash recorder: what still runs is not held against it when
+// the process ends. Set must not be called afterwards.
+func (r *Running) Close() error {
+	r.mu.Lock()
+	r.closed = true
+	if r.timer != nil {
+		r.timer.Stop()
+	}
+	r.mu.Unlock()
+	return r.close()
+}

@@ -1,0 +1,207 @@
+package directory
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/strandjobs/strand/journal/internal/format"
+)
+
+// draft is a directory that is to become a journal: a copy, or one that is being
+// built. Its name is that of the journal, ".new-" and a number, and its LOCK says
+// that name and is locked for as long as somebody works on it. A process that
+// dies leaves the draft behind; by these signs the next one knows it, and removes
+// it.
+type Draft struct {
+	Parent *Dir
+	Lock   *dirLock
+	name   string // in parent
+	final  string // in parent, when it is whole
+}
+
+const DraftSuffix = ".new-"
+
+func draftNote(name string) string { return "unfinished " + name + "\n" }
+
+// newDraft begins the journal dir, which must not be there yet.
+func NewDraft(dir string) (*Draft, error) {
+	dir = filepath.Clean(dir)
+	parent, err := Open(filepath.Dir(dir))
+	if err != nil {
+		return nil, fmt.Errorf("journal: %w", err)
+	}
+	d := &Draft{Parent: parent, final: filepath.Base(dir)}
+	_, err = parent.Lstat(d.final)
+	switch {
+	case err == nil:
+		err = fmt.Errorf("%w: %s", format.ErrExists, dir)
+	case errors.Is(err, fs.ErrNotExist):
+		sweep(parent)
+		err = d.make()
+	}
+	if err != nil {
+		return nil, errors.Join(err, parent.Close())
+	}
+	return d, nil
+}
+
+// make makes the directory and locks it. Until it is locked, somebody who sweeps
+// may take it for a leftover: then it is made again.
+func (d *Draft) make() error {
+	for range attempts {
+		d.name = d.final + DraftSuffix + strconv.FormatUint(rand.Uint64(), 10)
+		if err := d.Parent.mkdir(d.name); err != nil {
+			return fmt.Errorf("journal: %w", err)
+		}
+		var err error
+		if d.Lock, err = TryLock(d.Path(), draftNote(d.name)); err == nil {
+			return nil
+		}
+		_ = d.Parent.Remove(d.name)
+		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errRemoved) && !errors.Is(err, errHeld) {
+			return fmt.Errorf("journal: %w", err)
+		}
+	}
+	return fmt.Errorf("journal: %s is removed all the time", d.Path())
+}
+
+func (d *Draft) Path() string { return d.Parent.Path(d.name) }
+
+// reveal makes the draft durable and gives it its name. After an error discard is
+// called.
+func (d *Draft) Reveal() error {
+	inside, err := d.Lock.Place.Syncer()
+	if err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
+	defer inside.Close()
+	beside, err := d.Parent.Syncer()
+	if err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
+	defer beside.Close()
+	if err = SyncNames(inside); err == nil && !canLock {
+		err = d.release() // or the directory can't be renamed
+	}
+	if err == nil {
+		err = d.Parent.Rename(d.name, d.final)
+	}
+	if err == nil {
+		err = SyncNames(beside)
+	}
+	if err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
+	return errors.Join(d.release(), d.Parent.Close())
+}
+
+// release ends the lock, and its file goes: a copy is as if nobody had opened it.
+func (d *Draft) release() error {
+	if d.Lock == nil {
+		return nil
+	}
+	l := d.Lock
+	d.Lock = nil
+	return l.Undo()
+}
+
+// discard removes the draft.
+func (d *Draft) Discard() error {
+	var err error
+	if canLock && d.Lock != nil {
+		err = d.Lock.Place.clear() // before what it is known by
+	} else {
+		err = d.release() // or its files can't be removed
+	}
+	err = errors.Join(err, d.Parent.RemoveAll(d.name))
+	return errors.Join(err, d.release(), d.Parent.Close())
+}
+
+// clear removes the files that a draft has, but its LOCK.
+func (p *Dir) clear() error { return errors.Join(p.Drop(NewName), p.Drop(FileName)) }
+
+// sweepBeside removes drafts whose makers have died, from where dir is.
+func SweepBeside(dir string) {
+	if parent, err := Open(filepath.Dir(filepath.Clean(dir))); err == nil {
+		sweep(parent)
+		_ = parent.Close()
+	}
+}
+
+// sweep removes drafts whose makers have died. What may be anything else, or
+// can't be removed, is left alone.
+func sweep(parent *Dir) {
+	if !canLock {
+		return
+	}
+	self, err := parent.Open(".")
+	if err != nil {
+		return
+	}
+	defer self.Close()
+	for err == nil {
+		var names []string
+		names, err = self.Readdirnames(1000)
+		for _, name := range names {
+			if namesDraft(name) {
+				parent.sweepOne(name)
+			}
+		}
+	}
+}
+
+func namesDraft(name string) bool {
+	at := strings.LastIndex(name, DraftSuffix)
+	if at < 1 {
+		return false
+	}
+	_, err := strconv.ParseUint(name[at+len(DraftSuffix):], 10, 64)
+	return err == nil
+}
+
+// sweepOne removes a directory of the place if it is a draft that nobody works on.
+func (p *Dir) sweepOne(name string) {
+	if info, err := p.Lstat(name); err != nil || !info.IsDir() {
+		return
+	}
+	root, err := p.OpenRoot(name)
+	if err != nil {
+		return
+	}
+	inside := &Dir{root}
+	defer inside.Close()
+	f, err := inside.OpenRegular(LockName, os.O_RDWR)
+	if err == nil {
+		defer f.Close()
+		if lockFile(f) != nil || !inside.isDraft(name) || inside.clear() != nil || inside.Drop(LockName) != nil {
+			return
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	_ = p.Remove(name) // only if it is empty: its maker came no further, or we did that
+}
+
+// isDraft reports whether a place says that it is the draft of a name, and has
+// nothing in it that no draft has.
+func (p *Dir) isDraft(name string) bool {
+	b, err := p.read(LockName, lockBytes)
+	if _, note, _ := strings.Cut(string(b), "\n"); err != nil || note != draftNote(name) {
+		return false
+	}
+	self, err := p.Open(".")
+	if err != nil {
+		return false
+	}
+	names, err := self.Readdirnames(-1)
+	return errors.Join(err, self.Close()) == nil && !slices.ContainsFunc(names, func(name string) bool {
+		return name != LockName && name != FileName && name != NewName
+	})
+}

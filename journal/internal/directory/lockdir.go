@@ -1,0 +1,151 @@
+package directory
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/strandjobs/strand/journal/internal/format"
+)
+
+const LockName = "LOCK"
+
+// lockBytes is more than a LOCK file ever has.
+const lockBytes = 4 << 10
+
+var (
+	errHeld    = errors.New("held")
+	errRemoved = errors.New("its LOCK is removed all the time")
+)
+
+// dirLock is the right to use a directory.
+type dirLock struct {
+	Place   *Dir
+	F       *os.File
+	created bool      // the file was not there before
+	Since   time.Time // when it was locked
+}
+
+// lockDir makes this process the owner of dir, now or never, and writes who that
+// is where the next one can read it. The file stays behind; only the lock on it
+// counts.
+func Lock(dir string) (l *dirLock, err error) {
+	for range attempts {
+		since := time.Now()
+		l, err = TryLock(dir, ownerNote(since))
+		switch {
+		case err == nil:
+			l.Since = since
+			return l, nil
+		case errors.Is(err, errHeld):
+			return nil, LockedBy(dir)
+		case !errors.Is(err, errRemoved): // by one who did nothing: see undo
+			return nil, fmt.Errorf("journal: lock %s: %w", dir, err)
+		}
+	}
+	return nil, fmt.Errorf("journal: lock %s: %w", dir, err)
+}
+
+// tryLock locks dir now or never. What it writes is the pid and a note.
+func TryLock(dir, note string) (*dirLock, error) {
+	p, err := Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	l := &dirLock{Place: p}
+	if err := l.try(note); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return l, nil
+}
+
+func (l *dirLock) try(note string) error {
+	_, err := l.Place.Lstat(LockName)
+	l.created = errors.Is(err, fs.ErrNotExist)
+	if l.F, err = l.Place.OpenRegular(LockName, os.O_RDWR|os.O_CREATE); err != nil {
+		return err
+	}
+	if err = lockFile(l.F); err == nil {
+		err = l.claim(note)
+	}
+	if err != nil {
+		return errors.Join(err, l.F.Close())
+	}
+	return nil
+}
+
+// claim writes our pid into the file, which we hold the lock on, unless its
+// last owner removed it under our hands.
+func (l *dirLock) claim(note string) error {
+	if !l.ours() {
+		return errRemoved
+	}
+	if err := l.F.Truncate(0); err != nil {
+		return err
+	}
+	_, err := l.F.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"+note), 0)
+	return err
+}
+
+// ours reports whether the file that we hold the lock on still has its name.
+func (l *dirLock) ours() bool {
+	held, err := l.F.Stat()
+	return err == nil && l.Place.Has(LockName, held)
+}
+
+func (l *dirLock) Unlock() error { return errors.Join(l.F.Close(), l.Place.Close()) }
+
+// undo unlocks and leaves no trace, for an owner that did nothing. Removing the
+// file while holding the lock is safe: see claim.
+func (l *dirLock) Undo() error {
+	if l.created && l.ours() {
+		_ = l.Place.Remove(LockName) // Windows refuses; then an empty LOCK stays
+	}
+	return l.Unlock()
+}
+
+// ownerNote follows the pid of an owner: since when it is one, and on which host.
+func ownerNote(since time.Time) string {
+	host, _ := os.Hostname() // where there is none it is left out
+	return since.UTC().Format(time.RFC3339Nano) + " " + host + "\n"
+}
+
+// lockedBy says who owns dir, as far as its LOCK tells.
+func LockedBy(dir string) *format.LockedError {
+	e := &format.LockedError{Dir: dir}
+	pid, note, _ := strings.Cut(readLock(dir), "\n")
+	if n, err := strconv.Atoi(pid); err == nil && n > 0 {
+		e.PID = n
+	}
+	note, _, _ = strings.Cut(note, "\n")
+	since, host, _ := strings.Cut(note, " ")
+	if at, err := time.Parse(time.RFC3339Nano, since); err == nil {
+		e.Since = at
+		if isHost(host) {
+			e.Host = host
+		}
+	}
+	return e
+}
+
+// isHost reports whether a name can be a host's: what is in a LOCK may be anything.
+func isHost(name string) bool {
+	return len(name) <= 255 && !strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' })
+}
+
+func readLock(dir string) string {
+	p, err := Open(dir)
+	if err != nil {
+		return ""
+	}
+	defer p.Close()
+	b, err := p.read(LockName, lockBytes)
+	if err != nil {
+		return ""
+	}
+	return string(b)
+}

@@ -1,0 +1,269 @@
+package directory
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/strandjobs/strand/journal/internal/format"
+)
+
+// The files of a journal that this package is about.
+const (
+	FileName = "journal.db"
+	NewName  = FileName + ".new" // that is to take its place
+)
+
+// place is the directory of a journal. What is written there goes through its
+// open handle: it stays the same directory when somebody moves it, and another
+// one that is put under its name is not touched.
+type Dir struct{ *os.Root }
+
+func Open(dir string) (*Dir, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	return &Dir{root}, nil
+}
+
+func (p *Dir) Path(name string) string { return filepath.Join(p.Name(), name) }
+
+// createFile makes a file that is not there yet.
+func CreateFile(path string) (*os.File, error) {
+	p, err := Open(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	defer p.Close()
+	return p.OpenRegular(filepath.Base(path), os.O_WRONLY|os.O_CREATE|os.O_EXCL)
+}
+
+// open opens a regular file of the place and nothing else: it follows no link,
+// waits for no pipe and touches no device. With O_CREATE it makes a missing one,
+// for us alone, or for the owner of the place.
+func (p *Dir) OpenRegular(name string, flag int) (*os.File, error) {
+	f, created, err := openRegular(p.Root, name, flag)
+	if err != nil {
+		return nil, p.named(name, err)
+	}
+	if created {
+		p.adopt(f)
+	}
+	return f, nil
+}
+
+// opener is an os.Root, or the whole file system.
+type opener interface {
+	Lstat(name string) (fs.FileInfo, error)
+	OpenFile(name string, flag int, mode fs.FileMode) (*os.File, error)
+}
+
+type anywhere struct{}
+
+func (anywhere) Lstat(name string) (fs.FileInfo, error) { return os.Lstat(name) }
+
+func (anywhere) OpenFile(name string, flag int, mode fs.FileMode) (*os.File, error) {
+	return os.OpenFile(name, flag, mode)
+}
+
+// openFile opens a regular file that is there, as place.open does. Unlike that it
+// need not be able to read the directory.
+func OpenFile(path string) (*os.File, error) {
+	f, _, err := openRegular(anywhere{}, path, os.O_RDONLY)
+	return f, err
+}
+
+// attempts bounds how often a file is looked at that changes meanwhile.
+const attempts = 10
+
+func openRegular(from opener, name string, flag int) (f *os.File, created bool, err error) {
+	for range attempts {
+		f, created, err = tryRegular(from, name, flag)
+		if !errors.Is(err, errRemoved) {
+			break
+		}
+	}
+	return f, created, err
+}
+
+func tryRegular(from opener, name string, flag int) (f *os.File, created bool, err error) {
+	before, err := from.Lstat(name)
+	missing := errors.Is(err, fs.ErrNotExist)
+	switch {
+	case missing && flag&os.O_CREATE != 0:
+		flag |= os.O_EXCL // nor through a link that comes meanwhile
+	case err != nil:
+		return nil, false, err
+	case !before.Mode().IsRegular():
+		return nil, false, &IrregularError{name, before.Mode()}
+	case flag&os.O_EXCL == 0:
+		flag &^= os.O_CREATE
+	}
+	f, err = from.OpenFile(name, flag|openSafely, 0o600)
+	if missing && errors.Is(err, fs.ErrExist) || !missing && errors.Is(err, fs.ErrNotExist) {
+		return nil, false, errRemoved
+	}
+	if err != nil || missing {
+		return f, err == nil, err
+	}
+	if info, err := f.Stat(); err != nil || !os.SameFile(before, info) {
+		return nil, false, errors.Join(errRemoved, err, f.Close())
+	}
+	return f, false, nil
+}
+
+// irregularError says that a name stands for something that is not a file. It
+// matches [ErrNotJournal].
+type IrregularError struct {
+	Path string
+	Mode fs.FileMode
+}
+
+func (e *IrregularError) Error() string {
+	return fmt.Sprintf("%v: %s is %s, not a regular file", format.ErrNotJournal, e.Path, NounOf(e.Mode))
+}
+
+// Is makes errors.Is(err, ErrNotJournal) true.
+func (e *IrregularError) Is(target error) bool { return target == format.ErrNotJournal }
+
+// named puts the whole path into an error about a name.
+func (p *Dir) named(name string, err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return &fs.PathError{Op: "open", Path: p.Path(name), Err: e.Err}
+	}
+	if e, ok := errors.AsType[*IrregularError](err); ok {
+		e.Path = p.Path(name)
+	}
+	return err
+}
+
+// adopt gives a new file to the owner of the place when we are root: who works
+// there otherwise must be able to. Where that is refused it stays ours.
+func (p *Dir) adopt(f *os.File) {
+	if uid, gid, ok := p.owner(); ok {
+		_ = f.Chown(uid, gid)
+	}
+}
+
+// owner returns whose the place is, if that is for us to care about.
+func (p *Dir) owner() (uid, gid int, ok bool) {
+	if os.Geteuid() != 0 {
+		return 0, 0, false
+	}
+	info, err := p.Stat(".")
+	if err != nil {
+		return 0, 0, false
+	}
+	uid, gid, known := OwnerOf(info)
+	return uid, gid, known && uid != 0
+}
+
+// mkdir makes a directory in the place, for its owner.
+func (p *Dir) mkdir(name string) error {
+	if err := p.Mkdir(name, 0o700); err != nil {
+		return err
+	}
+	if uid, gid, ok := p.owner(); ok {
+		_ = p.Lchown(name, uid, gid)
+	}
+	return nil
+}
+
+// remove removes a file, if it is there.
+func (p *Dir) Drop(name string) error {
+	if err := p.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// removeFile is remove for what must be a file.
+func (p *Dir) DropFile(name string) error {
+	if info, err := p.Lstat(name); err == nil && !info.Mode().IsRegular() {
+		return &IrregularError{p.Path(name), info.Mode()}
+	}
+	return p.Drop(name)
+}
+
+// has reports whether a name in the place still stands for an open file.
+func (p *Dir) Has(name string, f fs.FileInfo) bool {
+	there, err := p.Lstat(name)
+	return err == nil && os.SameFile(there, f)
+}
+
+// syncer returns what makes the names in the place durable. It is asked for
+// before they change: afterwards there may be no descriptor left.
+func (p *Dir) Syncer() (*os.File, error) {
+	if !canSyncDir {
+		return nil, nil
+	}
+	return p.Open(".")
+}
+
+// syncNames makes names durable, through what syncer returned.
+func SyncNames(d *os.File) error {
+	if d == nil {
+		return nil
+	}
+	return d.Sync()
+}
+
+// read returns the first bytes of a file that should be small.
+func (p *Dir) read(name string, most int64) ([]byte, error) {
+	f, err := p.OpenRegular(name, os.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	b, err := io.ReadAll(io.LimitReader(f, most))
+	return b, errors.Join(err, f.Close())
+}
+
+func NounOf(m fs.FileMode) string {
+	switch {
+	case m.IsDir():
+		return "a directory"
+	case m&fs.ModeSymlink != 0:
+		return "a symbolic link"
+	case m&fs.ModeNamedPipe != 0:
+		return "a pipe"
+	case m&fs.ModeSocket != 0:
+		return "a socket"
+	case m&fs.ModeDevice != 0:
+		return "a device"
+	}
+	return "something else"
+}
+
+// keepAccess gives a file that takes the place of another one its owner, group
+// and mode, or fails: who could read and write that one must not be locked out.
+func KeepAccess(f *os.File, old fs.FileInfo) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	uid, gid, known := OwnerOf(old)
+	if mine, group, _ := OwnerOf(info); known && (mine != uid || group != gid) {
+		if err := f.Chown(uid, gid); err != nil {
+			return fmt.Errorf("owner and group of the file can't be kept: %w", err)
+		}
+	}
+	if info.Mode().Perm() == old.Mode().Perm() {
+		return nil
+	}
+	return f.Chmod(old.Mode().Perm())
+}
+
+// public reports whether everybody may write to the place, as far as the system
+// says, and its mode.
+func (p *Dir) Public() (mode fs.FileMode, public bool) {
+	info, err := p.Stat(".")
+	if err != nil || !canLock {
+		return 0, false
+	}
+	mode = info.Mode().Perm()
+	return mode, mode&0o002 != 0
+}

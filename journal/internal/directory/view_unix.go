@@ -1,0 +1,36 @@
+//go:build unix && !solaris && !aix
+
+package directory
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// heldBy returns a LockedError when a process has the journal in dir open. It
+// asks for a shared lock and gives it back at once: an owner that starts in
+// these microseconds and does not wait would be refused, nobody else notices.
+func HeldBy(dir string) error {
+	f, err := OpenFile(filepath.Join(dir, LockName))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		return nil // nobody ever opened it, or not as somebody we may look at
+	}
+	if err != nil {
+		return fmt.Errorf("journal: lock %s: %w", dir, err)
+	}
+	defer f.Close()
+	if errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK) {
+		return LockedBy(dir)
+	}
+	return nil
+}
+
+// unlockFile gives back what bbolt locked.
+func UnlockFile(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_UN) }
+
+// readOnlyDisk are the errors of a disk on which no LOCK can be written.
+var ReadOnlyDisk = []error{syscall.EROFS, syscall.EACCES, syscall.EPERM}

@@ -1,0 +1,29 @@
+package format
+
+// bucket names one of bbolt's top-level buckets. Names are part of the format.
+type Bucket string
+
+const (
+	BucketLog    Bucket = "log"
+	BucketMeta   Bucket = "meta"
+	BucketQueues Bucket = "queues" // name → number, 4 bytes big endian
+	BucketMorgue Bucket = "morgue" // queue, position → burial
+	BucketState  Bucket = "state"  // state key → value: marks, locks, slots, suspects
+)
+
+var Buckets = []Bucket{BucketLog, BucketMeta, BucketQueues, BucketMorgue, BucketState}
+
+type Pair struct{ Key, Value []byte }
+
+// change is one put, or a delete when value is nil, in a side bucket.
+type Edit struct {
+	Bucket     Bucket
+	Key, Value []byte
+	Owner      uint32 // offset of the entry in the open block that it goes with; 0: none
+}
+
+// chunkKeySize is the sequence of a block and the number of a chunk of it.
+const ChunkKeySize = 8 + 4
+
+// keyVersion is where the meta bucket keeps the format version of the file.
+const KeyVersion = "version"

@@ -1,0 +1,61 @@
+package format
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// Buried is a payload in the morgue.
+type Buried struct {
+	Entry  Entry  // of KindEnqueued, as it was accepted
+	Retry  int    // the retry count it died with
+	Reason string // the last error
+	At     int64  // Unix nanoseconds
+}
+
+// morgueKeySize is a queue and a position.
+const morgueKeySize = 4 + 8
+
+func MorgueKey(queue uint32, p Position) []byte {
+	key := binary.BigEndian.AppendUint32(make([]byte, 0, morgueKeySize), queue)
+	return binary.BigEndian.AppendUint64(key, uint64(p))
+}
+
+// queueOf is the queue in a key of the morgue.
+func QueueOf(key []byte) uint32 { return binary.BigEndian.Uint32(key) }
+
+// change puts the payload into the morgue: version, count, time, reason, and the
+// entry as in a block that begins at zero.
+func (b *Buried) Edit() Edit {
+	v := make([]byte, 0, EntryBound(&b.Entry)+len(b.Reason)+ChecksumSize)
+	v = append(v, BlockVersion)
+	v = binary.AppendVarint(v, int64(b.Retry))
+	v = binary.AppendVarint(v, b.At)
+	v = binary.AppendUvarint(v, uint64(len(b.Reason)))
+	v = append(v, b.Reason...)
+	v = AppendEntry(v, &b.Entry, true, 0, 0)
+	key := MorgueKey(b.Entry.Queue, b.Entry.Position)
+	return Edit{Bucket: BucketMorgue, Key: key, Value: AppendChecksum(v, key)}
+}
+
+func ParseBuried(key, v []byte) (b Buried, err error) {
+	v, err = CutChecksum(v, key)
+	if err == nil && len(key) != morgueKeySize {
+		err = errShort
+	}
+	if err != nil {
+		return b, &CorruptError{Reason: fmt.Sprintf("buried payload %x: %v", key, err)}
+	}
+	d := Decoder{B: v}
+	if version := d.Byte(); version > BlockVersion {
+		return b, fmt.Errorf("%w: a buried payload has version %d", ErrTooNew, version)
+	}
+	b.Retry = int(d.varint())
+	b.At = d.varint()
+	b.Reason = string(d.bytes(d.uvarint()))
+	d.Entry(&b.Entry, 0, 0)
+	if d.Err != nil {
+		return b, &CorruptError{Reason: fmt.Sprintf("buried payload %x: %v", key, d.Err)}
+	}
+	return b, nil
+}

@@ -1,0 +1,261 @@
+package format
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+// Position numbers an entry. Positions grow in the order of acceptance; 0 means
+// none.
+type Position uint64
+
+// Kind says what an entry is. Numbers are part of the format: one that was used stays taken.
+type Kind uint8
+
+const (
+	// KindEnqueued is an accepted payload of one id.
+	KindEnqueued Kind = 1
+	// KindState is what was decided about a job that still has payloads: its
+	// due time, retry count, last error, and which payloads failed last.
+	KindState Kind = 2
+
+	// kindMarks lists positions that ended. Only inside a block.
+	KindMarks Kind = 3
+
+	// kindMask leaves three bits beside the kind for flags.
+	kindMask = 0x1f
+)
+
+// Flags of an entry, kept beside its kind in one byte.
+const (
+	// flagMoved: the position is written in full, because the entry was carried
+	// forward from an older block or came back from the morgue.
+	flagMoved = 0x20
+	// flagScore: a score follows. Without it the score is the due time in
+	// seconds, which is what a plain Enqueue asks for.
+	flagScore = 0x40
+	// flagExtra is an enqueued payload that came back from the morgue, or the
+	// state of a halted job.
+	flagExtra = 0x80
+)
+
+// Entry is one record of the log as its reader sees it. ID, Payload and Error
+// are slices of the block that holds the entry: they must not be changed, and
+// are valid as long as the reader likes.
+type Entry struct {
+	Kind     Kind
+	Queue    uint32   // number of the queue, from [Log.Queue]
+	Position Position // set by Append; in a [Log.Restore], the payload's old one
+	ID       []byte
+	Due      int64  // Unix nanoseconds
+	Route    uint32 // given to Append: whom to deliver to; not stored
+
+	// Of a KindEnqueued entry.
+	Score    float64
+	Payload  []byte
+	Restored bool // came back from the morgue
+
+	// Of a KindState entry.
+	Retry  int        // −1 new, 0 failed once, …
+	Halted bool       // not to be run until a person says so
+	Failed []Position // payloads of the last, failed run; nil when it does not matter
+	Error  []byte     // text of the last error
+}
+
+// ScoreOf is the score of a payload that was enqueued without one: the Unix
+// time t, given in nanoseconds, in seconds.
+func ScoreOf(t int64) float64 { return float64(t) / float64(time.Second) }
+
+// appendEntry writes e as part of a block whose first position is first and
+// whose due times count from base.
+func AppendEntry(b []byte, e *Entry, moved bool, first Position, base int64) []byte {
+	head := len(b)
+	b = append(b, byte(e.Kind))
+	b = binary.AppendUvarint(b, uint64(e.Queue))
+	if moved {
+		b[head] |= flagMoved
+		b = binary.AppendUvarint(b, uint64(e.Position))
+	} else {
+		b = binary.AppendUvarint(b, uint64(e.Position-first))
+	}
+	b = binary.AppendVarint(b, e.Due-base)
+	b = binary.AppendUvarint(b, uint64(len(e.ID)))
+	b = append(b, e.ID...)
+	if e.Kind == KindState {
+		return appendState(b, head, e)
+	}
+	if e.Restored {
+		b[head] |= flagExtra
+	}
+	if math.Float64bits(e.Score) != math.Float64bits(ScoreOf(e.Due)) { // −0 and NaN too
+		b[head] |= flagScore
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(e.Score))
+	}
+	b = binary.AppendUvarint(b, uint64(len(e.Payload)))
+	return append(b, e.Payload...)
+}
+
+func appendState(b []byte, head int, e *Entry) []byte {
+	if e.Halted {
+		b[head] |= flagExtra
+	}
+	b = binary.AppendVarint(b, int64(e.Retry))
+	b = binary.AppendUvarint(b, uint64(len(e.Failed)))
+	for _, p := range e.Failed {
+		b = binary.AppendUvarint(b, uint64(p))
+	}
+	b = binary.AppendUvarint(b, uint64(len(e.Error)))
+	return append(b, e.Error...)
+}
+
+// maxEntryOverhead bounds what appendEntry adds to id, payload, error text and
+// failed positions.
+const maxEntryOverhead = 64
+
+func EntryBound(e *Entry) int {
+	return maxEntryOverhead + len(e.ID) + len(e.Payload) + len(e.Error) + binary.MaxVarintLen64*len(e.Failed)
+}
+
+// maxAppendBytes bounds the entries of one call, because offsets have 32 bits.
+const MaxAppendBytes = 1 << 30
+
+var errShort = errors.New("entry cut short")
+
+// decoder reads the body of a block. The first error sticks.
+type Decoder struct {
+	B   []byte
+	Off int
+	Err error
+}
+
+func (d *Decoder) fail(err error) {
+	if d.Err == nil {
+		d.Err = err
+	}
+}
+
+func (d *Decoder) Byte() byte {
+	if d.Err != nil || d.Off >= len(d.B) {
+		d.fail(errShort)
+		return 0
+	}
+	d.Off++
+	return d.B[d.Off-1]
+}
+
+func (d *Decoder) uvarint() uint64 {
+	// One byte is by far the most common length.
+	if b := d.B[d.Off:]; len(b) > 0 && b[0] < 0x80 && d.Err == nil {
+		d.Off++
+		return uint64(b[0])
+	}
+	return d.longUvarint()
+}
+
+func (d *Decoder) longUvarint() uint64 {
+	if d.Err != nil {
+		return 0
+	}
+	v, n := binary.Uvarint(d.B[d.Off:])
+	if n <= 0 {
+		d.fail(errShort)
+		return 0
+	}
+	d.Off += n
+	return v
+}
+
+func (d *Decoder) varint() int64 {
+	u := d.uvarint()
+	return int64(u>>1) ^ -int64(u&1)
+}
+
+// bytes returns the next n bytes with their capacity cut, so that an append by
+// whoever gets them can't reach the next entry.
+func (d *Decoder) bytes(n uint64) []byte {
+	if d.Err != nil || n > uint64(len(d.B)-d.Off) {
+		d.fail(errShort)
+		return nil
+	}
+	start := d.Off
+	d.Off += int(n)
+	return d.B[start:d.Off:d.Off]
+}
+
+func (d *Decoder) float() float64 {
+	b := d.bytes(8)
+	if b == nil {
+		return 0
+	}
+	return math.Float64frombits(binary.LittleEndian.Uint64(b))
+}
+
+// entry decodes the entry at d.off, which must not be a list of marks.
+func (d *Decoder) Entry(e *Entry, first Position, base int64) {
+	head := d.Byte()
+	e.Kind, e.Queue, e.Position = Kind(head&kindMask), uint32(d.uvarint()), Position(d.uvarint())
+	if head&flagMoved == 0 {
+		e.Position += first
+	}
+	e.Due = base + d.varint()
+	e.ID = d.bytes(d.uvarint())
+	switch e.Kind {
+	case KindEnqueued:
+		e.Restored = head&flagExtra != 0
+		e.Score = ScoreOf(e.Due)
+		if head&flagScore != 0 {
+			e.Score = d.float()
+		}
+		e.Payload = d.bytes(d.uvarint())
+		e.Retry, e.Halted, e.Failed, e.Error = 0, false, nil, nil
+	case KindState:
+		e.Score, e.Payload, e.Restored = 0, nil, false
+		e.Halted = head&flagExtra != 0
+		e.Retry = int(d.varint())
+		e.Failed = d.positions()
+		e.Error = d.bytes(d.uvarint())
+	default:
+		d.fail(fmt.Errorf("entry of unknown kind %d", e.Kind))
+	}
+}
+
+// head returns the id of the entry at d.off and its due time, counted from that
+// of the block, and leaves d somewhere in it.
+func (d *Decoder) Head() (id []byte, due int64) {
+	d.Byte()
+	d.uvarint() // queue
+	d.uvarint() // position
+	due = d.varint()
+	return d.bytes(d.uvarint()), due
+}
+
+func (d *Decoder) positions() []Position {
+	n := d.uvarint()
+	if n == 0 || d.Err != nil {
+		return nil
+	}
+	if n > uint64(len(d.B)-d.Off) { // each takes at least a byte
+		d.fail(errShort)
+		return nil
+	}
+	ps := make([]Position, n)
+	for i := range ps {
+		ps[i] = Position(d.uvarint())
+	}
+	return ps
+}
+
+// marks calls ended for each position in the list at d.off, whose kind byte
+// has been read.
+func (d *Decoder) Marks(first Position, ended func(Position)) {
+	last := first
+	for n := d.uvarint(); n > 0 && d.Err == nil; n-- {
+		last = Position(int64(last) + d.varint())
+		if d.Err == nil {
+			ended(last)
+		}
+	}
+}

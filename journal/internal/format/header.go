@@ -1,0 +1,136 @@
+package format
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+)
+
+// formatVersion is that of the file, kept in the meta bucket and the end mark. A
+// reader refuses anything above it. Version 1 had no checksums on state keys and
+// no sums of the side buckets; the first commit to a file of that version makes
+// it one of the present. See [bolt.migrate].
+const FormatVersion = 2
+
+// blockVersion is written into every block, and into what is buried.
+const BlockVersion = 1
+
+// The header of a block, little endian:
+//
+//	 0  magic "STRB"        4
+//	 4  version             1
+//	 5  reserved, zero      3
+//	 8  CRC32C of all else  4
+//	12  length of the rest  4   from byte 16 to the end of the marks
+//	16  sequence            8
+//	24  epoch               8
+//	32  first position      8
+//	40  base time           8   Unix ns, from which due times are counted
+//	48  length of entries   4
+//	52  number of entries   4
+const HeaderSize = 56
+
+var (
+	BlockMagic = [4]byte{'S', 'T', 'R', 'B'}
+	Castagnoli = crc32.MakeTable(crc32.Castagnoli)
+)
+
+// header is the decoded header of a block.
+type Header struct {
+	Seq, Epoch uint64
+	First      Position
+	Base       int64
+	Entries    int // bytes
+	Count      int
+}
+
+func (h *Header) Put(b []byte) {
+	copy(b, BlockMagic[:])
+	b[4], b[5], b[6], b[7] = BlockVersion, 0, 0, 0
+	binary.LittleEndian.PutUint32(b[12:], uint32(len(b)-16))
+	binary.LittleEndian.PutUint64(b[16:], h.Seq)
+	binary.LittleEndian.PutUint64(b[24:], h.Epoch)
+	binary.LittleEndian.PutUint64(b[32:], uint64(h.First))
+	binary.LittleEndian.PutUint64(b[40:], uint64(h.Base))
+	binary.LittleEndian.PutUint32(b[48:], uint32(h.Entries))
+	binary.LittleEndian.PutUint32(b[52:], uint32(h.Count))
+	binary.LittleEndian.PutUint32(b[8:], BlockChecksum(b))
+}
+
+func BlockChecksum(b []byte) uint32 {
+	return crc32.Update(crc32.Checksum(b[:8], Castagnoli), Castagnoli, b[12:])
+}
+
+// parseHeader checks all of b, which is filed under seq, and returns its header.
+func ParseHeader(b []byte, seq uint64) (h Header, err error) {
+	corrupt := func(format string, args ...any) (Header, error) {
+		return Header{}, &CorruptError{Block: seq, Offset: -1, Reason: fmt.Sprintf(format, args...)}
+	}
+	if len(b) < HeaderSize || [4]byte(b[:4]) != BlockMagic {
+		return corrupt("no block header in %d bytes", len(b))
+	}
+	if got, want := BlockChecksum(b), binary.LittleEndian.Uint32(b[8:]); got != want {
+		return corrupt("checksum %08x, want %08x", got, want)
+	}
+	if b[4] > BlockVersion {
+		return Header{}, fmt.Errorf("%w: block %d has version %d, this is version %d", ErrTooNew, seq, b[4], BlockVersion)
+	}
+	if n := int(binary.LittleEndian.Uint32(b[12:])); n != len(b)-16 {
+		return corrupt("length %d, want %d", len(b)-16, n)
+	}
+	if [4]byte(b[4:8]) != [4]byte{BlockVersion} {
+		return corrupt("reserved bytes are set")
+	}
+	h = Header{
+		Seq:     binary.LittleEndian.Uint64(b[16:]),
+		Epoch:   binary.LittleEndian.Uint64(b[24:]),
+		First:   Position(binary.LittleEndian.Uint64(b[32:])),
+		Base:    int64(binary.LittleEndian.Uint64(b[40:])),
+		Entries: int(binary.LittleEndian.Uint32(b[48:])),
+		Count:   int(binary.LittleEndian.Uint32(b[52:])),
+	}
+	if h.Seq != seq {
+		return corrupt("holds block %d", h.Seq)
+	}
+	if h.Entries > len(b)-HeaderSize {
+		return corrupt("%d bytes of entries in %d", h.Entries, len(b)-HeaderSize)
+	}
+	return h, nil
+}
+
+// scan reads a checked block: every entry with its offset, then every ended
+// position. Either function may be nil.
+func (h *Header) Scan(b []byte, entry func(off uint32, size int, e *Entry), ended func(Position)) error {
+	d := Decoder{B: b[:HeaderSize+h.Entries], Off: HeaderSize}
+	corrupt := func() error {
+		return &CorruptError{Block: h.Seq, Offset: d.Off, Reason: d.Err.Error()}
+	}
+	var e Entry
+	for range h.Count {
+		off := d.Off
+		d.Entry(&e, h.First, h.Base)
+		if d.Err != nil {
+			return corrupt()
+		}
+		if entry != nil {
+			entry(uint32(off), d.Off-off, &e)
+		}
+	}
+	if d.Off != len(d.B) {
+		d.fail(fmt.Errorf("%d bytes after the last entry", len(d.B)-d.Off))
+		return corrupt()
+	}
+	if ended == nil {
+		return nil
+	}
+	for d.B = b; d.Off < len(b); {
+		if k := Kind(d.Byte()); k != KindMarks {
+			d.fail(fmt.Errorf("marks of unknown kind %d", k))
+			return corrupt()
+		}
+		if d.Marks(h.First, ended); d.Err != nil {
+			return corrupt()
+		}
+	}
+	return nil
+}

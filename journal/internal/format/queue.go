@@ -1,0 +1,20 @@
+package format
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+func QueueEdit(name string, number uint32) Edit {
+	return Edit{Bucket: BucketQueues, Key: []byte(name), Value: binary.BigEndian.AppendUint32(nil, number)}
+}
+
+func ParseQueue(name, value []byte) (uint32, error) {
+	if len(value) != 4 {
+		return 0, BrokenValue(BucketQueues, name, fmt.Errorf("%d bytes", len(value)))
+	}
+	return binary.BigEndian.Uint32(value), nil
+}
+
+// maxQueueName is the longest name of a queue, in bytes.
+const MaxQueueName = 4096

@@ -1,0 +1,86 @@
+package format
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+)
+
+// sum tells what a bucket holds, in whatever order it came there: how many
+// values, and the sum of what each of them hashes to. A value that is missing, or
+// an older version of itself, makes another sum.
+type Sum struct{ Count, Hash uint64 }
+
+func (s *Sum) Add(key, v []byte) {
+	s.Count++
+	s.Hash += hashOf(key, v)
+}
+
+func (s *Sum) Remove(key, v []byte) {
+	s.Count--
+	s.Hash -= hashOf(key, v)
+}
+
+// hashOf takes what is hashed already: values end with a checksum over key and
+// value. CRCs are linear, so that those of two changes can cancel each other out;
+// mixed (as splitmix64 does) they don't.
+func hashOf(key, v []byte) uint64 {
+	h := uint64(len(key)) << 32
+	if n := len(v) - ChecksumSize; n >= 0 {
+		h |= uint64(binary.LittleEndian.Uint32(v[n:]))
+	}
+	h += 0x9e3779b97f4a7c15
+	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
+	h = (h ^ h>>27) * 0x94d049bb133111eb
+	return h ^ h>>31
+}
+
+// sides are the sums of the buckets beside the log.
+type Sides struct{ Queues, Morgue, State Sum }
+
+// sideBuckets are the buckets that have one.
+var SideBuckets = []Bucket{BucketQueues, BucketMorgue, BucketState}
+
+func (s *Sides) Of(name Bucket) *Sum {
+	switch name {
+	case BucketQueues:
+		return &s.Queues
+	case BucketMorgue:
+		return &s.Morgue
+	case BucketState:
+		return &s.State
+	}
+	panic(fmt.Sprintf("journal: bug: bucket %q has no sum", name))
+}
+
+// sealSize is what the values of queues and state keys end with: the number of
+// the newest block when they were written, and a checksum over bucket, key, value
+// and number. The number tells [Salvage] which of two copies is the older one.
+const SealSize = 8 + ChecksumSize
+
+// sealed reports whether the values of a bucket are. Those of the morgue are not:
+// there is only one version of each, and they bring a checksum of their own.
+func Sealed(name Bucket) bool { return name == BucketQueues || name == BucketState }
+
+// seal returns a copy of value as it is written.
+func Seal(name Bucket, key, value []byte, seq uint64) []byte {
+	v := append(make([]byte, 0, len(value)+SealSize), value...)
+	v = binary.BigEndian.AppendUint64(v, seq)
+	return binary.LittleEndian.AppendUint32(v, sealOf(name, key, v))
+}
+
+func sealOf(name Bucket, key, v []byte) uint32 {
+	return crc32.Update(checksumOf([]byte(name), key), Castagnoli, v)
+}
+
+// unseal is the opposite of seal. The value is a part of v.
+func Unseal(name Bucket, key, v []byte) (value []byte, seq uint64, err error) {
+	n := len(v) - SealSize
+	if n < 0 {
+		return nil, 0, BrokenValue(name, key, fmt.Errorf("%d bytes", len(v)))
+	}
+	if binary.LittleEndian.Uint32(v[n+8:]) != sealOf(name, key, v[:n+8]) {
+		return nil, 0, BrokenValue(name, key, errChecksum)
+	}
+	return v[:n:n], binary.BigEndian.Uint64(v[n:]), nil
+}

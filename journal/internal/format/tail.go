@@ -1,0 +1,73 @@
+package format
+
+import "encoding/binary"
+
+// tail says where the log begins and ends, so that a block that is missing at
+// either end is noticed and no position is used twice after the log ran empty.
+type Tail struct {
+	Oldest uint64   // sequence of the oldest block, seq + 1 when there is none
+	Seq    uint64   // of the newest block ever written
+	Next   Position // first position that was never used
+	Epoch  uint64   // number of times the journal was opened
+
+	Sides   Sides // what the store has beside the log; it fills them in
+	Version byte  // of the format that it was read from; 0: not read, the present one
+
+	// tx is the store's own number of the transaction that wrote this. When
+	// bbolt has another one for it, what we read is an older version of a page,
+	// and a disk has lost a write.
+	Tx uint64
+}
+
+// The sizes of a tail, with its checksum: version and eleven numbers. In format 1
+// it was seven numbers: of the sides, it had the counts of queues and morgue.
+const (
+	tailSize  = 1 + 11*8 + ChecksumSize
+	tailSize1 = 7*8 + ChecksumSize
+)
+
+// keyTail is where a store keeps the tail, in the meta bucket.
+var KeyTail = []byte("tail")
+
+func (t Tail) Encode() []byte {
+	v := make([]byte, 0, tailSize)
+	s := t.Sides
+	numbers := []uint64{
+		t.Oldest, t.Seq, uint64(t.Next), t.Epoch, s.Queues.Count, s.Morgue.Count, t.Tx,
+		s.State.Count, s.Queues.Hash, s.Morgue.Hash, s.State.Hash,
+	}
+	if t.Version == 1 {
+		numbers = numbers[:7]
+	} else {
+		v = append(v, FormatVersion)
+	}
+	for _, n := range numbers {
+		v = binary.BigEndian.AppendUint64(v, n)
+	}
+	return AppendChecksum(v, KeyTail)
+}
+
+func ParseTail(v []byte) (Tail, error) {
+	size := len(v)
+	v, err := CutChecksum(v, KeyTail)
+	if err != nil || size != tailSize1 && (size != tailSize || v[0] != FormatVersion) {
+		return Tail{}, Damaged("the end mark of the log: %d bytes, %v", size, err)
+	}
+	old := size == tailSize1
+	t := Tail{Version: 1}
+	if !old {
+		t.Version, v = v[0], v[1:]
+	}
+	field := func(i int) uint64 { return binary.BigEndian.Uint64(v[8*i:]) }
+	t.Oldest, t.Seq, t.Next, t.Epoch, t.Tx = field(0), field(1), Position(field(2)), field(3), field(6)
+	t.Sides.Queues.Count, t.Sides.Morgue.Count = field(4), field(5)
+	if !old {
+		t.Sides.State = Sum{field(7), field(10)}
+		t.Sides.Queues.Hash, t.Sides.Morgue.Hash = field(8), field(9)
+	}
+	return t, nil
+}
+
+// firstTail is the tail of an empty journal. A file is created with it: one
+// without it is damaged.
+var FirstTail = Tail{Oldest: 1, Next: 1}

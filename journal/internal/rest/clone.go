@@ -1,0 +1,56 @@
+package rest
+
+import (
+	"errors"
+	"path/filepath"
+
+	"github.com/strandjobs/strand/journal/internal/directory"
+	"github.com/strandjobs/strand/journal/internal/pages"
+	"github.com/strandjobs/strand/journal/internal/store"
+)
+
+// Clone copies the journal in dir, which must not be open, to newDir, which
+// must not be there yet. The copy is exact, and is checked before it gets its
+// name.
+//
+// The journal is locked meanwhile, if its disk can be written to.
+func Clone(dir, newDir string) error {
+	release, err := lockAtRest(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(clone(dir, newDir), release())
+}
+
+func clone(dir, newDir string) error {
+	d, err := directory.NewDraft(newDir)
+	if err != nil {
+		return err
+	}
+	if err = cloneFile(dir, filepath.Join(d.Path(), directory.FileName)); err == nil {
+		err = d.Reveal()
+	}
+	if err != nil {
+		return errors.Join(err, d.Discard())
+	}
+	return nil
+}
+
+// cloneFile copies the file of a journal and checks the copy.
+func cloneFile(dir, path string) error {
+	if err := pages.Check(filepath.Join(dir, directory.FileName)); err != nil {
+		return err
+	}
+	s, err := store.ReadBolt(filepath.Join(dir, directory.FileName))
+	if err != nil {
+		return err
+	}
+	if err = errors.Join(s.CopyTo(path, nil), s.Close()); err != nil {
+		return err
+	}
+	v := &View{dir: filepath.Dir(path)}
+	if err := v.open(); err != nil {
+		return errors.Join(err, v.Close())
+	}
+	return errors.Join(v.load(), v.Close())
+}

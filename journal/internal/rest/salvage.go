@@ -1,0 +1,251 @@
+package rest
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+
+	"github.com/strandjobs/strand/journal/internal/block"
+	"github.com/strandjobs/strand/journal/internal/directory"
+	"github.com/strandjobs/strand/journal/internal/format"
+)
+
+// Salvaged says what was found in a damaged journal and what was not.
+type Salvaged struct {
+	Blocks int // intact
+	Live   int // entries that had not ended
+	Buried int // payloads in the morgue
+	Queues int
+	Keys   int // state keys: marks, idempotency keys, locks, slots, suspects
+	Losses []Loss
+}
+
+// Loss is one thing that could not be read.
+type Loss struct {
+	Block  uint64 // its number; 0 when it is no block
+	Reason string
+	// Jobs are entries that can still be made out in a damaged block. They
+	// may be wrong: a bit may have flipped in them, too, and some may have
+	// ended. They are not in the new journal.
+	Jobs []LostJob
+}
+
+// LostJob is an entry of a damaged block.
+type LostJob struct {
+	Queue    string // "" when the number has no name
+	ID       []byte
+	Position format.Position
+	State    bool // of the job, not a payload
+}
+
+// slackAfterLoss is how far the positions of a salvaged journal jump when its
+// end was lost, so that none is used twice.
+const slackAfterLoss = 1 << 20
+
+// Salvage reads as much as possible of the journal in dir, which must not be
+// open, and writes what is intact to a new one in newDir: live entries at
+// their old positions, queues, the morgue. With an empty newDir it only looks.
+//
+// A lost block takes more with it than its entries: it also says which older
+// entries had ended. Those run again, as after a crash. What is lost of the state
+// keys is said with what it means.
+//
+// What it writes can be opened. There are no losses only if it holds all that the
+// last commit left. The state keys of format 1 have no checksum, though: what they
+// say is taken for true.
+//
+// It returns an error, and makes no journal, when there is none in dir or it
+// can't be read at all. Losses are not an error.
+func Salvage(dir, newDir string) (*Salvaged, error) {
+	release := func() error { return nil }
+	var err error
+	if newDir == "" {
+		err = errors.Join(identify(dir), directory.HeldBy(dir))
+	} else {
+		release, err = lockAtRest(dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	report, err := salvage(filepath.Join(dir, directory.FileName), newDir)
+	if err = errors.Join(err, release()); err != nil {
+		return nil, err
+	}
+	return report, nil
+}
+
+func salvage(path, newDir string) (*Salvaged, error) {
+	f, err := directory.OpenFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("journal: %w", err)
+	}
+	defer f.Close()
+	w, err := openWreck(f)
+	if err != nil {
+		return nil, err
+	}
+	r := &rescue{wreck: w, s: block.NewSurvey(), report: &Salvaged{}}
+	if err := r.look(); err != nil {
+		return nil, err
+	}
+	if newDir == "" {
+		return r.report, nil
+	}
+	return r.report, r.write(newDir)
+}
+
+// rescue is the way from a wreck to a new journal.
+type rescue struct {
+	*wreck
+	s      *block.Survey
+	tail   format.Tail
+	intact []uint64          // sequence of blocks
+	names  map[uint32]string // of queues
+	buried []format.Buried
+	state  []format.Set
+	report *Salvaged
+}
+
+func (r *rescue) lose(block uint64, format string, args ...any) *Loss {
+	r.report.Losses = append(r.report.Losses, Loss{Block: block, Reason: fmt.Sprintf(format, args...)})
+	return &r.report.Losses[len(r.report.Losses)-1]
+}
+
+// look finds out what is there.
+func (r *rescue) look() error {
+	if r.version > format.FormatVersion && len(r.tails) == 0 {
+		return fmt.Errorf("%w: %s has version %d, this is version %d", format.ErrTooNew, directory.FileName, r.version, format.FormatVersion)
+	}
+	for _, what := range r.damage {
+		r.lose(0, "%s", what)
+	}
+	seqs := r.findTail()
+	if r.version != r.format() {
+		r.lose(0, "the format version of the file")
+	}
+	r.findQueues()
+	if err := r.findBlocks(seqs); err != nil {
+		return err
+	}
+	if len(r.tails) == 0 {
+		r.tail.Next += slackAfterLoss
+	}
+	r.findMorgue()
+	r.findState()
+	if len(r.intact)+len(r.names)+len(r.buried) == 0 && len(r.tails) == 0 {
+		return fmt.Errorf("%w: nothing of a journal was found in %s", format.ErrNotJournal, directory.FileName)
+	}
+	r.survivors()
+	return nil
+}
+
+// findTail takes the end mark of the last commit. When that is not known, it
+// takes the newest one whose block is there, or makes one up. It returns the
+// blocks that belong to the log.
+func (r *rescue) findTail() []uint64 {
+	seqs := slices.Sorted(maps.Keys(r.chunks))
+	slices.SortFunc(r.tails, func(a, b format.Tail) int {
+		return -cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Epoch, b.Epoch), cmp.Compare(a.Next, b.Next), cmp.Compare(a.Tx, b.Tx))
+	})
+	if len(r.tails) == 0 {
+		r.tail = format.Tail{Oldest: 1, Next: 1}
+		r.lose(0, "the end mark of the log: the newest blocks may be missing, and old ones may be back")
+		return seqs
+	}
+	// Its block may be missing, but it was there.
+	last := slices.IndexFunc(r.tails, func(t format.Tail) bool { return t.Tx == r.txid })
+	if last < 0 {
+		last = max(slices.IndexFunc(r.tails, r.hasBlock), 0)
+	}
+	r.tail = r.tails[last]
+	from, _ := slices.BinarySearch(seqs, r.tail.Oldest)
+	to, _ := slices.BinarySearch(seqs, r.tail.Seq+1)
+	return seqs[min(from, to):to]
+}
+
+// hasBlock reports whether the newest block by an end mark is there.
+func (r *rescue) hasBlock(t format.Tail) bool {
+	data, err := r.assemble(t.Seq)
+	if err == nil {
+		_, err = format.ParseHeader(data, t.Seq)
+	}
+	return err == nil
+}
+
+// findBlocks looks at every block that should be there.
+func (r *rescue) findBlocks(seqs []uint64) error {
+	next := r.tail.Oldest
+	if len(r.tails) == 0 && len(seqs) > 0 {
+		next = seqs[0]
+	}
+	for _, seq := range seqs {
+		r.gap(next, seq)
+		if err := r.block(seq); err != nil {
+			return err
+		}
+		next = seq + 1
+	}
+	r.gap(next, r.tail.Seq+1)
+	return nil
+}
+
+// gap notes that the blocks from one to before another are missing.
+func (r *rescue) gap(from, to uint64) {
+	switch {
+	case from+1 == to:
+		r.lose(from, "missing")
+	case from < to:
+		r.lose(from, "missing, and all up to block %d", to-1)
+	}
+}
+
+// block looks at one block, of which little may be left.
+func (r *rescue) block(seq uint64) error {
+	data, err := r.assemble(seq)
+	if err == nil {
+		r.s.Newest = 0 // each by itself: the one before it may be missing
+		err = r.s.Block(seq, data)
+	}
+	if errors.Is(err, format.ErrTooNew) {
+		return err
+	}
+	if err != nil {
+		loss := r.lose(seq, "%s", reasonOf(err))
+		loss.Jobs = r.suspects(data)
+		return nil
+	}
+	h, _ := format.ParseHeader(data, seq)
+	r.tail.Epoch = max(r.tail.Epoch, h.Epoch)
+	r.tail.Next = max(r.tail.Next, r.s.Next)
+	r.intact = append(r.intact, seq)
+	return nil
+}
+
+func reasonOf(err error) string {
+	if c, ok := errors.AsType[*format.CorruptError](err); ok {
+		return c.Reason
+	}
+	return err.Error()
+}
+
+// suspects reads the entries of a damaged block as far as they make sense.
+func (r *rescue) suspects(data []byte) (jobs []LostJob) {
+	if len(data) < format.HeaderSize || [4]byte(data[:4]) != format.BlockMagic {
+		return nil
+	}
+	n := binary.LittleEndian
+	first, base := format.Position(n.Uint64(data[32:])), int64(n.Uint64(data[40:]))
+	d := format.Decoder{B: data, Off: format.HeaderSize}
+	var e format.Entry
+	for range min(int(n.Uint32(data[52:])), len(data)) {
+		if d.Entry(&e, first, base); d.Err != nil || len(e.ID) == 0 {
+			break
+		}
+		jobs = append(jobs, LostJob{Queue: r.names[e.Queue], ID: slices.Clone(e.ID), Position: e.Position, State: e.Kind == format.KindState})
+	}
+	return jobs
+}

@@ -1,0 +1,93 @@
+package rest
+
+import (
+	"cmp"
+	"encoding/binary"
+	"maps"
+	"slices"
+
+	"github.com/strandjobs/strand/journal/internal/format"
+)
+
+// format is the version of the file: the end mark has a checksum, the byte in the
+// bucket meta has none.
+func (r *rescue) format() byte {
+	switch {
+	case len(r.tails) > 0:
+		return r.tail.Version
+	case len(r.keys.tree)+len(r.keys.loose) > 0 || r.version == 0:
+		return format.FormatVersion
+	}
+	return r.version
+}
+
+// findQueues gives each number its name. A number has one at a time, so of two
+// the younger one is right: the queue was renamed.
+func (r *rescue) findQueues() {
+	want := r.tail.Sides.Queues
+	values, exact := r.queues.resolve(want)
+	r.names = make(map[uint32]string)
+	unsure := false
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		number := r.number(name, values[name])
+		before, taken := r.names[number]
+		if !taken {
+			r.names[number] = name
+			continue
+		}
+		order := r.younger(name, before, values)
+		if order > 0 {
+			r.names[number] = name
+		}
+		unsure = unsure || order == 0
+	}
+	switch missing := int(want.Count) - len(r.names); {
+	case missing > 0:
+		r.lose(0, "the names of %d queues", missing)
+	case unsure || len(r.queues.broken) > 0 || len(r.tails) > 0 && r.tail.Version > 1 && !exact:
+		r.lose(0, "which names the queues had last; one that was renamed may have its former name")
+	}
+}
+
+// younger compares two names of one number by when they were written. In format 1
+// that was not noted.
+func (r *rescue) younger(a, b string, values map[string][]byte) int {
+	bit := func(name string) int {
+		if r.queues.tree[name] != nil {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(cmp.Compare(bit(a), bit(b)), cmp.Compare(r.queues.seq(a, values[a]), r.queues.seq(b, values[b])))
+}
+
+// number is that of a queue, of a value that was vouched for.
+func (r *rescue) number(name string, v []byte) uint32 {
+	if value, _, err := format.Unseal(format.BucketQueues, []byte(name), v); err == nil {
+		v = value
+	}
+	return binary.BigEndian.Uint32(v)
+}
+
+// findMorgue takes the payloads that were not requeued since.
+func (r *rescue) findMorgue() {
+	for _, key := range slices.Sorted(maps.Keys(r.morgue)) {
+		b := r.morgue[key]
+		if p := b.Entry.Position; r.s.Latest[p] != 0 && !r.s.Ended.Has(p) {
+			continue // requeued since
+		}
+		r.s.Ended.Add(b.Entry.Position) // the block that says so may be lost
+		r.tail.Next = max(r.tail.Next, b.Entry.Position+1)
+		r.buried = append(r.buried, b)
+	}
+	r.report.Buried = len(r.buried)
+	want := r.tail.Sides.Morgue
+	switch n := int(want.Count) - len(r.buried); {
+	case n > 0:
+		r.lose(0, "%d payloads in the morgue", n)
+	case n < 0:
+		r.lose(0, "the count of the morgue; %d of its payloads may have been requeued or deleted before", -n)
+	case r.tail.Version > 1 && r.wreck.buried != want:
+		r.lose(0, "which payloads the morgue had last; some of these may have been requeued or deleted before")
+	}
+}

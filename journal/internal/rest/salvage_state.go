@@ -1,0 +1,127 @@
+package rest
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/strandjobs/strand/journal/internal/crash"
+	"github.com/strandjobs/strand/journal/internal/format"
+)
+
+// stateKinds says what the state keys of an executor are, by how they begin, and
+// what it means when one is missing. The journal itself knows suspects only.
+var stateKinds = []struct{ prefix, what, means string }{
+	{"mark/", "marks of Once", "what came before the lost mark, and events up to it, may be taken twice"},
+	{"key/", "idempotency keys", "a call that is repeated may be accepted a second time"},
+	{"lock/", "locks", "jobs that waited for them may run at once, and what a person locked is not locked"},
+	{"slot/", "values of slots", "a value that was handed out may be handed out again"},
+	{crash.SuspectPrefix, "suspects", "a job that kills the process is found out later"},
+	{"", "state keys", "what they stood for is forgotten"},
+}
+
+// findState takes the state keys that can be vouched for. In format 1 none could:
+// it takes what the tree of pages leads to.
+func (r *rescue) findState() {
+	if r.format() == 1 {
+		r.findUnvouched()
+		return
+	}
+	want := r.tail.Sides.State
+	values, exact := r.keys.resolve(want)
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		value, _, err := format.Unseal(format.BucketState, []byte(key), values[key])
+		if err == nil {
+			r.keep(key, value)
+		}
+	}
+	r.report.Keys = len(r.state)
+	if exact && len(r.tails) > 0 {
+		return
+	}
+	r.loseBroken(values)
+	switch missing := int(want.Count) - len(values) - r.brokenBeside(values); {
+	case len(r.tails) == 0:
+		r.lose(0, "how many state keys there were; some may be missing, older, or deleted before: %s", allKinds())
+	case missing > 0:
+		r.lose(0, "%d state keys of which nothing is left: %s", missing, allKinds())
+	case missing < 0:
+		r.lose(0, "which state keys were deleted: up to %d that had been are back; locks and slots among them may hold up jobs until they are unlocked", -missing)
+	default:
+		r.lose(0, "the last values of some state keys, which are older ones now: %s", allKinds())
+	}
+}
+
+// findUnvouched takes the state keys of a file of format 1.
+func (r *rescue) findUnvouched() {
+	for _, key := range slices.Sorted(maps.Keys(r.keys.broken)) {
+		r.keep(key, r.keys.broken[key])
+	}
+	r.report.Keys = len(r.state)
+	if len(r.damage) > 0 {
+		r.lose(0, "how many state keys there were, which format 1 did not note; some may be missing or wrong: %s", allKinds())
+	}
+}
+
+// keep takes a state key unless it is one that nothing could be opened with.
+func (r *rescue) keep(key string, value []byte) {
+	if strings.HasPrefix(key, crash.SuspectPrefix) {
+		if _, _, err := crash.ParseSuspicion(key, value); err != nil {
+			r.lose(0, "%s", reasonOf(err))
+			return
+		}
+	}
+	if key != "" {
+		r.state = append(r.state, format.Set{Key: key, Value: bytes.Clone(value)})
+	}
+}
+
+// brokenBeside counts the damaged values in whose place there is no older one.
+func (r *rescue) brokenBeside(values map[string][]byte) (n int) {
+	for key := range r.keys.broken {
+		if values[key] == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// loseBroken lists the damaged values by kind.
+func (r *rescue) loseBroken(values map[string][]byte) {
+	broken := slices.Sorted(maps.Keys(r.keys.broken))
+	for _, kind := range stateKinds {
+		older, first := 0, ""
+		n := 0
+		broken = slices.DeleteFunc(broken, func(key string) bool {
+			if !strings.HasPrefix(key, kind.prefix) {
+				return false
+			}
+			if n++; first == "" {
+				first = key
+			}
+			if values[key] != nil {
+				older++
+			}
+			return true
+		})
+		if n == 0 {
+			continue
+		}
+		instead := ""
+		if older > 0 {
+			instead = fmt.Sprintf("; of %d there is an older value", older)
+		}
+		r.lose(0, "%d %s, %q first%s: %s", n, kind.what, first, instead, kind.means)
+	}
+}
+
+// allKinds says what it means when any state key may be missing.
+func allKinds() string {
+	var text []string
+	for _, kind := range stateKinds[:len(stateKinds)-1] {
+		text = append(text, kind.what+" ("+kind.means+")")
+	}
+	return strings.Join(text, ", ")
+}

@@ -1,0 +1,291 @@
+package rest
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/strandjobs/strand/journal/internal/directory"
+	"github.com/strandjobs/strand/journal/internal/format"
+	"github.com/strandjobs/strand/journal/internal/pages"
+)
+
+// wreck is a bbolt file that need not be sound, read without bbolt. First the
+// tree of pages is walked as far as it goes. When that does not give everything,
+// every page that looks like a leaf is read: also those that bbolt does not use
+// any more, which hold older copies of the same things. What they say counts
+// only when a checksum of ours vouches for it.
+type wreck struct {
+	f     *os.File
+	walk  *pages.Walk
+	pages uint64 // in the file
+
+	damage  []string
+	version byte // of the format, 0 when it was not found
+	chunks  map[uint64]map[uint32][]span
+	tails   []format.Tail
+	txid    uint64 // of the last commit, as sound meta pages have it; 0: unknown
+	morgue  map[string]format.Buried
+	buried  format.Sum // of what is in morgue
+	within  *copies    // of the bucket that is walked
+	queues  *copies
+	keys    *copies // of the state
+	spare   int64   // bytes that may still be read and kept of pages which the tree does not lead to
+}
+
+// span is where a value stands in the file.
+type span struct {
+	at   int64
+	size int
+}
+
+// maxCopies bounds the copies of one chunk that are tried.
+const maxCopies = 4
+
+// looseBytes bounds what is read and kept of pages that the tree does not lead
+// to, in sizes of the file: they may claim to overlap.
+const looseBytes = 8
+
+// maxDamage bounds how much damage is listed.
+const maxDamage = 64
+
+func openWreck(f *os.File) (*wreck, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("journal: %w", err)
+	}
+	w := &wreck{
+		f: f, chunks: map[uint64]map[uint32][]span{}, morgue: map[string]format.Buried{},
+		queues: newCopies(format.BucketQueues), keys: newCopies(format.BucketState), spare: looseBytes * info.Size(),
+	}
+	m, size, err := pages.ReadMetas(f, directory.FileName)
+	if w.txid = m.Txid; err != nil {
+		w.hurt("%s", reasonOf(err))
+		if m, size, err = anyMeta(f, info.Size()); err != nil {
+			return nil, err
+		}
+	}
+	w.pages = uint64(info.Size()) / uint64(size)
+	if m.End > w.pages {
+		w.hurt("the file ends early: %d pages of %d", w.pages, m.End)
+	}
+	w.walk = &pages.Walk{F: f, Size: size, End: w.pages, Seen: make([]uint64, w.pages/64+1)}
+	if m.Root != 0 {
+		w.root(m.Root)
+	}
+	if len(w.damage) > 0 || !w.whole() {
+		w.leaves()
+	}
+	return w, nil
+}
+
+func (w *wreck) hurt(format string, args ...any) {
+	if len(w.damage) < maxDamage {
+		w.damage = append(w.damage, fmt.Sprintf(format, args...))
+	}
+}
+
+// anyMeta returns the one meta page that is sound. It may be the older one: the
+// last commit is then among the pages that the tree does not lead to.
+func anyMeta(f io.ReaderAt, fileSize int64) (pages.Meta, int, error) {
+	if m, size, ok := metaAt(f, 0); ok {
+		return m, size, nil
+	}
+	for at := 1 << 9; at <= 1<<16; at *= 2 {
+		if m, size, ok := metaAt(f, at); ok && size == at {
+			return m, size, nil
+		}
+	}
+	size, err := guessPageSize(f, fileSize)
+	return pages.Meta{}, size, err
+}
+
+// metaAt believes a meta page by its checksum alone.
+func metaAt(f io.ReaderAt, at int) (m pages.Meta, size int, ok bool) {
+	b := make([]byte, pages.MetaSize)
+	if _, err := f.ReadAt(b, int64(at+pages.PageHeader)); err != nil {
+		return m, 0, false
+	}
+	n, sum := binary.NativeEndian, fnv.New64a()
+	sum.Write(b[:pages.MetaSummed])
+	size = int(n.Uint32(b[8:]))
+	ok = n.Uint32(b) == pages.BoltMagic && n.Uint64(b[pages.MetaSummed:]) == sum.Sum64() && size >= 512 && size <= 1<<16
+	return pages.Meta{Root: n.Uint64(b[16:]), End: n.Uint64(b[40:]), Txid: n.Uint64(b[48:])}, size, ok
+}
+
+// guessPageSize takes the size at which most of the first pages say that they
+// are where they are.
+func guessPageSize(f io.ReaderAt, fileSize int64) (int, error) {
+	best, most := 0, 1
+	b := make([]byte, 8)
+	for size := 512; size <= 1<<16; size *= 2 {
+		hits := 0
+		for id := int64(2); id < 1000 && (id+1)*int64(size) <= fileSize; id++ {
+			if _, err := f.ReadAt(b, id*int64(size)); err == nil && binary.NativeEndian.Uint64(b) == uint64(id) {
+				hits++
+			}
+		}
+		if hits > most {
+			best, most = size, hits
+		}
+	}
+	if best == 0 {
+		return 0, fmt.Errorf("%w: %s has no pages of bbolt", format.ErrNotJournal, directory.FileName)
+	}
+	return best, nil
+}
+
+// whole reports whether the tree gave every block and every burial that it
+// should.
+func (w *wreck) whole() bool {
+	if len(w.tails) != 1 || !w.allBeside(w.tails[0]) {
+		return false
+	}
+	if t := w.tails[0]; t.Seq+1-t.Oldest != uint64(len(w.chunks)) {
+		return false
+	}
+	for seq := range w.chunks {
+		data, err := w.assemble(seq)
+		if err != nil {
+			return false
+		}
+		if _, err := format.ParseHeader(data, seq); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// value files a value of which it is known which bucket it is in.
+func (w *wreck) value(name format.Bucket, key []byte, v []byte, at span) {
+	switch name {
+	case format.BucketLog:
+		if len(key) == format.ChunkKeySize {
+			w.chunk(key, at)
+			return
+		}
+		w.hurt("the log has a key of %d bytes", len(key))
+	case format.BucketMeta:
+		w.meta(key, v)
+	case format.BucketQueues:
+		w.queues.reached(key, v)
+	case format.BucketState:
+		w.keys.reached(key, v)
+	case format.BucketMorgue:
+		if !w.burial(key, v) {
+			w.hurt("buried payload %x", key)
+		}
+	}
+}
+
+func (w *wreck) meta(key, v []byte) {
+	if string(key) == format.KeyVersion && len(v) == 1 {
+		w.version = v[0]
+		return
+	}
+	if string(key) == string(format.KeyUUID) { // the new journal has its own
+		if _, err := format.ParseUUID(v); err != nil {
+			w.hurt("the UUID of the journal")
+		}
+		return
+	}
+	t, err := format.ParseTail(v)
+	if string(key) != string(format.KeyTail) || err != nil {
+		w.hurt("the end mark of the log")
+		return
+	}
+	w.tails = append(w.tails, t)
+	if w.txid != 0 && t.Tx != w.txid {
+		w.hurt("what is left is what commit %d wrote, and commit %d was the last one", t.Tx, w.txid)
+	}
+}
+
+// anyValue files a value by what its checksum says that it is. What is left
+// may be part of a block.
+func (w *wreck) anyValue(key, v []byte, at span) {
+	switch {
+	case string(key) == string(format.KeyTail):
+		if t, err := format.ParseTail(v); err == nil {
+			w.tails = append(w.tails, t)
+		}
+	case len(key) == format.ChunkKeySize && w.burial(key, v):
+	case w.queues.found(key, v), w.keys.found(key, v):
+	case len(key) == format.ChunkKeySize:
+		w.chunk(key, at)
+	}
+}
+
+// allBeside reports whether what was found beside the log is what t says.
+func (w *wreck) allBeside(t format.Tail) bool {
+	if t.Version == 1 { // there were no sums
+		return uint64(len(w.queues.tree)) == t.Sides.Queues.Count && uint64(len(w.morgue)) == t.Sides.Morgue.Count
+	}
+	return w.queues.total == t.Sides.Queues && w.keys.total == t.Sides.State && w.buried == t.Sides.Morgue
+}
+
+func (w *wreck) burial(key, v []byte) bool {
+	if _, have := w.morgue[string(key)]; have {
+		return true
+	}
+	b, err := format.ParseBuried(key, slices.Clone(v))
+	if err != nil || b.Entry.Kind != format.KindEnqueued {
+		return false
+	}
+	w.morgue[string(key)] = b
+	w.buried.Add(key, v)
+	return true
+}
+
+func (w *wreck) chunk(key []byte, at span) {
+	seq, n := binary.BigEndian.Uint64(key), binary.BigEndian.Uint32(key[8:])
+	if w.chunks[seq] == nil {
+		w.chunks[seq] = make(map[uint32][]span)
+	}
+	if copies := w.chunks[seq][n]; len(copies) < maxCopies && !slices.Contains(copies, at) {
+		w.chunks[seq][n] = append(copies, at)
+	}
+}
+
+// assemble joins a block from its chunks. Where there are several copies of a
+// chunk, it looks for those that give the right checksum; otherwise it takes
+// the first of each, for whatever they are worth.
+func (w *wreck) assemble(seq uint64) ([]byte, error) {
+	chunks := w.chunks[seq]
+	if len(chunks) == 0 {
+		return nil, &format.CorruptError{Block: seq, Offset: -1, Reason: "missing"}
+	}
+	var first []byte
+	for try := range maxCopies {
+		data, complete, err := w.join(chunks, try)
+		if err != nil || !complete {
+			return data, err
+		}
+		if first == nil {
+			first = data
+		}
+		if len(data) >= format.HeaderSize && format.BlockChecksum(data) == binary.LittleEndian.Uint32(data[8:]) {
+			return data, nil
+		}
+	}
+	return first, nil
+}
+
+// join takes, for each chunk, copy number try or the last one that there is.
+func (w *wreck) join(chunks map[uint32][]span, try int) (data []byte, complete bool, err error) {
+	for n := range uint32(len(chunks)) {
+		copies := chunks[n]
+		if len(copies) == 0 {
+			return data, false, &format.CorruptError{Offset: -1, Reason: fmt.Sprintf("chunk %d is missing", n)}
+		}
+		at := copies[min(try, len(copies)-1)]
+		start := len(data)
+		data = append(data, make([]byte, at.size)...)
+		if _, err := w.f.ReadAt(data[start:], at.at); err != nil {
+			return data[:start], false, fmt.Errorf("journal: %w", err)
+		}
+	}
+	return data, true, nil
+}

@@ -1,0 +1,248 @@
+package store
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/strandjobs/strand/journal/internal/directory"
+	"github.com/strandjobs/strand/journal/internal/format"
+	"github.com/strandjobs/strand/journal/internal/pages"
+	"go.etcd.io/bbolt"
+
+	berrors "go.etcd.io/bbolt/errors"
+)
+
+// bolt keeps a log in a bbolt file.
+type Bolt struct {
+	path     string
+	place    *directory.Dir // where it is replaced; nil where it never is
+	pageSize int
+	chunk    int            // bytes of a block in one value
+	space    space          // of the file
+	Version  byte           // of its format; the first commit makes it the present one
+	sides    format.Sides   // of the last commit
+	dead     map[uint32]int // payloads in the morgue by queue, as check found them
+	mapped   mapped
+
+	// swap is held while db and file change, and by readers while they use
+	// them. Whoever commits is who changes them, and needs it not.
+	swap sync.RWMutex
+	Db   *bbolt.DB
+	File *os.File // that db has open
+
+	// broken is set once bbolt panicked. It may have left its locks held, so
+	// it is not called again, not even to close.
+	broken atomic.Pointer[format.CorruptError]
+}
+
+// chunkFor returns the size of chunk that lets two of them, with their keys and
+// headers, fill a leaf page.
+func ChunkFor(pageSize int) int {
+	return (pageSize-pages.PageHeader)/2 - pages.ElementHeader - format.ChunkKeySize - 4
+}
+
+func (s *Bolt) Commit(t *Transaction) error {
+	return s.contain(func() error {
+		tx, err := s.Db.Begin(true)
+		if err != nil {
+			return err
+		}
+		last := t.Tail
+		if err := s.write(tx, t, &last); err != nil {
+			return errors.Join(err, tx.Rollback())
+		}
+		id := tx.ID()
+		err = tx.Commit()
+		if wantsRoom(err) && s.last() == id-1 {
+			return fmt.Errorf("%w: %w", format.ErrFull, err)
+		}
+		if err == nil {
+			if s.sides = last.Sides; s.Version != format.FormatVersion { // the first one: nobody reads yet
+				s.Version = format.FormatVersion
+			}
+			err = s.wrote(len(t.Block))
+		}
+		return err
+	})
+}
+
+// wantsRoom reports whether a commit failed for want of room before it synced:
+// then nothing is lost but the attempt. After a failed sync nothing is known.
+func wantsRoom(err error) bool {
+	if err == nil {
+		return false
+	}
+	write, wrote := errors.AsType[*fs.PathError](err)
+	// bbolt does not wrap what it gets when the file can't grow.
+	resize := strings.HasPrefix(err.Error(), "file resize error: ")
+	return slices.ContainsFunc(directory.NoSpace, func(full syscall.Errno) bool {
+		return wrote && write.Op == "write" && errors.Is(write.Err, full) ||
+			resize && strings.HasSuffix(err.Error(), full.Error())
+	})
+}
+
+// last returns the number of the transaction that a reader finds.
+func (s *Bolt) last() (id int) {
+	_ = s.Db.View(func(tx *bbolt.Tx) error { // fails on a closed file only: 0
+		id = tx.ID()
+		return nil
+	})
+	return id
+}
+
+// write writes t, and the tail with what it fills in.
+func (s *Bolt) write(tx *bbolt.Tx, t *Transaction, last *format.Tail) error {
+	log := tx.Bucket([]byte(format.BucketLog))
+	log.FillPercent = 1 // keys only ever come at the end
+	var key [format.ChunkKeySize]byte
+	c := log.Cursor() // one for all: Bucket.Delete makes its own each time
+	for _, d := range t.Drop {
+		for i := range s.chunks(d.Size) {
+			if k, _ := c.Seek(ChunkKey(&key, d.Seq, i)); !bytes.Equal(k, key[:]) {
+				continue
+			}
+			if err := c.Delete(); err != nil {
+				return err
+			}
+		}
+	}
+	for i := range s.chunks(len(t.Block)) {
+		part := t.Block[i*s.chunk : min((i+1)*s.chunk, len(t.Block))]
+		if err := log.Put(ChunkKey(&key, t.Seq, i), part); err != nil {
+			return err
+		}
+	}
+	if err := s.writeSides(tx, t.Changes, last); err != nil {
+		return err
+	}
+	return PutTail(tx, *last)
+}
+
+func PutTail(tx *bbolt.Tx, t format.Tail) error {
+	t.Tx = uint64(tx.ID())
+	return tx.Bucket([]byte(format.BucketMeta)).Put(format.KeyTail, t.Encode())
+}
+
+func (s *Bolt) ChunkSize() int { return s.chunk }
+
+func (s *Bolt) chunks(size int) int { return (size + s.chunk - 1) / s.chunk }
+
+func ChunkKey(key *[format.ChunkKeySize]byte, seq uint64, chunk int) []byte {
+	binary.BigEndian.PutUint64(key[:], seq)
+	binary.BigEndian.PutUint32(key[8:], uint32(chunk))
+	return key[:]
+}
+
+// scan joins the chunks of each block.
+func (s *Bolt) Scan(block func(seq uint64, data []byte) error) error {
+	return s.View(func(tx *bbolt.Tx) error {
+		var data []byte
+		var seq uint64
+		next := 0
+		c := tx.Bucket([]byte(format.BucketLog)).Cursor()
+		for k, v := c.First(); k != nil; k, v = c.Next() {
+			if len(k) != format.ChunkKeySize {
+				return &format.CorruptError{Reason: fmt.Sprintf("the log has a key of %d bytes", len(k))}
+			}
+			at, n := binary.BigEndian.Uint64(k), int(binary.BigEndian.Uint32(k[8:]))
+			if at != seq && next > 0 {
+				if err := block(seq, data); err != nil {
+					return err
+				}
+				data, next = data[:0], 0
+			}
+			if seq = at; n != next {
+				return &format.CorruptError{Block: seq, Offset: -1, Reason: fmt.Sprintf("chunk %d is missing", next)}
+			}
+			data = append(data, v...)
+			s.mapped.touch(tx, len(v))
+			next++
+		}
+		if next == 0 {
+			return nil
+		}
+		return block(seq, data)
+	})
+}
+
+func (s *Bolt) Get(name format.Bucket, key []byte) (value []byte, err error) {
+	err = s.View(func(tx *bbolt.Tx) error {
+		value, err = s.value(name, key, tx.Bucket([]byte(name)).Get(key))
+		return err
+	})
+	return value, err
+}
+
+func (s *Bolt) Page(name format.Bucket, from []byte) (page []format.Pair, err error) {
+	err = s.View(func(tx *bbolt.Tx) error {
+		size := 0
+		c := tx.Bucket([]byte(name)).Cursor()
+		for k, v := c.Seek(from); k != nil && len(page) < pageCount && size < pageBytes; k, v = c.Next() {
+			value, err := s.value(name, k, v)
+			if err != nil {
+				return err
+			}
+			page = append(page, format.Pair{Key: bytes.Clone(k), Value: value})
+			size += len(v)
+			s.mapped.touch(tx, len(v))
+		}
+		return nil
+	})
+	return page, err
+}
+
+func (s *Bolt) View(f func(*bbolt.Tx) error) error {
+	s.swap.RLock()
+	defer s.swap.RUnlock()
+	err := s.contain(func() error { return s.Db.View(f) })
+	if errors.Is(err, berrors.ErrDatabaseNotOpen) {
+		return format.ErrClosed // while the caller was on its way
+	}
+	return err
+}
+
+func (s *Bolt) Close() error {
+	if s.broken.Load() != nil {
+		return s.File.Close() // lets the next one have the lock; the memory map stays
+	}
+	return s.Db.Close()
+}
+
+// contain calls f unless bbolt panicked before.
+func (s *Bolt) contain(f func() error) error {
+	if broken := s.broken.Load(); broken != nil {
+		return broken
+	}
+	err := contain(f)
+	if panicked, ok := errors.AsType[*boltPanic](err); ok {
+		s.broken.CompareAndSwap(nil, &panicked.CorruptError)
+		return &panicked.CorruptError
+	}
+	return err
+}
+
+// boltPanic is a panic of bbolt.
+type boltPanic struct{ format.CorruptError }
+
+// contain turns a panic or a memory fault into an error. bbolt trusts its
+// pages: a damaged one makes it index out of range, and a file that was cut
+// short under its memory map faults.
+func contain(f func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if r := recover(); r != nil {
+			err = &boltPanic{format.CorruptError{Reason: fmt.Sprintf("bbolt: %v", r)}}
+		}
+	}()
+	return f()
+}

@@ -1,0 +1,163 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/strandjobs/strand/journal/internal/directory"
+	"github.com/strandjobs/strand/journal/internal/format"
+	"github.com/strandjobs/strand/journal/internal/pages"
+	"go.etcd.io/bbolt"
+)
+
+// compactBatch is about what one transaction writes to the new file.
+const compactBatch = 4 << 20
+
+// size is as of the last look.
+func (s *Bolt) Size() int { return s.space.backed * s.pageSize }
+
+func (s *Bolt) Used() (int, error) {
+	err := s.look()
+	return s.space.used * s.pageSize, err
+}
+
+// compact replaces the file. When replaced is true and there is an error, it is
+// not known which file the next one to open the journal will find.
+func (s *Bolt) Compact(over <-chan struct{}) (replaced bool, err error) {
+	if !directory.CanReplace {
+		return false, fmt.Errorf("journal: compact a file that is open: %w", errors.ErrUnsupported)
+	}
+	// All that is opened is opened before the rename: what fails after it leaves
+	// the log not knowing which file it has.
+	names, err := s.place.Syncer()
+	if err != nil {
+		return false, fmt.Errorf("journal: compact: %w", err)
+	}
+	defer names.Close()
+	next, err := s.successor(over)
+	if err != nil {
+		if wantsRoom(err) {
+			err = fmt.Errorf("%w: %w", format.ErrFull, err)
+		}
+		return false, fmt.Errorf("journal: compact: %w", errors.Join(err, s.place.DropFile(directory.NewName)))
+	}
+	s.swap.Lock()
+	old := s.Db
+	s.Db, s.File, s.space = next.Db, next.File, next.space
+	s.swap.Unlock()
+	_ = old.Close() // nobody will need that file again
+	return true, directory.SyncNames(names)
+}
+
+// successor writes what is in use to a new file, opens it, and gives it the name
+// of the old one, unless that name stands for another file by now.
+func (s *Bolt) successor(over <-chan struct{}) (*Bolt, error) {
+	if err := s.Rewrite(s.place, over); err != nil {
+		return nil, err
+	}
+	next, err := attachIn(s.place, directory.NewName, BoltOptions())
+	if err != nil {
+		return nil, err
+	}
+	ours, err := s.File.Stat()
+	if err == nil && !s.place.Has(directory.FileName, ours) {
+		err = format.Damaged("%s is another file now", s.path)
+	}
+	if err == nil {
+		err = s.place.Rename(directory.NewName, directory.FileName)
+	}
+	if err != nil {
+		return nil, errors.Join(err, next.Close())
+	}
+	return next, nil
+}
+
+// rewrite writes what the last commit left to a new file in a directory, and
+// syncs it, unless over is closed meanwhile. Whoever may use the old file may use the
+// new one.
+func (s *Bolt) Rewrite(p *directory.Dir, over <-chan struct{}) error {
+	ours, err := s.File.Stat()
+	if err != nil {
+		return err
+	}
+	if !p.Has(directory.FileName, ours) {
+		return format.Damaged("%s is another file now", s.path)
+	}
+	if err := p.DropFile(directory.NewName); err != nil {
+		return err
+	}
+	options := BoltOptions()
+	options.NoSync, options.NoGrowSync = true, true // once is enough
+	to, err := attachIn(p, directory.NewName, options)
+	if err != nil {
+		return err
+	}
+	err = s.View(func(tx *bbolt.Tx) error { return to.take(tx, over) })
+	if err == nil {
+		err = directory.KeepAccess(to.File, ours)
+	}
+	if err == nil {
+		err = to.Db.Sync()
+	}
+	if err = errors.Join(err, to.Close()); err != nil {
+		return err
+	}
+	return pages.CheckIn(p, directory.NewName) // the memory map can't tell when the disk reads something else
+}
+
+// take copies all that from sees, a batch at a time, and the end mark last: it
+// has the number of the transaction that writes it.
+func (s *Bolt) take(from *bbolt.Tx, over <-chan struct{}) error {
+	to, err := s.Db.Begin(true)
+	if err != nil {
+		return err
+	}
+	size := 0
+	var read mapped
+	err = from.ForEach(func(name []byte, b *bbolt.Bucket) error {
+		into, err := to.CreateBucket(name)
+		if err != nil {
+			return err
+		}
+		into.FillPercent = 1 // keys come in order
+		return b.ForEach(func(k, v []byte) error {
+			read.touch(from, len(v))
+			if size += len(k) + len(v); size > compactBatch {
+				size = 0
+				if IsOver(over) {
+					return ErrGivenUp
+				}
+				if err := to.Commit(); err != nil {
+					return err
+				}
+				if to, err = s.Db.Begin(true); err != nil {
+					return err
+				}
+				into = to.Bucket(name)
+				into.FillPercent = 1
+			}
+			return into.Put(k, v)
+		})
+	})
+	if err == nil {
+		var t format.Tail
+		if t, err = format.ParseTail(from.Bucket([]byte(format.BucketMeta)).Get(format.KeyTail)); err == nil {
+			err = PutTail(to, t)
+		}
+	}
+	if err != nil {
+		return errors.Join(err, to.Rollback())
+	}
+	return to.Commit()
+}
+
+// tidy removes what a crash while the file was compacted has left, and looks how
+// large the file is. That the leftover can't be removed matters when it is in the
+// way.
+func (s *Bolt) Tidy() error {
+	if err := s.place.DropFile(directory.NewName); errors.Is(err, format.ErrNotJournal) {
+		return err
+	}
+	_ = s.look() // it fails again for who needs it
+	return nil
+}

@@ -1,0 +1,27 @@
+package store
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"syscall"
+
+	"github.com/strandjobs/strand/journal/internal/directory"
+)
+
+// keepSize is FALLOC_FL_KEEP_SIZE.
+const keepSize = 1
+
+// fill has the disk give the bytes of f between two offsets, which hold nothing
+// yet. It leaves the size of the file to the caller.
+func fill(f *os.File, from, to int64) error {
+	for {
+		err := syscall.Fallocate(int(f.Fd()), keepSize, from, to-from)
+		switch {
+		case err == nil, slices.ContainsFunc(directory.NoSpace, func(full syscall.Errno) bool { return errors.Is(err, full) }):
+			return err
+		case !errors.Is(err, syscall.EINTR):
+			return writeZeroes(f, from, to) // a file system that can't
+		}
+	}
+}

@@ -1,0 +1,247 @@
+package store
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/strandjobs/strand/journal/internal/format"
+)
+
+// Memory is a disk in memory, with faults on demand, for tests. The zero
+// Memory is an empty disk. Its methods may be called from any goroutine.
+type Memory struct {
+	volatile bool // blocks are not kept: there is nothing to come back to
+
+	Mu     sync.Mutex
+	blocks map[uint64][]byte
+	side   map[format.Bucket]map[string][]byte
+	sorted map[format.Bucket][]string // the keys of a bucket, and some that are gone, unless one has come since page was last asked
+	Faults []error                    // what the next commits return
+	synced func()                     // see OnCommit
+	limit  int                        // see Limit
+	unread error                      // see FailReads
+}
+
+// NewVolatile returns a disk that keeps no blocks: nothing outlives the process.
+func NewVolatile() *Memory { return &Memory{volatile: true} }
+
+// FailNext makes the next commits return errs, in turn, without writing
+// anything. A nil in the list lets that commit pass.
+func (m *Memory) FailNext(errs ...error) {
+	m.Mu.Lock()
+	defer m.Mu.Unlock()
+	m.Faults = append(m.Faults, errs...)
+}
+
+// OnCommit has f called after every commit, before anybody learns of it: the
+// place to call Crash from. Nil ends it.
+func (m *Memory) OnCommit(f func()) {
+	m.Mu.Lock()
+	defer m.Mu.Unlock()
+	m.synced = f
+}
+
+// Limit makes a disk of so many bytes: a commit that would leave more on it
+// fails as on any full disk. 0: there is no limit.
+func (m *Memory) Limit(bytes int) {
+	m.Mu.Lock()
+	defer m.Mu.Unlock()
+	m.limit = bytes
+}
+
+// FailReads makes every attempt to read back what has left memory fail with err;
+// nil ends it. See [Config.MemoryBudget].
+func (m *Memory) FailReads(err error) {
+	m.Mu.Lock()
+	defer m.Mu.Unlock()
+	m.unread = err
+}
+
+// Crash returns a copy of what is found on this disk after a crash at this
+// moment. The copy has no faults pending.
+func (m *Memory) Crash() *Memory {
+	m.Mu.Lock()
+	defer m.Mu.Unlock()
+	c := &Memory{blocks: maps.Clone(m.blocks), side: make(map[format.Bucket]map[string][]byte)}
+	for name, kv := range m.side {
+		c.side[name] = maps.Clone(kv)
+	}
+	return c
+}
+
+func (m *Memory) Commit(t *Transaction) error {
+	m.Mu.Lock()
+	synced := m.synced
+	err := m.apply(t)
+	m.Mu.Unlock()
+	if err == nil && synced != nil {
+		synced()
+	}
+	return err
+}
+
+func (m *Memory) apply(t *Transaction) error {
+	if len(m.Faults) > 0 {
+		err := m.Faults[0]
+		m.Faults = m.Faults[1:]
+		if err != nil {
+			return err
+		}
+	}
+	if m.volatile && len(t.Changes) == 0 {
+		return nil // nobody will ever read the tail
+	}
+	if m.limit > 0 && m.Content()+t.growth(m.blocks) > m.limit {
+		return format.ErrFull
+	}
+	if m.blocks == nil { // an empty disk, or a copy of one
+		m.blocks, m.side = make(map[uint64][]byte), make(map[format.Bucket]map[string][]byte)
+	}
+	if !m.volatile && len(t.Block) > 0 {
+		for _, d := range t.Drop {
+			delete(m.blocks, d.Seq)
+		}
+		m.blocks[t.Seq] = bytes.Clone(t.Block)
+	}
+	for _, c := range t.Changes {
+		m.put(c.Bucket, c.Key, c.Value)
+	}
+	m.put(format.BucketMeta, format.KeyTail, t.Tail.Encode())
+	return nil
+}
+
+// room keeps an eighth of a limited disk for results.
+func (m *Memory) Room(need int) (Room, error) {
+	m.Mu.Lock()
+	defer m.Mu.Unlock()
+	if m.limit == 0 {
+		return Endless, nil
+	}
+	free := max(m.limit-m.Content(), 0)
+	return Room{free, free - m.limit/8 - need}, nil
+}
+
+// content is how many bytes are on the disk.
+func (m *Memory) Content() (n int) {
+	for _, b := range m.blocks {
+		n += len(b)
+	}
+	for _, kv := range m.side {
+		for k, v := range kv {
+			n += len(k) + len(v)
+		}
+	}
+	return n
+}
+
+// growth is how much more of a disk is used after t.
+func (t *Transaction) growth(blocks map[uint64][]byte) int {
+	n := len(t.Block)
+	for _, d := range t.Drop {
+		n -= len(blocks[d.Seq])
+	}
+	for _, c := range t.Changes {
+		n += len(c.Key) + len(c.Value)
+	}
+	return n
+}
+
+func (m *Memory) put(name format.Bucket, key, value []byte) {
+	kv := m.side[name]
+	if kv == nil {
+		kv = make(map[string][]byte)
+		m.side[name] = kv
+	}
+	if _, known := kv[string(key)]; !known && value != nil {
+		delete(m.sorted, name)
+	}
+	if value == nil {
+		delete(kv, string(key))
+		return
+	}
+	kv[string(key)] = bytes.Clone(value)
+}
+
+func (m *Memory) Scan(block func(seq uint64, data []byte) error) error {
+	m.Mu.Lock()
+	defer m.Mu.Unlock()
+	for _, seq := range slices.Sorted(maps.Keys(m.blocks)) {
+		if err := block(seq, m.blocks[seq]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// memoryChunk is short, so that most entries in tests are in two.
+const memoryChunk = 64
+
+func (m *Memory) ChunkSize() int { return memoryChunk }
+
+func (m *Memory) Read(seq uint64, first, n int) ([]byte, error) {
+	m.Mu.Lock()
+	defer m.Mu.Unlock()
+	if m.unread != nil {
+		return nil, m.unread
+	}
+	b := m.blocks[seq]
+	if first*memoryChunk >= len(b) {
+		return nil, &format.CorruptError{Block: seq, Offset: -1, Reason: fmt.Sprintf("chunk %d is missing", first)}
+	}
+	return bytes.Clone(b[first*memoryChunk : min((first+n)*memoryChunk, len(b))]), nil
+}
+
+func (m *Memory) Get(name format.Bucket, key []byte) ([]byte, error) {
+	m.Mu.Lock()
+	defer m.Mu.Unlock()
+	return bytes.Clone(m.side[name][string(key)]), nil
+}
+
+// page sorts the whole bucket when a key was added since the last call, or
+// half of them are gone: this is a disk for tests and for what does not outlive
+// the process.
+func (m *Memory) Page(name format.Bucket, from []byte) (page []format.Pair, err error) {
+	m.Mu.Lock()
+	defer m.Mu.Unlock()
+	keys, known := m.sorted[name]
+	if !known || len(keys) > 2*len(m.side[name]) {
+		keys = slices.Sorted(maps.Keys(m.side[name]))
+		if m.sorted == nil {
+			m.sorted = make(map[format.Bucket][]string)
+		}
+		m.sorted[name] = keys
+	}
+	first, _ := slices.BinarySearch(keys, string(from))
+	size := 0
+	for _, key := range keys[first:] {
+		if len(page) == pageCount || size >= pageBytes {
+			break
+		}
+		if value, there := m.side[name][key]; there {
+			page = append(page, format.Pair{Key: []byte(key), Value: bytes.Clone(value)})
+			size += len(value)
+		}
+	}
+	return page, nil
+}
+
+func (m *Memory) Buried() map[uint32]int {
+	m.Mu.Lock()
+	defer m.Mu.Unlock()
+	dead := make(map[uint32]int)
+	for key := range m.side[format.BucketMorgue] {
+		dead[format.QueueOf([]byte(key))]++
+	}
+	return dead
+}
+
+func (m *Memory) Size() int { return 0 } // there is nothing to compact
+
+func (m *Memory) Used() (int, error) { return 0, nil }
+
+func (m *Memory) Compact(<-chan struct{}) (replaced bool, err error) { return false, nil }
+
+func (m *Memory) Close() error { return nil }

@@ -1,0 +1,125 @@
+package store
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/strandjobs/strand/journal/internal/directory"
+	"github.com/strandjobs/strand/journal/internal/format"
+	"go.etcd.io/bbolt"
+)
+
+// space is what is known about the room in a file. bbolt writes what it changes
+// to other pages, so it takes room to give room back. Therefore some pages are
+// always kept: the disk has given them to the file, and only results may be
+// written to them. Appends are refused before.
+type space struct {
+	backed  int       // pages from the beginning of the file that the disk has given
+	used    int       // of these, pages in use when we last looked
+	refused time.Time // when it gave no more
+}
+
+// growPause is how long a disk that gave no more is not asked again.
+const growPause = 50 * time.Millisecond
+
+// In pages.
+const (
+	minReserve, maxReserve = 32, 1024
+	minGrowth, maxGrowth   = 16, 4096
+	// What is made ready beyond what is asked for: room to carry entries.
+	minAhead, maxAhead = 32, 1024
+	// overhead is what a commit writes beside its own bytes: the pages above
+	// those that it changes.
+	overhead = 16
+)
+
+// room counts the pages that are free in the file, and has it grow before they
+// come to an end.
+func (s *Bolt) Room(need int) (Room, error) {
+	if err := s.inPlace(); err != nil {
+		return Room{}, err
+	}
+	if err := s.look(); err != nil {
+		return Room{}, err
+	}
+	var err error
+	perPage := 2 * s.chunk
+	want := need/perPage + 1 + overhead
+	reserve := min(max(s.space.backed/16, minReserve), maxReserve)
+	have := func() int { return s.space.backed - s.space.used }
+	ahead := want + reserve + min(max(want, s.space.backed/8, minAhead), maxAhead)
+	if missing := ahead - have(); missing > 0 && time.Since(s.space.refused) > growPause {
+		step := min(max(s.space.backed/4, minGrowth), maxGrowth)
+		err = s.grow(s.space.backed + missing + step)
+	}
+	if missing := want + reserve - have(); missing > 0 && err == nil {
+		err = s.grow(s.space.backed + missing)
+	}
+	bytes := max(have()-overhead, 0) * perPage
+	return Room{bytes, bytes - reserve*perPage - need}, err
+}
+
+// inPlace returns what somebody else did to the file: cut it, deleted it or put
+// another one in its place. What is written then is read by nobody. A directory
+// may be moved.
+func (s *Bolt) inPlace() error {
+	ours, err := s.File.Stat()
+	if err != nil {
+		return err
+	}
+	there, err := os.Stat(s.path)
+	switch {
+	case err == nil && !os.SameFile(ours, there):
+		return format.Damaged("%s is another file now", s.path)
+	case err != nil && directory.Deleted(ours):
+		return format.Damaged("%s was deleted", s.path)
+	case ours.Size() < int64(s.space.backed*s.pageSize):
+		return format.Damaged("%s was cut to %d bytes", s.path, ours.Size())
+	}
+	return nil
+}
+
+// look counts the pages up to the last one in use, and those of them that are.
+func (s *Bolt) look() error {
+	return s.View(func(tx *bbolt.Tx) error {
+		top := int(tx.Size()) / s.pageSize
+		s.space.backed = max(s.space.backed, top)
+		stats := s.Db.Stats()
+		s.space.used = top - stats.FreePageN
+		if stats.OpenTxN <= 1 {
+			s.space.used -= stats.PendingPageN // nobody but us reads what was there before
+		}
+		return nil
+	})
+}
+
+// grow has the disk give so many pages to the file. It returns no error when the
+// disk is full.
+func (s *Bolt) grow(pages int) error {
+	from, to := int64(s.space.backed*s.pageSize), int64(pages*s.pageSize)
+	err := fill(s.File, from, to)
+	if err == nil {
+		err = s.enlarge(to)
+	}
+	switch {
+	case err == nil:
+		s.space.backed = pages
+		return s.File.Sync()
+	case slices.ContainsFunc(directory.NoSpace, func(full syscall.Errno) bool { return errors.Is(err, full) }):
+		s.space.refused = time.Now()
+		return nil
+	}
+	return err
+}
+
+// enlarge sets the size of the file, if it is smaller.
+func (s *Bolt) enlarge(size int64) error {
+	info, err := s.File.Stat()
+	if err != nil || info.Size() >= size {
+		return err
+	}
+	return s.File.Truncate(size)
+}

@@ -1,0 +1,170 @@
+package journal
+
+import (
+	"github.com/strandjobs/strand/journal/internal/block"
+	"github.com/strandjobs/strand/journal/internal/crash"
+	"github.com/strandjobs/strand/journal/internal/format"
+	"github.com/strandjobs/strand/journal/internal/rest"
+	"github.com/strandjobs/strand/journal/internal/store"
+)
+
+// What users see of the packages below. What they do is said where they are.
+
+// Entries, and what belongs to them.
+type (
+	// Position numbers an entry. Positions grow in the order of acceptance; 0 means
+	// none.
+	Position = format.Position
+	// Entry is one record of the log as its reader sees it.
+	Entry = format.Entry
+	// Set puts a value under a state key; a nil value deletes the key.
+	Set = format.Set
+	// Buried is a payload in the morgue.
+	Buried = format.Buried
+	// Ref points to a live entry, in memory or on disk.
+	Ref = block.Ref
+)
+
+// Kinds of entries.
+const (
+	// KindEnqueued is an accepted payload of one id.
+	KindEnqueued = format.KindEnqueued
+	// KindState is what was decided about a job that still has payloads.
+	KindState = format.KindState
+)
+
+// ScoreOf is the score of a payload that was enqueued without one: the Unix
+// time t, given in nanoseconds, in seconds.
+func ScoreOf(t int64) float64 { return format.ScoreOf(t) }
+
+// Errors of opening a journal.
+var (
+	// ErrLocked is matched by the [LockedError] that Open returns when another
+	// process, or this one, has the journal open.
+	ErrLocked = format.ErrLocked
+	// ErrTooNew is returned when the journal was written by a newer version of
+	// this package. The file is not touched.
+	ErrTooNew = format.ErrTooNew
+	// ErrNotJournal is returned when the file exists and is something else.
+	ErrNotJournal = format.ErrNotJournal
+	// ErrExists is returned when a new journal is to be made where something is.
+	ErrExists = format.ErrExists
+	// ErrCorrupt is matched by the [CorruptError] that reading returns when a
+	// checksum, a length or the sequence of blocks is wrong.
+	ErrCorrupt = format.ErrCorrupt
+)
+
+// Errors of a running log.
+var (
+	// ErrClosed is returned by calls after Close.
+	ErrClosed = format.ErrClosed
+	// ErrFailed is returned after a commit failed. The log refuses everything
+	// from then on; only opening the journal again can tell what is on disk.
+	ErrFailed = format.ErrFailed
+	// ErrFull is returned while the disk has no room but what is kept for
+	// results. Nothing was written, and nothing will be; the call can be repeated.
+	ErrFull = format.ErrFull
+	// ErrUnknown is returned when a commit failed, or the caller's context
+	// ended, after the entries were handed to the committer: they may or may
+	// not be on disk. Half of a call is never on disk.
+	ErrUnknown = format.ErrUnknown
+	// ErrTooLarge is returned when one entry does not fit into a block.
+	ErrTooLarge = format.ErrTooLarge
+	// ErrQueueName is returned for a name that can't be a queue's.
+	ErrQueueName = format.ErrQueueName
+	// ErrNotFound is returned when a buried payload is not in the morgue.
+	ErrNotFound = format.ErrNotFound
+)
+
+type (
+	// LockedError says who holds the journal. It matches [ErrLocked].
+	LockedError = format.LockedError
+	// CorruptError says where a journal is damaged. It matches [ErrCorrupt].
+	CorruptError = format.CorruptError
+)
+
+// After a crash.
+type (
+	// Running notes which positions run at the moment.
+	Running = crash.Running
+	// Death is the end of a process that did not close its journal.
+	Death = crash.Death
+	// Suspicion is what speaks against a position that was running then.
+	Suspicion = crash.Suspicion
+)
+
+// NewRunning returns a crash recorder whose notes end with the process.
+func NewRunning(places, words int) *Running { return crash.NewRunning(places, words) }
+
+// Cleared is the [Set] that takes the suspicion off a position.
+func Cleared(p Position) Set { return crash.Cleared(p) }
+
+// Journals that are not open.
+type (
+	// View is a journal that is not open, read without changing it.
+	View = rest.View
+	// Moment is what a start of the journal would find.
+	Moment = rest.Moment
+	// Info are the figures of a journal at rest.
+	Info = rest.Info
+	// Report is what Check found in a journal.
+	Report = rest.Report
+	// Salvaged says what was found in a damaged journal and what was not.
+	Salvaged = rest.Salvaged
+	// Loss is one thing that could not be read.
+	Loss = rest.Loss
+	// Builder writes a new journal entry by entry.
+	Builder = rest.Builder
+)
+
+// OpenView reads the journal in dir. It returns a [LockedError] when somebody
+// has it open or opens it meanwhile, and otherwise the errors of [Open], except
+// that a directory without a journal is an error, too: ErrNotJournal.
+//
+// A process that opens the journal while it is being read is not held up.
+func OpenView(dir string) (*View, error) { return rest.OpenView(dir) }
+
+// Check reads and checks all of the journal in dir without writing to it, not
+// even the LOCK file. A [LockedError] says who has the journal open. Who opens it
+// meanwhile is kept waiting for a second, and is then told that it is in use.
+//
+// It returns an error when it could not look: also ErrTooNew and ErrNotJournal,
+// the latter for a directory without a journal, too. Damage is in the report.
+func Check(dir string) (Report, error) { return rest.Check(dir) }
+
+// Clone copies the journal in dir, which must not be open, to newDir, which
+// must not be there yet. The copy is exact, and is checked before it gets its
+// name.
+//
+// The journal is locked meanwhile, if its disk can be written to.
+func Clone(dir, newDir string) error { return rest.Clone(dir, newDir) }
+
+// Compact makes the file of the journal in dir, which must not be open, as
+// small as what is in it, and returns its size before and after. All of it is
+// read and checked first. It returns the errors of [OpenView].
+func Compact(dir string) (before, after int64, err error) { return rest.Compact(dir) }
+
+// Salvage reads as much as possible of the journal in dir, which must not be
+// open, and writes what is intact to a new one in newDir: live entries at
+// their old positions, queues, the morgue. With an empty newDir it only looks.
+//
+// A lost block takes more with it than its entries: it also says which older
+// entries had ended. Those run again, as after a crash. What is lost of the state
+// keys is said with what it means.
+//
+// What it writes can be opened. There are no losses only if it holds all that the
+// last commit left. The state keys of format 1 have no checksum, though: what they
+// say is taken for true.
+//
+// It returns an error, and makes no journal, when there is none in dir or it
+// can't be read at all. Losses are not an error.
+func Salvage(dir, newDir string) (*Salvaged, error) { return rest.Salvage(dir, newDir) }
+
+// NewBuilder begins a journal in dir, which must not be there yet. Its
+// positions go on at next, its epochs after epoch.
+func NewBuilder(dir string, next Position, epoch uint64) (*Builder, error) {
+	return rest.NewBuilder(dir, next, epoch)
+}
+
+// Memory is a disk in memory, with faults on demand, for tests.
+type Memory = store.Memory
