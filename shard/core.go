@@ -85,7 +85,7 @@ func NewCore(queue uint32, cfg Config) *Core {
 	cfg.Concurrency = cmp.Or(cfg.Concurrency, 1)
 	cfg.BatchSize = cmp.Or(cfg.BatchSize, 1)
 	if cfg.Single {
-		cfg.BatchSize = 1
+		cfg.BatchSize, cfg.OnFailure = 1, BlockFailed
 	}
 	return &Core{cfg: cfg, queue: queue, runs: make(map[*Run]struct{}), pace: 1}
 }
@@ -105,10 +105,6 @@ func (c *Core) Deliver(e *journal.Entry, ref journal.Ref) (into journal.Position
 		c.putBack(l, it)
 	}
 	first := l.n() == 0
-	var failed Payload
-	if c.failedFirst(l) {
-		failed = l.first()
-	}
 	if c.cfg.Weighed && !c.loading {
 		c.change.Surplus = c.change.Surplus.Plus(surplus(e, ref))
 	}
@@ -124,17 +120,8 @@ func (c *Core) Deliver(e *journal.Entry, ref journal.Ref) (into journal.Position
 		c.enqueue(l, l.due)
 	default:
 		c.pull(l, e.Due)
-		if !failed.Ref.IsZero() && c.overtaken(l, failed) {
-			c.writeState(l)
-		}
 	}
 	return into
-}
-
-// failedFirst reports whether the retry count of a job is about the first of the
-// payloads that wait, and only about that one.
-func (c *Core) failedFirst(l *lane) bool {
-	return c.cfg.Single && c.cfg.OnFailure != BlockFailed && l.retry() >= 0 && l.n() > 0
 }
 
 // add puts a payload into its lane and ends the one that merging leaves over.

@@ -57,7 +57,7 @@ func combinations() (all []Config) {
 			for x := BuryOldest; x <= Halt; x++ {
 				for p := WaitWithRetry; p <= PullRetry; p++ {
 					all = append(all, Config{Merge: m, OnFailure: f, OnExhausted: x, OnFresh: p})
-					if f == BlockFailed { // nobody asks for another one with Single
+					if f == BlockFailed { // as under Single always
 						all = append(all, Config{Merge: m, OnFailure: f, OnExhausted: x, OnFresh: p, Single: true})
 					}
 				}

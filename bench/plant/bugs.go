@@ -164,7 +164,7 @@ var bugs = []bug{
 	// Each event is judged by itself.
 	{"run again what was done before an event that failed", "shard/finish.go", "	if it.Outcome.Verdict != Done {\n		c.endDone(it, n)\n", "	if it.Outcome.Verdict != Done {\n		it.settled = n\n", kills},
 	{"judge all events for one", "shard/finish.go", "return it.Payloads[it.settled : n+1], it.Payloads[n+1:]", "return it.Payloads[it.settled:], nil", scripts},
-	{"blame an older event", "shard/finish.go", "	c.setRetry(l, -1)\n	l.remember().err = \"\"\n	return true", "	return false", scripts},
+	{"blame an older event", "shard/core.go", "cfg.BatchSize, cfg.OnFailure = 1, BlockFailed", "cfg.BatchSize = 1", scripts},
 	{"hold what was before a slow event", "shard/take.go", "			over, hand = it.before, it\n", "			over = it.before\n", events},
 	{"begin an event that was called back", "shard/run.go", "	if it.recalled.Load() {\n		return false\n	}\n", "", scripts},
 	{"say that an event is done, and not which", "executor/worker.go", "	w.more = it.Pass()\n	return w.more\n", "	w.more = it.Pass()\n	it.Outcome.Done = 0\n	return w.more\n", events},
