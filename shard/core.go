@@ -166,10 +166,18 @@ func (c *Core) behind(l *lane, e *journal.Entry, first bool) {
 
 // pull makes a job that waits for a retry due earlier, if the policy says so.
 func (c *Core) pull(l *lane, due int64) {
-	if c.cfg.OnFresh == PullRetry && l.retry() >= 0 && !l.halted && due < l.due {
-		c.enqueue(l, due)
-		c.writeState(l)
+	if c.cfg.OnFresh != PullRetry || l.retry() < 0 || l.halted || due >= l.due {
+		return
 	}
+	c.enqueue(l, due)
+	if !c.loading {
+		c.writeState(l)
+		return
+	}
+	// It arrived while the job ran, before a crash. Loaded writes its due time down:
+	// the next start won't find the payload if it has been merged by then.
+	l.remember().pulled = true
+	c.loosen(l)
 }
 
 // freshStart makes a waiting job new and due at a time, because a payload came

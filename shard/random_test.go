@@ -443,7 +443,8 @@ func (p *pair) takeApart(r *pairRun) (goOn []func()) {
 	return goOn
 }
 
-// crashNow crashes when everything is on disk: nothing but the runs is undone.
+// crashNow crashes when everything is on disk: nothing but the runs is undone, and
+// by another crash nothing at all.
 func (p *pair) crashNow(t *rapid.T) {
 	p.flush()
 	p.crash(rapid.SampledFrom(shardCounts).Draw(t, "shards"))
@@ -451,6 +452,13 @@ func (p *pair) crashNow(t *rapid.T) {
 	for _, id := range p.twin.crash() {
 		v, _ := p.core(id).view(id)
 		p.twin.jobs[id].due, p.twin.jobs[id].retry = v.due, v.retry
+	}
+	if rapid.Bool().Draw(t, "twice") {
+		before := p.rig.lanes()
+		p.flush()
+		p.crash(rapid.SampledFrom(shardCounts).Draw(t, "shards"))
+		require.Equal(p.t, before, p.rig.lanes())
+		p.twin.counts = Counts{}
 	}
 }
 
