@@ -63,11 +63,8 @@ func (g *rig) open(shards int) {
 	for range shards {
 		g.cores = append(g.cores, NewCore(g.queue, g.cfg))
 	}
-	var e journal.Entry
-	for _, ref := range g.log.Pending(g.queue) {
-		mustRead(ref, &e)
-		g.core(string(e.ID)).Load(&e, ref)
-	}
+	_, err = LoadAll(g.cores, g.log.PendingPages(g.queue), func(id []byte) int { return int(g.route(string(id))) }, func([]journal.Entry) {})
+	require.NoError(g.t, err)
 	for _, c := range g.cores {
 		c.Loaded()
 		c.Record(g)

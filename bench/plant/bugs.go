@@ -180,7 +180,7 @@ var bugs = []bug{
 	{"a slack for what a restart finds", "executor/queue.go", "		cores[i].Tick(time.Now().UnixNano())\n", "		_ = time.Now\n", restarted},
 	{"wait for a clock that went back", "shard/clock.go", "if due <= before ||", "if", clocks},
 	{"score by a clock that was set back", "executor/score.go", "max(journal.ScoreOf(now), floor)}", "max(journal.ScoreOf(now), 0*floor)}", scores},
-	{"score by a clock that is behind what waits", "executor/load.go", "	l.queue.scores.raise(newest)\n", "	l.queue.scores.raise(0 * newest)\n", scores},
+	{"score by a clock that is behind what waits", "executor/load.go", "		q.scores.raise(newest)\n", "		q.scores.raise(0 * newest)\n", scores},
 	{"take any score for a time", "executor/score.go", "s == journal.ScoreOf(e.Due) || s", "s > 0 || s", scores},
 	{"a pause that is lost with the clock", "shard/clock.go", "l.retry() >= 0 &&", "l.retry() > 9 &&", clocks},
 	{"hold what waits behind a slow job", "shard/take.go", "; next > now {", "; next > 0 {", shells},
@@ -224,7 +224,7 @@ var bugs = []bug{
 	{"keep the room of one who came too late", "executor/waiter.go", "			b.subtract(w.queue, w.weight) // it came too late\n", "", admission},
 	{"let the next one in before those who wait", "executor/backlog.go", "!c.fits(more) || first != nil &&", "!c.fits(more) || false && first != nil &&", admission},
 	{"refuse what a handler enqueues", "executor/offer.go", "		if o.q.x.owns(ctx) {\n", "		if false && o.q.x.owns(ctx) {\n", admission},
-	{"count a job's state, too", "executor/load.go", "		if e.Kind == journal.KindEnqueued {\n			payloads,", "		if true {\n			payloads,", admission},
+	{"count a job's state, too", "shard/loader.go", "		if e.Kind == journal.KindEnqueued {\n", "		if true {\n", admission},
 	{"a retry ends a payload that goes on", "shard/change.go", "		c.end(p.state)\n", "		c.change.Over = c.change.Over.Plus(weightOf(p.state))\n		c.end(p.state)\n", admission},
 	{"keep the room of what the disk refuses late", "executor/offer.go", "	if errors.Is(o.ticket.Wait(context.Background()), journal.ErrFull) {\n		o.withdraw()\n	}\n", "", admission},
 
