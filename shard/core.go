@@ -20,7 +20,7 @@ type Core struct {
 	due   agenda
 	rests []*rest // not in use
 	runs  map[*Run]struct{}
-	young []*Run // of runs, those that Reclaim has to look at, oldest first
+	young []*Run // of runs, those that reclaim has to look at, oldest first
 	pace  int    // batches in the next run
 	// exempt is how many of runs don't count against Concurrency.
 	exempt int
@@ -90,9 +90,9 @@ func NewCore(queue uint32, cfg Config) *Core {
 	return &Core{cfg: cfg, queue: queue, runs: make(map[*Run]struct{}), pace: 1}
 }
 
-// Deliver takes in a committed payload, at its position. It returns the
+// deliver takes in a committed payload, at its position. It returns the
 // position of the payload that it was merged into, or 0.
-func (c *Core) Deliver(e *journal.Entry, ref journal.Ref) (into journal.Position) {
+func (c *Core) deliver(e *journal.Entry, ref journal.Ref) (into journal.Position) {
 	c.set.seen = max(c.set.seen, ref.Position())
 	l := c.lanes.find(e.ID)
 	if c.broken() {

@@ -11,7 +11,7 @@ import (
 func (c *Core) Load(e *journal.Entry, ref journal.Ref) {
 	c.loading = true
 	if e.Kind == journal.KindEnqueued {
-		c.Deliver(e, ref)
+		c.deliver(e, ref)
 		return
 	}
 	l := c.lanes.find(e.ID)

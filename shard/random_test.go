@@ -168,7 +168,7 @@ func (p *pair) takeSome(t *rapid.T) {
 	c := p.cores[i]
 	ready := p.twin.ready(p.now, func(id string) bool { return p.core(id) == c })
 	free := p.running(c) < p.cfg.Concurrency && !c.swift()
-	due, ok := c.Ready(p.now)
+	due, ok := c.ready(p.now)
 	require.Equal(p.t, free && len(ready) > 0, ok, "ready")
 	if len(ready) > 0 {
 		require.Equal(p.t, p.twin.jobs[ready[0]].due, due)
@@ -408,7 +408,7 @@ func (p *pair) reclaim(t *rapid.T) {
 		}
 	}
 	for _, c := range p.cores {
-		next := c.Reclaim(p.now)
+		next := c.reclaim(p.now)
 		require.Greater(p.t, next, p.now)
 		c.Record(p)
 	}

@@ -41,7 +41,7 @@ type rig struct {
 type arrival struct {
 	entry journal.Entry
 	ref   journal.Ref
-	into  journal.Position // what Core.Deliver said
+	into  journal.Position // what Core.deliver said
 }
 
 func newRig(t tester, cfg Config, shards int) *rig {
@@ -145,7 +145,7 @@ func (g *rig) takeIn() []*arrival {
 	slices.SortStableFunc(in, func(a, b *arrival) int { return cmp.Compare(a.entry.Position, b.entry.Position) })
 	for _, a := range in {
 		c := g.core(string(a.entry.ID))
-		a.into = c.Deliver(&a.entry, a.ref)
+		a.into = c.deliver(&a.entry, a.ref)
 		c.Record(g)
 	}
 	return in
