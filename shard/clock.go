@@ -38,7 +38,7 @@ func (s *Shard) now() int64 {
 	wall, mono := s.clock()
 	before := s.wall + int64(mono-s.mono)
 	if step := time.Duration(wall - before); step.Abs() >= clockStep {
-		s.core.ClockSet(before, int64(step))
+		s.core.stepClock(before, int64(step))
 	}
 	s.wall, s.mono = wall, mono
 	return wall
@@ -50,11 +50,11 @@ type clockSet struct {
 	seen         journal.Position // positions up to this one are from before it
 }
 
-// ClockSet tells that the wall clock was set by step nanoseconds when it said
+// stepClock tells that the wall clock was set by step nanoseconds when it said
 // before. What was due stays due, for as long as it has been, and the pause
 // before a retry stays as long as it was; a time that somebody asked for stays
 // that time.
-func (c *Core) ClockSet(before, step int64) {
+func (c *Core) stepClock(before, step int64) {
 	c.set = clockSet{before, step, c.set.seen}
 	c.shift += step
 	c.prompt += step

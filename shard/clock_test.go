@@ -111,16 +111,16 @@ func TestClockIsSetWhileAJobRuns(t *testing.T) {
 			r := c.NewRun()
 			require.True(t, c.Take(now, r))
 			require.True(t, r.Items[0].start(0))
-			c.ClockSet(now, int64(step))
+			c.stepClock(now, int64(step))
 			now += int64(step)
 			c.Finish(now, r) // not run at all: it goes back
 			c.Record(g)
-			_, ok := c.Ready(now)
+			_, ok := c.ready(now)
 			require.True(t, ok)
 			g.close()
 			g.open(1)
 			c = g.cores[0]
-			_, ok = c.Ready(now)
+			_, ok = c.ready(now)
 			require.True(t, ok, "after a restart")
 			c.pace = 2
 			r = c.NewRun()
@@ -145,7 +145,7 @@ func TestClockIsSetBeforeReclaim(t *testing.T) {
 	r := c.NewRun()
 	require.True(t, c.Take(now, r))
 	require.Len(t, r.Items, 2)
-	c.ClockSet(now, -int64(10*year))
+	c.stepClock(now, -int64(10*year))
 	now -= int64(10 * year)
-	require.Equal(t, now+int64(Quantum), c.Reclaim(now))
+	require.Equal(t, now+int64(Quantum), c.reclaim(now))
 }

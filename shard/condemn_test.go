@@ -16,7 +16,7 @@ func pendingJobs(t *testing.T, cfg Config, ids ...string) (*Core, *journal.Log) 
 		var e journal.Entry
 		for i := range d.Len() {
 			ref := must(d.Read(i, &e))
-			c.Deliver(&e, ref)
+			c.deliver(&e, ref)
 		}
 		d.Done()
 	}})
@@ -63,7 +63,7 @@ func TestTheLastIDIsCondemned(t *testing.T) {
 	work(c, 60, c.NewRun())
 	require.True(t, c.Condemn(60, string(numbered(0)), 0, "crashed", nil))
 	c.Record(noRecord{})
-	_, ready := c.Ready(1000)
+	_, ready := c.ready(1000)
 	require.False(t, ready)
 }
 

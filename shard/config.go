@@ -73,8 +73,8 @@ type Config struct {
 	// Single: a handler gets one payload at a time, and each has an outcome of its
 	// own; see Outcome.Done. A run goes through the payloads of an id in their order
 	// and ends with the first one that is not done. Retry count and last error are
-	// those of the payload that failed, the first in line: one that goes before it
-	// starts with none, and so does this one after it.
+	// those of the payload that failed: so OnFailure is BlockFailed, and what arrives
+	// later with a lower score can't take its turn, and its count with it.
 	Single bool
 
 	BatchSize   int // ids that a handler gets in one call; 0 means 1, and so does Single

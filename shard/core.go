@@ -20,7 +20,7 @@ type Core struct {
 	due   agenda
 	rests []*rest // not in use
 	runs  map[*Run]struct{}
-	young []*Run // of runs, those that Reclaim has to look at, oldest first
+	young []*Run // of runs, those that reclaim has to look at, oldest first
 	pace  int    // batches in the next run
 	// exempt is how many of runs don't count against Concurrency.
 	exempt int
@@ -85,14 +85,14 @@ func NewCore(queue uint32, cfg Config) *Core {
 	cfg.Concurrency = cmp.Or(cfg.Concurrency, 1)
 	cfg.BatchSize = cmp.Or(cfg.BatchSize, 1)
 	if cfg.Single {
-		cfg.BatchSize = 1
+		cfg.BatchSize, cfg.OnFailure = 1, BlockFailed
 	}
 	return &Core{cfg: cfg, queue: queue, runs: make(map[*Run]struct{}), pace: 1}
 }
 
-// Deliver takes in a committed payload, at its position. It returns the
+// deliver takes in a committed payload, at its position. It returns the
 // position of the payload that it was merged into, or 0.
-func (c *Core) Deliver(e *journal.Entry, ref journal.Ref) (into journal.Position) {
+func (c *Core) deliver(e *journal.Entry, ref journal.Ref) (into journal.Position) {
 	c.set.seen = max(c.set.seen, ref.Position())
 	l := c.lanes.find(e.ID)
 	if c.broken() {
@@ -105,10 +105,6 @@ func (c *Core) Deliver(e *journal.Entry, ref journal.Ref) (into journal.Position
 		c.putBack(l, it)
 	}
 	first := l.n() == 0
-	var failed Payload
-	if c.failedFirst(l) {
-		failed = l.first()
-	}
 	if c.cfg.Weighed && !c.loading {
 		c.change.Surplus = c.change.Surplus.Plus(surplus(e, ref))
 	}
@@ -124,17 +120,8 @@ func (c *Core) Deliver(e *journal.Entry, ref journal.Ref) (into journal.Position
 		c.enqueue(l, l.due)
 	default:
 		c.pull(l, e.Due)
-		if !failed.Ref.IsZero() && c.overtaken(l, failed) {
-			c.writeState(l)
-		}
 	}
 	return into
-}
-
-// failedFirst reports whether the retry count of a job is about the first of the
-// payloads that wait, and only about that one.
-func (c *Core) failedFirst(l *lane) bool {
-	return c.cfg.Single && c.cfg.OnFailure != BlockFailed && l.retry() >= 0 && l.n() > 0
 }
 
 // add puts a payload into its lane and ends the one that merging leaves over.
@@ -179,10 +166,18 @@ func (c *Core) behind(l *lane, e *journal.Entry, first bool) {
 
 // pull makes a job that waits for a retry due earlier, if the policy says so.
 func (c *Core) pull(l *lane, due int64) {
-	if c.cfg.OnFresh == PullRetry && l.retry() >= 0 && !l.halted && due < l.due {
-		c.enqueue(l, due)
-		c.writeState(l)
+	if c.cfg.OnFresh != PullRetry || l.retry() < 0 || l.halted || due >= l.due {
+		return
 	}
+	c.enqueue(l, due)
+	if !c.loading {
+		c.writeState(l)
+		return
+	}
+	// It arrived while the job ran, before a crash. Loaded writes its due time down:
+	// the next start won't find the payload if it has been merged by then.
+	l.remember().pulled = true
+	c.loosen(l)
 }
 
 // freshStart makes a waiting job new and due at a time, because a payload came

@@ -1,4 +1,6 @@
-// Package shard turns committed entries into jobs, and jobs into runs.
+// Package shard turns committed entries into jobs, and jobs into runs. It is a room
+// of package executor, which is what programs use: shard has no compatibility promise,
+// and may change with every version.
 //
 // A shard owns every id that hashes to it. Inside it each id with something to
 // do has a lane:
@@ -60,7 +62,8 @@
 // that of the journal for what has left memory. Each method gets the time and
 // leaves what has to be written in a journal change. [Shard] is the shell: an
 // actor that feeds the core one message at a time, writes its changes down, keeps
-// one timer for the next due time, and asks a [Dispatcher] for workers.
+// one timer for the next due time, and asks a [Dispatcher] for workers. [LoadAll] fills
+// the cores of a queue with what the journal has for it.
 //
 // # What a due time is
 //
@@ -68,7 +71,9 @@
 // is live decides, until a state (a failure, a snooze) is written; then that
 // one does. This definition needs no history, which is what makes replay exact.
 // Where a job's due time would be another one by it, because that payload is
-// gone or because one came back from the morgue, a state is written.
+// gone or because one came back from the morgue, a state is written. Under
+// [PullRetry] the start writes one, too, where a payload that arrived while a retry
+// ran is due before it.
 //
 // When a part of an id's payloads is done, the rest is due at that moment: each id
 // has its turn. This is written down only if a replay might make something else of

@@ -28,7 +28,7 @@ func TestUnreadableEntryStopsTheCore(t *testing.T) {
 		c := g.cores[0]
 		recorded := make(map[journal.Position]bool)
 		g.record = func(change *journal.Change) {
-			require.NoError(t, c.Err(), "seed %d: recorded", seed)
+			require.NoError(t, c.failure(), "seed %d: recorded", seed)
 			for _, ref := range change.Ended {
 				recorded[ref.Position()] = true
 			}
@@ -64,7 +64,7 @@ func TestUnreadableEntryStopsTheCore(t *testing.T) {
 				g.takeIn()
 			case 3, 4:
 				if run := c.NewRun(); c.Take(now, run) {
-					require.NoError(t, c.Err(), "seed %d: handed out", seed)
+					require.NoError(t, c.failure(), "seed %d: handed out", seed)
 					runs = append(runs, run)
 				}
 			case 5, 6:
@@ -85,10 +85,10 @@ func TestUnreadableEntryStopsTheCore(t *testing.T) {
 				[]func(){
 					func() { c.RunNow(id, now) }, func() { c.Has(id) }, func() { c.Park(id) }, func() { c.Unpark(id) },
 					func() { c.Condemn(now, id, 0, "because", nil) }, func() { c.Status(id) },
-					func() { c.ClockSet(now, int64(1e12)) }, func() { c.Counts() },
+					func() { c.stepClock(now, int64(1e12)) }, func() { c.Counts() },
 				}[r.IntN(8)]()
 			}
-			c.Reclaim(now)
+			c.reclaim(now)
 			c.Record(g)
 		}
 		before, now := 20+r.IntN(40), int64(0)
@@ -101,9 +101,9 @@ func TestUnreadableEntryStopsTheCore(t *testing.T) {
 			now += int64(r.IntN(5))
 			step(now)
 		}
-		if c.Err() != nil {
+		if c.failure() != nil {
 			broken++
-			_, ok := c.Ready(now + 1000)
+			_, ok := c.ready(now + 1000)
 			require.False(t, ok)
 			require.False(t, c.Take(now+1000, c.NewRun()))
 		}

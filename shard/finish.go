@@ -228,23 +228,9 @@ func (c *Core) restart(l *lane, held, others []Payload, retry int, due int64, er
 	}
 	c.returnTo(l, others, false)
 	c.setRetry(l, retry)
-	if len(held) == 0 {
-		c.overtaken(l, others[0])
-	}
 	c.enqueue(l, due)
 	c.writeState(l)
 	l.unpinned = false
-}
-
-// overtaken takes the retry count away from a job under Config.Single when another
-// payload than the one that it is about is the first of those that wait.
-func (c *Core) overtaken(l *lane, first Payload) (changed bool) {
-	if !c.failedFirst(l) || l.first().Ref.Position() == first.Ref.Position() {
-		return false
-	}
-	c.setRetry(l, -1)
-	l.remember().err = ""
-	return true
 }
 
 // putBack undoes that an item was handed out.
@@ -252,7 +238,6 @@ func (c *Core) putBack(l *lane, it *Item) {
 	c.release(l)
 	l.due = it.Due + c.shift - it.shift
 	c.returnTo(l, it.Payloads, it.held)
-	c.overtaken(l, it.Payloads[0])
 	c.enqueue(l, l.due)
 }
 

@@ -50,6 +50,7 @@ var newRest = rest{retry: -1}
 type past struct {
 	state   journal.Ref // the state in the log that describes it, if any
 	pending int         // 1 + index of a newer state in the change that gathers
+	pulled  bool        // while loading: the due time is an earlier one than that of state
 	err     string      // the last error
 	// held are failed payloads under BlockFailed, in order; they run alone.
 	// What waits behind them has its own due time, see over.

@@ -11,7 +11,7 @@ import (
 func (c *Core) Load(e *journal.Entry, ref journal.Ref) {
 	c.loading = true
 	if e.Kind == journal.KindEnqueued {
-		c.Deliver(e, ref)
+		c.deliver(e, ref)
 		return
 	}
 	l := c.lanes.find(e.ID)
@@ -26,7 +26,7 @@ func (c *Core) Load(e *journal.Entry, ref journal.Ref) {
 	}
 	c.endState(l)
 	p := l.remember()
-	p.state, p.err = ref, string(e.Error)
+	p.state, p.err, p.pulled = ref, string(e.Error), false
 	if len(e.Failed) > 0 {
 		c.loosen(l)
 	}
@@ -55,6 +55,9 @@ func (c *Core) Loaded() {
 		case l.empty():
 			c.displace(l)
 			c.drop(l, hashOf(l.id(&c.lanes.entries)))
+		case l.past() != nil && l.past().pulled:
+			l.past().pulled = false
+			c.writeState(l)
 		case l.unpinned:
 			c.pinDue(l)
 		}

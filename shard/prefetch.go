@@ -22,8 +22,8 @@ func (c *Core) prefetchIDs(now int64, n int) {
 	c.prefetched += uint(sum)
 }
 
-// Prefetch loads what taking in an entry of an id begins with.
-func (c *Core) Prefetch(id []byte) { c.prefetched += uint(c.lanes.byID.prefetch(hashOf(id)).hash) }
+// prefetchID loads what taking in an entry of an id begins with.
+func (c *Core) prefetchID(id []byte) { c.prefetched += uint(c.lanes.byID.prefetch(hashOf(id)).hash) }
 
 // prefetchIncoming loads what taking in entries begins with: the slots of their
 // ids, and those of equal payloads where an id has many.

@@ -57,7 +57,7 @@ func combinations() (all []Config) {
 			for x := BuryOldest; x <= Halt; x++ {
 				for p := WaitWithRetry; p <= PullRetry; p++ {
 					all = append(all, Config{Merge: m, OnFailure: f, OnExhausted: x, OnFresh: p})
-					if f == BlockFailed { // nobody asks for another one with Single
+					if f == BlockFailed { // as under Single always
 						all = append(all, Config{Merge: m, OnFailure: f, OnExhausted: x, OnFresh: p, Single: true})
 					}
 				}
@@ -168,7 +168,7 @@ func (p *pair) takeSome(t *rapid.T) {
 	c := p.cores[i]
 	ready := p.twin.ready(p.now, func(id string) bool { return p.core(id) == c })
 	free := p.running(c) < p.cfg.Concurrency && !c.swift()
-	due, ok := c.Ready(p.now)
+	due, ok := c.ready(p.now)
 	require.Equal(p.t, free && len(ready) > 0, ok, "ready")
 	if len(ready) > 0 {
 		require.Equal(p.t, p.twin.jobs[ready[0]].due, due)
@@ -408,7 +408,7 @@ func (p *pair) reclaim(t *rapid.T) {
 		}
 	}
 	for _, c := range p.cores {
-		next := c.Reclaim(p.now)
+		next := c.reclaim(p.now)
 		require.Greater(p.t, next, p.now)
 		c.Record(p)
 	}
@@ -443,7 +443,8 @@ func (p *pair) takeApart(r *pairRun) (goOn []func()) {
 	return goOn
 }
 
-// crashNow crashes when everything is on disk: nothing but the runs is undone.
+// crashNow crashes when everything is on disk: nothing but the runs is undone, and
+// by another crash nothing at all.
 func (p *pair) crashNow(t *rapid.T) {
 	p.flush()
 	p.crash(rapid.SampledFrom(shardCounts).Draw(t, "shards"))
@@ -451,6 +452,13 @@ func (p *pair) crashNow(t *rapid.T) {
 	for _, id := range p.twin.crash() {
 		v, _ := p.core(id).view(id)
 		p.twin.jobs[id].due, p.twin.jobs[id].retry = v.due, v.retry
+	}
+	if rapid.Bool().Draw(t, "twice") {
+		before := p.rig.lanes()
+		p.flush()
+		p.crash(rapid.SampledFrom(shardCounts).Draw(t, "shards"))
+		require.Equal(p.t, before, p.rig.lanes())
+		p.twin.counts = Counts{}
 	}
 }
 

@@ -3,12 +3,9 @@ package shard
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"hash/fnv"
 	"maps"
-	"math"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 
@@ -35,6 +32,8 @@ type rig struct {
 	now    int64
 	record func(*journal.Change) // sees every change before the journal does
 
+	turns map[string]int64 // when an id last had a turn: a part of its payloads was done
+
 	mu    sync.Mutex
 	inbox []*arrival // committed and not given to a core yet
 }
@@ -42,11 +41,11 @@ type rig struct {
 type arrival struct {
 	entry journal.Entry
 	ref   journal.Ref
-	into  journal.Position // what Core.Deliver said
+	into  journal.Position // what Core.deliver said
 }
 
 func newRig(t tester, cfg Config, shards int) *rig {
-	g := &rig{t: t, cfg: cfg, mem: new(journal.Memory), record: func(*journal.Change) {}}
+	g := &rig{t: t, cfg: cfg, mem: new(journal.Memory), record: func(*journal.Change) {}, turns: make(map[string]int64)}
 	g.open(shards)
 	return g
 }
@@ -64,11 +63,8 @@ func (g *rig) open(shards int) {
 	for range shards {
 		g.cores = append(g.cores, NewCore(g.queue, g.cfg))
 	}
-	var e journal.Entry
-	for _, ref := range g.log.Pending(g.queue) {
-		mustRead(ref, &e)
-		g.core(string(e.ID)).Load(&e, ref)
-	}
+	_, err = LoadAll(g.cores, g.log.PendingPages(g.queue), func(id []byte) int { return int(g.route(string(id))) }, func([]journal.Entry) {})
+	require.NoError(g.t, err)
 	for _, c := range g.cores {
 		c.Loaded()
 		c.Record(g)
@@ -103,6 +99,13 @@ func (g *rig) deliver(d *journal.Delivery) {
 func (g *rig) Record(c *Change) {
 	g.record(&c.Change)
 	g.log.Record(&c.Change)
+	for _, c := range g.cores {
+		for id, l := range c.lanes.named() {
+			if l.rest != nil && l.rest.id != "" {
+				g.turns[id] = l.due
+			}
+		}
+	}
 }
 
 func (g *rig) route(id string) uint32 {
@@ -142,7 +145,7 @@ func (g *rig) takeIn() []*arrival {
 	slices.SortStableFunc(in, func(a, b *arrival) int { return cmp.Compare(a.entry.Position, b.entry.Position) })
 	for _, a := range in {
 		c := g.core(string(a.entry.ID))
-		a.into = c.Deliver(&a.entry, a.ref)
+		a.into = c.deliver(&a.entry, a.ref)
 		c.Record(g)
 	}
 	return in
@@ -151,43 +154,44 @@ func (g *rig) takeIn() []*arrival {
 func (g *rig) flush() { require.NoError(g.t, g.log.Flush(context.Background())) }
 
 // crash throws the cores away and opens what a crash would leave on disk. Ids that
-// have had a turn lose that and nothing else, and get it back here.
+// have had a turn lose that, and are due when a payload of theirs was: then they get
+// it back here.
 func (g *rig) crash(shards int) {
 	g.t.Helper()
-	turns := g.turns()
+	type turn struct{ had, has int64 }
+	turns := make(map[string]turn)
+	for _, c := range g.cores {
+		for id, l := range c.lanes.named() {
+			v, _ := c.view(id)
+			if at, ok := g.turns[id]; ok && at == v.due && !l.hasState() {
+				turns[id] = turn{at, replayed(slices.Concat(v.out, v.held, v.waiting))}
+			}
+		}
+	}
 	disk := g.mem.Crash()
 	g.close()
 	g.mem = disk
 	g.open(shards)
-	for id, due := range turns {
+	for id, turn := range turns {
 		c := g.core(id)
 		l := c.lanes.find([]byte(id))
-		if l.due <= due { // else it is for whoever compares to say
-			c.enqueue(l, due)
-		}
+		require.Equal(g.t, turn.has, l.due, "%s: by its payloads", id)
+		require.LessOrEqual(g.t, turn.has, turn.had, "%s is put off", id)
+		c.enqueue(l, turn.had)
 	}
 }
 
-// turns are the due times of ids that may be due since a part of their payloads was
-// done: no state has them, and the earliest payload was due by then.
-func (g *rig) turns() map[string]int64 {
-	turns := make(map[string]int64)
-	for _, c := range g.cores {
-		for id, l := range c.lanes.named() {
-			v, _ := c.view(id)
-			if l.hasState() || v.due > g.now {
-				continue
-			}
-			earliest := slices.MinFunc(slices.Concat(v.out, v.held, v.waiting), func(a, b Payload) int {
-				return cmp.Compare(a.Ref.Position(), b.Ref.Position())
-			})
-			var e journal.Entry
-			if mustRead(earliest.Ref, &e); e.Due <= v.due {
-				turns[id] = v.due
-			}
+// replayed returns the due time that a start makes of payloads without a state: that
+// of the earliest one, or of the last one that came back from the morgue.
+func replayed(payloads []Payload) (due int64) {
+	slices.SortFunc(payloads, func(a, b Payload) int { return cmp.Compare(a.Ref.Position(), b.Ref.Position()) })
+	var e journal.Entry
+	for i, p := range payloads {
+		if mustRead(p.Ref, &e); i == 0 || e.Restored {
+			due = e.Due
 		}
 	}
-	return turns
+	return due
 }
 
 // live lists what the journal would replay.
@@ -215,102 +219,6 @@ func (g *rig) morgue() map[journal.Position]journal.Buried {
 		m[b.Entry.Position] = b
 	}
 	return m
-}
-
-// laneView is a lane as a test compares it.
-type laneView struct {
-	id      string
-	due     int64
-	retry   int
-	halted  bool
-	out     []Payload // in a run
-	held    []Payload
-	waiting []Payload
-	err     string
-}
-
-func (v laneView) String() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s: due %s, retry %d", v.id, seconds(v.due), v.retry)
-	if v.err != "" {
-		fmt.Fprintf(&b, ", error %q", v.err)
-	}
-	if v.halted {
-		b.WriteString(", halted")
-	}
-	for _, part := range []struct {
-		name     string
-		payloads []Payload
-	}{{"out", v.out}, {"held", v.held}, {"waiting", v.waiting}} {
-		if len(part.payloads) > 0 {
-			fmt.Fprintf(&b, ", %s %s", part.name, payloadsText(part.payloads))
-		}
-	}
-	return b.String()
-}
-
-func seconds(ns int64) string {
-	if ns == math.MaxInt64 {
-		return "never"
-	}
-	return fmt.Sprint(float64(ns) / 1e9)
-}
-
-func payloadsText(ps []Payload) string {
-	var out []string
-	var e journal.Entry
-	for _, p := range ps {
-		mustRead(p.Ref, &e)
-		out = append(out, fmt.Sprintf("%s#%d/%v", e.Payload, p.Ref.Position(), p.Score))
-	}
-	return "[" + strings.Join(out, " ") + "]"
-}
-
-// waiting lists the waiting payloads of a lane in order, and leaves them there.
-func (l *lane) waiting() []Payload {
-	if l.bag() == nil {
-		return []Payload{l.one}[:l.n()]
-	}
-	var ps []Payload
-	l.bag().order.all(func(h *hashed) {
-		if !h.gone {
-			ps = append(ps, h.Payload)
-		}
-	})
-	slices.SortFunc(ps, func(a, b Payload) int {
-		if a.before(b) {
-			return -1
-		}
-		return 1
-	})
-	return ps
-}
-
-func (c *Core) view(id string) (v laneView, ok bool) {
-	l := c.lanes.find([]byte(id))
-	if l == nil {
-		return v, false
-	}
-	v = laneView{id: id, due: l.due, retry: l.retry(), halted: l.halted, waiting: l.waiting()}
-	if p := l.past(); p != nil {
-		v.held, v.err = p.held, p.err
-	}
-	if it := l.item(); it != nil {
-		v.due, v.out = it.Due, it.Payloads[it.settled:]
-	}
-	return v, true
-}
-
-// lanes shows every lane of every core, by id.
-func (g *rig) lanes() (out []string) {
-	for _, c := range g.cores {
-		for id := range c.lanes.named() {
-			v, _ := c.view(id)
-			out = append(out, v.String())
-		}
-	}
-	slices.Sort(out)
-	return out
 }
 
 // check holds a core against its own laws, by walking everything.

@@ -11,7 +11,7 @@ import (
 // Run is what a shard hands to a worker: jobs to be run one after the other,
 // or BatchSize at a time. The worker starts them with Next, fills in their
 // outcomes, and gives the run back with [Shard.Finish]. Then it must let go of it.
-// The shard does not wait for that: see [Core.Reclaim].
+// The shard does not wait for that: see Core.reclaim.
 type Run struct {
 	Shard *Shard
 	Items []Item

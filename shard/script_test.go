@@ -248,12 +248,12 @@ func (s *script) question(name string) bool {
 	switch name {
 	case "reclaim":
 		for _, c := range s.cores {
-			s.trace("again at %s", seconds(c.Reclaim(s.now)))
+			s.trace("again at %s", seconds(c.reclaim(s.now)))
 			c.Record(s)
 		}
 	case "next":
 		for _, c := range s.cores {
-			_, ok := c.Ready(s.now)
+			_, ok := c.ready(s.now)
 			s.trace("due %s, ready %v", seconds(c.NextDue()), ok)
 		}
 	case "show":

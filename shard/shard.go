@@ -152,7 +152,7 @@ func (s *Shard) receive(message any) {
 		s.free = append(s.free, m)
 	case *call:
 		m.f(s.core)
-		m.err = s.core.Err()
+		m.err = s.core.failure()
 		close(m.done)
 	case wakeUp:
 		s.timerAt = math.MaxInt64
@@ -161,10 +161,10 @@ func (s *Shard) receive(message any) {
 			s.dispatch.Return(m)
 		}
 	}
-	s.core.Reclaim(now)
+	s.core.reclaim(now)
 	s.core.Record(s.log)
 	s.serve(now)
-	s.setTimer(now, s.core.Reclaim(now)) // of the runs just handed out, too
+	s.setTimer(now, s.core.reclaim(now)) // of the runs just handed out, too
 }
 
 func (s *Shard) takeIn(d *journal.Delivery) {
@@ -176,7 +176,7 @@ func (s *Shard) takeIn(d *journal.Delivery) {
 		}
 		for i := range batch {
 			a := &batch[i]
-			if into := s.core.Deliver(&a.Entry, a.ref); into != 0 {
+			if into := s.core.deliver(&a.Entry, a.ref); into != 0 {
 				d.Merged(a.Position, into)
 			}
 		}
@@ -201,7 +201,7 @@ func (s *Shard) readIn(d *journal.Delivery, from int, batch []incoming) bool {
 // serve asks for workers as long as there are some and something is due.
 func (s *Shard) serve(now int64) {
 	for {
-		due, ok := s.core.Ready(now)
+		due, ok := s.core.ready(now)
 		if !ok {
 			return
 		}
@@ -239,7 +239,7 @@ func (s *Shard) assign(now int64, w Worker) bool {
 func (s *Shard) setTimer(now, reclaim int64) {
 	next, idle := reclaim, false
 	if s.core.NextDue() > now {
-		next, idle = min(next, s.core.NextWake()), reclaim == math.MaxInt64
+		next, idle = min(next, s.core.nextWake()), reclaim == math.MaxInt64
 	}
 	if s.stopped || next >= s.timerAt && !(idle && s.forRun) {
 		return // an earlier wake-up sets it again

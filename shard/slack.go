@@ -20,11 +20,11 @@ func (c *Core) expect(due int64) {
 	}
 }
 
-// NextWake returns when to look at the jobs that wait, unless a change comes
+// nextWake returns when to look at the jobs that wait, unless a change comes
 // before, or math.MaxInt64: when the oldest is due, or less than a slack later.
 // Until the last prompt one is due, the others have no slack either, so that
 // one time is all that is to be known about them.
-func (c *Core) NextWake() int64 {
+func (c *Core) nextWake() int64 {
 	due, slack := c.NextDue(), int64(c.cfg.Slack)
 	if slack == 0 || due <= c.prompt || due > farFuture-slack {
 		return due

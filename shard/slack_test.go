@@ -114,7 +114,7 @@ func TestNextWake(t *testing.T) {
 			for i, due := range row.due {
 				g.put(journal.Entry{ID: fmt.Append(nil, i), Due: due})
 			}
-			require.Equal(t, row.wantWake, c.NextWake())
+			require.Equal(t, row.wantWake, c.nextWake())
 			g.close()
 		})
 	}
@@ -136,8 +136,8 @@ func TestNextWakeAfterTheClockIsSet(t *testing.T) {
 			r.Items[0].Outcome = Outcome{Verdict: Failed, Delay: time.Second + 1}
 			c.Finish(now, r)
 			c.Record(g)
-			c.ClockSet(now, int64(step))
-			require.Equal(t, now+int64(step+time.Second)+1, c.NextWake())
+			c.stepClock(now, int64(step))
+			require.Equal(t, now+int64(step+time.Second)+1, c.nextWake())
 			g.close()
 		})
 	}

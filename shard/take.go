@@ -11,14 +11,14 @@ const (
 	// maxRun bounds the items in one run, and so how much a worker may have in
 	// hand. A batch may be larger.
 	maxRun = 64
-	// Quantum is after how long Reclaim takes back what a worker is not at work on.
+	// Quantum is after how long reclaim takes back what a worker is not at work on.
 	// It bounds how long an id waits for another one that was handed out with it.
 	Quantum = time.Millisecond
 )
 
-// Ready returns the due time of the oldest job, and whether a run of it may
+// ready returns the due time of the oldest job, and whether a run of it may
 // begin now.
-func (c *Core) Ready(now int64) (due int64, ok bool) {
+func (c *Core) ready(now int64) (due int64, ok bool) {
 	due = c.NextDue()
 	return due, due <= now && !c.saturated() && !c.broken()
 }
@@ -138,15 +138,14 @@ func (c *Core) NewRun() *Run {
 // maxPace is the most batches in a run.
 func (c *Core) maxPace() int { return max(1, maxRun/c.cfg.BatchSize) }
 
-// Reclaim takes runs apart that workers have had for longer than the quantum: what
+// reclaim takes runs apart that workers have had for longer than the quantum: what
 // such a worker has in hand is a slow job. What stands behind that is taken back,
 // because another worker could have it. What ran before it is settled: its ids,
 // and all that they hold, don't wait for the slow one. Under Config.Single the same
 // holds for the payloads of the id in hand, and the worker is told to give it back
-// after this one. Reclaim returns when to look
-// again, or math.MaxInt64. Workers don't look at the clock themselves: for fast
+// after this one. reclaim returns when to look again, or math.MaxInt64. Workers don't look at the clock themselves: for fast
 // handlers that would be a good part of the work.
-func (c *Core) Reclaim(now int64) (next int64) {
+func (c *Core) reclaim(now int64) (next int64) {
 	for len(c.young) > 0 {
 		r := c.young[0]
 		if next = r.taken + int64(Quantum); next > now {

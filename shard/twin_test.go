@@ -112,16 +112,7 @@ func (w *twin) deliver(p *twinPayload) {
 		w.putBack(j)
 	}
 	first := len(j.waiting) == 0
-	var before *twinPayload
-	if !first {
-		before = j.waiting[0]
-	}
 	w.merge(j, p)
-	defer func() {
-		if j.out == nil {
-			w.overtaken(j, before)
-		}
-	}()
 	switch {
 	case j.out != nil:
 		j.out.arrived = append(j.out.arrived, p)
@@ -135,14 +126,6 @@ func (w *twin) deliver(p *twinPayload) {
 	}
 }
 
-// overtaken makes a job new when another payload than the one that has failed is the
-// first of those that wait.
-func (w *twin) overtaken(j *twinJob, failed *twinPayload) {
-	if w.cfg.Single && w.cfg.OnFailure == MergeFailed && j.retry >= 0 && failed != nil && j.waiting[0] != failed {
-		j.retry, j.err = -1, ""
-	}
-}
-
 func (w *twin) now(j *twinJob, now int64) { j.due, j.retry, j.halted = now, -1, false }
 
 // putBack undoes that a job was handed out.
@@ -153,7 +136,6 @@ func (w *twin) putBack(j *twinJob) {
 		j.held = out.payloads
 	} else {
 		w.merge(j, out.payloads...)
-		w.overtaken(j, out.payloads[0])
 	}
 }
 
@@ -290,7 +272,6 @@ func (w *twin) again(j *twinJob, ps, behind []*twinPayload, hold bool, retry int
 		w.merge(j, behind...)
 	} else {
 		w.merge(j, slices.Concat(ps, behind)...)
-		w.overtaken(j, ps[0])
 	}
 }
 
@@ -322,16 +303,12 @@ func (w *twin) crash() (unsure []string) {
 			continue
 		}
 		out := j.out
-		retry := j.retry // until what arrives goes before the payload that has failed
 		w.putBack(j)
 		for _, p := range out.arrived {
 			if p.restored {
 				unsure = append(unsure, id)
-			} else if !gone[p.pos] && w.cfg.OnFresh == PullRetry && retry >= 0 {
+			} else if !gone[p.pos] && w.cfg.OnFresh == PullRetry && j.retry >= 0 {
 				j.due = min(j.due, p.due)
-			}
-			if !gone[p.pos] && j.retry < 0 && inOrder(p, out.payloads[0]) < 0 {
-				retry = -1
 			}
 		}
 	}
