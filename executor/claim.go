@@ -19,8 +19,8 @@ type claim struct {
 	queue  *queue
 	by     holder
 	unlock []unlocking
-	fresh  []*hold  // keys that this very run has locked
-	served []string // the same, of a service of the queue's own
+	fresh  []*lock.KeyLock // keys that this very run has locked
+	served []string        // the same, of a service of the queue's own
 
 	place *place     // where it has waited for its lease; nil: nowhere
 	lease lock.Lease // zero: the job is not unique
@@ -135,8 +135,8 @@ func (c *claim) withdraw() {
 	}
 	if len(c.fresh)+len(c.slots) > 0 {
 		l, change := &c.queue.x.locks, new(journal.Change)
-		l.change(change, func(b *barrier) {
-			l.dropAll(b, c.fresh)
+		l.change(change, func(k *lock.KeyLocks) {
+			k.Drop(c.fresh...)
 			change.Sets = c.settleSlots(shard.Unstarted, false)
 		})
 	}

@@ -191,8 +191,8 @@
 //     known or the executor has stopped
 //   - a watched key that was unlocked: 1, until the function of [Keys.Watch] has
 //     returned
-//   - locks: none; one timer for each lock with a TTL, for each lease and slot of
-//     a running job, and for the leases that are to expire next
+//   - locks: none; one timer for the lock that ends by itself next, one for each
+//     lease and slot of a running job, and one for the leases that are to expire next
 //
 // No user code runs on an actor or under a lock; the methods of a context are user
 // code, too. A call with one that is nil, or panics, returns [ErrContext].

@@ -31,7 +31,7 @@ func (w *worker) enter() {
 func (w *worker) admitAll() (durable bool) {
 	defer w.remark(len(w.batch))
 	for _, it := range w.batch { // before user code may end the goroutine
-		it.Claim = &claim{queue: w.queue, by: holder{w.queue.name, it.ID}}
+		it.Claim = &claim{queue: w.queue, by: holder{Queue: w.queue.name, ID: it.ID}}
 	}
 	durable = true
 	for i := 0; i < len(w.batch); {
@@ -176,7 +176,7 @@ func (w *worker) concludeOne(c *claim) error {
 	}
 	keys := make([]string, len(c.unlock))
 	for i, u := range c.unlock {
-		keys[i] = u.key
+		keys[i] = u.Key
 	}
 	c.unlock = nil
 	return w.queue.locking.unlockAll(w.x.handlers, keys)

@@ -85,23 +85,17 @@ func (x *Executor) Explain(ctx context.Context, queue, id string) (Explanation, 
 func (l *locks) explain(q *queue, e *Explanation) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	by := holder{e.Queue, e.ID}
-	w := l.barrier.waits[by]
-	if w != nil && w.called {
+	by := holder{Queue: e.Queue, ID: e.ID}
+	keys, called := l.keys.Waits(by)
+	if called {
 		e.State = JobReady // its shard is about to hear of it
 		return
 	}
-	if w != nil && w.at != nil {
+	if len(keys) > 0 {
 		e.State = JobBlocked
-		for _, key := range w.blockedBy {
-			if k := l.barrier.keys[key]; k == nil || (key != w.key && !k.blocks(by)) {
-				continue
-			}
-			if len(e.Keys) < MaxListed {
-				e.Keys = append(e.Keys, l.barrier.status(key))
-			} else {
-				e.More++
-			}
+		e.More = max(len(keys)-MaxListed, 0)
+		for _, key := range keys[:len(keys)-e.More] {
+			e.Keys = append(e.Keys, l.status(key))
 		}
 		return
 	}
@@ -130,7 +124,7 @@ func (l *locks) explain(q *queue, e *Explanation) {
 // is quoted.
 func (e Explanation) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s is %s", brief(holder{e.Queue, e.ID}.String()), e.State)
+	fmt.Fprintf(&b, "%s is %s", brief(holder{Queue: e.Queue, ID: e.ID}.String()), e.State)
 	if e.State == JobScheduled {
 		fmt.Fprintf(&b, " for %s", e.Due.Format(time.RFC3339Nano))
 	}

@@ -217,11 +217,6 @@ func (v *victims) takesContext() map[string]func(context.Context) error {
 
 		"lock.Candidate.Campaign": v.rival.Campaign,
 		"lock.Candidate.Context":  func(ctx context.Context) error { _, _, err := v.rival.Context(ctx); return err }, // ErrNotLeader
-		"lock.Counters.Lock":      func(ctx context.Context) error { return ignored(new(lock.Counters).Lock(ctx, "k")) },
-		"lock.Counters.Unlock":    func(ctx context.Context) error { return ignored(new(lock.Counters).Unlock(ctx, "k")) },
-		"lock.Flags.Lock":         func(ctx context.Context) error { return ignored(new(lock.Flags).Lock(ctx, "k")) },
-		"lock.Flags.Unlock":       func(ctx context.Context) error { return ignored(new(lock.Flags).Unlock(ctx, "k")) },
-		"lock.board.Locked":       func(ctx context.Context) error { _, err := new(lock.Flags).Locked(ctx, "k"); return ignored(err) },
 		"lock.Lease.Context": func(ctx context.Context) error {
 			child, cancel := lock.Lease{}.Context(ctx)
 			defer cancel()
@@ -335,11 +330,6 @@ func TestHostileFunctions(t *testing.T) {
 	require.Equal(t, next, v.log.Stats().Next, "nothing was accepted")
 	v.work(t, "AppendWith")
 
-	var flags lock.Flags
-	require.NoError(t, flags.Lock(t.Context(), "k"))
-	_, locked := flags.Watch("k", nil)
-	require.True(t, locked)
-	require.NoError(t, flags.Unlock(t.Context(), "k"))
 	l, err := v.table.TryAcquire(lock.Options{}, "w")
 	require.NoError(t, err)
 	l.OnEnd(nil)

@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/strandjobs/strand/journal"
@@ -41,7 +39,7 @@ func (k Keys) Lock(ctx context.Context, key string) error {
 	if err := k.l.x.admits(ctx); err != nil {
 		return err
 	}
-	return k.l.attempt(new(journal.Change), func(b *barrier) { b.lock(key, holder{}, false, 0) })
+	return k.l.attempt(new(journal.Change), func(all *lock.KeyLocks) { all.Lock(key, holder{}, 0) })
 }
 
 // Unlock unlocks key, whoever has locked it and how often: those who wait go on.
@@ -55,7 +53,7 @@ func (k Keys) Unlock(ctx context.Context, key string) error {
 		return err
 	}
 	was := false
-	err := k.l.attempt(new(journal.Change), func(b *barrier) { was = b.unlock(key, false, holder{}) })
+	err := k.l.attempt(new(journal.Change), func(all *lock.KeyLocks) { was = all.Unlock(key, false, holder{}) })
 	if err == nil && !was {
 		err = fmt.Errorf("%w: %q", lock.ErrNotLocked, key)
 	}
@@ -73,8 +71,7 @@ func (k Keys) Locked(ctx context.Context, key string) (bool, error) {
 	}
 	k.l.mu.Lock()
 	defer k.l.mu.Unlock()
-	g := k.l.barrier.keys[key]
-	return g != nil && g.holds.Len() > 0, nil
+	return len(k.l.keys.Locked(key)) > 0, nil
 }
 
 // Watch calls wake once, on a goroutine of its own, when key is unlocked, and
@@ -89,20 +86,15 @@ func (k Keys) Watch(key string, wake func()) (cancel func(), locked bool) {
 	if k.l.closed {
 		return func() {}, false
 	}
-	watched := k.l.barrier.keys[key]
-	if watched == nil || watched.holds.Len() == 0 {
-		return func() {}, false
-	}
-	at := watched.watchers.PushBack(func() {
+	forget, locked := k.l.keys.Watch(key, func() {
 		// Whoever unlocks may be an actor, which user code could end.
 		go k.l.x.guardHook("Watch", wake)
 	})
 	return func() {
 		k.l.mu.Lock()
 		defer k.l.mu.Unlock()
-		watched.watchers.Remove(at)
-		k.l.barrier.callNext(key) // it may be nothing else any more
-	}, true
+		forget()
+	}, locked
 }
 
 // MaxListed bounds the lists in what is said about a job or a key; how many more
@@ -132,48 +124,35 @@ type LockHeld struct {
 func (k Keys) List() []KeyStatus {
 	k.l.mu.Lock()
 	defer k.l.mu.Unlock()
-	all := make([]KeyStatus, 0, len(k.l.barrier.keys))
-	for key, b := range k.l.barrier.keys {
-		if b.holds.Len() > 0 {
-			all = append(all, k.l.barrier.status(key))
-		}
+	keys := k.l.keys.Keys()
+	all := make([]KeyStatus, len(keys))
+	for i, key := range keys {
+		all[i] = k.l.status(key)
 	}
-	slices.SortFunc(all, func(a, b KeyStatus) int { return strings.Compare(a.Key, b.Key) })
 	return all
 }
 
-func (b *barrier) status(key string) KeyStatus {
-	k := b.keys[key]
-	s := KeyStatus{Key: key, MoreLocks: max(k.holds.Len()-MaxListed, 0)}
-	for e := k.holds.Front(); e != nil && len(s.Locks) < MaxListed; e = e.Next() {
-		h := e.Value.(*hold).held()
-		s.Locks = append(s.Locks, LockHeld{h.Owner, h.Since, h.Until})
+// status shows a key to people. mu is held.
+func (l *locks) status(key string) KeyStatus {
+	locked := l.keys.Locked(key)
+	called, waiting := l.keys.Line(key)
+	s := KeyStatus{Key: key, MoreLocks: max(len(locked)-MaxListed, 0)}
+	for _, h := range locked[:len(locked)-s.MoreLocks] {
+		held := l.held(h)
+		s.Locks = append(s.Locks, LockHeld{held.Owner, held.Since, held.Until})
 	}
-	if k.toLock+k.toPass > 0 {
-		s.Called = b.called(key)
-		s.MoreCalled = max(len(s.Called)-MaxListed, 0)
-		s.Called = s.Called[:len(s.Called)-s.MoreCalled]
-	}
-	s.MoreWaiting = max(k.line.Len()-MaxListed, 0)
-	for e := k.line.Front(); e != nil && len(s.Waiting) < MaxListed; e = e.Next() {
-		s.Waiting = append(s.Waiting, e.Value.(*wait).by.String())
-	}
+	s.Called, s.MoreCalled = names(called)
+	s.Waiting, s.MoreWaiting = names(waiting)
 	return s
 }
 
-// called names those for whom a key is kept, first come first.
-func (b *barrier) called(key string) (names []string) {
-	var all []*wait
-	for _, w := range b.waits {
-		if w.called && (slices.Contains(w.blockedBy, key) || w.locks(key)) {
-			all = append(all, w)
-		}
+// names are those of the first MaxListed, and how many more there are.
+func names(all []holder) (names []string, more int) {
+	more = max(len(all)-MaxListed, 0)
+	for _, by := range all[:len(all)-more] {
+		names = append(names, by.String())
 	}
-	slices.SortFunc(all, func(a, b *wait) int { return cmp.Compare(a.number, b.number) })
-	for _, w := range all {
-		names = append(names, w.by.String())
-	}
-	return names
+	return names, more
 }
 
 // String is one line: who has the key, for how much longer, and who waits. It

@@ -482,8 +482,8 @@ func TestLockable_S05_LockedWhileAboveZero(t *testing.T) {
 	}{
 		"flags":             {1, executor.Locks[string]{}},
 		"counters":          {3, executor.Locks[string]{Counted: true}},
-		"service, flags":    {1, executor.Locks[string]{Service: new(lock.Flags)}},
-		"service, counters": {3, executor.Locks[string]{Service: new(lock.Counters)}},
+		"service, flags":    {1, executor.Locks[string]{Service: new(flags)}},
+		"service, counters": {3, executor.Locks[string]{Service: new(counters)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -546,7 +546,7 @@ func TestLockable_S05_CountedPayloadsOfOneJob(t *testing.T) {
 // asking is a service that can't wake anybody and says itself what becomes of a
 // job.
 type asking struct {
-	*lock.Counters
+	*counters
 	decide func(keys []string) lock.Decision
 }
 
@@ -563,7 +563,7 @@ func TestLockable_S06_OwnService(t *testing.T) {
 		ran     int
 		at      time.Duration
 	}{
-		"wakes":   {func(lock.Decision) lock.Service { return new(lock.Counters) }, lock.Park(), 1, 30 * time.Second},
+		"wakes":   {func(lock.Decision) lock.Service { return new(counters) }, lock.Park(), 1, 30 * time.Second},
 		"asks":    {nil, lock.Park(), 1, 30 * time.Second},
 		"requeue": {nil, lock.RequeueAfter(7 * time.Second), 1, 35 * time.Second},
 		"swallow": {nil, lock.Skip(), 0, 0},
@@ -574,7 +574,7 @@ func TestLockable_S06_OwnService(t *testing.T) {
 				begin := time.Now()
 				if test.service == nil {
 					test.service = func(d lock.Decision) lock.Service {
-						return asking{new(lock.Counters), func(keys []string) lock.Decision {
+						return asking{new(counters), func(keys []string) lock.Decision {
 							require.Equal(t, []string{"gate"}, keys)
 							return d
 						}}
@@ -617,7 +617,7 @@ func TestLockable_S06_OwnService(t *testing.T) {
 func TestLockable_S06_HearsOfAllLockedKeys(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var heard [][]string
-		service := asking{new(lock.Counters), func(keys []string) lock.Decision {
+		service := asking{new(counters), func(keys []string) lock.Decision {
 			heard = append(heard, keys)
 			return lock.RequeueAfter(time.Minute)
 		}}
@@ -644,7 +644,7 @@ func TestLockable_S06_HearsOfAllLockedKeys(t *testing.T) {
 }
 
 // failing is a service in which nothing works.
-type failing struct{ lock.Flags }
+type failing struct{ flags }
 
 func (*failing) Lock(context.Context, string) error   { return errBoom }
 func (*failing) Unlock(context.Context, string) error { panic("boom") }
@@ -668,7 +668,7 @@ func TestLockable_S06_ServiceThatFails(t *testing.T) {
 		require.Len(t, morgue(t, q), 1)
 		require.Contains(t, morgue(t, q)[0].Error, `unlock "x"`)
 
-		flags := new(lock.Counters)
+		flags := new(counters)
 		q = handle(t, x, "refused", p.handle, executor.QueueConfig[string]{Locks: executor.Locks[string]{Service: flags, OnEnqueue: words}})
 		enqueue(t, q, "1", "", executor.In(time.Hour))
 		_, err = q.Enqueue(t.Context(), "2", "key")
@@ -682,7 +682,7 @@ func TestLockable_S06_ServiceThatFails(t *testing.T) {
 // unlocked again.
 func TestLockable_S06_ServiceOfAJobThatWaits(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		counters := new(lock.Counters)
+		counters := new(counters)
 		x := open(t, "", alone)
 		p := &probe{decide: takes(time.Second, nil)}
 		byID := func(id, _ string) []string { return []string{id} }

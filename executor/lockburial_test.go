@@ -129,7 +129,7 @@ func TestBurialOfSpoiledPayloads(t *testing.T) {
 // S06: a service that counts is called for each payload of a job, both ways; to
 // one that does not it makes no difference.
 func TestLockable_S06_ServiceThatCounts(t *testing.T) {
-	for name, service := range map[string]lock.Service{"counters": new(lock.Counters), "flags": new(lock.Flags)} {
+	for name, service := range map[string]lock.Service{"counters": new(counters), "flags": new(flags)} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				x := open(t, "", executor.Config{})

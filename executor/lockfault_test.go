@@ -222,8 +222,8 @@ func TestBadLocks(t *testing.T) {
 		"Locks.TTL is -1s":                     {TTL: -time.Second},
 		"Locks.WhenBlocked waits for -1s":      {WhenBlocked: lock.Decision{Action: lock.ActionRequeue, After: -time.Second}},
 		"Locks.WhenBlocked is 9":               {WhenBlocked: lock.Decision{Action: 9}},
-		"can't have Counted, UnlockOnBurial":   {Service: new(lock.Flags), Counted: true},
-		"which can't have Counted, UnlockOnBu": {Service: new(lock.Flags), TTL: 1},
+		"can't have Counted, UnlockOnBurial":   {Service: new(flags), Counted: true},
+		"which can't have Counted, UnlockOnBu": {Service: new(flags), TTL: 1},
 	} {
 		_, err := executor.HandleMerged(x, "q", (&probe{}).handle, executor.QueueConfig[string]{Locks: l})
 		require.ErrorIs(t, err, executor.ErrConfig)

@@ -1,7 +1,9 @@
 package executor
 
 import (
+	"cmp"
 	"errors"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -15,38 +17,48 @@ import (
 // journal's copy of it. What belongs to a job changes in the commit that
 // settles the job.
 type locks struct {
-	x *Executor
+	x    *Executor
+	base time.Time // when the clock of keys was 0
 
 	// mu guards what follows. Under it the journal is given changes, which does
 	// not wait; no user code is called.
-	mu      sync.Mutex
-	barrier barrier
-	places  map[holder]*place // of jobs that wait until equal ones have run
-	closed  bool              // no timer any more, and what is changed is not written down
+	mu     sync.Mutex
+	keys   lock.KeyLocks
+	timer  *time.Timer       // of the next key-lock that ends by itself; nil while none did
+	rings  time.Duration     // when it does; 0: it does not
+	places map[holder]*place // of jobs that wait until equal ones have run
+	closed bool              // no timer any more, and what is changed is not written down
 
 	unique lock.Table // keys of jobs that are unique while they run
 
-	// binding guards which holds came with which payload. The journal asks
-	// under its own lock, so nothing is called under it.
+	// binding guards which key-locks came with which payload, and the positions
+	// of those that were set by an enqueue. The journal asks under its own lock,
+	// so nothing is called under it.
 	binding sync.Mutex
-	with    map[journal.Position][]*hold
+	with    map[journal.Position][]*lock.KeyLock
 }
+
+// holder is a job; zero: a person.
+type holder = lock.Owner
+
+// gone is the position of a key-lock that has ended.
+const gone = math.MaxUint64
 
 func (l *locks) init(x *Executor) {
-	l.x, l.barrier = x, newBarrier()
+	l.x, l.base = x, time.Now()
 	l.places = make(map[holder]*place)
-	l.with = make(map[journal.Position][]*hold)
+	l.with = make(map[journal.Position][]*lock.KeyLock)
 }
 
-// change has f change the barrier, and records what that comes to together with
-// c, in one commit. Then those whose turn it is are woken.
-func (l *locks) change(c *journal.Change, f func(*barrier)) {
+// change has f change the keys, and records what that comes to together with c,
+// in one commit. Then those whose turn it is are woken.
+func (l *locks) change(c *journal.Change, f func(*lock.KeyLocks)) {
 	l.mu.Lock()
-	l.barrier.now = time.Now().UnixNano()
-	f(&l.barrier)
-	wakes := l.record(c)
+	l.keys.At(time.Since(l.base))
+	f(&l.keys)
+	wake := l.record(c)
 	l.mu.Unlock()
-	for _, wake := range wakes {
+	if wake != nil {
 		wake()
 	}
 }
@@ -54,14 +66,14 @@ func (l *locks) change(c *journal.Change, f func(*barrier)) {
 // attempt is change for a caller who is told whether it comes to anything: once
 // Stop has written the last change down, nothing is changed, and ErrClosed is
 // returned.
-func (l *locks) attempt(c *journal.Change, f func(*barrier)) error {
+func (l *locks) attempt(c *journal.Change, f func(*lock.KeyLocks)) error {
 	if err := l.x.log.Err(); err != nil && !errors.Is(err, journal.ErrFull) {
 		return border(err)
 	}
 	closed := false
-	l.change(c, func(b *barrier) {
+	l.change(c, func(k *lock.KeyLocks) {
 		if closed = l.closed; !closed {
-			f(b)
+			f(k)
 		}
 	})
 	if closed {
@@ -70,81 +82,90 @@ func (l *locks) attempt(c *journal.Change, f func(*barrier)) error {
 	return nil
 }
 
-// record writes down what has happened at the barrier. mu is held, so that the
-// log has it in the order in which it happened.
-func (l *locks) record(c *journal.Change) (wakes []func()) {
-	effects, wakes := l.barrier.drain()
-	for _, e := range effects {
-		if e.dropped {
-			l.forget(e.hold)
+// record writes down what has happened to the keys. mu is held, so that the log
+// has it in the order in which it happened.
+func (l *locks) record(c *journal.Change) (wake func()) {
+	changes, wake := l.keys.Drain()
+	for _, change := range changes {
+		if change.Ended {
+			l.forget(change.Lock)
 		} else {
-			l.arm(e.hold)
-			l.bind(e.hold)
+			l.bind(change.Lock)
 		}
 		if !l.x.volatile {
-			c.Sets = append(c.Sets, l.written(e))
+			c.Sets = append(c.Sets, l.written(change))
 		}
 	}
+	l.arm()
 	l.x.log.Record(c)
-	return wakes
+	return wake
 }
 
-// arm ends a hold when its time is over.
-func (l *locks) arm(h *hold) {
-	if h.until == 0 || h.timer != nil || l.closed {
+// arm sets the timer to the next end of a key-lock. mu is held.
+func (l *locks) arm() {
+	at, ok := l.keys.Next()
+	switch {
+	case !ok || l.closed:
+		if l.rings = 0; l.timer != nil {
+			l.timer.Stop()
+		}
 		return
+	case l.rings > 0 && l.rings <= at: // it may ring for nothing, once
+		return
+	case l.timer == nil:
+		l.timer = time.AfterFunc(at-time.Since(l.base), l.expire)
+	default:
+		l.timer.Reset(at - time.Since(l.base))
 	}
-	left := time.Duration(h.until - l.barrier.now)
-	h.timer = time.AfterFunc(left, func() {
-		l.change(new(journal.Change), func(b *barrier) { b.drop(h) })
+	l.rings = at
+}
+
+// expire is what the timer calls.
+func (l *locks) expire() {
+	l.change(new(journal.Change), func(k *lock.KeyLocks) {
+		if l.rings = 0; !l.closed {
+			k.Expire()
+		}
 	})
 }
 
-// bind remembers which payload a hold belongs to, if that is known.
-func (l *locks) bind(h *hold) {
+// bind remembers which payload a key-lock belongs to, if that is known.
+func (l *locks) bind(h *lock.KeyLock) {
 	l.binding.Lock()
 	defer l.binding.Unlock()
-	if h.position != 0 && !slices.Contains(l.with[h.position], h) {
-		l.with[h.position] = append(l.with[h.position], h)
+	if p := journal.Position(h.Position); p != 0 && !slices.Contains(l.with[p], h) {
+		l.with[p] = append(l.with[p], h)
 	}
 }
 
-// forget lets go of a hold that has ended.
-func (l *locks) forget(h *hold) {
-	if h.timer != nil {
-		h.timer.Stop()
-	}
+// forget lets go of a key-lock that has ended.
+func (l *locks) forget(h *lock.KeyLock) {
 	l.binding.Lock()
 	defer l.binding.Unlock()
-	h.gone = true
 	l.unbind(h)
+	h.Position = gone
 }
 
-// unbind forgets which payload a hold belongs to. binding is held.
-func (l *locks) unbind(h *hold) {
-	if rest := slices.DeleteFunc(l.with[h.position], func(o *hold) bool { return o == h }); len(rest) > 0 {
-		l.with[h.position] = rest
+// unbind forgets which payload a key-lock belongs to. binding is held.
+func (l *locks) unbind(h *lock.KeyLock) {
+	p := journal.Position(h.Position)
+	if rest := slices.DeleteFunc(l.with[p], func(o *lock.KeyLock) bool { return o == h }); len(rest) > 0 {
+		l.with[p] = rest
 	} else {
-		delete(l.with, h.position)
+		delete(l.with, p)
 	}
 }
 
-// close stops the timers, and ends what is changed by hand.
+// close stops the timer, and ends what is changed by hand.
 func (l *locks) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
-	for _, k := range l.barrier.keys {
-		for e := k.holds.Front(); e != nil; e = e.Next() {
-			if h := e.Value.(*hold); h.timer != nil {
-				h.timer.Stop()
-			}
-		}
-	}
+	l.arm()
 }
 
-// comingWith returns the holds that belong to a payload.
-func (l *locks) comingWith(p journal.Position) []*hold {
+// comingWith returns the key-locks that belong to a payload.
+func (l *locks) comingWith(p journal.Position) []*lock.KeyLock {
 	l.binding.Lock()
 	defer l.binding.Unlock()
 	return slices.Clone(l.with[p])
@@ -153,25 +174,25 @@ func (l *locks) comingWith(p journal.Position) []*hold {
 // settle records what a shard of q decided, with what it means for the locks of
 // the jobs.
 func (l *locks) settle(q *queue, c *shard.Change) {
-	l.change(&c.Change, func(b *barrier) {
+	l.change(&c.Change, func(k *lock.KeyLocks) {
 		for _, m := range c.Merged {
-			l.merge(b, m)
+			k.Replace(l.comingWith(m.Position), uint64(m.Into), func(h *lock.KeyLock) { l.rebind(h, m.Into) })
 		}
 		for _, claimed := range c.Claims {
 			claim := claimed.Claim.(*claim)
-			b.leave(claim.by)
+			k.Leave(claim.by)
 			if claimed.Verdict == shard.Done || claimed.Verdict == shard.Discarded {
 				for _, u := range claim.unlock {
-					l.unlock(b, u, q.locking.counted, claim.by)
+					l.unlock(k, u, q.locking.counted, claim.by)
 				}
 			} else if claimed.Over && q.locking.unlockOnBurial {
-				l.dropAll(b, b.ofJob(claim.by)) // it went to the morgue
+				k.Drop(k.OfJob(claim.by)...) // it went to the morgue
 			}
 			c.Sets = append(c.Sets, claim.settleSlots(claimed.Verdict, claimed.Over)...)
 		}
 		if q.locking.unlockOnBurial {
 			for i := range c.Buried {
-				l.dropAll(b, l.comingWith(c.Buried[i].Ref.Position()))
+				k.Drop(l.comingWith(c.Buried[i].Ref.Position())...)
 			}
 		}
 	})
@@ -181,62 +202,34 @@ func (l *locks) settle(q *queue, c *shard.Change) {
 }
 
 // unlock unlocks a key for a job that has succeeded. Of a counted one it ends the
-// hold of the very payload; if that is gone, because a person, a burial or its time
+// lock of the very payload; if that is gone, because a person, a burial or its time
 // has ended it, there is nothing to be unlocked for it.
-func (l *locks) unlock(b *barrier, u unlocking, counted bool, by holder) {
+func (l *locks) unlock(k *lock.KeyLocks, u unlocking, counted bool, by holder) {
 	if counted {
-		for _, h := range l.comingWith(u.position) {
-			if h.key == u.key {
-				b.drop(h)
+		for _, h := range l.comingWith(journal.Position(u.Position)) {
+			if h.Key == u.Key {
+				k.Drop(h)
 				return
 			}
 		}
 	}
 	if !u.own {
-		b.unlock(u.key, counted, by)
+		k.Unlock(u.Key, counted, by)
 	}
 }
 
-// merge settles the holds of a payload that another one replaces. That one has
-// locks of its own from when it was enqueued; what a run has locked goes over to
-// it, because it runs in its place.
-func (l *locks) merge(b *barrier, m shard.Merged) {
-	for _, h := range l.comingWith(m.Position) {
-		if !h.onRun || b.has(h.by, setting{h.key, m.Into}) {
-			b.drop(h)
-			continue
-		}
-		l.rebind(h, m.Into)
-		b.effects = append(b.effects, effect{hold: h})
-	}
-}
-
-// rebind makes a hold another payload's, which may itself be replaced at once.
-func (l *locks) rebind(h *hold, into journal.Position) {
+// rebind makes a key-lock another payload's, which may itself be replaced at once.
+func (l *locks) rebind(h *lock.KeyLock, into journal.Position) {
 	l.binding.Lock()
 	defer l.binding.Unlock()
 	l.unbind(h)
-	h.position = into
+	h.Position = uint64(into)
 	l.with[into] = append(l.with[into], h)
-}
-
-func (l *locks) dropAll(b *barrier, holds []*hold) {
-	for _, h := range holds {
-		b.drop(h)
-	}
 }
 
 // rename gives the locks of a queue's jobs to the queue's new name.
 func (l *locks) rename(former, name string) {
-	l.change(new(journal.Change), func(b *barrier) {
-		for _, k := range b.keys {
-			for e := k.holds.Front(); e != nil; e = e.Next() {
-				if h := e.Value.(*hold); h.by.queue == former {
-					b.reassign(h, holder{name, h.by.id})
-				}
-			}
-		}
-	})
+	l.change(new(journal.Change), func(k *lock.KeyLocks) { k.Rename(former, name) })
 }
 
 // restore brings back what was locked when the last process ended. What has
@@ -244,34 +237,59 @@ func (l *locks) rename(former, name string) {
 func (l *locks) restore() error {
 	// Larger than every token of the processes before.
 	l.unique.RaiseToken(l.x.log.Stats().Epoch << 32)
-	var holds []*hold
+	var held []*lock.KeyLock
 	var expired journal.Change
-	now := time.Now().UnixNano()
+	now := time.Now()
 	for s, err := range l.x.log.Keys(lockPrefix) {
 		if err != nil {
 			return err
 		}
-		h, err := parseHold(s)
+		h, until, err := l.parse(s, now)
 		if err != nil {
 			return err
 		}
-		if h.until != 0 && h.until <= now {
+		if until != 0 && until <= now.UnixNano() {
 			expired.Sets = append(expired.Sets, journal.Set{Key: s.Key})
 			continue
 		}
-		holds = append(holds, h)
+		held = append(held, h)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.barrier.now = now
-	l.barrier.restore(holds)
-	for _, h := range holds {
-		if l.arm(h); h.position != 0 {
-			l.with[h.position] = append(l.with[h.position], h)
-		}
+	l.keys.At(now.Sub(l.base))
+	l.keys.Restore(held)
+	for _, h := range held {
+		l.bind(h)
 	}
+	l.arm()
 	if len(expired.Sets) > 0 {
 		l.x.log.Record(&expired)
 	}
 	return nil
+}
+
+// held shows a key-lock to people. Its number takes the place of a token.
+func (l *locks) held(h *lock.KeyLock) lock.Held {
+	now := time.Now()
+	wall, age := now.Round(0), now.Sub(l.base)
+	held := lock.Held{Keys: []string{h.Key}, Owner: nameOf(h.Owner), Token: h.Number, Since: wall.Add(h.Since - age)}
+	if h.Until != 0 {
+		held.Until, held.TTL = wall.Add(h.Until-age), h.Until-max(h.Since, 0)
+	}
+	return held
+}
+
+// nameOf names who has locked a key.
+func nameOf(by holder) string { return cmp.Or(by.String(), "a person") }
+
+// lockedError says who has a key that blocks a job. mu is held.
+func (l *locks) lockedError(key string, by holder) error {
+	err := &lock.LockedError{Key: key}
+	for _, h := range l.keys.Locked(key) {
+		if h.Owner != by {
+			err.Holder = l.held(h)
+			break
+		}
+	}
+	return err
 }

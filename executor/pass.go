@@ -26,11 +26,11 @@ func (w *worker) pass(it *shard.Item, c *claim, want wants) (woken *atomic.Bool,
 	if l.blocked.Action != lock.ActionPark {
 		waker = nil
 	}
-	r := request{c.by, want.blockedBy, want.set, int64(l.ttl)}
-	w.x.locks.change(new(journal.Change), func(b *barrier) {
+	r := lock.Request{Owner: c.by, BlockedBy: want.blockedBy, Lock: want.set, TTL: l.ttl}
+	w.x.locks.change(new(journal.Change), func(k *lock.KeyLocks) {
 		var key string
-		if c.fresh, key, err = b.enter(r, waker); key != "" && waker == nil {
-			err = b.lockedError(key, c.by)
+		if c.fresh, key, err = k.Enter(r, waker); key != "" && waker == nil {
+			err = w.x.locks.lockedError(key, c.by)
 		}
 	})
 	if waker == nil && err != nil {

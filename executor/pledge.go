@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/lock"
 )
 
 // pledge is what a call to Enqueue locks: it counts from before the payloads
 // are accepted, because they may run before the call is back.
 type pledge struct {
 	l     *locks
-	holds [][]*hold // by entry
+	holds [][]*lock.KeyLock // by entry
 
 	service *locking // with keys: what the queue's own service has locked
 	keys    []string
@@ -48,33 +49,30 @@ func (q *queue) pledge(ctx context.Context, entries []journal.Entry, keys [][]st
 		return nil, nil
 	}
 	l := &q.x.locks
-	p := &pledge{l: l, holds: make([][]*hold, len(entries))}
+	p := &pledge{l: l, holds: make([][]*lock.KeyLock, len(entries))}
 	if q.locking.service != nil {
 		p.service, p.keys = &q.locking, slices.Concat(keys...)
 		return p, q.locking.lockAll(ctx, p.keys)
 	}
 	l.mu.Lock()
-	l.barrier.now = time.Now().UnixNano()
+	l.keys.At(time.Since(l.base))
 	for i := range entries {
-		by := holder{q.name, string(entries[i].ID)}
+		by := holder{Queue: q.name, ID: string(entries[i].ID)}
 		for _, key := range keys[i] {
-			p.holds[i] = append(p.holds[i], l.barrier.lock(key, by, false, int64(q.locking.ttl)))
+			p.holds[i] = append(p.holds[i], l.keys.Lock(key, by, q.locking.ttl))
 		}
-		l.barrier.recheck(by)
+		l.keys.Recheck(by)
 	}
-	// What is written comes with the entries.
-	effects, wakes := l.barrier.drain()
-	for _, e := range effects {
-		l.arm(e.hold)
-	}
+	_, wake := l.keys.Drain() // what is written comes with the entries
+	l.arm()
 	l.mu.Unlock()
-	for _, wake := range wakes {
+	if wake != nil {
 		wake()
 	}
 	return p, nil
 }
 
-// sets binds the holds to the positions of their payloads. Those that somebody
+// sets binds the key-locks to the positions of their payloads. Those that somebody
 // has ended by now are not written: the log has their end first.
 func (p *pledge) sets(first journal.Position) (sets []journal.Set) {
 	if p == nil {
@@ -85,13 +83,13 @@ func (p *pledge) sets(first journal.Position) (sets []journal.Set) {
 	for i, holds := range p.holds {
 		position := first + journal.Position(i)
 		for _, h := range holds {
-			if h.gone {
+			if h.Position == gone {
 				continue
 			}
-			h.position = position
+			h.Position = uint64(position)
 			p.l.with[position] = append(p.l.with[position], h)
 			if !p.l.x.volatile {
-				sets = append(sets, journal.Set{Key: h.stateKey(), Value: h.encode(position)})
+				sets = append(sets, p.l.set(h))
 			}
 		}
 	}
@@ -108,5 +106,5 @@ func (p *pledge) withdraw() {
 			p.l.x.cfg.Logger.Error("keys of a refused job stay locked", slog.Any("error", err))
 		}
 	}
-	p.l.change(new(journal.Change), func(b *barrier) { p.l.dropAll(b, slices.Concat(p.holds...)) })
+	p.l.change(new(journal.Change), func(k *lock.KeyLocks) { k.Drop(slices.Concat(p.holds...)...) })
 }

@@ -95,7 +95,7 @@ func (s *suspect) isGivenUp() bool {
 
 // String says who is suspected, and of what.
 func (s *suspect) String() string {
-	name := holder{s.queue.name, s.id}.String()
+	name := holder{Queue: s.queue.name, ID: s.id}.String()
 	switch {
 	case s.isGivenUp():
 		return fmt.Sprintf("%s was running at %d deaths and is the cause: given up", name, s.Deaths)
@@ -130,7 +130,7 @@ func (z *quarantine) admit(s *suspect) {
 	if z.suspects == nil {
 		z.suspects = make(map[holder]*suspect)
 	}
-	z.suspects[holder{s.queue.name, s.id}] = s
+	z.suspects[holder{Queue: s.queue.name, ID: s.id}] = s
 	z.open.Store(true)
 	if s.isHeld() {
 		z.held = append(z.held, s)
@@ -141,7 +141,7 @@ func (z *quarantine) admit(s *suspect) {
 // condemn gives a job up that has killed the process, as if it had failed for the
 // last time.
 func (s *suspect) condemn() {
-	reason, claim := s.reason(), &claim{queue: s.queue, by: holder{s.queue.name, s.id}}
+	reason, claim := s.reason(), &claim{queue: s.queue, by: holder{Queue: s.queue.name, ID: s.id}}
 	s.shard.Tell(func(c *shard.Core) { c.Condemn(time.Now().UnixNano(), s.id, s.position, reason, claim) })
 	// Not before: the sentence has to be in the log by then.
 	s.shard.Tell(func(c *shard.Core) { s.queue.x.clear(s); c.Unpark(s.id) })
@@ -269,7 +269,7 @@ func (z *quarantine) acquit(q *queue, items []*shard.Item) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	for _, it := range items {
-		key := holder{q.name, it.ID}
+		key := holder{Queue: q.name, ID: it.ID}
 		s := z.suspects[key]
 		if s == nil || !q.ran(it, s.position) {
 			continue

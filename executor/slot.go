@@ -70,7 +70,7 @@ func (s *Slots[V]) reserve(ctx context.Context, c *claim) (slotClaim, error) {
 		return nil, err
 	}
 	change := new(journal.Change)
-	s.x.locks.change(change, func(*barrier) {
+	s.x.locks.change(change, func(*lock.KeyLocks) {
 		s.mine[c.by] = r
 		if s.last == nil {
 			s.last = start
@@ -88,7 +88,7 @@ func (t *slot[V]) keepAlive() {
 			return false
 		}
 		change := new(journal.Change)
-		t.s.x.locks.change(change, func(*barrier) {
+		t.s.x.locks.change(change, func(*lock.KeyLocks) {
 			if t.s.mine[t.c.by] == t.r {
 				change.Sets = t.s.sets(t.s.open(t.c.by, t.r))
 			}

@@ -132,7 +132,7 @@ func (s *Slots[V]) Clear(job JobWithSlots) error {
 	}
 	released := lock.ErrLockLost
 	change := new(journal.Change)
-	err := s.x.locks.attempt(change, func(*barrier) {
+	err := s.x.locks.attempt(change, func(*lock.KeyLocks) {
 		if s.mine[t.c.by] == t.r {
 			t.cleared.Store(true)
 			delete(s.mine, t.c.by)
@@ -219,22 +219,22 @@ func (s *Slots[V]) lastSet() journal.Set {
 func (s *Slots[V]) open(by holder, r *reserved[V]) journal.Set {
 	held, _ := r.Lease().Record() // one that has just expired ends in the past
 	held.Owner, held.Keys = by.String(), nil
-	return written{r.value, r.Position(), held, by.queue, []byte(by.id)}.set(s.openKey(by))
+	return written{r.value, r.Position(), held, by.Queue, []byte(by.ID)}.set(s.openKey(by))
 }
 
 func (s *Slots[V]) openKey(by holder) string {
-	return s.prefix + "open/" + strconv.Itoa(len(by.queue)) + "/" + by.queue + "/" + by.id
+	return s.prefix + "open/" + strconv.Itoa(len(by.Queue)) + "/" + by.Queue + "/" + by.ID
 }
 
 // rename gives the slots of a queue's jobs, kept over a failure or a crash, to
 // the queue's new name.
 func (s *Slots[V]) rename(former, name string) {
 	change := new(journal.Change)
-	s.x.locks.change(change, func(*barrier) {
+	s.x.locks.change(change, func(*lock.KeyLocks) {
 		for by, r := range maps.Clone(s.mine) {
-			if by.queue == former {
+			if by.Queue == former {
 				delete(s.mine, by)
-				heir := holder{name, by.id}
+				heir := holder{Queue: name, ID: by.ID}
 				s.mine[heir] = r
 				change.Sets = append(change.Sets, s.sets(journal.Set{Key: s.openKey(by)}, s.open(heir, r))...)
 			}
@@ -273,7 +273,7 @@ func (s *Slots[V]) restore() error {
 	}
 	for i, r := range open {
 		if w := all[i]; r != nil {
-			s.mine[holder{w.Queue, string(w.ID)}] = &reserved[V]{r, w.Value}
+			s.mine[holder{Queue: w.Queue, ID: string(w.ID)}] = &reserved[V]{r, w.Value}
 		}
 	}
 	if len(expired.Sets) > 0 {

@@ -13,21 +13,21 @@ import (
 // wants are the keys of a job.
 type wants struct {
 	blockedBy, unique []string
-	set               []setting
+	set               []lock.Setting
 	unlock            []unlocking
 }
 
 // unlocking is a key that the success of a job unlocks, if it counts for one of
 // its payloads. own: that payload locks it itself, and unlocks no lock but that.
 type unlocking struct {
-	setting
+	lock.Setting
 	own bool
 }
 
 func (w *wants) keysToSet() []string {
 	keys := make([]string, len(w.set))
 	for i, s := range w.set {
-		keys[i] = s.key
+		keys[i] = s.Key
 	}
 	return keys
 }
@@ -101,14 +101,14 @@ func (t *Queue[T]) wantsOne(w *wants, id string, e *journal.Entry, value T) erro
 	}
 	for _, key := range set {
 		if count || c.UnlockOnBurial {
-			w.set = append(w.set, setting{key, e.Position})
+			w.set = append(w.set, lock.Setting{Key: key, Position: uint64(e.Position)})
 		} else {
-			w.set = with(w.set, setting{key: key})
+			w.set = with(w.set, lock.Setting{Key: key})
 		}
 	}
 	if !count {
 		for _, key := range unlock {
-			w.unlock = with(w.unlock, unlocking{setting: setting{key: key}})
+			w.unlock = with(w.unlock, unlocking{Setting: lock.Setting{Key: key}})
 		}
 		return nil
 	}
@@ -121,7 +121,7 @@ func (t *Queue[T]) wantsOne(w *wants, id string, e *journal.Entry, value T) erro
 		own = append(own, enqueued...)
 	}
 	for _, key := range unlock {
-		w.unlock = append(w.unlock, unlocking{setting{key, e.Position}, slices.Contains(own, key)})
+		w.unlock = append(w.unlock, unlocking{lock.Setting{Key: key, Position: uint64(e.Position)}, slices.Contains(own, key)})
 	}
 	return nil
 }

@@ -263,7 +263,7 @@ func (w *worker) jobs() (names []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, it := range w.batch {
-		names = append(names, holder{w.queue.name, it.ID}.String())
+		names = append(names, holder{Queue: w.queue.name, ID: it.ID}.String())
 	}
 	return names
 }

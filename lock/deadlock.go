@@ -1,70 +1,106 @@
 package lock
 
-// circleLocked returns the circle that would be closed if owner queued for keys now, or nil.
+// deadlock returns the circle that w, who stands in line, has closed, or nil.
 //
-// An owner waits, through each of its places, for the holder of each key and for those in front of it in the queue. A
-// search goes along these arrows from the new place; it is over when it comes back to owner. Places in front that
-// wait for this one key only add nothing to what its holder says, except when they are the owner's own, so a queue is
-// walked only when it has a wide place in it, or when owner waits elsewhere too: 10,000 waiters on one key cost one
-// step each to check, not 10,000.
+// A lease waits, through each of its spots, for whoever has locked the key and for those in front of it who want a
+// lease. A job waits for whoever else has locked one of the keys that block it, wherever it stands, and for no other
+// job in line: that one is called or moves on. A search goes along these arrows from w; it is over when it comes back
+// to the owner. Spots in front of waiters for one key only add nothing to what is locked there, except when they are
+// the owner's own, so a line is walked only when it has a wide waiter in it, or when the owner waits elsewhere too:
+// 10,000 waiters on one key cost one step each to check, not 10,000.
 //
 // An expired lease would open a circle by itself; it is refused all the same, since nobody in it could do anything
 // else.
-func (t *Table) circleLocked(owner string, keys []string) []Hop {
-	if owner == "" {
+func (g *engine) deadlock(w *waiter) []Hop {
+	if w.owner == (Owner{}) {
 		return nil
 	}
-	s := search{table: t, target: owner, walk: len(t.waiting[owner]) > 0, seen: map[string]bool{}}
-	for _, key := range keys {
-		if e := t.entries[key]; e != nil && s.entry(owner, e, e.tail) {
-			return s.circle
-		}
+	first := g.waiting[w.owner]
+	s := search{engine: g, target: w.owner, walk: first != nil && (first != w || w.next != nil), seen: map[Owner]bool{}}
+	if !s.waits(w) {
+		return nil
 	}
-	return nil
+	circle := make([]Hop, len(s.way))
+	for i, hop := range s.way {
+		circle[i] = Hop{hop.by.String(), hop.key, s.way[(i+1)%len(s.way)].by.String()}
+	}
+	return circle
 }
 
-// search is a depth-first search for a way from an owner back to the target.
+// search is a depth-first search for a way from an owner back to itself.
 type search struct {
-	table  *Table
-	target string
-	walk   bool            // the target waits somewhere: look for it in every queue
-	seen   map[string]bool // owners whose places were followed
-	circle []Hop           // the way so far
+	engine *engine
+	target Owner
+	walk   bool           // the target waits elsewhere: look for it in every line
+	seen   map[Owner]bool // owners whose waiters were followed
+	way    []hop          // so far
 }
 
-// entry follows what owner waits for at e, standing behind last.
-func (s *search) entry(owner string, e *entry, last *spot) bool {
-	if e.holder != nil && s.hop(owner, e, e.holder.owner) {
-		return true
-	}
-	if e.wide == 0 && !s.walk {
+// hop is who waits for a key, which the next one has.
+type hop struct {
+	by  Owner
+	key string
+}
+
+// waits follows what w waits for.
+func (s *search) waits(w *waiter) bool {
+	if w.job == nil {
+		for i := range w.spots {
+			if s.key(w, w.spots[i].entry, w.spots[i].prev) {
+				return true
+			}
+		}
 		return false
 	}
-	for ; last != nil; last = last.prev {
-		if s.hop(owner, e, last.place.opt.Owner) {
+	if !w.standing() {
+		return false // it was called, or waits for something else
+	}
+	at := &w.spots[0]
+	for _, key := range w.job.BlockedBy {
+		e := s.engine.entries[key]
+		if e == at.entry && s.key(w, e, at.prev) || e != nil && e != at.entry && s.key(w, e, nil) {
 			return true
 		}
 	}
 	return false
 }
 
-// hop follows holder, for whom owner waits at e, and what it waits for itself.
-func (s *search) hop(owner string, e *entry, holder string) bool {
-	if holder == "" || s.seen[holder] {
+// key follows what w waits for at e, where it stands behind last.
+func (s *search) key(w *waiter, e *entry, last *node[*waiter]) bool {
+	if l := e.lease; l != nil && (w.job == nil || l.owner != w.owner) && s.hop(w, e, l.owner) {
+		return true
+	}
+	for by := range e.by {
+		if (w.job == nil || by != w.owner) && s.hop(w, e, by) {
+			return true
+		}
+	}
+	if e.wide == 0 && !s.walk {
 		return false
 	}
-	s.circle = append(s.circle, Hop{owner, e.key, holder})
+	for ; last != nil; last = last.prev {
+		if front := last.value; front.job == nil && s.hop(w, e, front.owner) {
+			return true
+		}
+	}
+	return false
+}
+
+// hop follows holder, for whom w waits at e, and what it waits for itself.
+func (s *search) hop(w *waiter, e *entry, holder Owner) bool {
+	if holder == (Owner{}) || s.seen[holder] {
+		return false
+	}
+	s.way = append(s.way, hop{w.owner, e.key})
 	if holder == s.target {
 		return true
 	}
 	s.seen[holder] = true
-	for _, p := range s.table.waiting[holder] {
-		for i := range p.spots {
-			if s.entry(holder, p.spots[i].entry, p.spots[i].prev) {
-				return true
-			}
+	for next := s.engine.waiting[holder]; next != nil; next = next.next {
+		if s.waits(next) {
+			return true
 		}
 	}
-	s.circle = s.circle[:len(s.circle)-1]
+	s.way = s.way[:len(s.way)-1]
 	return false
 }

@@ -61,14 +61,14 @@ func (e *Election) Leader() (Leader, <-chan struct{}) {
 	var leader Leader
 	t := e.table
 	t.enter(&o)
-	at := t.entryLocked(e.key)
-	t.usedLocked(at)
+	at := t.entry(e.key)
+	t.use(at)
 	if at.changed == nil {
 		at.changed = make(chan struct{})
 	}
 	changed := at.changed
-	if at.holder != nil {
-		h := t.heldLocked(at.holder, &o)
+	if at.lease != nil {
+		h := t.heldLocked(at.lease, &o)
 		leader = Leader{ID: h.Owner, Epoch: h.Token, Since: h.Since, Until: h.Until}
 	}
 	t.leave(&o)
@@ -109,11 +109,11 @@ func (c *Candidate) IsLeader() bool {
 	t := c.election.table
 	t.enter(&o)
 	at := t.entries[c.election.key]
-	leads := at != nil && at.holder != nil && at.holder.owner == c.id
+	leads := c.leadsLocked(at)
 	if leads {
-		t.extendLocked(at.holder, length, &o)
+		t.extend(at.lease, length, &o)
 	} else {
-		_, leads = t.tryLocked(Options{Owner: c.id, TTL: length}, []string{c.election.key}, &o)
+		leads = t.try(Options{Owner: c.id, TTL: length}, []string{c.election.key}, &o) != nil
 	}
 	t.leave(&o)
 	o.wakes.run()
@@ -121,6 +121,10 @@ func (c *Candidate) IsLeader() bool {
 		c.startBeat(length)
 	}
 	return leads
+}
+
+func (c *Candidate) leadsLocked(at *entry) bool {
+	return at != nil && at.lease != nil && at.lease.owner.ID == c.id
 }
 
 // Campaign waits until the candidate leads, in the order of arrival among all who campaign, or ctx ends; the error is
@@ -160,8 +164,8 @@ func (c *Candidate) lease() (Lease, error) {
 	t.enter(&o)
 	var l Lease
 	err := fmt.Errorf("%w: %q of %q", ErrNotLeader, c.id, c.election.key)
-	if at := t.entries[c.election.key]; at != nil && at.holder != nil && at.holder.owner == c.id {
-		l, err = Lease{at.holder, at.holder.token}, nil
+	if at := t.entries[c.election.key]; c.leadsLocked(at) {
+		l, err = t.lease(at.lease), nil
 	}
 	t.leave(&o)
 	o.wakes.run()

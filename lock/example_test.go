@@ -109,22 +109,6 @@ func ExampleTable_Restore() {
 	// next token 2
 }
 
-func ExampleCounters() {
-	ctx := context.Background()
-	var open lock.Counters
-	_ = open.Lock(ctx, "order-42") // two parcels are under way
-	_ = open.Lock(ctx, "order-42")
-	open.Watch("order-42", func() { fmt.Println("all delivered") })
-	for range 3 {
-		fmt.Println(open.Unlock(ctx, "order-42"))
-	}
-	// Output:
-	// <nil>
-	// all delivered
-	// <nil>
-	// lock: not locked
-}
-
 func ExampleSlots() {
 	ctx := context.Background()
 	serials, _ := lock.NewSlots(lock.SlotsConfig[string]{

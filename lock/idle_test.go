@@ -22,7 +22,7 @@ func TestNoWakeUpsWhileIdle(t *testing.T) {
 			require.NoError(t, err)
 		}
 		time.Sleep(1000 * time.Hour)
-		require.Nil(t, table.leases.timer, "nothing can expire")
+		require.Nil(t, table.timer.timer, "nothing can expire")
 
 		short, err := table.TryAcquire(Options{TTL: time.Second}, "short")
 		require.NoError(t, err)
@@ -30,27 +30,20 @@ func TestNoWakeUpsWhileIdle(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, short.Unlock())
 		require.NoError(t, long.Unlock())
-		require.False(t, table.leases.on)
+		require.False(t, table.timer.on)
 		time.Sleep(1000 * time.Hour)
-		require.Zero(t, table.leases.fired)
+		require.Zero(t, table.timer.fired)
 
 		_, err = table.TryAcquire(Options{TTL: time.Second}, "short")
 		require.NoError(t, err)
 		time.Sleep(1000 * time.Hour)
 		synctest.Wait()
-		require.Equal(t, 1, table.leases.fired, "one wake-up for one end")
+		require.Equal(t, 1, table.timer.fired, "one wake-up for one end")
 	})
 }
 
-func TestNoWakeUpsOfFlagsAndCandidates(t *testing.T) {
+func TestNoWakeUpsOfCandidates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		flags := Flags{TTL: time.Minute}
-		require.NoError(t, flags.Lock(t.Context(), "k"))
-		require.NoError(t, flags.Unlock(t.Context(), "k"))
-		time.Sleep(time.Hour)
-		synctest.Wait()
-		require.Zero(t, flags.ends.fired)
-
 		e, err := New().NewElection("cron", ElectionConfig{AutoExtend: true})
 		require.NoError(t, err)
 		c, err := e.Candidate("a")
@@ -60,7 +53,7 @@ func TestNoWakeUpsOfFlagsAndCandidates(t *testing.T) {
 		require.NotZero(t, c.Epoch())
 		require.NoError(t, c.Resign())
 		require.Nil(t, c.beat)
-		require.False(t, e.table.leases.on)
+		require.False(t, e.table.timer.on)
 	})
 }
 
@@ -75,7 +68,7 @@ func TestHeartbeatsDoNotResetTheTimer(t *testing.T) {
 			require.NoError(t, l.Extend(time.Minute))
 		}
 		synctest.Wait()
-		require.LessOrEqual(t, table.leases.fired, 2)
+		require.LessOrEqual(t, table.timer.fired, 2)
 	})
 }
 

@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 )
 
 // Held is a lease as plain data, for people and journals.
@@ -75,14 +73,6 @@ func (s Status) String() string {
 
 func name(owner string) string { return plain(cmp.Or(owner, "anonymous")) }
 
-// plain quotes what a terminal would not show as it is.
-func plain(s string) string {
-	if strings.ContainsFunc(s, func(r rune) bool { return r == utf8.RuneError || !strconv.IsPrint(r) }) {
-		return strconv.Quote(s)
-	}
-	return s
-}
-
 // Status says who holds key and who waits for it, in one consistent view.
 func (t *Table) Status(key string) Status {
 	var o op
@@ -114,28 +104,23 @@ func (t *Table) List() []Status {
 }
 
 func (t *Table) statusLocked(e *entry, o *op) Status {
-	now, wall := t.now(o), time.Now().Round(0)
+	now, wall := o.now(), time.Now().Round(0)
 	s := Status{Key: e.key}
-	if r := e.holder; r != nil {
+	if r := e.lease; r != nil {
 		s.Holder, s.HeldFor = t.heldLocked(r, o), now-r.since
 		if r.until() != never {
 			s.Remaining = r.until() - now
 		}
 	}
-	for at := e.head; at != nil; at = at.next {
-		p := at.place
-		w := Waiter{Owner: p.opt.Owner, Since: wall.Add(p.since - now), For: now - p.since}
-		for i := range p.spots {
-			w.Keys = append(w.Keys, p.spots[i].entry.key)
-		}
-		s.Waiters = append(s.Waiters, w)
+	for w := range e.line.all() {
+		s.Waiters = append(s.Waiters, Waiter{w.owner.String(), w.keys(), wall.Add(w.since - now), now - w.since})
 	}
 	return s
 }
 
 func (t *Table) heldLocked(r *record, o *op) Held {
-	now, wall := t.now(o), time.Now().Round(0)
-	h := Held{Owner: r.owner, Token: r.token, Since: wall.Add(r.since - now)}
+	now, wall := o.now(), time.Now().Round(0)
+	h := Held{Owner: r.owner.String(), Token: r.token, Since: wall.Add(r.since - now)}
 	for _, e := range r.entries {
 		h.Keys = append(h.Keys, e.key)
 	}

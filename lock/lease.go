@@ -16,14 +16,13 @@ const (
 	broken
 )
 
-// record is what a table knows about a lease. It is guarded by the table's mutex, except table and entries, which
-// never change. A record of a single key is used again by the next lease on that key; the token tells them apart.
+// record is what a table knows about a lease. It is guarded by the table's mutex, except entries, which never change.
+// A record of a single key is used again by the next lease on that key; the token tells them apart.
 type record struct {
 	alarm
-	table   *Table
 	entries []*entry // in the order of their keys
 	token   uint64   // of the present or last lease
-	owner   string
+	owner   Owner
 	ttl     time.Duration
 	since   time.Duration
 	end     ending
@@ -64,7 +63,7 @@ type watch struct {
 // endHook is called with the reason when a lease ends.
 type endHook struct{ f func(error) }
 
-func (w *watch) closeLocked(reason error, o *op) {
+func (w *watch) close(reason error, o *op) {
 	if w.lost != nil {
 		close(w.lost)
 	}
@@ -84,9 +83,13 @@ var over = func() chan struct{} {
 // can be copied and compared; all copies are the same lease, and all methods may be called by any number of
 // goroutines. The zero value is a lease that has ended.
 type Lease struct {
+	table  *Table
 	record *record
 	token  uint64
 }
+
+// lease is the handle of a lease that was just granted.
+func (t *Table) lease(r *record) Lease { return Lease{t, r, r.token} }
 
 // Token is the fencing token: larger than that of every lease granted before by the same table, and not 0. It
 // stays the same when the lease is extended, and is known after the end too.
@@ -109,17 +112,14 @@ func (l Lease) enter(o *op) error {
 	if l.record == nil {
 		return &LostError{Token: l.token}
 	}
-	t := l.record.table
-	t.enter(o)
+	l.table.enter(o)
 	if l.heldLocked() {
 		return nil
 	}
 	err := l.record.lostError(l.token)
-	t.leave(o)
+	l.table.leave(o)
 	return err
 }
-
-func (l Lease) leave(o *op) { l.record.table.leave(o) }
 
 func (l Lease) heldLocked() bool { return l.record.token == l.token && l.record.end == holding }
 
@@ -128,7 +128,7 @@ func (l Lease) Held() bool {
 	var o op
 	err := l.enter(&o)
 	if err == nil {
-		l.leave(&o)
+		l.table.leave(&o)
 	}
 	o.wakes.run()
 	return err == nil
@@ -147,8 +147,8 @@ func (l Lease) Unlock() error {
 func (l Lease) unlock(o *op) error {
 	err := l.enter(o)
 	if err == nil {
-		l.record.table.endLocked(l.record, unlocked, o)
-		l.leave(o)
+		l.table.end(l.record, unlocked, o)
+		l.table.leave(o)
 	}
 	return err
 }
@@ -162,16 +162,11 @@ func (l Lease) Extend(ttl time.Duration) error {
 	var o op
 	err := l.enter(&o)
 	if err == nil {
-		l.record.table.extendLocked(l.record, ttl, &o)
-		l.leave(&o)
+		l.table.extend(l.record, ttl, &o)
+		l.table.leave(&o)
 	}
 	o.wakes.run()
 	return err
-}
-
-func (t *Table) extendLocked(r *record, ttl time.Duration, o *op) {
-	r.ttl = ttl
-	t.leases.set(r, after(t.now(o), ttl))
 }
 
 // Record returns what a person or a journal wants to know about the lease, and false when it has ended.
@@ -180,8 +175,8 @@ func (l Lease) Record() (Held, bool) {
 	var h Held
 	err := l.enter(&o)
 	if err == nil {
-		h = l.record.table.heldLocked(l.record, &o)
-		l.leave(&o)
+		h = l.table.heldLocked(l.record, &o)
+		l.table.leave(&o)
 	}
 	o.wakes.run()
 	return h, err == nil
@@ -198,7 +193,7 @@ func (l Lease) Lost() <-chan struct{} {
 			w.lost = make(chan struct{})
 		}
 		lost = w.lost
-		l.leave(&o)
+		l.table.leave(&o)
 	}
 	o.wakes.run()
 	return lost
@@ -236,7 +231,7 @@ func (l Lease) OnEnd(f func(reason error)) (forget func()) {
 	if err == nil {
 		w := l.record.watchLocked()
 		w.hooks = append(w.hooks, h)
-		l.leave(&o)
+		l.table.leave(&o)
 	}
 	o.wakes.run()
 	if err != nil {
@@ -252,7 +247,7 @@ func (l Lease) forget(h *endHook) {
 		if w := l.record.watch; w != nil {
 			w.hooks = slices.DeleteFunc(w.hooks, func(x *endHook) bool { return x == h })
 		}
-		l.leave(&o)
+		l.table.leave(&o)
 	}
 	o.wakes.run()
 }

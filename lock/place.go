@@ -5,17 +5,14 @@ import (
 	"time"
 )
 
-// Place is a request that stands in the queues of its keys. It is waiting until it is granted or cancelled.
+// Place is a request that stands in the lines of its keys. It is waiting until it is granted or cancelled.
 type Place struct {
-	table   *Table
-	opt     Options
-	spots   []spot
-	one     [1]spot // backing array of spots for one key
-	wake    func()
-	missing int // keys that are not ready for it: held, or with somebody else in front
-	since   time.Duration
-	state   placeState
-	lease   Lease // set when granted
+	table  *Table
+	ttl    time.Duration
+	waiter waiter
+	state  placeState
+	lease  *record // set when granted
+	token  uint64
 }
 
 type placeState uint8
@@ -42,14 +39,19 @@ func (t *Table) Queue(opt Options, wake func(), keys ...string) (*Place, error) 
 		return nil, err
 	}
 	var o op
-	p := &Place{table: t, opt: opt, wake: wake}
+	p := &Place{table: t, ttl: opt.TTL}
+	p.waiter.owner, p.waiter.place, p.waiter.wake = Owner{ID: opt.Owner}, p, wake
 	t.enter(&o)
-	if lease, ok := t.tryLocked(opt, keys, &o); ok {
-		p.lease, p.state = lease, granted
-	} else if circle := t.circleLocked(opt.Owner, keys); circle != nil {
-		err = &DeadlockError{Circle: circle}
+	if r := t.try(opt, keys, &o); r != nil {
+		p.grant(r)
 	} else {
-		t.queueLocked(p, keys, &o)
+		w := &p.waiter
+		t.comes(w, &o)
+		t.stand(w, keys...)
+		if circle := t.deadlock(w); circle != nil {
+			err = &DeadlockError{Circle: circle}
+			p.withdrawLocked(&o)
+		}
 	}
 	t.leave(&o)
 	o.wakes.run()
@@ -59,54 +61,22 @@ func (t *Table) Queue(opt Options, wake func(), keys ...string) (*Place, error) 
 	return p, nil
 }
 
-func (t *Table) queueLocked(p *Place, keys []string, o *op) {
-	p.since = t.now(o)
-	p.spots = p.one[:]
-	if len(keys) > 1 {
-		p.spots = make([]spot, len(keys))
-	}
-	for i, key := range keys {
-		s := &p.spots[i]
-		s.place, s.entry = p, t.entryLocked(key)
-		t.usedLocked(s.entry)
-		if !s.join() {
-			p.missing++
-		}
-	}
-	t.waitsLocked(p)
-}
-
-// fulfilLocked grants a place whose keys are all ready for it.
-func (t *Table) fulfilLocked(p *Place, o *op) {
-	var r *record
-	if len(p.spots) == 1 {
-		r = &p.spots[0].entry.own
-	} else {
-		r = &record{table: t, entries: make([]*entry, len(p.spots))}
-		for i := range p.spots {
-			r.entries[i] = p.spots[i].entry
-		}
-	}
-	for i := range p.spots {
-		p.spots[i].part()
-	}
-	t.waitsNoMoreLocked(p)
-	p.lease, p.state = t.grantLocked(r, p.opt, o), granted
-	if p.wake != nil {
-		o.wakes.add(p.wake)
-	}
-}
+func (p *Place) grant(r *record) { p.lease, p.token, p.state = r, r.token, granted }
 
 // Keys are the keys that were asked for, while the place waits, sorted; those of the lease after the grant.
 func (p *Place) Keys() []string {
 	p.table.mu.Lock()
 	defer p.table.mu.Unlock()
 	if p.state == granted {
-		return p.lease.Keys()
+		return p.leased().Keys()
 	}
-	keys := make([]string, len(p.spots))
-	for i := range p.spots {
-		keys[i] = p.spots[i].entry.key
+	return p.waiter.keys()
+}
+
+func (w *waiter) keys() []string {
+	keys := make([]string, len(w.spots))
+	for i := range w.spots {
+		keys[i] = w.spots[i].entry.key
 	}
 	return keys
 }
@@ -116,7 +86,15 @@ func (p *Place) Keys() []string {
 func (p *Place) Lease() (Lease, bool) {
 	p.table.mu.Lock()
 	defer p.table.mu.Unlock()
-	return p.lease, p.state == granted
+	return p.leased(), p.state == granted
+}
+
+// leased is the lease that was granted, or the zero Lease.
+func (p *Place) leased() Lease {
+	if p.lease == nil {
+		return Lease{}
+	}
+	return Lease{p.table, p.lease, p.token}
 }
 
 // Cancel gives the place up: it leaves all queues, and a lease that was granted meanwhile goes to the next waiter.
@@ -129,8 +107,8 @@ func (p *Place) Cancel() bool {
 	was := p.withdrawLocked(&o)
 	if p.state == granted {
 		p.state = cancelled
-		if p.lease.heldLocked() {
-			t.endLocked(p.lease.record, unlocked, &o)
+		if p.leased().heldLocked() {
+			t.end(p.lease, unlocked, &o)
 		}
 	}
 	t.leave(&o)
@@ -153,12 +131,9 @@ func (p *Place) withdrawLocked(o *op) bool {
 		return false
 	}
 	p.state = cancelled
-	p.table.waitsNoMoreLocked(p)
-	for i := range p.spots {
-		s := &p.spots[i]
-		if s.part() {
-			p.table.offerLocked(s.entry, o)
-		}
+	p.table.forget(&p.waiter)
+	for _, s := range p.waiter.leaveLines() {
+		p.table.callNext(s.entry, o)
 	}
 	return true
 }
@@ -208,8 +183,12 @@ func (t *Table) take(opt Options, keys []string) (Lease, bool, error) {
 		return Lease{}, false, err
 	}
 	t.enter(&o)
-	l, ok := t.tryLocked(opt, keys, &o)
+	var l Lease
+	r := t.try(opt, keys, &o)
+	if r != nil {
+		l = t.lease(r)
+	}
 	t.leave(&o)
 	o.wakes.run()
-	return l, ok, nil
+	return l, r != nil, nil
 }

@@ -123,8 +123,8 @@ func (s *Slots[T]) leasesLocked(state SlotsState[T], keys []string, o *op) ([]Le
 	var at []int
 	for i, h := range state.Open {
 		key := keys[i]
-		if e := t.entries[key]; e != nil && e.holder != nil && e.holder.token == h.Held.Token {
-			leases[i] = Lease{e.holder, h.Held.Token}
+		if e := t.entries[key]; e != nil && e.lease != nil && e.lease.token == h.Held.Token {
+			leases[i] = t.lease(e.lease)
 			continue
 		}
 		h.Held.Keys = []string{key}

@@ -6,10 +6,10 @@ import (
 )
 
 // Service is what a queue needs to make a job wait until another one has completed: keys that are set and cleared by
-// anybody, whoever set them. [Flags] and [Counters] are the two kinds of this package; a user may bring another.
+// anybody, whoever set them.
 //
 // All methods may be called by any number of goroutines. When Lock or Unlock returns nil, a later Locked sees the
-// change; when it returns an error, nothing was changed. A service of this package does not wait and ignores ctx.
+// change; when it returns an error, nothing was changed.
 type Service interface {
 	Lock(ctx context.Context, key string) error
 	Unlock(ctx context.Context, key string) error

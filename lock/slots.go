@@ -157,11 +157,11 @@ func (s *Slots[T]) try(opt Options, at step[T]) (r *Reservation[T], passed *step
 	t := s.cfg.Table
 	t.enter(&o)
 	defer t.leave(&o)
-	lease, ok := t.tryLocked(opt, keys, &o)
-	if !ok {
+	taken := t.try(opt, keys, &o)
+	if taken == nil {
 		return nil, nil, nil
 	}
-	return s.openLocked(at, lease), nil, nil
+	return s.openLocked(at, t.lease(taken)), nil, nil
 }
 
 // openLocked remembers a reservation until its lease ends. Slots.mu and Table.mu are held.

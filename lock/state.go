@@ -22,8 +22,8 @@ func (t *Table) Snapshot() State {
 	state := State{Token: t.token}
 	holders := make(map[*record]bool)
 	for _, e := range t.entries {
-		if e.holder != nil {
-			holders[e.holder] = true
+		if e.lease != nil {
+			holders[e.lease] = true
 		}
 	}
 	for r := range maps.Keys(holders) {
@@ -75,7 +75,7 @@ func (s State) check() error {
 }
 
 func (t *Table) restoreLocked(state State, o *op) ([]Lease, error) {
-	now, wall := t.now(o), time.Now()
+	now, wall := o.now(), time.Now()
 	for _, h := range state.Held {
 		_, live := left(h.Until, h.TTL, wall)
 		for _, key := range h.Keys {
@@ -110,12 +110,9 @@ func left(until time.Time, ttl time.Duration, wall time.Time) (left time.Duratio
 
 // restoreOneLocked makes h a held lease again. Its keys are free.
 func (t *Table) restoreOneLocked(h Held, now, since, left time.Duration) Lease {
-	r := t.recordLocked(sorted(h.Keys))
-	r.token, r.owner, r.ttl, r.since, r.end = h.Token, h.Owner, h.TTL, since, holding
-	t.leases.set(r, after(now, left))
-	for _, e := range r.entries {
-		t.usedLocked(e)
-		e.setHolder(r)
-	}
-	return Lease{r, r.token}
+	r := t.record(sorted(h.Keys))
+	r.token, r.owner, r.ttl, r.since, r.end = h.Token, Owner{ID: h.Owner}, h.TTL, since, holding
+	t.ends.set(&r.alarm, after(now, left))
+	t.hold(r)
+	return t.lease(r)
 }

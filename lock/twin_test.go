@@ -163,48 +163,45 @@ func (w *twin) compare(rt *rapid.T) {
 func (t *Table) check() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	places := map[*Place]int{}
 	idle := 0
 	for key, e := range t.entries {
 		wide := 0
-		for s := e.head; s != nil; s = s.next {
-			if s.prev != nil || e.holder != nil {
-				places[s.place]++
-			} else {
-				places[s.place] += 0
-			}
-			if len(s.place.spots) > 1 {
+		before := uint64(0)
+		for w := range e.line.all() {
+			if len(w.spots) > 1 {
 				wide++
 			}
+			if w.place.state != waiting || w.ready() {
+				return fmt.Errorf("%q: place in state %v, ready %v, waits", key, w.place.state, w.ready())
+			}
+			if w.number < before {
+				return fmt.Errorf("%q: out of line", key)
+			}
+			before = w.number
 		}
 		if wide != e.wide {
 			return fmt.Errorf("%q: wide %d, counted %d", key, e.wide, wide)
 		}
-		if e.holder != nil && (e.holder.end != holding || !slices.Contains(e.holder.entries, e)) {
+		if e.lease != nil && (e.lease.end != holding || !slices.Contains(e.lease.entries, e)) {
 			return fmt.Errorf("%q: holder does not hold", key)
 		}
-		if e.idle {
+		if e.idle.list != nil {
 			idle++
 		}
-		if e.idle != (e.free() && e.changed == nil) {
-			return fmt.Errorf("%q: idle %v", key, e.idle)
-		}
-	}
-	for p, missing := range places {
-		if p.missing != missing || missing == 0 || p.state != waiting {
-			return fmt.Errorf("place in state %v: missing %d, counted %d", p.state, p.missing, missing)
+		if (e.idle.list != nil) != (e.free() && e.changed == nil) {
+			return fmt.Errorf("%q: idle %v", key, e.idle.list != nil)
 		}
 	}
 	if idle != t.idle.n || idle > maxIdle {
 		return fmt.Errorf("idle: %d in the list, %d counted", t.idle.n, idle)
 	}
-	for i, r := range t.leases.heap {
-		if r.index != i+1 || i > 0 && t.leases.heap[(i-1)/2].at > r.at {
+	for i, r := range t.ends.heap {
+		if r.index != i+1 || i > 0 && t.ends.heap[(i-1)/2].at > r.at {
 			return fmt.Errorf("heap is broken at %d", i)
 		}
 	}
-	if on := len(t.leases.heap) > 0; t.leases.on != on || on && t.leases.armed > t.leases.heap[0].at {
-		return fmt.Errorf("timer on %v at %v with %d ends", t.leases.on, t.leases.armed, len(t.leases.heap))
+	if on := len(t.ends.heap) > 0; t.timer.on != on || on && t.timer.armed > t.ends.heap[0].at {
+		return fmt.Errorf("timer on %v at %v with %d ends", t.timer.on, t.timer.armed, len(t.ends.heap))
 	}
 	return nil
 }

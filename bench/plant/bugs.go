@@ -33,6 +33,7 @@ var (
 	shells    = gate{"./shard", "^(TestDueJobs|TestRunNow|TestNoTimer|TestSlowJobs|TestWorkers|TestPending|TestStop|TestWallClock)"}
 	leases    = gate{"./lock", "^TestALeaseEndsAtItsEnd"}
 	locks     = gate{"./lock", "^(TestALease|TestTokens|TestAFreeKey|TestExpir|TestQueue|TestOneHolder|TestSeveral|TestUnlock|TestTableIsLikeItsTwin)"}
+	keyLocks  = gate{"./lock", "^TestKeyLocks"}
 	slots     = gate{"./lock", "^(TestLaralocker|TestWatchSlots|TestSlots)"}
 	leaders   = gate{"./lock", "^(TestResqueScheduler|TestCampaign|TestLeader)"}
 	actors    = gate{"./actor", "^Test(Stop|Trap|Late|Messages|Only|Idle)"}
@@ -51,7 +52,7 @@ var (
 	events    = gate{"./executor", "^Test(BadEvent|EventsEnd|SlowEvent|OlderEvent|StopBetween|Payload|BatchIs)"}
 	burials   = gate{"./executor", "^(TestBurial|TestMerging)"}
 	services  = gate{"./executor", "^TestLockable_S06"}
-	turns     = gate{"./executor", "^(TestBarrier|TestCalled|TestUniqueKeeps|TestReplaced|TestCounted|TestLastErrorIs)"}
+	turns     = gate{"./executor", "^(TestCalled|TestUniqueKeeps|TestReplaced|TestCounted|TestLastErrorIs)"}
 	exhausted = gate{"./executor", "^TestLowkiq_L11"}
 	crowds    = gate{"./executor", "^(TestSlowJob|TestSlowBatch|TestCrashBeside)"}
 	shares    = gate{"./executor", "^(TestFlood|TestWeights|TestNoCredit|TestMaxConcurrent)"}
@@ -235,17 +236,17 @@ var bugs = []bug{
 	// Locks.
 	{"a receipt that does not know it is on disk", "executor/once.go", "q.receipt(o.ticket, i, Sync)", "q.receipt(o.ticket, i, q.durability)", promises},
 	{"all payloads in one call", "executor/config.go", "max(cmp.Or(c.MaxPayloads, defaultMaxPayloads), 0),", "0,", promises},
-	{"an id is blocked by itself", "executor/line.go", "return len(k.by) > 1 || (len(k.by) == 1 && k.by[by] == 0)", "return len(k.by) > 0", promises},
+	{"an id is blocked by itself", "lock/entry.go", "return len(e.by) > 1 || (len(e.by) == 1 && e.by[by] == 0) ||", "return len(e.by) > 0 ||", promises},
 	{"bury a payload, keep its keys", "executor/wants.go", "if count || c.UnlockOnBurial {", "if count {", burials},
-	{"an equal payload loses the keys", "executor/locks.go", "if !h.onRun || b.has(", "if h.onRun || b.has(", burials},
+	{"an equal payload loses the keys", "lock/keylock.go", "if !l.OnRun || k.has(", "if l.OnRun || k.has(", burials},
 	{"lock for each, unlock for all", "executor/wants.go", "count := c.Counted || c.Service != nil", "count := c.Counted", services},
 	{"an outage that nobody hears of", "executor/settle.go", "	w.tellFailed()\n", "", summaries},
 	{"a flood of stacks", "executor/settle.go", "q.panics.line(tenASecond)", "q.panics.line(rate{1 << 30, tenASecond.per, tenASecond.rest})", summaries},
 	{"a burial that nobody hears of", "executor/settle.go", "	w.tellBuried()\n", "", burials},
-	{"overtake a job that was called", "executor/line.go", "			b.keep(&w.request, 1)\n", "", turns},
-	{"a turn that nobody takes up", "executor/line.go", "	b.callNext(left...)\n	return fresh", "	_ = left\n	return fresh", turns},
-	{"a place at the end of the line", "executor/line.go", "		number, left = w.number, b.stepOut(w)\n", "		left = b.stepOut(w)\n		b.arrived++\n		w.number = b.arrived\n", turns},
-	{"a job that failed keeps its turn", "executor/locks.go", "			b.leave(claim.by)\n", "", turns},
+	{"overtake a job that was called", "lock/waiter.go", "	g.keep(w.job, 1)\n", "", keyLocks},
+	{"a turn that nobody takes up", "lock/enter.go", "	k.callNextAt(left, &k.op)\n	return fresh", "	_ = left\n	return fresh", keyLocks},
+	{"a place at the end of the line", "lock/enter.go", "		number, left = w.number, k.stepOut(w)\n", "		left = k.stepOut(w)\n		k.arrived++\n		w.number = k.arrived\n", keyLocks},
+	{"a job that failed keeps its turn", "executor/locks.go", "			k.Leave(claim.by)\n", "", turns},
 	{"a lease that runs while workers are busy", "executor/pass.go", "lock.Options{Owner: c.by.String()}", "lock.Options{Owner: c.by.String(), TTL: w.queue.locking.leaseTTL}", turns},
 	{"unlock for a payload what is another's", "executor/locks.go", "	if !u.own {", "	if true {", turns},
 	{"a payload that is replaced twice", "executor/locks.go", "	l.with[into] = append(l.with[into], h)\n", "", turns},
@@ -256,11 +257,11 @@ var bugs = []bug{
 	{"keep the slot of a buried job", "executor/slot.go", "v == shard.Failed && !over && s.cfg", "v == shard.Failed && s.cfg", slotsKept},
 	{"a slot's heartbeat in memory only", "executor/slot.go", "				change.Sets = t.s.sets(t.s.open(t.c.by, t.r))\n", "", slotsKept},
 	{"a success with a lost slot", "executor/enter.go", "		if !s.renew() {\n", "		if !s.renew() && s.lost() && len(c.slots) == 0 {\n", slotsKept},
-	{"a lease that is a moment too long", "lock/clock.go", "a.heap[0].slot().at > now {", "a.heap[0].slot().at >= now {", leases},
-	{"overtake those who wait", "lock/entry.go", "return e.holder == nil && e.head == nil }", "return e.holder == nil }", locks},
-	{"use a token again", "lock/table.go", "	t.token++\n	now", "	t.token = max(t.token, 1)\n	now", locks},
-	{"lose a wake-up", "lock/table.go", "if p.missing--; p.missing == 0 {", "if p.missing--; p.missing < 0 {", locks},
-	{"lead under the name of another", "lock/election.go", "	leads := at != nil && at.holder != nil && at.holder.owner == c.id\n", "	leads := at != nil && at.holder != nil\n", leaders},
+	{"a lease that is a moment too long", "lock/clock.go", "a.heap[0].at > now {", "a.heap[0].at >= now {", leases},
+	{"overtake those who wait", "lock/entry.go", "return e.open() && e.line.n == 0 && e.toLock", "return e.open() && e.toLock", locks},
+	{"use a token again", "lock/entry.go", "	g.token++\n	now", "	g.token = max(g.token, 1)\n	now", locks},
+	{"lose a wake-up", "lock/entry.go", "		e.setLease(nil)\n		g.callNext(e, o)\n", "		e.setLease(nil)\n", locks},
+	{"lead under the name of another", "lock/election.go", " && at.lease != nil && at.lease.owner.ID == c.id\n", " && at.lease != nil\n", leaders},
 	{"a stale lease unlocks", "lock/lease.go", "return l.record.token == l.token && l.record.end == holding", "return l.record.end == holding", locks},
 	{"sell a ticket twice", "lock/slots.go", "if at.position <= s.last.position {", "if false {", slots},
 

@@ -1,22 +1,22 @@
-package executor
+package lock
 
 import (
 	"maps"
 	"slices"
 )
 
-// barrierTwin is the barrier as one would say it: a list of holds, and a list of
+// keyLocksTwin is what KeyLocks are as one would say it: a list of locks, and a list of
 // those who wait, in the order in which they came. It looks at everything every
 // time.
-type barrierTwin struct {
+type keyLocksTwin struct {
 	holds   []twinHold
 	waits   []*twinWait
 	arrived uint64
-	woken   []holder // in order, since the last look
+	woken   []Owner // in order, since the last look
 }
 
 type twinWait struct {
-	request
+	Request
 	number uint64
 	key    string // where it stands, "" if nowhere
 	called bool
@@ -25,17 +25,17 @@ type twinWait struct {
 type twinHold struct {
 	number uint64
 	key    string
-	by     holder
+	by     Owner
 	onRun  bool
 }
 
-func (w *barrierTwin) locked(key string, by holder) bool {
+func (w *keyLocksTwin) locked(key string, by Owner) bool {
 	return slices.ContainsFunc(w.holds, func(h twinHold) bool { return h.key == key && h.by != by })
 }
 
-func (w *barrierTwin) find(by holder) *twinWait {
+func (w *keyLocksTwin) find(by Owner) *twinWait {
 	for _, o := range w.waits {
-		if o.by == by {
+		if o.Owner == by {
 			return o
 		}
 	}
@@ -45,65 +45,65 @@ func (w *barrierTwin) find(by holder) *twinWait {
 // blocked is the law: a key blocks those who want it unlocked while somebody else
 // has locked it, is about to, or has to find it unlocked before they lock it; and
 // while nobody has, it is for those first who came first.
-func (w *barrierTwin) blocked(key string, r request, number uint64) bool {
+func (w *keyLocksTwin) blocked(key string, r Request, number uint64) bool {
 	free := !slices.ContainsFunc(w.holds, func(h twinHold) bool { return h.key == key })
-	return w.locked(key, r.by) || slices.ContainsFunc(w.waits, func(o *twinWait) bool {
+	return w.locked(key, r.Owner) || slices.ContainsFunc(w.waits, func(o *twinWait) bool {
 		switch {
-		case o.by == r.by:
+		case o.Owner == r.Owner:
 			return false
 		case o.called:
-			return o.locks(key) || slices.Contains(o.blockedBy, key) && r.locks(key)
+			return o.locks(key) || slices.Contains(o.BlockedBy, key) && r.locks(key)
 		}
 		return free && o.key == key && o.number < number
 	})
 }
 
 // firstBlocked is told what was kept for the job until now, if it was called.
-func (w *barrierTwin) firstBlocked(r request, number uint64, kept *request) string {
-	i := slices.IndexFunc(r.blockedBy, func(key string) bool {
-		if kept != nil && slices.Contains(kept.blockedBy, key) && (kept.locks(key) || !r.locks(key)) {
-			return w.locked(key, r.by)
+func (w *keyLocksTwin) firstBlocked(r Request, number uint64, kept *Request) string {
+	i := slices.IndexFunc(r.BlockedBy, func(key string) bool {
+		if kept != nil && slices.Contains(kept.BlockedBy, key) && (kept.locks(key) || !r.locks(key)) {
+			return w.locked(key, r.Owner)
 		}
 		return w.blocked(key, r, number)
 	})
 	if i < 0 {
 		return ""
 	}
-	return r.blockedBy[i]
+	return r.BlockedBy[i]
 }
 
-// lock is told the number, which is the barrier's business.
-func (w *barrierTwin) lock(number uint64, key string, by holder, onRun bool) {
+// lock is told the number, which is the business of KeyLocks.
+func (w *keyLocksTwin) lock(number uint64, key string, by Owner, onRun bool) {
 	w.holds = append(w.holds, twinHold{number, key, by, onRun})
 }
 
-func (w *barrierTwin) setAll(b *barrier, r request) {
-	for _, s := range r.set {
-		if !slices.ContainsFunc(w.holds, func(h twinHold) bool { return h.onRun && h.by == r.by && h.key == s.key }) {
+func (w *keyLocksTwin) setAll(b *KeyLocks, r Request) {
+	for _, s := range r.Lock {
+		if !slices.ContainsFunc(w.holds, func(h twinHold) bool { return h.onRun && h.by == r.Owner && h.key == s.Key }) {
 			number := uint64(0) // found by what it is
-			for _, h := range b.ran[r.by] {
-				if h.key == s.key {
-					number = h.number
+			for _, h := range b.ran[r.Owner] {
+				if h.Key == s.Key {
+					number = h.Number
 				}
 			}
-			w.lock(number, s.key, r.by, true)
+			w.lock(number, s.Key, r.Owner, true)
 		}
 	}
 }
 
 // follow is what comes of it that something has changed at some keys.
-func (w *barrierTwin) follow(keys ...string) {
+func (w *keyLocksTwin) follow(keys ...string) {
 	for _, key := range keys {
 		for again := true; again; {
 			again = false
 			for _, o := range w.waits {
-				if o.key != key || w.blocked(key, o.request, o.number) {
+				if o.key != key || w.blocked(key, o.Request, o.number) {
 					continue
 				}
 				again = true
-				if o.key = w.firstBlocked(o.request, o.number, nil); o.key == "" {
+				if o.key = w.firstBlocked(o.Request, o.number, nil); o.key == "" {
 					o.called = true
-					w.woken = append(w.woken, o.by)
+					w.woken = append(w.woken, o.Owner)
 				}
 				break
 			}
@@ -111,7 +111,7 @@ func (w *barrierTwin) follow(keys ...string) {
 	}
 }
 
-func (w *barrierTwin) drop(number uint64) {
+func (w *keyLocksTwin) drop(number uint64) {
 	i := slices.IndexFunc(w.holds, func(h twinHold) bool { return h.number == number })
 	if i < 0 {
 		return
@@ -121,11 +121,11 @@ func (w *barrierTwin) drop(number uint64) {
 	w.follow(key)
 }
 
-func (w *barrierTwin) stepOut(o *twinWait) (left []string) {
+func (w *keyLocksTwin) stepOut(o *twinWait) (left []string) {
 	if o.called {
-		left = slices.Clone(o.blockedBy)
-		for _, s := range o.set {
-			left = append(left, s.key)
+		left = slices.Clone(o.BlockedBy)
+		for _, s := range o.Lock {
+			left = append(left, s.Key)
 		}
 	} else if o.key != "" {
 		left = []string{o.key}
@@ -134,18 +134,18 @@ func (w *barrierTwin) stepOut(o *twinWait) (left []string) {
 	return left
 }
 
-func (w *barrierTwin) leave(by holder) {
+func (w *keyLocksTwin) leave(by Owner) {
 	if o := w.find(by); o != nil {
 		left := w.stepOut(o)
-		w.waits = slices.DeleteFunc(w.waits, func(o *twinWait) bool { return o.by == by })
+		w.waits = slices.DeleteFunc(w.waits, func(o *twinWait) bool { return o.Owner == by })
 		w.follow(left...)
 	}
 }
 
 // waitsFor lists whom a request waits for: all who have locked one of its keys.
-func (w *barrierTwin) waitsFor(r request) (all []holder) {
+func (w *keyLocksTwin) waitsFor(r Request) (all []Owner) {
 	for _, h := range w.holds {
-		if h.by != r.by && slices.Contains(r.blockedBy, h.key) {
+		if h.by != r.Owner && slices.Contains(r.BlockedBy, h.key) {
 			all = append(all, h.by)
 		}
 	}
@@ -154,20 +154,20 @@ func (w *barrierTwin) waitsFor(r request) (all []holder) {
 
 // circle reports whether a request would wait for itself, by following
 // everybody until nothing new turns up.
-func (w *barrierTwin) circle(r request) bool {
-	reached := make(map[holder]bool)
+func (w *keyLocksTwin) circle(r Request) bool {
+	reached := make(map[Owner]bool)
 	for _, by := range w.waitsFor(r) {
 		reached[by] = true
 	}
 	for n := -1; n != len(reached); {
 		n = len(reached)
 		for _, by := range slices.Collect(maps.Keys(reached)) {
-			if q := w.find(by); q != nil && q.key != "" && by != r.by {
-				for _, next := range w.waitsFor(q.request) {
+			if q := w.find(by); q != nil && q.key != "" && by != r.Owner {
+				for _, next := range w.waitsFor(q.Request) {
 					reached[next] = true
 				}
 			}
 		}
 	}
-	return reached[r.by]
+	return reached[r.Owner]
 }

@@ -1,4 +1,4 @@
-package executor
+package lock
 
 import (
 	"maps"
@@ -8,36 +8,34 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
-
-	"github.com/strandjobs/strand/lock"
 )
 
-// barrierPair drives a barrier and its twin.
-type barrierPair struct {
-	b     barrier
-	twin  barrierTwin
+// keyLocksPair drives key-locks and their twin.
+type keyLocksPair struct {
+	b     *KeyLocks
+	twin  keyLocksTwin
 	disk  map[uint64]twinHold // what the effects come to: the journal's view
-	known []*hold
-	woken []holder
+	known []*KeyLock
+	woken []Owner
 }
 
 // look compares everything that can be seen.
-func (p *barrierPair) look(t require.TestingT) {
-	effects, wakes := p.b.drain()
-	for _, e := range effects {
-		h := e.hold
-		if e.dropped {
-			require.Contains(t, p.disk, h.number, "ended twice, or never written")
-			delete(p.disk, h.number)
+func (p *keyLocksPair) look(t require.TestingT) {
+	changes, wake := p.b.Drain()
+	for _, c := range changes {
+		h := c.Lock
+		if c.Ended {
+			require.Contains(t, p.disk, h.Number, "ended twice, or never written")
+			delete(p.disk, h.Number)
 			continue
 		}
-		p.disk[h.number] = twinHold{h.number, h.key, h.by, h.onRun}
+		p.disk[h.Number] = twinHold{h.Number, h.Key, h.Owner, h.OnRun}
 		if !slices.Contains(p.known, h) {
 			p.known = append(p.known, h)
 		}
 	}
 	p.woken = nil
-	for _, wake := range wakes {
+	if wake != nil {
 		wake()
 	}
 	require.Equal(t, p.twin.woken, p.woken, "who was woken, in order")
@@ -47,43 +45,48 @@ func (p *barrierPair) look(t require.TestingT) {
 	holds := slices.SortedFunc(slices.Values(p.twin.holds), func(a, b twinHold) int { return int(a.number) - int(b.number) })
 	require.ElementsMatch(t, holds, disk, "what is written down")
 	there := 0
-	for key, k := range p.b.keys {
-		counts := make(map[holder]int)
-		for e := k.holds.Front(); e != nil; e = e.Next() {
-			h := e.Value.(*hold)
-			require.Equal(t, key, h.key)
-			require.Contains(t, p.disk, h.number)
-			counts[h.by]++
+	for key, e := range p.b.entries {
+		counts := make(map[Owner]int)
+		for h := range e.locks.all() {
+			require.Equal(t, key, h.Key)
+			require.Contains(t, p.disk, h.Number)
+			counts[h.Owner]++
 			there++
 		}
-		require.Equal(t, counts, k.by)
-		require.NotZero(t, k.holds.Len()+k.line.Len()+k.toLock+k.toPass, "a key that nobody wants")
-		var line []holder
-		for e := k.line.Front(); e != nil; e = e.Next() {
-			line = append(line, e.Value.(*wait).by)
+		require.Equal(t, len(counts), len(e.by))
+		for by, n := range counts {
+			require.Equal(t, n, e.by[by])
 		}
-		var want []holder
+		require.Equal(t, e.idle.list != nil, e.locks.n+e.line.n+e.toLock+e.toPass == 0, "idle, or wanted")
+		var line []Owner
+		for w := range e.line.all() {
+			line = append(line, w.owner)
+		}
+		var want []Owner
 		for _, o := range slices.SortedFunc(slices.Values(p.twin.waits), func(a, b *twinWait) int { return int(a.number) - int(b.number) }) {
 			if o.key == key {
-				want = append(want, o.by)
+				want = append(want, o.Owner)
 			}
 		}
 		require.Equal(t, want, line, "the line at %q", key)
 	}
+	require.LessOrEqual(t, p.b.idle.n, maxIdle)
 	for _, o := range p.twin.waits {
-		w := p.b.waits[o.by]
-		require.Equal(t, []any{o.number, o.called, o.key != ""}, []any{w.number, w.called, w.at != nil})
+		w := p.b.job(o.Owner)
+		require.Equal(t, []any{o.number, o.called, o.key != ""}, []any{w.number, w.called, w.standing()})
+		keys, called := p.b.Waits(o.Owner)
+		require.Equal(t, []any{o.called, o.key != ""}, []any{called, slices.Contains(keys, o.key)})
 		if o.key != "" {
-			require.Equal(t, o.key, w.key)
-			require.True(t, p.twin.blocked(o.key, o.request, o.number), "nobody has woken %v", o.by)
+			require.Equal(t, o.key, w.spots[0].entry.key)
+			require.True(t, p.twin.blocked(o.key, o.Request, o.number), "nobody has woken %v", o.Owner)
 		}
 	}
 	require.Equal(t, len(p.disk), there)
-	require.Len(t, p.b.waits, len(p.twin.waits))
+	require.Len(t, p.b.waiting, len(p.twin.waits))
 	ran := 0
 	for by, holds := range p.b.ran {
 		for _, h := range holds {
-			require.True(t, h.onRun && h.by == by && h.at != nil)
+			require.True(t, h.OnRun && h.Owner == by && h.entry != nil)
 			ran++
 		}
 	}
@@ -91,23 +94,24 @@ func (p *barrierPair) look(t require.TestingT) {
 	require.Equal(t, len(onRun), ran)
 }
 
-// TestBarrierAndItsTwin: who is blocked, in which order those who wait go on,
+// TestKeyLocksAndTheirTwin: who is blocked, in which order those who wait go on,
 // which holds there are, what a journal would know of them, and who waits in a
 // circle, is the same as if one looked at everything every time.
-func TestBarrierAndItsTwin(t *testing.T) {
+func TestKeyLocksAndTheirTwin(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := &barrierPair{b: newBarrier(), disk: make(map[uint64]twinHold)}
+		p := &keyLocksPair{b: &KeyLocks{}, disk: make(map[uint64]twinHold)}
+		p.b.At(0)
 		key := rapid.SampledFrom([]string{"k", "l", "m"})
-		by := rapid.SampledFrom([]holder{{}, {"q", "1"}, {"q", "2"}, {"r", "1"}, {"r", "2"}})
-		job := by.Filter(func(h holder) bool { return h.queue != "" })
+		by := rapid.SampledFrom([]Owner{{}, {"q", "1"}, {"q", "2"}, {"r", "1"}, {"r", "2"}})
+		job := by.Filter(func(h Owner) bool { return h.Queue != "" })
 		some := rapid.SliceOfNDistinct(key, 0, 3, rapid.ID)
 		t.Repeat(map[string]func(*rapid.T){
 			"lock": func(t *rapid.T) {
 				key, by := key.Draw(t, "key"), by.Draw(t, "by")
-				h := p.b.lock(key, by, false, 0)
-				p.twin.lock(h.number, key, by, false)
-				p.b.recheck(by)
-				if o := p.twin.find(by); o != nil && o.key != "" && p.twin.circle(o.request) {
+				h := p.b.Lock(key, by, 0)
+				p.twin.lock(h.Number, key, by, false)
+				p.b.Recheck(by)
+				if o := p.twin.find(by); o != nil && o.key != "" && p.twin.circle(o.Request) {
 					left := p.twin.stepOut(o)
 					p.twin.follow(left...)
 					p.twin.woken = append(p.twin.woken, by)
@@ -121,12 +125,12 @@ func TestBarrierAndItsTwin(t *testing.T) {
 				if len(called) == 0 {
 					t.Skip("nobody was called")
 				}
-				r := rapid.SampledFrom(called).Draw(t, "called").request
+				r := rapid.SampledFrom(called).Draw(t, "called").Request
 				var set []string
-				for _, s := range r.set {
-					set = append(set, s.key)
+				for _, s := range r.Lock {
+					set = append(set, s.Key)
 				}
-				p.enter(t, r.by, r.blockedBy, set, true)
+				p.enter(t, r.Owner, r.BlockedBy, set, true)
 			},
 			"all end": func(t *rapid.T) { p.allEnd(t) },
 			"unlock": func(t *rapid.T) {
@@ -137,12 +141,12 @@ func TestBarrierAndItsTwin(t *testing.T) {
 					t.Skip("nothing was locked yet")
 				}
 				h := rapid.SampledFrom(p.known).Draw(t, "hold") // perhaps one that has ended
-				p.b.drop(h)
-				p.twin.drop(h.number)
+				p.b.Drop(h)
+				p.twin.drop(h.Number)
 			},
 			"leave": func(t *rapid.T) {
 				by := job.Draw(t, "by")
-				p.b.leave(by)
+				p.b.Leave(by)
 				p.twin.leave(by)
 			},
 			"reopen": func(t *rapid.T) { p.reopen(rapid.Bool().Draw(t, "renamed")) },
@@ -151,18 +155,18 @@ func TestBarrierAndItsTwin(t *testing.T) {
 	})
 }
 
-func (p *barrierPair) enter(t *rapid.T, by holder, blockedBy, set []string, parks bool) {
-	r := request{by: by, blockedBy: blockedBy}
+func (p *keyLocksPair) enter(t *rapid.T, by Owner, blockedBy, set []string, parks bool) {
+	r := Request{Owner: by, BlockedBy: blockedBy}
 	for _, key := range set {
-		r.set = append(r.set, setting{key: key})
+		r.Lock = append(r.Lock, Setting{Key: key})
 	}
 	var left []string
 	number := uint64(math.MaxUint64)
 	o := p.twin.find(by)
-	var kept *request
+	var kept *Request
 	if o != nil {
 		if o.called {
-			kept = new(o.request)
+			kept = new(o.Request)
 		}
 		number, left = o.number, p.twin.stepOut(o)
 	}
@@ -171,19 +175,22 @@ func (p *barrierPair) enter(t *rapid.T, by holder, blockedBy, set []string, park
 	if parks {
 		waker = func() func() { return func() { p.woken = append(p.woken, by) } }
 	}
-	fresh, key, err := p.b.enter(r, waker)
+	fresh, key, err := p.b.Enter(r, waker)
 	require.Equal(t, want, key)
 	switch {
 	case key == "":
 		require.NoError(t, err)
 		n := len(p.twin.holds)
-		p.twin.setAll(&p.b, r)
+		p.twin.setAll(p.b, r)
 		require.Len(t, fresh, len(p.twin.holds)-n)
 	case !parks:
 		require.NoError(t, err)
 	case p.twin.circle(r):
-		require.ErrorIs(t, err, lock.ErrDeadlock)
-		p.check(t, r, err.(*lock.DeadlockError).Circle)
+		if o == nil {
+			p.twin.arrived++
+		}
+		require.ErrorIs(t, err, ErrDeadlock)
+		p.check(t, r, err.(*DeadlockError).Circle)
 	default:
 		require.NoError(t, err)
 		require.Empty(t, fresh, "it waits, and holds nothing")
@@ -193,33 +200,33 @@ func (p *barrierPair) enter(t *rapid.T, by holder, blockedBy, set []string, park
 			p.twin.waits = append(p.twin.waits, o)
 			slices.SortFunc(p.twin.waits, func(a, b *twinWait) int { return int(a.number) - int(b.number) })
 		}
-		o.request, o.key = r, key
+		o.Request, o.key = r, key
 	}
 	p.twin.follow(left...)
 	if key == "" && rapid.Bool().Draw(t, "runs") { // or waits for something else
-		p.b.leave(by)
+		p.b.Leave(by)
 		p.twin.leave(by)
 	}
 }
 
 // allEnd has everything that is locked end, and whoever is called run to its end:
 // then nobody is left who stands in line.
-func (p *barrierPair) allEnd(t *rapid.T) {
+func (p *keyLocksPair) allEnd(t *rapid.T) {
 	for range 20 {
 		for _, h := range p.known {
-			p.b.drop(h)
-			p.twin.drop(h.number)
+			p.b.Drop(h)
+			p.twin.drop(h.Number)
 		}
 		p.look(t)
 		for _, o := range slices.Clone(p.twin.waits) {
 			if o.called {
-				_, key, err := p.b.enter(o.request, func() func() { return func() {} })
+				_, key, err := p.b.Enter(o.Request, func() func() { return func() {} })
 				require.True(t, key == "" && err == nil)
 				left := p.twin.stepOut(o)
-				p.twin.setAll(&p.b, o.request)
+				p.twin.setAll(p.b, o.Request)
 				p.twin.follow(left...)
-				p.b.leave(o.by)
-				p.twin.leave(o.by)
+				p.b.Leave(o.Owner)
+				p.twin.leave(o.Owner)
 				p.look(t)
 				break
 			}
@@ -229,22 +236,22 @@ func (p *barrierPair) allEnd(t *rapid.T) {
 }
 
 // check follows a circle hop by hop: each waits for a key that the next has.
-func (p *barrierPair) check(t *rapid.T, r request, circle []lock.Hop) {
-	require.Equal(t, r.by.String(), circle[0].Owner)
+func (p *keyLocksPair) check(t *rapid.T, r Request, circle []Hop) {
+	require.Equal(t, r.Owner.String(), circle[0].Owner)
 	for i, hop := range circle {
 		require.Equal(t, circle[(i+1)%len(circle)].Owner, hop.Holder)
 		require.True(t, slices.ContainsFunc(p.twin.holds, func(h twinHold) bool { return h.key == hop.Key && h.by.String() == hop.Holder }))
 		waits := r
 		for _, o := range p.twin.waits {
-			if i > 0 && o.by.String() == hop.Owner {
-				waits = o.request
+			if i > 0 && o.Owner.String() == hop.Owner {
+				waits = o.Request
 			}
 		}
-		require.Contains(t, waits.blockedBy, hop.Key)
+		require.Contains(t, waits.BlockedBy, hop.Key)
 	}
 }
 
-func (p *barrierPair) unlock(t *rapid.T, key string, counted bool, by holder) {
+func (p *keyLocksPair) unlock(t *rapid.T, key string, counted bool, by Owner) {
 	var numbers []uint64
 	own := -1
 	for _, h := range p.twin.holds { // oldest first
@@ -262,36 +269,33 @@ func (p *barrierPair) unlock(t *rapid.T, key string, counted bool, by holder) {
 		})
 		numbers = numbers[first : first+1]
 	}
-	require.Equal(t, len(numbers) > 0, p.b.unlock(key, counted, by))
+	require.Equal(t, len(numbers) > 0, p.b.Unlock(key, counted, by))
 	for _, n := range numbers {
 		p.twin.drop(n)
 	}
 }
 
-// reopen makes a new barrier of what was written down. Those who waited are not
+// reopen makes new key-locks of what was written down. Those who waited are not
 // known any more; one queue may have a new name.
-func (p *barrierPair) reopen(renamed bool) {
-	p.b.drain()
+func (p *keyLocksPair) reopen(renamed bool) {
+	p.b.Drain()
 	p.twin.woken = nil
-	p.b = newBarrier()
-	var holds []*hold
+	p.b = &KeyLocks{}
+	p.b.At(0)
+	var holds []*KeyLock
 	for _, h := range p.disk {
-		holds = append(holds, &hold{number: h.number, key: h.key, by: h.by, onRun: h.onRun})
+		holds = append(holds, &KeyLock{Number: h.number, Key: h.key, Owner: h.by, OnRun: h.onRun})
 	}
-	p.b.restore(holds)
+	p.b.Restore(holds)
 	p.known = holds
 	p.twin.waits, p.twin.arrived = nil, 0
 	if !renamed {
 		return
 	}
-	for _, h := range holds {
-		if h.by.queue == "q" {
-			p.b.reassign(h, holder{"r", h.by.id})
-		}
-	}
+	p.b.Rename("q", "r")
 	for i, h := range p.twin.holds {
-		if h.by.queue == "q" {
-			p.twin.holds[i].by.queue = "r"
+		if h.by.Queue == "q" {
+			p.twin.holds[i].by.Queue = "r"
 		}
 	}
 }

@@ -1,0 +1,122 @@
+package lock
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// Request is what a job wants before it runs.
+type Request struct {
+	Owner     Owner
+	BlockedBy []string      // none of them may be locked by somebody else
+	Lock      []Setting     // what it locks then, in the same instant
+	TTL       time.Duration // of what it locks; 0: for ever
+}
+
+// Setting is a key that a job locks when it runs, for one of its payloads if the Position is not 0.
+type Setting struct {
+	Key      string
+	Position uint64
+}
+
+func (r *Request) locks(key string) bool {
+	return slices.ContainsFunc(r.Lock, func(s Setting) bool { return s.Key == key })
+}
+
+// covers reports whether a key was kept as r needs it: who is called after that comes after r, too.
+func (kept *Request) covers(r *Request, key string) bool {
+	return kept != nil && slices.Contains(kept.BlockedBy, key) && (kept.locks(key) || !r.locks(key))
+}
+
+// Enter has a job that a worker has in hand lock what it asks for, or returns a key that blocks it. Then it stands in
+// line if waker is not nil, which returns what wakes it when its turn has come; but when that would close a circle of
+// those that wait it gets a [*DeadlockError].
+func (k *KeyLocks) Enter(r Request, waker func() func()) (fresh []*KeyLock, blocked string, err error) {
+	w := k.job(r.Owner)
+	number := uint64(math.MaxUint64)
+	var kept *Request
+	var left []string
+	if w != nil {
+		if w.called {
+			kept = w.job
+		}
+		number, left = w.number, k.stepOut(w)
+	}
+	switch blocked = k.blocking(&r, number, kept); {
+	case blocked == "":
+		fresh = k.set(r)
+	case waker != nil:
+		err = k.wait(w, r, blocked, waker)
+	}
+	k.callNextAt(left, &k.op)
+	return fresh, blocked, err
+}
+
+// set locks what a request asks for. What its job has locked before, in a run that failed, it has still.
+func (k *KeyLocks) set(r Request) (fresh []*KeyLock) {
+	var earlier map[Setting]bool // nil in a first run
+	if ran := k.ran[r.Owner]; len(ran) > 0 {
+		earlier = make(map[Setting]bool, len(ran))
+		for _, l := range ran {
+			earlier[Setting{l.Key, l.Position}] = true
+		}
+	}
+	for _, s := range r.Lock {
+		if !earlier[s] && !earlier[Setting{Key: s.Key}] {
+			fresh = append(fresh, k.lock(s.Key, r.Owner, r.TTL, true, s.Position))
+		}
+	}
+	return fresh
+}
+
+// wait puts a job in line at a key. w is its waiter, nil if it has none yet.
+func (k *KeyLocks) wait(w *waiter, r Request, key string, waker func() func()) error {
+	fresh := w == nil
+	if fresh {
+		w = &waiter{owner: r.Owner}
+		k.comes(w, &k.op)
+	}
+	w.job = new(r)
+	k.stand(w, key)
+	if circle := k.deadlock(w); circle != nil {
+		w.leaveLines()
+		if fresh {
+			k.forget(w)
+		}
+		return &DeadlockError{Circle: circle}
+	}
+	w.wake = waker()
+	return nil
+}
+
+// Leave forgets that a job waits, because it runs or has failed.
+func (k *KeyLocks) Leave(by Owner) {
+	if w := k.job(by); w != nil {
+		left := k.stepOut(w)
+		k.forget(w)
+		k.callNextAt(left, &k.op)
+	}
+}
+
+// Recheck has a job in line try again when what it has locked meanwhile closes a circle: then it will hear of it.
+func (k *KeyLocks) Recheck(by Owner) {
+	if w := k.job(by); w != nil && w.standing() && k.deadlock(w) != nil {
+		k.callNextAt(k.stepOut(w), &k.op)
+		k.op.wakes.add(w.wake)
+	}
+}
+
+// Waits says whether a job waits: called, or in line, with the keys that block it.
+func (k *KeyLocks) Waits(by Owner) (keys []string, called bool) {
+	w := k.job(by)
+	if w == nil || !w.standing() {
+		return nil, w != nil && w.called
+	}
+	for _, key := range w.job.BlockedBy {
+		if e := k.entries[key]; e != nil && (e == w.spots[0].entry || e.blocks(by)) {
+			keys = append(keys, key)
+		}
+	}
+	return keys, false
+}
