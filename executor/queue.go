@@ -8,9 +8,7 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unsafe"
 
-	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
 
@@ -164,88 +162,4 @@ func (x *Executor) lookup(name string) (*queue, error) {
 	}
 	known := slices.Sorted(maps.Keys(x.queues))
 	return nil, fmt.Errorf("%w: %q; registered are: %s", ErrUnknownQueue, name, strings.Join(known, ", "))
-}
-
-// Receipt says what became of an enqueued payload.
-type Receipt struct {
-	// Position is its number in the journal: unique for ever, and growing in
-	// the order of acceptance.
-	Position uint64
-	// MergedInto is the position of an equal payload of the same id that it was
-	// merged into: that one runs, this one is over. 0: it stands by itself, so
-	// far. As QueueConfig.Merge says, an equal payload that is accepted later may
-	// take its place: the other receipt does not say so, Counts.Replaced in
-	// [QueueStats] counts it, and the handler sees which one runs in
-	// Payload.Position. It is 0 of a Duplicate, and under Async without Key and Once.
-	MergedInto uint64
-	// Durable: it is on disk. False in memory, and under Async without Key and Once.
-	Durable bool
-	// Duplicate: a call with the same [Key] was accepted before, in the
-	// place of this one. Position is that of the first call's payload.
-	Duplicate bool
-}
-
-// fill writes what an enqueue asks for into e. Its checks come before anything
-// is accepted.
-func (q *queue) fill(e *journal.Entry, id string, payload []byte, now stamp) error {
-	if id == "" || len(id) > MaxIDBytes {
-		return fmt.Errorf("%w: it has %d bytes, it must have from 1 to %d", ErrInvalidID, len(id), MaxIDBytes)
-	}
-	if len(payload) > q.x.cfg.MaxPayloadBytes {
-		return fmt.Errorf("%w: %d bytes for id %q, the limit is %d", ErrTooLarge, len(payload), id, q.x.cfg.MaxPayloadBytes)
-	}
-	// The journal copies it, and changes nothing.
-	e.ID = unsafe.Slice(unsafe.StringData(id), len(id))
-	e.Queue, e.Payload = q.number, payload
-	e.Due, e.Score = now.due, now.score
-	e.Route = q.route(e.ID)
-	return nil
-}
-
-func (q *queue) receipt(t journal.Ticket, i int, d Durability) Receipt {
-	r := Receipt{Position: uint64(t.Position(i))}
-	if d == Sync {
-		r.MergedInto, r.Durable = uint64(t.Merged(i)), !q.x.volatile
-	}
-	return r
-}
-
-// Enqueue accepts an encoded payload for a queue that is known by its name
-// only. See [Queue.Enqueue] for everything else.
-func (x *Executor) Enqueue(ctx context.Context, queue, id string, payload []byte, options ...Option) (Receipt, error) {
-	if x == nil {
-		return Receipt{}, fmt.Errorf("%w: no executor; Open makes one", ErrState)
-	}
-	q, err := x.lookup(queue)
-	if err != nil {
-		return Receipt{}, err
-	}
-	return q.enqueue(ctx, id, payload, options)
-}
-
-func (q *queue) enqueue(ctx context.Context, id string, payload []byte, options []Option) (Receipt, error) {
-	buffer := borrowEntries(1)
-	defer giveBackEntries(buffer)
-	entries := *buffer
-	e := &entries[0]
-	if err := q.fill(e, id, payload, q.stamp()); err != nil {
-		return Receipt{}, err
-	}
-	for _, o := range options {
-		if err := o.apply(e); err != nil {
-			return Receipt{}, err
-		}
-	}
-	if slices.ContainsFunc(options, Option.conditional) {
-		receipts, err := q.appendIf(ctx, entries, options)
-		if err != nil {
-			return Receipt{}, err
-		}
-		return receipts[0], nil
-	}
-	ticket, err := q.append(ctx, entries)
-	if err != nil {
-		return Receipt{}, err
-	}
-	return q.receipt(ticket, 0, q.durability), nil
 }

@@ -105,8 +105,8 @@ var bugs = []bug{
 	{"die with a file that was cut", "journal/running.go", "	defer r.survive(debug.SetPanicOnFault(true))\n	word", "	word", places},
 	{"unlock although told not to", "journal/open.go", "func() error { return nil })\n}", "l.unlock)\n}", opening},
 
-	{"keys are not written", "executor/once.go", "		if c.key != \"\" {\n			sets", "		if c.key == \"-\" {\n			sets", kills},
-	{"marks are not written", "executor/once.go", "		if c.mark != \"\" {\n			sets", "		if c.mark == \"-\" {\n			sets", kills},
+	{"keys are not written", "executor/conditions.go", "	if c.key != \"\" {\n		sets", "	if c.key == \"-\" {\n		sets", kills},
+	{"marks are not written", "executor/conditions.go", "	if c.mark != \"\" {\n		sets", "	if c.mark == \"-\" {\n		sets", kills},
 
 	// What is damaged is noticed.
 	{"skip the checksum", "journal/block.go", "; got != want {\n		return corrupt(\"checksum", "; got != want && false {\n		return corrupt(\"checksum", flips},
@@ -228,7 +228,7 @@ var bugs = []bug{
 	{"keep the room of what the disk refuses late", "executor/offer.go", "	if errors.Is(o.ticket.Wait(context.Background()), journal.ErrFull) {\n		o.withdraw()\n	}\n", "", admission},
 
 	// Locks.
-	{"a receipt that does not know it is on disk", "executor/once.go", "q.receipt(o.ticket, i, Sync)", "q.receipt(o.ticket, i, q.durability)", promises},
+	{"a receipt that does not know it is on disk", "executor/receipt.go", "	case o.posted():", "	case o.q.durability == Async:", promises},
 	{"all payloads in one call", "executor/config.go", "max(cmp.Or(c.MaxPayloads, defaultMaxPayloads), 0),", "0,", promises},
 	{"an id is blocked by itself", "executor/line.go", "return len(k.by) > 1 || (len(k.by) == 1 && k.by[by] == 0)", "return len(k.by) > 0", promises},
 	{"bury a payload, keep its keys", "executor/wants.go", "if count || c.UnlockOnBurial {", "if count {", burials},

@@ -73,21 +73,17 @@ func (x *Executor) expired(k keyed) bool {
 	return time.Since(time.Unix(0, k.at)) >= x.cfg.KeyTTL
 }
 
-// duplicates returns the receipts of the call that came with the key before,
-// nil when there was none. The caller is inside the gate of the key.
-func (x *Executor) duplicates(c *conditions, n int) ([]Receipt, error) {
+// acceptedBefore returns where the call begins that came with the key before, 0 when
+// there was none. The caller is inside the gate of the key.
+func (x *Executor) acceptedBefore(c *conditions, n int) (first journal.Position, err error) {
 	k, found, err := x.readKey(c.stateKey)
 	if err != nil || !found || x.expired(k) {
-		return nil, err
+		return 0, err
 	}
 	if n != k.n {
-		return nil, fmt.Errorf("%w: %q came with %d items before, now it has %d", ErrInvalidKey, c.key, k.n, n)
+		return 0, fmt.Errorf("%w: %q came with %d items before, now it has %d", ErrInvalidKey, c.key, k.n, n)
 	}
-	receipts := make([]Receipt, n)
-	for i := range receipts {
-		receipts[i] = Receipt{Position: uint64(k.first) + uint64(i), Duplicate: true, Durable: !x.volatile}
-	}
-	return receipts, nil
+	return k.first, nil
 }
 
 func (x *Executor) readKey(stateKey string) (k keyed, found bool, err error) {
