@@ -113,7 +113,7 @@ func (p *port) Record(c *shard.Change) {
 	} else {
 		q.x.locks.settle(q, c)
 	}
-	p.queue.x.backlog.settle(p.queue, c)
+	p.queue.backlog.Settle(c.Over, c.Surplus)
 }
 
 // next finds the next shard for a worker, which is no longer among the ready

@@ -50,7 +50,7 @@ func (q *queue) load(pending [][]journal.Ref, cores []*shard.Core) error {
 		pending[i] = nil
 	}
 	q.far = l.far.Load()
-	q.x.backlog.exceed(q, shard.Weight{Payloads: int(l.payloads.Load()), Bytes: int(l.bytes.Load())})
+	q.backlog.Exceed(shard.Weight{Payloads: int(l.payloads.Load()), Bytes: int(l.bytes.Load())})
 	return nil
 }
 

@@ -81,7 +81,7 @@ func (o *offer) prepare(ctx context.Context, options []Option) (err error) {
 	if o.keys, err = q.keysOnEnqueue(o.entries); err != nil {
 		return err
 	}
-	if len(q.quotas) > 0 {
+	if q.backlog.Limited() {
 		for i := range o.entries {
 			o.weight = o.weight.Plus(shard.Announced(&o.entries[i]))
 		}
@@ -111,13 +111,13 @@ func (o *offer) try(ctx context.Context) error {
 // reserve takes room in the backlog. The limits don't hold for handlers: what they
 // have in hand could never end otherwise.
 func (o *offer) reserve(ctx context.Context) error {
-	b := &o.q.x.backlog
+	b := o.q.backlog
 	for !o.taken && o.weight != (shard.Weight{}) {
-		if o.taken = b.take(o.q, o.weight); o.taken {
+		if o.taken = b.Take(o.weight); o.taken {
 			break
 		}
 		if o.q.x.owns(ctx) {
-			b.exceed(o.q, o.weight)
+			b.Exceed(o.weight)
 			o.taken = true
 			break
 		}
@@ -127,7 +127,9 @@ func (o *offer) reserve(ctx context.Context) error {
 		if o.q.x.cfg.Overflow == Wait {
 			return errNoRoom
 		}
-		if err := b.refuse(o.q, o.weight); err != nil {
+		if full, err := b.Refuse(o.weight); full != nil {
+			return noRoom(full)
+		} else if err != nil {
 			return err
 		}
 	}
@@ -136,10 +138,8 @@ func (o *offer) reserve(ctx context.Context) error {
 
 // hopeless returns why a call need not wait for room.
 func (o *offer) hopeless(ctx context.Context) error {
-	for _, c := range o.q.quotas {
-		if err := c.outgrown(o.weight); err != nil {
-			return err
-		}
+	if limit := o.q.backlog.TooLarge(o.weight); limit != nil {
+		return tooLarge(limit)
 	}
 	select {
 	case <-done(ctx):
@@ -152,19 +152,18 @@ func (o *offer) hopeless(ctx context.Context) error {
 // wait waits for the room that reserve has not found.
 func (o *offer) wait(ctx context.Context) error {
 	over := done(ctx)
-	b := &o.q.x.backlog
-	w := b.await(o.q, o.weight)
+	w := o.q.backlog.Wait(o.weight)
 	select {
-	case <-w.ready:
-		o.taken = w.err == nil
-		return w.err
+	case <-w.Ready:
+		o.taken = w.Err == nil
+		return w.Err
 	case <-over:
 	}
-	full := b.quit(w)
+	full := w.Quit()
 	if full == nil {
 		return ended(ctx)
 	}
-	return fmt.Errorf("%w, while waiting for room: %w", ended(ctx), full)
+	return fmt.Errorf("%w, while waiting for room: %w", ended(ctx), noRoom(full))
 }
 
 // posted reports whether nobody waits for the outcome. The answer to a condition is no
@@ -247,7 +246,7 @@ func (o *offer) learn() {
 
 func (o *offer) withdraw() {
 	if o.taken {
-		o.q.x.backlog.giveBack(o.q, o.weight)
+		o.q.backlog.GiveBack(o.weight)
 	}
 	o.pledge.withdraw()
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/strandjobs/strand/executor/internal/backlog"
 	"github.com/strandjobs/strand/shard"
 )
 
@@ -22,7 +23,7 @@ type queue struct {
 	first  uint32 // number of its first shard
 	actors []*shard.Shard
 
-	quotas  []*quota // of the backlog, that hold for it
+	backlog *backlog.Account
 	locking locking
 	scores  scoreFloor
 	far     int64 // entries that are due in more than 50 years
@@ -80,7 +81,8 @@ func (x *Executor) arrange(q *queue) ([]*suspect, error) {
 	}
 	q.number = number
 	x.watchdog.expect(q.timeout)
-	x.backlog.join(q)
+	q.backlog = x.backlog.Join(q.name, q.limit)
+	q.core.Weighed = q.backlog.Limited()
 	suspects, err := q.openShards()
 	if err != nil {
 		return nil, err

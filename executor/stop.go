@@ -65,7 +65,7 @@ func (x *Executor) Stop(ctx context.Context) error {
 
 func (x *Executor) stop() {
 	stopping := time.Now()
-	x.backlog.close(ErrClosed)
+	x.backlog.Close(ErrClosed)
 	x.awaitArrangements()
 	x.draining.Store(true)
 	names, stuck := x.drain()
