@@ -135,7 +135,7 @@ func (q *queue) openShards() ([]*suspect, error) {
 		index := len(routes)
 		p := &port{dispatcher: x.dispatcher, queue: q, candidate: Candidate{Queue: q.name, Shard: i, Index: index, queue: int(q.first)}}
 		name := fmt.Sprintf("%s/%d", q.name, i)
-		s, err := shard.New(x.actors, name, core, p, p)
+		s, err := shard.New(x.actors, name, core, recorder{q}, p)
 		if err != nil {
 			return nil, fmt.Errorf("executor: shard %s: %w", name, err)
 		}

@@ -17,7 +17,7 @@ type worker struct {
 	serves *share // nil while it works for nobody; guarded by dispatcher.mu
 
 	run   *shard.Run // what it works on; nil while idle
-	queue *queue     // of run
+	queue *queue     // of run; set by the dispatcher, before the shard assigns it
 	start time.Time  // of run
 
 	// phase, with settled, says where user code was called, which may have ended
@@ -56,6 +56,9 @@ const (
 // Assign implements [shard.Worker].
 func (w *worker) Assign(r *shard.Run) { w.runs <- r }
 
+// Return implements [shard.Worker].
+func (w *worker) Return() { w.x.dispatcher.takeBack(w) }
+
 // main works until runs is closed. User code that calls Goexit ends this
 // goroutine; then another one goes on where it was.
 func (w *worker) main() {
@@ -77,7 +80,7 @@ func (w *worker) main() {
 			w.look()
 			continue
 		}
-		w.run, w.queue = r, r.Shard.Dispatcher().(*port).queue
+		w.run = r
 		w.start = time.Now()
 		w.x.running.Began(w.place, w.start)
 		w.goOn()
@@ -132,7 +135,7 @@ func (w *worker) goOn() {
 	replaced := w.emptyHands()
 	r := w.run
 	r.Elapsed = time.Since(w.start)
-	w.run, w.queue, w.exited = nil, nil, false
+	w.run, w.exited = nil, false
 	s := r.Shard
 	s.Finish(r)
 	if replaced {

@@ -145,7 +145,7 @@ var bugs = []bug{
 	{"look where a block was", "journal/block.go", "case at.block.home.Load() == h:", "case h.cold != nil:", beside},
 	{"go on after what can't be read", "journal/cold.go", "	r.failed(err)\n", "", memory},
 	{"record a decision on nothing", "shard/change.go", "if c.broken() || len(", "if len(", broken},
-	{"lose the worker of a broken shard", "shard/shard.go", "			s.dispatch.Return(w) // an entry", "			// an entry", broken},
+	{"lose the worker of a broken shard", "shard/shard.go", "			w.Return() // an entry", "			// an entry", broken},
 	{"run a job that can't be read", "executor/job.go", "			return job, &unreadError{err}\n", "			break\n", unread},
 
 	// Order.
@@ -183,13 +183,13 @@ var bugs = []bug{
 	{"take any score for a time", "executor/score.go", "s == journal.ScoreOf(e.Due) || s", "s > 0 || s", scores},
 	{"a pause that is lost with the clock", "shard/clock.go", "l.retry() >= 0 &&", "l.retry() > 9 &&", clocks},
 	{"hold what waits behind a slow job", "shard/take.go", "; next > now {", "; next > 0 {", shells},
-	{"lose a worker that found nothing", "shard/shard.go", "		if !s.assign(now, m) {\n			s.dispatch.Return(m)\n		}\n", "		s.assign(now, m)\n", shells},
+	{"lose a worker that found nothing", "shard/shard.go", "		if !s.assign(now, m) {\n			m.Return()\n		}\n", "		s.assign(now, m)\n", shells},
 	{"settle when all have ended", "shard/take.go", "		if it := &r.Items[i]; it.state.Load() == started && it.Outcome", "		if it := &r.Items[i]; it.state.Load() == revoked && it.Outcome", crowds},
 	{"a queue that had nothing to do claims time", "executor/share.go", "		s.used = max(s.used, d.floor)\n", "", shares},
 	{"shares without weights", "executor/share.go", " / s.weight", "", shares},
 	{"one more than MaxConcurrent", "executor/share.go", "s.running >= s.limit", "s.running > s.limit", shares},
 	{"forget what the limit held back", "executor/share.go", "		d.ready = append(d.ready, s.held...)\n", "", shares},
-	{"one worker for two shards", "executor/dispatcher.go", "		p.idle = p.idle[:n-1]\n", "", lowkiq},
+	{"one worker for two shards", "executor/port.go", "		d.idle = d.idle[:n-1]\n", "", lowkiq},
 	{"a shard that is never granted", "executor/dispatcher.go", "	picked.waiting = false\n", "", lowkiq},
 
 	// Handlers.
