@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/strandjobs/strand/executor/internal/gate"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -15,7 +16,7 @@ type conditions struct {
 	at   int64  // the mark
 
 	stateKey, stateMark string // where they are in the journal
-	inside              []*gate
+	inside              []*gate.Gate
 }
 
 // collect takes the conditions out of the options of one call.
@@ -65,15 +66,29 @@ func (o *offer) enter(ctx context.Context) error {
 	return x.checkMark(c)
 }
 
+// enter goes through one gate. It returns the cause of ctx, and ErrFailed when the outcome
+// of the last call will never be known.
+func (x *Executor) enter(ctx context.Context, name string) (*gate.Gate, error) {
+	over := done(ctx) // not inside
+	g, err := x.gates.Enter(name, over, x.failed)
+	switch err {
+	case gate.ErrQuit:
+		return nil, ended(ctx)
+	case gate.ErrLost:
+		return nil, x.failure()
+	}
+	return g, nil
+}
+
 // leave lets the next calls in, which wait for an outcome that is still open: user code
 // may have ended the goroutine.
 func (o *offer) leave() {
 	gates := &o.q.x.gates
 	for _, g := range o.conditions.inside {
 		if o.stage == underWay {
-			gates.leaveOpen(g, o.ticket)
+			gates.LeaveOpen(g, o.ticket.Done())
 		} else {
-			gates.leave(g)
+			gates.Leave(g)
 		}
 	}
 	o.conditions.inside = nil

@@ -13,6 +13,7 @@ import (
 
 	"github.com/strandjobs/strand/actor"
 	"github.com/strandjobs/strand/executor/internal/backlog"
+	"github.com/strandjobs/strand/executor/internal/gate"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -36,7 +37,7 @@ type Executor struct {
 	backlog    *backlog.Backlog
 	quarantine quarantine
 	locks      locks
-	gates      gates // of marks and keys
+	gates      gate.Gates // of marks and keys
 	sweeper    sweeper
 	running    *journal.Running // from Start on
 	opening    time.Time        // when Open began, and no other had the journal

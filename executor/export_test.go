@@ -17,9 +17,7 @@ func (x *Executor) BreakShards() {
 // Gates counts the names of marks and keys that are in use, or whose outcome is
 // not known.
 func (x *Executor) Gates() int {
-	x.gates.mu.Lock()
-	defer x.gates.mu.Unlock()
-	return len(x.gates.named)
+	return x.gates.Len()
 }
 
 // JobsPerShard returns how many jobs each shard has.

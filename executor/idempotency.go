@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/strandjobs/strand/executor/internal/gate"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -117,7 +118,7 @@ func (x *Executor) sweepKeys() {
 		return
 	}
 	var change journal.Change
-	var inside []*gate
+	var inside []*gate.Gate
 	seen := 0
 	from := s.from
 	s.from = ""
@@ -142,22 +143,22 @@ func (x *Executor) sweepKeys() {
 		x.log.Record(&change) // and what comes through the gates from now on is written later
 	}
 	for _, g := range inside {
-		x.gates.leave(g)
+		x.gates.Leave(g)
 	}
 }
 
 // enterExpired enters the gate of an expired key. Nil: it has not expired, or
 // somebody is about to use it again.
-func (x *Executor) enterExpired(set journal.Set) *gate {
+func (x *Executor) enterExpired(set journal.Set) *gate.Gate {
 	if k, err := parseKeyed(set.Key, set.Value); err != nil || !x.expired(k) {
 		return nil
 	}
-	g := x.gates.tryEnter(set.Key)
+	g := x.gates.TryEnter(set.Key)
 	if g == nil {
 		return nil
 	}
 	if k, found, err := x.readKey(set.Key); err != nil || !found || !x.expired(k) {
-		x.gates.leave(g)
+		x.gates.Leave(g)
 		return nil
 	}
 	return g

@@ -87,7 +87,7 @@ func (x *Executor) putMark(ctx context.Context, name string, value []byte) error
 		return border(err)
 	}
 	// The next one inside reads what is committed, and a later commit comes later.
-	defer x.gates.leave(g)
+	defer x.gates.Leave(g)
 	return border(x.log.Put(ctx, journal.Set{Key: markPrefix + name, Value: value}))
 }
 

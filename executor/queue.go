@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/backlog"
+	"github.com/strandjobs/strand/executor/internal/tally"
 	"github.com/strandjobs/strand/shard"
 )
 
@@ -29,7 +30,7 @@ type queue struct {
 	far     int64 // entries that are due in more than 50 years
 	again   int   // jobs that ran when the last process died, and run again at once
 
-	burials, halts, panics, failures tally // that are logged
+	burials, halts, panics, failures tally.Lines // that are logged
 
 	// call runs the handler for started items and returns an error for each.
 	// It is not guarded.

@@ -156,7 +156,7 @@ func (w *worker) retryIn(n int) (d time.Duration) {
 
 // logPanic tells of a bug, with the place where it is.
 func (q *queue) logPanic(id, reason, stack string) {
-	if rest, ok := q.panics.line(tenASecond); ok {
+	if rest, ok := q.panics.Line(tenASecond); ok {
 		q.x.cfg.Logger.LogAttrs(q.x.handlers, slog.LevelError, "handler panicked", append([]slog.Attr{slog.String("queue", q.name),
 			slog.String("id", id), slog.String("error", reason), slog.String("stack", stack)}, rest...)...)
 	}

@@ -105,7 +105,7 @@ func leftBehind(names []string, stuck error) []slog.Attr {
 func (x *Executor) logStop(all QueueStats, known bool, stopping time.Time, behind []slog.Attr) {
 	leftOut := 0
 	for _, q := range x.queues { // no more are made
-		leftOut += q.burials.unsaid()
+		leftOut += q.burials.Unsaid()
 	}
 	if x.began.IsZero() && leftOut == 0 {
 		return

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/strandjobs/strand/executor/internal/goroutine"
 	"github.com/strandjobs/strand/shard"
 )
 
@@ -92,8 +93,8 @@ func (w *worker) main() {
 func (w *worker) showItself() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.hand.goroutine = goroutineHeader()
-	w.x.running.Goroutine(w.place, goroutineNumber(w.hand.goroutine))
+	w.hand.goroutine = goroutine.Own()
+	w.x.running.Goroutine(w.place, w.hand.goroutine.Number())
 }
 
 // resume begins the work of a worker, or goes on without the user code that
