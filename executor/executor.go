@@ -14,6 +14,7 @@ import (
 	"github.com/strandjobs/strand/actor"
 	"github.com/strandjobs/strand/executor/internal/backlog"
 	"github.com/strandjobs/strand/executor/internal/gate"
+	"github.com/strandjobs/strand/executor/internal/quarantine"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -35,7 +36,7 @@ type Executor struct {
 	routes atomic.Pointer[[]*shard.Shard]
 
 	backlog    *backlog.Backlog
-	quarantine quarantine
+	quarantine quarantine.Quarantine
 	locks      locks
 	gates      gate.Gates // of marks and keys
 	sweeper    sweeper

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/backlog"
+	"github.com/strandjobs/strand/executor/internal/quarantine"
 	"github.com/strandjobs/strand/executor/internal/tally"
 	"github.com/strandjobs/strand/shard"
 )
@@ -60,13 +61,13 @@ func (x *Executor) register(q *queue) error {
 	// logger is user code.
 	q.warnFar()
 	for _, s := range suspects {
-		s.logIfGivenUp()
+		q.logIfGivenUp(s)
 	}
 	return nil
 }
 
 // arrange makes the queue and returns those of its jobs that are suspected.
-func (x *Executor) arrange(q *queue) ([]*suspect, error) {
+func (x *Executor) arrange(q *queue) ([]*quarantine.Suspect, error) {
 	x.arranging.Lock()
 	defer x.arranging.Unlock()
 	if err := x.mayRegister(q.name); err != nil {
@@ -110,7 +111,7 @@ func (x *Executor) mayRegister(name string) error {
 // Nothing can be delivered to them before: nobody has the queue yet. But they
 // may offer themselves, and run, from the moment they are made. Those that are
 // suspected are parked.
-func (q *queue) openShards() ([]*suspect, error) {
+func (q *queue) openShards() ([]*quarantine.Suspect, error) {
 	x := q.x
 	routes := slices.Clone(*x.routes.Load())
 	q.first = uint32(len(routes))
@@ -125,8 +126,8 @@ func (q *queue) openShards() ([]*suspect, error) {
 		cores[i].Tick(time.Now().UnixNano())
 	}
 	for _, s := range suspects {
-		if s.isHeld() || s.isGivenUp() {
-			cores[q.route([]byte(s.id))-q.first].Park(s.id)
+		if s.Held() || s.GivenUp() {
+			cores[q.route([]byte(s.ID))-q.first].Park(s.ID)
 		}
 	}
 	if err := q.load(pending, cores); err != nil {
@@ -145,8 +146,7 @@ func (q *queue) openShards() ([]*suspect, error) {
 	}
 	x.routes.Store(&routes)
 	for _, s := range suspects {
-		s.shard = routes[q.route([]byte(s.id))]
-		x.quarantine.admit(s)
+		q.admit(s, routes[q.route([]byte(s.ID))])
 	}
 	return suspects, nil
 }

@@ -71,7 +71,7 @@ func (x *Executor) stop() {
 	names, stuck := x.drain()
 	all, known := x.sum()
 	x.watchdog.stop()
-	x.quarantine.close()
+	x.quarantine.Close()
 	x.locks.close()
 	x.cancel(ErrStopping)
 	// Nothing keeps a shard from handling what is in its mailbox: this ends.

@@ -58,7 +58,7 @@ func (x *Executor) recovered() (attrs []slog.Attr, level slog.Level) {
 	if d == nil {
 		return []slog.Attr{slog.Bool("recovered", false)}, slog.LevelInfo
 	}
-	names := x.quarantine.named()
+	names := x.quarantine.Named()
 	level = slog.LevelInfo
 	if len(names) > 0 {
 		level = slog.LevelWarn

@@ -175,7 +175,7 @@ func (w *worker) takeBatch() bool {
 	if len(w.batch) == 0 {
 		return false
 	}
-	w.x.quarantine.begun(w.queue, w.batch)
+	w.x.quarantine.Begun(w.queue.name, w.batch)
 	if w.queue.timeout > 0 {
 		w.hand.begin(w.queue, w.run)
 	}
@@ -228,10 +228,10 @@ func (w *worker) endBatch() {
 		w.x.running.Clear(w.place*w.words + i)
 	}
 	z := &w.x.quarantine
-	z.acquit(w.queue, w.batch)
+	z.Acquit(w.queue.name, w.batch, w.queue.core.Single)
 	if w.queue.core.Single {
 		for _, it := range w.batch { // what it is suspected for may stand behind what failed
-			z.standAside(w.queue, it.ID)
+			z.StandAside(w.queue.name, it.ID)
 		}
 	}
 	w.errs, w.settled = nil, 0
@@ -247,7 +247,7 @@ func (w *worker) passOn() bool {
 	if it.Outcome.Done+1 == len(it.Payloads) {
 		return false
 	}
-	w.x.quarantine.acquit(w.queue, w.batch)
+	w.x.quarantine.Acquit(w.queue.name, w.batch, true)
 	w.more = it.Pass()
 	return w.more
 }
