@@ -1,13 +1,11 @@
 package executor
 
 import (
-	"container/list"
-	"math"
-	"slices"
-	"sync"
+	"fmt"
+	"log/slog"
 	"time"
 
-	"github.com/strandjobs/strand/shard"
+	"github.com/strandjobs/strand/executor/internal/backlog"
 )
 
 // Overflow says what Enqueue does when the backlog is full.
@@ -23,152 +21,6 @@ const (
 	Wait
 )
 
-// backlog holds the payloads that are accepted and not over against the limits. Each
-// counts once, from before the journal gets it until its shard has recorded its end:
-// retries, snoozes, a halt and a restart change nothing about that.
-//
-// A call that fits under its limits takes its room at once. Room that comes back goes
-// to those who wait, in the order in which they came. It is not saved up until there
-// is much of it: where most jobs are due next week, that would be next week.
-type backlog struct {
-	x    *Executor
-	born time.Time
-
-	// mu guards what follows, and the quotas. Nothing is called under it.
-	mu     sync.Mutex
-	quotas []*quota
-	turn   uint64      // number of the newest waiter
-	watch  *time.Timer // looks at what stands still; nil until one is needed
-	armed  bool        // watch is set
-	closed error       // why nobody waits any more; nil: they may
-}
-
-// quota is a limit and what counts against it.
-type quota struct {
-	queue       string       // whose; empty: of all queues together
-	limit, used shard.Weight // of limit, 0 is none
-	line        list.List    // of *waiter, by number; Invariant: the first one does not fit
-	pace        pace
-	refused     uint64
-	still       int64        // since when a call was refused, or waits, and nothing has ended; 0: that is not so
-	wanted      shard.Weight // by that call
-	told        bool         // that it stands still
-}
-
-// init makes the limits of the executor count.
-func (b *backlog) init(x *Executor) {
-	b.x, b.born = x, time.Now()
-	if limit := (shard.Weight{Payloads: x.cfg.MaxBacklog, Bytes: x.cfg.MaxBacklogBytes}); limit != (shard.Weight{}) {
-		b.quotas = append(b.quotas, &quota{limit: limit})
-	}
-}
-
-// join makes the limits of a queue count, and says which hold for it.
-func (b *backlog) join(q *queue) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.quotas = slices.DeleteFunc(b.quotas, func(c *quota) bool { return c.queue == q.name }) // it could not be registered then
-	if q.limit != (shard.Weight{}) {
-		b.quotas = append(b.quotas, &quota{queue: q.name, limit: q.limit})
-	}
-	for _, c := range slices.Backward(b.quotas) { // its own first
-		if c.queue == "" || c.queue == q.name {
-			q.quotas = append(q.quotas, c)
-		}
-	}
-	q.core.Weighed = len(q.quotas) > 0
-}
-
-// now is the time on the monotonic clock, in nanoseconds, and not 0.
-func (b *backlog) now() int64 { return 1 + int64(time.Since(b.born)) }
-
-func (c *quota) fits(more shard.Weight) bool { return within(c.used.Plus(more), c.limit) }
-
-func within(w, limit shard.Weight) bool {
-	return w.Payloads <= orNone(limit.Payloads) && w.Bytes <= orNone(limit.Bytes)
-}
-
-// orNone makes no limit of 0.
-func orNone(limit int) int {
-	if limit == 0 {
-		return math.MaxInt
-	}
-	return limit
-}
-
-// take takes room for a call, unless there is none or somebody has been waiting for
-// it.
-func (b *backlog) take(q *queue, more shard.Weight) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.obstacle(q, more, b.turn+1) != nil {
-		return false
-	}
-	b.add(q, more)
-	return true
-}
-
-// obstacle returns the limit that keeps a call with a number out, or whose line has
-// somebody before it. The caller holds mu.
-func (b *backlog) obstacle(q *queue, more shard.Weight, number uint64) *quota {
-	for _, c := range q.quotas {
-		first := c.line.Front()
-		if !c.fits(more) || first != nil && first.Value.(*waiter).number < number {
-			return c
-		}
-	}
-	return nil
-}
-
-// add gives room to a call. The caller holds mu.
-func (b *backlog) add(q *queue, more shard.Weight) {
-	for _, c := range q.quotas {
-		c.used = c.used.Plus(more)
-		b.moved(c)
-	}
-}
-
-// exceed counts what is accepted whatever the limits say.
-func (b *backlog) exceed(q *queue, more shard.Weight) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, c := range q.quotas {
-		c.used = c.used.Plus(more)
-	}
-}
-
-// giveBack ends what was taken for a call that was not accepted.
-func (b *backlog) giveBack(q *queue, less shard.Weight) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.subtract(q, less)
-}
-
-func (b *backlog) subtract(q *queue, less shard.Weight) {
-	for _, c := range q.quotas {
-		c.used = c.used.Minus(less)
-	}
-	b.serve(q)
-}
-
-// settle counts what a shard of q has recorded.
-func (b *backlog) settle(q *queue, change *shard.Change) {
-	if len(q.quotas) == 0 {
-		return
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.subtract(q, change.Over.Minus(change.Surplus))
-	if change.Over.Payloads == 0 {
-		return
-	}
-	now := b.now()
-	for _, c := range q.quotas {
-		c.pace.count(now, change.Over)
-		b.moved(c)
-	}
-}
-
 // Backlog says how full a backlog is. All of it is zero without a limit.
 type Backlog struct {
 	// Payloads and Bytes are what counts against the limits: what is accepted and
@@ -183,14 +35,73 @@ type Backlog struct {
 	Stalled time.Duration
 }
 
-// stats returns the figures of the quota of a queue; empty: of all together.
-func (b *backlog) stats(queue string) (s Backlog) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, c := range b.quotas {
-		if c.queue == queue {
-			s = Backlog{Payloads: c.used.Payloads, Bytes: c.used.Bytes, Refused: c.refused, Waiting: c.line.Len(), Stalled: b.age(c)}
-		}
+// FullError says what was full, and when it is worth while to call again. It matches
+// [ErrFull]. A handler that returns the one of a full disk, which a follow-up of it
+// got, spends no retry: its job waits as it would after a first failure, a second at
+// least.
+type FullError struct {
+	// Disk: the disk is full. Of what follows, only RetryAfter is set.
+	Disk bool
+
+	// Queue is the queue whose QueueConfig.MaxBacklog or MaxBacklogBytes was reached.
+	// Empty: those of Config, which are over all queues.
+	Queue string
+	// Bytes: Waiting and Limit are bytes, and not payloads.
+	Bytes          bool
+	Waiting, Limit int
+
+	// RetryAfter is a hint: how long it takes until there is room for the call, and an
+	// eighth of the limit is free, if payloads end as fast as in the last 10 to 20
+	// seconds. It is 10 ms at least and a minute at most. When none has ended in that
+	// time, it is as long as none has, but a second at least. Of a disk, which is
+	// looked at ten times a second, it is a second.
+	RetryAfter time.Duration
+
+	cause error // of a disk
+}
+
+func (e *FullError) Error() string {
+	if e.Disk {
+		return fmt.Sprintf("executor: full: %v", e.cause)
 	}
-	return s
+	unit, setting := limitOf(e.Queue, e.Bytes)
+	return fmt.Sprintf("executor: full: %d %s are waiting, %s is %d; try again in %v",
+		e.Waiting, unit, setting, e.Limit, e.RetryAfter.Round(time.Millisecond))
+}
+
+// limitOf names what a limit counts, and its setting.
+func limitOf(queue string, bytes bool) (unit, setting string) {
+	if unit, setting = "payloads", "MaxBacklog"; bytes {
+		unit, setting = "bytes", "MaxBacklogBytes"
+	}
+	if queue == "" {
+		return unit, "Config." + setting
+	}
+	return unit, fmt.Sprintf("QueueConfig.%s of queue %q", setting, queue)
+}
+
+// Is makes errors.Is(err, ErrFull) true.
+func (e *FullError) Is(target error) bool { return target == ErrFull }
+
+// Unwrap returns what the journal said about the disk.
+func (e *FullError) Unwrap() error { return e.cause }
+
+// noRoom is the error of a call that a limit keeps out.
+func noRoom(f *backlog.Full) error {
+	return &FullError{Queue: f.Queue, Bytes: f.Bytes, Waiting: f.Waiting, Limit: f.Limit, RetryAfter: f.RetryAfter}
+}
+
+// tooLarge is the error of a call that has no room under a limit, whatever ends.
+func tooLarge(f *backlog.Full) error {
+	unit, setting := limitOf(f.Queue, f.Bytes)
+	return fmt.Errorf("%w: the call is %d %s, %s is %d", ErrTooLarge, f.Waiting, unit, setting, f.Limit)
+}
+
+func stalled(s backlog.Stall) error {
+	return fmt.Errorf("%w for %v: %w", ErrStalled, s.For.Round(time.Second), noRoom(s.Full))
+}
+
+// tellStalled logs a limit under which nothing moves.
+func (x *Executor) tellStalled(s backlog.Stall) {
+	x.cfg.Logger.Warn("backlog stands still", slog.Any("error", stalled(s)))
 }

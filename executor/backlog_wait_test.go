@@ -3,7 +3,9 @@ package executor_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -71,17 +73,29 @@ func kept(t *testing.T, cfg executor.Config, own executor.QueueConfig[int]) (x *
 
 // arrivals are calls that wait, in the order in which they come.
 type arrivals struct {
-	t     *testing.T
-	wg    sync.WaitGroup
-	order shared[[]string] // in which they were accepted
+	t  *testing.T
+	wg sync.WaitGroup
+
+	mu       sync.Mutex
+	accepted map[uint64]string // by position
+}
+
+// order is in which they were accepted.
+func (a *arrivals) order() (ids []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, position := range slices.Sorted(maps.Keys(a.accepted)) {
+		ids = append(ids, a.accepted[position])
+	}
+	return ids
 }
 
 func (a *arrivals) call(q *executor.Queue[int], id string) {
 	a.wg.Go(func() {
-		enqueue(a.t, q, id, 1, executor.In(time.Minute))
-		a.order.mu.Lock()
-		defer a.order.mu.Unlock()
-		a.order.value = append(a.order.value, id)
+		r := enqueue(a.t, q, id, 1, executor.In(time.Minute))
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.accepted[r.Position] = id
 	})
 	synctest.Wait() // until it waits
 }
@@ -92,7 +106,7 @@ func TestBacklogIsFair(t *testing.T) {
 		x, small, other := kept(t, executor.Config{MaxBacklog: 1, Overflow: executor.Wait}, executor.QueueConfig[int]{MaxBacklog: 1})
 		enqueue(t, other, "first", 1, executor.In(time.Minute))
 		start(t, x)
-		a, want := arrivals{t: t}, []string(nil)
+		a, want := arrivals{t: t, accepted: map[uint64]string{}}, []string(nil)
 		for i := range 10 {
 			id := fmt.Sprint(i)
 			a.call(pick(rand.New(rand.NewPCG(uint64(i), 1)), small, other), id)
@@ -100,7 +114,7 @@ func TestBacklogIsFair(t *testing.T) {
 		}
 		require.Equal(t, 10, must(x.Stats(t.Context())).Backlog.Waiting)
 		a.wg.Wait()
-		require.Equal(t, want, a.order.get())
+		require.Equal(t, want, a.order())
 		stop(t, x)
 	})
 }
@@ -113,23 +127,23 @@ func TestBacklogOfTwoLimits(t *testing.T) {
 		enqueue(t, small, "0", 0, executor.In(90*time.Second))
 		enqueue(t, small, "1", 1, executor.In(time.Hour))
 		start(t, x)
-		a := arrivals{t: t}
+		a := arrivals{t: t, accepted: map[uint64]string{}}
 		a.call(small, "small a")
 		a.call(small, "small b")
 		require.Equal(t, 2, stats(t, small).Backlog.Waiting)
 		a.call(other, "other a")
 		a.call(other, "other b")
-		require.Equal(t, []string{"other a", "other b"}, a.order.get(), "there is room for them")
+		require.Equal(t, []string{"other a", "other b"}, a.order(), "there is room for them")
 		a.call(other, "other c")
 		require.Equal(t, 1, must(x.Stats(t.Context())).Backlog.Waiting, "for the limit of all")
 		time.Sleep(61 * time.Second) // other a and b are over
-		require.Equal(t, "other c", a.order.get()[2])
+		require.Equal(t, "other c", a.order()[2])
 		a.call(other, "other d")
-		require.Len(t, a.order.get(), 4)
+		require.Len(t, a.order(), 4)
 		time.Sleep(30 * time.Second) // so is the first of small
-		require.Equal(t, "small a", a.order.get()[4])
+		require.Equal(t, "small a", a.order()[4])
 		a.wg.Wait()
-		require.Equal(t, "small b", a.order.get()[5])
+		require.Equal(t, "small b", a.order()[5])
 		stop(t, x)
 	})
 }
@@ -203,14 +217,14 @@ func TestBacklogRoomThatComesTooLate(t *testing.T) {
 		x, q, _ := kept(t, executor.Config{MaxBacklog: 1, Overflow: executor.Wait}, executor.QueueConfig[int]{})
 		enqueue(t, q, "first", 1, executor.In(time.Minute))
 		start(t, x)
-		a := arrivals{t: t}
+		a := arrivals{t: t, accepted: map[uint64]string{}}
 		x.WaitAndQuit("small", func() {
 			a.call(q, "next")
 			time.Sleep(time.Hour)
-			require.Empty(t, a.order.get(), "the room is another's")
+			require.Empty(t, a.order(), "the room is another's")
 		})
 		a.wg.Wait()
-		require.Equal(t, []string{"next"}, a.order.get())
+		require.Equal(t, []string{"next"}, a.order())
 		time.Sleep(time.Hour)
 		require.Zero(t, must(x.Stats(t.Context())).Backlog)
 		stop(t, x)

@@ -2,9 +2,17 @@ package executor
 
 import (
 	"log/slog"
+	"time"
 
+	"github.com/strandjobs/strand/executor/internal/tally"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
+)
+
+// How many lines of a kind are logged about a queue.
+var (
+	tenASecond = tally.Rate{Lines: 10, Per: time.Second, Rest: "left_out"}
+	oneAMinute = tally.Rate{Lines: 1, Per: time.Minute, Rest: "others"}
 )
 
 // tellBuried logs what of the batch goes to the morgue.
@@ -57,7 +65,7 @@ func oldest(parts []shard.Part) (i int) {
 
 // logBurial tells a person that there is something to decide about.
 func (q *queue) logBurial(id string, first journal.Position, reason string, more ...slog.Attr) {
-	rest, ok := q.burials.line(tenASecond)
+	rest, ok := q.burials.Line(tenASecond)
 	if !ok {
 		return
 	}
@@ -86,7 +94,7 @@ func (w *worker) tellFailed() {
 
 // logHalt tells a person that an id waits for him.
 func (q *queue) logHalt(id string, attempts int, reason string) {
-	if rest, ok := q.halts.line(tenASecond); ok {
+	if rest, ok := q.halts.Line(tenASecond); ok {
 		q.warn("job is halted: its id runs again after RunNow", append([]slog.Attr{slog.String("queue", q.name), slog.String("id", id),
 			slog.Int("attempts", attempts), slog.String("error", reason)}, rest...)...)
 	}
@@ -95,7 +103,7 @@ func (q *queue) logHalt(id string, attempts int, reason string) {
 // logFailure tells of the first failure, so that an outage is seen at once, and then
 // how many there are.
 func (q *queue) logFailure(it *shard.Item) {
-	if rest, ok := q.failures.line(oneAMinute); ok {
+	if rest, ok := q.failures.Line(oneAMinute); ok {
 		q.warn("a run failed", append([]slog.Attr{slog.String("queue", q.name), slog.String("id", it.ID),
 			slog.Int("attempt", it.Retry+firstAttempt), slog.String("error", it.Outcome.Error)}, rest...)...)
 	}

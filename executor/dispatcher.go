@@ -44,76 +44,19 @@ func newDispatcher(s Scheduler) *dispatcher {
 	}
 }
 
-// port is the dispatcher as one shard sees it.
-type port struct {
-	*dispatcher
-	queue     *queue
-	candidate Candidate
-
-	// Guarded by dispatcher.mu.
-	shard   *shard.Shard // nil until it has offered itself, which may be before whoever made it knows it
-	waiting bool         // among the ready ones, or those that its queue holds back
-}
-
-// Offer implements [shard.Dispatcher].
-func (p *port) Offer(s *shard.Shard, due int64) shard.Worker {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed {
-		return nil
-	}
-	p.shard = s
-	if p.waiting {
-		p.postpone(due)
-		return nil
-	}
-	if n := len(p.idle); n > 0 && !p.queue.share.full() {
-		w := p.idle[n-1]
-		p.idle = p.idle[:n-1]
-		p.busy(&p.queue.share)
-		p.begin(w, p, p.now())
-		return w
-	}
-	p.waiting = true
-	c := p.candidate
-	c.due, c.port = due, p
-	p.await(c)
-	return nil
-}
-
-// postpone changes since when a shard that waits has had something due.
-func (p *port) postpone(due int64) {
-	for _, list := range [][]Candidate{p.ready, p.queue.share.held} {
-		if i := slices.IndexFunc(list, func(c Candidate) bool { return c.port == p }); i >= 0 {
-			list[i].due = due
-		}
-	}
-}
-
-// Return implements [shard.Dispatcher]. It is called on the shard's actor, where
-// no user code may run: then the worker itself has to look again.
-func (p *port) Return(sw shard.Worker) {
-	w := sw.(*worker)
-	p.mu.Lock()
-	lookAgain := !p.builtin && !p.closed
-	p.mu.Unlock()
+// takeBack finds another shard for a worker that one has no job for. It is called on the
+// actor of that one, where no user code may run: then the worker itself has to look again.
+func (d *dispatcher) takeBack(w *worker) {
+	d.mu.Lock()
+	lookAgain := !d.builtin && !d.closed
+	d.mu.Unlock()
 	if lookAgain {
 		w.runs <- nil
 		return
 	}
-	if s := p.next(w, false); s != nil {
+	if s := d.next(w, false); s != nil {
 		s.Grant(w)
 	}
-}
-
-// Record implements [shard.Recorder].
-func (p *port) Record(c *shard.Change) {
-	if q := p.queue; q.locking.wants == nil && q.locking.onEnqueue == nil {
-		q.x.log.Record(&c.Change)
-	} else {
-		q.x.locks.settle(q, c)
-	}
-	p.queue.x.backlog.settle(p.queue, c)
 }
 
 // next finds the next shard for a worker, which is no longer among the ready

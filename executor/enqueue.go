@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"time"
+	"unsafe"
 
 	"github.com/strandjobs/strand/journal"
 )
@@ -32,26 +33,44 @@ func (t *Queue[T]) Enqueue(ctx context.Context, id string, payload T, options ..
 	if t == nil || t.q == nil {
 		return Receipt{}, errNoQueue
 	}
-	data, err := t.encode(payload)
-	if err != nil {
-		return Receipt{}, fmt.Errorf("%w: id %q: %w", ErrEncode, id, err)
-	}
-	if !t.computes() {
-		return t.q.enqueue(ctx, id, data, options)
-	}
-	// What is computed comes first, what was asked for wins.
-	it := Item[T]{ID: id, Payload: payload}
-	if err := t.compute(&it); err != nil {
+	entries := borrowEntries(1)
+	defer giveBackEntries(entries)
+	if err := t.fill(&(*entries)[0], Item[T]{ID: id, Payload: payload}, t.q.stamp()); err != nil {
 		return Receipt{}, err
 	}
-	computed := make([]Option, 0, len(options)+2)
-	if !it.Due.IsZero() {
-		computed = append(computed, At(it.Due))
+	return t.q.enqueue(ctx, *entries, options)
+}
+
+// Enqueue accepts an encoded payload for a queue that is known by its name
+// only. See [Queue.Enqueue] for everything else.
+func (x *Executor) Enqueue(ctx context.Context, queue, id string, payload []byte, options ...Option) (Receipt, error) {
+	if x == nil {
+		return Receipt{}, fmt.Errorf("%w: no executor; Open makes one", ErrState)
 	}
-	if it.Score != nil {
-		computed = append(computed, Score(*it.Score))
+	q, err := x.lookup(queue)
+	if err != nil {
+		return Receipt{}, err
 	}
-	return t.q.enqueue(ctx, it.ID, data, append(computed, options...))
+	entries := borrowEntries(1)
+	defer giveBackEntries(entries)
+	if err := q.fill(&(*entries)[0], id, payload, q.stamp()); err != nil {
+		return Receipt{}, err
+	}
+	return q.enqueue(ctx, *entries, options)
+}
+
+// enqueue accepts one entry. What the options say goes before what was computed.
+func (q *queue) enqueue(ctx context.Context, entries []journal.Entry, options []Option) (Receipt, error) {
+	for _, o := range options {
+		if err := o.apply(&entries[0]); err != nil {
+			return Receipt{}, err
+		}
+	}
+	o, err := q.accept(ctx, entries, options)
+	if err != nil {
+		return Receipt{}, err
+	}
+	return o.receipt(0), nil
 }
 
 // errNoQueue is what a Queue that Handle did not make says.
@@ -138,20 +157,18 @@ func (t *Queue[T]) EnqueueMany(ctx context.Context, items []Item[T], options ...
 			return nil, fmt.Errorf("item %d: %w", i, err)
 		}
 	}
-	if slices.ContainsFunc(options, Option.conditional) {
-		return t.q.appendIf(ctx, entries, options)
-	}
-	ticket, err := t.q.append(ctx, entries)
+	o, err := t.q.accept(ctx, entries, options)
 	if err != nil {
 		return nil, err
 	}
 	receipts := make([]Receipt, len(items))
 	for i := range receipts {
-		receipts[i] = t.q.receipt(ticket, i, t.q.durability)
+		receipts[i] = o.receipt(i)
 	}
 	return receipts, nil
 }
 
+// fill writes an item into e. What the item says goes before what is computed.
 func (t *Queue[T]) fill(e *journal.Entry, it Item[T], now stamp) error {
 	data, err := t.encode(it.Payload)
 	if err != nil {
@@ -169,5 +186,22 @@ func (t *Queue[T]) fill(e *journal.Entry, it Item[T], now stamp) error {
 	if it.Score != nil {
 		return setScore(e, *it.Score)
 	}
+	return nil
+}
+
+// fill writes what an enqueue asks for into e. Its checks come before anything
+// is accepted.
+func (q *queue) fill(e *journal.Entry, id string, payload []byte, now stamp) error {
+	if id == "" || len(id) > MaxIDBytes {
+		return fmt.Errorf("%w: it has %d bytes, it must have from 1 to %d", ErrInvalidID, len(id), MaxIDBytes)
+	}
+	if len(payload) > q.x.cfg.MaxPayloadBytes {
+		return fmt.Errorf("%w: %d bytes for id %q, the limit is %d", ErrTooLarge, len(payload), id, q.x.cfg.MaxPayloadBytes)
+	}
+	// The journal copies it, and changes nothing.
+	e.ID = unsafe.Slice(unsafe.StringData(id), len(id))
+	e.Queue, e.Payload = q.number, payload
+	e.Due, e.Score = now.due, now.score
+	e.Route = q.route(e.ID)
 	return nil
 }

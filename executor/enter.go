@@ -88,7 +88,7 @@ func (w *worker) waker(it *shard.Item) (*atomic.Bool, func()) {
 // postpone gives a job back that has to wait. If it is woken before the shard
 // hears of it, it is not parked.
 func (w *worker) postpone(it *shard.Item, woken *atomic.Bool) {
-	w.x.quarantine.standAside(w.queue, it.ID)
+	w.x.quarantine.StandAside(w.queue.name, it.ID)
 	w.run.Shard.Tell(func(c *shard.Core) { c.Postpone(it, !woken.Load()) })
 }
 

@@ -12,6 +12,9 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/actor"
+	"github.com/strandjobs/strand/executor/internal/backlog"
+	"github.com/strandjobs/strand/executor/internal/gate"
+	"github.com/strandjobs/strand/executor/internal/quarantine"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -32,10 +35,10 @@ type Executor struct {
 	// under mu, because the committer reads it.
 	routes atomic.Pointer[[]*shard.Shard]
 
-	backlog    backlog
-	quarantine quarantine
+	backlog    *backlog.Backlog
+	quarantine quarantine.Quarantine
 	locks      locks
-	gates      gates // of marks and keys
+	gates      gate.Gates // of marks and keys
 	sweeper    sweeper
 	running    *journal.Running // from Start on
 	opening    time.Time        // when Open began, and no other had the journal
@@ -155,7 +158,7 @@ func open(dir string, cfg Config, openLog func(journal.Config) (*journal.Log, er
 		stopped:    make(chan struct{}),
 	}
 	x.watchdog.x = x
-	x.backlog.init(x)
+	x.backlog = backlog.New(shard.Weight{Payloads: cfg.MaxBacklog, Bytes: cfg.MaxBacklogBytes}, x.tellStalled)
 	x.routes.Store(new([]*shard.Shard))
 	x.inherited.Context = context.Background()
 	ctx := context.WithValue(&x.inherited, handlerKey{}, x)
@@ -190,7 +193,7 @@ func (x *Executor) fail(err error) {
 	x.mu.Unlock()
 	x.draining.Store(true)
 	x.dispatcher.close()
-	x.backlog.close(failure)
+	x.backlog.Close(failure)
 	// The caller is the committer, an actor's, or a worker: Stop waits for all of
 	// them, and the hook may well call Stop.
 	go x.tell(err)
@@ -233,7 +236,10 @@ func (x *Executor) Err() error {
 	if n := int(x.watchdog.stuck.Load()); n > 0 && n >= workers {
 		return fmt.Errorf("%w: each of %d workers waits for one", ErrStuck, workers)
 	}
-	return x.backlog.err()
+	if s := x.backlog.Stalled(); s != nil {
+		return stalled(*s)
+	}
+	return nil
 }
 
 // slowDisk is how long a commit may take before Err complains.
@@ -259,7 +265,7 @@ func border(err error) error {
 			return fmt.Errorf("%w: %w: %w", ErrUnknown, ErrContext, err)
 		}
 		if pair[1] == ErrFull {
-			return &FullError{Disk: true, RetryAfter: retryFullDisk, cause: err}
+			return diskFull(err)
 		}
 		return fmt.Errorf("%w: %w", pair[1], err)
 	}

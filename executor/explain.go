@@ -108,7 +108,7 @@ func (l *locks) explain(q *queue, e *Explanation) {
 		}
 		return
 	}
-	if l.x.quarantine.holds(e.Queue, e.ID) {
+	if l.x.quarantine.Holds(e.Queue, e.ID) {
 		e.State = JobSuspected
 		return
 	}

@@ -17,9 +17,7 @@ func (x *Executor) BreakShards() {
 // Gates counts the names of marks and keys that are in use, or whose outcome is
 // not known.
 func (x *Executor) Gates() int {
-	x.gates.mu.Lock()
-	defer x.gates.mu.Unlock()
-	return len(x.gates.named)
+	return x.gates.Len()
 }
 
 // JobsPerShard returns how many jobs each shard has.
@@ -65,9 +63,9 @@ func (x *Executor) Dead() int { return x.log.Buried(1) }
 // WaitAndQuit is a call that waits for room in the backlog and gives up after f.
 func (x *Executor) WaitAndQuit(queue string, f func()) {
 	q, _ := x.lookup(queue)
-	w := x.backlog.await(q, shard.Weight{Payloads: 1, Bytes: 100})
+	w := q.backlog.Wait(shard.Weight{Payloads: 1, Bytes: 100})
 	f()
-	x.backlog.quit(w)
+	w.Quit()
 }
 
 // SetClock has what is accepted from now on get its time from another clock.

@@ -34,7 +34,7 @@ func (q *queue) load(pending [][]journal.Ref, cores []*shard.Core) error {
 		return err
 	}
 	q.far = far.Load()
-	q.x.backlog.exceed(q, weight)
+	q.backlog.Exceed(weight)
 	return nil
 }
 

@@ -22,7 +22,10 @@ import (
 //
 // The keys are computed from id and payload alone, by functions
 // that are called when the payload is enqueued, which fails with ErrInvalidKey when
-// one panics or returns a key that is none, and again before each run. Of a job
+// one panics or returns a key that is none, and again before each run. Each time they get
+// the payload as its handler does: decoded from the bytes that were accepted, not the value
+// that Enqueue was given, so that what the codec leaves out or changes can't lock one key
+// and unlock another. Of a job
 // with several payloads those of all count. Nil functions, and those that return
 // nothing, lock nothing. A key has from 1 to 512 bytes and means the same in all
 // queues of the executor. Fields that do nothing without a function are ErrConfig

@@ -130,3 +130,30 @@ func TestCountedUnlocksItsOwn(t *testing.T) {
 		stop(t, x)
 	})
 }
+
+// lossy is a payload that comes back from JSON as another value.
+type lossy struct {
+	Number any    // an int comes back as a float64
+	Note   string `json:"-"`
+}
+
+// Enqueue locks what the run unlocks, also where the codec changes the value: keys of the
+// value that Enqueue was given would stay locked for ever.
+func TestKeysOfAPayloadThatTheCodecChanges(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		key := func(_ string, o lossy) []string { return []string{fmt.Sprintf("%v/%s", o.Number, o.Note)} }
+		q := handle(t, x, "q", func(context.Context, executor.Merged[lossy]) error { return nil },
+			executor.QueueConfig[lossy]{Locks: executor.Locks[lossy]{OnEnqueue: key, Unlock: key}})
+		_, err := q.Enqueue(t.Context(), "one", lossy{Number: 12_345_678, Note: "lost"})
+		require.NoError(t, err)
+		_, err = q.EnqueueMany(t.Context(), []executor.Item[lossy]{{ID: "many", Payload: lossy{Number: 12_345_678, Note: "lost"}}})
+		require.NoError(t, err)
+		locked := x.Keys().List()
+		require.Len(t, locked, 1)
+		require.Equal(t, "1.2345678e+07/", locked[0].Key)
+		require.NoError(t, x.Start(t.Context()))
+		synctest.Wait()
+		require.Empty(t, x.Keys().List())
+	})
+}

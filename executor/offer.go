@@ -9,15 +9,32 @@ import (
 	"github.com/strandjobs/strand/shard"
 )
 
-// offer is a call to Enqueue on its way into the journal, with its room in the backlog
-// and what it locks. It gives both back if it turns out that it is not accepted.
+// offer is a call to Enqueue on its way into the journal, in this order:
+//
+//	fill      the entries, with what the codec and the functions of the queue return
+//	prepare   the conditions, the keys that the entries lock, their weight
+//	enter     the gates of the conditions, which may answer the call at once
+//	reserve   room in the backlog; a call that waits for it does so outside the gates,
+//	          because what the backlog waits for may be a handler that waits there
+//	append    the keys are locked, then the journal gets the entries, with all that
+//	          belongs into the same commit
+//	await     the outcome: on disk, and taken in by its shard
+//	receipt   what became of each payload
+//
+// The first two call user code, and nothing is held meanwhile. What a call has taken on
+// its way goes back when it turns out that it is not accepted.
 type offer struct {
-	q      *queue
-	weight shard.Weight // zero: there is no limit
-	taken  bool         // it has its room
-	pledge *pledge      // nil: it locks nothing
-	ticket journal.Ticket
-	stage  stage
+	q          *queue
+	entries    []journal.Entry
+	conditions *conditions  // nil: there are none
+	keys       [][]string   // what the entries lock; nil: nothing
+	weight     shard.Weight // zero: there is no limit
+
+	earlier journal.Position // of the call that came with the key before; 0: none did
+	taken   bool             // it has its room
+	pledge  *pledge          // nil: nothing is locked
+	ticket  journal.Ticket
+	stage   stage
 }
 
 // stage is how far an offer has come.
@@ -29,29 +46,78 @@ const (
 	accepted
 )
 
-// newOffer begins an offer of entries. It has to be ended.
-func (q *queue) newOffer(entries []journal.Entry) (o offer) {
-	if o.q = q; len(q.quotas) > 0 {
-		for i := range entries {
-			o.weight = o.weight.Plus(shard.Announced(&entries[i]))
-		}
-	}
-	return o
-}
-
 // errNoRoom is returned when a call should wait for room.
 var errNoRoom = errors.New("no room")
+
+// accept offers entries that have been filled in.
+func (q *queue) accept(ctx context.Context, entries []journal.Entry, options []Option) (o offer, err error) {
+	o = offer{q: q, entries: entries}
+	if err := o.prepare(ctx, options); err != nil {
+		return o, err
+	}
+	defer o.end()
+	for err = o.try(ctx); err == errNoRoom; {
+		if err = o.wait(ctx); err == nil {
+			err = o.try(ctx)
+		}
+	}
+	if err != nil {
+		return o, border(err)
+	}
+	if c := o.conditions; c != nil && c.key != "" {
+		q.x.sweepKeys()
+	}
+	return o, nil
+}
+
+func (o *offer) prepare(ctx context.Context, options []Option) (err error) {
+	q := o.q
+	if o.conditions, err = q.collect(options); err != nil {
+		return err
+	}
+	if err := q.x.admits(ctx); err != nil {
+		return err
+	}
+	if o.keys, err = q.keysOnEnqueue(o.entries); err != nil {
+		return err
+	}
+	if q.backlog.Limited() {
+		for i := range o.entries {
+			o.weight = o.weight.Plus(shard.Announced(&o.entries[i]))
+		}
+	}
+	return nil
+}
+
+// try does all that comes after prepare, except for a wait for room: then it returns
+// errNoRoom.
+func (o *offer) try(ctx context.Context) error {
+	if o.conditions != nil {
+		defer o.leave()
+		if err := o.enter(ctx); err != nil || o.earlier != 0 {
+			return err
+		}
+	}
+	// Before anything is locked: what is in the backlog may wait for that key.
+	if err := o.reserve(ctx); err != nil {
+		return err
+	}
+	if err := o.append(ctx); err != nil || o.posted() {
+		return err
+	}
+	return o.await(ctx)
+}
 
 // reserve takes room in the backlog. The limits don't hold for handlers: what they
 // have in hand could never end otherwise.
 func (o *offer) reserve(ctx context.Context) error {
-	b := &o.q.x.backlog
+	b := o.q.backlog
 	for !o.taken && o.weight != (shard.Weight{}) {
-		if o.taken = b.take(o.q, o.weight); o.taken {
+		if o.taken = b.Take(o.weight); o.taken {
 			break
 		}
 		if o.q.x.owns(ctx) {
-			b.exceed(o.q, o.weight)
+			b.Exceed(o.weight)
 			o.taken = true
 			break
 		}
@@ -61,7 +127,9 @@ func (o *offer) reserve(ctx context.Context) error {
 		if o.q.x.cfg.Overflow == Wait {
 			return errNoRoom
 		}
-		if err := b.refuse(o.q, o.weight); err != nil {
+		if full, err := b.Refuse(o.weight); full != nil {
+			return noRoom(full)
+		} else if err != nil {
 			return err
 		}
 	}
@@ -70,10 +138,8 @@ func (o *offer) reserve(ctx context.Context) error {
 
 // hopeless returns why a call need not wait for room.
 func (o *offer) hopeless(ctx context.Context) error {
-	for _, c := range o.q.quotas {
-		if err := c.outgrown(o.weight); err != nil {
-			return err
-		}
+	if limit := o.q.backlog.TooLarge(o.weight); limit != nil {
+		return tooLarge(limit)
 	}
 	select {
 	case <-done(ctx):
@@ -86,52 +152,65 @@ func (o *offer) hopeless(ctx context.Context) error {
 // wait waits for the room that reserve has not found.
 func (o *offer) wait(ctx context.Context) error {
 	over := done(ctx)
-	b := &o.q.x.backlog
-	w := b.await(o.q, o.weight)
+	w := o.q.backlog.Wait(o.weight)
 	select {
-	case <-w.ready:
-		o.taken = w.err == nil
-		return w.err
+	case <-w.Ready:
+		o.taken = w.Err == nil
+		return w.Err
 	case <-over:
 	}
-	full := b.quit(w)
+	full := w.Quit()
 	if full == nil {
 		return ended(ctx)
 	}
-	return fmt.Errorf("%w, while waiting for room: %w", ended(ctx), full)
+	return fmt.Errorf("%w, while waiting for room: %w", ended(ctx), noRoom(full))
 }
 
-// append gives entries to the journal, with what they lock and with sets, which may
-// be nil. Posted: nobody waits for the outcome.
-func (o *offer) append(ctx context.Context, entries []journal.Entry, keys [][]string, sets func(journal.Position) []journal.Set, posted bool) (err error) {
-	pledge, err := o.q.pledge(ctx, entries, keys)
+// posted reports whether nobody waits for the outcome. The answer to a condition is no
+// use before it.
+func (o *offer) posted() bool { return o.q.durability == Async && o.conditions == nil }
+
+// append locks the keys and gives the entries to the journal.
+func (o *offer) append(ctx context.Context) error {
+	pledge, err := o.q.pledge(ctx, o.entries, o.keys)
 	if err != nil {
 		return err
 	}
-	if o.pledge = pledge; pledge != nil {
-		own := sets
-		sets = func(first journal.Position) []journal.Set {
-			if own == nil {
-				return pledge.sets(first)
-			}
-			return append(own(first), pledge.sets(first)...)
-		}
-	}
-	if posted {
-		if o.ticket, err = o.q.x.log.PostWith(ctx, entries, sets); err == nil {
+	o.pledge = pledge
+	if o.posted() {
+		if o.ticket, err = o.q.x.log.PostWith(ctx, o.entries, o.sets()); err == nil {
 			o.stage = accepted // it is not refused any more
 		}
 		return err
 	}
-	if o.ticket, err = o.q.x.log.AppendWith(ctx, entries, sets); err == nil {
+	if o.ticket, err = o.q.x.log.AppendWith(ctx, o.entries, o.sets()); err == nil {
 		o.stage = underWay
 	}
 	return err
 }
 
-// await waits for the outcome.
+// sets returns what belongs into the commit of the entries.
+func (o *offer) sets() func(first journal.Position) []journal.Set {
+	c, pledge, n := o.conditions, o.pledge, len(o.entries)
+	if c == nil && pledge == nil {
+		return nil
+	}
+	return func(first journal.Position) []journal.Set { return append(c.sets(first, n), pledge.sets(first)...) }
+}
+
+// await waits for the outcome, but not for a shard that has failed.
 func (o *offer) await(ctx context.Context) error {
-	err := o.q.x.await(ctx, o.ticket)
+	select {
+	case <-o.ticket.Done():
+	case <-done(ctx):
+	case <-o.q.x.failed:
+		select {
+		case <-o.ticket.Done():
+		default:
+			return fmt.Errorf("%w: %w", journal.ErrUnknown, o.q.x.Err())
+		}
+	}
+	err := o.ticket.Wait(ctx)
 	switch {
 	case err == nil:
 		o.stage = accepted
@@ -167,7 +246,7 @@ func (o *offer) learn() {
 
 func (o *offer) withdraw() {
 	if o.taken {
-		o.q.x.backlog.giveBack(o.q, o.weight)
+		o.q.backlog.GiveBack(o.weight)
 	}
 	o.pledge.withdraw()
 }

@@ -2,131 +2,110 @@ package executor
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 
 	"github.com/strandjobs/strand/journal"
 )
 
-// conditions are what a call has to meet to be accepted, and what is written
-// down in the same commit.
-type conditions struct {
-	key  string // given with [Key]
-	mark string // given with [Once]
-	at   int64  // the mark
+// markPrefix begins the state keys of marks; the value is 8 bytes big endian.
+const markPrefix = "mark/"
 
-	stateKey, stateMark string // where they are in the journal
+// Once has a call accepted only if mark is greater than the last one that was
+// accepted under name, by any queue of the executor; otherwise it returns a
+// [StaleError]. The mark is written in the same commit as the payload. So a
+// source that can be read again (the ticks of a clock, a partition with its
+// offsets, numbered webhooks) is taken in once, across crashes, too.
+//
+// A name has from 1 to 512 bytes; those that begin with "cron/" belong to the
+// schedules. Calls with one name are let through one at a time: the next waits
+// until the outcome of the last is known, or its ctx ends. A refused call moves
+// nothing. A mark is kept until [Executor.DeleteMark].
+func Once(name string, mark int64) Option { return Option{kind: optionOnce, name: name, mark: mark} }
+
+// StaleError says which mark was there. It matches [ErrStale].
+type StaleError struct {
+	Name string
+	Mark int64 // of the refused call
+	Last int64 // what was accepted before
 }
 
-// collect takes the conditions out of the options of one call.
-func (q *queue) collect(options []Option) (c conditions, err error) {
-	for _, o := range options {
-		if !o.conditional() {
-			continue
-		}
-		if err := checkName(o.name); err != nil {
-			return c, err
-		}
-		switch {
-		case o.kind == optionOnce && c.mark == "":
-			c.mark, c.at, c.stateMark = o.name, o.mark, markPrefix+o.name
-		case o.kind == optionKey && c.key == "":
-			c.key, c.stateKey = o.name, keyPrefix+fmt.Sprintf("%d/%s/%s", len(q.name), q.name, o.name)
-		default:
-			return c, fmt.Errorf("%w: a call takes one Key and one Once, %q is a second one", ErrInvalidKey, o.name)
-		}
+func (e *StaleError) Error() string {
+	return fmt.Sprintf("executor: mark %d of %q is not above %d, which was accepted before", e.Mark, e.Name, e.Last)
+}
+
+// Is makes errors.Is(err, ErrStale) true.
+func (e *StaleError) Is(target error) bool { return target == ErrStale }
+
+// Mark returns the last mark that was accepted under name, and whether there is
+// one. What is under way does not count yet. It returns ErrInvalidKey, ErrClosed
+// after Stop, or an error of the journal.
+func (x *Executor) Mark(name string) (mark int64, found bool, err error) {
+	if err := checkName(name); err != nil {
+		return 0, false, err
 	}
-	return c, nil
+	return x.readMark(name)
 }
 
-// appendIf is append under the conditions among the options. It waits for the
-// commit under Async, too: its answer is no use before.
-func (q *queue) appendIf(ctx context.Context, entries []journal.Entry, options []Option) ([]Receipt, error) {
-	c, err := q.collect(options)
+func (x *Executor) readMark(name string) (int64, bool, error) {
+	value, err := x.log.Get(markPrefix + name)
+	if err != nil || value == nil {
+		return 0, false, border(err)
+	}
+	if len(value) != 8 {
+		return 0, false, fmt.Errorf("executor: mark %q: %w", name, &journal.CorruptError{Reason: fmt.Sprintf("%d bytes instead of 8", len(value))})
+	}
+	return int64(binary.BigEndian.Uint64(value)), true, nil
+}
+
+func encodeMark(mark int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(mark)) }
+
+// SetMark writes a mark, whatever was there: to begin somewhere, or to go back
+// and take in again what follows. It returns ErrInvalidKey, ErrContext, ErrFull,
+// ErrClosed, ErrFailed or the cause of ctx, and then nothing has changed; after ErrUnknown
+// it may be either way.
+func (x *Executor) SetMark(ctx context.Context, name string, mark int64) error {
+	return x.putMark(ctx, name, encodeMark(mark))
+}
+
+// DeleteMark forgets a mark: the next one is accepted, whatever it is. Its
+// errors are those of SetMark.
+func (x *Executor) DeleteMark(ctx context.Context, name string) error {
+	return x.putMark(ctx, name, nil)
+}
+
+func (x *Executor) putMark(ctx context.Context, name string, value []byte) error {
+	if err := checkName(name); err != nil {
+		return err
+	}
+	ctx, err := usable(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	o := q.newOffer(entries)
-	defer o.end()
-	for {
-		receipts, err := q.tryIf(ctx, &o, entries, &c)
-		if err == errNoRoom {
-			// Not inside the gates, because a handler that waits there may be what
-			// the backlog waits for.
-			if err = o.wait(ctx); err == nil {
-				continue
-			}
-		}
-		if err != nil {
-			return nil, border(err)
-		}
-		if c.key != "" {
-			q.x.sweepKeys()
-		}
-		return receipts, nil
+	g, err := x.enter(ctx, markPrefix+name)
+	if err != nil {
+		return border(err)
 	}
+	// The next one inside reads what is committed, and a later commit comes later.
+	defer x.gates.Leave(g)
+	return border(x.log.Put(ctx, journal.Set{Key: markPrefix + name, Value: value}))
 }
 
-// tryIf looks at the conditions, appends, and waits for the outcome. It returns
-// errNoRoom when the call should wait for room.
-func (q *queue) tryIf(ctx context.Context, o *offer, entries []journal.Entry, c *conditions) ([]Receipt, error) {
-	x := q.x
-	if err := x.admits(ctx); err != nil {
-		return nil, err
+func checkName(name string) error {
+	if name == "" || len(name) > MaxIDBytes {
+		return fmt.Errorf("%w: it has %d bytes, it must have from 1 to %d", ErrInvalidKey, len(name), MaxIDBytes)
 	}
-	leave := x.gates.leave
-	// Always in this order: two calls never wait for each other.
-	for _, name := range [...]string{c.stateKey, c.stateMark} {
-		if name == "" {
-			continue
-		}
-		g, err := x.enter(ctx, name)
-		if err != nil {
-			return nil, err
-		}
-		defer func() { leave(g) }()
-	}
-	if c.key != "" {
-		if receipts, err := x.duplicates(c, len(entries)); receipts != nil || err != nil {
-			return receipts, err
-		}
-	}
-	if err := x.checkMark(c); err != nil {
-		return nil, err
-	}
-	keys, err := q.keysOnEnqueue(entries)
-	if err != nil {
-		return nil, err
-	}
-	if err := o.reserve(ctx); err != nil {
-		return nil, err
-	}
-	if err := o.append(ctx, entries, keys, c.sets(len(entries)), false); err != nil {
-		return nil, err
-	}
-	leave = func(g *gate) { x.gates.leaveOpen(g, o.ticket) } // should the wait end the goroutine
-	err = o.await(ctx)
-	if o.stage != underWay {
-		leave = x.gates.leave
-	}
-	if err != nil {
-		return nil, err
-	}
-	receipts := make([]Receipt, len(entries))
-	for i := range receipts {
-		receipts[i] = q.receipt(o.ticket, i, Sync)
-	}
-	return receipts, nil
+	return nil
 }
 
-// sets returns the state keys that go with n entries.
-func (c *conditions) sets(n int) func(journal.Position) []journal.Set {
-	return func(first journal.Position) (sets []journal.Set) {
-		if c.key != "" {
-			sets = append(sets, journal.Set{Key: c.stateKey, Value: newKeyed(first, n).encode()})
-		}
-		if c.mark != "" {
-			sets = append(sets, journal.Set{Key: c.stateMark, Value: encodeMark(c.at)})
-		}
-		return sets
+// checkMark refuses a mark that is not new.
+func (x *Executor) checkMark(c *conditions) error {
+	if c.mark == "" {
+		return nil
 	}
+	last, found, err := x.readMark(c.mark)
+	if err == nil && found && c.at <= last {
+		err = &StaleError{Name: c.mark, Mark: c.at, Last: last}
+	}
+	return err
 }

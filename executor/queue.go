@@ -8,9 +8,10 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unsafe"
 
-	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/executor/internal/backlog"
+	"github.com/strandjobs/strand/executor/internal/quarantine"
+	"github.com/strandjobs/strand/executor/internal/tally"
 	"github.com/strandjobs/strand/shard"
 )
 
@@ -24,13 +25,13 @@ type queue struct {
 	first  uint32 // number of its first shard
 	actors []*shard.Shard
 
-	quotas  []*quota // of the backlog, that hold for it
+	backlog *backlog.Account
 	locking locking
 	scores  scoreFloor
 	far     int64 // entries that are due in more than 50 years
 	again   int   // jobs that ran when the last process died, and run again at once
 
-	burials, halts, panics, failures tally // that are logged
+	burials, halts, panics, failures tally.Lines // that are logged
 
 	// call runs the handler for started items and returns an error for each.
 	// It is not guarded.
@@ -60,13 +61,13 @@ func (x *Executor) register(q *queue) error {
 	// logger is user code.
 	q.warnFar()
 	for _, s := range suspects {
-		s.logIfGivenUp()
+		q.logIfGivenUp(s)
 	}
 	return nil
 }
 
 // arrange makes the queue and returns those of its jobs that are suspected.
-func (x *Executor) arrange(q *queue) ([]*suspect, error) {
+func (x *Executor) arrange(q *queue) ([]*quarantine.Suspect, error) {
 	x.arranging.Lock()
 	defer x.arranging.Unlock()
 	if err := x.mayRegister(q.name); err != nil {
@@ -82,7 +83,8 @@ func (x *Executor) arrange(q *queue) ([]*suspect, error) {
 	}
 	q.number = number
 	x.watchdog.expect(q.timeout)
-	x.backlog.join(q)
+	q.backlog = x.backlog.Join(q.name, q.limit)
+	q.core.Weighed = q.backlog.Limited()
 	suspects, err := q.openShards()
 	if err != nil {
 		return nil, err
@@ -109,7 +111,7 @@ func (x *Executor) mayRegister(name string) error {
 // Nothing can be delivered to them before: nobody has the queue yet. But they
 // may offer themselves, and run, from the moment they are made. Those that are
 // suspected are parked.
-func (q *queue) openShards() ([]*suspect, error) {
+func (q *queue) openShards() ([]*quarantine.Suspect, error) {
 	x := q.x
 	routes := slices.Clone(*x.routes.Load())
 	q.first = uint32(len(routes))
@@ -124,8 +126,8 @@ func (q *queue) openShards() ([]*suspect, error) {
 		cores[i].Tick(time.Now().UnixNano())
 	}
 	for _, s := range suspects {
-		if s.isHeld() || s.isGivenUp() {
-			cores[q.route([]byte(s.id))-q.first].Park(s.id)
+		if s.Held() || s.GivenUp() {
+			cores[q.route([]byte(s.ID))-q.first].Park(s.ID)
 		}
 	}
 	if err := q.load(pending, cores); err != nil {
@@ -135,7 +137,7 @@ func (q *queue) openShards() ([]*suspect, error) {
 		index := len(routes)
 		p := &port{dispatcher: x.dispatcher, queue: q, candidate: Candidate{Queue: q.name, Shard: i, Index: index, queue: int(q.first)}}
 		name := fmt.Sprintf("%s/%d", q.name, i)
-		s, err := shard.New(x.actors, name, core, p, p)
+		s, err := shard.New(x.actors, name, core, recorder{q}, p)
 		if err != nil {
 			return nil, fmt.Errorf("executor: shard %s: %w", name, err)
 		}
@@ -144,8 +146,7 @@ func (q *queue) openShards() ([]*suspect, error) {
 	}
 	x.routes.Store(&routes)
 	for _, s := range suspects {
-		s.shard = routes[q.route([]byte(s.id))]
-		x.quarantine.admit(s)
+		q.admit(s, routes[q.route([]byte(s.ID))])
 	}
 	return suspects, nil
 }
@@ -164,88 +165,4 @@ func (x *Executor) lookup(name string) (*queue, error) {
 	}
 	known := slices.Sorted(maps.Keys(x.queues))
 	return nil, fmt.Errorf("%w: %q; registered are: %s", ErrUnknownQueue, name, strings.Join(known, ", "))
-}
-
-// Receipt says what became of an enqueued payload.
-type Receipt struct {
-	// Position is its number in the journal: unique for ever, and growing in
-	// the order of acceptance.
-	Position uint64
-	// MergedInto is the position of an equal payload of the same id that it was
-	// merged into: that one runs, this one is over. 0: it stands by itself, so
-	// far. As QueueConfig.Merge says, an equal payload that is accepted later may
-	// take its place: the other receipt does not say so, Counts.Replaced in
-	// [QueueStats] counts it, and the handler sees which one runs in
-	// Payload.Position. It is 0 of a Duplicate, and under Async without Key and Once.
-	MergedInto uint64
-	// Durable: it is on disk. False in memory, and under Async without Key and Once.
-	Durable bool
-	// Duplicate: a call with the same [Key] was accepted before, in the
-	// place of this one. Position is that of the first call's payload.
-	Duplicate bool
-}
-
-// fill writes what an enqueue asks for into e. Its checks come before anything
-// is accepted.
-func (q *queue) fill(e *journal.Entry, id string, payload []byte, now stamp) error {
-	if id == "" || len(id) > MaxIDBytes {
-		return fmt.Errorf("%w: it has %d bytes, it must have from 1 to %d", ErrInvalidID, len(id), MaxIDBytes)
-	}
-	if len(payload) > q.x.cfg.MaxPayloadBytes {
-		return fmt.Errorf("%w: %d bytes for id %q, the limit is %d", ErrTooLarge, len(payload), id, q.x.cfg.MaxPayloadBytes)
-	}
-	// The journal copies it, and changes nothing.
-	e.ID = unsafe.Slice(unsafe.StringData(id), len(id))
-	e.Queue, e.Payload = q.number, payload
-	e.Due, e.Score = now.due, now.score
-	e.Route = q.route(e.ID)
-	return nil
-}
-
-func (q *queue) receipt(t journal.Ticket, i int, d Durability) Receipt {
-	r := Receipt{Position: uint64(t.Position(i))}
-	if d == Sync {
-		r.MergedInto, r.Durable = uint64(t.Merged(i)), !q.x.volatile
-	}
-	return r
-}
-
-// Enqueue accepts an encoded payload for a queue that is known by its name
-// only. See [Queue.Enqueue] for everything else.
-func (x *Executor) Enqueue(ctx context.Context, queue, id string, payload []byte, options ...Option) (Receipt, error) {
-	if x == nil {
-		return Receipt{}, fmt.Errorf("%w: no executor; Open makes one", ErrState)
-	}
-	q, err := x.lookup(queue)
-	if err != nil {
-		return Receipt{}, err
-	}
-	return q.enqueue(ctx, id, payload, options)
-}
-
-func (q *queue) enqueue(ctx context.Context, id string, payload []byte, options []Option) (Receipt, error) {
-	buffer := borrowEntries(1)
-	defer giveBackEntries(buffer)
-	entries := *buffer
-	e := &entries[0]
-	if err := q.fill(e, id, payload, q.stamp()); err != nil {
-		return Receipt{}, err
-	}
-	for _, o := range options {
-		if err := o.apply(e); err != nil {
-			return Receipt{}, err
-		}
-	}
-	if slices.ContainsFunc(options, Option.conditional) {
-		receipts, err := q.appendIf(ctx, entries, options)
-		if err != nil {
-			return Receipt{}, err
-		}
-		return receipts[0], nil
-	}
-	ticket, err := q.append(ctx, entries)
-	if err != nil {
-		return Receipt{}, err
-	}
-	return q.receipt(ticket, 0, q.durability), nil
 }

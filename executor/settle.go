@@ -108,13 +108,6 @@ func (w *worker) judge(it *shard.Item, err error) {
 	out.Verdict = shard.Failed
 }
 
-// fullDisk reports whether an error says that there is no room on the disk, for a
-// follow-up mostly: that is not the fault of the job.
-func fullDisk(err error) bool {
-	full, ok := errors.AsType[*FullError](err)
-	return ok && full.Disk
-}
-
 // wish fills in an outcome that is not a failure, and that a stop leaves alone.
 func wish(out *shard.Outcome, err error) bool {
 	if _, ok := errors.AsType[*discardError](err); ok {
@@ -163,7 +156,7 @@ func (w *worker) retryIn(n int) (d time.Duration) {
 
 // logPanic tells of a bug, with the place where it is.
 func (q *queue) logPanic(id, reason, stack string) {
-	if rest, ok := q.panics.line(tenASecond); ok {
+	if rest, ok := q.panics.Line(tenASecond); ok {
 		q.x.cfg.Logger.LogAttrs(q.x.handlers, slog.LevelError, "handler panicked", append([]slog.Attr{slog.String("queue", q.name),
 			slog.String("id", id), slog.String("error", reason), slog.String("stack", stack)}, rest...)...)
 	}

@@ -62,7 +62,7 @@ func (d *dispatcher) begin(w *worker, p *port, now time.Duration) {
 	s := &p.queue.share
 	s.count(now)
 	d.floor = max(d.floor, s.used)
-	w.serves = s
+	w.serves, w.queue = s, p.queue
 	if s.running++; !s.full() || s.waiting == 0 {
 		return
 	}

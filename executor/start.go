@@ -66,7 +66,7 @@ func (x *Executor) startWorkers() (unrecorded func(), err error) {
 	}
 	words := x.wordsPerWorker()
 	running, unrecorded := x.openRecorder(x.cfg.Workers+x.cfg.SpareWorkers, words)
-	x.quarantine.start(running)
+	x.quarantine.Start(running.Rebeat)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.running = running // closed by stop, which waits for us

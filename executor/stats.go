@@ -59,7 +59,7 @@ func (x *Executor) Stats(ctx context.Context) (Stats, error) {
 		queues = append(queues, q)
 	}
 	x.mu.Unlock()
-	s := Stats{Journal: x.log.Stats(), Backlog: x.backlog.stats("")}
+	s := Stats{Journal: x.log.Stats(), Backlog: Backlog(x.backlog.Stats(""))}
 	s.Workers, s.Busy = x.dispatcher.load()
 	s.Stuck = int(x.watchdog.stuck.Load())
 	for _, q := range queues {
@@ -96,7 +96,7 @@ func (t *Queue[T]) Stats(ctx context.Context) (QueueStats, error) {
 }
 
 func (q *queue) stats(ctx context.Context) (QueueStats, error) {
-	s := QueueStats{Name: q.name, Registered: true, Dead: q.x.log.Buried(q.number), Backlog: q.x.backlog.stats(q.name)}
+	s := QueueStats{Name: q.name, Registered: true, Dead: q.x.log.Buried(q.number), Backlog: Backlog(q.x.backlog.Stats(q.name))}
 	now := time.Now().UnixNano()
 	counts := make([]shard.Counts, len(q.actors))
 	due := make([]int64, len(q.actors))

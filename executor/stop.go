@@ -65,13 +65,13 @@ func (x *Executor) Stop(ctx context.Context) error {
 
 func (x *Executor) stop() {
 	stopping := time.Now()
-	x.backlog.close(ErrClosed)
+	x.backlog.Close(ErrClosed)
 	x.awaitArrangements()
 	x.draining.Store(true)
 	names, stuck := x.drain()
 	all, known := x.sum()
 	x.watchdog.stop()
-	x.quarantine.close()
+	x.quarantine.Close()
 	x.locks.close()
 	x.cancel(ErrStopping)
 	// Nothing keeps a shard from handling what is in its mailbox: this ends.

@@ -58,7 +58,7 @@ func (x *Executor) recovered() (attrs []slog.Attr, level slog.Level) {
 	if d == nil {
 		return []slog.Attr{slog.Bool("recovered", false)}, slog.LevelInfo
 	}
-	names := x.quarantine.named()
+	names := x.quarantine.Named()
 	level = slog.LevelInfo
 	if len(names) > 0 {
 		level = slog.LevelWarn
@@ -105,7 +105,7 @@ func leftBehind(names []string, stuck error) []slog.Attr {
 func (x *Executor) logStop(all QueueStats, known bool, stopping time.Time, behind []slog.Attr) {
 	leftOut := 0
 	for _, q := range x.queues { // no more are made
-		leftOut += q.burials.unsaid()
+		leftOut += q.burials.Unsaid()
 	}
 	if x.began.IsZero() && leftOut == 0 {
 		return

@@ -1,15 +1,12 @@
 package executor
 
 import (
-	"bytes"
-	"fmt"
 	"log/slog"
-	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/strandjobs/strand/executor/internal/goroutine"
 	"github.com/strandjobs/strand/shard"
 )
 
@@ -84,7 +81,7 @@ func (d *watchdog) look() {
 	}
 	for _, r := range reports { // last: a log may be stuck, too
 		d.x.cfg.Logger.Error("handler is stuck", slog.Any("jobs", r.worker.jobs()),
-			slog.Duration("after", r.age), slog.String("stack", stackOf(r.hand.goroutine)))
+			slog.Duration("after", r.age), slog.String("stack", r.hand.goroutine.Stack()))
 	}
 }
 
@@ -137,7 +134,7 @@ type watched struct {
 	stuck    bool
 	replaced bool // another worker works in this one's place
 
-	goroutine []byte // as stackOf wants it
+	goroutine goroutine.Header
 }
 
 // begin notes that a batch with a timeout is in hand.
@@ -175,87 +172,4 @@ func (w *worker) watch(now time.Time) (busy bool, stuck *report) {
 		stuck = &report{w, *h, age}
 	}
 	return true, stuck
-}
-
-// replace starts a worker in the place of a stuck one, if there is a spare one
-// and the batch with that number is still in hand.
-func (x *Executor) replace(w *worker, number uint64) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.state != started || len(x.spares) == 0 {
-		return
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	run := w.hand.run
-	if run == nil || w.hand.number != number || w.hand.replaced {
-		return
-	}
-	w.hand.replaced = true
-	// The worker can't give the run back before this is in the mailbox.
-	run.Shard.Tell(func(c *shard.Core) { c.Exempt(run) })
-	x.dispatcher.excuse(w)
-	last := len(x.spares) - 1
-	x.hire(x.spares[last])
-	x.spares = x.spares[:last]
-}
-
-// hire starts a worker with a place in the crash recorder. x.mu is held.
-func (x *Executor) hire(place int) {
-	w := &worker{x: x, runs: make(chan *shard.Run, 1), place: place, words: x.words}
-	x.workers = append(x.workers, w)
-	x.dispatcher.expect(len(x.workers))
-	x.working.Go(w.main)
-}
-
-// dismiss lets a worker go that was replaced and has returned after all. Its
-// place is free for another one.
-func (x *Executor) dismiss(w *worker) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.workers = slices.DeleteFunc(x.workers, func(other *worker) bool { return other == w })
-	x.spares = append(x.spares, w.place)
-	x.dispatcher.expect(len(x.workers))
-}
-
-// crew returns the workers there are now.
-func (x *Executor) crew() []*worker {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return slices.Clone(x.workers)
-}
-
-// maxStacks bounds a dump of all goroutines.
-const maxStacks = 16 << 20
-
-// goroutineHeader is how the dump of a goroutine begins, up to its state.
-func goroutineHeader() []byte {
-	head := make([]byte, 64)
-	head = head[:runtime.Stack(head, false)]
-	return slices.Clone(head[:bytes.IndexByte(head, '[')])
-}
-
-// goroutineNumber returns the number in a header, 0 if there is none.
-func goroutineNumber(header []byte) (number uint64) {
-	_, _ = fmt.Sscanf(string(header), "goroutine %d ", &number)
-	return number
-}
-
-// stackOf returns the stack of the goroutine with a header. The runtime offers
-// a dump of one's own goroutine or of all.
-func stackOf(header []byte) string {
-	for size := 64 << 10; ; size *= 4 {
-		dump := make([]byte, min(size, maxStacks))
-		dump = dump[:runtime.Stack(dump, true)]
-		from := bytes.Index(dump, header)
-		if from >= 0 {
-			one, _, whole := bytes.Cut(dump[from:], []byte("\n\n"))
-			if whole || len(dump) < size || size >= maxStacks {
-				return string(one)
-			}
-		}
-		if len(dump) < size || size >= maxStacks {
-			return fmt.Sprintf("not among the first %d MiB of stacks", maxStacks>>20)
-		}
-	}
 }

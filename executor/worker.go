@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/strandjobs/strand/executor/internal/goroutine"
 	"github.com/strandjobs/strand/shard"
 )
 
@@ -17,7 +18,7 @@ type worker struct {
 	serves *share // nil while it works for nobody; guarded by dispatcher.mu
 
 	run   *shard.Run // what it works on; nil while idle
-	queue *queue     // of run
+	queue *queue     // of run; set by the dispatcher, before the shard assigns it
 	start time.Time  // of run
 
 	// phase, with settled, says where user code was called, which may have ended
@@ -56,6 +57,9 @@ const (
 // Assign implements [shard.Worker].
 func (w *worker) Assign(r *shard.Run) { w.runs <- r }
 
+// Return implements [shard.Worker].
+func (w *worker) Return() { w.x.dispatcher.takeBack(w) }
+
 // main works until runs is closed. User code that calls Goexit ends this
 // goroutine; then another one goes on where it was.
 func (w *worker) main() {
@@ -77,7 +81,7 @@ func (w *worker) main() {
 			w.look()
 			continue
 		}
-		w.run, w.queue = r, r.Shard.Dispatcher().(*port).queue
+		w.run = r
 		w.start = time.Now()
 		w.x.running.Began(w.place, w.start)
 		w.goOn()
@@ -89,8 +93,8 @@ func (w *worker) main() {
 func (w *worker) showItself() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.hand.goroutine = goroutineHeader()
-	w.x.running.Goroutine(w.place, goroutineNumber(w.hand.goroutine))
+	w.hand.goroutine = goroutine.Own()
+	w.x.running.Goroutine(w.place, w.hand.goroutine.Number())
 }
 
 // resume begins the work of a worker, or goes on without the user code that
@@ -132,7 +136,7 @@ func (w *worker) goOn() {
 	replaced := w.emptyHands()
 	r := w.run
 	r.Elapsed = time.Since(w.start)
-	w.run, w.queue, w.exited = nil, nil, false
+	w.run, w.exited = nil, false
 	s := r.Shard
 	s.Finish(r)
 	if replaced {
@@ -171,7 +175,7 @@ func (w *worker) takeBatch() bool {
 	if len(w.batch) == 0 {
 		return false
 	}
-	w.x.quarantine.begun(w.queue, w.batch)
+	w.x.quarantine.Begun(w.queue.name, w.batch)
 	if w.queue.timeout > 0 {
 		w.hand.begin(w.queue, w.run)
 	}
@@ -224,10 +228,10 @@ func (w *worker) endBatch() {
 		w.x.running.Clear(w.place*w.words + i)
 	}
 	z := &w.x.quarantine
-	z.acquit(w.queue, w.batch)
+	z.Acquit(w.queue.name, w.batch, w.queue.core.Single)
 	if w.queue.core.Single {
 		for _, it := range w.batch { // what it is suspected for may stand behind what failed
-			z.standAside(w.queue, it.ID)
+			z.StandAside(w.queue.name, it.ID)
 		}
 	}
 	w.errs, w.settled = nil, 0
@@ -243,7 +247,7 @@ func (w *worker) passOn() bool {
 	if it.Outcome.Done+1 == len(it.Payloads) {
 		return false
 	}
-	w.x.quarantine.acquit(w.queue, w.batch)
+	w.x.quarantine.Acquit(w.queue.name, w.batch, true)
 	w.more = it.Pass()
 	return w.more
 }

@@ -136,18 +136,18 @@ type lender struct {
 	returned chan Worker
 }
 
-type idler struct{}
+type idler struct{ lender *lender }
 
 func (idler) Assign(*Run) { panic("a run that can't be read") }
 
+func (w idler) Return() { w.lender.returned <- w }
+
 func (d *lender) Offer(*Shard, int64) Worker {
 	if d.lend.Load() {
-		return idler{}
+		return idler{d}
 	}
 	return nil
 }
-
-func (d *lender) Return(w Worker) { d.returned <- w }
 
 // A worker that a shard has found and can't use goes back, and whoever asks the
 // shard learns why.
@@ -171,7 +171,7 @@ func TestUnreadableEntryReturnsTheWorker(t *testing.T) {
 	disk.FailReads(broken)
 	d.lend.Store(true)
 	_ = s.Do(context.Background(), func(*Core) {}) // it looks for a worker after each message
-	require.Equal(t, idler{}, <-d.returned)
+	require.Equal(t, idler{d}, <-d.returned)
 	require.ErrorIs(t, s.Do(context.Background(), func(*Core) {}), broken)
 	require.NoError(t, s.Stop(context.Background()))
 	require.ErrorIs(t, log.Close(), broken)

@@ -13,9 +13,14 @@ import (
 // ErrStopped is returned by calls to a shard that has stopped.
 var ErrStopped = errors.New("shard: stopped")
 
-// Worker runs jobs. Assign hands it a run; it must not block, and the worker
-// must give the run back with [Shard.Finish].
-type Worker interface{ Assign(*Run) }
+// Worker runs jobs. Its methods must not block.
+type Worker interface {
+	// Assign hands it a run, which it must give back with [Shard.Finish].
+	Assign(*Run)
+
+	// Return says that the shard which has found it, or was granted it, has no job for it.
+	Return()
+}
 
 // Dispatcher finds workers for shards that have jobs due.
 type Dispatcher interface {
@@ -23,9 +28,6 @@ type Dispatcher interface {
 	// worker that is free now, or nil; then the dispatcher calls Grant once one
 	// is. A later Offer of the same shard only changes the time.
 	Offer(s *Shard, due int64) Worker
-
-	// Return gives back a worker that the shard has no job for.
-	Return(w Worker)
 }
 
 // Shard is the actor around a [Core]. Its methods may be called from any
@@ -85,9 +87,6 @@ func New(system *actor.System, name string, core *Core, log Recorder, dispatch D
 	return s, nil
 }
 
-// Dispatcher returns the dispatcher that the shard was made with.
-func (s *Shard) Dispatcher() Dispatcher { return s.dispatch }
-
 // Deliver takes in committed entries and is done with d when they count.
 // Deliveries must come in commit order.
 //
@@ -113,7 +112,7 @@ func (s *Shard) GrantHere(w Worker) { s.grant(w, s.ref.SendHere) }
 
 func (s *Shard) grant(w Worker, send func(any) bool) {
 	if !send(w) {
-		s.dispatch.Return(w)
+		w.Return()
 	}
 }
 
@@ -158,7 +157,7 @@ func (s *Shard) receive(message any) {
 		s.timerAt = math.MaxInt64
 	case Worker:
 		if !s.assign(now, m) {
-			s.dispatch.Return(m)
+			m.Return()
 		}
 	}
 	s.core.reclaim(now)
@@ -210,7 +209,7 @@ func (s *Shard) serve(now int64) {
 			return
 		}
 		if !s.assign(now, w) {
-			s.dispatch.Return(w) // an entry could not be read back
+			w.Return() // an entry could not be read back
 			return
 		}
 	}

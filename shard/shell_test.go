@@ -51,9 +51,11 @@ func (w *hand) Assign(r *Run) {
 		r.Elapsed = time.Since(begin)
 		s := r.Shard
 		s.Finish(r)
-		w.house.Return(w)
+		w.Return()
 	}()
 }
+
+func (w *hand) Return() { w.house.back(w) }
 
 func (h *house) Offer(s *Shard, _ int64) Worker {
 	h.mu.Lock()
@@ -67,7 +69,7 @@ func (h *house) Offer(s *Shard, _ int64) Worker {
 	return nil
 }
 
-func (h *house) Return(w Worker) {
+func (h *house) back(w *hand) {
 	h.mu.Lock()
 	h.returns++
 	for s := range h.waiting {
@@ -76,7 +78,7 @@ func (h *house) Return(w Worker) {
 		s.Grant(w) // may return it
 		return
 	}
-	h.free = append(h.free, w.(*hand))
+	h.free = append(h.free, w)
 	h.home.Broadcast()
 	h.mu.Unlock()
 }

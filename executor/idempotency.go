@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/strandjobs/strand/executor/internal/gate"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -73,21 +74,17 @@ func (x *Executor) expired(k keyed) bool {
 	return time.Since(time.Unix(0, k.at)) >= x.cfg.KeyTTL
 }
 
-// duplicates returns the receipts of the call that came with the key before,
-// nil when there was none. The caller is inside the gate of the key.
-func (x *Executor) duplicates(c *conditions, n int) ([]Receipt, error) {
+// acceptedBefore returns where the call begins that came with the key before, 0 when
+// there was none. The caller is inside the gate of the key.
+func (x *Executor) acceptedBefore(c *conditions, n int) (first journal.Position, err error) {
 	k, found, err := x.readKey(c.stateKey)
 	if err != nil || !found || x.expired(k) {
-		return nil, err
+		return 0, err
 	}
 	if n != k.n {
-		return nil, fmt.Errorf("%w: %q came with %d items before, now it has %d", ErrInvalidKey, c.key, k.n, n)
+		return 0, fmt.Errorf("%w: %q came with %d items before, now it has %d", ErrInvalidKey, c.key, k.n, n)
 	}
-	receipts := make([]Receipt, n)
-	for i := range receipts {
-		receipts[i] = Receipt{Position: uint64(k.first) + uint64(i), Duplicate: true, Durable: !x.volatile}
-	}
-	return receipts, nil
+	return k.first, nil
 }
 
 func (x *Executor) readKey(stateKey string) (k keyed, found bool, err error) {
@@ -121,7 +118,7 @@ func (x *Executor) sweepKeys() {
 		return
 	}
 	var change journal.Change
-	var inside []*gate
+	var inside []*gate.Gate
 	seen := 0
 	from := s.from
 	s.from = ""
@@ -146,22 +143,22 @@ func (x *Executor) sweepKeys() {
 		x.log.Record(&change) // and what comes through the gates from now on is written later
 	}
 	for _, g := range inside {
-		x.gates.leave(g)
+		x.gates.Leave(g)
 	}
 }
 
 // enterExpired enters the gate of an expired key. Nil: it has not expired, or
 // somebody is about to use it again.
-func (x *Executor) enterExpired(set journal.Set) *gate {
+func (x *Executor) enterExpired(set journal.Set) *gate.Gate {
 	if k, err := parseKeyed(set.Key, set.Value); err != nil || !x.expired(k) {
 		return nil
 	}
-	g := x.gates.tryEnter(set.Key)
+	g := x.gates.TryEnter(set.Key)
 	if g == nil {
 		return nil
 	}
 	if k, found, err := x.readKey(set.Key); err != nil || !found || !x.expired(k) {
-		x.gates.leave(g)
+		x.gates.Leave(g)
 		return nil
 	}
 	return g

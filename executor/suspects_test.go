@@ -45,11 +45,11 @@ func suspected(t *testing.T, cfg QueueConfig[time.Duration], limit int, jobs map
 	for id, d := range jobs {
 		receipt, err := q.Enqueue(t.Context(), id, d)
 		require.NoError(t, err)
-		one := &suspect{Suspicion: s, queue: q.q, shard: q.q.actors[0], id: id, position: journal.Position(receipt.Position)}
-		if one.isHeld() || one.isGivenUp() {
-			require.NoError(t, one.shard.Do(t.Context(), func(c *shard.Core) { c.Park(id) }))
+		one := q.q.suspect(s, id, journal.Position(receipt.Position))
+		if one.Held() || one.GivenUp() {
+			require.NoError(t, q.q.actors[0].Do(t.Context(), func(c *shard.Core) { c.Park(id) }))
 		}
-		x.quarantine.admit(one)
+		q.q.admit(one, q.q.actors[0])
 	}
 	require.NoError(t, x.Start(t.Context()))
 	return q, ran
@@ -81,7 +81,7 @@ func TestStrongSuspectsTakeTurns(t *testing.T) {
 		slices.Sort(at)
 		require.Equal(t, []string{" 0s", "10s", "12s", "14s"}, at)
 		time.Sleep(2 * time.Hour)
-		require.False(t, q.q.x.quarantine.open.Load(), "all have ended")
+		require.Empty(t, q.q.x.quarantine.Named(), "all have ended")
 	})
 }
 
@@ -148,39 +148,4 @@ func TestWhoIsGivenUp(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A suspect that waits for a lock lets the next one run, and is acquitted when it
-// has run; so are several in one batch.
-func TestASuspectStandsAside(t *testing.T) {
-	x, err := OpenOn(new(journal.Memory), Config{})
-	require.NoError(t, err)
-	queue, err := HandleMerged(x, "q", func(context.Context, Merged[string]) error { return nil }, QueueConfig[string]{Shards: 1})
-	require.NoError(t, err)
-	z := &x.quarantine
-	suspects := make([]*suspect, 3)
-	for i, id := range []string{"a", "b", "c"} {
-		suspects[i] = &suspect{Suspicion: journal.Suspicion{Deaths: 2}, queue: queue.q, shard: queue.q.actors[0], id: id}
-		z.admit(suspects[i])
-	}
-	z.running, z.since = journal.NewRunning(1, 1), time.Now().Add(-time.Hour)
-	z.turn()
-	require.Same(t, suspects[0], z.active)
-	z.standAside(queue.q, "b") // not its turn
-	require.Same(t, suspects[0], z.active)
-	z.standAside(queue.q, "a")
-	require.Same(t, suspects[1], z.active)
-	z.acquit(queue.q, []*shard.Item{{ID: "a"}, {ID: "b"}})
-	require.Same(t, suspects[2], z.active)
-	late := &suspect{Suspicion: journal.Suspicion{Deaths: 2}, queue: queue.q, shard: queue.q.actors[0], id: "late"}
-	z.admit(late) // its queue was registered after the start
-	require.Same(t, suspects[2], z.active)
-	z.standAside(queue.q, "c")
-	require.Same(t, late, z.active)
-	z.acquit(queue.q, []*shard.Item{{ID: "late"}})
-	require.Nil(t, z.active)
-	require.True(t, z.open.Load(), "it has not run")
-	z.acquit(queue.q, []*shard.Item{{ID: "c"}})
-	require.False(t, z.open.Load())
-	require.NoError(t, x.Stop(t.Context()))
 }

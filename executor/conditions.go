@@ -1,0 +1,109 @@
+package executor
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/strandjobs/strand/executor/internal/gate"
+	"github.com/strandjobs/strand/journal"
+)
+
+// conditions are what a call has to meet to be accepted, and what is written
+// down in the same commit. Nil: there are none.
+type conditions struct {
+	key  string // given with [Key]
+	mark string // given with [Once]
+	at   int64  // the mark
+
+	stateKey, stateMark string // where they are in the journal
+	inside              []*gate.Gate
+}
+
+// collect takes the conditions out of the options of one call.
+func (q *queue) collect(options []Option) (c *conditions, err error) {
+	for _, o := range options {
+		if !o.conditional() {
+			continue
+		}
+		if err := checkName(o.name); err != nil {
+			return nil, err
+		}
+		if c == nil {
+			c = new(conditions)
+		}
+		switch {
+		case o.kind == optionOnce && c.mark == "":
+			c.mark, c.at, c.stateMark = o.name, o.mark, markPrefix+o.name
+		case o.kind == optionKey && c.key == "":
+			c.key, c.stateKey = o.name, keyPrefix+fmt.Sprintf("%d/%s/%s", len(q.name), q.name, o.name)
+		default:
+			return nil, fmt.Errorf("%w: a call takes one Key and one Once, %q is a second one", ErrInvalidKey, o.name)
+		}
+	}
+	return c, nil
+}
+
+// enter goes through the gates of the conditions and asks whether they are met.
+func (o *offer) enter(ctx context.Context) error {
+	x, c := o.q.x, o.conditions
+	// Always in this order: two calls never wait for each other.
+	for _, name := range [...]string{c.stateKey, c.stateMark} {
+		if name == "" {
+			continue
+		}
+		g, err := x.enter(ctx, name)
+		if err != nil {
+			return err
+		}
+		c.inside = append(c.inside, g)
+	}
+	if c.key != "" {
+		var err error
+		if o.earlier, err = x.acceptedBefore(c, len(o.entries)); err != nil || o.earlier != 0 {
+			return err
+		}
+	}
+	return x.checkMark(c)
+}
+
+// enter goes through one gate. It returns the cause of ctx, and ErrFailed when the outcome
+// of the last call will never be known.
+func (x *Executor) enter(ctx context.Context, name string) (*gate.Gate, error) {
+	over := done(ctx) // not inside
+	g, err := x.gates.Enter(name, over, x.failed)
+	switch err {
+	case gate.ErrQuit:
+		return nil, ended(ctx)
+	case gate.ErrLost:
+		return nil, x.failure()
+	}
+	return g, nil
+}
+
+// leave lets the next calls in, which wait for an outcome that is still open: user code
+// may have ended the goroutine.
+func (o *offer) leave() {
+	gates := &o.q.x.gates
+	for _, g := range o.conditions.inside {
+		if o.stage == underWay {
+			gates.LeaveOpen(g, o.ticket.Done())
+		} else {
+			gates.Leave(g)
+		}
+	}
+	o.conditions.inside = nil
+}
+
+// sets returns the state keys that go with n entries.
+func (c *conditions) sets(first journal.Position, n int) (sets []journal.Set) {
+	if c == nil {
+		return nil
+	}
+	if c.key != "" {
+		sets = append(sets, journal.Set{Key: c.stateKey, Value: newKeyed(first, n).encode()})
+	}
+	if c.mark != "" {
+		sets = append(sets, journal.Set{Key: c.stateMark, Value: encodeMark(c.at)})
+	}
+	return sets
+}

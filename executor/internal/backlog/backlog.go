@@ -1,0 +1,185 @@
+package backlog
+
+import (
+	"container/list"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/strandjobs/strand/shard"
+)
+
+// Backlog is what counts against the limits of all queues.
+type Backlog struct {
+	born    time.Time
+	stalled func(Stall)
+
+	// mu guards what follows, and the quotas. Nothing is called under it.
+	mu     sync.Mutex
+	quotas []*quota
+	turn   uint64      // number of the newest waiter
+	watch  *time.Timer // looks at what stands still; nil until one is needed
+	armed  bool        // watch is set
+	closed error       // why nobody waits any more; nil: they may
+}
+
+// quota is a limit and what counts against it.
+type quota struct {
+	queue       string       // whose; empty: of all queues together
+	limit, used shard.Weight // of limit, 0 is none
+	line        list.List    // of *Waiter, by number; Invariant: the first one does not fit
+	pace        pace
+	refused     uint64
+	still       int64        // since when a call was refused, or waits, and nothing has ended; 0: that is not so
+	wanted      shard.Weight // by that call
+	told        bool         // that it stands still
+}
+
+// Account is a queue's part of a backlog: the limits that hold for it.
+type Account struct {
+	b      *Backlog
+	quotas []*quota // its own first
+}
+
+// New makes a backlog with a limit over all queues, of which 0 is none. It calls stalled
+// for each limit that begins to stand still.
+func New(limit shard.Weight, stalled func(Stall)) *Backlog {
+	b := &Backlog{born: time.Now(), stalled: stalled}
+	if limit != (shard.Weight{}) {
+		b.quotas = append(b.quotas, &quota{limit: limit})
+	}
+	return b
+}
+
+// Join makes the account of a queue, with a limit of its own, of which 0 is none. One
+// that the queue had before is forgotten: it could not be registered then.
+func (b *Backlog) Join(queue string, limit shard.Weight) *Account {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.quotas = slices.DeleteFunc(b.quotas, func(c *quota) bool { return c.queue == queue })
+	if limit != (shard.Weight{}) {
+		b.quotas = append(b.quotas, &quota{queue: queue, limit: limit})
+	}
+	a := &Account{b: b}
+	for _, c := range slices.Backward(b.quotas) {
+		if c.queue == "" || c.queue == queue {
+			a.quotas = append(a.quotas, c)
+		}
+	}
+	return a
+}
+
+// Limited reports whether any limit holds for the queue. Without one nothing is counted,
+// and nothing needs to be weighed.
+func (a *Account) Limited() bool { return len(a.quotas) > 0 }
+
+// Take takes room for a call; false: there is none, or another call waits for it.
+func (a *Account) Take(more shard.Weight) bool {
+	a.b.mu.Lock()
+	defer a.b.mu.Unlock()
+	if a.obstacle(more, a.b.turn+1) != nil {
+		return false
+	}
+	a.add(more)
+	return true
+}
+
+// Exceed counts what is accepted whatever the limits say.
+func (a *Account) Exceed(more shard.Weight) {
+	a.b.mu.Lock()
+	defer a.b.mu.Unlock()
+	for _, c := range a.quotas {
+		c.used = c.used.Plus(more)
+	}
+}
+
+// GiveBack ends what was taken for a call that was not accepted.
+func (a *Account) GiveBack(less shard.Weight) {
+	a.b.mu.Lock()
+	defer a.b.mu.Unlock()
+	a.subtract(less)
+}
+
+// Settle counts what a shard of the queue has recorded: what is over, and what counts
+// for more than was taken.
+func (a *Account) Settle(over, surplus shard.Weight) {
+	if !a.Limited() {
+		return
+	}
+	a.b.mu.Lock()
+	defer a.b.mu.Unlock()
+	a.subtract(over.Minus(surplus))
+	if over.Payloads == 0 {
+		return
+	}
+	now := a.b.now()
+	for _, c := range a.quotas {
+		c.pace.count(now, over)
+		a.b.moved(c)
+	}
+}
+
+// obstacle returns the limit that keeps a call with a number out, or whose line has
+// one before it. The caller holds mu.
+func (a *Account) obstacle(more shard.Weight, number uint64) *quota {
+	for _, c := range a.quotas {
+		first := c.line.Front()
+		if !c.fits(more) || first != nil && first.Value.(*Waiter).number < number {
+			return c
+		}
+	}
+	return nil
+}
+
+// add gives room to a call. The caller holds mu.
+func (a *Account) add(more shard.Weight) {
+	for _, c := range a.quotas {
+		c.used = c.used.Plus(more)
+		a.b.moved(c)
+	}
+}
+
+// subtract hands the room that is left to those who wait. The caller holds mu.
+func (a *Account) subtract(less shard.Weight) {
+	for _, c := range a.quotas {
+		c.used = c.used.Minus(less)
+	}
+	for _, c := range a.quotas {
+		a.b.serve(c)
+	}
+}
+
+func (c *quota) fits(more shard.Weight) bool { return within(c.used.Plus(more), c.limit) }
+
+func within(w, limit shard.Weight) bool {
+	return w.Payloads <= orNone(limit.Payloads) && w.Bytes <= orNone(limit.Bytes)
+}
+
+// orNone makes no limit of 0.
+func orNone(limit int) int {
+	if limit == 0 {
+		return math.MaxInt
+	}
+	return limit
+}
+
+// Stats are the figures of a limit; all zero without one.
+type Stats struct {
+	Payloads, Bytes int
+	Refused         uint64
+	Waiting         int
+	Stalled         time.Duration
+}
+
+// Stats returns the figures of the limit of a queue; empty: of all together.
+func (b *Backlog) Stats(queue string) (s Stats) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, c := range b.quotas {
+		if c.queue == queue {
+			s = Stats{c.used.Payloads, c.used.Bytes, c.refused, c.line.Len(), b.age(c)}
+		}
+	}
+	return s
+}

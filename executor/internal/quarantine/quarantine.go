@@ -1,0 +1,218 @@
+package quarantine
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/shard"
+)
+
+// Quarantine holds the suspects of all queues. The zero Quarantine has none.
+type Quarantine struct {
+	// open is false when nothing is suspected, which is nearly always.
+	open atomic.Bool
+
+	// mu guards what follows. The functions of suspects are called under it.
+	mu       sync.Mutex
+	suspects map[job]*Suspect // and not acquitted
+	held     []*Suspect       // of these, parked
+	active   *Suspect         // of these, the one whose turn it is; nil: the next one is to come
+	givenUp  []string         // what is said of those that do not run again
+	rebeat   func()
+	since    time.Time   // when jobs began to run; zero: they don't yet
+	timer    *time.Timer // for the next turn
+	closed   bool
+}
+
+// job is what a suspect is known by.
+type job struct{ queue, id string }
+
+// Suspect is an id that was running when the process died.
+type Suspect struct {
+	journal.Suspicion
+	Queue, ID string
+	Name      string           // of both, for people
+	Position  journal.Position // of what was running
+	Limit     int              // of deaths; 0 or below: it is neither held nor given up
+
+	// What is to be done about it. Neither function waits, or calls the quarantine.
+	Release func() // lets the id run, which is parked
+	Clear   func() // writes down that nothing speaks against it any more
+}
+
+// Held reports whether it has to wait for its turn.
+func (s *Suspect) Held() bool { return s.Limit > 0 && s.Strong() }
+
+// GivenUp reports whether it does not run again.
+func (s *Suspect) GivenUp() bool { return s.Limit > 0 && s.Deaths >= s.Limit && s.Guilty() }
+
+// Reason is why it is given up.
+func (s *Suspect) Reason() string {
+	return fmt.Sprintf("crashed the process: it was running each of the last %d times that the process died, and is the cause", s.Deaths)
+}
+
+// String says who is suspected, and of what.
+func (s *Suspect) String() string {
+	switch {
+	case s.GivenUp():
+		return fmt.Sprintf("%s was running at %d deaths and is the cause: given up", s.Name, s.Deaths)
+	case s.Guilty():
+		return fmt.Sprintf("%s is the cause of the last of %d deaths", s.Name, s.Deaths)
+	}
+	return fmt.Sprintf("%s was running at %d deaths: held for %v", s.Name, s.Deaths, s.Hold().Round(time.Millisecond))
+}
+
+// Holds reports whether an id has to wait for its turn.
+func (z *Quarantine) Holds(queue, id string) bool {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	return slices.ContainsFunc(z.held, func(s *Suspect) bool { return s.Queue == queue && s.ID == id })
+}
+
+// Admit takes in a suspect, which is parked in its shard if it is held or given
+// up.
+func (z *Quarantine) Admit(s *Suspect) {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	if s.GivenUp() {
+		z.givenUp = append(z.givenUp, s.String())
+		return
+	}
+	if z.suspects == nil {
+		z.suspects = make(map[job]*Suspect)
+	}
+	z.suspects[job{s.Queue, s.ID}] = s
+	z.open.Store(true)
+	if s.Held() {
+		z.held = append(z.held, s)
+		z.next()
+	}
+}
+
+// Start says that jobs run from now on. A suspect whose turn begins has rebeat called, so
+// that the crash recorder counts from there.
+func (z *Quarantine) Start(rebeat func()) {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	z.rebeat, z.since = rebeat, time.Now()
+	z.next()
+}
+
+// Close ends all turns.
+func (z *Quarantine) Close() {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	z.closed = true
+	if z.timer != nil {
+		z.timer.Stop()
+	}
+}
+
+// next lets the next suspect run, if it is time, and else sees to it when it is.
+// It comes first whose guilt would show first. mu is held.
+func (z *Quarantine) next() {
+	if z.active != nil || len(z.held) == 0 || z.since.IsZero() || z.closed {
+		return
+	}
+	first := slices.MinFunc(z.held, func(a, b *Suspect) int { return int(a.Hold() - b.Hold()) })
+	if wait := time.Until(z.since.Add(first.Hold())); wait > 0 {
+		z.wake(wait)
+		return
+	}
+	z.held = slices.DeleteFunc(z.held, func(s *Suspect) bool { return s == first })
+	z.active = first
+	z.wake(maxTurn) // if it does not even begin
+	first.Release()
+}
+
+// maxTurn is how long a suspect may keep others waiting.
+const maxTurn = 10 * time.Second
+
+func (z *Quarantine) wake(after time.Duration) {
+	if z.timer == nil {
+		z.timer = time.AfterFunc(after, z.turn)
+	} else {
+		z.timer.Reset(after)
+	}
+}
+
+// turn is what the timer calls: a suspect has been held, or has had its turn.
+// A timer that ran out too late shortens a turn, at worst.
+func (z *Quarantine) turn() {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	z.active = nil
+	z.next()
+}
+
+// Begun notes that a worker has items of a queue in hand now.
+func (z *Quarantine) Begun(queue string, items []*shard.Item) {
+	if !z.open.Load() {
+		return
+	}
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	if s := z.active; s != nil && s.Queue == queue && has(items, s.ID) {
+		z.rebeat()
+		z.wake(s.Alone())
+	}
+}
+
+func has(items []*shard.Item, id string) bool {
+	return slices.ContainsFunc(items, func(it *shard.Item) bool { return it.ID == id })
+}
+
+// StandAside lets the next suspect run when the active one turns out to wait for
+// a lock, which may be another suspect's. It stays suspected: when it can run,
+// it runs beside another one.
+func (z *Quarantine) StandAside(queue, id string) {
+	if !z.open.Load() {
+		return
+	}
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	if s := z.active; s != nil && s.Queue == queue && s.ID == id {
+		z.active = nil
+		z.next()
+	}
+}
+
+// Acquit takes the suspicion off those who are among the items of a queue that a worker
+// has run, and lets the next one run. Single: of each it has run one payload.
+func (z *Quarantine) Acquit(queue string, items []*shard.Item, single bool) {
+	if !z.open.Load() {
+		return
+	}
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	for _, it := range items {
+		s := z.suspects[job{queue, it.ID}]
+		if s == nil || single && it.Current().Ref.Position() != s.Position {
+			continue
+		}
+		delete(z.suspects, job{queue, it.ID})
+		s.Clear()
+		if z.active == s {
+			z.active = nil
+			z.next()
+		}
+	}
+	z.open.Store(len(z.suspects) > 0)
+}
+
+// Named returns what is said of those who are held, given up, or the cause.
+func (z *Quarantine) Named() (names []string) {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	names = slices.Clone(z.givenUp)
+	for _, s := range z.suspects {
+		if s.Held() || s.Guilty() {
+			names = append(names, s.String())
+		}
+	}
+	return names
+}

@@ -1,0 +1,46 @@
+package quarantine
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/shard"
+)
+
+// A suspect that waits for a lock lets the next one run, and is acquitted when it
+// has run; so are several in one batch.
+func TestASuspectStandsAside(t *testing.T) {
+	var z Quarantine
+	defer z.Close()
+	suspect := func(id string) *Suspect {
+		s := &Suspect{Suspicion: journal.Suspicion{Deaths: 2}, Queue: "q", ID: id, Limit: 3, Release: func() {}, Clear: func() {}}
+		z.Admit(s)
+		return s
+	}
+	var suspects []*Suspect
+	for _, id := range []string{"a", "b", "c"} {
+		suspects = append(suspects, suspect(id))
+	}
+	z.Start(func() {})
+	z.since = time.Now().Add(-time.Hour)
+	z.turn()
+	require.Same(t, suspects[0], z.active)
+	z.StandAside("q", "b") // not its turn
+	require.Same(t, suspects[0], z.active)
+	z.StandAside("q", "a")
+	require.Same(t, suspects[1], z.active)
+	z.Acquit("q", []*shard.Item{{ID: "a"}, {ID: "b"}}, false)
+	require.Same(t, suspects[2], z.active)
+	late := suspect("late") // its queue was registered after the start
+	require.Same(t, suspects[2], z.active)
+	z.StandAside("q", "c")
+	require.Same(t, late, z.active)
+	z.Acquit("q", []*shard.Item{{ID: "late"}}, false)
+	require.Nil(t, z.active)
+	require.True(t, z.open.Load(), "it has not run")
+	z.Acquit("q", []*shard.Item{{ID: "c"}}, false)
+	require.False(t, z.open.Load())
+}

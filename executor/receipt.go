@@ -1,0 +1,32 @@
+package executor
+
+// Receipt says what became of an enqueued payload.
+type Receipt struct {
+	// Position is its number in the journal: unique for ever, and growing in
+	// the order of acceptance.
+	Position uint64
+	// MergedInto is the position of an equal payload of the same id that it was
+	// merged into: that one runs, this one is over. 0: it stands by itself, so
+	// far. As QueueConfig.Merge says, an equal payload that is accepted later may
+	// take its place: the other receipt does not say so, Counts.Replaced in
+	// [QueueStats] counts it, and the handler sees which one runs in
+	// Payload.Position. It is 0 of a Duplicate, and under Async without Key and Once.
+	MergedInto uint64
+	// Durable: it is on disk. False in memory, and under Async without Key and Once.
+	Durable bool
+	// Duplicate: a call with the same [Key] was accepted before, in the
+	// place of this one. Position is that of the first call's payload.
+	Duplicate bool
+}
+
+// receipt says what became of the payload i of an offer that was accepted.
+func (o *offer) receipt(i int) Receipt {
+	onDisk := !o.q.x.volatile
+	switch {
+	case o.earlier != 0:
+		return Receipt{Position: uint64(o.earlier) + uint64(i), Duplicate: true, Durable: onDisk}
+	case o.posted():
+		return Receipt{Position: uint64(o.ticket.Position(i))}
+	}
+	return Receipt{Position: uint64(o.ticket.Position(i)), MergedInto: uint64(o.ticket.Merged(i)), Durable: onDisk}
+}

@@ -1,0 +1,17 @@
+package executor
+
+import "github.com/strandjobs/strand/shard"
+
+// recorder writes down what the shards of a queue decide.
+type recorder struct{ queue *queue }
+
+// Record implements [shard.Recorder].
+func (r recorder) Record(c *shard.Change) {
+	q := r.queue
+	if q.locking.wants == nil && q.locking.onEnqueue == nil {
+		q.x.log.Record(&c.Change)
+	} else {
+		q.x.locks.settle(q, c)
+	}
+	q.backlog.Settle(c.Over, c.Surplus)
+}
