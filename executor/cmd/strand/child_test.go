@@ -32,11 +32,28 @@ func queueConfigs() map[string]executor.QueueConfig[string] {
 		"events": {Shards: 1, Concurrency: 1, MaxRetries: 3, RetryIn: retryIn, Merge: executor.KeepAll, MaxPayloads: 3},
 		"notes":  {Shards: 1, Concurrency: 1, Durability: executor.Sync, Merge: executor.KeepAll, MaxPayloads: -1},
 		"strict": {Shards: 1, Concurrency: 1, MaxRetries: 1, RetryIn: retryIn, OnFailure: executor.BlockFailed, OnExhausted: executor.Halt},
+		ledgerOf: {Shards: 1, Concurrency: 1, MaxRetries: 3, RetryIn: retryIn},
 	}
 }
 
+// ledgerOf is the queue with one payload a run; the others get all that wait.
+const ledgerOf = "ledger"
+
+// register makes a queue of its shape.
+func register(x *executor.Executor, name string, cfg executor.QueueConfig[string], handler func(context.Context, executor.Merged[string]) error) (*executor.Queue[string], error) {
+	if name != ledgerOf {
+		return executor.HandleMerged(x, name, handler, cfg)
+	}
+	return executor.Handle(x, name, func(ctx context.Context, job executor.Job[string]) error {
+		return handler(ctx, executor.Merged[string]{
+			Queue: job.Queue, ID: job.ID, Attempt: job.Attempt, LastError: job.LastError,
+			Payloads: []executor.Payload[string]{{Value: job.Payload, Score: job.Score, Position: job.Position}},
+		})
+	}, cfg)
+}
+
 // replayAs are the flags that say the same.
-var replayAs = []string{"-merge", "events=KeepAll", "-max-payloads", "events=3", "-on-failure", "strict=BlockFailed"}
+var replayAs = []string{"-shape", ledgerOf + "=events", "-merge", "events=KeepAll", "-max-payloads", "events=3", "-on-failure", "strict=BlockFailed"}
 
 // child runs an executor whose handlers do all that handlers do, says when
 // there is something in the journal, and goes on until it is killed.
@@ -68,7 +85,7 @@ func child(dir string) {
 	ready := sync.OnceFunc(func() { fmt.Println("ready") })
 	for name, cfg := range queueConfigs() {
 		cfg.Shards = 3
-		q, err := executor.HandleMerged(x, name, handler, cfg)
+		q, err := register(x, name, cfg, handler)
 		if err != nil {
 			panic(err)
 		}
@@ -159,8 +176,8 @@ func predicted(t *testing.T, dir string, now time.Time, flags ...string) (runs [
 }
 
 // one is a run, in words.
-func one(id string, retry int, lastError string, payloads []string) string {
-	return fmt.Sprintf("%s retry %d %q: %s", id, retry, lastError, strings.Join(payloads, ", "))
+func one(id string, attempt int, lastError string, payloads []string) string {
+	return fmt.Sprintf("%s attempt %d %q: %s", id, attempt, lastError, strings.Join(payloads, ", "))
 }
 
 // startAgain runs what is due until nothing is, and returns the runs of each
@@ -172,7 +189,7 @@ func startAgain(t *testing.T, dir string, want int) map[string][]string {
 	var mu sync.Mutex
 	ran, n, enough := make(map[string][]string), 0, make(chan struct{})
 	for name, cfg := range queueConfigs() {
-		_, err := executor.HandleMerged(x, name, func(ctx context.Context, job executor.Merged[string]) error {
+		_, err := register(x, name, cfg, func(ctx context.Context, job executor.Merged[string]) error {
 			var payloads []string
 			for _, p := range job.Payloads {
 				payloads = append(payloads, fmt.Sprintf("%d %v %s", p.Position, p.Score, p.Value))
@@ -185,12 +202,12 @@ func startAgain(t *testing.T, dir string, want int) map[string][]string {
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			ran[name] = append(ran[name], one(job.ID, (job.Attempt-2), job.LastError, payloads))
+			ran[name] = append(ran[name], one(job.ID, job.Attempt, job.LastError, payloads))
 			if n++; n == want {
 				close(enough)
 			}
 			return nil
-		}, cfg)
+		})
 		require.NoError(t, err)
 	}
 	require.NoError(t, x.Start(t.Context()))
@@ -217,7 +234,7 @@ func byQueue(t *testing.T, runs []waiting, now time.Time) (due map[string][]stri
 			require.NoError(t, json.Unmarshal(p.Payload, &value))
 			payloads = append(payloads, fmt.Sprintf("%d %v %s", p.Position, float64(p.Score), value))
 		}
-		due[string(w.Queue)] = append(due[string(w.Queue)], one(string(w.ID), w.Retry, string(w.LastError), payloads))
+		due[string(w.Queue)] = append(due[string(w.Queue)], one(string(w.ID), w.Attempt, string(w.LastError), payloads))
 		n++
 	}
 	return due, n

@@ -42,8 +42,9 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer, 
 	o := newOutput(out, now())
 	o.json = slices.Contains(args, "-json") || slices.Contains(args, "--json") // also for what is wrong with the call
 	root := &cli.Command{
-		Name: "strand", Usage: "look into a journal and take care of it",
-		Writer: out, ErrWriter: errs,
+		Name: "strand", Usage: "look into a journal and take care of it", UsageText: "strand COMMAND DIR [ARGUMENT...] [-FLAG...]",
+		Description: "The journal's directory is always the first argument of a command.",
+		Writer:      out, ErrWriter: errs,
 		ExitErrHandler: func(context.Context, *cli.Command, error) {}, // we do it, once
 		OnUsageError:   func(_ context.Context, _ *cli.Command, err error, _ bool) error { return usage("%v", err) },
 		Action: func(_ context.Context, c *cli.Command) error {
@@ -126,9 +127,10 @@ var commands = []verb{
 		description: `Each run is listed as if those before it succeed. A start divides the ids of a
 queue among its shards at random; each shard keeps the order shown here. Jobs
 that were running at the last two deaths of the process are held back, and run
-one at a time. What
-the code says about a queue is not in the journal: give it with -merge,
--on-failure and -max-payloads when it is not the default.`,
+one at a time. What the code says about a queue is not in the journal. Without
+-shape each is taken for one of HandleMerged or HandleBatch; -shape orders=events
+says that orders is one of Handle, and -shape '*=events' that all others are. Give
+-merge, -on-failure and -max-payloads where they are not the defaults.`,
 	},
 	{
 		name: "check", args: "DIR", least: 1, most: 1, do: check,
@@ -155,7 +157,7 @@ the code says about a queue is not in the journal: give it with -merge,
 		usage: "make a journal from what export printed, read from standard input",
 	},
 	{
-		name: "morgue", args: "DIR list|requeue|delete [QUEUE [ID...]]", least: 2, most: -1, do: morgue, flags: morgueFlags,
+		name: "morgue", args: "DIR [list|requeue|delete [QUEUE [ID...]]]", least: 1, most: -1, do: morgue, flags: morgueFlags,
 		usage: "payloads that used up their retries: list, put back, delete",
 	},
 }

@@ -50,11 +50,18 @@ func readConfigs(c *call, limit int) (configs, error) {
 	return got, nil
 }
 
-// policies are the flags that say how a queue behaves.
+// policies are the flags that say how a queue behaves. The shape comes first, for it
+// brings defaults of its own.
 var policies = []struct {
 	flag string
 	set  func(cfg *shard.Config, v string) bool
 }{
+	{"shape", func(cfg *shard.Config, v string) bool {
+		if v == "events" { // as Handle has it
+			cfg.Single, cfg.OnFailure, cfg.MaxPayloads = true, shard.BlockFailed, 0
+		}
+		return v == "events" || v == "state"
+	}},
 	{"merge", func(cfg *shard.Config, v string) bool { return named(&cfg.Merge, v, shard.KeepLast) }},
 	{"on-failure", func(cfg *shard.Config, v string) bool { return named(&cfg.OnFailure, v, shard.BlockFailed) }},
 	{"max-payloads", func(cfg *shard.Config, v string) bool {

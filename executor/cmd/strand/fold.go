@@ -13,12 +13,15 @@ import (
 	"github.com/strandjobs/strand/shard"
 )
 
+// firstAttempt is the attempt of a job whose state says Retry 0, as it failed once.
+const firstAttempt = 2
+
 // task is a job that would run: the payloads of one run.
 type task struct {
 	Queue     string
 	ID        string
 	Due       int64 // Unix ns
-	Retry     int
+	Attempt   int   // that comes next: 1, 2, 3, …
 	LastError string
 	Halted    bool
 	Crashes   int // how often the process died in a row while it ran
@@ -29,7 +32,7 @@ func (t *task) state() string {
 	switch {
 	case t.Halted:
 		return "halted"
-	case t.Retry >= 0:
+	case t.Attempt > 1:
 		return "retrying"
 	}
 	return "fresh"
@@ -80,7 +83,7 @@ func newFold(name string, number uint32, refs []journal.Ref, cfg shard.Config, n
 // time makes due come last.
 func (f *fold) tasks() iter.Seq[*task] {
 	return func(yield func(*task) bool) {
-		now, ticks := f.now, int64(0)
+		now, ticks, reached := f.now, int64(0), int64(math.MinInt64)
 		for due := f.core.NextDue(); due != math.MaxInt64; due = f.core.NextDue() {
 			// Time goes by, so that what is left of an id, due when its first
 			// payloads are done, comes in the order of these ends.
@@ -89,6 +92,10 @@ func (f *fold) tasks() iter.Seq[*task] {
 			t := f.take(now)
 			if t == nil {
 				return
+			}
+			// What waits behind a retry may be due before that, and runs after it.
+			if reached = max(reached, t.Due); reached > f.now {
+				t.Due = reached
 			}
 			if t.Due > f.now && t.Due <= f.now+ticks {
 				t.Due = f.now
@@ -107,7 +114,7 @@ func (f *fold) tasks() iter.Seq[*task] {
 			if t == nil {
 				return
 			}
-			t.Halted, t.Due, t.Retry, t.LastError = true, state.Due, state.Retry, string(state.Error)
+			t.Halted, t.Due, t.Attempt, t.LastError = true, state.Due, state.Retry+firstAttempt, string(state.Error)
 			if !yield(t) {
 				return
 			}
@@ -122,7 +129,7 @@ func (f *fold) take(now int64) *task {
 		return nil
 	}
 	it := r.Next(nil, 1)[0]
-	t := &task{Queue: f.queue, ID: it.ID, Due: it.Due, Retry: it.Retry, LastError: it.LastError}
+	t := &task{Queue: f.queue, ID: it.ID, Due: it.Due, Attempt: it.Retry + firstAttempt, LastError: it.LastError}
 	for _, p := range it.Payloads {
 		var e journal.Entry
 		read(p.Ref, &e)
@@ -166,12 +173,8 @@ func inOrder(names map[uint32]string) []uint32 {
 // is not empty.
 func folds(c *call, v *journal.View, m *journal.Moment, queue string, configs configs) (iter.Seq[*fold], error) {
 	names := names(v, m)
-	if queue != "" && !slices.Contains(slices.Collect(maps.Values(names)), queue) {
-		known := slices.Sorted(maps.Values(names))
-		for i := range known {
-			known[i] = show([]byte(known[i]))
-		}
-		return nil, usage("the journal has no queue %q; it has: %s", queue, cmp.Or(strings.Join(known, ", "), "none"))
+	if err := known(names, queue); err != nil {
+		return nil, err
 	}
 	return func(yield func(*fold) bool) {
 		for _, number := range inOrder(names) {
@@ -185,4 +188,16 @@ func folds(c *call, v *journal.View, m *journal.Moment, queue string, configs co
 			}
 		}
 	}, nil
+}
+
+// known returns an error that lists the queues there are when queue is none of them.
+func known(names map[uint32]string, queue string) error {
+	if queue == "" || slices.Contains(slices.Collect(maps.Values(names)), queue) {
+		return nil
+	}
+	all := slices.Sorted(maps.Values(names))
+	for i := range all {
+		all[i] = show([]byte(all[i]))
+	}
+	return usage("the journal has no queue %q; it has: %s", queue, cmp.Or(strings.Join(all, ", "), "none"))
 }

@@ -171,7 +171,7 @@ func (f *fold) census() *census {
 		switch {
 		case t.Halted:
 			n.Halted++
-		case t.Retry >= 0:
+		case t.Attempt > 1:
 			n.Retrying++
 		default:
 			n.Fresh++

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"strconv"
 
 	"github.com/strandjobs/strand/journal"
 )
@@ -16,7 +17,7 @@ type dead struct {
 	Position journal.Position `json:"position"`
 	Score    score            `json:"score"`
 	Due      moment           `json:"due"`
-	Retry    int              `json:"retry"`
+	Attempt  int              `json:"attempt"` // that failed last
 	Reason   text             `json:"reason"`
 	At       moment           `json:"at"`
 	Restored bool             `json:"restored,omitempty"`
@@ -26,7 +27,7 @@ type dead struct {
 func newDead(queue string, b *journal.Buried) *dead {
 	e := &b.Entry
 	return &dead{
-		"buried", text(queue), e.ID, e.Position, score(e.Score), moment(e.Due), b.Retry,
+		"buried", text(queue), e.ID, e.Position, score(e.Score), moment(e.Due), b.Retry + firstAttempt,
 		text(b.Reason), moment(b.At), e.Restored, e.Payload,
 	}
 }
@@ -123,11 +124,11 @@ func (g *graves) add(queue string, b *journal.Buried) error {
 		return g.object(newDead(queue, b))
 	}
 	if g.t == nil {
-		g.t = g.table("QUEUE", "ID", "POSITION", "SCORE", "BURIED", "RETRY", "REASON", "PAYLOAD")
+		g.t = g.table("QUEUE", "ID", "POSITION", "SCORE", "BURIED", "ATTEMPT", "REASON", "PAYLOAD")
 	}
 	e := &b.Entry
 	g.t.row(show([]byte(queue)), show(e.ID), fmt.Sprint(e.Position), fmt.Sprint(e.Score), g.dueText(b.At),
-		retryText(b.Retry), showPayload([]byte(b.Reason), g.full), showPayload(e.Payload, g.full))
+		strconv.Itoa(b.Retry+firstAttempt), showPayload([]byte(b.Reason), g.full), showPayload(e.Payload, g.full))
 	return nil
 }
 

@@ -46,7 +46,7 @@ type waiting struct {
 	ID        text      `json:"id"`
 	State     string    `json:"state"`
 	Due       moment    `json:"due"`
-	Retry     int       `json:"retry"`
+	Attempt   int       `json:"attempt"` // that comes next
 	LastError text      `json:"last_error,omitempty"`
 	Crashes   int       `json:"crashes,omitempty"`
 	Count     int       `json:"payload_count"`
@@ -65,7 +65,7 @@ type payload struct {
 func newWaiting(kind string, t *task, payloads bool) *waiting {
 	w := &waiting{
 		Type: kind, Queue: text(t.Queue), ID: text(t.ID), State: t.state(), Due: moment(t.Due),
-		Retry: t.Retry, LastError: text(t.LastError), Crashes: t.Crashes, Count: len(t.Payloads), Bytes: t.bytes(),
+		Attempt: t.Attempt, LastError: text(t.LastError), Crashes: t.Crashes, Count: len(t.Payloads), Bytes: t.bytes(),
 	}
 	for _, e := range t.Payloads {
 		if payloads {
@@ -110,6 +110,7 @@ type taskList struct {
 	kind        string
 	payloads    bool
 	limit, seen int
+	cut         bool // not all positions of a run were named
 	t           *table
 }
 
@@ -120,7 +121,7 @@ func (o *output) tasks(kind string, payloads bool, limit int) *taskList {
 		if payloads {
 			what = "POSITIONS"
 		}
-		l.t = o.table("#", "QUEUE", "ID", "STATE", "DUE", "RETRY", what, "BYTES", "LAST ERROR")
+		l.t = o.table("#", "QUEUE", "ID", "STATE", "DUE", "ATTEMPT", what, "BYTES", "LAST ERROR")
 	}
 	return l
 }
@@ -138,13 +139,13 @@ func (l *taskList) add(t *task) error {
 	}
 	what := strconv.Itoa(len(t.Payloads))
 	if l.payloads {
-		what = positions(t)
+		what = l.positions(t)
 	}
 	state := t.state()
 	if t.Crashes > 0 {
 		state += fmt.Sprintf(", ran in %s", count(t.Crashes, "crash", "crashes"))
 	}
-	l.t.row(strconv.Itoa(l.seen), show([]byte(t.Queue)), show([]byte(t.ID)), state, due, retryText(t.Retry),
+	l.t.row(strconv.Itoa(l.seen), show([]byte(t.Queue)), show([]byte(t.ID)), state, due, strconv.Itoa(t.Attempt),
 		what, bytesText(t.bytes()), errorText(t.LastError))
 	return nil
 }
@@ -157,6 +158,9 @@ func (l *taskList) end() error {
 		return err
 	}
 	l.printf("\n")
+	if l.cut {
+		l.printf("+N: so many more positions; -json names all\n")
+	}
 	if left := l.seen - l.limit; left > 0 {
 		l.printf("%d more are not shown; -limit 0 shows all\n", left)
 	}
@@ -164,11 +168,12 @@ func (l *taskList) end() error {
 }
 
 // positions names the payloads of a run, the first few of them.
-func positions(t *task) string {
+func (l *taskList) positions(t *task) string {
 	const most = 4
 	s := ""
 	for i, e := range t.Payloads {
 		if i == most {
+			l.cut = true
 			return fmt.Sprintf("%s +%d", s, len(t.Payloads)-most)
 		}
 		if i > 0 {
@@ -177,13 +182,6 @@ func positions(t *task) string {
 		s += fmt.Sprint(e.Position)
 	}
 	return s
-}
-
-func retryText(retry int) string {
-	if retry < 0 {
-		return "-"
-	}
-	return strconv.Itoa(retry)
 }
 
 func errorText(s string) string {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -45,18 +46,18 @@ type moved struct {
 }
 
 func morgue(ctx context.Context, c *call) error {
-	dir, verb, rest := c.Args().First(), c.Args().Get(1), c.Args().Slice()[2:]
-	s := &chosen{}
-	if len(rest) > 0 {
-		s.queue, s.ids = rest[0], rest[1:]
+	dir, verb := c.Args().First(), cmp.Or(c.Args().Get(1), "list")
+	s := &chosen{queue: c.Args().Get(2)}
+	if c.Args().Len() > 3 {
+		s.ids = c.Args().Slice()[3:]
 	}
 	v, err := journal.OpenView(dir)
 	if err != nil {
 		return err
 	}
 	defer v.Close()
-	if _, known := v.Queues()[s.queue]; s.queue != "" && !known {
-		return usage("the journal has no queue %q", s.queue)
+	if err := known(names(v, v.Now()), s.queue); err != nil {
+		return err
 	}
 	switch verb {
 	case "list":
@@ -74,7 +75,7 @@ func morgue(ctx context.Context, c *call) error {
 			return l.Delete(ctx, queue, ps)
 		})
 	}
-	return usage("the morgue knows list, requeue and delete, not %q", verb)
+	return usage("the morgue knows list, requeue and delete, not %q; to list one queue: strand morgue DIR list QUEUE", verb)
 }
 
 // listMorgue prints what was chosen, and returns its positions by queue.

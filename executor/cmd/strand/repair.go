@@ -153,7 +153,7 @@ func (c *call) loss(l *journal.Loss) {
 	c.printf("lost: block %d: %s\n", l.Block, tame(l.Reason))
 	for i, j := range l.Jobs {
 		if i == defaultLimit {
-			c.printf("  and %d more\n", len(l.Jobs)-i)
+			c.printf("  and %d more; -json lists all\n", len(l.Jobs)-i)
 			return
 		}
 		what := "payload"

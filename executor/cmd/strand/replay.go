@@ -10,6 +10,7 @@ import (
 
 func replayFlags() []cli.Flag {
 	return append(append(listFlags(), configFlags()...),
+		&cli.StringMapFlag{Name: "shape", Usage: "what a run gets, `QUEUE=SHAPE`: events, one payload, if it was registered with Handle; else state, all that wait, the default"},
 		&cli.StringMapFlag{Name: "max-payloads", Usage: "most payloads of one run, `QUEUE=N`, 0 is all; 1000 is the default"},
 		&cli.Uint64Flag{Name: "until", Usage: "as if `POSITION` were the newest one: right after the commit that wrote it"},
 	)
@@ -23,6 +24,9 @@ type start struct {
 	Block  uint64           `json:"block"`
 	Newest journal.Position `json:"newest"`
 	At     *moment          `json:"at,omitempty"`
+	// Shape is that of all queues when the call did not say which they have: the
+	// journal does not know it.
+	Shape string `json:"assumed_shape,omitempty"`
 }
 
 // sum ends a replay.
@@ -84,14 +88,21 @@ func (c *call) start(v *journal.View, m *journal.Moment, now bool) error {
 		at := moment(m.At)
 		s.At = &at
 	}
+	if !c.IsSet("shape") {
+		s.Shape = "state"
+	}
 	switch {
 	case c.json:
 		return c.object(s)
 	case now:
-		c.printf("The next start is number %d. The newest position is %d.\n\n", s.Epoch, s.Newest)
+		c.printf("The next start is number %d. The newest position is %d.\n", s.Epoch, s.Newest)
 	default:
-		c.printf("After the commit of block %d, begun at %s. The newest position was %d.\n\n", s.Block, timeText(m.At), s.Newest)
+		c.printf("After the commit of block %d, begun at %s. The newest position was %d.\n", s.Block, timeText(m.At), s.Newest)
 	}
+	if s.Shape != "" {
+		c.printf("The journal does not know which queues are of events, one payload a run: -shape QUEUE=events, or '*=events', says so.\n")
+	}
+	c.printf("\n")
 	return nil
 }
 
