@@ -14,15 +14,17 @@
 //     handled, however long that takes. When ctx ends first they return its cause and the draining goes on. They may be
 //     called again and together: each caller waits.
 //   - Nothing is left. When System.Stop returns nil, no goroutine of this package or of protoactor-go runs any more.
-//   - A bug is loud. A panic or runtime.Goexit in receive is a bug in our own code. The first of a System latches in
-//     [System.Err], is given to [Config.OnFailure] and logged at error level, with its stack. That actor never calls
-//     receive again, because its state is suspect: it refuses what is sent, counts what waited as lost, and stops. The
-//     other actors run on.
+//   - A bug is loud. A panic or runtime.Goexit in receive is a bug in our own code. The first of a System is given to
+//     [Config.OnFailure]; each is logged at error level, with its stack. That actor never calls receive again, because
+//     its state is suspect: it refuses what is sent, counts what waited as lost, and stops. The other actors run on.
+//   - A log of one's own. What protoactor-go logs goes to [Config.Logger] from warnings on; of starts it tells nobody, and
+//     it writes to no file.
 //   - Time is the caller's. Nothing here reads a clock, so everything works inside a testing/synctest bubble, provided that
 //     the System was made in it.
 //
 // # Not promised
 //
+//   - Compatibility. This is a room of Strand: what it exports may change with any version. Programs import executor.
 //   - Order between goroutines that send, and fairness between actors beyond what the Go scheduler gives.
 //   - Supervision and restarts. State that a panic left half changed cannot be repaired here.
 //   - A way out of receive: a call that never returns holds its actor, and System.Stop, until their ctx ends.
