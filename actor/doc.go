@@ -50,5 +50,11 @@
 // with one message. The more messages are sent while the actor runs, the rarer that is. A mailbox of our own would be
 // faster, but then every promise on delivery would rest on our own queue.
 //
+// protoactor-go is most of what Strand adds to a program: examples/quickstart has 325 packages and 13.0 MB (9.0 stripped);
+// a program that only imports protoactor-go's package actor has 314 and 10.2 (7.0), an empty one 31 and 1.8 (1.2). That
+// package imports OpenTelemetry's Prometheus exporter, protobuf and net/http, whether metrics are asked for or not, and
+// the linker keeps what their initialisation reaches. No build tag, no other package and no newer version leaves them
+// out; only a fork would. The newer versions of them that our go.mod asks for are 3 MB smaller than its own.
+//
 // A System takes about 3 MB from its first actor on, so one per executor is right and one per queue is not.
 package actor

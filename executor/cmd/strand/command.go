@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v3"
@@ -47,17 +48,14 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer, 
 		Writer:      out, ErrWriter: errs,
 		ExitErrHandler: func(context.Context, *cli.Command, error) {}, // we do it, once
 		OnUsageError:   func(_ context.Context, _ *cli.Command, err error, _ bool) error { return usage("%v", err) },
-		Action: func(_ context.Context, c *cli.Command) error {
-			if c.Args().Present() {
-				return usage("there is no command %q; see strand -h", c.Args().First())
-			}
-			return cli.ShowAppHelp(c)
-		},
 	}
 	for _, c := range commands {
 		root.Commands = append(root.Commands, c.command(o, in))
 	}
-	err := root.Run(ctx, args)
+	err := misnamed(args)
+	if err == nil {
+		err = root.Run(ctx, args)
+	}
 	if flushed := o.flush(); err == nil {
 		err = flushed
 	}
@@ -65,6 +63,16 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer, 
 		o.fail(errs, err)
 	}
 	return status(err)
+}
+
+// misnamed returns an error when the first argument is no command; cli would rather
+// complain about a flag behind it.
+func misnamed(args []string) error {
+	known := func(v verb) bool { return v.name == args[1] }
+	if len(args) < 2 || strings.HasPrefix(args[1], "-") || slices.Contains([]string{"help", "h"}, args[1]) || slices.ContainsFunc(commands, known) {
+		return nil
+	}
+	return usage("there is no command %q; it comes first, as in strand inspect DIR; strand help lists all", args[1])
 }
 
 // status is the exit status for an error.

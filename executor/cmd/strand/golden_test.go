@@ -88,7 +88,7 @@ func TestGoldenErrors(t *testing.T) {
 	require.NoError(t, os.WriteFile(other, []byte("SQLite format 3\x00 and so on"), 0o600))
 	var got strings.Builder
 	for _, args := range [][]string{
-		{"inspect"}, {"inspect", dir, dir}, {"inspect", dir, "-no"}, {"nonsense"},
+		{"inspect"}, {"inspect", dir, dir}, {"inspect", dir, "-no"}, {"nonsense"}, {dir, "inspect"},
 		{"inspect", filepath.Join(empty, "no")}, {"inspect", empty}, {"check", files}, {"inspect", other},
 		{"inspect", filepath.Join(dir, "journal.db")}, {"import", dir}, {"copy", dir, dir},
 		{"jobs", dir, "-queue", "no"}, {"job", dir, "mails", "nobody"}, {"replay", dir, "-until", "99"},
