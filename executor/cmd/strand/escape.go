@@ -25,16 +25,24 @@ func show(b []byte) string {
 	return s
 }
 
-// showPayload cuts what is too long, and says how long it is.
+// showPayload cuts what is too long, unless all is asked for.
 func showPayload(b []byte, full bool) string {
-	if full || len(b) <= cutAt {
+	if full {
+		return show(b)
+	}
+	return showStart(b, "-full")
+}
+
+// showStart cuts what is too long, and says how long it is and which flag shows all.
+func showStart(b []byte, flag string) string {
+	if len(b) <= cutAt {
 		return show(b)
 	}
 	cut := b[:cutAt]
 	for i := 0; i < utf8.UTFMax && !utf8.Valid(cut) && utf8.Valid(b); i++ {
 		cut = cut[:len(cut)-1]
 	}
-	return fmt.Sprintf("%s… (%s, -full shows all)", show(cut), bytesText(int64(len(b))))
+	return fmt.Sprintf("%s… (%s, %s shows all)", show(cut), bytesText(int64(len(b))), flag)
 }
 
 // rightToLeft letters are printable, but change the order of what is around

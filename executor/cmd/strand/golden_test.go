@@ -131,10 +131,12 @@ func TestWhatIsLeftOutIsSaid(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, ticket.Wait(t.Context()))
 	l.put(q, "two", "kept", ago(0), 1)
+	l.state(journal.Entry{Queue: q, ID: []byte("two"), Due: ago(0), Error: []byte(strings.Repeat("bad ", 30))})
 	l.close()
 
 	out := must(t, "", "replay", dir)
 	assert.Contains(t, out, "1 2 3 4 +49")
+	assert.Contains(t, out, "… (120 B, -json shows all)", "replay and jobs have no -full")
 	assert.Contains(t, out, "+N: so many more positions; -json names all")
 	assert.NotContains(t, must(t, "", "replay", dir, "-shape", "many=events", "-limit", "2"), "+")
 	assert.Contains(t, must(t, "", "replay", dir, "-shape", "many=events"), "4 more are not shown; -limit 0 shows all")

@@ -188,5 +188,5 @@ func errorText(s string) string {
 	if s == "" {
 		return "-"
 	}
-	return showPayload([]byte(s), len(s) <= cutAt)
+	return showStart([]byte(s), "-json")
 }
