@@ -31,7 +31,7 @@ type cell struct {
 	process func()      // empties the mailbox; always the same function
 	loop    func()      // c.run, bound once: binding it at each wake-up would allocate
 	stopped bool        // protoactor-go has let go of the actor
-	failure *PanicError // set once
+	failure *panicError // set once
 	lost    int64       // messages popped after failure
 }
 
@@ -71,9 +71,9 @@ func (c *cell) deliver(handle func()) {
 // fail latches the failure. It runs in the deferred call of the goroutine that failed, so the stack still shows the bug.
 func (c *cell) fail(value any) {
 	if value == nil {
-		value = ErrGoexit
+		value = errGoexit
 	}
-	c.failure = &PanicError{Actor: c.name, Value: value, Stack: debug.Stack()}
+	c.failure = &panicError{Actor: c.name, Value: value, Stack: debug.Stack()}
 	c.inbox.shut()
 	c.system.report(c.failure)
 }

@@ -14,15 +14,17 @@
 //     handled, however long that takes. When ctx ends first they return its cause and the draining goes on. They may be
 //     called again and together: each caller waits.
 //   - Nothing is left. When System.Stop returns nil, no goroutine of this package or of protoactor-go runs any more.
-//   - A bug is loud. A panic or runtime.Goexit in receive is a bug in our own code. The first of a System latches in
-//     [System.Err], is given to [Config.OnFailure] and logged at error level, with its stack. That actor never calls
-//     receive again, because its state is suspect: it refuses what is sent, counts what waited as lost, and stops. The
-//     other actors run on.
+//   - A bug is loud. A panic or runtime.Goexit in receive is a bug in our own code. The first of a System is given to
+//     [Config.OnFailure]; each is logged at error level, with its stack. That actor never calls receive again, because
+//     its state is suspect: it refuses what is sent, counts what waited as lost, and stops. The other actors run on.
+//   - A log of one's own. What protoactor-go logs goes to [Config.Logger] from warnings on; of starts it tells nobody, and
+//     it writes to no file.
 //   - Time is the caller's. Nothing here reads a clock, so everything works inside a testing/synctest bubble, provided that
 //     the System was made in it.
 //
 // # Not promised
 //
+//   - Compatibility. This is a room of Strand: what it exports may change with any version. Programs import executor.
 //   - Order between goroutines that send, and fairness between actors beyond what the Go scheduler gives.
 //   - Supervision and restarts. State that a panic left half changed cannot be repaired here.
 //   - A way out of receive: a call that never returns holds its actor, and System.Stop, until their ctx ends.
@@ -47,6 +49,13 @@
 // goroutine that waits: a new one would have to grow its stack first, which took four times as long as what a shard does
 // with one message. The more messages are sent while the actor runs, the rarer that is. A mailbox of our own would be
 // faster, but then every promise on delivery would rest on our own queue.
+//
+// protoactor-go is most of what Strand adds to a program: examples/quickstart has 325 packages and 13.0 MB (9.0 stripped);
+// a program that only imports protoactor-go's package actor has 314 and 10.2 (7.0), an empty one 31 and 1.8 (1.2). That
+// package imports OpenTelemetry's Prometheus exporter, protobuf and net/http, whether metrics are asked for or not, and
+// the linker keeps what their initialisation reaches. No build tag leaves them out, and no smaller package has the
+// mailbox: only a fork would, or a change upstream. The versions of them that our go.mod asks for make a program 3 MB
+// smaller than those that protoactor-go's asks for.
 //
 // A System takes about 3 MB from its first actor on, so one per executor is right and one per queue is not.
 package actor

@@ -2,6 +2,19 @@ package actor
 
 import "github.com/asynkron/protoactor-go/actor"
 
+// What tests tell failures apart by; the callers of this package pass them on as they are.
+var ErrStopped, ErrName, ErrGoexit = errStopped, errName, errGoexit
+
+type PanicError = panicError
+
+// Err returns the first failure of any actor, nil as long as there is none.
+func (s *System) Err() error {
+	if failure := s.failure.Load(); failure != nil {
+		return failure
+	}
+	return nil
+}
+
 // Proto lets tests listen to the event stream.
 func (s *System) Proto() *actor.ActorSystem {
 	s.mu.Lock()

@@ -18,7 +18,7 @@ type Ref[M any] struct {
 type letter[M any] struct{ message M }
 
 // Spawn starts an actor that calls receive with every message. The name is for people (logs, errors) and unique in s;
-// it is free again after Stop. receive must not block for long: other actors wait for a core meanwhile.
+// it is free again after Stop. It returns an error when the name is empty or in use, or s was stopped. receive must not block for long: other actors wait for a core meanwhile.
 func Spawn[M any](s *System, name string, receive func(M)) (*Ref[M], error) {
 	if receive == nil {
 		panic("actor: bug: Spawn without a receive function")

@@ -18,8 +18,8 @@ import (
 type Config struct {
 	// Logger gets failures and the warnings of protoactor-go. nil: silence. It must not panic.
 	Logger *slog.Logger
-	// OnFailure is called with a *PanicError when the first actor fails, and never again. It runs on a goroutine of its
-	// own that System.Stop waits for, so it must not wait for System.Stop. nil: System.Err is the only sign.
+	// OnFailure is called with what happened when the first actor fails, and never again. It runs on a goroutine of its
+	// own that System.Stop waits for, so it must not wait for System.Stop. nil: the error of a Stop says it.
 	OnFailure func(error)
 }
 
@@ -28,7 +28,7 @@ type System struct {
 	onFailure func(error)
 	logger    *slog.Logger
 
-	failure atomic.Pointer[PanicError] // the first one, for good
+	failure atomic.Pointer[panicError] // the first one, for good
 	lost    atomic.Int64               // accepted messages that failed actors did not handle
 
 	// work holds every actor that has not stopped and every goroutine started here. A goroutine of an actor is added
@@ -72,22 +72,22 @@ func (s *System) protoLocked() *actor.ActorSystem {
 	return s.proto
 }
 
-// spawn starts c under its name.
+// spawn starts c under its name. It returns errStopped or errName.
 func (s *System) spawn(c *cell) error {
 	if c.name == "" {
-		return ErrName
+		return errName
 	}
 	// Held across the whole birth, so that Stop sees either no actor or one whose pid is known.
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.work.enter() == 0 {
-		return ErrStopped
+		return errStopped
 	}
 	props := actor.PropsFromProducer(func() actor.Actor { return c }, actor.WithDispatcher(c))
 	pid, err := s.protoLocked().Root.SpawnNamed(props, c.name)
 	if err != nil { // pid is then the other actor's: it must not be kept
 		s.work.leave()
-		return fmt.Errorf("%w: %q", ErrName, c.name)
+		return fmt.Errorf("%w: %q", errName, c.name)
 	}
 	c.pid = pid
 	s.cells[c] = struct{}{}
@@ -128,16 +128,8 @@ func (s *System) forget(c *cell) {
 	s.work.leave()
 }
 
-// Err returns the first failure of any actor as a *PanicError, nil as long as there is none.
-func (s *System) Err() error {
-	if failure := s.failure.Load(); failure != nil {
-		return failure
-	}
-	return nil
-}
-
 // report latches a failure and makes it loud, away from the actor: a slow logger must not hold the actor up.
-func (s *System) report(failure *PanicError) {
+func (s *System) report(failure *panicError) {
 	first := s.failure.CompareAndSwap(nil, failure)
 	s.work.add()
 	go func() {

@@ -160,26 +160,30 @@ func TestTrapShutdownStopsNothing(t *testing.T) {
 
 // Trap: the default logger writes coloured text to stderr, and tells of each start.
 func TestTrapLoggerWritesToStderr(t *testing.T) {
-	file, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+	file, err := os.Create(filepath.Join(t.TempDir(), "written"))
 	require.NoError(t, err)
 	defer file.Close()
-	stderr := os.Stderr
-	os.Stderr = file
-	defer func() { os.Stderr = stderr }()
+	stderr, stdout := os.Stderr, os.Stdout
+	os.Stderr, os.Stdout = file, file
+	defer func() { os.Stderr, os.Stdout = stderr, stdout }()
 
 	var log bytes.Buffer
-	newSystem(t, actor.Config{})
-	system := newSystem(t, actor.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	assert.Empty(t, log.String())
-	system.Proto().Logger().Info("told")
-	system.Proto().Logger().Warn("warned")
+	everything := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	for _, logger := range []*slog.Logger{nil, slog.New(slog.DiscardHandler), everything} {
+		system := newSystem(t, actor.Config{Logger: logger})
+		ref := spawn(t, system, "any", func(*message) {})
+		require.True(t, ref.Send(new(message)))
+		require.NoError(t, ref.Stop(t.Context()))
+		system.Proto().Logger().Info("told")
+		assert.Empty(t, log.String(), "of a start, a stop and what protoactor-go tells")
+		system.Proto().Logger().Warn("warned")
+	}
+	assert.Contains(t, log.String(), "msg=warned lib=protoactor")
 	_, err = file.Seek(0, io.SeekStart)
 	require.NoError(t, err)
 	written, err := io.ReadAll(file)
 	require.NoError(t, err)
-	assert.Empty(t, written)
-	assert.NotContains(t, log.String(), "told")
-	assert.Contains(t, log.String(), "msg=warned lib=protoactor")
+	assert.Empty(t, string(written))
 }
 
 // Trap: a sender spins when a bounded mailbox is full. Ours has no bound: Send returns while the actor is stuck.

@@ -28,10 +28,10 @@ var arrows = []struct {
 	{"actor", nil},
 	{"lock", nil},
 	{"journal", nil},
-	{"journal/cmd/...", []string{"journal", "journal/...", "shard"}}, // a main package that folds a log as a shard does
 	{"journal/...", []string{"journal", "journal/..."}},
 	{"shard", []string{"actor", "journal", "lock"}},
 	{"executor", []string{"actor", "journal", "lock", "shard"}},
+	{"executor/cmd/...", []string{"journal", "shard"}}, // a main package that folds a log as a shard does
 	{"executor/...", []string{"executor", "executor/...", "journal", "lock"}},
 	{"bench/...", []string{"actor", "bench/...", "executor", "executor/...", "journal", "lock", "shard"}},
 	{"bench", []string{"actor", "bench/...", "executor", "executor/...", "journal", "lock", "shard"}},
@@ -70,6 +70,33 @@ func TestTopLevel(t *testing.T) {
 	}
 }
 
+// A program that imports executor gets bbolt, x/sync and what protoactor-go takes, and nothing that only tests, tools and the
+// command line need: their requirements stay out of its go.mod.
+func TestUsersResolveLittle(t *testing.T) {
+	known := append(modulesUnder(t, "github.com/asynkron/protoactor-go/actor"), modulesUnder(t, "go.etcd.io/bbolt")...)
+	for _, module := range modulesUnder(t, "./executor") {
+		assert.Contains(t, append(known, modulePath, "golang.org/x/sync"), module)
+	}
+}
+
+func modulesUnder(t *testing.T, pkg string) []string {
+	t.Helper()
+	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", pkg)
+	list.Dir = ".."
+	output, err := list.Output()
+	require.NoError(t, err)
+	return slices.Compact(slices.Sorted(strings.FieldsSeq(string(output))))
+}
+
+// go install executor/cmd/strand@latest refuses a module whose go.mod replaces or excludes something.
+func TestTheCommandCanBeInstalled(t *testing.T) {
+	file, err := os.ReadFile("../go.mod")
+	require.NoError(t, err)
+	assert.NotRegexp(t, `(?m)^\s*(replace|exclude)\b`, string(file))
+	_, err = os.Stat("cmd/strand/go.mod")
+	assert.ErrorIs(t, err, os.ErrNotExist, "the command is a part of the root module")
+}
+
 // A rule that finds nothing proves nothing: each of these packages breaks one.
 func TestArchitectureFindsViolations(t *testing.T) {
 	const ours, theirs = modulePath + "/", "github.com/asynkron/protoactor-go/actor"
@@ -94,7 +121,7 @@ func TestArchitectureFindsViolations(t *testing.T) {
 	}
 	assert.Empty(t, violations([]goPackage{
 		{"shard", ours + "shard", []string{"fmt", ours + "shard/internal/x", ours + "journal"}},
-		{"main", ours + "journal/cmd/strand", []string{ours + "journal", "go.etcd.io/bbolt"}},
+		{"main", ours + "executor/cmd/strand", []string{ours + "journal", ours + "shard"}},
 	}))
 }
 

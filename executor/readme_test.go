@@ -127,7 +127,7 @@ func testsIn(t *testing.T, dir string) string {
 
 // TestReadmePointsToWhatThereIs: links, and the programs that it runs.
 func TestReadmePointsToWhatThereIs(t *testing.T) {
-	places := regexp.MustCompile(`\]\(([^:)#]+)\)|go run (?:-C )?\./([\w/]+)`).FindAllStringSubmatch(readme(t), -1)
+	places := regexp.MustCompile(`\]\(([^:)#]+)\)|(?:go run (?:-C )?\.|go install github\.com/strandjobs/strand)/([\w/]+)`).FindAllStringSubmatch(readme(t), -1)
 	require.NotEmpty(t, places)
 	for _, place := range places {
 		_, err := os.Stat(filepath.Join("..", place[1]+place[2]))

@@ -37,6 +37,7 @@ var (
 	slots     = gate{"./lock", "^(TestLaralocker|TestWatchSlots|TestSlots)"}
 	leaders   = gate{"./lock", "^(TestResqueScheduler|TestCampaign|TestLeader)"}
 	actors    = gate{"./actor", "^Test(Stop|Trap|Late|Messages|Only|Idle)"}
+	commands  = gate{"./executor/cmd/strand", "^(TestReplayOf|TestGolden)"}
 	abuse     = gate{"./executor", "^TestAbuse"}
 	stops     = gate{"./executor", "^(TestStop|TestEnqueueRaces|TestNothingIsLeft)"}
 	timeouts  = gate{"./executor", "^(TestTimeout|TestStuck|TestSpare)"}
@@ -277,4 +278,9 @@ var bugs = []bug{
 	{"a mailbox wedged by Goexit", "actor/cell.go", "			go c.loop()\n			return\n", "			return\n", actors},
 	{"a goroutine that outlives its actor", "actor/cell.go", "	if c.stopped {\n		return\n	}\n	c.process", "	c.process", actors},
 	{"handle messages after a failure", "actor/cell.go", "	if c.failure != nil {\n		c.lost++", "	if c.failure != nil && c.lost < 0 {\n		c.lost++", actors},
+	{"a start that protoactor-go tells of", "actor/logger.go", "return level >= slog.LevelWarn && ", "return ", actors},
+
+	// Command line.
+	{"a run that is due before its retry", "executor/cmd/strand/fold.go", "				t.Due = reached\n", "", commands},
+	{"events that run together", "executor/cmd/strand/config.go", "cfg.Single, cfg.OnFailure, cfg.MaxPayloads = true", "cfg.Single, cfg.OnFailure, cfg.MaxPayloads = false", commands},
 }

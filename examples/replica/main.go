@@ -151,10 +151,7 @@ func replicate(ctx context.Context, o options, repo *repository, h *history, out
 	if err != nil {
 		return err
 	}
-	bar := newProgress(complaints, len(h.events))
-	err = r.run(ctx, bar)
-	bar.close()
-	if err != nil {
+	if err := r.run(ctx, newProgress(complaints, len(h.events))); err != nil {
 		err = errors.Join(err, r.close(true))
 		return fmt.Errorf("%w; to go on: -target %q -journal %q", err, o.target, o.journal)
 	}

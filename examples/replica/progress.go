@@ -1,33 +1,25 @@
 package main
 
 import (
-	"os"
+	"fmt"
+	"io"
 	"time"
-
-	"github.com/schollz/progressbar/v3"
-	"golang.org/x/term"
 )
 
-// progress is a bar on a terminal, and nothing elsewhere.
-type progress struct{ bar *progressbar.ProgressBar }
+// progress says once a second how far it is.
+type progress struct {
+	out   io.Writer
+	total int
+	next  time.Time
+}
 
-func newProgress(out *os.File, total int) *progress {
-	if !term.IsTerminal(int(out.Fd())) {
-		return &progress{}
-	}
-	return &progress{progressbar.NewOptions(total, progressbar.OptionSetWriter(out), progressbar.OptionShowCount(),
-		progressbar.OptionSetDescription("events"), progressbar.OptionClearOnFinish(), progressbar.OptionFullWidth(),
-		progressbar.OptionThrottle(100*time.Millisecond))}
+func newProgress(out io.Writer, total int) *progress {
+	return &progress{out, total, time.Now().Add(time.Second)}
 }
 
 func (p *progress) set(n int) {
-	if p.bar != nil {
-		_ = p.bar.Set(n) // a bar that can't be drawn is no reason to stop
-	}
-}
-
-func (p *progress) close() {
-	if p.bar != nil {
-		_ = p.bar.Clear()
+	if now := time.Now(); !now.Before(p.next) {
+		p.next = now.Add(time.Second)
+		fmt.Fprintf(p.out, "%d of %d events\n", n, p.total)
 	}
 }

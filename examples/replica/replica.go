@@ -102,7 +102,7 @@ func (r *replica) claim() error {
 }
 
 // run works until everything is in the target, or ctx ends.
-func (r *replica) run(ctx context.Context, bar *progress) error {
+func (r *replica) run(ctx context.Context, p *progress) error {
 	if err := r.x.Start(ctx); err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (r *replica) run(ctx context.Context, bar *progress) error {
 	}
 	show := func() {
 		t, _ := r.ledger.counts()
-		bar.set(t.ended)
+		p.set(t.ended)
 	}
 	if err := r.feed.run(ctx, r.queue, show); err != nil {
 		return err

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/strandjobs/strand/journal"
+)
+
+// Exit statuses.
+const (
+	fine    = 0
+	isHurt  = 1 // the journal is damaged
+	noClear = 2 // it could not be looked at
+)
+
+// errDamaged is returned by commands that have already said what is wrong.
+var errDamaged = errors.New("damaged")
+
+// errUsage is a call that makes no sense.
+var errUsage = errors.New("wrong call")
+
+func usage(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", errUsage, fmt.Sprintf(format, args...))
+}
+
+// call is one call of the command.
+type call struct {
+	*cli.Command
+	*output
+	in io.Reader
+}
+
+// run is the whole command, for main and for the tests.
+func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer, now func() time.Time) int {
+	o := newOutput(out, now())
+	o.json = slices.Contains(args, "-json") || slices.Contains(args, "--json") // also for what is wrong with the call
+	root := &cli.Command{
+		Name: "strand", Usage: "look into a journal and take care of it", UsageText: "strand COMMAND DIR [ARGUMENT...] [-FLAG...]",
+		Description: "The journal's directory is always the first argument of a command.",
+		Writer:      out, ErrWriter: errs,
+		ExitErrHandler: func(context.Context, *cli.Command, error) {}, // we do it, once
+		OnUsageError:   func(_ context.Context, _ *cli.Command, err error, _ bool) error { return usage("%v", err) },
+	}
+	for _, c := range commands {
+		root.Commands = append(root.Commands, c.command(o, in))
+	}
+	err := misnamed(args)
+	if err == nil {
+		err = root.Run(ctx, args)
+	}
+	if flushed := o.flush(); err == nil {
+		err = flushed
+	}
+	if err != nil && !errors.Is(err, errDamaged) {
+		o.fail(errs, err)
+	}
+	return status(err)
+}
+
+// misnamed returns an error when the first argument is no command; cli would rather
+// complain about a flag behind it.
+func misnamed(args []string) error {
+	known := func(v verb) bool { return v.name == args[1] }
+	if len(args) < 2 || strings.HasPrefix(args[1], "-") || slices.Contains([]string{"help", "h"}, args[1]) || slices.ContainsFunc(commands, known) {
+		return nil
+	}
+	return usage("there is no command %q; it comes first, as in strand inspect DIR; strand help lists all", args[1])
+}
+
+// status is the exit status for an error.
+func status(err error) int {
+	switch {
+	case err == nil:
+		return fine
+	case errors.Is(err, errDamaged), errors.Is(err, journal.ErrCorrupt):
+		return isHurt
+	}
+	return noClear
+}
+
+// verb is one command.
+type verb struct {
+	name, args, usage, description string
+	least, most                    int // arguments; most −1 means any number
+	flags                          func() []cli.Flag
+	do                             func(context.Context, *call) error
+}
+
+func (v verb) command(o *output, in io.Reader) *cli.Command {
+	c := &cli.Command{
+		Name: v.name, ArgsUsage: v.args, Usage: v.usage, Description: v.description,
+		Flags:        []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON, one object a line"}},
+		OnUsageError: func(_ context.Context, _ *cli.Command, err error, _ bool) error { return usage("%v", err) },
+	}
+	if v.flags != nil {
+		c.Flags = append(c.Flags, v.flags()...)
+	}
+	c.Action = func(ctx context.Context, c *cli.Command) error {
+		o.json = c.Bool("json")
+		if n := c.Args().Len(); n < v.least || (v.most >= 0 && n > v.most) {
+			return usage("strand %s %s; got %d arguments", v.name, v.args, n)
+		}
+		return v.do(ctx, &call{Command: c, output: o, in: in})
+	}
+	return c
+}
+
+var commands = []verb{
+	{
+		name: "inspect", args: "DIR", least: 1, most: 1, do: inspect,
+		usage: "figures of a journal: blocks, bytes, jobs by queue and state",
+		flags: func() []cli.Flag {
+			return []cli.Flag{&cli.BoolFlag{Name: "blocks", Usage: "list every block"}}
+		},
+	},
+	{
+		name: "jobs", args: "DIR", least: 1, most: 1, do: jobs, flags: jobsFlags,
+		usage: "jobs that would run, in their order",
+	},
+	{
+		name: "job", args: "DIR QUEUE ID", least: 3, most: 3, do: job, flags: jobFlags,
+		usage: "everything about one job, and what of it is in the morgue",
+	},
+	{
+		name: "replay", args: "DIR", least: 1, most: 1, do: replay, flags: replayFlags,
+		usage: "the runs that the next start would make, changing nothing",
+		description: `Each run is listed as if those before it succeed. A start divides the ids of a
+queue among its shards at random; each shard keeps the order shown here. Jobs
+that were running at the last two deaths of the process are held back, and run
+one at a time. What the code says about a queue is not in the journal. Without
+-shape each is taken for one of HandleMerged or HandleBatch; -shape orders=events
+says that orders is one of Handle, and -shape '*=events' that all others are. Give
+-merge, -on-failure and -max-payloads where they are not the defaults.`,
+	},
+	{
+		name: "check", args: "DIR", least: 1, most: 1, do: check,
+		usage: "is it sound? exit status 0: yes, 1: damaged, 2: could not look",
+	},
+	{
+		name: "copy", args: "DIR NEWDIR", least: 2, most: 2, do: copyJournal,
+		usage: "copy a journal that nobody has open",
+	},
+	{
+		name: "compact", args: "DIR", least: 1, most: 1, do: compact,
+		usage: "make the file of a journal that nobody has open as small as what is in it",
+	},
+	{
+		name: "salvage", args: "DIR NEWDIR", least: 2, most: 2, do: salvage,
+		usage: "write what is intact of a damaged journal to a new one",
+	},
+	{
+		name: "export", args: "DIR", least: 1, most: 1, do: export,
+		usage: "print a journal as JSON lines, for import",
+	},
+	{
+		name: "import", args: "NEWDIR", least: 1, most: 1, do: importJournal,
+		usage: "make a journal from what export printed, read from standard input",
+	},
+	{
+		name: "morgue", args: "DIR [list|requeue|delete [QUEUE [ID...]]]", least: 1, most: -1, do: morgue, flags: morgueFlags,
+		usage: "payloads that used up their retries: list, put back, delete",
+	},
+}

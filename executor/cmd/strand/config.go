@@ -1,0 +1,86 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/strandjobs/strand/shard"
+)
+
+// configs are what the flags say about queues; "*" is for all others.
+type configs map[string]shard.Config
+
+func (c configs) of(queue string) shard.Config {
+	if cfg, known := c[queue]; known {
+		return cfg
+	}
+	return c["*"]
+}
+
+// defaultMaxPayloads is that of the executor.
+const defaultMaxPayloads = 1000
+
+func configFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringMapFlag{Name: "merge", Usage: "what becomes of equal payloads, `QUEUE=POLICY`: KeepAll, the default, MinScore, KeepFirst or KeepLast; QUEUE * is all others"},
+		&cli.StringMapFlag{Name: "on-failure", Usage: "what a failure means for later payloads, `QUEUE=POLICY`: MergeFailed or BlockFailed"},
+	}
+}
+
+// readConfigs reads the flags; limit is the most payloads of a run.
+func readConfigs(c *call, limit int) (configs, error) {
+	got := configs{"*": shard.Config{MaxPayloads: limit}}
+	for _, others := range []bool{true, false} { // what holds for all others comes first
+		for _, p := range policies {
+			for queue, v := range c.StringMap(p.flag) {
+				if (queue == "*") != others {
+					continue
+				}
+				cfg := got.of(queue)
+				if !p.set(&cfg, v) {
+					return nil, usage("-%s %s=%s: no such value", p.flag, queue, v)
+				}
+				got[queue] = cfg
+			}
+		}
+	}
+	return got, nil
+}
+
+// policies are the flags that say how a queue behaves. The shape comes first, for it
+// brings defaults of its own.
+var policies = []struct {
+	flag string
+	set  func(cfg *shard.Config, v string) bool
+}{
+	{"shape", func(cfg *shard.Config, v string) bool {
+		if v == "events" { // as Handle has it
+			cfg.Single, cfg.OnFailure, cfg.MaxPayloads = true, shard.BlockFailed, 0
+		}
+		return v == "events" || v == "state"
+	}},
+	{"merge", func(cfg *shard.Config, v string) bool { return named(&cfg.Merge, v, shard.KeepLast) }},
+	{"on-failure", func(cfg *shard.Config, v string) bool { return named(&cfg.OnFailure, v, shard.BlockFailed) }},
+	{"max-payloads", func(cfg *shard.Config, v string) bool {
+		n, err := strconv.Atoi(v)
+		cfg.MaxPayloads = max(n, 0)
+		return err == nil
+	}},
+}
+
+// named sets v to the value with a name, up to the last one.
+func named[T interface {
+	~uint8
+	fmt.Stringer
+}](v *T, name string, last T) bool {
+	for i := T(0); i <= last; i++ {
+		if strings.EqualFold(i.String(), name) {
+			*v = i
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/strandjobs/strand/journal"
+)
+
+// dead is a payload of the morgue in JSON.
+type dead struct {
+	Type     string           `json:"type"`
+	Queue    text             `json:"queue"`
+	ID       text             `json:"id"`
+	Position journal.Position `json:"position"`
+	Score    score            `json:"score"`
+	Due      moment           `json:"due"`
+	Attempt  int              `json:"attempt"` // that failed last
+	Reason   text             `json:"reason"`
+	At       moment           `json:"at"`
+	Restored bool             `json:"restored,omitempty"`
+	Payload  text             `json:"payload"`
+}
+
+func newDead(queue string, b *journal.Buried) *dead {
+	e := &b.Entry
+	return &dead{
+		"buried", text(queue), e.ID, e.Position, score(e.Score), moment(e.Due), b.Retry + firstAttempt,
+		text(b.Reason), moment(b.At), e.Restored, e.Payload,
+	}
+}
+
+func job(_ context.Context, c *call) error {
+	queue, id := c.Args().Get(1), c.Args().Get(2)
+	v, err := journal.OpenView(c.Args().First())
+	if err != nil {
+		return err
+	}
+	defer v.Close()
+	configs, err := readConfigs(c, 0)
+	if err != nil {
+		return err
+	}
+	folds, err := folds(c, v, v.Now(), queue, configs)
+	if err != nil {
+		return err
+	}
+	found := 0
+	for f := range folds {
+		for t := range f.tasks() {
+			if t.ID != id {
+				continue
+			}
+			found++
+			if err := c.task(t); err != nil {
+				return err
+			}
+		}
+	}
+	n, err := c.deadOf(v, queue, id)
+	if err == nil && found+n == 0 {
+		return usage("queue %q has no job %q, neither waiting nor in the morgue", queue, id)
+	}
+	return err
+}
+
+// task prints everything about a job.
+func (c *call) task(t *task) error {
+	if c.json {
+		return c.object(newWaiting("job", t, true))
+	}
+	l := c.output.tasks("job", false, 1)
+	if err := l.add(t); err != nil {
+		return err
+	}
+	if err := l.t.end(); err != nil {
+		return err
+	}
+	if t.LastError != "" {
+		c.printf("last error: %s\n", show([]byte(t.LastError)))
+	}
+	c.printf("\n")
+	list := c.output.table("POSITION", "SCORE", "PAYLOAD")
+	for _, e := range t.Payloads {
+		list.row(fmt.Sprint(e.Position), fmt.Sprint(e.Score), showPayload(e.Payload, c.Bool("full")))
+	}
+	return list.end()
+}
+
+// deadOf prints what of a job is in the morgue, and returns how much that is.
+func (c *call) deadOf(v *journal.View, queue, id string) (n int, err error) {
+	number, known := v.Queues()[queue]
+	list := c.graves()
+	for b, err := range v.Morgue() {
+		if err != nil {
+			return n, err
+		}
+		if !known || b.Entry.Queue != number || !bytes.Equal(b.Entry.ID, []byte(id)) {
+			continue
+		}
+		if n++; n == 1 && !c.json {
+			c.printf("\nin the morgue:\n")
+		}
+		if err := list.add(queue, &b); err != nil {
+			return n, err
+		}
+	}
+	return n, list.end()
+}
+
+// graves prints payloads of the morgue. The titles come with the first.
+type graves struct {
+	*output
+	full bool
+	t    *table
+}
+
+func (c *call) graves() *graves { return &graves{output: c.output, full: c.Bool("full")} }
+
+func (g *graves) add(queue string, b *journal.Buried) error {
+	if g.json {
+		return g.object(newDead(queue, b))
+	}
+	if g.t == nil {
+		g.t = g.table("QUEUE", "ID", "POSITION", "SCORE", "BURIED", "ATTEMPT", "REASON", "PAYLOAD")
+	}
+	e := &b.Entry
+	g.t.row(show([]byte(queue)), show(e.ID), fmt.Sprint(e.Position), fmt.Sprint(e.Score), g.dueText(b.At),
+		strconv.Itoa(b.Retry+firstAttempt), showPayload([]byte(b.Reason), g.full), showPayload(e.Payload, g.full))
+	return nil
+}
+
+func (g *graves) end() error {
+	if g.t == nil {
+		return nil
+	}
+	return g.t.end()
+}

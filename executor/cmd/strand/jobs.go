@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/strandjobs/strand/journal"
+)
+
+// defaultLimit is how many lines people get who did not ask for more.
+const defaultLimit = 50
+
+func listFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "queue", Usage: "only this `QUEUE`"},
+		&cli.IntFlag{Name: "limit", Usage: fmt.Sprintf("at most `N` lines, 0 is all; without it %d, and with -json all", defaultLimit)},
+	}
+}
+
+func fullFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "full", Usage: "payloads in full length (with -json always)"}
+}
+
+func jobsFlags() []cli.Flag { return append(listFlags(), configFlags()...) }
+func jobFlags() []cli.Flag  { return append(configFlags(), fullFlag()) }
+
+// limit is how many lines are printed.
+func (c *call) limit() int {
+	n := c.Int("limit")
+	switch {
+	case !c.IsSet("limit") && !c.json:
+		return defaultLimit
+	case n <= 0:
+		return int(^uint(0) >> 1)
+	}
+	return n
+}
+
+// waiting is a job in JSON.
+type waiting struct {
+	Type      string    `json:"type"`
+	Queue     text      `json:"queue"`
+	ID        text      `json:"id"`
+	State     string    `json:"state"`
+	Due       moment    `json:"due"`
+	Attempt   int       `json:"attempt"` // that comes next
+	LastError text      `json:"last_error,omitempty"`
+	Crashes   int       `json:"crashes,omitempty"`
+	Count     int       `json:"payload_count"`
+	Bytes     int64     `json:"bytes"`
+	Payloads  []payload `json:"payloads,omitempty"`
+}
+
+// payload of a job in JSON.
+type payload struct {
+	Position journal.Position `json:"position"`
+	Score    score            `json:"score"`
+	Restored bool             `json:"restored,omitempty"`
+	Payload  text             `json:"payload"`
+}
+
+func newWaiting(kind string, t *task, payloads bool) *waiting {
+	w := &waiting{
+		Type: kind, Queue: text(t.Queue), ID: text(t.ID), State: t.state(), Due: moment(t.Due),
+		Attempt: t.Attempt, LastError: text(t.LastError), Crashes: t.Crashes, Count: len(t.Payloads), Bytes: t.bytes(),
+	}
+	for _, e := range t.Payloads {
+		if payloads {
+			w.Payloads = append(w.Payloads, payload{e.Position, score(e.Score), e.Restored, e.Payload})
+		}
+	}
+	return w
+}
+
+func jobs(_ context.Context, c *call) error {
+	v, err := journal.OpenView(c.Args().First())
+	if err != nil {
+		return err
+	}
+	defer v.Close()
+	configs, err := readConfigs(c, 0)
+	if err != nil {
+		return err
+	}
+	folds, err := folds(c, v, v.Now(), c.String("queue"), configs)
+	if err != nil {
+		return err
+	}
+	list := c.output.tasks("job", false, c.limit())
+	for f := range folds {
+		for t := range f.tasks() {
+			if err := list.add(t); err != nil {
+				return err
+			}
+		}
+	}
+	if err := list.end(); err != nil || c.json {
+		return err
+	}
+	c.printf("%s\n", count(list.seen, "job", "jobs"))
+	return nil
+}
+
+// taskList prints tasks, up to a limit, and says how many it left out.
+type taskList struct {
+	*output
+	kind        string
+	payloads    bool
+	limit, seen int
+	cut         bool // not all positions of a run were named
+	t           *table
+}
+
+func (o *output) tasks(kind string, payloads bool, limit int) *taskList {
+	l := &taskList{output: o, kind: kind, payloads: payloads, limit: limit}
+	if !o.json {
+		what := "PAYLOADS"
+		if payloads {
+			what = "POSITIONS"
+		}
+		l.t = o.table("#", "QUEUE", "ID", "STATE", "DUE", "ATTEMPT", what, "BYTES", "LAST ERROR")
+	}
+	return l
+}
+
+func (l *taskList) add(t *task) error {
+	if l.seen++; l.seen > l.limit {
+		return nil
+	}
+	if l.json {
+		return l.object(newWaiting(l.kind, t, l.payloads))
+	}
+	due := l.dueText(t.Due)
+	if t.Halted {
+		due = "never, until a person says so"
+	}
+	what := strconv.Itoa(len(t.Payloads))
+	if l.payloads {
+		what = l.positions(t)
+	}
+	state := t.state()
+	if t.Crashes > 0 {
+		state += fmt.Sprintf(", ran in %s", count(t.Crashes, "crash", "crashes"))
+	}
+	l.t.row(strconv.Itoa(l.seen), show([]byte(t.Queue)), show([]byte(t.ID)), state, due, strconv.Itoa(t.Attempt),
+		what, bytesText(t.bytes()), errorText(t.LastError))
+	return nil
+}
+
+func (l *taskList) end() error {
+	if l.json {
+		return nil
+	}
+	if err := l.t.end(); err != nil {
+		return err
+	}
+	l.printf("\n")
+	if l.cut {
+		l.printf("+N: so many more positions; -json names all\n")
+	}
+	if left := l.seen - l.limit; left > 0 {
+		l.printf("%d more are not shown; -limit 0 shows all\n", left)
+	}
+	return nil
+}
+
+// positions names the payloads of a run, the first few of them.
+func (l *taskList) positions(t *task) string {
+	const most = 4
+	s := ""
+	for i, e := range t.Payloads {
+		if i == most {
+			l.cut = true
+			return fmt.Sprintf("%s +%d", s, len(t.Payloads)-most)
+		}
+		if i > 0 {
+			s += " "
+		}
+		s += fmt.Sprint(e.Position)
+	}
+	return s
+}
+
+func errorText(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return showStart([]byte(s), "-json")
+}

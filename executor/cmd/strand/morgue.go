@@ -1,0 +1,138 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/strandjobs/strand/journal"
+)
+
+func morgueFlags() []cli.Flag {
+	return []cli.Flag{fullFlag(), &cli.BoolFlag{Name: "all", Usage: "with delete: also without naming an id"}}
+}
+
+// atOnce bounds the payloads that leave the morgue in one commit.
+const atOnce = 1000
+
+// chosen says which payloads are meant.
+type chosen struct {
+	queue string   // "" is all
+	ids   []string // none is all
+}
+
+// missing returns an error for ids that were chosen and not found.
+func (s *chosen) missing(found map[string]bool) error {
+	for _, id := range s.ids {
+		if !found[id] {
+			return usage("no payload of queue %q with the id %q is in the morgue; nothing was done", s.queue, id)
+		}
+	}
+	return nil
+}
+
+func (s *chosen) has(queue string, b *journal.Buried) bool {
+	return (s.queue == "" || s.queue == queue) && (len(s.ids) == 0 || slices.Contains(s.ids, string(b.Entry.ID)))
+}
+
+// moved is what was done.
+type moved struct {
+	Type     string `json:"type"`
+	Done     string `json:"done"`
+	Payloads int    `json:"payloads"`
+}
+
+func morgue(ctx context.Context, c *call) error {
+	dir, verb := c.Args().First(), cmp.Or(c.Args().Get(1), "list")
+	s := &chosen{queue: c.Args().Get(2)}
+	if c.Args().Len() > 3 {
+		s.ids = c.Args().Slice()[3:]
+	}
+	v, err := journal.OpenView(dir)
+	if err != nil {
+		return err
+	}
+	defer v.Close()
+	if err := known(names(v, v.Now()), s.queue); err != nil {
+		return err
+	}
+	switch verb {
+	case "list":
+		_, err := c.listMorgue(v, s)
+		return err
+	case "requeue":
+		return c.empty(ctx, dir, v, s, "requeued", func(l *journal.Log, queue uint32, ps []journal.Position) error {
+			return l.Restore(ctx, queue, ps, c.now.UnixNano(), func([]byte) uint32 { return 0 })
+		})
+	case "delete":
+		if len(s.ids) == 0 && !c.Bool("all") {
+			return usage("delete is for good: name a queue and its ids, or say -all")
+		}
+		return c.empty(ctx, dir, v, s, "deleted", func(l *journal.Log, queue uint32, ps []journal.Position) error {
+			return l.Delete(ctx, queue, ps)
+		})
+	}
+	return usage("the morgue knows list, requeue and delete, not %q; to list one queue: strand morgue DIR list QUEUE", verb)
+}
+
+// listMorgue prints what was chosen, and returns its positions by queue.
+func (c *call) listMorgue(v *journal.View, s *chosen) (map[uint32][]journal.Position, error) {
+	names := names(v, v.Now())
+	found, ids := make(map[uint32][]journal.Position), make(map[string]bool)
+	list := c.graves()
+	for b, err := range v.Morgue() {
+		if err != nil {
+			return nil, err
+		}
+		e := &b.Entry
+		if !s.has(names[e.Queue], &b) {
+			continue
+		}
+		found[e.Queue] = append(found[e.Queue], e.Position)
+		ids[string(e.ID)] = true
+		if err := list.add(names[e.Queue], &b); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.missing(ids); err != nil {
+		return nil, err
+	}
+	if len(found) == 0 && !c.json {
+		c.printf("nothing in the morgue\n")
+	}
+	return found, list.end()
+}
+
+// empty takes what was chosen out of the morgue.
+func (c *call) empty(ctx context.Context, dir string, v *journal.View, s *chosen, done string, do func(*journal.Log, uint32, []journal.Position) error) error {
+	found, err := c.listMorgue(v, s)
+	if err := errors.Join(err, v.Close()); err != nil {
+		return err
+	}
+	n := 0
+	if len(found) > 0 {
+		l, err := journal.Open(dir, journal.Config{})
+		if err != nil {
+			return err
+		}
+		for queue, ps := range found {
+			for page := range slices.Chunk(ps, atOnce) {
+				if err := do(l, queue, page); err != nil {
+					return errors.Join(err, l.Close())
+				}
+				n += len(page)
+			}
+		}
+		if err := errors.Join(context.Cause(ctx), l.Close()); err != nil {
+			return err
+		}
+	}
+	if c.json {
+		return c.object(moved{"morgue", done, n})
+	}
+	c.printf("\n%s %s\n", count(n, "payload", "payloads"), done)
+	return nil
+}
