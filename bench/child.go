@@ -83,7 +83,7 @@ func childMain() bool {
 		r.Error = err.Error()
 	}
 	if err := json.NewEncoder(os.Stdout).Encode(r); err != nil {
-		os.Exit(exitFailed) // nobody is listening
+		os.Exit(exitFailed) // there is no reader any more
 	}
 	return true
 }

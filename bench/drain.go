@@ -7,7 +7,7 @@ import (
 	"github.com/strandjobs/strand/executor"
 )
 
-// What the seed's own benchmark took: 80 s with its fastest Redis client, 155 s
+// What Lowkiq's own benchmark took: 80 s with its fastest Redis client, 155 s
 // with the default one, on another machine.
 const (
 	seedSeconds = 80
@@ -15,7 +15,7 @@ const (
 	seedWorkers = 5
 )
 
-// lowkiq is the seed's own benchmark: blank jobs are enqueued, then drained.
+// lowkiq is Lowkiq's own benchmark: blank jobs are enqueued, then drained.
 // Both parts count here, only the second one there.
 func lowkiq() workload {
 	f := figure{baseline: "Lowkiq, as published", lower: true}

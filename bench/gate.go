@@ -29,7 +29,7 @@ type floor struct {
 
 // Where other programs want the cores, elapsed time says little of what takes
 // no longer than a turn of the scheduler, and processor time says it all. But
-// that does not see that somebody waits for the disk twice. Where the disk has
+// that does not see a second wait for the disk. Where the disk has
 // time to spare, that is seen in the latency alone, and best in that of the
 // calls that nothing disturbed.
 //

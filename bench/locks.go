@@ -98,7 +98,7 @@ func handOver(ctx context.Context, _ *lab, waiting int) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	next, wrong := 0, 0 // whoever has the key may touch them
+	next, wrong := 0, 0 // touched by the holder of the key only
 	done := make(chan error, waiting)
 	for i := range waiting {
 		ready := make(chan struct{})

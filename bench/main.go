@@ -41,7 +41,7 @@
 //     of them is the copy of the payload that executor.Raw makes.
 //   - Wake-ups are how often a thread of a process that has nothing to do got a
 //     core, beside those of a process without an executor.
-//   - A lock is timed from its release until whoever waited for it has it: the
+//   - A lock is timed from its release until the next waiter has it: the
 //     next waiter, or the handler of a job that was parked. Those that many wait
 //     for are beside those that 100 wait for.
 //   - A curve (scaling/…@5, cost/…@100) has a figure for each setting, all

@@ -3,7 +3,7 @@
 //
 //	go run -C bench/peers . [-run REGEXP] [-quick] [-dir DIR] [-json]
 //
-// It is a module of its own, so that nobody who uses Strand gets the
+// It is a module of its own, so that programs that use Strand do not get the
 // requirements of its rivals.
 //
 // # What is the same for all
@@ -23,7 +23,7 @@
 //     producer to the last one, if that is longer. How long it takes
 //     until the first one runs is the idle latency, measured by itself, so that
 //     it does not count against those that poll. That the result of the last
-//     jobs may not be on disk yet does not count against anybody either.
+//     jobs may not be on disk yet does not count against any of them either.
 //   - "Produce, then drain" has handlers wait at a gate until everything is
 //     enqueued; those that wait there by then don't count. It is left out for
 //     what can't hold a backlog.

@@ -18,7 +18,7 @@ var base = task{Shape: together, IDs: 1000}
 // Then what a pool and Strand add to each job is what keeps the next from beginning.
 var waiting = task{Shape: together, IDs: 1000, Handler: time.Millisecond}
 
-// headlines say in a few sentences what somebody wants to know who decides.
+// headlines say in a few sentences what the reader who has to decide wants to know.
 func (r *report) headlines() (lines []string) {
 	for _, of := range []struct {
 		name, promise string

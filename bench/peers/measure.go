@@ -37,7 +37,7 @@ func (t task) sameCase(other task) bool {
 	return t == other
 }
 
-// asks reports whether t is a case, whoever is asked and for how long.
+// asks reports whether t is a case, of any peer and of any length.
 func (t task) asks(c task) bool {
 	return t.Shape == c.Shape && t.Single == c.Single && t.IDs == c.IDs && t.Handler == c.Handler
 }

@@ -64,7 +64,7 @@ func ours(name string) bool { return strings.HasPrefix(name, "Strand") }
 var promiseColors = map[peer.Promise]int{peer.Synced: 0, peer.Second: 3, peer.Buffered: 2, peer.Memory: 6}
 
 // bars compares all peers in one case, the strongest promise on top, and the
-// fastest of each. It returns nil if nobody took part.
+// fastest of each. It returns nil if no peer took part.
 func (r *report) bars(title string, want task) ([]byte, error) {
 	order := []peer.Promise{peer.Synced, peer.Second, peer.Buffered, peer.Memory}
 	var same []outcome

@@ -21,7 +21,7 @@ func punctual() (stop func()) {
 		for !over.Load() {
 			nap := syscall.NsecToTimespec(int64(100 * time.Microsecond))
 			_ = syscall.Nanosleep(&nap, nil) // a signal ends it early
-			runtime.Gosched()                // whoever gives way looks at the timers
+			runtime.Gosched()                // a goroutine that yields looks at the timers
 		}
 	}()
 	return func() { over.Store(true) }

@@ -126,7 +126,7 @@ func (g *garden) overlay(planted ...bug) (string, error) {
 }
 
 // run builds the tests of a gate and runs them. A bug that does not compile is
-// an error: nobody has noticed it but the compiler.
+// an error: only the compiler has noticed it.
 func (g *garden) run(ctx context.Context, at gate, flags ...string) (pass bool, out []byte, err error) {
 	program := filepath.Join(g.tmp, "gate")
 	build := append(append([]string{"test", "-c", "-o", program}, flags...), at.pkg)

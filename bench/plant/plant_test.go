@@ -57,7 +57,7 @@ func TestBugsAreCaught(t *testing.T) {
 	require.Empty(t, left)
 }
 
-// A bug that nobody can notice, and one that can't be planted.
+// A bug that no test can notice, and one that can't be planted.
 func TestGardenIsHonest(t *testing.T) {
 	g, err := newGarden()
 	require.NoError(t, err)

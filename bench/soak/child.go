@@ -50,7 +50,7 @@ func say(format string, args ...any) {
 	if len(line) > 4096 {
 		line = []byte("x a line of more than PIPE_BUF bytes\n")
 	}
-	_, _ = os.Stdout.Write(line) // the reader may be gone: then nobody wants to know
+	_, _ = os.Stdout.Write(line) // the reader may be gone: then there is no one to tell
 }
 
 // play is the whole life. It returns the exit code: 0 unless the harness

@@ -17,7 +17,7 @@ import (
 const crowdWorkers = 64
 
 // crowdOnce is a death on a full disk, of a process with many handlers running,
-// and a start while the disk is as full. Nobody makes room: the next life
+// and a start while the disk is as full. No room is made: the next life
 // registers its queues, runs, and comes back by itself.
 func crowdOnce(c *campaign, r *rand.Rand, dir string) error {
 	o, full := newOracle(), 0
@@ -39,7 +39,7 @@ func crowdOnce(c *campaign, r *rand.Rand, dir string) error {
 	c.count("starts on a full disk", full)
 	c.count("kills on a full disk", o.life-1)
 	if o.life < 2 {
-		return errors.New("nobody died")
+		return errors.New("no process died")
 	}
 	return errors.Join(o.ranAgain(), o.missing(found{}))
 }

@@ -62,7 +62,7 @@
 //
 //   - after a crash a counter is what the payloads that survived explain, and a
 //     key has the holder that it had;
-//   - no run passes a key that another one has, and nobody waits for ever;
+//   - no run passes a key that another one has, and no job waits for ever;
 //   - a slot that a handler has seen is no other job's until it is given back,
 //     and two jobs never end with the same one.
 //

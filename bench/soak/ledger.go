@@ -155,7 +155,7 @@ func (l *ledger) started(r *run) error {
 	return nil
 }
 
-// free checks that nobody has held key since before a payload that waits for it
+// free checks that no other job has held key since before a payload that waits for it
 // was enqueued.
 func (l *ledger) free(key string, r *run, waits uint64) error {
 	if key == handKey {

@@ -105,7 +105,7 @@ func randomLife(r *rand.Rand, dir string, number int) life {
 		l.Queues = append(l.Queues, q)
 	}
 	l.Compact = r.IntN(3) == 0
-	if r.IntN(8) == 0 { // nobody registers this one: its jobs have to wait
+	if r.IntN(8) == 0 { // this one is not registered: its jobs have to wait
 		l.Queues = l.Queues[1:]
 	}
 	return l

@@ -140,7 +140,7 @@ func (a *account) stand(name string, mark int64) error {
 		return fmt.Errorf("the mark of %s went back from %d to %d: events would be taken twice", name, s.accepted, mark)
 	}
 	if mark > s.asked {
-		return fmt.Errorf("the mark of %s is %d, and nobody has asked for more than %d: events are skipped", name, mark, s.asked)
+		return fmt.Errorf("the mark of %s is %d, and no producer has asked for more than %d: events are skipped", name, mark, s.asked)
 	}
 	s.accepted = mark
 	for it, at := range s.open {

@@ -127,7 +127,7 @@ func (a *actor) swallow(_ context.Context, job executor.Merged[[]byte]) error {
 	case 0:
 		os.Exit(7)
 	case 1:
-		go func() { panic("nobody recovers this one") }()
+		go func() { panic("this one is not recovered") }()
 	case 2:
 		m := map[int]int{}
 		for range 8 {

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A child puts a seccomp filter on itself that has the kernel ask somebody else
+// A child puts a seccomp filter on itself that has the kernel ask its supervisor
 // about some of its calls, and sends the descriptor for that to its parent. No
 // privilege is needed, and other calls cost next to nothing.
 
@@ -202,7 +202,7 @@ func (s *supervisor) answer(listener int) error {
 	return err
 }
 
-// control makes a call on the listener. gone: whoever waited for it does not any
+// control makes a call on the listener. gone: the thread that waited for it does not any
 // more.
 func control(listener int, request uintptr, argument unsafe.Pointer) (gone bool, err error) {
 	for {

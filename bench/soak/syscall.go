@@ -66,7 +66,7 @@ func sweep(c *campaign, r *rand.Rand, dir string, f fault) error {
 	l := randomLife(r, "", 1)
 	l.Ops, l.Producers, l.Processors, l.Compact = 8, 1, 1, false
 	for i := range l.Queues {
-		// Nobody waits for an async call, so a full disk has nobody to tell.
+		// No caller waits for an async call, so there is none to tell of a full disk.
 		l.Queues[i].Async = l.Queues[i].Async && !f.wantsRoom()
 	}
 	for k := 1; ; k++ {
@@ -139,7 +139,7 @@ func failOnce(l life, f fault, k int, home string) (at, calls int, err error) {
 	case f.call == "pwrite64" && f.wantsRoom() && failed != 0 && !o.clean:
 		return at, calls, fmt.Errorf("a full disk ended the life with: %q", o.class)
 	case isSync(f.call) && !killed && at > 0 && failed != 0 && o.clean:
-		return at, calls, fmt.Errorf("a sync failed and nobody was told")
+		return at, calls, fmt.Errorf("a sync failed and no caller was told")
 	}
 	o.end()
 	in, err := contents(l.Dir)

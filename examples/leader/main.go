@@ -66,7 +66,7 @@ func main() {
 			last = tick
 		}
 	}
-	fmt.Printf("Ticks that fired twice: %d, that nobody fired: %d\n", twice, int(last.Sub(first).Seconds())+1-len(fired))
+	fmt.Printf("Ticks that fired twice: %d, that no member fired: %d\n", twice, int(last.Sub(first).Seconds())+1-len(fired))
 }
 
 func must[T any](value T, err error) T {

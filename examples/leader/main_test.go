@@ -9,5 +9,5 @@ func Example() {
 	// ann's executor is gone.
 	//   a tick ran on the executor of bob
 	//   a tick ran on the executor of bob
-	// Ticks that fired twice: 0, that nobody fired: 0
+	// Ticks that fired twice: 0, that no member fired: 0
 }

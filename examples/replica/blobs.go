@@ -31,7 +31,7 @@ func newBlobs(r *repository, workers int) *blobs {
 }
 
 // copyTo writes a blob to w. After an error the git that was asked is thrown
-// away: nobody knows what is left in its pipe.
+// away: what is left in its pipe is not known.
 func (b *blobs) copyTo(w io.Writer, blob string) (err error) {
 	r := <-b.idle
 	defer func() {
@@ -93,7 +93,7 @@ func (r *reader) close() {
 	_ = r.git.Wait()
 }
 
-// close ends all of them. Nobody may be copying.
+// close ends all of them. No worker may be copying.
 func (b *blobs) close() {
 	for range cap(b.idle) {
 		if r := <-b.idle; r != nil {

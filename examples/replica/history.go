@@ -20,7 +20,7 @@ type Change struct {
 	New    string // blob after the commit
 	Path   []byte // any bytes but NUL; empty for the mark of the feed
 	Fed    int    // mark: how many events were enqueued up to here
-	Probe  bool   // mark: tell whoever waits
+	Probe  bool   // mark: tell those who wait
 }
 
 // Modes of a tree entry. Regular files may have older modes: only their

@@ -112,7 +112,7 @@ func (r *receiver) enter(life int, name string, number int) (leave func(take boo
 		age := r.died[first.life].Sub(first.at)
 		switch {
 		case r.died[first.life].IsZero():
-			r.broken = append(r.broken, fmt.Sprintf("%s, and was taken in life %d, which nobody killed", came, first.life))
+			r.broken = append(r.broken, fmt.Sprintf("%s, and was taken in life %d, which was not killed", came, first.life))
 		case age > unwritten:
 			r.broken = append(r.broken, fmt.Sprintf("%s, and was taken in life %d, %v before that was killed", came, first.life, age))
 		}

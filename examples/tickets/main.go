@@ -54,7 +54,7 @@ func sell(dir string) {
 	}))
 	var done sync.WaitGroup
 	sales := must(executor.HandleMerged(x, "sales", func(_ context.Context, job executor.Merged[string]) error {
-		serial, _ := serials.Of(job) // the next free one; nobody else has it
+		serial, _ := serials.Of(job) // the next free one; no other job has it
 		fmt.Printf("%s has %d\n", job.ID, serial)
 		done.Done()
 		return nil

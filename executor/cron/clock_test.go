@@ -19,7 +19,7 @@ import (
 // long reports whether the long tiers are asked for.
 func long() bool { return os.Getenv("STRAND_LONG") != "" }
 
-// FAULTS C5: a year of ticks, as they fire, is what the zones say.
+// A year of ticks, as they fire, is what the zones say.
 func TestAYear(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := rig{cfg: executor.Config{Workers: 1}}.open(t)
@@ -86,7 +86,7 @@ func TestClockSetBack(t *testing.T) {
 		wall.set(-5 * time.Minute)
 		require.NoError(t, s.c.Resume(t.Context(), "report"))
 		time.Sleep(time.Minute)
-		require.Equal(t, []string{"report@01-01T00:07:00"}, s.r.take(), "somebody wanted it")
+		require.Equal(t, []string{"report@01-01T00:07:00"}, s.r.take(), "a person wanted it")
 		s.stop(t)
 	})
 }

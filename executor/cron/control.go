@@ -146,7 +146,7 @@ func (c *Cron) Remove(ctx context.Context, name string) error {
 		return err
 	}
 	c.group.mu.Lock()
-	if c.schedules[name] != s { // somebody else has removed it
+	if c.schedules[name] != s { // another call has removed it
 		c.group.mu.Unlock()
 		return fmt.Errorf("%w: %q", ErrNotFound, name)
 	}

@@ -149,7 +149,7 @@ func TestPauseAndResume(t *testing.T) {
 	})
 }
 
-// A pause holds in the whole group, whoever leads.
+// A pause holds in the whole group, whichever member leads.
 func TestPauseOfAGroup(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		_, a, b := pair(t, lock.ElectionConfig{})

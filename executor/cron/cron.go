@@ -30,8 +30,8 @@ type Config struct {
 }
 
 const (
-	// lookEvery is the longest time between two looks at the clock: somebody
-	// may set it.
+	// lookEvery is the longest time between two looks at the clock, which
+	// may be set.
 	lookEvery = time.Minute
 	never     = math.MaxInt64
 )
@@ -165,7 +165,7 @@ func (c *Cron) fireDue(o *office) (next time.Duration, gaps []gap) {
 	now := c.now()
 	for _, s := range c.schedules {
 		if c.firing[s] != nil || s.course.paused {
-			continue // whoever changes that wakes the clock
+			continue // the call that changes that wakes the clock
 		}
 		if before := s.begin(now); before.s != nil {
 			gaps = append(gaps, before)
@@ -268,7 +268,7 @@ func (c *Cron) retire() {
 		c.group.mu.Lock()
 		delete(c.group.members, c.cfg.Member)
 		for _, s := range c.schedules {
-			s.course.quit(c) // and the course stays, for whoever comes
+			s.course.quit(c) // and the course stays, for the next member
 		}
 		c.group.mu.Unlock()
 		_ = c.candidate.Resign() // ErrNotLeader, if it does not lead

@@ -45,7 +45,7 @@
 //	  └──────────────── over: fired, missed, dropped, given up ◄────────────────┘
 //
 // A Cron looks at the clock when the next tick is due, and once a minute,
-// because nobody says when a clock is set. One that does not lead looks at
+// because the system does not say when a clock is set. One that does not lead looks at
 // nothing: it is woken when the leader goes.
 //
 // # Census

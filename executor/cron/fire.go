@@ -107,7 +107,7 @@ func (c *Cron) fireTick(o *office, s *schedule, tick time.Time) bool {
 			c.group.mu.Lock()
 			given := giveBack()
 			c.group.mu.Unlock()
-			if !given { // somebody else fires those after it: nobody fires this one
+			if !given { // another member fires those after it, and none this one
 				c.note(s, tick, err)
 			}
 			return false
@@ -221,7 +221,7 @@ func (c *Cron) note(s *schedule, tick time.Time, err error) {
 	}
 	s.lost = tick
 	if stale, ok := errors.AsType[*executor.StaleError](err); ok {
-		// Somebody has fired it, and perhaps more: before the clock was set back.
+		// Another member has fired it, and perhaps more: before the clock was set back.
 		s.course.advance(time.Unix(stale.Last, 0))
 	}
 }

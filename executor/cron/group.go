@@ -48,8 +48,8 @@ type course struct {
 	begun   time.Time // when a leader looked at it for the first time
 	paused  bool
 
-	// handled: all ticks up to here are over, or in somebody's hands: fired,
-	// missed, given up. Invariant: whoever enqueues a tick has moved it there
+	// handled: all ticks up to here are over, or in the hands of a member: fired,
+	// missed, given up. Invariant: the member that enqueues a tick has moved it there
 	// before, in one step with looking, so no tick is in two hands.
 	handled time.Time
 }
@@ -81,7 +81,7 @@ func (r *course) advance(to time.Time) {
 }
 
 // claim takes a tick in hand; false when it is over, or in other hands. What it
-// returns gives the tick back, and reports false if somebody has gone on since. The
+// returns gives the tick back, and reports false if a member has gone on since. The
 // caller of both holds mu.
 func (r *course) claim(tick time.Time) (giveBack func() bool, claimed bool) {
 	if !tick.After(r.handled) {
@@ -110,7 +110,7 @@ type office struct {
 func (o *office) over() bool { return o == nil || o.ctx.Err() != nil }
 
 // stand tries to lead. It returns until when to look again at the latest, and a
-// channel that is closed when somebody else may lead, or nobody does.
+// channel that is closed when another member may lead, or none does.
 func (c *Cron) stand() (*office, time.Duration, <-chan struct{}) {
 	e := c.group.election
 	if e == nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/strandjobs/strand/lock"
 )
 
-// bubble runs a test in which time stands still while anybody does something. It
+// bubble runs a test in which time stands still while any goroutine does something. It
 // begins at midnight UTC on 2000-01-01.
 func bubble(t *testing.T, f func(t *testing.T)) {
 	t.Helper()

@@ -67,7 +67,7 @@ func TestScheduler_M02_LostFlag(t *testing.T) {
 }
 
 // M02: a master that hangs, here in a lock that it can't get, loses its lease;
-// what it had in hand is fired by nobody else.
+// what it had in hand is fired by no other member.
 func TestScheduler_M02_HangingLeader(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		_, a, b := pair(t, lock.ElectionConfig{Lease: 30 * time.Second})
@@ -166,7 +166,7 @@ func TestScheduler_M02_OldLeaderLeavesTheRest(t *testing.T) {
 		for who, s := range map[string]side{"a": a, "b": b} {
 			s.add(t, "report", "* * * * *", missed(cron.CatchUpAll), slow(who))
 		}
-		time.Sleep(10*time.Minute + 30*time.Second) // nobody leads
+		time.Sleep(10*time.Minute + 30*time.Second) // no member leads
 		begin := time.Now()
 		a.start(t)
 		time.Sleep(20 * time.Second) // two are fired, the third one is in hand
@@ -243,7 +243,7 @@ func TestScheduler_M03_HandOver(t *testing.T) {
 	}
 }
 
-// M04: what is due runs, however late; ticks that nobody saw are not made up.
+// M04: what is due runs, however late; ticks that no leader saw are not made up.
 func TestScheduler_M04_Missed(t *testing.T) {
 	for _, c := range []struct {
 		missed cron.Missed
@@ -279,7 +279,7 @@ func TestScheduler_M04_Missed(t *testing.T) {
 	}
 }
 
-// A first tick that nobody saw is caught up, too: it is known that the schedule
+// A first tick that no leader saw is caught up, too: it is known that the schedule
 // was there.
 func TestScheduler_M04_FirstTickMissed(t *testing.T) {
 	dir := t.TempDir() + "/journal"
@@ -296,7 +296,7 @@ func TestScheduler_M04_FirstTickMissed(t *testing.T) {
 	})
 }
 
-// Whatever was missed while nobody ran, CatchUpOne makes one job of it.
+// Whatever was missed while no member ran, CatchUpOne makes one job of it.
 func TestScheduler_M04_OneIsOne(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		disk := new(journal.Memory)
@@ -333,7 +333,7 @@ func TestScheduler_M04_NoneIsMadeUpWhenOneIsDue(t *testing.T) {
 			time.Sleep(29 * time.Second) // before the next tick
 			s.c.LookNow()
 			synctest.Wait()
-			time.Sleep(20 * time.Minute) // they are due by the clock of the executor, which nobody has set
+			time.Sleep(20 * time.Minute) // they are due by the clock of the executor, which was not set
 			runs := s.r.take()
 			last := slices.Index(runs, c.want[len(c.want)-1])
 			require.Equal(t, c.want, runs[:last+1], "%s %v", c.spec, c.by)
@@ -343,7 +343,7 @@ func TestScheduler_M04_NoneIsMadeUpWhenOneIsDue(t *testing.T) {
 }
 
 // M04: what is put off is neither lost nor skipped nor run twice, however often
-// nobody runs, and however late it is; what is due first runs first.
+// no process runs, and however late it is; what is due first runs first.
 func TestScheduler_M04_DelayedJobs(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := rig{disk: new(journal.Memory), r: new(record), idle: true, queue: executor.QueueConfig[string]{Shards: 1}, cfg: executor.Config{Workers: 1}}
@@ -383,7 +383,7 @@ func TestScheduler_M04_DelayedJobs(t *testing.T) {
 	})
 }
 
-// M04: only the master fires, a tick that nobody saw is not made up, and a restart
+// M04: only the master fires, a tick that no leader saw is not made up, and a restart
 // right after a tick does not fire it again.
 func TestScheduler_M04_NoTickTwice(t *testing.T) {
 	for _, m := range []cron.Missed{cron.SkipMissed, cron.CatchUpOne, cron.CatchUpAll} {

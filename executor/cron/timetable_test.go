@@ -44,7 +44,7 @@ func TestParseRefuses(t *testing.T) {
 	require.True(t, cron.Timetable{}.Next(time.Now()).IsZero(), "the zero Timetable never ticks")
 }
 
-// FAULTS C5: what happens around the changes of a clock, in words.
+// What happens around the changes of a clock, in words.
 func TestNext(t *testing.T) {
 	for _, c := range []struct{ spec, after, want string }{
 		{"* * * * *", "2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z"},

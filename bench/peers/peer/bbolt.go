@@ -41,7 +41,7 @@ func openBolt(_ context.Context, r Room) (System, error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	db.MaxBatchDelay = 0 // nobody waits for company
+	db.MaxBatchDelay = 0 // a commit waits for no other caller
 	s := &boltSystem{db: db, room: r, wake: make(chan struct{}, 1), stop: make(chan struct{})}
 	s.done.Go(func() { s.err = s.loop() })
 	return s, nil

@@ -1,0 +1,171 @@
+package executor_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/strandjobs/strand/executor"
+)
+
+// accounts stands for a database with two tables. With database/sql, book is one
+// transaction:
+//
+//	INSERT INTO booked (position) VALUES ($1) ON CONFLICT DO NOTHING
+//	-- no row was inserted: COMMIT, it is booked already
+//	UPDATE accounts SET balance = balance + $3 WHERE id = $2
+type accounts struct {
+	booked  map[uint64]bool
+	balance map[string]int
+}
+
+// book adds amount once for each position.
+func (a *accounts) book(position uint64, id string, amount int) (again bool) {
+	if a.booked[position] {
+		return true
+	}
+	a.booked[position] = true
+	a.balance[id] += amount
+	return false
+}
+
+// A job runs at least once: a handler may have done its work when its process dies,
+// or when the answer of the database is lost, and then it runs again. The position of
+// a payload is the same in each of its attempts and belongs to no other payload of
+// the journal, so it goes into the transaction with the work. A comparison with the
+// highest position so far is not enough: what comes back from the morgue is older
+// than what was done meanwhile.
+func Example_idempotentHandler() {
+	ctx := context.Background()
+	x := must(executor.Open("", executor.Config{}))
+	db := accounts{map[uint64]bool{}, map[string]int{}}
+	done := make(chan struct{})
+	deposits := must(executor.Handle(x, "deposits", func(_ context.Context, job executor.Job[int]) error {
+		again := db.book(job.Position, job.ID, job.Payload)
+		fmt.Println("attempt", job.Attempt, "booked before:", again)
+		if job.Attempt == 1 {
+			return executor.RetryAfter(0, errors.New("the connection broke after COMMIT"))
+		}
+		close(done)
+		return nil
+	}, executor.QueueConfig[int]{}))
+	must(deposits.Enqueue(ctx, "ann", 100))
+	check(x.Start(ctx))
+	<-done
+	check(x.Stop(ctx))
+	fmt.Println("ann has", db.balance["ann"])
+	// Output:
+	// attempt 1 booked before: false
+	// attempt 2 booked before: true
+	// ann has 100
+}
+
+// A handler enqueues what follows with its own context: such calls are let in even
+// when the backlog is full, because the job that makes them could not end otherwise.
+// The key is made of the position of its payload: when the handler runs again, the mail
+// is known already.
+func Example_followUps() {
+	ctx := context.Background()
+	x := must(executor.Open("", executor.Config{MaxBacklog: 1}))
+	sent := make(chan string, 2)
+	mails := must(executor.Handle(x, "mails", func(_ context.Context, job executor.Job[string]) error {
+		sent <- job.Payload
+		return nil
+	}, executor.QueueConfig[string]{}))
+	orders := must(executor.Handle(x, "orders", func(ctx context.Context, job executor.Job[string]) error {
+		key := fmt.Sprint("order ", job.Position)
+		receipt, err := mails.Enqueue(ctx, job.ID, "we got "+job.Payload, executor.Key(key))
+		if err != nil {
+			return err
+		}
+		fmt.Println("attempt", job.Attempt, "enqueued before:", receipt.Duplicate)
+		if job.Attempt == 1 {
+			return executor.RetryAfter(0, errors.New("the warehouse does not answer"))
+		}
+		close(sent)
+		return nil
+	}, executor.QueueConfig[string]{}))
+	must(orders.Enqueue(ctx, "customer-7", "two books"))
+	check(x.Start(ctx))
+	mail := <-sent
+	for range sent {
+		fmt.Println("a second mail")
+	}
+	check(x.Stop(ctx))
+	fmt.Println(mail)
+	// Output:
+	// attempt 1 enqueued before: false
+	// attempt 2 enqueued before: true
+	// we got two books
+}
+
+// A queue is paused by a key that blocks all of its jobs: what runs goes on, what
+// waits keeps its place and its retries, and a restart changes nothing.
+func Example_pause() {
+	ctx := context.Background()
+	dir := must(os.MkdirTemp("", "strand"))
+	defer func() { check(os.RemoveAll(dir)) }()
+	done := make(chan struct{})
+	start := func() (*executor.Executor, *executor.Queue[string]) {
+		x := must(executor.Open(dir, executor.Config{}))
+		mails := must(executor.Handle(x, "mails", func(_ context.Context, job executor.Job[string]) error {
+			fmt.Println("mail to", job.ID)
+			close(done)
+			return nil
+		}, executor.QueueConfig[string]{Locks: executor.Locks[string]{
+			BlockedBy: func(string, string) []string { return []string{"mails are paused"} },
+		}}))
+		check(x.Start(ctx))
+		return x, mails
+	}
+
+	x, mails := start()
+	check(x.Keys().Lock(ctx, "mails are paused"))
+	must(mails.Enqueue(ctx, "ann", "hello"))
+	check(x.Stop(ctx))
+
+	x, _ = start()
+	fmt.Println("still paused:", must(x.Keys().Locked(ctx, "mails are paused")))
+	check(x.Keys().Unlock(ctx, "mails are paused"))
+	<-done
+	check(x.Stop(ctx))
+	// Output:
+	// still paused: true
+	// mail to ann
+}
+
+// The newest state wins, also when states come late or twice: it has a version of
+// its own, which is its score, and the replica keeps the highest one.
+func Example_replica() {
+	type row struct {
+		Version int
+		Name    string
+	}
+	ctx := context.Background()
+	x := must(executor.Open("", executor.Config{}))
+	replica := map[string]row{}
+	done := make(chan struct{})
+	rows := must(executor.HandleMerged(x, "rows", func(_ context.Context, job executor.Merged[row]) error {
+		if newest := job.Latest(); newest.Version > replica[job.ID].Version { // WHERE version < $1
+			replica[job.ID] = newest
+		}
+		done <- struct{}{}
+		return nil
+	}, executor.QueueConfig[row]{
+		Merge: executor.KeepLast,
+		Score: func(r row) float64 { return float64(r.Version) },
+	}))
+	for _, r := range []row{{1, "Ann"}, {3, "Anna"}, {2, "Anne"}} {
+		must(rows.Enqueue(ctx, "person-1", r))
+	}
+	check(x.Start(ctx))
+	<-done
+	must(rows.Enqueue(ctx, "person-1", row{2, "Anne"}, executor.In(time.Millisecond))) // once more, late
+	<-done
+	check(x.Stop(ctx))
+	fmt.Println(replica["person-1"].Name)
+	// Output:
+	// Anna
+}
