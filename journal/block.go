@@ -13,8 +13,10 @@ import (
 // it one of the present. See [bolt.migrate].
 const formatVersion = 2
 
-// blockVersion is written into every block, and into what is buried.
-const blockVersion = 1
+// blockVersion is written into every block, and into what is buried. Version 1 had
+// no metadata, no history of failures, and no time of acceptance beside due time
+// and score; it is read as if it were of the present.
+const blockVersion = 2
 
 // The header of a block, little endian:
 //
@@ -79,8 +81,8 @@ func parseHeader(b []byte, seq uint64) (h header, err error) {
 	if n := int(binary.LittleEndian.Uint32(b[12:])); n != len(b)-16 {
 		return corrupt("length %d, want %d", len(b)-16, n)
 	}
-	if [4]byte(b[4:8]) != [4]byte{blockVersion} {
-		return corrupt("reserved bytes are set")
+	if b[4] == 0 || [3]byte(b[5:8]) != [3]byte{} {
+		return corrupt("reserved bytes are set, or no version")
 	}
 	h = header{
 		seq:     binary.LittleEndian.Uint64(b[16:]),

@@ -184,6 +184,6 @@ func buriedChange(d *Buried) (change, error) {
 	block := newOpenBlock(nil, tail{next: d.Entry.Position + 1})
 	ref := block.add(&d.Entry, true)
 	block.block.home.Store(&home{data: block.entries})
-	burial := Burial{Ref: ref, Retry: d.Retry, Reason: d.Reason, At: d.At}
+	burial := Burial{Ref: ref, Retry: d.Retry, Reason: d.Reason, At: d.At, History: d.History}
 	return burial.change()
 }

@@ -14,6 +14,10 @@ type Buried struct {
 	Retry  int    // the retry count it died with
 	Reason string // the last error
 	At     int64  // Unix nanoseconds
+
+	// History are its failures, of which the last one is Reason. Empty for what an
+	// older version of this package has buried.
+	History History
 }
 
 // morguePage and morguePageBytes bound what is read of a bucket at once.
@@ -59,20 +63,22 @@ func changesOf(burials []Burial) (list []change, err error) {
 	return list, nil
 }
 
-// change builds the value of the morgue: version, count, time, reason, and the
-// entry as in a block that begins at zero.
+// change builds the value of the morgue: version, count, time, reason, the entry as
+// in a block that begins at zero, and since version 2 the history.
 func (b *Burial) change() (change, error) {
 	var e Entry
 	if err := b.Ref.Read(&e); err != nil {
 		return change{}, err
 	}
-	v := make([]byte, 0, entryBound(&e)+len(b.Reason)+checksumSize)
+	v := make([]byte, 0, entryBound(&e)+len(b.Reason)+len(b.History)+checksumSize)
 	v = append(v, blockVersion)
 	v = binary.AppendVarint(v, int64(b.Retry))
 	v = binary.AppendVarint(v, b.At)
 	v = binary.AppendUvarint(v, uint64(len(b.Reason)))
 	v = append(v, b.Reason...)
 	v = appendEntry(v, &e, true, 0, 0)
+	v = binary.AppendUvarint(v, uint64(len(b.History)))
+	v = append(v, b.History...)
 	key := morgueKey(e.Queue, e.Position)
 	return change{bucket: bucketMorgue, key: key, value: appendChecksum(v, key)}, nil
 }
@@ -86,13 +92,17 @@ func parseBuried(key, v []byte) (b Buried, err error) {
 		return b, &CorruptError{Reason: fmt.Sprintf("buried payload %x: %v", key, err)}
 	}
 	d := decoder{b: v}
-	if version := d.byte(); version > blockVersion {
+	version := d.byte()
+	if version > blockVersion {
 		return b, fmt.Errorf("%w: a buried payload has version %d", ErrTooNew, version)
 	}
 	b.Retry = int(d.varint())
 	b.At = d.varint()
 	b.Reason = string(d.bytes(d.uvarint()))
 	d.entry(&b.Entry, 0, 0)
+	if version > 1 {
+		b.History = d.bytes(d.uvarint())
+	}
 	if d.err != nil {
 		return b, &CorruptError{Reason: fmt.Sprintf("buried payload %x: %v", key, d.err)}
 	}
@@ -186,6 +196,7 @@ func (l *Log) restore(ctx context.Context, queue uint32, ps []Position, due int6
 	}
 	for i := range entries {
 		e := &entries[i]
+		e.Accepted = e.AcceptedAt()
 		e.Restored, e.Due, e.Route = true, due, route(e.ID)
 	}
 	if err := l.lockWithRoom(ctx, need); err != nil {
