@@ -21,7 +21,7 @@ func FuzzBlock(f *testing.F) {
 	}
 	b.add(&Entry{Kind: KindState, Queue: 1 << 31, Position: 105, Failed: []Position{1, 2, 1 << 60}, Error: []byte("no")}, false)
 	b.add(&Entry{Kind: KindEnqueued, Queue: 1, Position: 106, ID: []byte("id"), Metadata: NewMetadata(map[string]string{"a": "b", "c": ""})}, false)
-	b.add(&Entry{Kind: KindState, Queue: 1, Position: 107, Error: []byte("no"), History: History(nil).Add("", 1, 2).Add("yes", 3, 4)}, false)
+	b.add(&Entry{Kind: KindState, Queue: 1, Position: 107, Error: []byte("no"), History: History(nil).Add("", Failure{1, 2, "yes"}).Add("yes", Failure{3, 4, "no"})}, false)
 	b.beginMarks(2)
 	b.markEnded(101)
 	b.markEnded(3)
@@ -55,7 +55,7 @@ func FuzzBlock(f *testing.F) {
 			require.LessOrEqual(t, len(e.ID)+len(e.Payload)+len(e.Error)+len(e.Metadata)+len(e.History), size)
 			for range e.Metadata.All() {
 			}
-			_ = e.History.Add("last", 3, 4).Failures("new")
+			_ = e.History.Add("last", Failure{3, 4, "new"}).Failures("new")
 		}, func(Position) {})
 		require.LessOrEqual(t, inside, h.entries)
 		if err == nil {

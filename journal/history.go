@@ -2,6 +2,7 @@ package journal
 
 import (
 	"encoding/binary"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -15,8 +16,9 @@ type Failure struct {
 // History are the last failures of a job, as they stand in the log: the newest
 // [HistoryFailures]. Empty: none is known.
 //
-// The text of the newest is not in it. It stands beside it in the log already, as
-// [Entry].Error or [Buried].Reason.
+// The text of the newest is not in it: it stands beside it in the log, as
+// [Entry].Error or [Buried].Reason. Neither is a text that is the same as that of the
+// next failure, so that an outage, at which all jobs fail alike, takes little room.
 type History []byte
 
 // What a history keeps. Texts are those of older failures; that of the newest is kept
@@ -28,33 +30,31 @@ const (
 
 // Add returns the history with one more failure. last is the text of the one that was
 // the newest so far.
-func (h History) Add(last string, attempt int, at int64) History {
-	old := h.Failures(last)
-	if len(old) >= HistoryFailures {
-		old = old[len(old)-HistoryFailures+1:]
+func (h History) Add(last string, f Failure) (more History) {
+	list := append(h.Failures(last), f)
+	list = list[max(0, len(list)-HistoryFailures):]
+	for i, f := range list {
+		text := ""
+		if i+1 < len(list) && f.Text != list[i+1].Text {
+			text = shortened(f.Text)
+		}
+		more = binary.AppendVarint(binary.AppendUvarint(more, uint64(f.Attempt)), f.At)
+		more = appendText(more, text)
 	}
-	more := make(History, 0, 16)
-	for _, f := range old {
-		more = appendText(more.add(f.Attempt, f.At), shortened(f.Text))
-	}
-	return append(more.add(attempt, at), 0)
-}
-
-func (h History) add(attempt int, at int64) History {
-	return binary.AppendVarint(binary.AppendUvarint(h, uint64(attempt)), at)
+	return more
 }
 
 // shortened cuts a text, and leaves no part of a character.
 func shortened(text string) string {
-	end := len(text)
-	for end > HistoryTextBytes || end < len(text) && !utf8.RuneStart(text[end]) {
+	end := min(len(text), HistoryTextBytes)
+	for end > 0 && end < len(text) && !utf8.RuneStart(text[end]) {
 		end--
 	}
 	return text[:end]
 }
 
-// Failures returns the failures, oldest first. last is the text of the newest. Bytes that make no
-// sense end it.
+// Failures returns the failures, oldest first. last is the text of the newest. Bytes
+// that make no sense end the list.
 func (h History) Failures(last string) (list []Failure) {
 	for d := (decoder{b: h}); d.off < len(h) && len(list) < HistoryFailures; {
 		f := Failure{Attempt: int(d.uvarint()), At: d.varint(), Text: string(d.bytes(d.uvarint()))}
@@ -63,8 +63,11 @@ func (h History) Failures(last string) (list []Failure) {
 		}
 		list = append(list, f)
 	}
-	if n := len(list); n > 0 {
-		list[n-1].Text = last
+	for i, f := range slices.Backward(list) {
+		if f.Text == "" || i == len(list)-1 {
+			list[i].Text = last
+		}
+		last = list[i].Text
 	}
 	return list
 }

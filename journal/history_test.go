@@ -17,8 +17,9 @@ func TestHistoryIsBounded(t *testing.T) {
 	require.Empty(t, h.Failures("none"))
 	last := ""
 	for i := range 2 * HistoryFailures {
-		h = h.Add(last, i+1, int64(i))
-		last = fmt.Sprint("failure ", i+1, strings.Repeat("ä", i*400))
+		text := fmt.Sprint("failure ", i+1, strings.Repeat("ä", i*400))
+		h = h.Add(last, Failure{i + 1, int64(i), text})
+		last = text
 		got := h.Failures(last)
 		require.Len(t, got, min(i+1, HistoryFailures))
 		for j, f := range got {
@@ -34,6 +35,24 @@ func TestHistoryIsBounded(t *testing.T) {
 		require.LessOrEqual(t, len(h), (HistoryFailures-1)*HistoryTextBytes+16*HistoryFailures)
 	}
 	require.NotContains(t, string(h), last, "its text stands beside it")
+}
+
+// Failures that are all alike take no room for their texts.
+func TestHistoryOfAnOutage(t *testing.T) {
+	var h History
+	last := ""
+	for i := range 9 {
+		text := "connection refused"
+		if i == 5 {
+			text = "timed out"
+		}
+		h = h.Add(last, Failure{i + 1, int64(i), text})
+		last = text
+	}
+	want := []Failure{{5, 4, "connection refused"}, {6, 5, "timed out"}, {7, 6, "connection refused"}, {8, 7, "connection refused"}, {9, 8, "connection refused"}}
+	require.Equal(t, want, h.Failures(last))
+	require.Equal(t, 1, strings.Count(string(h), "connection refused"))
+	require.Equal(t, History(nil).Failures(""), []Failure(nil))
 }
 
 // Pairs are read as they were given, by key, and nothing else is.

@@ -194,7 +194,7 @@ func (m *model) append(t *rapid.T) {
 
 func drawHistory(t *rapid.T) (h History) {
 	for i := range rapid.IntRange(0, 6).Draw(t, "failures") {
-		h = h.Add("no", i, 1e9)
+		h = h.Add("no", Failure{i, 1e9, "yes"})
 	}
 	return h
 }

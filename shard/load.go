@@ -26,7 +26,7 @@ func (c *Core) Load(e *journal.Entry, ref journal.Ref) {
 	}
 	c.endState(l)
 	p := l.remember()
-	p.state, p.err = ref, string(e.Error)
+	p.state, p.err, p.history = ref, string(e.Error), slices.Clone(e.History)
 	if len(e.Failed) > 0 {
 		c.loosen(l)
 	}

@@ -42,7 +42,7 @@ func (f *fixture) bury(n int) []Got {
 	got := f.taken()[before:]
 	var c journal.Change
 	for i, g := range got {
-		c.Buried = append(c.Buried, journal.Burial{Ref: g.Ref, Retry: i, Reason: "no luck", At: int64(i) * 1e9, History: journal.History(nil).Add("", i, 7)})
+		c.Buried = append(c.Buried, journal.Burial{Ref: g.Ref, Retry: i, Reason: "no luck", At: int64(i) * 1e9, History: journal.History(nil).Add("", journal.Failure{Attempt: i, At: 7})})
 	}
 	f.record(c)
 	return got
