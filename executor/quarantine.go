@@ -260,6 +260,19 @@ func (q *queue) ran(it *shard.Item, at journal.Position) bool {
 	return !q.core.Single || it.Current().Ref.Position() == at
 }
 
+// deaths returns how many deaths of the process speak against what an item has in hand.
+func (z *quarantine) deaths(q *queue, it *shard.Item) int {
+	if !z.open.Load() {
+		return 0
+	}
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	if s := z.suspects[holder{q.name, it.ID}]; s != nil && q.ran(it, s.position) {
+		return s.Deaths
+	}
+	return 0
+}
+
 // acquit takes the suspicion off those who are among the items that a worker has
 // run, and lets the next one run.
 func (z *quarantine) acquit(q *queue, items []*shard.Item) {

@@ -197,7 +197,7 @@ func (q *queue) fill(e *journal.Entry, id string, payload []byte, now stamp) err
 	// The journal copies it, and changes nothing.
 	e.ID = unsafe.Slice(unsafe.StringData(id), len(id))
 	e.Queue, e.Payload = q.number, payload
-	e.Due, e.Score = now.due, now.score
+	e.Accepted, e.Due, e.Score = now.due, now.due, now.score
 	e.Route = q.route(e.ID)
 	return nil
 }

@@ -188,9 +188,9 @@ func (it *Item) reset() {
 	it.Outcome, it.Claim, it.inline = Outcome{}, nil, [1]Payload{}
 }
 
-// failed returns the history with the failure that the outcome is, or the burial for
+// Failed returns the history with the failure that the outcome is, or the burial, for
 // a reason.
-func (it *Item) failed(now int64, reason string) journal.History {
+func (it *Item) Failed(now int64, reason string) journal.History {
 	return it.History.Add(it.LastError, journal.Failure{Attempt: it.Retry + 2, At: now, Text: reason})
 }
 
