@@ -32,7 +32,7 @@ func TestMetadataAndTimeGoWithThePayload(t *testing.T) {
 		}
 		var seen []saw
 		life := func(fail error) (*executor.Executor, *executor.Queue[string]) {
-			x := openOn(t, disk, executor.Config{})
+			x := openOn(t, disk, executor.Config{Workers: 1})
 			q, err := executor.Handle(x, "q", func(_ context.Context, job executor.Job[string]) error {
 				seen = append(seen, saw{job.EnqueuedAt, job.Metadata})
 				return fail
@@ -46,6 +46,7 @@ func TestMetadataAndTimeGoWithThePayload(t *testing.T) {
 		enqueue(t, q, "a", "x", executor.Metadata(trace), executor.In(time.Minute), executor.Score(7))
 		enqueue(t, q, "b", "x", executor.In(time.Minute))
 		time.Sleep(90 * time.Minute)
+		synctest.Wait()
 		require.Len(t, seen, 4)
 		disk = disk.Crash()
 		stop(t, x)
@@ -53,6 +54,7 @@ func TestMetadataAndTimeGoWithThePayload(t *testing.T) {
 		x, q = life(executor.Cancel(errBoom))
 		start(t, x)
 		time.Sleep(2 * time.Hour)
+		synctest.Wait()
 		require.Len(t, seen, 6)
 		for _, dead := range morgue(t, q) {
 			require.WithinDuration(t, began, dead.EnqueuedAt, time.Microsecond)
@@ -66,6 +68,7 @@ func TestMetadataAndTimeGoWithThePayload(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 2, n)
 		settled(t, q)
+		synctest.Wait()
 		require.Len(t, seen, 8)
 		with := 0
 		for _, s := range seen {
@@ -166,11 +169,13 @@ func TestFailuresOfAJob(t *testing.T) {
 		enqueue(t, q, "id", "behind")
 		start(t, x)
 		time.Sleep(90 * time.Minute)
+		synctest.Wait()
 		disk = disk.Crash()
 		stop(t, x)
 		x, q = life()
 		start(t, x)
 		time.Sleep(24 * time.Hour)
+		synctest.Wait()
 
 		at := func(attempt int) executor.Failure {
 			return executor.Failure{Attempt: attempt, At: began.Add(time.Duration(attempt-1) * time.Hour), Error: fmt.Sprint("failure ", attempt)}

@@ -117,7 +117,7 @@ func (t *Queue[T]) register(x *Executor, name string, single bool, call func(con
 	if s.core.Single = single; single {
 		// Attempts are those of the payload: what arrives later with a lower score must
 		// not take its turn, and its count with it.
-		s.core.OnFailure = BlockFailed
+		s.core.OnFailure = shard.BlockFailed
 		s.core.MaxPayloads = 0
 		if locking.wants != nil {
 			s.core.MaxPayloads = 1 // keys, leases and slots are those of the payload that runs
