@@ -87,7 +87,6 @@ func TestBadQueuesAreRefused(t *testing.T) {
 		"nil handler": {"r", nil, executor.QueueConfig[string]{}, executor.ErrConfig, "nil"},
 		"no name":     {"", p.handle, executor.QueueConfig[string]{}, executor.ErrConfig, "name"},
 		"shards":      {"r", p.handle, executor.QueueConfig[string]{Shards: -1}, executor.ErrConfig, "Shards is -1"},
-		"concurrency": {"r", p.handle, executor.QueueConfig[string]{Concurrency: -2}, executor.ErrConfig, "Concurrency is -2"},
 		"merge":       {"r", p.handle, executor.QueueConfig[string]{Merge: 9}, executor.ErrConfig, "Merge is 9"},
 		"batch":       {"r", p.handle, executor.QueueConfig[string]{BatchSize: 2}, executor.ErrConfig, "HandleBatch"},
 	} {
@@ -102,7 +101,6 @@ func TestBadQueuesAreRefused(t *testing.T) {
 	require.ErrorContains(t, err, "registered are: q")
 	for says, cfg := range map[string]executor.Config{
 		"Workers is -1":        {Workers: -1},
-		"TimerSlack is -1ns":   {TimerSlack: -1},
 		"TimerSlack is 1.001s": {TimerSlack: 1001 * time.Millisecond},
 	} {
 		_, err = executor.Open("", cfg)

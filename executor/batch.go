@@ -65,10 +65,10 @@ func namesNobody(err error) bool {
 	names := false
 	failed := guarded(func() error { // its methods are the user's code
 		_, each := errors.AsType[BatchErrors](err)
-		_, cancel := errors.AsType[*cancelError](err)
-		_, discard := errors.AsType[*discardError](err)
-		_, snooze := errors.AsType[*snoozeError](err)
-		_, retry := errors.AsType[*retryError](err)
+		_, cancel := errors.AsType[*CancelError](err)
+		_, discard := errors.AsType[*DiscardError](err)
+		_, snooze := errors.AsType[*SnoozeError](err)
+		_, retry := errors.AsType[*RetryError](err)
 		names = each || cancel || discard || snooze || retry || fullDisk(err)
 		return nil
 	})

@@ -13,7 +13,6 @@ import (
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/journal"
-	"github.com/strandjobs/strand/lock"
 )
 
 // calls are all methods that can say that the executor is closed.
@@ -51,7 +50,7 @@ func calls(x *executor.Executor, q *executor.Queue[string]) map[string]func(cont
 			return err
 		},
 		"NewSlots": func(context.Context) error {
-			_, err := executor.NewSlots(x, "late", executor.SlotsConfig[int]{SlotsConfig: lock.SlotsConfig[int]{Next: func(i int) int { return i + 1 }}})
+			_, err := executor.NewSlots(x, "late", executor.SlotsConfig[int]{Next: func(i int) int { return i + 1 }})
 			return err
 		},
 		"Keys.Lock":   func(ctx context.Context) error { return x.Keys().Lock(ctx, "late") },
@@ -129,7 +128,7 @@ func TestKeysAfterFailure(t *testing.T) {
 // A slot of a job that outlived Stop is not given back any more.
 func TestSlotsAfterStop(t *testing.T) {
 	x := open(t, "", executor.Config{})
-	slots, err := executor.NewSlots(x, "serials", executor.SlotsConfig[int]{SlotsConfig: lock.SlotsConfig[int]{Next: func(i int) int { return i + 1 }}})
+	slots, err := executor.NewSlots(x, "serials", executor.SlotsConfig[int]{Next: func(i int) int { return i + 1 }})
 	require.NoError(t, err)
 	running, goOn, cleared := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	q := handle(t, x, "q", func(_ context.Context, job executor.Merged[string]) error {

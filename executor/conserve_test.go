@@ -16,7 +16,6 @@ import (
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/journal"
-	"github.com/strandjobs/strand/lock"
 )
 
 // FAULTS I3: whatever is enqueued, merged, replaced, parked, retried, buried,
@@ -95,7 +94,7 @@ func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
 func (c *conserved) open() {
 	life := c.nextLife()
 	c.x = openOn(c.t, c.disk, executor.Config{Workers: 2, CrashLimit: -1})
-	c.slots = must(executor.NewSlots(c.x, "slots", executor.SlotsConfig[int]{SlotsConfig: lock.SlotsConfig[int]{Next: next}}))
+	c.slots = must(executor.NewSlots(c.x, "slots", executor.SlotsConfig[int]{Next: next}))
 	cfg := c.cfg
 	cfg.Slots = []executor.SlotSource{c.slots}
 	c.q = handle(c.t, c.x, "q", func(ctx context.Context, job executor.Merged[string]) error {

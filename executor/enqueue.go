@@ -17,6 +17,8 @@ type Item[T any] struct {
 	Payload T
 	Score   *float64  // nil: QueueConfig.Score, or now
 	Due     time.Time // zero: QueueConfig.Due, or now
+
+	Metadata map[string]string // see [Metadata]; nil: none
 }
 
 // Enqueue accepts a payload for an id: any string of 1 to 512 bytes. When it
@@ -26,7 +28,7 @@ type Item[T any] struct {
 // of the waiting one stay, and of equal payloads one stays, as
 // QueueConfig.Merge says.
 //
-// It returns ErrInvalidID, ErrInvalidScore, ErrInvalidKey, ErrTooLarge,
+// It returns ErrInvalidID, ErrInvalidScore, ErrInvalidKey, ErrInvalidMetadata, ErrTooLarge,
 // ErrEncode, ErrStale, a FullError, ErrClosed, ErrFailed, or the cause of ctx when that ended before anything was
 // accepted; then nothing was. After ErrUnknown it may be either way.
 func (t *Queue[T]) Enqueue(ctx context.Context, id string, payload T, options ...Option) (Receipt, error) {
@@ -183,6 +185,9 @@ func (t *Queue[T]) fill(e *journal.Entry, it Item[T], now stamp) error {
 	if !it.Due.IsZero() {
 		setDue(e, it.Due)
 	}
+	if err := setMetadata(e, it.Metadata); err != nil {
+		return err
+	}
 	if it.Score != nil {
 		return setScore(e, *it.Score)
 	}
@@ -201,7 +206,7 @@ func (q *queue) fill(e *journal.Entry, id string, payload []byte, now stamp) err
 	// The journal copies it, and changes nothing.
 	e.ID = unsafe.Slice(unsafe.StringData(id), len(id))
 	e.Queue, e.Payload = q.number, payload
-	e.Due, e.Score = now.due, now.score
+	e.Accepted, e.Due, e.Score = now.due, now.due, now.score
 	e.Route = q.route(e.ID)
 	return nil
 }

@@ -35,6 +35,10 @@ var (
 	// [Unique] return when it is no key, or when they panic.
 	ErrInvalidKey = errors.New("executor: invalid key")
 
+	// ErrInvalidMetadata is returned for more [Metadata] than there may be, and for an
+	// empty key in it.
+	ErrInvalidMetadata = errors.New("executor: invalid metadata")
+
 	// ErrStale is matched by the [StaleError] that a call with [Once] returns
 	// when its mark is not above the last one.
 	ErrStale = errors.New("executor: stale")

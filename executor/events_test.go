@@ -15,7 +15,6 @@ import (
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/journal"
-	"github.com/strandjobs/strand/lock"
 )
 
 // stream is a probe for a queue of events: "id payload attempt" for each call.
@@ -329,7 +328,7 @@ func TestLocksOfEvents(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{Workers: 2})
 		serials, err := executor.NewSlots(x, "serials", executor.SlotsConfig[int]{
-			SlotsConfig: lock.SlotsConfig[int]{Next: func(i int) int { return i + 1 }},
+			Next: func(i int) int { return i + 1 },
 		})
 		require.NoError(t, err)
 		var got []string

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor"
-	"github.com/strandjobs/strand/lock"
 )
 
 func must[T any](v T, err error) T {
@@ -374,7 +373,7 @@ func ExampleSlots() {
 	ctx := context.Background()
 	x := must(executor.Open("", executor.Config{Workers: 1}))
 	serials := must(executor.NewSlots(x, "serials", executor.SlotsConfig[int]{
-		SlotsConfig: lock.SlotsConfig[int]{Next: func(serial int) int { return serial + 1 }},
+		Next: func(serial int) int { return serial + 1 },
 	}))
 	done := make(chan struct{})
 	q := must(executor.HandleMerged(x, "sales", func(_ context.Context, job executor.Merged[string]) error {

@@ -3,7 +3,6 @@ package executor
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -37,12 +36,48 @@ type Explanation struct {
 	// before it.
 	Keys []KeyStatus
 	// Unique are the leases that it waits for, with up to MaxListed waiters each.
-	Unique []lock.Status
+	Unique []LeaseStatus
 	// Slots are the slots that are out, when it waits for one to come back.
-	Slots []lock.Held
+	Slots []SlotHeld
 	// More is how many keys, leases or slots there are beyond the MaxListed of
 	// which it tells.
 	More int
+}
+
+// LeaseStatus is a key of [Unique] that a job waits for. Jobs are named as queue/id.
+type LeaseStatus struct {
+	Key       string
+	By        string        // the job that has it; empty: it is free, and about to be had
+	Token     uint64        // of its lease
+	HeldFor   time.Duration // so far
+	Remaining time.Duration // until the lease ends if it is not extended; 0: it does not end by itself
+	Waiters   []LeaseWaiter // in the order in which they will get it
+	More      int           // waiters that are not in Waiters
+}
+
+// LeaseWaiter is a job that waits for a lease.
+type LeaseWaiter struct {
+	By  string        // as queue/id
+	For time.Duration // how long it has waited
+}
+
+// SlotHeld is a value of [Slots] that a job has.
+type SlotHeld struct {
+	Slot  string // the name of the sequence, and the value
+	By    string // the job, as queue/id
+	Until time.Time
+}
+
+func newLeaseStatus(s lock.Status) LeaseStatus {
+	s = s.Cut(MaxListed)
+	l := LeaseStatus{Key: s.Key, HeldFor: s.HeldFor, Remaining: s.Remaining, More: s.More}
+	if s.Holder.Token != 0 {
+		l.By, l.Token = s.Holder.Owner, s.Holder.Token
+	}
+	for _, w := range s.Waiters {
+		l.Waiters = append(l.Waiters, LeaseWaiter{w.Owner, w.For})
+	}
+	return l
 }
 
 // Explain says why the job of an id does not run: who has locked what it waits
@@ -104,7 +139,7 @@ func (l *locks) explain(q *queue, e *Explanation) {
 		keys := place.Keys()
 		e.More = max(len(keys)-MaxListed, 0)
 		for _, key := range keys[:len(keys)-e.More] {
-			e.Unique = append(e.Unique, l.unique.Status(key).Cut(MaxListed))
+			e.Unique = append(e.Unique, newLeaseStatus(l.unique.Status(key)))
 		}
 		return
 	}
@@ -113,7 +148,9 @@ func (l *locks) explain(q *queue, e *Explanation) {
 		return
 	}
 	for _, s := range q.locking.slots {
-		e.Slots = append(e.Slots, s.holders()...)
+		for _, h := range s.holders() {
+			e.Slots = append(e.Slots, SlotHeld{strings.Join(h.Keys, " "), h.Owner, h.Until})
+		}
 	}
 	e.More = max(len(e.Slots)-MaxListed, 0)
 	e.Slots = e.Slots[:len(e.Slots)-e.More]
@@ -136,10 +173,10 @@ func (e Explanation) String() string {
 		b.WriteString("; " + k.String())
 	}
 	for _, s := range first(e.Unique) {
-		b.WriteString("; " + briefStatus(s).String())
+		b.WriteString("; " + s.String())
 	}
 	for _, s := range first(e.Slots) {
-		fmt.Fprintf(&b, "; slot %q is %s's (%v left)", s.Keys, brief(s.Owner), max(time.Until(s.Until), 0).Round(time.Millisecond))
+		fmt.Fprintf(&b, "; slot %q is %s's (%v left)", s.Slot, brief(s.By), max(time.Until(s.Until), 0).Round(time.Millisecond))
 	}
 	if more := e.More + max(len(e.Keys), len(e.Unique), len(e.Slots)) - shownAtMost; more > 0 {
 		fmt.Fprintf(&b, "; and %d more of that kind", more)
@@ -147,12 +184,22 @@ func (e Explanation) String() string {
 	return b.String()
 }
 
-// briefStatus is a status with short names and few waiters.
-func briefStatus(s lock.Status) lock.Status {
-	s = s.Cut(shownAtMost)
-	s.Key, s.Holder.Owner, s.Waiters = clip(s.Key), clip(s.Holder.Owner), slices.Clone(s.Waiters)
-	for i := range s.Waiters {
-		s.Waiters[i].Owner = clip(s.Waiters[i].Owner)
+// String is one line, as that of [Explanation].
+func (s LeaseStatus) String() string {
+	var b strings.Builder
+	b.WriteString(brief(s.Key) + ": ")
+	if s.By == "" {
+		b.WriteString("free")
+	} else {
+		fmt.Fprintf(&b, "held by %s (token %d) for %v", brief(s.By), s.Token, s.HeldFor)
 	}
-	return s
+	if s.Remaining > 0 {
+		fmt.Fprintf(&b, ", %v left", s.Remaining)
+	}
+	if len(s.Waiters) > 0 {
+		b.WriteString("; waiting: " + some(s.Waiters, s.More, func(w LeaseWaiter) string {
+			return fmt.Sprintf("%s for %v", brief(w.By), w.For)
+		}))
+	}
+	return b.String()
 }

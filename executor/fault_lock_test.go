@@ -32,9 +32,9 @@ func TestLocksWithExtremeTimes(t *testing.T) {
 			done := false
 			reopen := func() {
 				x = openOn(t, disk, executor.Config{})
-				slots, err := executor.NewSlots(x, "slots", executor.SlotsConfig[int]{SlotsConfig: lock.SlotsConfig[int]{
+				slots, err := executor.NewSlots(x, "slots", executor.SlotsConfig[int]{
 					Next: func(v int) int { return v + 1 }, TTL: ttl,
-				}})
+				})
 				require.NoError(t, err)
 				q = handle(t, x, "q", func(ctx context.Context, job executor.Merged[string]) error {
 					value, ok := slots.Of(job)

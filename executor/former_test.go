@@ -11,7 +11,6 @@ import (
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/journal"
-	"github.com/strandjobs/strand/lock"
 )
 
 // leave leaves a journal with a job and a dead payload of a queue.
@@ -75,7 +74,7 @@ func TestFormerNamesOfSlots(t *testing.T) {
 		life := func(name string, former ...string) {
 			x := openOn(t, disk, executor.Config{})
 			slots := must(executor.NewSlots(x, "serials", executor.SlotsConfig[int]{
-				SlotsConfig: lock.SlotsConfig[int]{Next: next, TTL: time.Hour}, KeepOnFailure: true,
+				Next: next, TTL: time.Hour, KeepOnFailure: true,
 			}))
 			sell := func(_ context.Context, job executor.Merged[string]) error {
 				slot, _ := slots.Of(job)

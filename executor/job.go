@@ -1,6 +1,8 @@
 package executor
 
 import (
+	"cmp"
+	"log/slog"
 	"time"
 
 	"github.com/strandjobs/strand/journal"
@@ -16,11 +18,44 @@ type Job[T any] struct {
 	Payload   T
 	Score     float64
 	Position  uint64    // of the payload: unique, growing in the order of acceptance
-	Attempt   int       // of this payload: 1, 2, 3, …; a snooze or a stop is none
+	Attempt   int       // of this payload: 1, 2, 3, …; a snooze, a stop or a crash is none
 	LastError string    // the text of its last failure; "": it has not failed
 	Due       time.Time // from when it might run
 
+	EnqueuedAt time.Time         // when Enqueue was called, by the clock of then, to the microsecond
+	Metadata   map[string]string // see [Metadata]; nil: none
+	Failures   []Failure         // its last five, oldest first; nil: it has not failed
+	Crashes    int               // how many times in a row the process died while it ran, and may have died of it
+
 	claim *claim
+	log   *slog.Logger
+}
+
+// Logger returns Config.Logger with queue, id and attempt, made at each call. That of a
+// job which no executor has made, as in a test of a handler, is [slog.Default]'s.
+func (j Job[T]) Logger() *slog.Logger { return jobLogger(j.log, j.Queue, j.ID, j.Attempt) }
+
+func jobLogger(l *slog.Logger, queue, id string, attempt int) *slog.Logger {
+	return cmp.Or(l, slog.Default()).With(slog.String("queue", queue), slog.String("id", id), slog.Int("attempt", attempt))
+}
+
+// Failure is one failed attempt of a job. Of the older ones of a job the first KiB of
+// the text is kept, of the last one all of it; see QueueConfig.FormatError. What a crash
+// cut off is none, but is counted: see Job.Crashes.
+type Failure struct {
+	Attempt int // 1, 2, 3, …; after RunNow and Requeue it begins again
+	At      time.Time
+	Error   string
+}
+
+func failuresOf(h journal.History, last string) (list []Failure) {
+	if len(h) == 0 {
+		return nil
+	}
+	for _, f := range h.Failures(last) {
+		list = append(list, Failure{f.Attempt, time.Unix(0, f.At), f.Text})
+	}
+	return list
 }
 
 // Lease returns the lease of a job that is unique while it runs; see [Unique].
@@ -35,6 +70,9 @@ type Payload[T any] struct {
 	Value    T
 	Score    float64
 	Position uint64 // unique, growing in the order of acceptance
+
+	EnqueuedAt time.Time         // when Enqueue was called, by the clock of then, to the microsecond
+	Metadata   map[string]string // see [Metadata]; nil: none
 }
 
 // Merged is what a handler of [HandleMerged] or [HandleBatch] gets: an id with all
@@ -43,12 +81,18 @@ type Merged[T any] struct {
 	Queue     string
 	ID        string
 	Payloads  []Payload[T] // one at least; in score order, from old to new if scores are times
-	Attempt   int          // of the job: 1, 2, 3, …; a snooze or a stop is none
+	Attempt   int          // of the job: 1, 2, 3, …; a snooze, a stop or a crash is none
 	LastError string       // the text of the last failure
 	Due       time.Time
+	Failures  []Failure // the last five of the job, oldest first; nil: it has not failed
+	Crashes   int       // as in [Job]
 
 	claim *claim
+	log   *slog.Logger
 }
+
+// Logger returns Config.Logger with queue, id and attempt; see [Job.Logger].
+func (j Merged[T]) Logger() *slog.Logger { return jobLogger(j.log, j.Queue, j.ID, j.Attempt) }
 
 // Lease returns the lease of a job that is unique while it runs; see [Job.Lease].
 func (j Merged[T]) Lease() lock.Lease { return j.claim.leased() }
@@ -70,12 +114,14 @@ func (t *Queue[T]) single(it *shard.Item) (Job[T], error) {
 	job := Job[T]{
 		Queue: t.q.name, ID: it.ID, Score: p.Score, Position: uint64(p.Ref.Position()),
 		Attempt: it.Retry + firstAttempt, LastError: it.LastError, Due: time.Unix(0, it.Due),
+		Failures: failuresOf(it.History, it.LastError), Crashes: t.q.x.quarantine.Deaths(t.q.name, it, t.q.core.Single), log: t.q.x.cfg.Logger,
 	}
 	job.claim, _ = it.Claim.(*claim)
 	var e journal.Entry
 	if err := p.Ref.Read(&e); err != nil {
 		return job, &unreadError{err}
 	}
+	job.EnqueuedAt, job.Metadata = time.Unix(0, e.AcceptedAt()), metadataOf(&e)
 	var err error
 	if job.Payload, err = t.decodeOne(e.Payload); err != nil {
 		return job, &undecodable{err}
@@ -90,6 +136,7 @@ func (t *Queue[T]) decode(it *shard.Item) (Merged[T], error) {
 	job := Merged[T]{
 		Queue: t.q.name, ID: it.ID, Attempt: it.Retry + firstAttempt, LastError: it.LastError,
 		Due: time.Unix(0, it.Due), Payloads: make([]Payload[T], 0, len(it.Payloads)),
+		Failures: failuresOf(it.History, it.LastError), Crashes: t.q.x.quarantine.Deaths(t.q.name, it, t.q.core.Single), log: t.q.x.cfg.Logger,
 	}
 	job.claim, _ = it.Claim.(*claim)
 	var e journal.Entry
@@ -110,7 +157,9 @@ func (t *Queue[T]) decode(it *shard.Item) (Merged[T], error) {
 			it.Outcome.AddPart(shard.Part{Index: i, Verdict: shard.Canceled, Error: (&undecodable{err}).Error()})
 			continue
 		}
-		job.Payloads = append(job.Payloads, Payload[T]{value, p.Score, uint64(p.Ref.Position())})
+		job.Payloads = append(job.Payloads, Payload[T]{
+			value, p.Score, uint64(p.Ref.Position()), time.Unix(0, e.AcceptedAt()), metadataOf(&e),
+		})
 	}
 	return job, nil
 }

@@ -266,7 +266,7 @@ func TestLaralocker_A04_BuriedJobKeepsNothing(t *testing.T) {
 				require.Equal(t, !test.kept, len(morgue(t, q)) == 1)
 				require.Equal(t, test.kept, len(s.slots.Snapshot().Open) == 1)
 				y := openOn(t, disk.Crash(), executor.Config{})
-				after := must(executor.NewSlots(y, "serials", executor.SlotsConfig[int]{SlotsConfig: lock.SlotsConfig[int]{Next: next}}))
+				after := must(executor.NewSlots(y, "serials", executor.SlotsConfig[int]{Next: next}))
 				require.Equal(t, test.kept, len(after.Snapshot().Open) == 1, "on disk, too")
 				stop(t, y)
 				s.last(t, 0, true)
@@ -310,7 +310,7 @@ func TestLaralocker_A04_TTLFreesTheSlot(t *testing.T) {
 						x = openOn(t, disk.Crash(), executor.Config{})
 						s = new(sold)
 						// The queue of the job is not there.
-						s.slots = must(executor.NewSlots(x, "serials", executor.SlotsConfig[int]{SlotsConfig: lock.SlotsConfig[int]{Next: next}}))
+						s.slots = must(executor.NewSlots(x, "serials", executor.SlotsConfig[int]{Next: next}))
 						q = handle(t, x, "others", s.handle, executor.QueueConfig[string]{Slots: []executor.SlotSource{s.slots}})
 						start(t, x)
 					}
@@ -453,7 +453,7 @@ func TestLaralocker_A05_HeartbeatIsWrittenDown(t *testing.T) {
 		for range 10 {
 			time.Sleep(47 * time.Second)
 			y := openOn(t, disk.Crash(), executor.Config{})
-			after := must(executor.NewSlots(y, "serials", executor.SlotsConfig[int]{SlotsConfig: lock.SlotsConfig[int]{Next: next}}))
+			after := must(executor.NewSlots(y, "serials", executor.SlotsConfig[int]{Next: next}))
 			open := after.Snapshot().Open
 			require.Len(t, open, 1)
 			require.Equal(t, 1, open[0].Value)
@@ -472,17 +472,17 @@ func TestLaralocker_A05_Stores(t *testing.T) {
 	type seat struct{ Row, Number int }
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{Workers: 9})
-		serials := must(executor.NewSlots(x, "serials", executor.SlotsConfig[int]{SlotsConfig: lock.SlotsConfig[int]{Next: next}}))
+		serials := must(executor.NewSlots(x, "serials", executor.SlotsConfig[int]{Next: next}))
 		words := must(executor.NewSlots(x, "words", executor.SlotsConfig[string]{
-			SlotsConfig: lock.SlotsConfig[string]{Next: func(v string) string { return v + "x" }},
+			Next: func(v string) string { return v + "x" },
 		}))
 		seats := must(executor.NewSlots(x, "seats", executor.SlotsConfig[seat]{
-			SlotsConfig: lock.SlotsConfig[seat]{Next: func(s seat) seat {
+			Next: func(s seat) seat {
 				if s.Number == 2 {
 					return seat{s.Row + 1, 1}
 				}
 				return seat{max(s.Row, 1), s.Number + 1}
-			}},
+			},
 		}))
 		var mu sync.Mutex
 		var got []string
@@ -604,7 +604,7 @@ func TestLaralocker_NoFreeSlot(t *testing.T) {
 		require.Equal(t, []string{"a 1", "b 2"}, s.log())
 		e := explain(t, x, "tickets", "c")
 		require.Equal(t, executor.JobWaiting, e.State)
-		require.Equal(t, `tickets/c is waiting; slot ["serials/1"] is tickets/a's (1m0s left); slot ["serials/2"] is tickets/b's (1m0s left)`, e.String())
+		require.Equal(t, `tickets/c is waiting; slot "serials/1" is tickets/a's (1m0s left); slot "serials/2" is tickets/b's (1m0s left)`, e.String())
 		time.Sleep(time.Minute)
 		require.Len(t, s.log(), 4)
 		require.EqualValues(t, 4, stats(t, q).Failed)
@@ -666,7 +666,7 @@ func TestLaralocker_NoSlotIsMissed(t *testing.T) {
 // What makes no sense is refused.
 func TestLaralocker_BadInput(t *testing.T) {
 	x, y := open(t, "", executor.Config{}), open(t, "", executor.Config{})
-	good := executor.SlotsConfig[int]{SlotsConfig: lock.SlotsConfig[int]{Next: next}}
+	good := executor.SlotsConfig[int]{Next: next}
 	_, err := executor.NewSlots(nil, "s", good)
 	require.ErrorIs(t, err, executor.ErrConfig)
 	_, err = executor.NewSlots(x, "s", executor.SlotsConfig[int]{})
@@ -674,7 +674,8 @@ func TestLaralocker_BadInput(t *testing.T) {
 	bad := good
 	bad.TTL = -1
 	_, err = executor.NewSlots(x, "s", bad)
-	require.ErrorIs(t, err, lock.ErrDuration)
+	require.ErrorIs(t, err, executor.ErrConfig)
+	require.ErrorContains(t, err, "TTL is -1ns")
 	_, err = executor.NewSlots(x, "", good)
 	require.ErrorIs(t, err, executor.ErrInvalidKey)
 	s := must(executor.NewSlots(x, "s", good))
@@ -700,7 +701,7 @@ func TestLaralocker_ValueThatDoesNotEncode(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{})
 		s := must(executor.NewSlots(x, "mute", executor.SlotsConfig[mute]{
-			SlotsConfig: lock.SlotsConfig[mute]{Next: func(m mute) mute { return m + 1 }},
+			Next: func(m mute) mute { return m + 1 },
 		}))
 		q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{Slots: []executor.SlotSource{s}, MaxRetries: -1})
 		enqueue(t, q, "a", "")

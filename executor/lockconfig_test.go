@@ -67,17 +67,13 @@ func (uncomparable) Error() string { return "of no comparable type" }
 // One sequence gives a job one value.
 func TestSlotsTwiceAreRefused(t *testing.T) {
 	x := open(t, "", executor.Config{})
-	config := executor.SlotsConfig[int]{SlotsConfig: lock.SlotsConfig[int]{Next: func(n int) int { return n + 1 }}}
+	config := executor.SlotsConfig[int]{Next: func(n int) int { return n + 1 }}
 	s, err := executor.NewSlots(x, "serials", config)
 	require.NoError(t, err)
 	_, err = executor.Handle(x, "q", func(context.Context, executor.Job[string]) error { return nil },
 		executor.QueueConfig[string]{Slots: []executor.SlotSource{s, s}})
 	require.ErrorIs(t, err, executor.ErrConfig)
 	require.ErrorContains(t, err, "twice")
-	for _, wrong := range []lock.SlotsConfig[int]{{Next: config.Next, Store: "mine"}, {Next: config.Next, Table: lock.New()}} {
-		_, err = executor.NewSlots(x, "others", executor.SlotsConfig[int]{SlotsConfig: wrong})
-		require.ErrorIs(t, err, executor.ErrConfig, "it would not be used")
-	}
 }
 
 // A bad key is told to who enqueues, and not to the morgue: nothing is accepted,

@@ -64,7 +64,7 @@ type Locks[T any] struct {
 	// false: one unlock is enough.
 	Counted bool
 
-	// TTL after which a lock ends by itself. Default 0: it does not.
+	// TTL after which a lock ends by itself. Default, and below zero: it does not.
 	TTL time.Duration
 
 	// UnlockOnBurial ends the locks of a payload that goes to the morgue; a key
@@ -164,7 +164,7 @@ type locking struct {
 func (t *Queue[T]) locking(x *Executor, name string) (locking, error) {
 	c, u := &t.cfg.Locks, &t.cfg.Unique
 	l := locking{
-		counted: c.Counted, unlockOnBurial: c.UnlockOnBurial, ttl: c.TTL, blocked: c.WhenBlocked,
+		counted: c.Counted, unlockOnBurial: c.UnlockOnBurial, ttl: max(c.TTL, 0), blocked: c.WhenBlocked,
 		unlocks: c.Unlock != nil, service: c.Service, leaseTTL: cmp.Or(u.TTL, defaultLeaseTTL), slots: t.cfg.Slots,
 	}
 	l.heartbeat = cmp.Or(u.Heartbeat, l.leaseTTL/7*6)
@@ -216,8 +216,6 @@ func (c *Locks[T]) check() error {
 
 func (l *locking) check(x *Executor, name string, while Uniqueness) error {
 	switch {
-	case l.ttl < 0:
-		return fmt.Errorf("%w: Locks.TTL is %v, it must not be negative", ErrConfig, l.ttl)
 	case l.leaseTTL < 0:
 		return fmt.Errorf("%w: Unique.TTL is %v, it must be positive", ErrConfig, l.leaseTTL)
 	case l.heartbeat <= 0 || l.heartbeat >= l.leaseTTL:

@@ -13,7 +13,6 @@ import (
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/journal"
-	"github.com/strandjobs/strand/lock"
 )
 
 // A journal of format 1 with marks, keys, locks, slots, suspects and a morgue
@@ -32,9 +31,9 @@ func TestOldFormatDrains(t *testing.T) {
 	ctx := t.Context()
 	x, err := executor.Open(dir, executor.Config{Workers: 4, KeyTTL: 100 * 365 * 24 * time.Hour})
 	require.NoError(t, err)
-	serials, err := executor.NewSlots(x, "serials", executor.SlotsConfig[int]{SlotsConfig: lock.SlotsConfig[int]{
+	serials, err := executor.NewSlots(x, "serials", executor.SlotsConfig[int]{
 		Next: func(v int) int { return v + 1 }, TTL: 100 * 365 * 24 * time.Hour,
-	}})
+	})
 	require.NoError(t, err)
 	key := func(_ string, p string) []string { return []string{"order " + p} }
 	ran, slot := make(chan string, 10), make(chan int, 1)

@@ -19,9 +19,13 @@ type Dead[T any] struct {
 	Decode   error  // why Payload is not set; nil when it is
 	Score    float64
 	Position uint64
-	Attempt  int    // in which it died, as in [Job]: 1, 2, 3, …
-	Error    string // the last failure
-	At       time.Time
+	Attempt  int       // in which it died, as in [Job]: 1, 2, 3, …
+	Error    string    // the last failure, or why it was cancelled
+	At       time.Time // when it died
+
+	EnqueuedAt time.Time         // when Enqueue was called, by the clock of then, to the microsecond
+	Metadata   map[string]string // see [Metadata]; nil: none
+	Failures   []Failure         // the last five, oldest first; the last one is Error
 }
 
 // Morgue lists the dead payloads of the queue, in the order in which they were
@@ -49,6 +53,7 @@ func (t *Queue[T]) dead(b journal.Buried) Dead[T] {
 	d := Dead[T]{
 		ID: string(b.Entry.ID), Raw: b.Entry.Payload, Score: b.Entry.Score, Position: uint64(b.Entry.Position),
 		Attempt: b.Retry + firstAttempt, Error: b.Reason, At: time.Unix(0, b.At),
+		EnqueuedAt: time.Unix(0, b.Entry.AcceptedAt()), Metadata: metadataOf(&b.Entry), Failures: failuresOf(b.History, b.Reason),
 	}
 	d.Payload, d.Decode = t.decodeOne(d.Raw)
 	return d

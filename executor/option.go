@@ -15,6 +15,8 @@ type Option struct {
 	score float64
 	name  string // of a mark, or a key
 	mark  int64
+
+	metadata map[string]string
 }
 
 type optionKind uint8
@@ -25,6 +27,7 @@ const (
 	optionScore
 	optionOnce
 	optionKey
+	optionMetadata
 )
 
 // conditional reports whether the call may be refused, or answered, because of
@@ -49,6 +52,17 @@ func In(d time.Duration) Option {
 // payloads that wait say how far it was.
 func Score(v float64) Option { return Option{kind: optionScore, score: v} }
 
+// Metadata goes with the payload, as strings by key: a trace context, a tenant, the
+// request it came from. The handler finds it beside the payload, and it survives
+// retries, restarts, the morgue and Requeue. It is not a part of the payload: payloads
+// with equal bytes merge whatever their metadata, and the one that stays keeps its own.
+// The map has at most 16 pairs, with keys that are not empty, and 1 KiB of keys and
+// values together, or the call returns [ErrInvalidMetadata]. Of several such options the last one
+// counts. Without metadata a payload takes no room for it.
+func Metadata(pairs map[string]string) Option {
+	return Option{kind: optionMetadata, metadata: pairs}
+}
+
 // fillIn applies o to an item of many that does not say it itself.
 func fillIn[T any](o Option, it *Item[T]) {
 	switch {
@@ -56,6 +70,8 @@ func fillIn[T any](o Option, it *Item[T]) {
 		it.Due = o.due
 	case o.kind == optionScore && it.Score == nil:
 		it.Score = &o.score
+	case o.kind == optionMetadata && it.Metadata == nil:
+		it.Metadata = o.metadata
 	}
 }
 
@@ -65,6 +81,8 @@ func (o Option) apply(e *journal.Entry) error {
 		setDue(e, o.due)
 	case optionScore:
 		return setScore(e, o.score)
+	case optionMetadata:
+		return setMetadata(e, o.metadata)
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package executor
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,44 +13,56 @@ import (
 // one of the following is a wish, and anything else is a failure, which spends
 // a retry. Wishes may be wrapped. The [FullError] of a full disk, which a follow-up
 // gets, is no failure: the job waits as if it were, and keeps its retries.
+//
+// What is around a handler, to measure it or to translate its errors, tells the wishes
+// apart with [errors.As], or [errors.AsType]: they are a [*CancelError], a
+// [*DiscardError], a [*SnoozeError] and a [*RetryError]. A value of one of these types
+// that the program makes itself is the same wish.
 
-type cancelError struct{ err error }
-type discardError struct{}
-type snoozeError struct{ d time.Duration }
-type retryError struct {
-	d   time.Duration
-	err error
+// CancelError is what [Cancel] returns.
+type CancelError struct{ Err error } // the reason
+
+// DiscardError is what [Discard] returns.
+type DiscardError struct{}
+
+// SnoozeError is what [Snooze] returns.
+type SnoozeError struct{ After time.Duration }
+
+// RetryError is what [RetryAfter] returns.
+type RetryError struct {
+	After time.Duration
+	Err   error // the failure
 }
 
 // Cancel sends the payloads to the morgue now, with err as the reason: no retry
 // could help. A person can put them back.
-func Cancel(err error) error { return &cancelError{orUnnamed(err)} }
+func Cancel(err error) error { return &CancelError{err} }
 
 // Discard ends the payloads as if they were done, except that they are counted
 // as discarded.
-func Discard() error { return &discardError{} }
+func Discard() error { return &DiscardError{} }
 
 // Snooze runs the job again after d. It is no failure: the retry count stays.
 // A d below zero means zero.
-func Snooze(d time.Duration) error { return &snoozeError{d} }
+func Snooze(d time.Duration) error { return &SnoozeError{d} }
 
 // RetryAfter is a failure with err, after which the job runs again after d
 // instead of after RetryIn. A d below zero means zero.
-func RetryAfter(d time.Duration, err error) error { return &retryError{d, orUnnamed(err)} }
+func RetryAfter(d time.Duration, err error) error { return &RetryError{d, err} }
 
-func orUnnamed(err error) error {
+func reason(err error) string {
 	if err == nil {
-		return errors.New("no reason given")
+		return "no reason given"
 	}
-	return err
+	return err.Error()
 }
 
-func (e *cancelError) Error() string  { return "cancelled: " + e.err.Error() }
-func (e *cancelError) Unwrap() error  { return e.err }
-func (e *discardError) Error() string { return "discarded" }
-func (e *snoozeError) Error() string  { return fmt.Sprintf("snoozed for %v", e.d) }
-func (e *retryError) Error() string   { return e.err.Error() }
-func (e *retryError) Unwrap() error   { return e.err }
+func (e *CancelError) Error() string  { return "cancelled: " + reason(e.Err) }
+func (e *CancelError) Unwrap() error  { return e.Err }
+func (e *DiscardError) Error() string { return "discarded" }
+func (e *SnoozeError) Error() string  { return fmt.Sprintf("snoozed for %v", e.After) }
+func (e *RetryError) Error() string   { return reason(e.Err) }
+func (e *RetryError) Unwrap() error   { return e.Err }
 
 // BatchErrors is what a batch handler returns when ids fared differently: each
 // id in it gets its own outcome, as if its own handler had returned that error;

@@ -1,40 +1,60 @@
 package executor
 
-import "github.com/strandjobs/strand/shard"
+import (
+	"fmt"
+
+	"github.com/strandjobs/strand/shard"
+)
 
 // Merge says what becomes of two payloads of one waiting id with equal bytes.
 // Payloads with different bytes are never merged.
-type Merge = shard.Merge
+type Merge uint8
 
 const (
-	KeepAll   = shard.KeepAll   // both stay: for events, each of which counts; the default
-	MinScore  = shard.MinScore  // the one with the lower score stays: Lowkiq's set
-	KeepFirst = shard.KeepFirst // the one that was accepted first stays
-	KeepLast  = shard.KeepLast  // the one that was accepted last stays: for state
+	KeepAll   Merge = iota // both stay: for events, each of which counts; the default
+	MinScore               // the one with the lower score stays, the earlier one when they are equal: Lowkiq's set
+	KeepFirst              // the one that was accepted first stays
+	KeepLast               // the one that was accepted last stays: for state
 )
 
 // OnFailure says what a failed run means for payloads of its id that arrived
 // meanwhile or arrive before the retry.
-type OnFailure = shard.OnFailure
+type OnFailure uint8
 
 const (
-	MergeFailed = shard.MergeFailed // the retry gets all of them, in score order; the default
-	BlockFailed = shard.BlockFailed // the failed ones run alone until they are done or buried; what Handle does
+	MergeFailed OnFailure = iota // the retry gets all of them, in score order; the default
+	BlockFailed                  // the failed ones run alone until they are done or buried; what Handle does
 )
 
 // OnExhausted says what happens when a job has used up its retries.
-type OnExhausted = shard.OnExhausted
+type OnExhausted uint8
 
 const (
-	BuryOldest = shard.BuryOldest // the failed payload with the lowest score goes to the morgue, the others start again; the default
-	BuryAll    = shard.BuryAll    // all failed payloads go to the morgue; with Handle that is one
-	Halt       = shard.Halt       // the id stops, with all its payloads, until RunNow
+	BuryOldest OnExhausted = iota // the failed payload with the lowest score goes to the morgue, the others start again; the default
+	BuryAll                       // all failed payloads go to the morgue; with Handle that is one
+	Halt                          // the id stops, with all its payloads, until RunNow, or until one comes back from the morgue
 )
 
 // OnFresh says what a fresh payload does to a job that waits for a retry.
-type OnFresh = shard.OnFresh
+type OnFresh uint8
 
 const (
-	WaitWithRetry = shard.WaitWithRetry // it waits for the retry; the default
-	PullRetry     = shard.PullRetry     // the job becomes due when the fresh payload is, if that is earlier
+	WaitWithRetry OnFresh = iota // it waits for the retry; the default
+	PullRetry                    // the job becomes due when the fresh payload is, if that is earlier; its retry count stays
 )
+
+// Policies are handed down as they are: they have the numbers of the room below.
+var _ = [1]struct{}{}[int(KeepLast-Merge(shard.KeepLast))+int(BlockFailed-OnFailure(shard.BlockFailed))+
+	int(Halt-OnExhausted(shard.Halt))+int(PullRetry-OnFresh(shard.PullRetry))]
+
+func (m Merge) String() string       { return constantName(m, "KeepAll", "MinScore", "KeepFirst", "KeepLast") }
+func (f OnFailure) String() string   { return constantName(f, "MergeFailed", "BlockFailed") }
+func (e OnExhausted) String() string { return constantName(e, "BuryOldest", "BuryAll", "Halt") }
+func (f OnFresh) String() string     { return constantName(f, "WaitWithRetry", "PullRetry") }
+
+func constantName[T ~uint8](v T, names ...string) string {
+	if int(v) < len(names) {
+		return names[v]
+	}
+	return fmt.Sprintf("%T(%d)", v, uint8(v))
+}

@@ -8,7 +8,7 @@ type Receipt struct {
 	// MergedInto is the position of an equal payload of the same id that it was
 	// merged into: that one runs, this one is over. 0: it stands by itself, so
 	// far. As QueueConfig.Merge says, an equal payload that is accepted later may
-	// take its place: the other receipt does not say so, Counts.Replaced in
+	// take its place: the other receipt does not say so, Replaced in
 	// [QueueStats] counts it, and the handler sees which one runs in
 	// Payload.Position. It is 0 of a Duplicate, and under Async without Key and Once.
 	MergedInto uint64

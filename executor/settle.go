@@ -92,12 +92,12 @@ func (w *worker) judge(it *shard.Item, err error) {
 	out.Error = text(func() string { return w.queue.formatError(err) }, err.Error)
 	if panicked != nil {
 		w.queue.logPanic(it.ID, out.Error, panicked.Stack)
-	} else if _, ok := errors.AsType[*cancelError](err); ok {
+	} else if _, ok := errors.AsType[*CancelError](err); ok {
 		out.Verdict = shard.Canceled
 		return
 	}
-	if retry, ok := errors.AsType[*retryError](err); ok && panicked == nil {
-		out.Delay = retry.d
+	if retry, ok := errors.AsType[*RetryError](err); ok && panicked == nil {
+		out.Delay = retry.After
 	} else if panicked == nil && fullDisk(err) {
 		out.Delay, out.Verdict = max(w.retryIn(0), retryFullDisk), shard.Snoozed // no retry ends it
 		return
@@ -110,12 +110,12 @@ func (w *worker) judge(it *shard.Item, err error) {
 
 // wish fills in an outcome that is not a failure, and that a stop leaves alone.
 func wish(out *shard.Outcome, err error) bool {
-	if _, ok := errors.AsType[*discardError](err); ok {
+	if _, ok := errors.AsType[*DiscardError](err); ok {
 		out.Verdict = shard.Discarded
 		return true
 	}
-	if snooze, ok := errors.AsType[*snoozeError](err); ok {
-		out.Delay, out.Verdict = snooze.d, shard.Snoozed
+	if snooze, ok := errors.AsType[*SnoozeError](err); ok {
+		out.Delay, out.Verdict = snooze.After, shard.Snoozed
 		return true
 	}
 	return false

@@ -62,7 +62,7 @@ func (s *Slots[V]) reserve(ctx context.Context, c *claim) (slotClaim, error) {
 		}()
 		r = &reserved[V]{Reservation: next}
 		if r.value, err = json.Marshal(next.Value()); err != nil {
-			return nil, fmt.Errorf("slots %q: %w", s.cfg.Store, err)
+			return nil, fmt.Errorf("slots %q: %w", s.name, err)
 		}
 	}
 	start, err := s.start()

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
-	"github.com/strandjobs/strand/lock"
 )
 
 // A job that finds no free slot waits, also when the last one comes back at the very
@@ -17,7 +16,7 @@ func TestSlotThatComesBackJustThen(t *testing.T) {
 	const jobs = 1000
 	x := open(t, "", executor.Config{Workers: 8})
 	s, err := executor.NewSlots(x, "s", executor.SlotsConfig[int]{
-		SlotsConfig: lock.SlotsConfig[int]{Next: func(v int) int { return v + 1 }, MaxSteps: 1},
+		Next: func(v int) int { return v + 1 }, MaxSteps: 1,
 	})
 	require.NoError(t, err)
 	q := handle(t, x, "q", func(context.Context, executor.Merged[int]) error { return nil },

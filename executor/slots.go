@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -15,11 +16,26 @@ import (
 	"github.com/strandjobs/strand/lock"
 )
 
-// SlotsConfig of a sequence of slots; see [lock.SlotsConfig] for what it says of
-// Next, StartFrom, TTL and MaxSteps. TTL defaults to the Timeout of the queue,
-// and to 60 s where it has none. Store and Table are the executor's own.
+// SlotsConfig of a sequence of slots. It needs Next. The rule of [Config] holds for its
+// numbers.
 type SlotsConfig[V any] struct {
-	lock.SlotsConfig[V]
+	// Next returns the value after v. It must return in bounded time and give the
+	// same value for the same v each time, or the promise that no value comes again is
+	// void. It may be called from any goroutine.
+	Next func(v V) V
+
+	// StartFrom returns the value to start after, and is asked only while the journal
+	// knows of none. Several jobs may ask at the same time; the first answer counts.
+	// Default: the zero value of V.
+	StartFrom func(ctx context.Context) (V, error)
+
+	// TTL is how long a job may hold its slot. Default: the Timeout of its queue, and
+	// 60 s where it has none.
+	TTL time.Duration
+
+	// MaxSteps is how many values may be taken when a job looks for a free one: then
+	// it waits for one to come back. Default 100,000.
+	MaxSteps int
 
 	// KeepOnFailure leaves the slot of a job that failed reserved, for its retry,
 	// until the TTL has passed. Default false: it is free at once.
@@ -30,6 +46,7 @@ type SlotsConfig[V any] struct {
 // sequence. See [NewSlots].
 type Slots[V any] struct {
 	x      *Executor
+	name   string
 	prefix string // of the state keys
 	cfg    SlotsConfig[V]
 	slots  *lock.Slots[V]
@@ -74,20 +91,22 @@ func NewSlots[V any](x *Executor, name string, cfg SlotsConfig[V]) (*Slots[V], e
 	if err := checkName(name); err != nil {
 		return nil, err
 	}
-	if cfg.Store != "" || cfg.Table != nil {
-		return nil, fmt.Errorf("%w: slots %q have a Store or a Table, which are the executor's; leave them out", ErrConfig, name)
+	if err := errorsOf(notNegative("TTL", cfg.TTL), inRange("MaxSteps", cfg.MaxSteps, 0, math.MaxInt)); err != nil {
+		return nil, fmt.Errorf("slots %q: %w", name, err)
 	}
 	if x.stopping.Load() {
 		return nil, ErrClosed
 	}
-	cfg.Store, cfg.Table = name, lock.New()
-	cfg.Table.RaiseToken(x.log.Stats().Epoch << 32) // above those of the processes before
-	slots, err := lock.NewSlots(cfg.SlotsConfig)
+	table := lock.New()
+	table.RaiseToken(x.log.Stats().Epoch << 32) // above those of the processes before
+	slots, err := lock.NewSlots(lock.SlotsConfig[V]{
+		Next: cfg.Next, StartFrom: cfg.StartFrom, TTL: cfg.TTL, MaxSteps: cfg.MaxSteps, Store: name, Table: table,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("%w: slots %q: %w", ErrConfig, name, err)
 	}
 	s := &Slots[V]{
-		x: x, cfg: cfg, slots: slots, mine: make(map[holder]*reserved[V]),
+		x: x, name: name, cfg: cfg, slots: slots, mine: make(map[holder]*reserved[V]),
 		prefix: "slot/" + strconv.Itoa(len(name)) + "/" + name + "/",
 	}
 	if !x.claimSlots(name, true) {

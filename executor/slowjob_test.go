@@ -12,7 +12,6 @@ import (
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/journal"
-	"github.com/strandjobs/strand/lock"
 )
 
 // crowd is a queue whose job "slow" takes an hour, and whose other jobs take no
@@ -28,7 +27,7 @@ func newCrowd(t *testing.T, disk *journal.Memory, cfg executor.QueueConfig[strin
 	c := &crowd{x: openOn(t, disk, executor.Config{Workers: 2})}
 	var err error
 	c.slots, err = executor.NewSlots(c.x, "serials", executor.SlotsConfig[int]{
-		SlotsConfig: lock.SlotsConfig[int]{Next: func(i int) int { return i + 1 }},
+		Next: func(i int) int { return i + 1 },
 	})
 	require.NoError(t, err)
 	key := func(id, _ string) []string { return []string{id} }

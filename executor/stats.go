@@ -8,7 +8,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
 
@@ -20,7 +19,29 @@ type Stats struct {
 	Stuck   int     // workers whose handlers go on after their time is over; see Config.StuckAfter
 	Backlog Backlog // against Config.MaxBacklog and MaxBacklogBytes, over all queues
 	Queues  []QueueStats
-	Journal journal.Stats
+	Journal JournalStats
+}
+
+// JournalStats are figures of the journal.
+type JournalStats struct {
+	UUID  string // of the journal and its copies; empty in memory, and for one from before there was one
+	Epoch uint64 // how many times it was opened
+	Next  uint64 // the position that the next payload gets, or a later one
+
+	Bytes     int    // of the log on disk
+	LiveBytes int    // of these, of payloads and states of jobs that are not over
+	HeldBytes int    // of entries that are in memory; see Config.MemoryBudget
+	ReadBacks uint64 // how often the disk was read for entries that are not
+
+	CommitAge time.Duration // how long the disk has been at the commit that it is at; 0: it is at none
+}
+
+func (x *Executor) journalStats() JournalStats {
+	s := x.log.Stats()
+	return JournalStats{
+		UUID: s.UUID, Epoch: s.Epoch, Next: uint64(s.Next), Bytes: s.Bytes, LiveBytes: s.LiveBytes,
+		HeldBytes: s.HeldBytes, ReadBacks: s.ReadBacks, CommitAge: s.CommitAge,
+	}
 }
 
 // QueueStats are the figures of one queue. Totals count since Open.
@@ -34,7 +55,20 @@ type QueueStats struct {
 	Unclaimed  int // entries of a queue that is not registered
 	Dead       int // payloads in the morgue
 
-	shard.Counts
+	// Of now.
+	Jobs     int // ids with something to do
+	Payloads int // that wait or run
+	Retrying int // jobs whose last run failed
+	Halted   int // jobs that wait for RunNow
+	Running  int // jobs that workers have in hand, or come to next
+	Parked   int // jobs that wait for something else than their time: a lock, a slot
+
+	// Since Open, in payloads, but for Failed, Snoozed and Interrupted, which are runs.
+	// Of those that were Merged, because an equal one stands for them, Replaced had been
+	// accepted as standing by themselves: a later one has taken their place, or
+	// both met again after a run.
+	Done, Discarded, Buried, Merged, Replaced uint64
+	Failed, Snoozed, Interrupted              uint64
 
 	Backlog Backlog // against QueueConfig.MaxBacklog and MaxBacklogBytes
 
@@ -59,7 +93,7 @@ func (x *Executor) Stats(ctx context.Context) (Stats, error) {
 		queues = append(queues, q)
 	}
 	x.mu.Unlock()
-	s := Stats{Journal: x.log.Stats(), Backlog: Backlog(x.backlog.Stats(""))}
+	s := Stats{Journal: x.journalStats(), Backlog: Backlog(x.backlog.Stats(""))}
 	s.Workers, s.Busy = x.dispatcher.load()
 	s.Stuck = int(x.watchdog.stuck.Load())
 	for _, q := range queues {
@@ -111,12 +145,30 @@ func (q *queue) stats(ctx context.Context) (QueueStats, error) {
 		return QueueStats{}, border(err)
 	}
 	for _, c := range counts {
-		s.Counts.Add(c)
+		s.add(c)
 	}
 	if oldest := slices.Min(due); oldest <= now {
 		s.Lag = time.Duration(now - oldest)
 	}
 	return s, nil
+}
+
+// add adds the figures of a shard.
+func (s *QueueStats) add(c shard.Counts) {
+	s.Jobs += c.Jobs
+	s.Payloads += c.Payloads
+	s.Retrying += c.Retrying
+	s.Halted += c.Halted
+	s.Running += c.Running
+	s.Parked += c.Parked
+	s.Done += c.Done
+	s.Discarded += c.Discarded
+	s.Buried += c.Buried
+	s.Merged += c.Merged
+	s.Replaced += c.Replaced
+	s.Failed += c.Failed
+	s.Snoozed += c.Snoozed
+	s.Interrupted += c.Interrupted
 }
 
 // load returns how many workers there are, and how many are not idle.

@@ -87,7 +87,8 @@ func (x *Executor) sum() (all QueueStats, known bool) {
 	}
 	s, err := x.Stats(context.Background())
 	for _, q := range s.Queues {
-		all.Counts.Add(q.Counts)
+		all.Done, all.Failed, all.Buried, all.Discarded = all.Done+q.Done, all.Failed+q.Failed, all.Buried+q.Buried, all.Discarded+q.Discarded
+		all.Payloads, all.Halted = all.Payloads+q.Payloads, all.Halted+q.Halted
 	}
 	return all, err == nil
 }

@@ -3,7 +3,9 @@ package executor
 import (
 	"context"
 	"fmt"
+	"time"
 
+	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
 
@@ -121,7 +123,12 @@ func (t *Queue[T]) register(x *Executor, name string, single bool, call func(con
 	t.q = &queue{settings: s, name: name, call: call, locking: locking}
 	if hook := t.cfg.RetriesExhausted; hook != nil {
 		t.q.exhausted = func(ctx context.Context, items []*shard.Item) {
+			now := time.Now().UnixNano()
 			for _, it := range items {
+				defer func(last string, history journal.History) { // the shard is to find what it handed out
+					it.LastError, it.History = last, history
+				}(it.LastError, it.History)
+				it.History = it.Failed(now, it.Outcome.Error)
 				it.LastError = it.Outcome.Error // of this very run
 			}
 			if jobs, err := t.decodeAll(items); err == nil { // else the journal has failed, and they fail again

@@ -72,6 +72,11 @@
 // two commits take, so that they are in the next block together. Where they don't
 // come back it seldom does.
 //
+// A payload may have metadata, which the log carries wherever the payload goes. When
+// it was accepted takes no room: its due time or its score says so, unless both were
+// given to it. A job that failed has a history of its last failures in its state, and
+// in the morgue.
+//
 // A block is a header (version, checksum, epoch, sequence, first position),
 // the entries, then the marks: the positions that ended. Marks follow the
 // entries of their own block, so a block may end what it holds.

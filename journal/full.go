@@ -281,7 +281,7 @@ func (l *Log) refuseFresh(b *openBlock, fresh owed) []posting {
 			if calls[call] == nil {
 				calls[call] = new(posting)
 			}
-			e.Route, e.ID, e.Payload = route, bytes.Clone(e.ID), bytes.Clone(e.Payload)
+			e.Route, e.ID, e.Payload, e.Metadata = route, bytes.Clone(e.ID), bytes.Clone(e.Payload), bytes.Clone(e.Metadata)
 			calls[call].entries = append(calls[call].entries, e)
 		}
 		b.deliveries[route] = nil

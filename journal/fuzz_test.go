@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/strandjobs/strand/journal/internal/block"
 	"github.com/strandjobs/strand/journal/internal/directory"
@@ -23,6 +24,8 @@ func FuzzBlock(f *testing.F) {
 		b.Add(&Entry{Kind: KindEnqueued, Queue: 1, Position: Position(100 + i), ID: []byte("id"), Payload: []byte("payload"), Score: float64(i)}, i == 3)
 	}
 	b.Add(&Entry{Kind: KindState, Queue: 1 << 31, Position: 105, Failed: []Position{1, 2, 1 << 60}, Error: []byte("no")}, false)
+	b.Add(&Entry{Kind: KindEnqueued, Queue: 1, Position: 106, ID: []byte("id"), Metadata: NewMetadata(map[string]string{"a": "b", "c": ""})}, false)
+	b.Add(&Entry{Kind: KindState, Queue: 1, Position: 107, Error: []byte("no"), History: History(nil).Add("", Failure{Attempt: 1, At: 2, Text: "yes"}).Add("yes", Failure{Attempt: 3, At: 4, Text: "no"})}, false)
 	b.BeginMarks(2)
 	b.MarkEnded(101)
 	b.MarkEnded(3)
@@ -53,7 +56,10 @@ func FuzzBlock(f *testing.F) {
 		err = h.Scan(data, func(off uint32, size int, e *Entry) {
 			require.Equal(t, format.HeaderSize+inside, int(off), "entries follow each other")
 			inside += size
-			require.LessOrEqual(t, len(e.ID)+len(e.Payload)+len(e.Error), size)
+			require.LessOrEqual(t, len(e.ID)+len(e.Payload)+len(e.Error)+len(e.Metadata)+len(e.History), size)
+			for range e.Metadata.All() {
+			}
+			_ = e.History.Add("last", Failure{Attempt: 3, At: 4, Text: "new"}).Failures("new")
 		}, func(Position) {})
 		require.LessOrEqual(t, inside, h.Entries)
 		if err == nil {
@@ -73,11 +79,20 @@ func FuzzEntry(f *testing.F) {
 	f.Add(uint32(math.MaxUint32), uint64(math.MaxUint64), uint64(5), int64(math.MaxInt64), int64(-1), math.SmallestNonzeroFloat64, []byte{0}, []byte{0xff}, math.MinInt, uint8(2))
 	f.Add(uint32(7), uint64(1<<63), uint64(5), int64(1e18), int64(1e18), 1e9, []byte(nil), []byte(nil), math.MaxInt, uint8(7))
 	f.Add(uint32(7), uint64(1<<63), uint64(5), int64(1e18), int64(1e18), math.NaN(), []byte(nil), []byte(nil), 3, uint8(0))
+	f.Add(uint32(7), uint64(9), uint64(5), int64(2e18), int64(1e18), 1.6e9, []byte("id"), []byte("payload"), 3, uint8(8))
+	f.Add(uint32(7), uint64(9), uint64(5), int64(2e18), int64(1e18), 1.6e9+1/3., []byte("id"), []byte("payload"), 3, uint8(16))
 	f.Fuzz(func(t *testing.T, queue uint32, position, first uint64, due, base int64, score float64, id, payload []byte, retry int, flags uint8) {
 		enqueued := Entry{Kind: KindEnqueued, Queue: queue, Position: Position(position), ID: id, Due: due, Score: score, Payload: payload, Restored: flags&1 != 0}
 		state := Entry{Kind: KindState, Queue: queue, Position: Position(position), ID: id, Due: due, Retry: retry, Halted: flags&1 != 0, Error: payload}
 		if flags&2 != 0 {
 			state.Failed = []Position{Position(position), Position(first)}
+		}
+		if flags&8 != 0 {
+			enqueued.Metadata, enqueued.Accepted = Metadata(payload), base
+			state.History = History(id)
+		}
+		if flags&16 != 0 {
+			enqueued.Accepted = format.TimeOf(score)
 		}
 		for _, want := range []Entry{enqueued, state} {
 			moved := flags&4 != 0 || position < first
@@ -93,7 +108,15 @@ func FuzzEntry(f *testing.F) {
 			require.Equal(t, string(want.ID), string(got.ID))
 			require.Equal(t, string(want.Payload), string(got.Payload))
 			require.Equal(t, string(want.Error), string(got.Error))
+			require.Equal(t, string(want.Metadata), string(got.Metadata))
+			require.Equal(t, string(want.History), string(got.History))
+			if off := want.AcceptedAt() - got.AcceptedAt(); want.Kind == KindEnqueued {
+				require.Less(t, max(off, -off), int64(time.Microsecond))
+			}
+			again := format.AppendEntry(nil, &got, moved, Position(first), base)
+			require.Equal(t, b[len("before"):len(b)], again, "nothing changes as it is carried on")
 			got.Score, got.ID, got.Payload, got.Error = want.Score, want.ID, want.Payload, want.Error
+			got.Metadata, got.History, got.Accepted = want.Metadata, want.History, want.Accepted
 			require.Equal(t, show(want), show(got))
 		}
 	})

@@ -316,10 +316,11 @@ type JobState struct {
 
 // Burial is a payload that goes to the morgue.
 type Burial struct {
-	Ref    Ref
-	Retry  int    // the retry count it died with
-	Reason string // the last error
-	At     int64  // Unix nanoseconds
+	Ref     Ref
+	Retry   int    // the retry count it died with
+	Reason  string // the last error
+	At      int64  // Unix nanoseconds
+	History History
 }
 
 // Record adds c to the next commit and sets the Ref of each state. It does

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/strandjobs/strand/journal/internal/format"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
@@ -157,7 +158,7 @@ func (m *model) pick(t *rapid.T, suits func(Entry) bool) (r Ref, ok bool) {
 }
 
 func drawEntry(t *rapid.T) Entry {
-	return Entry{
+	e := Entry{
 		Kind: KindEnqueued, Queue: modelQueue,
 		ID:      rapid.SliceOfN(rapid.Byte(), 0, 5).Draw(t, "id"),
 		Due:     rapid.Int64().Draw(t, "due"),
@@ -165,6 +166,13 @@ func drawEntry(t *rapid.T) Entry {
 		Payload: rapid.SliceOfN(rapid.Byte(), 0, 200).Draw(t, "payload"),
 		Route:   rapid.Uint32Range(0, 3).Draw(t, "route"),
 	}
+	if rapid.Bool().Draw(t, "with metadata") {
+		e.Metadata = rapid.SliceOfN(rapid.Byte(), 1, 20).Draw(t, "metadata")
+	}
+	if now := format.TimeOf(e.Score); rapid.Bool().Draw(t, "put off") && now != e.Due {
+		e.Accepted = now // what else there may be is FuzzEntry's
+	}
+	return e
 }
 
 func (m *model) append(t *rapid.T) {
@@ -185,6 +193,13 @@ func (m *model) append(t *rapid.T) {
 	m.did(wait)
 }
 
+func drawHistory(t *rapid.T) (h History) {
+	for i := range rapid.IntRange(0, 6).Draw(t, "failures") {
+		h = h.Add("no", Failure{Attempt: i, At: 1e9, Text: "yes"})
+	}
+	return h
+}
+
 // record draws one change: entries that end, states, burials.
 func (m *model) record(t *rapid.T) {
 	var c Change
@@ -196,16 +211,16 @@ func (m *model) record(t *rapid.T) {
 	}
 	for retry := range rapid.IntRange(0, 2).Draw(t, "buried") {
 		if r, ok := m.pick(t, isPayload); ok {
-			b := Burial{Ref: r, Retry: retry, Reason: fmt.Sprint("reason ", r.Position()), At: int64(r.Position())}
+			b := Burial{Ref: r, Retry: retry, Reason: fmt.Sprint("reason ", r.Position()), At: int64(r.Position()), History: drawHistory(t)}
 			c.Buried = append(c.Buried, b)
-			m.now.morgue[r.Position()] = Buried{Entry: m.now.live[r.Position()], Retry: retry, Reason: b.Reason, At: b.At}
+			m.now.morgue[r.Position()] = Buried{Entry: m.now.live[r.Position()], Retry: retry, Reason: b.Reason, At: b.At, History: b.History}
 			delete(m.now.live, r.Position())
 		}
 	}
 	for range rapid.IntRange(0, 2).Draw(t, "states") {
 		e := drawEntry(t)
 		c.States = append(c.States, JobState{Entry: Entry{
-			Queue: e.Queue, ID: e.ID, Due: e.Due, Error: e.Payload,
+			Queue: e.Queue, ID: e.ID, Due: e.Due, Error: e.Payload, History: drawHistory(t),
 			Retry:  rapid.IntRange(-1, 30).Draw(t, "retry"),
 			Halted: rapid.Bool().Draw(t, "halted"),
 			Failed: rapid.SliceOfN(rapid.Map(rapid.Uint64(), func(u uint64) Position { return Position(u) }), 0, 3).Draw(t, "failed"),
@@ -234,7 +249,10 @@ func (m *model) restore(t *rapid.T) {
 	p := rapid.SampledFrom(ps).Draw(t, "position")
 	e := m.now.morgue[p].Entry
 	delete(m.now.morgue, p)
-	e.Due, e.Restored = e.Due+7, true
+	e.Accepted = e.AcceptedAt()
+	if e.Due, e.Restored = e.Due+7, true; e.Accepted == e.Due {
+		e.Accepted = 0
+	}
 	m.now.live[p] = e
 	// An image may hold the operation before the call has returned.
 	m.did(false)

@@ -38,7 +38,7 @@ func changesOf(burials []Burial) (list []format.Edit, err error) {
 
 // change reads the payload and returns what goes to the morgue.
 func (b *Burial) change() (format.Edit, error) {
-	d := Buried{Retry: b.Retry, Reason: b.Reason, At: b.At}
+	d := Buried{Retry: b.Retry, Reason: b.Reason, At: b.At, History: b.History}
 	if err := b.Ref.Read(&d.Entry); err != nil {
 		return format.Edit{}, err
 	}
@@ -123,6 +123,7 @@ func (l *Log) restore(ctx context.Context, queue uint32, ps []Position, due int6
 	}
 	for i := range entries {
 		e := &entries[i]
+		e.Accepted = e.AcceptedAt()
 		e.Restored, e.Due, e.Route = true, due, route(e.ID)
 	}
 	if err := l.lockWithRoom(ctx, need); err != nil {

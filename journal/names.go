@@ -21,6 +21,12 @@ type (
 	Set = format.Set
 	// Buried is a payload in the morgue.
 	Buried = format.Buried
+	// Metadata are pairs of strings that belong to a payload, as they stand in the log.
+	Metadata = format.Metadata
+	// History are the last failures of a job, as they stand in the log.
+	History = format.History
+	// Failure is one failed run of a job.
+	Failure = format.Failure
 	// Ref points to a live entry, in memory or on disk.
 	Ref = block.Ref
 )
@@ -32,6 +38,15 @@ const (
 	// KindState is what was decided about a job that still has payloads.
 	KindState = format.KindState
 )
+
+// What a [History] keeps.
+const (
+	HistoryFailures  = format.HistoryFailures
+	HistoryTextBytes = format.HistoryTextBytes
+)
+
+// NewMetadata returns pairs as an [Entry] has them, in the order of their keys.
+func NewMetadata(pairs map[string]string) Metadata { return format.NewMetadata(pairs) }
 
 // ScoreOf is the score of a payload that was enqueued without one: the Unix
 // time t, given in nanoseconds, in seconds.

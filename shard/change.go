@@ -37,7 +37,7 @@ func (c *Core) writeState(l *lane) {
 	e := &c.change.States[p.pending-1].Entry
 	*e = journal.Entry{
 		Queue: c.queue, ID: l.id(&c.lanes.entries), Due: l.due,
-		Retry: l.retry(), Halted: l.halted, Error: []byte(p.err),
+		Retry: l.retry(), Halted: l.halted, Error: []byte(p.err), History: p.failures(),
 	}
 	for _, h := range p.held {
 		e.Failed = append(e.Failed, h.Ref.Position())

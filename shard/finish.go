@@ -181,6 +181,7 @@ func (c *Core) failed(now int64, l *lane, it *Item, judged, behind []Payload) {
 	out := &it.Outcome
 	count := it.Retry + 1
 	if !c.cfg.Exhausts(it) {
+		it.History = it.Failed(now, out.Error)
 		c.again(l, it, judged, behind, count, later(now, out.Delay), out.Error)
 		return
 	}
@@ -192,6 +193,7 @@ func (c *Core) exhausted(now int64, l *lane, it *Item, judged, behind []Payload,
 	out := &it.Outcome
 	switch c.cfg.OnExhausted {
 	case Halt:
+		it.History = it.Failed(now, out.Error)
 		c.setHalted(l, true)
 		c.again(l, it, judged, behind, count, now, out.Error)
 	case BuryAll:
@@ -200,6 +202,7 @@ func (c *Core) exhausted(now int64, l *lane, it *Item, judged, behind []Payload,
 	default:
 		c.bury(now, it, judged[:1], out.Error)
 		if rest := judged[1:]; len(rest) > 0 {
+			it.History = it.Failed(now, out.Error)
 			c.again(l, it, rest, behind, -1, now, out.Error)
 		} else {
 			c.over(now, l, it, behind)
@@ -210,6 +213,7 @@ func (c *Core) exhausted(now int64, l *lane, it *Item, judged, behind []Payload,
 // again puts payloads, and those behind them, back with a new due time and retry
 // count, which hold for the id as a whole.
 func (c *Core) again(l *lane, it *Item, payloads, behind []Payload, retry int, due int64, err string) {
+	l.remember().history = it.History
 	hold := it.held || (c.cfg.OnFailure == BlockFailed && it.Outcome.Verdict == Failed)
 	if hold {
 		c.restart(l, payloads, behind, retry, due, err)
@@ -291,8 +295,9 @@ func (c *Core) endParts(now int64, it *Item) bool {
 }
 
 func (c *Core) bury(now int64, it *Item, payloads []Payload, reason string) {
+	history := it.Failed(now, reason)
 	for _, p := range payloads {
-		c.change.Buried = append(c.change.Buried, journal.Burial{Ref: p.Ref, Retry: it.Retry, Reason: reason, At: now})
+		c.change.Buried = append(c.change.Buried, journal.Burial{Ref: p.Ref, Retry: it.Retry, Reason: reason, At: now, History: history})
 		c.change.Over = c.change.Over.Plus(weightOf(p.Ref))
 	}
 	c.counts.Payloads -= len(payloads)

@@ -48,13 +48,22 @@ var newRest = rest{retry: -1}
 
 // past is what a job remembers of its runs.
 type past struct {
-	state   journal.Ref // the state in the log that describes it, if any
-	pending int         // 1 + index of a newer state in the change that gathers
-	pulled  bool        // while loading: the due time is an earlier one than that of state
-	err     string      // the last error
+	state   journal.Ref     // the state in the log that describes it, if any
+	pending int             // 1 + index of a newer state in the change that gathers
+	pulled  bool            // while loading: the due time is an earlier one than that of state
+	err     string          // the last error; "": the last run did not fail
+	history journal.History // of failures, if there is an error; see failures
 	// held are failed payloads under BlockFailed, in order; they run alone.
 	// What waits behind them has its own due time, see over.
 	held []Payload
+}
+
+// failures returns what has failed so far.
+func (p *past) failures() journal.History {
+	if p.err == "" {
+		return nil
+	}
+	return p.history
 }
 
 // bag holds many payloads of one id.

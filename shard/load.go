@@ -27,6 +27,7 @@ func (c *Core) Load(e *journal.Entry, ref journal.Ref) {
 	c.endState(l)
 	p := l.remember()
 	p.state, p.err, p.pulled = ref, string(e.Error), false
+	p.history = slices.Clone(e.History)
 	if len(e.Failed) > 0 {
 		c.loosen(l)
 	}

@@ -207,6 +207,12 @@ func (p *pair) taken(c *Core, r *Run, ready []string, pace int) {
 		j := p.twin.jobs[it.ID]
 		require.Nil(p.t, j.out, "two runs of one id")
 		require.Equal(p.t, []any{j.due, j.retry, j.err}, []any{it.Due, it.Retry, it.LastError}, it.ID)
+		if j.err != "" {
+			require.Equal(p.t, j.failures, it.History.Failures(it.LastError), it.ID)
+		} else {
+			require.Empty(p.t, it.History, it.ID)
+			j.failures = nil
+		}
 		out := p.twin.take(it.ID, room)
 		room -= len(out.payloads)
 		require.Equal(p.t, positions(out.payloads), refs(it.Payloads), it.ID)
@@ -502,7 +508,7 @@ func (w *twin) adopt(g *rig) {
 	for _, c := range g.cores {
 		for id := range c.lanes.named() {
 			v, _ := c.view(id)
-			j := &twinJob{due: v.due, retry: v.retry, err: v.err, halted: v.halted}
+			j := &twinJob{due: v.due, retry: v.retry, err: v.err, failures: v.failures, halted: v.halted}
 			for _, p := range v.held {
 				j.held = append(j.held, w.all[p.Ref.Position()])
 			}

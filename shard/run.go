@@ -46,7 +46,8 @@ type Item struct {
 	Payloads  []Payload // in order, one at least
 	Retry     int       // −1 new, 0 failed once, …; under Config.Single of the payload in hand
 	LastError string
-	Due       int64 // Unix ns
+	History   journal.History // of failures, of which the last one is LastError
+	Due       int64           // Unix ns
 
 	Outcome Outcome
 	// Claim is what the worker's side holds for the item; the recorder gets it
@@ -97,7 +98,7 @@ func (it *Item) Pass() bool {
 		return false
 	}
 	it.Outcome.Done = n
-	it.Retry, it.LastError = -1, ""
+	it.Retry, it.LastError, it.History = -1, "", nil
 	return true
 }
 
@@ -154,10 +155,10 @@ func (o *Outcome) AddPart(part Part) {
 // begin makes the item stand for the waiting payloads of l, up to limit.
 func (it *Item) begin(l *lane, limit int) {
 	it.Retry, it.Due, it.lane = l.retry(), l.due, l
-	it.LastError, it.Outcome, it.Claim, it.over, it.settled = "", Outcome{}, nil, false, 0
+	it.LastError, it.History, it.Outcome, it.Claim, it.over, it.settled = "", nil, Outcome{}, nil, false, 0
 	it.state.Store(handed)
 	if p := l.past(); p != nil {
-		it.LastError = p.err
+		it.LastError, it.History = p.err, p.failures()
 	}
 	if it.held = l.holds(); it.held {
 		p := l.past()
@@ -183,8 +184,14 @@ func (it *Item) reset() {
 		it.passed.Store(0)
 		it.recalled.Store(false)
 	}
-	it.ID, it.Payloads, it.LastError, it.lane = "", nil, "", nil
+	it.ID, it.Payloads, it.LastError, it.History, it.lane = "", nil, "", nil, nil
 	it.Outcome, it.Claim, it.inline = Outcome{}, nil, [1]Payload{}
+}
+
+// Failed returns the history with the failure that the outcome is, or the burial, for
+// a reason.
+func (it *Item) Failed(now int64, reason string) journal.History {
+	return it.History.Add(it.LastError, journal.Failure{Attempt: it.Retry + 2, At: now, Text: reason})
 }
 
 // moveFirst gives the payload at a position, which is there, the place of the first.

@@ -33,6 +33,7 @@ type twinJob struct {
 	due           int64 // while it is out: of what waits, if that is a job of its own
 	retry         int
 	err           string
+	failures      []journal.Failure // that are kept, if err says what the last one was
 	halted        bool
 	out           *twinOut
 }
@@ -245,12 +246,14 @@ func (w *twin) settle(j *twinJob, n int) {
 	w.counts.Done += uint64(n)
 	j.out.settled += n
 	j.out.payloads = j.out.payloads[n:]
-	j.retry, j.err = -1, ""
+	j.retry, j.err, j.failures = -1, "", nil
 }
 
 func (w *twin) failed(id string, now, due int64, err string, ps, behind []*twinPayload) {
 	j := w.jobs[id]
 	hold, count := w.cfg.OnFailure == BlockFailed, j.retry+1
+	j.failures = append(slices.Clip(j.failures), journal.Failure{Attempt: count + 1, At: now, Text: err})
+	j.failures = j.failures[max(0, len(j.failures)-journal.HistoryFailures):]
 	switch {
 	case count < w.cfg.MaxRetries:
 		w.again(j, ps, behind, hold, count, due, err)
@@ -289,7 +292,7 @@ func (w *twin) over(id string, now int64, behind []*twinPayload) {
 	case j.out.partial:
 		j.due = now
 	}
-	j.out, j.retry, j.err = nil, -1, ""
+	j.out, j.retry, j.err, j.failures = nil, -1, "", nil
 }
 
 // crash undoes what is out: what arrived meanwhile arrives again, after it.

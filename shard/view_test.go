@@ -19,6 +19,8 @@ type laneView struct {
 	held    []Payload
 	waiting []Payload
 	err     string
+
+	failures []journal.Failure
 }
 
 func (v laneView) String() string {
@@ -86,6 +88,7 @@ func (c *Core) view(id string) (v laneView, ok bool) {
 	v = laneView{id: id, due: l.due, retry: l.retry(), halted: l.halted, waiting: l.waiting()}
 	if p := l.past(); p != nil {
 		v.held, v.err = p.held, p.err
+		v.failures = p.failures().Failures(p.err)
 	}
 	if it := l.item(); it != nil {
 		v.due, v.out = it.Due, it.Payloads[it.settled:]

@@ -20,7 +20,7 @@ const announcedOverhead = 64
 // Announced is what an enqueued payload counts for before its shard has taken it in
 // and knows how many bytes it takes, which are a little fewer.
 func Announced(e *journal.Entry) Weight {
-	return Weight{1, len(e.ID) + len(e.Payload) + announcedOverhead}
+	return Weight{1, len(e.ID) + len(e.Payload) + len(e.Metadata) + announcedOverhead}
 }
 
 func weightOf(ref journal.Ref) Weight { return Weight{1, ref.Size()} }

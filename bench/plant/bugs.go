@@ -236,7 +236,7 @@ var bugs = []bug{
 
 	// Locks.
 	{"a receipt that does not know it is on disk", "executor/receipt.go", "	case o.posted():", "	case o.q.durability == Async:", promises},
-	{"all payloads in one call", "executor/config.go", "max(cmp.Or(c.MaxPayloads, defaultMaxPayloads), 0),", "0,", promises},
+	{"all payloads in one call", "executor/queueconfig.go", "max(cmp.Or(c.MaxPayloads, defaultMaxPayloads), 0),", "0,", promises},
 	{"an id is blocked by itself", "lock/entry.go", "return len(e.by) > 1 || (len(e.by) == 1 && e.by[by] == 0) ||", "return len(e.by) > 0 ||", promises},
 	{"bury a payload, keep its keys", "executor/wants.go", "if count || c.UnlockOnBurial {", "if count {", burials},
 	{"an equal payload loses the keys", "lock/keylock.go", "if !l.OnRun || k.has(", "if l.OnRun || k.has(", burials},

@@ -12,7 +12,6 @@ import (
 	"sync"
 
 	"github.com/strandjobs/strand/executor"
-	"github.com/strandjobs/strand/lock"
 )
 
 func main() {
@@ -50,7 +49,7 @@ func main() {
 func sell(dir string) {
 	ctx, x := context.Background(), must(executor.Open(dir, executor.Config{Workers: 16}))
 	serials := must(executor.NewSlots(x, "serials", executor.SlotsConfig[int]{
-		SlotsConfig: lock.SlotsConfig[int]{Next: func(serial int) int { return serial + 1 }},
+		Next: func(serial int) int { return serial + 1 },
 	}))
 	var done sync.WaitGroup
 	sales := must(executor.HandleMerged(x, "sales", func(_ context.Context, job executor.Merged[string]) error {

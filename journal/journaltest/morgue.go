@@ -2,6 +2,7 @@ package journaltest
 
 import (
 	"errors"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -34,12 +35,14 @@ func (f *fixture) bury(n int) []Got {
 	list := f.entries(before, n, 20)
 	for i := range list {
 		list[i].Score = float64(1000 - i)
+		list[i].Due += 1e9
+		list[i].Metadata = journal.NewMetadata(map[string]string{"number": strconv.Itoa(i)})
 	}
 	f.append(list...)
 	got := f.taken()[before:]
 	var c journal.Change
 	for i, g := range got {
-		c.Buried = append(c.Buried, journal.Burial{Ref: g.Ref, Retry: i, Reason: "no luck", At: int64(i) * 1e9})
+		c.Buried = append(c.Buried, journal.Burial{Ref: g.Ref, Retry: i, Reason: "no luck", At: int64(i) * 1e9, History: journal.History(nil).Add("", journal.Failure{Attempt: i, At: 7})})
 	}
 	f.record(c)
 	return got
@@ -60,6 +63,7 @@ func testBurial(t *testing.T, disk Disk) {
 			assert.Equal(t, i, b.Retry)
 			assert.Equal(t, "no luck", b.Reason)
 			assert.Equal(t, int64(i)*1e9, b.At)
+			assert.Equal(t, []journal.Failure{{Attempt: i, At: 7, Text: "no luck"}}, b.History.Failures(b.Reason))
 		}
 		assert.Empty(t, f.pending(), "a buried payload has ended")
 		for range f.Morgue(f.queue + 1) {
@@ -84,6 +88,8 @@ func testRestore(t *testing.T, disk Disk) {
 		assert.Equal(t, old.Score, e.Score)
 		assert.Equal(t, old.ID, e.ID)
 		assert.Equal(t, old.Payload, e.Payload)
+		assert.Equal(t, old.Metadata, e.Metadata)
+		assert.Equal(t, old.AcceptedAt(), e.AcceptedAt())
 	}
 	require.Len(t, f.got[5], 2, "once, though listed twice")
 	check(f.got[5][0].Entry, want[0].Entry)

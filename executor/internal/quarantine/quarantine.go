@@ -181,6 +181,25 @@ func (z *Quarantine) StandAside(queue, id string) {
 	}
 }
 
+// Deaths returns how many deaths of the process speak against what a worker has in hand
+// of an id. Single: that is one payload.
+func (z *Quarantine) Deaths(queue string, it *shard.Item, single bool) int {
+	if !z.open.Load() {
+		return 0
+	}
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	if s := z.suspects[job{queue, it.ID}]; s != nil && s.ranIn(it, single) {
+		return s.Deaths
+	}
+	return 0
+}
+
+// ranIn reports whether it is the suspect that ran, and not another payload of its id.
+func (s *Suspect) ranIn(it *shard.Item, single bool) bool {
+	return !single || it.Current().Ref.Position() == s.Position
+}
+
 // Acquit takes the suspicion off those who are among the items of a queue that a worker
 // has run, and lets the next one run. Single: of each it has run one payload.
 func (z *Quarantine) Acquit(queue string, items []*shard.Item, single bool) {
@@ -191,7 +210,7 @@ func (z *Quarantine) Acquit(queue string, items []*shard.Item, single bool) {
 	defer z.mu.Unlock()
 	for _, it := range items {
 		s := z.suspects[job{queue, it.ID}]
-		if s == nil || single && it.Current().Ref.Position() != s.Position {
+		if s == nil || !s.ranIn(it, single) {
 			continue
 		}
 		delete(z.suspects, job{queue, it.ID})

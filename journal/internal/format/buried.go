@@ -11,6 +11,10 @@ type Buried struct {
 	Retry  int    // the retry count it died with
 	Reason string // the last error
 	At     int64  // Unix nanoseconds
+
+	// History are its failures, of which the last one is Reason. Empty for what an
+	// older version of this package has buried.
+	History History
 }
 
 // morgueKeySize is a queue and a position.
@@ -24,16 +28,17 @@ func MorgueKey(queue uint32, p Position) []byte {
 // queueOf is the queue in a key of the morgue.
 func QueueOf(key []byte) uint32 { return binary.BigEndian.Uint32(key) }
 
-// change puts the payload into the morgue: version, count, time, reason, and the
-// entry as in a block that begins at zero.
+// Edit puts the payload into the morgue: version, count, time, reason, the entry as
+// in a block that begins at zero, and since version 2 the history.
 func (b *Buried) Edit() Edit {
-	v := make([]byte, 0, EntryBound(&b.Entry)+len(b.Reason)+ChecksumSize)
+	v := make([]byte, 0, EntryBound(&b.Entry)+len(b.Reason)+len(b.History)+ChecksumSize)
 	v = append(v, BlockVersion)
 	v = binary.AppendVarint(v, int64(b.Retry))
 	v = binary.AppendVarint(v, b.At)
 	v = binary.AppendUvarint(v, uint64(len(b.Reason)))
 	v = append(v, b.Reason...)
 	v = AppendEntry(v, &b.Entry, true, 0, 0)
+	v = appendText(v, b.History)
 	key := MorgueKey(b.Entry.Queue, b.Entry.Position)
 	return Edit{Bucket: BucketMorgue, Key: key, Value: AppendChecksum(v, key)}
 }
@@ -47,13 +52,17 @@ func ParseBuried(key, v []byte) (b Buried, err error) {
 		return b, &CorruptError{Reason: fmt.Sprintf("buried payload %x: %v", key, err)}
 	}
 	d := Decoder{B: v}
-	if version := d.Byte(); version > BlockVersion {
+	version := d.Byte()
+	if version > BlockVersion {
 		return b, fmt.Errorf("%w: a buried payload has version %d", ErrTooNew, version)
 	}
 	b.Retry = int(d.varint())
 	b.At = d.varint()
 	b.Reason = string(d.bytes(d.uvarint()))
 	d.Entry(&b.Entry, 0, 0)
+	if version > 1 {
+		b.History = d.bytes(d.uvarint())
+	}
 	if d.Err != nil {
 		return b, &CorruptError{Reason: fmt.Sprintf("buried payload %x: %v", key, d.Err)}
 	}

@@ -1,6 +1,7 @@
 package format
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -25,12 +26,18 @@ const (
 	// kindMarks lists positions that ended. Only inside a block.
 	KindMarks Kind = 3
 
-	// kindMask leaves three bits beside the kind for flags.
-	kindMask = 0x1f
+	// kindMask leaves five bits beside the kind for flags.
+	kindMask = 0x07
 )
 
 // Flags of an entry, kept beside its kind in one byte.
 const (
+	// flagLater, of an enqueued payload that was put off: it was accepted at the time
+	// that its score says, not at its due time.
+	flagLater = 0x08
+	// flagMore: what only few entries have follows at the end. Of an enqueued payload
+	// that is when it was accepted, and its metadata; of a state the history.
+	flagMore = 0x10
 	// flagMoved: the position is written in full, because the entry was carried
 	// forward from an older block or came back from the morgue.
 	flagMoved = 0x20
@@ -56,18 +63,50 @@ type Entry struct {
 	// Of a KindEnqueued entry.
 	Score    float64
 	Payload  []byte
+	Metadata Metadata
 	Restored bool // came back from the morgue
 
+	// Accepted is when it was accepted, in Unix nanoseconds, and to the microsecond.
+	// 0: at the due time, or it was put off by an older version of this package.
+	Accepted int64
+
 	// Of a KindState entry.
-	Retry  int        // −1 new, 0 failed once, …
-	Halted bool       // not to be run until a person says so
-	Failed []Position // payloads of the last, failed run; nil when it does not matter
-	Error  []byte     // text of the last error
+	Retry   int        // −1 new, 0 failed once, …
+	Halted  bool       // not to be run until a person says so
+	Failed  []Position // payloads of the last, failed run; nil when it does not matter
+	Error   []byte     // text of the last error
+	History History    // what failed, the last error included
 }
 
 // ScoreOf is the score of a payload that was enqueued without one: the Unix
 // time t, given in nanoseconds, in seconds.
 func ScoreOf(t int64) float64 { return float64(t) / float64(time.Second) }
+
+// TimeOf is the inverse of ScoreOf, to the microsecond; 0 for a score that no clock
+// can show.
+func TimeOf(score float64) int64 {
+	ns := math.Round(score * float64(time.Second))
+	if !(math.Abs(ns) < 1<<63) { // NaN, too
+		return 0
+	}
+	return int64(ns)
+}
+
+// AcceptedAt returns when a payload was accepted, in Unix nanoseconds.
+func (e *Entry) AcceptedAt() int64 { return cmp.Or(e.Accepted, e.Due) }
+
+// acceptance says how an entry tells when it was accepted: by its due time, by its
+// score, or else by the time itself.
+func (e *Entry) acceptance() (flag byte) {
+	if e.Accepted == 0 || e.Accepted == e.Due {
+		return 0
+	}
+	t := TimeOf(e.Score)
+	if off := t - e.Accepted; t != 0 && -int64(time.Microsecond) < off && off < int64(time.Microsecond) {
+		return flagLater
+	}
+	return flagMore
+}
 
 // appendEntry writes e as part of a block whose first position is first and
 // whose due times count from base.
@@ -95,7 +134,18 @@ func AppendEntry(b []byte, e *Entry, moved bool, first Position, base int64) []b
 		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(e.Score))
 	}
 	b = binary.AppendUvarint(b, uint64(len(e.Payload)))
-	return append(b, e.Payload...)
+	b = append(b, e.Payload...)
+	flag := e.acceptance()
+	if len(e.Metadata) > 0 {
+		flag = flagMore
+	}
+	b[head] |= flag
+	if flag != flagMore {
+		return b
+	}
+	b = binary.AppendVarint(b, e.AcceptedAt()-base)
+	b = binary.AppendUvarint(b, uint64(len(e.Metadata)))
+	return append(b, e.Metadata...)
 }
 
 func appendState(b []byte, head int, e *Entry) []byte {
@@ -108,15 +158,22 @@ func appendState(b []byte, head int, e *Entry) []byte {
 		b = binary.AppendUvarint(b, uint64(p))
 	}
 	b = binary.AppendUvarint(b, uint64(len(e.Error)))
-	return append(b, e.Error...)
+	b = append(b, e.Error...)
+	if len(e.History) == 0 {
+		return b
+	}
+	b[head] |= flagMore
+	b = binary.AppendUvarint(b, uint64(len(e.History)))
+	return append(b, e.History...)
 }
 
-// maxEntryOverhead bounds what appendEntry adds to id, payload, error text and
-// failed positions.
+// maxEntryOverhead bounds what appendEntry adds to id, payload, metadata, error text,
+// history and failed positions.
 const maxEntryOverhead = 64
 
 func EntryBound(e *Entry) int {
-	return maxEntryOverhead + len(e.ID) + len(e.Payload) + len(e.Error) + binary.MaxVarintLen64*len(e.Failed)
+	return maxEntryOverhead + len(e.ID) + len(e.Payload) + len(e.Metadata) + len(e.Error) + len(e.History) +
+		binary.MaxVarintLen64*len(e.Failed)
 }
 
 // maxAppendBytes bounds the entries of one call, because offsets have 32 bits.
@@ -210,15 +267,33 @@ func (d *Decoder) Entry(e *Entry, first Position, base int64) {
 			e.Score = d.float()
 		}
 		e.Payload = d.bytes(d.uvarint())
-		e.Retry, e.Halted, e.Failed, e.Error = 0, false, nil, nil
+		d.accepted(e, head, base)
+		e.Retry, e.Halted, e.Failed, e.Error, e.History = 0, false, nil, nil, nil
 	case KindState:
-		e.Score, e.Payload, e.Restored = 0, nil, false
+		e.Score, e.Payload, e.Restored, e.Accepted, e.Metadata, e.History = 0, nil, false, 0, nil, nil
 		e.Halted = head&flagExtra != 0
 		e.Retry = int(d.varint())
 		e.Failed = d.positions()
 		e.Error = d.bytes(d.uvarint())
+		if head&flagMore != 0 {
+			e.History = d.bytes(d.uvarint())
+		}
 	default:
 		d.fail(fmt.Errorf("entry of unknown kind %d", e.Kind))
+	}
+}
+
+// accepted reads when the payload of e was accepted, and its metadata.
+func (d *Decoder) accepted(e *Entry, head byte, base int64) {
+	e.Accepted, e.Metadata = 0, nil
+	switch {
+	case head&flagMore != 0:
+		if e.Accepted = base + d.varint(); e.Accepted == e.Due {
+			e.Accepted = 0
+		}
+		e.Metadata = d.bytes(d.uvarint())
+	case head&flagLater != 0:
+		e.Accepted = TimeOf(e.Score)
 	}
 }
 

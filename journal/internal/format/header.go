@@ -12,8 +12,10 @@ import (
 // it one of the present. See [bolt.migrate].
 const FormatVersion = 2
 
-// blockVersion is written into every block, and into what is buried.
-const BlockVersion = 1
+// BlockVersion is written into every block, and into what is buried. Version 1 had
+// no metadata, no history of failures, and no time of acceptance beside due time
+// and score; it is read as if it were of the present.
+const BlockVersion = 2
 
 // The header of a block, little endian:
 //
@@ -78,8 +80,8 @@ func ParseHeader(b []byte, seq uint64) (h Header, err error) {
 	if n := int(binary.LittleEndian.Uint32(b[12:])); n != len(b)-16 {
 		return corrupt("length %d, want %d", len(b)-16, n)
 	}
-	if [4]byte(b[4:8]) != [4]byte{BlockVersion} {
-		return corrupt("reserved bytes are set")
+	if b[4] == 0 || [3]byte(b[5:8]) != [3]byte{} {
+		return corrupt("reserved bytes are set, or no version")
 	}
 	h = Header{
 		Seq:     binary.LittleEndian.Uint64(b[16:]),

@@ -1,0 +1,90 @@
+package executor_test
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor"
+)
+
+// Zero is the default of every number, and below zero it is off, or refused with its
+// name and value: the rule of Config, for all of them. A new field has to be listed.
+func TestZeroAndBelowMeanTheSameEverywhere(t *testing.T) {
+	const refused, off = false, true
+	below := map[string]bool{
+		"Config.Workers": refused, "Config.MaxPayloadBytes": refused, "Config.KeyTTL": refused, "Config.StuckAfter": refused,
+		"Config.MaxBacklog": off, "Config.MaxBacklogBytes": off, "Config.MemoryBudget": off, "Config.CrashLimit": off,
+		"Config.TimerSlack": off, "Config.SpareWorkers": off, "Config.StopTimeout": off,
+		"QueueConfig.Shards": refused, "QueueConfig.BatchSize": refused, "QueueConfig.Weight": refused,
+		"QueueConfig.Concurrency": off, "QueueConfig.MaxConcurrent": off, "QueueConfig.MaxBacklog": off, "QueueConfig.MaxBacklogBytes": off,
+		"QueueConfig.MaxPayloads": off, "QueueConfig.MaxRetries": off, "QueueConfig.Timeout": off,
+		"Locks.TTL": off, "Unique.TTL": refused, "Unique.Heartbeat": refused,
+		"SlotsConfig.TTL": refused, "SlotsConfig.MaxSteps": refused,
+	}
+	keys := func(string, string) []string { return []string{"key"} }
+	queues := 0
+	handled := func(cfg executor.QueueConfig[string]) error {
+		queues++
+		_, err := executor.HandleBatch(open(t, "", executor.Config{}), fmt.Sprint(queues),
+			func(context.Context, []executor.Merged[string]) error { return nil }, cfg)
+		return err
+	}
+	for _, room := range []struct {
+		config any // a pointer
+		use    func(any) error
+	}{
+		{&executor.Config{}, func(c any) error {
+			x, err := executor.Open("", *c.(*executor.Config))
+			if err == nil {
+				stop(t, x)
+			}
+			return err
+		}},
+		{&executor.QueueConfig[string]{}, func(c any) error { return handled(*c.(*executor.QueueConfig[string])) }},
+		{&executor.Locks[string]{OnEnqueue: keys, Unlock: keys}, func(c any) error {
+			return handled(executor.QueueConfig[string]{Locks: *c.(*executor.Locks[string])})
+		}},
+		{&executor.Unique[string]{}, func(c any) error {
+			return handled(executor.QueueConfig[string]{Unique: *c.(*executor.Unique[string])})
+		}},
+		{&executor.SlotsConfig[int]{Next: next}, func(c any) error {
+			_, err := executor.NewSlots(open(t, "", executor.Config{}), "slots", *c.(*executor.SlotsConfig[int]))
+			return err
+		}},
+	} {
+		v := reflect.ValueOf(room.config).Elem()
+		kind, _, _ := strings.Cut(v.Type().Name(), "[")
+		require.NoError(t, room.use(room.config), "zero")
+		for i := range v.NumField() {
+			field := v.Field(i)
+			if !field.CanInt() {
+				continue
+			}
+			name := kind + "." + v.Type().Field(i).Name
+			isOff, known := below[name]
+			require.True(t, known, "%s: what does a number below zero mean?", name)
+			delete(below, name)
+			for _, n := range []int64{-1, -1 << 40} {
+				field.SetInt(n)
+				err := room.use(room.config)
+				if field.SetInt(0); isOff {
+					require.NoError(t, err, name)
+					continue
+				}
+				require.ErrorIs(t, err, executor.ErrConfig, name)
+				var value any = n
+				if field.Type() == reflect.TypeFor[time.Duration]() {
+					value = time.Duration(n)
+				}
+				require.ErrorContains(t, err, fmt.Sprintf("%s is %v", v.Type().Field(i).Name, value))
+			}
+		}
+	}
+	require.Empty(t, below, "no such fields")
+}

@@ -1,0 +1,196 @@
+package executor
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/strandjobs/strand/shard"
+)
+
+// QueueConfig of one queue. The zero QueueConfig is usable. What zero and numbers below
+// zero mean, [Config] says.
+type QueueConfig[T any] struct {
+	// What most queues set, if anything.
+
+	// Merge says what becomes of equal payloads of a waiting id. Default KeepAll.
+	Merge Merge
+
+	// MaxRetries is how often a failed job, with [Handle] a payload, is run again
+	// before it is exhausted. Default 25, which is about 20 days with the default RetryIn;
+	// below zero a job is never run again.
+	MaxRetries int
+
+	// RetryIn returns the pause before retry n, counted from 0. Default [RetryIn], which
+	// is used, too, when it panics, and for an error whose methods do. Below zero means
+	// zero.
+	RetryIn func(n int) time.Duration
+
+	// Timeout is how long a handler has for a payload, a job or a batch with its
+	// halves: the deadline of its context, which ends then with the cause
+	// [ErrTimeout]. An error that the handler returns after it is a failure which
+	// spends a retry. What a handler that does not return means: Config.StuckAfter.
+	// Default, and below zero: no limit, and no deadline.
+	Timeout time.Duration
+
+	// MaxConcurrent is how many handlers of the queue may run at a time. Those that
+	// are stuck and got a substitute do not count. Default, and below zero: no limit but
+	// the workers.
+	MaxConcurrent int
+
+	// OnExhausted says what happens after the last retry. Default BuryOldest.
+	OnExhausted OnExhausted
+
+	// BatchSize is the most ids that a batch handler gets in one call, at most 4096.
+	// Default 1.
+	BatchSize int
+
+	// Codec of the payloads. Default [JSON]; [Raw] for []byte.
+	Codec Codec[T]
+
+	// Unique lets equal payloads run one after the other, whatever their ids.
+	// Default: as Config.Unique.
+	Unique Unique[T]
+
+	// Locks make jobs wait until others have completed. Default: none.
+	Locks Locks[T]
+
+	// Failures.
+
+	// OnFailure says what a failure means for later payloads. Default MergeFailed; with
+	// [Handle] it is BlockFailed.
+	OnFailure OnFailure
+
+	// OnFresh says what a fresh payload does to a job in back-off. Default WaitWithRetry.
+	OnFresh OnFresh
+
+	// FormatError is the text that is kept of a failure, at most 4 KiB.
+	// Default: the error's own.
+	FormatError func(error) string
+
+	// RetriesExhausted is called, on the worker, with the jobs of a run that
+	// failed for the last time, before OnExhausted is carried out; with [Handle] that
+	// is one job with one payload. LastError is that failure. Default nil.
+	RetriesExhausted func(ctx context.Context, jobs []Merged[T])
+
+	// What a call to Enqueue leaves out, and waits for.
+
+	// ID, Score and Due compute what a call to Enqueue leaves out. Default nil:
+	// an id must be given, score and due time are now.
+	ID    func(T) string
+	Score func(T) float64
+	Due   func(T) time.Time
+
+	// Durability of Enqueue. Default: the executor's.
+	Durability Durability
+
+	// MaxBacklog and MaxBacklogBytes bound the payloads of this queue, beside those
+	// of Config and in the same way. Default, and below zero: no limit of its own.
+	MaxBacklog, MaxBacklogBytes int
+
+	// How much runs at a time.
+
+	// Weight is the queue's share of the workers' time, under [Fair], beside the
+	// weights of others that have jobs due. Default 1; at most 65536.
+	Weight int
+
+	// Concurrency is how many jobs of a shard may run at a time, of different ids.
+	// 1 is Lowkiq's rule: one thread at a time for each shard. Default, and below zero: as many
+	// as there are workers. Jobs of a few microseconds run one after the other all the
+	// same, until one of them takes a millisecond.
+	Concurrency int
+
+	// Shards is how many actors share the ids of the queue, at most 4096. Default 5. It may
+	// be changed from one start to the next.
+	Shards int
+
+	// MaxPayloads is the most payloads of one id that a handler of [HandleMerged]
+	// or [HandleBatch] gets in one call, oldest first; the others follow in the next
+	// run. Default 1000; below zero there is no limit. With [Handle] it is 1.
+	MaxPayloads int
+
+	// Numbers of their own for jobs, and a name that was another one.
+
+	// Slots that each running job has one value of; see [NewSlots]. Default none.
+	Slots []SlotSource
+
+	// FormerNames are names that the queue had before. Jobs and dead payloads
+	// that the journal has under one of them become the queue's own, for good,
+	// when it is registered; a name that the journal does not know is passed
+	// over, so they can stay in the configuration. Locks go along, and so do kept
+	// slots of sequences that this queue has, too; keys of [Key] stay with the old
+	// name. Registering fails with ErrConfig when the journal has something
+	// under more than one of the names. Default nil.
+	FormerNames []string
+}
+
+// RetryIn is the default pause before retry n, counted from 0, and Lowkiq's:
+// n⁴ + 15 + rand(30)·(n+1) seconds. Without the random part 15 s, 16 s, 31 s,
+// 96 s, 271 s, …; 25 retries take about 20 days.
+func RetryIn(n int) time.Duration {
+	n = min(max(n, 0), 1000) // 1000⁴ s is 30,000 years, and far from overflow
+	seconds := n*n*n*n + 15 + rand.IntN(30)*(n+1)
+	return min(time.Duration(seconds), maxRetryIn/time.Second) * time.Second
+}
+
+const maxRetryIn = 100 * 365 * 24 * time.Hour
+
+// settings are the parts of a QueueConfig that don't depend on T.
+type settings struct {
+	shards, batch int
+	share         share
+	limit         shard.Weight // of the backlog; 0: none
+	former        []string
+	core          shard.Config
+	durability    Durability
+	timeout       time.Duration // of a handler; 0: none
+	retryIn       func(int) time.Duration
+	formatError   func(error) string
+}
+
+func (c *QueueConfig[T]) settings(x Config) (settings, error) {
+	s := settings{
+		shards:      cmp.Or(c.Shards, defaultShards),
+		batch:       cmp.Or(c.BatchSize, 1),
+		durability:  cmp.Or(c.Durability, x.Durability),
+		share:       share{weight: float64(cmp.Or(c.Weight, 1)), limit: max(c.MaxConcurrent, 0)},
+		limit:       shard.Weight{Payloads: max(c.MaxBacklog, 0), Bytes: max(c.MaxBacklogBytes, 0)},
+		former:      c.FormerNames,
+		timeout:     max(c.Timeout, 0),
+		retryIn:     c.RetryIn,
+		formatError: c.FormatError,
+		core: shard.Config{
+			Merge: shard.Merge(c.Merge), OnFailure: shard.OnFailure(c.OnFailure),
+			OnExhausted: shard.OnExhausted(c.OnExhausted), OnFresh: shard.OnFresh(c.OnFresh),
+			MaxRetries:  max(cmp.Or(c.MaxRetries, defaultMaxRetries), 0),
+			Concurrency: cmp.Or(max(c.Concurrency, 0), x.Workers+x.SpareWorkers),
+			BatchSize:   cmp.Or(c.BatchSize, 1),
+			MaxPayloads: max(cmp.Or(c.MaxPayloads, defaultMaxPayloads), 0),
+			Slack:       x.TimerSlack,
+		},
+	}
+	if c.Codec == nil {
+		c.Codec = defaultCodec[T]()
+	}
+	if s.retryIn == nil {
+		s.retryIn = RetryIn
+	}
+	if s.formatError == nil {
+		s.formatError = error.Error
+	}
+	return s, errorsOf(
+		inRange("Shards", s.shards, 1, maxShards),
+		notAbove("Concurrency", c.Concurrency, 1<<17),
+		notAbove("MaxConcurrent", c.MaxConcurrent, 1<<17),
+		inRange("Weight", c.Weight, 0, 1<<16),
+		notAbove("MaxRetries", c.MaxRetries, math.MaxInt32),
+		inRange("BatchSize", s.batch, 1, maxBatch),
+		inRange("Merge", int(c.Merge), 0, int(KeepLast)),
+		inRange("OnFailure", int(c.OnFailure), 0, int(BlockFailed)),
+		inRange("OnExhausted", int(c.OnExhausted), 0, int(Halt)),
+		inRange("OnFresh", int(c.OnFresh), 0, int(PullRetry)),
+		inRange("Durability", int(s.durability), int(Sync), int(Async)),
+	)
+}

@@ -1,0 +1,36 @@
+package format
+
+import (
+	"encoding/binary"
+	"iter"
+	"maps"
+	"slices"
+)
+
+// Metadata are pairs of strings that belong to a payload, as they stand in the log.
+// Nil: there are none. The log does not look into them.
+type Metadata []byte
+
+// NewMetadata returns pairs as an [Entry] has them, in the order of their keys.
+func NewMetadata(pairs map[string]string) (m Metadata) {
+	for _, key := range slices.Sorted(maps.Keys(pairs)) {
+		m = appendText(appendText(m, key), pairs[key])
+	}
+	return m
+}
+
+// All yields the pairs, by key. It ends where bytes make no sense.
+func (m Metadata) All() iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		for d := (Decoder{B: m}); d.Off < len(m); {
+			key, value := d.bytes(d.uvarint()), d.bytes(d.uvarint())
+			if d.Err != nil || !yield(string(key), string(value)) {
+				return
+			}
+		}
+	}
+}
+
+func appendText[T ~string | ~[]byte](b []byte, text T) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
+}
