@@ -158,7 +158,7 @@ type Config struct {
 	// TimerSlack is how late a job may start that is put off, by [At], [In], a
 	// retry or [Snooze], for at least a hundred times as long: jobs of all queues
 	// that become due within one slack start together, and share a wake-up and
-	// most of them a commit. Hundreds of them in a second take a third of the
+	// most of them a commit. Hundreds of them in a second take less than half of the
 	// processor time with 25 ms, which is for what is put off for 2.5 s or more.
 	// Nothing starts before it is due; what is put off for less, and what is due
 	// now, does not wait; due times stay what they are. After a restart what

@@ -154,7 +154,12 @@ func TestBytesPerJob(t *testing.T) {
 func TestMemoryComesBack(t *testing.T) {
 	const n = 100_000
 	ids := newStock(t, n, numbered, func(int) []byte { return nil })
-	hot := newStock(t, n, func(int) []byte { return []byte("hot") }, func(i int) []byte { return []byte{byte(i % 8)} })
+	hot := newStock(t, n, func(int) []byte { return []byte("hot") }, func(i int) []byte {
+		if i == 0 {
+			return []byte("stays")
+		}
+		return []byte{byte(i % 8)}
+	})
 	for name, burst := range map[string]func(c *Core){
 		"many ids": func(c *Core) {
 			for i := 1; i < n; i++ {
@@ -170,6 +175,11 @@ func TestMemoryComesBack(t *testing.T) {
 			}
 		},
 		"replaced": func(c *Core) {
+			for i := 1; i < n; i++ {
+				hot.deliver(c, i, 5)
+			}
+		},
+		"replaced behind one that stays": func(c *Core) {
 			for i := range n {
 				hot.deliver(c, i, 5)
 			}

@@ -3,7 +3,9 @@ package shard
 // What a job needs is not in the cache when the backlog is large, and to wait for
 // one load after the other is what it costs most then. Loads that don't depend
 // on each other go on at the same time: so those of a whole run come first, and
-// those of several entries that arrive.
+// those of several entries that arrive. Without that, draining 10⁶ ids takes half as
+// much processor time again, twice as much if they are due in another order than
+// they came in; draining 10⁶ payloads of one id, 64 at a time, takes a fifth more.
 
 // prefetchIDs loads what handing out up to n lanes that stand in line begins
 // with: their ids, which are beside their payloads.

@@ -3,7 +3,8 @@ package shard
 // A timer wakes a thread, and the result of what it starts wakes the committer.
 // So jobs that are put off for long start at moments that all shards have in
 // common, the multiples of Config.Slack: those of one moment share a wake-up, and
-// most of their results a commit.
+// most of their results a commit. 278 jobs a second on disk take 6.1 % of a core with
+// 25 ms, and 13.8 % without (go run ./bench -run delayed/durable, two cores).
 
 // patience is how many slacks a job is put off at least to have one: nobody
 // misses a hundredth of a pause.

@@ -3,8 +3,14 @@ package shard
 // table finds values by the hash of their key; the caller compares the keys. It
 // is an open-addressing table in segments (extendible hashing): a segment grows
 // up to segmentSlots, then splits in two, and two that have become empty join
-// again. So no insertion or removal moves more than one segment, where a map
-// would make everybody wait while it doubles, and nothing stays of a burst.
+// again. So no insertion or removal moves more than one segment, and nothing stays
+// of a burst.
+//
+// Not a map: it grows piecewise, too (Go 1.24), but does not shrink, and to copy what
+// is left of 10⁷ ids takes 280 ms. With one from hash to value in the place of the
+// table, an id took 2 to 3 bytes more, and a job 2 to 10 % more processor time with a
+// million others waiting, 22 % when these are drained (Go 1.26, the better of several
+// rounds in turns).
 //
 // The zero table is empty. The zero V stands for no value.
 type table[V comparable] struct {

@@ -1,7 +1,5 @@
 package shard
 
-import "slices"
-
 // timeline is a priority queue for values that mostly arrive in order: due
 // times that are now, scores that are the time. Those go through a plain queue
 // in constant time; only a value that is before the queue's last one goes into
@@ -42,11 +40,7 @@ func (t *timeline[T]) pop() T {
 
 // all calls f for every value, in no particular order.
 func (t *timeline[T]) all(f func(T)) {
-	for c := t.inOrder.head; c != nil; c = c.next {
-		for i := c.from; i < c.to; i++ {
-			f(c.values[i])
-		}
-	}
+	t.inOrder.all(f)
 	for _, v := range t.heap {
 		f(v)
 	}
@@ -54,25 +48,14 @@ func (t *timeline[T]) all(f func(T)) {
 
 // keep drops the values for which f is false, and the room they took.
 func (t *timeline[T]) keep(f func(T) bool) {
-	var kept []T
-	t.all(func(v T) {
+	var kept fifo[T]
+	t.inOrder.all(func(v T) {
 		if f(v) {
-			kept = append(kept, v)
+			kept.push(v)
 		}
 	})
-	slices.SortStableFunc(kept, func(a, b T) int {
-		switch {
-		case a.before(b):
-			return -1
-		case b.before(a):
-			return 1
-		}
-		return 0
-	})
-	*t = timeline[T]{}
-	for _, v := range kept {
-		t.push(v)
-	}
+	t.inOrder = kept
+	t.heap.keep(f)
 }
 
 // fifo is a queue of chunks: it never copies what it holds, and gives back
@@ -122,6 +105,15 @@ func (q *fifo[T]) last() *T {
 		return nil
 	}
 	return &q.tail.values[q.tail.to-1]
+}
+
+// all calls f for every value, in order.
+func (q *fifo[T]) all(f func(T)) {
+	for c := q.head; c != nil; c = c.next {
+		for _, v := range c.values[c.from:c.to] {
+			f(v)
+		}
+	}
 }
 
 func (q *fifo[T]) pop() T {
