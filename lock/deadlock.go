@@ -67,7 +67,7 @@ func (s *search) waits(w *waiter) bool {
 
 // key follows what w waits for at e, where it stands behind last.
 func (s *search) key(w *waiter, e *entry, last *node[*waiter]) bool {
-	if l := e.lease; l != nil && (w.job == nil || l.owner != w.owner) && s.hop(w, e, l.owner) {
+	if l := e.lease; l != nil && (w.job == nil || l.by() != w.owner) && s.hop(w, e, l.by()) {
 		return true
 	}
 	for by := range e.by {

@@ -124,7 +124,7 @@ func (c *Candidate) IsLeader() bool {
 }
 
 func (c *Candidate) leadsLocked(at *entry) bool {
-	return at != nil && at.lease != nil && at.lease.owner.ID == c.id
+	return at != nil && at.lease != nil && at.lease.owner == c.id
 }
 
 // Campaign waits until the candidate leads, in the order of arrival among all who campaign, or ctx ends; the error is
