@@ -31,6 +31,7 @@ var (
 	shells    = gate{"./shard", "^(TestDueJobs|TestRunNow|TestNoTimer|TestSlowJobs|TestWorkers|TestPending|TestStop|TestWallClock)"}
 	leases    = gate{"./lock", "^TestALeaseEndsAtItsEnd"}
 	locks     = gate{"./lock", "^(TestALease|TestTokens|TestAFreeKey|TestExpir|TestQueue|TestOneHolder|TestSeveral|TestUnlock|TestTableIsLikeItsTwin)"}
+	lockEnds  = gate{"./executor", "^(TestLockTTL|TestLocksWithExtreme)"}
 	keyLocks  = gate{"./lock", "^TestKeyLocks"}
 	slots     = gate{"./lock", "^(TestLaralocker|TestWatchSlots|TestSlots)"}
 	leaders   = gate{"./lock", "^(TestResqueScheduler|TestCampaign|TestLeader)"}
@@ -257,6 +258,10 @@ var bugs = []bug{
 	{"use a token again", "lock/entry.go", "	g.token++\n	now", "	g.token = max(g.token, 1)\n	now", locks},
 	{"lose a wake-up", "lock/entry.go", "		if e.line.n > 0 {\n			g.callNext(e, o)\n", "		if e.line.n > 1 {\n			g.callNext(e, o)\n", locks},
 	{"lead under the name of another", "lock/election.go", " && at.lease != nil && at.lease.owner == c.id\n", " && at.lease != nil\n", leaders},
+	{"wait in one line for two keys", "lock/place.go", "		t.stand(w, keys...)\n", "		t.stand(w, keys[0])\n", locks},
+	{"look for circles of leases only", "lock/deadlock.go", "	for by := range e.by {\n		if (w.job == nil", "	for by := range e.by {\n		if false && (w.job == nil", keyLocks},
+	{"a lock that lasts for ever", "executor/locks.go", "	l.arm()\n	l.x.log.Record(c)", "	l.x.log.Record(c)", lockEnds},
+	{"a lock that ends with the clock", "executor/holdcodec.go", "until = zero + min(", "until = min(", lockEnds},
 	{"a stale lease unlocks", "lock/lease.go", "return l.record.token == l.token && l.record.end == holding", "return l.record.end == holding", locks},
 	{"sell a ticket twice", "lock/slots.go", "if at.position <= s.last.position {", "if false {", slots},
 
