@@ -75,7 +75,11 @@ func (s *search) key(w *waiter, e *entry, last *node[*waiter]) bool {
 			return true
 		}
 	}
-	if e.wide == 0 && !s.walk {
+	others := e.wide
+	if len(w.spots) > 1 {
+		others-- // w itself
+	}
+	if others == 0 && !s.walk {
 		return false
 	}
 	for ; last != nil; last = last.prev {

@@ -25,7 +25,7 @@ type Table struct {
 	mu    sync.Mutex
 	clock clock
 	timer timer
-	fire  func() // expire, once the timer was set
+	fire  func() // onTimer, once the timer was set
 	engine
 }
 
