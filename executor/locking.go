@@ -155,7 +155,7 @@ type locking struct {
 	counted, unlockOnBurial bool
 	ttl                     time.Duration
 	blocked                 lock.Decision
-	service                 lock.Service // nil: the barrier
+	service                 lock.Service // nil: the keys of the executor
 
 	leaseTTL, heartbeat time.Duration // of unique jobs
 	slots               []SlotSource

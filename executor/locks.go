@@ -274,7 +274,8 @@ func (l *locks) held(h *lock.KeyLock) lock.Held {
 	wall, age := now.Round(0), now.Sub(l.base)
 	held := lock.Held{Keys: []string{h.Key}, Owner: nameOf(h.Owner), Token: h.Number, Since: wall.Add(h.Since - age)}
 	if h.Until != 0 {
-		held.Until, held.TTL = wall.Add(h.Until-age), h.Until-max(h.Since, 0)
+		held.Until = wall.Add(h.Until - age)
+		held.TTL = held.Until.Sub(held.Since)
 	}
 	return held
 }

@@ -67,7 +67,7 @@ func (s *search) waits(w *waiter) bool {
 
 // key follows what w waits for at e, where it stands behind last.
 func (s *search) key(w *waiter, e *entry, last *node[*waiter]) bool {
-	if l := e.lease; l != nil && (w.job == nil || l.owner != w.owner) && s.hop(w, e, l.owner) {
+	if l := e.lease; l != nil && (w.job == nil || l.by() != w.owner) && s.hop(w, e, l.by()) {
 		return true
 	}
 	for by := range e.by {
@@ -75,7 +75,11 @@ func (s *search) key(w *waiter, e *entry, last *node[*waiter]) bool {
 			return true
 		}
 	}
-	if e.wide == 0 && !s.walk {
+	others := e.wide
+	if len(w.spots) > 1 {
+		others-- // w itself
+	}
+	if others == 0 && !s.walk {
 		return false
 	}
 	for ; last != nil; last = last.prev {

@@ -8,17 +8,16 @@ import (
 	"time"
 )
 
-// Defaults of [ElectionConfig].
 const (
-	DefaultLeaderLease  = 3 * time.Minute
-	DefaultLeaderPrefix = "leader"
+	defaultLeaderLease  = 3 * time.Minute
+	defaultLeaderPrefix = "leader"
 )
 
 // ElectionConfig describes one leader flag. The zero value works.
 type ElectionConfig struct {
-	// Prefix of the flag's key in the table ("leader/cron"). "" = DefaultLeaderPrefix.
+	// Prefix of the flag's key in the table ("leader/cron"). "" = "leader".
 	Prefix string
-	// Lease is how long a leader stays leader without extending. 0 = DefaultLeaderLease (3 min); negative is refused.
+	// Lease is how long a leader stays leader without extending. 0 = 3 min; negative is refused.
 	Lease time.Duration
 	// AutoExtend lets a timer extend the lease of a leader every third of its length until it resigns, so that a
 	// leader that is busy stays leader. false = only IsLeader extends, so that a leader that hangs loses the flag.
@@ -50,8 +49,8 @@ func (t *Table) NewElection(name string, cfg ElectionConfig) (*Election, error) 
 	if cfg.Lease < 0 {
 		return nil, ErrDuration
 	}
-	cfg.Lease = cmp.Or(cfg.Lease, DefaultLeaderLease)
-	return &Election{t, cmp.Or(cfg.Prefix, DefaultLeaderPrefix) + "/" + name, cfg}, nil
+	cfg.Lease = cmp.Or(cfg.Lease, defaultLeaderLease)
+	return &Election{t, cmp.Or(cfg.Prefix, defaultLeaderPrefix) + "/" + name, cfg}, nil
 }
 
 // Leader says who leads now, and gives a channel that is closed at the next change: a new leader, or none. A caller
@@ -124,7 +123,7 @@ func (c *Candidate) IsLeader() bool {
 }
 
 func (c *Candidate) leadsLocked(at *entry) bool {
-	return at != nil && at.lease != nil && at.lease.owner.ID == c.id
+	return at != nil && at.lease != nil && at.lease.owner == c.id
 }
 
 // Campaign waits until the candidate leads, in the order of arrival among all who campaign, or ctx ends; the error is

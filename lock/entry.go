@@ -38,14 +38,14 @@ type entry struct {
 }
 
 // open reports whether nothing is locked.
-func (e *entry) open() bool { return e.lease == nil && len(e.by) == 0 }
+func (e *entry) open() bool { return e.lease == nil && e.locks.n == 0 }
 
 // free reports whether a new lease may take the key.
-func (e *entry) free() bool { return e.open() && e.line.n == 0 && e.toLock+e.toPass == 0 }
+func (e *entry) free() bool { return e.open() && e.line.n|e.toLock|e.toPass == 0 }
 
 // blocks reports whether somebody else has locked the key.
 func (e *entry) blocks(by Owner) bool {
-	return len(e.by) > 1 || (len(e.by) == 1 && e.by[by] == 0) || (e.lease != nil && e.lease.owner != by)
+	return len(e.by) > 1 || (len(e.by) == 1 && e.by[by] == 0) || (e.lease != nil && e.lease.by() != by)
 }
 
 // isKept reports whether the key is kept for those who were called, or who stand in line and came before the one who
@@ -115,7 +115,11 @@ func (g *engine) retire(e *entry) {
 }
 
 // use takes e out of the idle list.
-func (g *engine) use(e *entry) { g.idle.remove(&e.idle) }
+func (g *engine) use(e *entry) {
+	if e.idle.list != nil {
+		g.idle.remove(&e.idle)
+	}
+}
 
 // record returns the record for a lease on keys.
 func (g *engine) record(keys []string) *record {
@@ -144,18 +148,18 @@ func (g *engine) try(opt Options, keys []string, o *op) *record {
 		} else if !e.free() {
 			return nil
 		}
-		return g.grant(&e.own, Owner{ID: opt.Owner}, opt.TTL, o)
+		return g.grant(&e.own, opt.Owner, opt.TTL, o)
 	}
 	for _, key := range keys {
 		if e := g.entries[key]; e != nil && !e.free() {
 			return nil
 		}
 	}
-	return g.grant(g.record(keys), Owner{ID: opt.Owner}, opt.TTL, o)
+	return g.grant(g.record(keys), opt.Owner, opt.TTL, o)
 }
 
 // grant makes r the lease of its entries, which are free, and starts it.
-func (g *engine) grant(r *record, owner Owner, ttl time.Duration, o *op) *record {
+func (g *engine) grant(r *record, owner string, ttl time.Duration, o *op) *record {
 	g.token++
 	now := o.now()
 	r.token, r.owner, r.ttl, r.since, r.end = g.token, owner, ttl, now, holding
@@ -173,6 +177,9 @@ func (g *engine) hold(r *record) {
 	}
 }
 
+// by is the owner of a lease.
+func (r *record) by() Owner { return Owner{ID: r.owner} }
+
 // end ends the lease of r and offers its keys to those who are next.
 func (g *engine) end(r *record, end ending, o *op) {
 	r.end = end
@@ -185,7 +192,11 @@ func (g *engine) end(r *record, end ending, o *op) {
 	}
 	for _, e := range r.entries {
 		e.setLease(nil)
-		g.callNext(e, o)
+		if e.line.n > 0 {
+			g.callNext(e, o)
+		} else {
+			g.retire(e)
+		}
 	}
 }
 

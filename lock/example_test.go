@@ -93,22 +93,6 @@ func ExampleDeadlockError() {
 	// lock: deadlock: "shipping" waits for "invoices" of "billing", "billing" waits for "parcels" of "shipping"
 }
 
-// What was held comes back after a restart, and tokens go on growing.
-func ExampleTable_Restore() {
-	before := lock.New()
-	_, _ = before.TryAcquire(lock.Options{Owner: "import"}, "orders")
-	state := before.Snapshot()
-
-	after := lock.New()
-	leases, _ := after.Restore(state)
-	fmt.Println(leases[0].Keys(), "still held by", after.Status("orders").Holder.Owner)
-	next, _ := after.TryAcquire(lock.Options{}, "other")
-	fmt.Println("next token", next.Token())
-	// Output:
-	// [orders] still held by import
-	// next token 2
-}
-
 func ExampleSlots() {
 	ctx := context.Background()
 	serials, _ := lock.NewSlots(lock.SlotsConfig[string]{

@@ -120,7 +120,7 @@ func (t *Table) statusLocked(e *entry, o *op) Status {
 
 func (t *Table) heldLocked(r *record, o *op) Held {
 	now, wall := o.now(), time.Now().Round(0)
-	h := Held{Owner: r.owner.String(), Token: r.token, Since: wall.Add(r.since - now)}
+	h := Held{Owner: r.owner, Token: r.token, Since: wall.Add(r.since - now)}
 	for _, e := range r.entries {
 		h.Keys = append(h.Keys, e.key)
 	}

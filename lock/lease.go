@@ -22,7 +22,7 @@ type record struct {
 	alarm
 	entries []*entry // in the order of their keys
 	token   uint64   // of the present or last lease
-	owner   Owner
+	owner   string
 	ttl     time.Duration
 	since   time.Duration
 	end     ending

@@ -176,19 +176,16 @@ func (t *Table) Acquire(ctx context.Context, opt Options, keys ...string) (Lease
 }
 
 // take is TryAcquire without the price of its error.
-func (t *Table) take(opt Options, keys []string) (Lease, bool, error) {
+func (t *Table) take(opt Options, keys []string) (l Lease, ok bool, err error) {
 	var o op
-	keys, err := checked(opt, keys)
-	if err != nil {
+	if keys, err = checked(opt, keys); err != nil {
 		return Lease{}, false, err
 	}
 	t.enter(&o)
-	var l Lease
-	r := t.try(opt, keys, &o)
-	if r != nil {
-		l = t.lease(r)
+	if r := t.try(opt, keys, &o); r != nil {
+		l, ok = t.lease(r), true
 	}
 	t.leave(&o)
 	o.wakes.run()
-	return l, r != nil, nil
+	return l, ok, nil
 }

@@ -84,12 +84,16 @@ func (s *Slots[T]) Snapshot() SlotsState[T] {
 }
 
 // Restore brings a snapshot back and returns the reservations in the order of state.Open; one that has expired
-// meanwhile is nil, and its value is free. A lease that the Table has restored already is taken over. Use it before
-// the first Reserve: it returns [ErrConfig] when something is known already, and the errors of [Table.Restore].
+// meanwhile is nil, and its value is free. Use it before the first Reserve. It returns, without effect, [ErrConfig] when
+// something is known already, or a token is zero or repeated, [ErrDuration], or a [*LockedError].
 func (s *Slots[T]) Restore(state SlotsState[T]) ([]*Reservation[T], error) {
-	keys := make([]string, len(state.Open))
+	held := make([]Held, len(state.Open))
 	for i, h := range state.Open {
-		keys[i] = s.key(h.Value) // the String of a value is user code: not under the mutexes
+		h.Held.Keys = []string{s.key(h.Value)} // the String of a value is user code: not under the mutexes
+		held[i] = h.Held
+	}
+	if err := checkHeld(held); err != nil {
+		return nil, err
 	}
 	var o op
 	defer o.wakes.run()
@@ -101,7 +105,7 @@ func (s *Slots[T]) Restore(state SlotsState[T]) ([]*Reservation[T], error) {
 	t := s.cfg.Table
 	t.enter(&o)
 	defer t.leave(&o)
-	leases, err := s.leasesLocked(state, keys, &o)
+	leases, err := t.restoreLocked(held, &o)
 	if err != nil {
 		return nil, err
 	}
@@ -113,33 +117,4 @@ func (s *Slots[T]) Restore(state SlotsState[T]) ([]*Reservation[T], error) {
 		}
 	}
 	return all, nil
-}
-
-// leasesLocked finds the leases of a snapshot, whose keys are given, in the table, and restores the others.
-func (s *Slots[T]) leasesLocked(state SlotsState[T], keys []string, o *op) ([]Lease, error) {
-	t := s.cfg.Table
-	leases := make([]Lease, len(state.Open))
-	var missing State
-	var at []int
-	for i, h := range state.Open {
-		key := keys[i]
-		if e := t.entries[key]; e != nil && e.lease != nil && e.lease.token == h.Held.Token {
-			leases[i] = t.lease(e.lease)
-			continue
-		}
-		h.Held.Keys = []string{key}
-		missing.Held = append(missing.Held, h.Held)
-		at = append(at, i)
-	}
-	if err := missing.check(); err != nil {
-		return nil, err
-	}
-	restored, err := t.restoreLocked(missing, o)
-	if err != nil {
-		return nil, err
-	}
-	for i, lease := range restored {
-		leases[at[i]] = lease
-	}
-	return leases, nil
 }

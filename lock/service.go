@@ -64,18 +64,3 @@ func RequeueAfter(d time.Duration) Decision {
 
 // Skip drops the job without running it.
 func Skip() Decision { return Decision{Action: ActionSkip} }
-
-// String is the name of the action as it is written in configs and listings.
-func (a Action) String() string {
-	switch a {
-	case ActionPark:
-		return "park"
-	case ActionFail:
-		return "fail"
-	case ActionRequeue:
-		return "requeue"
-	case ActionSkip:
-		return "skip"
-	}
-	return "unknown"
-}

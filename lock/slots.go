@@ -7,11 +7,12 @@ import (
 	"time"
 )
 
-// Defaults of [SlotsConfig].
+// DefaultSlotTTL is the TTL of a reservation where none is given.
+const DefaultSlotTTL = 60 * time.Second
+
 const (
-	DefaultSlotTTL      = 60 * time.Second
-	DefaultSlotMaxSteps = 100_000
-	DefaultSlotStore    = "slots"
+	defaultSlotMaxSteps = 100_000
+	defaultSlotStore    = "slots"
 )
 
 // SlotsConfig describes one sequence of slots.
@@ -24,11 +25,11 @@ type SlotsConfig[T any] struct {
 	// nil = the zero value of T.
 	StartFrom func(ctx context.Context) (T, error)
 	// Store separates sequences that share a Table: it is the prefix of their keys ("slots/17"). "" =
-	// DefaultSlotStore.
+	// "slots".
 	Store string
 	// TTL of a reservation when Reserve is given none. 0 = DefaultSlotTTL (60 s); negative is refused.
 	TTL time.Duration
-	// MaxSteps is how many values one Reserve may find taken. 0 = DefaultSlotMaxSteps; negative is refused.
+	// MaxSteps is how many values one Reserve may find taken. 0 = 100,000; negative is refused.
 	MaxSteps int
 	// Table holds the reservations as leases. nil = one of its own.
 	Table *Table
@@ -74,13 +75,13 @@ func NewSlots[T any](cfg SlotsConfig[T]) (*Slots[T], error) {
 		cfg.StartFrom = func(context.Context) (v T, err error) { return v, nil }
 	}
 	if cfg.Store == "" {
-		cfg.Store = DefaultSlotStore
+		cfg.Store = defaultSlotStore
 	}
 	if cfg.TTL == 0 {
 		cfg.TTL = DefaultSlotTTL
 	}
 	if cfg.MaxSteps == 0 {
-		cfg.MaxSteps = DefaultSlotMaxSteps
+		cfg.MaxSteps = defaultSlotMaxSteps
 	}
 	if cfg.Table == nil {
 		cfg.Table = New()

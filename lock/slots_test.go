@@ -262,43 +262,33 @@ func TestSlotsConfigIsChecked(t *testing.T) {
 }
 
 func TestSlotsComeBack(t *testing.T) {
-	for name, withTable := range map[string]bool{"alone": false, "after their table": true} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				old := lock.New()
-				s := newSlots(t, lock.SlotsConfig[int]{Table: old})
-				require.NoError(t, reserve(t, s, 1).Commit())
-				require.NoError(t, reserve(t, s, 2).Commit())
-				gone := reserve(t, s, 3)
-				time.Sleep(30 * time.Second)
-				kept := reserve(t, s, 4)
-				tableState, state := old.Snapshot(), s.Snapshot()
-				require.Len(t, state.Open, 2)
-				time.Sleep(30 * time.Second)
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlots(t, lock.SlotsConfig[int]{})
+		require.NoError(t, reserve(t, s, 1).Commit())
+		require.NoError(t, reserve(t, s, 2).Commit())
+		gone := reserve(t, s, 3)
+		time.Sleep(30 * time.Second)
+		kept := reserve(t, s, 4)
+		state := s.Snapshot()
+		require.Len(t, state.Open, 2)
+		time.Sleep(30 * time.Second)
 
-				table := lock.New()
-				if withTable {
-					_, err := table.Restore(tableState)
-					require.NoError(t, err)
-				}
-				s = newSlots(t, lock.SlotsConfig[int]{Table: table, StartFrom: func(context.Context) (int, error) {
-					return 0, errors.New("the last value is known")
-				}})
-				back, err := s.Restore(state)
-				require.NoError(t, err)
-				require.Nil(t, back[0], "expired: %v", gone.Value())
-				require.Equal(t, kept.Lease().Token(), back[1].Lease().Token())
-				_, err = s.Restore(state)
-				require.ErrorIs(t, err, lock.ErrConfig)
-				reserve(t, s, 3)
-				reserve(t, s, 5)
-				require.NoError(t, back[1].Commit())
-				last, position, _ := s.Last()
-				require.Equal(t, 4, last)
-				require.Equal(t, uint64(4), position)
-			})
-		})
-	}
+		s = newSlots(t, lock.SlotsConfig[int]{StartFrom: func(context.Context) (int, error) {
+			return 0, errors.New("the last value is known")
+		}})
+		back, err := s.Restore(state)
+		require.NoError(t, err)
+		require.Nil(t, back[0], "expired: %v", gone.Value())
+		require.Equal(t, kept.Lease().Token(), back[1].Lease().Token())
+		_, err = s.Restore(state)
+		require.ErrorIs(t, err, lock.ErrConfig)
+		reserve(t, s, 3)
+		reserve(t, s, 5)
+		require.NoError(t, back[1].Commit())
+		last, position, _ := s.Last()
+		require.Equal(t, 4, last)
+		require.Equal(t, uint64(4), position)
+	})
 }
 
 // A value that somebody uses up while another one is on his way to it is not

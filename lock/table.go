@@ -25,7 +25,7 @@ type Table struct {
 	mu    sync.Mutex
 	clock clock
 	timer timer
-	fire  func() // expire, once the timer was set
+	fire  func() // onTimer, once the timer was set
 	engine
 }
 
@@ -37,7 +37,9 @@ func New() *Table { return new(Table) }
 func (t *Table) enter(o *op) {
 	t.mu.Lock()
 	o.clock = &t.clock
-	t.expire(o)
+	if len(t.ends.heap) > 0 {
+		t.expire(o)
+	}
 }
 
 // leave unlocks the table. The caller calls o.wakes.run when it holds no other mutex either.

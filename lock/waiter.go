@@ -161,7 +161,7 @@ func (g *engine) fulfil(w *waiter, o *op) {
 	}
 	w.leaveLines()
 	g.forget(w)
-	w.place.grant(g.grant(r, w.owner, w.place.ttl, o))
+	w.place.grant(g.grant(r, w.owner.ID, w.place.ttl, o))
 	if w.wake != nil {
 		o.wakes.add(w.wake)
 	}

@@ -33,6 +33,7 @@ var (
 	shells    = gate{"./shard", "^(TestDueJobs|TestRunNow|TestNoTimer|TestSlowJobs|TestWorkers|TestPending|TestStop|TestWallClock)"}
 	leases    = gate{"./lock", "^TestALeaseEndsAtItsEnd"}
 	locks     = gate{"./lock", "^(TestALease|TestTokens|TestAFreeKey|TestExpir|TestQueue|TestOneHolder|TestSeveral|TestUnlock|TestTableIsLikeItsTwin)"}
+	lockEnds  = gate{"./executor", "^(TestLockTTL|TestLocksWithExtreme)"}
 	keyLocks  = gate{"./lock", "^TestKeyLocks"}
 	slots     = gate{"./lock", "^(TestLaralocker|TestWatchSlots|TestSlots)"}
 	leaders   = gate{"./lock", "^(TestResqueScheduler|TestCampaign|TestLeader)"}
@@ -259,10 +260,15 @@ var bugs = []bug{
 	{"a slot's heartbeat in memory only", "executor/slot.go", "				change.Sets = t.s.sets(t.s.open(t.c.by, t.r))\n", "", slotsKept},
 	{"a success with a lost slot", "executor/enter.go", "		if !s.renew() {\n", "		if !s.renew() && s.lost() && len(c.slots) == 0 {\n", slotsKept},
 	{"a lease that is a moment too long", "lock/clock.go", "a.heap[0].at > now {", "a.heap[0].at >= now {", leases},
-	{"overtake those who wait", "lock/entry.go", "return e.open() && e.line.n == 0 && e.toLock", "return e.open() && e.toLock", locks},
+	{"overtake those who wait", "lock/entry.go", "return e.open() && e.line.n|e.toLock", "return e.open() && e.toLock", locks},
 	{"use a token again", "lock/entry.go", "	g.token++\n	now", "	g.token = max(g.token, 1)\n	now", locks},
-	{"lose a wake-up", "lock/entry.go", "		e.setLease(nil)\n		g.callNext(e, o)\n", "		e.setLease(nil)\n", locks},
-	{"lead under the name of another", "lock/election.go", " && at.lease != nil && at.lease.owner.ID == c.id\n", " && at.lease != nil\n", leaders},
+	{"lose a wake-up", "lock/entry.go", "		if e.line.n > 0 {\n			g.callNext(e, o)\n", "		if e.line.n > 1 {\n			g.callNext(e, o)\n", locks},
+	{"lead under the name of another", "lock/election.go", " && at.lease != nil && at.lease.owner == c.id\n", " && at.lease != nil\n", leaders},
+	{"wait in one line for two keys", "lock/place.go", "		t.stand(w, keys...)\n", "		t.stand(w, keys[0])\n", locks},
+	{"look for circles of leases only", "lock/deadlock.go", "	for by := range e.by {\n		if (w.job == nil", "	for by := range e.by {\n		if false && (w.job == nil", keyLocks},
+	{"a lock that lasts for ever", "executor/locks.go", "	l.arm()\n	l.x.log.Record(c)", "	l.x.log.Record(c)", lockEnds},
+	{"a lock that ends with another one", "executor/locks.go", "	case l.rings > 0 && l.rings <= at:", "	case l.rings > 0:", lockEnds},
+	{"a lock that ends with the clock", "executor/holdcodec.go", "until = zero + min(", "until = min(", lockEnds},
 	{"a stale lease unlocks", "lock/lease.go", "return l.record.token == l.token && l.record.end == holding", "return l.record.end == holding", locks},
 	{"sell a ticket twice", "lock/slots.go", "if at.position <= s.last.position {", "if false {", slots},
 

@@ -1,0 +1,47 @@
+package executor_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor"
+)
+
+// Locks of several queues, of an enqueue and of a run, end each in its time, whichever was set first, and again when
+// none was left in between.
+func TestLockTTLsOfSeveral(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		fails := &probe{decide: func(context.Context, seen) error { return errBoom }}
+		lockedFor := func(name string, ttl time.Duration, l executor.Locks[string]) *executor.Queue[string] {
+			l.TTL = ttl
+			return handle(t, x, name, fails.handle, executor.QueueConfig[string]{RetryIn: always(100 * time.Hour), Locks: l})
+		}
+		long := lockedFor("long", time.Hour, executor.Locks[string]{OnEnqueue: words})
+		short := lockedFor("short", time.Minute, executor.Locks[string]{OnRun: words})
+		start(t, x)
+		enqueue(t, long, "1", "enqueued")
+		enqueue(t, short, "1", "ran")
+		after := func(d time.Duration, want ...string) {
+			t.Helper()
+			time.Sleep(d)
+			synctest.Wait()
+			require.ElementsMatch(t, want, locked(x))
+		}
+		after(time.Minute-1, "enqueued 1", "ran 1")
+		after(1, "enqueued 1")
+		enqueue(t, short, "2", "again")
+		after(time.Minute-1, "enqueued 1", "again 1")
+		after(1, "enqueued 1")
+		after(time.Hour-2*time.Minute-1, "enqueued 1")
+		after(1)
+		enqueue(t, short, "3", "later")
+		after(time.Minute-1, "later 1")
+		after(1)
+		stop(t, x)
+	})
+}
