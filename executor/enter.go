@@ -76,22 +76,6 @@ func (w *worker) admit(it *shard.Item, c *claim) (woken *atomic.Bool, err error)
 	return nil, nil
 }
 
-// waker returns what makes a parked job run again, and whether it was called.
-func (w *worker) waker(it *shard.Item) (*atomic.Bool, func()) {
-	woken, s, id := new(atomic.Bool), w.run.Shard, it.ID
-	return woken, func() {
-		woken.Store(true)
-		s.Tell(func(c *shard.Core) { c.Unpark(id) })
-	}
-}
-
-// postpone gives a job back that has to wait. If it is woken before the shard
-// hears of it, it is not parked.
-func (w *worker) postpone(it *shard.Item, woken *atomic.Bool) {
-	w.x.quarantine.StandAside(w.queue.name, it.ID)
-	w.run.Shard.Tell(func(c *shard.Core) { c.Postpone(it, !woken.Load()) })
-}
-
 // setAside takes an item out of the batch.
 func (w *worker) setAside(i int) {
 	w.mu.Lock()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"time"
 
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
@@ -143,15 +142,6 @@ func (w *worker) interrupted(it *shard.Item, err error) bool {
 		return true
 	}
 	return context.Cause(w.x.handlers) != nil || (w.x.draining.Load() && errors.Is(err, ErrClosed))
-}
-
-func (w *worker) retryIn(n int) (d time.Duration) {
-	err := guarded(func() error { d = w.queue.retryIn(n); return nil })
-	if err != nil {
-		w.x.cfg.Logger.Error("hook panicked", slog.String("hook", "RetryIn"), slog.Any("error", err))
-		return RetryIn(n)
-	}
-	return d
 }
 
 // logPanic tells of a bug, with the place where it is.
