@@ -36,7 +36,7 @@ func (w *worker) admitAll() (durable bool) {
 	durable = true
 	for i := 0; i < len(w.batch); {
 		it := w.batch[i]
-		c := it.Claim.(*claim)
+		c := claimOf(it.Claim)
 		switch woken, err := w.admit(it, c); {
 		case woken != nil:
 			w.setAside(i)
@@ -96,7 +96,7 @@ func (w *worker) remark(n int) {
 
 func (w *worker) refuseAll(err error) {
 	for len(w.batch) > 0 {
-		w.batch[0].Claim.(*claim).withdraw()
+		claimOf(w.batch[0].Claim).withdraw()
 		w.refused, w.refusals = append(w.refused, w.batch[0]), append(w.refusals, err)
 		w.setAside(0)
 	}
@@ -122,7 +122,7 @@ func (w *worker) rejoin() {
 func (w *worker) engage() (stop func()) {
 	forgets := make([]func(), 0, len(w.batch))
 	for _, it := range w.batch {
-		c := it.Claim.(*claim)
+		c := claimOf(it.Claim)
 		c.keepAlive()
 		forgets = append(forgets, c.watch(w.attempt.end))
 	}
@@ -140,7 +140,7 @@ func (w *worker) conclude() {
 		if i < len(w.errs) && w.errs[i] != nil {
 			continue
 		}
-		if err := w.concludeOne(it.Claim.(*claim)); err != nil {
+		if err := w.concludeOne(claimOf(it.Claim)); err != nil {
 			w.x.cfg.Logger.Error("job did its work, but not its locks",
 				slog.String("queue", w.queue.name), slog.String("id", it.ID), slog.Any("error", err))
 			w.errs = append(w.errs, make([]error, len(w.batch)-len(w.errs))...)

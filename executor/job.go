@@ -71,7 +71,7 @@ func (t *Queue[T]) single(it *shard.Item) (Job[T], error) {
 		Queue: t.q.name, ID: it.ID, Score: p.Score, Position: uint64(p.Ref.Position()),
 		Attempt: it.Retry + firstAttempt, LastError: it.LastError, Due: time.Unix(0, it.Due),
 	}
-	job.claim, _ = it.Claim.(*claim)
+	job.claim = claimOf(it.Claim)
 	var e journal.Entry
 	if err := p.Ref.Read(&e); err != nil {
 		return job, &unreadError{err}
@@ -91,7 +91,7 @@ func (t *Queue[T]) decode(it *shard.Item) (Merged[T], error) {
 		Queue: t.q.name, ID: it.ID, Attempt: it.Retry + firstAttempt, LastError: it.LastError,
 		Due: time.Unix(0, it.Due), Payloads: make([]Payload[T], 0, len(it.Payloads)),
 	}
-	job.claim, _ = it.Claim.(*claim)
+	job.claim = claimOf(it.Claim)
 	var e journal.Entry
 	parts := it.Outcome.Parts // from an earlier call: they don't come again
 	for i, p := range t.q.inHand(it) {

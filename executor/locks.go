@@ -158,7 +158,7 @@ func (l *locks) settle(q *queue, c *shard.Change) {
 			l.merge(b, m)
 		}
 		for _, claimed := range c.Claims {
-			claim := claimed.Claim.(*claim)
+			claim := claimOf(claimed.Claim)
 			b.leave(claim.by)
 			if claimed.Verdict == shard.Done || claimed.Verdict == shard.Discarded {
 				for _, u := range claim.unlock {
@@ -176,7 +176,7 @@ func (l *locks) settle(q *queue, c *shard.Change) {
 		}
 	})
 	for _, claimed := range c.Claims {
-		claimed.Claim.(*claim).release()
+		claimOf(claimed.Claim).release()
 	}
 }
 

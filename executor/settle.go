@@ -138,7 +138,7 @@ func (w *worker) giveUp(it *shard.Item) {
 // from its work. A handler may dress up the end of its context as any error, so
 // every error after that end counts.
 func (w *worker) interrupted(it *shard.Item, err error) bool {
-	if c, ok := it.Claim.(*claim); ok && c.lost() != nil {
+	if c := claimOf(it.Claim); c != nil && c.lost() != nil {
 		return true
 	}
 	return context.Cause(w.x.handlers) != nil || (w.x.draining.Load() && errors.Is(err, ErrClosed))
