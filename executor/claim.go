@@ -28,6 +28,13 @@ type claim struct {
 	slots []slotClaim
 }
 
+// claimOf returns the claim that a shard has kept for an item without knowing what it is;
+// nil: there is none.
+func claimOf(kept any) *claim {
+	c, _ := kept.(*claim)
+	return c
+}
+
 // place is where a job waits for its lease.
 type place struct {
 	*lock.Place

@@ -36,7 +36,7 @@ func (w *worker) admitAll() (durable bool) {
 	durable = true
 	for i := 0; i < len(w.batch); {
 		it := w.batch[i]
-		c := it.Claim.(*claim)
+		c := claimOf(it.Claim)
 		switch woken, err := w.admit(it, c); {
 		case woken != nil:
 			w.setAside(i)
@@ -76,22 +76,6 @@ func (w *worker) admit(it *shard.Item, c *claim) (woken *atomic.Bool, err error)
 	return nil, nil
 }
 
-// waker returns what makes a parked job run again, and whether it was called.
-func (w *worker) waker(it *shard.Item) (*atomic.Bool, func()) {
-	woken, s, id := new(atomic.Bool), w.run.Shard, it.ID
-	return woken, func() {
-		woken.Store(true)
-		s.Tell(func(c *shard.Core) { c.Unpark(id) })
-	}
-}
-
-// postpone gives a job back that has to wait. If it is woken before the shard
-// hears of it, it is not parked.
-func (w *worker) postpone(it *shard.Item, woken *atomic.Bool) {
-	w.x.quarantine.StandAside(w.queue.name, it.ID)
-	w.run.Shard.Tell(func(c *shard.Core) { c.Postpone(it, !woken.Load()) })
-}
-
 // setAside takes an item out of the batch.
 func (w *worker) setAside(i int) {
 	w.mu.Lock()
@@ -112,7 +96,7 @@ func (w *worker) remark(n int) {
 
 func (w *worker) refuseAll(err error) {
 	for len(w.batch) > 0 {
-		w.batch[0].Claim.(*claim).withdraw()
+		claimOf(w.batch[0].Claim).withdraw()
 		w.refused, w.refusals = append(w.refused, w.batch[0]), append(w.refusals, err)
 		w.setAside(0)
 	}
@@ -138,7 +122,7 @@ func (w *worker) rejoin() {
 func (w *worker) engage() (stop func()) {
 	forgets := make([]func(), 0, len(w.batch))
 	for _, it := range w.batch {
-		c := it.Claim.(*claim)
+		c := claimOf(it.Claim)
 		c.keepAlive()
 		forgets = append(forgets, c.watch(w.attempt.end))
 	}
@@ -156,7 +140,7 @@ func (w *worker) conclude() {
 		if i < len(w.errs) && w.errs[i] != nil {
 			continue
 		}
-		if err := w.concludeOne(it.Claim.(*claim)); err != nil {
+		if err := w.concludeOne(claimOf(it.Claim)); err != nil {
 			w.x.cfg.Logger.Error("job did its work, but not its locks",
 				slog.String("queue", w.queue.name), slog.String("id", it.ID), slog.Any("error", err))
 			w.errs = append(w.errs, make([]error, len(w.batch)-len(w.errs))...)

@@ -116,7 +116,7 @@ func (t *Queue[T]) single(it *shard.Item) (Job[T], error) {
 		Attempt: it.Retry + firstAttempt, LastError: it.LastError, Due: time.Unix(0, it.Due),
 		Failures: failuresOf(it.History, it.LastError), Crashes: t.q.x.quarantine.Deaths(t.q.name, it, t.q.core.Single), log: t.q.x.cfg.Logger,
 	}
-	job.claim, _ = it.Claim.(*claim)
+	job.claim = claimOf(it.Claim)
 	var e journal.Entry
 	if err := p.Ref.Read(&e); err != nil {
 		return job, &unreadError{err}
@@ -138,7 +138,7 @@ func (t *Queue[T]) decode(it *shard.Item) (Merged[T], error) {
 		Due: time.Unix(0, it.Due), Payloads: make([]Payload[T], 0, len(it.Payloads)),
 		Failures: failuresOf(it.History, it.LastError), Crashes: t.q.x.quarantine.Deaths(t.q.name, it, t.q.core.Single), log: t.q.x.cfg.Logger,
 	}
-	job.claim, _ = it.Claim.(*claim)
+	job.claim = claimOf(it.Claim)
 	var e journal.Entry
 	parts := it.Outcome.Parts // from an earlier call: they don't come again
 	for i, p := range t.q.inHand(it) {

@@ -179,7 +179,7 @@ func (l *locks) settle(q *queue, c *shard.Change) {
 			k.Replace(l.comingWith(m.Position), uint64(m.Into), func(h *lock.KeyLock) { l.rebind(h, m.Into) })
 		}
 		for _, claimed := range c.Claims {
-			claim := claimed.Claim.(*claim)
+			claim := claimOf(claimed.Claim)
 			k.Leave(claim.by)
 			if claimed.Verdict == shard.Done || claimed.Verdict == shard.Discarded {
 				for _, u := range claim.unlock {
@@ -197,7 +197,7 @@ func (l *locks) settle(q *queue, c *shard.Change) {
 		}
 	})
 	for _, claimed := range c.Claims {
-		claimed.Claim.(*claim).release()
+		claimOf(claimed.Claim).release()
 	}
 }
 

@@ -388,3 +388,29 @@ func TestOnceDoesNotBlockHandlers(t *testing.T) {
 		stop(t, x)
 	})
 }
+
+// The functions of a queue are called before a condition lets a call in: one that takes its
+// time keeps no other call waiting.
+func TestSlowKeysHoldUpNoCondition(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		goOn := make(chan struct{})
+		q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{Locks: executor.Locks[string]{
+			OnEnqueue: func(id, _ string) []string {
+				if id == "slow" {
+					<-goOn
+				}
+				return nil
+			},
+		}})
+		slow := make(chan error, 1)
+		go func() {
+			_, err := q.Enqueue(t.Context(), "slow", "", executor.Once("source", 1), executor.Key("slow"))
+			slow <- err
+		}()
+		synctest.Wait()
+		enqueue(t, q, "fast", "", executor.Once("source", 2))
+		close(goOn)
+		require.ErrorIs(t, <-slow, executor.ErrStale)
+	})
+}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"math"
-	"math/rand/v2"
 	"time"
 
 	"github.com/strandjobs/strand/shard"
@@ -125,17 +124,6 @@ type QueueConfig[T any] struct {
 	// under more than one of the names. Default nil.
 	FormerNames []string
 }
-
-// RetryIn is the default pause before retry n, counted from 0, and Lowkiq's:
-// n⁴ + 15 + rand(30)·(n+1) seconds. Without the random part 15 s, 16 s, 31 s,
-// 96 s, 271 s, …; 25 retries take about 20 days.
-func RetryIn(n int) time.Duration {
-	n = min(max(n, 0), 1000) // 1000⁴ s is 30,000 years, and far from overflow
-	seconds := n*n*n*n + 15 + rand.IntN(30)*(n+1)
-	return min(time.Duration(seconds), maxRetryIn/time.Second) * time.Second
-}
-
-const maxRetryIn = 100 * 365 * 24 * time.Hour
 
 // settings are the parts of a QueueConfig that don't depend on T.
 type settings struct {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"time"
 
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
@@ -139,19 +138,10 @@ func (w *worker) giveUp(it *shard.Item) {
 // from its work. A handler may dress up the end of its context as any error, so
 // every error after that end counts.
 func (w *worker) interrupted(it *shard.Item, err error) bool {
-	if c, ok := it.Claim.(*claim); ok && c.lost() != nil {
+	if c := claimOf(it.Claim); c != nil && c.lost() != nil {
 		return true
 	}
 	return context.Cause(w.x.handlers) != nil || (w.x.draining.Load() && errors.Is(err, ErrClosed))
-}
-
-func (w *worker) retryIn(n int) (d time.Duration) {
-	err := guarded(func() error { d = w.queue.retryIn(n); return nil })
-	if err != nil {
-		w.x.cfg.Logger.Error("hook panicked", slog.String("hook", "RetryIn"), slog.Any("error", err))
-		return RetryIn(n)
-	}
-	return d
 }
 
 // logPanic tells of a bug, with the place where it is.

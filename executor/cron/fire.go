@@ -129,53 +129,6 @@ func (c *Cron) claim(o *office, s *schedule, tick time.Time) (giveBack func() bo
 	return giveBack, claimed, true
 }
 
-// attempt is a tick in hand.
-type attempt struct {
-	c    *Cron
-	s    *schedule
-	tick time.Time
-	next time.Time // when it is given up, unless all are caught up; zero: never
-	send send      // with its payload; nil before it was asked for
-}
-
-// enqueue tries once. Where Enqueue waits for room, it does so for a while.
-func (a *attempt) enqueue(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, lastPause)
-	defer cancel()
-	s, id := a.s, a.s.name
-	switch s.overlap {
-	case Parallel:
-		id += "@" + a.tick.UTC().Format(time.RFC3339)
-	case Skip:
-		if pending, err := s.pending(ctx, id); err != nil {
-			return err
-		} else if pending {
-			return a.drop(ctx)
-		}
-	}
-	if a.send == nil {
-		send, err := s.prepare(s, a.tick)
-		if err != nil {
-			return err
-		}
-		a.send = send
-	}
-	_, err := a.send(ctx, id, executor.Once(tickMark(s.name), a.tick.Unix()),
-		executor.At(a.tick), executor.Score(float64(a.tick.Unix())))
-	return err
-}
-
-// drop says that the tick was not enqueued because of the former one's job. It is
-// written down where it would be caught up otherwise.
-func (a *attempt) drop(ctx context.Context) error {
-	if a.s.missed != SkipMissed {
-		if err := a.c.x.SetMark(ctx, tickMark(a.s.name), a.tick.Unix()); err != nil {
-			return err
-		}
-	}
-	return ErrOverlap
-}
-
 // mayTryAgain reports whether nothing was enqueued, and another attempt may do
 // better.
 func mayTryAgain(err error) bool {
@@ -186,26 +139,6 @@ func mayTryAgain(err error) bool {
 // isEnd reports whether the executor accepts nothing any more.
 func isEnd(err error) bool {
 	return errors.Is(err, executor.ErrClosed) || errors.Is(err, executor.ErrFailed)
-}
-
-func (a *attempt) givenUp() bool {
-	return a.s.missed != CatchUpAll && !a.next.IsZero() && !a.c.now().Before(a.next)
-}
-
-// wait waits before the next attempt; false when there may be none.
-func (a *attempt) wait(o *office, pause time.Duration) bool {
-	if a.s.missed != CatchUpAll && !a.next.IsZero() {
-		pause = min(pause, a.next.Sub(a.c.now()))
-	}
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-o.ctx.Done():
-	case <-a.c.closing:
-	}
-	return false
 }
 
 // note writes down what became of a tick that is over.

@@ -91,7 +91,6 @@ type schedule struct {
 // send enqueues a payload.
 type send func(ctx context.Context, id string, options ...executor.Option) (executor.Receipt, error)
 
-func tickMark(name string) string  { return "cron/tick/" + name }
 func pauseMark(name string) string { return "cron/pause/" + name }
 
 // Add adds a schedule to c. Whether it is paused, and how far its ticks have
