@@ -118,6 +118,73 @@
 //     when QueueConfig.Timeout is over. Stop returns without it, with [ErrStuck],
 //     and keeps the journal locked until it ends.
 //
+// # What a handler knows, and says
+//
+// A [Job], and a [Merged], says which attempt it is, what the last failures were, and
+// since when the payload has been waiting; it carries what its producer gave it as
+// [Metadata], a trace context for example; and its Logger names it. What died is found in
+// [Queue.Morgue] with the same.
+//
+// A handler answers with the error that it returns: nil is done, [Cancel], [Discard],
+// [Snooze] and [RetryAfter] are wishes, and another error is a failure, which spends a
+// retry. What stands around handlers, for metrics say, can tell them apart with
+// errors.As: they are a *[CancelError], a *[DiscardError], a *[SnoozeError] and a
+// *[RetryError], wrapped or not.
+//
+// # Contexts
+//
+// The context of a call is for that call: it bounds how long Enqueue, Stop and the like
+// wait. That of [Executor.Start] gives its values to all handlers, a logger or a tracer
+// for example, and its end means no more once Start has returned. [Executor.Run] is Start
+// that stops when its context ends: it stops granting workers, and gives the handlers
+// that run Config.StopTimeout before it ends their contexts with [ErrStopping]. What is
+// enqueued with the context of a handler counts as a follow-up: see The backlog.
+//
+// # Testing
+//
+// A handler is a function, and a [Job] a plain struct: most tests need no executor.
+//
+//	err := deliver(ctx, executor.Job[Order]{ID: "order-42", Payload: order, Attempt: 3})
+//
+// With an executor: [Open] without a directory keeps everything in memory, starts in a
+// fraction of a millisecond, and behaves alike but for what outlives a process. In a bubble of
+// testing/synctest time is the test's own: pauses of hours between retries, schedules of
+// executor/cron and timeouts take as long as what happens in them.
+//
+//	synctest.Test(t, func(t *testing.T) {
+//		x, err := executor.Open("", executor.Config{Logger: slog.New(slog.DiscardHandler)})
+//		orders, err := executor.Handle(x, "orders", deliver, executor.QueueConfig[Order]{})
+//		err = x.Start(t.Context())
+//		_, err = orders.Enqueue(t.Context(), "order-42", order)
+//		time.Sleep(3 * time.Hour)           // the first ten attempts, by the default RetryIn
+//		synctest.Wait()                     // what is due by now has been done
+//		for dead, err := range orders.Morgue() { … }
+//		err = x.Stop(context.Background())  // in the bubble: it has goroutines
+//	})
+//
+// Executor, queues and their Stop belong into one bubble. What a crash leaves behind is
+// tested with a directory outside of one: [Executor.Copy] makes the image of a moment.
+//
+// # What is refused on purpose
+//
+//   - To enqueue in the transaction of another database. Either of the two commits comes
+//     first, and a crash in between loses the other, whatever is promised. Write the event
+//     to a table in that transaction, an outbox, read the table in the order of its numbers,
+//     and enqueue with [Once]: what was read twice is accepted once.
+//   - To do a side effect exactly once. A handler over SQL keeps Job.Position, which is
+//     unique and grows, in the transaction that it makes, and skips what is there already.
+//   - Several processes on one journal, priorities of jobs inside an id, and dependencies
+//     between jobs but for [Locks]: they would cost the promises above.
+//
+// # The shape of v1
+//
+// What is exported here stays, and so do journals: a later version opens those of an
+// earlier one. No type of a lower room has to be looked up: errors of package journal
+// and of package lock that come through say what they mean themselves. Settings are structs whose
+// zero value works, and may get fields; zero and below mean what [Config] says. Calls
+// take options, and may get more. Attempts count from 1. Positions, scores and fences are
+// plain numbers. The packages below executor promise no compatibility.
+//
 // # How it works
 //
 //	 you ── Enqueue ──► executor ──(1) Append──► journal ──(2) Deliver, in commit order──► shard

@@ -13,6 +13,7 @@ import (
 
 	"github.com/strandjobs/strand/actor"
 	"github.com/strandjobs/strand/executor/internal/backlog"
+	"github.com/strandjobs/strand/executor/internal/faultdisk"
 	"github.com/strandjobs/strand/executor/internal/gate"
 	"github.com/strandjobs/strand/executor/internal/quarantine"
 	"github.com/strandjobs/strand/journal"
@@ -129,14 +130,16 @@ func OpenContext(ctx context.Context, dir string, cfg Config) (*Executor, error)
 	return open(dir, cfg, func(c journal.Config) (*journal.Log, error) { return journal.OpenContext(ctx, dir, c) })
 }
 
-// OpenOn is Open on a disk in memory that has crashes and faults on demand: for
+// openOnDisk is Open on a disk in memory that has crashes and faults on demand: for
 // tests of what happens then.
-func OpenOn(disk *journal.Memory, cfg Config) (*Executor, error) {
+func openOnDisk(disk *journal.Memory, cfg Config) (*Executor, error) {
 	if disk == nil {
 		return nil, fmt.Errorf("%w: no disk; new(journal.Memory) is an empty one", ErrConfig)
 	}
 	return open("a disk in memory", cfg, func(c journal.Config) (*journal.Log, error) { return journal.OpenMemory(disk, c) })
 }
+
+func init() { faultdisk.Open = openOnDisk }
 
 func open(dir string, cfg Config, openLog func(journal.Config) (*journal.Log, error)) (*Executor, error) {
 	cfg, err := cfg.withDefaults()

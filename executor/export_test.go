@@ -4,8 +4,12 @@ import (
 	"context"
 	"time"
 
+	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
+
+// OpenOn opens an executor on a disk in memory.
+func OpenOn(disk *journal.Memory, cfg Config) (*Executor, error) { return openOnDisk(disk, cfg) }
 
 // BreakShards makes every shard fail as a bug of ours would.
 func (x *Executor) BreakShards() {

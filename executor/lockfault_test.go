@@ -219,7 +219,6 @@ func TestLockTTL(t *testing.T) {
 func TestBadLocks(t *testing.T) {
 	x := open(t, "", executor.Config{})
 	for says, l := range map[string]executor.Locks[string]{
-		"Locks.TTL is -1s":                     {TTL: -time.Second},
 		"Locks.WhenBlocked waits for -1s":      {WhenBlocked: lock.Decision{Action: lock.ActionRequeue, After: -time.Second}},
 		"Locks.WhenBlocked is 9":               {WhenBlocked: lock.Decision{Action: 9}},
 		"can't have Counted, UnlockOnBurial":   {Service: new(flags), Counted: true},

@@ -31,7 +31,7 @@ func TestLowkiq_L06_MergeWithAWaitingJob(t *testing.T) {
 		got := ran.get()
 		require.Equal(t, "a", got.ID)
 		require.Len(t, got.Payloads, 2)
-		assert.Equal(t, executor.Payload[string]{Value: "x", Score: 3, Position: lower.Position}, got.Payloads[0])
+		assert.Equal(t, executor.Payload[string]{Value: "x", Score: 3, Position: lower.Position, EnqueuedAt: got.Payloads[0].EnqueuedAt}, got.Payloads[0])
 		assert.Equal(t, "y", got.Payloads[1].Value)
 		assert.True(t, due.Equal(got.Due))
 		assert.Equal(t, 1, got.Attempt)

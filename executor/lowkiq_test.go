@@ -45,7 +45,10 @@ func TestLowkiq_L01_JobHasIDPayloadsDueAndRetryCount(t *testing.T) {
 			assert.Equal(t, "a", job.ID)
 			assert.Equal(t, i+1, job.Attempt, "1 new, 2 failed once, …")
 			assert.True(t, due.Add(time.Duration(i)*time.Minute).Equal(job.Due), "due %v", job.Due)
-			assert.Equal(t, []executor.Payload[string]{{Value: "old", Score: 1, Position: second.Position}, {Value: "new", Score: 2, Position: first.Position}}, job.Payloads)
+			assert.Equal(t, []executor.Payload[string]{
+				{Value: "old", Score: 1, Position: second.Position, EnqueuedAt: job.Payloads[0].EnqueuedAt},
+				{Value: "new", Score: 2, Position: first.Position, EnqueuedAt: job.Payloads[1].EnqueuedAt},
+			}, job.Payloads)
 			assert.Equal(t, "new", job.Latest())
 		}
 	})

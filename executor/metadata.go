@@ -14,6 +14,10 @@ const (
 )
 
 func setMetadata(e *journal.Entry, pairs map[string]string) error {
+	if len(pairs) == 0 {
+		e.Metadata = nil // that of an earlier option
+		return nil
+	}
 	if len(pairs) > maxMetadataPairs {
 		return fmt.Errorf("%w: %d pairs for id %q, the limit is %d", ErrInvalidMetadata, len(pairs), e.ID, maxMetadataPairs)
 	}

@@ -47,7 +47,9 @@ const (
 var _ = [1]struct{}{}[int(KeepLast-Merge(shard.KeepLast))+int(BlockFailed-OnFailure(shard.BlockFailed))+
 	int(Halt-OnExhausted(shard.Halt))+int(PullRetry-OnFresh(shard.PullRetry))]
 
-func (m Merge) String() string       { return constantName(m, "KeepAll", "MinScore", "KeepFirst", "KeepLast") }
+func (m Merge) String() string {
+	return constantName(m, "KeepAll", "MinScore", "KeepFirst", "KeepLast")
+}
 func (f OnFailure) String() string   { return constantName(f, "MergeFailed", "BlockFailed") }
 func (e OnExhausted) String() string { return constantName(e, "BuryOldest", "BuryAll", "Halt") }
 func (f OnFresh) String() string     { return constantName(f, "WaitWithRetry", "PullRetry") }

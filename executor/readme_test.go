@@ -23,7 +23,6 @@ import (
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/cron"
-	"github.com/strandjobs/strand/lock"
 )
 
 type (

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -64,6 +65,9 @@ func tell(t testing.TB, dir string) string {
 	line := func(what string, e Entry) {
 		fmt.Fprintf(&b, "%s: position %d, id %q, payload %q, due %d, score %v, retry %d, error %q\n",
 			what, e.Position, e.ID, e.Payload, e.Due, e.Score, e.Retry, e.Error)
+		if e.Accepted != 0 || len(e.Metadata) > 0 || len(e.History) > 0 {
+			fmt.Fprintf(&b, "\taccepted %d, metadata %v, failures %v\n", e.AcceptedAt(), maps.Collect(e.Metadata.All()), e.History.Failures(string(e.Error)))
+		}
 	}
 	fmt.Fprintf(&b, "next %d, queues %v\n", l.Stats().Next, l.Queues())
 	for queue := range uint32(len(l.Queues()) + 1) {
@@ -75,6 +79,9 @@ func tell(t testing.TB, dir string) string {
 		for d, err := range l.Morgue(queue) {
 			require.NoError(t, err)
 			line(fmt.Sprintf("buried with retry %d for %q", d.Retry, d.Reason), d.Entry)
+			if len(d.History) > 0 {
+				fmt.Fprintf(&b, "\tfailures %v\n", d.History.Failures(d.Reason))
+			}
 		}
 	}
 	for set, err := range l.Keys("") {

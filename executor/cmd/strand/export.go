@@ -7,16 +7,18 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// exportVersion is that of the lines of an export.
-const exportVersion = 1
+// exportVersion is that of the lines of an export. Version 1 had no accepted, metadata and
+// history; it is imported as it is.
+const exportVersion = 2
 
 // line is one line of an export. Which fields it has depends on its type:
 //
 //	export    version, epoch, next: the first line
 //	queue     name, number
-//	payload   a live one: queue, id, position, due, score, restored, payload
-//	state     of a job: queue, id, position, due, retry, halted, failed, error
-//	buried    in the morgue: as a payload, with retry, reason, at
+//	payload   a live one: queue, id, position, due, score, restored, payload; accepted if not at
+//	          the due time, metadata if there is any
+//	state     of a job: queue, id, position, due, retry, halted, failed, error, history
+//	buried    in the morgue: as a payload, with retry, reason, at, history
 //	key       of the state: key, value
 //	end       lines: how many there were before; the last line
 type line struct {
@@ -42,6 +44,9 @@ type line struct {
 	Error    *text              `json:"error,omitempty"`
 	Reason   *text              `json:"reason,omitempty"`
 	At       *moment            `json:"at,omitempty"`
+	Accepted *moment            `json:"accepted,omitempty"`
+	Metadata text               `json:"metadata,omitempty"` // as it stands in the journal
+	History  text               `json:"history,omitempty"`  // the same
 
 	Key   *text `json:"key,omitempty"`
 	Value *text `json:"value,omitempty"`
@@ -106,7 +111,11 @@ func (x *exporter) entry(e *journal.Entry) *line {
 	}
 	if e.Kind == journal.KindState {
 		l.Type, l.Retry, l.Halted, l.Failed, l.Error = "state", &e.Retry, e.Halted, e.Failed, new(text(e.Error))
+		l.History = text(e.History)
 		return l
+	}
+	if l.Metadata = text(e.Metadata); e.Accepted != 0 {
+		l.Accepted = new(moment(e.Accepted))
 	}
 	l.Score, l.Payload, l.Restored = new(score(e.Score)), new(text(e.Payload)), e.Restored
 	return l
@@ -115,6 +124,7 @@ func (x *exporter) entry(e *journal.Entry) *line {
 func (x *exporter) buried(b *journal.Buried) *line {
 	l := x.entry(&b.Entry)
 	l.Type, l.Retry, l.Reason, l.At = "buried", &b.Retry, new(text(b.Reason)), new(moment(b.At))
+	l.History = text(b.History)
 	return l
 }
 

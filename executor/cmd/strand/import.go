@@ -146,12 +146,16 @@ func (m *importer) entry(l *line) (e journal.Entry, err error) {
 		if l.Error != nil {
 			e.Error = *l.Error
 		}
+		e.History = journal.History(l.History)
 		return e, nil
 	}
 	if l.Score == nil || l.Payload == nil {
 		return e, fmt.Errorf("a %s needs score and payload", l.Type)
 	}
 	e.Score, e.Payload, e.Restored = float64(*l.Score), *l.Payload, l.Restored
+	if e.Metadata = journal.Metadata(l.Metadata); l.Accepted != nil {
+		e.Accepted = int64(*l.Accepted)
+	}
 	return e, nil
 }
 
@@ -163,7 +167,7 @@ func (m *importer) bury(l *line) error {
 	if l.Retry == nil || l.At == nil {
 		return errors.New("a buried payload needs retry and at")
 	}
-	d := journal.Buried{Entry: e, Retry: *l.Retry, At: int64(*l.At)}
+	d := journal.Buried{Entry: e, Retry: *l.Retry, At: int64(*l.At), History: journal.History(l.History)}
 	if l.Reason != nil {
 		d.Reason = string(bytes.Clone(*l.Reason))
 	}
