@@ -2,7 +2,6 @@ package rest
 
 import (
 	"cmp"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -14,7 +13,6 @@ import (
 	"github.com/strandjobs/strand/journal/internal/format"
 	"github.com/strandjobs/strand/journal/internal/pages"
 	"github.com/strandjobs/strand/journal/internal/store"
-	"go.etcd.io/bbolt"
 )
 
 // Report is what Check found in a journal.
@@ -97,7 +95,7 @@ func (c *checker) contents(s *store.Bolt) error {
 	if err := s.Check(); err != nil {
 		return err
 	}
-	if err := s.View(func(tx *bbolt.Tx) error { return c.side(s, tx) }); err != nil {
+	if err := c.beside(s); err != nil {
 		return err
 	}
 	survey := block.NewSurvey()
@@ -126,24 +124,16 @@ func (c *checker) contents(s *store.Bolt) error {
 	return s.Scan(func(seq uint64, data []byte) error { return c.count(survey, seq, data) })
 }
 
-// side counts what is beside the log; all of it has been checked.
-func (c *checker) side(s *store.Bolt, tx *bbolt.Tx) error {
-	err := tx.Bucket([]byte(format.BucketQueues)).ForEach(func(name, v []byte) error {
-		v, err := s.Inside(format.BucketQueues, name, v)
-		if err != nil {
-			return err
-		}
-		number, err := format.ParseQueue(name, v)
-		c.queue(number).Name = string(name)
-		return err
-	})
-	if err != nil {
-		return err
+// beside counts what is beside the log; all of it has been checked.
+func (c *checker) beside(s *store.Bolt) error {
+	queues, err := store.ReadQueues(s)
+	for name, number := range queues {
+		c.queue(number).Name = name
 	}
-	return tx.Bucket([]byte(format.BucketMorgue)).ForEach(func(key, _ []byte) error {
-		c.queue(binary.BigEndian.Uint32(key)).Buried++
-		return nil
-	})
+	for number, n := range s.Buried() {
+		c.queue(number).Buried = n
+	}
+	return err
 }
 
 func (c *checker) queue(number uint32) *QueueReport {

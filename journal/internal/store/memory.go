@@ -25,7 +25,8 @@ type Memory struct {
 	unread error                      // see FailReads
 }
 
-// NewVolatile returns a disk that keeps no blocks: nothing outlives the process.
+// NewVolatile returns a disk that keeps no blocks, for a log that ends with the
+// process.
 func NewVolatile() *Memory { return &Memory{volatile: true} }
 
 // FailNext makes the next commits return errs, in turn, without writing
