@@ -15,7 +15,7 @@ import (
 	"github.com/strandjobs/strand/journal/internal/format"
 )
 
-// reportName is the file that Go's runtime writes its last words to, after our
+// ReportName is the file that Go's runtime writes its last words to, after our
 // line with the epoch.
 const ReportName = "CRASH"
 
@@ -70,7 +70,7 @@ func EndReport(p *directory.Dir) {
 
 func reportHeader(epoch uint64) string { return fmt.Sprintf("strand: epoch %d\n", epoch) }
 
-// readReport returns what Go said when the process of an epoch died; empty if
+// ReadReport returns what Go said when the process of an epoch died; empty if
 // there is nothing that can be read.
 func ReadReport(dir string, epoch uint64) string {
 	f, err := directory.OpenFile(filepath.Join(dir, ReportName))

@@ -139,7 +139,7 @@ func (d *Death) odds(r ran, former time.Duration) float64 {
 	return odds
 }
 
-// suspectPrefix is followed by a position in hexadecimal. The value is deaths,
+// SuspectPrefix is followed by a position in hexadecimal. The value is deaths,
 // the epoch of the last one, age in ns, and odds: 8 bytes each. The first version
 // had deaths and epoch only.
 const SuspectPrefix = "suspect/"

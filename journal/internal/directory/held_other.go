@@ -7,11 +7,11 @@ import (
 	"os"
 )
 
-// heldBy leaves the question to bbolt's own lock, which an owner here has alone.
+// HeldBy leaves the question to bbolt's own lock, which an owner here has alone.
 func HeldBy(string) error { return nil }
 
-// unlockFile does nothing: there the lock of a reader stays while it reads.
+// UnlockFile does nothing: there the lock of a reader stays while it reads.
 func UnlockFile(*os.File) error { return nil }
 
-// readOnlyDisk are the errors of a disk on which no LOCK can be written.
+// ReadOnlyDisk are the errors of a disk on which no LOCK can be written.
 var ReadOnlyDisk = []error{fs.ErrPermission}

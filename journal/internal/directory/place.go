@@ -32,7 +32,7 @@ func Open(dir string) (*Dir, error) {
 
 func (p *Dir) Path(name string) string { return filepath.Join(p.Name(), name) }
 
-// createFile makes a file that is not there yet.
+// CreateFile makes a file that is not there yet.
 func CreateFile(path string) (*os.File, error) {
 	p, err := Open(filepath.Dir(path))
 	if err != nil {
@@ -70,7 +70,7 @@ func (anywhere) OpenFile(name string, flag int, mode fs.FileMode) (*os.File, err
 	return os.OpenFile(name, flag, mode)
 }
 
-// openFile opens a regular file that is there, as place.open does. Unlike that it
+// OpenFile opens a regular file that is there, as place.open does. Unlike that it
 // need not be able to read the directory.
 func OpenFile(path string) (*os.File, error) {
 	f, _, err := openRegular(anywhere{}, path, os.O_RDONLY)
@@ -116,7 +116,7 @@ func tryRegular(from opener, name string, flag int) (f *os.File, created bool, e
 	return f, false, nil
 }
 
-// irregularError says that a name stands for something that is not a file. It
+// IrregularError says that a name stands for something that is not a file. It
 // matches [ErrNotJournal].
 type IrregularError struct {
 	Path string
@@ -189,13 +189,13 @@ func (p *Dir) DropFile(name string) error {
 	return p.Drop(name)
 }
 
-// has reports whether a name in the place still stands for an open file.
+// Has reports whether a name in the place still stands for an open file.
 func (p *Dir) Has(name string, f fs.FileInfo) bool {
 	there, err := p.Lstat(name)
 	return err == nil && os.SameFile(there, f)
 }
 
-// syncer returns what makes the names in the place durable. It is asked for
+// Syncer returns what makes the names in the place durable. It is asked for
 // before they change: afterwards there may be no descriptor left.
 func (p *Dir) Syncer() (*os.File, error) {
 	if !canSyncDir {
@@ -204,7 +204,7 @@ func (p *Dir) Syncer() (*os.File, error) {
 	return p.Open(".")
 }
 
-// syncNames makes names durable, through what syncer returned.
+// SyncNames makes names durable, through what syncer returned.
 func SyncNames(d *os.File) error {
 	if d == nil {
 		return nil
@@ -238,7 +238,7 @@ func NounOf(m fs.FileMode) string {
 	return "something else"
 }
 
-// keepAccess gives a file that takes the place of another one its owner, group
+// KeepAccess gives a file that takes the place of another one its owner, group
 // and mode, or fails: who could read and write that one must not be locked out.
 func KeepAccess(f *os.File, old fs.FileInfo) error {
 	info, err := f.Stat()
@@ -257,7 +257,7 @@ func KeepAccess(f *os.File, old fs.FileInfo) error {
 	return f.Chmod(old.Mode().Perm())
 }
 
-// public reports whether everybody may write to the place, as far as the system
+// Public reports whether everybody may write to the place, as far as the system
 // says, and its mode.
 func (p *Dir) Public() (mode fs.FileMode, public bool) {
 	info, err := p.Stat(".")

@@ -1,6 +1,6 @@
 package format
 
-// bucket names one of bbolt's top-level buckets. Names are part of the format.
+// Bucket names one of bbolt's top-level buckets. Names are part of the format.
 type Bucket string
 
 const (
@@ -22,8 +22,8 @@ type Edit struct {
 	Owner      uint32 // offset of the entry in the open block that it goes with; 0: none
 }
 
-// chunkKeySize is the sequence of a block and the number of a chunk of it.
+// ChunkKeySize is the sequence of a block and the number of a chunk of it.
 const ChunkKeySize = 8 + 4
 
-// keyVersion is where the meta bucket keeps the format version of the file.
+// KeyVersion is where the meta bucket keeps the format version of the file.
 const KeyVersion = "version"

@@ -21,7 +21,7 @@ func MorgueKey(queue uint32, p Position) []byte {
 	return binary.BigEndian.AppendUint64(key, uint64(p))
 }
 
-// queueOf is the queue in a key of the morgue.
+// QueueOf is the queue in a key of the morgue.
 func QueueOf(key []byte) uint32 { return binary.BigEndian.Uint32(key) }
 
 // change puts the payload into the morgue: version, count, time, reason, and the

@@ -22,7 +22,7 @@ const (
 	// due time, retry count, last error, and which payloads failed last.
 	KindState Kind = 2
 
-	// kindMarks lists positions that ended. Only inside a block.
+	// KindMarks lists positions that ended. Only inside a block.
 	KindMarks Kind = 3
 
 	// kindMask leaves three bits beside the kind for flags.
@@ -69,7 +69,7 @@ type Entry struct {
 // time t, given in nanoseconds, in seconds.
 func ScoreOf(t int64) float64 { return float64(t) / float64(time.Second) }
 
-// appendEntry writes e as part of a block whose first position is first and
+// AppendEntry writes e as part of a block whose first position is first and
 // whose due times count from base.
 func AppendEntry(b []byte, e *Entry, moved bool, first Position, base int64) []byte {
 	head := len(b)
@@ -119,12 +119,12 @@ func EntryBound(e *Entry) int {
 	return maxEntryOverhead + len(e.ID) + len(e.Payload) + len(e.Error) + binary.MaxVarintLen64*len(e.Failed)
 }
 
-// maxAppendBytes bounds the entries of one call, because offsets have 32 bits.
+// MaxAppendBytes bounds the entries of one call, because offsets have 32 bits.
 const MaxAppendBytes = 1 << 30
 
 var errShort = errors.New("entry cut short")
 
-// decoder reads the body of a block. The first error sticks.
+// Decoder reads the body of a block. The first error sticks.
 type Decoder struct {
 	B   []byte
 	Off int
@@ -193,7 +193,7 @@ func (d *Decoder) float() float64 {
 	return math.Float64frombits(binary.LittleEndian.Uint64(b))
 }
 
-// entry decodes the entry at d.off, which must not be a list of marks.
+// Entry decodes the entry at d.off, which must not be a list of marks.
 func (d *Decoder) Entry(e *Entry, first Position, base int64) {
 	head := d.Byte()
 	e.Kind, e.Queue, e.Position = Kind(head&kindMask), uint32(d.uvarint()), Position(d.uvarint())
@@ -222,7 +222,7 @@ func (d *Decoder) Entry(e *Entry, first Position, base int64) {
 	}
 }
 
-// head returns the id of the entry at d.off and its due time, counted from that
+// Head returns the id of the entry at d.off and its due time, counted from that
 // of the block, and leaves d somewhere in it.
 func (d *Decoder) Head() (id []byte, due int64) {
 	d.Byte()
@@ -248,7 +248,7 @@ func (d *Decoder) positions() []Position {
 	return ps
 }
 
-// marks calls ended for each position in the list at d.off, whose kind byte
+// Marks calls ended for each position in the list at d.off, whose kind byte
 // has been read.
 func (d *Decoder) Marks(first Position, ended func(Position)) {
 	last := first

@@ -6,13 +6,13 @@ import (
 	"hash/crc32"
 )
 
-// formatVersion is that of the file, kept in the meta bucket and the end mark. A
+// FormatVersion is that of the file, kept in the meta bucket and the end mark. A
 // reader refuses anything above it. Version 1 had no checksums on state keys and
 // no sums of the side buckets; the first commit to a file of that version makes
 // it one of the present. See [bolt.migrate].
 const FormatVersion = 2
 
-// blockVersion is written into every block, and into what is buried.
+// BlockVersion is written into every block, and into what is buried.
 const BlockVersion = 1
 
 // The header of a block, little endian:
@@ -35,7 +35,7 @@ var (
 	Castagnoli = crc32.MakeTable(crc32.Castagnoli)
 )
 
-// header is the decoded header of a block.
+// Header is the decoded header of a block.
 type Header struct {
 	Seq, Epoch uint64
 	First      Position
@@ -61,7 +61,7 @@ func BlockChecksum(b []byte) uint32 {
 	return crc32.Update(crc32.Checksum(b[:8], Castagnoli), Castagnoli, b[12:])
 }
 
-// parseHeader checks all of b, which is filed under seq, and returns its header.
+// ParseHeader checks all of b, which is filed under seq, and returns its header.
 func ParseHeader(b []byte, seq uint64) (h Header, err error) {
 	corrupt := func(format string, args ...any) (Header, error) {
 		return Header{}, &CorruptError{Block: seq, Offset: -1, Reason: fmt.Sprintf(format, args...)}
@@ -98,7 +98,7 @@ func ParseHeader(b []byte, seq uint64) (h Header, err error) {
 	return h, nil
 }
 
-// scan reads a checked block: every entry with its offset, then every ended
+// Scan reads a checked block: every entry with its offset, then every ended
 // position. Either function may be nil.
 func (h *Header) Scan(b []byte, entry func(off uint32, size int, e *Entry), ended func(Position)) error {
 	d := Decoder{B: b[:HeaderSize+h.Entries], Off: HeaderSize}

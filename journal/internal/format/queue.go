@@ -16,5 +16,5 @@ func ParseQueue(name, value []byte) (uint32, error) {
 	return binary.BigEndian.Uint32(value), nil
 }
 
-// maxQueueName is the longest name of a queue, in bytes.
+// MaxQueueName is the longest name of a queue, in bytes.
 const MaxQueueName = 4096

@@ -91,7 +91,7 @@ func walkPages(f *os.File, path string) error {
 
 type Meta struct{ Root, freelist, End, Txid uint64 }
 
-// readMetas returns the younger meta page and the size of pages. Both must be
+// ReadMetas returns the younger meta page and the size of pages. Both must be
 // sound. bbolt would make do with one, but when that is the older one, the last
 // commit is lost without a word.
 func ReadMetas(f io.ReaderAt, path string) (Meta, int, error) {
@@ -134,7 +134,7 @@ func readMeta(f io.ReaderAt, buf []byte, id uint64, at int) (m Meta, size int, o
 	return m, size, size >= 512 && size <= 1<<16 && size&(size-1) == 0
 }
 
-// page is a page with its overflow.
+// Page is a page with its overflow.
 type Page struct {
 	ID    uint64
 	Flags uint16
@@ -142,7 +142,7 @@ type Page struct {
 	B     []byte
 }
 
-// load reads a page for the first time, with its overflow.
+// Load reads a page for the first time, with its overflow.
 func (w *Walk) Load(id uint64, depth int) (p Page, err error) {
 	if depth == maxDepth {
 		return p, format.Damaged("page %d: the tree is deeper than %d", id, maxDepth)
@@ -265,14 +265,14 @@ func (w *Walk) leaf(p Page, low, high []byte, depth int) error {
 	return nil
 }
 
-// pageRoom is how much the elements of a page can hold together. Those of a page
+// Room is how much the elements of a page can hold together. Those of a page
 // that was made up may lie on top of each other, and fill the memory.
-type pageRoom int
+type Room int
 
-func (p Page) Room() pageRoom { return pageRoom(len(p.B) - PageHeader) }
+func (p Page) Room() Room { return Room(len(p.B) - PageHeader) }
 
-func (r *pageRoom) Take(id uint64, size int) error {
-	if *r -= pageRoom(ElementHeader + size); *r < 0 {
+func (r *Room) Take(id uint64, size int) error {
+	if *r -= Room(ElementHeader + size); *r < 0 {
 		return format.Damaged("page %d: its values are larger than it is", id)
 	}
 	return nil
@@ -294,7 +294,7 @@ func (w *Walk) bucket(id uint64, v []byte, depth int) error {
 	return w.leaf(Page{ID: id, Count: int(n.Uint16(v[10:])), B: v}, nil, nil, depth)
 }
 
-// key returns the i-th key and its element. The first key of a page may equal
+// Key returns the i-th key and its element. The first key of a page may equal
 // low, which is what its parent has for it; all others are above it.
 func (p Page) Key(i int, low, high []byte) (key, element []byte, err error) {
 	at := PageHeader + i*ElementHeader

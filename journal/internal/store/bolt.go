@@ -22,7 +22,7 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 )
 
-// bolt keeps a log in a bbolt file.
+// Bolt keeps a log in a bbolt file.
 type Bolt struct {
 	path     string
 	place    *directory.Dir // where it is replaced; nil where it never is
@@ -45,7 +45,7 @@ type Bolt struct {
 	broken atomic.Pointer[format.CorruptError]
 }
 
-// chunkFor returns the size of chunk that lets two of them, with their keys and
+// ChunkFor returns the size of chunk that lets two of them, with their keys and
 // headers, fill a leaf page.
 func ChunkFor(pageSize int) int {
 	return (pageSize-pages.PageHeader)/2 - pages.ElementHeader - format.ChunkKeySize - 4
@@ -143,7 +143,7 @@ func ChunkKey(key *[format.ChunkKeySize]byte, seq uint64, chunk int) []byte {
 	return key[:]
 }
 
-// scan joins the chunks of each block.
+// Scan joins the chunks of each block.
 func (s *Bolt) Scan(block func(seq uint64, data []byte) error) error {
 	return s.View(func(tx *bbolt.Tx) error {
 		var data []byte

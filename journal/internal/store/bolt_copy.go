@@ -10,7 +10,7 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// copyTo reads the file below bbolt: pages that a reader of this commit can see
+// CopyTo reads the file below bbolt: pages that a reader of this commit can see
 // are not written to while it reads.
 func (s *Bolt) CopyTo(path string, over <-chan struct{}) error {
 	f, err := directory.CreateFile(path)
@@ -47,7 +47,7 @@ func (w *patient) Write(b []byte) (int, error) {
 	return w.Writer.Write(b)
 }
 
-// errGivenUp is what comes of a compacting or a copy whose caller has gone.
+// ErrGivenUp is what comes of a compacting or a copy whose caller has gone.
 var ErrGivenUp = errors.New("journal: given up")
 
 func IsOver(over <-chan struct{}) bool {

@@ -114,7 +114,7 @@ func (m *Memory) apply(t *Transaction) error {
 	return nil
 }
 
-// room keeps an eighth of a limited disk for results.
+// Room keeps an eighth of a limited disk for results.
 func (m *Memory) Room(need int) (Room, error) {
 	m.Mu.Lock()
 	defer m.Mu.Unlock()
@@ -125,7 +125,7 @@ func (m *Memory) Room(need int) (Room, error) {
 	return Room{free, free - m.limit/8 - need}, nil
 }
 
-// content is how many bytes are on the disk.
+// Content is how many bytes are on the disk.
 func (m *Memory) Content() (n int) {
 	for _, b := range m.blocks {
 		n += len(b)
@@ -201,7 +201,7 @@ func (m *Memory) Get(name format.Bucket, key []byte) ([]byte, error) {
 	return bytes.Clone(m.side[name][string(key)]), nil
 }
 
-// page sorts the whole bucket when a key was added since the last call, or
+// Page sorts the whole bucket when a key was added since the last call, or
 // half of them are gone: this is a disk for tests and for what does not outlive
 // the process.
 func (m *Memory) Page(name format.Bucket, from []byte) (page []format.Pair, err error) {
