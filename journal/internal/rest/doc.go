@@ -1,10 +1,9 @@
 // Package rest is what can be done with a journal that is not open: look at it, check
 // it, copy it, make it smaller, save what is left of it, and build another one.
 //
-//	               ┌─ OpenView ─► View, Moment      as a start would find it
-//	journal.db ────┼─ Check ────► Report            damage and counts
-//	(nobody has it │─ Clone, Compact                page by page, checked
-//	 open)         └─ Salvage ─► wreck ─► rescue ─► Builder ─► a new journal
+//	               ┌─ OpenView, Check ─► View, Info, Moment   as a start would find it
+//	journal.db ────┼─ Clone, Compact ──► another file         checked
+//	               └─ Salvage ─► wreck ─► rescue ─► Builder ─► a new journal
 //
 // What is promised:
 //
@@ -12,7 +11,7 @@
 //     attempt to lock; who copies or replaces locks the journal meanwhile.
 //   - What is read while somebody opens the journal is not handed out: a LockedError
 //     says who did.
-//   - [Check] finds what opening the journal would, and says what it counts on the way.
+//   - [OpenView], and so [Check], finds what opening the journal would.
 //   - [Salvage] takes what a checksum vouches for and nothing else, and what it writes
 //     can be opened. It lists as lost what it did not find, and says what that means.
 //   - New journals appear whole or not at all.
