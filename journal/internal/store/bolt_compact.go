@@ -153,7 +153,7 @@ func (s *Bolt) take(from *bbolt.Tx, over <-chan struct{}) error {
 
 // Tidy removes what a crash while the file was compacted has left, and looks how
 // large the file is. That the leftover can't be removed matters when it is in the
-// way.
+// way. The goroutine that commits calls it.
 func (s *Bolt) Tidy() error {
 	if err := s.place.DropFile(directory.NewName); errors.Is(err, format.ErrNotJournal) {
 		return err
