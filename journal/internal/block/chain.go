@@ -30,7 +30,7 @@ type Chain struct {
 // Limits are those of a chain.
 type Limits struct {
 	Memory    int // bytes of entries that stay in memory; below zero: all
-	TrimSlack int // see chain
+	TrimSlack int // see Chain
 	MinCarry  int
 }
 

@@ -72,7 +72,7 @@ func (c *Chain) SettleIn(b *Block, data []byte) *home {
 	return &home{data: slices.Clone(data)}
 }
 
-// Thaw reads back what is to be carried forward, for the next [chain.trim].
+// Thaw reads back what is to be carried forward, for the next [Chain.Trim].
 // Nothing else takes blocks out of the log meanwhile.
 func (c *Chain) Thaw(doomed []*Block) error {
 	clear(c.thawed)

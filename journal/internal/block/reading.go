@@ -37,6 +37,8 @@ func (r *refPages) add(ref Ref) {
 	r.last = append(r.last, ref)
 }
 
+// NewReading begins to read a log. settle says where the entries of a block are from
+// now on; its bytes are valid during the call.
 func NewReading(settle func(*Block, []byte) *home) *Reading {
 	return &Reading{Survey: NewSurvey(), settle: settle, refs: make(map[uint32]*refPages)}
 }

@@ -13,6 +13,7 @@ type PositionSet map[format.Position]*[positionPage / 64]uint64
 
 const positionPage = 1 << 9
 
+// Add puts p into the set.
 func (s PositionSet) Add(p format.Position) {
 	page := s[p/positionPage]
 	if page == nil {
@@ -28,6 +29,7 @@ func (s PositionSet) remove(p format.Position) {
 	}
 }
 
+// Has reports whether p is in the set.
 func (s PositionSet) Has(p format.Position) bool {
 	page := s[p/positionPage]
 	return page != nil && page[p%positionPage/64]&(1<<(p%64)) != 0
@@ -45,10 +47,12 @@ type Survey struct {
 	Next   format.Position
 }
 
+// NewSurvey begins with any block.
 func NewSurvey() *Survey {
 	return &Survey{Ended: PositionSet{}, Latest: map[format.Position]uint64{}}
 }
 
+// Block takes in the next block.
 func (s *Survey) Block(seq uint64, data []byte) error {
 	_, err := s.visit(seq, data, func(uint32, int, *format.Entry) {})
 	return err

@@ -37,6 +37,7 @@ func NewWriter(old *Writer, t format.Tail) Writer {
 	}
 }
 
+// Size is how long the block is so far.
 func (b *Writer) Size() int { return len(b.Entries) + len(b.Marks) }
 
 // Add writes e.
@@ -68,6 +69,7 @@ func (b *Writer) BeginMarks(n int) {
 	b.last = b.Block.First
 }
 
+// MarkEnded writes one of the marks that BeginMarks has announced.
 func (b *Writer) MarkEnded(p format.Position) {
 	b.Marks = binary.AppendVarint(b.Marks, int64(p-b.last))
 	b.last = p

@@ -60,7 +60,7 @@ const (
 	CauseOutside
 )
 
-// crash is what is known at a start about the end before it.
+// Findings is what is known at a start about the end before it.
 type Findings struct {
 	Death    *Death                        // how the last process ended; nil: in order
 	Suspects map[format.Position]Suspicion // who of the live ones was running then

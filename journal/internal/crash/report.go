@@ -29,7 +29,7 @@ var reporting struct {
 	file  os.FileInfo    // its own
 }
 
-// reportCrashes has Go's last words go to a file in the directory of a journal.
+// Report has Go's last words go to a file in the directory of a journal.
 func Report(p *directory.Dir, epoch uint64) error {
 	if err := p.DropFile(ReportName); err != nil {
 		return fmt.Errorf("journal: crash report: %w", err)
@@ -55,7 +55,7 @@ func Report(p *directory.Dir, epoch uint64) error {
 	return nil
 }
 
-// endReports lets go of the file, if it is still that of this journal; nil is none.
+// EndReport lets go of the file, if it is still that of this journal; nil is none.
 func EndReport(p *directory.Dir) {
 	reporting.Lock()
 	defer reporting.Unlock()

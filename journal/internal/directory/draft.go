@@ -26,6 +26,7 @@ type Draft struct {
 	final  string // in parent, when it is whole
 }
 
+// DraftSuffix comes between the name of a journal and the number of a draft.
 const DraftSuffix = ".new-"
 
 func draftNote(name string) string { return "unfinished " + name + "\n" }
@@ -72,6 +73,7 @@ func (d *Draft) make() error {
 	return fmt.Errorf("journal: %s is removed all the time", d.Path())
 }
 
+// Path is where the draft is.
 func (d *Draft) Path() string { return d.Parent.Path(d.name) }
 
 // Reveal makes the draft durable and gives it its name. After an error discard is

@@ -12,6 +12,7 @@ import (
 	"github.com/strandjobs/strand/journal/internal/format"
 )
 
+// LockName is the file that an owner locks.
 const LockName = "LOCK"
 
 // lockBytes is more than a LOCK file ever has.
@@ -30,7 +31,7 @@ type DirLock struct {
 	Since   time.Time // when it was locked
 }
 
-// lockDir makes this process the owner of dir, now or never, and writes who that
+// Lock makes this process the owner of dir, now or never, and writes who that
 // is where the next one can read it. The file stays behind; only the lock on it
 // counts.
 func Lock(dir string) (l *DirLock, err error) {
@@ -97,6 +98,7 @@ func (l *DirLock) ours() bool {
 	return err == nil && l.Place.Has(LockName, held)
 }
 
+// Unlock ends the ownership. The file stays.
 func (l *DirLock) Unlock() error { return errors.Join(l.F.Close(), l.Place.Close()) }
 
 // Undo unlocks and leaves no trace, for an owner that did nothing. Removing the

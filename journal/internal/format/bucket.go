@@ -3,6 +3,7 @@ package format
 // Bucket names one of bbolt's top-level buckets. Names are part of the format.
 type Bucket string
 
+// The buckets of a journal.
 const (
 	BucketLog    Bucket = "log"
 	BucketMeta   Bucket = "meta"
@@ -11,11 +12,13 @@ const (
 	BucketState  Bucket = "state"  // state key → value: marks, locks, slots, suspects
 )
 
+// Buckets are all of them.
 var Buckets = []Bucket{BucketLog, BucketMeta, BucketQueues, BucketMorgue, BucketState}
 
+// Pair is a key of a bucket and its value.
 type Pair struct{ Key, Value []byte }
 
-// change is one put, or a delete when value is nil, in a side bucket.
+// Edit is one put, or a delete when value is nil, in a side bucket.
 type Edit struct {
 	Bucket     Bucket
 	Key, Value []byte

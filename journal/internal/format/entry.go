@@ -115,6 +115,7 @@ func appendState(b []byte, head int, e *Entry) []byte {
 // failed positions.
 const maxEntryOverhead = 64
 
+// EntryBound is how many bytes an entry takes at most.
 func EntryBound(e *Entry) int {
 	return maxEntryOverhead + len(e.ID) + len(e.Payload) + len(e.Error) + binary.MaxVarintLen64*len(e.Failed)
 }
@@ -137,6 +138,7 @@ func (d *Decoder) fail(err error) {
 	}
 }
 
+// Byte reads one.
 func (d *Decoder) Byte() byte {
 	if d.Err != nil || d.Off >= len(d.B) {
 		d.fail(errShort)

@@ -9,7 +9,7 @@ import (
 // FormatVersion is that of the file, kept in the meta bucket and the end mark. A
 // reader refuses anything above it. Version 1 had no checksums on state keys and
 // no sums of the side buckets; the first commit to a file of that version makes
-// it one of the present. See [bolt.migrate].
+// it one of the present. See [store.Bolt].
 const FormatVersion = 2
 
 // BlockVersion is written into every block, and into what is buried.
@@ -44,6 +44,7 @@ type Header struct {
 	Count      int
 }
 
+// Put writes the header into b, which is the block, and last the checksum of it.
 func (h *Header) Put(b []byte) {
 	copy(b, BlockMagic[:])
 	b[4], b[5], b[6], b[7] = BlockVersion, 0, 0, 0
@@ -57,6 +58,7 @@ func (h *Header) Put(b []byte) {
 	binary.LittleEndian.PutUint32(b[8:], BlockChecksum(b))
 }
 
+// BlockChecksum is that of a block without the four bytes where it stands.
 func BlockChecksum(b []byte) uint32 {
 	return crc32.Update(crc32.Checksum(b[:8], Castagnoli), Castagnoli, b[12:])
 }

@@ -11,11 +11,13 @@ import (
 // an older version of itself, makes another sum.
 type Sum struct{ Count, Hash uint64 }
 
+// Add takes a value into the sum.
 func (s *Sum) Add(key, v []byte) {
 	s.Count++
 	s.Hash += hashOf(key, v)
 }
 
+// Remove takes a value out.
 func (s *Sum) Remove(key, v []byte) {
 	s.Count--
 	s.Hash -= hashOf(key, v)
@@ -41,6 +43,7 @@ type Sides struct{ Queues, Morgue, State Sum }
 // SideBuckets are the buckets that have one.
 var SideBuckets = []Bucket{BucketQueues, BucketMorgue, BucketState}
 
+// Of returns the sum of a bucket, which must have one.
 func (s *Sides) Of(name Bucket) *Sum {
 	switch name {
 	case BucketQueues:

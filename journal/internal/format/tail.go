@@ -29,6 +29,7 @@ const (
 // KeyTail is where a store keeps the tail, in the meta bucket.
 var KeyTail = []byte("tail")
 
+// Encode returns the value that the meta bucket keeps.
 func (t Tail) Encode() []byte {
 	v := make([]byte, 0, tailSize)
 	s := t.Sides
@@ -47,6 +48,7 @@ func (t Tail) Encode() []byte {
 	return AppendChecksum(v, KeyTail)
 }
 
+// ParseTail reads a value of the present format, or of format 1.
 func ParseTail(v []byte) (Tail, error) {
 	size := len(v)
 	v, err := CutChecksum(v, KeyTail)

@@ -15,7 +15,7 @@ import (
 
 // bbolt trusts its pages, and rebuilds the list of free ones on a goroutine of
 // its own, where a panic or a fault ends the process. So before bbolt sees a
-// file, checkPages reads it, without a memory map, and checks everything that
+// file, Check reads it, without a memory map, and checks everything that
 // bbolt relies on: both meta pages, that every page is where it says it is and
 // referenced once, that elements lie inside their page, and the order of keys.
 // What is inside the values is not looked at here.
@@ -41,6 +41,7 @@ const (
 	maxDepth = 64 // of a tree of pages; a real one has five levels at most
 )
 
+// Walk reads the pages of a file, each once.
 type Walk struct {
 	F       *os.File
 	Size    int      // of a page
@@ -49,6 +50,8 @@ type Walk struct {
 	buffers [maxDepth][]byte
 }
 
+// Check reads all pages of a file that bbolt would use. It matches ErrCorrupt, or
+// ErrNotJournal for what is no file of bbolt.
 func Check(path string) error {
 	f, err := directory.OpenFile(path)
 	if err != nil {
@@ -57,7 +60,7 @@ func Check(path string) error {
 	return errors.Join(walkPages(f, path), f.Close())
 }
 
-// checkPagesIn is checkPages for a name in a place.
+// CheckIn is Check for a name in a place.
 func CheckIn(p *directory.Dir, name string) error {
 	f, err := p.OpenRegular(name, os.O_RDONLY)
 	if err != nil {
@@ -89,6 +92,8 @@ func walkPages(f *os.File, path string) error {
 	return w.freelist(m.freelist)
 }
 
+// Meta is what a meta page says: where the tree is, where the file ends, and the
+// number of the last transaction.
 type Meta struct{ Root, freelist, End, Txid uint64 }
 
 // ReadMetas returns the younger meta page and the size of pages. Both must be
@@ -269,8 +274,10 @@ func (w *Walk) leaf(p Page, low, high []byte, depth int) error {
 // that was made up may lie on top of each other, and fill the memory.
 type Room int
 
+// Room is that of a page of which nothing was read yet.
 func (p Page) Room() Room { return Room(len(p.B) - PageHeader) }
 
+// Take counts an element with so many bytes.
 func (r *Room) Take(id uint64, size int) error {
 	if *r -= Room(ElementHeader + size); *r < 0 {
 		return format.Damaged("page %d: its values are larger than it is", id)

@@ -128,6 +128,7 @@ func (s *Bolt) write(tx *bbolt.Tx, t *Transaction, last *format.Tail) error {
 	return PutTail(tx, *last)
 }
 
+// PutTail writes the end mark, with the number of the transaction.
 func PutTail(tx *bbolt.Tx, t format.Tail) error {
 	t.Tx = uint64(tx.ID())
 	return tx.Bucket([]byte(format.BucketMeta)).Put(format.KeyTail, t.Encode())
@@ -137,6 +138,7 @@ func (s *Bolt) ChunkSize() int { return s.chunk }
 
 func (s *Bolt) chunks(size int) int { return (size + s.chunk - 1) / s.chunk }
 
+// ChunkKey writes into key where a chunk of a block is kept.
 func ChunkKey(key *[format.ChunkKeySize]byte, seq uint64, chunk int) []byte {
 	binary.BigEndian.PutUint64(key[:], seq)
 	binary.BigEndian.PutUint32(key[8:], uint32(chunk))
@@ -201,6 +203,8 @@ func (s *Bolt) Page(name format.Bucket, from []byte) (page []format.Pair, err er
 	return page, err
 }
 
+// View calls f within a transaction that reads. It returns ErrClosed once the file is
+// closed.
 func (s *Bolt) View(f func(*bbolt.Tx) error) error {
 	s.swap.RLock()
 	defer s.swap.RUnlock()

@@ -16,6 +16,7 @@ const compactBatch = 4 << 20
 // Size is as of the last look.
 func (s *Bolt) Size() int { return s.space.backed * s.pageSize }
 
+// Used looks again.
 func (s *Bolt) Used() (int, error) {
 	err := s.look()
 	return s.space.used * s.pageSize, err

@@ -50,6 +50,7 @@ func (w *patient) Write(b []byte) (int, error) {
 // ErrGivenUp is what comes of a compacting or a copy whose caller has gone.
 var ErrGivenUp = errors.New("journal: given up")
 
+// IsOver reports whether a channel is closed; nil never is.
 func IsOver(over <-chan struct{}) bool {
 	select {
 	case <-over:
