@@ -221,7 +221,7 @@
 //	store       transactions on a bbolt file, or in memory for tests
 //	crash       which job ended the last process
 //	pages       a bbolt file, read without bbolt
-//	directory   LOCK, drafts, and files that are nothing else
+//	directory   the directory on disk: its LOCK, drafts, files opened with care
 //	format      what all of it looks like in bytes; positions and errors
 //
 // # Census
