@@ -273,7 +273,7 @@ func (l *Log) refuseFresh(b *openBlock, fresh owed) []posting {
 		d := b.deliveries[route]
 		for _, off := range d.offsets {
 			e, r := b.Read(off)
-			l.chain.EndHere(r, l.open.Block)
+			l.chain.EndHere(r, l.open.Block, len(l.open.cuts))
 			call, posted := b.posted[off]
 			if !posted {
 				continue

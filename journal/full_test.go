@@ -3,8 +3,10 @@ package journal
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -30,22 +32,30 @@ type fullRig struct {
 	posted []string          // keys of posted calls
 	calls  int
 	images []fullImage
+	lives  map[Position]*fullLife
+	last   int  // the last call that was a result
 	frugal bool // what is on the disk leaves memory
 
 	mu   sync.Mutex
 	refs []Ref // live ones that were delivered, or states
 }
 
-// fullImage is the disk after a commit, and what must be on it.
+// fullImage is the disk after a commit, and what it was known to hold.
 type fullImage struct {
-	disk *Memory
-	live []Position
+	disk  *Memory
+	known []Position // entries and states that were delivered or recorded by then
+	last  int        // of results
 }
+
+// fullLife is which result an entry came from, if it is a state, and which one it
+// ended with.
+type fullLife struct{ born, ended int }
 
 func startFull(t *testing.T, seed uint64) *fullRig {
 	f := &fullRig{
 		t: t, r: rand.New(rand.NewPCG(seed, 0)), disk: new(Memory), twin: make(map[Position]string),
 		keys: make(map[string]string), states: make(map[Position]bool), morgue: make(map[Position]bool), gone: make(map[Position]bool),
+		lives: make(map[Position]*fullLife),
 	}
 	f.frugal = seed%2 == 0
 	f.open()
@@ -56,20 +66,15 @@ func startFull(t *testing.T, seed uint64) *fullRig {
 func (f *fullRig) committed() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	image := fullImage{disk: f.disk.Crash()}
-	for _, r := range f.refs {
-		if !f.states[r.Position()] {
-			image.live = append(image.live, r.Position())
-		}
-	}
-	f.images = append(f.images, image)
+	f.images = append(f.images, fullImage{f.disk.Crash(), slices.Collect(maps.Keys(f.lives)), f.last})
 }
 
 func (f *fullRig) open() {
 	cfg := tight(Config{Deliver: func(d *Delivery) {
 		f.mu.Lock()
 		for i := range d.Len() {
-			f.refs = append(f.refs, must(d.Read(i, new(Entry))))
+			r := must(d.Read(i, new(Entry)))
+			f.refs, f.lives[r.Position()] = append(f.refs, r), new(fullLife)
 		}
 		f.mu.Unlock()
 		d.Done()
@@ -164,6 +169,7 @@ func (f *fullRig) record() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.calls++
+	f.last = f.calls
 	var c Change
 	take := func() (Ref, bool) {
 		if len(f.refs) == 0 {
@@ -173,6 +179,7 @@ func (f *fullRig) record() {
 		r := f.refs[i]
 		f.refs = append(f.refs[:i], f.refs[i+1:]...)
 		delete(f.twin, r.Position())
+		f.lives[r.Position()].ended = f.calls
 		return r, true
 	}
 	if r, ok := take(); ok {
@@ -208,6 +215,7 @@ func (f *fullRig) record() {
 	f.log.Record(&c)
 	for _, s := range c.States {
 		f.refs = append(f.refs, s.Ref)
+		f.lives[s.Ref.Position()] = &fullLife{born: f.calls}
 		f.states[s.Ref.Position()] = true
 		f.twin[s.Ref.Position()] = string(s.Entry.ID) + string(s.Entry.Error)
 	}
@@ -246,6 +254,27 @@ func (f *fullRig) forgetRefused() {
 		if _, err := fmt.Sscan(value, &p); err == nil && f.gone[p] {
 			delete(f.keys, key)
 		}
+	}
+}
+
+// look holds a disk against what was recorded: of the results it has the first
+// ones, whole, and nothing of those that came later.
+func (f *fullRig) look(image fullImage) {
+	live, keys, _ := f.found(image.disk)
+	for p := range live {
+		require.False(f.t, f.gone[p], "position %d was refused and is there after a crash", p)
+	}
+	durable := 0
+	for n := 1; n <= image.last; n++ {
+		if _, there := keys[fmt.Sprintf("test/result %d", n)]; there {
+			durable = n
+		}
+	}
+	for _, p := range image.known {
+		life := f.lives[p]
+		_, there := live[p]
+		require.Equal(f.t, life.born <= durable && (life.ended == 0 || life.ended > durable), there,
+			"position %d, born with result %d and ended with %d, on a disk with the results up to %d", p, life.born, life.ended, durable)
 	}
 }
 
@@ -288,13 +317,7 @@ func TestFullNowAndThen(t *testing.T) {
 			require.Equal(t, f.keys, keys)
 			require.Equal(t, f.morgue, morgue)
 			for _, image := range f.images {
-				live, _, _ := f.found(image.disk)
-				for p := range live {
-					require.False(t, f.gone[p], "position %d was refused and is there after a crash", p)
-				}
-				for _, p := range image.live {
-					require.Contains(t, live, p)
-				}
+				f.look(image)
 			}
 		})
 	}

@@ -371,10 +371,10 @@ func (l *Log) end(c *Change) {
 		return
 	}
 	for _, r := range c.Ended {
-		l.chain.End(r, l.open.Block)
+		l.chain.End(r, l.open.Block, len(l.open.cuts))
 	}
 	for i := range c.Buried {
-		l.chain.End(c.Buried[i].Ref, l.open.Block)
+		l.chain.End(c.Buried[i].Ref, l.open.Block, len(l.open.cuts))
 	}
 	if l.volatile {
 		return

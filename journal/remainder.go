@@ -79,18 +79,18 @@ func (m *remainder) piece(n int) *store.Transaction {
 		p.Reach(t.Next)
 	} else if !last {
 		t.Next = next
-		drop, t.Oldest = m.freed(t)
+		drop, t.Oldest = m.freed(t, m.unit+n)
 	}
 	block := p.Seal(t.Epoch, false)
 	m.next = remainderEnd{unit: m.unit + n, at: to, size: len(block), drop: m.drop[len(drop):], tail: t}
 	return &store.Transaction{Seq: t.Seq, Block: block, Drop: drop, Changes: m.b.changes[m.from.changes:to.changes], Tail: t}
 }
 
-// entries writes the states up to a place, and what was carried, unless they
-// ended meanwhile. It returns the position after the last new one.
+// entries writes the states up to a place, and what was carried. What of it has
+// ended is written, too: its end may be in a later piece, or in the block after
+// this one, and must not be on disk before what was recorded before it. It returns
+// the position after the last new one.
 func (m *remainder) entries(p *block.Writer, to cut) (next Position) {
-	m.l.mu.Lock()
-	defer m.l.mu.Unlock()
 	b := m.b
 	d := format.Decoder{B: b.Entries[:to.entries], Off: m.from.entries}
 	for d.Off < to.entries {
@@ -98,7 +98,6 @@ func (m *remainder) entries(p *block.Writer, to cut) (next Position) {
 		off := d.Off
 		d.Entry(&e, b.Block.First, b.Block.Base)
 		switch {
-		case b.Block.Ended(uint32(off)):
 		case off >= b.carried:
 			p.Add(&e, true)
 		case e.Kind == KindState:
@@ -123,11 +122,12 @@ func (m *remainder) marks(p *block.Writer, to cut) {
 	}
 }
 
-// freed returns the blocks that can go before the rest is written, and which
-// one is the oldest then.
-func (m *remainder) freed(t format.Tail) (drop []store.Dropped, oldest uint64) {
+// freed returns the blocks that can go before what comes after a unit is written,
+// and which one is the oldest then. Those whose entries are carried can't, nor those
+// that only become empty with a later unit.
+func (m *remainder) freed(t format.Tail, unit int) (drop []store.Dropped, oldest uint64) {
 	for i, d := range m.drop {
-		if d.Carried {
+		if d.Carried || d.Over.Block == m.b.Block && d.Over.N >= unit {
 			return m.drop[:i], d.Seq
 		}
 	}

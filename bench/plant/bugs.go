@@ -21,6 +21,7 @@ var (
 	recorder  = gate{"./journal", "^(TestSuspects|TestWhatEndedIsNotSuspected|TestARecorder)"}
 	guilt     = gate{"./journal/internal/crash", "^Test(TheCause|Several|ADeath|SlowCauses|DeathsThat|AStorm|Reports)"}
 	deaths    = gate{"./journal", "^TestWhatTheSystem"}
+	pieces    = gate{"./journal", "^(TestFullNow|TestCarriedAndEnded|TestReplacedState)"}
 	keys      = gate{"./journal", "^(TestKeys|TestPostedEntries|TestPut)"}
 	scripts   = gate{"./shard", "^TestScripts"}
 	random    = gate{"./shard", "^TestRandomOperations$"}
@@ -134,6 +135,8 @@ var bugs = []bug{
 	{"suspect who was held", "journal/internal/crash/suspicion.go", "return !ran && !s.Guilty() })", "return false && ran })", guilt},
 	{"suspect jobs of a restart", "journal/internal/crash/death.go", "booted != Boot() && booted != 0", "booted != Boot() && booted == 1", deaths},
 	{"lock again what was unlocked since", "journal/full.go", "		late.Key = nil\n", "		_ = late\n", keys},
+	{"leave out what ended while its block had no room", "journal/remainder.go", "		case off >= b.carried:", "		case b.Block.Ended(uint32(off)):\n		case off >= b.carried:", pieces},
+	{"delete a block before its ends are written", "journal/remainder.go", "d.Carried || d.Over.Block == m.b.Block && d.Over.N >= unit", "d.Carried", pieces},
 	{"keep the state of what was refused", "journal/full.go", "if c.Owner == 0 {\n			kept", "if c.Owner >= 0 {\n			kept", keys},
 
 	// What has left memory comes back as it was.

@@ -28,6 +28,9 @@ type Block struct {
 	held  int      // bytes of memory that its entries count for in Log.held
 	dead  []uint64 // one bit for every four bytes: an entry that starts there ended
 
+	// over is the call that ended the last of its entries.
+	over store.Unit
+
 	// parts are the blocks on disk that hold it together, when a full disk made
 	// it be written in pieces, without what was refused. Nil: it is one, and as
 	// it is in memory.

@@ -13,22 +13,23 @@ func (c *Chain) Admit(b *Block) {
 	c.hold(b)
 }
 
-// End takes the entry that r points to off the accounts. open is the block that
-// is not in them yet.
-func (c *Chain) End(r Ref, open *Block) {
+// End takes the entry that r points to off the accounts. open is the block that is
+// not in them yet, and call the number of the call in it that ends the entry.
+func (c *Chain) End(r Ref, open *Block, call int) {
 	if r.Block != open { // which has nothing to read before it is sealed
 		r, _ = r.resolve()
 	}
-	c.EndHere(r, open)
+	c.EndHere(r, open, call)
 }
 
-// EndHere is end for an entry that is where r says.
-func (c *Chain) EndHere(r Ref, open *Block) {
+// EndHere is End for an entry that is where r says.
+func (c *Chain) EndHere(r Ref, open *Block, call int) {
 	freed := r.Block.mark(r.Off, r.Bytes)
 	if r.Block != open { // admitted when it was sealed
 		c.Live -= freed
 		if r.Block.Live == 0 {
 			c.release(r.Block)
+			r.Block.over = store.Unit{Block: open, N: call}
 		}
 	}
 }
@@ -103,12 +104,12 @@ func (c *Chain) Reclaimable(r store.Room) bool {
 func (b *Block) leave(drop []store.Dropped, carried bool) []store.Dropped {
 	if len(b.parts) > 0 {
 		for _, p := range b.parts {
-			p.Carried = carried
+			p.Carried, p.Over = carried, b.over
 			drop = append(drop, p)
 		}
 		return drop
 	}
-	return append(drop, store.Dropped{Seq: b.Seq, Size: b.Size, Carried: carried})
+	return append(drop, store.Dropped{Seq: b.Seq, Size: b.Size, Carried: carried, Over: b.over})
 }
 
 // carry writes the live ones of the entries of old into b and returns their size.

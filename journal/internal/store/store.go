@@ -76,6 +76,14 @@ type Dropped struct {
 	Seq     uint64
 	Size    int
 	Carried bool // its live entries are in the block of the same transaction
+	Over    Unit // of its last entry
+}
+
+// Unit is one call of Record, by its number in the block that its results are in:
+// the least that is written at once.
+type Unit struct {
+	Block any // the pointer by which the log knows that block
+	N     int
 }
 
 // Room is how much a commit can write, in bytes.

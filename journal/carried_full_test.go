@@ -1,0 +1,86 @@
+package journal
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// orderRig is a disk without room at times, of which every commit is looked at.
+type orderRig struct{ *fullRig }
+
+func (o orderRig) add(payloads ...int) []Ref {
+	var list []Entry
+	for _, size := range payloads {
+		list = append(list, Entry{Queue: modelQueue, ID: []byte("id"), Payload: make([]byte, size)})
+	}
+	ticket, err := o.log.Append(o.t.Context(), list)
+	require.NoError(o.t, err)
+	require.NoError(o.t, ticket.Wait(o.t.Context()))
+	refs := o.refs
+	o.refs = nil
+	return refs
+}
+
+// state records a state in the place of others.
+func (o orderRig) state(ended ...Ref) Ref {
+	c := &Change{Ended: ended, States: []JobState{{Entry: Entry{Queue: modelQueue, ID: []byte("id"), Error: []byte("failed")}}}}
+	o.log.Record(c)
+	return c.States[0].Ref
+}
+
+// live is how many entries a crash after each commit comes back to.
+func (o orderRig) live() (n []int) {
+	for _, image := range o.images {
+		live, _, _ := o.found(image.disk)
+		n = append(n, len(live))
+	}
+	return n
+}
+
+// Results are durable in the order in which they were recorded, also when there is
+// no room for a block into which an entry and a state were carried, and these end
+// meanwhile: their ends are in the block after it, behind what was recorded before
+// them, and until that is on disk a crash comes back to both.
+func TestCarriedAndEndedWhileThereIsNoRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := orderRig{startFull(t, 1)}
+		o.log.committing.Lock() // so that all are in one block
+		state := o.state()
+		o.log.committing.Unlock()
+		first := o.add(10, 10, 3000)
+		stays := o.add(10)[0]
+
+		o.images = nil
+		o.disk.FailNext(ErrFull, ErrFull, ErrFull)
+		o.log.Record(&Change{Ended: first[2:]})
+		synctest.Wait() // for the committer, which now waits for room
+		require.Equal(t, stays.Block.Seq, o.log.chain.Blocks[0].Seq, "the oldest block was carried forward")
+		o.log.Record(&Change{Ended: []Ref{stays}})
+		o.log.Record(&Change{Ended: []Ref{first[0], state}})
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.Equal(t, []int{4, 4, 1}, o.live(), "the first result, what was carried, and the results since")
+		require.NoError(t, o.log.Close())
+	})
+}
+
+// The same of a state that was replaced before its block was sealed, when the
+// block is written in pieces.
+func TestReplacedStateInAnEarlierPiece(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := orderRig{startFull(t, 1)}
+		job := o.add(10)
+		o.images = nil
+		o.log.committing.Lock()
+		o.state(o.state(job...))
+		o.log.committing.Unlock()
+		o.disk.FailNext(ErrFull, ErrFull)
+		o.log.wakeCommitter()
+		synctest.Wait()
+		require.Equal(t, []int{1, 1}, o.live(), "its job has a state after each of the pieces")
+		require.NoError(t, o.log.Close())
+	})
+}
