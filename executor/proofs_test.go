@@ -97,23 +97,18 @@ func strongOnes(text string) (all []string) {
 // and those of all that is exported, down to fields and the methods of interfaces.
 func exportedComments(t *testing.T, room string) (all []string) {
 	t.Helper()
-	names, err := filepath.Glob(filepath.Join("..", room, "*.go"))
-	require.NoError(t, err)
-	var files []*ast.File
-	set := token.NewFileSet()
-	for _, name := range names {
-		if strings.HasSuffix(name, "_test.go") {
-			continue
-		}
-		file, err := parser.ParseFile(set, name, nil, parser.ParseComments)
-		require.NoError(t, err)
-		files = append(files, file)
-	}
-	p, err := doc.NewFromFiles(set, files, room)
-	require.NoError(t, err)
+	p := docOf(t, filepath.Join("..", room))
 	values, funcs := slices.Concat(p.Consts, p.Vars), p.Funcs
 	all = append(all, p.Doc)
-	for _, typ := range p.Types {
+	types := p.Types
+	dirs, err := filepath.Glob(filepath.Join("..", room, "internal", "*"))
+	require.NoError(t, err)
+	for _, dir := range dirs { // of what is inside, the types that the room gives its name to
+		types = append(types, slices.DeleteFunc(docOf(t, dir).Types, func(inside *doc.Type) bool {
+			return !slices.ContainsFunc(p.Types, func(alias *doc.Type) bool { return alias.Name == inside.Name })
+		})...)
+	}
+	for _, typ := range types {
 		all = append(all, typ.Doc)
 		all = append(all, commentsIn(typ.Decl)...)
 		values = slices.Concat(values, typ.Consts, typ.Vars)
@@ -127,6 +122,26 @@ func exportedComments(t *testing.T, room string) (all []string) {
 		all = append(all, f.Doc)
 	}
 	return all
+}
+
+// docOf reads the comments of the package in a directory.
+func docOf(t *testing.T, dir string) *doc.Package {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	require.NoError(t, err)
+	var files []*ast.File
+	set := token.NewFileSet()
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(set, name, nil, parser.ParseComments)
+		require.NoError(t, err)
+		files = append(files, file)
+	}
+	p, err := doc.NewFromFiles(set, files, dir)
+	require.NoError(t, err)
+	return p
 }
 
 func commentsIn(decl ast.Node) (all []string) {

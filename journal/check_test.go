@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/strandjobs/strand/journal/internal/format"
-	"github.com/strandjobs/strand/journal/internal/rest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/bbolt"
@@ -19,13 +18,12 @@ func TestCheck(t *testing.T) {
 	before := tree(t, dir)
 	r, err := Check(dir)
 	require.NoError(t, err)
-	require.NoError(t, r.Damage)
 	assert.Equal(t, before, tree(t, dir), "nothing is written")
-	assert.Equal(t, []rest.QueueReport{{Name: "orders", Number: 1, Payloads: 4, States: 4, Buried: 4}}, r.Queues)
+	assert.Equal(t, []int{1, 4}, []int{r.Queues, r.Buried})
 	assert.Equal(t, 8, r.Live)
 	assert.Equal(t, Position(37), r.Next)
 	assert.Equal(t, uint64(1), r.Epoch)
-	assert.Positive(t, r.Dead)
+	assert.Greater(t, r.Entries, r.Live)
 	assert.Positive(t, r.FileBytes)
 
 	l, err := Open(dir, Config{})
@@ -43,9 +41,8 @@ func TestCheck(t *testing.T) {
 func TestCheckWithoutLock(t *testing.T) {
 	dir := withFile(t, readFile(t, sample(t)))
 	before := tree(t, dir)
-	r, err := Check(dir)
+	_, err := Check(dir)
 	require.NoError(t, err)
-	require.NoError(t, r.Damage)
 	assert.Equal(t, before, tree(t, dir))
 }
 
@@ -56,19 +53,15 @@ func TestCheckDamage(t *testing.T) {
 	values[last][format.HeaderSize+3] ^= 1
 	dir := edit(t, file, func(tx *bbolt.Tx) error { return tx.Bucket([]byte(format.BucketLog)).Put(keys[last], values[last]) })
 	before := tree(t, dir)
-	r, err := Check(dir)
-	require.NoError(t, err)
-	damage, ok := errors.AsType[*CorruptError](r.Damage)
-	require.True(t, ok, "%v", r.Damage)
+	_, err := Check(dir)
+	damage, ok := errors.AsType[*CorruptError](err)
+	require.True(t, ok, "%v", err)
 	assert.Positive(t, damage.Block)
-	assert.Equal(t, last, r.Blocks, "those before it")
-	assert.Equal(t, 4, r.Queues[0].Buried)
 	assert.Equal(t, before, tree(t, dir))
 
 	clear(file[3*4096 : 6*4096])
-	r, err = Check(withFile(t, file))
-	require.NoError(t, err)
-	assert.ErrorIs(t, r.Damage, ErrCorrupt)
+	_, err = Check(withFile(t, file))
+	assert.ErrorIs(t, err, ErrCorrupt)
 }
 
 func TestCheckElsewhere(t *testing.T) {

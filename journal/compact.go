@@ -155,11 +155,11 @@ func (l *Log) bloated(parts, most int) bool {
 
 // compactAtOpen compacts a log that nobody uses yet.
 func (l *Log) compactAtOpen(s *store.Bolt) error {
+	l.committing.Lock()
+	defer l.committing.Unlock()
 	if err := s.Tidy(); err != nil {
 		return err
 	}
-	l.committing.Lock()
-	defer l.committing.Unlock()
 	if l.bloated(2, math.MaxInt) {
 		_ = l.compact(nil)
 	}

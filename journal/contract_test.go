@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/strandjobs/strand/journal"
-	"github.com/strandjobs/strand/journal/journaltest"
+	"github.com/strandjobs/strand/journal/internal/journaltest"
 )
 
 func TestContractOnFile(t *testing.T) {

@@ -216,6 +216,19 @@
 // own past, and runs again what the original has run since. [Log.Stats], [Check]
 // and [View.Info] show both. Journals from before there were UUIDs have none.
 //
+// # Inside
+//
+// The log stands on packages of its own, and each arrow between them points down:
+//
+//	journal     the log: appends, group commit, results, a full disk, the morgue
+//	rest        journals that are not open: view, clone, compact, salvage, build
+//	block       the log in memory: blocks, what is live in them, what leaves next
+//	store       transactions on a bbolt file, or in memory for tests
+//	crash       which job ended the last process
+//	pages       a bbolt file, read without bbolt
+//	directory   the directory on disk: its LOCK, drafts, files opened with care
+//	format      what all of it looks like in bytes; positions and errors
+//
 // # Census
 //
 // One committer goroutine from Open to [Log.Close]. Nothing else. A log that

@@ -18,7 +18,7 @@ import (
 // a result is written down as long as there is any room at all, because results
 // are what gives room back; and who was refused is not on disk later.
 //
-//   - The store keeps a reserve that only results may take ([store.room]). A block
+//   - The store keeps a reserve that only results may take ([store.Store]). A block
 //     for which there is no room beside it is not written as it is.
 //   - refuse sends its appenders away, and those who came since: [ErrFull]. What
 //     was posted, for which no caller waits, stays in memory as a [posting], with
@@ -30,7 +30,7 @@ import (
 //   - Before each block the committer asks the store for room ([Log.demand]).
 //     readmit takes in the postings that find some, in position order, and ends
 //     the refusals when none is left and what was refused last would fit.
-//   - The chain is trimmed harder meanwhile ([strain]), so that a disk which
+//   - The chain is trimmed harder meanwhile ([block.Strain]), so that a disk which
 //     nothing else fills comes back by itself.
 //
 // mu, which is that of the log, guards all of it.

@@ -122,8 +122,6 @@ type (
 	Moment = rest.Moment
 	// Info are the figures of a journal at rest.
 	Info = rest.Info
-	// Report is what Check found in a journal.
-	Report = rest.Report
 	// Salvaged says what was found in a damaged journal and what was not.
 	Salvaged = rest.Salvaged
 	// Loss is one thing that could not be read.
@@ -139,13 +137,10 @@ type (
 // A process that opens the journal while it is being read is not held up.
 func OpenView(dir string) (*View, error) { return rest.OpenView(dir) }
 
-// Check reads and checks all of the journal in dir without writing to it, not
-// even the LOCK file. A [LockedError] says who has the journal open. Who opens it
-// meanwhile is kept waiting for a second, and is then told that it is in use.
-//
-// It returns an error when it could not look: also ErrTooNew and ErrNotJournal,
-// the latter for a directory without a journal, too. Damage is in the report.
-func Check(dir string) (Report, error) { return rest.Check(dir) }
+// Check reads and checks all of the journal in dir, without writing to it, not even
+// the LOCK file, and returns its figures. Damage is an error that matches
+// ErrCorrupt; the others are those of [OpenView].
+func Check(dir string) (Info, error) { return rest.Check(dir) }
 
 // Clone copies the journal in dir, which must not be open, to newDir, which
 // must not be there yet. The copy is exact, and is checked before it gets its

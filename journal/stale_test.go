@@ -2,7 +2,6 @@ package journal
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -113,10 +112,7 @@ func TestStalePages(t *testing.T) {
 				return
 			}
 			dir := withFile(t, file)
-			report, err := Check(dir)
-			if err == nil {
-				err = report.Damage
-			}
+			_, err := Check(dir)
 			if err != nil && noticed%16 != 0 && !long { // to open takes a commit
 				noticed++
 				return
@@ -159,8 +155,8 @@ func TestEveryBit(t *testing.T) {
 		at := int64(bit / 8)
 		_, err := f.WriteAt([]byte{file[at] ^ 1<<(bit%8)}, at)
 		require.NoError(t, err)
-		report, err := Check(dir)
-		if err = cmp.Or(err, report.Damage); err != nil {
+		_, err = Check(dir)
+		if err != nil {
 			noticed++
 			require.True(t, errors.Is(err, ErrCorrupt) || errors.Is(err, ErrNotJournal) || errors.Is(err, ErrTooNew), "bit %d: %v", bit, err)
 		} else if harmless++; harmless%look == 0 {

@@ -115,9 +115,9 @@ var bugs = []bug{
 
 	// What is damaged is noticed.
 	{"skip the checksum", "journal/internal/format/header.go", "; got != want {\n		return corrupt(\"checksum", "; got != want && false {\n		return corrupt(\"checksum", flips},
-	{"accept an older value beside the log", "journal/internal/store/bolt_sides.go", "case t.Version > 1 && got.Hash != want.Hash:", "case false:", stale},
+	{"accept an older value beside the log", "journal/internal/store/bolt_buckets.go", "case t.Version > 1 && got.Hash != want.Hash:", "case false:", stale},
 	{"return state unchecked", "journal/internal/format/sides.go", " != sealOf(name, key, v[:n+8]) {", " != sealOf(name, key, v[:n+8]) && false {", state},
-	{"leave what is deleted in the sum", "journal/internal/store/bolt_sides.go", "			total.Remove(k, old)\n", "", state},
+	{"leave what is deleted in the sum", "journal/internal/store/bolt_buckets.go", "			total.Remove(k, old)\n", "", state},
 	{"salvage without a word", "journal/internal/rest/wreck.go", "	if w.txid != 0 && t.Tx != w.txid {", "	if false {", wrecks},
 	{"give a queue its former name", "journal/internal/rest/salvage_side.go", "		if order > 0 {", "		if order < 0 {", wrecks},
 	{"let values lie on top of each other", "journal/internal/pages/pages.go", "; *r < 0 {", "; *r < 0 && false {", forgeries},

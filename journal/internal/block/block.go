@@ -15,7 +15,7 @@ type Block struct {
 	First format.Position
 	Base  int64
 
-	// home is where the entries are to be read. It is set when the block is
+	// Home is where the entries are to be read. It is set when the block is
 	// sealed, when they leave memory, and when those that are live are carried
 	// forward.
 	Home atomic.Pointer[home]
@@ -35,7 +35,7 @@ type Block struct {
 	// it is in memory.
 	parts []store.Dropped
 
-	// origins are the older blocks whose home is this one: somebody holds Refs
+	// Origins are the older blocks whose home is this one: somebody holds Refs
 	// to entries in them that were carried here.
 	Origins []*Block
 }
@@ -82,12 +82,13 @@ func (b *Block) mark(off, size uint32) int {
 	return freed
 }
 
+// Ended reports whether the entry at off has ended.
 func (b *Block) Ended(off uint32) bool {
 	word, bit := off>>8, uint64(1)<<(off>>2&63)
 	return int(word) < len(b.dead) && b.dead[word]&bit != 0
 }
 
-// read decodes the entry that stood at off when the block was sealed, wherever it
+// Read decodes the entry that stood at off when the block was sealed, wherever it
 // is now.
 func (b *Block) Read(off uint32, e *format.Entry) (Ref, error) {
 	r := Ref{Block: b, Off: off}

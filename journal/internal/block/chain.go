@@ -2,7 +2,7 @@ package block
 
 import "github.com/strandjobs/strand/journal/internal/store"
 
-// chain is the blocks of a log, oldest first, and the accounts of them: what they
+// Chain is the blocks of a log, oldest first, and the accounts of them: what they
 // take on disk and in memory, and how much of it is live. It says which of them
 // are to leave memory, and which the log.
 //
@@ -27,14 +27,14 @@ type Chain struct {
 	thawed map[*Block][]byte
 }
 
-// limits are those of a chain.
+// Limits are those of a chain.
 type Limits struct {
 	Memory    int // bytes of entries that stay in memory; below zero: all
-	TrimSlack int // see chain
+	TrimSlack int // see Chain
 	MinCarry  int
 }
 
-// newChain returns the accounts of a log that has no blocks yet. What has left
+// NewChain returns the accounts of a log that has no blocks yet. What has left
 // memory is read back from s; failed is told when it can't be, perhaps more than
 // once.
 func NewChain(s store.Store, most Limits, failed func(error)) *Chain {
@@ -47,7 +47,7 @@ func NewChain(s store.Store, most Limits, failed func(error)) *Chain {
 	return c
 }
 
-// readBacks is how often the disk was read for entries that are not in memory.
+// ReadBacks is how often the disk was read for entries that are not in memory.
 func (c *Chain) ReadBacks() uint64 {
 	if c.Reader == nil {
 		return 0

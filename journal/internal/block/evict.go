@@ -23,12 +23,12 @@ func (c *Chain) release(b *Block) {
 	b.held = 0
 }
 
-// crowded reports whether some block should leave memory. The caller holds mu.
+// Crowded reports whether some block should leave memory. The caller holds mu.
 func (c *Chain) Crowded() bool {
 	return c.Reader != nil && c.Held > c.budget && c.chilled < len(c.Blocks)
 }
 
-// evict lets blocks go from memory until what stays is within the budget. All of
+// Evict lets blocks go from memory until what stays is within the budget. All of
 // them are committed. mu guards the accounts; one goroutine at a time calls it.
 func (c *Chain) Evict(mu sync.Locker) {
 	for {
@@ -62,7 +62,7 @@ func (c *Chain) coldest() (*Block, *home) {
 	return nil, nil
 }
 
-// settleIn gives a block that is read at open its home: in memory while there is
+// SettleIn gives a block that is read at open its home: in memory while there is
 // room. Who comes first is the first to run.
 func (c *Chain) SettleIn(b *Block, data []byte) *home {
 	if c.Reader != nil && c.settled+len(data) > c.budget {
@@ -72,7 +72,7 @@ func (c *Chain) SettleIn(b *Block, data []byte) *home {
 	return &home{data: slices.Clone(data)}
 }
 
-// thaw reads back what is to be carried forward, for the next [chain.trim].
+// Thaw reads back what is to be carried forward, for the next [Chain.Trim].
 // Nothing else takes blocks out of the log meanwhile.
 func (c *Chain) Thaw(doomed []*Block) error {
 	clear(c.thawed)
@@ -93,7 +93,7 @@ func (c *Chain) Thaw(doomed []*Block) error {
 	return nil
 }
 
-// doomed lists the blocks that trim would carry into b now.
+// Doomed lists the blocks that trim would carry into b now.
 func (c *Chain) Doomed(b *Writer, s Strain) (list []*Block) {
 	if c.Reader == nil {
 		return nil

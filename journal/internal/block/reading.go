@@ -8,7 +8,7 @@ import (
 	"github.com/strandjobs/strand/journal/internal/format"
 )
 
-// reading is a survey that keeps what it reads, so that a log is read, checked
+// Reading is a survey that keeps what it reads, so that a log is read, checked
 // and decoded once. What turns out to have ended is in memory until load: less
 // than what is live and a little, because the log is trimmed to that.
 type Reading struct {
@@ -37,11 +37,13 @@ func (r *refPages) add(ref Ref) {
 	r.last = append(r.last, ref)
 }
 
+// NewReading begins to read a log. settle says where the entries of a block are from
+// now on; its bytes are valid during the call.
 func NewReading(settle func(*Block, []byte) *home) *Reading {
 	return &Reading{Survey: NewSurvey(), settle: settle, refs: make(map[uint32]*refPages)}
 }
 
-// block takes in the next block.
+// Block takes in the next block.
 func (r *Reading) Block(seq uint64, data []byte) error {
 	b := &Block{Seq: seq, Size: len(data)}
 	var pages *refPages // of the queue that the last entry belongs to
@@ -74,7 +76,7 @@ func (r *Reading) pages(queue uint32) *refPages {
 	return pages
 }
 
-// load gives c the blocks that were read, and returns what of them is live, by
+// Load gives c the blocks that were read, and returns what of them is live, by
 // queue, in pages and in position order.
 func (r *Reading) Load(c *Chain) map[uint32][][]Ref {
 	all := make(map[uint32][][]Ref)
@@ -121,7 +123,7 @@ func byPosition(refs []Ref) []Ref {
 	return refs
 }
 
-// positions lists those of entries by queue, in pages.
+// Positions lists those of entries by queue, in pages.
 func Positions(pending map[uint32][][]Ref) iter.Seq[format.Position] {
 	return func(yield func(format.Position) bool) {
 		for _, pages := range pending {

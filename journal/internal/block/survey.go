@@ -6,13 +6,14 @@ import (
 	"github.com/strandjobs/strand/journal/internal/format"
 )
 
-// positionSet is a set of positions that takes memory only around those it
+// PositionSet is a set of positions that takes memory only around those it
 // holds: a job that waits for a year keeps old positions in use. Pages are small,
 // because a file that was made to do harm has a mark of three bytes on each.
 type PositionSet map[format.Position]*[positionPage / 64]uint64
 
 const positionPage = 1 << 9
 
+// Add puts p into the set.
 func (s PositionSet) Add(p format.Position) {
 	page := s[p/positionPage]
 	if page == nil {
@@ -28,16 +29,17 @@ func (s PositionSet) remove(p format.Position) {
 	}
 }
 
+// Has reports whether p is in the set.
 func (s PositionSet) Has(p format.Position) bool {
 	page := s[p/positionPage]
 	return page != nil && page[p%positionPage/64]&(1<<(p%64)) != 0
 }
 
-// survey reads a log: it checks every block and finds out which positions
+// Survey reads a log: it checks every block and finds out which positions
 // ended.
 type Survey struct {
 	Ended PositionSet
-	// latest tells for a position that was written more than once, because it
+	// Latest tells for a position that was written more than once, because it
 	// was carried or restored, which block counts.
 	Latest map[format.Position]uint64
 	oldest uint64 // sequence of the first block
@@ -45,10 +47,12 @@ type Survey struct {
 	Next   format.Position
 }
 
+// NewSurvey begins with any block.
 func NewSurvey() *Survey {
 	return &Survey{Ended: PositionSet{}, Latest: map[format.Position]uint64{}}
 }
 
+// Block takes in the next block.
 func (s *Survey) Block(seq uint64, data []byte) error {
 	_, err := s.visit(seq, data, func(uint32, int, *format.Entry) {})
 	return err
@@ -80,7 +84,7 @@ func (s *Survey) visit(seq uint64, data []byte, entry func(off uint32, size int,
 	}, s.Ended.Add)
 }
 
-// finish compares what was found with where the log says that it begins and
+// Finish compares what was found with where the log says that it begins and
 // ends.
 func (s *Survey) Finish(t format.Tail) error {
 	missing := func(seq uint64, why string, args ...any) error {
@@ -101,7 +105,7 @@ func (s *Survey) Finish(t format.Tail) error {
 	return nil
 }
 
-// live reports whether the entry at p in block seq has not ended and has not
+// Live reports whether the entry at p in block seq has not ended and has not
 // been written again since.
 func (s *Survey) Live(p format.Position, seq uint64) bool {
 	if s.Ended.Has(p) {

@@ -5,7 +5,7 @@ import (
 	"github.com/strandjobs/strand/journal/internal/store"
 )
 
-// admit adds a sealed block to the accounts.
+// Admit adds a sealed block to the accounts.
 func (c *Chain) Admit(b *Block) {
 	c.Blocks = append(c.Blocks, b)
 	c.Size += b.Size
@@ -34,7 +34,7 @@ func (c *Chain) EndHere(r Ref, open *Writer) {
 	}
 }
 
-// trim takes the oldest blocks out of the log: the empty ones, and while less
+// Trim takes the oldest blocks out of the log: the empty ones, and while less
 // than half of the log is live also others, after carrying their live entries
 // into b. It returns the blocks to delete in the commit of b.
 //
@@ -62,7 +62,7 @@ func (c *Chain) Trim(b *Writer, s Strain) (drop []store.Dropped) {
 	return drop
 }
 
-// strain is what a block that is to be written asks of the disk, and what that has.
+// Strain is what a block that is to be written asks of the disk, and what that has.
 type Strain struct {
 	Weight int        // of the block, with its changes
 	Room   store.Room // that is there
@@ -90,7 +90,7 @@ func (c *Chain) wasteful(size, live int, tight bool) bool {
 // tightSlack is the dead weight that is left alone on a full disk.
 const tightSlack = 16 << 10
 
-// reclaimable reports whether an empty commit could make room on a disk that is
+// Reclaimable reports whether an empty commit could make room on a disk that is
 // full.
 func (c *Chain) Reclaimable(r store.Room) bool {
 	if len(c.Blocks) == 0 || !c.wasteful(c.Size, c.Live, true) {
@@ -135,7 +135,7 @@ func (c *Chain) carry(old *Block, entries []byte, b *Writer) int {
 	return len(b.Entries) - before
 }
 
-// inPieces notes that a block is on disk as several.
+// InPieces notes that a block is on disk as several.
 func (c *Chain) InPieces(b *Block, parts []store.Dropped) {
 	c.Size -= b.Size
 	b.Size, b.parts = 0, parts
@@ -145,7 +145,7 @@ func (c *Chain) InPieces(b *Block, parts []store.Dropped) {
 	c.Size += b.Size
 }
 
-// takeBack forgets the newest block, of which nothing was written.
+// TakeBack forgets the newest block, of which nothing was written.
 func (c *Chain) TakeBack() {
 	n := len(c.Blocks) - 1
 	c.Size -= c.Blocks[n].Size

@@ -8,7 +8,7 @@ import (
 	"github.com/strandjobs/strand/journal/internal/format"
 )
 
-// writer builds a block. Its entries and marks grow in buffers that a later block
+// Writer builds a block. Its entries and marks grow in buffers that a later block
 // uses again, and are joined to one value when the block is sealed.
 type Writer struct {
 	Block *Block
@@ -22,7 +22,7 @@ type Writer struct {
 	moves   []move          // of entries that were carried into this block
 }
 
-// newWriter begins the block after t, with the buffers of an older one that the
+// NewWriter begins the block after t, with the buffers of an older one that the
 // committer is through with; nil for none.
 func NewWriter(old *Writer, t format.Tail) Writer {
 	if old == nil {
@@ -37,9 +37,10 @@ func NewWriter(old *Writer, t format.Tail) Writer {
 	}
 }
 
+// Size is how long the block is so far.
 func (b *Writer) Size() int { return len(b.Entries) + len(b.Marks) }
 
-// add writes e.
+// Add writes e.
 func (b *Writer) Add(e *format.Entry, moved bool) Ref {
 	off := len(b.Entries)
 	if off == format.HeaderSize {
@@ -53,14 +54,14 @@ func (b *Writer) Add(e *format.Entry, moved bool) Ref {
 	return Ref{b.Block, e.Position, uint32(off), uint32(size)}
 }
 
-// read decodes the entry at off.
+// Read decodes the entry at off.
 func (b *Writer) Read(off uint32) (e format.Entry, r Ref) {
 	d := format.Decoder{B: b.Entries, Off: int(off)}
 	d.Entry(&e, b.Block.First, b.Block.Base)
 	return e, Ref{b.Block, e.Position, off, uint32(d.Off) - off}
 }
 
-// beginMarks opens a list of n marks. A list that was just begun and follows
+// BeginMarks opens a list of n marks. A list that was just begun and follows
 // another costs three bytes, so lists are not joined.
 func (b *Writer) BeginMarks(n int) {
 	b.Marks = append(b.Marks, byte(format.KindMarks))
@@ -68,12 +69,13 @@ func (b *Writer) BeginMarks(n int) {
 	b.last = b.Block.First
 }
 
+// MarkEnded writes one of the marks that BeginMarks has announced.
 func (b *Writer) MarkEnded(p format.Position) {
 	b.Marks = binary.AppendVarint(b.Marks, int64(p-b.last))
 	b.last = p
 }
 
-// seal joins the block and stamps it.
+// Seal joins the block and stamps it.
 func (b *Writer) Seal(epoch uint64, volatile bool) []byte {
 	value := b.Join()
 	if !volatile {
@@ -82,7 +84,7 @@ func (b *Writer) Seal(epoch uint64, volatile bool) []byte {
 	return value
 }
 
-// join joins the block into one value, with room for its header, and makes its
+// Join joins the block into one value, with room for its header, and makes its
 // entries readable. The value is valid until the block's buffers are reused.
 func (b *Writer) Join() []byte {
 	b.End = len(b.Entries)
@@ -101,7 +103,7 @@ func (b *Writer) Join() []byte {
 	return value
 }
 
-// stamp writes the header into the value of a sealed block. It needs no lock:
+// Stamp writes the header into the value of a sealed block. It needs no lock:
 // nobody else reads a header in memory.
 func (b *Writer) Stamp(value []byte, epoch uint64) {
 	h := format.Header{
@@ -111,7 +113,7 @@ func (b *Writer) Stamp(value []byte, epoch uint64) {
 	h.Put(value)
 }
 
-// retire makes the buffers of a committed block ready for another one. For the
+// Retire makes the buffers of a committed block ready for another one. For the
 // buffer that the block keeps there will be one of the same size, but not before
 // it is needed: a burst may be over.
 func (b *Writer) Retire() {
@@ -122,7 +124,7 @@ func (b *Writer) Retire() {
 	}
 }
 
-// reach has the block end before next: an entry that has ended stands for those
+// Reach has the block end before next: an entry that has ended stands for those
 // that were refused.
 func (b *Writer) Reach(next format.Position) {
 	r := b.Add(&format.Entry{Kind: format.KindState, Position: next - 1, Due: b.Block.Base}, false)
@@ -155,7 +157,7 @@ func (b *Writer) moved(old *Block, offsets map[uint32]uint32) {
 	old.Origins = nil
 }
 
-// settle makes the moves into b visible. The order counts: a reader on its way
+// Settle makes the moves into b visible. The order counts: a reader on its way
 // through a block in the middle starts again, and finds the new way then.
 func (b *Writer) Settle() {
 	for _, m := range b.moves {
@@ -169,7 +171,7 @@ func (b *Writer) Settle() {
 	clear(b.moves)
 }
 
-// clear takes out all entries of a block, which were refused.
+// Clear takes out all entries of a block, which were refused.
 func (b *Writer) Clear() {
 	b.Entries = b.Entries[:format.HeaderSize]
 	b.Block = &Block{Seq: b.Block.Seq, First: b.Block.First, Base: b.Block.Base}

@@ -60,14 +60,14 @@ const (
 	CauseOutside
 )
 
-// crash is what is known at a start about the end before it.
+// Findings is what is known at a start about the end before it.
 type Findings struct {
 	Death    *Death                        // how the last process ended; nil: in order
 	Suspects map[format.Position]Suspicion // who of the live ones was running then
 	Sets     []format.Set                  // what has to be written down of it
 }
 
-// investigate finds out who is suspected after the last death, which counts once,
+// Investigate finds out who is suspected after the last death, which counts once,
 // however often the process dies while it does so. epoch is that of this start,
 // keys are the state keys of suspects, and live is what the log has.
 func Investigate(dir string, epoch uint64, keys iter.Seq2[format.Set, error], live iter.Seq[format.Position]) (*Findings, error) {
@@ -241,7 +241,7 @@ func (d *Death) explain(dir string, booted, killed uint64, at map[uint64][]uint6
 	}
 }
 
-// boot tells this boot of the machine from others; 0 if the system does not say.
+// Boot tells this boot of the machine from others; 0 if the system does not say.
 func Boot() uint64 {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -252,7 +252,7 @@ func Boot() uint64 {
 	return h.Sum64()
 }
 
-// outOfMemoryKills is how many processes the system has killed for their memory
+// OutOfMemoryKills is how many processes the system has killed for their memory
 // since it was booted, plus one; 0 if it does not say.
 func OutOfMemoryKills() uint64 {
 	stat, err := os.ReadFile("/proc/vmstat")

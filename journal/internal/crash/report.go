@@ -15,7 +15,7 @@ import (
 	"github.com/strandjobs/strand/journal/internal/format"
 )
 
-// reportName is the file that Go's runtime writes its last words to, after our
+// ReportName is the file that Go's runtime writes its last words to, after our
 // line with the epoch.
 const ReportName = "CRASH"
 
@@ -29,7 +29,7 @@ var reporting struct {
 	file  os.FileInfo    // its own
 }
 
-// reportCrashes has Go's last words go to a file in the directory of a journal.
+// Report has Go's last words go to a file in the directory of a journal.
 func Report(p *directory.Dir, epoch uint64) error {
 	if err := p.DropFile(ReportName); err != nil {
 		return fmt.Errorf("journal: crash report: %w", err)
@@ -55,7 +55,7 @@ func Report(p *directory.Dir, epoch uint64) error {
 	return nil
 }
 
-// endReports lets go of the file, if it is still that of this journal; nil is none.
+// EndReport lets go of the file, if it is still that of this journal; nil is none.
 func EndReport(p *directory.Dir) {
 	reporting.Lock()
 	defer reporting.Unlock()
@@ -70,7 +70,7 @@ func EndReport(p *directory.Dir) {
 
 func reportHeader(epoch uint64) string { return fmt.Sprintf("strand: epoch %d\n", epoch) }
 
-// readReport returns what Go said when the process of an epoch died; empty if
+// ReadReport returns what Go said when the process of an epoch died; empty if
 // there is nothing that can be read.
 func ReadReport(dir string, epoch uint64) string {
 	f, err := directory.OpenFile(filepath.Join(dir, ReportName))

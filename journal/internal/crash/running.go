@@ -16,7 +16,7 @@ import (
 	"github.com/strandjobs/strand/journal/internal/format"
 )
 
-// runningName is the crash recorder: a file next to the journal with one word
+// RunningName is the crash recorder: a file next to the journal with one word
 // for everything that may run at a time, mapped into memory. A word holds the
 // position that runs there, so what a dead process was running can be read
 // afterwards. The kernel keeps a mapped page when the process dies; it may lose
@@ -115,7 +115,7 @@ func (r *Running) survive(before bool) {
 	}
 }
 
-// record starts the crash recorder of an epoch in the directory of the journal,
+// Record starts the crash recorder of an epoch in the directory of the journal,
 // with a number of places that have so many words each. What the last process has
 // left there was read, and what that says is durable.
 func Record(p *directory.Dir, epoch uint64, places, words int, logger *slog.Logger) (*Running, error) {

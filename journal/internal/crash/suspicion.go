@@ -139,11 +139,12 @@ func (d *Death) odds(r ran, former time.Duration) float64 {
 	return odds
 }
 
-// suspectPrefix is followed by a position in hexadecimal. The value is deaths,
+// SuspectPrefix is followed by a position in hexadecimal. The value is deaths,
 // the epoch of the last one, age in ns, and odds: 8 bytes each. The first version
 // had deaths and epoch only.
 const SuspectPrefix = "suspect/"
 
+// SuspectKey is the state key of a suspect.
 func SuspectKey(p format.Position) string { return fmt.Sprintf("%s%016x", SuspectPrefix, uint64(p)) }
 
 // Cleared is the [Set] that takes the suspicion off a position.
@@ -156,6 +157,7 @@ func (s Suspicion) set(p format.Position) format.Set {
 	return format.Set{Key: SuspectKey(p), Value: binary.BigEndian.AppendUint64(v, math.Float64bits(s.Odds))}
 }
 
+// ParseSuspicion reads a state key of a suspect; it matches ErrCorrupt.
 func ParseSuspicion(key string, value []byte) (p format.Position, s Suspicion, err error) {
 	number, err := strconv.ParseUint(strings.TrimPrefix(key, SuspectPrefix), 16, 64)
 	n := len(value)

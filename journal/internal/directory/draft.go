@@ -14,23 +14,24 @@ import (
 	"github.com/strandjobs/strand/journal/internal/format"
 )
 
-// draft is a directory that is to become a journal: a copy, or one that is being
+// Draft is a directory that is to become a journal: a copy, or one that is being
 // built. Its name is that of the journal, ".new-" and a number, and its LOCK says
 // that name and is locked for as long as somebody works on it. A process that
 // dies leaves the draft behind; by these signs the next one knows it, and removes
 // it.
 type Draft struct {
 	Parent *Dir
-	Lock   *dirLock
+	Lock   *DirLock
 	name   string // in parent
 	final  string // in parent, when it is whole
 }
 
+// DraftSuffix comes between the name of a journal and the number of a draft.
 const DraftSuffix = ".new-"
 
 func draftNote(name string) string { return "unfinished " + name + "\n" }
 
-// newDraft begins the journal dir, which must not be there yet.
+// NewDraft begins the journal dir, which must not be there yet.
 func NewDraft(dir string) (*Draft, error) {
 	dir = filepath.Clean(dir)
 	parent, err := Open(filepath.Dir(dir))
@@ -72,9 +73,10 @@ func (d *Draft) make() error {
 	return fmt.Errorf("journal: %s is removed all the time", d.Path())
 }
 
+// Path is where the draft is.
 func (d *Draft) Path() string { return d.Parent.Path(d.name) }
 
-// reveal makes the draft durable and gives it its name. After an error discard is
+// Reveal makes the draft durable and gives it its name. After an error discard is
 // called.
 func (d *Draft) Reveal() error {
 	inside, err := d.Lock.Place.Syncer()
@@ -112,7 +114,7 @@ func (d *Draft) release() error {
 	return l.Undo()
 }
 
-// discard removes the draft.
+// Discard removes the draft.
 func (d *Draft) Discard() error {
 	var err error
 	if canLock && d.Lock != nil {
@@ -127,7 +129,7 @@ func (d *Draft) Discard() error {
 // clear removes the files that a draft has, but its LOCK.
 func (p *Dir) clear() error { return errors.Join(p.Drop(NewName), p.Drop(FileName)) }
 
-// sweepBeside removes drafts whose makers have died, from where dir is.
+// SweepBeside removes drafts whose makers have died, from where dir is.
 func SweepBeside(dir string) {
 	if parent, err := Open(filepath.Dir(filepath.Clean(dir))); err == nil {
 		sweep(parent)

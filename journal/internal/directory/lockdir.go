@@ -12,6 +12,7 @@ import (
 	"github.com/strandjobs/strand/journal/internal/format"
 )
 
+// LockName is the file that an owner locks.
 const LockName = "LOCK"
 
 // lockBytes is more than a LOCK file ever has.
@@ -22,18 +23,18 @@ var (
 	errRemoved = errors.New("its LOCK is removed all the time")
 )
 
-// dirLock is the right to use a directory.
-type dirLock struct {
+// DirLock is the right to use a directory.
+type DirLock struct {
 	Place   *Dir
 	F       *os.File
 	created bool      // the file was not there before
 	Since   time.Time // when it was locked
 }
 
-// lockDir makes this process the owner of dir, now or never, and writes who that
+// Lock makes this process the owner of dir, now or never, and writes who that
 // is where the next one can read it. The file stays behind; only the lock on it
 // counts.
-func Lock(dir string) (l *dirLock, err error) {
+func Lock(dir string) (l *DirLock, err error) {
 	for range attempts {
 		since := time.Now()
 		l, err = TryLock(dir, ownerNote(since))
@@ -50,20 +51,20 @@ func Lock(dir string) (l *dirLock, err error) {
 	return nil, fmt.Errorf("journal: lock %s: %w", dir, err)
 }
 
-// tryLock locks dir now or never. What it writes is the pid and a note.
-func TryLock(dir, note string) (*dirLock, error) {
+// TryLock locks dir now or never. What it writes is the pid and a note.
+func TryLock(dir, note string) (*DirLock, error) {
 	p, err := Open(dir)
 	if err != nil {
 		return nil, err
 	}
-	l := &dirLock{Place: p}
+	l := &DirLock{Place: p}
 	if err := l.try(note); err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
 	return l, nil
 }
 
-func (l *dirLock) try(note string) error {
+func (l *DirLock) try(note string) error {
 	_, err := l.Place.Lstat(LockName)
 	l.created = errors.Is(err, fs.ErrNotExist)
 	if l.F, err = l.Place.OpenRegular(LockName, os.O_RDWR|os.O_CREATE); err != nil {
@@ -80,7 +81,7 @@ func (l *dirLock) try(note string) error {
 
 // claim writes our pid into the file, which we hold the lock on, unless its
 // last owner removed it under our hands.
-func (l *dirLock) claim(note string) error {
+func (l *DirLock) claim(note string) error {
 	if !l.ours() {
 		return errRemoved
 	}
@@ -92,16 +93,17 @@ func (l *dirLock) claim(note string) error {
 }
 
 // ours reports whether the file that we hold the lock on still has its name.
-func (l *dirLock) ours() bool {
+func (l *DirLock) ours() bool {
 	held, err := l.F.Stat()
 	return err == nil && l.Place.Has(LockName, held)
 }
 
-func (l *dirLock) Unlock() error { return errors.Join(l.F.Close(), l.Place.Close()) }
+// Unlock ends the ownership. The file stays.
+func (l *DirLock) Unlock() error { return errors.Join(l.F.Close(), l.Place.Close()) }
 
-// undo unlocks and leaves no trace, for an owner that did nothing. Removing the
+// Undo unlocks and leaves no trace, for an owner that did nothing. Removing the
 // file while holding the lock is safe: see claim.
-func (l *dirLock) Undo() error {
+func (l *DirLock) Undo() error {
 	if l.created && l.ours() {
 		_ = l.Place.Remove(LockName) // Windows refuses; then an empty LOCK stays
 	}
@@ -114,7 +116,7 @@ func ownerNote(since time.Time) string {
 	return since.UTC().Format(time.RFC3339Nano) + " " + host + "\n"
 }
 
-// lockedBy says who owns dir, as far as its LOCK tells.
+// LockedBy says who owns dir, as far as its LOCK tells.
 func LockedBy(dir string) *format.LockedError {
 	e := &format.LockedError{Dir: dir}
 	pid, note, _ := strings.Cut(readLock(dir), "\n")

@@ -10,7 +10,7 @@ import (
 	"github.com/strandjobs/strand/journal/internal/format"
 )
 
-// makeDir makes dir itself but no parent: a missing parent is more often a
+// Make makes dir itself but no parent: a missing parent is more often a
 // wrong path than a wish. It reports whether dir was not there before.
 func Make(dir string) (made bool, err error) {
 	info, err := os.Stat(dir)

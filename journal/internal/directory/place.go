@@ -17,11 +17,12 @@ const (
 	NewName  = FileName + ".new" // that is to take its place
 )
 
-// place is the directory of a journal. What is written there goes through its
+// Dir is the directory of a journal. What is written there goes through its
 // open handle: it stays the same directory when somebody moves it, and another
 // one that is put under its name is not touched.
 type Dir struct{ *os.Root }
 
+// Open holds a directory open. Close gives it back.
 func Open(dir string) (*Dir, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -30,9 +31,10 @@ func Open(dir string) (*Dir, error) {
 	return &Dir{root}, nil
 }
 
+// Path is that of a name in the directory, as long as it is not moved.
 func (p *Dir) Path(name string) string { return filepath.Join(p.Name(), name) }
 
-// createFile makes a file that is not there yet.
+// CreateFile makes a file that is not there yet.
 func CreateFile(path string) (*os.File, error) {
 	p, err := Open(filepath.Dir(path))
 	if err != nil {
@@ -42,7 +44,7 @@ func CreateFile(path string) (*os.File, error) {
 	return p.OpenRegular(filepath.Base(path), os.O_WRONLY|os.O_CREATE|os.O_EXCL)
 }
 
-// open opens a regular file of the place and nothing else: it follows no link,
+// OpenRegular opens a regular file of the place and nothing else: it follows no link,
 // waits for no pipe and touches no device. With O_CREATE it makes a missing one,
 // for us alone, or for the owner of the place.
 func (p *Dir) OpenRegular(name string, flag int) (*os.File, error) {
@@ -70,7 +72,7 @@ func (anywhere) OpenFile(name string, flag int, mode fs.FileMode) (*os.File, err
 	return os.OpenFile(name, flag, mode)
 }
 
-// openFile opens a regular file that is there, as place.open does. Unlike that it
+// OpenFile opens a regular file that is there, as Dir.OpenRegular does. Unlike that it
 // need not be able to read the directory.
 func OpenFile(path string) (*os.File, error) {
 	f, _, err := openRegular(anywhere{}, path, os.O_RDONLY)
@@ -116,7 +118,7 @@ func tryRegular(from opener, name string, flag int) (f *os.File, created bool, e
 	return f, false, nil
 }
 
-// irregularError says that a name stands for something that is not a file. It
+// IrregularError says that a name stands for something that is not a file. It
 // matches [ErrNotJournal].
 type IrregularError struct {
 	Path string
@@ -173,7 +175,7 @@ func (p *Dir) mkdir(name string) error {
 	return nil
 }
 
-// remove removes a file, if it is there.
+// Drop removes a file, if it is there.
 func (p *Dir) Drop(name string) error {
 	if err := p.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -181,7 +183,7 @@ func (p *Dir) Drop(name string) error {
 	return nil
 }
 
-// removeFile is remove for what must be a file.
+// DropFile is remove for what must be a file.
 func (p *Dir) DropFile(name string) error {
 	if info, err := p.Lstat(name); err == nil && !info.Mode().IsRegular() {
 		return &IrregularError{p.Path(name), info.Mode()}
@@ -189,13 +191,13 @@ func (p *Dir) DropFile(name string) error {
 	return p.Drop(name)
 }
 
-// has reports whether a name in the place still stands for an open file.
+// Has reports whether a name in the place still stands for an open file.
 func (p *Dir) Has(name string, f fs.FileInfo) bool {
 	there, err := p.Lstat(name)
 	return err == nil && os.SameFile(there, f)
 }
 
-// syncer returns what makes the names in the place durable. It is asked for
+// Syncer returns what makes the names in the place durable. It is asked for
 // before they change: afterwards there may be no descriptor left.
 func (p *Dir) Syncer() (*os.File, error) {
 	if !canSyncDir {
@@ -204,7 +206,7 @@ func (p *Dir) Syncer() (*os.File, error) {
 	return p.Open(".")
 }
 
-// syncNames makes names durable, through what syncer returned.
+// SyncNames makes names durable, through what syncer returned.
 func SyncNames(d *os.File) error {
 	if d == nil {
 		return nil
@@ -222,6 +224,7 @@ func (p *Dir) read(name string, most int64) ([]byte, error) {
 	return b, errors.Join(err, f.Close())
 }
 
+// NounOf names what is not a regular file.
 func NounOf(m fs.FileMode) string {
 	switch {
 	case m.IsDir():
@@ -238,7 +241,7 @@ func NounOf(m fs.FileMode) string {
 	return "something else"
 }
 
-// keepAccess gives a file that takes the place of another one its owner, group
+// KeepAccess gives a file that takes the place of another one its owner, group
 // and mode, or fails: who could read and write that one must not be locked out.
 func KeepAccess(f *os.File, old fs.FileInfo) error {
 	info, err := f.Stat()
@@ -257,7 +260,7 @@ func KeepAccess(f *os.File, old fs.FileInfo) error {
 	return f.Chmod(old.Mode().Perm())
 }
 
-// public reports whether everybody may write to the place, as far as the system
+// Public reports whether everybody may write to the place, as far as the system
 // says, and its mode.
 func (p *Dir) Public() (mode fs.FileMode, public bool) {
 	info, err := p.Stat(".")

@@ -20,12 +20,12 @@ const canLock = false
 // OwnerOf: these systems have other rights, or other calls for them.
 func OwnerOf(os.FileInfo) (uid, gid int, known bool) { return 0, 0, false }
 
-// canReplace: a file that is open can't be renamed over.
+// CanReplace: a file that is open can't be renamed over.
 const CanReplace = false
 
-// deleted: the name of an open file can't go.
+// Deleted: the name of an open file can't go.
 func Deleted(os.FileInfo) bool { return false }
 
-// noSpace is what a write that finds no room fails with: ERROR_DISK_FULL and
+// NoSpace is what a write that finds no room fails with: ERROR_DISK_FULL and
 // ERROR_HANDLE_DISK_FULL of Windows.
 var NoSpace = []syscall.Errno{112, 39}

@@ -27,7 +27,7 @@ const openSafely = syscall.O_NOFOLLOW | syscall.O_NONBLOCK
 // canLock: a lock that is left behind can be told from one that is held.
 const canLock = true
 
-// ownerOf returns whose a file is.
+// OwnerOf returns whose a file is.
 func OwnerOf(info os.FileInfo) (uid, gid int, known bool) {
 	s, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -36,14 +36,14 @@ func OwnerOf(info os.FileInfo) (uid, gid int, known bool) {
 	return int(s.Uid), int(s.Gid), true
 }
 
-// canReplace: a file that is open can be renamed over.
+// CanReplace: a file that is open can be renamed over.
 const CanReplace = true
 
-// deleted reports whether a file that is open has lost its name.
+// Deleted reports whether a file that is open has lost its name.
 func Deleted(f os.FileInfo) bool {
 	s, ok := f.Sys().(*syscall.Stat_t)
 	return ok && s.Nlink == 0
 }
 
-// noSpace is what a write that finds no room fails with.
+// NoSpace is what a write that finds no room fails with.
 var NoSpace = []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG}

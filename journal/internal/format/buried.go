@@ -20,12 +20,13 @@ type Buried struct {
 // morgueKeySize is a queue and a position.
 const morgueKeySize = 4 + 8
 
+// MorgueKey is where the morgue keeps a payload.
 func MorgueKey(queue uint32, p Position) []byte {
 	key := binary.BigEndian.AppendUint32(make([]byte, 0, morgueKeySize), queue)
 	return binary.BigEndian.AppendUint64(key, uint64(p))
 }
 
-// queueOf is the queue in a key of the morgue.
+// QueueOf is the queue in a key of the morgue.
 func QueueOf(key []byte) uint32 { return binary.BigEndian.Uint32(key) }
 
 // Edit puts the payload into the morgue: version, count, time, reason, the entry as
@@ -43,6 +44,8 @@ func (b *Buried) Edit() Edit {
 	return Edit{Bucket: BucketMorgue, Key: key, Value: AppendChecksum(v, key)}
 }
 
+// ParseBuried reads a value of the morgue. It matches ErrCorrupt, with the key, or
+// ErrTooNew.
 func ParseBuried(key, v []byte) (b Buried, err error) {
 	v, err = CutChecksum(v, key)
 	if err == nil && len(key) != morgueKeySize {

@@ -16,10 +16,12 @@ func checksumOf(key, value []byte) uint32 {
 	return crc32.Update(crc32.Checksum(key, Castagnoli), Castagnoli, value)
 }
 
+// AppendChecksum appends that of key and value.
 func AppendChecksum(value, key []byte) []byte {
 	return binary.LittleEndian.AppendUint32(value, checksumOf(key, value))
 }
 
+// CutChecksum checks v and returns the value in it.
 func CutChecksum(v, key []byte) ([]byte, error) {
 	n := len(v) - ChecksumSize
 	if n < 0 {

@@ -23,7 +23,7 @@ const (
 	// due time, retry count, last error, and which payloads failed last.
 	KindState Kind = 2
 
-	// kindMarks lists positions that ended. Only inside a block.
+	// KindMarks lists positions that ended. Only inside a block.
 	KindMarks Kind = 3
 
 	// kindMask leaves five bits beside the kind for flags.
@@ -108,7 +108,7 @@ func (e *Entry) acceptance() (flag byte) {
 	return flagMore
 }
 
-// appendEntry writes e as part of a block whose first position is first and
+// AppendEntry writes e as part of a block whose first position is first and
 // whose due times count from base.
 func AppendEntry(b []byte, e *Entry, moved bool, first Position, base int64) []byte {
 	head := len(b)
@@ -171,17 +171,18 @@ func appendState(b []byte, head int, e *Entry) []byte {
 // history and failed positions.
 const maxEntryOverhead = 64
 
+// EntryBound is how many bytes an entry takes at most.
 func EntryBound(e *Entry) int {
 	return maxEntryOverhead + len(e.ID) + len(e.Payload) + len(e.Metadata) + len(e.Error) + len(e.History) +
 		binary.MaxVarintLen64*len(e.Failed)
 }
 
-// maxAppendBytes bounds the entries of one call, because offsets have 32 bits.
+// MaxAppendBytes bounds the entries of one call, because offsets have 32 bits.
 const MaxAppendBytes = 1 << 30
 
 var errShort = errors.New("entry cut short")
 
-// decoder reads the body of a block. The first error sticks.
+// Decoder reads the body of a block. The first error sticks.
 type Decoder struct {
 	B   []byte
 	Off int
@@ -194,6 +195,7 @@ func (d *Decoder) fail(err error) {
 	}
 }
 
+// Byte reads one.
 func (d *Decoder) Byte() byte {
 	if d.Err != nil || d.Off >= len(d.B) {
 		d.fail(errShort)
@@ -250,7 +252,7 @@ func (d *Decoder) float() float64 {
 	return math.Float64frombits(binary.LittleEndian.Uint64(b))
 }
 
-// entry decodes the entry at d.off, which must not be a list of marks.
+// Entry decodes the entry at d.off, which must not be a list of marks.
 func (d *Decoder) Entry(e *Entry, first Position, base int64) {
 	head := d.Byte()
 	e.Kind, e.Queue, e.Position = Kind(head&kindMask), uint32(d.uvarint()), Position(d.uvarint())
@@ -297,7 +299,7 @@ func (d *Decoder) accepted(e *Entry, head byte, base int64) {
 	}
 }
 
-// head returns the id of the entry at d.off and its due time, counted from that
+// Head returns the id of the entry at d.off and its due time, counted from that
 // of the block, and leaves d somewhere in it.
 func (d *Decoder) Head() (id []byte, due int64) {
 	d.Byte()
@@ -323,7 +325,7 @@ func (d *Decoder) positions() []Position {
 	return ps
 }
 
-// marks calls ended for each position in the list at d.off, whose kind byte
+// Marks calls ended for each position in the list at d.off, whose kind byte
 // has been read.
 func (d *Decoder) Marks(first Position, ended func(Position)) {
 	last := first

@@ -100,14 +100,17 @@ func (e *CorruptError) Error() string {
 // Is makes errors.Is(err, ErrCorrupt) true.
 func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }
 
+// Damaged is a CorruptError about something outside the log.
 func Damaged(format string, args ...any) error {
 	return &CorruptError{Reason: fmt.Sprintf(format, args...)}
 }
 
+// BrokenValue is a CorruptError about a value beside the log.
 func BrokenValue(name Bucket, key []byte, cause error) error {
 	return Damaged("bucket %q, key %q: %v", name, key, cause)
 }
 
+// NotJournal says what is at a path instead; it matches ErrNotJournal.
 func NotJournal(path, what string) error {
 	return fmt.Errorf("%w: %s is %s", ErrNotJournal, path, what)
 }

@@ -6,10 +6,10 @@ import (
 	"hash/crc32"
 )
 
-// formatVersion is that of the file, kept in the meta bucket and the end mark. A
+// FormatVersion is that of the file, kept in the meta bucket and the end mark. A
 // reader refuses anything above it. Version 1 had no checksums on state keys and
 // no sums of the side buckets; the first commit to a file of that version makes
-// it one of the present. See [bolt.migrate].
+// it one of the present. See [store.Bolt].
 const FormatVersion = 2
 
 // BlockVersion is written into every block, and into what is buried. Version 1 had
@@ -37,7 +37,7 @@ var (
 	Castagnoli = crc32.MakeTable(crc32.Castagnoli)
 )
 
-// header is the decoded header of a block.
+// Header is the decoded header of a block.
 type Header struct {
 	Seq, Epoch uint64
 	First      Position
@@ -46,6 +46,7 @@ type Header struct {
 	Count      int
 }
 
+// Put writes the header into b, which is the block, and last the checksum of it.
 func (h *Header) Put(b []byte) {
 	copy(b, BlockMagic[:])
 	b[4], b[5], b[6], b[7] = BlockVersion, 0, 0, 0
@@ -59,11 +60,12 @@ func (h *Header) Put(b []byte) {
 	binary.LittleEndian.PutUint32(b[8:], BlockChecksum(b))
 }
 
+// BlockChecksum is that of a block without the four bytes where it stands.
 func BlockChecksum(b []byte) uint32 {
 	return crc32.Update(crc32.Checksum(b[:8], Castagnoli), Castagnoli, b[12:])
 }
 
-// parseHeader checks all of b, which is filed under seq, and returns its header.
+// ParseHeader checks all of b, which is filed under seq, and returns its header.
 func ParseHeader(b []byte, seq uint64) (h Header, err error) {
 	corrupt := func(format string, args ...any) (Header, error) {
 		return Header{}, &CorruptError{Block: seq, Offset: -1, Reason: fmt.Sprintf(format, args...)}
@@ -100,7 +102,7 @@ func ParseHeader(b []byte, seq uint64) (h Header, err error) {
 	return h, nil
 }
 
-// scan reads a checked block: every entry with its offset, then every ended
+// Scan reads a checked block: every entry with its offset, then every ended
 // position. Either function may be nil.
 func (h *Header) Scan(b []byte, entry func(off uint32, size int, e *Entry), ended func(Position)) error {
 	d := Decoder{B: b[:HeaderSize+h.Entries], Off: HeaderSize}

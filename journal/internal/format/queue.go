@@ -5,10 +5,12 @@ import (
 	"fmt"
 )
 
+// QueueEdit gives a queue its number.
 func QueueEdit(name string, number uint32) Edit {
 	return Edit{Bucket: BucketQueues, Key: []byte(name), Value: binary.BigEndian.AppendUint32(nil, number)}
 }
 
+// ParseQueue returns the number of a queue.
 func ParseQueue(name, value []byte) (uint32, error) {
 	if len(value) != 4 {
 		return 0, BrokenValue(BucketQueues, name, fmt.Errorf("%d bytes", len(value)))
@@ -16,5 +18,5 @@ func ParseQueue(name, value []byte) (uint32, error) {
 	return binary.BigEndian.Uint32(value), nil
 }
 
-// maxQueueName is the longest name of a queue, in bytes.
+// MaxQueueName is the longest name of a queue, in bytes.
 const MaxQueueName = 4096

@@ -6,16 +6,18 @@ import (
 	"hash/crc32"
 )
 
-// sum tells what a bucket holds, in whatever order it came there: how many
+// Sum tells what a bucket holds, in whatever order it came there: how many
 // values, and the sum of what each of them hashes to. A value that is missing, or
 // an older version of itself, makes another sum.
 type Sum struct{ Count, Hash uint64 }
 
+// Add takes a value into the sum.
 func (s *Sum) Add(key, v []byte) {
 	s.Count++
 	s.Hash += hashOf(key, v)
 }
 
+// Remove takes a value out.
 func (s *Sum) Remove(key, v []byte) {
 	s.Count--
 	s.Hash -= hashOf(key, v)
@@ -35,12 +37,13 @@ func hashOf(key, v []byte) uint64 {
 	return h ^ h>>31
 }
 
-// sides are the sums of the buckets beside the log.
+// Sides are the sums of the buckets beside the log.
 type Sides struct{ Queues, Morgue, State Sum }
 
-// sideBuckets are the buckets that have one.
+// SideBuckets are the buckets that have one.
 var SideBuckets = []Bucket{BucketQueues, BucketMorgue, BucketState}
 
+// Of returns the sum of a bucket, which must have one.
 func (s *Sides) Of(name Bucket) *Sum {
 	switch name {
 	case BucketQueues:
@@ -53,16 +56,16 @@ func (s *Sides) Of(name Bucket) *Sum {
 	panic(fmt.Sprintf("journal: bug: bucket %q has no sum", name))
 }
 
-// sealSize is what the values of queues and state keys end with: the number of
+// SealSize is what the values of queues and state keys end with: the number of
 // the newest block when they were written, and a checksum over bucket, key, value
 // and number. The number tells [Salvage] which of two copies is the older one.
 const SealSize = 8 + ChecksumSize
 
-// sealed reports whether the values of a bucket are. Those of the morgue are not:
+// Sealed reports whether the values of a bucket are. Those of the morgue are not:
 // there is only one version of each, and they bring a checksum of their own.
 func Sealed(name Bucket) bool { return name == BucketQueues || name == BucketState }
 
-// seal returns a copy of value as it is written.
+// Seal returns a copy of value as it is written.
 func Seal(name Bucket, key, value []byte, seq uint64) []byte {
 	v := append(make([]byte, 0, len(value)+SealSize), value...)
 	v = binary.BigEndian.AppendUint64(v, seq)
@@ -73,7 +76,7 @@ func sealOf(name Bucket, key, v []byte) uint32 {
 	return crc32.Update(checksumOf([]byte(name), key), Castagnoli, v)
 }
 
-// unseal is the opposite of seal. The value is a part of v.
+// Unseal is the opposite of seal. The value is a part of v.
 func Unseal(name Bucket, key, v []byte) (value []byte, seq uint64, err error) {
 	n := len(v) - SealSize
 	if n < 0 {

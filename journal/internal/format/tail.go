@@ -2,7 +2,7 @@ package format
 
 import "encoding/binary"
 
-// tail says where the log begins and ends, so that a block that is missing at
+// Tail says where the log begins and ends, so that a block that is missing at
 // either end is noticed and no position is used twice after the log ran empty.
 type Tail struct {
 	Oldest uint64   // sequence of the oldest block, seq + 1 when there is none
@@ -13,7 +13,7 @@ type Tail struct {
 	Sides   Sides // what the store has beside the log; it fills them in
 	Version byte  // of the format that it was read from; 0: not read, the present one
 
-	// tx is the store's own number of the transaction that wrote this. When
+	// Tx is the store's own number of the transaction that wrote this. When
 	// bbolt has another one for it, what we read is an older version of a page,
 	// and a disk has lost a write.
 	Tx uint64
@@ -26,9 +26,10 @@ const (
 	tailSize1 = 7*8 + ChecksumSize
 )
 
-// keyTail is where a store keeps the tail, in the meta bucket.
+// KeyTail is where a store keeps the tail, in the meta bucket.
 var KeyTail = []byte("tail")
 
+// Encode returns the value that the meta bucket keeps.
 func (t Tail) Encode() []byte {
 	v := make([]byte, 0, tailSize)
 	s := t.Sides
@@ -47,6 +48,7 @@ func (t Tail) Encode() []byte {
 	return AppendChecksum(v, KeyTail)
 }
 
+// ParseTail reads a value of the present format, or of format 1.
 func ParseTail(v []byte) (Tail, error) {
 	size := len(v)
 	v, err := CutChecksum(v, KeyTail)
@@ -68,6 +70,6 @@ func ParseTail(v []byte) (Tail, error) {
 	return t, nil
 }
 
-// firstTail is the tail of an empty journal. A file is created with it: one
+// FirstTail is the tail of an empty journal. A file is created with it: one
 // without it is damaged.
 var FirstTail = Tail{Oldest: 1, Next: 1}

@@ -5,14 +5,14 @@ import (
 	"fmt"
 )
 
-// keyUUID is where the meta bucket keeps what tells a journal from all others. A
+// KeyUUID is where the meta bucket keeps what tells a journal from all others. A
 // copy has the same; which of them is meant, epoch and next position may tell.
 // Journals from before there was one have none.
 var KeyUUID = []byte("uuid")
 
 const uuidSize = 16
 
-// newUUID returns a random one (version 4), with its checksum.
+// NewUUID returns a random one (version 4), with its checksum.
 func NewUUID() []byte {
 	id := make([]byte, uuidSize, uuidSize+ChecksumSize)
 	_, _ = rand.Read(id) // never fails
@@ -20,7 +20,7 @@ func NewUUID() []byte {
 	return AppendChecksum(id, KeyUUID)
 }
 
-// parseUUID returns the text of one; empty for none.
+// ParseUUID returns the text of one; empty for none.
 func ParseUUID(v []byte) (string, error) {
 	if v == nil {
 		return "", nil

@@ -15,7 +15,7 @@ import (
 
 // bbolt trusts its pages, and rebuilds the list of free ones on a goroutine of
 // its own, where a panic or a fault ends the process. So before bbolt sees a
-// file, checkPages reads it, without a memory map, and checks everything that
+// file, Check reads it, without a memory map, and checks everything that
 // bbolt relies on: both meta pages, that every page is where it says it is and
 // referenced once, that elements lie inside their page, and the order of keys.
 // What is inside the values is not looked at here.
@@ -41,6 +41,7 @@ const (
 	maxDepth = 64 // of a tree of pages; a real one has five levels at most
 )
 
+// Walk reads the pages of a file, each once.
 type Walk struct {
 	F       *os.File
 	Size    int      // of a page
@@ -49,6 +50,8 @@ type Walk struct {
 	buffers [maxDepth][]byte
 }
 
+// Check reads all pages of a file that bbolt would use. It matches ErrCorrupt, or
+// ErrNotJournal for what is no file of bbolt.
 func Check(path string) error {
 	f, err := directory.OpenFile(path)
 	if err != nil {
@@ -57,7 +60,7 @@ func Check(path string) error {
 	return errors.Join(walkPages(f, path), f.Close())
 }
 
-// checkPagesIn is checkPages for a name in a place.
+// CheckIn is Check for a name in a place.
 func CheckIn(p *directory.Dir, name string) error {
 	f, err := p.OpenRegular(name, os.O_RDONLY)
 	if err != nil {
@@ -89,9 +92,11 @@ func walkPages(f *os.File, path string) error {
 	return w.freelist(m.freelist)
 }
 
+// Meta is what a meta page says: where the tree is, where the file ends, and the
+// number of the last transaction.
 type Meta struct{ Root, freelist, End, Txid uint64 }
 
-// readMetas returns the younger meta page and the size of pages. Both must be
+// ReadMetas returns the younger meta page and the size of pages. Both must be
 // sound. bbolt would make do with one, but when that is the older one, the last
 // commit is lost without a word.
 func ReadMetas(f io.ReaderAt, path string) (Meta, int, error) {
@@ -134,7 +139,7 @@ func readMeta(f io.ReaderAt, buf []byte, id uint64, at int) (m Meta, size int, o
 	return m, size, size >= 512 && size <= 1<<16 && size&(size-1) == 0
 }
 
-// page is a page with its overflow.
+// Page is a page with its overflow.
 type Page struct {
 	ID    uint64
 	Flags uint16
@@ -142,7 +147,7 @@ type Page struct {
 	B     []byte
 }
 
-// load reads a page for the first time, with its overflow.
+// Load reads a page for the first time, with its overflow.
 func (w *Walk) Load(id uint64, depth int) (p Page, err error) {
 	if depth == maxDepth {
 		return p, format.Damaged("page %d: the tree is deeper than %d", id, maxDepth)
@@ -265,14 +270,16 @@ func (w *Walk) leaf(p Page, low, high []byte, depth int) error {
 	return nil
 }
 
-// pageRoom is how much the elements of a page can hold together. Those of a page
+// Room is how much the elements of a page can hold together. Those of a page
 // that was made up may lie on top of each other, and fill the memory.
-type pageRoom int
+type Room int
 
-func (p Page) Room() pageRoom { return pageRoom(len(p.B) - PageHeader) }
+// Room is that of a page of which nothing was read yet.
+func (p Page) Room() Room { return Room(len(p.B) - PageHeader) }
 
-func (r *pageRoom) Take(id uint64, size int) error {
-	if *r -= pageRoom(ElementHeader + size); *r < 0 {
+// Take counts an element with so many bytes.
+func (r *Room) Take(id uint64, size int) error {
+	if *r -= Room(ElementHeader + size); *r < 0 {
 		return format.Damaged("page %d: its values are larger than it is", id)
 	}
 	return nil
@@ -294,7 +301,7 @@ func (w *Walk) bucket(id uint64, v []byte, depth int) error {
 	return w.leaf(Page{ID: id, Count: int(n.Uint16(v[10:])), B: v}, nil, nil, depth)
 }
 
-// key returns the i-th key and its element. The first key of a page may equal
+// Key returns the i-th key and its element. The first key of a page may equal
 // low, which is what its parent has for it; all others are above it.
 func (p Page) Key(i int, low, high []byte) (key, element []byte, err error) {
 	at := PageHeader + i*ElementHeader

@@ -63,6 +63,17 @@ type BlockInfo struct {
 	LiveBytes     int
 }
 
+// Check reads and checks all of the journal in dir, without writing to it, not even
+// the LOCK file, and returns its figures. Damage is an error that matches
+// ErrCorrupt; the others are those of [OpenView].
+func Check(dir string) (Info, error) {
+	v, err := OpenView(dir)
+	if err != nil {
+		return Info{}, err
+	}
+	return v.Info(), v.Close()
+}
+
 // OpenView reads the journal in dir. It returns a [LockedError] when somebody
 // has it open or opens it meanwhile, and otherwise the errors of [Open], except
 // that a directory without a journal is an error, too: ErrNotJournal.

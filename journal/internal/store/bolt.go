@@ -22,7 +22,7 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 )
 
-// bolt keeps a log in a bbolt file.
+// Bolt keeps a log in a bbolt file.
 type Bolt struct {
 	path     string
 	place    *directory.Dir // where it is replaced; nil where it never is
@@ -45,7 +45,7 @@ type Bolt struct {
 	broken atomic.Pointer[format.CorruptError]
 }
 
-// chunkFor returns the size of chunk that lets two of them, with their keys and
+// ChunkFor returns the size of chunk that lets two of them, with their keys and
 // headers, fill a leaf page.
 func ChunkFor(pageSize int) int {
 	return (pageSize-pages.PageHeader)/2 - pages.ElementHeader - format.ChunkKeySize - 4
@@ -128,6 +128,7 @@ func (s *Bolt) write(tx *bbolt.Tx, t *Transaction, last *format.Tail) error {
 	return PutTail(tx, *last)
 }
 
+// PutTail writes the end mark, with the number of the transaction.
 func PutTail(tx *bbolt.Tx, t format.Tail) error {
 	t.Tx = uint64(tx.ID())
 	return tx.Bucket([]byte(format.BucketMeta)).Put(format.KeyTail, t.Encode())
@@ -137,13 +138,14 @@ func (s *Bolt) ChunkSize() int { return s.chunk }
 
 func (s *Bolt) chunks(size int) int { return (size + s.chunk - 1) / s.chunk }
 
+// ChunkKey writes into key where a chunk of a block is kept.
 func ChunkKey(key *[format.ChunkKeySize]byte, seq uint64, chunk int) []byte {
 	binary.BigEndian.PutUint64(key[:], seq)
 	binary.BigEndian.PutUint32(key[8:], uint32(chunk))
 	return key[:]
 }
 
-// scan joins the chunks of each block.
+// Scan joins the chunks of each block.
 func (s *Bolt) Scan(block func(seq uint64, data []byte) error) error {
 	return s.View(func(tx *bbolt.Tx) error {
 		var data []byte
@@ -201,6 +203,8 @@ func (s *Bolt) Page(name format.Bucket, from []byte) (page []format.Pair, err er
 	return page, err
 }
 
+// View calls f within a transaction that reads. It returns ErrClosed once the file is
+// closed.
 func (s *Bolt) View(f func(*bbolt.Tx) error) error {
 	s.swap.RLock()
 	defer s.swap.RUnlock()

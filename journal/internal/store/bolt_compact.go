@@ -13,15 +13,16 @@ import (
 // compactBatch is about what one transaction writes to the new file.
 const compactBatch = 4 << 20
 
-// size is as of the last look.
+// Size is as of the last look.
 func (s *Bolt) Size() int { return s.space.backed * s.pageSize }
 
+// Used looks again.
 func (s *Bolt) Used() (int, error) {
 	err := s.look()
 	return s.space.used * s.pageSize, err
 }
 
-// compact replaces the file. When replaced is true and there is an error, it is
+// Compact replaces the file. When replaced is true and there is an error, it is
 // not known which file the next one to open the journal will find.
 func (s *Bolt) Compact(over <-chan struct{}) (replaced bool, err error) {
 	if !directory.CanReplace {
@@ -72,7 +73,7 @@ func (s *Bolt) successor(over <-chan struct{}) (*Bolt, error) {
 	return next, nil
 }
 
-// rewrite writes what the last commit left to a new file in a directory, and
+// Rewrite writes what the last commit left to a new file in a directory, and
 // syncs it, unless over is closed meanwhile. Whoever may use the old file may use the
 // new one.
 func (s *Bolt) Rewrite(p *directory.Dir, over <-chan struct{}) error {
@@ -151,9 +152,9 @@ func (s *Bolt) take(from *bbolt.Tx, over <-chan struct{}) error {
 	return to.Commit()
 }
 
-// tidy removes what a crash while the file was compacted has left, and looks how
+// Tidy removes what a crash while the file was compacted has left, and looks how
 // large the file is. That the leftover can't be removed matters when it is in the
-// way.
+// way. The goroutine that commits calls it.
 func (s *Bolt) Tidy() error {
 	if err := s.place.DropFile(directory.NewName); errors.Is(err, format.ErrNotJournal) {
 		return err

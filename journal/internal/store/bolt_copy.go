@@ -10,7 +10,7 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// copyTo reads the file below bbolt: pages that a reader of this commit can see
+// CopyTo reads the file below bbolt: pages that a reader of this commit can see
 // are not written to while it reads.
 func (s *Bolt) CopyTo(path string, over <-chan struct{}) error {
 	f, err := directory.CreateFile(path)
@@ -47,9 +47,10 @@ func (w *patient) Write(b []byte) (int, error) {
 	return w.Writer.Write(b)
 }
 
-// errGivenUp is what comes of a compacting or a copy whose caller has gone.
+// ErrGivenUp is what comes of a compacting or a copy whose caller has gone.
 var ErrGivenUp = errors.New("journal: given up")
 
+// IsOver reports whether a channel is closed; nil never is.
 func IsOver(over <-chan struct{}) bool {
 	select {
 	case <-over:

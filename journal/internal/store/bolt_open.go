@@ -16,7 +16,7 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 )
 
-// boltOptions are bbolt's settings. The freelist is not synced: writing it makes small
+// BoltOptions are bbolt's settings. The freelist is not synced: writing it makes small
 // commits many times larger once a big backlog has drained. It is rebuilt at
 // open from the pages in use.
 func BoltOptions() *bbolt.Options {
@@ -29,7 +29,7 @@ func BoltOptions() *bbolt.Options {
 	}
 }
 
-// openBolt opens the file in a directory, or creates it.
+// OpenBolt opens the file in a directory, or creates it.
 func OpenBolt(p *directory.Dir) (*Bolt, error) {
 	err := pages.CheckIn(p, directory.FileName)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -49,7 +49,7 @@ func OpenBolt(p *directory.Dir) (*Bolt, error) {
 	return s, nil
 }
 
-// readBolt has bbolt open a file, whose pages were checked, for reading.
+// ReadBolt has bbolt open a file, whose pages were checked, for reading.
 func ReadBolt(path string) (*Bolt, error) {
 	options := BoltOptions()
 	options.ReadOnly = true
@@ -119,7 +119,7 @@ func createBolt(p *directory.Dir) error {
 	return directory.SyncNames(names)
 }
 
-// check tells whether this is a journal that we can read, and walks everything
+// Check tells whether this is a journal that we can read, and walks everything
 // that a replay does not look at.
 func (s *Bolt) Check() error {
 	return s.View(func(tx *bbolt.Tx) error {

@@ -9,7 +9,7 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// read joins chunks of a block.
+// Read joins chunks of a block.
 func (s *Bolt) Read(seq uint64, first, n int) (data []byte, err error) {
 	err = s.View(func(tx *bbolt.Tx) error {
 		parts := make([][]byte, n)

@@ -25,7 +25,8 @@ type Memory struct {
 	unread error                      // see FailReads
 }
 
-// NewVolatile returns a disk that keeps no blocks: nothing outlives the process.
+// NewVolatile returns a disk that keeps no blocks, for a log that ends with the
+// process.
 func NewVolatile() *Memory { return &Memory{volatile: true} }
 
 // FailNext makes the next commits return errs, in turn, without writing
@@ -113,7 +114,7 @@ func (m *Memory) apply(t *Transaction) error {
 	return nil
 }
 
-// room keeps an eighth of a limited disk for results.
+// Room keeps an eighth of a limited disk for results.
 func (m *Memory) Room(need int) (Room, error) {
 	m.Mu.Lock()
 	defer m.Mu.Unlock()
@@ -124,7 +125,7 @@ func (m *Memory) Room(need int) (Room, error) {
 	return Room{free, free - m.limit/8 - need}, nil
 }
 
-// content is how many bytes are on the disk.
+// Content is how many bytes are on the disk.
 func (m *Memory) Content() (n int) {
 	for _, b := range m.blocks {
 		n += len(b)
@@ -200,7 +201,7 @@ func (m *Memory) Get(name format.Bucket, key []byte) ([]byte, error) {
 	return bytes.Clone(m.side[name][string(key)]), nil
 }
 
-// page sorts the whole bucket when a key was added since the last call, or
+// Page sorts the whole bucket when a key was added since the last call, or
 // half of them are gone: this is a disk for tests and for what does not outlive
 // the process.
 func (m *Memory) Page(name format.Bucket, from []byte) (page []format.Pair, err error) {

@@ -8,7 +8,7 @@ import (
 	"github.com/strandjobs/strand/journal/internal/format"
 )
 
-// copyTo commits what is on the disk in memory to a new file.
+// CopyTo commits what is on the disk in memory to a new file.
 func (m *Memory) CopyTo(path string, _ <-chan struct{}) error {
 	c := m.Crash() // nothing changes that one
 	p, err := directory.Open(filepath.Dir(path))

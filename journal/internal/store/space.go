@@ -36,7 +36,7 @@ const (
 	overhead = 16
 )
 
-// room counts the pages that are free in the file, and has it grow before they
+// Room counts the pages that are free in the file, and has it grow before they
 // come to an end.
 func (s *Bolt) Room(need int) (Room, error) {
 	if err := s.inPlace(); err != nil {

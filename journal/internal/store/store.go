@@ -7,53 +7,53 @@ import (
 	"github.com/strandjobs/strand/journal/internal/format"
 )
 
-// store is the disk under a log. A log calls commit from one goroutine only;
+// Store is the disk under a log. A log calls commit from one goroutine only;
 // read, get and page may run beside it.
 type Store interface {
-	// commit makes all of t durable or none of it. It returns an error that
+	// Commit makes all of t durable or none of it. It returns an error that
 	// matches ErrFull when nothing was written for want of room. After any
 	// other error it is unknown what is on disk, and the log stops.
 	Commit(t *Transaction) error
 
-	// room looks how much the next commit can write, and tries to have room for
+	// Room looks how much the next commit can write, and tries to have room for
 	// need bytes beside a reserve that is left to results. It is called by the
 	// goroutine that commits. After an error the log stops.
 	Room(need int) (Room, error)
 
-	// scan calls block for every block, oldest first. The bytes are only valid
+	// Scan calls block for every block, oldest first. The bytes are only valid
 	// during the call.
 	Scan(block func(seq uint64, data []byte) error) error
 
-	// read returns n chunks of a block that is committed, from the first of them
+	// Read returns n chunks of a block that is committed, from the first of them
 	// on, joined. Chunks have chunkSize bytes, except for the last one of a block.
 	// It may be called from any goroutine.
 	Read(seq uint64, first, n int) ([]byte, error)
 	ChunkSize() int
 
-	// get returns a copy of the value of a key, nil when there is none. Like page,
+	// Get returns a copy of the value of a key, nil when there is none. Like page,
 	// it returns ErrCorrupt, with bucket and key, for a value that is not what was
 	// written.
 	Get(bucket format.Bucket, key []byte) ([]byte, error)
 
-	// page returns copies of some keys and values from key from on, in key order:
+	// Page returns copies of some keys and values from key from on, in key order:
 	// pageCount of them at most, and no more once their values have pageBytes. No
 	// pair means that there is none.
 	Page(bucket format.Bucket, from []byte) ([]format.Pair, error)
 
-	// buried returns how many payloads each queue had in the morgue when the store
+	// Buried returns how many payloads each queue had in the morgue when the store
 	// was opened.
 	Buried() map[uint32]int
 
-	// copyTo writes what the last commit left to a new journal file, unless over
+	// CopyTo writes what the last commit left to a new journal file, unless over
 	// is closed meanwhile.
 	CopyTo(path string, over <-chan struct{}) error
 
-	// size returns the bytes of the file, and used those in use. They are called
+	// Size returns the bytes of the file, and used those in use. They are called
 	// by the goroutine that commits.
 	Size() int
 	Used() (int, error)
 
-	// compact gives back to the disk what is not in use. It is called by the
+	// Compact gives back to the disk what is not in use. It is called by the
 	// goroutine that commits. After an error the log goes on, unless the file
 	// was replaced by then. It gives up, and changes nothing, when over is closed.
 	Compact(over <-chan struct{}) (replaced bool, err error)
@@ -61,7 +61,7 @@ type Store interface {
 	Close() error
 }
 
-// transaction is what one commit writes. Its slices are valid until commit
+// Transaction is what one commit writes. Its slices are valid until commit
 // returns.
 type Transaction struct {
 	Seq     uint64
@@ -71,7 +71,7 @@ type Transaction struct {
 	Tail    format.Tail
 }
 
-// dropped is a block that leaves the log.
+// Dropped is a block that leaves the log.
 type Dropped struct {
 	Seq     uint64
 	Size    int
@@ -79,13 +79,13 @@ type Dropped struct {
 	After   int  // bytes of that block's marks without which it must not go: those of its last entry
 }
 
-// room is how much a commit can write, in bytes.
+// Room is how much a commit can write, in bytes.
 type Room struct {
 	Bytes int // at most, the reserve included
 	Spare int // beyond what was asked for and the reserve; negative when there is less
 }
 
-// endless is the room of a store that can't tell.
+// Endless is the room of a store that can't tell.
 var Endless = Room{math.MaxInt32, math.MaxInt32}
 
 // A page of a bucket is as much of it as is read at once.
@@ -94,7 +94,7 @@ const (
 	pageBytes = 1 << 20
 )
 
-// each lists what a bucket has from a key on, page by page, so that the loop may
+// Each lists what a bucket has from a key on, page by page, so that the loop may
 // take as long as it likes. An error is yielded once and ends the list.
 func Each(page func(from []byte) ([]format.Pair, error), from []byte) iter.Seq2[format.Pair, error] {
 	return func(yield func(format.Pair, error) bool) {
@@ -117,12 +117,12 @@ func Each(page func(from []byte) ([]format.Pair, error), from []byte) iter.Seq2[
 	}
 }
 
-// list is each of a store.
+// List is each of a store.
 func List(s Store, name format.Bucket, from []byte) iter.Seq2[format.Pair, error] {
 	return Each(func(from []byte) ([]format.Pair, error) { return s.Page(name, from) }, from)
 }
 
-// readTail returns the end mark, and what a journal begins with when nothing was
+// ReadTail returns the end mark, and what a journal begins with when nothing was
 // ever written.
 func ReadTail(s Store) (format.Tail, error) {
 	v, err := s.Get(format.BucketMeta, format.KeyTail)
@@ -135,7 +135,7 @@ func ReadTail(s Store) (format.Tail, error) {
 	return format.ParseTail(v)
 }
 
-// readQueues returns the number of each queue, by name.
+// ReadQueues returns the number of each queue, by name.
 func ReadQueues(s Store) (map[string]uint32, error) {
 	queues := make(map[string]uint32)
 	for kv, err := range List(s, format.BucketQueues, nil) {
@@ -149,7 +149,7 @@ func ReadQueues(s Store) (map[string]uint32, error) {
 	return queues, nil
 }
 
-// readUUID returns the text of the journal's.
+// ReadUUID returns the text of the journal's.
 func ReadUUID(s Store) (string, error) {
 	v, err := s.Get(format.BucketMeta, format.KeyUUID)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// heldBy returns a LockedError when a process has the journal in dir open. It
+// HeldBy returns a LockedError when a process has the journal in dir open. It
 // asks for a shared lock and gives it back at once: an owner that starts in
 // these microseconds and does not wait would be refused, nobody else notices.
 func HeldBy(dir string) error {
@@ -29,8 +29,8 @@ func HeldBy(dir string) error {
 	return nil
 }
 
-// unlockFile gives back what bbolt locked.
+// UnlockFile gives back what bbolt locked.
 func UnlockFile(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_UN) }
 
-// readOnlyDisk are the errors of a disk on which no LOCK can be written.
+// ReadOnlyDisk are the errors of a disk on which no LOCK can be written.
 var ReadOnlyDisk = []error{syscall.EROFS, syscall.EACCES, syscall.EPERM}

@@ -16,7 +16,7 @@ func (s *Bolt) value(name format.Bucket, key, v []byte) ([]byte, error) {
 	return bytes.Clone(value), err
 }
 
-// inside returns the part of a value that was given to a commit.
+// Inside returns the part of a value that was given to a commit.
 func (s *Bolt) Inside(name format.Bucket, key, v []byte) ([]byte, error) {
 	switch {
 	case v == nil || !format.Sealed(name):

@@ -9,4 +9,5 @@ type Set struct {
 	Value []byte
 }
 
+// Edit is the change of the bucket.
 func (s Set) Edit() Edit { return Edit{Bucket: BucketState, Key: []byte(s.Key), Value: s.Value} }

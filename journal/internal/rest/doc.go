@@ -1,0 +1,22 @@
+// Package rest is what can be done with a journal that is not open: look at it, check
+// it, copy it, make it smaller, save what is left of it, and build another one.
+//
+//	               ┌─ OpenView, Check ─► View, Info, Moment   as a start would find it
+//	journal.db ────┼─ Clone, Compact ──► another file         checked
+//	               └─ Salvage ─► wreck ─► rescue ─► Builder ─► a new journal
+//
+// What is promised:
+//
+//   - Who only looks changes nothing and locks nobody out for longer than one
+//     attempt to lock; who copies or replaces locks the journal meanwhile.
+//   - What is read while somebody opens the journal is not handed out: a LockedError
+//     says who did.
+//   - [OpenView], and so [Check], finds what opening the journal would.
+//   - [Salvage] takes what a checksum vouches for and nothing else, and what it writes
+//     can be opened. It lists as lost what it did not find, and says what that means.
+//   - New journals appear whole or not at all.
+//
+// What is not promised: to find all damage at once. A report has the first.
+//
+// Census: no goroutine. A View, and a Builder, is for one at a time.
+package rest
