@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/journal"
 )
 
 // Locks of several queues, of an enqueue and of a run, end each in its time, whichever was set first, and again when
@@ -42,6 +43,36 @@ func TestLockTTLsOfSeveral(t *testing.T) {
 		enqueue(t, short, "3", "later")
 		after(time.Minute-1, "later 1")
 		after(1)
+		stop(t, x)
+	})
+}
+
+// A lock that comes back after a crash ends when it would have ended without one.
+func TestLockTTLOverACrash(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		opened := func() *executor.Executor {
+			x := openOn(t, disk, executor.Config{})
+			q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{Locks: executor.Locks[string]{OnEnqueue: words, TTL: time.Hour}})
+			if len(locked(x)) == 0 {
+				enqueue(t, q, "1", "key", executor.In(1000*time.Hour))
+			}
+			return x
+		}
+		x := opened()
+		until := x.Keys().List()[0].Locks[0].Until
+		require.Equal(t, time.Hour, time.Until(until))
+		time.Sleep(20 * time.Minute)
+		disk = disk.Crash()
+		stop(t, x)
+		x = opened()
+		require.True(t, until.Equal(x.Keys().List()[0].Locks[0].Until))
+		time.Sleep(40*time.Minute - 1)
+		synctest.Wait()
+		require.Equal(t, []string{"key 1"}, locked(x))
+		time.Sleep(1)
+		synctest.Wait()
+		require.Empty(t, locked(x))
 		stop(t, x)
 	})
 }
