@@ -229,7 +229,7 @@ var bugs = []bug{
 
 	// Locks.
 	{"a receipt that does not know it is on disk", "executor/once.go", "q.receipt(o.ticket, i, Sync)", "q.receipt(o.ticket, i, q.durability)", promises},
-	{"all payloads in one call", "executor/config.go", "max(cmp.Or(c.MaxPayloads, defaultMaxPayloads), 0),", "0,", promises},
+	{"all payloads in one call", "executor/queueconfig.go", "max(cmp.Or(c.MaxPayloads, defaultMaxPayloads), 0),", "0,", promises},
 	{"an id is blocked by itself", "executor/line.go", "return len(k.by) > 1 || (len(k.by) == 1 && k.by[by] == 0)", "return len(k.by) > 0", promises},
 	{"bury a payload, keep its keys", "executor/wants.go", "if count || c.UnlockOnBurial {", "if count {", burials},
 	{"an equal payload loses the keys", "executor/locks.go", "if !h.onRun || b.has(", "if h.onRun || b.has(", burials},
