@@ -250,14 +250,21 @@ func (m *model) restore(t *rapid.T) {
 	e := m.now.morgue[p].Entry
 	delete(m.now.morgue, p)
 	e.Accepted = e.AcceptedAt()
-	if e.Due, e.Restored = e.Due+7, true; e.Accepted == e.Due {
-		e.Accepted = 0
-	}
-	m.now.live[p] = e
+	e.Due, e.Restored = e.Due+7, true
+	m.now.live[p] = written(e)
 	// An image may hold the operation before the call has returned.
 	m.did(false)
 	require.NoError(t, m.log.Restore(t.Context(), e.Queue, []Position{p}, e.Due, func([]byte) uint32 { return 2 }))
 	m.did(true)
+}
+
+// written is an entry as it is read back: a time of acceptance that is that of the
+// score to a microsecond is told by it.
+func written(e Entry) (back Entry) {
+	d := format.Decoder{B: format.AppendEntry(nil, &e, true, 0, 0)}
+	d.Entry(&back, 0, 0)
+	back.Route = e.Route
+	return back
 }
 
 // look reads every live entry by the first Ref that there was to it, and checks
