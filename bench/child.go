@@ -17,12 +17,12 @@ import (
 const childVariable = "STRAND_BENCH_CHILD"
 
 const (
-	childReplay = "replay"
-	childScan   = "scan"
-	childIdle   = "idle"  // an executor that has nothing to do
-	childLocks  = "locks" // the same, with locks held and jobs that wait for them
-	childEmpty  = "empty" // a process that has nothing to do
-	childHoard  = "hoard" // a backlog larger than its memory
+	childReplay       = "replay"
+	childScan         = "scan"
+	childIdle         = "idle"          // an executor that has nothing to do
+	childLocks        = "locks"         // the same, with locks held and jobs that wait for them
+	childEmpty        = "empty"         // a process that has nothing to do
+	childLargeBacklog = "beyond-memory" // a backlog larger than its memory
 )
 
 // order is what a child is told, report what it says.
@@ -35,7 +35,7 @@ type (
 		Seconds, PeakMiB float64
 		Wakeups, CPU     float64 // per second, and milliseconds per second
 
-		FillSeconds, AnonymousMiB float64 // of a hoard, when it was complete
+		FillSeconds, AnonymousMiB float64 // of a large backlog, when it was complete
 		Error                     string
 	}
 )
@@ -101,8 +101,8 @@ func (o order) carryOut() (r report, err error) {
 		return o.keepLocked()
 	case childEmpty:
 		return doNothing(o.N), nil
-	case childHoard:
-		return o.hoard()
+	case childLargeBacklog:
+		return o.largeBacklog()
 	}
 	return report{Seconds: took.Seconds(), PeakMiB: peakMiB()}, err
 }

@@ -10,9 +10,9 @@ import (
 // What Lowkiq's own benchmark took: 80 s with its fastest Redis client, 155 s
 // with the default one, on another machine.
 const (
-	seedSeconds = 80
-	seedJobs    = 100_000
-	seedWorkers = 5
+	lowkiqSeconds = 80
+	lowkiqJobs    = 100_000
+	lowkiqWorkers = 5
 )
 
 // lowkiq is Lowkiq's own benchmark: blank jobs are enqueued, then drained.
@@ -23,16 +23,16 @@ func lowkiq() workload {
 	total.suffix, total.unit = "/total", "s"
 	each.suffix, each.unit = "/job", "ms"
 	return workload{
-		name: "lowkiq", durability: "sync", n: seedJobs, rounds: 3,
+		name: "lowkiq", durability: "sync", n: lowkiqJobs, rounds: 3,
 		figures: func(int) []figure { return []figure{total, each} },
 		subject: func(ctx context.Context, l *lab) (measured, error) {
-			l.workers = seedWorkers
+			l.workers = lowkiqWorkers
 			fill, drain, err := l.fillThenDrain(ctx, newLoad(l.n, l.ids))
 			s := (fill + drain).Seconds()
 			return measured{[]float64{s, 1000 * s / float64(l.n)}, s}, err
 		},
 		baseline: func(_ context.Context, l *lab) (measured, error) {
-			s := seedSeconds * float64(l.n) / seedJobs
+			s := lowkiqSeconds * float64(l.n) / lowkiqJobs
 			return measured{[]float64{s, 1000 * s / float64(l.n)}, s}, nil
 		},
 	}

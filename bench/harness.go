@@ -79,7 +79,7 @@ type lab struct {
 
 func workloads() []workload {
 	var all []workload
-	for _, group := range [][]workload{throughput(), latency(), {lowkiq(), replay(), backlog(), hoard(), hotID()}, shapes(), scaling(), costs(), footprint(), quiet(), locks()} {
+	for _, group := range [][]workload{throughput(), latency(), {lowkiq(), replay(), backlog(), largeBacklog(), hotID()}, shapes(), scaling(), costs(), footprint(), quiet(), locks()} {
 		all = append(all, group...)
 	}
 	return all

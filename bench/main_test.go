@@ -166,5 +166,5 @@ func TestList(t *testing.T) {
 	out.Reset()
 	assert.Zero(t, run(t.Context(), []string{"-list", "-quick"}, &out, &errOut))
 	assert.Contains(t, out.String(), "durable/bulk\n")
-	assert.NotContains(t, out.String(), "hoard", "it takes its time")
+	assert.NotContains(t, out.String(), "beyond-memory", "it takes its time")
 }

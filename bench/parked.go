@@ -68,10 +68,10 @@ func queueAtBarrier(ctx context.Context, l *lab, waiting int) (time.Duration, er
 	if err != nil {
 		return 0, err
 	}
-	if err := w.x.Keys().Lock(ctx, lockedKey); err != nil {
+	if err := w.x.KeyLocks().Lock(ctx, lockedKey); err != nil {
 		return 0, w.stop(err)
 	}
-	return c.pass(ctx, l, w, waiting, func() error { return w.x.Keys().Unlock(ctx, lockedKey) })
+	return c.pass(ctx, l, w, waiting, func() error { return w.x.KeyLocks().Unlock(ctx, lockedKey) })
 }
 
 // queueForLease has jobs wait until an equal one has run.
@@ -175,7 +175,7 @@ func unlockByHand(ctx context.Context, l *lab) ([]time.Duration, error) {
 	}
 	var took []time.Duration
 	for i := 0; i < l.n && err == nil; i++ {
-		if err = w.x.Keys().Lock(ctx, lockedKey); err == nil {
+		if err = w.x.KeyLocks().Lock(ctx, lockedKey); err == nil {
 			_, err = w.q.Enqueue(ctx, l.ids[i%len(l.ids)], nil)
 		}
 		if err == nil {
@@ -184,7 +184,7 @@ func unlockByHand(ctx context.Context, l *lab) ([]time.Duration, error) {
 		busy(memoryPause)()
 		start := time.Now()
 		if err == nil {
-			err = w.x.Keys().Unlock(ctx, lockedKey)
+			err = w.x.KeyLocks().Unlock(ctx, lockedKey)
 		}
 		if err == nil {
 			took = append(took, (<-entered).Sub(start))
@@ -254,7 +254,7 @@ func (o order) keepLocked() (r report, err error) {
 	}
 	for i := 0; i < idleLocks && err == nil; i++ {
 		id := fmt.Sprint("key-", i)
-		if err = x.Keys().Lock(ctx, id); err == nil && i < idleParked {
+		if err = x.KeyLocks().Lock(ctx, id); err == nil && i < idleParked {
 			_, err = q.Enqueue(ctx, id, nil)
 		}
 	}

@@ -20,7 +20,7 @@ type subject struct {
 // the context that it returns ends.
 func (l *lab) open(ctx context.Context, dir string, handler func(context.Context, executor.Job[[]byte]) error) (context.Context, *subject, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	x, err := executor.Open(dir, executor.Config{Workers: l.workers, MemoryBudget: l.budget, TimerSlack: l.slack, OnFailure: cancel})
+	x, err := executor.Open(dir, executor.Config{Workers: l.workers, MemoryBudget: l.budget, TimerSlack: l.slack, OnFatal: cancel})
 	if err != nil {
 		return nil, nil, err
 	}

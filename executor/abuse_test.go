@@ -93,7 +93,7 @@ func fate(r *rand.Rand, want *executor.QueueStats) *abused {
 	}
 }
 
-// FAULTS D1–D3: whatever handlers do, every id ends as it was decided. A job
+// Whatever handlers do, every id ends as it was decided. A job
 // takes an eighth of a millisecond, most of it for the stacks of panics, so the
 // ten million of the long tier take twenty minutes: -timeout 0.
 func TestAbuse(t *testing.T) {
@@ -184,7 +184,7 @@ func (h *hooks) Pick([]executor.Candidate) int      { return h.pick("bad") }
 func (h *hooks) Encode(v string) ([]byte, error)    { return []byte(v), h.encode(v) }
 func (h *hooks) Decode(data []byte) (string, error) { return string(data), h.decode(string(data)) }
 
-// FAULTS D11: whatever a hook does, the other ids complete. The id "bad" fails
+// Whatever a hook does, the other ids complete. The id "bad" fails
 // once, and whenever its payload can't be read; what becomes of it is at the end
 // of each row.
 func TestAbuseOfHooks(t *testing.T) {

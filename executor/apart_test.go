@@ -131,7 +131,7 @@ func TestPayloadErrors(t *testing.T) {
 		for _, v := range []string{"done", "fails", "hopeless", "later", "moot", "named"} {
 			enqueue(t, q, "a", v)
 		}
-		_, err := x.Enqueue(t.Context(), "q", "a", []byte("{"))
+		_, err := x.EnqueueRaw(t.Context(), "q", "a", []byte("{"))
 		require.NoError(t, err)
 		start(t, x)
 		time.Sleep(2 * time.Hour)

@@ -12,13 +12,13 @@ import (
 type Overflow uint8
 
 const (
-	// Refuse returns a [FullError]. The default.
-	Refuse Overflow = iota
-	// Wait waits until there is room, or ctx ends: then the error is the cause of
+	// OverflowRefuse returns a [FullError]. The default.
+	OverflowRefuse Overflow = iota
+	// OverflowWait waits until there is room, or ctx ends: then the error is the cause of
 	// ctx, and a [FullError] at the same time. Who came first goes first. Before
 	// Start, and in OnStart, there is no end to it, because no job ends. A handler has to
 	// enqueue with its own context, or it may wait for itself.
-	Wait
+	OverflowWait
 )
 
 // Backlog says how full a backlog is. All of it is zero without a limit.
@@ -27,7 +27,7 @@ type Backlog struct {
 	// not over, with the calls that are under way.
 	Payloads, Bytes int
 	Refused         uint64 // calls that got [ErrFull] because of this limit, since Open
-	Waiting         int    // calls that wait for room, under Overflow: [Wait]
+	Waiting         int    // calls that wait for room, under Overflow: [OverflowWait]
 
 	// Stalled is for how long calls have been refused, or have waited, while nothing
 	// ended. 0: something has ended since, or the last call was accepted. See

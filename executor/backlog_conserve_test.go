@@ -48,11 +48,11 @@ func weigh(t *testing.T, r *rand.Rand) {
 	}
 	for i := range c.each {
 		c.each[i] = executor.QueueConfig[string]{
-			Merge:       pick(r, executor.KeepAll, executor.MinScore, executor.KeepFirst, executor.KeepLast),
-			OnFailure:   pick(r, executor.MergeFailed, executor.BlockFailed),
-			OnExhausted: pick(r, executor.BuryOldest, executor.BuryAll, executor.Halt),
+			Merge:       pick(r, executor.MergeKeepAll, executor.MergeMinScore, executor.MergeKeepFirst, executor.MergeKeepLast),
+			OnFailure:   pick(r, executor.OnFailureMerge, executor.OnFailureBlock),
+			OnExhausted: pick(r, executor.OnExhaustedBuryOldest, executor.OnExhaustedBuryAll, executor.OnExhaustedHalt),
 			MaxRetries:  1, RetryIn: always(3 * time.Second), Shards: 2, MaxBacklog: c.own,
-			Durability: pick(r, executor.Sync, executor.Async),
+			Durability: pick(r, executor.DurabilitySync, executor.DurabilityAsync),
 		}
 	}
 	c.luck.set(rand.New(rand.NewPCG(r.Uint64(), 0)))
@@ -143,7 +143,7 @@ func (c *weighed) enqueue() {
 	}
 	var options []executor.Option
 	if c.r.IntN(4) == 0 {
-		options = append(options, executor.Key(fmt.Sprint(len(c.steps))))
+		options = append(options, executor.IdempotencyKey(fmt.Sprint(len(c.steps))))
 	}
 	before := must(c.x.Stats(context.Background()))
 	n := len(items)

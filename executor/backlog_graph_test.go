@@ -17,7 +17,7 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// Queues that feed each other, in circles, too, under backlogs that are full all the
+// Queues that feed each other, in cycles, too, under backlogs that are full all the
 // time: all work in hand ends, and calls from outside come in, whatever the limits
 // are, and whether they wait or come back.
 func TestBacklogOfGraphsDrains(t *testing.T) {
@@ -27,8 +27,8 @@ func TestBacklogOfGraphsDrains(t *testing.T) {
 func drainGraph(t *testing.T, r *rand.Rand) {
 	var disk *journal.Memory // nil: none
 	cfg := executor.Config{
-		Workers: 1 + r.IntN(4), MaxBacklog: r.IntN(4), Overflow: pick(r, executor.Refuse, executor.Wait), StopTimeout: -1,
-		Scheduler: pick(r, executor.Fair(), executor.InOrder(), executor.Lag()),
+		Workers: 1 + r.IntN(4), MaxBacklog: r.IntN(4), Overflow: pick(r, executor.OverflowRefuse, executor.OverflowWait), StopTimeout: -1,
+		Scheduler: pick(r, executor.Fair(), executor.StrictPriority(), executor.OldestFirst()),
 	}
 	if r.IntN(2) == 0 {
 		disk = new(journal.Memory)
@@ -55,7 +55,7 @@ func drainGraph(t *testing.T, r *rand.Rand) {
 				}
 				var options []executor.Option
 				if once {
-					options = append(options, executor.Key(fmt.Sprint(job.Position, " ", to)))
+					options = append(options, executor.IdempotencyKey(fmt.Sprint(job.Position, " ", to)))
 				}
 				due.Add(1)
 				_, err := queues[to].Enqueue(ctx, job.ID, job.Payload-1, options...)
@@ -73,7 +73,7 @@ func drainGraph(t *testing.T, r *rand.Rand) {
 		producers.Go(func() {
 			for {
 				_, err := to.Enqueue(t.Context(), fmt.Sprint("id ", i%7), depth)
-				if full, is := errors.AsType[*executor.FullError](err); is && cfg.Overflow == executor.Refuse {
+				if full, is := errors.AsType[*executor.FullError](err); is && cfg.Overflow == executor.OverflowRefuse {
 					time.Sleep(full.RetryAfter)
 					continue
 				}

@@ -54,10 +54,10 @@ func TestBacklogCountsAPayloadOnce(t *testing.T) {
 	}
 }
 
-// FAULTS D6: what handlers enqueue is not refused because of what they have in hand,
+// What handlers enqueue is not refused because of what they have in hand,
 // and they don't wait for themselves.
 func TestBacklogLetsHandlersGoOn(t *testing.T) {
-	for _, overflow := range []executor.Overflow{executor.Refuse, executor.Wait} {
+	for _, overflow := range []executor.Overflow{executor.OverflowRefuse, executor.OverflowWait} {
 		bubble(t, func(t *testing.T) {
 			x := open(t, "", executor.Config{MaxBacklog: 4, Overflow: overflow})
 			var q *executor.Queue[int]

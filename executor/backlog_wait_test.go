@@ -21,7 +21,7 @@ import (
 // ever ends.
 func TestBacklogThatHardlyMoves(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		x := open(t, "", executor.Config{MaxBacklog: 100, Overflow: executor.Wait})
+		x := open(t, "", executor.Config{MaxBacklog: 100, Overflow: executor.OverflowWait})
 		q := handle(t, x, "q", func(context.Context, executor.Merged[int]) error { return nil }, executor.QueueConfig[int]{})
 		for i := range 98 {
 			enqueue(t, q, fmt.Sprint(i), i, executor.In(365*24*time.Hour))
@@ -42,7 +42,7 @@ func TestBacklogThatHardlyMoves(t *testing.T) {
 // A call that needs more room than there is waits, at rest, until there is that much.
 func TestBacklogManyAtOnceWait(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		x := open(t, "", executor.Config{MaxBacklog: 10, Overflow: executor.Wait})
+		x := open(t, "", executor.Config{MaxBacklog: 10, Overflow: executor.OverflowWait})
 		q := handle(t, x, "q", func(context.Context, executor.Merged[int]) error { return nil }, executor.QueueConfig[int]{})
 		for i := range 8 {
 			enqueue(t, q, fmt.Sprint(i), i, executor.In(time.Duration(i+1)*time.Second))
@@ -103,7 +103,7 @@ func (a *arrivals) call(q *executor.Queue[int], id string) {
 // Those who wait go on in the order in which they came.
 func TestBacklogIsFair(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		x, small, other := kept(t, executor.Config{MaxBacklog: 1, Overflow: executor.Wait}, executor.QueueConfig[int]{MaxBacklog: 1})
+		x, small, other := kept(t, executor.Config{MaxBacklog: 1, Overflow: executor.OverflowWait}, executor.QueueConfig[int]{MaxBacklog: 1})
 		enqueue(t, other, "first", 1, executor.In(time.Minute))
 		start(t, x)
 		a, want := arrivals{t: t, accepted: map[uint64]string{}}, []string(nil)
@@ -123,7 +123,7 @@ func TestBacklogIsFair(t *testing.T) {
 // limit of all, and go on when there is room under both.
 func TestBacklogOfTwoLimits(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		x, small, other := kept(t, executor.Config{MaxBacklog: 4, Overflow: executor.Wait}, executor.QueueConfig[int]{MaxBacklog: 2})
+		x, small, other := kept(t, executor.Config{MaxBacklog: 4, Overflow: executor.OverflowWait}, executor.QueueConfig[int]{MaxBacklog: 2})
 		enqueue(t, small, "0", 0, executor.In(90*time.Second))
 		enqueue(t, small, "1", 1, executor.In(time.Hour))
 		start(t, x)
@@ -151,7 +151,7 @@ func TestBacklogOfTwoLimits(t *testing.T) {
 // Who goes away lets those behind him go on.
 func TestBacklogWaiterThatLeaves(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		x, _, q := kept(t, executor.Config{MaxBacklog: 4, Overflow: executor.Wait}, executor.QueueConfig[int]{})
+		x, _, q := kept(t, executor.Config{MaxBacklog: 4, Overflow: executor.OverflowWait}, executor.QueueConfig[int]{})
 		for i := range 3 {
 			enqueue(t, q, fmt.Sprint(i), i, executor.In(time.Hour))
 		}
@@ -179,7 +179,7 @@ func TestBacklogLosesNoWakeUp(t *testing.T) {
 	for seed := range 20 {
 		bubble(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(uint64(seed), 15))
-			x, small, other := kept(t, executor.Config{MaxBacklog: 3, Overflow: executor.Wait}, executor.QueueConfig[int]{MaxBacklog: 2})
+			x, small, other := kept(t, executor.Config{MaxBacklog: 3, Overflow: executor.OverflowWait}, executor.QueueConfig[int]{MaxBacklog: 2})
 			start(t, x)
 			var wg sync.WaitGroup
 			for i := range 100 {
@@ -187,7 +187,7 @@ func TestBacklogLosesNoWakeUp(t *testing.T) {
 				items := []executor.Item[int]{{ID: fmt.Sprint(i)}, {ID: fmt.Sprint(i, " more")}}[:1+r.IntN(2)]
 				var options []executor.Option
 				if r.IntN(3) == 0 {
-					options = append(options, executor.Key(fmt.Sprint(i/2)))
+					options = append(options, executor.IdempotencyKey(fmt.Sprint(i/2)))
 				}
 				wg.Go(func() {
 					ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -214,7 +214,7 @@ func TestBacklogLosesNoWakeUp(t *testing.T) {
 // Room that comes just when its waiter gives up is the next one's.
 func TestBacklogRoomThatComesTooLate(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		x, q, _ := kept(t, executor.Config{MaxBacklog: 1, Overflow: executor.Wait}, executor.QueueConfig[int]{})
+		x, q, _ := kept(t, executor.Config{MaxBacklog: 1, Overflow: executor.OverflowWait}, executor.QueueConfig[int]{})
 		enqueue(t, q, "first", 1, executor.In(time.Minute))
 		start(t, x)
 		a := arrivals{t: t, accepted: map[uint64]string{}}
@@ -234,7 +234,7 @@ func TestBacklogRoomThatComesTooLate(t *testing.T) {
 // Stop sends those who wait away at once, not when the last handler has returned.
 func TestBacklogWaitEndsWithStop(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		x := open(t, "", executor.Config{MaxBacklog: 1, Overflow: executor.Wait})
+		x := open(t, "", executor.Config{MaxBacklog: 1, Overflow: executor.OverflowWait})
 		q := handle(t, x, "q", func(context.Context, executor.Merged[int]) error { time.Sleep(time.Minute); return nil }, executor.QueueConfig[int]{})
 		enqueue(t, q, "runs", 1)
 		start(t, x)

@@ -36,7 +36,7 @@ func (l blockedLog) Handle(context.Context, slog.Record) error      { l.block();
 func (l blockedLog) WithAttrs([]slog.Attr) slog.Handler             { return l }
 func (l blockedLog) WithGroup(string) slog.Handler                  { return l }
 
-// FAULTS D11: a hook that does not return holds its own id, or whoever calls, and
+// A hook that does not return holds its own id, or whoever calls, and
 // with a spare worker nobody else. Figures are told, Stop returns in time, and
 // when the hook returns, all that waited goes on.
 func TestHooksThatBlock(t *testing.T) {

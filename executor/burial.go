@@ -31,7 +31,7 @@ func (q *queue) doomed(it *shard.Item) (n, first int, reason string) {
 	out := &it.Outcome
 	first = len(it.Payloads)
 	for _, part := range out.Parts {
-		if part.Verdict != shard.Canceled {
+		if part.Verdict != shard.VerdictCanceled {
 			continue
 		}
 		if n++; n == 1 {
@@ -40,16 +40,16 @@ func (q *queue) doomed(it *shard.Item) (n, first int, reason string) {
 	}
 	exhausted := q.core.Exhausts(it)
 	if q.core.Single {
-		if out.Verdict == shard.Canceled || exhausted && q.core.OnExhausted != shard.Halt {
+		if out.Verdict == shard.VerdictCanceled || exhausted && q.core.OnExhausted != shard.OnExhaustedHalt {
 			return 1, out.Done, out.Error
 		}
 		return 0, 0, ""
 	}
 	switch {
 	case len(out.Parts) == len(it.Payloads): // whatever the others of its batch came to
-	case out.Verdict == shard.Canceled, exhausted && q.core.OnExhausted == shard.BuryAll:
+	case out.Verdict == shard.VerdictCanceled, exhausted && q.core.OnExhausted == shard.OnExhaustedBuryAll:
 		return n + len(it.Payloads) - len(out.Parts), min(first, oldest(out.Parts)), out.Error
-	case exhausted && q.core.OnExhausted == shard.BuryOldest:
+	case exhausted && q.core.OnExhausted == shard.OnExhaustedBuryOldest:
 		return n + 1, min(first, oldest(out.Parts)), out.Error
 	}
 	return n, first, reason
@@ -83,8 +83,8 @@ func (w *worker) tellFailed() {
 	for i, it := range w.batch {
 		_, panicked := w.errs[i].(*PanicError)
 		switch exhausted := w.queue.core.Exhausts(it); {
-		case it.Outcome.Verdict != shard.Failed:
-		case exhausted && w.queue.core.OnExhausted == shard.Halt:
+		case it.Outcome.Verdict != shard.VerdictFailed:
+		case exhausted && w.queue.core.OnExhausted == shard.OnExhaustedHalt:
 			w.queue.logHalt(it.ID, it.Retry+firstAttempt, it.Outcome.Error)
 		case !exhausted && !panicked:
 			w.queue.logFailure(it)

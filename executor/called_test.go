@@ -12,8 +12,8 @@ import (
 	"github.com/strandjobs/strand/executor"
 )
 
-// FAULTS I2: a job whose turn has come holds nothing while it waits for a worker,
-// so what is enqueued meanwhile closes no circle with it.
+// A job whose turn has come holds nothing while it waits for a worker,
+// so what is enqueued meanwhile closes no cycle with it.
 func TestCalledJobHoldsNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{Workers: 1})
@@ -32,7 +32,7 @@ func TestCalledJobHoldsNothing(t *testing.T) {
 		require.Equal(t, executor.JobBlocked, explain(t, x, "cancel", "cancel").State)
 		enqueue(t, hog, "hog", "")
 		synctest.Wait()
-		require.NoError(t, x.Keys().Unlock(t.Context(), "S"))
+		require.NoError(t, x.KeyLocks().Unlock(t.Context(), "S"))
 		synctest.Wait()
 		require.Equal(t, executor.JobReady, explain(t, x, "cancel", "cancel").State)
 		require.Empty(t, locked(x), "it is called, and holds nothing")
@@ -50,7 +50,7 @@ func TestCalledJobHoldsNothing(t *testing.T) {
 	})
 }
 
-// FAULTS I2: the lease of a unique job lasts from the start of its run. However
+// The lease of a unique job lasts from the start of its run. However
 // long all workers are busy, the jobs run in the order in which they came.
 func TestUniqueKeepsItsLineWhileWorkersAreBusy(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -144,7 +144,7 @@ func (c *claim) withdraw() {
 		l, change := &c.queue.x.locks, new(journal.Change)
 		l.change(change, func(k *lock.KeyLocks) {
 			k.Drop(c.fresh...)
-			change.Sets = c.settleSlots(shard.Unstarted, false)
+			change.Sets = c.settleSlots(shard.VerdictUnstarted, false)
 		})
 	}
 	c.release()

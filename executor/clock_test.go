@@ -12,7 +12,7 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// FAULTS C2: the clock was wrong when the jobs were enqueued, or is wrong now.
+// The clock was wrong when the jobs were enqueued, or is wrong now.
 // What should have been done long ago is done at once; what is due in an absurd
 // future is reported, and a person can run it.
 func TestClockJumpedBetweenRuns(t *testing.T) {

@@ -18,18 +18,24 @@ import (
 // calls are all methods that can say that the executor is closed.
 func calls(x *executor.Executor, q *executor.Queue[string]) map[string]func(context.Context) error {
 	all := map[string]func(context.Context) error{
-		"Start":         x.Start,
-		"Err":           func(context.Context) error { return x.Err() },
-		"Compact":       x.Compact,
-		"SetMark":       func(ctx context.Context) error { return x.SetMark(ctx, "m", 2) },
-		"DeleteMark":    func(ctx context.Context) error { return x.DeleteMark(ctx, "m") },
-		"Mark":          func(context.Context) error { _, _, err := x.Mark("m"); return err },
-		"Stats":         func(ctx context.Context) error { _, err := x.Stats(ctx); return err },
-		"Explain":       func(ctx context.Context) error { _, err := x.Explain(ctx, "q", "1"); return err },
-		"Enqueue":       func(ctx context.Context) error { _, err := q.Enqueue(ctx, "1", "p"); return err },
-		"Enqueue bytes": func(ctx context.Context) error { _, err := x.Enqueue(ctx, "q", "1", []byte(`"p"`)); return err },
-		"Enqueue once":  func(ctx context.Context) error { _, err := q.Enqueue(ctx, "1", "p", executor.Once("m", 9)); return err },
-		"Enqueue key":   func(ctx context.Context) error { _, err := q.Enqueue(ctx, "1", "p", executor.Key("k")); return err },
+		"Start":              x.Start,
+		"Err":                func(context.Context) error { return x.Err() },
+		"Compact":            x.Compact,
+		"SetSourceOffset":    func(ctx context.Context) error { return x.SetSourceOffset(ctx, "m", 2) },
+		"DeleteSourceOffset": func(ctx context.Context) error { return x.DeleteSourceOffset(ctx, "m") },
+		"Mark":               func(context.Context) error { _, _, err := x.SourceOffset("m"); return err },
+		"Stats":              func(ctx context.Context) error { _, err := x.Stats(ctx); return err },
+		"Explain":            func(ctx context.Context) error { _, err := x.Explain(ctx, "q", "1"); return err },
+		"Enqueue":            func(ctx context.Context) error { _, err := q.Enqueue(ctx, "1", "p"); return err },
+		"Enqueue bytes":      func(ctx context.Context) error { _, err := x.EnqueueRaw(ctx, "q", "1", []byte(`"p"`)); return err },
+		"Enqueue once": func(ctx context.Context) error {
+			_, err := q.Enqueue(ctx, "1", "p", executor.FromSource("m", 9))
+			return err
+		},
+		"Enqueue key": func(ctx context.Context) error {
+			_, err := q.Enqueue(ctx, "1", "p", executor.IdempotencyKey("k"))
+			return err
+		},
 		"EnqueueMany": func(ctx context.Context) error {
 			_, err := q.EnqueueMany(ctx, []executor.Item[string]{{ID: "1"}})
 			return err
@@ -53,9 +59,9 @@ func calls(x *executor.Executor, q *executor.Queue[string]) map[string]func(cont
 			_, err := executor.NewSlots(x, "late", executor.SlotsConfig[int]{Next: func(i int) int { return i + 1 }})
 			return err
 		},
-		"Keys.Lock":   func(ctx context.Context) error { return x.Keys().Lock(ctx, "late") },
-		"Keys.Unlock": func(ctx context.Context) error { return x.Keys().Unlock(ctx, "held") },
-		"Keys.Locked": func(ctx context.Context) error { _, err := x.Keys().Locked(ctx, "held"); return err },
+		"Keys.Lock":   func(ctx context.Context) error { return x.KeyLocks().Lock(ctx, "late") },
+		"Keys.Unlock": func(ctx context.Context) error { return x.KeyLocks().Unlock(ctx, "held") },
+		"Keys.Locked": func(ctx context.Context) error { _, err := x.KeyLocks().Locked(ctx, "held"); return err },
 	}
 	return all
 }
@@ -66,7 +72,7 @@ func TestClosed(t *testing.T) {
 	for _, dir := range []string{"", filepath.Join(t.TempDir(), "j")} {
 		x := open(t, dir, executor.Config{})
 		q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{})
-		require.NoError(t, x.Keys().Lock(t.Context(), "held"))
+		require.NoError(t, x.KeyLocks().Lock(t.Context(), "held"))
 		stop(t, x)
 		for name, call := range calls(x, q) {
 			err := call(t.Context())
@@ -76,7 +82,7 @@ func TestClosed(t *testing.T) {
 			}
 			assert.ErrorIs(t, err, executor.ErrClosed, "%s in %q", name, dir)
 		}
-		_, waits := x.Keys().Watch("held", func() { assert.Fail(t, "nothing is unlocked any more") })
+		_, waits := x.KeyLocks().Watch("held", func() { assert.Fail(t, "nothing is unlocked any more") })
 		assert.False(t, waits)
 		require.Equal(t, []string{"held 1"}, locked(x), "what was locked at the end")
 		if dir != "" {
@@ -96,14 +102,14 @@ func TestKeysWhileStopping(t *testing.T) {
 	q := handle(t, x, "q", func(ctx context.Context, _ executor.Merged[string]) error {
 		close(running)
 		<-stopping
-		return x.Keys().Lock(ctx, "from a handler")
+		return x.KeyLocks().Lock(ctx, "from a handler")
 	}, executor.QueueConfig[string]{})
 	start(t, x)
 	enqueue(t, q, "1", "")
 	await(t, running)
 	stopped := make(chan error, 1)
 	go func() { stopped <- x.Stop(context.Background()) }()
-	require.Eventually(t, func() bool { return errors.Is(x.Keys().Lock(t.Context(), "late"), executor.ErrClosed) }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return errors.Is(x.KeyLocks().Lock(t.Context(), "late"), executor.ErrClosed) }, 20*time.Second, time.Millisecond)
 	close(stopping)
 	require.NoError(t, await(t, stopped))
 	again := openOn(t, disk, executor.Config{})
@@ -118,8 +124,8 @@ func TestKeysAfterFailure(t *testing.T) {
 	disk := new(journal.Memory)
 	x := openOn(t, disk, executor.Config{})
 	disk.FailNext(errBoom)
-	require.Error(t, x.SetMark(t.Context(), "m", 1))
-	for _, err := range []error{x.Keys().Lock(t.Context(), "k"), x.Keys().Unlock(t.Context(), "k")} {
+	require.Error(t, x.SetSourceOffset(t.Context(), "m", 1))
+	for _, err := range []error{x.KeyLocks().Lock(t.Context(), "k"), x.KeyLocks().Unlock(t.Context(), "k")} {
 		require.ErrorIs(t, err, executor.ErrFailed)
 	}
 	require.Empty(t, locked(x))

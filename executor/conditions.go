@@ -11,18 +11,18 @@ import (
 // conditions are what a call has to meet to be accepted, and what is written
 // down in the same commit. Nil: there are none.
 type conditions struct {
-	key  string // given with [Key]
-	mark string // given with [Once]
-	at   int64  // the mark
+	key    string // given with [IdempotencyKey]
+	source string // given with [FromSource]
+	offset int64  // the offset
 
-	stateKey, stateMark string // where they are in the journal
-	inside              []*gate.Gate
+	stateKey, stateSource string // where they are in the journal
+	inside                []*gate.Gate
 }
 
 // collect takes the conditions out of the options of one call.
 func (q *queue) collect(options []Option) (c *conditions, err error) {
 	for _, o := range options {
-		if !o.conditional() {
+		if !o.isCondition() {
 			continue
 		}
 		if err := checkName(o.name); err != nil {
@@ -32,12 +32,12 @@ func (q *queue) collect(options []Option) (c *conditions, err error) {
 			c = new(conditions)
 		}
 		switch {
-		case o.kind == optionOnce && c.mark == "":
-			c.mark, c.at, c.stateMark = o.name, o.mark, markPrefix+o.name
-		case o.kind == optionKey && c.key == "":
+		case o.kind == optionSource && c.source == "":
+			c.source, c.offset, c.stateSource = o.name, o.offset, offsetPrefix+o.name
+		case o.kind == optionIdempotency && c.key == "":
 			c.key, c.stateKey = o.name, keyPrefix+fmt.Sprintf("%d/%s/%s", len(q.name), q.name, o.name)
 		default:
-			return nil, fmt.Errorf("%w: a call takes one Key and one Once, %q is a second one", ErrInvalidKey, o.name)
+			return nil, fmt.Errorf("%w: a call takes one IdempotencyKey and one FromSource, %q is a second one", ErrInvalidKey, o.name)
 		}
 	}
 	return c, nil
@@ -47,7 +47,7 @@ func (q *queue) collect(options []Option) (c *conditions, err error) {
 func (o *offer) enter(ctx context.Context) error {
 	x, c := o.q.x, o.conditions
 	// Always in this order: two calls never wait for each other.
-	for _, name := range [...]string{c.stateKey, c.stateMark} {
+	for _, name := range [...]string{c.stateKey, c.stateSource} {
 		if name == "" {
 			continue
 		}
@@ -63,7 +63,7 @@ func (o *offer) enter(ctx context.Context) error {
 			return err
 		}
 	}
-	return x.checkMark(c)
+	return x.checkOffset(c)
 }
 
 // enter goes through one gate. It returns the cause of ctx, and ErrFailed when the outcome
@@ -100,10 +100,10 @@ func (c *conditions) sets(first journal.Position, n int) (sets []journal.Set) {
 		return nil
 	}
 	if c.key != "" {
-		sets = append(sets, journal.Set{Key: c.stateKey, Value: newKeyed(first, n).encode()})
+		sets = append(sets, journal.Set{Key: c.stateKey, Value: newIdempotencyRecord(first, n).encode()})
 	}
-	if c.mark != "" {
-		sets = append(sets, journal.Set{Key: c.stateMark, Value: encodeMark(c.at)})
+	if c.source != "" {
+		sets = append(sets, journal.Set{Key: c.stateSource, Value: encodeOffset(c.offset)})
 	}
 	return sets
 }

@@ -12,15 +12,15 @@ import (
 type Durability uint8
 
 const (
-	// Default is Sync for an executor, and the executor's own for a queue.
-	Default Durability = iota
-	// Sync: Enqueue returns when the payload is on disk (fsynced).
-	Sync
-	// Async: Enqueue returns at once, unless it has a [Key] or a [Once], or the disk
+	// DurabilityDefault is DurabilitySync for an executor, and the executor's own for a queue.
+	DurabilityDefault Durability = iota
+	// DurabilitySync: Enqueue returns when the payload is on disk (fsynced).
+	DurabilitySync
+	// DurabilityAsync: Enqueue returns at once, unless it has a [IdempotencyKey] or a [FromSource], or the disk
 	// is more than 4 MiB behind; the payload is on disk after the next commits,
 	// usually within a millisecond. A crash before that loses it. The order of calls
 	// is kept, so a crash loses the newest.
-	Async
+	DurabilityAsync
 )
 
 // Config of an executor. The zero Config is usable.
@@ -46,10 +46,10 @@ type Config struct {
 	// handlers. Default [slog.Default] as of Open; slog.New(slog.DiscardHandler): silence.
 	Logger *slog.Logger
 
-	// OnFailure is called once, on a goroutine of its own, with the last words
+	// OnFatal is called once, on a goroutine of its own, with the last words
 	// of an executor that can't go on: the journal failed. It may call Stop.
 	// Default nil.
-	OnFailure func(error)
+	OnFatal func(error)
 
 	// MaxBacklog and MaxBacklogBytes bound the payloads that are accepted and
 	// not over, over all queues; bytes count as in the journal, with ids and a
@@ -66,7 +66,7 @@ type Config struct {
 	// zero the same.
 	MaxBacklog, MaxBacklogBytes int
 
-	// Overflow says what Enqueue does when the backlog is full. Default Refuse.
+	// Overflow says what Enqueue does when the backlog is full. Default OverflowRefuse.
 	Overflow Overflow
 
 	// MemoryBudget is how many bytes of accepted payloads, with their ids, stay in
@@ -76,7 +76,7 @@ type Config struct {
 	// and ignores it. Default 64 MiB; below zero there is no limit.
 	MemoryBudget int
 
-	// Durability of queues that don't say. Default Sync. An executor that was
+	// Durability of queues that don't say. Default DurabilitySync. An executor that was
 	// opened without a directory keeps everything in memory and ignores it.
 	Durability Durability
 
@@ -86,7 +86,7 @@ type Config struct {
 
 	// Scheduler decides whose job gets the next free worker. Default [Fair]: the
 	// queues share the workers' time, and inside a queue the oldest job comes
-	// first. [InOrder] is strict priority.
+	// first. [StrictPriority] is strict priority.
 	Scheduler Scheduler
 
 	// Defaults and bounds for all queues.
@@ -94,10 +94,10 @@ type Config struct {
 	// MaxPayloadBytes is the largest encoded payload, at most 256 MiB. Default 1 MiB.
 	MaxPayloadBytes int
 
-	// KeyTTL is how long a [Key] is remembered, from when it was accepted, by the
+	// IdempotencyTTL is how long a [IdempotencyKey] is remembered, from when it was accepted, by the
 	// wall clock: from then on the same key enqueues again. Default 24 h. Each
 	// key takes about 100 bytes of the journal, and no memory.
-	KeyTTL time.Duration
+	IdempotencyTTL time.Duration
 
 	// Unique says whether equal payloads of a queue may run at the same time, for
 	// queues that don't say. Default UniqueNever.
@@ -193,9 +193,9 @@ func (c Config) withDefaults() (Config, error) {
 	c.MaxBacklog, c.MaxBacklogBytes = max(c.MaxBacklog, 0), max(c.MaxBacklogBytes, 0)
 	c.TimerSlack, c.SpareWorkers = max(c.TimerSlack, 0), max(c.SpareWorkers, 0)
 	c.StopTimeout = cmp.Or(c.StopTimeout, defaultStopTimeout)
-	c.KeyTTL = cmp.Or(c.KeyTTL, defaultKeyTTL)
+	c.IdempotencyTTL = cmp.Or(c.IdempotencyTTL, defaultKeyTTL)
 	c.StuckAfter = cmp.Or(c.StuckAfter, defaultStuckAfter)
-	c.Durability = cmp.Or(c.Durability, Sync)
+	c.Durability = cmp.Or(c.Durability, DurabilitySync)
 	c.Logger = slog.New(guardedHandler{cmp.Or(c.Logger, slog.Default()).Handler()})
 	if c.Scheduler == nil {
 		c.Scheduler = Fair()
@@ -206,10 +206,10 @@ func (c Config) withDefaults() (Config, error) {
 		notNegative("StuckAfter", c.StuckAfter),
 		notAbove("TimerSlack", c.TimerSlack, maxTimerSlack),
 		inRange("MaxPayloadBytes", c.MaxPayloadBytes, 1, 1<<28),
-		notNegative("KeyTTL", c.KeyTTL),
+		notNegative("IdempotencyTTL", c.IdempotencyTTL),
 		inRange("Unique", int(c.Unique), int(UniqueDefault), int(UniqueWhileRunning)),
-		inRange("Overflow", int(c.Overflow), int(Refuse), int(Wait)),
-		inRange("Durability", int(c.Durability), int(Sync), int(Async)),
+		inRange("Overflow", int(c.Overflow), int(OverflowRefuse), int(OverflowWait)),
+		inRange("Durability", int(c.Durability), int(DurabilitySync), int(DurabilityAsync)),
 	)
 }
 

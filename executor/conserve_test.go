@@ -18,7 +18,7 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// FAULTS I3: whatever is enqueued, merged, replaced, parked, retried, buried,
+// Whatever is enqueued, merged, replaced, parked, retried, buried,
 // requeued and crashed, in any order and under any policy: after every step the
 // keys are those that the surviving payloads explain, in memory and on disk, and
 // when all is done nothing is locked and no slot is out.
@@ -67,9 +67,9 @@ func conserve(t *testing.T, r *rand.Rand) {
 		kind: make(map[uint64]item), locks: make(map[oughtLock]bool),
 	}
 	c.cfg = executor.QueueConfig[string]{
-		Merge:       pick(r, executor.KeepAll, executor.MinScore, executor.KeepFirst, executor.KeepLast),
-		OnFailure:   pick(r, executor.MergeFailed, executor.BlockFailed),
-		OnExhausted: pick(r, executor.BuryOldest, executor.BuryAll),
+		Merge:       pick(r, executor.MergeKeepAll, executor.MergeMinScore, executor.MergeKeepFirst, executor.MergeKeepLast),
+		OnFailure:   pick(r, executor.OnFailureMerge, executor.OnFailureBlock),
+		OnExhausted: pick(r, executor.OnExhaustedBuryOldest, executor.OnExhaustedBuryAll),
 		MaxPayloads: r.IntN(3), MaxRetries: 1, RetryIn: always(3 * time.Second), Shards: 2,
 		Locks: executor.Locks[string]{
 			OnEnqueue: func(id, value string) []string { return []string{"enqueued " + id + value} },
@@ -180,8 +180,8 @@ func (c *conserved) step() {
 			c.check()
 		}
 	case n < 17:
-		if c.x.Keys().Unlock(ctx, gate) != nil {
-			require.NoError(c.t, c.x.Keys().Lock(ctx, gate))
+		if c.x.KeyLocks().Unlock(ctx, gate) != nil {
+			require.NoError(c.t, c.x.KeyLocks().Lock(ctx, gate))
 		}
 	case n < 18:
 		_, err := c.q.Requeue(ctx, pick(c.r, "a", "b"))
@@ -319,7 +319,7 @@ func (c *conserved) drain() {
 	c.mu.Lock()
 	c.luck = nil
 	c.mu.Unlock()
-	_ = c.x.Keys().Unlock(context.Background(), "gate")
+	_ = c.x.KeyLocks().Unlock(context.Background(), "gate")
 	for stats(c.t, c.q).Jobs > 0 || len(morgue(c.t, c.q)) > 0 {
 		_, err := c.q.RequeueAll(context.Background())
 		require.NoError(c.t, err)

@@ -56,13 +56,13 @@ func (o *once) handle(_ context.Context, job executor.Merged[int]) error {
 	return errBoom
 }
 
-// FAULTS F7: people put back what is dead, and have run at once what waits or is
+// People put back what is dead, and have run at once what waits or is
 // halted, while all of it runs, fails and is buried. Each payload succeeds once,
 // in its order, and what left the morgue is what was put there; over restarts,
 // too.
 func TestControlsRaceExecution(t *testing.T) {
 	const ids, lives = 6, 8
-	for _, exhausted := range []executor.OnExhausted{executor.BuryOldest, executor.BuryAll, executor.Halt} {
+	for _, exhausted := range []executor.OnExhausted{executor.OnExhaustedBuryOldest, executor.OnExhaustedBuryAll, executor.OnExhaustedHalt} {
 		t.Run(exhausted.String(), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				disk, o := new(journal.Memory), &once{done: make(map[int]int)}
@@ -70,7 +70,7 @@ func TestControlsRaceExecution(t *testing.T) {
 				for life := range lives {
 					x := openOn(t, disk, executor.Config{Workers: 4})
 					q := handle(t, x, "q", o.handle, executor.QueueConfig[int]{
-						Shards: 1 + life, Merge: executor.KeepAll, MaxPayloads: 3, MaxRetries: 1,
+						Shards: 1 + life, Merge: executor.MergeKeepAll, MaxPayloads: 3, MaxRetries: 1,
 						RetryIn: always(2 * time.Millisecond), OnExhausted: exhausted,
 					})
 					start(t, x)

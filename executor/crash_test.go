@@ -65,7 +65,7 @@ func (d doomed) open(t *testing.T) (*executor.Executor, *executor.Queue[int]) {
 		time.Sleep(d.takes)
 		_, err := fmt.Fprintln(note, job.ID, job.Payloads[0].Value)
 		return err
-	}, executor.QueueConfig[int]{MaxPayloads: 1, Merge: executor.KeepAll, RetryIn: always(time.Hour)})
+	}, executor.QueueConfig[int]{MaxPayloads: 1, Merge: executor.MergeKeepAll, RetryIn: always(time.Hour)})
 	return x, q
 }
 
@@ -219,7 +219,7 @@ func TestKillsFromOutsideBuryNobody(t *testing.T) {
 	d.hasEnded(t, ids, func(string) int { return 0 })
 }
 
-// FAULTS A8: a job that ends the process, in whatever way, is in the morgue after
+// A job that ends the process, in whatever way, is in the morgue after
 // three deaths. What comes behind it runs, and so does everybody else, in order.
 func TestJobThatKillsTheProcess(t *testing.T) {
 	for _, way := range []string{"exit", "kill", "panic", "map", "memory"} {
@@ -251,7 +251,7 @@ func TestPoisonBehindASuspectOfItsID(t *testing.T) {
 			return nil
 		}, executor.QueueConfig[int]{})
 		require.NoError(t, err)
-		_, err = q.EnqueueMany(t.Context(), []executor.Item[int]{{ID: "a", Payload: 0}, {ID: "a", Payload: 1}, {ID: "a", Payload: 2}}, executor.Key("k"))
+		_, err = q.EnqueueMany(t.Context(), []executor.Item[int]{{ID: "a", Payload: 0}, {ID: "a", Payload: 1}, {ID: "a", Payload: 2}}, executor.IdempotencyKey("k"))
 		require.NoError(t, err)
 		require.NoError(t, x.Start(t.Context()))
 		drained(t, q)

@@ -36,7 +36,7 @@ func newDispatcher(s Scheduler) *dispatcher {
 	_, isSeq := s.(*seq)
 	_, isInOrder := s.(inOrder)
 	if isSeq {
-		s = Seq() // of its own: one Config may serve several executors
+		s = RoundRobin() // of its own: one Config may serve several executors
 	}
 	return &dispatcher{
 		scheduler: s, builtin: isFair || isLag || isSeq || isInOrder, strict: isInOrder, fair: isFair,

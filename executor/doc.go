@@ -11,7 +11,7 @@
 //
 //	state: the newest    [HandleMerged]   all payloads of an      fails its job, unless
 //	counts                                id that wait; say       [PayloadErrors] name it
-//	                                      Merge: [KeepLast]
+//	                                      Merge: [MergeKeepLast]
 //
 //	cheaper by the       [HandleBatch]    up to BatchSize ids     fails its id, if
 //	dozen                                 with their payloads     [BatchErrors] name it, or
@@ -46,7 +46,7 @@
 //     handler in score order, equal scores in the order they were accepted. A
 //     retry never lets a later payload of the id overtake an earlier one. There
 //     is no order between ids.
-//  2. Nothing accepted is lost. When Enqueue returns nil under [Sync], the
+//  2. Nothing accepted is lost. When Enqueue returns nil under [DurabilitySync], the
 //     payload is on disk (fsynced). It runs at least once; after a crash only
 //     jobs that were running, or whose result was not yet committed, run again,
 //     in their old order.
@@ -78,12 +78,12 @@
 // comes while all workers are busy, nobody who stands in that line overtakes it, its
 // keys are locked when a worker comes to it, and the time of its lease counts from
 // then on. Slots have no line: all who wait for one are woken when one comes back,
-// and any of them may get it. A job that would close a circle of those that wait fails instead, with
+// and any of them may get it. A job that would close a cycle of those that wait fails instead, with
 // the names of all in it. [Executor.Explain] says what a job waits for.
 //
 // A caller who can't know whether a payload was accepted, because the process
-// died or the outcome was unknown, repeats the call: with [Key] the payload is
-// accepted once all the same, and with [Once] what comes from a numbered source
+// died or the outcome was unknown, repeats the call: with [IdempotencyKey] the payload is
+// accepted once all the same, and with [FromSource] what comes from a numbered source
 // is. Both are written down in the commit of the payload.
 //
 // # The backlog
@@ -101,7 +101,7 @@
 // backlog grow, with a limit as without one.
 //
 // A call that finds no room gets a [FullError], with a hint when to come back, or waits
-// under [Wait]: in the order of the calls, and for its own limits only. When nothing has
+// under [OverflowWait]: in the order of the calls, and for its own limits only. When nothing has
 // ended for a minute although calls were refused or wait, Err returns [ErrStalled], and
 // one line in the log says so.
 //
@@ -170,7 +170,7 @@
 //   - To enqueue in the transaction of another database. Either of the two commits comes
 //     first, and a crash in between loses the other, whatever is promised. Write the event
 //     to a table in that transaction, an outbox, read the table in the order of its numbers,
-//     and enqueue with [Once]: what was read twice is accepted once.
+//     and enqueue with [FromSource]: what was read twice is accepted once.
 //   - To do a side effect exactly once. A handler over SQL keeps Job.Position, which is
 //     unique and grows, in the transaction that it makes, and skips what is there already.
 //   - Several processes on one journal, priorities of jobs inside an id, and dependencies
@@ -249,14 +249,14 @@
 //     process, and one for the next turn of those who are suspected
 //   - the backlog: none; a timer, once a call was refused or waits for room
 //   - a stop: 1, until it is over and the handlers it left behind have returned
-//   - a failure: 1, until OnFailure has returned, which Run waits for
+//   - a failure: 1, until OnFatal has returned, which Run waits for
 //   - a crash recorder whose file somebody has cut: 1, until that is logged; jobs
 //     go on without it, and one that kills the process is not found out
 //   - a disk that becomes full, or has room again: 1, until that is logged
 //   - a call whose context ended while its payloads were on their way to the disk, if
 //     they lock something or there is a limit of the backlog: 1, until the outcome is
 //     known or the executor has stopped
-//   - a watched key that was unlocked: 1, until the function of [Keys.Watch] has
+//   - a watched key that was unlocked: 1, until the function of [KeyLocks.Watch] has
 //     returned
 //   - locks: none; one timer for the lock that ends by itself next, one for each
 //     lease and slot of a running job, and one for the leases that are to expire next

@@ -22,7 +22,7 @@ type Item[T any] struct {
 }
 
 // Enqueue accepts a payload for an id: any string of 1 to 512 bytes. When it
-// returns nil under [Sync], the payload is on disk.
+// returns nil under [DurabilitySync], the payload is on disk.
 //
 // If the id waits already, the payload joins the job: due time and retry count
 // of the waiting one stay, and of equal payloads one stays, as
@@ -43,9 +43,9 @@ func (t *Queue[T]) Enqueue(ctx context.Context, id string, payload T, options ..
 	return t.q.enqueue(ctx, *entries, options)
 }
 
-// Enqueue accepts an encoded payload for a queue that is known by its name
+// EnqueueRaw accepts an encoded payload for a queue that is known by its name
 // only. See [Queue.Enqueue] for everything else.
-func (x *Executor) Enqueue(ctx context.Context, queue, id string, payload []byte, options ...Option) (Receipt, error) {
+func (x *Executor) EnqueueRaw(ctx context.Context, queue, id string, payload []byte, options ...Option) (Receipt, error) {
 	if x == nil {
 		return Receipt{}, fmt.Errorf("%w: no executor; Open makes one", ErrState)
 	}
@@ -136,8 +136,8 @@ func giveBackEntries(buffer *[]journal.Entry) {
 }
 
 // EnqueueMany accepts all items or none: they are in one commit. Their order
-// counts for each id. The error names the first item that was wrong; see Enqueue. [Once] and
-// [Key] are for the call as a whole, other options for the items that do not say
+// counts for each id. The error names the first item that was wrong; see Enqueue. [FromSource] and
+// [IdempotencyKey] are for the call as a whole, other options for the items that do not say
 // it themselves.
 func (t *Queue[T]) EnqueueMany(ctx context.Context, items []Item[T], options ...Option) ([]Receipt, error) {
 	if len(items) == 0 {

@@ -29,7 +29,7 @@ var (
 	// and for a call that would not fit into an empty backlog.
 	ErrTooLarge = errors.New("executor: payload too large")
 
-	// ErrInvalidKey is returned for an empty key or name of a mark, for one of
+	// ErrInvalidKey is returned for an empty key or name of a offset, for one of
 	// more than MaxIDBytes, for two of them in one call, for a key that came with
 	// another number of items before, and for what the key functions of [Locks] and
 	// [Unique] return when it is no key, or when they panic.
@@ -39,8 +39,8 @@ var (
 	// empty key in it.
 	ErrInvalidMetadata = errors.New("executor: invalid metadata")
 
-	// ErrStale is matched by the [StaleError] that a call with [Once] returns
-	// when its mark is not above the last one.
+	// ErrStale is matched by the [StaleError] that a call with [FromSource] returns
+	// when its offset is not above the last one.
 	ErrStale = errors.New("executor: stale")
 
 	// ErrEncode is returned for a payload that its codec can't encode. It wraps

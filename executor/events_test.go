@@ -77,8 +77,8 @@ func failSeventh(err error) func(context.Context, executor.Job[string]) error {
 // Ten events, of which the seventh is bad: the others run once, in order, and the
 // seventh is buried alone, whatever the policies.
 func TestBadEventHurtsNoOther(t *testing.T) {
-	for _, f := range []executor.OnFailure{executor.MergeFailed, executor.BlockFailed} {
-		for _, e := range []executor.OnExhausted{executor.BuryOldest, executor.BuryAll} {
+	for _, f := range []executor.OnFailure{executor.OnFailureMerge, executor.OnFailureBlock} {
+		for _, e := range []executor.OnExhausted{executor.OnExhaustedBuryOldest, executor.OnExhaustedBuryAll} {
 			t.Run(fmt.Sprint(f, e), func(t *testing.T) {
 				bubble(t, func(t *testing.T) {
 					x := open(t, "", executor.Config{})
@@ -169,7 +169,7 @@ func TestUndecodableEvent(t *testing.T) {
 		q := handleEach(t, x, p, executor.QueueConfig[string]{Shards: 1})
 		ten(t, q)
 		for _, raw := range []string{`"11"`, `{`, `"12"`} {
-			_, err := x.Enqueue(t.Context(), "q", "a", []byte(raw))
+			_, err := x.EnqueueRaw(t.Context(), "q", "a", []byte(raw))
 			require.NoError(t, err)
 		}
 		start(t, x)

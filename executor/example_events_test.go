@@ -47,7 +47,7 @@ func ExampleHandleMerged() {
 		fmt.Println(job.ID, "is", job.Latest(), "- of", len(job.Payloads))
 		close(ran)
 		return nil
-	}, executor.QueueConfig[string]{Merge: executor.KeepLast}))
+	}, executor.QueueConfig[string]{Merge: executor.MergeKeepLast}))
 
 	for _, state := range []string{"open", "closed", "open"} {
 		must(mirror.Enqueue(ctx, "door-7", state))

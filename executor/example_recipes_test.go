@@ -76,7 +76,7 @@ func Example_followUps() {
 	}, executor.QueueConfig[string]{}))
 	orders := must(executor.Handle(x, "orders", func(ctx context.Context, job executor.Job[string]) error {
 		key := fmt.Sprint("order ", job.Position)
-		receipt, err := mails.Enqueue(ctx, job.ID, "we got "+job.Payload, executor.Key(key))
+		receipt, err := mails.Enqueue(ctx, job.ID, "we got "+job.Payload, executor.IdempotencyKey(key))
 		if err != nil {
 			return err
 		}
@@ -122,13 +122,13 @@ func Example_pause() {
 	}
 
 	x, mails := start()
-	check(x.Keys().Lock(ctx, "mails are paused"))
+	check(x.KeyLocks().Lock(ctx, "mails are paused"))
 	must(mails.Enqueue(ctx, "ann", "hello"))
 	check(x.Stop(ctx))
 
 	x, _ = start()
-	fmt.Println("still paused:", must(x.Keys().Locked(ctx, "mails are paused")))
-	check(x.Keys().Unlock(ctx, "mails are paused"))
+	fmt.Println("still paused:", must(x.KeyLocks().Locked(ctx, "mails are paused")))
+	check(x.KeyLocks().Unlock(ctx, "mails are paused"))
 	<-done
 	check(x.Stop(ctx))
 	// Output:
@@ -154,7 +154,7 @@ func Example_replica() {
 		done <- struct{}{}
 		return nil
 	}, executor.QueueConfig[row]{
-		Merge: executor.KeepLast,
+		Merge: executor.MergeKeepLast,
 		Score: func(r row) float64 { return float64(r.Version) },
 	}))
 	for _, r := range []row{{1, "Ann"}, {3, "Anna"}, {2, "Anne"}} {

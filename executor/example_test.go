@@ -38,13 +38,13 @@ func firstDead[T any](q *executor.Queue[T]) executor.Dead[T] {
 }
 
 // A call that is repeated with its key enqueues nothing more.
-func ExampleKey() {
+func ExampleIdempotencyKey() {
 	ctx := context.Background()
 	x := must(executor.Open("", executor.Config{}))
 	q := must(executor.HandleMerged(x, "mails", func(context.Context, executor.Merged[string]) error { return nil }, executor.QueueConfig[string]{}))
 
 	for range 2 { // the first answer may have been lost on its way
-		r := must(q.Enqueue(ctx, "customer-7", "welcome", executor.Key("request-4711")))
+		r := must(q.Enqueue(ctx, "customer-7", "welcome", executor.IdempotencyKey("request-4711")))
 		fmt.Println(r.Position, r.Duplicate)
 	}
 	check(x.Stop(ctx))
@@ -54,16 +54,16 @@ func ExampleKey() {
 }
 
 // What a numbered source says again is not taken in again.
-func ExampleOnce() {
+func ExampleFromSource() {
 	ctx := context.Background()
 	x := must(executor.Open("", executor.Config{}))
 	q := must(executor.HandleMerged(x, "events", func(context.Context, executor.Merged[string]) error { return nil }, executor.QueueConfig[string]{}))
 
 	for _, offset := range []int64{1, 2, 2, 3} {
-		_, err := q.Enqueue(ctx, "customer-7", fmt.Sprint("event ", offset), executor.Once("partition 0", offset))
+		_, err := q.Enqueue(ctx, "customer-7", fmt.Sprint("event ", offset), executor.FromSource("partition 0", offset))
 		fmt.Println(offset, errors.Is(err, executor.ErrStale))
 	}
-	next, _, err := x.Mark("partition 0")
+	next, _, err := x.SourceOffset("partition 0")
 	check(err)
 	fmt.Println("read on after", next)
 	check(x.Stop(ctx))
@@ -119,7 +119,7 @@ func ExampleFullError() {
 		return nil
 	}, executor.QueueConfig[string]{}))
 	orders := must(executor.Handle(x, "orders", func(ctx context.Context, job executor.Job[string]) error {
-		_, err := mails.Enqueue(ctx, job.ID, job.Payload+" is on its way", executor.Key(fmt.Sprint(job.Position)))
+		_, err := mails.Enqueue(ctx, job.ID, job.Payload+" is on its way", executor.IdempotencyKey(fmt.Sprint(job.Position)))
 		return err
 	}, executor.QueueConfig[string]{MaxBacklog: 1}))
 
@@ -181,7 +181,7 @@ func Example_nothingIsDroppedSilently() {
 			return executor.Cancel(errors.New("no such customer"))
 		}
 		return nil
-	}, executor.QueueConfig[string]{Merge: executor.MinScore}))
+	}, executor.QueueConfig[string]{Merge: executor.MergeMinScore}))
 
 	first := must(q.Enqueue(ctx, "customer-7", "changed"))
 	second := must(q.Enqueue(ctx, "customer-7", "changed"))
@@ -290,7 +290,7 @@ func ExampleLocks() {
 }
 
 // A person locks a key, looks at it, and lets the jobs go on.
-func ExampleKeys() {
+func ExampleKeyLocks() {
 	ctx := context.Background()
 	x := must(executor.Open("", executor.Config{}))
 	done := make(chan struct{})
@@ -300,13 +300,13 @@ func ExampleKeys() {
 	}, executor.QueueConfig[string]{Locks: executor.Locks[string]{
 		BlockedBy: func(string, string) []string { return []string{"maintenance"} },
 	}}))
-	check(x.Keys().Lock(ctx, "maintenance"))
+	check(x.KeyLocks().Lock(ctx, "maintenance"))
 	must(q.Enqueue(ctx, "import 1", ""))
 	check(x.Start(ctx))
-	fmt.Println(x.Keys().List()[0].Key, "is locked by", x.Keys().List()[0].Locks[0].By)
-	check(x.Keys().Unlock(ctx, "maintenance"))
+	fmt.Println(x.KeyLocks().List()[0].Key, "is locked by", x.KeyLocks().List()[0].Locks[0].By)
+	check(x.KeyLocks().Unlock(ctx, "maintenance"))
 	<-done
-	fmt.Println(x.Keys().Unlock(ctx, "maintenance"))
+	fmt.Println(x.KeyLocks().Unlock(ctx, "maintenance"))
 	check(x.Stop(ctx))
 	// Output:
 	// maintenance is locked by a person

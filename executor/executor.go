@@ -69,7 +69,7 @@ type Executor struct {
 
 	watchdog watchdog
 	failed   chan struct{} // closed when err is set
-	told     chan struct{} // closed when OnFailure has returned
+	told     chan struct{} // closed when OnFatal has returned
 	working  sync.WaitGroup
 
 	hurry   chan struct{} // closed when the ctx of a Stop has ended
@@ -205,8 +205,8 @@ func (x *Executor) fail(err error) {
 func (x *Executor) tell(err error) {
 	defer close(x.told)
 	x.cfg.Logger.Error("executor failed", slog.Any("error", err))
-	if x.cfg.OnFailure != nil {
-		x.guardHook("OnFailure", func() { x.cfg.OnFailure(err) })
+	if x.cfg.OnFatal != nil {
+		x.guardHook("OnFatal", func() { x.cfg.OnFatal(err) })
 	}
 }
 
@@ -277,7 +277,7 @@ func border(err error) error {
 
 // Copy writes a copy of the journal into the new directory dir, while the
 // executor runs: everything that was accepted before the call is in it, under
-// [Async], too, unless the disk is full and has no room for it. The copy is a
+// [DurabilityAsync], too, unless the disk is full and has no room for it. The copy is a
 // journal of its own, to be opened elsewhere or looked at. It returns ErrContext,
 // ErrClosed, ErrFailed, the cause of ctx when that ends first, or what the system
 // says about the directory, and then there is no copy. In memory it

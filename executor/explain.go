@@ -34,7 +34,7 @@ type Explanation struct {
 	Payloads  int // that wait
 	// Keys are what blocks it, with those who have locked them, or who were called
 	// before it.
-	Keys []KeyStatus
+	Keys []KeyLockStatus
 	// Unique are the leases that it waits for, with up to MaxListed waiters each.
 	Unique []LeaseStatus
 	// Slots are the slots that are out, when it waits for one to come back.

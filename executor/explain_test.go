@@ -23,7 +23,7 @@ func TestExplainACrowd(t *testing.T) {
 		key := func(string, string) []string { return []string{"key"} }
 		q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{Shards: 1, Locks: executor.Locks[string]{BlockedBy: key}})
 		for range crowd {
-			require.NoError(t, x.Keys().Lock(t.Context(), "key"))
+			require.NoError(t, x.KeyLocks().Lock(t.Context(), "key"))
 		}
 		start(t, x)
 		for i := range crowd {
@@ -32,7 +32,7 @@ func TestExplainACrowd(t *testing.T) {
 		synctest.Wait()
 		e := explain(t, x, "q", "job 7")
 		require.Len(t, e.Keys, 1)
-		for _, k := range []executor.KeyStatus{e.Keys[0], x.Keys().List()[0]} {
+		for _, k := range []executor.KeyLockStatus{e.Keys[0], x.KeyLocks().List()[0]} {
 			require.Len(t, k.Locks, executor.MaxListed)
 			require.Len(t, k.Waiting, executor.MaxListed)
 			require.Equal(t, crowd-executor.MaxListed, k.MoreLocks)
@@ -58,7 +58,7 @@ func TestExplainManyKeys(t *testing.T) {
 		}
 		q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{Locks: executor.Locks[string]{BlockedBy: blockers}})
 		for _, key := range blockers("", "") {
-			require.NoError(t, x.Keys().Lock(t.Context(), key))
+			require.NoError(t, x.KeyLocks().Lock(t.Context(), key))
 		}
 		start(t, x)
 		enqueue(t, q, "1", "")
@@ -104,7 +104,7 @@ func TestExplainHostileNames(t *testing.T) {
 		x := open(t, "", executor.Config{Workers: 1})
 		p := &probe{decide: func(context.Context, seen) error { return fmt.Errorf("%s%s", evil, strings.Repeat("long ", 1000)) }}
 		cfg := executor.QueueConfig[string]{
-			RetryIn: always(0), MaxRetries: 1, OnExhausted: executor.Halt,
+			RetryIn: always(0), MaxRetries: 1, OnExhausted: executor.OnExhaustedHalt,
 			Locks: executor.Locks[string]{
 				BlockedBy: func(id, payload string) []string {
 					if payload == "blocked" {
@@ -117,7 +117,7 @@ func TestExplainHostileNames(t *testing.T) {
 		}
 		name := "q" + evil
 		q := handle(t, x, name, p.handle, cfg)
-		require.NoError(t, x.Keys().Lock(t.Context(), "key"+evil))
+		require.NoError(t, x.KeyLocks().Lock(t.Context(), "key"+evil))
 		start(t, x)
 		for _, id := range []string{evil + strings.Repeat("x", 400), evil + "b"} {
 			enqueue(t, q, id, "blocked")

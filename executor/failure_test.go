@@ -18,7 +18,7 @@ func TestStopFromOnFailure(t *testing.T) {
 		disk := new(journal.Memory)
 		var x *executor.Executor
 		var called atomic.Bool
-		x, err := executor.OpenOn(disk, executor.Config{OnFailure: func(error) {
+		x, err := executor.OpenOn(disk, executor.Config{OnFatal: func(error) {
 			called.Store(true)
 			_ = x.Stop(context.Background())
 		}})

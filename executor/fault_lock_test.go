@@ -17,11 +17,11 @@ import (
 	"github.com/strandjobs/strand/lock"
 )
 
-func keyed(keys ...string) func(string, string) []string {
+func idempotencyRecord(keys ...string) func(string, string) []string {
 	return func(string, string) []string { return keys }
 }
 
-// FAULTS C5: locks and leases for as long as there are numbers last, and end
+// Locks and leases for as long as there are numbers last, and end
 // with their jobs all the same.
 func TestLocksWithExtremeTimes(t *testing.T) {
 	for _, ttl := range []time.Duration{math.MaxInt64, math.MaxInt64 - 1, 290 * 365 * 24 * time.Hour} {
@@ -46,7 +46,7 @@ func TestLocksWithExtremeTimes(t *testing.T) {
 					done = true
 					return nil
 				}, executor.QueueConfig[string]{
-					Locks:  executor.Locks[string]{OnEnqueue: keyed("key"), Unlock: keyed("key"), TTL: ttl},
+					Locks:  executor.Locks[string]{OnEnqueue: idempotencyRecord("key"), Unlock: idempotencyRecord("key"), TTL: ttl},
 					Unique: executor.Unique[string]{While: executor.UniqueWhileRunning, TTL: ttl},
 					Slots:  []executor.SlotSource{slots},
 				})
@@ -57,31 +57,31 @@ func TestLocksWithExtremeTimes(t *testing.T) {
 			stop(t, x)
 			reopen()
 			time.Sleep(time.Minute)
-			list := x.Keys().List()
+			list := x.KeyLocks().List()
 			require.Len(t, list, 1)
 			require.True(t, list[0].Locks[0].Until.After(time.Now().AddDate(200, 0, 0)), "until %v", list[0].Locks[0].Until)
 			start(t, x)
 			time.Sleep(48 * time.Hour)
 			synctest.Wait()
 			require.True(t, done)
-			require.Empty(t, x.Keys().List())
+			require.Empty(t, x.KeyLocks().List())
 			stop(t, x)
 		})
 	}
 }
 
-// FAULTS C5: who is put off for ever waits, and does not spin.
+// Who is put off for ever waits, and does not spin.
 func TestRequeueAfterExtremes(t *testing.T) {
 	for after, least := range map[time.Duration]time.Duration{1: 0, time.Hour: time.Hour, math.MaxInt64: 24 * time.Hour} {
 		bubble(t, func(t *testing.T) {
 			x := open(t, "", executor.Config{})
 			q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{
-				Locks: executor.Locks[string]{BlockedBy: keyed("key"), WhenBlocked: lock.RequeueAfter(after)},
+				Locks: executor.Locks[string]{BlockedBy: idempotencyRecord("key"), WhenBlocked: lock.RequeueAfter(after)},
 			})
-			require.NoError(t, x.Keys().Lock(t.Context(), "key"))
+			require.NoError(t, x.KeyLocks().Lock(t.Context(), "key"))
 			enqueue(t, q, "a", "x")
 			if least == 0 { // it asks all the time, as it was told to: time would stand still
-				require.NoError(t, x.Keys().Unlock(t.Context(), "key"))
+				require.NoError(t, x.KeyLocks().Unlock(t.Context(), "key"))
 				start(t, x)
 				synctest.Wait()
 				require.Zero(t, stats(t, q).Jobs)
@@ -100,7 +100,7 @@ func TestRequeueAfterExtremes(t *testing.T) {
 	}
 }
 
-// FAULTS G3: a stop that races the unlock of what jobs wait for neither loses
+// A stop that races the unlock of what jobs wait for neither loses
 // them nor leaves a key that nobody will unlock.
 func TestStopRacesUnlock(t *testing.T) {
 	const jobs = 8
@@ -114,11 +114,11 @@ func TestStopRacesUnlock(t *testing.T) {
 		reopen := func() (*executor.Executor, *executor.Queue[string]) {
 			x := openOn(t, disk, executor.Config{Workers: 2})
 			return x, handle(t, x, "q", p.handle, executor.QueueConfig[string]{
-				Locks: executor.Locks[string]{BlockedBy: keyed("key"), OnRun: keyed("key"), Unlock: keyed("key")},
+				Locks: executor.Locks[string]{BlockedBy: idempotencyRecord("key"), OnRun: idempotencyRecord("key"), Unlock: idempotencyRecord("key")},
 			})
 		}
 		x, q := reopen()
-		require.NoError(t, x.Keys().Lock(t.Context(), "key"))
+		require.NoError(t, x.KeyLocks().Lock(t.Context(), "key"))
 		for _, id := range want {
 			enqueue(t, q, id, "x")
 		}
@@ -128,7 +128,7 @@ func TestStopRacesUnlock(t *testing.T) {
 		}
 		var both sync.WaitGroup
 		both.Go(func() {
-			if err := x.Keys().Unlock(context.Background(), "key"); err != nil {
+			if err := x.KeyLocks().Unlock(context.Background(), "key"); err != nil {
 				require.ErrorIs(t, err, executor.ErrClosed)
 			}
 		})
@@ -136,12 +136,12 @@ func TestStopRacesUnlock(t *testing.T) {
 		both.Wait()
 
 		x, q = reopen()
-		if list := x.Keys().List(); len(list) > 0 && list[0].Locks[0].By == "a person" { // the stop was first
-			require.NoError(t, x.Keys().Unlock(t.Context(), "key"))
+		if list := x.KeyLocks().List(); len(list) > 0 && list[0].Locks[0].By == "a person" { // the stop was first
+			require.NoError(t, x.KeyLocks().Unlock(t.Context(), "key"))
 		} // or it is a job's, which will run
 		start(t, x)
 		drained(t, q)
-		require.Empty(t, x.Keys().List())
+		require.Empty(t, x.KeyLocks().List())
 		stop(t, x)
 		var ids []string
 		for _, s := range p.seen() {
@@ -151,7 +151,7 @@ func TestStopRacesUnlock(t *testing.T) {
 	}
 }
 
-// FAULTS G6: a journal has one executor, so its locks have one table. The next
+// A journal has one executor, so its locks have one table. The next
 // one has larger tokens.
 func TestOneTableOfLocks(t *testing.T) {
 	dir := t.TempDir() + "/journal"
@@ -181,12 +181,12 @@ func TestOneTableOfLocks(t *testing.T) {
 	}
 }
 
-// FAULTS G7: a job that asks for what it holds itself is not blocked by itself,
+// A job that asks for what it holds itself is not blocked by itself,
 // and a handler may do with keys whatever a person may.
 func TestHandlerAndItsOwnKeys(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{})
-		keys, woken := x.Keys(), false
+		keys, woken := x.KeyLocks(), false
 		q := handle(t, x, "q", func(ctx context.Context, job executor.Merged[string]) error {
 			if job.ID != "a" || job.Attempt == 1 {
 				return errBoom // it keeps the key, and its retry wants it again
@@ -208,7 +208,7 @@ func TestHandlerAndItsOwnKeys(t *testing.T) {
 			return nil
 		}, executor.QueueConfig[string]{
 			RetryIn: always(time.Second),
-			Locks:   executor.Locks[string]{BlockedBy: keyed("key"), OnRun: keyed("key"), Unlock: keyed("key")},
+			Locks:   executor.Locks[string]{BlockedBy: idempotencyRecord("key"), OnRun: idempotencyRecord("key"), Unlock: idempotencyRecord("key")},
 		})
 		enqueue(t, q, "a", "x")
 		start(t, x)
@@ -221,13 +221,13 @@ func TestHandlerAndItsOwnKeys(t *testing.T) {
 	})
 }
 
-// FAULTS G7: a handler that waits for itself is ended by its timeout.
+// A handler that waits for itself is ended by its timeout.
 func TestHandlerWaitsForItself(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{})
 		q := handle(t, x, "q", func(ctx context.Context, job executor.Merged[string]) error {
 			free := make(chan struct{})
-			cancel, locked := x.Keys().Watch("key", func() { close(free) })
+			cancel, locked := x.KeyLocks().Watch("key", func() { close(free) })
 			require.True(t, locked)
 			defer cancel()
 			select {
@@ -238,7 +238,7 @@ func TestHandlerWaitsForItself(t *testing.T) {
 			}
 		}, executor.QueueConfig[string]{
 			Timeout: time.Second, RetryIn: always(time.Hour),
-			Locks: executor.Locks[string]{OnRun: keyed("key"), Unlock: keyed("key")},
+			Locks: executor.Locks[string]{OnRun: idempotencyRecord("key"), Unlock: idempotencyRecord("key")},
 		})
 		enqueue(t, q, "a", "x")
 		start(t, x)

@@ -103,7 +103,7 @@ func (v *victims) work(t *testing.T, after string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	v.calls++
-	_, err := v.q.Enqueue(ctx, "after", v.calls, executor.Key("k"+after), executor.Once("m", int64(v.calls)))
+	_, err := v.q.Enqueue(ctx, "after", v.calls, executor.IdempotencyKey("k"+after), executor.FromSource("m", int64(v.calls)))
 	require.NoError(t, err, after)
 	for ended := false; !ended; {
 		select {
@@ -118,7 +118,7 @@ func (v *victims) work(t *testing.T, after string) {
 	_, err = v.q.RequeueAll(ctx)
 	require.NoError(t, err, after)
 	require.NoError(t, v.x.Compact(ctx), after)
-	require.NoError(t, v.x.SetMark(ctx, "mine", 1), after)
+	require.NoError(t, v.x.SetSourceOffset(ctx, "mine", 1), after)
 	require.NoError(t, v.x.Err(), after)
 	ticket, err := v.log.Append(ctx, []journal.Entry{{Queue: 1, ID: []byte("x")}})
 	require.NoError(t, err, after)
@@ -148,27 +148,27 @@ func (v *victims) takesContext() map[string]func(context.Context) error {
 			_, err := journal.OpenContext(ctx, filepath.Join(v.dir, "log"), journal.Config{})
 			return err
 		},
-		"executor.Executor.Compact":    v.x.Compact,
-		"executor.Executor.Copy":       func(ctx context.Context) error { return v.x.Copy(ctx, filepath.Join(v.dir, "no", "such")) },
-		"executor.Executor.DeleteMark": func(ctx context.Context) error { return v.x.DeleteMark(ctx, "x") },
-		"executor.Executor.Enqueue":    func(ctx context.Context) error { _, err := v.x.Enqueue(ctx, "q", "a", []byte("1")); return err },
-		"executor.Executor.Explain":    func(ctx context.Context) error { _, err := v.x.Explain(ctx, "q", "a"); return err },
-		"executor.Executor.Run":        v.x.Run, // ErrState: it runs
-		"executor.Executor.SetMark":    func(ctx context.Context) error { return v.x.SetMark(ctx, "x", 1) },
-		"executor.Executor.Start":      v.x.Start,
-		"executor.Executor.Stats":      func(ctx context.Context) error { _, err := v.x.Stats(ctx); return err },
+		"executor.Executor.Compact":            v.x.Compact,
+		"executor.Executor.Copy":               func(ctx context.Context) error { return v.x.Copy(ctx, filepath.Join(v.dir, "no", "such")) },
+		"executor.Executor.DeleteSourceOffset": func(ctx context.Context) error { return v.x.DeleteSourceOffset(ctx, "x") },
+		"executor.Executor.EnqueueRaw":         func(ctx context.Context) error { _, err := v.x.EnqueueRaw(ctx, "q", "a", []byte("1")); return err },
+		"executor.Executor.Explain":            func(ctx context.Context) error { _, err := v.x.Explain(ctx, "q", "a"); return err },
+		"executor.Executor.Run":                v.x.Run, // ErrState: it runs
+		"executor.Executor.SetSourceOffset":    func(ctx context.Context) error { return v.x.SetSourceOffset(ctx, "x", 1) },
+		"executor.Executor.Start":              v.x.Start,
+		"executor.Executor.Stats":              func(ctx context.Context) error { _, err := v.x.Stats(ctx); return err },
 		"executor.Executor.Stop": func(ctx context.Context) error {
 			if ctx != nil {
 				return errIgnored // it would stop
 			}
 			return v.x.Stop(ctx)
 		},
-		"executor.Keys.Lock":   func(ctx context.Context) error { return ignored(v.x.Keys().Lock(ctx, "k")) },
-		"executor.Keys.Locked": func(ctx context.Context) error { _, err := v.x.Keys().Locked(ctx, "k"); return ignored(err) },
-		"executor.Keys.Unlock": func(ctx context.Context) error { return ignored(v.x.Keys().Unlock(ctx, "k")) },
+		"executor.KeyLocks.Lock":   func(ctx context.Context) error { return ignored(v.x.KeyLocks().Lock(ctx, "k")) },
+		"executor.KeyLocks.Locked": func(ctx context.Context) error { _, err := v.x.KeyLocks().Locked(ctx, "k"); return ignored(err) },
+		"executor.KeyLocks.Unlock": func(ctx context.Context) error { return ignored(v.x.KeyLocks().Unlock(ctx, "k")) },
 		"executor.Queue.Enqueue": func(ctx context.Context) error {
 			_, err := v.q.Enqueue(ctx, "a", 1)
-			_, keyed := v.q.Enqueue(ctx, "a", 1, executor.Key("hostile"), executor.Once("hostile", math.MaxInt64))
+			_, keyed := v.q.Enqueue(ctx, "a", 1, executor.IdempotencyKey("hostile"), executor.FromSource("hostile", math.MaxInt64))
 			if err == nil {
 				return keyed
 			}
@@ -250,7 +250,7 @@ func TestHostileContexts(t *testing.T) {
 	end()
 	back := func() { // calls the executor from inside
 		_ = v.x.Err()
-		_, _ = v.x.Enqueue(context.Background(), "q", "from inside", []byte("1"))
+		_, _ = v.x.EnqueueRaw(context.Background(), "q", "from inside", []byte("1"))
 		_ = v.log.Err()
 		_, _ = v.log.Post(context.Background(), []journal.Entry{{Queue: 1, ID: []byte("y")}})
 		_ = v.table.List()
@@ -315,10 +315,10 @@ func TestHostileFunctions(t *testing.T) {
 	v.work(t, "arguments")
 
 	for _, wake := range []func(){nil, boom} {
-		require.NoError(t, v.x.Keys().Lock(t.Context(), "k"))
-		_, locked := v.x.Keys().Watch("k", wake)
+		require.NoError(t, v.x.KeyLocks().Lock(t.Context(), "k"))
+		_, locked := v.x.KeyLocks().Watch("k", wake)
 		require.True(t, locked)
-		require.NoError(t, v.x.Keys().Unlock(t.Context(), "k"))
+		require.NoError(t, v.x.KeyLocks().Unlock(t.Context(), "k"))
 	}
 	v.work(t, "Keys.Watch")
 

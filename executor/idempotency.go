@@ -10,23 +10,23 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// Key gives a call an idempotency key: any string of 1 to 512 bytes, for
+// IdempotencyKey gives a call an idempotency key: any string of 1 to 512 bytes, for
 // example the id of the request. A call whose key was accepted before in the
-// same queue, within Config.KeyTTL, enqueues nothing and returns the receipts of
+// same queue, within Config.IdempotencyTTL, enqueues nothing and returns the receipts of
 // the first one with Duplicate set. So after ErrUnknown the same call can be
 // made again, by the next process, too: the key is in the same commit as the
 // payload. Calls with one key at the same time wait for each other: one is
 // accepted.
 //
 // A follow-up that a handler enqueues with a key is enqueued again when the handler
-// is tried again after Config.KeyTTL: the default retries go on for 20 days.
+// is tried again after Config.IdempotencyTTL: the default retries go on for 20 days.
 //
 // A key is the queue's, whatever the id: where several senders make up keys, put
 // the sender into it, or the second one who has the same is taken for the first.
 //
 // What a repeated call carries is not compared, except that [Queue.EnqueueMany]
 // returns ErrInvalidKey for another number of items than the first had.
-func Key(key string) Option { return Option{kind: optionKey, name: key} }
+func IdempotencyKey(key string) Option { return Option{kind: optionIdempotency, name: key} }
 
 const (
 	// keyPrefix begins the state keys of idempotency keys. The length and the
@@ -34,7 +34,7 @@ const (
 	// exported and imported.
 	keyPrefix = "key/"
 
-	// sweepsPerTTL is how often in KeyTTL expired keys are looked for: at most
+	// sweepsPerTTL is how often in IdempotencyTTL expired keys are looked for: at most
 	// one in so many has expired and is still there, as long as keyed calls come.
 	sweepsPerTTL = 16
 
@@ -44,34 +44,36 @@ const (
 	sweepStep = 512
 )
 
-// keyed is what the journal has about an idempotency key.
-type keyed struct {
+// idempotencyRecord is what the journal has about an idempotency key.
+type idempotencyRecord struct {
 	at    int64 // Unix nanoseconds, when it was accepted
 	first journal.Position
 	n     int // items
 }
 
-const keyedSize = 3 * 8
+const idempotencyRecordSize = 3 * 8
 
-func newKeyed(first journal.Position, n int) keyed { return keyed{time.Now().UnixNano(), first, n} }
+func newIdempotencyRecord(first journal.Position, n int) idempotencyRecord {
+	return idempotencyRecord{time.Now().UnixNano(), first, n}
+}
 
-func (k keyed) encode() []byte {
-	v := binary.BigEndian.AppendUint64(make([]byte, 0, keyedSize), uint64(k.at))
+func (k idempotencyRecord) encode() []byte {
+	v := binary.BigEndian.AppendUint64(make([]byte, 0, idempotencyRecordSize), uint64(k.at))
 	v = binary.BigEndian.AppendUint64(v, uint64(k.first))
 	return binary.BigEndian.AppendUint64(v, uint64(k.n))
 }
 
-func parseKeyed(stateKey string, v []byte) (keyed, error) {
-	if len(v) != keyedSize {
-		reason := fmt.Sprintf("state key %q: %d bytes instead of %d", stateKey, len(v), keyedSize)
-		return keyed{}, fmt.Errorf("executor: %w", &journal.CorruptError{Reason: reason})
+func parseIdempotencyRecord(stateKey string, v []byte) (idempotencyRecord, error) {
+	if len(v) != idempotencyRecordSize {
+		reason := fmt.Sprintf("state key %q: %d bytes instead of %d", stateKey, len(v), idempotencyRecordSize)
+		return idempotencyRecord{}, fmt.Errorf("executor: %w", &journal.CorruptError{Reason: reason})
 	}
 	field := func(i int) uint64 { return binary.BigEndian.Uint64(v[8*i:]) }
-	return keyed{int64(field(0)), journal.Position(field(1)), int(field(2))}, nil
+	return idempotencyRecord{int64(field(0)), journal.Position(field(1)), int(field(2))}, nil
 }
 
-func (x *Executor) expired(k keyed) bool {
-	return time.Since(time.Unix(0, k.at)) >= x.cfg.KeyTTL
+func (x *Executor) expired(k idempotencyRecord) bool {
+	return time.Since(time.Unix(0, k.at)) >= x.cfg.IdempotencyTTL
 }
 
 // acceptedBefore returns where the call begins that came with the key before, 0 when
@@ -87,12 +89,12 @@ func (x *Executor) acceptedBefore(c *conditions, n int) (first journal.Position,
 	return k.first, nil
 }
 
-func (x *Executor) readKey(stateKey string) (k keyed, found bool, err error) {
+func (x *Executor) readKey(stateKey string) (k idempotencyRecord, found bool, err error) {
 	value, err := x.log.Get(stateKey)
 	if err != nil || value == nil {
-		return keyed{}, false, err
+		return idempotencyRecord{}, false, err
 	}
-	k, err = parseKeyed(stateKey, value)
+	k, err = parseIdempotencyRecord(stateKey, value)
 	return k, err == nil, err
 }
 
@@ -137,7 +139,7 @@ func (x *Executor) sweepKeys() {
 		}
 	}
 	if s.from == "" {
-		s.next = now.Add(x.cfg.KeyTTL / sweepsPerTTL)
+		s.next = now.Add(x.cfg.IdempotencyTTL / sweepsPerTTL)
 	}
 	if len(inside) > 0 {
 		x.log.Record(&change) // and what comes through the gates from now on is written later
@@ -150,7 +152,7 @@ func (x *Executor) sweepKeys() {
 // enterExpired enters the gate of an expired key. Nil: it has not expired, or
 // somebody is about to use it again.
 func (x *Executor) enterExpired(set journal.Set) *gate.Gate {
-	if k, err := parseKeyed(set.Key, set.Value); err != nil || !x.expired(k) {
+	if k, err := parseIdempotencyRecord(set.Key, set.Value); err != nil || !x.expired(k) {
 		return nil
 	}
 	g := x.gates.TryEnter(set.Key)

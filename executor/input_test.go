@@ -18,7 +18,7 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// FAULTS D12: an error may be long, and need not be text. A secret in it is for
+// An error may be long, and need not be text. A secret in it is for
 // FormatError to take out.
 func TestErrorTexts(t *testing.T) {
 	for name, row := range map[string]struct{ text, kept string }{
@@ -56,7 +56,7 @@ func TestErrorTexts(t *testing.T) {
 	}
 }
 
-// FAULTS E8, E2, E3: what is empty, strange or at the edge comes back as it was,
+// What is empty, strange or at the edge comes back as it was,
 // also after a restart.
 func TestStrangeInputComesBack(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -106,7 +106,7 @@ func TestStrangeInputComesBack(t *testing.T) {
 	})
 }
 
-// FAULTS E5: ids that would all meet in one shard under a hash without a key
+// Ids that would all meet in one shard under a hash without a key
 // are spread like any others.
 func TestIDsCannotAimAtAShard(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -137,7 +137,7 @@ func fnv(s string) (h uint64) {
 	return h
 }
 
-// FAULTS E7: 10,000 producers, half of whom have given up or are about to. Each
+// 10,000 producers, half of whom have given up or are about to. Each
 // payload runs if it was accepted, never if it was refused, and either way if
 // nobody knows; none runs twice.
 func TestProducersWhoGiveUp(t *testing.T) {

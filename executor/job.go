@@ -99,7 +99,7 @@ func (j Merged[T]) Lease() lock.Lease { return j.claim.leased() }
 
 // Latest returns the value of the last payload in score order. It is the newest
 // one that is waiting if scores are times, equal payloads are all kept or merge by
-// [KeepLast], and no more than MaxPayloads wait.
+// [MergeKeepLast], and no more than MaxPayloads wait.
 func (j Merged[T]) Latest() T { return j.Payloads[len(j.Payloads)-1].Value }
 
 func (j Merged[T]) held() *claim { return j.claim }
@@ -154,7 +154,7 @@ func (t *Queue[T]) decode(it *shard.Item) (Merged[T], error) {
 			continue // a moment ago it did decode
 		}
 		if err != nil {
-			it.Outcome.AddPart(shard.Part{Index: i, Verdict: shard.Canceled, Error: (&undecodable{err}).Error()})
+			it.Outcome.AddPart(shard.Part{Index: i, Verdict: shard.VerdictCanceled, Error: (&undecodable{err}).Error()})
 			continue
 		}
 		job.Payloads = append(job.Payloads, Payload[T]{

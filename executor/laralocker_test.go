@@ -243,10 +243,10 @@ func TestLaralocker_A04_BuriedJobKeepsNothing(t *testing.T) {
 		exhausted executor.OnExhausted
 		kept      bool
 	}{
-		"exhausted": {errBoom, executor.BuryOldest, false},
-		"bury all":  {errBoom, executor.BuryAll, false},
-		"cancelled": {executor.Cancel(errBoom), executor.BuryOldest, false},
-		"halted":    {errBoom, executor.Halt, true}, // it runs again when a person says so
+		"exhausted": {errBoom, executor.OnExhaustedBuryOldest, false},
+		"bury all":  {errBoom, executor.OnExhaustedBuryAll, false},
+		"cancelled": {executor.Cancel(errBoom), executor.OnExhaustedBuryOldest, false},
+		"halted":    {errBoom, executor.OnExhaustedHalt, true}, // it runs again when a person says so
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {

@@ -113,7 +113,7 @@ func TestStopFromAHandler(t *testing.T) {
 		x := openOn(t, disk, executor.Config{})
 		q := handle(t, x, "q", func(ctx context.Context, job executor.Merged[string]) error {
 			assert.NoError(t, errors.Join(x.Stop(ctx), x.Stop(ctx)))
-			_, err := x.Enqueue(ctx, "q", "next", []byte(`"x"`))
+			_, err := x.EnqueueRaw(ctx, "q", "next", []byte(`"x"`))
 			return err
 		}, executor.QueueConfig[string]{})
 		enqueue(t, q, "a", "x")
@@ -131,7 +131,7 @@ func TestStopLeavesAStuckHandlerBehind(t *testing.T) {
 	q := handle(t, x, "q", func(ctx context.Context, job executor.Merged[string]) error {
 		close(running)
 		<-release
-		_, err := x.Enqueue(context.WithoutCancel(ctx), "q", "b", []byte(`"x"`))
+		_, err := x.EnqueueRaw(context.WithoutCancel(ctx), "q", "b", []byte(`"x"`))
 		late <- err
 		return err
 	}, executor.QueueConfig[string]{})
@@ -232,7 +232,7 @@ func TestUnregisteredQueueIsKept(t *testing.T) {
 	})
 }
 
-// FAULTS F3: 10,000 calls that meet a Stop. What was accepted is in the journal
+// 10,000 calls that meet a Stop. What was accepted is in the journal
 // or has run, what was refused never does.
 func TestEnqueueMeetsStop(t *testing.T) {
 	const rounds, callers = 250, 40
@@ -314,7 +314,6 @@ func useOnce(t *testing.T, dir string) {
 	stop(t, x)
 }
 
-// FAULTS F6.
 func TestNothingIsLeftAfterManyTimes(t *testing.T) {
 	dir, times := t.TempDir()+"/journal.strand", 200
 	if long() {
@@ -327,7 +326,6 @@ func TestNothingIsLeftAfterManyTimes(t *testing.T) {
 	})
 }
 
-// FAULTS F6.
 func TestAHundredExecutorsAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	leavesNothing(t, func() {

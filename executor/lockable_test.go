@@ -26,7 +26,7 @@ func words(_, payload string) []string { return strings.Fields(payload) }
 
 // locked lists the locked keys, with how often each is.
 func locked(x *executor.Executor) (list []string) {
-	for _, k := range x.Keys().List() {
+	for _, k := range x.KeyLocks().List() {
 		list = append(list, fmt.Sprint(k.Key, " ", len(k.Locks)))
 	}
 	return list
@@ -45,7 +45,7 @@ func TestLockable_S01_LockedOnEnqueue(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{MaxBacklog: 4})
 		q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{
-			Merge: executor.MinScore, Locks: executor.Locks[string]{OnEnqueue: words},
+			Merge: executor.MergeMinScore, Locks: executor.Locks[string]{OnEnqueue: words},
 		})
 		enqueue(t, q, "none", "")
 		require.Empty(t, locked(x))
@@ -60,7 +60,7 @@ func TestLockable_S01_LockedOnEnqueue(t *testing.T) {
 		require.ErrorIs(t, err, executor.ErrFull)
 		_, err = q.EnqueueMany(t.Context(), []executor.Item[string]{{ID: "1", Payload: "f"}, {ID: "2", Payload: "g"}})
 		require.ErrorIs(t, err, executor.ErrFull)
-		_, err = q.Enqueue(t.Context(), "with a key", "h", executor.Key("key"))
+		_, err = q.Enqueue(t.Context(), "with a key", "h", executor.IdempotencyKey("key"))
 		require.ErrorIs(t, err, executor.ErrFull)
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -71,21 +71,21 @@ func TestLockable_S01_LockedOnEnqueue(t *testing.T) {
 	})
 }
 
-// S01: with Key and Once, and under Async, it is the same.
+// S01: with Key and FromSource, and under DurabilityAsync, it is the same.
 func TestLockable_S01_LockedOnEveryWayIn(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		disk := new(journal.Memory)
 		x := openOn(t, disk, executor.Config{})
 		cfg := executor.QueueConfig[string]{Locks: executor.Locks[string]{OnEnqueue: words}}
 		q := handle(t, x, "q", (&probe{}).handle, cfg)
-		cfg.Durability = executor.Async
+		cfg.Durability = executor.DurabilityAsync
 		async := handle(t, x, "async", (&probe{}).handle, cfg)
-		enqueue(t, q, "1", "key", executor.Key("k"))
-		enqueue(t, q, "1", "key again", executor.Key("k"))
-		enqueue(t, q, "2", "once", executor.Once("mark", 1))
-		_, err := q.Enqueue(t.Context(), "3", "stale", executor.Once("mark", 1))
+		enqueue(t, q, "1", "key", executor.IdempotencyKey("k"))
+		enqueue(t, q, "1", "key again", executor.IdempotencyKey("k"))
+		enqueue(t, q, "2", "once", executor.FromSource("mark", 1))
+		_, err := q.Enqueue(t.Context(), "3", "stale", executor.FromSource("mark", 1))
 		require.ErrorIs(t, err, executor.ErrStale)
-		_, err = x.Enqueue(t.Context(), "q", "4", []byte(`"name"`))
+		_, err = x.EnqueueRaw(t.Context(), "q", "4", []byte(`"name"`))
 		require.NoError(t, err)
 		enqueue(t, async, "5", "async")
 		want := []string{"async 1", "key 1", "name 1", "once 1"}
@@ -205,8 +205,8 @@ func TestLockable_S03_Blocked(t *testing.T) {
 					RetryIn: always(10 * time.Second),
 					Locks:   executor.Locks[string]{BlockedBy: words, Unlock: keys("mine"), WhenBlocked: test.blocked},
 				})
-				require.NoError(t, x.Keys().Lock(t.Context(), "b"))
-				require.NoError(t, x.Keys().Lock(t.Context(), "mine"))
+				require.NoError(t, x.KeyLocks().Lock(t.Context(), "b"))
+				require.NoError(t, x.KeyLocks().Lock(t.Context(), "mine"))
 				enqueue(t, q, "1", "a b c")
 				start(t, x)
 				time.Sleep(25 * time.Second)
@@ -224,7 +224,7 @@ func TestLockable_S03_Blocked(t *testing.T) {
 				case "my own":
 					require.Equal(t, "boom", e.LastError)
 				}
-				require.NoError(t, x.Keys().Unlock(t.Context(), "b"))
+				require.NoError(t, x.KeyLocks().Unlock(t.Context(), "b"))
 				synctest.Wait()
 				if name == "park" {
 					require.Len(t, p.log(), 1, "at once")
@@ -252,7 +252,7 @@ func TestLockable_S03_AnyKeyBlocks(t *testing.T) {
 				}, Unlock: keys("its own")},
 			})
 			for _, key := range append(strings.Fields(order), "another") {
-				require.NoError(t, x.Keys().Lock(t.Context(), key))
+				require.NoError(t, x.KeyLocks().Lock(t.Context(), key))
 			}
 			enqueue(t, q, "1", "a b")
 			enqueue(t, q, "1", "c") // the keys of all its payloads count
@@ -261,7 +261,7 @@ func TestLockable_S03_AnyKeyBlocks(t *testing.T) {
 				time.Sleep(time.Hour)
 				require.Empty(t, p.log(), "%s of %s", key, order)
 				require.Equal(t, executor.JobBlocked, explain(t, x, "q", "1").State)
-				require.NoError(t, x.Keys().Unlock(t.Context(), key))
+				require.NoError(t, x.KeyLocks().Unlock(t.Context(), key))
 			}
 			synctest.Wait()
 			require.Equal(t, []string{"1[a b c]"}, p.log())
@@ -271,7 +271,7 @@ func TestLockable_S03_AnyKeyBlocks(t *testing.T) {
 	}
 }
 
-// S03: the seed's error is a failure like any other: it backs off, spends its
+// S03: the error is a failure like any other: it backs off, spends its
 // retries, and ends in the morgue with what blocked it.
 func TestLockable_S03_ErrorSpendsRetries(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -287,7 +287,7 @@ func TestLockable_S03_ErrorSpendsRetries(t *testing.T) {
 			},
 			Locks: executor.Locks[string]{BlockedBy: words, OnRun: keys("mine"), WhenBlocked: lock.Fail(nil)},
 		})
-		require.NoError(t, x.Keys().Lock(t.Context(), "b"))
+		require.NoError(t, x.KeyLocks().Lock(t.Context(), "b"))
 		enqueue(t, q, "1", "a b")
 		start(t, x)
 		begin := time.Now()
@@ -352,7 +352,7 @@ func TestLockable_S04_UnlockedBySuccess(t *testing.T) {
 				q := handle(t, x, "q", func(context.Context, executor.Merged[string]) error { return test.end() },
 					executor.QueueConfig[string]{Locks: executor.Locks[string]{Unlock: words}})
 				enqueue(t, locker, "1", "a", executor.In(time.Hour))
-				require.NoError(t, x.Keys().Lock(t.Context(), "b"))
+				require.NoError(t, x.KeyLocks().Lock(t.Context(), "b"))
 				enqueue(t, q, "1", "a b unknown")
 				start(t, x)
 				synctest.Wait()
@@ -387,7 +387,7 @@ func TestLockable_S04_NotBeforeItHasSucceeded(t *testing.T) {
 			Locks:   executor.Locks[string]{OnEnqueue: keys("mine"), Unlock: keys("mine", "enqueued", "ran", "by hand", "not locked")},
 		})
 		waits := handle(t, x, "waits", others.handle, executor.QueueConfig[string]{Locks: executor.Locks[string]{BlockedBy: words}})
-		require.NoError(t, x.Keys().Lock(t.Context(), "by hand"))
+		require.NoError(t, x.KeyLocks().Lock(t.Context(), "by hand"))
 		enqueue(t, enqueued, "1", "", executor.In(time.Hour))
 		enqueue(t, ran, "1", "")
 		start(t, x)
@@ -440,10 +440,10 @@ func TestLockable_S05_FlagsAndCounters(t *testing.T) {
 		bubble(t, func(t *testing.T) {
 			x := open(t, "", executor.Config{})
 			setter := handle(t, x, "setter", (&probe{}).handle, executor.QueueConfig[string]{
-				Merge: executor.KeepAll, Locks: executor.Locks[string]{OnEnqueue: words, Counted: counted},
+				Merge: executor.MergeKeepAll, Locks: executor.Locks[string]{OnEnqueue: words, Counted: counted},
 			})
 			q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{
-				Merge: executor.KeepAll, Locks: executor.Locks[string]{Unlock: words, Counted: counted},
+				Merge: executor.MergeKeepAll, Locks: executor.Locks[string]{Unlock: words, Counted: counted},
 			})
 			start(t, x)
 			for range 3 {
@@ -525,7 +525,7 @@ func TestLockable_S05_CountedPayloadsOfOneJob(t *testing.T) {
 			return nil
 		}}
 		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{
-			Merge: executor.KeepAll, RetryIn: always(time.Second),
+			Merge: executor.MergeKeepAll, RetryIn: always(time.Second),
 			Locks: executor.Locks[string]{OnEnqueue: keys("enqueued"), OnRun: keys("ran"), Unlock: keys("enqueued", "ran"), Counted: true},
 		})
 		for range 3 {

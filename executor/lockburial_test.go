@@ -65,7 +65,7 @@ func TestMergingKeepsWhatARunHasLocked(t *testing.T) {
 		x := openOn(t, disk, executor.Config{})
 		p := &probe{decide: func(context.Context, seen) error { return errBoom }}
 		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{
-			MaxRetries: 1, RetryIn: always(time.Hour), Merge: executor.KeepLast,
+			MaxRetries: 1, RetryIn: always(time.Hour), Merge: executor.MergeKeepLast,
 			Locks: executor.Locks[string]{OnRun: words, TTL: 90 * time.Minute, UnlockOnBurial: true},
 		})
 		start(t, x)
@@ -109,7 +109,7 @@ func TestBurialOfSpoiledPayloads(t *testing.T) {
 			MaxRetries: 9, RetryIn: always(time.Hour), Codec: codec,
 			Locks: executor.Locks[string]{OnRun: words, Unlock: keys("gate"), UnlockOnBurial: true},
 		})
-		require.NoError(t, x.Keys().Lock(t.Context(), "gate"))
+		require.NoError(t, x.KeyLocks().Lock(t.Context(), "gate"))
 		enqueue(t, q, "alone", "bad1")
 		enqueue(t, q, "two", "bad2")
 		enqueue(t, q, "two", "good")

@@ -17,7 +17,7 @@ import (
 // What does nothing, or what nobody means, is refused when the queue is made, with
 // what to do about it.
 func TestLocksThatDoNothingAreRefused(t *testing.T) {
-	key := keyed("k")
+	key := idempotencyRecord("k")
 	type locks = executor.Locks[string]
 	for name, test := range map[string]struct {
 		locks locks
@@ -105,9 +105,9 @@ func TestBadKeysFailAtEnqueue(t *testing.T) {
 			ctx := t.Context()
 			for bad, says := range map[string]string{"panics": "boom", "too long": `"` + strings.Repeat("x", 120) + `…" has 513 bytes`, "empty": "empty"} {
 				_, plain := q.Enqueue(ctx, "a", bad)
-				_, keyed := q.Enqueue(ctx, "a", bad, executor.Key("k"))
+				_, keyed := q.Enqueue(ctx, "a", bad, executor.IdempotencyKey("k"))
 				_, many := q.EnqueueMany(ctx, []executor.Item[string]{{ID: "b", Payload: "fine"}, {ID: "a", Payload: bad}})
-				_, raw := x.Enqueue(ctx, "orders", "a", []byte(`"`+bad+`"`))
+				_, raw := x.EnqueueRaw(ctx, "orders", "a", []byte(`"`+bad+`"`))
 				for _, err := range []error{plain, keyed, many, raw} {
 					require.ErrorIs(t, err, executor.ErrInvalidKey)
 					for _, part := range []string{says, of, `queue "orders", id "a"`} {
@@ -119,8 +119,8 @@ func TestBadKeysFailAtEnqueue(t *testing.T) {
 				assert.Equal(t, bad == "empty", errors.Is(plain, lock.ErrEmptyKey))
 			}
 			require.Zero(t, stats(t, q).Payloads)
-			require.Empty(t, x.Keys().List())
-			enqueue(t, q, "a", "fine", executor.Key("k")) // which nobody has used
+			require.Empty(t, x.KeyLocks().List())
+			enqueue(t, q, "a", "fine", executor.IdempotencyKey("k")) // which nobody has used
 			start(t, x)
 			drained(t, q)
 			require.Equal(t, []string{"a[fine]"}, p.log())
@@ -133,8 +133,8 @@ func TestBadKeysFailAtEnqueue(t *testing.T) {
 // the morgue, as everywhere.
 func TestBytesWithoutKeysAreAccepted(t *testing.T) {
 	x := open(t, "", executor.Config{})
-	q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{Locks: executor.Locks[string]{BlockedBy: keyed("k")}})
-	_, err := x.Enqueue(t.Context(), "q", "a", []byte("{"))
+	q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{Locks: executor.Locks[string]{BlockedBy: idempotencyRecord("k")}})
+	_, err := x.EnqueueRaw(t.Context(), "q", "a", []byte("{"))
 	require.NoError(t, err)
 	start(t, x)
 	drained(t, q)

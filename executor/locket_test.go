@@ -442,7 +442,7 @@ func TestLocket_R06_LockedQueueStarvesNobody(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				x := open(t, "", executor.Config{Workers: 2, Scheduler: executor.InOrder()})
+				x := open(t, "", executor.Config{Workers: 2, Scheduler: executor.StrictPriority()})
 				goOn := map[string]chan struct{}{"holder": make(chan struct{}), "low 4": make(chan struct{})}
 				p := &probe{decide: func(_ context.Context, s seen) error {
 					time.Sleep(2 * time.Millisecond) // runs of one
@@ -501,7 +501,7 @@ func after(list []string, v string) []string { return list[slices.Index(list, v)
 // R06: queue order is the priority, whoever has waited longer.
 func TestLocket_R06_QueuesInOrder(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		x := open(t, "", executor.Config{Workers: 1, Scheduler: executor.InOrder()})
+		x := open(t, "", executor.Config{Workers: 1, Scheduler: executor.StrictPriority()})
 		p := &probe{}
 		var queues []*executor.Queue[string]
 		for _, name := range []string{"z", "m", "a"} { // their order, not that of the alphabet
@@ -533,10 +533,10 @@ func TestLocket_ParkedJobHoldsNothing(t *testing.T) {
 			enqueue(t, q, id, "same")
 			synctest.Wait()
 		}
-		require.NoError(t, x.Keys().Lock(t.Context(), "key of b")) // while it waits for a
+		require.NoError(t, x.KeyLocks().Lock(t.Context(), "key of b")) // while it waits for a
 		time.Sleep(5 * time.Second)
 		require.Equal(t, []string{"a[same]", "c[same]"}, p.log())
-		require.NoError(t, x.Keys().Unlock(t.Context(), "key of b"))
+		require.NoError(t, x.KeyLocks().Unlock(t.Context(), "key of b"))
 		time.Sleep(5 * time.Second)
 		require.Equal(t, "b[same]", p.log()[2])
 		stop(t, x)

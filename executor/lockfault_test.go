@@ -47,7 +47,7 @@ func liveWithLocks(t *testing.T, disk *journal.Memory, n int) {
 		return nil
 	}
 	byPayload := words
-	common := executor.QueueConfig[string]{MaxRetries: 1, RetryIn: always(time.Second), Shards: 2, Merge: executor.KeepAll}
+	common := executor.QueueConfig[string]{MaxRetries: 1, RetryIn: always(time.Second), Shards: 2, Merge: executor.MergeKeepAll}
 	var queues []*executor.Queue[string]
 	for name, locks := range map[string]executor.Locks[string]{
 		"flag":    {OnEnqueue: byPayload, Unlock: byPayload, UnlockOnBurial: true},
@@ -74,18 +74,18 @@ func liveWithLocks(t *testing.T, disk *journal.Memory, n int) {
 	synctest.Wait()
 	for _, q := range queues {
 		if s := stats(t, q); s.Jobs > 0 {
-			t.Fatalf("%s has still %+v: %v, %v", q.Name(), s, x.Keys().List(), explain(t, x, q.Name(), "2"))
+			t.Fatalf("%s has still %+v: %v, %v", q.Name(), s, x.KeyLocks().List(), explain(t, x, q.Name(), "2"))
 		}
 	}
-	require.Empty(t, x.Keys().List())
+	require.Empty(t, x.KeyLocks().List())
 	require.Empty(t, s.slots.Snapshot().Open)
 	stop(t, x)
 	again := openOn(t, disk.Crash(), executor.Config{})
-	require.Empty(t, again.Keys().List(), "the same on disk")
+	require.Empty(t, again.KeyLocks().List(), "the same on disk")
 	stop(t, again)
 }
 
-// A circle of parked jobs is told to the one who would close it, by names, and
+// A cycle of parked jobs is told to the one who would close it, by names, and
 // all of them end.
 func TestDeadlockOfParkedJobs(t *testing.T) {
 	for name, late := range map[string]bool{"by waiting": false, "by what is enqueued later": true} {
@@ -95,7 +95,7 @@ func TestDeadlockOfParkedJobs(t *testing.T) {
 				p := &probe{}
 				// A payload "a b" locks a and waits for b.
 				q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{
-					MaxRetries: -1, Merge: executor.KeepAll, OnExhausted: executor.BuryAll,
+					MaxRetries: -1, Merge: executor.MergeKeepAll, OnExhausted: executor.OnExhaustedBuryAll,
 					Locks: executor.Locks[string]{
 						OnEnqueue: func(_, p string) []string { return strings.Fields(p)[:1] },
 						BlockedBy: func(_, p string) []string { return strings.Fields(p)[1:] },
@@ -104,8 +104,8 @@ func TestDeadlockOfParkedJobs(t *testing.T) {
 				})
 				start(t, x)
 				if late {
-					require.NoError(t, x.Keys().Lock(t.Context(), "b"))
-					require.NoError(t, x.Keys().Lock(t.Context(), "a"))
+					require.NoError(t, x.KeyLocks().Lock(t.Context(), "b"))
+					require.NoError(t, x.KeyLocks().Lock(t.Context(), "a"))
 					enqueue(t, q, "1", "x b")
 					enqueue(t, q, "2", "y a x")
 					synctest.Wait()
@@ -127,7 +127,7 @@ func TestDeadlockOfParkedJobs(t *testing.T) {
 					require.Equal(t, "2", d.ID)
 				}
 				if late {
-					require.NoError(t, x.Keys().Unlock(t.Context(), "b"))
+					require.NoError(t, x.KeyLocks().Unlock(t.Context(), "b"))
 					synctest.Wait()
 				}
 				require.Len(t, p.log(), 1)
@@ -142,7 +142,7 @@ func TestDeadlockOfParkedJobs(t *testing.T) {
 // backlog may wait for that key.
 func TestWaitingForTheBacklogLocksNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		x := open(t, "", executor.Config{MaxBacklog: 1, Overflow: executor.Wait})
+		x := open(t, "", executor.Config{MaxBacklog: 1, Overflow: executor.OverflowWait})
 		p := &probe{}
 		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Locks: executor.Locks[string]{
 			OnEnqueue: func(id, _ string) []string { return map[string][]string{"2": {"key"}}[id] }, BlockedBy: keys("key"), Unlock: keys("key"),
@@ -171,7 +171,7 @@ func TestBurialOfARefusedJob(t *testing.T) {
 		start(t, x)
 		synctest.Wait()
 		require.Equal(t, []string{"mine 1"}, locked(x))
-		require.NoError(t, x.Keys().Lock(t.Context(), "gate"))
+		require.NoError(t, x.KeyLocks().Lock(t.Context(), "gate"))
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		require.Len(t, p.log(), 1)
@@ -243,10 +243,10 @@ func TestBadLocks(t *testing.T) {
 	}
 	_, err = q.Enqueue(t.Context(), "1", "panic")
 	require.ErrorContains(t, err, "no key")
-	_, err = x.Enqueue(t.Context(), "q", "1", []byte("not JSON"))
+	_, err = x.EnqueueRaw(t.Context(), "q", "1", []byte("not JSON"))
 	require.Error(t, err)
 
-	all := x.Keys()
+	all := x.KeyLocks()
 	require.ErrorIs(t, all.Lock(t.Context(), ""), lock.ErrEmptyKey)
 	require.ErrorIs(t, all.Lock(t.Context(), strings.Repeat("k", 513)), executor.ErrInvalidKey)
 	require.ErrorIs(t, all.Unlock(t.Context(), ""), lock.ErrEmptyKey)
@@ -272,10 +272,10 @@ func TestExplain(t *testing.T) {
 			return takes(time.Minute, nil)(ctx, s)
 		}}
 		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{
-			Shards: 1, Concurrency: 9, RetryIn: always(time.Hour), MaxRetries: 1, OnExhausted: executor.Halt,
+			Shards: 1, Concurrency: 9, RetryIn: always(time.Hour), MaxRetries: 1, OnExhausted: executor.OnExhaustedHalt,
 			Locks: executor.Locks[string]{BlockedBy: func(id, _ string) []string { return map[string][]string{"blocked": {"key"}}[id] }},
 		})
-		require.NoError(t, x.Keys().Lock(t.Context(), "key"))
+		require.NoError(t, x.KeyLocks().Lock(t.Context(), "key"))
 		start(t, x)
 		for _, id := range []string{"fails", "blocked", "later", "running", "ready"} {
 			var options []executor.Option
@@ -297,7 +297,7 @@ func TestExplain(t *testing.T) {
 		is("later", executor.JobScheduled)
 		is("running", executor.JobRunning)
 		is("ready", executor.JobReady)
-		require.NoError(t, x.Keys().Unlock(t.Context(), "key"))
+		require.NoError(t, x.KeyLocks().Unlock(t.Context(), "key"))
 		is("blocked", executor.JobReady)
 		time.Sleep(time.Hour + time.Minute)
 		synctest.Wait()

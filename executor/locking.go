@@ -31,7 +31,7 @@ import (
 // queues of the executor. Fields that do nothing without a function are ErrConfig
 // without it.
 //
-// The keys are the executor's own, see [Keys]: changes are in the commit of the
+// The keys are the executor's own, see [KeyLocks]: changes are in the commit of the
 // job that they belong to, and come back after a crash. A job is never blocked
 // by itself, nor by what an earlier job of its id has left locked: ids are in
 // order anyway.
@@ -78,7 +78,7 @@ type Locks[T any] struct {
 	// are unlocked. Those that exclude each other go in the order in which workers
 	// came to them; others begin in any order. The others are [lock.Fail], the
 	// normal retry; [lock.RequeueAfter], with a pause above zero; and [lock.Skip], which
-	// ends the payloads as discarded, without an unlock. To park for ever in a circle of jobs that
+	// ends the payloads as discarded, without an unlock. To park for ever in a cycle of jobs that
 	// wait for each other is refused: it counts as a failure with
 	// [lock.ErrDeadlock], which names them.
 	WhenBlocked lock.Decision

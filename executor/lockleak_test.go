@@ -13,7 +13,7 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// FAULTS I3: a payload that is replaced while its job is parked leaves nothing
+// A payload that is replaced while its job is parked leaves nothing
 // locked, when the job succeeds and when it is buried.
 func TestReplacedWhileParked(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -22,11 +22,11 @@ func TestReplacedWhileParked(t *testing.T) {
 		locks  executor.Locks[string]
 		buried bool
 	}{
-		"KeepLast, counted":         {merge: executor.KeepLast, score: 1, locks: executor.Locks[string]{Counted: true}},
-		"lower score, counted":      {merge: executor.MinScore, score: -1, locks: executor.Locks[string]{Counted: true}},
-		"KeepLast, buried":          {merge: executor.KeepLast, score: 1, locks: executor.Locks[string]{UnlockOnBurial: true}, buried: true},
-		"lower score, buried":       {merge: executor.MinScore, score: -1, locks: executor.Locks[string]{UnlockOnBurial: true}, buried: true},
-		"KeepLast, counted, buried": {merge: executor.KeepLast, score: 1, locks: executor.Locks[string]{Counted: true, UnlockOnBurial: true}, buried: true},
+		"KeepLast, counted":         {merge: executor.MergeKeepLast, score: 1, locks: executor.Locks[string]{Counted: true}},
+		"lower score, counted":      {merge: executor.MergeMinScore, score: -1, locks: executor.Locks[string]{Counted: true}},
+		"KeepLast, buried":          {merge: executor.MergeKeepLast, score: 1, locks: executor.Locks[string]{UnlockOnBurial: true}, buried: true},
+		"lower score, buried":       {merge: executor.MergeMinScore, score: -1, locks: executor.Locks[string]{UnlockOnBurial: true}, buried: true},
+		"KeepLast, counted, buried": {merge: executor.MergeKeepLast, score: 1, locks: executor.Locks[string]{Counted: true, UnlockOnBurial: true}, buried: true},
 	} {
 		for _, called := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, called=%v", name, called), func(t *testing.T) {
@@ -43,13 +43,13 @@ func TestReplacedWhileParked(t *testing.T) {
 					locks.BlockedBy, locks.OnRun, locks.Unlock = keys("gate"), words, words
 					q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Merge: test.merge, Locks: locks})
 					hog := handle(t, x, "hog", (&probe{decide: takes(time.Minute, nil)}).handle, executor.QueueConfig[string]{})
-					require.NoError(t, x.Keys().Lock(t.Context(), "gate"))
+					require.NoError(t, x.KeyLocks().Lock(t.Context(), "gate"))
 					start(t, x)
 					enqueue(t, q, "1", "key", executor.Score(0))
 					synctest.Wait()
 					enqueue(t, hog, "1", "")
 					synctest.Wait()
-					open := func() { require.NoError(t, x.Keys().Unlock(t.Context(), "gate")) }
+					open := func() { require.NoError(t, x.KeyLocks().Unlock(t.Context(), "gate")) }
 					if called {
 						open()
 						synctest.Wait()
@@ -83,7 +83,7 @@ func TestReplacedTwiceAtOnce(t *testing.T) {
 			return nil
 		}}
 		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{
-			RetryIn: always(time.Hour), Merge: executor.KeepLast,
+			RetryIn: always(time.Hour), Merge: executor.MergeKeepLast,
 			Locks: executor.Locks[string]{OnRun: words, Unlock: words, Counted: true, UnlockOnBurial: true},
 		})
 		start(t, x)
@@ -112,7 +112,7 @@ func TestCountedUnlocksItsOwn(t *testing.T) {
 			return nil
 		}}
 		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{
-			MaxPayloads: 1, Merge: executor.KeepAll,
+			MaxPayloads: 1, Merge: executor.MergeKeepAll,
 			Locks: executor.Locks[string]{OnEnqueue: keys("key"), OnRun: keys("ran"), Unlock: keys("key", "ran"), Counted: true, UnlockOnBurial: true},
 		})
 		enqueue(t, q, "1", "key bad", executor.Score(2))
@@ -149,11 +149,11 @@ func TestKeysOfAPayloadThatTheCodecChanges(t *testing.T) {
 		require.NoError(t, err)
 		_, err = q.EnqueueMany(t.Context(), []executor.Item[lossy]{{ID: "many", Payload: lossy{Number: 12_345_678, Note: "lost"}}})
 		require.NoError(t, err)
-		locked := x.Keys().List()
+		locked := x.KeyLocks().List()
 		require.Len(t, locked, 1)
 		require.Equal(t, "1.2345678e+07/", locked[0].Key)
 		require.NoError(t, x.Start(t.Context()))
 		synctest.Wait()
-		require.Empty(t, x.Keys().List())
+		require.Empty(t, x.KeyLocks().List())
 	})
 }

@@ -181,7 +181,7 @@ func (l *locks) settle(q *queue, c *shard.Change) {
 		for _, claimed := range c.Claims {
 			claim := claimOf(claimed.Claim)
 			k.Leave(claim.by)
-			if claimed.Verdict == shard.Done || claimed.Verdict == shard.Discarded {
+			if claimed.Verdict == shard.VerdictDone || claimed.Verdict == shard.VerdictDiscarded {
 				for _, u := range claim.unlock {
 					l.unlock(k, u, q.locking.counted, claim.by)
 				}

@@ -33,7 +33,7 @@ func TestLowkiq_L17_BulkEnqueueAndComputedFields(t *testing.T) {
 			}
 			return nil
 		}, executor.QueueConfig[order]{
-			Shards: 1, Merge: executor.MinScore,
+			Shards: 1, Merge: executor.MergeMinScore,
 			ID:    func(o order) string { return o.ID },
 			Score: func(o order) float64 { return float64(o.Version) },
 			Due:   func(o order) time.Time { return o.At },
@@ -133,7 +133,7 @@ func TestLowkiq_L23_LastWords(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		disk := new(journal.Memory)
 		var words []error
-		x := openOn(t, disk, executor.Config{OnFailure: func(err error) { words = append(words, err) }})
+		x := openOn(t, disk, executor.Config{OnFatal: func(err error) { words = append(words, err) }})
 		q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{})
 		time.AfterFunc(time.Hour, func() {
 			disk.FailNext(errBoom)
@@ -158,7 +158,7 @@ func TestLowkiq_L25_ChangingTheShardCount(t *testing.T) {
 	next := 0
 	for _, shards := range []int{1, 7, 64, 2, 3, 1} {
 		x := open(t, dir, executor.Config{Workers: 4})
-		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Shards: shards, Merge: executor.KeepAll, MaxPayloads: 2})
+		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Shards: shards, Merge: executor.MergeKeepAll, MaxPayloads: 2})
 		if shards != 1 {
 			start(t, x)
 		}
@@ -169,7 +169,7 @@ func TestLowkiq_L25_ChangingTheShardCount(t *testing.T) {
 		stop(t, x)
 	}
 	x := open(t, dir, executor.Config{})
-	q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Shards: 11, Merge: executor.KeepAll})
+	q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Shards: 11, Merge: executor.MergeKeepAll})
 	start(t, x)
 	drained(t, q)
 	p.assertNoOverlap(t)
@@ -197,7 +197,7 @@ func TestLowkiq_L25_ChangingTheShardCount(t *testing.T) {
 func TestLowkiq_L25_JobsGoThroughTheChange(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		disk, begin := new(journal.Memory), time.Now()
-		cfg := executor.QueueConfig[string]{Merge: executor.KeepAll, RetryIn: always(48 * time.Hour)}
+		cfg := executor.QueueConfig[string]{Merge: executor.MergeKeepAll, RetryIn: always(48 * time.Hour)}
 		before := &probe{decide: func(_ context.Context, s seen) error {
 			if strings.HasPrefix(s.id, "dead") {
 				return executor.Cancel(errBoom)

@@ -16,7 +16,7 @@ func TestLowkiq_L06_MergeWithAWaitingJob(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{})
 		var ran shared[executor.Merged[string]]
-		q := handle(t, x, "q", func(_ context.Context, job executor.Merged[string]) error { ran.set(job); return nil }, executor.QueueConfig[string]{Merge: executor.MinScore})
+		q := handle(t, x, "q", func(_ context.Context, job executor.Merged[string]) error { ran.set(job); return nil }, executor.QueueConfig[string]{Merge: executor.MergeMinScore})
 		start(t, x)
 		due := time.Now().Add(time.Hour)
 		enqueue(t, q, "a", "x", executor.Score(5), executor.At(due))
@@ -41,10 +41,10 @@ func TestLowkiq_L06_MergeWithAWaitingJob(t *testing.T) {
 
 func TestLowkiq_L06_PolicyOfEqualPayloads(t *testing.T) {
 	for policy, want := range map[executor.Merge][]float64{
-		executor.MinScore:  {1},
-		executor.KeepFirst: {2},
-		executor.KeepLast:  {3},
-		executor.KeepAll:   {1, 2, 3},
+		executor.MergeMinScore:  {1},
+		executor.MergeKeepFirst: {2},
+		executor.MergeKeepLast:  {3},
+		executor.MergeKeepAll:   {1, 2, 3},
 	} {
 		t.Run(policy.String(), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {

@@ -251,8 +251,8 @@ func TestLowkiq_L15_Scheduler(t *testing.T) {
 		want      string
 	}{
 		"default":   {nil, "b1 c1 a1 c2 a2 b2 a3 b3 c3"},
-		"Lag":       {executor.Lag(), "b1 c1 a1 c2 a2 b2 a3 b3 c3"},
-		"Seq":       {executor.Seq(), "a1 b1 c1 a2 b2 c2 a3 b3 c3"},
+		"Lag":       {executor.OldestFirst(), "b1 c1 a1 c2 a2 b2 a3 b3 c3"},
+		"Seq":       {executor.RoundRobin(), "a1 b1 c1 a2 b2 c2 a3 b3 c3"},
 		"backwards": {own, "c1 c2 c3 b1 b2 b3 a1 a2 a3"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -285,11 +285,11 @@ func TestLowkiq_L15_Scheduler(t *testing.T) {
 	}
 }
 
-// Lag and Seq choose among the shards of one queue as among those of several: a
+// OldestFirst and RoundRobin choose among the shards of one queue as among those of several: a
 // shard with a long line keeps no other waiting.
 func TestLowkiq_L15_SchedulerAmongShards(t *testing.T) {
 	const shards, jobs = 4, 80
-	for name, scheduler := range map[string]executor.Scheduler{"Lag": executor.Lag(), "Seq": executor.Seq()} {
+	for name, scheduler := range map[string]executor.Scheduler{"Lag": executor.OldestFirst(), "Seq": executor.RoundRobin()} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				x := open(t, "", executor.Config{Workers: 1, Scheduler: scheduler})

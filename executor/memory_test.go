@@ -43,7 +43,7 @@ func TestBacklogBeyondMemory(t *testing.T) {
 		}
 		return nil
 	}
-	queue := executor.QueueConfig[string]{MaxPayloads: 3, Merge: executor.MinScore}
+	queue := executor.QueueConfig[string]{MaxPayloads: 3, Merge: executor.MergeMinScore}
 	x := open(t, dir, cfg)
 	q := handle(t, x, "q", handler, queue)
 	want := make(map[string][]string)
@@ -138,7 +138,7 @@ func TestUnreadableBacklog(t *testing.T) {
 	disk := new(journal.Memory)
 	broken := errors.New("the disk does not answer")
 	told := make(chan error, 1)
-	cfg := executor.Config{MemoryBudget: 1, Workers: 2, OnFailure: func(err error) { told <- err }}
+	cfg := executor.Config{MemoryBudget: 1, Workers: 2, OnFatal: func(err error) { told <- err }}
 	var ran atomic.Int64
 	handler := func(_ context.Context, job executor.Merged[int]) error {
 		assert.Equal(t, fmt.Sprint(job.Latest()), job.ID)
@@ -197,7 +197,7 @@ func TestUnreadablePayload(t *testing.T) {
 	disk := new(journal.Memory)
 	broken := errors.New("the disk does not answer")
 	told := make(chan error, 1)
-	cfg := executor.Config{MemoryBudget: 1, OnFailure: func(err error) { told <- err }}
+	cfg := executor.Config{MemoryBudget: 1, OnFatal: func(err error) { told <- err }}
 	var got [][]int
 	handler := func(_ context.Context, job executor.Merged[int]) error {
 		var values []int

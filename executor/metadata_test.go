@@ -85,7 +85,7 @@ func TestMetadataAndTimeGoWithThePayload(t *testing.T) {
 // Payloads merge whatever their metadata, and the one that stays has its own.
 func TestMetadataIsNoPartOfWhatMerges(t *testing.T) {
 	for merge, want := range map[executor.Merge][]string{
-		executor.KeepFirst: {"1"}, executor.KeepLast: {"3"}, executor.MinScore: {"2"}, executor.KeepAll: {"2", "1", "3"},
+		executor.MergeKeepFirst: {"1"}, executor.MergeKeepLast: {"3"}, executor.MergeMinScore: {"2"}, executor.MergeKeepAll: {"2", "1", "3"},
 	} {
 		x := open(t, "", executor.Config{})
 		var got []string
@@ -223,7 +223,7 @@ func TestFailuresInRetriesExhausted(t *testing.T) {
 		q := handle(t, x, "q", func(_ context.Context, job executor.Merged[string]) error {
 			return fmt.Errorf("failure %d", job.Attempt)
 		}, executor.QueueConfig[string]{
-			RetryIn: always(time.Minute), MaxRetries: 1, OnExhausted: executor.BuryAll,
+			RetryIn: always(time.Minute), MaxRetries: 1, OnExhausted: executor.OnExhaustedBuryAll,
 			RetriesExhausted: func(_ context.Context, jobs []executor.Merged[string]) { seen = jobs[0].Failures },
 		})
 		enqueue(t, q, "id", "a")

@@ -29,7 +29,7 @@ func TestOldFormatDrains(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "journal.db"), file, 0o600))
 
 	ctx := t.Context()
-	x, err := executor.Open(dir, executor.Config{Workers: 4, KeyTTL: 100 * 365 * 24 * time.Hour})
+	x, err := executor.Open(dir, executor.Config{Workers: 4, IdempotencyTTL: 100 * 365 * 24 * time.Hour})
 	require.NoError(t, err)
 	serials, err := executor.NewSlots(x, "serials", executor.SlotsConfig[int]{
 		Next: func(v int) int { return v + 1 }, TTL: 100 * 365 * 24 * time.Hour,
@@ -54,12 +54,12 @@ func TestOldFormatDrains(t *testing.T) {
 	}
 	bad, err := executor.HandleMerged(x, "bad", note, executor.QueueConfig[string]{})
 	require.NoError(t, err)
-	_, err = bad.Enqueue(ctx, "bad 3", "x", executor.Once("feed", 12))
+	_, err = bad.Enqueue(ctx, "bad 3", "x", executor.FromSource("feed", 12))
 	require.ErrorIs(t, err, executor.ErrStale)
-	receipt, err := bad.Enqueue(ctx, "bad 0", "x", executor.Key("request 0"))
+	receipt, err := bad.Enqueue(ctx, "bad 0", "x", executor.IdempotencyKey("request 0"))
 	require.NoError(t, err)
 	require.True(t, receipt.Duplicate)
-	require.Len(t, x.Keys().List(), 2)
+	require.Len(t, x.KeyLocks().List(), 2)
 	require.NoError(t, x.Start(ctx))
 	seen := map[string]bool{}
 	for range 3 {

@@ -124,7 +124,7 @@ func (o *offer) reserve(ctx context.Context) error {
 		if err := o.hopeless(ctx); err != nil {
 			return err
 		}
-		if o.q.x.cfg.Overflow == Wait {
+		if o.q.x.cfg.Overflow == OverflowWait {
 			return errNoRoom
 		}
 		if full, err := b.Refuse(o.weight); full != nil {
@@ -168,7 +168,7 @@ func (o *offer) wait(ctx context.Context) error {
 
 // posted reports whether nobody waits for the outcome. The answer to a condition is no
 // use before it.
-func (o *offer) posted() bool { return o.q.durability == Async && o.conditions == nil }
+func (o *offer) posted() bool { return o.q.durability == DurabilityAsync && o.conditions == nil }
 
 // append locks the keys and gives the entries to the journal.
 func (o *offer) append(ctx context.Context) error {

@@ -21,10 +21,10 @@ import (
 // requireMark expects what is written under a name.
 func requireMark(t testing.TB, x *executor.Executor, name string, want int64) {
 	t.Helper()
-	mark, found, err := x.Mark(name)
+	offset, found, err := x.SourceOffset(name)
 	require.NoError(t, err)
 	require.True(t, found)
-	require.Equal(t, want, mark)
+	require.Equal(t, want, offset)
 }
 
 func TestOnce(t *testing.T) {
@@ -35,38 +35,38 @@ func TestOnce(t *testing.T) {
 				dir = t.TempDir() + "/journal"
 			}
 			if mode == "async" {
-				cfg.Durability = executor.Async
+				cfg.Durability = executor.DurabilityAsync
 			}
 			x := open(t, dir, cfg)
 			q := handle(t, x, "jobs", (&probe{}).handle, executor.QueueConfig[string]{})
-			_, found, err := x.Mark("ticks")
+			_, found, err := x.SourceOffset("ticks")
 			require.NoError(t, err)
 			require.False(t, found)
 
-			r := enqueue(t, q, "a", "1", executor.Once("ticks", math.MinInt64))
+			r := enqueue(t, q, "a", "1", executor.FromSource("ticks", math.MinInt64))
 			require.Equal(t, mode != "memory", r.Durable, "it waits for the commit, under Async too")
 			requireMark(t, x, "ticks", math.MinInt64)
-			enqueue(t, q, "a", "2", executor.Once("ticks", 7))
-			enqueue(t, q, "a", "3", executor.Once("others", 1))
+			enqueue(t, q, "a", "2", executor.FromSource("ticks", 7))
+			enqueue(t, q, "a", "3", executor.FromSource("others", 1))
 
-			for _, mark := range []int64{7, 6, -1} {
-				_, err = q.Enqueue(t.Context(), "a", "late", executor.Once("ticks", mark))
+			for _, offset := range []int64{7, 6, -1} {
+				_, err = q.Enqueue(t.Context(), "a", "late", executor.FromSource("ticks", offset))
 				require.ErrorIs(t, err, executor.ErrStale)
 				var stale *executor.StaleError
 				require.ErrorAs(t, err, &stale)
-				require.Equal(t, executor.StaleError{Name: "ticks", Mark: mark, Last: 7}, *stale)
+				require.Equal(t, executor.StaleError{Source: "ticks", Offset: offset, Last: 7}, *stale)
 			}
-			_, err = x.Enqueue(t.Context(), "jobs", "a", []byte("{}"), executor.Once("ticks", 7))
+			_, err = x.EnqueueRaw(t.Context(), "jobs", "a", []byte("{}"), executor.FromSource("ticks", 7))
 			require.ErrorIs(t, err, executor.ErrStale, "by the name of the queue, too")
 
-			require.NoError(t, x.SetMark(t.Context(), "ticks", 3))
+			require.NoError(t, x.SetSourceOffset(t.Context(), "ticks", 3))
 			requireMark(t, x, "ticks", 3)
-			enqueue(t, q, "a", "4", executor.Once("ticks", 4))
-			require.NoError(t, x.DeleteMark(t.Context(), "ticks"))
-			enqueue(t, q, "a", "5", executor.Once("ticks", 1))
+			enqueue(t, q, "a", "4", executor.FromSource("ticks", 4))
+			require.NoError(t, x.DeleteSourceOffset(t.Context(), "ticks"))
+			enqueue(t, q, "a", "5", executor.FromSource("ticks", 1))
 			require.Equal(t, 5, stats(t, q).Payloads)
 			stop(t, x)
-			require.ErrorIs(t, x.SetMark(t.Context(), "ticks", 1), executor.ErrClosed)
+			require.ErrorIs(t, x.SetSourceOffset(t.Context(), "ticks", 1), executor.ErrClosed)
 			if mode == "memory" {
 				return
 			}
@@ -81,9 +81,9 @@ func TestOnceOfMany(t *testing.T) {
 	x := open(t, "", executor.Config{})
 	q := handle(t, x, "jobs", (&probe{}).handle, executor.QueueConfig[string]{})
 	items := []executor.Item[string]{{ID: "a", Payload: "1"}, {ID: "b", Payload: "2", Due: time.Now().Add(time.Minute)}}
-	_, err := q.EnqueueMany(t.Context(), items, executor.Once("offsets", 2), executor.In(time.Hour))
+	_, err := q.EnqueueMany(t.Context(), items, executor.FromSource("offsets", 2), executor.In(time.Hour))
 	require.NoError(t, err)
-	_, err = q.EnqueueMany(t.Context(), items, executor.Once("offsets", 2))
+	_, err = q.EnqueueMany(t.Context(), items, executor.FromSource("offsets", 2))
 	require.ErrorIs(t, err, executor.ErrStale)
 	require.Equal(t, 2, stats(t, q).Payloads)
 
@@ -109,7 +109,7 @@ func TestRefusedMovesNothing(t *testing.T) {
 		disk := new(journal.Memory)
 		x := openOn(t, disk, executor.Config{MaxBacklog: 2, MaxPayloadBytes: 100})
 		q := handle(t, x, "jobs", (&probe{}).handle, executor.QueueConfig[string]{})
-		both := []executor.Option{executor.Once("m", 5), executor.Key("k")}
+		both := []executor.Option{executor.FromSource("m", 5), executor.IdempotencyKey("k")}
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		long := strings.Repeat("x", 513)
@@ -124,11 +124,11 @@ func TestRefusedMovesNothing(t *testing.T) {
 			{t.Context(), "a", strings.Repeat("x", 200), nil, executor.ErrTooLarge},
 			{t.Context(), "a", "x", []executor.Option{executor.Score(math.NaN())}, executor.ErrInvalidScore},
 			{ended, "a", "x", nil, context.Canceled},
-			{t.Context(), "a", "x", []executor.Option{executor.Once("n", 1)}, executor.ErrInvalidKey},
-			{t.Context(), "a", "x", []executor.Option{executor.Key("l")}, executor.ErrInvalidKey},
-			{t.Context(), "a", "x", []executor.Option{executor.Once("", 1)}, executor.ErrInvalidKey},
-			{t.Context(), "a", "x", []executor.Option{executor.Key("")}, executor.ErrInvalidKey},
-			{t.Context(), "a", "x", []executor.Option{executor.Key(long)}, executor.ErrInvalidKey},
+			{t.Context(), "a", "x", []executor.Option{executor.FromSource("n", 1)}, executor.ErrInvalidKey},
+			{t.Context(), "a", "x", []executor.Option{executor.IdempotencyKey("l")}, executor.ErrInvalidKey},
+			{t.Context(), "a", "x", []executor.Option{executor.FromSource("", 1)}, executor.ErrInvalidKey},
+			{t.Context(), "a", "x", []executor.Option{executor.IdempotencyKey("")}, executor.ErrInvalidKey},
+			{t.Context(), "a", "x", []executor.Option{executor.IdempotencyKey(long)}, executor.ErrInvalidKey},
 		} {
 			_, err := q.Enqueue(c.ctx, c.id, c.payload, append(both, c.options...)...)
 			require.ErrorIs(t, err, c.want)
@@ -141,20 +141,20 @@ func TestRefusedMovesNothing(t *testing.T) {
 		enqueue(t, q, "a", "2")
 		_, err = q.Enqueue(t.Context(), "a", "x", both...)
 		require.ErrorIs(t, err, executor.ErrFull)
-		_, found, err := x.Mark("m")
+		_, found, err := x.SourceOffset("m")
 		require.NoError(t, err)
 		require.False(t, found)
 		start(t, x)
 		synctest.Wait()
 		require.False(t, enqueue(t, q, "a", "3", both...).Duplicate)
 		requireMark(t, x, "m", 5)
-		require.ErrorIs(t, x.SetMark(t.Context(), "", 1), executor.ErrInvalidKey)
-		require.ErrorIs(t, x.DeleteMark(t.Context(), long), executor.ErrInvalidKey)
-		_, _, err = x.Mark(long)
+		require.ErrorIs(t, x.SetSourceOffset(t.Context(), "", 1), executor.ErrInvalidKey)
+		require.ErrorIs(t, x.DeleteSourceOffset(t.Context(), long), executor.ErrInvalidKey)
+		_, _, err = x.SourceOffset(long)
 		require.ErrorIs(t, err, executor.ErrInvalidKey)
 
 		disk.FailNext(journal.ErrFull)
-		require.ErrorIs(t, x.SetMark(t.Context(), "m", 9), executor.ErrFull)
+		require.ErrorIs(t, x.SetSourceOffset(t.Context(), "m", 9), executor.ErrFull)
 		time.Sleep(time.Second)
 		requireMark(t, x, "m", 5)
 	})
@@ -164,25 +164,25 @@ func TestRefusedMovesNothing(t *testing.T) {
 // offer them at once.
 func TestOnceUnderRace(t *testing.T) {
 	x := open(t, "", executor.Config{})
-	q := handle(t, x, "jobs", (&probe{}).handle, executor.QueueConfig[string]{Merge: executor.KeepAll})
+	q := handle(t, x, "jobs", (&probe{}).handle, executor.QueueConfig[string]{Merge: executor.MergeKeepAll})
 	const marks, sources = 50, 8
 	var mu sync.Mutex
 	positions := make(map[int64]uint64)
 	var wg sync.WaitGroup
 	for range sources {
 		wg.Go(func() {
-			for mark := range int64(marks) {
+			for offset := range int64(marks) {
 				if rand.IntN(4) == 0 {
 					continue
 				}
-				r, err := q.Enqueue(t.Context(), "a", "x", executor.Once("m", mark))
+				r, err := q.Enqueue(t.Context(), "a", "x", executor.FromSource("m", offset))
 				if err != nil {
 					assert.ErrorIs(t, err, executor.ErrStale)
 					continue
 				}
 				mu.Lock()
-				assert.NotContains(t, positions, mark, "accepted twice")
-				positions[mark] = r.Position
+				assert.NotContains(t, positions, offset, "accepted twice")
+				positions[offset] = r.Position
 				mu.Unlock()
 			}
 		})
@@ -190,8 +190,8 @@ func TestOnceUnderRace(t *testing.T) {
 	wg.Wait()
 	require.Equal(t, len(positions), stats(t, q).Payloads)
 	last := uint64(0)
-	for mark := range int64(marks) {
-		if p, accepted := positions[mark]; accepted {
+	for offset := range int64(marks) {
+		if p, accepted := positions[offset]; accepted {
 			require.Greater(t, p, last)
 			last = p
 		}
@@ -260,7 +260,7 @@ func TestUnknownOutcomeIsWaitedFor(t *testing.T) {
 					}), executor.ErrUnknown)
 				}
 				try := func(ctx context.Context) error {
-					_, err := q.Enqueue(ctx, "a", "x", executor.Once("m", 5), executor.Key("k"))
+					_, err := q.Enqueue(ctx, "a", "x", executor.FromSource("m", 5), executor.IdempotencyKey("k"))
 					return err
 				}
 				require.ErrorIs(t, within(time.Second, try), executor.ErrUnknown)
@@ -270,15 +270,15 @@ func TestUnknownOutcomeIsWaitedFor(t *testing.T) {
 					require.NotErrorIs(t, err, executor.ErrUnknown, "nothing was handed over")
 				}
 				require.ErrorIs(t, within(time.Second, func(ctx context.Context) error {
-					return x.SetMark(ctx, "m", 1)
+					return x.SetSourceOffset(ctx, "m", 1)
 				}), context.DeadlineExceeded)
 				require.Equal(t, 2, x.Gates(), "known until the outcome is")
 				brake.release()
 				time.Sleep(time.Second) // for the full disk
-				r, err := q.Enqueue(t.Context(), "a", "x", executor.Key("k"), executor.Once("m", 5))
+				r, err := q.Enqueue(t.Context(), "a", "x", executor.IdempotencyKey("k"), executor.FromSource("m", 5))
 				require.NoError(t, err)
 				require.Equal(t, accepted, r.Duplicate)
-				_, err = q.Enqueue(t.Context(), "a", "x", executor.Once("m", 5))
+				_, err = q.Enqueue(t.Context(), "a", "x", executor.FromSource("m", 5))
 				require.ErrorIs(t, err, executor.ErrStale)
 				require.Zero(t, x.Gates())
 			})
@@ -296,7 +296,7 @@ func TestGatesAreForgotten(t *testing.T) {
 		defer brake.release()
 		for i := range 10 {
 			_ = within(time.Second, func(ctx context.Context) error {
-				_, err := q.Enqueue(ctx, "a", "x", executor.Key(fmt.Sprint(i)))
+				_, err := q.Enqueue(ctx, "a", "x", executor.IdempotencyKey(fmt.Sprint(i)))
 				require.ErrorIs(t, err, executor.ErrUnknown)
 				return err
 			})
@@ -304,7 +304,7 @@ func TestGatesAreForgotten(t *testing.T) {
 		require.Equal(t, 10, x.Gates())
 		brake.release()
 		synctest.Wait()
-		enqueue(t, q, "a", "x", executor.Key("other"))
+		enqueue(t, q, "a", "x", executor.IdempotencyKey("other"))
 		require.Zero(t, x.Gates())
 	})
 }
@@ -316,7 +316,7 @@ func TestWaitingForAnUnknownOutcome(t *testing.T) {
 		x := openOn(t, disk, executor.Config{})
 		q := handle(t, x, "jobs", (&probe{}).handle, executor.QueueConfig[string]{})
 		try := func(ctx context.Context) error {
-			_, err := q.Enqueue(ctx, "a", "x", executor.Once("m", time.Now().UnixNano()))
+			_, err := q.Enqueue(ctx, "a", "x", executor.FromSource("m", time.Now().UnixNano()))
 			return err
 		}
 		brake := hang(disk)
@@ -330,7 +330,7 @@ func TestWaitingForAnUnknownOutcome(t *testing.T) {
 		brake.step()
 		synctest.Wait() // it is about to commit
 		require.ErrorIs(t, within(time.Second, func(ctx context.Context) error {
-			_, err := q.Enqueue(ctx, "a", "x", executor.Key("another"))
+			_, err := q.Enqueue(ctx, "a", "x", executor.IdempotencyKey("another"))
 			return err
 		}), executor.ErrUnknown)
 		err := within(time.Second, try)
@@ -351,21 +351,21 @@ func TestUnknownOutcomeOfAFailedJournal(t *testing.T) {
 		x := openOn(t, disk, executor.Config{})
 		q := handle(t, x, "jobs", (&probe{}).handle, executor.QueueConfig[string]{})
 		disk.FailNext(errBoom)
-		_, err := q.Enqueue(t.Context(), "a", "x", executor.Once("m", 1))
+		_, err := q.Enqueue(t.Context(), "a", "x", executor.FromSource("m", 1))
 		require.ErrorIs(t, err, executor.ErrUnknown)
-		_, err = q.Enqueue(t.Context(), "a", "x", executor.Once("m", 1))
+		_, err = q.Enqueue(t.Context(), "a", "x", executor.FromSource("m", 1))
 		require.ErrorIs(t, err, executor.ErrFailed)
 	})
 }
 
-// FAULTS D6: a call that waits for room does not keep a handler waiting that
+// A call that waits for room does not keep a handler waiting that
 // uses the same name.
 func TestOnceDoesNotBlockHandlers(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var q *executor.Queue[int]
-		x, q := backlogged(t, executor.Config{Overflow: executor.Wait, Workers: 1}, func(ctx context.Context, job executor.Merged[int]) error {
+		x, q := backlogged(t, executor.Config{Overflow: executor.OverflowWait, Workers: 1}, func(ctx context.Context, job executor.Merged[int]) error {
 			if job.ID == "id-0" {
-				_, err := q.Enqueue(ctx, "from-handler", 1, executor.Once("m", 1))
+				_, err := q.Enqueue(ctx, "from-handler", 1, executor.FromSource("m", 1))
 				return err
 			}
 			return nil
@@ -376,7 +376,7 @@ func TestOnceDoesNotBlockHandlers(t *testing.T) {
 		}
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			_, err := q.Enqueue(t.Context(), "waits", 1, executor.Once("m", 2))
+			_, err := q.Enqueue(t.Context(), "waits", 1, executor.FromSource("m", 2))
 			require.NoError(t, err)
 		})
 		synctest.Wait()
@@ -405,11 +405,11 @@ func TestSlowKeysHoldUpNoCondition(t *testing.T) {
 		}})
 		slow := make(chan error, 1)
 		go func() {
-			_, err := q.Enqueue(t.Context(), "slow", "", executor.Once("source", 1), executor.Key("slow"))
+			_, err := q.Enqueue(t.Context(), "slow", "", executor.FromSource("source", 1), executor.IdempotencyKey("slow"))
 			slow <- err
 		}()
 		synctest.Wait()
-		enqueue(t, q, "fast", "", executor.Once("source", 2))
+		enqueue(t, q, "fast", "", executor.FromSource("source", 2))
 		close(goOn)
 		require.ErrorIs(t, <-slow, executor.ErrStale)
 	})

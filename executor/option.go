@@ -10,11 +10,11 @@ import (
 
 // Option of one Enqueue.
 type Option struct {
-	kind  optionKind
-	due   time.Time
-	score float64
-	name  string // of a mark, or a key
-	mark  int64
+	kind   optionKind
+	due    time.Time
+	score  float64
+	name   string // of a offset, or a key
+	offset int64
 
 	metadata map[string]string
 }
@@ -25,14 +25,14 @@ const (
 	optionAt optionKind = iota + 1
 	optionIn
 	optionScore
-	optionOnce
-	optionKey
+	optionSource
+	optionIdempotency
 	optionMetadata
 )
 
-// conditional reports whether the call may be refused, or answered, because of
+// isCondition reports whether the call may be refused, or answered, because of
 // what came before. That goes another way, which nobody else pays for.
-func (o Option) conditional() bool { return o.kind == optionOnce || o.kind == optionKey }
+func (o Option) isCondition() bool { return o.kind == optionSource || o.kind == optionIdempotency }
 
 // At makes the job due at t. A time in the past makes it due now, and the
 // oldest due job of a shard runs first. It never starts before t; it may start

@@ -26,14 +26,14 @@ func (w *worker) judgeEach(it *shard.Item, each PayloadErrors, whole error) {
 		}
 		out := w.judgeOne(it, err)
 		switch out.Verdict {
-		case shard.Done, shard.Discarded, shard.Canceled:
+		case shard.VerdictDone, shard.VerdictDiscarded, shard.VerdictCanceled:
 			parts = append(parts, shard.Part{Index: i, Verdict: out.Verdict, Error: out.Error})
 		default:
 			worst = worse(worst, out)
 		}
 	}
-	if worst.Verdict == shard.Unstarted { // nothing is left to run again
-		worst.Verdict = shard.Done
+	if worst.Verdict == shard.VerdictUnstarted { // nothing is left to run again
+		worst.Verdict = shard.VerdictDone
 		parts = notDone(parts)
 	}
 	worst.Parts = it.Outcome.Parts
@@ -58,7 +58,7 @@ func (q *queue) perPayload(it *shard.Item, each PayloadErrors) (errs map[int]err
 // judgeOne judges the error of one of several payloads.
 func (w *worker) judgeOne(it *shard.Item, err error) shard.Outcome {
 	if err == nil {
-		return shard.Outcome{Verdict: shard.Done}
+		return shard.Outcome{Verdict: shard.VerdictDone}
 	}
 	one := shard.Item{ID: it.ID, Retry: it.Retry, Claim: it.Claim}
 	w.judge(&one, err)
@@ -67,7 +67,7 @@ func (w *worker) judgeOne(it *shard.Item, err error) shard.Outcome {
 
 // worse returns the outcome of payloads that run again together.
 func worse(a, b shard.Outcome) shard.Outcome {
-	rank := map[shard.Verdict]int{shard.Interrupted: 1, shard.Snoozed: 2, shard.Failed: 3}
+	rank := map[shard.Verdict]int{shard.VerdictInterrupted: 1, shard.VerdictSnoozed: 2, shard.VerdictFailed: 3}
 	delay := max(a.Delay, b.Delay)
 	if rank[b.Verdict] > rank[a.Verdict] {
 		a = b
@@ -80,7 +80,7 @@ func worse(a, b shard.Outcome) shard.Outcome {
 // the verdict is Done.
 func notDone(parts []shard.Part) (others []shard.Part) {
 	for _, part := range parts {
-		if part.Verdict != shard.Done {
+		if part.Verdict != shard.VerdictDone {
 			others = append(others, part)
 		}
 	}

@@ -11,10 +11,10 @@ import (
 type Merge uint8
 
 const (
-	KeepAll   Merge = iota // both stay: for events, each of which counts; the default
-	MinScore               // the one with the lower score stays, the earlier one when they are equal: Lowkiq's set
-	KeepFirst              // the one that was accepted first stays
-	KeepLast               // the one that was accepted last stays: for state
+	MergeKeepAll   Merge = iota // both stay: for events, each of which counts; the default
+	MergeMinScore               // the one with the lower score stays, the earlier one when they are equal: Lowkiq's set
+	MergeKeepFirst              // the one that was accepted first stays
+	MergeKeepLast               // the one that was accepted last stays: for state
 )
 
 // OnFailure says what a failed run means for payloads of its id that arrived
@@ -22,30 +22,30 @@ const (
 type OnFailure uint8
 
 const (
-	MergeFailed OnFailure = iota // the retry gets all of them, in score order; the default
-	BlockFailed                  // the failed ones run alone until they are done or buried; what Handle does
+	OnFailureMerge OnFailure = iota // the retry gets all of them, in score order; the default
+	OnFailureBlock                  // the failed ones run alone until they are done or buried; what Handle does
 )
 
 // OnExhausted says what happens when a job has used up its retries.
 type OnExhausted uint8
 
 const (
-	BuryOldest OnExhausted = iota // the failed payload with the lowest score goes to the morgue, the others start again; the default
-	BuryAll                       // all failed payloads go to the morgue; with Handle that is one
-	Halt                          // the id stops, with all its payloads, until RunNow, or until one comes back from the morgue
+	OnExhaustedBuryOldest OnExhausted = iota // the failed payload with the lowest score goes to the morgue, the others start again; the default
+	OnExhaustedBuryAll                       // all failed payloads go to the morgue; with Handle that is one
+	OnExhaustedHalt                          // the id stops, with all its payloads, until RunNow, or until one comes back from the morgue
 )
 
 // OnFresh says what a fresh payload does to a job that waits for a retry.
 type OnFresh uint8
 
 const (
-	WaitWithRetry OnFresh = iota // it waits for the retry; the default
-	PullRetry                    // the job becomes due when the fresh payload is, if that is earlier; its retry count stays
+	OnFreshWait OnFresh = iota // it waits for the retry; the default
+	OnFreshPull                // the job becomes due when the fresh payload is, if that is earlier; its retry count stays
 )
 
 // Policies are handed down as they are: they have the numbers of the room below.
-var _ = [1]struct{}{}[int(KeepLast-Merge(shard.KeepLast))+int(BlockFailed-OnFailure(shard.BlockFailed))+
-	int(Halt-OnExhausted(shard.Halt))+int(PullRetry-OnFresh(shard.PullRetry))]
+var _ = [1]struct{}{}[int(MergeKeepLast-Merge(shard.MergeKeepLast))+int(OnFailureBlock-OnFailure(shard.OnFailureBlock))+
+	int(OnExhaustedHalt-OnExhausted(shard.OnExhaustedHalt))+int(OnFreshPull-OnFresh(shard.OnFreshPull))]
 
 func (m Merge) String() string {
 	return constantName(m, "KeepAll", "MinScore", "KeepFirst", "KeepLast")

@@ -85,7 +85,7 @@ func serveUntilSignal(t *testing.T, dir string) {
 	fmt.Println("clean")
 }
 
-// FAULTS A10: the first SIGTERM ends in order, a second one at once, and then
+// The first SIGTERM ends in order, a second one at once, and then
 // nothing is lost.
 func TestSignals(t *testing.T) {
 	dir := t.TempDir() + "/journal"
@@ -153,7 +153,7 @@ func runTimers(t *testing.T, dir string) {
 	fmt.Println("done")
 }
 
-// FAULTS A11: the process is stopped while many timers run out, and goes on.
+// The process is stopped while many timers run out, and goes on.
 // Each job runs as often as it should.
 func TestProcessIsSuspended(t *testing.T) {
 	child, in := process(t, "timers", t.TempDir()+"/journal", "")
@@ -212,7 +212,7 @@ func holdLease(t *testing.T, dir string) {
 	}
 }
 
-// FAULTS C3: the process is stopped for longer than its lease lasts. The holder
+// The process is stopped for longer than its lease lasts. The holder
 // hears that it has lost it, and the next one has a larger token.
 func TestLeaseOfASuspendedProcess(t *testing.T) {
 	child, in := process(t, "lease", t.TempDir()+"/journal", "")
@@ -251,7 +251,7 @@ func fillBacklog(t *testing.T, dir string) {
 	fmt.Println("done")
 }
 
-// FAULTS A9: little memory and an endless producer. ErrFull comes first.
+// Little memory and an endless producer. ErrFull comes first.
 func TestBacklogInLittleMemory(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector needs more address space than there is here")

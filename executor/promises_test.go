@@ -45,19 +45,19 @@ func TestErrorsAcceptNothing(t *testing.T) {
 			require.NotErrorIs(t, err, executor.ErrUnknown)
 		}
 		ctx := t.Context()
-		enqueue(t, q, "a", "1", executor.Once("m", 1))
+		enqueue(t, q, "a", "1", executor.FromSource("m", 1))
 		refused(executor.ErrInvalidID, ctx, "", "refused")
 		refused(executor.ErrInvalidID, ctx, strings.Repeat("x", executor.MaxIDBytes+1), "refused")
 		refused(executor.ErrInvalidScore, ctx, "a", "refused", executor.Score(math.NaN()))
 		refused(executor.ErrTooLarge, ctx, "a", strings.Repeat("refused", 20))
-		refused(executor.ErrInvalidKey, ctx, "a", "refused", executor.Key(""))
-		refused(executor.ErrStale, ctx, "a", "refused", executor.Once("m", 1))
+		refused(executor.ErrInvalidKey, ctx, "a", "refused", executor.IdempotencyKey(""))
+		refused(executor.ErrStale, ctx, "a", "refused", executor.FromSource("m", 1))
 		refused(executor.ErrEncode, ctx, "a", "bad")
 		refused(executor.ErrContext, nil, "a", "refused")
 		ended, cancel := context.WithCancelCause(ctx)
 		cancel(errBoom)
 		refused(errBoom, ended, "a", "refused")
-		_, err := x.Enqueue(ctx, "another", "a", []byte("refused"))
+		_, err := x.EnqueueRaw(ctx, "another", "a", []byte("refused"))
 		require.ErrorIs(t, err, executor.ErrUnknownQueue)
 		disk.FailNext(journal.ErrFull)
 		refused(executor.ErrFull, ctx, "a", "refused")
@@ -70,7 +70,7 @@ func TestErrorsAcceptNothing(t *testing.T) {
 
 		x, q = next()
 		disk.FailNext(errBoom)
-		require.ErrorIs(t, x.SetMark(ctx, "m", 2), executor.ErrUnknown)
+		require.ErrorIs(t, x.SetSourceOffset(ctx, "m", 2), executor.ErrUnknown)
 		synctest.Wait()
 		refused(executor.ErrFailed, ctx, "a", "refused")
 
@@ -82,13 +82,13 @@ func TestErrorsAcceptNothing(t *testing.T) {
 	})
 }
 
-// Async does not wait for the disk, until that is megabytes behind. Key and Once
-// wait for the commit all the same, and their receipts are those of Sync.
+// Async does not wait for the disk, until that is megabytes behind. Key and FromSource
+// wait for the commit all the same, and their receipts are those of DurabilitySync.
 func TestAsyncReturnsAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		disk := new(journal.Memory)
-		x := openOn(t, disk, executor.Config{Durability: executor.Async})
-		q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{Merge: executor.KeepFirst})
+		x := openOn(t, disk, executor.Config{Durability: executor.DurabilityAsync})
+		q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{Merge: executor.MergeKeepFirst})
 		brake := hang(disk)
 		defer brake.release()
 		begin := time.Now()
@@ -100,7 +100,7 @@ func TestAsyncReturnsAtOnce(t *testing.T) {
 		require.NoError(t, err)
 		require.Zero(t, time.Since(begin))
 		keyed := func(ctx context.Context) error {
-			_, err := q.Enqueue(ctx, "a", "same", executor.Key("k"))
+			_, err := q.Enqueue(ctx, "a", "same", executor.IdempotencyKey("k"))
 			return err
 		}
 		require.ErrorIs(t, within(time.Second, keyed), executor.ErrUnknown)
@@ -116,7 +116,7 @@ func TestAsyncReturnsAtOnce(t *testing.T) {
 		require.GreaterOrEqual(t, behind, 8)
 		brake.release()
 		require.NoError(t, keyed(t.Context()))
-		third := enqueue(t, q, "a", "same", executor.Once("m", 1))
+		third := enqueue(t, q, "a", "same", executor.FromSource("m", 1))
 		require.Equal(t, executor.Receipt{Position: third.Position, MergedInto: first.Position, Durable: true}, third)
 	})
 }
@@ -179,8 +179,8 @@ func TestLeftBehindChangesNothing(t *testing.T) {
 		}, executor.QueueConfig[string]{MaxRetries: -1, RetriesExhausted: func(_ context.Context, jobs []executor.Merged[string]) {
 			assert.Nil(t, ends[jobs[0].ID], "%s: it runs again", jobs[0].ID)
 		}})
-		require.NoError(t, x.SetMark(t.Context(), "m", 1))
-		require.NoError(t, x.Keys().Lock(t.Context(), "held"))
+		require.NoError(t, x.SetSourceOffset(t.Context(), "m", 1))
+		require.NoError(t, x.KeyLocks().Lock(t.Context(), "held"))
 		start(t, x)
 		enqueue(t, q, "dead", "x")
 		synctest.Wait()

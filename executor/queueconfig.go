@@ -14,7 +14,7 @@ import (
 type QueueConfig[T any] struct {
 	// What most queues set, if anything.
 
-	// Merge says what becomes of equal payloads of a waiting id. Default KeepAll.
+	// Merge says what becomes of equal payloads of a waiting id. Default MergeKeepAll.
 	Merge Merge
 
 	// MaxRetries is how often a failed job, with [Handle] a payload, is run again
@@ -39,7 +39,7 @@ type QueueConfig[T any] struct {
 	// the workers.
 	MaxConcurrent int
 
-	// OnExhausted says what happens after the last retry. Default BuryOldest.
+	// OnExhausted says what happens after the last retry. Default OnExhaustedBuryOldest.
 	OnExhausted OnExhausted
 
 	// BatchSize is the most ids that a batch handler gets in one call, at most 4096.
@@ -58,11 +58,11 @@ type QueueConfig[T any] struct {
 
 	// Failures.
 
-	// OnFailure says what a failure means for later payloads. Default MergeFailed; with
-	// [Handle] it is BlockFailed.
+	// OnFailure says what a failure means for later payloads. Default OnFailureMerge; with
+	// [Handle] it is OnFailureBlock.
 	OnFailure OnFailure
 
-	// OnFresh says what a fresh payload does to a job in back-off. Default WaitWithRetry.
+	// OnFresh says what a fresh payload does to a job in back-off. Default OnFreshWait.
 	OnFresh OnFresh
 
 	// FormatError is the text that is kept of a failure, at most 4 KiB.
@@ -115,22 +115,22 @@ type QueueConfig[T any] struct {
 	// Slots that each running job has one value of; see [NewSlots]. Default none.
 	Slots []SlotSource
 
-	// FormerNames are names that the queue had before. Jobs and dead payloads
+	// RenamedFrom are names that the queue had before. Jobs and dead payloads
 	// that the journal has under one of them become the queue's own, for good,
 	// when it is registered; a name that the journal does not know is passed
 	// over, so they can stay in the configuration. Locks go along, and so do kept
-	// slots of sequences that this queue has, too; keys of [Key] stay with the old
+	// slots of sequences that this queue has, too; keys of [IdempotencyKey] stay with the old
 	// name. Registering fails with ErrConfig when the journal has something
 	// under more than one of the names. Default nil.
-	FormerNames []string
+	RenamedFrom []string
 }
 
 // settings are the parts of a QueueConfig that don't depend on T.
 type settings struct {
 	shards, batch int
-	share         share
+	share         fairShare
 	limit         shard.Weight // of the backlog; 0: none
-	former        []string
+	renamedFrom   []string
 	core          shard.Config
 	durability    Durability
 	timeout       time.Duration // of a handler; 0: none
@@ -143,9 +143,9 @@ func (c *QueueConfig[T]) settings(x Config) (settings, error) {
 		shards:      cmp.Or(c.Shards, defaultShards),
 		batch:       cmp.Or(c.BatchSize, 1),
 		durability:  cmp.Or(c.Durability, x.Durability),
-		share:       share{weight: float64(cmp.Or(c.Weight, 1)), limit: max(c.MaxConcurrent, 0)},
+		share:       fairShare{weight: float64(cmp.Or(c.Weight, 1)), limit: max(c.MaxConcurrent, 0)},
 		limit:       shard.Weight{Payloads: max(c.MaxBacklog, 0), Bytes: max(c.MaxBacklogBytes, 0)},
-		former:      c.FormerNames,
+		renamedFrom: c.RenamedFrom,
 		timeout:     max(c.Timeout, 0),
 		retryIn:     c.RetryIn,
 		formatError: c.FormatError,
@@ -175,10 +175,10 @@ func (c *QueueConfig[T]) settings(x Config) (settings, error) {
 		inRange("Weight", c.Weight, 0, 1<<16),
 		notAbove("MaxRetries", c.MaxRetries, math.MaxInt32),
 		inRange("BatchSize", s.batch, 1, maxBatch),
-		inRange("Merge", int(c.Merge), 0, int(KeepLast)),
-		inRange("OnFailure", int(c.OnFailure), 0, int(BlockFailed)),
-		inRange("OnExhausted", int(c.OnExhausted), 0, int(Halt)),
-		inRange("OnFresh", int(c.OnFresh), 0, int(PullRetry)),
-		inRange("Durability", int(s.durability), int(Sync), int(Async)),
+		inRange("Merge", int(c.Merge), 0, int(MergeKeepLast)),
+		inRange("OnFailure", int(c.OnFailure), 0, int(OnFailureBlock)),
+		inRange("OnExhausted", int(c.OnExhausted), 0, int(OnExhaustedHalt)),
+		inRange("OnFresh", int(c.OnFresh), 0, int(OnFreshPull)),
+		inRange("Durability", int(s.durability), int(DurabilitySync), int(DurabilityAsync)),
 	)
 }

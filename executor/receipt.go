@@ -10,11 +10,11 @@ type Receipt struct {
 	// far. As QueueConfig.Merge says, an equal payload that is accepted later may
 	// take its place: the other receipt does not say so, Replaced in
 	// [QueueStats] counts it, and the handler sees which one runs in
-	// Payload.Position. It is 0 of a Duplicate, and under Async without Key and Once.
+	// Payload.Position. It is 0 of a Duplicate, and under DurabilityAsync without IdempotencyKey and FromSource.
 	MergedInto uint64
-	// Durable: it is on disk. False in memory, and under Async without Key and Once.
+	// Durable: it is on disk. False in memory, and under DurabilityAsync without IdempotencyKey and FromSource.
 	Durable bool
-	// Duplicate: a call with the same [Key] was accepted before, in the
+	// Duplicate: a call with the same [IdempotencyKey] was accepted before, in the
 	// place of this one. Position is that of the first call's payload.
 	Duplicate bool
 }

@@ -18,9 +18,9 @@ func TestReplacedIsCounted(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{})
 		p := &probe{decide: takes(time.Second, errBoom)}
-		first := handle(t, x, "first", p.handle, executor.QueueConfig[string]{Merge: executor.KeepFirst})
-		last := handle(t, x, "last", p.handle, executor.QueueConfig[string]{Merge: executor.KeepLast})
-		score := handle(t, x, "score", p.handle, executor.QueueConfig[string]{Merge: executor.MinScore, RetryIn: always(time.Hour)})
+		first := handle(t, x, "first", p.handle, executor.QueueConfig[string]{Merge: executor.MergeKeepFirst})
+		last := handle(t, x, "last", p.handle, executor.QueueConfig[string]{Merge: executor.MergeKeepLast})
+		score := handle(t, x, "score", p.handle, executor.QueueConfig[string]{Merge: executor.MergeMinScore, RetryIn: always(time.Hour)})
 		merged := func(q *executor.Queue[string]) [2]uint64 { s := stats(t, q); return [2]uint64{s.Merged, s.Replaced} }
 		for _, q := range []*executor.Queue[string]{first, last} {
 			r := enqueue(t, q, "1", "same")
@@ -51,7 +51,7 @@ func TestReplacedIsCounted(t *testing.T) {
 // What a job, its hook and those who ask see is the last error, not the one before
 // it, also after a restart and when another payload goes on.
 func TestLastErrorIsTheLast(t *testing.T) {
-	for _, exhausted := range []executor.OnExhausted{executor.BuryOldest, executor.BuryAll, executor.Halt} {
+	for _, exhausted := range []executor.OnExhausted{executor.OnExhaustedBuryOldest, executor.OnExhaustedBuryAll, executor.OnExhaustedHalt} {
 		t.Run(fmt.Sprint(exhausted), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				x := open(t, "", executor.Config{})
@@ -79,12 +79,12 @@ func TestLastErrorIsTheLast(t *testing.T) {
 				require.Equal(t, "error 3", hook[0], "of the run that was the last")
 				require.Equal(t, []string{"", "error 1", "error 2"}, saw[:3])
 				switch exhausted {
-				case executor.Halt:
+				case executor.OnExhaustedHalt:
 					require.Equal(t, "error 3", explain(t, x, "q", "1").LastError)
 				default:
 					require.Equal(t, "error 3", morgue(t, q)[0].Error)
 				}
-				if exhausted == executor.BuryOldest {
+				if exhausted == executor.OnExhaustedBuryOldest {
 					require.Equal(t, "error 3", saw[3], "what is left begins anew")
 				}
 				stop(t, x)

@@ -188,7 +188,7 @@ func TestRequeueEndsWithItsContext(t *testing.T) {
 	back, err = q.RequeueAll(ctx)
 	disk.OnCommit(nil)
 	require.True(t, errors.Is(err, context.Canceled) || errors.Is(err, executor.ErrUnknown), "%v", err)
-	require.NoError(t, x.SetMark(t.Context(), "settled", 1))
+	require.NoError(t, x.SetSourceOffset(t.Context(), "settled", 1))
 	left := dead()
 	require.GreaterOrEqual(t, back, 1000)
 	require.LessOrEqual(t, back, n-left, "so many are back")

@@ -44,7 +44,7 @@ func (e *events) handle(_ context.Context, job executor.Merged[int]) error {
 	return errors.New("not now")
 }
 
-// FAULTS F2: each start has another number of shards and workers, every pair of
+// Each start has another number of shards and workers, every pair of
 // numbers follows each other, and nothing is lost, done twice, or out of order.
 // The long tier takes all pairs from 1 to 64.
 func TestEveryPairOfSettings(t *testing.T) {
@@ -63,7 +63,7 @@ func TestEveryPairOfSettings(t *testing.T) {
 		live := func(shards, workers, n int) int {
 			x := openOn(t, disk, executor.Config{Workers: workers})
 			q := handle(t, x, "q", e.handle, executor.QueueConfig[int]{
-				Shards: shards, Merge: executor.KeepAll, MaxPayloads: 2, MaxRetries: 1 << 20, RetryIn: always(time.Hour),
+				Shards: shards, Merge: executor.MergeKeepAll, MaxPayloads: 2, MaxRetries: 1 << 20, RetryIn: always(time.Hour),
 			})
 			start(t, x)
 			for range n {

@@ -62,10 +62,10 @@ func TestSchedulerExits(t *testing.T) {
 	})
 }
 
-// Of the shards of one queue InOrder picks the one with the oldest due job.
+// Of the shards of one queue StrictPriority picks the one with the oldest due job.
 func TestInOrderByDueTimeInAQueue(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		x := open(t, "", executor.Config{Workers: 1, Scheduler: executor.InOrder()})
+		x := open(t, "", executor.Config{Workers: 1, Scheduler: executor.StrictPriority()})
 		p := &probe{decide: pause}
 		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Shards: 16})
 		const jobs = 40
@@ -87,7 +87,7 @@ func TestInOrderByDueTimeInAQueue(t *testing.T) {
 // shard that is busy does not lose its turn to a queue behind it.
 func TestInOrderWaitsForTheShard(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		x := open(t, "", executor.Config{Workers: 1, Scheduler: executor.InOrder()})
+		x := open(t, "", executor.Config{Workers: 1, Scheduler: executor.StrictPriority()})
 		goOn := make(chan struct{})
 		p := &probe{decide: func(_ context.Context, s seen) error {
 			if s.id == "high 1" {

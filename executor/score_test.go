@@ -18,7 +18,7 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// FAULTS C2: the clock of this start is behind that of the one before, as in a
+// The clock of this start is behind that of the one before, as in a
 // machine that has not asked for the time yet. Each bubble begins in 2000.
 func TestScoreWhenTheClockIsBehind(t *testing.T) {
 	for name, options := range map[string][]executor.Option{
@@ -52,7 +52,7 @@ func TestScoreWhenTheClockIsBehind(t *testing.T) {
 	}
 }
 
-// FAULTS C1: somebody sets the clock back while payloads are accepted. What is
+// Somebody sets the clock back while payloads are accepted. What is
 // accepted then is due at once all the same, and the journal keeps the order.
 func TestScoreWhenTheClockIsSetBack(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestScoreWhenTheClockIsSetBack(t *testing.T) {
 		enqueue(t, q, "a", "2")
 		_, err := q.EnqueueMany(t.Context(), []executor.Item[string]{{ID: "a", Payload: "3"}, {ID: "a", Payload: "4"}})
 		require.NoError(t, err)
-		_, err = x.Enqueue(t.Context(), "q", "a", []byte(`"5"`), executor.Key("k"))
+		_, err = x.EnqueueRaw(t.Context(), "q", "a", []byte(`"5"`), executor.IdempotencyKey("k"))
 		require.NoError(t, err)
 		enqueue(t, q, "a", "0", executor.Score(1))
 		stop(t, x)
@@ -124,7 +124,7 @@ func (c *skewed) now() time.Time {
 
 func (c *skewed) set(by time.Duration) { c.skew.Store(int64(by)) }
 
-// FAULTS C1, C2: several callers at a time, each with an id of its own, while the
+// Several callers at a time, each with an id of its own, while the
 // clock is set and processes die. Of each id, what came without a score keeps its
 // order, and what came with one keeps that.
 func TestScoreUnderAnyClock(t *testing.T) {

@@ -21,7 +21,7 @@ func (w *worker) settle() {
 	for ; w.settled < len(w.batch); w.settled++ {
 		it := w.batch[w.settled]
 		if w.errs == nil || w.errs[w.settled] == nil {
-			it.Outcome.Verdict = shard.Done
+			it.Outcome.Verdict = shard.VerdictDone
 			continue
 		}
 		// The methods of an error are the user's code, too: Unwrap of a nil
@@ -62,14 +62,14 @@ func (w *worker) tellExhausted() {
 func (w *worker) judge(it *shard.Item, err error) {
 	out := &it.Outcome
 	if unread, ok := err.(*unreadError); ok {
-		out.Parts, out.Verdict = nil, shard.Interrupted
+		out.Parts, out.Verdict = nil, shard.VerdictInterrupted
 		if !errors.Is(unread, journal.ErrClosed) {
 			w.x.fail(unread.error) // at once: it would be handed out again
 		}
 		return
 	}
 	if _, ok := err.(*undecodable); ok {
-		out.Error, out.Verdict = err.Error(), shard.Canceled
+		out.Error, out.Verdict = err.Error(), shard.VerdictCanceled
 		return
 	}
 	panicked, _ := err.(*PanicError)
@@ -82,7 +82,7 @@ func (w *worker) judge(it *shard.Item, err error) {
 	}
 	late := w.attempt.late()
 	if !late && w.interrupted(it, err) {
-		out.Verdict = shard.Interrupted
+		out.Verdict = shard.VerdictInterrupted
 		return
 	}
 	if late && panicked == nil {
@@ -92,29 +92,29 @@ func (w *worker) judge(it *shard.Item, err error) {
 	if panicked != nil {
 		w.queue.logPanic(it.ID, out.Error, panicked.Stack)
 	} else if _, ok := errors.AsType[*CancelError](err); ok {
-		out.Verdict = shard.Canceled
+		out.Verdict = shard.VerdictCanceled
 		return
 	}
 	if retry, ok := errors.AsType[*RetryError](err); ok && panicked == nil {
 		out.Delay = retry.After
 	} else if panicked == nil && fullDisk(err) {
-		out.Delay, out.Verdict = max(w.retryIn(0), retryFullDisk), shard.Snoozed // no retry ends it
+		out.Delay, out.Verdict = max(w.retryIn(0), retryFullDisk), shard.VerdictSnoozed // no retry ends it
 		return
 	} else if !w.queue.core.LastTry(it) {
 		out.Delay = w.retryIn(it.Retry + 1)
 	}
 	w.debugFailure(it)
-	out.Verdict = shard.Failed
+	out.Verdict = shard.VerdictFailed
 }
 
 // wish fills in an outcome that is not a failure, and that a stop leaves alone.
 func wish(out *shard.Outcome, err error) bool {
 	if _, ok := errors.AsType[*DiscardError](err); ok {
-		out.Verdict = shard.Discarded
+		out.Verdict = shard.VerdictDiscarded
 		return true
 	}
 	if snooze, ok := errors.AsType[*SnoozeError](err); ok {
-		out.Delay, out.Verdict = snooze.After, shard.Snoozed
+		out.Delay, out.Verdict = snooze.After, shard.VerdictSnoozed
 		return true
 	}
 	return false
@@ -125,13 +125,13 @@ func wish(out *shard.Outcome, err error) bool {
 func (w *worker) giveUp(it *shard.Item) {
 	out := &it.Outcome
 	if context.Cause(w.x.handlers) != nil {
-		out.Verdict = shard.Interrupted
+		out.Verdict = shard.VerdictInterrupted
 		return
 	}
 	if out.Error == "" {
 		out.Error = noText
 	}
-	out.Delay, out.Verdict = RetryIn(it.Retry+1), shard.Failed
+	out.Delay, out.Verdict = RetryIn(it.Retry+1), shard.VerdictFailed
 }
 
 // interrupted reports whether the stop, or the loss of a lease, kept the handler

@@ -107,12 +107,12 @@ func (t *slot[V]) settle(v shard.Verdict, over bool) []journal.Set {
 	if s.mine[t.c.by] != t.r {
 		return nil // it was cleared by hand
 	}
-	if v == shard.Failed && !over && s.cfg.KeepOnFailure {
+	if v == shard.VerdictFailed && !over && s.cfg.KeepOnFailure {
 		return nil
 	}
 	delete(s.mine, t.c.by)
 	gone := journal.Set{Key: s.openKey(t.c.by)}
-	if v != shard.Done {
+	if v != shard.VerdictDone {
 		_ = t.r.Release() // it may have expired
 		return s.sets(gone)
 	}

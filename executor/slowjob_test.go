@@ -63,7 +63,7 @@ func (c *crowd) together(t *testing.T, fast int) {
 	synctest.Wait()
 }
 
-// FAULTS I1: an hour of one job holds back nothing of the others that were handed
+// An hour of one job holds back nothing of the others that were handed
 // to a worker with it: neither their ids, nor their keys and slots.
 func TestSlowJobHoldsBackNobody(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -72,8 +72,8 @@ func TestSlowJobHoldsBackNobody(t *testing.T) {
 		s := stats(t, c.q)
 		assert.Equal(t, []int{1, 1}, []int{s.Jobs, s.Running})
 		assert.EqualValues(t, 220, s.Done)
-		require.Len(t, c.x.Keys().List(), 1)
-		require.Equal(t, "slow", c.x.Keys().List()[0].Key)
+		require.Len(t, c.x.KeyLocks().List(), 1)
+		require.Equal(t, "slow", c.x.KeyLocks().List()[0].Key)
 		require.Len(t, c.slots.Snapshot().Open, 1)
 		for i := range 20 {
 			enqueue(t, c.q, fmt.Sprint("fast", i), "2")
@@ -89,7 +89,7 @@ func TestSlowJobHoldsBackNobody(t *testing.T) {
 	})
 }
 
-// FAULTS I1: a crash meanwhile runs the slow job again, and no other.
+// A crash meanwhile runs the slow job again, and no other.
 func TestCrashBesideASlowJob(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		disk := new(journal.Memory)

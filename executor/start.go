@@ -141,7 +141,7 @@ func (x *Executor) wordsPerWorker() int {
 }
 
 // Run starts, waits until ctx ends, Stop is called or the executor fails, and
-// stops: running handlers, and OnFailure, have StopTimeout to end. It returns
+// stops: running handlers, and OnFatal, have StopTimeout to end. It returns
 // nil after a clean end, and otherwise why it failed or what did not end. When
 // it could not start because that was done before, it stops nothing.
 //

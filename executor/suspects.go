@@ -78,7 +78,7 @@ func (q *queue) condemn(s *quarantine.Suspect, in *shard.Shard) {
 func (q *queue) logIfGivenUp(s *quarantine.Suspect) {
 	switch {
 	case !s.GivenUp():
-	case q.core.OnExhausted == shard.Halt:
+	case q.core.OnExhausted == shard.OnExhaustedHalt:
 		q.logHalt(s.ID, s.Deaths, s.Reason())
 	default:
 		q.logBurial(s.ID, s.Position, s.Reason())

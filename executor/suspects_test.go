@@ -126,7 +126,7 @@ func TestWeakSuspectsRunAtOnce(t *testing.T) {
 func TestWhoIsGivenUp(t *testing.T) {
 	cause := journal.Suspicion{Deaths: 3, Odds: 1e9}
 	for policy, want := range map[OnExhausted]struct{ buried, halted, ran int }{
-		BuryOldest: {1, 0, 0}, BuryAll: {1, 0, 0}, Halt: {0, 1, 0},
+		OnExhaustedBuryOldest: {1, 0, 0}, OnExhaustedBuryAll: {1, 0, 0}, OnExhaustedHalt: {0, 1, 0},
 	} {
 		t.Run(policy.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -137,7 +137,7 @@ func TestWhoIsGivenUp(t *testing.T) {
 				require.EqualValues(t, want.buried, s.Buried)
 				require.EqualValues(t, want.halted, s.Halted)
 				require.Empty(t, ran.sorted())
-				if policy != Halt {
+				if policy != OnExhaustedHalt {
 					return
 				}
 				n, err := q.RunNow(t.Context(), "a")

@@ -16,7 +16,7 @@ import (
 	"github.com/strandjobs/strand/executor"
 )
 
-// FAULTS D5: a handler that has its thread for itself and waits in the kernel,
+// A handler that has its thread for itself and waits in the kernel,
 // as one in C does, is reported; its id waits, and spare workers do the rest.
 func TestHandlersThatBlockTheirThread(t *testing.T) {
 	var log logs
@@ -70,7 +70,7 @@ func TestHandlersThatKeepTheirThread(t *testing.T) {
 		}
 		return nil
 	}}
-	q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Merge: executor.MinScore, RetryIn: always(0)})
+	q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Merge: executor.MergeMinScore, RetryIn: always(0)})
 	start(t, x)
 	for i := range 100 {
 		enqueue(t, q, string(rune('a'+i%20)), "x")

@@ -19,7 +19,7 @@ import (
 	"github.com/strandjobs/strand/executor"
 )
 
-// FAULTS D4: what a handler returns once its time is over is a failure that
+// What a handler returns once its time is over is a failure that
 // spends a retry, unless it is done or a wish.
 func TestTimeoutOutcomes(t *testing.T) {
 	const timeout = time.Minute
@@ -137,7 +137,7 @@ func deafHandler(release <-chan struct{}) error {
 	return errBoom
 }
 
-// FAULTS D4, D5: a handler that goes on is reported with its stack and counted,
+// A handler that goes on is reported with its stack and counted,
 // its id waits, its worker and shard too, and nothing else is lost when it ends.
 func TestStuckHandlerIsReported(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -52,7 +52,7 @@ func TestCalledJobThatDoesNotRun(t *testing.T) {
 					Unlock: locks.Unlock,
 				}})
 				quick := handle(t, x, "quick", p.handle, executor.QueueConfig[string]{Locks: locks})
-				require.NoError(t, x.Keys().Lock(t.Context(), "K"))
+				require.NoError(t, x.KeyLocks().Lock(t.Context(), "K"))
 				start(t, x)
 				enqueue(t, slow, "first", "")
 				synctest.Wait()
@@ -60,7 +60,7 @@ func TestCalledJobThatDoesNotRun(t *testing.T) {
 				synctest.Wait()
 				enqueue(t, slow, "hog", "")
 				synctest.Wait()
-				require.NoError(t, x.Keys().Unlock(t.Context(), "K"))
+				require.NoError(t, x.KeyLocks().Unlock(t.Context(), "K"))
 				synctest.Wait()
 				broken = true
 				enqueue(t, quick, "third", "")

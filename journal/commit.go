@@ -125,7 +125,7 @@ func (l *Log) seal() (*openBlock, *store.Transaction, bool) {
 			b, t, ok := l.sealLocked(room)
 			l.mu.Unlock()
 			if ok {
-				b.Stamp(t.Block, t.Tail.Epoch)
+				b.Stamp(t.Block, t.Manifest.Epoch)
 			}
 			return b, t, ok
 		}
@@ -141,7 +141,7 @@ func (l *Log) prepare(need int) (store.Room, error) {
 		l.mu.Lock()
 		doomed := l.chain.Doomed(&l.open.Writer, block.Strain{Weight: l.open.weight(), Room: r, Full: l.disk.full})
 		l.mu.Unlock()
-		err = l.chain.Thaw(doomed)
+		err = l.chain.PageIn(doomed)
 	}
 	return r, err
 }
@@ -155,27 +155,27 @@ func (l *Log) sealLocked(r store.Room) (*openBlock, *store.Transaction, bool) {
 	if b.empty() && !(l.disk.full && l.chain.Reclaimable(r)) {
 		return nil, nil, false
 	}
-	if b.skipped == l.tail.Next {
+	if b.skipped == l.manifest.Next {
 		b.Reach(b.skipped)
 	}
 	b.room = r
 	t := &store.Transaction{Seq: b.Block.Seq, Changes: append(b.changes, b.restored...)}
 	b.carried = len(b.Entries)
 	t.Drop = l.chain.Trim(&b.Writer, block.Strain{Weight: b.weight(), Room: r, Full: l.disk.full})
-	if fresh := int(l.tail.Next - b.Block.First); fresh > 0 && len(b.routes) > 0 {
+	if fresh := int(l.manifest.Next - b.Block.First); fresh > 0 && len(b.routes) > 0 {
 		b.commit.merged = make([]Position, fresh)
 	}
 	b.commit.pending.Store(int32(len(b.routes)))
 	t.Block = b.Join()
 	b.Settle()
 	l.chain.Admit(b.Block)
-	l.tail.Seq, l.tail.Oldest = b.Block.Seq, l.chain.Blocks[0].Seq
+	l.manifest.Seq, l.manifest.Oldest = b.Block.Seq, l.chain.Blocks[0].Seq
 	for _, c := range b.restored {
 		l.bury(format.QueueOf(c.Key), -1)
 	}
-	t.Tail = l.tail
+	t.Manifest = l.manifest
 	l.last = b.commit
-	l.open, l.spare = newOpenBlock(l.spare, l.tail), nil
+	l.open, l.spare = newOpenBlock(l.spare, l.manifest), nil
 	l.wakeWaiters()
 	return b, t, true
 }

@@ -46,9 +46,9 @@ func TestFlipsBesideTheLog(t *testing.T) {
 					b := tx.Bucket([]byte(name))
 					require.NoError(t, b.Delete(key))
 					if name != format.BucketMeta {
-						last, err := format.ParseTail(tx.Bucket([]byte(format.BucketMeta)).Get(format.KeyTail))
+						last, err := format.ParseManifest(tx.Bucket([]byte(format.BucketMeta)).Get(format.KeyManifest))
 						require.NoError(t, err)
-						require.NoError(t, store.PutTail(tx, last)) // only the flip is wrong
+						require.NoError(t, store.PutManifest(tx, last)) // only the flip is wrong
 					}
 					return b.Put(k, v)
 				}))

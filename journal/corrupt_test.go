@@ -118,9 +118,9 @@ func edit(t testing.TB, file []byte, change func(*bbolt.Tx) error) (dir string) 
 	require.NoError(t, err)
 	require.NoError(t, db.Update(func(tx *bbolt.Tx) error {
 		err := change(tx)
-		if v := tx.Bucket([]byte(format.BucketMeta)).Get(format.KeyTail); v != nil { // pretend that we did it
-			last, broken := format.ParseTail(v)
-			err = errors.Join(err, broken, store.PutTail(tx, last))
+		if v := tx.Bucket([]byte(format.BucketMeta)).Get(format.KeyManifest); v != nil { // pretend that we did it
+			last, broken := format.ParseManifest(v)
+			err = errors.Join(err, broken, store.PutManifest(tx, last))
 		}
 		return err
 	}))
@@ -306,11 +306,11 @@ func TestSideBuckets(t *testing.T) {
 	}
 }
 
-// TestNoTail takes away what says where the log ends.
-func TestNoTail(t *testing.T) {
+// TestNoManifest takes away what says where the log ends.
+func TestNoManifest(t *testing.T) {
 	file := readFile(t, sample(t))
 	meta := func(tx *bbolt.Tx) *bbolt.Bucket { return tx.Bucket([]byte(format.BucketMeta)) }
-	refused(t, edit(t, file, func(tx *bbolt.Tx) error { return meta(tx).Delete(format.KeyTail) }), ErrCorrupt)
+	refused(t, edit(t, file, func(tx *bbolt.Tx) error { return meta(tx).Delete(format.KeyManifest) }), ErrCorrupt)
 	refused(t, edit(t, file, func(tx *bbolt.Tx) error { return meta(tx).Delete([]byte(format.KeyVersion)) }), ErrNotJournal)
 	refused(t, edit(t, file, func(tx *bbolt.Tx) error { return meta(tx).Put([]byte(format.KeyVersion), []byte{0}) }), ErrNotJournal)
 }

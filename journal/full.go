@@ -35,10 +35,10 @@ import (
 //
 // mu, which is that of the log, guards all of it.
 type fullDisk struct {
-	full    bool      // appends are refused
-	missed  int       // bytes that there should be room for until they are not
-	waiting []posting // posted calls that found no room, in position order
-	owed    owed      // their state keys; nil while none waits
+	full    bool         // appends are refused
+	missed  int          // bytes that there should be room for until they are not
+	waiting []postedCall // posted calls that found no room, in position order
+	owed    owed         // their state keys; nil while none waits
 
 	mu      *sync.Mutex
 	logger  *slog.Logger
@@ -48,8 +48,8 @@ type fullDisk struct {
 	over    bool        // the log is closed
 }
 
-// posting is a posted call that waits for room.
-type posting struct {
+// postedCall is a posted call that waits for room.
+type postedCall struct {
 	entries []Entry
 	changes []*format.Edit
 	weight  int
@@ -166,7 +166,7 @@ func (d *fullDisk) end() {
 }
 
 // wait adds to what waits for room: older calls come before those that wait.
-func (d *fullDisk) wait(older, younger []posting, fresh owed) {
+func (d *fullDisk) wait(older, younger []postedCall, fresh owed) {
 	d.waiting = append(append(older, d.waiting...), younger...)
 	if d.owed == nil {
 		d.owed = fresh
@@ -231,15 +231,15 @@ func (l *Log) vanish(b *openBlock, t *store.Transaction) bool {
 	if len(next.cuts)+len(next.Marks) == 0 && next.refused {
 		next.Clear()
 		next.refused = false
-		next.skipped = l.tail.Next // also if b stays
+		next.skipped = l.manifest.Next // also if b stays
 	}
 	if len(b.cuts)+len(b.Marks)+len(b.changes)+len(t.Drop) > 0 || b.carried < b.End || next.Size() > format.HeaderSize {
 		return false
 	}
 	l.chain.TakeBack()
-	l.tail.Seq--
+	l.manifest.Seq--
 	next.Block.Seq, next.Block.First, next.commit.first = b.Block.Seq, b.Block.First, b.Block.First
-	next.skipped = l.tail.Next
+	next.skipped = l.manifest.Next
 	return true
 }
 
@@ -264,11 +264,11 @@ func (l *Log) refuse(b *openBlock, t *store.Transaction) {
 // refuseFresh takes what was appended out of b and tells whoever waits for b.
 // Its bytes stay in memory, because the offsets of all others must. It returns
 // what was posted: nobody would learn that it went. The keys of that are owed.
-func (l *Log) refuseFresh(b *openBlock, fresh owed) []posting {
+func (l *Log) refuseFresh(b *openBlock, fresh owed) []postedCall {
 	refused := b.commit
 	refused.err = ErrFull
 	b.commit = &commit{first: refused.first, done: make(chan struct{})}
-	calls := make(map[uint32]*posting)
+	calls := make(map[uint32]*postedCall)
 	for _, route := range b.routes {
 		d := b.deliveries[route]
 		for _, off := range d.offsets {
@@ -279,7 +279,7 @@ func (l *Log) refuseFresh(b *openBlock, fresh owed) []posting {
 				continue
 			}
 			if calls[call] == nil {
-				calls[call] = new(posting)
+				calls[call] = new(postedCall)
 			}
 			e.Route, e.ID, e.Payload, e.Metadata = route, bytes.Clone(e.ID), bytes.Clone(e.Payload), bytes.Clone(e.Metadata)
 			calls[call].entries = append(calls[call].entries, e)
@@ -323,8 +323,8 @@ func (b *openBlock) disown(stays, out func(format.Edit)) {
 }
 
 // inOrder sorts calls, whose entries are by route, by position.
-func inOrder(calls map[uint32]*posting) []posting {
-	list := make([]posting, 0, len(calls))
+func inOrder(calls map[uint32]*postedCall) []postedCall {
+	list := make([]postedCall, 0, len(calls))
 	for _, call := range slices.Sorted(maps.Keys(calls)) {
 		p := calls[call]
 		slices.SortFunc(p.entries, func(a, b Entry) int { return cmp.Compare(a.Position, b.Position) })

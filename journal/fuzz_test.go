@@ -19,7 +19,7 @@ import (
 // what an attacker could write, and no accident. It never panics, and all that
 // is returned lies inside.
 func FuzzBlock(f *testing.F) {
-	b := block.NewWriter(nil, format.Tail{Seq: 6, Next: 100})
+	b := block.NewWriter(nil, format.Manifest{Seq: 6, Next: 100})
 	for i := range 5 {
 		b.Add(&Entry{Kind: KindEnqueued, Queue: 1, Position: Position(100 + i), ID: []byte("id"), Payload: []byte("payload"), Score: float64(i)}, i == 3)
 	}
@@ -68,7 +68,7 @@ func FuzzBlock(f *testing.F) {
 			require.ErrorIs(t, err, ErrCorrupt)
 		}
 		_, _ = format.ParseBuried(nil, format.AppendChecksum(data, nil))
-		_, _ = format.ParseTail(data)
+		_, _ = format.ParseManifest(data)
 	})
 }
 

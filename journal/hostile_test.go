@@ -92,14 +92,14 @@ func watchMemory(most uint64, what string) (end func()) {
 
 // forge changes a copy of a journal and makes every checksum and sum right again,
 // except for those of the values that change writes.
-func forge(t testing.TB, file []byte, change func(tx *bbolt.Tx, last *format.Tail) error) []byte {
+func forge(t testing.TB, file []byte, change func(tx *bbolt.Tx, last *format.Manifest) error) []byte {
 	dir := withFile(t, file)
 	options := store.BoltOptions()
 	options.NoSync = true
 	db, err := bbolt.Open(filepath.Join(dir, directory.FileName), 0o600, options)
 	require.NoError(t, err)
 	require.NoError(t, db.Update(func(tx *bbolt.Tx) error {
-		last, err := format.ParseTail(tx.Bucket([]byte(format.BucketMeta)).Get(format.KeyTail))
+		last, err := format.ParseManifest(tx.Bucket([]byte(format.BucketMeta)).Get(format.KeyManifest))
 		if err = errors.Join(err, change(tx, &last)); err != nil {
 			return err
 		}
@@ -110,7 +110,7 @@ func forge(t testing.TB, file []byte, change func(tx *bbolt.Tx, last *format.Tai
 				return nil
 			}))
 		}
-		return errors.Join(err, store.PutTail(tx, last))
+		return errors.Join(err, store.PutManifest(tx, last))
 	}))
 	require.NoError(t, db.Close())
 	return mustRead(t, filepath.Join(dir, directory.FileName))
@@ -148,7 +148,7 @@ func forgeries(t testing.TB, n int) (files [][]byte) {
 	random := rand.New(rand.NewPCG(11, 12))
 	for i := range n {
 		file := base[i%len(base)]
-		files = append(files, forge(t, file, func(tx *bbolt.Tx, last *format.Tail) error {
+		files = append(files, forge(t, file, func(tx *bbolt.Tx, last *format.Manifest) error {
 			name := []format.Bucket{format.BucketLog, format.BucketLog, format.BucketMorgue, format.BucketState, format.BucketQueues, format.BucketMeta}[random.IntN(6)]
 			b := tx.Bucket([]byte(name))
 			var keys, values [][]byte
@@ -194,10 +194,10 @@ func bombs(t testing.TB) (files [][]byte) {
 	require.NoError(t, l.Close())
 	file := mustRead(t, filepath.Join(empty, directory.FileName))
 	add := func(fill func(b *block.Writer)) {
-		b := block.NewWriter(nil, format.Tail{Next: 1 << 40})
+		b := block.NewWriter(nil, format.Manifest{Next: 1 << 40})
 		fill(&b)
 		data := b.Seal(1, false)
-		files = append(files, forge(t, file, func(tx *bbolt.Tx, last *format.Tail) error {
+		files = append(files, forge(t, file, func(tx *bbolt.Tx, last *format.Manifest) error {
 			var key [format.ChunkKeySize]byte
 			size := store.ChunkFor(4096)
 			for i := 0; i*size < len(data); i++ {
@@ -235,7 +235,7 @@ func bombs(t testing.TB) (files [][]byte) {
 // other.
 func overlapping(t testing.TB, file []byte) []byte {
 	const size, many, values = 4096, 512, 20_000
-	file = forge(t, file, func(tx *bbolt.Tx, _ *format.Tail) error {
+	file = forge(t, file, func(tx *bbolt.Tx, _ *format.Manifest) error {
 		b := tx.Bucket([]byte(format.BucketLog))
 		for i := range 4000 {
 			var key [format.ChunkKeySize]byte

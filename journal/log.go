@@ -99,15 +99,15 @@ type Log struct {
 	// mu is held for memory work only, never across I/O or a callback. It
 	// decides the order of everything: the order in which it is taken is the
 	// order of positions.
-	mu    sync.Mutex
-	open  *openBlock
-	spare *openBlock    // the one before, for its buffers
-	last  *commit       // of the block before the open one
-	room  chan struct{} // closed when the open block was taken; nil while nobody waits
-	tail  format.Tail
-	chain *block.Chain // of the sealed blocks
-	disk  fullDisk     // what is done while there is no room on it
-	gathering
+	mu       sync.Mutex
+	open     *openBlock
+	spare    *openBlock    // the one before, for its buffers
+	last     *commit       // of the block before the open one
+	room     chan struct{} // closed when the open block was taken; nil while nobody waits
+	manifest format.Manifest
+	chain    *block.Chain // of the sealed blocks
+	disk     fullDisk     // what is done while there is no room on it
+	groupCommit
 
 	err    error // why nothing more is accepted: ErrClosed or ErrFailed
 	lost   error // what could not be read back
@@ -134,18 +134,18 @@ func newLog(s store.Store, cfg Config, volatile bool) *Log {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	l := &Log{
-		store:     s,
-		volatile:  volatile,
-		cfg:       cfg,
-		unlock:    func() error { return nil },
-		wake:      make(chan struct{}, 1),
-		closing:   make(chan struct{}),
-		upkeep:    upkeep{token: make(chan struct{}, 1), calls: make(chan compaction)},
-		done:      make(chan struct{}),
-		released:  make(chan struct{}),
-		born:      time.Now(),
-		restoring: make(chan *commit, 1),
-		gathering: gathering{over: make(chan struct{}, 1)},
+		store:       s,
+		volatile:    volatile,
+		cfg:         cfg,
+		unlock:      func() error { return nil },
+		wake:        make(chan struct{}, 1),
+		closing:     make(chan struct{}),
+		upkeep:      upkeep{token: make(chan struct{}, 1), calls: make(chan compaction)},
+		done:        make(chan struct{}),
+		released:    make(chan struct{}),
+		born:        time.Now(),
+		restoring:   make(chan *commit, 1),
+		groupCommit: groupCommit{over: make(chan struct{}, 1)},
 	}
 	l.disk.mu, l.disk.logger = &l.mu, cfg.Logger
 	most := block.Limits{Memory: cfg.MemoryBudget, TrimSlack: cfg.trimSlack, MinCarry: cfg.minCarry}
@@ -158,7 +158,7 @@ func newLog(s store.Store, cfg Config, volatile bool) *Log {
 
 // start begins to commit. The log has been replayed.
 func (l *Log) start() {
-	l.open = newOpenBlock(nil, l.tail)
+	l.open = newOpenBlock(nil, l.manifest)
 	l.last = settled
 	l.restoring <- settled
 	go l.commitLoop() // ends in Close, which waits for it
@@ -224,7 +224,7 @@ func (l *Log) accept(entries []Entry, posted bool, sets func(Position) []Set) Ti
 	if len(entries) == 0 {
 		return Ticket{commit: settled} // no commit would ever come
 	}
-	ticket := Ticket{commit: l.open.commit, first: l.tail.Next}
+	ticket := Ticket{commit: l.open.commit, first: l.manifest.Next}
 	if sets != nil {
 		owner := uint32(len(l.open.Entries)) // where the first entry will be
 		for _, s := range sets(ticket.first) {
@@ -236,8 +236,8 @@ func (l *Log) accept(entries []Entry, posted bool, sets func(Position) []Set) Ti
 	call := uint32(len(l.open.Entries))
 	for i := range entries {
 		e := &entries[i]
-		e.Kind, e.Restored, e.Position = KindEnqueued, false, l.tail.Next
-		l.tail.Next++
+		e.Kind, e.Restored, e.Position = KindEnqueued, false, l.manifest.Next
+		l.manifest.Next++
 		off := l.open.Add(e, false).Off
 		d := l.open.route(e.Route, off)
 		if len(entries) == 1 {
@@ -249,7 +249,7 @@ func (l *Log) accept(entries []Entry, posted bool, sets func(Position) []Set) Ti
 	}
 	if !posted {
 		l.open.calls++
-		l.gathering.called()
+		l.groupCommit.called()
 	}
 	return ticket
 }
@@ -270,7 +270,7 @@ func (l *Log) lockWithRoom(ctx context.Context, need int) error {
 		}
 		if l.room == nil {
 			l.room = make(chan struct{})
-			l.gathering.end()
+			l.groupCommit.end()
 		}
 		room := l.room
 		l.mu.Unlock()
@@ -339,8 +339,8 @@ func (l *Log) Record(c *Change) {
 	}
 	for i := range c.States {
 		s := &c.States[i]
-		s.Entry.Kind, s.Entry.Position = KindState, l.tail.Next
-		l.tail.Next++
+		s.Entry.Kind, s.Entry.Position = KindState, l.manifest.Next
+		l.manifest.Next++
 		s.Ref = l.open.Add(&s.Entry, false)
 	}
 	for _, put := range burials {

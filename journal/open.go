@@ -95,14 +95,14 @@ func (l *Log) boot() error {
 		return err
 	}
 	l.dead = l.store.Buried()
-	if l.crash, err = crash.Investigate(l.dir, l.tail.Epoch, l.Keys(crash.SuspectPrefix), block.Positions(l.pending)); err != nil {
+	if l.crash, err = crash.Investigate(l.dir, l.manifest.Epoch, l.Keys(crash.SuspectPrefix), block.Positions(l.pending)); err != nil {
 		return err
 	}
 	// On disk before anybody learns of it. Otherwise a process that committed
 	// nothing would share its epoch with the next one, and their fencing
 	// tokens with it. Nothing was written before.
 	if !l.volatile {
-		if err := l.store.Commit(&store.Transaction{Tail: l.tail}); err != nil {
+		if err := l.store.Commit(&store.Transaction{Manifest: l.manifest}); err != nil {
 			return err
 		}
 	}
@@ -201,6 +201,6 @@ func (l *Log) Stats() Stats {
 	defer l.mu.Unlock()
 	return Stats{
 		Blocks: len(l.chain.Blocks), Bytes: l.chain.Size, LiveBytes: l.chain.Live, HeldBytes: l.chain.Held, ReadBacks: l.chain.ReadBacks(),
-		Next: l.tail.Next, Epoch: l.tail.Epoch, Since: l.born, UUID: l.uuid, CommitAge: l.CommitAge(),
+		Next: l.manifest.Next, Epoch: l.manifest.Epoch, Since: l.born, UUID: l.uuid, CommitAge: l.CommitAge(),
 	}
 }

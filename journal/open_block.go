@@ -38,7 +38,7 @@ func (b *openBlock) cut() cut { return cut{len(b.Entries), len(b.Marks), len(b.c
 
 // newOpenBlock begins the block after t, with the buffers of an older one that
 // the committer is through with.
-func newOpenBlock(old *openBlock, t format.Tail) *openBlock {
+func newOpenBlock(old *openBlock, t format.Manifest) *openBlock {
 	c := &commit{first: t.Next, done: make(chan struct{})}
 	if old == nil {
 		return &openBlock{Writer: block.NewWriter(nil, t), commit: c}

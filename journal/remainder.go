@@ -28,11 +28,11 @@ type remainder struct {
 
 // remainderEnd is where a piece ends.
 type remainderEnd struct {
-	unit int
-	at   cut
-	size int
-	drop []store.Dropped
-	tail format.Tail
+	unit     int
+	at       cut
+	size     int
+	drop     []store.Dropped
+	manifest format.Manifest
 }
 
 func newRemainder(l *Log, b *openBlock, whole *store.Transaction) *remainder {
@@ -67,9 +67,9 @@ func (m *remainder) end(n int) cut {
 // piece makes the transaction of the next n units.
 func (m *remainder) piece(n int) *store.Transaction {
 	to, last := m.end(n), n == m.left()
-	t := m.whole.Tail
+	t := m.whole.Manifest
 	t.Seq = m.b.Block.Seq + uint64(len(m.parts))
-	p := block.NewWriter(nil, format.Tail{Seq: t.Seq - 1, Next: m.first})
+	p := block.NewWriter(nil, format.Manifest{Seq: t.Seq - 1, Next: m.first})
 	p.Block.Base = m.b.Block.Base
 	next := m.entries(&p, to)
 	m.marks(&p, to)
@@ -82,8 +82,8 @@ func (m *remainder) piece(n int) *store.Transaction {
 		drop, t.Oldest = m.freed(t, to)
 	}
 	block := p.Seal(t.Epoch, false)
-	m.next = remainderEnd{unit: m.unit + n, at: to, size: len(block), drop: m.drop[len(drop):], tail: t}
-	return &store.Transaction{Seq: t.Seq, Block: block, Drop: drop, Changes: m.b.changes[m.from.changes:to.changes], Tail: t}
+	m.next = remainderEnd{unit: m.unit + n, at: to, size: len(block), drop: m.drop[len(drop):], manifest: t}
+	return &store.Transaction{Seq: t.Seq, Block: block, Drop: drop, Changes: m.b.changes[m.from.changes:to.changes], Manifest: t}
 }
 
 // entries writes the states up to a place, and what was carried. What of it has
@@ -125,7 +125,7 @@ func (m *remainder) marks(p *block.Writer, to cut) {
 // freed returns the blocks that can go before what comes after a place is written,
 // and which one is the oldest then. Those whose entries are carried can't, nor those
 // that only become empty with what comes after it.
-func (m *remainder) freed(t format.Tail, to cut) (drop []store.Dropped, oldest uint64) {
+func (m *remainder) freed(t format.Manifest, to cut) (drop []store.Dropped, oldest uint64) {
 	for i, d := range m.drop {
 		if d.Carried || d.After > to.marks {
 			return m.drop[:i], d.Seq
@@ -136,8 +136,8 @@ func (m *remainder) freed(t format.Tail, to cut) (drop []store.Dropped, oldest u
 
 // wrote notes that the last piece is on disk.
 func (m *remainder) wrote() {
-	m.parts = append(m.parts, store.Dropped{Seq: m.next.tail.Seq, Size: m.next.size})
-	m.unit, m.from, m.drop, m.first = m.next.unit, m.next.at, m.next.drop, m.next.tail.Next
+	m.parts = append(m.parts, store.Dropped{Seq: m.next.manifest.Seq, Size: m.next.size})
+	m.unit, m.from, m.drop, m.first = m.next.unit, m.next.at, m.next.drop, m.next.manifest.Next
 }
 
 // settle notes in the accounts what the block is on disk. The caller holds mu.
@@ -145,5 +145,5 @@ func (m *remainder) settle() {
 	b := m.b.Block
 	m.l.chain.InPieces(b, m.parts)
 	m.l.open.Block.Seq += uint64(len(m.parts) - 1)
-	m.l.tail.Seq += uint64(len(m.parts) - 1)
+	m.l.manifest.Seq += uint64(len(m.parts) - 1)
 }

@@ -18,7 +18,7 @@ func (l *Log) replay() error {
 	if err := l.store.Scan(r.Block); err != nil {
 		return err
 	}
-	t, err := store.ReadTail(l.store)
+	t, err := store.ReadManifest(l.store)
 	if err != nil {
 		return err
 	}
@@ -27,7 +27,7 @@ func (l *Log) replay() error {
 	}
 	l.pending = r.Load(l.chain)
 	t.Epoch++
-	l.tail = t
+	l.manifest = t
 	return nil
 }
 

@@ -1,6 +1,6 @@
 package lock
 
-// deadlock returns the circle that w, who stands in line, has closed, or nil.
+// deadlock returns the cycle that w, who stands in line, has closed, or nil.
 //
 // A lease waits, through each of its spots, for whoever has locked the key and for those in front of it who want a
 // lease. A job waits for whoever else has locked one of the keys that block it, wherever it stands, and for no other
@@ -9,7 +9,7 @@ package lock
 // the owner's own, so a line is walked only when it has a wide waiter in it, or when the owner waits elsewhere too:
 // 10,000 waiters on one key cost one step each to check, not 10,000.
 //
-// An expired lease would open a circle by itself; it is refused all the same, since nobody in it could do anything
+// An expired lease would open a cycle by itself; it is refused all the same, since nobody in it could do anything
 // else.
 func (g *engine) deadlock(w *waiter) []Hop {
 	if w.owner == (Owner{}) {
@@ -20,11 +20,11 @@ func (g *engine) deadlock(w *waiter) []Hop {
 	if !s.waits(w) {
 		return nil
 	}
-	circle := make([]Hop, len(s.way))
+	cycle := make([]Hop, len(s.way))
 	for i, hop := range s.way {
-		circle[i] = Hop{hop.by.String(), hop.key, s.way[(i+1)%len(s.way)].by.String()}
+		cycle[i] = Hop{hop.by.String(), hop.key, s.way[(i+1)%len(s.way)].by.String()}
 	}
-	return circle
+	return cycle
 }
 
 // search is a depth-first search for a way from an owner back to itself.

@@ -15,7 +15,7 @@
 // What both have in common is the law of keys: a key is open until it is locked. A waiter who finds it locked by
 // somebody else stands in its line, first come first served. When it opens, the first in line goes on; a key that is
 // open and has a line is for the waiters in it, not for a newcomer. Whatever ends by itself is an alarm in one heap, and
-// one search over all waiters finds those that wait for each other in a circle.
+// one search over all waiters finds those that wait for each other in a cycle.
 //
 // What differs is how one waits who wants several keys, and it has to. A lease lasts while something runs, so its
 // waiter stands in all its lines together: it is granted when it is first in each, and cannot starve. A key-lock may
@@ -54,7 +54,7 @@
 //   - No deadlock among callers that ask for all their keys at once: places in all lines are taken in one instant,
 //     so the order of arrival is one global order, and the oldest waiter is never behind a younger one. An owner
 //     that asks for more while it holds something is told [ErrDeadlock], with names, when its place would close a
-//     circle; asking again for its own key is the smallest such circle. A job is told the same, but it is not in its
+//     cycle; asking again for its own key is the smallest such cycle. A job is told the same, but it is not in its
 //     own way. Anonymous owners are bounded by their ctx only.
 //   - User code (wake functions, Next, StartFrom) is never called while a mutex of this package is held.
 //
@@ -85,7 +85,7 @@
 // last, so their TTLs run and others wait for a lease nobody uses. Here a waiter holds nothing until it has everything.
 //
 // Jobs in all their lines, like leases: then one job that waits for a key of a dead one would keep all others from
-// its other keys, and most of the circles that [ErrDeadlock] names would be of such a kind. Leases in one line at a time,
+// its other keys, and most of the cycles that [ErrDeadlock] names would be of such a kind. Leases in one line at a time,
 // like jobs: then one for {a, b} may starve beside many for a and for b.
 //
 // A [Lease] is a value (table, record and token) and the record of a key is used again by the next holder, so that an

@@ -59,7 +59,7 @@ func TestLeasesAndKeyLocksOnOneKey(t *testing.T) {
 	require.Equal(t, []Owner{job, other}, woken)
 }
 
-// A circle that goes over both kinds: the job waits for a lease, whose owner stands in line behind a key-lock of it.
+// A cycle that goes over both kinds: the job waits for a lease, whose owner stands in line behind a key-lock of it.
 func TestDeadlockOfAJobAndALease(t *testing.T) {
 	k := new(KeyLocks)
 	k.At(0)

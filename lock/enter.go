@@ -30,7 +30,7 @@ func (kept *Request) covers(r *Request, key string) bool {
 }
 
 // Enter has a job that a worker has in hand lock what it asks for, or returns a key that blocks it. Then it stands in
-// line if waker is not nil, which returns what wakes it when its turn has come; but when that would close a circle of
+// line if waker is not nil, which returns what wakes it when its turn has come; but when that would close a cycle of
 // those that wait it gets a [*DeadlockError].
 func (k *KeyLocks) Enter(r Request, waker func() func()) (fresh []*KeyLock, blocked string, err error) {
 	w := k.job(r.Owner)
@@ -79,12 +79,12 @@ func (k *KeyLocks) wait(w *waiter, r Request, key string, waker func() func()) e
 	}
 	w.job = new(r)
 	k.stand(w, key)
-	if circle := k.deadlock(w); circle != nil {
+	if cycle := k.deadlock(w); cycle != nil {
 		w.leaveLines()
 		if fresh {
 			k.forget(w)
 		}
-		return &DeadlockError{Circle: circle}
+		return &DeadlockError{Cycle: cycle}
 	}
 	w.wake = waker()
 	return nil
@@ -99,7 +99,7 @@ func (k *KeyLocks) Leave(by Owner) {
 	}
 }
 
-// Recheck has a job in line try again when what it has locked meanwhile closes a circle: then it will hear of it.
+// Recheck has a job in line try again when what it has locked meanwhile closes a cycle: then it will hear of it.
 func (k *KeyLocks) Recheck(by Owner) {
 	if w := k.job(by); w != nil && w.standing() && k.deadlock(w) != nil {
 		k.callNextAt(k.stepOut(w), &k.op)

@@ -21,7 +21,7 @@ var (
 	// ErrLocked is returned when a key is held, or promised to a waiter, and the call does not wait.
 	// The error is a [*LockedError].
 	ErrLocked = errors.New("lock: locked")
-	// ErrDeadlock is returned when waiting would close a circle of owners that wait for each other, or when an
+	// ErrDeadlock is returned when waiting would close a cycle of owners that wait for each other, or when an
 	// owner asks for a key that it holds. The error is a [*DeadlockError].
 	ErrDeadlock = errors.New("lock: deadlock")
 	// ErrNotLocked is returned when a key that is not held is broken, or a counter would fall below zero.
@@ -88,13 +88,13 @@ func (e *LostError) Unwrap() []error {
 	return []error{ErrLockLost, e.Reason}
 }
 
-// DeadlockError names the circle that waiting would have closed. It is an [ErrDeadlock].
+// DeadlockError names the cycle that waiting would have closed. It is an [ErrDeadlock].
 type DeadlockError struct {
-	// Circle has one hop per owner, starting with the one who asked; the last hop leads back to it.
-	Circle []Hop
+	// Cycle has one hop per owner, starting with the one who asked; the last hop leads back to it.
+	Cycle []Hop
 }
 
-// Hop is one step of a circle: Owner waits for Key, which Holder has or will have first.
+// Hop is one step of a cycle: Owner waits for Key, which Holder has or will have first.
 type Hop struct {
 	Owner, Key, Holder string
 }
@@ -102,7 +102,7 @@ type Hop struct {
 func (e *DeadlockError) Error() string {
 	var b strings.Builder
 	b.WriteString("lock: deadlock")
-	for i, hop := range e.Circle {
+	for i, hop := range e.Cycle {
 		sep := ", "
 		if i == 0 {
 			sep = ": "

@@ -10,11 +10,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-// keyLocksPair drives key-locks and their twin.
+// keyLocksPair drives key-locks and their model.
 type keyLocksPair struct {
 	b     *KeyLocks
-	twin  keyLocksTwin
-	disk  map[uint64]twinHold // what the effects come to: the journal's view
+	model keyLocksModel
+	disk  map[uint64]modelHold // what the effects come to: the journal's view
 	known []*KeyLock
 	woken []Owner
 }
@@ -29,7 +29,7 @@ func (p *keyLocksPair) look(t require.TestingT) {
 			delete(p.disk, h.Number)
 			continue
 		}
-		p.disk[h.Number] = twinHold{h.Number, h.Key, h.Owner, h.OnRun}
+		p.disk[h.Number] = modelHold{h.Number, h.Key, h.Owner, h.OnRun}
 		if !slices.Contains(p.known, h) {
 			p.known = append(p.known, h)
 		}
@@ -38,11 +38,11 @@ func (p *keyLocksPair) look(t require.TestingT) {
 	if wake != nil {
 		wake()
 	}
-	require.Equal(t, p.twin.woken, p.woken, "who was woken, in order")
-	p.twin.woken = nil
+	require.Equal(t, p.model.woken, p.woken, "who was woken, in order")
+	p.model.woken = nil
 
-	disk := slices.SortedFunc(maps.Values(p.disk), func(a, b twinHold) int { return int(a.number) - int(b.number) })
-	holds := slices.SortedFunc(slices.Values(p.twin.holds), func(a, b twinHold) int { return int(a.number) - int(b.number) })
+	disk := slices.SortedFunc(maps.Values(p.disk), func(a, b modelHold) int { return int(a.number) - int(b.number) })
+	holds := slices.SortedFunc(slices.Values(p.model.holds), func(a, b modelHold) int { return int(a.number) - int(b.number) })
 	require.ElementsMatch(t, holds, disk, "what is written down")
 	there := 0
 	for key, e := range p.b.entries {
@@ -63,7 +63,7 @@ func (p *keyLocksPair) look(t require.TestingT) {
 			line = append(line, w.owner)
 		}
 		var want []Owner
-		for _, o := range slices.SortedFunc(slices.Values(p.twin.waits), func(a, b *twinWait) int { return int(a.number) - int(b.number) }) {
+		for _, o := range slices.SortedFunc(slices.Values(p.model.waits), func(a, b *modelWait) int { return int(a.number) - int(b.number) }) {
 			if o.key == key {
 				want = append(want, o.Owner)
 			}
@@ -71,18 +71,18 @@ func (p *keyLocksPair) look(t require.TestingT) {
 		require.Equal(t, want, line, "the line at %q", key)
 	}
 	require.LessOrEqual(t, p.b.idle.n, maxIdle)
-	for _, o := range p.twin.waits {
+	for _, o := range p.model.waits {
 		w := p.b.job(o.Owner)
 		require.Equal(t, []any{o.number, o.called, o.key != ""}, []any{w.number, w.called, w.standing()})
 		keys, called := p.b.Waits(o.Owner)
 		require.Equal(t, []any{o.called, o.key != ""}, []any{called, slices.Contains(keys, o.key)})
 		if o.key != "" {
 			require.Equal(t, o.key, w.spots[0].entry.key)
-			require.True(t, p.twin.blocked(o.key, o.Request, o.number), "nobody has woken %v", o.Owner)
+			require.True(t, p.model.blocked(o.key, o.Request, o.number), "nobody has woken %v", o.Owner)
 		}
 	}
 	require.Equal(t, len(p.disk), there)
-	require.Len(t, p.b.waiting, len(p.twin.waits))
+	require.Len(t, p.b.waiting, len(p.model.waits))
 	ran := 0
 	for by, holds := range p.b.ran {
 		for _, h := range holds {
@@ -90,16 +90,16 @@ func (p *keyLocksPair) look(t require.TestingT) {
 			ran++
 		}
 	}
-	onRun := slices.DeleteFunc(slices.Clone(holds), func(h twinHold) bool { return !h.onRun })
+	onRun := slices.DeleteFunc(slices.Clone(holds), func(h modelHold) bool { return !h.onRun })
 	require.Equal(t, len(onRun), ran)
 }
 
-// TestKeyLocksAndTheirTwin: who is blocked, in which order those who wait go on,
+// TestKeyLocksAndTheirModel: who is blocked, in which order those who wait go on,
 // which holds there are, what a journal would know of them, and who waits in a
-// circle, is the same as if one looked at everything every time.
-func TestKeyLocksAndTheirTwin(t *testing.T) {
+// cycle, is the same as if one looked at everything every time.
+func TestKeyLocksAndTheirModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := &keyLocksPair{b: &KeyLocks{}, disk: make(map[uint64]twinHold)}
+		p := &keyLocksPair{b: &KeyLocks{}, disk: make(map[uint64]modelHold)}
 		p.b.At(0)
 		key := rapid.SampledFrom([]string{"k", "l", "m"})
 		by := rapid.SampledFrom([]Owner{{}, {"q", "1"}, {"q", "2"}, {"r", "1"}, {"r", "2"}})
@@ -109,19 +109,19 @@ func TestKeyLocksAndTheirTwin(t *testing.T) {
 			"lock": func(t *rapid.T) {
 				key, by := key.Draw(t, "key"), by.Draw(t, "by")
 				h := p.b.Lock(key, by, 0)
-				p.twin.lock(h.Number, key, by, false)
+				p.model.lock(h.Number, key, by, false)
 				p.b.Recheck(by)
-				if o := p.twin.find(by); o != nil && o.key != "" && p.twin.circle(o.Request) {
-					left := p.twin.stepOut(o)
-					p.twin.follow(left...)
-					p.twin.woken = append(p.twin.woken, by)
+				if o := p.model.find(by); o != nil && o.key != "" && p.model.cycle(o.Request) {
+					left := p.model.stepOut(o)
+					p.model.follow(left...)
+					p.model.woken = append(p.model.woken, by)
 				}
 			},
 			"enter": func(t *rapid.T) {
 				p.enter(t, job.Draw(t, "by"), some.Draw(t, "blocked by"), some.Draw(t, "set"), rapid.IntRange(0, 9).Draw(t, "parks") > 0)
 			},
 			"the called one enters": func(t *rapid.T) {
-				called := slices.DeleteFunc(slices.Clone(p.twin.waits), func(o *twinWait) bool { return !o.called })
+				called := slices.DeleteFunc(slices.Clone(p.model.waits), func(o *modelWait) bool { return !o.called })
 				if len(called) == 0 {
 					t.Skip("nobody was called")
 				}
@@ -142,12 +142,12 @@ func TestKeyLocksAndTheirTwin(t *testing.T) {
 				}
 				h := rapid.SampledFrom(p.known).Draw(t, "hold") // perhaps one that has ended
 				p.b.Drop(h)
-				p.twin.drop(h.Number)
+				p.model.drop(h.Number)
 			},
 			"leave": func(t *rapid.T) {
 				by := job.Draw(t, "by")
 				p.b.Leave(by)
-				p.twin.leave(by)
+				p.model.leave(by)
 			},
 			"reopen": func(t *rapid.T) { p.reopen(rapid.Bool().Draw(t, "renamed")) },
 			"":       func(t *rapid.T) { p.look(t) },
@@ -162,15 +162,15 @@ func (p *keyLocksPair) enter(t *rapid.T, by Owner, blockedBy, set []string, park
 	}
 	var left []string
 	number := uint64(math.MaxUint64)
-	o := p.twin.find(by)
+	o := p.model.find(by)
 	var kept *Request
 	if o != nil {
 		if o.called {
 			kept = new(o.Request)
 		}
-		number, left = o.number, p.twin.stepOut(o)
+		number, left = o.number, p.model.stepOut(o)
 	}
-	want := p.twin.firstBlocked(r, number, kept)
+	want := p.model.firstBlocked(r, number, kept)
 	var waker func() func()
 	if parks {
 		waker = func() func() { return func() { p.woken = append(p.woken, by) } }
@@ -180,32 +180,32 @@ func (p *keyLocksPair) enter(t *rapid.T, by Owner, blockedBy, set []string, park
 	switch {
 	case key == "":
 		require.NoError(t, err)
-		n := len(p.twin.holds)
-		p.twin.setAll(p.b, r)
-		require.Len(t, fresh, len(p.twin.holds)-n)
+		n := len(p.model.holds)
+		p.model.setAll(p.b, r)
+		require.Len(t, fresh, len(p.model.holds)-n)
 	case !parks:
 		require.NoError(t, err)
-	case p.twin.circle(r):
+	case p.model.cycle(r):
 		if o == nil {
-			p.twin.arrived++
+			p.model.arrived++
 		}
 		require.ErrorIs(t, err, ErrDeadlock)
-		p.check(t, r, err.(*DeadlockError).Circle)
+		p.check(t, r, err.(*DeadlockError).Cycle)
 	default:
 		require.NoError(t, err)
 		require.Empty(t, fresh, "it waits, and holds nothing")
 		if o == nil {
-			p.twin.arrived++
-			o = &twinWait{number: p.twin.arrived}
-			p.twin.waits = append(p.twin.waits, o)
-			slices.SortFunc(p.twin.waits, func(a, b *twinWait) int { return int(a.number) - int(b.number) })
+			p.model.arrived++
+			o = &modelWait{number: p.model.arrived}
+			p.model.waits = append(p.model.waits, o)
+			slices.SortFunc(p.model.waits, func(a, b *modelWait) int { return int(a.number) - int(b.number) })
 		}
 		o.Request, o.key = r, key
 	}
-	p.twin.follow(left...)
+	p.model.follow(left...)
 	if key == "" && rapid.Bool().Draw(t, "runs") { // or waits for something else
 		p.b.Leave(by)
-		p.twin.leave(by)
+		p.model.leave(by)
 	}
 }
 
@@ -215,34 +215,34 @@ func (p *keyLocksPair) allEnd(t *rapid.T) {
 	for range 20 {
 		for _, h := range p.known {
 			p.b.Drop(h)
-			p.twin.drop(h.Number)
+			p.model.drop(h.Number)
 		}
 		p.look(t)
-		for _, o := range slices.Clone(p.twin.waits) {
+		for _, o := range slices.Clone(p.model.waits) {
 			if o.called {
 				_, key, err := p.b.Enter(o.Request, func() func() { return func() {} })
 				require.True(t, key == "" && err == nil)
-				left := p.twin.stepOut(o)
-				p.twin.setAll(p.b, o.Request)
-				p.twin.follow(left...)
+				left := p.model.stepOut(o)
+				p.model.setAll(p.b, o.Request)
+				p.model.follow(left...)
 				p.b.Leave(o.Owner)
-				p.twin.leave(o.Owner)
+				p.model.leave(o.Owner)
 				p.look(t)
 				break
 			}
 		}
 	}
-	require.Empty(t, slices.DeleteFunc(slices.Clone(p.twin.waits), func(o *twinWait) bool { return o.key == "" && !o.called }))
+	require.Empty(t, slices.DeleteFunc(slices.Clone(p.model.waits), func(o *modelWait) bool { return o.key == "" && !o.called }))
 }
 
-// check follows a circle hop by hop: each waits for a key that the next has.
-func (p *keyLocksPair) check(t *rapid.T, r Request, circle []Hop) {
-	require.Equal(t, r.Owner.String(), circle[0].Owner)
-	for i, hop := range circle {
-		require.Equal(t, circle[(i+1)%len(circle)].Owner, hop.Holder)
-		require.True(t, slices.ContainsFunc(p.twin.holds, func(h twinHold) bool { return h.key == hop.Key && h.by.String() == hop.Holder }))
+// check follows a cycle hop by hop: each waits for a key that the next has.
+func (p *keyLocksPair) check(t *rapid.T, r Request, cycle []Hop) {
+	require.Equal(t, r.Owner.String(), cycle[0].Owner)
+	for i, hop := range cycle {
+		require.Equal(t, cycle[(i+1)%len(cycle)].Owner, hop.Holder)
+		require.True(t, slices.ContainsFunc(p.model.holds, func(h modelHold) bool { return h.key == hop.Key && h.by.String() == hop.Holder }))
 		waits := r
-		for _, o := range p.twin.waits {
+		for _, o := range p.model.waits {
 			if i > 0 && o.Owner.String() == hop.Owner {
 				waits = o.Request
 			}
@@ -254,7 +254,7 @@ func (p *keyLocksPair) check(t *rapid.T, r Request, circle []Hop) {
 func (p *keyLocksPair) unlock(t *rapid.T, key string, counted bool, by Owner) {
 	var numbers []uint64
 	own := -1
-	for _, h := range p.twin.holds { // oldest first
+	for _, h := range p.model.holds { // oldest first
 		if h.key == key {
 			if h.by == by && own < 0 {
 				own = len(numbers)
@@ -265,13 +265,13 @@ func (p *keyLocksPair) unlock(t *rapid.T, key string, counted bool, by Owner) {
 	slices.Sort(numbers)
 	if counted && len(numbers) > 0 {
 		first := slices.IndexFunc(numbers, func(n uint64) bool {
-			return own < 0 || slices.ContainsFunc(p.twin.holds, func(h twinHold) bool { return h.number == n && h.by == by })
+			return own < 0 || slices.ContainsFunc(p.model.holds, func(h modelHold) bool { return h.number == n && h.by == by })
 		})
 		numbers = numbers[first : first+1]
 	}
 	require.Equal(t, len(numbers) > 0, p.b.Unlock(key, counted, by))
 	for _, n := range numbers {
-		p.twin.drop(n)
+		p.model.drop(n)
 	}
 }
 
@@ -279,7 +279,7 @@ func (p *keyLocksPair) unlock(t *rapid.T, key string, counted bool, by Owner) {
 // known any more; one queue may have a new name.
 func (p *keyLocksPair) reopen(renamed bool) {
 	p.b.Drain()
-	p.twin.woken = nil
+	p.model.woken = nil
 	p.b = &KeyLocks{}
 	p.b.At(0)
 	var holds []*KeyLock
@@ -288,14 +288,14 @@ func (p *keyLocksPair) reopen(renamed bool) {
 	}
 	p.b.Restore(holds)
 	p.known = holds
-	p.twin.waits, p.twin.arrived = nil, 0
+	p.model.waits, p.model.arrived = nil, 0
 	if !renamed {
 		return
 	}
 	p.b.Rename("q", "r")
-	for i, h := range p.twin.holds {
+	for i, h := range p.model.holds {
 		if h.by.Queue == "q" {
-			p.twin.holds[i].by.Queue = "r"
+			p.model.holds[i].by.Queue = "r"
 		}
 	}
 }

@@ -227,7 +227,7 @@ func (c *client) run(ctx context.Context, in call) result {
 	return result{ok: err == nil, token: l.Token()}
 }
 
-// N7, G1, G2, C3: concurrent acquire, release, extend, break and expiry, one key or two, are linearizable.
+// Concurrent acquire, release, extend, break and expiry, one key or two, are linearizable.
 func TestLocksAreLinearizable(t *testing.T) {
 	n := histories
 	if os.Getenv("STRAND_LONG") != "" {

@@ -31,7 +31,7 @@ const (
 // first to use the table after the end of a lease, with no mutex held: it may use the table, and must not block, since
 // that caller waits for it. It may run before Queue has returned.
 //
-// Errors, with nothing queued: [ErrEmptyKey], [ErrDuration], and [*DeadlockError] when waiting would close a circle
+// Errors, with nothing queued: [ErrEmptyKey], [ErrDuration], and [*DeadlockError] when waiting would close a cycle
 // of owners.
 func (t *Table) Queue(opt Options, wake func(), keys ...string) (*Place, error) {
 	keys, err := checked(opt, keys)
@@ -48,8 +48,8 @@ func (t *Table) Queue(opt Options, wake func(), keys ...string) (*Place, error) 
 		w := &p.waiter
 		t.comes(w, &o)
 		t.stand(w, keys...)
-		if circle := t.deadlock(w); circle != nil {
-			err = &DeadlockError{Circle: circle}
+		if cycle := t.deadlock(w); cycle != nil {
+			err = &DeadlockError{Cycle: cycle}
 			p.withdrawLocked(&o)
 		}
 	}

@@ -83,7 +83,7 @@ func TestBadInputChangesNothing(t *testing.T) {
 	require.Len(t, table.List(), 1)
 }
 
-// G2: a stranger, a stale token, a second unlock.
+// A stranger, a stale token, a second unlock.
 func TestUnlockByTheWrongOneHasNoEffect(t *testing.T) {
 	table := lock.New()
 	first := try(t, table, lock.Options{Owner: "a"}, "k")
@@ -168,7 +168,7 @@ func TestAcquireWaitsForCtx(t *testing.T) {
 	require.NoError(t, held.Unlock())
 }
 
-// C3: the holder is paused for longer than its TTL.
+// The holder is paused for longer than its TTL.
 func TestExpiredLeaseGoesToTheNextWaiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := lock.New()
@@ -269,7 +269,7 @@ func TestDeadlockIsRefusedByName(t *testing.T) {
 	own("a", "1")
 	own("b", "2")
 	own("c", "3")
-	// G7: its own key, alone and among others.
+	// Its own key, alone and among others.
 	require.EqualError(t, wait("a", "1"), `lock: deadlock: "a" waits for "1" of "a"`)
 	require.ErrorIs(t, wait("a", "free", "1"), lock.ErrDeadlock)
 	require.NoError(t, wait("a", "2"))
@@ -278,13 +278,13 @@ func TestDeadlockIsRefusedByName(t *testing.T) {
 	err := wait("c", "1")
 	require.ErrorIs(t, err, lock.ErrDeadlock)
 	deadlock, _ := errors.AsType[*lock.DeadlockError](err)
-	require.Equal(t, []lock.Hop{{"c", "1", "a"}, {"a", "2", "b"}, {"b", "3", "c"}}, deadlock.Circle)
+	require.Equal(t, []lock.Hop{{"c", "1", "a"}, {"a", "2", "b"}, {"b", "3", "c"}}, deadlock.Cycle)
 	require.Empty(t, table.Status("1").Waiters, "nothing queued")
-	require.NoError(t, wait("d", "1"), "waiting outside of the circle")
+	require.NoError(t, wait("d", "1"), "waiting outside of the cycle")
 	require.NoError(t, wait("", "1"), "anonymous: bounded by ctx only")
 }
 
-// A circle that closes in a queue: the waiter in front waits for a second key too.
+// A cycle that closes in a queue: the waiter in front waits for a second key too.
 func TestDeadlockThroughAQueue(t *testing.T) {
 	table := lock.New()
 	try(t, table, lock.Options{Owner: "x"}, "held")

@@ -23,7 +23,7 @@ import (
 // Called, it is on its way to a worker, and its keys are kept for it: nobody locks what it must find unlocked, or
 // passes by what it is to lock, if he stands in line for that key or comes to it now. What is locked without waiting,
 // by an enqueue or by hand, is not kept from it: then it is blocked once more. Its own keys it locks when it enters,
-// in the instant in which nothing blocks it. To wait for one who was called closes no circle: he enters or goes back
+// in the instant in which nothing blocks it. To wait for one who was called closes no cycle: he enters or goes back
 // into line, whatever the others do.
 //
 // Its number stays the same in all of this: whoever came first stands first. What becomes of a job that does not wait

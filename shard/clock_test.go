@@ -12,7 +12,7 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// steps are how a clock is set, FAULTS C1: by people, by a dead battery, by NTP.
+// steps are how a clock is set: by people, by a dead battery, by NTP.
 var steps = []time.Duration{10 * year, -10 * year, time.Hour, -time.Hour, 2 * time.Second, -2 * time.Second}
 
 const year = 365 * 24 * time.Hour
@@ -36,7 +36,7 @@ func settable(t *testing.T, s *Shard) (set func(time.Duration)) {
 // asked for is that time, whatever is done to the clock. Nothing runs twice.
 func TestClockIsSetWhileRunning(t *testing.T) {
 	for i, step := range slices.Concat(steps, steps) {
-		cfg := Config{MaxRetries: 5, OnFailure: BlockFailed}
+		cfg := Config{MaxRetries: 5, OnFailure: OnFailureBlock}
 		if i >= len(steps) {
 			cfg.Slack = slack
 		}
@@ -55,9 +55,9 @@ func TestClockIsSetWhileRunning(t *testing.T) {
 					}
 					if it.ID == "retry" && !failed {
 						failed = true
-						return Outcome{Verdict: Failed, Delay: time.Hour, Error: "no"}
+						return Outcome{Verdict: VerdictFailed, Delay: time.Hour, Error: "no"}
 					}
-					return Outcome{Verdict: Done}
+					return Outcome{Verdict: VerdictDone}
 				}
 				set := settable(t, h.shards[0])
 				h.put("retry", "1", begin)

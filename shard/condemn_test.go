@@ -44,7 +44,7 @@ func TestParkedIDsDoNotRun(t *testing.T) {
 	require.Equal(t, "b", r.Items[0].ID)
 	require.Len(t, r.Items, 1)
 	require.True(t, r.Items[0].start(0))
-	r.Items[0].Outcome.Verdict = Done
+	r.Items[0].Outcome.Verdict = VerdictDone
 	c.Finish(10, r)
 	require.False(t, c.Take(10, r))
 	c.Unpark("a")
@@ -81,7 +81,7 @@ func TestCondemnedIDsGoToTheMorgueOrHalt(t *testing.T) {
 	require.Equal(t, Counts{Jobs: 1, Payloads: 1, Buried: 1}, c.Counts())
 	require.NoError(t, l.Close())
 
-	c, l = pendingJobs(t, Config{OnExhausted: Halt}, "a")
+	c, l = pendingJobs(t, Config{OnExhausted: OnExhaustedHalt}, "a")
 	require.True(t, c.Condemn(10, "a", 0, "crashed", nil))
 	require.Equal(t, 1, c.Counts().Halted)
 	require.False(t, c.Take(10, c.NewRun()))
@@ -95,16 +95,16 @@ func TestCondemnedIDsGoToTheMorgueOrHalt(t *testing.T) {
 // What is given up is what the next run would have: OnExhausted decides about it.
 func TestCondemnedPayloads(t *testing.T) {
 	for policy, want := range map[OnExhausted]Counts{
-		BuryOldest: {Jobs: 1, Payloads: 2, Buried: 1},
-		BuryAll:    {Jobs: 1, Payloads: 1, Buried: 2},
-		Halt:       {Jobs: 1, Payloads: 3, Halted: 1},
+		OnExhaustedBuryOldest: {Jobs: 1, Payloads: 2, Buried: 1},
+		OnExhaustedBuryAll:    {Jobs: 1, Payloads: 1, Buried: 2},
+		OnExhaustedHalt:       {Jobs: 1, Payloads: 3, Halted: 1},
 	} {
-		c, l := pendingJobs(t, Config{Merge: KeepAll, MaxPayloads: 2, OnExhausted: policy}, "a", "a", "a")
+		c, l := pendingJobs(t, Config{Merge: MergeKeepAll, MaxPayloads: 2, OnExhausted: policy}, "a", "a", "a")
 		require.True(t, c.Condemn(10, "a", 1, "crashed", nil))
 		c.Record(writing{l})
 		require.Equal(t, want, c.Counts(), policy)
 		r := c.NewRun()
-		require.Equal(t, policy != Halt, c.Take(10, r), "what is left runs")
+		require.Equal(t, policy != OnExhaustedHalt, c.Take(10, r), "what is left runs")
 		require.NoError(t, l.Close())
 	}
 }

@@ -10,15 +10,15 @@ import (
 type Merge uint8
 
 const (
-	// KeepAll keeps both: for events, each of which counts. The default.
-	KeepAll Merge = iota
-	// MinScore keeps the one with the lower score; the earlier one when they
+	// MergeKeepAll keeps both: for events, each of which counts. The default.
+	MergeKeepAll Merge = iota
+	// MergeMinScore keeps the one with the lower score; the earlier one when they
 	// are equal: Lowkiq's set.
-	MinScore
-	// KeepFirst keeps the one that was accepted first.
-	KeepFirst
-	// KeepLast keeps the one that was accepted last.
-	KeepLast
+	MergeMinScore
+	// MergeKeepFirst keeps the one that was accepted first.
+	MergeKeepFirst
+	// MergeKeepLast keeps the one that was accepted last.
+	MergeKeepLast
 )
 
 // OnFailure says what a failed run means for payloads of its id that arrived
@@ -26,38 +26,38 @@ const (
 type OnFailure uint8
 
 const (
-	// MergeFailed puts the failed payloads back among the waiting ones; the
+	// OnFailureMerge puts the failed payloads back among the waiting ones; the
 	// retry gets all of them, in score order. The default.
-	MergeFailed OnFailure = iota
-	// BlockFailed runs the failed payloads again alone until they are done or
+	OnFailureMerge OnFailure = iota
+	// OnFailureBlock runs the failed payloads again alone until they are done or
 	// buried. Everything else of the id waits behind them.
-	BlockFailed
+	OnFailureBlock
 )
 
 // OnExhausted says what happens when a job has used up its retries.
 type OnExhausted uint8
 
 const (
-	// BuryOldest sends the failed payload with the lowest score to the morgue.
+	// OnExhaustedBuryOldest sends the failed payload with the lowest score to the morgue.
 	// The others start again as if new, due now. The default.
-	BuryOldest OnExhausted = iota
-	// BuryAll sends every payload of the failed run to the morgue. Under
+	OnExhaustedBuryOldest OnExhausted = iota
+	// OnExhaustedBuryAll sends every payload of the failed run to the morgue. Under
 	// Config.Single that is one, too.
-	BuryAll
-	// Halt stops the id, with all its payloads, until RunNow is called for it or
+	OnExhaustedBuryAll
+	// OnExhaustedHalt stops the id, with all its payloads, until RunNow is called for it or
 	// a payload of it comes back from the morgue.
-	Halt
+	OnExhaustedHalt
 )
 
 // OnFresh says what a fresh payload does to a job that waits for a retry.
 type OnFresh uint8
 
 const (
-	// WaitWithRetry lets it wait for the retry. The default.
-	WaitWithRetry OnFresh = iota
-	// PullRetry makes the job due when the fresh payload is, if that is earlier.
+	// OnFreshWait lets it wait for the retry. The default.
+	OnFreshWait OnFresh = iota
+	// OnFreshPull makes the job due when the fresh payload is, if that is earlier.
 	// The retry count stays.
-	PullRetry
+	OnFreshPull
 )
 
 // Config says how the jobs of a queue behave. The zero Config has no retries; the
@@ -73,7 +73,7 @@ type Config struct {
 	// Single: a handler gets one payload at a time, and each has an outcome of its
 	// own; see Outcome.Done. A run goes through the payloads of an id in their order
 	// and ends with the first one that is not done. Retry count and last error are
-	// those of the payload that failed: so OnFailure is BlockFailed, and what arrives
+	// those of the payload that failed: so OnFailure is OnFailureBlock, and what arrives
 	// later with a lower score can't take its turn, and its count with it.
 	Single bool
 
@@ -90,7 +90,7 @@ type Config struct {
 
 // Exhausts says whether the outcome of it is a failure that no retry follows.
 func (c *Config) Exhausts(it *Item) bool {
-	return it.Outcome.Verdict == Failed && c.LastTry(it)
+	return it.Outcome.Verdict == VerdictFailed && c.LastTry(it)
 }
 
 // LastTry says whether no retry follows if it fails.

@@ -16,9 +16,9 @@ type Core struct {
 	cfg   Config
 	queue uint32
 	lanes lanes
-	ids   ids
-	due   agenda
-	rests []*rest // not in use
+	ids   idArena
+	due   dueQueue
+	rests []*laneExtra // not in use
 	runs  map[*Run]struct{}
 	young []*Run // of runs, those that reclaim has to look at, oldest first
 	pace  int    // batches in the next run
@@ -85,7 +85,7 @@ func NewCore(queue uint32, cfg Config) *Core {
 	cfg.Concurrency = cmp.Or(cfg.Concurrency, 1)
 	cfg.BatchSize = cmp.Or(cfg.BatchSize, 1)
 	if cfg.Single {
-		cfg.BatchSize, cfg.OnFailure = 1, BlockFailed
+		cfg.BatchSize, cfg.OnFailure = 1, OnFailureBlock
 	}
 	return &Core{cfg: cfg, queue: queue, runs: make(map[*Run]struct{}), pace: 1}
 }
@@ -131,7 +131,7 @@ func (c *Core) add(l *lane, p Payload, e *journal.Entry) (into journal.Position)
 	if b := l.bag(); b != nil {
 		b.due = max(b.due, e.Due)
 	}
-	if c.loading && l.n() == 2 && c.cfg.OnFailure == BlockFailed {
+	if c.loading && l.n() == 2 && c.cfg.OnFailure == OnFailureBlock {
 		c.loosen(l)
 	}
 	if ended.IsZero() {
@@ -166,7 +166,7 @@ func (c *Core) behind(l *lane, e *journal.Entry, first bool) {
 
 // pull makes a job that waits for a retry due earlier, if the policy says so.
 func (c *Core) pull(l *lane, due int64) {
-	if c.cfg.OnFresh != PullRetry || l.retry() < 0 || l.halted || due >= l.due {
+	if c.cfg.OnFresh != OnFreshPull || l.retry() < 0 || l.halted || due >= l.due {
 		return
 	}
 	c.enqueue(l, due)
@@ -254,10 +254,10 @@ func (c *Core) Condemn(now int64, id string, at journal.Position, reason string,
 	var it Item
 	judged, behind := c.condemned(l, &it, at)
 	it.Claim = claim
-	it.Outcome = Outcome{Verdict: Failed, Error: reason}
+	it.Outcome = Outcome{Verdict: VerdictFailed, Error: reason}
 	c.exhausted(now, l, &it, judged, behind, it.Retry)
 	if claim != nil {
-		c.change.Claims = append(c.change.Claims, Claim{claim, Failed, it.over})
+		c.change.Claims = append(c.change.Claims, Claim{claim, VerdictFailed, it.over})
 	}
 	return true
 }

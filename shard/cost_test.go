@@ -73,7 +73,7 @@ func work(c *Core, now int64, r *Run) (payloads int) {
 	for c.Take(now, r) {
 		for i := range r.Items {
 			r.Items[i].start(i)
-			r.Items[i].Outcome.Verdict = Done
+			r.Items[i].Outcome.Verdict = VerdictDone
 			payloads += len(r.Items[i].Payloads)
 		}
 		c.Finish(now, r)
@@ -94,7 +94,7 @@ func (s *stock) hotID(t testing.TB, n int, cfg Config) time.Duration {
 }
 
 var hotConfigs = map[string]Config{
-	"all at once": {}, "events": {Merge: KeepAll}, "64 at a time": {MaxPayloads: 64},
+	"all at once": {}, "events": {Merge: MergeKeepAll}, "64 at a time": {MaxPayloads: 64},
 }
 
 // TestHotID: a payload of an id costs about the same however many there are.
@@ -187,7 +187,7 @@ func TestMemoryComesBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := heapBytes()
-			c := NewCore(1, Config{Merge: KeepLast})
+			c := NewCore(1, Config{Merge: MergeKeepLast})
 			ids.deliver(c, 0, 1<<40)
 			burst(c)
 			left := heapBytes() - before
@@ -219,7 +219,7 @@ func BenchmarkJob(b *testing.B) {
 					c.Take(int64(next-backlog-1), r)
 					for i := range r.Items {
 						r.Items[i].start(i)
-						r.Items[i].Outcome.Verdict = Done
+						r.Items[i].Outcome.Verdict = VerdictDone
 					}
 					done += len(r.Items)
 					c.Finish(0, r)

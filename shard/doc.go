@@ -72,7 +72,7 @@
 // one does. This definition needs no history, which is what makes replay exact.
 // Where a job's due time would be another one by it, because that payload is
 // gone or because one came back from the morgue, a state is written. Under
-// [PullRetry] the start writes one, too, where a payload that arrived while a retry
+// [OnFreshPull] the start writes one, too, where a payload that arrived while a retry
 // ran is due before it.
 //
 // When a part of an id's payloads is done, the rest is due at that moment: each id
@@ -87,7 +87,7 @@
 // came to wait is late for that. Whatever else the shard is awake for takes along
 // what is due. The slack is not a part of the state, and not written down.
 //
-// A state has one due time, that of the failed payloads under [BlockFailed].
+// A state has one due time, that of the failed payloads under [OnFailureBlock].
 // What waits behind them is due, when they are over, as the first of it is.
 //
 // # What it costs

@@ -46,9 +46,9 @@ func (c *Core) adjustPace(r *Run, left int) {
 // left is how much of an item the worker did not come to.
 func (c *Core) left(it *Item) int {
 	switch it.Outcome.Verdict {
-	case Unstarted:
+	case VerdictUnstarted:
 		return c.size(it.Payloads[it.Outcome.Done:])
-	case Done:
+	case VerdictDone:
 		if c.cfg.Single {
 			return len(it.Payloads) - it.Outcome.Done - 1
 		}
@@ -68,27 +68,27 @@ func (c *Core) settle(now int64, it *Item) {
 func (c *Core) decide(now int64, it *Item) {
 	l := it.lane
 	if len(it.Outcome.Parts) > 0 && !c.endParts(now, it) {
-		it.Outcome.Verdict = Canceled // nothing is left to be judged
+		it.Outcome.Verdict = VerdictCanceled // nothing is left to be judged
 	}
 	judged, behind := c.judged(it)
 	switch out := &it.Outcome; out.Verdict {
-	case Done:
+	case VerdictDone:
 		c.endDone(it, it.settled+len(judged))
 		c.over(now, l, it, behind)
-	case Discarded:
+	case VerdictDiscarded:
 		c.endAll(judged)
 		c.counts.Discarded += uint64(len(judged))
 		c.over(now, l, it, behind)
-	case Canceled:
+	case VerdictCanceled:
 		c.bury(now, it, judged, out.Error)
 		c.over(now, l, it, behind)
-	case Failed:
+	case VerdictFailed:
 		c.failed(now, l, it, judged, behind)
-	case Snoozed:
+	case VerdictSnoozed:
 		c.counts.Snoozed++
 		c.again(l, it, judged, behind, it.Retry, later(now, out.Delay), it.LastError)
 	default:
-		if out.Verdict == Interrupted {
+		if out.Verdict == VerdictInterrupted {
 			c.counts.Interrupted++
 		}
 		if it.settled == 0 {
@@ -106,7 +106,7 @@ func (c *Core) judged(it *Item) (judged, behind []Payload) {
 		return it.Payloads, nil
 	}
 	n := it.Outcome.Done
-	if it.Outcome.Verdict != Done {
+	if it.Outcome.Verdict != VerdictDone {
 		c.endDone(it, n)
 	}
 	return it.Payloads[it.settled : n+1], it.Payloads[n+1:]
@@ -192,11 +192,11 @@ func (c *Core) failed(now int64, l *lane, it *Item, judged, behind []Payload) {
 func (c *Core) exhausted(now int64, l *lane, it *Item, judged, behind []Payload, count int) {
 	out := &it.Outcome
 	switch c.cfg.OnExhausted {
-	case Halt:
+	case OnExhaustedHalt:
 		it.History = it.Failed(now, out.Error)
 		c.setHalted(l, true)
 		c.again(l, it, judged, behind, count, now, out.Error)
-	case BuryAll:
+	case OnExhaustedBuryAll:
 		c.bury(now, it, judged, out.Error)
 		c.over(now, l, it, behind)
 	default:
@@ -214,7 +214,7 @@ func (c *Core) exhausted(now int64, l *lane, it *Item, judged, behind []Payload,
 // count, which hold for the id as a whole.
 func (c *Core) again(l *lane, it *Item, payloads, behind []Payload, retry int, due int64, err string) {
 	l.remember().history = it.History
-	hold := it.held || (c.cfg.OnFailure == BlockFailed && it.Outcome.Verdict == Failed)
+	hold := it.held || (c.cfg.OnFailure == OnFailureBlock && it.Outcome.Verdict == VerdictFailed)
 	if hold {
 		c.restart(l, payloads, behind, retry, due, err)
 	} else {
@@ -276,10 +276,10 @@ func (c *Core) endParts(now int64, it *Item) bool {
 			continue
 		}
 		switch parts[0].Verdict {
-		case Done:
+		case VerdictDone:
 			c.endPayload(p.Ref)
 			c.counts.Done++
-		case Discarded:
+		case VerdictDiscarded:
 			c.endPayload(p.Ref)
 			c.counts.Discarded++
 		default:

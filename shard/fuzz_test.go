@@ -26,7 +26,7 @@ func FuzzLife(f *testing.F) {
 			Merge: Merge(pick(4)), OnFailure: OnFailure(pick(2)), OnExhausted: OnExhausted(pick(3)),
 			OnFresh: OnFresh(pick(2)), MaxRetries: int(pick(3)), MaxPayloads: int(pick(2)),
 		}
-		verdict := Verdict(pick(uint16(Discarded) + 1))
+		verdict := Verdict(pick(uint16(VerdictDiscarded) + 1))
 		g := newRig(t, cfg, 1+int(pick(2)))
 		defer func() { g.close() }()
 		in := g.put(
@@ -61,7 +61,7 @@ func FuzzLife(f *testing.F) {
 				c.Finish(now, r)
 				c.Record(g)
 			}
-			if verdict == Failed || verdict == Snoozed {
+			if verdict == VerdictFailed || verdict == VerdictSnoozed {
 				for l := range c.lanes.all() {
 					require.True(t, l.due >= now || l.due == due1 || l.due == due2, "a delay goes forward")
 					require.True(t, l.due < math.MaxInt64 || max(due1, due2) == math.MaxInt64 || now == math.MaxInt64)

@@ -9,7 +9,7 @@ import (
 )
 
 func TestIDsAreCopies(t *testing.T) {
-	var s ids
+	var s idArena
 	var got, want []string
 	for i := range 3000 {
 		id := bytes.Repeat([]byte{byte('a' + i%26)}, i%(longID+10))
@@ -21,7 +21,7 @@ func TestIDsAreCopies(t *testing.T) {
 }
 
 func TestIDsShareAllocations(t *testing.T) {
-	var s ids
+	var s idArena
 	var got string
 	for id, most := range map[string]float64{
 		"order-00000001":            0.03,

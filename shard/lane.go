@@ -22,9 +22,9 @@ func (p Payload) before(q Payload) bool {
 // few of them need, or for a short time, stands behind a pointer, and a lane
 // fills a line of the cache.
 type lane struct {
-	due  int64   // Unix ns; of the payloads that wait
-	one  Payload // that waits; zero when none does or they are in a bag
-	rest *rest   // nil: new, waiting, and with one payload at most
+	due  int64      // Unix ns; of the payloads that wait
+	one  Payload    // that waits; zero when none does or they are in a bag
+	rest *laneExtra // nil: new, waiting, and with one payload at most
 
 	number     number
 	prev, next number // see standing
@@ -35,41 +35,41 @@ type lane struct {
 	loose    bool // Loaded has to look at it again
 }
 
-// rest is what a lane has beside one payload that waits.
-type rest struct {
-	id    string // of one that has had a turn and waits for the next; "": it has to be read
-	item  *Item  // where its payloads are handed out; nil while all of them wait
-	bag   *bag   // the waiting payloads when they are more than one
-	past  *past  // nil until a state is written
-	retry int32  // −1 new, 0 failed once, …
+// laneExtra is what a lane has beside one payload that waits.
+type laneExtra struct {
+	id    string      // of one that has had a turn and waits for the next; "": it has to be read
+	item  *Item       // where its payloads are handed out; nil while all of them wait
+	bag   *payloadSet // the waiting payloads when they are more than one
+	past  *runHistory // nil until a state is written
+	retry int32       // −1 new, 0 failed once, …
 }
 
-var newRest = rest{retry: -1}
+var newRest = laneExtra{retry: -1}
 
-// past is what a job remembers of its runs.
-type past struct {
+// runHistory is what a job remembers of its runs.
+type runHistory struct {
 	state   journal.Ref     // the state in the log that describes it, if any
 	pending int             // 1 + index of a newer state in the change that gathers
 	pulled  bool            // while loading: the due time is an earlier one than that of state
 	err     string          // the last error; "": the last run did not fail
 	history journal.History // of failures, if there is an error; see failures
-	// held are failed payloads under BlockFailed, in order; they run alone.
+	// held are failed payloads under OnFailureBlock, in order; they run alone.
 	// What waits behind them has its own due time, see over.
 	held []Payload
 }
 
 // failures returns what has failed so far.
-func (p *past) failures() journal.History {
+func (p *runHistory) failures() journal.History {
 	if p.err == "" {
 		return nil
 	}
 	return p.history
 }
 
-// bag holds many payloads of one id.
-type bag struct {
+// payloadSet holds many payloads of one id.
+type payloadSet struct {
 	order timeline[*hashed]
-	// index finds payloads by the hash of their bytes. Nil under KeepAll.
+	// index finds payloads by the hash of their bytes. Nil under MergeKeepAll.
 	index *table[*hashed]
 	gone  int      // payloads in order that are gone
 	due   int64    // no payload was accepted with a later due time
@@ -89,13 +89,13 @@ func (h *hashed) before(o *hashed) bool { return h.Payload.before(o.Payload) }
 
 // add puts a payload with the given bytes among those that wait. When one with
 // equal bytes is there, only one of them stays, and the other is returned.
-func (l *lane) add(r *entries, m Merge, p Payload, data []byte) (kept Payload, ended journal.Ref) {
+func (l *lane) add(r *entryReader, m Merge, p Payload, data []byte) (kept Payload, ended journal.Ref) {
 	if l.n() == 0 {
 		l.one = p
 		return p, journal.Ref{}
 	}
 	if l.bag() == nil {
-		if m != KeepAll && sameBytes(r, l.one, data) {
+		if m != MergeKeepAll && sameBytes(r, l.one, data) {
 			if replaces(m, p, l.one) {
 				l.one, p = p, l.one
 			}
@@ -109,22 +109,22 @@ func (l *lane) add(r *entries, m Merge, p Payload, data []byte) (kept Payload, e
 // replaces reports whether p stays rather than old, which has equal bytes.
 func replaces(m Merge, p, old Payload) bool {
 	switch m {
-	case KeepFirst:
+	case MergeKeepFirst:
 		return p.Ref.Position() < old.Ref.Position()
-	case KeepLast:
+	case MergeKeepLast:
 		return p.Ref.Position() > old.Ref.Position()
 	}
 	return p.before(old)
 }
 
-func sameBytes(r *entries, p Payload, data []byte) bool {
+func sameBytes(r *entryReader, p Payload, data []byte) bool {
 	var e journal.Entry
 	return r.read(p.Ref, &e) && bytes.Equal(e.Payload, data)
 }
 
-func (l *lane) openBag(r *entries, m Merge) {
-	b := new(bag)
-	if m != KeepAll {
+func (l *lane) openBag(r *entryReader, m Merge) {
+	b := new(payloadSet)
+	if m != MergeKeepAll {
 		b.index = new(table[*hashed])
 	}
 	var e journal.Entry
@@ -134,8 +134,8 @@ func (l *lane) openBag(r *entries, m Merge) {
 	l.more().bag, l.one = b, Payload{}
 }
 
-func (b *bag) add(r *entries, m Merge, p Payload, data []byte) (kept Payload, ended journal.Ref) {
-	if m == KeepAll {
+func (b *payloadSet) add(r *entryReader, m Merge, p Payload, data []byte) (kept Payload, ended journal.Ref) {
+	if m == MergeKeepAll {
 		b.order.push(b.newHashed(p, 0))
 		return p, journal.Ref{}
 	}
@@ -155,12 +155,12 @@ func (b *bag) add(r *entries, m Merge, p Payload, data []byte) (kept Payload, en
 }
 
 // len returns the number of payloads that are not gone.
-func (b *bag) len() int { return b.order.len() - b.gone }
+func (b *payloadSet) len() int { return b.order.len() - b.gone }
 
 // slabSize is how many payloads a bag makes room for at once, at most.
 const slabSize = 64
 
-func (b *bag) newHashed(p Payload, hash uint32) *hashed {
+func (b *payloadSet) newHashed(p Payload, hash uint32) *hashed {
 	if len(b.slab) == 0 {
 		b.slab = make([]hashed, min(max(b.order.len(), 2), slabSize))
 	}
@@ -171,7 +171,7 @@ func (b *bag) newHashed(p Payload, hash uint32) *hashed {
 }
 
 // forget drops a payload from the order, sooner or later.
-func (b *bag) forget(h *hashed) {
+func (b *payloadSet) forget(h *hashed) {
 	h.gone = true
 	b.gone++
 	if b.gone > slabSize && b.gone > b.order.len()/2 {
@@ -195,7 +195,7 @@ func (l *lane) take() Payload {
 	return p
 }
 
-func (b *bag) take() Payload {
+func (b *payloadSet) take() Payload {
 	b.first()
 	h := b.order.pop()
 	if b.index != nil {
@@ -212,7 +212,7 @@ func (l *lane) first() Payload {
 	return l.one
 }
 
-func (b *bag) first() Payload {
+func (b *payloadSet) first() Payload {
 	for {
 		h := *b.order.first()
 		if !h.gone {
@@ -224,7 +224,7 @@ func (b *bag) first() Payload {
 }
 
 // id returns the id of the lane, from wherever it stands.
-func (l *lane) id(r *entries) []byte {
+func (l *lane) id(r *entryReader) []byte {
 	switch {
 	case r.err != nil:
 		return nil // it may even be one that should have been dropped
@@ -239,7 +239,7 @@ func (l *lane) id(r *entries) []byte {
 }
 
 // has reports whether id is the id of the lane.
-func (l *lane) has(r *entries, id []byte) bool {
+func (l *lane) has(r *entryReader, id []byte) bool {
 	if it := l.item(); it != nil {
 		return it.ID == string(id)
 	}
@@ -256,14 +256,14 @@ func (l *lane) item() *Item {
 	return l.rest.item
 }
 
-func (l *lane) bag() *bag {
+func (l *lane) bag() *payloadSet {
 	if l.rest == nil {
 		return nil
 	}
 	return l.rest.bag
 }
 
-func (l *lane) past() *past {
+func (l *lane) past() *runHistory {
 	if l.rest == nil {
 		return nil
 	}
@@ -320,17 +320,17 @@ func (l *lane) hasState() bool {
 	return p != nil && (!p.state.IsZero() || p.pending > 0)
 }
 
-func (l *lane) more() *rest {
+func (l *lane) more() *laneExtra {
 	if l.rest == nil {
 		l.rest = new(newRest)
 	}
 	return l.rest
 }
 
-func (l *lane) remember() *past {
+func (l *lane) remember() *runHistory {
 	r := l.more()
 	if r.past == nil {
-		r.past = new(past)
+		r.past = new(runHistory)
 	}
 	return r.past
 }

@@ -18,7 +18,7 @@ type lanes struct {
 	open  []uint32 // slabs that may have room; the last one is used first
 	idle  int      // slabs in memory without a lane; Invariant: at most one
 
-	entries entries
+	entries entryReader
 }
 
 // number is that of a lane. 0 is none.
@@ -133,6 +133,6 @@ func (c *Core) drop(l *lane, hash uint32) {
 	c.setHalted(l, false)
 	c.lanes.remove(l, hash)
 	if c.lanes.len() == 0 {
-		c.due = agenda{} // turns that are stale must not outlive the lanes
+		c.due = dueQueue{} // turns that are stale must not outlive the lanes
 	}
 }

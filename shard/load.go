@@ -49,7 +49,7 @@ func (c *Core) Loaded() {
 	c.loading = false
 	for _, l := range c.loose {
 		l.loose = false
-		if c.cfg.OnFailure == BlockFailed {
+		if c.cfg.OnFailure == OnFailureBlock {
 			c.regroup(l)
 		}
 		switch {
@@ -66,12 +66,12 @@ func (c *Core) Loaded() {
 	c.loose = nil
 }
 
-// merging returns the policy for payloads that come in. Under BlockFailed it
+// merging returns the policy for payloads that come in. Under OnFailureBlock it
 // takes a state, which comes last, to know which payloads failed. These must
 // not merge with what waits behind them, so nothing does before Loaded.
 func (c *Core) merging() Merge {
-	if c.loading && c.cfg.OnFailure == BlockFailed {
-		return KeepAll
+	if c.loading && c.cfg.OnFailure == OnFailureBlock {
+		return MergeKeepAll
 	}
 	return c.cfg.Merge
 }

@@ -36,7 +36,7 @@ func rapidFor(t *testing.T, checks, steps int) {
 	}
 }
 
-// TestRandomOperations drives cores and their twin with the same operations,
+// TestRandomOperations drives cores and their model with the same operations,
 // under every combination of policies, and compares after every one of them.
 func TestRandomOperations(t *testing.T) {
 	rapidFor(t, 21, 50) // 100,000 operations, without the race detector
@@ -52,12 +52,12 @@ func TestRandomOperations(t *testing.T) {
 }
 
 func combinations() (all []Config) {
-	for m := KeepAll; m <= KeepLast; m++ {
-		for f := MergeFailed; f <= BlockFailed; f++ {
-			for x := BuryOldest; x <= Halt; x++ {
-				for p := WaitWithRetry; p <= PullRetry; p++ {
+	for m := MergeKeepAll; m <= MergeKeepLast; m++ {
+		for f := OnFailureMerge; f <= OnFailureBlock; f++ {
+			for x := OnExhaustedBuryOldest; x <= OnExhaustedHalt; x++ {
+				for p := OnFreshWait; p <= OnFreshPull; p++ {
 					all = append(all, Config{Merge: m, OnFailure: f, OnExhausted: x, OnFresh: p})
-					if f == BlockFailed { // as under Single always
+					if f == OnFailureBlock { // as under Single always
 						all = append(all, Config{Merge: m, OnFailure: f, OnExhausted: x, OnFresh: p, Single: true})
 					}
 				}
@@ -67,10 +67,10 @@ func combinations() (all []Config) {
 	return all
 }
 
-// pair is cores and their twin on their way.
+// pair is cores and their model on their way.
 type pair struct {
 	*rig
-	twin  *twin
+	model *model
 	runs  []*pairRun
 	acks  *journal.Memory // the disk when the last payload was accepted
 	steps int
@@ -79,11 +79,11 @@ type pair struct {
 type pairRun struct {
 	core  *Core
 	run   *Run
-	outs  []*twinOut // one for each item
+	outs  []*modelOut // one for each item
 	taken int64
 }
 
-// shardCounts are the counts to open with, see FAULTS F2.
+// shardCounts are the counts to open with.
 var shardCounts = []int{1, 1, 2, 3, 7, 64}
 
 // quick does not walk the stack at each assertion, which would take half of the
@@ -99,7 +99,7 @@ func newPair(t *rapid.T, cfg Config) *pair {
 		cfg.BatchSize = rapid.IntRange(1, 3).Draw(t, "batch")
 	}
 	cfg.MaxPayloads = rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(t, "max payloads")
-	p := &pair{rig: newRig(quick{t}, cfg, rapid.SampledFrom(shardCounts).Draw(t, "shards")), twin: newTwin(cfg)}
+	p := &pair{rig: newRig(quick{t}, cfg, rapid.SampledFrom(shardCounts).Draw(t, "shards")), model: newModel(cfg)}
 	p.accepted()
 	return p
 }
@@ -150,11 +150,11 @@ func (p *pair) arrive(t *rapid.T) {
 func (p *pair) arrived(in ...*arrival) {
 	for _, a := range in {
 		e := &a.entry
-		tp := &twinPayload{e.Position, string(e.ID), string(e.Payload), e.Score, e.Due, e.Restored}
-		p.twin.deliver(tp)
-		require.Equal(p.t, p.twin.ended[tp.pos], a.into != 0, "#%d: merged into #%d", tp.pos, a.into)
+		tp := &modelPayload{e.Position, string(e.ID), string(e.Payload), e.Score, e.Due, e.Restored}
+		p.model.deliver(tp)
+		require.Equal(p.t, p.model.ended[tp.pos], a.into != 0, "#%d: merged into #%d", tp.pos, a.into)
 		if a.into != 0 {
-			require.Equal(p.t, tp.data, p.twin.all[a.into].data, "merged into another payload")
+			require.Equal(p.t, tp.data, p.model.all[a.into].data, "merged into another payload")
 		}
 	}
 	p.accepted()
@@ -162,16 +162,16 @@ func (p *pair) arrived(in ...*arrival) {
 
 func (p *pair) takeSome(t *rapid.T) {
 	i := rapid.IntRange(0, len(p.cores)-1).Draw(t, "core")
-	if ready := p.twin.ready(p.now, func(string) bool { return true }); len(ready) > 0 {
+	if ready := p.model.ready(p.now, func(string) bool { return true }); len(ready) > 0 {
 		i = int(p.route(ready[0])) // with many cores most have nothing to do
 	}
 	c := p.cores[i]
-	ready := p.twin.ready(p.now, func(id string) bool { return p.core(id) == c })
+	ready := p.model.ready(p.now, func(id string) bool { return p.core(id) == c })
 	free := p.running(c) < p.cfg.Concurrency && !c.swift()
 	due, ok := c.ready(p.now)
 	require.Equal(p.t, free && len(ready) > 0, ok, "ready")
 	if len(ready) > 0 {
-		require.Equal(p.t, p.twin.jobs[ready[0]].due, due)
+		require.Equal(p.t, p.model.jobs[ready[0]].due, due)
 	}
 	if p.cfg.Single {
 		c.pace = max(c.pace, 8) // as for fast handlers: several payloads of an id
@@ -191,7 +191,7 @@ func (p *pair) running(c *Core) (n int) {
 	return n
 }
 
-// taken holds a run against what the twin would take. Among equal due times
+// taken holds a run against what the model would take. Among equal due times
 // there is no order.
 func (p *pair) taken(c *Core, r *Run, ready []string, pace int) {
 	require.LessOrEqual(p.t, len(r.Items), max(maxRun, p.cfg.BatchSize))
@@ -199,12 +199,12 @@ func (p *pair) taken(c *Core, r *Run, ready []string, pace int) {
 	for i := range r.Items {
 		it := &r.Items[i]
 		require.Contains(p.t, ready, it.ID)
-		require.Equal(p.t, p.twin.jobs[ready[i]].due, it.Due, "oldest first")
+		require.Equal(p.t, p.model.jobs[ready[i]].due, it.Due, "oldest first")
 	}
 	room := pace
 	for i := range r.Items {
 		it := &r.Items[i]
-		j := p.twin.jobs[it.ID]
+		j := p.model.jobs[it.ID]
 		require.Nil(p.t, j.out, "two runs of one id")
 		require.Equal(p.t, []any{j.due, j.retry, j.err}, []any{it.Due, it.Retry, it.LastError}, it.ID)
 		if j.err != "" {
@@ -213,7 +213,7 @@ func (p *pair) taken(c *Core, r *Run, ready []string, pace int) {
 			require.Empty(p.t, it.History, it.ID)
 			j.failures = nil
 		}
-		out := p.twin.take(it.ID, room)
+		out := p.model.take(it.ID, room)
 		room -= len(out.payloads)
 		require.Equal(p.t, positions(out.payloads), refs(it.Payloads), it.ID)
 		run.outs = append(run.outs, out)
@@ -221,7 +221,7 @@ func (p *pair) taken(c *Core, r *Run, ready []string, pace int) {
 	p.runs = append(p.runs, run)
 }
 
-func positions(ps []*twinPayload) (out []journal.Position) {
+func positions(ps []*modelPayload) (out []journal.Position) {
 	for _, p := range ps {
 		out = append(out, p.pos)
 	}
@@ -245,7 +245,7 @@ func (p *pair) pick(t *rapid.T) *pairRun {
 
 // current reports whether an item still stands for its job.
 func (p *pair) current(r *pairRun, i int) bool {
-	j := p.twin.jobs[r.run.Items[i].ID]
+	j := p.model.jobs[r.run.Items[i].ID]
 	return j != nil && j.out == r.outs[i]
 }
 
@@ -275,7 +275,7 @@ func (p *pair) start(t *rapid.T, r *pairRun) bool {
 // drawOutcomes ends what has been started.
 func (p *pair) drawOutcomes(t *rapid.T, r *pairRun) {
 	for i, out := range r.outs {
-		if it := &r.run.Items[i]; out.started && p.current(r, i) && it.Outcome.Verdict == Unstarted {
+		if it := &r.run.Items[i]; out.started && p.current(r, i) && it.Outcome.Verdict == VerdictUnstarted {
 			p.drawOutcome(t, it)
 		}
 	}
@@ -302,7 +302,7 @@ func (p *pair) finishOne(t *rapid.T) {
 	p.runs = slices.DeleteFunc(p.runs, func(o *pairRun) bool { return o == r })
 	for i, id := range ids {
 		if id != "" {
-			p.twin.finish(id, p.now, outcomes[i])
+			p.model.finish(id, p.now, outcomes[i])
 		}
 	}
 }
@@ -322,16 +322,16 @@ func (p *pair) postponeOne(t *rapid.T) {
 	r.core.Postpone(it, parked)
 	r.core.Record(p)
 	if parked {
-		p.twin.parked[id] = true
+		p.model.parked[id] = true
 	}
-	p.twin.putBack(p.twin.jobs[id])
+	p.model.putBack(p.model.jobs[id])
 }
 
 func (p *pair) unpark(t *rapid.T) {
 	id := rapid.SampledFrom([]string{"a", "b", "c", "d", "e"}).Draw(t, "id")
 	p.core(id).Unpark(id)
 	p.core(id).Record(p)
-	delete(p.twin.parked, id)
+	delete(p.model.parked, id)
 }
 
 // drawOutcome ends an item. Under Single its worker goes through some of the payloads
@@ -340,7 +340,7 @@ func (p *pair) drawOutcome(t *rapid.T, it *Item) {
 	done := it.Outcome.Done
 	for p.cfg.Single && rapid.IntRange(0, 3).Draw(t, "pass") > 0 {
 		if !it.Pass() {
-			it.Outcome.Verdict = Done
+			it.Outcome.Verdict = VerdictDone
 			return
 		}
 		done++
@@ -363,24 +363,24 @@ func (p *pair) passSome(t *rapid.T) {
 		if !out.started || !p.current(r, i) {
 			continue
 		}
-		if it := &r.run.Items[i]; it.Outcome.Verdict == Unstarted && rapid.Bool().Draw(t, "another") && !it.Pass() {
-			it.Outcome.Verdict = Done
+		if it := &r.run.Items[i]; it.Outcome.Verdict == VerdictUnstarted && rapid.Bool().Draw(t, "another") && !it.Pass() {
+			it.Outcome.Verdict = VerdictDone
 		}
 		return
 	}
 }
 
 func drawOutcome(t *rapid.T, payloads int) (o Outcome) {
-	o.Verdict = rapid.SampledFrom([]Verdict{Done, Done, Failed, Failed, Failed, Snoozed, Interrupted, Canceled, Discarded}).Draw(t, "verdict")
-	if o.Verdict == Failed || o.Verdict == Snoozed {
+	o.Verdict = rapid.SampledFrom([]Verdict{VerdictDone, VerdictDone, VerdictFailed, VerdictFailed, VerdictFailed, VerdictSnoozed, VerdictInterrupted, VerdictCanceled, VerdictDiscarded}).Draw(t, "verdict")
+	if o.Verdict == VerdictFailed || o.Verdict == VerdictSnoozed {
 		o.Delay = time.Duration(rapid.Int64Range(-1, 6).Draw(t, "delay"))
 	}
-	if o.Verdict == Failed || o.Verdict == Canceled {
+	if o.Verdict == VerdictFailed || o.Verdict == VerdictCanceled {
 		o.Error = rapid.SampledFrom([]string{"", "e", "f"}).Draw(t, "error")
 	}
 	for i := range payloads {
 		if rapid.IntRange(0, 9).Draw(t, "part") == 0 {
-			o.Parts = append(o.Parts, Part{i, rapid.SampledFrom([]Verdict{Done, Discarded, Canceled, Canceled}).Draw(t, "of"), "part"})
+			o.Parts = append(o.Parts, Part{i, rapid.SampledFrom([]Verdict{VerdictDone, VerdictDiscarded, VerdictCanceled, VerdictCanceled}).Draw(t, "of"), "part"})
 		}
 	}
 	return o
@@ -388,17 +388,17 @@ func drawOutcome(t *rapid.T, payloads int) (o Outcome) {
 
 func (p *pair) runNow(t *rapid.T) {
 	id := rapid.SampledFrom([]string{"a", "b", "c", "d", "e", "nobody"}).Draw(t, "id")
-	j := p.twin.jobs[id]
+	j := p.model.jobs[id]
 	waits := j != nil && j.out == nil
 	require.Equal(p.t, waits, p.core(id).RunNow(id, p.now))
 	p.core(id).Record(p)
 	if waits {
-		p.twin.now(j, p.now)
+		p.model.now(j, p.now)
 	}
 }
 
 func (p *pair) restoreOne(t *rapid.T) {
-	if dead := slices.Sorted(maps.Keys(p.twin.morgue)); len(dead) > 0 {
+	if dead := slices.Sorted(maps.Keys(p.model.morgue)); len(dead) > 0 {
 		p.arrived(p.restore(rapid.SampledFrom(dead).Draw(t, "dead"), p.now))
 	}
 }
@@ -407,7 +407,7 @@ func (p *pair) reclaim(t *rapid.T) {
 	if rapid.Bool().Draw(t, "quantum") {
 		p.now += int64(Quantum)
 	}
-	var goOn []func() // what the twin does, once the cores have let go of the items
+	var goOn []func() // what the model does, once the cores have let go of the items
 	for _, r := range p.runs {
 		if r.run.size > 1 && p.now >= r.taken+int64(Quantum) {
 			goOn = append(goOn, p.takeApart(r)...)
@@ -433,7 +433,7 @@ func (p *pair) takeApart(r *pairRun) (goOn []func()) {
 		}
 		switch id, outcome := r.run.Items[i].ID, r.run.Items[i].Outcome; {
 		case !out.started:
-			goOn = append(goOn, func() { p.twin.putBack(p.twin.jobs[id]) })
+			goOn = append(goOn, func() { p.model.putBack(p.model.jobs[id]) })
 		case inHand:
 			inHand = false
 			it := &r.run.Items[i]
@@ -441,9 +441,9 @@ func (p *pair) takeApart(r *pairRun) (goOn []func()) {
 				break // its worker has been told already, and gives it back
 			}
 			passed := int(it.passed.Load()) - out.settled
-			goOn = append(goOn, func() { p.twin.settle(p.twin.jobs[id], passed) })
+			goOn = append(goOn, func() { p.model.settle(p.model.jobs[id], passed) })
 		default:
-			goOn = append(goOn, func() { p.twin.finish(id, p.now, outcome) })
+			goOn = append(goOn, func() { p.model.finish(id, p.now, outcome) })
 		}
 	}
 	return goOn
@@ -455,16 +455,16 @@ func (p *pair) crashNow(t *rapid.T) {
 	p.flush()
 	p.crash(rapid.SampledFrom(shardCounts).Draw(t, "shards"))
 	p.runs = nil
-	for _, id := range p.twin.crash() {
+	for _, id := range p.model.crash() {
 		v, _ := p.core(id).view(id)
-		p.twin.jobs[id].due, p.twin.jobs[id].retry = v.due, v.retry
+		p.model.jobs[id].due, p.model.jobs[id].retry = v.due, v.retry
 	}
 	if rapid.Bool().Draw(t, "twice") {
 		before := p.rig.lanes()
 		p.flush()
 		p.crash(rapid.SampledFrom(shardCounts).Draw(t, "shards"))
 		require.Equal(p.t, before, p.rig.lanes())
-		p.twin.counts = Counts{}
+		p.model.counts = Counts{}
 	}
 }
 
@@ -476,39 +476,39 @@ func (p *pair) powerCut(t *rapid.T) {
 	p.open(rapid.SampledFrom(shardCounts).Draw(t, "shards"))
 	p.runs = nil
 	morgue := p.morgue()
-	w := newTwin(p.cfg)
-	w.all = p.twin.all
+	w := newModel(p.cfg)
+	w.all = p.model.all
 	for _, c := range p.cores {
 		w.counts.Merged += c.counts.Merged // what was undone may be decided again
 	}
-	for pos := range p.twin.all {
+	for pos := range p.model.all {
 		_, buried := morgue[pos]
 		switch {
 		case buried:
 			w.morgue[pos] = true
 		case !p.known()[pos]:
-			require.True(p.t, p.twin.ended[pos] || w.mergedAgain(pos, p.rig), "#%d is lost", pos)
+			require.True(p.t, p.model.ended[pos] || w.mergedAgain(pos, p.rig), "#%d is lost", pos)
 			w.ended[pos] = true
 		}
 	}
 	w.adopt(p.rig)
-	p.twin = w
+	p.model = w
 }
 
 // mergedAgain reports whether a payload has an equal one beside it, so that it
 // may have been merged at the start.
-func (w *twin) mergedAgain(pos journal.Position, g *rig) bool {
+func (w *model) mergedAgain(pos journal.Position, g *rig) bool {
 	p := w.all[pos]
 	v, _ := g.core(p.id).view(p.id)
 	return slices.ContainsFunc(v.waiting, func(q Payload) bool { return w.all[q.Ref.Position()].data == p.data })
 }
 
 // adopt takes over what the cores have.
-func (w *twin) adopt(g *rig) {
+func (w *model) adopt(g *rig) {
 	for _, c := range g.cores {
 		for id := range c.lanes.named() {
 			v, _ := c.view(id)
-			j := &twinJob{due: v.due, retry: v.retry, err: v.err, failures: v.failures, halted: v.halted}
+			j := &modelJob{due: v.due, retry: v.retry, err: v.err, failures: v.failures, halted: v.halted}
 			for _, p := range v.held {
 				j.held = append(j.held, w.all[p.Ref.Position()])
 			}
@@ -520,7 +520,7 @@ func (w *twin) adopt(g *rig) {
 	}
 }
 
-// compare holds the cores against the twin, their own laws and the journal.
+// compare holds the cores against the model, their own laws and the journal.
 func (p *pair) compare() {
 	for _, c := range p.cores {
 		if c.lanes.len()+len(c.runs) > 0 {
@@ -540,14 +540,14 @@ func (p *pair) compare() {
 		next = min(next, c.NextDue())
 	}
 	slices.SortFunc(views, func(a, b laneView) int { return cmp.Compare(a.id, b.id) })
-	require.Len(p.t, views, len(p.twin.jobs))
+	require.Len(p.t, views, len(p.model.jobs))
 	for _, v := range views {
-		j := p.twin.jobs[v.id]
+		j := p.model.jobs[v.id]
 		require.NotNil(p.t, j, v.id)
-		due, out := j.due, []*twinPayload(nil)
+		due, out := j.due, []*modelPayload(nil)
 		if j.out != nil {
 			due, out = j.out.due, j.out.payloads
-		} else if !j.halted && !p.twin.parked[v.id] {
+		} else if !j.halted && !p.model.parked[v.id] {
 			next = min(next, due)
 			require.LessOrEqual(p.t, next, due)
 		}
@@ -556,8 +556,8 @@ func (p *pair) compare() {
 		require.Equal(p.t, want, got, "%v", v)
 	}
 	require.LessOrEqual(p.t, totals.Replaced, totals.Merged)
-	totals.Replaced = 0 // the twin does not know what a receipt has said
-	require.Equal(p.t, p.twin.counts, totals)
+	totals.Replaced = 0 // the model does not know what a receipt has said
+	require.Equal(p.t, p.model.counts, totals)
 	if p.steps++; p.steps%4 == 0 { // what is slow finds a loss later, but finds it
 		p.checkJournal()
 		p.everyPositionOnce()
@@ -567,10 +567,10 @@ func (p *pair) compare() {
 // everyPositionOnce: accepted payloads wait, run, have ended, or are buried.
 func (p *pair) everyPositionOnce() {
 	known, buried := p.known(), p.morgue()
-	for pos := range p.twin.all {
+	for pos := range p.model.all {
 		_, dead := buried[pos]
-		require.Equal(p.t, dead, p.twin.morgue[pos], "#%d in the morgue", pos)
-		require.Equal(p.t, 1, count(known[pos])+count(dead)+count(p.twin.ended[pos]), "#%d", pos)
+		require.Equal(p.t, dead, p.model.morgue[pos], "#%d in the morgue", pos)
+		require.Equal(p.t, 1, count(known[pos])+count(dead)+count(p.model.ended[pos]), "#%d", pos)
 	}
-	require.Len(p.t, buried, len(p.twin.morgue))
+	require.Len(p.t, buried, len(p.model.morgue))
 }

@@ -22,7 +22,7 @@ func everyPair(n int) (walk []int) {
 	return append(walk, 1)
 }
 
-// FAULTS F2: whatever the number of shards was and is, from 1 to 64, the events
+// Whatever the number of shards was and is, from 1 to 64, the events
 // of an id are done in order, each once.
 func TestEveryPairOfShardCounts(t *testing.T) {
 	walk := everyPair(64)
@@ -30,7 +30,7 @@ func TestEveryPairOfShardCounts(t *testing.T) {
 	seed := rand.Uint64()
 	t.Log("seed", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
-	g := newRig(t, Config{Merge: KeepAll, MaxRetries: 1 << 20, MaxPayloads: 3, Concurrency: 2}, walk[0])
+	g := newRig(t, Config{Merge: MergeKeepAll, MaxRetries: 1 << 20, MaxPayloads: 3, Concurrency: 2}, walk[0])
 	put, done, now := map[string]int{}, map[string]int{}, int64(0)
 	enqueue := func() {
 		id := fmt.Sprint("id ", r.IntN(40))
@@ -51,7 +51,7 @@ func TestEveryPairOfShardCounts(t *testing.T) {
 				p.Ref.Read(&e)
 				require.Equal(t, done[it.ID]+j+1, int(e.Payload[0])|int(e.Payload[1])<<8, "an event of %s", it.ID)
 			}
-			if it.Outcome.Verdict = []Verdict{Done, Done, Failed, Snoozed}[r.IntN(4)]; it.Outcome.Verdict == Done && !leave {
+			if it.Outcome.Verdict = []Verdict{VerdictDone, VerdictDone, VerdictFailed, VerdictSnoozed}[r.IntN(4)]; it.Outcome.Verdict == VerdictDone && !leave {
 				done[it.ID] += len(it.Payloads)
 			}
 		}

@@ -109,20 +109,20 @@ func (it *Item) Current() Payload { return it.Payloads[it.Outcome.Done] }
 type Verdict uint8
 
 const (
-	// Unstarted is the zero Verdict: the worker did not come to it.
-	Unstarted Verdict = iota
-	// Done: the payloads are over.
-	Done
-	// Failed: they run again after Delay, and the retry counts.
-	Failed
-	// Snoozed: they run again after Delay, and the retry count stays.
-	Snoozed
-	// Interrupted: they run again as if they had not run.
-	Interrupted
-	// Canceled: they go to the morgue.
-	Canceled
-	// Discarded: they are over, and counted as discarded.
-	Discarded
+	// VerdictUnstarted is the zero Verdict: the worker did not come to it.
+	VerdictUnstarted Verdict = iota
+	// VerdictDone: the payloads are over.
+	VerdictDone
+	// VerdictFailed: they run again after Delay, and the retry counts.
+	VerdictFailed
+	// VerdictSnoozed: they run again after Delay, and the retry count stays.
+	VerdictSnoozed
+	// VerdictInterrupted: they run again as if they had not run.
+	VerdictInterrupted
+	// VerdictCanceled: they go to the morgue.
+	VerdictCanceled
+	// VerdictDiscarded: they are over, and counted as discarded.
+	VerdictDiscarded
 )
 
 // Outcome is what a worker found out about an item.

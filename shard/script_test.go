@@ -22,7 +22,7 @@ var update = flag.Bool("update", false, "write what the scripts in testdata do a
 // TestScripts runs testdata/*.txt. A line is a command; the indented lines
 // below it are what it does. Times are seconds since the script began.
 //
-//	config merge=KeepLast failure=BlockFailed exhausted=Halt fresh=PullRetry retries=3 concurrency=2 batch=2 max=1 single=1
+//	config merge=MergeKeepLast failure=OnFailureBlock exhausted=OnExhaustedHalt fresh=OnFreshPull retries=3 concurrency=2 batch=2 max=1 single=1
 //	put ID PAYLOAD [score=N] [due=T]     one payload is accepted; score and due default to now
 //	at T                                 the clock goes on
 //	take [NAME]                          a worker takes a run
@@ -74,7 +74,7 @@ type script struct {
 
 // runScript returns the script with what it does instead of what it should.
 func runScript(t *testing.T, lines []string, replay bool) []string {
-	s := &script{rig: newRig(t, Config{Merge: MinScore}, 1), runs: make(map[string]*Run)}
+	s := &script{rig: newRig(t, Config{Merge: MergeMinScore}, 1), runs: make(map[string]*Run)}
 	defer func() { s.close() }()
 	s.record = s.traceChange
 	for _, line := range lines {
@@ -288,7 +288,7 @@ func (s *script) configure(a args) {
 		return uint8(i)
 	}
 	s.cfg = Config{
-		Merge:       (MinScore + Merge(named("merge", "MinScore", "KeepFirst", "KeepLast", "KeepAll"))) % (KeepLast + 1),
+		Merge:       (MergeMinScore + Merge(named("merge", "MinScore", "KeepFirst", "KeepLast", "KeepAll"))) % (MergeKeepLast + 1),
 		OnFailure:   OnFailure(named("failure", "MergeFailed", "BlockFailed")),
 		OnExhausted: OnExhausted(named("exhausted", "BuryOldest", "BuryAll", "Halt")),
 		OnFresh:     OnFresh(named("fresh", "WaitWithRetry", "PullRetry")),
@@ -350,8 +350,8 @@ func (s *script) finish(name string) {
 }
 
 var verdicts = map[string]Verdict{
-	"unstarted": Unstarted, "done": Done, "failed": Failed, "snoozed": Snoozed,
-	"interrupted": Interrupted, "canceled": Canceled, "discarded": Discarded,
+	"unstarted": VerdictUnstarted, "done": VerdictDone, "failed": VerdictFailed, "snoozed": VerdictSnoozed,
+	"interrupted": VerdictInterrupted, "canceled": VerdictCanceled, "discarded": VerdictDiscarded,
 }
 
 func outcome(verdict string, a args) Outcome {
@@ -366,7 +366,7 @@ func outcome(verdict string, a args) Outcome {
 			if err != nil {
 				panic(err)
 			}
-			out.Parts = append(out.Parts, Part{Index: i, Verdict: cmp.Or(verdicts[text], Canceled), Error: text})
+			out.Parts = append(out.Parts, Part{Index: i, Verdict: cmp.Or(verdicts[text], VerdictCanceled), Error: text})
 		}
 	}
 	return out

@@ -151,7 +151,7 @@ func bubble(t *testing.T, cfg Config, f func(t *testing.T, h *house, ran *[]stri
 		begin := time.Now()
 		h := newHouse(t, 1, 2, cfg, func(it *Item) Outcome {
 			ran = append(ran, fmt.Sprintf("%s at %v", it.ID, time.Since(begin)))
-			return Outcome{Verdict: Done}
+			return Outcome{Verdict: VerdictDone}
 		})
 		f(t, h, &ran)
 		h.close()
@@ -261,7 +261,7 @@ func TestPendingJobsRunAtTheStart(t *testing.T) {
 		log, err = journal.OpenMemory(disk, journal.Config{})
 		require.NoError(t, err)
 		var ran []string
-		h := newHouse(t, 0, 1, Config{}, func(it *Item) Outcome { ran = append(ran, it.ID); return Outcome{Verdict: Done} })
+		h := newHouse(t, 0, 1, Config{}, func(it *Item) Outcome { ran = append(ran, it.ID); return Outcome{Verdict: VerdictDone} })
 		core := NewCore(queue, Config{})
 		var e journal.Entry
 		for _, ref := range log.Pending(queue) {
@@ -281,7 +281,7 @@ func TestPendingJobsRunAtTheStart(t *testing.T) {
 func TestStopTakesInWhatIsQueued(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		h := newHouse(t, 1, 1, Config{}, func(*Item) Outcome { <-release; return Outcome{Verdict: Done} })
+		h := newHouse(t, 1, 1, Config{}, func(*Item) Outcome { <-release; return Outcome{Verdict: VerdictDone} })
 		s := h.shards[0]
 		var tickets []journal.Ticket
 		go func() { // holds the actor while messages gather
@@ -343,7 +343,7 @@ func TestWorkersRunOneShardTogether(t *testing.T) {
 		begin := time.Now()
 		h := newHouse(t, 1, 3, Config{Concurrency: 2}, func(*Item) Outcome {
 			time.Sleep(time.Hour)
-			return Outcome{Verdict: Done}
+			return Outcome{Verdict: VerdictDone}
 		})
 		var entries []journal.Entry
 		for _, id := range []string{"a", "b", "c", "d"} {
@@ -376,7 +376,7 @@ func TestSlowJobsDoNotHoldOthers(t *testing.T) {
 			if it.ID == "0 slow" {
 				time.Sleep(time.Hour)
 			}
-			return Outcome{Verdict: Done}
+			return Outcome{Verdict: VerdictDone}
 		})
 		require.NoError(t, h.shards[0].Do(t.Context(), func(c *Core) { c.pace = 8 }))
 		var entries []journal.Entry
@@ -414,11 +414,11 @@ func TestOrderAndWorkersUnderLoad(t *testing.T) {
 	handler := func(it *Item) Outcome {
 		st := strands[it.ID]
 		if !assert.True(t, st.busy.CompareAndSwap(false, true), "two runs of %s", it.ID) {
-			return Outcome{Verdict: Discarded}
+			return Outcome{Verdict: VerdictDiscarded}
 		}
 		defer st.busy.Store(false)
 		if rand.IntN(10) == 0 {
-			return Outcome{Verdict: []Verdict{Failed, Snoozed, Interrupted}[rand.IntN(3)], Delay: time.Duration(rand.IntN(1000))}
+			return Outcome{Verdict: []Verdict{VerdictFailed, VerdictSnoozed, VerdictInterrupted}[rand.IntN(3)], Delay: time.Duration(rand.IntN(1000))}
 		}
 		var e journal.Entry
 		for _, p := range it.Payloads {
@@ -428,9 +428,9 @@ func TestOrderAndWorkersUnderLoad(t *testing.T) {
 			st.last[producer] = n
 			st.n++
 		}
-		return Outcome{Verdict: Done}
+		return Outcome{Verdict: VerdictDone}
 	}
-	cfg := Config{Merge: KeepAll, MaxRetries: 1 << 20, MaxPayloads: 3, Concurrency: 2}
+	cfg := Config{Merge: MergeKeepAll, MaxRetries: 1 << 20, MaxPayloads: 3, Concurrency: 2}
 	h := newHouse(t, 16, 3, cfg, handler)
 	var wg sync.WaitGroup
 	for producer := range producers {

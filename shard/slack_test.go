@@ -42,11 +42,11 @@ func TestHowLateASlackMakes(t *testing.T) {
 				late++
 			}
 			if it.Retry > 1 || rand.IntN(2) == 0 {
-				return Outcome{Verdict: Done}
+				return Outcome{Verdict: VerdictDone}
 			}
 			d := pause()
 			waits[it.ID] = wait{now, now.Add(d)}
-			return Outcome{Verdict: Failed, Delay: d}
+			return Outcome{Verdict: VerdictFailed, Delay: d}
 		})
 		for i := range 1000 {
 			id := fmt.Sprintf("%c%d", 'a'+i%4, i)
@@ -76,7 +76,7 @@ func TestSlackBringsJobsTogether(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			starts[time.Now()]++
-			return Outcome{Verdict: Done}
+			return Outcome{Verdict: VerdictDone}
 		})
 		first := time.Now().Add(time.Hour)
 		for i := range 1000 {
@@ -133,7 +133,7 @@ func TestNextWakeAfterTheClockIsSet(t *testing.T) {
 			r := c.NewRun()
 			require.True(t, c.Take(now, r))
 			require.True(t, r.Items[0].start(0))
-			r.Items[0].Outcome = Outcome{Verdict: Failed, Delay: time.Second + 1}
+			r.Items[0].Outcome = Outcome{Verdict: VerdictFailed, Delay: time.Second + 1}
 			c.Finish(now, r)
 			c.Record(g)
 			c.stepClock(now, int64(step))

@@ -173,7 +173,7 @@ func (c *Core) takeApart(now int64, r *Run) {
 	c.pace = max(1, min(c.pace, over/c.cfg.BatchSize))
 	for i := range r.Items[:over] {
 		// One without a verdict is on its way back through Postpone.
-		if it := &r.Items[i]; it.state.Load() == started && it.Outcome.Verdict != Unstarted {
+		if it := &r.Items[i]; it.state.Load() == started && it.Outcome.Verdict != VerdictUnstarted {
 			c.settle(now, it)
 			it.reset()
 			it.state.Store(revoked)

@@ -23,7 +23,7 @@ type budget struct {
 
 var (
 	// A backlog of 500,000 jobs fits into Strand's memory budget; one that does
-	// not is its own workload, hoard.
+	// not is its own workload, large backlog.
 	full = budget{
 		target: 400 * time.Millisecond, most: 2_000_000, backlog: 500_000,
 		ids: []int{1000, 1, 100_000}, shapes: []string{together, inTurn}, handlers: []time.Duration{0, time.Millisecond},

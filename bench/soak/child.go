@@ -299,10 +299,10 @@ func (a *actor) drain() {
 		time.Sleep(5 * time.Millisecond)
 	}
 	// What the last run decided is in the commit before this one's at the latest.
-	err := a.x.SetMark(ctx, "drained", 1)
+	err := a.x.SetSourceOffset(ctx, "drained", 1)
 	for errors.Is(err, executor.ErrFull) { // the jobs that ended give room, not at once
 		time.Sleep(5 * time.Millisecond)
-		err = a.x.SetMark(ctx, "drained", 1)
+		err = a.x.SetSourceOffset(ctx, "drained", 1)
 	}
 	if err != nil {
 		say("x drain: %v", err)

@@ -151,7 +151,7 @@ func startFiller(l life, cfg executor.QueueConfig[[]byte]) *filler {
 		say("z open: %v", err)
 		return nil
 	}
-	if l.Number > 1 && errors.Is(f.x.SetMark(context.Background(), "started", int64(l.Number)), executor.ErrFull) {
+	if l.Number > 1 && errors.Is(f.x.SetSourceOffset(context.Background(), "started", int64(l.Number)), executor.ErrFull) {
 		say("b") // and that is known before the first queue is registered
 	}
 	queue, err := executor.HandleMerged(f.x, sequenceQueues[0], f.handle, cfg)

@@ -40,7 +40,7 @@
 // the start and at the end of each handler. The [oracle] reads the lines and
 // outlives the child. It holds:
 //
-//   - what was accepted under Sync runs to its end, or an equal payload that
+//   - what was accepted under DurabilitySync runs to its end, or an equal payload that
 //     it was merged into does;
 //   - what a crash takes of the async calls is the end of a life, never its
 //     middle, and a call is in effect as a whole or not at all;

@@ -24,7 +24,7 @@ type life struct {
 	Seed   uint64
 
 	Workers    int
-	Seq        bool // the scheduler is Seq, else Lag
+	Seq        bool // the scheduler is RoundRobin, else OldestFirst
 	Producers  int
 	Ops        int  // calls of each producer; 0: until the end
 	Compact    bool // the file is replaced all the time
@@ -162,16 +162,16 @@ func beChild() {
 	case poisonMode:
 		os.Exit(takePoison(l))
 	case lockMode, unlockMode:
-		os.Exit(newHoarder(l).play())
+		os.Exit(newLockHolder(l).play())
 	}
 	os.Exit(newActor(l).play())
 }
 
 // open opens the executor of a life and registers its queues.
 func (l life) open(onFailure func(error)) (*executor.Executor, error) {
-	cfg := executor.Config{Logger: slog.New(slog.DiscardHandler), Workers: l.Workers, OnFailure: onFailure, StopTimeout: stopTime, CrashLimit: l.CrashLimit, CrashReports: l.Reports, MemoryBudget: l.Budget}
+	cfg := executor.Config{Logger: slog.New(slog.DiscardHandler), Workers: l.Workers, OnFatal: onFailure, StopTimeout: stopTime, CrashLimit: l.CrashLimit, CrashReports: l.Reports, MemoryBudget: l.Budget}
 	if l.Seq {
-		cfg.Scheduler = executor.Seq()
+		cfg.Scheduler = executor.RoundRobin()
 	}
 	return executor.Open(l.Dir, cfg)
 }
@@ -180,10 +180,10 @@ func (q queueLife) config(retryIn func(int) time.Duration) executor.QueueConfig[
 	cfg := executor.QueueConfig[[]byte]{
 		Shards: q.Shards, Concurrency: q.Concurrency, BatchSize: q.Batch, MaxPayloads: q.MaxPayloads,
 		Merge: q.Merge, OnFailure: q.OnFailure, OnFresh: q.OnFresh,
-		Codec: executor.Raw{}, RetryIn: retryIn, Durability: executor.Sync,
+		Codec: executor.Raw{}, RetryIn: retryIn, Durability: executor.DurabilitySync,
 	}
 	if q.Async {
-		cfg.Durability = executor.Async
+		cfg.Durability = executor.DurabilityAsync
 	}
 	return cfg
 }

@@ -57,16 +57,16 @@ type condition struct {
 	line   string // before "i OP"; %d is OP
 }
 
-func asKey(key string) *condition { return &condition{executor.Key(key), "y %d " + key} }
+func asKey(key string) *condition { return &condition{executor.IdempotencyKey(key), "y %d " + key} }
 
 func asOnce(source string, mark int64) *condition {
-	return &condition{executor.Once(source, mark), fmt.Sprintf("n %%d %s %d", source, mark)}
+	return &condition{executor.FromSource(source, mark), fmt.Sprintf("n %%d %s %d", source, mark)}
 }
 
 // marks says how far the sources have come.
 func (a *actor) marks() {
 	for n := range a.Sources {
-		mark, _, err := a.x.Mark(sourceName(n))
+		mark, _, err := a.x.SourceOffset(sourceName(n))
 		if err != nil {
 			say("x mark: %v", err)
 			return
@@ -88,7 +88,7 @@ func (a *actor) consume(n int, told <-chan struct{}) {
 			return
 		default:
 		}
-		mark, _, err := a.x.Mark(name)
+		mark, _, err := a.x.SourceOffset(name)
 		if err != nil {
 			return
 		}
@@ -132,7 +132,7 @@ func parking() executor.Locks[[]byte] {
 // keepGate unlocks and locks the gate, again and again, until told.
 func (a *actor) keepGate(told <-chan struct{}) {
 	for a.openGate() {
-		if a.x.Keys().Lock(context.Background(), gateKey) != nil {
+		if a.x.KeyLocks().Lock(context.Background(), gateKey) != nil {
 			return // the executor has stopped
 		}
 		select {
@@ -145,13 +145,13 @@ func (a *actor) keepGate(told <-chan struct{}) {
 
 // openGate lets all that is parked pass.
 func (a *actor) openGate() bool {
-	err := a.x.Keys().Unlock(context.Background(), gateKey)
+	err := a.x.KeyLocks().Unlock(context.Background(), gateKey)
 	return err == nil || errors.Is(err, lock.ErrNotLocked)
 }
 
 // nothingLocked says so when keys are left of jobs that are over.
 func (a *actor) nothingLocked() {
-	for _, k := range a.x.Keys().List() {
+	for _, k := range a.x.KeyLocks().List() {
 		say("x %q is locked %d times after all jobs are over", k.Key, len(k.Locks))
 	}
 }

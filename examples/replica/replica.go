@@ -67,7 +67,7 @@ func openReplica(o options, repo *repository, h *history, complaints io.Writer) 
 			Score:       score,
 			MaxRetries:  maxRetries,
 			RetryIn:     func(n int) time.Duration { return min(time.Millisecond<<n, time.Second) },
-			OnExhausted: executor.Halt,
+			OnExhausted: executor.OnExhaustedHalt,
 		})
 	}
 	if err != nil {

@@ -49,7 +49,7 @@ const stopTime = 20 * time.Second
 func run(ctx context.Context, listen, journal, to string) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	x, err := executor.Open(journal, executor.Config{OnFailure: fail})
+	x, err := executor.Open(journal, executor.Config{OnFatal: fail})
 	if err != nil {
 		return err
 	}

@@ -79,7 +79,7 @@ func (s *service) receive(w http.ResponseWriter, r *http.Request) {
 	}
 	hook := webhook{Key: key, Type: r.Header.Get("Content-Type"), Body: body}
 	// Two customers may send the same key.
-	receipt, err := s.webhooks.Enqueue(r.Context(), customer, hook, executor.Key(customer+"/"+key))
+	receipt, err := s.webhooks.Enqueue(r.Context(), customer, hook, executor.IdempotencyKey(customer+"/"+key))
 	if err != nil {
 		http.Error(w, err.Error(), statusOf(err))
 		return

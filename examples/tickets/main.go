@@ -62,7 +62,7 @@ func sell(dir string) {
 	for i := range 1000 {
 		items = append(items, executor.Item[string]{ID: fmt.Sprint("customer ", i)})
 	}
-	must(sales.EnqueueMany(ctx, items, executor.Key("all of them"))) // the second time they are there already
+	must(sales.EnqueueMany(ctx, items, executor.IdempotencyKey("all of them"))) // the second time they are there already
 	done.Add(must(sales.Stats(ctx)).Jobs)
 	must(x, x.Start(ctx))
 	done.Wait()

@@ -39,11 +39,11 @@ func main() {
 	done.Add(2)
 	must(shipped.Enqueue(ctx, "webhook 1", 7))
 	must(cancel.Enqueue(ctx, "webhook 2", 7))
-	fmt.Println(x.Keys().List()[0])
+	fmt.Println(x.KeyLocks().List()[0])
 	must(x, x.Start(ctx))
 	done.Wait()
 	must(x, x.Stop(ctx))
-	fmt.Println("Keys that are still locked:", len(x.Keys().List()))
+	fmt.Println("Keys that are still locked:", len(x.KeyLocks().List()))
 }
 
 func must[T any](value T, err error) T {

@@ -78,7 +78,7 @@ func TestClockSetBack(t *testing.T) {
 
 		r.r = s.r
 		s = r.open(t)
-		s.add(t, "report", "* * * * *", missed(cron.CatchUpAll))
+		s.add(t, "report", "* * * * *", missed(cron.MissedAll))
 		s.start(t)
 		time.Sleep(5 * time.Minute)
 		require.Empty(t, s.r.take(), "after a restart, too")
@@ -126,10 +126,10 @@ func TestClockSetForward(t *testing.T) {
 		at, by time.Duration
 		want   []string
 	}{
-		{cron.SkipMissed, 59*time.Minute + 20*time.Second, time.Minute, []string{"report@01-01T01:00:00"}},
-		{cron.SkipMissed, 57*time.Minute + 20*time.Second, 3 * time.Hour, nil},
-		{cron.CatchUpOne, 57*time.Minute + 20*time.Second, 3 * time.Hour, []string{"report@01-01T03:00:00"}},
-		{cron.CatchUpAll, 57*time.Minute + 20*time.Second, 3 * time.Hour, []string{"report@01-01T01:00:00", "report@01-01T02:00:00", "report@01-01T03:00:00"}},
+		{cron.MissedSkip, 59*time.Minute + 20*time.Second, time.Minute, []string{"report@01-01T01:00:00"}},
+		{cron.MissedSkip, 57*time.Minute + 20*time.Second, 3 * time.Hour, nil},
+		{cron.MissedOnce, 57*time.Minute + 20*time.Second, 3 * time.Hour, []string{"report@01-01T03:00:00"}},
+		{cron.MissedAll, 57*time.Minute + 20*time.Second, 3 * time.Hour, []string{"report@01-01T01:00:00", "report@01-01T02:00:00", "report@01-01T03:00:00"}},
 	} {
 		bubble(t, func(t *testing.T) {
 			var wall clock
@@ -214,7 +214,7 @@ func TestGroupUnderRace(t *testing.T) {
 		}
 		for j := range schedules {
 			for at := begin.Add(time.Second); !at.After(end); at = at.Add(time.Second) {
-				if j == int(cron.CatchUpAll) {
+				if j == int(cron.MissedAll) {
 					require.Equal(t, 1, fired[label(fmt.Sprint(j), at)], "%v of %v", at, end)
 				}
 			}

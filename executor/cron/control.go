@@ -29,13 +29,13 @@ func (c *Cron) List() []Entry {
 	now := c.now()
 	entries := make([]Entry, 0, len(c.schedules))
 	for _, s := range c.schedules {
-		from := s.course.handled
-		if dropped := s.course.paused || s.course.begun.IsZero() && s.missed == SkipMissed; dropped && from.Before(now) {
+		from := s.progress.handled
+		if dropped := s.progress.paused || s.progress.begun.IsZero() && s.missed == MissedSkip; dropped && from.Before(now) {
 			from = now
 		}
 		entries = append(entries, Entry{
 			Name: s.name, Spec: s.spec, Next: s.table.Next(from), Last: s.last, Lost: s.lost,
-			Paused: s.course.paused, Firing: c.firing[s] != nil, Err: s.err,
+			Paused: s.progress.paused, Firing: c.firing[s] != nil, Err: s.err,
 		})
 	}
 	slices.SortFunc(entries, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
@@ -56,7 +56,7 @@ func (c *Cron) find(name string) (*schedule, []*Cron, error) {
 	if s == nil {
 		return nil, nil, fmt.Errorf("%w: %q", ErrNotFound, name)
 	}
-	return s, slices.Clone(s.course.members), nil
+	return s, slices.Clone(s.progress.members), nil
 }
 
 // Pause has the ticks of a schedule dropped until Resume, in the whole group. It
@@ -68,13 +68,13 @@ func (c *Cron) Pause(ctx context.Context, name string) error {
 		return err
 	}
 	for _, m := range members {
-		if err := m.x.SetMark(ctx, pauseMark(name), c.now().Unix()); err != nil {
+		if err := m.x.SetSourceOffset(ctx, pauseMark(name), c.now().Unix()); err != nil {
 			return err
 		}
 	}
 	c.group.mu.Lock()
 	defer c.group.mu.Unlock()
-	s.course.paused = true
+	s.progress.paused = true
 	return nil
 }
 
@@ -88,15 +88,15 @@ func (c *Cron) Resume(ctx context.Context, name string) error {
 	}
 	now := c.now()
 	for _, m := range members {
-		if err := m.x.SetMark(ctx, tickMark(name), now.Unix()); err != nil {
+		if err := m.x.SetSourceOffset(ctx, tickMark(name), now.Unix()); err != nil {
 			return err
 		}
-		if err := m.x.DeleteMark(ctx, pauseMark(name)); err != nil {
+		if err := m.x.DeleteSourceOffset(ctx, pauseMark(name)); err != nil {
 			return err
 		}
 	}
 	c.group.mu.Lock()
-	s.course.paused, s.course.handled = false, now
+	s.progress.paused, s.progress.handled = false, now
 	c.group.mu.Unlock()
 	for _, m := range members {
 		m.poke()
@@ -105,8 +105,8 @@ func (c *Cron) Resume(ctx context.Context, name string) error {
 }
 
 // TriggerNow enqueues a job of a schedule, as if it ticked now: paused or
-// not, leader or not. Ticks are not concerned. Under Parallel its id is the name
-// with the time of the call in nanoseconds. It returns ErrOverlap under Skip,
+// not, leader or not. Ticks are not concerned. Under OverlapParallel its id is the name
+// with the time of the call in nanoseconds. It returns ErrOverlap under OverlapSkip,
 // ErrNotFound, ErrClosed, a PayloadError, or an error of Enqueue.
 func (c *Cron) TriggerNow(ctx context.Context, name string) (executor.Receipt, error) {
 	s, _, err := c.find(name)
@@ -116,9 +116,9 @@ func (c *Cron) TriggerNow(ctx context.Context, name string) (executor.Receipt, e
 	now := c.now()
 	id := name
 	switch s.overlap {
-	case Parallel:
+	case OverlapParallel:
 		id += "@" + now.UTC().Format("2006-01-02T15:04:05.000000000Z") // never the id of a tick
-	case Skip:
+	case OverlapSkip:
 		if pending, err := s.pending(ctx, id); err != nil {
 			return executor.Receipt{}, err
 		} else if pending {
@@ -152,8 +152,8 @@ func (c *Cron) Remove(ctx context.Context, name string) error {
 	}
 	s.removed = true
 	delete(c.schedules, name)
-	if s.course.quit(c); len(s.course.members) == 0 {
-		delete(c.group.courses, name)
+	if s.progress.quit(c); len(s.progress.members) == 0 {
+		delete(c.group.progresses, name)
 	}
 	idle := c.firing[s]
 	c.group.mu.Unlock()
@@ -164,5 +164,5 @@ func (c *Cron) Remove(ctx context.Context, name string) error {
 			return fmt.Errorf("cron: a tick of %q is still being enqueued: %w", name, cause(ctx))
 		}
 	}
-	return errors.Join(c.x.DeleteMark(ctx, tickMark(name)), c.x.DeleteMark(ctx, pauseMark(name)))
+	return errors.Join(c.x.DeleteSourceOffset(ctx, tickMark(name)), c.x.DeleteSourceOffset(ctx, pauseMark(name)))
 }

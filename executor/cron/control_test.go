@@ -24,9 +24,9 @@ func TestIDsAndScores(t *testing.T) {
 		overlap cron.Overlap
 		ids     []string
 	}{
-		{cron.Parallel, []string{"report@2000-01-01T00:01:00Z", "report@2000-01-01T00:02:00Z"}},
-		{cron.Queue, []string{"report", "report"}},
-		{cron.Skip, []string{"report", "report"}},
+		{cron.OverlapParallel, []string{"report@2000-01-01T00:01:00Z", "report@2000-01-01T00:02:00Z"}},
+		{cron.OverlapQueue, []string{"report", "report"}},
+		{cron.OverlapSkip, []string{"report", "report"}},
 	} {
 		bubble(t, func(t *testing.T) {
 			var jobs []executor.Merged[string]
@@ -56,9 +56,9 @@ func TestOverlap(t *testing.T) {
 		overlap cron.Overlap
 		want    string // what is started, by minute
 	}{
-		{cron.Parallel, "1 2 3 4 5 6 7 8"},
-		{cron.Queue, "1 2,3,4 5,6,7"},
-		{cron.Skip, "1 5"},
+		{cron.OverlapParallel, "1 2 3 4 5 6 7 8"},
+		{cron.OverlapQueue, "1 2,3,4 5,6,7"},
+		{cron.OverlapSkip, "1 5"},
 	} {
 		bubble(t, func(t *testing.T) {
 			var mu sync.Mutex
@@ -81,7 +81,7 @@ func TestOverlap(t *testing.T) {
 			mu.Lock()
 			require.Equal(t, c.want, strings.Join(started, " "))
 			mu.Unlock()
-			if c.overlap == cron.Skip {
+			if c.overlap == cron.OverlapSkip {
 				require.ErrorIs(t, s.entry(t, "report").Err, cron.ErrOverlap)
 				_, err := s.c.TriggerNow(t.Context(), "report")
 				require.ErrorIs(t, err, cron.ErrOverlap)
@@ -96,12 +96,12 @@ func TestDroppedTicksAreOver(t *testing.T) {
 	dir := t.TempDir() + "/journal"
 	bubble(t, func(t *testing.T) {
 		s := rig{dir: dir, idle: true}.open(t)
-		s.add(t, "report", "* * * * *", overlap(cron.Skip), missed(cron.CatchUpAll))
+		s.add(t, "report", "* * * * *", overlap(cron.OverlapSkip), missed(cron.MissedAll))
 		s.start(t)
 		time.Sleep(3*time.Minute + 30*time.Second)
 		s.stop(t)
 		s = rig{dir: dir}.open(t)
-		s.add(t, "report", "* * * * *", overlap(cron.Skip), missed(cron.CatchUpAll))
+		s.add(t, "report", "* * * * *", overlap(cron.OverlapSkip), missed(cron.MissedAll))
 		s.start(t)
 		require.Equal(t, []string{"report@01-01T00:01:00"}, s.r.take())
 		s.stop(t)
@@ -113,7 +113,7 @@ func TestPauseAndResume(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		open := func() side {
 			s := rig{dir: dir}.open(t)
-			s.add(t, "report", "* * * * *", missed(cron.CatchUpAll))
+			s.add(t, "report", "* * * * *", missed(cron.MissedAll))
 			s.add(t, "other", "@hourly")
 			s.start(t)
 			return s
@@ -202,7 +202,7 @@ func TestRemove(t *testing.T) {
 		require.NoError(t, s.c.Pause(t.Context(), "report"))
 		require.NoError(t, s.c.Remove(t.Context(), "report"))
 		for _, name := range []string{"cron/tick/report", "cron/pause/report"} {
-			_, found, err := s.x.Mark(name)
+			_, found, err := s.x.SourceOffset(name)
 			require.NoError(t, err)
 			require.False(t, found)
 		}
@@ -253,13 +253,13 @@ func TestStopAmongManyTicks(t *testing.T) {
 		bubble(t, func(t *testing.T) {
 			disk := new(journal.Memory)
 			s := rig{disk: disk}.open(t)
-			s.add(t, "report", "* * * * *", missed(cron.CatchUpAll))
+			s.add(t, "report", "* * * * *", missed(cron.MissedAll))
 			s.stop(t)
 			time.Sleep(10 * time.Minute)
 
 			s = rig{disk: disk}.open(t)
 			hung := make(chan struct{})
-			s.add(t, "report", "* * * * *", missed(cron.CatchUpAll), func(s *cron.Schedule[string]) {
+			s.add(t, "report", "* * * * *", missed(cron.MissedAll), func(s *cron.Schedule[string]) {
 				s.Payload = func(tick time.Time) string { <-hung; return label("report", tick) }
 			})
 			s.start(t)

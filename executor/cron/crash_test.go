@@ -14,21 +14,21 @@ import (
 )
 
 // The process dies at any commit while ticks fire: after the restart no tick has
-// fired twice, and with CatchUpAll none is lost. Nothing runs before the crash,
+// fired twice, and with MissedAll none is lost. Nothing runs before the crash,
 // so what runs after it is what was ever enqueued.
 func TestCrashAtEveryCommit(t *testing.T) {
-	for _, o := range []cron.Overlap{cron.Parallel, cron.Queue} {
+	for _, o := range []cron.Overlap{cron.OverlapParallel, cron.OverlapQueue} {
 		type image struct {
 			disk *journal.Memory
 			at   time.Duration // since the beginning
 		}
 		var images []image
-		queue := executor.QueueConfig[string]{Merge: executor.KeepAll}
+		queue := executor.QueueConfig[string]{Merge: executor.MergeKeepAll}
 		add := func(t *testing.T, s side) {
 			for _, name := range []string{"one", "two"} {
-				s.add(t, name, "* * * * *", missed(cron.CatchUpAll), overlap(o))
+				s.add(t, name, "* * * * *", missed(cron.MissedAll), overlap(o))
 			}
-			s.add(t, "three", "@every 20s", missed(cron.CatchUpAll), overlap(o))
+			s.add(t, "three", "@every 20s", missed(cron.MissedAll), overlap(o))
 			s.start(t)
 		}
 		bubble(t, func(t *testing.T) {
@@ -100,7 +100,7 @@ func TestUnknownOutcome(t *testing.T) {
 
 // A full disk: the tick is tried again until the next one is due.
 func TestFullDisk(t *testing.T) {
-	for _, m := range []cron.Missed{cron.SkipMissed, cron.CatchUpOne, cron.CatchUpAll} {
+	for _, m := range []cron.Missed{cron.MissedSkip, cron.MissedOnce, cron.MissedAll} {
 		bubble(t, func(t *testing.T) {
 			s := rig{cfg: executor.Config{MaxBacklog: 1}, idle: true, queue: executor.QueueConfig[string]{Shards: 1}}.open(t)
 			s.add(t, "report", "* * * * *", missed(m))
@@ -114,7 +114,7 @@ func TestFullDisk(t *testing.T) {
 			time.Sleep(time.Minute)
 			all := ticks("report", begin, time.Now())
 			want := all
-			if m != cron.CatchUpAll {
+			if m != cron.MissedAll {
 				want = []string{all[0], all[3], all[4]}
 				require.Equal(t, all[2], label("report", s.entry(t, "report").Lost))
 			}
@@ -129,7 +129,7 @@ func TestFullDisk(t *testing.T) {
 // schedules tick.
 func TestFullBacklogThatWaits(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		s := rig{cfg: executor.Config{MaxBacklog: 1, Overflow: executor.Wait}, idle: true}.open(t)
+		s := rig{cfg: executor.Config{MaxBacklog: 1, Overflow: executor.OverflowWait}, idle: true}.open(t)
 		s.add(t, "report", "@daily")
 		s.start(t)
 		_, err := s.q.Enqueue(t.Context(), "a", "fills it")

@@ -48,14 +48,14 @@ type Cron struct {
 
 	ctx    context.Context // ends after Stop, and then what still enqueues does
 	cancel context.CancelCauseFunc
-	alone  *office // without a group
+	alone  *term // without a group
 
 	wake    chan struct{} // holds a token while the clock is to be looked at
 	closing chan struct{} // closed when nothing is to be fired any more
 	ended   chan struct{} // closed when the clock has ended
 	retired sync.Once
 
-	office *office // of the clock's goroutine
+	term *term // of the clock's goroutine
 
 	// Guarded by group.mu.
 	schedules map[string]*schedule
@@ -83,7 +83,7 @@ func New(x *executor.Executor, cfg Config) (*Cron, error) {
 	}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	if c.group == nil {
-		c.group, c.alone = newGroup(nil), &office{ctx: c.ctx}
+		c.group, c.alone = newGroup(nil), &term{ctx: c.ctx}
 		return c, nil
 	}
 	var err error
@@ -127,10 +127,10 @@ func (c *Cron) clock() {
 	defer timer.Stop()
 	for {
 		o, latest, changed := c.stand()
-		if c.office != o && c.office != nil && c.office.cancel != nil {
-			c.office.cancel()
+		if c.term != o && c.term != nil && c.term.cancel != nil {
+			c.term.cancel()
 		}
-		c.office = o
+		c.term = o
 		if !o.over() {
 			latest = min(latest, c.tend(o))
 		}
@@ -146,7 +146,7 @@ func (c *Cron) clock() {
 }
 
 // tend has schedules fire what is due. It returns when the next tick is.
-func (c *Cron) tend(o *office) time.Duration {
+func (c *Cron) tend(o *term) time.Duration {
 	next, gaps := c.fireDue(o)
 	for _, g := range gaps {
 		c.reportMissed(g)
@@ -155,7 +155,7 @@ func (c *Cron) tend(o *office) time.Duration {
 }
 
 // fireDue is tend without the reports, which are not made under a lock.
-func (c *Cron) fireDue(o *office) (next time.Duration, gaps []gap) {
+func (c *Cron) fireDue(o *term) (next time.Duration, gaps []gap) {
 	c.group.mu.Lock()
 	defer c.group.mu.Unlock()
 	next = never
@@ -164,7 +164,7 @@ func (c *Cron) fireDue(o *office) (next time.Duration, gaps []gap) {
 	}
 	now := c.now()
 	for _, s := range c.schedules {
-		if c.firing[s] != nil || s.course.paused {
+		if c.firing[s] != nil || s.progress.paused {
 			continue // the call that changes that wakes the clock
 		}
 		if before := s.begin(now); before.s != nil {
@@ -174,7 +174,7 @@ func (c *Cron) fireDue(o *office) (next time.Duration, gaps []gap) {
 			next = min(next, tick.Sub(now))
 		} else if !tick.IsZero() {
 			c.firing[s] = make(chan struct{})
-			go c.fire(o, s) // ends with the office; Stop and Remove wait for it
+			go c.fire(o, s) // ends with the term; Stop and Remove wait for it
 		}
 	}
 	return next, gaps
@@ -268,7 +268,7 @@ func (c *Cron) retire() {
 		c.group.mu.Lock()
 		delete(c.group.members, c.cfg.Member)
 		for _, s := range c.schedules {
-			s.course.quit(c) // and the course stays, for the next member
+			s.progress.quit(c) // and the progress stays, for the next member
 		}
 		c.group.mu.Unlock()
 		_ = c.candidate.Resign() // ErrNotLeader, if it does not lead

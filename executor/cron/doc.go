@@ -4,7 +4,7 @@
 //	c, err := cron.New(x, cron.Config{})
 //	err = cron.Add(ctx, c, cron.Schedule[Report]{
 //		Name: "report", Spec: "CRON_TZ=Europe/Berlin 0 4 * * *", Queue: reports,
-//		Missed:  cron.CatchUpOne, // or a restart at four loses the day
+//		Missed:  cron.MissedOnce, // or a restart at four loses the day
 //		Payload: func(tick time.Time) Report { return Report{Day: tick} },
 //	})
 //	err = c.Start()
@@ -12,7 +12,7 @@
 // # What is promised
 //
 //   - A tick never fires twice. Its job and the mark that says so are in one
-//     commit of the journal, see [executor.Once]: not after a crash, not when the
+//     commit of the journal, see [executor.FromSource]: not after a crash, not when the
 //     clock is set back, not with two Crons on one executor, and not with
 //     several executors in a [Group].
 //   - One member of a group fires: the leader of its election. When it stops,
@@ -23,7 +23,7 @@
 //     in one line for those of a gap, with how many (a thousand, and more), the oldest
 //     and the newest, which is Entry.Lost. So it is with those between two processes.
 //   - When the executor refuses a tick for want of room, it is tried again until
-//     the next tick is due; under [CatchUpAll] for as long as it takes.
+//     the next tick is due; under [MissedAll] for as long as it takes.
 //   - A schedule hurts only itself: its payload function may panic, exit or never
 //     return, its queue may be full; all others tick on.
 //   - Daylight saving time has rules: see [Timetable].
@@ -40,7 +40,7 @@
 //
 // # A tick
 //
-//	clock ──(due)──► claim ──► Payload(tick) ──► Enqueue(id, Once(mark)) ──► journal
+//	clock ──(due)──► claim ──► Payload(tick) ──► Enqueue(id, FromSource(mark)) ──► journal
 //	  ▲ next tick, ≤ 1 min        in its group: handed out once                 │
 //	  └──────────────── over: fired, missed, dropped, given up ◄────────────────┘
 //

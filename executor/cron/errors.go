@@ -23,7 +23,7 @@ var (
 var (
 	// ErrNotFound is returned for a name that has no schedule.
 	ErrNotFound = errors.New("cron: no such schedule")
-	// ErrOverlap is returned by TriggerNow under Skip while the job of an
+	// ErrOverlap is returned by TriggerNow under OverlapSkip while the job of an
 	// earlier tick is not over.
 	ErrOverlap = errors.New("cron: the former job is not over")
 	// ErrClosed is returned after Stop, and after the executor has stopped or

@@ -17,7 +17,7 @@ const (
 
 // fire enqueues what is due of a schedule, on a goroutine of its own: a queue
 // without room, or a payload function that takes its time, delays no other.
-func (c *Cron) fire(o *office, s *schedule) {
+func (c *Cron) fire(o *term, s *schedule) {
 	defer c.rest(s)
 	for {
 		ticks := c.due(o, s)
@@ -42,10 +42,10 @@ func (c *Cron) rest(s *schedule) {
 }
 
 // due returns the ticks to be fired now. Those that are missed are over.
-func (c *Cron) due(o *office, s *schedule) []time.Time {
+func (c *Cron) due(o *term, s *schedule) []time.Time {
 	now := c.now()
 	c.group.mu.Lock()
-	handled, begun := s.course.handled, s.course.begun
+	handled, begun := s.progress.handled, s.progress.begun
 	c.group.mu.Unlock()
 	ticks, lost := s.plan(handled, begun, now)
 	if lost.IsZero() {
@@ -55,7 +55,7 @@ func (c *Cron) due(o *office, s *schedule) []time.Time {
 	c.group.mu.Lock()
 	defer c.group.mu.Unlock()
 	if !o.over() {
-		s.course.advance(lost)
+		s.progress.advance(lost)
 	}
 	return ticks
 }
@@ -81,7 +81,7 @@ func (c *Cron) reportMissed(g gap) {
 }
 
 // fireTick enqueues a tick. False: this schedule is not to be fired here now.
-func (c *Cron) fireTick(o *office, s *schedule, tick time.Time) bool {
+func (c *Cron) fireTick(o *term, s *schedule, tick time.Time) bool {
 	giveBack, claimed, goOn := c.claim(o, s, tick)
 	if !claimed {
 		return goOn
@@ -119,13 +119,13 @@ func (c *Cron) fireTick(o *office, s *schedule, tick time.Time) bool {
 }
 
 // claim takes a tick in hand, if this Cron may still fire it.
-func (c *Cron) claim(o *office, s *schedule, tick time.Time) (giveBack func() bool, claimed, goOn bool) {
+func (c *Cron) claim(o *term, s *schedule, tick time.Time) (giveBack func() bool, claimed, goOn bool) {
 	c.group.mu.Lock()
 	defer c.group.mu.Unlock()
-	if o.over() || c.err != nil || s.removed || s.course.paused {
+	if o.over() || c.err != nil || s.removed || s.progress.paused {
 		return nil, false, false
 	}
-	giveBack, claimed = s.course.claim(tick)
+	giveBack, claimed = s.progress.claim(tick)
 	return giveBack, claimed, true
 }
 
@@ -155,7 +155,7 @@ func (c *Cron) note(s *schedule, tick time.Time, err error) {
 	s.lost = tick
 	if stale, ok := errors.AsType[*executor.StaleError](err); ok {
 		// Another member has fired it, and perhaps more: before the clock was set back.
-		s.course.advance(time.Unix(stale.Last, 0))
+		s.progress.advance(time.Unix(stale.Last, 0))
 	}
 }
 

@@ -23,9 +23,9 @@ type Group struct {
 
 	// mu guards what follows, and what the members and their schedules say it
 	// does. Nothing is called under it, and no disk is waited for.
-	mu      sync.Mutex
-	members map[string]*Cron
-	courses map[string]*course
+	mu         sync.Mutex
+	members    map[string]*Cron
+	progresses map[string]*progress
 }
 
 // NewGroup returns the group of an election, which belongs to it alone. Unless
@@ -39,11 +39,11 @@ func NewGroup(election *lock.Election) (*Group, error) {
 }
 
 func newGroup(election *lock.Election) *Group {
-	return &Group{election: election, members: make(map[string]*Cron), courses: make(map[string]*course)}
+	return &Group{election: election, members: make(map[string]*Cron), progresses: make(map[string]*progress)}
 }
 
-// course is how far the ticks of a schedule have come, for all members.
-type course struct {
+// progress is how far the ticks of a schedule have come, for all members.
+type progress struct {
 	members []*Cron   // that have the schedule
 	begun   time.Time // when a leader looked at it for the first time
 	paused  bool
@@ -54,13 +54,13 @@ type course struct {
 	handled time.Time
 }
 
-// join adds a member with a schedule to the course of that name. The caller
+// join adds a member with a schedule to the progress of that name. The caller
 // holds mu.
-func (g *Group) join(name string, c *Cron, handled time.Time, paused bool) *course {
-	r := g.courses[name]
+func (g *Group) join(name string, c *Cron, handled time.Time, paused bool) *progress {
+	r := g.progresses[name]
 	if r == nil {
-		r = new(course)
-		g.courses[name] = r
+		r = new(progress)
+		g.progresses[name] = r
 	}
 	r.members = append(r.members, c)
 	r.paused = r.paused || paused
@@ -68,13 +68,13 @@ func (g *Group) join(name string, c *Cron, handled time.Time, paused bool) *cour
 	return r
 }
 
-// quit takes a member out of a course. The caller holds mu.
-func (r *course) quit(c *Cron) {
+// quit takes a member out of a progress. The caller holds mu.
+func (r *progress) quit(c *Cron) {
 	r.members = slices.DeleteFunc(r.members, func(m *Cron) bool { return m == c })
 }
 
 // advance never goes back. The caller holds mu.
-func (r *course) advance(to time.Time) {
+func (r *progress) advance(to time.Time) {
 	if to.After(r.handled) {
 		r.handled = to
 	}
@@ -83,7 +83,7 @@ func (r *course) advance(to time.Time) {
 // claim takes a tick in hand; false when it is over, or in other hands. What it
 // returns gives the tick back, and reports false if a member has gone on since. The
 // caller of both holds mu.
-func (r *course) claim(tick time.Time) (giveBack func() bool, claimed bool) {
+func (r *progress) claim(tick time.Time) (giveBack func() bool, claimed bool) {
 	if !tick.After(r.handled) {
 		return nil, false
 	}
@@ -101,17 +101,17 @@ func (r *course) claim(tick time.Time) (giveBack func() bool, claimed bool) {
 	}, true
 }
 
-// office is the time in which a Cron leads.
-type office struct {
+// term is the time in which a Cron leads.
+type term struct {
 	ctx    context.Context // ends with it
 	cancel context.CancelFunc
 }
 
-func (o *office) over() bool { return o == nil || o.ctx.Err() != nil }
+func (o *term) over() bool { return o == nil || o.ctx.Err() != nil }
 
 // stand tries to lead. It returns until when to look again at the latest, and a
 // channel that is closed when another member may lead, or none does.
-func (c *Cron) stand() (*office, time.Duration, <-chan struct{}) {
+func (c *Cron) stand() (*term, time.Duration, <-chan struct{}) {
 	e := c.group.election
 	if e == nil {
 		return c.alone, c.look, nil
@@ -120,7 +120,7 @@ func (c *Cron) stand() (*office, time.Duration, <-chan struct{}) {
 		leads := c.candidate.IsLeader()
 		leader, changed := e.Leader()
 		if leads {
-			return c.takeOffice(), min(c.look, time.Until(leader.Until)/3), changed
+			return c.takeTerm(), min(c.look, time.Until(leader.Until)/3), changed
 		}
 		if leader.ID != "" {
 			return nil, never, changed
@@ -129,15 +129,15 @@ func (c *Cron) stand() (*office, time.Duration, <-chan struct{}) {
 	return nil, c.look, nil
 }
 
-// takeOffice returns the present office, or begins one.
-func (c *Cron) takeOffice() *office {
-	if !c.office.over() {
-		return c.office
+// takeTerm returns the present term, or begins one.
+func (c *Cron) takeTerm() *term {
+	if !c.term.over() {
+		return c.term
 	}
 	ctx, cancel, err := c.candidate.Context(c.ctx)
 	if err != nil {
 		return nil // lost at once; the channel says so, too
 	}
 	c.report(slog.LevelInfo, "cron leads", slog.String("member", c.cfg.Member))
-	return &office{ctx, cancel}
+	return &term{ctx, cancel}
 }

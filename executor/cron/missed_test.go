@@ -65,7 +65,7 @@ func TestMissedInAGap(t *testing.T) {
 
 // A schedule that is new has missed nothing, in whatever year.
 func TestNothingIsMissedBeforeAdd(t *testing.T) {
-	for _, m := range []cron.Missed{cron.SkipMissed, cron.CatchUpOne, cron.CatchUpAll} {
+	for _, m := range []cron.Missed{cron.MissedSkip, cron.MissedOnce, cron.MissedAll} {
 		bubble(t, func(t *testing.T) {
 			var log bytes.Buffer
 			s := rig{cron: cron.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}}.open(t)

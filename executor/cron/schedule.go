@@ -14,30 +14,30 @@ import (
 type Missed uint8
 
 const (
-	// SkipMissed fires none of them. The default.
-	SkipMissed Missed = iota
-	// CatchUpOne fires the newest of them, unless another tick is due.
-	CatchUpOne
-	// CatchUpAll fires all of them, oldest first: the newest thousand, if there
+	// MissedSkip fires none of them. The default.
+	MissedSkip Missed = iota
+	// MissedOnce fires the newest of them, unless another tick is due.
+	MissedOnce
+	// MissedAll fires all of them, oldest first: the newest thousand, if there
 	// are more.
-	CatchUpAll
+	MissedAll
 )
 
 // Overlap says what a tick does while the job of an earlier one is not over.
 type Overlap uint8
 
 const (
-	// Parallel gives each tick an id of its own, like
+	// OverlapParallel gives each tick an id of its own, like
 	// "report@2026-11-21T04:00:00Z": jobs run side by side, and one that fails
 	// delays no other. The default.
-	Parallel Overlap = iota
-	// Queue gives all ticks one id, the name of the schedule: jobs run one after
+	OverlapParallel Overlap = iota
+	// OverlapQueue gives all ticks one id, the name of the schedule: jobs run one after
 	// another, in order. What waits runs together, and equal payloads merge, as
 	// the queue says.
-	Queue
-	// Skip is Queue, and a tick is dropped while the job of an earlier one
+	OverlapQueue
+	// OverlapSkip is OverlapQueue, and a tick is dropped while the job of an earlier one
 	// waits, runs or is to be retried.
-	Skip
+	OverlapSkip
 )
 
 const (
@@ -65,8 +65,8 @@ type Schedule[T any] struct {
 	// is called on a goroutine of the schedule. Needed.
 	Payload func(tick time.Time) T
 
-	Missed  Missed  // default SkipMissed
-	Overlap Overlap // default Parallel
+	Missed  Missed  // default MissedSkip
+	Overlap Overlap // default OverlapParallel
 }
 
 // schedule is a Schedule without its type parameter.
@@ -79,13 +79,13 @@ type schedule struct {
 	pending    func(ctx context.Context, id string) (bool, error)
 
 	// Guarded by group.mu.
-	course  *course
-	removed bool
-	next    time.Time // the first tick after since
-	since   time.Time
-	last    time.Time // the newest tick that was enqueued
-	lost    time.Time // the newest tick that was not
-	err     error     // of the last tick
+	progress *progress
+	removed  bool
+	next     time.Time // the first tick after since
+	since    time.Time
+	last     time.Time // the newest tick that was enqueued
+	lost     time.Time // the newest tick that was not
+	err      error     // of the last tick
 }
 
 // send enqueues a payload.
@@ -107,7 +107,7 @@ func Add[T any](ctx context.Context, c *Cron, s Schedule[T]) error {
 		return fmt.Errorf("%w: %q needs a Queue and a Payload function", ErrConfig, s.Name)
 	case s.Queue.Executor() != c.x:
 		return fmt.Errorf("%w: the queue of %q belongs to another executor", ErrConfig, s.Name)
-	case s.Missed > CatchUpAll || s.Overlap > Skip:
+	case s.Missed > MissedAll || s.Overlap > OverlapSkip:
 		return fmt.Errorf("%w: Missed is %d and Overlap %d for %q, neither may be above 2", ErrConfig, s.Missed, s.Overlap, s.Name)
 	}
 	if _, err := done(ctx); err != nil {
@@ -136,18 +136,18 @@ func (c *Cron) add(ctx context.Context, s *schedule) error {
 	if err := c.mayAdd(s.name); err != nil {
 		return err
 	}
-	_, paused, err := c.x.Mark(pauseMark(s.name))
+	_, paused, err := c.x.SourceOffset(pauseMark(s.name))
 	if err != nil {
 		return err
 	}
-	mark, found, err := c.x.Mark(tickMark(s.name))
+	mark, found, err := c.x.SourceOffset(tickMark(s.name))
 	if err != nil {
 		return err
 	}
 	if !found {
 		// Nothing has been missed so far, and that is known after a crash, too.
 		mark = c.now().Unix()
-		if err := c.x.SetMark(ctx, tickMark(s.name), mark); err != nil {
+		if err := c.x.SetSourceOffset(ctx, tickMark(s.name), mark); err != nil {
 			return err
 		}
 	}
@@ -156,7 +156,7 @@ func (c *Cron) add(ctx context.Context, s *schedule) error {
 	if err := c.mayAddLocked(s.name); err != nil {
 		return err
 	}
-	s.course = c.group.join(s.name, c, time.Unix(max(mark, 0), 0), paused)
+	s.progress = c.group.join(s.name, c, time.Unix(max(mark, 0), 0), paused)
 	if at := time.Unix(mark, 0); found && s.table.Next(at.Add(-time.Second)).Equal(at) { // not that of Add
 		s.last = at.In(s.table.zone)
 	}
@@ -181,12 +181,12 @@ func (c *Cron) mayAddLocked(name string) error {
 // begin is called by the first leader that looks at a schedule. It returns what was
 // missed before, if that is not made up for. The caller holds group.mu.
 func (s *schedule) begin(now time.Time) (before gap) {
-	r := s.course
+	r := s.progress
 	if !r.begun.IsZero() {
 		return gap{}
 	}
 	r.begun = now
-	if s.missed == SkipMissed && now.After(r.handled) {
+	if s.missed == MissedSkip && now.After(r.handled) {
 		before = gap{s, r.handled, now}
 		r.advance(now)
 	}
@@ -201,7 +201,7 @@ type gap struct {
 
 // nextTick returns the first tick that is not over. The caller holds group.mu.
 func (s *schedule) nextTick() time.Time {
-	if since := s.course.handled; !since.Equal(s.since) || s.next.IsZero() {
+	if since := s.progress.handled; !since.Equal(s.since) || s.next.IsZero() {
 		s.next, s.since = s.table.Next(since), since
 	}
 	return s.next
@@ -222,9 +222,9 @@ func (s *schedule) plan(handled, begun, now time.Time) (ticks []time.Time, lost 
 	ticks = s.table.newest(onTime, now, maxCatchUp)
 	late := 0
 	switch s.missed {
-	case CatchUpOne:
+	case MissedOnce:
 		late = max(1-len(ticks), 0)
-	case CatchUpAll:
+	case MissedAll:
 		late = max(maxCatchUp-len(ticks), 0)
 	}
 	missed := s.table.newest(handled, onTime, late+1)

@@ -98,7 +98,7 @@ func TestScheduler_M02_HangingLeader(t *testing.T) {
 // M02: a master whose lease was taken while it was at work stops: what it has in
 // hand, and what it was about to do, the next one does, and nothing is fired twice.
 func TestScheduler_M02_OldLeaderStops(t *testing.T) {
-	for name, m := range map[string]cron.Missed{"skip": cron.SkipMissed, "one": cron.CatchUpOne, "all": cron.CatchUpAll} {
+	for name, m := range map[string]cron.Missed{"skip": cron.MissedSkip, "one": cron.MissedOnce, "all": cron.MissedAll} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				table, a, b := pair(t, lock.ElectionConfig{AutoExtend: true})
@@ -145,7 +145,7 @@ func TestScheduler_M02_OldLeaderStops(t *testing.T) {
 	}
 }
 
-// M02: one that lost its office in the middle of several ticks fires none of the
+// M02: one that lost its term in the middle of several ticks fires none of the
 // rest, and does not say of any that it is over.
 func TestScheduler_M02_OldLeaderLeavesTheRest(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -164,7 +164,7 @@ func TestScheduler_M02_OldLeaderLeavesTheRest(t *testing.T) {
 			}
 		}
 		for who, s := range map[string]side{"a": a, "b": b} {
-			s.add(t, "report", "* * * * *", missed(cron.CatchUpAll), slow(who))
+			s.add(t, "report", "* * * * *", missed(cron.MissedAll), slow(who))
 		}
 		time.Sleep(10*time.Minute + 30*time.Second) // no member leads
 		begin := time.Now()
@@ -249,9 +249,9 @@ func TestScheduler_M04_Missed(t *testing.T) {
 		missed cron.Missed
 		want   []string // after 04:00 was fired, and three hours of nothing
 	}{
-		{cron.SkipMissed, nil},
-		{cron.CatchUpOne, []string{"report@01-01T07:00:00"}},
-		{cron.CatchUpAll, []string{"report@01-01T05:00:00", "report@01-01T06:00:00", "report@01-01T07:00:00"}},
+		{cron.MissedSkip, nil},
+		{cron.MissedOnce, []string{"report@01-01T07:00:00"}},
+		{cron.MissedAll, []string{"report@01-01T05:00:00", "report@01-01T06:00:00", "report@01-01T07:00:00"}},
 	} {
 		dir := t.TempDir() + "/journal"
 		bubble(t, func(t *testing.T) {
@@ -287,7 +287,7 @@ func TestScheduler_M04_FirstTickMissed(t *testing.T) {
 		r := rig{dir: dir}
 		for _, want := range [][]string{nil, {"report@01-01T01:00:00"}} {
 			s := r.open(t)
-			s.add(t, "report", "0 * * * *", missed(cron.CatchUpOne))
+			s.add(t, "report", "0 * * * *", missed(cron.MissedOnce))
 			s.start(t)
 			require.Equal(t, want, s.r.take())
 			s.stop(t)
@@ -296,13 +296,13 @@ func TestScheduler_M04_FirstTickMissed(t *testing.T) {
 	})
 }
 
-// Whatever was missed while no member ran, CatchUpOne makes one job of it.
+// Whatever was missed while no member ran, MissedOnce makes one job of it.
 func TestScheduler_M04_OneIsOne(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		disk := new(journal.Memory)
 		for _, want := range [][]string{nil, {"report@01-01T00:10:00"}} {
 			s := rig{disk: disk}.open(t)
-			s.add(t, "report", "* * * * *", missed(cron.CatchUpOne))
+			s.add(t, "report", "* * * * *", missed(cron.MissedOnce))
 			s.start(t)
 			require.Equal(t, want, s.r.take())
 			s.stop(t)
@@ -311,7 +311,7 @@ func TestScheduler_M04_OneIsOne(t *testing.T) {
 	})
 }
 
-// CatchUpOne makes up for a missed tick only if no other one is due.
+// MissedOnce makes up for a missed tick only if no other one is due.
 func TestScheduler_M04_NoneIsMadeUpWhenOneIsDue(t *testing.T) {
 	for _, c := range []struct {
 		spec string
@@ -325,7 +325,7 @@ func TestScheduler_M04_NoneIsMadeUpWhenOneIsDue(t *testing.T) {
 		bubble(t, func(t *testing.T) {
 			var wall clock
 			s := rig{now: wall.now, queue: executor.QueueConfig[string]{Shards: 1}, cfg: executor.Config{Workers: 1}}.open(t)
-			s.add(t, "report", c.spec, missed(cron.CatchUpOne))
+			s.add(t, "report", c.spec, missed(cron.MissedOnce))
 			s.start(t)
 			time.Sleep(30 * time.Second)
 			require.Empty(t, s.r.take())
@@ -386,7 +386,7 @@ func TestScheduler_M04_DelayedJobs(t *testing.T) {
 // M04: only the master fires, a tick that no leader saw is not made up, and a restart
 // right after a tick does not fire it again.
 func TestScheduler_M04_NoTickTwice(t *testing.T) {
-	for _, m := range []cron.Missed{cron.SkipMissed, cron.CatchUpOne, cron.CatchUpAll} {
+	for _, m := range []cron.Missed{cron.MissedSkip, cron.MissedOnce, cron.MissedAll} {
 		bubble(t, func(t *testing.T) {
 			r := rig{disk: new(journal.Memory), r: new(record)}
 			begin := time.Now()
@@ -411,12 +411,12 @@ func TestScheduler_M04_CatchUpIsBounded(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := rig{disk: new(journal.Memory), queue: executor.QueueConfig[string]{Shards: 1}, cfg: executor.Config{Workers: 1}}
 		s := r.open(t)
-		s.add(t, "report", "* * * * *", missed(cron.CatchUpAll))
+		s.add(t, "report", "* * * * *", missed(cron.MissedAll))
 		s.start(t)
 		s.stop(t)
 		time.Sleep(30 * 24 * time.Hour)
 		s = r.open(t)
-		s.add(t, "report", "* * * * *", missed(cron.CatchUpAll))
+		s.add(t, "report", "* * * * *", missed(cron.MissedAll))
 		now := time.Now()
 		s.start(t)
 		time.Sleep(time.Second)

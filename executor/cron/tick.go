@@ -8,7 +8,7 @@ import (
 )
 
 // How a tick is made once, by however many that fire it: it is enqueued under
-// [executor.Once], with its time as the mark, in the commit of its payload. A second
+// [executor.FromSource], with its time as the mark, in the commit of its payload. A second
 // attempt gets a [executor.StaleError].
 func tickMark(name string) string { return "cron/tick/" + name }
 
@@ -27,9 +27,9 @@ func (a *attempt) enqueue(ctx context.Context) error {
 	defer cancel()
 	s, id := a.s, a.s.name
 	switch s.overlap {
-	case Parallel:
+	case OverlapParallel:
 		id += "@" + a.tick.UTC().Format(time.RFC3339)
-	case Skip:
+	case OverlapSkip:
 		if pending, err := s.pending(ctx, id); err != nil {
 			return err
 		} else if pending {
@@ -43,7 +43,7 @@ func (a *attempt) enqueue(ctx context.Context) error {
 		}
 		a.send = send
 	}
-	_, err := a.send(ctx, id, executor.Once(tickMark(s.name), a.tick.Unix()),
+	_, err := a.send(ctx, id, executor.FromSource(tickMark(s.name), a.tick.Unix()),
 		executor.At(a.tick), executor.Score(float64(a.tick.Unix())))
 	return err
 }
@@ -51,8 +51,8 @@ func (a *attempt) enqueue(ctx context.Context) error {
 // drop says that the tick was not enqueued because of the former one's job. It is
 // written down where it would be caught up otherwise.
 func (a *attempt) drop(ctx context.Context) error {
-	if a.s.missed != SkipMissed {
-		if err := a.c.x.SetMark(ctx, tickMark(a.s.name), a.tick.Unix()); err != nil {
+	if a.s.missed != MissedSkip {
+		if err := a.c.x.SetSourceOffset(ctx, tickMark(a.s.name), a.tick.Unix()); err != nil {
 			return err
 		}
 	}
@@ -60,12 +60,12 @@ func (a *attempt) drop(ctx context.Context) error {
 }
 
 func (a *attempt) givenUp() bool {
-	return a.s.missed != CatchUpAll && !a.next.IsZero() && !a.c.now().Before(a.next)
+	return a.s.missed != MissedAll && !a.next.IsZero() && !a.c.now().Before(a.next)
 }
 
 // wait waits before the next attempt; false when there may be none.
-func (a *attempt) wait(o *office, pause time.Duration) bool {
-	if a.s.missed != CatchUpAll && !a.next.IsZero() {
+func (a *attempt) wait(o *term, pause time.Duration) bool {
+	if a.s.missed != MissedAll && !a.next.IsZero() {
 		pause = min(pause, a.next.Sub(a.c.now()))
 	}
 	timer := time.NewTimer(pause)

@@ -152,7 +152,7 @@ func reading(at time.Time, z *time.Location) time.Time {
 	return time.Date(at.Year(), at.Month(), at.Day(), at.Hour(), at.Minute(), 0, 0, time.UTC)
 }
 
-// A whole year, against a twin that is too simple to be wrong.
+// A whole year, against a model that is too simple to be wrong.
 func TestNextIsTheSimpleOne(t *testing.T) {
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	end := begin.AddDate(1, 0, 0)

@@ -12,17 +12,19 @@ func strand() []Peer {
 		Name: "Strand", Promise: Synced, Order: "per id", Settings: "defaults, 5 workers",
 		Workers: 5, Bulk: bulk, Producers: many, Holds: true,
 		Open: func(ctx context.Context, r Room) (System, error) {
-			return openStrand(ctx, filepath.Join(r.Dir, "jobs.strand"), r, executor.Sync)
+			return openStrand(ctx, filepath.Join(r.Dir, "jobs.strand"), r, executor.DurabilitySync)
 		},
 	}
 	async := p
 	async.Name, async.Promise, async.Settings = "Strand, Async", Buffered, "defaults, 5 workers, Durability: Async"
 	async.Open = func(ctx context.Context, r Room) (System, error) {
-		return openStrand(ctx, filepath.Join(r.Dir, "jobs.strand"), r, executor.Async)
+		return openStrand(ctx, filepath.Join(r.Dir, "jobs.strand"), r, executor.DurabilityAsync)
 	}
 	memory := p
 	memory.Name, memory.Promise, memory.Settings = "Strand, in memory", Memory, "defaults, 5 workers, no directory"
-	memory.Open = func(ctx context.Context, r Room) (System, error) { return openStrand(ctx, "", r, executor.Sync) }
+	memory.Open = func(ctx context.Context, r Room) (System, error) {
+		return openStrand(ctx, "", r, executor.DurabilitySync)
+	}
 	return []Peer{p, async, memory}
 }
 

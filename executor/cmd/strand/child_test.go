@@ -29,9 +29,9 @@ func queueConfigs() map[string]executor.QueueConfig[string] {
 	retryIn := func(n int) time.Duration { return time.Duration(n%2) * time.Hour }
 	return map[string]executor.QueueConfig[string]{
 		"plain":  {Shards: 1, Concurrency: 1, MaxRetries: 3, RetryIn: retryIn},
-		"events": {Shards: 1, Concurrency: 1, MaxRetries: 3, RetryIn: retryIn, Merge: executor.KeepAll, MaxPayloads: 3},
-		"notes":  {Shards: 1, Concurrency: 1, Durability: executor.Sync, Merge: executor.KeepAll, MaxPayloads: -1},
-		"strict": {Shards: 1, Concurrency: 1, MaxRetries: 1, RetryIn: retryIn, OnFailure: executor.BlockFailed, OnExhausted: executor.Halt},
+		"events": {Shards: 1, Concurrency: 1, MaxRetries: 3, RetryIn: retryIn, Merge: executor.MergeKeepAll, MaxPayloads: 3},
+		"notes":  {Shards: 1, Concurrency: 1, Durability: executor.DurabilitySync, Merge: executor.MergeKeepAll, MaxPayloads: -1},
+		"strict": {Shards: 1, Concurrency: 1, MaxRetries: 1, RetryIn: retryIn, OnFailure: executor.OnFailureBlock, OnExhausted: executor.OnExhaustedHalt},
 		ledgerOf: {Shards: 1, Concurrency: 1, MaxRetries: 3, RetryIn: retryIn},
 	}
 }
@@ -58,7 +58,7 @@ var replayAs = []string{"-shape", ledgerOf + "=events", "-merge", "events=KeepAl
 // child runs an executor whose handlers do all that handlers do, says when
 // there is something in the journal, and goes on until it is killed.
 func child(dir string) {
-	x, err := executor.Open(dir, executor.Config{Workers: 16, Durability: executor.Async, OnFailure: func(err error) {
+	x, err := executor.Open(dir, executor.Config{Workers: 16, Durability: executor.DurabilityAsync, OnFatal: func(err error) {
 		fmt.Println(err)
 		os.Exit(noClear)
 	}})
@@ -72,7 +72,7 @@ func child(dir string) {
 	handler := func(ctx context.Context, job executor.Merged[string]) error {
 		if job.Queue != "notes" {
 			// On disk, and with it everything that was decided before.
-			if _, err := x.Enqueue(ctx, "notes", job.ID, []byte(`"again"`)); err != nil {
+			if _, err := x.EnqueueRaw(ctx, "notes", job.ID, []byte(`"again"`)); err != nil {
 				return err
 			}
 		}
@@ -197,7 +197,7 @@ func startAgain(t *testing.T, dir string, want int) map[string][]string {
 			if name == "notes" {
 				return nil
 			}
-			if _, err := x.Enqueue(ctx, "notes", job.ID, []byte(`"again"`)); err != nil { // see child
+			if _, err := x.EnqueueRaw(ctx, "notes", job.ID, []byte(`"again"`)); err != nil { // see child
 				return err
 			}
 			mu.Lock()

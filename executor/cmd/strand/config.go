@@ -58,12 +58,12 @@ var policies = []struct {
 }{
 	{"shape", func(cfg *shard.Config, v string) bool {
 		if v == "events" { // as Handle has it
-			cfg.Single, cfg.OnFailure, cfg.MaxPayloads = true, shard.BlockFailed, 0
+			cfg.Single, cfg.OnFailure, cfg.MaxPayloads = true, shard.OnFailureBlock, 0
 		}
 		return v == "events" || v == "state"
 	}},
-	{"merge", func(cfg *shard.Config, v string) bool { return named(&cfg.Merge, v, shard.KeepLast) }},
-	{"on-failure", func(cfg *shard.Config, v string) bool { return named(&cfg.OnFailure, v, shard.BlockFailed) }},
+	{"merge", func(cfg *shard.Config, v string) bool { return named(&cfg.Merge, v, shard.MergeKeepLast) }},
+	{"on-failure", func(cfg *shard.Config, v string) bool { return named(&cfg.OnFailure, v, shard.OnFailureBlock) }},
 	{"max-payloads", func(cfg *shard.Config, v string) bool {
 		n, err := strconv.Atoi(v)
 		cfg.MaxPayloads = max(n, 0)

@@ -136,7 +136,7 @@ func (f *fold) take(now int64) *task {
 		t.Crashes = max(t.Crashes, f.suspects[e.Position].Deaths)
 		t.Payloads = append(t.Payloads, e)
 	}
-	it.Outcome.Verdict = shard.Done
+	it.Outcome.Verdict = shard.VerdictDone
 	r.Elapsed = 2 * shard.Quantum // slow: one job at a time, in strict order
 	f.core.Finish(now, r)
 	f.core.Record(nowhere{})

@@ -18,7 +18,7 @@ type Block struct {
 	// Home is where the entries are to be read. It is set when the block is
 	// sealed, when they leave memory, and when those that are live are carried
 	// forward.
-	Home atomic.Pointer[home]
+	Home atomic.Pointer[blockData]
 
 	// Guarded by the mutex of the log.
 	Size  int      // bytes on disk, header and marks included
@@ -46,11 +46,11 @@ type place struct {
 	marks int // bytes of marks before it
 }
 
-// home holds the entries of a block, or where they went. At rest it is at most
+// blockData holds the entries of a block, or where they went. At rest it is at most
 // one step away: when entries are carried again, the home of the block that
 // their Refs name is set anew. A chain would grow with every trim for as long
 // as one old entry lives.
-type home struct {
+type blockData struct {
 	data    []byte            // header and entries, without marks
 	Cold    *cold             // instead of data: they are on disk only
 	Block   *Block            // instead of both: the block that took the live entries
@@ -116,7 +116,7 @@ func (r Ref) Position() format.Position { return r.pos }
 func (r Ref) Size() int { return int(r.Bytes) }
 
 // resolve follows an entry to where it is now.
-func (r Ref) resolve() (Ref, *home) {
+func (r Ref) resolve() (Ref, *blockData) {
 	for h := r.Block.Home.Load(); ; {
 		at, rest := r.follow(h)
 		if rest != nil {
@@ -133,7 +133,7 @@ func (r Ref) resolve() (Ref, *home) {
 }
 
 // follow walks from home to home. Nil: the way was lost.
-func (r Ref) follow(h *home) (Ref, *home) {
+func (r Ref) follow(h *blockData) (Ref, *blockData) {
 	for h != nil && h.Block != nil {
 		off, found := h.offsets[r.Off]
 		if !found {

@@ -14,7 +14,7 @@ type Chain struct {
 	Live   int      // bytes of live entries in these blocks
 	Held   int      // bytes of memory that the entries of these blocks take
 
-	chilled int     // blocks at the beginning that were looked at to be let go from memory
+	evicted int     // blocks at the beginning that were looked at to be let go from memory
 	Reader  *reader // of what left memory; nil: nothing does
 	budget  int     // of bytes held
 	settled int     // of these, taken while the log is read
@@ -22,9 +22,9 @@ type Chain struct {
 	trimSlack int // dead weight that is left alone
 	minCarry  int // that one commit may carry, however little it writes
 
-	// thawed are the entries of blocks that the next commit may carry. They
+	// pagedIn are the entries of blocks that the next commit may carry. They
 	// belong to the committer.
-	thawed map[*Block][]byte
+	pagedIn map[*Block][]byte
 }
 
 // Limits are those of a chain.

@@ -71,9 +71,9 @@ type keptWindow struct {
 	window *window
 }
 
-// chill returns where to find the entries of a block that leaves memory. data
+// evict returns where to find the entries of a block that leaves memory. data
 // begins as the block does and ends with its entries.
-func (r *reader) chill(seq uint64, data []byte) *cold {
+func (r *reader) evict(seq uint64, data []byte) *cold {
 	c := &cold{reader: r, Seq: seq, end: len(data)}
 	chunk := r.store.ChunkSize()
 	c.sums = make([]uint32, (c.end+chunk-1)/chunk)

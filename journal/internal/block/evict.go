@@ -25,7 +25,7 @@ func (c *Chain) release(b *Block) {
 
 // Crowded reports whether some block should leave memory. The caller holds mu.
 func (c *Chain) Crowded() bool {
-	return c.Reader != nil && c.Held > c.budget && c.chilled < len(c.Blocks)
+	return c.Reader != nil && c.Held > c.budget && c.evicted < len(c.Blocks)
 }
 
 // Evict lets blocks go from memory until what stays is within the budget. All of
@@ -38,7 +38,7 @@ func (c *Chain) Evict(mu sync.Locker) {
 		if b == nil {
 			return
 		}
-		out := &home{Cold: c.Reader.chill(b.Seq, h.data)}
+		out := &blockData{Cold: c.Reader.evict(b.Seq, h.data)}
 		mu.Lock()
 		if b.Home.Load() == h { // something in it is live
 			b.Home.Store(out)
@@ -51,10 +51,10 @@ func (c *Chain) Evict(mu sync.Locker) {
 // coldest returns the block to leave memory next, or nil. One that a full disk
 // had written in pieces stays: it is not on disk as it is in memory. The caller
 // holds mu.
-func (c *Chain) coldest() (*Block, *home) {
+func (c *Chain) coldest() (*Block, *blockData) {
 	for c.Crowded() {
-		b := c.Blocks[c.chilled]
-		c.chilled++
+		b := c.Blocks[c.evicted]
+		c.evicted++
 		if h := b.Home.Load(); h != nil && h.data != nil && b.parts == nil {
 			return b, h
 		}
@@ -64,18 +64,18 @@ func (c *Chain) coldest() (*Block, *home) {
 
 // SettleIn gives a block that is read at open its home: in memory while there is
 // room. Who comes first is the first to run.
-func (c *Chain) SettleIn(b *Block, data []byte) *home {
+func (c *Chain) SettleIn(b *Block, data []byte) *blockData {
 	if c.Reader != nil && c.settled+len(data) > c.budget {
-		return &home{Cold: c.Reader.chill(b.Seq, data)}
+		return &blockData{Cold: c.Reader.evict(b.Seq, data)}
 	}
 	c.settled += len(data)
-	return &home{data: slices.Clone(data)}
+	return &blockData{data: slices.Clone(data)}
 }
 
-// Thaw reads back what is to be carried forward, for the next [Chain.Trim].
+// PageIn reads back what is to be carried forward, for the next [Chain.Trim].
 // Nothing else takes blocks out of the log meanwhile.
-func (c *Chain) Thaw(doomed []*Block) error {
-	clear(c.thawed)
+func (c *Chain) PageIn(doomed []*Block) error {
+	clear(c.pagedIn)
 	for _, b := range doomed {
 		h := b.Home.Load()
 		if h == nil || h.Cold == nil {
@@ -85,10 +85,10 @@ func (c *Chain) Thaw(doomed []*Block) error {
 		if err != nil {
 			return err
 		}
-		if c.thawed == nil {
-			c.thawed = make(map[*Block][]byte)
+		if c.pagedIn == nil {
+			c.pagedIn = make(map[*Block][]byte)
 		}
-		c.thawed[b] = data
+		c.pagedIn[b] = data
 	}
 	return nil
 }
@@ -120,5 +120,5 @@ func (c *Chain) entriesOf(b *Block) []byte {
 	if h := b.Home.Load(); h.Cold == nil {
 		return h.data
 	}
-	return c.thawed[b]
+	return c.pagedIn[b]
 }

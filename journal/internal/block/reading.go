@@ -13,7 +13,7 @@ import (
 // than what is live and a little, because the log is trimmed to that.
 type Reading struct {
 	*Survey
-	settle func(b *Block, data []byte) *home
+	settle func(b *Block, data []byte) *blockData
 	blocks []*Block
 	refs   map[uint32]*refPages // by queue
 	Header format.Header        // of the last block
@@ -39,7 +39,7 @@ func (r *refPages) add(ref Ref) {
 
 // NewReading begins to read a log. settle says where the entries of a block are from
 // now on; its bytes are valid during the call.
-func NewReading(settle func(*Block, []byte) *home) *Reading {
+func NewReading(settle func(*Block, []byte) *blockData) *Reading {
 	return &Reading{Survey: NewSurvey(), settle: settle, refs: make(map[uint32]*refPages)}
 }
 

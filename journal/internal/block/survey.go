@@ -86,7 +86,7 @@ func (s *Survey) visit(seq uint64, data []byte, entry func(off uint32, size int,
 
 // Finish compares what was found with where the log says that it begins and
 // ends.
-func (s *Survey) Finish(t format.Tail) error {
+func (s *Survey) Finish(t format.Manifest) error {
 	missing := func(seq uint64, why string, args ...any) error {
 		return &format.CorruptError{Block: seq, Offset: -1, Reason: "missing; " + fmt.Sprintf(why, args...)}
 	}

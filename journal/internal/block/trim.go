@@ -56,9 +56,9 @@ func (c *Chain) Trim(b *Writer, s Strain) (drop []store.Dropped) {
 		c.Size -= old.Size
 		c.Blocks[0] = nil
 		c.Blocks = c.Blocks[1:]
-		c.chilled = max(c.chilled-1, 0)
+		c.evicted = max(c.evicted-1, 0)
 	}
-	clear(c.thawed)
+	clear(c.pagedIn)
 	return drop
 }
 

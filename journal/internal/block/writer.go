@@ -24,7 +24,7 @@ type Writer struct {
 
 // NewWriter begins the block after t, with the buffers of an older one that the
 // committer is through with; nil for none.
-func NewWriter(old *Writer, t format.Tail) Writer {
+func NewWriter(old *Writer, t format.Manifest) Writer {
 	if old == nil {
 		old = &Writer{Entries: make([]byte, format.HeaderSize, 4<<10)}
 	}
@@ -98,7 +98,7 @@ func (b *Writer) Join() []byte {
 		if b.kept = cap(value)-b.End <= b.End/4; !b.kept {
 			data = slices.Clone(data)
 		}
-		b.Block.Home.Store(&home{data: data})
+		b.Block.Home.Store(&blockData{data: data})
 	}
 	return value
 }
@@ -165,7 +165,7 @@ func (b *Writer) Settle() {
 			m.from.Home.Store(nil)
 			continue
 		}
-		m.from.Home.Store(&home{Block: b.Block, offsets: m.offsets})
+		m.from.Home.Store(&blockData{Block: b.Block, offsets: m.offsets})
 		b.Block.Origins = append(b.Block.Origins, m.from)
 	}
 	clear(b.moves)

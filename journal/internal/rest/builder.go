@@ -26,16 +26,16 @@ const buildBlock = 1 << 20
 // One goroutine at a time may use a Builder. After an error only Discard is of
 // use.
 type Builder struct {
-	draft   *directory.Draft
-	store   *store.Bolt
-	open    block.Writer
-	tail    format.Tail
-	changes []format.Edit
-	size    int // of changes, bytes
-	taken   block.PositionSet
-	queues  map[string]uint32
-	numbers map[uint32]bool
-	built   bool
+	draft    *directory.Draft
+	store    *store.Bolt
+	open     block.Writer
+	manifest format.Manifest
+	changes  []format.Edit
+	size     int // of changes, bytes
+	taken    block.PositionSet
+	queues   map[string]uint32
+	numbers  map[uint32]bool
+	built    bool
 }
 
 // NewBuilder begins a journal in dir, which must not be there yet. Its
@@ -47,12 +47,12 @@ func NewBuilder(dir string, next format.Position, epoch uint64) (*Builder, error
 	}
 	b := &Builder{
 		draft: d, taken: block.PositionSet{}, queues: map[string]uint32{}, numbers: map[uint32]bool{},
-		tail: format.Tail{Oldest: 1, Next: max(next, 1), Epoch: epoch},
+		manifest: format.Manifest{Oldest: 1, Next: max(next, 1), Epoch: epoch},
 	}
 	if b.store, err = store.OpenBolt(d.Lock.Place); err != nil {
 		return nil, errors.Join(err, b.Discard())
 	}
-	b.open = block.NewWriter(nil, b.tail)
+	b.open = block.NewWriter(nil, b.manifest)
 	return b, nil
 }
 
@@ -112,8 +112,8 @@ func (b *Builder) take(e *format.Entry) error {
 	switch p := e.Position; {
 	case !b.numbers[e.Queue]:
 		return fmt.Errorf("%w: position %d has queue %d, which has no name", ErrContent, p, e.Queue)
-	case p == 0 || p >= b.tail.Next:
-		return fmt.Errorf("%w: position %d is not between 0 and the next one, %d", ErrContent, p, b.tail.Next)
+	case p == 0 || p >= b.manifest.Next:
+		return fmt.Errorf("%w: position %d is not between 0 and the next one, %d", ErrContent, p, b.manifest.Next)
 	case b.taken.Has(p):
 		return fmt.Errorf("%w: position %d comes twice", ErrContent, p)
 	case format.EntryBound(e) > format.MaxAppendBytes:
@@ -135,14 +135,14 @@ func (b *Builder) change(c format.Edit) error {
 func (b *Builder) commit() error {
 	t := &store.Transaction{Changes: b.changes}
 	if b.open.Block.Count > 0 {
-		b.tail.Seq++
-		t.Seq, t.Block = b.tail.Seq, b.open.Seal(b.tail.Epoch, false)
+		b.manifest.Seq++
+		t.Seq, t.Block = b.manifest.Seq, b.open.Seal(b.manifest.Epoch, false)
 	}
-	t.Tail = b.tail
+	t.Manifest = b.manifest
 	if err := b.store.Commit(t); err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
-	b.open, b.changes, b.size = block.NewWriter(&b.open, b.tail), nil, 0
+	b.open, b.changes, b.size = block.NewWriter(&b.open, b.manifest), nil, 0
 	return nil
 }
 

@@ -18,7 +18,7 @@ type Moment struct {
 }
 
 func newMoment(v *View, pending map[uint32][][]block.Ref) *Moment {
-	m := &Moment{Next: v.tail.Next}
+	m := &Moment{Next: v.manifest.Next}
 	if n := len(v.blocks); n > 0 {
 		m.Block, m.At = v.blocks[n-1].Seq, v.blocks[n-1].At
 	}

@@ -101,13 +101,13 @@ func salvage(path, newDir string) (*Salvaged, error) {
 // rescue is the way from a wreck to a new journal.
 type rescue struct {
 	*wreck
-	s      *block.Survey
-	tail   format.Tail
-	intact []uint64          // sequence of blocks
-	names  map[uint32]string // of queues
-	buried []format.Buried
-	state  []format.Set
-	report *Salvaged
+	s        *block.Survey
+	manifest format.Manifest
+	intact   []uint64          // sequence of blocks
+	names    map[uint32]string // of queues
+	buried   []format.Buried
+	state    []format.Set
+	report   *Salvaged
 }
 
 func (r *rescue) lose(block uint64, format string, args ...any) *Loss {
@@ -123,7 +123,7 @@ func (r *rescue) look() error {
 	for _, what := range r.damage {
 		r.lose(0, "%s", what)
 	}
-	seqs := r.findTail()
+	seqs := r.findManifest()
 	if r.version != r.format() {
 		r.lose(0, "the format version of the file")
 	}
@@ -132,7 +132,7 @@ func (r *rescue) look() error {
 		return err
 	}
 	if len(r.tails) == 0 {
-		r.tail.Next += slackAfterLoss
+		r.manifest.Next += slackAfterLoss
 	}
 	r.findMorgue()
 	r.findState()
@@ -143,32 +143,32 @@ func (r *rescue) look() error {
 	return nil
 }
 
-// findTail takes the end mark of the last commit. When that is not known, it
+// findManifest takes the end mark of the last commit. When that is not known, it
 // takes the newest one whose block is there, or makes one up. It returns the
 // blocks that belong to the log.
-func (r *rescue) findTail() []uint64 {
+func (r *rescue) findManifest() []uint64 {
 	seqs := slices.Sorted(maps.Keys(r.chunks))
-	slices.SortFunc(r.tails, func(a, b format.Tail) int {
+	slices.SortFunc(r.tails, func(a, b format.Manifest) int {
 		return -cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Epoch, b.Epoch), cmp.Compare(a.Next, b.Next), cmp.Compare(a.Tx, b.Tx))
 	})
 	if len(r.tails) == 0 {
-		r.tail = format.Tail{Oldest: 1, Next: 1}
+		r.manifest = format.Manifest{Oldest: 1, Next: 1}
 		r.lose(0, "the end mark of the log: the newest blocks may be missing, and old ones may be back")
 		return seqs
 	}
 	// Its block may be missing, but it was there.
-	last := slices.IndexFunc(r.tails, func(t format.Tail) bool { return t.Tx == r.txid })
+	last := slices.IndexFunc(r.tails, func(t format.Manifest) bool { return t.Tx == r.txid })
 	if last < 0 {
 		last = max(slices.IndexFunc(r.tails, r.hasBlock), 0)
 	}
-	r.tail = r.tails[last]
-	from, _ := slices.BinarySearch(seqs, r.tail.Oldest)
-	to, _ := slices.BinarySearch(seqs, r.tail.Seq+1)
+	r.manifest = r.tails[last]
+	from, _ := slices.BinarySearch(seqs, r.manifest.Oldest)
+	to, _ := slices.BinarySearch(seqs, r.manifest.Seq+1)
 	return seqs[min(from, to):to]
 }
 
 // hasBlock reports whether the newest block by an end mark is there.
-func (r *rescue) hasBlock(t format.Tail) bool {
+func (r *rescue) hasBlock(t format.Manifest) bool {
 	data, err := r.assemble(t.Seq)
 	if err == nil {
 		_, err = format.ParseHeader(data, t.Seq)
@@ -178,7 +178,7 @@ func (r *rescue) hasBlock(t format.Tail) bool {
 
 // findBlocks looks at every block that should be there.
 func (r *rescue) findBlocks(seqs []uint64) error {
-	next := r.tail.Oldest
+	next := r.manifest.Oldest
 	if len(r.tails) == 0 && len(seqs) > 0 {
 		next = seqs[0]
 	}
@@ -189,7 +189,7 @@ func (r *rescue) findBlocks(seqs []uint64) error {
 		}
 		next = seq + 1
 	}
-	r.gap(next, r.tail.Seq+1)
+	r.gap(next, r.manifest.Seq+1)
 	return nil
 }
 
@@ -219,8 +219,8 @@ func (r *rescue) block(seq uint64) error {
 		return nil
 	}
 	h, _ := format.ParseHeader(data, seq)
-	r.tail.Epoch = max(r.tail.Epoch, h.Epoch)
-	r.tail.Next = max(r.tail.Next, r.s.Next)
+	r.manifest.Epoch = max(r.manifest.Epoch, h.Epoch)
+	r.manifest.Next = max(r.manifest.Next, r.s.Next)
 	r.intact = append(r.intact, seq)
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 func (r *rescue) format() byte {
 	switch {
 	case len(r.tails) > 0:
-		return r.tail.Version
+		return r.manifest.Version
 	case len(r.keys.tree)+len(r.keys.loose) > 0 || r.version == 0:
 		return format.FormatVersion
 	}
@@ -24,7 +24,7 @@ func (r *rescue) format() byte {
 // findQueues gives each number its name. A number has one at a time, so of two
 // the younger one is right: the queue was renamed.
 func (r *rescue) findQueues() {
-	want := r.tail.Sides.Queues
+	want := r.manifest.Sides.Queues
 	values, exact := r.queues.resolve(want)
 	r.names = make(map[uint32]string)
 	unsure := false
@@ -44,7 +44,7 @@ func (r *rescue) findQueues() {
 	switch missing := int(want.Count) - len(r.names); {
 	case missing > 0:
 		r.lose(0, "the names of %d queues", missing)
-	case unsure || len(r.queues.broken) > 0 || len(r.tails) > 0 && r.tail.Version > 1 && !exact:
+	case unsure || len(r.queues.broken) > 0 || len(r.tails) > 0 && r.manifest.Version > 1 && !exact:
 		r.lose(0, "which names the queues had last; one that was renamed may have its former name")
 	}
 }
@@ -77,17 +77,17 @@ func (r *rescue) findMorgue() {
 			continue // requeued since
 		}
 		r.s.Ended.Add(b.Entry.Position) // the block that says so may be lost
-		r.tail.Next = max(r.tail.Next, b.Entry.Position+1)
+		r.manifest.Next = max(r.manifest.Next, b.Entry.Position+1)
 		r.buried = append(r.buried, b)
 	}
 	r.report.Buried = len(r.buried)
-	want := r.tail.Sides.Morgue
+	want := r.manifest.Sides.Morgue
 	switch n := int(want.Count) - len(r.buried); {
 	case n > 0:
 		r.lose(0, "%d payloads in the morgue", n)
 	case n < 0:
 		r.lose(0, "the count of the morgue; %d of its payloads may have been requeued or deleted before", -n)
-	case r.tail.Version > 1 && r.wreck.buried != want:
+	case r.manifest.Version > 1 && r.wreck.buried != want:
 		r.lose(0, "which payloads the morgue had last; some of these may have been requeued or deleted before")
 	}
 }

@@ -29,7 +29,7 @@ func (r *rescue) findState() {
 		r.findUnvouched()
 		return
 	}
-	want := r.tail.Sides.State
+	want := r.manifest.Sides.State
 	values, exact := r.keys.resolve(want)
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		value, _, err := format.Unseal(format.BucketState, []byte(key), values[key])

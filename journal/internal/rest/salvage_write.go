@@ -63,7 +63,7 @@ func (r *rescue) each(f func(*format.Entry) error) error {
 
 // write makes the new journal.
 func (r *rescue) write(dir string) error {
-	b, err := NewBuilder(dir, r.tail.Next, r.tail.Epoch)
+	b, err := NewBuilder(dir, r.manifest.Next, r.manifest.Epoch)
 	if err != nil {
 		return err
 	}

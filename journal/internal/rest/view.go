@@ -23,15 +23,15 @@ import (
 //
 // One goroutine at a time may use a View.
 type View struct {
-	dir    string
-	store  *store.Bolt
-	txid   uint64 // of the file when it was opened
-	size   int64  // of the file, bytes
-	tail   format.Tail
-	uuid   string
-	queues map[string]uint32
-	now    *Moment
-	blocks []BlockInfo
+	dir      string
+	store    *store.Bolt
+	txid     uint64 // of the file when it was opened
+	size     int64  // of the file, bytes
+	manifest format.Manifest
+	uuid     string
+	queues   map[string]uint32
+	now      *Moment
+	blocks   []BlockInfo
 
 	suspects map[format.Position]crash.Suspicion
 }
@@ -151,14 +151,14 @@ func (v *View) load() error {
 	if err := v.store.Scan(func(seq uint64, data []byte) error { return v.block(r, seq, data) }); err != nil {
 		return err
 	}
-	t, err := store.ReadTail(v.store)
+	t, err := store.ReadManifest(v.store)
 	if err == nil {
 		err = r.Finish(t)
 	}
 	if err != nil {
 		return err
 	}
-	v.tail = t
+	v.manifest = t
 	if v.uuid, err = store.ReadUUID(v.store); err != nil {
 		return err
 	}
@@ -180,7 +180,7 @@ func (v *View) block(r *block.Reading, seq uint64, data []byte) error {
 // fill adds the live entries, and what they say about each block.
 func (v *View) fill(c *block.Chain, r *block.Reading) error {
 	if n := len(v.blocks); n > 0 {
-		v.blocks[n-1].Next = v.tail.Next
+		v.blocks[n-1].Next = v.manifest.Next
 	}
 	live := r.Load(c)
 	for i, b := range c.Blocks {
@@ -188,7 +188,7 @@ func (v *View) fill(c *block.Chain, r *block.Reading) error {
 		info.Entries, info.Live, info.Bytes, info.LiveBytes = b.Count, b.Live, b.Size, b.Bytes
 	}
 	v.now = newMoment(v, live)
-	found, err := crash.Investigate(v.dir, v.tail.Epoch+1, v.keys(crash.SuspectPrefix), block.Positions(live)) // as a start would
+	found, err := crash.Investigate(v.dir, v.manifest.Epoch+1, v.keys(crash.SuspectPrefix), block.Positions(live)) // as a start would
 	if err == nil {
 		v.suspects = found.Suspects
 	}
@@ -206,9 +206,9 @@ func (v *View) Close() error {
 // Info returns the figures of the journal.
 func (v *View) Info() Info {
 	i := Info{
-		Format: int(v.store.Version), Epoch: v.tail.Epoch, UUID: v.uuid, Next: v.tail.Next,
-		Oldest: v.tail.Oldest, Newest: v.tail.Seq, Blocks: len(v.blocks),
-		Buried: int(v.tail.Sides.Morgue.Count), Queues: len(v.queues), FileBytes: v.size,
+		Format: int(v.store.Version), Epoch: v.manifest.Epoch, UUID: v.uuid, Next: v.manifest.Next,
+		Oldest: v.manifest.Oldest, Newest: v.manifest.Seq, Blocks: len(v.blocks),
+		Buried: int(v.manifest.Sides.Morgue.Count), Queues: len(v.queues), FileBytes: v.size,
 	}
 	for _, b := range v.blocks {
 		i.Entries += b.Entries

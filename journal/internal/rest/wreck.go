@@ -26,7 +26,7 @@ type wreck struct {
 	damage  []string
 	version byte // of the format, 0 when it was not found
 	chunks  map[uint64]map[uint32][]span
-	tails   []format.Tail
+	tails   []format.Manifest
 	txid    uint64 // of the last commit, as sound meta pages have it; 0: unknown
 	morgue  map[string]format.Buried
 	buried  format.Sum // of what is in morgue
@@ -192,8 +192,8 @@ func (w *wreck) meta(key, v []byte) {
 		}
 		return
 	}
-	t, err := format.ParseTail(v)
-	if string(key) != string(format.KeyTail) || err != nil {
+	t, err := format.ParseManifest(v)
+	if string(key) != string(format.KeyManifest) || err != nil {
 		w.hurt("the end mark of the log")
 		return
 	}
@@ -207,8 +207,8 @@ func (w *wreck) meta(key, v []byte) {
 // may be part of a block.
 func (w *wreck) anyValue(key, v []byte, at span) {
 	switch {
-	case string(key) == string(format.KeyTail):
-		if t, err := format.ParseTail(v); err == nil {
+	case string(key) == string(format.KeyManifest):
+		if t, err := format.ParseManifest(v); err == nil {
 			w.tails = append(w.tails, t)
 		}
 	case len(key) == format.ChunkKeySize && w.burial(key, v):
@@ -219,7 +219,7 @@ func (w *wreck) anyValue(key, v []byte, at span) {
 }
 
 // allBeside reports whether what was found beside the log is what t says.
-func (w *wreck) allBeside(t format.Tail) bool {
+func (w *wreck) allBeside(t format.Manifest) bool {
 	if t.Version == 1 { // there were no sums
 		return uint64(len(w.queues.tree)) == t.Sides.Queues.Count && uint64(len(w.morgue)) == t.Sides.Morgue.Count
 	}

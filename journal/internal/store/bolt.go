@@ -57,7 +57,7 @@ func (s *Bolt) Commit(t *Transaction) error {
 		if err != nil {
 			return err
 		}
-		last := t.Tail
+		last := t.Manifest
 		if err := s.write(tx, t, &last); err != nil {
 			return errors.Join(err, tx.Rollback())
 		}
@@ -100,8 +100,8 @@ func (s *Bolt) last() (id int) {
 	return id
 }
 
-// write writes t, and the tail with what it fills in.
-func (s *Bolt) write(tx *bbolt.Tx, t *Transaction, last *format.Tail) error {
+// write writes t, and the manifest with what it fills in.
+func (s *Bolt) write(tx *bbolt.Tx, t *Transaction, last *format.Manifest) error {
 	log := tx.Bucket([]byte(format.BucketLog))
 	log.FillPercent = 1 // keys only ever come at the end
 	var key [format.ChunkKeySize]byte
@@ -125,13 +125,13 @@ func (s *Bolt) write(tx *bbolt.Tx, t *Transaction, last *format.Tail) error {
 	if err := s.writeSides(tx, t.Changes, last); err != nil {
 		return err
 	}
-	return PutTail(tx, *last)
+	return PutManifest(tx, *last)
 }
 
-// PutTail writes the end mark, with the number of the transaction.
-func PutTail(tx *bbolt.Tx, t format.Tail) error {
+// PutManifest writes the end mark, with the number of the transaction.
+func PutManifest(tx *bbolt.Tx, t format.Manifest) error {
 	t.Tx = uint64(tx.ID())
-	return tx.Bucket([]byte(format.BucketMeta)).Put(format.KeyTail, t.Encode())
+	return tx.Bucket([]byte(format.BucketMeta)).Put(format.KeyManifest, t.Encode())
 }
 
 func (s *Bolt) ChunkSize() int { return s.chunk }

@@ -36,7 +36,7 @@ func (s *Bolt) Inside(name format.Bucket, key, v []byte) ([]byte, error) {
 
 // writeSides writes changes and keeps the sums in step. What is replaced or
 // deleted is looked at, so that damage to it does not go into the sums unseen.
-func (s *Bolt) writeSides(tx *bbolt.Tx, changes []format.Edit, last *format.Tail) error {
+func (s *Bolt) writeSides(tx *bbolt.Tx, changes []format.Edit, last *format.Manifest) error {
 	last.Version, last.Sides = format.FormatVersion, s.sides
 	if s.Version < format.FormatVersion {
 		if err := s.migrate(tx, last); err != nil {
@@ -84,7 +84,7 @@ const migrateStep = 256
 // migrate makes a file of format 1 one of the present format, as part of the
 // commit that it is opened with: a crash leaves one or the other, whole. It
 // takes as much room as there are names and state keys.
-func (s *Bolt) migrate(tx *bbolt.Tx, last *format.Tail) error {
+func (s *Bolt) migrate(tx *bbolt.Tx, last *format.Manifest) error {
 	for _, name := range format.SideBuckets {
 		if !format.Sealed(name) {
 			continue // its sum is known from when it was checked
@@ -117,7 +117,7 @@ func (s *Bolt) migrate(tx *bbolt.Tx, last *format.Tail) error {
 
 // checkSides checks every value beside the log, and that they are those of the
 // last commit.
-func (s *Bolt) checkSides(tx *bbolt.Tx, t format.Tail) error {
+func (s *Bolt) checkSides(tx *bbolt.Tx, t format.Manifest) error {
 	s.sides = format.Sides{}
 	s.dead = make(map[uint32]int)
 	for _, name := range format.SideBuckets {

@@ -141,9 +141,9 @@ func (s *Bolt) take(from *bbolt.Tx, over <-chan struct{}) error {
 		})
 	})
 	if err == nil {
-		var t format.Tail
-		if t, err = format.ParseTail(from.Bucket([]byte(format.BucketMeta)).Get(format.KeyTail)); err == nil {
-			err = PutTail(to, t)
+		var t format.Manifest
+		if t, err = format.ParseManifest(from.Bucket([]byte(format.BucketMeta)).Get(format.KeyManifest)); err == nil {
+			err = PutManifest(to, t)
 		}
 	}
 	if err != nil {

@@ -18,7 +18,7 @@ func (s *Bolt) CopyTo(path string, over <-chan struct{}) error {
 		return fmt.Errorf("journal: copy: %w", err)
 	}
 	err = s.View(func(tx *bbolt.Tx) error {
-		_, err := tx.WriteTo(&patient{f, over})
+		_, err := tx.WriteTo(&interruptible{f, over})
 		if err != nil && IsOver(over) {
 			return ErrGivenUp // bbolt does not wrap it
 		}
@@ -34,13 +34,13 @@ func (s *Bolt) CopyTo(path string, over <-chan struct{}) error {
 	return pages.Check(path)
 }
 
-// patient writes until over is closed.
-type patient struct {
+// interruptible writes until over is closed.
+type interruptible struct {
 	io.Writer
 	over <-chan struct{}
 }
 
-func (w *patient) Write(b []byte) (int, error) {
+func (w *interruptible) Write(b []byte) (int, error) {
 	if IsOver(w.over) {
 		return 0, ErrGivenUp
 	}

@@ -108,7 +108,7 @@ func createBolt(p *directory.Dir) error {
 			}
 		}
 		meta := tx.Bucket([]byte(format.BucketMeta))
-		return errors.Join(meta.Put([]byte(format.KeyVersion), []byte{format.FormatVersion}), meta.Put(format.KeyUUID, format.NewUUID()), PutTail(tx, format.FirstTail))
+		return errors.Join(meta.Put([]byte(format.KeyVersion), []byte{format.FormatVersion}), meta.Put(format.KeyUUID, format.NewUUID()), PutManifest(tx, format.FirstManifest))
 	})
 	if err = errors.Join(err, s.Close()); err == nil {
 		err = p.Rename(tmp, directory.FileName)
@@ -140,7 +140,7 @@ func (s *Bolt) Check() error {
 			}
 		}
 		s.Version = v[0]
-		t, err := format.ParseTail(meta.Get(format.KeyTail))
+		t, err := format.ParseManifest(meta.Get(format.KeyManifest))
 		if err == nil {
 			err = s.checkMeta(tx, t)
 		}
@@ -152,7 +152,7 @@ func (s *Bolt) Check() error {
 }
 
 // checkMeta checks what is in the bucket meta, of which t is a part.
-func (s *Bolt) checkMeta(tx *bbolt.Tx, t format.Tail) error {
+func (s *Bolt) checkMeta(tx *bbolt.Tx, t format.Manifest) error {
 	if t.Version != s.Version {
 		return format.Damaged("the file has format version %d, the end mark of the log %d", s.Version, t.Version)
 	}
@@ -161,7 +161,7 @@ func (s *Bolt) checkMeta(tx *bbolt.Tx, t format.Tail) error {
 	}
 	return tx.Bucket([]byte(format.BucketMeta)).ForEach(func(k, v []byte) error {
 		switch string(k) {
-		case format.KeyVersion, string(format.KeyTail):
+		case format.KeyVersion, string(format.KeyManifest):
 			return nil
 		case string(format.KeyUUID):
 			_, err := format.ParseUUID(v)

@@ -93,7 +93,7 @@ func (m *Memory) apply(t *Transaction) error {
 		}
 	}
 	if m.volatile && len(t.Changes) == 0 {
-		return nil // nobody will ever read the tail
+		return nil // nobody will ever read the manifest
 	}
 	if m.limit > 0 && m.Content()+t.growth(m.blocks) > m.limit {
 		return format.ErrFull
@@ -110,7 +110,7 @@ func (m *Memory) apply(t *Transaction) error {
 	for _, c := range t.Changes {
 		m.put(c.Bucket, c.Key, c.Value)
 	}
-	m.put(format.BucketMeta, format.KeyTail, t.Tail.Encode())
+	m.put(format.BucketMeta, format.KeyManifest, t.Manifest.Encode())
 	return nil
 }
 

@@ -27,16 +27,16 @@ func (m *Memory) CopyTo(path string, _ <-chan struct{}) error {
 // true end mark.
 func (m *Memory) transfer(s Store) error {
 	err := m.Scan(func(seq uint64, data []byte) error {
-		return s.Commit(&Transaction{Seq: seq, Block: data, Tail: format.FirstTail})
+		return s.Commit(&Transaction{Seq: seq, Block: data, Manifest: format.FirstManifest})
 	})
 	if err != nil || m.side == nil {
 		return err
 	}
-	t, err := format.ParseTail(m.side[format.BucketMeta][string(format.KeyTail)])
+	t, err := format.ParseManifest(m.side[format.BucketMeta][string(format.KeyManifest)])
 	if err != nil {
 		return err
 	}
-	last := &Transaction{Tail: t}
+	last := &Transaction{Manifest: t}
 	for _, name := range []format.Bucket{format.BucketQueues, format.BucketMorgue, format.BucketState} {
 		for key, value := range m.side[name] {
 			last.Changes = append(last.Changes, format.Edit{Bucket: name, Key: []byte(key), Value: value})

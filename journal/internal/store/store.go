@@ -64,11 +64,11 @@ type Store interface {
 // Transaction is what one commit writes. Its slices are valid until commit
 // returns.
 type Transaction struct {
-	Seq     uint64
-	Block   []byte        // empty: only the tail changes
-	Drop    []Dropped     // blocks to delete, ascending
-	Changes []format.Edit // in this order
-	Tail    format.Tail
+	Seq      uint64
+	Block    []byte        // empty: only the manifest changes
+	Drop     []Dropped     // blocks to delete, ascending
+	Changes  []format.Edit // in this order
+	Manifest format.Manifest
 }
 
 // Dropped is a block that leaves the log.
@@ -122,17 +122,17 @@ func List(s Store, name format.Bucket, from []byte) iter.Seq2[format.Pair, error
 	return Each(func(from []byte) ([]format.Pair, error) { return s.Page(name, from) }, from)
 }
 
-// ReadTail returns the end mark, and what a journal begins with when nothing was
+// ReadManifest returns the end mark, and what a journal begins with when nothing was
 // ever written.
-func ReadTail(s Store) (format.Tail, error) {
-	v, err := s.Get(format.BucketMeta, format.KeyTail)
+func ReadManifest(s Store) (format.Manifest, error) {
+	v, err := s.Get(format.BucketMeta, format.KeyManifest)
 	if err != nil {
-		return format.Tail{}, err
+		return format.Manifest{}, err
 	}
 	if v == nil {
-		return format.FirstTail, nil
+		return format.FirstManifest, nil
 	}
-	return format.ParseTail(v)
+	return format.ParseManifest(v)
 }
 
 // ReadQueues returns the number of each queue, by name.

@@ -42,7 +42,7 @@ func openSlow(t *testing.T, commit time.Duration) (l *Log, commits func() uint64
 	return l, func() uint64 {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		return l.tail.Seq
+		return l.manifest.Seq
 	}
 }
 

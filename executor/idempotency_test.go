@@ -25,35 +25,35 @@ func TestKey(t *testing.T) {
 		return x, a, b
 	}
 	x, a, b := queues()
-	first := enqueue(t, a, "x", "1", executor.Key("k"))
+	first := enqueue(t, a, "x", "1", executor.IdempotencyKey("k"))
 	require.False(t, first.Duplicate)
 	want := executor.Receipt{Position: first.Position, Durable: true, Duplicate: true}
-	require.Equal(t, want, enqueue(t, a, "other id", "other payload", executor.Key("k")))
-	require.False(t, enqueue(t, b, "x", "1", executor.Key("k")).Duplicate, "keys belong to their queue")
-	require.False(t, enqueue(t, a, "x", "2", executor.Key("1/b/k")).Duplicate)
+	require.Equal(t, want, enqueue(t, a, "other id", "other payload", executor.IdempotencyKey("k")))
+	require.False(t, enqueue(t, b, "x", "1", executor.IdempotencyKey("k")).Duplicate, "keys belong to their queue")
+	require.False(t, enqueue(t, a, "x", "2", executor.IdempotencyKey("1/b/k")).Duplicate)
 
 	items := []executor.Item[string]{{ID: "x", Payload: "3"}, {ID: "y", Payload: "4"}}
-	many, err := a.EnqueueMany(t.Context(), items, executor.Key("many"))
+	many, err := a.EnqueueMany(t.Context(), items, executor.IdempotencyKey("many"))
 	require.NoError(t, err)
-	again, err := a.EnqueueMany(t.Context(), items, executor.Key("many"))
+	again, err := a.EnqueueMany(t.Context(), items, executor.IdempotencyKey("many"))
 	require.NoError(t, err)
 	for i := range again {
 		require.Equal(t, executor.Receipt{Position: many[i].Position, Durable: true, Duplicate: true}, again[i])
 	}
-	_, err = a.EnqueueMany(t.Context(), items[:1], executor.Key("many"))
+	_, err = a.EnqueueMany(t.Context(), items[:1], executor.IdempotencyKey("many"))
 	require.ErrorIs(t, err, executor.ErrInvalidKey)
 	require.Equal(t, 4, stats(t, a).Payloads)
 	stop(t, x)
 
 	x, a, _ = queues()
-	require.Equal(t, want, enqueue(t, a, "x", "1", executor.Key("k")), "across a restart")
+	require.Equal(t, want, enqueue(t, a, "x", "1", executor.IdempotencyKey("k")), "across a restart")
 	stop(t, x)
 }
 
 func TestKeyUnderRace(t *testing.T) {
 	for _, dir := range []string{"", t.TempDir() + "/journal"} {
 		x := open(t, dir, executor.Config{})
-		q := handle(t, x, "jobs", (&probe{}).handle, executor.QueueConfig[string]{Merge: executor.KeepAll})
+		q := handle(t, x, "jobs", (&probe{}).handle, executor.QueueConfig[string]{Merge: executor.MergeKeepAll})
 		var mu sync.Mutex
 		fresh := make(map[string]uint64)
 		all := make(map[string][]uint64)
@@ -62,7 +62,7 @@ func TestKeyUnderRace(t *testing.T) {
 			wg.Go(func() {
 				for i := range 20 {
 					key := fmt.Sprint(i)
-					r, err := q.Enqueue(t.Context(), "a", "x", executor.Key(key))
+					r, err := q.Enqueue(t.Context(), "a", "x", executor.IdempotencyKey(key))
 					assert.NoError(t, err)
 					mu.Lock()
 					all[key] = append(all[key], r.Position)
@@ -101,22 +101,22 @@ func keysOn(t *testing.T, disk *journal.Memory) (n int) {
 func TestKeyExpires(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		disk := new(journal.Memory)
-		x := openOn(t, disk, executor.Config{KeyTTL: time.Hour})
+		x := openOn(t, disk, executor.Config{IdempotencyTTL: time.Hour})
 		q := handle(t, x, "jobs", (&probe{}).handle, executor.QueueConfig[string]{})
 		start(t, x)
-		first := enqueue(t, q, "a", "x", executor.Key("k"))
+		first := enqueue(t, q, "a", "x", executor.IdempotencyKey("k"))
 		time.Sleep(time.Hour - time.Second)
-		require.True(t, enqueue(t, q, "a", "x", executor.Key("k")).Duplicate, "asking again does not make it younger, nor older")
+		require.True(t, enqueue(t, q, "a", "x", executor.IdempotencyKey("k")).Duplicate, "asking again does not make it younger, nor older")
 		time.Sleep(time.Second)
-		second := enqueue(t, q, "a", "x", executor.Key("k"))
+		second := enqueue(t, q, "a", "x", executor.IdempotencyKey("k"))
 		require.False(t, second.Duplicate)
 		require.Greater(t, second.Position, first.Position)
-		require.Equal(t, second.Position, enqueue(t, q, "a", "x", executor.Key("k")).Position)
+		require.Equal(t, second.Position, enqueue(t, q, "a", "x", executor.IdempotencyKey("k")).Position)
 
 		// Ten thousand keys in a row leave no more behind than one TTL brings.
 		const perTTL, ttls = 2000, 5
 		for i := range perTTL * ttls {
-			enqueue(t, q, "a", "x", executor.Key(fmt.Sprint("key-", i)))
+			enqueue(t, q, "a", "x", executor.IdempotencyKey(fmt.Sprint("key-", i)))
 			time.Sleep(time.Hour / perTTL)
 		}
 		n := keysOn(t, disk)
@@ -124,14 +124,14 @@ func TestKeyExpires(t *testing.T) {
 		require.LessOrEqual(t, n, perTTL*5/4)
 		time.Sleep(2 * time.Hour)
 		for i := range n/512 + 1 { // each call looks at 512 keys
-			enqueue(t, q, "a", "x", executor.Key(fmt.Sprint("last-", i)))
+			enqueue(t, q, "a", "x", executor.IdempotencyKey(fmt.Sprint("last-", i)))
 		}
 		time.Sleep(time.Second) // for the last deletes
 		require.Equal(t, n/512+1, keysOn(t, disk))
 	})
 }
 
-// FAULTS A2: whatever the process knew when it died, calling again with the same
+// Whatever the process knew when it died, calling again with the same
 // key leaves one job.
 func TestKeyAfterACrash(t *testing.T) {
 	const calls = 12
@@ -139,13 +139,13 @@ func TestKeyAfterACrash(t *testing.T) {
 	call := func(t *testing.T, q *executor.Queue[string]) {
 		for i := range calls {
 			key := fmt.Sprint("k", i)
-			enqueue(t, q, key, key, executor.Key(key), executor.Once("m"+key, 1))
+			enqueue(t, q, key, key, executor.IdempotencyKey(key), executor.FromSource("m"+key, 1))
 		}
 	}
 	bubble(t, func(t *testing.T) {
 		disk := new(journal.Memory)
 		x := openOn(t, disk, executor.Config{})
-		q := handle(t, x, "jobs", (&probe{}).handle, executor.QueueConfig[string]{Merge: executor.KeepAll})
+		q := handle(t, x, "jobs", (&probe{}).handle, executor.QueueConfig[string]{Merge: executor.MergeKeepAll})
 		disk.OnCommit(func() { images = append(images, disk.Crash()) })
 		call(t, q)
 		stop(t, x)
@@ -155,7 +155,7 @@ func TestKeyAfterACrash(t *testing.T) {
 		bubble(t, func(t *testing.T) {
 			p := &probe{}
 			x := openOn(t, image, executor.Config{})
-			q := handle(t, x, "jobs", p.handle, executor.QueueConfig[string]{Merge: executor.KeepAll})
+			q := handle(t, x, "jobs", p.handle, executor.QueueConfig[string]{Merge: executor.MergeKeepAll})
 			call(t, q) // nil for each: no stale mark beside a key that is not there
 			start(t, x)
 			time.Sleep(time.Second)

@@ -2,8 +2,8 @@ package executor
 
 import "time"
 
-// share is a queue's part of the workers. It is guarded by dispatcher.mu.
-type share struct {
+// fairShare is a queue's part of the workers. It is guarded by dispatcher.mu.
+type fairShare struct {
 	weight  float64
 	limit   int         // jobs that may run at a time; 0: any number
 	running int         // workers that work for the queue
@@ -14,10 +14,10 @@ type share struct {
 	at   time.Duration
 }
 
-func (s *share) full() bool { return s.limit > 0 && s.running >= s.limit }
+func (s *fairShare) full() bool { return s.limit > 0 && s.running >= s.limit }
 
 // count brings used up to date.
-func (s *share) count(now time.Duration) {
+func (s *fairShare) count(now time.Duration) {
 	s.used += float64(s.running) * float64(now-s.at) / s.weight
 	s.at = now
 }
@@ -31,7 +31,7 @@ func (d *dispatcher) now() time.Duration {
 }
 
 // busy has a queue begin that had nothing to do: it claims no time from before.
-func (d *dispatcher) busy(s *share) {
+func (d *dispatcher) busy(s *fairShare) {
 	if s.running+s.waiting+len(s.held) == 0 {
 		s.count(d.now())
 		s.used = max(s.used, d.floor)

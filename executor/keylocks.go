@@ -11,7 +11,7 @@ import (
 	"github.com/strandjobs/strand/lock"
 )
 
-// Keys are the locked keys of an executor as people see them, and those that
+// KeyLocks are the locked keys of an executor as people see them, and those that
 // lock by hand: what [Locks] of all queues set, wait for and clear. It is a
 // [lock.Service] and a [lock.Watcher]. All methods may be called from any
 // goroutine; changes are on disk with the next commit.
@@ -19,20 +19,20 @@ import (
 // Once Stop was called, Lock, Unlock and Locked return ErrClosed, except with the
 // context of a handler that still runs; and they return ErrFailed when the journal
 // has failed. Then nothing was changed.
-type Keys struct{ l *locks }
+type KeyLocks struct{ l *locks }
 
 var (
-	_ lock.Service = Keys{}
-	_ lock.Watcher = Keys{}
+	_ lock.Service = KeyLocks{}
+	_ lock.Watcher = KeyLocks{}
 )
 
-// Keys returns the keys of the executor.
-func (x *Executor) Keys() Keys { return Keys{&x.locks} }
+// KeyLocks returns the keys of the executor.
+func (x *Executor) KeyLocks() KeyLocks { return KeyLocks{&x.locks} }
 
 // Lock locks key by hand until Unlock; doing it twice is like doing it twice in
 // jobs. It returns [lock.ErrEmptyKey], ErrInvalidKey,
 // ErrFailed.
-func (k Keys) Lock(ctx context.Context, key string) error {
+func (k KeyLocks) Lock(ctx context.Context, key string) error {
 	if err := checkKey(key); err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func (k Keys) Lock(ctx context.Context, key string) error {
 // Unlock unlocks key, whoever has locked it and how often: those who wait go on.
 // It returns [lock.ErrNotLocked] when it is not locked, [lock.ErrEmptyKey],
 // ErrContext, ErrClosed or ErrFailed.
-func (k Keys) Unlock(ctx context.Context, key string) error {
+func (k KeyLocks) Unlock(ctx context.Context, key string) error {
 	if key == "" {
 		return lock.ErrEmptyKey
 	}
@@ -62,7 +62,7 @@ func (k Keys) Unlock(ctx context.Context, key string) error {
 
 // Locked reports whether key is locked. It returns [lock.ErrEmptyKey], ErrContext, ErrClosed
 // or ErrFailed.
-func (k Keys) Locked(ctx context.Context, key string) (bool, error) {
+func (k KeyLocks) Locked(ctx context.Context, key string) (bool, error) {
 	if key == "" {
 		return false, lock.ErrEmptyKey
 	}
@@ -77,7 +77,7 @@ func (k Keys) Locked(ctx context.Context, key string) (bool, error) {
 // Watch calls wake once, on a goroutine of its own, when key is unlocked, and
 // returns true; it returns false when it is not locked now, and after
 // Stop. A nil wake is not called. cancel may be too late.
-func (k Keys) Watch(key string, wake func()) (cancel func(), locked bool) {
+func (k KeyLocks) Watch(key string, wake func()) (cancel func(), locked bool) {
 	if wake == nil {
 		wake = func() {}
 	}
@@ -101,9 +101,9 @@ func (k Keys) Watch(key string, wake func()) (cancel func(), locked bool) {
 // there are stands beside each of them.
 const MaxListed = 100
 
-// KeyStatus is a locked key. Jobs are named as queue/id; either is quoted when it
+// KeyLockStatus is a locked key. Jobs are named as queue/id; either is quoted when it
 // does not print.
-type KeyStatus struct {
+type KeyLockStatus struct {
 	Key         string
 	Locks       []LockHeld // oldest first, MaxListed at most; none while it is kept for those in Called
 	MoreLocks   int        // that are not in Locks
@@ -121,11 +121,11 @@ type LockHeld struct {
 
 // List returns all locked keys in their order. After Stop it is what was locked
 // then.
-func (k Keys) List() []KeyStatus {
+func (k KeyLocks) List() []KeyLockStatus {
 	k.l.mu.Lock()
 	defer k.l.mu.Unlock()
 	keys := k.l.keys.Keys()
-	all := make([]KeyStatus, len(keys))
+	all := make([]KeyLockStatus, len(keys))
 	for i, key := range keys {
 		all[i] = k.l.status(key)
 	}
@@ -133,10 +133,10 @@ func (k Keys) List() []KeyStatus {
 }
 
 // status shows a key to people. mu is held.
-func (l *locks) status(key string) KeyStatus {
+func (l *locks) status(key string) KeyLockStatus {
 	locked := l.keys.Locked(key)
 	called, waiting := l.keys.Line(key)
-	s := KeyStatus{Key: key, MoreLocks: max(len(locked)-MaxListed, 0)}
+	s := KeyLockStatus{Key: key, MoreLocks: max(len(locked)-MaxListed, 0)}
 	for _, h := range locked[:len(locked)-s.MoreLocks] {
 		held := l.held(h)
 		s.Locks = append(s.Locks, LockHeld{held.Owner, held.Since, held.Until})
@@ -157,7 +157,7 @@ func names(all []holder) (names []string, more int) {
 
 // String is one line: who has the key, for how much longer, and who waits. It
 // shows the first ten of each, and says how many more there are.
-func (s KeyStatus) String() string {
+func (s KeyLockStatus) String() string {
 	locks := some(s.Locks, s.MoreLocks, func(h LockHeld) string {
 		by := brief(h.By)
 		if !h.Until.IsZero() {

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// bug is a text that is replaced by another one, and the tests that notice.
-type bug struct {
+// mutation is a text that is replaced by another one, and the tests that notice.
+type mutation struct {
 	name     string
 	file     string
 	old, new string
@@ -34,40 +34,40 @@ const (
 	absent verdict = "skipped" // the gate needs something that is not here
 )
 
-// gateTime bounds one run of a gate: a bug may make it wait for ever, which is
+// gateTime bounds one run of a gate: a mutation may make it wait for ever, which is
 // a way to be noticed.
 const gateTime = 60 * time.Second
 
-// garden is a copy of the module with bugs, seen through an overlay.
-type garden struct {
+// workspace is a copy of the module with mutations, seen through an overlay.
+type workspace struct {
 	root string // of the module
 	tmp  string
-	good map[gate]bool // gates that pass without a bug
+	good map[gate]bool // gates that pass without a mutation
 }
 
-func newGarden() (*garden, error) {
+func newWorkspace() (*workspace, error) {
 	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
 	if err != nil {
 		return nil, fmt.Errorf("go list -m: %w", err)
 	}
-	tmp, err := os.MkdirTemp("", "strand-plant-")
+	tmp, err := os.MkdirTemp("", "strand-mutate-")
 	if err != nil {
 		return nil, err
 	}
-	return &garden{root: strings.TrimSpace(string(root)), tmp: tmp, good: map[gate]bool{}}, nil
+	return &workspace{root: strings.TrimSpace(string(root)), tmp: tmp, good: map[gate]bool{}}, nil
 }
 
-func (g *garden) close() { _ = os.RemoveAll(g.tmp) }
+func (g *workspace) close() { _ = os.RemoveAll(g.tmp) }
 
-// try plants b and runs its gate.
-func (g *garden) try(ctx context.Context, b bug) (verdict, error) {
+// try applies b and runs its gate.
+func (g *workspace) try(ctx context.Context, b mutation) (verdict, error) {
 	if !g.good[b.gate] {
 		pass, out, err := g.run(ctx, b.gate)
 		if bytes.Contains(out, []byte("--- SKIP")) {
 			return absent, err
 		}
 		if err != nil || !pass {
-			return "", fmt.Errorf("gate %s without a bug: %w\n%s", b.gate, errors.Join(err, errGate), out)
+			return "", fmt.Errorf("gate %s without a mutation: %w\n%s", b.gate, errors.Join(err, errGate), out)
 		}
 		g.good[b.gate] = true
 	}
@@ -87,11 +87,11 @@ func (g *garden) try(ctx context.Context, b bug) (verdict, error) {
 
 var errGate = errors.New("it must pass, and select a test")
 
-// overlay writes the files that bugs change, and what makes go read them. Bugs
+// overlay writes the files that mutations change, and what makes go read them. Bugs
 // in one file add up.
-func (g *garden) overlay(planted ...bug) (string, error) {
+func (g *workspace) overlay(applied ...mutation) (string, error) {
 	texts := map[string]string{}
-	for _, b := range planted {
+	for _, b := range applied {
 		path := filepath.Join(g.root, b.file)
 		if _, known := texts[path]; !known {
 			source, err := os.ReadFile(path)
@@ -125,9 +125,9 @@ func (g *garden) overlay(planted ...bug) (string, error) {
 	return path, os.WriteFile(path, list, 0o600)
 }
 
-// run builds the tests of a gate and runs them. A bug that does not compile is
+// run builds the tests of a gate and runs them. A mutation that does not compile is
 // an error: only the compiler has noticed it.
-func (g *garden) run(ctx context.Context, at gate, flags ...string) (pass bool, out []byte, err error) {
+func (g *workspace) run(ctx context.Context, at gate, flags ...string) (pass bool, out []byte, err error) {
 	program := filepath.Join(g.tmp, "gate")
 	build := append(append([]string{"test", "-c", "-o", program}, flags...), at.pkg)
 	if out, err := g.command(ctx, g.root, "go", build...).CombinedOutput(); err != nil {
@@ -152,7 +152,7 @@ func knows(program, flag string) bool {
 	return err == nil && bytes.Contains(text, []byte(flag))
 }
 
-func (g *garden) command(ctx context.Context, dir, name string, args ...string) *exec.Cmd {
+func (g *workspace) command(ctx context.Context, dir, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
 	cmd.WaitDelay = time.Second // children of a test that was killed may hold its output

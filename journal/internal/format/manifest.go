@@ -2,9 +2,9 @@ package format
 
 import "encoding/binary"
 
-// Tail says where the log begins and ends, so that a block that is missing at
+// Manifest says where the log begins and ends, so that a block that is missing at
 // either end is noticed and no position is used twice after the log ran empty.
-type Tail struct {
+type Manifest struct {
 	Oldest uint64   // sequence of the oldest block, seq + 1 when there is none
 	Seq    uint64   // of the newest block ever written
 	Next   Position // first position that was never used
@@ -22,16 +22,16 @@ type Tail struct {
 // The sizes of a tail, with its checksum: version and eleven numbers. In format 1
 // it was seven numbers: of the sides, it had the counts of queues and morgue.
 const (
-	tailSize  = 1 + 11*8 + ChecksumSize
-	tailSize1 = 7*8 + ChecksumSize
+	manifestSize  = 1 + 11*8 + ChecksumSize
+	manifestSize1 = 7*8 + ChecksumSize
 )
 
-// KeyTail is where a store keeps the tail, in the meta bucket.
-var KeyTail = []byte("tail")
+// KeyManifest is where a store keeps the manifest, in the meta bucket.
+var KeyManifest = []byte("tail")
 
 // Encode returns the value that the meta bucket keeps.
-func (t Tail) Encode() []byte {
-	v := make([]byte, 0, tailSize)
+func (t Manifest) Encode() []byte {
+	v := make([]byte, 0, manifestSize)
 	s := t.Sides
 	numbers := []uint64{
 		t.Oldest, t.Seq, uint64(t.Next), t.Epoch, s.Queues.Count, s.Morgue.Count, t.Tx,
@@ -45,18 +45,18 @@ func (t Tail) Encode() []byte {
 	for _, n := range numbers {
 		v = binary.BigEndian.AppendUint64(v, n)
 	}
-	return AppendChecksum(v, KeyTail)
+	return AppendChecksum(v, KeyManifest)
 }
 
-// ParseTail reads a value of the present format, or of format 1.
-func ParseTail(v []byte) (Tail, error) {
+// ParseManifest reads a value of the present format, or of format 1.
+func ParseManifest(v []byte) (Manifest, error) {
 	size := len(v)
-	v, err := CutChecksum(v, KeyTail)
-	if err != nil || size != tailSize1 && (size != tailSize || v[0] != FormatVersion) {
-		return Tail{}, Damaged("the end mark of the log: %d bytes, %v", size, err)
+	v, err := CutChecksum(v, KeyManifest)
+	if err != nil || size != manifestSize1 && (size != manifestSize || v[0] != FormatVersion) {
+		return Manifest{}, Damaged("the end mark of the log: %d bytes, %v", size, err)
 	}
-	old := size == tailSize1
-	t := Tail{Version: 1}
+	old := size == manifestSize1
+	t := Manifest{Version: 1}
 	if !old {
 		t.Version, v = v[0], v[1:]
 	}
@@ -70,6 +70,6 @@ func ParseTail(v []byte) (Tail, error) {
 	return t, nil
 }
 
-// FirstTail is the tail of an empty journal. A file is created with it: one
+// FirstManifest is the manifest of an empty journal. A file is created with it: one
 // without it is damaged.
-var FirstTail = Tail{Oldest: 1, Next: 1}
+var FirstManifest = Manifest{Oldest: 1, Next: 1}

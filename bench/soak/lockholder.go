@@ -11,7 +11,7 @@ import (
 	"github.com/strandjobs/strand/executor"
 )
 
-// hoarder is an actor whose jobs hold locks, counters and slots, and wait for
+// lockHolder is an actor whose jobs hold locks, counters and slots, and wait for
 // them. It has more to say:
 //
 //	l                  "hand" is locked
@@ -21,24 +21,24 @@ import (
 //	r QUEUE VALUE ID   a slot that is reserved
 //	q                  there are no others than those said before
 //	h                  enough is held
-type hoarder struct {
+type lockHolder struct {
 	*actor
 	slots map[string]*executor.Slots[int]
 	count uint64
 }
 
-func newHoarder(l life) *hoarder {
-	return &hoarder{actor: newActor(l), slots: make(map[string]*executor.Slots[int])}
+func newLockHolder(l life) *lockHolder {
+	return &lockHolder{actor: newActor(l), slots: make(map[string]*executor.Slots[int])}
 }
 
 // play is the whole life; see [actor.play].
-func (h *hoarder) play() int {
+func (h *lockHolder) play() int {
 	if !h.setUp(h.register) {
 		return 0
 	}
 	h.list()
 	if h.Number == 1 {
-		if err := h.x.Keys().Lock(context.Background(), handKey); err != nil {
+		if err := h.x.KeyLocks().Lock(context.Background(), handKey); err != nil {
 			say("x lock: %v", err)
 		}
 		say("l")
@@ -55,7 +55,7 @@ func (h *hoarder) play() int {
 	return 0
 }
 
-func (h *hoarder) register(q queueLife) (err error) {
+func (h *lockHolder) register(q queueLife) (err error) {
 	cfg := q.config(func(int) time.Duration { return rand.N(5 * time.Millisecond) })
 	keys := func(id string, payload []byte) []string {
 		number, _ := readPayload(payload)
@@ -90,7 +90,7 @@ func (h *hoarder) register(q queueLife) (err error) {
 }
 
 // handle is a [handler].
-func (h *hoarder) handle(ctx context.Context, job executor.Merged[[]byte]) (run int64, end func() error) {
+func (h *lockHolder) handle(ctx context.Context, job executor.Merged[[]byte]) (run int64, end func() error) {
 	slots := h.slots[job.Queue]
 	stays := h.Mode == lockMode && h.stays(job)
 	if slots == nil && !stays {
@@ -119,12 +119,12 @@ func (h *hoarder) handle(ctx context.Context, job executor.Merged[[]byte]) (run 
 }
 
 // stays reports whether a job is there to fail once and to hold what it has.
-func (h *hoarder) stays(job executor.Merged[[]byte]) bool {
+func (h *lockHolder) stays(job executor.Merged[[]byte]) bool {
 	number, _ := readPayload(job.Payloads[0].Value)
 	return job.Attempt == 1 && (job.Queue == gateQueue && gate(job.ID) < staying || job.Queue == keptQueue && number%3 != 0)
 }
 
-func (h *hoarder) slot(s *executor.Slots[int], job executor.Merged[[]byte]) {
+func (h *lockHolder) slot(s *executor.Slots[int], job executor.Merged[[]byte]) {
 	value, ok := s.Of(job)
 	if !ok {
 		say("x %s/%s runs without a slot", job.Queue, job.ID)
@@ -133,7 +133,7 @@ func (h *hoarder) slot(s *executor.Slots[int], job executor.Merged[[]byte]) {
 }
 
 // hold keeps all queues filled until told, and says so when enough is held.
-func (h *hoarder) hold(told <-chan struct{}) {
+func (h *lockHolder) hold(told <-chan struct{}) {
 	p := &producer{actor: h.actor, r: rand.New(rand.NewPCG(h.Seed, 0))}
 	for enough := false; ; {
 		for _, q := range lockQueues {
@@ -157,7 +157,7 @@ func (h *hoarder) hold(told <-chan struct{}) {
 }
 
 // fill makes one call for n items of a queue.
-func (h *hoarder) fill(p *producer, queue string, ids, n int) {
+func (h *lockHolder) fill(p *producer, queue string, ids, n int) {
 	if n <= 0 {
 		return
 	}
@@ -175,8 +175,8 @@ func (h *hoarder) fill(p *producer, queue string, ids, n int) {
 	p.enqueue(queue, items, line.String(), nil)
 }
 
-func (h *hoarder) held() (n int) {
-	for _, k := range h.x.Keys().List() {
+func (h *lockHolder) held() (n int) {
+	for _, k := range h.x.KeyLocks().List() {
 		n += len(k.Locks)
 	}
 	for _, s := range h.slots {
@@ -186,8 +186,8 @@ func (h *hoarder) held() (n int) {
 }
 
 // list says all that is held.
-func (h *hoarder) list() {
-	for _, k := range h.x.Keys().List() {
+func (h *lockHolder) list() {
+	for _, k := range h.x.KeyLocks().List() {
 		for _, l := range k.Locks {
 			say("k %s %s", k.Key, strings.ReplaceAll(l.By, " ", "-"))
 		}
@@ -202,9 +202,9 @@ func (h *hoarder) list() {
 
 // letGo frees what a person holds, runs everything to its end, and says what is
 // held then: nothing.
-func (h *hoarder) letGo() {
+func (h *lockHolder) letGo() {
 	say("u")
-	if err := h.x.Keys().Unlock(context.Background(), handKey); err != nil {
+	if err := h.x.KeyLocks().Unlock(context.Background(), handKey); err != nil {
 		say("x unlock: %v", err)
 	}
 	for _, q := range lockQueues {

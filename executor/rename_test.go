@@ -28,12 +28,12 @@ func leave(t *testing.T, disk *journal.Memory, name string) {
 	stop(t, x)
 }
 
-// FAULTS F1: a queue that was renamed goes on with what it had.
+// A queue that was renamed goes on with what it had.
 func TestFormerNames(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		disk := new(journal.Memory)
 		leave(t, disk, "old")
-		cfg := executor.QueueConfig[string]{FormerNames: []string{"older", "old"}}
+		cfg := executor.QueueConfig[string]{RenamedFrom: []string{"older", "old"}}
 		for round := range 3 { // the setting may stay
 			x := openOn(t, disk, executor.Config{Strict: true})
 			p := &probe{}
@@ -85,7 +85,7 @@ func TestFormerNamesOfSlots(t *testing.T) {
 				return nil
 			}
 			q := handle(t, x, name, sell, executor.QueueConfig[string]{
-				FormerNames: former, RetryIn: always(20 * time.Minute), Slots: []executor.SlotSource{slots},
+				RenamedFrom: former, RetryIn: always(20 * time.Minute), Slots: []executor.SlotSource{slots},
 			})
 			start(t, x)
 			if len(former) == 0 {
@@ -118,7 +118,7 @@ func TestFormerNameAndNewOneHaveJobs(t *testing.T) {
 		leave(t, disk, "new")
 		x := openOn(t, disk, executor.Config{})
 		p := &probe{}
-		cfg := executor.QueueConfig[string]{FormerNames: []string{"old"}}
+		cfg := executor.QueueConfig[string]{RenamedFrom: []string{"old"}}
 		_, err := executor.HandleMerged(x, "new", p.handle, cfg)
 		require.ErrorIs(t, err, executor.ErrConfig)
 		require.ErrorContains(t, err, `"old"`)
@@ -133,7 +133,7 @@ func TestFormerNameAndNewOneHaveJobs(t *testing.T) {
 	})
 }
 
-// FAULTS F1: under Strict nothing starts while jobs would be left alone.
+// Under Strict nothing starts while jobs would be left alone.
 func TestStrict(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		disk := new(journal.Memory)

@@ -2,17 +2,17 @@ package shard
 
 import "unsafe"
 
-// ids makes strings of the ids that are handed out, many in one allocation. One
+// idArena makes strings of the ids that are handed out, many in one allocation. One
 // that stays keeps its neighbours in memory: so they are few, and a long one
 // stands alone.
-type ids struct{ room []byte }
+type idArena struct{ room []byte }
 
 const (
 	idsRoom = 512
 	longID  = idsRoom / 8
 )
 
-func (s *ids) clone(id []byte) string {
+func (s *idArena) clone(id []byte) string {
 	if len(id) == 0 || len(id) > longID {
 		return string(id)
 	}

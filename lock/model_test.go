@@ -10,9 +10,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// twin is a table as simple as it can be: all requests ever made, in the order of arrival, and a rule that is applied
+// model is a table as simple as it can be: all requests ever made, in the order of arrival, and a rule that is applied
 // until nothing changes: whoever waits, whose keys nobody holds and no earlier one waits for, is granted.
-type twin struct {
+type model struct {
 	now      time.Duration
 	requests []*request
 }
@@ -34,7 +34,7 @@ const (
 	isOver
 )
 
-func (w *twin) settle() {
+func (w *model) settle() {
 	for i, r := range w.requests {
 		if r.phase == isHeld && r.end > 0 && r.end <= w.now {
 			r.phase = isOver
@@ -59,10 +59,10 @@ func shares(a, b *request) bool {
 // bubbleTB keeps rapid from asking for the deadline of the test, which a bubble does not allow.
 type bubbleTB struct{ testing.TB }
 
-func TestTableIsLikeItsTwin(t *testing.T) {
+func TestTableIsLikeItsModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rapid.Check(bubbleTB{t}, func(rt *rapid.T) {
-			table, w := New(), &twin{}
+			table, w := New(), &model{}
 			keys := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "c", "d"}), 1, 3, rapid.ID)
 			ttl := rapid.SampledFrom([]time.Duration{0, time.Second, 2 * time.Second, 5 * time.Second})
 			some := func() *request {
@@ -121,7 +121,7 @@ func TestTableIsLikeItsTwin(t *testing.T) {
 				},
 				"sleep": func(rt *rapid.T) {
 					d := time.Duration(rapid.IntRange(1, 3).Draw(rt, "s")) * time.Second
-					for range d / time.Second { // the twin grants at the instant of each end
+					for range d / time.Second { // the model grants at the instant of each end
 						time.Sleep(time.Second)
 						synctest.Wait()
 						w.now += time.Second
@@ -140,7 +140,7 @@ func TestTableIsLikeItsTwin(t *testing.T) {
 	})
 }
 
-func (w *twin) compare(rt *rapid.T) {
+func (w *model) compare(rt *rapid.T) {
 	last := map[string]uint64{}
 	for i, r := range w.requests {
 		l, granted := r.place.Lease()
@@ -148,7 +148,7 @@ func (w *twin) compare(rt *rapid.T) {
 			rt.Fatalf("request %d: %d wakes", i, r.wakes)
 		}
 		if l.Held() != (r.phase == isHeld) {
-			rt.Fatalf("request %d %v: held %v, twin in phase %v", i, r.keys, l.Held(), r.phase)
+			rt.Fatalf("request %d %v: held %v, model in phase %v", i, r.keys, l.Held(), r.phase)
 		}
 		for _, key := range r.keys {
 			if granted && l.Token() <= last[key] {

@@ -10,13 +10,13 @@ import (
 // takeOver gives the queue what the journal has under its former names.
 // arranging is held, and the queue is not registered.
 func (q *queue) takeOver() error {
-	for _, former := range q.former {
+	for _, former := range q.renamedFrom {
 		entries, dead := q.x.leftOver(former)
 		if err := q.x.mayRegister(former); err != nil {
 			if entries+dead == 0 {
 				continue
 			}
-			return fmt.Errorf("FormerNames of queue %q: %w", q.name, err)
+			return fmt.Errorf("RenamedFrom of queue %q: %w", q.name, err)
 		}
 		if entries+dead == 0 {
 			q.inherit(former) // the last process may have come no further
@@ -65,6 +65,6 @@ func (x *Executor) unclaimed() error {
 		return nil
 	}
 	slices.Sort(names)
-	return fmt.Errorf("%w: the journal has jobs of queues that are not registered: %s; register them, name them in FormerNames of the queue that takes over, or leave Strict off",
+	return fmt.Errorf("%w: the journal has jobs of queues that are not registered: %s; register them, name them in RenamedFrom of the queue that takes over, or leave Strict off",
 		ErrConfig, strings.Join(names, ", "))
 }

@@ -32,7 +32,7 @@ var (
 	restarted = gate{"./executor", "^TestTimerSlack"}
 	shells    = gate{"./shard", "^(TestDueJobs|TestRunNow|TestNoTimer|TestSlowJobs|TestWorkers|TestPending|TestStop|TestWallClock)"}
 	leases    = gate{"./lock", "^TestALeaseEndsAtItsEnd"}
-	locks     = gate{"./lock", "^(TestALease|TestTokens|TestAFreeKey|TestExpir|TestQueue|TestOneHolder|TestSeveral|TestUnlock|TestTableIsLikeItsTwin)"}
+	locks     = gate{"./lock", "^(TestALease|TestTokens|TestAFreeKey|TestExpir|TestQueue|TestOneHolder|TestSeveral|TestUnlock|TestTableIsLikeItsModel)"}
 	lockEnds  = gate{"./executor", "^(TestLockTTL|TestLocksWithExtreme)"}
 	keyLocks  = gate{"./lock", "^TestKeyLocks"}
 	slots     = gate{"./lock", "^(TestLaralocker|TestWatchSlots|TestSlots)"}
@@ -76,16 +76,16 @@ var (
 	promises  = gate{"./executor", "^Test(AsyncReturns|MaxPayloads|NotBlockedBy|HalvesHave|AContextEnds)"}
 )
 
-// bugs are what programmers really do: a step left out, an order turned round,
+// mutations are what programmers really do: a step left out, an order turned round,
 // a comparison off by one.
-var bugs = []bug{
+var mutations = []mutation{
 	// What was accepted is on disk.
 	{"acknowledge before the fsync", "journal/internal/store/bolt_open.go", "NoFreelistSync: true,\n", "NoFreelistSync: true, NoSync: true,\n", power},
 	{"acknowledge before the commit", "journal/commit.go", "		if !l.write(b, t) {\n			return false\n		}\n		took, since, callers := time.Since(began), l.callsSoFar(), b.calls\n		l.publish(b)\n", "		took, since, callers := time.Since(began), l.callsSoFar(), b.calls\n		l.publish(b)\n		if !l.write(b, t) {\n			return false\n		}\n", contract},
 	{"lose what came last before Close", "journal/commit.go", "closing, idle = true, false // nothing", "return // nothing", opening},
 	{"go on after a failed commit", "journal/commit.go", "	l.err = latched\n", "", faults},
 	{"accept what a failed commit had", "journal/commit.go", "		o.commit.err = fmt.Errorf(\"%w: %w\", ErrUnknown, cause)\n", "		_ = o\n", calls},
-	{"forget what was refused while a block was on its way", "journal/full.go", "		next.skipped = l.tail.Next // also if b stays\n", "", gaps},
+	{"forget what was refused while a block was on its way", "journal/full.go", "		next.skipped = l.manifest.Next // also if b stays\n", "", gaps},
 	{"a full disk that is not logged", "journal/full.go", "	if !d.told {\n", "	if false {\n", fullStart},
 	{"tell of room that does not last", "journal/full.go", "d.told && !d.full && !d.over", "d.told && !d.over", fullStart},
 	{"refuse a known queue on a full disk", "journal/replay.go", " && !(known && errors.Is(err, ErrFull))", " && !(false && known && errors.Is(err, ErrFull))", fullStart},
@@ -105,13 +105,13 @@ var bugs = []bug{
 	{"keep quiet about handlers that were left behind", "executor/summary.go", "if leftOut+len(behind) > 0 {", "if leftOut > 0 {", summaries},
 	{"compute some keys too late", "executor/wants.go", "	_, err3 := keysOf(\"Unlock\", c.Unlock, id, value)\n	keys, err4", "	var err3 error\n	keys, err4", badKeys},
 	{"take a TTL that ends nothing", "executor/locking.go", "c.TTL != 0, locks,", "c.TTL != 0, true,", badKeys},
-	{"follow a link", "journal/internal/directory/place.go", "	case !before.Mode().IsRegular():\n", "	case before.Mode().IsDir():\n", places},
+	{"follow a link", "journal/internal/directory/directory.go", "	case !before.Mode().IsRegular():\n", "	case before.Mode().IsDir():\n", places},
 	{"remove another's recorder", "journal/internal/crash/running.go", "if p.Has(RunningName, ours) {", "if _ = ours; true {", places},
 	{"die with a file that was cut", "journal/internal/crash/running.go", "	defer r.survive(debug.SetPanicOnFault(true))\n	word", "	word", places},
 	{"unlock although told not to", "journal/open.go", "func() error { return nil })\n}", "l.unlock)\n}", opening},
 
 	{"keys are not written", "executor/conditions.go", "	if c.key != \"\" {\n		sets", "	if c.key == \"-\" {\n		sets", kills},
-	{"marks are not written", "executor/conditions.go", "	if c.mark != \"\" {\n		sets", "	if c.mark == \"-\" {\n		sets", kills},
+	{"marks are not written", "executor/conditions.go", "	if c.source != \"\" {\n		sets", "	if c.source == \"-\" {\n		sets", kills},
 
 	// What is damaged is noticed.
 	{"skip the checksum", "journal/internal/format/header.go", "; got != want {\n		return corrupt(\"checksum", "; got != want && false {\n		return corrupt(\"checksum", flips},
@@ -145,7 +145,7 @@ var bugs = []bug{
 	// What has left memory comes back as it was.
 	{"trust what is read back", "journal/internal/block/cold.go", "; got != c.sums[i] {", "; got != c.sums[i] && false {", memory},
 	{"a window that is one chunk off", "journal/internal/block/cold.go", "w := &window{from: first * size, data: data}", "w := &window{from: (first + 1) * size, data: data}", memory},
-	{"carry another block", "journal/internal/block/evict.go", "	return c.thawed[b]\n", "	for _, data := range c.thawed {\n		return data\n	}\n	return c.thawed[b]\n", memory},
+	{"carry another block", "journal/internal/block/evict.go", "	return c.pagedIn[b]\n", "	for _, data := range c.pagedIn {\n		return data\n	}\n	return c.pagedIn[b]\n", memory},
 	{"thaw too little", "journal/internal/block/evict.go", "			list = append(list, b)\n			budget -= b.Bytes\n", "			list = append(list[:0], b)\n			budget -= b.Bytes\n", memory},
 	{"let go of what is in pieces", "journal/internal/block/evict.go", " && b.parts == nil {", " {", memory},
 	{"keep everything in memory", "journal/internal/block/evict.go", "c.Held > c.budget && ", "c.Held > c.budget<<40 && ", memory},
@@ -170,14 +170,14 @@ var bugs = []bug{
 	{"bury the newest", "shard/finish.go", "c.bury(now, it, judged[:1], out.Error)\n		if rest := judged[1:]; len(rest) > 0 {", "c.bury(now, it, judged[len(judged)-1:], out.Error)\n		if rest := judged[:len(judged)-1]; len(rest) > 0 {", scripts},
 
 	// Each event is judged by itself.
-	{"run again what was done before an event that failed", "shard/finish.go", "	if it.Outcome.Verdict != Done {\n		c.endDone(it, n)\n", "	if it.Outcome.Verdict != Done {\n		it.settled = n\n", kills},
+	{"run again what was done before an event that failed", "shard/finish.go", "	if it.Outcome.Verdict != VerdictDone {\n		c.endDone(it, n)\n", "	if it.Outcome.Verdict != VerdictDone {\n		it.settled = n\n", kills},
 	{"judge all events for one", "shard/finish.go", "return it.Payloads[it.settled : n+1], it.Payloads[n+1:]", "return it.Payloads[it.settled:], nil", scripts},
-	{"blame an older event", "shard/core.go", "cfg.BatchSize, cfg.OnFailure = 1, BlockFailed", "cfg.BatchSize = 1", scripts},
+	{"blame an older event", "shard/core.go", "cfg.BatchSize, cfg.OnFailure = 1, OnFailureBlock", "cfg.BatchSize = 1", scripts},
 	{"hold what was before a slow event", "shard/take.go", "			over, hand = it.before, it\n", "			over = it.before\n", events},
 	{"begin an event that was called back", "shard/run.go", "	if it.recalled.Load() {\n		return false\n	}\n", "", scripts},
 	{"say that an event is done, and not which", "executor/worker.go", "	w.more = it.Pass()\n	return w.more\n", "	w.more = it.Pass()\n	it.Outcome.Done = 0\n	return w.more\n", events},
 	{"halve a batch once", "executor/batch.go", "	b.halvings--\n", "	b.halvings = 0\n", events},
-	{"lose the payloads that are done", "shard/finish.go", "		case Done:\n			c.endPayload(p.Ref)\n", "		case Done:\n", scripts},
+	{"lose the payloads that are done", "shard/finish.go", "		case VerdictDone:\n			c.endPayload(p.Ref)\n", "		case VerdictDone:\n", scripts},
 
 	// What can run, runs.
 	{"a timer that is not set again", "shard/shard.go", "	case wakeUp:\n		s.timerAt = math.MaxInt64\n", "	case wakeUp:\n", shells},
@@ -193,10 +193,10 @@ var bugs = []bug{
 	{"hold what waits behind a slow job", "shard/take.go", "; next > now {", "; next > 0 {", shells},
 	{"lose a worker that found nothing", "shard/shard.go", "		if !s.assign(now, m) {\n			m.Return()\n		}\n", "		s.assign(now, m)\n", shells},
 	{"settle when all have ended", "shard/take.go", "		if it := &r.Items[i]; it.state.Load() == started && it.Outcome", "		if it := &r.Items[i]; it.state.Load() == revoked && it.Outcome", crowds},
-	{"a queue that had nothing to do claims time", "executor/share.go", "		s.used = max(s.used, d.floor)\n", "", shares},
-	{"shares without weights", "executor/share.go", " / s.weight", "", shares},
-	{"one more than MaxConcurrent", "executor/share.go", "s.running >= s.limit", "s.running > s.limit", shares},
-	{"forget what the limit held back", "executor/share.go", "		d.ready = append(d.ready, s.held...)\n", "", shares},
+	{"a queue that had nothing to do claims time", "executor/fairshare.go", "		s.used = max(s.used, d.floor)\n", "", shares},
+	{"shares without weights", "executor/fairshare.go", " / s.weight", "", shares},
+	{"one more than MaxConcurrent", "executor/fairshare.go", "s.running >= s.limit", "s.running > s.limit", shares},
+	{"forget what the limit held back", "executor/fairshare.go", "		d.ready = append(d.ready, s.held...)\n", "", shares},
 	{"one worker for two shards", "executor/port.go", "		d.idle = d.idle[:n-1]\n", "", lowkiq},
 	{"a shard that is never granted", "executor/dispatcher.go", "	picked.waiting = false\n", "", lowkiq},
 
@@ -210,7 +210,7 @@ var bugs = []bug{
 	{"an alibi for those who kill at once", "journal/internal/crash/suspicion.go", " && d.lived >= alibi", "", guilt},
 	{"two workers stay for one", "executor/crew.go", "	w.hand.replaced = true\n", "", timeouts},
 	{"a hole in a table", "shard/table.go", "			s.slots[i] = s.slots[j]\n", "", tables},
-	{"a lane out of line", "shard/agenda.go", "case last.due <= l.due:", "case true:", random},
+	{"a lane out of line", "shard/duequeue.go", "case last.due <= l.due:", "case true:", random},
 	{"a shard that stays exempt", "shard/finish.go", "		c.exempt--\n", "", exempt},
 	{"give up the lock too early", "executor/stop.go", "	if stuck == nil {\n		err = errors.Join(err, unlock())", "	if true {\n		err = errors.Join(err, unlock())", stops},
 	{"suspect a job that is over", "executor/worker.go", "w.x.running.Clear(w.place*w.words + i)", "_ = i", crashes},
@@ -236,7 +236,7 @@ var bugs = []bug{
 	{"keep the room of what the disk refuses late", "executor/offer.go", "	if errors.Is(o.ticket.Wait(context.Background()), journal.ErrFull) {\n		o.withdraw()\n	}\n", "", admission},
 
 	// Locks.
-	{"a receipt that does not know it is on disk", "executor/receipt.go", "	case o.posted():", "	case o.q.durability == Async:", promises},
+	{"a receipt that does not know it is on disk", "executor/receipt.go", "	case o.posted():", "	case o.q.durability == DurabilityAsync:", promises},
 	{"all payloads in one call", "executor/queueconfig.go", "max(cmp.Or(c.MaxPayloads, defaultMaxPayloads), 0),", "0,", promises},
 	{"an id is blocked by itself", "lock/entry.go", "return len(e.by) > 1 || (len(e.by) == 1 && e.by[by] == 0) ||", "return len(e.by) > 0 ||", promises},
 	{"bury a payload, keep its keys", "executor/wants.go", "if count || c.UnlockOnBurial {", "if count {", burials},
@@ -256,7 +256,7 @@ var bugs = []bug{
 	{"a heart that beats too fast", "executor/locking.go", "l.leaseTTL/7*6", "l.leaseTTL/7*2", beats},
 	{"a heartbeat with the default TTL", "executor/claim.go", "c.lease.Extend(q.locking.leaseTTL)", "c.lease.Extend(defaultLeaseTTL)", beats},
 	{"tell of one locked key only", "executor/pass.go", "			if is {\n", "			if is && len(locked) == 0 {\n", services},
-	{"keep the slot of a buried job", "executor/slot.go", "v == shard.Failed && !over && s.cfg", "v == shard.Failed && s.cfg", slotsKept},
+	{"keep the slot of a buried job", "executor/slot.go", "v == shard.VerdictFailed && !over && s.cfg", "v == shard.VerdictFailed && s.cfg", slotsKept},
 	{"a slot's heartbeat in memory only", "executor/slot.go", "				change.Sets = t.s.sets(t.s.open(t.c.by, t.r))\n", "", slotsKept},
 	{"a success with a lost slot", "executor/enter.go", "		if !s.renew() {\n", "		if !s.renew() && s.lost() && len(c.slots) == 0 {\n", slotsKept},
 	{"a lease that is a moment too long", "lock/clock.go", "a.heap[0].at > now {", "a.heap[0].at >= now {", leases},
@@ -276,7 +276,7 @@ var bugs = []bug{
 	{"an old leader fires what it has", "executor/cron/fire.go", "a.enqueue(o.ctx)", "a.enqueue(a.c.ctx)", offices},
 	{"a tick is lost in silence", "executor/cron/fire.go", "			if !given {", "			if !given && a.send == nil {", offices},
 	{"a restart that loses ticks in silence", "executor/cron/cron.go", "			gaps = append(gaps, before)\n", "", restarts},
-	{"forget when a schedule began", "executor/cron/schedule.go", "	if !found {\n", "	if !found && s.missed != SkipMissed {\n", restarts},
+	{"forget when a schedule began", "executor/cron/schedule.go", "	if !found {\n", "	if !found && s.missed != MissedSkip {\n", restarts},
 	{"make up for a tick beside another", "executor/cron/schedule.go", "late = max(1-len(ticks), 0)", "late = 1", offices},
 
 	// Actors.

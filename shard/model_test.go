@@ -8,19 +8,19 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// twin does what a Core should do, slowly: it sorts and merges everything at
+// model does what a Core should do, slowly: it sorts and merges everything at
 // every step, and writes nothing down.
-type twin struct {
+type model struct {
 	cfg    Config
-	jobs   map[string]*twinJob
-	all    map[journal.Position]*twinPayload
+	jobs   map[string]*modelJob
+	all    map[journal.Position]*modelPayload
 	morgue map[journal.Position]bool
 	ended  map[journal.Position]bool
 	parked map[string]bool
 	counts Counts // totals only
 }
 
-type twinPayload struct {
+type modelPayload struct {
 	pos      journal.Position
 	id, data string
 	score    float64
@@ -28,56 +28,56 @@ type twinPayload struct {
 	restored bool
 }
 
-type twinJob struct {
-	waiting, held []*twinPayload
+type modelJob struct {
+	waiting, held []*modelPayload
 	due           int64 // while it is out: of what waits, if that is a job of its own
 	retry         int
 	err           string
 	failures      []journal.Failure // that are kept, if err says what the last one was
 	halted        bool
-	out           *twinOut
+	out           *modelOut
 }
 
-// twinOut is the part of a job that a worker has.
-type twinOut struct {
-	payloads      []*twinPayload
+// modelOut is the part of a job that a worker has.
+type modelOut struct {
+	payloads      []*modelPayload
 	due           int64
 	held, partial bool
 	started       bool
-	settled       int            // payloads that were done while it ran, and are no more here
-	arrived       []*twinPayload // since it was handed out
+	settled       int             // payloads that were done while it ran, and are no more here
+	arrived       []*modelPayload // since it was handed out
 }
 
-func newTwin(cfg Config) *twin {
-	return &twin{
-		cfg: cfg, jobs: make(map[string]*twinJob), all: make(map[journal.Position]*twinPayload),
+func newModel(cfg Config) *model {
+	return &model{
+		cfg: cfg, jobs: make(map[string]*modelJob), all: make(map[journal.Position]*modelPayload),
 		morgue: make(map[journal.Position]bool), ended: make(map[journal.Position]bool),
 		parked: make(map[string]bool),
 	}
 }
 
 // better reports whether p stays when q has the same bytes.
-func (w *twin) better(p, q *twinPayload) bool {
+func (w *model) better(p, q *modelPayload) bool {
 	switch w.cfg.Merge {
-	case KeepFirst:
+	case MergeKeepFirst:
 		return p.pos < q.pos
-	case KeepLast:
+	case MergeKeepLast:
 		return p.pos > q.pos
 	}
 	return inOrder(p, q) < 0
 }
 
-func inOrder(p, q *twinPayload) int {
+func inOrder(p, q *modelPayload) int {
 	return cmp.Or(cmp.Compare(p.score, q.score), cmp.Compare(p.pos, q.pos))
 }
 
 // merge adds payloads to those that wait.
-func (w *twin) merge(j *twinJob, more ...*twinPayload) {
+func (w *model) merge(j *modelJob, more ...*modelPayload) {
 	all := slices.Concat(j.waiting, more)
 	j.waiting = nil
 	for _, p := range all {
-		beaten := func(q *twinPayload) bool { return q != p && q.data == p.data && w.better(q, p) }
-		if w.cfg.Merge != KeepAll && slices.ContainsFunc(all, beaten) {
+		beaten := func(q *modelPayload) bool { return q != p && q.data == p.data && w.better(q, p) }
+		if w.cfg.Merge != MergeKeepAll && slices.ContainsFunc(all, beaten) {
 			w.end(p)
 			w.counts.Merged++
 		} else {
@@ -87,26 +87,26 @@ func (w *twin) merge(j *twinJob, more ...*twinPayload) {
 	slices.SortFunc(j.waiting, inOrder)
 }
 
-func (w *twin) end(p *twinPayload) {
+func (w *model) end(p *modelPayload) {
 	if w.ended[p.pos] {
-		panic("the twin ends a payload twice")
+		panic("the model ends a payload twice")
 	}
 	w.ended[p.pos] = true
 }
 
-func (w *twin) bury(ps []*twinPayload) {
+func (w *model) bury(ps []*modelPayload) {
 	for _, p := range ps {
 		w.morgue[p.pos] = true
 		w.counts.Buried++
 	}
 }
 
-func (w *twin) deliver(p *twinPayload) {
+func (w *model) deliver(p *modelPayload) {
 	w.all[p.pos] = p
 	delete(w.morgue, p.pos)
 	j := w.jobs[p.id]
 	if j == nil {
-		j = &twinJob{due: p.due, retry: -1}
+		j = &modelJob{due: p.due, retry: -1}
 		w.jobs[p.id] = j
 	}
 	if j.out != nil && !j.out.started {
@@ -122,15 +122,15 @@ func (w *twin) deliver(p *twinPayload) {
 		}
 	case p.restored:
 		w.now(j, p.due)
-	case w.cfg.OnFresh == PullRetry && j.retry >= 0 && !j.halted:
+	case w.cfg.OnFresh == OnFreshPull && j.retry >= 0 && !j.halted:
 		j.due = min(j.due, p.due)
 	}
 }
 
-func (w *twin) now(j *twinJob, now int64) { j.due, j.retry, j.halted = now, -1, false }
+func (w *model) now(j *modelJob, now int64) { j.due, j.retry, j.halted = now, -1, false }
 
 // putBack undoes that a job was handed out.
-func (w *twin) putBack(j *twinJob) {
+func (w *model) putBack(j *modelJob) {
 	out := j.out
 	j.out, j.due = nil, out.due
 	if out.held {
@@ -141,7 +141,7 @@ func (w *twin) putBack(j *twinJob) {
 }
 
 // ready lists the ids that may be taken, oldest due first.
-func (w *twin) ready(now int64, of func(id string) bool) (ids []string) {
+func (w *model) ready(now int64, of func(id string) bool) (ids []string) {
 	for id, j := range w.jobs {
 		if j.out == nil && !j.halted && !w.parked[id] && j.due <= now && of(id) {
 			ids = append(ids, id)
@@ -152,9 +152,9 @@ func (w *twin) ready(now int64, of func(id string) bool) (ids []string) {
 }
 
 // take hands out the payloads of a job, under Single at most so many.
-func (w *twin) take(id string, most int) *twinOut {
+func (w *model) take(id string, most int) *modelOut {
 	j := w.jobs[id]
-	out := &twinOut{due: j.due, held: len(j.held) > 0}
+	out := &modelOut{due: j.due, held: len(j.held) > 0}
 	if out.held {
 		out.payloads, j.held = j.held, nil
 	} else {
@@ -172,60 +172,60 @@ func (w *twin) take(id string, most int) *twinOut {
 	return out
 }
 
-func (w *twin) finish(id string, now int64, o Outcome) {
+func (w *model) finish(id string, now int64, o Outcome) {
 	j := w.jobs[id]
 	for _, s := range slices.Backward(o.Parts) {
 		switch p := j.out.payloads[s.Index]; s.Verdict {
-		case Done:
+		case VerdictDone:
 			w.end(p)
 			w.counts.Done++
-		case Discarded:
+		case VerdictDiscarded:
 			w.end(p)
 			w.counts.Discarded++
 		default:
-			w.bury([]*twinPayload{p})
+			w.bury([]*modelPayload{p})
 		}
 		j.out.payloads = slices.Delete(slices.Clone(j.out.payloads), s.Index, s.Index+1)
 	}
-	ps, behind := j.out.payloads, []*twinPayload(nil)
+	ps, behind := j.out.payloads, []*modelPayload(nil)
 	if w.cfg.Single {
 		done := o.Done - j.out.settled
-		if o.Verdict == Done {
+		if o.Verdict == VerdictDone {
 			done++
 		}
 		w.settle(j, done)
-		if ps = j.out.payloads; o.Verdict != Done {
+		if ps = j.out.payloads; o.Verdict != VerdictDone {
 			ps, behind = ps[:1:1], ps[1:]
 		} else {
 			ps, behind = nil, ps
 		}
 	}
 	if len(j.out.payloads) == 0 {
-		o.Verdict = Done
+		o.Verdict = VerdictDone
 	}
 	due := now + int64(max(0, o.Delay))
 	switch o.Verdict {
-	case Done, Discarded:
+	case VerdictDone, VerdictDiscarded:
 		for _, p := range ps {
 			w.end(p)
 		}
-		if o.Verdict == Done {
+		if o.Verdict == VerdictDone {
 			w.counts.Done += uint64(len(ps))
 		} else {
 			w.counts.Discarded += uint64(len(ps))
 		}
 		w.over(id, now, behind)
-	case Canceled:
+	case VerdictCanceled:
 		w.bury(ps)
 		w.over(id, now, behind)
-	case Snoozed:
+	case VerdictSnoozed:
 		w.counts.Snoozed++
 		w.again(j, ps, behind, j.out.held, j.retry, due, j.err)
-	case Failed:
+	case VerdictFailed:
 		w.counts.Failed++
 		w.failed(id, now, due, o.Error, ps, behind)
 	default:
-		if o.Verdict == Interrupted {
+		if o.Verdict == VerdictInterrupted {
 			w.counts.Interrupted++
 		}
 		if w.putBack(j); o.Done > 0 {
@@ -236,7 +236,7 @@ func (w *twin) finish(id string, now int64, o Outcome) {
 
 // settle ends the first n payloads of a run, under Single. What comes behind them has
 // not failed yet.
-func (w *twin) settle(j *twinJob, n int) {
+func (w *model) settle(j *modelJob, n int) {
 	if n == 0 {
 		return
 	}
@@ -249,18 +249,18 @@ func (w *twin) settle(j *twinJob, n int) {
 	j.retry, j.err, j.failures = -1, "", nil
 }
 
-func (w *twin) failed(id string, now, due int64, err string, ps, behind []*twinPayload) {
+func (w *model) failed(id string, now, due int64, err string, ps, behind []*modelPayload) {
 	j := w.jobs[id]
-	hold, count := w.cfg.OnFailure == BlockFailed, j.retry+1
+	hold, count := w.cfg.OnFailure == OnFailureBlock, j.retry+1
 	j.failures = append(slices.Clip(j.failures), journal.Failure{Attempt: count + 1, At: now, Text: err})
 	j.failures = j.failures[max(0, len(j.failures)-journal.HistoryFailures):]
 	switch {
 	case count < w.cfg.MaxRetries:
 		w.again(j, ps, behind, hold, count, due, err)
-	case w.cfg.OnExhausted == Halt:
+	case w.cfg.OnExhausted == OnExhaustedHalt:
 		w.again(j, ps, behind, hold, count, now, err)
 		j.halted = true
-	case w.cfg.OnExhausted == BuryOldest && len(ps) > 1:
+	case w.cfg.OnExhausted == OnExhaustedBuryOldest && len(ps) > 1:
 		w.bury(ps[:1])
 		w.again(j, ps[1:], behind, hold, -1, now, err)
 	default:
@@ -269,7 +269,7 @@ func (w *twin) failed(id string, now, due int64, err string, ps, behind []*twinP
 	}
 }
 
-func (w *twin) again(j *twinJob, ps, behind []*twinPayload, hold bool, retry int, due int64, err string) {
+func (w *model) again(j *modelJob, ps, behind []*modelPayload, hold bool, retry int, due int64, err string) {
 	if j.out, j.retry, j.due, j.err = nil, retry, due, err; hold {
 		j.held = ps
 		w.merge(j, behind...)
@@ -280,7 +280,7 @@ func (w *twin) again(j *twinJob, ps, behind []*twinPayload, hold bool, retry int
 
 // over ends the run of payloads that are no more, and with it that of those behind
 // them.
-func (w *twin) over(id string, now int64, behind []*twinPayload) {
+func (w *model) over(id string, now int64, behind []*modelPayload) {
 	j := w.jobs[id]
 	j.out.partial = j.out.partial || len(behind) > 0
 	w.merge(j, behind...)
@@ -298,7 +298,7 @@ func (w *twin) over(id string, now int64, behind []*twinPayload) {
 // crash undoes what is out: what arrived meanwhile arrives again, after it.
 // unsure are the jobs to which something came back from the morgue: their due
 // time and count depend on what the log has first.
-func (w *twin) crash() (unsure []string) {
+func (w *model) crash() (unsure []string) {
 	clear(w.parked)
 	merged, gone := w.counts.Merged, maps.Clone(w.ended)
 	for id, j := range w.jobs {
@@ -310,7 +310,7 @@ func (w *twin) crash() (unsure []string) {
 		for _, p := range out.arrived {
 			if p.restored {
 				unsure = append(unsure, id)
-			} else if !gone[p.pos] && w.cfg.OnFresh == PullRetry && j.retry >= 0 {
+			} else if !gone[p.pos] && w.cfg.OnFresh == OnFreshPull && j.retry >= 0 {
 				j.due = min(j.due, p.due)
 			}
 		}

@@ -29,7 +29,7 @@ func lasting(d func() time.Duration) func(context.Context, executor.Merged[strin
 }
 
 // By default a queue with little to do does not wait for the backlog of another
-// one: under Lag its job waits until that is over.
+// one: under OldestFirst its job waits until that is over.
 func TestFloodOfOneQueueDoesNotHoldUpAnother(t *testing.T) {
 	const handler = 100 * time.Millisecond
 	wait := func(t *testing.T, s executor.Scheduler) (longest time.Duration) {
@@ -50,7 +50,9 @@ func TestFloodOfOneQueueDoesNotHoldUpAnother(t *testing.T) {
 		return longest
 	}
 	bubble(t, func(t *testing.T) { require.LessOrEqual(t, wait(t, nil), 2*handler) })
-	bubble(t, func(t *testing.T) { require.Greater(t, wait(t, executor.Lag()), time.Minute, "the old default") })
+	bubble(t, func(t *testing.T) {
+		require.Greater(t, wait(t, executor.OldestFirst()), time.Minute, "the old default")
+	})
 }
 
 // Queues that all have a backlog share the workers' time by their weights, however
@@ -114,7 +116,7 @@ func TestNoCreditForIdleQueues(t *testing.T) {
 // MaxConcurrent bounds a queue, and nothing else: no worker is idle while another
 // queue has something to do, and no job is forgotten.
 func TestMaxConcurrent(t *testing.T) {
-	for _, scheduler := range []executor.Scheduler{nil, executor.Lag(), executor.Seq(), executor.InOrder(), custom{}} {
+	for _, scheduler := range []executor.Scheduler{nil, executor.OldestFirst(), executor.RoundRobin(), executor.StrictPriority(), custom{}} {
 		t.Run(fmt.Sprintf("%T", scheduler), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				x := open(t, "", executor.Config{Workers: 8, Scheduler: scheduler})

@@ -5,35 +5,35 @@ import (
 	"slices"
 )
 
-// keyLocksTwin is what KeyLocks are as one would say it: a list of locks, and a list of
+// keyLocksModel is what KeyLocks are as one would say it: a list of locks, and a list of
 // those who wait, in the order in which they came. It looks at everything every
 // time.
-type keyLocksTwin struct {
-	holds   []twinHold
-	waits   []*twinWait
+type keyLocksModel struct {
+	holds   []modelHold
+	waits   []*modelWait
 	arrived uint64
 	woken   []Owner // in order, since the last look
 }
 
-type twinWait struct {
+type modelWait struct {
 	Request
 	number uint64
 	key    string // where it stands, "" if nowhere
 	called bool
 }
 
-type twinHold struct {
+type modelHold struct {
 	number uint64
 	key    string
 	by     Owner
 	onRun  bool
 }
 
-func (w *keyLocksTwin) locked(key string, by Owner) bool {
-	return slices.ContainsFunc(w.holds, func(h twinHold) bool { return h.key == key && h.by != by })
+func (w *keyLocksModel) locked(key string, by Owner) bool {
+	return slices.ContainsFunc(w.holds, func(h modelHold) bool { return h.key == key && h.by != by })
 }
 
-func (w *keyLocksTwin) find(by Owner) *twinWait {
+func (w *keyLocksModel) find(by Owner) *modelWait {
 	for _, o := range w.waits {
 		if o.Owner == by {
 			return o
@@ -45,9 +45,9 @@ func (w *keyLocksTwin) find(by Owner) *twinWait {
 // blocked is the law: a key blocks those who want it unlocked while somebody else
 // has locked it, is about to, or has to find it unlocked before they lock it; and
 // while nobody has, it is for those first who came first.
-func (w *keyLocksTwin) blocked(key string, r Request, number uint64) bool {
-	free := !slices.ContainsFunc(w.holds, func(h twinHold) bool { return h.key == key })
-	return w.locked(key, r.Owner) || slices.ContainsFunc(w.waits, func(o *twinWait) bool {
+func (w *keyLocksModel) blocked(key string, r Request, number uint64) bool {
+	free := !slices.ContainsFunc(w.holds, func(h modelHold) bool { return h.key == key })
+	return w.locked(key, r.Owner) || slices.ContainsFunc(w.waits, func(o *modelWait) bool {
 		switch {
 		case o.Owner == r.Owner:
 			return false
@@ -59,7 +59,7 @@ func (w *keyLocksTwin) blocked(key string, r Request, number uint64) bool {
 }
 
 // firstBlocked is told what was kept for the job until now, if it was called.
-func (w *keyLocksTwin) firstBlocked(r Request, number uint64, kept *Request) string {
+func (w *keyLocksModel) firstBlocked(r Request, number uint64, kept *Request) string {
 	i := slices.IndexFunc(r.BlockedBy, func(key string) bool {
 		if kept != nil && slices.Contains(kept.BlockedBy, key) && (kept.locks(key) || !r.locks(key)) {
 			return w.locked(key, r.Owner)
@@ -73,13 +73,13 @@ func (w *keyLocksTwin) firstBlocked(r Request, number uint64, kept *Request) str
 }
 
 // lock is told the number, which is the business of KeyLocks.
-func (w *keyLocksTwin) lock(number uint64, key string, by Owner, onRun bool) {
-	w.holds = append(w.holds, twinHold{number, key, by, onRun})
+func (w *keyLocksModel) lock(number uint64, key string, by Owner, onRun bool) {
+	w.holds = append(w.holds, modelHold{number, key, by, onRun})
 }
 
-func (w *keyLocksTwin) setAll(b *KeyLocks, r Request) {
+func (w *keyLocksModel) setAll(b *KeyLocks, r Request) {
 	for _, s := range r.Lock {
-		if !slices.ContainsFunc(w.holds, func(h twinHold) bool { return h.onRun && h.by == r.Owner && h.key == s.Key }) {
+		if !slices.ContainsFunc(w.holds, func(h modelHold) bool { return h.onRun && h.by == r.Owner && h.key == s.Key }) {
 			number := uint64(0) // found by what it is
 			for _, h := range b.ran[r.Owner] {
 				if h.Key == s.Key {
@@ -92,7 +92,7 @@ func (w *keyLocksTwin) setAll(b *KeyLocks, r Request) {
 }
 
 // follow is what comes of it that something has changed at some keys.
-func (w *keyLocksTwin) follow(keys ...string) {
+func (w *keyLocksModel) follow(keys ...string) {
 	for _, key := range keys {
 		for again := true; again; {
 			again = false
@@ -111,8 +111,8 @@ func (w *keyLocksTwin) follow(keys ...string) {
 	}
 }
 
-func (w *keyLocksTwin) drop(number uint64) {
-	i := slices.IndexFunc(w.holds, func(h twinHold) bool { return h.number == number })
+func (w *keyLocksModel) drop(number uint64) {
+	i := slices.IndexFunc(w.holds, func(h modelHold) bool { return h.number == number })
 	if i < 0 {
 		return
 	}
@@ -121,7 +121,7 @@ func (w *keyLocksTwin) drop(number uint64) {
 	w.follow(key)
 }
 
-func (w *keyLocksTwin) stepOut(o *twinWait) (left []string) {
+func (w *keyLocksModel) stepOut(o *modelWait) (left []string) {
 	if o.called {
 		left = slices.Clone(o.BlockedBy)
 		for _, s := range o.Lock {
@@ -134,16 +134,16 @@ func (w *keyLocksTwin) stepOut(o *twinWait) (left []string) {
 	return left
 }
 
-func (w *keyLocksTwin) leave(by Owner) {
+func (w *keyLocksModel) leave(by Owner) {
 	if o := w.find(by); o != nil {
 		left := w.stepOut(o)
-		w.waits = slices.DeleteFunc(w.waits, func(o *twinWait) bool { return o.Owner == by })
+		w.waits = slices.DeleteFunc(w.waits, func(o *modelWait) bool { return o.Owner == by })
 		w.follow(left...)
 	}
 }
 
 // waitsFor lists whom a request waits for: all who have locked one of its keys.
-func (w *keyLocksTwin) waitsFor(r Request) (all []Owner) {
+func (w *keyLocksModel) waitsFor(r Request) (all []Owner) {
 	for _, h := range w.holds {
 		if h.by != r.Owner && slices.Contains(r.BlockedBy, h.key) {
 			all = append(all, h.by)
@@ -152,9 +152,9 @@ func (w *keyLocksTwin) waitsFor(r Request) (all []Owner) {
 	return all
 }
 
-// circle reports whether a request would wait for itself, by following
+// cycle reports whether a request would wait for itself, by following
 // everybody until nothing new turns up.
-func (w *keyLocksTwin) circle(r Request) bool {
+func (w *keyLocksModel) cycle(r Request) bool {
 	reached := make(map[Owner]bool)
 	for _, by := range w.waitsFor(r) {
 		reached[by] = true

@@ -12,24 +12,24 @@ import (
 	"github.com/strandjobs/strand/executor"
 )
 
-// hoardGoal is what a backlog of hoardMost jobs may take of memory.
+// largeBacklogGoal is what a backlog of largeBacklogMost jobs may take of memory.
 const (
-	hoardMost = 10_000_000
-	hoardGoal = 2048 // MiB
+	largeBacklogMost = 10_000_000
+	largeBacklogGoal = 2048 // MiB
 )
 
-// hoard is a backlog whose payloads don't fit into the memory budget, in a
+// largeBacklog is a backlog whose payloads don't fit into the memory budget, in a
 // process of its own: the most memory that this process had, files that it
 // mapped included, and how fast the backlog comes and goes. The budget is the
 // default one for 10⁷ jobs, and in proportion for fewer. Each job has an id of
 // its own.
-func hoard() workload {
+func largeBacklog() workload {
 	return workload{
-		name: "hoard", durability: "sync", n: 1_000_000, rounds: 3,
+		name: "beyond-memory", durability: "sync", n: 1_000_000, rounds: 3,
 		figures: func(n int) []figure {
 			peak := figure{suffix: "/rss", unit: "MiB", baseline: "the payloads", lower: true}
-			if n == hoardMost {
-				peak.goal.value = hoardGoal
+			if n == largeBacklogMost {
+				peak.goal.value = largeBacklogGoal
 			}
 			return []figure{
 				peak,
@@ -39,7 +39,7 @@ func hoard() workload {
 			}
 		},
 		subject: func(ctx context.Context, l *lab) (measured, error) {
-			r, err := l.child(ctx, childHoard)
+			r, err := l.child(ctx, childLargeBacklog)
 			return measured{[]float64{r.PeakMiB, r.AnonymousMiB, float64(l.n) / r.FillSeconds, float64(l.n) / r.Seconds}, r.Seconds}, err
 		},
 		baseline: func(ctx context.Context, l *lab) (measured, error) {
@@ -53,9 +53,9 @@ func hoard() workload {
 	}
 }
 
-// hoarder makes and runs jobs without remembering their ids: that would take
+// backlogRunner makes and runs jobs without remembering their ids: that would take
 // more than is to be measured.
-type hoarder struct {
+type backlogRunner struct {
 	n    int
 	seen []atomic.Uint64 // a bit for each job that ran
 	ran  atomic.Int64
@@ -63,7 +63,7 @@ type hoarder struct {
 	bad  atomic.Pointer[string]
 }
 
-func (h *hoarder) handle(_ context.Context, job executor.Job[[]byte]) error {
+func (h *backlogRunner) handle(_ context.Context, job executor.Job[[]byte]) error {
 	var number uint64
 	if _, err := fmt.Sscanf(job.ID, "order-%d", &number); err != nil || number >= uint64(h.n) {
 		h.bad.Store(new(fmt.Sprintf("a job has the id %q", job.ID)))
@@ -82,7 +82,7 @@ func (h *hoarder) handle(_ context.Context, job executor.Job[[]byte]) error {
 }
 
 // fill enqueues all jobs, from some producers.
-func (h *hoarder) fill(ctx context.Context, q *executor.Queue[[]byte]) error {
+func (h *backlogRunner) fill(ctx context.Context, q *executor.Queue[[]byte]) error {
 	return new(load).produce(bulkProducers, func(producer int) error {
 		items := make([]executor.Item[[]byte], 0, bulk)
 		payloads := make([]byte, bulk*payloadBytes)
@@ -100,10 +100,10 @@ func (h *hoarder) fill(ctx context.Context, q *executor.Queue[[]byte]) error {
 	})
 }
 
-// hoard is the work of the child.
-func (o order) hoard() (r report, err error) {
-	h := &hoarder{n: o.N, seen: make([]atomic.Uint64, o.N/64+1), done: make(chan struct{})}
-	l := &lab{shards: o.Shards, budget: max(1, o.N*(64<<20/1000)/(hoardMost/1000))}
+// largeBacklog is the work of the child.
+func (o order) largeBacklog() (r report, err error) {
+	h := &backlogRunner{n: o.N, seen: make([]atomic.Uint64, o.N/64+1), done: make(chan struct{})}
+	l := &lab{shards: o.Shards, budget: max(1, o.N*(64<<20/1000)/(largeBacklogMost/1000))}
 	ctx, s, err := l.open(context.Background(), filepath.Join(o.Scratch, "jobs.strand"), h.handle)
 	if err != nil {
 		return r, err

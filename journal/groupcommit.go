@@ -18,8 +18,8 @@ const (
 	maxPasses = 15
 )
 
-// gathering is what the committer knows of those who wait for their appends.
-type gathering struct {
+// groupCommit is what the committer knows of those who wait for their appends.
+type groupCommit struct {
 	// Guarded by Log.mu.
 	calls  int // of Append, so far
 	enough int // ends the wait when so many have been made; 0: nobody waits
@@ -32,14 +32,14 @@ type gathering struct {
 }
 
 // called notes a call of Append. The caller holds mu.
-func (g *gathering) called() {
+func (g *groupCommit) called() {
 	if g.calls++; g.calls == g.enough {
 		g.end()
 	}
 }
 
 // end has the committer begin, if it waits. The caller holds mu.
-func (g *gathering) end() {
+func (g *groupCommit) end() {
 	if g.enough > 0 {
 		g.enough = 0
 		g.over <- struct{}{} // there is room: one token for each wait

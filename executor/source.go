@@ -1,0 +1,113 @@
+package executor
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/strandjobs/strand/journal"
+)
+
+// offsetPrefix begins the state keys of offsets; the value is 8 bytes big endian.
+const offsetPrefix = "mark/"
+
+// FromSource has a call accepted only if offset is greater than the last one that was
+// accepted under name, by any queue of the executor; otherwise it returns a
+// [StaleError]. The offset is written in the same commit as the payload. So a
+// source that can be read again (the ticks of a clock, a partition with its
+// offsets, numbered webhooks) is taken in once, across crashes, too.
+//
+// A name has from 1 to 512 bytes; those that begin with "cron/" belong to the
+// schedules. Calls with one name are let through one at a time: the next waits
+// until the outcome of the last is known, or its ctx ends. A refused call moves
+// nothing. An offset is kept until [Executor.DeleteSourceOffset].
+func FromSource(name string, offset int64) Option {
+	return Option{kind: optionSource, name: name, offset: offset}
+}
+
+// StaleError says which offset was there. It matches [ErrStale].
+type StaleError struct {
+	Source string
+	Offset int64 // of the refused call
+	Last   int64 // what was accepted before
+}
+
+func (e *StaleError) Error() string {
+	return fmt.Sprintf("executor: offset %d of %q is not above %d, which was accepted before", e.Offset, e.Source, e.Last)
+}
+
+// Is makes errors.Is(err, ErrStale) true.
+func (e *StaleError) Is(target error) bool { return target == ErrStale }
+
+// SourceOffset returns the last offset that was accepted under name, and whether there is
+// one. What is under way does not count yet. It returns ErrInvalidKey, ErrClosed
+// after Stop, or an error of the journal.
+func (x *Executor) SourceOffset(name string) (offset int64, found bool, err error) {
+	if err := checkName(name); err != nil {
+		return 0, false, err
+	}
+	return x.readOffset(name)
+}
+
+func (x *Executor) readOffset(name string) (int64, bool, error) {
+	value, err := x.log.Get(offsetPrefix + name)
+	if err != nil || value == nil {
+		return 0, false, border(err)
+	}
+	if len(value) != 8 {
+		return 0, false, fmt.Errorf("executor: offset %q: %w", name, &journal.CorruptError{Reason: fmt.Sprintf("%d bytes instead of 8", len(value))})
+	}
+	return int64(binary.BigEndian.Uint64(value)), true, nil
+}
+
+func encodeOffset(offset int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(offset)) }
+
+// SetSourceOffset writes an offset, whatever was there: to begin somewhere, or to go back
+// and take in again what follows. It returns ErrInvalidKey, ErrContext, ErrFull,
+// ErrClosed, ErrFailed or the cause of ctx, and then nothing has changed; after ErrUnknown
+// it may be either way.
+func (x *Executor) SetSourceOffset(ctx context.Context, name string, offset int64) error {
+	return x.putOffset(ctx, name, encodeOffset(offset))
+}
+
+// DeleteSourceOffset forgets an offset: the next one is accepted, whatever it is. Its
+// errors are those of SetSourceOffset.
+func (x *Executor) DeleteSourceOffset(ctx context.Context, name string) error {
+	return x.putOffset(ctx, name, nil)
+}
+
+func (x *Executor) putOffset(ctx context.Context, name string, value []byte) error {
+	if err := checkName(name); err != nil {
+		return err
+	}
+	ctx, err := usable(ctx)
+	if err != nil {
+		return err
+	}
+	g, err := x.enter(ctx, offsetPrefix+name)
+	if err != nil {
+		return border(err)
+	}
+	// The next one inside reads what is committed, and a later commit comes later.
+	defer x.gates.Leave(g)
+	return border(x.log.Put(ctx, journal.Set{Key: offsetPrefix + name, Value: value}))
+}
+
+func checkName(name string) error {
+	if name == "" || len(name) > MaxIDBytes {
+		return fmt.Errorf("%w: it has %d bytes, it must have from 1 to %d", ErrInvalidKey, len(name), MaxIDBytes)
+	}
+	return nil
+}
+
+// checkOffset refuses an offset that is not new.
+func (x *Executor) checkOffset(c *conditions) error {
+	if c.source == "" {
+		return nil
+	}
+	last, found, err := x.readOffset(c.source)
+	if err == nil && found && c.offset <= last {
+		err = &StaleError{Source: c.source, Offset: c.offset, Last: last}
+	}
+	return err
+}
