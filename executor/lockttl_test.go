@@ -70,7 +70,7 @@ func TestLockTTLOverACrash(t *testing.T) {
 		time.Sleep(40*time.Minute - 1)
 		synctest.Wait()
 		require.Equal(t, []string{"key 1"}, locked(x))
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		require.Empty(t, locked(x))
 		stop(t, x)
