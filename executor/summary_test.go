@@ -90,9 +90,9 @@ func TestSummaries(t *testing.T) {
 		require.Equal(t, []record{{slog.LevelInfo, "executor starts", map[string]any{
 			"dir": "a disk in memory", "workers": int64(3), "queues": int64(2), "waiting": int64(5), "unclaimed": int64(1),
 			"recovered": false, "took": 2 * time.Second,
-		}}}, log.take())
+		}}}, log.take()[:1], "what follows is of jobs that have run already")
 		synctest.Wait()
-		log.take() // of the morgue
+		log.take()
 		time.Sleep(time.Minute)
 		stop(t, x)
 		require.Equal(t, []record{{slog.LevelInfo, "executor stopped", map[string]any{
