@@ -23,6 +23,7 @@ type task struct {
 	Due       int64 // Unix ns
 	Attempt   int   // that comes next: 1, 2, 3, …
 	LastError string
+	Failures  []failed // the last five, oldest first
 	Halted    bool
 	Crashes   int // how often the process died in a row while it ran
 	Payloads  []journal.Entry
@@ -115,6 +116,7 @@ func (f *fold) tasks() iter.Seq[*task] {
 				return
 			}
 			t.Halted, t.Due, t.Attempt, t.LastError = true, state.Due, state.Retry+firstAttempt, string(state.Error)
+			t.Failures = failures(state.History, t.LastError)
 			if !yield(t) {
 				return
 			}
@@ -130,6 +132,7 @@ func (f *fold) take(now int64) *task {
 	}
 	it := r.Next(nil, 1)[0]
 	t := &task{Queue: f.queue, ID: it.ID, Due: it.Due, Attempt: it.Retry + firstAttempt, LastError: it.LastError}
+	t.Failures = failures(it.History, it.LastError)
 	for _, p := range it.Payloads {
 		var e journal.Entry
 		read(p.Ref, &e)
