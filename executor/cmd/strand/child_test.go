@@ -317,7 +317,7 @@ func TestReplayPredictsTheNextStart(t *testing.T) {
 	}
 }
 
-// A journal in use is left alone, and everybody is told whose it is.
+// A journal in use is left alone, and every command says whose it is.
 func TestInUse(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "used.strand")
 	pid, kill := startChild(t, dir)

@@ -90,7 +90,7 @@ func TestGoldenErrors(t *testing.T) {
 		{"inspect"}, {"inspect", dir, dir}, {"inspect", dir, "-no"}, {"nonsense"}, {dir, "inspect"},
 		{"inspect", filepath.Join(empty, "no")}, {"inspect", empty}, {"check", files}, {"inspect", other},
 		{"inspect", filepath.Join(dir, "journal.db")}, {"import", dir}, {"copy", dir, dir},
-		{"jobs", dir, "-queue", "no"}, {"job", dir, "mails", "nobody"},
+		{"jobs", dir, "-queue", "no"}, {"job", dir, "mails", "missing"},
 		{"replay", dir, "-merge", "orders=no"}, {"replay", dir, "-shape", "orders=no"}, {"morgue"}, {"morgue", dir, "burn"}, {"morgue", dir, "delete"}, {"morgue", dir, "list", "no"},
 		{"job", dir, "no\x1b[31m", "x"}, {"inspect", "no\x1b[31m\u202e"},
 	} {

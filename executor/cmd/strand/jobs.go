@@ -10,7 +10,7 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// defaultLimit is how many lines people get who did not ask for more.
+// defaultLimit is how many lines a list has without -limit.
 const defaultLimit = 50
 
 func listFlags() []cli.Flag {
