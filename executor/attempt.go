@@ -17,7 +17,7 @@ type attempt struct {
 	// mu guards what follows. No user code is called under it.
 	mu     sync.Mutex
 	ended  error           // the cause; nil: the attempt goes on
-	full   context.Context // nil until somebody needs it
+	full   context.Context // nil until the handler asks for it
 	cancel context.CancelCauseFunc
 }
 

@@ -15,7 +15,7 @@ const (
 	// OverflowRefuse returns a [FullError]. The default.
 	OverflowRefuse Overflow = iota
 	// OverflowWait waits until there is room, or ctx ends: then the error is the cause of
-	// ctx, and a [FullError] at the same time. Who came first goes first. Before
+	// ctx, and a [FullError] at the same time. Calls go on in the order in which they came. Before
 	// Start, and in OnStart, there is no end to it, because no job ends. A handler has to
 	// enqueue with its own context, or it may wait for itself.
 	OverflowWait

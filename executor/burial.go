@@ -63,7 +63,7 @@ func oldest(parts []shard.Part) (i int) {
 	return i
 }
 
-// logBurial tells a person that there is something to decide about.
+// logBurial tells a person that a dead payload waits for a decision.
 func (q *queue) logBurial(id string, first journal.Position, reason string, more ...slog.Attr) {
 	rest, ok := q.burials.Line(tenASecond)
 	if !ok {
@@ -73,8 +73,7 @@ func (q *queue) logBurial(id string, first journal.Position, reason string, more
 		slog.Uint64("position", uint64(first)), slog.String("error", reason))...)
 }
 
-// tellFailed logs what of the batch failed and is neither for the morgue nor has
-// panicked, which is told by itself.
+// tellFailed logs the failures of the batch that are neither burials nor panics, which have lines of their own.
 func (w *worker) tellFailed() {
 	if w.errs == nil {
 		return
@@ -92,7 +91,7 @@ func (w *worker) tellFailed() {
 	}
 }
 
-// logHalt tells a person that an id waits for him.
+// logHalt tells a person that an id waits for RunNow.
 func (q *queue) logHalt(id string, attempts int, reason string) {
 	if rest, ok := q.halts.Line(tenASecond); ok {
 		q.warn("job is halted: its id runs again after RunNow", append([]slog.Attr{slog.String("queue", q.name), slog.String("id", id),

@@ -13,8 +13,7 @@ import (
 )
 
 // claim is what a job has while it runs: the keys that its success unlocks, its
-// lease, its slots. It goes back in the commit that settles the job. That of a
-// job that was refused is empty.
+// lease, its slots. It goes back in the commit that settles the job. The claim of a refused job is empty.
 type claim struct {
 	queue  *queue
 	by     holder
@@ -121,7 +120,7 @@ func (c *claim) settleSlots(v shard.Verdict, over bool) (sets []journal.Set) {
 	return sets
 }
 
-// release ends the lease. Whoever waits for it is woken.
+// release ends the lease, and wakes the job that waits for it.
 func (c *claim) release() {
 	if c.beat != nil {
 		c.beat.Stop()

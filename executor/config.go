@@ -35,19 +35,17 @@ type Config struct {
 	// Workers is how many handlers run at a time, over all queues. Default 5.
 	Workers int
 
-	// Logger gets what no caller is told. The first run of a queue that fails is a
+	// Logger gets what no call returns. The first run of a queue that fails is a
 	// warning at once; after that there is one a minute at most, with the number of
 	// others. What goes to the morgue, or is halted until RunNow, is a warning, what
 	// panicked an error with its stack: ten lines a second at most of each kind and queue,
 	// and the next one says how many were left out. A full disk is a warning. A start and
 	// a stop are one line each, Info unless there is something to be warned of: what waits
-	// or is halted, what was recovered from a crash and who is suspected, before the first
-	// job runs; what was done, failed (runs, not payloads), buried and left, and which
+	// or is halted, what was recovered from a crash and which jobs are suspected, before the first job runs; what was done, failed (runs, not payloads), buried and left, and which
 	// handlers. Default [slog.Default] as of Open; slog.New(slog.DiscardHandler): silence.
 	Logger *slog.Logger
 
-	// OnFatal is called once, on a goroutine of its own, with the last words
-	// of an executor that can't go on: the journal failed. It may call Stop.
+	// OnFatal is called once, on a goroutine of its own, with the error of an executor that can't go on, because the journal failed. It may call Stop.
 	// Default nil.
 	OnFatal func(error)
 
@@ -76,7 +74,7 @@ type Config struct {
 	// and ignores it. Default 64 MiB; below zero there is no limit.
 	MemoryBudget int
 
-	// Durability of queues that don't say. Default DurabilitySync. An executor that was
+	// Durability of queues that don't set it. Default DurabilitySync. An executor that was
 	// opened without a directory keeps everything in memory and ignores it.
 	Durability Durability
 
@@ -100,7 +98,7 @@ type Config struct {
 	IdempotencyTTL time.Duration
 
 	// Unique says whether equal payloads of a queue may run at the same time, for
-	// queues that don't say. Default UniqueNever.
+	// queues that don't set it. Default UniqueNever.
 	Unique Uniqueness
 
 	// The start.
@@ -133,11 +131,7 @@ type Config struct {
 
 	// CrashLimit is how many deaths of the process a job may be the cause of
 	// before it is given up: QueueConfig.OnExhausted decides as if it had failed
-	// for the last time. What was running at a death runs again at once. Who was
-	// running at two in a row, and may have caused both, is held back at the next
-	// start, for 150 times as long as it had run then and at most 10 s, and runs
-	// without others of its kind. If the process dies without it, it is innocent;
-	// if it dies again as soon as that one has begun, that one is the cause. So a
+	// for the last time. What was running at a death runs again at once. A job that was running at two in a row, and may have caused both, is held back at the next start, for 150 times as long as it had run then and at most 10 s, and runs without the other suspects. If the process dies without it, it is innocent; if the process dies again as soon as the job has begun, the job is the cause. So a
 	// job that ends the process at once does so three times, one that takes
 	// seconds for it a few times more, and kills from outside, at random moments,
 	// hardly ever cost a job. No death counts after which the machine had another
@@ -167,7 +161,7 @@ type Config struct {
 	TimerSlack time.Duration
 }
 
-// The limits and defaults of the seed, and ours.
+// Limits and defaults.
 const (
 	// MaxIDBytes is the length of the longest id.
 	MaxIDBytes = 512

@@ -23,8 +23,7 @@ type guardedContext struct {
 	done <-chan struct{}
 }
 
-// usable returns ctx as it may be handed on, to other goroutines, too. A call to
-// Enqueue does without: that costs an allocation.
+// usable returns ctx as it may be handed on, to other goroutines, too. Enqueue does without it, because it costs an allocation.
 func usable(ctx context.Context) (context.Context, error) {
 	if ctx == nil {
 		return nil, errNilContext

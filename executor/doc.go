@@ -35,7 +35,7 @@
 //
 //	to wait until other  [Locks]: OnEnqueue or OnRun,  until the job has succeeded: in
 //	jobs have succeeded  and Unlock, of those;         back-off and after its burial,
-//	                     BlockedBy of who waits        too
+//	                     BlockedBy of the waiter       too
 //
 //	a number of its own  [Slots]                       while the job runs; its success
 //	for each job                                       keeps the number
@@ -51,8 +51,7 @@
 //     jobs that were running, or whose result was not yet committed, run again,
 //     in their old order.
 //  3. Nothing is dropped silently. A payload ends as done, cancelled or discarded
-//     by its handler, in the morgue, from where a person can put it back in its
-//     place, or merged: an equal one of its id runs in its stead. The [Receipt]
+//     by its handler, in the morgue with the other dead letters, from where a person can put it back in its place, or merged: an equal one of its id runs in its stead. The [Receipt]
 //     says so when that is known as the payload is accepted; when it is replaced
 //     later, [QueueStats] counts it (Replaced).
 //  4. A bad job hurts only its own id, and with [Handle] a bad payload only those
@@ -75,11 +74,9 @@
 // meanwhile. A job that waits keeps its place in its id and in the line of the
 // locks that it waits for, takes no worker and spends no retry. It holds nothing but
 // what its enqueue has locked, or a run that failed, until it runs: when its turn
-// comes while all workers are busy, nobody who stands in that line overtakes it, its
+// comes while all workers are busy, the jobs in that line never overtake it, its
 // keys are locked when a worker comes to it, and the time of its lease counts from
-// then on. Slots have no line: all who wait for one are woken when one comes back,
-// and any of them may get it. A job that would close a cycle of those that wait fails instead, with
-// the names of all in it. [Executor.Explain] says what a job waits for.
+// then on. Slots have no line: all jobs that wait for one are woken when one comes back, and any of them may get it. A job that would close a cycle of waiting jobs fails instead, with the names of all in it. [Executor.Explain] says what a job waits for.
 //
 // A caller who can't know whether a payload was accepted, because the process
 // died or the outcome was unknown, repeats the call: with [IdempotencyKey] the payload is
@@ -122,8 +119,7 @@
 //
 // A [Job], and a [Merged], says which attempt it is, what the last failures were, and
 // since when the payload has been waiting; it carries what its producer gave it as
-// [Metadata], a trace context for example; and its Logger names it. What died is found in
-// [Queue.Morgue] with the same.
+// [Metadata], a trace context for example; and its Logger names it. A dead letter in [Queue.Morgue] has the same.
 //
 // A handler answers with the error that it returns: nil is done, [Cancel], [Discard],
 // [Snooze] and [RetryAfter] are wishes, and another error is a failure, which spends a
@@ -162,7 +158,7 @@
 //		err = x.Stop(context.Background())  // in the bubble: it has goroutines
 //	})
 //
-// Executor, queues and their Stop belong into one bubble. What a crash leaves behind is
+// TestThreeHours, in example_testing_test.go of this package, is such a test from beginning to end. Executor, queues and their Stop belong into one bubble. What a crash leaves behind is
 // tested with a directory outside of one: [Executor.Copy] makes the image of a moment.
 //
 // # What is refused on purpose
@@ -202,7 +198,7 @@
 // that is not over after that millisecond is taken apart: what has ended is settled,
 // what has not begun is another worker's, and the worker keeps what it has in hand.
 //
-// A shard that is idle works on the goroutine of whoever brings it something: the
+// A shard that is idle works on the goroutine of its caller: the
 // committer, in memory the caller of Enqueue, or the worker with its results. So in
 // memory a job wakes one other goroutine on its way, its worker's, and none while
 // the workers are busy.
@@ -220,8 +216,7 @@
 //
 // # Time
 //
-// Due times are on the wall clock, because people mean it. When somebody sets
-// it while the executor runs, by a second or more, what was due stays due and
+// Due times are on the wall clock, because people mean it. When that clock is set while the executor runs, by a second or more, what was due stays due and
 // the pause before a retry stays as long as it was; it takes a minute at most
 // to notice. [At], [In] and [Snooze] name a moment on that clock. Timeouts are
 // on the monotonic clock. A clock that was wrong in an earlier process can't be
@@ -246,11 +241,11 @@
 //     taken in what was pending
 //   - the watchdog: none; it looks on a timer while a job with a timeout runs
 //   - the crash recorder: none; a timer whose pauses grow with the age of the
-//     process, and one for the next turn of those who are suspected
+//     process, and one for the next turn of a suspect
 //   - the backlog: none; a timer, once a call was refused or waits for room
 //   - a stop: 1, until it is over and the handlers it left behind have returned
 //   - a failure: 1, until OnFatal has returned, which Run waits for
-//   - a crash recorder whose file somebody has cut: 1, until that is logged; jobs
+//   - a crash recorder whose file was cut: 1, until that is logged; jobs
 //     go on without it, and one that kills the process is not found out
 //   - a disk that becomes full, or has room again: 1, until that is logged
 //   - a call whose context ended while its payloads were on their way to the disk, if

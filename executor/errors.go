@@ -29,7 +29,7 @@ var (
 	// and for a call that would not fit into an empty backlog.
 	ErrTooLarge = errors.New("executor: payload too large")
 
-	// ErrInvalidKey is returned for an empty key or name of a offset, for one of
+	// ErrInvalidKey is returned for an empty key, for an empty name of an offset, for one of
 	// more than MaxIDBytes, for two of them in one call, for a key that came with
 	// another number of items before, and for what the key functions of [Locks] and
 	// [Unique] return when it is no key, or when they panic.

@@ -27,7 +27,7 @@ type Executor struct {
 	log        *journal.Log
 	actors     *actor.System
 	dispatcher *dispatcher
-	seed       maphash.Seed // of ids to shards; of this process only, so nobody can aim at one shard
+	seed       maphash.Seed // of ids to shards; of this process only, so no producer can aim at one shard
 	volatile   bool
 	clock      func() time.Time // for what is accepted
 	dir        string           // for people
@@ -112,11 +112,10 @@ func Open(dir string, cfg Config) (*Executor, error) {
 // until ctx ends: for deploys in which the new process starts before the old one
 // has stopped. It begins to open within five milliseconds of the other's [Executor.Stop],
 // or death; as long as handlers that a Stop has left behind still run, it waits for
-// them. Of several who wait, any may be the next. Config.Logger is told whom it
-// waits for.
+// them. Of several who wait, any may be the next. It logs which process it waits for.
 //
 // When ctx ends first, the error matches both the cause of
-// ctx and the [journal.LockedError] that says who has the journal, and since when.
+// ctx and the [journal.LockedError] that says which process has the journal, and since when.
 // ctx is for the wait alone: what the executor does later has the context of
 // [Executor.Start]. It returns ErrContext, and the errors of Open.
 func OpenContext(ctx context.Context, dir string, cfg Config) (*Executor, error) {
@@ -210,7 +209,7 @@ func (x *Executor) tell(err error) {
 	}
 }
 
-// guardHook calls user code that nobody waits for an error of.
+// guardHook calls user code, and logs what goes wrong in it: there is no caller to return it to.
 func (x *Executor) guardHook(name string, f func()) {
 	if err := guarded(func() error { f(); return nil }); err != nil {
 		x.cfg.Logger.Error("hook panicked", slog.String("hook", name), slog.Any("error", err))

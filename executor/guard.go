@@ -12,7 +12,7 @@ func guarded(f func() error) (err error) {
 		if returned {
 			return
 		}
-		// A nil value is Goexit, and then nobody sees err; or panic(nil) in a
+		// A nil value is Goexit, and then no caller sees err; or panic(nil) in a
 		// program that was built with panicnil=1.
 		err = &PanicError{Value: recover(), Stack: string(debug.Stack())}
 	}()

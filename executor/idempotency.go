@@ -22,7 +22,7 @@ import (
 // is tried again after Config.IdempotencyTTL: the default retries go on for 20 days.
 //
 // A key is the queue's, whatever the id: where several senders make up keys, put
-// the sender into it, or the second one who has the same is taken for the first.
+// the sender into it, or the second sender with the same key is taken for the first.
 //
 // What a repeated call carries is not compared, except that [Queue.EnqueueMany]
 // returns ErrInvalidKey for another number of items than the first had.
@@ -40,7 +40,7 @@ const (
 
 	// sweepStep is how many keys one call looks at, which takes about as long
 	// as to commit. In memory all are looked at: there is nothing to wait for,
-	// and whoever goes on has to sort them again.
+	// and the call that goes on would have to sort them again.
 	sweepStep = 512
 )
 
@@ -100,7 +100,7 @@ func (x *Executor) readKey(stateKey string) (k idempotencyRecord, found bool, er
 
 // sweeper says where the search for expired keys goes on.
 type sweeper struct {
-	// mu is held by the one who searches; others do not wait for it.
+	// mu is held by the caller that searches; others do not wait for it.
 	mu   sync.Mutex
 	from string    // the next state key to look at; empty between two passes
 	next time.Time // of the next pass
@@ -126,7 +126,7 @@ func (x *Executor) sweepKeys() {
 	s.from = ""
 	for set, err := range x.log.KeysFrom(keyPrefix, from) {
 		if err != nil {
-			break // of the disk; whoever writes hears of it
+			break // of the disk; the next write returns it
 		}
 		if seen == sweepStep && !x.volatile {
 			s.from = set.Key
@@ -150,7 +150,7 @@ func (x *Executor) sweepKeys() {
 }
 
 // enterExpired enters the gate of an expired key. Nil: it has not expired, or
-// somebody is about to use it again.
+// a call is about to use it again.
 func (x *Executor) enterExpired(set journal.Set) *gate.Gate {
 	if k, err := parseIdempotencyRecord(set.Key, set.Value); err != nil || !x.expired(k) {
 		return nil

@@ -31,8 +31,7 @@ type Job[T any] struct {
 	log   *slog.Logger
 }
 
-// Logger returns Config.Logger with queue, id and attempt, made at each call. That of a
-// job which no executor has made, as in a test of a handler, is [slog.Default]'s.
+// Logger returns Config.Logger with queue, id and attempt, made at each call. The logger of a job that no executor has made, as in a test of a handler, is [slog.Default]'s.
 func (j Job[T]) Logger() *slog.Logger { return jobLogger(j.log, j.Queue, j.ID, j.Attempt) }
 
 func jobLogger(l *slog.Logger, queue, id string, attempt int) *slog.Logger {
@@ -40,8 +39,7 @@ func jobLogger(l *slog.Logger, queue, id string, attempt int) *slog.Logger {
 }
 
 // Failure is one failed attempt of a job. Of the older ones of a job the first KiB of
-// the text is kept, of the last one all of it; see QueueConfig.FormatError. What a crash
-// cut off is none, but is counted: see Job.Crashes.
+// the text is kept, of the last one all of it; see QueueConfig.FormatError. An attempt that a crash cut off is no failure: Job.Crashes counts it.
 type Failure struct {
 	Attempt int // 1, 2, 3, …; after RunNow and Requeue it begins again
 	At      time.Time
@@ -104,7 +102,7 @@ func (j Merged[T]) Latest() T { return j.Payloads[len(j.Payloads)-1].Value }
 
 func (j Merged[T]) held() *claim { return j.claim }
 
-// firstAttempt is the number of the attempt of an item whose Retry is 0 − 2.
+// firstAttempt is what makes a Retry the number of an attempt: the Retry of a job that has not failed is −1, and its attempt is the first.
 const firstAttempt = 2
 
 // single makes the job of the payload that an item has in hand. A payload that the

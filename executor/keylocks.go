@@ -11,8 +11,7 @@ import (
 	"github.com/strandjobs/strand/lock"
 )
 
-// KeyLocks are the locked keys of an executor as people see them, and those that
-// lock by hand: what [Locks] of all queues set, wait for and clear. It is a
+// KeyLocks are the locked keys of an executor, to be listed, locked and unlocked by hand: those that [Locks] of all queues set, wait for and clear. It is a
 // [lock.Service] and a [lock.Watcher]. All methods may be called from any
 // goroutine; changes are on disk with the next commit.
 //
@@ -42,7 +41,7 @@ func (k KeyLocks) Lock(ctx context.Context, key string) error {
 	return k.l.attempt(new(journal.Change), func(all *lock.KeyLocks) { all.Lock(key, holder{}, 0) })
 }
 
-// Unlock unlocks key, whoever has locked it and how often: those who wait go on.
+// Unlock unlocks key, whichever job has locked it and however often: the jobs that wait for it go on.
 // It returns [lock.ErrNotLocked] when it is not locked, [lock.ErrEmptyKey],
 // ErrContext, ErrClosed or ErrFailed.
 func (k KeyLocks) Unlock(ctx context.Context, key string) error {
@@ -87,7 +86,7 @@ func (k KeyLocks) Watch(key string, wake func()) (cancel func(), locked bool) {
 		return func() {}, false
 	}
 	forget, locked := k.l.keys.Watch(key, func() {
-		// Whoever unlocks may be an actor, which user code could end.
+		// The caller may be an actor, which user code could end.
 		go k.l.x.guardHook("Watch", wake)
 	})
 	return func() {
@@ -155,7 +154,7 @@ func names(all []holder) (names []string, more int) {
 	return names, more
 }
 
-// String is one line: who has the key, for how much longer, and who waits. It
+// String is one line: which jobs have the key, for how much longer, and which wait. It
 // shows the first ten of each, and says how many more there are.
 func (s KeyLockStatus) String() string {
 	locks := some(s.Locks, s.MoreLocks, func(h LockHeld) string {

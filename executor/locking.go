@@ -52,7 +52,7 @@ type Locks[T any] struct {
 	OnRun func(id string, payload T) []string
 
 	// Unlock are unlocked when the job has succeeded or its handler discarded it,
-	// and only then, whoever has locked them. What no queue unlocks stays locked,
+	// and only then, whichever job has locked them. What no queue unlocks stays locked,
 	// unless a person does or the TTL is over.
 	Unlock func(id string, payload T) []string
 
@@ -69,14 +69,14 @@ type Locks[T any] struct {
 
 	// UnlockOnBurial ends the locks of a payload that goes to the morgue; a key
 	// that another payload of the job has locked, too, stays locked. Default false:
-	// all stay, until somebody unlocks them. A payload that is put back into its
+	// all stay, until a job or a person unlocks them. A payload that is put back into its
 	// queue does not lock its OnEnqueue keys again.
 	UnlockOnBurial bool
 
 	// WhenBlocked says what becomes of a job that is blocked. Default
 	// [lock.Park]: it keeps its place, takes no worker, and runs when the keys
 	// are unlocked. Those that exclude each other go in the order in which workers
-	// came to them; others begin in any order. The others are [lock.Fail], the
+	// came to them; others begin in any order. The other settings are [lock.Fail], the
 	// normal retry; [lock.RequeueAfter], with a pause above zero; and [lock.Skip], which
 	// ends the payloads as discarded, without an unlock. To park for ever in a cycle of jobs that
 	// wait for each other is refused: it counts as a failure with
@@ -87,8 +87,7 @@ type Locks[T any] struct {
 	// process. What it locks is not in the journal: its Lock is called before
 	// the payload is accepted and undone when it is refused, its Unlock before
 	// the success is written down. An error of it fails the call or the run. Each
-	// payload of a job locks and unlocks for itself, as if keys were counted. The
-	// service does not know who has locked: each run locks OnRun again, a payload that
+	// payload of a job locks and unlocks for itself, as if keys were counted. The service does not know which job has locked: each run locks OnRun again, a payload that
 	// is merged has locked, too, and a job may be blocked by itself. A service that is
 	// no [lock.Watcher] can't wake a parked job: it is asked again every second.
 	// UnlockOnBurial, Counted and TTL are its own business.
@@ -136,7 +135,7 @@ type Unique[T any] struct {
 
 const (
 	defaultLeaseTTL = 35 * time.Second
-	// askAgain is after how long a service that wakes nobody is asked again.
+	// askAgain is after how long a job asks again a service that can't wake it.
 	askAgain = time.Second
 	// maxKeyBytes is the length of the longest key.
 	maxKeyBytes = 512
@@ -184,7 +183,7 @@ func (t *Queue[T]) locking(x *Executor, name string) (locking, error) {
 	return l, errorsOf(l.check(x, name, u.While), c.check())
 }
 
-// check returns an error for what does nothing, or what nobody means.
+// check returns an error for a setting that does nothing, or can't be meant.
 func (c *Locks[T]) check() error {
 	locks := c.OnEnqueue != nil || c.OnRun != nil
 	keys := locks || c.BlockedBy != nil || c.Unlock != nil

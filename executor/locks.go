@@ -50,8 +50,7 @@ func (l *locks) init(x *Executor) {
 	l.with = make(map[journal.Position][]*lock.KeyLock)
 }
 
-// change has f change the keys, and records what that comes to together with c,
-// in one commit. Then those whose turn it is are woken.
+// change lets f change the keys, records the outcome together with c, in one commit, and wakes the jobs whose turn it is.
 func (l *locks) change(c *journal.Change, f func(*lock.KeyLocks)) {
 	l.mu.Lock()
 	l.keys.At(time.Since(l.base))
@@ -63,9 +62,7 @@ func (l *locks) change(c *journal.Change, f func(*lock.KeyLocks)) {
 	}
 }
 
-// attempt is change for a caller who is told whether it comes to anything: once
-// Stop has written the last change down, nothing is changed, and ErrClosed is
-// returned.
+// attempt is change for a caller who has to know whether it happened: once Stop has written the last change, it changes nothing and returns ErrClosed.
 func (l *locks) attempt(c *journal.Change, f func(*lock.KeyLocks)) error {
 	if err := l.x.log.Err(); err != nil && !errors.Is(err, journal.ErrFull) {
 		return border(err)
@@ -280,10 +277,10 @@ func (l *locks) held(h *lock.KeyLock) lock.Held {
 	return held
 }
 
-// nameOf names who has locked a key.
+// nameOf names the holder of a key-lock.
 func nameOf(by holder) string { return cmp.Or(by.String(), "a person") }
 
-// lockedError says who has a key that blocks a job. mu is held.
+// lockedError names the holder of a key that blocks a job. mu is held.
 func (l *locks) lockedError(key string, by holder) error {
 	err := &lock.LockedError{Key: key}
 	for _, h := range l.keys.Locked(key) {

@@ -11,7 +11,7 @@ import (
 	"github.com/strandjobs/strand/shard"
 )
 
-// Dead is a payload in the morgue.
+// Dead is a payload in the morgue: a dead letter.
 type Dead[T any] struct {
 	ID       string
 	Payload  T
@@ -28,8 +28,7 @@ type Dead[T any] struct {
 	Failures   []Failure         // the last five, oldest first; the last one is Error
 }
 
-// Morgue lists the dead payloads of the queue, in the order in which they were
-// accepted. The loop may take its time, and may requeue what it was given. A
+// Morgue lists the dead letters of the queue, in the order in which they were accepted. The loop may take its time, and may requeue what it was given. A
 // read error is yielded once and ends the list.
 func (t *Queue[T]) Morgue() iter.Seq2[Dead[T], error] {
 	return func(yield func(Dead[T], error) bool) {
@@ -132,8 +131,7 @@ func (t *Queue[T]) requeue(ctx context.Context, want func(id []byte) bool) (n in
 	return n + restored, err
 }
 
-// restore puts payloads back, all in one commit, unless somebody else has
-// taken some of them out of the morgue meanwhile: then one by one.
+// restore puts payloads back, all in one commit, unless another call has taken some of them out of the morgue meanwhile: then one by one.
 func (q *queue) restore(ctx context.Context, positions []journal.Position) (n int, err error) {
 	if len(positions) == 0 {
 		return 0, nil

@@ -42,7 +42,7 @@ type stage uint8
 
 const (
 	outside  stage = iota // the journal does not have it
-	underWay              // nobody knows what becomes of it
+	underWay              // its outcome is not known
 	accepted
 )
 
@@ -166,7 +166,7 @@ func (o *offer) wait(ctx context.Context) error {
 	return fmt.Errorf("%w, while waiting for room: %w", ended(ctx), noRoom(full))
 }
 
-// posted reports whether nobody waits for the outcome. The answer to a condition is no
+// posted reports whether the call returns before the outcome is known. The answer to a condition is no
 // use before it.
 func (o *offer) posted() bool { return o.q.durability == DurabilityAsync && o.conditions == nil }
 
@@ -228,7 +228,7 @@ func (o *offer) end() {
 		o.withdraw()
 	case o.stage == underWay && (o.taken || o.pledge != nil):
 		late := *o
-		go late.learn() // nobody else will: see the census
+		go late.learn() // the caller has gone; see the census
 	}
 }
 

@@ -13,7 +13,7 @@ type Option struct {
 	kind   optionKind
 	due    time.Time
 	score  float64
-	name   string // of a offset, or a key
+	name   string // of an offset, or a key
 	offset int64
 
 	metadata map[string]string
@@ -31,7 +31,7 @@ const (
 )
 
 // isCondition reports whether the call may be refused, or answered, because of
-// what came before. That goes another way, which nobody else pays for.
+// what came before. Such a call goes another way, at no cost to the others.
 func (o Option) isCondition() bool { return o.kind == optionSource || o.kind == optionIdempotency }
 
 // At makes the job due at t. A time in the past makes it due now, and the

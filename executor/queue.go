@@ -57,8 +57,7 @@ func (x *Executor) register(q *queue) error {
 	if err != nil {
 		return err
 	}
-	// What is logged is not logged while others can't register: the handler of a
-	// logger is user code.
+	// Not under arranging: the handler of a logger is user code, and other queues may be registered meanwhile.
 	q.warnFar()
 	for _, s := range suspects {
 		q.logIfGivenUp(s)
@@ -108,7 +107,7 @@ func (x *Executor) mayRegister(name string) error {
 }
 
 // openShards starts the shards, each with its part of the pending entries.
-// Nothing can be delivered to them before: nobody has the queue yet. But they
+// Nothing can be delivered to them before: no caller has the queue yet. But they
 // may offer themselves, and run, from the moment they are made. Those that are
 // suspected are parked.
 func (q *queue) openShards() ([]*quarantine.Suspect, error) {

@@ -19,7 +19,7 @@ func (q *queue) takeOver() error {
 			return fmt.Errorf("RenamedFrom of queue %q: %w", q.name, err)
 		}
 		if entries+dead == 0 {
-			q.inherit(former) // the last process may have come no further
+			q.inherit(former) // the last process may have died before it had done so
 			continue
 		}
 		if own, ownDead := q.x.leftOver(q.name); own+ownDead > 0 {

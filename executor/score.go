@@ -9,7 +9,7 @@ import (
 
 // scoreFloor is what no default score of a queue is below: the highest one so far,
 // in this process or of a payload that it has found waiting. So default scores
-// never go down, although somebody may set the clock back. It is the queue's own:
+// never go down, although the clock may be set back. It is the queue's own:
 // what is wrong in one queue moves nothing in another.
 type scoreFloor struct{ bits atomic.Uint64 } // of a float; 0 at first, which is 1970
 
@@ -47,8 +47,7 @@ type stamp struct {
 
 // stamp reads the clock.
 func (q *queue) stamp() stamp {
-	// The floor comes first. So it is behind the clock, unless somebody has set that
-	// back, and the score is exactly the due time, which the journal need not write.
+	// The floor comes first. So it is behind the clock, unless that was set back, and the score is exactly the due time, which the journal need not write.
 	floor := q.scores.load()
 	now := q.x.clock().UnixNano()
 	s := stamp{now, max(journal.ScoreOf(now), floor)}

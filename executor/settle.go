@@ -152,7 +152,7 @@ func (q *queue) logPanic(id, reason, stack string) {
 	}
 }
 
-// debugFailure is the one line about each failure, for those who want to see all.
+// debugFailure logs each failure at level Debug.
 func (w *worker) debugFailure(it *shard.Item) {
 	if l := w.x.cfg.Logger; l.Enabled(context.Background(), slog.LevelDebug) {
 		l.Debug("job failed", slog.String("queue", w.queue.name), slog.String("id", it.ID),

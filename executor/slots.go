@@ -179,14 +179,14 @@ func (s *Slots[V]) slotOf(job JobWithSlots) *slot[V] {
 // while nothing is known.
 func (s *Slots[V]) Last() (value V, position uint64, known bool) { return s.slots.Last() }
 
-// Snapshot returns the last value and who has which slot.
+// Snapshot returns the last value, and which job has which slot.
 func (s *Slots[V]) Snapshot() lock.SlotsState[V] { return s.slots.Snapshot() }
 
 func (s *Slots[V]) executor() *Executor { return s.x }
 
 func (s *Slots[V]) watch(wake func()) (cancel func()) { return s.slots.Watch(wake) }
 
-// holders says who has a slot.
+// holders says which jobs have slots.
 func (s *Slots[V]) holders() (all []lock.Held) {
 	for _, open := range s.slots.Snapshot().Open {
 		all = append(all, open.Held)

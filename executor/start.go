@@ -56,8 +56,7 @@ func (x *Executor) Start(ctx context.Context) error {
 	return nil
 }
 
-// startWorkers has the jobs run. What there is to be logged of it is left to the
-// caller, who holds no lock.
+// startWorkers has the jobs run. It logs nothing: its caller does, who holds no lock.
 func (x *Executor) startWorkers() (unrecorded func(), err error) {
 	x.arranging.Lock()
 	defer x.arranging.Unlock()

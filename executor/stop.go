@@ -23,8 +23,7 @@ const (
 // after that spends no retry. What they did is written down. Handlers that
 // do not return within another 50 ms are left behind: [ErrStuck] names them.
 // What they do then changes nothing any more, and the journal stays locked
-// until the last of them has returned: nobody can open it and run the same job
-// beside them. If they never do, only the end of the process frees it.
+// until the last of them has returned, so that the same job never runs in another process beside them. If they never do, only the end of the process frees it.
 //
 // Stop is idempotent. Calls may come together: each waits for the end, and the
 // ctx that ends first counts for all. Called with the context of a handler,
@@ -43,7 +42,7 @@ func (x *Executor) Stop(ctx context.Context) error {
 	if x.state != stopping {
 		x.state = stopping
 		x.stopping.Store(true)
-		go x.stop() // nobody's context ends it: see the census
+		go x.stop() // no context ends it: see the census
 	}
 	x.mu.Unlock()
 	if ctx.Value(handlerKey{}) == x {

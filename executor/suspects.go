@@ -9,8 +9,7 @@ import (
 	"github.com/strandjobs/strand/shard"
 )
 
-// suspects finds the suspects among the pending entries of a queue: of each id the
-// one whom most speaks against, for which the id waits. It counts those that ran at
+// suspects finds the suspects among the pending entries of a queue: of each id the payload that most speaks against, for which the id waits. It counts those that ran at
 // the death and are not kept from running again.
 func (q *queue) suspects(pending [][]journal.Ref) (found []*quarantine.Suspect, err error) {
 	suspicions, death := q.x.log.Suspects(), q.x.log.Death()
@@ -74,7 +73,7 @@ func (q *queue) condemn(s *quarantine.Suspect, in *shard.Shard) {
 	in.Tell(func(c *shard.Core) { s.Clear(); c.Unpark(s.ID) })
 }
 
-// logIfGivenUp is left to those who hold no lock.
+// logIfGivenUp is for callers that hold no lock.
 func (q *queue) logIfGivenUp(s *quarantine.Suspect) {
 	switch {
 	case !s.GivenUp():

@@ -33,7 +33,7 @@ func (w *wants) keysToSet() []string {
 }
 
 // keysOnEnqueue computes what a payload locks when it is accepted, and all that it
-// will want before it runs: a bad key is its caller's to hear of. The payload is decoded
+// will want before it runs: the caller hears of a bad key. The payload is decoded
 // although Enqueue has the value: a key of what does not survive the codec (an int in an
 // any, a field that is not encoded, the monotonic part of a time) would never be unlocked,
 // because Unlock is computed from what the journal gives back, after a restart at any rate.

@@ -63,7 +63,7 @@ func (d *watchdog) setTimer() {
 	}
 }
 
-// stop ends the looking. What is stuck then is for Stop to tell.
+// stop ends the looking. Stop reports what is stuck then.
 func (d *watchdog) stop() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -15,7 +15,7 @@ type worker struct {
 	// runs has room for the one run that it may be assigned. Nil means: look
 	// for a shard.
 	runs   chan *shard.Run
-	serves *fairShare // nil while it works for nobody; guarded by dispatcher.mu
+	serves *fairShare // nil while it works for no queue; guarded by dispatcher.mu
 
 	run   *shard.Run // what it works on; nil while idle
 	queue *queue     // of run; set by the dispatcher, before the shard assigns it

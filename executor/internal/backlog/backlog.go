@@ -21,7 +21,7 @@ type Backlog struct {
 	turn   uint64      // number of the newest waiter
 	watch  *time.Timer // looks at what stands still; nil until one is needed
 	armed  bool        // watch is set
-	closed error       // why nobody waits any more; nil: they may
+	closed error       // why calls wait no more; nil: they may
 }
 
 // quota is a limit and what counts against it.
@@ -140,7 +140,7 @@ func (a *Account) add(more shard.Weight) {
 	}
 }
 
-// subtract hands the room that is left to those who wait. The caller holds mu.
+// subtract hands the room that is left to the calls that wait. The caller holds mu.
 func (a *Account) subtract(less shard.Weight) {
 	for _, c := range a.quotas {
 		c.used = c.used.Minus(less)

@@ -4,8 +4,7 @@
 // Each payload counts once, from before the journal gets it until its shard has recorded
 // its end: retries, snoozes, a halt and a restart change nothing about that.
 //
-// A call that fits under its limits takes its room at once. Room that comes back goes
-// to those who wait, in the order in which they came, each for its own limits only. It
+// A call that fits under its limits takes its room at once. Room that comes back goes to the calls that wait, in the order in which they came, each for its own limits only. It
 // is not saved up until there is much of it: where most jobs are due next week, that
 // would be next week.
 //

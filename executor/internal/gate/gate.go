@@ -29,8 +29,7 @@ type Gate struct {
 	turn  chan struct{} // holds a token while a call is inside
 	users int           // inside, or waiting
 
-	// The outcome that the last one inside did not learn; nil: it did. It belongs to the
-	// one who is inside, or to mu when no call uses the gate.
+	// The outcome that the last one inside did not learn; nil: it did. It belongs to the call that is inside, or to mu when no call uses the gate.
 	outcome <-chan struct{}
 }
 

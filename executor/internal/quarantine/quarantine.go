@@ -39,7 +39,7 @@ type Suspect struct {
 	Position  journal.Position // of what was running
 	Limit     int              // of deaths; 0 or below: it is neither held nor given up
 
-	// What is to be done about it. Neither function waits, or calls the quarantine.
+	// What the quarantine calls. Neither function waits, or calls the quarantine back.
 	Release func() // lets the id run, which is parked
 	Clear   func() // writes down that nothing speaks against it any more
 }
@@ -55,7 +55,7 @@ func (s *Suspect) Reason() string {
 	return fmt.Sprintf("crashed the process: it was running each of the last %d times that the process died, and is the cause", s.Deaths)
 }
 
-// String says who is suspected, and of what.
+// String names the suspect, and says what it is suspected of.
 func (s *Suspect) String() string {
 	switch {
 	case s.GivenUp():
@@ -113,7 +113,7 @@ func (z *Quarantine) Close() {
 }
 
 // next lets the next suspect run, if it is time, and else sees to it when it is.
-// It comes first whose guilt would show first. mu is held.
+// The suspect whose guilt would show soonest goes first. mu is held.
 func (z *Quarantine) next() {
 	if z.active != nil || len(z.held) == 0 || z.since.IsZero() || z.closed {
 		return
@@ -200,7 +200,7 @@ func (s *Suspect) ranIn(it *shard.Item, single bool) bool {
 	return !single || it.Current().Ref.Position() == s.Position
 }
 
-// Acquit takes the suspicion off those who are among the items of a queue that a worker
+// Acquit takes the suspicion off the suspects among the items of a queue that a worker
 // has run, and lets the next one run. Single: of each it has run one payload.
 func (z *Quarantine) Acquit(queue string, items []*shard.Item, single bool) {
 	if !z.open.Load() {
@@ -223,7 +223,7 @@ func (z *Quarantine) Acquit(queue string, items []*shard.Item, single bool) {
 	z.open.Store(len(z.suspects) > 0)
 }
 
-// Named returns what is said of those who are held, given up, or the cause.
+// Named returns what is said of the suspects that are held, given up, or the cause.
 func (z *Quarantine) Named() (names []string) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
