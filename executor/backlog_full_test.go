@@ -155,7 +155,7 @@ func TestBacklogStandsStill(t *testing.T) {
 					enqueue(t, q, due.String(), 1, executor.In(due))
 				}
 				time.Sleep(5 * time.Minute)
-				require.NoError(t, x.Err(), "it is full, but nobody minds")
+				require.NoError(t, x.Err(), "it is full, but nothing stands still")
 				for range 20 {
 					call()
 					time.Sleep(time.Second)

@@ -96,7 +96,7 @@ func TestBadQueuesAreRefused(t *testing.T) {
 			require.ErrorContains(t, err, test.says)
 		})
 	}
-	_, err := x.EnqueueRaw(t.Context(), "nobody", "a", nil)
+	_, err := x.EnqueueRaw(t.Context(), "missing", "a", nil)
 	require.ErrorIs(t, err, executor.ErrUnknownQueue)
 	require.ErrorContains(t, err, "registered are: q")
 	for says, cfg := range map[string]executor.Config{

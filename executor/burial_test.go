@@ -105,7 +105,7 @@ func TestBurialsAreTold(t *testing.T) {
 	}
 }
 
-// In a batch the error of others is not the reason for a payload that nobody saw.
+// In a batch the error of others is not the reason for a payload that the handler did not see.
 func TestBurialsOfABatchAreTold(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var log diary
@@ -163,7 +163,7 @@ func TestBurialsDoNotFloodTheLog(t *testing.T) {
 	})
 }
 
-// The dead of a queue that nobody has registered are counted, too, and those
+// The dead of a queue that is not registered are counted, too, and those
 // that are put back no more.
 func TestDeadAreCountedAfterARestart(t *testing.T) {
 	bubble(t, func(t *testing.T) {

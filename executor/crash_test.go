@@ -77,7 +77,7 @@ func die(way string) {
 	case "kill":
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	case "panic":
-		go func() { panic("nobody recovers this one") }()
+		go func() { panic("not recovered") }()
 	case "map":
 		m := map[int]int{}
 		for range 8 {
@@ -195,8 +195,7 @@ func TestWhatRanRunsAgainAtOnce(t *testing.T) {
 	require.NotContains(t, text, "id-")
 }
 
-// Fifty kills from outside, at random moments of jobs that take their time, cost
-// nobody his job, and no id its order.
+// Fifty kills from outside, at random moments of long jobs, cost no job its run, and no id its order.
 func TestKillsFromOutsideBuryNobody(t *testing.T) {
 	t.Parallel()
 	d := doomed{dir: t.TempDir(), takes: 300 * time.Millisecond}
@@ -220,7 +219,7 @@ func TestKillsFromOutsideBuryNobody(t *testing.T) {
 }
 
 // A job that ends the process, in whatever way, is in the morgue after
-// three deaths. What comes behind it runs, and so does everybody else, in order.
+// three deaths. What comes behind it runs, and so do all other jobs, in order.
 func TestJobThatKillsTheProcess(t *testing.T) {
 	for _, way := range []string{"exit", "kill", "panic", "map", "memory"} {
 		for _, reports := range []bool{false, true} {
@@ -320,11 +319,11 @@ func (d doomed) isNamed(t *testing.T) {
 	start(t, x)
 	stop(t, x)
 	text := copied.log.String()
-	require.Contains(t, text, "Go reported a fatal error: panic: nobody recovers this one")
+	require.Contains(t, text, "Go reported a fatal error: panic: not recovered")
 	require.Regexp(t, `running_then=\d+ run_again_at_once=[1-9]\d* suspects="\[jobs/poison is the cause of the last of 1 deaths\]"`, text)
 }
 
-// Who was running at a death is told before it runs again.
+// What was running at a death is logged before it runs again.
 func TestRecoveryIsToldFirst(t *testing.T) {
 	d := doomed{dir: t.TempDir(), takes: time.Minute}
 	d.fill(t, 4)

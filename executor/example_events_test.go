@@ -89,7 +89,7 @@ func ExamplePayloadErrors() {
 	// attempt 2 b
 }
 
-// A batch that fails without saying who is to blame is halved until the culprit is
+// A batch that fails without saying which job is to blame is halved until the culprit is
 // alone.
 func ExampleHandleBatch_halves() {
 	ctx := context.Background()

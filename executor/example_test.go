@@ -340,8 +340,7 @@ func ExampleUnique() {
 	// synced account 7 true
 }
 
-// One job at a time for each customer, in two queues. Who waits for its retry keeps
-// nobody waiting.
+// One job at a time for each customer, in two queues. A job that waits for its retry keeps no other waiting.
 func ExampleUnique_key() {
 	ctx := context.Background()
 	x := must(executor.Open("", executor.Config{}))

@@ -124,7 +124,7 @@ func TestExplainHostileNames(t *testing.T) {
 			enqueue(t, q, id+"fails", "")
 		}
 		synctest.Wait()
-		for _, id := range []string{evil + strings.Repeat("x", 400), evil + "b", evil + "bfails", "nobody" + evil} {
+		for _, id := range []string{evil + strings.Repeat("x", 400), evil + "b", evil + "bfails", "missing" + evil} {
 			e := explain(t, x, name, id)
 			texts := []string{e.String()}
 			for _, k := range e.Keys {

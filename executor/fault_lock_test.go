@@ -70,7 +70,7 @@ func TestLocksWithExtremeTimes(t *testing.T) {
 	}
 }
 
-// Who is put off for ever waits, and does not spin.
+// A job that is put off for ever waits, and does not spin.
 func TestRequeueAfterExtremes(t *testing.T) {
 	for after, least := range map[time.Duration]time.Duration{1: 0, time.Hour: time.Hour, math.MaxInt64: 24 * time.Hour} {
 		bubble(t, func(t *testing.T) {
@@ -101,7 +101,7 @@ func TestRequeueAfterExtremes(t *testing.T) {
 }
 
 // A stop that races the unlock of what jobs wait for neither loses
-// them nor leaves a key that nobody will unlock.
+// them nor leaves a key that no job will unlock.
 func TestStopRacesUnlock(t *testing.T) {
 	const jobs = 8
 	var want []string

@@ -94,7 +94,7 @@ func enqueue[T any](t testing.TB, q *executor.Queue[T], id string, payload T, op
 	return r
 }
 
-// bubble runs a test in which time stands still while anybody does something.
+// bubble runs a test in which time stands still while any goroutine has something to do.
 func bubble(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
 	synctest.Test(t, f)

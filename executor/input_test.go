@@ -128,7 +128,7 @@ func TestIDsCannotAimAtAShard(t *testing.T) {
 	})
 }
 
-// fnv is a hash that anybody can compute.
+// fnv is a hash that any producer can compute.
 func fnv(s string) (h uint64) {
 	h = 14695981039346656037
 	for i := range len(s) {
@@ -137,9 +137,8 @@ func fnv(s string) (h uint64) {
 	return h
 }
 
-// 10,000 producers, half of whom have given up or are about to. Each
-// payload runs if it was accepted, never if it was refused, and either way if
-// nobody knows; none runs twice.
+// 10,000 producers, half of which have given up or are about to. Each
+// payload runs if it was accepted, never if it was refused, and either way if that is unknown; none runs twice.
 func TestProducersWhoGiveUp(t *testing.T) {
 	const producers = 10_000
 	x := open(t, t.TempDir()+"/journal", executor.Config{})

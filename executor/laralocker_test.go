@@ -359,7 +359,7 @@ func TestLaralocker_A04_ClearedIsNotKept(t *testing.T) {
 	})
 }
 
-// A success whose slot was lost meanwhile is none: somebody else has the value,
+// A success whose slot was lost meanwhile is none: another job has the value,
 // and two jobs never end with the same one. It spends no retry.
 func TestLaralocker_A03_SuccessWithALostSlot(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -550,7 +550,7 @@ func TestLaralocker_A06_Serials(t *testing.T) {
 	})
 }
 
-// sell sells tickets, and what there is to sell on the disk, and returns who has
+// sell sells tickets, and what there is to sell on the disk, and returns which job has
 // which serial.
 func sell(t *testing.T, disk *journal.Memory, tickets int, begins func()) map[int]string {
 	x := openOn(t, disk, executor.Config{})
@@ -625,8 +625,7 @@ func TestLaralocker_NoFreeSlot(t *testing.T) {
 	})
 }
 
-// A slot that comes back while somebody is finding out that there is none is not
-// missed.
+// A slot that comes back while a job is finding out that there is none is not missed.
 func TestLaralocker_NoSlotIsMissed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{})

@@ -120,14 +120,14 @@ func TestLockable_S02_LockedOnRun(t *testing.T) {
 			synctest.Wait()
 			once := []string{"a 1", "b 1"}
 			require.Equal(t, [][]string{once, once, once}, during)
-			require.Equal(t, once, locked(x), "nobody has unlocked them")
+			require.Equal(t, once, locked(x), "no job has unlocked them")
 			stop(t, x)
 		})
 	}
 }
 
 // S02: not before it runs: a job that is not due, or waits for a worker, locks
-// nothing, whoever asks; from when its handler begins the keys are locked, one or
+// nothing, whatever is listed; from when its handler begins the keys are locked, one or
 // many of all its payloads, on disk, too.
 func TestLockable_S02_NotBeforeItRuns(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -183,7 +183,7 @@ func TestLockable_S02_NotBeforeItRuns(t *testing.T) {
 }
 
 // S03: a job whose keys are locked does not run; what becomes of it is said by
-// WhenBlocked. The seed's is an error and the normal retry.
+// WhenBlocked. Lockable's own answer is an error and the normal retry.
 func TestLockable_S03_Blocked(t *testing.T) {
 	for name, test := range map[string]struct {
 		blocked lock.Decision
@@ -328,8 +328,7 @@ func TestLockable_S03_FirstComeFirstServed(t *testing.T) {
 	})
 }
 
-// S04: keys are unlocked when the job has succeeded, and only then, whoever has
-// locked them.
+// S04: keys are unlocked when the job has succeeded, and only then, whichever job has locked them.
 func TestLockable_S04_UnlockedBySuccess(t *testing.T) {
 	for name, test := range map[string]struct {
 		end  func() error
@@ -497,7 +496,7 @@ func TestLockable_S05_LockedWhileAboveZero(t *testing.T) {
 				for _, id := range []string{"1", "2", "3"} {
 					enqueue(t, setter, id, "key", executor.In(time.Hour))
 				}
-				enqueue(t, unlocker, "too early", "other") // which nobody has locked
+				enqueue(t, unlocker, "too early", "other") // not locked
 				enqueue(t, waiter, "waiter", "key")
 				start(t, x)
 				for i := range test.unlocks {
@@ -543,8 +542,7 @@ func TestLockable_S05_CountedPayloadsOfOneJob(t *testing.T) {
 	})
 }
 
-// asking is a service that can't wake anybody and says itself what becomes of a
-// job.
+// asking is a service that can't wake a job and says itself what becomes of it.
 type asking struct {
 	*counters
 	decide func(keys []string) lock.Decision

@@ -306,8 +306,7 @@ func TestLocket_R04_ExpiresWhenTheHolderVanishes(t *testing.T) {
 	}
 }
 
-// R04: a lock does not outlive its process: after a crash the next one waits for
-// nobody.
+// R04: a lock does not outlive its process: after a crash the next job need not wait.
 func TestLocket_R04_ACrashEndsTheLock(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		disk := new(journal.Memory)
@@ -432,8 +431,7 @@ func TestLocket_R05_NothingIsLostWhileItWaits(t *testing.T) {
 	}
 }
 
-// R06: a queue all of whose jobs are locked, by a key or by a job that runs, costs
-// no worker and keeps nobody waiting. When one is released, it goes before what is
+// R06: a queue all of whose jobs are locked, by a key or by a job that runs, costs no worker and keeps no other job waiting. When one is released, it goes before what is
 // behind it.
 func TestLocket_R06_LockedQueueStarvesNobody(t *testing.T) {
 	for name, high := range map[string]executor.QueueConfig[string]{
@@ -498,7 +496,7 @@ func TestLocket_R06_LockedQueueStarvesNobody(t *testing.T) {
 // after returns what follows the first v of a list.
 func after(list []string, v string) []string { return list[slices.Index(list, v)+1:] }
 
-// R06: queue order is the priority, whoever has waited longer.
+// R06: queue order is the priority, whichever job has waited longer.
 func TestLocket_R06_QueuesInOrder(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{Workers: 1, Scheduler: executor.StrictPriority()})
@@ -581,7 +579,7 @@ func TestLocket_BadKeyFunction(t *testing.T) {
 	}
 }
 
-// The ids of a batch exclude each other, too; one that waits fails nobody.
+// The ids of a batch exclude each other, too; one that waits fails no other.
 func TestLocket_Batch(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{Unique: executor.UniqueWhileRunning, Workers: 1})

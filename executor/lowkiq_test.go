@@ -219,7 +219,7 @@ func TestLowkiq_L13_AFixedNumberOfWorkers(t *testing.T) {
 	})
 }
 
-// backwards is a scheduler of somebody's own.
+// backwards is a scheduler of the program's own.
 type backwards struct {
 	mu  sync.Mutex
 	saw map[executor.Candidate]time.Time // without their due times

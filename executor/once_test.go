@@ -199,7 +199,7 @@ func TestOnceUnderRace(t *testing.T) {
 	require.Zero(t, x.Gates())
 }
 
-// brake holds the commits of a disk: they are done, and nobody learns of it.
+// brake holds the commits of a disk: they are done, but do not return.
 type brake struct {
 	mu   sync.Mutex
 	held chan struct{}
@@ -241,7 +241,7 @@ func within(d time.Duration, f func(context.Context) error) error {
 	return f(ctx)
 }
 
-// While nobody knows whether a call was accepted, the next one with the same
+// While it is not known whether a call was accepted, the next one with the same
 // name waits.
 func TestUnknownOutcomeIsWaitedFor(t *testing.T) {
 	for _, accepted := range []bool{true, false} {
@@ -286,7 +286,7 @@ func TestUnknownOutcomeIsWaitedFor(t *testing.T) {
 	}
 }
 
-// A call that nobody asks about again is forgotten, too.
+// A call that is not repeated is forgotten, too.
 func TestGatesAreForgotten(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		disk := new(journal.Memory)
@@ -309,7 +309,7 @@ func TestGatesAreForgotten(t *testing.T) {
 	})
 }
 
-// Whoever waited for an unknown outcome goes on inside, and alone.
+// A call that waited for an unknown outcome goes on inside, and alone.
 func TestWaitingForAnUnknownOutcome(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		disk := new(journal.Memory)

@@ -159,7 +159,7 @@ func TestProcessIsSuspended(t *testing.T) {
 	child, in := process(t, "timers", t.TempDir()+"/journal", "")
 	hear(t, in, "started")
 	require.NoError(t, child.Process.Signal(syscall.SIGSTOP))
-	time.Sleep(700 * time.Millisecond) // the point: time goes by for everybody else
+	time.Sleep(700 * time.Millisecond) // the point: time goes by for all others
 	require.NoError(t, child.Process.Signal(syscall.SIGCONT))
 	hear(t, in, "done")
 	require.NoError(t, child.Wait())

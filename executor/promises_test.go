@@ -280,7 +280,7 @@ func TestHalvesHaveContextsOfTheirOwn(t *testing.T) {
 	})
 }
 
-// An error whose methods panic names nobody: the batch is halved like any other.
+// An error whose methods panic names no job: the batch is halved like any other.
 func TestErrorThatCannotBeAskedNamesNobody(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{Workers: 1})

@@ -110,7 +110,7 @@ func TestFormerNamesOfSlots(t *testing.T) {
 	})
 }
 
-// What is there under both names is not mixed up: somebody has to decide.
+// What is there under both names is not mixed up: the program has to decide.
 func TestFormerNameAndNewOneHaveJobs(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		disk := new(journal.Memory)

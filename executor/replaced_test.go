@@ -48,7 +48,7 @@ func TestReplacedIsCounted(t *testing.T) {
 	})
 }
 
-// What a job, its hook and those who ask see is the last error, not the one before
+// What a job, its hook and Explain show is the last error, not the one before
 // it, also after a restart and when another payload goes on.
 func TestLastErrorIsTheLast(t *testing.T) {
 	for _, exhausted := range []executor.OnExhausted{executor.OnExhaustedBuryOldest, executor.OnExhaustedBuryAll, executor.OnExhaustedHalt} {

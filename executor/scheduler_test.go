@@ -108,7 +108,7 @@ func TestInOrderWaitsForTheShard(t *testing.T) {
 		synctest.Wait()
 		close(goOn)
 		synctest.Wait()
-		assert.Equal(t, []string{"high 1"}, ids(p), "nobody knows yet what comes next")
+		assert.Equal(t, []string{"high 1"}, ids(p), "what comes next is not known yet")
 		release()
 		synctest.Wait()
 		assert.Equal(t, []string{"high 1", "high 2", "low"}, ids(p))

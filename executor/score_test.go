@@ -52,7 +52,7 @@ func TestScoreWhenTheClockIsBehind(t *testing.T) {
 	}
 }
 
-// Somebody sets the clock back while payloads are accepted. What is
+// The clock is set back while payloads are accepted. What is
 // accepted then is due at once all the same, and the journal keeps the order.
 func TestScoreWhenTheClockIsSetBack(t *testing.T) {
 	bubble(t, func(t *testing.T) {

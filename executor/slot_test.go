@@ -11,7 +11,7 @@ import (
 )
 
 // A job that finds no free slot waits, also when the last one comes back at the very
-// moment in which it looks who has one. It never fails for that.
+// moment in which it looks which job has one. It never fails for that.
 func TestSlotThatComesBackJustThen(t *testing.T) {
 	const jobs = 1000
 	x := open(t, "", executor.Config{Workers: 8})

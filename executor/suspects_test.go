@@ -101,7 +101,7 @@ func TestASuspectThatEndsIsAcquitted(t *testing.T) {
 }
 
 // One death, a limit below zero, and an end that is proved but below the limit
-// hold nobody up.
+// hold no job up.
 func TestWeakSuspectsRunAtOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		limit int

@@ -119,7 +119,7 @@ func TestScheduler_M02_OldLeaderStops(t *testing.T) {
 				begin := time.Now()
 				time.Sleep(2*time.Minute + 30*time.Second) // two ticks are due, the first one is in hand
 				require.True(t, a.c.Leads())
-				// Those who campaign come before one who asks: a does not get it back.
+				// Members that campaign come before one that asks: a does not get it back.
 				election, err := table.NewElection("cron", lock.ElectionConfig{})
 				require.NoError(t, err)
 				other, err := election.Candidate("b")
