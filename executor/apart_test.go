@@ -65,8 +65,8 @@ func TestBatchIsHalvedUntilTheCulpritIsAlone(t *testing.T) {
 	}
 }
 
-// When all fail, the handler is not called for each of them at once. A wish, and names,
-// are taken as they are.
+// When all fail, the handler is not called for each of them at once. A wish, and
+// names, are taken as they are.
 func TestBatchIsHalvedWithinBounds(t *testing.T) {
 	for name, c := range map[string]struct {
 		err   error

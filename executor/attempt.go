@@ -109,8 +109,8 @@ func (a *attempt) Value(key any) any {
 	return a.whole().Value(key)
 }
 
-// inherited is where the contexts of handlers have their values from: what Start was
-// called with, and nothing else of it.
+// inherited is where the contexts of handlers have their values from: what Start
+// was called with, and nothing else of it.
 type inherited struct {
 	context.Context
 	from atomic.Pointer[context.Context]

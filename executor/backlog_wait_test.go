@@ -17,8 +17,8 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// A call that waits for room goes on when there is some, however little of the backlog
-// ever ends.
+// A call that waits for room goes on when there is some, however little of the
+// backlog ever ends.
 func TestBacklogThatHardlyMoves(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{MaxBacklog: 100, Overflow: executor.OverflowWait})
@@ -39,7 +39,8 @@ func TestBacklogThatHardlyMoves(t *testing.T) {
 	})
 }
 
-// A call that needs more room than there is waits, at rest, until there is that much.
+// A call that needs more room than there is waits, at rest, until there is that
+// much.
 func TestBacklogManyAtOnceWait(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{MaxBacklog: 10, Overflow: executor.OverflowWait})
@@ -119,7 +120,8 @@ func TestBacklogIsFair(t *testing.T) {
 	})
 }
 
-// Calls that wait for the limit of a queue leave to others what is free under the limit of all, and go on when there is room under both.
+// Calls that wait for the limit of a queue leave to others what is free under the
+// limit of all, and go on when there is room under both.
 func TestBacklogOfTwoLimits(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x, small, other := kept(t, executor.Config{MaxBacklog: 4, Overflow: executor.OverflowWait}, executor.QueueConfig[int]{MaxBacklog: 2})
@@ -172,7 +174,8 @@ func TestBacklogWaiterThatLeaves(t *testing.T) {
 	})
 }
 
-// Contexts that end just when there is room: room that is handed to a call that has gone is the next one's, and in the end the backlog is empty.
+// Contexts that end just when there is room: room that is handed to a call that has
+// gone is the next one's, and in the end the backlog is empty.
 func TestBacklogLosesNoWakeUp(t *testing.T) {
 	for seed := range 20 {
 		bubble(t, func(t *testing.T) {

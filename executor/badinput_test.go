@@ -126,8 +126,8 @@ func TestBadDirectoriesAreRefused(t *testing.T) {
 	stop(t, x)
 }
 
-// TestJournalInUseElsewhere has another process hold the journal: this test
-// binary again.
+// TestJournalInUseElsewhere has another process hold the journal: this test binary
+// again.
 func TestJournalInUseElsewhere(t *testing.T) {
 	const variable = "STRAND_TEST_IN_USE"
 	if dir := os.Getenv(variable); dir != "" {

@@ -16,7 +16,9 @@ type batch[T any] struct {
 	halvings int // that are left; each means two calls
 }
 
-// halvings is how often a batch of n is halved at most: enough to single out two culprits. When a service that all jobs need is down, every one of them fails, and finding that out one by one would only load the service more.
+// halvings is how often a batch of n is halved at most: enough to single out two
+// culprits. When a service that all jobs need is down, every one of them fails, and
+// finding that out one by one would only load the service more.
 func halvings(n int) int { return 2 * bits.Len(uint(n-1)) }
 
 // run calls the handler and returns an error for each item, nil when all are done.
@@ -73,7 +75,9 @@ func namesNone(err error) bool {
 	return failed != nil || !names // an error that can't be asked names none either
 }
 
-// perID hands the error of a batch to its ids. An error for an id that is not in the batch must have been meant for one that is: it counts for all that have none of their own.
+// perID hands the error of a batch to its ids. An error for an id that is not in
+// the batch must have been meant for one that is: it counts for all that have none
+// of their own.
 func perID(items []*shard.Item, err error) []error {
 	if err == nil {
 		return nil

@@ -36,8 +36,9 @@ func (l blockedLog) Handle(context.Context, slog.Record) error      { l.block();
 func (l blockedLog) WithAttrs([]slog.Attr) slog.Handler             { return l }
 func (l blockedLog) WithGroup(string) slog.Handler                  { return l }
 
-// A hook that does not return holds its own id, or its caller, and with a spare worker no other job. Figures are told, Stop returns in time, and
-// when the hook returns, all that waited goes on.
+// A hook that does not return holds its own id, or its caller, and with a spare
+// worker no other job. Figures are told, Stop returns in time, and when the hook
+// returns, all that waited goes on.
 func TestHooksThatBlock(t *testing.T) {
 	for _, hook := range []string{"RetryIn", "FormatError", "RetriesExhausted", "Logger", "LoggerOfTheWatchdog", "Decode", "Pick", "OnEnqueue", "OnRun", "Unlock", "Encode", "ID", "Score", "Due"} {
 		for _, stops := range []bool{false, true} {

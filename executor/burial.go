@@ -25,8 +25,8 @@ func (w *worker) tellBuried() {
 	}
 }
 
-// doomed returns how many payloads of a settled item the shard will bury, which
-// of them is the first, and why.
+// doomed returns how many payloads of a settled item the shard will bury, which of
+// them is the first, and why.
 func (q *queue) doomed(it *shard.Item) (n, first int, reason string) {
 	out := &it.Outcome
 	first = len(it.Payloads)
@@ -73,7 +73,8 @@ func (q *queue) logBurial(id string, first journal.Position, reason string, more
 		slog.Uint64("position", uint64(first)), slog.String("error", reason))...)
 }
 
-// tellFailed logs the failures of the batch that are neither burials nor panics, which have lines of their own.
+// tellFailed logs the failures of the batch that are neither burials nor panics,
+// which have lines of their own.
 func (w *worker) tellFailed() {
 	if w.errs == nil {
 		return
@@ -99,8 +100,8 @@ func (q *queue) logHalt(id string, attempts int, reason string) {
 	}
 }
 
-// logFailure tells of the first failure, so that an outage is seen at once, and then
-// how many there are.
+// logFailure tells of the first failure, so that an outage is seen at once, and
+// then how many there are.
 func (q *queue) logFailure(it *shard.Item) {
 	if rest, ok := q.failures.Line(oneAMinute); ok {
 		q.warn("a run failed", append([]slog.Attr{slog.String("queue", q.name), slog.String("id", it.ID),

@@ -25,9 +25,9 @@ import (
 	"github.com/strandjobs/strand/executor"
 )
 
-// doomed is what a process that dies works on: some ids with payloads 0, 1, 2,
-// each of which takes a while, and if there is a poison, one id whose payload 0
-// ends the process in its way.
+// doomed is what a process that dies works on: some ids with payloads 0, 1, 2, each
+// of which takes a while, and if there is a poison, one id whose payload 0 ends the
+// process in its way.
 type doomed struct {
 	dir     string
 	poison  string        // "": none
@@ -195,7 +195,8 @@ func TestWhatRanRunsAgainAtOnce(t *testing.T) {
 	require.NotContains(t, text, "id-")
 }
 
-// Fifty kills from outside, at random moments of long jobs, cost no job its run, and no id its order.
+// Fifty kills from outside, at random moments of long jobs, cost no job its run,
+// and no id its order.
 func TestKillsFromOutsideBuryNobody(t *testing.T) {
 	t.Parallel()
 	d := doomed{dir: t.TempDir(), takes: 300 * time.Millisecond}
@@ -218,8 +219,8 @@ func TestKillsFromOutsideBuryNobody(t *testing.T) {
 	d.hasEnded(t, ids, func(string) int { return 0 })
 }
 
-// A job that ends the process, in whatever way, is in the morgue after
-// three deaths. What comes behind it runs, and so do all other jobs, in order.
+// A job that ends the process, in whatever way, is in the morgue after three
+// deaths. What comes behind it runs, and so do all other jobs, in order.
 func TestJobThatKillsTheProcess(t *testing.T) {
 	for _, way := range []string{"exit", "kill", "panic", "map", "memory"} {
 		for _, reports := range []bool{false, true} {

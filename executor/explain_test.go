@@ -14,8 +14,8 @@ import (
 	"github.com/strandjobs/strand/executor"
 )
 
-// A crowd at one key, and one that holds it many times, is counted and not
-// listed: neither the value nor its text grows with it.
+// A crowd at one key, and one that holds it many times, is counted and not listed:
+// neither the value nor its text grows with it.
 func TestExplainACrowd(t *testing.T) {
 	const crowd = 3000
 	bubble(t, func(t *testing.T) {

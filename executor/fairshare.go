@@ -78,7 +78,8 @@ func (d *dispatcher) begin(w *worker, p *port, now time.Duration) {
 	d.ready, s.waiting = kept, 0
 }
 
-// end notes that a worker has left the queue. The shards that the limit kept waiting are ready: the worker, or one that takes its place, is about to look.
+// end notes that a worker has left the queue. The shards that the limit kept
+// waiting are ready: the worker, or one that takes its place, is about to look.
 func (d *dispatcher) end(w *worker, now time.Duration) {
 	s := w.serves
 	if s == nil {

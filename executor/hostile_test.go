@@ -239,7 +239,8 @@ func (v *victims) takesContext() map[string]func(context.Context) error {
 // errIgnored is the outcome of a call that has no need of its context.
 var errIgnored = errors.New("the context does not matter")
 
-// A context that can't be used is an error of the call that it was given to, and hurts no other.
+// A context that can't be used is an error of the call that it was given to, and
+// hurts no other.
 func TestHostileContexts(t *testing.T) {
 	v := newVictims(t)
 	boom := func() { panic("hostile") }

@@ -19,7 +19,8 @@ func TestKey(t *testing.T) {
 	dir := t.TempDir() + "/journal"
 	queues := func() (x *executor.Executor, a, b *executor.Queue[string]) {
 		x = open(t, dir, executor.Config{})
-		// Names that would be taken for each other if they were only strung together.
+		// Names that would be taken for each other if they were only strung
+		// together.
 		a = handle(t, x, "a", (&probe{}).handle, executor.QueueConfig[string]{})
 		b = handle(t, x, "a/1/b", (&probe{}).handle, executor.QueueConfig[string]{})
 		return x, a, b
@@ -131,8 +132,8 @@ func TestKeyExpires(t *testing.T) {
 	})
 }
 
-// Whatever the process knew when it died, calling again with the same
-// key leaves one job.
+// Whatever the process knew when it died, calling again with the same key leaves
+// one job.
 func TestKeyAfterACrash(t *testing.T) {
 	const calls = 12
 	var images []*journal.Memory

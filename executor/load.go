@@ -9,7 +9,8 @@ import (
 	"github.com/strandjobs/strand/shard"
 )
 
-// absurdDelay is further ahead than any job is planned: when one is due later, either the clock was wrong when it was accepted, or it is wrong now.
+// absurdDelay is further ahead than any job is planned: when one is due later,
+// either the clock was wrong when it was accepted, or it is wrong now.
 const absurdDelay = 50 * 365 * 24 * time.Hour
 
 // load gives the cores of the shards what is pending, and lets go of it.

@@ -14,7 +14,8 @@ import (
 	"github.com/strandjobs/strand/lock"
 )
 
-// A setting that does nothing, or can't be meant, is refused when the queue is made, with advice.
+// A setting that does nothing, or can't be meant, is refused when the queue is
+// made, with advice.
 func TestLocksThatDoNothingAreRefused(t *testing.T) {
 	key := idempotencyRecord("k")
 	type locks = executor.Locks[string]
@@ -128,8 +129,8 @@ func TestBadKeysFailAtEnqueue(t *testing.T) {
 	}
 }
 
-// What does not decode has no keys: where nothing is locked by the enqueue it goes to
-// the morgue, as everywhere.
+// What does not decode has no keys: where nothing is locked by the enqueue it goes
+// to the morgue, as everywhere.
 func TestBytesWithoutKeysAreAccepted(t *testing.T) {
 	x := open(t, "", executor.Config{})
 	q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{Locks: executor.Locks[string]{BlockedBy: idempotencyRecord("k")}})

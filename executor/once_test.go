@@ -358,8 +358,8 @@ func TestUnknownOutcomeOfAFailedJournal(t *testing.T) {
 	})
 }
 
-// A call that waits for room does not keep a handler waiting that
-// uses the same name.
+// A call that waits for room does not keep a handler waiting that uses the same
+// name.
 func TestOnceDoesNotBlockHandlers(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var q *executor.Queue[int]
@@ -389,8 +389,8 @@ func TestOnceDoesNotBlockHandlers(t *testing.T) {
 	})
 }
 
-// The functions of a queue are called before a condition lets a call in: one that takes its
-// time keeps no other call waiting.
+// The functions of a queue are called before a condition lets a call in: one that
+// takes its time keeps no other call waiting.
 func TestSlowKeysHoldUpNoCondition(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{})

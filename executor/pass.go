@@ -118,7 +118,8 @@ func (w *worker) passUnique(it *shard.Item, c *claim, keys []string) (woken *ato
 		c.place.Cancel() // it has other payloads now
 	}
 	woken, wake := w.waker(it)
-	// The lease has no TTL yet: that counts from the start of the run, see keepAlive.
+	// The lease has no TTL yet: that counts from the start of the run, see
+	// keepAlive.
 	p, err := l.unique.Queue(lock.Options{Owner: c.by.String()}, wake, keys...)
 	if err != nil {
 		return nil, err
@@ -149,7 +150,8 @@ func (l *locks) takePlace(by holder) *place {
 	return p
 }
 
-// sureOfNone is how often in a row a job has to find that no value is free and no job has one, before it takes that for more than a coincidence.
+// sureOfNone is how often in a row a job has to find that no value is free and no
+// job has one, before it takes that for more than a coincidence.
 const sureOfNone = 100
 
 // reserve takes a slot, or waits until one is given back.
@@ -168,8 +170,8 @@ func (w *worker) reserve(it *shard.Item, c *claim, s SlotSource) (woken *atomic.
 	}
 	woken, wake := w.waker(it)
 	cancel := s.watch(wake)
-	// One may have been given back before that, and taken by another job, which gives
-	// it back before we ask which jobs have one.
+	// One may have been given back before that, and taken by another job, which
+	// gives it back before we ask which jobs have one.
 	for range sureOfNone {
 		if err = reserve(); !errors.Is(err, lock.ErrNoFreeSlot) {
 			break

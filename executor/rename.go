@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// takeOver gives the queue what the journal has under its former names.
-// arranging is held, and the queue is not registered.
+// takeOver gives the queue what the journal has under its former names. arranging
+// is held, and the queue is not registered.
 func (q *queue) takeOver() error {
 	for _, former := range q.renamedFrom {
 		entries, dead := q.x.leftOver(former)

@@ -64,8 +64,8 @@ func TestFormerNames(t *testing.T) {
 	})
 }
 
-// A slot that a failed job has kept is still its own under the new name, and is
-// on disk under that.
+// A slot that a failed job has kept is still its own under the new name, and is on
+// disk under that.
 func TestFormerNamesOfSlots(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		disk := new(journal.Memory)

@@ -67,8 +67,8 @@ func livePeak(t *testing.T) func() int {
 	}
 }
 
-// Many dead payloads go back within the memory budget, whatever they weigh, and
-// no other call waits long.
+// Many dead payloads go back within the memory budget, whatever they weigh, and no
+// other call waits long.
 func TestRequeueAllWithinTheBudget(t *testing.T) {
 	const budget, beside = 16 << 20, 32 << 20
 	n := 80

@@ -63,8 +63,8 @@ func (c *crowd) together(t *testing.T, fast int) {
 	synctest.Wait()
 }
 
-// An hour of one job holds back nothing of the others that were handed
-// to a worker with it: neither their ids, nor their keys and slots.
+// An hour of one job holds back nothing of the others that were handed to a worker
+// with it: neither their ids, nor their keys and slots.
 func TestSlowJobHoldsBackNobody(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c := newCrowd(t, new(journal.Memory), executor.QueueConfig[string]{Shards: 1})

@@ -136,7 +136,8 @@ func TestBurialsThatWereLeftOutAreToldAtTheStop(t *testing.T) {
 	})
 }
 
-// A stop that left handlers behind says which, and that no other process can open the journal.
+// A stop that left handlers behind says which, and that no other process can open
+// the journal.
 func TestSummaryOfAStopThatIsStuck(t *testing.T) {
 	for _, n := range []int{2, 13} {
 		bubble(t, func(t *testing.T) {

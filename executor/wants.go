@@ -17,8 +17,8 @@ type wants struct {
 	unlock            []unlocking
 }
 
-// unlocking is a key that the success of a job unlocks, if it counts for one of
-// its payloads. own: that payload locks it itself, and unlocks no lock but that.
+// unlocking is a key that the success of a job unlocks, if it counts for one of its
+// payloads. own: that payload locks it itself, and unlocks no lock but that.
 type unlocking struct {
 	lock.Setting
 	own bool
@@ -34,9 +34,10 @@ func (w *wants) keysToSet() []string {
 
 // keysOnEnqueue computes what a payload locks when it is accepted, and all that it
 // will want before it runs: the caller hears of a bad key. The payload is decoded
-// although Enqueue has the value: a key of what does not survive the codec (an int in an
-// any, a field that is not encoded, the monotonic part of a time) would never be unlocked,
-// because Unlock is computed from what the journal gives back, after a restart at any rate.
+// although Enqueue has the value: a key of what does not survive the codec (an int
+// in an any, a field that is not encoded, the monotonic part of a time) would never
+// be unlocked, because Unlock is computed from what the journal gives back, after a
+// restart at any rate.
 func (t *Queue[T]) keysOnEnqueue(id string, payload []byte, unique bool) (keys []string, err error) {
 	c := &t.cfg.Locks
 	value, err := t.decodeOne(payload)
@@ -87,9 +88,9 @@ func (t *Queue[T]) wants(it *shard.Item, unique bool) (w wants, err error) {
 	return w, nil
 }
 
-// wantsOne adds the keys of a payload. Those that count, count for each payload,
-// as they did when it was enqueued: whether those of a service do, it decides.
-// What goes with a payload to the morgue must be its own.
+// wantsOne adds the keys of a payload. Those that count, count for each payload, as
+// they did when it was enqueued: whether those of a service do, it decides. What
+// goes with a payload to the morgue must be its own.
 func (t *Queue[T]) wantsOne(w *wants, id string, e *journal.Entry, value T) error {
 	c := &t.cfg.Locks
 	count := c.Counted || c.Service != nil

@@ -16,8 +16,8 @@ type failed struct {
 	Error   text   `json:"error"`
 }
 
-// failures are the last ones of a job, oldest first, of which last is the text of the
-// newest.
+// failures are the last ones of a job, oldest first, of which last is the text of
+// the newest.
 func failures(h journal.History, last string) (list []failed) {
 	for _, f := range h.Failures(last) {
 		list = append(list, failed{f.Attempt, moment(f.At), text(f.Text)})

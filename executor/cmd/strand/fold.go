@@ -46,8 +46,8 @@ func (t *task) bytes() (n int64) {
 	return n
 }
 
-// fold is what a start would do with one queue: the shard's own state machine,
-// fed with what the journal hands over, and with runs that all succeed.
+// fold is what a start would do with one queue: the shard's own state machine, fed
+// with what the journal hands over, and with runs that all succeed.
 type fold struct {
 	queue  string
 	number uint32
@@ -80,8 +80,8 @@ func newFold(name string, number uint32, refs []journal.Ref, cfg shard.Config, n
 	return f
 }
 
-// tasks lists the runs in the order of one shard: by due time. Those that no
-// time makes due come last.
+// tasks lists the runs in the order of one shard: by due time. Those that no time
+// makes due come last.
 func (f *fold) tasks() iter.Seq[*task] {
 	return func(yield func(*task) bool) {
 		now, ticks, reached := f.now, int64(0), int64(math.MinInt64)
@@ -172,8 +172,8 @@ func inOrder(names map[uint32]string) []uint32 {
 	return slices.SortedFunc(maps.Keys(names), func(a, b uint32) int { return strings.Compare(names[a], names[b]) })
 }
 
-// folds are the queues of a moment, by name; only the one called queue, if that
-// is not empty.
+// folds are the queues of a moment, by name; only the one called queue, if that is
+// not empty.
 func folds(c *call, v *journal.View, m *journal.Moment, queue string, configs configs) (iter.Seq[*fold], error) {
 	names := names(v, m)
 	if err := known(names, queue); err != nil {
@@ -193,7 +193,8 @@ func folds(c *call, v *journal.View, m *journal.Moment, queue string, configs co
 	}, nil
 }
 
-// known returns an error that lists the queues there are when queue is none of them.
+// known returns an error that lists the queues there are when queue is none of
+// them.
 func known(names map[uint32]string, queue string) error {
 	if queue == "" || slices.Contains(slices.Collect(maps.Values(names)), queue) {
 		return nil

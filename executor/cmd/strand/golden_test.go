@@ -50,8 +50,8 @@ func normal(s string, dirs ...string) string {
 	return fileSize.ReplaceAllString(s, "${1}<size>")
 }
 
-// Every command that reads, for people and for programs, on a journal with a
-// bit of everything.
+// Every command that reads, for people and for programs, on a journal with a bit of
+// everything.
 func TestGolden(t *testing.T) {
 	dir := office(t)
 	untouched(t, dir)
@@ -149,8 +149,8 @@ func TestWhatIsLeftOutIsSaid(t *testing.T) {
 	assert.Equal(t, len(entries), strings.Count(out, `"id":"one"`))
 }
 
-// A queue that was one of HandleMerged when a run of two payloads failed, and is one of
-// Handle now: each runs once, and alone.
+// A queue that was one of HandleMerged when a run of two payloads failed, and is
+// one of Handle now: each runs once, and alone.
 func TestReplayOfAQueueThatBecameOneOfEvents(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "events.strand")
 	l := newLedger(t, dir)

@@ -60,7 +60,9 @@ func (w *Waiter) leave() {
 	w.stands, w.at = nil, nil
 }
 
-// serve takes those calls out of a line for which there is room under that limit: each has its room then, or stands in the line of another limit. The caller holds mu.
+// serve takes those calls out of a line for which there is room under that limit:
+// each has its room then, or stands in the line of another limit. The caller holds
+// mu.
 func (b *Backlog) serve(c *quota) {
 	for e := c.line.Front(); e != nil; e = c.line.Front() {
 		w := e.Value.(*Waiter)
