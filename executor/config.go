@@ -17,10 +17,10 @@ const (
 	DurabilityDefault Durability = iota
 	// DurabilitySync: Enqueue returns when the payload is on disk (fsynced).
 	DurabilitySync
-	// DurabilityAsync: Enqueue returns at once, unless it has a [IdempotencyKey] or
-	// a [FromSource], or the disk is more than 4 MiB behind; the payload is on disk
-	// after the next commits, usually within a millisecond. A crash before that
-	// loses it. The order of calls is kept, so a crash loses the newest.
+	// DurabilityAsync: Enqueue returns at once, unless it has an [IdempotencyKey]
+	// or a [FromSource], or the disk is more than 4 MiB behind; the payload is on
+	// disk after the next commits, usually within a millisecond. A crash before
+	// that loses it. The order of calls is kept, so a crash loses the newest.
 	DurabilityAsync
 )
 
@@ -99,8 +99,8 @@ type Config struct {
 	// 1 MiB.
 	MaxPayloadBytes int
 
-	// IdempotencyTTL is how long a [IdempotencyKey] is remembered, from when it was
-	// accepted, by the wall clock: from then on the same key enqueues again.
+	// IdempotencyTTL is how long an [IdempotencyKey] is remembered, from when it
+	// was accepted, by the wall clock: from then on the same key enqueues again.
 	// Default 24 h. Each key takes about 100 bytes of the journal, and no memory.
 	IdempotencyTTL time.Duration
 

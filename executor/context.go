@@ -98,7 +98,7 @@ func (x *Executor) owns(ctx context.Context) (own bool) {
 	return own
 }
 
-// admits returns why a call is not even looked at.
+// admits returns why a call is refused before anything of it is looked at.
 func (x *Executor) admits(ctx context.Context) error {
 	if ctx == nil {
 		return errNilContext

@@ -107,8 +107,8 @@ func (d *dispatcher) grant(w *worker, i int, now time.Duration) *shard.Shard {
 }
 
 // ask lets the user's scheduler pick from a copy, without mu. It returns the index
-// of that shard in ready, below zero when it is not there: nothing sensible was
-// said, or a worker that did not ask has taken it meanwhile.
+// of that shard in ready, below zero when it is not there: the scheduler named no
+// shard, or another worker has taken it meanwhile.
 func (d *dispatcher) ask() int {
 	picked := d.pick(slices.Clone(d.ready))
 	return slices.IndexFunc(d.ready, func(c Candidate) bool { return c.port == picked })

@@ -53,8 +53,8 @@ func (w *worker) admitAll() (durable bool) {
 }
 
 // admit takes all that a job needs before it runs. A job that has to wait holds
-// nothing: it is told by what it will be woken. An error says what becomes of one
-// that does not run.
+// nothing, and woken says later that it may go on. An error says what becomes of a
+// job that does not run.
 func (w *worker) admit(it *shard.Item, c *claim) (woken *atomic.Bool, err error) {
 	l := &w.queue.locking
 	c.place = w.x.locks.takePlace(c.by)

@@ -39,7 +39,7 @@ type Executor struct {
 	backlog    *backlog.Backlog
 	quarantine quarantine.Quarantine
 	locks      locks
-	gates      gate.Gates // of marks and keys
+	gates      gate.Gates // of sources and idempotency keys
 	sweeper    sweeper
 	running    *journal.Running // from Start on
 	opening    time.Time        // when Open began, and no other had the journal

@@ -77,7 +77,7 @@ func (l *locks) parse(s journal.Set, now time.Time) (h *lock.KeyLock, until int6
 	return h, until, nil
 }
 
-// reader takes a value apart. What is cut short leaves nothing.
+// reader takes a value apart. Of one that is cut short it reads zeros.
 type reader struct{ rest []byte }
 
 func (r *reader) uvarint() uint64 {

@@ -157,7 +157,7 @@ func TestKeyAfterACrash(t *testing.T) {
 			p := &probe{}
 			x := openOn(t, image, executor.Config{})
 			q := handle(t, x, "jobs", p.handle, executor.QueueConfig[string]{Merge: executor.MergeKeepAll})
-			call(t, q) // nil for each: no stale mark beside a key that is not there
+			call(t, q) // nil for each: no stale offset beside a key that is not there
 			start(t, x)
 			time.Sleep(time.Second)
 			stop(t, x)

@@ -87,10 +87,10 @@ type Locks[T any] struct {
 	// payload is accepted and undone when it is refused, its Unlock before the
 	// success is written down. An error of it fails the call or the run. Each
 	// payload of a job locks and unlocks for itself, as if keys were counted. The
-	// service does not know which job has locked: each run locks OnRun again, a
-	// payload that is merged has locked, too, and a job may be blocked by itself. A
-	// service that is no [lock.Watcher] can't wake a parked job: it is asked again
-	// every second. UnlockOnBurial, Counted and TTL are its own business.
+	// service does not know which job has locked a key: each run locks OnRun again,
+	// a payload that is merged has locked, too, and a job may be blocked by itself.
+	// A service that is no [lock.Watcher] can't wake a parked job: it is asked
+	// again every second. UnlockOnBurial, Counted and TTL are its own business.
 	Service lock.Service
 }
 

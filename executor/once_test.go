@@ -103,7 +103,7 @@ func TestOnceOfMany(t *testing.T) {
 	})
 }
 
-// What is refused moves no mark and takes no key, whatever the reason.
+// A refused call moves no offset and takes no key, whatever the reason.
 func TestRefusedMovesNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		disk := new(journal.Memory)
@@ -160,7 +160,7 @@ func TestRefusedMovesNothing(t *testing.T) {
 	})
 }
 
-// Marks of one name are accepted in growing order, and each once, however many
+// Offsets of one source are accepted in growing order, and each once, however many
 // offer them at once.
 func TestOnceUnderRace(t *testing.T) {
 	x := open(t, "", executor.Config{})

@@ -77,7 +77,7 @@ type QueueConfig[T any] struct {
 	// one job with one payload. LastError is that failure. Default nil.
 	RetriesExhausted func(ctx context.Context, jobs []Merged[T])
 
-	// What a call to Enqueue leaves out, and waits for.
+	// Defaults of a call to Enqueue, and what it waits for.
 
 	// ID, Score and Due compute what a call to Enqueue leaves out. Default nil: an
 	// id must be given, score and due time are now.
@@ -113,7 +113,7 @@ type QueueConfig[T any] struct {
 	// next run. Default 1000; below zero there is no limit. With [Handle] it is 1.
 	MaxPayloads int
 
-	// Numbers of their own for jobs, and a name that was another one.
+	// Slots, and former names of the queue.
 
 	// Slots that each running job has one value of; see [NewSlots]. Default none.
 	Slots []SlotSource

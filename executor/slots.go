@@ -119,7 +119,8 @@ func NewSlots[V any](x *Executor, name string, cfg SlotsConfig[V]) (*Slots[V], e
 	return s, nil
 }
 
-// claimSlots notes that slots of a name exist, or not; false: they do already.
+// claimSlots takes the name of a sequence, or gives it back; false: another
+// sequence has it.
 func (x *Executor) claimSlots(name string, exist bool) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()

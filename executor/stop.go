@@ -120,7 +120,8 @@ func (x *Executor) awaitArrangements() {
 	defer x.arranging.Unlock()
 }
 
-// ending is what Stop says about errors on the way.
+// ending makes the error of a stop: that of the executor, if it has failed, or what
+// went wrong in the stop.
 func (x *Executor) ending(err error) error {
 	if failure := x.failure(); failure != nil {
 		return failure

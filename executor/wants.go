@@ -151,8 +151,8 @@ func with[E comparable](list []E, v E) []E {
 	return append(list, v)
 }
 
-// keysOf calls f, which is what its name says, and returns the keys of a payload,
-// each once. Errors match ErrInvalidKey.
+// keysOf returns the keys of a payload, each once, from a function of the program
+// that is set under name. Errors match ErrInvalidKey, and say the name.
 func keysOf[T any](name string, f func(string, T) []string, id string, value T) (keys []string, err error) {
 	if f == nil {
 		return nil, nil

@@ -89,7 +89,7 @@ func (w *worker) main() {
 	ended = true
 }
 
-// showItself lets the watchdog and the crash recorder know the goroutine.
+// showItself tells the watchdog and the crash recorder which goroutine it is.
 func (w *worker) showItself() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
