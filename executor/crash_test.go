@@ -197,7 +197,7 @@ func TestWhatRanRunsAgainAtOnce(t *testing.T) {
 
 // Fifty kills from outside, at random moments of long jobs, cost no job its run,
 // and no id its order.
-func TestKillsFromOutsideBuryNobody(t *testing.T) {
+func TestKillsFromOutsideBuryNoJob(t *testing.T) {
 	t.Parallel()
 	d := doomed{dir: t.TempDir(), takes: 300 * time.Millisecond}
 	const ids = 12

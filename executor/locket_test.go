@@ -435,7 +435,7 @@ func TestLocket_R05_NothingIsLostWhileItWaits(t *testing.T) {
 // R06: a queue all of whose jobs are locked, by a key or by a job that runs, costs
 // no worker and keeps no other job waiting. When one is released, it goes before
 // what is behind it.
-func TestLocket_R06_LockedQueueStarvesNobody(t *testing.T) {
+func TestLocket_R06_LockedQueueStarvesNoOther(t *testing.T) {
 	for name, high := range map[string]executor.QueueConfig[string]{
 		"a key": {Locks: executor.Locks[string]{BlockedBy: keys("gate")}},
 		"a job": {Unique: executor.Unique[string]{While: executor.UniqueWhileRunning, Key: func(string, string) string { return "gate" }}},

@@ -282,7 +282,7 @@ func TestHalvesHaveContextsOfTheirOwn(t *testing.T) {
 }
 
 // An error whose methods panic names no job: the batch is halved like any other.
-func TestErrorThatCannotBeAskedNamesNobody(t *testing.T) {
+func TestErrorThatCannotBeAskedNamesNoJob(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{Workers: 1})
 		q, err := executor.HandleBatch(x, "q", func(_ context.Context, jobs []executor.Merged[string]) error {
