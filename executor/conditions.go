@@ -46,7 +46,7 @@ func (q *queue) collect(options []Option) (c *conditions, err error) {
 // enter goes through the gates of the conditions and asks whether they are met.
 func (o *offer) enter(ctx context.Context) error {
 	x, c := o.q.x, o.conditions
-	// Always in this order: two calls never wait for each other.
+	// Always in this order, so that two calls never wait for each other.
 	for _, name := range [...]string{c.stateKey, c.stateSource} {
 		if name == "" {
 			continue

@@ -44,9 +44,9 @@ func newDispatcher(s Scheduler) *dispatcher {
 	}
 }
 
-// takeBack finds another shard for a worker that one has no job for. It is called
-// on the actor of that one, where no user code may run: then the worker itself has
-// to look again.
+// takeBack finds another shard for a worker whose shard has no job for it. It is
+// called on the actor of that shard, where no user code may run: with a scheduler
+// of the program's the worker itself has to look again.
 func (d *dispatcher) takeBack(w *worker) {
 	d.mu.Lock()
 	lookAgain := !d.builtin && !d.closed

@@ -56,8 +56,8 @@ func (x *Executor) Start(ctx context.Context) error {
 	return nil
 }
 
-// startWorkers has the jobs run. It logs nothing: its caller does, who holds no
-// lock.
+// startWorkers has the jobs run. It logs nothing, because it holds locks: its
+// caller does.
 func (x *Executor) startWorkers() (unrecorded func(), err error) {
 	x.arranging.Lock()
 	defer x.arranging.Unlock()

@@ -88,9 +88,9 @@ func (t *Queue[T]) wants(it *shard.Item, unique bool) (w wants, err error) {
 	return w, nil
 }
 
-// wantsOne adds the keys of a payload. Those that count, count for each payload, as
-// they did when it was enqueued: whether those of a service do, it decides. What
-// goes with a payload to the morgue must be its own.
+// wantsOne adds the keys of a payload. Counted keys count for each payload, as they
+// did when it was enqueued; a service decides itself whether its keys do. With
+// UnlockOnBurial OnRun keys are the payload's, too: its burial ends no other lock.
 func (t *Queue[T]) wantsOne(w *wants, id string, e *journal.Entry, value T) error {
 	c := &t.cfg.Locks
 	count := c.Counted || c.Service != nil
