@@ -166,6 +166,6 @@ says that orders is one of Handle, and -shape '*=events' that all others are. Gi
 	},
 	{
 		name: "morgue", args: "DIR [list|requeue|delete [QUEUE [ID...]]]", least: 1, most: -1, do: morgue, flags: morgueFlags,
-		usage: "payloads that used up their retries: list, put back, delete",
+		usage: "the dead letters: list, put back, delete",
 	},
 }

@@ -21,7 +21,7 @@ func listFlags() []cli.Flag {
 }
 
 func fullFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "full", Usage: "payloads in full length (with -json always)"}
+	return &cli.BoolFlag{Name: "full", Usage: "payloads, errors and metadata in full length (with -json always)"}
 }
 
 func jobsFlags() []cli.Flag { return append(listFlags(), configFlags()...) }

@@ -152,7 +152,10 @@ func office(t testing.TB) string {
 		Error: []byte("no route to host"), History: failedTwice("no route to host"),
 	})
 	l.put(mails, "bob", strings.Repeat("long ", 40), ago(10*time.Minute), 4)
-	l.state(journal.Entry{Queue: mails, ID: []byte("bob"), Due: ago(9 * time.Minute), Retry: 25, Halted: true, Error: []byte("mailbox full")})
+	l.state(journal.Entry{
+		Queue: mails, ID: []byte("bob"), Due: ago(9 * time.Minute), Retry: 25, Halted: true,
+		Error: []byte("mailbox full"), History: failedTwice("mailbox full"),
+	})
 	dead := l.put(mails, "carl", `"bye"`, ago(5*time.Minute), 6)
 	l.bury(dead, 25, "unknown user", ago(time.Minute))
 	dead = l.append(journal.Entry{
