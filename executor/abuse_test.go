@@ -93,9 +93,9 @@ func fate(r *rand.Rand, want *executor.QueueStats) *abused {
 	}
 }
 
-// Whatever handlers do, every id ends as it was decided. A job
-// takes an eighth of a millisecond, most of it for the stacks of panics, so the
-// ten million of the long tier take twenty minutes: -timeout 0.
+// Whatever handlers do, every id ends as it was decided. A job takes an eighth of a
+// millisecond, most of it for the stacks of panics, so the ten million of the long
+// tier take twenty minutes: -timeout 0.
 func TestAbuse(t *testing.T) {
 	rounds, jobs := 1, 10_000
 	if long() {
@@ -184,9 +184,8 @@ func (h *hooks) Pick([]executor.Candidate) int      { return h.pick("bad") }
 func (h *hooks) Encode(v string) ([]byte, error)    { return []byte(v), h.encode(v) }
 func (h *hooks) Decode(data []byte) (string, error) { return string(data), h.decode(string(data)) }
 
-// Whatever a hook does, the other ids complete. The id "bad" fails
-// once, and whenever its payload can't be read; what becomes of it is at the end
-// of each row.
+// Whatever a hook does, the other ids complete. The id "bad" fails once, and
+// whenever its payload can't be read; what becomes of it is at the end of each row.
 func TestAbuseOfHooks(t *testing.T) {
 	const done, dead, waits = "done", "dead", "waits"
 	panics, exits := func() { panic(rude{}) }, func() { runtime.Goexit() }

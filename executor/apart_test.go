@@ -23,7 +23,7 @@ func idsOf(jobs []executor.Merged[string]) (ids []string) {
 	return ids
 }
 
-// An error that names nobody costs only the job that can't be done.
+// An error that names no job costs only the job that can't be done.
 func TestBatchIsHalvedUntilTheCulpritIsAlone(t *testing.T) {
 	for name, fail := range map[string]func() error{
 		"error": func() error { return errBoom },
@@ -65,8 +65,8 @@ func TestBatchIsHalvedUntilTheCulpritIsAlone(t *testing.T) {
 	}
 }
 
-// When all fail, the handler is not called for each of them at once. A wish, and names,
-// are taken as they are.
+// When all fail, the handler is not called for each of them at once. A wish, and
+// names, are taken as they are.
 func TestBatchIsHalvedWithinBounds(t *testing.T) {
 	for name, c := range map[string]struct {
 		err   error

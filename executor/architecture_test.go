@@ -19,8 +19,9 @@ import (
 
 const modulePath = "github.com/strandjobs/strand"
 
-// arrows holds what the packages of each room may import of ours. A name ending in /... stands for every package below.
-// The first line that matches a package counts; a package without a line is a violation. Tests may import what they like.
+// arrows holds what the packages of each room may import of ours. A name ending in
+// /... stands for every package below. The first line that matches a package
+// counts; a package without a line is a violation. Tests may import what they like.
 var arrows = []struct {
 	room string
 	may  []string
@@ -38,8 +39,8 @@ var arrows = []struct {
 	{"examples/...", []string{"executor", "executor/...", "lock"}}, // what users import
 }
 
-// doors holds the rooms that may import a module of others, packages below them included: one each, and what it is
-// measured against.
+// doors holds the rooms that may import a module of others, packages below them
+// included: one each, and what it is measured against.
 var doors = map[string][]string{
 	"github.com/asynkron/protoactor-go": {"actor"},
 	"go.etcd.io/bbolt":                  {"journal", "bench/baseline"},
@@ -48,7 +49,8 @@ var doors = map[string][]string{
 // drawers are names under which anything can be filed, and sooner or later is.
 var drawers = []string{"util", "utils", "common", "helper", "helpers", "types", "base"}
 
-// topLevel is everything that the root of the repository may hold, beside names that begin with a dot.
+// topLevel is everything that the root of the repository may hold, beside names
+// that begin with a dot.
 var topLevel = []string{
 	"actor", "bench", "examples", "executor", "journal", "lock", "shard",
 	"README.md", "LICENSE", "go.mod", "go.sum",
@@ -70,8 +72,9 @@ func TestTopLevel(t *testing.T) {
 	}
 }
 
-// A program that imports executor gets bbolt, x/sync and what protoactor-go takes, and nothing that only tests, tools and the
-// command line need: their requirements stay out of its go.mod.
+// A program that imports executor gets bbolt, x/sync and what protoactor-go takes,
+// and nothing that only tests, tools and the command line need: their requirements
+// stay out of its go.mod.
 func TestUsersResolveLittle(t *testing.T) {
 	known := append(modulesUnder(t, "github.com/asynkron/protoactor-go/actor"), modulesUnder(t, "go.etcd.io/bbolt")...)
 	for _, module := range modulesUnder(t, "./executor") {
@@ -88,7 +91,8 @@ func modulesUnder(t *testing.T, pkg string) []string {
 	return slices.Compact(slices.Sorted(strings.FieldsSeq(string(output))))
 }
 
-// go install executor/cmd/strand@latest refuses a module whose go.mod replaces or excludes something.
+// go install executor/cmd/strand@latest refuses a module whose go.mod replaces or
+// excludes something.
 func TestTheCommandCanBeInstalled(t *testing.T) {
 	file, err := os.ReadFile("../go.mod")
 	require.NoError(t, err)
@@ -190,7 +194,8 @@ func rule(room string) (may []string, ruled bool) {
 	return nil, false
 }
 
-// allowed reports whether the package name, which may import what may says, may import the package imported.
+// allowed reports whether the package name, which may import what may says, may
+// import the package imported.
 func allowed(name string, may []string, imported string) bool {
 	for _, module := range slices.Sorted(maps.Keys(doors)) {
 		if below(module, imported) {
@@ -208,7 +213,8 @@ func allowed(name string, may []string, imported string) bool {
 		slices.ContainsFunc(may, func(pattern string) bool { return matches(pattern, target) })
 }
 
-// roomOf leaves out what is internal to a package: shard/internal/x is part of shard.
+// roomOf leaves out what is internal to a package: shard/internal/x is part of
+// shard.
 func roomOf(name string) string {
 	room, _, _ := strings.Cut(name+"/", "/internal/")
 	return strings.TrimSuffix(room, "/")

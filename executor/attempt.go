@@ -17,15 +17,15 @@ type attempt struct {
 	// mu guards what follows. No user code is called under it.
 	mu     sync.Mutex
 	ended  error           // the cause; nil: the attempt goes on
-	full   context.Context // nil until somebody needs it
+	full   context.Context // nil until the handler asks for it
 	cancel context.CancelCauseFunc
 }
 
 // attemptsAtOnce are made in one allocation.
 const attemptsAtOnce = 32
 
-// newAttempt begins the context of the next call of a handler. They are not used
-// again: what a handler leaves behind may have one.
+// newAttempt begins the context of the next call of a handler. Contexts are not
+// used again, because a goroutine that a handler left behind may have one.
 func (w *worker) newAttempt() *attempt {
 	if len(w.attempts) == 0 {
 		w.attempts = make([]attempt, attemptsAtOnce)
@@ -109,8 +109,8 @@ func (a *attempt) Value(key any) any {
 	return a.whole().Value(key)
 }
 
-// inherited is where the contexts of handlers have their values from: what Start was
-// called with, and nothing else of it.
+// inherited gives the contexts of handlers their values: those of the context that
+// Start was called with, and nothing else of it.
 type inherited struct {
 	context.Context
 	from atomic.Pointer[context.Context]

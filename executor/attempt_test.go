@@ -59,7 +59,7 @@ func TestContextOfAnAttempt(t *testing.T) {
 	})
 }
 
-// A context that nobody has looked at while it lasted has ended all the same.
+// A context that the handler has not asked while it lasted has ended all the same.
 func TestContextThatIsLookedAtLate(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{})

@@ -14,10 +14,11 @@ type Overflow uint8
 const (
 	// OverflowRefuse returns a [FullError]. The default.
 	OverflowRefuse Overflow = iota
-	// OverflowWait waits until there is room, or ctx ends: then the error is the cause of
-	// ctx, and a [FullError] at the same time. Who came first goes first. Before
-	// Start, and in OnStart, there is no end to it, because no job ends. A handler has to
-	// enqueue with its own context, or it may wait for itself.
+	// OverflowWait waits until there is room, or ctx ends: then the error is the
+	// cause of ctx, and a [FullError] at the same time. Calls go on in the order in
+	// which they came. Before Start, and in OnStart, there is no end to it, because
+	// no job ends. A handler has to enqueue with its own context, or it may wait
+	// for itself.
 	OverflowWait
 )
 
@@ -29,32 +30,32 @@ type Backlog struct {
 	Refused         uint64 // calls that got [ErrFull] because of this limit, since Open
 	Waiting         int    // calls that wait for room, under Overflow: [OverflowWait]
 
-	// Stalled is for how long calls have been refused, or have waited, while nothing
-	// ended. 0: something has ended since, or the last call was accepted. See
-	// [ErrStalled].
+	// Stalled is for how long calls have been refused, or have waited, while
+	// nothing ended. 0: something has ended since, or the last call was accepted.
+	// See [ErrStalled].
 	Stalled time.Duration
 }
 
-// FullError says what was full, and when it is worth while to call again. It matches
-// [ErrFull]. A handler that returns the one of a full disk, which a follow-up of it
-// got, spends no retry: its job waits as it would after a first failure, a second at
-// least.
+// FullError says what was full, and when it is worth while to call again. It
+// matches [ErrFull]. A handler that returns the one of a full disk, which a
+// follow-up of it got, spends no retry: its job waits as it would after a first
+// failure, a second at least.
 type FullError struct {
 	// Disk: the disk is full. Of what follows, only RetryAfter is set.
 	Disk bool
 
-	// Queue is the queue whose QueueConfig.MaxBacklog or MaxBacklogBytes was reached.
-	// Empty: those of Config, which are over all queues.
+	// Queue is the queue whose QueueConfig.MaxBacklog or MaxBacklogBytes was
+	// reached. Empty: those of Config, which are over all queues.
 	Queue string
 	// Bytes: Waiting and Limit are bytes, and not payloads.
 	Bytes          bool
 	Waiting, Limit int
 
-	// RetryAfter is a hint: how long it takes until there is room for the call, and an
-	// eighth of the limit is free, if payloads end as fast as in the last 10 to 20
-	// seconds. It is 10 ms at least and a minute at most. When none has ended in that
-	// time, it is as long as none has, but a second at least. Of a disk, which is
-	// looked at ten times a second, it is a second.
+	// RetryAfter is a hint: how long it takes until there is room for the call, and
+	// an eighth of the limit is free, if payloads end as fast as in the last 10 to
+	// 20 seconds. It is 10 ms at least and a minute at most. When none has ended in
+	// that time, it is as long as none has, but a second at least. Of a disk, which
+	// is looked at ten times a second, it is a second.
 	RetryAfter time.Duration
 
 	cause error // of a disk

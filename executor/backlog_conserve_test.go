@@ -17,10 +17,10 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// Whatever is enqueued, merged, replaced, retried, snoozed, halted, buried, requeued,
-// refused by the disk and crashed: after every step the backlog is what waits in the
-// journal, payloads and bytes, of all queues and of each, and a call is let in if and
-// only if it fits.
+// Whatever is enqueued, merged, replaced, retried, snoozed, halted, buried,
+// requeued, refused by the disk and crashed: after every step the backlog is what
+// waits in the journal, payloads and bytes, of all queues and of each, and a call
+// is let in if and only if it fits.
 func TestBacklogIsConserved(t *testing.T) {
 	bubbles(t, 30, 13, weigh)
 }

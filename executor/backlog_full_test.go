@@ -136,8 +136,8 @@ func TestRetryAfter(t *testing.T) {
 	})
 }
 
-// Nothing ends for a minute while calls are refused, or wait: Err, Stats and one line
-// in the log say so, until something ends.
+// Nothing ends for a minute while calls are refused, or wait: Err, Stats and one
+// line in the log say so, until something ends.
 func TestBacklogStandsStill(t *testing.T) {
 	for name, overflow := range map[string]executor.Overflow{"refuse": executor.OverflowRefuse, "wait": executor.OverflowWait} {
 		t.Run(name, func(t *testing.T) {
@@ -155,7 +155,7 @@ func TestBacklogStandsStill(t *testing.T) {
 					enqueue(t, q, due.String(), 1, executor.In(due))
 				}
 				time.Sleep(5 * time.Minute)
-				require.NoError(t, x.Err(), "it is full, but nobody minds")
+				require.NoError(t, x.Err(), "it is full, but nothing stands still")
 				for range 20 {
 					call()
 					time.Sleep(time.Second)

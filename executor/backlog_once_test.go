@@ -54,8 +54,8 @@ func TestBacklogCountsAPayloadOnce(t *testing.T) {
 	}
 }
 
-// What handlers enqueue is not refused because of what they have in hand,
-// and they don't wait for themselves.
+// What handlers enqueue is not refused because of what they have in hand, and they
+// don't wait for themselves.
 func TestBacklogLetsHandlersGoOn(t *testing.T) {
 	for _, overflow := range []executor.Overflow{executor.OverflowRefuse, executor.OverflowWait} {
 		bubble(t, func(t *testing.T) {

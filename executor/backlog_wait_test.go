@@ -17,8 +17,8 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// Who waits for room goes on when there is some, however little of the backlog
-// ever ends.
+// A call that waits for room goes on when there is some, however little of the
+// backlog ever ends.
 func TestBacklogThatHardlyMoves(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{MaxBacklog: 100, Overflow: executor.OverflowWait})
@@ -39,7 +39,8 @@ func TestBacklogThatHardlyMoves(t *testing.T) {
 	})
 }
 
-// A call that needs more room than there is waits, at rest, until there is that much.
+// A call that needs more room than there is waits, at rest, until there is that
+// much.
 func TestBacklogManyAtOnceWait(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{MaxBacklog: 10, Overflow: executor.OverflowWait})
@@ -100,7 +101,7 @@ func (a *arrivals) call(q *executor.Queue[int], id string) {
 	synctest.Wait() // until it waits
 }
 
-// Those who wait go on in the order in which they came.
+// The calls that wait go on in the order in which they came.
 func TestBacklogIsFair(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x, small, other := kept(t, executor.Config{MaxBacklog: 1, Overflow: executor.OverflowWait}, executor.QueueConfig[int]{MaxBacklog: 1})
@@ -119,7 +120,7 @@ func TestBacklogIsFair(t *testing.T) {
 	})
 }
 
-// Those who wait for the limit of a queue keep nobody from what is free under the
+// Calls that wait for the limit of a queue leave to others what is free under the
 // limit of all, and go on when there is room under both.
 func TestBacklogOfTwoLimits(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -148,7 +149,7 @@ func TestBacklogOfTwoLimits(t *testing.T) {
 	})
 }
 
-// Who goes away lets those behind him go on.
+// A call that stops waiting lets those behind it go on.
 func TestBacklogWaiterThatLeaves(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x, _, q := kept(t, executor.Config{MaxBacklog: 4, Overflow: executor.OverflowWait}, executor.QueueConfig[int]{})
@@ -173,8 +174,8 @@ func TestBacklogWaiterThatLeaves(t *testing.T) {
 	})
 }
 
-// Contexts that end just when there is room: what is handed to somebody who has gone
-// is the next one's, and in the end the backlog is empty.
+// Contexts that end just when there is room: room that is handed to a call that has
+// gone is the next one's, and in the end the backlog is empty.
 func TestBacklogLosesNoWakeUp(t *testing.T) {
 	for seed := range 20 {
 		bubble(t, func(t *testing.T) {
@@ -231,7 +232,7 @@ func TestBacklogRoomThatComesTooLate(t *testing.T) {
 	})
 }
 
-// Stop sends those who wait away at once, not when the last handler has returned.
+// Stop ends the waiting calls at once, not when the last handler has returned.
 func TestBacklogWaitEndsWithStop(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{MaxBacklog: 1, Overflow: executor.OverflowWait})

@@ -96,7 +96,7 @@ func TestBadQueuesAreRefused(t *testing.T) {
 			require.ErrorContains(t, err, test.says)
 		})
 	}
-	_, err := x.EnqueueRaw(t.Context(), "nobody", "a", nil)
+	_, err := x.EnqueueRaw(t.Context(), "missing", "a", nil)
 	require.ErrorIs(t, err, executor.ErrUnknownQueue)
 	require.ErrorContains(t, err, "registered are: q")
 	for says, cfg := range map[string]executor.Config{
@@ -126,8 +126,8 @@ func TestBadDirectoriesAreRefused(t *testing.T) {
 	stop(t, x)
 }
 
-// TestJournalInUseElsewhere has another process hold the journal: this test
-// binary again.
+// TestJournalInUseElsewhere has another process hold the journal: this test binary
+// again.
 func TestJournalInUseElsewhere(t *testing.T) {
 	const variable = "STRAND_TEST_IN_USE"
 	if dir := os.Getenv(variable); dir != "" {

@@ -16,9 +16,9 @@ type batch[T any] struct {
 	halvings int // that are left; each means two calls
 }
 
-// halvings is how often a batch of n is halved at most: all the way down for two
-// culprits. When what all jobs need is away, each of them fails; to find that out one
-// by one would only be a burden on it.
+// halvings is how often a batch of n is halved at most: enough to single out two
+// culprits. When a service that all jobs need is down, every one of them fails, and
+// finding that out one by one would only load the service more.
 func halvings(n int) int { return 2 * bits.Len(uint(n-1)) }
 
 // run calls the handler and returns an error for each item, nil when all are done.
@@ -31,14 +31,14 @@ func (b *batch[T]) run(items []*shard.Item) []error {
 		return nil
 	}
 	err = b.call(jobs)
-	if len(items) == 1 || b.halvings == 0 || !namesNobody(err) || context.Cause(b.ctx) != nil {
+	if len(items) == 1 || b.halvings == 0 || !namesNone(err) || context.Cause(b.ctx) != nil {
 		return perID(items, err)
 	}
 	b.halvings--
 	half := len(items) / 2
 	errs := make([]error, len(items))
 	copy(errs, b.run(items[:half]))
-	if context.Cause(b.ctx) != nil { // nobody could do anything with it
+	if context.Cause(b.ctx) != nil { // the other half could do nothing with it
 		copy(errs[half:], perID(items[half:], err))
 		return errs
 	}
@@ -54,8 +54,8 @@ func (b *batch[T]) call(jobs []Merged[T]) error {
 	return guarded(func() error { return b.handler(ctx, jobs) })
 }
 
-// namesNobody reports whether an error of a batch may be about any of its jobs.
-func namesNobody(err error) bool {
+// namesNone reports whether an error of a batch may be about any of its jobs.
+func namesNone(err error) bool {
 	if err == nil {
 		return false
 	}
@@ -72,12 +72,12 @@ func namesNobody(err error) bool {
 		names = each || cancel || discard || snooze || retry || fullDisk(err)
 		return nil
 	})
-	return failed != nil || !names // what can't be asked names nobody either
+	return failed != nil || !names // an error that can't be asked names none either
 }
 
-// perID hands the error of a batch to its ids. An error for an id that is not
-// in the batch belongs to one that is, nobody knows which: it counts for all
-// that have none of their own.
+// perID hands the error of a batch to its ids. An error for an id that is not in
+// the batch must have been meant for one that is: it counts for all that have none
+// of their own.
 func perID(items []*shard.Item, err error) []error {
 	if err == nil {
 		return nil

@@ -16,7 +16,7 @@ import (
 	"github.com/strandjobs/strand/executor"
 )
 
-// brakes block whoever calls them first, until they are released.
+// brakes block their first caller until they are released.
 type brakes struct {
 	called  atomic.Bool
 	release chan struct{}
@@ -36,9 +36,9 @@ func (l blockedLog) Handle(context.Context, slog.Record) error      { l.block();
 func (l blockedLog) WithAttrs([]slog.Attr) slog.Handler             { return l }
 func (l blockedLog) WithGroup(string) slog.Handler                  { return l }
 
-// A hook that does not return holds its own id, or whoever calls, and
-// with a spare worker nobody else. Figures are told, Stop returns in time, and
-// when the hook returns, all that waited goes on.
+// A hook that does not return holds its own id, or its caller, and with a spare
+// worker no other job. Figures are told, Stop returns in time, and when the hook
+// returns, all that waited goes on.
 func TestHooksThatBlock(t *testing.T) {
 	for _, hook := range []string{"RetryIn", "FormatError", "RetriesExhausted", "Logger", "LoggerOfTheWatchdog", "Decode", "Pick", "OnEnqueue", "OnRun", "Unlock", "Encode", "ID", "Score", "Due"} {
 		for _, stops := range []bool{false, true} {
@@ -108,7 +108,7 @@ func blockHook(t *testing.T, hook string, stops bool) {
 	time.Sleep(time.Hour)
 	s, err := x.Stats(t.Context())
 	require.NoError(t, err)
-	if hook != "Pick" { // nobody else may decide what runs
+	if hook != "Pick" { // no other goroutine may decide what runs
 		require.EqualValues(t, 5, s.Queues[0].Done)
 	}
 	if stops {

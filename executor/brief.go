@@ -7,16 +7,16 @@ import (
 	"unicode/utf8"
 )
 
-// What is written for people about jobs has ids, keys and errors in it, which
-// anybody may have chosen: any bytes, and any number of them.
+// What is written for people about jobs has ids, keys and errors in it, which come
+// from outside: any bytes, and any number of them.
 
 const (
 	shownAtMost = 10  // of a list
 	briefAtMost = 120 // bytes of a name or an error
 )
 
-// plain quotes a text that does not print as it is: control characters, what
-// turns the direction of writing round, and what is not UTF-8.
+// plain quotes a text that does not print as it is: control characters, what turns
+// the direction of writing round, and what is not UTF-8.
 func plain(s string) string {
 	if strings.ContainsFunc(s, func(r rune) bool { return r == utf8.RuneError || !strconv.IsPrint(r) }) {
 		return strconv.Quote(s)
@@ -42,8 +42,8 @@ func brief(s string) string { return plain(clip(s)) }
 // first returns what is shown of a list.
 func first[E any](list []E) []E { return list[:min(len(list), shownAtMost)] }
 
-// some joins the first of a list, and says how many more there are: those, and
-// more that are not in the list.
+// some joins the first of a list, and says how many it left out; more of them are
+// not even in the list.
 func some[E any](list []E, more int, show func(E) string) string {
 	shown := first(list)
 	texts := make([]string, len(shown))

@@ -12,8 +12,8 @@ import (
 	"github.com/strandjobs/strand/executor"
 )
 
-// What the section Testing of the package comment says: hours of a service take as long
-// as what happens in them.
+// What the section Testing of the package comment says: hours of a service take as
+// long as what happens in them.
 func TestHoursInABubble(t *testing.T) {
 	began := time.Now()
 	synctest.Test(t, func(t *testing.T) {

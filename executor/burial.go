@@ -25,8 +25,8 @@ func (w *worker) tellBuried() {
 	}
 }
 
-// doomed returns how many payloads of a settled item the shard will bury, which
-// of them is the first, and why.
+// doomed returns how many payloads of a settled item the shard will bury, which of
+// them is the first, and why.
 func (q *queue) doomed(it *shard.Item) (n, first int, reason string) {
 	out := &it.Outcome
 	first = len(it.Payloads)
@@ -63,7 +63,7 @@ func oldest(parts []shard.Part) (i int) {
 	return i
 }
 
-// logBurial tells a person that there is something to decide about.
+// logBurial tells a person that a dead payload waits for a decision.
 func (q *queue) logBurial(id string, first journal.Position, reason string, more ...slog.Attr) {
 	rest, ok := q.burials.Line(tenASecond)
 	if !ok {
@@ -73,8 +73,8 @@ func (q *queue) logBurial(id string, first journal.Position, reason string, more
 		slog.Uint64("position", uint64(first)), slog.String("error", reason))...)
 }
 
-// tellFailed logs what of the batch failed and is neither for the morgue nor has
-// panicked, which is told by itself.
+// tellFailed logs the failures of the batch that are neither burials nor panics,
+// which have lines of their own.
 func (w *worker) tellFailed() {
 	if w.errs == nil {
 		return
@@ -92,7 +92,7 @@ func (w *worker) tellFailed() {
 	}
 }
 
-// logHalt tells a person that an id waits for him.
+// logHalt tells a person that an id waits for RunNow.
 func (q *queue) logHalt(id string, attempts int, reason string) {
 	if rest, ok := q.halts.Line(tenASecond); ok {
 		q.warn("job is halted: its id runs again after RunNow", append([]slog.Attr{slog.String("queue", q.name), slog.String("id", id),
@@ -100,8 +100,8 @@ func (q *queue) logHalt(id string, attempts int, reason string) {
 	}
 }
 
-// logFailure tells of the first failure, so that an outage is seen at once, and then
-// how many there are.
+// logFailure tells of the first failure, so that an outage is seen at once, and
+// then how many there are.
 func (q *queue) logFailure(it *shard.Item) {
 	if rest, ok := q.failures.Line(oneAMinute); ok {
 		q.warn("a run failed", append([]slog.Attr{slog.String("queue", q.name), slog.String("id", it.ID),

@@ -49,8 +49,7 @@ func (d *diary) take() []string {
 	return strings.Split(strings.TrimSpace(d.text.String()), "\n")
 }
 
-// What goes to the morgue is in the log and in the figures, however it comes
-// there.
+// What goes to the morgue is in the log and in the figures, however it comes there.
 func TestBurialsAreTold(t *testing.T) {
 	codec := fading{new(atomic.Bool)}
 	for name, test := range map[string]struct {
@@ -105,7 +104,8 @@ func TestBurialsAreTold(t *testing.T) {
 	}
 }
 
-// In a batch the error of others is not the reason for a payload that nobody saw.
+// In a batch the error of others is not the reason for a payload that the handler
+// did not see.
 func TestBurialsOfABatchAreTold(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var log diary
@@ -163,8 +163,8 @@ func TestBurialsDoNotFloodTheLog(t *testing.T) {
 	})
 }
 
-// The dead of a queue that nobody has registered are counted, too, and those
-// that are put back no more.
+// The dead of a queue that is not registered are counted, too, and those that are
+// put back no more.
 func TestDeadAreCountedAfterARestart(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		disk := new(journal.Memory)

@@ -12,8 +12,8 @@ import (
 	"github.com/strandjobs/strand/executor"
 )
 
-// A job whose turn has come holds nothing while it waits for a worker,
-// so what is enqueued meanwhile closes no cycle with it.
+// A job whose turn has come holds nothing while it waits for a worker, so what is
+// enqueued meanwhile closes no cycle with it.
 func TestCalledJobHoldsNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{Workers: 1})
@@ -50,8 +50,8 @@ func TestCalledJobHoldsNothing(t *testing.T) {
 	})
 }
 
-// The lease of a unique job lasts from the start of its run. However
-// long all workers are busy, the jobs run in the order in which they came.
+// The lease of a unique job lasts from the start of its run. However long all
+// workers are busy, the jobs run in the order in which they came.
 func TestUniqueKeepsItsLineWhileWorkersAreBusy(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{Workers: 2, Unique: executor.UniqueWhileRunning})

@@ -13,8 +13,8 @@ import (
 )
 
 // claim is what a job has while it runs: the keys that its success unlocks, its
-// lease, its slots. It goes back in the commit that settles the job. That of a
-// job that was refused is empty.
+// lease, its slots. It goes back in the commit that settles the job. The claim of a
+// refused job is empty.
 type claim struct {
 	queue  *queue
 	by     holder
@@ -28,8 +28,8 @@ type claim struct {
 	slots []slotClaim
 }
 
-// claimOf returns the claim that a shard has kept for an item without knowing what it is;
-// nil: there is none.
+// claimOf returns the claim that a shard has kept for an item without knowing what
+// it is; nil: there is none.
 func claimOf(kept any) *claim {
 	c, _ := kept.(*claim)
 	return c
@@ -98,8 +98,8 @@ func (c *claim) keepAlive() {
 	}
 }
 
-// every calls f again and again, until it returns false, the timer is stopped,
-// or the executor has stopped: a handler that is left behind keeps no lease.
+// every calls f again and again, until it returns false, the timer is stopped, or
+// the executor has stopped: a handler that is left behind keeps no lease.
 func every(x *Executor, d time.Duration, f func() bool) *time.Timer {
 	var timer *time.Timer
 	ready := make(chan struct{})
@@ -121,13 +121,14 @@ func (c *claim) settleSlots(v shard.Verdict, over bool) (sets []journal.Set) {
 	return sets
 }
 
-// release ends the lease. Whoever waits for it is woken.
+// release ends the lease, and wakes the job that waits for it.
 func (c *claim) release() {
 	if c.beat != nil {
 		c.beat.Stop()
 	}
 	if c.lease != (lock.Lease{}) {
-		// It may be lost. A handler may have left a function with [lock.Lease.OnEnd].
+		// It may be lost. A handler may have left a function with
+		// [lock.Lease.OnEnd].
 		_ = guarded(c.lease.Unlock)
 	}
 	if c.place != nil {

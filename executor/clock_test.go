@@ -12,9 +12,9 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// The clock was wrong when the jobs were enqueued, or is wrong now.
-// What should have been done long ago is done at once; what is due in an absurd
-// future is reported, and a person can run it.
+// The clock was wrong when the jobs were enqueued, or is wrong now. What should
+// have been done long ago is done at once; what is due in an absurd future is
+// reported, and a person can run it.
 func TestClockJumpedBetweenRuns(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		disk := new(journal.Memory)

@@ -2,12 +2,12 @@ package executor
 
 import "encoding/json"
 
-// Codec turns payloads of type T into bytes and back. Both methods may be
-// called from any goroutine. An error or a panic of Encode is returned by
-// Enqueue; one of Decode sends the payload to the morgue, with its bytes.
+// Codec turns payloads of type T into bytes and back. Both methods may be called
+// from any goroutine. An error or a panic of Encode is returned by Enqueue; one of
+// Decode sends the payload to the morgue, with its bytes.
 type Codec[T any] interface {
-	// Encode returns bytes that stay as they are until Enqueue has returned: not
-	// a buffer that the next Encode uses again.
+	// Encode returns bytes that stay as they are until Enqueue has returned: not a
+	// buffer that the next Encode uses again.
 	Encode(T) ([]byte, error)
 
 	// Decode must not keep data, nor change it.

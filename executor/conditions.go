@@ -8,8 +8,8 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// conditions are what a call has to meet to be accepted, and what is written
-// down in the same commit. Nil: there are none.
+// conditions are what a call has to meet to be accepted, and what is written down
+// in the same commit. Nil: there are none.
 type conditions struct {
 	key    string // given with [IdempotencyKey]
 	source string // given with [FromSource]
@@ -46,7 +46,7 @@ func (q *queue) collect(options []Option) (c *conditions, err error) {
 // enter goes through the gates of the conditions and asks whether they are met.
 func (o *offer) enter(ctx context.Context) error {
 	x, c := o.q.x, o.conditions
-	// Always in this order: two calls never wait for each other.
+	// Always in this order, so that two calls never wait for each other.
 	for _, name := range [...]string{c.stateKey, c.stateSource} {
 		if name == "" {
 			continue
@@ -66,8 +66,8 @@ func (o *offer) enter(ctx context.Context) error {
 	return x.checkOffset(c)
 }
 
-// enter goes through one gate. It returns the cause of ctx, and ErrFailed when the outcome
-// of the last call will never be known.
+// enter goes through one gate. It returns the cause of ctx, and ErrFailed when the
+// outcome of the last call will never be known.
 func (x *Executor) enter(ctx context.Context, name string) (*gate.Gate, error) {
 	over := done(ctx) // not inside
 	g, err := x.gates.Enter(name, over, x.failed)
@@ -80,8 +80,8 @@ func (x *Executor) enter(ctx context.Context, name string) (*gate.Gate, error) {
 	return g, nil
 }
 
-// leave lets the next calls in, which wait for an outcome that is still open: user code
-// may have ended the goroutine.
+// leave lets the next calls in, which wait for an outcome that is still open: user
+// code may have ended the goroutine.
 func (o *offer) leave() {
 	gates := &o.q.x.gates
 	for _, g := range o.conditions.inside {

@@ -12,76 +12,80 @@ import (
 type Durability uint8
 
 const (
-	// DurabilityDefault is DurabilitySync for an executor, and the executor's own for a queue.
+	// DurabilityDefault is DurabilitySync for an executor, and the executor's own
+	// for a queue.
 	DurabilityDefault Durability = iota
 	// DurabilitySync: Enqueue returns when the payload is on disk (fsynced).
 	DurabilitySync
-	// DurabilityAsync: Enqueue returns at once, unless it has a [IdempotencyKey] or a [FromSource], or the disk
-	// is more than 4 MiB behind; the payload is on disk after the next commits,
-	// usually within a millisecond. A crash before that loses it. The order of calls
-	// is kept, so a crash loses the newest.
+	// DurabilityAsync: Enqueue returns at once, unless it has an [IdempotencyKey]
+	// or a [FromSource], or the disk is more than 4 MiB behind; the payload is on
+	// disk after the next commits, usually within a millisecond. A crash before
+	// that loses it. The order of calls is kept, so a crash loses the newest.
 	DurabilityAsync
 )
 
 // Config of an executor. The zero Config is usable.
 //
-// In Config, [QueueConfig], [Locks], [Unique] and [SlotsConfig] the zero value of a field
-// means its default, which the field says. A number below zero switches off what the
-// field bounds or does: no limit, no retry, no wait. Where that would make no sense, it is
-// refused with [ErrConfig], as is what is too large; the error has the field and the value.
+// In Config, [QueueConfig], [Locks], [Unique] and [SlotsConfig] the zero value of a
+// field means its default, which the field says. A number below zero switches off
+// what the field bounds or does: no limit, no retry, no wait. Where that would make
+// no sense, it is refused with [ErrConfig], as is what is too large; the error has
+// the field and the value.
 type Config struct {
 	// What most programs set, if anything.
 
 	// Workers is how many handlers run at a time, over all queues. Default 5.
 	Workers int
 
-	// Logger gets what no caller is told. The first run of a queue that fails is a
+	// Logger gets what no call returns. The first run of a queue that fails is a
 	// warning at once; after that there is one a minute at most, with the number of
-	// others. What goes to the morgue, or is halted until RunNow, is a warning, what
-	// panicked an error with its stack: ten lines a second at most of each kind and queue,
-	// and the next one says how many were left out. A full disk is a warning. A start and
-	// a stop are one line each, Info unless there is something to be warned of: what waits
-	// or is halted, what was recovered from a crash and who is suspected, before the first
-	// job runs; what was done, failed (runs, not payloads), buried and left, and which
-	// handlers. Default [slog.Default] as of Open; slog.New(slog.DiscardHandler): silence.
+	// others. What goes to the morgue, or is halted until RunNow, is a warning,
+	// what panicked an error with its stack: ten lines a second at most of each
+	// kind and queue, and the next one says how many were left out. A full disk is
+	// a warning. A start and a stop are one line each, Info unless there is
+	// something to be warned of: what waits or is halted, what was recovered from a
+	// crash and which jobs are suspected, before the first job runs; what was done,
+	// failed (runs, not payloads), buried and left, and which handlers. Default
+	// [slog.Default] as of Open; slog.New(slog.DiscardHandler): silence.
 	Logger *slog.Logger
 
-	// OnFatal is called once, on a goroutine of its own, with the last words
-	// of an executor that can't go on: the journal failed. It may call Stop.
+	// OnFatal is called once, on a goroutine of its own, with the error of an
+	// executor that can't go on, because the journal failed. It may call Stop.
 	// Default nil.
 	OnFatal func(error)
 
-	// MaxBacklog and MaxBacklogBytes bound the payloads that are accepted and
-	// not over, over all queues; bytes count as in the journal, with ids and a
-	// few bytes of overhead. A payload counts once, while it waits, runs, is put off
-	// or halted, but not in the morgue. A call that would exceed a limit gets
+	// MaxBacklog and MaxBacklogBytes bound the payloads that are accepted and not
+	// over, over all queues; bytes count as in the journal, with ids and a few
+	// bytes of overhead. A payload counts once, while it waits, runs, is put off or
+	// halted, but not in the morgue. A call that would exceed a limit gets
 	// [ErrFull], or waits, as Overflow says.
 	//
 	// A call with the context of a handler counts, too, and is neither refused nor
 	// kept waiting: what is in hand can always end. So the backlog may exceed its
 	// limits by what the handlers enqueue, and by what is in the journal when it is
-	// opened or comes back from the morgue. It takes in other calls again when it is
-	// back under them. Jobs of queues that are not registered do not count: they
-	// could not end. Default: no limit; below
-	// zero the same.
+	// opened or comes back from the morgue. It takes in other calls again when it
+	// is back under them. Jobs of queues that are not registered do not count: they
+	// could not end. Default: no limit; below zero the same.
 	MaxBacklog, MaxBacklogBytes int
 
-	// Overflow says what Enqueue does when the backlog is full. Default OverflowRefuse.
+	// Overflow says what Enqueue does when the backlog is full. Default
+	// OverflowRefuse.
 	Overflow Overflow
 
 	// MemoryBudget is how many bytes of accepted payloads, with their ids, stay in
 	// memory. Above it the oldest are on disk only, and are read back when their
 	// jobs run or merge; so a backlog may be larger than memory, except for about
-	// 80 bytes a job. An executor without a directory has no disk to read from,
-	// and ignores it. Default 64 MiB; below zero there is no limit.
+	// 80 bytes a job. An executor without a directory has no disk to read from, and
+	// ignores it. Default 64 MiB; below zero there is no limit.
 	MemoryBudget int
 
-	// Durability of queues that don't say. Default DurabilitySync. An executor that was
-	// opened without a directory keeps everything in memory and ignores it.
+	// Durability of queues that don't set it. Default DurabilitySync. An executor
+	// that was opened without a directory keeps everything in memory and ignores
+	// it.
 	Durability Durability
 
-	// StopTimeout is how long Run waits for running handlers after its context
-	// has ended. Default 30 s; below zero it doesn't wait.
+	// StopTimeout is how long Run waits for running handlers after its context has
+	// ended. Default 30 s; below zero it doesn't wait.
 	StopTimeout time.Duration
 
 	// Scheduler decides whose job gets the next free worker. Default [Fair]: the
@@ -91,22 +95,23 @@ type Config struct {
 
 	// Defaults and bounds for all queues.
 
-	// MaxPayloadBytes is the largest encoded payload, at most 256 MiB. Default 1 MiB.
+	// MaxPayloadBytes is the largest encoded payload, at most 256 MiB. Default
+	// 1 MiB.
 	MaxPayloadBytes int
 
-	// IdempotencyTTL is how long a [IdempotencyKey] is remembered, from when it was accepted, by the
-	// wall clock: from then on the same key enqueues again. Default 24 h. Each
-	// key takes about 100 bytes of the journal, and no memory.
+	// IdempotencyTTL is how long an [IdempotencyKey] is remembered, from when it
+	// was accepted, by the wall clock: from then on the same key enqueues again.
+	// Default 24 h. Each key takes about 100 bytes of the journal, and no memory.
 	IdempotencyTTL time.Duration
 
 	// Unique says whether equal payloads of a queue may run at the same time, for
-	// queues that don't say. Default UniqueNever.
+	// queues that don't set it. Default UniqueNever.
 	Unique Uniqueness
 
 	// The start.
 
-	// OnStart is called by Start before the first job runs. Its error is
-	// returned by Start, and no job runs. Default nil.
+	// OnStart is called by Start before the first job runs. Its error is returned
+	// by Start, and no job runs. Default nil.
 	OnStart func(context.Context) error
 
 	// Strict makes Start refuse while the journal has jobs of queues that are not
@@ -116,39 +121,39 @@ type Config struct {
 
 	// Handlers that do not return.
 
-	// StuckAfter is how long a handler may go on after its QueueConfig.Timeout. One that
-	// does is reported to Logger with its stack, a second later at most, counted in
-	// Stats.Stuck, and its jobs stay blocked: they must not overtake themselves.
-	// Default 10 s.
+	// StuckAfter is how long a handler may go on after its QueueConfig.Timeout. One
+	// that does is reported to Logger with its stack, a second later at most,
+	// counted in Stats.Stuck, and its jobs stay blocked: they must not overtake
+	// themselves. Default 10 s.
 	StuckAfter time.Duration
 
-	// SpareWorkers is how many workers may be started in the place of those
-	// whose handlers are stuck. A handler that got a substitute does not count
-	// in the Concurrency of its queue either, so that only its own ids wait for
-	// it. When it returns, its worker goes. Default, and below zero: a stuck
-	// handler keeps its worker.
+	// SpareWorkers is how many workers may be started in the place of those whose
+	// handlers are stuck. A handler that got a substitute does not count in the
+	// Concurrency of its queue either, so that only its own ids wait for it. When
+	// it returns, its worker goes. Default, and below zero: a stuck handler keeps
+	// its worker.
 	SpareWorkers int
 
 	// Jobs that end the process.
 
-	// CrashLimit is how many deaths of the process a job may be the cause of
-	// before it is given up: QueueConfig.OnExhausted decides as if it had failed
-	// for the last time. What was running at a death runs again at once. Who was
+	// CrashLimit is how many deaths of the process a job may be the cause of before
+	// it is given up: QueueConfig.OnExhausted decides as if it had failed for the
+	// last time. What was running at a death runs again at once. A job that was
 	// running at two in a row, and may have caused both, is held back at the next
 	// start, for 150 times as long as it had run then and at most 10 s, and runs
-	// without others of its kind. If the process dies without it, it is innocent;
-	// if it dies again as soon as that one has begun, that one is the cause. So a
-	// job that ends the process at once does so three times, one that takes
+	// without the other suspects. If the process dies without it, it is innocent;
+	// if the process dies again as soon as the job has begun, the job is the cause.
+	// So a job that ends the process at once does so three times, one that takes
 	// seconds for it a few times more, and kills from outside, at random moments,
 	// hardly ever cost a job. No death counts after which the machine had another
-	// boot, or that came by a signal in a report; see CrashReports. Default 3; below
-	// zero no job is held or given up.
+	// boot, or that came by a signal in a report; see CrashReports. Default 3;
+	// below zero no job is held or given up.
 	CrashLimit int
 
 	// CrashReports has Go write what it says about a fatal error, or about an
-	// unrecovered panic, to a file in the journal's directory, too. The next
-	// start reads there which job it was, if it was the goroutine of a handler or
-	// one that a handler started: then no other is suspected. It uses
+	// unrecovered panic, to a file in the journal's directory, too. The next start
+	// reads there which job it was, if it was the goroutine of a handler or one
+	// that a handler started: then no other is suspected. It uses
 	// [runtime/debug.SetCrashOutput], of which there is one in a process: the
 	// executor that started last has it, until it is stopped. Default false.
 	CrashReports bool
@@ -157,17 +162,17 @@ type Config struct {
 
 	// TimerSlack is how late a job may start that is put off, by [At], [In], a
 	// retry or [Snooze], for at least a hundred times as long: jobs of all queues
-	// that become due within one slack start together, and share a wake-up and
-	// most of them a commit. Hundreds of them in a second take less than half of the
+	// that become due within one slack start together, and share a wake-up and most
+	// of them a commit. Hundreds of them in a second take less than half of the
 	// processor time with 25 ms, which is for what is put off for 2.5 s or more.
 	// Nothing starts before it is due; what is put off for less, and what is due
-	// now, does not wait; due times stay what they are. After a restart what
-	// counts is how much later a job is due. At most 1 s. Default, and below zero: a due
+	// now, does not wait; due times stay what they are. After a restart what counts
+	// is how much later a job is due. At most 1 s. Default, and below zero: a due
 	// time wakes its job directly.
 	TimerSlack time.Duration
 }
 
-// The limits and defaults of the seed, and ours.
+// Limits and defaults.
 const (
 	// MaxIDBytes is the length of the longest id.
 	MaxIDBytes = 512

@@ -13,8 +13,9 @@ import (
 	"github.com/strandjobs/strand/executor"
 )
 
-// Zero is the default of every number, and below zero it is off, or refused with its
-// name and value: the rule of Config, for all of them. A new field has to be listed.
+// Zero is the default of every number, and below zero it is off, or refused with
+// its name and value: the rule of Config, for all of them. A new field has to be
+// listed.
 func TestZeroAndBelowMeanTheSameEverywhere(t *testing.T) {
 	const refused, off = false, true
 	below := map[string]bool{

@@ -18,10 +18,10 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// Whatever is enqueued, merged, replaced, parked, retried, buried,
-// requeued and crashed, in any order and under any policy: after every step the
-// keys are those that the surviving payloads explain, in memory and on disk, and
-// when all is done nothing is locked and no slot is out.
+// Whatever is enqueued, merged, replaced, parked, retried, buried, requeued and
+// crashed, in any order and under any policy: after every step the keys are those
+// that the surviving payloads explain, in memory and on disk, and when all is done
+// nothing is locked and no slot is out.
 func TestLocksAreConserved(t *testing.T) {
 	bubbles(t, 15, 11, conserve)
 }

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// ErrContext is returned for a context that can't be asked whether it has ended:
-// it is nil, or a method of it panicked.
+// ErrContext is returned for a context that can't be asked whether it has ended: it
+// is nil, or a method of it panicked.
 var ErrContext = errors.New("executor: unusable context")
 
 var errNilContext = fmt.Errorf("%w: it is nil; context.Background() is one that never ends", ErrContext)
 
-// A context is its caller's code, which may block, panic, end the goroutine or
-// call the executor back. So it is asked here only, and never under a lock or
-// inside a gate. One that can't be asked counts as ended.
+// A context is its caller's code, which may block, panic, end the goroutine or call
+// the executor back. So it is asked here only, and never under a lock or inside a
+// gate. One that can't be asked counts as ended.
 
 // guardedContext is a caller's context whose methods don't panic.
 type guardedContext struct {
@@ -23,8 +23,8 @@ type guardedContext struct {
 	done <-chan struct{}
 }
 
-// usable returns ctx as it may be handed on, to other goroutines, too. A call to
-// Enqueue does without: that costs an allocation.
+// usable returns ctx as it may be handed on, to other goroutines, too. Enqueue does
+// without it, because it costs an allocation.
 func usable(ctx context.Context) (context.Context, error) {
 	if ctx == nil {
 		return nil, errNilContext
@@ -98,7 +98,7 @@ func (x *Executor) owns(ctx context.Context) (own bool) {
 	return own
 }
 
-// admits returns why a call is not even looked at.
+// admits returns why a call is refused before anything of it is looked at.
 func (x *Executor) admits(ctx context.Context) error {
 	if ctx == nil {
 		return errNilContext

@@ -56,10 +56,9 @@ func (o *once) handle(_ context.Context, job executor.Merged[int]) error {
 	return errBoom
 }
 
-// People put back what is dead, and have run at once what waits or is
-// halted, while all of it runs, fails and is buried. Each payload succeeds once,
-// in its order, and what left the morgue is what was put there; over restarts,
-// too.
+// People put back what is dead, and have run at once what waits or is halted, while
+// all of it runs, fails and is buried. Each payload succeeds once, in its order,
+// and what left the morgue is what was put there; over restarts, too.
 func TestControlsRaceExecution(t *testing.T) {
 	const ids, lives = 6, 8
 	for _, exhausted := range []executor.OnExhausted{executor.OnExhaustedBuryOldest, executor.OnExhaustedBuryAll, executor.OnExhaustedHalt} {

@@ -25,9 +25,9 @@ import (
 	"github.com/strandjobs/strand/executor"
 )
 
-// doomed is what a process that dies works on: some ids with payloads 0, 1, 2,
-// each of which takes a while, and if there is a poison, one id whose payload 0
-// ends the process in its way.
+// doomed is what a process that dies works on: some ids with payloads 0, 1, 2, each
+// of which takes a while, and if there is a poison, one id whose payload 0 ends the
+// process in its way.
 type doomed struct {
 	dir     string
 	poison  string        // "": none
@@ -77,7 +77,7 @@ func die(way string) {
 	case "kill":
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	case "panic":
-		go func() { panic("nobody recovers this one") }()
+		go func() { panic("not recovered") }()
 	case "map":
 		m := map[int]int{}
 		for range 8 {
@@ -195,9 +195,9 @@ func TestWhatRanRunsAgainAtOnce(t *testing.T) {
 	require.NotContains(t, text, "id-")
 }
 
-// Fifty kills from outside, at random moments of jobs that take their time, cost
-// nobody his job, and no id its order.
-func TestKillsFromOutsideBuryNobody(t *testing.T) {
+// Fifty kills from outside, at random moments of long jobs, cost no job its run,
+// and no id its order.
+func TestKillsFromOutsideBuryNoJob(t *testing.T) {
 	t.Parallel()
 	d := doomed{dir: t.TempDir(), takes: 300 * time.Millisecond}
 	const ids = 12
@@ -219,8 +219,8 @@ func TestKillsFromOutsideBuryNobody(t *testing.T) {
 	d.hasEnded(t, ids, func(string) int { return 0 })
 }
 
-// A job that ends the process, in whatever way, is in the morgue after
-// three deaths. What comes behind it runs, and so does everybody else, in order.
+// A job that ends the process, in whatever way, is in the morgue after three
+// deaths. What comes behind it runs, and so do all other jobs, in order.
 func TestJobThatKillsTheProcess(t *testing.T) {
 	for _, way := range []string{"exit", "kill", "panic", "map", "memory"} {
 		for _, reports := range []bool{false, true} {
@@ -320,11 +320,11 @@ func (d doomed) isNamed(t *testing.T) {
 	start(t, x)
 	stop(t, x)
 	text := copied.log.String()
-	require.Contains(t, text, "Go reported a fatal error: panic: nobody recovers this one")
+	require.Contains(t, text, "Go reported a fatal error: panic: not recovered")
 	require.Regexp(t, `running_then=\d+ run_again_at_once=[1-9]\d* suspects="\[jobs/poison is the cause of the last of 1 deaths\]"`, text)
 }
 
-// Who was running at a death is told before it runs again.
+// What was running at a death is logged before it runs again.
 func TestRecoveryIsToldFirst(t *testing.T) {
 	d := doomed{dir: t.TempDir(), takes: time.Minute}
 	d.fill(t, 4)

@@ -21,8 +21,8 @@ func (x *Executor) crew() []*worker {
 	return slices.Clone(x.workers)
 }
 
-// replace starts a worker in the place of a stuck one, if there is a spare one
-// and the batch with that number is still in hand.
+// replace starts a worker in the place of a stuck one, if there is a spare one and
+// the batch with that number is still in hand.
 func (x *Executor) replace(w *worker, number uint64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -44,8 +44,8 @@ func (x *Executor) replace(w *worker, number uint64) {
 	x.spares = x.spares[:last]
 }
 
-// dismiss lets a worker go that was replaced and has returned after all. Its
-// place is free for another one.
+// dismiss lets a worker go that was replaced and has returned after all. Its place
+// is free for another one.
 func (x *Executor) dismiss(w *worker) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

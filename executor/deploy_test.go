@@ -99,7 +99,7 @@ func TestRollingDeploy(t *testing.T) {
 }
 
 // The journal stays locked until the last handler that Stop has left behind is
-// back. Who waits for it is told whose it is when it gives up.
+// back. A process that waits for it learns whose it is when it gives up.
 func TestOpenContextWaitsForStuckHandlers(t *testing.T) {
 	dir := t.TempDir() + "/journal"
 	running, release := make(chan struct{}), make(chan struct{})
@@ -141,7 +141,7 @@ func TestOpenContextWaitsForStuckHandlers(t *testing.T) {
 	stop(t, next)
 }
 
-// lines are what somebody writes.
+// lines collects the lines of a log.
 type lines chan string
 
 func (l lines) Write(line []byte) (int, error) {
@@ -149,7 +149,7 @@ func (l lines) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// In memory there is nobody to wait for, and a nil context is refused.
+// In memory there is no other process to wait for, and a nil context is refused.
 func TestOpenContextInMemory(t *testing.T) {
 	var none context.Context
 	_, err := executor.OpenContext(none, t.TempDir()+"/journal", executor.Config{})

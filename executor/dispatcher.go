@@ -44,8 +44,9 @@ func newDispatcher(s Scheduler) *dispatcher {
 	}
 }
 
-// takeBack finds another shard for a worker that one has no job for. It is called on the
-// actor of that one, where no user code may run: then the worker itself has to look again.
+// takeBack finds another shard for a worker whose shard has no job for it. It is
+// called on the actor of that shard, where no user code may run: with a scheduler
+// of the program's the worker itself has to look again.
 func (d *dispatcher) takeBack(w *worker) {
 	d.mu.Lock()
 	lookAgain := !d.builtin && !d.closed
@@ -59,9 +60,9 @@ func (d *dispatcher) takeBack(w *worker) {
 	}
 }
 
-// next finds the next shard for a worker, which is no longer among the ready
-// ones, or lets the worker be idle and returns nil. With ask, a scheduler of the
-// user's decides.
+// next finds the next shard for a worker, which is no longer among the ready ones,
+// or lets the worker be idle and returns nil. With ask, a scheduler of the user's
+// decides.
 func (d *dispatcher) next(w *worker, ask bool) *shard.Shard {
 	if ask = ask && !d.builtin; ask {
 		d.picking.Lock()
@@ -106,8 +107,8 @@ func (d *dispatcher) grant(w *worker, i int, now time.Duration) *shard.Shard {
 }
 
 // ask lets the user's scheduler pick from a copy, without mu. It returns the index
-// of that shard in ready, below zero when it is not there: nothing sensible was
-// said, or a worker that did not ask has taken it meanwhile.
+// of that shard in ready, below zero when it is not there: the scheduler named no
+// shard, or another worker has taken it meanwhile.
 func (d *dispatcher) ask() int {
 	picked := d.pick(slices.Clone(d.ready))
 	return slices.IndexFunc(d.ready, func(c Candidate) bool { return c.port == picked })
@@ -123,8 +124,8 @@ func (d *dispatcher) pick(ready []Candidate) (picked *port) {
 	return picked
 }
 
-// expect says how many workers there are now. A new one begins with free, and
-// one that goes is not idle.
+// expect says how many workers there are now. A new one begins with free, and one
+// that goes is not idle.
 func (d *dispatcher) expect(workers int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package executor runs background jobs inside one process, in order: the
-// front door of Strand.
+// Package executor runs background jobs inside one process, in order: the front
+// door of Strand.
 //
 // # Which shape is mine?
 //
@@ -35,7 +35,7 @@
 //
 //	to wait until other  [Locks]: OnEnqueue or OnRun,  until the job has succeeded: in
 //	jobs have succeeded  and Unlock, of those;         back-off and after its burial,
-//	                     BlockedBy of who waits        too
+//	                     BlockedBy of the waiter       too
 //
 //	a number of its own  [Slots]                       while the job runs; its success
 //	for each job                                       keeps the number
@@ -43,67 +43,69 @@
 // # What is promised
 //
 //  1. Order. Two runs of one (queue, id) never overlap, and payloads reach the
-//     handler in score order, equal scores in the order they were accepted. A
-//     retry never lets a later payload of the id overtake an earlier one. There
-//     is no order between ids.
-//  2. Nothing accepted is lost. When Enqueue returns nil under [DurabilitySync], the
-//     payload is on disk (fsynced). It runs at least once; after a crash only
-//     jobs that were running, or whose result was not yet committed, run again,
-//     in their old order.
+//     handler in score order, equal scores in the order they were accepted. A retry
+//     never lets a later payload of the id overtake an earlier one. There is no
+//     order between ids.
+//  2. Nothing accepted is lost. When Enqueue returns nil under [DurabilitySync],
+//     the payload is on disk (fsynced). It runs at least once; after a crash only
+//     jobs that were running, or whose result was not yet committed, run again, in
+//     their old order.
 //  3. Nothing is dropped silently. A payload ends as done, cancelled or discarded
-//     by its handler, in the morgue, from where a person can put it back in its
-//     place, or merged: an equal one of its id runs in its stead. The [Receipt]
-//     says so when that is known as the payload is accepted; when it is replaced
-//     later, [QueueStats] counts it (Replaced).
+//     by its handler, in the morgue with the other dead letters, from where a
+//     person can put it back in its place, or merged: an equal one of its id runs
+//     in its stead. The [Receipt] says so when that is known as the payload is
+//     accepted; when it is replaced later, [QueueStats] counts it (Replaced).
 //  4. A bad job hurts only its own id, and with [Handle] a bad payload only those
 //     behind it: what was done before it stays done, and its retries, its burial
-//     and its reason are its own. Errors, panics and Goexit of a handler,
-//     a codec or a hook are contained. A job that kills the process is given up
-//     after Config.CrashLimit times, and every other job completes; after a kill
-//     from outside what was running runs again at once, unless it was running at
-//     the one before, too.
+//     and its reason are its own. Errors, panics and Goexit of a handler, a codec
+//     or a hook are contained. A job that kills the process is given up after
+//     Config.CrashLimit times, and every other job completes; after a kill from
+//     outside what was running runs again at once, unless it was running at the one
+//     before, too.
 //  5. No polling. A job that can run, runs: a due time, an unlock, a slot that
-//     comes back or a free worker wakes it directly. A due time may do so a
-//     little later if Config.TimerSlack says so, never earlier.
+//     comes back or a free worker wakes it directly. A due time may do so a little
+//     later if Config.TimerSlack says so, never earlier.
 //  6. A job ends when it ends. Its result, what it has locked and the next payload
-//     of its id wait for no other job: a result waits for nothing but its own batch,
-//     and is written within a few milliseconds.
+//     of its id wait for no other job: a result waits for nothing but its own
+//     batch, and is written within a few milliseconds.
 //
-// Jobs may wait for each other, over [Locks], [Unique] and [Slots]. What belongs
-// to a job changes in the commit of the job: after a crash, what is locked and
-// reserved is what the surviving jobs explain, without what has expired
-// meanwhile. A job that waits keeps its place in its id and in the line of the
-// locks that it waits for, takes no worker and spends no retry. It holds nothing but
-// what its enqueue has locked, or a run that failed, until it runs: when its turn
-// comes while all workers are busy, nobody who stands in that line overtakes it, its
-// keys are locked when a worker comes to it, and the time of its lease counts from
-// then on. Slots have no line: all who wait for one are woken when one comes back,
-// and any of them may get it. A job that would close a cycle of those that wait fails instead, with
-// the names of all in it. [Executor.Explain] says what a job waits for.
+// Jobs may wait for each other, over [Locks], [Unique] and [Slots]. What belongs to
+// a job changes in the commit of the job: after a crash, what is locked and
+// reserved is what the surviving jobs explain, without what has expired meanwhile.
+// A job that waits keeps its place in its id and in the line of the locks that it
+// waits for, takes no worker and spends no retry. It holds nothing but what its
+// enqueue has locked, or a run that failed, until it runs: when its turn comes
+// while all workers are busy, the jobs in that line never overtake it, its keys are
+// locked when a worker comes to it, and the time of its lease counts from then on.
+// Slots have no line: all jobs that wait for one are woken when one comes back, and
+// any of them may get it. A job that would close a cycle of waiting jobs fails
+// instead, with the names of all in it. [Executor.Explain] says what a job waits
+// for.
 //
-// A caller who can't know whether a payload was accepted, because the process
-// died or the outcome was unknown, repeats the call: with [IdempotencyKey] the payload is
-// accepted once all the same, and with [FromSource] what comes from a numbered source
-// is. Both are written down in the commit of the payload.
+// A caller who can't know whether a payload was accepted, because the process died
+// or the outcome was unknown, repeats the call: with [IdempotencyKey] the payload
+// is accepted once all the same, and with [FromSource] what comes from a numbered
+// source is. Both are written down in the commit of the payload.
 //
 // # The backlog
 //
-// MaxBacklog and MaxBacklogBytes, of [Config] over all queues and of [QueueConfig] for
-// one, bound what is accepted and not over. A payload counts once, from the call of
-// Enqueue to its end: done, cancelled, discarded, merged, or in the morgue. That it
-// runs, is retried, put off or halted, or comes through a restart, makes no difference.
+// MaxBacklog and MaxBacklogBytes, of [Config] over all queues and of [QueueConfig]
+// for one, bound what is accepted and not over. A payload counts once, from the
+// call of Enqueue to its end: done, cancelled, discarded, merged, or in the morgue.
+// That it runs, is retried, put off or halted, or comes through a restart, makes no
+// difference.
 //
-// The limits are for calls from outside. What is enqueued with the context of a handler
-// is counted and let in, because the job that does so may be what the backlog waits
-// for: work in hand can end, however the queues feed each other. So the limit plus what
-// handlers enqueue is the bound, and calls from outside come in again when it is below
-// the limit. Handlers that enqueue more than one payload for each that ends make a
-// backlog grow, with a limit as without one.
+// The limits are for calls from outside. What is enqueued with the context of a
+// handler is counted and let in, because the job that does so may be what the
+// backlog waits for: work in hand can end, however the queues feed each other. So
+// the limit plus what handlers enqueue is the bound, and calls from outside come in
+// again when it is below the limit. Handlers that enqueue more than one payload for
+// each that ends make a backlog grow, with a limit as without one.
 //
-// A call that finds no room gets a [FullError], with a hint when to come back, or waits
-// under [OverflowWait]: in the order of the calls, and for its own limits only. When nothing has
-// ended for a minute although calls were refused or wait, Err returns [ErrStalled], and
-// one line in the log says so.
+// A call that finds no room gets a [FullError], with a hint when to come back, or
+// waits under [OverflowWait]: in the order of the calls, and for its own limits
+// only. When nothing has ended for a minute although calls were refused or wait,
+// Err returns [ErrStalled], and one line in the log says so.
 //
 // # What is not promised
 //
@@ -114,31 +116,32 @@
 //     [journal.LockedError], or waits in [OpenContext] until the first has stopped.
 //   - That a lock is unlocked on disk before the job that waited for it begins:
 //     after a crash in between, the one that had locked it runs again, later.
-//   - That a handler which ignores its context ends. Its id waits for it, even
-//     when QueueConfig.Timeout is over. Stop returns without it, with [ErrStuck],
-//     and keeps the journal locked until it ends.
+//   - That a handler which ignores its context ends. Its id waits for it, even when
+//     QueueConfig.Timeout is over. Stop returns without it, with [ErrStuck], and
+//     keeps the journal locked until it ends.
 //
 // # What a handler knows, and says
 //
-// A [Job], and a [Merged], says which attempt it is, what the last failures were, and
-// since when the payload has been waiting; it carries what its producer gave it as
-// [Metadata], a trace context for example; and its Logger names it. What died is found in
-// [Queue.Morgue] with the same.
+// A [Job], and a [Merged], says which attempt it is, what the last failures were,
+// and since when the payload has been waiting; it carries what its producer gave it
+// as [Metadata], a trace context for example; and its Logger names it. A dead
+// letter in [Queue.Morgue] has the same.
 //
-// A handler answers with the error that it returns: nil is done, [Cancel], [Discard],
-// [Snooze] and [RetryAfter] are wishes, and another error is a failure, which spends a
-// retry. What stands around handlers, for metrics say, can tell them apart with
-// errors.As: they are a *[CancelError], a *[DiscardError], a *[SnoozeError] and a
-// *[RetryError], wrapped or not.
+// A handler answers with the error that it returns: nil is done, [Cancel],
+// [Discard], [Snooze] and [RetryAfter] are wishes, and another error is a failure,
+// which spends a retry. What stands around handlers, for metrics say, can tell them
+// apart with errors.As: they are a *[CancelError], a *[DiscardError], a
+// *[SnoozeError] and a *[RetryError], wrapped or not.
 //
 // # Contexts
 //
-// The context of a call is for that call: it bounds how long Enqueue, Stop and the like
-// wait. That of [Executor.Start] gives its values to all handlers, a logger or a tracer
-// for example, and its end means no more once Start has returned. [Executor.Run] is Start
-// that stops when its context ends: it stops granting workers, and gives the handlers
-// that run Config.StopTimeout before it ends their contexts with [ErrStopping]. What is
-// enqueued with the context of a handler counts as a follow-up: see The backlog.
+// The context of a call is for that call: it bounds how long Enqueue, Stop and the
+// like wait. That of [Executor.Start] gives its values to all handlers, a logger or
+// a tracer for example, and its end means no more once Start has returned.
+// [Executor.Run] is Start that stops when its context ends: it stops granting
+// workers, and gives the handlers that run Config.StopTimeout before it ends their
+// contexts with [ErrStopping]. What is enqueued with the context of a handler
+// counts as a follow-up: see The backlog.
 //
 // # Testing
 //
@@ -146,10 +149,11 @@
 //
 //	err := deliver(ctx, executor.Job[Order]{ID: "order-42", Payload: order, Attempt: 3})
 //
-// With an executor: [Open] without a directory keeps everything in memory, starts in a
-// fraction of a millisecond, and behaves alike but for what outlives a process. In a bubble of
-// testing/synctest time is the test's own: pauses of hours between retries, schedules of
-// executor/cron and timeouts take as long as what happens in them.
+// With an executor: [Open] without a directory keeps everything in memory, starts
+// in a fraction of a millisecond, and behaves alike but for what outlives a
+// process. In a bubble of testing/synctest time is the test's own: pauses of hours
+// between retries, schedules of executor/cron and timeouts take as long as what
+// happens in them.
 //
 //	synctest.Test(t, func(t *testing.T) {
 //		x, err := executor.Open("", executor.Config{Logger: slog.New(slog.DiscardHandler)})
@@ -162,28 +166,34 @@
 //		err = x.Stop(context.Background())  // in the bubble: it has goroutines
 //	})
 //
-// Executor, queues and their Stop belong into one bubble. What a crash leaves behind is
-// tested with a directory outside of one: [Executor.Copy] makes the image of a moment.
+// TestThreeHours, in example_testing_test.go of this package, is such a test from
+// beginning to end. Executor, queues and their Stop belong into one bubble. What a
+// crash leaves behind is tested with a directory outside of one: [Executor.Copy]
+// makes the image of a moment.
 //
 // # What is refused on purpose
 //
-//   - To enqueue in the transaction of another database. Either of the two commits comes
-//     first, and a crash in between loses the other, whatever is promised. Write the event
-//     to a table in that transaction, an outbox, read the table in the order of its numbers,
-//     and enqueue with [FromSource]: what was read twice is accepted once.
-//   - To do a side effect exactly once. A handler over SQL keeps Job.Position, which is
-//     unique and grows, in the transaction that it makes, and skips what is there already.
-//   - Several processes on one journal, priorities of jobs inside an id, and dependencies
-//     between jobs but for [Locks]: they would cost the promises above.
+//   - To enqueue in the transaction of another database. Either of the two commits
+//     comes first, and a crash in between loses the other, whatever is promised.
+//     Write the event to a table in that transaction, an outbox, read the table in
+//     the order of its numbers, and enqueue with [FromSource]: what was read twice
+//     is accepted once.
+//   - To do a side effect exactly once. A handler over SQL keeps Job.Position,
+//     which is unique and grows, in the transaction that it makes, and skips what
+//     is there already.
+//   - Several processes on one journal, priorities of jobs inside an id, and
+//     dependencies between jobs but for [Locks]: they would cost the promises
+//     above.
 //
 // # The shape of v1
 //
-// What is exported here stays, and so do journals: a later version opens those of an
-// earlier one. No type of a lower room has to be looked up: errors of package journal
-// and of package lock that come through say what they mean themselves. Settings are structs whose
-// zero value works, and may get fields; zero and below mean what [Config] says. Calls
-// take options, and may get more. Attempts count from 1. Positions, scores and fences are
-// plain numbers. The packages below executor promise no compatibility.
+// What is exported here stays, and so do journals: a later version opens those of
+// an earlier one. No type of a lower room has to be looked up: errors of package
+// journal and of package lock that come through say what they mean themselves.
+// Settings are structs whose zero value works, and may get fields; zero and below
+// mean what [Config] says. Calls take options, and may get more. Attempts count
+// from 1. Positions, scores and fences are plain numbers. The packages below
+// executor promise no compatibility.
 //
 // # How it works
 //
@@ -192,74 +202,75 @@
 //	                        └──────────── finish ─────────────────────────────────────────────┘
 //	                             journal ◄──(5) Record, next group commit ──┘
 //
-// Enqueue waits until the payload is on disk and its shard has taken it in, so
-// the receipt can say what it was merged into. A shard with a job due offers
-// itself; the scheduler gives it a worker, and it hands over a run: as many due
-// ids as are likely to be done within a millisecond, or payloads with [Handle]. A
-// worker goes through the payloads of an id one call at a time, and what became of
-// them is in one commit. A payload that arrives for
-// an id in a run that has not started takes the id back and merges into it. A run
-// that is not over after that millisecond is taken apart: what has ended is settled,
-// what has not begun is another worker's, and the worker keeps what it has in hand.
+// Enqueue waits until the payload is on disk and its shard has taken it in, so the
+// receipt can say what it was merged into. A shard with a job due offers itself;
+// the scheduler gives it a worker, and it hands over a run: as many due ids as are
+// likely to be done within a millisecond, or payloads with [Handle]. A worker goes
+// through the payloads of an id one call at a time, and what became of them is in
+// one commit. A payload that arrives for an id in a run that has not started takes
+// the id back and merges into it. A run that is not over after that millisecond is
+// taken apart: what has ended is settled, what has not begun is another worker's,
+// and the worker keeps what it has in hand.
 //
-// A shard that is idle works on the goroutine of whoever brings it something: the
-// committer, in memory the caller of Enqueue, or the worker with its results. So in
-// memory a job wakes one other goroutine on its way, its worker's, and none while
-// the workers are busy.
+// A shard that is idle works on the goroutine of its caller: the committer, in
+// memory the caller of Enqueue, or the worker with its results. So in memory a job
+// wakes one other goroutine on its way, its worker's, and none while the workers
+// are busy.
 //
 // A restart enters the same picture at (2): shards only ever apply committed
 // entries in position order.
 //
 // # Memory
 //
-// A job that waits takes about 80 bytes, and its payload and id as long as those
-// of all jobs are within Config.MemoryBudget. Above it the oldest are on disk
-// only, and are read back when their jobs run or something arrives for their
-// ids. When the disk can't give them back unchanged, the executor fails with
-// [ErrFailed], and no handler is called with anything else.
+// A job that waits takes about 80 bytes, and its payload and id as long as those of
+// all jobs are within Config.MemoryBudget. Above it the oldest are on disk only,
+// and are read back when their jobs run or something arrives for their ids. When
+// the disk can't give them back unchanged, the executor fails with [ErrFailed], and
+// no handler is called with anything else.
 //
 // # Time
 //
-// Due times are on the wall clock, because people mean it. When somebody sets
-// it while the executor runs, by a second or more, what was due stays due and
-// the pause before a retry stays as long as it was; it takes a minute at most
-// to notice. [At], [In] and [Snooze] name a moment on that clock. Timeouts are
-// on the monotonic clock. A clock that was wrong in an earlier process can't be
-// told from one that was right: what is due in more than 50 years is logged
-// when its queue is registered.
+// Due times are on the wall clock, because people mean it. When that clock is set
+// while the executor runs, by a second or more, what was due stays due and the
+// pause before a retry stays as long as it was; it takes a minute at most to
+// notice. [At], [In] and [Snooze] name a moment on that clock. Timeouts are on the
+// monotonic clock. A clock that was wrong in an earlier process can't be told from
+// one that was right: what is due in more than 50 years is logged when its queue is
+// registered.
 //
-// The score of a payload that came without one is its time on that clock, too, except
-// that it never goes down: while the clock is behind the highest of them, of the queue
-// in this process or among what waited at its start, that one is the score of all that
-// come, and they keep the order in which they were accepted. What is in the morgue is not
-// asked. The journal does not say which of what waited came without a score: one that is
-// the due time, or a time in seconds with a fraction, is taken for that.
+// The score of a payload that came without one is its time on that clock, too,
+// except that it never goes down: while the clock is behind the highest of them, of
+// the queue in this process or among what waited at its start, that one is the
+// score of all that come, and they keep the order in which they were accepted. What
+// is in the morgue is not asked. The journal does not say which of what waited came
+// without a score: one that is the due time, or a time in seconds with a fraction,
+// is taken for that.
 //
 // # Census
 //
 //   - the journal's committer: 1, from Open to Stop
 //   - workers: Config.Workers, from Start to Stop; one that a handler ended with
-//     Goexit is replaced; up to Config.SpareWorkers more in the place of stuck
-//     ones
+//     Goexit is replaced; up to Config.SpareWorkers more in the place of stuck ones
 //   - shards: actors, no goroutine while idle or while others do their work
-//   - a queue that is registered: 1 for each processor, until its shards have
-//     taken in what was pending
+//   - a queue that is registered: 1 for each processor, until its shards have taken
+//     in what was pending
 //   - the watchdog: none; it looks on a timer while a job with a timeout runs
 //   - the crash recorder: none; a timer whose pauses grow with the age of the
-//     process, and one for the next turn of those who are suspected
+//     process, and one for the next turn of a suspect
 //   - the backlog: none; a timer, once a call was refused or waits for room
 //   - a stop: 1, until it is over and the handlers it left behind have returned
 //   - a failure: 1, until OnFatal has returned, which Run waits for
-//   - a crash recorder whose file somebody has cut: 1, until that is logged; jobs
-//     go on without it, and one that kills the process is not found out
+//   - a crash recorder whose file was cut: 1, until that is logged; jobs go on
+//     without it, and one that kills the process is not found out
 //   - a disk that becomes full, or has room again: 1, until that is logged
-//   - a call whose context ended while its payloads were on their way to the disk, if
-//     they lock something or there is a limit of the backlog: 1, until the outcome is
-//     known or the executor has stopped
-//   - a watched key that was unlocked: 1, until the function of [KeyLocks.Watch] has
-//     returned
+//   - a call whose context ended while its payloads were on their way to the disk,
+//     if they lock something or there is a limit of the backlog: 1, until the
+//     outcome is known or the executor has stopped
+//   - a watched key that was unlocked: 1, until the function of [KeyLocks.Watch]
+//     has returned
 //   - locks: none; one timer for the lock that ends by itself next, one for each
-//     lease and slot of a running job, and one for the leases that are to expire next
+//     lease and slot of a running job, and one for the leases that are to expire
+//     next
 //
 // No user code runs on an actor or under a lock; the methods of a context are user
 // code, too. A call with one that is nil, or panics, returns [ErrContext].

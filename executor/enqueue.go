@@ -24,13 +24,13 @@ type Item[T any] struct {
 // Enqueue accepts a payload for an id: any string of 1 to 512 bytes. When it
 // returns nil under [DurabilitySync], the payload is on disk.
 //
-// If the id waits already, the payload joins the job: due time and retry count
-// of the waiting one stay, and of equal payloads one stays, as
-// QueueConfig.Merge says.
+// If the id waits already, the payload joins the job: due time and retry count of
+// the waiting one stay, and of equal payloads one stays, as QueueConfig.Merge says.
 //
-// It returns ErrInvalidID, ErrInvalidScore, ErrInvalidKey, ErrInvalidMetadata, ErrTooLarge,
-// ErrEncode, ErrStale, a FullError, ErrClosed, ErrFailed, or the cause of ctx when that ended before anything was
-// accepted; then nothing was. After ErrUnknown it may be either way.
+// It returns ErrInvalidID, ErrInvalidScore, ErrInvalidKey, ErrInvalidMetadata,
+// ErrTooLarge, ErrEncode, ErrStale, a FullError, ErrClosed, ErrFailed, or the cause
+// of ctx when that ended before anything was accepted; then nothing was. After
+// ErrUnknown it may be either way.
 func (t *Queue[T]) Enqueue(ctx context.Context, id string, payload T, options ...Option) (Receipt, error) {
 	if t == nil || t.q == nil {
 		return Receipt{}, errNoQueue
@@ -43,8 +43,8 @@ func (t *Queue[T]) Enqueue(ctx context.Context, id string, payload T, options ..
 	return t.q.enqueue(ctx, *entries, options)
 }
 
-// EnqueueRaw accepts an encoded payload for a queue that is known by its name
-// only. See [Queue.Enqueue] for everything else.
+// EnqueueRaw accepts an encoded payload for a queue that is known by its name only.
+// See [Queue.Enqueue] for everything else.
 func (x *Executor) EnqueueRaw(ctx context.Context, queue, id string, payload []byte, options ...Option) (Receipt, error) {
 	if x == nil {
 		return Receipt{}, fmt.Errorf("%w: no executor; Open makes one", ErrState)
@@ -135,10 +135,10 @@ func giveBackEntries(buffer *[]journal.Entry) {
 	entryBuffers.Put(buffer)
 }
 
-// EnqueueMany accepts all items or none: they are in one commit. Their order
-// counts for each id. The error names the first item that was wrong; see Enqueue. [FromSource] and
-// [IdempotencyKey] are for the call as a whole, other options for the items that do not say
-// it themselves.
+// EnqueueMany accepts all items or none: they are in one commit. Their order counts
+// for each id. The error names the first item that was wrong; see Enqueue.
+// [FromSource] and [IdempotencyKey] are for the call as a whole, other options for
+// the items that do not say it themselves.
 func (t *Queue[T]) EnqueueMany(ctx context.Context, items []Item[T], options ...Option) ([]Receipt, error) {
 	if len(items) == 0 {
 		return nil, nil
@@ -194,8 +194,8 @@ func (t *Queue[T]) fill(e *journal.Entry, it Item[T], now stamp) error {
 	return nil
 }
 
-// fill writes what an enqueue asks for into e. Its checks come before anything
-// is accepted.
+// fill writes what an enqueue asks for into e. Its checks come before anything is
+// accepted.
 func (q *queue) fill(e *journal.Entry, id string, payload []byte, now stamp) error {
 	if id == "" || len(id) > MaxIDBytes {
 		return fmt.Errorf("%w: it has %d bytes, it must have from 1 to %d", ErrInvalidID, len(id), MaxIDBytes)

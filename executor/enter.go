@@ -25,9 +25,9 @@ func (w *worker) enter() {
 	}
 }
 
-// admitAll sends those of the batch that have to wait back to their shard, and
-// sets those aside that won't run. It reports whether nothing that the others
-// got has to be on disk before they run.
+// admitAll sends those of the batch that have to wait back to their shard, and sets
+// those aside that won't run. It reports whether nothing that the others got has to
+// be on disk before they run.
 func (w *worker) admitAll() (durable bool) {
 	defer w.remark(len(w.batch))
 	for _, it := range w.batch { // before user code may end the goroutine
@@ -53,8 +53,8 @@ func (w *worker) admitAll() (durable bool) {
 }
 
 // admit takes all that a job needs before it runs. A job that has to wait holds
-// nothing: it is told by what it will be woken. An error says what becomes of
-// one that does not run.
+// nothing, and woken says later that it may go on. An error says what becomes of a
+// job that does not run.
 func (w *worker) admit(it *shard.Item, c *claim) (woken *atomic.Bool, err error) {
 	l := &w.queue.locking
 	c.place = w.x.locks.takePlace(c.by)
@@ -117,8 +117,8 @@ func (w *worker) rejoin() {
 	w.refused, w.refusals = nil, nil
 }
 
-// engage starts what goes on while the handler runs. The attempt ends with the first
-// lease that is lost.
+// engage starts what goes on while the handler runs. The attempt ends with the
+// first lease that is lost.
 func (w *worker) engage() (stop func()) {
 	forgets := make([]func(), 0, len(w.batch))
 	for _, it := range w.batch {

@@ -7,19 +7,18 @@ import (
 
 // Errors of registering a queue.
 var (
-	// ErrConfig is returned for a setting that makes no sense; the text names
-	// it, with its value.
+	// ErrConfig is returned for a setting that makes no sense; the text names it,
+	// with its value.
 	ErrConfig = errors.New("executor: invalid configuration")
 
 	// ErrDuplicateQueue is returned when a queue is registered twice.
 	ErrDuplicateQueue = errors.New("executor: queue is registered already")
 )
 
-// Errors of enqueueing. After each of them nothing of the call was accepted,
-// except after ErrUnknown.
+// Errors of enqueueing. After each of them nothing of the call was accepted, except
+// after ErrUnknown.
 var (
-	// ErrInvalidID is returned for an empty id and for one of more than
-	// MaxIDBytes.
+	// ErrInvalidID is returned for an empty id and for one of more than MaxIDBytes.
 	ErrInvalidID = errors.New("executor: invalid id")
 
 	// ErrInvalidScore is returned for a score that is not a finite number.
@@ -29,14 +28,14 @@ var (
 	// and for a call that would not fit into an empty backlog.
 	ErrTooLarge = errors.New("executor: payload too large")
 
-	// ErrInvalidKey is returned for an empty key or name of a offset, for one of
-	// more than MaxIDBytes, for two of them in one call, for a key that came with
-	// another number of items before, and for what the key functions of [Locks] and
-	// [Unique] return when it is no key, or when they panic.
+	// ErrInvalidKey is returned for an empty key, for an empty name of an offset,
+	// for one of more than MaxIDBytes, for two of them in one call, for a key that
+	// came with another number of items before, and for what the key functions of
+	// [Locks] and [Unique] return when it is no key, or when they panic.
 	ErrInvalidKey = errors.New("executor: invalid key")
 
-	// ErrInvalidMetadata is returned for more [Metadata] than there may be, and for an
-	// empty key in it.
+	// ErrInvalidMetadata is returned for more [Metadata] than there may be, and for
+	// an empty key in it.
 	ErrInvalidMetadata = errors.New("executor: invalid metadata")
 
 	// ErrStale is matched by the [StaleError] that a call with [FromSource] returns
@@ -50,8 +49,8 @@ var (
 	// ErrUnknownQueue is returned for a queue that is not registered.
 	ErrUnknownQueue = errors.New("executor: unknown queue")
 
-	// ErrFull is matched by the [FullError] that is returned while the disk is full,
-	// and when a limit of the backlog would be exceeded: MaxBacklog or
+	// ErrFull is matched by the [FullError] that is returned while the disk is
+	// full, and when a limit of the backlog would be exceeded: MaxBacklog or
 	// MaxBacklogBytes, of Config or of QueueConfig. It says which, and when to come
 	// back.
 	ErrFull = errors.New("executor: full")
@@ -70,8 +69,8 @@ var (
 
 // Errors of a running executor.
 var (
-	// ErrStopping is the cause of a handler's context when Stop ran out of
-	// time. What the handler returns then spends no retry.
+	// ErrStopping is the cause of a handler's context when Stop ran out of time.
+	// What the handler returns then spends no retry.
 	ErrStopping = errors.New("executor: stopping")
 
 	// ErrReturned is the cause of a handler's context once the handler has
@@ -82,9 +81,9 @@ var (
 	// over. The error of a job that failed after that wraps it.
 	ErrTimeout = errors.New("executor: handler timed out")
 
-	// ErrStuck is returned by Stop for handlers that did not return, whose jobs
-	// the text names, and for a disk that did not; and by Err while the handlers
-	// of all workers are stuck.
+	// ErrStuck is returned by Stop for handlers that did not return, whose jobs the
+	// text names, and for a disk that did not; and by Err while the handlers of all
+	// workers are stuck.
 	ErrStuck = errors.New("executor: handlers do not return")
 
 	// ErrSlowDisk is what Err returns while the disk has been at one commit for
@@ -92,14 +91,14 @@ var (
 	// them, and go on when the disk does.
 	ErrSlowDisk = errors.New("executor: the disk does not answer")
 
-	// ErrHandlerExited is the error of a job whose handler ended its goroutine
-	// with runtime.Goexit, as testing's FailNow does.
+	// ErrHandlerExited is the error of a job whose handler ended its goroutine with
+	// runtime.Goexit, as testing's FailNow does.
 	ErrHandlerExited = errors.New("executor: handler called runtime.Goexit")
 
-	// ErrStalled is what Err returns when calls have been refused for want of room in
-	// the backlog, or have waited for it, for a minute in which nothing ended: the
-	// jobs are not due, wait for locks, fail, are halted, or take that long. It wraps
-	// the [FullError] of that backlog. Calls go on when something ends.
+	// ErrStalled is what Err returns when calls have been refused for want of room
+	// in the backlog, or have waited for it, for a minute in which nothing ended:
+	// the jobs are not due, wait for locks, fail, are halted, or take that long. It
+	// wraps the [FullError] of that backlog. Calls go on when something ends.
 	ErrStalled = errors.New("executor: the backlog is full and nothing has ended")
 
 	// ErrState is returned for a call at the wrong time, like a second Start.

@@ -294,8 +294,8 @@ func TestTimeoutOfAnEvent(t *testing.T) {
 	})
 }
 
-// An older event that comes while a newer one is in back-off waits behind it, has no
-// part in its failures, and takes none of its attempts away.
+// An older event that comes while a newer one is in back-off waits behind it, has
+// no part in its failures, and takes none of its attempts away.
 func TestOlderEventIsNotBlamed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{})

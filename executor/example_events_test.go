@@ -89,8 +89,8 @@ func ExamplePayloadErrors() {
 	// attempt 2 b
 }
 
-// A batch that fails without saying who is to blame is halved until the culprit is
-// alone.
+// A batch that fails without saying which job is to blame is halved until the
+// culprit is alone.
 func ExampleHandleBatch_halves() {
 	ctx := context.Background()
 	x := must(executor.Open("", executor.Config{Workers: 1}))

@@ -108,8 +108,9 @@ func Example_order() {
 	// order-42 shipped
 }
 
-// A call that finds the backlog full is told which limit it was and when to come back.
-// What a handler enqueues is let in: what it has in hand could not end otherwise.
+// A call that finds the backlog full is told which limit it was and when to come
+// back. What a handler enqueues is let in: what it has in hand could not end
+// otherwise.
 func ExampleFullError() {
 	ctx := context.Background()
 	x := must(executor.Open("", executor.Config{MaxBacklog: 1000}))
@@ -168,8 +169,8 @@ func Example_durability() {
 	// run welcome
 }
 
-// A payload ends as done, merged into an equal one, or in the morgue, from where
-// it can be put back.
+// A payload ends as done, merged into an equal one, or in the morgue, from where it
+// can be put back.
 func Example_nothingIsDroppedSilently() {
 	ctx := context.Background()
 	x := must(executor.Open("", executor.Config{}))
@@ -340,8 +341,8 @@ func ExampleUnique() {
 	// synced account 7 true
 }
 
-// One job at a time for each customer, in two queues. Who waits for its retry keeps
-// nobody waiting.
+// One job at a time for each customer, in two queues. A job that waits for its
+// retry keeps no other waiting.
 func ExampleUnique_key() {
 	ctx := context.Background()
 	x := must(executor.Open("", executor.Config{}))

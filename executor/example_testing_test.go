@@ -13,9 +13,9 @@ import (
 
 // TestThreeHours is how a service is tested that uses Strand: in memory, because a
 // bubble has no disk, and on a clock that goes on by itself when all wait. What is
-// three hours for the jobs takes some milliseconds. The executor is opened and stopped
-// inside the bubble; after synctest.Wait all that can be done now is done, and what the
-// handlers have written can be read.
+// three hours for the jobs takes some milliseconds. The executor is opened and
+// stopped inside the bubble; after synctest.Wait all that can be done now is done,
+// and what the handlers have written can be read.
 func TestThreeHours(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x, err := executor.Open("", executor.Config{Logger: slog.New(slog.DiscardHandler)})

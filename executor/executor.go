@@ -27,19 +27,19 @@ type Executor struct {
 	log        *journal.Log
 	actors     *actor.System
 	dispatcher *dispatcher
-	seed       maphash.Seed // of ids to shards; of this process only, so nobody can aim at one shard
+	seed       maphash.Seed // of ids to shards; of this process only, so no producer can aim at one shard
 	volatile   bool
 	clock      func() time.Time // for what is accepted
 	dir        string           // for people
 
-	// routes are all shards by number. It only grows; a copy is swapped in
-	// under mu, because the committer reads it.
+	// routes are all shards by number. It only grows; a copy is swapped in under
+	// mu, because the committer reads it.
 	routes atomic.Pointer[[]*shard.Shard]
 
 	backlog    *backlog.Backlog
 	quarantine quarantine.Quarantine
 	locks      locks
-	gates      gate.Gates // of marks and keys
+	gates      gate.Gates // of sources and idempotency keys
 	sweeper    sweeper
 	running    *journal.Running // from Start on
 	opening    time.Time        // when Open began, and no other had the journal
@@ -55,8 +55,8 @@ type Executor struct {
 	// both wait for the disk. It is taken before mu.
 	arranging sync.Mutex
 
-	// mu guards what follows. No call into another room and no user code is
-	// under it.
+	// mu guards what follows. No call into another room and no user code is under
+	// it.
 	mu     sync.Mutex
 	queues map[string]*queue
 	slots  map[string]bool // names of slots
@@ -91,9 +91,9 @@ const (
 type handlerKey struct{}
 
 // Open opens the journal in the directory dir, or creates it, and returns an
-// executor that runs nothing yet. The parent of dir must exist. With an empty
-// dir everything is kept in memory: no file, no fsync, and nothing survives
-// the process.
+// executor that runs nothing yet. The parent of dir must exist. With an empty dir
+// everything is kept in memory: no file, no fsync, and nothing survives the
+// process.
 //
 // Register the queues with [Handle], then call Run or Start. Payloads may be
 // enqueued as soon as their queue is registered.
@@ -110,13 +110,13 @@ func Open(dir string, cfg Config) (*Executor, error) {
 
 // OpenContext is [Open] that waits while another process has the journal open,
 // until ctx ends: for deploys in which the new process starts before the old one
-// has stopped. It begins to open within five milliseconds of the other's [Executor.Stop],
-// or death; as long as handlers that a Stop has left behind still run, it waits for
-// them. Of several who wait, any may be the next. Config.Logger is told whom it
-// waits for.
+// has stopped. It begins to open within five milliseconds of the other's
+// [Executor.Stop], or death; as long as handlers that a Stop has left behind still
+// run, it waits for them. Of several who wait, any may be the next. It logs which
+// process it waits for.
 //
-// When ctx ends first, the error matches both the cause of
-// ctx and the [journal.LockedError] that says who has the journal, and since when.
+// When ctx ends first, the error matches both the cause of ctx and the
+// [journal.LockedError] that says which process has the journal, and since when.
 // ctx is for the wait alone: what the executor does later has the context of
 // [Executor.Start]. It returns ErrContext, and the errors of Open.
 func OpenContext(ctx context.Context, dir string, cfg Config) (*Executor, error) {
@@ -210,17 +210,18 @@ func (x *Executor) tell(err error) {
 	}
 }
 
-// guardHook calls user code that nobody waits for an error of.
+// guardHook calls user code, and logs what goes wrong in it: there is no caller to
+// return it to.
 func (x *Executor) guardHook(name string, f func()) {
 	if err := guarded(func() error { f(); return nil }); err != nil {
 		x.cfg.Logger.Error("hook panicked", slog.String("hook", name), slog.Any("error", err))
 	}
 }
 
-// Err returns nil while the executor can do its work, and what keeps it from
-// it: ErrFailed with the cause, ErrClosed once Stop was called, ErrFull while the disk
-// is full, ErrSlowDisk while it does not answer, ErrStuck while the handlers of
-// all workers are stuck, ErrStalled when the backlog has been full for a minute and
+// Err returns nil while the executor can do its work, and what keeps it from it:
+// ErrFailed with the cause, ErrClosed once Stop was called, ErrFull while the disk
+// is full, ErrSlowDisk while it does not answer, ErrStuck while the handlers of all
+// workers are stuck, ErrStalled when the backlog has been full for a minute and
 // nothing has ended.
 func (x *Executor) Err() error {
 	if err := x.failure(); err != nil {
@@ -275,12 +276,12 @@ func border(err error) error {
 	return err
 }
 
-// Copy writes a copy of the journal into the new directory dir, while the
-// executor runs: everything that was accepted before the call is in it, under
-// [DurabilityAsync], too, unless the disk is full and has no room for it. The copy is a
-// journal of its own, to be opened elsewhere or looked at. It returns ErrContext,
-// ErrClosed, ErrFailed, the cause of ctx when that ends first, or what the system
-// says about the directory, and then there is no copy. In memory it
+// Copy writes a copy of the journal into the new directory dir, while the executor
+// runs: everything that was accepted before the call is in it, under
+// [DurabilityAsync], too, unless the disk is full and has no room for it. The copy
+// is a journal of its own, to be opened elsewhere or looked at. It returns
+// ErrContext, ErrClosed, ErrFailed, the cause of ctx when that ends first, or what
+// the system says about the directory, and then there is no copy. In memory it
 // returns ErrState.
 func (x *Executor) Copy(ctx context.Context, dir string) error {
 	if x.volatile {
@@ -298,12 +299,12 @@ func (x *Executor) Copy(ctx context.Context, dir string) error {
 
 // Compact makes the journal's file as small as what is in it, while the executor
 // runs: what is in use is written once more, and Enqueue waits meanwhile, until ctx
-// ends at the latest. It waits for a running Copy. It is hardly ever needed: Open does it to a file of more than 64 MiB of which less
-// than half is in use, and an executor that was idle for ten seconds when less
-// than a quarter, and no more than 16 MiB, is in use. It returns ErrFull when
-// there is no room, ErrContext, or the cause of ctx, and then nothing has changed; ErrUnknown
-// when ctx ended while it was at work; ErrClosed, or ErrFailed. In memory it has
-// no effect.
+// ends at the latest. It waits for a running Copy. It is hardly ever needed: Open
+// does it to a file of more than 64 MiB of which less than half is in use, and an
+// executor that was idle for ten seconds when less than a quarter, and no more than
+// 16 MiB, is in use. It returns ErrFull when there is no room, ErrContext, or the
+// cause of ctx, and then nothing has changed; ErrUnknown when ctx ended while it
+// was at work; ErrClosed, or ErrFailed. In memory it has no effect.
 func (x *Executor) Compact(ctx context.Context) error {
 	ctx, err := usable(ctx)
 	if err != nil {

@@ -32,8 +32,8 @@ type Explanation struct {
 	Attempt   int       // that runs or comes next, as in [Job]: 1, 2, 3, …; a job that failed twice is at 3
 	LastError string
 	Payloads  int // that wait
-	// Keys are what blocks it, with those who have locked them, or who were called
-	// before it.
+	// Keys are the keys that block it, with the jobs that have locked them or were
+	// called before it.
 	Keys []KeyLockStatus
 	// Unique are the leases that it waits for, with up to MaxListed waiters each.
 	Unique []LeaseStatus
@@ -44,10 +44,11 @@ type Explanation struct {
 	More int
 }
 
-// LeaseStatus is a key of [Unique] that a job waits for. Jobs are named as queue/id.
+// LeaseStatus is a key of [Unique] that a job waits for. Jobs are named as
+// queue/id.
 type LeaseStatus struct {
 	Key       string
-	By        string        // the job that has it; empty: it is free, and about to be had
+	By        string        // the job that has it; empty: it is free, and about to be granted
 	Token     uint64        // of its lease
 	HeldFor   time.Duration // so far
 	Remaining time.Duration // until the lease ends if it is not extended; 0: it does not end by itself
@@ -80,8 +81,8 @@ func newLeaseStatus(s lock.Status) LeaseStatus {
 	return l
 }
 
-// Explain says why the job of an id does not run: who has locked what it waits
-// for and for how much longer. It returns ErrUnknownQueue, ErrClosed, or the
+// Explain says why the job of an id does not run: what it waits for, which job has
+// that, and for how much longer. It returns ErrUnknownQueue, ErrClosed, or the
 // cause of ctx.
 func (x *Executor) Explain(ctx context.Context, queue, id string) (Explanation, error) {
 	ctx, err := usable(ctx)
@@ -156,9 +157,9 @@ func (l *locks) explain(q *queue, e *Explanation) {
 	e.Slots = e.Slots[:len(e.Slots)-e.More]
 }
 
-// String is one line for people. It shows the first ten of each list, and says
-// how many more there are; long names and errors are cut, and what does not print
-// is quoted.
+// String is one line for people. It shows the first ten of each list, and says how
+// many more there are; long names and errors are cut, and what does not print is
+// quoted.
 func (e Explanation) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s is %s", brief(holder{Queue: e.Queue, ID: e.ID}.String()), e.State)

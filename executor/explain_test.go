@@ -14,8 +14,8 @@ import (
 	"github.com/strandjobs/strand/executor"
 )
 
-// A crowd at one key, and one that holds it many times, is counted and not
-// listed: neither the value nor its text grows with it.
+// A crowd at one key, and one that holds it many times, is counted and not listed:
+// neither the value nor its text grows with it.
 func TestExplainACrowd(t *testing.T) {
 	const crowd = 3000
 	bubble(t, func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestExplainHostileNames(t *testing.T) {
 			enqueue(t, q, id+"fails", "")
 		}
 		synctest.Wait()
-		for _, id := range []string{evil + strings.Repeat("x", 400), evil + "b", evil + "bfails", "nobody" + evil} {
+		for _, id := range []string{evil + strings.Repeat("x", 400), evil + "b", evil + "bfails", "missing" + evil} {
 			e := explain(t, x, name, id)
 			texts := []string{e.String()}
 			for _, k := range e.Keys {

@@ -18,8 +18,8 @@ func (x *Executor) BreakShards() {
 	}
 }
 
-// Gates counts the names of marks and keys that are in use, or whose outcome is
-// not known.
+// Gates counts the names of sources and idempotency keys that are in use, or whose
+// outcome is not known.
 func (x *Executor) Gates() int {
 	return x.gates.Len()
 }

@@ -48,7 +48,7 @@ func TestStartAfterFailure(t *testing.T) {
 	})
 }
 
-// A shard that has failed takes nothing in any more. Nobody waits for it.
+// A shard that has failed takes nothing in any more. No call waits for it.
 func TestEnqueueDoesNotWaitForABrokenShard(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := openOn(t, new(journal.Memory), executor.Config{})

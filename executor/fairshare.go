@@ -22,7 +22,7 @@ func (s *fairShare) count(now time.Duration) {
 	s.at = now
 }
 
-// now is the time on the monotonic clock, if anybody wants to know.
+// now is the time on the monotonic clock, or 0 when no scheduler needs it.
 func (d *dispatcher) now() time.Duration {
 	if !d.fair {
 		return 0
@@ -78,7 +78,7 @@ func (d *dispatcher) begin(w *worker, p *port, now time.Duration) {
 	d.ready, s.waiting = kept, 0
 }
 
-// end notes that a worker works for nobody any more. Those that the limit kept
+// end notes that a worker has left the queue. The shards that the limit kept
 // waiting are ready: the worker, or one that takes its place, is about to look.
 func (d *dispatcher) end(w *worker, now time.Duration) {
 	s := w.serves

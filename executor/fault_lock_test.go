@@ -21,8 +21,8 @@ func idempotencyRecord(keys ...string) func(string, string) []string {
 	return func(string, string) []string { return keys }
 }
 
-// Locks and leases for as long as there are numbers last, and end
-// with their jobs all the same.
+// Locks and leases for as long as there are numbers last, and end with their jobs
+// all the same.
 func TestLocksWithExtremeTimes(t *testing.T) {
 	for _, ttl := range []time.Duration{math.MaxInt64, math.MaxInt64 - 1, 290 * 365 * 24 * time.Hour} {
 		bubble(t, func(t *testing.T) {
@@ -70,7 +70,7 @@ func TestLocksWithExtremeTimes(t *testing.T) {
 	}
 }
 
-// Who is put off for ever waits, and does not spin.
+// A job that is put off for ever waits, and does not spin.
 func TestRequeueAfterExtremes(t *testing.T) {
 	for after, least := range map[time.Duration]time.Duration{1: 0, time.Hour: time.Hour, math.MaxInt64: 24 * time.Hour} {
 		bubble(t, func(t *testing.T) {
@@ -100,8 +100,8 @@ func TestRequeueAfterExtremes(t *testing.T) {
 	}
 }
 
-// A stop that races the unlock of what jobs wait for neither loses
-// them nor leaves a key that nobody will unlock.
+// A stop that races the unlock of what jobs wait for neither loses them nor leaves
+// a key that no job will unlock.
 func TestStopRacesUnlock(t *testing.T) {
 	const jobs = 8
 	var want []string
@@ -151,8 +151,8 @@ func TestStopRacesUnlock(t *testing.T) {
 	}
 }
 
-// A journal has one executor, so its locks have one table. The next
-// one has larger tokens.
+// A journal has one executor, so its locks have one table. The next one has larger
+// tokens.
 func TestOneTableOfLocks(t *testing.T) {
 	dir := t.TempDir() + "/journal"
 	tokens := make(chan uint64, 1)
@@ -181,8 +181,8 @@ func TestOneTableOfLocks(t *testing.T) {
 	}
 }
 
-// A job that asks for what it holds itself is not blocked by itself,
-// and a handler may do with keys whatever a person may.
+// A job that asks for what it holds itself is not blocked by itself, and a handler
+// may do with keys whatever a person may.
 func TestHandlerAndItsOwnKeys(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{})

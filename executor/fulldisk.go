@@ -5,13 +5,14 @@ import (
 	"time"
 )
 
-// What happens on a full disk, from the outside in: the journal refuses what it has no
-// room for and goes on with the rest, so jobs run and end; Enqueue returns a [FullError]
-// with Disk; a job whose handler passes that on waits, and spends no retry; Err returns
-// [ErrFull]; and the journal, which looks for room by itself, logs the begin and the end.
+// What happens on a full disk, from the outside in: the journal refuses what it has
+// no room for and goes on with the rest, so jobs run and end; Enqueue returns a
+// [FullError] with Disk; a job whose handler passes that on waits, and spends no
+// retry; Err returns [ErrFull]; and the journal, which looks for room by itself,
+// logs the begin and the end.
 
-// retryFullDisk is the FullError.RetryAfter of a disk, and the shortest pause of a job
-// that waits for one.
+// retryFullDisk is the FullError.RetryAfter of a disk, and the shortest pause of a
+// job that waits for one.
 const retryFullDisk = time.Second
 
 // diskFull is the error of a call that the journal had no room for.

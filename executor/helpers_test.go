@@ -39,8 +39,8 @@ func bubbles(t *testing.T, seeds int, stream uint64, f func(*testing.T, *rand.Ra
 // long reports whether the long tiers are asked for.
 func long() bool { return os.Getenv("STRAND_LONG") != "" }
 
-// open opens an executor and stops it at the end of the test. An empty dir
-// means memory.
+// open opens an executor and stops it at the end of the test. An empty dir means
+// memory.
 func open(t testing.TB, dir string, cfg executor.Config) *executor.Executor {
 	t.Helper()
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
@@ -94,7 +94,8 @@ func enqueue[T any](t testing.TB, q *executor.Queue[T], id string, payload T, op
 	return r
 }
 
-// bubble runs a test in which time stands still while anybody does something.
+// bubble runs a test in which time stands still while any goroutine has something
+// to do.
 func bubble(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
 	synctest.Test(t, f)

@@ -28,8 +28,8 @@ func (l *locks) written(c lock.Change) journal.Set {
 
 const holdVersion = 1
 
-// set is what the journal has of a key-lock. binding is held. Times are written
-// as on the wall clock of now, in Unix nanoseconds: 0 for ever.
+// set is what the journal has of a key-lock. binding is held. Times are written as
+// on the wall clock of now, in Unix nanoseconds: 0 for ever.
 func (l *locks) set(h *lock.KeyLock) journal.Set {
 	v := []byte{holdVersion, 0}
 	if h.OnRun {
@@ -77,7 +77,7 @@ func (l *locks) parse(s journal.Set, now time.Time) (h *lock.KeyLock, until int6
 	return h, until, nil
 }
 
-// reader takes a value apart. What is cut short leaves nothing.
+// reader takes a value apart. Of one that is cut short it reads zeros.
 type reader struct{ rest []byte }
 
 func (r *reader) uvarint() uint64 {

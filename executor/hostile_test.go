@@ -240,7 +240,7 @@ func (v *victims) takesContext() map[string]func(context.Context) error {
 var errIgnored = errors.New("the context does not matter")
 
 // A context that can't be used is an error of the call that it was given to, and
-// hurts nobody else.
+// hurts no other.
 func TestHostileContexts(t *testing.T) {
 	v := newVictims(t)
 	boom := func() { panic("hostile") }

@@ -11,36 +11,38 @@ import (
 )
 
 // IdempotencyKey gives a call an idempotency key: any string of 1 to 512 bytes, for
-// example the id of the request. A call whose key was accepted before in the
-// same queue, within Config.IdempotencyTTL, enqueues nothing and returns the receipts of
-// the first one with Duplicate set. So after ErrUnknown the same call can be
-// made again, by the next process, too: the key is in the same commit as the
-// payload. Calls with one key at the same time wait for each other: one is
-// accepted.
+// example the id of the request. A call whose key was accepted before in the same
+// queue, within Config.IdempotencyTTL, enqueues nothing and returns the receipts of
+// the first one with Duplicate set. So after ErrUnknown the same call can be made
+// again, by the next process, too: the key is in the same commit as the payload.
+// Calls with one key at the same time wait for each other: one is accepted.
 //
 // A follow-up that a handler enqueues with a key is enqueued again when the handler
-// is tried again after Config.IdempotencyTTL: the default retries go on for 20 days.
+// is tried again after Config.IdempotencyTTL: the default retries go on for 20
+// days.
 //
 // A key is the queue's, whatever the id: where several senders make up keys, put
-// the sender into it, or the second one who has the same is taken for the first.
+// the sender into it, or the second sender with the same key is taken for the
+// first.
 //
 // What a repeated call carries is not compared, except that [Queue.EnqueueMany]
 // returns ErrInvalidKey for another number of items than the first had.
 func IdempotencyKey(key string) Option { return Option{kind: optionIdempotency, name: key} }
 
 const (
-	// keyPrefix begins the state keys of idempotency keys. The length and the
-	// name of the queue follow: numbers of queues change when a journal is
-	// exported and imported.
+	// keyPrefix begins the state keys of idempotency keys. The length and the name
+	// of the queue follow: numbers of queues change when a journal is exported and
+	// imported.
 	keyPrefix = "key/"
 
-	// sweepsPerTTL is how often in IdempotencyTTL expired keys are looked for: at most
-	// one in so many has expired and is still there, as long as keyed calls come.
+	// sweepsPerTTL is how often in IdempotencyTTL expired keys are looked for: at
+	// most one in so many has expired and is still there, as long as keyed calls
+	// come.
 	sweepsPerTTL = 16
 
-	// sweepStep is how many keys one call looks at, which takes about as long
-	// as to commit. In memory all are looked at: there is nothing to wait for,
-	// and whoever goes on has to sort them again.
+	// sweepStep is how many keys one call looks at, which takes about as long as to
+	// commit. In memory all are looked at: there is nothing to wait for, and the
+	// call that goes on would have to sort them again.
 	sweepStep = 512
 )
 
@@ -76,8 +78,8 @@ func (x *Executor) expired(k idempotencyRecord) bool {
 	return time.Since(time.Unix(0, k.at)) >= x.cfg.IdempotencyTTL
 }
 
-// acceptedBefore returns where the call begins that came with the key before, 0 when
-// there was none. The caller is inside the gate of the key.
+// acceptedBefore returns where the call begins that came with the key before, 0
+// when there was none. The caller is inside the gate of the key.
 func (x *Executor) acceptedBefore(c *conditions, n int) (first journal.Position, err error) {
 	k, found, err := x.readKey(c.stateKey)
 	if err != nil || !found || x.expired(k) {
@@ -100,15 +102,15 @@ func (x *Executor) readKey(stateKey string) (k idempotencyRecord, found bool, er
 
 // sweeper says where the search for expired keys goes on.
 type sweeper struct {
-	// mu is held by the one who searches; others do not wait for it.
+	// mu is held by the caller that searches; others do not wait for it.
 	mu   sync.Mutex
 	from string    // the next state key to look at; empty between two passes
 	next time.Time // of the next pass
 }
 
 // sweepKeys takes expired keys out of the journal with one of the next commits.
-// There is no list of them by age: it would have to be written, too, and keys
-// live long. Callers take turns in going through them all, again and again.
+// There is no list of them by age: it would have to be written, too, and keys live
+// long. Callers take turns in going through them all, again and again.
 func (x *Executor) sweepKeys() {
 	s := &x.sweeper
 	if !s.mu.TryLock() {
@@ -126,7 +128,7 @@ func (x *Executor) sweepKeys() {
 	s.from = ""
 	for set, err := range x.log.KeysFrom(keyPrefix, from) {
 		if err != nil {
-			break // of the disk; whoever writes hears of it
+			break // of the disk; the next write returns it
 		}
 		if seen == sweepStep && !x.volatile {
 			s.from = set.Key
@@ -149,8 +151,8 @@ func (x *Executor) sweepKeys() {
 	}
 }
 
-// enterExpired enters the gate of an expired key. Nil: it has not expired, or
-// somebody is about to use it again.
+// enterExpired enters the gate of an expired key. Nil: it has not expired, or a
+// call is about to use it again.
 func (x *Executor) enterExpired(set journal.Set) *gate.Gate {
 	if k, err := parseIdempotencyRecord(set.Key, set.Value); err != nil || !x.expired(k) {
 		return nil

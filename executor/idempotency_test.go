@@ -19,7 +19,8 @@ func TestKey(t *testing.T) {
 	dir := t.TempDir() + "/journal"
 	queues := func() (x *executor.Executor, a, b *executor.Queue[string]) {
 		x = open(t, dir, executor.Config{})
-		// Names that would be taken for each other if they were only strung together.
+		// Names that would be taken for each other if they were only strung
+		// together.
 		a = handle(t, x, "a", (&probe{}).handle, executor.QueueConfig[string]{})
 		b = handle(t, x, "a/1/b", (&probe{}).handle, executor.QueueConfig[string]{})
 		return x, a, b
@@ -131,8 +132,8 @@ func TestKeyExpires(t *testing.T) {
 	})
 }
 
-// Whatever the process knew when it died, calling again with the same
-// key leaves one job.
+// Whatever the process knew when it died, calling again with the same key leaves
+// one job.
 func TestKeyAfterACrash(t *testing.T) {
 	const calls = 12
 	var images []*journal.Memory
@@ -156,7 +157,7 @@ func TestKeyAfterACrash(t *testing.T) {
 			p := &probe{}
 			x := openOn(t, image, executor.Config{})
 			q := handle(t, x, "jobs", p.handle, executor.QueueConfig[string]{Merge: executor.MergeKeepAll})
-			call(t, q) // nil for each: no stale mark beside a key that is not there
+			call(t, q) // nil for each: no stale offset beside a key that is not there
 			start(t, x)
 			time.Sleep(time.Second)
 			stop(t, x)

@@ -18,8 +18,8 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// An error may be long, and need not be text. A secret in it is for
-// FormatError to take out.
+// An error may be long, and need not be text. A secret in it is for FormatError to
+// take out.
 func TestErrorTexts(t *testing.T) {
 	for name, row := range map[string]struct{ text, kept string }{
 		"long":          {strings.Repeat("x", 10<<20), strings.Repeat("x", 4<<10)},
@@ -56,8 +56,7 @@ func TestErrorTexts(t *testing.T) {
 	}
 }
 
-// What is empty, strange or at the edge comes back as it was,
-// also after a restart.
+// What is empty, strange or at the edge comes back as it was, also after a restart.
 func TestStrangeInputComesBack(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		disk := new(journal.Memory)
@@ -106,8 +105,8 @@ func TestStrangeInputComesBack(t *testing.T) {
 	})
 }
 
-// Ids that would all meet in one shard under a hash without a key
-// are spread like any others.
+// Ids that would all meet in one shard under a hash without a key are spread like
+// any others.
 func TestIDsCannotAimAtAShard(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const shards, perShard = 16, 500
@@ -128,7 +127,7 @@ func TestIDsCannotAimAtAShard(t *testing.T) {
 	})
 }
 
-// fnv is a hash that anybody can compute.
+// fnv is a hash that any producer can compute.
 func fnv(s string) (h uint64) {
 	h = 14695981039346656037
 	for i := range len(s) {
@@ -137,9 +136,9 @@ func fnv(s string) (h uint64) {
 	return h
 }
 
-// 10,000 producers, half of whom have given up or are about to. Each
-// payload runs if it was accepted, never if it was refused, and either way if
-// nobody knows; none runs twice.
+// 10,000 producers, half of which have given up or are about to. Each payload runs
+// if it was accepted, never if it was refused, and either way if that is unknown;
+// none runs twice.
 func TestProducersWhoGiveUp(t *testing.T) {
 	const producers = 10_000
 	x := open(t, t.TempDir()+"/journal", executor.Config{})

@@ -31,17 +31,18 @@ type Job[T any] struct {
 	log   *slog.Logger
 }
 
-// Logger returns Config.Logger with queue, id and attempt, made at each call. That of a
-// job which no executor has made, as in a test of a handler, is [slog.Default]'s.
+// Logger returns Config.Logger with queue, id and attempt, made at each call. The
+// logger of a job that no executor has made, as in a test of a handler, is
+// [slog.Default]'s.
 func (j Job[T]) Logger() *slog.Logger { return jobLogger(j.log, j.Queue, j.ID, j.Attempt) }
 
 func jobLogger(l *slog.Logger, queue, id string, attempt int) *slog.Logger {
 	return cmp.Or(l, slog.Default()).With(slog.String("queue", queue), slog.String("id", id), slog.Int("attempt", attempt))
 }
 
-// Failure is one failed attempt of a job. Of the older ones of a job the first KiB of
-// the text is kept, of the last one all of it; see QueueConfig.FormatError. What a crash
-// cut off is none, but is counted: see Job.Crashes.
+// Failure is one failed attempt of a job. Of the older ones of a job the first KiB
+// of the text is kept, of the last one all of it; see QueueConfig.FormatError. An
+// attempt that a crash cut off is no failure: Job.Crashes counts it.
 type Failure struct {
 	Attempt int // 1, 2, 3, …; after RunNow and Requeue it begins again
 	At      time.Time
@@ -58,9 +59,9 @@ func failuresOf(h journal.History, last string) (list []Failure) {
 	return list
 }
 
-// Lease returns the lease of a job that is unique while it runs; see [Unique].
-// Its token grows with every run of the key, over restarts, too. For all other
-// jobs it is one that has ended.
+// Lease returns the lease of a job that is unique while it runs; see [Unique]. Its
+// token grows with every run of the key, over restarts, too. For all other jobs it
+// is one that has ended.
 func (j Job[T]) Lease() lock.Lease { return j.claim.leased() }
 
 func (j Job[T]) held() *claim { return j.claim }
@@ -97,14 +98,15 @@ func (j Merged[T]) Logger() *slog.Logger { return jobLogger(j.log, j.Queue, j.ID
 // Lease returns the lease of a job that is unique while it runs; see [Job.Lease].
 func (j Merged[T]) Lease() lock.Lease { return j.claim.leased() }
 
-// Latest returns the value of the last payload in score order. It is the newest
-// one that is waiting if scores are times, equal payloads are all kept or merge by
+// Latest returns the value of the last payload in score order. It is the newest one
+// that is waiting if scores are times, equal payloads are all kept or merge by
 // [MergeKeepLast], and no more than MaxPayloads wait.
 func (j Merged[T]) Latest() T { return j.Payloads[len(j.Payloads)-1].Value }
 
 func (j Merged[T]) held() *claim { return j.claim }
 
-// firstAttempt is the number of the attempt of an item whose Retry is 0 − 2.
+// firstAttempt is what makes a Retry the number of an attempt: the Retry of a job
+// that has not failed is −1, and its attempt is the first.
 const firstAttempt = 2
 
 // single makes the job of the payload that an item has in hand. A payload that the

@@ -11,8 +11,8 @@ import (
 	"github.com/strandjobs/strand/lock"
 )
 
-// KeyLocks are the locked keys of an executor as people see them, and those that
-// lock by hand: what [Locks] of all queues set, wait for and clear. It is a
+// KeyLocks are the locked keys of an executor, to be listed, locked and unlocked by
+// hand: those that [Locks] of all queues set, wait for and clear. It is a
 // [lock.Service] and a [lock.Watcher]. All methods may be called from any
 // goroutine; changes are on disk with the next commit.
 //
@@ -30,8 +30,7 @@ var (
 func (x *Executor) KeyLocks() KeyLocks { return KeyLocks{&x.locks} }
 
 // Lock locks key by hand until Unlock; doing it twice is like doing it twice in
-// jobs. It returns [lock.ErrEmptyKey], ErrInvalidKey,
-// ErrFailed.
+// jobs. It returns [lock.ErrEmptyKey], ErrInvalidKey, ErrFailed.
 func (k KeyLocks) Lock(ctx context.Context, key string) error {
 	if err := checkKey(key); err != nil {
 		return err
@@ -42,9 +41,9 @@ func (k KeyLocks) Lock(ctx context.Context, key string) error {
 	return k.l.attempt(new(journal.Change), func(all *lock.KeyLocks) { all.Lock(key, holder{}, 0) })
 }
 
-// Unlock unlocks key, whoever has locked it and how often: those who wait go on.
-// It returns [lock.ErrNotLocked] when it is not locked, [lock.ErrEmptyKey],
-// ErrContext, ErrClosed or ErrFailed.
+// Unlock unlocks key, whichever job has locked it and however often: the jobs that
+// wait for it go on. It returns [lock.ErrNotLocked] when it is not locked,
+// [lock.ErrEmptyKey], ErrContext, ErrClosed or ErrFailed.
 func (k KeyLocks) Unlock(ctx context.Context, key string) error {
 	if key == "" {
 		return lock.ErrEmptyKey
@@ -60,8 +59,8 @@ func (k KeyLocks) Unlock(ctx context.Context, key string) error {
 	return err
 }
 
-// Locked reports whether key is locked. It returns [lock.ErrEmptyKey], ErrContext, ErrClosed
-// or ErrFailed.
+// Locked reports whether key is locked. It returns [lock.ErrEmptyKey], ErrContext,
+// ErrClosed or ErrFailed.
 func (k KeyLocks) Locked(ctx context.Context, key string) (bool, error) {
 	if key == "" {
 		return false, lock.ErrEmptyKey
@@ -75,8 +74,8 @@ func (k KeyLocks) Locked(ctx context.Context, key string) (bool, error) {
 }
 
 // Watch calls wake once, on a goroutine of its own, when key is unlocked, and
-// returns true; it returns false when it is not locked now, and after
-// Stop. A nil wake is not called. cancel may be too late.
+// returns true; it returns false when it is not locked now, and after Stop. A nil
+// wake is not called. cancel may be too late.
 func (k KeyLocks) Watch(key string, wake func()) (cancel func(), locked bool) {
 	if wake == nil {
 		wake = func() {}
@@ -87,7 +86,7 @@ func (k KeyLocks) Watch(key string, wake func()) (cancel func(), locked bool) {
 		return func() {}, false
 	}
 	forget, locked := k.l.keys.Watch(key, func() {
-		// Whoever unlocks may be an actor, which user code could end.
+		// The caller may be an actor, which user code could end.
 		go k.l.x.guardHook("Watch", wake)
 	})
 	return func() {
@@ -101,8 +100,8 @@ func (k KeyLocks) Watch(key string, wake func()) (cancel func(), locked bool) {
 // there are stands beside each of them.
 const MaxListed = 100
 
-// KeyLockStatus is a locked key. Jobs are named as queue/id; either is quoted when it
-// does not print.
+// KeyLockStatus is a locked key. Jobs are named as queue/id; either is quoted when
+// it does not print.
 type KeyLockStatus struct {
 	Key         string
 	Locks       []LockHeld // oldest first, MaxListed at most; none while it is kept for those in Called
@@ -155,8 +154,8 @@ func names(all []holder) (names []string, more int) {
 	return names, more
 }
 
-// String is one line: who has the key, for how much longer, and who waits. It
-// shows the first ten of each, and says how many more there are.
+// String is one line: which jobs have the key, for how much longer, and which wait.
+// It shows the first ten of each, and says how many more there are.
 func (s KeyLockStatus) String() string {
 	locks := some(s.Locks, s.MoreLocks, func(h LockHeld) string {
 		by := brief(h.By)

@@ -92,8 +92,8 @@ func TestLaralocker_A01_NextFreeSlot(t *testing.T) {
 	})
 }
 
-// A02: StartFrom is asked when nothing is known, and never again, not even
-// after a restart.
+// A02: StartFrom is asked when nothing is known, and never again, not even after a
+// restart.
 func TestLaralocker_A02_StartFrom(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		disk, asked := new(journal.Memory), 0
@@ -146,8 +146,8 @@ func TestLaralocker_A03_SuccessMovesOn(t *testing.T) {
 	})
 }
 
-// A04: a failure leaves the sequence where it was; the slot is free at once, or
-// by option kept for the retry.
+// A04: a failure leaves the sequence where it was; the slot is free at once, or by
+// option kept for the retry.
 func TestLaralocker_A04_Failure(t *testing.T) {
 	for name, end := range map[string]func() error{
 		"error": func() error { return errBoom }, "panic": func() error { panic("boom") },
@@ -199,8 +199,8 @@ func TestLaralocker_A04_Failure(t *testing.T) {
 	})
 }
 
-// A04: a holder clears its reservation by hand: others get the value, and its
-// own success is one, but does not move the sequence.
+// A04: a holder clears its reservation by hand: others get the value, and its own
+// success is one, but does not move the sequence.
 func TestLaralocker_A04_ClearByHand(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{})
@@ -280,8 +280,8 @@ func TestLaralocker_A04_BuriedJobKeepsNothing(t *testing.T) {
 	}
 }
 
-// A04: when the holder vanishes, its slot is free after the TTL, not before: so
-// it is in one process, where nothing beats any more, and over a crash.
+// A04: when the holder vanishes, its slot is free after the TTL, not before: so it
+// is in one process, where nothing beats any more, and over a crash.
 func TestLaralocker_A04_TTLFreesTheSlot(t *testing.T) {
 	for name, keep := range map[string]bool{"default": false, "KeepOnFailure": true} {
 		for _, crash := range []bool{false, true} {
@@ -359,8 +359,8 @@ func TestLaralocker_A04_ClearedIsNotKept(t *testing.T) {
 	})
 }
 
-// A success whose slot was lost meanwhile is none: somebody else has the value,
-// and two jobs never end with the same one. It spends no retry.
+// A success whose slot was lost meanwhile is none: another job has the value, and
+// two jobs never end with the same one. It spends no retry.
 func TestLaralocker_A03_SuccessWithALostSlot(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{})
@@ -398,8 +398,8 @@ func TestLaralocker_A03_SuccessWithALostSlot(t *testing.T) {
 	})
 }
 
-// A05: the TTL is its own, else the queue's timeout, else 60 s; a heartbeat
-// extends it by as much, three times in a TTL, while the job runs.
+// A05: the TTL is its own, else the queue's timeout, else 60 s; a heartbeat extends
+// it by as much, three times in a TTL, while the job runs.
 func TestLaralocker_A05_TTL(t *testing.T) {
 	for want, test := range map[time.Duration]struct{ own, timeout time.Duration }{
 		60 * time.Second: {}, 90 * time.Second: {timeout: 90 * time.Second}, 6 * time.Second: {6 * time.Second, 90 * time.Second},
@@ -525,8 +525,8 @@ func TestLaralocker_A05_Stores(t *testing.T) {
 	})
 }
 
-// A06: tickets are sold at the same time, some sales fail, and the process dies
-// at every moment: no two sales that succeeded have one serial.
+// A06: tickets are sold at the same time, some sales fail, and the process dies at
+// every moment: no two sales that succeeded have one serial.
 func TestLaralocker_A06_Serials(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		disk := new(journal.Memory)
@@ -550,8 +550,8 @@ func TestLaralocker_A06_Serials(t *testing.T) {
 	})
 }
 
-// sell sells tickets, and what there is to sell on the disk, and returns who has
-// which serial.
+// sell sells tickets, and what there is to sell on the disk, and returns which job
+// has which serial.
 func sell(t *testing.T, disk *journal.Memory, tickets int, begins func()) map[int]string {
 	x := openOn(t, disk, executor.Config{})
 	failed := make(map[string]bool)
@@ -625,7 +625,7 @@ func TestLaralocker_NoFreeSlot(t *testing.T) {
 	})
 }
 
-// A slot that comes back while somebody is finding out that there is none is not
+// A slot that comes back while a job is finding out that there is none is not
 // missed.
 func TestLaralocker_NoSlotIsMissed(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -37,8 +37,8 @@ func runQueue(t testing.TB, disk *journal.Memory, name string, p *probe) *execut
 	return x
 }
 
-// Whatever Enqueue accepted while Stop was called runs once, in this opening of
-// the journal or in a later one; what it refused never does.
+// Whatever Enqueue accepted while Stop was called runs once, in this opening of the
+// journal or in a later one; what it refused never does.
 func TestEnqueueRacesStop(t *testing.T) {
 	dir := t.TempDir() + "/journal"
 	p := &probe{}
@@ -232,8 +232,8 @@ func TestUnregisteredQueueIsKept(t *testing.T) {
 	})
 }
 
-// 10,000 calls that meet a Stop. What was accepted is in the journal
-// or has run, what was refused never does.
+// 10,000 calls that meet a Stop. What was accepted is in the journal or has run,
+// what was refused never does.
 func TestEnqueueMeetsStop(t *testing.T) {
 	const rounds, callers = 250, 40
 	disk := new(journal.Memory)

@@ -9,8 +9,8 @@ import (
 	"github.com/strandjobs/strand/shard"
 )
 
-// absurdDelay is how far ahead nobody plans: a job that is due later was given
-// to a clock that was wrong, or this one is.
+// absurdDelay is further ahead than any job is planned: when one is due later,
+// either the clock was wrong when it was accepted, or it is wrong now.
 const absurdDelay = 50 * 365 * 24 * time.Hour
 
 // load gives the cores of the shards what is pending, and lets go of it.
@@ -38,7 +38,7 @@ func (q *queue) load(pending [][]journal.Ref, cores []*shard.Core) error {
 	return nil
 }
 
-// warnFar logs what is due when nobody plans anything.
+// warnFar logs how many entries are due later than absurdDelay.
 func (q *queue) warnFar() {
 	if q.far > 0 {
 		q.x.cfg.Logger.Warn("jobs are due in more than 50 years; was the clock wrong? RunNow runs them",

@@ -120,15 +120,15 @@ func TestLockable_S02_LockedOnRun(t *testing.T) {
 			synctest.Wait()
 			once := []string{"a 1", "b 1"}
 			require.Equal(t, [][]string{once, once, once}, during)
-			require.Equal(t, once, locked(x), "nobody has unlocked them")
+			require.Equal(t, once, locked(x), "no job has unlocked them")
 			stop(t, x)
 		})
 	}
 }
 
 // S02: not before it runs: a job that is not due, or waits for a worker, locks
-// nothing, whoever asks; from when its handler begins the keys are locked, one or
-// many of all its payloads, on disk, too.
+// nothing, whatever is listed; from when its handler begins the keys are locked,
+// one or many of all its payloads, on disk, too.
 func TestLockable_S02_NotBeforeItRuns(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		disk := new(journal.Memory)
@@ -170,7 +170,8 @@ func TestLockable_S02_NotBeforeItRuns(t *testing.T) {
 		y := openOn(t, after, executor.Config{})
 		require.Equal(t, []string{"a 1", "b 1", "c 1"}, locked(y))
 		stop(t, y)
-		// They are in one commit with the run or an earlier one; the job runs again.
+		// They are in one commit with the run or an earlier one; the job runs
+		// again.
 		y = openOn(t, images[0], executor.Config{})
 		again := new(probe)
 		handle(t, y, "q", again.handle, executor.QueueConfig[string]{Locks: executor.Locks[string]{OnRun: words}})
@@ -183,7 +184,7 @@ func TestLockable_S02_NotBeforeItRuns(t *testing.T) {
 }
 
 // S03: a job whose keys are locked does not run; what becomes of it is said by
-// WhenBlocked. The seed's is an error and the normal retry.
+// WhenBlocked. Lockable's own answer is an error and the normal retry.
 func TestLockable_S03_Blocked(t *testing.T) {
 	for name, test := range map[string]struct {
 		blocked lock.Decision
@@ -238,9 +239,9 @@ func TestLockable_S03_Blocked(t *testing.T) {
 	}
 }
 
-// S03: any of its keys keeps a job from running, the first one and the last one
-// and each as long as it is locked; keys that it does not name don't, and locks of
-// its own id neither.
+// S03: any of its keys keeps a job from running, the first one and the last one and
+// each as long as it is locked; keys that it does not name don't, and locks of its
+// own id neither.
 func TestLockable_S03_AnyKeyBlocks(t *testing.T) {
 	for _, order := range []string{"a", "b", "c", "a b", "c a", "b c", "c b a", "a b c"} {
 		bubble(t, func(t *testing.T) {
@@ -271,8 +272,8 @@ func TestLockable_S03_AnyKeyBlocks(t *testing.T) {
 	}
 }
 
-// S03: the error is a failure like any other: it backs off, spends its
-// retries, and ends in the morgue with what blocked it.
+// S03: the error is a failure like any other: it backs off, spends its retries, and
+// ends in the morgue with what blocked it.
 func TestLockable_S03_ErrorSpendsRetries(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{})
@@ -328,8 +329,8 @@ func TestLockable_S03_FirstComeFirstServed(t *testing.T) {
 	})
 }
 
-// S04: keys are unlocked when the job has succeeded, and only then, whoever has
-// locked them.
+// S04: keys are unlocked when the job has succeeded, and only then, whichever job
+// has locked them.
 func TestLockable_S04_UnlockedBySuccess(t *testing.T) {
 	for name, test := range map[string]struct {
 		end  func() error
@@ -433,8 +434,8 @@ func TestLockable_S04_OfABatch(t *testing.T) {
 	})
 }
 
-// S05: a flag is unlocked by one unlock; a counter by as many as it was locked,
-// in one job of many payloads, too, and it never goes below zero.
+// S05: a flag is unlocked by one unlock; a counter by as many as it was locked, in
+// one job of many payloads, too, and it never goes below zero.
 func TestLockable_S05_FlagsAndCounters(t *testing.T) {
 	for _, counted := range []bool{false, true} {
 		bubble(t, func(t *testing.T) {
@@ -497,7 +498,7 @@ func TestLockable_S05_LockedWhileAboveZero(t *testing.T) {
 				for _, id := range []string{"1", "2", "3"} {
 					enqueue(t, setter, id, "key", executor.In(time.Hour))
 				}
-				enqueue(t, unlocker, "too early", "other") // which nobody has locked
+				enqueue(t, unlocker, "too early", "other") // not locked
 				enqueue(t, waiter, "waiter", "key")
 				start(t, x)
 				for i := range test.unlocks {
@@ -543,8 +544,7 @@ func TestLockable_S05_CountedPayloadsOfOneJob(t *testing.T) {
 	})
 }
 
-// asking is a service that can't wake anybody and says itself what becomes of a
-// job.
+// asking is a service that can't wake a job and says itself what becomes of it.
 type asking struct {
 	*counters
 	decide func(keys []string) lock.Decision
@@ -554,8 +554,8 @@ func (a asking) Watch() {} // hides the one that it has
 
 func (a asking) HandleLockedBy(_ context.Context, keys []string) lock.Decision { return a.decide(keys) }
 
-// S06: a queue may bring its own service, which also decides what becomes of a
-// job that is blocked.
+// S06: a queue may bring its own service, which also decides what becomes of a job
+// that is blocked.
 func TestLockable_S06_OwnService(t *testing.T) {
 	for name, test := range map[string]struct {
 		service func(lock.Decision) lock.Service

@@ -126,8 +126,8 @@ func TestBurialOfSpoiledPayloads(t *testing.T) {
 	})
 }
 
-// S06: a service that counts is called for each payload of a job, both ways; to
-// one that does not it makes no difference.
+// S06: a service that counts is called for each payload of a job, both ways; to one
+// that does not it makes no difference.
 func TestLockable_S06_ServiceThatCounts(t *testing.T) {
 	for name, service := range map[string]lock.Service{"counters": new(counters), "flags": new(flags)} {
 		t.Run(name, func(t *testing.T) {

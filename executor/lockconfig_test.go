@@ -14,8 +14,8 @@ import (
 	"github.com/strandjobs/strand/lock"
 )
 
-// What does nothing, or what nobody means, is refused when the queue is made, with
-// what to do about it.
+// A setting that does nothing, or can't be meant, is refused when the queue is
+// made, with advice.
 func TestLocksThatDoNothingAreRefused(t *testing.T) {
 	key := idempotencyRecord("k")
 	type locks = executor.Locks[string]
@@ -120,7 +120,7 @@ func TestBadKeysFailAtEnqueue(t *testing.T) {
 			}
 			require.Zero(t, stats(t, q).Payloads)
 			require.Empty(t, x.KeyLocks().List())
-			enqueue(t, q, "a", "fine", executor.IdempotencyKey("k")) // which nobody has used
+			enqueue(t, q, "a", "fine", executor.IdempotencyKey("k")) // no call has used it
 			start(t, x)
 			drained(t, q)
 			require.Equal(t, []string{"a[fine]"}, p.log())
@@ -129,8 +129,8 @@ func TestBadKeysFailAtEnqueue(t *testing.T) {
 	}
 }
 
-// What does not decode has no keys: where nothing is locked by the enqueue it goes to
-// the morgue, as everywhere.
+// What does not decode has no keys: where nothing is locked by the enqueue it goes
+// to the morgue, as everywhere.
 func TestBytesWithoutKeysAreAccepted(t *testing.T) {
 	x := open(t, "", executor.Config{})
 	q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{Locks: executor.Locks[string]{BlockedBy: idempotencyRecord("k")}})

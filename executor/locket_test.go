@@ -57,8 +57,8 @@ func (m *most) peak() int {
 	return m.max
 }
 
-// R01: a lock on the key is taken before a job runs; the key is the whole
-// payload, or what a function makes of it.
+// R01: a lock on the key is taken before a job runs; the key is the whole payload,
+// or what a function makes of it.
 func TestLocket_R01_KeyOfAJob(t *testing.T) {
 	type order struct{ Item, At string }
 	for name, test := range map[string]struct {
@@ -92,8 +92,8 @@ func TestLocket_R01_KeyOfAJob(t *testing.T) {
 	}
 }
 
-// R02: which queues take part is configured, for all or for each. Queues with a
-// key function of their own share the keys.
+// R02: which queues take part is configured, for all or for each. Queues with a key
+// function of their own share the keys.
 func TestLocket_R02_WhichQueues(t *testing.T) {
 	byPayload := func(_, payload string) string { return payload }
 	for name, test := range map[string]struct {
@@ -306,8 +306,8 @@ func TestLocket_R04_ExpiresWhenTheHolderVanishes(t *testing.T) {
 	}
 }
 
-// R04: a lock does not outlive its process: after a crash the next one waits for
-// nobody.
+// R04: a lock does not outlive its process: after a crash the next job need not
+// wait.
 func TestLocket_R04_ACrashEndsTheLock(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		disk := new(journal.Memory)
@@ -339,8 +339,8 @@ func TestLocket_R04_ACrashEndsTheLock(t *testing.T) {
 	})
 }
 
-// R05: a job whose lock is held is neither lost nor failed: it keeps its place,
-// and the jobs run in the order in which they came.
+// R05: a job whose lock is held is neither lost nor failed: it keeps its place, and
+// the jobs run in the order in which they came.
 func TestLocket_R05_BlockedJobsKeepTheirPlace(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{Unique: executor.UniqueWhileRunning, Workers: 3})
@@ -369,8 +369,8 @@ func TestLocket_R05_BlockedJobsKeepTheirPlace(t *testing.T) {
 	})
 }
 
-// R05: nothing is lost while it waits, neither what comes for its id meanwhile
-// nor in a crash: it runs in order, and its retries are as they were.
+// R05: nothing is lost while it waits, neither what comes for its id meanwhile nor
+// in a crash: it runs in order, and its retries are as they were.
 func TestLocket_R05_NothingIsLostWhileItWaits(t *testing.T) {
 	for _, crash := range []bool{false, true} {
 		bubble(t, func(t *testing.T) {
@@ -433,9 +433,9 @@ func TestLocket_R05_NothingIsLostWhileItWaits(t *testing.T) {
 }
 
 // R06: a queue all of whose jobs are locked, by a key or by a job that runs, costs
-// no worker and keeps nobody waiting. When one is released, it goes before what is
-// behind it.
-func TestLocket_R06_LockedQueueStarvesNobody(t *testing.T) {
+// no worker and keeps no other job waiting. When one is released, it goes before
+// what is behind it.
+func TestLocket_R06_LockedQueueStarvesNoOther(t *testing.T) {
 	for name, high := range map[string]executor.QueueConfig[string]{
 		"a key": {Locks: executor.Locks[string]{BlockedBy: keys("gate")}},
 		"a job": {Unique: executor.Unique[string]{While: executor.UniqueWhileRunning, Key: func(string, string) string { return "gate" }}},
@@ -453,7 +453,8 @@ func TestLocket_R06_LockedQueueStarvesNobody(t *testing.T) {
 				}}
 				cfg := high
 				cfg.Shards, cfg.Concurrency = 1, 9
-				// The one that holds the key is a job, and takes one of the workers.
+				// The one that holds the key is a job, and takes one of the
+				// workers.
 				holds := executor.QueueConfig[string]{Unique: high.Unique, Locks: executor.Locks[string]{OnRun: high.Locks.BlockedBy, Unlock: high.Locks.BlockedBy}}
 				holder := handle(t, x, "holder", p.handle, holds)
 				first := handle(t, x, "high", p.handle, cfg)
@@ -498,7 +499,7 @@ func TestLocket_R06_LockedQueueStarvesNobody(t *testing.T) {
 // after returns what follows the first v of a list.
 func after(list []string, v string) []string { return list[slices.Index(list, v)+1:] }
 
-// R06: queue order is the priority, whoever has waited longer.
+// R06: queue order is the priority, whichever job has waited longer.
 func TestLocket_R06_QueuesInOrder(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{Workers: 1, Scheduler: executor.StrictPriority()})
@@ -519,8 +520,8 @@ func TestLocket_R06_QueuesInOrder(t *testing.T) {
 	})
 }
 
-// A job that waits for its lease and then for a key gives the lease away: it
-// holds nothing while it waits.
+// A job that waits for its lease and then for a key gives the lease away: it holds
+// nothing while it waits.
 func TestLocket_ParkedJobHoldsNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", alone)
@@ -581,7 +582,7 @@ func TestLocket_BadKeyFunction(t *testing.T) {
 	}
 }
 
-// The ids of a batch exclude each other, too; one that waits fails nobody.
+// The ids of a batch exclude each other, too; one that waits fails no other.
 func TestLocket_Batch(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{Unique: executor.UniqueWhileRunning, Workers: 1})

@@ -15,9 +15,8 @@ import (
 	"github.com/strandjobs/strand/lock"
 )
 
-// Crash at every commit: locks of all kinds, slots, failures and burials. When
-// what is left has run, nobody waits, and nothing is locked but what a person
-// holds.
+// Crash at every commit: locks of all kinds, slots, failures and burials. When what
+// is left has run, no job waits, and nothing is locked but what a person holds.
 func TestLocksAfterACrashAtEveryCommit(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		disk := new(journal.Memory)
@@ -85,8 +84,8 @@ func liveWithLocks(t *testing.T, disk *journal.Memory, n int) {
 	stop(t, again)
 }
 
-// A cycle of parked jobs is told to the one who would close it, by names, and
-// all of them end.
+// A cycle of parked jobs is told to the job that would close it, by names, and all
+// of them end.
 func TestDeadlockOfParkedJobs(t *testing.T) {
 	for name, late := range map[string]bool{"by waiting": false, "by what is enqueued later": true} {
 		t.Run(name, func(t *testing.T) {
@@ -109,8 +108,9 @@ func TestDeadlockOfParkedJobs(t *testing.T) {
 					enqueue(t, q, "1", "x b")
 					enqueue(t, q, "2", "y a x")
 					synctest.Wait()
-					// 1 waits for b, too: nobody asks anew. Whether the job is told before
-					// this payload has joined it or after, a keeps it from running.
+					// 1 waits for b, too: no job asks anew. Whether the job is told
+					// before this payload has joined it or after, a keeps it from
+					// running.
 					enqueue(t, q, "2", "b a")
 				} else {
 					enqueue(t, q, "1", "a b", executor.In(time.Second))
@@ -138,8 +138,8 @@ func TestDeadlockOfParkedJobs(t *testing.T) {
 	}
 }
 
-// A call that waits for the backlog locks nothing meanwhile: what is in the
-// backlog may wait for that key.
+// A call that waits for the backlog locks nothing meanwhile: what is in the backlog
+// may wait for that key.
 func TestWaitingForTheBacklogLocksNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{MaxBacklog: 1, Overflow: executor.OverflowWait})
@@ -181,8 +181,8 @@ func TestBurialOfARefusedJob(t *testing.T) {
 	})
 }
 
-// A lock with a TTL ends by itself, wakes who waits, and does not come back after
-// a restart that took longer.
+// A lock with a TTL ends by itself, wakes the job that waits, and does not come
+// back after a restart that took longer.
 func TestLockTTL(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		disk := new(journal.Memory)
@@ -209,7 +209,7 @@ func TestLockTTL(t *testing.T) {
 		for range 2 {
 			p = new(probe)
 			x, _ = open(image, p)
-			require.Empty(t, locked(x), "it has expired while nobody ran")
+			require.Empty(t, locked(x), "it has expired while no process ran")
 			stop(t, x)
 		}
 	})
@@ -257,7 +257,7 @@ func TestBadLocks(t *testing.T) {
 	require.NoError(t, all.Unlock(t.Context(), "k"))
 	require.ErrorIs(t, all.Unlock(t.Context(), "k"), lock.ErrNotLocked, "twice")
 	require.Empty(t, all.List())
-	_, err = x.Explain(t.Context(), "nobody", "1")
+	_, err = x.Explain(t.Context(), "missing", "1")
 	require.ErrorIs(t, err, executor.ErrUnknownQueue)
 }
 
@@ -291,7 +291,7 @@ func TestExplain(t *testing.T) {
 			require.Equal(t, want == executor.JobUnknown, e.Payloads == 0 && want != executor.JobRunning)
 			return e
 		}
-		is("nobody", executor.JobUnknown)
+		is("missing", executor.JobUnknown)
 		require.Equal(t, "boom", is("fails", executor.JobScheduled).LastError)
 		require.Equal(t, "key", is("blocked", executor.JobBlocked).Keys[0].Key)
 		is("later", executor.JobScheduled)

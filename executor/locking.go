@@ -13,35 +13,34 @@ import (
 
 // Locks make jobs wait until others have completed: a cancellation until all that
 // ships the order has succeeded, say. A key stays locked until the success of a job
-// unlocks it: while that is retried, after a restart, and after its burial, until
-// a person unlocks it, the TTL is over, or UnlockOnBurial does.
+// unlocks it: while that is retried, after a restart, and after its burial, until a
+// person unlocks it, the TTL is over, or UnlockOnBurial does.
 //
-// So they are no mutex. One job at a time for each key, which is held only while
-// it runs, is [Unique] with a Key; one at a time for a queue is MaxConcurrent: 1; and
+// So they are no mutex. One job at a time for each key, which is held only while it
+// runs, is [Unique] with a Key; one at a time for a queue is MaxConcurrent: 1; and
 // for an id it is so anyway.
 //
-// The keys are computed from id and payload alone, by functions
-// that are called when the payload is enqueued, which fails with ErrInvalidKey when
-// one panics or returns a key that is none, and again before each run. Each time they get
-// the payload as its handler does: decoded from the bytes that were accepted, not the value
-// that Enqueue was given, so that what the codec leaves out or changes can't lock one key
-// and unlock another. Of a job
-// with several payloads those of all count. Nil functions, and those that return
-// nothing, lock nothing. A key has from 1 to 512 bytes and means the same in all
-// queues of the executor. Fields that do nothing without a function are ErrConfig
-// without it.
+// The keys are computed from id and payload alone, by functions that are called
+// when the payload is enqueued, which fails with ErrInvalidKey when one panics or
+// returns a key that is none, and again before each run. Each time they get the
+// payload as its handler does: decoded from the bytes that were accepted, not the
+// value that Enqueue was given, so that what the codec leaves out or changes can't
+// lock one key and unlock another. Of a job with several payloads those of all
+// count. Nil functions, and those that return nothing, lock nothing. A key has from
+// 1 to 512 bytes and means the same in all queues of the executor. Fields that do
+// nothing without a function are ErrConfig without it.
 //
 // The keys are the executor's own, see [KeyLocks]: changes are in the commit of the
-// job that they belong to, and come back after a crash. A job is never blocked
-// by itself, nor by what an earlier job of its id has left locked: ids are in
-// order anyway.
+// job that they belong to, and come back after a crash. A job is never blocked by
+// itself, nor by what an earlier job of its id has left locked: ids are in order
+// anyway.
 type Locks[T any] struct {
-	// OnEnqueue are locked from the moment the payload is accepted. A payload
-	// that is merged into an equal one locks nothing.
+	// OnEnqueue are locked from the moment the payload is accepted. A payload that
+	// is merged into an equal one locks nothing.
 	OnEnqueue func(id string, payload T) []string
 
-	// BlockedBy keep the job from running while one of them is locked by
-	// another job or a person.
+	// BlockedBy keep the job from running while one of them is locked by another
+	// job or a person.
 	BlockedBy func(id string, payload T) []string
 
 	// OnRun are locked when the job runs, in the instant in which nothing blocks
@@ -52,16 +51,16 @@ type Locks[T any] struct {
 	OnRun func(id string, payload T) []string
 
 	// Unlock are unlocked when the job has succeeded or its handler discarded it,
-	// and only then, whoever has locked them. What no queue unlocks stays locked,
-	// unless a person does or the TTL is over.
+	// and only then, whichever job has locked them. What no queue unlocks stays
+	// locked, unless a person does or the TTL is over.
 	Unlock func(id string, payload T) []string
 
-	// Counted: a key that was locked three times takes three unlocks; each
-	// payload of a job locks and unlocks for itself. Of a key that it locks itself
-	// it unlocks that lock and no other, and nothing when a person, its burial or
-	// the TTL has ended it; so OnEnqueue is called once more before a run. Of any
-	// other key it unlocks the oldest lock, those of its own job first. Default
-	// false: one unlock is enough.
+	// Counted: a key that was locked three times takes three unlocks; each payload
+	// of a job locks and unlocks for itself. Of a key that it locks itself it
+	// unlocks that lock and no other, and nothing when a person, its burial or the
+	// TTL has ended it; so OnEnqueue is called once more before a run. Of any other
+	// key it unlocks the oldest lock, those of its own job first. Default false:
+	// one unlock is enough.
 	Counted bool
 
 	// TTL after which a lock ends by itself. Default, and below zero: it does not.
@@ -69,29 +68,29 @@ type Locks[T any] struct {
 
 	// UnlockOnBurial ends the locks of a payload that goes to the morgue; a key
 	// that another payload of the job has locked, too, stays locked. Default false:
-	// all stay, until somebody unlocks them. A payload that is put back into its
-	// queue does not lock its OnEnqueue keys again.
+	// all stay, until a job or a person unlocks them. A payload that is put back
+	// into its queue does not lock its OnEnqueue keys again.
 	UnlockOnBurial bool
 
-	// WhenBlocked says what becomes of a job that is blocked. Default
-	// [lock.Park]: it keeps its place, takes no worker, and runs when the keys
-	// are unlocked. Those that exclude each other go in the order in which workers
-	// came to them; others begin in any order. The others are [lock.Fail], the
-	// normal retry; [lock.RequeueAfter], with a pause above zero; and [lock.Skip], which
-	// ends the payloads as discarded, without an unlock. To park for ever in a cycle of jobs that
-	// wait for each other is refused: it counts as a failure with
-	// [lock.ErrDeadlock], which names them.
+	// WhenBlocked says what becomes of a job that is blocked. Default [lock.Park]:
+	// it keeps its place, takes no worker, and runs when the keys are unlocked.
+	// Those that exclude each other go in the order in which workers came to them;
+	// others begin in any order. The other settings are [lock.Fail], the normal
+	// retry; [lock.RequeueAfter], with a pause above zero; and [lock.Skip], which
+	// ends the payloads as discarded, without an unlock. To park for ever in a
+	// cycle of jobs that wait for each other is refused: it counts as a failure
+	// with [lock.ErrDeadlock], which names them.
 	WhenBlocked lock.Decision
 
 	// Service keeps the keys instead of the executor, for example in another
-	// process. What it locks is not in the journal: its Lock is called before
-	// the payload is accepted and undone when it is refused, its Unlock before
-	// the success is written down. An error of it fails the call or the run. Each
+	// process. What it locks is not in the journal: its Lock is called before the
+	// payload is accepted and undone when it is refused, its Unlock before the
+	// success is written down. An error of it fails the call or the run. Each
 	// payload of a job locks and unlocks for itself, as if keys were counted. The
-	// service does not know who has locked: each run locks OnRun again, a payload that
-	// is merged has locked, too, and a job may be blocked by itself. A service that is
-	// no [lock.Watcher] can't wake a parked job: it is asked again every second.
-	// UnlockOnBurial, Counted and TTL are its own business.
+	// service does not know which job has locked a key: each run locks OnRun again,
+	// a payload that is merged has locked, too, and a job may be blocked by itself.
+	// A service that is no [lock.Watcher] can't wake a parked job: it is asked
+	// again every second. UnlockOnBurial, Counted and TTL are its own business.
 	Service lock.Service
 }
 
@@ -110,9 +109,9 @@ const (
 
 // Unique lets one job at a time run for each key: the plain mutex. A job that has
 // to wait is parked: it keeps its place, takes no worker, and goes on in the order
-// in which workers came to the jobs. The lock is a lease in memory: it ends with the run,
-// whatever its outcome, and with the process. A job in back-off has none, and others
-// run meanwhile.
+// in which workers came to the jobs. The lock is a lease in memory: it ends with
+// the run, whatever its outcome, and with the process. A job in back-off has none,
+// and others run meanwhile.
 type Unique[T any] struct {
 	// While says when. Default: UniqueWhileRunning if Key, TTL or Heartbeat is set,
 	// else as Config.Unique. UniqueNever switches the other fields off.
@@ -127,16 +126,17 @@ type Unique[T any] struct {
 	// heartbeat. Default 35 s.
 	TTL time.Duration
 
-	// Heartbeat is how often the lease is extended while the job runs. It must
-	// be shorter than TTL. Default 6/7 of it: 30 s. When the lease is lost all the
+	// Heartbeat is how often the lease is extended while the job runs. It must be
+	// shorter than TTL. Default 6/7 of it: 30 s. When the lease is lost all the
 	// same, because the process stood still, the handler's context ends with
-	// [lock.ErrLockLost] as its cause, and an error it returns then spends no retry.
+	// [lock.ErrLockLost] as its cause, and an error it returns then spends no
+	// retry.
 	Heartbeat time.Duration
 }
 
 const (
 	defaultLeaseTTL = 35 * time.Second
-	// askAgain is after how long a service that wakes nobody is asked again.
+	// askAgain is after how long a job asks again a service that can't wake it.
 	askAgain = time.Second
 	// maxKeyBytes is the length of the longest key.
 	maxKeyBytes = 512
@@ -146,8 +146,8 @@ const (
 type locking struct {
 	wants func(it *shard.Item) (wants, error) // nil: jobs run at once
 	// onEnqueue computes all keys of a payload, so that a bad one is refused, and
-	// returns those that are locked when it is enqueued, if it locks any. Nil: there
-	// is nothing to be computed.
+	// returns those that are locked when it is enqueued, if it locks any. Nil:
+	// there is nothing to be computed.
 	onEnqueue func(id string, payload []byte) ([]string, error)
 	locks     bool
 
@@ -184,7 +184,7 @@ func (t *Queue[T]) locking(x *Executor, name string) (locking, error) {
 	return l, errorsOf(l.check(x, name, u.While), c.check())
 }
 
-// check returns an error for what does nothing, or what nobody means.
+// check returns an error for a setting that does nothing, or can't be meant.
 func (c *Locks[T]) check() error {
 	locks := c.OnEnqueue != nil || c.OnRun != nil
 	keys := locks || c.BlockedBy != nil || c.Unlock != nil
@@ -239,8 +239,8 @@ func (l *locking) check(x *Executor, name string, while Uniqueness) error {
 	)
 }
 
-// lockAll locks keys with the queue's service. Those that it has locked before
-// one failed, it unlocks.
+// lockAll locks keys with the queue's service. Those that it has locked before one
+// failed, it unlocks.
 func (l *locking) lockAll(ctx context.Context, keys []string) error {
 	for i, key := range keys {
 		if err := guarded(func() error { return l.service.Lock(ctx, key) }); err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// A payload that is replaced while its job is parked leaves nothing
-// locked, when the job succeeds and when it is buried.
+// A payload that is replaced while its job is parked leaves nothing locked, when
+// the job succeeds and when it is buried.
 func TestReplacedWhileParked(t *testing.T) {
 	for name, test := range map[string]struct {
 		merge  executor.Merge
@@ -70,8 +70,8 @@ func TestReplacedWhileParked(t *testing.T) {
 	}
 }
 
-// What a run has locked goes over from payload to payload, also when several
-// arrive in one commit.
+// What a run has locked goes over from payload to payload, also when several arrive
+// in one commit.
 func TestReplacedTwiceAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		disk := new(journal.Memory)
@@ -98,8 +98,8 @@ func TestReplacedTwiceAtOnce(t *testing.T) {
 	})
 }
 
-// Each payload of a counted key unlocks what it has locked itself, and nothing
-// once that is gone.
+// Each payload of a counted key unlocks what it has locked itself, and nothing once
+// that is gone.
 func TestCountedUnlocksItsOwn(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		disk := new(journal.Memory)
@@ -137,8 +137,8 @@ type lossy struct {
 	Note   string `json:"-"`
 }
 
-// Enqueue locks what the run unlocks, also where the codec changes the value: keys of the
-// value that Enqueue was given would stay locked for ever.
+// Enqueue locks what the run unlocks, also where the codec changes the value: keys
+// of the value that Enqueue was given would stay locked for ever.
 func TestKeysOfAPayloadThatTheCodecChanges(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{})

@@ -14,14 +14,14 @@ import (
 )
 
 // locks are what the jobs of an executor lock, wait for and reserve, and the
-// journal's copy of it. What belongs to a job changes in the commit that
-// settles the job.
+// journal's copy of it. What belongs to a job changes in the commit that settles
+// the job.
 type locks struct {
 	x    *Executor
 	base time.Time // when the clock of keys was 0
 
-	// mu guards what follows. Under it the journal is given changes, which does
-	// not wait; no user code is called.
+	// mu guards what follows. Under it the journal is given changes, which does not
+	// wait; no user code is called.
 	mu     sync.Mutex
 	keys   lock.KeyLocks
 	timer  *time.Timer       // of the next key-lock that ends by itself; nil while none did
@@ -31,9 +31,9 @@ type locks struct {
 
 	unique lock.Table // keys of jobs that are unique while they run
 
-	// binding guards which key-locks came with which payload, and the positions
-	// of those that were set by an enqueue. The journal asks under its own lock,
-	// so nothing is called under it.
+	// binding guards which key-locks came with which payload, and the positions of
+	// those that were set by an enqueue. The journal asks under its own lock, so
+	// nothing is called under it.
 	binding sync.Mutex
 	with    map[journal.Position][]*lock.KeyLock
 }
@@ -50,8 +50,8 @@ func (l *locks) init(x *Executor) {
 	l.with = make(map[journal.Position][]*lock.KeyLock)
 }
 
-// change has f change the keys, and records what that comes to together with c,
-// in one commit. Then those whose turn it is are woken.
+// change lets f change the keys, records the outcome together with c, in one
+// commit, and wakes the jobs whose turn it is.
 func (l *locks) change(c *journal.Change, f func(*lock.KeyLocks)) {
 	l.mu.Lock()
 	l.keys.At(time.Since(l.base))
@@ -63,9 +63,8 @@ func (l *locks) change(c *journal.Change, f func(*lock.KeyLocks)) {
 	}
 }
 
-// attempt is change for a caller who is told whether it comes to anything: once
-// Stop has written the last change down, nothing is changed, and ErrClosed is
-// returned.
+// attempt is change for a caller who has to know whether it happened: once Stop has
+// written the last change, it changes nothing and returns ErrClosed.
 func (l *locks) attempt(c *journal.Change, f func(*lock.KeyLocks)) error {
 	if err := l.x.log.Err(); err != nil && !errors.Is(err, journal.ErrFull) {
 		return border(err)
@@ -82,8 +81,8 @@ func (l *locks) attempt(c *journal.Change, f func(*lock.KeyLocks)) error {
 	return nil
 }
 
-// record writes down what has happened to the keys. mu is held, so that the log
-// has it in the order in which it happened.
+// record writes down what has happened to the keys. mu is held, so that the log has
+// it in the order in which it happened.
 func (l *locks) record(c *journal.Change) (wake func()) {
 	changes, wake := l.keys.Drain()
 	for _, change := range changes {
@@ -171,8 +170,8 @@ func (l *locks) comingWith(p journal.Position) []*lock.KeyLock {
 	return slices.Clone(l.with[p])
 }
 
-// settle records what a shard of q decided, with what it means for the locks of
-// the jobs.
+// settle records what a shard of q decided, with what it means for the locks of the
+// jobs.
 func (l *locks) settle(q *queue, c *shard.Change) {
 	l.change(&c.Change, func(k *lock.KeyLocks) {
 		for _, m := range c.Merged {
@@ -232,8 +231,8 @@ func (l *locks) rename(former, name string) {
 	l.change(new(journal.Change), func(k *lock.KeyLocks) { k.Rename(former, name) })
 }
 
-// restore brings back what was locked when the last process ended. What has
-// expired meanwhile stays so.
+// restore brings back what was locked when the last process ended. What has expired
+// meanwhile stays so.
 func (l *locks) restore() error {
 	// Larger than every token of the processes before.
 	l.unique.RaiseToken(l.x.log.Stats().Epoch << 32)
@@ -280,10 +279,10 @@ func (l *locks) held(h *lock.KeyLock) lock.Held {
 	return held
 }
 
-// nameOf names who has locked a key.
+// nameOf names the holder of a key-lock.
 func nameOf(by holder) string { return cmp.Or(by.String(), "a person") }
 
-// lockedError says who has a key that blocks a job. mu is held.
+// lockedError names the holder of a key that blocks a job. mu is held.
 func (l *locks) lockedError(key string, by holder) error {
 	err := &lock.LockedError{Key: key}
 	for _, h := range l.keys.Locked(key) {

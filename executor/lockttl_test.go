@@ -12,8 +12,8 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// Locks of several queues, of an enqueue and of a run, end each in its time, whichever was set first, and again when
-// none was left in between.
+// Locks of several queues, of an enqueue and of a run, end each in its time,
+// whichever was set first, and again when none was left in between.
 func TestLockTTLsOfSeveral(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{})

@@ -5,8 +5,8 @@ import (
 	"log/slog"
 )
 
-// guardedHandler is the user's log handler. A log line is worth less than what
-// it is about: its panic ends here.
+// guardedHandler is the user's log handler. A log line is worth less than what it
+// is about: its panic ends here.
 type guardedHandler struct{ slog.Handler }
 
 func (h guardedHandler) Enabled(ctx context.Context, level slog.Level) (enabled bool) {

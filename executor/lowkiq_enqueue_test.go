@@ -64,7 +64,7 @@ func TestLowkiq_L17_BulkEnqueueAndComputedFields(t *testing.T) {
 	})
 }
 
-// gobCodec is a codec of somebody's own.
+// gobCodec is a codec of the program's own.
 type gobCodec struct{}
 
 func (gobCodec) Encode(o order) ([]byte, error) {

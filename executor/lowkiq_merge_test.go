@@ -115,7 +115,7 @@ func TestLowkiq_L08_MergeOutOfTheMorgue(t *testing.T) {
 		require.Len(t, morgue(t, q), 3)
 		time.Sleep(time.Minute)
 		fate = nil
-		n, err := q.Requeue(t.Context(), "alone", "waiting", "nobody")
+		n, err := q.Requeue(t.Context(), "alone", "waiting", "missing")
 		require.NoError(t, err)
 		assert.Equal(t, 2, n)
 		synctest.Wait()

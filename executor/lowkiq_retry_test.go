@@ -165,8 +165,8 @@ func TestLowkiq_L11_RetriesExhaustedOfABatch(t *testing.T) {
 	})
 }
 
-// The text of an error goes through a crash with its job. Without FormatError it
-// is the error's own; with it there may be a backtrace.
+// The text of an error goes through a crash with its job. Without FormatError it is
+// the error's own; with it there may be a backtrace.
 func TestLowkiq_L11_LastErrorAndBacktrace(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		disk := new(journal.Memory)

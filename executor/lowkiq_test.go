@@ -18,8 +18,8 @@ import (
 )
 
 // Each row of what Lowkiq does has a test of its number. Handlers that pause for
-// longer than the quantum keep a run at one batch, so that the order between
-// ids can be seen.
+// longer than the quantum keep a run at one batch, so that the order between ids
+// can be seen.
 func pause(context.Context, seen) error { time.Sleep(2 * time.Millisecond); return nil }
 
 func TestLowkiq_L01_JobHasIDPayloadsDueAndRetryCount(t *testing.T) {
@@ -219,7 +219,7 @@ func TestLowkiq_L13_AFixedNumberOfWorkers(t *testing.T) {
 	})
 }
 
-// backwards is a scheduler of somebody's own.
+// backwards is a scheduler of the program's own.
 type backwards struct {
 	mu  sync.Mutex
 	saw map[executor.Candidate]time.Time // without their due times
@@ -242,8 +242,8 @@ func (b *backwards) Pick(ready []executor.Candidate) int {
 	return last
 }
 
-// Three queues with one shard each: which of them gets the one worker, while
-// each has a job due.
+// Three queues with one shard each: which of them gets the one worker, while each
+// has a job due.
 func TestLowkiq_L15_Scheduler(t *testing.T) {
 	own := &backwards{saw: map[executor.Candidate]time.Time{}}
 	for name, test := range map[string]struct {
@@ -285,8 +285,8 @@ func TestLowkiq_L15_Scheduler(t *testing.T) {
 	}
 }
 
-// OldestFirst and RoundRobin choose among the shards of one queue as among those of several: a
-// shard with a long line keeps no other waiting.
+// OldestFirst and RoundRobin choose among the shards of one queue as among those of
+// several: a shard with a long line keeps no other waiting.
 func TestLowkiq_L15_SchedulerAmongShards(t *testing.T) {
 	const shards, jobs = 4, 80
 	for name, scheduler := range map[string]executor.Scheduler{"Lag": executor.OldestFirst(), "Seq": executor.RoundRobin()} {

@@ -19,8 +19,8 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// A backlog that has left memory runs as any other: in order, merged, retried
-// and buried, before a restart and after it.
+// A backlog that has left memory runs as any other: in order, merged, retried and
+// buried, before a restart and after it.
 func TestBacklogBeyondMemory(t *testing.T) {
 	const ids, each = 200, 10
 	dir := t.TempDir() + "/journal"
@@ -132,8 +132,8 @@ func TestStartInStrides(t *testing.T) {
 	}
 }
 
-// An executor whose disk can't give back what left memory stops, hands no
-// handler anything else instead, and loses nothing.
+// An executor whose disk can't give back what left memory stops, hands no handler
+// anything else instead, and loses nothing.
 func TestUnreadableBacklog(t *testing.T) {
 	disk := new(journal.Memory)
 	broken := errors.New("the disk does not answer")

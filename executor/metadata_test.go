@@ -21,8 +21,8 @@ import (
 
 var trace = map[string]string{"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "tenant": "acme"}
 
-// Metadata goes with its payload through retries, a restart, the morgue and back, and
-// so does the time at which it was enqueued; a payload without any has none.
+// Metadata goes with its payload through retries, a restart, the morgue and back,
+// and so does the time at which it was enqueued; a payload without any has none.
 func TestMetadataAndTimeGoWithThePayload(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		disk := new(journal.Memory)
@@ -136,8 +136,9 @@ func TestMetadataLimits(t *testing.T) {
 	}
 }
 
-// A job knows its last five failures, over a restart, too, and in the morgue; what a
-// crash took back is not among them, and a payload does not have those of another one.
+// A job knows its last five failures, over a restart, too, and in the morgue; what
+// a crash took back is not among them, and a payload does not have those of another
+// one.
 func TestFailuresOfAJob(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		disk := new(journal.Memory)
@@ -215,7 +216,8 @@ func same(t *testing.T, want, got []executor.Failure) {
 	}
 }
 
-// The hook for the last failure sees it among the others, and the morgue has each once.
+// The hook for the last failure sees it among the others, and the morgue has each
+// once.
 func TestFailuresInRetriesExhausted(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{})
@@ -245,7 +247,8 @@ func texts(failures []executor.Failure) (list []string) {
 	return list
 }
 
-// The logger of a job says which one it is; one that no executor has made has one, too.
+// The logger of a job says which one it is; one that no executor has made has one,
+// too.
 func TestLoggerOfAJob(t *testing.T) {
 	var log bytes.Buffer // a handler writes one line at a time
 	x := open(t, "", executor.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})

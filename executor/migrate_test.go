@@ -15,7 +15,7 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// A journal of format 1 with marks, keys, locks, slots, suspects and a morgue
+// A journal of format 1 with offsets, keys, locks, slots, suspects and a morgue
 // opens, remembers all of it, and drains.
 func TestOldFormatDrains(t *testing.T) {
 	packed, err := os.Open("../journal/testdata/v1-state.db.gz")

@@ -11,7 +11,7 @@ import (
 	"github.com/strandjobs/strand/shard"
 )
 
-// Dead is a payload in the morgue.
+// Dead is a payload in the morgue: a dead letter.
 type Dead[T any] struct {
 	ID       string
 	Payload  T
@@ -28,9 +28,9 @@ type Dead[T any] struct {
 	Failures   []Failure         // the last five, oldest first; the last one is Error
 }
 
-// Morgue lists the dead payloads of the queue, in the order in which they were
-// accepted. The loop may take its time, and may requeue what it was given. A
-// read error is yielded once and ends the list.
+// Morgue lists the dead letters of the queue, in the order in which they were
+// accepted. The loop may take its time, and may requeue what it was given. A read
+// error is yielded once and ends the list.
 func (t *Queue[T]) Morgue() iter.Seq2[Dead[T], error] {
 	return func(yield func(Dead[T], error) bool) {
 		if t == nil || t.q == nil {
@@ -66,15 +66,15 @@ const (
 	requeueBytes  = 1 << 20
 )
 
-// Requeue puts the dead payloads of some ids back in their place: with their
-// old score and position, due now, with all retries given back. A job of the
-// same id that waits takes them in, and is due now, too.
+// Requeue puts the dead payloads of some ids back in their place: with their old
+// score and position, due now, with all retries given back. A job of the same id
+// that waits takes them in, and is due now, too.
 //
 // They go back in the order in which they were accepted, up to a thousand or a MiB
-// of them in a commit, so that many take little memory and others go on meanwhile; those
-// that are back may run before the last ones are. It returns how many are back,
-// also with an error: ErrFull, ErrClosed, ErrFailed, ErrContext, or the cause of
-// ctx when that ends first. After ErrUnknown those of one more commit may be.
+// of them in a commit, so that many take little memory and others go on meanwhile;
+// those that are back may run before the last ones are. It returns how many are
+// back, also with an error: ErrFull, ErrClosed, ErrFailed, ErrContext, or the cause
+// of ctx when that ends first. After ErrUnknown those of one more commit may be.
 func (t *Queue[T]) Requeue(ctx context.Context, ids ...string) (int, error) {
 	wanted := make(map[string]bool, len(ids))
 	for _, id := range ids {
@@ -132,8 +132,8 @@ func (t *Queue[T]) requeue(ctx context.Context, want func(id []byte) bool) (n in
 	return n + restored, err
 }
 
-// restore puts payloads back, all in one commit, unless somebody else has
-// taken some of them out of the morgue meanwhile: then one by one.
+// restore puts payloads back, all in one commit, unless another call has taken some
+// of them out of the morgue meanwhile: then one by one.
 func (q *queue) restore(ctx context.Context, positions []journal.Position) (n int, err error) {
 	if len(positions) == 0 {
 		return 0, nil
@@ -157,8 +157,8 @@ func (q *queue) restore(ctx context.Context, positions []journal.Position) (n in
 }
 
 // Pending reports whether an id has anything to do: it waits, runs, is to be
-// retried, or is halted. It returns ErrClosed after Stop, and the cause of ctx
-// when that ends first.
+// retried, or is halted. It returns ErrClosed after Stop, and the cause of ctx when
+// that ends first.
 func (t *Queue[T]) Pending(ctx context.Context, id string) (pending bool, err error) {
 	ctx, err = t.usable(ctx)
 	if err != nil {
@@ -173,10 +173,10 @@ func (t *Queue[T]) Pending(ctx context.Context, id string) (pending bool, err er
 	return has, nil
 }
 
-// RunNow makes the waiting jobs of some ids due now, with all retries given
-// back, and lets halted ones go on. It returns how many of them waited; a job
-// that runs at the moment is left alone. It returns ErrClosed after Stop, and
-// the cause of ctx when that ends first; then the id it was at may be either way.
+// RunNow makes the waiting jobs of some ids due now, with all retries given back,
+// and lets halted ones go on. It returns how many of them waited; a job that runs
+// at the moment is left alone. It returns ErrClosed after Stop, and the cause of
+// ctx when that ends first; then the id it was at may be either way.
 func (t *Queue[T]) RunNow(ctx context.Context, ids ...string) (n int, err error) {
 	if ctx, err = t.usable(ctx); err != nil {
 		return 0, err

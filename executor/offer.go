@@ -21,8 +21,8 @@ import (
 //	await     the outcome: on disk, and taken in by its shard
 //	receipt   what became of each payload
 //
-// The first two call user code, and nothing is held meanwhile. What a call has taken on
-// its way goes back when it turns out that it is not accepted.
+// The first two call user code, and nothing is held meanwhile. What a call has
+// taken on its way goes back when it turns out that it is not accepted.
 type offer struct {
 	q          *queue
 	entries    []journal.Entry
@@ -42,7 +42,7 @@ type stage uint8
 
 const (
 	outside  stage = iota // the journal does not have it
-	underWay              // nobody knows what becomes of it
+	underWay              // its outcome is not known
 	accepted
 )
 
@@ -89,8 +89,8 @@ func (o *offer) prepare(ctx context.Context, options []Option) (err error) {
 	return nil
 }
 
-// try does all that comes after prepare, except for a wait for room: then it returns
-// errNoRoom.
+// try does all that comes after prepare, except for a wait for room: then it
+// returns errNoRoom.
 func (o *offer) try(ctx context.Context) error {
 	if o.conditions != nil {
 		defer o.leave()
@@ -166,8 +166,8 @@ func (o *offer) wait(ctx context.Context) error {
 	return fmt.Errorf("%w, while waiting for room: %w", ended(ctx), noRoom(full))
 }
 
-// posted reports whether nobody waits for the outcome. The answer to a condition is no
-// use before it.
+// posted reports whether the call returns before the outcome is known. The answer
+// to a condition is no use before it.
 func (o *offer) posted() bool { return o.q.durability == DurabilityAsync && o.conditions == nil }
 
 // append locks the keys and gives the entries to the journal.
@@ -220,15 +220,15 @@ func (o *offer) await(ctx context.Context) error {
 	return err
 }
 
-// end gives back what belongs to an offer that is not accepted: at once, or when that
-// is known.
+// end gives back what belongs to an offer that is not accepted: at once, or when
+// that is known.
 func (o *offer) end() {
 	switch {
 	case o.stage == outside:
 		o.withdraw()
 	case o.stage == underWay && (o.taken || o.pledge != nil):
 		late := *o
-		go late.learn() // nobody else will: see the census
+		go late.learn() // the caller has gone; see the census
 	}
 }
 

@@ -103,7 +103,7 @@ func TestOnceOfMany(t *testing.T) {
 	})
 }
 
-// What is refused moves no mark and takes no key, whatever the reason.
+// A refused call moves no offset and takes no key, whatever the reason.
 func TestRefusedMovesNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		disk := new(journal.Memory)
@@ -160,7 +160,7 @@ func TestRefusedMovesNothing(t *testing.T) {
 	})
 }
 
-// Marks of one name are accepted in growing order, and each once, however many
+// Offsets of one source are accepted in growing order, and each once, however many
 // offer them at once.
 func TestOnceUnderRace(t *testing.T) {
 	x := open(t, "", executor.Config{})
@@ -199,7 +199,7 @@ func TestOnceUnderRace(t *testing.T) {
 	require.Zero(t, x.Gates())
 }
 
-// brake holds the commits of a disk: they are done, and nobody learns of it.
+// brake holds the commits of a disk: they are done, but do not return.
 type brake struct {
 	mu   sync.Mutex
 	held chan struct{}
@@ -241,7 +241,7 @@ func within(d time.Duration, f func(context.Context) error) error {
 	return f(ctx)
 }
 
-// While nobody knows whether a call was accepted, the next one with the same
+// While it is not known whether a call was accepted, the next one with the same
 // name waits.
 func TestUnknownOutcomeIsWaitedFor(t *testing.T) {
 	for _, accepted := range []bool{true, false} {
@@ -286,7 +286,7 @@ func TestUnknownOutcomeIsWaitedFor(t *testing.T) {
 	}
 }
 
-// A call that nobody asks about again is forgotten, too.
+// A call that is not repeated is forgotten, too.
 func TestGatesAreForgotten(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		disk := new(journal.Memory)
@@ -309,7 +309,7 @@ func TestGatesAreForgotten(t *testing.T) {
 	})
 }
 
-// Whoever waited for an unknown outcome goes on inside, and alone.
+// A call that waited for an unknown outcome goes on inside, and alone.
 func TestWaitingForAnUnknownOutcome(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		disk := new(journal.Memory)
@@ -358,8 +358,8 @@ func TestUnknownOutcomeOfAFailedJournal(t *testing.T) {
 	})
 }
 
-// A call that waits for room does not keep a handler waiting that
-// uses the same name.
+// A call that waits for room does not keep a handler waiting that uses the same
+// name.
 func TestOnceDoesNotBlockHandlers(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var q *executor.Queue[int]
@@ -389,8 +389,8 @@ func TestOnceDoesNotBlockHandlers(t *testing.T) {
 	})
 }
 
-// The functions of a queue are called before a condition lets a call in: one that takes its
-// time keeps no other call waiting.
+// The functions of a queue are called before a condition lets a call in: one that
+// takes its time keeps no other call waiting.
 func TestSlowKeysHoldUpNoCondition(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{})

@@ -13,7 +13,7 @@ type Option struct {
 	kind   optionKind
 	due    time.Time
 	score  float64
-	name   string // of a offset, or a key
+	name   string // of an offset, or a key
 	offset int64
 
 	metadata map[string]string
@@ -30,14 +30,14 @@ const (
 	optionMetadata
 )
 
-// isCondition reports whether the call may be refused, or answered, because of
-// what came before. That goes another way, which nobody else pays for.
+// isCondition reports whether the call may be refused, or answered, because of what
+// came before. Such a call goes another way, at no cost to the others.
 func (o Option) isCondition() bool { return o.kind == optionSource || o.kind == optionIdempotency }
 
-// At makes the job due at t. A time in the past makes it due now, and the
-// oldest due job of a shard runs first. It never starts before t; it may start
-// late by Config.TimerSlack. It has no effect on a job of the same id
-// that waits already: that one's due time stays.
+// At makes the job due at t. A time in the past makes it due now, and the oldest
+// due job of a shard runs first. It never starts before t; it may start late by
+// Config.TimerSlack. It has no effect on a job of the same id that waits already:
+// that one's due time stays.
 func At(t time.Time) Option { return Option{kind: optionAt, due: t} }
 
 // In makes the job due d from now, as [At] does. Below zero means now.
@@ -45,20 +45,21 @@ func In(d time.Duration) Option {
 	return Option{kind: optionIn, due: time.Now().Add(max(d, 0))}
 }
 
-// Score gives the payload its place among the payloads of its id: lower runs
-// first. Without it the score is the time of the call, in Unix seconds, and never below
-// an earlier one of its queue: what comes without a score keeps the order of the calls,
-// although the clock was set back meanwhile, or is behind in this process. There the
-// payloads that wait say how far it was.
+// Score gives the payload its place among the payloads of its id: lower runs first.
+// Without it the score is the time of the call, in Unix seconds, and never below an
+// earlier one of its queue: what comes without a score keeps the order of the
+// calls, although the clock was set back meanwhile, or is behind in this process.
+// There the payloads that wait say how far it was.
 func Score(v float64) Option { return Option{kind: optionScore, score: v} }
 
 // Metadata goes with the payload, as strings by key: a trace context, a tenant, the
 // request it came from. The handler finds it beside the payload, and it survives
-// retries, restarts, the morgue and Requeue. It is not a part of the payload: payloads
-// with equal bytes merge whatever their metadata, and the one that stays keeps its own.
-// The map has at most 16 pairs, with keys that are not empty, and 1 KiB of keys and
-// values together, or the call returns [ErrInvalidMetadata]. Of several such options the last one
-// counts. Without metadata a payload takes no room for it.
+// retries, restarts, the morgue and Requeue. It is not a part of the payload:
+// payloads with equal bytes merge whatever their metadata, and the one that stays
+// keeps its own. The map has at most 16 pairs, with keys that are not empty, and
+// 1 KiB of keys and values together, or the call returns [ErrInvalidMetadata]. Of
+// several such options the last one counts. Without metadata a payload takes no
+// room for it.
 func Metadata(pairs map[string]string) Option {
 	return Option{kind: optionMetadata, metadata: pairs}
 }
@@ -87,8 +88,8 @@ func (o Option) apply(e *journal.Entry) error {
 	return nil
 }
 
-// setDue keeps the time within what 64 bits of nanoseconds can say, which is
-// until the year 2262.
+// setDue keeps the time within what 64 bits of nanoseconds can say, which is until
+// the year 2262.
 func setDue(e *journal.Entry, t time.Time) {
 	switch s := t.Unix(); {
 	case s >= math.MaxInt64/int64(time.Second):

@@ -9,15 +9,15 @@ import (
 	"unicode/utf8"
 )
 
-// A handler says what is to become of its job by what it returns: nil is done,
-// one of the following is a wish, and anything else is a failure, which spends
-// a retry. Wishes may be wrapped. The [FullError] of a full disk, which a follow-up
-// gets, is no failure: the job waits as if it were, and keeps its retries.
+// A handler says what is to become of its job by what it returns: nil is done, one
+// of the following is a wish, and anything else is a failure, which spends a retry.
+// Wishes may be wrapped. The [FullError] of a full disk, which a follow-up gets, is
+// no failure: the job waits as if it were, and keeps its retries.
 //
-// What is around a handler, to measure it or to translate its errors, tells the wishes
-// apart with [errors.As], or [errors.AsType]: they are a [*CancelError], a
-// [*DiscardError], a [*SnoozeError] and a [*RetryError]. A value of one of these types
-// that the program makes itself is the same wish.
+// What is around a handler, to measure it or to translate its errors, tells the
+// wishes apart with [errors.As], or [errors.AsType]: they are a [*CancelError], a
+// [*DiscardError], a [*SnoozeError] and a [*RetryError]. A value of one of these
+// types that the program makes itself is the same wish.
 
 // CancelError is what [Cancel] returns.
 type CancelError struct{ Err error } // the reason
@@ -38,16 +38,16 @@ type RetryError struct {
 // could help. A person can put them back.
 func Cancel(err error) error { return &CancelError{err} }
 
-// Discard ends the payloads as if they were done, except that they are counted
-// as discarded.
+// Discard ends the payloads as if they were done, except that they are counted as
+// discarded.
 func Discard() error { return &DiscardError{} }
 
-// Snooze runs the job again after d. It is no failure: the retry count stays.
-// A d below zero means zero.
+// Snooze runs the job again after d. It is no failure: the retry count stays. A d
+// below zero means zero.
 func Snooze(d time.Duration) error { return &SnoozeError{d} }
 
-// RetryAfter is a failure with err, after which the job runs again after d
-// instead of after RetryIn. A d below zero means zero.
+// RetryAfter is a failure with err, after which the job runs again after d instead
+// of after RetryIn. A d below zero means zero.
 func RetryAfter(d time.Duration, err error) error { return &RetryError{d, err} }
 
 func reason(err error) string {
@@ -64,10 +64,10 @@ func (e *SnoozeError) Error() string  { return fmt.Sprintf("snoozed for %v", e.A
 func (e *RetryError) Error() string   { return reason(e.Err) }
 func (e *RetryError) Unwrap() error   { return e.Err }
 
-// BatchErrors is what a batch handler returns when ids fared differently: each
-// id in it gets its own outcome, as if its own handler had returned that error;
-// a nil error, or no entry, is done. An entry for an id that is not in the batch
-// fails every id that has no entry: it must have been meant for one of them.
+// BatchErrors is what a batch handler returns when ids fared differently: each id
+// in it gets its own outcome, as if its own handler had returned that error; a nil
+// error, or no entry, is done. An entry for an id that is not in the batch fails
+// every id that has no entry: it must have been meant for one of them.
 type BatchErrors map[string]error
 
 func (e BatchErrors) Error() string {
@@ -81,14 +81,15 @@ func (e BatchErrors) Error() string {
 	return b.String()
 }
 
-// PayloadErrors is what a handler of [HandleMerged] returns when the payloads of a job
-// fared differently, by Payload.Position: those that are not in it, or with a nil
-// error, are done. [Cancel] and [Discard] end the payload that they are for. All that
-// fail or snooze run again together, after the longest of their pauses: as one failure
-// with the first error, or if none failed as a snooze. An entry for a position that is
-// not in the job is a failure of all payloads without an entry. In [BatchErrors] it may
-// stand for an id. A queue with Locks.Unlock can't tell which keys a part of a job
-// unlocks: there it is a failure of all payloads, as it is with [Handle].
+// PayloadErrors is what a handler of [HandleMerged] returns when the payloads of a
+// job fared differently, by Payload.Position: those that are not in it, or with a
+// nil error, are done. [Cancel] and [Discard] end the payload that they are for.
+// All that fail or snooze run again together, after the longest of their pauses: as
+// one failure with the first error, or if none failed as a snooze. An entry for a
+// position that is not in the job is a failure of all payloads without an entry. In
+// [BatchErrors] it may stand for an id. A queue with Locks.Unlock can't tell which
+// keys a part of a job unlocks: there it is a failure of all payloads, as it is
+// with [Handle].
 type PayloadErrors map[uint64]error
 
 func (e PayloadErrors) Error() string {

@@ -6,9 +6,9 @@ import (
 	"github.com/strandjobs/strand/shard"
 )
 
-// How a parked job wakes: what it waits for, a key, a lease or a slot, was given its waker
-// and calls it once; the waker tells the shard, which unparks the id. Nothing asks again,
-// except where a [Locks.Service] can't watch.
+// How a parked job wakes: what it waits for, a key, a lease or a slot, was given
+// its waker and calls it once; the waker tells the shard, which unparks the id.
+// Nothing asks again, except where a [Locks.Service] can't watch.
 
 // waker returns what makes a parked job run again, and whether it was called.
 func (w *worker) waker(it *shard.Item) (*atomic.Bool, func()) {
@@ -19,8 +19,8 @@ func (w *worker) waker(it *shard.Item) (*atomic.Bool, func()) {
 	}
 }
 
-// postpone gives a job back that has to wait. If it is woken before the shard
-// hears of it, it is not parked.
+// postpone gives a job back that has to wait. If it is woken before the shard hears
+// of it, it is not parked.
 func (w *worker) postpone(it *shard.Item, woken *atomic.Bool) {
 	w.x.quarantine.StandAside(w.queue.name, it.ID)
 	w.run.Shard.Tell(func(c *shard.Core) { c.Postpone(it, !woken.Load()) })

@@ -118,7 +118,8 @@ func (w *worker) passUnique(it *shard.Item, c *claim, keys []string) (woken *ato
 		c.place.Cancel() // it has other payloads now
 	}
 	woken, wake := w.waker(it)
-	// It ends by itself from the start of the run on: see keepAlive.
+	// The lease has no TTL yet: that counts from the start of the run, see
+	// keepAlive.
 	p, err := l.unique.Queue(lock.Options{Owner: c.by.String()}, wake, keys...)
 	if err != nil {
 		return nil, err
@@ -131,7 +132,7 @@ func (w *worker) passUnique(it *shard.Item, c *claim, keys []string) (woken *ato
 	return l.keepPlace(c), nil
 }
 
-// keepPlace puts the place of a job down until it is woken.
+// keepPlace keeps the place of a job until the job is woken.
 func (l *locks) keepPlace(c *claim) (woken *atomic.Bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -149,8 +150,8 @@ func (l *locks) takePlace(by holder) *place {
 	return p
 }
 
-// sureOfNone is how often in a row no value is free and no job has one, until that is
-// no chance.
+// sureOfNone is how often in a row a job has to find that no value is free and no
+// job has one, before it takes that for more than a coincidence.
 const sureOfNone = 100
 
 // reserve takes a slot, or waits until one is given back.
@@ -169,8 +170,8 @@ func (w *worker) reserve(it *shard.Item, c *claim, s SlotSource) (woken *atomic.
 	}
 	woken, wake := w.waker(it)
 	cancel := s.watch(wake)
-	// One may have been given back before that, and taken by another job, which gives
-	// it back before we ask who has one.
+	// One may have been given back before that, and taken by another job, which
+	// gives it back before we ask which jobs have one.
 	for range sureOfNone {
 		if err = reserve(); !errors.Is(err, lock.ErrNoFreeSlot) {
 			break
@@ -180,5 +181,5 @@ func (w *worker) reserve(it *shard.Item, c *claim, s SlotSource) (woken *atomic.
 		}
 	}
 	cancel()
-	return nil, err // perhaps that nobody has one who could give it back
+	return nil, err // ErrNoFreeSlot: no job has one that it could give back
 }

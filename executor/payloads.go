@@ -43,8 +43,8 @@ func (w *worker) judgeEach(it *shard.Item, each PayloadErrors, whole error) {
 	it.Outcome = worst
 }
 
-// perPayload returns the errors by index; stray: there is one for a position that the
-// item does not have.
+// perPayload returns the errors by index; stray: there is one for a position that
+// the item does not have.
 func (q *queue) perPayload(it *shard.Item, each PayloadErrors) (errs map[int]error, stray bool) {
 	errs = make(map[int]error, len(each))
 	for i, p := range it.Payloads {

@@ -11,8 +11,8 @@ import (
 	"github.com/strandjobs/strand/lock"
 )
 
-// pledge is what a call to Enqueue locks: it counts from before the payloads
-// are accepted, because they may run before the call is back.
+// pledge is what a call to Enqueue locks: it counts from before the payloads are
+// accepted, because they may run before the call is back.
 type pledge struct {
 	l     *locks
 	holds [][]*lock.KeyLock // by entry
@@ -22,7 +22,7 @@ type pledge struct {
 }
 
 // keysOnEnqueue computes what each of the entries locks; nil: nothing. It returns
-// an error also for keys that are bad and wanted later.
+// an error, too, for a bad key that is wanted only before the run.
 func (q *queue) keysOnEnqueue(entries []journal.Entry) (keys [][]string, err error) {
 	if q.locking.onEnqueue == nil {
 		return nil, nil
@@ -72,8 +72,8 @@ func (q *queue) pledge(ctx context.Context, entries []journal.Entry, keys [][]st
 	return p, nil
 }
 
-// sets binds the key-locks to the positions of their payloads. Those that somebody
-// has ended by now are not written: the log has their end first.
+// sets binds the key-locks to the positions of their payloads. Those that have been
+// unlocked by now are not written: the log has their end first.
 func (p *pledge) sets(first journal.Position) (sets []journal.Set) {
 	if p == nil {
 		return nil

@@ -9,8 +9,8 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// A key that somebody unlocks while the payload that locks it is on its way to
-// the journal is not locked after a restart.
+// A key that is unlocked while the payload that locks it is on its way to the
+// journal is not locked after a restart.
 func TestUnlockedOnItsWay(t *testing.T) {
 	disk := new(journal.Memory)
 	x, err := OpenOn(disk, Config{})

@@ -13,7 +13,7 @@ type port struct {
 	candidate  Candidate
 
 	// Guarded by dispatcher.mu.
-	shard   *shard.Shard // nil until it has offered itself, which may be before whoever made it knows it
+	shard   *shard.Shard // nil until it has offered itself, which may be before register has it
 	waiting bool         // among the ready ones, or those that its queue holds back
 }
 

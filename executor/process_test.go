@@ -64,8 +64,8 @@ func hear(t *testing.T, in *bufio.Scanner, line string) {
 	require.FailNow(t, "the child did not say", line)
 }
 
-// serveUntilSignal is a main as the documentation of Run shows it, with a
-// handler that does not end.
+// serveUntilSignal is a main as the documentation of Run shows it, with a handler
+// that does not end.
 func serveUntilSignal(t *testing.T, dir string) {
 	ctx, restore := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	x, err := executor.Open(dir, executor.Config{StopTimeout: time.Minute})
@@ -85,8 +85,7 @@ func serveUntilSignal(t *testing.T, dir string) {
 	fmt.Println("clean")
 }
 
-// The first SIGTERM ends in order, a second one at once, and then
-// nothing is lost.
+// The first SIGTERM ends in order, a second one at once, and then nothing is lost.
 func TestSignals(t *testing.T) {
 	dir := t.TempDir() + "/journal"
 	put := func(id string) {
@@ -153,13 +152,13 @@ func runTimers(t *testing.T, dir string) {
 	fmt.Println("done")
 }
 
-// The process is stopped while many timers run out, and goes on.
-// Each job runs as often as it should.
+// The process is stopped while many timers run out, and goes on. Each job runs as
+// often as it should.
 func TestProcessIsSuspended(t *testing.T) {
 	child, in := process(t, "timers", t.TempDir()+"/journal", "")
 	hear(t, in, "started")
 	require.NoError(t, child.Process.Signal(syscall.SIGSTOP))
-	time.Sleep(700 * time.Millisecond) // the point: time goes by for everybody else
+	time.Sleep(700 * time.Millisecond) // the point: time goes by for all others
 	require.NoError(t, child.Process.Signal(syscall.SIGCONT))
 	hear(t, in, "done")
 	require.NoError(t, child.Wait())
@@ -168,8 +167,8 @@ func TestProcessIsSuspended(t *testing.T) {
 // heldFor is how long the process runs before it is stopped.
 const heldFor = 700 * time.Millisecond
 
-// holdLease has a job that holds a lease until it is lost, and one that waits
-// for it.
+// holdLease has a job that holds a lease until it is lost, and one that waits for
+// it.
 func holdLease(t *testing.T, dir string) {
 	x := open(t, dir, executor.Config{})
 	var store shared[uint64] // the largest token it saw
@@ -212,8 +211,8 @@ func holdLease(t *testing.T, dir string) {
 	}
 }
 
-// The process is stopped for longer than its lease lasts. The holder
-// hears that it has lost it, and the next one has a larger token.
+// The process is stopped for longer than its lease lasts. The holder hears that it
+// has lost it, and the next one has a larger token.
 func TestLeaseOfASuspendedProcess(t *testing.T) {
 	child, in := process(t, "lease", t.TempDir()+"/journal", "")
 	hear(t, in, "holds")

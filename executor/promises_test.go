@@ -82,8 +82,9 @@ func TestErrorsAcceptNothing(t *testing.T) {
 	})
 }
 
-// Async does not wait for the disk, until that is megabytes behind. Key and FromSource
-// wait for the commit all the same, and their receipts are those of DurabilitySync.
+// Async does not wait for the disk, until that is megabytes behind. Key and
+// FromSource wait for the commit all the same, and their receipts are those of
+// DurabilitySync.
 func TestAsyncReturnsAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		disk := new(journal.Memory)
@@ -150,8 +151,8 @@ func TestNothingRunsBeforeStart(t *testing.T) {
 	})
 }
 
-// Whatever a handler does that Stop has left behind, the next start finds the journal
-// as Stop left it: its job has not run, and its calls are refused.
+// Whatever a handler does that Stop has left behind, the next start finds the
+// journal as Stop left it: its job has not run, and its calls are refused.
 func TestLeftBehindChangesNothing(t *testing.T) {
 	ends := map[string]func() error{
 		"nil": func() error { return nil }, "error": func() error { return errBoom },
@@ -250,8 +251,8 @@ func TestNotBlockedByItsOwnID(t *testing.T) {
 	})
 }
 
-// Each call of a batch, halves included, has a context that ends with it, and none is
-// called with one that has ended.
+// Each call of a batch, halves included, has a context that ends with it, and none
+// is called with one that has ended.
 func TestHalvesHaveContextsOfTheirOwn(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{Workers: 1})
@@ -280,8 +281,8 @@ func TestHalvesHaveContextsOfTheirOwn(t *testing.T) {
 	})
 }
 
-// An error whose methods panic names nobody: the batch is halved like any other.
-func TestErrorThatCannotBeAskedNamesNobody(t *testing.T) {
+// An error whose methods panic names no job: the batch is halved like any other.
+func TestErrorThatCannotBeAskedNamesNoJob(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{Workers: 1})
 		q, err := executor.HandleBatch(x, "q", func(_ context.Context, jobs []executor.Merged[string]) error {
@@ -309,8 +310,8 @@ type fragile struct{ err error }
 func (f *fragile) Error() string { return f.err.Error() }
 func (f *fragile) Unwrap() error { return f.err }
 
-// What a handler may do, what it has left behind may not, whatever it has made of its
-// context.
+// What a handler may do, what it has left behind may not, whatever it has made of
+// its context.
 func TestAContextEndsItsPrivileges(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{MaxBacklog: 1})

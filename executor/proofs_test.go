@@ -26,8 +26,8 @@ var (
 	endOfOne  = regexp.MustCompile(`[.:;!?] `)
 )
 
-// proof is a row of the table: words of a sentence, and who notices when it is
-// not true any more.
+// proof is a row of the table: words of a sentence, and who notices when it is not
+// true any more.
 type proof struct{ place, words, tests string }
 
 // TestStrongSentencesHaveProofs: each sentence with a strong word, of README, of a

@@ -15,8 +15,8 @@ import (
 	"github.com/strandjobs/strand/shard"
 )
 
-// queue is a registered queue without its type parameter: what the engine
-// works with.
+// queue is a registered queue without its type parameter: what the engine works
+// with.
 type queue struct {
 	settings
 	x      *Executor
@@ -33,8 +33,8 @@ type queue struct {
 
 	burials, halts, panics, failures tally.Lines // that are logged
 
-	// call runs the handler for started items and returns an error for each.
-	// It is not guarded.
+	// call runs the handler for started items and returns an error for each. It is
+	// not guarded.
 	call func(ctx context.Context, items []*shard.Item) []error
 	// exhausted tells the user's hook; nil when there is none. Not guarded.
 	exhausted func(ctx context.Context, items []*shard.Item)
@@ -57,8 +57,8 @@ func (x *Executor) register(q *queue) error {
 	if err != nil {
 		return err
 	}
-	// What is logged is not logged while others can't register: the handler of a
-	// logger is user code.
+	// Not under arranging: the handler of a logger is user code, and other queues
+	// may be registered meanwhile.
 	q.warnFar()
 	for _, s := range suspects {
 		q.logIfGivenUp(s)
@@ -107,10 +107,10 @@ func (x *Executor) mayRegister(name string) error {
 	return nil
 }
 
-// openShards starts the shards, each with its part of the pending entries.
-// Nothing can be delivered to them before: nobody has the queue yet. But they
-// may offer themselves, and run, from the moment they are made. Those that are
-// suspected are parked.
+// openShards starts the shards, each with its part of the pending entries. Nothing
+// can be delivered to them before: no caller has the queue yet. But they may offer
+// themselves, and run, from the moment they are made. Those that are suspected are
+// parked.
 func (q *queue) openShards() ([]*quarantine.Suspect, error) {
 	x := q.x
 	routes := slices.Clone(*x.routes.Load())

@@ -9,22 +9,23 @@ import (
 	"github.com/strandjobs/strand/shard"
 )
 
-// QueueConfig of one queue. The zero QueueConfig is usable. What zero and numbers below
-// zero mean, [Config] says.
+// QueueConfig of one queue. The zero QueueConfig is usable. What zero and numbers
+// below zero mean, [Config] says.
 type QueueConfig[T any] struct {
 	// What most queues set, if anything.
 
-	// Merge says what becomes of equal payloads of a waiting id. Default MergeKeepAll.
+	// Merge says what becomes of equal payloads of a waiting id. Default
+	// MergeKeepAll.
 	Merge Merge
 
 	// MaxRetries is how often a failed job, with [Handle] a payload, is run again
-	// before it is exhausted. Default 25, which is about 20 days with the default RetryIn;
-	// below zero a job is never run again.
+	// before it is exhausted. Default 25, which is about 20 days with the default
+	// RetryIn; below zero a job is never run again.
 	MaxRetries int
 
-	// RetryIn returns the pause before retry n, counted from 0. Default [RetryIn], which
-	// is used, too, when it panics, and for an error whose methods do. Below zero means
-	// zero.
+	// RetryIn returns the pause before retry n, counted from 0. Default [RetryIn],
+	// which is used, too, when it panics, and for an error whose methods do. Below
+	// zero means zero.
 	RetryIn func(n int) time.Duration
 
 	// Timeout is how long a handler has for a payload, a job or a batch with its
@@ -35,15 +36,16 @@ type QueueConfig[T any] struct {
 	Timeout time.Duration
 
 	// MaxConcurrent is how many handlers of the queue may run at a time. Those that
-	// are stuck and got a substitute do not count. Default, and below zero: no limit but
-	// the workers.
+	// are stuck and got a substitute do not count. Default, and below zero: no
+	// limit but the workers.
 	MaxConcurrent int
 
-	// OnExhausted says what happens after the last retry. Default OnExhaustedBuryOldest.
+	// OnExhausted says what happens after the last retry. Default
+	// OnExhaustedBuryOldest.
 	OnExhausted OnExhausted
 
-	// BatchSize is the most ids that a batch handler gets in one call, at most 4096.
-	// Default 1.
+	// BatchSize is the most ids that a batch handler gets in one call, at most
+	// 4096. Default 1.
 	BatchSize int
 
 	// Codec of the payloads. Default [JSON]; [Raw] for []byte.
@@ -58,26 +60,27 @@ type QueueConfig[T any] struct {
 
 	// Failures.
 
-	// OnFailure says what a failure means for later payloads. Default OnFailureMerge; with
-	// [Handle] it is OnFailureBlock.
+	// OnFailure says what a failure means for later payloads. Default
+	// OnFailureMerge; with [Handle] it is OnFailureBlock.
 	OnFailure OnFailure
 
-	// OnFresh says what a fresh payload does to a job in back-off. Default OnFreshWait.
+	// OnFresh says what a fresh payload does to a job in back-off. Default
+	// OnFreshWait.
 	OnFresh OnFresh
 
-	// FormatError is the text that is kept of a failure, at most 4 KiB.
-	// Default: the error's own.
+	// FormatError is the text that is kept of a failure, at most 4 KiB. Default:
+	// the error's own.
 	FormatError func(error) string
 
-	// RetriesExhausted is called, on the worker, with the jobs of a run that
-	// failed for the last time, before OnExhausted is carried out; with [Handle] that
-	// is one job with one payload. LastError is that failure. Default nil.
+	// RetriesExhausted is called, on the worker, with the jobs of a run that failed
+	// for the last time, before OnExhausted is carried out; with [Handle] that is
+	// one job with one payload. LastError is that failure. Default nil.
 	RetriesExhausted func(ctx context.Context, jobs []Merged[T])
 
-	// What a call to Enqueue leaves out, and waits for.
+	// Defaults of a call to Enqueue, and what it waits for.
 
-	// ID, Score and Due compute what a call to Enqueue leaves out. Default nil:
-	// an id must be given, score and due time are now.
+	// ID, Score and Due compute what a call to Enqueue leaves out. Default nil: an
+	// id must be given, score and due time are now.
 	ID    func(T) string
 	Score func(T) float64
 	Due   func(T) time.Time
@@ -96,31 +99,31 @@ type QueueConfig[T any] struct {
 	Weight int
 
 	// Concurrency is how many jobs of a shard may run at a time, of different ids.
-	// 1 is Lowkiq's rule: one thread at a time for each shard. Default, and below zero: as many
-	// as there are workers. Jobs of a few microseconds run one after the other all the
-	// same, until one of them takes a millisecond.
+	// 1 is Lowkiq's rule: one thread at a time for each shard. Default, and below
+	// zero: as many as there are workers. Jobs of a few microseconds run one after
+	// the other all the same, until one of them takes a millisecond.
 	Concurrency int
 
-	// Shards is how many actors share the ids of the queue, at most 4096. Default 5. It may
-	// be changed from one start to the next.
+	// Shards is how many actors share the ids of the queue, at most 4096. Default
+	// 5. It may be changed from one start to the next.
 	Shards int
 
 	// MaxPayloads is the most payloads of one id that a handler of [HandleMerged]
-	// or [HandleBatch] gets in one call, oldest first; the others follow in the next
-	// run. Default 1000; below zero there is no limit. With [Handle] it is 1.
+	// or [HandleBatch] gets in one call, oldest first; the others follow in the
+	// next run. Default 1000; below zero there is no limit. With [Handle] it is 1.
 	MaxPayloads int
 
-	// Numbers of their own for jobs, and a name that was another one.
+	// Slots, and former names of the queue.
 
 	// Slots that each running job has one value of; see [NewSlots]. Default none.
 	Slots []SlotSource
 
-	// RenamedFrom are names that the queue had before. Jobs and dead payloads
-	// that the journal has under one of them become the queue's own, for good,
-	// when it is registered; a name that the journal does not know is passed
-	// over, so they can stay in the configuration. Locks go along, and so do kept
-	// slots of sequences that this queue has, too; keys of [IdempotencyKey] stay with the old
-	// name. Registering fails with ErrConfig when the journal has something
+	// RenamedFrom are names that the queue had before. Jobs and dead payloads that
+	// the journal has under one of them become the queue's own, for good, when it
+	// is registered; a name that the journal does not know is passed over, so they
+	// can stay in the configuration. Locks go along, and so do kept slots of
+	// sequences that this queue has, too; keys of [IdempotencyKey] stay with the
+	// old name. Registering fails with ErrConfig when the journal has something
 	// under more than one of the names. Default nil.
 	RenamedFrom []string
 }

@@ -92,7 +92,8 @@ func TestCodeInReadmeCompiles(t *testing.T) {
 	}
 }
 
-// TestReadmeNamesTestsThatThereAre: go test -run succeeds when no test has such a name.
+// TestReadmeNamesTestsThatThereAre: go test -run succeeds when no test has such a
+// name.
 func TestReadmeNamesTestsThatThereAre(t *testing.T) {
 	commands := regexp.MustCompile("`go test -run '?([^' ]+)'? ([^`]+)`").FindAllStringSubmatch(readme(t), -1)
 	require.NotEmpty(t, commands)

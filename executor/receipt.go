@@ -2,17 +2,18 @@ package executor
 
 // Receipt says what became of an enqueued payload.
 type Receipt struct {
-	// Position is its number in the journal: unique for ever, and growing in
-	// the order of acceptance.
+	// Position is its number in the journal: unique for ever, and growing in the
+	// order of acceptance.
 	Position uint64
 	// MergedInto is the position of an equal payload of the same id that it was
-	// merged into: that one runs, this one is over. 0: it stands by itself, so
-	// far. As QueueConfig.Merge says, an equal payload that is accepted later may
-	// take its place: the other receipt does not say so, Replaced in
-	// [QueueStats] counts it, and the handler sees which one runs in
-	// Payload.Position. It is 0 of a Duplicate, and under DurabilityAsync without IdempotencyKey and FromSource.
+	// merged into: that one runs, this one is over. 0: it stands by itself, so far.
+	// As QueueConfig.Merge says, an equal payload that is accepted later may take
+	// its place: the other receipt does not say so, Replaced in [QueueStats] counts
+	// it, and the handler sees which one runs in Payload.Position. It is 0 of a
+	// Duplicate, and under DurabilityAsync without IdempotencyKey and FromSource.
 	MergedInto uint64
-	// Durable: it is on disk. False in memory, and under DurabilityAsync without IdempotencyKey and FromSource.
+	// Durable: it is on disk. False in memory, and under DurabilityAsync without
+	// IdempotencyKey and FromSource.
 	Durable bool
 	// Duplicate: a call with the same [IdempotencyKey] was accepted before, in the
 	// place of this one. Position is that of the first call's payload.

@@ -14,16 +14,16 @@ import (
 	"github.com/strandjobs/strand/executor"
 )
 
-// lifeEnd is what is left of a process that dies while jobs run: a copy, as a kill would
-// leave it.
+// lifeEnd is what is left of a process that dies while jobs run: a copy, as a kill
+// would leave it.
 type lifeEnd struct {
 	dir       string
 	epoch     uint64
 	goroutine string // of the first job
 }
 
-// dies runs as many of the jobs in dir as there are workers, and dies; it returns what
-// is left, and what the start said.
+// dies runs as many of the jobs in dir as there are workers, and dies; it returns
+// what is left, and what the start said.
 func dies(t *testing.T, dir string, workers int) (after lifeEnd, said record) {
 	var log records
 	x := open(t, dir, executor.Config{Workers: workers, Logger: log.logger(0)})
@@ -58,8 +58,8 @@ func dies(t *testing.T, dir string, workers int) (after lifeEnd, said record) {
 	return after, said
 }
 
-// Of those that ran at the death it is said how many run again at once: not of those
-// that ran at one before, and also when only one of them is suspected.
+// Of those that ran at the death it is said how many run again at once: not of
+// those that ran at one before, and also when only one of them is suspected.
 func TestRecoveryTellsHowManyRunAgain(t *testing.T) {
 	figures := func(said record) string {
 		return fmt.Sprint(said.attrs["running_then"], said.attrs["run_again_at_once"], len(said.attrs["suspects"].([]string)))

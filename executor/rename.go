@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// takeOver gives the queue what the journal has under its former names.
-// arranging is held, and the queue is not registered.
+// takeOver gives the queue what the journal has under its former names. arranging
+// is held, and the queue is not registered.
 func (q *queue) takeOver() error {
 	for _, former := range q.renamedFrom {
 		entries, dead := q.x.leftOver(former)
@@ -19,7 +19,7 @@ func (q *queue) takeOver() error {
 			return fmt.Errorf("RenamedFrom of queue %q: %w", q.name, err)
 		}
 		if entries+dead == 0 {
-			q.inherit(former) // the last process may have come no further
+			q.inherit(former) // the last process may have died before it had done so
 			continue
 		}
 		if own, ownDead := q.x.leftOver(q.name); own+ownDead > 0 {

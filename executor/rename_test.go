@@ -64,8 +64,8 @@ func TestFormerNames(t *testing.T) {
 	})
 }
 
-// A slot that a failed job has kept is still its own under the new name, and is
-// on disk under that.
+// A slot that a failed job has kept is still its own under the new name, and is on
+// disk under that.
 func TestFormerNamesOfSlots(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		disk := new(journal.Memory)
@@ -110,7 +110,7 @@ func TestFormerNamesOfSlots(t *testing.T) {
 	})
 }
 
-// What is there under both names is not mixed up: somebody has to decide.
+// What is there under both names is not mixed up: the program has to decide.
 func TestFormerNameAndNewOneHaveJobs(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		disk := new(journal.Memory)

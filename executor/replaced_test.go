@@ -12,8 +12,8 @@ import (
 	"github.com/strandjobs/strand/executor"
 )
 
-// A payload that another one stands for is told so by its receipt, or counted
-// where that was not known yet.
+// A payload that another one stands for is told so by its receipt, or counted where
+// that was not known yet.
 func TestReplacedIsCounted(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{})
@@ -48,8 +48,8 @@ func TestReplacedIsCounted(t *testing.T) {
 	})
 }
 
-// What a job, its hook and those who ask see is the last error, not the one before
-// it, also after a restart and when another payload goes on.
+// What a job, its hook and Explain show is the last error, not the one before it,
+// also after a restart and when another payload goes on.
 func TestLastErrorIsTheLast(t *testing.T) {
 	for _, exhausted := range []executor.OnExhausted{executor.OnExhaustedBuryOldest, executor.OnExhaustedBuryAll, executor.OnExhaustedHalt} {
 		t.Run(fmt.Sprint(exhausted), func(t *testing.T) {

@@ -67,8 +67,8 @@ func livePeak(t *testing.T) func() int {
 	}
 }
 
-// Many dead payloads go back within the memory budget, whatever they weigh, and
-// nobody else waits long.
+// Many dead payloads go back within the memory budget, whatever they weigh, and no
+// other call waits long.
 func TestRequeueAllWithinTheBudget(t *testing.T) {
 	const budget, beside = 16 << 20, 32 << 20
 	n := 80
@@ -140,7 +140,7 @@ func TestRequeueAMillion(t *testing.T) {
 	require.NoError(t, x.Stop(t.Context()))
 }
 
-// Who has enough of it is told how far it came.
+// A call whose context ends says how far it came.
 func TestRequeueEndsWithItsContext(t *testing.T) {
 	const n = 5000
 	disk := new(journal.Memory)
@@ -172,9 +172,9 @@ func TestRequeueEndsWithItsContext(t *testing.T) {
 	back, err := q.RequeueAll(ended)
 	require.ErrorIs(t, err, context.Canceled)
 	require.Zero(t, back)
-	_, err = q.Requeue(ended, "nobody")
+	_, err = q.Requeue(ended, "missing")
 	require.ErrorIs(t, err, context.Canceled)
-	_, err = q.Requeue(&endsAfter{Context: t.Context(), asked: 100}, "nobody")
+	_, err = q.Requeue(&endsAfter{Context: t.Context(), asked: 100}, "missing")
 	require.ErrorIs(t, err, context.Canceled, "while it looks")
 
 	good.Store(true)

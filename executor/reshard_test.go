@@ -16,8 +16,8 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// events is a handler that takes the events of each id in their order, and fails
-// at random.
+// events is a handler that takes the events of each id in their order, and fails at
+// random.
 type events struct {
 	mu    sync.Mutex
 	r     *rand.Rand
@@ -44,9 +44,9 @@ func (e *events) handle(_ context.Context, job executor.Merged[int]) error {
 	return errors.New("not now")
 }
 
-// Each start has another number of shards and workers, every pair of
-// numbers follows each other, and nothing is lost, done twice, or out of order.
-// The long tier takes all pairs from 1 to 64.
+// Each start has another number of shards and workers, every pair of numbers
+// follows each other, and nothing is lost, done twice, or out of order. The long
+// tier takes all pairs from 1 to 64.
 func TestEveryPairOfSettings(t *testing.T) {
 	counts := []int{1, 2, 3, 8, 64}
 	if long() {

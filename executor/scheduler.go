@@ -5,9 +5,9 @@ import "time"
 // Scheduler decides which shard gets the next free worker.
 type Scheduler interface {
 	// Pick returns the index in ready, which has one at least. It is called from
-	// one goroutine at a time and must not block. If it panics, or the index is
-	// out of range, [OldestFirst] decides. Shards of a queue that has as many jobs running
-	// as its MaxConcurrent are not among them.
+	// one goroutine at a time and must not block. If it panics, or the index is out
+	// of range, [OldestFirst] decides. Shards of a queue that has as many jobs
+	// running as its MaxConcurrent are not among them.
 	Pick(ready []Candidate) int
 }
 
@@ -46,8 +46,8 @@ func (fair) Pick(ready []Candidate) int {
 	return best
 }
 
-// OldestFirst returns the scheduler that picks the shard with the oldest due job. No
-// shard starves: a job that waits only gets older. But a queue waits until the
+// OldestFirst returns the scheduler that picks the shard with the oldest due job.
+// No shard starves: a job that waits only gets older. But a queue waits until the
 // backlog of another one that is older than its jobs is over.
 func OldestFirst() Scheduler { return lag{} }
 
@@ -63,7 +63,8 @@ func (lag) Pick(ready []Candidate) int {
 	return best
 }
 
-// RoundRobin returns a scheduler that goes round: each shard with a job due in turn.
+// RoundRobin returns a scheduler that goes round: each shard with a job due in
+// turn.
 func RoundRobin() Scheduler { return &seq{last: -1} }
 
 type seq struct{ last int }
@@ -85,10 +86,10 @@ func (s *seq) Pick(ready []Candidate) int {
 	return next
 }
 
-// StrictPriority returns the scheduler that picks the queue that was registered first,
-// and of its shards the one with the oldest due job: the order of queues is their
-// priority. A queue waits as long as those before it have jobs that can run; jobs
-// that wait for a lock don't count.
+// StrictPriority returns the scheduler that picks the queue that was registered
+// first, and of its shards the one with the oldest due job: the order of queues is
+// their priority. A queue waits as long as those before it have jobs that can run;
+// jobs that wait for a lock don't count.
 func StrictPriority() Scheduler { return inOrder{} }
 
 type inOrder struct{}

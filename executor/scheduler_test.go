@@ -83,8 +83,8 @@ func TestInOrderByDueTimeInAQueue(t *testing.T) {
 	})
 }
 
-// A worker that comes back waits until the shard has said what it has next: a
-// shard that is busy does not lose its turn to a queue behind it.
+// A worker that comes back waits until the shard has said what it has next: a shard
+// that is busy does not lose its turn to a queue behind it.
 func TestInOrderWaitsForTheShard(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{Workers: 1, Scheduler: executor.StrictPriority()})
@@ -108,7 +108,7 @@ func TestInOrderWaitsForTheShard(t *testing.T) {
 		synctest.Wait()
 		close(goOn)
 		synctest.Wait()
-		assert.Equal(t, []string{"high 1"}, ids(p), "nobody knows yet what comes next")
+		assert.Equal(t, []string{"high 1"}, ids(p), "what comes next is not known yet")
 		release()
 		synctest.Wait()
 		assert.Equal(t, []string{"high 1", "high 2", "low"}, ids(p))

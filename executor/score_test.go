@@ -18,8 +18,8 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// The clock of this start is behind that of the one before, as in a
-// machine that has not asked for the time yet. Each bubble begins in 2000.
+// The clock of this start is behind that of the one before, as in a machine that
+// has not asked for the time yet. Each bubble begins in 2000.
 func TestScoreWhenTheClockIsBehind(t *testing.T) {
 	for name, options := range map[string][]executor.Option{
 		"due now": nil, "due before": {executor.At(time.Unix(1, 0))}, "due later": {executor.At(time.Date(2000, 1, 2, 0, 0, 0, 0, time.UTC))},
@@ -52,8 +52,8 @@ func TestScoreWhenTheClockIsBehind(t *testing.T) {
 	}
 }
 
-// Somebody sets the clock back while payloads are accepted. What is
-// accepted then is due at once all the same, and the journal keeps the order.
+// The clock is set back while payloads are accepted. What is accepted then is due
+// at once all the same, and the journal keeps the order.
 func TestScoreWhenTheClockIsSetBack(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var wall skewed
@@ -86,8 +86,8 @@ func TestScoreWhenTheClockIsSetBack(t *testing.T) {
 	})
 }
 
-// A score that a caller has given is no time, even if it is far above all times:
-// it moves nothing for those without one.
+// A score that a caller has given is no time, even if it is far above all times: it
+// moves nothing for those without one.
 func TestScoreOfACallerMovesNoOther(t *testing.T) {
 	for _, given := range []float64{4e9, 1<<53 - 1, 1.7e12, 946684800123.25, 1e300, -5.5, 0.5} {
 		bubble(t, func(t *testing.T) {
@@ -124,9 +124,9 @@ func (c *skewed) now() time.Time {
 
 func (c *skewed) set(by time.Duration) { c.skew.Store(int64(by)) }
 
-// Several callers at a time, each with an id of its own, while the
-// clock is set and processes die. Of each id, what came without a score keeps its
-// order, and what came with one keeps that.
+// Several callers at a time, each with an id of its own, while the clock is set and
+// processes die. Of each id, what came without a score keeps its order, and what
+// came with one keeps that.
 func TestScoreUnderAnyClock(t *testing.T) {
 	rounds := 40
 	if long() {

@@ -8,7 +8,7 @@ import (
 )
 
 // counters are a service of a user's: a key is locked while its counter is above
-// zero. It wakes those who watch a key when that gets there.
+// zero. It wakes the jobs that watch a key when that gets there.
 type counters struct {
 	mu       sync.Mutex
 	locks    map[string]int

@@ -10,8 +10,8 @@ import (
 	"github.com/strandjobs/strand/shard"
 )
 
-// settle turns the errors of a batch into outcomes, from the first item that
-// has none on.
+// settle turns the errors of a batch into outcomes, from the first item that has
+// none on.
 func (w *worker) settle() {
 	w.attempt.end(ErrReturned)
 	w.phase = settling
@@ -57,8 +57,8 @@ func (w *worker) tellExhausted() {
 	}
 }
 
-// judge finds out what a handler's error asks for. The verdict is set last: it
-// says that the judgement is complete.
+// judge finds out what a handler's error asks for. The verdict is set last: it says
+// that the judgement is complete.
 func (w *worker) judge(it *shard.Item, err error) {
 	out := &it.Outcome
 	if unread, ok := err.(*unreadError); ok {
@@ -152,7 +152,7 @@ func (q *queue) logPanic(id, reason, stack string) {
 	}
 }
 
-// debugFailure is the one line about each failure, for those who want to see all.
+// debugFailure logs each failure at level Debug.
 func (w *worker) debugFailure(it *shard.Item) {
 	if l := w.x.cfg.Logger; l.Enabled(context.Background(), slog.LevelDebug) {
 		l.Debug("job failed", slog.String("queue", w.queue.name), slog.String("id", it.ID),

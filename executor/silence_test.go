@@ -12,8 +12,9 @@ import (
 	"github.com/strandjobs/strand/executor"
 )
 
-// TestADiscardedLogIsSilence: a program that throws its log away prints nothing, not even what the libraries below have
-// to say of a start, a stop and handlers that fail and panic.
+// TestADiscardedLogIsSilence: a program that throws its log away prints nothing,
+// not even what the libraries below have to say of a start, a stop and handlers
+// that fail and panic.
 func TestADiscardedLogIsSilence(t *testing.T) {
 	const child = "STRAND_TEST_SILENCE"
 	if os.Getenv(child) == "" {

@@ -12,9 +12,9 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// Jobs of all queues that are due within a slack start together, and those that
-// are due soon on time: at a restart it counts how far ahead they are then. Their
-// due times stay what they were.
+// Jobs of all queues that are due within a slack start together, and those that are
+// due soon on time: at a restart it counts how far ahead they are then. Their due
+// times stay what they were.
 func TestTimerSlack(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const slack = 20 * time.Millisecond

@@ -42,8 +42,7 @@ func (t *slot[V]) renew() bool { return t.cleared.Load() || t.r.Extend(t.ttl) ==
 
 func (t *slot[V]) source() SlotSource { return t.s }
 
-// reserve finds the job's own slot, or takes the next free one, and writes it
-// down.
+// reserve finds the job's own slot, or takes the next free one, and writes it down.
 func (s *Slots[V]) reserve(ctx context.Context, c *claim) (slotClaim, error) {
 	ttl := cmp.Or(s.cfg.TTL, c.queue.timeout, lock.DefaultSlotTTL)
 	s.x.locks.mu.Lock()

@@ -10,8 +10,8 @@ import (
 	"github.com/strandjobs/strand/executor"
 )
 
-// A job that finds no free slot waits, also when the last one comes back at the very
-// moment in which it looks who has one. It never fails for that.
+// A job that finds no free slot waits, also when the last one comes back at the
+// very moment in which it looks which job has one. It never fails for that.
 func TestSlotThatComesBackJustThen(t *testing.T) {
 	const jobs = 1000
 	x := open(t, "", executor.Config{Workers: 8})

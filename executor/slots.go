@@ -16,25 +16,25 @@ import (
 	"github.com/strandjobs/strand/lock"
 )
 
-// SlotsConfig of a sequence of slots. It needs Next. The rule of [Config] holds for its
-// numbers.
+// SlotsConfig of a sequence of slots. It needs Next. The rule of [Config] holds for
+// its numbers.
 type SlotsConfig[V any] struct {
 	// Next returns the value after v. It must return in bounded time and give the
-	// same value for the same v each time, or the promise that no value comes again is
-	// void. It may be called from any goroutine.
+	// same value for the same v each time, or the promise that no value comes again
+	// is void. It may be called from any goroutine.
 	Next func(v V) V
 
-	// StartFrom returns the value to start after, and is asked only while the journal
-	// knows of none. Several jobs may ask at the same time; the first answer counts.
-	// Default: the zero value of V.
+	// StartFrom returns the value to start after, and is asked only while the
+	// journal knows of none. Several jobs may ask at the same time; the first
+	// answer counts. Default: the zero value of V.
 	StartFrom func(ctx context.Context) (V, error)
 
-	// TTL is how long a job may hold its slot. Default: the Timeout of its queue, and
-	// 60 s where it has none.
+	// TTL is how long a job may hold its slot. Default: the Timeout of its queue,
+	// and 60 s where it has none.
 	TTL time.Duration
 
-	// MaxSteps is how many values may be taken when a job looks for a free one: then
-	// it waits for one to come back. Default 100,000.
+	// MaxSteps is how many values may be taken when a job looks for a free one:
+	// then it waits for one to come back. Default 100,000.
 	MaxSteps int
 
 	// KeepOnFailure leaves the slot of a job that failed reserved, for its retry,
@@ -42,8 +42,8 @@ type SlotsConfig[V any] struct {
 	KeepOnFailure bool
 }
 
-// Slots hand each running job a value of its own: the next free one of a
-// sequence. See [NewSlots].
+// Slots hand each running job a value of its own: the next free one of a sequence.
+// See [NewSlots].
 type Slots[V any] struct {
 	x      *Executor
 	name   string
@@ -57,8 +57,8 @@ type Slots[V any] struct {
 	last json.RawMessage // the last value; nil while nothing is known
 }
 
-// reserved is a reservation with its value as it is written down: encoding is
-// the user's code, too.
+// reserved is a reservation with its value as it is written down: encoding is the
+// user's code, too.
 type reserved[V any] struct {
 	*lock.Reservation[V]
 	value json.RawMessage
@@ -73,13 +73,13 @@ type SlotSource interface {
 	holders() []lock.Held
 }
 
-// NewSlots makes a sequence of slots with a name of 1 to 512 bytes, which the
-// jobs of queues with QueueConfig.Slots reserve. The slot is on disk before the
-// handler sees it, see [Slots.Of]. When the job succeeds the sequence goes on
-// after it, in the same commit; when it fails the slot is given back. A job that
-// was running when the process died gets its slot again, unless the TTL has
-// passed. A job that finds no free slot waits until one is given back; where none
-// is out, it fails with [lock.ErrNoFreeSlot].
+// NewSlots makes a sequence of slots with a name of 1 to 512 bytes, which the jobs
+// of queues with QueueConfig.Slots reserve. The slot is on disk before the handler
+// sees it, see [Slots.Of]. When the job succeeds the sequence goes on after it, in
+// the same commit; when it fails the slot is given back. A job that was running
+// when the process died gets its slot again, unless the TTL has passed. A job that
+// finds no free slot waits until one is given back; where none is out, it fails
+// with [lock.ErrNoFreeSlot].
 //
 // Values are kept as JSON. One sequence of a name may be made for an executor,
 // before the queues that use it. It returns ErrConfig, ErrInvalidKey, ErrClosed
@@ -119,7 +119,8 @@ func NewSlots[V any](x *Executor, name string, cfg SlotsConfig[V]) (*Slots[V], e
 	return s, nil
 }
 
-// claimSlots notes that slots of a name exist, or not; false: they do already.
+// claimSlots takes the name of a sequence, or gives it back; false: another
+// sequence has it.
 func (x *Executor) claimSlots(name string, exist bool) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -131,8 +132,8 @@ func (x *Executor) claimSlots(name string, exist bool) bool {
 // JobWithSlots is a [Job] or a [Merged] of any type.
 type JobWithSlots interface{ held() *claim }
 
-// Of returns the slot of a job, inside its handler; false for a job of a queue
-// that does not use these slots, and after Clear.
+// Of returns the slot of a job, inside its handler; false for a job of a queue that
+// does not use these slots, and after Clear.
 func (s *Slots[V]) Of(job JobWithSlots) (value V, ok bool) {
 	if t := s.slotOf(job); t != nil && !t.cleared.Load() {
 		return t.r.Value(), true
@@ -140,10 +141,10 @@ func (s *Slots[V]) Of(job JobWithSlots) (value V, ok bool) {
 	return value, false
 }
 
-// Clear gives the slot of a job back while it runs: its success does not move
-// the sequence, and others may get the value. It returns [lock.ErrLockLost] when
-// the job has none, or not any more; ErrClosed in a handler that Stop has left
-// behind, and ErrFailed.
+// Clear gives the slot of a job back while it runs: its success does not move the
+// sequence, and others may get the value. It returns [lock.ErrLockLost] when the
+// job has none, or not any more; ErrClosed in a handler that Stop has left behind,
+// and ErrFailed.
 func (s *Slots[V]) Clear(job JobWithSlots) error {
 	t := s.slotOf(job)
 	if t == nil {
@@ -179,14 +180,14 @@ func (s *Slots[V]) slotOf(job JobWithSlots) *slot[V] {
 // while nothing is known.
 func (s *Slots[V]) Last() (value V, position uint64, known bool) { return s.slots.Last() }
 
-// Snapshot returns the last value and who has which slot.
+// Snapshot returns the last value, and which job has which slot.
 func (s *Slots[V]) Snapshot() lock.SlotsState[V] { return s.slots.Snapshot() }
 
 func (s *Slots[V]) executor() *Executor { return s.x }
 
 func (s *Slots[V]) watch(wake func()) (cancel func()) { return s.slots.Watch(wake) }
 
-// holders says who has a slot.
+// holders says which jobs have slots.
 func (s *Slots[V]) holders() (all []lock.Held) {
 	for _, open := range s.slots.Snapshot().Open {
 		all = append(all, open.Held)
@@ -245,8 +246,8 @@ func (s *Slots[V]) openKey(by holder) string {
 	return s.prefix + "open/" + strconv.Itoa(len(by.Queue)) + "/" + by.Queue + "/" + by.ID
 }
 
-// rename gives the slots of a queue's jobs, kept over a failure or a crash, to
-// the queue's new name.
+// rename gives the slots of a queue's jobs, kept over a failure or a crash, to the
+// queue's new name.
 func (s *Slots[V]) rename(former, name string) {
 	change := new(journal.Change)
 	s.x.locks.change(change, func(*lock.KeyLocks) {

@@ -12,8 +12,8 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// A disk that hangs holds nobody longer than his context, can be seen, and goes
-// on where it was when it answers again.
+// A disk that hangs holds no call longer than its context, can be seen, and goes on
+// where it was when it answers again.
 func TestSlowDisk(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		disk := new(journal.Memory)

@@ -63,9 +63,9 @@ func (c *crowd) together(t *testing.T, fast int) {
 	synctest.Wait()
 }
 
-// An hour of one job holds back nothing of the others that were handed
-// to a worker with it: neither their ids, nor their keys and slots.
-func TestSlowJobHoldsBackNobody(t *testing.T) {
+// An hour of one job holds back nothing of the others that were handed to a worker
+// with it: neither their ids, nor their keys and slots.
+func TestSlowJobHoldsBackNoOther(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c := newCrowd(t, new(journal.Memory), executor.QueueConfig[string]{Shards: 1})
 		c.together(t, 10)
@@ -102,7 +102,7 @@ func TestCrashBesideASlowJob(t *testing.T) {
 }
 
 // The same with batches: of a run, the batch that is in hand waits for itself.
-func TestSlowBatchHoldsBackNobody(t *testing.T) {
+func TestSlowBatchHoldsBackNoOther(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{Workers: 1})
 		q, err := executor.HandleBatch(x, "q", func(ctx context.Context, jobs []executor.Merged[string]) error {

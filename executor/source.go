@@ -11,8 +11,8 @@ import (
 // offsetPrefix begins the state keys of offsets; the value is 8 bytes big endian.
 const offsetPrefix = "mark/"
 
-// FromSource has a call accepted only if offset is greater than the last one that was
-// accepted under name, by any queue of the executor; otherwise it returns a
+// FromSource has a call accepted only if offset is greater than the last one that
+// was accepted under name, by any queue of the executor; otherwise it returns a
 // [StaleError]. The offset is written in the same commit as the payload. So a
 // source that can be read again (the ticks of a clock, a partition with its
 // offsets, numbered webhooks) is taken in once, across crashes, too.
@@ -39,9 +39,9 @@ func (e *StaleError) Error() string {
 // Is makes errors.Is(err, ErrStale) true.
 func (e *StaleError) Is(target error) bool { return target == ErrStale }
 
-// SourceOffset returns the last offset that was accepted under name, and whether there is
-// one. What is under way does not count yet. It returns ErrInvalidKey, ErrClosed
-// after Stop, or an error of the journal.
+// SourceOffset returns the last offset that was accepted under name, and whether
+// there is one. What is under way does not count yet. It returns ErrInvalidKey,
+// ErrClosed after Stop, or an error of the journal.
 func (x *Executor) SourceOffset(name string) (offset int64, found bool, err error) {
 	if err := checkName(name); err != nil {
 		return 0, false, err
@@ -62,16 +62,16 @@ func (x *Executor) readOffset(name string) (int64, bool, error) {
 
 func encodeOffset(offset int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(offset)) }
 
-// SetSourceOffset writes an offset, whatever was there: to begin somewhere, or to go back
-// and take in again what follows. It returns ErrInvalidKey, ErrContext, ErrFull,
-// ErrClosed, ErrFailed or the cause of ctx, and then nothing has changed; after ErrUnknown
-// it may be either way.
+// SetSourceOffset writes an offset, whatever was there: to begin somewhere, or to
+// go back and take in again what follows. It returns ErrInvalidKey, ErrContext,
+// ErrFull, ErrClosed, ErrFailed or the cause of ctx, and then nothing has changed;
+// after ErrUnknown it may be either way.
 func (x *Executor) SetSourceOffset(ctx context.Context, name string, offset int64) error {
 	return x.putOffset(ctx, name, encodeOffset(offset))
 }
 
-// DeleteSourceOffset forgets an offset: the next one is accepted, whatever it is. Its
-// errors are those of SetSourceOffset.
+// DeleteSourceOffset forgets an offset: the next one is accepted, whatever it is.
+// Its errors are those of SetSourceOffset.
 func (x *Executor) DeleteSourceOffset(ctx context.Context, name string) error {
 	return x.putOffset(ctx, name, nil)
 }

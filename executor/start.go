@@ -11,15 +11,15 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// Start runs the jobs of all registered queues until Stop is called. Queues
-// may be registered later, too, except under Config.Strict: then Start returns
-// ErrConfig, and may be called again. It returns the error of OnStart, ErrFailed
-// when the journal has failed, ErrContext, and ErrState when it was called before
-// or Stop was.
+// Start runs the jobs of all registered queues until Stop is called. Queues may be
+// registered later, too, except under Config.Strict: then Start returns ErrConfig,
+// and may be called again. It returns the error of OnStart, ErrFailed when the
+// journal has failed, ErrContext, and ErrState when it was called before or Stop
+// was.
 //
-// Handlers see the values of ctx. Its end means nothing once Start has returned: see
-// [Executor.Run]. Each call of a handler has a context of its own, which ends with
-// [ErrReturned] when the handler has returned.
+// Handlers see the values of ctx. Its end means nothing once Start has returned:
+// see [Executor.Run]. Each call of a handler has a context of its own, which ends
+// with [ErrReturned] when the handler has returned.
 func (x *Executor) Start(ctx context.Context) error {
 	ctx, err := usable(ctx)
 	if err != nil {
@@ -56,8 +56,8 @@ func (x *Executor) Start(ctx context.Context) error {
 	return nil
 }
 
-// startWorkers has the jobs run. What there is to be logged of it is left to the
-// caller, who holds no lock.
+// startWorkers has the jobs run. It logs nothing, because it holds locks: its
+// caller does.
 func (x *Executor) startWorkers() (unrecorded func(), err error) {
 	x.arranging.Lock()
 	defer x.arranging.Unlock()
@@ -128,8 +128,8 @@ func (x *Executor) openRecorder(places, words int) (running *journal.Running, lo
 // maxWords bounds what the crash recorder knows of one worker.
 const maxWords = 64
 
-// wordsPerWorker is how many jobs a worker may have in hand at once, as far as
-// it is known now. Of a larger batch the crash recorder knows the first ones.
+// wordsPerWorker is how many jobs a worker may have in hand at once, as far as it
+// is known now. Of a larger batch the crash recorder knows the first ones.
 func (x *Executor) wordsPerWorker() int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -141,12 +141,12 @@ func (x *Executor) wordsPerWorker() int {
 }
 
 // Run starts, waits until ctx ends, Stop is called or the executor fails, and
-// stops: running handlers, and OnFatal, have StopTimeout to end. It returns
-// nil after a clean end, and otherwise why it failed or what did not end. When
-// it could not start because that was done before, it stops nothing.
+// stops: running handlers, and OnFatal, have StopTimeout to end. It returns nil
+// after a clean end, and otherwise why it failed or what did not end. When it could
+// not start because that was done before, it stops nothing.
 //
-// For a program that ends in order on the first signal, and at once on the
-// second one:
+// For a program that ends in order on the first signal, and at once on the second
+// one:
 //
 //	ctx, restore := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 //	context.AfterFunc(ctx, restore)

@@ -11,8 +11,8 @@ import (
 	"github.com/strandjobs/strand/shard"
 )
 
-// Stats are the figures of an executor. Those of different shards are taken
-// one after the other, not at one moment.
+// Stats are the figures of an executor. Those of different shards are taken one
+// after the other, not at one moment.
 type Stats struct {
 	Workers int
 	Busy    int     // workers that are running a handler, or about to
@@ -49,8 +49,8 @@ type QueueStats struct {
 	Name string
 
 	// Registered is false for a queue that has entries or dead payloads in the
-	// journal and that is not registered. They are kept and block
-	// nothing. Only Name, Unclaimed and Dead are set then.
+	// journal and that is not registered. They are kept and block nothing. Only
+	// Name, Unclaimed and Dead are set then.
 	Registered bool
 	Unclaimed  int // entries of a queue that is not registered
 	Dead       int // payloads in the morgue
@@ -63,10 +63,10 @@ type QueueStats struct {
 	Running  int // jobs that workers have in hand, or come to next
 	Parked   int // jobs that wait for something else than their time: a lock, a slot
 
-	// Since Open, in payloads, but for Failed, Snoozed and Interrupted, which are runs.
-	// Of those that were Merged, because an equal one stands for them, Replaced had been
-	// accepted as standing by themselves: a later one has taken their place, or
-	// both met again after a run.
+	// Since Open, in payloads, but for Failed, Snoozed and Interrupted, which are
+	// runs. Of those that were Merged, because an equal one stands for them,
+	// Replaced had been accepted as standing by themselves: a later one has taken
+	// their place, or both met again after a run.
 	Done, Discarded, Buried, Merged, Replaced uint64
 	Failed, Snoozed, Interrupted              uint64
 

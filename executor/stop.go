@@ -17,23 +17,24 @@ const (
 	closeAfter = time.Second
 )
 
-// Stop ends the executor. Nothing new is accepted, except from handlers that
-// still run; running handlers are waited for until ctx ends, then their
-// contexts are cancelled with the cause [ErrStopping], and what they return
-// after that spends no retry. What they did is written down. Handlers that
-// do not return within another 50 ms are left behind: [ErrStuck] names them.
-// What they do then changes nothing any more, and the journal stays locked
-// until the last of them has returned: nobody can open it and run the same job
-// beside them. If they never do, only the end of the process frees it.
+// Stop ends the executor. Nothing new is accepted, except from handlers that still
+// run; running handlers are waited for until ctx ends, then their contexts are
+// cancelled with the cause [ErrStopping], and what they return after that spends no
+// retry. What they did is written down. Handlers that do not return within another
+// 50 ms are left behind: [ErrStuck] names them. What they do then changes nothing
+// any more, and the journal stays locked until the last of them has returned, so
+// that the same job never runs in another process beside them. If they never do,
+// only the end of the process frees it.
 //
-// Stop is idempotent. Calls may come together: each waits for the end, and the
-// ctx that ends first counts for all. Called with the context of a handler,
-// which can't wait for itself, it begins the stop and returns nil; a handler
-// that calls it with another context waits for itself until that ends.
+// Stop is idempotent. Calls may come together: each waits for the end, and the ctx
+// that ends first counts for all. Called with the context of a handler, which can't
+// wait for itself, it begins the stop and returns nil; a handler that calls it with
+// another context waits for itself until that ends.
 //
 // It returns nil after a clean end, ErrStuck, ErrFailed when the journal failed
-// before or did so now, and ErrContext, and then it stops nothing. A disk that does not answer holds it for a second
-// after ctx has ended; then it returns ErrStuck, and the stop goes on.
+// before or did so now, and ErrContext, and then it stops nothing. A disk that does
+// not answer holds it for a second after ctx has ended; then it returns ErrStuck,
+// and the stop goes on.
 func (x *Executor) Stop(ctx context.Context) error {
 	ctx, err := usable(ctx)
 	if err != nil {
@@ -43,7 +44,7 @@ func (x *Executor) Stop(ctx context.Context) error {
 	if x.state != stopping {
 		x.state = stopping
 		x.stopping.Store(true)
-		go x.stop() // nobody's context ends it: see the census
+		go x.stop() // no context ends it: see the census
 	}
 	x.mu.Unlock()
 	if ctx.Value(handlerKey{}) == x {
@@ -112,15 +113,15 @@ func (x *Executor) unlockAtLast(unlock func() error) {
 	}
 }
 
-// awaitArrangements waits for a queue that is being registered and for a Start
-// that makes workers; the next ones are refused. So shards and workers are
-// complete.
+// awaitArrangements waits for a queue that is being registered and for a Start that
+// makes workers; the next ones are refused. So shards and workers are complete.
 func (x *Executor) awaitArrangements() {
 	x.arranging.Lock()
 	defer x.arranging.Unlock()
 }
 
-// ending is what Stop says about errors on the way.
+// ending makes the error of a stop: that of the executor, if it has failed, or what
+// went wrong in the stop.
 func (x *Executor) ending(err error) error {
 	if failure := x.failure(); failure != nil {
 		return failure

@@ -51,8 +51,8 @@ func bounded(names []string) []string {
 	return names
 }
 
-// recovered says what the last process left behind when it died. That somebody is
-// suspected is a warning.
+// recovered says what the last process left behind when it died. With suspects the
+// line is a warning.
 func (x *Executor) recovered() (attrs []slog.Attr, level slog.Level) {
 	d := x.log.Death()
 	if d == nil {

@@ -102,7 +102,7 @@ func TestSummaries(t *testing.T) {
 	})
 }
 
-// An executor that nobody starts has nothing to tell.
+// An executor that was not started has nothing to tell.
 func TestNoSummaryWithoutAStart(t *testing.T) {
 	var log records
 	x := open(t, "", executor.Config{Logger: log.logger(slog.LevelInfo)})
@@ -136,7 +136,8 @@ func TestBurialsThatWereLeftOutAreToldAtTheStop(t *testing.T) {
 	})
 }
 
-// A stop that left handlers behind says which, and that nobody can open the journal.
+// A stop that left handlers behind says which, and that no other process can open
+// the journal.
 func TestSummaryOfAStopThatIsStuck(t *testing.T) {
 	for _, n := range []int{2, 13} {
 		bubble(t, func(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 )
 
 // suspects finds the suspects among the pending entries of a queue: of each id the
-// one whom most speaks against, for which the id waits. It counts those that ran at
-// the death and are not kept from running again.
+// payload that most speaks against, for which the id waits. It counts those that
+// ran at the death and are not kept from running again.
 func (q *queue) suspects(pending [][]journal.Ref) (found []*quarantine.Suspect, err error) {
 	suspicions, death := q.x.log.Suspects(), q.x.log.Death()
 	if len(suspicions) == 0 && death == nil {
@@ -54,8 +54,8 @@ func (q *queue) suspect(s journal.Suspicion, id string, at journal.Position) *qu
 	return &quarantine.Suspect{Suspicion: s, Queue: q.name, ID: id, Name: holder{Queue: q.name, ID: id}.String(), Position: at, Limit: q.x.cfg.CrashLimit}
 }
 
-// admit hands a suspect over to the quarantine, or gives it up. Its id is parked in its
-// shard if it is held or given up.
+// admit hands a suspect over to the quarantine, or gives it up. Its id is parked in
+// its shard if it is held or given up.
 func (q *queue) admit(s *quarantine.Suspect, in *shard.Shard) {
 	s.Release = func() { in.Tell(func(c *shard.Core) { c.Unpark(s.ID) }) }
 	s.Clear = func() { q.x.log.Record(&journal.Change{Sets: []journal.Set{journal.Cleared(s.Position)}}) }
@@ -74,7 +74,7 @@ func (q *queue) condemn(s *quarantine.Suspect, in *shard.Shard) {
 	in.Tell(func(c *shard.Core) { s.Clear(); c.Unpark(s.ID) })
 }
 
-// logIfGivenUp is left to those who hold no lock.
+// logIfGivenUp is for callers that hold no lock.
 func (q *queue) logIfGivenUp(s *quarantine.Suspect) {
 	switch {
 	case !s.GivenUp():

@@ -28,8 +28,8 @@ func (r *runs) note(id string) {
 	r.of = append(r.of, fmt.Sprintf("%s %v", id, time.Since(r.start).Round(100*time.Millisecond)))
 }
 
-// suspected starts an executor that suspects its jobs, each of which takes as
-// long as its payload says.
+// suspected starts an executor that suspects its jobs, each of which takes as long
+// as its payload says.
 func suspected(t *testing.T, cfg QueueConfig[time.Duration], limit int, jobs map[string]time.Duration, s journal.Suspicion) (*Queue[time.Duration], *runs) {
 	x, err := OpenOn(new(journal.Memory), Config{Workers: 8, CrashLimit: limit})
 	require.NoError(t, err)
@@ -61,8 +61,8 @@ func (r *runs) sorted() []string {
 	return slices.Sorted(slices.Values(r.of))
 }
 
-// Strong suspects are held, and then run one after the other. One that lasts
-// keeps the next one waiting for a bounded time; others run beside them.
+// Strong suspects are held, and then run one after the other. One that lasts keeps
+// the next one waiting for a bounded time; others run beside them.
 func TestStrongSuspectsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		twice := journal.Suspicion{Deaths: 2, Age: time.Second} // held for 10 s, alone for 2 s
@@ -100,8 +100,8 @@ func TestASuspectThatEndsIsAcquitted(t *testing.T) {
 	})
 }
 
-// One death, a limit below zero, and an end that is proved but below the limit
-// hold nobody up.
+// One death, a limit below zero, and an end that is proved but below the limit hold
+// no job up.
 func TestWeakSuspectsRunAtOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		limit int

@@ -60,7 +60,8 @@ func TestSummaryOfAnOutageGoesOn(t *testing.T) {
 	})
 }
 
-// What is no failure, and what has a line of its own, is not told as one that failed.
+// What is no failure, and what has a line of its own, is not told as one that
+// failed.
 func TestSummaryOfAnOutageIsOfFailures(t *testing.T) {
 	for name, err := range map[string]error{
 		"done": nil, "snoozed": executor.Snooze(time.Hour), "discarded": executor.Discard(),
@@ -132,8 +133,8 @@ func TestPanicsDoNotFloodTheLog(t *testing.T) {
 	})
 }
 
-// An id that stops is told when it does, with what lets it go on, and counted at the
-// stop and the next start.
+// An id that stops is told when it does, with what lets it go on, and counted at
+// the stop and the next start.
 func TestHaltedIsTold(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var log diary

@@ -16,8 +16,8 @@ import (
 	"github.com/strandjobs/strand/executor"
 )
 
-// A handler that has its thread for itself and waits in the kernel,
-// as one in C does, is reported; its id waits, and spare workers do the rest.
+// A handler that has its thread for itself and waits in the kernel, as one in C
+// does, is reported; its id waits, and spare workers do the rest.
 func TestHandlersThatBlockTheirThread(t *testing.T) {
 	var log logs
 	x := open(t, "", executor.Config{

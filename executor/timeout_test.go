@@ -19,8 +19,8 @@ import (
 	"github.com/strandjobs/strand/executor"
 )
 
-// What a handler returns once its time is over is a failure that
-// spends a retry, unless it is done or a wish.
+// What a handler returns once its time is over is a failure that spends a retry,
+// unless it is done or a wish.
 func TestTimeoutOutcomes(t *testing.T) {
 	const timeout = time.Minute
 	for name, row := range map[string]struct {
@@ -88,8 +88,8 @@ func TestTimeoutBeforeStopSpendsARetry(t *testing.T) {
 	})
 }
 
-// Many short jobs on one worker take longer than the time of one, and none of
-// them is taken for another.
+// Many short jobs on one worker take longer than the time of one, and none of them
+// is taken for another.
 func TestTimeoutCountsForEachJob(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{Workers: 1})
@@ -137,8 +137,8 @@ func deafHandler(release <-chan struct{}) error {
 	return errBoom
 }
 
-// A handler that goes on is reported with its stack and counted,
-// its id waits, its worker and shard too, and nothing else is lost when it ends.
+// A handler that goes on is reported with its stack and counted, its id waits, its
+// worker and shard too, and nothing else is lost when it ends.
 func TestStuckHandlerIsReported(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var log logs
@@ -183,8 +183,8 @@ func TestStuckHandlerIsReported(t *testing.T) {
 	})
 }
 
-// With a spare worker only the id of a stuck handler waits; when it has ended,
-// the spare one is there for the next.
+// With a spare worker only the id of a stuck handler waits; when it has ended, the
+// spare one is there for the next.
 func TestSpareWorkers(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{Workers: 1, SpareWorkers: 2, StuckAfter: time.Minute})
@@ -237,8 +237,8 @@ func TestSpareWorkers(t *testing.T) {
 	})
 }
 
-// A stuck handler does not hold Stop, which names it, also when a spare worker
-// has its place.
+// A stuck handler does not hold Stop, which names it, also when a spare worker has
+// its place.
 func TestStopNamesAHandlerThatWasReplaced(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{Workers: 1, SpareWorkers: 1, StuckAfter: time.Second})
@@ -255,8 +255,8 @@ func TestStopNamesAHandlerThatWasReplaced(t *testing.T) {
 	})
 }
 
-// Handlers that end just when their time does, on a real clock: no job begins
-// with a context that has ended, each ends once, and no worker is lost.
+// Handlers that end just when their time does, on a real clock: no job begins with
+// a context that has ended, each ends once, and no worker is lost.
 func TestTimeoutRacesReturn(t *testing.T) {
 	const jobs, timeout = 300, 4 * time.Millisecond
 	x := open(t, "", executor.Config{Workers: 8, SpareWorkers: 4, StuckAfter: time.Millisecond})
@@ -278,8 +278,8 @@ func TestTimeoutRacesReturn(t *testing.T) {
 	}
 	s := drained(t, q)
 	// The time runs from when the worker takes the job, so where others want the
-	// cores a handler may enter late. A context that is used after its end would
-	// be every fourth job's.
+	// cores a handler may enter late. A context that is used after its end would be
+	// every fourth job's.
 	assert.EqualValues(t, jobs, s.Done+s.Buried, "%+v", s)
 	assert.Less(t, s.Buried, uint64(jobs/20), "%+v", s)
 	p.assertNoOverlap(t)

@@ -29,7 +29,8 @@ func TestCalledJobThatDoesNotRun(t *testing.T) {
 					}
 					return []string{"K"}
 				}}
-				// Of the queue "slow" one runs at a time: a job that is called waits.
+				// Of the queue "slow" one runs at a time: a job that is called
+				// waits.
 				slow := handle(t, x, "slow", func(_ context.Context, job executor.Merged[string]) error {
 					if job.ID == "hog" {
 						time.Sleep(time.Minute)

@@ -43,8 +43,9 @@ func Handle[T any](x *Executor, name string, handler func(context.Context, Job[T
 }
 
 // HandleMerged registers a queue whose handler gets all payloads of an id that wait
-// in one call: for state, of which the latest counts. What it returns decides about all of
-// them, as with [Handle]; [PayloadErrors] tell them apart. It returns the same errors.
+// in one call: for state, of which the latest counts. What it returns decides about
+// all of them, as with [Handle]; [PayloadErrors] tell them apart. It returns the
+// same errors.
 func HandleMerged[T any](x *Executor, name string, handler func(context.Context, Merged[T]) error, cfg QueueConfig[T]) (*Queue[T], error) {
 	if err := notNil(x, handler == nil, name); err != nil {
 		return nil, err
@@ -79,11 +80,12 @@ func notBatched(size int, name string) error {
 
 // HandleBatch registers a queue whose handler gets up to BatchSize jobs in one
 // call, each of another id. [BatchErrors] tell them apart. A wish that it returns
-// holds for all of them. Another error names nobody, and neither does a panic: then
-// the batch is tried again in halves, at once, and so on, so that only the job that
-// can't be done alone has failed. A batch of n costs at most 4·⌈log2(n)⌉ further
-// calls, enough to find two of them; when nearly all fail, the others that the last
-// calls had in hand fail together. A batch whose context has ended fails as it is.
+// holds for all of them. Another error, or a panic, does not say which job it is
+// about: then the batch is tried again in halves, at once, and so on, so that only
+// the job that can't be done alone has failed. A batch of n costs at most
+// 4·⌈log2(n)⌉ further calls, enough to find two of them; when nearly all fail, the
+// others that the last calls had in hand fail together. A batch whose context has
+// ended fails as it is.
 func HandleBatch[T any](x *Executor, name string, handler func(context.Context, []Merged[T]) error, cfg QueueConfig[T]) (*Queue[T], error) {
 	if err := notNil(x, handler == nil, name); err != nil {
 		return nil, err
@@ -145,8 +147,8 @@ func (t *Queue[T]) register(x *Executor, name string, single bool, call func(con
 // Name returns the name of the queue.
 func (t *Queue[T]) Name() string { return t.q.name }
 
-// Executor returns the executor that the queue was registered with, nil if it
-// was not made by Handle.
+// Executor returns the executor that the queue was registered with, nil if it was
+// not made by Handle.
 func (t *Queue[T]) Executor() *Executor {
 	if t.q == nil {
 		return nil

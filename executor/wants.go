@@ -17,8 +17,8 @@ type wants struct {
 	unlock            []unlocking
 }
 
-// unlocking is a key that the success of a job unlocks, if it counts for one of
-// its payloads. own: that payload locks it itself, and unlocks no lock but that.
+// unlocking is a key that the success of a job unlocks, if it counts for one of its
+// payloads. own: that payload locks it itself, and unlocks no lock but that.
 type unlocking struct {
 	lock.Setting
 	own bool
@@ -33,10 +33,11 @@ func (w *wants) keysToSet() []string {
 }
 
 // keysOnEnqueue computes what a payload locks when it is accepted, and all that it
-// will want before it runs: a bad key is its caller's to hear of. The payload is decoded
-// although Enqueue has the value: a key of what does not survive the codec (an int in an
-// any, a field that is not encoded, the monotonic part of a time) would never be unlocked,
-// because Unlock is computed from what the journal gives back, after a restart at any rate.
+// will want before it runs: the caller hears of a bad key. The payload is decoded
+// although Enqueue has the value: a key of what does not survive the codec (an int
+// in an any, a field that is not encoded, the monotonic part of a time) would never
+// be unlocked, because Unlock is computed from what the journal gives back, after a
+// restart at any rate.
 func (t *Queue[T]) keysOnEnqueue(id string, payload []byte, unique bool) (keys []string, err error) {
 	c := &t.cfg.Locks
 	value, err := t.decodeOne(payload)
@@ -87,9 +88,9 @@ func (t *Queue[T]) wants(it *shard.Item, unique bool) (w wants, err error) {
 	return w, nil
 }
 
-// wantsOne adds the keys of a payload. Those that count, count for each payload,
-// as they did when it was enqueued: whether those of a service do, it decides.
-// What goes with a payload to the morgue must be its own.
+// wantsOne adds the keys of a payload. Counted keys count for each payload, as they
+// did when it was enqueued; a service decides itself whether its keys do. With
+// UnlockOnBurial OnRun keys are the payload's, too: its burial ends no other lock.
 func (t *Queue[T]) wantsOne(w *wants, id string, e *journal.Entry, value T) error {
 	c := &t.cfg.Locks
 	count := c.Counted || c.Service != nil
@@ -150,8 +151,8 @@ func with[E comparable](list []E, v E) []E {
 	return append(list, v)
 }
 
-// keysOf calls f, which is what its name says, and returns the keys of a payload,
-// each once. Errors match ErrInvalidKey.
+// keysOf returns the keys of a payload, each once, from a function of the program
+// that is set under name. Errors match ErrInvalidKey, and say the name.
 func keysOf[T any](name string, f func(string, T) []string, id string, value T) (keys []string, err error) {
 	if f == nil {
 		return nil, nil

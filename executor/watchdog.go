@@ -11,15 +11,15 @@ import (
 )
 
 // watchdog reports handlers that go on although their time is over. It looks at all
-// workers now and then and remembers what each of them had in hand, so a worker sets
-// no timer for a job. It sleeps while no worker has a job with a timeout.
+// workers now and then and remembers what each of them had in hand, so a worker
+// sets no timer for a job. It sleeps while no worker has a job with a timeout.
 type watchdog struct {
 	x     *Executor
 	awake atomic.Bool  // it will look at every batch that is in hand now
 	stuck atomic.Int64 // handlers that were reported and have not returned
 
-	// mu is held while it looks. It comes before Executor.mu and worker.mu. No
-	// user code is called under it.
+	// mu is held while it looks. It comes before Executor.mu and worker.mu. No user
+	// code is called under it.
 	mu      sync.Mutex
 	timer   *time.Timer // nil until one is needed
 	tick    time.Duration
@@ -63,7 +63,7 @@ func (d *watchdog) setTimer() {
 	}
 }
 
-// stop ends the looking. What is stuck then is for Stop to tell.
+// stop ends the looking. Stop reports what is stuck then.
 func (d *watchdog) stop() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -85,8 +85,8 @@ func (d *watchdog) look() {
 	}
 }
 
-// newlyStuck ends contexts, sees to it that there is a next look if one is
-// wanted, and returns what is to be reported.
+// newlyStuck ends contexts, sees to it that there is a next look if one is wanted,
+// and returns what is to be reported.
 func (d *watchdog) newlyStuck() []report {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -122,8 +122,8 @@ type report struct {
 	age    time.Duration
 }
 
-// watched is what the watchdog knows about the batch that a worker has in hand.
-// It is guarded by the worker's mu.
+// watched is what the watchdog knows about the batch that a worker has in hand. It
+// is guarded by the worker's mu.
 type watched struct {
 	run    *shard.Run // nil: there is nothing to watch
 	queue  *queue
@@ -153,8 +153,8 @@ func (h *watched) end(x *Executor) {
 	}
 }
 
-// watch looks at one worker. It says whether there is something to watch, and
-// once for each batch that it is stuck.
+// watch looks at one worker. It says whether there is something to watch, and once
+// for each batch that it is stuck.
 func (w *worker) watch(now time.Time) (busy bool, stuck *report) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -8,14 +8,14 @@ import (
 	"github.com/strandjobs/strand/shard"
 )
 
-// worker is one goroutine that runs handlers. Its fields belong to that
-// goroutine, except where something else is said.
+// worker is one goroutine that runs handlers. Its fields belong to that goroutine,
+// except where something else is said.
 type worker struct {
 	x *Executor
-	// runs has room for the one run that it may be assigned. Nil means: look
-	// for a shard.
+	// runs has room for the one run that it may be assigned. Nil means: look for a
+	// shard.
 	runs   chan *shard.Run
-	serves *fairShare // nil while it works for nobody; guarded by dispatcher.mu
+	serves *fairShare // nil while it works for no queue; guarded by dispatcher.mu
 
 	run   *shard.Run // what it works on; nil while idle
 	queue *queue     // of run; set by the dispatcher, before the shard assigns it
@@ -60,8 +60,8 @@ func (w *worker) Assign(r *shard.Run) { w.runs <- r }
 // Return implements [shard.Worker].
 func (w *worker) Return() { w.x.dispatcher.takeBack(w) }
 
-// main works until runs is closed. User code that calls Goexit ends this
-// goroutine; then another one goes on where it was.
+// main works until runs is closed. User code that calls Goexit ends this goroutine;
+// then another one goes on where it was.
 func (w *worker) main() {
 	ended := false
 	defer func() {
@@ -89,7 +89,7 @@ func (w *worker) main() {
 	ended = true
 }
 
-// showItself lets the watchdog and the crash recorder know the goroutine.
+// showItself tells the watchdog and the crash recorder which goroutine it is.
 func (w *worker) showItself() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -97,8 +97,8 @@ func (w *worker) showItself() {
 	w.x.running.Goroutine(w.place, w.hand.goroutine.Number())
 }
 
-// resume begins the work of a worker, or goes on without the user code that
-// ended the goroutine before this one.
+// resume begins the work of a worker, or goes on without the user code that ended
+// the goroutine before this one.
 func (w *worker) resume() {
 	switch w.phase {
 	case looking:
@@ -252,8 +252,8 @@ func (w *worker) passOn() bool {
 	return w.more
 }
 
-// emptyHands lets go of the last batch: its items go back to the shard. It
-// reports whether another worker has taken this one's place.
+// emptyHands lets go of the last batch: its items go back to the shard. It reports
+// whether another worker has taken this one's place.
 func (w *worker) emptyHands() (replaced bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -118,8 +118,7 @@ func TestClockSetBackBesideAnother(t *testing.T) {
 	})
 }
 
-// The wall clock is set forward: by a minute nothing is lost, by more it is
-// missed.
+// The wall clock is set forward: by a minute nothing is lost, by more it is missed.
 func TestClockSetForward(t *testing.T) {
 	for _, c := range []struct {
 		missed cron.Missed

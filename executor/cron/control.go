@@ -59,9 +59,9 @@ func (c *Cron) find(name string) (*schedule, []*Cron, error) {
 	return s, slices.Clone(s.progress.members), nil
 }
 
-// Pause has the ticks of a schedule dropped until Resume, in the whole group. It
-// is written down, in the journal of each member, before it returns nil. A tick
-// that is being enqueued is not held.
+// Pause has the ticks of a schedule dropped until Resume, in the whole group. It is
+// written down, in the journal of each member, before it returns nil. A tick that
+// is being enqueued is not held.
 func (c *Cron) Pause(ctx context.Context, name string) error {
 	s, members, err := c.find(name)
 	if err != nil {
@@ -79,8 +79,8 @@ func (c *Cron) Pause(ctx context.Context, name string) error {
 }
 
 // Resume ends a pause: ticks from now on fire. Ticks up to now are over, whatever
-// was written down before: that is also how to go on after the clock was wrong,
-// and far ahead, for a while. On a schedule that is not paused it does just that.
+// was written down before: that is also how to go on after the clock was wrong, and
+// far ahead, for a while. On a schedule that is not paused it does just that.
 func (c *Cron) Resume(ctx context.Context, name string) error {
 	s, members, err := c.find(name)
 	if err != nil {
@@ -104,10 +104,10 @@ func (c *Cron) Resume(ctx context.Context, name string) error {
 	return nil
 }
 
-// TriggerNow enqueues a job of a schedule, as if it ticked now: paused or
-// not, leader or not. Ticks are not concerned. Under OverlapParallel its id is the name
-// with the time of the call in nanoseconds. It returns ErrOverlap under OverlapSkip,
-// ErrNotFound, ErrClosed, a PayloadError, or an error of Enqueue.
+// TriggerNow enqueues a job of a schedule, as if it ticked now: paused or not,
+// leader or not. Ticks are not concerned. Under OverlapParallel its id is the name
+// with the time of the call in nanoseconds. It returns ErrOverlap under
+// OverlapSkip, ErrNotFound, ErrClosed, a PayloadError, or an error of Enqueue.
 func (c *Cron) TriggerNow(ctx context.Context, name string) (executor.Receipt, error) {
 	s, _, err := c.find(name)
 	if err != nil {
@@ -133,8 +133,8 @@ func (c *Cron) TriggerNow(ctx context.Context, name string) (executor.Receipt, e
 }
 
 // Remove takes a schedule out of this Cron and forgets its marks and its pause,
-// after a tick that is being enqueued. Its jobs stay. Other members of a group
-// keep theirs. When it returns another error than ErrNotFound, ErrClosed and
+// after a tick that is being enqueued. Its jobs stay. Other members of a group keep
+// theirs. When it returns another error than ErrNotFound, ErrClosed and
 // [executor.ErrContext], it is out, but not all is forgotten.
 func (c *Cron) Remove(ctx context.Context, name string) error {
 	over, err := done(ctx)

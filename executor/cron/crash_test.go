@@ -14,8 +14,8 @@ import (
 )
 
 // The process dies at any commit while ticks fire: after the restart no tick has
-// fired twice, and with MissedAll none is lost. Nothing runs before the crash,
-// so what runs after it is what was ever enqueued.
+// fired twice, and with MissedAll none is lost. Nothing runs before the crash, so
+// what runs after it is what was ever enqueued.
 func TestCrashAtEveryCommit(t *testing.T) {
 	for _, o := range []cron.Overlap{cron.OverlapParallel, cron.OverlapQueue} {
 		type image struct {

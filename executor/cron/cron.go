@@ -20,24 +20,24 @@ type Config struct {
 	// Group of which one member at a time fires. Default nil: this one fires.
 	Group *Group
 
-	// Member is the name of this one in its group, where it is unique.
-	// Needed with a Group.
+	// Member is the name of this one in its group, where it is unique. Needed with
+	// a Group.
 	Member string
 
-	// Logger gets missed ticks, one line for those of a time, what could not be enqueued, and who leads.
-	// Default [slog.Default], as it is when New is called.
+	// Logger gets missed ticks, one line for those of a time, what could not be
+	// enqueued, and who leads. Default [slog.Default], as it is when New is called.
 	Logger *slog.Logger
 }
 
 const (
-	// lookEvery is the longest time between two looks at the clock, which
-	// may be set.
+	// lookEvery is the longest time between two looks at the clock, which may be
+	// set.
 	lookEvery = time.Minute
 	never     = math.MaxInt64
 )
 
-// Cron enqueues the jobs of its schedules when they tick. Its methods may be
-// called from any goroutine.
+// Cron enqueues the jobs of its schedules when they tick. Its methods may be called
+// from any goroutine.
 type Cron struct {
 	x         *executor.Executor
 	cfg       Config
@@ -103,8 +103,8 @@ func New(x *executor.Executor, cfg Config) (*Cron, error) {
 // may be set.
 func wallClock() time.Time { return time.Now().Round(0) }
 
-// Start begins to fire, if it leads. Schedules may be added later, too. It
-// returns ErrClosed after Stop, also that of the executor; a second call does nothing.
+// Start begins to fire, if it leads. Schedules may be added later, too. It returns
+// ErrClosed after Stop, also that of the executor; a second call does nothing.
 func (c *Cron) Start() error {
 	if err := c.gone(); err != nil {
 		return err
@@ -119,8 +119,8 @@ func (c *Cron) Start() error {
 	return nil
 }
 
-// clock is the goroutine that looks at the clock: when the next tick is due,
-// when the leader changes, and when it is told to.
+// clock is the goroutine that looks at the clock: when the next tick is due, when
+// the leader changes, and when it is told to.
 func (c *Cron) clock() {
 	defer close(c.ended)
 	timer := time.NewTimer(never)
@@ -205,11 +205,11 @@ func (c *Cron) Leads() bool {
 }
 
 // Stop ends the firing for good, waits until what is being enqueued is, or ctx
-// ends, and lets another member lead. Jobs that were enqueued are not concerned.
-// It is idempotent, and returns ErrStuck when ctx ended first: the schedules that
-// the text names go on with the tick that they have in hand, and no other member
-// fires that one. It returns [executor.ErrContext], and stops nothing, for a ctx
-// that is nil or panics.
+// ends, and lets another member lead. Jobs that were enqueued are not concerned. It
+// is idempotent, and returns ErrStuck when ctx ended first: the schedules that the
+// text names go on with the tick that they have in hand, and no other member fires
+// that one. It returns [executor.ErrContext], and stops nothing, for a ctx that is
+// nil or panics.
 func (c *Cron) Stop(ctx context.Context) error {
 	over, err := done(ctx)
 	if err != nil {

@@ -11,17 +11,18 @@
 //
 // # What is promised
 //
-//   - A tick never fires twice. Its job and the mark that says so are in one
-//     commit of the journal, see [executor.FromSource]: not after a crash, not when the
-//     clock is set back, not with two Crons on one executor, and not with
-//     several executors in a [Group].
-//   - One member of a group fires: the leader of its election. When it stops,
-//     loses the flag, or its executor can't go on, the next one is told, and goes
-//     on with the next tick.
+//   - A tick never fires twice. Its job and the mark that says so are in one commit
+//     of the journal, see [executor.FromSource]: not after a crash, not when the
+//     clock is set back, not with two Crons on one executor, and not with several
+//     executors in a [Group].
+//   - One member of a group fires: the leader of its election. When it stops, loses
+//     the flag, or its executor can't go on, the next one is told, and goes on with
+//     the next tick.
 //   - Ticks that were missed are not made up, unless the schedule says so: then
 //     none is lost across a crash, up to a thousand. What is not made up is logged,
-//     in one line for those of a gap, with how many (a thousand, and more), the oldest
-//     and the newest, which is Entry.Lost. So it is with those between two processes.
+//     in one line for those of a gap, with how many (a thousand, and more), the
+//     oldest and the newest, which is Entry.Lost. So it is with those between two
+//     processes.
 //   - When the executor refuses a tick for want of room, it is tried again until
 //     the next tick is due; under [MissedAll] for as long as it takes.
 //   - A schedule hurts only itself: its payload function may panic, exit or never
@@ -30,10 +31,10 @@
 //
 // # What is not promised
 //
-//   - That a job runs once: it is a job like all others, and a crash while it
-//     runs runs it again.
-//   - That every tick fires. When it is not known whether a tick was enqueued,
-//     it counts as fired.
+//   - That a job runs once: it is a job like all others, and a crash while it runs
+//     runs it again.
+//   - That every tick fires. When it is not known whether a tick was enqueued, it
+//     counts as fired.
 //   - Ticks closer than a second.
 //   - Leadership across processes: an election is a matter of one process, as
 //     everything in package lock.
@@ -44,8 +45,8 @@
 //	  ▲ next tick, ≤ 1 min        in its group: handed out once                 │
 //	  └──────────────── over: fired, missed, dropped, given up ◄────────────────┘
 //
-// A Cron looks at the clock when the next tick is due, and once a minute,
-// because the system does not say when a clock is set. One that does not lead looks at
+// A Cron looks at the clock when the next tick is due, and once a minute, because
+// the system does not say when a clock is set. One that does not lead looks at
 // nothing: it is woken when the leader goes.
 //
 // # Census

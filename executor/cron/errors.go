@@ -11,11 +11,11 @@ var (
 	ErrZone = errors.New("cron: unknown time zone")
 	// ErrName is returned for an empty name and for one of more than 256 bytes.
 	ErrName = errors.New("cron: invalid name")
-	// ErrDuplicate is returned when there is a schedule, or in a group a
-	// member, of that name.
+	// ErrDuplicate is returned when there is a schedule, or in a group a member, of
+	// that name.
 	ErrDuplicate = errors.New("cron: name is taken")
-	// ErrConfig is returned when something is missing or makes no sense; the
-	// text names it.
+	// ErrConfig is returned when something is missing or makes no sense; the text
+	// names it.
 	ErrConfig = errors.New("cron: invalid configuration")
 )
 

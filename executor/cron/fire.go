@@ -154,7 +154,8 @@ func (c *Cron) note(s *schedule, tick time.Time, err error) {
 	}
 	s.lost = tick
 	if stale, ok := errors.AsType[*executor.StaleError](err); ok {
-		// Another member has fired it, and perhaps more: before the clock was set back.
+		// Another member has fired it, and perhaps more: before the clock was set
+		// back.
 		s.progress.advance(time.Unix(stale.Last, 0))
 	}
 }

@@ -11,26 +11,26 @@ import (
 	"github.com/strandjobs/strand/lock"
 )
 
-// Group is a set of Crons of which one at a time fires: the leader of an
-// election. Members may work on one executor or on several, and are given the
-// same schedules. What one of them has fired no other one fires.
+// Group is a set of Crons of which one at a time fires: the leader of an election.
+// Members may work on one executor or on several, and are given the same schedules.
+// What one of them has fired no other one fires.
 //
-// The marks of a tick are in the journal of the executor that it went to. After
-// a restart the members of a group know of each other's ticks as soon as their
+// The marks of a tick are in the journal of the executor that it went to. After a
+// restart the members of a group know of each other's ticks as soon as their
 // schedules are added: add those of all members before any of them is started.
 type Group struct {
 	election *lock.Election // nil: the only member leads
 
-	// mu guards what follows, and what the members and their schedules say it
-	// does. Nothing is called under it, and no disk is waited for.
+	// mu guards what follows, and what the members and their schedules say it does.
+	// Nothing is called under it, and no disk is waited for.
 	mu         sync.Mutex
 	members    map[string]*Cron
 	progresses map[string]*progress
 }
 
-// NewGroup returns the group of an election, which belongs to it alone. Unless
-// the election extends by itself, a leader extends its lease each time it looks
-// at the clock, three times in a lease at least: one that hangs loses it.
+// NewGroup returns the group of an election, which belongs to it alone. Unless the
+// election extends by itself, a leader extends its lease each time it looks at the
+// clock, three times in a lease at least: one that hangs loses it.
 func NewGroup(election *lock.Election) (*Group, error) {
 	if election == nil {
 		return nil, fmt.Errorf("%w: a group has an election; lock.Table.NewElection makes one", ErrConfig)
@@ -49,13 +49,13 @@ type progress struct {
 	paused  bool
 
 	// handled: all ticks up to here are over, or in the hands of a member: fired,
-	// missed, given up. Invariant: the member that enqueues a tick has moved it there
-	// before, in one step with looking, so no tick is in two hands.
+	// missed, given up. Invariant: the member that enqueues a tick has moved it
+	// there before, in one step with looking, so no tick is in two hands.
 	handled time.Time
 }
 
-// join adds a member with a schedule to the progress of that name. The caller
-// holds mu.
+// join adds a member with a schedule to the progress of that name. The caller holds
+// mu.
 func (g *Group) join(name string, c *Cron, handled time.Time, paused bool) *progress {
 	r := g.progresses[name]
 	if r == nil {

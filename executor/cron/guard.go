@@ -9,8 +9,8 @@ import (
 	"github.com/strandjobs/strand/executor"
 )
 
-// guarded calls f, which is user code, and turns a panic into an error. When f
-// ends the goroutine with Goexit, nothing can stop that, and exited is called.
+// guarded calls f, which is user code, and turns a panic into an error. When f ends
+// the goroutine with Goexit, nothing can stop that, and exited is called.
 func guarded(schedule string, exited func(error), f func()) (err error) {
 	returned := false
 	defer func() {
@@ -43,9 +43,8 @@ func text(value any) (s string) {
 	return fmt.Sprint(value)
 }
 
-// done returns the channel that is closed when ctx ends, or
-// [executor.ErrContext]. It is asked before anything is begun: a context is user
-// code, too.
+// done returns the channel that is closed when ctx ends, or [executor.ErrContext].
+// It is asked before anything is begun: a context is user code, too.
 func done(ctx context.Context) (c <-chan struct{}, err error) {
 	if ctx == nil {
 		return nil, fmt.Errorf("%w: it is nil; context.Background() is one that never ends", executor.ErrContext)

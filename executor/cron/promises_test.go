@@ -10,8 +10,8 @@ import (
 	"github.com/strandjobs/strand/executor/cron"
 )
 
-// TestPayloadMayCallBack: it is called under no lock, so it may ask and change
-// what it is called by.
+// TestPayloadMayCallBack: it is called under no lock, so it may ask and change what
+// it is called by.
 func TestPayloadMayCallBack(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := rig{}.open(t)

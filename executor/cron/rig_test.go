@@ -17,8 +17,8 @@ import (
 	"github.com/strandjobs/strand/lock"
 )
 
-// bubble runs a test in which time stands still while any goroutine does something. It
-// begins at midnight UTC on 2000-01-01.
+// bubble runs a test in which time stands still while any goroutine does something.
+// It begins at midnight UTC on 2000-01-01.
 func bubble(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
 	synctest.Test(t, f)

@@ -9,8 +9,8 @@ import (
 )
 
 // Missed says what becomes of ticks that could not be fired: because no process
-// ran, none led, or the clock was set forward. A tick is missed when it is
-// two minutes late, and when it was due before the first leader began.
+// ran, none led, or the clock was set forward. A tick is missed when it is two
+// minutes late, and when it was due before the first leader began.
 type Missed uint8
 
 const (
@@ -18,8 +18,8 @@ const (
 	MissedSkip Missed = iota
 	// MissedOnce fires the newest of them, unless another tick is due.
 	MissedOnce
-	// MissedAll fires all of them, oldest first: the newest thousand, if there
-	// are more.
+	// MissedAll fires all of them, oldest first: the newest thousand, if there are
+	// more.
 	MissedAll
 )
 
@@ -31,12 +31,12 @@ const (
 	// "report@2026-11-21T04:00:00Z": jobs run side by side, and one that fails
 	// delays no other. The default.
 	OverlapParallel Overlap = iota
-	// OverlapQueue gives all ticks one id, the name of the schedule: jobs run one after
-	// another, in order. What waits runs together, and equal payloads merge, as
-	// the queue says.
+	// OverlapQueue gives all ticks one id, the name of the schedule: jobs run one
+	// after another, in order. What waits runs together, and equal payloads merge,
+	// as the queue says.
 	OverlapQueue
-	// OverlapSkip is OverlapQueue, and a tick is dropped while the job of an earlier one
-	// waits, runs or is to be retried.
+	// OverlapSkip is OverlapQueue, and a tick is dropped while the job of an
+	// earlier one waits, runs or is to be retried.
 	OverlapSkip
 )
 
@@ -48,8 +48,8 @@ const (
 
 // Schedule is what Add takes.
 type Schedule[T any] struct {
-	// Name is unique in its Cron, and stays the same from one start to the
-	// next: it names the marks in the journal. From 1 to 256 bytes.
+	// Name is unique in its Cron, and stays the same from one start to the next: it
+	// names the marks in the journal. From 1 to 256 bytes.
 	Name string
 
 	// Spec says when it ticks; see [Parse]. Zone is the time zone, unless Spec
@@ -61,8 +61,8 @@ type Schedule[T any] struct {
 	// Cron.
 	Queue *executor.Queue[T]
 
-	// Payload makes the payload of a tick; it is told when the tick was due. It
-	// is called on a goroutine of the schedule. Needed.
+	// Payload makes the payload of a tick; it is told when the tick was due. It is
+	// called on a goroutine of the schedule. Needed.
 	Payload func(tick time.Time) T
 
 	Missed  Missed  // default MissedSkip
@@ -93,10 +93,10 @@ type send func(ctx context.Context, id string, options ...executor.Option) (exec
 
 func pauseMark(name string) string { return "cron/pause/" + name }
 
-// Add adds a schedule to c. Whether it is paused, and how far its ticks have
-// come, is taken from the journal. It returns ErrName, ErrSpec, ErrZone,
-// ErrConfig, ErrDuplicate, ErrClosed, [executor.ErrContext], or an error of the
-// journal; then it is not added.
+// Add adds a schedule to c. Whether it is paused, and how far its ticks have come,
+// is taken from the journal. It returns ErrName, ErrSpec, ErrZone, ErrConfig,
+// ErrDuplicate, ErrClosed, [executor.ErrContext], or an error of the journal; then
+// it is not added.
 func Add[T any](ctx context.Context, c *Cron, s Schedule[T]) error {
 	switch {
 	case c == nil:
@@ -207,8 +207,8 @@ func (s *schedule) nextTick() time.Time {
 	return s.next
 }
 
-// plan returns which of the ticks after handled are to be fired now, in order,
-// and the newest that is not.
+// plan returns which of the ticks after handled are to be fired now, in order, and
+// the newest that is not.
 func (s *schedule) plan(handled, begun, now time.Time) (ticks []time.Time, lost time.Time) {
 	onTime := now.Add(-grace) // later ones are
 	for _, t := range [...]time.Time{handled, begun} {

@@ -66,8 +66,8 @@ func TestScheduler_M02_LostFlag(t *testing.T) {
 	})
 }
 
-// M02: a master that hangs, here in a lock that it can't get, loses its lease;
-// what it had in hand is fired by no other member.
+// M02: a master that hangs, here in a lock that it can't get, loses its lease; what
+// it had in hand is fired by no other member.
 func TestScheduler_M02_HangingLeader(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		_, a, b := pair(t, lock.ElectionConfig{Lease: 30 * time.Second})
@@ -89,7 +89,8 @@ func TestScheduler_M02_HangingLeader(t *testing.T) {
 		close(hung)
 		now := time.Now()
 		want := ticks("report", begin, now)
-		// a has the first tick in hand; what is within two minutes at the handover fires.
+		// a has the first tick in hand; what is within two minutes at the handover
+		// fires.
 		require.ElementsMatch(t, want[len(want)-4:], b.r.take(), "the rest was missed")
 		require.Equal(t, label("report", begin.Add(8*time.Minute)), label("report", b.entry(t, "report").Lost))
 	})
@@ -119,7 +120,8 @@ func TestScheduler_M02_OldLeaderStops(t *testing.T) {
 				begin := time.Now()
 				time.Sleep(2*time.Minute + 30*time.Second) // two ticks are due, the first one is in hand
 				require.True(t, a.c.Leads())
-				// Those who campaign come before one who asks: a does not get it back.
+				// Members that campaign come before one that asks: a does not get
+				// it back.
 				election, err := table.NewElection("cron", lock.ElectionConfig{})
 				require.NoError(t, err)
 				other, err := election.Candidate("b")
@@ -342,8 +344,8 @@ func TestScheduler_M04_NoneIsMadeUpWhenOneIsDue(t *testing.T) {
 	}
 }
 
-// M04: what is put off is neither lost nor skipped nor run twice, however often
-// no process runs, and however late it is; what is due first runs first.
+// M04: what is put off is neither lost nor skipped nor run twice, however often no
+// process runs, and however late it is; what is due first runs first.
 func TestScheduler_M04_DelayedJobs(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := rig{disk: new(journal.Memory), r: new(record), idle: true, queue: executor.QueueConfig[string]{Shards: 1}, cfg: executor.Config{Workers: 1}}
@@ -383,8 +385,8 @@ func TestScheduler_M04_DelayedJobs(t *testing.T) {
 	})
 }
 
-// M04: only the master fires, a tick that no leader saw is not made up, and a restart
-// right after a tick does not fire it again.
+// M04: only the master fires, a tick that no leader saw is not made up, and a
+// restart right after a tick does not fire it again.
 func TestScheduler_M04_NoTickTwice(t *testing.T) {
 	for _, m := range []cron.Missed{cron.MissedSkip, cron.MissedOnce, cron.MissedAll} {
 		bubble(t, func(t *testing.T) {

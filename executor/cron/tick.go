@@ -7,9 +7,9 @@ import (
 	"github.com/strandjobs/strand/executor"
 )
 
-// How a tick is made once, by however many that fire it: it is enqueued under
-// [executor.FromSource], with its time as the mark, in the commit of its payload. A second
-// attempt gets a [executor.StaleError].
+// How a tick is made once, however many Crons fire it: each enqueues it under
+// [executor.FromSource], with its time as the mark, in the commit of its payload.
+// Every call after the first gets a [executor.StaleError].
 func tickMark(name string) string { return "cron/tick/" + name }
 
 // attempt is a tick in hand.

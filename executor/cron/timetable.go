@@ -10,19 +10,19 @@ import (
 
 // Timetable says when a schedule ticks. Ticks are whole seconds.
 //
-// A schedule of wall clock readings follows its time zone. Where the clock is
-// put forward, the readings in the gap do not exist; where it is put back, some
-// exist twice:
+// A schedule of wall clock readings follows its time zone. Where the clock is put
+// forward, the readings in the gap do not exist; where it is put back, some exist
+// twice:
 //
 //   - A schedule with given hours ("30 2 * * *") ticks once for a reading that
-//     exists twice, the first time, and once for all its readings in a gap, at
-//     the first instant after it.
+//     exists twice, the first time, and once for all its readings in a gap, at the
+//     first instant after it.
 //   - A schedule with all hours ("*/15 * * * *", @hourly) is about time that
-//     passes: it ticks at every reading as it comes. So it ticks through a
-//     doubled hour twice, and does not notice a gap.
+//     passes: it ticks at every reading as it comes. So it ticks through a doubled
+//     hour twice, and does not notice a gap.
 //
-// @every ticks at the whole multiples of its duration since 1970-01-01 UTC, so
-// that its ticks are the same after every start and in every process.
+// @every ticks at the whole multiples of its duration since 1970-01-01 UTC, so that
+// its ticks are the same after every start and in every process.
 type Timetable struct {
 	every    int64                // seconds; 0: by readings
 	readings *parser.SpecSchedule // of a clock that is taken for UTC
@@ -40,11 +40,11 @@ var syntax = parser.MustNewParser(parser.Minute | parser.Hour | parser.Dom | par
 const maxYears = 9
 
 // Parse reads a schedule: five fields (minute, hour, day of month, month, day of
-// week) as in crontab(5), @hourly, @daily, @midnight, @weekly, @monthly,
-// @yearly, @annually, or "@every 90s" in whole seconds. A range that ends before it
-// begins goes round, which crontab(5) refuses: 22-2 of the hours are five of them, and
-// FRI-MON are four days. "CRON_TZ=Europe/Berlin "
-// before it names the time zone; otherwise it is zone, and nil means UTC.
+// week) as in crontab(5), @hourly, @daily, @midnight, @weekly, @monthly, @yearly,
+// @annually, or "@every 90s" in whole seconds. A range that ends before it begins
+// goes round, which crontab(5) refuses: 22-2 of the hours are five of them, and
+// FRI-MON are four days. "CRON_TZ=Europe/Berlin " before it names the time zone;
+// otherwise it is zone, and nil means UTC.
 //
 // It returns ErrSpec, also for a schedule without a tick, and ErrZone.
 func Parse(spec string, zone *time.Location) (Timetable, error) {
@@ -114,8 +114,8 @@ func (t *Timetable) parseReadings(spec string) error {
 	return nil
 }
 
-// Next returns the first tick after a moment, in the time zone of the schedule;
-// the zero time when there is none within nine years.
+// Next returns the first tick after a moment, in the time zone of the schedule; the
+// zero time when there is none within nine years.
 func (t Timetable) Next(after time.Time) time.Time {
 	if t.every > 0 {
 		s := after.Unix()
@@ -124,8 +124,8 @@ func (t Timetable) Next(after time.Time) time.Time {
 	if t.readings == nil {
 		return time.Time{} // the zero Timetable
 	}
-	// From one change of the clock to the next, readings and instants differ by
-	// a constant.
+	// From one change of the clock to the next, readings and instants differ by a
+	// constant.
 	for at := time.Unix(after.Unix()+1, 0).In(t.zone); ; {
 		begin, end := at.ZoneBounds()
 		for !end.IsZero() && !end.After(at) {
@@ -153,8 +153,8 @@ func (t Timetable) Next(after time.Time) time.Time {
 	}
 }
 
-// first returns the first matching reading, from one on. The zero time if there
-// is none for years.
+// first returns the first matching reading, from one on. The zero time if there is
+// none for years.
 func (t Timetable) first(from time.Time) time.Time {
 	return t.readings.Next(from.Add(-time.Second))
 }
@@ -170,8 +170,8 @@ func offset(at time.Time) time.Duration {
 // mod is never negative.
 func mod(a, b int64) int64 { return ((a % b) + b) % b }
 
-// newest returns the last ticks after a moment and up to another, at most n,
-// oldest first. It looks at few more than it returns, however long the time.
+// newest returns the last ticks after a moment and up to another, at most n, oldest
+// first. It looks at few more than it returns, however long the time.
 func (t Timetable) newest(after, until time.Time, n int) []time.Time {
 	const longest = 50 * 365 * 24 * time.Hour
 	for window := time.Minute; ; window *= 4 {

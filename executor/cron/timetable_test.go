@@ -84,7 +84,8 @@ func TestNext(t *testing.T) {
 		{"CRON_TZ=Australia/Lord_Howe 15 2 * * *", "2026-10-03T12:00:00Z", "2026-10-03T15:30:00Z"},
 		{"CRON_TZ=Australia/Lord_Howe 45 1 * * *", "2026-04-04T12:00:00Z", "2026-04-04T14:45:00Z"},
 		{"CRON_TZ=Australia/Lord_Howe 45 1 * * *", "2026-04-04T14:45:00Z", "2026-04-05T15:15:00Z"},
-		// The last day of a leap year, for which time.Time.ZoneBounds ends too early.
+		// The last day of a leap year, for which time.Time.ZoneBounds ends too
+		// early.
 		{"CRON_TZ=Europe/Berlin 59 23 31 12 *", "2039-12-31T22:59:00Z", "2040-12-31T22:59:00Z"},
 		{"CRON_TZ=Europe/Berlin 59 23 31 12 *", "2040-12-31T22:58:59Z", "2040-12-31T22:59:00Z"},
 		{"CRON_TZ=Europe/Berlin 59 * * * *", "2040-12-31T22:59:00Z", "2040-12-31T23:59:00Z"},

@@ -23,8 +23,8 @@ import (
 	"github.com/strandjobs/strand/executor"
 )
 
-// queueConfigs are those of the queues in these tests: with one shard each that has one run at a time, so
-// that a start has but one order to run its jobs in.
+// queueConfigs are those of the queues in these tests: with one shard each that has
+// one run at a time, so that a start has but one order to run its jobs in.
 func queueConfigs() map[string]executor.QueueConfig[string] {
 	retryIn := func(n int) time.Duration { return time.Duration(n%2) * time.Hour }
 	return map[string]executor.QueueConfig[string]{
@@ -55,8 +55,8 @@ func register(x *executor.Executor, name string, cfg executor.QueueConfig[string
 // replayAs are the flags that say the same.
 var replayAs = []string{"-shape", ledgerOf + "=events", "-merge", "events=KeepAll", "-max-payloads", "events=3", "-on-failure", "strict=BlockFailed"}
 
-// child runs an executor whose handlers do all that handlers do, says when
-// there is something in the journal, and goes on until it is killed.
+// child runs an executor whose handlers do all that handlers do, says when there is
+// something in the journal, and goes on until it is killed.
 func child(dir string) {
 	x, err := executor.Open(dir, executor.Config{Workers: 16, Durability: executor.DurabilityAsync, OnFatal: func(err error) {
 		fmt.Println(err)
@@ -131,8 +131,8 @@ func handle(ctx context.Context, job executor.Merged[string]) error {
 	return nil
 }
 
-// startChild returns when the child is at work; kill ends it without a chance
-// to say goodbye.
+// startChild returns when the child is at work; kill ends it without a chance to
+// say goodbye.
 func startChild(t *testing.T, dir string) (pid int, kill func()) {
 	t.Helper()
 	c := exec.Command(os.Args[0])
@@ -180,8 +180,8 @@ func one(id string, attempt int, lastError string, payloads []string) string {
 	return fmt.Sprintf("%s attempt %d %q: %s", id, attempt, lastError, strings.Join(payloads, ", "))
 }
 
-// startAgain runs what is due until nothing is, and returns the runs of each
-// queue in their order.
+// startAgain runs what is due until nothing is, and returns the runs of each queue
+// in their order.
 func startAgain(t *testing.T, dir string, want int) map[string][]string {
 	t.Helper()
 	x, err := executor.Open(dir, executor.Config{Workers: 3})
@@ -273,9 +273,9 @@ func acquitted(runs []waiting) []waiting {
 	return runs
 }
 
-// What replay says about a journal that a killed process left behind is what
-// the next start does: the same runs of the same payloads, in the same order.
-// And so it is for a copy that went through export and import.
+// What replay says about a journal that a killed process left behind is what the
+// next start does: the same runs of the same payloads, in the same order. And so it
+// is for a copy that went through export and import.
 func TestReplayPredictsTheNextStart(t *testing.T) {
 	halted := false
 	defer func() { assert.True(t, halted, "no journal had a halted job") }()
@@ -317,7 +317,7 @@ func TestReplayPredictsTheNextStart(t *testing.T) {
 	}
 }
 
-// A journal in use is left alone, and everybody is told whose it is.
+// A journal in use is left alone, and every command says whose it is.
 func TestInUse(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "used.strand")
 	pid, kill := startChild(t, dir)

@@ -146,11 +146,11 @@ says that orders is one of Handle, and -shape '*=events' that all others are. Gi
 	},
 	{
 		name: "copy", args: "DIR NEWDIR", least: 2, most: 2, do: copyJournal,
-		usage: "copy a journal that nobody has open",
+		usage: "copy a journal that no process has open",
 	},
 	{
 		name: "compact", args: "DIR", least: 1, most: 1, do: compact,
-		usage: "make the file of a journal that nobody has open as small as what is in it",
+		usage: "make the file of a journal that no process has open as small as what is in it",
 	},
 	{
 		name: "salvage", args: "DIR NEWDIR", least: 2, most: 2, do: salvage,
@@ -166,6 +166,6 @@ says that orders is one of Handle, and -shape '*=events' that all others are. Gi
 	},
 	{
 		name: "morgue", args: "DIR [list|requeue|delete [QUEUE [ID...]]]", least: 1, most: -1, do: morgue, flags: morgueFlags,
-		usage: "payloads that used up their retries: list, put back, delete",
+		usage: "the dead letters: list, put back, delete",
 	},
 }

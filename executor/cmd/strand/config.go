@@ -50,8 +50,8 @@ func readConfigs(c *call, limit int) (configs, error) {
 	return got, nil
 }
 
-// policies are the flags that say how a queue behaves. The shape comes first, for it
-// brings defaults of its own.
+// policies are the flags that say how a queue behaves. The shape comes first, for
+// it brings defaults of its own.
 var policies = []struct {
 	flag string
 	set  func(cfg *shard.Config, v string) bool

@@ -16,8 +16,8 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// tryAll runs every command on a journal that may be damaged. None may panic,
-// write to it, or let a control character through.
+// tryAll runs every command on a journal that may be damaged. None may panic, write
+// to it, or let a control character through.
 func tryAll(t testing.TB, dir string) {
 	t.Helper()
 	files := func() map[string]string {
@@ -93,8 +93,8 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// A flipped bit in a payload takes one block, which check and salvage name
-// together with its job, and nothing else.
+// A flipped bit in a payload takes one block, which check and salvage name together
+// with its job, and nothing else.
 func TestSalvage(t *testing.T) {
 	dir := office(t)
 	hurt := damaged(t, dir, func(b []byte) []byte { return bytes.ReplaceAll(b, []byte(`{"item":3}`), []byte(`{"item":4}`)) })

@@ -11,8 +11,8 @@ import (
 // cutAt is how much of a payload is shown when not all is asked for.
 const cutAt = 80
 
-// show makes text of a journal safe for a terminal and unambiguous in a table:
-// as it is when nothing in it can be mistaken, else as a Go string literal.
+// show makes text of a journal safe for a terminal and unambiguous in a table: as
+// it is when nothing in it can be mistaken, else as a Go string literal.
 func show(b []byte) string {
 	s := string(b)
 	if !utf8.ValidString(s) || strings.ContainsFunc(s, rightToLeft) {
@@ -33,7 +33,8 @@ func showPayload(b []byte, full bool) string {
 	return showStart(b, "-full")
 }
 
-// showStart cuts what is too long, and says how long it is and which flag shows all.
+// showStart cuts what is too long, and says how long it is and which flag shows
+// all.
 func showStart(b []byte, flag string) string {
 	if len(b) <= cutAt {
 		return show(b)
@@ -45,8 +46,8 @@ func showStart(b []byte, flag string) string {
 	return fmt.Sprintf("%s… (%s, %s shows all)", show(cut), bytesText(int64(len(b))), flag)
 }
 
-// rightToLeft letters are printable, but change the order of what is around
-// them on the screen.
+// rightToLeft letters are printable, but change the order of what is around them on
+// the screen.
 func rightToLeft(r rune) bool {
 	return r >= 0x590 && r <= 0x8ff || r >= 0xfb1d && r <= 0xfdff || r >= 0xfe70 && r <= 0xfeff ||
 		r >= 0x10800 && r <= 0x10fff || r >= 0x1e800 && r <= 0x1efff
@@ -75,8 +76,8 @@ func tame(s string) string {
 	return b.String()
 }
 
-// tameJSON escapes in JSON what encoding/json leaves: everything harmful stands
-// in a string, where an escape means the same.
+// tameJSON escapes in JSON what encoding/json leaves: everything harmful stands in
+// a string, where an escape means the same.
 func tameJSON(line []byte) []byte {
 	if !strings.ContainsFunc(string(line), harmful) {
 		return line

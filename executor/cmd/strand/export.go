@@ -7,8 +7,8 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// exportVersion is that of the lines of an export. Version 1 had no accepted, metadata and
-// history; it is imported as it is.
+// exportVersion is that of the lines of an export. Version 1 had no accepted,
+// metadata and history; it is imported as it is.
 const exportVersion = 2
 
 // line is one line of an export. Which fields it has depends on its type:

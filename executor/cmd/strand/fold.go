@@ -23,6 +23,7 @@ type task struct {
 	Due       int64 // Unix ns
 	Attempt   int   // that comes next: 1, 2, 3, …
 	LastError string
+	Failures  []failed // the last five, oldest first
 	Halted    bool
 	Crashes   int // how often the process died in a row while it ran
 	Payloads  []journal.Entry
@@ -45,8 +46,8 @@ func (t *task) bytes() (n int64) {
 	return n
 }
 
-// fold is what a start would do with one queue: the shard's own state machine,
-// fed with what the journal hands over, and with runs that all succeed.
+// fold is what a start would do with one queue: the shard's own state machine, fed
+// with what the journal hands over, and with runs that all succeed.
 type fold struct {
 	queue  string
 	number uint32
@@ -79,8 +80,8 @@ func newFold(name string, number uint32, refs []journal.Ref, cfg shard.Config, n
 	return f
 }
 
-// tasks lists the runs in the order of one shard: by due time. Those that no
-// time makes due come last.
+// tasks lists the runs in the order of one shard: by due time. Those that no time
+// makes due come last.
 func (f *fold) tasks() iter.Seq[*task] {
 	return func(yield func(*task) bool) {
 		now, ticks, reached := f.now, int64(0), int64(math.MinInt64)
@@ -115,6 +116,7 @@ func (f *fold) tasks() iter.Seq[*task] {
 				return
 			}
 			t.Halted, t.Due, t.Attempt, t.LastError = true, state.Due, state.Retry+firstAttempt, string(state.Error)
+			t.Failures = failures(state.History, t.LastError)
 			if !yield(t) {
 				return
 			}
@@ -130,6 +132,7 @@ func (f *fold) take(now int64) *task {
 	}
 	it := r.Next(nil, 1)[0]
 	t := &task{Queue: f.queue, ID: it.ID, Due: it.Due, Attempt: it.Retry + firstAttempt, LastError: it.LastError}
+	t.Failures = failures(it.History, it.LastError)
 	for _, p := range it.Payloads {
 		var e journal.Entry
 		read(p.Ref, &e)
@@ -169,8 +172,8 @@ func inOrder(names map[uint32]string) []uint32 {
 	return slices.SortedFunc(maps.Keys(names), func(a, b uint32) int { return strings.Compare(names[a], names[b]) })
 }
 
-// folds are the queues of a moment, by name; only the one called queue, if that
-// is not empty.
+// folds are the queues of a moment, by name; only the one called queue, if that is
+// not empty.
 func folds(c *call, v *journal.View, m *journal.Moment, queue string, configs configs) (iter.Seq[*fold], error) {
 	names := names(v, m)
 	if err := known(names, queue); err != nil {
@@ -190,7 +193,8 @@ func folds(c *call, v *journal.View, m *journal.Moment, queue string, configs co
 	}, nil
 }
 
-// known returns an error that lists the queues there are when queue is none of them.
+// known returns an error that lists the queues there are when queue is none of
+// them.
 func known(names map[uint32]string, queue string) error {
 	if queue == "" || slices.Contains(slices.Collect(maps.Values(names)), queue) {
 		return nil

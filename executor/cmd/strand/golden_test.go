@@ -50,8 +50,8 @@ func normal(s string, dirs ...string) string {
 	return fileSize.ReplaceAllString(s, "${1}<size>")
 }
 
-// Every command that reads, for people and for programs, on a journal with a
-// bit of everything.
+// Every command that reads, for people and for programs, on a journal with a bit of
+// everything.
 func TestGolden(t *testing.T) {
 	dir := office(t)
 	untouched(t, dir)
@@ -90,7 +90,7 @@ func TestGoldenErrors(t *testing.T) {
 		{"inspect"}, {"inspect", dir, dir}, {"inspect", dir, "-no"}, {"nonsense"}, {dir, "inspect"},
 		{"inspect", filepath.Join(empty, "no")}, {"inspect", empty}, {"check", files}, {"inspect", other},
 		{"inspect", filepath.Join(dir, "journal.db")}, {"import", dir}, {"copy", dir, dir},
-		{"jobs", dir, "-queue", "no"}, {"job", dir, "mails", "nobody"},
+		{"jobs", dir, "-queue", "no"}, {"job", dir, "mails", "missing"},
 		{"replay", dir, "-merge", "orders=no"}, {"replay", dir, "-shape", "orders=no"}, {"morgue"}, {"morgue", dir, "burn"}, {"morgue", dir, "delete"}, {"morgue", dir, "list", "no"},
 		{"job", dir, "no\x1b[31m", "x"}, {"inspect", "no\x1b[31m\u202e"},
 	} {
@@ -149,8 +149,8 @@ func TestWhatIsLeftOutIsSaid(t *testing.T) {
 	assert.Equal(t, len(entries), strings.Count(out, `"id":"one"`))
 }
 
-// A queue that was one of HandleMerged when a run of two payloads failed, and is one of
-// Handle now: each runs once, and alone.
+// A queue that was one of HandleMerged when a run of two payloads failed, and is
+// one of Handle now: each runs once, and alone.
 func TestReplayOfAQueueThatBecameOneOfEvents(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "events.strand")
 	l := newLedger(t, dir)

@@ -44,8 +44,8 @@ type block struct {
 	LiveBytes int              `json:"live_bytes"`
 }
 
-// census counts the jobs of a queue. Fresh, Retrying and Halted add up to Jobs,
-// so do Due, Delayed and Halted.
+// census counts the jobs of a queue. Fresh, Retrying and Halted add up to Jobs, so
+// do Due, Delayed and Halted.
 type census struct {
 	Type     string `json:"type"`
 	Queue    text   `json:"queue"`

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"iter"
 	"strconv"
 
 	"github.com/strandjobs/strand/journal"
@@ -17,18 +18,22 @@ type dead struct {
 	Position journal.Position `json:"position"`
 	Score    score            `json:"score"`
 	Due      moment           `json:"due"`
+	Enqueued moment           `json:"enqueued_at"`
 	Attempt  int              `json:"attempt"` // that failed last
 	Reason   text             `json:"reason"`
 	At       moment           `json:"at"`
 	Restored bool             `json:"restored,omitempty"`
+	Failures []failed         `json:"failures,omitempty"`
+	Metadata map[string]text  `json:"metadata,omitempty"`
 	Payload  text             `json:"payload"`
 }
 
 func newDead(queue string, b *journal.Buried) *dead {
 	e := &b.Entry
 	return &dead{
-		"buried", text(queue), e.ID, e.Position, score(e.Score), moment(e.Due), b.Retry + firstAttempt,
-		text(b.Reason), moment(b.At), e.Restored, e.Payload,
+		"buried", text(queue), e.ID, e.Position, score(e.Score), moment(e.Due), moment(e.AcceptedAt()),
+		b.Retry + firstAttempt, text(b.Reason), moment(b.At), e.Restored,
+		failures(b.History, b.Reason), metadata(e.Metadata), e.Payload,
 	}
 }
 
@@ -82,23 +87,31 @@ func (c *call) task(t *task) error {
 		c.printf("last error: %s\n", show([]byte(t.LastError)))
 	}
 	c.printf("\n")
-	list := c.output.table("POSITION", "SCORE", "PAYLOAD")
+	list := c.output.table("POSITION", "SCORE", "ENQUEUED", "PAYLOAD")
 	for _, e := range t.Payloads {
-		list.row(fmt.Sprint(e.Position), fmt.Sprint(e.Score), showPayload(e.Payload, c.Bool("full")))
+		list.row(fmt.Sprint(e.Position), fmt.Sprint(e.Score), c.dueText(e.AcceptedAt()), showPayload(e.Payload, c.Bool("full")))
 	}
-	return list.end()
+	if err := list.end(); err != nil {
+		return err
+	}
+	if err := c.history(t.Failures); err != nil {
+		return err
+	}
+	return c.pairs("metadata", func(yield func(*journal.Entry, error) bool) {
+		for i := range t.Payloads {
+			if !yield(&t.Payloads[i], nil) {
+				return
+			}
+		}
+	})
 }
 
 // deadOf prints what of a job is in the morgue, and returns how much that is.
 func (c *call) deadOf(v *journal.View, queue, id string) (n int, err error) {
-	number, known := v.Queues()[queue]
-	list := c.graves()
-	for b, err := range v.Morgue() {
+	dead, list := buriedOf(v, queue, id), c.graves()
+	for b, err := range dead {
 		if err != nil {
 			return n, err
-		}
-		if !known || b.Entry.Queue != number || !bytes.Equal(b.Entry.ID, []byte(id)) {
-			continue
 		}
 		if n++; n == 1 && !c.json {
 			c.printf("\nin the morgue:\n")
@@ -107,7 +120,32 @@ func (c *call) deadOf(v *journal.View, queue, id string) (n int, err error) {
 			return n, err
 		}
 	}
-	return n, list.end()
+	if err := list.end(); err != nil || c.json {
+		return n, err
+	}
+	if err := c.histories(dead); err != nil {
+		return n, err
+	}
+	return n, c.pairs("their metadata", func(yield func(*journal.Entry, error) bool) {
+		for b, err := range dead {
+			if !yield(&b.Entry, err) {
+				return
+			}
+		}
+	})
+}
+
+// buriedOf lists what of a job is in the morgue.
+func buriedOf(v *journal.View, queue, id string) iter.Seq2[journal.Buried, error] {
+	number, known := v.Queues()[queue]
+	return func(yield func(journal.Buried, error) bool) {
+		for b, err := range v.Morgue() {
+			mine := known && b.Entry.Queue == number && bytes.Equal(b.Entry.ID, []byte(id))
+			if (err != nil || mine) && !yield(b, err) {
+				return
+			}
+		}
+	}
 }
 
 // graves prints payloads of the morgue. The titles come with the first.
@@ -124,10 +162,10 @@ func (g *graves) add(queue string, b *journal.Buried) error {
 		return g.object(newDead(queue, b))
 	}
 	if g.t == nil {
-		g.t = g.table("QUEUE", "ID", "POSITION", "SCORE", "BURIED", "ATTEMPT", "REASON", "PAYLOAD")
+		g.t = g.table("QUEUE", "ID", "POSITION", "SCORE", "ENQUEUED", "BURIED", "ATTEMPT", "REASON", "PAYLOAD")
 	}
 	e := &b.Entry
-	g.t.row(show([]byte(queue)), show(e.ID), fmt.Sprint(e.Position), fmt.Sprint(e.Score), g.dueText(b.At),
+	g.t.row(show([]byte(queue)), show(e.ID), fmt.Sprint(e.Position), fmt.Sprint(e.Score), g.dueText(e.AcceptedAt()), g.dueText(b.At),
 		strconv.Itoa(b.Retry+firstAttempt), showPayload([]byte(b.Reason), g.full), showPayload(e.Payload, g.full))
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// defaultLimit is how many lines people get who did not ask for more.
+// defaultLimit is how many lines a list has without -limit.
 const defaultLimit = 50
 
 func listFlags() []cli.Flag {
@@ -21,7 +21,7 @@ func listFlags() []cli.Flag {
 }
 
 func fullFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "full", Usage: "payloads in full length (with -json always)"}
+	return &cli.BoolFlag{Name: "full", Usage: "payloads, errors and metadata in full length (with -json always)"}
 }
 
 func jobsFlags() []cli.Flag { return append(listFlags(), configFlags()...) }
@@ -51,6 +51,7 @@ type waiting struct {
 	Crashes   int       `json:"crashes,omitempty"`
 	Count     int       `json:"payload_count"`
 	Bytes     int64     `json:"bytes"`
+	Failures  []failed  `json:"failures,omitempty"`
 	Payloads  []payload `json:"payloads,omitempty"`
 }
 
@@ -58,19 +59,25 @@ type waiting struct {
 type payload struct {
 	Position journal.Position `json:"position"`
 	Score    score            `json:"score"`
+	Enqueued moment           `json:"enqueued_at"`
 	Restored bool             `json:"restored,omitempty"`
+	Metadata map[string]text  `json:"metadata,omitempty"`
 	Payload  text             `json:"payload"`
 }
 
-func newWaiting(kind string, t *task, payloads bool) *waiting {
+func newWaiting(kind string, t *task, all bool) *waiting {
 	w := &waiting{
 		Type: kind, Queue: text(t.Queue), ID: text(t.ID), State: t.state(), Due: moment(t.Due),
 		Attempt: t.Attempt, LastError: text(t.LastError), Crashes: t.Crashes, Count: len(t.Payloads), Bytes: t.bytes(),
 	}
+	if !all {
+		return w
+	}
+	w.Failures = t.Failures
 	for _, e := range t.Payloads {
-		if payloads {
-			w.Payloads = append(w.Payloads, payload{e.Position, score(e.Score), e.Restored, e.Payload})
-		}
+		w.Payloads = append(w.Payloads, payload{
+			e.Position, score(e.Score), moment(e.AcceptedAt()), e.Restored, metadata(e.Metadata), e.Payload,
+		})
 	}
 	return w
 }

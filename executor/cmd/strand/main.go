@@ -1,5 +1,5 @@
-// Strand looks into a journal and takes care of it: what is in it, what its
-// next start would run, whether it is sound, and what can be saved.
+// Strand looks into a journal and takes care of it: what is in it, what its next
+// start would run, whether it is sound, and what can be saved.
 //
 //	strand COMMAND DIR [ARGUMENT...] [-FLAG...]
 //
@@ -8,10 +8,9 @@
 // Attempts are counted 1, 2, 3, as handlers see them: of a job that waits it is the
 // one that comes next, of a payload in the morgue the one that failed last.
 //
-// Nothing that only reads writes to the journal's directory, not even a lock,
-// and a journal that a process has open is left alone. Exit status: 0 all is
-// well, 1 the journal is damaged, 2 it could not be looked at or the call is
-// wrong.
+// A command that only reads writes nothing to the journal's directory, not even a
+// lock, and leaves a journal alone that a process has open. Exit status: 0 all is
+// well, 1 the journal is damaged, 2 it could not be looked at or the call is wrong.
 package main
 
 import (

@@ -86,7 +86,12 @@ func (l *ledger) queue(name string) uint32 {
 // put appends one payload, in a block of its own.
 func (l *ledger) put(queue uint32, id, payload string, due int64, score float64) journal.Position {
 	l.Helper()
-	entry := journal.Entry{Queue: queue, ID: []byte(id), Payload: []byte(payload), Due: due, Score: score}
+	return l.append(journal.Entry{Queue: queue, ID: []byte(id), Payload: []byte(payload), Due: due, Score: score})
+}
+
+// append is put with all that a payload may carry.
+func (l *ledger) append(entry journal.Entry) journal.Position {
+	l.Helper()
 	ticket, err := l.Append(context.Background(), []journal.Entry{entry})
 	require.NoError(l, err)
 	require.NoError(l, ticket.Wait(context.Background()))
@@ -138,16 +143,37 @@ func office(t testing.TB) string {
 	l.put(orders, "order-2", `{"item":2}`, ago(30*time.Minute), 9) // equal to the first
 	l.end(done)
 	l.put(orders, "order-3", `{"item":3}`, in(26*time.Hour), 3)
-	retried := l.put(mails, "ann", `"hello"`, ago(20*time.Minute), 2)
-	l.state(journal.Entry{Queue: mails, ID: []byte("ann"), Due: in(90 * time.Second), Retry: 2, Failed: []journal.Position{retried}, Error: []byte("no route to host")})
+	retried := l.append(journal.Entry{
+		Queue: mails, ID: []byte("ann"), Payload: []byte(`"hello"`), Due: ago(20 * time.Minute), Score: 2, Accepted: ago(time.Hour),
+		Metadata: journal.NewMetadata(map[string]string{"tenant": "the \x1b[31mred one", "trace": "00-4bf9"}),
+	})
+	l.state(journal.Entry{
+		Queue: mails, ID: []byte("ann"), Due: in(90 * time.Second), Retry: 2, Failed: []journal.Position{retried},
+		Error: []byte("no route to host"), History: failedTwice("no route to host"),
+	})
 	l.put(mails, "bob", strings.Repeat("long ", 40), ago(10*time.Minute), 4)
-	l.state(journal.Entry{Queue: mails, ID: []byte("bob"), Due: ago(9 * time.Minute), Retry: 25, Halted: true, Error: []byte("mailbox full")})
+	l.state(journal.Entry{
+		Queue: mails, ID: []byte("bob"), Due: ago(9 * time.Minute), Retry: 25, Halted: true,
+		Error: []byte("mailbox full"), History: failedTwice("mailbox full"),
+	})
 	dead := l.put(mails, "carl", `"bye"`, ago(5*time.Minute), 6)
 	l.bury(dead, 25, "unknown user", ago(time.Minute))
-	dead = l.put(mails, "ann", `"first"`, ago(25*time.Minute), 1)
-	l.bury(dead, 3, "greylisted", ago(2*time.Minute))
+	dead = l.append(journal.Entry{
+		Queue: mails, ID: []byte("ann"), Payload: []byte(`"first"`), Due: ago(25 * time.Minute), Score: 1, Accepted: ago(2 * time.Hour),
+		Metadata: journal.NewMetadata(map[string]string{"trace\xff": "00-\xff"}),
+	})
+	l.record(journal.Change{Buried: []journal.Burial{{
+		Ref: l.refs[dead], Retry: 3, Reason: "greylisted", At: ago(2 * time.Minute), History: failedTwice("greylisted"),
+	}}})
 	l.close()
 	return dir
+}
+
+// failedTwice is the history of a job whose last failure is the second of two.
+func failedTwice(last string) journal.History {
+	const first = "timeout\nafter 30s, at the relay of the other side, which has said what it wants to say by now"
+	return journal.History(nil).Add("", journal.Failure{Attempt: 2, At: ago(6 * time.Minute), Text: first}).
+		Add(first, journal.Failure{Attempt: 3, At: ago(4 * time.Minute), Text: last})
 }
 
 // untouched fails when a directory changes.

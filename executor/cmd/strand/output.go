@@ -49,8 +49,7 @@ func marshal(v any) ([]byte, error) {
 	return tameJSON(bytes.TrimRight(b.Bytes(), "\n")), nil
 }
 
-// printf is for text of ours; what comes from a journal goes through show
-// before.
+// printf is for text of ours; what comes from a journal goes through show before.
 func (o *output) printf(format string, args ...any) { fmt.Fprintf(o, format, args...) }
 
 // table prints rows with columns of one width, a page at a time.

@@ -21,7 +21,7 @@ type Backlog struct {
 	turn   uint64      // number of the newest waiter
 	watch  *time.Timer // looks at what stands still; nil until one is needed
 	armed  bool        // watch is set
-	closed error       // why nobody waits any more; nil: they may
+	closed error       // why calls wait no more; nil: they may
 }
 
 // quota is a limit and what counts against it.
@@ -42,8 +42,8 @@ type Account struct {
 	quotas []*quota // its own first
 }
 
-// New makes a backlog with a limit over all queues, of which 0 is none. It calls stalled
-// for each limit that begins to stand still.
+// New makes a backlog with a limit over all queues, of which 0 is none. It calls
+// stalled for each limit that begins to stand still.
 func New(limit shard.Weight, stalled func(Stall)) *Backlog {
 	b := &Backlog{born: time.Now(), stalled: stalled}
 	if limit != (shard.Weight{}) {
@@ -52,8 +52,8 @@ func New(limit shard.Weight, stalled func(Stall)) *Backlog {
 	return b
 }
 
-// Join makes the account of a queue, with a limit of its own, of which 0 is none. One
-// that the queue had before is forgotten: it could not be registered then.
+// Join makes the account of a queue, with a limit of its own, of which 0 is none.
+// One that the queue had before is forgotten: it could not be registered then.
 func (b *Backlog) Join(queue string, limit shard.Weight) *Account {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -70,8 +70,8 @@ func (b *Backlog) Join(queue string, limit shard.Weight) *Account {
 	return a
 }
 
-// Limited reports whether any limit holds for the queue. Without one nothing is counted,
-// and nothing needs to be weighed.
+// Limited reports whether any limit holds for the queue. Without one nothing is
+// counted, and nothing needs to be weighed.
 func (a *Account) Limited() bool { return len(a.quotas) > 0 }
 
 // Take takes room for a call; false: there is none, or another call waits for it.
@@ -101,8 +101,8 @@ func (a *Account) GiveBack(less shard.Weight) {
 	a.subtract(less)
 }
 
-// Settle counts what a shard of the queue has recorded: what is over, and what counts
-// for more than was taken.
+// Settle counts what a shard of the queue has recorded: what is over, and what
+// counts for more than was taken.
 func (a *Account) Settle(over, surplus shard.Weight) {
 	if !a.Limited() {
 		return
@@ -140,7 +140,7 @@ func (a *Account) add(more shard.Weight) {
 	}
 }
 
-// subtract hands the room that is left to those who wait. The caller holds mu.
+// subtract hands the room that is left to the calls that wait. The caller holds mu.
 func (a *Account) subtract(less shard.Weight) {
 	for _, c := range a.quotas {
 		c.used = c.used.Minus(less)

@@ -21,8 +21,8 @@ const (
 	retryLatest  = time.Minute
 )
 
-// Refuse counts a call for which there is no room, and says why. Nil and nil: there is
-// some by now. err is what Close was given.
+// Refuse counts a call for which there is no room, and says why. Nil and nil: there
+// is some by now. err is what Close was given.
 func (a *Account) Refuse(more shard.Weight) (full *Full, err error) {
 	b := a.b
 	b.mu.Lock()
@@ -36,8 +36,8 @@ func (a *Account) Refuse(more shard.Weight) (full *Full, err error) {
 	return b.full(c, more), nil
 }
 
-// TooLarge returns the limit under which a call can't fit, however little waits, with
-// the size of the call as what is waiting; nil: there is none.
+// TooLarge returns the limit under which a call can't fit, however little waits,
+// with the size of the call as what is waiting; nil: there is none.
 func (a *Account) TooLarge(w shard.Weight) *Full {
 	for _, c := range a.quotas {
 		switch {

@@ -33,7 +33,8 @@ func (b *Backlog) moved(c *quota) {
 	}
 }
 
-// arm sets the timer to look after a while, unless it looks sooner. The caller holds mu.
+// arm sets the timer to look after a while, unless it looks sooner. The caller
+// holds mu.
 func (b *Backlog) arm(after time.Duration) {
 	switch {
 	case b.armed || b.closed != nil:

@@ -60,8 +60,9 @@ func (w *Waiter) leave() {
 	w.stands, w.at = nil, nil
 }
 
-// serve lets those in a line go on for whom there is room under that limit: each
-// has it, or stands in the line of another one. The caller holds mu.
+// serve takes those calls out of a line for which there is room under that limit:
+// each has its room then, or stands in the line of another limit. The caller holds
+// mu.
 func (b *Backlog) serve(c *quota) {
 	for e := c.line.Front(); e != nil; e = c.line.Front() {
 		w := e.Value.(*Waiter)
@@ -98,7 +99,7 @@ func (w *Waiter) Quit() *Full {
 	return full
 }
 
-// Close sends those who wait away with an error, and those who would have to. Only the
+// Close ends all waits with an error, and those that would begin later. Only the
 // first error counts.
 func (b *Backlog) Close(err error) {
 	b.mu.Lock()

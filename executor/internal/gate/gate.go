@@ -16,8 +16,8 @@ var (
 
 // Gates are all gates by name. The zero Gates is ready for use.
 type Gates struct {
-	// mu guards what follows and the users of each gate. Nothing is called
-	// under it.
+	// mu guards what follows and the users of each gate. Nothing is called under
+	// it.
 	mu    sync.Mutex
 	named map[string]*Gate
 	left  []*Gate // by calls that did not learn their outcome; perhaps in use again
@@ -29,14 +29,14 @@ type Gate struct {
 	turn  chan struct{} // holds a token while a call is inside
 	users int           // inside, or waiting
 
-	// The outcome that the last one inside did not learn; nil: it did. It belongs to the
-	// one who is inside, or to mu when no call uses the gate.
+	// The outcome that the last one inside did not learn; nil: it did. It belongs
+	// to the call that is inside, or to mu when no call uses the gate.
 	outcome <-chan struct{}
 }
 
-// Enter waits until no call is inside and the last outcome is known, or until one of the
-// channels is closed: over by the caller, lost when outcomes are known no more. It
-// returns ErrQuit or ErrLost then.
+// Enter waits until no call is inside and the last outcome is known, or until one
+// of the channels is closed: over by the caller, lost when outcomes are known no
+// more. It returns ErrQuit or ErrLost then.
 func (s *Gates) Enter(name string, over, lost <-chan struct{}) (*Gate, error) {
 	g := s.use(name)
 	select {
@@ -61,7 +61,8 @@ func (s *Gates) Enter(name string, over, lost <-chan struct{}) (*Gate, error) {
 	}
 }
 
-// TryEnter is Enter for a caller that has no need to. Nil: another one uses the gate.
+// TryEnter is Enter for a caller that has no need to. Nil: another one uses the
+// gate.
 func (s *Gates) TryEnter(name string) *Gate {
 	g := s.use(name)
 	s.mu.Lock()
@@ -86,8 +87,8 @@ func (s *Gates) Leave(g *Gate) {
 	s.quit(g)
 }
 
-// LeaveOpen is Leave for a caller who does not know the outcome, which is known once
-// that channel is closed.
+// LeaveOpen is Leave for a caller who does not know the outcome, which is known
+// once that channel is closed.
 func (s *Gates) LeaveOpen(g *Gate, outcome <-chan struct{}) {
 	g.outcome = outcome
 	s.Leave(g)

@@ -26,8 +26,8 @@ func (h Header) Number() (number uint64) {
 	return number
 }
 
-// Stack returns the stack of the goroutine. The runtime offers a dump of the caller's own
-// goroutine or of all.
+// Stack returns the stack of the goroutine. The runtime offers a dump of the
+// caller's own goroutine or of all.
 func (h Header) Stack() string {
 	for size := 64 << 10; ; size *= 4 {
 		dump := make([]byte, min(size, maxStacks))

@@ -39,7 +39,8 @@ type Suspect struct {
 	Position  journal.Position // of what was running
 	Limit     int              // of deaths; 0 or below: it is neither held nor given up
 
-	// What is to be done about it. Neither function waits, or calls the quarantine.
+	// What the quarantine calls. Neither function waits, or calls the quarantine
+	// back.
 	Release func() // lets the id run, which is parked
 	Clear   func() // writes down that nothing speaks against it any more
 }
@@ -55,7 +56,7 @@ func (s *Suspect) Reason() string {
 	return fmt.Sprintf("crashed the process: it was running each of the last %d times that the process died, and is the cause", s.Deaths)
 }
 
-// String says who is suspected, and of what.
+// String names the suspect, and says what it is suspected of.
 func (s *Suspect) String() string {
 	switch {
 	case s.GivenUp():
@@ -73,8 +74,7 @@ func (z *Quarantine) Holds(queue, id string) bool {
 	return slices.ContainsFunc(z.held, func(s *Suspect) bool { return s.Queue == queue && s.ID == id })
 }
 
-// Admit takes in a suspect, which is parked in its shard if it is held or given
-// up.
+// Admit takes in a suspect, which is parked in its shard if it is held or given up.
 func (z *Quarantine) Admit(s *Suspect) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
@@ -93,8 +93,8 @@ func (z *Quarantine) Admit(s *Suspect) {
 	}
 }
 
-// Start says that jobs run from now on. A suspect whose turn begins has rebeat called, so
-// that the crash recorder counts from there.
+// Start says that jobs run from now on. A suspect whose turn begins has rebeat
+// called, so that the crash recorder counts from there.
 func (z *Quarantine) Start(rebeat func()) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
@@ -113,7 +113,7 @@ func (z *Quarantine) Close() {
 }
 
 // next lets the next suspect run, if it is time, and else sees to it when it is.
-// It comes first whose guilt would show first. mu is held.
+// The suspect whose guilt would show soonest goes first. mu is held.
 func (z *Quarantine) next() {
 	if z.active != nil || len(z.held) == 0 || z.since.IsZero() || z.closed {
 		return
@@ -140,8 +140,8 @@ func (z *Quarantine) wake(after time.Duration) {
 	}
 }
 
-// turn is what the timer calls: a suspect has been held, or has had its turn.
-// A timer that ran out too late shortens a turn, at worst.
+// turn is what the timer calls: a suspect has been held, or has had its turn. A
+// timer that ran out too late shortens a turn, at worst.
 func (z *Quarantine) turn() {
 	z.mu.Lock()
 	defer z.mu.Unlock()
@@ -166,9 +166,9 @@ func has(items []*shard.Item, id string) bool {
 	return slices.ContainsFunc(items, func(it *shard.Item) bool { return it.ID == id })
 }
 
-// StandAside lets the next suspect run when the active one turns out to wait for
-// a lock, which may be another suspect's. It stays suspected: when it can run,
-// it runs beside another one.
+// StandAside lets the next suspect run when the active one turns out to wait for a
+// lock, which may be another suspect's. It stays suspected: when it can run, it
+// runs beside another one.
 func (z *Quarantine) StandAside(queue, id string) {
 	if !z.open.Load() {
 		return
@@ -181,8 +181,8 @@ func (z *Quarantine) StandAside(queue, id string) {
 	}
 }
 
-// Deaths returns how many deaths of the process speak against what a worker has in hand
-// of an id. Single: that is one payload.
+// Deaths returns how many deaths of the process speak against what a worker has in
+// hand of an id. Single: that is one payload.
 func (z *Quarantine) Deaths(queue string, it *shard.Item, single bool) int {
 	if !z.open.Load() {
 		return 0
@@ -195,13 +195,15 @@ func (z *Quarantine) Deaths(queue string, it *shard.Item, single bool) int {
 	return 0
 }
 
-// ranIn reports whether it is the suspect that ran, and not another payload of its id.
+// ranIn reports whether it is the suspect that ran, and not another payload of its
+// id.
 func (s *Suspect) ranIn(it *shard.Item, single bool) bool {
 	return !single || it.Current().Ref.Position() == s.Position
 }
 
-// Acquit takes the suspicion off those who are among the items of a queue that a worker
-// has run, and lets the next one run. Single: of each it has run one payload.
+// Acquit takes the suspicion off the suspects among the items of a queue that a
+// worker has run, and lets the next one run. Single: of each it has run one
+// payload.
 func (z *Quarantine) Acquit(queue string, items []*shard.Item, single bool) {
 	if !z.open.Load() {
 		return
@@ -223,7 +225,7 @@ func (z *Quarantine) Acquit(queue string, items []*shard.Item, single bool) {
 	z.open.Store(len(z.suspects) > 0)
 }
 
-// Named returns what is said of those who are held, given up, or the cause.
+// Named returns what is said of the suspects that are held, given up, or the cause.
 func (z *Quarantine) Named() (names []string) {
 	z.mu.Lock()
 	defer z.mu.Unlock()

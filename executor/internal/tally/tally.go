@@ -22,7 +22,8 @@ type Lines struct {
 	leftOut int       // since the last line
 }
 
-// Line reports whether to log one more, and what to say of those that were left out.
+// Line reports whether to log one more, and what to say of those that were left
+// out.
 func (t *Lines) Line(r Rate) (rest []slog.Attr, ok bool) {
 	now := time.Now()
 	t.mu.Lock()
