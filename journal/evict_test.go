@@ -349,7 +349,7 @@ func TestReadBackBesideEverything(t *testing.T) {
 // is on disk stays as it is.
 func TestUnreadable(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("Windows does not let anybody do that")
+		t.Skip("Windows does not allow that")
 	}
 	flip := func(f *evictRig, before int) {
 		path := filepath.Join(f.dir, directory.FileName)

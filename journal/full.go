@@ -261,9 +261,9 @@ func (l *Log) refuse(b *openBlock, t *store.Transaction) {
 	l.last = b.commit
 }
 
-// refuseFresh takes what was appended out of b and tells whoever waits for b.
-// Its bytes stay in memory, because the offsets of all others must. It returns
-// what was posted: nobody would learn that it went. The keys of that are owed.
+// refuseFresh takes what was appended out of b and tells the callers who wait for
+// b. Its bytes stay in memory, because the offsets of all others must. It returns
+// what was posted: no caller would learn that it went. The keys of that are owed.
 func (l *Log) refuseFresh(b *openBlock, fresh owed) []postedCall {
 	refused := b.commit
 	refused.err = ErrFull

@@ -196,7 +196,7 @@ func (f *fullRig) record() {
 	if f.r.IntN(2) == 0 {
 		c.States = []JobState{{Entry: Entry{Queue: modelQueue, ID: []byte("id"), Error: []byte(strings.Repeat("e", f.r.IntN(200)))}}}
 	}
-	if f.r.IntN(8) == 0 { // a new queue, whoever waits for it
+	if f.r.IntN(8) == 0 { // a new queue, waited for or not
 		name := fmt.Sprint("queue ", f.calls)
 		go func() { _, _ = f.log.Queue(f.t.Context(), name) }()
 		runtime.Gosched()
@@ -440,7 +440,7 @@ func TestFullForNothing(t *testing.T) {
 	})
 }
 
-// Whoever appends while a block is on its way to a full disk is refused with it.
+// What is appended while a block is on its way to a full disk is refused with it.
 func TestFullMeanwhile(t *testing.T) {
 	for _, posted := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -284,7 +284,7 @@ func (m *model) look(t *rapid.T) {
 	live := 0
 	for _, b := range m.log.chain.Blocks {
 		live += b.Bytes
-		require.LessOrEqual(t, len(b.Origins), b.Count, "nothing is kept for Refs that nobody has")
+		require.LessOrEqual(t, len(b.Origins), b.Count, "nothing is kept for Refs that are gone")
 	}
 	require.Equal(t, live, m.log.chain.Live)
 }

@@ -130,9 +130,9 @@ type (
 	Builder = rest.Builder
 )
 
-// OpenView reads the journal in dir. It returns a [LockedError] when somebody
-// has it open or opens it meanwhile, and otherwise the errors of [Open], except
-// that a directory without a journal is an error, too: ErrNotJournal.
+// OpenView reads the journal in dir. It returns a [LockedError] when a process has
+// it open or opens it meanwhile, and otherwise the errors of [Open], except that a
+// directory without a journal is an error, too: ErrNotJournal.
 //
 // A process that opens the journal while it is being read is not held up.
 func OpenView(dir string) (*View, error) { return rest.OpenView(dir) }

@@ -155,7 +155,7 @@ func TestFullDiskIsTold(t *testing.T) {
 		time.Sleep(time.Second)
 		require.NoError(t, l.Close())
 		time.Sleep(time.Hour)
-		require.Empty(t, log.take(), "that is nobody's any more")
+		require.Empty(t, log.take(), "a closed log says nothing more")
 	})
 }
 

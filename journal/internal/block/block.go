@@ -35,8 +35,8 @@ type Block struct {
 	// it is in memory.
 	parts []store.Dropped
 
-	// Origins are the older blocks whose home is this one: somebody holds Refs
-	// to entries in them that were carried here.
+	// Origins are the older blocks whose home is this one: there are Refs to
+	// entries in them that were carried here.
 	Origins []*Block
 }
 
@@ -75,7 +75,7 @@ func (b *Block) mark(off, size uint32) int {
 	// remember which ones ended.
 	if b.Live--; b.Live == 0 && b.Home.Load() != nil {
 		freed = b.Bytes
-		b.Home.Store(nil) // nothing is left that anybody may read
+		b.Home.Store(nil) // nothing is left that may be read
 		b.dead, b.Origins = nil, nil
 	}
 	b.Bytes -= freed
@@ -180,10 +180,10 @@ func (r Ref) Head() (id []byte, due int64, err error) {
 	return id, at.Block.Base + due, nil
 }
 
-// Prefetch brings the beginning of the entry into the processor's cache if it is
-// in memory, under the conditions of Read: whoever is about to read many waits
-// for all of them together. What it returns has no meaning; without a use the
-// compiler would leave the load out.
+// Prefetch brings the beginning of the entry into the processor's cache if it is in
+// memory, under the conditions of Read: a caller about to read many waits for all
+// of them together. What it returns has no meaning; without a use the compiler
+// would leave the load out.
 func (r Ref) Prefetch() byte {
 	at, h := r.resolve()
 	if h.Cold != nil {

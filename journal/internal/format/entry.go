@@ -13,7 +13,8 @@ import (
 // none.
 type Position uint64
 
-// Kind says what an entry is. Numbers are part of the format: one that was used stays taken.
+// Kind says what an entry is. Numbers are part of the format: one that was used
+// stays taken.
 type Kind uint8
 
 const (
@@ -232,8 +233,8 @@ func (d *Decoder) varint() int64 {
 	return int64(u>>1) ^ -int64(u&1)
 }
 
-// bytes returns the next n bytes with their capacity cut, so that an append by
-// whoever gets them can't reach the next entry.
+// bytes returns the next n bytes with their capacity cut, so that an append by the
+// caller can't reach the next entry.
 func (d *Decoder) bytes(n uint64) []byte {
 	if d.Err != nil || n > uint64(len(d.B)-d.Off) {
 		d.fail(errShort)

@@ -76,7 +76,7 @@ func sealOf(name Bucket, key, v []byte) uint32 {
 	return crc32.Update(checksumOf([]byte(name), key), Castagnoli, v)
 }
 
-// Unseal is the opposite of seal. The value is a part of v.
+// Unseal is the opposite of Seal. The value is a part of v.
 func Unseal(name Bucket, key, v []byte) (value []byte, seq uint64, err error) {
 	n := len(v) - SealSize
 	if n < 0 {

@@ -34,8 +34,9 @@ type Bolt struct {
 	dead     map[uint32]int // payloads in the morgue by queue, as check found them
 	mapped   mapped
 
-	// swap is held while db and file change, and by readers while they use
-	// them. Whoever commits is who changes them, and needs it not.
+	// swap is held while Db and File change, and by readers while they use them.
+	// The goroutine that commits is the one that changes them, and uses them
+	// without it.
 	swap sync.RWMutex
 	Db   *bbolt.DB
 	File *os.File // that db has open
@@ -67,7 +68,7 @@ func (s *Bolt) Commit(t *Transaction) error {
 			return fmt.Errorf("%w: %w", format.ErrFull, err)
 		}
 		if err == nil {
-			if s.sides = last.Sides; s.Version != format.FormatVersion { // the first one: nobody reads yet
+			if s.sides = last.Sides; s.Version != format.FormatVersion { // the first one: there is no reader yet
 				s.Version = format.FormatVersion
 			}
 			err = s.wrote(len(t.Block))

@@ -129,7 +129,7 @@ func (s *Bolt) checkSides(tx *bbolt.Tx, t format.Manifest) error {
 		switch {
 		case err != nil:
 			return err
-		case t.Version == 1 && name == format.BucketState: // nobody has counted them
+		case t.Version == 1 && name == format.BucketState: // they were not counted
 		case got.Count != want.Count:
 			return format.Damaged("bucket %q holds %d values, want %d", name, got.Count, want.Count)
 		case t.Version > 1 && got.Hash != want.Hash:

@@ -62,9 +62,9 @@ func (s *Bolt) Room(need int) (Room, error) {
 	return Room{bytes, bytes - reserve*perPage - need}, err
 }
 
-// inPlace returns what somebody else did to the file: cut it, deleted it or put
-// another one in its place. What is written then is read by nobody. A directory
-// may be moved.
+// inPlace returns what another program did to the file: cut it, deleted it or put
+// another one in its place. What is written then is never read. A directory may be
+// moved.
 func (s *Bolt) inPlace() error {
 	ours, err := s.File.Stat()
 	if err != nil {
@@ -90,7 +90,7 @@ func (s *Bolt) look() error {
 		stats := s.Db.Stats()
 		s.space.used = top - stats.FreePageN
 		if stats.OpenTxN <= 1 {
-			s.space.used -= stats.PendingPageN // nobody but us reads what was there before
+			s.space.used -= stats.PendingPageN // no reader but us sees what was there before
 		}
 		return nil
 	})
