@@ -148,7 +148,7 @@ func ChunkKey(key *[format.ChunkKeySize]byte, seq uint64, chunk int) []byte {
 
 // Scan joins the chunks of each block.
 func (s *Bolt) Scan(block func(seq uint64, data []byte) error) error {
-	return s.View(func(tx *bbolt.Tx) error {
+	return s.view(func(tx *bbolt.Tx) error {
 		var data []byte
 		var seq uint64
 		next := 0
@@ -179,7 +179,7 @@ func (s *Bolt) Scan(block func(seq uint64, data []byte) error) error {
 }
 
 func (s *Bolt) Get(name format.Bucket, key []byte) (value []byte, err error) {
-	err = s.View(func(tx *bbolt.Tx) error {
+	err = s.view(func(tx *bbolt.Tx) error {
 		value, err = s.value(name, key, tx.Bucket([]byte(name)).Get(key))
 		return err
 	})
@@ -187,7 +187,7 @@ func (s *Bolt) Get(name format.Bucket, key []byte) (value []byte, err error) {
 }
 
 func (s *Bolt) Page(name format.Bucket, from []byte) (page []format.Pair, err error) {
-	err = s.View(func(tx *bbolt.Tx) error {
+	err = s.view(func(tx *bbolt.Tx) error {
 		size := 0
 		c := tx.Bucket([]byte(name)).Cursor()
 		for k, v := c.Seek(from); k != nil && len(page) < pageCount && size < pageBytes; k, v = c.Next() {
@@ -204,9 +204,9 @@ func (s *Bolt) Page(name format.Bucket, from []byte) (page []format.Pair, err er
 	return page, err
 }
 
-// View calls f within a transaction that reads. It returns ErrClosed once the file is
+// view calls f within a transaction that reads. It returns ErrClosed once the file is
 // closed.
-func (s *Bolt) View(f func(*bbolt.Tx) error) error {
+func (s *Bolt) view(f func(*bbolt.Tx) error) error {
 	s.swap.RLock()
 	defer s.swap.RUnlock()
 	err := s.contain(func() error { return s.Db.View(f) })

@@ -93,7 +93,7 @@ func (s *Bolt) Rewrite(p *directory.Dir, over <-chan struct{}) error {
 	if err != nil {
 		return err
 	}
-	err = s.View(func(tx *bbolt.Tx) error { return to.take(tx, over) })
+	err = s.view(func(tx *bbolt.Tx) error { return to.take(tx, over) })
 	if err == nil {
 		err = directory.KeepAccess(to.File, ours)
 	}

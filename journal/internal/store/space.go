@@ -84,7 +84,7 @@ func (s *Bolt) inPlace() error {
 
 // look counts the pages up to the last one in use, and those of them that are.
 func (s *Bolt) look() error {
-	return s.View(func(tx *bbolt.Tx) error {
+	return s.view(func(tx *bbolt.Tx) error {
 		top := int(tx.Size()) / s.pageSize
 		s.space.backed = max(s.space.backed, top)
 		stats := s.Db.Stats()
