@@ -258,7 +258,7 @@ func (s *lateStore) Read(seq uint64, first, n int) ([]byte, error) {
 // Between where an entry was found and the reading of it, the block may be
 // carried forward, and gone from the disk.
 func TestReadBackOfWhatIsCarriedMeanwhile(t *testing.T) {
-	late := &lateStore{Store: new(Memory)}
+	late := &lateStore{Store: new(store.Memory)}
 	var refs []Ref
 	l := newLog(late, Config{MemoryBudget: 1, trimSlack: 1, minCarry: 1 << 20, Deliver: func(d *Delivery) {
 		for i := range d.Len() {

@@ -299,7 +299,7 @@ func TestFullNowAndThen(t *testing.T) {
 					f.disk.FailNext(ErrFull)
 				}
 				if f.r.IntN(4) == 0 {
-					f.disk.Limit(f.disk.Content() + f.r.IntN(3000))
+					f.disk.Limit(f.disk.disk().Content() + f.r.IntN(3000))
 				}
 				f.together()
 				if f.r.IntN(5) == 0 {
@@ -413,7 +413,7 @@ func TestFullForNothing(t *testing.T) {
 		number, err := f.log.Queue(t.Context(), "orders")
 		require.NoError(t, err)
 		one := []Entry{{Queue: number, ID: []byte("id"), Payload: make([]byte, 100)}}
-		f.disk.Limit(f.disk.Content() + 50)
+		f.disk.Limit(f.disk.disk().Content() + 50)
 		before := len(f.images)
 		for range 10 {
 			ticket, err := f.log.Append(t.Context(), one)
@@ -447,7 +447,7 @@ func TestFullMeanwhile(t *testing.T) {
 			f := startFull(t, 1)
 			one := []Entry{{Queue: modelQueue, ID: []byte("id")}}
 			failing, goOn := make(chan struct{}), make(chan struct{})
-			f.log.store = &stopper{Store: f.disk, stop: func() { close(failing); <-goOn }}
+			f.log.store = &stopper{Store: f.disk.disk(), stop: func() { close(failing); <-goOn }}
 			f.disk.FailNext(ErrFull)
 			first, err := f.log.Append(t.Context(), one)
 			require.NoError(t, err)

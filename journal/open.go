@@ -70,20 +70,6 @@ func (l *Log) tidy() {
 	}
 }
 
-// OpenMemory opens a log on m, for tests. With a nil m the log works in memory
-// only, keeps what is live, and ends with the process.
-func OpenMemory(m *Memory, cfg Config) (*Log, error) {
-	volatile := m == nil
-	if volatile {
-		m = store.NewVolatile()
-	}
-	l := newLog(m, cfg, volatile)
-	if err := l.boot(); err != nil {
-		return nil, err
-	}
-	return l, nil
-}
-
 func (l *Log) boot() error {
 	var err error
 	if l.queues, err = store.ReadQueues(l.store); err != nil {
