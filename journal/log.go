@@ -78,7 +78,7 @@ type Log struct {
 	cfg      Config
 	unlock   func() error
 	dir      string         // empty in memory
-	place    *directory.Dir // the same; nil in memory, and for a View
+	place    *directory.Dir // the same; nil in memory
 	uuid     string         // empty when it has none
 
 	wake    chan struct{} // holds a token while there may be something to commit

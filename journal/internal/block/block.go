@@ -25,7 +25,7 @@ type Block struct {
 	Count int      // entries
 	Live  int      // entries that did not end yet
 	Bytes int      // of these; an entry that was carried here counts as it was first written
-	held  int      // bytes of memory that its entries count for in Log.held
+	held  int      // bytes of memory that its entries count for in Chain.Held
 	dead  []uint64 // one bit for every four bytes: an entry that starts there ended
 
 	over place // of the mark of the entry that ended last
@@ -148,10 +148,10 @@ func (r Ref) follow(h *blockData) (Ref, *blockData) {
 // Read decodes the entry into e. The entry must have been delivered and not
 // have ended.
 //
-// It reads the disk when the entry has left memory: see [Config.MemoryBudget].
-// Then it may return an error, and the log fails with it: ErrCorrupt with the
-// number of the block, or what the disk says, both under ErrFailed. After Close
-// it is ErrClosed.
+// It reads the disk when the entry has left memory: see Config.MemoryBudget. Then
+// it may return an error, and the log fails with it: ErrCorrupt with the number of
+// the block, or what the disk says, both under ErrFailed. After Close it is
+// ErrClosed.
 func (r Ref) Read(e *format.Entry) error {
 	_, err := r.read(e)
 	return err

@@ -49,7 +49,7 @@ const (
 	// CauseUnknown: killed, by another process or for memory, a call of os.Exit, or
 	// a fatal error, a panic that was not recovered for example, which Go's report
 	// puts down to none of the jobs, or of which there is none; see
-	// [Log.ReportCrashes].
+	// Log.ReportCrashes.
 	CauseUnknown Cause = iota
 	// CauseMemory: there was none left, by Go's report; or the system has killed a
 	// process for it, perhaps this one.

@@ -74,9 +74,9 @@ func Check(dir string) (Info, error) {
 	return v.Info(), v.Close()
 }
 
-// OpenView reads the journal in dir. It returns a [LockedError] when a process has
-// it open or opens it meanwhile, and otherwise the errors of [Open], except that a
-// directory without a journal is an error, too: ErrNotJournal.
+// OpenView reads the journal in dir. It returns a [format.LockedError] when a
+// process has it open or opens it meanwhile, and otherwise the errors of [Open],
+// except that a directory without a journal is an error, too: ErrNotJournal.
 //
 // A process that opens the journal while it is being read is not held up.
 func OpenView(dir string) (*View, error) {

@@ -54,7 +54,7 @@ func (m *Memory) Limit(bytes int) {
 }
 
 // FailReads makes every attempt to read back what has left memory fail with err;
-// nil ends it. See [Config.MemoryBudget].
+// nil ends it. See Config.MemoryBudget.
 func (m *Memory) FailReads(err error) {
 	m.Mu.Lock()
 	defer m.Mu.Unlock()
