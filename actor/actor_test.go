@@ -22,7 +22,8 @@ func TestMessagesOfOneSenderKeepTheirOrder(t *testing.T) {
 
 type step struct{ sender, n int }
 
-// testOrder has each of some senders send its numbers, and looks whether the actor gets them one at a time and in order.
+// testOrder has each of some senders send its numbers, and looks whether the actor
+// gets them one at a time and in order.
 func testOrder(t *testing.T, senders, each int, send func(*actor.Ref[step], step) bool) {
 	t.Helper()
 	system := newSystem(t, actor.Config{})
@@ -219,7 +220,8 @@ func TestLateWakeUpStartsNothing(t *testing.T) {
 	system := newSystem(t, actor.Config{})
 	ref := spawn(t, system, "late", func(*message) {})
 	require.NoError(t, ref.Stop(t.Context()))
-	// What a sender does whose message was handled before it came to wake the mailbox.
+	// What a sender does whose message was handled before it came to wake the
+	// mailbox.
 	ref.Wake(func() { t.Error("ran after Stop") })
 	require.NoError(t, system.Stop(t.Context()))
 }

@@ -10,9 +10,10 @@ import (
 	"github.com/strandjobs/strand/actor"
 )
 
-// BenchmarkSend takes the time of one message from Send to receive, beside protoactor-go alone. busy: one goroutine sends
-// as fast as it can, so the actor rarely sleeps. idle: each message is awaited, so every one of them wakes the actor,
-// unless SendHere handles it at once.
+// BenchmarkSend takes the time of one message from Send to receive, beside
+// protoactor-go alone. busy: one goroutine sends as fast as it can, so the actor
+// rarely sleeps. idle: each message is awaited, so every one of them wakes the
+// actor, unless SendHere handles it at once.
 func BenchmarkSend(b *testing.B) {
 	for _, load := range []struct {
 		name   string
@@ -57,8 +58,9 @@ func newProto() *proto.ActorSystem {
 
 type message struct{ n int }
 
-// meter bounds how far the sender gets ahead of the actor; else the growth of the mailbox would be measured. It counts
-// in strides, so that its channel costs little of what is measured.
+// meter bounds how far the sender gets ahead of the actor; else the growth of the
+// mailbox would be measured. It counts in strides, so that its channel costs little
+// of what is measured.
 type meter struct {
 	stride   int
 	received int

@@ -9,13 +9,15 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 )
 
-// throughput is how many messages one actor handles before it lets other goroutines run.
+// throughput is how many messages one actor handles before it lets other goroutines
+// run.
 const throughput = 300
 
-// cell is the untyped actor behind a Ref. For protoactor-go it is both the actor and its dispatcher.
+// cell is the untyped actor behind a Ref. For protoactor-go it is both the actor
+// and its dispatcher.
 //
-// Invariant: whoever runs process or deliver has the turn, so the second group of fields needs no lock. Whoever reads
-// them elsewhere does so after done.
+// Invariant: the goroutine that runs process or deliver has the turn, so the second
+// group of fields needs no lock. Elsewhere they are read after done.
 type cell struct {
 	system *System
 	name   string
@@ -24,8 +26,9 @@ type cell struct {
 	inbox  gate              // messages accepted and not yet handled
 	done   chan struct{}     // closed when the actor has stopped
 
-	// turn is 1 while somebody runs the actor, a goroutine of the System or a sender in SendHere, and 2 when the mailbox
-	// has woken up meanwhile: whoever has the turn sees to it.
+	// turn is 1 while a goroutine of the System, or a sender in SendHere, runs the
+	// actor, and 2 when the mailbox has woken up meanwhile: the one that has the
+	// turn sees to it.
 	turn atomic.Int32
 
 	process func()      // empties the mailbox; always the same function
@@ -48,8 +51,9 @@ func (c *cell) Receive(ctx actor.Context) {
 	}
 }
 
-// deliver calls handle for one message and tells return, panic and Goexit apart. A panic must end here: protoactor-go
-// would lose the message, restart the actor, and at the eleventh within 10 s stop it and drop its queue.
+// deliver calls handle for one message and tells return, panic and Goexit apart. A
+// panic must end here: protoactor-go would lose the message, restart the actor, and
+// at the eleventh within 10 s stop it and drop its queue.
 func (c *cell) deliver(handle func()) {
 	if c.failure != nil {
 		c.lost++
@@ -68,7 +72,8 @@ func (c *cell) deliver(handle func()) {
 	returned = true
 }
 
-// fail latches the failure. It runs in the deferred call of the goroutine that failed, so the stack still shows the bug.
+// fail latches the failure. It runs in the deferred call of the goroutine that
+// failed, so the stack still shows the bug.
 func (c *cell) fail(value any) {
 	if value == nil {
 		value = errGoexit
@@ -78,11 +83,14 @@ func (c *cell) fail(value any) {
 	c.system.report(c.failure)
 }
 
-// Schedule implements [actor.Dispatcher]: a message came in while the mailbox was idle.
+// Schedule implements [actor.Dispatcher]: a message came in while the mailbox was
+// idle.
 //
-// The sender that wakes the mailbox owns it until process runs, so stopped cannot change here. It can be set already: the
-// actor may take a message before the goroutine that posted it comes to wake the mailbox, and be stopped by then. That
-// wake-up has nothing left to do, and would be a goroutine that outlives System.Stop.
+// The sender that wakes the mailbox owns it until process runs, so stopped cannot
+// change here. It can be set already: the actor may take a message before the
+// goroutine that posted it comes to wake the mailbox, and be stopped by then. That
+// wake-up has nothing left to do, and would be a goroutine that outlives
+// System.Stop.
 func (c *cell) Schedule(process func()) {
 	if c.stopped {
 		return
@@ -112,8 +120,9 @@ func (c *cell) here(handle func()) {
 // Throughput implements [actor.Dispatcher].
 func (c *cell) Throughput() int { return throughput }
 
-// run empties the mailbox. When receive ended this goroutine with Goexit, the mailbox still believes that it is being
-// run and would never be woken again, so run goes on with it on a new goroutine.
+// run empties the mailbox. When receive ended this goroutine with Goexit, the
+// mailbox still believes that it is being run and would never be woken again, so
+// run goes on with it on a new goroutine.
 func (c *cell) run() {
 	emptied := false
 	defer func() {
@@ -132,9 +141,10 @@ func (c *cell) run() {
 	emptied = true
 }
 
-// drained is called once, when the inbox is shut and empty. Only now may the actor be stopped: protoactor-go's Stop
-// overtakes the queue and drops it. Its Poison would wait for the queue, but is refused nowhere, so what is sent behind
-// it is dropped too; and its future gives up after 10 s.
+// drained is called once, when the inbox is shut and empty. Only now may the actor
+// be stopped: protoactor-go's Stop overtakes the queue and drops it. Its Poison
+// would wait for the queue, but is refused nowhere, so what is sent behind it is
+// dropped too; and its future gives up after 10 s.
 func (c *cell) drained() { c.system.proto.Root.Stop(c.pid) }
 
 // stop shuts the inbox and waits until the actor has stopped.

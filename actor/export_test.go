@@ -2,7 +2,8 @@ package actor
 
 import "github.com/asynkron/protoactor-go/actor"
 
-// What tests tell failures apart by; the callers of this package pass them on as they are.
+// What tests tell failures apart by; the callers of this package pass them on as
+// they are.
 var ErrStopped, ErrName, ErrGoexit = errStopped, errName, errGoexit
 
 type PanicError = panicError

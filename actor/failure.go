@@ -6,22 +6,27 @@ import (
 )
 
 var (
-	// errStopped is returned when an actor is spawned in a System that was told to stop.
+	// errStopped is returned when an actor is spawned in a System that was told to
+	// stop.
 	errStopped = errors.New("actor: system stopped")
-	// errName is returned when an actor is spawned under an empty name or one that is in use.
+	// errName is returned when an actor is spawned under an empty name or one that
+	// is in use.
 	errName = errors.New("actor: name is empty or in use")
-	// errGoexit is the value of a panicError when receive ended its goroutine instead of returning.
+	// errGoexit is the value of a panicError when receive ended its goroutine
+	// instead of returning.
 	errGoexit = errors.New("actor: receive called runtime.Goexit")
 )
 
-// panicError says that receive panicked or called runtime.Goexit: a bug in the code behind the actor.
+// panicError says that receive panicked or called runtime.Goexit: a bug in the code
+// behind the actor.
 type panicError struct {
 	Actor string // name given to Spawn
 	Value any    // what was passed to panic, or errGoexit
 	Stack []byte // of the goroutine that failed, the frames of the bug included
 }
 
-// Error names the actor and the value; the stack is a field because it would flood a line of log.
+// Error names the actor and the value; the stack is a field because it would flood
+// a line of log.
 func (e *panicError) Error() string {
 	return fmt.Sprintf("actor: bug: %q panicked: %v", e.Actor, e.Value)
 }

@@ -13,8 +13,9 @@ import (
 	"github.com/strandjobs/strand/actor"
 )
 
-// newSystem returns a System that is stopped when the test ends, and fails the test when protoactor-go ever had a message
-// that it could not deliver or a failure to supervise.
+// newSystem returns a System that is stopped when the test ends, and fails the test
+// when protoactor-go ever had a message that it could not deliver or a failure to
+// supervise.
 func newSystem(t *testing.T, config actor.Config) *actor.System {
 	t.Helper()
 	system := actor.New(config)
@@ -42,7 +43,8 @@ func spawn[M any](t *testing.T, system *actor.System, name string, receive func(
 	return ref
 }
 
-// goroutines returns the stacks of those that run code of this package or of protoactor-go, tests left out.
+// goroutines returns the stacks of those that run code of this package or of
+// protoactor-go, tests left out.
 func goroutines() []string {
 	buffer := make([]byte, 1<<20)
 	var found []string

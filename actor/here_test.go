@@ -32,7 +32,8 @@ func TestAnIdleActorHandlesTheMessageHere(t *testing.T) {
 	})
 }
 
-// TestSendHereWaitsForNobody: while the actor is busy, whoever runs it, messages stay in the mailbox.
+// TestSendHereWaitsForNobody: while the actor is busy, on whichever goroutine,
+// messages stay in the mailbox.
 func TestSendHereWaitsForNobody(t *testing.T) {
 	for name, first := range map[string]func(*actor.Ref[*message], *message) bool{
 		"in its goroutine": (*actor.Ref[*message]).Send,
@@ -59,8 +60,9 @@ func TestSendHereWaitsForNobody(t *testing.T) {
 	}
 }
 
-// TestSendHereKeepsTheOrder: what one goroutine sends is handled in order and never at the same time, in whichever way
-// each message was sent; and what was accepted is handled.
+// TestSendHereKeepsTheOrder: what one goroutine sends is handled in order and never
+// at the same time, in whichever way each message was sent; and what was accepted
+// is handled.
 func TestSendHereKeepsTheOrder(t *testing.T) {
 	testOrder(t, 6, 5_000, func(ref *actor.Ref[step], s step) bool {
 		if s.n%8 == 0 {

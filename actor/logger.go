@@ -6,7 +6,7 @@ import (
 )
 
 // warnings is a log handler for protoactor-go, without what it tells of each start
-// and stop: nobody asked for that in his own log.
+// and stop: users did not ask for that in their own log.
 type warnings struct{ slog.Handler }
 
 func (h warnings) Enabled(ctx context.Context, level slog.Level) bool {

@@ -5,20 +5,24 @@ import (
 	"reflect"
 )
 
-// Ref is the address of one actor that takes messages of type M. Its methods may be called from any goroutine.
+// Ref is the address of one actor that takes messages of type M. Its methods may be
+// called from any goroutine.
 type Ref[M any] struct {
 	cell    *cell
 	receive func(M)
 	nilable bool // M can be nil and compared, so Send can tell
 }
 
-// letter wraps every message. protoactor-go gives a meaning to some (a batch, a poison pill, an envelope, whatever
-// has GetAutoResponse), and a nil interface makes its mailbox spin for ever; a letter is none of these, whatever M is.
-// A struct of one pointer-shaped field goes into an interface without allocating.
+// letter wraps every message. protoactor-go gives a meaning to some (a batch, a
+// poison pill, an envelope, whatever has GetAutoResponse), and a nil interface
+// makes its mailbox spin for ever; a letter is none of these, whatever M is. A
+// struct of one pointer-shaped field goes into an interface without allocating.
 type letter[M any] struct{ message M }
 
-// Spawn starts an actor that calls receive with every message. The name is for people (logs, errors) and unique in s;
-// it is free again after Stop. It returns an error when the name is empty or in use, or s was stopped. receive must not block for long: other actors wait for a core meanwhile.
+// Spawn starts an actor that calls receive with every message. The name is for
+// people (logs, errors) and unique in s; it is free again after Stop. It returns an
+// error when the name is empty or in use, or s was stopped. receive must not block
+// for long: other actors wait for a core meanwhile.
 func Spawn[M any](s *System, name string, receive func(M)) (*Ref[M], error) {
 	if receive == nil {
 		panic("actor: bug: Spawn without a receive function")
@@ -36,8 +40,9 @@ func Spawn[M any](s *System, name string, receive func(M)) (*Ref[M], error) {
 	return &Ref[M]{cell: c, receive: receive, nilable: nilable(reflect.TypeFor[M]())}, nil
 }
 
-// nilable reports whether M has a nil that == can find. Funcs, maps and slices cannot be compared without reflection,
-// which is too slow for every Send; a nil one of these is delivered.
+// nilable reports whether M has a nil that == can find. Funcs, maps and slices
+// cannot be compared without reflection, which is too slow for every Send; a nil
+// one of these is delivered.
 func nilable(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Interface, reflect.Chan, reflect.UnsafePointer:
@@ -46,9 +51,10 @@ func nilable(t reflect.Type) bool {
 	return false
 }
 
-// Send puts message behind all that were sent before and reports whether it was accepted; false once the actor was told
-// to stop or has failed. A nil message is a bug of the sender and panics here, where its stack tells
-// whose, rather than in the actor.
+// Send puts message behind all that were sent before and reports whether it was
+// accepted; false once the actor was told to stop or has failed. A nil message is a
+// bug of the sender and panics here, where its stack tells whose, rather than in
+// the actor.
 func (r *Ref[M]) Send(message M) bool {
 	r.notNil(message)
 	if r.cell.inbox.enter() == 0 {
@@ -58,10 +64,11 @@ func (r *Ref[M]) Send(message M) bool {
 	return true
 }
 
-// SendHere is Send, except that an idle actor handles the message on the goroutine of the caller,
-// before SendHere returns: no other goroutine has to wake up. The caller must hold no lock that receive takes, and an
-// actor that sends to another in this way adds to the stack. A panic in receive ends in the actor, as with Send; but
-// runtime.Goexit in it ends the caller's goroutine, too.
+// SendHere is Send, except that an idle actor handles the message on the goroutine
+// of the caller, before SendHere returns: no other goroutine has to wake up. The
+// caller must hold no lock that receive takes, and an actor that sends to another
+// in this way adds to the stack. A panic in receive ends in the actor, as with
+// Send; but runtime.Goexit in it ends the caller's goroutine, too.
 func (r *Ref[M]) SendHere(message M) bool {
 	r.notNil(message)
 	c := r.cell
@@ -90,6 +97,7 @@ func (r *Ref[M]) notNil(message M) {
 	}
 }
 
-// Stop refuses new messages and waits until every accepted one was handled. It returns the cause of ctx when that ends
-// first, and the failure of this actor with the number of messages that it lost if it failed.
+// Stop refuses new messages and waits until every accepted one was handled. It
+// returns the cause of ctx when that ends first, and the failure of this actor with
+// the number of messages that it lost if it failed.
 func (r *Ref[M]) Stop(ctx context.Context) error { return r.cell.stop(ctx) }

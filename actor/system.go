@@ -16,14 +16,17 @@ import (
 
 // Config of a System. The zero value works.
 type Config struct {
-	// Logger gets failures and the warnings of protoactor-go. nil: silence. It must not panic.
+	// Logger gets failures and the warnings of protoactor-go. nil: silence. It must
+	// not panic.
 	Logger *slog.Logger
-	// OnFailure is called with what happened when the first actor fails, and never again. It runs on a goroutine of its
-	// own that System.Stop waits for, so it must not wait for System.Stop. nil: the error of a Stop says it.
+	// OnFailure is called with what happened when the first actor fails, and never
+	// again. It runs on a goroutine of its own that System.Stop waits for, so it
+	// must not wait for System.Stop. nil: the error of a Stop says it.
 	OnFailure func(error)
 }
 
-// System is a set of actors that fail and stop together. Its methods may be called from any goroutine.
+// System is a set of actors that fail and stop together. Its methods may be called
+// from any goroutine.
 type System struct {
 	onFailure func(error)
 	logger    *slog.Logger
@@ -31,24 +34,28 @@ type System struct {
 	failure atomic.Pointer[panicError] // the first one, for good
 	lost    atomic.Int64               // accepted messages that failed actors did not handle
 
-	// work holds every actor that has not stopped and every goroutine started here. A goroutine of an actor is added
-	// while that actor is inside, so when work is empty nothing can run or start any more: no need to poll for it.
+	// work holds every actor that has not stopped and every goroutine started here.
+	// A goroutine of an actor is added while that actor is inside, so when work is
+	// empty nothing can run or start any more: no need to poll for it.
 	work gate
 	idle chan struct{} // closed when work is shut and empty
 
-	// Goroutines that ran an actor wait here for the next one, up to one for each core, until Stop. A new goroutine has
-	// a small stack, and growing it costs several times what an actor does with one message.
+	// Goroutines that ran an actor wait here for the next one, up to one for each
+	// core, until Stop. A new goroutine has a small stack, and growing it costs
+	// several times what an actor does with one message.
 	parked  chan *cell
 	waiting atomic.Int32   // of them
 	runners sync.WaitGroup // all that run or wait
 
-	// mu guards cells, and proto until there is an actor. Nothing of a caller runs under it.
+	// mu guards cells, and proto until there is an actor. Nothing of a caller runs
+	// under it.
 	mu    sync.Mutex
 	cells map[*cell]struct{} // actors that have not stopped
 	proto *actor.ActorSystem // 3 MB, so not before there is an actor
 }
 
-// New returns a System without actors. It starts no goroutine; one without messages so far may be dropped.
+// New returns a System without actors. It starts no goroutine; one without messages
+// so far may be dropped.
 func New(config Config) *System {
 	s := &System{
 		onFailure: config.OnFailure,
@@ -77,7 +84,8 @@ func (s *System) spawn(c *cell) error {
 	if c.name == "" {
 		return errName
 	}
-	// Held across the whole birth, so that Stop sees either no actor or one whose pid is known.
+	// Held across the whole birth, so that Stop sees either no actor or one whose
+	// pid is known.
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.work.enter() == 0 {
@@ -128,7 +136,8 @@ func (s *System) forget(c *cell) {
 	s.work.leave()
 }
 
-// report latches a failure and makes it loud, away from the actor: a slow logger must not hold the actor up.
+// report latches a failure and makes it loud, away from the actor: a slow logger
+// must not hold the actor up.
 func (s *System) report(failure *panicError) {
 	first := s.failure.CompareAndSwap(nil, failure)
 	s.work.add()
@@ -142,11 +151,13 @@ func (s *System) report(failure *panicError) {
 	}()
 }
 
-// Stop refuses new actors and messages, waits until every accepted message was handled, and until no goroutine is left.
-// It returns the cause of ctx when that ends first, and the first failure with the number of lost messages if there was one.
+// Stop refuses new actors and messages, waits until every accepted message was
+// handled, and until no goroutine is left. It returns the cause of ctx when that
+// ends first, and the first failure with the number of lost messages if there was
+// one.
 //
-// All doors close together: an actor that passes messages on to another finds it shut. Where that matters, Stop the
-// Refs one by one, upstream first.
+// All doors close together: an actor that passes messages on to another finds it
+// shut. Where that matters, Stop the Refs one by one, upstream first.
 func (s *System) Stop(ctx context.Context) error {
 	s.mu.Lock()
 	cells := slices.Collect(maps.Keys(s.cells))

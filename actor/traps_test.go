@@ -20,10 +20,11 @@ import (
 	"github.com/strandjobs/strand/actor"
 )
 
-// One test for each sharp edge of protoactor-go that this package closes. newSystem adds to all of them that nothing
-// reached supervision or the dead letters.
+// One test for each sharp edge of protoactor-go that this package closes. newSystem
+// adds to all of them that nothing reached supervision or the dead letters.
 
-// Trap: a panic loses the message and restarts the actor; the eleventh in 10 s stops it and drops its queue.
+// Trap: a panic loses the message and restarts the actor; the eleventh in 10 s
+// stops it and drops its queue.
 func TestTrapPanicIsSupervised(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -89,7 +90,7 @@ func TestPanicNilIsAPanic(t *testing.T) {
 	require.True(t, ok)
 }
 
-// Trap: Goexit leaves the mailbox marked as running, so nobody ever runs it again.
+// Trap: Goexit leaves the mailbox marked as running, so it is never run again.
 func TestTrapGoexitWedgesTheMailbox(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		system := newSystem(t, actor.Config{})
@@ -110,7 +111,8 @@ func TestTrapGoexitWedgesTheMailbox(t *testing.T) {
 	})
 }
 
-// Trap: the mailbox takes a nil interface for "empty" without counting it as handled, and spins.
+// Trap: the mailbox takes a nil interface for "empty" without counting it as
+// handled, and spins.
 func TestTrapNilMessageSpins(t *testing.T) {
 	system := newSystem(t, actor.Config{})
 	const bug = "actor: bug: nil message sent to x"
@@ -132,7 +134,8 @@ func TestTrapNilMessageSpins(t *testing.T) {
 	require.True(t, values.Send(0))
 }
 
-// Trap: Stop overtakes the queue and drops it; PoisonFuture waits for the queue, but gives up after 10 s.
+// Trap: Stop overtakes the queue and drops it; PoisonFuture waits for the queue,
+// but gives up after 10 s.
 func TestTrapStopDropsAndPoisonFutureGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		system := newSystem(t, actor.Config{})
@@ -186,7 +189,8 @@ func TestTrapLoggerWritesToStderr(t *testing.T) {
 	assert.Empty(t, string(written))
 }
 
-// Trap: a sender spins when a bounded mailbox is full. Ours has no bound: Send returns while the actor is stuck.
+// Trap: a sender spins when a bounded mailbox is full. Ours has no bound: Send
+// returns while the actor is stuck.
 func TestTrapBoundedMailboxSpins(t *testing.T) {
 	system := newSystem(t, actor.Config{})
 	hold, handled := make(chan struct{}), 0
@@ -199,8 +203,9 @@ func TestTrapBoundedMailboxSpins(t *testing.T) {
 	require.Equal(t, 100_000, handled)
 }
 
-// Trap: some messages mean something to protoactor-go. A batch is delivered item by item and then once more as a whole;
-// a poison pill stops the actor; an envelope is opened.
+// Trap: some messages mean something to protoactor-go. A batch is delivered item by
+// item and then once more as a whole; a poison pill stops the actor; an envelope is
+// opened.
 func TestTrapMessagesWithAMeaning(t *testing.T) {
 	system := newSystem(t, actor.Config{})
 	var got []any

@@ -20,7 +20,7 @@ const (
 
 // backlog is what a waiting job costs: bytes of heap beyond its payload, and
 // whether many of them slow the others down. Each job has an id of its own.
-// Payloads stay in memory: see large backlog for those that don't.
+// Payloads stay in memory: see beyond-memory for those that don't.
 func backlog() workload {
 	return workload{
 		name: "backlog", durability: "sync", n: 1_000_000, rounds: 3,

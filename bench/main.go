@@ -26,7 +26,7 @@
 //   - Payloads have 100 bytes and differ from each other, so that nothing
 //     merges under the default policy. The codec is executor.Raw.
 //   - Executor and queue have their default settings, workers aside, and what is
-//     in memory where that is measured: see backlog and large backlog.
+//     in memory where that is measured: see backlog and beyond-memory.
 //   - Time counts from the first Enqueue until Stop has returned: the last job
 //     has run, and that it has is on disk.
 //   - Handlers only check what they get: that it is the next payload of its id.

@@ -62,7 +62,7 @@ func TestKeysThatAreDecidedWhileTheirEntriesWait(t *testing.T) {
 		l, err := OpenMemory(disk, Config{})
 		require.NoError(t, err)
 		failing, goOn := make(chan struct{}), make(chan struct{})
-		l.store = &stopper{Store: disk, stop: func() { close(failing); <-goOn }}
+		l.store = &stopper{Store: disk.disk(), stop: func() { close(failing); <-goOn }}
 		post := func(words ...string) {
 			_, err := l.PostWith(t.Context(), []Entry{{Queue: 1, ID: []byte("a")}}, func(Position) (sets []Set) {
 				for _, word := range words {

@@ -44,8 +44,8 @@ func (l *Log) commitLoop() {
 	}
 }
 
-// pause says when the committer wakes up if nobody wakes it, and whether it has
-// been idle then.
+// pause says when the committer wakes up by itself, and whether it has been idle
+// then.
 func (l *Log) pause() (again <-chan time.Time, idle bool) {
 	switch {
 	case l.isFull():
@@ -80,10 +80,10 @@ func (l *Log) commitAll() bool {
 	return false
 }
 
-// commitHere commits what the caller has just appended, on the caller's
-// goroutine: without a disk to wait for, waking the committer is what an append
-// costs most. It does so once; for whatever has come since, and while somebody
-// else is at it, the committer is woken.
+// commitHere commits what the caller has just appended, on the caller's goroutine:
+// without a disk to wait for, waking the committer is what an append costs most. It
+// does so once; for what has come since, and while another goroutine commits, it
+// wakes the committer.
 func (l *Log) commitHere() {
 	if !l.committing.TryLock() {
 		l.wakeCommitter()
@@ -253,7 +253,7 @@ func (l *Log) failed() bool {
 	return errors.Is(l.err, ErrFailed)
 }
 
-// fail latches the log. Nobody learns more than that the outcome of b and of
+// fail latches the log. All that callers learn is that the outcome of b and of
 // everything after it is unknown.
 func (l *Log) fail(b *openBlock, cause error) {
 	l.mu.Lock()

@@ -17,8 +17,8 @@ const (
 	// defaultCompactAbove is the size that a file may have, however little of it
 	// is in use.
 	defaultCompactAbove = 64 << 20
-	// maxIdleCompact bounds what is written again for a log that has nothing
-	// else to do, so that whoever comes meanwhile hardly notices.
+	// maxIdleCompact bounds what is written again for a log that has nothing else
+	// to do, so that a caller who comes meanwhile hardly notices.
 	maxIdleCompact = 16 << 20
 )
 
@@ -61,7 +61,7 @@ func (l *Log) Compact(ctx context.Context) error {
 	}
 }
 
-// beginUpkeep waits until nobody else copies or replaces the file, and takes the
+// beginUpkeep waits until no other call copies or replaces the file, and takes the
 // token; not in memory, where there is no file.
 func (l *Log) beginUpkeep(ctx context.Context, over <-chan struct{}) error {
 	if err := cause(ctx); err != nil {
@@ -153,7 +153,7 @@ func (l *Log) bloated(parts, most int) bool {
 	return err == nil && used*parts < size && used < most
 }
 
-// compactAtOpen compacts a log that nobody uses yet.
+// compactAtOpen compacts a log before its first caller has it.
 func (l *Log) compactAtOpen(s *store.Bolt) error {
 	l.committing.Lock()
 	defer l.committing.Unlock()

@@ -192,7 +192,7 @@ func TestCompactFails(t *testing.T) {
 	require.NoError(t, f.log.Close())
 }
 
-// Everybody goes on while a log is compacted.
+// All callers go on while a log is compacted.
 func TestCompactAmongOthers(t *testing.T) {
 	f := startCompact(t, Config{})
 	f.log.Record(&Change{Sets: []Set{{Key: "test/a", Value: []byte("x")}}})

@@ -405,5 +405,5 @@ func TestTruncatedWhileOpen(t *testing.T) {
 	assert.ErrorIs(t, err, ErrFailed)
 	assert.ErrorIs(t, l.Close(), ErrFailed)
 	_, err = Open(dir, Config{})
-	assert.ErrorIs(t, err, ErrNotJournal, "nobody holds the lock")
+	assert.ErrorIs(t, err, ErrNotJournal, "the lock is free")
 }

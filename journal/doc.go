@@ -21,17 +21,17 @@
 //     Nothing is skipped silently, and after an error nothing was created or
 //     changed. Every read of a state key is checked. [Check] sees all that
 //     [Open] does.
-//   - A journal written by a newer version is [ErrTooNew] and is left as it is.
-//     One by an older version is read as it is by whoever only looks; [Open] makes
-//     it one of the present format with its first commit: see below.
+//   - A journal written by a newer version is [ErrTooNew] and is left as it is. One
+//     by an older version is read as it is by calls that only look; [Open] makes it
+//     one of the present format with its first commit: see below.
 //   - A file that was made to do harm, with every checksum right, makes nothing
 //     panic, and takes memory by the size of the file only.
 //   - A failed commit latches the log: every later call returns [ErrFailed],
 //     and the file is not synced again, because what the kernel still holds
 //     after a failed fsync is unknown. A full disk does not latch: see below.
-//   - A file that somebody cut, deleted or replaced while it was open latches
-//     the log, too: at the next commit, or when a page that is gone is read.
-//     What was put in its place is not touched.
+//   - A file that another program cuts, deletes or replaces while it is open
+//     latches the log, too: at the next commit, or when a page that is gone is
+//     read. What was put in its place is not touched.
 //   - Entries that are read back from the disk are those that were written to
 //     it, or the log latches with an error that names their block.
 //
@@ -50,8 +50,8 @@
 //     contained. After a failed commit bbolt reads the whole file on a goroutine
 //     of its own; if the disk can't give it back then, the process ends.
 //
-// [Check] reads a journal that nobody has open and changes nothing.
-// [Log.Copy] copies one that is open.
+// [Check] reads a journal that is not open and changes nothing. [Log.Copy] copies
+// one that is open.
 //
 // # The log
 //
@@ -100,11 +100,11 @@
 // of today to the disk. A CRC32C of each chunk stays: 4 bytes for 2 KiB.
 //
 // A [Ref] to what was let go reads it back, in whole chunks that are checked: a
-// window of those that the entry is in, and of up to 64 KiB for whoever reads
-// on. Windows are kept while there is room for them, an eighth of the budget
-// and at most 4 MiB, so that many who go through a backlog side by side read it
-// once. They are read where it stands then: trimming and compacting go on
-// meanwhile. What is to be carried forward is read back before the commit.
+// window of those that the entry is in, and of up to 64 KiB for a caller that reads
+// on. Windows are kept while there is room for them, an eighth of the budget and at
+// most 4 MiB, so that many who go through a backlog side by side read it once. They
+// are read where it stands then: trimming and compacting go on meanwhile. What is
+// to be carried forward is read back before the commit.
 //
 // Beside the budget there are the block that is open and the one on its way to
 // the disk, blocks that a full disk had written in pieces, about 250 bytes for
@@ -112,7 +112,7 @@
 // ended. The pages of the file that are mapped into the process are given back
 // to the system after every 64 MiB (on Linux).
 //
-// An entry that can't be read back latches the log: whoever holds the Ref gets
+// An entry that can't be read back latches the log: the holder of the Ref gets
 // [ErrFailed] with the cause, and the file stays as it is.
 //
 // # Compacting
@@ -137,15 +137,15 @@
 // blocks of it, because posting is refused meanwhile, too. A key of it that a
 // result sets or deletes before there is room stays as the result has left it.
 //
-// Results are written into these pages, without the bytes that were refused,
-// and in halves that end where a call of [Log.Record] did when the whole does
-// not fit. Blocks that ran empty go with them, and what is live in an old block
-// is carried forward for less dead weight than otherwise. So a disk that nothing
-// else fills comes back by itself when jobs end. The log looks for room ten
-// times a second. Config.Logger is told of the full disk once, and of the room once
-// that has lasted for five seconds. On file systems that write to another place even what they
-// were given (btrfs, ZFS) results may have to wait in memory until somebody else
-// makes room.
+// Results are written into these pages, without the bytes that were refused, and in
+// halves that end where a call of [Log.Record] did when the whole does not fit.
+// Blocks that ran empty go with them, and what is live in an old block is carried
+// forward for less dead weight than otherwise. So a disk that nothing else fills
+// comes back by itself when jobs end. The log looks for room ten times a second.
+// Config.Logger is told of the full disk once, and of the room once that has lasted
+// for five seconds. On file systems that write to another place even what they were
+// given (btrfs, ZFS) results may have to wait in memory until a person or another
+// program makes room.
 //
 // ENOSPC, EDQUOT, and EFBIG, which a limit on the size of files gives, all mean
 // that the disk is full. A sync that fails with one of them latches all the same.
@@ -186,17 +186,17 @@
 // replaces a file only if it is still its own: an owner whose directory was moved
 // away or replaced leaves the next one's files alone.
 //
-// Whoever may use the file before it is compacted may use it afterwards: owner,
-// group and mode are kept, or the compacting fails. What root makes in a directory
-// of somebody else belongs to that one. A directory that everybody may write to is
+// Users who may use the file before it is compacted may use it afterwards: owner,
+// group and mode are kept, or the compacting fails. What root makes in another
+// user's directory belongs to that user. A directory that all users may write to is
 // used, because volumes of containers are like that, with a warning to
 // Config.Logger: any user of the machine could replace the journal in it.
 //
 // Copies, clones, salvaged and built journals begin as drafts: directories beside
 // the new one, named like it with ".new-" and a number, with a LOCK that says that
-// name and is locked for as long as somebody works on it. The drafts of processes
-// that died are removed by the next Open, Copy, Clone, Salvage or [NewBuilder] for a
-// journal in the same parent directory: if the name fits, the LOCK says it and is
+// name and is locked for as long as its maker works on it. The drafts of processes
+// that died are removed by the next Open, Copy, Clone, Salvage or [NewBuilder] for
+// a journal in the same parent directory: if the name fits, the LOCK says it and is
 // free, and no other file is there. On Windows they stay.
 //
 // A call that finds no descriptor left returns an error and has changed nothing;
@@ -231,6 +231,6 @@
 //
 // # Census
 //
-// One committer goroutine from Open to [Log.Close]. Nothing else. A log that
-// works in memory only has nothing to wait for, so whoever appends commits.
+// One committer goroutine from Open to [Log.Close]. Nothing else. A log that works
+// in memory only has nothing to wait for, so the goroutine that appends commits.
 package journal

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A process that dies while it copies or builds leaves a draft behind. Whoever
-// works beside it next removes that, and nothing else.
+// A process that dies while it copies or builds leaves a draft behind. The next
+// process that works beside it removes that, and nothing else.
 func TestLeftovers(t *testing.T) {
 	from := sample(t)
 	for name, next := range map[string]func(parent string) error{
@@ -59,7 +59,7 @@ func TestLeftovers(t *testing.T) {
 			for _, d := range []*directory.Draft{whole, mine, early, renamed, opened} {
 				die(d)
 			}
-			require.NoError(t, readers["Open"](opened.Path(), ""), "somebody has taken it for his")
+			require.NoError(t, readers["Open"](opened.Path(), ""), "another process has taken it for its own")
 			stay := []string{mine.Path(), moved, opened.Path(), busy.Path()}
 			for _, name := range []string{"user.new-12", "user.new-x", ".new-1"} {
 				stay = append(stay, filepath.Join(parent, name))
@@ -79,7 +79,7 @@ func TestLeftovers(t *testing.T) {
 				_, err := os.Lstat(path)
 				require.NoError(t, err)
 			}
-			require.NoError(t, busy.Reveal(), "it was nobody's leftover")
+			require.NoError(t, busy.Reveal(), "it was no leftover")
 		})
 	}
 }

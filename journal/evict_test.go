@@ -258,7 +258,7 @@ func (s *lateStore) Read(seq uint64, first, n int) ([]byte, error) {
 // Between where an entry was found and the reading of it, the block may be
 // carried forward, and gone from the disk.
 func TestReadBackOfWhatIsCarriedMeanwhile(t *testing.T) {
-	late := &lateStore{Store: new(Memory)}
+	late := &lateStore{Store: new(store.Memory)}
 	var refs []Ref
 	l := newLog(late, Config{MemoryBudget: 1, trimSlack: 1, minCarry: 1 << 20, Deliver: func(d *Delivery) {
 		for i := range d.Len() {
@@ -349,7 +349,7 @@ func TestReadBackBesideEverything(t *testing.T) {
 // is on disk stays as it is.
 func TestUnreadable(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("Windows does not let anybody do that")
+		t.Skip("Windows does not allow that")
 	}
 	flip := func(f *evictRig, before int) {
 		path := filepath.Join(f.dir, directory.FileName)

@@ -21,14 +21,14 @@ import (
 //   - The store keeps a reserve that only results may take ([store.Store]). A block
 //     for which there is no room beside it is not written as it is.
 //   - refuse sends its appenders away, and those who came since: [ErrFull]. What
-//     was posted, for which no caller waits, stays in memory as a [posting], with
-//     the state keys that it owes.
+//     was posted, for which no caller waits, stays in memory as a [postedCall],
+//     with the state keys that it owes.
 //   - What is left of the block, results and what was carried into it, is a
 //     [remainder]. It is written in pieces that each end where a call of Record
 //     did, down to one call. When that does not fit, the committer tries again
 //     ten times a second, and once more when the log is closed.
 //   - Before each block the committer asks the store for room ([Log.demand]).
-//     readmit takes in the postings that find some, in position order, and ends
+//     readmit takes in the posted calls that find some, in position order, and ends
 //     the refusals when none is left and what was refused last would fit.
 //   - The chain is trimmed harder meanwhile ([block.Strain]), so that a disk which
 //     nothing else fills comes back by itself.
@@ -261,9 +261,9 @@ func (l *Log) refuse(b *openBlock, t *store.Transaction) {
 	l.last = b.commit
 }
 
-// refuseFresh takes what was appended out of b and tells whoever waits for b.
-// Its bytes stay in memory, because the offsets of all others must. It returns
-// what was posted: nobody would learn that it went. The keys of that are owed.
+// refuseFresh takes what was appended out of b and tells the callers who wait for
+// b. Its bytes stay in memory, because the offsets of all others must. It returns
+// what was posted: no caller would learn that it went. The keys of that are owed.
 func (l *Log) refuseFresh(b *openBlock, fresh owed) []postedCall {
 	refused := b.commit
 	refused.err = ErrFull

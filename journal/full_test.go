@@ -20,21 +20,21 @@ import (
 // fullRig drives a log on a disk that is full now and then, and knows what has
 // to be there in the end.
 type fullRig struct {
-	t      *testing.T
-	r      *rand.Rand
-	disk   *Memory
-	log    *Log
-	twin   map[Position]string
-	keys   map[string]string
-	morgue map[Position]bool
-	states map[Position]bool // which of them are states
-	gone   map[Position]bool // refused: must never be seen
-	posted []string          // keys of posted calls
-	calls  int
-	images []fullImage
-	lives  map[Position]*fullLife
-	last   int  // the last call that was a result
-	frugal bool // what is on the disk leaves memory
+	t        *testing.T
+	r        *rand.Rand
+	disk     *Memory
+	log      *Log
+	expected map[Position]string
+	keys     map[string]string
+	morgue   map[Position]bool
+	states   map[Position]bool // which of them are states
+	gone     map[Position]bool // refused: must never be seen
+	posted   []string          // keys of posted calls
+	calls    int
+	images   []fullImage
+	lives    map[Position]*fullLife
+	last     int  // the last call that was a result
+	frugal   bool // what is on the disk leaves memory
 
 	mu   sync.Mutex
 	refs []Ref // live ones that were delivered, or states
@@ -53,7 +53,7 @@ type fullLife struct{ born, ended int }
 
 func startFull(t *testing.T, seed uint64) *fullRig {
 	f := &fullRig{
-		t: t, r: rand.New(rand.NewPCG(seed, 0)), disk: new(Memory), twin: make(map[Position]string),
+		t: t, r: rand.New(rand.NewPCG(seed, 0)), disk: new(Memory), expected: make(map[Position]string),
 		keys: make(map[string]string), states: make(map[Position]bool), morgue: make(map[Position]bool), gone: make(map[Position]bool),
 		lives: make(map[Position]*fullLife),
 	}
@@ -112,7 +112,7 @@ func (f *fullRig) together() {
 		}
 		require.ErrorIs(f.t, err, ErrFull)
 		for _, p := range numbers[i] {
-			delete(f.twin, p)
+			delete(f.expected, p)
 			f.gone[p] = true
 		}
 	}
@@ -154,7 +154,7 @@ func (f *fullRig) append() (Ticket, []Position, bool) {
 	for i := range list {
 		p := ticket.Position(i)
 		ps = append(ps, p)
-		f.twin[p] = string(list[i].ID) + string(list[i].Payload)
+		f.expected[p] = string(list[i].ID) + string(list[i].Payload)
 	}
 	f.keys[key] = fmt.Sprint(ps[0])
 	if posted {
@@ -178,7 +178,7 @@ func (f *fullRig) record() {
 		i := f.r.IntN(len(f.refs))
 		r := f.refs[i]
 		f.refs = append(f.refs[:i], f.refs[i+1:]...)
-		delete(f.twin, r.Position())
+		delete(f.expected, r.Position())
 		f.lives[r.Position()].ended = f.calls
 		return r, true
 	}
@@ -196,7 +196,7 @@ func (f *fullRig) record() {
 	if f.r.IntN(2) == 0 {
 		c.States = []JobState{{Entry: Entry{Queue: modelQueue, ID: []byte("id"), Error: []byte(strings.Repeat("e", f.r.IntN(200)))}}}
 	}
-	if f.r.IntN(8) == 0 { // a new queue, whoever waits for it
+	if f.r.IntN(8) == 0 { // a new queue, waited for or not
 		name := fmt.Sprint("queue ", f.calls)
 		go func() { _, _ = f.log.Queue(f.t.Context(), name) }()
 		runtime.Gosched()
@@ -217,7 +217,7 @@ func (f *fullRig) record() {
 		f.refs = append(f.refs, s.Ref)
 		f.lives[s.Ref.Position()] = &fullLife{born: f.calls}
 		f.states[s.Ref.Position()] = true
-		f.twin[s.Ref.Position()] = string(s.Entry.ID) + string(s.Entry.Error)
+		f.expected[s.Ref.Position()] = string(s.Entry.ID) + string(s.Entry.Error)
 	}
 }
 
@@ -247,7 +247,7 @@ func (f *fullRig) found(disk *Memory) (live map[Position]string, keys map[string
 	return live, keys, morgue
 }
 
-// forgetRefused takes the keys of refused calls out of the twin.
+// forgetRefused takes the keys of refused calls out of what is expected.
 func (f *fullRig) forgetRefused() {
 	for key, value := range f.keys {
 		var p Position
@@ -299,7 +299,7 @@ func TestFullNowAndThen(t *testing.T) {
 					f.disk.FailNext(ErrFull)
 				}
 				if f.r.IntN(4) == 0 {
-					f.disk.Limit(f.disk.Content() + f.r.IntN(3000))
+					f.disk.Limit(f.disk.disk().Content() + f.r.IntN(3000))
 				}
 				f.together()
 				if f.r.IntN(5) == 0 {
@@ -313,7 +313,7 @@ func TestFullNowAndThen(t *testing.T) {
 			require.NoError(t, f.log.Close())
 			f.forgetRefused()
 			live, keys, morgue := f.found(f.disk.Crash())
-			require.Equal(t, f.twin, live)
+			require.Equal(t, f.expected, live)
 			require.Equal(t, f.keys, keys)
 			require.Equal(t, f.morgue, morgue)
 			for _, image := range f.images {
@@ -413,7 +413,7 @@ func TestFullForNothing(t *testing.T) {
 		number, err := f.log.Queue(t.Context(), "orders")
 		require.NoError(t, err)
 		one := []Entry{{Queue: number, ID: []byte("id"), Payload: make([]byte, 100)}}
-		f.disk.Limit(f.disk.Content() + 50)
+		f.disk.Limit(f.disk.disk().Content() + 50)
 		before := len(f.images)
 		for range 10 {
 			ticket, err := f.log.Append(t.Context(), one)
@@ -440,14 +440,14 @@ func TestFullForNothing(t *testing.T) {
 	})
 }
 
-// Whoever appends while a block is on its way to a full disk is refused with it.
+// What is appended while a block is on its way to a full disk is refused with it.
 func TestFullMeanwhile(t *testing.T) {
 	for _, posted := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			f := startFull(t, 1)
 			one := []Entry{{Queue: modelQueue, ID: []byte("id")}}
 			failing, goOn := make(chan struct{}), make(chan struct{})
-			f.log.store = &stopper{Store: f.disk, stop: func() { close(failing); <-goOn }}
+			f.log.store = &stopper{Store: f.disk.disk(), stop: func() { close(failing); <-goOn }}
 			f.disk.FailNext(ErrFull)
 			first, err := f.log.Append(t.Context(), one)
 			require.NoError(t, err)

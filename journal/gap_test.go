@@ -11,7 +11,7 @@ import (
 
 // filling is a disk that is full for one commit, during which something happens.
 type filling struct {
-	*Memory
+	*store.Memory
 	during func() // nil: there is room
 }
 
@@ -44,7 +44,7 @@ func TestRefusedWhileABlockIsOnItsWay(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				disk := &filling{Memory: new(Memory)}
+				disk := &filling{Memory: new(store.Memory)}
 				var got []Ref
 				l := newLog(disk, Config{Deliver: func(d *Delivery) {
 					var e Entry
@@ -77,7 +77,7 @@ func TestRefusedWhileABlockIsOnItsWay(t *testing.T) {
 				next(t, l)
 				require.NoError(t, l.Close())
 
-				again, err := OpenMemory(disk.Memory, Config{})
+				again, err := OpenMemory((*Memory)(disk.Memory), Config{})
 				require.NoError(t, err)
 				require.NoError(t, again.Close())
 			})

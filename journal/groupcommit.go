@@ -22,7 +22,7 @@ const (
 type groupCommit struct {
 	// Guarded by Log.mu.
 	calls  int // of Append, so far
-	enough int // ends the wait when so many have been made; 0: nobody waits
+	enough int // ends the wait when so many have been made; 0: there is no wait
 
 	over chan struct{} // holds a token when the wait has ended before its time
 

@@ -94,7 +94,7 @@ func TestCallersWhoDoNotComeBack(t *testing.T) {
 	})
 }
 
-// A wait ends when nobody can append for want of room in the block.
+// A wait ends when no producer can append for want of room in the block.
 func TestNobodyWaitsForTheCommitterWhileItWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, _ := openSlow(t, time.Millisecond)

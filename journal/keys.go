@@ -27,7 +27,7 @@ func (l *Log) Put(ctx context.Context, sets ...Set) error {
 	}
 	for _, s := range sets {
 		c := s.Edit()
-		c.Owner = nobody
+		c.Owner = noOwner
 		l.open.changes = append(l.open.changes, c)
 	}
 	ticket := Ticket{commit: l.open.commit}
@@ -39,8 +39,9 @@ func (l *Log) Put(ctx context.Context, sets ...Set) error {
 	return ticket.Wait(ctx)
 }
 
-// nobody owns changes that are refused by themselves: no entry is at this offset.
-const nobody = math.MaxUint32
+// noOwner is that of changes that are refused by themselves: no entry is at this
+// offset.
+const noOwner = math.MaxUint32
 
 // Keys lists the committed state keys with a prefix, in key order. A read error
 // is yielded once and ends the list.

@@ -43,10 +43,10 @@ type Config struct {
 	// below zero there is none.
 	MemoryBudget int
 
-	// Logger gets what an operator should know and no call can return: that
-	// everybody may write to the directory, that the crash recorder was lost, whom
-	// OpenContext waits for, once that the disk is full, and once that there has been
-	// room again for five seconds. Default nil: silence.
+	// Logger gets what an operator should know and no call can return: that all
+	// users may write to the directory, that the crash recorder was lost, whom
+	// OpenContext waits for, once that the disk is full, and once that there has
+	// been room again for five seconds. Default nil: silence.
 	Logger *slog.Logger
 
 	trimSlack int // see below; less only in tests, to trim all the time
@@ -78,7 +78,7 @@ type Log struct {
 	cfg      Config
 	unlock   func() error
 	dir      string         // empty in memory
-	place    *directory.Dir // the same; nil in memory, and for a View
+	place    *directory.Dir // the same; nil in memory
 	uuid     string         // empty when it has none
 
 	wake    chan struct{} // holds a token while there may be something to commit
@@ -92,7 +92,7 @@ type Log struct {
 
 	upkeep upkeep
 
-	// committing is held by whoever commits: the committer, or in memory an
+	// committing is held during a commit, by the committer or, in memory, an
 	// appender. It comes before mu.
 	committing sync.Mutex
 
@@ -103,7 +103,7 @@ type Log struct {
 	open     *openBlock
 	spare    *openBlock    // the one before, for its buffers
 	last     *commit       // of the block before the open one
-	room     chan struct{} // closed when the open block was taken; nil while nobody waits
+	room     chan struct{} // closed when the open block was taken; nil while no caller waits
 	manifest format.Manifest
 	chain    *block.Chain // of the sealed blocks
 	disk     fullDisk     // what is done while there is no room on it

@@ -52,7 +52,7 @@ func looked(t testing.TB, dir string) (text string, format int) {
 	return b.String(), i.Format
 }
 
-// A journal of format 1 is read as it is by whoever only looks, copied and
+// A journal of format 1 is read as it is by calls that only look, copied and
 // compacted as it is, and is one of format 2 with the same in it once it was
 // opened.
 func TestMigration(t *testing.T) {

@@ -13,19 +13,19 @@ import (
 	"pgregory.net/rapid"
 )
 
-// twin is the dumb twin of a log: what has to be there after a replay.
-type twin struct {
+// expected is the reference model of a log: what has to be there after a replay.
+type expected struct {
 	live   map[Position]Entry
 	morgue map[Position]Buried
 }
 
-func newTwin() twin          { return twin{make(map[Position]Entry), make(map[Position]Buried)} }
+func newExpected() expected  { return expected{make(map[Position]Entry), make(map[Position]Buried)} }
 func show(e Entry) string    { return fmt.Sprintf("%+v\n", e) }
 func showB(b Buried) string  { return fmt.Sprintf("buried %+v\n", b) }
 func isPayload(e Entry) bool { return e.Kind == KindEnqueued }
 func anything(Entry) bool    { return true }
 
-func (w twin) String() string {
+func (w expected) String() string {
 	var b strings.Builder
 	for _, p := range slices.Sorted(maps.Keys(w.live)) {
 		b.WriteString(show(w.live[p]))
@@ -36,14 +36,14 @@ func (w twin) String() string {
 	return b.String()
 }
 
-// moment is the twin after an operation.
+// moment is what is expected after an operation.
 type moment struct {
-	twin
+	expected
 	text string
 }
 
-func (w twin) moment() moment {
-	return moment{twin{maps.Clone(w.live), maps.Clone(w.morgue)}, w.String()}
+func (w expected) moment() moment {
+	return moment{expected{maps.Clone(w.live), maps.Clone(w.morgue)}, w.String()}
 }
 
 // modelQueue is the one queue of the model.
@@ -67,10 +67,10 @@ func contents(t require.TestingT, l *Log) (string, map[Position]Ref) {
 	return b.String(), refs
 }
 
-// model drives a log and its twin through the same random operations.
+// model drives a log and what is expected of it through the same random operations.
 type model struct {
 	log  *Log
-	now  twin
+	now  expected
 	open func(cfg Config) (*Log, error) // what Close or a crash left
 	with func(Config) Config            // how it is opened
 	snap func() func(cfg Config) (*Log, error)
@@ -100,7 +100,7 @@ func frugal(c Config) Config {
 	return c
 }
 
-// start opens the log, which must hold what the twin has.
+// start opens the log, which must hold what is expected.
 func (m *model) start(t require.TestingT) {
 	log, err := m.open(m.with(Config{Deliver: m.deliver}))
 	require.NoError(t, err)
@@ -284,7 +284,7 @@ func (m *model) look(t *rapid.T) {
 	live := 0
 	for _, b := range m.log.chain.Blocks {
 		live += b.Bytes
-		require.LessOrEqual(t, len(b.Origins), b.Count, "nothing is kept for Refs that nobody has")
+		require.LessOrEqual(t, len(b.Origins), b.Count, "nothing is kept for Refs that are gone")
 	}
 	require.Equal(t, live, m.log.chain.Live)
 }
@@ -302,7 +302,7 @@ func (m *model) reopen(t *rapid.T) {
 	}
 	require.Equal(t, m.history[from].text, m.now.String(), "Close commits everything")
 	chosen := m.images[rapid.IntRange(0, len(m.images)-1).Draw(t, "crash")]
-	m.now = m.history[chosen.acked-1].moment().twin
+	m.now = m.history[chosen.acked-1].moment().expected
 	m.open, m.log = chosen.open, nil
 	m.start(t)
 }
@@ -325,7 +325,7 @@ func (i image) find(t require.TestingT, m *model, from int) int {
 }
 
 func (m *model) run(t *rapid.T) {
-	m.now = newTwin()
+	m.now = newExpected()
 	m.start(t)
 	defer func() {
 		if m.log != nil {

@@ -45,9 +45,10 @@ func (b *Burial) change() (format.Edit, error) {
 	return d.Edit(), nil
 }
 
-// Morgue lists the buried payloads of a queue in position order. It reads a
-// page at a time, 256 payloads or a MiB of them, so the loop may take as long as it likes and may restore or
-// delete what it was given. A read error is yielded once and ends the list.
+// Morgue lists the buried payloads of a queue in position order. It reads a page at
+// a time, 256 payloads or a MiB of them, so the loop may take as long as it likes
+// and may restore or delete what it was given. A read error is yielded once and
+// ends the list.
 func (l *Log) Morgue(queue uint32) iter.Seq2[Buried, error] {
 	return func(yield func(Buried, error) bool) {
 		for kv, err := range l.each(format.BucketMorgue, format.MorgueKey(queue, 0)) {

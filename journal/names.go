@@ -5,7 +5,6 @@ import (
 	"github.com/strandjobs/strand/journal/internal/crash"
 	"github.com/strandjobs/strand/journal/internal/format"
 	"github.com/strandjobs/strand/journal/internal/rest"
-	"github.com/strandjobs/strand/journal/internal/store"
 )
 
 // What users see of the packages below. What they do is said where they are.
@@ -130,9 +129,9 @@ type (
 	Builder = rest.Builder
 )
 
-// OpenView reads the journal in dir. It returns a [LockedError] when somebody
-// has it open or opens it meanwhile, and otherwise the errors of [Open], except
-// that a directory without a journal is an error, too: ErrNotJournal.
+// OpenView reads the journal in dir. It returns a [LockedError] when a process has
+// it open or opens it meanwhile, and otherwise the errors of [Open], except that a
+// directory without a journal is an error, too: ErrNotJournal.
 //
 // A process that opens the journal while it is being read is not held up.
 func OpenView(dir string) (*View, error) { return rest.OpenView(dir) }
@@ -175,6 +174,3 @@ func Salvage(dir, newDir string) (*Salvaged, error) { return rest.Salvage(dir, n
 func NewBuilder(dir string, next Position, epoch uint64) (*Builder, error) {
 	return rest.NewBuilder(dir, next, epoch)
 }
-
-// Memory is a disk in memory, with faults on demand, for tests.
-type Memory = store.Memory

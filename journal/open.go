@@ -21,7 +21,8 @@ import (
 //
 // It returns a [LockedError] when the journal is in use, which [OpenContext] waits
 // for; a [CorruptError] when it is damaged, with what to do, ErrTooNew and
-// ErrNotJournal, or what the system says about the directory. A journal that it refuses is left as it is.
+// ErrNotJournal, or what the system says about the directory. A journal that it
+// refuses is left as it is.
 func Open(dir string, cfg Config) (*Log, error) {
 	made, err := directory.Make(dir)
 	if err != nil {
@@ -59,28 +60,14 @@ func openDir(dir string, cfg Config) (*Log, error) {
 	return l, nil
 }
 
-// tidy removes what dead processes have left beside the journal, and says when
-// anybody may write to it.
+// tidy removes what dead processes have left beside the journal, and warns when all
+// users may write to it.
 func (l *Log) tidy() {
 	directory.SweepBeside(l.dir)
 	if mode, public := l.place.Public(); public {
 		l.cfg.Logger.Warn("every user of this machine may replace the journal: its directory is writable for all",
 			slog.String("dir", l.dir), slog.String("mode", mode.String()))
 	}
-}
-
-// OpenMemory opens a log on m, for tests. With a nil m the log works in memory
-// only, keeps what is live, and ends with the process.
-func OpenMemory(m *Memory, cfg Config) (*Log, error) {
-	volatile := m == nil
-	if volatile {
-		m = store.NewVolatile()
-	}
-	l := newLog(m, cfg, volatile)
-	if err := l.boot(); err != nil {
-		return nil, err
-	}
-	return l, nil
 }
 
 func (l *Log) boot() error {
@@ -98,9 +85,9 @@ func (l *Log) boot() error {
 	if l.crash, err = crash.Investigate(l.dir, l.manifest.Epoch, l.Keys(crash.SuspectPrefix), block.Positions(l.pending)); err != nil {
 		return err
 	}
-	// On disk before anybody learns of it. Otherwise a process that committed
-	// nothing would share its epoch with the next one, and their fencing
-	// tokens with it. Nothing was written before.
+	// On disk before a caller learns of it. Otherwise a process that committed
+	// nothing would share its epoch with the next one, and their fencing tokens
+	// with it. Nothing was written before.
 	if !l.volatile {
 		if err := l.store.Commit(&store.Transaction{Manifest: l.manifest}); err != nil {
 			return err

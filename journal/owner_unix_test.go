@@ -15,7 +15,7 @@ import (
 // stranger is a user that is not root.
 const stranger = 12345
 
-// What root does in somebody else's directory that one can go on with.
+// What root does in another user's directory, that user can go on with.
 func TestRootLeavesTheOwner(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can")

@@ -294,7 +294,7 @@ func TestRunningCut(t *testing.T) {
 		require.Empty(t, log.c, "once")
 		require.NoError(t, readers["Open"](dir, ""))
 	}
-	// Nobody has written since: then it is nobody's loss.
+	// Nothing was written since: then nothing is lost.
 	dir := filepath.Join(t.TempDir(), "j")
 	l, err := Open(dir, Config{})
 	require.NoError(t, err)
@@ -313,7 +313,7 @@ func (l *lines) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// A directory that everybody may write to is used, and somebody is told.
+// A directory that all users may write to is used, and the logger is told.
 func TestWritableForAll(t *testing.T) {
 	for mode, told := range map[os.FileMode]bool{0o700: false, 0o755: false, 0o775: false, 0o777: true, 0o1777: true, 0o702: true} {
 		dir := filepath.Join(t.TempDir(), "j")

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A full disk refuses those who wait and keeps what was posted: nobody would
+// A full disk refuses those who wait and keeps what was posted: no caller would
 // learn that it went, and what came later would survive it.
 func TestPostedEntriesOutliveAFullDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -32,7 +32,7 @@ func TestPostedEntriesOutliveAFullDisk(t *testing.T) {
 		l.committing.Unlock()
 		require.ErrorIs(t, waiting.Wait(t.Context()), ErrFull)
 		_, err = l.Post(t.Context(), one("late"))
-		require.ErrorIs(t, err, ErrFull, "whoever comes now can be told")
+		require.ErrorIs(t, err, ErrFull, "a caller who comes now can be told")
 
 		time.Sleep(4 * fullRetry) // virtual
 		synctest.Wait()

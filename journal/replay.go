@@ -75,8 +75,8 @@ func (l *Log) Queues() map[string]uint32 {
 // entries in position order. A second call returns none.
 func (l *Log) Pending(queue uint32) []Ref { return slices.Concat(l.PendingPages(queue)...) }
 
-// PendingPages is Pending in pages, for whoever lets go of each once it is taken
-// in: of many entries they are a quarter of the memory.
+// PendingPages is Pending in pages, for a caller that lets go of each once it is
+// taken in: of many entries they are a quarter of the memory.
 func (l *Log) PendingPages(queue uint32) [][]Ref {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// crashed is what a process leaves that dies while p runs: the recorder's file
-// as it is, and a journal that nobody closed. What was synced is all there is.
+// crashed is what a process leaves that dies while p runs: the recorder's file as
+// it is, and a journal that was not closed. What was synced is all there is.
 func crashed(t *testing.T, dir string, p Position) {
 	t.Helper()
 	l, err := Open(dir, Config{})
@@ -148,7 +148,7 @@ func TestWhatTheSystemSaysOfADeath(t *testing.T) {
 }
 
 // A journal that the first version left behind opens: what it says of its deaths
-// counts, and convicts nobody.
+// counts, and convicts no job.
 func TestSuspectsOfTheFirstVersion(t *testing.T) {
 	dir, p := one(t)
 	l, err := Open(dir, Config{})

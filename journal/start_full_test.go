@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/strandjobs/strand/journal/internal/store"
 	"github.com/stretchr/testify/require"
 )
 
@@ -40,7 +41,7 @@ func fullLogTold(t *testing.T, logger *slog.Logger) (*Log, *[]Ref) {
 	require.NoError(t, l.Flush(t.Context()))
 	*live = l.Pending(1)
 	require.Len(t, *live, 50)
-	after.Limit(after.Content() + 1500) // results fit, no payload
+	after.Limit(after.disk().Content() + 1500) // results fit, no payload
 	ticket, err := l.Append(t.Context(), []Entry{{Queue: 1, ID: []byte("x"), Payload: make([]byte, 5000)}})
 	require.NoError(t, err)
 	require.ErrorIs(t, ticket.Wait(t.Context()), ErrFull)
@@ -68,7 +69,7 @@ func TestQueuesOnAFullDisk(t *testing.T) {
 	for errors.Is(l.Err(), ErrFull) {
 	}
 	require.NoError(t, l.Err(), "it has come back by itself")
-	disk := l.store.(*Memory).Crash()
+	disk := (*Memory)(l.store.(*store.Memory)).Crash()
 	require.NoError(t, l.Close())
 	l, err = OpenMemory(disk, Config{})
 	require.NoError(t, err)
@@ -118,7 +119,7 @@ func TestFullDiskIsTold(t *testing.T) {
 		_, err = l.Queue(t.Context(), "orders")
 		require.NoError(t, err)
 		refused := func() {
-			disk.Limit(disk.Content() + 1500)
+			disk.Limit(disk.disk().Content() + 1500)
 			for range 3 {
 				ticket, err := l.Append(t.Context(), []Entry{{Queue: 1, ID: []byte("x"), Payload: make([]byte, 5000)}})
 				if err == nil {
@@ -155,14 +156,14 @@ func TestFullDiskIsTold(t *testing.T) {
 		time.Sleep(time.Second)
 		require.NoError(t, l.Close())
 		time.Sleep(time.Hour)
-		require.Empty(t, log.take(), "that is nobody's any more")
+		require.Empty(t, log.take(), "a closed log says nothing more")
 	})
 }
 
 // A logger that does not return holds no commit.
 func TestFullDiskIsToldToALoggerThatBlocks(t *testing.T) {
 	l, _ := fullLogTold(t, slog.New(blockedHandler{slog.DiscardHandler, make(chan bool)}))
-	l.store.(*Memory).Limit(0)
+	l.store.(*store.Memory).Limit(0)
 	for errors.Is(l.Err(), ErrFull) {
 	}
 	ticket, err := l.Append(t.Context(), []Entry{{Queue: 1, ID: []byte("x")}})

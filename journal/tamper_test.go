@@ -18,7 +18,7 @@ import (
 // nothing any more, and leaves alone what is there instead.
 func TestTamperedWhileOpen(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("Windows does not let anybody do that")
+		t.Skip("Windows does not allow that")
 	}
 	other := readFile(t, sample(t))
 	for name, tamper := range map[string]func(path string) error{
@@ -69,7 +69,7 @@ func TestTamperedWhileOpen(t *testing.T) {
 // A directory may be moved while it is in use.
 func TestMovedWhileOpen(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("Windows does not let anybody do that")
+		t.Skip("Windows does not allow that")
 	}
 	dir := filepath.Join(t.TempDir(), "j")
 	say, end := startOwner(t, dir)

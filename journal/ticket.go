@@ -100,7 +100,8 @@ func (d *Delivery) Read(i int, e *Entry) (Ref, error) {
 	return d.block.Read(d.offsets[i], e)
 }
 
-// Merged tells whoever enqueued the entry at p that it was merged into another.
+// Merged tells the caller who enqueued the entry at p that it was merged into
+// another.
 func (d *Delivery) Merged(p, into Position) {
 	if i := p - d.commit.first; p >= d.commit.first && i < Position(len(d.commit.merged)) {
 		d.commit.merged[i] = into

@@ -55,7 +55,7 @@ func steadily(t *testing.T, l *Log) (end func() time.Duration) {
 	}
 }
 
-// Whoever compacts waits for a commit, not until nobody appends any more; and
+// A call that compacts waits for a commit, not for a pause in the appends; and
 // those who append wait for the file to be written once, however often it is asked
 // for.
 func TestUpkeepAmongProducers(t *testing.T) {
@@ -85,7 +85,7 @@ func TestUpkeepAmongProducers(t *testing.T) {
 	}
 	before := f.log.Stats().Next
 	for deadline := time.Now().Add(patience); f.log.Stats().Next < before+160; time.Sleep(time.Millisecond) {
-		require.True(t, time.Now().Before(deadline), "nobody can append")
+		require.True(t, time.Now().Before(deadline), "no producer can append")
 	}
 	close(stop)
 	others.Wait()
@@ -114,7 +114,7 @@ func TestUpkeepEndsWithItsContext(t *testing.T) {
 	}
 	for name, call := range calls {
 		ctx, cancel := context.WithCancelCause(t.Context())
-		f.log.upkeep.token <- struct{}{} // somebody is at it
+		f.log.upkeep.token <- struct{}{} // another call is at it
 		go cancel(errors.New("enough"))
 		require.ErrorContains(t, call(ctx), "enough", name)
 		<-f.log.upkeep.token
@@ -143,7 +143,7 @@ func TestUpkeepEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// A copy has all that was accepted before the call, whoever waited for that.
+// A copy has all that was accepted before the call, waited for or not.
 func TestCopyHasWhatWasPosted(t *testing.T) {
 	f := startCompact(t, Config{})
 	for i := range 20 {

@@ -12,10 +12,10 @@ import (
 // calls each time: the systems' file locks offer no wait that a context can end.
 const lockPoll = 5 * time.Millisecond
 
-// OpenContext is [Open] that waits while somebody has the journal open, until ctx
-// ends. It begins to open within five milliseconds of the other's [Log.Close], or
-// death; of several who wait, any may be the next. Whom it waits for is in one line
-// to Config.Logger, and one more if it becomes another.
+// OpenContext is [Open] that waits while the journal is in use, until ctx ends. It
+// begins to open within five milliseconds of the other's [Log.Close], or death; of
+// several who wait, any may be the next. Whom it waits for is in one line to
+// Config.Logger, and one more if it becomes another.
 //
 // When ctx ends first, the error matches both its cause and
 // the [LockedError] that says who has the journal. Once the wait is over, ctx is not

@@ -86,8 +86,8 @@ func saysOwner(t *testing.T, line map[string]slog.Value, dir string, pid int, si
 	assert.True(t, since.Equal(line["since"].Time()), "%v, not %v", line["since"], since)
 }
 
-// The journal goes from hand to hand while the processors are busy: nobody waits
-// longer than the doc says, but for the load.
+// The journal goes from hand to hand while the processors are busy: no process
+// waits longer than the doc says, but for the load.
 func TestOpenContextTakesOver(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "j")
 	busy, rest := context.WithCancel(t.Context())
@@ -149,7 +149,7 @@ func TestOpenContextEnds(t *testing.T) {
 	assert.ErrorIs(t, err, ErrContext)
 	require.NoError(t, l.Close())
 	again, err := OpenContext(ctx, dir, Config{})
-	require.NoError(t, err, "there is nobody to wait for")
+	require.NoError(t, err, "the journal is free")
 	require.NoError(t, again.Close())
 	_, err = OpenContext(t.Context(), filepath.Join(dir, directory.FileName), Config{})
 	assert.ErrorIs(t, err, ErrNotJournal, "which no wait mends")

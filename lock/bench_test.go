@@ -9,8 +9,9 @@ import (
 	"github.com/strandjobs/strand/lock"
 )
 
-// BenchmarkUncontended compares acquire and release of a free key with one map operation under a sync.Mutex, in the
-// same run: "ratio" is the first divided by the second (aim: at most 5).
+// BenchmarkUncontended compares acquire and release of a free key with one map
+// operation under a sync.Mutex, in the same run: "ratio" is the first divided by
+// the second (aim: at most 5).
 func BenchmarkUncontended(b *testing.B) {
 	keys := make([]string, 100)
 	for i := range keys {
@@ -57,7 +58,8 @@ func BenchmarkUncontended(b *testing.B) {
 	}
 }
 
-// BenchmarkHandOver is the cost of one Unlock that hands a key to the next of n waiters, who goes back to the end.
+// BenchmarkHandOver is the cost of one Unlock that hands a key to the next of n
+// waiters, who goes back to the end.
 func BenchmarkHandOver(b *testing.B) {
 	for _, n := range []int{10, 1_000, 10_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

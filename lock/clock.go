@@ -9,8 +9,9 @@ import (
 // never is the end of what does not expire.
 const never = time.Duration(math.MaxInt64)
 
-// clock reads the monotonic clock as a duration since its first use: half the cost of time.Now, and nothing that sets
-// the wall clock can move it. It is guarded by the mutex of its owner.
+// clock reads the monotonic clock as a duration since its first use: half the cost
+// of time.Now, and nothing that sets the wall clock can move it. It is guarded by
+// the mutex of its owner.
 type clock struct{ base time.Time }
 
 func (c *clock) now() time.Duration {
@@ -20,8 +21,8 @@ func (c *clock) now() time.Duration {
 	return time.Since(c.base)
 }
 
-// op is one change of an engine: its time, read from a clock at most once or given, and the user code that is to be
-// called after it.
+// op is one change of an engine: its time, read from a clock at most once or given,
+// and the user code that is to be called after it.
 type op struct {
 	clock *clock
 	time  time.Duration
@@ -50,14 +51,16 @@ func (w *wakes) add(f func()) {
 	w.rest = append(w.rest, f)
 }
 
-// run calls all of them. It is apart from call so that it can be inlined: 10 of 100 ns.
+// run calls all of them. It is apart from call so that it can be inlined: 10 of 100
+// ns.
 func (w *wakes) run() {
 	if w.first != nil {
 		w.call()
 	}
 }
 
-// call goes on with the later ones even when an earlier one panics: their owners are granted already.
+// call goes on with the later ones even when an earlier one panics: their owners
+// are granted already.
 func (w *wakes) call() {
 	for _, f := range slices.Backward(w.rest) {
 		defer f()
@@ -73,7 +76,8 @@ func after(now, d time.Duration) time.Duration {
 	return now + d
 }
 
-// alarm is the end of a lease or a key-lock, and its place in an agenda. Invariant: one of the two is set.
+// alarm is the end of a lease or a key-lock, and its place in an agenda. Invariant:
+// one of the two is set.
 type alarm struct {
 	at    time.Duration // when it is due; meaningful while index > 0
 	index int           // position in the heap + 1; 0 = not in it
@@ -84,7 +88,8 @@ type alarm struct {
 // agenda is a min-heap of alarms.
 type agenda struct{ heap []*alarm }
 
-// set puts e in, or moves it, so that it is due at the given time; never takes it out.
+// set puts e in, or moves it, so that it is due at the given time; never takes it
+// out.
 func (a *agenda) set(e *alarm, at time.Duration) {
 	if at == never {
 		a.drop(e)
@@ -124,8 +129,8 @@ func (a *agenda) next() time.Duration {
 	return a.heap[0].at
 }
 
-// due returns the earliest alarm if its time has come, or nil. An alarm at now is due: a lease is held before its end,
-// not at it.
+// due returns the earliest alarm if its time has come, or nil. An alarm at now is
+// due: a lease is held before its end, not at it.
 func (a *agenda) due(now time.Duration) *alarm {
 	if len(a.heap) == 0 || a.heap[0].at > now {
 		return nil
@@ -167,12 +172,13 @@ func (a *agenda) swap(i, j int) {
 	a.heap[j].index = j + 1
 }
 
-// timer calls a function when the earliest end of a lease or a key-lock has come. It is guarded by the mutex of its
-// owner.
+// timer calls a function when the earliest end of a lease or a key-lock has come.
+// It is guarded by the mutex of its owner.
 //
-// Invariant after arm: the timer is set exactly when there is such an end, and never later than it. It may be set
-// earlier, because an end that moves back (a heartbeat) does not touch the timer: it fires once for nothing and is set
-// anew, which is cheaper than a reset per heartbeat.
+// Invariant after arm: the timer is set exactly when there is such an end, and
+// never later than it. It may be set earlier, because an end that moves back (a
+// heartbeat) does not touch the timer: it fires once for nothing and is set anew,
+// which is cheaper than a reset per heartbeat.
 type timer struct {
 	timer *time.Timer   // nil until something can expire
 	armed time.Duration // when it fires; meaningful while on

@@ -6,14 +6,14 @@ import (
 	"fmt"
 )
 
-// ErrContext is returned for a context that can't be asked whether it has ended: it is nil, or a method of it
-// panicked. It counts as one that has ended.
+// ErrContext is returned for a context that can't be asked whether it has ended: it
+// is nil, or a method of it panicked. It counts as one that has ended.
 var ErrContext = errors.New("lock: unusable context")
 
 var errNilContext = fmt.Errorf("%w: it is nil; context.Background() is one that never ends", ErrContext)
 
-// A context is its caller's code. It is asked under no mutex, and before a place is taken that nobody would give back
-// if it panicked.
+// A context is its caller's code. It is asked under no mutex, and before a place is
+// taken, which would stay taken if it panicked.
 
 // done returns the channel that is closed when ctx ends.
 func done(ctx context.Context) (c <-chan struct{}, err error) {
@@ -24,7 +24,8 @@ func done(ctx context.Context) (c <-chan struct{}, err error) {
 	return ctx.Done(), nil
 }
 
-// end returns why ctx has ended, an error that is both ctx.Err() and context.Cause(ctx); nil while it has not.
+// end returns why ctx has ended, an error that is both ctx.Err() and
+// context.Cause(ctx); nil while it has not.
 func end(ctx context.Context) (err error) {
 	if ctx == nil {
 		return errNilContext
@@ -53,7 +54,8 @@ func ctxError(ctx context.Context, keys []string) error {
 	return fmt.Errorf("lock: acquire %q: %w", keys, err)
 }
 
-// child is context.WithCancelCause of a parent that may be unusable: then the child has ended.
+// child is context.WithCancelCause of a parent that may be unusable: then the child
+// has ended.
 func child(parent context.Context) (ctx context.Context, cancel context.CancelCauseFunc) {
 	err := errNilContext
 	if parent != nil {

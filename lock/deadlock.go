@@ -2,15 +2,17 @@ package lock
 
 // deadlock returns the cycle that w, who stands in line, has closed, or nil.
 //
-// A lease waits, through each of its spots, for whoever has locked the key and for those in front of it who want a
-// lease. A job waits for whoever else has locked one of the keys that block it, wherever it stands, and for no other
-// job in line: that one is called or moves on. A search goes along these arrows from w; it is over when it comes back
-// to the owner. Spots in front of waiters for one key only add nothing to what is locked there, except when they are
-// the owner's own, so a line is walked only when it has a wide waiter in it, or when the owner waits elsewhere too:
-// 10,000 waiters on one key cost one step each to check, not 10,000.
+// A lease waits, through each of its spots, for those who have locked the key and
+// for those in front of it who want a lease. A job waits for the others who have
+// locked one of the keys that block it, wherever it stands, and for no other job in
+// line: that one is called or moves on. A search goes along these arrows from w; it
+// is over when it comes back to the owner. Spots in front of waiters for one key
+// only add nothing to what is locked there, except when they are the owner's own,
+// so a line is walked only when it has a wide waiter in it, or when the owner waits
+// elsewhere too: 10,000 waiters on one key cost one step each to check, not 10,000.
 //
-// An expired lease would open a cycle by itself; it is refused all the same, since nobody in it could do anything
-// else.
+// An expired lease would open a cycle by itself; it is refused all the same, since
+// no owner in it could do anything else.
 func (g *engine) deadlock(w *waiter) []Hop {
 	if w.owner == (Owner{}) {
 		return nil

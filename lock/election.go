@@ -17,16 +17,18 @@ const (
 type ElectionConfig struct {
 	// Prefix of the flag's key in the table ("leader/cron"). "" = "leader".
 	Prefix string
-	// Lease is how long a leader stays leader without extending. 0 = 3 min; negative is refused.
+	// Lease is how long a leader stays leader without extending. 0 = 3 min;
+	// negative is refused.
 	Lease time.Duration
-	// AutoExtend lets a timer extend the lease of a leader every third of its length until it resigns, so that a
-	// leader that is busy stays leader. false = only IsLeader extends, so that a leader that hangs loses the flag.
+	// AutoExtend lets a timer extend the lease of a leader every third of its
+	// length until it resigns, so that a leader that is busy stays leader. false =
+	// only IsLeader extends, so that a leader that hangs loses the flag.
 	AutoExtend bool
 }
 
-// Election is a leader flag: at most one of its candidates is the leader. It is a key of a [Table] and can be seen
-// there; elections of the same name, prefix and table are the same flag. All methods may be called by any number of
-// goroutines.
+// Election is a leader flag: at most one of its candidates is the leader. It is a
+// key of a [Table] and can be seen there; elections of the same name, prefix and
+// table are the same flag. All methods may be called by any number of goroutines.
 type Election struct {
 	table *Table
 	key   string
@@ -41,7 +43,8 @@ type Leader struct {
 	Until time.Time // wall clock time at which the reign ends if not extended
 }
 
-// NewElection returns the leader flag of that name. It returns [ErrEmptyKey] or [ErrDuration].
+// NewElection returns the leader flag of that name. It returns [ErrEmptyKey] or
+// [ErrDuration].
 func (t *Table) NewElection(name string, cfg ElectionConfig) (*Election, error) {
 	if name == "" {
 		return nil, ErrEmptyKey
@@ -53,8 +56,9 @@ func (t *Table) NewElection(name string, cfg ElectionConfig) (*Election, error) 
 	return &Election{t, cmp.Or(cfg.Prefix, defaultLeaderPrefix) + "/" + name, cfg}, nil
 }
 
-// Leader says who leads now, and gives a channel that is closed at the next change: a new leader, or none. A caller
-// that loops over the two sees the newest leader, and each one in between if it is quick enough.
+// Leader says who leads now, and gives a channel that is closed at the next change:
+// a new leader, or none. A caller that loops over the two sees the newest leader,
+// and each one in between if it is quick enough.
 func (e *Election) Leader() (Leader, <-chan struct{}) {
 	var o op
 	var leader Leader
@@ -75,8 +79,9 @@ func (e *Election) Leader() (Leader, <-chan struct{}) {
 	return leader, changed
 }
 
-// Candidate returns the one who takes part under id. Candidates with the same id are one party: when one of them leads
-// all do. It returns [ErrEmptyKey] for an empty id.
+// Candidate returns the one who takes part under id. Candidates with the same id
+// are one party: when one of them leads all do. It returns [ErrEmptyKey] for an
+// empty id.
 func (e *Election) Candidate(id string) (*Candidate, error) {
 	if id == "" {
 		return nil, fmt.Errorf("%w: candidate of %q", ErrEmptyKey, e.key)
@@ -84,22 +89,24 @@ func (e *Election) Candidate(id string) (*Candidate, error) {
 	return &Candidate{election: e, id: id, campaign: make(chan struct{}, 1), length: e.cfg.Lease}, nil
 }
 
-// Candidate takes part in an [Election]. Whether it leads is known to the table alone. All methods may be called
-// by any number of goroutines.
+// Candidate takes part in an [Election]. Whether it leads is known to the table
+// alone. All methods may be called by any number of goroutines.
 type Candidate struct {
 	election *Election
 	id       string
 	campaign chan struct{} // holds one value while a Campaign waits; the second one waits for it
 
-	// mu guards the two below. Nothing is locked and no method of the table is called under it.
+	// mu guards the two below. Nothing is locked and no method of the table is
+	// called under it.
 	mu     sync.Mutex
 	length time.Duration
 	beat   *time.Timer // extends the lease; nil unless AutoExtend and leading
 }
 
-// IsLeader takes the flag if it is free, and extends the lease if the candidate leads; false means that somebody
-// else leads, or that others wait in Campaign. A leader whose lease ran out while it was not asking is told false once
-// another one has the flag.
+// IsLeader takes the flag if it is free, and extends the lease if the candidate
+// leads; false means that another candidate leads, or that others wait in Campaign.
+// A leader whose lease ran out while it was not asking is told false once another
+// one has the flag.
 func (c *Candidate) IsLeader() bool {
 	var o op
 	c.mu.Lock()
@@ -126,9 +133,10 @@ func (c *Candidate) leadsLocked(at *entry) bool {
 	return at != nil && at.lease != nil && at.lease.owner == c.id
 }
 
-// Campaign waits until the candidate leads, in the order of arrival among all who campaign, or ctx ends; the error is
-// then as for [Table.Acquire], [ErrDeadlock] included when another Candidate of the same id campaigns too. One
-// that leads already does not wait.
+// Campaign waits until the candidate leads, in the order of arrival among all who
+// campaign, or ctx ends; the error is then as for [Table.Acquire], [ErrDeadlock]
+// included when another Candidate of the same id campaigns too. One that leads
+// already does not wait.
 func (c *Candidate) Campaign(ctx context.Context) error {
 	over, err := done(ctx)
 	if err != nil {
@@ -171,14 +179,16 @@ func (c *Candidate) lease() (Lease, error) {
 	return l, err
 }
 
-// Epoch is the fencing token of the reign, and 0 when the candidate does not lead. It does not extend the lease.
+// Epoch is the fencing token of the reign, and 0 when the candidate does not lead.
+// It does not extend the lease.
 func (c *Candidate) Epoch() uint64 {
 	l, _ := c.lease()
 	return l.token
 }
 
-// Context returns a child of parent that is cancelled, with the reason as its cause, when the reign ends; the error is
-// [ErrNotLeader] when the candidate does not lead. Call the returned function when done. See [Lease.Context].
+// Context returns a child of parent that is cancelled, with the reason as its
+// cause, when the reign ends; the error is [ErrNotLeader] when the candidate does
+// not lead. Call the returned function when done. See [Lease.Context].
 func (c *Candidate) Context(parent context.Context) (context.Context, context.CancelFunc, error) {
 	l, err := c.lease()
 	if err != nil {
@@ -188,8 +198,8 @@ func (c *Candidate) Context(parent context.Context) (context.Context, context.Ca
 	return ctx, cancel, nil
 }
 
-// Resign gives the flag to the next who campaigns. It returns [ErrNotLeader], without effect, when the candidate does
-// not lead.
+// Resign gives the flag to the next who campaigns. It returns [ErrNotLeader],
+// without effect, when the candidate does not lead.
 func (c *Candidate) Resign() error {
 	c.stopBeat()
 	l, err := c.lease()
@@ -202,8 +212,9 @@ func (c *Candidate) Resign() error {
 	return nil
 }
 
-// SetLease makes the present and later leases of this candidate last d. Only the leader may. It returns, without effect,
-// [ErrNotLeader] otherwise, and [ErrDuration] when d is not positive.
+// SetLease makes the present and later leases of this candidate last d. Only the
+// leader may. It returns, without effect, [ErrNotLeader] otherwise, and
+// [ErrDuration] when d is not positive.
 func (c *Candidate) SetLease(d time.Duration) error {
 	if d <= 0 {
 		return ErrDuration

@@ -131,7 +131,7 @@ func TestResqueScheduler_M02_OldMastersTimer(t *testing.T) {
 		require.NoError(t, b.Resign())
 		time.Sleep(time.Hour)
 		leader, _ := e.Leader()
-		require.Zero(t, leader, "nobody asks")
+		require.Zero(t, leader, "no candidate asks")
 	})
 }
 

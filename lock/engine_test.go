@@ -6,7 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// lease asks for a lease on keys that have key-locks, too. No shell has both; the law of keys is the same.
+// lease asks for a lease on keys that have key-locks, too. No shell has both; the
+// law of keys is the same.
 func lease(k *KeyLocks, owner string, keys ...string) *Place {
 	p := &Place{table: new(Table)}
 	w := &p.waiter
@@ -59,7 +60,8 @@ func TestLeasesAndKeyLocksOnOneKey(t *testing.T) {
 	require.Equal(t, []Owner{job, other}, woken)
 }
 
-// A cycle that goes over both kinds: the job waits for a lease, whose owner stands in line behind a key-lock of it.
+// A cycle that goes over both kinds: the job waits for a lease, whose owner stands
+// in line behind a key-lock of it.
 func TestDeadlockOfAJobAndALease(t *testing.T) {
 	k := new(KeyLocks)
 	k.At(0)

@@ -9,12 +9,13 @@ import (
 // Request is what a job wants before it runs.
 type Request struct {
 	Owner     Owner
-	BlockedBy []string      // none of them may be locked by somebody else
+	BlockedBy []string      // none of them may be locked by another owner
 	Lock      []Setting     // what it locks then, in the same instant
 	TTL       time.Duration // of what it locks; 0: for ever
 }
 
-// Setting is a key that a job locks when it runs, for one of its payloads if the Position is not 0.
+// Setting is a key that a job locks when it runs, for one of its payloads if the
+// Position is not 0.
 type Setting struct {
 	Key      string
 	Position uint64
@@ -24,14 +25,16 @@ func (r *Request) locks(key string) bool {
 	return slices.ContainsFunc(r.Lock, func(s Setting) bool { return s.Key == key })
 }
 
-// covers reports whether a key was kept as r needs it: who is called after that comes after r, too.
+// covers reports whether a key was kept as r needs it: who is called after that
+// comes after r, too.
 func (kept *Request) covers(r *Request, key string) bool {
 	return kept != nil && slices.Contains(kept.BlockedBy, key) && (kept.locks(key) || !r.locks(key))
 }
 
-// Enter has a job that a worker has in hand lock what it asks for, or returns a key that blocks it. Then it stands in
-// line if waker is not nil, which returns what wakes it when its turn has come; but when that would close a cycle of
-// those that wait it gets a [*DeadlockError].
+// Enter has a job that a worker has in hand lock what it asks for, or returns a key
+// that blocks it. Then it stands in line if waker is not nil, which returns what
+// wakes it when its turn has come; but when that would close a cycle of those that
+// wait it gets a [*DeadlockError].
 func (k *KeyLocks) Enter(r Request, waker func() func()) (fresh []*KeyLock, blocked string, err error) {
 	w := k.job(r.Owner)
 	number := uint64(math.MaxUint64)
@@ -53,7 +56,8 @@ func (k *KeyLocks) Enter(r Request, waker func() func()) (fresh []*KeyLock, bloc
 	return fresh, blocked, err
 }
 
-// set locks what a request asks for. What its job has locked before, in a run that failed, it has still.
+// set locks what a request asks for. What its job has locked before, in a run that
+// failed, it has still.
 func (k *KeyLocks) set(r Request) (fresh []*KeyLock) {
 	var earlier map[Setting]bool // nil in a first run
 	if ran := k.ran[r.Owner]; len(ran) > 0 {
@@ -99,7 +103,8 @@ func (k *KeyLocks) Leave(by Owner) {
 	}
 }
 
-// Recheck has a job in line try again when what it has locked meanwhile closes a cycle: then it will hear of it.
+// Recheck has a job in line try again when what it has locked meanwhile closes a
+// cycle: then it will hear of it.
 func (k *KeyLocks) Recheck(by Owner) {
 	if w := k.job(by); w != nil && w.standing() && k.deadlock(w) != nil {
 		k.callNextAt(k.stepOut(w), &k.op)

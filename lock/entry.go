@@ -2,12 +2,14 @@ package lock
 
 import "time"
 
-// maxIdle bounds how many keys that nobody needs a table remembers, so that a key in regular use costs neither an
-// allocation nor a map insert and delete each time (measured: 60 of 170 ns).
+// maxIdle bounds how many unused keys a table remembers, so that a key in regular
+// use costs neither an allocation nor a map insert and delete each time (measured:
+// 60 of 170 ns).
 const maxIdle = 256
 
-// engine is what the package comment draws: keys, what is locked, and who waits. It is plain data, and pure: it reads
-// no clock but that of the op that it is given, starts nothing, and calls nobody.
+// engine is what the package comment draws: keys, what is locked, and who waits. It
+// is plain data, and pure: it reads no clock but that of the op that it is given,
+// starts nothing, and calls no user code.
 type engine struct {
 	token   uint64            // of the newest lease or key-lock
 	arrived uint64            // number of the newest waiter
@@ -31,7 +33,7 @@ type entry struct {
 	toLock   int            // how many of the jobs that were called are to lock it
 	toPass   int            // and how many are to find it unlocked
 	watchers watchers       // of the end of its last key-lock
-	changed  chan struct{}  // closed at the next change of lease; nil = nobody watches
+	changed  chan struct{}  // closed at the next change of lease; nil = not watched
 	own      record         // the record of every lease on this key alone
 	one      [1]*entry      // backing array of own.entries
 	idle     node[*entry]
@@ -43,13 +45,13 @@ func (e *entry) open() bool { return e.lease == nil && e.locks.n == 0 }
 // free reports whether a new lease may take the key.
 func (e *entry) free() bool { return e.open() && e.line.n|e.toLock|e.toPass == 0 }
 
-// blocks reports whether somebody else has locked the key.
+// blocks reports whether another owner has locked the key.
 func (e *entry) blocks(by Owner) bool {
 	return len(e.by) > 1 || (len(e.by) == 1 && e.by[by] == 0) || (e.lease != nil && e.lease.by() != by)
 }
 
-// isKept reports whether the key is kept for those who were called, or who stand in line and came before the one who
-// asks.
+// isKept reports whether the key is kept for those who were called, or who stand in
+// line and came before the one who asks.
 func (e *entry) isKept(locks bool, number uint64) bool {
 	if e.toLock > 0 || (e.toPass > 0 && locks) {
 		return true
@@ -100,8 +102,9 @@ func (g *engine) entry(key string) *entry {
 	return g.add(key)
 }
 
-// retire puts an entry that nobody needs into the idle list, and forgets the oldest one above maxIdle. An entry is
-// never used again for another key: old leases may still point to its record.
+// retire puts an unused entry into the idle list, and forgets the oldest one above
+// maxIdle. An entry is never used again for another key: old leases may still point
+// to its record.
 func (g *engine) retire(e *entry) {
 	if !e.free() || e.changed != nil || e.watchers.n > 0 || e.idle.list != nil {
 		return

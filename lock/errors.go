@@ -10,33 +10,38 @@ import (
 var (
 	// ErrEmptyKey is returned when no key is given, or one of them is empty.
 	ErrEmptyKey = errors.New("lock: empty key")
-	// ErrDuration is returned when a TTL or lease length is negative, or zero where that has no meaning.
+	// ErrDuration is returned when a TTL or lease length is negative, or zero where
+	// that has no meaning.
 	ErrDuration = errors.New("lock: duration must be positive")
-	// ErrConfig is returned when a config lacks what has no default, or has a negative limit.
+	// ErrConfig is returned when a config lacks what has no default, or has a
+	// negative limit.
 	ErrConfig = errors.New("lock: incomplete config")
 )
 
-// Errors about keys that somebody has.
+// Errors about who holds a key.
 var (
-	// ErrLocked is returned when a key is held, or promised to a waiter, and the call does not wait.
-	// The error is a [*LockedError].
+	// ErrLocked is returned when a key is held, or promised to a waiter, and the
+	// call does not wait. The error is a [*LockedError].
 	ErrLocked = errors.New("lock: locked")
-	// ErrDeadlock is returned when waiting would close a cycle of owners that wait for each other, or when an
-	// owner asks for a key that it holds. The error is a [*DeadlockError].
+	// ErrDeadlock is returned when waiting would close a cycle of owners that wait
+	// for each other, or when an owner asks for a key that it holds. The error is a
+	// [*DeadlockError].
 	ErrDeadlock = errors.New("lock: deadlock")
-	// ErrNotLocked is returned when a key that is not held is broken, or a counter would fall below zero.
+	// ErrNotLocked is returned when a key that is not held is broken, or a counter
+	// would fall below zero.
 	ErrNotLocked = errors.New("lock: not locked")
 )
 
-// Errors about a lease that has ended. The error is a [*LostError], which is an [ErrLockLost] and, while it is
-// still known, one of the three reasons too.
+// Errors about a lease that has ended. The error is a [*LostError], which is an
+// [ErrLockLost] and, while it is still known, one of the three reasons too.
 var (
-	// ErrLockLost is returned when a lease is used that is not, or not any more, the holder of its keys:
-	// a stranger's or a stale token, a second unlock.
+	// ErrLockLost is returned when a lease is used that is not, or not any more,
+	// the holder of its keys: a stranger's or a stale token, a second unlock.
 	ErrLockLost = errors.New("lock: lock lost")
-	// ErrExpired is the reason when the TTL passed before the holder extended or unlocked.
+	// ErrExpired is the reason when the TTL passed before the holder extended or
+	// unlocked.
 	ErrExpired = errors.New("lock: lease expired")
-	// ErrBroken is the reason when somebody called [Table.Break].
+	// ErrBroken is the reason when [Table.Break] was called.
 	ErrBroken = errors.New("lock: lease broken")
 	// ErrUnlocked is the reason when the holder itself unlocked.
 	ErrUnlocked = errors.New("lock: lease unlocked")
@@ -44,9 +49,11 @@ var (
 
 // Errors of slots and leader flags.
 var (
-	// ErrNoFreeSlot is returned when Next was called MaxSteps times and gave no free value.
+	// ErrNoFreeSlot is returned when Next was called MaxSteps times and gave no
+	// free value.
 	ErrNoFreeSlot = errors.New("lock: no free slot")
-	// ErrNotLeader is returned when a candidate that does not hold the flag resigns or changes the lease.
+	// ErrNotLeader is returned when a candidate that does not hold the flag resigns
+	// or changes the lease.
 	ErrNotLeader = errors.New("lock: not the leader")
 )
 
@@ -88,13 +95,16 @@ func (e *LostError) Unwrap() []error {
 	return []error{ErrLockLost, e.Reason}
 }
 
-// DeadlockError names the cycle that waiting would have closed. It is an [ErrDeadlock].
+// DeadlockError names the cycle that waiting would have closed. It is an
+// [ErrDeadlock].
 type DeadlockError struct {
-	// Cycle has one hop per owner, starting with the one who asked; the last hop leads back to it.
+	// Cycle has one hop per owner, starting with the one who asked; the last hop
+	// leads back to it.
 	Cycle []Hop
 }
 
-// Hop is one step of a cycle: Owner waits for Key, which Holder has or will have first.
+// Hop is one step of a cycle: Owner waits for Key, which Holder has or will have
+// first.
 type Hop struct {
 	Owner, Key, Holder string
 }

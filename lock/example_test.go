@@ -45,7 +45,8 @@ func ExampleTable_Queue() {
 	// third prints with token 4
 }
 
-// A store that remembers the largest token refuses a holder that was paused for too long.
+// A store that remembers the largest token refuses a holder that was paused for too
+// long.
 func ExampleLease_Token() {
 	table := lock.New()
 	largest := uint64(0)
@@ -89,8 +90,8 @@ func ExampleDeadlockError() {
 	_, _ = table.Queue(lock.Options{Owner: "billing"}, nil, "parcels")
 	_, err := table.Acquire(context.Background(), lock.Options{Owner: "shipping"}, "invoices")
 	fmt.Println(err)
-	// Output:
-	// lock: deadlock: "shipping" waits for "invoices" of "billing", "billing" waits for "parcels" of "shipping"
+	// Output: lock: deadlock: "shipping" waits for "invoices" of "billing",
+	// "billing" waits for "parcels" of "shipping"
 }
 
 func ExampleSlots() {

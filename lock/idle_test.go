@@ -10,8 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A table that holds and waits without TTLs has no timer; one whose leases have all ended has none any more. That no
-// goroutine is left is checked by every bubble when it ends.
+// A table that holds and waits without TTLs has no timer; one whose leases have all
+// ended has none any more. That no goroutine is left is checked by every bubble
+// when it ends.
 func TestNoWakeUpsWhileIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := New()
@@ -72,7 +73,7 @@ func TestHeartbeatsDoNotResetTheTimer(t *testing.T) {
 	})
 }
 
-// What a table remembers of keys that nobody uses is bounded.
+// What a table remembers of unused keys is bounded.
 func TestIdleKeysAreForgotten(t *testing.T) {
 	table := New()
 	for i := range 10 * maxIdle {
@@ -91,7 +92,8 @@ func TestIdleKeysAreForgotten(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A lease that is older than what the table remembers of its key is still known to be lost.
+// A lease that is older than what the table remembers of its key is still known to
+// be lost.
 func TestLeaseOfAForgottenKey(t *testing.T) {
 	table := New()
 	old, err := table.TryAcquire(Options{}, "k")
@@ -109,7 +111,8 @@ func TestLeaseOfAForgottenKey(t *testing.T) {
 	require.True(t, now.Held())
 }
 
-// A context that is cancelled early leaves nothing behind, however long the lease lasts.
+// A context that is cancelled early leaves nothing behind, however long the lease
+// lasts.
 func TestForgottenContextsAreForgotten(t *testing.T) {
 	l, err := New().TryAcquire(Options{}, "k")
 	require.NoError(t, err)

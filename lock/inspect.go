@@ -45,7 +45,8 @@ type Waiter struct {
 	For   time.Duration // how long it has waited
 }
 
-// String is one line: key, holder, since when, until when, and who waits. Names that do not print are quoted.
+// String is one line: key, holder, since when, until when, and who waits. Names
+// that do not print are quoted.
 func (s Status) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: ", plain(s.Key))
@@ -86,8 +87,9 @@ func (t *Table) Status(key string) Status {
 	return s
 }
 
-// List says the same for every key that is held or waited for, sorted by key, in one consistent view. The table
-// stands still while the list is copied: about 1 ms for 1,000 keys.
+// List says the same for every key that is held or waited for, sorted by key, in
+// one consistent view. The table stands still while the list is copied: about 1 ms
+// for 1,000 keys.
 func (t *Table) List() []Status {
 	var o op
 	t.enter(&o)

@@ -7,18 +7,21 @@ import (
 	"time"
 )
 
-// KeyLocks are keys that jobs lock until they have succeeded, whether they run or not, and that other jobs wait for. It
-// is the engine without a shell, for an executor that writes down what is locked: plain data without a goroutine, a
-// timer or a mutex. Its caller serialises all calls, gives the time with At, takes what has changed with Drain before
-// it lets go, and calls Expire when the time of Next has come. The zero value is ready to use.
+// KeyLocks are keys that jobs lock until they have succeeded, whether they run or
+// not, and that other jobs wait for. It is the engine without a shell, for an
+// executor that writes down what is locked: plain data without a goroutine, a timer
+// or a mutex. Its caller serialises all calls, gives the time with At, takes what
+// has changed with Drain before it lets go, and calls Expire when the time of Next
+// has come. The zero value is ready to use.
 type KeyLocks struct {
 	engine
 	op op
 }
 
-// KeyLock is one lock of a key: it stays until somebody ends it, whoever has set it, or its time is over. Any number
-// of them may be on one key. Each knows for whom it was set, so that no job is in its own way, and a retry does not lock
-// twice. Only the Position may be changed once a KeyLocks knows it.
+// KeyLock is one lock of a key: it stays until any caller ends it, or its time is
+// over. Any number of them may be on one key. Each knows for whom it was set, so
+// that no job is in its own way, and a retry does not lock twice. Only the Position
+// may be changed once a KeyLocks knows it.
 type KeyLock struct {
 	Number uint64 // identifies it for ever; later ones have larger ones
 	Key    string
@@ -27,8 +30,8 @@ type KeyLock struct {
 	Since  time.Duration // on the clock of At
 	Until  time.Duration // the same; 0: for ever
 
-	// Position of the payload that it belongs to, 0 if that is the job as a whole, a person, or not known yet. It is
-	// looked at for locks with OnRun only.
+	// Position of the payload that it belongs to, 0 if that is the job as a whole,
+	// a person, or not known yet. It is looked at for locks with OnRun only.
 	Position uint64
 
 	alarm
@@ -37,13 +40,15 @@ type KeyLock struct {
 	place int // in engine.ran
 }
 
-// Change is what has become of a key-lock: it was set or given another Owner or Position, or it has ended.
+// Change is what has become of a key-lock: it was set or given another Owner or
+// Position, or it has ended.
 type Change struct {
 	Lock  *KeyLock
 	Ended bool
 }
 
-// At says what time it is, as a duration since a moment of the caller's choice; see Expire for what ends by that.
+// At says what time it is, as a duration since a moment of the caller's choice; see
+// Expire for what ends by that.
 func (k *KeyLocks) At(now time.Duration) { k.op.time, k.op.timed = now, true }
 
 // Next is when the next key-lock ends by itself; false: none does.
@@ -55,8 +60,8 @@ func (k *KeyLocks) Next() (at time.Duration, ok bool) {
 // Expire ends the key-locks whose time is over.
 func (k *KeyLocks) Expire() { k.expire(&k.op) }
 
-// Drain returns what has changed since the last one, in order, and a function that wakes those whose turn it is, nil
-// if there are none: call it under no mutex.
+// Drain returns what has changed since the last one, in order, and a function that
+// wakes those whose turn it is, nil if there are none: call it under no mutex.
 func (k *KeyLocks) Drain() (changes []Change, wake func()) {
 	changes, k.changes = k.changes, nil
 	if w := k.op.wakes; w.first != nil {
@@ -65,7 +70,8 @@ func (k *KeyLocks) Drain() (changes []Change, wake func()) {
 	return changes, wake
 }
 
-// Lock locks a key for an enqueue or a person, who do not wait, whoever else has locked it; ttl 0: for ever.
+// Lock locks a key for an enqueue or a person, who do not wait, even if others have
+// locked it; ttl 0: for ever.
 func (k *KeyLocks) Lock(key string, by Owner, ttl time.Duration) *KeyLock {
 	return k.lock(key, by, ttl, false, 0)
 }
@@ -116,7 +122,8 @@ func (g *engine) putRan(l *KeyLock) {
 	g.ran[l.Owner] = append(g.ran[l.Owner], l)
 }
 
-// dropRan moves the last one to its place: a job may have many payloads, each with a lock.
+// dropRan moves the last one to its place: a job may have many payloads, each with
+// a lock.
 func (g *engine) dropRan(l *KeyLock) {
 	if !l.OnRun {
 		return
@@ -157,8 +164,8 @@ func (k *KeyLocks) Drop(locks ...*KeyLock) {
 	}
 }
 
-// Unlock ends the locks of a key: one of them if they are counted, preferably one of by, or else the oldest; or all.
-// It reports whether the key was locked.
+// Unlock ends the locks of a key: one of them if they are counted, preferably one
+// of by, or else the oldest; or all. It reports whether the key was locked.
 func (k *KeyLocks) Unlock(key string, counted bool, by Owner) bool {
 	e := k.entries[key]
 	if e == nil || e.locks.n == 0 {
@@ -183,9 +190,10 @@ func (e *entry) pick(by Owner) *KeyLock {
 	return at.value
 }
 
-// Replace gives the locks of a payload to the one that replaces it, which has locks of its own from when it was
-// enqueued: what a run has locked goes over to it, because it runs in its place, and the others end. moved is called
-// for each that goes over, to change its Position.
+// Replace gives the locks of a payload to the one that replaces it, which has locks
+// of its own from when it was enqueued: what a run has locked goes over to it,
+// because it runs in its place, and the others end. moved is called for each that
+// goes over, to change its Position.
 func (k *KeyLocks) Replace(locks []*KeyLock, into uint64, moved func(*KeyLock)) {
 	for _, l := range locks {
 		if !l.OnRun || k.has(l.Owner, l.Key, into) {
@@ -197,7 +205,8 @@ func (k *KeyLocks) Replace(locks []*KeyLock, into uint64, moved func(*KeyLock)) 
 	}
 }
 
-// has reports whether a job has locked a key in an earlier run, for the payload or as a whole.
+// has reports whether a job has locked a key in an earlier run, for the payload or
+// as a whole.
 func (g *engine) has(by Owner, key string, position uint64) bool {
 	return slices.ContainsFunc(g.ran[by], func(l *KeyLock) bool {
 		return l.Key == key && (l.Position == position || l.Position == 0)
@@ -214,7 +223,8 @@ func (k *KeyLocks) OfJob(by Owner) (whole []*KeyLock) {
 	return whole
 }
 
-// Rename gives the key-locks of a queue's jobs to the queue's new name. It is for a start, while none of them waits.
+// Rename gives the key-locks of a queue's jobs to the queue's new name. It is for a
+// start, while none of them waits.
 func (k *KeyLocks) Rename(former, name string) {
 	for _, e := range k.entries {
 		for l := range e.locks.all() {
@@ -234,7 +244,8 @@ func (k *KeyLocks) reassign(l *KeyLock, by Owner) {
 	k.changed(l, false)
 }
 
-// Restore brings key-locks back that were written down, with their numbers. Later ones have larger numbers.
+// Restore brings key-locks back that were written down, with their numbers. Later
+// ones have larger numbers.
 func (k *KeyLocks) Restore(locks []*KeyLock) {
 	for _, l := range slices.SortedFunc(slices.Values(locks), func(a, b *KeyLock) int { return cmp.Compare(a.Number, b.Number) }) {
 		k.put(l)
@@ -242,8 +253,8 @@ func (k *KeyLocks) Restore(locks []*KeyLock) {
 	}
 }
 
-// Watch has wake called once when the last lock of a key ends; false: it is not locked now. cancel is a call like all
-// others.
+// Watch has wake called once when the last lock of a key ends; false: it is not
+// locked now. cancel is a call like all others.
 func (k *KeyLocks) Watch(key string, wake func()) (cancel func(), locked bool) {
 	e := k.entries[key]
 	if e == nil || e.locks.n == 0 {
@@ -276,8 +287,8 @@ func (k *KeyLocks) Keys() []string {
 	return keys
 }
 
-// Line returns who waits for a key: the jobs that were called, for whom it is kept, and those that stand in its line,
-// both first come first.
+// Line returns who waits for a key: the jobs that were called, for whom it is kept,
+// and those that stand in its line, both first come first.
 func (k *KeyLocks) Line(key string) (called, waiting []Owner) {
 	e := k.entries[key]
 	if e == nil {

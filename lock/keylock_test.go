@@ -78,7 +78,7 @@ func (p *keyLocksPair) look(t require.TestingT) {
 		require.Equal(t, []any{o.called, o.key != ""}, []any{called, slices.Contains(keys, o.key)})
 		if o.key != "" {
 			require.Equal(t, o.key, w.spots[0].entry.key)
-			require.True(t, p.model.blocked(o.key, o.Request, o.number), "nobody has woken %v", o.Owner)
+			require.True(t, p.model.blocked(o.key, o.Request, o.number), "%v was not woken", o.Owner)
 		}
 	}
 	require.Equal(t, len(p.disk), there)
@@ -123,7 +123,7 @@ func TestKeyLocksAndTheirModel(t *testing.T) {
 			"the called one enters": func(t *rapid.T) {
 				called := slices.DeleteFunc(slices.Clone(p.model.waits), func(o *modelWait) bool { return !o.called })
 				if len(called) == 0 {
-					t.Skip("nobody was called")
+					t.Skip("no job was called")
 				}
 				r := rapid.SampledFrom(called).Draw(t, "called").Request
 				var set []string
@@ -209,8 +209,8 @@ func (p *keyLocksPair) enter(t *rapid.T, by Owner, blockedBy, set []string, park
 	}
 }
 
-// allEnd has everything that is locked end, and whoever is called run to its end:
-// then nobody is left who stands in line.
+// allEnd has everything that is locked end, and every job that is called run to its
+// end: then no job is left in line.
 func (p *keyLocksPair) allEnd(t *rapid.T) {
 	for range 20 {
 		for _, h := range p.known {

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// keyLocksModel is what KeyLocks are as one would say it: a list of locks, and a list of
-// those who wait, in the order in which they came. It looks at everything every
-// time.
+// keyLocksModel is what KeyLocks are as one would say it: a list of locks, and a
+// list of those who wait, in the order in which they came. It looks at everything
+// every time.
 type keyLocksModel struct {
 	holds   []modelHold
 	waits   []*modelWait
@@ -42,9 +42,9 @@ func (w *keyLocksModel) find(by Owner) *modelWait {
 	return nil
 }
 
-// blocked is the law: a key blocks those who want it unlocked while somebody else
-// has locked it, is about to, or has to find it unlocked before they lock it; and
-// while nobody has, it is for those first who came first.
+// blocked is the law: a key blocks those who want it unlocked while another has
+// locked it, is about to, or has to find it unlocked before they lock it; and while
+// none has, it is for those first who came first.
 func (w *keyLocksModel) blocked(key string, r Request, number uint64) bool {
 	free := !slices.ContainsFunc(w.holds, func(h modelHold) bool { return h.key == key })
 	return w.locked(key, r.Owner) || slices.ContainsFunc(w.waits, func(o *modelWait) bool {
@@ -152,8 +152,8 @@ func (w *keyLocksModel) waitsFor(r Request) (all []Owner) {
 	return all
 }
 
-// cycle reports whether a request would wait for itself, by following
-// everybody until nothing new turns up.
+// cycle reports whether a request would wait for itself, by following all of them
+// until nothing new turns up.
 func (w *keyLocksModel) cycle(r Request) bool {
 	reached := make(map[Owner]bool)
 	for _, by := range w.waitsFor(r) {

@@ -16,8 +16,9 @@ const (
 	broken
 )
 
-// record is what a table knows about a lease. It is guarded by the table's mutex, except entries, which never change.
-// A record of a single key is used again by the next lease on that key; the token tells them apart.
+// record is what a table knows about a lease. It is guarded by the table's mutex,
+// except entries, which never change. A record of a single key is used again by the
+// next lease on that key; the token tells them apart.
 type record struct {
 	alarm
 	entries []*entry // in the order of their keys
@@ -26,7 +27,7 @@ type record struct {
 	ttl     time.Duration
 	since   time.Duration
 	end     ending
-	watch   *watch // nil = nobody waits for the end
+	watch   *watch // nil = no caller waits for the end
 }
 
 // until is the end of the lease, never when it has none.
@@ -79,9 +80,10 @@ var over = func() chan struct{} {
 	return c
 }()
 
-// Lease is the right to its keys, from the grant until Unlock, the end of its TTL, or Break. It is a small value that
-// can be copied and compared; all copies are the same lease, and all methods may be called by any number of
-// goroutines. The zero value is a lease that has ended.
+// Lease is the right to its keys, from the grant until Unlock, the end of its TTL,
+// or Break. It is a small value that can be copied and compared; all copies are the
+// same lease, and all methods may be called by any number of goroutines. The zero
+// value is a lease that has ended.
 type Lease struct {
 	table  *Table
 	record *record
@@ -91,8 +93,9 @@ type Lease struct {
 // lease is the handle of a lease that was just granted.
 func (t *Table) lease(r *record) Lease { return Lease{t, r, r.token} }
 
-// Token is the fencing token: larger than that of every lease granted before by the same table, and not 0. It
-// stays the same when the lease is extended, and is known after the end too.
+// Token is the fencing token: larger than that of every lease granted before by the
+// same table, and not 0. It stays the same when the lease is extended, and is known
+// after the end too.
 func (l Lease) Token() uint64 { return l.token }
 
 // Keys are the keys of the lease, sorted; nil for the zero value.
@@ -107,7 +110,8 @@ func (l Lease) Keys() []string {
 	return keys
 }
 
-// enter locks the table if the lease is held, and says [ErrLockLost] otherwise. The caller runs o.wakes in both cases.
+// enter locks the table if the lease is held, and says [ErrLockLost] otherwise. The
+// caller runs o.wakes in both cases.
 func (l Lease) enter(o *op) error {
 	if l.record == nil {
 		return &LostError{Token: l.token}
@@ -134,8 +138,9 @@ func (l Lease) Held() bool {
 	return err == nil
 }
 
-// Unlock ends the lease and hands each key to the first waiter. It returns [*LostError], without effect, when the
-// lease has ended already. Wake functions of those granted are called before it returns.
+// Unlock ends the lease and hands each key to the first waiter. It returns
+// [*LostError], without effect, when the lease has ended already. Wake functions of
+// those granted are called before it returns.
 func (l Lease) Unlock() error {
 	var o op
 	err := l.unlock(&o)
@@ -153,8 +158,9 @@ func (l Lease) unlock(o *op) error {
 	return err
 }
 
-// Extend makes the lease end ttl from now, which may be later or earlier than before; the token stays. It returns,
-// without effect, [ErrDuration] when ttl is not positive and [*LostError] when the lease has ended.
+// Extend makes the lease end ttl from now, which may be later or earlier than
+// before; the token stays. It returns, without effect, [ErrDuration] when ttl is
+// not positive and [*LostError] when the lease has ended.
 func (l Lease) Extend(ttl time.Duration) error {
 	if ttl <= 0 {
 		return ErrDuration
@@ -169,7 +175,8 @@ func (l Lease) Extend(ttl time.Duration) error {
 	return err
 }
 
-// Record returns what a person or a journal wants to know about the lease, and false when it has ended.
+// Record returns what a person or a journal wants to know about the lease, and
+// false when it has ended.
 func (l Lease) Record() (Held, bool) {
 	var o op
 	var h Held
@@ -182,8 +189,8 @@ func (l Lease) Record() (Held, bool) {
 	return h, err == nil
 }
 
-// Lost returns a channel that is closed when the lease ends, whatever the reason: TTL, Break or its own Unlock.
-// For a lease that has ended it is closed.
+// Lost returns a channel that is closed when the lease ends, whatever the reason:
+// TTL, Break or its own Unlock. For a lease that has ended it is closed.
 func (l Lease) Lost() <-chan struct{} {
 	var o op
 	lost := over
@@ -206,9 +213,11 @@ func (r *record) watchLocked() *watch {
 	return r.watch
 }
 
-// Context returns a child of parent that is cancelled when the lease ends, with the [*LostError] as its cause; for a
-// lease that has ended it is cancelled already, and so it is, with [ErrContext], if parent is unusable. The returned function cancels the child and forgets about it; call it
-// when done, as with context.WithCancel.
+// Context returns a child of parent that is cancelled when the lease ends, with the
+// [*LostError] as its cause; for a lease that has ended it is cancelled already,
+// and so it is, with [ErrContext], if parent is unusable. The returned function
+// cancels the child and forgets about it; call it when done, as with
+// context.WithCancel.
 func (l Lease) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := child(parent)
 	forget := l.OnEnd(cancel)
@@ -218,9 +227,10 @@ func (l Lease) Context(parent context.Context) (context.Context, context.CancelF
 	}
 }
 
-// OnEnd calls f, unless it is nil, once, under no mutex, with the [*LostError] when the lease ends, or now when it has ended. f runs on
-// the goroutine that ended the lease and must not block. After forget it is not called any more, unless it is on its
-// way.
+// OnEnd calls f, unless it is nil, once, under no mutex, with the [*LostError] when
+// the lease ends, or now when it has ended. f runs on the goroutine that ended the
+// lease and must not block. After forget it is not called any more, unless it is on
+// its way.
 func (l Lease) OnEnd(f func(reason error)) (forget func()) {
 	if f == nil {
 		return func() {}

@@ -28,7 +28,8 @@ const (
 	linKeys   = 6
 )
 
-// call is the input of one operation, result its output. A set of keys is a bit mask.
+// call is the input of one operation, result its output. A set of keys is a bit
+// mask.
 type call struct {
 	kind  string // try, acquire, unlock, extend, break
 	keys  uint8
@@ -42,8 +43,9 @@ type result struct {
 	token uint64 // granted
 }
 
-// tableState is the state of the model: who has each key, until when. An expiry is no operation of its own: the time
-// of the bubble stands still while anybody runs, so each operation knows exactly which leases have ended before it.
+// tableState is the state of the model: who has each key, until when. An expiry is
+// no operation of its own: the time of the bubble stands still while any goroutine
+// runs, so each operation knows exactly which leases have ended before it.
 type tableState struct {
 	now   time.Duration
 	last  uint64 // token
@@ -135,8 +137,8 @@ var model = porcupine.Model{
 	},
 }
 
-// history runs the clients in a bubble. waiting lets some of them wait, and keeps the others from trying, since a
-// waiter's promise is not in the model.
+// history runs the clients in a bubble. waiting lets some of them wait, and keeps
+// the others from trying, since a waiter's promise is not in the model.
 func history(t *testing.T, seed uint64, waiting bool) []porcupine.Operation {
 	var all [clients][]porcupine.Operation
 	synctest.Test(t, func(t *testing.T) {
@@ -181,7 +183,7 @@ func (c *client) step(ctx context.Context) {
 		in.kind, in.ttl = "try", time.Duration(c.rand.IntN(4))*time.Millisecond
 		if c.waiting {
 			in.kind = "acquire"
-			in.ttl += time.Millisecond // so that everybody's turn comes
+			in.ttl += time.Millisecond // so that each waiter's turn comes
 		}
 	case n < 15:
 		in.kind = "unlock"
@@ -227,7 +229,8 @@ func (c *client) run(ctx context.Context, in call) result {
 	return result{ok: err == nil, token: l.Token()}
 }
 
-// Concurrent acquire, release, extend, break and expiry, one key or two, are linearizable.
+// Concurrent acquire, release, extend, break and expiry, one key or two, are
+// linearizable.
 func TestLocksAreLinearizable(t *testing.T) {
 	n := histories
 	if os.Getenv("STRAND_LONG") != "" {

@@ -2,8 +2,8 @@ package lock
 
 import "iter"
 
-// list is a doubly linked list of nodes that are part of what is linked, so that to stand in one costs no allocation.
-// The zero value is empty.
+// list is a doubly linked list of nodes that are part of what is linked, so that to
+// stand in one costs no allocation. The zero value is empty.
 type list[T any] struct {
 	first, last *node[T]
 	n           int
@@ -34,7 +34,8 @@ func (l *list[T]) insert(at, behind *node[T]) {
 	l.n++
 }
 
-// remove takes a node out, wherever it stands; it does nothing when the node is not in l.
+// remove takes a node out, wherever it stands; it does nothing when the node is not
+// in l.
 func (l *list[T]) remove(at *node[T]) {
 	if at.list != l {
 		return
@@ -66,7 +67,8 @@ func (l *list[T]) all() iter.Seq[T] {
 	}
 }
 
-// watchers are functions to be called once at the next occasion, in the order in which they came.
+// watchers are functions to be called once at the next occasion, in the order in
+// which they came.
 type watchers struct{ list[func()] }
 
 func (w *watchers) add(wake func()) *node[func()] {

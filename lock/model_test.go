@@ -10,8 +10,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// model is a table as simple as it can be: all requests ever made, in the order of arrival, and a rule that is applied
-// until nothing changes: whoever waits, whose keys nobody holds and no earlier one waits for, is granted.
+// model is a table as simple as it can be: all requests ever made, in the order of
+// arrival, and a rule that is applied until nothing changes: a waiter whose keys
+// are not held, and not waited for by an earlier one, is granted.
 type model struct {
 	now      time.Duration
 	requests []*request
@@ -56,7 +57,8 @@ func shares(a, b *request) bool {
 	return slices.ContainsFunc(a.keys, func(k string) bool { return slices.Contains(b.keys, k) })
 }
 
-// bubbleTB keeps rapid from asking for the deadline of the test, which a bubble does not allow.
+// bubbleTB keeps rapid from asking for the deadline of the test, which a bubble
+// does not allow.
 type bubbleTB struct{ testing.TB }
 
 func TestTableIsLikeItsModel(t *testing.T) {

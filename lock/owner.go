@@ -6,12 +6,13 @@ import (
 	"unicode/utf8"
 )
 
-// Owner is who holds, locks or waits: a job by its queue and id, anybody else by an ID alone. The zero value is
-// anonymous, or a person who locks by hand. An owner counts as one sequential party.
+// Owner is who holds, locks or waits: a job by its queue and id, all others by an
+// ID alone. The zero value is anonymous, or a person who locks by hand. An owner
+// counts as one sequential party.
 type Owner struct{ Queue, ID string }
 
-// String names an owner for people: queue/id, or the ID as it is. Two jobs never have one name, and nothing in it moves
-// the cursor of a terminal.
+// String names an owner for people: queue/id, or the ID as it is. Two jobs never
+// have one name, and nothing in it moves the cursor of a terminal.
 func (o Owner) String() string {
 	if o.Queue == "" {
 		return o.ID

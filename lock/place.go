@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Place is a request that stands in the lines of its keys. It is waiting until it is granted or cancelled.
+// Place is a request that stands in the lines of its keys. It is waiting until it
+// is granted or cancelled.
 type Place struct {
 	table  *Table
 	ttl    time.Duration
@@ -23,16 +24,19 @@ const (
 	cancelled
 )
 
-// Queue asks for all keys together and does not wait. When they are free and nobody waits for them, the place is granted
-// on return and wake is never called. Otherwise the place waits in the queues of all its keys, and wake is called
-// exactly once when it is granted, unless it is cancelled before. The lease's TTL starts at the grant.
+// Queue asks for all keys together and does not wait. When they are free and have
+// no waiters, the place is granted on return and wake is never called. Otherwise
+// the place waits in the queues of all its keys, and wake is called exactly once
+// when it is granted, unless it is cancelled before. The lease's TTL starts at the
+// grant.
 //
-// wake may be nil. It runs on the goroutine that freed the last key, on that of the timer, or on that of whoever is the
-// first to use the table after the end of a lease, with no mutex held: it may use the table, and must not block, since
-// that caller waits for it. It may run before Queue has returned.
+// wake may be nil. It runs on the goroutine that freed the last key, on that of the
+// timer, or on that of the first caller that uses the table after the end of a
+// lease, with no mutex held: it may use the table, and must not block, since that
+// caller waits for it. It may run before Queue has returned.
 //
-// Errors, with nothing queued: [ErrEmptyKey], [ErrDuration], and [*DeadlockError] when waiting would close a cycle
-// of owners.
+// Errors, with nothing queued: [ErrEmptyKey], [ErrDuration], and [*DeadlockError]
+// when waiting would close a cycle of owners.
 func (t *Table) Queue(opt Options, wake func(), keys ...string) (*Place, error) {
 	keys, err := checked(opt, keys)
 	if err != nil {
@@ -63,7 +67,8 @@ func (t *Table) Queue(opt Options, wake func(), keys ...string) (*Place, error) 
 
 func (p *Place) grant(r *record) { p.lease, p.token, p.state = r, r.token, granted }
 
-// Keys are the keys that were asked for, while the place waits, sorted; those of the lease after the grant.
+// Keys are the keys that were asked for, while the place waits, sorted; those of
+// the lease after the grant.
 func (p *Place) Keys() []string {
 	p.table.mu.Lock()
 	defer p.table.mu.Unlock()
@@ -81,8 +86,8 @@ func (w *waiter) keys() []string {
 	return keys
 }
 
-// Lease returns the lease and true once the place has been granted, and false while it waits or after Cancel.
-// The lease may have ended since.
+// Lease returns the lease and true once the place has been granted, and false while
+// it waits or after Cancel. The lease may have ended since.
 func (p *Place) Lease() (Lease, bool) {
 	p.table.mu.Lock()
 	defer p.table.mu.Unlock()
@@ -97,9 +102,11 @@ func (p *Place) leased() Lease {
 	return Lease{p.table, p.lease, p.token}
 }
 
-// Cancel gives the place up: it leaves all queues, and a lease that was granted meanwhile goes to the next waiter.
-// Afterwards the place neither waits nor holds. It reports whether the place was still waiting; if so wake will not
-// be called, and if not, a wake that was on its way may still arrive. Calling it again has no effect.
+// Cancel gives the place up: it leaves all queues, and a lease that was granted
+// meanwhile goes to the next waiter. Afterwards the place neither waits nor holds.
+// It reports whether the place was still waiting; if so wake will not be called,
+// and if not, a wake that was on its way may still arrive. Calling it again has no
+// effect.
 func (p *Place) Cancel() bool {
 	var o op
 	t := p.table
@@ -138,13 +145,15 @@ func (p *Place) withdrawLocked(o *op) bool {
 	return true
 }
 
-// Acquire waits until it has all keys, or ctx ends. It takes all or none, in the order of arrival (see the
-// package comment), and returns a lease or an error. A lease with a TTL may have been shortened by
-// the time the caller needed to wake up: it starts at the grant.
+// Acquire waits until it has all keys, or ctx ends. It takes all or none, in the
+// order of arrival (see the package comment), and returns a lease or an error. A
+// lease with a TTL may have been shortened by the time the caller needed to wake
+// up: it starts at the grant.
 //
-// When ctx ends while the grant is on its way, the grant wins: to give it back would show others a holder for a
-// moment. Errors: those of [Table.Queue]; and when ctx ends first, an error that is both ctx.Err() and
-// context.Cause(ctx), or [ErrContext]. A ctx that has ended already takes nothing, not even a free key.
+// When ctx ends while the grant is on its way, the grant wins: to give it back
+// would show others a holder for a moment. Errors: those of [Table.Queue]; and when
+// ctx ends first, an error that is both ctx.Err() and context.Cause(ctx), or
+// [ErrContext]. A ctx that has ended already takes nothing, not even a free key.
 func (t *Table) Acquire(ctx context.Context, opt Options, keys ...string) (Lease, error) {
 	over, err := done(ctx)
 	if err != nil {

@@ -78,7 +78,7 @@ func TestAFreeKeyWithAWaiterIsNotFree(t *testing.T) {
 	b := try(t, table, lock.Options{}, "b")
 	wide, err := table.Queue(lock.Options{Owner: "wide"}, nil, "a", "b")
 	require.NoError(t, err)
-	_, err = table.TryAcquire(lock.Options{}, "a") // nobody holds a, but wide is first
+	_, err = table.TryAcquire(lock.Options{}, "a") // a is not held, but wide is first
 	require.ErrorIs(t, err, lock.ErrLocked)
 	require.EqualError(t, err, `lock: "a" is promised to a waiter`)
 	narrow, err := table.Queue(lock.Options{}, nil, "a")
@@ -168,7 +168,7 @@ func TestWakeMayUnlock(t *testing.T) {
 	require.Equal(t, 10_000, done)
 }
 
-// An expiry grants several waiters in one instant, whoever notices it first.
+// An expiry grants several waiters in one instant, whichever call notices it first.
 func TestExpiryChain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := lock.New()

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Reservation is one value of a [Slots], reserved until Commit, Release, or the end of its TTL. All methods may be
-// called by any number of goroutines.
+// Reservation is one value of a [Slots], reserved until Commit, Release, or the end
+// of its TTL. All methods may be called by any number of goroutines.
 type Reservation[T any] struct {
 	slots *Slots[T]
 	step  step[T]
@@ -18,15 +18,18 @@ type Reservation[T any] struct {
 // Value is the reserved value.
 func (r *Reservation[T]) Value() T { return r.step.value }
 
-// Position is the distance of the value from the start, in steps of Next; 1 for the first.
+// Position is the distance of the value from the start, in steps of Next; 1 for the
+// first.
 func (r *Reservation[T]) Position() uint64 { return r.step.position }
 
-// Lease is the lease behind the reservation, for its token, Lost, Context, Extend and Record.
+// Lease is the lease behind the reservation, for its token, Lost, Context, Extend
+// and Record.
 func (r *Reservation[T]) Lease() Lease { return r.lease }
 
-// Commit says that the value was used: the reservation ends, and the value is remembered as the last one unless a
-// later value has been committed already. It returns [*LostError], and remembers nothing, when the reservation has
-// ended: somebody else may have the value then.
+// Commit says that the value was used: the reservation ends, and the value is
+// remembered as the last one unless a later value has been committed already. It
+// returns [*LostError], and remembers nothing, when the reservation has ended:
+// another holder may have the value then.
 func (r *Reservation[T]) Commit() error {
 	s := r.slots
 	var o op
@@ -42,14 +45,15 @@ func (r *Reservation[T]) Commit() error {
 	return nil
 }
 
-// Release gives the value back unused; the last value does not move. It returns [*LostError], without effect, when
-// the reservation has ended.
+// Release gives the value back unused; the last value does not move. It returns
+// [*LostError], without effect, when the reservation has ended.
 func (r *Reservation[T]) Release() error { return r.lease.Unlock() }
 
 // Extend makes the reservation end ttl from now. Errors as for [Lease.Extend].
 func (r *Reservation[T]) Extend(ttl time.Duration) error { return r.lease.Extend(ttl) }
 
-// SlotsState is a [Slots] as plain data: what a journal writes down and brings back.
+// SlotsState is a [Slots] as plain data: what a journal writes down and brings
+// back.
 type SlotsState[T any] struct {
 	Known    bool   // Last is a value: the start or a committed one
 	Last     T      // the last committed value
@@ -64,7 +68,8 @@ type SlotHeld[T any] struct {
 	Held     Held
 }
 
-// Snapshot returns the last value and the open reservations by position, in one consistent view.
+// Snapshot returns the last value and the open reservations by position, in one
+// consistent view.
 func (s *Slots[T]) Snapshot() SlotsState[T] {
 	var o op
 	defer o.wakes.run()
@@ -83,9 +88,11 @@ func (s *Slots[T]) Snapshot() SlotsState[T] {
 	return state
 }
 
-// Restore brings a snapshot back and returns the reservations in the order of state.Open; one that has expired
-// meanwhile is nil, and its value is free. Use it before the first Reserve. It returns, without effect, [ErrConfig] when
-// something is known already, or a token is zero or repeated, [ErrDuration], or a [*LockedError].
+// Restore brings a snapshot back and returns the reservations in the order of
+// state.Open; one that has expired meanwhile is nil, and its value is free. Use it
+// before the first Reserve. It returns, without effect, [ErrConfig] when something
+// is known already, or a token is zero or repeated, [ErrDuration], or a
+// [*LockedError].
 func (s *Slots[T]) Restore(state SlotsState[T]) ([]*Reservation[T], error) {
 	held := make([]Held, len(state.Open))
 	for i, h := range state.Open {

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// checkHeld refuses leases that can't be brought back together: without a key, with a negative TTL, with a token that is
-// zero or repeated, or a key that is held twice.
+// checkHeld refuses leases that can't be brought back together: without a key, with
+// a negative TTL, with a token that is zero or repeated, or a key that is held
+// twice.
 func checkHeld(held []Held) error {
 	tokens, keys := make(map[uint64]bool), make(map[string]bool)
 	for _, h := range held {
@@ -27,10 +28,12 @@ func checkHeld(held []Held) error {
 	return nil
 }
 
-// restoreLocked brings leases back with their tokens, owners and ends, or none of them if a key is taken. A lease whose
-// Until has passed is not resurrected: its place in the result is the zero Lease. Until is wall clock time, so a lease
-// goes on running while no process does; if the wall clock was set back meanwhile, the lease still ends at most TTL from
-// now. Later tokens are larger than all restored ones. held comes from checkHeld.
+// restoreLocked brings leases back with their tokens, owners and ends, or none of
+// them if a key is taken. A lease whose Until has passed is not resurrected: its
+// place in the result is the zero Lease. Until is wall clock time, so a lease goes
+// on running while no process does; if the wall clock was set back meanwhile, the
+// lease still ends at most TTL from now. Later tokens are larger than all restored
+// ones. held comes from checkHeld.
 func (t *Table) restoreLocked(held []Held, o *op) ([]Lease, error) {
 	now, wall := o.now(), time.Now()
 	for _, h := range held {
@@ -51,8 +54,9 @@ func (t *Table) restoreLocked(held []Held, o *op) ([]Lease, error) {
 	return leases, nil
 }
 
-// left is how long something that was to end at until may still last, 0 = for ever; not live = it has ended. Never
-// more than ttl, so that a wall clock that was set back does not lengthen it.
+// left is how long something that was to end at until may still last, 0 = for ever;
+// not live = it has ended. Never more than ttl, so that a wall clock that was set
+// back does not lengthen it.
 func left(until time.Time, ttl time.Duration, wall time.Time) (left time.Duration, live bool) {
 	if until.IsZero() {
 		return 0, true

@@ -5,26 +5,30 @@ import (
 	"time"
 )
 
-// Service is what a queue needs to make a job wait until another one has completed: keys that are set and cleared by
-// anybody, whoever set them.
+// Service is what a queue needs to make a job wait until another one has completed:
+// keys that any caller may set, and any other may clear.
 //
-// All methods may be called by any number of goroutines. When Lock or Unlock returns nil, a later Locked sees the
-// change; when it returns an error, nothing was changed.
+// All methods may be called by any number of goroutines. When Lock or Unlock
+// returns nil, a later Locked sees the change; when it returns an error, nothing
+// was changed.
 type Service interface {
 	Lock(ctx context.Context, key string) error
 	Unlock(ctx context.Context, key string) error
 	Locked(ctx context.Context, key string) (bool, error)
 }
 
-// Watcher is a [Service] that can tell when a key becomes unlocked, so that a blocked job need not ask again and
-// again. Watch calls wake once, after the change is visible and with no mutex held, when key becomes unlocked, and
-// returns true; or returns false, without calling wake, when key is not locked now. cancel forgets the
-// wake, may be called more than once, and may be too late for one on its way.
+// Watcher is a [Service] that can tell when a key becomes unlocked, so that a
+// blocked job need not ask again and again. Watch calls wake once, after the change
+// is visible and with no mutex held, when key becomes unlocked, and returns true;
+// or returns false, without calling wake, when key is not locked now. cancel
+// forgets the wake, may be called more than once, and may be too late for one on
+// its way.
 type Watcher interface {
 	Watch(key string, wake func()) (cancel func(), locked bool)
 }
 
-// LockedHandler is a [Service] that decides itself what becomes of a job that some locked keys block.
+// LockedHandler is a [Service] that decides itself what becomes of a job that some
+// locked keys block.
 type LockedHandler interface {
 	HandleLockedBy(ctx context.Context, keys []string) Decision
 }
@@ -46,7 +50,8 @@ type Decision struct {
 	Err    error         // of ActionFail: the error to record; nil = [ErrLocked]
 }
 
-// Park lets the job wait in its place until the keys are unlocked. It is the default.
+// Park lets the job wait in its place until the keys are unlocked. It is the
+// default.
 func Park() Decision { return Decision{Action: ActionPark} }
 
 // Fail counts the attempt as failed with err; nil stands for [ErrLocked].

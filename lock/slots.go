@@ -17,36 +17,42 @@ const (
 
 // SlotsConfig describes one sequence of slots.
 type SlotsConfig[T any] struct {
-	// Next returns the value after v: required. It must return in bounded time and give the same value for the same v
-	// each time, or the promise that no committed value comes again is void. It may be called by many goroutines.
+	// Next returns the value after v: required. It must return in bounded time and
+	// give the same value for the same v each time, or the promise that no
+	// committed value comes again is void. It may be called by many goroutines.
 	Next func(v T) T
-	// StartFrom returns the value to start after, and is asked only while no value is known: neither committed, nor
-	// restored, nor answered by it before. Several first callers may ask at the same time; the first answer counts.
-	// nil = the zero value of T.
+	// StartFrom returns the value to start after, and is asked only while no value
+	// is known: neither committed, nor restored, nor answered by it before. Several
+	// first callers may ask at the same time; the first answer counts. nil = the
+	// zero value of T.
 	StartFrom func(ctx context.Context) (T, error)
-	// Store separates sequences that share a Table: it is the prefix of their keys ("slots/17"). "" =
-	// "slots".
+	// Store separates sequences that share a Table: it is the prefix of their keys
+	// ("slots/17"). "" = "slots".
 	Store string
-	// TTL of a reservation when Reserve is given none. 0 = DefaultSlotTTL (60 s); negative is refused.
+	// TTL of a reservation when Reserve is given none. 0 = DefaultSlotTTL (60 s);
+	// negative is refused.
 	TTL time.Duration
-	// MaxSteps is how many values one Reserve may find taken. 0 = 100,000; negative is refused.
+	// MaxSteps is how many values one Reserve may find taken. 0 = 100,000; negative
+	// is refused.
 	MaxSteps int
 	// Table holds the reservations as leases. nil = one of its own.
 	Table *Table
 }
 
-// Slots hands out the values of a sequence, each to one holder at a time: Reserve takes the next free one, Commit
-// remembers it as the last one used, Release gives it back. All methods may be called by any number of goroutines.
+// Slots hands out the values of a sequence, each to one holder at a time: Reserve
+// takes the next free one, Commit remembers it as the last one used, Release gives
+// it back. All methods may be called by any number of goroutines.
 //
-// Every value has a position: its distance, in steps of Next, from the start. Promised: no value at or before the
-// last committed position is handed out again; two reservations of one value never overlap; the last position never
-// goes back.
+// Every value has a position: its distance, in steps of Next, from the start.
+// Promised: no value at or before the last committed position is handed out again;
+// two reservations of one value never overlap; the last position never goes back.
 type Slots[T any] struct {
 	cfg SlotsConfig[T]
 
-	// mu guards everything below, and makes "is it free and after the last one?" and "reserve it" one step. Under it
-	// the Table is locked, never the other way round; wakes of the Table run after both. Next and StartFrom are
-	// called without it.
+	// mu guards everything below, and makes "is it free and after the last one?"
+	// and "reserve it" one step. Under it the Table is locked, never the other way
+	// round; wakes of the Table run after both. Next and StartFrom are called
+	// without it.
 	mu       sync.Mutex
 	known    bool // last is a start or a committed value
 	last     step[T]
@@ -60,7 +66,8 @@ type step[T any] struct {
 	position uint64
 }
 
-// NewSlots returns a sequence without a last value. It returns [ErrConfig] or [ErrDuration] for a bad config.
+// NewSlots returns a sequence without a last value. It returns [ErrConfig] or
+// [ErrDuration] for a bad config.
 func NewSlots[T any](cfg SlotsConfig[T]) (*Slots[T], error) {
 	if cfg.Next == nil {
 		return nil, fmt.Errorf("%w: SlotsConfig.Next is nil", ErrConfig)
@@ -89,11 +96,12 @@ func NewSlots[T any](cfg SlotsConfig[T]) (*Slots[T], error) {
 	return &Slots[T]{cfg: cfg, open: make(map[uint64]*Reservation[T])}, nil
 }
 
-// Reserve takes the first value after the last one that is not reserved, walking along Next. opt.TTL 0 = the
-// TTL of the sequence. It does not wait for a value to become free: see [Slots.Watch].
+// Reserve takes the first value after the last one that is not reserved, walking
+// along Next. opt.TTL 0 = the TTL of the sequence. It does not wait for a value to
+// become free: see [Slots.Watch].
 //
-// Errors, with nothing reserved: [ErrNoFreeSlot] after MaxSteps; the error of ctx, which is looked at before every
-// step; [ErrDuration]; whatever StartFrom returned.
+// Errors, with nothing reserved: [ErrNoFreeSlot] after MaxSteps; the error of ctx,
+// which is looked at before every step; [ErrDuration]; whatever StartFrom returned.
 func (s *Slots[T]) Reserve(ctx context.Context, opt Options) (*Reservation[T], error) {
 	if opt.TTL == 0 {
 		opt.TTL = s.cfg.TTL
@@ -141,8 +149,8 @@ func (s *Slots[T]) start(ctx context.Context) (step[T], error) {
 	return s.last, nil
 }
 
-// try reserves the value at, unless another has it, or the last one has passed at while Next was called: then it returns
-// that one.
+// try reserves the value at, unless another has it, or the last one has passed at
+// while Next was called: then it returns that one.
 func (s *Slots[T]) try(opt Options, at step[T]) (r *Reservation[T], passed *step[T], err error) {
 	var o op
 	defer o.wakes.run()
@@ -165,7 +173,8 @@ func (s *Slots[T]) try(opt Options, at step[T]) (r *Reservation[T], passed *step
 	return s.openLocked(at, t.lease(taken)), nil, nil
 }
 
-// openLocked remembers a reservation until its lease ends. Slots.mu and Table.mu are held.
+// openLocked remembers a reservation until its lease ends. Slots.mu and Table.mu
+// are held.
 func (s *Slots[T]) openLocked(at step[T], lease Lease) *Reservation[T] {
 	r := &Reservation[T]{slots: s, step: at, lease: lease}
 	s.open[lease.token] = r
@@ -186,16 +195,17 @@ func (s *Slots[T]) ended(r *Reservation[T]) {
 
 func (s *Slots[T]) key(v T) string { return s.cfg.Store + "/" + fmt.Sprint(v) }
 
-// Last returns the value to go on from and its position: the last committed one, or the start at position 0; known is
-// false while there is none.
+// Last returns the value to go on from and its position: the last committed one, or
+// the start at position 0; known is false while there is none.
 func (s *Slots[T]) Last() (v T, position uint64, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.last.value, s.last.position, s.known
 }
 
-// Watch calls wake once, with no mutex held, after the next end of a reservation, for one who got [ErrNoFreeSlot]. Watch
-// first and try again then, so as not to miss one. It must not block, and may be nil. cancel may be too late for a wake on
+// Watch calls wake once, with no mutex held, after the next end of a reservation,
+// for one who got [ErrNoFreeSlot]. Watch first and try again then, so as not to
+// miss one. It must not block, and may be nil. cancel may be too late for a wake on
 // its way.
 func (s *Slots[T]) Watch(wake func()) (cancel func()) {
 	s.mu.Lock()

@@ -85,7 +85,8 @@ func TestLaralocker_A03_CommitRemembersAndNeverGoesBack(t *testing.T) {
 	require.Equal(t, 3, last)
 }
 
-// "Later" is the place in the sequence. 1 is released and reserved again after 2; its commit must not undo that of 2.
+// "Later" is the place in the sequence. 1 is released and reserved again after 2;
+// its commit must not undo that of 2.
 func TestLaralocker_A03_ReservedAgainIsNotLater(t *testing.T) {
 	s := newSlots(t, lock.SlotsConfig[int]{})
 	one, two := reserve(t, s, 1), reserve(t, s, 2)
@@ -109,7 +110,7 @@ func TestLaralocker_A04_FailureMovesNothing(t *testing.T) {
 		vanished := reserve(t, s, 2)
 		time.Sleep(time.Minute)
 		now := reserve(t, s, 2)
-		require.ErrorIs(t, vanished.Commit(), lock.ErrLockLost, "too late: somebody else has it")
+		require.ErrorIs(t, vanished.Commit(), lock.ErrLockLost, "too late: another holder has it")
 		last, _, _ = s.Last()
 		require.Equal(t, 1, last)
 		require.NoError(t, now.Extend(time.Hour))
@@ -178,7 +179,8 @@ func TestLaralocker_A06_TicketsSoldConcurrently(t *testing.T) {
 	require.Empty(t, s.Snapshot().Open)
 }
 
-// G5: a sequence that goes round n values has at most n holders, and the rest is told so.
+// G5: a sequence that goes round n values has at most n holders, and the rest is
+// told so.
 func TestNextThatNeverFindsAFreeValue(t *testing.T) {
 	s := newSlots(t, lock.SlotsConfig[int]{Next: func(v int) int { return (v + 1) % 3 }, MaxSteps: 50})
 	var holders, most, refused atomic.Int64
@@ -291,8 +293,8 @@ func TestSlotsComeBack(t *testing.T) {
 	})
 }
 
-// A value that somebody uses up while another one is on his way to it is not
-// his any more.
+// A value that one caller uses up while another is on its way to it is not the
+// other's any more.
 func TestSlotsThatAreUsedOnTheWay(t *testing.T) {
 	var slots *lock.Slots[int]
 	overtake := true

@@ -6,21 +6,26 @@ import (
 	"time"
 )
 
-// Options of one request for keys. The zero value asks for an anonymous lease that does not expire.
+// Options of one request for keys. The zero value asks for an anonymous lease that
+// does not expire.
 type Options struct {
-	// Owner names who asks, for people and for the detection of deadlocks, which takes an owner for one sequential
-	// party. Any length; "" = anonymous: no detection.
+	// Owner names who asks, for people and for the detection of deadlocks, which
+	// takes an owner for one sequential party. Any length; "" = anonymous: no
+	// detection.
 	Owner string
-	// TTL is how long the lease lasts after the grant or the last Extend. 0 = until unlocked; negative is refused
-	// with [ErrDuration]. A TTL too large for the clock (centuries) counts as 0.
+	// TTL is how long the lease lasts after the grant or the last Extend. 0 = until
+	// unlocked; negative is refused with [ErrDuration]. A TTL too large for the
+	// clock (centuries) counts as 0.
 	TTL time.Duration
 }
 
-// Table is a set of job locks: keys, each held by at most one lease, with a FIFO queue of waiters. The zero value is
-// ready to use. All methods may be called by any number of goroutines; a Table must not be copied after first use.
+// Table is a set of job locks: keys, each held by at most one lease, with a FIFO
+// queue of waiters. The zero value is ready to use. All methods may be called by
+// any number of goroutines; a Table must not be copied after first use.
 type Table struct {
-	// mu guards everything below, every entry, record and place of the table. It is held for map and list operations
-	// only, never while user code runs (wake functions, hooks: they are collected in an op and called after Unlock).
+	// mu guards everything below, every entry, record and place of the table. It is
+	// held for map and list operations only, never while user code runs (wake
+	// functions, hooks: they are collected in an op and called after Unlock).
 	// Order: Slots.mu before Table.mu; nothing is locked after Table.mu.
 	mu    sync.Mutex
 	clock clock
@@ -32,8 +37,8 @@ type Table struct {
 // New returns an empty table. It is the same as new(Table).
 func New() *Table { return new(Table) }
 
-// enter locks the table and ends what is overdue, so that no operation sees a lease after its end, however late the
-// timer is.
+// enter locks the table and ends what is overdue, so that no operation sees a lease
+// after its end, however late the timer is.
 func (t *Table) enter(o *op) {
 	t.mu.Lock()
 	o.clock = &t.clock
@@ -42,7 +47,8 @@ func (t *Table) enter(o *op) {
 	}
 }
 
-// leave unlocks the table. The caller calls o.wakes.run when it holds no other mutex either.
+// leave unlocks the table. The caller calls o.wakes.run when it holds no other
+// mutex either.
 func (t *Table) leave(o *op) {
 	if next := t.ends.next(); t.timer.late(next) {
 		if t.fire == nil {
@@ -63,17 +69,17 @@ func (t *Table) onTimer() {
 	o.wakes.run()
 }
 
-// RaiseToken makes every later token larger than above, for a table that follows another one (a restart). A token
-// that is already larger stays.
+// RaiseToken makes every later token larger than above, for a table that follows
+// another one (a restart). A token that is already larger stays.
 func (t *Table) RaiseToken(above uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.token = max(t.token, above)
 }
 
-// TryAcquire takes all keys or none, without waiting. Keys may come in any order and repeat. It returns
-// [*LockedError] when one of them is held, even by the same owner, or promised to a waiter; [ErrEmptyKey] or
-// [ErrDuration] for bad input.
+// TryAcquire takes all keys or none, without waiting. Keys may come in any order
+// and repeat. It returns [*LockedError] when one of them is held, even by the same
+// owner, or promised to a waiter; [ErrEmptyKey] or [ErrDuration] for bad input.
 func (t *Table) TryAcquire(opt Options, keys ...string) (Lease, error) {
 	var o op
 	keys, err := checked(opt, keys)
@@ -92,8 +98,9 @@ func (t *Table) TryAcquire(opt Options, keys ...string) (Lease, error) {
 	return l, err
 }
 
-// Break ends the lease on key, whoever holds it, as if it had expired, with the reason [ErrBroken]: the means of a
-// person to clear a lock that is not going to be released. All keys of the lease become free. It returns what was held, or
+// Break ends the lease on key, no matter who holds it, as if it had expired, with
+// the reason [ErrBroken]: the means of a person to clear a lock that is not going
+// to be released. All keys of the lease become free. It returns what was held, or
 // [ErrNotLocked].
 func (t *Table) Break(key string) (Held, error) {
 	var o op
@@ -109,7 +116,8 @@ func (t *Table) Break(key string) (Held, error) {
 	return held, err
 }
 
-// checked refuses bad input and returns the keys sorted and without repetition; one key is returned as it came.
+// checked refuses bad input and returns the keys sorted and without repetition; one
+// key is returned as it came.
 func checked(opt Options, keys []string) ([]string, error) {
 	if opt.TTL < 0 {
 		return nil, ErrDuration

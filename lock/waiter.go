@@ -7,12 +7,14 @@ import (
 
 // waiter is one who wants keys that others have. It holds nothing.
 //
-// One who asked for a lease stands in the lines of all its keys from one instant on, and is granted in the instant in
-// which it is first in each of them and all are free. So nobody overtakes it, and the order of arrival is one order.
+// One who asked for a lease stands in the lines of all its keys from one instant
+// on, and is granted in the instant in which it is first in each of them and all
+// are free. So no other overtakes it, and the order of arrival is one order.
 //
-// A job stands in the line of one key that blocks it; when that lets it pass it moves on to the next one that blocks
-// it. So a key that stays locked for weeks, because its job fails, keeps nobody from another key, and to unlock one
-// looks at no more jobs than it calls:
+// A job stands in the line of one key that blocks it; when that lets it pass it
+// moves on to the next one that blocks it. So a key that stays locked for weeks,
+// because its job fails, keeps no job from another key, and to unlock one looks at
+// no more jobs than it calls:
 //
 //	            blocked                 nothing blocks it          its worker comes to it
 //	(no waiter) ─────────► in line ──────────────────────► called ───────────────────────► (no waiter): it runs
@@ -20,23 +22,26 @@ import (
 //	                         │  └──── blocked once more ──────┤
 //	                         └─────── blocked ── aside ◄──────┘ waits for a lease or a slot
 //
-// Called, it is on its way to a worker, and its keys are kept for it: nobody locks what it must find unlocked, or
-// passes by what it is to lock, if he stands in line for that key or comes to it now. What is locked without waiting,
-// by an enqueue or by hand, is not kept from it: then it is blocked once more. Its own keys it locks when it enters,
-// in the instant in which nothing blocks it. To wait for one who was called closes no cycle: he enters or goes back
-// into line, whatever the others do.
+// Called, it is on its way to a worker, and its keys are kept for it: no other
+// locks what it must find unlocked, or passes by what it is to lock, if that one
+// stands in line for the key or comes to it now. What is locked without waiting, by
+// an enqueue or by hand, is not kept from it: then it is blocked once more. Its own
+// keys it locks when it enters, in the instant in which nothing blocks it. To wait
+// for one that was called closes no cycle: it enters or goes back into line,
+// whatever the others do.
 //
-// Its number stays the same in all of this: whoever came first stands first. What becomes of a job that does not wait
-// any more, Leave forgets.
+// Its number stays the same in all of this: who came first stands first. What
+// becomes of a job that does not wait any more, Leave forgets.
 //
-// Invariant: the first in the line of a key is blocked there, or, for a lease, at another of its keys.
+// Invariant: the first in the line of a key is blocked there, or, for a lease, at
+// another of its keys.
 type waiter struct {
 	owner  Owner
 	job    *Request // nil: it wants a lease
 	place  *Place   // nil: it is a job
 	number uint64
 	since  time.Duration
-	wake   func() // nil: nobody is told
+	wake   func() // nil: none is called
 	spots  []spot // where it stands: those of a lease, or that of a job
 	one    [1]spot
 	called bool    // Invariant: then it stands in no line
@@ -73,7 +78,8 @@ func (g *engine) stand(w *waiter, keys ...string) {
 // standing reports whether w stands in line.
 func (w *waiter) standing() bool { return len(w.spots) > 0 }
 
-// leaveLines takes a waiter out of all lines. At those that it leaves others may be next.
+// leaveLines takes a waiter out of all lines. At those that it leaves others may be
+// next.
 func (w *waiter) leaveLines() (left []spot) {
 	for i := range w.spots {
 		s := &w.spots[i]
@@ -86,16 +92,17 @@ func (w *waiter) leaveLines() (left []spot) {
 	return left
 }
 
-// callNext calls those who may pass, of those that stand first at a key: a lease is granted, a job is called. In the
-// end the key is forgotten if nothing is left of it.
+// callNext calls those who may pass, of those that stand first at a key: a lease is
+// granted, a job is called. In the end the key is forgotten if nothing is left of
+// it.
 func (g *engine) callNext(e *entry, o *op) {
 	for w := g.next(e); w != nil && g.advance(w, e, o); w = g.next(e) {
 	}
 	g.retire(e)
 }
 
-// next returns who of the line of a key may be the next to pass it, as far as what is locked goes: the first one, or
-// the job that has locked it itself.
+// next returns who of the line of a key may be the next to pass it, as far as what
+// is locked goes: the first one, or the job that has locked it itself.
 func (g *engine) next(e *entry) *waiter {
 	if e.line.n == 0 {
 		return nil
@@ -113,7 +120,8 @@ func (g *engine) next(e *entry) *waiter {
 	return nil
 }
 
-// advance has a waiter that may pass e go on, to another key or to its end; false: it stays.
+// advance has a waiter that may pass e go on, to another key or to its end; false:
+// it stays.
 func (g *engine) advance(w *waiter, e *entry, o *op) bool {
 	if w.job == nil {
 		ready := w.ready()
@@ -136,7 +144,8 @@ func (g *engine) advance(w *waiter, e *entry, o *op) bool {
 	return true
 }
 
-// ready reports whether one who asked for a lease is first in each line, and each key is free for it.
+// ready reports whether one who asked for a lease is first in each line, and each
+// key is free for it.
 func (w *waiter) ready() bool {
 	for i := range w.spots {
 		s := &w.spots[i]
@@ -208,8 +217,9 @@ func (g *engine) job(by Owner) *waiter {
 	return w
 }
 
-// blocking returns the first key that blocks a request, "" when it may pass. Whoever asks came as number says, and is
-// not counted among those who were called: kept is what was kept for him until now.
+// blocking returns the first key that blocks a request, "" when it may pass. The
+// one that asks came as number says, and is not counted among those that were
+// called: kept is what was kept for it until now.
 func (g *engine) blocking(r *Request, number uint64, kept *Request) string {
 	for _, key := range r.BlockedBy {
 		e := g.entries[key]
@@ -236,7 +246,8 @@ func (g *engine) kept(key string) *entry {
 	return e
 }
 
-// stepOut takes a job out of its line, or its call back, and returns the keys at which others may be next.
+// stepOut takes a job out of its line, or its call back, and returns the keys at
+// which others may be next.
 func (g *engine) stepOut(w *waiter) (left []string) {
 	if w.called {
 		w.called = false

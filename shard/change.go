@@ -91,7 +91,7 @@ type Change struct {
 // Merged is a payload that another one replaces.
 type Merged struct{ Position, Into journal.Position }
 
-// Claim is what somebody held for an item while it ran.
+// Claim is what was held for an item while it ran.
 type Claim struct {
 	Claim   any
 	Verdict Verdict

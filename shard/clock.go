@@ -20,7 +20,7 @@ const (
 )
 
 // clock reads the wall clock, in Unix nanoseconds, and the monotonic one, which
-// nobody sets, since some moment.
+// can't be set, since some moment.
 type clock func() (wall int64, mono time.Duration)
 
 // newClock returns the clock of the system.
@@ -32,8 +32,7 @@ func newClock() clock {
 	}
 }
 
-// now reads the clock, and lets the core know when somebody has set it since
-// the last time.
+// now reads the clock, and lets the core know when it was set since the last time.
 func (s *Shard) now() int64 {
 	wall, mono := s.clock()
 	before := s.wall + int64(mono-s.mono)
@@ -51,9 +50,8 @@ type clockSet struct {
 }
 
 // stepClock tells that the wall clock was set by step nanoseconds when it said
-// before. What was due stays due, for as long as it has been, and the pause
-// before a retry stays as long as it was; a time that somebody asked for stays
-// that time.
+// before. What was due stays due, for as long as it has been, and the pause before
+// a retry stays as long as it was; a time that a caller asked for stays that time.
 func (c *Core) stepClock(before, step int64) {
 	c.set = clockSet{before, step, c.set.seen}
 	c.shift += step

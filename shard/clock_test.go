@@ -32,7 +32,7 @@ func settable(t *testing.T, s *Shard) (set func(time.Duration)) {
 	}
 }
 
-// What is due runs, a pause is as long as it was to be, and a time that somebody
+// What is due runs, a pause is as long as it was to be, and a time that a caller
 // asked for is that time, whatever is done to the clock. Nothing runs twice.
 func TestClockIsSetWhileRunning(t *testing.T) {
 	for i, step := range slices.Concat(steps, steps) {
@@ -78,8 +78,8 @@ func TestClockIsSetWhileRunning(t *testing.T) {
 	}
 }
 
-// rounded lets a run be as late as the clock was set unnoticed: the time that
-// somebody asks for is looked at every minute.
+// rounded lets a run be as late as the clock was set unnoticed: the time that a
+// caller asks for is looked at every minute.
 func rounded(step time.Duration, runs []string) (exact []string) {
 	for _, r := range runs {
 		var name string

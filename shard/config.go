@@ -44,8 +44,8 @@ const (
 	// OnExhaustedBuryAll sends every payload of the failed run to the morgue. Under
 	// Config.Single that is one, too.
 	OnExhaustedBuryAll
-	// OnExhaustedHalt stops the id, with all its payloads, until RunNow is called for it or
-	// a payload of it comes back from the morgue.
+	// OnExhaustedHalt stops the id, with all its payloads, until RunNow is called
+	// for it or a payload of it comes back from the morgue.
 	OnExhaustedHalt
 )
 

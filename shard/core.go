@@ -11,7 +11,7 @@ import (
 // time may use it.
 //
 // What has to be written down gathers in a change. The caller records it after
-// every method, through [Core.Record], before anybody can see the effects.
+// every method, through [Core.Record], before the effects can be seen.
 type Core struct {
 	cfg   Config
 	queue uint32
@@ -41,7 +41,7 @@ type Core struct {
 	loading bool
 	loose   []*lane // lanes that Loaded has to look at again
 
-	// counts are kept as changes happen, so that nobody has to walk the lanes.
+	// counts are kept as changes happen, so that no call has to walk the lanes.
 	counts Counts
 }
 
@@ -109,7 +109,7 @@ func (c *Core) deliver(e *journal.Entry, ref journal.Ref) (into journal.Position
 		c.change.Surplus = c.change.Surplus.Plus(surplus(e, ref))
 	}
 	if into = c.add(l, Payload{e.Score, ref}, e); into != 0 {
-		c.counts.Replaced-- // whoever brings it hears of it at once
+		c.counts.Replaced-- // its caller hears of it at once
 	}
 	switch {
 	case l.item() != nil:
@@ -230,8 +230,8 @@ func (c *Core) Unpark(id string) {
 }
 
 // Postpone takes back a started item that can't run now, none of whose payloads is
-// done: its id waits until Unpark, or if not parked, for a worker. The worker lets go of the item, which
-// stays in its run.
+// done: its id waits until Unpark, or if not parked, for a worker. The worker lets
+// go of the item, which stays in its run.
 func (c *Core) Postpone(it *Item, parked bool) {
 	it.Outcome, it.Claim = Outcome{}, nil
 	if parked {
@@ -242,9 +242,9 @@ func (c *Core) Postpone(it *Item, parked bool) {
 }
 
 // Condemn ends the next run of a waiting id before it begins, as one that failed
-// for the last time: see [Config.OnExhausted]. Under Config.Single that is the payload
-// at a position. The recorder gets claim, unless it is nil, as that of an item that ran. It
-// reports whether the id, and that payload, waits.
+// for the last time: see [Config.OnExhausted]. Under Config.Single that is the
+// payload at a position. The recorder gets claim, unless it is nil, as that of an
+// item that ran. It reports whether the id, and that payload, waits.
 func (c *Core) Condemn(now int64, id string, at journal.Position, reason string, claim any) bool {
 	l := c.lanes.find([]byte(id))
 	if l == nil || l.item() != nil || c.cfg.Single && !l.hasPayload(at) {

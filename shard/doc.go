@@ -103,7 +103,7 @@
 //
 // # Census
 //
-// No goroutine: what a shard does is done by whoever brings it something, if it
-// is idle, or else by its actor's. One timer per shard while a job is due in the
-// future, or stands behind one that runs.
+// No goroutine: what a shard does is done by the goroutine that brings it
+// something, if it is idle, or else by its actor's. One timer per shard while a job
+// is due in the future, or stands behind one that runs.
 package shard

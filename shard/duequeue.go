@@ -3,8 +3,8 @@ package shard
 // dueQueue has the lanes that wait, by due time. Most due times come in order,
 // since they are now: those lanes stand in line, tied to one another by their
 // numbers. A lane whose due time is before that of the last in line goes into a
-// heap, or if it comes after the one before that, the last one does: a job
-// that is put off for a year must not send everybody else to the heap.
+// heap, or if it comes after the one before that, the last one does: a job that is
+// put off for a year must not send all others to the heap.
 type dueQueue struct {
 	first, last number
 	heap        heap[turn]

@@ -149,8 +149,8 @@ func (d *lender) Offer(*Shard, int64) Worker {
 	return nil
 }
 
-// A worker that a shard has found and can't use goes back, and whoever asks the
-// shard learns why.
+// A worker that a shard has found and can't use goes back, and a caller that asks
+// the shard learns why.
 func TestUnreadableEntryReturnsTheWorker(t *testing.T) {
 	disk := new(journal.Memory)
 	var s *Shard

@@ -20,7 +20,7 @@ func (s *idArena) clone(id []byte) string {
 		s.room = make([]byte, idsRoom)
 	}
 	n := copy(s.room, id)
-	clone := unsafe.String(&s.room[0], n) // nobody writes there again
+	clone := unsafe.String(&s.room[0], n) // never written to again
 	s.room = s.room[n:]
 	return clone
 }

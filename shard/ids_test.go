@@ -15,7 +15,7 @@ func TestIDsAreCopies(t *testing.T) {
 		id := bytes.Repeat([]byte{byte('a' + i%26)}, i%(longID+10))
 		want = append(want, string(id))
 		got = append(got, s.clone(id))
-		clear(id) // it belongs to somebody else
+		clear(id) // it belongs to the caller
 	}
 	require.Equal(t, want, got)
 }

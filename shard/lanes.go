@@ -40,7 +40,7 @@ type slab struct {
 	open  bool   // it is in lanes.open
 }
 
-var hashSeed = maphash.MakeSeed() // of this process only, so nobody can aim at collisions
+var hashSeed = maphash.MakeSeed() // of this process only, so no user can aim at collisions
 
 func hashOf(data []byte) uint32 { return uint32(maphash.Bytes(hashSeed, data)) }
 
@@ -126,7 +126,7 @@ func (ls *lanes) remove(l *lane, hash uint32) {
 // drop forgets an id with nothing left. It has this hash.
 func (c *Core) drop(l *lane, hash uint32) {
 	if c.broken() {
-		return // nobody knows whether this is its id
+		return // it is not known whether this is its id
 	}
 	c.endState(l)
 	c.setRetry(l, -1)

@@ -44,8 +44,8 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// TestScriptsWithReplay has a crash before every command for which no run is
-// out. Nobody must be able to tell.
+// TestScriptsWithReplay has a crash before every command for which no run is out.
+// It must not show.
 func TestScriptsWithReplay(t *testing.T) {
 	eachScript(t, func(t *testing.T, _ string, lines []string) {
 		require.Equal(t, runScript(t, lines, false), runScript(t, lines, true))
@@ -104,7 +104,7 @@ func (s *script) traceChange(c *journal.Change) {
 	for _, ref := range c.Ended {
 		var e journal.Entry
 		mustRead(ref, &e)
-		// States are told by their job: their positions are nobody's business.
+		// States are told by their job: their positions don't matter.
 		if e.Kind == journal.KindEnqueued {
 			s.trace("ended #%d", ref.Position())
 		}

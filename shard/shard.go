@@ -18,7 +18,8 @@ type Worker interface {
 	// Assign hands it a run, which it must give back with [Shard.Finish].
 	Assign(*Run)
 
-	// Return says that the shard which has found it, or was granted it, has no job for it.
+	// Return says that the shard which has found it, or was granted it, has no job
+	// for it.
 	Return()
 }
 
@@ -49,9 +50,9 @@ type Shard struct {
 	stopped bool        // no timer any more
 }
 
-// deliverHere is how many entries whoever delivers them takes in by itself, at
-// most. To take in more costs more than to wake an actor, which can do it while
-// the next ones are being committed.
+// deliverHere is how many entries the goroutine that delivers them takes in by
+// itself, at most. To take in more costs more than to wake an actor, which can do
+// it while the next ones are being committed.
 const deliverHere = 16
 
 // readAhead is how many entries are read before the first of them is delivered.
@@ -116,7 +117,7 @@ func (s *Shard) grant(w Worker, send func(any) bool) {
 	}
 }
 
-// Finish gives a run back. Whoever calls it lets go of the run.
+// Finish gives a run back. The caller lets go of the run.
 func (s *Shard) Finish(r *Run) { s.ref.SendHere(r) }
 
 // Do has f called with the state of the shard, between two messages, and

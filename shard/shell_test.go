@@ -32,7 +32,7 @@ type house struct {
 	home    *sync.Cond // a worker came back
 	workers int
 	free    []*hand
-	waiting map[*Shard]bool // were offered and got nobody
+	waiting map[*Shard]bool // asked for a worker and got none
 	returns int
 }
 
@@ -93,7 +93,7 @@ func (h *house) idle() {
 }
 
 func newHouse(t testing.TB, shards, workers int, cfg Config, handler func(it *Item) Outcome) *house {
-	system := actor.New(actor.Config{OnFailure: func(err error) { panic(err) }}) // or everybody would wait for ever
+	system := actor.New(actor.Config{OnFailure: func(err error) { panic(err) }}) // or all would wait for ever
 	h := &house{t: t, system: system, handler: handler, workers: workers, waiting: make(map[*Shard]bool)}
 	h.home = sync.NewCond(&h.mu)
 	for range workers {

@@ -6,8 +6,8 @@ package shard
 // most of their results a commit. 278 jobs a second on disk take 6.1 % of a core with
 // 25 ms, and 13.8 % without (go run ./bench -run delayed/durable, two cores).
 
-// patience is how many slacks a job is put off at least to have one: nobody
-// misses a hundredth of a pause.
+// patience is how many slacks a job is put off at least to have one: a hundredth of
+// a pause is not missed.
 const patience = 100
 
 // Tick says what time it is. What comes to wait from now on and is due soon is

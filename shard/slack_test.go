@@ -16,8 +16,8 @@ import (
 
 const slack = 25 * time.Millisecond
 
-// Nothing starts early. What was put off for a hundred slacks is late by less
-// than one, and everything else on time, whoever waits beside it.
+// Nothing starts early. What was put off for a hundred slacks is late by less than
+// one, and everything else on time, whatever waits beside it.
 func TestHowLateASlackMakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pauses := []time.Duration{1, 5 * time.Millisecond, time.Second, patience*slack - 1, 2 * patience * slack, time.Minute}

@@ -140,11 +140,12 @@ func (c *Core) maxPace() int { return max(1, maxRun/c.cfg.BatchSize) }
 
 // reclaim takes runs apart that workers have had for longer than the quantum: what
 // such a worker has in hand is a slow job. What stands behind that is taken back,
-// because another worker could have it. What ran before it is settled: its ids,
-// and all that they hold, don't wait for the slow one. Under Config.Single the same
+// because another worker could have it. What ran before it is settled: its ids, and
+// all that they hold, don't wait for the slow one. Under Config.Single the same
 // holds for the payloads of the id in hand, and the worker is told to give it back
-// after this one. reclaim returns when to look again, or math.MaxInt64. Workers don't look at the clock themselves: for fast
-// handlers that would be a good part of the work.
+// after this one. reclaim returns when to look again, or math.MaxInt64. Workers
+// don't look at the clock themselves: for fast handlers that would be a good part
+// of the work.
 func (c *Core) reclaim(now int64) (next int64) {
 	for len(c.young) > 0 {
 		r := c.young[0]

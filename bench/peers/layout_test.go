@@ -138,7 +138,8 @@ func TestChartsAreThoseOfTheData(t *testing.T) {
 	assert.ErrorContains(t, redraw(t.TempDir()), "no such file")
 }
 
-// TestReadmeSetsLikeBesideLike: the pools take one job per call, and README says what that yields.
+// TestReadmeSetsLikeBesideLike: the pools take one job per call, and README says
+// what that yields.
 func TestReadmeSetsLikeBesideLike(t *testing.T) {
 	text, err := os.ReadFile("../../README.md")
 	require.NoError(t, err)

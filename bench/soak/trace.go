@@ -47,8 +47,8 @@ func straceArgs(file string, more ...string) []string {
 	return append(args, more...)
 }
 
-// readTrace returns the calls on dir, its parent and its files, and the writes to standard
-// output, in order. A call that others interrupted stands where it began,
+// readTrace returns the calls on dir, its parent and its files, and the writes to
+// standard output, in order. A call that others interrupted stands where it began,
 // except that a sync stands where it ended.
 func readTrace(file, dir string) (calls []call, err error) {
 	f, err := os.Open(file)

@@ -25,7 +25,7 @@ type Block struct {
 	Count int      // entries
 	Live  int      // entries that did not end yet
 	Bytes int      // of these; an entry that was carried here counts as it was first written
-	held  int      // bytes of memory that its entries count for in Log.held
+	held  int      // bytes of memory that its entries count for in Chain.Held
 	dead  []uint64 // one bit for every four bytes: an entry that starts there ended
 
 	over place // of the mark of the entry that ended last
@@ -35,8 +35,8 @@ type Block struct {
 	// it is in memory.
 	parts []store.Dropped
 
-	// Origins are the older blocks whose home is this one: somebody holds Refs
-	// to entries in them that were carried here.
+	// Origins are the older blocks whose home is this one: there are Refs to
+	// entries in them that were carried here.
 	Origins []*Block
 }
 
@@ -75,15 +75,15 @@ func (b *Block) mark(off, size uint32) int {
 	// remember which ones ended.
 	if b.Live--; b.Live == 0 && b.Home.Load() != nil {
 		freed = b.Bytes
-		b.Home.Store(nil) // nothing is left that anybody may read
+		b.Home.Store(nil) // nothing is left that may be read
 		b.dead, b.Origins = nil, nil
 	}
 	b.Bytes -= freed
 	return freed
 }
 
-// Ended reports whether the entry at off has ended.
-func (b *Block) Ended(off uint32) bool {
+// ended reports whether the entry at off has ended.
+func (b *Block) ended(off uint32) bool {
 	word, bit := off>>8, uint64(1)<<(off>>2&63)
 	return int(word) < len(b.dead) && b.dead[word]&bit != 0
 }
@@ -148,10 +148,10 @@ func (r Ref) follow(h *blockData) (Ref, *blockData) {
 // Read decodes the entry into e. The entry must have been delivered and not
 // have ended.
 //
-// It reads the disk when the entry has left memory: see [Config.MemoryBudget].
-// Then it may return an error, and the log fails with it: ErrCorrupt with the
-// number of the block, or what the disk says, both under ErrFailed. After Close
-// it is ErrClosed.
+// It reads the disk when the entry has left memory: see Config.MemoryBudget. Then
+// it may return an error, and the log fails with it: ErrCorrupt with the number of
+// the block, or what the disk says, both under ErrFailed. After Close it is
+// ErrClosed.
 func (r Ref) Read(e *format.Entry) error {
 	_, err := r.read(e)
 	return err
@@ -180,10 +180,10 @@ func (r Ref) Head() (id []byte, due int64, err error) {
 	return id, at.Block.Base + due, nil
 }
 
-// Prefetch brings the beginning of the entry into the processor's cache if it is
-// in memory, under the conditions of Read: whoever is about to read many waits
-// for all of them together. What it returns has no meaning; without a use the
-// compiler would leave the load out.
+// Prefetch brings the beginning of the entry into the processor's cache if it is in
+// memory, under the conditions of Read: a caller about to read many waits for all
+// of them together. What it returns has no meaning; without a use the compiler
+// would leave the load out.
 func (r Ref) Prefetch() byte {
 	at, h := r.resolve()
 	if h.Cold != nil {

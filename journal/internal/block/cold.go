@@ -12,8 +12,8 @@ import (
 	"github.com/strandjobs/strand/journal/internal/store"
 )
 
-// Windows are what is read of a block at once. An entry somewhere in it takes
-// the chunks that it stands in; whoever goes on reading gets twice as much each
+// Windows are what is read of a block at once. An entry somewhere in it takes the
+// chunks that it stands in; a caller that goes on reading gets twice as much each
 // time, as from a kernel that reads ahead.
 const (
 	firstWindow = 16 << 10 // of a block that is read from its beginning
@@ -23,7 +23,7 @@ const (
 	maxWindows = 4 << 20
 	// windowsEach bounds how many a block is searched for.
 	windowsEach = 8
-	// guessedEntry is how long an entry is taken to be when nobody knows.
+	// guessedEntry is how long an entry is taken to be when that is not known.
 	guessedEntry = 64
 )
 
@@ -139,7 +139,7 @@ func (c *cold) find(from, to int) *window {
 	return nil
 }
 
-// ahead returns up to where to read for somebody who needs the bytes from one
+// ahead returns up to where to read for a caller that needs the bytes from one
 // offset to another.
 func (c *cold) ahead(from, to int) int {
 	size := 0
@@ -158,7 +158,7 @@ func (c *cold) ahead(from, to int) int {
 	return min(max(to, from+size), c.end)
 }
 
-// all reads everything, for somebody who does so once.
+// all reads everything, for a caller that does so once.
 func (c *cold) all() ([]byte, error) {
 	w, err := c.read(0, c.end)
 	if err != nil {

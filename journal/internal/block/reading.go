@@ -8,9 +8,9 @@ import (
 	"github.com/strandjobs/strand/journal/internal/format"
 )
 
-// Reading is a survey that keeps what it reads, so that a log is read, checked
-// and decoded once. What turns out to have ended is in memory until load: less
-// than what is live and a little, because the log is trimmed to that.
+// Reading is a survey that keeps what it reads, so that a log is read, checked and
+// decoded once. What turns out to have ended is in memory until Load: less than
+// what is live and a little, because the log is trimmed to that.
 type Reading struct {
 	*Survey
 	settle func(b *Block, data []byte) *blockData

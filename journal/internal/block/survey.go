@@ -58,7 +58,7 @@ func (s *Survey) Block(seq uint64, data []byte) error {
 	return err
 }
 
-// visit is block that calls entry for each entry with its offset and size.
+// visit is Block that calls entry for each entry with its offset and size.
 func (s *Survey) visit(seq uint64, data []byte, entry func(off uint32, size int, e *format.Entry)) (h format.Header, err error) {
 	if s.Newest != 0 && seq != s.Newest+1 {
 		return h, &format.CorruptError{Block: s.Newest + 1, Offset: -1, Reason: fmt.Sprintf("missing; block %d follows %d", seq, s.Newest)}

@@ -103,8 +103,8 @@ func (b *Writer) Join() []byte {
 	return value
 }
 
-// Stamp writes the header into the value of a sealed block. It needs no lock:
-// nobody else reads a header in memory.
+// Stamp writes the header into the value of a sealed block. It needs no lock: no
+// reader looks at a header in memory.
 func (b *Writer) Stamp(value []byte, epoch uint64) {
 	h := format.Header{
 		Seq: b.Block.Seq, Epoch: epoch, First: b.Block.First, Base: b.Block.Base,
@@ -133,8 +133,8 @@ func (b *Writer) Reach(next format.Position) {
 	b.MarkEnded(r.pos)
 }
 
-// move is a block to whose entries somebody holds Refs, and where those that
-// are live were carried.
+// move is a block to whose entries there are Refs, and where those that are live
+// were carried.
 type move struct {
 	from    *Block
 	offsets map[uint32]uint32 // old → new

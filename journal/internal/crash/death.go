@@ -46,17 +46,18 @@ func (d *Death) WasRunning(p format.Position) bool {
 type Cause uint8
 
 const (
-	// CauseUnknown: killed, by somebody or for memory, a call of os.Exit, or a fatal
-	// error, a panic that was not recovered for example, which Go's report puts down to
-	// none of the jobs, or of which there is none; see [Log.ReportCrashes].
+	// CauseUnknown: killed, by another process or for memory, a call of os.Exit, or
+	// a fatal error, a panic that was not recovered for example, which Go's report
+	// puts down to none of the jobs, or of which there is none; see
+	// Log.ReportCrashes.
 	CauseUnknown Cause = iota
 	// CauseMemory: there was none left, by Go's report; or the system has killed a
 	// process for it, perhaps this one.
 	CauseMemory
 	// CauseJob: Go's report names the goroutine of a job.
 	CauseJob
-	// CauseOutside: the machine went down, or somebody sent a signal. No job can
-	// do that.
+	// CauseOutside: the machine went down, or another process sent a signal. No job
+	// can do that.
 	CauseOutside
 )
 

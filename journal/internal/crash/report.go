@@ -97,12 +97,12 @@ var (
 	signalLine = regexp.MustCompile(`(?s)^(SIG[A-Z]+): .*\n.* sigcode=0\b`)
 )
 
-// blame finds out from a report which job it was. Memory runs out under whoever
-// asks for it next, so there the report names nobody.
+// blame finds out from a report which job it was. Memory runs out under the
+// goroutine that asks for it next, so there the report names no job.
 func (d *Death) blame(report string, at map[uint64][]uint64) {
 	lines := strings.SplitN(report, "\n", 3)
 	if signal := signalLine.FindStringSubmatch(report); signal != nil {
-		d.Cause, d.How = CauseOutside, "somebody sent "+signal[1]
+		d.Cause, d.How = CauseOutside, "a process sent "+signal[1]
 		return
 	}
 	d.How = "Go reported a fatal error: " + lines[0]

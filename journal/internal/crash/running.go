@@ -49,7 +49,7 @@ const (
 // Running notes which positions run at the moment. A word, and a place, has one
 // owner at a time; different owners need no lock.
 //
-// Somebody may cut the file, or the disk may refuse a page of it. The system
+// Another program may cut the file, or the disk may refuse a page of it. The system
 // answers the next write to the map with a signal, which ends the recorder and
 // nothing else: the log says so to Config.Logger, and jobs go on without. What they
 // do to the process is then not held against them.
@@ -144,13 +144,13 @@ func Record(p *directory.Dir, epoch uint64, places, words int, logger *slog.Logg
 			slog.String("file", p.Path(RunningName)), slog.Any("error", cause))
 	}
 	r.close = func() (err error) {
-		if p.Has(RunningName, ours) { // or it is somebody else's
+		if p.Has(RunningName, ours) { // or it is another owner's
 			err = p.Drop(RunningName)
 		}
 		if r.idle() {
 			return errors.Join(err, unmap())
 		}
-		return err // somebody will clear a word yet: the map has to stay
+		return err // a worker will clear a word yet: the map has to stay
 	}
 	r.Rebeat()
 	return r, nil
@@ -218,7 +218,7 @@ func (r *Running) noteBeat() {
 	r.timer.Reset(max(time.Since(r.origin)/beatPrecision, leastBeat))
 }
 
-// idle reports whether nobody has anything to clear any more.
+// idle reports whether no worker has anything to clear any more.
 func (r *Running) idle() (idle bool) {
 	if r.gone.Load() {
 		return false

@@ -15,9 +15,9 @@ import (
 // Suspicion is what speaks against a position that was running when the process
 // died. It ends with the run: whatever that comes to, it did not kill.
 //
-// The rule: one death is no proof. What was running at two deaths in a row is
-// held back for a while at the next start, and then runs without others of its
-// kind. A death while it is held acquits it, unless the process died within a second, and a
+// The rule: one death is no proof. What was running at two deaths in a row is held
+// back for a while at the next start, and then runs without others of its kind. A
+// death while it is held acquits it, unless the process died within a second, and a
 // death so soon after its start that chance is next to excluded convicts it.
 //
 // A process that was killed from outside can't be told from one that a job ended
@@ -50,7 +50,7 @@ const (
 	leastAge = 20 * time.Millisecond
 	// leastOdds is what a death counts at which it was the only suspect, however
 	// late it came: about seventy of them in a row are enough. Fewer would be
-	// reached by a job of an hour under somebody who kills every ten seconds.
+	// reached by a job of an hour under a supervisor that kills every ten seconds.
 	leastOdds = 1.05
 	// memoryOdds are how much likelier it was the job when memory ran out: it may be
 	// that of all others, and of other programs.

@@ -94,7 +94,7 @@ func TestDeathsThatSayWhoItWas(t *testing.T) {
 
 // storm kills a process again and again. Sixteen jobs never end; the strong
 // suspects among them are held and run as the executor has them. It returns how
-// many kills it took to convict somebody, or kills if nobody was.
+// many kills it took to convict a job, or kills if none was.
 func storm(kills int, interval func() time.Duration) int {
 	var s map[format.Position]Suspicion
 	for n := range kills {
@@ -160,7 +160,7 @@ func TestReports(t *testing.T) {
 		"a grandchild":                   {"panic: x\n\ngoroutine 20 [running]:\nmain.f()\ncreated by main.g in goroutine 19\n\ngoroutine 19 [sleep]:\nmain.g()\ncreated by main.h in goroutine 7\n", CauseJob, "panic: x"},
 		"throw in the handler":           {"goroutine 7 gp=0xc0 m=5 mp=0xc1 [running]:\nruntime.throw({0x1, 0x2})\n", CauseJob, "runtime.throw"},
 		"a worker that has nothing":      {"goroutine 8 [running]:\nruntime.throw({0x1, 0x2})\n", CauseUnknown, ""},
-		"a goroutine of nobody":          {"panic: y\n\ngoroutine 1 [running]:\nmain.main()\n", CauseUnknown, ""},
+		"a goroutine of no job":          {"panic: y\n\ngoroutine 1 [running]:\nmain.main()\n", CauseUnknown, ""},
 		"orphans in a circle":            {"panic: y\n\ngoroutine 2 [running]:\nf()\ncreated by f in goroutine 2\n", CauseUnknown, ""},
 		"out of memory":                  {"goroutine 7 gp=0x2 m=2 mp=0x2 [running]:\nruntime.throw({0x4})\n\t/p.go:1229 +0x48\nruntime.mallocgc(0x4, 0x4, 0x1)\n\t/m.go:1\n", CauseMemory, ""},
 		"on the system's stack":          {"SIGSEGV: segmentation violation\nPC=0x0 m=3 sigcode=1\n\ngoroutine 0 [idle]:\n", CauseUnknown, ""},
@@ -189,7 +189,8 @@ func TestSeveralCauses(t *testing.T) {
 			deaths, guilty := uint64(0), format.Position(0)
 			for ; guilty < causes; deaths++ {
 				require.Less(t, deaths, uint64(10*causes), "%d causes that take %v", causes, age)
-				// Of those that are not held the one whose turn it is; else the first that is.
+				// Of those that are not held the one whose turn it is; else the
+				// first that is.
 				killer, began := format.Position(0), time.Duration(0)
 				for i := range causes {
 					if p := 1 + (format.Position(deaths)+i)%causes; killer == 0 && !s[p].Strong() && !s[p].Guilty() {

@@ -17,9 +17,9 @@ const (
 	NewName  = FileName + ".new" // that is to take its place
 )
 
-// Dir is the directory of a journal. What is written there goes through its
-// open handle: it stays the same directory when somebody moves it, and another
-// one that is put under its name is not touched.
+// Dir is the directory of a journal. What is written there goes through its open
+// handle: it stays the same directory when it is moved, and another one that is put
+// under its name is not touched.
 type Dir struct{ *os.Root }
 
 // Open holds a directory open. Close gives it back.
@@ -183,7 +183,7 @@ func (p *Dir) Drop(name string) error {
 	return nil
 }
 
-// DropFile is remove for what must be a file.
+// DropFile is Drop for what must be a file.
 func (p *Dir) DropFile(name string) error {
 	if info, err := p.Lstat(name); err == nil && !info.Mode().IsRegular() {
 		return &IrregularError{p.Path(name), info.Mode()}
@@ -206,7 +206,7 @@ func (p *Dir) Syncer() (*os.File, error) {
 	return p.Open(".")
 }
 
-// SyncNames makes names durable, through what syncer returned.
+// SyncNames makes names durable, through what Syncer returned.
 func SyncNames(d *os.File) error {
 	if d == nil {
 		return nil
@@ -260,7 +260,7 @@ func KeepAccess(f *os.File, old fs.FileInfo) error {
 	return f.Chmod(old.Mode().Perm())
 }
 
-// Public reports whether everybody may write to the place, as far as the system
+// Public reports whether all users may write to the place, as far as the system
 // says, and its mode.
 func (p *Dir) Public() (mode fs.FileMode, public bool) {
 	info, err := p.Stat(".")

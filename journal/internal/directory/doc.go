@@ -16,9 +16,9 @@
 //     ErrNotJournal. Nothing is created, replaced or removed in a directory that
 //     was put under the same name.
 //   - A draft gets its name when it is whole and on disk, or is removed: by its
-//     maker, or after the death of that by whoever works beside it next. What only
-//     looks like a draft stays.
-//   - What root makes in a directory of somebody else belongs to that one.
+//     maker, or after the death of that by the next process that works beside it.
+//     What only looks like a draft stays.
+//   - What root makes in another user's directory belongs to that user.
 //
 // What is not promised: anything against a program that ignores locks.
 //

@@ -16,9 +16,8 @@ import (
 
 // Draft is a directory that is to become a journal: a copy, or one that is being
 // built. Its name is that of the journal, ".new-" and a number, and its LOCK says
-// that name and is locked for as long as somebody works on it. A process that
-// dies leaves the draft behind; by these signs the next one knows it, and removes
-// it.
+// that name and is locked for as long as its maker works on it. A process that dies
+// leaves the draft behind; by these signs the next one knows it, and removes it.
 type Draft struct {
 	Parent *Dir
 	Lock   *DirLock
@@ -53,7 +52,7 @@ func NewDraft(dir string) (*Draft, error) {
 	return d, nil
 }
 
-// make makes the directory and locks it. Until it is locked, somebody who sweeps
+// make makes the directory and locks it. Until it is locked, a process that sweeps
 // may take it for a leftover: then it is made again.
 func (d *Draft) make() error {
 	for range attempts {
@@ -76,7 +75,7 @@ func (d *Draft) make() error {
 // Path is where the draft is.
 func (d *Draft) Path() string { return d.Parent.Path(d.name) }
 
-// Reveal makes the draft durable and gives it its name. After an error discard is
+// Reveal makes the draft durable and gives it its name. After an error Discard is
 // called.
 func (d *Draft) Reveal() error {
 	inside, err := d.Lock.Place.Syncer()
@@ -104,7 +103,8 @@ func (d *Draft) Reveal() error {
 	return errors.Join(d.release(), d.Parent.Close())
 }
 
-// release ends the lock, and its file goes: a copy is as if nobody had opened it.
+// release ends the lock, and its file goes: a copy is as if it had never been
+// opened.
 func (d *Draft) release() error {
 	if d.Lock == nil {
 		return nil
@@ -168,7 +168,8 @@ func namesDraft(name string) bool {
 	return err == nil
 }
 
-// sweepOne removes a directory of the place if it is a draft that nobody works on.
+// sweepOne removes a directory of the place if it is a draft that no process works
+// on.
 func (p *Dir) sweepOne(name string) {
 	if info, err := p.Lstat(name); err != nil || !info.IsDir() {
 		return

@@ -11,13 +11,13 @@ import (
 	"syscall"
 )
 
-// HeldBy returns a LockedError when a process has the journal in dir open. It
-// asks for a shared lock and gives it back at once: an owner that starts in
-// these microseconds and does not wait would be refused, nobody else notices.
+// HeldBy returns a LockedError when a process has the journal in dir open. It asks
+// for a shared lock and gives it back at once: an owner that starts in these
+// microseconds and does not wait would be refused; no other process notices.
 func HeldBy(dir string) error {
 	f, err := OpenFile(filepath.Join(dir, LockName))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
-		return nil // nobody ever opened it, or not as somebody we may look at
+		return nil // it was never opened, or by a user whose files we may not read
 	}
 	if err != nil {
 		return fmt.Errorf("journal: lock %s: %w", dir, err)

@@ -26,7 +26,7 @@ func Make(dir string) (made bool, err error) {
 	return made, nil
 }
 
-// newDir makes a directory, unless somebody else does so meanwhile.
+// newDir makes a directory, unless another process does so meanwhile.
 func newDir(dir string) (made bool, err error) {
 	parent, err := Open(filepath.Dir(dir))
 	if err != nil {

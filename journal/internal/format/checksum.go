@@ -7,7 +7,7 @@ import (
 )
 
 // The values of morgue and meta end with a CRC32C of their key and themselves:
-// bbolt has none on data pages. See also [seal].
+// bbolt has none on data pages. See also [Seal].
 const ChecksumSize = 4
 
 var errChecksum = errors.New("wrong checksum")

@@ -6,7 +6,7 @@
 //	bucket queues   name ─► number                 sealed: number of a block, checksum
 //	bucket state    key ─► value                   sealed, too
 //	bucket morgue   queue, position ─► payload     checksum
-//	bucket meta     version, UUID, tail (the end mark)
+//	bucket meta     version, UUID, manifest (key "tail")
 //
 // What is promised:
 //

@@ -13,7 +13,8 @@ import (
 // none.
 type Position uint64
 
-// Kind says what an entry is. Numbers are part of the format: one that was used stays taken.
+// Kind says what an entry is. Numbers are part of the format: one that was used
+// stays taken.
 type Kind uint8
 
 const (
@@ -55,7 +56,7 @@ const (
 type Entry struct {
 	Kind     Kind
 	Queue    uint32   // number of the queue, from [Log.Queue]
-	Position Position // set by Append; in a [Log.Restore], the payload's old one
+	Position Position // set by Append; in a Log.Restore, the payload's old one
 	ID       []byte
 	Due      int64  // Unix nanoseconds
 	Route    uint32 // given to Append: whom to deliver to; not stored
@@ -167,8 +168,8 @@ func appendState(b []byte, head int, e *Entry) []byte {
 	return append(b, e.History...)
 }
 
-// maxEntryOverhead bounds what appendEntry adds to id, payload, metadata, error text,
-// history and failed positions.
+// maxEntryOverhead bounds what AppendEntry adds to id, payload, metadata, error
+// text, history and failed positions.
 const maxEntryOverhead = 64
 
 // EntryBound is how many bytes an entry takes at most.
@@ -232,8 +233,8 @@ func (d *Decoder) varint() int64 {
 	return int64(u>>1) ^ -int64(u&1)
 }
 
-// bytes returns the next n bytes with their capacity cut, so that an append by
-// whoever gets them can't reach the next entry.
+// bytes returns the next n bytes with their capacity cut, so that an append by the
+// caller can't reach the next entry.
 func (d *Decoder) bytes(n uint64) []byte {
 	if d.Err != nil || n > uint64(len(d.B)-d.Off) {
 		d.fail(errShort)
@@ -252,7 +253,7 @@ func (d *Decoder) float() float64 {
 	return math.Float64frombits(binary.LittleEndian.Uint64(b))
 }
 
-// Entry decodes the entry at d.off, which must not be a list of marks.
+// Entry decodes the entry at d.Off, which must not be a list of marks.
 func (d *Decoder) Entry(e *Entry, first Position, base int64) {
 	head := d.Byte()
 	e.Kind, e.Queue, e.Position = Kind(head&kindMask), uint32(d.uvarint()), Position(d.uvarint())
@@ -299,8 +300,8 @@ func (d *Decoder) accepted(e *Entry, head byte, base int64) {
 	}
 }
 
-// Head returns the id of the entry at d.off and its due time, counted from that
-// of the block, and leaves d somewhere in it.
+// Head returns the id of the entry at d.Off and its due time, counted from that of
+// the block, and leaves d somewhere in it.
 func (d *Decoder) Head() (id []byte, due int64) {
 	d.Byte()
 	d.uvarint() // queue
@@ -325,8 +326,8 @@ func (d *Decoder) positions() []Position {
 	return ps
 }
 
-// Marks calls ended for each position in the list at d.off, whose kind byte
-// has been read.
+// Marks calls ended for each position in the list at d.Off, whose kind byte has
+// been read.
 func (d *Decoder) Marks(first Position, ended func(Position)) {
 	last := first
 	for n := d.uvarint(); n > 0 && d.Err == nil; n-- {

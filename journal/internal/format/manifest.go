@@ -19,8 +19,8 @@ type Manifest struct {
 	Tx uint64
 }
 
-// The sizes of a tail, with its checksum: version and eleven numbers. In format 1
-// it was seven numbers: of the sides, it had the counts of queues and morgue.
+// The sizes of a manifest, with its checksum: version and eleven numbers. In format
+// 1 it was seven numbers: of the sides, it had the counts of queues and morgue.
 const (
 	manifestSize  = 1 + 11*8 + ChecksumSize
 	manifestSize1 = 7*8 + ChecksumSize

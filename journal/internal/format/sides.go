@@ -56,9 +56,9 @@ func (s *Sides) Of(name Bucket) *Sum {
 	panic(fmt.Sprintf("journal: bug: bucket %q has no sum", name))
 }
 
-// SealSize is what the values of queues and state keys end with: the number of
-// the newest block when they were written, and a checksum over bucket, key, value
-// and number. The number tells [Salvage] which of two copies is the older one.
+// SealSize is what the values of queues and state keys end with: the number of the
+// newest block when they were written, and a checksum over bucket, key, value and
+// number. The number tells a salvage which of two copies is the older one.
 const SealSize = 8 + ChecksumSize
 
 // Sealed reports whether the values of a bucket are. Those of the morgue are not:
@@ -76,7 +76,7 @@ func sealOf(name Bucket, key, v []byte) uint32 {
 	return crc32.Update(checksumOf([]byte(name), key), Castagnoli, v)
 }
 
-// Unseal is the opposite of seal. The value is a part of v.
+// Unseal is the opposite of Seal. The value is a part of v.
 func Unseal(name Bucket, key, v []byte) (value []byte, seq uint64, err error) {
 	n := len(v) - SealSize
 	if n < 0 {

@@ -87,7 +87,7 @@ func testLatchAtClose(t *testing.T, disk Faulty) {
 // errFull is how a store reports a full disk.
 var errFull = journal.ErrFull
 
-// eventually polls, because the log tells nobody when there is room again.
+// eventually polls, because no call tells when there is room again.
 func eventually(t *testing.T, f func() bool) {
 	t.Helper()
 	require.Eventually(t, f, 5*time.Second, time.Millisecond)

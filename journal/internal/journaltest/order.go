@@ -180,7 +180,7 @@ func testMerged(t *testing.T, disk Disk) {
 				d.Merged(p, p-1)
 			}
 		}
-		d.Merged(1<<40, 1) // of no entry here: nobody is told
+		d.Merged(1<<40, 1) // of no entry here: no caller is told
 		d.Done()
 	}
 	for range 3 {

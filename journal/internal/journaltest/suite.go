@@ -168,7 +168,7 @@ func (f *fixture) entries(from, n, size int) []journal.Entry {
 	return list
 }
 
-// payload is recognisable: nobody else has the same.
+// payload is recognisable: no other number has the same.
 func payload(number, size int) []byte {
 	b := fmt.Appendf(nil, "payload %d ", number)
 	for len(b) < size {

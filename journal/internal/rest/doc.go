@@ -7,10 +7,10 @@
 //
 // What is promised:
 //
-//   - Who only looks changes nothing and locks nobody out for longer than one
-//     attempt to lock; who copies or replaces locks the journal meanwhile.
-//   - What is read while somebody opens the journal is not handed out: a LockedError
-//     says who did.
+//   - A call that only looks changes nothing and keeps no owner out for longer than
+//     one attempt to lock; one that copies or replaces locks the journal meanwhile.
+//   - What is read while another process opens the journal is not handed out: a
+//     LockedError says who did.
 //   - [OpenView], and so [Check], finds what opening the journal would.
 //   - [Salvage] takes what a checksum vouches for and nothing else, and what it writes
 //     can be opened. It lists as lost what it did not find, and says what that means.

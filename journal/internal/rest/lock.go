@@ -7,9 +7,9 @@ import (
 	"github.com/strandjobs/strand/journal/internal/directory"
 )
 
-// lockAtRest makes this process the owner of a journal that it only reads, so
-// that nobody opens it meanwhile. On a disk that can't be written to nobody
-// can, and the journal is read without.
+// lockAtRest makes this process the owner of a journal that it only reads, so that
+// no other process opens it meanwhile. On a disk that can't be written to none can,
+// and the journal is read without.
 func lockAtRest(dir string) (release func() error, err error) {
 	if err := identify(dir); err != nil {
 		return nil, err

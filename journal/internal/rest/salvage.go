@@ -117,7 +117,7 @@ func (r *rescue) lose(block uint64, format string, args ...any) *Loss {
 
 // look finds out what is there.
 func (r *rescue) look() error {
-	if r.version > format.FormatVersion && len(r.tails) == 0 {
+	if r.version > format.FormatVersion && len(r.manifests) == 0 {
 		return fmt.Errorf("%w: %s has version %d, this is version %d", format.ErrTooNew, directory.FileName, r.version, format.FormatVersion)
 	}
 	for _, what := range r.damage {
@@ -131,12 +131,12 @@ func (r *rescue) look() error {
 	if err := r.findBlocks(seqs); err != nil {
 		return err
 	}
-	if len(r.tails) == 0 {
+	if len(r.manifests) == 0 {
 		r.manifest.Next += slackAfterLoss
 	}
 	r.findMorgue()
 	r.findState()
-	if len(r.intact)+len(r.names)+len(r.buried) == 0 && len(r.tails) == 0 {
+	if len(r.intact)+len(r.names)+len(r.buried) == 0 && len(r.manifests) == 0 {
 		return fmt.Errorf("%w: nothing of a journal was found in %s", format.ErrNotJournal, directory.FileName)
 	}
 	r.survivors()
@@ -148,20 +148,20 @@ func (r *rescue) look() error {
 // blocks that belong to the log.
 func (r *rescue) findManifest() []uint64 {
 	seqs := slices.Sorted(maps.Keys(r.chunks))
-	slices.SortFunc(r.tails, func(a, b format.Manifest) int {
+	slices.SortFunc(r.manifests, func(a, b format.Manifest) int {
 		return -cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Epoch, b.Epoch), cmp.Compare(a.Next, b.Next), cmp.Compare(a.Tx, b.Tx))
 	})
-	if len(r.tails) == 0 {
+	if len(r.manifests) == 0 {
 		r.manifest = format.Manifest{Oldest: 1, Next: 1}
 		r.lose(0, "the end mark of the log: the newest blocks may be missing, and old ones may be back")
 		return seqs
 	}
 	// Its block may be missing, but it was there.
-	last := slices.IndexFunc(r.tails, func(t format.Manifest) bool { return t.Tx == r.txid })
+	last := slices.IndexFunc(r.manifests, func(t format.Manifest) bool { return t.Tx == r.txid })
 	if last < 0 {
-		last = max(slices.IndexFunc(r.tails, r.hasBlock), 0)
+		last = max(slices.IndexFunc(r.manifests, r.hasBlock), 0)
 	}
-	r.manifest = r.tails[last]
+	r.manifest = r.manifests[last]
 	from, _ := slices.BinarySearch(seqs, r.manifest.Oldest)
 	to, _ := slices.BinarySearch(seqs, r.manifest.Seq+1)
 	return seqs[min(from, to):to]
@@ -179,7 +179,7 @@ func (r *rescue) hasBlock(t format.Manifest) bool {
 // findBlocks looks at every block that should be there.
 func (r *rescue) findBlocks(seqs []uint64) error {
 	next := r.manifest.Oldest
-	if len(r.tails) == 0 && len(seqs) > 0 {
+	if len(r.manifests) == 0 && len(seqs) > 0 {
 		next = seqs[0]
 	}
 	for _, seq := range seqs {

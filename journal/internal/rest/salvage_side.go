@@ -13,7 +13,7 @@ import (
 // bucket meta has none.
 func (r *rescue) format() byte {
 	switch {
-	case len(r.tails) > 0:
+	case len(r.manifests) > 0:
 		return r.manifest.Version
 	case len(r.keys.tree)+len(r.keys.loose) > 0 || r.version == 0:
 		return format.FormatVersion
@@ -44,7 +44,7 @@ func (r *rescue) findQueues() {
 	switch missing := int(want.Count) - len(r.names); {
 	case missing > 0:
 		r.lose(0, "the names of %d queues", missing)
-	case unsure || len(r.queues.broken) > 0 || len(r.tails) > 0 && r.manifest.Version > 1 && !exact:
+	case unsure || len(r.queues.broken) > 0 || len(r.manifests) > 0 && r.manifest.Version > 1 && !exact:
 		r.lose(0, "which names the queues had last; one that was renamed may have its former name")
 	}
 }

@@ -38,12 +38,12 @@ func (r *rescue) findState() {
 		}
 	}
 	r.report.Keys = len(r.state)
-	if exact && len(r.tails) > 0 {
+	if exact && len(r.manifests) > 0 {
 		return
 	}
 	r.loseBroken(values)
 	switch missing := int(want.Count) - len(values) - r.brokenBeside(values); {
-	case len(r.tails) == 0:
+	case len(r.manifests) == 0:
 		r.lose(0, "how many state keys there were; some may be missing, older, or deleted before: %s", allKinds())
 	case missing > 0:
 		r.lose(0, "%d state keys of which nothing is left: %s", missing, allKinds())

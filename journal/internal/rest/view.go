@@ -74,9 +74,9 @@ func Check(dir string) (Info, error) {
 	return v.Info(), v.Close()
 }
 
-// OpenView reads the journal in dir. It returns a [LockedError] when somebody
-// has it open or opens it meanwhile, and otherwise the errors of [Open], except
-// that a directory without a journal is an error, too: ErrNotJournal.
+// OpenView reads the journal in dir. It returns a [format.LockedError] when a
+// process has it open or opens it meanwhile, and otherwise the errors of [Open],
+// except that a directory without a journal is an error, too: ErrNotJournal.
 //
 // A process that opens the journal while it is being read is not held up.
 func OpenView(dir string) (*View, error) {
@@ -124,8 +124,8 @@ func youngest(path string) (uint64, error) {
 	return m.Txid, err
 }
 
-// disturbed tells why what was read does not count: err, if the journal is
-// still as it was, and otherwise that somebody has opened it.
+// disturbed tells why what was read does not count: err, if the journal is still as
+// it was, and otherwise that a process has opened it.
 func (v *View) disturbed(err error) error {
 	if held := directory.HeldBy(v.dir); held != nil {
 		return held

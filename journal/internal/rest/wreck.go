@@ -23,17 +23,17 @@ type wreck struct {
 	walk  *pages.Walk
 	pages uint64 // in the file
 
-	damage  []string
-	version byte // of the format, 0 when it was not found
-	chunks  map[uint64]map[uint32][]span
-	tails   []format.Manifest
-	txid    uint64 // of the last commit, as sound meta pages have it; 0: unknown
-	morgue  map[string]format.Buried
-	buried  format.Sum // of what is in morgue
-	within  *copies    // of the bucket that is walked
-	queues  *copies
-	keys    *copies // of the state
-	spare   int64   // bytes that may still be read and kept of pages which the tree does not lead to
+	damage    []string
+	version   byte // of the format, 0 when it was not found
+	chunks    map[uint64]map[uint32][]span
+	manifests []format.Manifest
+	txid      uint64 // of the last commit, as sound meta pages have it; 0: unknown
+	morgue    map[string]format.Buried
+	buried    format.Sum // of what is in morgue
+	within    *copies    // of the bucket that is walked
+	queues    *copies
+	keys      *copies // of the state
+	spare     int64   // bytes that may still be read and kept of pages which the tree does not lead to
 }
 
 // span is where a value stands in the file.
@@ -141,10 +141,10 @@ func guessPageSize(f io.ReaderAt, fileSize int64) (int, error) {
 // whole reports whether the tree gave every block and every burial that it
 // should.
 func (w *wreck) whole() bool {
-	if len(w.tails) != 1 || !w.allBeside(w.tails[0]) {
+	if len(w.manifests) != 1 || !w.allBeside(w.manifests[0]) {
 		return false
 	}
-	if t := w.tails[0]; t.Seq+1-t.Oldest != uint64(len(w.chunks)) {
+	if t := w.manifests[0]; t.Seq+1-t.Oldest != uint64(len(w.chunks)) {
 		return false
 	}
 	for seq := range w.chunks {
@@ -197,7 +197,7 @@ func (w *wreck) meta(key, v []byte) {
 		w.hurt("the end mark of the log")
 		return
 	}
-	w.tails = append(w.tails, t)
+	w.manifests = append(w.manifests, t)
 	if w.txid != 0 && t.Tx != w.txid {
 		w.hurt("what is left is what commit %d wrote, and commit %d was the last one", t.Tx, w.txid)
 	}
@@ -209,7 +209,7 @@ func (w *wreck) anyValue(key, v []byte, at span) {
 	switch {
 	case string(key) == string(format.KeyManifest):
 		if t, err := format.ParseManifest(v); err == nil {
-			w.tails = append(w.tails, t)
+			w.manifests = append(w.manifests, t)
 		}
 	case len(key) == format.ChunkKeySize && w.burial(key, v):
 	case w.queues.found(key, v), w.keys.found(key, v):

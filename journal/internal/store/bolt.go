@@ -34,8 +34,9 @@ type Bolt struct {
 	dead     map[uint32]int // payloads in the morgue by queue, as check found them
 	mapped   mapped
 
-	// swap is held while db and file change, and by readers while they use
-	// them. Whoever commits is who changes them, and needs it not.
+	// swap is held while Db and File change, and by readers while they use them.
+	// The goroutine that commits is the one that changes them, and uses them
+	// without it.
 	swap sync.RWMutex
 	Db   *bbolt.DB
 	File *os.File // that db has open
@@ -67,7 +68,7 @@ func (s *Bolt) Commit(t *Transaction) error {
 			return fmt.Errorf("%w: %w", format.ErrFull, err)
 		}
 		if err == nil {
-			if s.sides = last.Sides; s.Version != format.FormatVersion { // the first one: nobody reads yet
+			if s.sides = last.Sides; s.Version != format.FormatVersion { // the first one: there is no reader yet
 				s.Version = format.FormatVersion
 			}
 			err = s.wrote(len(t.Block))
@@ -147,7 +148,7 @@ func ChunkKey(key *[format.ChunkKeySize]byte, seq uint64, chunk int) []byte {
 
 // Scan joins the chunks of each block.
 func (s *Bolt) Scan(block func(seq uint64, data []byte) error) error {
-	return s.View(func(tx *bbolt.Tx) error {
+	return s.view(func(tx *bbolt.Tx) error {
 		var data []byte
 		var seq uint64
 		next := 0
@@ -178,7 +179,7 @@ func (s *Bolt) Scan(block func(seq uint64, data []byte) error) error {
 }
 
 func (s *Bolt) Get(name format.Bucket, key []byte) (value []byte, err error) {
-	err = s.View(func(tx *bbolt.Tx) error {
+	err = s.view(func(tx *bbolt.Tx) error {
 		value, err = s.value(name, key, tx.Bucket([]byte(name)).Get(key))
 		return err
 	})
@@ -186,7 +187,7 @@ func (s *Bolt) Get(name format.Bucket, key []byte) (value []byte, err error) {
 }
 
 func (s *Bolt) Page(name format.Bucket, from []byte) (page []format.Pair, err error) {
-	err = s.View(func(tx *bbolt.Tx) error {
+	err = s.view(func(tx *bbolt.Tx) error {
 		size := 0
 		c := tx.Bucket([]byte(name)).Cursor()
 		for k, v := c.Seek(from); k != nil && len(page) < pageCount && size < pageBytes; k, v = c.Next() {
@@ -203,9 +204,9 @@ func (s *Bolt) Page(name format.Bucket, from []byte) (page []format.Pair, err er
 	return page, err
 }
 
-// View calls f within a transaction that reads. It returns ErrClosed once the file is
+// view calls f within a transaction that reads. It returns ErrClosed once the file is
 // closed.
-func (s *Bolt) View(f func(*bbolt.Tx) error) error {
+func (s *Bolt) view(f func(*bbolt.Tx) error) error {
 	s.swap.RLock()
 	defer s.swap.RUnlock()
 	err := s.contain(func() error { return s.Db.View(f) })

@@ -12,12 +12,12 @@ import (
 
 // value returns a copy of a value as it was given to a commit, nil for none.
 func (s *Bolt) value(name format.Bucket, key, v []byte) ([]byte, error) {
-	value, err := s.Inside(name, key, v)
+	value, err := s.inside(name, key, v)
 	return bytes.Clone(value), err
 }
 
-// Inside returns the part of a value that was given to a commit.
-func (s *Bolt) Inside(name format.Bucket, key, v []byte) ([]byte, error) {
+// inside returns the part of a value that was given to a commit.
+func (s *Bolt) inside(name format.Bucket, key, v []byte) ([]byte, error) {
 	switch {
 	case v == nil || !format.Sealed(name):
 		return v, nil
@@ -96,7 +96,7 @@ func (s *Bolt) migrate(tx *bbolt.Tx, last *format.Manifest) error {
 			c := b.Cursor()
 			k, v := c.Seek(from)
 			for ; k != nil && len(step) < migrateStep; k, v = c.Next() {
-				value, err := s.Inside(name, k, v)
+				value, err := s.inside(name, k, v)
 				if err != nil {
 					return err
 				}
@@ -129,7 +129,7 @@ func (s *Bolt) checkSides(tx *bbolt.Tx, t format.Manifest) error {
 		switch {
 		case err != nil:
 			return err
-		case t.Version == 1 && name == format.BucketState: // nobody has counted them
+		case t.Version == 1 && name == format.BucketState: // they were not counted
 		case got.Count != want.Count:
 			return format.Damaged("bucket %q holds %d values, want %d", name, got.Count, want.Count)
 		case t.Version > 1 && got.Hash != want.Hash:
@@ -143,7 +143,7 @@ func (s *Bolt) checkValue(name format.Bucket, k, v []byte) error {
 	if v == nil {
 		return format.BrokenValue(name, k, errors.New("a bucket"))
 	}
-	value, err := s.Inside(name, k, v)
+	value, err := s.inside(name, k, v)
 	if err != nil {
 		return err
 	}

@@ -46,7 +46,7 @@ func (s *Bolt) Compact(over <-chan struct{}) (replaced bool, err error) {
 	old := s.Db
 	s.Db, s.File, s.space = next.Db, next.File, next.space
 	s.swap.Unlock()
-	_ = old.Close() // nobody will need that file again
+	_ = old.Close() // that file is not needed again
 	return true, directory.SyncNames(names)
 }
 
@@ -73,8 +73,8 @@ func (s *Bolt) successor(over <-chan struct{}) (*Bolt, error) {
 	return next, nil
 }
 
-// Rewrite writes what the last commit left to a new file in a directory, and
-// syncs it, unless over is closed meanwhile. Whoever may use the old file may use the
+// Rewrite writes what the last commit left to a new file in a directory, and syncs
+// it, unless over is closed meanwhile. Users who may use the old file may use the
 // new one.
 func (s *Bolt) Rewrite(p *directory.Dir, over <-chan struct{}) error {
 	ours, err := s.File.Stat()
@@ -93,7 +93,7 @@ func (s *Bolt) Rewrite(p *directory.Dir, over <-chan struct{}) error {
 	if err != nil {
 		return err
 	}
-	err = s.View(func(tx *bbolt.Tx) error { return to.take(tx, over) })
+	err = s.view(func(tx *bbolt.Tx) error { return to.take(tx, over) })
 	if err == nil {
 		err = directory.KeepAccess(to.File, ours)
 	}

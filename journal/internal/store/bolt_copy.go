@@ -17,7 +17,7 @@ func (s *Bolt) CopyTo(path string, over <-chan struct{}) error {
 	if err != nil {
 		return fmt.Errorf("journal: copy: %w", err)
 	}
-	err = s.View(func(tx *bbolt.Tx) error {
+	err = s.view(func(tx *bbolt.Tx) error {
 		_, err := tx.WriteTo(&interruptible{f, over})
 		if err != nil && IsOver(over) {
 			return ErrGivenUp // bbolt does not wrap it

@@ -122,7 +122,7 @@ func createBolt(p *directory.Dir) error {
 // Check tells whether this is a journal that we can read, and walks everything
 // that a replay does not look at.
 func (s *Bolt) Check() error {
-	return s.View(func(tx *bbolt.Tx) error {
+	return s.view(func(tx *bbolt.Tx) error {
 		meta := tx.Bucket([]byte(format.BucketMeta))
 		if meta == nil {
 			return fmt.Errorf("%w: a bbolt file without the bucket %q", format.ErrNotJournal, format.BucketMeta)

@@ -11,7 +11,7 @@ import (
 
 // Read joins chunks of a block.
 func (s *Bolt) Read(seq uint64, first, n int) (data []byte, err error) {
-	err = s.View(func(tx *bbolt.Tx) error {
+	err = s.view(func(tx *bbolt.Tx) error {
 		parts := make([][]byte, n)
 		var key [format.ChunkKeySize]byte
 		c := tx.Bucket([]byte(format.BucketLog)).Cursor()
@@ -40,7 +40,7 @@ func (s *Bolt) wrote(bytes int) error {
 
 // forget lets go of all pages of the memory map.
 func (s *Bolt) forget() error {
-	return s.View(func(tx *bbolt.Tx) error {
+	return s.view(func(tx *bbolt.Tx) error {
 		s.mapped.forget(tx)
 		return nil
 	})

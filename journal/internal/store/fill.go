@@ -2,7 +2,7 @@ package store
 
 import "os"
 
-// zeroes is written to pages that nobody has used yet.
+// zeroes is written to pages that were not used yet.
 var zeroes [64 << 10]byte
 
 // writeZeroes has the disk give the bytes of f between two offsets.

@@ -37,8 +37,8 @@ func (m *Memory) FailNext(errs ...error) {
 	m.Faults = append(m.Faults, errs...)
 }
 
-// OnCommit has f called after every commit, before anybody learns of it: the
-// place to call Crash from. Nil ends it.
+// OnCommit has f called after every commit, before a caller learns of it: the place
+// to call Crash from. Nil ends it.
 func (m *Memory) OnCommit(f func()) {
 	m.Mu.Lock()
 	defer m.Mu.Unlock()
@@ -54,7 +54,7 @@ func (m *Memory) Limit(bytes int) {
 }
 
 // FailReads makes every attempt to read back what has left memory fail with err;
-// nil ends it. See [Config.MemoryBudget].
+// nil ends it. See Config.MemoryBudget.
 func (m *Memory) FailReads(err error) {
 	m.Mu.Lock()
 	defer m.Mu.Unlock()
@@ -93,7 +93,7 @@ func (m *Memory) apply(t *Transaction) error {
 		}
 	}
 	if m.volatile && len(t.Changes) == 0 {
-		return nil // nobody will ever read the manifest
+		return nil // the manifest will never be read
 	}
 	if m.limit > 0 && m.Content()+t.growth(m.blocks) > m.limit {
 		return format.ErrFull

@@ -62,9 +62,9 @@ func (s *Bolt) Room(need int) (Room, error) {
 	return Room{bytes, bytes - reserve*perPage - need}, err
 }
 
-// inPlace returns what somebody else did to the file: cut it, deleted it or put
-// another one in its place. What is written then is read by nobody. A directory
-// may be moved.
+// inPlace returns what another program did to the file: cut it, deleted it or put
+// another one in its place. What is written then is never read. A directory may be
+// moved.
 func (s *Bolt) inPlace() error {
 	ours, err := s.File.Stat()
 	if err != nil {
@@ -84,13 +84,13 @@ func (s *Bolt) inPlace() error {
 
 // look counts the pages up to the last one in use, and those of them that are.
 func (s *Bolt) look() error {
-	return s.View(func(tx *bbolt.Tx) error {
+	return s.view(func(tx *bbolt.Tx) error {
 		top := int(tx.Size()) / s.pageSize
 		s.space.backed = max(s.space.backed, top)
 		stats := s.Db.Stats()
 		s.space.used = top - stats.FreePageN
 		if stats.OpenTxN <= 1 {
-			s.space.used -= stats.PendingPageN // nobody but us reads what was there before
+			s.space.used -= stats.PendingPageN // no reader but us sees what was there before
 		}
 		return nil
 	})

@@ -7,8 +7,8 @@ import (
 	"github.com/strandjobs/strand/journal/internal/format"
 )
 
-// Store is the disk under a log. A log calls commit from one goroutine only;
-// read, get and page may run beside it.
+// Store is the disk under a log. A log calls Commit from one goroutine only; Read,
+// Get and Page may run beside it.
 type Store interface {
 	// Commit makes all of t durable or none of it. It returns an error that
 	// matches ErrFull when nothing was written for want of room. After any
@@ -25,7 +25,7 @@ type Store interface {
 	Scan(block func(seq uint64, data []byte) error) error
 
 	// Read returns n chunks of a block that is committed, from the first of them
-	// on, joined. Chunks have chunkSize bytes, except for the last one of a block.
+	// on, joined. Chunks have ChunkSize bytes, except for the last one of a block.
 	// It may be called from any goroutine.
 	Read(seq uint64, first, n int) ([]byte, error)
 	ChunkSize() int
