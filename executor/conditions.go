@@ -44,7 +44,7 @@ func (q *queue) collect(options []Option) (c *conditions, err error) {
 }
 
 // enter goes through the gates of the conditions and asks whether they are met.
-func (o *offer) enter(ctx context.Context) error {
+func (o *submission) enter(ctx context.Context) error {
 	x, c := o.q.x, o.conditions
 	// Always in this order, so that two calls never wait for each other.
 	for _, name := range [...]string{c.stateKey, c.stateSource} {
@@ -82,7 +82,7 @@ func (x *Executor) enter(ctx context.Context, name string) (*gate.Gate, error) {
 
 // leave lets the next calls in, which wait for an outcome that is still open: user
 // code may have ended the goroutine.
-func (o *offer) leave() {
+func (o *submission) leave() {
 	gates := &o.q.x.gates
 	for _, g := range o.conditions.inside {
 		if o.stage == underWay {

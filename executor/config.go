@@ -184,7 +184,7 @@ const (
 	defaultMaxPayloadBytes = 1 << 20
 	defaultCrashLimit      = 3
 	defaultStopTimeout     = 30 * time.Second
-	defaultKeyTTL          = 24 * time.Hour
+	defaultIdempotencyTTL  = 24 * time.Hour
 	defaultStuckAfter      = 10 * time.Second
 	maxTimerSlack          = time.Second
 	maxShards              = 1 << 12
@@ -198,7 +198,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.MaxBacklog, c.MaxBacklogBytes = max(c.MaxBacklog, 0), max(c.MaxBacklogBytes, 0)
 	c.TimerSlack, c.SpareWorkers = max(c.TimerSlack, 0), max(c.SpareWorkers, 0)
 	c.StopTimeout = cmp.Or(c.StopTimeout, defaultStopTimeout)
-	c.IdempotencyTTL = cmp.Or(c.IdempotencyTTL, defaultKeyTTL)
+	c.IdempotencyTTL = cmp.Or(c.IdempotencyTTL, defaultIdempotencyTTL)
 	c.StuckAfter = cmp.Or(c.StuckAfter, defaultStuckAfter)
 	c.Durability = cmp.Or(c.Durability, DurabilitySync)
 	c.Logger = slog.New(guardedHandler{cmp.Or(c.Logger, slog.Default()).Handler()})

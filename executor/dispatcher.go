@@ -32,9 +32,9 @@ type dispatcher struct {
 
 func newDispatcher(s Scheduler) *dispatcher {
 	_, isFair := s.(fair)
-	_, isLag := s.(lag)
-	_, isSeq := s.(*seq)
-	_, isInOrder := s.(inOrder)
+	_, isLag := s.(oldestFirst)
+	_, isSeq := s.(*roundRobin)
+	_, isInOrder := s.(strictPriority)
 	if isSeq {
 		s = RoundRobin() // of its own: one Config may serve several executors
 	}
@@ -87,7 +87,7 @@ func (d *dispatcher) next(w *worker, ask bool) *shard.Shard {
 		d.countUp(now)
 		i = d.scheduler.Pick(d.ready)
 	} else if i < 0 {
-		i = lag{}.Pick(d.ready)
+		i = oldestFirst{}.Pick(d.ready)
 	}
 	return d.grant(w, i, now)
 }

@@ -41,9 +41,9 @@ type Executor struct {
 	locks      locks
 	gates      gate.Gates // of sources and idempotency keys
 	sweeper    sweeper
-	running    *journal.Running // from Start on
-	opening    time.Time        // when Open began, and no other had the journal
-	began      time.Time        // when jobs began to run; guarded by mu, and then by the stop
+	running    *journal.CrashRecorder // from Start on
+	opening    time.Time              // when Open began, and no other had the journal
+	began      time.Time              // when jobs began to run; guarded by mu, and then by the stop
 
 	inherited inherited
 	handlers  context.Context // what the contexts of handlers come from

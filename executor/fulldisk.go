@@ -20,9 +20,9 @@ func diskFull(cause error) error {
 	return &FullError{Disk: true, RetryAfter: retryFullDisk, cause: cause}
 }
 
-// fullDisk reports whether an error says that there is no room on the disk, for a
+// fromFullDisk reports whether an error says that there is no room on the disk, for a
 // follow-up mostly: that is not the fault of the job.
-func fullDisk(err error) bool {
+func fromFullDisk(err error) bool {
 	full, ok := errors.AsType[*FullError](err)
 	return ok && full.Disk
 }

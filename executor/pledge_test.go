@@ -24,7 +24,7 @@ func TestUnlockedOnItsWay(t *testing.T) {
 	require.NoError(t, q.fill(&entries[0], "id", []byte(`"key"`), stamp{}))
 	keys, err := q.keysOnEnqueue(entries)
 	require.NoError(t, err)
-	p, err := q.pledge(t.Context(), entries, keys)
+	p, err := q.lockOnEnqueue(t.Context(), entries, keys)
 	require.NoError(t, err)
 	require.NoError(t, x.KeyLocks().Unlock(t.Context(), "key"))
 	ticket, err := x.log.AppendWith(t.Context(), entries, p.sets)

@@ -21,7 +21,7 @@ type Receipt struct {
 }
 
 // receipt says what became of the payload i of an offer that was accepted.
-func (o *offer) receipt(i int) Receipt {
+func (o *submission) receipt(i int) Receipt {
 	onDisk := !o.q.x.volatile
 	switch {
 	case o.earlier != 0:

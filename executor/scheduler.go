@@ -49,11 +49,11 @@ func (fair) Pick(ready []Candidate) int {
 // OldestFirst returns the scheduler that picks the shard with the oldest due job.
 // No shard starves: a job that waits only gets older. But a queue waits until the
 // backlog of another one that is older than its jobs is over.
-func OldestFirst() Scheduler { return lag{} }
+func OldestFirst() Scheduler { return oldestFirst{} }
 
-type lag struct{}
+type oldestFirst struct{}
 
-func (lag) Pick(ready []Candidate) int {
+func (oldestFirst) Pick(ready []Candidate) int {
 	best := 0
 	for i := range ready {
 		if ready[i].due < ready[best].due {
@@ -65,11 +65,11 @@ func (lag) Pick(ready []Candidate) int {
 
 // RoundRobin returns a scheduler that goes round: each shard with a job due in
 // turn.
-func RoundRobin() Scheduler { return &seq{last: -1} }
+func RoundRobin() Scheduler { return &roundRobin{last: -1} }
 
-type seq struct{ last int }
+type roundRobin struct{ last int }
 
-func (s *seq) Pick(ready []Candidate) int {
+func (s *roundRobin) Pick(ready []Candidate) int {
 	next, lowest := -1, 0
 	for i := range ready {
 		if ready[i].Index < ready[lowest].Index {
@@ -90,11 +90,11 @@ func (s *seq) Pick(ready []Candidate) int {
 // first, and of its shards the one with the oldest due job: the order of queues is
 // their priority. A queue waits as long as those before it have jobs that can run;
 // jobs that wait for a lock don't count.
-func StrictPriority() Scheduler { return inOrder{} }
+func StrictPriority() Scheduler { return strictPriority{} }
 
-type inOrder struct{}
+type strictPriority struct{}
 
-func (inOrder) Pick(ready []Candidate) int {
+func (strictPriority) Pick(ready []Candidate) int {
 	best := 0
 	for i, c := range ready {
 		b := ready[best]

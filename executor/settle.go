@@ -97,7 +97,7 @@ func (w *worker) judge(it *shard.Item, err error) {
 	}
 	if retry, ok := errors.AsType[*RetryError](err); ok && panicked == nil {
 		out.Delay = retry.After
-	} else if panicked == nil && fullDisk(err) {
+	} else if panicked == nil && fromFullDisk(err) {
 		out.Delay, out.Verdict = max(w.retryIn(0), retryFullDisk), shard.VerdictSnoozed // no retry ends it
 		return
 	} else if !w.queue.core.LastTry(it) {

@@ -103,7 +103,7 @@ func (x *Executor) mayStart() error {
 
 // openRecorder opens the crash recorder. Without it jobs run all the same, for
 // example on a full disk.
-func (x *Executor) openRecorder(places, words int) (running *journal.Running, log func()) {
+func (x *Executor) openRecorder(places, words int) (running *journal.CrashRecorder, log func()) {
 	var lines []func()
 	complain := func(what string, err error) {
 		lines = append(lines, func() { x.cfg.Logger.Error(what, slog.Any("error", err)) })
@@ -113,10 +113,10 @@ func (x *Executor) openRecorder(places, words int) (running *journal.Running, lo
 			complain("no crash reports: until the next start Go's last words do not tell which job killed the process", err)
 		}
 	}
-	running, err := x.log.Running(places, words)
+	running, err := x.log.RecordCrashes(places, words)
 	if err != nil {
 		complain("no crash recorder: jobs that kill the process are not found out until the next start", err)
-		running = journal.NewRunning(places, words)
+		running = journal.NewCrashRecorder(places, words)
 	}
 	return running, func() {
 		for _, line := range lines {

@@ -15,10 +15,10 @@ func (l *Log) Death() *Death { return l.crash.Death }
 // what speaks against them. They are live.
 func (l *Log) Suspects() map[Position]Suspicion { return l.crash.Suspects }
 
-// Running starts the crash recorder with a number of places that have so many
+// RecordCrashes starts the crash recorder with a number of places that have so many
 // words each. Call it once, before anything runs. In memory, and on systems
 // without memory-mapped files, what it notes ends with the process.
-func (l *Log) Running(places, words int) (*Running, error) {
+func (l *Log) RecordCrashes(places, words int) (*CrashRecorder, error) {
 	// What the file says about the last run has to be durable before the file
 	// is written over.
 	if err := l.Flush(context.Background()); errors.Is(err, ErrFull) {
@@ -27,7 +27,7 @@ func (l *Log) Running(places, words int) (*Running, error) {
 		return nil, err
 	}
 	if l.dir == "" {
-		return NewRunning(places, words), nil
+		return NewCrashRecorder(places, words), nil
 	}
 	return crash.Record(l.place, l.Stats().Epoch, places, words, l.cfg.Logger)
 }

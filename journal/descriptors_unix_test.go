@@ -67,7 +67,7 @@ func sweepCalls(l *Log, top string) error {
 		"Compact": func() error { return l.Compact(context.Background()) },
 		"Copy":    func() error { return l.Copy(context.Background(), fresh()) },
 		"Running": func() error {
-			r, err := l.Running(1, 3)
+			r, err := l.RecordCrashes(1, 3)
 			if err == nil {
 				err = r.Close()
 			}

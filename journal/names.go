@@ -99,16 +99,16 @@ type (
 
 // After a crash.
 type (
-	// Running notes which positions run at the moment.
-	Running = crash.Running
+	// CrashRecorder notes which positions run at the moment.
+	CrashRecorder = crash.Recorder
 	// Death is the end of a process that did not close its journal.
 	Death = crash.Death
 	// Suspicion is what speaks against a position that was running then.
 	Suspicion = crash.Suspicion
 )
 
-// NewRunning returns a crash recorder whose notes end with the process.
-func NewRunning(places, words int) *Running { return crash.NewRunning(places, words) }
+// NewCrashRecorder returns a crash recorder whose notes end with the process.
+func NewCrashRecorder(places, words int) *CrashRecorder { return crash.NewRecorder(places, words) }
 
 // Cleared is the [Set] that takes the suspicion off a position.
 func Cleared(p Position) Set { return crash.Cleared(p) }

@@ -25,7 +25,7 @@ func TestRootLeavesTheOwner(t *testing.T) {
 	dir := filepath.Join(top, "j")
 	l, err := Open(dir, Config{})
 	require.NoError(t, err)
-	r, err := l.Running(1, 3)
+	r, err := l.RecordCrashes(1, 3)
 	require.NoError(t, err)
 	require.NoError(t, l.Copy(t.Context(), filepath.Join(top, "copy")))
 	for _, path := range []string{

@@ -12,7 +12,7 @@ import (
 func BenchmarkRunning(b *testing.B) {
 	l, err := Open(filepath.Join(b.TempDir(), "j"), Config{})
 	require.NoError(b, err)
-	r, err := l.Running(1, 64)
+	r, err := l.RecordCrashes(1, 64)
 	require.NoError(b, err)
 	for b.Loop() {
 		r.Set(7, 4711)

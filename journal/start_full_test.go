@@ -133,7 +133,7 @@ func TestFullDiskIsTold(t *testing.T) {
 		const room = `level=INFO msg="disk has room again: what is new is accepted" dir=""` + "\n"
 		refused()
 		require.Equal(t, full, log.take())
-		_, err = l.Running(1, 1)
+		_, err = l.RecordCrashes(1, 1)
 		require.ErrorContains(t, err, "the disk is full")
 		require.NotContains(t, err.Error(), "repeat", "there is no call")
 		time.Sleep(time.Hour)

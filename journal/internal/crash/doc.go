@@ -7,7 +7,7 @@
 //
 // What is promised:
 //
-//   - What [Running] was told survives the death of the process, not that of the
+//   - What [Recorder] was told survives the death of the process, not that of the
 //     machine, which no job can cause. A file that is cut or unreadable ends the
 //     recorder, not the process.
 //   - A death counts once, however often the process dies while it looks at it, and

@@ -46,14 +46,14 @@ const (
 	beatPrecision = 16
 )
 
-// Running notes which positions run at the moment. A word, and a place, has one
+// Recorder notes which positions run at the moment. A word, and a place, has one
 // owner at a time; different owners need no lock.
 //
 // Another program may cut the file, or the disk may refuse a page of it. The system
 // answers the next write to the map with a signal, which ends the recorder and
 // nothing else: the log says so to Config.Logger, and jobs go on without. What they
 // do to the process is then not held against them.
-type Running struct {
+type Recorder struct {
 	words      []atomic.Uint64 // of all places, one after the other
 	began      []atomic.Uint64 // ns since start, by place
 	goroutines []atomic.Uint64 // by place
@@ -73,21 +73,21 @@ type Running struct {
 
 // Set notes that p runs in word i. About 12 ns, 8 of them for what may happen to
 // the file: asking the system about it first would cost twenty times that.
-func (r *Running) Set(i int, p format.Position) { r.note(&r.words[i], uint64(p)) }
+func (r *Recorder) Set(i int, p format.Position) { r.note(&r.words[i], uint64(p)) }
 
 // Clear notes that word i is free.
-func (r *Running) Clear(i int) { r.note(&r.words[i], 0) }
+func (r *Recorder) Clear(i int) { r.note(&r.words[i], 0) }
 
 // Began notes when what runs at a place from now on began.
-func (r *Running) Began(place int, at time.Time) {
+func (r *Recorder) Began(place int, at time.Time) {
 	r.note(&r.began[place], uint64(max(at.Sub(r.start), 0)))
 }
 
 // Goroutine notes the number of the goroutine that works at a place, which is
 // how a crash report names it.
-func (r *Running) Goroutine(place int, number uint64) { r.note(&r.goroutines[place], number) }
+func (r *Recorder) Goroutine(place int, number uint64) { r.note(&r.goroutines[place], number) }
 
-func (r *Running) note(word *atomic.Uint64, v uint64) {
+func (r *Recorder) note(word *atomic.Uint64, v uint64) {
 	if r.gone.Load() {
 		return
 	}
@@ -97,7 +97,7 @@ func (r *Running) note(word *atomic.Uint64, v uint64) {
 
 // survive is deferred around each use of the map. It ends the recorder when that
 // has failed; any other panic goes on.
-func (r *Running) survive(before bool) {
+func (r *Recorder) survive(before bool) {
 	debug.SetPanicOnFault(before)
 	cause := recover()
 	if cause == nil {
@@ -118,7 +118,7 @@ func (r *Running) survive(before bool) {
 // Record starts the crash recorder of an epoch in the directory of the journal,
 // with a number of places that have so many words each. What the last process has
 // left there was read, and what that says is durable.
-func Record(p *directory.Dir, epoch uint64, places, words int, logger *slog.Logger) (*Running, error) {
+func Record(p *directory.Dir, epoch uint64, places, words int, logger *slog.Logger) (*Recorder, error) {
 	n := places * words
 	if n > maxRunning {
 		return nil, fmt.Errorf("journal: crash recorder: %d words, %d are possible", n, maxRunning)
@@ -137,7 +137,7 @@ func Record(p *directory.Dir, epoch uint64, places, words int, logger *slog.Logg
 	if err != nil {
 		return nil, fmt.Errorf("journal: crash recorder: %w", errors.Join(err, p.Drop(RunningName)))
 	}
-	r := NewRunning(places, words)
+	r := NewRecorder(places, words)
 	r.lay(mapped, n, places)
 	r.lost = func(cause error) {
 		logger.Error("crash recorder lost: its file was cut, or the disk refuses it; jobs that kill the process are not found out until the next start",
@@ -179,22 +179,22 @@ func createRunning(p *directory.Dir, epoch uint64, n, places int) (*os.File, err
 	return f, nil
 }
 
-// NewRunning returns a crash recorder whose notes end with the process.
-func NewRunning(places, words int) *Running {
-	r := &Running{start: time.Now(), close: func() error { return nil }}
+// NewRecorder returns a crash recorder whose notes end with the process.
+func NewRecorder(places, words int) *Recorder {
+	r := &Recorder{start: time.Now(), close: func() error { return nil }}
 	r.lay(make([]atomic.Uint64, mappedWords(places*words, places)), places*words, places)
 	return r
 }
 
 // lay divides what is mapped among its uses.
-func (r *Running) lay(mapped []atomic.Uint64, n, places int) {
+func (r *Recorder) lay(mapped []atomic.Uint64, n, places int) {
 	r.beat, mapped = &mapped[0], mapped[1:]
 	r.words, mapped = mapped[:n], mapped[n:]
 	r.began, r.goroutines = mapped[:places], mapped[places:]
 }
 
 // Rebeat has the beat be exact for what begins now.
-func (r *Running) Rebeat() {
+func (r *Recorder) Rebeat() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
@@ -208,7 +208,7 @@ func (r *Running) Rebeat() {
 	}
 }
 
-func (r *Running) noteBeat() {
+func (r *Recorder) noteBeat() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
@@ -219,7 +219,7 @@ func (r *Running) noteBeat() {
 }
 
 // idle reports whether no worker has anything to clear any more.
-func (r *Running) idle() (idle bool) {
+func (r *Recorder) idle() (idle bool) {
 	if r.gone.Load() {
 		return false
 	}
@@ -234,7 +234,7 @@ func (r *Running) idle() (idle bool) {
 
 // Close ends the crash recorder: what still runs is not held against it when
 // the process ends. Set must not be called afterwards.
-func (r *Running) Close() error {
+func (r *Recorder) Close() error {
 	r.mu.Lock()
 	r.closed = true
 	if r.timer != nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/strandjobs/strand/lock"
 )
 
-// pledge is what a call to Enqueue locks: it counts from before the payloads are
+// enqueueLocks is what a call to Enqueue locks: it counts from before the payloads are
 // accepted, because they may run before the call is back.
-type pledge struct {
+type enqueueLocks struct {
 	l     *locks
 	holds [][]*lock.KeyLock // by entry
 
@@ -43,13 +43,13 @@ func (q *queue) keysOnEnqueue(entries []journal.Entry) (keys [][]string, err err
 	return keys, nil
 }
 
-// pledge locks the keys of entries.
-func (q *queue) pledge(ctx context.Context, entries []journal.Entry, keys [][]string) (*pledge, error) {
+// lockOnEnqueue locks the keys of entries.
+func (q *queue) lockOnEnqueue(ctx context.Context, entries []journal.Entry, keys [][]string) (*enqueueLocks, error) {
 	if keys == nil {
 		return nil, nil
 	}
 	l := &q.x.locks
-	p := &pledge{l: l, holds: make([][]*lock.KeyLock, len(entries))}
+	p := &enqueueLocks{l: l, holds: make([][]*lock.KeyLock, len(entries))}
 	if q.locking.service != nil {
 		p.service, p.keys = &q.locking, slices.Concat(keys...)
 		return p, q.locking.lockAll(ctx, p.keys)
@@ -74,7 +74,7 @@ func (q *queue) pledge(ctx context.Context, entries []journal.Entry, keys [][]st
 
 // sets binds the key-locks to the positions of their payloads. Those that have been
 // unlocked by now are not written: the log has their end first.
-func (p *pledge) sets(first journal.Position) (sets []journal.Set) {
+func (p *enqueueLocks) sets(first journal.Position) (sets []journal.Set) {
 	if p == nil {
 		return nil
 	}
@@ -97,7 +97,7 @@ func (p *pledge) sets(first journal.Position) (sets []journal.Set) {
 }
 
 // withdraw unlocks what came with a call that was refused.
-func (p *pledge) withdraw() {
+func (p *enqueueLocks) withdraw() {
 	if p == nil {
 		return
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/strandjobs/strand/shard"
 )
 
-// offer is a call to Enqueue on its way into the journal, in this order:
+// submission is a call to Enqueue on its way into the journal, in this order:
 //
 //	fill      the entries, with what the codec and the functions of the queue return
 //	prepare   the conditions, the keys that the entries lock, their weight
@@ -23,7 +23,7 @@ import (
 //
 // The first two call user code, and nothing is held meanwhile. What a call has
 // taken on its way goes back when it turns out that it is not accepted.
-type offer struct {
+type submission struct {
 	q          *queue
 	entries    []journal.Entry
 	conditions *conditions  // nil: there are none
@@ -32,7 +32,7 @@ type offer struct {
 
 	earlier journal.Position // of the call that came with the key before; 0: none did
 	taken   bool             // it has its room
-	pledge  *pledge          // nil: nothing is locked
+	locked  *enqueueLocks    // nil: nothing is locked
 	ticket  journal.Ticket
 	stage   stage
 }
@@ -50,8 +50,8 @@ const (
 var errNoRoom = errors.New("no room")
 
 // accept offers entries that have been filled in.
-func (q *queue) accept(ctx context.Context, entries []journal.Entry, options []Option) (o offer, err error) {
-	o = offer{q: q, entries: entries}
+func (q *queue) accept(ctx context.Context, entries []journal.Entry, options []Option) (o submission, err error) {
+	o = submission{q: q, entries: entries}
 	if err := o.prepare(ctx, options); err != nil {
 		return o, err
 	}
@@ -70,7 +70,7 @@ func (q *queue) accept(ctx context.Context, entries []journal.Entry, options []O
 	return o, nil
 }
 
-func (o *offer) prepare(ctx context.Context, options []Option) (err error) {
+func (o *submission) prepare(ctx context.Context, options []Option) (err error) {
 	q := o.q
 	if o.conditions, err = q.collect(options); err != nil {
 		return err
@@ -91,7 +91,7 @@ func (o *offer) prepare(ctx context.Context, options []Option) (err error) {
 
 // try does all that comes after prepare, except for a wait for room: then it
 // returns errNoRoom.
-func (o *offer) try(ctx context.Context) error {
+func (o *submission) try(ctx context.Context) error {
 	if o.conditions != nil {
 		defer o.leave()
 		if err := o.enter(ctx); err != nil || o.earlier != 0 {
@@ -110,7 +110,7 @@ func (o *offer) try(ctx context.Context) error {
 
 // reserve takes room in the backlog. The limits don't hold for handlers: what they
 // have in hand could never end otherwise.
-func (o *offer) reserve(ctx context.Context) error {
+func (o *submission) reserve(ctx context.Context) error {
 	b := o.q.backlog
 	for !o.taken && o.weight != (shard.Weight{}) {
 		if o.taken = b.Take(o.weight); o.taken {
@@ -137,7 +137,7 @@ func (o *offer) reserve(ctx context.Context) error {
 }
 
 // hopeless returns why a call need not wait for room.
-func (o *offer) hopeless(ctx context.Context) error {
+func (o *submission) hopeless(ctx context.Context) error {
 	if limit := o.q.backlog.TooLarge(o.weight); limit != nil {
 		return tooLarge(limit)
 	}
@@ -150,7 +150,7 @@ func (o *offer) hopeless(ctx context.Context) error {
 }
 
 // wait waits for the room that reserve has not found.
-func (o *offer) wait(ctx context.Context) error {
+func (o *submission) wait(ctx context.Context) error {
 	over := done(ctx)
 	w := o.q.backlog.Wait(o.weight)
 	select {
@@ -168,15 +168,15 @@ func (o *offer) wait(ctx context.Context) error {
 
 // posted reports whether the call returns before the outcome is known. The answer
 // to a condition is no use before it.
-func (o *offer) posted() bool { return o.q.durability == DurabilityAsync && o.conditions == nil }
+func (o *submission) posted() bool { return o.q.durability == DurabilityAsync && o.conditions == nil }
 
 // append locks the keys and gives the entries to the journal.
-func (o *offer) append(ctx context.Context) error {
-	pledge, err := o.q.pledge(ctx, o.entries, o.keys)
+func (o *submission) append(ctx context.Context) error {
+	pledge, err := o.q.lockOnEnqueue(ctx, o.entries, o.keys)
 	if err != nil {
 		return err
 	}
-	o.pledge = pledge
+	o.locked = pledge
 	if o.posted() {
 		if o.ticket, err = o.q.x.log.PostWith(ctx, o.entries, o.sets()); err == nil {
 			o.stage = accepted // it is not refused any more
@@ -190,8 +190,8 @@ func (o *offer) append(ctx context.Context) error {
 }
 
 // sets returns what belongs into the commit of the entries.
-func (o *offer) sets() func(first journal.Position) []journal.Set {
-	c, pledge, n := o.conditions, o.pledge, len(o.entries)
+func (o *submission) sets() func(first journal.Position) []journal.Set {
+	c, pledge, n := o.conditions, o.locked, len(o.entries)
 	if c == nil && pledge == nil {
 		return nil
 	}
@@ -199,7 +199,7 @@ func (o *offer) sets() func(first journal.Position) []journal.Set {
 }
 
 // await waits for the outcome, but not for a shard that has failed.
-func (o *offer) await(ctx context.Context) error {
+func (o *submission) await(ctx context.Context) error {
 	select {
 	case <-o.ticket.Done():
 	case <-done(ctx):
@@ -222,18 +222,18 @@ func (o *offer) await(ctx context.Context) error {
 
 // end gives back what belongs to an offer that is not accepted: at once, or when
 // that is known.
-func (o *offer) end() {
+func (o *submission) end() {
 	switch {
 	case o.stage == outside:
 		o.withdraw()
-	case o.stage == underWay && (o.taken || o.pledge != nil):
+	case o.stage == underWay && (o.taken || o.locked != nil):
 		late := *o
 		go late.learn() // the caller has gone; see the census
 	}
 }
 
 // learn is end for a call that could not wait.
-func (o *offer) learn() {
+func (o *submission) learn() {
 	select {
 	case <-o.ticket.Done():
 	case <-o.q.x.stopped:
@@ -244,9 +244,9 @@ func (o *offer) learn() {
 	}
 }
 
-func (o *offer) withdraw() {
+func (o *submission) withdraw() {
 	if o.taken {
 		o.q.backlog.GiveBack(o.weight)
 	}
-	o.pledge.withdraw()
+	o.locked.withdraw()
 }

@@ -26,12 +26,12 @@ func (l *locks) written(c lock.Change) journal.Set {
 	return l.set(c.Lock)
 }
 
-const holdVersion = 1
+const keyLockVersion = 1
 
 // set is what the journal has of a key-lock. binding is held. Times are written as
 // on the wall clock of now, in Unix nanoseconds: 0 for ever.
 func (l *locks) set(h *lock.KeyLock) journal.Set {
-	v := []byte{holdVersion, 0}
+	v := []byte{keyLockVersion, 0}
 	if h.OnRun {
 		v[1] = 1
 	}
@@ -59,7 +59,7 @@ func (l *locks) parse(s journal.Set, now time.Time) (h *lock.KeyLock, until int6
 	if len(number) != 8 || len(v) < 2 {
 		return nil, 0, damaged
 	}
-	if v[0] > holdVersion {
+	if v[0] > keyLockVersion {
 		return nil, 0, fmt.Errorf("%w: a lock has version %d", journal.ErrTooNew, v[0])
 	}
 	zero := now.UnixNano() - int64(now.Sub(l.base))
