@@ -90,8 +90,8 @@ func ExampleDeadlockError() {
 	_, _ = table.Queue(lock.Options{Owner: "billing"}, nil, "parcels")
 	_, err := table.Acquire(context.Background(), lock.Options{Owner: "shipping"}, "invoices")
 	fmt.Println(err)
-	// Output: lock: deadlock: "shipping" waits for "invoices" of "billing",
-	// "billing" waits for "parcels" of "shipping"
+	// Output:
+	// lock: deadlock: "shipping" waits for "invoices" of "billing", "billing" waits for "parcels" of "shipping"
 }
 
 func ExampleSlots() {

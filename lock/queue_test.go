@@ -46,7 +46,7 @@ func TestQueueWakesExactlyOnceOutsideTheLock(t *testing.T) {
 	require.Equal(t, 1, wakes)
 }
 
-// G4: 10,000 waiters on one key, each woken once, in order, one per unlock.
+// 10,000 waiters on one key, each woken once, in order, one per unlock.
 func TestTenThousandWaitersFIFO(t *testing.T) {
 	const n = 10_000
 	table := lock.New()

@@ -179,7 +179,7 @@ func TestLaralocker_A06_TicketsSoldConcurrently(t *testing.T) {
 	require.Empty(t, s.Snapshot().Open)
 }
 
-// G5: a sequence that goes round n values has at most n holders, and the rest is
+// A sequence that goes round n values has at most n holders, and the rest is
 // told so.
 func TestNextThatNeverFindsAFreeValue(t *testing.T) {
 	s := newSlots(t, lock.SlotsConfig[int]{Next: func(v int) int { return (v + 1) % 3 }, MaxSteps: 50})

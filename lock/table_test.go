@@ -227,7 +227,7 @@ func TestExtendMovesTheEnd(t *testing.T) {
 		time.Sleep(time.Hour)
 		require.False(t, forever.Held())
 
-		for _, ttl := range []time.Duration{math.MaxInt64, math.MaxInt64 - 1} { // C5
+		for _, ttl := range []time.Duration{math.MaxInt64, math.MaxInt64 - 1} {
 			l := try(t, table, lock.Options{TTL: ttl}, "max")
 			time.Sleep(1000 * time.Hour)
 			require.NoError(t, l.Unlock())
@@ -295,7 +295,7 @@ func TestDeadlockThroughAQueue(t *testing.T) {
 	require.EqualError(t, err, `lock: deadlock: "x" waits for "free" of "wide", "wide" waits for "held" of "x"`)
 }
 
-// A cancel that races the grant neither loses the key nor keeps it (G3).
+// A cancel that races the grant neither loses the key nor keeps it.
 func TestWaiterCancelRacesGrant(t *testing.T) {
 	table := lock.New()
 	for range 3_000 {

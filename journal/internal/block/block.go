@@ -82,8 +82,8 @@ func (b *Block) mark(off, size uint32) int {
 	return freed
 }
 
-// ended reports whether the entry at off has ended.
-func (b *Block) ended(off uint32) bool {
+// Ended reports whether the entry at off has ended.
+func (b *Block) Ended(off uint32) bool {
 	word, bit := off>>8, uint64(1)<<(off>>2&63)
 	return int(word) < len(b.dead) && b.dead[word]&bit != 0
 }

@@ -127,7 +127,7 @@ func (c *Chain) carry(old *Block, entries []byte, b *Writer) int {
 	for range old.Count {
 		off := uint32(d.Off)
 		d.Entry(&e, old.First, old.Base)
-		if !old.ended(off) {
+		if !old.Ended(off) {
 			offsets[off] = b.Add(&e, true).Off
 		}
 	}
