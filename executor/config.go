@@ -17,10 +17,10 @@ const (
 	DurabilityDefault Durability = iota
 	// DurabilitySync: Enqueue returns when the payload is on disk (fsynced).
 	DurabilitySync
-	// DurabilityAsync: Enqueue returns at once, unless it has an [IdempotencyKey]
-	// or a [FromSource], or the disk is more than 4 MiB behind; the payload is on
-	// disk after the next commits, usually within a millisecond. A crash before
-	// that loses it. The order of calls is kept, so a crash loses the newest.
+	// DurabilityAsync: Enqueue returns at once, unless it has an idempotency key or
+	// a source, or the disk is more than 4 MiB behind; the payload is on disk after
+	// the next commits, usually within a millisecond. A crash before that loses it.
+	// The order of calls is kept, so a crash loses the newest.
 	DurabilityAsync
 )
 
@@ -30,11 +30,14 @@ const (
 // field means its default, which the field says. A number below zero switches off
 // what the field bounds or does: no limit, no retry, no wait. Where that would make
 // no sense, it is refused with [ErrConfig], as is what is too large; the error has
-// the field and the value.
+// the field and the value. Below zero are refused: Workers, StuckAfter,
+// MaxPayloadBytes and IdempotencyTTL here, Weight, Shards and BatchSize of a queue,
+// TTL and Heartbeat of Unique, TTL and MaxSteps of slots.
 type Config struct {
 	// What most programs set, if anything.
 
-	// Workers is how many handlers run at a time, over all queues. Default 5.
+	// Workers is how many handlers run at a time, over all queues, at most 65536.
+	// Default 5.
 	Workers int
 
 	// Logger gets what no call returns. The first run of a queue that fails is a
@@ -99,9 +102,10 @@ type Config struct {
 	// 1 MiB.
 	MaxPayloadBytes int
 
-	// IdempotencyTTL is how long an [IdempotencyKey] is remembered, from when it
-	// was accepted, by the wall clock: from then on the same key enqueues again.
-	// Default 24 h. Each key takes about 100 bytes of the journal, and no memory.
+	// IdempotencyTTL is how long the key of an [IdempotencyKey] is remembered, from
+	// when it was accepted, by the wall clock: from then on the same key enqueues
+	// again. Default 24 h. Each key takes about 100 bytes of the journal, and no
+	// memory.
 	IdempotencyTTL time.Duration
 
 	// Unique says whether equal payloads of a queue may run at the same time, for
@@ -128,10 +132,10 @@ type Config struct {
 	StuckAfter time.Duration
 
 	// SpareWorkers is how many workers may be started in the place of those whose
-	// handlers are stuck. A handler that got a substitute does not count in the
-	// Concurrency of its queue either, so that only its own ids wait for it. When
-	// it returns, its worker goes. Default, and below zero: a stuck handler keeps
-	// its worker.
+	// handlers are stuck, at most 65536. A handler that got a substitute does not
+	// count in the Concurrency and MaxConcurrent of its queue either, so that only
+	// its own ids wait for it. When it returns, its worker goes. Default, and below
+	// zero: a stuck handler keeps its worker.
 	SpareWorkers int
 
 	// Jobs that end the process.
@@ -218,9 +222,14 @@ func (c Config) withDefaults() (Config, error) {
 	)
 }
 
+// inRange checks a setting whose zero value is its default, which counts by now.
 func inRange(name string, v, low, high int) error {
 	if v < low || v > high {
-		return fmt.Errorf("%w: %s is %d, it must be from %d to %d", ErrConfig, name, v, low, high)
+		zero := ""
+		if low > 0 {
+			zero = "0 (the default) or "
+		}
+		return fmt.Errorf("%w: %s is %d, it must be %sfrom %d to %d", ErrConfig, name, v, zero, low, high)
 	}
 	return nil
 }

@@ -75,8 +75,8 @@ func (q *queue) enqueue(ctx context.Context, entries []journal.Entry, options []
 	return o.receipt(0), nil
 }
 
-// errNoQueue is what a Queue that Handle did not make says.
-var errNoQueue = fmt.Errorf("%w: this queue was not made by Handle", ErrState)
+// errNoQueue is what a Queue says that no registration made.
+var errNoQueue = fmt.Errorf("%w: this queue was not made by Handle, HandleMerged or HandleBatch", ErrState)
 
 // usable is [usable] for a call to a queue.
 func (t *Queue[T]) usable(ctx context.Context) (context.Context, error) {

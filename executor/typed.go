@@ -144,13 +144,19 @@ func (t *Queue[T]) register(x *Executor, name string, single bool, call func(con
 	return t, nil
 }
 
-// Name returns the name of the queue.
-func (t *Queue[T]) Name() string { return t.q.name }
+// Name returns the name of the queue, empty if it was not made by Handle,
+// HandleMerged or HandleBatch.
+func (t *Queue[T]) Name() string {
+	if t == nil || t.q == nil {
+		return ""
+	}
+	return t.q.name
+}
 
 // Executor returns the executor that the queue was registered with, nil if it was
-// not made by Handle.
+// not made by Handle, HandleMerged or HandleBatch.
 func (t *Queue[T]) Executor() *Executor {
-	if t.q == nil {
+	if t == nil || t.q == nil {
 		return nil
 	}
 	return t.q.x
