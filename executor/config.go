@@ -142,16 +142,17 @@ type Config struct {
 
 	// CrashLimit is how many deaths of the process a job may be the cause of before
 	// it is given up: QueueConfig.OnExhausted decides as if it had failed for the
-	// last time. What was running at a death runs again at once. A job that was
-	// running at two in a row, and may have caused both, is held back at the next
-	// start, for 150 times as long as it had run then and at most 10 s, and runs
-	// without the other suspects. If the process dies without it, it is innocent;
-	// if the process dies again as soon as the job has begun, the job is the cause.
-	// So a job that ends the process at once does so three times, one that takes
-	// seconds for it a few times more, and kills from outside, at random moments,
-	// hardly ever cost a job. No death counts after which the machine had another
-	// boot, or that came by a signal in a report; see CrashReports. Default 3;
-	// below zero no job is held or given up.
+	// last time, and RetriesExhausted is not called. What was running at a death
+	// runs again at once. A job that was running at two in a row, and may have
+	// caused both, is held back at the next start, for 150 times as long as it had
+	// run then and at most 10 s, and runs without the other suspects. If the
+	// process dies while the suspect is held, the suspect is cleared; if it dies
+	// right after the suspect starts, the suspect is blamed. So a job that ends the
+	// process at once does so three times, one that takes seconds for it a few
+	// times more, and kills from outside, at random moments, hardly ever cost a
+	// job. No death counts after which the machine had another boot, or that came
+	// by a signal in a report; see CrashReports. Default 3; below zero no job is
+	// held or given up.
 	CrashLimit int
 
 	// CrashReports has Go write what it says about a fatal error, or about an
@@ -164,10 +165,10 @@ type Config struct {
 
 	// Many jobs that are put off.
 
-	// TimerSlack is how late a job may start that is put off, by [At], [In], a
-	// retry or [Snooze], for at least a hundred times as long: jobs of all queues
-	// that become due within one slack start together, and share a wake-up and most
-	// of them a commit. Hundreds of them in a second take less than half of the
+	// TimerSlack: a job put off for at least 100 × TimerSlack, by [At], [In], a
+	// retry or [Snooze], may start up to TimerSlack late. Jobs of all queues that
+	// become due within one slack start together, and share a wake-up and most of
+	// them a commit. Hundreds of them in a second take less than half of the
 	// processor time with 25 ms, which is for what is put off for 2.5 s or more.
 	// Nothing starts before it is due; what is put off for less, and what is due
 	// now, does not wait; due times stay what they are. After a restart what counts

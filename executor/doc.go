@@ -191,12 +191,15 @@
 // # The shape of v1
 //
 // What is exported here stays, and so do journals: a later version opens those of
-// an earlier one. No type of a lower room has to be looked up: errors of package
-// journal and of package lock that come through say what they mean themselves.
-// Settings are structs whose zero value works, and may get fields; zero and below
-// mean what [Config] says. Calls take options, and may get more. Attempts count
-// from 1. Positions, scores and fences are plain numbers. The packages below
-// executor promise no compatibility.
+// an earlier one. A few types of lower rooms have to be looked up: [lock.Decision],
+// [lock.Service], [lock.Lease], [lock.ErrLockLost], [lock.Election] for
+// executor/cron, and [journal.LockedError]. Other errors of package journal and of
+// package lock that come through say what they mean themselves. Settings are
+// structs whose zero value works, and may get fields; zero and below mean what
+// [Config] says. Calls take options, and may get more. Attempts count from 1.
+// Positions, scores and fences are plain numbers. Of the packages below executor,
+// lock stays compatible except for its KeyLocks and what belongs to it; the others
+// promise no compatibility.
 //
 // # How it works
 //

@@ -113,8 +113,8 @@ func (k KeyLocks) Watch(key string, wake func()) (cancel func(), locked bool) {
 	}, locked
 }
 
-// MaxListed bounds the lists in what is said about a job or a key; how many more
-// there are stands beside each of them.
+// MaxListed bounds the lists in what is said about a job or a key; a More field
+// counts the rest.
 const MaxListed = 100
 
 // KeyLockStatus is a locked key. Jobs are named as queue/id; either is quoted when

@@ -75,7 +75,8 @@ type QueueConfig[T any] struct {
 
 	// RetriesExhausted is called, on the worker, with the jobs of a run that failed
 	// for the last time, before OnExhausted is carried out; with [Handle] that is
-	// one job with one payload. LastError is that failure. Default nil.
+	// one job with one payload. LastError is that failure. It is not called for a
+	// job that Config.CrashLimit gives up. Default nil.
 	RetriesExhausted func(ctx context.Context, jobs []Merged[T])
 
 	// Defaults of a call to Enqueue, and what it waits for.
