@@ -8,8 +8,8 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// Option of one Enqueue, which checks all of them: also one that a later one
-// replaces.
+// Option of one call. Enqueue and EnqueueRaw check each of them, also one that a
+// later one replaces.
 type Option struct {
 	kind   optionKind
 	due    time.Time
