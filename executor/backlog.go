@@ -54,8 +54,8 @@ type FullError struct {
 	// RetryAfter is a hint: how long it takes until there is room for the call, and
 	// an eighth of the limit is free, if payloads end as fast as in the last 10 to
 	// 20 seconds. It is 10 ms at least and a minute at most. When none has ended in
-	// that time, it is as long as none has, but a second at least. Of a disk, which
-	// is looked at ten times a second, it is a second.
+	// that time, it is the time since the last one ended, but a second at least. Of
+	// a disk, which is looked at ten times a second, it is a second.
 	RetryAfter time.Duration
 
 	cause error // of a disk

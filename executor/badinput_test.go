@@ -89,6 +89,8 @@ func TestBadQueuesAreRefused(t *testing.T) {
 		"shards":      {"r", p.handle, executor.QueueConfig[string]{Shards: -1}, executor.ErrConfig, "Shards is -1"},
 		"merge":       {"r", p.handle, executor.QueueConfig[string]{Merge: 9}, executor.ErrConfig, "Merge is 9"},
 		"batch":       {"r", p.handle, executor.QueueConfig[string]{BatchSize: 2}, executor.ErrConfig, "HandleBatch"},
+		"durability":  {"r", p.handle, executor.QueueConfig[string]{Durability: 9}, executor.ErrConfig, "Durability is 9, it must be 0 (the default) or from 1 to 2"},
+		"weight":      {"r", p.handle, executor.QueueConfig[string]{Weight: -1}, executor.ErrConfig, "Weight is -1, it must be from 0 to 65536"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := executor.HandleMerged(x, test.queue, test.handler, test.cfg)
@@ -107,6 +109,25 @@ func TestBadQueuesAreRefused(t *testing.T) {
 		require.ErrorIs(t, err, executor.ErrConfig)
 		require.ErrorContains(t, err, says)
 	}
+}
+
+// Queues and key-locks that no executor has made say so, and do not panic.
+func TestZeroQueuesAndKeyLocks(t *testing.T) {
+	for _, q := range []*executor.Queue[string]{nil, {}} {
+		require.Empty(t, q.Name())
+		require.Nil(t, q.Executor())
+		_, err := q.Enqueue(t.Context(), "a", "payload")
+		require.ErrorIs(t, err, executor.ErrState)
+	}
+	var k executor.KeyLocks
+	require.ErrorIs(t, k.Lock(t.Context(), "key"), executor.ErrState)
+	require.ErrorIs(t, k.Unlock(t.Context(), "key"), executor.ErrState)
+	_, err := k.Locked(t.Context(), "key")
+	require.ErrorIs(t, err, executor.ErrState)
+	cancel, locked := k.Watch("key", func() {})
+	cancel()
+	require.False(t, locked)
+	require.Empty(t, k.List())
 }
 
 func TestBadDirectoriesAreRefused(t *testing.T) {

@@ -17,10 +17,10 @@ const (
 	DurabilityDefault Durability = iota
 	// DurabilitySync: Enqueue returns when the payload is on disk (fsynced).
 	DurabilitySync
-	// DurabilityAsync: Enqueue returns at once, unless it has an [IdempotencyKey]
-	// or a [FromSource], or the disk is more than 4 MiB behind; the payload is on
-	// disk after the next commits, usually within a millisecond. A crash before
-	// that loses it. The order of calls is kept, so a crash loses the newest.
+	// DurabilityAsync: Enqueue returns at once, unless it has an idempotency key or
+	// a source, or the disk is more than 4 MiB behind; the payload is on disk after
+	// the next commits, usually within a millisecond. A crash before that loses it.
+	// The order of calls is kept, so a crash loses the newest.
 	DurabilityAsync
 )
 
@@ -30,11 +30,14 @@ const (
 // field means its default, which the field says. A number below zero switches off
 // what the field bounds or does: no limit, no retry, no wait. Where that would make
 // no sense, it is refused with [ErrConfig], as is what is too large; the error has
-// the field and the value.
+// the field and the value. Below zero are refused: Workers, StuckAfter,
+// MaxPayloadBytes and IdempotencyTTL here, Weight, Shards and BatchSize of a queue,
+// TTL and Heartbeat of Unique, TTL and MaxSteps of slots.
 type Config struct {
 	// What most programs set, if anything.
 
-	// Workers is how many handlers run at a time, over all queues. Default 5.
+	// Workers is how many handlers run at a time, over all queues, at most 65536.
+	// Default 5.
 	Workers int
 
 	// Logger gets what no call returns. The first run of a queue that fails is a
@@ -99,9 +102,10 @@ type Config struct {
 	// 1 MiB.
 	MaxPayloadBytes int
 
-	// IdempotencyTTL is how long an [IdempotencyKey] is remembered, from when it
-	// was accepted, by the wall clock: from then on the same key enqueues again.
-	// Default 24 h. Each key takes about 100 bytes of the journal, and no memory.
+	// IdempotencyTTL is how long the key of an [IdempotencyKey] is remembered, from
+	// when it was accepted, by the wall clock: from then on the same key enqueues
+	// again. Default 24 h. Each key takes about 100 bytes of the journal, and no
+	// memory.
 	IdempotencyTTL time.Duration
 
 	// Unique says whether equal payloads of a queue may run at the same time, for
@@ -128,26 +132,27 @@ type Config struct {
 	StuckAfter time.Duration
 
 	// SpareWorkers is how many workers may be started in the place of those whose
-	// handlers are stuck. A handler that got a substitute does not count in the
-	// Concurrency of its queue either, so that only its own ids wait for it. When
-	// it returns, its worker goes. Default, and below zero: a stuck handler keeps
-	// its worker.
+	// handlers are stuck, at most 65536. A handler that got a substitute does not
+	// count in the Concurrency and MaxConcurrent of its queue either, so that only
+	// its own ids wait for it. When it returns, its worker goes. Default, and below
+	// zero: a stuck handler keeps its worker.
 	SpareWorkers int
 
 	// Jobs that end the process.
 
 	// CrashLimit is how many deaths of the process a job may be the cause of before
 	// it is given up: QueueConfig.OnExhausted decides as if it had failed for the
-	// last time. What was running at a death runs again at once. A job that was
-	// running at two in a row, and may have caused both, is held back at the next
-	// start, for 150 times as long as it had run then and at most 10 s, and runs
-	// without the other suspects. If the process dies without it, it is innocent;
-	// if the process dies again as soon as the job has begun, the job is the cause.
-	// So a job that ends the process at once does so three times, one that takes
-	// seconds for it a few times more, and kills from outside, at random moments,
-	// hardly ever cost a job. No death counts after which the machine had another
-	// boot, or that came by a signal in a report; see CrashReports. Default 3;
-	// below zero no job is held or given up.
+	// last time, and RetriesExhausted is not called. What was running at a death
+	// runs again at once. A job that was running at two in a row, and may have
+	// caused both, is held back at the next start, for 150 times as long as it had
+	// run then and at most 10 s, and runs without the other suspects. If the
+	// process dies while the suspect is held, the suspect is cleared; if it dies
+	// right after the suspect starts, the suspect is blamed. So a job that ends the
+	// process at once does so three times, one that takes seconds for it a few
+	// times more, and kills from outside, at random moments, hardly ever cost a
+	// job. No death counts after which the machine had another boot, or that came
+	// by a signal in a report; see CrashReports. Default 3; below zero no job is
+	// held or given up.
 	CrashLimit int
 
 	// CrashReports has Go write what it says about a fatal error, or about an
@@ -160,10 +165,10 @@ type Config struct {
 
 	// Many jobs that are put off.
 
-	// TimerSlack is how late a job may start that is put off, by [At], [In], a
-	// retry or [Snooze], for at least a hundred times as long: jobs of all queues
-	// that become due within one slack start together, and share a wake-up and most
-	// of them a commit. Hundreds of them in a second take less than half of the
+	// TimerSlack: a job put off for at least 100 × TimerSlack, by [At], [In], a
+	// retry or [Snooze], may start up to TimerSlack late. Jobs of all queues that
+	// become due within one slack start together, and share a wake-up and most of
+	// them a commit. Hundreds of them in a second take less than half of the
 	// processor time with 25 ms, which is for what is put off for 2.5 s or more.
 	// Nothing starts before it is due; what is put off for less, and what is due
 	// now, does not wait; due times stay what they are. After a restart what counts
@@ -218,9 +223,14 @@ func (c Config) withDefaults() (Config, error) {
 	)
 }
 
+// inRange checks a setting whose zero value is its default, which counts by now.
 func inRange(name string, v, low, high int) error {
 	if v < low || v > high {
-		return fmt.Errorf("%w: %s is %d, it must be from %d to %d", ErrConfig, name, v, low, high)
+		zero := ""
+		if low > 0 {
+			zero = "0 (the default) or "
+		}
+		return fmt.Errorf("%w: %s is %d, it must be %sfrom %d to %d", ErrConfig, name, v, zero, low, high)
 	}
 	return nil
 }

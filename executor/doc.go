@@ -50,11 +50,11 @@
 //     the payload is on disk (fsynced). It runs at least once; after a crash only
 //     jobs that were running, or whose result was not yet committed, run again, in
 //     their old order.
-//  3. Nothing is dropped silently. A payload ends as done, cancelled or discarded
-//     by its handler, in the morgue with the other dead letters, from where a
-//     person can put it back in its place, or merged: an equal one of its id runs
-//     in its stead. The [Receipt] says so when that is known as the payload is
-//     accepted; when it is replaced later, [QueueStats] counts it (Replaced).
+//  3. Nothing is dropped silently. A payload ends as done, discarded by its
+//     handler, in the morgue with the other dead letters (also by [Cancel]), from
+//     where a person can put it back in its place, or merged: an equal one of its
+//     id runs in its stead. The [Receipt] says so when that is known as the payload
+//     is accepted; when it is replaced later, [QueueStats] counts it (Replaced).
 //  4. A bad job hurts only its own id, and with [Handle] a bad payload only those
 //     behind it: what was done before it stays done, and its retries, its burial
 //     and its reason are its own. Errors, panics and Goexit of a handler, a codec
@@ -62,9 +62,12 @@
 //     Config.CrashLimit times, and every other job completes; after a kill from
 //     outside what was running runs again at once, unless it was running at the one
 //     before, too.
-//  5. No polling. A job that can run, runs: a due time, an unlock, a slot that
-//     comes back or a free worker wakes it directly. A due time may do so a little
-//     later if Config.TimerSlack says so, never earlier.
+//  5. No polling for jobs inside the executor. A job that can run, runs: a due
+//     time, an unlock, a slot that comes back or a free worker wakes it directly.
+//     What can't tell is asked: a Locks.Service that is no [lock.Watcher] every
+//     second, and a full disk ten times a second; executor/cron looks at the clock
+//     once a minute. A due time may do so a little later if Config.TimerSlack says
+//     so, never earlier.
 //  6. A job ends when it ends. Its result, what it has locked and the next payload
 //     of its id wait for no other job: a result waits for nothing but its own
 //     batch, and is written within a few milliseconds.
@@ -91,9 +94,9 @@
 //
 // MaxBacklog and MaxBacklogBytes, of [Config] over all queues and of [QueueConfig]
 // for one, bound what is accepted and not over. A payload counts once, from the
-// call of Enqueue to its end: done, cancelled, discarded, merged, or in the morgue.
-// That it runs, is retried, put off or halted, or comes through a restart, makes no
-// difference.
+// call of Enqueue to its end: done, discarded, merged, or in the morgue, also by
+// [Cancel]. That it runs, is retried, put off or halted, or comes through a
+// restart, makes no difference.
 //
 // The limits are for calls from outside. What is enqueued with the context of a
 // handler is counted and let in, because the job that does so may be what the
@@ -188,12 +191,15 @@
 // # The shape of v1
 //
 // What is exported here stays, and so do journals: a later version opens those of
-// an earlier one. No type of a lower room has to be looked up: errors of package
-// journal and of package lock that come through say what they mean themselves.
-// Settings are structs whose zero value works, and may get fields; zero and below
-// mean what [Config] says. Calls take options, and may get more. Attempts count
-// from 1. Positions, scores and fences are plain numbers. The packages below
-// executor promise no compatibility.
+// an earlier one. A few types of lower rooms have to be looked up: [lock.Decision],
+// [lock.Service], [lock.Lease], [lock.ErrLockLost], [lock.Election] for
+// executor/cron, and [journal.LockedError]. Other errors of package journal and of
+// package lock that come through say what they mean themselves. Settings are
+// structs whose zero value works, and may get fields; zero and below mean what
+// [Config] says. Calls take options, and may get more. Attempts count from 1.
+// Positions, scores and fences are plain numbers. Of the packages below executor,
+// lock stays compatible except for its KeyLocks and what belongs to it; the others
+// promise no compatibility.
 //
 // # How it works
 //
@@ -272,6 +278,6 @@
 //     lease and slot of a running job, and one for the leases that are to expire
 //     next
 //
-// No user code runs on an actor or under a lock; the methods of a context are user
+// No user code runs on a shard or under a lock; the methods of a context are user
 // code, too. A call with one that is nil, or panics, returns [ErrContext].
 package executor

@@ -43,8 +43,10 @@ func (t *Queue[T]) Enqueue(ctx context.Context, id string, payload T, options ..
 	return t.q.enqueue(ctx, *entries, options)
 }
 
-// EnqueueRaw accepts an encoded payload for a queue that is known by its name only.
-// See [Queue.Enqueue] for everything else.
+// EnqueueRaw accepts an encoded payload for a queue that is known by its name only;
+// it returns ErrUnknownQueue for one that is not registered. Bytes that the codec
+// of the queue can't read are accepted, unless Locks.OnEnqueue needs them, and go
+// to the morgue when they are to run. See [Queue.Enqueue] for everything else.
 func (x *Executor) EnqueueRaw(ctx context.Context, queue, id string, payload []byte, options ...Option) (Receipt, error) {
 	if x == nil {
 		return Receipt{}, fmt.Errorf("%w: no executor; Open makes one", ErrState)
@@ -75,8 +77,8 @@ func (q *queue) enqueue(ctx context.Context, entries []journal.Entry, options []
 	return o.receipt(0), nil
 }
 
-// errNoQueue is what a Queue that Handle did not make says.
-var errNoQueue = fmt.Errorf("%w: this queue was not made by Handle", ErrState)
+// errNoQueue is what a Queue says that no registration made.
+var errNoQueue = fmt.Errorf("%w: this queue was not made by Handle, HandleMerged or HandleBatch", ErrState)
 
 // usable is [usable] for a call to a queue.
 func (t *Queue[T]) usable(ctx context.Context) (context.Context, error) {
@@ -138,7 +140,9 @@ func giveBackEntries(buffer *[]journal.Entry) {
 // EnqueueMany accepts all items or none: they are in one commit. Their order counts
 // for each id. The error names the first item that was wrong; see Enqueue.
 // [FromSource] and [IdempotencyKey] are for the call as a whole, other options for
-// the items that do not say it themselves.
+// the items that do not say it themselves. A call without items has no effect and
+// checks none of its options: [Executor.SetSourceOffset] moves an offset without
+// payloads.
 func (t *Queue[T]) EnqueueMany(ctx context.Context, items []Item[T], options ...Option) ([]Receipt, error) {
 	if len(items) == 0 {
 		return nil, nil

@@ -95,8 +95,8 @@ type handlerKey struct{}
 // everything is kept in memory: no file, no fsync, and nothing survives the
 // process.
 //
-// Register the queues with [Handle], then call Run or Start. Payloads may be
-// enqueued as soon as their queue is registered.
+// Register the queues with [Handle], [HandleMerged] or [HandleBatch], then call Run
+// or Start. Payloads may be enqueued as soon as their queue is registered.
 //
 // It returns ErrConfig, [journal.LockedError] at once when the journal is in use,
 // [journal.CorruptError], [journal.ErrTooNew], or an error of the directory.

@@ -64,9 +64,9 @@ type LeaseWaiter struct {
 
 // SlotHeld is a value of [Slots] that a job has.
 type SlotHeld struct {
-	Slot  string // the name of the sequence, and the value
-	By    string // the job, as queue/id
-	Until time.Time
+	Slot  string    // the name of the sequence, and the value
+	By    string    // the job, as queue/id
+	Until time.Time // zero: it does not end by itself
 }
 
 func newLeaseStatus(s lock.Status) LeaseStatus {

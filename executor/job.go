@@ -11,7 +11,8 @@ import (
 )
 
 // Job is what a handler of [Handle] gets: one payload of an id. It belongs to the
-// handler, which may keep and change it.
+// handler, which may keep and change it. EnqueuedAt of a payload that a version from
+// before metadata accepted with [At] or [In] is its due time.
 type Job[T any] struct {
 	Queue     string
 	ID        string
@@ -19,7 +20,7 @@ type Job[T any] struct {
 	Score     float64
 	Position  uint64    // of the payload: unique, growing in the order of acceptance
 	Attempt   int       // of this payload: 1, 2, 3, …; a snooze, a stop or a crash is none
-	LastError string    // the text of its last failure; "": it has not failed
+	LastError string    // the text of its last failure; "": it has not failed, or not since Requeue
 	Due       time.Time // from when it might run
 
 	EnqueuedAt time.Time         // when Enqueue was called, by the clock of then, to the microsecond
@@ -41,11 +42,12 @@ func jobLogger(l *slog.Logger, queue, id string, attempt int) *slog.Logger {
 }
 
 // Failure is one failed attempt of a job. Of the older ones of a job the first KiB
-// of the text is kept, of the last one all of it; see QueueConfig.FormatError. An
-// attempt that a crash cut off is no failure: Job.Crashes counts it.
+// of the text is kept at least, of the last one all of it; see
+// QueueConfig.FormatError. An attempt that a crash cut off is no failure:
+// Job.Crashes counts it. After [Queue.Requeue] there are none.
 type Failure struct {
-	Attempt int // 1, 2, 3, …; after RunNow and Requeue it begins again
-	At      time.Time
+	Attempt int       // 1, 2, 3, …; after RunNow and Requeue it begins again
+	At      time.Time // when it failed
 	Error   string
 }
 
@@ -83,10 +85,10 @@ type Merged[T any] struct {
 	ID        string
 	Payloads  []Payload[T] // one at least; in score order, from old to new if scores are times
 	Attempt   int          // of the job: 1, 2, 3, …; a snooze, a stop or a crash is none
-	LastError string       // the text of the last failure
-	Due       time.Time
-	Failures  []Failure // the last five of the job, oldest first; nil: it has not failed
-	Crashes   int       // as in [Job]
+	LastError string       // the text of the last failure; "": it has not failed, or not since Requeue
+	Due       time.Time    // from when it might run
+	Failures  []Failure    // the last five of the job, oldest first; nil: it has not failed
+	Crashes   int          // as in [Job]
 
 	claim *claim
 	log   *slog.Logger

@@ -12,14 +12,18 @@ import (
 )
 
 // KeyLocks are the locked keys of an executor, to be listed, locked and unlocked by
-// hand: those that [Locks] of all queues set, wait for and clear. It is a
+// hand: those that [Locks] of all queues lock, wait for and unlock. It is a
 // [lock.Service] and a [lock.Watcher]. All methods may be called from any
-// goroutine; changes are on disk with the next commit.
+// goroutine; changes are on disk with the next commit. Those of the zero KeyLocks
+// return ErrState, or find no key.
 //
 // Once Stop was called, Lock, Unlock and Locked return ErrClosed, except with the
 // context of a handler that still runs; and they return ErrFailed when the journal
 // has failed. Then nothing was changed.
 type KeyLocks struct{ l *locks }
+
+// errNoKeyLocks is what a KeyLocks says that belongs to no executor.
+var errNoKeyLocks = fmt.Errorf("%w: these are the keys of no executor; Executor.KeyLocks returns them", ErrState)
 
 var (
 	_ lock.Service = KeyLocks{}
@@ -30,8 +34,12 @@ var (
 func (x *Executor) KeyLocks() KeyLocks { return KeyLocks{&x.locks} }
 
 // Lock locks key by hand until Unlock; doing it twice is like doing it twice in
-// jobs. It returns [lock.ErrEmptyKey], ErrInvalidKey, ErrFailed.
+// jobs. It returns [lock.ErrEmptyKey], ErrInvalidKey, ErrContext, ErrClosed or
+// ErrFailed.
 func (k KeyLocks) Lock(ctx context.Context, key string) error {
+	if k.l == nil {
+		return errNoKeyLocks
+	}
 	if err := checkKey(key); err != nil {
 		return err
 	}
@@ -45,6 +53,9 @@ func (k KeyLocks) Lock(ctx context.Context, key string) error {
 // wait for it go on. It returns [lock.ErrNotLocked] when it is not locked,
 // [lock.ErrEmptyKey], ErrContext, ErrClosed or ErrFailed.
 func (k KeyLocks) Unlock(ctx context.Context, key string) error {
+	if k.l == nil {
+		return errNoKeyLocks
+	}
 	if key == "" {
 		return lock.ErrEmptyKey
 	}
@@ -62,6 +73,9 @@ func (k KeyLocks) Unlock(ctx context.Context, key string) error {
 // Locked reports whether key is locked. It returns [lock.ErrEmptyKey], ErrContext,
 // ErrClosed or ErrFailed.
 func (k KeyLocks) Locked(ctx context.Context, key string) (bool, error) {
+	if k.l == nil {
+		return false, errNoKeyLocks
+	}
 	if key == "" {
 		return false, lock.ErrEmptyKey
 	}
@@ -77,6 +91,9 @@ func (k KeyLocks) Locked(ctx context.Context, key string) (bool, error) {
 // returns true; it returns false when it is not locked now, and after Stop. A nil
 // wake is not called. cancel may be too late.
 func (k KeyLocks) Watch(key string, wake func()) (cancel func(), locked bool) {
+	if k.l == nil {
+		return func() {}, false
+	}
 	if wake == nil {
 		wake = func() {}
 	}
@@ -96,8 +113,8 @@ func (k KeyLocks) Watch(key string, wake func()) (cancel func(), locked bool) {
 	}, locked
 }
 
-// MaxListed bounds the lists in what is said about a job or a key; how many more
-// there are stands beside each of them.
+// MaxListed bounds the lists in what is said about a job or a key; a More field
+// counts the rest.
 const MaxListed = 100
 
 // KeyLockStatus is a locked key. Jobs are named as queue/id; either is quoted when
@@ -121,6 +138,9 @@ type LockHeld struct {
 // List returns all locked keys in their order. After Stop it is what was locked
 // then.
 func (k KeyLocks) List() []KeyLockStatus {
+	if k.l == nil {
+		return nil
+	}
 	k.l.mu.Lock()
 	defer k.l.mu.Unlock()
 	keys := k.l.keys.Keys()

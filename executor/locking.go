@@ -27,8 +27,9 @@ import (
 // value that Enqueue was given, so that what the codec leaves out or changes can't
 // lock one key and unlock another. Of a job with several payloads those of all
 // count. Nil functions, and those that return nothing, lock nothing. A key has from
-// 1 to 512 bytes and means the same in all queues of the executor. Fields that do
-// nothing without a function are ErrConfig without it.
+// 1 to 512 bytes and means the same in all queues of the executor. A function
+// returns a few: of thousands, twice as many cost more than twice the time. Fields
+// that do nothing without a function are ErrConfig without it.
 //
 // The keys are the executor's own, see [KeyLocks]: changes are in the commit of the
 // job that they belong to, and come back after a crash. A job is never blocked by
@@ -75,11 +76,12 @@ type Locks[T any] struct {
 	// WhenBlocked says what becomes of a job that is blocked. Default [lock.Park]:
 	// it keeps its place, takes no worker, and runs when the keys are unlocked.
 	// Those that exclude each other go in the order in which workers came to them;
-	// others begin in any order. The other settings are [lock.Fail], the normal
-	// retry; [lock.RequeueAfter], with a pause above zero; and [lock.Skip], which
-	// ends the payloads as discarded, without an unlock. To park for ever in a
-	// cycle of jobs that wait for each other is refused: it counts as a failure
-	// with [lock.ErrDeadlock], which names them.
+	// others begin in any order. A Service that is a [lock.LockedHandler] decides
+	// in its place, for each job that its keys block. The other settings are
+	// [lock.Fail], the normal retry; [lock.RequeueAfter], with a pause above zero;
+	// and [lock.Skip], which ends the payloads as discarded, without an unlock. To
+	// park for ever in a cycle of jobs that wait for each other is refused: it
+	// counts as a failure with [lock.ErrDeadlock], which names them.
 	WhenBlocked lock.Decision
 
 	// Service keeps the keys instead of the executor, for example in another

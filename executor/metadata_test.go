@@ -328,6 +328,10 @@ func TestOutcomesCanBeToldApart(t *testing.T) {
 			require.ErrorAs(t, wrap(executor.RetryAfter(time.Hour, errBoom)), &retry)
 			require.Equal(t, executor.RetryError{After: time.Hour, Err: errBoom}, *retry)
 			require.NotErrorAs(t, wrap(errBoom), &retry)
+			require.ErrorAs(t, wrap(executor.Snooze(-time.Minute)), &snooze)
+			require.Zero(t, snooze.After, "below zero means zero")
+			require.ErrorAs(t, wrap(executor.RetryAfter(-time.Hour, errBoom)), &retry)
+			require.Equal(t, executor.RetryError{Err: errBoom}, *retry, "below zero means zero")
 		})
 	}
 	for text, err := range map[string]error{

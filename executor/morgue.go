@@ -11,7 +11,9 @@ import (
 	"github.com/strandjobs/strand/shard"
 )
 
-// Dead is a payload in the morgue: a dead letter.
+// Dead is a payload in the morgue: a dead letter. One that was buried by a version
+// from before metadata has no Failures although Error is set, and EnqueuedAt of one
+// that such a version accepted with [At] or [In] is its due time; see [Job], too.
 type Dead[T any] struct {
 	ID       string
 	Payload  T
@@ -67,8 +69,9 @@ const (
 )
 
 // Requeue puts the dead payloads of some ids back in their place: with their old
-// score and position, due now, with all retries given back. A job of the same id
-// that waits takes them in, and is due now, too.
+// score and position, due now, with all retries given back. They begin again
+// without Failures and LastError. A job of the same id that waits takes them in,
+// and is due now, too.
 //
 // They go back in the order in which they were accepted, up to a thousand or a MiB
 // of them in a commit, so that many take little memory and others go on meanwhile;

@@ -8,7 +8,8 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// Option of one Enqueue.
+// Option of one call. Enqueue and EnqueueRaw check each of them, also one that a
+// later one replaces.
 type Option struct {
 	kind   optionKind
 	due    time.Time
@@ -49,7 +50,7 @@ func In(d time.Duration) Option {
 // Without it the score is the time of the call, in Unix seconds, and never below an
 // earlier one of its queue: what comes without a score keeps the order of the
 // calls, although the clock was set back meanwhile, or is behind in this process.
-// There the payloads that wait say how far it was.
+// After a restart the floor is the highest such score among the payloads that wait.
 func Score(v float64) Option { return Option{kind: optionScore, score: v} }
 
 // Metadata goes with the payload, as strings by key: a trace context, a tenant, the

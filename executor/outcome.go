@@ -44,11 +44,11 @@ func Discard() error { return &DiscardError{} }
 
 // Snooze runs the job again after d. It is no failure: the retry count stays. A d
 // below zero means zero.
-func Snooze(d time.Duration) error { return &SnoozeError{d} }
+func Snooze(d time.Duration) error { return &SnoozeError{max(d, 0)} }
 
 // RetryAfter is a failure with err, after which the job runs again after d instead
 // of after RetryIn. A d below zero means zero.
-func RetryAfter(d time.Duration, err error) error { return &RetryError{d, err} }
+func RetryAfter(d time.Duration, err error) error { return &RetryError{max(d, 0), err} }
 
 func reason(err error) string {
 	if err == nil {

@@ -12,7 +12,7 @@ type Merge uint8
 
 const (
 	MergeKeepAll   Merge = iota // both stay: for events, each of which counts; the default
-	MergeMinScore               // the one with the lower score stays, the earlier one when they are equal: Lowkiq's set
+	MergeMinScore               // the one with the lower score stays, the earlier one when they are equal
 	MergeKeepFirst              // the one that was accepted first stays
 	MergeKeepLast               // the one that was accepted last stays: for state
 )

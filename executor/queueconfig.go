@@ -35,9 +35,10 @@ type QueueConfig[T any] struct {
 	// Default, and below zero: no limit, and no deadline.
 	Timeout time.Duration
 
-	// MaxConcurrent is how many handlers of the queue may run at a time. Those that
-	// are stuck and got a substitute do not count. Default, and below zero: no
-	// limit but the workers.
+	// MaxConcurrent is how many handlers of the queue may run at a time, over all
+	// its shards; Concurrency is for each of them. Those that are stuck and got a
+	// substitute do not count. At most 131072. Default, and below zero: no limit
+	// but the workers.
 	MaxConcurrent int
 
 	// OnExhausted says what happens after the last retry. Default
@@ -74,7 +75,8 @@ type QueueConfig[T any] struct {
 
 	// RetriesExhausted is called, on the worker, with the jobs of a run that failed
 	// for the last time, before OnExhausted is carried out; with [Handle] that is
-	// one job with one payload. LastError is that failure. Default nil.
+	// one job with one payload. LastError is that failure. It is not called for a
+	// job that Config.CrashLimit gives up. Default nil.
 	RetriesExhausted func(ctx context.Context, jobs []Merged[T])
 
 	// Defaults of a call to Enqueue, and what it waits for.
@@ -98,14 +100,15 @@ type QueueConfig[T any] struct {
 	// weights of others that have jobs due. Default 1; at most 65536.
 	Weight int
 
-	// Concurrency is how many jobs of a shard may run at a time, of different ids.
-	// 1 is Lowkiq's rule: one thread at a time for each shard. Default, and below
+	// Concurrency is how many jobs of a shard may run at a time, of different ids,
+	// at most 131072; MaxConcurrent is for the queue as a whole. Default, and below
 	// zero: as many as there are workers. Jobs of a few microseconds run one after
 	// the other all the same, until one of them takes a millisecond.
 	Concurrency int
 
-	// Shards is how many actors share the ids of the queue, at most 4096. Default
-	// 5. It may be changed from one start to the next.
+	// Shards is how many shards the queue has. Its ids are divided among them, and
+	// each decides about its jobs one at a time, beside the others. At most 4096;
+	// default 5. It may be changed from one start to the next.
 	Shards int
 
 	// MaxPayloads is the most payloads of one id that a handler of [HandleMerged]

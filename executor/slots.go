@@ -29,8 +29,10 @@ type SlotsConfig[V any] struct {
 	// answer counts. Default: the zero value of V.
 	StartFrom func(ctx context.Context) (V, error)
 
-	// TTL is how long a job may hold its slot. Default: the Timeout of its queue,
-	// and 60 s where it has none.
+	// TTL is how long a job keeps its slot that can't extend it. While the handler
+	// runs the slot is extended, so that the TTL bounds only a process that stands
+	// still or has died, and the wait for a retry with KeepOnFailure. Default: the
+	// Timeout of its queue, and 60 s where it has none.
 	TTL time.Duration
 
 	// MaxSteps is how many values may be taken when a job looks for a free one:

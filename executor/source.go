@@ -17,10 +17,11 @@ const offsetPrefix = "mark/"
 // source that can be read again (the ticks of a clock, a partition with its
 // offsets, numbered webhooks) is taken in once, across crashes, too.
 //
-// A name has from 1 to 512 bytes; those that begin with "cron/" belong to the
-// schedules. Calls with one name are let through one at a time: the next waits
-// until the outcome of the last is known, or its ctx ends. A refused call moves
-// nothing. An offset is kept until [Executor.DeleteSourceOffset].
+// An offset may be negative. A name has from 1 to 512 bytes; those that begin with
+// "cron/" are the schedules' own, though they are not refused: take others. Calls
+// with one name are let through one at a time: the next waits until the outcome of
+// the last is known, or its ctx ends. A refused call moves nothing. An offset is
+// kept until [Executor.DeleteSourceOffset].
 func FromSource(name string, offset int64) Option {
 	return Option{kind: optionSource, name: name, offset: offset}
 }

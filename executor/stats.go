@@ -31,7 +31,7 @@ type JournalStats struct {
 	Bytes     int    // of the log on disk
 	LiveBytes int    // of these, of payloads and states of jobs that are not over
 	HeldBytes int    // of entries that are in memory; see Config.MemoryBudget
-	ReadBacks uint64 // how often the disk was read for entries that are not
+	ReadBacks uint64 // how often the disk was read for entries that are not in memory
 
 	CommitAge time.Duration // how long the disk has been at the commit that it is at; 0: it is at none
 }

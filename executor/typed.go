@@ -83,9 +83,9 @@ func notBatched(size int, name string) error {
 // holds for all of them. Another error, or a panic, does not say which job it is
 // about: then the batch is tried again in halves, at once, and so on, so that only
 // the job that can't be done alone has failed. A batch of n costs at most
-// 4·⌈log2(n)⌉ further calls, enough to find two of them; when nearly all fail, the
-// others that the last calls had in hand fail together. A batch whose context has
-// ended fails as it is.
+// 4·⌈log2(n)⌉ further calls. That is enough to isolate two bad jobs. If there are
+// more and the calls run out, all jobs in the remaining parts fail together. A
+// batch whose context has ended fails as it is.
 func HandleBatch[T any](x *Executor, name string, handler func(context.Context, []Merged[T]) error, cfg QueueConfig[T]) (*Queue[T], error) {
 	if err := notNil(x, handler == nil, name); err != nil {
 		return nil, err
@@ -144,13 +144,19 @@ func (t *Queue[T]) register(x *Executor, name string, single bool, call func(con
 	return t, nil
 }
 
-// Name returns the name of the queue.
-func (t *Queue[T]) Name() string { return t.q.name }
+// Name returns the name of the queue, empty if it was not made by Handle,
+// HandleMerged or HandleBatch.
+func (t *Queue[T]) Name() string {
+	if t == nil || t.q == nil {
+		return ""
+	}
+	return t.q.name
+}
 
 // Executor returns the executor that the queue was registered with, nil if it was
-// not made by Handle.
+// not made by Handle, HandleMerged or HandleBatch.
 func (t *Queue[T]) Executor() *Executor {
-	if t.q == nil {
+	if t == nil || t.q == nil {
 		return nil
 	}
 	return t.q.x

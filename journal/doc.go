@@ -1,5 +1,6 @@
-// Package journal is a durable log of jobs on one bbolt file, and the only
-// door to bbolt.
+// Package journal is a durable log of jobs on one bbolt file, and the only door
+// to bbolt. [CrashRecorder], [Suspicion], [Log.Suspects], [Cleared] and
+// [Memory] are there for the executor and its tests only.
 //
 // # What is promised
 //

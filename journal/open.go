@@ -176,7 +176,7 @@ type Stats struct {
 	ReadBacks uint64    // how often the disk was read for entries that are not
 	Next      Position  // the next position
 	Epoch     uint64    // how many times the journal was opened
-	Since     time.Time // when this opening began: the journal was free, and was locked
+	Since     time.Time // when this process locked the journal
 	UUID      string    // of the journal and its copies; empty in memory, and for one from before there was one
 
 	CommitAge time.Duration // of the commit that the disk is at; see [Log.CommitAge]

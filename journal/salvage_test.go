@@ -240,7 +240,7 @@ func TestSalvageSaysWhatALossMeans(t *testing.T) {
 	file := files[len(files)-1]
 	want := content(t, withFile(t, file))
 	for key, text := range map[string][]string{
-		"mark/feed": {"1 marks of Once", `"mark/feed"`, "taken twice"},
+		"mark/feed": {"1 offsets of FromSource", `"mark/feed"`, "taken twice"},
 		"key/3":     {"1 idempotency keys", "a second time"},
 		"slot/001":  {"1 values of slots", "handed out again"},
 		"lock/":     {"2 locks", "may run at once"},

@@ -1,7 +1,10 @@
 // Package lock keeps the locks of one process: leases with fencing tokens,
 // key-locks that outlast the run of a job, and what is made of leases, slots and
 // leader flags. It lives in memory, needs no server, never polls, and imports
-// nothing but the standard library.
+// nothing but the standard library. Read on for [Table], [Slots] and [Election],
+// which any program may use, and for [Service], [Decision] and [Lease], which come
+// up in package executor; [KeyLocks], [Request], [Setting], [Change] and [KeyLock]
+// are there for the executor.
 //
 // # One engine
 //

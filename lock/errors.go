@@ -27,8 +27,8 @@ var (
 	// for each other, or when an owner asks for a key that it holds. The error is a
 	// [*DeadlockError].
 	ErrDeadlock = errors.New("lock: deadlock")
-	// ErrNotLocked is returned when a key that is not held is broken, or a counter
-	// would fall below zero.
+	// ErrNotLocked is returned when a key that is not held is broken, or one that
+	// is not locked is unlocked.
 	ErrNotLocked = errors.New("lock: not locked")
 )
 

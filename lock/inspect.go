@@ -87,9 +87,9 @@ func (t *Table) Status(key string) Status {
 	return s
 }
 
-// List says the same for every key that is held or waited for, sorted by key, in
-// one consistent view. The table stands still while the list is copied: about 1 ms
-// for 1,000 keys.
+// List returns the Status of every key that is held or waited for, sorted by key,
+// in one consistent view. The table stands still while the list is copied: about 1
+// ms for 1,000 keys.
 func (t *Table) List() []Status {
 	var o op
 	t.enter(&o)

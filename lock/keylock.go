@@ -40,7 +40,7 @@ type KeyLock struct {
 	place int // in engine.ran
 }
 
-// Change is what has become of a key-lock: it was set or given another Owner or
+// Change is what has become of a key-lock: it was made or given another Owner or
 // Position, or it has ended.
 type Change struct {
 	Lock  *KeyLock

@@ -6,7 +6,7 @@ import (
 )
 
 // Service is what a queue needs to make a job wait until another one has completed:
-// keys that any caller may set or clear.
+// keys that any caller may lock or unlock.
 //
 // All methods may be called by any number of goroutines. When Lock or Unlock
 // returns nil, a later Locked sees the change; when it returns an error, nothing

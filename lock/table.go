@@ -19,9 +19,9 @@ type Options struct {
 	TTL time.Duration
 }
 
-// Table is a set of job locks: keys, each held by at most one lease, with a FIFO
-// queue of waiters. The zero value is ready to use. All methods may be called by
-// any number of goroutines; a Table must not be copied after first use.
+// Table is a set of leases: keys, each held by at most one lease, with a FIFO queue
+// of waiters. The zero value is ready to use. All methods may be called by any
+// number of goroutines; a Table must not be copied after first use.
 type Table struct {
 	// mu guards everything below, every entry, record and place of the table. It is
 	// held for map and list operations only, never while user code runs (wake

@@ -16,7 +16,7 @@ type Entry struct {
 	Name, Spec string
 	Next       time.Time // next tick, in the time zone of the schedule; it is dropped while Paused
 	Last       time.Time // newest tick that was enqueued here, in this process or before; zero: none
-	Lost       time.Time // newest tick that was missed, dropped or given up in this process; zero: none
+	Lost       time.Time // newest tick that was missed, dropped or given up in this process, but not by Pause; zero: none
 	Paused     bool
 	Firing     bool  // a tick is being enqueued
 	Err        error // why the last tick was not enqueued, or not yet; nil: it was
@@ -132,7 +132,7 @@ func (c *Cron) TriggerNow(ctx context.Context, name string) (executor.Receipt, e
 	return send(ctx, id, executor.Score(float64(now.Unix())))
 }
 
-// Remove takes a schedule out of this Cron and forgets its marks and its pause,
+// Remove takes a schedule out of this Cron and forgets its offsets and its pause,
 // after a tick that is being enqueued. Its jobs stay. Other members of a group keep
 // theirs. When it returns another error than ErrNotFound, ErrClosed and
 // [executor.ErrContext], it is out, but not all is forgotten.

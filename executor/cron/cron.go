@@ -24,8 +24,8 @@ type Config struct {
 	// a Group.
 	Member string
 
-	// Logger gets missed ticks, one line for those of a time, what could not be
-	// enqueued, and who leads. Default [slog.Default], as it is when New is called.
+	// Logger gets missed ticks, one line for each gap, what could not be enqueued,
+	// and who leads. Default [slog.Default], as it is when New is called.
 	Logger *slog.Logger
 }
 

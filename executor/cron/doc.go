@@ -11,10 +11,10 @@
 //
 // # What is promised
 //
-//   - A tick never fires twice. Its job and the mark that says so are in one commit
-//     of the journal, see [executor.FromSource]: not after a crash, not when the
-//     clock is set back, not with two Crons on one executor, and not with several
-//     executors in a [Group].
+//   - A tick never fires twice. Its job and the offset that says so are in one
+//     commit of the journal, see [executor.FromSource]: not after a crash, not when
+//     the clock is set back, not with two Crons on one executor, and not with
+//     several executors in a [Group].
 //   - One member of a group fires: the leader of its election. When it stops, loses
 //     the flag, or its executor can't go on, the next one is told, and goes on with
 //     the next tick.
@@ -22,7 +22,7 @@
 //     none is lost across a crash, up to a thousand. What is not made up is logged,
 //     in one line for those of a gap, with how many (a thousand, and more), the
 //     oldest and the newest, which is Entry.Lost. So it is with those between two
-//     processes.
+//     processes. What a Pause drops is not.
 //   - When the executor refuses a tick for want of room, it is tried again until
 //     the next tick is due; under [MissedAll] for as long as it takes.
 //   - A schedule hurts only itself: its payload function may panic, exit or never
@@ -41,7 +41,7 @@
 //
 // # A tick
 //
-//	clock ──(due)──► claim ──► Payload(tick) ──► Enqueue(id, FromSource(mark)) ──► journal
+//	clock ──(due)──► claim ──► Payload(tick) ──► Enqueue(id, FromSource(tick)) ──► journal
 //	  ▲ next tick, ≤ 1 min        in its group: handed out once                 │
 //	  └──────────────── over: fired, missed, dropped, given up ◄────────────────┘
 //

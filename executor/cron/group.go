@@ -15,7 +15,7 @@ import (
 // Members may work on one executor or on several, and are given the same schedules.
 // What one of them has fired no other one fires.
 //
-// The marks of a tick are in the journal of the executor that it went to. After a
+// The offset of a tick is in the journal of the executor that it went to. After a
 // restart the members of a group know of each other's ticks as soon as their
 // schedules are added: add those of all members before any of them is started.
 type Group struct {
@@ -31,6 +31,10 @@ type Group struct {
 // NewGroup returns the group of an election, which belongs to it alone. Unless the
 // election extends by itself, a leader extends its lease each time it looks at the
 // clock, three times in a lease at least: one that hangs loses it.
+//
+//	election, err := new(lock.Table).NewElection("cron", lock.ElectionConfig{})
+//	group, err := cron.NewGroup(election)
+//	c, err := cron.New(x, cron.Config{Group: group, Member: "a"})
 func NewGroup(election *lock.Election) (*Group, error) {
 	if election == nil {
 		return nil, fmt.Errorf("%w: a group has an election; lock.Table.NewElection makes one", ErrConfig)

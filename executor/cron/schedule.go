@@ -49,7 +49,7 @@ const (
 // Schedule is what Add takes.
 type Schedule[T any] struct {
 	// Name is unique in its Cron, and stays the same from one start to the next: it
-	// names the marks in the journal. From 1 to 256 bytes.
+	// names the offsets in the journal. From 1 to 256 bytes.
 	Name string
 
 	// Spec says when it ticks; see [Parse]. Zone is the time zone, unless Spec

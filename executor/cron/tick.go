@@ -8,7 +8,7 @@ import (
 )
 
 // How a tick is made once, however many Crons fire it: each enqueues it under
-// [executor.FromSource], with its time as the mark, in the commit of its payload.
+// [executor.FromSource], with its time as the offset, in the commit of its payload.
 // Every call after the first gets a [executor.StaleError].
 func tickMark(name string) string { return "cron/tick/" + name }
 

@@ -94,9 +94,12 @@ type verb struct {
 	do                             func(context.Context, *call) error
 }
 
+// usageText has the flags where the root has them.
+func (v verb) usageText() string { return "strand " + v.name + " " + v.args + " [-FLAG...]" }
+
 func (v verb) command(o *output, in io.Reader) *cli.Command {
 	c := &cli.Command{
-		Name: v.name, ArgsUsage: v.args, Usage: v.usage, Description: v.description,
+		Name: v.name, UsageText: v.usageText(), Usage: v.usage, Description: v.description,
 		Flags:        []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON, one object a line"}},
 		OnUsageError: func(_ context.Context, _ *cli.Command, err error, _ bool) error { return usage("%v", err) },
 	}
@@ -106,7 +109,7 @@ func (v verb) command(o *output, in io.Reader) *cli.Command {
 	c.Action = func(ctx context.Context, c *cli.Command) error {
 		o.json = c.Bool("json")
 		if n := c.Args().Len(); n < v.least || (v.most >= 0 && n > v.most) {
-			return usage("strand %s %s; got %d arguments", v.name, v.args, n)
+			return usage("%s; got %d arguments", v.usageText(), n)
 		}
 		return v.do(ctx, &call{Command: c, output: o, in: in})
 	}

@@ -41,7 +41,7 @@ func readConfigs(c *call, limit int) (configs, error) {
 				}
 				cfg := got.of(queue)
 				if !p.set(&cfg, v) {
-					return nil, usage("-%s %s=%s: no such value", p.flag, queue, v)
+					return nil, usage("-%s %s=%s: no such value; it may be %s", p.flag, queue, v, p.values)
 				}
 				got[queue] = cfg
 			}
@@ -53,18 +53,18 @@ func readConfigs(c *call, limit int) (configs, error) {
 // policies are the flags that say how a queue behaves. The shape comes first, for
 // it brings defaults of its own.
 var policies = []struct {
-	flag string
-	set  func(cfg *shard.Config, v string) bool
+	flag, values string
+	set          func(cfg *shard.Config, v string) bool
 }{
-	{"shape", func(cfg *shard.Config, v string) bool {
+	{"shape", "events or state", func(cfg *shard.Config, v string) bool {
 		if v == "events" { // as Handle has it
 			cfg.Single, cfg.OnFailure, cfg.MaxPayloads = true, shard.OnFailureBlock, 0
 		}
 		return v == "events" || v == "state"
 	}},
-	{"merge", func(cfg *shard.Config, v string) bool { return named(&cfg.Merge, v, shard.MergeKeepLast) }},
-	{"on-failure", func(cfg *shard.Config, v string) bool { return named(&cfg.OnFailure, v, shard.OnFailureBlock) }},
-	{"max-payloads", func(cfg *shard.Config, v string) bool {
+	{"merge", namesOf(shard.MergeKeepLast), func(cfg *shard.Config, v string) bool { return named(&cfg.Merge, v, shard.MergeKeepLast) }},
+	{"on-failure", namesOf(shard.OnFailureBlock), func(cfg *shard.Config, v string) bool { return named(&cfg.OnFailure, v, shard.OnFailureBlock) }},
+	{"max-payloads", "a number, 0 is all", func(cfg *shard.Config, v string) bool {
 		n, err := strconv.Atoi(v)
 		cfg.MaxPayloads = max(n, 0)
 		return err == nil
@@ -83,4 +83,16 @@ func named[T interface {
 		}
 	}
 	return false
+}
+
+// namesOf are the names of all values up to the last one.
+func namesOf[T interface {
+	~uint8
+	fmt.Stringer
+}](last T) string {
+	names := T(0).String()
+	for i := T(1); i < last; i++ {
+		names += ", " + i.String()
+	}
+	return names + " or " + last.String()
 }

@@ -173,11 +173,13 @@ func inOrder(names map[uint32]string) []uint32 {
 }
 
 // folds are the queues of a moment, by name; only the one called queue, if that is
-// not empty.
+// not empty. A queue that the flags name has to be there.
 func folds(c *call, v *journal.View, m *journal.Moment, queue string, configs configs) (iter.Seq[*fold], error) {
 	names := names(v, m)
-	if err := known(names, queue); err != nil {
-		return nil, err
+	for _, asked := range append([]string{queue}, slices.Sorted(maps.Keys(configs))...) {
+		if err := known(names, asked); err != nil && asked != "*" {
+			return nil, err
+		}
 	}
 	return func(yield func(*fold) bool) {
 		for _, number := range inOrder(names) {

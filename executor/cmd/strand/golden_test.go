@@ -91,7 +91,7 @@ func TestGoldenErrors(t *testing.T) {
 		{"inspect", filepath.Join(empty, "no")}, {"inspect", empty}, {"check", files}, {"inspect", other},
 		{"inspect", filepath.Join(dir, "journal.db")}, {"import", dir}, {"copy", dir, dir},
 		{"jobs", dir, "-queue", "no"}, {"job", dir, "mails", "missing"},
-		{"replay", dir, "-merge", "orders=no"}, {"replay", dir, "-shape", "orders=no"}, {"morgue"}, {"morgue", dir, "burn"}, {"morgue", dir, "delete"}, {"morgue", dir, "list", "no"},
+		{"replay", dir, "-merge", "orders=no"}, {"jobs", dir, "-on-failure", "*=no"}, {"jobs", dir, "-merge", "nope=KeepLast"}, {"replay", dir, "-max-payloads", "*=many"}, {"replay", dir, "-shape", "orders=no"}, {"morgue"}, {"morgue", dir, "burn"}, {"morgue", dir, "delete"}, {"morgue", dir, "list", "no"},
 		{"job", dir, "no\x1b[31m", "x"}, {"inspect", "no\x1b[31m\u202e"},
 	} {
 		for _, args := range [][]string{args, append(args, "-json")} {
@@ -113,7 +113,7 @@ func TestTheDirectoryComesFirst(t *testing.T) {
 	for _, v := range commands {
 		assert.Regexp(t, `^(NEW)?DIR\b`, v.args, v.name)
 		assert.Contains(t, help, "  "+v.name)
-		assert.Contains(t, must(t, "", v.name, "-h"), "strand "+v.name+" [options] "+v.args)
+		assert.Contains(t, must(t, "", v.name, "-h"), "strand "+v.name+" "+v.args+" [-FLAG...]")
 	}
 }
 

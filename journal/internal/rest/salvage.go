@@ -20,7 +20,7 @@ type Salvaged struct {
 	Live   int // entries that had not ended
 	Buried int // payloads in the morgue
 	Queues int
-	Keys   int // state keys: marks, idempotency keys, locks, slots, suspects
+	Keys   int // state keys: offsets, idempotency keys, locks, slots, suspects
 	Losses []Loss
 }
 

@@ -14,7 +14,7 @@ import (
 // stateKinds says what the state keys of an executor are, by how they begin, and
 // what it means when one is missing. The journal itself knows suspects only.
 var stateKinds = []struct{ prefix, what, means string }{
-	{"mark/", "marks of Once", "what came before the lost mark, and events up to it, may be taken twice"},
+	{"mark/", "offsets of FromSource", "what came up to the lost offset may be taken twice"},
 	{"key/", "idempotency keys", "a call that is repeated may be accepted a second time"},
 	{"lock/", "locks", "jobs that waited for them may run at once, and what a person locked is not locked"},
 	{"slot/", "values of slots", "a value that was handed out may be handed out again"},
