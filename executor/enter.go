@@ -1,11 +1,9 @@
 package executor
 
 import (
-	"errors"
 	"log/slog"
 	"sync/atomic"
 
-	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/lock"
 	"github.com/strandjobs/strand/shard"
 )
@@ -16,11 +14,7 @@ func (w *worker) enter() {
 		return
 	}
 	// A slot that a handler has seen must never be another job's.
-	err := w.x.log.Flush(w.x.handlers)
-	if errors.Is(err, journal.ErrFull) {
-		err = Snooze(askAgain) // that is not the job's fault
-	}
-	if err != nil {
+	if err := w.x.log.Settled(w.x.handlers); err != nil {
 		w.refuseAll(err)
 	}
 }

@@ -117,7 +117,7 @@ func (t *Queue[T]) register(x *Executor, name string, single bool, call func(con
 		return nil, fmt.Errorf("queue %q: %w", name, err)
 	}
 	if s.core.Single = single; single {
-		s.core.MaxPayloads = 0
+		s.core.MaxPayloads, s.core.Short = 0, x.log.Short
 		if locking.wants != nil {
 			s.core.MaxPayloads = 1 // keys, leases and slots are those of the payload that runs
 		}

@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -144,10 +145,23 @@ func (w *worker) goOn() {
 		w.x.dismiss(w)
 		return
 	}
+	w.keepPace()
 	if w.x.dispatcher.strict && s.Tell(func(*shard.Core) { w.runs <- nil }) {
 		return // it looks when the shard has offered what it has next
 	}
 	w.look()
+}
+
+// keepPace lets the results reach a disk that is short of room before the worker has
+// more of them: they are written in their order, so that what is old makes room for
+// what is new. A disk that has no room left holds no worker up for longer than this.
+func (w *worker) keepPace() {
+	if !w.x.log.Short() || w.x.volatile {
+		return
+	}
+	ctx, cancel := context.WithTimeout(w.x.handlers, 100*time.Millisecond)
+	defer cancel()
+	_ = w.x.log.Settled(ctx) // a log that has failed says so itself
 }
 
 // startBatch takes the next items in hand, or the next payload of the one that is;

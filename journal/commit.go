@@ -159,6 +159,7 @@ func (l *Log) sealLocked(r store.Room) (*openBlock, *store.Transaction, bool) {
 		b.Reach(b.skipped)
 	}
 	b.room = r
+	l.disk.gauge(r, l.chain.Live)
 	t := &store.Transaction{Seq: b.Block.Seq, Changes: append(b.changes, b.restored...)}
 	b.carried = len(b.Entries)
 	t.Drop = l.chain.Trim(&b.Writer, block.Strain{Weight: b.weight(), Room: r, Full: l.disk.full})

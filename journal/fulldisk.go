@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/strandjobs/strand/journal/internal/format"
@@ -35,6 +36,7 @@ import (
 //
 // mu, which is that of the log, guards all of it.
 type fullDisk struct {
+	short   atomic.Bool  // there was hardly more room than the reserve when the last block was made
 	full    bool         // appends are refused
 	missed  int          // bytes that there should be room for until they are not
 	waiting []postedCall // posted calls that found no room, in position order
@@ -212,6 +214,16 @@ func (l *Log) writeResults(b *openBlock, t *store.Transaction) bool {
 		l.fail(b, ErrFull)
 	}
 	return !forsaken
+}
+
+// shortRoom is the room beside the reserve below which a disk is short of it: less
+// than a file that may grow ever has.
+const shortRoom = 64 << 10
+
+// gauge notes whether a disk with so much room is short of it. Once it was, it is
+// until there is room for all that is live, because all of it may have to be buried.
+func (d *fullDisk) gauge(r store.Room, live int) {
+	d.short.Store(d.full || r.Spare < shortRoom || d.short.Load() && r.Spare < live)
 }
 
 // maxMissed bounds the room that must be there before appends are accepted

@@ -92,6 +92,9 @@ func (l *Log) boot() error {
 		if err := l.store.Commit(&store.Transaction{Manifest: l.manifest}); err != nil {
 			return err
 		}
+		if r, err := l.store.Room(0); err == nil {
+			l.disk.gauge(r, l.chain.Live)
+		}
 	}
 	l.start()
 	l.Record(&Change{Sets: l.crash.Sets})
@@ -150,6 +153,30 @@ func (l *Log) Flush(ctx context.Context) error {
 	l.wakeCommitter()
 	return ticket.Wait(ctx)
 }
+
+// Settled waits until what was recorded is on disk, as Flush does; on a full disk
+// until there is room for it, as results have the reserve. It returns ErrFailed, or
+// the cause of ctx.
+func (l *Log) Settled(ctx context.Context) error {
+	for {
+		l.mu.Lock()
+		if err := l.err; errors.Is(err, ErrFailed) {
+			l.mu.Unlock()
+			return err
+		}
+		ticket := l.newest()
+		l.mu.Unlock()
+		l.wakeCommitter()
+		if err := ticket.Wait(ctx); !errors.Is(err, ErrFull) {
+			return err
+		}
+	}
+}
+
+// Short reports whether the disk had no more room than what is kept for results when
+// the last block was made. Who gives it work then does well to give the oldest first:
+// a block leaves the disk when all that is older has ended.
+func (l *Log) Short() bool { return l.disk.short.Load() }
 
 // newest stands for everything that was accepted so far. The caller holds mu.
 func (l *Log) newest() Ticket {
