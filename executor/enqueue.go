@@ -156,7 +156,7 @@ func (t *Queue[T]) EnqueueMany(ctx context.Context, items []Item[T], options ...
 	now := t.q.stamp()
 	for i := range items {
 		it := items[i]
-		for _, o := range options {
+		for _, o := range slices.Backward(options) { // the last one counts
 			fillIn(o, &it)
 		}
 		if err := t.fill(&entries[i], it, now); err != nil {

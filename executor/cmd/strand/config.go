@@ -90,9 +90,10 @@ func namesOf[T interface {
 	~uint8
 	fmt.Stringer
 }](last T) string {
-	names := T(0).String()
+	var names strings.Builder
+	names.WriteString(T(0).String())
 	for i := T(1); i < last; i++ {
-		names += ", " + i.String()
+		names.WriteString(", " + i.String())
 	}
-	return names + " or " + last.String()
+	return names.String() + " or " + last.String()
 }
