@@ -183,17 +183,12 @@ const (
 	MaxIDBytes = 512
 
 	defaultWorkers         = 5
-	defaultShards          = 5
-	defaultMaxRetries      = 25
-	defaultMaxPayloads     = 1000
 	defaultMaxPayloadBytes = 1 << 20
 	defaultCrashLimit      = 3
 	defaultStopTimeout     = 30 * time.Second
 	defaultIdempotencyTTL  = 24 * time.Hour
 	defaultStuckAfter      = 10 * time.Second
 	maxTimerSlack          = time.Second
-	maxShards              = 1 << 12
-	maxBatch               = 1 << 12
 )
 
 func (c Config) withDefaults() (Config, error) {

@@ -131,6 +131,15 @@ type QueueConfig[T any] struct {
 	RenamedFrom []string
 }
 
+// Limits and defaults of a queue.
+const (
+	defaultShards      = 5
+	defaultMaxRetries  = 25
+	defaultMaxPayloads = 1000
+	maxShards          = 1 << 12
+	maxBatch           = 1 << 12
+)
+
 // settings are the parts of a QueueConfig that don't depend on T.
 type settings struct {
 	shards, batch int

@@ -16,6 +16,11 @@ func checksumOf(key, value []byte) uint32 {
 	return crc32.Update(crc32.Checksum(key, Castagnoli), Castagnoli, value)
 }
 
+// BlockChecksum is that of a block without the four bytes where it stands.
+func BlockChecksum(b []byte) uint32 {
+	return crc32.Update(crc32.Checksum(b[:8], Castagnoli), Castagnoli, b[12:])
+}
+
 // AppendChecksum appends that of key and value.
 func AppendChecksum(value, key []byte) []byte {
 	return binary.LittleEndian.AppendUint32(value, checksumOf(key, value))

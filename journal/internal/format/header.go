@@ -60,11 +60,6 @@ func (h *Header) Put(b []byte) {
 	binary.LittleEndian.PutUint32(b[8:], BlockChecksum(b))
 }
 
-// BlockChecksum is that of a block without the four bytes where it stands.
-func BlockChecksum(b []byte) uint32 {
-	return crc32.Update(crc32.Checksum(b[:8], Castagnoli), Castagnoli, b[12:])
-}
-
 // ParseHeader checks all of b, which is filed under seq, and returns its header.
 func ParseHeader(b []byte, seq uint64) (h Header, err error) {
 	corrupt := func(format string, args ...any) (Header, error) {
