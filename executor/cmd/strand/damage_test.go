@@ -93,6 +93,16 @@ func TestDamage(t *testing.T) {
 	}
 }
 
+// Of a file that is cut after its first page nothing can be read: check does not say
+// that nothing was lost, and advises no salvage.
+func TestNothingIsLeft(t *testing.T) {
+	out, _, status := strand(t, "", "check", damaged(t, office(t), func(b []byte) []byte { return b[:4096] }))
+	require.Equal(t, isHurt, status)
+	require.Contains(t, out, "lost: all of it: nothing can be read")
+	require.NotContains(t, out, "nothing was lost")
+	require.NotContains(t, out, "strand salvage")
+}
+
 // A flipped bit in a payload takes one block, which check and salvage name together
 // with its job, and nothing else.
 func TestSalvage(t *testing.T) {

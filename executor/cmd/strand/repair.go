@@ -58,7 +58,7 @@ func check(_ context.Context, c *call) error {
 		return err // something beside the log, which is whole
 	case lost == nil:
 	case errors.Is(err, journal.ErrCorrupt):
-		s = new(journal.Salvaged)
+		s = &journal.Salvaged{Losses: []journal.Loss{{Reason: "all of it: nothing can be read"}}}
 	default:
 		return err // nothing in it has ever been a journal's
 	}
@@ -80,7 +80,9 @@ func (c *call) damaged(found error, s *journal.Salvaged) error {
 	if !c.json {
 		c.printf("intact: ")
 		c.intact(s)
-		c.printf("strand salvage DIR NEWDIR writes that to a new journal.\n")
+		if s.Blocks+s.Buried+s.Queues+s.Keys > 0 {
+			c.printf("strand salvage DIR NEWDIR writes that to a new journal.\n")
+		}
 	}
 	return errDamaged
 }
