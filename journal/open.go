@@ -92,9 +92,11 @@ func (l *Log) boot() error {
 		if err := l.store.Commit(&store.Transaction{Manifest: l.manifest}); err != nil {
 			return err
 		}
-		if r, err := l.store.Room(0); err == nil {
-			l.disk.gauge(r, l.chain.Live)
+		r, err := l.store.Room(0)
+		if err != nil {
+			return err
 		}
+		l.disk.gauge(r, l.chain.Live)
 	}
 	l.start()
 	l.Record(&Change{Sets: l.crash.Sets})
