@@ -103,10 +103,14 @@ func (e *Entry) acceptance() (flag byte) {
 		return 0
 	}
 	t := TimeOf(e.Score)
-	if off := t - e.Accepted; t != 0 && -int64(time.Microsecond) < off && off < int64(time.Microsecond) {
-		return flagLater
+	off := t - e.Accepted
+	switch {
+	case t == 0 || off <= -int64(time.Microsecond) || off >= int64(time.Microsecond):
+		return flagMore
+	case t == e.Due: // which says it as well
+		return 0
 	}
-	return flagMore
+	return flagLater
 }
 
 // AppendEntry writes e as part of a block whose first position is first and
