@@ -20,7 +20,7 @@ type Receipt struct {
 	Duplicate bool
 }
 
-// receipt says what became of the payload i of an offer that was accepted.
+// receipt says what became of the payload i of a submission that was accepted.
 func (o *submission) receipt(i int) Receipt {
 	onDisk := !o.q.x.volatile
 	switch {

@@ -37,7 +37,7 @@ type submission struct {
 	stage   stage
 }
 
-// stage is how far an offer has come.
+// stage is how far a submission has come.
 type stage uint8
 
 const (
@@ -49,7 +49,7 @@ const (
 // errNoRoom is returned when a call should wait for room.
 var errNoRoom = errors.New("no room")
 
-// accept offers entries that have been filled in.
+// accept enqueues entries that have been filled in.
 func (q *queue) accept(ctx context.Context, entries []journal.Entry, options []Option) (o submission, err error) {
 	o = submission{q: q, entries: entries}
 	if err := o.prepare(ctx, options); err != nil {
@@ -172,11 +172,11 @@ func (o *submission) posted() bool { return o.q.durability == DurabilityAsync &&
 
 // append locks the keys and gives the entries to the journal.
 func (o *submission) append(ctx context.Context) error {
-	pledge, err := o.q.lockOnEnqueue(ctx, o.entries, o.keys)
+	locked, err := o.q.lockOnEnqueue(ctx, o.entries, o.keys)
 	if err != nil {
 		return err
 	}
-	o.locked = pledge
+	o.locked = locked
 	if o.posted() {
 		if o.ticket, err = o.q.x.log.PostWith(ctx, o.entries, o.sets()); err == nil {
 			o.stage = accepted // it is not refused any more
@@ -191,11 +191,11 @@ func (o *submission) append(ctx context.Context) error {
 
 // sets returns what belongs into the commit of the entries.
 func (o *submission) sets() func(first journal.Position) []journal.Set {
-	c, pledge, n := o.conditions, o.locked, len(o.entries)
-	if c == nil && pledge == nil {
+	c, locked, n := o.conditions, o.locked, len(o.entries)
+	if c == nil && locked == nil {
 		return nil
 	}
-	return func(first journal.Position) []journal.Set { return append(c.sets(first, n), pledge.sets(first)...) }
+	return func(first journal.Position) []journal.Set { return append(c.sets(first, n), locked.sets(first)...) }
 }
 
 // await waits for the outcome, but not for a shard that has failed.
@@ -220,7 +220,7 @@ func (o *submission) await(ctx context.Context) error {
 	return err
 }
 
-// end gives back what belongs to an offer that is not accepted: at once, or when
+// end gives back what belongs to a submission that is not accepted: at once, or when
 // that is known.
 func (o *submission) end() {
 	switch {

@@ -116,8 +116,9 @@ func (t *Queue[T]) register(x *Executor, name string, single bool, call func(con
 	if err != nil {
 		return nil, fmt.Errorf("queue %q: %w", name, err)
 	}
+	s.core.Short = x.log.Short
 	if s.core.Single = single; single {
-		s.core.MaxPayloads, s.core.Short = 0, x.log.Short
+		s.core.MaxPayloads = 0
 		if locking.wants != nil {
 			s.core.MaxPayloads = 1 // keys, leases and slots are those of the payload that runs
 		}

@@ -156,7 +156,7 @@ func (w *worker) goOn() {
 // more of them: they are written in their order, so that what is old makes room for
 // what is new. A disk that has no room left holds no worker up for longer than this.
 func (w *worker) keepPace() {
-	if !w.x.log.Short() || w.x.volatile {
+	if !w.x.log.Short() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(w.x.handlers, 100*time.Millisecond)

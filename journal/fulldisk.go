@@ -33,8 +33,11 @@ import (
 //     the refusals when none is left and what was refused last would fit.
 //   - The chain is trimmed harder meanwhile ([block.Strain]), so that a disk which
 //     nothing else fills comes back by itself.
+//   - Who gives out work is told before the reserve is gone that results should come
+//     in their order (gauge, [Log.Short]): from when less than shortRoom is left
+//     beside it until there is as much as live entries take.
 //
-// mu, which is that of the log, guards all of it.
+// mu, which is that of the log, guards all of it but short.
 type fullDisk struct {
 	short   atomic.Bool  // there was hardly more room than the reserve when the last block was made
 	full    bool         // appends are refused

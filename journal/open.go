@@ -140,13 +140,27 @@ func (l *Log) close(unlock func() error) error {
 
 // Flush returns nil when everything that was accepted before is on disk. While
 // the disk is full it returns ErrFull: something is not, but it is not lost.
-func (l *Log) Flush(ctx context.Context) error {
+func (l *Log) Flush(ctx context.Context) error { return l.flush(ctx, false) }
+
+// Settled waits until what was recorded is on disk, as Flush does; on a full disk
+// until there is room for it, as results have the reserve. Its errors are those of
+// Flush without ErrFull.
+func (l *Log) Settled(ctx context.Context) error {
+	for {
+		if err := l.flush(ctx, true); !errors.Is(err, ErrFull) {
+			return err
+		}
+	}
+}
+
+// flush waits for everything that was accepted so far; on a full disk only if told to.
+func (l *Log) flush(ctx context.Context, full bool) error {
 	l.mu.Lock()
 	if err := l.err; errors.Is(err, ErrFailed) {
 		l.mu.Unlock()
 		return err
 	}
-	if l.disk.full {
+	if l.disk.full && !full {
 		l.mu.Unlock()
 		return ErrFull
 	}
@@ -154,25 +168,6 @@ func (l *Log) Flush(ctx context.Context) error {
 	l.mu.Unlock()
 	l.wakeCommitter()
 	return ticket.Wait(ctx)
-}
-
-// Settled waits until what was recorded is on disk, as Flush does; on a full disk
-// until there is room for it, as results have the reserve. It returns ErrFailed, or
-// the cause of ctx.
-func (l *Log) Settled(ctx context.Context) error {
-	for {
-		l.mu.Lock()
-		if err := l.err; errors.Is(err, ErrFailed) {
-			l.mu.Unlock()
-			return err
-		}
-		ticket := l.newest()
-		l.mu.Unlock()
-		l.wakeCommitter()
-		if err := ticket.Wait(ctx); !errors.Is(err, ErrFull) {
-			return err
-		}
-	}
 }
 
 // Short reports whether the disk had no more room than what is kept for results when

@@ -84,9 +84,9 @@ type Config struct {
 	// long, or longer; 0: jobs start on time.
 	Slack time.Duration
 
-	// Short reports whether the disk has hardly any room: then a run has one payload
-	// of an id under Single, so that payloads end about in the order in which they
-	// are on the disk, and make room as they do. Nil: it has room.
+	// Short reports whether the disk has hardly any room: then a run is one call of a
+	// handler, so that payloads end about in the order in which they are on the disk,
+	// and make room as they do, before many of them take some. Nil: it has room.
 	Short func() bool
 
 	// Weighed: the recorder is told Change.Surplus, by itself if need be.

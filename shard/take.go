@@ -32,6 +32,9 @@ func (c *Core) Take(now int64, r *Run) bool {
 	}
 	r.Items, r.size = r.Items[:0], 0
 	most := c.pace * c.cfg.BatchSize
+	if c.cfg.Short != nil && c.cfg.Short() {
+		most = c.cfg.BatchSize
+	}
 	c.prefetchIDs(now, most)
 	for r.size < most && c.NextDue() <= now {
 		l := c.next()
@@ -55,9 +58,6 @@ func (c *Core) Take(now int64, r *Run) bool {
 // limit is how many payloads of an id a run with room for so many more takes;
 // 0: all.
 func (c *Core) limit(room int) int {
-	if c.cfg.Single && c.cfg.Short != nil && c.cfg.Short() {
-		return 1
-	}
 	if most := c.cfg.MaxPayloads; !c.cfg.Single || most > 0 && most < room {
 		return most
 	}

@@ -6,53 +6,25 @@ import (
 	"time"
 )
 
-// Errors of opening a journal.
+// Errors of opening a journal. What each says is written where users see it, in
+// journal/names.go.
 var (
-	// ErrLocked is matched by the [LockedError] that Open returns when another
-	// process, or this one, has the journal open.
-	ErrLocked = errors.New("journal: in use")
-
-	// ErrTooNew is returned when the journal was written by a newer version of
-	// this package. The file is not touched.
-	ErrTooNew = errors.New("journal: written by a newer version; upgrade to read it")
-
-	// ErrNotJournal is returned when the file exists and is something else.
+	ErrLocked     = errors.New("journal: in use")
+	ErrTooNew     = errors.New("journal: written by a newer version; upgrade to read it")
 	ErrNotJournal = errors.New("journal: not a journal")
-
-	// ErrExists is returned when a new journal is to be made where something is.
-	ErrExists = errors.New("journal: already exists; give a new directory")
-
-	// ErrCorrupt is matched by the [CorruptError] that reading returns when a
-	// checksum, a length or the sequence of blocks is wrong.
-	ErrCorrupt = errors.New("journal: corrupt")
+	ErrExists     = errors.New("journal: already exists; give a new directory")
+	ErrCorrupt    = errors.New("journal: corrupt")
 )
 
 // Errors of a running log.
 var (
-	// ErrClosed is returned by calls after Close.
-	ErrClosed = errors.New("journal: closed")
-
-	// ErrFailed is returned after a commit failed. The log refuses everything
-	// from then on; only opening the journal again can tell what is on disk.
-	ErrFailed = errors.New("journal: failed; open it again")
-
-	// ErrFull is returned while the disk has no room but what is kept for
-	// results. Nothing was written, and nothing will be; the call can be repeated.
-	ErrFull = errors.New("journal: no space left on the device; free some and repeat the call")
-
-	// ErrUnknown is returned when a commit failed, or the caller's context
-	// ended, after the entries were handed to the committer: they may or may
-	// not be on disk. Half of a call is never on disk.
-	ErrUnknown = errors.New("journal: outcome unknown")
-
-	// ErrTooLarge is returned when one entry does not fit into a block.
-	ErrTooLarge = errors.New("journal: entry too large")
-
-	// ErrQueueName is returned for a name that can't be a queue's.
+	ErrClosed    = errors.New("journal: closed")
+	ErrFailed    = errors.New("journal: failed; open it again")
+	ErrFull      = errors.New("journal: no space left on the device; free some and repeat the call")
+	ErrUnknown   = errors.New("journal: outcome unknown")
+	ErrTooLarge  = errors.New("journal: entry too large")
 	ErrQueueName = errors.New("journal: the name of a queue has 1 to 4096 bytes")
-
-	// ErrNotFound is returned when a buried payload is not in the morgue.
-	ErrNotFound = errors.New("journal: not in the morgue")
+	ErrNotFound  = errors.New("journal: not in the morgue")
 )
 
 // LockedError says who holds the journal. It matches [ErrLocked].
