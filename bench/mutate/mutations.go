@@ -68,6 +68,7 @@ var (
 	hangs     = gate{"./bench/soak", "^TestProofs$/^slow$"}
 	calls     = gate{"./bench/soak", "^TestProofs$/^syscall$"}
 	options   = gate{"./executor", "^TestTheLastOptionCounts$"}
+	shortRuns = gate{"./shard", "^TestShortOfRoom$"}
 	fullDisks = gate{"./executor", "^Test(AFullDiskDrains|SlotsOnAFullDisk)"}
 	fullStart = gate{"./journal", "^Test(QueuesOnAFullDisk|FullDisk)"}
 	upkeep    = gate{"./journal", "^Test(Upkeep|CopyHas)"}
@@ -90,7 +91,7 @@ var mutations = []mutation{
 	{"forget what was refused while a block was on its way", "journal/fulldisk.go", "		next.skipped = l.manifest.Next // also if b stays\n", "", gaps},
 	{"run ahead of a disk that is short of room", "executor/worker.go", "	if !w.x.log.Short() {\n", "	if true {\n", fullDisks},
 	{"write down a slot only when there is room", "executor/enter.go", "w.x.log.Settled(w.x.handlers)", "w.x.log.Flush(w.x.handlers)", fullDisks},
-	{"run many payloads on a disk that is short of room", "shard/take.go", "		most = c.cfg.BatchSize\n", "", fullDisks},
+	{"run many payloads on a disk that is short of room", "shard/take.go", "		most = c.cfg.BatchSize\n", "", shortRuns},
 	{"forget too soon that the disk was short of room", "journal/fulldisk.go", " || d.short.Load() && r.Spare < live", "", fullDisks},
 	{"let the first option count", "executor/enqueue.go", "range slices.Backward(options) {", "range options {", options},
 	{"a full disk that is not logged", "journal/fulldisk.go", "	if !d.told {\n", "	if false {\n", fullStart},
