@@ -22,6 +22,8 @@ type claim struct {
 	fresh  []*lock.KeyLock // keys that this very run has locked
 	served []string        // the same, of a service of the queue's own
 
+	inTurn bool // it has entered its lane, which queues share
+
 	place *place     // where it has waited for its lease; nil: nowhere
 	lease lock.Lease // zero: the job is not unique
 	beat  *time.Timer
@@ -121,8 +123,12 @@ func (c *claim) settleSlots(v shard.Verdict, over bool) (sets []journal.Set) {
 	return sets
 }
 
-// release ends the lease, and wakes the job that waits for it.
+// release ends the lease and the turn, and wakes the jobs that wait for them.
 func (c *claim) release() {
+	if c.inTurn {
+		c.inTurn = false
+		c.queue.lanes.Leave(c.by.ID)
+	}
 	if c.beat != nil {
 		c.beat.Stop()
 	}

@@ -110,6 +110,30 @@
 // only. When nothing has ended for a minute although calls were refused or wait,
 // Err returns [ErrStalled], and one line in the log says so.
 //
+// # One order over several kinds
+//
+// Queues with the same QueueConfig.SharedLanes have one order for each id: created,
+// paid and canceled of an order run in the order in which they were accepted, one at
+// a time, each with the payload type and the handler of its queue.
+//
+//   - A payload waits until those that were accepted before it, for its id and in
+//     any of these queues, have ended: while they are put off, retried, held back or
+//     halted, too. It takes no worker meanwhile and spends no retry; Explain says
+//     what it comes after. A payload that is buried, merged, discarded or cancelled
+//     has ended, and those behind it go on; Halt keeps them.
+//   - Retries, merging, limits, Weight and the morgue are each queue's own. What comes
+//     back from the morgue has its old place before what waits, unless that runs.
+//   - Inside a queue its scores count: the queue of the earliest payload is next, with
+//     the one of its own that has the lowest score.
+//   - Jobs of a queue that is not registered hold up no other: register all queues of
+//     the lanes in each process. The journal knows no lanes: they may be named anew,
+//     or given up, from one start to the next.
+//   - A job that waits for its turn and a lock may wait for each other: what has to
+//     be unlocked by a later payload of the same lanes is not found out as a cycle.
+//
+// A payload that waits takes about 100 bytes more than in a queue of its own, and
+// jobs of such queues come to a worker one at a time.
+//
 // # What is not promised
 //
 //   - Exactly-once side effects outside the journal. A handler that was running

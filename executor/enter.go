@@ -52,8 +52,12 @@ func (w *worker) admitAll() (durable bool) {
 func (w *worker) admit(it *shard.Item, c *claim) (woken *atomic.Bool, err error) {
 	l := &w.queue.locking
 	c.place = w.x.locks.takePlace(c.by)
-	want, err := l.wants(it)
-	if err == nil {
+	woken = w.awaitTurn(it, c)
+	var want wants
+	if woken == nil {
+		want, err = l.wants(it)
+	}
+	if woken == nil && err == nil {
 		woken, err = w.pass(it, c, want)
 	}
 	if woken == nil && err == nil && len(want.unique) > 0 {

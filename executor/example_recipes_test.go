@@ -166,3 +166,31 @@ func Example_replica() {
 	// Output:
 	// Anna
 }
+
+// Several kinds of payloads, one order for each id: each kind is a queue with a
+// handler of its own, and what was accepted first for an order is done first.
+func Example_sharedLanes() {
+	ctx := context.Background()
+	x := must(executor.Open("", executor.Config{}))
+	done := make(chan struct{})
+	created := must(executor.Handle(x, "created", func(_ context.Context, job executor.Job[int]) error {
+		if job.Attempt == 1 {
+			return executor.RetryAfter(10*time.Millisecond, errors.New("the shop is busy"))
+		}
+		fmt.Println(job.ID, "has items:", job.Payload)
+		return nil
+	}, executor.QueueConfig[int]{SharedLanes: "orders"}))
+	paid := must(executor.Handle(x, "paid", func(_ context.Context, job executor.Job[string]) error {
+		fmt.Println(job.ID, "is paid:", job.Payload)
+		close(done)
+		return nil
+	}, executor.QueueConfig[string]{SharedLanes: "orders"}))
+	must(created.Enqueue(ctx, "order-42", 3))
+	must(paid.Enqueue(ctx, "order-42", "19.99"))
+	check(x.Start(ctx))
+	<-done
+	check(x.Stop(ctx))
+	// Output:
+	// order-42 has items: 3
+	// order-42 is paid: 19.99
+}

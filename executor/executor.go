@@ -15,6 +15,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/backlog"
 	"github.com/strandjobs/strand/executor/internal/faultdisk"
 	"github.com/strandjobs/strand/executor/internal/gate"
+	"github.com/strandjobs/strand/executor/internal/lane"
 	"github.com/strandjobs/strand/executor/internal/quarantine"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
@@ -59,7 +60,8 @@ type Executor struct {
 	// it.
 	mu     sync.Mutex
 	queues map[string]*queue
-	slots  map[string]bool // names of slots
+	slots  map[string]bool        // names of slots
+	lanes  map[string]*lane.Lanes // that queues share, by name
 	state  state
 	err    error // why the executor can't go on
 
@@ -155,6 +157,7 @@ func open(dir string, cfg Config, openLog func(journal.Config) (*journal.Log, er
 		seed:       maphash.MakeSeed(),
 		queues:     make(map[string]*queue),
 		slots:      make(map[string]bool),
+		lanes:      make(map[string]*lane.Lanes),
 		failed:     make(chan struct{}),
 		told:       make(chan struct{}),
 		hurry:      make(chan struct{}),

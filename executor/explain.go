@@ -37,6 +37,9 @@ type Explanation struct {
 	Keys []KeyLockStatus
 	// Unique are the leases that it waits for, with up to MaxListed waiters each.
 	Unique []LeaseStatus
+	// Behind is the job, as queue/id, that comes before it in lanes that queues
+	// share; see QueueConfig.SharedLanes.
+	Behind string
 	// Slots are the slots that are out, when it waits for one to come back.
 	Slots []SlotHeld
 	// More is how many keys, leases or slots there are beyond the MaxListed of
@@ -136,6 +139,9 @@ func (l *locks) explain(q *queue, e *Explanation) {
 		return
 	}
 	e.State = JobWaiting
+	if e.Behind = q.behind(e.ID); e.Behind != "" {
+		return
+	}
 	if place := l.places[by]; place != nil {
 		keys := place.Keys()
 		e.More = max(len(keys)-MaxListed, 0)
@@ -168,6 +174,9 @@ func (e Explanation) String() string {
 	}
 	if e.Attempt > 1 {
 		fmt.Fprintf(&b, ", failed %d times: %s", e.Attempt-1, brief(e.LastError))
+	}
+	if e.Behind != "" {
+		b.WriteString("; comes after " + brief(e.Behind))
 	}
 	// One of the three at most has anything in it.
 	for _, k := range first(e.Keys) {

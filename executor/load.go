@@ -18,6 +18,7 @@ func (q *queue) load(pending [][]journal.Ref, cores []*shard.Core) error {
 	absurd := time.Now().Add(absurdDelay).UnixNano()
 	var far atomic.Int64
 	weight, err := shard.LoadAll(cores, pending, func(id []byte) int { return int(q.route(id) - q.first) }, func(entries []journal.Entry) {
+		q.standInLanes(entries)
 		newest := 0.0
 		for i := range entries {
 			e := &entries[i]

@@ -195,6 +195,7 @@ func (l *locks) settle(q *queue, c *shard.Change) {
 			}
 		}
 	})
+	q.leaveLanes(&c.Change)
 	for _, claimed := range c.Claims {
 		claimOf(claimed.Claim).release()
 	}

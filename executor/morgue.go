@@ -106,6 +106,7 @@ func (t *Queue[T]) requeue(ctx context.Context, want func(id []byte) bool) (n in
 	}
 	end := q.x.log.Stats().Next
 	var positions []journal.Position
+	var ids []string
 	size := 0
 	for b, err := range q.x.log.Morgue(q.number) {
 		if err == nil {
@@ -122,36 +123,39 @@ func (t *Queue[T]) requeue(ctx context.Context, want func(id []byte) bool) (n in
 		}
 		// A payload that is larger than the rest of the commit is in the next one.
 		if more := len(b.Entry.ID) + len(b.Entry.Payload); len(positions) == requeueAtOnce || size+more > requeueBytes {
-			restored, err := q.restore(ctx, positions)
+			restored, err := q.restore(ctx, positions, ids)
 			if n += restored; err != nil {
 				return n, err
 			}
-			positions, size = positions[:0], 0
+			positions, ids, size = positions[:0], ids[:0], 0
 		}
-		positions = append(positions, b.Entry.Position)
+		positions, ids = append(positions, b.Entry.Position), append(ids, string(b.Entry.ID))
 		size += len(b.Entry.ID) + len(b.Entry.Payload)
 	}
-	restored, err := q.restore(ctx, positions)
+	restored, err := q.restore(ctx, positions, ids)
 	return n + restored, err
 }
 
 // restore puts payloads back, all in one commit, unless another call has taken some
 // of them out of the morgue meanwhile: then one by one.
-func (q *queue) restore(ctx context.Context, positions []journal.Position) (n int, err error) {
+func (q *queue) restore(ctx context.Context, positions []journal.Position, ids []string) (n int, err error) {
 	if len(positions) == 0 {
 		return 0, nil
 	}
+	q.comeBack(positions, ids)
 	err = q.x.log.Restore(ctx, q.number, positions, time.Now().UnixNano(), q.route)
-	switch {
-	case err == nil:
+	if err == nil {
 		return len(positions), nil
+	}
+	q.stayAway(positions)
+	switch {
 	case !errors.Is(err, journal.ErrNotFound):
 		return 0, fmt.Errorf("executor: requeue: %w", border(err))
 	case len(positions) == 1:
 		return 0, nil
 	}
 	for i := range positions {
-		restored, err := q.restore(ctx, positions[i:i+1])
+		restored, err := q.restore(ctx, positions[i:i+1], ids[i:i+1])
 		if n += restored; err != nil {
 			return n, err
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/backlog"
+	"github.com/strandjobs/strand/executor/internal/lane"
 	"github.com/strandjobs/strand/executor/internal/quarantine"
 	"github.com/strandjobs/strand/executor/internal/tally"
 	"github.com/strandjobs/strand/shard"
@@ -27,6 +28,7 @@ type queue struct {
 
 	backlog *backlog.Account
 	locking locking
+	lanes   *lane.Lanes // that it shares; nil: its ids are its own
 	scores  scoreFloor
 	far     int64 // entries that are due in more than 50 years
 	again   int   // jobs that ran when the last process died, and run again at once
@@ -83,6 +85,9 @@ func (x *Executor) arrange(q *queue) ([]*quarantine.Suspect, error) {
 	}
 	q.number = number
 	x.watchdog.expect(q.timeout)
+	if err := q.joinLanes(); err != nil {
+		return nil, err
+	}
 	q.backlog = x.backlog.Join(q.name, q.limit)
 	q.core.Weighed = q.backlog.Limited()
 	suspects, err := q.openShards()

@@ -116,6 +116,14 @@ type QueueConfig[T any] struct {
 	// next run. Default 1000; below zero there is no limit. With [Handle] it is 1.
 	MaxPayloads int
 
+	// SharedLanes names lanes that queues share: all that give the same name have one
+	// order for each id. Payloads of an id run in the order in which they were
+	// accepted, one at a time, whichever of these queues they are for, so that what
+	// was created is created before it is paid. Only [Handle] takes it, and only
+	// before Start. See One order over several kinds. Default "": the ids are the
+	// queue's own.
+	SharedLanes string
+
 	// Slots, and former names of the queue.
 
 	// Slots that each running job has one value of; see [NewSlots]. Default none.
@@ -151,6 +159,7 @@ type settings struct {
 	timeout       time.Duration // of a handler; 0: none
 	retryIn       func(int) time.Duration
 	formatError   func(error) string
+	sharedLanes   string
 }
 
 func (c *QueueConfig[T]) settings(x Config) (settings, error) {
@@ -164,6 +173,7 @@ func (c *QueueConfig[T]) settings(x Config) (settings, error) {
 		timeout:     max(c.Timeout, 0),
 		retryIn:     c.RetryIn,
 		formatError: c.FormatError,
+		sharedLanes: c.SharedLanes,
 		core: shard.Config{
 			Merge: shard.Merge(c.Merge), OnFailure: shard.OnFailure(c.OnFailure),
 			OnExhausted: shard.OnExhausted(c.OnExhausted), OnFresh: shard.OnFresh(c.OnFresh),

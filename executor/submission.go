@@ -33,6 +33,7 @@ type submission struct {
 	earlier journal.Position // of the call that came with the key before; 0: none did
 	taken   bool             // it has its room
 	locked  *enqueueLocks    // nil: nothing is locked
+	first   journal.Position // of the entries in lanes that queues share; 0: not yet
 	ticket  journal.Ticket
 	stage   stage
 }
@@ -192,10 +193,13 @@ func (o *submission) append(ctx context.Context) error {
 // sets returns what belongs into the commit of the entries.
 func (o *submission) sets() func(first journal.Position) []journal.Set {
 	c, locked, n := o.conditions, o.locked, len(o.entries)
-	if c == nil && locked == nil {
+	if c == nil && locked == nil && o.q.lanes == nil {
 		return nil
 	}
-	return func(first journal.Position) []journal.Set { return append(c.sets(first, n), locked.sets(first)...) }
+	return func(first journal.Position) []journal.Set {
+		o.standInLanes(first)
+		return append(c.sets(first, n), locked.sets(first)...)
+	}
 }
 
 // await waits for the outcome, but not for a shard that has failed.
@@ -226,7 +230,7 @@ func (o *submission) end() {
 	switch {
 	case o.stage == outside:
 		o.withdraw()
-	case o.stage == underWay && (o.taken || o.locked != nil):
+	case o.stage == underWay && (o.taken || o.locked != nil || o.first != 0):
 		late := *o
 		go late.learn() // the caller has gone; see the census
 	}
@@ -249,4 +253,5 @@ func (o *submission) withdraw() {
 		o.q.backlog.GiveBack(o.weight)
 	}
 	o.locked.withdraw()
+	o.leaveLanes()
 }

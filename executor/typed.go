@@ -116,6 +116,9 @@ func (t *Queue[T]) register(x *Executor, name string, single bool, call func(con
 	if err != nil {
 		return nil, fmt.Errorf("queue %q: %w", name, err)
 	}
+	if err := s.mayShareLanes(single, &locking); err != nil {
+		return nil, fmt.Errorf("queue %q: %w", name, err)
+	}
 	s.core.Short = x.log.Short
 	if s.core.Single = single; single {
 		s.core.MaxPayloads = 0

@@ -67,6 +67,7 @@ var (
 	offices   = gate{"./executor/cron", "^TestScheduler_M0[24]"}
 	hangs     = gate{"./bench/soak", "^TestProofs$/^slow$"}
 	calls     = gate{"./bench/soak", "^TestProofs$/^syscall$"}
+	lanes   = gate{"./executor", "^TestSharedLanes"}
 	options   = gate{"./executor", "^TestTheLastOptionCounts$"}
 	shortRuns = gate{"./shard", "^TestShortOfRoom$"}
 	fullDisks = gate{"./executor", "^Test(AFullDiskDrains|SlotsOnAFullDisk)"}
@@ -89,6 +90,9 @@ var mutations = []mutation{
 	{"go on after a failed commit", "journal/commit.go", "	l.err = latched\n", "", faults},
 	{"accept what a failed commit had", "journal/commit.go", "		o.commit.err = fmt.Errorf(\"%w: %w\", ErrUnknown, cause)\n", "		_ = o\n", calls},
 	{"forget what was refused while a block was on its way", "journal/fulldisk.go", "		next.skipped = l.manifest.Next // also if b stays\n", "", gaps},
+	{"give a place in shared lanes when a worker comes", "executor/lanes.go", "	o.first = first\n", "	o.first = first\n	return\n", lanes},
+	{"forget the places in shared lanes at a restart", "executor/load.go", "		q.standInLanes(entries)\n", "", lanes},
+	{"run two kinds of a shared lane at a time", "executor/internal/lane/lane.go", "!n.busy && n.payloads", "n.payloads", lanes},
 	{"run ahead of a disk that is short of room", "executor/worker.go", "	if !w.x.log.Short() {\n", "	if true {\n", fullDisks},
 	{"write down a slot only when there is room", "executor/enter.go", "w.x.log.Settled(w.x.handlers)", "w.x.log.Flush(w.x.handlers)", fullDisks},
 	{"run many payloads on a disk that is short of room", "shard/take.go", "		most = c.cfg.BatchSize\n", "", shortRuns},

@@ -1,0 +1,218 @@
+package executor_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/journal"
+)
+
+// kinds are three queues that share their lanes, and what their handlers see of an
+// id: one at a time, each position once, larger ones later.
+type kinds struct {
+	t      *testing.T
+	queues []*executor.Queue[int]
+	handle func(queue string, j executor.Job[int]) error // decides after the checks
+
+	requeued bool // something comes back that is older than what ran meanwhile
+
+	mu      sync.Mutex
+	running map[string]string
+	last    map[string]uint64 // position that ended
+	ended   int
+	trace   []string // queue/position of what ended
+}
+
+func openKinds(t *testing.T, x *executor.Executor, handle func(string, executor.Job[int]) error, names ...string) *kinds {
+	k := &kinds{t: t, handle: handle, running: make(map[string]string), last: make(map[string]uint64)}
+	for _, name := range names {
+		q, err := executor.Handle(x, name, func(_ context.Context, j executor.Job[int]) error {
+			k.begin(j)
+			err := k.handle(name, j)
+			k.end(j, err)
+			return err
+		}, executor.QueueConfig[int]{SharedLanes: "order", RetryIn: always(time.Second), MaxRetries: 5})
+		require.NoError(t, err)
+		k.queues = append(k.queues, q)
+	}
+	return k
+}
+
+func (k *kinds) begin(j executor.Job[int]) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	assert.Empty(k.t, k.running[j.ID], "%s/%s runs beside another job of its id", j.Queue, j.ID)
+	if !k.requeued {
+		assert.Greater(k.t, j.Position, k.last[j.ID], "%s/%s has been overtaken", j.Queue, j.ID)
+	}
+	k.running[j.ID] = j.Queue
+}
+
+func (k *kinds) end(j executor.Job[int], err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.running, j.ID)
+	if err == nil {
+		k.last[j.ID] = j.Position
+		k.ended++
+		k.trace = append(k.trace, fmt.Sprint(j.Queue, " ", j.Payload))
+	}
+}
+
+func (k *kinds) waiting(t *testing.T) (jobs int) {
+	for _, q := range k.queues {
+		jobs += stats(t, q).Jobs
+	}
+	return jobs
+}
+
+// Payloads of an id run in the order of acceptance over all queues that share its
+// lane: while handlers take their time, fail and are tried again, calls come from
+// many sides, and the process dies again and again.
+func TestSharedLanesKeepTheOrderOfAcceptance(t *testing.T) {
+	bubbles(t, 3, 0x1a9e5, func(t *testing.T, rng *rand.Rand) {
+		var chance sync.Mutex
+		draw := func(n int) int { chance.Lock(); defer chance.Unlock(); return rng.IntN(n) }
+		names := []string{"created", "paid", "canceled"}
+		disk := new(journal.Memory)
+		for range 4 {
+			rng.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+			x := openOn(t, disk, executor.Config{Workers: 8})
+			k := openKinds(t, x, func(string, executor.Job[int]) error {
+				time.Sleep(time.Duration(draw(20)) * time.Millisecond)
+				if draw(5) == 0 {
+					return errors.New("not yet")
+				}
+				return nil
+			}, names...)
+			start(t, x)
+			var calls sync.WaitGroup
+			for range 3 {
+				calls.Go(func() {
+					for range 60 {
+						q := k.queues[draw(len(k.queues))]
+						options := []executor.Option{}
+						if draw(10) == 0 {
+							options = append(options, executor.In(time.Duration(draw(500))*time.Millisecond))
+						}
+						_, err := q.Enqueue(t.Context(), fmt.Sprint("id ", draw(4)), draw(1000), options...)
+						assert.NoError(t, err)
+					}
+				})
+			}
+			calls.Wait()
+			time.Sleep(time.Duration(draw(3000)) * time.Millisecond)
+			disk = disk.Crash()
+			if draw(2) == 0 {
+				time.Sleep(10 * time.Minute)
+				synctest.Wait()
+				require.Zero(t, k.waiting(t), "all have ended")
+				require.Equal(t, 0, len(k.running))
+			}
+			stop(t, x)
+		}
+	})
+}
+
+// A job that fails holds up those behind it, whichever queue they are in, until it
+// has succeeded or is buried. What comes back from the morgue has its old place.
+func TestSharedLanesWaitForAFailure(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		broken := true
+		k := openKinds(t, x, func(queue string, j executor.Job[int]) error {
+			if broken && queue == "created" {
+				return errors.New("no such customer")
+			}
+			return nil
+		}, "created", "paid", "canceled")
+		created, paid, canceled := k.queues[0], k.queues[1], k.queues[2]
+		enqueue(t, created, "42", 1)
+		enqueue(t, paid, "42", 2)
+		enqueue(t, canceled, "42", 3)
+		enqueue(t, paid, "43", 4)
+		start(t, x)
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		require.Equal(t, []string{"paid 4"}, k.trace, "other ids go on")
+		e, err := x.Explain(t.Context(), "paid", "42")
+		require.NoError(t, err)
+		require.Equal(t, "created/42", e.Behind)
+		require.Equal(t, executor.JobWaiting, e.State)
+		require.Contains(t, e.String(), "comes after created/42")
+
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Equal(t, []string{"paid 4", "paid 2", "canceled 3"}, k.trace, "the morgue holds nothing up")
+
+		broken, k.requeued = false, true
+		block := make(chan struct{})
+		k.handle = func(string, executor.Job[int]) error { <-block; return nil }
+		enqueue(t, paid, "42", 5)
+		synctest.Wait()
+		enqueue(t, canceled, "42", 6)
+		_, err = created.RequeueAll(t.Context())
+		require.NoError(t, err)
+		close(block)
+		synctest.Wait()
+		require.Equal(t, "paid 5", k.trace[3], "it ran already")
+		require.Equal(t, "created 1", k.trace[4], "its old place is before what waits")
+		require.Equal(t, "canceled 6", k.trace[5])
+		stop(t, x)
+	})
+}
+
+// A payload that a full disk refused, or that was merged, holds nothing up.
+func TestSharedLanesForgetWhatDoesNotRun(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		x := openOn(t, disk, executor.Config{})
+		var got []string
+		register := func(name string) *executor.Queue[string] {
+			q, err := executor.Handle(x, name, func(_ context.Context, j executor.Job[string]) error {
+				got = append(got, name)
+				return nil
+			}, executor.QueueConfig[string]{SharedLanes: "order", Merge: executor.MergeKeepLast})
+			require.NoError(t, err)
+			return q
+		}
+		a, b := register("a"), register("b")
+		enqueue(t, a, "id", "same")
+		enqueue(t, b, "id", "one")
+		enqueue(t, a, "id", "same") // in place of the first
+		disk.Limit(1)
+		_, err := a.Enqueue(t.Context(), "id", string(make([]byte, 1<<16)))
+		require.ErrorIs(t, err, executor.ErrFull)
+		disk.Limit(0)
+		time.Sleep(2 * time.Second)
+		enqueue(t, b, "id", "two")
+		start(t, x)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.Equal(t, []string{"b", "a", "b"}, got)
+		stop(t, x)
+	})
+}
+
+func TestSharedLanesAreRefused(t *testing.T) {
+	x := open(t, "", executor.Config{})
+	cfg := executor.QueueConfig[string]{SharedLanes: "order"}
+	_, err := executor.HandleMerged(x, "merged", func(context.Context, executor.Merged[string]) error { return nil }, cfg)
+	require.ErrorIs(t, err, executor.ErrConfig)
+	_, err = executor.HandleBatch(x, "batch", func(context.Context, []executor.Merged[string]) error { return nil }, cfg)
+	require.ErrorIs(t, err, executor.ErrConfig)
+	start(t, x)
+	_, err = executor.Handle(x, "late", func(context.Context, executor.Job[string]) error { return nil }, cfg)
+	require.ErrorIs(t, err, executor.ErrState)
+	stop(t, x)
+}
