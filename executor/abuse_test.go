@@ -97,7 +97,7 @@ func fate(r *rand.Rand, want *executor.QueueStats) *abused {
 // millisecond, most of it for the stacks of panics, so the ten million of the long
 // tier take twenty minutes: -timeout 0.
 func TestAbuse(t *testing.T) {
-	rounds, jobs := 1, 10_000
+	rounds, jobs := 1, sampled(10_000)
 	if long() {
 		rounds, jobs = 100, 100_000
 	}

@@ -202,11 +202,7 @@ func TestKillsFromOutsideBuryNoJob(t *testing.T) {
 	d := doomed{dir: t.TempDir(), takes: 300 * time.Millisecond}
 	const ids = 12
 	d.fill(t, ids)
-	kills := 50
-	if raceEnabled && !long() {
-		kills = 15
-	}
-	for range kills {
+	for range sampled(50) {
 		child := d.child(t)
 		time.Sleep(rand.N(300 * time.Millisecond)) // the point: any moment
 		_ = child.Process.Kill()

@@ -108,7 +108,7 @@ func TestStopRacesUnlock(t *testing.T) {
 	for i := range jobs {
 		want = append(want, fmt.Sprint("j", i))
 	}
-	for range 50 {
+	for range sampled(50) {
 		disk := new(journal.Memory)
 		p := &probe{}
 		reopen := func() (*executor.Executor, *executor.Queue[string]) {

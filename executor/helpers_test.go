@@ -23,10 +23,19 @@ import (
 
 var errBoom = errors.New("boom")
 
-// bubbles runs f in a bubble for so many seeds, and in the long tier for 5000. Each
-// test has a stream of its own.
+// sampled is how often a test does what it repeats: n times, and a third of that
+// under the race detector, where it takes several times as long.
+func sampled(n int) int {
+	if raceEnabled && !long() {
+		return (n + 2) / 3
+	}
+	return n
+}
+
+// bubbles runs f in a bubble for so many seeds, sampled, and in the long tier for
+// 5000. Each test has a stream of its own.
 func bubbles(t *testing.T, seeds int, stream uint64, f func(*testing.T, *rand.Rand)) {
-	if long() {
+	if seeds = sampled(seeds); long() {
 		seeds = 5000
 	}
 	for seed := range uint64(seeds) {

@@ -235,7 +235,8 @@ func TestUnregisteredQueueIsKept(t *testing.T) {
 // 10,000 calls that meet a Stop. What was accepted is in the journal or has run,
 // what was refused never does.
 func TestEnqueueMeetsStop(t *testing.T) {
-	const rounds, callers = 250, 40
+	const callers = 40
+	rounds := sampled(250)
 	disk := new(journal.Memory)
 	p := &probe{}
 	accepted := make([]atomic.Bool, rounds*callers)
@@ -315,7 +316,7 @@ func useOnce(t *testing.T, dir string) {
 }
 
 func TestNothingIsLeftAfterManyTimes(t *testing.T) {
-	dir, times := t.TempDir()+"/journal.strand", 200
+	dir, times := t.TempDir()+"/journal.strand", sampled(200)
 	if long() {
 		times = 1000
 	}
@@ -326,11 +327,12 @@ func TestNothingIsLeftAfterManyTimes(t *testing.T) {
 	})
 }
 
+// TestAHundredExecutorsAtOnce: a third of them under the race detector.
 func TestAHundredExecutorsAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	leavesNothing(t, func() {
 		var all sync.WaitGroup
-		for i := range 100 {
+		for i := range sampled(100) {
 			all.Go(func() { useOnce(t, fmt.Sprintf("%s/%d.strand", dir, i)) })
 		}
 		all.Wait()

@@ -71,7 +71,7 @@ func livePeak(t *testing.T) func() int {
 // other call waits long.
 func TestRequeueAllWithinTheBudget(t *testing.T) {
 	const budget, beside = 16 << 20, 32 << 20
-	n := 80
+	n := 56 // weighs more than what may be live
 	if long() {
 		n = 600
 	}

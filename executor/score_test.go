@@ -128,7 +128,7 @@ func (c *skewed) set(by time.Duration) { c.skew.Store(int64(by)) }
 // processes die. Of each id, what came without a score keeps its order, and what
 // came with one keeps that.
 func TestScoreUnderAnyClock(t *testing.T) {
-	rounds := 40
+	rounds := sampled(40)
 	if long() {
 		rounds = 4000
 	}

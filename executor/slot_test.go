@@ -13,7 +13,7 @@ import (
 // A job that finds no free slot waits, also when the last one comes back at the
 // very moment in which it looks which job has one. It never fails for that.
 func TestSlotThatComesBackJustThen(t *testing.T) {
-	const jobs = 1000
+	jobs := sampled(1000)
 	x := open(t, "", executor.Config{Workers: 8})
 	s, err := executor.NewSlots(x, "s", executor.SlotsConfig[int]{
 		Next: func(v int) int { return v + 1 }, MaxSteps: 1,

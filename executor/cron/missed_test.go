@@ -18,15 +18,15 @@ import (
 // so, but they are reported: once, however many there were.
 func TestMissedInAGap(t *testing.T) {
 	for _, c := range []struct {
-		spec        string
-		first, gap  time.Duration // until the process ends, and until the next one begins
-		ticks, line string
+		spec             string
+		first, gap, rest time.Duration // until the process ends, until the next one begins, and of that one
+		ticks, line      string
 	}{
-		{"0 4 * * *", 12 * time.Hour, 24 * time.Hour, "01-02T04:00:00", "ticks=1 oldest=2000-01-02T04:00:00.000Z newest=2000-01-02T04:00:00.000Z"},
-		{"0 4 * * *", time.Hour, 24 * time.Hour, "01-01T04:00:00", "ticks=1 oldest=2000-01-01T04:00:00.000Z newest=2000-01-01T04:00:00.000Z"}, // none has fired before
-		{"0 4 * * *", 12 * time.Hour, time.Hour, "", ""},
-		{"@hourly", 90 * time.Minute, 3 * time.Hour, "01-01T04:00:00", "ticks=3 oldest=2000-01-01T02:00:00.000Z newest=2000-01-01T04:00:00.000Z"},
-		{"@every 1s", time.Minute, time.Hour, "01-01T01:01:00", "ticks=1000 more=true oldest=2000-01-01T00:01:01.000Z newest=2000-01-01T01:01:00.000Z"},
+		{"0 4 * * *", 12 * time.Hour, 24 * time.Hour, 48 * time.Hour, "01-02T04:00:00", "ticks=1 oldest=2000-01-02T04:00:00.000Z newest=2000-01-02T04:00:00.000Z"},
+		{"0 4 * * *", time.Hour, 24 * time.Hour, 48 * time.Hour, "01-01T04:00:00", "ticks=1 oldest=2000-01-01T04:00:00.000Z newest=2000-01-01T04:00:00.000Z"}, // none has fired before
+		{"0 4 * * *", 12 * time.Hour, time.Hour, 48 * time.Hour, "", ""},
+		{"@hourly", 90 * time.Minute, 3 * time.Hour, 48 * time.Hour, "01-01T04:00:00", "ticks=3 oldest=2000-01-01T02:00:00.000Z newest=2000-01-01T04:00:00.000Z"},
+		{"@every 1s", time.Minute, time.Hour, 5 * time.Minute, "01-01T01:01:00", "ticks=1000 more=true oldest=2000-01-01T00:01:01.000Z newest=2000-01-01T01:01:00.000Z"},
 	} {
 		bubble(t, func(t *testing.T) {
 			var log bytes.Buffer
@@ -55,7 +55,7 @@ func TestMissedInAGap(t *testing.T) {
 				require.Contains(t, log.String(), `msg="ticks missed" schedule=report `+c.line)
 				require.Equal(t, c.ticks, s.entry(t, "report").Lost.UTC().Format("01-02T15:04:05"))
 			}
-			time.Sleep(48 * time.Hour)
+			time.Sleep(c.rest)
 			synctest.Wait()
 			require.LessOrEqual(t, strings.Count(log.String(), "missed"), 1)
 			s.stop(t)
