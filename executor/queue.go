@@ -127,7 +127,7 @@ func (q *queue) openShards() ([]*quarantine.Suspect, error) {
 	}
 	for _, s := range suspects {
 		if s.Held() || s.GivenUp() {
-			cores[q.route([]byte(s.ID))-q.first].Park(s.ID)
+			cores[q.route([]byte(s.ID))-q.first].Hold(s.ID, shard.HoldSuspect)
 		}
 	}
 	if err := q.load(pending, cores); err != nil {
