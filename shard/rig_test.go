@@ -259,6 +259,7 @@ func (c *Core) check(t tester) {
 	require.LessOrEqual(t, len(c.runs)-c.exempt, c.cfg.Concurrency)
 	require.Equal(t, queued, c.checkAgenda(t), "places in the agenda")
 	c.lanes.check(t)
+	c.checkScan(t, 0)
 	got.Merged, got.Replaced, got.Done, got.Failed, got.Snoozed, got.Buried, got.Discarded, got.Deleted, got.Interrupted = 0, 0, 0, 0, 0, 0, 0, 0, 0
 	require.Equal(t, want, got)
 }
