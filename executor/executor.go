@@ -40,6 +40,7 @@ type Executor struct {
 	backlog    *backlog.Backlog
 	quarantine quarantine.Quarantine
 	locks      locks
+	pauses     pauses
 	gates      gate.Gates // of sources and idempotency keys
 	sweeper    sweeper
 	running    *journal.CrashRecorder // from Start on
@@ -177,7 +178,7 @@ func open(dir string, cfg Config, openLog func(journal.Config) (*journal.Log, er
 	}
 	x.opening = x.log.Stats().Since
 	x.locks.init(x)
-	if err := x.locks.restore(); err != nil {
+	if err := cmp.Or(x.locks.restore(), x.pauses.restore(x)); err != nil {
 		return nil, errors.Join(err, x.log.Close())
 	}
 	return x, nil

@@ -22,6 +22,7 @@ const (
 	JobWaiting   JobState = "waiting"   // waits until an equal one has run, or for a slot
 	JobSuspected JobState = "suspected" // ran at the last two deaths of the process, and waits for its turn to run without others that did
 	JobHalted    JobState = "halted"    // until RunNow
+	JobPaused    JobState = "paused"    // a person has paused it, its queue, or the executor: until Resume
 )
 
 // Explanation says what a job does, and why it does not run.
@@ -32,6 +33,9 @@ type Explanation struct {
 	Attempt   int       // that runs or comes next, as in [Job]: 1, 2, 3, …; a job that failed twice is at 3
 	LastError string
 	Payloads  int // that wait
+	// Paused says what a person has paused, if that keeps the job from running,
+	// whatever its State: some of "executor", "queue" and "id". Nil: nothing.
+	Paused []string
 	// Keys are the keys that block it, with the jobs that have locked them or were
 	// called before it.
 	Keys []KeyLockStatus
@@ -105,11 +109,14 @@ func (x *Executor) Explain(ctx context.Context, queue, id string) (Explanation, 
 		return e, nil
 	}
 	e.Due, e.Attempt, e.LastError, e.Payloads = time.Unix(0, s.Due), s.Retry+firstAttempt, s.LastError, s.Payloads
+	e.Paused = x.pauses.over(q.name, s.Paused)
 	switch {
 	case s.Running:
 		e.State = JobRunning
 	case s.Halted:
 		e.State = JobHalted
+	case e.Paused != nil:
+		e.State = JobPaused
 	case s.Parked:
 		x.locks.explain(q, &e)
 	case e.Due.After(time.Now()):
@@ -171,6 +178,9 @@ func (e Explanation) String() string {
 	fmt.Fprintf(&b, "%s is %s", brief(holder{Queue: e.Queue, ID: e.ID}.String()), e.State)
 	if e.State == JobScheduled {
 		fmt.Fprintf(&b, " for %s", e.Due.Format(time.RFC3339Nano))
+	}
+	if e.State != JobRunning && len(e.Paused) > 0 {
+		fmt.Fprintf(&b, " (pause of the %s)", strings.Join(e.Paused, ", "))
 	}
 	if e.Attempt > 1 {
 		fmt.Fprintf(&b, ", failed %d times: %s", e.Attempt-1, brief(e.LastError))

@@ -12,10 +12,13 @@ import (
 
 // waker returns what makes a parked job run again, and whether it was called.
 func (w *worker) waker(it *shard.Item) (*atomic.Bool, func()) {
-	woken, s, id := new(atomic.Bool), w.run.Shard, it.ID
+	woken, q, s, id := new(atomic.Bool), w.queue, w.run.Shard, it.ID
 	return woken, func() {
 		woken.Store(true)
-		s.Tell(func(c *shard.Core) { c.Unpark(id) })
+		s.Tell(func(c *shard.Core) {
+			c.Unpark(id)
+			q.stepAside(c, id)
+		})
 	}
 }
 
@@ -23,5 +26,9 @@ func (w *worker) waker(it *shard.Item) (*atomic.Bool, func()) {
 // of it, it is not parked.
 func (w *worker) postpone(it *shard.Item, woken *atomic.Bool) {
 	w.x.quarantine.StandAside(w.queue.name, it.ID)
-	w.run.Shard.Tell(func(c *shard.Core) { c.Postpone(it, !woken.Load()) })
+	q, id := w.queue, it.ID // it is the shard's in a moment
+	w.run.Shard.Tell(func(c *shard.Core) {
+		c.Postpone(it, !woken.Load())
+		q.stepAside(c, id)
+	})
 }

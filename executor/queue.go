@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/backlog"
@@ -26,12 +27,13 @@ type queue struct {
 	first  uint32 // number of its first shard
 	actors []*shard.Shard
 
-	backlog *backlog.Account
-	locking locking
-	lanes   *lane.Lanes // that it shares; nil: its ids are its own
-	scores  scoreFloor
-	far     int64 // entries that are due in more than 50 years
-	again   int   // jobs that ran when the last process died, and run again at once
+	backlog   *backlog.Account
+	locking   locking
+	lanes     *lane.Lanes // that it shares; nil: its ids are its own
+	scores    scoreFloor
+	far       int64 // entries that are due in more than 50 years
+	pausedIDs atomic.Int64
+	again     int // jobs that ran when the last process died, and run again at once
 
 	burials, halts, panics, failures tally.Lines // that are logged
 
@@ -94,6 +96,7 @@ func (x *Executor) arrange(q *queue) ([]*quarantine.Suspect, error) {
 	if err != nil {
 		return nil, err
 	}
+	x.pauses.adopt(q)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.queues[q.name] = q
@@ -113,9 +116,8 @@ func (x *Executor) mayRegister(name string) error {
 }
 
 // openShards starts the shards, each with its part of the pending entries. Nothing
-// can be delivered to them before: no caller has the queue yet. But they may offer
-// themselves, and run, from the moment they are made. Those that are suspected are
-// parked.
+// can be delivered to them before: no caller has the queue yet. They are paused until
+// the queue is known, so that no pause misses them. Those that are suspected are held.
 func (q *queue) openShards() ([]*quarantine.Suspect, error) {
 	x := q.x
 	routes := slices.Clone(*x.routes.Load())
@@ -132,8 +134,11 @@ func (q *queue) openShards() ([]*quarantine.Suspect, error) {
 	}
 	for _, s := range suspects {
 		if s.Held() || s.GivenUp() {
-			cores[q.route([]byte(s.ID))-q.first].Park(s.ID)
+			cores[q.route([]byte(s.ID))-q.first].Hold(s.ID, shard.HoldSuspect)
 		}
+	}
+	if err := x.pauses.load(q, cores); err != nil {
+		return nil, border(err)
 	}
 	if err := q.load(pending, cores); err != nil {
 		return nil, border(err)

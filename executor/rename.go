@@ -19,7 +19,9 @@ func (q *queue) takeOver() error {
 			return fmt.Errorf("RenamedFrom of queue %q: %w", q.name, err)
 		}
 		if entries+dead == 0 {
-			q.inherit(former) // the last process may have died before it had done so
+			if err := q.inherit(former); err != nil { // the last process may have died before it had done so
+				return err
+			}
 			continue
 		}
 		if own, ownDead := q.x.leftOver(q.name); own+ownDead > 0 {
@@ -29,17 +31,21 @@ func (q *queue) takeOver() error {
 		if err := q.x.log.Rename(context.Background(), former, q.name); err != nil {
 			return border(err)
 		}
-		q.inherit(former)
+		if err := q.inherit(former); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// inherit takes over what jobs hold under a former name: keys and slots.
-func (q *queue) inherit(former string) {
+// inherit takes over what jobs hold under a former name, keys and slots, and what is
+// paused.
+func (q *queue) inherit(former string) error {
 	q.x.locks.rename(former, q.name)
 	for _, s := range q.locking.slots {
 		s.rename(former, q.name)
 	}
+	return border(q.x.pauses.rename(former, q.name))
 }
 
 // leftOver returns how many entries the journal had for a name that is not

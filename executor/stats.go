@@ -16,6 +16,7 @@ import (
 type Stats struct {
 	Workers int
 	Busy    int     // workers that are running a handler, or about to
+	Paused  bool    // the executor as a whole; see [Executor.Pause]
 	Stuck   int     // workers whose handlers go on after their time is over; see Config.StuckAfter
 	Backlog Backlog // against Config.MaxBacklog and MaxBacklogBytes, over all queues
 	Queues  []QueueStats
@@ -63,17 +64,24 @@ type QueueStats struct {
 	Running  int // jobs that workers have in hand, or come to next
 	Parked   int // jobs that wait for something else than their time: a lock, a slot
 
+	Paused    bool // the queue, or the executor
+	PausedIDs int  // ids that are paused by themselves, with a job or without
+
 	// Since Open, in payloads, but for Failed, Snoozed and Interrupted, which are
 	// runs. Of those that were Merged, because an equal one stands for them,
 	// Replaced had been accepted as standing by themselves: a later one has taken
-	// their place, or both met again after a run.
+	// their place, or both met again after a run. Deleted are those that a person
+	// has deleted before they were over, and Expired those in the morgue that
+	// [MorgueRetention] has.
 	Done, Discarded, Buried, Merged, Replaced uint64
+	Deleted, Expired                          uint64
 	Failed, Snoozed, Interrupted              uint64
 
 	Backlog Backlog // against QueueConfig.MaxBacklog and MaxBacklogBytes
 
 	// Lag is how long the oldest due job has been due, which may be the
-	// Config.TimerSlack; 0 when none is.
+	// Config.TimerSlack; 0 when none is. Jobs of a paused queue count, and single
+	// ids that are paused do not.
 	Lag time.Duration
 }
 
@@ -95,6 +103,7 @@ func (x *Executor) Stats(ctx context.Context) (Stats, error) {
 	x.mu.Unlock()
 	s := Stats{Journal: x.journalStats(), Backlog: Backlog(x.backlog.Stats(""))}
 	s.Workers, s.Busy = x.dispatcher.load()
+	s.Paused, _ = x.pauses.of("")
 	s.Stuck = int(x.watchdog.stuck.Load())
 	for _, q := range queues {
 		qs, err := q.stats(ctx)
@@ -131,6 +140,8 @@ func (t *Queue[T]) Stats(ctx context.Context) (QueueStats, error) {
 
 func (q *queue) stats(ctx context.Context) (QueueStats, error) {
 	s := QueueStats{Name: q.name, Registered: true, Dead: q.x.log.Buried(q.number), Backlog: Backlog(q.x.backlog.Stats(q.name))}
+	all, one := q.x.pauses.of(q.name)
+	s.Paused = all || one
 	now := time.Now().UnixNano()
 	counts := make([]shard.Counts, len(q.actors))
 	due := make([]int64, len(q.actors))
@@ -161,8 +172,10 @@ func (s *QueueStats) add(c shard.Counts) {
 	s.Halted += c.Halted
 	s.Running += c.Running
 	s.Parked += c.Parked
+	s.PausedIDs += c.Paused
 	s.Done += c.Done
 	s.Discarded += c.Discarded
+	s.Deleted += c.Deleted
 	s.Buried += c.Buried
 	s.Merged += c.Merged
 	s.Replaced += c.Replaced

@@ -57,7 +57,7 @@ func (q *queue) suspect(s journal.Suspicion, id string, at journal.Position) *qu
 // admit hands a suspect over to the quarantine, or gives it up. Its id is parked in
 // its shard if it is held or given up.
 func (q *queue) admit(s *quarantine.Suspect, in *shard.Shard) {
-	s.Release = func() { in.Tell(func(c *shard.Core) { c.Unpark(s.ID) }) }
+	s.Release = func() { in.Tell(func(c *shard.Core) { c.Let(s.ID, shard.HoldSuspect) }) }
 	s.Clear = func() { q.x.log.Record(&journal.Change{Sets: []journal.Set{journal.Cleared(s.Position)}}) }
 	if s.GivenUp() {
 		q.condemn(s, in)
@@ -71,7 +71,7 @@ func (q *queue) condemn(s *quarantine.Suspect, in *shard.Shard) {
 	claim := &claim{queue: q, by: holder{Queue: q.name, ID: s.ID}}
 	in.Tell(func(c *shard.Core) { c.Condemn(time.Now().UnixNano(), s.ID, s.Position, s.Reason(), claim) })
 	// Not before: the sentence has to be in the log by then.
-	in.Tell(func(c *shard.Core) { s.Clear(); c.Unpark(s.ID) })
+	in.Tell(func(c *shard.Core) { s.Clear(); c.Let(s.ID, shard.HoldSuspect) })
 }
 
 // logIfGivenUp is for callers that hold no lock.

@@ -103,6 +103,16 @@ func (k *KeyLocks) Leave(by Owner) {
 	}
 }
 
+// Called returns the jobs of a queue that were called and have not entered.
+func (k *KeyLocks) Called(queue string) (jobs []Owner) {
+	for by := range k.waiting {
+		if w := k.job(by); w != nil && w.called && by.Queue == queue {
+			jobs = append(jobs, by)
+		}
+	}
+	return jobs
+}
+
 // Recheck has a job in line try again when what it has locked meanwhile closes a
 // cycle: then it will hear of it.
 func (k *KeyLocks) Recheck(by Owner) {

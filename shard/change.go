@@ -82,7 +82,9 @@ func (c *Core) pinDueOut(l *lane, gone journal.Position) {
 type Change struct {
 	journal.Change
 	Merged []Merged // of Ended
-	Claims []Claim  // of items that were settled
+	Claims []Claim  // of items that were settled, and of jobs that a person has removed
+
+	Deleted []journal.Position // of Ended: by a person
 
 	Over    Weight // of the payloads among Ended and Buried
 	Surplus Weight // under Config.Weighed: of what was taken in, beyond what Announced says of it
@@ -119,6 +121,7 @@ func (c *Core) Record(log Recorder) {
 	c.change.Sets = emptied(c.change.Sets)
 	c.change.Merged = emptied(c.change.Merged)
 	c.change.Claims = emptied(c.change.Claims)
+	c.change.Deleted = emptied(c.change.Deleted)
 	c.change.Over, c.change.Surplus = Weight{}, Weight{}
 	c.stateOf = emptied(c.stateOf)
 }

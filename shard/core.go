@@ -25,7 +25,9 @@ type Core struct {
 	// exempt is how many of runs don't count against Concurrency.
 	exempt int
 
-	parked map[string]struct{} // ids that may not run now
+	held   map[string]Hold // ids that may not run now, and why
+	paused bool            // no id may
+	now    int64           // as of the last Tick
 
 	soon   int64 // what is due before it, when it comes to wait, is prompt; see Tick
 	prompt int64 // the latest due time of a prompt job so far
@@ -53,13 +55,14 @@ type Counts struct {
 	Halted   int // jobs that wait for RunNow
 	Running  int // jobs handed to workers
 	Parked   int // jobs that wait for something else than their time: a lock, a slot
+	Paused   int // ids that a person has paused, with a job or without
 
 	// Merged are the payloads that ended because an equal one stands for them. Of
 	// those, Replaced had been accepted as standing by themselves: a later one has
 	// taken their place, or both met again after a run.
 	Merged, Replaced uint64
 
-	Done, Failed, Snoozed, Buried, Discarded, Interrupted uint64
+	Done, Failed, Snoozed, Buried, Discarded, Deleted, Interrupted uint64
 }
 
 // Add adds the figures of another shard.
@@ -70,6 +73,7 @@ func (c *Counts) Add(o Counts) {
 	c.Halted += o.Halted
 	c.Running += o.Running
 	c.Parked += o.Parked
+	c.Paused += o.Paused
 	c.Merged += o.Merged
 	c.Replaced += o.Replaced
 	c.Done += o.Done
@@ -77,6 +81,7 @@ func (c *Counts) Add(o Counts) {
 	c.Snoozed += o.Snoozed
 	c.Buried += o.Buried
 	c.Discarded += o.Discarded
+	c.Deleted += o.Deleted
 	c.Interrupted += o.Interrupted
 }
 
@@ -209,35 +214,21 @@ func (c *Core) RunNow(id string, now int64) bool {
 // Has reports whether an id has anything to do.
 func (c *Core) Has(id string) bool { return c.lanes.find([]byte(id)) != nil }
 
-// Park keeps an id from running until Unpark. What runs of it at the moment
-// goes on. It is not written down.
-func (c *Core) Park(id string) {
-	if c.parked == nil {
-		c.parked = make(map[string]struct{})
-	}
-	c.parked[id] = struct{}{}
-	if l := c.lanes.find([]byte(id)); l != nil && l.item() == nil {
-		c.enqueue(l, l.due)
-	}
-}
-
-// Unpark lets a parked id run again.
-func (c *Core) Unpark(id string) {
-	delete(c.parked, id)
-	if l := c.lanes.find([]byte(id)); l != nil && l.item() == nil {
-		c.enqueue(l, l.due)
-	}
-}
-
 // Postpone takes back a started item that can't run now, none of whose payloads is
 // done: its id waits until Unpark, or if not parked, for a worker. The worker lets
 // go of the item, which stays in its run.
 func (c *Core) Postpone(it *Item, parked bool) {
 	it.Outcome, it.Claim = Outcome{}, nil
-	if parked {
+	switch removals := it.removals.Load(); {
+	case removals != nil: // meanwhile
+		it.Claim = (*removals)[0].Claim
+		c.settle(c.now, it)
+	case parked:
 		c.Park(it.ID)
+		fallthrough
+	default:
+		c.undo(it.lane, it)
 	}
-	c.undo(it.lane, it)
 	it.state.Store(revoked)
 }
 
@@ -279,6 +270,6 @@ func (c *Core) condemned(l *lane, it *Item, at journal.Position) (judged, behind
 
 // Counts returns the figures of the shard.
 func (c *Core) Counts() Counts {
-	c.counts.Jobs, c.counts.Parked = c.lanes.len(), len(c.parked)
+	c.counts.Jobs = c.lanes.len()
 	return c.counts
 }

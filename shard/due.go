@@ -22,11 +22,7 @@ func (c *Core) enqueue(l *lane, due int64) {
 }
 
 func (c *Core) isParked(l *lane) bool {
-	if len(c.parked) == 0 {
-		return false
-	}
-	_, parked := c.parked[string(l.id(&c.lanes.entries))]
-	return parked
+	return len(c.held) > 0 && c.held[string(l.id(&c.lanes.entries))] != 0
 }
 
 // NextDue returns the due time of the oldest job that waits, or math.MaxInt64.

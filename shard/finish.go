@@ -58,9 +58,12 @@ func (c *Core) left(it *Item) int {
 
 // settle carries out the outcome of an item, and hands on what was held for it.
 func (c *Core) settle(now int64, it *Item) {
+	if it.removals.Load() != nil {
+		c.remove(now, it)
+	}
 	c.decide(now, it)
 	if it.Claim != nil {
-		c.change.Claims = append(c.change.Claims, Claim{it.Claim, it.Outcome.Verdict, it.over})
+		c.change.Claims = append(c.change.Claims, Claim{it.Claim, it.lastWord(), it.over})
 	}
 }
 
@@ -81,6 +84,9 @@ func (c *Core) decide(now int64, it *Item) {
 		c.over(now, l, it, behind)
 	case VerdictCanceled:
 		c.bury(now, it, judged, out.Error)
+		c.over(now, l, it, behind)
+	case VerdictDeleted:
+		c.delete(judged)
 		c.over(now, l, it, behind)
 	case VerdictFailed:
 		c.failed(now, l, it, judged, behind)
@@ -282,6 +288,8 @@ func (c *Core) endParts(now int64, it *Item) bool {
 		case VerdictDiscarded:
 			c.endPayload(p.Ref)
 			c.counts.Discarded++
+		case VerdictDeleted:
+			c.delete(it.Payloads[i : i+1])
 		default:
 			c.bury(now, it, it.Payloads[i:i+1], parts[0].Error)
 		}

@@ -17,6 +17,7 @@ type model struct {
 	morgue map[journal.Position]bool
 	ended  map[journal.Position]bool
 	parked map[string]bool
+	paused map[string]bool
 	counts Counts // totals only
 }
 
@@ -46,13 +47,14 @@ type modelOut struct {
 	started       bool
 	settled       int             // payloads that were done while it ran, and are no more here
 	arrived       []*modelPayload // since it was handed out
+	removals      []*Removal
 }
 
 func newModel(cfg Config) *model {
 	return &model{
 		cfg: cfg, jobs: make(map[string]*modelJob), all: make(map[journal.Position]*modelPayload),
 		morgue: make(map[journal.Position]bool), ended: make(map[journal.Position]bool),
-		parked: make(map[string]bool),
+		parked: make(map[string]bool), paused: make(map[string]bool),
 	}
 }
 
@@ -143,7 +145,7 @@ func (w *model) putBack(j *modelJob) {
 // ready lists the ids that may be taken, oldest due first.
 func (w *model) ready(now int64, of func(id string) bool) (ids []string) {
 	for id, j := range w.jobs {
-		if j.out == nil && !j.halted && !w.parked[id] && j.due <= now && of(id) {
+		if j.out == nil && !j.halted && !w.held(id) && j.due <= now && of(id) {
 			ids = append(ids, id)
 		}
 	}
@@ -174,6 +176,7 @@ func (w *model) take(id string, most int) *modelOut {
 
 func (w *model) finish(id string, now int64, o Outcome) {
 	j := w.jobs[id]
+	w.removeOut(j, &o)
 	for _, s := range slices.Backward(o.Parts) {
 		switch p := j.out.payloads[s.Index]; s.Verdict {
 		case VerdictDone:
@@ -182,6 +185,8 @@ func (w *model) finish(id string, now int64, o Outcome) {
 		case VerdictDiscarded:
 			w.end(p)
 			w.counts.Discarded++
+		case VerdictDeleted:
+			w.delete(p)
 		default:
 			w.bury([]*modelPayload{p})
 		}
@@ -217,6 +222,11 @@ func (w *model) finish(id string, now int64, o Outcome) {
 		w.over(id, now, behind)
 	case VerdictCanceled:
 		w.bury(ps)
+		w.over(id, now, behind)
+	case VerdictDeleted:
+		for _, p := range ps {
+			w.delete(p)
+		}
 		w.over(id, now, behind)
 	case VerdictSnoozed:
 		w.counts.Snoozed++
@@ -300,6 +310,7 @@ func (w *model) over(id string, now int64, behind []*modelPayload) {
 // time and count depend on what the log has first.
 func (w *model) crash() (unsure []string) {
 	clear(w.parked)
+	clear(w.paused)
 	merged, gone := w.counts.Merged, maps.Clone(w.ended)
 	for id, j := range w.jobs {
 		if j.out == nil {

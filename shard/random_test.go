@@ -121,6 +121,9 @@ func (p *pair) drive(t *rapid.T) {
 		"unpark":  p.unpark,
 		"end":     p.finishOne,
 		"now":     p.runNow,
+		"remove":  p.removeSome,
+		"pause":   p.pauseOne,
+		"resume":  p.pauseAll,
 		"restore": p.restoreOne,
 		"reclaim": p.reclaim,
 		"crash":   p.crashNow,
@@ -167,7 +170,7 @@ func (p *pair) takeSome(t *rapid.T) {
 	}
 	c := p.cores[i]
 	ready := p.model.ready(p.now, func(id string) bool { return p.core(id) == c })
-	free := p.running(c) < p.cfg.Concurrency && !c.swift()
+	free := p.running(c) < p.cfg.Concurrency && !c.swift() && !c.paused
 	due, ok := c.ready(p.now)
 	require.Equal(p.t, free && len(ready) > 0, ok, "ready")
 	if len(ready) > 0 {
@@ -319,8 +322,13 @@ func (p *pair) postponeOne(t *rapid.T) {
 		return
 	}
 	id, parked := it.ID, rapid.Bool().Draw(t, "parked")
+	r.core.Tick(p.now)
 	r.core.Postpone(it, parked)
 	r.core.Record(p)
+	if r.outs[i].removals != nil {
+		p.model.finish(id, p.now, Outcome{})
+		return
+	}
 	if parked {
 		p.model.parked[id] = true
 	}
@@ -409,7 +417,7 @@ func (p *pair) reclaim(t *rapid.T) {
 	}
 	var goOn []func() // what the model does, once the cores have let go of the items
 	for _, r := range p.runs {
-		if r.run.size > 1 && p.now >= r.taken+int64(Quantum) {
+		if slices.Contains(r.core.young, r.run) && p.now >= r.taken+int64(Quantum) {
 			goOn = append(goOn, p.takeApart(r)...)
 		}
 	}
@@ -437,9 +445,6 @@ func (p *pair) takeApart(r *pairRun) (goOn []func()) {
 		case inHand:
 			inHand = false
 			it := &r.run.Items[i]
-			if it.recalled.Load() {
-				break // its worker has been told already, and gives it back
-			}
 			passed := int(it.passed.Load()) - out.settled
 			goOn = append(goOn, func() { p.model.settle(p.model.jobs[id], passed) })
 		default:
@@ -535,7 +540,7 @@ func (p *pair) compare() {
 			views = append(views, v)
 		}
 		n := c.Counts()
-		n.Jobs, n.Payloads, n.Retrying, n.Halted, n.Running, n.Parked = 0, 0, 0, 0, 0, 0
+		n.Jobs, n.Payloads, n.Retrying, n.Halted, n.Running, n.Parked, n.Paused = 0, 0, 0, 0, 0, 0, 0
 		totals.Add(n)
 		next = min(next, c.NextDue())
 	}
@@ -547,7 +552,7 @@ func (p *pair) compare() {
 		due, out := j.due, []*modelPayload(nil)
 		if j.out != nil {
 			due, out = j.out.due, j.out.payloads
-		} else if !j.halted && !p.model.parked[v.id] {
+		} else if !j.halted && !p.model.held(v.id) {
 			next = min(next, due)
 			require.LessOrEqual(p.t, next, due)
 		}

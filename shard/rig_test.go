@@ -224,7 +224,11 @@ func (g *rig) morgue() map[journal.Position]journal.Buried {
 // check holds a core against its own laws, by walking everything.
 func (c *Core) check(t tester) {
 	t.Helper()
-	got, want := c.Counts(), Counts{Jobs: c.lanes.len(), Parked: len(c.parked)}
+	got, want := c.Counts(), Counts{Jobs: c.lanes.len()}
+	for _, why := range c.held {
+		want.Parked += count(why&^HoldPause != 0)
+		want.Paused += count(why&HoldPause != 0)
+	}
 	queued, out := 0, 0
 	for id, l := range c.lanes.named() {
 		v, _ := c.view(id)
@@ -236,8 +240,7 @@ func (c *Core) check(t tester) {
 		want.Halted += count(l.halted)
 		want.Running += count(l.item() != nil)
 		queued += count(l.standing != absent)
-		_, parked := c.parked[id]
-		require.Equal(t, l.item() == nil && !l.halted && !parked, l.standing != absent, "%v: queued", v)
+		require.Equal(t, l.item() == nil && !l.halted && c.held[id] == 0, l.standing != absent, "%v: queued", v)
 		if p := l.past(); p != nil {
 			require.Zero(t, p.pending, "%v: change was not recorded", v)
 		}
@@ -256,7 +259,8 @@ func (c *Core) check(t tester) {
 	require.LessOrEqual(t, len(c.runs)-c.exempt, c.cfg.Concurrency)
 	require.Equal(t, queued, c.checkAgenda(t), "places in the agenda")
 	c.lanes.check(t)
-	got.Merged, got.Replaced, got.Done, got.Failed, got.Snoozed, got.Buried, got.Discarded, got.Interrupted = 0, 0, 0, 0, 0, 0, 0, 0
+	c.checkScan(t, 0)
+	got.Merged, got.Replaced, got.Done, got.Failed, got.Snoozed, got.Buried, got.Discarded, got.Deleted, got.Interrupted = 0, 0, 0, 0, 0, 0, 0, 0, 0
 	require.Equal(t, want, got)
 }
 

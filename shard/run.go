@@ -59,6 +59,7 @@ type Item struct {
 	passed   atomic.Int32  // payloads at the front that are done, if there are others
 	recalled atomic.Bool   // the shard wants what the worker has not begun
 	settled  int           // of passed: those that have ended; the shard's own
+	removals atomic.Pointer[[]*Removal]
 	lane     *lane
 	hash     uint32 // of ID
 	shift    int64  // Core.shift when it was handed out
@@ -123,6 +124,9 @@ const (
 	VerdictCanceled
 	// VerdictDiscarded: they are over, and counted as discarded.
 	VerdictDiscarded
+	// VerdictDeleted: they are over, because a person wants them to be; see
+	// Core.Remove. It is no worker's.
+	VerdictDeleted
 )
 
 // Outcome is what a worker found out about an item.
@@ -180,9 +184,13 @@ func (it *Item) begin(l *lane, limit int) {
 
 // reset lets go of everything, for the next use.
 func (it *Item) reset() {
-	if len(it.Payloads) > 1 {
+	removed := it.removals.Load() != nil
+	if len(it.Payloads) > 1 || removed {
 		it.passed.Store(0)
 		it.recalled.Store(false)
+	}
+	if removed {
+		it.removals.Store(nil)
 	}
 	it.ID, it.Payloads, it.LastError, it.History, it.lane = "", nil, "", nil, nil
 	it.Outcome, it.Claim, it.inline = Outcome{}, nil, [1]Payload{}

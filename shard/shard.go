@@ -238,7 +238,7 @@ func (s *Shard) assign(now int64, w Worker) bool {
 // set for a run and none is out: that is most often over long before.
 func (s *Shard) setTimer(now, reclaim int64) {
 	next, idle := reclaim, false
-	if s.core.NextDue() > now {
+	if !s.core.paused && s.core.NextDue() > now {
 		next, idle = min(next, s.core.nextWake()), reclaim == math.MaxInt64
 	}
 	if s.stopped || next >= s.timerAt && !(idle && s.forRun) {

@@ -5,6 +5,7 @@ type Status struct {
 	Known     bool // it has something to do; otherwise the other fields are zero
 	Running   bool // handed to a worker; what follows is of the payloads that wait
 	Parked    bool
+	Paused    bool // by itself
 	Halted    bool
 	Due       int64 // Unix ns
 	Retry     int   // −1 new, 0 failed once, …
@@ -18,9 +19,9 @@ func (c *Core) Status(id string) (s Status) {
 	if l == nil {
 		return s
 	}
-	_, parked := c.parked[id]
+	held := c.held[id]
 	s = Status{
-		Known: true, Running: l.item() != nil, Parked: parked, Halted: l.halted,
+		Known: true, Running: l.item() != nil, Parked: held&^HoldPause != 0, Paused: held&HoldPause != 0, Halted: l.halted,
 		Due: l.due, Retry: l.retry(), Payloads: l.n(),
 	}
 	if p := l.past(); p != nil {

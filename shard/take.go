@@ -20,14 +20,14 @@ const (
 // begin now.
 func (c *Core) ready(now int64) (due int64, ok bool) {
 	due = c.NextDue()
-	return due, due <= now && !c.saturated() && !c.broken()
+	return due, due <= now && !c.paused && !c.saturated() && !c.broken()
 }
 
 // Take hands out the oldest due jobs, as many as are likely to be done within
 // the quantum, oldest first. It reports false when none is due or the shard
 // has as many runs as it may.
 func (c *Core) Take(now int64, r *Run) bool {
-	if c.saturated() || c.broken() {
+	if c.paused || c.saturated() || c.broken() {
 		return false
 	}
 	r.Items, r.size = r.Items[:0], 0

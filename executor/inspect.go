@@ -1,0 +1,99 @@
+package executor
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/strandjobs/strand/shard"
+)
+
+// Errors of looking.
+var (
+	// ErrInvalidQuery is returned for a query or a filter that makes no sense; the
+	// text names the field, with its value.
+	ErrInvalidQuery = errors.New("executor: invalid query")
+
+	// ErrInvalidCursor is returned for a cursor that is none, or that comes from
+	// another list, queue or order.
+	ErrInvalidCursor = errors.New("executor: invalid cursor")
+
+	// ErrUnknownJob is returned for an id that has neither a job nor dead payloads.
+	ErrUnknownJob = errors.New("executor: unknown job")
+)
+
+// Inspector shows what is in an executor while it runs: to people, dashboards and
+// tools, by the names of queues, whatever their payload types. [Executor.Inspect]
+// returns it.
+type Inspector struct{ x *Executor }
+
+// Inspect returns the inspector of the executor. It may be called at any time,
+// and costs nothing.
+func (x *Executor) Inspect() *Inspector { return &Inspector{x} }
+
+// The states of jobs in lists. Each job is in one of six at any moment:
+//
+//	in a list        it                                      [Executor.Explain] says
+//	────────────────────────────────────────────────────────────────────────────────
+//	[JobReady]       is due and waits for a worker, also     JobReady
+//	                 one that has failed
+//	[JobScheduled]   is due later, and has not failed        JobScheduled, Attempt 1
+//	[JobRetrying]    is due later, because it failed         JobScheduled, Attempt above 1
+//	[JobParked]      waits for a key, lease, slot or limit   JobBlocked, JobWaiting,
+//	                                                         JobSuspected
+//	[JobHalted]      waits for RunNow                        JobHalted
+//	[JobRunning]     is handed to a worker                   JobRunning
+//
+// A job that runs is running, whatever else is true; one that is halted comes
+// before one that is parked, and that before the three that only time decides. So
+// what is due is JobReady, and what waits is all but JobRunning. Dead letters are
+// payloads in the morgue and no jobs: see [Inspector.Dead].
+const (
+	// JobRetrying: its last run failed, and it waits for the next one.
+	JobRetrying JobState = "retrying"
+	// JobParked: it waits for something else than its time.
+	JobParked JobState = "parked"
+)
+
+// listed are the states of jobs in lists.
+var listed = [...]JobState{
+	shard.StateReady: JobReady, shard.StateScheduled: JobScheduled, shard.StateRetrying: JobRetrying,
+	shard.StateParked: JobParked, shard.StateHalted: JobHalted, shard.StateRunning: JobRunning,
+}
+
+// stateOf is the state of a job in lists.
+func stateOf(s shard.State) JobState { return listed[s] }
+
+// JobFilter picks jobs, or dead payloads, by what they are: those for which all
+// that is set is true. The zero JobFilter picks all.
+type JobFilter struct {
+	// IDPrefix is how the id begins, byte by byte. At most MaxIDBytes.
+	IDPrefix string
+
+	// ErrorContains is a part of the last error, as it is written. At most 1 KiB. A
+	// job that has not failed has none.
+	ErrorContains string
+
+	// OlderThan: the payload that runs or comes next, or the dead one, was enqueued
+	// longer ago. 0: whenever; below zero is refused.
+	OlderThan time.Duration
+
+	// Failed: the last run failed, whatever the job does now. It is true of every
+	// dead payload.
+	Failed bool
+}
+
+// maxFilterBytes bounds ErrorContains.
+const maxFilterBytes = 1 << 10
+
+func (f *JobFilter) check() error {
+	switch {
+	case len(f.IDPrefix) > MaxIDBytes:
+		return fmt.Errorf("%w: IDPrefix has %d bytes, and no id more than %d", ErrInvalidQuery, len(f.IDPrefix), MaxIDBytes)
+	case len(f.ErrorContains) > maxFilterBytes:
+		return fmt.Errorf("%w: ErrorContains has %d bytes, the limit is %d", ErrInvalidQuery, len(f.ErrorContains), maxFilterBytes)
+	case f.OlderThan < 0:
+		return fmt.Errorf("%w: OlderThan is %v, it must not be negative", ErrInvalidQuery, f.OlderThan)
+	}
+	return nil
+}

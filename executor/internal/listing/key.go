@@ -1,0 +1,115 @@
+package listing
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// Key is the place of a row in an order. No two rows of a list have the same.
+type Key struct {
+	First, Second int64
+	ID            string
+}
+
+// Compare is below zero when k comes before o, and zero when they are the same.
+func (k Key) Compare(o Key) int {
+	return cmp.Or(k.numbers(o), strings.Compare(k.ID, o.ID))
+}
+
+// numbers compares what is known of a row before its ID is.
+func (k Key) numbers(o Key) int {
+	return cmp.Or(cmp.Compare(k.First, o.First), cmp.Compare(k.Second, o.Second))
+}
+
+// Page picks the first rows behind a key. The zero Page has no room; see NewPage.
+type Page[T any] struct {
+	limit int
+	sign  int // −1: from the last to the first
+	after *Key
+	rows  []row[T] // a heap: its first row is the one that goes next
+	more  bool
+}
+
+type row[T any] struct {
+	key   Key
+	value T
+}
+
+// NewPage returns a page with room for limit rows, which is above zero, behind a
+// key, or from the beginning of the order if that is nil; from its end back if
+// descending.
+func NewPage[T any](limit int, descending bool, after *Key) *Page[T] {
+	p := &Page[T]{limit: limit, sign: 1, after: after}
+	if descending {
+		p.sign = -1
+	}
+	return p
+}
+
+// May reports whether a row with these numbers might be on the page, whatever its
+// ID. What Offer would refuse because the page is full is more, see Rows.
+func (p *Page[T]) May(first, second int64) bool {
+	k := Key{First: first, Second: second}
+	if p.after != nil && p.sign*k.numbers(*p.after) < 0 {
+		return false
+	}
+	if len(p.rows) == p.limit && p.sign*k.numbers(p.rows[0].key) > 0 {
+		p.more = true
+		return false
+	}
+	return true
+}
+
+// Offer puts a row on the page if it is behind the key and among the first.
+func (p *Page[T]) Offer(k Key, value T) {
+	if p.after != nil && p.sign*k.Compare(*p.after) <= 0 {
+		return
+	}
+	if len(p.rows) < p.limit {
+		p.rows = append(p.rows, row[T]{k, value})
+		p.rise(len(p.rows) - 1)
+		return
+	}
+	p.more = true
+	if p.sign*k.Compare(p.rows[0].key) < 0 {
+		p.rows[0] = row[T]{k, value}
+		p.sink()
+	}
+}
+
+// Rows returns what is on the page, in order, the key of the last of them, and
+// whether rows were offered that come behind it. The page is of no use afterwards.
+func (p *Page[T]) Rows() (values []T, last Key, more bool) {
+	slices.SortFunc(p.rows, func(a, b row[T]) int { return p.sign * a.key.Compare(b.key) })
+	for _, r := range p.rows {
+		values, last = append(values, r.value), r.key
+	}
+	return values, last, p.more
+}
+
+// worse reports whether row i goes before row j does.
+func (p *Page[T]) worse(i, j int) bool { return p.sign*p.rows[i].key.Compare(p.rows[j].key) > 0 }
+
+func (p *Page[T]) rise(i int) {
+	for parent := (i - 1) / 2; i > 0 && p.worse(i, parent); i, parent = parent, (parent-1)/2 {
+		p.rows[i], p.rows[parent] = p.rows[parent], p.rows[i]
+	}
+}
+
+func (p *Page[T]) sink() {
+	for i := 0; ; {
+		child := 2*i + 1
+		if child >= len(p.rows) {
+			return
+		}
+		if right := child + 1; right < len(p.rows) && p.worse(right, child) {
+			child = right
+		}
+		if !p.worse(child, i) {
+			return
+		}
+		p.rows[i], p.rows[child] = p.rows[child], p.rows[i]
+		i = child
+	}
+}

@@ -1,0 +1,76 @@
+package pace_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor/internal/pace"
+)
+
+func always() bool { return true }
+
+func work(d time.Duration) func() error {
+	return func() error { time.Sleep(d); return nil }
+}
+
+// Ten who look get the share of one, together, beyond the burst.
+func TestShare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := pace.New(0.05, 50*time.Millisecond)
+		began := time.Now()
+		var readers sync.WaitGroup
+		for range 10 {
+			readers.Go(func() {
+				for range 100 {
+					require.NoError(t, p.Do(t.Context(), always, work(time.Millisecond)))
+				}
+			})
+		}
+		readers.Wait()
+		// A second of work, less the burst, at a twentieth.
+		took := time.Since(began)
+		require.InDelta(t, 19, took.Seconds(), 0.1)
+		time.Sleep(time.Hour)
+		began = time.Now()
+		for range 50 {
+			require.NoError(t, p.Do(t.Context(), always, work(time.Millisecond)))
+		}
+		require.Equal(t, 50*time.Millisecond, time.Since(began), "a burst is free, and saved up once")
+	})
+}
+
+func TestNoPauseWhileNobodyWorks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := pace.New(0.05, 0)
+		began := time.Now()
+		for range 100 {
+			require.NoError(t, p.Do(t.Context(), func() bool { return false }, work(time.Millisecond)))
+		}
+		require.Equal(t, 100*time.Millisecond, time.Since(began))
+	})
+}
+
+func TestContextEndsTheWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := pace.New(0.001, 0)
+		require.NoError(t, p.Do(t.Context(), always, work(time.Second)))
+		errEnough := errors.New("enough")
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errEnough)
+		defer cancel()
+		var readers sync.WaitGroup
+		for range 2 { // one pauses, the other waits for its turn
+			readers.Go(func() {
+				require.ErrorIs(t, p.Do(ctx, always, func() error { t.Error("called"); return nil }), errEnough)
+			})
+		}
+		readers.Wait()
+		errBoom := errors.New("boom")
+		require.ErrorIs(t, p.Do(t.Context(), func() bool { return false }, func() error { return errBoom }), errBoom)
+	})
+}

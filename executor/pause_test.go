@@ -1,0 +1,347 @@
+package executor_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/journal"
+)
+
+// pausable are the three ways to pause what an id does, typed and by name.
+func pausable(x *executor.Executor, q *executor.Queue[string]) map[string][2]func(ctx context.Context) error {
+	noCount := func(_ int, err error) error { return err }
+	i := x.Inspect()
+	return map[string][2]func(ctx context.Context) error{
+		"executor":      {x.Pause, x.Resume},
+		"queue":         {q.Pause, q.Resume},
+		"id":            {func(ctx context.Context) error { return noCount(q.PauseIDs(ctx, "a")) }, func(ctx context.Context) error { return noCount(q.ResumeIDs(ctx, "a")) }},
+		"queue by name": {func(ctx context.Context) error { return i.PauseQueue(ctx, q.Name()) }, func(ctx context.Context) error { return i.ResumeQueue(ctx, q.Name()) }},
+		"id by name": {func(ctx context.Context) error { return noCount(i.PauseIDs(ctx, q.Name(), "a")) },
+			func(ctx context.Context) error { return noCount(i.ResumeIDs(ctx, q.Name(), "a")) }},
+	}
+}
+
+// What is paused begins nothing, and goes on where it was: payloads are accepted, RunNow
+// does not override it, and Explain and Stats say it.
+func TestPause(t *testing.T) {
+	for _, name := range []string{"executor", "queue", "id", "queue by name", "id by name"} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				x := open(t, "", executor.Config{})
+				var p probe
+				q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{})
+				start(t, x)
+				how := pausable(x, q)[name]
+				require.NoError(t, how[0](t.Context()))
+				require.NoError(t, how[0](t.Context()), "again")
+				enqueue(t, q, "a", "1")
+				enqueue(t, q, "a", "2", executor.In(time.Minute))
+				n, err := q.RunNow(t.Context(), "a")
+				require.NoError(t, err)
+				require.Equal(t, 1, n)
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				require.Empty(t, p.log())
+				e, err := x.Explain(t.Context(), "q", "a")
+				require.NoError(t, err)
+				require.Equal(t, executor.JobPaused, e.State)
+				scope, _, _ := strings.Cut(name, " ")
+				require.Equal(t, []string{scope}, e.Paused)
+				require.Contains(t, e.String(), "(pause of the "+scope+")")
+				s, err := q.Stats(t.Context())
+				require.NoError(t, err)
+				require.Equal(t, scope != "id", s.Paused)
+				require.Equal(t, scope == "id", s.PausedIDs == 1)
+				require.Equal(t, scope != "id", s.Lag == time.Hour)
+				require.NoError(t, how[1](t.Context()))
+				synctest.Wait()
+				require.Equal(t, []string{"a[1 2]"}, p.log())
+				require.NoError(t, how[1](t.Context()), "again")
+			})
+		})
+	}
+}
+
+// The three are independent: a job runs when none of them is on.
+func TestPausesAddUp(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		var p probe
+		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{})
+		start(t, x)
+		all := pausable(x, q)
+		for _, name := range []string{"executor", "queue", "id"} {
+			require.NoError(t, all[name][0](t.Context()))
+		}
+		enqueue(t, q, "a", "1")
+		for _, name := range []string{"queue", "executor"} {
+			require.NoError(t, all[name][1](t.Context()))
+			synctest.Wait()
+			require.Empty(t, p.log())
+		}
+		require.NoError(t, all["id"][1](t.Context()))
+		synctest.Wait()
+		require.Equal(t, []string{"a[1]"}, p.log())
+	})
+}
+
+// When Pause has returned, no call begins: neither of what is behind a payload in hand,
+// nor of other ids in the hands of its worker.
+func TestPauseTakesBackWhatHasNotBegun(t *testing.T) {
+	for name, pause := range map[string]func(*executor.Executor, *executor.Queue[string]) error{
+		"executor": func(x *executor.Executor, _ *executor.Queue[string]) error { return x.Pause(context.Background()) },
+		"queue":    func(_ *executor.Executor, q *executor.Queue[string]) error { return q.Pause(context.Background()) },
+		"ids": func(_ *executor.Executor, q *executor.Queue[string]) error {
+			_, err := q.PauseIDs(context.Background(), "a", "b", "c")
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				x := open(t, "", executor.Config{Workers: 1})
+				begun, goOn := make(chan string, 10), make(chan bool)
+				q, err := executor.Handle(x, "q", func(_ context.Context, job executor.Job[string]) error {
+					begun <- job.ID + job.Payload
+					<-goOn
+					return nil
+				}, executor.QueueConfig[string]{Shards: 1})
+				require.NoError(t, err)
+				for _, id := range []string{"warm", "up", "a", "a", "b", "b", "c"} {
+					enqueue(t, q, id, "")
+				}
+				start(t, x)
+				for range 2 { // runs get longer
+					<-begun
+					goOn <- true
+				}
+				synctest.Wait()
+				require.Equal(t, "a", <-begun)
+				require.NoError(t, pause(x, q))
+				goOn <- true
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				require.Empty(t, begun)
+				s, err := q.Stats(t.Context())
+				require.NoError(t, err)
+				require.Equal(t, []int{3, 4, 0}, []int{s.Jobs, s.Payloads, s.Running})
+				close(goOn)
+				require.NoError(t, x.Resume(t.Context()))
+				require.NoError(t, q.Resume(t.Context()))
+				_, err = q.ResumeIDs(t.Context(), "a", "b", "c")
+				require.NoError(t, err)
+				synctest.Wait()
+				require.Len(t, begun, 4)
+			})
+		})
+	}
+}
+
+// Pauses come through a restart and a crash, and go along to a new name of the queue.
+func TestPausesSurvive(t *testing.T) {
+	disk := new(journal.Memory)
+	x := openOn(t, disk, executor.Config{})
+	var p probe
+	q := handle(t, x, "former", p.handle, executor.QueueConfig[string]{})
+	other := handle(t, x, "other", p.handle, executor.QueueConfig[string]{})
+	start(t, x)
+	n, err := q.PauseIDs(t.Context(), "a", "b", "a", "no job")
+	require.NoError(t, err)
+	require.Equal(t, 3, n)
+	n, err = q.ResumeIDs(t.Context(), "b")
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	require.NoError(t, other.Pause(t.Context()))
+	require.NoError(t, x.Pause(t.Context()))
+	for _, id := range []string{"a", "b", "no job"} {
+		enqueue(t, q, id, id)
+	}
+	enqueue(t, other, "a", "other")
+	disk = disk.Crash() // with what Pause has said
+
+	open := func(name string, cfg executor.QueueConfig[string]) {
+		x = openOn(t, disk, executor.Config{})
+		q, other = handle(t, x, name, p.handle, cfg), handle(t, x, "other", p.handle, executor.QueueConfig[string]{})
+		start(t, x)
+	}
+	open("former", executor.QueueConfig[string]{})
+	all, queues := x.Inspect().Paused()
+	require.True(t, all)
+	require.Equal(t, []string{"other"}, queues)
+	require.Equal(t, []string{"a", "no job"}, pausedIDs(t, x, "former"))
+	require.NoError(t, x.Resume(t.Context()))
+	require.Eventually(t, func() bool { return slices.Equal(p.log(), []string{"b[b]"}) }, 10*time.Second, time.Millisecond)
+	require.NoError(t, q.Pause(t.Context()))
+	stop(t, x)
+	open("new name", executor.QueueConfig[string]{RenamedFrom: []string{"former"}})
+	all, queues = x.Inspect().Paused()
+	require.False(t, all)
+	require.Equal(t, []string{"new name", "other"}, queues)
+	require.Equal(t, []string{"a", "no job"}, pausedIDs(t, x, "new name"))
+	require.Empty(t, pausedIDs(t, x, "former"))
+	require.NoError(t, q.Resume(t.Context()))
+	require.NoError(t, other.Resume(t.Context()))
+	n, err = q.ResumeIDs(t.Context(), "a", "no job")
+	require.NoError(t, err)
+	require.Equal(t, 2, n)
+	require.Eventually(t, func() bool { return len(p.log()) == 4 }, 10*time.Second, time.Millisecond)
+	stop(t, x)
+	open("new name", executor.QueueConfig[string]{RenamedFrom: []string{"former"}})
+	all, queues = x.Inspect().Paused()
+	require.False(t, all)
+	require.Empty(t, queues)
+	require.Empty(t, pausedIDs(t, x, "new name"))
+}
+
+func pausedIDs(t *testing.T, x *executor.Executor, queue string) (ids []string) {
+	t.Helper()
+	for id, err := range x.Inspect().PausedIDs(queue) {
+		require.NoError(t, err)
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// A job that is parked for a lock and paused runs when both are over, in either order;
+// and while it is paused, it lets others of its key pass.
+func TestPauseAndLocks(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		var p probe
+		key := func(string, string) []string { return []string{"k"} }
+		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Locks: executor.Locks[string]{BlockedBy: key, OnRun: key, Unlock: key}})
+		start(t, x)
+		keys := x.KeyLocks()
+		for _, resumeFirst := range []bool{true, false} {
+			require.NoError(t, keys.Lock(t.Context(), "k"))
+			enqueue(t, q, "a", "1")
+			synctest.Wait()
+			_, err := q.PauseIDs(t.Context(), "a")
+			require.NoError(t, err)
+			s, err := q.Stats(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, []int{0, 1}, []int{s.Parked, s.PausedIDs})
+			enqueue(t, q, "b", "1")
+			synctest.Wait()
+			if resumeFirst {
+				_, err = q.ResumeIDs(t.Context(), "a")
+				require.NoError(t, err)
+				synctest.Wait()
+				require.NotContains(t, p.log(), "a[1]")
+				require.NoError(t, keys.Unlock(t.Context(), "k"))
+			} else {
+				require.NoError(t, keys.Unlock(t.Context(), "k"))
+				synctest.Wait()
+				require.Equal(t, []string{"b[1]", "a[1]", "b[1]"}, p.log(), "a lets b pass")
+				_, err = q.ResumeIDs(t.Context(), "a")
+				require.NoError(t, err)
+			}
+			synctest.Wait()
+		}
+		require.Equal(t, []string{"b[1]", "a[1]", "b[1]", "a[1]"}, p.log())
+		require.Empty(t, keys.List())
+	})
+}
+
+// A paused queue keeps nobody waiting whose turn would come after that of its jobs.
+func TestPausedQueueGivesUpItsTurn(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{Workers: 2})
+		unique := executor.Unique[string]{Key: func(string, string) string { return "k" }}
+		release := make(chan bool)
+		var p probe
+		first := handle(t, x, "first", func(context.Context, executor.Merged[string]) error { <-release; return nil }, executor.QueueConfig[string]{Unique: unique})
+		paused := handle(t, x, "paused", p.handle, executor.QueueConfig[string]{Unique: unique})
+		free := handle(t, x, "free", p.handle, executor.QueueConfig[string]{Unique: unique})
+		start(t, x)
+		enqueue(t, first, "f", "")
+		synctest.Wait()
+		enqueue(t, paused, "in line", "")
+		synctest.Wait()
+		enqueue(t, free, "behind", "")
+		synctest.Wait()
+		require.NoError(t, paused.Pause(t.Context()))
+		release <- true
+		synctest.Wait()
+		require.Equal(t, []string{"behind[]"}, p.log())
+		require.NoError(t, paused.Resume(t.Context()))
+		synctest.Wait()
+		require.Equal(t, []string{"behind[]", "in line[]"}, p.log())
+	})
+}
+
+// The same when its turn has come already, and all workers are busy.
+func TestPausedQueueGivesUpATurnThatHasCome(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{Workers: 2})
+		unique := executor.Unique[string]{Key: func(string, string) string { return "k" }}
+		release := make(chan bool)
+		wait := func(context.Context, executor.Merged[string]) error { <-release; return nil }
+		var p probe
+		first := handle(t, x, "first", wait, executor.QueueConfig[string]{Unique: unique})
+		busy := handle(t, x, "busy", wait, executor.QueueConfig[string]{})
+		paused := handle(t, x, "paused", p.handle, executor.QueueConfig[string]{Unique: unique})
+		free := handle(t, x, "free", p.handle, executor.QueueConfig[string]{Unique: unique})
+		start(t, x)
+		enqueue(t, first, "f", "")
+		synctest.Wait()
+		enqueue(t, paused, "its turn", "")
+		synctest.Wait()
+		enqueue(t, free, "behind", "")
+		synctest.Wait()
+		for _, id := range []string{"1", "2", "3"} {
+			enqueue(t, busy, id, "") // the first worker that is free has one of these
+		}
+		synctest.Wait()
+		release <- true
+		synctest.Wait()
+		require.NoError(t, paused.Pause(t.Context()))
+		close(release)
+		synctest.Wait()
+		require.Equal(t, []string{"behind[]"}, p.log())
+	})
+}
+
+func TestBadPauses(t *testing.T) {
+	x := open(t, "", executor.Config{})
+	q := handle(t, x, "q", func(context.Context, executor.Merged[string]) error { return nil }, executor.QueueConfig[string]{})
+	i := x.Inspect()
+	_, err := q.PauseIDs(t.Context(), "a", "")
+	require.ErrorIs(t, err, executor.ErrInvalidID)
+	require.Empty(t, pausedIDs(t, x, "q"))
+	_, err = i.PauseIDs(t.Context(), "nobody's", "a")
+	require.ErrorIs(t, err, executor.ErrUnknownQueue)
+	require.ErrorIs(t, i.PauseQueue(t.Context(), ""), executor.ErrUnknownQueue)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, x.Pause(ended), context.Canceled)
+	var none *executor.Queue[string]
+	require.ErrorIs(t, none.Pause(t.Context()), executor.ErrState)
+	require.ErrorIs(t, new(executor.Inspector).PauseQueue(t.Context(), "q"), executor.ErrState)
+	stop(t, x)
+	require.ErrorIs(t, x.Pause(t.Context()), executor.ErrClosed)
+	_, err = q.ResumeIDs(t.Context(), "a")
+	require.ErrorIs(t, err, executor.ErrClosed)
+}
+
+func TestTooManyPausedIDs(t *testing.T) {
+	x := open(t, "", executor.Config{})
+	q := handle(t, x, "q", func(context.Context, executor.Merged[string]) error { return nil }, executor.QueueConfig[string]{})
+	ids := make([]string, executor.MaxPausedIDs+1)
+	for i := range ids {
+		ids[i] = fmt.Sprint(i)
+	}
+	n, err := q.PauseIDs(t.Context(), ids...)
+	require.ErrorIs(t, err, executor.ErrTooManyPaused)
+	require.Equal(t, executor.MaxPausedIDs, n)
+	n, err = q.ResumeIDs(t.Context(), ids...)
+	require.NoError(t, err)
+	require.Equal(t, executor.MaxPausedIDs, n)
+}

@@ -1,0 +1,295 @@
+package executor
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/lock"
+	"github.com/strandjobs/strand/shard"
+)
+
+// pauses are what a person has paused: the executor, queues, ids. The journal has a
+// state key for each; in memory, the shards know whether all their ids are paused, and
+// which single ones are. So a queue that is not paused costs its jobs nothing, and one
+// that is asks for no worker.
+type pauses struct {
+	x *Executor
+
+	// mu makes the order of changes one order for the journal and the shards. Under
+	// it, the journal is given changes and shards are told, which does not wait.
+	mu     sync.Mutex
+	all    bool
+	queues map[string]bool // by name, registered or not
+	open   []*queue        // that are registered
+}
+
+// State keys of pauses; the length and the name of a queue come before an id, so that
+// no two are one. The value says since when.
+const (
+	pausePrefix    = "pause/"
+	executorPaused = pausePrefix + "executor"
+	queuePrefix    = pausePrefix + "queue/"
+	idPrefix       = pausePrefix + "id/"
+
+	pauseVersion = 1
+)
+
+func idsPaused(queue string) string { return fmt.Sprintf("%s%d/%s/", idPrefix, len(queue), queue) }
+
+func pauseSet(key string, on bool) journal.Set {
+	if !on {
+		return journal.Set{Key: key}
+	}
+	return journal.Set{Key: key, Value: binary.AppendVarint([]byte{pauseVersion}, time.Now().UnixNano())}
+}
+
+// checkPause returns an error for a value that no version so far has written.
+func checkPause(s journal.Set) error {
+	switch {
+	case len(s.Value) < 2:
+		return fmt.Errorf("executor: pause %q: %w", s.Key, &journal.CorruptError{Reason: fmt.Sprintf("a pause of %d bytes", len(s.Value))})
+	case s.Value[0] > pauseVersion:
+		return fmt.Errorf("%w: a pause has version %d", journal.ErrTooNew, s.Value[0])
+	}
+	return nil
+}
+
+// restore brings back what was paused when the last process ended, but for single
+// ids: those come with their queues.
+func (p *pauses) restore(x *Executor) error {
+	p.x, p.queues = x, make(map[string]bool)
+	for s, err := range x.log.Keys(pausePrefix) {
+		if err == nil {
+			err = checkPause(s)
+		}
+		switch {
+		case err != nil:
+			return err
+		case s.Key == executorPaused:
+			p.all = true
+		case len(s.Key) > len(queuePrefix) && s.Key[:len(queuePrefix)] == queuePrefix:
+			p.queues[s.Key[len(queuePrefix):]] = true
+		}
+	}
+	return nil
+}
+
+// ids returns the ids of a queue that are paused, as of the last commit.
+func (p *pauses) ids(queue string, f func(id string) bool) error {
+	prefix := idsPaused(queue)
+	for s, err := range p.x.log.Keys(prefix) {
+		if err == nil {
+			err = checkPause(s)
+		}
+		if err != nil {
+			return err
+		}
+		if !f(s.Key[len(prefix):]) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// load pauses the ids of a queue in its new cores, before they take anything in.
+func (p *pauses) load(q *queue, cores []*shard.Core) error {
+	now := time.Now().UnixNano()
+	for _, c := range cores {
+		c.Pause(now) // until adopt
+	}
+	return p.ids(q.name, func(id string) bool {
+		cores[q.route([]byte(id))-q.first].Hold(id, shard.HoldPause)
+		q.pausedIDs.Add(1)
+		return true
+	})
+}
+
+// adopt lets the shards of a new queue go on, unless it is paused.
+func (p *pauses) adopt(q *queue) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.open = append(p.open, q)
+	if !p.all && !p.queues[q.name] {
+		p.tell(q, false)
+	}
+}
+
+// tell tells the shards of a queue whether they are paused. mu is held.
+func (p *pauses) tell(q *queue, paused bool) {
+	now := time.Now().UnixNano()
+	for _, a := range q.actors {
+		a.Tell(func(c *shard.Core) {
+			if paused {
+				c.Pause(now)
+			} else {
+				c.Resume()
+			}
+		})
+	}
+}
+
+// set pauses the executor, or a queue, or lets it go on, and returns the queues that
+// are told. name is empty for the executor.
+func (p *pauses) set(name string, on bool) (told []*queue) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	key := executorPaused
+	was := p.all
+	if name != "" {
+		key, was = queuePrefix+name, p.queues[name]
+	}
+	for _, q := range p.open {
+		if name == "" || q.name == name {
+			told = append(told, q)
+		}
+	}
+	if was == on {
+		return told
+	}
+	p.x.log.Record(&journal.Change{Sets: []journal.Set{pauseSet(key, on)}})
+	if name == "" {
+		p.all = on
+	} else if p.queues[name] = on; !on {
+		delete(p.queues, name)
+	}
+	for _, q := range told {
+		p.tell(q, p.all || p.queues[q.name])
+	}
+	return told
+}
+
+// of reports whether the executor and a queue are paused.
+func (p *pauses) of(queue string) (all, one bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.all, p.queues[queue]
+}
+
+// over names what keeps a job of a queue from running; id: it is paused by itself.
+func (p *pauses) over(queue string, id bool) (names []string) {
+	all, one := p.of(queue)
+	for _, scope := range [...]struct {
+		name   string
+		paused bool
+	}{{"executor", all}, {"queue", one}, {"id", id}} {
+		if scope.paused {
+			names = append(names, scope.name)
+		}
+	}
+	return names
+}
+
+// names lists what is paused, the executor and queues, registered or not.
+func (p *pauses) names() (all bool, queues []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for name := range p.queues {
+		queues = append(queues, name)
+	}
+	slices.Sort(queues)
+	return p.all, queues
+}
+
+// rename gives the pauses of a queue, and of its ids, to the queue's new name. It is
+// for a start, before that queue has its shards.
+func (p *pauses) rename(former, name string) error {
+	var c journal.Change
+	p.mu.Lock()
+	if p.queues[former] {
+		delete(p.queues, former)
+		p.queues[name] = true
+		c.Sets = append(c.Sets, pauseSet(queuePrefix+former, false), pauseSet(queuePrefix+name, true))
+	}
+	p.mu.Unlock()
+	err := p.ids(former, func(id string) bool {
+		c.Sets = append(c.Sets, pauseSet(idsPaused(former)+id, false), pauseSet(idsPaused(name)+id, true))
+		return true
+	})
+	if err != nil || len(c.Sets) == 0 {
+		return err
+	}
+	p.x.log.Record(&c)
+	return p.x.log.Settled(context.Background()) // load reads what is on disk
+}
+
+// hold pauses some ids of a shard of the queue, or lets them go on, and returns how
+// many were not paused, or were. It is called on the shard.
+func (q *queue) hold(c *shard.Core, ids []string, on bool) (n int, err error) {
+	var change journal.Change
+	for _, id := range ids {
+		switch {
+		case !on && c.Let(id, shard.HoldPause):
+			q.pausedIDs.Add(-1)
+		case on && q.pausedIDs.Load() >= MaxPausedIDs:
+			err = fmt.Errorf("%w: queue %q has %d", ErrTooManyPaused, q.name, MaxPausedIDs)
+		case on && c.Hold(id, shard.HoldPause):
+			q.pausedIDs.Add(1)
+			q.stepAside(c, id)
+		default:
+			continue
+		}
+		if err != nil {
+			break
+		}
+		n++
+		change.Sets = append(change.Sets, pauseSet(idsPaused(q.name)+id, on))
+	}
+	q.x.log.Record(&change) // on the shard: in the order in which ids are held
+	return n, err
+}
+
+// stepAside has a job that is paused wait for nothing else: its turn would keep others
+// waiting until it goes on. Then it asks again, behind them. It is called on its
+// shard.
+func (q *queue) stepAside(c *shard.Core, id string) {
+	if q.locking.wants == nil || !c.Paused(id) || c.Status(id).Running {
+		return
+	}
+	q.x.locks.leave(holder{Queue: q.name, ID: id})
+	c.Unpark(id)
+}
+
+// stepAsideAll is stepAside for the jobs of a queue whose turn it is.
+func (q *queue) stepAsideAll() {
+	if q.locking.wants == nil {
+		return
+	}
+	for _, id := range q.x.locks.turns(q.name) {
+		q.actors[q.route([]byte(id))-q.first].Tell(func(c *shard.Core) { q.stepAside(c, id) })
+	}
+}
+
+// leave takes a job out of all lines.
+func (l *locks) leave(by holder) {
+	if p := l.takePlace(by); p != nil {
+		p.Cancel()
+	}
+	l.change(new(journal.Change), func(k *lock.KeyLocks) { k.Leave(by) })
+}
+
+// turns returns the jobs of a queue whose turn has come, and which no worker has.
+func (l *locks) turns(queue string) (ids []string) {
+	l.mu.Lock()
+	called := l.keys.Called(queue)
+	places := make(map[string]*place)
+	for by, p := range l.places {
+		if by.Queue == queue {
+			places[by.ID] = p
+		}
+	}
+	l.mu.Unlock()
+	for _, by := range called {
+		ids = append(ids, by.ID)
+	}
+	for id, p := range places {
+		if _, granted := p.Lease(); granted && !slices.Contains(called, holder{Queue: queue, ID: id}) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}

@@ -1,0 +1,282 @@
+package shard
+
+import (
+	"slices"
+
+	"github.com/strandjobs/strand/journal"
+)
+
+// Removal is what a person wants of payloads of an id that have not ended.
+type Removal struct {
+	Verdict Verdict // Canceled or Deleted
+	Reason  string  // of Canceled
+	// Of are the positions that are meant, in ascending order. Nil: all that the id
+	// has at the moment.
+	Of []journal.Position
+	// Failed: only what waits for a retry is meant, or is halted, and no job that
+	// runs: what failed, under OnFailureBlock without what waits behind it.
+	Failed bool
+	// Claim is what the recorder gets for a job that no worker has, as that of an
+	// item that ran. Nil: nothing.
+	Claim any
+}
+
+func (r *Removal) means(p journal.Position) bool {
+	if r.Of == nil {
+		return true
+	}
+	_, found := slices.BinarySearch(r.Of, p)
+	return found
+}
+
+// Removed returns the verdict of a person about a payload that a worker has in hand,
+// VerdictUnstarted if there is none. The worker need not look: what it says of the
+// payload counts if that is over, and otherwise the person does.
+func (it *Item) Removed(p Payload) Verdict {
+	if r := it.removal(p); r != nil {
+		return r.Verdict
+	}
+	return VerdictUnstarted
+}
+
+// removal returns what a person wants of a payload of the item; the last word
+// counts.
+func (it *Item) removal(p Payload) *Removal {
+	all := it.removals.Load()
+	if all == nil {
+		return nil
+	}
+	for _, r := range slices.Backward(*all) {
+		if r.means(p.Ref.Position()) {
+			return r
+		}
+	}
+	return nil
+}
+
+// lastWord is the verdict about an item as the recorder hears it.
+func (it *Item) lastWord() Verdict {
+	if all := it.removals.Load(); all != nil && it.Outcome.Verdict == VerdictCanceled {
+		return (*all)[len(*all)-1].Verdict // the last payloads are gone by it
+	}
+	return it.Outcome.Verdict
+}
+
+// Remove ends payloads of an id before they run, and returns how many. Those that a
+// worker has in hand end when it gives them back, unless they are over by then:
+// inHand says how many.
+//
+// What the recorder gets with r.Claim waits for nothing any more, though payloads of
+// its id may be left: they are due when they were, and ask again.
+func (c *Core) Remove(now int64, id string, r *Removal) (ended, inHand int) {
+	l := c.lanes.find([]byte(id))
+	if l == nil {
+		return 0, 0
+	}
+	if it := l.item(); it != nil {
+		switch {
+		case it.revoke():
+			c.putBack(l, it)
+		case r.Failed:
+			return 0, 0
+		default:
+			return c.removeBehind(now, l, it, r), it.doom(r, c.cfg.Single)
+		}
+	}
+	if r.Failed && l.retry() < 0 && !l.halted {
+		return 0, 0
+	}
+	held, others := l.takeOut(r, !r.Failed || !l.holds())
+	if ended = len(held) + len(others); ended == 0 {
+		return 0, 0
+	}
+	c.endRemoved(now, l, held, others, r)
+	over := l.empty()
+	if over {
+		c.displace(l)
+		c.unwrite(l)
+		c.drop(l, hashOf([]byte(id)))
+	} else {
+		c.leaveOver(l, len(held) > 0 && !l.holds())
+	}
+	c.Let(id, HoldWait) // the recorder takes it out of its lines
+	if r.Claim != nil {
+		c.change.Claims = append(c.change.Claims, Claim{r.Claim, r.Verdict, over})
+	}
+	return ended, 0
+}
+
+// leaveOver has the rest of a job go on, of which some payloads are gone: without
+// those that failed it begins again, as after their burial.
+func (c *Core) leaveOver(l *lane, anew bool) {
+	if anew {
+		var e journal.Entry
+		first := l.first().Ref
+		c.lanes.entries.read(first, &e)
+		c.setRetry(l, -1)
+		c.setHalted(l, false)
+		l.remember().err = ""
+		c.enqueue(l, c.dueSince(e.Due, first.Position()))
+	}
+	c.writeState(l) // the due time may have come from one that is gone
+}
+
+// endRemoved ends payloads that were taken out of a lane. History and retry count are
+// about those that failed.
+func (c *Core) endRemoved(now int64, l *lane, held, others []Payload, r *Removal) {
+	it := Item{Retry: l.retry()}
+	if p := l.past(); p != nil {
+		it.LastError, it.History = p.err, p.failures()
+	}
+	c.endAs(now, &it, held, r)
+	if len(held) > 0 || l.holds() {
+		it = Item{Retry: -1}
+	}
+	c.endAs(now, &it, others, r)
+}
+
+// endAs ends payloads as a person wants it.
+func (c *Core) endAs(now int64, it *Item, payloads []Payload, r *Removal) {
+	if r.Verdict == VerdictCanceled {
+		c.bury(now, it, payloads, r.Reason)
+	} else {
+		c.delete(payloads)
+	}
+}
+
+func (c *Core) delete(payloads []Payload) {
+	for _, p := range payloads {
+		c.endPayload(p.Ref)
+		c.change.Deleted = append(c.change.Deleted, p.Ref.Position())
+	}
+	c.counts.Deleted += uint64(len(payloads))
+}
+
+// removeBehind ends what arrived for an id that runs.
+func (c *Core) removeBehind(now int64, l *lane, it *Item, r *Removal) int {
+	_, others := l.takeOut(r, true)
+	c.endAs(now, &Item{Retry: -1}, others, r)
+	for _, p := range others {
+		c.pinDue(l)
+		c.pinDueOut(l, p.Ref.Position())
+	}
+	return len(others)
+}
+
+// doom notes what is to become of payloads that a worker has in hand, and returns how
+// many that are. Under Config.Single it wants back what the worker has not begun.
+func (it *Item) doom(r *Removal, single bool) (n int) {
+	for _, p := range it.Payloads[max(it.settled, int(it.passed.Load())):] {
+		if r.means(p.Ref.Position()) {
+			n++
+		}
+	}
+	if n == 0 {
+		return 0
+	}
+	var all []*Removal
+	if before := it.removals.Load(); before != nil {
+		all = slices.Clone(*before)
+	}
+	all = append(all, r)
+	it.removals.Store(&all)
+	if single {
+		it.recalled.Store(true)
+	}
+	return n
+}
+
+// remove carries out what a person wants of the payloads of an item that its worker
+// has given back. What is over is over.
+func (c *Core) remove(now int64, it *Item) {
+	out := &it.Outcome
+	ended := out.Verdict == VerdictDone || out.Verdict == VerdictDiscarded
+	if c.cfg.Single {
+		n := out.Done + 1
+		it.Payloads = append(it.Payloads[:n:n], slices.DeleteFunc(slices.Clone(it.Payloads[n:]), func(p Payload) bool {
+			r := it.removal(p)
+			if r != nil {
+				c.endAs(now, &Item{Retry: -1}, []Payload{p}, r)
+			}
+			return r != nil
+		})...)
+		if r := it.removal(it.Payloads[out.Done]); r != nil && !ended {
+			out.Verdict, out.Error = r.Verdict, r.Reason
+		}
+		return
+	}
+	if ended {
+		return
+	}
+	for i, p := range it.Payloads {
+		if r := it.removal(p); r != nil {
+			out.AddPart(Part{Index: i, Verdict: r.Verdict, Error: r.Reason})
+		}
+	}
+}
+
+// takeOut takes payloads out of a lane, in order: those that failed and are held, and
+// others if they are meant, too.
+func (l *lane) takeOut(r *Removal, andOthers bool) (held, others []Payload) {
+	means := func(p Payload) bool { return r.means(p.Ref.Position()) }
+	if p := l.past(); p != nil && len(p.held) > 0 {
+		var kept []Payload
+		for _, h := range p.held {
+			if means(h) {
+				held = append(held, h)
+			} else {
+				kept = append(kept, h)
+			}
+		}
+		p.held = kept
+	}
+	switch b := l.bag(); {
+	case !andOthers:
+	case b != nil:
+		others = b.takeOut(means)
+		if b.len() == 0 {
+			l.rest.bag = nil
+		}
+	case !l.one.Ref.IsZero() && means(l.one):
+		others, l.one = []Payload{l.one}, Payload{}
+	}
+	return held, others
+}
+
+// takeOut takes payloads out of a bag, in order.
+func (b *payloadSet) takeOut(means func(Payload) bool) (out []Payload) {
+	var found []*hashed
+	b.order.all(func(h *hashed) {
+		if !h.gone && means(h.Payload) {
+			found = append(found, h)
+		}
+	})
+	for _, h := range found {
+		out = append(out, h.Payload)
+		if b.index != nil {
+			b.index.remove(h.hash, h)
+		}
+		b.forget(h)
+	}
+	slices.SortFunc(out, func(p, q Payload) int {
+		if p.before(q) {
+			return -1
+		}
+		return 1
+	})
+	return out
+}
+
+// unwrite takes the state of a lane back that gathers in the change: the job is over.
+func (c *Core) unwrite(l *lane) {
+	p := l.past()
+	if p == nil || p.pending == 0 {
+		return
+	}
+	at, last := p.pending-1, len(c.stateOf)-1
+	moved := c.stateOf[last]
+	c.stateOf[at], c.change.States[at] = moved, c.change.States[last]
+	moved.past().pending = p.pending
+	p.pending = 0
+	c.stateOf, c.change.States = c.stateOf[:last], c.change.States[:last]
+}

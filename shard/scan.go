@@ -1,0 +1,140 @@
+package shard
+
+import (
+	"math/bits"
+
+	"github.com/strandjobs/strand/journal"
+)
+
+// State says what a job waits for, if it does. Each job is in one of these at any
+// moment, the first that is true from the bottom of the list up: one that is halted
+// and runs is running.
+type State uint8
+
+const (
+	// StateReady: it is due, and waits for a worker.
+	StateReady State = iota
+	// StateScheduled: it is due later, and its last run did not fail.
+	StateScheduled
+	// StateRetrying: it is due later, because its last run failed.
+	StateRetrying
+	// StateParked: it waits for something else than its time: a lock, a slot.
+	StateParked
+	// StateHalted: it waits for RunNow.
+	StateHalted
+	// StateRunning: it is handed to a worker.
+	StateRunning
+)
+
+// Cursor is a place in a walk over the jobs of a shard: that of the job last seen.
+// The walk begins at zero.
+//
+// It is the number of a lane, which a lane keeps for its life, whatever else comes
+// and goes and however the table of ids grows or shrinks. So a walk sees each job
+// that is there all the time exactly once; one that comes or goes meanwhile, once
+// or not at all, and an id that goes and comes back may be seen twice. Numbers mean
+// nothing to another process, or after a restart.
+type Cursor uint32
+
+// View is a job as a walk shows it. It takes no look at the journal.
+type View struct {
+	Cursor Cursor
+	State  State
+
+	ID        string      // "": it is that of First, see Identify
+	First     journal.Ref // the payload that runs, or comes next; zero: none that is known
+	Due       int64       // Unix ns; of one that runs, that of what waits behind
+	Retry     int         // −1 new, 0 failed once, …
+	LastError string
+	Payloads  int // that wait, or are in hand
+	Held      int // of these, those that failed and run alone under OnFailureBlock
+}
+
+// Scan calls f for the jobs behind a place, and returns the place that it came to,
+// from where the next call goes on, and whether there may be more. It looks at n
+// places at most, free ones among them; 63 free ones that stand together count as
+// one. A thousand take some 20 µs. f gets a View that is valid during the call, and
+// may use the core and change its jobs.
+func (c *Core) Scan(after Cursor, n int, now int64, f func(*View)) (last Cursor, more bool) {
+	var v View
+	for last = after; n > 0 && !c.broken(); n-- {
+		at := last + 1
+		index := int(at >> slabBits)
+		if index >= len(c.lanes.slabs) {
+			return last, false
+		}
+		used := allFree &^ c.lanes.slabs[index].free &^ (1<<(at&slabLanes) - 1)
+		if used == 0 {
+			last = at | slabLanes
+			continue
+		}
+		last = at&^slabLanes | Cursor(bits.TrailingZeros64(used))
+		c.show(last, now, &v)
+		f(&v)
+	}
+	return last, !c.broken()
+}
+
+// Look shows the job at a place, as Scan does. It reports false when there is none.
+func (c *Core) Look(at Cursor, now int64, v *View) bool {
+	index := int(at >> slabBits)
+	if c.broken() || index >= len(c.lanes.slabs) || (allFree&^c.lanes.slabs[index].free)>>(at&slabLanes)&1 == 0 {
+		return false
+	}
+	c.show(at, now, v)
+	return true
+}
+
+// Identify sets the ID of a View in the visit in which it was shown. It may read the
+// disk; see Ref.Peek for what a caller can do behind the visit.
+func (c *Core) Identify(v *View) {
+	if v.ID == "" {
+		v.ID = string(c.lanes.at(number(v.Cursor)).id(&c.lanes.entries))
+	}
+}
+
+func (c *Core) show(at Cursor, now int64, v *View) {
+	l := c.lanes.at(number(at))
+	*v = View{Cursor: at, State: l.state(now), Due: l.due, Retry: l.retry(), Payloads: l.n()}
+	if l.rest == nil {
+		v.First = l.one.Ref
+		return
+	}
+	if v.ID = l.rest.id; v.Payloads > 0 {
+		v.First = l.first().Ref
+	}
+	held := 0
+	if p := l.past(); p != nil {
+		v.LastError = p.err
+		if held = len(p.held); held > 0 {
+			v.First = p.held[0].Ref
+		}
+	}
+	if it := l.item(); it != nil { // of its fields only what the worker never writes
+		hand := it.Payloads[it.settled:]
+		v.ID, v.First = it.ID, hand[0].Ref
+		v.Payloads += len(hand)
+		if it.held {
+			v.Held = len(hand)
+		}
+		return
+	}
+	v.Payloads += held
+	v.Held = held
+}
+
+func (l *lane) state(now int64) State {
+	switch {
+	case l.item() != nil:
+		return StateRunning
+	case l.halted:
+		return StateHalted
+	case l.standing == absent:
+		return StateParked
+	case l.due <= now:
+		return StateReady
+	case l.retry() >= 0:
+		return StateRetrying
+	}
+	return StateScheduled
+}
