@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 )
 
@@ -175,6 +176,13 @@ type Config struct {
 	// is how much later a job is due. At most 1 s. Default, and below zero: a due
 	// time wakes its job directly.
 	TimerSlack time.Duration
+
+	// What stands around calls.
+
+	// Middleware stands around the calls of the handlers of all queues, and around
+	// the calls that enqueue, the first of them outermost, outside of
+	// QueueConfig.Middleware. Default none.
+	Middleware []Middleware
 }
 
 // Limits and defaults.
@@ -205,6 +213,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Scheduler == nil {
 		c.Scheduler = Fair()
 	}
+	c.Middleware = slices.Clone(c.Middleware)
 	return c, errorsOf(
 		inRange("Workers", c.Workers, 1, 1<<16),
 		notAbove("SpareWorkers", c.SpareWorkers, 1<<16),
@@ -215,6 +224,7 @@ func (c Config) withDefaults() (Config, error) {
 		inRange("Unique", int(c.Unique), int(UniqueDefault), int(UniqueWhileRunning)),
 		inRange("Overflow", int(c.Overflow), int(OverflowRefuse), int(OverflowWait)),
 		inRange("Durability", int(c.Durability), int(DurabilitySync), int(DurabilityAsync)),
+		checkMiddleware(c.Middleware),
 	)
 }
 

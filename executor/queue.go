@@ -31,7 +31,9 @@ type queue struct {
 	far     int64 // entries that are due in more than 50 years
 	again   int   // jobs that ran when the last process died, and run again at once
 
-	burials, halts, panics, failures tally.Lines // that are logged
+	burials, halts, panics, failures, strays tally.Lines // that are logged
+
+	layers layers // what stands around its calls
 
 	// call runs the handler for started items and returns an error for each. It is
 	// not guarded.

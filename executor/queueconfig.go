@@ -129,6 +129,13 @@ type QueueConfig[T any] struct {
 	// old name. Registering fails with ErrConfig when the journal has something
 	// under more than one of the names. Default nil.
 	RenamedFrom []string
+
+	// What stands around calls.
+
+	// Middleware stands around the calls of this queue's handler, and around the
+	// calls that enqueue for it, the first of them outermost, inside of
+	// Config.Middleware. Default none.
+	Middleware []Middleware
 }
 
 // Limits and defaults of a queue.
@@ -195,5 +202,6 @@ func (c *QueueConfig[T]) settings(x Config) (settings, error) {
 		inRange("OnExhausted", int(c.OnExhausted), 0, int(OnExhaustedHalt)),
 		inRange("OnFresh", int(c.OnFresh), 0, int(OnFreshPull)),
 		inRange("Durability", int(s.durability), int(DurabilitySync), int(DurabilityAsync)),
+		checkMiddleware(c.Middleware),
 	)
 }
