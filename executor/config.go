@@ -183,6 +183,11 @@ type Config struct {
 	// the calls that enqueue, the first of them outermost, outside of
 	// QueueConfig.Middleware. Default none.
 	Middleware []Middleware
+
+	// EventBuffer is how many events [Executor.Events] keeps for its readers, at
+	// about 150 bytes with ids and errors beside them; at most 1048576. Default
+	// 4096; below zero there are no events. Without a reader it takes nothing.
+	EventBuffer int
 }
 
 // Limits and defaults.
@@ -196,6 +201,7 @@ const (
 	defaultStopTimeout     = 30 * time.Second
 	defaultIdempotencyTTL  = 24 * time.Hour
 	defaultStuckAfter      = 10 * time.Second
+	defaultEventBuffer     = 4096
 	maxTimerSlack          = time.Second
 )
 
@@ -214,6 +220,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.Scheduler = Fair()
 	}
 	c.Middleware = slices.Clone(c.Middleware)
+	c.EventBuffer = cmp.Or(c.EventBuffer, defaultEventBuffer)
 	return c, errorsOf(
 		inRange("Workers", c.Workers, 1, 1<<16),
 		notAbove("SpareWorkers", c.SpareWorkers, 1<<16),
@@ -225,6 +232,7 @@ func (c Config) withDefaults() (Config, error) {
 		inRange("Overflow", int(c.Overflow), int(OverflowRefuse), int(OverflowWait)),
 		inRange("Durability", int(c.Durability), int(DurabilitySync), int(DurabilityAsync)),
 		checkMiddleware(c.Middleware),
+		notAbove("EventBuffer", c.EventBuffer, 1<<20),
 	)
 }
 

@@ -149,6 +149,12 @@ func (v *victims) takesContext() map[string]func(context.Context) error {
 			return err
 		},
 		"executor.Executor.Compact":            v.x.Compact,
+		"executor.Executor.Events": func(ctx context.Context) error {
+			for _, err := range v.x.Events(ctx, executor.EventFilter{}) {
+				return err
+			}
+			return nil
+		},
 		"executor.Executor.Copy":               func(ctx context.Context) error { return v.x.Copy(ctx, filepath.Join(v.dir, "no", "such")) },
 		"executor.Executor.DeleteSourceOffset": func(ctx context.Context) error { return v.x.DeleteSourceOffset(ctx, "x") },
 		"executor.Executor.EnqueueRaw":         func(ctx context.Context) error { _, err := v.x.EnqueueRaw(ctx, "q", "a", []byte("1")); return err },

@@ -23,5 +23,6 @@ func (w *worker) waker(it *shard.Item) (*atomic.Bool, func()) {
 // of it, it is not parked.
 func (w *worker) postpone(it *shard.Item, woken *atomic.Bool) {
 	w.x.quarantine.StandAside(w.queue.name, it.ID)
+	w.tellParked(it)
 	w.run.Shard.Tell(func(c *shard.Core) { c.Postpone(it, !woken.Load()) })
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/backlog"
+	"github.com/strandjobs/strand/executor/internal/feed"
 	"github.com/strandjobs/strand/executor/internal/quarantine"
 	"github.com/strandjobs/strand/executor/internal/tally"
 	"github.com/strandjobs/strand/shard"
@@ -33,7 +34,8 @@ type queue struct {
 
 	burials, halts, panics, failures, strays tally.Lines // that are logged
 
-	layers layers // what stands around its calls
+	layers layers      // what stands around its calls
+	events feed.Source // what is told of it
 
 	// call runs the handler for started items and returns an error for each. It is
 	// not guarded.
@@ -84,6 +86,7 @@ func (x *Executor) arrange(q *queue) ([]*quarantine.Suspect, error) {
 		return nil, border(err)
 	}
 	q.number = number
+	q.join()
 	x.watchdog.expect(q.timeout)
 	q.backlog = x.backlog.Join(q.name, q.limit)
 	q.core.Weighed = q.backlog.Limited()
@@ -147,6 +150,8 @@ func (q *queue) openShards() ([]*quarantine.Suspect, error) {
 		routes = append(routes, s)
 	}
 	x.routes.Store(&routes)
+	owners := append(slices.Clone(*x.owners.Load()), slices.Repeat([]*queue{q}, q.shards)...)
+	x.owners.Store(&owners)
 	for _, s := range suspects {
 		q.admit(s, routes[q.route([]byte(s.ID))])
 	}

@@ -34,6 +34,7 @@ func (w *worker) settle() {
 			w.giveUp(it)
 		}
 	}
+	w.tellOutcomes() // before user code is called
 	w.tellExhausted()
 	w.tellBuried()
 	w.tellFailed()

@@ -18,9 +18,10 @@ type worker struct {
 	runs   chan *shard.Run
 	serves *fairShare // nil while it works for no queue; guarded by dispatcher.mu
 
-	run   *shard.Run // what it works on; nil while idle
-	queue *queue     // of run; set by the dispatcher, before the shard assigns it
-	start time.Time  // of run
+	run    *shard.Run // what it works on; nil while idle
+	queue  *queue     // of run; set by the dispatcher, before the shard assigns it
+	start  time.Time  // of run
+	called time.Time  // when the handler was; zero: nobody wanted to know
 
 	// phase, with settled, says where user code was called, which may have ended
 	// the goroutine.
@@ -220,6 +221,7 @@ func (w *worker) callLocked() {
 }
 
 func (w *worker) handle() {
+	w.tellStarted()
 	err := guarded(func() error {
 		w.errs = w.queue.call(w.attempt, w.batch)
 		return nil
@@ -262,7 +264,10 @@ func (w *worker) passOn() bool {
 		return false
 	}
 	w.x.quarantine.Acquit(w.queue.name, w.batch, true)
-	w.more = it.Pass()
+	retry := it.Retry
+	if w.more = it.Pass(); w.more {
+		w.tellPassed(it, retry)
+	}
 	return w.more
 }
 
