@@ -2,7 +2,6 @@ package executor
 
 import (
 	"math/rand/v2"
-	"strings"
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/feed"
@@ -45,17 +44,8 @@ func (q *queue) join() {
 	}
 }
 
-// wants reports whether anybody wants an event of these kinds.
-func (q *queue) wants(kinds ...EventKind) bool {
-	var all feed.Kinds
-	for _, k := range kinds {
-		all |= feed.Of(uint8(k))
-	}
-	return q.events.Wants(all)
-}
-
 // watched reports whether anybody wants any event of the queue.
-func (q *queue) watched() bool { return q.events.Wants(^feed.Kinds(0)) }
+func (q *queue) watched() bool { return q.events.Watched() }
 
 // tell puts an event into the feed, if anybody wants it.
 func (q *queue) tell(kind EventKind, f fact) {
@@ -75,15 +65,11 @@ func eventText(s string) string {
 	if len(s) <= maxEventError {
 		return s
 	}
-	return strings.Clone(strings.ToValidUTF8(s[:maxEventError], ""))
+	return cut(s, maxEventError)
 }
 
 // tellAccepted is called by the committer before a shard gets what was committed.
-func (x *Executor) tellAccepted(d *journal.Delivery) {
-	q := (*x.owners.Load())[d.Route]
-	if !q.wants(EventAccepted, EventRequeued) {
-		return
-	}
+func (q *queue) tellAccepted(d *journal.Delivery) {
 	now := time.Now().UnixNano()
 	told := make([]feed.Event[fact], 0, d.Len())
 	for i := range d.Len() {
@@ -98,7 +84,7 @@ func (x *Executor) tellAccepted(d *journal.Delivery) {
 		}
 		told = append(told, feed.Event[fact]{Kind: uint8(kind), Value: fact{id: string(e.ID), at: now, position: uint64(ref.Position()), payloads: 1}})
 	}
-	x.events.feed.Put(&q.events, told...)
+	q.x.events.feed.Put(&q.events, told...)
 }
 
 // decided returns the events of what a shard has decided by itself: what was merged,
@@ -138,11 +124,7 @@ func idOf(ref journal.Ref) string {
 
 // tellStarted says that the handler is about to be called for the batch.
 func (w *worker) tellStarted() {
-	if !w.queue.watched() {
-		w.called = time.Time{}
-		return
-	}
-	w.called = time.Now()
+	w.called, w.calledIn = time.Now(), w.attempt
 	for _, it := range w.batch {
 		in := w.queue.inHand(it)
 		w.queue.tell(EventStarted, fact{
@@ -153,7 +135,7 @@ func (w *worker) tellStarted() {
 
 // took is how long the handler has been at it, 0 if that is not known.
 func (w *worker) took(now time.Time) time.Duration {
-	if w.called.IsZero() {
+	if w.calledIn != w.attempt { // it was not called, or nobody wanted to know
 		return 0
 	}
 	return now.Sub(w.called)
@@ -162,9 +144,6 @@ func (w *worker) took(now time.Time) time.Duration {
 // tellPassed says that a payload is done whose item has another one: the one before
 // that in hand.
 func (w *worker) tellPassed(it *shard.Item, retry int) {
-	if !w.queue.wants(EventDone) {
-		return
-	}
 	now := time.Now()
 	w.queue.tell(EventDone, fact{
 		id: it.ID, at: now.UnixNano(), position: uint64(it.Payloads[it.Outcome.Done-1].Ref.Position()), attempt: retry + firstAttempt, duration: w.took(now),
@@ -173,14 +152,9 @@ func (w *worker) tellPassed(it *shard.Item, retry int) {
 
 // tellOutcomes says what came of the batch.
 func (w *worker) tellOutcomes() {
-	if !w.queue.watched() {
-		return
-	}
 	now := time.Now()
-	took := w.took(now)
-	w.called = time.Time{} // not of the next batch, which may be refused
 	for _, it := range w.batch {
-		w.tellOutcome(it, fact{id: it.ID, at: now.UnixNano(), attempt: it.Retry + firstAttempt, duration: took})
+		w.tellOutcome(it, fact{id: it.ID, at: now.UnixNano(), attempt: it.Retry + firstAttempt, duration: w.took(now)})
 	}
 }
 

@@ -186,7 +186,9 @@ func open(dir string, cfg Config, openLog func(journal.Config) (*journal.Log, er
 
 // deliver is called by the committer, in commit order.
 func (x *Executor) deliver(d *journal.Delivery) {
-	x.tellAccepted(d)
+	if q := (*x.owners.Load())[d.Route]; q.watched() {
+		q.tellAccepted(d)
+	}
 	(*x.routes.Load())[d.Route].Deliver(d)
 }
 

@@ -88,6 +88,7 @@ func (x *Executor) arrange(q *queue) ([]*quarantine.Suspect, error) {
 	q.number = number
 	q.join()
 	x.watchdog.expect(q.timeout)
+	x.watchdog.expect(q.heartbeat)
 	q.backlog = x.backlog.Join(q.name, q.limit)
 	q.core.Weighed = q.backlog.Limited()
 	suspects, err := q.openShards()

@@ -136,6 +136,15 @@ type QueueConfig[T any] struct {
 	// calls that enqueue for it, the first of them outermost, inside of
 	// Config.Middleware. Default none.
 	Middleware []Middleware
+
+	// HeartbeatTimeout is how long a handler may be at it without a sign of life:
+	// a call of [Heartbeat] or [Progress], from any of its goroutines. Then, an
+	// eighth of that time later at most, and no more than a second, its context
+	// ends with the cause [ErrNoHeartbeat]. An error that the handler returns after
+	// that is a failure which spends a retry; what a handler that does not return
+	// means: Config.StuckAfter, which counts from there. It stands beside Timeout.
+	// Default, and below zero: none are asked for.
+	HeartbeatTimeout time.Duration
 }
 
 // Limits and defaults of a queue.
@@ -156,6 +165,7 @@ type settings struct {
 	core          shard.Config
 	durability    Durability
 	timeout       time.Duration // of a handler; 0: none
+	heartbeat     time.Duration // between signs of life of a handler; 0: none are asked for
 	retryIn       func(int) time.Duration
 	formatError   func(error) string
 }
@@ -169,6 +179,7 @@ func (c *QueueConfig[T]) settings(x Config) (settings, error) {
 		limit:       shard.Weight{Payloads: max(c.MaxBacklog, 0), Bytes: max(c.MaxBacklogBytes, 0)},
 		renamedFrom: c.RenamedFrom,
 		timeout:     max(c.Timeout, 0),
+		heartbeat:   max(c.HeartbeatTimeout, 0),
 		retryIn:     c.RetryIn,
 		formatError: c.FormatError,
 		core: shard.Config{

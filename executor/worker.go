@@ -3,6 +3,7 @@ package executor
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/goroutine"
@@ -18,10 +19,13 @@ type worker struct {
 	runs   chan *shard.Run
 	serves *fairShare // nil while it works for no queue; guarded by dispatcher.mu
 
-	run    *shard.Run // what it works on; nil while idle
-	queue  *queue     // of run; set by the dispatcher, before the shard assigns it
-	start  time.Time  // of run
-	called time.Time  // when the handler was; zero: nobody wanted to know
+	run   *shard.Run // what it works on; nil while idle
+	queue *queue     // of run; set by the dispatcher, before the shard assigns it
+	start time.Time  // of run
+
+	sign     atomic.Pointer[sign] // of life, the last that a handler gave; written by handlers
+	called   time.Time            // when the handler was, if anybody wanted to know
+	calledIn *attempt             // and in which attempt
 
 	// phase, with settled, says where user code was called, which may have ended
 	// the goroutine.
@@ -171,7 +175,7 @@ func (w *worker) startBatch() bool {
 	if !w.takeBatch() {
 		return false
 	}
-	if w.queue.timeout > 0 {
+	if w.queue.hasTime() {
 		w.x.watchdog.wake()
 	}
 	return true
@@ -191,7 +195,7 @@ func (w *worker) takeBatch() bool {
 		return false
 	}
 	w.x.quarantine.Begun(w.queue.name, w.batch)
-	if w.queue.timeout > 0 {
+	if w.queue.hasTime() {
 		w.hand.begin(w.queue, w.run)
 	}
 	return true
@@ -221,7 +225,9 @@ func (w *worker) callLocked() {
 }
 
 func (w *worker) handle() {
-	w.tellStarted()
+	if w.queue.watched() {
+		w.tellStarted()
+	}
 	err := guarded(func() error {
 		w.errs = w.queue.call(w.attempt, w.batch)
 		return nil
@@ -265,7 +271,7 @@ func (w *worker) passOn() bool {
 	}
 	w.x.quarantine.Acquit(w.queue.name, w.batch, true)
 	retry := it.Retry
-	if w.more = it.Pass(); w.more {
+	if w.more = it.Pass(); w.more && w.queue.watched() {
 		w.tellPassed(it, retry)
 	}
 	return w.more

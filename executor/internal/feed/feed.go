@@ -35,6 +35,9 @@ type Source struct {
 // at any time: Put looks again.
 func (s *Source) Wants(kinds Kinds) bool { return Kinds(s.wanted.Load())&kinds != 0 }
 
+// Watched reports whether an event of any kind should be put.
+func (s *Source) Watched() bool { return s.wanted.Load() != 0 }
+
 // Event is an event with what it is filtered by.
 type Event[E any] struct {
 	Number uint64 // set by Put
