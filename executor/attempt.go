@@ -13,6 +13,7 @@ import (
 type attempt struct {
 	parent   context.Context // of all handlers
 	deadline time.Time       // zero: none
+	worker   *worker
 
 	// mu guards what follows. No user code is called under it.
 	mu     sync.Mutex
@@ -31,9 +32,14 @@ func (w *worker) newAttempt() *attempt {
 		w.attempts = make([]attempt, attemptsAtOnce)
 	}
 	w.attempt, w.attempts = &w.attempts[0], w.attempts[1:]
-	w.attempt.parent = w.x.handlers
+	w.attempt.parent, w.attempt.worker = w.x.handlers, w
 	if timeout := w.queue.timeout; timeout > 0 {
 		w.attempt.deadline = time.Now().Add(timeout)
+	}
+	if w.queue.heartbeat > 0 {
+		w.mu.Lock()
+		w.hand.attempt = w.attempt
+		w.mu.Unlock()
 	}
 	return w.attempt
 }
@@ -105,6 +111,9 @@ func (a *attempt) Value(key any) any {
 			return nil
 		}
 		return a.parent.Value(key)
+	}
+	if key == (attemptKey{}) {
+		return a
 	}
 	return a.whole().Value(key)
 }

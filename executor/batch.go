@@ -30,7 +30,7 @@ func (b *batch[T]) run(items []*shard.Item) []error {
 	if len(jobs) == 0 {
 		return nil
 	}
-	err = b.call(jobs)
+	err = b.call(items, jobs)
 	if len(items) == 1 || b.halvings == 0 || !namesNone(err) || context.Cause(b.ctx) != nil {
 		return perID(items, err)
 	}
@@ -48,10 +48,14 @@ func (b *batch[T]) run(items []*shard.Item) []error {
 
 // call gives the handler a context that ends when it has returned: what it leaves
 // behind is not to work beside the next call.
-func (b *batch[T]) call(jobs []Merged[T]) error {
+func (b *batch[T]) call(items []*shard.Item, jobs []Merged[T]) error {
 	ctx, cancel := context.WithCancelCause(b.ctx)
 	defer cancel(ErrReturned)
-	return guarded(func() error { return b.handler(ctx, jobs) })
+	handler := func(ctx context.Context) error { return b.handler(ctx, jobs) }
+	if b.queue.q.layers.run != nil {
+		return b.queue.aroundAll(ctx, items, jobs, true, handler)
+	}
+	return guarded(func() error { return handler(ctx) })
 }
 
 // namesNone reports whether an error of a batch may be about any of its jobs.
@@ -82,18 +86,23 @@ func perID(items []*shard.Item, err error) []error {
 	if err == nil {
 		return nil
 	}
+	return byID(len(items), func(i int) string { return items[i].ID }, err)
+}
+
+// byID is perID for n ids.
+func byID(n int, id func(int) string, err error) []error {
 	var own BatchErrors
 	each := false
 	_ = guarded(func() error { own, each = errors.AsType[BatchErrors](err); return nil })
-	errs := make([]error, len(items))
+	errs := make([]error, n)
 	var unnamed []int
-	for i, it := range items {
+	for i := range errs {
 		var named bool
-		if errs[i], named = own[it.ID]; !named {
+		if errs[i], named = own[id(i)]; !named {
 			unnamed = append(unnamed, i)
 		}
 	}
-	if !each || len(own) > len(items)-len(unnamed) {
+	if !each || len(own) > n-len(unnamed) {
 		for _, i := range unnamed {
 			errs[i] = err
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 )
 
@@ -175,6 +176,18 @@ type Config struct {
 	// is how much later a job is due. At most 1 s. Default, and below zero: a due
 	// time wakes its job directly.
 	TimerSlack time.Duration
+
+	// What stands around calls.
+
+	// Middleware stands around the calls of the handlers of all queues, and around
+	// the calls that enqueue, the first of them outermost, outside of
+	// QueueConfig.Middleware. Default none.
+	Middleware []Middleware
+
+	// EventBuffer is how many events [Executor.Events] keeps for its readers, at
+	// about 150 bytes with ids and errors beside them; at most 1048576. Default
+	// 4096; below zero there are no events. Without a reader it takes nothing.
+	EventBuffer int
 }
 
 // Limits and defaults.
@@ -188,6 +201,7 @@ const (
 	defaultStopTimeout     = 30 * time.Second
 	defaultIdempotencyTTL  = 24 * time.Hour
 	defaultStuckAfter      = 10 * time.Second
+	defaultEventBuffer     = 4096
 	maxTimerSlack          = time.Second
 )
 
@@ -205,6 +219,8 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Scheduler == nil {
 		c.Scheduler = Fair()
 	}
+	c.Middleware = slices.Clone(c.Middleware)
+	c.EventBuffer = cmp.Or(c.EventBuffer, defaultEventBuffer)
 	return c, errorsOf(
 		inRange("Workers", c.Workers, 1, 1<<16),
 		notAbove("SpareWorkers", c.SpareWorkers, 1<<16),
@@ -215,6 +231,8 @@ func (c Config) withDefaults() (Config, error) {
 		inRange("Unique", int(c.Unique), int(UniqueDefault), int(UniqueWhileRunning)),
 		inRange("Overflow", int(c.Overflow), int(OverflowRefuse), int(OverflowWait)),
 		inRange("Durability", int(c.Durability), int(DurabilitySync), int(DurabilityAsync)),
+		checkMiddleware(c.Middleware),
+		notAbove("EventBuffer", c.EventBuffer, 1<<20),
 	)
 }
 

@@ -8,6 +8,10 @@ type recorder struct{ queue *queue }
 // Record implements [shard.Recorder].
 func (r recorder) Record(c *shard.Change) {
 	q := r.queue
+	if q.watched() {
+		told := q.decided(c)
+		defer func() { q.x.events.feed.Put(&q.events, told...) }()
+	}
 	if q.locking.wants == nil && q.locking.onEnqueue == nil {
 		q.x.log.Record(&c.Change)
 	} else {

@@ -167,11 +167,7 @@ func (t *Queue[T]) EnqueueMany(ctx context.Context, items []Item[T], options ...
 	if err != nil {
 		return nil, err
 	}
-	receipts := make([]Receipt, len(items))
-	for i := range receipts {
-		receipts[i] = o.receipt(i)
-	}
-	return receipts, nil
+	return o.receipts(), nil
 }
 
 // fill writes an item into e. What the item says goes before what is computed.

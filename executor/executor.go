@@ -36,6 +36,8 @@ type Executor struct {
 	// routes are all shards by number. It only grows; a copy is swapped in under
 	// mu, because the committer reads it.
 	routes atomic.Pointer[[]*shard.Shard]
+	owners atomic.Pointer[[]*queue] // of the routes, in their order
+	events events
 
 	backlog    *backlog.Backlog
 	quarantine quarantine.Quarantine
@@ -167,6 +169,8 @@ func open(dir string, cfg Config, openLog func(journal.Config) (*journal.Log, er
 	x.watchdog.x = x
 	x.backlog = backlog.New(shard.Weight{Payloads: cfg.MaxBacklog, Bytes: cfg.MaxBacklogBytes}, x.tellStalled)
 	x.routes.Store(new([]*shard.Shard))
+	x.owners.Store(new([]*queue))
+	x.events.init(cfg.EventBuffer)
 	x.inherited.Context = context.Background()
 	ctx := context.WithValue(&x.inherited, handlerKey{}, x)
 	x.handlers, x.cancel = context.WithCancelCause(ctx)
@@ -185,7 +189,12 @@ func open(dir string, cfg Config, openLog func(journal.Config) (*journal.Log, er
 }
 
 // deliver is called by the committer, in commit order.
-func (x *Executor) deliver(d *journal.Delivery) { (*x.routes.Load())[d.Route].Deliver(d) }
+func (x *Executor) deliver(d *journal.Delivery) {
+	if q := (*x.owners.Load())[d.Route]; q.watched() {
+		q.tellAccepted(d)
+	}
+	(*x.routes.Load())[d.Route].Deliver(d)
+}
 
 // fail stops the granting of workers, for good. What runs may end.
 func (x *Executor) fail(err error) {

@@ -74,3 +74,13 @@ func (x *Executor) WaitAndQuit(queue string, f func()) {
 
 // SetClock has what is accepted from now on get its time from another clock.
 func (x *Executor) SetClock(now func() time.Time) { x.clock = now }
+
+// ProgressOfWorkers returns what the handlers that run have said of their progress.
+func (x *Executor) ProgressOfWorkers() (all []ProgressReport) {
+	for _, w := range x.crew() {
+		if r, ok := progressOf(w); ok {
+			all = append(all, r)
+		}
+	}
+	return all
+}

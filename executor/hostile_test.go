@@ -148,11 +148,19 @@ func (v *victims) takesContext() map[string]func(context.Context) error {
 			_, err := journal.OpenContext(ctx, filepath.Join(v.dir, "log"), journal.Config{})
 			return err
 		},
-		"executor.Executor.Compact":            v.x.Compact,
+		"executor.Executor.Compact": v.x.Compact,
+		"executor.Executor.Events": func(ctx context.Context) error {
+			for _, err := range v.x.Events(ctx, executor.EventFilter{}) {
+				return err
+			}
+			return nil
+		},
 		"executor.Executor.Copy":               func(ctx context.Context) error { return v.x.Copy(ctx, filepath.Join(v.dir, "no", "such")) },
 		"executor.Executor.DeleteSourceOffset": func(ctx context.Context) error { return v.x.DeleteSourceOffset(ctx, "x") },
 		"executor.Executor.EnqueueRaw":         func(ctx context.Context) error { _, err := v.x.EnqueueRaw(ctx, "q", "a", []byte("1")); return err },
 		"executor.Executor.Explain":            func(ctx context.Context) error { _, err := v.x.Explain(ctx, "q", "a"); return err },
+		"executor.Heartbeat":                   func(ctx context.Context) error { executor.Heartbeat(ctx); return errIgnored },
+		"executor.Progress":                    func(ctx context.Context) error { executor.Progress(ctx, 1, 2, ""); return errIgnored },
 		"executor.Executor.Run":                v.x.Run, // ErrState: it runs
 		"executor.Executor.SetSourceOffset":    func(ctx context.Context) error { return v.x.SetSourceOffset(ctx, "x", 1) },
 		"executor.Executor.Start":              v.x.Start,

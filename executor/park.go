@@ -26,6 +26,7 @@ func (w *worker) waker(it *shard.Item) (*atomic.Bool, func()) {
 // of it, it is not parked.
 func (w *worker) postpone(it *shard.Item, woken *atomic.Bool) {
 	w.x.quarantine.StandAside(w.queue.name, it.ID)
+	w.tellParked(it)
 	q, id := w.queue, it.ID // it is the shard's in a moment
 	w.run.Shard.Tell(func(c *shard.Core) {
 		c.Postpone(it, !woken.Load())

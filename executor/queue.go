@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/backlog"
+	"github.com/strandjobs/strand/executor/internal/feed"
 	"github.com/strandjobs/strand/executor/internal/lane"
 	"github.com/strandjobs/strand/executor/internal/quarantine"
 	"github.com/strandjobs/strand/executor/internal/tally"
@@ -35,7 +36,10 @@ type queue struct {
 	pausedIDs atomic.Int64
 	again     int // jobs that ran when the last process died, and run again at once
 
-	burials, halts, panics, failures tally.Lines // that are logged
+	burials, halts, panics, failures, strays tally.Lines // that are logged
+
+	layers layers      // what stands around its calls
+	events feed.Source // what is told of it
 
 	// call runs the handler for started items and returns an error for each. It is
 	// not guarded.
@@ -86,10 +90,12 @@ func (x *Executor) arrange(q *queue) ([]*quarantine.Suspect, error) {
 		return nil, border(err)
 	}
 	q.number = number
+	q.join()
 	x.watchdog.expect(q.timeout)
 	if err := q.joinLanes(); err != nil {
 		return nil, err
 	}
+	x.watchdog.expect(q.heartbeat)
 	q.backlog = x.backlog.Join(q.name, q.limit)
 	q.core.Weighed = q.backlog.Limited()
 	suspects, err := q.openShards()
@@ -155,6 +161,8 @@ func (q *queue) openShards() ([]*quarantine.Suspect, error) {
 		routes = append(routes, s)
 	}
 	x.routes.Store(&routes)
+	owners := append(slices.Clone(*x.owners.Load()), slices.Repeat([]*queue{q}, q.shards)...)
+	x.owners.Store(&owners)
 	for _, s := range suspects {
 		q.admit(s, routes[q.route([]byte(s.ID))])
 	}

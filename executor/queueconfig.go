@@ -137,6 +137,22 @@ type QueueConfig[T any] struct {
 	// old name. Registering fails with ErrConfig when the journal has something
 	// under more than one of the names. Default nil.
 	RenamedFrom []string
+
+	// What stands around calls.
+
+	// Middleware stands around the calls of this queue's handler, and around the
+	// calls that enqueue for it, the first of them outermost, inside of
+	// Config.Middleware. Default none.
+	Middleware []Middleware
+
+	// HeartbeatTimeout is how long a handler may be at it without a sign of life:
+	// a call of [Heartbeat] or [Progress], from any of its goroutines. Then, an
+	// eighth of that time later at most, and no more than a second, its context
+	// ends with the cause [ErrNoHeartbeat]. An error that the handler returns after
+	// that is a failure which spends a retry; what a handler that does not return
+	// means: Config.StuckAfter, which counts from there. It stands beside Timeout.
+	// Default, and below zero: none are asked for.
+	HeartbeatTimeout time.Duration
 }
 
 // Limits and defaults of a queue.
@@ -157,6 +173,7 @@ type settings struct {
 	core          shard.Config
 	durability    Durability
 	timeout       time.Duration // of a handler; 0: none
+	heartbeat     time.Duration // between signs of life of a handler; 0: none are asked for
 	retryIn       func(int) time.Duration
 	formatError   func(error) string
 	sharedLanes   string
@@ -171,6 +188,7 @@ func (c *QueueConfig[T]) settings(x Config) (settings, error) {
 		limit:       shard.Weight{Payloads: max(c.MaxBacklog, 0), Bytes: max(c.MaxBacklogBytes, 0)},
 		renamedFrom: c.RenamedFrom,
 		timeout:     max(c.Timeout, 0),
+		heartbeat:   max(c.HeartbeatTimeout, 0),
 		retryIn:     c.RetryIn,
 		formatError: c.FormatError,
 		sharedLanes: c.SharedLanes,
@@ -205,5 +223,6 @@ func (c *QueueConfig[T]) settings(x Config) (settings, error) {
 		inRange("OnExhausted", int(c.OnExhausted), 0, int(OnExhaustedHalt)),
 		inRange("OnFresh", int(c.OnFresh), 0, int(OnFreshPull)),
 		inRange("Durability", int(s.durability), int(DurabilitySync), int(DurabilityAsync)),
+		checkMiddleware(c.Middleware),
 	)
 }

@@ -31,3 +31,12 @@ func (o *submission) receipt(i int) Receipt {
 	}
 	return Receipt{Position: uint64(o.ticket.Position(i)), MergedInto: uint64(o.ticket.Merged(i)), Durable: onDisk}
 }
+
+// receipts says what became of all of them.
+func (o *submission) receipts() []Receipt {
+	all := make([]Receipt, len(o.entries))
+	for i := range all {
+		all[i] = o.receipt(i)
+	}
+	return all
+}

@@ -34,6 +34,9 @@ func (w *worker) settle() {
 			w.giveUp(it)
 		}
 	}
+	if w.queue.watched() {
+		w.tellOutcomes() // before user code is called
+	}
 	w.tellExhausted()
 	w.tellBuried()
 	w.tellFailed()
@@ -80,13 +83,13 @@ func (w *worker) judge(it *shard.Item, err error) {
 	if panicked == nil && wish(out, err) {
 		return
 	}
-	late := w.attempt.late()
-	if !late && w.interrupted(it, err) {
+	overdue := w.overdue()
+	if overdue == nil && w.interrupted(it, err) {
 		out.Verdict = shard.VerdictInterrupted
 		return
 	}
-	if late && panicked == nil {
-		err = fmt.Errorf("%w after %v: %w", ErrTimeout, w.queue.timeout, err)
+	if overdue != nil && panicked == nil {
+		err = fmt.Errorf("%w: %w", overdue, err)
 	}
 	out.Error = text(func() string { return w.queue.formatError(err) }, err.Error)
 	if panicked != nil {

@@ -92,6 +92,7 @@ func (x *Executor) stop() {
 		errs = append(errs, x.running.Close())
 	}
 	errs = append(errs, x.actors.Stop(background))
+	x.events.close()
 	unlock, err := x.log.CloseLocked()
 	if stuck == nil {
 		err = errors.Join(err, unlock())

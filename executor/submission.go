@@ -50,8 +50,8 @@ const (
 // errNoRoom is returned when a call should wait for room.
 var errNoRoom = errors.New("no room")
 
-// accept enqueues entries that have been filled in.
-func (q *queue) accept(ctx context.Context, entries []journal.Entry, options []Option) (o submission, err error) {
+// submit enqueues entries that have been filled in, inside all middlewares.
+func (q *queue) submit(ctx context.Context, entries []journal.Entry, options []Option) (o submission, err error) {
 	o = submission{q: q, entries: entries}
 	if err := o.prepare(ctx, options); err != nil {
 		return o, err

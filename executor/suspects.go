@@ -69,7 +69,11 @@ func (q *queue) admit(s *quarantine.Suspect, in *shard.Shard) {
 // last time.
 func (q *queue) condemn(s *quarantine.Suspect, in *shard.Shard) {
 	claim := &claim{queue: q, by: holder{Queue: q.name, ID: s.ID}}
-	in.Tell(func(c *shard.Core) { c.Condemn(time.Now().UnixNano(), s.ID, s.Position, s.Reason(), claim) })
+	in.Tell(func(c *shard.Core) {
+		if c.Condemn(time.Now().UnixNano(), s.ID, s.Position, s.Reason(), claim) && q.core.OnExhausted == shard.OnExhaustedHalt {
+			q.tell(EventHalted, fact{id: s.ID, position: uint64(s.Position), text: s.Reason()})
+		}
+	})
 	// Not before: the sentence has to be in the log by then.
 	in.Tell(func(c *shard.Core) { s.Clear(); c.Let(s.ID, shard.HoldSuspect) })
 }

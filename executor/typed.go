@@ -35,8 +35,10 @@ func Handle[T any](x *Executor, name string, handler func(context.Context, Job[T
 	t := &Queue[T]{cfg: cfg}
 	return t.register(x, name, true, func(ctx context.Context, items []*shard.Item) []error {
 		job, err := t.single(items[0])
-		if err == nil {
+		if err == nil && t.q.layers.run == nil {
 			err = handler(ctx, job)
+		} else if err == nil {
+			err = t.around(ctx, items[0], job, handler)
 		}
 		return orNil(err)
 	})
@@ -56,8 +58,12 @@ func HandleMerged[T any](x *Executor, name string, handler func(context.Context,
 	t := &Queue[T]{cfg: cfg}
 	return t.register(x, name, false, func(ctx context.Context, items []*shard.Item) []error {
 		job, err := t.decode(items[0])
-		if err == nil && len(job.Payloads) > 0 {
+		switch {
+		case err != nil || len(job.Payloads) == 0:
+		case t.q.layers.run == nil:
 			err = handler(ctx, job)
+		default:
+			err = t.aroundMerged(ctx, items, job, handler)
 		}
 		return orNil(err)
 	})
@@ -126,7 +132,7 @@ func (t *Queue[T]) register(x *Executor, name string, single bool, call func(con
 			s.core.MaxPayloads = 1 // keys, leases and slots are those of the payload that runs
 		}
 	}
-	t.q = &queue{settings: s, name: name, call: call, locking: locking}
+	t.q = &queue{settings: s, name: name, call: call, locking: locking, layers: layersOf(x.cfg.Middleware, t.cfg.Middleware)}
 	if hook := t.cfg.RetriesExhausted; hook != nil {
 		t.q.exhausted = func(ctx context.Context, items []*shard.Item) {
 			now := time.Now().UnixNano()

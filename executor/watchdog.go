@@ -75,7 +75,10 @@ func (d *watchdog) stop() {
 
 // look is what the timer calls.
 func (d *watchdog) look() {
-	reports := d.newlyStuck()
+	reports, silent := d.newlyStuck()
+	for _, a := range silent { // not under a lock: what waits for the context may be user code
+		a.end(ErrNoHeartbeat)
+	}
 	for _, r := range reports {
 		d.x.replace(r.worker, r.hand.number)
 	}
@@ -87,32 +90,35 @@ func (d *watchdog) look() {
 
 // newlyStuck ends contexts, sees to it that there is a next look if one is wanted,
 // and returns what is to be reported.
-func (d *watchdog) newlyStuck() []report {
+func (d *watchdog) newlyStuck() (reports []report, silent []*attempt) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	busy, reports := d.lookAtAll()
+	busy, reports, silent := d.lookAtAll()
 	if !busy {
 		d.awake.Store(false)
 		// A worker that took something in hand before that saw it awake.
-		busy, _ = d.lookAtAll() // nothing can be stuck yet
+		busy, _, _ = d.lookAtAll() // nothing can be stuck yet
 		busy = busy && d.awake.CompareAndSwap(false, true)
 	}
 	if busy {
 		d.setTimer()
 	}
-	return reports
+	return reports, silent
 }
 
-func (d *watchdog) lookAtAll() (busy bool, reports []report) {
+func (d *watchdog) lookAtAll() (busy bool, reports []report, silent []*attempt) {
 	now := time.Now()
 	for _, w := range d.x.crew() {
-		watched, stuck := w.watch(now)
+		watched, stuck, mute := w.watch(now)
 		busy = watched || busy
 		if stuck != nil {
 			reports = append(reports, *stuck)
 		}
+		if mute != nil {
+			silent = append(silent, mute)
+		}
 	}
-	return busy, reports
+	return busy, reports, silent
 }
 
 // report is about a handler that is stuck.
@@ -134,6 +140,9 @@ type watched struct {
 	stuck    bool
 	replaced bool // another worker works in this one's place
 
+	attempt *attempt  // under QueueConfig.HeartbeatTimeout; nil: not begun, or ended for want of a heartbeat
+	silent  time.Time // when that was; zero: it was not
+
 	goroutine goroutine.Header
 }
 
@@ -141,6 +150,7 @@ type watched struct {
 func (h *watched) begin(q *queue, r *shard.Run) {
 	h.end(q.x)
 	h.queue, h.run = q, r
+	h.attempt, h.silent = nil, time.Time{}
 	h.number++
 }
 
@@ -153,23 +163,56 @@ func (h *watched) end(x *Executor) {
 	}
 }
 
-// watch looks at one worker. It says whether there is something to watch, and once
-// for each batch that it is stuck.
-func (w *worker) watch(now time.Time) (busy bool, stuck *report) {
+// watch looks at one worker. It says whether there is something to watch, once for
+// each batch that it is stuck, and once for each attempt that it gives no sign of
+// life.
+func (w *worker) watch(now time.Time) (busy bool, stuck *report, silent *attempt) {
+	seen, _ := progressOf(w) // before mu: see attempt.say
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	h := &w.hand
 	if h.run == nil {
-		return false, nil
+		return false, nil, nil
 	}
 	if h.seen != h.number {
 		h.seen, h.since = h.number, now
 	}
+	silent = h.listen(now, seen.At)
 	age := now.Sub(h.since)
-	if !h.stuck && age-h.queue.timeout >= w.x.cfg.StuckAfter {
+	if !h.stuck && h.overFor(now) >= w.x.cfg.StuckAfter {
 		h.stuck = true
 		w.x.watchdog.stuck.Add(1)
 		stuck = &report{w, *h, age}
 	}
-	return true, stuck
+	return true, stuck, silent
 }
+
+// listen returns the attempt if its last sign of life, at the time heard, is too long
+// ago.
+func (h *watched) listen(now, heard time.Time) *attempt {
+	if heard.Before(h.since) {
+		heard = h.since
+	}
+	if h.attempt == nil || now.Sub(heard) < h.queue.heartbeat {
+		return nil
+	}
+	mute := h.attempt
+	h.attempt, h.silent = nil, now
+	return mute
+}
+
+// overFor is for how long the time of the handler has been over; below zero: it is
+// not.
+func (h *watched) overFor(now time.Time) time.Duration {
+	over := time.Duration(-1)
+	if h.queue.timeout > 0 {
+		over = now.Sub(h.since) - h.queue.timeout
+	}
+	if !h.silent.IsZero() {
+		over = max(over, now.Sub(h.silent))
+	}
+	return over
+}
+
+// hasTime reports whether the watchdog has to look at the handlers of the queue.
+func (q *queue) hasTime() bool { return q.timeout > 0 || q.heartbeat > 0 }

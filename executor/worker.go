@@ -3,6 +3,7 @@ package executor
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/goroutine"
@@ -21,6 +22,10 @@ type worker struct {
 	run   *shard.Run // what it works on; nil while idle
 	queue *queue     // of run; set by the dispatcher, before the shard assigns it
 	start time.Time  // of run
+
+	sign     atomic.Pointer[sign] // of life, the last that a handler gave; written by handlers
+	called   time.Time            // when the handler was, if anybody wanted to know
+	calledIn *attempt             // and in which attempt
 
 	// phase, with settled, says where user code was called, which may have ended
 	// the goroutine.
@@ -170,7 +175,7 @@ func (w *worker) startBatch() bool {
 	if !w.takeBatch() {
 		return false
 	}
-	if w.queue.timeout > 0 {
+	if w.queue.hasTime() {
 		w.x.watchdog.wake()
 	}
 	return true
@@ -190,7 +195,7 @@ func (w *worker) takeBatch() bool {
 		return false
 	}
 	w.x.quarantine.Begun(w.queue.name, w.batch)
-	if w.queue.timeout > 0 {
+	if w.queue.hasTime() {
 		w.hand.begin(w.queue, w.run)
 	}
 	return true
@@ -220,6 +225,9 @@ func (w *worker) callLocked() {
 }
 
 func (w *worker) handle() {
+	if w.queue.watched() {
+		w.tellStarted()
+	}
 	err := guarded(func() error {
 		w.errs = w.queue.call(w.attempt, w.batch)
 		return nil
@@ -262,7 +270,10 @@ func (w *worker) passOn() bool {
 		return false
 	}
 	w.x.quarantine.Acquit(w.queue.name, w.batch, true)
-	w.more = it.Pass()
+	retry := it.Retry
+	if w.more = it.Pass(); w.more && w.queue.watched() {
+		w.tellPassed(it, retry)
+	}
 	return w.more
 }
 

@@ -187,7 +187,7 @@ var mutations = []mutation{
 	{"blame an older event", "shard/core.go", "cfg.BatchSize, cfg.OnFailure = 1, OnFailureBlock", "cfg.BatchSize = 1", scripts},
 	{"hold what was before a slow event", "shard/take.go", "			over, hand = it.before, it\n", "			over = it.before\n", events},
 	{"begin an event that was called back", "shard/run.go", "	if it.recalled.Load() {\n		return false\n	}\n", "", scripts},
-	{"say that an event is done, and not which", "executor/worker.go", "	w.more = it.Pass()\n	return w.more\n", "	w.more = it.Pass()\n	it.Outcome.Done = 0\n	return w.more\n", events},
+	{"say that an event is done, and not which", "executor/worker.go", "	if w.more = it.Pass(); w.more && w.queue.watched() {\n", "	w.more = it.Pass()\n	it.Outcome.Done = 0\n	if w.more && w.queue.watched() {\n", events},
 	{"halve a batch once", "executor/batch.go", "	b.halvings--\n", "	b.halvings = 0\n", events},
 	{"lose the payloads that are done", "shard/finish.go", "		case VerdictDone:\n			c.endPayload(p.Ref)\n", "		case VerdictDone:\n", scripts},
 
@@ -215,7 +215,7 @@ var mutations = []mutation{
 	// Handlers.
 	{"a panic is a success", "executor/worker.go", "	if err != nil {\n		w.errs = repeat(err, len(w.batch))\n	}\n}", "	_ = err\n}", abuse},
 	{"a worker lost to Goexit", "executor/worker.go", "			w.x.working.Go(w.main)\n", "", abuse},
-	{"a stop spends a retry", "executor/settle.go", "if !late && w.interrupted(it, err) {", "if false {", stops},
+	{"a stop spends a retry", "executor/settle.go", "if overdue == nil && w.interrupted(it, err) {", "if false {", stops},
 	{"a time limit for all jobs together", "executor/watchdog.go", "	h.number++\n", "", timeouts},
 	{"a context that does not end", "executor/attempt.go", "	if cancel != nil {\n		cancel(cause)\n	}\n", "	_ = cancel\n", attempts},
 	{"a deadline that nothing ends at", "executor/attempt.go", "		} else if !a.deadline.IsZero() {\n", "		} else if a.deadline.IsZero() && false {\n", attempts},

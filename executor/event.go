@@ -1,0 +1,97 @@
+package executor
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// EventKind says what an [Event] is about. Its text is a word, in JSON, too.
+type EventKind uint8
+
+// Kinds of events. A run begins with EventStarted and ends with one of EventDone,
+// EventFailed, EventSnoozed, EventDiscarded, EventCancelled and EventInterrupted;
+// some of its payloads may end otherwise, with an event of their own. A job that is
+// refused what it needs, by [Locks] for example, may fail or be snoozed without
+// having been started.
+const (
+	EventAccepted    EventKind = iota + 1 // a payload is on disk, or in memory if all is, and its shard is about to get it
+	EventRequeued                         // a payload is back from the morgue
+	EventMerged                           // a payload is over: the one at Into runs in its stead
+	EventParked                           // a job whose turn has come waits for a lock, a lease or a slot
+	EventStarted                          // the handler is called, or a middleware around it
+	EventProgress                         // the handler called Progress: at most one a second of a call
+	EventDone                             // the handler is done with the payloads
+	EventFailed                           // a failure, also the last one; Delay says when they run again
+	EventSnoozed                          // they run again after Delay
+	EventDiscarded                        // Discard
+	EventCancelled                        // Cancel, or the codec refused the payload
+	EventInterrupted                      // a stop, or a lease that was lost; they run again as if they had not run
+	EventBuried                           // a payload goes to the morgue, after EventFailed or EventCancelled of its run, if there was one
+	EventHalted                           // an id stops until RunNow, after EventFailed
+)
+
+// eventNames are the words for the kinds, in their order.
+var eventNames = strings.Fields("accepted requeued merged parked started progress done failed snoozed discarded cancelled interrupted buried halted")
+
+func (k EventKind) String() string {
+	if k == 0 || int(k) > len(eventNames) {
+		return fmt.Sprintf("EventKind(%d)", uint8(k))
+	}
+	return eventNames[k-1]
+}
+
+// MarshalText returns what String does.
+func (k EventKind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// UnmarshalText reads what MarshalText has written; it returns ErrConfig for another
+// text.
+func (k *EventKind) UnmarshalText(text []byte) error {
+	for i, name := range eventNames {
+		if name == string(text) {
+			*k = EventKind(i + 1)
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: there is no kind of events %q; there are: %s", ErrConfig, brief(string(text)), strings.Join(eventNames, ", "))
+}
+
+// Event is something that has happened to a job. Fields that a kind has no use for
+// are zero.
+type Event struct {
+	Number uint64 // ascending; numbers that a reader does not get were for others
+	Time   time.Time
+	Kind   EventKind
+	Queue  string
+	ID     string
+
+	Position uint64 // of the payload, or the first of them
+	Payloads int    // how many of ID it is about; one at least
+	Attempt  int    // of the run: 1, 2, 3, …
+	Into     uint64 // of EventMerged
+
+	Duration time.Duration // from the start of the run to its end; 0: nobody had asked for events when it started
+	Delay    time.Duration // of EventFailed and EventSnoozed: the pause until they run again
+	Error    string        // why; of EventProgress its message: the first 512 bytes
+
+	Done, Total int64 // of EventProgress
+
+	life uint64 // of the executor
+}
+
+// Token names the place of the event in the feed, for EventFilter.After.
+func (e Event) Token() string { return fmt.Sprintf("%016x-%d", e.life, e.Number) }
+
+// maxEventError is how much an event has of an error.
+const maxEventError = 512
+
+// fact is an event as the ring has it.
+type fact struct {
+	id, text        string
+	at              int64 // Unix ns
+	position, into  uint64
+	payloads        int
+	attempt         int
+	duration, delay time.Duration
+	done, total     int64
+}

@@ -1,0 +1,199 @@
+package executor
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/strandjobs/strand/executor/internal/feed"
+	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/shard"
+)
+
+// What happens to an id is told by one goroutine after the other, so that events of
+// an id are in their order: the committer before a shard gets a payload, the worker
+// that has it in hand, and its shard for what no worker decides. Each of them looks
+// first whether anybody wants to hear of it: one atomic load.
+
+// events is the feed of an executor.
+type events struct {
+	feed *feed.Feed[fact] // nil: Config.EventBuffer says so
+	life uint64           // names the executor in tokens
+	self feed.Source      // of what is about no queue
+}
+
+func (e *events) init(size int) {
+	if size < 0 {
+		return
+	}
+	e.feed, e.life = feed.New[fact](size), rand.Uint64()
+	e.feed.Add(&e.self)
+}
+
+// close ends the loops of the readers when they have had all.
+func (e *events) close() {
+	if e.feed != nil {
+		e.feed.Close()
+	}
+}
+
+// join makes the queue a source of events.
+func (q *queue) join() {
+	q.events.Name = q.name
+	if f := q.x.events.feed; f != nil {
+		f.Add(&q.events)
+	}
+}
+
+// watched reports whether anybody wants any event of the queue.
+func (q *queue) watched() bool { return q.events.Watched() }
+
+// tell puts an event into the feed, if anybody wants it.
+func (q *queue) tell(kind EventKind, f fact) {
+	if !q.events.Wants(feed.Of(uint8(kind))) {
+		return
+	}
+	if f.at == 0 {
+		f.at = time.Now().UnixNano()
+	}
+	f.payloads = max(f.payloads, 1)
+	f.text = eventText(f.text)
+	q.x.events.feed.Put(&q.events, feed.Event[fact]{Kind: uint8(kind), Value: f})
+}
+
+// eventText bounds what an event keeps of a text.
+func eventText(s string) string {
+	if len(s) <= maxEventError {
+		return s
+	}
+	return cut(s, maxEventError)
+}
+
+// tellAccepted is called by the committer before a shard gets what was committed.
+func (q *queue) tellAccepted(d *journal.Delivery) {
+	now := time.Now().UnixNano()
+	told := make([]feed.Event[fact], 0, d.Len())
+	for i := range d.Len() {
+		var e journal.Entry
+		ref, err := d.Read(i, &e)
+		if err != nil {
+			break // the shard finds out
+		}
+		kind := EventAccepted
+		if e.Restored {
+			kind = EventRequeued
+		}
+		told = append(told, feed.Event[fact]{Kind: uint8(kind), Value: fact{id: string(e.ID), at: now, position: uint64(ref.Position()), payloads: 1}})
+	}
+	q.x.events.feed.Put(&q.events, told...)
+}
+
+// decided returns the events of what a shard has decided by itself: what was merged,
+// and what goes to the morgue. They are told when it is written down, but by then the
+// ids can't be read any more.
+func (q *queue) decided(c *shard.Change) (told []feed.Event[fact]) {
+	now := time.Now().UnixNano()
+	ended := c.Ended // those that were merged are among them, in the same order
+	for _, m := range c.Merged {
+		for len(ended) > 0 && ended[0].Position() != m.Position {
+			ended = ended[1:]
+		}
+		if len(ended) == 0 {
+			break
+		}
+		told = append(told, feed.Event[fact]{Kind: uint8(EventMerged), Value: fact{
+			id: idOf(ended[0]), at: now, position: uint64(m.Position), into: uint64(m.Into), payloads: 1,
+		}})
+	}
+	for _, b := range c.Buried {
+		told = append(told, feed.Event[fact]{Kind: uint8(EventBuried), Value: fact{
+			id: idOf(b.Ref), at: now, position: uint64(b.Ref.Position()), attempt: b.Retry + firstAttempt, text: eventText(b.Reason), payloads: 1,
+		}})
+	}
+	return told
+}
+
+// idOf returns the id of a payload, none if the journal can't say, which it fails
+// with.
+func idOf(ref journal.Ref) string {
+	id, err := ref.ID()
+	if err != nil {
+		return ""
+	}
+	return string(id)
+}
+
+// tellStarted says that the handler is about to be called for the batch.
+func (w *worker) tellStarted() {
+	w.called, w.calledIn = time.Now(), w.attempt
+	for _, it := range w.batch {
+		in := w.queue.inHand(it)
+		w.queue.tell(EventStarted, fact{
+			id: it.ID, at: w.called.UnixNano(), position: uint64(in[0].Ref.Position()), payloads: len(in), attempt: it.Retry + firstAttempt,
+		})
+	}
+}
+
+// took is how long the handler has been at it, 0 if that is not known.
+func (w *worker) took(now time.Time) time.Duration {
+	if w.calledIn != w.attempt { // it was not called, or nobody wanted to know
+		return 0
+	}
+	return now.Sub(w.called)
+}
+
+// tellPassed says that a payload is done whose item has another one: the one before
+// that in hand.
+func (w *worker) tellPassed(it *shard.Item, retry int) {
+	now := time.Now()
+	w.queue.tell(EventDone, fact{
+		id: it.ID, at: now.UnixNano(), position: uint64(it.Payloads[it.Outcome.Done-1].Ref.Position()), attempt: retry + firstAttempt, duration: w.took(now),
+	})
+}
+
+// tellOutcomes says what came of the batch.
+func (w *worker) tellOutcomes() {
+	now := time.Now()
+	for _, it := range w.batch {
+		w.tellOutcome(it, fact{id: it.ID, at: now.UnixNano(), attempt: it.Retry + firstAttempt, duration: w.took(now)})
+	}
+}
+
+// ends are the events of the verdicts.
+var ends = [...]EventKind{
+	shard.VerdictDone: EventDone, shard.VerdictFailed: EventFailed, shard.VerdictSnoozed: EventSnoozed,
+	shard.VerdictInterrupted: EventInterrupted, shard.VerdictCanceled: EventCancelled, shard.VerdictDiscarded: EventDiscarded,
+}
+
+func (w *worker) tellOutcome(it *shard.Item, f fact) {
+	q, out := w.queue, &it.Outcome
+	in, parts := q.inHand(it), out.Parts
+	for _, part := range parts {
+		g := f
+		g.position, g.text = uint64(it.Payloads[part.Index].Ref.Position()), part.Error
+		q.tell(ends[part.Verdict], g)
+	}
+	if f.payloads = len(in) - len(parts); f.payloads == 0 || out.Verdict == shard.VerdictUnstarted {
+		return
+	}
+	first := 0
+	for len(parts) > 0 && parts[0].Index == first {
+		first, parts = first+1, parts[1:]
+	}
+	f.position, f.text, f.delay = uint64(in[first].Ref.Position()), out.Error, max(out.Delay, 0)
+	exhausts := q.core.Exhausts(it)
+	if exhausts {
+		f.delay = 0
+	}
+	q.tell(ends[out.Verdict], f)
+	if exhausts && q.core.OnExhausted == shard.OnExhaustedHalt {
+		f.duration = 0
+		q.tell(EventHalted, f)
+	}
+}
+
+// tellParked says that a job waits for what it needs to run.
+func (w *worker) tellParked(it *shard.Item) {
+	w.queue.tell(EventParked, fact{
+		id: it.ID, position: uint64(w.queue.inHand(it)[0].Ref.Position()), payloads: len(w.queue.inHand(it)), attempt: it.Retry + firstAttempt,
+	})
+}

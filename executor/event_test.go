@@ -1,0 +1,434 @@
+package executor_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor"
+)
+
+// follow gathers events from the moment it is called.
+func follow(t testing.TB, x *executor.Executor, f executor.EventFilter) *traceLines {
+	l := new(traceLines)
+	events := x.Events(t.Context(), f)
+	go func() {
+		for e, err := range events {
+			if err != nil {
+				l.add("%v", err)
+				continue
+			}
+			l.add("%s", line(e))
+		}
+	}()
+	return l
+}
+
+// line is what a test says about an event.
+func line(e executor.Event) string {
+	s := fmt.Sprintf("%s/%s %v %d", e.Queue, e.ID, e.Kind, e.Position)
+	for _, part := range []struct {
+		has  bool
+		text string
+	}{
+		{e.Payloads > 1, fmt.Sprint(" of ", e.Payloads)}, {e.Into > 0, fmt.Sprint(" into ", e.Into)},
+		{e.Attempt > 0, fmt.Sprint(" attempt ", e.Attempt)}, {e.Duration > 0, fmt.Sprint(" took ", e.Duration)},
+		{e.Delay > 0, fmt.Sprint(" again in ", e.Delay)}, {e.Error != "", ": " + e.Error},
+		{e.Total > 0, fmt.Sprintf(" %d of %d", e.Done, e.Total)},
+	} {
+		if part.has {
+			s += part.text
+		}
+	}
+	return s
+}
+
+// Each thing that happens to a job is told, in order.
+func TestEventsOfEachKind(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		answers := map[string][]error{
+			"failed":    {errBoom, nil},
+			"exhausted": {errBoom, errBoom},
+			"snoozed":   {executor.Snooze(time.Minute), nil},
+			"discarded": {executor.Discard()},
+			"cancelled": {executor.Cancel(errBoom), nil},
+		}
+		var mu sync.Mutex
+		q, err := executor.Handle(x, "q", func(_ context.Context, job executor.Job[string]) error {
+			time.Sleep(time.Second)
+			mu.Lock()
+			defer mu.Unlock()
+			if rest := answers[job.ID]; len(rest) > 0 {
+				answers[job.ID] = rest[1:]
+				return rest[0]
+			}
+			return nil
+		}, executor.QueueConfig[string]{MaxRetries: 1, RetryIn: always(time.Hour)})
+		require.NoError(t, err)
+		start(t, x)
+		l := follow(t, x, executor.EventFilter{})
+		do := func(id string, n int, want ...string) {
+			t.Helper()
+			var p []any
+			for range n {
+				p = append(p, enqueue(t, q, id, "x").Position)
+				synctest.Wait()
+			}
+			time.Sleep(24 * time.Hour)
+			synctest.Wait()
+			for i, w := range want {
+				w = strings.ReplaceAll(w, "ID", "q/"+id)
+				for k, v := range p {
+					w = strings.ReplaceAll(w, fmt.Sprint("#", k+1), fmt.Sprint(v))
+				}
+				want[i] = w
+			}
+			require.Equal(t, want, l.take())
+		}
+		do("done", 2, "ID accepted #1", "ID started #1 attempt 1", "ID accepted #2", "ID done #1 attempt 1 took 1s", "ID started #2 attempt 1", "ID done #2 attempt 1 took 1s")
+		do("failed", 1, "ID accepted #1", "ID started #1 attempt 1", "ID failed #1 attempt 1 took 1s again in 1h0m0s: boom", "ID started #1 attempt 2", "ID done #1 attempt 2 took 1s")
+		do("exhausted", 1, "ID accepted #1", "ID started #1 attempt 1", "ID failed #1 attempt 1 took 1s again in 1h0m0s: boom",
+			"ID started #1 attempt 2", "ID failed #1 attempt 2 took 1s: boom", "ID buried #1 attempt 2: boom")
+		do("snoozed", 1, "ID accepted #1", "ID started #1 attempt 1", "ID snoozed #1 attempt 1 took 1s again in 1m0s", "ID started #1 attempt 1", "ID done #1 attempt 1 took 1s")
+		do("discarded", 1, "ID accepted #1", "ID started #1 attempt 1", "ID discarded #1 attempt 1 took 1s")
+		do("cancelled", 1, "ID accepted #1", "ID started #1 attempt 1", "ID cancelled #1 attempt 1 took 1s: cancelled: boom", "ID buried #1 attempt 1: cancelled: boom")
+		_, err = q.Requeue(t.Context(), "cancelled")
+		require.NoError(t, err)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		var kinds []string
+		for _, line := range l.take() {
+			kinds = append(kinds, strings.Fields(line)[1])
+		}
+		require.Equal(t, []string{"requeued", "started", "done"}, kinds)
+		stop(t, x)
+	})
+}
+
+// Of several payloads in one run those that fare alike are one event.
+func TestEventsOfManyPayloads(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		q := handle(t, x, "q", func(_ context.Context, job executor.Merged[string]) error {
+			if job.Attempt > 1 {
+				return errBoom
+			}
+			return executor.PayloadErrors{
+				job.Payloads[1].Position: errBoom, job.Payloads[2].Position: executor.Discard(), job.Payloads[3].Position: errBoom,
+				job.Payloads[4].Position: executor.Cancel(nil),
+			}
+		}, executor.QueueConfig[string]{MaxRetries: 1, RetryIn: always(0), Merge: executor.MergeKeepLast, OnExhausted: executor.OnExhaustedHalt})
+		l := follow(t, x, executor.EventFilter{})
+		var p []any
+		for _, payload := range strings.Fields("a a b c d e") {
+			p = append(p, enqueue(t, q, "id", payload).Position)
+		}
+		start(t, x)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		var want []string
+		for _, w := range strings.Split(`accepted #1|accepted #2|merged #1 into #2|accepted #3|accepted #4|accepted #5|accepted #6|started #2 of 5 attempt 1|
+			done #2 attempt 1|discarded #4 attempt 1|cancelled #6 attempt 1: cancelled: no reason given|failed #3 of 2 attempt 1: boom|buried #6 attempt 1: cancelled: no reason given|
+			started #3 of 2 attempt 2|failed #3 of 2 attempt 2: boom|halted #3 of 2 attempt 2: boom`, "|") {
+			w = "q/id " + strings.TrimSpace(w)
+			for i, position := range p {
+				w = strings.ReplaceAll(w, fmt.Sprint("#", i+1), fmt.Sprint(position))
+			}
+			want = append(want, w)
+		}
+		require.Equal(t, want, l.take())
+		stop(t, x)
+	})
+}
+
+// What waits for a lock is told, and what a stop interrupts.
+func TestEventsOfParkedAndInterruptedJobs(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		q, err := executor.Handle(x, "q", func(ctx context.Context, job executor.Job[string]) error {
+			<-ctx.Done()
+			return context.Cause(ctx)
+		}, executor.QueueConfig[string]{Locks: executor.Locks[string]{BlockedBy: keys("K")}})
+		require.NoError(t, err)
+		require.NoError(t, x.KeyLocks().Lock(t.Context(), "K"))
+		l := follow(t, x, executor.EventFilter{})
+		start(t, x)
+		p := enqueue(t, q, "id", "x").Position
+		synctest.Wait()
+		require.Equal(t, []string{fmt.Sprint("q/id accepted ", p), fmt.Sprintf("q/id parked %d attempt 1", p)}, l.take())
+		require.NoError(t, x.KeyLocks().Unlock(t.Context(), "K"))
+		synctest.Wait()
+		require.Equal(t, []string{fmt.Sprintf("q/id started %d attempt 1", p)}, l.take())
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.NoError(t, x.Stop(over))
+		synctest.Wait()
+		require.Equal(t, []string{fmt.Sprintf("q/id interrupted %d attempt 1", p)}, l.take(), "and the loop has ended")
+	})
+}
+
+// A filter is for queues and kinds, also for queues that come later.
+func TestEventFilter(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		p := &probe{}
+		a := handle(t, x, "a", p.handle, executor.QueueConfig[string]{})
+		all := follow(t, x, executor.EventFilter{Kinds: []executor.EventKind{executor.EventDone}})
+		ofA := follow(t, x, executor.EventFilter{Queues: []string{"a"}})
+		b := handle(t, x, "b", p.handle, executor.QueueConfig[string]{})
+		start(t, x)
+		enqueue(t, a, "1", "x")
+		synctest.Wait()
+		enqueue(t, b, "2", "x")
+		synctest.Wait()
+		require.Len(t, ofA.take(), 3)
+		require.Len(t, all.take(), 2)
+		stop(t, x)
+	})
+}
+
+// A reader that does not read holds nobody up, is told how many it has missed, and
+// gets the newest.
+func TestASlowReaderOfEvents(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{EventBuffer: 10, Workers: 1})
+		q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{})
+		start(t, x)
+		read, done := make(chan struct{}), make(chan struct{})
+		events := x.Events(t.Context(), executor.EventFilter{})
+		var positions []uint64
+		var missed *executor.MissedError
+		go func() {
+			defer close(done)
+			for e, err := range events {
+				if err != nil {
+					require.ErrorAs(t, err, &missed)
+					continue
+				}
+				if positions = append(positions, e.Position); len(positions) == 1 {
+					<-read
+				}
+				if len(positions) == 11 {
+					break
+				}
+			}
+		}()
+		var last uint64
+		for range 100 {
+			last = enqueue(t, q, "id", "x").Position
+			synctest.Wait()
+		}
+		require.Equal(t, uint64(100), stats(t, q).Done)
+		close(read)
+		<-done
+		require.Equal(t, last, positions[10])
+		require.Equal(t, &executor.MissedError{Events: 300 - 10 - 1}, missed)
+		stop(t, x)
+	})
+}
+
+// A reader goes on where it was, in this process; after a restart it is told.
+func TestResumeEventsByToken(t *testing.T) {
+	dir := t.TempDir() + "/jobs"
+	x := open(t, dir, executor.Config{})
+	q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{})
+	events := x.Events(t.Context(), executor.EventFilter{})
+	for i := range 5 {
+		enqueue(t, q, fmt.Sprint(i), "x")
+	}
+	next := func(f executor.EventFilter) (id, token string) {
+		for e, err := range x.Events(t.Context(), f) {
+			require.NoError(t, err)
+			return e.ID, e.Token()
+		}
+		return "", ""
+	}
+	token := ""
+	for e, err := range events {
+		require.NoError(t, err)
+		token = e.Token()
+		break
+	}
+	for i := 1; i < 5; i++ {
+		var id string
+		id, token = next(executor.EventFilter{After: token})
+		require.Equal(t, fmt.Sprint(i), id)
+	}
+	stop(t, x)
+	x = open(t, dir, executor.Config{})
+	for _, err := range x.Events(t.Context(), executor.EventFilter{After: token}) {
+		missed, ok := errors.AsType[*executor.MissedError](err)
+		require.True(t, ok)
+		require.True(t, missed.Restarted)
+		break
+	}
+	stop(t, x)
+}
+
+// What makes no sense is said once, and then the loop ends.
+func TestBadFiltersOfEvents(t *testing.T) {
+	x := open(t, "", executor.Config{})
+	off := open(t, "", executor.Config{EventBuffer: -1})
+	token := ""
+	q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{})
+	events := x.Events(t.Context(), executor.EventFilter{})
+	enqueue(t, q, "id", "x")
+	for e := range events {
+		token = e.Token()
+		break
+	}
+	life, _, _ := strings.Cut(token, "-")
+	for _, c := range []struct {
+		x    *executor.Executor
+		f    executor.EventFilter
+		want error
+	}{
+		{off, executor.EventFilter{}, executor.ErrConfig},
+		{nil, executor.EventFilter{}, executor.ErrConfig},
+		{x, executor.EventFilter{Kinds: []executor.EventKind{0}}, executor.ErrConfig},
+		{x, executor.EventFilter{Kinds: []executor.EventKind{200}}, executor.ErrConfig},
+		{x, executor.EventFilter{Queues: []string{"none"}}, executor.ErrUnknownQueue},
+		{x, executor.EventFilter{After: "x"}, executor.ErrConfig},
+		{x, executor.EventFilter{After: strings.Repeat("9", 10_000)}, executor.ErrConfig},
+		{x, executor.EventFilter{After: life + "-0"}, executor.ErrConfig},
+		{x, executor.EventFilter{After: life + "-1000"}, executor.ErrConfig},
+	} {
+		n := 0
+		for _, err := range c.x.Events(t.Context(), c.f) {
+			require.ErrorIs(t, err, c.want)
+			require.Less(t, len(err.Error()), 500)
+			n++
+		}
+		require.Equal(t, 1, n)
+	}
+	_, err := executor.Open("", executor.Config{EventBuffer: 1<<20 + 1})
+	require.ErrorIs(t, err, executor.ErrConfig)
+}
+
+func TestEventKindsHaveWords(t *testing.T) {
+	for k := executor.EventAccepted; k <= executor.EventHalted; k++ {
+		text, err := json.Marshal(k)
+		require.NoError(t, err)
+		require.NotContains(t, string(text), "(")
+		var again executor.EventKind
+		require.NoError(t, json.Unmarshal(text, &again))
+		require.Equal(t, k, again)
+	}
+	require.Equal(t, "halted", executor.EventHalted.String())
+	require.Contains(t, (executor.EventHalted + 1).String(), "(", "a kind has no word, or there is a word too many")
+	require.ErrorIs(t, new(executor.EventKind).UnmarshalText([]byte("x")), executor.ErrConfig)
+}
+
+// Under load each id's events are a history that can be: nothing runs before it was
+// accepted, a run ends before the next one begins, and each payload ends once.
+func TestEventsOfAnIDAreInOrder(t *testing.T) {
+	const ids, each = 20, 20
+	x := open(t, "", executor.Config{Workers: 4, EventBuffer: 1 << 17})
+	var mu sync.Mutex
+	r := rand.New(rand.NewPCG(1, 1))
+	answer := func(context.Context, executor.Job[int]) error {
+		mu.Lock()
+		defer mu.Unlock()
+		return [...]error{nil, nil, nil, nil, nil, errBoom, executor.Snooze(0), executor.Discard(), executor.Cancel(nil)}[r.IntN(9)]
+	}
+	one, err := executor.Handle(x, "one", answer, executor.QueueConfig[int]{RetryIn: always(0), MaxRetries: 2})
+	require.NoError(t, err)
+	all := handle(t, x, "all", func(ctx context.Context, _ executor.Merged[int]) error { return answer(ctx, executor.Job[int]{}) },
+		executor.QueueConfig[int]{RetryIn: always(0), MaxRetries: 2, OnExhausted: executor.OnExhaustedBuryAll})
+	events := x.Events(t.Context(), executor.EventFilter{})
+	start(t, x)
+	var g sync.WaitGroup
+	for _, q := range []*executor.Queue[int]{one, all} {
+		for range 2 {
+			g.Go(func() {
+				for i := range ids * each / 2 {
+					_, err := q.Enqueue(t.Context(), fmt.Sprint(i%ids), i)
+					assert.NoError(t, err)
+				}
+			})
+		}
+	}
+	g.Wait()
+	drained(t, one)
+	drained(t, all)
+	stop(t, x)
+
+	histories := map[string]*history{}
+	var number uint64
+	for e, err := range events { // the executor has stopped: what is left ends
+		require.NoError(t, err)
+		require.Greater(t, e.Number, number)
+		number = e.Number
+		key := e.Queue + "/" + e.ID
+		if histories[key] == nil {
+			histories[key] = &history{accepted: map[uint64]bool{}}
+		}
+		require.NoError(t, histories[key].add(e), "%s", line(e))
+	}
+	require.Len(t, histories, 2*ids)
+	for id, h := range histories {
+		require.Empty(t, h.accepted, "%s", id)
+		require.Equal(t, each, h.ended, id)
+	}
+}
+
+// history is what has happened to an id so far.
+type history struct {
+	accepted map[uint64]bool // and not over
+	running  int             // payloads of the run
+	ended    int
+	doomed   int // payloads that an event EventBuried has to follow for
+}
+
+func (h *history) add(e executor.Event) error {
+	ends := 0
+	switch e.Kind {
+	case executor.EventAccepted:
+		h.accepted[e.Position] = true
+		return nil
+	case executor.EventStarted:
+		if h.running > 0 || !h.accepted[e.Position] || h.doomed > 0 {
+			return fmt.Errorf("%d run, %d are to be buried", h.running, h.doomed)
+		}
+		h.running = e.Payloads
+		return nil
+	case executor.EventBuried:
+		h.doomed--
+		ends = 1
+	case executor.EventDone, executor.EventDiscarded:
+		ends = e.Payloads
+	case executor.EventCancelled:
+		h.doomed = e.Payloads
+	case executor.EventFailed:
+		if e.Attempt == 3 {
+			h.doomed = e.Payloads
+		}
+	}
+	if e.Kind != executor.EventBuried {
+		if h.running != e.Payloads {
+			return fmt.Errorf("%d payloads were running", h.running)
+		}
+		h.running = 0
+	}
+	h.ended += ends
+	for _, p := range slices.Sorted(maps.Keys(h.accepted)) { // the first of them, in order
+		if ends > 0 && p >= e.Position {
+			delete(h.accepted, p)
+			ends--
+		}
+	}
+	return nil
+}

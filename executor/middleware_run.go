@@ -1,0 +1,188 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/shard"
+)
+
+// Run is one call of a handler as a [Middleware] sees it. It is for looking at: what
+// is changed in it changes nothing for the handler, but for Metadata, which are the
+// handler's own.
+type Run struct {
+	Queue string
+	Jobs  []RunJob // one; with [HandleBatch] those of the batch, or of the part of it that this call is about
+
+	batch bool
+
+	// mu guards over. The journal may be read under it, no user code is called.
+	mu   sync.RWMutex
+	over bool // the payloads may be gone
+}
+
+// RunJob is an id of a [Run]; see [Job] and [Merged] for what both have.
+type RunJob struct {
+	ID        string
+	Payloads  []RunPayload // one at least; with [Handle] one
+	Attempt   int
+	LastTry   bool // no retry follows if it fails
+	LastError string
+	Due       time.Time
+	Failures  []Failure
+	Crashes   int
+}
+
+// RunPayload is a payload of a [RunJob].
+type RunPayload struct {
+	Value    any // what the handler gets: of the type of its queue
+	Score    float64
+	Position uint64
+
+	EnqueuedAt time.Time
+	Metadata   map[string]string
+
+	run *Run
+	ref journal.Ref
+}
+
+// Raw returns the bytes of the payload as they are in the journal, read at each
+// call, until the outermost [Middleware] has returned: then it returns ErrReturned.
+// Otherwise an error is the journal's, which has failed.
+func (p RunPayload) Raw() ([]byte, error) {
+	if p.run == nil {
+		return nil, ErrReturned
+	}
+	p.run.mu.RLock()
+	defer p.run.mu.RUnlock()
+	if p.run.over {
+		return nil, ErrReturned
+	}
+	var e journal.Entry
+	if err := p.ref.Read(&e); err != nil {
+		return nil, border(err)
+	}
+	return slices.Clone(e.Payload), nil
+}
+
+// Outcomes yields each job of the run with its part of the error that next returned:
+// that of its own among [BatchErrors], and else err itself. A batch that fails
+// without naming a job runs again in halves, each of which is a run of its own.
+func (r *Run) Outcomes(err error) iter.Seq2[RunJob, error] {
+	return func(yield func(RunJob, error) bool) {
+		errs := make([]error, len(r.Jobs))
+		switch {
+		case err == nil:
+		case r.batch:
+			errs = byID(len(r.Jobs), func(i int) string { return r.Jobs[i].ID }, err)
+		default:
+			errs = repeat(err, len(r.Jobs))
+		}
+		for i, job := range r.Jobs {
+			if !yield(job, errs[i]) {
+				return
+			}
+		}
+	}
+}
+
+// Outcome is what the error of a handler asks for, as a name for figures.
+type Outcome string
+
+// Outcomes of a call of a handler.
+const (
+	OutcomeDone      Outcome = "done"      // nil
+	OutcomeFailed    Outcome = "failed"    // an error that is none of the others, or [RetryAfter]
+	OutcomePanicked  Outcome = "panicked"  // a failure, too
+	OutcomeSnoozed   Outcome = "snoozed"   // [Snooze]
+	OutcomeDiscarded Outcome = "discarded" // [Discard]
+	OutcomeCancelled Outcome = "cancelled" // [Cancel]
+	OutcomeMixed     Outcome = "mixed"     // [PayloadErrors]; or [BatchErrors], which [Run.Outcomes] takes apart
+)
+
+// OutcomeOf says what an error asks for that a handler, or the next of a
+// [Middleware], has returned. An error whose methods panic is a failure.
+func OutcomeOf(err error) Outcome {
+	if err == nil {
+		return OutcomeDone
+	}
+	o := OutcomeFailed
+	_ = guarded(func() error {
+		o = outcomeOf(err)
+		return nil
+	})
+	return o
+}
+
+func outcomeOf(err error) Outcome {
+	if _, ok := errors.AsType[*PanicError](err); ok {
+		return OutcomePanicked
+	}
+	if _, ok := errors.AsType[PayloadErrors](err); ok {
+		return OutcomeMixed
+	}
+	if _, ok := errors.AsType[BatchErrors](err); ok {
+		return OutcomeMixed
+	}
+	if _, ok := errors.AsType[*DiscardError](err); ok {
+		return OutcomeDiscarded
+	}
+	if _, ok := errors.AsType[*SnoozeError](err); ok {
+		return OutcomeSnoozed
+	}
+	if _, ok := errors.AsType[*CancelError](err); ok {
+		return OutcomeCancelled
+	}
+	return OutcomeFailed
+}
+
+// call calls the handler with what stands around it.
+func (r *Run) call(ctx context.Context, around []aroundRun, handler func(context.Context) error) error {
+	defer r.end()
+	return nested(ctx, around, func(ctx context.Context, f aroundRun, next func(context.Context) error) error { return f(ctx, r, next) }, handler)
+}
+
+// end makes what was kept of the run useless: its payloads may end from now on.
+func (r *Run) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.over = true
+}
+
+// around calls a handler of [Handle] with what stands around it.
+func (t *Queue[T]) around(ctx context.Context, it *shard.Item, job Job[T], handler func(context.Context, Job[T]) error) error {
+	r := &Run{Queue: t.q.name}
+	p := RunPayload{job.Payload, job.Score, job.Position, job.EnqueuedAt, job.Metadata, r, it.Current().Ref}
+	r.Jobs = []RunJob{{job.ID, []RunPayload{p}, job.Attempt, t.q.core.LastTry(it), job.LastError, job.Due, job.Failures, job.Crashes}}
+	return r.call(ctx, t.q.layers.run, func(ctx context.Context) error { return handler(ctx, job) })
+}
+
+// aroundMerged calls a handler of [HandleMerged] with what stands around it.
+func (t *Queue[T]) aroundMerged(ctx context.Context, items []*shard.Item, job Merged[T], handler func(context.Context, Merged[T]) error) error {
+	return t.aroundAll(ctx, items, []Merged[T]{job}, false, func(ctx context.Context) error { return handler(ctx, job) })
+}
+
+// aroundAll calls a handler with what stands around it. The jobs are those of the items of which a payload decodes.
+func (t *Queue[T]) aroundAll(ctx context.Context, items []*shard.Item, jobs []Merged[T], batch bool, handler func(context.Context) error) error {
+	r := &Run{Queue: t.q.name, Jobs: make([]RunJob, len(jobs)), batch: batch}
+	for i, job := range jobs {
+		for items[0].ID != job.ID {
+			items = items[1:]
+		}
+		it := items[0]
+		all := make([]RunPayload, 0, len(job.Payloads))
+		for _, p := range it.Payloads {
+			if n := len(all); n < len(job.Payloads) && job.Payloads[n].Position == uint64(p.Ref.Position()) {
+				v := job.Payloads[n]
+				all = append(all, RunPayload{v.Value, v.Score, v.Position, v.EnqueuedAt, v.Metadata, r, p.Ref})
+			}
+		}
+		r.Jobs[i] = RunJob{job.ID, all, job.Attempt, t.q.core.LastTry(it), job.LastError, job.Due, job.Failures, job.Crashes}
+	}
+	return r.call(ctx, t.q.layers.run, handler)
+}
