@@ -39,6 +39,7 @@ type Executor struct {
 	backlog    *backlog.Backlog
 	quarantine quarantine.Quarantine
 	locks      locks
+	limits     limits
 	gates      gate.Gates // of sources and idempotency keys
 	sweeper    sweeper
 	running    *journal.CrashRecorder // from Start on
@@ -174,6 +175,7 @@ func open(dir string, cfg Config, openLog func(journal.Config) (*journal.Log, er
 	}
 	x.opening = x.log.Stats().Since
 	x.locks.init(x)
+	x.limits.init()
 	if err := x.locks.restore(); err != nil {
 		return nil, errors.Join(err, x.log.Close())
 	}

@@ -34,6 +34,7 @@ func (w *worker) settle() {
 			w.giveUp(it)
 		}
 	}
+	w.leaveLimits()
 	w.tellExhausted()
 	w.tellBuried()
 	w.tellFailed()
@@ -77,7 +78,7 @@ func (w *worker) judge(it *shard.Item, err error) {
 		w.judgeEach(it, each, err)
 		return
 	}
-	if panicked == nil && wish(out, err) {
+	if panicked == nil && (wish(out, err) || w.throttled(it, err)) {
 		return
 	}
 	late := w.attempt.late()
