@@ -73,7 +73,8 @@ func namesNone(err error) bool {
 		_, discard := errors.AsType[*DiscardError](err)
 		_, snooze := errors.AsType[*SnoozeError](err)
 		_, retry := errors.AsType[*RetryError](err)
-		names = each || cancel || discard || snooze || retry || fromFullDisk(err)
+		_, throttled := errors.AsType[*ThrottledError](err)
+		names = each || cancel || discard || snooze || retry || throttled || fromFullDisk(err)
 		return nil
 	})
 	return failed != nil || !names // an error that can't be asked names none either

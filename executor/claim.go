@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/strandjobs/strand/executor/internal/limit"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/lock"
 	"github.com/strandjobs/strand/shard"
@@ -28,6 +29,8 @@ type claim struct {
 	lease lock.Lease // zero: the job is not unique
 	beat  *time.Timer
 	slots []slotClaim
+
+	limited *limit.Grant // nil: it runs under no limit, or not any more
 }
 
 // claimOf returns the claim that a shard has kept for an item without knowing what
@@ -140,6 +143,7 @@ func (c *claim) release() {
 	if c.place != nil {
 		c.place.Cancel()
 	}
+	c.leaveLimits()
 }
 
 // withdraw gives back what was taken for a job that does not run now.

@@ -66,6 +66,9 @@ func (w *worker) admit(it *shard.Item, c *claim) (woken *atomic.Bool, err error)
 	for i := 0; woken == nil && err == nil && i < len(l.slots); i++ {
 		woken, err = w.reserve(it, c, l.slots[i])
 	}
+	if l.limited {
+		woken, err = w.passLimits(it, c, want, woken, err)
+	}
 	if woken != nil || err != nil {
 		c.withdraw()
 		return woken, err

@@ -43,6 +43,7 @@ type Executor struct {
 	quarantine quarantine.Quarantine
 	locks      locks
 	pauses     pauses
+	limits     limits
 	gates      gate.Gates // of sources and idempotency keys
 	sweeper    sweeper
 	running    *journal.CrashRecorder // from Start on
@@ -182,6 +183,7 @@ func open(dir string, cfg Config, openLog func(journal.Config) (*journal.Log, er
 	}
 	x.opening = x.log.Stats().Since
 	x.locks.init(x)
+	x.limits.init()
 	if err := cmp.Or(x.locks.restore(), x.pauses.restore(x)); err != nil {
 		return nil, errors.Join(err, x.log.Close())
 	}

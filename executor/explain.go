@@ -20,6 +20,7 @@ const (
 	JobScheduled JobState = "scheduled" // not due yet; a retry, if Attempt is above 1
 	JobBlocked   JobState = "blocked"   // waits until keys are unlocked
 	JobWaiting   JobState = "waiting"   // waits until an equal one has run, or for a slot
+	JobLimited   JobState = "limited"   // waits for a [Limit]: until a job of its key has ended, or until a time
 	JobSuspected JobState = "suspected" // ran at the last two deaths of the process, and waits for its turn to run without others that did
 	JobHalted    JobState = "halted"    // until RunNow
 	JobPaused    JobState = "paused"    // a person has paused it, its queue, or the executor: until Resume
@@ -46,6 +47,8 @@ type Explanation struct {
 	Behind string
 	// Slots are the slots that are out, when it waits for one to come back.
 	Slots []SlotHeld
+	// Limit is the key of a limit that it waits for; nil: it does not.
+	Limit *LimitKey
 	// More is how many keys, leases or slots there are beyond the MaxListed of
 	// which it tells.
 	More int
@@ -118,7 +121,9 @@ func (x *Executor) Explain(ctx context.Context, queue, id string) (Explanation, 
 	case e.Paused != nil:
 		e.State = JobPaused
 	case s.Parked:
-		x.locks.explain(q, &e)
+		if !x.limits.explain(&e) {
+			x.locks.explain(q, &e)
+		}
 	case e.Due.After(time.Now()):
 		e.State = JobScheduled
 	default:
@@ -197,6 +202,9 @@ func (e Explanation) String() string {
 	}
 	for _, s := range first(e.Slots) {
 		fmt.Fprintf(&b, "; slot %q is %s's (%v left)", s.Slot, brief(s.By), max(time.Until(s.Until), 0).Round(time.Millisecond))
+	}
+	if e.Limit != nil {
+		b.WriteString("; " + e.Limit.String())
 	}
 	if more := e.More + max(len(e.Keys), len(e.Unique), len(e.Slots)) - shownAtMost; more > 0 {
 		fmt.Fprintf(&b, "; and %d more of that kind", more)

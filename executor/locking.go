@@ -161,6 +161,7 @@ type locking struct {
 
 	leaseTTL, heartbeat time.Duration // of unique jobs
 	slots               []SlotSource
+	limited             bool // it has limits
 }
 
 func (t *Queue[T]) locking(x *Executor, name string) (locking, error) {
@@ -177,13 +178,14 @@ func (t *Queue[T]) locking(x *Executor, name string) (locking, error) {
 	unique := cmp.Or(u.While, asked, x.cfg.Unique) == UniqueWhileRunning
 	l.locks = c.OnEnqueue != nil
 	later := c.BlockedBy != nil || c.OnRun != nil || c.Unlock != nil
-	if l.locks || later || unique && u.Key != nil {
+	l.limited = len(t.cfg.Limits) > 0
+	if l.locks || later || unique && u.Key != nil || t.limitsByPayload() {
 		l.onEnqueue = func(id string, payload []byte) ([]string, error) { return t.keysOnEnqueue(id, payload, unique) }
 	}
-	if unique || len(l.slots) > 0 || later {
+	if unique || len(l.slots) > 0 || later || l.limited {
 		l.wants = func(it *shard.Item) (wants, error) { return t.wants(it, unique) }
 	}
-	return l, errorsOf(l.check(x, name, u.While), c.check())
+	return l, errorsOf(l.check(x, name, u.While), c.check(), t.checkLimits(x, name))
 }
 
 // check returns an error for a setting that does nothing, or can't be meant.

@@ -153,6 +153,16 @@ type QueueConfig[T any] struct {
 	// means: Config.StuckAfter, which counts from there. It stands beside Timeout.
 	// Default, and below zero: none are asked for.
 	HeartbeatTimeout time.Duration
+
+	// Limits, and priority.
+
+	// Limits are what the jobs of the queue run under; see [NewLimit]. A limit may
+	// be that of several queues, and one may be there more than once, with other
+	// Key functions: from and to, say. A job needs all keys of its payloads, each
+	// once, for each of its runs: one that is merged of several payloads, too. Each
+	// id of a batch is a job; that the batch is tried again in halves does not count
+	// again. A job has what it needs until its handler has returned. Default none.
+	Limits []LimitOf[T]
 }
 
 // Limits and defaults of a queue.

@@ -37,6 +37,7 @@ func (w *worker) settle() {
 	if w.queue.watched() {
 		w.tellOutcomes() // before user code is called
 	}
+	w.leaveLimits()
 	w.tellExhausted()
 	w.tellBuried()
 	w.tellFailed()
@@ -80,7 +81,7 @@ func (w *worker) judge(it *shard.Item, err error) {
 		w.judgeEach(it, each, err)
 		return
 	}
-	if panicked == nil && wish(out, err) {
+	if panicked == nil && (wish(out, err) || w.throttled(it, err)) {
 		return
 	}
 	overdue := w.overdue()

@@ -74,6 +74,7 @@ func (x *Executor) stop() {
 	x.watchdog.stop()
 	x.quarantine.Close()
 	x.locks.close()
+	x.limits.close()
 	x.cancel(ErrStopping)
 	// Nothing keeps a shard from handling what is in its mailbox: this ends.
 	background := context.Background()

@@ -1,10 +1,12 @@
 package executor
 
 import (
+	"cmp"
 	"fmt"
 	"hash/maphash"
 	"slices"
 
+	"github.com/strandjobs/strand/executor/internal/limit"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/lock"
 	"github.com/strandjobs/strand/shard"
@@ -15,6 +17,7 @@ type wants struct {
 	blockedBy, unique []string
 	set               []lock.Setting
 	unlock            []unlocking
+	limits            []limit.Need
 }
 
 // unlocking is a key that the success of a job unlocks, if it counts for one of its
@@ -57,12 +60,16 @@ func (t *Queue[T]) keysOnEnqueue(id string, payload []byte, unique bool) (keys [
 	if unique && t.cfg.Unique.Key != nil {
 		_, err = t.uniqueKey(id, nil, value)
 	}
-	return keys, err
+	return keys, cmp.Or(err, t.needsOf(new(wants), id, value))
 }
 
 // wants computes the keys of a job that is about to run. Payloads that do not
 // decode have none.
 func (t *Queue[T]) wants(it *shard.Item, unique bool) (w wants, err error) {
+	t.needsOfAll(&w)
+	if !t.wantsByPayload(unique) {
+		return w, nil
+	}
 	var e journal.Entry
 	for _, p := range it.Payloads {
 		if err := p.Ref.Read(&e); err != nil {
@@ -72,7 +79,7 @@ func (t *Queue[T]) wants(it *shard.Item, unique bool) (w wants, err error) {
 		if err != nil {
 			continue
 		}
-		if err = t.wantsOne(&w, it.ID, &e, value); err != nil {
+		if err = cmp.Or(t.wantsOne(&w, it.ID, &e, value), t.needsOf(&w, it.ID, value)); err != nil {
 			return w, err
 		}
 		if unique {
@@ -86,6 +93,12 @@ func (t *Queue[T]) wants(it *shard.Item, unique bool) (w wants, err error) {
 	slices.Sort(w.unique)
 	w.unique = slices.Compact(w.unique)
 	return w, nil
+}
+
+// wantsByPayload reports whether what a job wants depends on its payloads.
+func (t *Queue[T]) wantsByPayload(unique bool) bool {
+	c := &t.cfg.Locks
+	return unique || c.BlockedBy != nil || c.OnRun != nil || c.Unlock != nil || t.limitsByPayload()
 }
 
 // wantsOne adds the keys of a payload. Counted keys count for each payload, as they

@@ -1,0 +1,168 @@
+package limit
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/strandjobs/strand/lock"
+)
+
+// key returns a key, which settle forgets if it is not in use after all.
+func (l *Limit) key(name string) *key {
+	k := l.keys[name]
+	if k == nil {
+		k = &key{limit: l, name: name, law: l.lawOf(name), index: -1}
+		k.next = l.born + k.law.saved // it has saved up what it has not used since then
+		l.keys[name] = k
+	}
+	return k
+}
+
+func (l *Limit) lawOf(name string) law {
+	if c, own := l.own[name]; own {
+		return newLaw(c)
+	}
+	return l.law
+}
+
+// Config returns what holds for keys that have nothing of their own.
+func (l *Limit) Config() Config { return l.config }
+
+// Name returns the name of the limit.
+func (l *Limit) Name() string { return l.name }
+
+// Set changes the limit. The config has its defaults. It looks at each key in use.
+func (l *Limit) Set(now int64, c Config) {
+	l.config, l.law = c, newLaw(c)
+	for _, k := range slices.Collect(maps.Values(l.keys)) {
+		if _, own := l.own[k.name]; !own {
+			k.obey(l.law, now)
+			l.table.settle(now, k)
+		}
+	}
+}
+
+// SetKey gives a key a config of its own; nil: that of the limit holds again.
+func (l *Limit) SetKey(now int64, name string, c *Config) {
+	switch {
+	case c == nil:
+		delete(l.own, name)
+	case l.own == nil:
+		l.own = map[string]Config{name: *c}
+	default:
+		l.own[name] = *c
+	}
+	if k := l.keys[name]; k != nil {
+		k.obey(l.lawOf(name), now)
+		l.table.settle(now, k)
+	}
+}
+
+// Pause has no job of a key start before a time; one that is over ends the pause.
+func (l *Limit) Pause(now int64, name string, until int64) {
+	k := l.key(name)
+	k.paused = until
+	l.table.settle(now, k)
+}
+
+// Stats are figures of a limit.
+type Stats struct {
+	Keys    int // in use
+	Running int // jobs, by keys
+	Waiting int // jobs
+}
+
+// Stats counts.
+func (l *Limit) Stats() Stats { return Stats{len(l.keys), l.running, l.waiting} }
+
+// KeyStats are figures of a key.
+type KeyStats struct {
+	Limit, Key string
+	Config     Config
+	Running    int
+	Waiting    int
+	Paused     int64 // until then; not after now: it is not
+	From       int64 // when the next job may start; not after now: now; below zero: when one has ended
+}
+
+// Key returns the figures of a key; one that is not in use has none.
+func (l *Limit) Key(name string) KeyStats {
+	k := l.keys[name]
+	if k == nil {
+		c, own := l.own[name]
+		if !own {
+			c = l.config
+		}
+		return KeyStats{Limit: l.name, Key: name, Config: c}
+	}
+	return k.stats()
+}
+
+func (k *key) stats() KeyStats {
+	c, own := k.limit.own[k.name]
+	if !own {
+		c = k.limit.config
+	}
+	from := k.from(1)
+	if from == never {
+		from = -1
+	}
+	return KeyStats{
+		Limit: k.limit.name, Key: k.name, Config: c, Running: k.running,
+		Waiting: k.waiting + len(k.called), Paused: k.paused, From: from,
+	}
+}
+
+// Keys returns the figures of up to n keys in use: those for which most jobs wait.
+func (l *Limit) Keys(n int) []KeyStats {
+	var most heap[*busy] // the least of them first
+	for _, k := range l.keys {
+		b := &busy{key: k}
+		if len(most) == n && !most[0].before(b) {
+			continue
+		}
+		if most.push(b); len(most) > n {
+			most.remove(0)
+		}
+	}
+	slices.SortFunc(most, func(a, b *busy) int {
+		if a.before(b) {
+			return 1
+		}
+		return -1
+	})
+	all := make([]KeyStats, len(most))
+	for i, b := range most {
+		all[i] = b.key.stats()
+	}
+	return all
+}
+
+// busy is a key in the order of those that are listed.
+type busy struct {
+	key   *key
+	index int
+}
+
+func (b *busy) place() *int { return &b.index }
+
+// before reports whether b is less busy.
+func (b *busy) before(o *busy) bool {
+	x, y := b.key, o.key
+	return cmp.Or(
+		cmp.Compare(x.waiting+len(x.called), y.waiting+len(y.called)),
+		cmp.Compare(x.running, y.running),
+		cmp.Compare(y.name, x.name),
+	) < 0
+}
+
+// Waits says what a job waits for; false: it does not wait. Called: it may come, and
+// its turn is kept.
+func (t *Table) Waits(owner lock.Owner) (k KeyStats, isCalled, ok bool) {
+	w := t.waiters[owner]
+	if w == nil || w.state == aside {
+		return k, false, false
+	}
+	return w.key.stats(), w.state == called, true
+}

@@ -1,0 +1,247 @@
+package limit
+
+import (
+	"time"
+
+	"github.com/strandjobs/strand/lock"
+)
+
+// keepNumber is how long the number of a job is kept that has not come although it
+// was called, or that waits for something else.
+const keepNumber = int64(time.Minute)
+
+// Table has the limits that jobs may need together, and all that wait for one. One
+// goroutine at a time may use it. What its methods have to wake, Drain returns.
+type Table struct {
+	waiters map[lock.Owner]*waiter
+	arrived uint64
+	agenda  heap[*key]
+	asides  map[*waiter]struct{}
+	sweep   int64 // when to look at asides
+	woken   []func()
+	keys    []*key // of the needs of one call
+}
+
+// Limit is one limit with its keys.
+type Limit struct {
+	table  *Table
+	name   string
+	config Config
+	law    law
+	born   int64
+	keys   map[string]*key
+	own    map[string]Config // of keys with a law of their own
+
+	running, waiting int
+}
+
+// Need is a key of a limit that a job runs under.
+type Need struct {
+	Limit *Limit
+	Key   string
+}
+
+// Grant is what a job has while it runs.
+type Grant struct {
+	owner  lock.Owner
+	number uint64
+	keys   []*key // as long as it runs
+	needs  []Need
+}
+
+// NewTable returns a table without limits.
+func NewTable() *Table {
+	return &Table{waiters: make(map[lock.Owner]*waiter), asides: make(map[*waiter]struct{})}
+}
+
+// NewLimit adds a limit. The config has its defaults.
+func (t *Table) NewLimit(now int64, name string, c Config) *Limit {
+	return &Limit{table: t, name: name, config: c, law: newLaw(c), born: now, keys: make(map[string]*key)}
+}
+
+// Enter has a job start that needs some keys, each once, and returns what it has
+// then; or nil, and then it waits for one of them. It is called by its wake when it
+// may come again. A job that waits already waits no more where it did.
+func (t *Table) Enter(now int64, owner lock.Owner, needs []Need, wake func()) *Grant {
+	w := t.waiters[owner]
+	var left *key
+	if w != nil {
+		left = t.stepOut(w)
+	} else {
+		w = &waiter{owner: owner, number: t.arrived}
+		t.arrived++
+	}
+	t.keys = t.keys[:0]
+	var full *key
+	for _, n := range needs {
+		k := n.Limit.key(n.Key)
+		t.keys = append(t.keys, k)
+		if full == nil && k.free(now) <= k.reserved(w.number) {
+			full = k
+		}
+	}
+	var g *Grant
+	if full == nil {
+		delete(t.waiters, owner)
+		g = &Grant{owner: owner, number: w.number, keys: append([]*key(nil), t.keys...), needs: needs}
+		for _, k := range g.keys {
+			k.begin(now)
+		}
+	} else {
+		w.wake = wake
+		t.waiters[owner] = w
+		full.enqueue(w)
+	}
+	for _, k := range t.keys {
+		t.settle(now, k)
+	}
+	t.settle(now, left)
+	clear(t.keys)
+	return g
+}
+
+// Aside says that a job waits for something else, or does not come for now: others
+// have its turn, and it keeps its number for a while.
+func (t *Table) Aside(now int64, owner lock.Owner) {
+	if w := t.waiters[owner]; w != nil {
+		left := t.stepOut(w)
+		t.setAside(now, w, now+keepNumber)
+		t.settle(now, left)
+	}
+}
+
+// Leave says that a job is gone.
+func (t *Table) Leave(now int64, owner lock.Owner) {
+	if w := t.waiters[owner]; w != nil {
+		left := t.stepOut(w)
+		delete(t.waiters, owner)
+		t.settle(now, left)
+	}
+}
+
+// Release takes back what a job had while it ran. A second time it has no effect.
+func (t *Table) Release(now int64, g *Grant) {
+	keys := g.keys
+	g.keys = nil
+	for _, k := range keys {
+		k.running--
+		k.limit.running--
+		t.settle(now, k)
+	}
+}
+
+// Throttle pauses the keys that a job ran under, those of one limit or with nil of
+// all, until a time at least. The job keeps its number, so that it is the first of
+// its queue when it comes back.
+func (t *Table) Throttle(now int64, g *Grant, only *Limit, until int64) {
+	for _, n := range g.needs {
+		if only == nil || n.Limit == only {
+			k := n.Limit.key(n.Key)
+			k.paused = max(k.paused, until)
+			t.settle(now, k)
+		}
+	}
+	if t.waiters[g.owner] == nil {
+		w := &waiter{owner: g.owner, number: g.number}
+		t.waiters[g.owner] = w
+		t.setAside(now, w, max(now, until)+keepNumber)
+	}
+}
+
+// stepOut takes a job out of where it waits, and returns the key that this may
+// matter to.
+func (t *Table) stepOut(w *waiter) (left *key) {
+	if w.state == aside {
+		delete(t.asides, w)
+		return nil
+	}
+	left = w.key
+	left.leave(w)
+	return left
+}
+
+func (t *Table) setAside(now int64, w *waiter, until int64) {
+	if len(t.asides) == 0 {
+		t.sweep = now + keepNumber
+	}
+	w.state, w.until, w.wake = aside, until, nil
+	t.asides[w] = struct{}{}
+}
+
+// settle calls those that may start now, and notes when to look at a key again, if
+// it is to be known any longer.
+func (t *Table) settle(now int64, k *key) {
+	if k == nil {
+		return
+	}
+	for k.waiting > 0 && k.free(now) > len(k.called) {
+		w := k.call(now)
+		t.woken = append(t.woken, w.wake)
+		w.wake = nil
+	}
+	if _, idle := k.idle(now); idle {
+		if k.index >= 0 {
+			t.agenda.remove(k.index)
+			k.index = -1
+		}
+		if k.limit.keys[k.name] == k {
+			delete(k.limit.keys, k.name)
+		}
+		return
+	}
+	k.at = k.event(now)
+	switch {
+	case k.at == never && k.index >= 0:
+		t.agenda.remove(k.index)
+		k.index = -1
+	case k.at == never:
+	case k.index >= 0:
+		t.agenda.fix(k.index)
+	default:
+		t.agenda.push(k)
+	}
+}
+
+// Expire does what is due by now.
+func (t *Table) Expire(now int64) {
+	for len(t.agenda) > 0 && t.agenda[0].at <= now {
+		k := t.agenda[0]
+		for i := 0; i < len(k.called); {
+			if w := k.called[i]; w.until <= now {
+				k.misses++
+				k.leave(w)
+				t.setAside(now, w, now+keepNumber)
+			} else {
+				i++
+			}
+		}
+		t.settle(now, k)
+	}
+	if len(t.asides) > 0 && t.sweep <= now {
+		t.sweep = now + keepNumber
+		for w := range t.asides {
+			if w.until <= now {
+				delete(t.asides, w)
+				delete(t.waiters, w.owner)
+			}
+		}
+	}
+}
+
+// Next is when Expire has something to do; false: it has not.
+func (t *Table) Next() (at int64, ok bool) {
+	at = never
+	if len(t.agenda) > 0 {
+		at = t.agenda[0].at
+	}
+	if len(t.asides) > 0 {
+		at = min(at, t.sweep)
+	}
+	return at, at != never
+}
+
+// Drain returns what is to be called for the jobs that may come again.
+func (t *Table) Drain() (woken []func()) {
+	woken, t.woken = t.woken, nil
+	return woken
+}
