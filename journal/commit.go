@@ -149,6 +149,7 @@ func (l *Log) prepare(need int) (store.Room, error) {
 // sealLocked seals for a disk that has so much room. The caller holds mu.
 func (l *Log) sealLocked(r store.Room) (*openBlock, *store.Transaction, bool) {
 	b := l.open
+	l.disk.allow(r, b.weight())
 	if l.disk.full {
 		r = l.disk.readmit(b, r, l.closed)
 	}
