@@ -83,6 +83,7 @@ type Change struct {
 	journal.Change
 	Merged []Merged // of Ended
 	Claims []Claim  // of items that were settled
+	Staged []any    // see Item.Stage
 
 	Over    Weight // of the payloads among Ended and Buried
 	Surplus Weight // under Config.Weighed: of what was taken in, beyond what Announced says of it
@@ -119,6 +120,8 @@ func (c *Core) Record(log Recorder) {
 	c.change.Sets = emptied(c.change.Sets)
 	c.change.Merged = emptied(c.change.Merged)
 	c.change.Claims = emptied(c.change.Claims)
+	c.change.Staged = emptied(c.change.Staged)
+	c.change.FollowUps = journal.FollowUps{}
 	c.change.Over, c.change.Surplus = Weight{}, Weight{}
 	c.stateOf = emptied(c.stateOf)
 }

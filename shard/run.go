@@ -54,11 +54,12 @@ type Item struct {
 	// with the change that settles the item. Nil: none.
 	Claim any
 
-	state    atomic.Uint32 // handed → started by a worker, and either → revoked by the shard
-	before   int           // items of the run that had their outcomes when it was started
-	passed   atomic.Int32  // payloads at the front that are done, if there are others
-	recalled atomic.Bool   // the shard wants what the worker has not begun
-	settled  int           // of passed: those that have ended; the shard's own
+	state    atomic.Uint32          // handed → started by a worker, and either → revoked by the shard
+	before   int                    // items of the run that had their outcomes when it was started
+	passed   atomic.Int32           // payloads at the front that are done, if there are others
+	recalled atomic.Bool            // the shard wants what the worker has not begun
+	settled  int                    // of passed: those that have ended; the shard's own
+	staged   atomic.Pointer[staged] // newest first; nil: nothing
 	lane     *lane
 	hash     uint32 // of ID
 	shift    int64  // Core.shift when it was handed out
@@ -186,6 +187,9 @@ func (it *Item) reset() {
 	}
 	it.ID, it.Payloads, it.LastError, it.History, it.lane = "", nil, "", nil, nil
 	it.Outcome, it.Claim, it.inline = Outcome{}, nil, [1]Payload{}
+	if it.staged.Load() != nil { // a store costs more, and most have none
+		it.staged.Store(nil)
+	}
 }
 
 // Failed returns the history with the failure that the outcome is, or the burial, for
