@@ -19,6 +19,7 @@ type attempt struct {
 	ended  error           // the cause; nil: the attempt goes on
 	full   context.Context // nil until the handler asks for it
 	cancel context.CancelCauseFunc
+	staged *attemptStage // see landing.go; nil: nothing yet
 }
 
 // attemptsAtOnce are made in one allocation.
@@ -105,6 +106,9 @@ func (a *attempt) Value(key any) any {
 			return nil
 		}
 		return a.parent.Value(key)
+	}
+	if key == (attemptKey{}) {
+		return a
 	}
 	return a.whole().Value(key)
 }

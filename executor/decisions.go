@@ -8,7 +8,8 @@ type recorder struct{ queue *queue }
 // Record implements [shard.Recorder].
 func (r recorder) Record(c *shard.Change) {
 	q := r.queue
-	if q.locking.wants == nil && q.locking.onEnqueue == nil {
+	locks := len(c.Staged) > 0 && q.x.land(c)
+	if q.locking.wants == nil && q.locking.onEnqueue == nil && !locks {
 		q.x.log.Record(&c.Change)
 	} else {
 		q.x.locks.settle(q, c)

@@ -36,6 +36,7 @@ func Handle[T any](x *Executor, name string, handler func(context.Context, Job[T
 	return t.register(x, name, true, func(ctx context.Context, items []*shard.Item) []error {
 		job, err := t.single(items[0])
 		if err == nil {
+			job.attempt = attemptOf(ctx)
 			err = handler(ctx, job)
 		}
 		return orNil(err)
@@ -57,6 +58,7 @@ func HandleMerged[T any](x *Executor, name string, handler func(context.Context,
 	return t.register(x, name, false, func(ctx context.Context, items []*shard.Item) []error {
 		job, err := t.decode(items[0])
 		if err == nil && len(job.Payloads) > 0 {
+			job.from.attempt = attemptOf(ctx)
 			err = handler(ctx, job)
 		}
 		return orNil(err)
@@ -92,7 +94,7 @@ func HandleBatch[T any](x *Executor, name string, handler func(context.Context, 
 	}
 	t := &Queue[T]{cfg: cfg}
 	return t.register(x, name, false, func(ctx context.Context, items []*shard.Item) []error {
-		b := batch[T]{queue: t, ctx: ctx, handler: handler, halvings: halvings(len(items))}
+		b := batch[T]{queue: t, ctx: ctx, handler: handler, halvings: halvings(len(items)), attempt: attemptOf(ctx)}
 		return b.run(items)
 	})
 }

@@ -33,6 +33,9 @@ type worker struct {
 	attempt  *attempt  // the context of the last call of a handler
 	attempts []attempt // for the next ones
 
+	staged   *attemptStage // by the last call of a handler; nil: nothing
+	followed bool          // the run has follow-ups
+
 	refused  []*shard.Item // of batch: those that did not get what they need to run
 	refusals []error       // and why
 
@@ -106,6 +109,7 @@ func (w *worker) resume() {
 		w.look()
 		return
 	case handling:
+		w.attempt.over()
 		w.errs = repeat(ErrHandlerExited, len(w.batch))
 		w.rejoin()
 		w.settle()
@@ -146,6 +150,9 @@ func (w *worker) goOn() {
 		return
 	}
 	w.keepPace()
+	if w.followed {
+		w.awaitRoom()
+	}
 	if w.x.dispatcher.strict && s.Tell(func(*shard.Core) { w.runs <- nil }) {
 		return // it looks when the shard has offered what it has next
 	}
@@ -226,6 +233,9 @@ func (w *worker) handle() {
 	})
 	if err != nil {
 		w.errs = repeat(err, len(w.batch))
+	}
+	if s := w.attempt.over(); s != nil {
+		w.takeRoom(s)
 	}
 }
 
