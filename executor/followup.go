@@ -44,6 +44,12 @@ type followUp struct {
 	keys  []string // that it locks
 }
 
+// landing is what a job has staged, on its way to the recorder.
+type landing struct {
+	list []*followUp
+	room int // that was taken on the disk
+}
+
 // attemptStage is what the handler of one attempt has staged.
 type attemptStage = staging.Stage[*shard.Item, *followUp]
 
@@ -142,7 +148,7 @@ func (f *followUp) apply(options []Option) error {
 // stage adds it to what its job has staged.
 func (f *followUp) stage(from origin) error {
 	size := shard.Announced(&f.entry).Bytes
-	if !f.queue.x.log.HasRoomFor(size) {
+	if !f.queue.x.log.HasRoom(size) {
 		return diskFull(journal.ErrFull)
 	}
 	switch err := from.attempt.add(from, f, size); err {

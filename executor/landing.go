@@ -86,13 +86,23 @@ func attemptOf(ctx context.Context) *attempt {
 	return a
 }
 
-// takeRoom takes the room that follow-ups need on a disk that is short of it. The
-// success of a job that gets none is none.
+// keyRoom is more than a key that a follow-up locks takes on the disk.
+const keyRoom = 2 << 10
+
+// takeRoom takes the room that follow-ups need on the disk. The success of a job that
+// gets none is none.
 func (w *worker) takeRoom(s *attemptStage) {
-	w.staged = s
+	w.staged, w.rooms = s, make([]int, len(w.batch))
 	for i, it := range w.batch {
-		_, bytes := s.Of(w.parent(it))
-		if bytes == 0 || w.failed(i) || w.x.log.RoomFor(bytes) {
+		all, bytes := s.Of(w.parent(it))
+		if len(all) == 0 || w.failed(i) {
+			continue
+		}
+		for _, f := range all {
+			bytes += len(f.keys) * keyRoom
+		}
+		if w.x.log.TakeRoom(w.x.handlers, bytes) {
+			w.rooms[i] = bytes
 			continue
 		}
 		w.errs = append(w.errs, make([]error, len(w.batch)-len(w.errs))...)
@@ -115,15 +125,19 @@ func (w *worker) failed(i int) bool { return i < len(w.errs) && w.errs[i] != nil
 func (w *worker) stageAll() {
 	s := w.staged
 	w.staged = nil
-	for i, it := range w.batch {
-		all, _ := s.Of(w.parent(it))
-		if len(all) == 0 || w.failed(i) {
+	for i, room := range w.rooms {
+		if room == 0 {
 			continue
 		}
+		if w.failed(i) { // after it had its room
+			w.x.log.GiveRoomBack(room)
+			continue
+		}
+		all, _ := s.Of(w.parent(w.batch[i]))
 		for _, f := range all {
 			f.stamp()
 		}
-		it.Stage(all)
+		w.batch[i].Stage(landing{all, room})
 		w.followed = true
 	}
 }
@@ -137,6 +151,9 @@ func (w *worker) awaitRoom() {
 // land adds what was staged to what is recorded, and reports whether any of it locks
 // something.
 func (x *Executor) land(c *shard.Change) (locks bool) {
+	for _, staged := range c.Staged {
+		c.FollowUps.Room += staged.(landing).room
+	}
 	for f := range followUps(c) {
 		if b := f.queue.backlog; b.Limited() {
 			b.Exceed(shard.Announced(&f.entry))
@@ -151,7 +168,7 @@ func (x *Executor) land(c *shard.Change) (locks bool) {
 func followUps(c *shard.Change) iter.Seq[*followUp] {
 	return func(yield func(*followUp) bool) {
 		for _, all := range c.Staged {
-			for _, f := range all.([]*followUp) {
+			for _, f := range all.(landing).list {
 				if !yield(f) {
 					return
 				}

@@ -34,6 +34,7 @@ type worker struct {
 	attempts []attempt // for the next ones
 
 	staged   *attemptStage // by the last call of a handler; nil: nothing
+	rooms    []int         // that its follow-ups have taken, by item of the batch
 	followed bool          // the run has follow-ups
 
 	refused  []*shard.Item // of batch: those that did not get what they need to run

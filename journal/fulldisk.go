@@ -37,14 +37,18 @@ import (
 //     in their order (gauge, [Log.Short]): from when less than shortRoom is left
 //     beside it until there is as much as live entries take.
 //
-// mu, which is that of the log, guards all of it but short and allowance.
+// mu, which is that of the log, guards all of it but what is atomic.
 type fullDisk struct {
-	short     atomic.Bool  // there was hardly more room than the reserve when the last block was made
-	allowance atomic.Int64 // bytes that follow-ups may take while that is so, until the next block is made
-	full      bool         // appends are refused
-	missed    int          // bytes that there should be room for until they are not
-	waiting   []postedCall // posted calls that found no room, in position order
-	owed      owed         // their state keys; nil while none waits
+	short   atomic.Bool  // there was hardly more room than the reserve when the last block was made
+	full    bool         // appends are refused
+	missed  int          // bytes that there should be room for until they are not
+	waiting []postedCall // posted calls that found no room, in position order
+	owed    owed         // their state keys; nil while none waits
+
+	// What follow-ups may take until the next block is made, and what they have taken
+	// that is not in a block yet, in bytes. See Log.TakeRoom.
+	allowance, promised atomic.Int64
+	questions           []question
 
 	mu      *sync.Mutex
 	logger  *slog.Logger
@@ -265,6 +269,7 @@ func (l *Log) refuse(b *openBlock, t *store.Transaction) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.disk.begin(b.weight())
+	l.disk.answer(nothing)
 	l.wakeWaiters()
 	back := slices.Clone(b.restored) // they stay dead, and are off the account already
 	fresh := make(owed)
