@@ -20,6 +20,7 @@ type attempt struct {
 	ended  error           // the cause; nil: the attempt goes on
 	full   context.Context // nil until the handler asks for it
 	cancel context.CancelCauseFunc
+	staged *attemptStage // see landing.go; nil: nothing yet
 }
 
 // attemptsAtOnce are made in one allocation.

@@ -14,6 +14,8 @@ type batch[T any] struct {
 	ctx      context.Context
 	handler  func(context.Context, []Merged[T]) error
 	halvings int // that are left; each means two calls
+	attempt  *attempt
+	calls    int // so far
 }
 
 // halvings is how often a batch of n is halved at most: enough to single out two
@@ -35,6 +37,8 @@ func (b *batch[T]) run(items []*shard.Item) []error {
 		return perID(items, err)
 	}
 	b.halvings--
+	b.attempt.begin(b.calls)
+	b.attempt.forget(b.calls - 1)
 	half := len(items) / 2
 	errs := make([]error, len(items))
 	copy(errs, b.run(items[:half]))
@@ -49,6 +53,13 @@ func (b *batch[T]) run(items []*shard.Item) []error {
 // call gives the handler a context that ends when it has returned: what it leaves
 // behind is not to work beside the next call.
 func (b *batch[T]) call(items []*shard.Item, jobs []Merged[T]) error {
+	if b.calls > 0 {
+		b.attempt.begin(b.calls)
+	}
+	for i := range jobs {
+		jobs[i].from.attempt, jobs[i].from.call = b.attempt, b.calls
+	}
+	b.calls++
 	ctx, cancel := context.WithCancelCause(b.ctx)
 	defer cancel(ErrReturned)
 	handler := func(ctx context.Context) error { return b.handler(ctx, jobs) }

@@ -12,7 +12,8 @@ func (r recorder) Record(c *shard.Change) {
 		told := q.decided(c)
 		defer func() { q.x.events.feed.Put(&q.events, told...) }()
 	}
-	if q.locking.wants == nil && q.locking.onEnqueue == nil {
+	locks := len(c.Staged) > 0 && q.x.land(c)
+	if q.locking.wants == nil && q.locking.onEnqueue == nil && !locks {
 		q.x.log.Record(&c.Change)
 	} else {
 		q.x.locks.settle(q, c)

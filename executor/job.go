@@ -28,8 +28,9 @@ type Job[T any] struct {
 	Failures   []Failure         // its last five, oldest first; nil: it has not failed
 	Crashes    int               // how many times in a row the process died while it ran, and may have died of it
 
-	claim *claim
-	log   *slog.Logger
+	claim   *claim
+	log     *slog.Logger
+	attempt *attempt // nil: no executor has made the job
 }
 
 // Logger returns Config.Logger with queue, id and attempt, made at each call. The
@@ -92,6 +93,7 @@ type Merged[T any] struct {
 
 	claim *claim
 	log   *slog.Logger
+	from  origin
 }
 
 // Logger returns Config.Logger with queue, id and attempt; see [Job.Logger].
@@ -142,7 +144,7 @@ func (t *Queue[T]) decode(it *shard.Item) (Merged[T], error) {
 		Due: time.Unix(0, it.Due), Payloads: make([]Payload[T], 0, len(it.Payloads)),
 		Failures: failuresOf(it.History, it.LastError), Crashes: t.q.x.quarantine.Deaths(t.q.name, it, t.q.core.Single), log: t.q.x.cfg.Logger,
 	}
-	job.claim = claimOf(it.Claim)
+	job.claim, job.from.item = claimOf(it.Claim), it
 	var e journal.Entry
 	parts := it.Outcome.Parts // from an earlier call: they don't come again
 	for i, p := range t.q.inHand(it) {

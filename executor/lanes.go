@@ -70,6 +70,16 @@ func (o *submission) standInLanes(first journal.Position) {
 	}
 }
 
+// standInLanes is the same for follow-ups.
+func standInLanes(c *shard.Change, first journal.Position) {
+	for f := range followUps(c) {
+		if f.queue.lanes != nil {
+			f.queue.lanes.Add(string(f.entry.ID), uint64(first), f.queue.number)
+		}
+		first++
+	}
+}
+
 // leaveLanes takes the places of a call back that was refused.
 func (o *submission) leaveLanes() {
 	if o.first == 0 {

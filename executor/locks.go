@@ -91,13 +91,20 @@ func (l *locks) record(c *journal.Change) (wake func()) {
 		} else {
 			l.bind(change.Lock)
 		}
-		if !l.x.volatile {
+		if !l.x.volatile && !awaitsPosition(change) {
 			c.Sets = append(c.Sets, l.written(change))
 		}
 	}
 	l.arm()
 	l.x.log.Record(c)
 	return wake
+}
+
+// awaitsPosition reports whether a key-lock is written with the payload that it came
+// with, when that has its position.
+func awaitsPosition(c lock.Change) bool {
+	h := c.Lock
+	return !c.Ended && !h.OnRun && h.Position == 0 && h.Owner != (holder{})
 }
 
 // arm sets the timer to the next end of a key-lock. mu is held.
@@ -193,6 +200,9 @@ func (l *locks) settle(q *queue, c *shard.Change) {
 			for i := range c.Buried {
 				k.Drop(l.comingWith(c.Buried[i].Ref.Position())...)
 			}
+		}
+		if len(c.Staged) > 0 {
+			l.lockFollowUps(k, c) // after the unlocks: those of a key may end all its locks
 		}
 	})
 	q.leaveLanes(&c.Change)

@@ -60,6 +60,9 @@ func Heartbeat(ctx context.Context) {
 
 // attemptOf returns the attempt that ctx is of, nil if there is none.
 func attemptOf(ctx context.Context) (a *attempt) {
+	if a, ok := ctx.(*attempt); ok {
+		return a
+	}
 	if ctx != nil {
 		_ = guarded(func() error { a, _ = ctx.Value(attemptKey{}).(*attempt); return nil })
 	}
@@ -97,14 +100,13 @@ func (a *attempt) say(change func(*ProgressReport)) {
 // nothing, or it has returned. Any goroutine may call it.
 func progressOf(w *worker) (ProgressReport, bool) {
 	s := w.sign.Load()
-	if s == nil || s.of.over() {
+	if s == nil || s.of.hasEnded() {
 		return ProgressReport{}, false
 	}
 	return s.ProgressReport, true
 }
 
-// over reports whether the attempt has ended.
-func (a *attempt) over() bool {
+func (a *attempt) hasEnded() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.ended != nil

@@ -13,8 +13,10 @@ import (
 // settle turns the errors of a batch into outcomes, from the first item that has
 // none on.
 func (w *worker) settle() {
-	w.attempt.end(ErrReturned)
 	w.phase = settling
+	if w.staged != nil {
+		w.stageAll()
+	}
 	if w.passOn() {
 		return
 	}

@@ -35,6 +35,7 @@ func Handle[T any](x *Executor, name string, handler func(context.Context, Job[T
 	t := &Queue[T]{cfg: cfg}
 	return t.register(x, name, true, func(ctx context.Context, items []*shard.Item) []error {
 		job, err := t.single(items[0])
+		job.attempt = attemptOf(ctx)
 		if err == nil && t.q.layers.run == nil {
 			err = handler(ctx, job)
 		} else if err == nil {
@@ -58,6 +59,7 @@ func HandleMerged[T any](x *Executor, name string, handler func(context.Context,
 	t := &Queue[T]{cfg: cfg}
 	return t.register(x, name, false, func(ctx context.Context, items []*shard.Item) []error {
 		job, err := t.decode(items[0])
+		job.from.attempt = attemptOf(ctx)
 		switch {
 		case err != nil || len(job.Payloads) == 0:
 		case t.q.layers.run == nil:
@@ -98,7 +100,7 @@ func HandleBatch[T any](x *Executor, name string, handler func(context.Context, 
 	}
 	t := &Queue[T]{cfg: cfg}
 	return t.register(x, name, false, func(ctx context.Context, items []*shard.Item) []error {
-		b := batch[T]{queue: t, ctx: ctx, handler: handler, halvings: halvings(len(items))}
+		b := batch[T]{queue: t, ctx: ctx, handler: handler, halvings: halvings(len(items)), attempt: attemptOf(ctx)}
 		return b.run(items)
 	})
 }

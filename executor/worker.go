@@ -38,6 +38,10 @@ type worker struct {
 	attempt  *attempt  // the context of the last call of a handler
 	attempts []attempt // for the next ones
 
+	staged   *attemptStage // by the last call of a handler; nil: nothing
+	rooms    []int         // that its follow-ups have taken, by item of the batch
+	followed bool          // the run has follow-ups
+
 	refused  []*shard.Item // of batch: those that did not get what they need to run
 	refusals []error       // and why
 
@@ -111,6 +115,7 @@ func (w *worker) resume() {
 		w.look()
 		return
 	case handling:
+		w.attempt.over()
 		w.errs = repeat(ErrHandlerExited, len(w.batch))
 		w.rejoin()
 		w.settle()
@@ -151,6 +156,9 @@ func (w *worker) goOn() {
 		return
 	}
 	w.keepPace()
+	if w.followed {
+		w.awaitRoom()
+	}
 	if w.x.dispatcher.strict && s.Tell(func(*shard.Core) { w.runs <- nil }) {
 		return // it looks when the shard has offered what it has next
 	}
@@ -234,6 +242,9 @@ func (w *worker) handle() {
 	})
 	if err != nil {
 		w.errs = repeat(err, len(w.batch))
+	}
+	if s := w.attempt.over(); s != nil {
+		w.takeRoom(s)
 	}
 }
 

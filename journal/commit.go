@@ -149,6 +149,7 @@ func (l *Log) prepare(need int) (store.Room, error) {
 // sealLocked seals for a disk that has so much room. The caller holds mu.
 func (l *Log) sealLocked(r store.Room) (*openBlock, *store.Transaction, bool) {
 	b := l.open
+	l.disk.allow(r, b.weight())
 	if l.disk.full {
 		r = l.disk.readmit(b, r, l.closed)
 	}
@@ -261,6 +262,7 @@ func (l *Log) fail(b *openBlock, cause error) {
 	latched := fmt.Errorf("%w: %w", ErrFailed, cause)
 	l.err = latched
 	next := l.open
+	l.disk.answer(nothing)
 	l.wakeWaiters()
 	l.mu.Unlock()
 	for _, o := range slices.Compact([]*openBlock{b, next}) {
@@ -292,10 +294,11 @@ func (l *Log) unreadable(err error) {
 func (l *Log) demand() (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.lost != nil || l.open.empty() && !l.disk.full {
+	asked := l.disk.asked()
+	if l.lost != nil || l.open.empty() && !l.disk.full && asked == 0 {
 		return 0, l.lost
 	}
-	weight := l.open.weight()
+	weight := l.open.weight() + asked
 	if len(l.disk.waiting) > 0 {
 		weight += l.disk.waiting[0].weight
 	}

@@ -47,8 +47,8 @@ type fullImage struct {
 	last  int        // of results
 }
 
-// fullLife is which result an entry came from, if it is a state, and which one it
-// ended with.
+// fullLife is which result an entry came from, if it is a state or a follow-up, and
+// which one it ended with.
 type fullLife struct{ born, ended int }
 
 func startFull(t *testing.T, seed uint64) *fullRig {
@@ -74,7 +74,10 @@ func (f *fullRig) open() {
 		f.mu.Lock()
 		for i := range d.Len() {
 			r := must(d.Read(i, new(Entry)))
-			f.refs, f.lives[r.Position()] = append(f.refs, r), new(fullLife)
+			f.refs = append(f.refs, r)
+			if f.lives[r.Position()] == nil { // else it is a follow-up
+				f.lives[r.Position()] = new(fullLife)
+			}
 		}
 		f.mu.Unlock()
 		d.Done()
@@ -212,12 +215,35 @@ func (f *fullRig) record() {
 			delete(f.keys, late)
 		}
 	}
+	if f.r.IntN(2) == 0 {
+		f.follow(&c)
+	}
 	f.log.Record(&c)
+	for _, e := range c.FollowUps.Entries {
+		f.lives[e.Position] = &fullLife{born: f.calls}
+		f.expected[e.Position] = string(e.ID) + string(e.Payload)
+		f.keys[fmt.Sprint("test/follow-up ", e.Position)] = "x"
+	}
 	for _, s := range c.States {
 		f.refs = append(f.refs, s.Ref)
 		f.lives[s.Ref.Position()] = &fullLife{born: f.calls}
 		f.states[s.Ref.Position()] = true
 		f.expected[s.Ref.Position()] = string(s.Entry.ID) + string(s.Entry.Error)
+	}
+}
+
+// follow has the result accept some payloads, with a key for each.
+func (f *fullRig) follow(c *Change) {
+	n := 1 + f.r.IntN(3)
+	for i := range n {
+		c.FollowUps.Entries = append(c.FollowUps.Entries, Entry{Queue: modelQueue, ID: fmt.Append(nil, "after ", f.calls, i),
+			Route: uint32(f.r.IntN(3)), Payload: []byte(strings.Repeat("f", f.r.IntN(300)))})
+	}
+	c.FollowUps.With = func(first Position) (sets []Set) {
+		for i := range n {
+			sets = append(sets, Set{Key: fmt.Sprint("test/follow-up ", first+Position(i)), Value: []byte("x")})
+		}
+		return sets
 	}
 }
 
@@ -275,6 +301,9 @@ func (f *fullRig) look(image fullImage) {
 		_, there := live[p]
 		require.Equal(f.t, life.born <= durable && (life.ended == 0 || life.ended > durable), there,
 			"position %d, born with result %d and ended with %d, on a disk with the results up to %d", p, life.born, life.ended, durable)
+		if _, with := keys[fmt.Sprint("test/follow-up ", p)]; with {
+			require.LessOrEqual(f.t, life.born, durable, "the key of position %d is there before it", p)
+		}
 	}
 }
 

@@ -37,13 +37,18 @@ import (
 //     in their order (gauge, [Log.Short]): from when less than shortRoom is left
 //     beside it until there is as much as live entries take.
 //
-// mu, which is that of the log, guards all of it but short.
+// mu, which is that of the log, guards all of it but what is atomic.
 type fullDisk struct {
 	short   atomic.Bool  // there was hardly more room than the reserve when the last block was made
 	full    bool         // appends are refused
 	missed  int          // bytes that there should be room for until they are not
 	waiting []postedCall // posted calls that found no room, in position order
 	owed    owed         // their state keys; nil while none waits
+
+	// What follow-ups may take until the next block is made, and what they have taken
+	// that is not in a block yet, in bytes. See Log.TakeRoom.
+	allowance, promised atomic.Int64
+	questions           []question
 
 	mu      *sync.Mutex
 	logger  *slog.Logger
@@ -264,6 +269,7 @@ func (l *Log) refuse(b *openBlock, t *store.Transaction) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.disk.begin(b.weight())
+	l.disk.answer(nothing)
 	l.wakeWaiters()
 	back := slices.Clone(b.restored) // they stay dead, and are off the account already
 	fresh := make(owed)
@@ -277,16 +283,25 @@ func (l *Log) refuse(b *openBlock, t *store.Transaction) {
 }
 
 // refuseFresh takes what was appended out of b and tells the callers who wait for
-// b. Its bytes stay in memory, because the offsets of all others must. It returns
-// what was posted: no caller would learn that it went. The keys of that are owed.
+// b. Its bytes stay in memory, because the offsets of all others must. What came with
+// results stays in b. It returns what was posted: no caller would learn that it went.
+// The keys of that are owed.
 func (l *Log) refuseFresh(b *openBlock, fresh owed) []postedCall {
 	refused := b.commit
 	refused.err = ErrFull
 	b.commit = &commit{first: refused.first, done: make(chan struct{})}
 	calls := make(map[uint32]*postedCall)
-	for _, route := range b.routes {
+	routes := b.routes
+	b.routes = b.routes[:0] // those that stay overwrite those that were read
+	for _, route := range routes {
 		d := b.deliveries[route]
+		b.deliveries[route] = nil
 		for _, off := range d.offsets {
+			if b.follows(off) {
+				b.route(route, off)
+				continue
+			}
+			b.refused = true
 			e, r := b.Read(off)
 			l.chain.EndHere(r, &l.open.Writer)
 			call, posted := b.posted[off]
@@ -299,7 +314,6 @@ func (l *Log) refuseFresh(b *openBlock, fresh owed) []postedCall {
 			e.Route, e.ID, e.Payload, e.Metadata = route, bytes.Clone(e.ID), bytes.Clone(e.Payload), bytes.Clone(e.Metadata)
 			calls[call].entries = append(calls[call].entries, e)
 		}
-		b.deliveries[route] = nil
 		d.discard()
 	}
 	b.disown(fresh.overtake, func(c format.Edit) {
@@ -308,9 +322,8 @@ func (l *Log) refuseFresh(b *openBlock, fresh owed) []postedCall {
 			p.weight += weigh([]format.Edit{c})
 		}
 	})
-	b.refused = b.refused || len(b.routes) > 0
-	b.routes, b.restored, b.posted, b.calls = b.routes[:0], b.restored[:0], nil, 0
-	b.commit.pending.Store(0)
+	b.restored, b.posted, b.calls = b.restored[:0], nil, 0
+	b.commit.pending.Store(int32(len(b.routes)))
 	close(refused.done)
 	return inOrder(calls)
 }

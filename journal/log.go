@@ -306,6 +306,7 @@ type Change struct {
 	States []JobState // new states of jobs
 	Buried []Burial   // payloads that go to the morgue; they end with it
 	Sets   []Set      // changes of state keys
+	FollowUps
 }
 
 // JobState is a job's state to be written down, and where it went.
@@ -347,21 +348,16 @@ func (l *Log) Record(c *Change) {
 		l.open.changes = append(l.open.changes, put)
 		l.bury(format.QueueOf(put.Key), 1)
 	}
-	for _, s := range c.Sets {
-		set := s.Edit()
-		l.disk.owed.overtake(set)
-		l.open.changes = append(l.open.changes, set)
-	}
+	l.set(c.Sets)
+	l.follow(&c.FollowUps)
 	l.end(c)
 	if !l.volatile {
 		l.open.cuts = append(l.open.cuts, l.open.cut())
 	}
-	if !l.volatile || len(c.States)+len(c.Buried)+len(c.Sets) > 0 {
+	if !l.volatile || len(c.States)+len(c.Buried)+len(c.Sets)+len(c.FollowUps.Entries) > 0 {
 		l.wakeCommitter()
 	}
 }
-
-func (c *Change) empty() bool { return len(c.Ended)+len(c.States)+len(c.Buried)+len(c.Sets) == 0 }
 
 // end takes what is over according to c off the accounts and lists it among the
 // marks. The accounts come first: they notice a bug of the consumer, and must

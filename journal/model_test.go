@@ -200,7 +200,7 @@ func drawHistory(t *rapid.T) (h History) {
 	return h
 }
 
-// record draws one change: entries that end, states, burials.
+// record draws one change: entries that end, states, burials, follow-ups.
 func (m *model) record(t *rapid.T) {
 	var c Change
 	for range rapid.IntRange(0, 4).Draw(t, "ended") {
@@ -226,8 +226,15 @@ func (m *model) record(t *rapid.T) {
 			Failed: rapid.SliceOfN(rapid.Map(rapid.Uint64(), func(u uint64) Position { return Position(u) }), 0, 3).Draw(t, "failed"),
 		}})
 	}
+	for range rapid.IntRange(0, 2).Draw(t, "follow-ups") {
+		c.FollowUps.Entries = append(c.FollowUps.Entries, drawEntry(t))
+	}
 	m.log.Record(&c)
 	m.mu.Lock()
+	for _, e := range c.FollowUps.Entries {
+		e.Route = 0
+		m.now.live[e.Position] = e
+	}
 	for _, s := range c.States {
 		m.now.live[s.Entry.Position] = s.Entry
 		m.refs[s.Entry.Position] = s.Ref

@@ -7,7 +7,7 @@ import (
 )
 
 // remainder is what is to be written of a block without what was refused: the
-// results, and what was carried into it. It goes to disk in pieces that each end
+// results with their follow-ups, and what was carried into it. It goes to disk in pieces that each end
 // where a call of Record did; the last one has what was carried, and tells where
 // the block ends. In memory the block stays one.
 type remainder struct {
@@ -86,7 +86,7 @@ func (m *remainder) piece(n int) *store.Transaction {
 	return &store.Transaction{Seq: t.Seq, Block: block, Drop: drop, Changes: m.b.changes[m.from.changes:to.changes], Manifest: t}
 }
 
-// entries writes the states up to a place, and what was carried. What of it has
+// entries writes the states and follow-ups up to a place, and what was carried. What of it has
 // ended is written, too: its end may be in a later piece, or in the block after
 // this one, and must not be on disk before what was recorded before it. It returns
 // the position after the last new one.
@@ -100,7 +100,7 @@ func (m *remainder) entries(p *block.Writer, to cut) (next Position) {
 		switch {
 		case off >= b.carried:
 			p.Add(&e, true)
-		case e.Kind == KindState:
+		case e.Kind == KindState || b.follows(uint32(off)):
 			p.Add(&e, false)
 			next = e.Position + 1
 		}

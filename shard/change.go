@@ -83,6 +83,7 @@ type Change struct {
 	journal.Change
 	Merged []Merged // of Ended
 	Claims []Claim  // of items that were settled, and of jobs that a person has removed
+	Staged []any    // see Item.Stage
 
 	Deleted []journal.Position // of Ended: by a person
 
@@ -122,6 +123,8 @@ func (c *Core) Record(log Recorder) {
 	c.change.Merged = emptied(c.change.Merged)
 	c.change.Claims = emptied(c.change.Claims)
 	c.change.Deleted = emptied(c.change.Deleted)
+	c.change.Staged = emptied(c.change.Staged)
+	c.change.FollowUps = journal.FollowUps{}
 	c.change.Over, c.change.Surplus = Weight{}, Weight{}
 	c.stateOf = emptied(c.stateOf)
 }

@@ -122,6 +122,7 @@ func (c *Core) judged(it *Item) (judged, behind []Payload) {
 // not ended.
 func (c *Core) endDone(it *Item, n int) {
 	c.endAll(it.Payloads[it.settled:n])
+	c.takeStaged(it, n)
 	c.counts.Done += uint64(n - it.settled)
 	it.settled = n
 }

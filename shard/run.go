@@ -60,6 +60,7 @@ type Item struct {
 	recalled atomic.Bool   // the shard wants what the worker has not begun
 	settled  int           // of passed: those that have ended; the shard's own
 	removals atomic.Pointer[[]*Removal]
+	staged   atomic.Pointer[staged] // newest first; nil: nothing
 	lane     *lane
 	hash     uint32 // of ID
 	shift    int64  // Core.shift when it was handed out
@@ -194,6 +195,9 @@ func (it *Item) reset() {
 	}
 	it.ID, it.Payloads, it.LastError, it.History, it.lane = "", nil, "", nil, nil
 	it.Outcome, it.Claim, it.inline = Outcome{}, nil, [1]Payload{}
+	if it.staged.Load() != nil { // a store costs more, and most have none
+		it.staged.Store(nil)
+	}
 }
 
 // Failed returns the history with the failure that the outcome is, or the burial, for

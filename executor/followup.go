@@ -1,0 +1,164 @@
+package executor
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/strandjobs/strand/executor/internal/staging"
+	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/shard"
+)
+
+// The limits of what one job may stage with [Queue.FollowUp]. A follow-up counts as its
+// id, payload and metadata and 64 bytes.
+const (
+	MaxFollowUps     = staging.MaxCount
+	MaxFollowUpBytes = staging.MaxBytes
+)
+
+// ErrFollowUp is returned by [Queue.FollowUp] for what can't be in the commit of a job;
+// the text says why.
+var ErrFollowUp = errors.New("executor: no follow-up")
+
+// Parent is the job that a follow-up is staged on: a [Job] or a [Merged] of any type, as
+// its handler got it.
+type Parent interface{ origin() origin }
+
+// origin is which job of which call of a handler it is.
+type origin struct {
+	attempt *attempt
+	item    *shard.Item // of several in one attempt; nil: there is one
+	call    int         // of the handler, in its attempt: a batch that is halved has several
+}
+
+func (j Job[T]) origin() origin { return origin{attempt: j.attempt} }
+
+func (j Merged[T]) origin() origin { return j.from }
+
+// followUp is a payload that was staged.
+type followUp struct {
+	queue *queue
+	entry journal.Entry
+	keys  []string // that it locks
+}
+
+// landing is what a job has staged, on its way to the recorder.
+type landing struct {
+	list []*followUp
+	room int // that was taken on the disk
+}
+
+// attemptStage is what the handler of one attempt has staged.
+type attemptStage = staging.Stage[*shard.Item, *followUp]
+
+// FollowUp stages a payload on a job whose handler runs: it is accepted in the commit
+// of that job's success, and not without it. So it is there once for each job that
+// succeeds, also when the process dies at any moment, and needs no key of its own. The
+// queue may be any of the same executor, also that of the job, and the id the job's
+// own: then it runs when the job is over.
+//
+// A job succeeds when its handler returns nil, and in a batch when [BatchErrors] have no
+// error for it. After any other outcome, [Discard] and [PayloadErrors] among them, a
+// timeout or the end of the process, the follow-ups of that run are dropped; the next
+// run stages its own. With [Handle] each payload is a job of its own here. Of a batch
+// that is halved, those of the last call of each job count.
+//
+// Id, payload and options are checked at once, as by [Queue.Enqueue], with the same
+// errors. What the options and QueueConfig leave open is filled in when the handler has
+// returned: score, due time and EnqueuedAt are of then. Locks.OnEnqueue is locked from
+// the commit on. There is no receipt: it may still merge into an equal payload that
+// waits. Follow-ups count in the backlog and are let in.
+//
+// Other errors are ErrReturned when the handler has returned, or the call of it that got
+// the job; ErrFollowUp with [IdempotencyKey] or [FromSource], for a queue of another
+// executor or with OnEnqueue and a Locks.Service, and for a job that no executor has
+// made; ErrTooLarge beyond [MaxFollowUps] or [MaxFollowUpBytes] for one job, where the
+// first one always fits; a FullError while the disk has no room for it. A job that has
+// staged all the same what the disk then has no room for is tried again as one that
+// returned that FullError. Any goroutine of the handler may call it.
+func (t *Queue[T]) FollowUp(job Parent, id string, payload T, options ...Option) error {
+	if t == nil || t.q == nil {
+		return errNoQueue
+	}
+	var from origin
+	if job != nil {
+		from = job.origin()
+	}
+	if err := t.q.takesAfter(from); err != nil {
+		return err
+	}
+	f := &followUp{queue: t.q}
+	if err := t.fill(&f.entry, Item[T]{ID: id, Payload: payload}, unstamped); err != nil {
+		return err
+	}
+	if err := f.apply(options); err != nil {
+		return err
+	}
+	return f.stage(from)
+}
+
+// takesAfter returns why a queue can't have follow-ups of a job.
+func (q *queue) takesAfter(from origin) error {
+	switch {
+	case from.attempt == nil:
+		return fmt.Errorf("%w: for queue %q: the job was not made by an executor", ErrFollowUp, q.name)
+	case from.attempt.parent.Value(handlerKey{}) != q.x:
+		return fmt.Errorf("%w: queue %q is of another executor than the job: they have no commit in common", ErrFollowUp, q.name)
+	case q.locking.service != nil && q.locking.locks:
+		return fmt.Errorf("%w: Locks.OnEnqueue of queue %q is kept by a Service, which has no part in a commit; use Enqueue", ErrFollowUp, q.name)
+	}
+	return nil
+}
+
+// unstamped stands for a time and a score that are filled in later: no call can ask for
+// these two.
+var unstamped = stamp{due: math.MinInt64, score: math.NaN()}
+
+// stamp fills in what was left open.
+func (f *followUp) stamp() {
+	e, now := &f.entry, f.queue.stamp()
+	e.Accepted = now.due
+	if e.Due == unstamped.due {
+		e.Due = now.due
+	}
+	if math.IsNaN(e.Score) {
+		e.Score = now.score
+	}
+}
+
+func (f *followUp) apply(options []Option) error {
+	for _, o := range options {
+		if o.isCondition() {
+			return fmt.Errorf("%w: %q: it is in the commit of its job, once, and takes no IdempotencyKey and no FromSource", ErrFollowUp, o.name)
+		}
+		if err := o.apply(&f.entry); err != nil {
+			return err
+		}
+	}
+	f.entry.Payload = bytes.Clone(f.entry.Payload) // the codec may use it again
+	keys, err := f.queue.keysOnEnqueue([]journal.Entry{f.entry})
+	if keys != nil {
+		f.keys = keys[0]
+	}
+	return err
+}
+
+// stage adds it to what its job has staged.
+func (f *followUp) stage(from origin) error {
+	size := shard.Announced(&f.entry).Bytes
+	if !f.queue.x.log.HasRoom(size) {
+		return diskFull(journal.ErrFull)
+	}
+	switch err := from.attempt.add(from, f, size); err {
+	case staging.ErrOver:
+		return ErrReturned
+	case staging.ErrTooMany:
+		return fmt.Errorf("%w: a job may have %d follow-ups", ErrTooLarge, MaxFollowUps)
+	case staging.ErrTooLarge:
+		return fmt.Errorf("%w: %d bytes for id %q: the follow-ups of a job may have %d together", ErrTooLarge, size, f.entry.ID, MaxFollowUpBytes)
+	default:
+		return err
+	}
+}

@@ -1,0 +1,191 @@
+package executor
+
+import (
+	"iter"
+
+	"github.com/strandjobs/strand/executor/internal/staging"
+	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/lock"
+	"github.com/strandjobs/strand/shard"
+)
+
+// How a follow-up comes into the commit of its job: the attempt keeps what is staged
+// until the handler has returned (over); the worker takes the room on the disk, or else
+// the success back (takeRoom), and hands what belongs to a success to the shard
+// (stageAll); the recorder gets it with the end of the payload (land), and gives it to
+// the journal with all that the end means. Nothing waits on this way, and nothing is
+// undone on it.
+
+// over ends the attempt, whose handler has returned, and returns what was staged in it;
+// nil: nothing was.
+func (a *attempt) over() *attemptStage {
+	a.mu.Lock()
+	if a.ended == nil {
+		a.ended = ErrReturned
+	}
+	cancel, s := a.cancel, a.staged
+	if s == nil {
+		a.staged = nothingMore
+	} else if s != nothingMore {
+		s.Begin(staging.Over)
+	}
+	a.mu.Unlock()
+	if cancel != nil {
+		cancel(ErrReturned)
+	}
+	return s
+}
+
+// nothingMore is the stage of attempts that are over. No call is its call.
+var nothingMore = func() *attemptStage {
+	s := new(attemptStage)
+	s.Begin(staging.Over)
+	return s
+}()
+
+// add stages a follow-up on a job.
+func (a *attempt) add(from origin, f *followUp, size int) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.staged == nil {
+		a.staged = new(attemptStage)
+	}
+	return a.staged.Add(from.item, from.call, f, size)
+}
+
+// begin begins a further call of the handler in the same attempt.
+func (a *attempt) begin(call int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.staged == nil {
+		a.staged = new(attemptStage)
+	}
+	a.staged.Begin(call)
+}
+
+// forget forgets what was staged in a call that does not count, and in which nothing
+// more can be staged.
+func (a *attempt) forget(call int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.staged != nil {
+		a.staged.Forget(call)
+	}
+}
+
+// keyRoom is more than a key that a follow-up locks takes on the disk.
+const keyRoom = 2 << 10
+
+// takeRoom takes the room that follow-ups need on the disk. The success of a job that
+// gets none is none.
+func (w *worker) takeRoom(s *attemptStage) {
+	w.staged, w.rooms = s, make([]int, len(w.batch))
+	for i, it := range w.batch {
+		all, bytes := s.Of(w.parent(it))
+		if len(all) == 0 || w.failed(i) {
+			continue
+		}
+		for _, f := range all {
+			bytes += len(f.keys) * keyRoom
+		}
+		if w.x.log.TakeRoom(w.x.handlers, bytes) {
+			w.rooms[i] = bytes
+			continue
+		}
+		w.errs = append(w.errs, make([]error, len(w.batch)-len(w.errs))...)
+		w.errs[i] = diskFull(journal.ErrFull)
+	}
+}
+
+// parent is what the follow-ups of an item were staged on.
+func (w *worker) parent(it *shard.Item) *shard.Item {
+	if w.queue.core.Single {
+		return nil
+	}
+	return it
+}
+
+func (w *worker) failed(i int) bool { return i < len(w.errs) && w.errs[i] != nil }
+
+// stageAll hands the follow-ups of those in the batch that are done to the shard, and
+// drops the others.
+func (w *worker) stageAll() {
+	s := w.staged
+	w.staged = nil
+	for i, room := range w.rooms {
+		if room == 0 {
+			continue
+		}
+		if w.failed(i) { // after it had its room
+			w.x.log.GiveRoomBack(room)
+			continue
+		}
+		all, _ := s.Of(w.parent(w.batch[i]))
+		for _, f := range all {
+			f.stamp()
+		}
+		w.batch[i].Stage(landing{all, room})
+		w.followed = true
+	}
+}
+
+// awaitRoom keeps a worker from staging more than the committer writes.
+func (w *worker) awaitRoom() {
+	w.followed = false
+	w.x.log.AwaitRoom(w.x.handlers)
+}
+
+// land adds what was staged to what is recorded, and reports whether any of it locks
+// something, or stands in a lane that queues share.
+func (x *Executor) land(c *shard.Change) (locks bool) {
+	for _, staged := range c.Staged {
+		c.FollowUps.Room += staged.(landing).room
+	}
+	for f := range followUps(c) {
+		if b := f.queue.backlog; b.Limited() {
+			b.Exceed(shard.Announced(&f.entry))
+		}
+		c.FollowUps.Entries = append(c.FollowUps.Entries, f.entry)
+		locks = locks || len(f.keys) > 0 || f.queue.lanes != nil
+	}
+	return locks
+}
+
+// followUps lists those in a change, in the order of their positions.
+func followUps(c *shard.Change) iter.Seq[*followUp] {
+	return func(yield func(*followUp) bool) {
+		for _, all := range c.Staged {
+			for _, f := range all.(landing).list {
+				if !yield(f) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// lockFollowUps locks the keys of follow-ups, which get their positions as they are
+// recorded. mu is held.
+func (l *locks) lockFollowUps(k *lock.KeyLocks, c *shard.Change) {
+	p := &enqueueLocks{l: l}
+	lanes := false
+	for f := range followUps(c) {
+		by := holder{Queue: f.queue.name, ID: string(f.entry.ID)}
+		var holds []*lock.KeyLock
+		for _, key := range f.keys {
+			holds = append(holds, k.Lock(key, by, f.queue.locking.ttl))
+		}
+		p.holds = append(p.holds, holds)
+		if len(holds) > 0 {
+			k.Recheck(by)
+		}
+		lanes = lanes || f.queue.lanes != nil
+	}
+	c.FollowUps.With = p.sets
+	if lanes {
+		c.FollowUps.With = func(first journal.Position) []journal.Set {
+			standInLanes(c, first)
+			return p.sets(first)
+		}
+	}
+}

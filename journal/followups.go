@@ -1,0 +1,177 @@
+package journal
+
+import (
+	"context"
+	"slices"
+
+	"github.com/strandjobs/strand/journal/internal/store"
+)
+
+// FollowUps are payloads that a [Change] accepts: they are in the commit of what
+// ended, and delivered after it, like those of an Append. They are results: a full
+// disk does not refuse them, and what it has no room for waits with all results behind
+// it. So their room is taken before, with [Log.TakeRoom].
+type FollowUps struct {
+	// Entries are as for Append. Record sets Kind and Position, and copies them.
+	Entries []Entry
+
+	// With returns state keys that belong to the entries, as those of AppendWith do:
+	// it is called under the log's lock, with the position of the first of them. Nil:
+	// there are none.
+	With func(first Position) []Set
+
+	Room int // bytes, of what was taken for them
+}
+
+func (c *Change) empty() bool {
+	return len(c.Ended)+len(c.States)+len(c.Buried)+len(c.Sets)+len(c.FollowUps.Entries) == 0
+}
+
+// set adds what a consumer decided about state keys. The caller holds mu.
+func (l *Log) set(sets []Set) {
+	for _, s := range sets {
+		c := s.Edit()
+		l.disk.owed.overtake(c)
+		l.open.changes = append(l.open.changes, c)
+	}
+}
+
+// follow adds what a consumer accepts. The caller holds mu.
+func (l *Log) follow(f *FollowUps) {
+	if len(f.Entries) == 0 {
+		return
+	}
+	l.disk.promised.Add(-int64(f.Room))
+	first := l.manifest.Next
+	for i := range f.Entries {
+		e := &f.Entries[i]
+		e.Kind, e.Restored, e.Position = KindEnqueued, false, l.manifest.Next
+		l.manifest.Next++
+		off := l.open.Add(e, false).Off
+		l.open.route(e.Route, off)
+		l.open.followed = append(l.open.followed, off)
+	}
+	if f.With != nil {
+		l.set(f.With(first))
+	}
+}
+
+// follows reports whether the entry at off came with a call of Record: no full disk
+// refuses it.
+func (b *openBlock) follows(off uint32) bool {
+	_, found := slices.BinarySearch(b.followed, off)
+	return found
+}
+
+// TakeRoom takes room on the disk for so many bytes of follow-ups, state keys
+// included, which Record gets next, or GiveRoomBack; false: there is none. They may have
+// half of the reserve: the other half is for the results that have none, and give room
+// back. When that is not known to be enough it waits until the committer has looked at
+// the disk, for the end of a commit at most, or until ctx ends.
+//
+// When there is none the disk is full, as if an append had been refused.
+func (l *Log) TakeRoom(ctx context.Context, bytes int) bool {
+	if l.volatile || l.disk.take(bytes) {
+		return true
+	}
+	if l.askRoom(ctx, bytes) {
+		return true
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err == nil {
+		l.disk.begin(bytes)
+		l.wakeCommitter()
+	}
+	return false
+}
+
+// GiveRoomBack gives back what TakeRoom has taken.
+func (l *Log) GiveRoomBack(bytes int) {
+	if !l.volatile {
+		l.disk.promised.Add(-int64(bytes))
+	}
+}
+
+// HasRoom reports whether there may be room for so many bytes of follow-ups.
+func (l *Log) HasRoom(bytes int) bool {
+	return !l.disk.short.Load() || l.disk.allowance.Load() >= int64(bytes)
+}
+
+// askRoom has the committer look whether there is room on the disk, and takes it.
+func (l *Log) askRoom(ctx context.Context, bytes int) bool {
+	l.mu.Lock()
+	if l.disk.full || l.err != nil {
+		failed := l.err != nil // nothing will be written
+		l.mu.Unlock()
+		return failed
+	}
+	q := question{bytes, make(chan bool, 1)}
+	l.disk.questions = append(l.disk.questions, q)
+	l.wakeCommitter()
+	l.mu.Unlock()
+	select {
+	case granted := <-q.granted:
+		return granted
+	case <-done(ctx):
+		return true // the program stops: it is written if it can be
+	}
+}
+
+// question is a call that waits until it is known whether there is room.
+type question struct {
+	bytes   int
+	granted chan bool // has room for the answer
+}
+
+// take takes room that is known to be there.
+func (d *fullDisk) take(bytes int) bool {
+	d.promised.Add(int64(bytes)) // before: the committer may look now
+	for {
+		left := d.allowance.Load()
+		if left < int64(bytes) {
+			d.promised.Add(-int64(bytes))
+			return false
+		}
+		if d.allowance.CompareAndSwap(left, left-int64(bytes)) {
+			return true
+		}
+	}
+}
+
+// asked is how much room the questions are about. The caller holds mu.
+func (d *fullDisk) asked() (bytes int) {
+	for _, q := range d.questions {
+		bytes += q.bytes
+	}
+	return bytes
+}
+
+// allow says how much room follow-ups may take until the next block is made, of a disk
+// that has so much for one that has a weight, and answers the questions. The caller
+// holds mu.
+func (d *fullDisk) allow(r store.Room, weight int) {
+	reserve := max(r.Bytes-r.Spare-weight, 0)
+	d.allowance.Store(int64(r.Spare) + int64(reserve/2) - d.promised.Load())
+	d.answer(d.take)
+}
+
+// answer answers the questions. The caller holds mu.
+func (d *fullDisk) answer(granted func(bytes int) bool) {
+	for _, q := range d.questions {
+		q.granted <- granted(q.bytes)
+	}
+	d.questions = nil
+}
+
+// nothing is the answer on a full disk.
+func nothing(int) bool { return false }
+
+// AwaitRoom waits while the open block is full, until ctx ends, as Append does. It is
+// for a caller of Record whose changes have follow-ups: Record does not wait. While
+// appends are refused it does not wait either.
+func (l *Log) AwaitRoom(ctx context.Context) {
+	if l.lockWithRoom(ctx, 0) == nil {
+		l.mu.Unlock()
+	}
+}
