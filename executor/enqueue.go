@@ -65,10 +65,8 @@ func (x *Executor) EnqueueRaw(ctx context.Context, queue, id string, payload []b
 
 // enqueue accepts one entry. What the options say goes before what was computed.
 func (q *queue) enqueue(ctx context.Context, entries []journal.Entry, options []Option) (Receipt, error) {
-	for _, o := range options {
-		if err := o.apply(&entries[0]); err != nil {
-			return Receipt{}, err
-		}
+	if err := applyAll(options, &entries[0]); err != nil {
+		return Receipt{}, err
 	}
 	o, err := q.accept(ctx, entries, options)
 	if err != nil {

@@ -74,3 +74,7 @@ func (x *Executor) WaitAndQuit(queue string, f func()) {
 
 // SetClock has what is accepted from now on get its time from another clock.
 func (x *Executor) SetClock(now func() time.Time) { x.clock = now }
+
+// Awaited counts the payloads of a queue for which a caller waits, and the handlers
+// that wait.
+func Awaited[T any](t *Queue[T]) int { return t.q.awaited.Len() + t.q.x.awaits.Len() }

@@ -89,6 +89,15 @@ func (o Option) apply(e *journal.Entry) error {
 	return nil
 }
 
+func applyAll(options []Option, e *journal.Entry) error {
+	for _, o := range options {
+		if err := o.apply(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // setDue keeps the time within what 64 bits of nanoseconds can say, which is until
 // the year 2262.
 func setDue(e *journal.Entry, t time.Time) {

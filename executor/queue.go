@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/strandjobs/strand/executor/internal/await"
 	"github.com/strandjobs/strand/executor/internal/backlog"
 	"github.com/strandjobs/strand/executor/internal/quarantine"
 	"github.com/strandjobs/strand/executor/internal/tally"
@@ -32,6 +33,8 @@ type queue struct {
 	again   int   // jobs that ran when the last process died, and run again at once
 
 	burials, halts, panics, failures tally.Lines // that are logged
+
+	awaited await.Book // payloads for whose end a caller waits
 
 	// call runs the handler for started items and returns an error for each. It is
 	// not guarded.

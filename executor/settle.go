@@ -33,6 +33,9 @@ func (w *worker) settle() {
 		if err != nil {
 			w.giveUp(it)
 		}
+		if w.queue.awaited.Any() {
+			w.queue.noteFailure(it, w.errs[w.settled])
+		}
 	}
 	w.tellExhausted()
 	w.tellBuried()

@@ -44,6 +44,7 @@ func (x *Executor) Stop(ctx context.Context) error {
 	if x.state != stopping {
 		x.state = stopping
 		x.stopping.Store(true)
+		close(x.closing)
 		go x.stop() // no context ends it: see the census
 	}
 	x.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/strandjobs/strand/executor/internal/await"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -30,6 +31,8 @@ type submission struct {
 	keys       [][]string   // what the entries lock; nil: nothing
 	weight     shard.Weight // zero: there is no limit
 
+	waiter *await.Waiter // for the end of the first entry; nil: none
+
 	earlier journal.Position // of the call that came with the key before; 0: none did
 	taken   bool             // it has its room
 	locked  *enqueueLocks    // nil: nothing is locked
@@ -51,7 +54,12 @@ var errNoRoom = errors.New("no room")
 
 // accept enqueues entries that have been filled in.
 func (q *queue) accept(ctx context.Context, entries []journal.Entry, options []Option) (o submission, err error) {
-	o = submission{q: q, entries: entries}
+	return q.acceptFor(ctx, entries, options, nil)
+}
+
+// acceptFor is accept for a caller who waits for the end of the first entry.
+func (q *queue) acceptFor(ctx context.Context, entries []journal.Entry, options []Option, w *await.Waiter) (o submission, err error) {
+	o = submission{q: q, entries: entries, waiter: w}
 	if err := o.prepare(ctx, options); err != nil {
 		return o, err
 	}
@@ -191,11 +199,16 @@ func (o *submission) append(ctx context.Context) error {
 
 // sets returns what belongs into the commit of the entries.
 func (o *submission) sets() func(first journal.Position) []journal.Set {
-	c, locked, n := o.conditions, o.locked, len(o.entries)
-	if c == nil && locked == nil {
+	c, locked, w, n := o.conditions, o.locked, o.waiter, len(o.entries)
+	if c == nil && locked == nil && w == nil {
 		return nil
 	}
-	return func(first journal.Position) []journal.Set { return append(c.sets(first, n), locked.sets(first)...) }
+	return func(first journal.Position) []journal.Set {
+		if w != nil { // before it can run
+			o.q.awaited.Add(w, first)
+		}
+		return append(c.sets(first, n), locked.sets(first)...)
+	}
 }
 
 // await waits for the outcome, but not for a shard that has failed.

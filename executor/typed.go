@@ -26,20 +26,33 @@ func Handle[T any](x *Executor, name string, handler func(context.Context, Job[T
 	if err := notNil(x, handler == nil, name); err != nil {
 		return nil, err
 	}
-	if cfg.MaxPayloads > 1 || cfg.MaxPayloads < 0 {
-		return nil, fmt.Errorf("%w: MaxPayloads is %d for queue %q, whose handler gets one payload; use HandleMerged", ErrConfig, cfg.MaxPayloads, name)
-	}
-	if err := notBatched(cfg.BatchSize, name); err != nil {
-		return nil, err
-	}
 	t := &Queue[T]{cfg: cfg}
-	return t.register(x, name, true, func(ctx context.Context, items []*shard.Item) []error {
+	return orNone(t, t.handle(x, name, func(ctx context.Context, items []*shard.Item) []error {
 		job, err := t.single(items[0])
 		if err == nil {
 			err = handler(ctx, job)
 		}
 		return orNil(err)
-	})
+	}))
+}
+
+// handle registers a queue whose handler gets one payload per call.
+func (t *Queue[T]) handle(x *Executor, name string, call func(context.Context, []*shard.Item) []error) error {
+	if most := t.cfg.MaxPayloads; most > 1 || most < 0 {
+		return fmt.Errorf("%w: MaxPayloads is %d for queue %q, whose handler gets one payload; use HandleMerged", ErrConfig, most, name)
+	}
+	if err := notBatched(t.cfg.BatchSize, name); err != nil {
+		return err
+	}
+	return t.register(x, name, true, call)
+}
+
+// orNone returns the queue, unless it could not be registered.
+func orNone[T any](t *Queue[T], err error) (*Queue[T], error) {
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
 }
 
 // HandleMerged registers a queue whose handler gets all payloads of an id that wait
@@ -50,17 +63,22 @@ func HandleMerged[T any](x *Executor, name string, handler func(context.Context,
 	if err := notNil(x, handler == nil, name); err != nil {
 		return nil, err
 	}
-	if err := notBatched(cfg.BatchSize, name); err != nil {
-		return nil, err
-	}
 	t := &Queue[T]{cfg: cfg}
-	return t.register(x, name, false, func(ctx context.Context, items []*shard.Item) []error {
+	return orNone(t, t.handleMerged(x, name, func(ctx context.Context, items []*shard.Item) []error {
 		job, err := t.decode(items[0])
 		if err == nil && len(job.Payloads) > 0 {
 			err = handler(ctx, job)
 		}
 		return orNil(err)
-	})
+	}))
+}
+
+// handleMerged registers a queue whose handler gets all payloads of an id.
+func (t *Queue[T]) handleMerged(x *Executor, name string, call func(context.Context, []*shard.Item) []error) error {
+	if err := notBatched(t.cfg.BatchSize, name); err != nil {
+		return err
+	}
+	return t.register(x, name, false, call)
 }
 
 // orNil returns the errors of one item; nil: it is done.
@@ -91,10 +109,10 @@ func HandleBatch[T any](x *Executor, name string, handler func(context.Context, 
 		return nil, err
 	}
 	t := &Queue[T]{cfg: cfg}
-	return t.register(x, name, false, func(ctx context.Context, items []*shard.Item) []error {
+	return orNone(t, t.register(x, name, false, func(ctx context.Context, items []*shard.Item) []error {
 		b := batch[T]{queue: t, ctx: ctx, handler: handler, halvings: halvings(len(items))}
 		return b.run(items)
-	})
+	}))
 }
 
 func notNil(x *Executor, noHandler bool, name string) error {
@@ -107,14 +125,14 @@ func notNil(x *Executor, noHandler bool, name string) error {
 	return nil
 }
 
-func (t *Queue[T]) register(x *Executor, name string, single bool, call func(context.Context, []*shard.Item) []error) (*Queue[T], error) {
+func (t *Queue[T]) register(x *Executor, name string, single bool, call func(context.Context, []*shard.Item) []error) error {
 	s, err := t.cfg.settings(x.cfg)
 	if err != nil {
-		return nil, fmt.Errorf("queue %q: %w", name, err)
+		return fmt.Errorf("queue %q: %w", name, err)
 	}
 	locking, err := t.locking(x, name)
 	if err != nil {
-		return nil, fmt.Errorf("queue %q: %w", name, err)
+		return fmt.Errorf("queue %q: %w", name, err)
 	}
 	s.core.Short = x.log.Short
 	if s.core.Single = single; single {
@@ -139,10 +157,7 @@ func (t *Queue[T]) register(x *Executor, name string, single bool, call func(con
 			}
 		}
 	}
-	if err := x.register(t.q); err != nil {
-		return nil, err
-	}
-	return t, nil
+	return x.register(t.q)
 }
 
 // Name returns the name of the queue, empty if it was not made by Handle,

@@ -220,6 +220,7 @@ func (w *worker) callLocked() {
 }
 
 func (w *worker) handle() {
+	w.attempt.begin(w.queue.name, w.batch)
 	err := guarded(func() error {
 		w.errs = w.queue.call(w.attempt, w.batch)
 		return nil
