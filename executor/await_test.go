@@ -398,17 +398,16 @@ func TestDoAndStop(t *testing.T) {
 		}, executor.QueueConfig[int]{})
 		start(t, x)
 		var ends endings
-		for name, do := range map[string]func() (int, error){
-			"runs":    func() (int, error) { return slow.Do(t.Context(), "x", 1) },
-			"waits":   func() (int, error) { return slow.Do(t.Context(), "y", 2, executor.In(time.Hour)) },
-			"handler": func() (int, error) { return outer.Do(t.Context(), "o", 3) },
-		} {
+		do := func(name string, f func() (int, error)) {
 			go func() {
-				_, err := do()
+				_, err := f()
 				ends.add(name, err)
 			}()
 			synctest.Wait()
 		}
+		do("runs", func() (int, error) { return slow.Do(t.Context(), "x", 1) })
+		do("waits", func() (int, error) { return slow.Do(t.Context(), "y", 2, executor.In(time.Hour)) })
+		do("handler", func() (int, error) { return outer.Do(t.Context(), "o", 3) })
 		begin := time.Now()
 		stop(t, x)
 		synctest.Wait()

@@ -74,7 +74,7 @@ type Executor struct {
 	told     chan struct{} // closed when OnFatal has returned
 	working  sync.WaitGroup
 
-	closing chan struct{} // closed when Stop is called
+	closing chan struct{} // closed when a stop has set draining
 	hurry   chan struct{} // closed when the ctx of a Stop has ended
 	hurried sync.Once
 	stopped chan struct{}

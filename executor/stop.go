@@ -44,7 +44,6 @@ func (x *Executor) Stop(ctx context.Context) error {
 	if x.state != stopping {
 		x.state = stopping
 		x.stopping.Store(true)
-		close(x.closing)
 		go x.stop() // no context ends it: see the census
 	}
 	x.mu.Unlock()
@@ -70,6 +69,7 @@ func (x *Executor) stop() {
 	x.backlog.Close(ErrClosed)
 	x.awaitArrangements()
 	x.draining.Store(true)
+	close(x.closing)
 	names, stuck := x.drain()
 	all, known := x.sum()
 	x.watchdog.stop()

@@ -83,6 +83,9 @@ func (o *submission) prepare(ctx context.Context, options []Option) (err error) 
 	if o.conditions, err = q.collect(options); err != nil {
 		return err
 	}
+	if err := o.demandAbsence(); err != nil {
+		return err
+	}
 	if err := q.x.admits(ctx); err != nil {
 		return err
 	}
