@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/strandjobs/strand/shard"
 )
 
 // attempt is the context of one call of a handler. Most handlers never wait for
@@ -18,6 +20,8 @@ type attempt struct {
 	// mu guards what follows. No user code is called under it.
 	mu     sync.Mutex
 	ended  error           // the cause; nil: the attempt goes on
+	queue  string          // of the handler
+	inHand []*shard.Item   // what the handler was called with; nil once that is over
 	full   context.Context // nil until the handler asks for it
 	cancel context.CancelCauseFunc
 	staged *attemptStage // see landing.go; nil: nothing yet
@@ -53,6 +57,9 @@ func (a *attempt) end(cause error) {
 	a.mu.Lock()
 	if a.ended == nil {
 		a.ended = cause
+	}
+	if cause == ErrReturned {
+		a.inHand = nil // it is the shard's again
 	}
 	cancel := a.cancel
 	a.mu.Unlock()
@@ -104,6 +111,9 @@ func (a *attempt) Err() error {
 
 // Value implements [context.Context].
 func (a *attempt) Value(key any) any {
+	if key == (attemptKey{}) {
+		return a
+	}
 	if key == (handlerKey{}) { // what is asked with it is for handlers that still run
 		a.mu.Lock()
 		over := a.ended != nil
@@ -112,9 +122,6 @@ func (a *attempt) Value(key any) any {
 			return nil
 		}
 		return a.parent.Value(key)
-	}
-	if key == (attemptKey{}) {
-		return a
 	}
 	return a.whole().Value(key)
 }

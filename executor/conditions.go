@@ -14,8 +14,10 @@ type conditions struct {
 	key    string // given with [IdempotencyKey]
 	source string // given with [FromSource]
 	offset int64  // the offset
+	absent bool   // given with [IfAbsent]
 
 	stateKey, stateSource string // where they are in the journal
+	gateID                string // not in the journal
 	inside                []*gate.Gate
 }
 
@@ -25,11 +27,15 @@ func (q *queue) collect(options []Option) (c *conditions, err error) {
 		if !o.isCondition() {
 			continue
 		}
-		if err := checkName(o.name); err != nil {
-			return nil, err
-		}
 		if c == nil {
 			c = new(conditions)
+		}
+		if o.kind == optionAbsent {
+			c.absent = true
+			continue
+		}
+		if err := checkName(o.name); err != nil {
+			return nil, err
 		}
 		switch {
 		case o.kind == optionSource && c.source == "":
@@ -47,7 +53,7 @@ func (q *queue) collect(options []Option) (c *conditions, err error) {
 func (o *submission) enter(ctx context.Context) error {
 	x, c := o.q.x, o.conditions
 	// Always in this order, so that two calls never wait for each other.
-	for _, name := range [...]string{c.stateKey, c.stateSource} {
+	for _, name := range [...]string{c.stateKey, c.stateSource, c.gateID} {
 		if name == "" {
 			continue
 		}
@@ -63,7 +69,10 @@ func (o *submission) enter(ctx context.Context) error {
 			return err
 		}
 	}
-	return x.checkOffset(c)
+	if err := x.checkOffset(c); err != nil {
+		return err
+	}
+	return o.checkAbsence(ctx)
 }
 
 // enter goes through one gate. It returns the cause of ctx, and ErrFailed when the

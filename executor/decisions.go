@@ -19,4 +19,7 @@ func (r recorder) Record(c *shard.Change) {
 		q.x.locks.settle(q, c)
 	}
 	q.backlog.Settle(c.Over, c.Surplus)
+	if q.awaited.Any() {
+		q.awaited.Record(c, q.x.log.Recorded(&c.Change))
+	}
 }

@@ -134,6 +134,27 @@
 // A payload that waits takes about 100 bytes more than in a queue of its own, and
 // jobs of such queues come to a worker one at a time.
 //
+// # Awaiting
+//
+// [HandleResult] and [HandleMergedResult] register handlers that return a result
+// beside their error, and [Caller.Do] is a call to one: it enqueues a payload, which
+// has its place in the order of its id, and returns what the handler returned for it,
+// or how else the payload ended. Callers whose payloads run together, or were merged
+// into one, share its result. [Queue.Wait] waits for the end of any payload by its
+// [Receipt], without a result, and in a later process, too.
+//
+// An end counts when it is on disk, under [DurabilitySync]: what a caller was told
+// is done does not run again after a crash. Results are in memory, and only while
+// somebody waits. The end of a caller's ctx ends its wait alone: the payload goes on,
+// and the handler has a context of its own.
+//
+// A handler may wait for other payloads, and keeps its worker meanwhile. One that
+// would wait for a payload of its own id, for one whose handler waits for it, over
+// any number of others, or while those of all other workers wait, too, gets
+// [ErrDeadlock]. What is not seen are waits over locks, slots and limits, such as
+// MaxConcurrent, and over channels of the program's own: ctx or QueueConfig.Timeout
+// ends those.
+//
 // # What is not promised
 //
 //   - Exactly-once side effects outside the journal. A handler that was running

@@ -65,12 +65,10 @@ func (x *Executor) EnqueueRaw(ctx context.Context, queue, id string, payload []b
 
 // enqueue accepts one entry. What the options say goes before what was computed.
 func (q *queue) enqueue(ctx context.Context, entries []journal.Entry, options []Option) (Receipt, error) {
-	for _, o := range options {
-		if err := o.apply(&entries[0]); err != nil {
-			return Receipt{}, err
-		}
+	if err := applyAll(options, &entries[0]); err != nil {
+		return Receipt{}, err
 	}
-	o, err := q.accept(ctx, entries, options)
+	o, err := q.accept(ctx, entries, options, nil)
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -163,7 +161,7 @@ func (t *Queue[T]) EnqueueMany(ctx context.Context, items []Item[T], options ...
 			return nil, fmt.Errorf("item %d: %w", i, err)
 		}
 	}
-	o, err := t.q.accept(ctx, entries, options)
+	o, err := t.q.accept(ctx, entries, options, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/actor"
+	"github.com/strandjobs/strand/executor/internal/await"
 	"github.com/strandjobs/strand/executor/internal/backlog"
 	"github.com/strandjobs/strand/executor/internal/faultdisk"
 	"github.com/strandjobs/strand/executor/internal/gate"
@@ -46,6 +47,7 @@ type Executor struct {
 	limits     limits
 	gates      gate.Gates // of sources and idempotency keys
 	sweeper    sweeper
+	awaits     await.Graph            // between jobs
 	running    *journal.CrashRecorder // from Start on
 	opening    time.Time              // when Open began, and no other had the journal
 	began      time.Time              // when jobs began to run; guarded by mu, and then by the stop
@@ -78,6 +80,7 @@ type Executor struct {
 	told     chan struct{} // closed when OnFatal has returned
 	working  sync.WaitGroup
 
+	closing chan struct{} // closed when a stop has set draining
 	hurry   chan struct{} // closed when the ctx of a Stop has ended
 	hurried sync.Once
 	stopped chan struct{}
@@ -164,6 +167,7 @@ func open(dir string, cfg Config, openLog func(journal.Config) (*journal.Log, er
 		lanes:      make(map[string]*lane.Lanes),
 		failed:     make(chan struct{}),
 		told:       make(chan struct{}),
+		closing:    make(chan struct{}),
 		hurry:      make(chan struct{}),
 		stopped:    make(chan struct{}),
 	}

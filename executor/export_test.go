@@ -84,3 +84,7 @@ func (x *Executor) ProgressOfWorkers() (all []ProgressReport) {
 	}
 	return all
 }
+
+// Awaited counts the payloads of a queue for which a caller waits, and the handlers
+// that wait.
+func Awaited[T any](t *Queue[T]) int { return t.q.awaited.Len() + t.q.x.awaits.Len() }

@@ -53,6 +53,7 @@ func (c hostileContext) Value(key any) any {
 type victims struct {
 	x        *executor.Executor
 	q        *executor.Queue[int]
+	caller   *executor.Caller[int, int]
 	log      *journal.Log
 	table    *lock.Table
 	slots    *lock.Slots[int]
@@ -70,8 +71,12 @@ func newVictims(t *testing.T) *victims {
 		v.finished <- job.ID
 		return nil
 	}, executor.QueueConfig[int]{})
-	require.NoError(t, v.x.Start(t.Context()))
 	var err error
+	v.caller, err = executor.HandleResult(v.x, "caller", func(_ context.Context, job executor.Job[int]) (int, error) {
+		return job.Payload, nil
+	}, executor.QueueConfig[int]{})
+	require.NoError(t, err)
+	require.NoError(t, v.x.Start(t.Context()))
 	v.log, err = journal.Open(filepath.Join(v.dir, "log"), journal.Config{})
 	require.NoError(t, err)
 	_, err = v.log.Queue(t.Context(), "q")
@@ -174,6 +179,7 @@ func (v *victims) takesContext() map[string]func(context.Context) error {
 		"executor.KeyLocks.Lock":   func(ctx context.Context) error { return ignored(v.x.KeyLocks().Lock(ctx, "k")) },
 		"executor.KeyLocks.Locked": func(ctx context.Context) error { _, err := v.x.KeyLocks().Locked(ctx, "k"); return ignored(err) },
 		"executor.KeyLocks.Unlock": func(ctx context.Context) error { return ignored(v.x.KeyLocks().Unlock(ctx, "k")) },
+		"executor.Caller.Do":       func(ctx context.Context) error { _, err := v.caller.Do(ctx, "a", 1); return ignored(err) },
 		"executor.Queue.Enqueue": func(ctx context.Context) error {
 			_, err := v.q.Enqueue(ctx, "a", 1)
 			_, keyed := v.q.Enqueue(ctx, "a", 1, executor.IdempotencyKey("hostile"), executor.FromSource("hostile", math.MaxInt64))
@@ -187,6 +193,7 @@ func (v *victims) takesContext() map[string]func(context.Context) error {
 		"executor.Queue.Requeue":     func(ctx context.Context) error { _, err := v.q.Requeue(ctx, "a"); return err },
 		"executor.Queue.RequeueAll":  func(ctx context.Context) error { _, err := v.q.RequeueAll(ctx); return err },
 		"executor.Queue.RunNow":      func(ctx context.Context) error { _, err := v.q.RunNow(ctx, "a"); return err },
+		"executor.Queue.Wait":        func(ctx context.Context) error { return ignored(v.q.Wait(ctx, executor.Receipt{ID: "a", Position: 1})) },
 		"executor.Queue.Stats":       func(ctx context.Context) error { _, err := v.q.Stats(ctx); return err },
 
 		"cron.Add":             func(ctx context.Context) error { return v.add(ctx, "hourly") }, // or ErrDuplicate
@@ -389,7 +396,10 @@ func receiver(f *ast.FuncDecl) string {
 	if star, ok := of.(*ast.StarExpr); ok {
 		of = star.X
 	}
-	if generic, ok := of.(*ast.IndexExpr); ok {
+	switch generic := of.(type) {
+	case *ast.IndexExpr:
+		of = generic.X
+	case *ast.IndexListExpr:
 		of = generic.X
 	}
 	return of.(*ast.Ident).Name + "."

@@ -28,7 +28,7 @@ func TestKey(t *testing.T) {
 	x, a, b := queues()
 	first := enqueue(t, a, "x", "1", executor.IdempotencyKey("k"))
 	require.False(t, first.Duplicate)
-	want := executor.Receipt{Position: first.Position, Durable: true, Duplicate: true}
+	want := executor.Receipt{ID: "other id", Position: first.Position, Durable: true, Duplicate: true}
 	require.Equal(t, want, enqueue(t, a, "other id", "other payload", executor.IdempotencyKey("k")))
 	require.False(t, enqueue(t, b, "x", "1", executor.IdempotencyKey("k")).Duplicate, "keys belong to their queue")
 	require.False(t, enqueue(t, a, "x", "2", executor.IdempotencyKey("1/b/k")).Duplicate)
@@ -39,7 +39,7 @@ func TestKey(t *testing.T) {
 	again, err := a.EnqueueMany(t.Context(), items, executor.IdempotencyKey("many"))
 	require.NoError(t, err)
 	for i := range again {
-		require.Equal(t, executor.Receipt{Position: many[i].Position, Durable: true, Duplicate: true}, again[i])
+		require.Equal(t, executor.Receipt{ID: items[i].ID, Position: many[i].Position, Durable: true, Duplicate: true}, again[i])
 	}
 	_, err = a.EnqueueMany(t.Context(), items[:1], executor.IdempotencyKey("many"))
 	require.ErrorIs(t, err, executor.ErrInvalidKey)
@@ -47,6 +47,7 @@ func TestKey(t *testing.T) {
 	stop(t, x)
 
 	x, a, _ = queues()
+	want.ID = "x"
 	require.Equal(t, want, enqueue(t, a, "x", "1", executor.IdempotencyKey("k")), "across a restart")
 	stop(t, x)
 }

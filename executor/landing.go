@@ -23,6 +23,7 @@ func (a *attempt) over() *attemptStage {
 	if a.ended == nil {
 		a.ended = ErrReturned
 	}
+	a.inHand = nil // it is the shard's again
 	cancel, s := a.cancel, a.staged
 	if s == nil {
 		a.staged = nothingMore

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/strandjobs/strand/executor/internal/await"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -35,15 +36,16 @@ type EnqueueItem struct {
 // Raw returns a copy of the encoded payload.
 func (i EnqueueItem) Raw() []byte { return slices.Clone(i.payload) }
 
-// accept enqueues entries that have been filled in.
-func (q *queue) accept(ctx context.Context, entries []journal.Entry, options []Option) (submission, error) {
+// accept enqueues entries that have been filled in. A caller may wait for the end of
+// the first of them.
+func (q *queue) accept(ctx context.Context, entries []journal.Entry, options []Option, w *await.Waiter) (submission, error) {
 	if q.layers.enqueue == nil {
-		return q.submit(ctx, entries, options)
+		return q.submit(ctx, entries, options, w)
 	}
 	if err := q.x.admits(ctx); err != nil {
 		return submission{}, err
 	}
-	a := wrapped{q: q, entries: entries, options: options, call: &EnqueueCall{Queue: q.name, Items: make([]EnqueueItem, len(entries))}}
+	a := wrapped{q: q, entries: entries, options: options, waiter: w, call: &EnqueueCall{Queue: q.name, Items: make([]EnqueueItem, len(entries))}}
 	for i := range entries {
 		e := &entries[i]
 		a.call.Items[i] = EnqueueItem{string(e.ID), time.Unix(0, e.Due), e.Score, map[string]string{}, e.Payload}
@@ -60,6 +62,7 @@ type wrapped struct {
 	q       *queue
 	entries []journal.Entry
 	options []Option
+	waiter  *await.Waiter
 	call    *EnqueueCall
 
 	tried bool
@@ -76,7 +79,7 @@ func (a *wrapped) submit(ctx context.Context) error {
 	if err := a.takeOver(); err != nil {
 		return err
 	}
-	a.o, a.err = a.q.submit(ctx, a.entries, a.options)
+	a.o, a.err = a.q.submit(ctx, a.entries, a.options, a.waiter)
 	a.tried = true
 	if a.err == nil {
 		a.call.Receipts = a.o.receipts()

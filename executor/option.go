@@ -29,11 +29,14 @@ const (
 	optionSource
 	optionIdempotency
 	optionMetadata
+	optionAbsent
 )
 
 // isCondition reports whether the call may be refused, or answered, because of what
 // came before. Such a call goes another way, at no cost to the others.
-func (o Option) isCondition() bool { return o.kind == optionSource || o.kind == optionIdempotency }
+func (o Option) isCondition() bool {
+	return o.kind == optionSource || o.kind == optionIdempotency || o.kind == optionAbsent
+}
 
 // At makes the job due at t. A time in the past makes it due now, and the oldest
 // due job of a shard runs first. It never starts before t; it may start late by
@@ -85,6 +88,15 @@ func (o Option) apply(e *journal.Entry) error {
 		return setScore(e, o.score)
 	case optionMetadata:
 		return setMetadata(e, o.metadata)
+	}
+	return nil
+}
+
+func applyAll(options []Option, e *journal.Entry) error {
+	for _, o := range options {
+		if err := o.apply(e); err != nil {
+			return err
+		}
 	}
 	return nil
 }

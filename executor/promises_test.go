@@ -94,9 +94,9 @@ func TestAsyncReturnsAtOnce(t *testing.T) {
 		defer brake.release()
 		begin := time.Now()
 		first := enqueue(t, q, "a", "same")
-		require.Equal(t, executor.Receipt{Position: first.Position}, first)
+		require.Equal(t, executor.Receipt{ID: "a", Position: first.Position}, first)
 		again := enqueue(t, q, "a", "same")
-		require.Equal(t, executor.Receipt{Position: first.Position + 1}, again)
+		require.Equal(t, executor.Receipt{ID: "a", Position: first.Position + 1}, again)
 		_, err := q.EnqueueMany(t.Context(), []executor.Item[string]{{ID: "b"}, {ID: "c"}})
 		require.NoError(t, err)
 		require.Zero(t, time.Since(begin))
@@ -118,7 +118,7 @@ func TestAsyncReturnsAtOnce(t *testing.T) {
 		brake.release()
 		require.NoError(t, keyed(t.Context()))
 		third := enqueue(t, q, "a", "same", executor.FromSource("m", 1))
-		require.Equal(t, executor.Receipt{Position: third.Position, MergedInto: first.Position, Durable: true}, third)
+		require.Equal(t, executor.Receipt{ID: "a", Position: third.Position, MergedInto: first.Position, Durable: true}, third)
 	})
 }
 

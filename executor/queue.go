@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/strandjobs/strand/executor/internal/await"
 	"github.com/strandjobs/strand/executor/internal/backlog"
 	"github.com/strandjobs/strand/executor/internal/feed"
 	"github.com/strandjobs/strand/executor/internal/lane"
@@ -40,6 +41,8 @@ type queue struct {
 
 	layers layers      // what stands around its calls
 	events feed.Source // what is told of it
+
+	awaited await.Book // payloads for whose end a caller waits
 
 	// call runs the handler for started items and returns an error for each. It is
 	// not guarded.

@@ -1,7 +1,12 @@
 package executor
 
+import "unsafe"
+
 // Receipt says what became of an enqueued payload.
 type Receipt struct {
+	// ID is the id of the job. That of a Duplicate is the call's own, even if the
+	// first call had another.
+	ID string
 	// Position is its number in the journal: unique for ever, and growing in the
 	// order of acceptance.
 	Position uint64
@@ -22,14 +27,14 @@ type Receipt struct {
 
 // receipt says what became of the payload i of a submission that was accepted.
 func (o *submission) receipt(i int) Receipt {
-	onDisk := !o.q.x.volatile
+	onDisk, id := !o.q.x.volatile, unsafe.String(unsafe.SliceData(o.entries[i].ID), len(o.entries[i].ID)) // as fill got it
 	switch {
 	case o.earlier != 0:
-		return Receipt{Position: uint64(o.earlier) + uint64(i), Duplicate: true, Durable: onDisk}
+		return Receipt{ID: id, Position: uint64(o.earlier) + uint64(i), Duplicate: true, Durable: onDisk}
 	case o.posted():
-		return Receipt{Position: uint64(o.ticket.Position(i))}
+		return Receipt{ID: id, Position: uint64(o.ticket.Position(i))}
 	}
-	return Receipt{Position: uint64(o.ticket.Position(i)), MergedInto: uint64(o.ticket.Merged(i)), Durable: onDisk}
+	return Receipt{ID: id, Position: uint64(o.ticket.Position(i)), MergedInto: uint64(o.ticket.Merged(i)), Durable: onDisk}
 }
 
 // receipts says what became of all of them.

@@ -35,6 +35,9 @@ func (w *worker) settle() {
 		if err != nil {
 			w.giveUp(it)
 		}
+		if w.queue.awaited.Any() {
+			w.queue.noteFailure(it, w.errs[w.settled])
+		}
 	}
 	if w.queue.watched() {
 		w.tellOutcomes() // before user code is called

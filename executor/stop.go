@@ -69,6 +69,7 @@ func (x *Executor) stop() {
 	x.backlog.Close(ErrClosed)
 	x.awaitArrangements()
 	x.draining.Store(true)
+	close(x.closing)
 	names, stuck := x.drain()
 	all, known := x.sum()
 	x.watchdog.stop()

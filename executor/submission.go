@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/strandjobs/strand/executor/internal/await"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -30,6 +31,8 @@ type submission struct {
 	keys       [][]string   // what the entries lock; nil: nothing
 	weight     shard.Weight // zero: there is no limit
 
+	waiter *await.Waiter // for the end of the first entry; nil: none
+
 	earlier journal.Position // of the call that came with the key before; 0: none did
 	taken   bool             // it has its room
 	locked  *enqueueLocks    // nil: nothing is locked
@@ -50,9 +53,10 @@ const (
 // errNoRoom is returned when a call should wait for room.
 var errNoRoom = errors.New("no room")
 
-// submit enqueues entries that have been filled in, inside all middlewares.
-func (q *queue) submit(ctx context.Context, entries []journal.Entry, options []Option) (o submission, err error) {
-	o = submission{q: q, entries: entries}
+// submit enqueues entries that have been filled in, inside all middlewares. A caller
+// may wait for the end of the first of them.
+func (q *queue) submit(ctx context.Context, entries []journal.Entry, options []Option, w *await.Waiter) (o submission, err error) {
+	o = submission{q: q, entries: entries, waiter: w}
 	if err := o.prepare(ctx, options); err != nil {
 		return o, err
 	}
@@ -74,6 +78,9 @@ func (q *queue) submit(ctx context.Context, entries []journal.Entry, options []O
 func (o *submission) prepare(ctx context.Context, options []Option) (err error) {
 	q := o.q
 	if o.conditions, err = q.collect(options); err != nil {
+		return err
+	}
+	if err := o.demandAbsence(); err != nil {
 		return err
 	}
 	if err := q.x.admits(ctx); err != nil {
@@ -192,12 +199,15 @@ func (o *submission) append(ctx context.Context) error {
 
 // sets returns what belongs into the commit of the entries.
 func (o *submission) sets() func(first journal.Position) []journal.Set {
-	c, locked, n := o.conditions, o.locked, len(o.entries)
-	if c == nil && locked == nil && o.q.lanes == nil {
+	c, locked, w, n := o.conditions, o.locked, o.waiter, len(o.entries)
+	if c == nil && locked == nil && w == nil && o.q.lanes == nil {
 		return nil
 	}
-	return func(first journal.Position) []journal.Set {
+	return func(first journal.Position) []journal.Set { // before it can run
 		o.standInLanes(first)
+		if w != nil {
+			o.q.awaited.Add(w, first)
+		}
 		return append(c.sets(first, n), locked.sets(first)...)
 	}
 }

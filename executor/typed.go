@@ -26,23 +26,43 @@ func Handle[T any](x *Executor, name string, handler func(context.Context, Job[T
 	if err := notNil(x, handler == nil, name); err != nil {
 		return nil, err
 	}
-	if cfg.MaxPayloads > 1 || cfg.MaxPayloads < 0 {
-		return nil, fmt.Errorf("%w: MaxPayloads is %d for queue %q, whose handler gets one payload; use HandleMerged", ErrConfig, cfg.MaxPayloads, name)
+	t := &Queue[T]{cfg: cfg}
+	return orNone(t, t.handle(x, name, func(ctx context.Context, items []*shard.Item) []error {
+		return t.callSingle(ctx, items, handler)
+	}))
+}
+
+// handle registers a queue whose handler gets one payload per call.
+func (t *Queue[T]) handle(x *Executor, name string, call func(context.Context, []*shard.Item) []error) error {
+	if most := t.cfg.MaxPayloads; most > 1 || most < 0 {
+		return fmt.Errorf("%w: MaxPayloads is %d for queue %q, whose handler gets one payload; use HandleMerged", ErrConfig, most, name)
 	}
-	if err := notBatched(cfg.BatchSize, name); err != nil {
+	if err := notBatched(t.cfg.BatchSize, name); err != nil {
+		return err
+	}
+	return t.register(x, name, true, call)
+}
+
+// callSingle calls a handler that gets one payload, inside the middlewares.
+func (t *Queue[T]) callSingle(ctx context.Context, items []*shard.Item, handler func(context.Context, Job[T]) error) []error {
+	job, err := t.single(items[0])
+	job.attempt = attemptOf(ctx)
+	switch {
+	case err != nil:
+	case t.q.layers.run == nil:
+		err = handler(ctx, job)
+	default:
+		err = t.around(ctx, items[0], job, handler)
+	}
+	return orNil(err)
+}
+
+// orNone returns the queue, unless it could not be registered.
+func orNone[T any](t *Queue[T], err error) (*Queue[T], error) {
+	if err != nil {
 		return nil, err
 	}
-	t := &Queue[T]{cfg: cfg}
-	return t.register(x, name, true, func(ctx context.Context, items []*shard.Item) []error {
-		job, err := t.single(items[0])
-		job.attempt = attemptOf(ctx)
-		if err == nil && t.q.layers.run == nil {
-			err = handler(ctx, job)
-		} else if err == nil {
-			err = t.around(ctx, items[0], job, handler)
-		}
-		return orNil(err)
-	})
+	return t, nil
 }
 
 // HandleMerged registers a queue whose handler gets all payloads of an id that wait
@@ -53,22 +73,32 @@ func HandleMerged[T any](x *Executor, name string, handler func(context.Context,
 	if err := notNil(x, handler == nil, name); err != nil {
 		return nil, err
 	}
-	if err := notBatched(cfg.BatchSize, name); err != nil {
-		return nil, err
-	}
 	t := &Queue[T]{cfg: cfg}
-	return t.register(x, name, false, func(ctx context.Context, items []*shard.Item) []error {
-		job, err := t.decode(items[0])
-		job.from.attempt = attemptOf(ctx)
-		switch {
-		case err != nil || len(job.Payloads) == 0:
-		case t.q.layers.run == nil:
-			err = handler(ctx, job)
-		default:
-			err = t.aroundMerged(ctx, items, job, handler)
-		}
-		return orNil(err)
-	})
+	return orNone(t, t.handleMerged(x, name, func(ctx context.Context, items []*shard.Item) []error {
+		return t.callMerged(ctx, items, handler)
+	}))
+}
+
+// handleMerged registers a queue whose handler gets all payloads of an id.
+func (t *Queue[T]) handleMerged(x *Executor, name string, call func(context.Context, []*shard.Item) []error) error {
+	if err := notBatched(t.cfg.BatchSize, name); err != nil {
+		return err
+	}
+	return t.register(x, name, false, call)
+}
+
+// callMerged calls a handler that gets all payloads of an id, inside the middlewares.
+func (t *Queue[T]) callMerged(ctx context.Context, items []*shard.Item, handler func(context.Context, Merged[T]) error) []error {
+	job, err := t.decode(items[0])
+	job.from.attempt = attemptOf(ctx)
+	switch {
+	case err != nil || len(job.Payloads) == 0:
+	case t.q.layers.run == nil:
+		err = handler(ctx, job)
+	default:
+		err = t.aroundMerged(ctx, items, job, handler)
+	}
+	return orNil(err)
 }
 
 // orNil returns the errors of one item; nil: it is done.
@@ -99,10 +129,10 @@ func HandleBatch[T any](x *Executor, name string, handler func(context.Context, 
 		return nil, err
 	}
 	t := &Queue[T]{cfg: cfg}
-	return t.register(x, name, false, func(ctx context.Context, items []*shard.Item) []error {
+	return orNone(t, t.register(x, name, false, func(ctx context.Context, items []*shard.Item) []error {
 		b := batch[T]{queue: t, ctx: ctx, handler: handler, halvings: halvings(len(items)), attempt: attemptOf(ctx)}
 		return b.run(items)
-	})
+	}))
 }
 
 func notNil(x *Executor, noHandler bool, name string) error {
@@ -115,17 +145,17 @@ func notNil(x *Executor, noHandler bool, name string) error {
 	return nil
 }
 
-func (t *Queue[T]) register(x *Executor, name string, single bool, call func(context.Context, []*shard.Item) []error) (*Queue[T], error) {
+func (t *Queue[T]) register(x *Executor, name string, single bool, call func(context.Context, []*shard.Item) []error) error {
 	s, err := t.cfg.settings(x.cfg)
 	if err != nil {
-		return nil, fmt.Errorf("queue %q: %w", name, err)
+		return fmt.Errorf("queue %q: %w", name, err)
 	}
 	locking, err := t.locking(x, name)
 	if err != nil {
-		return nil, fmt.Errorf("queue %q: %w", name, err)
+		return fmt.Errorf("queue %q: %w", name, err)
 	}
 	if err := s.mayShareLanes(single, &locking); err != nil {
-		return nil, fmt.Errorf("queue %q: %w", name, err)
+		return fmt.Errorf("queue %q: %w", name, err)
 	}
 	s.core.Short = x.log.Short
 	if s.core.Single = single; single {
@@ -150,10 +180,7 @@ func (t *Queue[T]) register(x *Executor, name string, single bool, call func(con
 			}
 		}
 	}
-	if err := x.register(t.q); err != nil {
-		return nil, err
-	}
-	return t, nil
+	return x.register(t.q)
 }
 
 // Name returns the name of the queue, empty if it was not made by Handle,

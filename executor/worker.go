@@ -233,6 +233,7 @@ func (w *worker) callLocked() {
 }
 
 func (w *worker) handle() {
+	w.attempt.takeOn(w.queue.name, w.batch)
 	if w.queue.watched() {
 		w.tellStarted()
 	}

@@ -159,16 +159,21 @@ func (l *Log) exhume(queue uint32, ps []Position) (entries []Entry, need int, er
 }
 
 func (l *Log) exhumeOne(queue uint32, p Position) (Entry, error) {
+	b, err := l.BuriedAt(queue, p)
+	return b.Entry, err
+}
+
+// BuriedAt returns the buried payload of a queue at a position, or [ErrNotFound].
+func (l *Log) BuriedAt(queue uint32, p Position) (Buried, error) {
 	key := format.MorgueKey(queue, p)
 	v, err := l.get(format.BucketMorgue, key)
 	if err != nil {
-		return Entry{}, err
+		return Buried{}, err
 	}
 	if v == nil {
-		return Entry{}, fmt.Errorf("%w: position %d", ErrNotFound, p)
+		return Buried{}, fmt.Errorf("%w: position %d", ErrNotFound, p)
 	}
-	b, err := format.ParseBuried(key, v)
-	return b.Entry, err
+	return format.ParseBuried(key, v)
 }
 
 // get and each read what the last commit left.

@@ -170,6 +170,18 @@ func (l *Log) flush(ctx context.Context, full bool) error {
 	return ticket.Wait(ctx)
 }
 
+// Recorded returns a ticket for a change that was just recorded: it is done when that
+// is on disk. On a full disk it may say ErrFull; Settled waits on. In memory what
+// only ends waits for no commit.
+func (l *Log) Recorded(c *Change) Ticket {
+	if l.volatile && len(c.States)+len(c.Buried)+len(c.Sets) == 0 {
+		return Ticket{commit: settled}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.newest()
+}
+
 // Short reports whether the disk had no more room than what is kept for results when
 // the last block was made. Who gives it work then does well to give the oldest first:
 // a block leaves the disk when all that is older has ended.

@@ -1,0 +1,326 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/strandjobs/strand/executor/internal/await"
+	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/shard"
+)
+
+// Errors of awaiting: of [Caller.Do] and [Queue.Wait].
+var (
+	// ErrPending is matched by the [PendingError] of a call that waits no longer:
+	// its context has ended, or the executor has. The payload is accepted, and goes
+	// on.
+	ErrPending = errors.New("executor: accepted, and not over yet")
+
+	// ErrBuried is matched by the [BuriedError] of a payload that went to the
+	// morgue.
+	ErrBuried = errors.New("executor: buried")
+
+	// ErrDiscarded is returned for a payload that its handler discarded.
+	ErrDiscarded = errors.New("executor: discarded")
+
+	// ErrDeleted is returned for a payload that was deleted.
+	ErrDeleted = errors.New("executor: deleted")
+
+	// ErrNoResult is returned by Do for a payload that was enqueued with the same
+	// [IdempotencyKey] before and has ended, or was running: results are kept for
+	// those who wait only.
+	ErrNoResult = errors.New("executor: it has ended, and its result is gone")
+
+	// ErrDeadlock is matched by the error of a call from a handler that would wait
+	// for what can't end before that handler does: a payload of its own id, one
+	// whose handler waits, perhaps over others, for this one, or any at all while
+	// the handlers of all other workers wait, too.
+	ErrDeadlock = errors.New("executor: it would wait for itself")
+)
+
+// PendingError is returned by a call that waits for a payload no longer.
+type PendingError struct {
+	Receipt Receipt // to wait on with
+	Err     error   // why: the cause of the context, ErrClosed or ErrFailed
+	Failure error   // the last failure of the payload; nil: none that is known
+}
+
+func (e *PendingError) Error() string {
+	s := fmt.Sprintf("%v: id %q, position %d: %v", ErrPending, e.Receipt.ID, e.Receipt.Position, e.Err)
+	if e.Failure != nil {
+		s += "; it has failed: " + text(e.Failure.Error)
+	}
+	return s
+}
+
+// Is matches ErrPending.
+func (e *PendingError) Is(target error) bool { return target == ErrPending }
+
+// Unwrap returns Err, and Failure if there is one.
+func (e *PendingError) Unwrap() []error { return errorsThatAre(e.Err, e.Failure) }
+
+// BuriedError is returned for a payload that is in the morgue.
+type BuriedError struct {
+	ID       string
+	Position uint64
+	Attempt  int    // in which it died, as in [Job]
+	Reason   string // the last failure, or why it was cancelled, as in [Dead]
+	Err      error  // that error itself, if this process has it; or nil
+}
+
+func (e *BuriedError) Error() string {
+	return fmt.Sprintf("%v: id %q, position %d, attempt %d: %s", ErrBuried, e.ID, e.Position, e.Attempt, e.Reason)
+}
+
+// Is matches ErrBuried.
+func (e *BuriedError) Is(target error) bool { return target == ErrBuried }
+
+// Unwrap returns Err.
+func (e *BuriedError) Unwrap() error { return e.Err }
+
+func errorsThatAre(errs ...error) (some []error) {
+	for _, err := range errs {
+		if err != nil {
+			some = append(some, err)
+		}
+	}
+	return some
+}
+
+// Wait returns when the payload of a receipt has ended: nil when it is done, a
+// [BuriedError] when it went to the morgue, ErrDiscarded, or ErrDeleted. Of a payload
+// that is merged it is the end of the one that runs in its stead. An end counts under
+// [DurabilitySync] when it is on disk: what Wait has said stays so after a crash.
+//
+// Only ID and Position of the receipt matter, which may be of an earlier process. A
+// payload that had ended before the call, and is not in the morgue, is taken for
+// done.
+//
+// The job may be due in a year, fail for weeks or be halted: ctx bounds the wait.
+// When it ends first, or the executor stops or fails, Wait returns a [PendingError],
+// which wraps the cause; the payload is as it was. A handler gets ErrDeadlock for
+// what can't end before it does. It returns ErrContext, ErrClosed, and ErrInvalidID
+// for a receipt without an id or a position that was given out.
+func (t *Queue[T]) Wait(ctx context.Context, r Receipt) error {
+	ctx, err := t.usable(ctx)
+	if err != nil {
+		return err
+	}
+	if r.ID == "" || r.Position == 0 || journal.Position(r.Position) >= t.q.x.log.Stats().Next {
+		return fmt.Errorf("%w: the receipt has id %q and position %d, which is no payload", ErrInvalidID, r.ID, r.Position)
+	}
+	_, err = t.q.waitFor(ctx, r)
+	return err
+}
+
+// call is one wait for the end of a payload.
+type call struct {
+	q      *queue
+	ctx    context.Context
+	waiter *await.Waiter
+	edge   *await.Edge // nil: the caller is no handler
+	r      Receipt
+}
+
+// newCall begins a wait. Its end has to follow.
+func (q *queue) newCall(ctx context.Context) *call {
+	return &call{q: q, ctx: ctx, waiter: await.NewWaiter()}
+}
+
+// enter returns why a handler may not wait for a payload of an id.
+func (c *call) enter(id string) error {
+	x := c.q.x
+	if !x.owns(c.ctx) {
+		return nil
+	}
+	a := attemptOf(c.ctx)
+	e := &await.Edge{Call: a, From: a.jobs(), To: holder{Queue: c.q.name, ID: id}, Waiter: c.waiter}
+	if len(e.From) == 0 {
+		return nil // it has just returned
+	}
+	workers, _ := x.dispatcher.load()
+	cycle, ok := x.awaits.Enter(e, workers)
+	switch {
+	case ok:
+		c.edge = e
+		return nil
+	case cycle == nil:
+		return fmt.Errorf("%w: the handlers of all %d workers would wait; Config.Workers says how many there are", ErrDeadlock, workers)
+	}
+	var names []string
+	for _, job := range cycle {
+		names = append(names, job.String())
+	}
+	return fmt.Errorf("%w: %s", ErrDeadlock, strings.Join(names, " waits for "))
+}
+
+// end lets go of what the wait has taken.
+func (c *call) end() {
+	c.q.awaited.Leave(c.waiter)
+	if c.edge != nil {
+		c.q.x.awaits.Leave(c.edge)
+	}
+}
+
+// waitFor waits for a payload that was accepted before, and may have ended.
+func (q *queue) waitFor(ctx context.Context, r Receipt) (end await.End, err error) {
+	c := q.newCall(ctx)
+	defer c.end()
+	c.r = r
+	q.awaited.Add(c.waiter, journal.Position(r.Position)) // from now on no end is missed
+	live, err := q.lives(ctx, r)
+	if err == nil && !live && !c.waiter.Over() {
+		// What was posted may not be there yet, and what was buried may be on its
+		// way to the morgue.
+		if err = q.x.log.Flush(ctx); err == nil || errors.Is(err, journal.ErrFull) {
+			live, err = q.lives(ctx, r)
+		}
+	}
+	switch {
+	case err != nil:
+		return end, border(err)
+	case !live && !c.waiter.Over():
+		return end, q.epitaph(r)
+	}
+	if err := c.enter(r.ID); err != nil {
+		return end, err
+	}
+	return c.outcome()
+}
+
+// lives asks whether the payload of a receipt waits or runs.
+func (q *queue) lives(ctx context.Context, r Receipt) (live bool, err error) {
+	routes := *q.x.routes.Load()
+	var has bool // a call may come after its caller has gone
+	err = routes[q.route([]byte(r.ID))].Do(ctx, func(c *shard.Core) { has = c.HasPayload(r.ID, journal.Position(r.Position)) })
+	return err == nil && has, err
+}
+
+// epitaph returns how a payload ended that is over.
+func (q *queue) epitaph(r Receipt) error {
+	b, err := q.x.log.BuriedAt(q.number, journal.Position(r.Position))
+	switch {
+	case errors.Is(err, journal.ErrNotFound):
+		return nil
+	case err != nil:
+		return border(err)
+	}
+	return &BuriedError{ID: string(b.Entry.ID), Position: r.Position, Attempt: b.Retry + firstAttempt, Reason: b.Reason}
+}
+
+// outcome waits for the end of a payload, and for the disk to have it.
+func (c *call) outcome() (await.End, error) {
+	if err := c.until(c.waiter.Done); err != nil {
+		return await.End{}, c.pending(err)
+	}
+	end := &c.waiter.End
+	if c.q.durability != DurabilityAsync {
+		if err := c.written(end.Written); err != nil {
+			return await.End{}, c.pending(err)
+		}
+	}
+	switch end.Fate {
+	case await.Discarded:
+		return *end, ErrDiscarded
+	case await.Deleted:
+		return *end, ErrDeleted
+	case await.Buried:
+		return *end, &BuriedError{c.r.ID, uint64(end.Position), end.Attempt, end.Reason, end.Err}
+	}
+	return *end, nil
+}
+
+// written waits until an end is on disk, also on a full one.
+func (c *call) written(ticket journal.Ticket) error {
+	if err := c.until(ticket.Done()); err != nil {
+		return err
+	}
+	err := ticket.Wait(c.ctx) // it does not wait
+	if errors.Is(err, journal.ErrFull) {
+		err = c.q.x.log.Settled(c.ctx)
+	}
+	if errors.Is(err, journal.ErrUnknown) && c.ctx.Err() == nil {
+		return c.until(nil) // the commit has failed, and so the executor fails
+	}
+	return border(err)
+}
+
+// until waits for a channel, and returns why it waits no longer. What is over is, also
+// when the rest has come to its end meanwhile.
+func (c *call) until(over <-chan struct{}) error {
+	x := c.q.x
+	var closing chan struct{}
+	if c.edge != nil {
+		closing = x.closing // Stop waits for the handler, and starts nothing any more
+	}
+	var err error
+	select {
+	case <-over:
+		return nil
+	case <-done(c.ctx):
+		err = ended(c.ctx)
+	case <-x.failed:
+		err = x.failure()
+	case <-closing:
+		err = ErrClosed
+	case <-x.stopped:
+		err = ErrClosed
+	}
+	select {
+	case <-over:
+		return nil
+	default:
+		return err
+	}
+}
+
+// pending is what a caller gets who waits no longer.
+func (c *call) pending(err error) error {
+	failure := c.q.awaited.Leave(c.waiter)
+	return &PendingError{c.r, err, failure}
+}
+
+// takeOn says what the handler is called with.
+func (a *attempt) takeOn(queue string, items []*shard.Item) { a.queue, a.inHand = queue, items }
+
+// jobs returns what the handler has in hand; none once it has returned.
+func (a *attempt) jobs() (list []holder) {
+	if a == nil {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, it := range a.inHand {
+		list = append(list, holder{Queue: a.queue, ID: it.ID})
+	}
+	return list
+}
+
+// noteFailure tells those who wait for the payloads of an item why they are not done.
+func (q *queue) noteFailure(it *shard.Item, err error) {
+	_ = guarded(func() error { // methods of the error are user code
+		if err == nil {
+			return nil
+		}
+		each, _ := errors.AsType[PayloadErrors](err)
+		parts := it.Outcome.Parts
+		for i, p := range q.inHand(it) {
+			at, verdict, own := p.Ref.Position(), it.Outcome.Verdict, err
+			if len(parts) > 0 && parts[0].Index == i {
+				verdict, parts = parts[0].Verdict, parts[1:]
+			}
+			if named := each[uint64(at)]; named != nil && q.tellsPayloadsApart() {
+				own = named
+			}
+			switch verdict {
+			case shard.VerdictDiscarded:
+				q.awaited.Ending(at, await.Discarded)
+			case shard.VerdictFailed, shard.VerdictCanceled:
+				q.awaited.Failed(at, own)
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,443 @@
+package executor_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/journal"
+)
+
+// answers registers a queue whose handler returns what f does.
+func answers[T, R any](t testing.TB, x *executor.Executor, name string, f func(context.Context, executor.Job[T]) (R, error), cfg executor.QueueConfig[T]) *executor.Caller[T, R] {
+	t.Helper()
+	c, err := executor.HandleResult(x, name, f, cfg)
+	require.NoError(t, err)
+	return c
+}
+
+// endings gathers what several callers were told.
+type endings struct {
+	mu sync.Mutex
+	of map[string]error
+}
+
+func (e *endings) add(name string, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.of == nil {
+		e.of = map[string]error{}
+	}
+	e.of[name] = err
+}
+
+func twice(_ context.Context, job executor.Job[int]) (int, error) { return 2 * job.Payload, nil }
+
+// Each call of Do gets the result of its own payload, in the order of its id; nothing
+// is left of the wait.
+func TestDo(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{Workers: 2})
+		order := make(chan int, 200)
+		c := answers(t, x, "double", func(ctx context.Context, job executor.Job[int]) (int, error) {
+			order <- job.Payload
+			return twice(ctx, job)
+		}, executor.QueueConfig[int]{})
+		_, err := c.Do(t.Context(), "a", 1)
+		require.ErrorIs(t, err, executor.ErrState, "nothing runs before Start")
+		require.Zero(t, stats(t, c.Queue).Payloads, "and nothing is accepted")
+		start(t, x)
+		results := make(chan error, 100)
+		for i := range 100 {
+			go func() {
+				got, err := c.Do(t.Context(), fmt.Sprint(i%7), i)
+				if err == nil && got != 2*i {
+					err = fmt.Errorf("%d instead of %d", got, 2*i)
+				}
+				results <- err
+			}()
+			synctest.Wait()
+		}
+		for range 100 {
+			require.NoError(t, <-results)
+		}
+		for i := range 100 {
+			require.Equal(t, i, <-order)
+		}
+		require.Zero(t, executor.Awaited(c.Queue))
+		stop(t, x)
+		_, err = c.Do(t.Context(), "a", 1)
+		require.ErrorIs(t, err, executor.ErrClosed)
+		var none *executor.Caller[int, int]
+		_, err = none.Do(t.Context(), "a", 1)
+		require.ErrorIs(t, err, executor.ErrState)
+		require.ErrorIs(t, (&executor.Caller[int, int]{}).Wait(t.Context(), executor.Receipt{}), executor.ErrState)
+	})
+}
+
+// Callers whose payloads run together share a result, and so do those whose payloads
+// were merged into the one that runs, whichever stays.
+func TestDoShares(t *testing.T) {
+	for _, merge := range []executor.Merge{executor.MergeKeepAll, executor.MergeMinScore, executor.MergeKeepFirst, executor.MergeKeepLast} {
+		bubble(t, func(t *testing.T) {
+			x := open(t, "", executor.Config{})
+			c, err := executor.HandleMergedResult(x, "sum", func(_ context.Context, job executor.Merged[int]) (*int, error) {
+				return new(len(job.Payloads)), nil
+			}, executor.QueueConfig[int]{Merge: merge})
+			require.NoError(t, err)
+			start(t, x)
+			results := make(chan *int, 3)
+			for i, payload := range []int{7, 7, 8} {
+				go func() {
+					r, err := c.Do(t.Context(), "a", payload, executor.In(time.Minute), executor.Score(float64(-i)))
+					require.NoError(t, err)
+					results <- r
+				}()
+				synctest.Wait()
+			}
+			time.Sleep(time.Hour)
+			first := <-results
+			want := 2
+			if merge == executor.MergeKeepAll {
+				want = 3
+			}
+			require.Equal(t, want, *first)
+			require.Same(t, first, <-results)
+			require.Same(t, first, <-results)
+			stop(t, x)
+		})
+	}
+}
+
+// Do is over when the payload is: retries are no end, and what the last one said
+// comes with it.
+func TestDoWaitsForTheEnd(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		c := answers(t, x, "q", func(_ context.Context, job executor.Job[string]) (string, error) {
+			switch {
+			case job.Payload == "discard":
+				return "", executor.Discard()
+			case job.Payload == "cancel":
+				return "", executor.Cancel(errBoom)
+			case job.Payload == "panic":
+				panic(errBoom)
+			case job.Attempt < 3 || job.Payload == "fail":
+				return "of a failure", fmt.Errorf("attempt %d: %w", job.Attempt, errBoom)
+			}
+			return job.Payload + "!", nil
+		}, executor.QueueConfig[string]{MaxRetries: 3, RetryIn: always(time.Hour)})
+		start(t, x)
+		begin := time.Now()
+		got, err := c.Do(t.Context(), "a", "later")
+		require.NoError(t, err)
+		require.Equal(t, "later!", got)
+		require.Equal(t, 2*time.Hour, time.Since(begin))
+
+		_, err = c.Do(t.Context(), "a", "fail")
+		require.ErrorIs(t, err, executor.ErrBuried)
+		require.ErrorIs(t, err, errBoom)
+		buried, _ := errors.AsType[*executor.BuriedError](err)
+		dead := morgue(t, c.Queue)[0]
+		require.Equal(t, executor.BuriedError{ID: "a", Position: dead.Position, Attempt: dead.Attempt, Reason: dead.Error, Err: buried.Err}, *buried)
+		require.Equal(t, "attempt 4: boom", buried.Reason)
+
+		_, err = c.Do(t.Context(), "a", "discard")
+		require.ErrorIs(t, err, executor.ErrDiscarded)
+		_, err = c.Do(t.Context(), "a", "cancel")
+		require.ErrorIs(t, err, executor.ErrBuried)
+		require.ErrorIs(t, err, errBoom)
+		_, err = c.Do(t.Context(), "a", "panic")
+		require.ErrorIs(t, err, executor.ErrBuried)
+
+		ctx, cancel := context.WithTimeout(t.Context(), 90*time.Minute)
+		defer cancel()
+		_, err = c.Do(ctx, "a", "fail")
+		require.ErrorIs(t, err, executor.ErrPending)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		pending, _ := errors.AsType[*executor.PendingError](err)
+		require.EqualError(t, pending.Failure, "attempt 2: boom")
+		require.Equal(t, 1, stats(t, c.Queue).Payloads, "it goes on")
+		require.ErrorIs(t, c.Wait(t.Context(), pending.Receipt), executor.ErrBuried)
+		require.Zero(t, executor.Awaited(c.Queue))
+		stop(t, x)
+	})
+}
+
+// Some payloads of a run may be done and others not: each caller hears of its own.
+func TestDoTellsPayloadsApart(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		c, err := executor.HandleMergedResult(x, "q", func(_ context.Context, job executor.Merged[string]) (int, error) {
+			errs := executor.PayloadErrors{}
+			for _, p := range job.Payloads {
+				switch p.Value {
+				case "bury":
+					errs[p.Position] = executor.Cancel(errBoom)
+				case "discard":
+					errs[p.Position] = executor.Discard()
+				}
+			}
+			return 42, errs
+		}, executor.QueueConfig[string]{})
+		require.NoError(t, err)
+		start(t, x)
+		var outcomes endings
+		for _, payload := range []string{"done", "bury", "discard"} {
+			go func() {
+				got, err := c.Do(t.Context(), "a", payload, executor.In(time.Second))
+				if outcomes.add(payload, err); err == nil {
+					require.Equal(t, 42, got)
+				}
+			}()
+			synctest.Wait()
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Len(t, outcomes.of, 3)
+		require.NoError(t, outcomes.of["done"])
+		require.ErrorIs(t, outcomes.of["bury"], executor.ErrBuried)
+		require.ErrorIs(t, outcomes.of["bury"], errBoom)
+		require.ErrorIs(t, outcomes.of["discard"], executor.ErrDiscarded)
+		stop(t, x)
+	})
+}
+
+// Wait knows of a payload that ended before the call, of one that this process has
+// not accepted, and of one whose outcome is still open.
+func TestWait(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		life := func() (*executor.Executor, *executor.Queue[string]) {
+			x := openOn(t, disk, executor.Config{})
+			return x, handle(t, x, "q", func(_ context.Context, job executor.Merged[string]) error {
+				switch job.ID {
+				case "bury":
+					return executor.Cancel(errBoom)
+				case "discard":
+					return executor.Discard()
+				}
+				return nil
+			}, executor.QueueConfig[string]{Merge: executor.MergeKeepLast})
+		}
+		x, q := life()
+		receipts := map[string]executor.Receipt{}
+		for _, id := range []string{"done", "bury", "discard", "late"} {
+			receipts[id] = enqueue(t, q, id, "x", executor.In(time.Minute))
+		}
+		replaced := receipts["late"]
+		receipts["late"] = enqueue(t, q, "late", "x")
+		for _, r := range []executor.Receipt{{}, {ID: "done"}, {Position: 1}, {ID: "done", Position: 99}} {
+			require.ErrorIs(t, q.Wait(t.Context(), r), executor.ErrInvalidID)
+		}
+		err := within(time.Second, func(ctx context.Context) error { return q.Wait(ctx, receipts["done"]) })
+		require.ErrorIs(t, err, executor.ErrPending)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		stop(t, x)
+		require.ErrorIs(t, q.Wait(t.Context(), receipts["done"]), executor.ErrClosed)
+
+		x, q = life()
+		var ends endings
+		for id, r := range receipts {
+			go func() { ends.add(id, q.Wait(t.Context(), r)) }()
+			synctest.Wait()
+		}
+		start(t, x)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		require.Len(t, ends.of, 4)
+		require.NoError(t, ends.of["done"])
+		require.NoError(t, ends.of["late"])
+		require.ErrorIs(t, ends.of["bury"], executor.ErrBuried)
+		require.ErrorIs(t, ends.of["discard"], executor.ErrDiscarded)
+		require.NoError(t, q.Wait(t.Context(), receipts["done"]), "it has ended")
+		require.NoError(t, q.Wait(t.Context(), replaced))
+		require.ErrorIs(t, q.Wait(t.Context(), receipts["bury"]), executor.ErrBuried)
+		require.Zero(t, executor.Awaited(q))
+		stop(t, x)
+	})
+}
+
+// Under DurabilityAsync a payload may not have reached its shard when its receipt is
+// there.
+func TestWaitForWhatWasPosted(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		x := openOn(t, disk, executor.Config{Durability: executor.DurabilityAsync})
+		q := handle(t, x, "q", func(context.Context, executor.Merged[string]) error { return executor.Cancel(errBoom) }, executor.QueueConfig[string]{})
+		c := answers(t, x, "c", twice, executor.QueueConfig[int]{})
+		start(t, x)
+		brake := hang(disk)
+		defer brake.release()
+		r := enqueue(t, q, "a", "x")
+		end := make(chan error, 1)
+		go func() { end <- q.Wait(t.Context(), r) }()
+		synctest.Wait()
+		require.Empty(t, end)
+		brake.release()
+		require.ErrorIs(t, <-end, executor.ErrBuried)
+		got, err := c.Do(t.Context(), "a", 21)
+		require.NoError(t, err)
+		require.Equal(t, 42, got)
+		stop(t, x)
+	})
+}
+
+// What Do has returned is not run again after a crash: it waits for the commit.
+func TestDoIsDurable(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		x := openOn(t, disk, executor.Config{})
+		var brake *brake
+		ran := make(chan struct{}, 2)
+		c := answers(t, x, "q", func(ctx context.Context, job executor.Job[int]) (int, error) {
+			brake = hang(disk) // the commit of its result
+			ran <- struct{}{}
+			return twice(ctx, job)
+		}, executor.QueueConfig[int]{})
+		start(t, x)
+		end := make(chan error, 1)
+		go func() {
+			_, err := c.Do(t.Context(), "a", 1)
+			end <- err
+		}()
+		synctest.Wait()
+		require.Len(t, ran, 1)
+		require.Empty(t, end, "a crash now would have it run again")
+		brake.release()
+		require.NoError(t, <-end)
+		after := disk.Crash()
+		stop(t, x)
+		x = openOn(t, after, executor.Config{})
+		require.Zero(t, stats(t, answers(t, x, "q", twice, executor.QueueConfig[int]{}).Queue).Payloads)
+		stop(t, x)
+	})
+}
+
+// With the key of an earlier call Do waits for that payload, as long as it is there.
+func TestDoWithAKey(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		c := answers(t, x, "q", twice, executor.QueueConfig[int]{})
+		start(t, x)
+		results := make(chan int, 2)
+		for range 2 {
+			go func() {
+				got, err := c.Do(t.Context(), "a", 21, executor.IdempotencyKey("k"), executor.In(time.Minute))
+				require.NoError(t, err)
+				results <- got
+			}()
+			synctest.Wait()
+		}
+		require.Equal(t, 1, stats(t, c.Queue).Payloads)
+		require.Equal(t, 42, <-results)
+		require.Equal(t, 42, <-results)
+		_, err := c.Do(t.Context(), "a", 21, executor.IdempotencyKey("k"))
+		require.ErrorIs(t, err, executor.ErrNoResult)
+		stop(t, x)
+	})
+}
+
+// A handler that would wait for itself is told so: over its own id, over others, and
+// for want of a worker. What it may wait for it gets.
+func TestDoFromAHandler(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{Workers: 3})
+		var c *executor.Caller[string, string]
+		c = answers(t, x, "q", func(ctx context.Context, job executor.Job[string]) (string, error) {
+			if job.Payload == "" {
+				return job.ID, nil
+			}
+			next, rest := job.Payload[:1], job.Payload[1:]
+			time.Sleep(time.Second)
+			got, err := c.Do(ctx, next, rest)
+			if err != nil {
+				return "", executor.Cancel(err)
+			}
+			return job.ID + got, nil
+		}, executor.QueueConfig[string]{})
+		start(t, x)
+		got, err := c.Do(t.Context(), "a", "bc")
+		require.NoError(t, err)
+		require.Equal(t, "abc", got)
+		for want, path := range map[string]string{
+			"a waits for q/a":         "a",
+			"c waits for q/a waits":   "bca",
+			"of all 3 workers":        "bcd",
+			"b waits for q/a waits f": "ba",
+		} {
+			_, err = c.Do(t.Context(), "a", path)
+			require.ErrorIs(t, err, executor.ErrDeadlock, path)
+			require.ErrorContains(t, err, want)
+			require.NotErrorIs(t, err, executor.ErrPending)
+		}
+		require.Zero(t, stats(t, c.Queue).Payloads, "what is refused is not accepted")
+		stop(t, x)
+	})
+}
+
+// A stop starts nothing any more, so handlers that wait are told at once, and spend
+// no retry; callers from outside wait for what still runs.
+func TestDoAndStop(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		x := openOn(t, disk, executor.Config{Workers: 3})
+		slow := answers(t, x, "slow", func(_ context.Context, job executor.Job[int]) (int, error) {
+			time.Sleep(time.Minute)
+			return job.Payload, nil
+		}, executor.QueueConfig[int]{})
+		outer := answers(t, x, "outer", func(ctx context.Context, job executor.Job[int]) (int, error) {
+			return slow.Do(ctx, "x", job.Payload)
+		}, executor.QueueConfig[int]{})
+		start(t, x)
+		var ends endings
+		do := func(name string, f func() (int, error)) {
+			go func() {
+				_, err := f()
+				ends.add(name, err)
+			}()
+			synctest.Wait()
+		}
+		do("runs", func() (int, error) { return slow.Do(t.Context(), "x", 1) })
+		do("waits", func() (int, error) { return slow.Do(t.Context(), "y", 2, executor.In(time.Hour)) })
+		do("handler", func() (int, error) { return outer.Do(t.Context(), "o", 3) })
+		begin := time.Now()
+		stop(t, x)
+		synctest.Wait()
+		require.Less(t, time.Since(begin), 3*time.Minute)
+		require.Len(t, ends.of, 3)
+		require.NoError(t, ends.of["runs"])
+		for _, name := range []string{"waits", "handler"} {
+			require.ErrorIs(t, ends.of[name], executor.ErrPending, name)
+			require.ErrorIs(t, ends.of[name], executor.ErrClosed, name)
+		}
+		x = openOn(t, disk, executor.Config{})
+		q := handle(t, x, "outer", (&probe{}).handle, executor.QueueConfig[string]{})
+		require.Equal(t, 1, stats(t, q).Payloads)
+		require.Zero(t, stats(t, q).Retrying, "the handler that waited spent no retry")
+		stop(t, x)
+	})
+}
+
+// A journal that fails ends every wait.
+func TestDoAndAFailedJournal(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		x := openOn(t, disk, executor.Config{})
+		c := answers(t, x, "q", func(ctx context.Context, job executor.Job[int]) (int, error) {
+			disk.FailNext(errBoom)
+			return twice(ctx, job)
+		}, executor.QueueConfig[int]{})
+		start(t, x)
+		_, err := c.Do(t.Context(), "a", 1)
+		require.ErrorIs(t, err, executor.ErrPending)
+		require.ErrorIs(t, err, executor.ErrFailed)
+	})
+}

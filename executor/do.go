@@ -1,0 +1,147 @@
+package executor
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/strandjobs/strand/executor/internal/await"
+	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/shard"
+)
+
+// Caller is a queue whose handler returns a result, for those who call [Caller.Do].
+// In all else it is a [Queue]. Its methods may be called from any goroutine.
+type Caller[T, R any] struct {
+	*Queue[T]
+}
+
+// HandleResult is [Handle] for a handler that returns a result beside its error.
+// Those who wait for the payload in [Caller.Do] get it once that is done. Otherwise
+// it is dropped, and so is what comes with an error. It returns the errors of Handle.
+func HandleResult[T, R any](x *Executor, name string, handler func(context.Context, Job[T]) (R, error), cfg QueueConfig[T]) (*Caller[T, R], error) {
+	if err := notNil(x, handler == nil, name); err != nil {
+		return nil, err
+	}
+	t := &Queue[T]{cfg: cfg}
+	err := t.handle(x, name, func(ctx context.Context, items []*shard.Item) []error {
+		return t.callSingle(ctx, items, func(ctx context.Context, job Job[T]) error {
+			result, err := handler(ctx, job)
+			if err == nil {
+				returned(t.q, items[0], result)
+			}
+			return err
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Caller[T, R]{t}, nil
+}
+
+// HandleMergedResult is [HandleMerged] for a handler that returns a result. All who
+// wait for a payload of the run get the same one, also of those that are done while
+// [PayloadErrors] name others. It returns the errors of HandleMerged.
+func HandleMergedResult[T, R any](x *Executor, name string, handler func(context.Context, Merged[T]) (R, error), cfg QueueConfig[T]) (*Caller[T, R], error) {
+	if err := notNil(x, handler == nil, name); err != nil {
+		return nil, err
+	}
+	t := &Queue[T]{cfg: cfg}
+	err := t.handleMerged(x, name, func(ctx context.Context, items []*shard.Item) []error {
+		return t.callMerged(ctx, items, func(ctx context.Context, job Merged[T]) error {
+			result, err := handler(ctx, job)
+			returned(t.q, items[0], result) // for those that are done
+			return err
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Caller[T, R]{t}, nil
+}
+
+// returned keeps what a handler returned for those who wait for it.
+func returned[R any](q *queue, it *shard.Item, result R) {
+	if !q.awaited.Any() {
+		return
+	}
+	for _, p := range q.inHand(it) {
+		q.awaited.Returned(p.Ref.Position(), result)
+	}
+}
+
+// Do enqueues a payload like [Queue.Enqueue], waits for its end like [Queue.Wait],
+// and returns what the handler returned for it. It has its place in the order of its
+// id like any other. Of a payload that is merged, it is the result of the one that
+// runs in its stead: callers whose payloads run together share a result, which none
+// of them should change.
+//
+// A failure that is retried is no end: Do returns when the payload is done, or with
+// a [BuriedError] after the last retry; ctx bounds the wait. When that ends first,
+// or the executor stops or fails, it returns a [PendingError] with the last failure,
+// and the payload goes on. ErrDiscarded and ErrDeleted say how it ended, too. After
+// any other error but ErrUnknown and ErrNoResult the payload was not accepted: those
+// are the errors of Enqueue, ErrDeadlock for a handler that would wait for itself,
+// and ErrState before [Executor.Start] has been called: no job would run.
+//
+// A result is in memory only, and for those who wait: one whose caller has gone, or
+// died, is gone. With an [IdempotencyKey] that came before, Do waits for the payload
+// of the first call, and returns ErrNoResult if that has ended.
+func (c *Caller[T, R]) Do(ctx context.Context, id string, payload T, options ...Option) (result R, err error) {
+	if c == nil {
+		return result, errNoQueue
+	}
+	if ctx, err = c.usable(ctx); err != nil {
+		return result, err
+	}
+	entries := borrowEntries(1)
+	defer giveBackEntries(entries)
+	if err = c.fill(&(*entries)[0], Item[T]{ID: id, Payload: payload}, c.q.stamp()); err != nil {
+		return result, err
+	}
+	end, err := c.q.do(ctx, *entries, options)
+	if err != nil {
+		return result, err
+	}
+	result, ok := end.Value.(R)
+	if !ok && end.Value != nil || !end.Said {
+		return result, fmt.Errorf("%w: id %q, position %d", ErrNoResult, id, end.Position)
+	}
+	return result, nil
+}
+
+// do enqueues one entry and waits for its end.
+func (q *queue) do(ctx context.Context, entries []journal.Entry, options []Option) (end await.End, err error) {
+	if err := q.x.runs(); err != nil {
+		return end, err
+	}
+	if err := applyAll(options, &entries[0]); err != nil {
+		return end, err
+	}
+	c := q.newCall(ctx)
+	defer c.end()
+	if err := c.enter(string(entries[0].ID)); err != nil {
+		return end, err
+	}
+	o, err := q.accept(ctx, entries, options, c.waiter)
+	if err != nil {
+		return end, err
+	}
+	if c.r = o.receipt(0); !c.r.Duplicate {
+		return c.outcome()
+	}
+	c.end() // it was for a payload that there is not
+	return q.waitFor(ctx, c.r)
+}
+
+// runs returns why jobs don't run.
+func (x *Executor) runs() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	switch x.state {
+	case opened:
+		return fmt.Errorf("%w: Do waits for a job, and jobs run once Start was called", ErrState)
+	case stopping:
+		return ErrClosed
+	}
+	return x.err
+}

@@ -1,0 +1,201 @@
+package await
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/shard"
+)
+
+// Fate is how a payload ended.
+type Fate uint8
+
+const (
+	Done      Fate = iota // its handler was done with it
+	Discarded             // its handler said so
+	Deleted               // a person did
+	Buried                // it is in the morgue
+)
+
+// End is how a payload ended, and what was said of it.
+type End struct {
+	Fate  Fate
+	Value any   // what its handler returned, if Said
+	Said  bool  // it returned something
+	Err   error // the last failure, as the handler returned it; nil: none that is known
+
+	Position journal.Position // of the one that ran
+	Attempt  int              // in which it was buried: 1, 2, 3, …
+	Reason   string           // why it was buried
+	// Written is done when the end is on disk.
+	Written journal.Ticket
+}
+
+// Waiter is one caller who waits for one payload.
+type Waiter struct {
+	// Done is closed when End is set.
+	Done chan struct{}
+	End  End // not before Done
+
+	at journal.Position // 0: nowhere; guarded by Book.mu
+}
+
+// NewWaiter returns a waiter that is in no book.
+func NewWaiter() *Waiter { return &Waiter{Done: make(chan struct{})} }
+
+// Over reports whether its payload has ended.
+func (w *Waiter) Over() bool {
+	select {
+	case <-w.Done:
+		return true
+	default:
+		return false
+	}
+}
+
+// Book has the waiters of a queue, by payload. The zero Book is ready for use.
+type Book struct {
+	any atomic.Bool // there are accounts
+
+	// mu guards what follows. Nothing is called under it.
+	mu       sync.Mutex
+	accounts map[journal.Position]*account
+}
+
+// account is a payload for which a caller waits.
+type account struct {
+	waiters []*Waiter
+	end     End // as far as it is known
+}
+
+// Any reports whether a caller waits for a payload of the queue.
+func (b *Book) Any() bool { return b.any.Load() }
+
+// Len counts the payloads for which a caller waits.
+func (b *Book) Len() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.accounts)
+}
+
+// Add has w wait for the payload at a position.
+func (b *Book) Add(w *Waiter, at journal.Position) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.accounts == nil {
+		b.accounts = make(map[journal.Position]*account)
+	}
+	a := b.accounts[at]
+	if a == nil {
+		a = &account{end: End{Position: at}}
+		b.accounts[at] = a
+		b.any.Store(true)
+	}
+	w.at = at
+	a.waiters = append(a.waiters, w)
+}
+
+// Leave takes w out of the book, if it is still in it, and returns the last failure
+// of its payload so far. A caller who does not wait any longer has to leave.
+func (b *Book) Leave(w *Waiter) (failure error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	a := b.accounts[w.at]
+	if w.at == 0 || a == nil {
+		return nil
+	}
+	for i, o := range a.waiters {
+		if o == w {
+			last := len(a.waiters) - 1
+			a.waiters[i], a.waiters[last] = a.waiters[last], nil
+			a.waiters = a.waiters[:last]
+			break
+		}
+	}
+	failure = a.end.Err
+	if w.at = 0; len(a.waiters) == 0 {
+		b.close(a)
+	}
+	return failure
+}
+
+// close forgets an account. mu is held.
+func (b *Book) close(a *account) {
+	delete(b.accounts, a.end.Position)
+	b.any.Store(len(b.accounts) > 0)
+}
+
+// Returned notes what the handler returned for a payload.
+func (b *Book) Returned(at journal.Position, value any) {
+	b.note(at, func(end *End) { end.Fate, end.Value, end.Said = Done, value, true })
+}
+
+// Failed notes why a payload has failed, or is to be buried.
+func (b *Book) Failed(at journal.Position, err error) {
+	b.note(at, func(end *End) { end.Fate, end.Err = Done, err })
+}
+
+// Ending notes that a payload is about to end, and not as one that is done.
+func (b *Book) Ending(at journal.Position, fate Fate) {
+	b.note(at, func(end *End) { end.Fate = fate })
+}
+
+func (b *Book) note(at journal.Position, f func(*End)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if a := b.accounts[at]; a != nil {
+		f(&a.end)
+	}
+}
+
+// Record tells the waiters what a shard has decided, once the journal has it: it is
+// on disk when written is done.
+func (b *Book) Record(c *shard.Change, written journal.Ticket) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, m := range c.Merged {
+		b.merge(m.Position, m.Into)
+	}
+	for i := range c.Buried {
+		burial := &c.Buried[i]
+		if a := b.accounts[burial.Ref.Position()]; a != nil {
+			a.end.Fate, a.end.Reason, a.end.Attempt = Buried, burial.Reason, burial.Retry+2
+			b.end(a, written)
+		}
+	}
+	for _, ref := range c.Ended {
+		if a := b.accounts[ref.Position()]; a != nil {
+			b.end(a, written)
+		}
+	}
+}
+
+// merge has those who wait for one payload wait for another, which runs in its
+// stead. mu is held.
+func (b *Book) merge(from, into journal.Position) {
+	a := b.accounts[from]
+	if a == nil {
+		return
+	}
+	delete(b.accounts, from)
+	for _, w := range a.waiters {
+		w.at = into
+	}
+	if other := b.accounts[into]; other != nil {
+		other.waiters = append(other.waiters, a.waiters...)
+		return
+	}
+	a.end = End{Position: into, Err: a.end.Err}
+	b.accounts[into] = a
+}
+
+// end tells those who wait for a payload. mu is held.
+func (b *Book) end(a *account, written journal.Ticket) {
+	a.end.Written = written
+	for _, w := range a.waiters {
+		w.End, w.at = a.end, 0
+		close(w.Done)
+	}
+	b.close(a)
+}
