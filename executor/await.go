@@ -136,7 +136,7 @@ func (c *call) enter(id string) error {
 		return nil
 	}
 	a := attemptOf(c.ctx)
-	e := &await.Edge{Call: a, From: a.jobs(), To: holder{Queue: c.q.name, ID: id}, Waiter: c.waiter}
+	e := &await.Edge{Call: a, From: a.jobs(), To: holder{Queue: c.q.order, ID: id}, Waiter: c.waiter}
 	if len(e.From) == 0 {
 		return nil // it has just returned
 	}

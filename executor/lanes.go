@@ -31,9 +31,10 @@ func (s *settings) mayShareLanes(single bool, l *locking) error {
 // joinLanes finds the lanes that the queue shares. Once jobs run, some might run that
 // should have come after those of the queue.
 func (q *queue) joinLanes() error {
-	if q.sharedLanes == "" {
+	if q.order = q.name; q.sharedLanes == "" {
 		return nil
 	}
+	q.order = fmt.Sprintf("lanes %q", q.sharedLanes)
 	x := q.x
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -216,3 +216,57 @@ func TestSharedLanesAreRefused(t *testing.T) {
 	require.ErrorIs(t, err, executor.ErrState)
 	stop(t, x)
 }
+
+// A handler that waits for a payload of its own id would wait for itself, whichever
+// queue of the lanes that is for.
+func TestSharedLanesAndDo(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		cfg := executor.QueueConfig[int]{SharedLanes: "order"}
+		paid, err := executor.HandleResult(x, "paid", func(context.Context, executor.Job[int]) (string, error) { return "yes", nil }, cfg)
+		require.NoError(t, err)
+		var own, other error
+		created, err := executor.Handle(x, "created", func(ctx context.Context, j executor.Job[int]) error {
+			_, own = paid.Do(ctx, j.ID, 1)
+			_, other = paid.Do(ctx, "another", 1)
+			return nil
+		}, cfg)
+		require.NoError(t, err)
+		start(t, x)
+		enqueue(t, created, "42", 1)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.ErrorIs(t, own, executor.ErrDeadlock)
+		require.NoError(t, other)
+		stop(t, x)
+	})
+}
+
+// A follow-up has its place in the lane from the commit of its job on.
+func TestSharedLanesAndFollowUps(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		var got []string
+		note := func(j executor.Job[int]) { got = append(got, fmt.Sprint(j.Queue, j.Payload)) }
+		cfg := executor.QueueConfig[int]{SharedLanes: "order"}
+		paid, err := executor.Handle(x, "paid", func(_ context.Context, j executor.Job[int]) error { note(j); return nil }, cfg)
+		require.NoError(t, err)
+		created, err := executor.Handle(x, "created", func(_ context.Context, j executor.Job[int]) error {
+			note(j)
+			if j.Payload == 1 {
+				return paid.FollowUp(j, j.ID, 3)
+			}
+			return nil
+		}, cfg)
+		require.NoError(t, err)
+		enqueue(t, created, "42", 1)
+		enqueue(t, created, "42", 2)
+		start(t, x)
+		time.Sleep(time.Second)
+		enqueue(t, created, "42", 4)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.Equal(t, []string{"created1", "created2", "paid3", "created4"}, got)
+		stop(t, x)
+	})
+}

@@ -32,6 +32,7 @@ type queue struct {
 	backlog   *backlog.Account
 	locking   locking
 	lanes     *lane.Lanes // that it shares; nil: its ids are its own
+	order     string      // what ids are in order within: its name, or that of the lanes
 	scores    scoreFloor
 	far       int64 // entries that are due in more than 50 years
 	pausedIDs atomic.Int64

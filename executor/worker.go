@@ -233,7 +233,7 @@ func (w *worker) callLocked() {
 }
 
 func (w *worker) handle() {
-	w.attempt.takeOn(w.queue.name, w.batch)
+	w.attempt.takeOn(w.queue.order, w.batch)
 	if w.queue.watched() {
 		w.tellStarted()
 	}
