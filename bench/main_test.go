@@ -32,7 +32,7 @@ func TestWorkloads(t *testing.T) {
 			t.Parallel()
 			var out, progress bytes.Buffer
 			dir := t.TempDir()
-			code := run(t.Context(), []string{"-run", "^" + w.name + "$", "-n", "30", "-rounds", "2", "-workers", "2", "-dir", dir, "-json"}, &out, &progress)
+			code := run(t.Context(), []string{"-run", "^" + w.name + "$", "-n", "30", "-rounds", "1", "-workers", "2", "-dir", dir, "-json"}, &out, &progress)
 			require.Zero(t, code, progress.String())
 			decoder := json.NewDecoder(&out)
 			for _, f := range w.figures(30) {
@@ -42,7 +42,7 @@ func TestWorkloads(t *testing.T) {
 				assert.NotEmpty(t, r.Durability)
 				assert.NotEmpty(t, r.Baseline)
 				assert.Equal(t, 30, r.N)
-				assert.Equal(t, 2, r.Rounds)
+				assert.Equal(t, 1, r.Rounds)
 				assert.Positive(t, r.Seconds)
 				if !f.lower { // bytes may be too few to be seen
 					assert.Positive(t, r.Value)

@@ -142,7 +142,7 @@ func TestStopLeavesAStuckHandlerBehind(t *testing.T) {
 	err := x.Stop(expired(t))
 	require.ErrorIs(t, err, executor.ErrStuck)
 	require.ErrorContains(t, err, "q/stubborn")
-	require.Less(t, time.Since(begin), 2*time.Second)
+	require.Less(t, time.Since(begin), 10*time.Second, "the handler never returns")
 	_, err = executor.Open(dir, executor.Config{})
 	locked, ok := errors.AsType[*journal.LockedError](err)
 	require.True(t, ok, "it would run beside itself: %v", err)

@@ -264,7 +264,7 @@ func TestFileStaysSmall(t *testing.T) {
 				f.add(step)
 			}
 			largest := 0
-			for range 50 * live / step {
+			for range 50 / oneIn * live / step {
 				f.add(step)
 				end(f)
 				largest = max(largest, f.size())

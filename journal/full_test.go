@@ -310,7 +310,7 @@ func (f *fullRig) look(image fullImage) {
 // A disk that is full at random moments, for a random time, loses nothing that
 // was accepted and no result, and keeps nothing that was refused.
 func TestFullNowAndThen(t *testing.T) {
-	rounds := 300
+	rounds := 300 / oneIn
 	if long {
 		rounds = 5000
 	}

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"github.com/strandjobs/strand/journal/internal/directory"
@@ -38,17 +39,19 @@ func TestMain(m *testing.M) {
 	if root, told := os.LookupEnv(hostileEnv); told {
 		os.Exit(meetHostile(root))
 	}
-	flag.Parse()
-	given := false
-	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "rapid.checks" })
-	if !given {
-		checks := "40"
-		if long {
-			checks = "5000"
-		}
-		_ = flag.Set("rapid.checks", checks)
-	}
 	os.Exit(m.Run())
+}
+
+// rapidFor sets how much rapid does, unless the command line says so.
+func rapidFor(t *testing.T, checks, inLongTier int) {
+	if checks = max(checks/oneIn, 1); long {
+		checks = inLongTier
+	}
+	f := flag.Lookup("rapid.checks")
+	if f.Value.String() == f.DefValue {
+		require.NoError(t, flag.Set(f.Name, strconv.Itoa(checks)))
+		t.Cleanup(func() { _ = flag.Set(f.Name, f.DefValue) })
+	}
 }
 
 // hooked is a store that tells when it has committed.
@@ -99,16 +102,11 @@ func (m *model) onFile(t testing.TB, file []byte) func(Config) (*Log, error) {
 
 // TestModelOnFile copies the file after every commit and opens every copy.
 func TestModelOnFile(t *testing.T) {
-	left := 6 // rapid has one number of checks for all tests
-	if long {
-		left = 1000
-	}
+	rapidFor(t, 6, 1000)
+	n := 0
 	rapid.Check(t, func(r *rapid.T) {
-		if left--; left < 0 {
-			return
-		}
 		m := &model{with: tight}
-		if left%2 == 0 {
+		if n++; n%2 == 0 {
 			m.with = func(c Config) Config { return frugal(tight(c)) }
 		}
 		m.open = m.onFile(t, nil)

@@ -363,6 +363,7 @@ func (m *model) onMemory(disk *Memory) func(Config) (*Log, error) {
 }
 
 func TestModel(t *testing.T) {
+	rapidFor(t, 40, 5000)
 	rapid.Check(t, func(t *rapid.T) {
 		m := &model{with: tight}
 		m.open = m.onMemory(new(Memory))
@@ -371,6 +372,7 @@ func TestModel(t *testing.T) {
 }
 
 func TestModelWithoutMemory(t *testing.T) {
+	rapidFor(t, 40, 5000)
 	rapid.Check(t, func(t *rapid.T) {
 		m := &model{with: func(c Config) Config { return frugal(tight(c)) }}
 		m.open = m.onMemory(new(Memory))

@@ -22,7 +22,7 @@ import (
 
 // How many histories, and of what size. STRAND_LONG=1 checks 20,000 of them.
 const (
-	histories = 200
+	histories = 80
 	clients   = 8
 	perClient = 200
 	linKeys   = 6

@@ -101,6 +101,9 @@ var hotConfigs = map[string]Config{
 // The bound is generous, since ten times the memory and the collector count too;
 // BenchmarkHotID has the figures.
 func TestHotID(t *testing.T) {
+	if oneIn > 1 {
+		t.Skip("the race detector has costs of its own")
+	}
 	n := 10_000
 	if long {
 		n = 100_000
@@ -152,7 +155,7 @@ func TestBytesPerJob(t *testing.T) {
 
 // TestMemoryComesBack drains a backlog while one old job stays.
 func TestMemoryComesBack(t *testing.T) {
-	const n = 100_000
+	const n = 100_000 / oneIn
 	ids := newStock(t, n, numbered, func(int) []byte { return nil })
 	hot := newStock(t, n, func(int) []byte { return []byte("hot") }, func(i int) []byte {
 		if i == 0 {

@@ -25,8 +25,12 @@ func everyPair(n int) (walk []int) {
 // Whatever the number of shards was and is, from 1 to 64, the events
 // of an id are done in order, each once.
 func TestEveryPairOfShardCounts(t *testing.T) {
-	walk := everyPair(64)
-	require.Len(t, walk, 64*64+1)
+	most := 64
+	if oneIn > 1 {
+		most = 24
+	}
+	walk := everyPair(most)
+	require.Len(t, walk, most*most+1)
 	seed := rand.Uint64()
 	t.Log("seed", seed)
 	r := rand.New(rand.NewPCG(seed, 0))

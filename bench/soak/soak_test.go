@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 // it: under strace it makes them ten times slower. Proofs that need no child
 // run with it.
 func runTests(m *testing.M) (int, error) {
-	if !raceEnabled {
+	if oneIn == 1 {
 		return m.Run(), nil
 	}
 	dir, err := os.MkdirTemp("", "strand-soak-")
@@ -47,10 +47,11 @@ func TestProofs(t *testing.T) {
 					t.Skip(why)
 				}
 			}
-			if p.name != "stop" { // which counts the goroutines of this process
-				t.Parallel() // they wait for processes, most of the time
-			}
 			units := p.short
+			if p.name != "stop" { // which runs in this process, and counts its goroutines
+				t.Parallel() // they wait for processes, most of the time
+				units = max(units/oneIn, 1)
+			}
 			if longTier() {
 				units = p.long
 			}

@@ -20,7 +20,7 @@ func TestKills(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there is no SIGTERM")
 	}
-	each, customers, kills := 30, 100, 3
+	each, customers, kills := 15, 100, 3
 	startsWithin := 5 * time.Second // on a machine that tests other packages meanwhile
 	if os.Getenv("STRAND_LONG") == "1" {
 		each, customers, kills = 40, 500, 6

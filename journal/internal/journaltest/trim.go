@@ -56,31 +56,28 @@ func testTrimFIFO(t *testing.T, disk Disk) {
 }
 
 // testTrimOneOld lets blocks come and go around a few old entries, which are
-// carried many times, while a reader reads them.
+// carried many times, while a reader reads them, some times for each block.
 func testTrimOneOld(t *testing.T, disk Disk) {
 	f := start(t, disk)
 	first := f.block(0)
 	old := []Got{first[0], first[57], first[99]}
 	f.end(append(refsOf(first[1:57]), refsOf(first[58:99])...)...)
 
-	stop := make(chan struct{})
+	turns := make(chan int, 40) // of the reader
 	var reader sync.WaitGroup
 	reader.Go(func() {
-		for {
-			for _, g := range old {
+		for range turns {
+			for i := range 30 {
 				var e journal.Entry
+				g := old[i%len(old)]
 				if !assert.NoError(t, g.Ref.Read(&e)) || !assert.Equal(t, g.Entry, e) {
 					return
 				}
 			}
-			select {
-			case <-stop:
-				return
-			default:
-			}
 		}
 	})
 	for i := range 40 {
+		turns <- i
 		f.end(refsOf(f.block(i + 1))...)
 		f.checkSize()
 		if i%10 == 9 {
@@ -89,7 +86,7 @@ func testTrimOneOld(t *testing.T, disk Disk) {
 			require.NoError(t, crashed.Close())
 		}
 	}
-	close(stop)
+	close(turns)
 	reader.Wait()
 	assert.LessOrEqual(t, f.Stats().Blocks, 20)
 
