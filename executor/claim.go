@@ -26,6 +26,8 @@ type claim struct {
 	lease lock.Lease // zero: the job is not unique
 	beat  *time.Timer
 	slots []slotClaim
+
+	byHand bool // of a job that a person has removed before it ran
 }
 
 // claimOf returns the claim that a shard has kept for an item without knowing what
