@@ -14,4 +14,7 @@ func (r recorder) Record(c *shard.Change) {
 		q.x.locks.settle(q, c)
 	}
 	q.backlog.Settle(c.Over, c.Surplus)
+	if len(c.Buried) > 0 {
+		q.undertaker.buried()
+	}
 }

@@ -129,6 +129,12 @@ type QueueConfig[T any] struct {
 	// old name. Registering fails with ErrConfig when the journal has something
 	// under more than one of the names. Default nil.
 	RenamedFrom []string
+
+	// What becomes of the dead.
+
+	// MorgueRetention says how long, and how many of them, the dead payloads of the
+	// queue are kept. Default: all, until a person decides.
+	MorgueRetention MorgueRetention
 }
 
 // Limits and defaults of a queue.
@@ -151,6 +157,7 @@ type settings struct {
 	timeout       time.Duration // of a handler; 0: none
 	retryIn       func(int) time.Duration
 	formatError   func(error) string
+	retention     MorgueRetention
 }
 
 func (c *QueueConfig[T]) settings(x Config) (settings, error) {
@@ -164,6 +171,7 @@ func (c *QueueConfig[T]) settings(x Config) (settings, error) {
 		timeout:     max(c.Timeout, 0),
 		retryIn:     c.RetryIn,
 		formatError: c.FormatError,
+		retention:   c.MorgueRetention,
 		core: shard.Config{
 			Merge: shard.Merge(c.Merge), OnFailure: shard.OnFailure(c.OnFailure),
 			OnExhausted: shard.OnExhausted(c.OnExhausted), OnFresh: shard.OnFresh(c.OnFresh),
@@ -184,6 +192,7 @@ func (c *QueueConfig[T]) settings(x Config) (settings, error) {
 		s.formatError = error.Error
 	}
 	return s, errorsOf(
+		c.MorgueRetention.check(),
 		inRange("Shards", s.shards, 1, maxShards),
 		notAbove("Concurrency", c.Concurrency, 1<<17),
 		notAbove("MaxConcurrent", c.MaxConcurrent, 1<<17),

@@ -136,6 +136,9 @@ func (q *queue) act(ctx context.Context, s *Selection, f func(c *shard.Core, now
 		n, err = q.actOnAll(ctx, s, f)
 	}
 	q.x.endRemoved()
+	if err == nil {
+		err = q.passThrough(ctx) // a shard writes down what a call has changed after the call
+	}
 	return n, q.x.written(ctx, err)
 }
 
