@@ -10,7 +10,7 @@ import (
 // RunNow makes the waiting jobs that are meant due now, with all retries given back,
 // and lets halted ones go on, as [Queue.RunNow] does: it overrides no pause and no
 // lock. It returns how many waited, also with an error: ErrUnknownQueue,
-// ErrInvalidQuery, ErrInvalidID, and then nothing was done; ErrClosed, ErrFailed,
+// ErrInvalidQuery, ErrInvalidID, and then no job was; ErrClosed, ErrFailed,
 // ErrContext, or the cause of ctx when that ends first, and then jobs of one more visit
 // to a shard, a hundred or two, may be due, too.
 func (i *Inspector) RunNow(ctx context.Context, which Selection) (int, error) {
@@ -48,8 +48,8 @@ func (i *Inspector) Cancel(ctx context.Context, which Selection, reason string) 
 	return i.remove(ctx, which, shard.Removal{Verdict: shard.VerdictCanceled, Reason: text})
 }
 
-// Delete ends the payloads that are meant, for good: nothing is left of them but their
-// number, in QueueStats.Deleted. What they have locked is unlocked, but for the keys of
+// Delete ends the payloads that are meant, for good: QueueStats.Deleted counts
+// them. What they have locked is unlocked, but for the keys of
 // a Locks.Service. A job that runs has its context ended with [ErrDeletedByOperator];
 // otherwise it is as with Cancel, and so are the results.
 func (i *Inspector) Delete(ctx context.Context, which Selection) (int, error) {

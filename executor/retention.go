@@ -17,8 +17,8 @@ import (
 //
 // What is too old, or too much, is deleted as [Inspector.DeleteDead] does, at most a
 // thousand at a time, counted in QueueStats.Expired and logged, a line a minute at
-// most. It begins when the queue is registered. A queue that has nothing dead costs
-// nothing; otherwise one timer waits for the next of them.
+// most. It begins when the queue is registered. One timer waits for the
+// next of them, and none while there is none.
 type MorgueRetention struct {
 	// Age is how long a dead payload is kept after it died, and up to a 64th of it
 	// longer. At least a second; default, and below zero: for ever.

@@ -23,7 +23,7 @@ type Selection struct {
 	before int64      // Unix ns, of filter.OlderThan
 }
 
-// SelectIDs means all that some ids of a queue have; without an id, nothing.
+// SelectIDs means all that some ids of a queue have; without an id, none.
 func SelectIDs(queue string, ids ...string) Selection {
 	s := Selection{queue: queue, ids: make(map[string]bool, len(ids))}
 	for _, id := range ids {
@@ -33,7 +33,7 @@ func SelectIDs(queue string, ids ...string) Selection {
 }
 
 // SelectPayloads means those payloads of an id that were accepted at some positions;
-// without a position, nothing. A position comes from [Receipt], [Payload] and [Dead].
+// without a position, none. A position comes from [Receipt], [Payload] and [Dead].
 func SelectPayloads(queue, id string, positions ...uint64) Selection {
 	s := SelectIDs(queue, id)
 	s.of = make([]journal.Position, 0, len(positions))

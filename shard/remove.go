@@ -19,7 +19,7 @@ type Removal struct {
 	// runs: what failed, under OnFailureBlock without what waits behind it.
 	Failed bool
 	// Claim is what the recorder gets for a job that no worker has, as that of an
-	// item that ran. Nil: nothing.
+	// item that ran. Nil: none.
 	Claim any
 }
 
@@ -35,7 +35,7 @@ func (r *Removal) means(p journal.Position) bool {
 }
 
 // Removal returns what a person wants of a payload that is in hand, under
-// Config.Single of the one payload; nil: nothing. Any goroutine may ask while a worker
+// Config.Single of the one payload; nil if that is not so. Any goroutine may ask while a worker
 // has the item. The worker need not heed it: if the payload is over by what the worker
 // says, that counts, and otherwise what the person says.
 func (it *Item) Removal(single bool) *Removal {
@@ -82,8 +82,8 @@ func (it *Item) lastWord() Verdict {
 // worker has in hand end when it gives them back, unless they are over by then:
 // inHand says how many.
 //
-// What the recorder gets with r.Claim waits for nothing any more, though payloads of
-// its id may be left: they are due when they were, and ask again.
+// The job that r.Claim stands for is in no line any more, though payloads of its id may
+// be left: they are due when they were, and ask again.
 func (c *Core) Remove(now int64, id string, r *Removal) (ended, inHand int) {
 	l := c.lanes.find([]byte(id))
 	if l == nil {
