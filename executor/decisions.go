@@ -22,4 +22,7 @@ func (r recorder) Record(c *shard.Change) {
 	if q.awaited.Any() {
 		q.awaited.Record(c, q.x.log.Recorded(&c.Change))
 	}
+	if len(c.Buried) > 0 {
+		q.undertaker.buried()
+	}
 }

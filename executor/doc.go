@@ -155,6 +155,36 @@
 // MaxConcurrent, and over channels of the program's own: ctx or QueueConfig.Timeout
 // ends those.
 //
+// # What operators do
+//
+// What a person sees in an executor that runs, a person can act on, by the names of
+// queues, whatever their payload types: [Executor.Inspect] returns the [Inspector].
+//
+//	pause, resume         the executor, a queue, single ids; see [Executor.Pause]
+//	run now               [Inspector.RunNow]; it overrides no pause, lock or limit
+//	cancel                to the morgue: what waits, and what runs when its handler returns
+//	delete                for good, and what it has locked is unlocked
+//	kill, delete failed   the same for what waits for a retry, or is halted
+//	requeue               from the morgue to its old place
+//	delete the dead       by hand, or by QueueConfig.MorgueRetention
+//
+// Each is about a [Selection]: ids, payloads, what a filter picks, or a whole queue.
+// It says how many it has affected, which are on disk then, and visits shards for a
+// hundred or two jobs at a time, between which others go on; to end the payloads of
+// one id is one visit, however many they are. What is accepted after the call is not
+// meant.
+//
+// A pause survives a restart and a crash. It stops runs only: payloads are
+// accepted, schedules fire, clocks go on, and what is due waits, so that Lag grows. A
+// shard that is paused asks for no worker and sets no timer, and an id that is paused
+// is parked. What it has locked when it was enqueued stays locked; a turn in the line
+// of a key that comes to it goes to the next one, and it asks again when it goes on.
+//
+// A handler hears of a Cancel or Delete by the end of its context, with a cause of its
+// own: [ErrCanceledByOperator], [ErrDeletedByOperator]. One that goes on all the same
+// holds up its id, as after a timeout. A process that dies before it has returned has
+// not canceled anything: the job runs again.
+//
 // # What is not promised
 //
 //   - Exactly-once side effects outside the journal. A handler that was running
@@ -319,6 +349,8 @@
 //     outcome is known or the executor has stopped
 //   - a watched key that was unlocked: 1, until the function of [KeyLocks.Watch]
 //     has returned
+//   - retention of a morgue: 1 for a queue, while it deletes; one timer while what is
+//     dead will be too old
 //   - locks: none; one timer for the lock that ends by itself next, one for each
 //     lease and slot of a running job, and one for the leases that are to expire
 //     next

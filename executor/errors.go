@@ -77,6 +77,15 @@ var (
 	// returned: what it has left behind sees that it is over.
 	ErrReturned = errors.New("executor: the handler has returned")
 
+	// ErrCanceledByOperator is the cause of a handler's context when a person cancels
+	// its job, with [Inspector.Cancel], and the beginning of why a payload that was
+	// canceled so is in the morgue.
+	ErrCanceledByOperator = errors.New("executor: canceled by an operator")
+
+	// ErrDeletedByOperator is the cause of a handler's context when a person deletes
+	// its job, with [Inspector.Delete].
+	ErrDeletedByOperator = errors.New("executor: deleted by an operator")
+
 	// ErrTimeout is the cause of a handler's context when QueueConfig.Timeout is
 	// over. The error of a job that failed after that wraps it.
 	ErrTimeout = errors.New("executor: handler timed out")

@@ -35,7 +35,7 @@ type Explanation struct {
 	LastError string
 	Payloads  int // that wait
 	// Paused says what a person has paused, if that keeps the job from running,
-	// whatever its State: some of "executor", "queue" and "id". Nil: nothing.
+	// whatever its State: some of "executor", "queue" and "id".
 	Paused []string
 	// Keys are the keys that block it, with the jobs that have locked them or were
 	// called before it.

@@ -141,6 +141,7 @@ func (v *victims) work(t *testing.T, after string) {
 // takesContext has a call for every exported function that takes a context. What it
 // returns, if the context can't be used, is an error.
 func (v *victims) takesContext() map[string]func(context.Context) error {
+	i, all, none := v.x.Inspect(), executor.SelectQueue("q"), executor.SelectIDs("q", "none")
 	entry := []journal.Entry{{Queue: 1, ID: []byte("x")}}
 	some := []executor.Item[int]{{ID: "a"}}
 	ignored := func(err error) error { return errors.Join(err, errIgnored) }
@@ -194,7 +195,26 @@ func (v *victims) takesContext() map[string]func(context.Context) error {
 		"executor.Queue.RequeueAll":  func(ctx context.Context) error { _, err := v.q.RequeueAll(ctx); return err },
 		"executor.Queue.RunNow":      func(ctx context.Context) error { _, err := v.q.RunNow(ctx, "a"); return err },
 		"executor.Queue.Wait":        func(ctx context.Context) error { return ignored(v.q.Wait(ctx, executor.Receipt{ID: "a", Position: 1})) },
-		"executor.Queue.Stats":       func(ctx context.Context) error { _, err := v.q.Stats(ctx); return err },
+		"executor.Queue.Pause":       paused(v.q.Pause, v.q.Resume),
+		"executor.Queue.Resume":      v.q.Resume,
+		"executor.Queue.PauseIDs":    func(ctx context.Context) error { _, err := v.q.PauseIDs(ctx, "none"); return err },
+		"executor.Queue.ResumeIDs":   func(ctx context.Context) error { _, err := v.q.ResumeIDs(ctx, "none"); return err },
+
+		"executor.Executor.Pause":         paused(v.x.Pause, v.x.Resume),
+		"executor.Executor.Resume":        v.x.Resume,
+		"executor.Inspector.PauseQueue":   paused(func(ctx context.Context) error { return i.PauseQueue(ctx, "q") }, v.q.Resume),
+		"executor.Inspector.ResumeQueue":  func(ctx context.Context) error { return i.ResumeQueue(ctx, "q") },
+		"executor.Inspector.PauseIDs":     func(ctx context.Context) error { _, err := i.PauseIDs(ctx, "q", "none"); return err },
+		"executor.Inspector.ResumeIDs":    func(ctx context.Context) error { _, err := i.ResumeIDs(ctx, "q", "none"); return err },
+		"executor.Inspector.RunNow":       func(ctx context.Context) error { _, err := i.RunNow(ctx, all); return err },
+		"executor.Inspector.Cancel":       func(ctx context.Context) error { _, err := i.Cancel(ctx, none, ""); return err },
+		"executor.Inspector.Delete":       func(ctx context.Context) error { _, err := i.Delete(ctx, none); return err },
+		"executor.Inspector.KillFailed":   func(ctx context.Context) error { _, err := i.KillFailed(ctx, none); return err },
+		"executor.Inspector.DeleteFailed": func(ctx context.Context) error { _, err := i.DeleteFailed(ctx, none); return err },
+		"executor.Inspector.Requeue":      func(ctx context.Context) error { _, err := i.Requeue(ctx, all); return err },
+		"executor.Inspector.DeleteDead":   func(ctx context.Context) error { _, err := i.DeleteDead(ctx, none); return err },
+
+		"executor.Queue.Stats": func(ctx context.Context) error { _, err := v.q.Stats(ctx); return err },
 
 		"cron.Add":             func(ctx context.Context) error { return v.add(ctx, "hourly") }, // or ErrDuplicate
 		"cron.Cron.Pause":      func(ctx context.Context) error { return v.c.Pause(ctx, "hourly") },
@@ -249,6 +269,14 @@ func (v *victims) takesContext() map[string]func(context.Context) error {
 			_, err := v.table.Acquire(ctx, lock.Options{}, "held")
 			return err
 		},
+	}
+}
+
+// paused is a pause that is over at once.
+func paused(pause, resume func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		defer func() { _ = resume(context.Background()) }()
+		return pause(ctx)
 	}
 }
 

@@ -187,14 +187,20 @@ func (l *locks) settle(q *queue, c *shard.Change) {
 		for _, claimed := range c.Claims {
 			claim := claimOf(claimed.Claim)
 			k.Leave(claim.by)
+			if claim.byHand {
+				c.Sets = append(c.Sets, l.letGo(q, claim, claimed.Over)...)
+			}
 			if claimed.Verdict == shard.VerdictDone || claimed.Verdict == shard.VerdictDiscarded {
 				for _, u := range claim.unlock {
 					l.unlock(k, u, q.locking.counted, claim.by)
 				}
-			} else if claimed.Over && q.locking.unlockOnBurial {
+			} else if claimed.Over && (q.locking.unlockOnBurial || claimed.Verdict == shard.VerdictDeleted) {
 				k.Drop(k.OfJob(claim.by)...) // it went to the morgue
 			}
 			c.Sets = append(c.Sets, claim.settleSlots(claimed.Verdict, claimed.Over)...)
+		}
+		for _, p := range c.Deleted {
+			k.Drop(l.comingWith(p)...)
 		}
 		if q.locking.unlockOnBurial {
 			for i := range c.Buried {

@@ -2,8 +2,6 @@ package executor
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"iter"
 	"time"
 
@@ -79,88 +77,20 @@ const (
 // back, also with an error: ErrFull, ErrClosed, ErrFailed, ErrContext, or the cause
 // of ctx when that ends first. After ErrUnknown those of one more commit may be.
 func (t *Queue[T]) Requeue(ctx context.Context, ids ...string) (int, error) {
-	wanted := make(map[string]bool, len(ids))
-	for _, id := range ids {
-		wanted[id] = true
-	}
-	return t.requeue(ctx, func(id []byte) bool { return wanted[string(id)] })
+	return t.requeue(ctx, SelectIDs(t.Name(), ids...))
 }
 
 // RequeueAll puts all dead payloads of the queue back, but none that is accepted
 // after the call; see Requeue.
 func (t *Queue[T]) RequeueAll(ctx context.Context) (int, error) {
-	return t.requeue(ctx, func([]byte) bool { return true })
+	return t.requeue(ctx, SelectQueue(t.Name()))
 }
 
-func (t *Queue[T]) requeue(ctx context.Context, want func(id []byte) bool) (n int, err error) {
+func (t *Queue[T]) requeue(ctx context.Context, which Selection) (n int, err error) {
 	if ctx, err = t.usable(ctx); err != nil {
 		return 0, err
 	}
-	q := t.q
-	err = context.Cause(ctx)
-	if err == nil {
-		err = q.x.log.Flush(ctx) // what is counted as dead may be on its way to the morgue
-	}
-	if err != nil && !errors.Is(err, journal.ErrFull) {
-		return 0, fmt.Errorf("executor: requeue: %w", border(err))
-	}
-	end := q.x.log.Stats().Next
-	var positions []journal.Position
-	var ids []string
-	size := 0
-	for b, err := range q.x.log.Morgue(q.number) {
-		if err == nil {
-			err = context.Cause(ctx)
-		}
-		if err != nil {
-			return n, fmt.Errorf("executor: requeue: %w", border(err))
-		}
-		if b.Entry.Position >= end {
-			break // or jobs that die at once would keep it here
-		}
-		if !want(b.Entry.ID) {
-			continue
-		}
-		// A payload that is larger than the rest of the commit is in the next one.
-		if more := len(b.Entry.ID) + len(b.Entry.Payload); len(positions) == requeueAtOnce || size+more > requeueBytes {
-			restored, err := q.restore(ctx, positions, ids)
-			if n += restored; err != nil {
-				return n, err
-			}
-			positions, ids, size = positions[:0], ids[:0], 0
-		}
-		positions, ids = append(positions, b.Entry.Position), append(ids, string(b.Entry.ID))
-		size += len(b.Entry.ID) + len(b.Entry.Payload)
-	}
-	restored, err := q.restore(ctx, positions, ids)
-	return n + restored, err
-}
-
-// restore puts payloads back, all in one commit, unless another call has taken some
-// of them out of the morgue meanwhile: then one by one.
-func (q *queue) restore(ctx context.Context, positions []journal.Position, ids []string) (n int, err error) {
-	if len(positions) == 0 {
-		return 0, nil
-	}
-	q.comeBack(positions, ids)
-	err = q.x.log.Restore(ctx, q.number, positions, time.Now().UnixNano(), q.route)
-	if err == nil {
-		return len(positions), nil
-	}
-	q.stayAway(positions)
-	switch {
-	case !errors.Is(err, journal.ErrNotFound):
-		return 0, fmt.Errorf("executor: requeue: %w", border(err))
-	case len(positions) == 1:
-		return 0, nil
-	}
-	for i := range positions {
-		restored, err := q.restore(ctx, positions[i:i+1], ids[i:i+1])
-		if n += restored; err != nil {
-			return n, err
-		}
-	}
-	return n, nil
+	return t.q.requeue(ctx, which)
 }
 
 // Pending reports whether an id has anything to do: it waits, runs, is to be

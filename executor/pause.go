@@ -123,11 +123,19 @@ func (x *Executor) pause(ctx context.Context, name string, on bool) error {
 	}
 	var group errgroup.Group
 	for _, q := range queues {
-		for _, a := range q.actors {
-			group.Go(func() error { return a.Do(ctx, func(*shard.Core) {}) }) // it has been told
-		}
+		group.Go(func() error { return q.passThrough(ctx) })
 	}
 	return x.written(ctx, group.Wait())
+}
+
+// passThrough waits until the shards of the queue are done with all that they have been
+// told.
+func (q *queue) passThrough(ctx context.Context) error {
+	var group errgroup.Group
+	for _, a := range q.actors {
+		group.Go(func() error { return a.Do(ctx, func(*shard.Core) {}) })
+	}
+	return group.Wait()
 }
 
 // mayChange returns why a call that changes something is refused.

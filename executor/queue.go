@@ -29,14 +29,15 @@ type queue struct {
 	first  uint32 // number of its first shard
 	actors []*shard.Shard
 
-	backlog   *backlog.Account
-	locking   locking
-	lanes     *lane.Lanes // that it shares; nil: its ids are its own
-	order     string      // what ids are in order within: its name, or that of the lanes
-	scores    scoreFloor
-	far       int64 // entries that are due in more than 50 years
-	pausedIDs atomic.Int64
-	again     int // jobs that ran when the last process died, and run again at once
+	undertaker undertaker
+	backlog    *backlog.Account
+	locking    locking
+	lanes      *lane.Lanes // that it shares; nil: its ids are its own
+	order      string      // what ids are in order within: its name, or that of the lanes
+	scores     scoreFloor
+	far        int64 // entries that are due in more than 50 years
+	pausedIDs  atomic.Int64
+	again      int // jobs that ran when the last process died, and run again at once
 
 	burials, halts, panics, failures, strays tally.Lines // that are logged
 
@@ -102,11 +103,13 @@ func (x *Executor) arrange(q *queue) ([]*quarantine.Suspect, error) {
 	x.watchdog.expect(q.heartbeat)
 	q.backlog = x.backlog.Join(q.name, q.limit)
 	q.core.Weighed = q.backlog.Limited()
+	q.undertaker.MorgueRetention, q.undertaker.q = q.retention, q
 	suspects, err := q.openShards()
 	if err != nil {
 		return nil, err
 	}
 	x.pauses.adopt(q)
+	q.undertaker.open()
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.queues[q.name] = q

@@ -163,6 +163,12 @@ type QueueConfig[T any] struct {
 	// id of a batch is a job; that the batch is tried again in halves does not count
 	// again. A job has what it needs until its handler has returned. Default none.
 	Limits []LimitOf[T]
+
+	// What becomes of the dead.
+
+	// MorgueRetention says how long, and how many of them, the dead payloads of the
+	// queue are kept. Default: all, until a person decides.
+	MorgueRetention MorgueRetention
 }
 
 // Limits and defaults of a queue.
@@ -187,6 +193,8 @@ type settings struct {
 	retryIn       func(int) time.Duration
 	formatError   func(error) string
 	sharedLanes   string
+
+	retention MorgueRetention
 }
 
 func (c *QueueConfig[T]) settings(x Config) (settings, error) {
@@ -202,6 +210,8 @@ func (c *QueueConfig[T]) settings(x Config) (settings, error) {
 		retryIn:     c.RetryIn,
 		formatError: c.FormatError,
 		sharedLanes: c.SharedLanes,
+
+		retention: c.MorgueRetention,
 		core: shard.Config{
 			Merge: shard.Merge(c.Merge), OnFailure: shard.OnFailure(c.OnFailure),
 			OnExhausted: shard.OnExhausted(c.OnExhausted), OnFresh: shard.OnFresh(c.OnFresh),
@@ -222,6 +232,7 @@ func (c *QueueConfig[T]) settings(x Config) (settings, error) {
 		s.formatError = error.Error
 	}
 	return s, errorsOf(
+		c.MorgueRetention.check(),
 		inRange("Shards", s.shards, 1, maxShards),
 		notAbove("Concurrency", c.Concurrency, 1<<17),
 		notAbove("MaxConcurrent", c.MaxConcurrent, 1<<17),

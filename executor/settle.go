@@ -143,11 +143,11 @@ func (w *worker) giveUp(it *shard.Item) {
 	out.Delay, out.Verdict = RetryIn(it.Retry+1), shard.VerdictFailed
 }
 
-// interrupted reports whether the stop, or the loss of a lease, kept the handler
-// from its work. A handler may dress up the end of its context as any error, so
+// interrupted reports whether the stop, the loss of a lease, or a person who wants one
+// of the batch gone, kept the handler from its work. A handler may dress up the end of its context as any error, so
 // every error after that end counts.
 func (w *worker) interrupted(it *shard.Item, err error) bool {
-	if c := claimOf(it.Claim); c != nil && c.lost() != nil {
+	if c := claimOf(it.Claim); c != nil && c.lost() != nil || w.attempt.byHand() {
 		return true
 	}
 	return context.Cause(w.x.handlers) != nil || (w.x.draining.Load() && errors.Is(err, ErrClosed))

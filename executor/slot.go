@@ -96,6 +96,17 @@ func (t *slot[V]) keepAlive() {
 	})
 }
 
+// abandon gives back what a job has kept, which does not run again. locks.mu is held.
+func (s *Slots[V]) abandon(by holder) []journal.Set {
+	r := s.mine[by]
+	if r == nil {
+		return nil
+	}
+	delete(s.mine, by)
+	_ = r.Release() // it may have expired
+	return s.sets(journal.Set{Key: s.openKey(by)})
+}
+
 // settle ends the reservation as the verdict says; over: the job does not run
 // again. locks.mu is held.
 func (t *slot[V]) settle(v shard.Verdict, over bool) []journal.Set {

@@ -71,6 +71,7 @@ type SlotSource interface {
 	executor() *Executor
 	reserve(ctx context.Context, c *claim) (slotClaim, error)
 	rename(former, name string)
+	abandon(by holder) []journal.Set
 	watch(wake func()) (cancel func())
 	holders() []lock.Held
 }

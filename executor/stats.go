@@ -140,6 +140,7 @@ func (t *Queue[T]) Stats(ctx context.Context) (QueueStats, error) {
 
 func (q *queue) stats(ctx context.Context) (QueueStats, error) {
 	s := QueueStats{Name: q.name, Registered: true, Dead: q.x.log.Buried(q.number), Backlog: Backlog(q.x.backlog.Stats(q.name))}
+	s.Expired = q.undertaker.expired.Load()
 	all, one := q.x.pauses.of(q.name)
 	s.Paused = all || one
 	now := time.Now().UnixNano()

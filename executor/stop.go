@@ -77,6 +77,9 @@ func (x *Executor) stop() {
 	x.locks.close()
 	x.limits.close()
 	x.cancel(ErrStopping)
+	for _, q := range x.queues { // no more are made
+		q.undertaker.close()
+	}
 	// Nothing keeps a shard from handling what is in its mailbox: this ends.
 	background := context.Background()
 	var errs []error

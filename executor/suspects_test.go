@@ -47,7 +47,7 @@ func suspected(t *testing.T, cfg QueueConfig[time.Duration], limit int, jobs map
 		require.NoError(t, err)
 		one := q.q.suspect(s, id, journal.Position(receipt.Position))
 		if one.Held() || one.GivenUp() {
-			require.NoError(t, q.q.actors[0].Do(t.Context(), func(c *shard.Core) { c.Park(id) }))
+			require.NoError(t, q.q.actors[0].Do(t.Context(), func(c *shard.Core) { c.Hold(id, shard.HoldSuspect) }))
 		}
 		q.q.admit(one, q.q.actors[0])
 	}

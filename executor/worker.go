@@ -202,6 +202,7 @@ func (w *worker) takeBatch() bool {
 	if len(w.batch) == 0 {
 		return false
 	}
+	w.newAttempt() // here, so that a person who ends it finds it
 	w.x.quarantine.Begun(w.queue.name, w.batch)
 	if w.queue.hasTime() {
 		w.hand.begin(w.queue, w.run)
@@ -212,7 +213,7 @@ func (w *worker) takeBatch() bool {
 // call runs the handler for the batch and settles it.
 func (w *worker) call() {
 	w.phase = handling
-	w.newAttempt()
+	w.heed()
 	if w.queue.locking.wants == nil {
 		w.handle()
 	} else {

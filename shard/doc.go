@@ -56,6 +56,15 @@
 // one of them out at a time: another worker would have more to do with the shard than
 // with the jobs. One that is not over after the quantum is no reason to wait.
 //
+// # What people do
+//
+// An id may be held for several reasons at a time, see [Hold], and a shard paused as a
+// whole: then it hands out no run, takes back what no worker has begun, and sets no
+// timer. Neither is written down here. [Core.Remove] ends payloads before they run, and
+// notes on an [Item] what is to become of those that a worker has in hand: what the
+// worker says of them counts if they are over by it, and the note otherwise. What is
+// left of a job goes on as before, or without what has failed as a new one.
+//
 // # Two layers
 //
 // [Core] is the state machine: plain data, no clock, no goroutine, and no I/O but

@@ -13,15 +13,20 @@ type Removal struct {
 	// Of are the positions that are meant, in ascending order. Nil: all that the id
 	// has at the moment.
 	Of []journal.Position
+	// Before: only what has a lower position is meant. 0: all.
+	Before journal.Position
 	// Failed: only what waits for a retry is meant, or is halted, and no job that
 	// runs: what failed, under OnFailureBlock without what waits behind it.
 	Failed bool
 	// Claim is what the recorder gets for a job that no worker has, as that of an
-	// item that ran. Nil: nothing.
+	// item that ran. Nil: none.
 	Claim any
 }
 
 func (r *Removal) means(p journal.Position) bool {
+	if r.Before != 0 && p >= r.Before {
+		return false
+	}
 	if r.Of == nil {
 		return true
 	}
@@ -29,14 +34,25 @@ func (r *Removal) means(p journal.Position) bool {
 	return found
 }
 
-// Removed returns the verdict of a person about a payload that a worker has in hand,
-// VerdictUnstarted if there is none. The worker need not look: what it says of the
-// payload counts if that is over, and otherwise the person does.
-func (it *Item) Removed(p Payload) Verdict {
-	if r := it.removal(p); r != nil {
-		return r.Verdict
+// Removal returns what a person wants of a payload that is in hand, under
+// Config.Single of the one payload; nil if that is not so. Any goroutine may ask while a worker
+// has the item. The worker need not heed it: if the payload is over by what the worker
+// says, that counts, and otherwise what the person says.
+func (it *Item) Removal(single bool) *Removal {
+	if it.removals.Load() == nil {
+		return nil
 	}
-	return VerdictUnstarted
+	inHand := it.Payloads
+	if single {
+		n := min(int(it.passed.Load()), len(inHand)-1)
+		inHand = inHand[n : n+1]
+	}
+	for _, p := range inHand {
+		if r := it.removal(p); r != nil {
+			return r
+		}
+	}
+	return nil
 }
 
 // removal returns what a person wants of a payload of the item; the last word
@@ -66,8 +82,8 @@ func (it *Item) lastWord() Verdict {
 // worker has in hand end when it gives them back, unless they are over by then:
 // inHand says how many.
 //
-// What the recorder gets with r.Claim waits for nothing any more, though payloads of
-// its id may be left: they are due when they were, and ask again.
+// The job that r.Claim stands for is in no line any more, though payloads of its id may
+// be left: they are due when they were, and ask again.
 func (c *Core) Remove(now int64, id string, r *Removal) (ended, inHand int) {
 	l := c.lanes.find([]byte(id))
 	if l == nil {

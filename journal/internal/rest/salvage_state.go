@@ -17,6 +17,7 @@ var stateKinds = []struct{ prefix, what, means string }{
 	{"mark/", "offsets of FromSource", "what came up to the lost offset may be taken twice"},
 	{"key/", "idempotency keys", "a call that is repeated may be accepted a second time"},
 	{"lock/", "locks", "jobs that waited for them may run at once, and what a person locked is not locked"},
+	{"pause/", "pauses", "what a person has paused runs"},
 	{"slot/", "values of slots", "a value that was handed out may be handed out again"},
 	{crash.SuspectPrefix, "suspects", "a job that kills the process is found out later"},
 	{"", "state keys", "what they stood for is forgotten"},

@@ -1,0 +1,207 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/lock"
+	"github.com/strandjobs/strand/shard"
+)
+
+// Requeue puts dead payloads back in their place, as [Queue.Requeue] does, and returns
+// how many are back. A selection of states is ErrInvalidQuery: the dead have none.
+func (i *Inspector) Requeue(ctx context.Context, which Selection) (int, error) {
+	q, ctx, err := i.selected(ctx, &which)
+	if err != nil {
+		return 0, err
+	}
+	return q.requeue(ctx, which)
+}
+
+// DeleteDead deletes dead payloads from the morgue, for good, up to a thousand or a MiB
+// of them in a commit, and returns how many, also with an error: those of Requeue. What
+// they had left locked is unlocked.
+func (i *Inspector) DeleteDead(ctx context.Context, which Selection) (int, error) {
+	q, ctx, err := i.selected(ctx, &which)
+	if err != nil {
+		return 0, err
+	}
+	n, err := q.eachDead(ctx, which, q.deleteDead)
+	if err != nil {
+		err = fmt.Errorf("executor: delete: %w", border(err))
+	}
+	return n, err
+}
+
+func (q *queue) requeue(ctx context.Context, which Selection) (int, error) {
+	n, err := q.eachDead(ctx, which, q.restore)
+	if err != nil {
+		err = fmt.Errorf("executor: requeue: %w", border(err))
+	}
+	return n, err
+}
+
+// dead are payloads in the morgue that go in one commit.
+type dead struct {
+	positions []journal.Position
+	ids       []string // of those
+	bytes     int
+}
+
+// eachDead calls do for those that are meant of what is dead by now, some at a time,
+// and adds up what it returns.
+func (q *queue) eachDead(ctx context.Context, which Selection, do func(context.Context, dead) (int, error)) (n int, err error) {
+	if len(which.states) > 0 {
+		return 0, fmt.Errorf("%w: the dead have no state %q", ErrInvalidQuery, which.states[0])
+	}
+	if err = context.Cause(ctx); err == nil {
+		err = q.x.log.Flush(ctx) // what is counted as dead may be on its way to the morgue
+	}
+	if err != nil && !errors.Is(err, journal.ErrFull) {
+		return 0, err
+	}
+	end := q.x.log.Stats().Next
+	first, last := which.span(end)
+	var some dead
+	for b, err := range q.x.log.MorgueFrom(q.number, first) {
+		if err == nil {
+			err = context.Cause(ctx)
+		}
+		if err != nil {
+			return n, err
+		}
+		if b.Entry.Position > last {
+			break // or jobs that die at once would keep it here
+		}
+		if !which.meansDead(&b) {
+			continue
+		}
+		// A payload that is larger than the rest of the commit is in the next one.
+		more := len(b.Entry.ID) + len(b.Entry.Payload)
+		if len(some.positions) == requeueAtOnce || some.bytes+more > requeueBytes {
+			did, err := do(ctx, some)
+			if n += did; err != nil {
+				return n, err
+			}
+			some = dead{}
+		}
+		some.positions, some.ids = append(some.positions, b.Entry.Position), append(some.ids, string(b.Entry.ID))
+		some.bytes += more
+	}
+	did, err := do(ctx, some)
+	return n + did, err
+}
+
+// restore puts payloads back, all in one commit, unless another call has taken some
+// of them out of the morgue meanwhile: then one by one.
+func (q *queue) restore(ctx context.Context, some dead) (int, error) {
+	q.comeBack(some.positions, some.ids)
+	n, err := oneByOne(some.positions, func(ps []journal.Position) error {
+		err := q.x.log.Restore(ctx, q.number, ps, time.Now().UnixNano(), q.route)
+		if err != nil && len(ps) == 1 {
+			q.stayAway(ps)
+		}
+		return err
+	})
+	if err != nil {
+		q.stayAway(some.positions)
+	}
+	return n, err
+}
+
+// deleteDead deletes payloads as restore puts them back.
+func (q *queue) deleteDead(ctx context.Context, some dead) (int, error) {
+	n, err := oneByOne(some.positions, func(ps []journal.Position) error { return q.x.log.Delete(ctx, q.number, ps) })
+	if err == nil && n > 0 && (q.locking.wants != nil || q.locking.onEnqueue != nil) {
+		err = q.unlockDead(ctx, some)
+	}
+	return n, err
+}
+
+// oneByOne does something with payloads in the morgue at once, or if some of them are
+// not there any more, with each of the others.
+func oneByOne(ps []journal.Position, do func([]journal.Position) error) (n int, err error) {
+	if len(ps) == 0 {
+		return 0, nil
+	}
+	switch err = do(ps); {
+	case err == nil:
+		return len(ps), nil
+	case !errors.Is(err, journal.ErrNotFound):
+		return 0, err
+	case len(ps) == 1:
+		return 0, nil
+	}
+	for i := range ps {
+		did, err := oneByOne(ps[i:i+1], do)
+		if n += did; err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// unlockDead ends what payloads had locked that are deleted: each its own, and the last
+// one of an id what its runs had locked for the job.
+func (q *queue) unlockDead(ctx context.Context, some dead) error {
+	l := &q.x.locks
+	whole := make(map[string]bool) // ids with locks of the job
+	l.change(new(journal.Change), func(k *lock.KeyLocks) {
+		for i, p := range some.positions {
+			k.Drop(l.comingWith(p)...)
+			if id := some.ids[i]; len(k.OfJob(holder{Queue: q.name, ID: id})) > 0 {
+				whole[id] = true
+			}
+		}
+	})
+	if len(whole) == 0 {
+		return nil
+	}
+	for b, err := range q.x.log.Morgue(q.number) {
+		if err != nil {
+			return err
+		}
+		delete(whole, string(b.Entry.ID))
+	}
+	for id := range whole {
+		if _, err := q.visitIDs(ctx, []string{id}, func(c *shard.Core, _ []string) (int, error) {
+			if !c.Has(id) { // on its shard: it can't come meanwhile
+				l.change(new(journal.Change), func(k *lock.KeyLocks) { k.Drop(k.OfJob(holder{Queue: q.name, ID: id})...) })
+			}
+			return 0, nil
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// span returns the first and the last position that may be meant of the dead, of those
+// below end.
+func (s *Selection) span(end journal.Position) (first, last journal.Position) {
+	last = end - 1
+	if s.of != nil {
+		if len(s.of) == 0 {
+			return 0, 0
+		}
+		return s.of[0], min(last, s.of[len(s.of)-1])
+	}
+	return 0, last
+}
+
+// meansDead reports whether a dead payload is meant.
+func (s *Selection) meansDead(b *journal.Buried) bool {
+	id := string(b.Entry.ID)
+	switch {
+	case s.of != nil:
+		_, found := slices.BinarySearch(s.of, b.Entry.Position)
+		return found && s.ids[id]
+	case s.ids != nil:
+		return s.ids[id]
+	}
+	return s.filter.means(id, b.Reason, true) && s.oldEnough(b.Entry.AcceptedAt())
+}

@@ -1,0 +1,94 @@
+package executor
+
+import (
+	"errors"
+
+	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/shard"
+)
+
+// How a person ends jobs. What waits ends on its shard, in one change with all that it
+// holds. For what runs the shard notes what is wanted, and has the last word when the
+// worker gives the item back; here the context of its handler ends. The worker makes
+// its context known and then looks for the note, and who has had the note made looks
+// for the context: so one of the two finds the other.
+
+// causeOf is what the context of a handler ends with.
+func causeOf(r *shard.Removal) error {
+	if r.Verdict == shard.VerdictDeleted {
+		return ErrDeletedByOperator
+	}
+	return canceledByHand(r.Reason)
+}
+
+// canceledByHand is ErrCanceledByOperator with what the person says.
+type canceledByHand string
+
+func (c canceledByHand) Error() string { return string(c) }
+
+// Unwrap returns ErrCanceledByOperator.
+func (c canceledByHand) Unwrap() error { return ErrCanceledByOperator }
+
+// heed ends the context that the worker is about to give a handler, if a person wants
+// what it has in hand to be gone.
+func (w *worker) heed() {
+	if r := w.removal(); r != nil {
+		w.attempt.end(causeOf(r))
+	}
+}
+
+// removal returns what a person wants of what the worker has in hand. The worker calls
+// it, or a holder of mu.
+func (w *worker) removal() *shard.Removal {
+	for _, it := range w.batch {
+		if r := it.Removal(w.queue.core.Single); r != nil {
+			return r
+		}
+	}
+	return nil
+}
+
+// endRemoved ends the contexts of what runs and is to be gone. No user code is called
+// under a lock: a context may have functions that wait for its end.
+func (x *Executor) endRemoved() {
+	for _, w := range x.crew() {
+		w.mu.Lock()
+		a, r := w.attempt, w.removal()
+		w.mu.Unlock()
+		if r != nil {
+			a.end(causeOf(r))
+		}
+	}
+}
+
+// byHand reports whether a person has ended it.
+func (a *attempt) byHand() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return errors.Is(a.ended, ErrCanceledByOperator) || errors.Is(a.ended, ErrDeletedByOperator)
+}
+
+// letGo takes a job that a person has removed out of the line of its lease, and if
+// nothing is left of it gives back the slots that it kept over a failure. mu is held.
+func (l *locks) letGo(q *queue, c *claim, over bool) (sets []journal.Set) {
+	c.place = l.places[c.by] // released after the change
+	delete(l.places, c.by)
+	for _, s := range q.locking.slots {
+		if over {
+			sets = append(sets, s.abandon(c.by)...)
+		}
+	}
+	return sets
+}
+
+// remover returns what ends the payloads of an id on its shard, as a removal says.
+func (q *queue) remover(r shard.Removal) func(c *shard.Core, now int64, id string) int {
+	return func(c *shard.Core, now int64, id string) int {
+		own := r
+		if q.locking.wants != nil || q.locking.onEnqueue != nil {
+			own.Claim = &claim{queue: q, by: holder{Queue: q.name, ID: id}, byHand: true}
+		}
+		ended, inHand := c.Remove(now, id, &own)
+		return ended + inHand
+	}
+}

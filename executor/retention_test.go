@@ -1,0 +1,92 @@
+package executor_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/journal"
+)
+
+func bury(context.Context, executor.Merged[string]) error { return executor.Cancel(errBoom) }
+
+// The dead go when they are too old, at most a 64th later, and no look at the morgue is
+// taken before.
+func TestMorgueRetentionByAge(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var lines strings.Builder
+		x := open(t, "", executor.Config{Logger: slog.New(slog.NewTextHandler(&lines, nil))})
+		q := handle(t, x, "q", bury, executor.QueueConfig[string]{MorgueRetention: executor.MorgueRetention{Age: 64 * time.Hour}})
+		keeps := handle(t, x, "keeps", bury, executor.QueueConfig[string]{})
+		start(t, x)
+		dead := func() int {
+			t.Helper()
+			synctest.Wait()
+			s, err := q.Stats(t.Context())
+			require.NoError(t, err)
+			return s.Dead
+		}
+		for hour := range 100 {
+			enqueue(t, q, fmt.Sprint(hour), "")
+			enqueue(t, keeps, fmt.Sprint(hour), "")
+			time.Sleep(time.Hour)
+			want := min(hour+1, 64)
+			require.InDelta(t, want, dead(), 1.01)
+			require.GreaterOrEqual(t, dead(), min(hour, 63))
+		}
+		time.Sleep(65 * time.Hour)
+		require.Zero(t, dead())
+		s, err := q.Stats(t.Context())
+		require.NoError(t, err)
+		require.EqualValues(t, 100, s.Expired)
+		s, err = keeps.Stats(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 100, s.Dead)
+		assert.Contains(t, lines.String(), "dead payloads were deleted")
+		enqueue(t, q, "one more", "")
+		require.Equal(t, 1, dead())
+		time.Sleep(66 * time.Hour)
+		require.Zero(t, dead())
+	})
+}
+
+// Of too many, those go that were accepted first, also at a restart; and with a timer of
+// an age after it.
+func TestMorgueRetentionByCount(t *testing.T) {
+	disk := new(journal.Memory)
+	x := openOn(t, disk, executor.Config{})
+	q := handle(t, x, "q", bury, executor.QueueConfig[string]{MorgueRetention: executor.MorgueRetention{Count: 3}})
+	start(t, x)
+	for n := range 10 {
+		enqueue(t, q, fmt.Sprint(n), "")
+	}
+	holds := func(want ...string) {
+		t.Helper()
+		require.EventuallyWithT(t, func(c *assert.CollectT) { assert.Equal(c, want, deadOf(t, q)) }, 10*time.Second, time.Millisecond)
+	}
+	holds("7", "8", "9")
+	s, err := q.Stats(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 7, s.Expired)
+	stop(t, x)
+	x = openOn(t, disk, executor.Config{})
+	q = handle(t, x, "q", bury, executor.QueueConfig[string]{MorgueRetention: executor.MorgueRetention{Age: time.Second, Count: 2}})
+	holds("8", "9")
+	holds() // two seconds later at most
+}
+
+func TestMorgueRetentionIsChecked(t *testing.T) {
+	x := open(t, "", executor.Config{})
+	_, err := executor.HandleMerged(x, "q", bury, executor.QueueConfig[string]{MorgueRetention: executor.MorgueRetention{Age: time.Millisecond}})
+	require.ErrorIs(t, err, executor.ErrConfig)
+	require.ErrorContains(t, err, "1ms")
+	handle(t, x, "q", bury, executor.QueueConfig[string]{MorgueRetention: executor.MorgueRetention{Age: -1, Count: -1}})
+}

@@ -1,0 +1,175 @@
+package executor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/shard"
+)
+
+// Selection says which jobs of a queue, or which of its dead payloads, a person means.
+// The zero Selection names no queue, which is ErrUnknownQueue. What is accepted after
+// the call that gets it is not meant.
+type Selection struct {
+	queue  string
+	ids    map[string]bool    // nil: any
+	of     []journal.Position // in ascending order; nil: any
+	filter JobFilter
+	states []JobState // none: any
+	before int64      // Unix ns, of filter.OlderThan
+}
+
+// SelectIDs means all that some ids of a queue have; without an id, none.
+func SelectIDs(queue string, ids ...string) Selection {
+	s := Selection{queue: queue, ids: make(map[string]bool, len(ids))}
+	for _, id := range ids {
+		s.ids[id] = true
+	}
+	return s
+}
+
+// SelectPayloads means those payloads of an id that were accepted at some positions;
+// without a position, none. A position comes from [Receipt], [Payload] and [Dead].
+func SelectPayloads(queue, id string, positions ...uint64) Selection {
+	s := SelectIDs(queue, id)
+	s.of = make([]journal.Position, 0, len(positions))
+	for _, p := range positions {
+		s.of = append(s.of, journal.Position(p))
+	}
+	slices.Sort(s.of)
+	return s
+}
+
+// SelectJobs means the jobs of a queue that a filter picks and that are in one of some
+// states, which are those of lists: see [JobRetrying]. Without a state, any.
+func SelectJobs(queue string, filter JobFilter, states ...JobState) Selection {
+	return Selection{queue: queue, filter: filter, states: states}
+}
+
+// SelectQueue means all that a queue has.
+func SelectQueue(queue string) Selection { return Selection{queue: queue} }
+
+// check returns an error for a selection that makes no sense.
+func (s *Selection) check() error {
+	if err := s.filter.check(); err != nil {
+		return err
+	}
+	for _, state := range s.states {
+		if !slices.Contains(listed[:], state) {
+			return fmt.Errorf("%w: there is no list of jobs in state %q", ErrInvalidQuery, state)
+		}
+	}
+	for id := range s.ids {
+		if err := checkIDs([]string{id}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// means reports whether the filter picks what has an id and an error, as far as that
+// tells.
+func (f *JobFilter) means(id, last string, failed bool) bool {
+	return strings.HasPrefix(id, f.IDPrefix) && strings.Contains(last, f.ErrorContains) && (failed || !f.Failed)
+}
+
+func (s *Selection) oldEnough(accepted int64) bool {
+	return s.filter.OlderThan == 0 || accepted < s.before
+}
+
+// meansJob reports whether a job is meant. It is called on the shard of the job, and
+// may read what has left memory.
+func (s *Selection) meansJob(c *shard.Core, v *shard.View) bool {
+	if len(s.states) > 0 && !slices.Contains(s.states, stateOf(v.State)) {
+		return false
+	}
+	c.Identify(v)
+	if !s.filter.means(v.ID, v.LastError, v.Retry >= 0 || v.LastError != "") {
+		return false
+	}
+	if s.filter.OlderThan == 0 {
+		return true
+	}
+	var e journal.Entry
+	found, err := v.First.Peek(&e)
+	return err == nil && found && s.oldEnough(e.AcceptedAt())
+}
+
+// selected returns the queue of a selection, whether it makes sense, and the context
+// as it may be used.
+func (i *Inspector) selected(ctx context.Context, s *Selection) (*queue, context.Context, error) {
+	q, err := i.queue(s.queue)
+	if err != nil {
+		return nil, nil, err
+	}
+	if ctx, err = q.x.mayChange(ctx); err != nil {
+		return nil, nil, err
+	}
+	s.before = time.Now().UnixNano() - int64(s.filter.OlderThan)
+	return q, ctx, s.check()
+}
+
+// placesAtOnce is how many places for jobs a visit to a shard looks at.
+const placesAtOnce = 200
+
+// act calls f for each job that is meant, on its shard, and adds up what it returns.
+// It visits shards for a few jobs at a time, and waits until what f has changed is on
+// disk.
+func (q *queue) act(ctx context.Context, s *Selection, f func(c *shard.Core, now int64, id string) int) (n int, err error) {
+	if s.ids != nil {
+		ids := make([]string, 0, len(s.ids))
+		for id := range s.ids {
+			ids = append(ids, id)
+		}
+		n, err = q.visitIDs(ctx, ids, func(c *shard.Core, some []string) (n int, err error) {
+			now := time.Now().UnixNano()
+			for _, id := range some {
+				n += f(c, now, id)
+			}
+			return n, nil
+		})
+	} else {
+		n, err = q.actOnAll(ctx, s, f)
+	}
+	q.x.endRemoved()
+	if err == nil {
+		err = q.passThrough(ctx) // a shard writes down what a call has changed after the call
+	}
+	return n, q.x.written(ctx, err)
+}
+
+func (q *queue) actOnAll(ctx context.Context, s *Selection, f func(c *shard.Core, now int64, id string) int) (n int, err error) {
+	for i := range q.actors {
+		for after, more := shard.Cursor(0), true; more; {
+			if err := context.Cause(ctx); err != nil {
+				return n, err
+			}
+			type place struct {
+				cursor shard.Cursor
+				more   bool
+			}
+			places := make(chan place, 1)
+			from := after
+			did, err := q.visit(ctx, i, func(c *shard.Core) (n int, err error) {
+				now := time.Now().UnixNano()
+				last, more := c.Scan(from, placesAtOnce, now, func(v *shard.View) {
+					if s.meansJob(c, v) {
+						n += f(c, now, v.ID)
+					}
+				})
+				places <- place{last, more}
+				return n, nil
+			})
+			if n += did; err != nil {
+				return n, err
+			}
+			p := <-places
+			after, more = p.cursor, p.more
+		}
+	}
+	return n, nil
+}
