@@ -78,8 +78,8 @@ type JobFilter struct {
 	// longer ago. 0: whenever; below zero is refused.
 	OlderThan time.Duration
 
-	// Failed: the last run failed, whatever the job does now. It is true of every
-	// dead payload.
+	// Failed: the job has used up a retry, whatever it does now: those that
+	// QueueStats.Retrying counts. It is true of every dead payload.
 	Failed bool
 }
 
