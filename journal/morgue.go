@@ -49,9 +49,12 @@ func (b *Burial) change() (format.Edit, error) {
 // a time, 256 payloads or a MiB of them, so the loop may take as long as it likes
 // and may restore or delete what it was given. A read error is yielded once and
 // ends the list.
-func (l *Log) Morgue(queue uint32) iter.Seq2[Buried, error] {
+func (l *Log) Morgue(queue uint32) iter.Seq2[Buried, error] { return l.MorgueFrom(queue, 0) }
+
+// MorgueFrom is Morgue from a position on.
+func (l *Log) MorgueFrom(queue uint32, from Position) iter.Seq2[Buried, error] {
 	return func(yield func(Buried, error) bool) {
-		for kv, err := range l.each(format.BucketMorgue, format.MorgueKey(queue, 0)) {
+		for kv, err := range l.each(format.BucketMorgue, format.MorgueKey(queue, from)) {
 			var b Buried
 			if err == nil {
 				if format.QueueOf(kv.Key) != queue {

@@ -6,15 +6,17 @@ import (
 	"strings"
 )
 
-// Key is the place of a row in an order. No two rows of a list have the same.
+// Key is the place of a row in an order: what comes first decides first. No two rows
+// of a list have the same.
 type Key struct {
 	First, Second int64
 	ID            string
+	Last          int64
 }
 
 // Compare is below zero when k comes before o, and zero when they are the same.
 func (k Key) Compare(o Key) int {
-	return cmp.Or(k.numbers(o), strings.Compare(k.ID, o.ID))
+	return cmp.Or(k.numbers(o), strings.Compare(k.ID, o.ID), cmp.Compare(k.Last, o.Last))
 }
 
 // numbers compares what is known of a row before its ID is.
