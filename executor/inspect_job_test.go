@@ -329,17 +329,17 @@ func TestJobWithAHostileCodec(t *testing.T) {
 func TestJobIsBounded(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{})
-		long := strings.Repeat("é", 40<<10)
+		long := strings.Repeat("é", 10<<10)
 		q := handle(t, x, "q", (&probe{decide: func(context.Context, seen) error { return errors.New(long) }}).handle, executor.QueueConfig[string]{
 			MaxRetries: -1, OnExhausted: executor.OnExhaustedBuryAll,
 		})
 		for i := range 150 {
-			enqueue(t, q, "id", fmt.Sprint(i, strings.Repeat("x", 100<<10)))
+			enqueue(t, q, "id", fmt.Sprint(i, strings.Repeat("x", 12<<10)))
 		}
 		check := func(list []executor.PayloadInfo) {
 			raw := 0
 			for _, p := range list {
-				require.Greater(t, p.Bytes, 100<<10)
+				require.Greater(t, p.Bytes, 12<<10)
 				require.True(t, p.Raw != nil == (p.Value != nil))
 				raw += len(p.Raw)
 			}

@@ -116,6 +116,9 @@ func (l *lister) fill() {
 
 // change has others come and go.
 func (l *lister) change() {
+	if l.n > 300 {
+		return // or a list in the order in which they come would never end
+	}
 	for range l.r.IntN(6) {
 		option := executor.In(0)
 		if l.r.IntN(2) == 0 {
@@ -130,7 +133,7 @@ func (l *lister) change() {
 // A list against a model: pages are the jobs in order, and what is there all the
 // time is on exactly one, whatever comes and goes between them.
 func TestLowkiq_L19_JobsInAllOrdersAndDirections(t *testing.T) {
-	bubbles(t, 6, 19, func(t *testing.T, r *rand.Rand) {
+	bubbles(t, 3, 19, func(t *testing.T, r *rand.Rand) {
 		l := newLister(t, r)
 		l.fill()
 		for _, order := range []executor.JobOrder{executor.OrderNone, executor.OrderID, executor.OrderDue, executor.OrderAttempt} {
