@@ -22,7 +22,7 @@ type inspection struct {
 const (
 	lookShare    = 0.02
 	mostLooks    = 0.5
-	lookBurst    = 50 * time.Millisecond
+	lookBurst    = 20 * time.Millisecond
 	jobsPerVisit = 512
 )
 
@@ -57,6 +57,11 @@ type walk struct {
 	at       []shard.Cursor // by shard
 	over     []bool
 	examined int
+
+	// Of the last visit, to be used again.
+	found []shard.View
+	text  []byte
+	ends  []int
 }
 
 func newWalk(q *queue) *walk {
@@ -88,12 +93,12 @@ func (w *walk) step(ctx context.Context, s, n int) error {
 	}
 	x := w.q.x
 	return x.inspection.pacer.Do(ctx, x.atWork, func() (cost time.Duration, err error) {
-		v := &visit{walk: w, at: w.at[s], n: n}
+		v := &visit{walk: w, at: w.at[s], n: n, found: w.found[:0]}
 		if err := w.q.actors[s].Do(ctx, v.scan); err != nil {
 			return 0, border(err)
 		}
 		began := time.Now()
-		w.at[s], w.over[s] = v.at, v.over
+		w.at[s], w.over[s], w.found = v.at, v.over, v.found
 		w.examined += v.examined
 		err = w.takeAll(ctx, s, v.found)
 		return v.took + time.Since(began), err
@@ -117,25 +122,24 @@ func (w *walk) takeAll(ctx context.Context, s int, found []shard.View) error {
 
 // hand reads the ids of jobs, and hands those on whose id could be read.
 func (w *walk) hand(s int, found []shard.View) (lost []shard.Cursor, err error) {
-	var text []byte // one allocation for all ids
-	ends := make([]int, len(found))
+	w.text, w.ends = w.text[:0], w.ends[:0]
 	for i := range found {
 		if v := &found[i]; v.ID == "" {
 			id, _, err := v.First.PeekID()
 			if err != nil {
 				return nil, border(err)
 			}
-			text = append(text, id...)
+			w.text = append(w.text, id...)
 		}
-		ends[i] = len(text)
+		w.ends = append(w.ends, len(w.text))
 	}
-	ids, from := string(text), 0
+	ids, from := string(w.text), 0 // one allocation for all
 	for i := range found {
 		v := &found[i]
 		if v.ID == "" {
-			v.ID = ids[from:ends[i]]
+			v.ID = ids[from:w.ends[i]]
 		}
-		if from = ends[i]; v.ID == "" {
+		if from = w.ends[i]; v.ID == "" {
 			lost = append(lost, v.Cursor)
 			continue
 		}
