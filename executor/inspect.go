@@ -28,7 +28,7 @@ var (
 type Inspector struct{ x *Executor }
 
 // Inspect returns the inspector of the executor. It may be called at any time,
-// and costs nothing.
+// also before Start and after Stop.
 func (x *Executor) Inspect() *Inspector { return &Inspector{x} }
 
 // The states of jobs in lists. Each job is in one of six at any moment:

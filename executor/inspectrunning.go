@@ -55,8 +55,8 @@ type RunningJob struct {
 // stackBytes is how much of a stack is shown.
 const stackBytes = 16 << 10
 
-// Running lists what runs now. It asks the workers and waits for nothing: no shard,
-// no handler, no disk. So it answers when all else is stuck. It returns
+// Running lists what runs now. It asks the workers themselves, and waits for no
+// shard, handler or disk. So it answers when all of these are stuck. It returns
 // ErrUnknownQueue, ErrInvalidQuery or ErrContext.
 func (i *Inspector) Running(ctx context.Context, query RunningQuery) (RunningList, error) {
 	if i == nil || i.x == nil {

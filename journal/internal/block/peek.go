@@ -6,7 +6,7 @@ import "github.com/strandjobs/strand/journal/internal/format"
 // who got the Ref from its owner a moment ago, and looks on while the owner goes on.
 // False: it has ended, and is gone. True of one that has ended, and is still there.
 //
-// The zero Ref finds nothing. Like Read it may read the disk. But an error does not fail the log: who only looks
+// The zero Ref is not found. Like Read it may read the disk. But an error does not fail the log: who only looks
 // is no reason to stop.
 func (r Ref) Peek(e *format.Entry) (found bool, err error) {
 	return r.peek(func(d *format.Decoder, b *Block) { d.Entry(e, b.First, b.Base) })
