@@ -77,7 +77,9 @@ func TestLowkiq_L19_TheMorgueInAllOrders(t *testing.T) {
 			executor.DeadOrderID: func(a, b executor.DeadInfo) int {
 				return cmp.Or(strings.Compare(a.ID, b.ID), cmp.Compare(a.Position, b.Position))
 			},
-			executor.DeadOrderAt: func(a, b executor.DeadInfo) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Position, b.Position)) },
+			executor.DeadOrderAt: func(a, b executor.DeadInfo) int {
+				return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Position, b.Position))
+			},
 		} {
 			for _, descending := range []bool{false, true}[:1+min(int(order), 1)] {
 				query := executor.DeadQuery{Queue: "q", Order: order, Descending: descending, Limit: 1 + r.IntN(9)}
