@@ -24,13 +24,16 @@ func plain(s string) string {
 	return s
 }
 
-// clip shortens a text.
-func clip(s string) string {
-	if len(s) <= briefAtMost {
+// clip shortens a text for a line.
+func clip(s string) string { return cut(s, briefAtMost) }
+
+// cut shortens a text to so many bytes, or a few less, and a mark that says so.
+func cut(s string, most int) string {
+	if len(s) <= most {
 		return s
 	}
-	end := briefAtMost
-	for end > briefAtMost-utf8.UTFMax && !utf8.RuneStart(s[end]) {
+	end := most
+	for end > most-utf8.UTFMax && !utf8.RuneStart(s[end]) {
 		end--
 	}
 	return s[:end] + "…"

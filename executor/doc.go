@@ -221,6 +221,31 @@
 // contexts with [ErrStopping]. What is enqueued with the context of a handler
 // counts as a follow-up: see The backlog.
 //
+// # Looking inside
+//
+// [Executor.Inspect] shows what is in a running executor, by the names of queues and
+// whatever their payload types:
+//
+//	Jobs      the jobs of a queue, by state and filter, in pages: by id, due time or
+//	          attempt, both ways, or as they come
+//	Job       one id: its payloads, decoded by the codec of the queue, what it
+//	          holds, why it does not run, and its dead payloads
+//	Running   what workers have in hand, since when, and on demand the stacks
+//	Dead      the morgue of a queue, in pages: by position, id or time of death
+//	Queues    the figures of queues, and of their shards
+//
+// A page is the first rows behind the last one of the page before, so that what is
+// there all the time is on one page and no other, however much comes and goes
+// meanwhile. A row is what it was when the list came by: there is no moment of which
+// all rows are.
+//
+// Who looks does not disturb who works. What a call does on a shard takes some tens
+// of microseconds at a time; all else happens on the goroutine of the caller. While
+// there is work, all who look together get a fiftieth of each processor, so that
+// pages of long queues come later instead of jobs. What is returned is bounded:
+// rows, and the bytes of ids, errors, payloads and stacks in them. A disk that does
+// not give something back to one who looks fails that call, and not the executor.
+//
 // # Testing
 //
 // A handler is a function, and a [Job] a plain struct: most tests need no executor.
@@ -351,6 +376,7 @@
 //     has returned
 //   - retention of a morgue: 1 for a queue, while it deletes; one timer while what is
 //     dead will be too old
+//   - an Inspector.Job that has something to decode: 1, until the codec has returned
 //   - locks: none; one timer for the lock that ends by itself next, one for each
 //     lease and slot of a running job, and one for the leases that are to expire
 //     next

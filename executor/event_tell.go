@@ -65,7 +65,7 @@ func eventText(s string) string {
 	if len(s) <= maxEventError {
 		return s
 	}
-	return cut(s, maxEventError)
+	return opening(s, maxEventError)
 }
 
 // tellAccepted is called by the committer before a shard gets what was committed.

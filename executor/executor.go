@@ -49,8 +49,9 @@ type Executor struct {
 	sweeper    sweeper
 	awaits     await.Graph            // between jobs
 	running    *journal.CrashRecorder // from Start on
-	opening    time.Time              // when Open began, and no other had the journal
-	began      time.Time              // when jobs began to run; guarded by mu, and then by the stop
+	inspection inspection
+	opening    time.Time // when Open began, and no other had the journal
+	began      time.Time // when jobs began to run; guarded by mu, and then by the stop
 
 	inherited inherited
 	handlers  context.Context // what the contexts of handlers come from
@@ -170,6 +171,7 @@ func open(dir string, cfg Config, openLog func(journal.Config) (*journal.Log, er
 		closing:    make(chan struct{}),
 		hurry:      make(chan struct{}),
 		stopped:    make(chan struct{}),
+		inspection: newInspection(),
 	}
 	x.watchdog.x = x
 	x.backlog = backlog.New(shard.Weight{Payloads: cfg.MaxBacklog, Bytes: cfg.MaxBacklogBytes}, x.tellStalled)

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/strandjobs/strand/lock"
 	"github.com/strandjobs/strand/shard"
 )
 
@@ -24,6 +23,7 @@ const (
 	JobSuspected JobState = "suspected" // ran at the last two deaths of the process, and waits for its turn to run without others that did
 	JobHalted    JobState = "halted"    // until RunNow
 	JobPaused    JobState = "paused"    // a person has paused it, its queue, or the executor: until Resume
+	JobDead      JobState = "dead"      // the id has no job, but payloads in the morgue
 )
 
 // Explanation says what a job does, and why it does not run.
@@ -37,6 +37,7 @@ type Explanation struct {
 	// Paused says what a person has paused, if that keeps the job from running,
 	// whatever its State: some of "executor", "queue" and "id".
 	Paused []string
+	Dead   int // payloads in the morgue, of an id without a job; LastError is of the one that died last
 	// Keys are the keys that block it, with the jobs that have locked them or were
 	// called before it.
 	Keys []KeyLockStatus
@@ -58,7 +59,8 @@ type Explanation struct {
 // queue/id.
 type LeaseStatus struct {
 	Key       string
-	By        string        // the job that has it; empty: it is free, and about to be granted
+	By        string        // the job that has it; empty: it is free, and about to be granted, or kept for Called
+	Called    string        // the job whose turn it is: it waits for a worker, and none in Waiters overtakes it
 	Token     uint64        // of its lease
 	HeldFor   time.Duration // so far
 	Remaining time.Duration // until the lease ends if it is not extended; 0: it does not end by itself
@@ -79,21 +81,37 @@ type SlotHeld struct {
 	Until time.Time // zero: it does not end by itself
 }
 
-func newLeaseStatus(s lock.Status) LeaseStatus {
-	s = s.Cut(MaxListed)
-	l := LeaseStatus{Key: s.Key, HeldFor: s.HeldFor, Remaining: s.Remaining, More: s.More}
-	if s.Holder.Token != 0 {
-		l.By, l.Token = s.Holder.Owner, s.Holder.Token
+func (l *locks) leaseStatus(key string) LeaseStatus {
+	s := l.unique.Status(key).Cut(MaxListed)
+	status := LeaseStatus{Key: s.Key, HeldFor: s.HeldFor, Remaining: s.Remaining, More: s.More}
+	switch {
+	case s.Holder.Token == 0:
+	case s.Holder.TTL == 0 && l.called(s.Holder.Token):
+		status.Called, status.HeldFor = s.Holder.Owner, 0
+	default:
+		status.By, status.Token = s.Holder.Owner, s.Holder.Token
 	}
 	for _, w := range s.Waiters {
-		l.Waiters = append(l.Waiters, LeaseWaiter{w.Owner, w.For})
+		status.Waiters = append(status.Waiters, LeaseWaiter{w.Owner, w.For})
 	}
-	return l
+	return status
+}
+
+// called reports whether the lease with a token is kept for a job that waits for a
+// worker. Only such a one, and one of a TTL of centuries, has no end. mu is held.
+func (l *locks) called(token uint64) bool {
+	for _, p := range l.places {
+		if lease, granted := p.Lease(); granted && lease.Token() == token {
+			return true
+		}
+	}
+	return false
 }
 
 // Explain says why the job of an id does not run: what it waits for, which job has
-// that, and for how much longer. It returns ErrUnknownQueue, ErrClosed, or the
-// cause of ctx.
+// that, and for how much longer. Of an id without a job it tells the dead payloads,
+// for which it goes through the morgue of the queue; see [Inspector.Dead] for what
+// that takes. It returns ErrUnknownQueue, ErrClosed, ErrFailed, or the cause of ctx.
 func (x *Executor) Explain(ctx context.Context, queue, id string) (Explanation, error) {
 	ctx, err := usable(ctx)
 	if err != nil {
@@ -103,16 +121,20 @@ func (x *Executor) Explain(ctx context.Context, queue, id string) (Explanation, 
 	if err != nil {
 		return Explanation{}, err
 	}
-	e := Explanation{Queue: queue, ID: id, State: JobUnknown, Attempt: 1}
+	return q.explain(ctx, id)
+}
+
+func (q *queue) explain(ctx context.Context, id string) (Explanation, error) {
+	e := Explanation{Queue: q.name, ID: id, State: JobUnknown, Attempt: 1}
 	var s shard.Status
 	if err := q.actors[q.route([]byte(id))-q.first].Do(ctx, func(c *shard.Core) { s = c.Status(id) }); err != nil {
 		return Explanation{}, border(err)
 	}
 	if !s.Known {
-		return e, nil
+		return e, q.explainDead(ctx, &e)
 	}
 	e.Due, e.Attempt, e.LastError, e.Payloads = time.Unix(0, s.Due), s.Retry+firstAttempt, s.LastError, s.Payloads
-	e.Paused = x.pauses.over(q.name, s.Paused)
+	e.Paused = q.x.pauses.over(q.name, s.Paused)
 	switch {
 	case s.Running:
 		e.State = JobRunning
@@ -121,8 +143,8 @@ func (x *Executor) Explain(ctx context.Context, queue, id string) (Explanation, 
 	case e.Paused != nil:
 		e.State = JobPaused
 	case s.Parked:
-		if !x.limits.explain(&e) {
-			x.locks.explain(q, &e)
+		if !q.x.limits.explain(&e) {
+			q.x.locks.explain(q, &e)
 		}
 	case e.Due.After(time.Now()):
 		e.State = JobScheduled
@@ -158,7 +180,7 @@ func (l *locks) explain(q *queue, e *Explanation) {
 		keys := place.Keys()
 		e.More = max(len(keys)-MaxListed, 0)
 		for _, key := range keys[:len(keys)-e.More] {
-			e.Unique = append(e.Unique, newLeaseStatus(l.unique.Status(key)))
+			e.Unique = append(e.Unique, l.leaseStatus(key))
 		}
 		return
 	}
@@ -187,8 +209,11 @@ func (e Explanation) String() string {
 	if e.State != JobRunning && len(e.Paused) > 0 {
 		fmt.Fprintf(&b, " (pause of the %s)", strings.Join(e.Paused, ", "))
 	}
-	if e.Attempt > 1 {
+	if e.Attempt > 1 && e.State != JobDead {
 		fmt.Fprintf(&b, ", failed %d times: %s", e.Attempt-1, brief(e.LastError))
+	}
+	if e.State == JobDead {
+		fmt.Fprintf(&b, ", %d payloads are in the morgue: %s", e.Dead, brief(e.LastError))
 	}
 	if e.Behind != "" {
 		b.WriteString("; comes after " + brief(e.Behind))
@@ -216,9 +241,12 @@ func (e Explanation) String() string {
 func (s LeaseStatus) String() string {
 	var b strings.Builder
 	b.WriteString(brief(s.Key) + ": ")
-	if s.By == "" {
+	switch {
+	case s.Called != "":
+		b.WriteString("kept for " + brief(s.Called) + ", which waits for a worker")
+	case s.By == "":
 		b.WriteString("free")
-	} else {
+	default:
 		fmt.Fprintf(&b, "held by %s (token %d) for %v", brief(s.By), s.Token, s.HeldFor)
 	}
 	if s.Remaining > 0 {

@@ -164,13 +164,27 @@ func (v *victims) takesContext() map[string]func(context.Context) error {
 		"executor.Executor.Copy":               func(ctx context.Context) error { return v.x.Copy(ctx, filepath.Join(v.dir, "no", "such")) },
 		"executor.Executor.DeleteSourceOffset": func(ctx context.Context) error { return v.x.DeleteSourceOffset(ctx, "x") },
 		"executor.Executor.EnqueueRaw":         func(ctx context.Context) error { _, err := v.x.EnqueueRaw(ctx, "q", "a", []byte("1")); return err },
-		"executor.Executor.Explain":            func(ctx context.Context) error { _, err := v.x.Explain(ctx, "q", "a"); return err },
 		"executor.Heartbeat":                   func(ctx context.Context) error { executor.Heartbeat(ctx); return errIgnored },
 		"executor.Progress":                    func(ctx context.Context) error { executor.Progress(ctx, 1, 2, ""); return errIgnored },
-		"executor.Executor.Run":                v.x.Run, // ErrState: it runs
-		"executor.Executor.SetSourceOffset":    func(ctx context.Context) error { return v.x.SetSourceOffset(ctx, "x", 1) },
-		"executor.Executor.Start":              v.x.Start,
-		"executor.Executor.Stats":              func(ctx context.Context) error { _, err := v.x.Stats(ctx); return err },
+		"executor.Inspector.Jobs": func(ctx context.Context) error {
+			_, err := v.x.Inspect().Jobs(ctx, executor.JobQuery{Queue: "q", Order: executor.OrderID})
+			return err
+		},
+		"executor.Inspector.Job": func(ctx context.Context) error { _, err := v.x.Inspect().Job(ctx, "q", "a"); return err },
+		"executor.Inspector.Dead": func(ctx context.Context) error {
+			_, err := v.x.Inspect().Dead(ctx, executor.DeadQuery{Queue: "q"})
+			return err
+		},
+		"executor.Inspector.Queues": func(ctx context.Context) error { _, err := v.x.Inspect().Queues(ctx); return err },
+		"executor.Inspector.Running": func(ctx context.Context) error {
+			_, err := v.x.Inspect().Running(ctx, executor.RunningQuery{})
+			return err
+		},
+		"executor.Executor.Explain":         func(ctx context.Context) error { _, err := v.x.Explain(ctx, "q", "a"); return err },
+		"executor.Executor.Run":             v.x.Run, // ErrState: it runs
+		"executor.Executor.SetSourceOffset": func(ctx context.Context) error { return v.x.SetSourceOffset(ctx, "x", 1) },
+		"executor.Executor.Start":           v.x.Start,
+		"executor.Executor.Stats":           func(ctx context.Context) error { _, err := v.x.Stats(ctx); return err },
 		"executor.Executor.Stop": func(ctx context.Context) error {
 			if ctx != nil {
 				return errIgnored // it would stop

@@ -28,7 +28,7 @@ var (
 type Inspector struct{ x *Executor }
 
 // Inspect returns the inspector of the executor. It may be called at any time,
-// and costs nothing.
+// also before Start and after Stop.
 func (x *Executor) Inspect() *Inspector { return &Inspector{x} }
 
 // The states of jobs in lists. Each job is in one of six at any moment:
@@ -78,8 +78,8 @@ type JobFilter struct {
 	// longer ago. 0: whenever; below zero is refused.
 	OlderThan time.Duration
 
-	// Failed: the last run failed, whatever the job does now. It is true of every
-	// dead payload.
+	// Failed: the job has used up a retry, whatever it does now: those that
+	// QueueStats.Retrying counts. It is true of every dead payload.
 	Failed bool
 }
 

@@ -106,9 +106,6 @@ func (i *Inspector) PausedIDs(queue string) iter.Seq2[string, error] {
 	}
 }
 
-// errNoInspector is what an Inspector says that no executor has returned.
-var errNoInspector = fmt.Errorf("%w: this inspector is of no executor; Executor.Inspect returns one", ErrState)
-
 // pause pauses the executor, or a queue by name, or lets it go on.
 func (x *Executor) pause(ctx context.Context, name string, on bool) error {
 	ctx, err := x.mayChange(ctx)

@@ -46,7 +46,7 @@ type attemptKey struct{}
 // second it is an [EventProgress], if somebody reads them.
 func Progress(ctx context.Context, done, total int64, message string) {
 	if a := attemptOf(ctx); a != nil {
-		a.say(func(r *ProgressReport) { r.Done, r.Total, r.Message = done, total, cut(message, maxProgressText) })
+		a.say(func(r *ProgressReport) { r.Done, r.Total, r.Message = done, total, opening(message, maxProgressText) })
 	}
 }
 
@@ -142,8 +142,8 @@ func (w *worker) tellProgress(s *sign) {
 	})
 }
 
-// cut returns the first n bytes of a text, as far as they are valid UTF-8, in memory
+// opening returns the first n bytes of a text, as far as they are valid UTF-8, in memory
 // of its own.
-func cut(s string, n int) string {
+func opening(s string, n int) string {
 	return strings.Clone(strings.ToValidUTF8(s[:min(n, len(s))], ""))
 }

@@ -49,6 +49,9 @@ type queue struct {
 	// call runs the handler for started items and returns an error for each. It is
 	// not guarded.
 	call func(ctx context.Context, items []*shard.Item) []error
+	// decode is what the codec of the queue makes of a payload, for people. Panics
+	// are errors.
+	decode func(payload []byte) (any, error)
 	// exhausted tells the user's hook; nil when there is none. Not guarded.
 	exhausted func(ctx context.Context, items []*shard.Item)
 }

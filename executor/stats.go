@@ -2,6 +2,7 @@ package executor
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -95,12 +96,7 @@ func (x *Executor) Stats(ctx context.Context) (Stats, error) {
 	if err != nil {
 		return Stats{}, err
 	}
-	x.mu.Lock()
-	queues := make([]*queue, 0, len(x.queues))
-	for _, q := range x.queues {
-		queues = append(queues, q)
-	}
-	x.mu.Unlock()
+	queues := x.registered()
 	s := Stats{Journal: x.journalStats(), Backlog: Backlog(x.backlog.Stats(""))}
 	s.Workers, s.Busy = x.dispatcher.load()
 	s.Paused, _ = x.pauses.of("")
@@ -115,6 +111,13 @@ func (x *Executor) Stats(ctx context.Context) (Stats, error) {
 	s.Queues = append(s.Queues, x.unregistered(queues)...)
 	slices.SortFunc(s.Queues, func(a, b QueueStats) int { return strings.Compare(a.Name, b.Name) })
 	return s, nil
+}
+
+// registered returns the queues there are, in no particular order.
+func (x *Executor) registered() []*queue {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return slices.Collect(maps.Values(x.queues))
 }
 
 // unregistered returns what the journal has of other queues.
@@ -139,7 +142,13 @@ func (t *Queue[T]) Stats(ctx context.Context) (QueueStats, error) {
 }
 
 func (q *queue) stats(ctx context.Context) (QueueStats, error) {
-	s := QueueStats{Name: q.name, Registered: true, Dead: q.x.log.Buried(q.number), Backlog: Backlog(q.x.backlog.Stats(q.name))}
+	s, _, err := q.figures(ctx)
+	return s, err
+}
+
+// figures returns those of the queue, and of each of its shards.
+func (q *queue) figures(ctx context.Context) (s QueueStats, shards []ShardStats, err error) {
+	s = QueueStats{Name: q.name, Registered: true, Dead: q.x.log.Buried(q.number), Backlog: Backlog(q.x.backlog.Stats(q.name))}
 	s.Expired = q.undertaker.expired.Load()
 	all, one := q.x.pauses.of(q.name)
 	s.Paused = all || one
@@ -154,15 +163,14 @@ func (q *queue) stats(ctx context.Context) (QueueStats, error) {
 		})
 	}
 	if err := group.Wait(); err != nil {
-		return QueueStats{}, border(err)
+		return QueueStats{}, nil, border(err)
 	}
-	for _, c := range counts {
+	for i, c := range counts {
 		s.add(c)
+		one := newShardStats(i, c, max(now-due[i], 0))
+		s.Lag, shards = max(s.Lag, one.Lag), append(shards, one)
 	}
-	if oldest := slices.Min(due); oldest <= now {
-		s.Lag = time.Duration(now - oldest)
-	}
-	return s, nil
+	return s, shards, nil
 }
 
 // add adds the figures of a shard.

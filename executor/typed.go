@@ -165,6 +165,7 @@ func (t *Queue[T]) register(x *Executor, name string, single bool, call func(con
 		}
 	}
 	t.q = &queue{settings: s, name: name, call: call, locking: locking, layers: layersOf(x.cfg.Middleware, t.cfg.Middleware)}
+	t.q.decode = func(payload []byte) (any, error) { return t.decodeOne(payload) }
 	if hook := t.cfg.RetriesExhausted; hook != nil {
 		t.q.exhausted = func(ctx context.Context, items []*shard.Item) {
 			now := time.Now().UnixNano()

@@ -101,6 +101,7 @@ func TestPeekFailsNothing(t *testing.T) {
 	require.NotNil(t, refs[0].Block.Home.Load().Cold)
 	found, err := refs[0].Peek(new(Entry))
 	require.ErrorIs(t, err, errBrokenStore)
+	require.NotErrorIs(t, err, ErrFailed)
 	require.False(t, found)
 	_, _, err = refs[0].PeekID()
 	require.ErrorIs(t, err, errBrokenStore)

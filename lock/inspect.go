@@ -105,6 +105,23 @@ func (t *Table) List() []Status {
 	return list
 }
 
+// HeldBy returns the leases that an owner holds now, by token, up to n of them. The
+// table stands still while its keys are gone through: about 1 ms for 30,000.
+func (t *Table) HeldBy(owner string, n int) []Held {
+	var o op
+	t.enter(&o)
+	var list []Held
+	for _, e := range t.entries {
+		if r := e.lease; r != nil && r.owner == owner && r.entries[0] == e { // once for all its keys
+			list = append(list, t.heldLocked(r, &o))
+		}
+	}
+	t.leave(&o)
+	o.wakes.run()
+	slices.SortFunc(list, func(a, b Held) int { return cmp.Compare(a.Token, b.Token) })
+	return list[:min(len(list), n)]
+}
+
 func (t *Table) statusLocked(e *entry, o *op) Status {
 	now, wall := o.now(), time.Now().Round(0)
 	s := Status{Key: e.key}

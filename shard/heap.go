@@ -1,5 +1,7 @@
 package shard
 
+import "slices"
+
 // ordered is what is kept in order.
 type ordered[T any] interface{ before(T) bool }
 
@@ -63,4 +65,28 @@ func (h *heap[T]) keep(f func(T) bool) {
 		kept.sink(i)
 	}
 	*h = kept
+}
+
+// each calls f for the values in order, until f returns false. It is for the first few:
+// of n values it costs n².
+func (h heap[T]) each(f func(T) bool) {
+	var next []int // places whose parents f was called for, in order
+	for at := 0; at < len(h); {
+		if !f(h[at]) {
+			return
+		}
+		for child := 2*at + 1; child <= 2*at+2 && child < len(h); child++ {
+			i, _ := slices.BinarySearchFunc(next, child, func(a, b int) int {
+				if h[a].before(h[b]) {
+					return -1
+				}
+				return 1
+			})
+			next = slices.Insert(next, i, child)
+		}
+		if len(next) == 0 {
+			return
+		}
+		at, next = next[0], next[1:]
+	}
 }

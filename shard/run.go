@@ -61,6 +61,7 @@ type Item struct {
 	settled  int           // of passed: those that have ended; the shard's own
 	removals atomic.Pointer[[]*Removal]
 	staged   atomic.Pointer[staged] // newest first; nil: nothing
+	tried    int32                  // Retry when it was handed out; see InHand
 	lane     *lane
 	hash     uint32 // of ID
 	shift    int64  // Core.shift when it was handed out
@@ -106,6 +107,15 @@ func (it *Item) Pass() bool {
 
 // Current returns the payload in hand under Config.Single.
 func (it *Item) Current() Payload { return it.Payloads[it.Outcome.Done] }
+
+// InHand returns the first payload in hand and its retry count. Any goroutine may call
+// it, as long as it keeps the worker from giving the item back.
+func (it *Item) InHand() (p Payload, retry int) {
+	if n := int(it.passed.Load()); n > 0 {
+		return it.Payloads[min(n, len(it.Payloads)-1)], -1
+	}
+	return it.Payloads[0], int(it.tried)
+}
 
 // Verdict is what became of a job that ran.
 type Verdict uint8
@@ -162,6 +172,7 @@ func (it *Item) begin(l *lane, limit int) {
 	it.Retry, it.Due, it.lane = l.retry(), l.due, l
 	it.LastError, it.History, it.Outcome, it.Claim, it.over, it.settled = "", nil, Outcome{}, nil, false, 0
 	it.state.Store(handed)
+	it.tried = int32(it.Retry)
 	if p := l.past(); p != nil {
 		it.LastError, it.History = p.err, p.failures()
 	}

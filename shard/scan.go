@@ -32,8 +32,8 @@ const (
 // It is the number of a lane, which a lane keeps for its life, whatever else comes
 // and goes and however the table of ids grows or shrinks. So a walk sees each job
 // that is there all the time exactly once; one that comes or goes meanwhile, once
-// or not at all, and an id that goes and comes back may be seen twice. Numbers mean
-// nothing to another process, or after a restart.
+// or not at all, and an id that goes and comes back may be seen twice. Numbers are
+// those of one process: a restart gives others.
 type Cursor uint32
 
 // View is a job as a walk shows it. It takes no look at the journal.

@@ -95,3 +95,38 @@ func TestScanSurvivesChanges(t *testing.T) {
 		g.close()
 	}
 }
+
+// A job of many payloads is shown from its front, whatever order they came in and
+// whichever of them are gone.
+func TestDetail(t *testing.T) {
+	r := rand.New(rand.NewPCG(14, 14))
+	for _, merge := range []Merge{MergeKeepAll, MergeKeepLast} {
+		g := newRig(t, Config{Merge: merge, MaxPayloads: 3}, 1)
+		c := g.cores[0]
+		for i := range 500 {
+			g.put(journal.Entry{ID: []byte("id"), Score: float64(r.IntN(300)), Payload: fmt.Append(nil, i%200)})
+			if i%20 != 0 {
+				continue
+			}
+			n := 1 + r.IntN(30)
+			d, ok := c.Detail("id", 0, n)
+			require.True(t, ok)
+			v, _ := c.view("id")
+			require.Equal(t, v.waiting[:min(n, len(v.waiting))], d.Waiting)
+			require.Equal(t, len(v.waiting), d.Payloads)
+		}
+		run := c.NewRun()
+		require.True(t, c.Take(0, run))
+		d, _ := c.Detail("id", 0, 5)
+		v, _ := c.view("id")
+		require.Equal(t, StateRunning, d.State)
+		require.Equal(t, v.out, d.InHand)
+		require.Equal(t, v.waiting[:5], d.Waiting)
+		_, ok := c.Detail("other", 0, 5)
+		require.False(t, ok)
+		require.Empty(t, must2(c.Detail("id", 0, 0)).Waiting)
+		g.close()
+	}
+}
+
+func must2(d Detail, _ bool) Detail { return d }

@@ -116,6 +116,17 @@ func (q *fifo[T]) all(f func(T)) {
 	}
 }
 
+// each calls f for the values in order, until f returns false.
+func (q *fifo[T]) each(f func(T) bool) {
+	for c := q.head; c != nil; c = c.next {
+		for _, v := range c.values[c.from:c.to] {
+			if !f(v) {
+				return
+			}
+		}
+	}
+}
+
 func (q *fifo[T]) pop() T {
 	c := q.head
 	v := c.values[c.from]

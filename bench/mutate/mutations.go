@@ -57,6 +57,11 @@ var (
 	turns     = gate{"./executor", "^(TestCalled|TestUniqueKeeps|TestReplaced|TestCounted|TestLastErrorIs)"}
 	exhausted = gate{"./executor", "^TestLowkiq_L11"}
 	crowds    = gate{"./executor", "^(TestSlowJob|TestSlowBatch|TestCrashBeside)"}
+	listings  = gate{"./executor/internal/listing", "."}
+	paces     = gate{"./executor/internal/pace", "."}
+	walks     = gate{"./shard", "^Test(Scan|Detail)"}
+	peeks     = gate{"./journal", "^TestPeek"}
+	looks     = gate{"./executor", "^(TestLowkiq_L(19|21|24)|TestBadQueries|TestCursorsAfter|TestJob(With|Is)|TestExplainTells|TestRunningShows)"}
 	shares    = gate{"./executor", "^(TestFlood|TestWeights|TestNoCredit|TestMaxConcurrent)"}
 	schedules = gate{"./executor", "^TestInOrder"}
 	oldest    = gate{"./executor", "^TestStatsLag"}
@@ -236,7 +241,20 @@ var mutations = []mutation{
 	{"tell the hook of the error before", "executor/typed.go", "				it.LastError = it.Outcome.Error // of this very run\n", "				_ = it\n", exhausted},
 	{"the newest due job of a queue first", "executor/scheduler.go", "(c.queue == b.queue && c.due < b.due)", "(c.queue == b.queue && c.due > b.due)", schedules},
 	{"look before the shard has offered", "executor/dispatcher.go", "strict: isInOrder,", "strict: false,", schedules},
-	{"the lag of the first shard", "executor/stats.go", "oldest := slices.Min(due); oldest", "oldest := due[0]; oldest", oldest},
+	{"the lag of the last shard", "executor/stats.go", "max(s.Lag, one.Lag)", "one.Lag", oldest},
+
+	{"a page that begins with the last row of the one before", "executor/internal/listing/key.go", "p.sign*k.Compare(*p.after) <= 0", "p.sign*k.Compare(*p.after) < 0", listings},
+	{"a cursor of any list", "executor/internal/listing/cursor.go", "	h.Write([]byte(list))\n", "", listings},
+	{"readers without a pause", "executor/internal/pace/pace.go", "works := busy()", "works := busy() && false", paces},
+	{"a walk that passes jobs by", "shard/scan.go", "last = at | slabLanes\n", "last = at | slabLanes + 64\n", walks},
+	{"payloads of a job in the order of their heap", "shard/detail.go", "b.order.heap.each(take)", "slices.IndexFunc(b.order.heap, func(h *hashed) bool { return !take(h) })", walks},
+	{"a log that fails for who only looks", "journal/internal/block/peek.go", "			return false, err\n", "			if err != nil {\n				err = rest.Cold.reader.fail(err)\n			}\n			return false, err\n", peeks},
+	{"a cursor of no queue", "executor/inspectjobs.go", "query.Order, query.Descending, query.Queue)", "query.Order, query.Descending, \"\")", looks},
+	{"a page that ends with its first step", "executor/inspectjobs.go", "			if len(p.Jobs) == l.Limit {\n				return l.goesOn(p, w, k), nil\n			}\n", "", looks},
+	{"the attempt before the one in hand", "shard/run.go", "it.tried = int32(it.Retry)\n", "it.tried = int32(it.Retry) - 1\n", looks},
+	{"the called as the holder", "executor/explain.go", "s.Holder.TTL == 0 && l.called(s.Holder.Token)", "false", looks},
+	{"a codec on the goroutine of the caller", "executor/inspectjob.go", "		go decodeSome(", "		decodeSome(", looks},
+	{"all bytes of a job", "executor/inspectjob.go", "if d.room == rawBytes || p.Bytes <= d.room {", "if true {", looks},
 	{"an error for a stranger is lost", "executor/batch.go", "if !each || len(own) > len(items)-len(unnamed) {", "if !each {", strangers},
 	{"forget those who wait for room", "executor/internal/backlog/waiter.go", "		w.account.add(w.weight)\n		close(w.Ready)\n", "		w.account.add(w.weight)\n", admission},
 	{"forget those behind one who goes away", "executor/internal/backlog/waiter.go", "	b.serve(c) // smaller ones may have waited behind it\n", "", admission},

@@ -10,6 +10,7 @@ import (
 func Cursor(list string, k Key) string {
 	b := binary.AppendVarint(nil, k.First)
 	b = binary.AppendVarint(b, k.Second)
+	b = binary.AppendVarint(b, k.Last)
 	b = append(b, k.ID...)
 	return base64.RawURLEncoding.EncodeToString(append(sum(list, b), b...))
 }
@@ -21,15 +22,14 @@ func Parse(list, text string) (k Key, ok bool) {
 		return Key{}, false
 	}
 	b = b[sumBytes:]
-	var n int
-	if k.First, n = binary.Varint(b); n <= 0 {
-		return Key{}, false
+	for _, number := range [...]*int64{&k.First, &k.Second, &k.Last} {
+		n := 0
+		if *number, n = binary.Varint(b); n <= 0 {
+			return Key{}, false
+		}
+		b = b[n:]
 	}
-	b = b[n:]
-	if k.Second, n = binary.Varint(b); n <= 0 {
-		return Key{}, false
-	}
-	k.ID = string(b[n:])
+	k.ID = string(b)
 	return k, true
 }
 

@@ -6,15 +6,17 @@ import (
 	"strings"
 )
 
-// Key is the place of a row in an order. No two rows of a list have the same.
+// Key is the place of a row in an order: what comes first decides first. No two rows
+// of a list have the same.
 type Key struct {
 	First, Second int64
 	ID            string
+	Last          int64
 }
 
 // Compare is below zero when k comes before o, and zero when they are the same.
 func (k Key) Compare(o Key) int {
-	return cmp.Or(k.numbers(o), strings.Compare(k.ID, o.ID))
+	return cmp.Or(k.numbers(o), strings.Compare(k.ID, o.ID), cmp.Compare(k.Last, o.Last))
 }
 
 // numbers compares what is known of a row before its ID is.
@@ -48,7 +50,8 @@ func NewPage[T any](limit int, descending bool, after *Key) *Page[T] {
 }
 
 // May reports whether a row with these numbers might be on the page, whatever its
-// ID. What Offer would refuse because the page is full is more, see Rows.
+// ID. One that is not, because the page is full of others before it, counts as
+// offered.
 func (p *Page[T]) May(first, second int64) bool {
 	k := Key{First: first, Second: second}
 	if p.after != nil && p.sign*k.numbers(*p.after) < 0 {
@@ -61,18 +64,24 @@ func (p *Page[T]) May(first, second int64) bool {
 	return true
 }
 
+// Takes reports whether Offer would put a row with this key on the page.
+func (p *Page[T]) Takes(k Key) bool {
+	if p.after != nil && p.sign*k.Compare(*p.after) <= 0 {
+		return false
+	}
+	full := len(p.rows) == p.limit
+	p.more = p.more || full
+	return !full || p.sign*k.Compare(p.rows[0].key) < 0
+}
+
 // Offer puts a row on the page if it is behind the key and among the first.
 func (p *Page[T]) Offer(k Key, value T) {
-	if p.after != nil && p.sign*k.Compare(*p.after) <= 0 {
-		return
-	}
-	if len(p.rows) < p.limit {
+	switch {
+	case !p.Takes(k):
+	case len(p.rows) < p.limit:
 		p.rows = append(p.rows, row[T]{k, value})
 		p.rise(len(p.rows) - 1)
-		return
-	}
-	p.more = true
-	if p.sign*k.Compare(p.rows[0].key) < 0 {
+	default:
 		p.rows[0] = row[T]{k, value}
 		p.sink()
 	}
@@ -82,7 +91,10 @@ func (p *Page[T]) Offer(k Key, value T) {
 // whether rows were offered that come behind it. The page is of no use afterwards.
 func (p *Page[T]) Rows() (values []T, last Key, more bool) {
 	slices.SortFunc(p.rows, func(a, b row[T]) int { return p.sign * a.key.Compare(b.key) })
-	for _, r := range p.rows {
+	for i, r := range p.rows {
+		if i > 0 && r.key == p.rows[i-1].key {
+			continue // it went and came back while the rows were gone through
+		}
 		values, last = append(values, r.value), r.key
 	}
 	return values, last, p.more

@@ -20,7 +20,7 @@ func TestPagesAgainstASort(t *testing.T) {
 		limit, descending := 1+r.IntN(7), r.IntN(2) == 0
 		rows := make(map[listing.Key]bool) // whether it stays
 		add := func(stays bool) {
-			rows[listing.Key{First: r.Int64N(5), Second: r.Int64N(3), ID: fmt.Sprint(r.IntN(1000))}] = stays
+			rows[listing.Key{First: r.Int64N(5), Second: r.Int64N(3), ID: fmt.Sprint(r.IntN(50)), Last: r.Int64N(4)}] = stays
 		}
 		for range r.IntN(60) {
 			add(r.IntN(2) == 0)
@@ -77,7 +77,7 @@ func TestPagesAgainstASort(t *testing.T) {
 }
 
 func TestCursorsBelongToTheirList(t *testing.T) {
-	for _, k := range []listing.Key{{}, {First: -1, Second: 1 << 62, ID: "id\x00\xff"}, {ID: "a"}} {
+	for _, k := range []listing.Key{{}, {First: -1, Second: 1 << 62, ID: "id\x00\xff", Last: 7}, {ID: "a"}} {
 		text := listing.Cursor("list", k)
 		got, ok := listing.Parse("list", text)
 		require.True(t, ok)

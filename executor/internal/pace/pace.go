@@ -1,12 +1,3 @@
-// Package pace keeps those who only look from taking the processor from those who
-// work: all of them together get a small share of it.
-//
-// Work is done in pieces, one at a time for all who share a Pacer, in the order in
-// which they asked. What a piece has taken is paid for with a pause, so that in the
-// long run pieces take no more than the share; a short burst is free. While nobody
-// works there is no pause.
-//
-// It starts no goroutine, and calls what it is given under no lock.
 package pace
 
 import (
@@ -30,23 +21,26 @@ func New(share float64, burst time.Duration) *Pacer {
 
 // Do does a piece of work when its turn has come, and returns its error, or the
 // cause of ctx, and then has done nothing. busy reports whether there is work that
-// the piece might take the processor from.
-func (p *Pacer) Do(ctx context.Context, busy func() bool, piece func() error) error {
+// the piece might take the processor from; the piece says how long it has kept one
+// busy, without what it waited for others.
+func (p *Pacer) Do(ctx context.Context, busy func() bool, piece func() (time.Duration, error)) error {
 	select {
 	case p.turn <- struct{}{}:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 	defer func() { <-p.turn }()
-	if !busy() {
-		return piece()
+	works := busy()
+	if works {
+		if err := p.pause(ctx); err != nil {
+			return err
+		}
 	}
-	if err := p.pause(ctx); err != nil {
-		return err
+	cost, err := piece()
+	if works {
+		p.pay(time.Now(), cost)
 	}
-	began := time.Now()
-	defer func() { p.pay(began, time.Now()) }()
-	return piece()
+	return err
 }
 
 func (p *Pacer) pause(ctx context.Context) error {
@@ -65,10 +59,10 @@ func (p *Pacer) pause(ctx context.Context) error {
 }
 
 // pay moves the time of the next piece by what this one cost.
-func (p *Pacer) pay(began, ended time.Time) {
-	saved := ended.Add(-time.Duration(float64(p.burst) / p.share)) // what was not used is kept, up to a burst
+func (p *Pacer) pay(now time.Time, cost time.Duration) {
+	saved := now.Add(-time.Duration(float64(p.burst) / p.share)) // what was not used is kept, up to a burst
 	if p.next.Before(saved) {
 		p.next = saved
 	}
-	p.next = p.next.Add(time.Duration(float64(ended.Sub(began)) / p.share))
+	p.next = p.next.Add(time.Duration(float64(cost) / p.share))
 }

@@ -6,7 +6,7 @@ import "github.com/strandjobs/strand/journal/internal/format"
 // who got the Ref from its owner a moment ago, and looks on while the owner goes on.
 // False: it has ended, and is gone. True of one that has ended, and is still there.
 //
-// Like Read it may read the disk. But an error does not fail the log: who only looks
+// The zero Ref is not found. Like Read it may read the disk. But an error does not fail the log: who only looks
 // is no reason to stop.
 func (r Ref) Peek(e *format.Entry) (found bool, err error) {
 	return r.peek(func(d *format.Decoder, b *Block) { d.Entry(e, b.First, b.Base) })
@@ -14,6 +14,9 @@ func (r Ref) Peek(e *format.Entry) (found bool, err error) {
 
 // PeekID is Peek for the id alone, which is cheaper. It must not be changed.
 func (r Ref) PeekID() (id []byte, found bool, err error) {
+	if r.IsZero() {
+		return nil, false, nil
+	}
 	if at, rest := r.follow(r.Block.Home.Load()); rest != nil && rest.Cold == nil {
 		d := format.Decoder{B: rest.data, Off: int(at.Off)} // no allocation: there may be millions
 		id, _ = d.Head()
@@ -24,6 +27,9 @@ func (r Ref) PeekID() (id []byte, found bool, err error) {
 }
 
 func (r Ref) peek(f func(*format.Decoder, *Block)) (found bool, err error) {
+	if r.IsZero() {
+		return false, nil
+	}
 	for h := r.Block.Home.Load(); h != nil; {
 		at, rest := r.follow(h)
 		var bug, err error

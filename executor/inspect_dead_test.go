@@ -1,0 +1,243 @@
+package executor_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/journal"
+)
+
+// deadPages walks through a list, calls between after each page, and returns all rows.
+func deadPages(t testing.TB, x *executor.Executor, query executor.DeadQuery, between func()) (rows []executor.DeadInfo) {
+	t.Helper()
+	for {
+		page, err := x.Inspect().Dead(t.Context(), query)
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(page.Dead), cmp.Or(query.Limit, executor.DefaultListLimit))
+		rows = append(rows, page.Dead...)
+		if page.Next == "" {
+			return rows
+		}
+		query.Cursor = page.Next
+		between()
+	}
+}
+
+// L19: the morgue by id and by time of death, in both directions, with filters, while
+// others die and are put back.
+func TestLowkiq_L19_TheMorgueInAllOrders(t *testing.T) {
+	bubbles(t, 3, 190, func(t *testing.T, r *rand.Rand) {
+		x := openOn(t, new(journal.Memory), executor.Config{})
+		healed := false
+		q := handle(t, x, "q", func(_ context.Context, job executor.Merged[string]) error {
+			if healed {
+				return nil
+			}
+			return executor.Cancel(fmt.Errorf("%s %s", errBoom, job.ID))
+		}, executor.QueueConfig[string]{Shards: 2})
+		start(t, x)
+		stay := make(map[uint64]string)
+		for range 40 {
+			id := fmt.Sprintf("%c-%d", 'a'+rune(r.IntN(3)), r.IntN(10))
+			stay[enqueue(t, q, id, "payload").Position] = id
+			synctest.Wait()
+			time.Sleep(time.Duration(r.IntN(2)) * time.Minute)
+		}
+		var others []string
+		change := func() {
+			for range r.IntN(3) {
+				if len(others) == 60 {
+					break // or a list in their order would never end
+				}
+				others = append(others, fmt.Sprint("other-", len(others)))
+				enqueue(t, q, others[len(others)-1], "payload")
+				synctest.Wait()
+			}
+			if len(others) > 0 && r.IntN(2) == 0 {
+				healed = true
+				_, err := q.Requeue(t.Context(), others[r.IntN(len(others))])
+				require.NoError(t, err)
+				synctest.Wait()
+				healed = false
+			}
+		}
+		for order, compare := range map[executor.DeadOrder]func(a, b executor.DeadInfo) int{
+			executor.DeadOrderPosition: func(a, b executor.DeadInfo) int { return cmp.Compare(a.Position, b.Position) },
+			executor.DeadOrderID: func(a, b executor.DeadInfo) int {
+				return cmp.Or(strings.Compare(a.ID, b.ID), cmp.Compare(a.Position, b.Position))
+			},
+			executor.DeadOrderAt: func(a, b executor.DeadInfo) int {
+				return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Position, b.Position))
+			},
+		} {
+			for _, descending := range []bool{false, true}[:1+min(int(order), 1)] {
+				query := executor.DeadQuery{Queue: "q", Order: order, Descending: descending, Limit: 1 + r.IntN(9)}
+				seen := make(map[uint64]int)
+				for _, row := range deadPages(t, x, query, change) {
+					seen[row.Position]++
+				}
+				for p, id := range stay {
+					require.Equal(t, 1, seen[p], "%s, %+v", id, query)
+				}
+				got := deadPages(t, x, query, func() {})
+				want := slices.Clone(got)
+				slices.SortFunc(want, compare)
+				if descending {
+					slices.Reverse(want)
+				}
+				require.Equal(t, want, got)
+				require.Len(t, got, stats(t, q).Dead)
+			}
+		}
+		all := deadPages(t, x, executor.DeadQuery{Queue: "q"}, func() {})
+		for _, c := range []struct {
+			query executor.DeadQuery
+			want  func(executor.DeadInfo) bool
+		}{
+			{executor.DeadQuery{Filter: executor.JobFilter{IDPrefix: "b-"}}, func(d executor.DeadInfo) bool { return strings.HasPrefix(d.ID, "b-") }},
+			{executor.DeadQuery{Filter: executor.JobFilter{ErrorContains: "boom c"}}, func(d executor.DeadInfo) bool { return strings.HasPrefix(d.ID, "c") }},
+			{executor.DeadQuery{Filter: executor.JobFilter{OlderThan: 10 * time.Minute}}, func(d executor.DeadInfo) bool { return time.Since(d.EnqueuedAt) > 10*time.Minute }},
+			{executor.DeadQuery{DiedBefore: 10 * time.Minute}, func(d executor.DeadInfo) bool { return time.Since(d.At) > 10*time.Minute }},
+		} {
+			for order := range executor.DeadOrder(3) {
+				c.query.Queue, c.query.Order, c.query.Limit = "q", order, 4
+				got := deadPages(t, x, c.query, func() {})
+				slices.SortFunc(got, func(a, b executor.DeadInfo) int { return cmp.Compare(a.Position, b.Position) })
+				require.Equal(t, slices.DeleteFunc(slices.Clone(all), func(d executor.DeadInfo) bool { return !c.want(d) }), got)
+			}
+		}
+	})
+}
+
+// What makes no sense is refused, with the value and what to do.
+func TestBadQueries(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{})
+		handle(t, x, "other", (&probe{}).handle, executor.QueueConfig[string]{})
+		for i := range 30 {
+			enqueue(t, q, fmt.Sprint(i), "")
+		}
+		i, ctx := x.Inspect(), t.Context()
+		long := strings.Repeat("x", 2000)
+		for text, query := range map[string]executor.JobQuery{
+			"Limit is -1":                {Limit: -1},
+			"Limit is 1001":              {Limit: 1001},
+			"Order is 4":                 {Order: 4},
+			"Descending has no meaning":  {Descending: true},
+			`in the state "dead"`:        {States: []executor.JobState{executor.JobDead}},
+			`in the state "wating"`:      {States: []executor.JobState{"wating"}},
+			"IDPrefix has 2000 bytes":    {Filter: executor.JobFilter{IDPrefix: long}},
+			"ErrorContains has 2000":     {Filter: executor.JobFilter{ErrorContains: long}},
+			"OlderThan is -1s":           {Filter: executor.JobFilter{OlderThan: -time.Second}},
+			"does not belong":            {Cursor: "nonsense"},
+			"queue, order and direction": {Cursor: long},
+		} {
+			query.Queue = "q"
+			_, err := i.Jobs(ctx, query)
+			want := executor.ErrInvalidQuery
+			if query.Cursor != "" {
+				want = executor.ErrInvalidCursor
+			}
+			require.ErrorIs(t, err, want)
+			require.ErrorContains(t, err, text)
+			require.Less(t, len(err.Error()), 600)
+			if query.States == nil {
+				_, err = i.Dead(ctx, executor.DeadQuery{
+					Queue: "q", Order: executor.DeadOrder(query.Order), Descending: query.Descending, Filter: query.Filter, Limit: query.Limit, Cursor: query.Cursor,
+				})
+				require.ErrorIs(t, err, want)
+			}
+		}
+		_, err := i.Dead(ctx, executor.DeadQuery{Queue: "q", DiedBefore: -1})
+		require.ErrorIs(t, err, executor.ErrInvalidQuery)
+		_, err = i.Running(ctx, executor.RunningQuery{Limit: -1})
+		require.ErrorIs(t, err, executor.ErrInvalidQuery)
+
+		// A cursor belongs to its queue, order and direction.
+		page, err := i.Jobs(ctx, executor.JobQuery{Queue: "q", Order: executor.OrderID, Limit: 3})
+		require.NoError(t, err)
+		for _, query := range []executor.JobQuery{
+			{Queue: "other", Order: executor.OrderID}, {Queue: "q", Order: executor.OrderDue}, {Queue: "q"}, {Queue: "q", Order: executor.OrderID, Descending: true},
+		} {
+			query.Cursor = page.Next
+			_, err := i.Jobs(ctx, query)
+			require.ErrorIs(t, err, executor.ErrInvalidCursor, "%+v", query)
+		}
+		_, err = i.Dead(ctx, executor.DeadQuery{Queue: "q", Order: executor.DeadOrderID, Cursor: page.Next})
+		require.ErrorIs(t, err, executor.ErrInvalidCursor)
+
+		for name, call := range map[string]func() error{
+			"Jobs":    func() error { _, err := i.Jobs(ctx, executor.JobQuery{Queue: "nope"}); return err },
+			"Job":     func() error { _, err := i.Job(ctx, "nope", "1"); return err },
+			"Dead":    func() error { _, err := i.Dead(ctx, executor.DeadQuery{}); return err },
+			"Running": func() error { _, err := i.Running(ctx, executor.RunningQuery{Queue: "nope"}); return err },
+		} {
+			require.ErrorIs(t, call(), executor.ErrUnknownQueue, name)
+		}
+		for _, id := range []string{"", long} {
+			_, err := i.Job(ctx, "q", id)
+			require.ErrorIs(t, err, executor.ErrInvalidID)
+		}
+		for _, none := range []*executor.Inspector{nil, new(executor.Inspector)} {
+			_, err1 := none.Jobs(ctx, executor.JobQuery{Queue: "q"})
+			_, err2 := none.Job(ctx, "q", "1")
+			_, err3 := none.Dead(ctx, executor.DeadQuery{Queue: "q"})
+			_, err4 := none.Queues(ctx)
+			_, err5 := none.Running(ctx, executor.RunningQuery{})
+			for _, err := range []error{err1, err2, err3, err4, err5} {
+				require.ErrorIs(t, err, executor.ErrState)
+			}
+		}
+		errEnough := errors.New("enough")
+		ended, cancel := context.WithCancelCause(ctx)
+		cancel(errEnough)
+		_, err = i.Jobs(ended, executor.JobQuery{Queue: "q"})
+		require.ErrorIs(t, err, errEnough)
+		_, err = i.Dead(ended, executor.DeadQuery{Queue: "q"})
+		require.ErrorIs(t, err, errEnough)
+		stop(t, x)
+		_, err = i.Jobs(ctx, executor.JobQuery{Queue: "q"})
+		require.ErrorIs(t, err, executor.ErrClosed)
+		_, err = i.Job(ctx, "q", "1")
+		require.ErrorIs(t, err, executor.ErrClosed)
+		_, err = i.Queues(ctx)
+		require.ErrorIs(t, err, executor.ErrClosed)
+		_, err = i.Dead(ctx, executor.DeadQuery{Queue: "q"})
+		require.ErrorIs(t, err, executor.ErrClosed)
+	})
+}
+
+// A cursor with an order stays good after a restart, one without does not.
+func TestCursorsAfterARestart(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		x := openOn(t, disk, executor.Config{})
+		q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{})
+		for i := range 30 {
+			enqueue(t, q, fmt.Sprintf("%02d", i), "")
+		}
+		ordered, err := x.Inspect().Jobs(t.Context(), executor.JobQuery{Queue: "q", Order: executor.OrderID})
+		require.NoError(t, err)
+		plain, err := x.Inspect().Jobs(t.Context(), executor.JobQuery{Queue: "q"})
+		require.NoError(t, err)
+		stop(t, x)
+		x = openOn(t, disk.Crash(), executor.Config{})
+		handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{Shards: 2})
+		rest := pages(t, x, executor.JobQuery{Queue: "q", Order: executor.OrderID, Cursor: ordered.Next}, func() {})
+		require.Equal(t, []string{"25 ready", "26 ready", "27 ready", "28 ready", "29 ready"}, names(rest))
+		_, err = x.Inspect().Jobs(t.Context(), executor.JobQuery{Queue: "q", Cursor: plain.Next})
+		require.ErrorIs(t, err, executor.ErrInvalidCursor)
+	})
+}

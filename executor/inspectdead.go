@@ -1,0 +1,245 @@
+package executor
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/strandjobs/strand/executor/internal/listing"
+	"github.com/strandjobs/strand/journal"
+)
+
+// DeadOrder is an order of dead payloads in a list.
+type DeadOrder uint8
+
+const (
+	// DeadOrderPosition: in the order in which they were accepted. A page costs no
+	// more than what is on it. The default.
+	DeadOrderPosition DeadOrder = iota
+	// DeadOrderID: by id, byte by byte, then by position.
+	DeadOrderID
+	// DeadOrderAt: by the time of death, then by position.
+	DeadOrderAt
+)
+
+// DeadQuery says which dead payloads of a queue to list.
+type DeadQuery struct {
+	Queue      string // by name; it must be registered
+	Order      DeadOrder
+	Descending bool // the other way round; not with DeadOrderPosition
+
+	// Filter: ErrorContains is about DeadInfo.Error, OlderThan about EnqueuedAt.
+	Filter JobFilter
+	// DiedBefore is how long ago they died at least. 0: whenever; below zero is
+	// refused.
+	DiedBefore time.Duration
+
+	Limit  int    // as in JobQuery
+	Cursor string // DeadPage.Next of the page before, as in JobQuery; it stays good after a restart
+}
+
+// DeadPage is a part of a list.
+type DeadPage struct {
+	Dead []DeadInfo
+	Next string // the cursor of the next page; "": this is the last one
+
+	Examined  int  // dead payloads that were looked at for it
+	Truncated bool // it ends before Limit because so many were examined; Next goes on there
+}
+
+// DeadInfo is a dead payload in a list.
+type DeadInfo struct {
+	Queue, ID  string
+	Position   uint64
+	Score      float64
+	Attempt    int       // in which it died: 1, 2, 3, …
+	Error      string    // why: its first KiB
+	At         time.Time // when it died
+	EnqueuedAt time.Time
+	Bytes      int    // of the payload
+	Preview    []byte // its first 256 bytes
+}
+
+// Dead lists dead payloads of a queue: what is in the morgue. All that is said of
+// [Inspector.Jobs] holds: of pages, whose rows are the first in order behind the
+// cursor; of the work, 10⁶ dead payloads take a second or two with an order, and
+// 100,000 are examined for a page without one; of pauses; and of errors. What died
+// a moment ago is listed when its death is on the disk.
+func (i *Inspector) Dead(ctx context.Context, query DeadQuery) (DeadPage, error) {
+	ctx, q, err := i.begin(ctx, query.Queue)
+	if err != nil {
+		return DeadPage{}, err
+	}
+	l, err := newDeadList(q, query)
+	if err != nil {
+		return DeadPage{}, err
+	}
+	if query.Order == DeadOrderPosition {
+		return l.asAccepted(ctx)
+	}
+	return l.inOrder(ctx)
+}
+
+// deadList is a query at work.
+type deadList struct {
+	DeadQuery
+	q      *queue
+	name   string
+	after  *listing.Key
+	before int64 // it was enqueued before that; Unix ns
+	died   int64 // it died before that
+}
+
+func newDeadList(q *queue, query DeadQuery) (*deadList, error) {
+	l := &deadList{DeadQuery: query, q: q, before: math.MaxInt64, died: math.MaxInt64}
+	if err := query.Filter.check(); err != nil {
+		return nil, err
+	}
+	switch {
+	case query.Order > DeadOrderAt:
+		return nil, fmt.Errorf("%w: Order is %d, the last one is DeadOrderAt, %d", ErrInvalidQuery, query.Order, DeadOrderAt)
+	case query.Order == DeadOrderPosition && query.Descending:
+		return nil, fmt.Errorf("%w: Descending has no meaning with DeadOrderPosition; set an Order", ErrInvalidQuery)
+	case query.DiedBefore < 0:
+		return nil, fmt.Errorf("%w: DiedBefore is %v, it must not be negative", ErrInvalidQuery, query.DiedBefore)
+	}
+	var err error
+	if l.Limit, err = listLimit(query.Limit); err != nil {
+		return nil, err
+	}
+	l.name = fmt.Sprintf("dead %d %t %s", query.Order, query.Descending, query.Queue)
+	if l.after, err = parseCursor(l.name, query.Cursor); err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	if query.Filter.OlderThan > 0 {
+		l.before = now.Add(-query.Filter.OlderThan).UnixNano()
+	}
+	if query.DiedBefore > 0 {
+		l.died = now.Add(-query.DiedBefore).UnixNano()
+	}
+	return l, nil
+}
+
+func (l *deadList) matches(b *journal.Buried) bool {
+	return strings.HasPrefix(string(b.Entry.ID), l.Filter.IDPrefix) && strings.Contains(b.Reason, l.Filter.ErrorContains) &&
+		b.Entry.AcceptedAt() < l.before && b.At < l.died
+}
+
+// key is the place of a dead payload in the order.
+func (l *deadList) key(b *journal.Buried) listing.Key {
+	if l.Order == DeadOrderAt {
+		return listing.Key{First: b.At, Last: int64(b.Entry.Position)}
+	}
+	return listing.Key{ID: string(b.Entry.ID), Last: int64(b.Entry.Position)}
+}
+
+func (l *deadList) inOrder(ctx context.Context) (p DeadPage, err error) {
+	page := listing.NewPage[DeadInfo](l.Limit, l.Descending, l.after)
+	err = l.q.seeDead(ctx, 0, func(b *journal.Buried) bool {
+		p.Examined++
+		if l.matches(b) && page.Takes(l.key(b)) {
+			page.Offer(l.key(b), l.q.deadInfo(b))
+		}
+		return true
+	})
+	if err != nil {
+		return DeadPage{}, err
+	}
+	rows, last, more := page.Rows()
+	if p.Dead = rows; more {
+		p.Next = listing.Cursor(l.name, last)
+	}
+	return p, nil
+}
+
+func (l *deadList) asAccepted(ctx context.Context) (p DeadPage, err error) {
+	var from journal.Position
+	if l.after != nil {
+		from = journal.Position(l.after.Last) + 1
+	}
+	var last listing.Key
+	err = l.q.seeDead(ctx, from, func(b *journal.Buried) bool {
+		if len(p.Dead) == l.Limit || p.Examined == maxExamined {
+			p.Next, p.Truncated = listing.Cursor(l.name, last), len(p.Dead) < l.Limit
+			return false
+		}
+		p.Examined++
+		last.Last = int64(b.Entry.Position)
+		if l.matches(b) {
+			p.Dead = append(p.Dead, l.q.deadInfo(b))
+		}
+		return true
+	})
+	if err != nil {
+		return DeadPage{}, err
+	}
+	return p, nil
+}
+
+// deadPerTurn is how many dead payloads are read at once, unless they are large.
+const deadPerTurn = 256
+
+// seeDead calls f for the dead payloads from a position on, in the order in which
+// they were accepted, until f returns false, some in each of its turns.
+func (q *queue) seeDead(ctx context.Context, from journal.Position, f func(*journal.Buried) bool) error {
+	x := q.x
+	for more := true; more; {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		err := x.inspection.pacer.Do(ctx, x.atWork, func() (time.Duration, error) {
+			began, n := time.Now(), 0
+			more = false
+			for b, err := range x.log.MorgueFrom(q.number, from) {
+				if err != nil {
+					return 0, border(err)
+				}
+				if n == deadPerTurn {
+					more = true
+					break
+				}
+				n++
+				from = b.Entry.Position + 1
+				if !f(&b) {
+					break
+				}
+			}
+			return time.Since(began), nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deadInfo shows a dead payload to people.
+func (q *queue) deadInfo(b *journal.Buried) DeadInfo {
+	e := &b.Entry
+	return DeadInfo{
+		Queue: q.name, ID: string(e.ID), Position: uint64(e.Position), Score: e.Score, Attempt: b.Retry + firstAttempt,
+		Error: cut(b.Reason, errorBytes), At: time.Unix(0, b.At), EnqueuedAt: time.Unix(0, e.AcceptedAt()),
+		Bytes: len(e.Payload), Preview: slices.Clone(e.Payload[:min(len(e.Payload), previewBytes)]),
+	}
+}
+
+// explainDead says of an id without a job what is in the morgue.
+func (q *queue) explainDead(ctx context.Context, e *Explanation) error {
+	if q.x.log.Buried(q.number) == 0 {
+		return nil
+	}
+	var last int64
+	return q.seeDead(ctx, 0, func(b *journal.Buried) bool {
+		if string(b.Entry.ID) != e.ID {
+			return true
+		}
+		if e.Dead++; e.Dead == 1 || b.At >= last {
+			e.State, e.LastError, e.Attempt, last = JobDead, b.Reason, b.Retry+firstAttempt, b.At
+		}
+		return true
+	})
+}

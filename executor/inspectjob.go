@@ -1,0 +1,294 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/shard"
+)
+
+// JobDetail is all that there is to see of an id: its job, and its dead payloads.
+type JobDetail struct {
+	// JobInfo of the job; LastError is its first 16 KiB. Of an id that has only dead
+	// payloads Queue, ID and State are set, to JobDead.
+	JobInfo
+	Failures []Failure // the last five of the job, oldest first; each cut as LastError is
+
+	// InHand are the payloads that a handler has, Waiting those behind them, in the
+	// order in which they will run: MaxListed of each, and More is how many there are
+	// beyond. One that ended while the detail was made is in neither.
+	InHand, Waiting []PayloadInfo
+	More            int
+
+	Holds       Holdings
+	Explanation Explanation // why it does not run, a moment later; see Executor.Explain
+
+	// Dead are the dead payloads of the id, MaxListed at most, and MoreDead how many
+	// there are beyond. Beside a job they are looked for among the first 10,000 of the
+	// morgue: DeadUnread says that there are others.
+	Dead       []DeadPayload
+	MoreDead   int
+	DeadUnread bool
+}
+
+// PayloadInfo is a payload as it is in the journal.
+type PayloadInfo struct {
+	Position   uint64
+	Score      float64
+	EnqueuedAt time.Time
+	Metadata   map[string]string // nil: none
+	Bytes      int               // of the payload
+
+	// Raw are its bytes. Of one call there is a MiB of them, or one payload: those
+	// behind that have none, and are not decoded.
+	Raw    []byte
+	Value  any   // what the codec of the queue makes of it
+	Decode error // why there is no Value; nil also when it was not decoded
+}
+
+// DeadPayload is a payload in the morgue.
+type DeadPayload struct {
+	PayloadInfo
+	Attempt  int    // in which it died
+	Error    string // why: its first 16 KiB
+	At       time.Time
+	Failures []Failure // the last five, oldest first; the last one is Error
+}
+
+// Holdings are what a job has that others may wait for, MaxListed of each kind at
+// most.
+type Holdings struct {
+	Keys   []string   // locked by Locks; those that Locks.Service keeps are not known
+	Leases []string   // keys of Unique
+	Slots  []SlotHeld // of Slots
+}
+
+// What a detail has.
+const (
+	detailBytes    = 16 << 10
+	rawBytes       = 1 << 20
+	deadBesideAJob = 10_000
+)
+
+// Job shows the job of an id, with its payloads, decoded by the codec of the queue,
+// and its dead payloads. The codec may panic, end its goroutine or block: the first
+// two are PayloadInfo.Decode, and while it blocks, Job waits until ctx ends.
+//
+// What belongs to the job is of one moment; Holds, Explanation and Dead are of later
+// ones. An id without a job is looked for in all of the morgue; see
+// [Inspector.Dead] for what that takes.
+//
+// It returns ErrUnknownQueue, ErrInvalidID, ErrUnknownJob for an id with neither a job
+// nor dead payloads, ErrContext, ErrClosed, ErrFailed, or the cause of ctx.
+func (i *Inspector) Job(ctx context.Context, queue, id string) (JobDetail, error) {
+	ctx, q, err := i.begin(ctx, queue)
+	if err != nil {
+		return JobDetail{}, err
+	}
+	if id == "" || len(id) > MaxIDBytes {
+		return JobDetail{}, fmt.Errorf("%w: it has %d bytes, it must have from 1 to %d", ErrInvalidID, len(id), MaxIDBytes)
+	}
+	d := &detail{q: q, room: rawBytes}
+	d.Queue, d.ID, d.State = queue, id, JobDead
+	for _, part := range [...]func(context.Context) error{d.lookAtJob, d.lookAtMorgue, d.explain, d.decodeAll} {
+		if err := part(ctx); err != nil {
+			return JobDetail{}, err
+		}
+	}
+	return d.JobDetail, nil
+}
+
+// detail is a JobDetail that is being made.
+type detail struct {
+	JobDetail
+	q    *queue
+	room int // bytes of payloads that it may still have
+}
+
+func (d *detail) lookAtJob(ctx context.Context) error {
+	q, id := d.q, d.ID
+	var seen struct { // a call may come after its caller has gone
+		shard.Detail
+		ok bool
+	}
+	err := q.actors[q.route([]byte(id))-q.first].Do(ctx, func(c *shard.Core) {
+		seen.Detail, seen.ok = c.Detail(id, time.Now().UnixNano(), MaxListed)
+	})
+	if err != nil || !seen.ok {
+		return border(err)
+	}
+	if d.JobInfo, err = q.info(&seen.View); err != nil {
+		return err
+	}
+	d.LastError = cut(seen.LastError, detailBytes)
+	d.Failures = cutFailures(failuresOf(seen.History, seen.LastError))
+	d.More = max(seen.Payloads-len(seen.InHand)-len(seen.Waiting), 0)
+	for _, list := range [...]struct {
+		from []shard.Payload
+		to   *[]PayloadInfo
+	}{{seen.InHand, &d.InHand}, {seen.Waiting, &d.Waiting}} {
+		for _, p := range list.from {
+			var e journal.Entry
+			found, err := p.Ref.Peek(&e)
+			if err != nil {
+				return border(err)
+			}
+			if found {
+				*list.to = append(*list.to, d.payload(&e))
+			}
+		}
+	}
+	d.Holds = q.x.locks.holdings(q, holder{Queue: q.name, ID: id})
+	return nil
+}
+
+// payload shows a payload, whose bytes are the journal's.
+func (d *detail) payload(e *journal.Entry) PayloadInfo {
+	p := PayloadInfo{
+		Position: uint64(e.Position), Score: e.Score, EnqueuedAt: time.Unix(0, e.AcceptedAt()), Metadata: metadataOf(e),
+		Bytes: len(e.Payload),
+	}
+	if d.room == rawBytes || p.Bytes <= d.room {
+		p.Raw = append([]byte{}, e.Payload...)
+	}
+	d.room = max(d.room-max(p.Bytes, 1), 0)
+	return p
+}
+
+func cutFailures(list []Failure) []Failure {
+	for i := range list {
+		list[i].Error = cut(list[i].Error, detailBytes)
+	}
+	return list
+}
+
+func (d *detail) lookAtMorgue(ctx context.Context) error {
+	if d.q.x.log.Buried(d.q.number) > 0 {
+		examined := 0
+		err := d.q.seeDead(ctx, 0, func(b *journal.Buried) bool {
+			if examined++; d.State != JobDead && examined > deadBesideAJob {
+				d.DeadUnread = true
+				return false
+			}
+			switch {
+			case string(b.Entry.ID) != d.ID:
+			case len(d.Dead) == MaxListed:
+				d.MoreDead++
+			default:
+				d.Dead = append(d.Dead, DeadPayload{
+					PayloadInfo: d.payload(&b.Entry), Attempt: b.Retry + firstAttempt, Error: cut(b.Reason, detailBytes),
+					At: time.Unix(0, b.At), Failures: cutFailures(failuresOf(b.History, b.Reason)),
+				})
+			}
+			return true
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if d.State == JobDead && len(d.Dead) == 0 {
+		return fmt.Errorf("%w: id %q of queue %q has neither a job nor dead payloads", ErrUnknownJob, brief(d.ID), d.Queue)
+	}
+	return nil
+}
+
+func (d *detail) explain(ctx context.Context) error {
+	if d.State == JobDead {
+		last := slices.MaxFunc(d.Dead, func(a, b DeadPayload) int { return a.At.Compare(b.At) })
+		d.Explanation = Explanation{
+			Queue: d.Queue, ID: d.ID, State: JobDead, Attempt: last.Attempt, LastError: last.Error, Dead: len(d.Dead) + d.MoreDead,
+		}
+		return nil
+	}
+	var err error
+	d.Explanation, err = d.q.explain(ctx, d.ID)
+	d.Explanation.LastError = cut(d.Explanation.LastError, detailBytes)
+	return err
+}
+
+// decodeAll has the codec decode what there are bytes of, on a goroutine of its own:
+// it is user code, which may end that or block.
+func (d *detail) decodeAll(ctx context.Context) error {
+	var todo []*PayloadInfo
+	for _, list := range [...][]PayloadInfo{d.InHand, d.Waiting} {
+		for i := range list {
+			todo = append(todo, &list[i])
+		}
+	}
+	for i := range d.Dead {
+		todo = append(todo, &d.Dead[i].PayloadInfo)
+	}
+	todo = slices.DeleteFunc(todo, func(p *PayloadInfo) bool { return p.Raw == nil })
+	raw := make([][]byte, len(todo))
+	for i, p := range todo {
+		raw[i] = slices.Clone(p.Raw) // the codec may write to them
+	}
+	results := make(chan []decoded, 1)
+	for len(todo) > 0 {
+		go decodeSome(d.q, raw, results)
+		select {
+		case values := <-results:
+			for i, v := range values {
+				todo[i].Value, todo[i].Decode = v.value, v.err
+			}
+			todo, raw = todo[len(values):], raw[len(values):]
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// decoded is what a codec made of a payload.
+type decoded struct {
+	value any
+	err   error
+}
+
+// decodeSome decodes payloads up to the first whose codec ends the goroutine, and
+// that, too.
+func decodeSome(q *queue, raw [][]byte, result chan<- []decoded) {
+	var values []decoded
+	over := false
+	defer func() {
+		if !over {
+			values = append(values, decoded{err: errCodecExited})
+		}
+		result <- values
+	}()
+	for _, b := range raw {
+		value, err := q.decode(b)
+		if err != nil {
+			value = nil
+		}
+		values = append(values, decoded{value, err})
+	}
+	over = true
+}
+
+var errCodecExited = errors.New("the codec ended its goroutine")
+
+// holdings returns what a job has.
+func (l *locks) holdings(q *queue, by holder) (h Holdings) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	h.Keys = l.keys.HeldBy(by, MaxListed)
+	name := by.String()
+	for _, held := range l.unique.HeldBy(name, MaxListed) {
+		h.Leases = append(h.Leases, held.Keys...)
+	}
+	h.Leases = h.Leases[:min(len(h.Leases), MaxListed)]
+	for _, s := range q.locking.slots {
+		for _, held := range s.holders() {
+			if held.Owner == name && len(h.Slots) < MaxListed {
+				h.Slots = append(h.Slots, SlotHeld{strings.Join(held.Keys, " "), held.Owner, held.Until})
+			}
+		}
+	}
+	return h
+}

@@ -1,0 +1,367 @@
+package executor
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/strandjobs/strand/executor/internal/listing"
+	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/shard"
+)
+
+// JobOrder is an order of jobs in a list.
+type JobOrder uint8
+
+const (
+	// OrderNone: as they come, about in the order in which their ids came to wait.
+	// A page costs no more than what is on it, however many jobs there are. The
+	// default.
+	OrderNone JobOrder = iota
+	// OrderID: by id, byte by byte.
+	OrderID
+	// OrderDue: by due time, and by id where these are equal.
+	OrderDue
+	// OrderAttempt: by the attempt that runs or comes next, then by due time and
+	// id.
+	OrderAttempt
+)
+
+// What a page of a list has.
+const (
+	// DefaultListLimit is how many rows a page has if the query does not say.
+	DefaultListLimit = 25
+	// MaxListLimit is how many it has at most.
+	MaxListLimit = 1000
+	// maxExamined is how many jobs are looked at for a page without an order.
+	maxExamined = 100_000
+	// errorBytes and previewBytes are how much of an error and a payload a list shows.
+	errorBytes   = 1 << 10
+	previewBytes = 256
+)
+
+// JobQuery says which jobs of a queue to list.
+type JobQuery struct {
+	Queue string // by name; it must be registered
+
+	// States are those that are wanted: JobReady, JobScheduled, JobRetrying,
+	// JobParked, JobHalted, JobRunning. None means all.
+	States []JobState
+
+	Order      JobOrder
+	Descending bool // the other way round; not with OrderNone, which has no other way
+	Filter     JobFilter
+
+	// Limit is how many rows the page has at most. 0: DefaultListLimit; above
+	// MaxListLimit and below zero it is refused.
+	Limit int
+
+	// Cursor is JobPage.Next of the page before; "": the first page. Queue, Order
+	// and Descending must be the same, the others may change.
+	Cursor string
+}
+
+// JobPage is a part of a list.
+type JobPage struct {
+	Jobs []JobInfo
+	Next string // the cursor of the next page; "": this is the last one
+
+	Examined  int  // jobs that were looked at for it
+	Truncated bool // it ends before Limit because so many were examined; Next goes on there
+}
+
+// JobInfo is a job in a list: what it was at a moment while the list was made. Those
+// of different jobs are of different moments.
+type JobInfo struct {
+	Queue, ID string
+	State     JobState  // one of the six of JobQuery.States
+	Due       time.Time // of one that runs, when what waits behind it is due
+	Attempt   int       // that runs or comes next: 1, 2, 3, …
+	LastError string    // its first KiB; "": its last run did not fail
+	Payloads  int       // that wait, run, or failed and wait
+
+	// Of the payload that runs or comes next. Zero if it ended while the list was
+	// made.
+	Position   uint64
+	Score      float64
+	EnqueuedAt time.Time
+	Bytes      int    // of the payload
+	Preview    []byte // its first 256 bytes
+}
+
+// Jobs lists jobs of a queue, while they go on.
+//
+// The cursor is the place of the last row in the order: what comes and goes
+// meanwhile moves no row to another page. A job that is there all the time, and
+// whose place in the order stays, is on exactly one page; one that comes, goes or
+// changes meanwhile may be on any number of them. A cursor with an order stays good
+// after a restart; one with OrderNone gets ErrInvalidCursor then.
+//
+// With an order each page takes a look at all jobs of the queue, unless States are
+// such that its shards know that they have none: 10⁶ jobs take a fifth of a second
+// by id, half as long otherwise. It takes no more memory than the page. With OrderNone
+// the page ends when 100,000 jobs were examined, with Truncated set, and Next goes
+// on. Ids of which only the disk has a copy are read from there, and stay there.
+//
+// The work is done in steps that keep no shard for longer than some tens of
+// microseconds. While handlers run, or payloads are accepted, all calls together
+// get a fiftieth of each processor, beyond a burst: a page of a long queue may take
+// a minute then, and ctx bounds the wait.
+//
+// It returns ErrUnknownQueue, ErrInvalidQuery, ErrInvalidCursor, ErrContext,
+// ErrClosed, ErrFailed, or the cause of ctx.
+func (i *Inspector) Jobs(ctx context.Context, query JobQuery) (JobPage, error) {
+	ctx, q, err := i.begin(ctx, query.Queue)
+	if err != nil {
+		return JobPage{}, err
+	}
+	l, err := newJobList(q, query)
+	if err != nil {
+		return JobPage{}, err
+	}
+	if query.Order == OrderNone {
+		return l.asTheyCome(ctx)
+	}
+	return l.inOrder(ctx)
+}
+
+// begin checks what all calls are given.
+func (i *Inspector) begin(ctx context.Context, queue string) (context.Context, *queue, error) {
+	if i == nil || i.x == nil {
+		return nil, nil, errNoInspector
+	}
+	ctx, err := usable(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	q, err := i.x.lookup(queue)
+	return ctx, q, err
+}
+
+var errNoInspector = fmt.Errorf("%w: this inspector is of no executor; Executor.Inspect returns one", ErrState)
+
+// jobList is a query at work.
+type jobList struct {
+	JobQuery
+	q      *queue
+	wanted [len(listed)]bool // by shard.State
+	name   string            // of the list that cursors belong to
+	after  *listing.Key      // nil: from the beginning
+	before int64             // the payload was enqueued before that; Unix ns
+}
+
+func newJobList(q *queue, query JobQuery) (*jobList, error) {
+	l := &jobList{JobQuery: query, q: q, before: math.MaxInt64}
+	if err := errorsOf(l.want(query.States), query.Filter.check()); err != nil {
+		return nil, err
+	}
+	if query.Order > OrderAttempt {
+		return nil, fmt.Errorf("%w: Order is %d, the last one is OrderAttempt, %d", ErrInvalidQuery, query.Order, OrderAttempt)
+	}
+	if query.Order == OrderNone && query.Descending {
+		return nil, fmt.Errorf("%w: Descending has no meaning with OrderNone; set an Order", ErrInvalidQuery)
+	}
+	var err error
+	if l.Limit, err = listLimit(query.Limit); err != nil {
+		return nil, err
+	}
+	l.name = fmt.Sprintf("jobs %d %t %s", query.Order, query.Descending, query.Queue)
+	if query.Order == OrderNone {
+		l.name = fmt.Sprintf("jobs of %x: %s", q.x.inspection.nonce, query.Queue)
+	}
+	if l.after, err = parseCursor(l.name, query.Cursor); err != nil {
+		return nil, err
+	}
+	if query.Filter.OlderThan > 0 {
+		l.before = time.Now().Add(-query.Filter.OlderThan).UnixNano()
+	}
+	return l, nil
+}
+
+func listLimit(n int) (int, error) {
+	switch {
+	case n < 0 || n > MaxListLimit:
+		return 0, fmt.Errorf("%w: Limit is %d, it must be from 0, for %d, to %d", ErrInvalidQuery, n, DefaultListLimit, MaxListLimit)
+	case n == 0:
+		return DefaultListLimit, nil
+	}
+	return n, nil
+}
+
+func parseCursor(list, text string) (*listing.Key, error) {
+	if text == "" {
+		return nil, nil
+	}
+	k, ok := listing.Parse(list, text)
+	if !ok {
+		return nil, fmt.Errorf("%w: %q does not belong to this list: queue, order and direction must be those of the page that it came with, and without an order the process, too",
+			ErrInvalidCursor, clip(text))
+	}
+	return &k, nil
+}
+
+func (l *jobList) want(states []JobState) error {
+	for _, s := range states {
+		i := slices.Index(listed[:], s)
+		if i < 0 {
+			return fmt.Errorf("%w: no job in a list is in the state %q; those are %q, and dead payloads are listed by Inspector.Dead", ErrInvalidQuery, clip(string(s)), listed)
+		}
+		l.wanted[i] = true
+	}
+	if len(states) == 0 {
+		for i := range l.wanted {
+			l.wanted[i] = true
+		}
+	}
+	return nil
+}
+
+// none reports whether a shard with these figures has no job that is wanted.
+func (l *jobList) none(c shard.Counts) bool {
+	w := &l.wanted
+	return c.Jobs == 0 || l.Filter.Failed && c.Retrying == 0 ||
+		!w[shard.StateReady] && !w[shard.StateScheduled] &&
+			(!w[shard.StateRetrying] || c.Retrying == 0) && (!w[shard.StateParked] || c.Parked == 0) &&
+			(!w[shard.StateHalted] || c.Halted == 0) && (!w[shard.StateRunning] || c.Running == 0)
+}
+
+// picks is what can be told of a job on its shard.
+func (l *jobList) picks(v *shard.View) bool {
+	f := &l.Filter
+	return l.wanted[v.State] && (!f.Failed || v.Retry >= 0) && (f.ErrorContains == "" || v.LastError != "")
+}
+
+// matches is the rest of the filter.
+func (l *jobList) matches(v *shard.View) (bool, error) {
+	f := &l.Filter
+	if !strings.HasPrefix(v.ID, f.IDPrefix) || !strings.Contains(v.LastError, f.ErrorContains) {
+		return false, nil
+	}
+	if f.OlderThan == 0 {
+		return true, nil
+	}
+	var e journal.Entry
+	found, err := v.First.Peek(&e)
+	return found && e.AcceptedAt() < l.before, border(err)
+}
+
+// inOrder goes through all jobs and keeps the first of them.
+func (l *jobList) inOrder(ctx context.Context) (JobPage, error) {
+	page := listing.NewPage[shard.View](l.Limit, l.Descending, l.after)
+	w := newWalk(l.q)
+	w.none = l.none
+	w.want = func(v *shard.View) bool {
+		k := l.key(v)
+		return l.picks(v) && page.May(k.First, k.Second)
+	}
+	w.take = func(_ int, v *shard.View) error {
+		ok, err := l.matches(v)
+		if err == nil && ok && page.Takes(l.key(v)) {
+			v.ID = strings.Clone(v.ID)
+			page.Offer(l.key(v), *v)
+		}
+		return err
+	}
+	if err := w.all(ctx); err != nil {
+		return JobPage{}, err
+	}
+	rows, last, more := page.Rows()
+	p := JobPage{Examined: w.examined}
+	if more {
+		p.Next = listing.Cursor(l.name, last)
+	}
+	for i := range rows {
+		if err := l.add(&p, &rows[i]); err != nil {
+			return JobPage{}, err
+		}
+	}
+	return p, nil
+}
+
+// key is the place of a job in the order.
+func (l *jobList) key(v *shard.View) listing.Key {
+	switch l.Order {
+	case OrderDue:
+		return listing.Key{First: v.Due, ID: v.ID}
+	case OrderAttempt:
+		return listing.Key{First: int64(v.Retry), Second: v.Due, ID: v.ID}
+	}
+	return listing.Key{ID: v.ID}
+}
+
+// asTheyCome goes on behind the last row, shard by shard, until the page is full.
+func (l *jobList) asTheyCome(ctx context.Context) (p JobPage, err error) {
+	var k listing.Key // the shard, and the place in it, of the last job that is dealt with
+	if l.after != nil {
+		k = *l.after
+	}
+	w := newWalk(l.q)
+	w.none, w.want = l.none, l.picks
+	w.take = func(s int, v *shard.View) error {
+		if len(p.Jobs) == l.Limit {
+			return nil
+		}
+		k.Second = int64(v.Cursor)
+		if ok, err := l.matches(v); err != nil || !ok {
+			return err
+		}
+		v.ID = strings.Clone(v.ID)
+		return l.add(&p, v)
+	}
+	for ; int(k.First) < len(w.at); k = (listing.Key{First: k.First + 1}) {
+		s := int(k.First)
+		for w.at[s] = shard.Cursor(k.Second); !w.over[s]; k.Second = int64(w.at[s]) {
+			if w.examined >= maxExamined {
+				return l.goesOn(p, w, k), nil
+			}
+			if err := w.step(ctx, s, l.stride(len(p.Jobs))); err != nil {
+				return JobPage{}, err
+			}
+			if len(p.Jobs) == l.Limit {
+				return l.goesOn(p, w, k), nil
+			}
+		}
+	}
+	p.Examined = w.examined
+	return p, nil
+}
+
+// goesOn ends a page behind which there may be another one.
+func (l *jobList) goesOn(p JobPage, w *walk, k listing.Key) JobPage {
+	p.Next, p.Examined, p.Truncated = listing.Cursor(l.name, k), w.examined, len(p.Jobs) < l.Limit
+	return p
+}
+
+// stride is how many jobs to look at next when a page without an order has so many.
+func (l *jobList) stride(rows int) int {
+	if l.Filter == (JobFilter{}) && len(l.States) == 0 {
+		return min(l.Limit-rows, jobsPerVisit)
+	}
+	return jobsPerVisit
+}
+
+// add puts a job on the page, with what its payload says.
+func (l *jobList) add(p *JobPage, v *shard.View) error {
+	info, err := l.q.info(v)
+	p.Jobs = append(p.Jobs, info)
+	return err
+}
+
+// info shows a job to people.
+func (q *queue) info(v *shard.View) (JobInfo, error) {
+	info := JobInfo{
+		Queue: q.name, ID: v.ID, State: stateOf(v.State), Due: time.Unix(0, v.Due), Attempt: v.Retry + firstAttempt,
+		LastError: cut(v.LastError, errorBytes), Payloads: v.Payloads,
+	}
+	var e journal.Entry
+	found, err := v.First.Peek(&e)
+	if !found || err != nil {
+		return info, border(err)
+	}
+	info.Position, info.Score, info.EnqueuedAt = uint64(e.Position), e.Score, time.Unix(0, e.AcceptedAt())
+	info.Bytes, info.Preview = len(e.Payload), slices.Clone(e.Payload[:min(len(e.Payload), previewBytes)])
+	return info, nil
+}

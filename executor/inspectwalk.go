@@ -1,0 +1,191 @@
+package executor
+
+import (
+	"context"
+	"math/rand/v2"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/strandjobs/strand/executor/internal/pace"
+	"github.com/strandjobs/strand/shard"
+)
+
+// inspection is what all who inspect an executor share.
+type inspection struct {
+	pacer *pace.Pacer
+	next  atomic.Uint64 // the position that the journal gave out next when it was last asked
+	nonce uint64        // of this process, for cursors that mean nothing to another one
+}
+
+// What all who look take together while there is work, of each processor and of all.
+const (
+	lookShare    = 0.02
+	mostLooks    = 0.5
+	lookBurst    = 20 * time.Millisecond
+	jobsPerVisit = 512
+)
+
+func newInspection() inspection {
+	share := min(lookShare*float64(runtime.GOMAXPROCS(0)), mostLooks)
+	return inspection{pacer: pace.New(share, lookBurst), nonce: rand.Uint64()}
+}
+
+// atWork reports whether a handler runs, or something was accepted since the last
+// time it was asked.
+func (x *Executor) atWork() bool {
+	_, busy := x.dispatcher.load()
+	next := uint64(x.log.Stats().Next)
+	return x.inspection.next.Swap(next) != next || busy > 0
+}
+
+// walk goes through the jobs of a queue in visits to its shards, each of some tens
+// of microseconds. What takes longer, to read ids from the disk say, is done
+// between the visits, by the caller.
+type walk struct {
+	q *queue
+
+	// none reports that a shard with these figures has no job that is wanted, and
+	// want whether a job may be. Both are called on the shard, and only compare
+	// numbers.
+	none func(shard.Counts) bool
+	want func(*shard.View) bool
+	// take is given those that were wanted, with their ids, which are valid during
+	// the call.
+	take func(shard int, v *shard.View) error
+
+	at       []shard.Cursor // by shard
+	over     []bool
+	examined int
+
+	// Of the last visit, to be used again.
+	found []shard.View
+	text  []byte
+	ends  []int
+}
+
+func newWalk(q *queue) *walk {
+	return &walk{q: q, at: make([]shard.Cursor, len(q.actors)), over: make([]bool, len(q.actors))}
+}
+
+// all goes through everything: some jobs of each shard, then some more, since what
+// was accepted together stands together on the disk, and is read together.
+func (w *walk) all(ctx context.Context) error {
+	for left := true; left; {
+		left = false
+		for s := range w.at {
+			if w.over[s] {
+				continue
+			}
+			if err := w.step(ctx, s, jobsPerVisit); err != nil {
+				return err
+			}
+			left = left || !w.over[s]
+		}
+	}
+	return nil
+}
+
+// step goes through up to n jobs of a shard when its turn has come.
+func (w *walk) step(ctx context.Context, s, n int) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	x := w.q.x
+	return x.inspection.pacer.Do(ctx, x.atWork, func() (cost time.Duration, err error) {
+		v := &visit{walk: w, at: w.at[s], n: n, found: w.found[:0]}
+		if err := w.q.actors[s].Do(ctx, v.scan); err != nil {
+			return 0, border(err)
+		}
+		began := time.Now()
+		w.at[s], w.over[s], w.found = v.at, v.over, v.found
+		w.examined += v.examined
+		err = w.takeAll(ctx, s, v.found)
+		return v.took + time.Since(began), err
+	})
+}
+
+// takeAll hands on what a visit has found. Those whose payload has ended since then
+// are looked at once more: there the shard itself says what they are called.
+func (w *walk) takeAll(ctx context.Context, s int, found []shard.View) error {
+	lost, err := w.hand(s, found)
+	if err != nil || len(lost) == 0 {
+		return err
+	}
+	again := &visit{walk: w}
+	if err := w.q.actors[s].Do(ctx, func(c *shard.Core) { again.look(c, lost) }); err != nil {
+		return border(err)
+	}
+	_, err = w.hand(s, again.found)
+	return err
+}
+
+// hand reads the ids of jobs, and hands those on whose id could be read.
+func (w *walk) hand(s int, found []shard.View) (lost []shard.Cursor, err error) {
+	w.text, w.ends = w.text[:0], w.ends[:0]
+	for i := range found {
+		if v := &found[i]; v.ID == "" {
+			id, _, err := v.First.PeekID()
+			if err != nil {
+				return nil, border(err)
+			}
+			w.text = append(w.text, id...)
+		}
+		w.ends = append(w.ends, len(w.text))
+	}
+	ids, from := string(w.text), 0 // one allocation for all
+	for i := range found {
+		v := &found[i]
+		if v.ID == "" {
+			v.ID = ids[from:w.ends[i]]
+		}
+		if from = w.ends[i]; v.ID == "" {
+			lost = append(lost, v.Cursor)
+			continue
+		}
+		if err := w.take(s, v); err != nil {
+			return nil, err
+		}
+	}
+	return lost, nil
+}
+
+// visit is what happens on a shard. It belongs to the shard until it is over, and to
+// nobody if the caller has gone meanwhile.
+type visit struct {
+	*walk
+	at       shard.Cursor
+	n        int
+	over     bool
+	examined int
+	found    []shard.View
+	took     time.Duration
+}
+
+func (v *visit) scan(c *shard.Core) {
+	began := time.Now()
+	if v.none != nil && v.none(c.Counts()) {
+		v.over = true
+		return
+	}
+	last, more := c.Scan(v.at, v.n, began.UnixNano(), func(job *shard.View) {
+		v.examined++
+		if v.want(job) {
+			v.found = append(v.found, *job)
+		}
+	})
+	v.at, v.over = last, !more
+	v.took = time.Since(began)
+}
+
+// look is scan for some jobs that were found before.
+func (v *visit) look(c *shard.Core, places []shard.Cursor) {
+	now := time.Now().UnixNano()
+	for _, at := range places {
+		var job shard.View
+		if c.Look(at, now, &job) && v.want(&job) {
+			c.Identify(&job)
+			v.found = append(v.found, job)
+		}
+	}
+}
