@@ -41,9 +41,10 @@ type Middleware struct {
 	Enqueue func(ctx context.Context, call *EnqueueCall, next func(context.Context) error) error
 }
 
-// ErrMiddleware is returned by Enqueue when a [Middleware] panicked before, or
-// returned nil without, acceptance of the payloads; and by the next of a Middleware that is called
-// while an earlier call goes on, or after the Middleware has returned.
+// ErrMiddleware is returned by Enqueue when a [Middleware] panicked before the
+// payloads were accepted, or returned nil and they were not; and by the next of a
+// Middleware that is called while an earlier call goes on, or after the Middleware
+// has returned.
 var ErrMiddleware = errors.New("executor: middleware")
 
 // aroundRun and aroundEnqueue are the functions of middlewares, outermost first.
