@@ -13,13 +13,14 @@ import (
 type attempt struct {
 	parent   context.Context // of all handlers
 	deadline time.Time       // zero: none
-	worker   *worker
 
 	// mu guards what follows. No user code is called under it.
 	mu     sync.Mutex
 	ended  error           // the cause; nil: the attempt goes on
 	full   context.Context // nil until the handler asks for it
 	cancel context.CancelCauseFunc
+
+	worker *worker // set before the handler is called
 }
 
 // attemptsAtOnce are made in one allocation.

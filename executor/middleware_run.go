@@ -168,7 +168,10 @@ func (t *Queue[T]) around(ctx context.Context, it *shard.Item, job Job[T], handl
 	return r.call(ctx, t.q.layers.run, func(ctx context.Context) error { return handler(ctx, job) })
 }
 
-// aroundMerged calls a handler of [HandleMerged] with what stands around it.
+// aroundMerged calls a handler of [HandleMerged] with what stands around it. Inlined,
+// it would have the job of each call escape, with nothing around it, too.
+//
+//go:noinline
 func (t *Queue[T]) aroundMerged(ctx context.Context, items []*shard.Item, job Merged[T], handler func(context.Context, Merged[T]) error) error {
 	return t.aroundAll(ctx, items, []Merged[T]{job}, false, func(ctx context.Context) error { return handler(ctx, job) })
 }

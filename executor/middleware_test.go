@@ -223,7 +223,7 @@ func TestHostileMiddlewareOfARun(t *testing.T) {
 					active++
 					assert.Equal(t, 1, active, "two runs of one id")
 					mu.Unlock()
-					time.Sleep(time.Second)
+					time.Sleep(40 * time.Second)
 					mu.Lock()
 					active--
 					mu.Unlock()
