@@ -15,7 +15,6 @@ import (
 type attempt struct {
 	parent   context.Context // of all handlers
 	deadline time.Time       // zero: none
-	worker   *worker
 
 	// mu guards what follows. No user code is called under it.
 	mu     sync.Mutex
@@ -25,6 +24,8 @@ type attempt struct {
 	full   context.Context // nil until the handler asks for it
 	cancel context.CancelCauseFunc
 	staged *attemptStage // see landing.go; nil: nothing yet
+
+	worker *worker // set before the handler is called
 }
 
 // attemptsAtOnce are made in one allocation.

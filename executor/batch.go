@@ -62,11 +62,10 @@ func (b *batch[T]) call(items []*shard.Item, jobs []Merged[T]) error {
 	b.calls++
 	ctx, cancel := context.WithCancelCause(b.ctx)
 	defer cancel(ErrReturned)
-	handler := func(ctx context.Context) error { return b.handler(ctx, jobs) }
 	if b.queue.q.layers.run != nil {
-		return b.queue.aroundAll(ctx, items, jobs, true, handler)
+		return b.queue.aroundAll(ctx, items, jobs, true, func(ctx context.Context) error { return b.handler(ctx, jobs) })
 	}
-	return guarded(func() error { return handler(ctx) })
+	return guarded(func() error { return b.handler(ctx, jobs) })
 }
 
 // namesNone reports whether an error of a batch may be about any of its jobs.

@@ -186,7 +186,7 @@ type Config struct {
 
 	// EventBuffer is how many events [Executor.Events] keeps for its readers, at
 	// about 150 bytes with ids and errors beside them; at most 1048576. Default
-	// 4096; below zero there are no events. Without a reader it takes nothing.
+	// 4096; below zero there are no events. There is no ring before a first reader.
 	EventBuffer int
 }
 

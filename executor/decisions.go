@@ -7,11 +7,17 @@ type recorder struct{ queue *queue }
 
 // Record implements [shard.Recorder].
 func (r recorder) Record(c *shard.Change) {
-	q := r.queue
-	if q.watched() {
+	if q := r.queue; q.watched() {
 		told := q.decided(c)
-		defer func() { q.x.events.feed.Put(&q.events, told...) }()
+		r.write(c)
+		q.x.events.feed.Put(&q.events, told...)
+		return
 	}
+	r.write(c)
+}
+
+func (r recorder) write(c *shard.Change) {
+	q := r.queue
 	locks := len(c.Staged) > 0 && q.x.land(c)
 	if q.locking.wants == nil && q.locking.onEnqueue == nil && !locks {
 		q.x.log.Record(&c.Change)

@@ -211,6 +211,54 @@
 // apart with errors.As: they are a *[CancelError], a *[DiscardError], a
 // *[SnoozeError] and a *[RetryError], wrapped or not.
 //
+// # Middleware
+//
+// A [Middleware] stands around the calls of handlers, around the calls that
+// enqueue, or around both. There is one list, the first of it outermost: what
+// Config.Middleware has is outside of what QueueConfig.Middleware has.
+//
+//	Config.Middleware[0] ( Config.Middleware[1] ( QueueConfig.Middleware[0] ( handler ) ) )
+//
+// A [Run] is one call of a handler, with its jobs, their payloads and Metadata; of a
+// batch that is halved each half is one. A payload that does not decode is not run,
+// so no middleware hears of it: [Executor.Events] does. What the outermost one
+// returns is what the handler is taken to have returned, a panic included: also
+// after the handler has succeeded the jobs have failed then, and run again. A
+// middleware is under the Timeout of its queue, and one that blocks is stuck, as a
+// handler is. One that calls next again makes a retry that is not counted; next
+// runs no two of them at a time, and is over when the middleware is, which waits
+// for a call that goes on.
+//
+// Around an enqueue it is the other way: what has happened can't be taken back, so
+// the caller is told what is true. A middleware may refuse before next, and may
+// change Metadata, due time and score; after the commit of next its error is logged
+// and the receipts are returned. One that blocks holds its caller only.
+//
+// # Events
+//
+// [Executor.Events] yields what happens to jobs, from a ring in memory that no
+// reader holds up: who is too slow is told how many events were overwritten. An
+// [Event.Token] lets a reader go on where it was. While there is no reader there is
+// no ring, and one atomic load for each call of a handler is what is left of it;
+// with one, an event costs about 0.2 µs, clock and reader included. When the last reader has gone, the ring stays for as many events as it
+// holds. Filters for queues and kinds are where the events come from: what no
+// reader wants is not made.
+//
+// Events of one id of a queue are in the order in which they happened; those of
+// different ids are in an order that agrees with it. EventAccepted is told after the
+// commit, and before the payload can run. All others are told when they are decided
+// and on their way to the journal, within a few milliseconds: who must know that
+// something is on disk asks [Queue.Morgue], or waits for what comes of it.
+//
+// # Progress and heartbeats
+//
+// A long handler may say how far it is, with [Progress]: people see it, and events
+// tell it. That is a sign of life, too, as is [Heartbeat]: with
+// QueueConfig.HeartbeatTimeout the context of a handler that gives none ends, with
+// [ErrNoHeartbeat]. So a handler may take hours, and one that hangs is found out in
+// a minute, which a Timeout can't have both of. What is said is in memory only, and
+// gone when the handler has returned.
+//
 // # Contexts
 //
 // The context of a call is for that call: it bounds how long Enqueue, Stop and the
@@ -360,10 +408,12 @@
 //   - shards: actors, no goroutine while idle or while others do their work
 //   - a queue that is registered: 1 for each processor, until its shards have taken
 //     in what was pending
-//   - the watchdog: none; it looks on a timer while a job with a timeout runs
+//   - the watchdog: none; it looks on a timer while a job with a timeout, or of
+//     which signs of life are expected, runs
 //   - the crash recorder: none; a timer whose pauses grow with the age of the
 //     process, and one for the next turn of a suspect
 //   - the backlog: none; a timer, once a call was refused or waits for room
+//   - events: none; a reader is the loop of its caller
 //   - a stop: 1, until it is over and the handlers it left behind have returned
 //   - a failure: 1, until OnFatal has returned, which Run waits for
 //   - a crash recorder whose file was cut: 1, until that is logged; jobs go on

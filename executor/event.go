@@ -70,7 +70,7 @@ type Event struct {
 	Attempt  int    // of the run: 1, 2, 3, …
 	Into     uint64 // of EventMerged
 
-	Duration time.Duration // from the start of the run to its end; 0: nobody had asked for events when it started
+	Duration time.Duration // from the start of the run to its end; 0: there was no reader when it started
 	Delay    time.Duration // of EventFailed and EventSnoozed: the pause until they run again
 	Error    string        // why; of EventProgress its message: the first 512 bytes
 

@@ -27,8 +27,8 @@ type EventFilter struct {
 }
 
 // MissedError says that a reader has missed events: it was too slow, or it was away
-// for too long, or events that it wants now nobody wanted then. The reader goes on
-// with the oldest event that is left.
+// for too long, or it wants events now that no reader wanted then. It goes on with
+// the oldest event that is left.
 type MissedError struct {
 	// Events is how many were overwritten, of all kinds and queues that any reader
 	// wanted.

@@ -44,6 +44,20 @@ func (q *queue) join() {
 	}
 }
 
+// Kinds that are told together.
+var (
+	arrivals  = kindsOf(EventAccepted, EventRequeued)
+	verdicts  = kindsOf(EventDone, EventFailed, EventSnoozed, EventDiscarded, EventCancelled, EventInterrupted, EventHalted)
+	callKinds = verdicts | kindsOf(EventStarted)
+)
+
+func kindsOf(kinds ...EventKind) (all feed.Kinds) {
+	for _, k := range kinds {
+		all |= feed.Of(uint8(k))
+	}
+	return all
+}
+
 // watched reports whether anybody wants any event of the queue.
 func (q *queue) watched() bool { return q.events.Watched() }
 
@@ -70,6 +84,9 @@ func eventText(s string) string {
 
 // tellAccepted is called by the committer before a shard gets what was committed.
 func (q *queue) tellAccepted(d *journal.Delivery) {
+	if !q.events.Wants(arrivals) {
+		return
+	}
 	now := time.Now().UnixNano()
 	told := make([]feed.Event[fact], 0, d.Len())
 	for i := range d.Len() {
@@ -91,6 +108,9 @@ func (q *queue) tellAccepted(d *journal.Delivery) {
 // and what goes to the morgue. They are told when it is written down, but by then the
 // ids can't be read any more.
 func (q *queue) decided(c *shard.Change) (told []feed.Event[fact]) {
+	if len(c.Merged)+len(c.Buried) == 0 {
+		return nil
+	}
 	now := time.Now().UnixNano()
 	ended := c.Ended // those that were merged are among them, in the same order
 	for _, m := range c.Merged {
@@ -124,7 +144,13 @@ func idOf(ref journal.Ref) string {
 
 // tellStarted says that the handler is about to be called for the batch.
 func (w *worker) tellStarted() {
+	if !w.queue.events.Wants(callKinds) {
+		return
+	}
 	w.called, w.calledIn = time.Now(), w.attempt
+	if !w.queue.events.Wants(kindsOf(EventStarted)) {
+		return
+	}
 	for _, it := range w.batch {
 		in := w.queue.inHand(it)
 		w.queue.tell(EventStarted, fact{
@@ -144,6 +170,9 @@ func (w *worker) took(now time.Time) time.Duration {
 // tellPassed says that a payload is done whose item has another one: the one before
 // that in hand.
 func (w *worker) tellPassed(it *shard.Item, retry int) {
+	if !w.queue.events.Wants(kindsOf(EventDone)) {
+		return
+	}
 	now := time.Now()
 	w.queue.tell(EventDone, fact{
 		id: it.ID, at: now.UnixNano(), position: uint64(it.Payloads[it.Outcome.Done-1].Ref.Position()), attempt: retry + firstAttempt, duration: w.took(now),
@@ -152,6 +181,13 @@ func (w *worker) tellPassed(it *shard.Item, retry int) {
 
 // tellOutcomes says what came of the batch.
 func (w *worker) tellOutcomes() {
+	wanted := verdicts
+	if w.errs == nil { // only payloads that don't decode may have fared otherwise
+		wanted = kindsOf(EventDone, EventCancelled)
+	}
+	if !w.queue.events.Wants(wanted) {
+		return
+	}
 	now := time.Now()
 	for _, it := range w.batch {
 		w.tellOutcome(it, fact{id: it.ID, at: now.UnixNano(), attempt: it.Retry + firstAttempt, duration: w.took(now)})

@@ -5,16 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"math/rand/v2"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
@@ -38,7 +34,8 @@ func follow(t testing.TB, x *executor.Executor, f executor.EventFilter) *traceLi
 
 // line is what a test says about an event.
 func line(e executor.Event) string {
-	s := fmt.Sprintf("%s/%s %v %d", e.Queue, e.ID, e.Kind, e.Position)
+	var s strings.Builder
+	fmt.Fprintf(&s, "%s/%s %v %d", e.Queue, e.ID, e.Kind, e.Position)
 	for _, part := range []struct {
 		has  bool
 		text string
@@ -49,10 +46,10 @@ func line(e executor.Event) string {
 		{e.Total > 0, fmt.Sprintf(" %d of %d", e.Done, e.Total)},
 	} {
 		if part.has {
-			s += part.text
+			s.WriteString(part.text)
 		}
 	}
-	return s
+	return s.String()
 }
 
 // Each thing that happens to a job is told, in order.
@@ -133,14 +130,14 @@ func TestEventsOfManyPayloads(t *testing.T) {
 		}, executor.QueueConfig[string]{MaxRetries: 1, RetryIn: always(0), Merge: executor.MergeKeepLast, OnExhausted: executor.OnExhaustedHalt})
 		l := follow(t, x, executor.EventFilter{})
 		var p []any
-		for _, payload := range strings.Fields("a a b c d e") {
+		for payload := range strings.FieldsSeq("a a b c d e") {
 			p = append(p, enqueue(t, q, "id", payload).Position)
 		}
 		start(t, x)
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		var want []string
-		for _, w := range strings.Split(`accepted #1|accepted #2|merged #1 into #2|accepted #3|accepted #4|accepted #5|accepted #6|started #2 of 5 attempt 1|
+		for w := range strings.SplitSeq(`accepted #1|accepted #2|merged #1 into #2|accepted #3|accepted #4|accepted #5|accepted #6|started #2 of 5 attempt 1|
 			done #2 attempt 1|discarded #4 attempt 1|cancelled #6 attempt 1: cancelled: no reason given|failed #3 of 2 attempt 1: boom|buried #6 attempt 1: cancelled: no reason given|
 			started #3 of 2 attempt 2|failed #3 of 2 attempt 2: boom|halted #3 of 2 attempt 2: boom`, "|") {
 			w = "q/id " + strings.TrimSpace(w)
@@ -330,105 +327,4 @@ func TestEventKindsHaveWords(t *testing.T) {
 	require.Equal(t, "halted", executor.EventHalted.String())
 	require.Contains(t, (executor.EventHalted + 1).String(), "(", "a kind has no word, or there is a word too many")
 	require.ErrorIs(t, new(executor.EventKind).UnmarshalText([]byte("x")), executor.ErrConfig)
-}
-
-// Under load each id's events are a history that can be: nothing runs before it was
-// accepted, a run ends before the next one begins, and each payload ends once.
-func TestEventsOfAnIDAreInOrder(t *testing.T) {
-	const ids, each = 20, 20
-	x := open(t, "", executor.Config{Workers: 4, EventBuffer: 1 << 17})
-	var mu sync.Mutex
-	r := rand.New(rand.NewPCG(1, 1))
-	answer := func(context.Context, executor.Job[int]) error {
-		mu.Lock()
-		defer mu.Unlock()
-		return [...]error{nil, nil, nil, nil, nil, errBoom, executor.Snooze(0), executor.Discard(), executor.Cancel(nil)}[r.IntN(9)]
-	}
-	one, err := executor.Handle(x, "one", answer, executor.QueueConfig[int]{RetryIn: always(0), MaxRetries: 2})
-	require.NoError(t, err)
-	all := handle(t, x, "all", func(ctx context.Context, _ executor.Merged[int]) error { return answer(ctx, executor.Job[int]{}) },
-		executor.QueueConfig[int]{RetryIn: always(0), MaxRetries: 2, OnExhausted: executor.OnExhaustedBuryAll})
-	events := x.Events(t.Context(), executor.EventFilter{})
-	start(t, x)
-	var g sync.WaitGroup
-	for _, q := range []*executor.Queue[int]{one, all} {
-		for range 2 {
-			g.Go(func() {
-				for i := range ids * each / 2 {
-					_, err := q.Enqueue(t.Context(), fmt.Sprint(i%ids), i)
-					assert.NoError(t, err)
-				}
-			})
-		}
-	}
-	g.Wait()
-	drained(t, one)
-	drained(t, all)
-	stop(t, x)
-
-	histories := map[string]*history{}
-	var number uint64
-	for e, err := range events { // the executor has stopped: what is left ends
-		require.NoError(t, err)
-		require.Greater(t, e.Number, number)
-		number = e.Number
-		key := e.Queue + "/" + e.ID
-		if histories[key] == nil {
-			histories[key] = &history{accepted: map[uint64]bool{}}
-		}
-		require.NoError(t, histories[key].add(e), "%s", line(e))
-	}
-	require.Len(t, histories, 2*ids)
-	for id, h := range histories {
-		require.Empty(t, h.accepted, "%s", id)
-		require.Equal(t, each, h.ended, id)
-	}
-}
-
-// history is what has happened to an id so far.
-type history struct {
-	accepted map[uint64]bool // and not over
-	running  int             // payloads of the run
-	ended    int
-	doomed   int // payloads that an event EventBuried has to follow for
-}
-
-func (h *history) add(e executor.Event) error {
-	ends := 0
-	switch e.Kind {
-	case executor.EventAccepted:
-		h.accepted[e.Position] = true
-		return nil
-	case executor.EventStarted:
-		if h.running > 0 || !h.accepted[e.Position] || h.doomed > 0 {
-			return fmt.Errorf("%d run, %d are to be buried", h.running, h.doomed)
-		}
-		h.running = e.Payloads
-		return nil
-	case executor.EventBuried:
-		h.doomed--
-		ends = 1
-	case executor.EventDone, executor.EventDiscarded:
-		ends = e.Payloads
-	case executor.EventCancelled:
-		h.doomed = e.Payloads
-	case executor.EventFailed:
-		if e.Attempt == 3 {
-			h.doomed = e.Payloads
-		}
-	}
-	if e.Kind != executor.EventBuried {
-		if h.running != e.Payloads {
-			return fmt.Errorf("%d payloads were running", h.running)
-		}
-		h.running = 0
-	}
-	h.ended += ends
-	for _, p := range slices.Sorted(maps.Keys(h.accepted)) { // the first of them, in order
-		if ends > 0 && p >= e.Position {
-			delete(h.accepted, p)
-			ends--
-		}
-	}
-	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 )
 
 // Middleware stands around the calls of handlers, around the calls that enqueue, or
@@ -27,9 +28,9 @@ type Middleware struct {
 	// the run, also when the handler has succeeded: it runs again then.
 	Run func(ctx context.Context, run *Run, next func(context.Context) error) error
 
-	// Enqueue is called on the goroutine of the caller, when the payloads are
-	// encoded and nothing is accepted. next accepts them: it returns nil when they
-	// are accepted, and call.Receipts is set then. Before that Enqueue may change
+	// Enqueue is called on the goroutine of the caller, between the encoding of the
+	// payloads and their acceptance. next accepts them: it returns nil when they are
+	// accepted, and call.Receipts is set then. Before that Enqueue may change
 	// the Metadata of call.Items, their Due and their Score.
 	//
 	// What Enqueue returns is what the caller gets, as far as it is true. Once the
@@ -40,9 +41,10 @@ type Middleware struct {
 	Enqueue func(ctx context.Context, call *EnqueueCall, next func(context.Context) error) error
 }
 
-// ErrMiddleware is returned by Enqueue when a [Middleware] panicked, or returned nil
-// although nothing was accepted; and by the next of a Middleware that is called
-// while an earlier call goes on, or after the Middleware has returned.
+// ErrMiddleware is returned by Enqueue when a [Middleware] panicked before the
+// payloads were accepted, or returned nil and they were not; and by the next of a
+// Middleware that is called while an earlier call goes on, or after the Middleware
+// has returned.
 var ErrMiddleware = errors.New("executor: middleware")
 
 // aroundRun and aroundEnqueue are the functions of middlewares, outermost first.
@@ -84,7 +86,7 @@ func nested[F any](ctx context.Context, around []F, call func(context.Context, F
 	if len(around) == 0 {
 		return guarded(func() error { return inner(ctx) })
 	}
-	t := newTurn()
+	t := new(turn)
 	defer t.end()
 	return guarded(func() error {
 		return call(ctx, around[0], func(ctx context.Context) error {
@@ -103,19 +105,42 @@ func nested[F any](ctx context.Context, around []F, call func(context.Context, F
 // turn lets one call at a time in. Its end waits for a call that goes on, on another
 // goroutine: what is inside must be over when what is around it is, or two runs of an
 // id would overlap.
-type turn chan struct{}
+type turn struct {
+	// mu guards what follows. It is not waited for longer than that takes: what waits
+	// for a call waits for left, as a bubble of testing/synctest wants it.
+	mu         sync.Mutex
+	busy, over bool
+	left       chan struct{} // closed by the call that goes on; nil: nobody waits for it
+}
 
-func newTurn() turn { return make(turn, 1) }
-
-func (t turn) begin() error {
-	select {
-	case t <- struct{}{}:
-		return nil
-	default:
+func (t *turn) begin() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.busy || t.over {
 		return fmt.Errorf("%w: next was called while an earlier call went on, or after the middleware had returned", ErrMiddleware)
+	}
+	t.busy = true
+	return nil
+}
+
+func (t *turn) done() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.busy = false
+	if t.left != nil {
+		close(t.left)
 	}
 }
 
-func (t turn) done() { <-t }
-
-func (t turn) end() { t <- struct{}{} }
+func (t *turn) end() {
+	t.mu.Lock()
+	t.over = true
+	if t.busy {
+		t.left = make(chan struct{})
+	}
+	left := t.left
+	t.mu.Unlock()
+	if left != nil {
+		<-left
+	}
+}

@@ -12,9 +12,9 @@ import (
 	"github.com/strandjobs/strand/shard"
 )
 
-// Run is one call of a handler as a [Middleware] sees it. It is for looking at: what
-// is changed in it changes nothing for the handler, but for Metadata, which are the
-// handler's own.
+// Run is one call of a handler as a [Middleware] sees it. It is for looking at: the
+// handler gets what it would have got, whatever is changed here, except for
+// Metadata, which are the handler's own.
 type Run struct {
 	Queue string
 	Jobs  []RunJob // one; with [HandleBatch] those of the batch, or of the part of it that this call is about
@@ -156,13 +156,22 @@ func (r *Run) end() {
 
 // around calls a handler of [Handle] with what stands around it.
 func (t *Queue[T]) around(ctx context.Context, it *shard.Item, job Job[T], handler func(context.Context, Job[T]) error) error {
-	r := &Run{Queue: t.q.name}
-	p := RunPayload{job.Payload, job.Score, job.Position, job.EnqueuedAt, job.Metadata, r, it.Current().Ref}
-	r.Jobs = []RunJob{{job.ID, []RunPayload{p}, job.Attempt, t.q.core.LastTry(it), job.LastError, job.Due, job.Failures, job.Crashes}}
+	one := &struct { // in one allocation
+		Run
+		job     [1]RunJob
+		payload [1]RunPayload
+	}{}
+	r := &one.Run
+	one.payload[0] = RunPayload{job.Payload, job.Score, job.Position, job.EnqueuedAt, job.Metadata, r, it.Current().Ref}
+	one.job[0] = RunJob{job.ID, one.payload[:], job.Attempt, t.q.core.LastTry(it), job.LastError, job.Due, job.Failures, job.Crashes}
+	r.Queue, r.Jobs = t.q.name, one.job[:]
 	return r.call(ctx, t.q.layers.run, func(ctx context.Context) error { return handler(ctx, job) })
 }
 
-// aroundMerged calls a handler of [HandleMerged] with what stands around it.
+// aroundMerged calls a handler of [HandleMerged] with what stands around it. Inlined,
+// it would have the job of each call escape, with nothing around it, too.
+//
+//go:noinline
 func (t *Queue[T]) aroundMerged(ctx context.Context, items []*shard.Item, job Merged[T], handler func(context.Context, Merged[T]) error) error {
 	return t.aroundAll(ctx, items, []Merged[T]{job}, false, func(ctx context.Context) error { return handler(ctx, job) })
 }

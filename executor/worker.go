@@ -23,10 +23,6 @@ type worker struct {
 	queue *queue     // of run; set by the dispatcher, before the shard assigns it
 	start time.Time  // of run
 
-	sign     atomic.Pointer[sign] // of life, the last that a handler gave; written by handlers
-	called   time.Time            // when the handler was, if anybody wanted to know
-	calledIn *attempt             // and in which attempt
-
 	// phase, with settled, says where user code was called, which may have ended
 	// the goroutine.
 	phase   phase
@@ -53,6 +49,10 @@ type worker struct {
 	mu    sync.Mutex
 	batch []*shard.Item // what the handler has in hand
 	hand  watched       // the same, as the watchdog sees it
+
+	sign     atomic.Pointer[sign] // of life, the last that a handler gave; written by handlers
+	called   time.Time            // when the handler was, if a reader of events wanted to know
+	calledIn *attempt             // and in which attempt
 }
 
 type phase uint8

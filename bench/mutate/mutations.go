@@ -72,7 +72,7 @@ var (
 	offices   = gate{"./executor/cron", "^TestScheduler_M0[24]"}
 	hangs     = gate{"./bench/soak", "^TestProofs$/^slow$"}
 	calls     = gate{"./bench/soak", "^TestProofs$/^syscall$"}
-	lanes   = gate{"./executor", "^TestSharedLanes"}
+	lanes     = gate{"./executor", "^TestSharedLanes"}
 	options   = gate{"./executor", "^TestTheLastOptionCounts$"}
 	shortRuns = gate{"./shard", "^TestShortOfRoom$"}
 	fullDisks = gate{"./executor", "^Test(AFullDiskDrains|SlotsOnAFullDisk)"}
@@ -82,6 +82,10 @@ var (
 	badKeys   = gate{"./executor", "^Test(BadKeys|LocksThat)"}
 	summaries = gate{"./executor", "^Test(Summar|Recovery|BurialsThatWere|PanicsDo|HaltedIs)"}
 	requeues  = gate{"./executor", "^TestRequeue(All|Ends)"}
+	layered   = gate{"./executor", "^Test(Lowkiq_L16|HostileMiddleware|MiddlewareKeeps)"}
+	feeds     = gate{"./executor", "^Test(Events|ASlowReader|ResumeEvents|EventFilter)"}
+	rings     = gate{"./executor/internal/feed", "^Test"}
+	signs     = gate{"./executor", "^Test(Progress|Heartbeat)"}
 	promises  = gate{"./executor", "^Test(AsyncReturns|MaxPayloads|NotBlockedBy|HalvesHave|AContextEnds)"}
 )
 
@@ -217,6 +221,24 @@ var mutations = []mutation{
 	{"one worker for two shards", "executor/port.go", "		d.idle = d.idle[:n-1]\n", "", lowkiq},
 	{"a shard that is never granted", "executor/dispatcher.go", "	picked.waiting = false\n", "", lowkiq},
 
+	// What stands around handlers, and what is told of them.
+	{"the queue's middlewares outermost", "executor/typed.go", "layersOf(x.cfg.Middleware, t.cfg.Middleware)", "layersOf(t.cfg.Middleware, x.cfg.Middleware)", layered},
+	{"leave a handler behind that a middleware left behind", "executor/middleware.go", "	if left != nil {\n		<-left\n	}\n", "	_ = left\n", layered},
+	{"let two calls of next in", "executor/middleware.go", "	if t.busy || t.over {", "	if t.over {", layered},
+	{"let next in when the middleware is over", "executor/middleware.go", "	t.over = true\n", "", layered},
+	{"accept twice for one call", "executor/middleware_enqueue.go", "	if a.tried && (a.err == nil || errors.Is(a.err, ErrUnknown)) {\n		return a.err\n	}\n", "", layered},
+	{"believe a middleware that says it was accepted", "executor/middleware_enqueue.go", "	case a.tried:\n		return a.o, fmt", "	case a.tried:\n		return a.o, nil\n	case false:\n		return a.o, fmt", layered},
+	{"read a payload that may be gone", "executor/middleware_run.go", "	r.over = true\n", "", layered},
+	{"tell what was accepted when it has run", "executor/executor.go", "	if q := (*x.owners.Load())[d.Route]; q.watched() {\n		q.tellAccepted(d)\n	}\n	(*x.routes.Load())[d.Route].Deliver(d)\n", "	q := (*x.owners.Load())[d.Route]\n	copied := *d\n	(*x.routes.Load())[d.Route].Deliver(d)\n	if q.watched() {\n		q.tellAccepted(&copied)\n	}\n", feeds},
+	{"keep quiet about events that were overwritten", "executor/internal/feed/reader.go", "			missed.Numbers += f.first - r.next\n", "", rings},
+	{"keep quiet about events that were not counted", "executor/internal/feed/reader.go", "s.since[kind] > r.next && ", "false && ", rings},
+	{"keep the ring for ever", "executor/internal/feed/feed.go", "	if f.readers == 0 && f.next >= f.until {", "	if false {", rings},
+	{"take the token of another life", "executor/event_read.go", "	if life != x.events.life {", "	if life == 0 {", feeds},
+	{"an event for each report", "executor/progress.go", " && now.Sub(s.told) >= progressEvery", "", signs},
+	{"hear a handler that has returned", "executor/progress.go", "	if a.ended != nil {\n		return\n	}\n	w, s :=", "	w, s :=", signs},
+	{"go without a heartbeat", "executor/watchdog.go", "		a.end(ErrNoHeartbeat)\n", "		_ = a\n", signs},
+	{"a heartbeat that does not count", "executor/watchdog.go", "	if heard.Before(h.since) {", "	if true {", signs},
+
 	// Handlers.
 	{"a panic is a success", "executor/worker.go", "	if err != nil {\n		w.errs = repeat(err, len(w.batch))\n	}\n}", "	_ = err\n}", abuse},
 	{"a worker lost to Goexit", "executor/worker.go", "			w.x.working.Go(w.main)\n", "", abuse},
@@ -255,7 +277,7 @@ var mutations = []mutation{
 	{"the called as the holder", "executor/explain.go", "s.Holder.TTL == 0 && l.called(s.Holder.Token)", "false", looks},
 	{"a codec on the goroutine of the caller", "executor/inspectjob.go", "		go decodeSome(", "		decodeSome(", looks},
 	{"all bytes of a job", "executor/inspectjob.go", "if d.room == rawBytes || p.Bytes <= d.room {", "if true {", looks},
-	{"an error for a stranger is lost", "executor/batch.go", "if !each || len(own) > len(items)-len(unnamed) {", "if !each {", strangers},
+	{"an error for a stranger is lost", "executor/batch.go", "if !each || len(own) > n-len(unnamed) {", "if !each {", strangers},
 	{"forget those who wait for room", "executor/internal/backlog/waiter.go", "		w.account.add(w.weight)\n		close(w.Ready)\n", "		w.account.add(w.weight)\n", admission},
 	{"forget those behind one who goes away", "executor/internal/backlog/waiter.go", "	b.serve(c) // smaller ones may have waited behind it\n", "", admission},
 	{"keep the room of one who came too late", "executor/internal/backlog/waiter.go", "			w.account.subtract(w.weight) // its room came too late\n", "", admission},
