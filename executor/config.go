@@ -32,7 +32,8 @@ const (
 // no sense, it is refused with [ErrConfig], as is what is too large; the error has
 // the field and the value. Below zero are refused: Workers, StuckAfter,
 // MaxPayloadBytes and IdempotencyTTL here, Weight, Shards and BatchSize of a queue,
-// TTL and Heartbeat of Unique, TTL and MaxSteps of slots.
+// TTL and Heartbeat of Unique, TTL and MaxSteps of slots, and all of [LimitConfig]. A
+// Priority below zero is a low one.
 type Config struct {
 	// What most programs set, if anything.
 
@@ -175,6 +176,12 @@ type Config struct {
 	// is how much later a job is due. At most 1 s. Default, and below zero: a due
 	// time wakes its job directly.
 	TimerSlack time.Duration
+
+	// Several processes.
+
+	// Splitter says which ids belong to this process, where several share the work,
+	// each with a journal of its own; [ByNode] is the usual one. Default: all.
+	Splitter Splitter
 }
 
 // Limits and defaults.
@@ -215,6 +222,7 @@ func (c Config) withDefaults() (Config, error) {
 		inRange("Unique", int(c.Unique), int(UniqueDefault), int(UniqueWhileRunning)),
 		inRange("Overflow", int(c.Overflow), int(OverflowRefuse), int(OverflowWait)),
 		inRange("Durability", int(c.Durability), int(DurabilitySync), int(DurabilityAsync)),
+		c.Splitter.check(),
 	)
 }
 

@@ -511,10 +511,10 @@ func TestLimitsWithAbuse(t *testing.T) {
 				require.Zero(t, stats(t, q).Jobs)
 				require.Equal(t, executor.LimitStats{Config: executor.LimitConfig{Concurrent: 2}}, l.Stats())
 			}
+			stop(t, x)
 			for _, most := range c.most {
 				require.LessOrEqual(t, most, 2)
 			}
-			stop(t, x)
 		}
 		require.Zero(t, last.Stats().Running)
 	})

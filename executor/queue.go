@@ -84,6 +84,7 @@ func (x *Executor) arrange(q *queue) ([]*quarantine.Suspect, error) {
 	q.number = number
 	x.watchdog.expect(q.timeout)
 	q.backlog = x.backlog.Join(q.name, q.limit)
+	x.dispatcher.join(q)
 	q.core.Weighed = q.backlog.Limited()
 	suspects, err := q.openShards()
 	if err != nil {

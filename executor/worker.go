@@ -146,7 +146,7 @@ func (w *worker) goOn() {
 		return
 	}
 	w.keepPace()
-	if w.x.dispatcher.strict && s.Tell(func(*shard.Core) { w.runs <- nil }) {
+	if w.x.dispatcher.strict.Load() && s.Tell(func(*shard.Core) { w.runs <- nil }) {
 		return // it looks when the shard has offered what it has next
 	}
 	w.look()

@@ -200,7 +200,7 @@ var mutations = []mutation{
 	{"hold what waits behind a slow job", "shard/take.go", "; next > now {", "; next > 0 {", shells},
 	{"lose a worker that found nothing", "shard/shard.go", "		if !s.assign(now, m) {\n			m.Return()\n		}\n", "		s.assign(now, m)\n", shells},
 	{"settle when all have ended", "shard/take.go", "		if it := &r.Items[i]; it.state.Load() == started && it.Outcome", "		if it := &r.Items[i]; it.state.Load() == revoked && it.Outcome", crowds},
-	{"a queue that had nothing to do claims time", "executor/fairshare.go", "		s.used = max(s.used, d.floor)\n", "", shares},
+	{"a queue that had nothing to do claims time", "executor/fairshare.go", "		s.used = max(s.used, s.tier.floor)\n", "", shares},
 	{"shares without weights", "executor/fairshare.go", " / s.weight", "", shares},
 	{"one more than MaxConcurrent", "executor/fairshare.go", "s.running >= s.limit", "s.running > s.limit", shares},
 	{"forget what the limit held back", "executor/fairshare.go", "		d.ready = append(d.ready, s.held...)\n", "", shares},
