@@ -94,7 +94,8 @@ type Config struct {
 
 	// Scheduler decides whose job gets the next free worker. Default [Fair]: the
 	// queues share the workers' time, and inside a queue the oldest job comes
-	// first. [StrictPriority] is strict priority.
+	// first. [StrictPriority] goes by their order;
+	// QueueConfig.Priority, under Fair, by numbers.
 	Scheduler Scheduler
 
 	// Defaults and bounds for all queues.

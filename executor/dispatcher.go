@@ -42,12 +42,10 @@ func newDispatcher(s Scheduler) *dispatcher {
 	if isSeq {
 		s = RoundRobin() // of its own: one Config may serve several executors
 	}
-	d := &dispatcher{
+	return &dispatcher{
 		scheduler: s, builtin: isFair || isLag || isSeq || isInOrder, inOrder: isInOrder, fair: isFair,
 		born: time.Now(), quiet: make(chan struct{}),
 	}
-	d.strict.Store(isInOrder)
-	return d
 }
 
 // takeBack finds another shard for a worker whose shard has no job for it. It is

@@ -28,7 +28,7 @@ func (e *NotOwnedError) Is(target error) bool { return target == ErrNotOwned }
 //
 // An id of another process is refused, at Enqueue, EnqueueMany and EnqueueRaw, in a
 // handler, too, with a [NotOwnedError] that says whose it is: to send it there is the
-// program's business. Nothing else asks. What the journal has of an id that is not
+// program's business. No other call asks. What the journal has of an id that is not
 // this process's any more, because Nodes has changed, runs here, and can be put back
 // from the morgue here: it was accepted here, and is not lost. So when Nodes changes,
 // an id may have jobs in two processes until the old one has done its own, without an

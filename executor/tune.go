@@ -41,8 +41,8 @@ func (t *Queue[T]) Tuning() QueueTuning {
 //	err := queue.Tune(tuning)
 //
 // It is for this process: after a restart the [QueueConfig] holds again. It returns
-// ErrConfig, or ErrState for a queue that no registration has made; then nothing has
-// changed. After Stop it has no effect.
+// ErrConfig, or ErrState for a queue that no registration has made; then it is as it
+// was. After Stop it has no effect.
 func (t *Queue[T]) Tune(tuning QueueTuning) error {
 	if t == nil || t.q == nil {
 		return errNoQueue

@@ -75,6 +75,10 @@ var (
 	badKeys   = gate{"./executor", "^Test(BadKeys|LocksThat)"}
 	summaries = gate{"./executor", "^Test(Summar|Recovery|BurialsThatWere|PanicsDo|HaltedIs)"}
 	requeues  = gate{"./executor", "^TestRequeue(All|Ends)"}
+	pacing    = gate{"./executor/internal/limit", "^Test"}
+	limits    = gate{"./executor", "^Test(Limit|Throttled)"}
+	tunings   = gate{"./executor", "^Test(Priority|Tune)"}
+	owners    = gate{"./executor", "^TestLowkiq_L14"}
 	promises  = gate{"./executor", "^Test(AsyncReturns|MaxPayloads|NotBlockedBy|HalvesHave|AContextEnds)"}
 )
 
@@ -202,6 +206,20 @@ var mutations = []mutation{
 	{"settle when all have ended", "shard/take.go", "		if it := &r.Items[i]; it.state.Load() == started && it.Outcome", "		if it := &r.Items[i]; it.state.Load() == revoked && it.Outcome", crowds},
 	{"a queue that had nothing to do claims time", "executor/fairshare.go", "		s.used = max(s.used, s.tier.floor)\n", "", shares},
 	{"shares without weights", "executor/fairshare.go", " / s.weight", "", shares},
+	{"a pace with no time for what is late", "executor/internal/limit/config.go", "(per + late +", "(per +", pacing},
+	{"a pace that counts from a late start", "executor/internal/limit/key.go", "k.next = max(k.next, now) + k.law.interval", "k.next = now + k.law.interval", pacing},
+	{"a job ahead of one that was called", "executor/internal/limit/key.go", "		if w.number < number {", "		if w.number > number {", pacing},
+	{"a queue at a limit without its turn", "executor/internal/limit/key.go", "	k.lines[len(k.lines)-1] = l\n", "	k.lines[len(k.lines)-1], k.lines[0] = k.lines[0], l\n", pacing},
+	{"a burst after each start", "executor/internal/limit/limit.go", "k.next = l.born + k.law.saved", "k.next = l.born", pacing},
+	{"keys that are not forgotten", "executor/internal/limit/table.go", "			delete(k.limit.keys, k.name)\n", "			_ = k\n", pacing},
+	{"keep what a limit gave", "executor/claim.go", "	c.leaveLimits()\n}", "}", limits},
+	{"throttle every limit", "executor/throttled.go", "			only = e.Limit.limit\n", "			_ = only\n", limits},
+	{"a limit before the locks", "executor/limitpass.go", "	case woken != nil:\n", "	case false:\n", limits},
+	{"priority without waiting for the shard", "executor/tune.go", "d.fair && inUse > 1", "d.fair && inUse > 9", tunings},
+	{"any queue before one of a higher priority", "executor/scheduler.go", "mine.tier.priority > its.tier.priority", "mine.tier.priority < its.tier.priority", tunings},
+	{"wake nothing when a limit goes up", "executor/tune.go", "		case n == 0:\n", "		case true:\n", tunings},
+	{"run more when a limit comes down", "executor/fairshare.go", "	if s.running--; s.full() {\n		return // the limit has come down\n	}\n", "	s.running--\n", tunings},
+	{"take the id of another process", "executor/splitter.go", "	case owner == s.Self:\n", "	case owner >= 0:\n", owners},
 	{"one more than MaxConcurrent", "executor/fairshare.go", "s.running >= s.limit", "s.running > s.limit", shares},
 	{"forget what the limit held back", "executor/fairshare.go", "		d.ready = append(d.ready, s.held...)\n", "", shares},
 	{"one worker for two shards", "executor/port.go", "		d.idle = d.idle[:n-1]\n", "", lowkiq},
@@ -230,7 +248,7 @@ var mutations = []mutation{
 	{"never let a poison go", "executor/internal/quarantine/quarantine.go", "s.Deaths >= s.Limit && s.Guilty()", "s.Deaths > s.Limit+9 && s.Guilty()", poison},
 	{"tell the hook of the error before", "executor/typed.go", "				it.LastError = it.Outcome.Error // of this very run\n", "				_ = it\n", exhausted},
 	{"the newest due job of a queue first", "executor/scheduler.go", "(c.queue == b.queue && c.due < b.due)", "(c.queue == b.queue && c.due > b.due)", schedules},
-	{"look before the shard has offered", "executor/dispatcher.go", "strict: isInOrder,", "strict: false,", schedules},
+	{"look before the shard has offered", "executor/tune.go", "d.strict.Store(d.inOrder || ", "d.strict.Store(", schedules},
 	{"the lag of the first shard", "executor/stats.go", "oldest := slices.Min(due); oldest", "oldest := due[0]; oldest", oldest},
 	{"an error for a stranger is lost", "executor/batch.go", "if !each || len(own) > len(items)-len(unnamed) {", "if !each {", strangers},
 	{"forget those who wait for room", "executor/internal/backlog/waiter.go", "		w.account.add(w.weight)\n		close(w.Ready)\n", "		w.account.add(w.weight)\n", admission},
