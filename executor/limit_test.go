@@ -482,7 +482,7 @@ func TestLimitsAndLocks(t *testing.T) {
 // Whatever handlers do, permits come back; what a stop interrupts runs after the next
 // start.
 func TestLimitsWithAbuse(t *testing.T) {
-	bubbles(t, 2, 41, func(t *testing.T, r *rand.Rand) {
+	bubbles(t, 1, 41, func(t *testing.T, r *rand.Rand) {
 		disk := new(journal.Memory)
 		handlers := []func() error{
 			func() error { return nil }, func() error { return errBoom }, func() error { panic("boom") },
@@ -502,8 +502,8 @@ func TestLimitsWithAbuse(t *testing.T) {
 			}, executor.QueueConfig[string]{Limits: byPayload(l, newLimit(t, x, "r", executor.LimitConfig{Rate: 500})), MaxRetries: 3, RetryIn: always(time.Millisecond)})
 			require.NoError(t, err)
 			start(t, x)
-			for i := range 100 {
-				enqueue(t, q, fmt.Sprint(r.IntN(40)), fmt.Sprint("key ", i%3))
+			for i := range 60 {
+				enqueue(t, q, fmt.Sprint(r.IntN(30)), fmt.Sprint("key ", i%3))
 			}
 			time.Sleep(time.Duration(r.IntN(200)) * time.Millisecond)
 			if r.IntN(2) == 0 {

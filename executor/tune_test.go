@@ -115,26 +115,6 @@ func TestPriority(t *testing.T) {
 	})
 }
 
-// A job of the higher queue that its shard has yet to offer is not overtaken.
-func TestPriorityWaitsForTheShard(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		x := open(t, "", executor.Config{Workers: 1})
-		p := &probe{decide: func(context.Context, seen) error { time.Sleep(2 * time.Millisecond); return nil }}
-		high := handle(t, x, "high", p.handle, executor.QueueConfig[string]{Shards: 1, Priority: 1})
-		low := handle(t, x, "low", p.handle, executor.QueueConfig[string]{Shards: 1})
-		for i := range 50 {
-			enqueue(t, low, fmt.Sprint("low ", i), "")
-			enqueue(t, high, fmt.Sprint("high ", i), "")
-		}
-		start(t, x)
-		time.Sleep(time.Second)
-		synctest.Wait()
-		for i, id := range ids(p)[:50] {
-			require.Contains(t, id, "high", "run %d", i)
-		}
-	})
-}
-
 // MaxConcurrent goes up and down while the queue runs: what waited is woken, no
 // worker is idle, and nothing is forgotten.
 func TestTuneMaxConcurrent(t *testing.T) {
@@ -166,6 +146,7 @@ func TestTuneMaxConcurrent(t *testing.T) {
 				}
 				require.EqualValues(t, n, running.Load())
 				enqueue(t, other, fmt.Sprint(n), "")
+				synctest.Wait() // its worker looks for more
 			}
 			time.Sleep(time.Hour)
 			require.Zero(t, stats(t, q).Jobs+stats(t, other).Jobs)

@@ -212,7 +212,6 @@ var mutations = []mutation{
 	{"a queue at a limit without its turn", "executor/internal/limit/key.go", "	k.lines[len(k.lines)-1] = l\n", "	k.lines[len(k.lines)-1], k.lines[0] = k.lines[0], l\n", pacing},
 	{"a burst after each start", "executor/internal/limit/limit.go", "k.next = l.born + k.law.saved", "k.next = l.born", pacing},
 	{"keys that are not forgotten", "executor/internal/limit/table.go", "			delete(k.limit.keys, k.name)\n", "			_ = k\n", pacing},
-	{"keep what a limit gave", "executor/claim.go", "	c.leaveLimits()\n}", "}", limits},
 	{"throttle every limit", "executor/throttled.go", "			only = e.Limit.limit\n", "			_ = only\n", limits},
 	{"a limit before the locks", "executor/limitpass.go", "	case woken != nil:\n", "	case false:\n", limits},
 	{"priority without waiting for the shard", "executor/tune.go", "d.fair && inUse > 1", "d.fair && inUse > 9", tunings},
