@@ -85,6 +85,7 @@ func TestLimitConcurrentPerKey(t *testing.T) {
 		}
 		enqueue(t, a, "x", "small")
 		enqueue(t, other, "free", "")
+		time.Sleep(5 * time.Millisecond) // a run with several jobs is taken apart after one
 		synctest.Wait()
 		c.mu.Lock()
 		assert.Equal(t, map[string]int{"acme": 2, "small": 1}, c.most)
@@ -286,6 +287,7 @@ func TestLimitChangesWhileJobsWait(t *testing.T) {
 		}
 		running := func(a, b int) {
 			t.Helper()
+			time.Sleep(5 * time.Millisecond) // a run with several jobs is taken apart after one
 			synctest.Wait()
 			c.mu.Lock()
 			defer c.mu.Unlock()
