@@ -33,7 +33,8 @@ const (
 // no sense, it is refused with [ErrConfig], as is what is too large; the error has
 // the field and the value. Below zero are refused: Workers, StuckAfter,
 // MaxPayloadBytes and IdempotencyTTL here, Weight, Shards and BatchSize of a queue,
-// TTL and Heartbeat of Unique, TTL and MaxSteps of slots.
+// TTL and Heartbeat of Unique, TTL and MaxSteps of slots, and all of [LimitConfig]. A
+// Priority below zero is a low one.
 type Config struct {
 	// What most programs set, if anything.
 
@@ -94,7 +95,8 @@ type Config struct {
 
 	// Scheduler decides whose job gets the next free worker. Default [Fair]: the
 	// queues share the workers' time, and inside a queue the oldest job comes
-	// first. [StrictPriority] is strict priority.
+	// first. [StrictPriority] goes by their order;
+	// QueueConfig.Priority, under Fair, by numbers.
 	Scheduler Scheduler
 
 	// Defaults and bounds for all queues.
@@ -188,6 +190,12 @@ type Config struct {
 	// about 150 bytes with ids and errors beside them; at most 1048576. Default
 	// 4096; below zero there are no events. There is no ring before a first reader.
 	EventBuffer int
+
+	// Several processes.
+
+	// Splitter says which ids belong to this process, where several share the work,
+	// each with a journal of its own; [ByNode] is the usual one. Default: all.
+	Splitter Splitter
 }
 
 // Limits and defaults.
@@ -233,6 +241,7 @@ func (c Config) withDefaults() (Config, error) {
 		inRange("Durability", int(c.Durability), int(DurabilitySync), int(DurabilityAsync)),
 		checkMiddleware(c.Middleware),
 		notAbove("EventBuffer", c.EventBuffer, 1<<20),
+		c.Splitter.check(),
 	)
 }
 

@@ -27,6 +27,7 @@ func TestZeroAndBelowMeanTheSameEverywhere(t *testing.T) {
 		"QueueConfig.MaxPayloads": off, "QueueConfig.MaxRetries": off, "QueueConfig.Timeout": off,
 		"Locks.TTL": off, "Unique.TTL": refused, "Unique.Heartbeat": refused,
 		"SlotsConfig.TTL": refused, "SlotsConfig.MaxSteps": refused,
+		"LimitConfig.Concurrent": refused, "LimitConfig.Rate": refused, "LimitConfig.Per": refused, "LimitConfig.Burst": refused,
 	}
 	keys := func(string, string) []string { return []string{"key"} }
 	queues := 0
@@ -58,6 +59,10 @@ func TestZeroAndBelowMeanTheSameEverywhere(t *testing.T) {
 			_, err := executor.NewSlots(open(t, "", executor.Config{}), "slots", *c.(*executor.SlotsConfig[int]))
 			return err
 		}},
+		{&executor.LimitConfig{}, func(c any) error {
+			_, err := executor.NewLimit(open(t, "", executor.Config{}), "limit", *c.(*executor.LimitConfig))
+			return err
+		}},
 	} {
 		v := reflect.ValueOf(room.config).Elem()
 		kind, _, _ := strings.Cut(v.Type().Name(), "[")
@@ -68,6 +73,9 @@ func TestZeroAndBelowMeanTheSameEverywhere(t *testing.T) {
 				continue
 			}
 			name := kind + "." + v.Type().Field(i).Name
+			if name == "QueueConfig.Priority" {
+				continue // below zero is a low one; TestTuningsThatMakeNoSense knows its bounds
+			}
 			isOff, known := below[name]
 			require.True(t, known, "%s: what does a number below zero mean?", name)
 			delete(below, name)

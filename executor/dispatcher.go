@@ -3,6 +3,7 @@ package executor
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/strandjobs/strand/shard"
@@ -15,16 +16,19 @@ type dispatcher struct {
 	picking   sync.Mutex
 	scheduler Scheduler
 	builtin   bool // the scheduler is ours: it may run under mu, and on actors
-	strict    bool // a shard's next job must be known before its last worker looks
-	fair      bool // what queues use is counted
-	born      time.Time
+	inOrder   bool // the scheduler is strict
+	// strict: a shard's next job must be known before its last worker looks. So it is
+	// while some queue goes before another.
+	strict atomic.Bool
+	fair   bool // what queues use is counted
+	born   time.Time
 
 	// mu guards what follows, and the shares of queues. Nothing is sent or called
 	// under it.
 	mu     sync.Mutex
 	ready  []Candidate // Invariant: no idle worker, unless closed
 	idle   []*worker
-	floor  float64       // what the queue that was picked last had used
+	tiers  []*tier       // by the priorities of queues
 	total  int           // workers
 	closed bool          // no shard gets a worker any more
 	quiet  chan struct{} // closed once all workers are idle after close
@@ -39,7 +43,7 @@ func newDispatcher(s Scheduler) *dispatcher {
 		s = RoundRobin() // of its own: one Config may serve several executors
 	}
 	return &dispatcher{
-		scheduler: s, builtin: isFair || isLag || isSeq || isInOrder, strict: isInOrder, fair: isFair,
+		scheduler: s, builtin: isFair || isLag || isSeq || isInOrder, inOrder: isInOrder, fair: isFair,
 		born: time.Now(), quiet: make(chan struct{}),
 	}
 }

@@ -37,6 +37,9 @@
 //	jobs have succeeded  and Unlock, of those;         back-off and after its burial,
 //	                     BlockedBy of the waiter       too
 //
+//	so many of a key,    [Limit], Concurrent           while its handler runs
+//	in several queues
+//
 //	a number of its own  [Slots]                       while the job runs; its success
 //	for each job                                       keeps the number
 //
@@ -185,6 +188,34 @@
 // holds up its id, as after a timeout. A process that dies before it has returned has
 // not canceled anything: the job runs again.
 //
+// # Limits
+//
+// A [Limit] bounds, for each key that a queue computes from a payload, how many jobs
+// run at a time and how many start in a span of time: a customer, a host, or one for
+// all. [NewLimit] makes it, QueueConfig.Limits says which jobs run under it, and it
+// may be shared. MaxConcurrent bounds a queue without keys, and costs less.
+//
+//   - No key has more jobs running than Concurrent says, and in no span as long as
+//     Per do more than Rate + Burst − 1 of them start. While jobs of a key wait, no
+//     more than 1 % fewer start, as far as there are workers for them.
+//   - A job that has to wait is parked: it keeps its place in its id, takes no
+//     worker, spends no retry, and is woken when it may run, by the job that ends or
+//     by one timer over all keys. It holds nothing of any limit, and no lock,
+//     meanwhile; it takes all that it needs in one step, after its locks and slots.
+//     So limits can't make jobs wait for each other in a circle.
+//   - Jobs of a queue begin in the order in which workers came to them, queues that
+//     wait for one key in turns: one with little to do hardly waits for the flood of
+//     another. One that is called and not there within 10 ms, because the workers
+//     are busy, lets the next one go before it, and keeps its number.
+//   - What changes a limit, [Limit.Set], [Limit.SetKey] and [Limit.Pause], holds for
+//     what waits already. A handler that was told to come back later returns
+//     [Throttled]: that pauses its key, spends no retry, and leaves other keys alone.
+//   - Keys that are not in use are forgotten. A restart forgets all: pauses, changes
+//     and starts. The job itself that was throttled waits all the same.
+//
+// A job with several limits runs when all of them let it: where each has more than
+// enough to do with other queues, that may take long.
+//
 // # What is not promised
 //
 //   - Exactly-once side effects outside the journal. A handler that was running
@@ -206,10 +237,10 @@
 // letter in [Queue.Morgue] has the same.
 //
 // A handler answers with the error that it returns: nil is done, [Cancel],
-// [Discard], [Snooze] and [RetryAfter] are wishes, and another error is a failure,
-// which spends a retry. What stands around handlers, for metrics say, can tell them
-// apart with errors.As: they are a *[CancelError], a *[DiscardError], a
-// *[SnoozeError] and a *[RetryError], wrapped or not.
+// [Discard], [Snooze], [Throttled] and [RetryAfter] are wishes, and another error is a
+// failure, which spends a retry. What stands around handlers, for metrics say, can tell
+// them apart with errors.As: they are a *[CancelError], a *[DiscardError], a
+// *[SnoozeError], a *[ThrottledError] and a *[RetryError], wrapped or not.
 //
 // # Middleware
 //
@@ -430,6 +461,7 @@
 //   - locks: none; one timer for the lock that ends by itself next, one for each
 //     lease and slot of a running job, and one for the leases that are to expire
 //     next
+//   - limits: none; one timer for the next job that may run
 //
 // No user code runs on a shard or under a lock; the methods of a context are user
 // code, too. A call with one that is nil, or panics, returns [ErrContext].

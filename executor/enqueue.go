@@ -201,6 +201,9 @@ func (q *queue) fill(e *journal.Entry, id string, payload []byte, now stamp) err
 	if len(payload) > q.x.cfg.MaxPayloadBytes {
 		return fmt.Errorf("%w: %d bytes for id %q, the limit is %d", ErrTooLarge, len(payload), id, q.x.cfg.MaxPayloadBytes)
 	}
+	if err := q.x.cfg.Splitter.refuse(id); err != nil {
+		return err
+	}
 	// The journal copies it, and changes nothing.
 	e.ID = unsafe.Slice(unsafe.StringData(id), len(id))
 	e.Queue, e.Payload = q.number, payload

@@ -5,6 +5,7 @@ import "time"
 // fairShare is a queue's part of the workers. It is guarded by dispatcher.mu.
 type fairShare struct {
 	weight  float64
+	tier    *tier       // the queues of its priority
 	limit   int         // jobs that may run at a time; 0: any number
 	running int         // workers that work for the queue
 	waiting int         // its shards among the ready ones
@@ -12,6 +13,13 @@ type fairShare struct {
 
 	used float64 // worker time so far, in ns, by weight; or more, if it had nothing to do
 	at   time.Duration
+}
+
+// tier are the queues of one priority. It is guarded by dispatcher.mu.
+type tier struct {
+	priority int
+	queues   int
+	floor    float64 // what the queue of it that was picked last had used
 }
 
 func (s *fairShare) full() bool { return s.limit > 0 && s.running >= s.limit }
@@ -34,7 +42,7 @@ func (d *dispatcher) now() time.Duration {
 func (d *dispatcher) busy(s *fairShare) {
 	if s.running+s.waiting+len(s.held) == 0 {
 		s.count(d.now())
-		s.used = max(s.used, d.floor)
+		s.used = max(s.used, s.tier.floor)
 	}
 }
 
@@ -61,7 +69,7 @@ func (d *dispatcher) countUp(now time.Duration) {
 func (d *dispatcher) begin(w *worker, p *port, now time.Duration) {
 	s := &p.queue.share
 	s.count(now)
-	d.floor = max(d.floor, s.used)
+	s.tier.floor = max(s.tier.floor, s.used)
 	w.serves, w.queue = s, p.queue
 	if s.running++; !s.full() || s.waiting == 0 {
 		return
@@ -87,7 +95,9 @@ func (d *dispatcher) end(w *worker, now time.Duration) {
 	}
 	s.count(now)
 	w.serves = nil
-	s.running--
+	if s.running--; s.full() {
+		return // the limit has come down
+	}
 	if !d.closed {
 		s.waiting += len(s.held)
 		d.ready = append(d.ready, s.held...)

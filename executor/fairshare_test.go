@@ -56,8 +56,13 @@ func TestFloodOfOneQueueDoesNotHoldUpAnother(t *testing.T) {
 }
 
 // Queues that all have a backlog share the workers' time by their weights, however
-// long their jobs take, and what one leaves the others get.
+// long their jobs take, and what one leaves the others get. In the long tier that is
+// asked of 10^5 runs and more.
 func TestWeights(t *testing.T) {
+	times := 1
+	if long() {
+		times = 6
+	}
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{Workers: 9})
 		var used [3]atomic.Int64
@@ -71,13 +76,14 @@ func TestWeights(t *testing.T) {
 				enqueue(t, q, fmt.Sprint(id), "")
 			}
 		}
-		backlog(0, 12_500, 5, 10*time.Millisecond)
-		backlog(1, 5_000, 3, 20*time.Millisecond)
-		backlog(2, 5_000, 1, 5*time.Millisecond)
+		backlog(0, times*12_500, 5, 10*time.Millisecond)
+		backlog(1, times*5_000, 3, 20*time.Millisecond)
+		backlog(2, times*5_000, 1, 5*time.Millisecond)
 		start(t, x)
-		time.Sleep(20 * time.Second)
+		span := time.Duration(times) * 20 * time.Second
+		time.Sleep(span)
 		total := used[0].Load() + used[1].Load() + used[2].Load()
-		assert.InDelta(t, 9*20*time.Second, total, float64(time.Second), "no worker was idle")
+		assert.InDelta(t, 9*span, total, float64(time.Second), "no worker was idle")
 		for i, want := range []float64{5, 3, 1} {
 			assert.InEpsilon(t, want/9, float64(used[i].Load())/float64(total), 0.05, "queue %d", i)
 		}
@@ -85,6 +91,7 @@ func TestWeights(t *testing.T) {
 		s, err := x.Stats(t.Context())
 		require.NoError(t, err)
 		assert.Zero(t, s.Busy)
+		assert.EqualValues(t, times*22_500, s.Queues[0].Done+s.Queues[1].Done+s.Queues[2].Done)
 	})
 }
 

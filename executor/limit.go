@@ -9,9 +9,9 @@ import (
 	"github.com/strandjobs/strand/executor/internal/limit"
 )
 
-// LimitConfig of a [Limit], or of one of its keys. The zero LimitConfig limits
-// nothing, until [Limit.Set] or a pause. Numbers below zero are refused, and so is
-// what does nothing or is out of bounds.
+// LimitConfig of a [Limit], or of one of its keys. The zero LimitConfig is no limit,
+// until [Limit.Set] or a pause. Numbers below zero are refused, and so is what has no
+// effect or is out of bounds.
 type LimitConfig struct {
 	// Concurrent is how many jobs of a key may run at a time, over all queues that
 	// have the limit, at most 131072. Default: any number.
@@ -35,9 +35,9 @@ type LimitConfig struct {
 }
 
 // Limit bounds how many jobs with the same key run at a time, and how many start in
-// a span of time; see [NewLimit] and QueueConfig.Limits. Its methods may be called
-// from any goroutine, handlers included, and don't block. After Stop they have no
-// effect.
+// a span of time; see Limits in the package comment, and QueueConfig.Limits. Its
+// methods may be called from any goroutine, handlers included, and don't block. After
+// Stop they have no effect.
 type Limit struct {
 	x     *Executor
 	name  string
@@ -111,10 +111,10 @@ func (l *Limit) made() error {
 	return nil
 }
 
-// Set changes the limit, for keys that have nothing of their own. What runs goes on;
-// of what waits those that may run now are woken. It looks at each key that is in
-// use: half a second for a million. It returns ErrConfig, or ErrState for a limit
-// that NewLimit has not made, and then nothing has changed.
+// Set changes the limit, for keys that have no settings of their own. What runs goes
+// on; of what waits those that may run now are woken. It looks at each key that is in
+// use. It returns ErrConfig, or ErrState for a limit that NewLimit has not made, and
+// then it is as it was.
 func (l *Limit) Set(cfg LimitConfig) error {
 	if err := l.made(); err != nil {
 		return err

@@ -16,8 +16,8 @@ import (
 //
 // What is around a handler, to measure it or to translate its errors, tells the
 // wishes apart with [errors.As], or [errors.AsType]: they are a [*CancelError], a
-// [*DiscardError], a [*SnoozeError] and a [*RetryError]. A value of one of these
-// types that the program makes itself is the same wish.
+// [*DiscardError], a [*SnoozeError], a [*ThrottledError] and a [*RetryError]. A value
+// of one of these types that the program makes itself is the same wish.
 
 // CancelError is what [Cancel] returns.
 type CancelError struct{ Err error } // the reason

@@ -105,6 +105,7 @@ func (x *Executor) arrange(q *queue) ([]*quarantine.Suspect, error) {
 	}
 	x.watchdog.expect(q.heartbeat)
 	q.backlog = x.backlog.Join(q.name, q.limit)
+	x.dispatcher.join(q)
 	q.core.Weighed = q.backlog.Limited()
 	q.undertaker.MorgueRetention, q.undertaker.q = q.retention, q
 	suspects, err := q.openShards()

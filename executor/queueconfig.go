@@ -154,7 +154,14 @@ type QueueConfig[T any] struct {
 	// Default, and below zero: none are asked for.
 	HeartbeatTimeout time.Duration
 
-	// Limits, and priority.
+	// Priority, and limits.
+
+	// Priority: under [Fair] the jobs of a queue with a higher number go first, and
+	// the workers come to the others when these have no job that can run. What runs
+	// goes on. Queues of one priority share the workers by Weight. From -65536 to
+	// 65536; below zero is lower than the default, which is 0. [Queue.Tune] changes
+	// it.
+	Priority int
 
 	// Limits are what the jobs of the queue run under; see [NewLimit]. A limit may
 	// be that of several queues, and one may be there more than once, with other
@@ -202,7 +209,7 @@ func (c *QueueConfig[T]) settings(x Config) (settings, error) {
 		shards:      cmp.Or(c.Shards, defaultShards),
 		batch:       cmp.Or(c.BatchSize, 1),
 		durability:  cmp.Or(c.Durability, x.Durability),
-		share:       fairShare{weight: float64(cmp.Or(c.Weight, 1)), limit: max(c.MaxConcurrent, 0)},
+		share:       fairShare{weight: float64(cmp.Or(c.Weight, 1)), limit: max(c.MaxConcurrent, 0), tier: &tier{priority: c.Priority}},
 		limit:       shard.Weight{Payloads: max(c.MaxBacklog, 0), Bytes: max(c.MaxBacklogBytes, 0)},
 		renamedFrom: c.RenamedFrom,
 		timeout:     max(c.Timeout, 0),
@@ -235,8 +242,7 @@ func (c *QueueConfig[T]) settings(x Config) (settings, error) {
 		c.MorgueRetention.check(),
 		inRange("Shards", s.shards, 1, maxShards),
 		notAbove("Concurrency", c.Concurrency, 1<<17),
-		notAbove("MaxConcurrent", c.MaxConcurrent, 1<<17),
-		inRange("Weight", c.Weight, 0, 1<<16),
+		QueueTuning{c.Weight, c.MaxConcurrent, c.Priority}.check(),
 		notAbove("MaxRetries", c.MaxRetries, math.MaxInt32),
 		inRange("BatchSize", s.batch, 1, maxBatch),
 		inRange("Merge", int(c.Merge), 0, int(MergeKeepLast)),

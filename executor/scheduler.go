@@ -29,6 +29,9 @@ func (c Candidate) Due() time.Time { return time.Unix(0, c.due) }
 // a queue. So a queue with little to do hardly waits for one with a large backlog:
 // its next job gets the next free worker. What a queue did not use it can't claim
 // later.
+//
+// Queues with a higher QueueConfig.Priority go first: the others get what these leave.
+// Shares are those of queues with the same priority.
 func Fair() Scheduler { return fair{} }
 
 type fair struct{}
@@ -38,8 +41,12 @@ type fair struct{}
 func (fair) Pick(ready []Candidate) int {
 	best := 0
 	for i, c := range ready {
-		b := ready[best]
-		if used, least := c.port.queue.share.used, b.port.queue.share.used; used < least || used == least && c.due < b.due {
+		mine, its := &c.port.queue.share, &ready[best].port.queue.share
+		if mine.tier != its.tier {
+			if mine.tier.priority > its.tier.priority {
+				best = i
+			}
+		} else if mine.used < its.used || mine.used == its.used && c.due < ready[best].due {
 			best = i
 		}
 	}
@@ -89,7 +96,8 @@ func (s *roundRobin) Pick(ready []Candidate) int {
 // StrictPriority returns the scheduler that picks the queue that was registered
 // first, and of its shards the one with the oldest due job: the order of queues is
 // their priority. A queue waits as long as those before it have jobs that can run;
-// jobs that wait for a lock don't count.
+// jobs that wait for a lock don't count. QueueConfig.Priority, under [Fair], does the
+// same with numbers that can be equal and can be changed; here it is not asked.
 func StrictPriority() Scheduler { return strictPriority{} }
 
 type strictPriority struct{}

@@ -86,8 +86,14 @@ func TestInOrderByDueTimeInAQueue(t *testing.T) {
 // A worker that comes back waits until the shard has said what it has next: a shard
 // that is busy does not lose its turn to a queue behind it.
 func TestInOrderWaitsForTheShard(t *testing.T) {
+	waitsForTheShard(t, executor.StrictPriority(), 0)
+}
+
+func TestPriorityWaitsForTheShard(t *testing.T) { waitsForTheShard(t, executor.Fair(), 1) }
+
+func waitsForTheShard(t *testing.T, scheduler executor.Scheduler, priority int) {
 	bubble(t, func(t *testing.T) {
-		x := open(t, "", executor.Config{Workers: 1, Scheduler: executor.StrictPriority()})
+		x := open(t, "", executor.Config{Workers: 1, Scheduler: scheduler})
 		goOn := make(chan struct{})
 		p := &probe{decide: func(_ context.Context, s seen) error {
 			if s.id == "high 1" {
@@ -97,7 +103,9 @@ func TestInOrderWaitsForTheShard(t *testing.T) {
 			return nil
 		}}
 		cfg := executor.QueueConfig[string]{Shards: 1}
-		high, low := handle(t, x, "high", p.handle, cfg), handle(t, x, "low", p.handle, cfg)
+		first := cfg
+		first.Priority = priority
+		high, low := handle(t, x, "high", p.handle, first), handle(t, x, "low", p.handle, cfg)
 		enqueue(t, low, "low", "x")
 		enqueue(t, high, "high 1", "x")
 		start(t, x)

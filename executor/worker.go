@@ -159,7 +159,7 @@ func (w *worker) goOn() {
 	if w.followed {
 		w.awaitRoom()
 	}
-	if w.x.dispatcher.strict && s.Tell(func(*shard.Core) { w.runs <- nil }) {
+	if w.x.dispatcher.strict.Load() && s.Tell(func(*shard.Core) { w.runs <- nil }) {
 		return // it looks when the shard has offered what it has next
 	}
 	w.look()

@@ -86,6 +86,10 @@ var (
 	feeds     = gate{"./executor", "^Test(Events|ASlowReader|ResumeEvents|EventFilter)"}
 	rings     = gate{"./executor/internal/feed", "^Test"}
 	signs     = gate{"./executor", "^Test(Progress|Heartbeat)"}
+	pacing    = gate{"./executor/internal/limit", "^Test"}
+	limits    = gate{"./executor", "^Test(Limit|Throttled)"}
+	tunings   = gate{"./executor", "^Test(Priority|Tune)"}
+	owners    = gate{"./executor", "^TestLowkiq_L14"}
 	promises  = gate{"./executor", "^Test(AsyncReturns|MaxPayloads|NotBlockedBy|HalvesHave|AContextEnds)"}
 )
 
@@ -214,8 +218,21 @@ var mutations = []mutation{
 	{"hold what waits behind a slow job", "shard/take.go", "; next > now {", "; next > 0 {", shells},
 	{"lose a worker that found nothing", "shard/shard.go", "		if !s.assign(now, m) {\n			m.Return()\n		}\n", "		s.assign(now, m)\n", shells},
 	{"settle when all have ended", "shard/take.go", "		if it := &r.Items[i]; it.state.Load() == started && it.Outcome", "		if it := &r.Items[i]; it.state.Load() == revoked && it.Outcome", crowds},
-	{"a queue that had nothing to do claims time", "executor/fairshare.go", "		s.used = max(s.used, d.floor)\n", "", shares},
+	{"a queue that had nothing to do claims time", "executor/fairshare.go", "		s.used = max(s.used, s.tier.floor)\n", "", shares},
 	{"shares without weights", "executor/fairshare.go", " / s.weight", "", shares},
+	{"a pace with no time for what is late", "executor/internal/limit/config.go", "(per + late +", "(per +", pacing},
+	{"a pace that counts from a late start", "executor/internal/limit/key.go", "k.next = max(k.next, now) + k.law.interval", "k.next = now + k.law.interval", pacing},
+	{"a job ahead of one that was called", "executor/internal/limit/key.go", "		if w.number < number {", "		if w.number > number {", pacing},
+	{"a queue at a limit without its turn", "executor/internal/limit/key.go", "	k.lines[len(k.lines)-1] = l\n", "	k.lines[len(k.lines)-1], k.lines[0] = k.lines[0], l\n", pacing},
+	{"a burst after each start", "executor/internal/limit/limit.go", "k.next = l.born + k.law.saved", "k.next = l.born", pacing},
+	{"keys that are not forgotten", "executor/internal/limit/table.go", "			delete(k.limit.keys, k.name)\n", "			_ = k\n", pacing},
+	{"throttle every limit", "executor/throttled.go", "			only = e.Limit.limit\n", "			_ = only\n", limits},
+	{"a limit before the locks", "executor/limitpass.go", "	case woken != nil:\n", "	case false:\n", limits},
+	{"priority without waiting for the shard", "executor/tune.go", "d.fair && inUse > 1", "d.fair && inUse > 9", tunings},
+	{"any queue before one of a higher priority", "executor/scheduler.go", "mine.tier.priority > its.tier.priority", "mine.tier.priority < its.tier.priority", tunings},
+	{"wake nothing when a limit goes up", "executor/tune.go", "		case n == 0:\n", "		case true:\n", tunings},
+	{"run more when a limit comes down", "executor/fairshare.go", "	if s.running--; s.full() {\n		return // the limit has come down\n	}\n", "	s.running--\n", tunings},
+	{"take the id of another process", "executor/splitter.go", "	case owner == s.Self:\n", "	case owner >= 0:\n", owners},
 	{"one more than MaxConcurrent", "executor/fairshare.go", "s.running >= s.limit", "s.running > s.limit", shares},
 	{"forget what the limit held back", "executor/fairshare.go", "		d.ready = append(d.ready, s.held...)\n", "", shares},
 	{"one worker for two shards", "executor/port.go", "		d.idle = d.idle[:n-1]\n", "", lowkiq},
@@ -262,7 +279,6 @@ var mutations = []mutation{
 	{"never let a poison go", "executor/internal/quarantine/quarantine.go", "s.Deaths >= s.Limit && s.Guilty()", "s.Deaths > s.Limit+9 && s.Guilty()", poison},
 	{"tell the hook of the error before", "executor/typed.go", "				it.LastError = it.Outcome.Error // of this very run\n", "				_ = it\n", exhausted},
 	{"the newest due job of a queue first", "executor/scheduler.go", "(c.queue == b.queue && c.due < b.due)", "(c.queue == b.queue && c.due > b.due)", schedules},
-	{"look before the shard has offered", "executor/dispatcher.go", "strict: isInOrder,", "strict: false,", schedules},
 	{"the lag of the last shard", "executor/stats.go", "max(s.Lag, one.Lag)", "one.Lag", oldest},
 
 	{"a page that begins with the last row of the one before", "executor/internal/listing/key.go", "p.sign*k.Compare(*p.after) <= 0", "p.sign*k.Compare(*p.after) < 0", listings},
@@ -278,6 +294,7 @@ var mutations = []mutation{
 	{"a codec on the goroutine of the caller", "executor/inspectjob.go", "		go decodeSome(", "		decodeSome(", looks},
 	{"all bytes of a job", "executor/inspectjob.go", "if d.room == rawBytes || p.Bytes <= d.room {", "if true {", looks},
 	{"an error for a stranger is lost", "executor/batch.go", "if !each || len(own) > n-len(unnamed) {", "if !each {", strangers},
+	{"look before the shard has offered", "executor/tune.go", "d.strict.Store(d.inOrder || ", "d.strict.Store(", schedules},
 	{"forget those who wait for room", "executor/internal/backlog/waiter.go", "		w.account.add(w.weight)\n		close(w.Ready)\n", "		w.account.add(w.weight)\n", admission},
 	{"forget those behind one who goes away", "executor/internal/backlog/waiter.go", "	b.serve(c) // smaller ones may have waited behind it\n", "", admission},
 	{"keep the room of one who came too late", "executor/internal/backlog/waiter.go", "			w.account.subtract(w.weight) // its room came too late\n", "", admission},

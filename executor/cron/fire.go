@@ -144,7 +144,11 @@ func isEnd(err error) bool {
 // note writes down what became of a tick that is over.
 func (c *Cron) note(s *schedule, tick time.Time, err error) {
 	if err != nil {
-		c.report(slog.LevelWarn, "tick not enqueued", slog.String("schedule", s.name), slog.Time("tick", tick), slog.Any("error", err))
+		level := slog.LevelWarn
+		if errors.Is(err, executor.ErrNotOwned) {
+			level = slog.LevelDebug // another process fires it
+		}
+		c.report(level, "tick not enqueued", slog.String("schedule", s.name), slog.Time("tick", tick), slog.Any("error", err))
 	}
 	c.group.mu.Lock()
 	defer c.group.mu.Unlock()
