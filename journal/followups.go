@@ -65,8 +65,8 @@ func (b *openBlock) follows(off uint32) bool {
 
 // TakeRoom takes room on the disk for so many bytes of follow-ups, state keys
 // included, which Record gets next, or GiveRoomBack; false: there is none. They may have
-// half of the reserve: the other half is for the results that have none, and give room
-// back. When that is not known to be enough it waits until the committer has looked at
+// a quarter of the reserve, and an eighth of it in a block: the others are for the
+// results that have none, and give room back. When that is not known to be enough it waits until the committer has looked at
 // the disk, for the end of a commit at most, or until ctx ends.
 //
 // When there is none the disk is full, as if an append had been refused.
@@ -77,13 +77,18 @@ func (l *Log) TakeRoom(ctx context.Context, bytes int) bool {
 	if l.askRoom(ctx, bytes) {
 		return true
 	}
+	l.lack(bytes)
+	return false
+}
+
+// lack has appends refused until there is room for so many bytes.
+func (l *Log) lack(bytes int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err == nil {
 		l.disk.begin(bytes)
 		l.wakeCommitter()
 	}
-	return false
 }
 
 // GiveRoomBack gives back what TakeRoom has taken.
@@ -93,9 +98,14 @@ func (l *Log) GiveRoomBack(bytes int) {
 	}
 }
 
-// HasRoom reports whether there may be room for so many bytes of follow-ups.
+// HasRoom reports whether there may be room for so many bytes of follow-ups. It takes
+// none; when there is none, the disk is full.
 func (l *Log) HasRoom(bytes int) bool {
-	return !l.disk.short.Load() || l.disk.allowance.Load() >= int64(bytes)
+	if !l.disk.short.Load() || l.disk.allowance.Load() >= int64(bytes) {
+		return true
+	}
+	l.lack(bytes)
+	return false
 }
 
 // askRoom has the committer look whether there is room on the disk, and takes it.
@@ -152,7 +162,11 @@ func (d *fullDisk) asked() (bytes int) {
 // holds mu.
 func (d *fullDisk) allow(r store.Room, weight int) {
 	reserve := max(r.Bytes-r.Spare-weight, 0)
-	d.allowance.Store(int64(r.Spare) + int64(reserve/2) - d.promised.Load())
+	left := int64(r.Spare) + int64(reserve/4) - d.promised.Load()
+	if r.Spare <= 0 {
+		left = min(left, int64(reserve/8)) // so that the block can be carried when it is the oldest one
+	}
+	d.allowance.Store(left)
 	d.answer(d.take)
 }
 
