@@ -135,8 +135,8 @@
 // although the disk has none when it comes to be written, waits there, in order, with
 // the results behind it.
 //
-// Enqueue in a handler is for what is to be accepted whatever becomes of the job: at
-// once, and again when the handler runs again.
+// Enqueue in a handler is for what is to be accepted whatever becomes of the job, and
+// again when the handler runs again.
 //
 // # What is not promised
 //

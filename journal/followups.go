@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"context"
 	"slices"
 	"time"
 
@@ -68,12 +67,12 @@ func (b *openBlock) follows(off uint32) bool {
 // included, which Record gets next, or GiveRoomBack; false: there is none. They may have
 // a quarter of the reserve: the rest is for the results that have none, and give room
 // back. When that is not known to be enough it waits until the committer has looked at
-// the disk, and on a full disk for 100 ms, or until ctx ends: a caller who comes back
-// later writes that down, which takes room, too.
+// the disk, and on a full disk for 100 ms, or until over is closed: a caller who comes
+// back later writes that down, which takes room, too.
 //
 // When there is none the disk is full, as if an append had been refused.
-func (l *Log) TakeRoom(ctx context.Context, bytes int) bool {
-	return l.volatile || l.disk.take(bytes) || l.askRoom(ctx, bytes)
+func (l *Log) TakeRoom(over <-chan struct{}, bytes int) bool {
+	return l.volatile || l.disk.take(bytes) || l.askRoom(over, bytes)
 }
 
 // GiveRoomBack gives back what TakeRoom has taken.
@@ -84,7 +83,7 @@ func (l *Log) GiveRoomBack(bytes int) {
 }
 
 // askRoom has the committer look whether there is room on the disk, and takes it.
-func (l *Log) askRoom(ctx context.Context, bytes int) bool {
+func (l *Log) askRoom(over <-chan struct{}, bytes int) bool {
 	q := &question{bytes, make(chan struct{})}
 	l.mu.Lock()
 	if l.err != nil { // nothing will be written
@@ -100,7 +99,7 @@ func (l *Log) askRoom(ctx context.Context, bytes int) bool {
 		select {
 		case <-q.granted:
 			return true
-		case <-done(ctx):
+		case <-over:
 			return true // the program stops: it is written if it can be
 		case <-late.C:
 		}
@@ -176,11 +175,25 @@ func (d *fullDisk) grant() {
 	d.questions = d.questions[1:]
 }
 
-// AwaitRoom waits while the open block is full, until ctx ends, as Append does. It is
-// for a caller of Record whose changes have follow-ups: Record does not wait. While
+// AwaitRoom waits while the open block is full, until over is closed, as Append does. It
+// is for a caller of Record whose changes have follow-ups: Record does not wait. While
 // appends are refused it does not wait either.
-func (l *Log) AwaitRoom(ctx context.Context) {
-	if l.lockWithRoom(ctx, 0) == nil {
+func (l *Log) AwaitRoom(over <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.refusal() == nil && l.open.Size() > l.cfg.MaxBlockBytes {
+		if l.room == nil {
+			l.room = make(chan struct{})
+			l.groupCommit.end()
+		}
+		room := l.room
 		l.mu.Unlock()
+		select {
+		case <-room:
+			l.mu.Lock()
+		case <-over:
+			l.mu.Lock()
+			return
+		}
 	}
 }
