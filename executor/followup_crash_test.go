@@ -53,7 +53,7 @@ func idOf(token string) string {
 
 // startRelay opens the chain on a disk.
 func startRelay(t *testing.T, x *executor.Executor, r *rand.Rand) *relay {
-	c := &relay{t: t, r: r}
+	c := &relay{t: t, r: rand.New(rand.NewPCG(r.Uint64(), 0))} // handlers draw beside the test
 	cfg := executor.QueueConfig[string]{MaxRetries: 1e6, RetryIn: always(time.Second), Shards: 2}
 	byID := func(id string, _ string) []string { return []string{id} }
 	last, err := executor.Handle(x, "last", func(context.Context, executor.Job[string]) error { return nil }, executor.QueueConfig[string]{
@@ -124,7 +124,7 @@ func tokens(t *testing.T, disk *journal.Memory) (where map[string][]string, lock
 // A chain that crashes after any commit, on a disk that is full at times, has each
 // token in one place: no step ran twice to its end, and none was lost.
 func TestFollowUpsAfterACrashAtEveryCommit(t *testing.T) {
-	bubbles(t, 12, 14, func(t *testing.T, r *rand.Rand) {
+	bubbles(t, 3, 14, func(t *testing.T, r *rand.Rand) {
 		type image struct {
 			disk     *journal.Memory
 			accepted int
@@ -141,8 +141,8 @@ func TestFollowUpsAfterACrashAtEveryCommit(t *testing.T) {
 		x := openOn(t, disk, executor.Config{Workers: 3})
 		c := startRelay(t, x, r)
 		start(t, x)
-		for i := range 150 {
-			if i%50 == 20 {
+		for i := range 80 {
+			if i%40 == 15 {
 				disk.Limit(2000 + r.IntN(20_000))
 			}
 			token := fmt.Sprintf("id %d#%d", r.IntN(12), i)
@@ -154,7 +154,7 @@ func TestFollowUpsAfterACrashAtEveryCommit(t *testing.T) {
 			} else {
 				require.ErrorIs(t, err, executor.ErrFull)
 			}
-			if i%50 == 40 {
+			if i%40 == 30 {
 				time.Sleep(3 * time.Second)
 				disk.Limit(0)
 			}
@@ -162,7 +162,7 @@ func TestFollowUpsAfterACrashAtEveryCommit(t *testing.T) {
 				time.Sleep(time.Second)
 			}
 		}
-		time.Sleep(time.Hour)
+		time.Sleep(10 * time.Minute)
 		synctest.Wait()
 		stop(t, x)
 		disk.OnCommit(nil)
@@ -256,20 +256,20 @@ func TestFollowUpsThatAFullDiskHasNoRoomFor(t *testing.T) {
 			in := func(d time.Duration) func(string) time.Time {
 				return func(string) time.Time { return time.Now().Add(d) }
 			}
-			next := newTail(t, x, "next", executor.QueueConfig[string]{Due: in(10 * time.Minute)}) // they give no room back before
-			others := newTail(t, x, "others", executor.QueueConfig[string]{Due: in(time.Minute)})
+			next := newTail(t, x, "next", executor.QueueConfig[string]{Due: in(2 * time.Minute)}) // they give no room back before
+			others := newTail(t, x, "others", executor.QueueConfig[string]{Due: in(10 * time.Second)})
 			var calls shared[int]
 			jobs, err := executor.Handle(x, "jobs", func(_ context.Context, job executor.Job[string]) error {
 				large := strings.Repeat("x", 20_000)
 				err := next.FollowUp(job, job.ID, large)
 				calls.set(calls.get() + 1)
 				if late {
-					time.Sleep(time.Minute) // the disk is full by the time that it succeeds
+					time.Sleep(5 * time.Second) // the disk is full by the time that it succeeds
 				}
 				return err
 			}, executor.QueueConfig[string]{MaxRetries: 1, RetryIn: always(time.Second)})
 			require.NoError(t, err)
-			for i := range 40 {
+			for i := range 12 {
 				enqueue(t, jobs, fmt.Sprint(i), "small")
 				enqueue(t, others.Queue, fmt.Sprint(i), "other")
 			}
@@ -277,23 +277,23 @@ func TestFollowUpsThatAFullDiskHasNoRoomFor(t *testing.T) {
 			_, err = others.Enqueue(t.Context(), "large", strings.Repeat("x", 100_000))
 			require.ErrorIs(t, err, executor.ErrFull)
 			start(t, x)
-			time.Sleep(3 * time.Minute)
+			time.Sleep(30 * time.Second)
 			synctest.Wait()
 			require.ErrorIs(t, x.Err(), executor.ErrFull, "it says so")
-			require.EqualValues(t, 40, stats(t, others.Queue).Done, "the results of others are written")
+			require.EqualValues(t, 12, stats(t, others.Queue).Done, "the results of others are written")
 			done := stats(t, jobs).Done
-			require.Less(t, done, uint64(40))
+			require.Less(t, done, uint64(12))
 			require.Zero(t, stats(t, jobs).Failed, "no retry is spent")
 			require.Greater(t, calls.get(), int(done), "they are tried again")
 			where, _ := tokens(t, disk.Crash())
-			require.Len(t, where["small"], 40-int(done), "what is durable is whole")
+			require.Len(t, where["small"], 12-int(done), "what is durable is whole")
 
 			disk.Limit(0)
-			time.Sleep(time.Hour)
+			time.Sleep(5 * time.Minute)
 			synctest.Wait()
 			require.NoError(t, x.Err())
-			require.EqualValues(t, 40, stats(t, jobs).Done)
-			require.EqualValues(t, 40, stats(t, next.Queue).Done)
+			require.EqualValues(t, 12, stats(t, jobs).Done)
+			require.EqualValues(t, 12, stats(t, next.Queue).Done)
 			stop(t, x)
 		})
 	}

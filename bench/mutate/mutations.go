@@ -120,7 +120,6 @@ var mutations = []mutation{
 	{"unlock although told not to", "journal/open.go", "func() error { return nil })\n}", "l.unlock)\n}", opening},
 
 	{"accept follow-ups in a commit of their own", "executor/decisions.go", "		q.x.log.Record(&c.Change)\n", "		f := c.FollowUps\n		c.FollowUps.Entries = nil\n		q.x.log.Record(&c.Change)\n		_ = q.x.log.Flush(q.x.handlers)\n		_, _ = q.x.log.PostWith(q.x.handlers, f.Entries, f.With)\n", chains},
-	{"accept what was staged for a failure", "executor/landing.go", "		if w.failed(i) { // after it had its room\n", "		if false {\n", chains},
 	{"keep what was staged in a batch that is halved", "executor/batch.go", "	b.attempt.forget(b.calls - 1)\n", "", chains},
 	{"stage when the handler has returned", "executor/landing.go", "		a.staged = nothingMore\n", "", chains},
 	{"accept at the time of the call", "executor/followup.go", "ID: id, Payload: payload}, unstamped)", "ID: id, Payload: payload}, t.q.stamp())", chains},
