@@ -216,6 +216,34 @@
 // A job with several limits runs when all of them let it: where each has more than
 // enough to do with other queues, that may take long.
 //
+// # Follow-ups
+//
+// What a handler stages on its job with [Queue.FollowUp], for any queue of the same
+// executor, is in the commit that ends the job, if the handler returns nil: both are on
+// disk, or neither. So each step of a chain is accepted exactly as often as the one
+// before it has ended, without a key, whatever dies in between; that a handler runs
+// again does not double what follows it. It is so with all shapes, durabilities and in
+// memory:
+//
+//   - With [Handle] a follow-up belongs to its payload, also when several payloads of
+//     an id run one after the other.
+//   - With [HandleBatch] it belongs to the job of the batch that it was staged on, and
+//     is dropped if that one fails. When the batch is halved, the last call counts.
+//   - After every outcome but success it is dropped: an error, [PayloadErrors] for any
+//     payload, [Cancel], [Discard], [Snooze], a panic, and an interruption by Stop.
+//
+// It is accepted when its job ends, behind all that was accepted for its id until then,
+// and counts in the backlog from then on. With Locks.OnEnqueue it locks its keys after
+// what its job unlocks and before another job can come between. On a disk that is full
+// it takes a part of the room that is kept for results; a job whose follow-ups find none
+// for 100 ms has not succeeded, and is tried again as one that returned a [FullError],
+// at no retry: it waits together with them. What is staged for a success and found room,
+// although the disk has none when it comes to be written, waits there, in order, with
+// the results behind it.
+//
+// Enqueue in a handler is for what is to be accepted whatever becomes of the job, and
+// again when the handler runs again.
+//
 // # What is not promised
 //
 //   - Exactly-once side effects outside the journal. A handler that was running

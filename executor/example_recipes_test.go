@@ -62,40 +62,42 @@ func Example_idempotentHandler() {
 	// ann has 100
 }
 
-// A handler enqueues what follows with its own context: such calls are let in even
-// when the backlog is full, because the job that makes them could not end
-// otherwise. The key is made of the position of its payload: when the handler runs
-// again, the mail is known already.
-func Example_followUps() {
+// What follows a job is staged on it, and lands in the commit of its success: an order
+// is charged, then shipped, then its customer is told, each once for each time that the
+// step before has ended, without a key. What an attempt has staged that failed is
+// dropped. Such calls are let in even when the backlog is full.
+func ExampleQueue_FollowUp() {
 	ctx := context.Background()
 	x := must(executor.Open("", executor.Config{MaxBacklog: 1}))
-	sent, done := make(chan string, 2), make(chan struct{})
+	done := make(chan struct{})
 	mails := must(executor.Handle(x, "mails", func(_ context.Context, job executor.Job[string]) error {
-		sent <- job.Payload
-		return nil
-	}, executor.QueueConfig[string]{}))
-	orders := must(executor.Handle(x, "orders", func(ctx context.Context, job executor.Job[string]) error {
-		key := fmt.Sprint("order ", job.Position)
-		receipt, err := mails.Enqueue(ctx, job.ID, "we got "+job.Payload, executor.IdempotencyKey(key))
-		if err != nil {
-			return err
-		}
-		fmt.Println("attempt", job.Attempt, "enqueued before:", receipt.Duplicate)
-		if job.Attempt == 1 {
-			return executor.RetryAfter(0, errors.New("the warehouse does not answer"))
-		}
+		fmt.Println("mail:", job.Payload)
 		close(done)
 		return nil
 	}, executor.QueueConfig[string]{}))
-	must(orders.Enqueue(ctx, "customer-7", "two books"))
+	shipments := must(executor.HandleMerged(x, "shipments", func(_ context.Context, job executor.Merged[int]) error {
+		fmt.Println("ship", job.Latest(), "books")
+		return mails.FollowUp(job, job.ID, fmt.Sprint(job.Latest(), " books are on their way"))
+	}, executor.QueueConfig[int]{}))
+	orders := must(executor.Handle(x, "orders", func(_ context.Context, job executor.Job[int]) error {
+		if err := shipments.FollowUp(job, job.ID, job.Payload); err != nil {
+			return err
+		}
+		fmt.Println("charge, attempt", job.Attempt)
+		if job.Attempt == 1 {
+			return executor.RetryAfter(0, errors.New("the bank does not answer")) // nothing is shipped
+		}
+		return nil
+	}, executor.QueueConfig[int]{}))
+	must(orders.Enqueue(ctx, "customer-7", 2))
 	check(x.Start(ctx))
 	<-done
-	fmt.Println(<-sent)
 	check(x.Stop(ctx))
 	// Output:
-	// attempt 1 enqueued before: false
-	// attempt 2 enqueued before: true
-	// we got two books
+	// charge, attempt 1
+	// charge, attempt 2
+	// ship 2 books
+	// mail: 2 books are on their way
 }
 
 // A queue is paused by a key that blocks all of its jobs: what runs goes on, what

@@ -109,8 +109,8 @@ func Example_order() {
 }
 
 // A call that finds the backlog full is told which limit it was and when to come
-// back. What a handler enqueues is let in: what it has in hand could not end
-// otherwise.
+// back. What a handler enqueues is let in, as its follow-ups are: what it has in hand
+// could not end otherwise.
 func ExampleFullError() {
 	ctx := context.Background()
 	x := must(executor.Open("", executor.Config{MaxBacklog: 1000}))
@@ -119,9 +119,8 @@ func ExampleFullError() {
 		mailed <- job.Payload
 		return nil
 	}, executor.QueueConfig[string]{}))
-	orders := must(executor.Handle(x, "orders", func(ctx context.Context, job executor.Job[string]) error {
-		_, err := mails.Enqueue(ctx, job.ID, job.Payload+" is on its way", executor.IdempotencyKey(fmt.Sprint(job.Position)))
-		return err
+	orders := must(executor.Handle(x, "orders", func(_ context.Context, job executor.Job[string]) error {
+		return mails.FollowUp(job, job.ID, job.Payload+" is on its way")
 	}, executor.QueueConfig[string]{MaxBacklog: 1}))
 
 	must(orders.Enqueue(ctx, "customer-7", "a book"))

@@ -65,7 +65,7 @@ type attemptStage = staging.Stage[*shard.Item, *followUp]
 // run stages its own. With [Handle] each payload is a job of its own here. Of a batch
 // that is halved, those of the last call of each job count.
 //
-// Id, payload and options are checked at once, as by [Queue.Enqueue], with the same
+// Id, payload and options are checked here, as by [Queue.Enqueue], with the same
 // errors. What the options and QueueConfig leave open is filled in when the handler has
 // returned: score, due time and EnqueuedAt are of then. Locks.OnEnqueue is locked from
 // the commit on. There is no receipt: it may still merge into an equal payload that
@@ -74,10 +74,10 @@ type attemptStage = staging.Stage[*shard.Item, *followUp]
 // Other errors are ErrReturned when the handler has returned, or the call of it that got
 // the job; ErrFollowUp with [IdempotencyKey] or [FromSource], for a queue of another
 // executor or with OnEnqueue and a Locks.Service, and for a job that no executor has
-// made; ErrTooLarge beyond [MaxFollowUps] or [MaxFollowUpBytes] for one job, where the
-// first one always fits; a FullError while the disk has no room for it. A job that has
-// staged all the same what the disk then has no room for is tried again as one that
-// returned that FullError. Any goroutine of the handler may call it.
+// made; and ErrTooLarge beyond [MaxFollowUps] or [MaxFollowUpBytes] for one job, where
+// the first one has room whatever its size. A full disk is no matter here: a job for
+// whose follow-ups there is no room when it has succeeded, within 100 ms, is tried again
+// as one that returned a [FullError]. Any goroutine of the handler may call it.
 func (t *Queue[T]) FollowUp(job Parent, id string, payload T, options ...Option) error {
 	if t == nil || t.q == nil {
 		return errNoQueue
@@ -148,9 +148,6 @@ func (f *followUp) apply(options []Option) error {
 // stage adds it to what its job has staged.
 func (f *followUp) stage(from origin) error {
 	size := shard.Announced(&f.entry).Bytes
-	if !f.queue.x.log.HasRoom(size) {
-		return diskFull(journal.ErrFull)
-	}
 	switch err := from.attempt.add(from, f, size); err {
 	case staging.ErrOver:
 		return ErrReturned

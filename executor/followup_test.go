@@ -387,3 +387,99 @@ func TestFollowUpsOfManyGoroutines(t *testing.T) {
 	}
 	require.EqualValues(t, 20, stats(t, jobs).Done)
 }
+
+// The keys that a follow-up locks are locked from the commit of its job on, after what
+// that unlocks: no job that waits for such a key comes between.
+func TestFollowUpLocksWhatItsJobUnlocks(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		x := openOn(t, disk, executor.Config{})
+		var log shared[[]string]
+		say := func(words ...any) { log.set(append(log.get(), fmt.Sprint(words...))) }
+		byID := func(id string, _ string) []string { return []string{"key of " + id} }
+		var next *executor.Queue[string]
+		jobs, err := executor.Handle(x, "jobs", func(_ context.Context, job executor.Job[string]) error {
+			say("job")
+			time.Sleep(time.Minute)
+			return next.FollowUp(job, job.ID, "x")
+		}, executor.QueueConfig[string]{Locks: executor.Locks[string]{OnEnqueue: byID, Unlock: byID}})
+		require.NoError(t, err)
+		next, err = executor.Handle(x, "next", func(context.Context, executor.Job[string]) error {
+			time.Sleep(time.Minute)
+			say("next")
+			return nil
+		}, executor.QueueConfig[string]{Locks: executor.Locks[string]{OnEnqueue: byID, Unlock: byID}})
+		require.NoError(t, err)
+		waits, err := executor.Handle(x, "waits", func(context.Context, executor.Job[string]) error { say("waits"); return nil },
+			executor.QueueConfig[string]{Locks: executor.Locks[string]{BlockedBy: byID}})
+		require.NoError(t, err)
+		start(t, x)
+		enqueue(t, jobs, "a", "x")
+		enqueue(t, waits, "a", "x")
+		time.Sleep(90 * time.Second)
+		synctest.Wait()
+		require.Equal(t, []string{"job"}, log.get())
+		require.Len(t, x.KeyLocks().List(), 1)
+		require.Equal(t, "next/a", x.KeyLocks().List()[0].Locks[0].By)
+		_, locked := tokens(t, disk.Crash())
+		require.Equal(t, 1, locked, "it is on disk, too")
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		require.Equal(t, []string{"job", "next", "waits"}, log.get())
+		require.Empty(t, x.KeyLocks().List())
+	})
+}
+
+// Follow-ups count in the backlog from the end of their job on, are let in, and leave
+// it when they are over.
+func TestFollowUpsCountInTheBacklog(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := openOn(t, new(journal.Memory), executor.Config{MaxBacklog: 1})
+		next := newTail(t, x, "next", executor.QueueConfig[string]{MaxBacklog: 1, Due: func(string) time.Time { return time.Now().Add(time.Hour) }})
+		jobs, err := executor.Handle(x, "jobs", func(_ context.Context, job executor.Job[int]) error {
+			return errors.Join(next.FollowUp(job, "a", "x"), next.FollowUp(job, "b", "x"))
+		}, executor.QueueConfig[int]{})
+		require.NoError(t, err)
+		enqueue(t, jobs, "a", 1)
+		start(t, x)
+		synctest.Wait()
+		s, err := x.Stats(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 2, s.Backlog.Payloads)
+		require.Equal(t, 2, stats(t, next.Queue).Backlog.Payloads)
+		_, err = jobs.Enqueue(t.Context(), "b", 2)
+		require.ErrorIs(t, err, executor.ErrFull, "calls from outside are kept out")
+		time.Sleep(2 * time.Hour)
+		synctest.Wait()
+		s, err = x.Stats(t.Context())
+		require.NoError(t, err)
+		require.Zero(t, s.Backlog.Payloads)
+		require.Zero(t, s.Backlog.Bytes)
+		require.Len(t, next.all(), 2)
+	})
+}
+
+// A follow-up for the job's own queue and id runs when the job is over, and merges into
+// an equal payload that waits there.
+func TestFollowUpOfItsOwnJob(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := openOn(t, new(journal.Memory), executor.Config{Workers: 1})
+		var ran []string
+		var jobs *executor.Queue[string]
+		jobs, err := executor.HandleMerged(x, "jobs", func(_ context.Context, job executor.Merged[string]) error {
+			ran = append(ran, fmt.Sprint(len(job.Payloads), " ", job.Latest()))
+			if job.Latest() == "again" {
+				return nil
+			}
+			enqueue(t, jobs, "a", "again", executor.In(time.Hour))
+			return jobs.FollowUp(job, "a", "again")
+		}, executor.QueueConfig[string]{Merge: executor.MergeKeepFirst})
+		require.NoError(t, err)
+		start(t, x)
+		enqueue(t, jobs, "a", "first")
+		time.Sleep(2 * time.Hour)
+		synctest.Wait()
+		require.Equal(t, []string{"1 first", "1 again"}, ran)
+		require.EqualValues(t, 1, stats(t, jobs).Merged)
+	})
+}

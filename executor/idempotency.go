@@ -17,9 +17,9 @@ import (
 // again, by the next process, too: the key is in the same commit as the payload.
 // Calls with one key at the same time wait for each other: one is accepted.
 //
-// A follow-up that a handler enqueues with a key is enqueued again when the handler
-// is tried again after Config.IdempotencyTTL: the default retries go on for 20
-// days.
+// What a handler enqueues with a key is enqueued again when the handler is tried again
+// after Config.IdempotencyTTL: the default retries go on for 20 days. What follows its
+// success needs no key: see [Queue.FollowUp].
 //
 // A key is the queue's, whatever the id: where several senders make up keys, put
 // the sender into it, or the second sender with the same key is taken for the

@@ -89,7 +89,7 @@ func (w *worker) takeRoom(s *attemptStage) {
 		for _, f := range all {
 			bytes += len(f.keys) * keyRoom
 		}
-		if w.x.log.TakeRoom(w.x.handlers, bytes) {
+		if w.x.log.TakeRoom(w.x.handlers.Done(), bytes) {
 			w.rooms[i] = bytes
 			continue
 		}
@@ -133,7 +133,7 @@ func (w *worker) stageAll() {
 // awaitRoom keeps a worker from staging more than the committer writes.
 func (w *worker) awaitRoom() {
 	w.followed = false
-	w.x.log.AwaitRoom(w.x.handlers)
+	w.x.log.AwaitRoom(w.x.handlers.Done())
 }
 
 // land adds what was staged to what is recorded, and reports whether any of it locks

@@ -37,6 +37,7 @@ var (
 	ctx       context.Context
 	x         *executor.Executor
 	orders    *executor.Queue[Order]
+	shipments *executor.Queue[Order]
 	order     Order
 	requestID string
 	events    *executor.Queue[Event]

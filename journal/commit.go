@@ -262,7 +262,9 @@ func (l *Log) fail(b *openBlock, cause error) {
 	latched := fmt.Errorf("%w: %w", ErrFailed, cause)
 	l.err = latched
 	next := l.open
-	l.disk.answer(nothing)
+	for len(l.disk.questions) > 0 {
+		l.disk.grant() // nothing is written any more
+	}
 	l.wakeWaiters()
 	l.mu.Unlock()
 	for _, o := range slices.Compact([]*openBlock{b, next}) {

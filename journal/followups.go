@@ -1,8 +1,8 @@
 package journal
 
 import (
-	"context"
 	"slices"
+	"time"
 
 	"github.com/strandjobs/strand/journal/internal/store"
 )
@@ -65,25 +65,14 @@ func (b *openBlock) follows(off uint32) bool {
 
 // TakeRoom takes room on the disk for so many bytes of follow-ups, state keys
 // included, which Record gets next, or GiveRoomBack; false: there is none. They may have
-// half of the reserve: the other half is for the results that have none, and give room
+// a quarter of the reserve: the rest is for the results that have none, and give room
 // back. When that is not known to be enough it waits until the committer has looked at
-// the disk, for the end of a commit at most, or until ctx ends.
+// the disk, and on a full disk for 100 ms, or until over is closed: a caller who comes
+// back later writes that down, which takes room, too.
 //
 // When there is none the disk is full, as if an append had been refused.
-func (l *Log) TakeRoom(ctx context.Context, bytes int) bool {
-	if l.volatile || l.disk.take(bytes) {
-		return true
-	}
-	if l.askRoom(ctx, bytes) {
-		return true
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.err == nil {
-		l.disk.begin(bytes)
-		l.wakeCommitter()
-	}
-	return false
+func (l *Log) TakeRoom(over <-chan struct{}, bytes int) bool {
+	return l.volatile || l.disk.take(bytes) || l.askRoom(over, bytes)
 }
 
 // GiveRoomBack gives back what TakeRoom has taken.
@@ -93,35 +82,54 @@ func (l *Log) GiveRoomBack(bytes int) {
 	}
 }
 
-// HasRoom reports whether there may be room for so many bytes of follow-ups.
-func (l *Log) HasRoom(bytes int) bool {
-	return !l.disk.short.Load() || l.disk.allowance.Load() >= int64(bytes)
-}
-
 // askRoom has the committer look whether there is room on the disk, and takes it.
-func (l *Log) askRoom(ctx context.Context, bytes int) bool {
+func (l *Log) askRoom(over <-chan struct{}, bytes int) bool {
+	q := &question{bytes, make(chan struct{})}
 	l.mu.Lock()
-	if l.disk.full || l.err != nil {
-		failed := l.err != nil // nothing will be written
+	if l.err != nil { // nothing will be written
 		l.mu.Unlock()
-		return failed
+		return true
 	}
-	q := question{bytes, make(chan bool, 1)}
 	l.disk.questions = append(l.disk.questions, q)
 	l.wakeCommitter()
 	l.mu.Unlock()
-	select {
-	case granted := <-q.granted:
-		return granted
-	case <-done(ctx):
-		return true // the program stops: it is written if it can be
+	late := time.NewTimer(fullRetry)
+	defer late.Stop()
+	for {
+		select {
+		case <-q.granted:
+			return true
+		case <-over:
+			return true // the program stops: it is written if it can be
+		case <-late.C:
+		}
+		if wait, granted := l.quit(q); !wait {
+			return granted
+		}
+		late.Reset(fullRetry)
 	}
 }
 
-// question is a call that waits until it is known whether there is room.
+// quit ends a question on a full disk. On another one the committer is at work, and
+// will look.
+func (l *Log) quit(q *question) (wait, granted bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i := slices.Index(l.disk.questions, q)
+	switch {
+	case i < 0:
+		return false, true
+	case !l.disk.full:
+		return true, false
+	}
+	l.disk.questions = slices.Delete(l.disk.questions, i, i+1)
+	return false, false
+}
+
+// question is a call that waits for room.
 type question struct {
 	bytes   int
-	granted chan bool // has room for the answer
+	granted chan struct{} // closed when it has it
 }
 
 // take takes room that is known to be there.
@@ -148,30 +156,44 @@ func (d *fullDisk) asked() (bytes int) {
 }
 
 // allow says how much room follow-ups may take until the next block is made, of a disk
-// that has so much for one that has a weight, and answers the questions. The caller
+// that has so much for one that has a weight, and gives it to those who wait. The caller
 // holds mu.
 func (d *fullDisk) allow(r store.Room, weight int) {
 	reserve := max(r.Bytes-r.Spare-weight, 0)
-	d.allowance.Store(int64(r.Spare) + int64(reserve/2) - d.promised.Load())
-	d.answer(d.take)
-}
-
-// answer answers the questions. The caller holds mu.
-func (d *fullDisk) answer(granted func(bytes int) bool) {
-	for _, q := range d.questions {
-		q.granted <- granted(q.bytes)
+	d.allowance.Store(int64(r.Spare) + int64(reserve/4) - d.promised.Load())
+	for len(d.questions) > 0 && d.take(d.questions[0].bytes) {
+		d.grant()
 	}
-	d.questions = nil
+	if len(d.questions) > 0 {
+		d.begin(d.questions[0].bytes)
+	}
 }
 
-// nothing is the answer on a full disk.
-func nothing(int) bool { return false }
+// grant gives the first of those who wait its room. The caller holds mu.
+func (d *fullDisk) grant() {
+	close(d.questions[0].granted)
+	d.questions = d.questions[1:]
+}
 
-// AwaitRoom waits while the open block is full, until ctx ends, as Append does. It is
-// for a caller of Record whose changes have follow-ups: Record does not wait. While
+// AwaitRoom waits while the open block is full, until over is closed, as Append does. It
+// is for a caller of Record whose changes have follow-ups: Record does not wait. While
 // appends are refused it does not wait either.
-func (l *Log) AwaitRoom(ctx context.Context) {
-	if l.lockWithRoom(ctx, 0) == nil {
+func (l *Log) AwaitRoom(over <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.refusal() == nil && l.open.Size() > l.cfg.MaxBlockBytes {
+		if l.room == nil {
+			l.room = make(chan struct{})
+			l.groupCommit.end()
+		}
+		room := l.room
 		l.mu.Unlock()
+		select {
+		case <-room:
+			l.mu.Lock()
+		case <-over:
+			l.mu.Lock()
+			return
+		}
 	}
 }

@@ -48,7 +48,7 @@ type fullDisk struct {
 	// What follow-ups may take until the next block is made, and what they have taken
 	// that is not in a block yet, in bytes. See Log.TakeRoom.
 	allowance, promised atomic.Int64
-	questions           []question
+	questions           []*question // of callers who wait for it
 
 	mu      *sync.Mutex
 	logger  *slog.Logger
@@ -269,7 +269,6 @@ func (l *Log) refuse(b *openBlock, t *store.Transaction) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.disk.begin(b.weight())
-	l.disk.answer(nothing)
 	l.wakeWaiters()
 	back := slices.Clone(b.restored) // they stay dead, and are off the account already
 	fresh := make(owed)

@@ -62,6 +62,8 @@ var (
 	walks     = gate{"./shard", "^Test(Scan|Detail)"}
 	peeks     = gate{"./journal", "^TestPeek"}
 	looks     = gate{"./executor", "^(TestLowkiq_L(19|21|24)|TestBadQueries|TestCursorsAfter|TestJob(With|Is)|TestExplainTells|TestRunningShows)"}
+	chains    = gate{"./executor", "^TestFollowUp"}
+	followed  = gate{"./journal", "^TestFullNow"}
 	shares    = gate{"./executor", "^(TestFlood|TestWeights|TestNoCredit|TestMaxConcurrent)"}
 	schedules = gate{"./executor", "^TestInOrder"}
 	oldest    = gate{"./executor", "^TestStatsLag"}
@@ -134,6 +136,16 @@ var mutations = []mutation{
 	{"remove another's recorder", "journal/internal/crash/recorder.go", "if p.Has(RunningName, ours) {", "if _ = ours; true {", places},
 	{"die with a file that was cut", "journal/internal/crash/recorder.go", "	defer r.survive(debug.SetPanicOnFault(true))\n	word", "	word", places},
 	{"unlock although told not to", "journal/open.go", "func() error { return nil })\n}", "l.unlock)\n}", opening},
+
+	{"accept follow-ups in a commit of their own", "executor/decisions.go", "		q.x.log.Record(&c.Change)\n", "		f := c.FollowUps\n		c.FollowUps.Entries = nil\n		q.x.log.Record(&c.Change)\n		_ = q.x.log.Flush(q.x.handlers)\n		_, _ = q.x.log.PostWith(q.x.handlers, f.Entries, f.With)\n", chains},
+	{"keep what was staged in a batch that is halved", "executor/batch.go", "	b.attempt.forget(b.calls - 1)\n", "", chains},
+	{"stage when the handler has returned", "executor/landing.go", "		a.staged = nothingMore\n", "", chains},
+	{"accept at the time of the call", "executor/followup.go", "ID: id, Payload: payload}, unstamped)", "ID: id, Payload: payload}, t.q.stamp())", chains},
+	{"follow-ups lock nothing", "executor/followup.go", "		f.keys = keys[0]\n", "		_ = keys\n", chains},
+	{"follow-ups are not counted", "executor/landing.go", "			b.Exceed(shard.Announced(&f.entry))\n", "			_ = b\n", chains},
+	{"follow-ups of a run that was taken apart wait for its end", "shard/finish.go", "	c.takeStaged(it, n)\n", "	if !it.recalled.Load() {\n		c.takeStaged(it, n)\n	}\n", chains},
+	{"refuse follow-ups on a full disk", "journal/fulldisk.go", "			if b.follows(off) {\n", "			if false {\n", followed},
+	{"write a result without its follow-ups", "journal/remainder.go", " || b.follows(uint32(off)):", ":", followed},
 
 	{"keys are not written", "executor/conditions.go", "	if c.key != \"\" {\n		sets", "	if c.key == \"-\" {\n		sets", kills},
 	{"marks are not written", "executor/conditions.go", "	if c.source != \"\" {\n		sets", "	if c.source == \"-\" {\n		sets", kills},
@@ -257,7 +269,7 @@ var mutations = []mutation{
 	{"a heartbeat that does not count", "executor/watchdog.go", "	if heard.Before(h.since) {", "	if true {", signs},
 
 	// Handlers.
-	{"a panic is a success", "executor/worker.go", "	if err != nil {\n		w.errs = repeat(err, len(w.batch))\n	}\n}", "	_ = err\n}", abuse},
+	{"a panic is a success", "executor/worker.go", "	if err != nil {\n		w.errs = repeat(err, len(w.batch))\n	}\n	if s", "	_ = err\n	if s", abuse},
 	{"a worker lost to Goexit", "executor/worker.go", "			w.x.working.Go(w.main)\n", "", abuse},
 	{"a stop spends a retry", "executor/settle.go", "if overdue == nil && w.interrupted(it, err) {", "if false {", stops},
 	{"a time limit for all jobs together", "executor/watchdog.go", "	h.number++\n", "", timeouts},

@@ -42,6 +42,8 @@ type life struct {
 	Busy    bool    // few workers, long runs, handlers that are fast or slow
 	Wide    bool    // few workers, tens of thousands of ids
 	Parked  bool    // jobs of the merging queue wait at a gate
+
+	First int // number that the chain proof goes on with
 }
 
 // queueLife are the settings of one queue in one life.
@@ -69,6 +71,8 @@ const (
 	slowStopMode = "slow-stop" // the disk hangs to the end
 	lockMode     = "lock"      // hold locks, counters and slots until killed; see hold
 	unlockMode   = "unlock"    // lock nothing more, run until nothing is left
+	chainMode    = "chain"     // enqueue for a chain of queues until killed; see playChain
+	chainEndMode = "chain-end" // enqueue nothing, run until all is in the ledger
 )
 
 // Queues of every life. Payloads of the first two are unique, so each of them
@@ -163,6 +167,8 @@ func beChild() {
 		os.Exit(takePoison(l))
 	case lockMode, unlockMode:
 		os.Exit(newLockHolder(l).play())
+	case chainMode, chainEndMode:
+		os.Exit(playChain(l))
 	}
 	os.Exit(newActor(l).play())
 }

@@ -30,11 +30,12 @@ var proofs = []proof{
 	{"poison", "jobs that kill", 4, 1_000, nil, poisonProof},
 	{"stop", "stops", 100, 10_000, nil, stopProof},
 	{"locks", "lives", 40, 10_000, nil, lockProof},
+	{"chain", "lives", 10, 200, nil, chainProof},
 }
 
 func main() {
 	beChild()
-	pattern := flag.String("run", ".", "`regexp` of the proofs to make: kill, image, syscall, disk, slow, poison, stop, locks")
+	pattern := flag.String("run", ".", "`regexp` of the proofs to make: kill, image, syscall, disk, slow, poison, stop, locks, chain")
 	each := flag.Duration("for", 0, "how long to repeat each proof")
 	cycles := flag.Int("cycles", 0, "how often to repeat each proof (default: as often as a push does)")
 	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "of the first trial")
