@@ -345,6 +345,7 @@ func (m *steer) step() {
 // check holds the executor against the model, while nothing happens but time.
 func (m *steer) check() {
 	m.t.Helper()
+	time.Sleep(2 * time.Millisecond) // what is handed out and has not begun goes back
 	synctest.Wait()
 	m.mu.Lock()
 	defer m.mu.Unlock()

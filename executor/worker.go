@@ -200,7 +200,6 @@ func (w *worker) takeBatch() bool {
 // call runs the handler for the batch and settles it.
 func (w *worker) call() {
 	w.phase = handling
-	w.heed()
 	if w.queue.locking.wants == nil {
 		w.handle()
 	} else {
@@ -221,6 +220,9 @@ func (w *worker) callLocked() {
 }
 
 func (w *worker) handle() {
+	if w.heed() {
+		return
+	}
 	err := guarded(func() error {
 		w.errs = w.queue.call(w.attempt, w.batch)
 		return nil

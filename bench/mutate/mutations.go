@@ -100,7 +100,7 @@ var mutations = []mutation{
 	{"compact when no call appends", "journal/commit.go", "		case asked := <-l.upkeep.calls:\n			asked.run(l)\n		default:\n", "		default:\n", upkeep},
 	{"append without asking the context", "journal/log.go", "	if err := cause(ctx); err != nil {\n		return err\n	}\n	for {\n", "	for {\n", hostile},
 	{"requeue all in one commit", "executor/morgue.go", "requeueBytes  = 1 << 20", "requeueBytes  = 1 << 40", requeues},
-	{"requeue on when the caller has gone", "executor/morgue.go", "			err = context.Cause(ctx)\n", "", requeues},
+	{"requeue on when the caller has gone", "executor/actiondead.go", "			err = context.Cause(ctx)\n", "", requeues},
 	{"wait for a disk that hangs", "journal/ticket.go", "	case <-done(ctx):\n", "	case <-make(chan int):\n", hangs},
 	{"settle without a mark", "journal/log.go", "	for _, r := range c.Ended {\n		l.open.MarkEnded(r.Position())\n", "	for _, r := range c.Ended {\n		l.open.MarkEnded(c.Ended[0].Position()); _ = r\n", model},
 	{"create under the final name", "journal/internal/store/bolt_open.go", `tmp := directory.NewName`, `tmp := directory.FileName`, power},
