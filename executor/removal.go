@@ -29,12 +29,17 @@ func (c canceledByHand) Error() string { return string(c) }
 // Unwrap returns ErrCanceledByOperator.
 func (c canceledByHand) Unwrap() error { return ErrCanceledByOperator }
 
-// heed ends the context that the worker is about to give a handler, if a person wants
-// what it has in hand to be gone.
-func (w *worker) heed() {
-	if r := w.removal(); r != nil {
-		w.attempt.end(causeOf(r))
+// heed reports whether a person wants some of what the worker has in hand to be gone.
+// Then no handler is called, and the rest of its batch runs again.
+func (w *worker) heed() bool {
+	r := w.removal()
+	if r == nil {
+		return false
 	}
+	cause := causeOf(r)
+	w.attempt.end(cause)
+	w.errs = repeat(cause, len(w.batch))
+	return true
 }
 
 // removal returns what a person wants of what the worker has in hand. The worker calls

@@ -213,7 +213,6 @@ func (w *worker) takeBatch() bool {
 // call runs the handler for the batch and settles it.
 func (w *worker) call() {
 	w.phase = handling
-	w.heed()
 	if w.queue.locking.wants == nil {
 		w.handle()
 	} else {
@@ -234,6 +233,9 @@ func (w *worker) callLocked() {
 }
 
 func (w *worker) handle() {
+	if w.heed() {
+		return
+	}
 	w.attempt.takeOn(w.queue.order, w.batch)
 	if w.queue.watched() {
 		w.tellStarted()

@@ -92,6 +92,8 @@ var (
 	limits    = gate{"./executor", "^Test(Limit|Throttled)"}
 	tunings   = gate{"./executor", "^Test(Priority|Tune)"}
 	owners    = gate{"./executor", "^TestLowkiq_L14"}
+	steering  = gate{"./executor", "^Test(RandomSteering|Pause|Removed|Deleted)"}
+	retained  = gate{"./executor", "^TestMorgueRetention"}
 	promises  = gate{"./executor", "^Test(AsyncReturns|MaxPayloads|NotBlockedBy|HalvesHave|AContextEnds)"}
 )
 
@@ -119,8 +121,14 @@ var mutations = []mutation{
 	{"copy what is on disk by now", "journal/copy.go", "	err := l.Flush(ctx)\n", "	var err error\n", upkeep},
 	{"compact when no call appends", "journal/commit.go", "		case asked := <-l.upkeep.calls:\n			asked.run(l)\n		default:\n", "		default:\n", upkeep},
 	{"append without asking the context", "journal/log.go", "	if err := cause(ctx); err != nil {\n		return err\n	}\n	for {\n", "	for {\n", hostile},
+	{"delete a job and leave its keys locked", "executor/locks.go", "		for _, p := range c.Deleted {\n", "		for _, p := range c.Deleted[:0] {\n", steering},
+	{"let a paused job keep its turn", "executor/pauses.go", "	q.x.locks.leave(holder{Queue: q.name, ID: id})\n", "", steering},
+	{"let an unlock wake a paused id", "shard/hold.go", "was &^ why; now != 0", "was &^ (why | HoldPause); now != 0", steering},
+	{"call a handler for what is deleted", "executor/worker.go", "	if w.heed() {\n", "	if w.heed() && w.x == nil {\n", steering},
+	{"forget a due time with the payload that it came from", "shard/remove.go", "	c.writeState(l) // the due time may have come from one that is gone\n", "", random},
+	{"keep the dead", "executor/retention.go", "tooOld := ripe && u.Age > 0", "tooOld := false && u.Age > 0", retained},
 	{"requeue all in one commit", "executor/morgue.go", "requeueBytes  = 1 << 20", "requeueBytes  = 1 << 40", requeues},
-	{"requeue on when the caller has gone", "executor/morgue.go", "			err = context.Cause(ctx)\n", "", requeues},
+	{"requeue on when the caller has gone", "executor/actiondead.go", "			err = context.Cause(ctx)\n", "", requeues},
 	{"wait for a disk that hangs", "journal/ticket.go", "	case <-done(ctx):\n", "	case <-make(chan int):\n", hangs},
 	{"settle without a mark", "journal/log.go", "	for _, r := range c.Ended {\n		l.open.MarkEnded(r.Position())\n", "	for _, r := range c.Ended {\n		l.open.MarkEnded(c.Ended[0].Position()); _ = r\n", model},
 	{"create under the final name", "journal/internal/store/bolt_open.go", `tmp := directory.NewName`, `tmp := directory.FileName`, power},
