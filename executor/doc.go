@@ -131,6 +131,16 @@
 // MaxConcurrent, and over channels of the program's own: ctx or QueueConfig.Timeout
 // ends those.
 //
+// # Which payloads become one run
+//
+// What waits for an id is one job, and QueueConfig says how payloads gather in it:
+// Merge which of several equal ones stays; [Debounce] that it waits until no more
+// come, with a bound; FreshDue that a fresh payload pulls it to an earlier due time,
+// or pushes it to a later one; OnFresh the same for one that waits for a retry. All of
+// it is decided in the order of acceptance, and by what is in the journal: a restart
+// computes the same. [IfAbsent] refuses a payload while another one of its id waits,
+// and says which.
+//
 // # What is not promised
 //
 //   - Exactly-once side effects outside the journal. A handler that was running

@@ -129,6 +129,16 @@ type QueueConfig[T any] struct {
 	// old name. Registering fails with ErrConfig when the journal has something
 	// under more than one of the names. Default nil.
 	RenamedFrom []string
+
+	// When a job is due that has several payloads.
+
+	// Debounce has a job wait until no payload has come for some time. Default: it
+	// is due when its first payload is.
+	Debounce Debounce
+
+	// FreshDue says whether a fresh payload moves the due time of a job that waits.
+	// Default FreshDueKeep, which it is with Debounce.
+	FreshDue FreshDue
 }
 
 // Limits and defaults of a queue.
@@ -174,6 +184,9 @@ func (c *QueueConfig[T]) settings(x Config) (settings, error) {
 			Slack:       x.TimerSlack,
 		},
 	}
+	var err error
+	s.core.FreshDue = shard.FreshDue(c.FreshDue)
+	s.core.Debounce, err = c.Debounce.settings(c.FreshDue)
 	if c.Codec == nil {
 		c.Codec = defaultCodec[T]()
 	}
@@ -194,6 +207,7 @@ func (c *QueueConfig[T]) settings(x Config) (settings, error) {
 		inRange("OnFailure", int(c.OnFailure), 0, int(OnFailureBlock)),
 		inRange("OnExhausted", int(c.OnExhausted), 0, int(OnExhaustedHalt)),
 		inRange("OnFresh", int(c.OnFresh), 0, int(OnFreshPull)),
+		inRange("FreshDue", int(c.FreshDue), 0, int(FreshDuePush)), err,
 		inRange("Durability", int(s.durability), int(DurabilitySync), int(DurabilityAsync)),
 	)
 }

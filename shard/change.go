@@ -39,6 +39,9 @@ func (c *Core) writeState(l *lane) {
 		Queue: c.queue, ID: l.id(&c.lanes.entries), Due: l.due,
 		Retry: l.retry(), Halted: l.halted, Error: []byte(p.err), History: p.failures(),
 	}
+	if p.bounded && !l.holds() && l.retry() < 0 {
+		e.Failed = append(e.Failed, 0, journal.Position(p.limit)) // see gathers
+	}
 	for _, h := range p.held {
 		e.Failed = append(e.Failed, h.Ref.Position())
 	}
@@ -56,6 +59,7 @@ func (c *Core) pinDue(l *lane) {
 	}
 	l.unpinned = false
 	if !l.hasState() && !l.empty() {
+		c.bound(l, c.limitOf(l))
 		c.writeState(l)
 	}
 }
@@ -68,13 +72,10 @@ func (c *Core) pinDueOut(l *lane, gone journal.Position) {
 	if it == nil || !it.partial || l.hasState() {
 		return
 	}
-	if slices.ContainsFunc(it.Payloads, func(p Payload) bool { return p.Ref.Position() < gone }) {
+	if !c.moves() && slices.ContainsFunc(it.Payloads, func(p Payload) bool { return p.Ref.Position() < gone }) {
 		return
 	}
-	due := l.due
-	l.due = it.Due + c.shift - it.shift
-	c.writeState(l)
-	l.due = due
+	c.writeStateOut(l, it)
 }
 
 // Change is what a shard decided, with what its recorder may want to add to the

@@ -67,6 +67,8 @@ type Config struct {
 	OnFailure   OnFailure
 	OnExhausted OnExhausted
 	OnFresh     OnFresh
+	FreshDue    FreshDue // FreshDueKeep with Debounce
+	Debounce    Debounce
 	MaxRetries  int // retries before a job is exhausted; 0: the first failure exhausts it
 	Concurrency int // runs at a time, at most; 0 means 1
 

@@ -100,7 +100,7 @@ func (c *Core) deliver(e *journal.Entry, ref journal.Ref) (into journal.Position
 	}
 	if l == nil {
 		l = c.lanes.add(e.ID)
-		l.due = e.Due
+		c.open(l, e.Due, e.Restored)
 	} else if it := l.item(); it != nil && it.revoke() {
 		c.putBack(l, it)
 	}
@@ -120,6 +120,7 @@ func (c *Core) deliver(e *journal.Entry, ref journal.Ref) (into journal.Position
 		c.enqueue(l, l.due)
 	default:
 		c.pull(l, e.Due)
+		c.move(l, e.Due)
 	}
 	return into
 }
@@ -141,7 +142,7 @@ func (c *Core) add(l *lane, p Payload, e *journal.Entry) (into journal.Position)
 	c.counts.Replaced++
 	c.endPayload(ended)
 	c.change.Merged = append(c.change.Merged, Merged{ended.Position(), kept.Ref.Position()})
-	if ended.Position() < kept.Ref.Position() {
+	if ended.Position() < kept.Ref.Position() || c.moves() {
 		// The job keeps its due time, although the payload that it may have
 		// come from is gone.
 		c.pinDue(l)
@@ -157,7 +158,9 @@ func (c *Core) add(l *lane, p Payload, e *journal.Entry) (into journal.Position)
 // once the run is over.
 func (c *Core) behind(l *lane, e *journal.Entry, first bool) {
 	if first || e.Restored {
-		l.due = e.Due
+		c.open(l, e.Due, e.Restored)
+	} else {
+		c.moveBehind(l, e.Due)
 	}
 	if e.Restored {
 		l.unpinned = true // it is older than what waits
@@ -184,6 +187,7 @@ func (c *Core) pull(l *lane, due int64) {
 // back to it from the morgue.
 func (c *Core) freshStart(l *lane, due int64) {
 	moved := l.hasState() || l.due != due
+	c.bound(l, due)
 	c.setRetry(l, -1)
 	c.setHalted(l, false)
 	c.enqueue(l, due)
@@ -201,6 +205,7 @@ func (c *Core) RunNow(id string, now int64) bool {
 	}
 	c.setRetry(l, -1)
 	c.setHalted(l, false)
+	l.unbound()
 	c.enqueue(l, now)
 	c.writeState(l)
 	return true

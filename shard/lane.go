@@ -46,7 +46,7 @@ type laneExtra struct {
 
 var newRest = laneExtra{retry: -1}
 
-// runHistory is what a job remembers of its runs.
+// runHistory is what a job remembers of its runs, and of those that gather for the next.
 type runHistory struct {
 	state   journal.Ref     // the state in the log that describes it, if any
 	pending int             // 1 + index of a newer state in the change that gathers
@@ -56,6 +56,10 @@ type runHistory struct {
 	// held are failed payloads under OnFailureBlock, in order; they run alone.
 	// What waits behind them has its own due time, see over.
 	held []Payload
+
+	bounded  bool
+	limit    int64 // if bounded, of those that wait: see Debounce
+	outLimit int64 // while others are handed out, of those
 }
 
 // failures returns what has failed so far.

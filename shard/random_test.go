@@ -98,6 +98,15 @@ func newPair(t *rapid.T, cfg Config) *pair {
 	if cfg.BatchSize = 1; !cfg.Single {
 		cfg.BatchSize = rapid.IntRange(1, 3).Draw(t, "batch")
 	}
+	switch rapid.SampledFrom([]string{"", "", "pull", "push", "debounce", "debounce"}).Draw(t, "due times") {
+	case "pull":
+		cfg.FreshDue = FreshDuePull
+	case "push":
+		cfg.FreshDue = FreshDuePush
+	case "debounce":
+		cfg.Debounce.Quiet = time.Duration(rapid.IntRange(1, 3).Draw(t, "quiet"))
+		cfg.Debounce.MaxWait = cfg.Debounce.Quiet + time.Duration(rapid.IntRange(0, 6).Draw(t, "max wait"))
+	}
 	cfg.MaxPayloads = rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(t, "max payloads")
 	p := &pair{rig: newRig(quick{t}, cfg, rapid.SampledFrom(shardCounts).Draw(t, "shards")), model: newModel(cfg)}
 	p.accepted()
@@ -458,6 +467,7 @@ func (p *pair) crashNow(t *rapid.T) {
 	for _, id := range p.model.crash() {
 		v, _ := p.core(id).view(id)
 		p.model.jobs[id].due, p.model.jobs[id].retry = v.due, v.retry
+		p.model.jobs[id].limit = p.core(id).limitOf(p.core(id).lanes.find([]byte(id)))
 	}
 	if rapid.Bool().Draw(t, "twice") {
 		before := p.rig.lanes()
@@ -508,7 +518,7 @@ func (w *model) adopt(g *rig) {
 	for _, c := range g.cores {
 		for id := range c.lanes.named() {
 			v, _ := c.view(id)
-			j := &modelJob{due: v.due, retry: v.retry, err: v.err, failures: v.failures, halted: v.halted}
+			j := &modelJob{due: v.due, limit: c.limitOf(c.lanes.find([]byte(id))), retry: v.retry, err: v.err, failures: v.failures, halted: v.halted}
 			for _, p := range v.held {
 				j.held = append(j.held, w.all[p.Ref.Position()])
 			}
