@@ -108,6 +108,49 @@ func TestFreshDue(t *testing.T) {
 	}
 }
 
+// An id runs at once, and at most every minute, whatever comes; so it does across
+// crashes.
+func TestThrottle(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		begin := time.Now()
+		p := &probe{}
+		life := func() (*executor.Executor, *executor.Queue[string]) {
+			x := openOn(t, disk, executor.Config{})
+			q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Throttle: time.Minute})
+			start(t, x)
+			return x, q
+		}
+		x, q := life()
+		for second := range 200 {
+			enqueue(t, q, "a", fmt.Sprint(second))
+			time.Sleep(time.Second)
+			if second%13 == 0 {
+				synctest.Wait()
+				require.Equal(t, 1, max(stats(t, q).Jobs, 1))
+				next := disk.Crash()
+				stop(t, x)
+				disk = next
+				x, q = life()
+			}
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		var ran []time.Duration
+		n := 0
+		for _, s := range p.seen() {
+			ran, n = append(ran, s.at.Sub(begin).Round(time.Second)/time.Second), n+len(s.values)
+		}
+		require.Equal(t, []time.Duration{0, 60, 120, 180, 240}, ran)
+		require.Equal(t, 200, n)
+		pending, err := q.Pending(t.Context(), "a")
+		require.NoError(t, err)
+		require.False(t, pending)
+		require.Zero(t, stats(t, q).Jobs)
+		stop(t, x)
+	})
+}
+
 func TestDueSettingsThatMakeNoSense(t *testing.T) {
 	x := open(t, "", executor.Config{})
 	for want, cfg := range map[string]executor.QueueConfig[string]{
@@ -115,7 +158,8 @@ func TestDueSettingsThatMakeNoSense(t *testing.T) {
 		"MaxWait is 1s, it must be 0 (the default) o": {Debounce: executor.Debounce{Quiet: time.Minute, MaxWait: time.Second}},
 		"FreshDue is PushDue, and Debounce.Quiet is 1": {
 			FreshDue: executor.FreshDuePush, Debounce: executor.Debounce{Quiet: time.Minute}},
-		"FreshDue is 3": {FreshDue: 3},
+		"Throttle is 1s, Debounce.Quiet is 1m0s": {Throttle: time.Second, Debounce: executor.Debounce{Quiet: time.Minute}},
+		"FreshDue is 3":                          {FreshDue: 3},
 	} {
 		_, err := executor.HandleMerged(x, "q", (&probe{}).handle, cfg)
 		require.ErrorIs(t, err, executor.ErrConfig)

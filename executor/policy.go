@@ -73,6 +73,14 @@ type Debounce struct {
 	MaxWait time.Duration
 }
 
+// checkThrottle refuses a throttle beside what moves due times in another way.
+func checkThrottle(throttle time.Duration, d Debounce, f FreshDue) error {
+	if throttle > 0 && (d.Quiet > 0 || f != FreshDueKeep) {
+		return fmt.Errorf("%w: Throttle is %v, Debounce.Quiet is %v and FreshDue is %v: choose one of them", ErrConfig, throttle, d.Quiet, f)
+	}
+	return nil
+}
+
 // settings checks a Debounce and fills in what is left out.
 func (d Debounce) settings(f FreshDue) (shard.Debounce, error) {
 	switch {

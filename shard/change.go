@@ -111,6 +111,10 @@ func (c *Core) Record(log Recorder) {
 	}
 	log.Record(&c.change)
 	for i, l := range c.stateOf {
+		if l == nil {
+			c.rested.written(i, c.change.States[i].Ref)
+			continue
+		}
 		p := l.past()
 		p.state, p.pending = c.change.States[i].Ref, 0
 	}

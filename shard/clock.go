@@ -56,6 +56,7 @@ func (c *Core) stepClock(before, step int64) {
 	c.set = clockSet{before, step, c.set.seen}
 	c.shift += step
 	c.prompt += step
+	c.shiftRests(step)
 	for r := range c.runs {
 		r.taken += step
 	}

@@ -26,6 +26,7 @@ type Core struct {
 	exempt int
 
 	parked map[string]struct{} // ids that may not run now
+	rested rested              // ids that have nothing to do, and may not run again at once
 
 	soon   int64 // what is due before it, when it comes to wait, is prompt; see Tick
 	prompt int64 // the latest due time of a prompt job so far
@@ -87,6 +88,9 @@ func NewCore(queue uint32, cfg Config) *Core {
 	if cfg.Single {
 		cfg.BatchSize, cfg.OnFailure = 1, OnFailureBlock
 	}
+	if cfg.Single && cfg.Throttle > 0 {
+		cfg.MaxPayloads = 1 // each has a run of its own
+	}
 	return &Core{cfg: cfg, queue: queue, runs: make(map[*Run]struct{}), pace: 1}
 }
 
@@ -101,6 +105,7 @@ func (c *Core) deliver(e *journal.Entry, ref journal.Ref) (into journal.Position
 	if l == nil {
 		l = c.lanes.add(e.ID)
 		c.open(l, e.Due, e.Restored)
+		c.rouse(l, e)
 	} else if it := l.item(); it != nil && it.revoke() {
 		c.putBack(l, it)
 	}
@@ -117,7 +122,11 @@ func (c *Core) deliver(e *journal.Entry, ref journal.Ref) (into journal.Position
 	case e.Restored:
 		c.freshStart(l, e.Due)
 	case first && !l.holds():
-		c.enqueue(l, l.due)
+		due := l.due
+		if p := l.past(); c.loading && p != nil && p.resting {
+			due = max(due, e.Due)
+		}
+		c.enqueue(l, due)
 	default:
 		c.pull(l, e.Due)
 		c.move(l, e.Due)

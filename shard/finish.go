@@ -142,7 +142,7 @@ func (c *Core) undo(l *lane, it *Item) {
 // those of the run that were behind them, too.
 func (c *Core) over(now int64, l *lane, it *Item, behind []Payload) {
 	if len(behind) > 0 {
-		c.restart(l, nil, behind, -1, now, "")
+		c.restart(l, nil, behind, -1, c.restUntil(now), "")
 		return
 	}
 	it.over = true
@@ -151,6 +151,7 @@ func (c *Core) over(now int64, l *lane, it *Item, behind []Payload) {
 	c.setRetry(l, -1)
 	switch {
 	case l.n() == 0:
+		c.rest(now, it.ID)
 		c.drop(l, it.hash)
 		return
 	case it.held:
@@ -171,6 +172,7 @@ func (c *Core) over(now int64, l *lane, it *Item, behind []Payload) {
 	if p := l.past(); p != nil {
 		p.err = ""
 	}
+	c.restAfter(now, l)
 	c.enqueue(l, l.due)
 	if l.unpinned {
 		c.pinDue(l)

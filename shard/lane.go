@@ -57,6 +57,7 @@ type runHistory struct {
 	// What waits behind them has its own due time, see over.
 	held []Payload
 
+	resting  bool // while loading: all that is known is that the id rests
 	bounded  bool
 	limit    int64 // if bounded, of those that wait: see Debounce
 	outLimit int64 // while others are handed out, of those

@@ -26,12 +26,12 @@ func (c *Core) Load(e *journal.Entry, ref journal.Ref) {
 	}
 	c.endState(l)
 	p := l.remember()
-	p.state, p.err, p.pulled = ref, string(e.Error), false
+	p.state, p.err, p.pulled, p.resting = ref, string(e.Error), false, rests(e)
 	p.history = slices.Clone(e.History)
 	l.unbound()
 	if gathers(e) {
 		c.bound(l, int64(e.Failed[1]))
-	} else if len(e.Failed) > 0 {
+	} else if len(e.Failed) > 0 && !p.resting {
 		c.loosen(l)
 	}
 	c.setRetry(l, e.Retry)
@@ -63,7 +63,9 @@ func (c *Core) Loaded() {
 		switch {
 		case l.empty():
 			c.displace(l)
-			c.drop(l, hashOf(l.id(&c.lanes.entries)))
+			hash := hashOf(l.id(&c.lanes.entries))
+			c.restOn(l)
+			c.drop(l, hash)
 		case l.past() != nil && l.past().pulled:
 			l.past().pulled = false
 			c.writeState(l)
@@ -92,7 +94,7 @@ func (c *Core) regroup(l *lane) {
 		c.lanes.entries.read(l.past().state, &e)
 	}
 	failed := e.Failed
-	if gathers(&e) {
+	if gathers(&e) || rests(&e) {
 		failed = nil
 	}
 	slices.Sort(failed)

@@ -17,6 +17,7 @@ type model struct {
 	morgue map[journal.Position]bool
 	ended  map[journal.Position]bool
 	parked map[string]bool
+	rested map[string]int64
 	counts Counts // totals only
 }
 
@@ -53,7 +54,7 @@ func newModel(cfg Config) *model {
 	return &model{
 		cfg: cfg, jobs: make(map[string]*modelJob), all: make(map[journal.Position]*modelPayload),
 		morgue: make(map[journal.Position]bool), ended: make(map[journal.Position]bool),
-		parked: make(map[string]bool),
+		parked: make(map[string]bool), rested: make(map[string]int64),
 	}
 }
 
@@ -111,6 +112,10 @@ func (w *model) deliver(p *modelPayload) {
 	if j == nil {
 		j = &modelJob{retry: -1}
 		w.open(j, p)
+		if until, rests := w.rested[p.id]; rests && !p.restored {
+			j.due = max(j.due, until)
+		}
+		delete(w.rested, p.id)
 		w.jobs[p.id] = j
 	}
 	if j.out != nil && !j.out.started {
@@ -320,9 +325,15 @@ func (w *model) over(id string, now int64, behind []*modelPayload) {
 	j := w.jobs[id]
 	j.out.partial = j.out.partial || len(behind) > 0
 	w.merge(j, behind...)
+	if w.cfg.Throttle > 0 {
+		defer func() { j.due = max(j.due, now+int64(w.cfg.Throttle)) }()
+	}
 	switch {
 	case len(j.waiting) == 0:
 		delete(w.jobs, id)
+		if w.cfg.Throttle > 0 {
+			w.rested[id] = now + int64(w.cfg.Throttle)
+		}
 	case j.out.held:
 		first := *j.waiting[0]
 		first.restored = false

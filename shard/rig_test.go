@@ -294,6 +294,9 @@ func count(yes bool) int {
 func (g *rig) known() map[journal.Position]bool {
 	known := make(map[journal.Position]bool)
 	for _, c := range g.cores {
+		for _, r := range c.rested.byID {
+			known[r.state.Position()] = true
+		}
 		for id, l := range c.lanes.named() {
 			v, _ := c.view(id)
 			for _, p := range slices.Concat(v.out, v.held, v.waiting) {
