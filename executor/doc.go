@@ -135,7 +135,7 @@
 //
 // What waits for an id is one job, and QueueConfig says how payloads gather in it:
 // Merge which of several equal ones stays; [Debounce] that it waits until no more
-// come, with a bound; Throttle that it runs at once, and then rests; FreshDue that a fresh payload pulls it to an earlier due time,
+// come, with a bound; Throttle that it rests between two runs; FreshDue that a fresh payload pulls it to an earlier due time,
 // or pushes it to a later one; OnFresh the same for one that waits for a retry. All of
 // it is decided in the order of acceptance, and by what is in the journal: a restart
 // computes the same. [IfAbsent] refuses a payload while another one of its id waits,

@@ -136,13 +136,13 @@ type QueueConfig[T any] struct {
 	// is due when its first payload is.
 	Debounce Debounce
 
-	// Throttle has an id run at once, and then rest: the next run begins so long
-	// after the end of the last one, at the earliest, and gets what has come
-	// meanwhile; with [Handle] that is one payload for each run. Retries, snoozes,
-	// RunNow and Requeue don't wait for it. A restart makes no difference: each run
-	// of an id that has nothing left writes about 30 bytes and the id, and takes
-	// about 150 bytes of memory as long as the id rests. Default, and below zero:
-	// no rest. Neither with Debounce nor with FreshDue.
+	// Throttle has an id rest after a run, while the first one waits for no rest:
+	// the next begins so long after the end of the last, at the earliest, and gets
+	// what has come meanwhile; with [Handle] that is one payload for each run.
+	// Retries, snoozes, RunNow and Requeue don't wait for it. A restart makes no
+	// difference: an id that has no payload left writes its rest down, in about 30
+	// bytes and the id, and takes about 150 bytes of memory meanwhile. Default, and
+	// below zero: no rest. Neither with Debounce nor with FreshDue.
 	Throttle time.Duration
 
 	// FreshDue says whether a fresh payload moves the due time of a job that waits.

@@ -28,6 +28,7 @@ func (c *Core) writeState(l *lane) {
 		return // a fold of the log adds nothing to the log
 	}
 	p := l.remember()
+	p.resting = false
 	c.endState(l)
 	if p.pending == 0 {
 		c.change.States = append(c.change.States, journal.JobState{})
@@ -58,7 +59,7 @@ func (c *Core) pinDue(l *lane) {
 		return
 	}
 	l.unpinned = false
-	if !l.hasState() && !l.empty() {
+	if !l.pinned() && !l.empty() {
 		c.bound(l, c.limitOf(l))
 		c.writeState(l)
 	}
@@ -69,7 +70,7 @@ func (c *Core) pinDue(l *lane) {
 // have come from that one. The finish is too late for that.
 func (c *Core) pinDueOut(l *lane, gone journal.Position) {
 	it := l.item()
-	if it == nil || !it.partial || l.hasState() {
+	if it == nil || !it.partial || l.pinned() {
 		return
 	}
 	if !c.moves() && slices.ContainsFunc(it.Payloads, func(p Payload) bool { return p.Ref.Position() < gone }) {

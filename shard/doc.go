@@ -86,7 +86,7 @@
 // payloads that did so are live, a replay of them moves it as they did. A state is
 // written when one of them ends without the job, as by merging, and from then on with
 // every move; it has the limit, too. Under Config.Throttle a state without a payload
-// says how long an id rests that has nothing left; it ends with the rest, or with a
+// says how long an id rests that has no payload; it ends with the rest, or with a
 // job that begins after it.
 //
 // A job never starts before its due time. A timer starts it at that moment, or

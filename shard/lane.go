@@ -57,7 +57,7 @@ type runHistory struct {
 	// What waits behind them has its own due time, see over.
 	held []Payload
 
-	resting  bool // while loading: all that is known is that the id rests
+	resting  bool // state says only how long the id rests: the first payload may be due later
 	bounded  bool
 	limit    int64 // if bounded, of those that wait: see Debounce
 	outLimit int64 // while others are handed out, of those
@@ -324,6 +324,9 @@ func (l *lane) hasState() bool {
 	p := l.past()
 	return p != nil && (!p.state.IsZero() || p.pending > 0)
 }
+
+// pinned reports whether a state says when the job is due, whatever its payloads say.
+func (l *lane) pinned() bool { return l.hasState() && !l.past().resting }
 
 func (l *lane) more() *laneExtra {
 	if l.rest == nil {

@@ -91,7 +91,8 @@ func (c *Core) rouse(l *lane, e *journal.Entry) {
 		c.end(r.state)
 		return
 	}
-	l.remember().state = r.state
+	p := l.remember()
+	p.state, p.resting = r.state, true
 	l.due = r.until
 }
 
