@@ -24,7 +24,7 @@ func TestZeroAndBelowMeanTheSameEverywhere(t *testing.T) {
 		"Config.TimerSlack": off, "Config.SpareWorkers": off, "Config.StopTimeout": off,
 		"QueueConfig.Shards": refused, "QueueConfig.BatchSize": refused, "QueueConfig.Weight": refused,
 		"QueueConfig.Concurrency": off, "QueueConfig.MaxConcurrent": off, "QueueConfig.MaxBacklog": off, "QueueConfig.MaxBacklogBytes": off,
-		"QueueConfig.MaxPayloads": off, "QueueConfig.MaxRetries": off, "QueueConfig.Timeout": off,
+		"QueueConfig.MaxPayloads": off, "QueueConfig.MaxRetries": off, "QueueConfig.Timeout": off, "QueueConfig.Throttle": off,
 		"Locks.TTL": off, "Unique.TTL": refused, "Unique.Heartbeat": refused,
 		"SlotsConfig.TTL": refused, "SlotsConfig.MaxSteps": refused,
 		"LimitConfig.Concurrent": refused, "LimitConfig.Rate": refused, "LimitConfig.Per": refused, "LimitConfig.Burst": refused,

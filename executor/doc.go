@@ -244,6 +244,16 @@
 // Enqueue in a handler is for what is to be accepted whatever becomes of the job, and
 // again when the handler runs again.
 //
+// # Which payloads become one run
+//
+// What waits for an id is one job, and QueueConfig says how payloads gather in it:
+// Merge which of several equal ones stays; [Debounce] that it waits until no more
+// come, with a bound; Throttle that it rests between two runs; FreshDue that a fresh payload pulls it to an earlier due time,
+// or pushes it to a later one; OnFresh the same for one that waits for a retry. All of
+// it is decided in the order of acceptance, and by what is in the journal: a restart
+// computes the same. [IfAbsent] refuses a payload while another one of its id waits,
+// and says which.
+//
 // # What is not promised
 //
 //   - Exactly-once side effects outside the journal. A handler that was running

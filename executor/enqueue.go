@@ -25,7 +25,8 @@ type Item[T any] struct {
 // returns nil under [DurabilitySync], the payload is on disk.
 //
 // If the id waits already, the payload joins the job: due time and retry count of
-// the waiting one stay, and of equal payloads one stays, as QueueConfig.Merge says.
+// the waiting one stay, unless QueueConfig.FreshDue, Debounce or OnFresh says
+// otherwise, and of equal payloads one stays, as QueueConfig.Merge says.
 //
 // It returns ErrInvalidID, ErrInvalidScore, ErrInvalidKey, ErrInvalidMetadata,
 // ErrTooLarge, ErrEncode, ErrStale, a FullError, ErrClosed, ErrFailed, or the cause

@@ -41,7 +41,7 @@ func (o Option) isCondition() bool {
 // At makes the job due at t. A time in the past makes it due now, and the oldest
 // due job of a shard runs first. It never starts before t; it may start late by
 // Config.TimerSlack. It has no effect on a job of the same id that waits already:
-// that one's due time stays.
+// that one's due time stays, unless QueueConfig.FreshDue or Debounce says otherwise.
 func At(t time.Time) Option { return Option{kind: optionAt, due: t} }
 
 // In makes the job due d from now, as [At] does. Below zero means now.

@@ -176,6 +176,25 @@ type QueueConfig[T any] struct {
 	// MorgueRetention says how long, and how many of them, the dead payloads of the
 	// queue are kept. Default: all, until a person decides.
 	MorgueRetention MorgueRetention
+
+	// When a job is due that has several payloads.
+
+	// Debounce has a job wait until no payload has come for some time. Default: it
+	// is due when its first payload is.
+	Debounce Debounce
+
+	// Throttle has an id rest after a run, while the first one waits for no rest:
+	// the next begins so long after the end of the last, at the earliest, and gets
+	// what has come meanwhile; with [Handle] that is one payload for each run.
+	// Retries, snoozes, RunNow and Requeue don't wait for it. A restart makes no
+	// difference: an id that has no payload left writes its rest down, in about 30
+	// bytes and the id, and takes about 150 bytes of memory meanwhile. Default, and
+	// below zero: no rest. Neither with Debounce nor with FreshDue.
+	Throttle time.Duration
+
+	// FreshDue says whether a fresh payload moves the due time of a job that waits.
+	// Default FreshDueKeep, which it is with Debounce.
+	FreshDue FreshDue
 }
 
 // Limits and defaults of a queue.
@@ -229,6 +248,10 @@ func (c *QueueConfig[T]) settings(x Config) (settings, error) {
 			Slack:       x.TimerSlack,
 		},
 	}
+	var err error
+	s.core.FreshDue = shard.FreshDue(c.FreshDue)
+	s.core.Throttle = max(c.Throttle, 0)
+	s.core.Debounce, err = c.Debounce.settings(c.FreshDue)
 	if c.Codec == nil {
 		c.Codec = defaultCodec[T]()
 	}
@@ -249,6 +272,8 @@ func (c *QueueConfig[T]) settings(x Config) (settings, error) {
 		inRange("OnFailure", int(c.OnFailure), 0, int(OnFailureBlock)),
 		inRange("OnExhausted", int(c.OnExhausted), 0, int(OnExhaustedHalt)),
 		inRange("OnFresh", int(c.OnFresh), 0, int(OnFreshPull)),
+		inRange("FreshDue", int(c.FreshDue), 0, int(FreshDuePush)), err,
+		checkThrottle(c.Throttle, c.Debounce, c.FreshDue),
 		inRange("Durability", int(s.durability), int(DurabilitySync), int(DurabilityAsync)),
 		checkMiddleware(c.Middleware),
 	)

@@ -28,6 +28,7 @@ func (c *Core) writeState(l *lane) {
 		return // a fold of the log adds nothing to the log
 	}
 	p := l.remember()
+	p.resting = false
 	c.endState(l)
 	if p.pending == 0 {
 		c.change.States = append(c.change.States, journal.JobState{})
@@ -38,6 +39,9 @@ func (c *Core) writeState(l *lane) {
 	*e = journal.Entry{
 		Queue: c.queue, ID: l.id(&c.lanes.entries), Due: l.due,
 		Retry: l.retry(), Halted: l.halted, Error: []byte(p.err), History: p.failures(),
+	}
+	if p.bounded && !l.holds() && l.retry() < 0 {
+		e.Failed = append(e.Failed, 0, journal.Position(p.limit)) // see gathers
 	}
 	for _, h := range p.held {
 		e.Failed = append(e.Failed, h.Ref.Position())
@@ -55,7 +59,8 @@ func (c *Core) pinDue(l *lane) {
 		return
 	}
 	l.unpinned = false
-	if !l.hasState() && !l.empty() {
+	if !l.pinned() && !l.empty() {
+		c.bound(l, c.limitOf(l))
 		c.writeState(l)
 	}
 }
@@ -65,16 +70,13 @@ func (c *Core) pinDue(l *lane) {
 // have come from that one. The finish is too late for that.
 func (c *Core) pinDueOut(l *lane, gone journal.Position) {
 	it := l.item()
-	if it == nil || !it.partial || l.hasState() {
+	if it == nil || !it.partial || l.pinned() {
 		return
 	}
-	if slices.ContainsFunc(it.Payloads, func(p Payload) bool { return p.Ref.Position() < gone }) {
+	if !c.moves() && slices.ContainsFunc(it.Payloads, func(p Payload) bool { return p.Ref.Position() < gone }) {
 		return
 	}
-	due := l.due
-	l.due = it.Due + c.shift - it.shift
-	c.writeState(l)
-	l.due = due
+	c.writeStateOut(l, it)
 }
 
 // Change is what a shard decided, with what its recorder may want to add to the
@@ -113,6 +115,10 @@ func (c *Core) Record(log Recorder) {
 	}
 	log.Record(&c.change)
 	for i, l := range c.stateOf {
+		if l == nil {
+			c.rested.written(i, c.change.States[i].Ref)
+			continue
+		}
 		p := l.past()
 		p.state, p.pending = c.change.States[i].Ref, 0
 	}

@@ -56,13 +56,20 @@ func (c *Core) stepClock(before, step int64) {
 	c.set = clockSet{before, step, c.set.seen}
 	c.shift += step
 	c.prompt += step
+	c.shiftRests(step)
 	for r := range c.runs {
 		r.taken += step
 	}
 	for l := range c.lanes.all() {
 		due := l.due
-		if due <= before || l.retry() >= 0 && due < farFuture-max(step, 0) {
+		if c.debounces() && l.item() == nil && l.retry() < 0 {
+			c.bound(l, c.limitOf(l)) // while it follows from the due time
+		}
+		if due <= before || (l.retry() >= 0 || c.pauses(before, due)) && due < farFuture-max(step, 0) {
 			due += step
+			if p := l.past(); p != nil && p.bounded && p.limit < farFuture-max(step, 0) {
+				p.limit += step
+			}
 		}
 		switch {
 		case due == l.due:
@@ -75,6 +82,12 @@ func (c *Core) stepClock(before, step int64) {
 			}
 		}
 	}
+}
+
+// pauses reports whether a due time may be the end of a pause of Config.Debounce, which
+// stays as long as it was.
+func (c *Core) pauses(before, due int64) bool {
+	return c.debounces() && due-before <= int64(c.cfg.Debounce.Quiet)
 }
 
 // dueSince returns the due time of a payload that was accepted at a position,

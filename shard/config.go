@@ -67,8 +67,11 @@ type Config struct {
 	OnFailure   OnFailure
 	OnExhausted OnExhausted
 	OnFresh     OnFresh
-	MaxRetries  int // retries before a job is exhausted; 0: the first failure exhausts it
-	Concurrency int // runs at a time, at most; 0 means 1
+	FreshDue    FreshDue // FreshDueKeep with Debounce
+	Debounce    Debounce
+	Throttle    time.Duration // between the end of a run and the next of its id; 0: none. Neither with Debounce nor with FreshDue
+	MaxRetries  int           // retries before a job is exhausted; 0: the first failure exhausts it
+	Concurrency int           // runs at a time, at most; 0 means 1
 
 	// Single: a handler gets one payload at a time, and each has an outcome of its
 	// own; see Outcome.Done. A run goes through the payloads of an id in their order

@@ -28,6 +28,7 @@ type Core struct {
 	held   map[string]Hold // ids that may not run now, and why
 	paused bool            // no id may
 	now    int64           // as of the last Tick
+	rested rested          // ids that have nothing to do, and may not run again at once
 
 	soon   int64 // what is due before it, when it comes to wait, is prompt; see Tick
 	prompt int64 // the latest due time of a prompt job so far
@@ -92,6 +93,9 @@ func NewCore(queue uint32, cfg Config) *Core {
 	if cfg.Single {
 		cfg.BatchSize, cfg.OnFailure = 1, OnFailureBlock
 	}
+	if cfg.Single && cfg.Throttle > 0 {
+		cfg.MaxPayloads = 1 // each has a run of its own
+	}
 	return &Core{cfg: cfg, queue: queue, runs: make(map[*Run]struct{}), pace: 1}
 }
 
@@ -105,7 +109,8 @@ func (c *Core) deliver(e *journal.Entry, ref journal.Ref) (into journal.Position
 	}
 	if l == nil {
 		l = c.lanes.add(e.ID)
-		l.due = e.Due
+		c.open(l, e.Due, e.Restored)
+		c.rouse(l, e)
 	} else if it := l.item(); it != nil && it.revoke() {
 		c.putBack(l, it)
 	}
@@ -122,9 +127,14 @@ func (c *Core) deliver(e *journal.Entry, ref journal.Ref) (into journal.Position
 	case e.Restored:
 		c.freshStart(l, e.Due)
 	case first && !l.holds():
-		c.enqueue(l, l.due)
+		due := l.due
+		if p := l.past(); c.loading && p != nil && p.resting {
+			due = max(due, e.Due)
+		}
+		c.enqueue(l, due)
 	default:
 		c.pull(l, e.Due)
+		c.move(l, e.Due)
 	}
 	return into
 }
@@ -146,7 +156,7 @@ func (c *Core) add(l *lane, p Payload, e *journal.Entry) (into journal.Position)
 	c.counts.Replaced++
 	c.endPayload(ended)
 	c.change.Merged = append(c.change.Merged, Merged{ended.Position(), kept.Ref.Position()})
-	if ended.Position() < kept.Ref.Position() {
+	if ended.Position() < kept.Ref.Position() || c.moves() {
 		// The job keeps its due time, although the payload that it may have
 		// come from is gone.
 		c.pinDue(l)
@@ -162,7 +172,9 @@ func (c *Core) add(l *lane, p Payload, e *journal.Entry) (into journal.Position)
 // once the run is over.
 func (c *Core) behind(l *lane, e *journal.Entry, first bool) {
 	if first || e.Restored {
-		l.due = e.Due
+		c.open(l, e.Due, e.Restored)
+	} else {
+		c.moveBehind(l, e.Due)
 	}
 	if e.Restored {
 		l.unpinned = true // it is older than what waits
@@ -189,6 +201,7 @@ func (c *Core) pull(l *lane, due int64) {
 // back to it from the morgue.
 func (c *Core) freshStart(l *lane, due int64) {
 	moved := l.hasState() || l.due != due
+	c.bound(l, due)
 	c.setRetry(l, -1)
 	c.setHalted(l, false)
 	c.enqueue(l, due)
@@ -206,6 +219,7 @@ func (c *Core) RunNow(id string, now int64) bool {
 	}
 	c.setRetry(l, -1)
 	c.setHalted(l, false)
+	l.unbound()
 	c.enqueue(l, now)
 	c.writeState(l)
 	return true

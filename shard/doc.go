@@ -90,6 +90,14 @@
 // a state for each payload would cost as much as all else in a backlog of events;
 // so after a restart the id has its turn again, by its earliest payload.
 //
+// Under [FreshDuePull] and [FreshDuePush] fresh payloads move the due time of a job
+// that waits, and under [Debounce] they put it off, up to a limit. As long as all the
+// payloads that did so are live, a replay of them moves it as they did. A state is
+// written when one of them ends without the job, as by merging, and from then on with
+// every move; it has the limit, too. Under Config.Throttle a state without a payload
+// says how long an id rests that has no payload; it ends with the rest, or with a
+// job that begins after it.
+//
 // A job never starts before its due time. A timer starts it at that moment, or
 // under Config.Slack at the next multiple of the slack on the wall clock, which
 // all shards have in common: only what was put off for a hundred slacks when it

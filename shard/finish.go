@@ -149,7 +149,7 @@ func (c *Core) undo(l *lane, it *Item) {
 // those of the run that were behind them, too.
 func (c *Core) over(now int64, l *lane, it *Item, behind []Payload) {
 	if len(behind) > 0 {
-		c.restart(l, nil, behind, -1, now, "")
+		c.restart(l, nil, behind, -1, c.restUntil(now), "")
 		return
 	}
 	it.over = true
@@ -158,6 +158,7 @@ func (c *Core) over(now int64, l *lane, it *Item, behind []Payload) {
 	c.setRetry(l, -1)
 	switch {
 	case l.n() == 0:
+		c.rest(now, it.ID)
 		c.drop(l, it.hash)
 		return
 	case it.held:
@@ -166,16 +167,19 @@ func (c *Core) over(now int64, l *lane, it *Item, behind []Payload) {
 		var e journal.Entry
 		first := l.first().Ref
 		c.lanes.entries.read(first, &e)
-		l.due = c.dueSince(e.Due, first.Position())
-		l.unpinned = l.n() > 1 || l.due != e.Due
+		due := c.dueSince(e.Due, first.Position())
+		c.open(l, due, false)
+		l.unpinned = l.n() > 1 || due != e.Due
 	case it.partial:
 		l.due = now
-		l.unpinned = l.unpinned || !l.allDue(now)
+		c.bound(l, now)
+		l.unpinned = l.unpinned || !l.allDue(now-int64(c.cfg.Debounce.Quiet))
 		l.more().id = it.ID
 	}
 	if p := l.past(); p != nil {
 		p.err = ""
 	}
+	c.restAfter(now, l)
 	c.enqueue(l, l.due)
 	if l.unpinned {
 		c.pinDue(l)
@@ -238,6 +242,7 @@ func (c *Core) restart(l *lane, held, others []Payload, retry int, due int64, er
 		c.returnTo(l, held, true)
 	}
 	c.returnTo(l, others, false)
+	l.unbound()
 	c.setRetry(l, retry)
 	c.enqueue(l, due)
 	c.writeState(l)
@@ -248,6 +253,7 @@ func (c *Core) restart(l *lane, held, others []Payload, retry int, due int64, er
 func (c *Core) putBack(l *lane, it *Item) {
 	c.release(l)
 	l.due = it.Due + c.shift - it.shift
+	c.takeLimit(l, it)
 	c.returnTo(l, it.Payloads, it.held)
 	c.enqueue(l, l.due)
 }

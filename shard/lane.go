@@ -46,7 +46,7 @@ type laneExtra struct {
 
 var newRest = laneExtra{retry: -1}
 
-// runHistory is what a job remembers of its runs.
+// runHistory is what a job remembers of its runs, and of those that gather for the next.
 type runHistory struct {
 	state   journal.Ref     // the state in the log that describes it, if any
 	pending int             // 1 + index of a newer state in the change that gathers
@@ -56,6 +56,11 @@ type runHistory struct {
 	// held are failed payloads under OnFailureBlock, in order; they run alone.
 	// What waits behind them has its own due time, see over.
 	held []Payload
+
+	resting  bool // state says only how long the id rests: the first payload may be due later
+	bounded  bool
+	limit    int64 // if bounded, of those that wait: see Debounce
+	outLimit int64 // while others are handed out, of those
 }
 
 // failures returns what has failed so far.
@@ -319,6 +324,9 @@ func (l *lane) hasState() bool {
 	p := l.past()
 	return p != nil && (!p.state.IsZero() || p.pending > 0)
 }
+
+// pinned reports whether a state says when the job is due, whatever its payloads say.
+func (l *lane) pinned() bool { return l.hasState() && !l.past().resting }
 
 func (l *lane) more() *laneExtra {
 	if l.rest == nil {

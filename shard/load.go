@@ -26,15 +26,23 @@ func (c *Core) Load(e *journal.Entry, ref journal.Ref) {
 	}
 	c.endState(l)
 	p := l.remember()
-	p.state, p.err, p.pulled = ref, string(e.Error), false
+	p.state, p.err, p.pulled, p.resting = ref, string(e.Error), false, rests(e)
 	p.history = slices.Clone(e.History)
-	if len(e.Failed) > 0 {
+	l.unbound()
+	if gathers(e) {
+		c.bound(l, int64(e.Failed[1]))
+	} else if len(e.Failed) > 0 && !p.resting {
 		c.loosen(l)
 	}
 	c.setRetry(l, e.Retry)
 	c.setHalted(l, e.Halted)
 	c.enqueue(l, e.Due)
 }
+
+// gathers reports whether a state is that of a job with a limit: then it stands in the
+// place of the failed payloads, behind a position that none has. A version of this
+// package that knows no limits finds no payload by it.
+func gathers(e *journal.Entry) bool { return len(e.Failed) == 2 && e.Failed[0] == 0 }
 
 // loosen has Loaded look at a lane again.
 func (c *Core) loosen(l *lane) {
@@ -55,7 +63,9 @@ func (c *Core) Loaded() {
 		switch {
 		case l.empty():
 			c.displace(l)
-			c.drop(l, hashOf(l.id(&c.lanes.entries)))
+			hash := hashOf(l.id(&c.lanes.entries))
+			c.restOn(l)
+			c.drop(l, hash)
 		case l.past() != nil && l.past().pulled:
 			l.past().pulled = false
 			c.writeState(l)
@@ -84,6 +94,9 @@ func (c *Core) regroup(l *lane) {
 		c.lanes.entries.read(l.past().state, &e)
 	}
 	failed := e.Failed
+	if gathers(&e) || rests(&e) {
+		failed = nil
+	}
 	slices.Sort(failed)
 	var others []Payload
 	for l.n() > 0 {

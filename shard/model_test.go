@@ -18,6 +18,7 @@ type model struct {
 	ended  map[journal.Position]bool
 	parked map[string]bool
 	paused map[string]bool
+	rested map[string]int64
 	counts Counts // totals only
 }
 
@@ -32,6 +33,7 @@ type modelPayload struct {
 type modelJob struct {
 	waiting, held []*modelPayload
 	due           int64 // while it is out: of what waits, if that is a job of its own
+	limit         int64 // how far fresh payloads can put it off, under Debounce
 	retry         int
 	err           string
 	failures      []journal.Failure // that are kept, if err says what the last one was
@@ -42,7 +44,7 @@ type modelJob struct {
 // modelOut is the part of a job that a worker has.
 type modelOut struct {
 	payloads      []*modelPayload
-	due           int64
+	due, limit    int64
 	held, partial bool
 	started       bool
 	settled       int             // payloads that were done while it ran, and are no more here
@@ -55,8 +57,11 @@ func newModel(cfg Config) *model {
 		cfg: cfg, jobs: make(map[string]*modelJob), all: make(map[journal.Position]*modelPayload),
 		morgue: make(map[journal.Position]bool), ended: make(map[journal.Position]bool),
 		parked: make(map[string]bool), paused: make(map[string]bool),
+		rested: make(map[string]int64),
 	}
 }
+
+func (w *model) moves() bool { return w.cfg.FreshDue != FreshDueKeep || w.cfg.Debounce.Quiet > 0 }
 
 // better reports whether p stays when q has the same bytes.
 func (w *model) better(p, q *modelPayload) bool {
@@ -108,7 +113,12 @@ func (w *model) deliver(p *modelPayload) {
 	delete(w.morgue, p.pos)
 	j := w.jobs[p.id]
 	if j == nil {
-		j = &modelJob{due: p.due, retry: -1}
+		j = &modelJob{retry: -1}
+		w.open(j, p)
+		if until, rests := w.rested[p.id]; rests && !p.restored {
+			j.due = max(j.due, until)
+		}
+		delete(w.rested, p.id)
 		w.jobs[p.id] = j
 	}
 	if j.out != nil && !j.out.started {
@@ -120,21 +130,53 @@ func (w *model) deliver(p *modelPayload) {
 	case j.out != nil:
 		j.out.arrived = append(j.out.arrived, p)
 		if first || p.restored {
-			j.due = p.due
+			w.open(j, p)
+		} else {
+			w.move(j, p)
 		}
 	case p.restored:
 		w.now(j, p.due)
-	case w.cfg.OnFresh == OnFreshPull && j.retry >= 0 && !j.halted:
-		j.due = min(j.due, p.due)
+	default:
+		w.fresh(j, p)
 	}
 }
 
-func (w *model) now(j *modelJob, now int64) { j.due, j.retry, j.halted = now, -1, false }
+// open makes a payload the first of a job.
+func (w *model) open(j *modelJob, p *modelPayload) {
+	if j.due, j.limit = p.due, p.due; !p.restored {
+		j.due += int64(w.cfg.Debounce.Quiet)
+		j.limit += int64(w.cfg.Debounce.MaxWait)
+	}
+}
+
+// fresh lets a payload change when a job is due that waits.
+func (w *model) fresh(j *modelJob, p *modelPayload) {
+	switch {
+	case j.halted:
+	case j.retry >= 0 && w.cfg.OnFresh == OnFreshPull:
+		j.due = min(j.due, p.due)
+	case j.retry < 0 && len(j.held) == 0:
+		w.move(j, p)
+	}
+}
+
+func (w *model) move(j *modelJob, p *modelPayload) {
+	switch {
+	case w.cfg.Debounce.Quiet > 0:
+		j.due = min(max(j.due, p.due+int64(w.cfg.Debounce.Quiet)), j.limit)
+	case w.cfg.FreshDue == FreshDuePull:
+		j.due = min(j.due, p.due)
+	case w.cfg.FreshDue == FreshDuePush:
+		j.due = max(j.due, p.due)
+	}
+}
+
+func (w *model) now(j *modelJob, now int64) { j.due, j.limit, j.retry, j.halted = now, now, -1, false }
 
 // putBack undoes that a job was handed out.
 func (w *model) putBack(j *modelJob) {
 	out := j.out
-	j.out, j.due = nil, out.due
+	j.out, j.due, j.limit = nil, out.due, out.limit
 	if out.held {
 		j.held = out.payloads
 	} else {
@@ -156,7 +198,7 @@ func (w *model) ready(now int64, of func(id string) bool) (ids []string) {
 // take hands out the payloads of a job, under Single at most so many.
 func (w *model) take(id string, most int) *modelOut {
 	j := w.jobs[id]
-	out := &modelOut{due: j.due, held: len(j.held) > 0}
+	out := &modelOut{due: j.due, limit: j.limit, held: len(j.held) > 0}
 	if out.held {
 		out.payloads, j.held = j.held, nil
 	} else {
@@ -239,7 +281,7 @@ func (w *model) finish(id string, now int64, o Outcome) {
 			w.counts.Interrupted++
 		}
 		if w.putBack(j); o.Done > 0 {
-			j.due = now
+			j.due, j.limit = now, now
 		}
 	}
 }
@@ -280,7 +322,7 @@ func (w *model) failed(id string, now, due int64, err string, ps, behind []*mode
 }
 
 func (w *model) again(j *modelJob, ps, behind []*modelPayload, hold bool, retry int, due int64, err string) {
-	if j.out, j.retry, j.due, j.err = nil, retry, due, err; hold {
+	if j.out, j.retry, j.due, j.limit, j.err = nil, retry, due, due, err; hold {
 		j.held = ps
 		w.merge(j, behind...)
 	} else {
@@ -294,13 +336,21 @@ func (w *model) over(id string, now int64, behind []*modelPayload) {
 	j := w.jobs[id]
 	j.out.partial = j.out.partial || len(behind) > 0
 	w.merge(j, behind...)
+	if w.cfg.Throttle > 0 {
+		defer func() { j.due = max(j.due, now+int64(w.cfg.Throttle)) }()
+	}
 	switch {
 	case len(j.waiting) == 0:
 		delete(w.jobs, id)
+		if w.cfg.Throttle > 0 {
+			w.rested[id] = now + int64(w.cfg.Throttle)
+		}
 	case j.out.held:
-		j.due = j.waiting[0].due
+		first := *j.waiting[0]
+		first.restored = false
+		w.open(j, &first)
 	case j.out.partial:
-		j.due = now
+		j.due, j.limit = now, now
 	}
 	j.out, j.retry, j.err, j.failures = nil, -1, "", nil
 }
@@ -321,9 +371,12 @@ func (w *model) crash() (unsure []string) {
 		for _, p := range out.arrived {
 			if p.restored {
 				unsure = append(unsure, id)
-			} else if !gone[p.pos] && w.cfg.OnFresh == OnFreshPull && j.retry >= 0 {
-				j.due = min(j.due, p.due)
+			} else if !gone[p.pos] {
+				w.fresh(j, p)
 			}
+		}
+		if w.moves() && out.partial && w.cfg.Merge != MergeKeepAll && len(out.arrived) > 0 {
+			unsure = append(unsure, id) // what is written when one of them ends is all that is left
 		}
 	}
 	w.counts = Counts{Merged: w.counts.Merged - merged}

@@ -98,7 +98,21 @@ func newPair(t *rapid.T, cfg Config) *pair {
 	if cfg.BatchSize = 1; !cfg.Single {
 		cfg.BatchSize = rapid.IntRange(1, 3).Draw(t, "batch")
 	}
+	switch rapid.SampledFrom([]string{"", "", "pull", "push", "debounce", "debounce", "throttle"}).Draw(t, "due times") {
+	case "throttle":
+		cfg.Throttle = time.Duration(rapid.IntRange(1, 9).Draw(t, "throttle"))
+	case "pull":
+		cfg.FreshDue = FreshDuePull
+	case "push":
+		cfg.FreshDue = FreshDuePush
+	case "debounce":
+		cfg.Debounce.Quiet = time.Duration(rapid.IntRange(1, 3).Draw(t, "quiet"))
+		cfg.Debounce.MaxWait = cfg.Debounce.Quiet + time.Duration(rapid.IntRange(0, 6).Draw(t, "max wait"))
+	}
 	cfg.MaxPayloads = rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(t, "max payloads")
+	if cfg.Single && cfg.Throttle > 0 {
+		cfg.MaxPayloads = 1
+	}
 	p := &pair{rig: newRig(quick{t}, cfg, rapid.SampledFrom(shardCounts).Draw(t, "shards")), model: newModel(cfg)}
 	p.accepted()
 	return p
@@ -110,7 +124,14 @@ func (p *pair) drive(t *rapid.T) {
 		"":        func(t *rapid.T) { p.compare() },
 		"put":     p.arrive,
 		"put one": p.arrive, // arrivals make the rest worth while
-		"advance": func(t *rapid.T) { p.now += rapid.Int64Range(0, 8).Draw(t, "time") },
+		"advance": func(t *rapid.T) {
+			p.now += rapid.Int64Range(0, 8).Draw(t, "time")
+			for _, c := range p.cores {
+				c.Tick(p.now)
+				c.Record(p)
+			}
+			maps.DeleteFunc(p.model.rested, func(_ string, until int64) bool { return until <= p.now })
+		},
 		"take":    p.takeSome,
 		"take to": p.takeSome,
 		"start":   p.startOne,
@@ -463,6 +484,7 @@ func (p *pair) crashNow(t *rapid.T) {
 	for _, id := range p.model.crash() {
 		v, _ := p.core(id).view(id)
 		p.model.jobs[id].due, p.model.jobs[id].retry = v.due, v.retry
+		p.model.jobs[id].limit = p.core(id).limitOf(p.core(id).lanes.find([]byte(id)))
 	}
 	if rapid.Bool().Draw(t, "twice") {
 		before := p.rig.lanes()
@@ -511,9 +533,12 @@ func (w *model) mergedAgain(pos journal.Position, g *rig) bool {
 // adopt takes over what the cores have.
 func (w *model) adopt(g *rig) {
 	for _, c := range g.cores {
+		for id, r := range c.rested.byID {
+			w.rested[id] = r.until
+		}
 		for id := range c.lanes.named() {
 			v, _ := c.view(id)
-			j := &modelJob{due: v.due, retry: v.retry, err: v.err, failures: v.failures, halted: v.halted}
+			j := &modelJob{due: v.due, limit: c.limitOf(c.lanes.find([]byte(id))), retry: v.retry, err: v.err, failures: v.failures, halted: v.halted}
 			for _, p := range v.held {
 				j.held = append(j.held, w.all[p.Ref.Position()])
 			}

@@ -99,6 +99,10 @@ func (g *rig) deliver(d *journal.Delivery) {
 func (g *rig) Record(c *Change) {
 	g.record(&c.Change)
 	g.log.Record(&c.Change)
+	g.noteTurns()
+}
+
+func (g *rig) noteTurns() {
 	for _, c := range g.cores {
 		for id, l := range c.lanes.named() {
 			if l.rest != nil && l.rest.id != "" {
@@ -145,8 +149,16 @@ func (g *rig) takeIn() []*arrival {
 	slices.SortStableFunc(in, func(a, b *arrival) int { return cmp.Compare(a.entry.Position, b.entry.Position) })
 	for _, a := range in {
 		c := g.core(string(a.entry.ID))
+		turn := false
+		if l := c.lanes.find(a.entry.ID); l != nil {
+			at, had := g.turns[string(a.entry.ID)]
+			turn = had && at == l.due
+		}
 		a.into = c.deliver(&a.entry, a.ref)
 		c.Record(g)
+		if turn {
+			g.turns[string(a.entry.ID)] = c.lanes.find(a.entry.ID).due // it may have been moved
+		}
 	}
 	return in
 }
@@ -158,13 +170,17 @@ func (g *rig) flush() { require.NoError(g.t, g.log.Flush(context.Background())) 
 // it back here.
 func (g *rig) crash(shards int) {
 	g.t.Helper()
-	type turn struct{ had, has int64 }
+	type turn struct{ had, limit, has int64 }
 	turns := make(map[string]turn)
 	for _, c := range g.cores {
 		for id, l := range c.lanes.named() {
 			v, _ := c.view(id)
 			if at, ok := g.turns[id]; ok && at == v.due && !l.hasState() {
-				turns[id] = turn{at, replayed(slices.Concat(v.out, v.held, v.waiting))}
+				limit := c.limitOf(l)
+				if l.item() != nil && c.debounces() {
+					limit = l.past().outLimit
+				}
+				turns[id] = turn{at, limit, g.replayed(slices.Concat(v.out, v.held, v.waiting))}
 			}
 		}
 	}
@@ -178,20 +194,27 @@ func (g *rig) crash(shards int) {
 		require.Equal(g.t, turn.has, l.due, "%s: by its payloads", id)
 		require.LessOrEqual(g.t, turn.has, turn.had, "%s is put off", id)
 		c.enqueue(l, turn.had)
+		c.bound(l, turn.limit)
 	}
 }
 
 // replayed returns the due time that a start makes of payloads without a state: that
-// of the earliest one, or of the last one that came back from the morgue.
-func replayed(payloads []Payload) (due int64) {
+// of the earliest one, or of the last one that came back from the morgue, moved by
+// those after it.
+func (g *rig) replayed(payloads []Payload) int64 {
 	slices.SortFunc(payloads, func(a, b Payload) int { return cmp.Compare(a.Ref.Position(), b.Ref.Position()) })
+	w := model{cfg: g.cfg}
+	j := &modelJob{retry: -1}
 	var e journal.Entry
 	for i, p := range payloads {
-		if mustRead(p.Ref, &e); i == 0 || e.Restored {
-			due = e.Due
+		mustRead(p.Ref, &e)
+		if tp := (&modelPayload{due: e.Due, restored: e.Restored}); i == 0 || e.Restored {
+			w.open(j, tp)
+		} else {
+			w.move(j, tp)
 		}
 	}
-	return due
+	return j.due
 }
 
 // live lists what the journal would replay.
@@ -275,6 +298,9 @@ func count(yes bool) int {
 func (g *rig) known() map[journal.Position]bool {
 	known := make(map[journal.Position]bool)
 	for _, c := range g.cores {
+		for _, r := range c.rested.byID {
+			known[r.state.Position()] = true
+		}
 		for id, l := range c.lanes.named() {
 			v, _ := c.view(id)
 			for _, p := range slices.Concat(v.out, v.held, v.waiting) {

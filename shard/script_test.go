@@ -22,7 +22,7 @@ var update = flag.Bool("update", false, "write what the scripts in testdata do a
 // TestScripts runs testdata/*.txt. A line is a command; the indented lines
 // below it are what it does. Times are seconds since the script began.
 //
-//	config merge=MergeKeepLast failure=OnFailureBlock exhausted=OnExhaustedHalt fresh=OnFreshPull retries=3 concurrency=2 batch=2 max=1 single=1
+//	config merge=MergeKeepLast failure=OnFailureBlock exhausted=OnExhaustedHalt fresh=OnFreshPull retries=3 concurrency=2 batch=2 max=1 single=1 due=PushDue quiet=5 wait=20 throttle=10
 //	put ID PAYLOAD [score=N] [due=T]     one payload is accepted; score and due default to now
 //	at T                                 the clock goes on
 //	take [NAME]                          a worker takes a run
@@ -112,7 +112,11 @@ func (s *script) traceChange(c *journal.Change) {
 	for i := range c.States {
 		e := &c.States[i].Entry
 		line := fmt.Sprintf("state of %s: due %s, retry %d", e.ID, seconds(e.Due), e.Retry)
-		if len(e.Failed) > 0 {
+		if rests(e) {
+			line += ", rests"
+		} else if gathers(e) {
+			line += fmt.Sprintf(", limit %s", seconds(int64(e.Failed[1])))
+		} else if len(e.Failed) > 0 {
 			line += fmt.Sprintf(", failed %v", e.Failed)
 		}
 		if len(e.Error) > 0 {
@@ -297,6 +301,9 @@ func (s *script) configure(a args) {
 		BatchSize:   int(a.number("batch")),
 		MaxPayloads: int(a.number("max")),
 		Single:      a.number("single") == 1,
+		FreshDue:    FreshDue(named("due", "KeepDue", "PullDue", "PushDue")),
+		Throttle:    time.Duration(a.ns("throttle", 0)),
+		Debounce:    Debounce{Quiet: time.Duration(a.ns("quiet", 0)), MaxWait: time.Duration(a.ns("wait", 0))},
 	}
 	s.cores = []*Core{NewCore(s.queue, s.cfg)}
 }

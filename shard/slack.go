@@ -12,7 +12,10 @@ const patience = 100
 
 // Tick says what time it is. What comes to wait from now on and is due soon is
 // prompt: it has no slack.
-func (c *Core) Tick(now int64) { c.now, c.soon = now, later(now, patience*c.cfg.Slack) }
+func (c *Core) Tick(now int64) {
+	c.now, c.soon = now, later(now, patience*c.cfg.Slack)
+	c.endRests(now)
+}
 
 // expect notes when a job is due that comes to wait.
 func (c *Core) expect(due int64) {

@@ -93,6 +93,7 @@ func (c *Core) Exempt(r *Run) {
 func (c *Core) handOut(l *lane, it *Item, limit int) {
 	c.identify(l, it)
 	c.prefetchEqual(l, limit)
+	c.handLimit(l)
 	it.begin(l, limit)
 	if n := len(c.rests); l.rest == nil && n > 0 {
 		l.rest, c.rests = c.rests[n-1], c.rests[:n-1]
@@ -204,10 +205,8 @@ func (c *Core) recall(it *Item) {
 		return
 	}
 	c.endDone(it, n)
-	l, due := it.lane, it.lane.due
+	l := it.lane
 	c.setRetry(l, -1)
 	l.remember().err = ""
-	l.due = it.Due + c.shift - it.shift
-	c.writeState(l)
-	l.due = due
+	c.writeStateOut(l, it)
 }

@@ -94,6 +94,7 @@ var (
 	owners    = gate{"./executor", "^TestLowkiq_L14"}
 	steering  = gate{"./executor", "^Test(RandomSteering|Pause|Removed|Deleted)"}
 	retained  = gate{"./executor", "^TestMorgueRetention"}
+	awaits    = gate{"./executor", "^Test(Do|Wait|IfAbsent)"}
 	promises  = gate{"./executor", "^Test(AsyncReturns|MaxPayloads|NotBlockedBy|HalvesHave|AContextEnds)"}
 )
 
@@ -208,6 +209,14 @@ var mutations = []mutation{
 	{"one run too many", "shard/take.go", "len(c.runs)-c.exempt >= c.cfg.Concurrency", "len(c.runs)-c.exempt > c.cfg.Concurrency", random},
 	{"merge different payloads", "shard/lane.go", "&& bytes.Equal(e.Payload, data)", "&& bytes.Equal(e.Payload[:0], data[:0])", random},
 	{"forget a retry at replay", "shard/load.go", "	c.setRetry(l, e.Retry)\n", "", scripts},
+	{"tell of an end that is not on disk", "executor/await.go", "if c.q.durability != DurabilityAsync {", "if false {", awaits},
+	{"wait for oneself", "executor/internal/await/graph.go", "path != nil {\n		return append(path[len", "false {\n		return append(path[len", awaits},
+	{"miss the end of a payload that is merged", "executor/internal/await/book.go", "range c.Merged {", "range c.Merged[:0] {", awaits},
+	{"let two in that find none", "executor/conditions.go", "c.stateSource, c.gateID}", "c.stateSource}", awaits},
+	{"put off for ever by fresh payloads", "shard/fresh.go", "return min(max(l.due, c.opening(due)), c.limitOf(l))", "return max(l.due, c.opening(due))", scripts},
+	{"a limit lost with its payload", "shard/load.go", "		c.bound(l, int64(e.Failed[1]))\n", "", scripts},
+	{"a rest that a restart forgets", "shard/load.go", "			c.restOn(l)\n", "", scripts},
+	{"a due time that is moved while it runs", "shard/fresh.go", "		l.due = c.moved(l, due)\n", "", random},
 	{"a retry put off by a second crash", "shard/load.go", "			c.writeState(l)\n		case l.unpinned", "		case l.unpinned", scripts},
 	{"the rest of a job put off by a restart", "shard/lane.go", "return b != nil && b.due <= now", "return b != nil", scripts},
 	{"a due time lost with its payload", "shard/core.go", "		c.pinDueOut(l, ended.Position())\n", "", scripts},
@@ -234,7 +243,7 @@ var mutations = []mutation{
 	{"score by a clock that was set back", "executor/score.go", "max(journal.ScoreOf(now), floor)}", "max(journal.ScoreOf(now), 0*floor)}", scores},
 	{"score by a clock that is behind what waits", "executor/load.go", "		q.scores.raise(newest)\n", "		q.scores.raise(0 * newest)\n", scores},
 	{"take any score for a time", "executor/score.go", "s == journal.ScoreOf(e.Due) || s", "s > 0 || s", scores},
-	{"a pause that is lost with the clock", "shard/clock.go", "l.retry() >= 0 &&", "l.retry() > 9 &&", clocks},
+	{"a pause that is lost with the clock", "shard/clock.go", "(l.retry() >= 0 ||", "(l.retry() > 9 ||", clocks},
 	{"hold what waits behind a slow job", "shard/take.go", "; next > now {", "; next > 0 {", shells},
 	{"lose a worker that found nothing", "shard/shard.go", "		if !s.assign(now, m) {\n			m.Return()\n		}\n", "		s.assign(now, m)\n", shells},
 	{"settle when all have ended", "shard/take.go", "		if it := &r.Items[i]; it.state.Load() == started && it.Outcome", "		if it := &r.Items[i]; it.state.Load() == revoked && it.Outcome", crowds},

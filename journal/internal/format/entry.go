@@ -74,7 +74,7 @@ type Entry struct {
 	// Of a KindState entry.
 	Retry   int        // −1 new, 0 failed once, …
 	Halted  bool       // not to be run until a person says so
-	Failed  []Position // payloads of the last, failed run; nil when it does not matter
+	Failed  []Position // payloads of the last, failed run; nil when it does not matter; what begins with 0 is the consumer's own
 	Error   []byte     // text of the last error
 	History History    // what failed, the last error included
 }

@@ -1,0 +1,174 @@
+package shard
+
+import (
+	"time"
+
+	"github.com/strandjobs/strand/journal"
+)
+
+// FreshDue says what a fresh payload does to the due time of a job that waits for
+// it, and not for a retry.
+type FreshDue uint8
+
+const (
+	// FreshDueKeep leaves it as it is. The default.
+	FreshDueKeep FreshDue = iota
+	// FreshDuePull makes the job due when the fresh payload is, if that is earlier.
+	FreshDuePull
+	// FreshDuePush makes the job due when the fresh payload is, if that is later.
+	FreshDuePush
+)
+
+func (f FreshDue) String() string { return name(f, "KeepDue", "PullDue", "PushDue") }
+
+// Debounce has a job wait until no payload has come for some time.
+//
+// A job gathers from its first payload on: it is due Quiet after its latest payload,
+// and MaxWait after its first at the latest, where the time of a payload is when it
+// is due by itself. That moment is its limit. Payloads that come while it runs gather
+// for the next run. A due time that was decided upon, by a retry, a snooze, RunNow or
+// a payload from the morgue, is its own limit: the job is put off no more.
+type Debounce struct {
+	Quiet   time.Duration // 0: there is none
+	MaxWait time.Duration // Quiet at least
+}
+
+// moves reports whether fresh payloads move due times, so that these depend on more
+// than the earliest payload.
+func (c *Core) moves() bool { return c.cfg.FreshDue != FreshDueKeep || c.debounces() }
+
+func (c *Core) debounces() bool { return c.cfg.Debounce.Quiet > 0 }
+
+// opening returns when a job is due whose first payload is due at a time.
+func (c *Core) opening(due int64) int64 { return later(due, c.cfg.Debounce.Quiet) }
+
+// open makes a payload that is due at a time the first of those that wait. Decided: it
+// came back from the morgue, and is not put off.
+func (c *Core) open(l *lane, due int64, decided bool) {
+	l.due = due
+	if decided {
+		c.bound(l, due)
+		return
+	}
+	if c.debounces() {
+		l.due = c.opening(due)
+		if l.item() != nil || l.past() != nil { // else it follows from the due time, see limitOf
+			c.bound(l, later(due, c.cfg.Debounce.MaxWait))
+		}
+	}
+}
+
+// bound gives a job a limit.
+func (c *Core) bound(l *lane, limit int64) {
+	if c.debounces() {
+		p := l.remember()
+		p.limit, p.bounded = limit, true
+	}
+}
+
+// unbound makes the due time of a job its limit, once there is a state of it.
+func (l *lane) unbound() {
+	if p := l.past(); p != nil {
+		p.limit, p.bounded = 0, false
+	}
+}
+
+// limitOf returns the latest time for which fresh payloads may put off a job.
+func (c *Core) limitOf(l *lane) int64 {
+	switch p := l.past(); {
+	case p != nil && p.bounded:
+		return p.limit
+	case l.hasState():
+		return l.due
+	}
+	d := &c.cfg.Debounce // one payload has come
+	return later(l.due, d.MaxWait-d.Quiet)
+}
+
+// moved returns when a job is due after a payload has come that is due at a time.
+func (c *Core) moved(l *lane, due int64) int64 {
+	switch {
+	case c.debounces():
+		return min(max(l.due, c.opening(due)), c.limitOf(l))
+	case c.cfg.FreshDue == FreshDuePull:
+		return min(l.due, due)
+	case c.cfg.FreshDue == FreshDuePush:
+		return max(l.due, due)
+	}
+	return l.due
+}
+
+// move lets a fresh payload move the due time of a job that waits. While there is no
+// state of the job, a replay of its payloads moves it as they did; so it is written
+// down only if there is one.
+func (c *Core) move(l *lane, due int64) {
+	if !c.moves() || l.retry() >= 0 || l.halted || l.holds() || c.loading && c.willHold(l) {
+		return
+	}
+	to := c.moved(l, due)
+	if c.debounces() {
+		c.bound(l, c.limitOf(l))
+	}
+	if turn := c.debounces() && to == c.limitOf(l) && !l.hasState(); turn && !c.loading {
+		c.enqueue(l, to) // what is left of a run is due, and a replay would not know that
+		c.writeState(l)
+		return
+	}
+	if to == l.due {
+		return
+	}
+	c.enqueue(l, to)
+	if !l.hasState() {
+		return
+	}
+	if !c.loading {
+		c.writeState(l)
+		return
+	}
+	l.remember().pulled = true // Loaded writes it down, unless a state follows
+	c.loosen(l)
+}
+
+// willHold reports, while loading, whether payloads of a job have failed that are held
+// when all is loaded.
+func (c *Core) willHold(l *lane) bool {
+	if c.cfg.OnFailure != OnFailureBlock || !l.hasState() {
+		return false
+	}
+	var e journal.Entry
+	c.lanes.entries.read(l.past().state, &e)
+	return len(e.Failed) > 0 && e.Failed[0] != 0
+}
+
+// moveBehind is move for what waits behind a run.
+func (c *Core) moveBehind(l *lane, due int64) {
+	if c.moves() {
+		l.due = c.moved(l, due)
+	}
+}
+
+// handLimit gives an item the limit of its job; what comes behind it has its own.
+func (c *Core) handLimit(l *lane) {
+	if c.debounces() {
+		l.remember().outLimit = c.limitOf(l)
+		l.unbound()
+	}
+}
+
+// takeLimit undoes handLimit.
+func (c *Core) takeLimit(l *lane, it *Item) {
+	if c.debounces() {
+		c.bound(l, l.past().outLimit+c.shift-it.shift)
+	}
+}
+
+// writeStateOut writes down what a crash is to find of a job whose item is out: it is
+// due as the item was.
+func (c *Core) writeStateOut(l *lane, it *Item) {
+	p := l.remember()
+	due, limit, bounded := l.due, p.limit, p.bounded
+	l.due = it.Due + c.shift - it.shift
+	c.takeLimit(l, it)
+	c.writeState(l)
+	l.due, p.limit, p.bounded = due, limit, bounded
+}

@@ -1,0 +1,133 @@
+package shard
+
+import "github.com/strandjobs/strand/journal"
+
+// Under Config.Throttle an id rests after a run. What waits for it by then is due when
+// the rest is over. An id that has nothing to do has no lane, and is among the rested:
+// its rest is written down as a state without a payload, which ends with it.
+type rested struct {
+	byID map[string]rest
+	ends heap[restEnd]
+	// unwritten are the ids whose states the change that gathers has, by place.
+	unwritten map[int]string
+}
+
+type rest struct {
+	until int64
+	state journal.Ref
+}
+
+type restEnd struct {
+	until int64
+	id    string
+}
+
+func (e restEnd) before(o restEnd) bool { return e.until < o.until }
+
+// endsAtOnce bounds how many rests end in one change.
+const endsAtOnce = 256
+
+func (r *rested) add(id string, until int64, state journal.Ref) {
+	if r.byID == nil {
+		r.byID = make(map[string]rest)
+	}
+	r.byID[id] = rest{until, state}
+	r.ends.push(restEnd{until, id})
+}
+
+// rests reports whether a state is that of an id that rests and has nothing else
+// to do: like a state with a limit, see gathers.
+func rests(e *journal.Entry) bool { return len(e.Failed) == 1 && e.Failed[0] == 0 }
+
+// restUntil returns when a rest is over that begins now; now if there is none.
+func (c *Core) restUntil(now int64) int64 { return later(now, c.cfg.Throttle) }
+
+// rest has an id with nothing left rest after its run.
+func (c *Core) rest(now int64, id string) {
+	if c.cfg.Throttle <= 0 || c.broken() {
+		return
+	}
+	until := c.restUntil(now)
+	if c.rested.unwritten == nil {
+		c.rested.unwritten = make(map[int]string)
+	}
+	c.rested.unwritten[len(c.change.States)] = id
+	c.change.States = append(c.change.States, journal.JobState{Entry: journal.Entry{
+		Queue: c.queue, ID: []byte(id), Due: until, Retry: -1, Failed: []journal.Position{0},
+	}})
+	c.stateOf = append(c.stateOf, nil)
+	c.rested.add(id, until, journal.Ref{})
+}
+
+// written notes where the state of an id that rests is.
+func (r *rested) written(i int, state journal.Ref) {
+	id := r.unwritten[i]
+	delete(r.unwritten, i)
+	at := r.byID[id]
+	at.state = state
+	r.byID[id] = at
+}
+
+// restAfter has what waits for an id rest after its run.
+func (c *Core) restAfter(now int64, l *lane) {
+	if c.cfg.Throttle > 0 {
+		l.due = max(l.due, c.restUntil(now))
+		l.unpinned = true
+	}
+}
+
+// rouse makes a new lane for an id that may be resting: it is due when that is over,
+// by the state that said so, unless its first payload is due later.
+func (c *Core) rouse(l *lane, e *journal.Entry) {
+	if len(c.rested.byID) == 0 {
+		return
+	}
+	r, rests := c.rested.byID[string(e.ID)]
+	if !rests {
+		return
+	}
+	delete(c.rested.byID, string(e.ID))
+	if e.Restored || e.Due >= r.until {
+		c.end(r.state)
+		return
+	}
+	p := l.remember()
+	p.state, p.resting = r.state, true
+	l.due = r.until
+}
+
+// restOn has an id rest of which only the state was loaded.
+func (c *Core) restOn(l *lane) {
+	p := l.past()
+	if c.cfg.Throttle <= 0 || p == nil || !p.resting || p.state.IsZero() {
+		return
+	}
+	c.rested.add(string(l.id(&c.lanes.entries)), l.due, p.state)
+	p.state = journal.Ref{} // it outlives the lane
+}
+
+// endRests ends the rests that are over. An idle shard has no timer for that: it does
+// so with its next job.
+func (c *Core) endRests(now int64) {
+	r := &c.rested
+	for n := 0; n < endsAtOnce && len(r.ends) > 0 && r.ends[0].until <= now; n++ {
+		end := r.ends.pop()
+		if at, rests := r.byID[end.id]; rests && at.until == end.until {
+			delete(r.byID, end.id)
+			c.end(at.state)
+		}
+	}
+}
+
+// shiftRests keeps rests as long as they were when the clock is set.
+func (c *Core) shiftRests(step int64) {
+	r := &c.rested
+	r.ends = nil
+	for id, at := range r.byID {
+		if at.until < farFuture-max(step, 0) {
+			at.until += step
+		}
+		r.byID[id] = at
+		r.ends.push(restEnd{at.until, id})
+	}
+}
