@@ -114,8 +114,8 @@ type Log struct {
 	closed bool
 
 	queues  map[string]uint32
-	pending map[uint32][][]Ref // found at open, per queue, in pages and in position order
-	dead    map[uint32]int     // payloads in the morgue by queue
+	pending block.Pending  // found at open, per queue, in pages and in position order
+	dead    map[uint32]int // payloads in the morgue by queue
 
 	crash *crash.Findings // how the last process ended, and who is suspected
 

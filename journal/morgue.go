@@ -50,20 +50,8 @@ func (b *Burial) change() (format.Edit, error) {
 // and may restore or delete what it was given. A read error is yielded once and
 // ends the list.
 func (l *Log) Morgue(queue uint32) iter.Seq2[Buried, error] {
-	return func(yield func(Buried, error) bool) {
-		for kv, err := range l.each(format.BucketMorgue, format.MorgueKey(queue, 0)) {
-			var b Buried
-			if err == nil {
-				if format.QueueOf(kv.Key) != queue {
-					return
-				}
-				b, err = format.ParseBuried(kv.Key, kv.Value)
-			}
-			if !yield(b, err) || err != nil {
-				return
-			}
-		}
-	}
+	first := format.MorgueKey(queue, 0)
+	return store.Burials(l.each(format.BucketMorgue, first), first[:4])
 }
 
 // Restore puts buried payloads back into the log, at their old positions and

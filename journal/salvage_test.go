@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -30,8 +31,8 @@ func content(t testing.TB, dir string) string {
 		names[number] = name
 	}
 	fmt.Fprintln(&b, len(names), v.Suspects())
-	for _, queue := range v.Now().Queues() {
-		for _, r := range v.Now().Live(queue) {
+	for _, queue := range slices.Sorted(maps.Keys(v.Unclaimed())) {
+		for _, r := range slices.Concat(v.PendingPages(queue)...) {
 			var e Entry
 			require.NoError(t, r.Read(&e))
 			e.Queue, e.Restored = 0, false

@@ -36,12 +36,8 @@ type lostJob struct {
 
 func check(_ context.Context, c *call) error {
 	dir := c.Args().First()
-	v, err := journal.OpenView(dir)
+	i, err := journal.Check(dir)
 	if err == nil {
-		i := v.Info()
-		if err := v.Close(); err != nil {
-			return err
-		}
 		if c.json {
 			return c.object(verdict{Type: "check", Sound: true, Blocks: i.Blocks, Live: i.Live, Buried: i.Buried, Queues: i.Queues})
 		}

@@ -52,5 +52,5 @@ func cloneFile(dir, path string) error {
 	if err := v.open(); err != nil {
 		return errors.Join(err, v.Close())
 	}
-	return errors.Join(v.load(), v.Close())
+	return errors.Join(v.load(false), v.Close())
 }

@@ -32,7 +32,7 @@ func compactAtRest(dir string) (before, after int64, err error) {
 	defer names.Close()
 	v := &View{dir: dir}
 	if err = v.open(); err == nil {
-		err = v.load()
+		err = v.load(false)
 	}
 	before = v.size
 	if err == nil {
