@@ -118,7 +118,28 @@ func ReadMetas(f io.ReaderAt, path string) (Meta, int, error) {
 			return Meta{}, 0, format.Damaged("bbolt's meta page 0; the last commit may be missing")
 		}
 	}
+	if GuessSize(f) != 0 {
+		return Meta{}, 0, format.Damaged("both meta pages of bbolt")
+	}
 	return Meta{}, 0, fmt.Errorf("%w: %s is no bbolt file of version %d", format.ErrNotJournal, path, boltVersion)
+}
+
+// GuessSize returns the size of pages at which most of the first ones say that they
+// are where they are; 0 if there is none.
+func GuessSize(f io.ReaderAt) (best int) {
+	most, b := 1, make([]byte, 8)
+	for size := 1 << 9; size <= 1<<16; size *= 2 {
+		hits := 0
+		for id := int64(2); id < 1000; id++ {
+			if _, err := f.ReadAt(b, id*int64(size)); err == nil && binary.NativeEndian.Uint64(b) == uint64(id) {
+				hits++
+			}
+		}
+		if hits > most {
+			best, most = size, hits
+		}
+	}
+	return best
 }
 
 func readMeta(f io.ReaderAt, buf []byte, id uint64, at int) (m Meta, size int, ok bool) {
