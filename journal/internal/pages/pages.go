@@ -13,17 +13,10 @@ import (
 	"github.com/strandjobs/strand/journal/internal/format"
 )
 
-// bbolt trusts its pages, and rebuilds the list of free ones on a goroutine of
-// its own, where a panic or a fault ends the process. So before bbolt sees a
-// file, Check reads it, without a memory map, and checks everything that
-// bbolt relies on: both meta pages, that every page is where it says it is and
-// referenced once, that elements lie inside their page, and the order of keys.
-// What is inside the values is not looked at here.
-//
 // Sizes and numbers are those of bbolt's data file version 2, in the byte order
 // of the machine.
 const (
-	BoltMagic   = 0xED0CDAED
+	boltMagic   = 0xED0CDAED
 	boltVersion = 2
 
 	PageHeader    = 16 // id 8, flags 2, count 2, overflow 4
@@ -146,13 +139,17 @@ func readMeta(f io.ReaderAt, buf []byte, id uint64, at int) (m Meta, size int, o
 	if _, err := f.ReadAt(buf, int64(at)); err != nil {
 		return m, 0, false
 	}
-	b, n := buf[PageHeader:], binary.NativeEndian
-	if n.Uint64(buf) != id || n.Uint16(buf[8:]) != metaPage {
+	if n := binary.NativeEndian; n.Uint64(buf) != id || n.Uint16(buf[8:]) != metaPage {
 		return m, 0, false
 	}
-	sum := fnv.New64a()
+	return ParseMeta(buf[PageHeader:])
+}
+
+// ParseMeta reads what a meta page has behind its header. It believes the checksum.
+func ParseMeta(b []byte) (m Meta, size int, ok bool) {
+	n, sum := binary.NativeEndian, fnv.New64a()
 	sum.Write(b[:MetaSummed])
-	if n.Uint32(b) != BoltMagic || n.Uint32(b[4:]) != boltVersion || n.Uint64(b[MetaSummed:]) != sum.Sum64() {
+	if n.Uint32(b) != boltMagic || n.Uint32(b[4:]) != boltVersion || n.Uint64(b[MetaSummed:]) != sum.Sum64() {
 		return m, 0, false
 	}
 	size = int(n.Uint32(b[8:]))

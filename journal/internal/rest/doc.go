@@ -21,5 +21,7 @@
 //
 // What is not promised: to find all damage at once. A report has the first.
 //
+// What each call returns and refuses is said where users see it, in package journal.
+//
 // Census: no goroutine. A View, and a Builder, is for one at a time.
 package rest

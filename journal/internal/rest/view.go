@@ -68,9 +68,7 @@ type BlockInfo struct {
 	LiveBytes     int
 }
 
-// Check reads and checks all of the journal in dir, without writing to it, not even
-// the LOCK file, and returns its figures. Damage is an error that matches
-// ErrCorrupt; the others are those of [OpenView].
+// Check reads and checks all of the journal in dir.
 func Check(dir string) (Info, error) {
 	v, err := OpenSides(dir)
 	if err != nil {
@@ -79,16 +77,10 @@ func Check(dir string) (Info, error) {
 	return v.Info(), v.Close()
 }
 
-// OpenView reads the journal in dir. It returns a [format.LockedError] when a
-// process has it open or opens it meanwhile, and otherwise the errors of [Open],
-// except that a directory without a journal is an error, too: ErrNotJournal.
-//
-// A process that opens the journal while it is being read is not held up.
+// OpenView reads the journal in dir. It may be opened meanwhile: see Undisturbed.
 func OpenView(dir string) (*View, error) { return openView(dir, true) }
 
-// OpenSides is OpenView for who asks for figures and for what is beside the log. All
-// is checked, and takes the same memory however much waits; the View has no entries
-// and no suspects.
+// OpenSides is OpenView without entries and suspects.
 func OpenSides(dir string) (*View, error) { return openView(dir, false) }
 
 func openView(dir string, entries bool) (*View, error) {

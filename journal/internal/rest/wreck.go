@@ -3,7 +3,6 @@ package rest
 import (
 	"encoding/binary"
 	"fmt"
-	"hash/fnv"
 	"io"
 	"os"
 	"slices"
@@ -106,17 +105,13 @@ func anyMeta(f io.ReaderAt) (pages.Meta, int, error) {
 	return pages.Meta{}, size, nil
 }
 
-// metaAt believes a meta page by its checksum alone.
+// metaAt looks for a meta page at a place in the file.
 func metaAt(f io.ReaderAt, at int) (m pages.Meta, size int, ok bool) {
 	b := make([]byte, pages.MetaSize)
 	if _, err := f.ReadAt(b, int64(at+pages.PageHeader)); err != nil {
 		return m, 0, false
 	}
-	n, sum := binary.NativeEndian, fnv.New64a()
-	sum.Write(b[:pages.MetaSummed])
-	size = int(n.Uint32(b[8:]))
-	ok = n.Uint32(b) == pages.BoltMagic && n.Uint64(b[pages.MetaSummed:]) == sum.Sum64() && size >= 512 && size <= 1<<16
-	return pages.Meta{Root: n.Uint64(b[16:]), End: n.Uint64(b[40:]), Txid: n.Uint64(b[48:])}, size, ok
+	return pages.ParseMeta(b)
 }
 
 // whole reports whether the tree gave every block and every burial that it
