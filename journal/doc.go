@@ -171,7 +171,7 @@
 // adds them: a crash leaves the old file or the new one. It takes room for the
 // names and state keys once more; where there is none, Open returns ErrFull and
 // the file stays as it is. An older version of this package refuses the file from
-// then on with ErrTooNew.
+// then on with ErrTooNew. [Salvage] refuses a file of format 1.
 //
 // # The directory
 //

@@ -165,8 +165,7 @@ func Compact(dir string) (before, after int64, err error) { return rest.Compact(
 // keys is said with what it means.
 //
 // What it writes can be opened. There are no losses only if it holds all that the
-// last commit left. The state keys of format 1 have no checksum, though: what they
-// say is taken for true.
+// last commit left. A file of format 1 is not salvaged.
 //
 // It returns an error, and makes no journal, when there is none in dir or it
 // can't be read at all. Losses are not an error.

@@ -9,7 +9,7 @@ type Outlook struct {
 }
 
 // Outlook looks ahead without letting anything run: it takes no more than a look at
-// each lane. Nothing may be running.
+// each lane. Call it while no run is out.
 func (c *Core) Outlook(now int64) (o Outlook) {
 	for l := range c.lanes.all() {
 		switch {

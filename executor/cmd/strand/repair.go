@@ -53,6 +53,8 @@ func check(_ context.Context, c *call) error {
 	case lost == nil && len(s.Losses) == 0 && errors.Is(err, journal.ErrNotJournal):
 		return err // something beside the log, which is whole
 	case lost == nil:
+	case errors.Is(err, journal.ErrCorrupt) && !errors.Is(lost, journal.ErrNotJournal):
+		s = &journal.Salvaged{Losses: []journal.Loss{{Reason: lost.Error()}}} // of format 1
 	case errors.Is(err, journal.ErrCorrupt):
 		s = &journal.Salvaged{Losses: []journal.Loss{{Reason: "all of it: nothing can be read"}}}
 	default:

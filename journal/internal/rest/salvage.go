@@ -112,7 +112,11 @@ func (r *rescue) look() error {
 		r.lose(0, "%s", what)
 	}
 	seqs := r.findManifest()
-	if r.version != r.format() {
+	if len(r.manifests) > 0 && r.manifest.Version < format.FormatVersion {
+		return fmt.Errorf("journal: %s has format %d, of which nothing is salvaged; a version of this package that wrote it may do so",
+			directory.FileName, r.manifest.Version)
+	}
+	if r.version != format.FormatVersion {
 		r.lose(0, "the format version of the file")
 	}
 	r.findQueues()

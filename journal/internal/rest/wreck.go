@@ -196,9 +196,6 @@ func (w *wreck) anyValue(key, v []byte, at span) {
 
 // allBeside reports whether what was found beside the log is what t says.
 func (w *wreck) allBeside(t format.Manifest) bool {
-	if t.Version == 1 { // there were no sums
-		return uint64(len(w.queues.tree)) == t.Sides.Queues.Count && uint64(len(w.morgue)) == t.Sides.Morgue.Count
-	}
 	return w.queues.total == t.Sides.Queues && w.keys.total == t.Sides.State && w.buried == t.Sides.Morgue
 }
 
