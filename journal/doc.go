@@ -111,7 +111,7 @@
 // the disk, blocks that a full disk had written in pieces, about 250 bytes for
 // each block, and a bit for every four bytes of a block of which something has
 // ended. The pages of the file that are mapped into the process are given back
-// to the system after every 64 MiB (on Linux).
+// to the system after every 16 MiB (on Linux).
 //
 // An entry that can't be read back latches the log: the holder of the Ref gets
 // [ErrFailed] with the cause, and the file stays as it is.
@@ -171,7 +171,7 @@
 // adds them: a crash leaves the old file or the new one. It takes room for the
 // names and state keys once more; where there is none, Open returns ErrFull and
 // the file stays as it is. An older version of this package refuses the file from
-// then on with ErrTooNew.
+// then on with ErrTooNew. [Salvage] refuses a file of format 1.
 //
 // # The directory
 //

@@ -4,9 +4,9 @@ import (
 	"context"
 	"iter"
 	"math"
-	"strings"
 
 	"github.com/strandjobs/strand/journal/internal/format"
+	"github.com/strandjobs/strand/journal/internal/store"
 )
 
 // Get returns the committed value of a state key, nil when there is none. It
@@ -49,14 +49,5 @@ func (l *Log) Keys(prefix string) iter.Seq2[Set, error] { return l.KeysFrom(pref
 
 // KeysFrom is Keys without what comes before the key first.
 func (l *Log) KeysFrom(prefix, first string) iter.Seq2[Set, error] {
-	return func(yield func(Set, error) bool) {
-		for kv, err := range l.each(format.BucketState, []byte(max(prefix, first))) {
-			if err == nil && !strings.HasPrefix(string(kv.Key), prefix) {
-				return
-			}
-			if !yield(Set{Key: string(kv.Key), Value: kv.Value}, err) {
-				return
-			}
-		}
-	}
+	return store.Sets(l.each(format.BucketState, []byte(max(prefix, first))), prefix)
 }

@@ -31,7 +31,7 @@ type Config struct {
 
 	// MaxBlockBytes is where Append starts to wait for the committer instead of
 	// making the open block larger. One call's entries go into one
-	// block. Default 4 MiB.
+	// block. Default 4 MiB; below zero it is the most that a block can have, a GiB.
 	MaxBlockBytes int
 
 	// MemoryBudget is how many bytes of entries stay in memory, as they stand in
@@ -114,8 +114,8 @@ type Log struct {
 	closed bool
 
 	queues  map[string]uint32
-	pending map[uint32][][]Ref // found at open, per queue, in pages and in position order
-	dead    map[uint32]int     // payloads in the morgue by queue
+	pending block.Pending  // found at open, per queue, in pages and in position order
+	dead    map[uint32]int // payloads in the morgue by queue
 
 	crash *crash.Findings // how the last process ended, and who is suspected
 
@@ -124,7 +124,9 @@ type Log struct {
 }
 
 func newLog(s store.Store, cfg Config, volatile bool) *Log {
-	cfg.MaxBlockBytes = cmp.Or(cfg.MaxBlockBytes, defaultMaxBlockBytes)
+	if cfg.MaxBlockBytes = cmp.Or(cfg.MaxBlockBytes, defaultMaxBlockBytes); cfg.MaxBlockBytes < 0 {
+		cfg.MaxBlockBytes = format.MaxAppendBytes
+	}
 	cfg.MemoryBudget = cmp.Or(cfg.MemoryBudget, defaultMemoryBudget)
 	cfg.trimSlack = cmp.Or(cfg.trimSlack, defaultTrimSlack)
 	cfg.minCarry = cmp.Or(cfg.minCarry, defaultMinCarry)

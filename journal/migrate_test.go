@@ -5,9 +5,11 @@ import (
 	"compress/gzip"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -33,8 +35,8 @@ func looked(t testing.TB, dir string) (text string, format int) {
 	var b strings.Builder
 	i := v.Info()
 	fmt.Fprintln(&b, i.UUID, i.Next, i.Live, i.Buried, v.Queues(), v.Suspects())
-	for _, queue := range v.Now().Queues() {
-		for _, r := range v.Now().Live(queue) {
+	for _, queue := range slices.Sorted(maps.Keys(v.Unclaimed())) {
+		for _, r := range slices.Concat(v.PendingPages(queue)...) {
 			var e Entry
 			require.NoError(t, r.Read(&e))
 			b.WriteString(show(e))

@@ -52,21 +52,9 @@ func (b *Burial) change() (format.Edit, error) {
 func (l *Log) Morgue(queue uint32) iter.Seq2[Buried, error] { return l.MorgueFrom(queue, 0) }
 
 // MorgueFrom is Morgue without what has a lower position.
-func (l *Log) MorgueFrom(queue uint32, first Position) iter.Seq2[Buried, error] {
-	return func(yield func(Buried, error) bool) {
-		for kv, err := range l.each(format.BucketMorgue, format.MorgueKey(queue, first)) {
-			var b Buried
-			if err == nil {
-				if format.QueueOf(kv.Key) != queue {
-					return
-				}
-				b, err = format.ParseBuried(kv.Key, kv.Value)
-			}
-			if !yield(b, err) || err != nil {
-				return
-			}
-		}
-	}
+func (l *Log) MorgueFrom(queue uint32, from Position) iter.Seq2[Buried, error] {
+	first := format.MorgueKey(queue, from)
+	return store.Burials(l.each(format.BucketMorgue, first), first[:4])
 }
 
 // Restore puts buried payloads back into the log, at their old positions and

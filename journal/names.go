@@ -117,8 +117,6 @@ func Cleared(p Position) Set { return crash.Cleared(p) }
 type (
 	// View is a journal that is not open, read without changing it.
 	View = rest.View
-	// Moment is what a start of the journal would find.
-	Moment = rest.Moment
 	// Info are the figures of a journal at rest.
 	Info = rest.Info
 	// Salvaged says what was found in a damaged journal and what was not.
@@ -135,6 +133,11 @@ type (
 //
 // A process that opens the journal while it is being read is not held up.
 func OpenView(dir string) (*View, error) { return rest.OpenView(dir) }
+
+// OpenSides is OpenView for who asks for figures and for what is beside the log. All
+// is checked, and takes the same memory however much waits; the View has no entries
+// and no suspects.
+func OpenSides(dir string) (*View, error) { return rest.OpenSides(dir) }
 
 // Check reads and checks all of the journal in dir, without writing to it, not even
 // the LOCK file, and returns its figures. Damage is an error that matches
@@ -162,8 +165,7 @@ func Compact(dir string) (before, after int64, err error) { return rest.Compact(
 // keys is said with what it means.
 //
 // What it writes can be opened. There are no losses only if it holds all that the
-// last commit left. The state keys of format 1 have no checksum, though: what they
-// say is taken for true.
+// last commit left. A file of format 1 is not salvaged.
 //
 // It returns an error, and makes no journal, when there is none in dir or it
 // can't be read at all. Losses are not an error.

@@ -9,7 +9,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/strandjobs/strand/journal/internal/block"
 	"github.com/strandjobs/strand/journal/internal/crash"
 	"github.com/strandjobs/strand/journal/internal/directory"
 	"github.com/strandjobs/strand/journal/internal/store"
@@ -82,7 +81,7 @@ func (l *Log) boot() error {
 		return err
 	}
 	l.dead = l.store.Buried()
-	if l.crash, err = crash.Investigate(l.dir, l.manifest.Epoch, l.Keys(crash.SuspectPrefix), block.Positions(l.pending)); err != nil {
+	if l.crash, err = crash.Investigate(l.dir, l.manifest.Epoch, l.Keys(crash.SuspectPrefix), l.pending.Positions()); err != nil {
 		return err
 	}
 	// On disk before a caller learns of it. Otherwise a process that committed

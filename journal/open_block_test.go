@@ -4,6 +4,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/strandjobs/strand/journal/internal/format"
 	"github.com/stretchr/testify/require"
 )
 
@@ -85,5 +86,13 @@ func TestBuffersOfABurst(t *testing.T) {
 	l.committing.Lock() // it is done with what it does after a commit
 	require.Less(t, cap(l.open.Entries)+cap(l.spare.Entries), 8<<10)
 	l.committing.Unlock()
+	require.NoError(t, l.Close())
+}
+
+// Below zero, blocks are as large as they can be.
+func TestBlocksWithoutBound(t *testing.T) {
+	l, err := OpenMemory(new(Memory), Config{MaxBlockBytes: -1})
+	require.NoError(t, err)
+	require.Equal(t, format.MaxAppendBytes, l.cfg.MaxBlockBytes)
 	require.NoError(t, l.Close())
 }

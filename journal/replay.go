@@ -80,9 +80,7 @@ func (l *Log) Pending(queue uint32) []Ref { return slices.Concat(l.PendingPages(
 func (l *Log) PendingPages(queue uint32) [][]Ref {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	pages := l.pending[queue]
-	delete(l.pending, queue)
-	return pages
+	return l.pending.Take(queue)
 }
 
 // Unclaimed returns the number of entries that each queue had when the journal
@@ -90,11 +88,5 @@ func (l *Log) PendingPages(queue uint32) [][]Ref {
 func (l *Log) Unclaimed() map[uint32]int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	counts := make(map[uint32]int, len(l.pending))
-	for queue, pages := range l.pending {
-		for _, page := range pages {
-			counts[queue] += len(page)
-		}
-	}
-	return counts
+	return l.pending.Counts()
 }

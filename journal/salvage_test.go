@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -30,8 +31,8 @@ func content(t testing.TB, dir string) string {
 		names[number] = name
 	}
 	fmt.Fprintln(&b, len(names), v.Suspects())
-	for _, queue := range v.Now().Queues() {
-		for _, r := range v.Now().Live(queue) {
+	for _, queue := range slices.Sorted(maps.Keys(v.Unclaimed())) {
+		for _, r := range slices.Concat(v.PendingPages(queue)...) {
 			var e Entry
 			require.NoError(t, r.Read(&e))
 			e.Queue, e.Restored = 0, false
@@ -109,34 +110,14 @@ func TestSalvageTellsAllThatIsLost(t *testing.T) {
 	}
 }
 
-// A journal of format 1 whose state keys make no sense is salvaged to one that
-// opens.
+// A journal of format 1, which is migrated when it is opened, is not salvaged, and
+// that is no corruption.
 func TestSalvageOfFormat1(t *testing.T) {
-	file := goldenFile(t, "v1-state")
-	want := content(t, withFile(t, file))
-	require.Empty(t, salvaged(t, "sound", want, file).Losses)
-	random := rand.New(rand.NewPCG(7, 8))
-	for i := range 100 {
-		damaged := bytes.Clone(file)
-		for range 5 { // where something is
-			for at := random.IntN(len(damaged)); ; at = random.IntN(len(damaged)) {
-				if damaged[at] != 0 {
-					damaged[at] ^= 1 << random.IntN(8)
-					break
-				}
-			}
-		}
-		dir := withFile(t, damaged)
-		if _, err := Salvage(dir, dir+"-saved"); err != nil {
-			require.NotErrorIs(t, err, ErrCorrupt, "round %d", i)
-			continue
-		}
-		_, err := describe(dir + "-saved")
-		require.NoError(t, err, "round %d", i)
-	}
-	broken := bytes.ReplaceAll(file, []byte("suspect/0000000000000005"), []byte("suspect/000000000000000."))
-	s := salvaged(t, "a suspect", want, broken)
-	require.Contains(t, s.Losses[0].Reason, "makes no sense")
+	dir := withFile(t, goldenFile(t, "v1-state"))
+	_, err := Salvage(dir, dir+"-saved")
+	require.ErrorContains(t, err, "has format 1")
+	require.NotErrorIs(t, err, ErrCorrupt)
+	require.NoDirExists(t, dir+"-saved")
 }
 
 // A root page that is gone takes no healthy page with it.

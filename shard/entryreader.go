@@ -26,8 +26,8 @@ func (r *entryReader) fail(err error) {
 	}
 }
 
-// failure returns why the shard has stopped where it was: the journal could not give
+// Err returns why the shard has stopped where it was: the journal could not give
 // back an entry. Nil: it works.
-func (c *Core) failure() error { return c.lanes.entries.err }
+func (c *Core) Err() error { return c.lanes.entries.err }
 
 func (c *Core) broken() bool { return c.lanes.entries.err != nil }

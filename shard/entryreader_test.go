@@ -28,7 +28,7 @@ func TestUnreadableEntryStopsTheCore(t *testing.T) {
 		c := g.cores[0]
 		recorded := make(map[journal.Position]bool)
 		g.record = func(change *journal.Change) {
-			require.NoError(t, c.failure(), "seed %d: recorded", seed)
+			require.NoError(t, c.Err(), "seed %d: recorded", seed)
 			for _, ref := range change.Ended {
 				recorded[ref.Position()] = true
 			}
@@ -64,7 +64,7 @@ func TestUnreadableEntryStopsTheCore(t *testing.T) {
 				g.takeIn()
 			case 3, 4:
 				if run := c.NewRun(); c.Take(now, run) {
-					require.NoError(t, c.failure(), "seed %d: handed out", seed)
+					require.NoError(t, c.Err(), "seed %d: handed out", seed)
 					runs = append(runs, run)
 				}
 			case 5, 6:
@@ -101,7 +101,7 @@ func TestUnreadableEntryStopsTheCore(t *testing.T) {
 			now += int64(r.IntN(5))
 			step(now)
 		}
-		if c.failure() != nil {
+		if c.Err() != nil {
 			broken++
 			_, ok := c.ready(now + 1000)
 			require.False(t, ok)

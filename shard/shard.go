@@ -152,7 +152,7 @@ func (s *Shard) receive(message any) {
 		s.free = append(s.free, m)
 	case *call:
 		m.f(s.core)
-		m.err = s.core.failure()
+		m.err = s.core.Err()
 		close(m.done)
 	case wakeUp:
 		s.timerAt = math.MaxInt64

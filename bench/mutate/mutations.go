@@ -38,7 +38,7 @@ var (
 	slots     = gate{"./lock", "^(TestLaralocker|TestWatchSlots|TestSlots)"}
 	leaders   = gate{"./lock", "^(TestResqueScheduler|TestCampaign|TestLeader)"}
 	actors    = gate{"./actor", "^Test(Stop|Trap|Late|Messages|Only|Idle)"}
-	commands  = gate{"./executor/cmd/strand", "^(TestReplayOf|TestGolden)"}
+	commands  = gate{"./executor/cmd/strand", "^(TestReplayOf|TestGolden|TestWhatIsNotListed)"}
 	abuse     = gate{"./executor", "^TestAbuse"}
 	stops     = gate{"./executor", "^(TestStop|TestEnqueueRaces|TestNothingIsLeft)"}
 	timeouts  = gate{"./executor", "^(TestTimeout|TestStuck|TestSpare)"}
@@ -385,6 +385,7 @@ var mutations = []mutation{
 	{"a start that protoactor-go tells of", "actor/logger.go", "return level >= slog.LevelWarn && ", "return ", actors},
 
 	// Command line.
-	{"a run that is due before its retry", "executor/cmd/strand/fold.go", "				t.Due = reached\n", "", commands},
+	{"a run that is due before its retry", "executor/cmd/strand/fold.go", "				t.Due = f.reached\n", "", commands},
+	{"what is not listed is counted as due", "executor/cmd/strand/fold.go", "		o.Due, o.Delayed = 0, o.Due+o.Delayed\n", "", commands},
 	{"events that run together", "executor/cmd/strand/config.go", "cfg.Single, cfg.OnFailure, cfg.MaxPayloads = true", "cfg.Single, cfg.OnFailure, cfg.MaxPayloads = false", commands},
 }

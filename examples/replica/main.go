@@ -101,7 +101,7 @@ func parse(args []string, help io.Writer) (o options, err error) {
 	case o.crash < 0 || o.delay < 0:
 		return o, wrong("-crash and -delay must not be below 0")
 	}
-	return o, o.directories()
+	return o, nil
 }
 
 // directories fills in where things are put: beside the one that was given, and
@@ -137,6 +137,9 @@ func run(ctx context.Context, args []string, out, complaints *os.File) error {
 	}
 	h, err := readHistory(repo)
 	if err != nil {
+		return err
+	}
+	if err := o.directories(); err != nil { // now that there is something to put there
 		return err
 	}
 	if o.crash > 0 {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -40,7 +41,7 @@ func TestExportHasMetadataAndHistory(t *testing.T) {
 	require.NoError(t, err)
 	defer v.Close()
 	var live []journal.Entry
-	for _, ref := range v.Now().Live(1) {
+	for _, ref := range slices.Concat(v.PendingPages(1)...) {
 		var e journal.Entry
 		require.NoError(t, ref.Read(&e))
 		live = append(live, e)

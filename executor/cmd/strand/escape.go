@@ -76,16 +76,26 @@ func tame(s string) string {
 	return b.String()
 }
 
-// tameJSON escapes in JSON what encoding/json leaves: everything harmful stands in
-// a string, where an escape means the same.
+// isPlain reports whether there is nothing but printable ASCII in b.
+func isPlain(b []byte) bool {
+	for _, c := range b {
+		if c < ' ' || c > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// tameJSON escapes in a line of JSON what encoding/json leaves: everything harmful
+// stands in a string, where an escape means the same.
 func tameJSON(line []byte) []byte {
-	if !strings.ContainsFunc(string(line), harmful) {
+	if isPlain(line[:len(line)-1]) {
 		return line
 	}
 	var b strings.Builder
 	for _, r := range string(line) {
 		switch {
-		case !harmful(r):
+		case !harmful(r) || r == '\n':
 			b.WriteRune(r)
 		case r > 0xffff:
 			r -= 0x10000

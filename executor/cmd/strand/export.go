@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/strandjobs/strand/journal"
 )
@@ -61,18 +63,14 @@ func export(_ context.Context, c *call) error {
 		return err
 	}
 	defer v.Close()
-	x := &exporter{call: c, names: names(v, v.Now())}
+	x := &exporter{call: c, names: names(v)}
 	info := v.Info()
 	x.print(&line{Type: "export", Version: exportVersion, Epoch: info.Epoch, Next: info.Next})
 	for _, number := range inOrder(x.names) {
 		x.print(&line{Type: "queue", Name: new(text(x.names[number])), Number: number})
 	}
-	for _, number := range v.Now().Queues() {
-		for _, ref := range v.Now().Live(number) {
-			var e journal.Entry
-			read(ref, &e)
-			x.print(x.entry(&e))
-		}
+	if err := x.live(v); err != nil {
+		return err
 	}
 	for b, err := range v.Morgue() {
 		if err != nil {
@@ -88,6 +86,24 @@ func export(_ context.Context, c *call) error {
 	}
 	x.print(&line{Type: "end", Lines: x.lines})
 	return x.err
+}
+
+// live prints the entries of all queues.
+func (x *exporter) live(v *journal.View) error {
+	var e journal.Entry
+	for _, number := range slices.Sorted(maps.Keys(v.Unclaimed())) {
+		pages := v.PendingPages(number)
+		for i, page := range pages {
+			for _, ref := range page {
+				if err := ref.Read(&e); err != nil {
+					return v.Undisturbed(err)
+				}
+				x.print(x.entry(&e))
+			}
+			pages[i] = nil
+		}
+	}
+	return v.Undisturbed(nil)
 }
 
 // exporter prints lines. The first error sticks.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"iter"
@@ -8,6 +9,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
@@ -49,14 +51,21 @@ func (t *task) bytes() (n int64) {
 // fold is what a start would do with one queue: the shard's own state machine, fed
 // with what the journal hands over, and with runs that all succeed.
 type fold struct {
-	queue  string
-	number uint32
-	now    int64
-	core   *shard.Core
-	// states of jobs that were halted when they were written
-	halted   []journal.Entry
-	merged   int
+	queue    string
+	number   uint32
+	now      int64
+	core     *shard.Core
+	run      *shard.Run
 	suspects map[journal.Position]journal.Suspicion
+
+	mu      sync.Mutex
+	halted  []journal.Entry // states of jobs that were halted when they were written
+	bytes   int64           // of all payloads
+	merged  int
+	ticks   int64 // runs so far
+	reached int64 // the latest due time of these
+	drained bool  // what is not halted was taken
+	err     error // why tasks ended early
 }
 
 // nowhere is where a Core writes its changes.
@@ -64,50 +73,64 @@ type nowhere struct{}
 
 func (nowhere) Record(*shard.Change) {}
 
-func newFold(name string, number uint32, refs []journal.Ref, cfg shard.Config, now int64) *fold {
-	f := &fold{queue: name, number: number, now: now, core: shard.NewCore(number, cfg)}
-	var e journal.Entry
-	for _, ref := range refs {
-		read(ref, &e)
-		if e.Kind == journal.KindState && e.Halted {
-			f.halted = append(f.halted, e)
-		}
-		f.core.Load(&e, ref)
+// load takes in the entries of the queue as a start does, but all into one shard.
+func (f *fold) load(pages [][]journal.Ref) {
+	one := func([]byte) int { return 0 }
+	if _, f.err = shard.LoadAll([]*shard.Core{f.core}, pages, one, f.see); f.err != nil {
+		return
 	}
+	slices.SortFunc(f.halted, func(a, b journal.Entry) int { return cmp.Compare(a.Position, b.Position) })
 	f.core.Loaded()
 	f.merged = int(f.core.Counts().Merged)
 	f.core.Record(nowhere{})
-	return f
+	f.run, f.err = f.core.NewRun(), f.core.Err()
+}
+
+// see notes what can't be asked of the core. Several goroutines call it.
+func (f *fold) see(entries []journal.Entry) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range entries {
+		e := &entries[i]
+		f.bytes += int64(len(e.Payload))
+		if e.Kind == journal.KindState && e.Halted {
+			state := *e
+			state.ID, state.Error, state.History = bytes.Clone(e.ID), bytes.Clone(e.Error), bytes.Clone(e.History)
+			f.halted = append(f.halted, state)
+		}
+	}
 }
 
 // tasks lists the runs in the order of one shard: by due time. Those that no time
-// makes due come last.
+// makes due come last. A task is valid until the next one.
 func (f *fold) tasks() iter.Seq[*task] {
 	return func(yield func(*task) bool) {
-		now, ticks, reached := f.now, int64(0), int64(math.MinInt64)
-		for due := f.core.NextDue(); due != math.MaxInt64; due = f.core.NextDue() {
+		now := f.now
+		for due := f.core.NextDue(); due != math.MaxInt64 && f.err == nil; due = f.core.NextDue() {
 			// Time goes by, so that what is left of an id, due when its first
 			// payloads are done, comes in the order of these ends.
-			ticks++
+			f.ticks++
 			now = max(now+1, due)
 			t := f.take(now)
 			if t == nil {
 				return
 			}
 			// What waits behind a retry may be due before that, and runs after it.
-			if reached = max(reached, t.Due); reached > f.now {
-				t.Due = reached
+			if f.reached = max(f.reached, t.Due); f.reached > f.now {
+				t.Due = f.reached
 			}
-			if t.Due > f.now && t.Due <= f.now+ticks {
+			if t.Due > f.now && t.Due <= f.now+f.ticks {
 				t.Due = f.now
 			}
 			if !yield(t) {
 				return
 			}
 		}
+		f.drained = true
 		for i := range f.halted {
 			state := &f.halted[i]
-			if !f.core.RunNow(string(state.ID), now) {
+			// Before all that is left of the others.
+			if !f.core.RunNow(string(state.ID), math.MinInt64) {
 				continue // went on since
 			}
 			f.core.Record(nowhere{})
@@ -124,44 +147,53 @@ func (f *fold) tasks() iter.Seq[*task] {
 	}
 }
 
-// take lets the oldest job run.
+// take lets the oldest job run. It returns nil when that can't be read.
 func (f *fold) take(now int64) *task {
-	r := f.core.NewRun()
-	if !f.core.Take(now, r) {
+	if !f.core.Take(now, f.run) {
+		f.err = f.core.Err()
 		return nil
 	}
-	it := r.Next(nil, 1)[0]
+	it := f.run.Next(nil, 1)[0]
 	t := &task{Queue: f.queue, ID: it.ID, Due: it.Due, Attempt: it.Retry + firstAttempt, LastError: it.LastError}
 	t.Failures = failures(it.History, it.LastError)
 	for _, p := range it.Payloads {
+		t.Crashes = max(t.Crashes, f.suspects[p.Ref.Position()].Deaths)
 		var e journal.Entry
-		read(p.Ref, &e)
-		t.Crashes = max(t.Crashes, f.suspects[e.Position].Deaths)
+		if f.err = p.Ref.Read(&e); f.err != nil {
+			return nil
+		}
 		t.Payloads = append(t.Payloads, e)
 	}
 	it.Outcome.Verdict = shard.VerdictDone
-	r.Elapsed = 2 * shard.Quantum // slow: one job at a time, in strict order
-	f.core.Finish(now, r)
+	f.run.Elapsed = 2 * shard.Quantum // slow: one job at a time, in strict order
+	f.core.Finish(now, f.run)
 	f.core.Record(nowhere{})
 	return t
 }
 
-// read decodes an entry of a view, which has all of them in memory.
-func read(ref journal.Ref, e *journal.Entry) {
-	if err := ref.Read(e); err != nil {
-		panic(fmt.Sprintf("strand: bug: position %d: %v", ref.Position(), err))
+// left is what tasks has not come to.
+func (f *fold) left() shard.Outlook {
+	o := f.core.Outlook(f.now + f.ticks)
+	switch {
+	case f.drained: // the rest of halted ones
+		o.Due, o.Delayed = 0, 0
+	case f.reached > f.now+f.ticks: // what is left runs after that
+		o.Due, o.Delayed = 0, o.Due+o.Delayed
 	}
+	return o
 }
 
 // names of queues by number, and one for every number without.
-func names(v *journal.View, m *journal.Moment) map[uint32]string {
+func names(v *journal.View) map[uint32]string {
 	names := make(map[uint32]string)
 	for name, number := range v.Queues() {
 		names[number] = name
 	}
-	for _, number := range m.Queues() {
-		if _, known := names[number]; !known {
-			names[number] = fmt.Sprintf("?%d", number)
+	for _, used := range []map[uint32]int{v.Unclaimed(), v.Buried()} {
+		for number := range used {
+			if _, known := names[number]; !known {
+				names[number] = fmt.Sprintf("?%d", number)
+			}
 		}
 	}
 	return names
@@ -172,27 +204,72 @@ func inOrder(names map[uint32]string) []uint32 {
 	return slices.SortedFunc(maps.Keys(names), func(a, b uint32) int { return strings.Compare(names[a], names[b]) })
 }
 
-// folds are the queues of a moment, by name; only the one called queue, if that is
-// not empty. A queue that the flags name has to be there.
-func folds(c *call, v *journal.View, m *journal.Moment, queue string, configs configs) (iter.Seq[*fold], error) {
-	names := names(v, m)
+// folds are the queues of a journal, by name.
+type folds struct {
+	*journal.View
+	names   map[uint32]string
+	queue   string // only this one, if it is not empty
+	id      string // the same
+	configs configs
+	now     int64
+	err     error // why all ended early
+}
+
+// folds returns those of one queue, or of all. A queue that the flags name has to be
+// there.
+func (c *call) folds(v *journal.View, queue string, configs configs) (*folds, error) {
+	s := &folds{View: v, names: names(v), queue: queue, configs: configs, now: c.now.UnixNano()}
 	for _, asked := range append([]string{queue}, slices.Sorted(maps.Keys(configs))...) {
-		if err := known(names, asked); err != nil && asked != "*" {
+		if err := known(s.names, asked); err != nil && asked != "*" {
 			return nil, err
 		}
 	}
+	return s, nil
+}
+
+// all lists them, one at a time in memory.
+func (s *folds) all() iter.Seq[*fold] {
 	return func(yield func(*fold) bool) {
-		for _, number := range inOrder(names) {
-			if queue != "" && names[number] != queue {
+		suspects := s.Suspects()
+		for _, number := range inOrder(s.names) {
+			name := s.names[number]
+			if s.queue != "" && name != s.queue {
 				continue
 			}
-			f := newFold(names[number], number, m.Live(number), configs.of(names[number]), c.now.UnixNano())
-			f.suspects = v.Suspects()
-			if !yield(f) {
+			f := &fold{queue: name, number: number, now: s.now, core: shard.NewCore(number, s.configs.of(name)), suspects: suspects, reached: math.MinInt64}
+			pages := s.PendingPages(number)
+			if s.id != "" {
+				pages, s.err = only(s.id, pages)
+			}
+			if s.err == nil {
+				f.load(pages)
+				s.err = f.err
+			}
+			if s.err == nil && !yield(f) {
+				return
+			}
+			if s.err = s.Undisturbed(cmp.Or(s.err, f.err)); s.err != nil {
 				return
 			}
 		}
-	}, nil
+	}
+}
+
+// only keeps the entries of one id.
+func only(id string, pages [][]journal.Ref) ([][]journal.Ref, error) {
+	var kept []journal.Ref
+	for _, page := range pages {
+		for _, ref := range page {
+			of, err := ref.ID()
+			if err != nil {
+				return nil, err
+			}
+			if string(of) == id {
+				kept = append(kept, ref)
+			}
+		}
+	}
+	return [][]journal.Ref{kept}, nil
 }
 
 // known returns an error that lists the queues there are when queue is none of

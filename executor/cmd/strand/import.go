@@ -7,9 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 
 	"github.com/strandjobs/strand/journal"
 )
+
+// maxRetry is what a shard counts up to, with the attempt of it.
+const maxRetry = math.MaxInt32 - firstAttempt
 
 // importer makes a journal from lines.
 type importer struct {
@@ -133,6 +137,9 @@ func (m *importer) entry(l *line) (e journal.Entry, err error) {
 	if l.Queue == nil || l.ID == nil || l.Due == nil {
 		return e, fmt.Errorf("a %s needs queue, id and due", l.Type)
 	}
+	if err := l.sane(); err != nil {
+		return e, err
+	}
 	number, known := m.queues[string(*l.Queue)]
 	if !known {
 		return e, fmt.Errorf("queue %q has no line of its own before", *l.Queue)
@@ -157,6 +164,22 @@ func (m *importer) entry(l *line) (e journal.Entry, err error) {
 		e.Accepted = int64(*l.Accepted)
 	}
 	return e, nil
+}
+
+// sane returns an error for what no executor writes, and what would do harm in a
+// journal of one.
+func (l *line) sane() error {
+	switch {
+	case len(*l.ID) == 0:
+		return errors.New("an empty id")
+	case l.Retry != nil && (*l.Retry < -1 || *l.Retry > maxRetry):
+		return fmt.Errorf("retry %d is not between -1 and %d", *l.Retry, maxRetry)
+	case !journal.Metadata(l.Metadata).Valid():
+		return fmt.Errorf("metadata %q makes no sense", l.Metadata)
+	case !journal.History(l.History).Valid():
+		return fmt.Errorf("history %q makes no sense", l.History)
+	}
+	return nil
 }
 
 func (m *importer) bury(l *line) error {

@@ -128,14 +128,7 @@ func (c *call) blocks(v *journal.View, all bool) error {
 }
 
 func (c *call) censuses(v *journal.View) error {
-	buried := make(map[uint32]int)
-	for b, err := range v.Morgue() {
-		if err != nil {
-			return err
-		}
-		buried[b.Entry.Queue]++
-	}
-	folds, err := folds(c, v, v.Now(), "", configs{"*": shard.Config{}})
+	folds, err := c.folds(v, "", configs{"*": shard.Config{}})
 	if err != nil {
 		return err
 	}
@@ -144,7 +137,8 @@ func (c *call) censuses(v *journal.View) error {
 		c.printf("\n")
 		t = c.output.table("QUEUE", "JOBS", "FRESH", "RETRYING", "HALTED", "DUE", "DELAYED", "PAYLOADS", "BYTES", "MORGUE")
 	}
-	for f := range folds {
+	buried := v.Buried()
+	for f := range folds.all() {
 		n := f.census()
 		if n.Morgue = buried[f.number]; c.json {
 			if err := c.object(n); err != nil {
@@ -155,34 +149,17 @@ func (c *call) censuses(v *journal.View) error {
 		t.row(show(n.Queue), strconv.Itoa(n.Jobs), strconv.Itoa(n.Fresh), strconv.Itoa(n.Retrying), strconv.Itoa(n.Halted),
 			strconv.Itoa(n.Due), strconv.Itoa(n.Delayed), strconv.Itoa(n.Payloads), bytesText(n.Bytes), strconv.Itoa(n.Morgue))
 	}
-	if c.json {
-		return nil
+	if c.json || folds.err != nil {
+		return folds.err
 	}
 	return t.end()
 }
 
-// census counts what is left in f, and uses it up.
+// census counts what is in f, whose runs have all payloads of their job.
 func (f *fold) census() *census {
-	n := &census{Type: "queue", Queue: text(f.queue)}
-	for t := range f.tasks() {
-		n.Jobs++
-		n.Payloads += len(t.Payloads)
-		n.Bytes += t.bytes()
-		switch {
-		case t.Halted:
-			n.Halted++
-		case t.Attempt > 1:
-			n.Retrying++
-		default:
-			n.Fresh++
-		}
-		switch {
-		case t.Halted:
-		case t.Due <= f.now:
-			n.Due++
-		default:
-			n.Delayed++
-		}
+	o := f.left()
+	return &census{
+		Type: "queue", Queue: text(f.queue), Jobs: o.Fresh + o.Retrying + o.Halted, Payloads: f.core.Counts().Payloads, Bytes: f.bytes,
+		Fresh: o.Fresh, Retrying: o.Retrying, Halted: o.Halted, Due: o.Due, Delayed: o.Delayed,
 	}
-	return n
 }

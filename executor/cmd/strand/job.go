@@ -48,21 +48,22 @@ func job(_ context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	folds, err := folds(c, v, v.Now(), queue, configs)
+	folds, err := c.folds(v, queue, configs)
 	if err != nil {
 		return err
 	}
+	folds.id = id
 	found := 0
-	for f := range folds {
+	for f := range folds.all() {
 		for t := range f.tasks() {
-			if t.ID != id {
-				continue
-			}
 			found++
 			if err := c.task(t); err != nil {
 				return err
 			}
 		}
+	}
+	if folds.err != nil {
+		return folds.err
 	}
 	n, err := c.deadOf(v, queue, id)
 	if err == nil && found+n == 0 {

@@ -92,23 +92,15 @@ func jobs(_ context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	folds, err := folds(c, v, v.Now(), c.String("queue"), configs)
+	folds, err := c.folds(v, c.String("queue"), configs)
 	if err != nil {
 		return err
 	}
-	list := c.output.tasks("job", false, c.limit())
-	for f := range folds {
-		for t := range f.tasks() {
-			if err := list.add(t); err != nil {
-				return err
-			}
-		}
+	s, err := c.output.tasks("job", false, c.limit()).fill(folds)
+	if err == nil && !c.json {
+		c.printf("%s\n", count(s.Runs+s.Halted, "job", "jobs"))
 	}
-	if err := list.end(); err != nil || c.json {
-		return err
-	}
-	c.printf("%s\n", count(list.seen, "job", "jobs"))
-	return nil
+	return err
 }
 
 // taskList prints tasks, up to a limit, and says how many it left out.
@@ -116,7 +108,7 @@ type taskList struct {
 	*output
 	kind        string
 	payloads    bool
-	limit, seen int
+	limit, rows int
 	cut         bool // not all positions of a run were named
 	t           *table
 }
@@ -133,10 +125,32 @@ func (o *output) tasks(kind string, payloads bool, limit int) *taskList {
 	return l
 }
 
-func (l *taskList) add(t *task) error {
-	if l.seen++; l.seen > l.limit {
-		return nil
+// fill prints tasks, and sums up all of them.
+func (l *taskList) fill(folds *folds) (*sum, error) {
+	s := &sum{Type: "summary"}
+	for f := range folds.all() {
+		s.Merged += f.merged
+		if l.rows < l.limit {
+			for t := range f.tasks() {
+				s.add(t, f.now)
+				if err := l.add(t); err != nil {
+					return nil, err
+				}
+				if l.rows == l.limit {
+					break
+				}
+			}
+		}
+		s.more(f.left())
 	}
+	if folds.err != nil {
+		return nil, folds.err
+	}
+	return s, l.end(s)
+}
+
+func (l *taskList) add(t *task) error {
+	l.rows++
 	if l.json {
 		return l.object(newWaiting(l.kind, t, l.payloads))
 	}
@@ -152,12 +166,12 @@ func (l *taskList) add(t *task) error {
 	if t.Crashes > 0 {
 		state += fmt.Sprintf(", ran in %s", count(t.Crashes, "crash", "crashes"))
 	}
-	l.t.row(strconv.Itoa(l.seen), show([]byte(t.Queue)), show([]byte(t.ID)), state, due, strconv.Itoa(t.Attempt),
+	l.t.row(strconv.Itoa(l.rows), show([]byte(t.Queue)), show([]byte(t.ID)), state, due, strconv.Itoa(t.Attempt),
 		what, bytesText(t.bytes()), errorText(t.LastError))
 	return nil
 }
 
-func (l *taskList) end() error {
+func (l *taskList) end(s *sum) error {
 	if l.json {
 		return nil
 	}
@@ -168,7 +182,7 @@ func (l *taskList) end() error {
 	if l.cut {
 		l.printf("+N: so many more positions; -json names all\n")
 	}
-	if left := l.seen - l.limit; left > 0 {
+	if left := s.Runs + s.Halted - l.rows; left > 0 {
 		l.printf("%d more are not shown; -limit 0 shows all\n", left)
 	}
 	return nil

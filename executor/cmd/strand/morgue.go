@@ -51,12 +51,12 @@ func morgue(ctx context.Context, c *call) error {
 	if c.Args().Len() > 3 {
 		s.ids = c.Args().Slice()[3:]
 	}
-	v, err := journal.OpenView(dir)
+	v, err := journal.OpenSides(dir)
 	if err != nil {
 		return err
 	}
 	defer v.Close()
-	if err := known(names(v, v.Now()), s.queue); err != nil {
+	if err := known(names(v), s.queue); err != nil {
 		return err
 	}
 	switch verb {
@@ -80,7 +80,7 @@ func morgue(ctx context.Context, c *call) error {
 
 // listMorgue prints what was chosen, and returns its positions by queue.
 func (c *call) listMorgue(v *journal.View, s *chosen) (map[uint32][]journal.Position, error) {
-	names := names(v, v.Now())
+	names := names(v)
 	found, ids := make(map[uint32][]journal.Position), make(map[string]bool)
 	list := c.graves()
 	for b, err := range v.Morgue() {

@@ -20,33 +20,31 @@ type output struct {
 	*bufio.Writer
 	json bool
 	now  time.Time
+
+	line    bytes.Buffer // that encoder writes
+	encoder *json.Encoder
 }
 
 func newOutput(w io.Writer, now time.Time) *output {
-	return &output{Writer: bufio.NewWriter(w), now: now}
+	o := &output{Writer: bufio.NewWriterSize(w, 64<<10), now: now}
+	o.encoder = json.NewEncoder(&o.line)
+	o.encoder.SetEscapeHTML(false)
+	return o
 }
 
 func (o *output) flush() error { return o.Flush() }
 
 // object prints v as one line of JSON.
-func (o *output) object(v any) error {
-	line, err := marshal(v)
-	if err != nil {
+func (o *output) object(v any) error { return o.objectTo(o, v) }
+
+// objectTo leaves nothing in JSON that a terminal could take for a command.
+func (o *output) objectTo(w io.Writer, v any) error {
+	o.line.Reset()
+	if err := o.encoder.Encode(v); err != nil {
 		return err
 	}
-	_, err = o.Write(append(line, '\n'))
+	_, err := w.Write(tameJSON(o.line.Bytes()))
 	return err
-}
-
-// marshal leaves nothing in JSON that a terminal could take for a command.
-func marshal(v any) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return nil, err
-	}
-	return tameJSON(bytes.TrimRight(b.Bytes(), "\n")), nil
 }
 
 // printf is for text of ours; what comes from a journal goes through show before.
@@ -89,8 +87,7 @@ func (o *output) fail(w io.Writer, err error) {
 		f.PID = locked.PID
 	}
 	if o.json {
-		if line, err := marshal(f); err == nil {
-			fmt.Fprintf(w, "%s\n", line)
+		if o.objectTo(w, f) == nil {
 			return
 		}
 	}

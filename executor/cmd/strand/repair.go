@@ -36,12 +36,8 @@ type lostJob struct {
 
 func check(_ context.Context, c *call) error {
 	dir := c.Args().First()
-	v, err := journal.OpenView(dir)
+	i, err := journal.Check(dir)
 	if err == nil {
-		i := v.Info()
-		if err := v.Close(); err != nil {
-			return err
-		}
 		if c.json {
 			return c.object(verdict{Type: "check", Sound: true, Blocks: i.Blocks, Live: i.Live, Buried: i.Buried, Queues: i.Queues})
 		}
@@ -57,6 +53,8 @@ func check(_ context.Context, c *call) error {
 	case lost == nil && len(s.Losses) == 0 && errors.Is(err, journal.ErrNotJournal):
 		return err // something beside the log, which is whole
 	case lost == nil:
+	case errors.Is(err, journal.ErrCorrupt) && !errors.Is(lost, journal.ErrNotJournal):
+		s = &journal.Salvaged{Losses: []journal.Loss{{Reason: lost.Error()}}} // of format 1
 	case errors.Is(err, journal.ErrCorrupt):
 		s = &journal.Salvaged{Losses: []journal.Loss{{Reason: "all of it: nothing can be read"}}}
 	default:

@@ -6,6 +6,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/shard"
 )
 
 func replayFlags() []cli.Flag {
@@ -47,36 +48,28 @@ func replay(_ context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	m := v.Now()
-	folds, err := folds(c, v, m, c.String("queue"), configs)
+	folds, err := c.folds(v, c.String("queue"), configs)
 	if err != nil {
 		return err
 	}
-	if err := c.start(v, m); err != nil {
+	if err := c.start(v); err != nil {
 		return err
 	}
-	s := sum{Type: "summary"}
-	list := c.output.tasks("run", true, c.limit())
-	for f := range folds {
-		s.Merged += f.merged
-		for t := range f.tasks() {
-			s.add(t, f.now)
-			if err := list.add(t); err != nil {
-				return err
-			}
-		}
-	}
-	if err := list.end(); err != nil {
+	s, err := c.output.tasks("run", true, c.limit()).fill(folds)
+	if err != nil {
 		return err
 	}
-	return c.sum(&s)
+	return c.sum(s)
 }
 
-func (c *call) start(v *journal.View, m *journal.Moment) error {
-	s := start{Type: "start", Epoch: v.Info().Epoch + 1, Block: m.Block, Newest: m.Next - 1}
-	if m.At != 0 {
-		at := moment(m.At)
-		s.At = &at
+func (c *call) start(v *journal.View) error {
+	i := v.Info()
+	s := start{Type: "start", Epoch: i.Epoch + 1, Newest: i.Next - 1}
+	if blocks := v.Blocks(); len(blocks) > 0 {
+		last := blocks[len(blocks)-1]
+		if s.Block = last.Seq; last.At != 0 {
+			s.At = new(moment(last.At))
+		}
 	}
 	if !c.IsSet("shape") {
 		s.Shape = "state"
@@ -103,6 +96,14 @@ func (s *sum) add(t *task, now int64) {
 		s.Delayed++
 	}
 	s.Runs++
+}
+
+// more adds what is not listed.
+func (s *sum) more(o shard.Outlook) {
+	s.Halted += o.Halted
+	s.Due += o.Due
+	s.Delayed += o.Delayed
+	s.Runs += o.Due + o.Delayed
 }
 
 func (c *call) sum(s *sum) error {

@@ -20,6 +20,16 @@ type inBase64 struct {
 
 // MarshalJSON implements [json.Marshaler].
 func (t text) MarshalJSON() ([]byte, error) {
+	if isPlain(t) { // as nearly all are
+		b := append(make([]byte, 0, len(t)+len(t)/4+2), '"')
+		for _, c := range t {
+			if c == '"' || c == '\\' {
+				b = append(b, '\\')
+			}
+			b = append(b, c)
+		}
+		return append(b, '"'), nil
+	}
 	if utf8.Valid(t) {
 		return unescaped(string(t))
 	}
@@ -80,7 +90,7 @@ type moment int64
 
 // MarshalJSON implements [json.Marshaler].
 func (m moment) MarshalJSON() ([]byte, error) {
-	return json.Marshal(timeOf(int64(m)).Format(time.RFC3339Nano))
+	return timeOf(int64(m)).AppendFormat([]byte{'"'}, time.RFC3339Nano+`"`), nil
 }
 
 // UnmarshalJSON implements [json.Unmarshaler].

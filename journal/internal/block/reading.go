@@ -16,7 +16,6 @@ type Reading struct {
 	settle func(b *Block, data []byte) *blockData
 	blocks []*Block
 	refs   map[uint32]*refPages // by queue
-	Header format.Header        // of the last block
 }
 
 // refPages grow without copying what they have.
@@ -58,7 +57,6 @@ func (r *Reading) Block(seq uint64, data []byte) error {
 	if err != nil {
 		return err
 	}
-	r.Header = h
 	b.First, b.Base, b.Count, b.Live = h.First, h.Base, h.Count, h.Count
 	if b.Live > 0 {
 		b.Home.Store(r.settle(b, data[:format.HeaderSize+h.Entries]))
@@ -78,8 +76,8 @@ func (r *Reading) pages(queue uint32) *refPages {
 
 // Load gives c the blocks that were read, and returns what of them is live, by
 // queue, in pages and in position order.
-func (r *Reading) Load(c *Chain) map[uint32][][]Ref {
-	all := make(map[uint32][][]Ref)
+func (r *Reading) Load(c *Chain) Pending {
+	all := make(Pending)
 	for queue, pages := range r.refs {
 		if live := r.pending(append(pages.full, pages.last)); len(live) > 0 {
 			all[queue] = live
@@ -123,10 +121,32 @@ func byPosition(refs []Ref) []Ref {
 	return refs
 }
 
-// Positions lists those of entries by queue, in pages.
-func Positions(pending map[uint32][][]Ref) iter.Seq[format.Position] {
+// Pending are the live entries of a log as it was read, by queue, in pages and in
+// position order. The zero value has none.
+type Pending map[uint32][][]Ref
+
+// Take hands over those of a queue.
+func (p Pending) Take(queue uint32) [][]Ref {
+	pages := p[queue]
+	delete(p, queue)
+	return pages
+}
+
+// Counts returns how many of each queue were not handed over.
+func (p Pending) Counts() map[uint32]int {
+	counts := make(map[uint32]int, len(p))
+	for queue, pages := range p {
+		for _, page := range pages {
+			counts[queue] += len(page)
+		}
+	}
+	return counts
+}
+
+// Positions lists their positions.
+func (p Pending) Positions() iter.Seq[format.Position] {
 	return func(yield func(format.Position) bool) {
-		for _, pages := range pending {
+		for _, pages := range p {
 			for _, page := range pages {
 				for _, r := range page {
 					if !yield(r.pos) {

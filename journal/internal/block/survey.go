@@ -45,6 +45,7 @@ type Survey struct {
 	oldest uint64 // sequence of the first block
 	Newest uint64 // and of the last one, 0 when there is none
 	Next   format.Position
+	Header format.Header // of the last block
 }
 
 // NewSurvey begins with any block.
@@ -66,6 +67,7 @@ func (s *Survey) visit(seq uint64, data []byte, entry func(off uint32, size int,
 	if h, err = format.ParseHeader(data, seq); err != nil {
 		return h, err
 	}
+	s.Header = h
 	if s.Newest == 0 {
 		s.oldest, s.Next = seq, h.First
 	}
@@ -103,6 +105,21 @@ func (s *Survey) Finish(t format.Manifest) error {
 		return &format.CorruptError{Block: s.Newest, Offset: -1, Reason: fmt.Sprintf("ends before position %d, the log before %d", s.Next, t.Next)}
 	}
 	return nil
+}
+
+// Surviving returns how many entries of a block are live, and their bytes, when all of
+// the log was read.
+func (s *Survey) Surviving(seq uint64, data []byte) (live, bytes int, err error) {
+	h, err := format.ParseHeader(data, seq)
+	if err != nil {
+		return 0, 0, err
+	}
+	return live, bytes, h.Scan(data, func(_ uint32, size int, e *format.Entry) {
+		if s.Live(e.Position, seq) {
+			live++
+			bytes += size
+		}
+	}, nil)
 }
 
 // Live reports whether the entry at p in block seq has not ended and has not

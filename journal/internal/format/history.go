@@ -44,6 +44,15 @@ func (h History) Add(last string, f Failure) (more History) {
 	return more
 }
 
+// Valid reports whether all of its bytes make sense.
+func (h History) Valid() bool {
+	return valid(h, func(d *Decoder) {
+		d.uvarint()
+		d.varint()
+		d.bytes(d.uvarint())
+	})
+}
+
 // shortened cuts a text, and leaves no part of a character.
 func shortened(text string) string {
 	end := min(len(text), HistoryTextBytes)

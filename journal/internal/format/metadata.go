@@ -31,6 +31,23 @@ func (m Metadata) All() iter.Seq2[string, string] {
 	}
 }
 
+// Valid reports whether all of its bytes make sense.
+func (m Metadata) Valid() bool {
+	return valid(m, func(d *Decoder) {
+		d.bytes(d.uvarint())
+		d.bytes(d.uvarint())
+	})
+}
+
+// valid reports whether b is a list of items.
+func valid(b []byte, item func(*Decoder)) bool {
+	d := Decoder{B: b}
+	for d.Err == nil && d.Off < len(b) {
+		item(&d)
+	}
+	return d.Err == nil
+}
+
 func appendText[T ~string | ~[]byte](b []byte, text T) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
 }

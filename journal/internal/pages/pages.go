@@ -13,17 +13,10 @@ import (
 	"github.com/strandjobs/strand/journal/internal/format"
 )
 
-// bbolt trusts its pages, and rebuilds the list of free ones on a goroutine of
-// its own, where a panic or a fault ends the process. So before bbolt sees a
-// file, Check reads it, without a memory map, and checks everything that
-// bbolt relies on: both meta pages, that every page is where it says it is and
-// referenced once, that elements lie inside their page, and the order of keys.
-// What is inside the values is not looked at here.
-//
 // Sizes and numbers are those of bbolt's data file version 2, in the byte order
 // of the machine.
 const (
-	BoltMagic   = 0xED0CDAED
+	boltMagic   = 0xED0CDAED
 	boltVersion = 2
 
 	PageHeader    = 16 // id 8, flags 2, count 2, overflow 4
@@ -118,20 +111,45 @@ func ReadMetas(f io.ReaderAt, path string) (Meta, int, error) {
 			return Meta{}, 0, format.Damaged("bbolt's meta page 0; the last commit may be missing")
 		}
 	}
+	if GuessSize(f) != 0 {
+		return Meta{}, 0, format.Damaged("both meta pages of bbolt")
+	}
 	return Meta{}, 0, fmt.Errorf("%w: %s is no bbolt file of version %d", format.ErrNotJournal, path, boltVersion)
+}
+
+// GuessSize returns the size of pages at which most of the first ones say that they
+// are where they are; 0 if there is none.
+func GuessSize(f io.ReaderAt) (best int) {
+	most, b := 1, make([]byte, 8)
+	for size := 1 << 9; size <= 1<<16; size *= 2 {
+		hits := 0
+		for id := int64(2); id < 1000; id++ {
+			if _, err := f.ReadAt(b, id*int64(size)); err == nil && binary.NativeEndian.Uint64(b) == uint64(id) {
+				hits++
+			}
+		}
+		if hits > most {
+			best, most = size, hits
+		}
+	}
+	return best
 }
 
 func readMeta(f io.ReaderAt, buf []byte, id uint64, at int) (m Meta, size int, ok bool) {
 	if _, err := f.ReadAt(buf, int64(at)); err != nil {
 		return m, 0, false
 	}
-	b, n := buf[PageHeader:], binary.NativeEndian
-	if n.Uint64(buf) != id || n.Uint16(buf[8:]) != metaPage {
+	if n := binary.NativeEndian; n.Uint64(buf) != id || n.Uint16(buf[8:]) != metaPage {
 		return m, 0, false
 	}
-	sum := fnv.New64a()
+	return ParseMeta(buf[PageHeader:])
+}
+
+// ParseMeta reads what a meta page has behind its header. It believes the checksum.
+func ParseMeta(b []byte) (m Meta, size int, ok bool) {
+	n, sum := binary.NativeEndian, fnv.New64a()
 	sum.Write(b[:MetaSummed])
-	if n.Uint32(b) != BoltMagic || n.Uint32(b[4:]) != boltVersion || n.Uint64(b[MetaSummed:]) != sum.Sum64() {
+	if n.Uint32(b) != boltMagic || n.Uint32(b[4:]) != boltVersion || n.Uint64(b[MetaSummed:]) != sum.Sum64() {
 		return m, 0, false
 	}
 	size = int(n.Uint32(b[8:]))

@@ -38,8 +38,7 @@ type Builder struct {
 	built    bool
 }
 
-// NewBuilder begins a journal in dir, which must not be there yet. Its
-// positions go on at next, its epochs after epoch.
+// NewBuilder begins a journal in dir, which must not be there yet.
 func NewBuilder(dir string, next format.Position, epoch uint64) (*Builder, error) {
 	d, err := directory.NewDraft(dir)
 	if err != nil {

@@ -9,11 +9,7 @@ import (
 	"github.com/strandjobs/strand/journal/internal/store"
 )
 
-// Clone copies the journal in dir, which must not be open, to newDir, which
-// must not be there yet. The copy is exact, and is checked before it gets its
-// name.
-//
-// The journal is locked meanwhile, if its disk can be written to.
+// Clone copies the journal in dir to newDir, and locks it meanwhile.
 func Clone(dir, newDir string) error {
 	release, err := lockAtRest(dir)
 	if err != nil {
@@ -52,5 +48,5 @@ func cloneFile(dir, path string) error {
 	if err := v.open(); err != nil {
 		return errors.Join(err, v.Close())
 	}
-	return errors.Join(v.load(), v.Close())
+	return errors.Join(v.load(false), v.Close())
 }

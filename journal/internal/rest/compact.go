@@ -7,9 +7,7 @@ import (
 	"github.com/strandjobs/strand/journal/internal/directory"
 )
 
-// Compact makes the file of the journal in dir, which must not be open, as
-// small as what is in it, and returns its size before and after. All of it is
-// read and checked first. It returns the errors of [OpenView].
+// Compact makes the file of the journal in dir as small as what is in it.
 func Compact(dir string) (before, after int64, err error) {
 	release, err := lockAtRest(dir)
 	if err != nil {
@@ -32,7 +30,7 @@ func compactAtRest(dir string) (before, after int64, err error) {
 	defer names.Close()
 	v := &View{dir: dir}
 	if err = v.open(); err == nil {
-		err = v.load()
+		err = v.load(false)
 	}
 	before = v.size
 	if err == nil {

@@ -46,20 +46,8 @@ type LostJob struct {
 // end was lost, so that none is used twice.
 const slackAfterLoss = 1 << 20
 
-// Salvage reads as much as possible of the journal in dir, which must not be
-// open, and writes what is intact to a new one in newDir: live entries at
-// their old positions, queues, the morgue. With an empty newDir it only looks.
-//
-// A lost block takes more with it than its entries: it also says which older
-// entries had ended. Those run again, as after a crash. What is lost of the state
-// keys is said with what it means.
-//
-// What it writes can be opened. There are no losses only if it holds all that the
-// last commit left. The state keys of format 1 have no checksum, though: what they
-// say is taken for true.
-//
-// It returns an error, and makes no journal, when there is none in dir or it
-// can't be read at all. Losses are not an error.
+// Salvage writes what is intact of the journal in dir to a new one; with an empty
+// newDir it only looks.
 func Salvage(dir, newDir string) (*Salvaged, error) {
 	release := func() error { return nil }
 	var err error
@@ -124,7 +112,11 @@ func (r *rescue) look() error {
 		r.lose(0, "%s", what)
 	}
 	seqs := r.findManifest()
-	if r.version != r.format() {
+	if len(r.manifests) > 0 && r.manifest.Version < format.FormatVersion {
+		return fmt.Errorf("journal: %s has format %d, of which nothing is salvaged; a version of this package that wrote it may do so",
+			directory.FileName, r.manifest.Version)
+	}
+	if r.version != format.FormatVersion {
 		r.lose(0, "the format version of the file")
 	}
 	r.findQueues()

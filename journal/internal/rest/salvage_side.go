@@ -9,18 +9,6 @@ import (
 	"github.com/strandjobs/strand/journal/internal/format"
 )
 
-// format is the version of the file: the end mark has a checksum, the byte in the
-// bucket meta has none.
-func (r *rescue) format() byte {
-	switch {
-	case len(r.manifests) > 0:
-		return r.manifest.Version
-	case len(r.keys.tree)+len(r.keys.loose) > 0 || r.version == 0:
-		return format.FormatVersion
-	}
-	return r.version
-}
-
 // findQueues gives each number its name. A number has one at a time, so of two
 // the younger one is right: the queue was renamed.
 func (r *rescue) findQueues() {
@@ -44,13 +32,12 @@ func (r *rescue) findQueues() {
 	switch missing := int(want.Count) - len(r.names); {
 	case missing > 0:
 		r.lose(0, "the names of %d queues", missing)
-	case unsure || len(r.queues.broken) > 0 || len(r.manifests) > 0 && r.manifest.Version > 1 && !exact:
+	case unsure || len(r.queues.broken) > 0 || len(r.manifests) > 0 && !exact:
 		r.lose(0, "which names the queues had last; one that was renamed may have its former name")
 	}
 }
 
-// younger compares two names of one number by when they were written. In format 1
-// that was not noted.
+// younger compares two names of one number by when they were written.
 func (r *rescue) younger(a, b string, values map[string][]byte) int {
 	bit := func(name string) int {
 		if r.queues.tree[name] != nil {
@@ -63,10 +50,8 @@ func (r *rescue) younger(a, b string, values map[string][]byte) int {
 
 // number is that of a queue, of a value that was vouched for.
 func (r *rescue) number(name string, v []byte) uint32 {
-	if value, _, err := format.Unseal(format.BucketQueues, []byte(name), v); err == nil {
-		v = value
-	}
-	return binary.BigEndian.Uint32(v)
+	value, _, _ := format.Unseal(format.BucketQueues, []byte(name), v)
+	return binary.BigEndian.Uint32(value)
 }
 
 // findMorgue takes the payloads that were not requeued since.
@@ -87,7 +72,7 @@ func (r *rescue) findMorgue() {
 		r.lose(0, "%d payloads in the morgue", n)
 	case n < 0:
 		r.lose(0, "the count of the morgue; %d of its payloads may have been requeued or deleted before", -n)
-	case r.manifest.Version > 1 && r.wreck.buried != want:
+	case len(r.manifests) > 0 && r.wreck.buried != want:
 		r.lose(0, "which payloads the morgue had last; some of these may have been requeued or deleted before")
 	}
 }

@@ -23,13 +23,8 @@ var stateKinds = []struct{ prefix, what, means string }{
 	{"", "state keys", "what they stood for is forgotten"},
 }
 
-// findState takes the state keys that can be vouched for. In format 1 none could:
-// it takes what the tree of pages leads to.
+// findState takes the state keys that can be vouched for.
 func (r *rescue) findState() {
-	if r.format() == 1 {
-		r.findUnvouched()
-		return
-	}
 	want := r.manifest.Sides.State
 	values, exact := r.keys.resolve(want)
 	for _, key := range slices.Sorted(maps.Keys(values)) {
@@ -52,17 +47,6 @@ func (r *rescue) findState() {
 		r.lose(0, "which state keys were deleted: up to %d that had been are back; locks and slots among them may hold up jobs until they are unlocked", -missing)
 	default:
 		r.lose(0, "the last values of some state keys, which are older ones now: %s", allKinds())
-	}
-}
-
-// findUnvouched takes the state keys of a file of format 1.
-func (r *rescue) findUnvouched() {
-	for _, key := range slices.Sorted(maps.Keys(r.keys.broken)) {
-		r.keep(key, r.keys.broken[key])
-	}
-	r.report.Keys = len(r.state)
-	if len(r.damage) > 0 {
-		r.lose(0, "how many state keys there were, which format 1 did not note; some may be missing or wrong: %s", allKinds())
 	}
 }
 

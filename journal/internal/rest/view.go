@@ -7,7 +7,6 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/strandjobs/strand/journal/internal/block"
 	"github.com/strandjobs/strand/journal/internal/crash"
@@ -19,9 +18,11 @@ import (
 
 // View is a journal that is not open, read without changing it: no
 // LOCK is written, no file is locked, no epoch begins. All of it was checked
-// and replayed as Open does, and its live entries are in memory.
+// and replayed as Open does. Of its live entries, those that fill [atHand] bytes are
+// in memory, and 24 bytes of each other one; they are read back and checked again
+// when they are asked for.
 //
-// One goroutine at a time may use a View.
+// One goroutine at a time may use a View; any may read its entries.
 type View struct {
 	dir      string
 	store    *store.Bolt
@@ -30,11 +31,15 @@ type View struct {
 	manifest format.Manifest
 	uuid     string
 	queues   map[string]uint32
-	now      *Moment
+	live     block.Pending
 	blocks   []BlockInfo
 
 	suspects map[format.Position]crash.Suspicion
 }
+
+// atHand is how many bytes of entries a View keeps in memory. Most journals are
+// smaller; of a larger one only some is asked for, or all of it once.
+const atHand = 32 << 20
 
 // Info are the figures of a journal at rest.
 type Info struct {
@@ -63,23 +68,22 @@ type BlockInfo struct {
 	LiveBytes     int
 }
 
-// Check reads and checks all of the journal in dir, without writing to it, not even
-// the LOCK file, and returns its figures. Damage is an error that matches
-// ErrCorrupt; the others are those of [OpenView].
+// Check reads and checks all of the journal in dir.
 func Check(dir string) (Info, error) {
-	v, err := OpenView(dir)
+	v, err := OpenSides(dir)
 	if err != nil {
 		return Info{}, err
 	}
 	return v.Info(), v.Close()
 }
 
-// OpenView reads the journal in dir. It returns a [format.LockedError] when a
-// process has it open or opens it meanwhile, and otherwise the errors of [Open],
-// except that a directory without a journal is an error, too: ErrNotJournal.
-//
-// A process that opens the journal while it is being read is not held up.
-func OpenView(dir string) (*View, error) {
+// OpenView reads the journal in dir. It may be opened meanwhile: see Undisturbed.
+func OpenView(dir string) (*View, error) { return openView(dir, true) }
+
+// OpenSides is OpenView without entries and suspects.
+func OpenSides(dir string) (*View, error) { return openView(dir, false) }
+
+func openView(dir string, entries bool) (*View, error) {
 	if err := identify(dir); err != nil {
 		return nil, err
 	}
@@ -89,9 +93,9 @@ func OpenView(dir string) (*View, error) {
 	v := &View{dir: dir}
 	err := v.open()
 	if err == nil {
-		err = v.load()
+		err = v.load(entries)
 	}
-	if cause := v.disturbed(err); cause != nil {
+	if cause := v.Undisturbed(err); cause != nil {
 		return nil, errors.Join(cause, v.Close())
 	}
 	return v, nil
@@ -109,7 +113,7 @@ func (v *View) open() (err error) {
 		return err
 	}
 	// bbolt takes a shared lock. Given back, it keeps no starting owner out;
-	// disturbed notices one instead.
+	// Undisturbed notices one instead.
 	return errors.Join(directory.UnlockFile(v.store.File), v.store.Check())
 }
 
@@ -124,9 +128,10 @@ func youngest(path string) (uint64, error) {
 	return m.Txid, err
 }
 
-// disturbed tells why what was read does not count: err, if the journal is still as
-// it was, and otherwise that a process has opened it.
-func (v *View) disturbed(err error) error {
+// Undisturbed tells why what was read since OpenView does not count: err, if the
+// journal is still as it was, and otherwise that a process has opened it. Who has
+// read entries asks before trusting them.
+func (v *View) Undisturbed(err error) error {
 	if held := directory.HeldBy(v.dir); held != nil {
 		return held
 	}
@@ -138,7 +143,7 @@ func (v *View) disturbed(err error) error {
 }
 
 // load replays the log without the commit that Open makes after it.
-func (v *View) load() error {
+func (v *View) load(entries bool) error {
 	if info, err := v.store.File.Stat(); err == nil {
 		v.size = info.Size()
 	}
@@ -146,53 +151,72 @@ func (v *View) load() error {
 	if v.queues, err = store.ReadQueues(v.store); err != nil {
 		return err
 	}
-	c := block.NewChain(v.store, block.Limits{Memory: -1}, nil)
-	r := block.NewReading(c.SettleIn)
-	if err := v.store.Scan(func(seq uint64, data []byte) error { return v.block(r, seq, data) }); err != nil {
+	if v.manifest, err = store.ReadManifest(v.store); err != nil {
 		return err
 	}
-	t, err := store.ReadManifest(v.store)
-	if err == nil {
-		err = r.Finish(t)
-	}
-	if err != nil {
-		return err
-	}
-	v.manifest = t
 	if v.uuid, err = store.ReadUUID(v.store); err != nil {
 		return err
 	}
-	return v.fill(c, r)
+	if entries {
+		return v.replay()
+	}
+	return v.survey()
 }
 
-// block takes in a block, and what there is to say about it by itself.
-func (v *View) block(r *block.Reading, seq uint64, data []byte) error {
-	if err := r.Block(seq, data); err != nil {
+// survey reads the log twice: what of it is live is known at its end.
+func (v *View) survey() error {
+	s := block.NewSurvey()
+	if err := v.scan(s, s.Block); err != nil {
 		return err
 	}
-	if n := len(v.blocks); n > 0 {
-		v.blocks[n-1].Next = r.Header.First
-	}
-	v.blocks = append(v.blocks, BlockInfo{Seq: seq, Epoch: r.Header.Epoch, First: r.Header.First, At: r.Header.Base})
-	return nil
+	rest := v.blocks
+	return v.store.Scan(func(seq uint64, data []byte) (err error) {
+		rest[0].Live, rest[0].LiveBytes, err = s.Surviving(seq, data)
+		rest = rest[1:]
+		return err
+	})
 }
 
-// fill adds the live entries, and what they say about each block.
-func (v *View) fill(c *block.Chain, r *block.Reading) error {
-	if n := len(v.blocks); n > 0 {
-		v.blocks[n-1].Next = v.manifest.Next
+// replay reads the log once, and keeps where its entries are.
+func (v *View) replay() error {
+	c := block.NewChain(v.store, block.Limits{Memory: atHand}, func(error) {})
+	r := block.NewReading(c.SettleIn)
+	if err := v.scan(r.Survey, r.Block); err != nil {
+		return err
 	}
-	live := r.Load(c)
+	v.live = r.Load(c)
 	for i, b := range c.Blocks {
-		info := &v.blocks[i]
-		info.Entries, info.Live, info.Bytes, info.LiveBytes = b.Count, b.Live, b.Size, b.Bytes
+		v.blocks[i].Live, v.blocks[i].LiveBytes = b.Live, b.Bytes
 	}
-	v.now = newMoment(v, live)
-	found, err := crash.Investigate(v.dir, v.manifest.Epoch+1, v.keys(crash.SuspectPrefix), block.Positions(live)) // as a start would
+	keys := store.Sets(store.List(v.store, format.BucketState, []byte(crash.SuspectPrefix)), crash.SuspectPrefix)
+	found, err := crash.Investigate(v.dir, v.manifest.Epoch+1, keys, v.live.Positions()) // as a start would
 	if err == nil {
 		v.suspects = found.Suspects
 	}
 	return err
+}
+
+// scan has s take in each block, and notes what there is to say about it by itself.
+func (v *View) scan(s *block.Survey, take func(seq uint64, data []byte) error) error {
+	next := func(p format.Position) {
+		if n := len(v.blocks); n > 0 {
+			v.blocks[n-1].Next = p
+		}
+	}
+	err := v.store.Scan(func(seq uint64, data []byte) error {
+		if err := take(seq, data); err != nil {
+			return err
+		}
+		h := &s.Header
+		next(h.First)
+		v.blocks = append(v.blocks, BlockInfo{Seq: seq, Epoch: h.Epoch, First: h.First, At: h.Base, Entries: h.Count, Bytes: len(data)})
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	next(v.manifest.Next)
+	return s.Finish(v.manifest)
 }
 
 // Close lets go of the file.
@@ -228,46 +252,34 @@ func (v *View) Queues() map[string]uint32 { return maps.Clone(v.queues) }
 // Suspects returns what the next start would: [Log.Suspects].
 func (v *View) Suspects() map[format.Position]crash.Suspicion { return maps.Clone(v.suspects) }
 
+// Unclaimed returns the number of live entries that each queue has, without those
+// that Pending has handed over.
+func (v *View) Unclaimed() map[uint32]int { return v.live.Counts() }
+
+// PendingPages hands over what a start would: the live entries of a queue in position
+// order, in pages, of which the caller lets go as it takes them in. A second call
+// returns none.
+func (v *View) PendingPages(queue uint32) [][]block.Ref { return v.live.Take(queue) }
+
+// Buried returns how many payloads each queue has in the morgue.
+func (v *View) Buried() map[uint32]int { return v.store.Buried() }
+
 // Keys lists the state keys in key order. An error is yielded once and ends the
 // list.
 func (v *View) Keys() iter.Seq2[format.Set, error] {
-	return func(yield func(format.Set, error) bool) {
-		for set, err := range v.keys("") {
-			if err = v.disturbed(err); !yield(set, err) || err != nil {
-				return
-			}
-		}
-	}
+	return store.Sets(v.each(format.BucketState), "")
 }
-
-func (v *View) keys(prefix string) iter.Seq2[format.Set, error] {
-	return func(yield func(format.Set, error) bool) {
-		for kv, err := range store.List(v.store, format.BucketState, []byte(prefix)) {
-			if err == nil && !strings.HasPrefix(string(kv.Key), prefix) {
-				return
-			}
-			if !yield(format.Set{Key: string(kv.Key), Value: kv.Value}, err) {
-				return
-			}
-		}
-	}
-}
-
-// Now returns what a start of the journal would find.
-func (v *View) Now() *Moment { return v.now }
 
 // Morgue lists the buried payloads of all queues, by queue and position. An
 // error is yielded once and ends the list.
 func (v *View) Morgue() iter.Seq2[format.Buried, error] {
-	return func(yield func(format.Buried, error) bool) {
-		for kv, err := range store.List(v.store, format.BucketMorgue, nil) {
-			var b format.Buried
-			if err = v.disturbed(err); err == nil {
-				b, err = format.ParseBuried(kv.Key, kv.Value)
-			}
-			if !yield(b, err) || err != nil {
-				return
-			}
-		}
-	}
+	return store.Burials(v.each(format.BucketMorgue), nil)
+}
+
+// each lists a bucket, as long as the journal is as it was.
+func (v *View) each(name format.Bucket) iter.Seq2[format.Pair, error] {
+	return store.Each(func(from []byte) ([]format.Pair, error) {
+		page, err := v.store.Page(name, from)
+		return page, v.Undisturbed(err)
+	}, nil)
 }

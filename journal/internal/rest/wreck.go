@@ -3,7 +3,6 @@ package rest
 import (
 	"encoding/binary"
 	"fmt"
-	"hash/fnv"
 	"io"
 	"os"
 	"slices"
@@ -64,7 +63,7 @@ func openWreck(f *os.File) (*wreck, error) {
 	m, size, err := pages.ReadMetas(f, directory.FileName)
 	if w.txid = m.Txid; err != nil {
 		w.hurt("%s", reasonOf(err))
-		if m, size, err = anyMeta(f, info.Size()); err != nil {
+		if m, size, err = anyMeta(f); err != nil {
 			return nil, err
 		}
 	}
@@ -90,7 +89,7 @@ func (w *wreck) hurt(format string, args ...any) {
 
 // anyMeta returns the one meta page that is sound. It may be the older one: the
 // last commit is then among the pages that the tree does not lead to.
-func anyMeta(f io.ReaderAt, fileSize int64) (pages.Meta, int, error) {
+func anyMeta(f io.ReaderAt) (pages.Meta, int, error) {
 	if m, size, ok := metaAt(f, 0); ok {
 		return m, size, nil
 	}
@@ -99,43 +98,20 @@ func anyMeta(f io.ReaderAt, fileSize int64) (pages.Meta, int, error) {
 			return m, size, nil
 		}
 	}
-	size, err := guessPageSize(f, fileSize)
-	return pages.Meta{}, size, err
+	size := pages.GuessSize(f)
+	if size == 0 {
+		return pages.Meta{}, 0, fmt.Errorf("%w: %s has no pages of bbolt", format.ErrNotJournal, directory.FileName)
+	}
+	return pages.Meta{}, size, nil
 }
 
-// metaAt believes a meta page by its checksum alone.
+// metaAt looks for a meta page at a place in the file.
 func metaAt(f io.ReaderAt, at int) (m pages.Meta, size int, ok bool) {
 	b := make([]byte, pages.MetaSize)
 	if _, err := f.ReadAt(b, int64(at+pages.PageHeader)); err != nil {
 		return m, 0, false
 	}
-	n, sum := binary.NativeEndian, fnv.New64a()
-	sum.Write(b[:pages.MetaSummed])
-	size = int(n.Uint32(b[8:]))
-	ok = n.Uint32(b) == pages.BoltMagic && n.Uint64(b[pages.MetaSummed:]) == sum.Sum64() && size >= 512 && size <= 1<<16
-	return pages.Meta{Root: n.Uint64(b[16:]), End: n.Uint64(b[40:]), Txid: n.Uint64(b[48:])}, size, ok
-}
-
-// guessPageSize takes the size at which most of the first pages say that they
-// are where they are.
-func guessPageSize(f io.ReaderAt, fileSize int64) (int, error) {
-	best, most := 0, 1
-	b := make([]byte, 8)
-	for size := 512; size <= 1<<16; size *= 2 {
-		hits := 0
-		for id := int64(2); id < 1000 && (id+1)*int64(size) <= fileSize; id++ {
-			if _, err := f.ReadAt(b, id*int64(size)); err == nil && binary.NativeEndian.Uint64(b) == uint64(id) {
-				hits++
-			}
-		}
-		if hits > most {
-			best, most = size, hits
-		}
-	}
-	if best == 0 {
-		return 0, fmt.Errorf("%w: %s has no pages of bbolt", format.ErrNotJournal, directory.FileName)
-	}
-	return best, nil
+	return pages.ParseMeta(b)
 }
 
 // whole reports whether the tree gave every block and every burial that it
@@ -220,9 +196,6 @@ func (w *wreck) anyValue(key, v []byte, at span) {
 
 // allBeside reports whether what was found beside the log is what t says.
 func (w *wreck) allBeside(t format.Manifest) bool {
-	if t.Version == 1 { // there were no sums
-		return uint64(len(w.queues.tree)) == t.Sides.Queues.Count && uint64(len(w.morgue)) == t.Sides.Morgue.Count
-	}
 	return w.queues.total == t.Sides.Queues && w.keys.total == t.Sides.State && w.buried == t.Sides.Morgue
 }
 

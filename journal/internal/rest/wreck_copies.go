@@ -17,7 +17,7 @@ type copies struct {
 	name    format.Bucket
 	tree    map[string][]byte // as they stand in the file
 	total   format.Sum        // of tree
-	broken  map[string][]byte // the tree leads to them, and nothing vouches for them; in format 1, all of the state
+	broken  map[string][]byte // the tree leads to them, and nothing vouches for them
 	loose   map[string][]byte // the youngest of each key on other pages
 	pages   []pageCopies      // the same, by page
 	claimed [][2]string       // the first and the last key of each page of the tree
@@ -34,12 +34,9 @@ func newCopies(name format.Bucket) *copies {
 }
 
 // vouched returns the number of the block that was the newest one when v was
-// written; 0 in format 1, where it was not noted.
+// written.
 func (c *copies) vouched(key, v []byte) (seq uint64, ok bool) {
 	value, seq, err := format.Unseal(c.name, key, v)
-	if err != nil && c.name == format.BucketQueues {
-		value, err = format.CutChecksum(v, key)
-	}
 	if err != nil || len(key) == 0 {
 		return 0, false
 	}

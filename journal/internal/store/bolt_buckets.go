@@ -124,6 +124,7 @@ func (s *Bolt) checkSides(tx *bbolt.Tx, t format.Manifest) error {
 		got, want := s.sides.Of(name), *t.Sides.Of(name)
 		err := tx.Bucket([]byte(name)).ForEach(func(k, v []byte) error {
 			got.Add(k, v)
+			s.mapped.touch(tx, len(k)+len(v))
 			return s.checkValue(name, k, v)
 		})
 		switch {

@@ -54,7 +54,7 @@ type mapped struct {
 }
 
 // mappedMost is about how much of the file may stay mapped.
-const mappedMost = 64 << 20
+const mappedMost = 16 << 20
 
 // touch notes that bytes of the file were read, and lets go of the pages once
 // that is much. What they hold stays with the kernel. The transaction keeps the

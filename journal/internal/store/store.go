@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"iter"
 	"math"
 
@@ -120,6 +121,39 @@ func Each(page func(from []byte) ([]format.Pair, error), from []byte) iter.Seq2[
 // List is each of a store.
 func List(s Store, name format.Bucket, from []byte) iter.Seq2[format.Pair, error] {
 	return Each(func(from []byte) ([]format.Pair, error) { return s.Page(name, from) }, from)
+}
+
+// Sets are the state keys with a prefix, of pairs that begin with the first of them.
+func Sets(pairs iter.Seq2[format.Pair, error], prefix string) iter.Seq2[format.Set, error] {
+	return func(yield func(format.Set, error) bool) {
+		for kv, err := range pairs {
+			if err == nil && !bytes.HasPrefix(kv.Key, []byte(prefix)) {
+				return
+			}
+			if !yield(format.Set{Key: string(kv.Key), Value: kv.Value}, err) {
+				return
+			}
+		}
+	}
+}
+
+// Burials are the payloads of the morgue, of pairs that begin with the first of them,
+// up to a key with another prefix.
+func Burials(pairs iter.Seq2[format.Pair, error], prefix []byte) iter.Seq2[format.Buried, error] {
+	return func(yield func(format.Buried, error) bool) {
+		for kv, err := range pairs {
+			var b format.Buried
+			if err == nil {
+				if !bytes.HasPrefix(kv.Key, prefix) {
+					return
+				}
+				b, err = format.ParseBuried(kv.Key, kv.Value)
+			}
+			if !yield(b, err) || err != nil {
+				return
+			}
+		}
+	}
 }
 
 // ReadManifest returns the end mark, and what a journal begins with when nothing was
