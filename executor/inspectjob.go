@@ -192,7 +192,7 @@ func (d *detail) lookAtMorgue(ctx context.Context) error {
 		}
 	}
 	if d.State == JobDead && len(d.Dead) == 0 {
-		return fmt.Errorf("%w: id %q of queue %q has neither a job nor dead payloads", ErrUnknownJob, brief(d.ID), d.Queue)
+		return fmt.Errorf("%w: id %q of queue %q has neither a job nor dead payloads", ErrUnknownJob, clip(d.ID), d.Queue)
 	}
 	return nil
 }
