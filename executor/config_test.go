@@ -21,11 +21,12 @@ func TestZeroAndBelowMeanTheSameEverywhere(t *testing.T) {
 	below := map[string]bool{
 		"Config.Workers": refused, "Config.MaxPayloadBytes": refused, "Config.IdempotencyTTL": refused, "Config.StuckAfter": refused,
 		"Config.MaxBacklog": off, "Config.MaxBacklogBytes": off, "Config.MemoryBudget": off, "Config.CrashLimit": off,
-		"Config.TimerSlack": off, "Config.SpareWorkers": off, "Config.StopTimeout": off,
+		"Config.TimerSlack": off, "Config.SpareWorkers": off, "Config.StopTimeout": off, "Config.EventBuffer": off,
 		"QueueConfig.Shards": refused, "QueueConfig.BatchSize": refused, "QueueConfig.Weight": refused,
 		"QueueConfig.Concurrency": off, "QueueConfig.MaxConcurrent": off, "QueueConfig.MaxBacklog": off, "QueueConfig.MaxBacklogBytes": off,
 		"QueueConfig.MaxPayloads": off, "QueueConfig.MaxRetries": off, "QueueConfig.Timeout": off, "QueueConfig.Throttle": off,
-		"Locks.TTL": off, "Unique.TTL": refused, "Unique.Heartbeat": refused,
+		"QueueConfig.HeartbeatTimeout": off,
+		"Locks.TTL":                    off, "Unique.TTL": refused, "Unique.Heartbeat": refused,
 		"SlotsConfig.TTL": refused, "SlotsConfig.MaxSteps": refused,
 		"LimitConfig.Concurrent": refused, "LimitConfig.Rate": refused, "LimitConfig.Per": refused, "LimitConfig.Burst": refused,
 	}
