@@ -99,7 +99,7 @@ func TestQueuesTakeTurns(t *testing.T) {
 		r.enter(0, "calm", fmt.Sprint("calm ", i), "k")
 	}
 	r.release(1, "first")
-	for i := 0; i < 6; i++ {
+	for i := range 6 {
 		id := r.called[i]
 		require.True(t, r.enter(1, id[:len(id)-2], id, "k"), id)
 		r.release(1, id)
