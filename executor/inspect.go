@@ -39,15 +39,17 @@ func (x *Executor) Inspect() *Inspector { return &Inspector{x} }
 //	                 one that has failed
 //	[JobScheduled]   is due later, and has not failed        JobScheduled, Attempt 1
 //	[JobRetrying]    is due later, because it failed         JobScheduled, Attempt above 1
-//	[JobParked]      waits for a key, lease, slot or limit   JobBlocked, JobWaiting,
-//	                                                         JobSuspected
+//	[JobParked]      waits for a key, lease, slot, limit or  JobBlocked, JobWaiting,
+//	                 turn, or a person has paused its id     JobLimited, JobSuspected,
+//	                                                         JobPaused
 //	[JobHalted]      waits for RunNow                        JobHalted
 //	[JobRunning]     is handed to a worker                   JobRunning
 //
 // A job that runs is running, whatever else is true; one that is halted comes
 // before one that is parked, and that before the three that only time decides. So
 // what is due is JobReady, and what waits is all but JobRunning. Dead letters are
-// payloads in the morgue and no jobs: see [Inspector.Dead].
+// payloads in the morgue and no jobs: see [Inspector.Dead]. A pause of the queue or
+// the executor changes no state here: [QueueStats] and Explain say so.
 const (
 	// JobRetrying: its last run failed, and it waits for the next one.
 	JobRetrying JobState = "retrying"

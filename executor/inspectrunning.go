@@ -39,6 +39,10 @@ type Running struct {
 	Timeout time.Duration // QueueConfig.Timeout; 0: none
 	Stuck   bool          // the handler goes on although its time is over; see Config.StuckAfter
 
+	// Progress is what the handler has said with [Progress] or [Heartbeat] last; nil:
+	// nothing yet.
+	Progress *ProgressReport
+
 	// Stack is that of the handler, if it was asked for: the first 16 KiB. It is of
 	// a moment later, and empty if the goroutine ended before.
 	Stack string
@@ -78,6 +82,9 @@ func (i *Inspector) Running(ctx context.Context, query RunningQuery) (RunningLis
 	now := time.Now()
 	for _, w := range i.x.crew() {
 		if a, ok := w.atWork(now); ok && (query.Queue == "" || query.Queue == a.Queue) {
+			if p, said := progressOf(w); said {
+				a.Progress = &p
+			}
 			at = append(at, a)
 		}
 	}

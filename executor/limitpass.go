@@ -90,7 +90,7 @@ func (w *worker) limitWaker(it *shard.Item, by holder) (*atomic.Bool, func()) {
 		woken.Store(true)
 		s.Tell(func(c *shard.Core) {
 			c.Unpark(id)
-			if job := c.Status(id); !job.Known || !job.Running && (job.Halted || job.Due > time.Now().UnixNano()) {
+			if job := c.Status(id); !job.Known || !job.Running && (job.Halted || c.Paused(id) || job.Due > time.Now().UnixNano()) {
 				l.do(func(t *limit.Table, now int64) { t.Aside(now, by) })
 			}
 		})

@@ -37,7 +37,8 @@ type Middleware struct {
 	// payloads are accepted the caller gets its receipts: an error or a panic after
 	// that is logged. Nil without accepted payloads, and a panic before that, are
 	// ErrMiddleware, and nothing was accepted; after ErrUnknown of next the caller
-	// gets that. next may be called again after an error: it accepts once.
+	// gets that. next may be called again after an error: it accepts once. It hears
+	// of no [Queue.FollowUp], which accepts nothing itself.
 	Enqueue func(ctx context.Context, call *EnqueueCall, next func(context.Context) error) error
 }
 

@@ -164,6 +164,11 @@ func (b *Book) Record(c *shard.Change, written journal.Ticket) {
 			b.end(a, written)
 		}
 	}
+	for _, at := range c.Deleted {
+		if a := b.accounts[at]; a != nil {
+			a.end.Fate = Deleted
+		}
+	}
 	for _, ref := range c.Ended {
 		if a := b.accounts[ref.Position()]; a != nil {
 			b.end(a, written)
