@@ -40,7 +40,7 @@ type Running struct {
 	Stuck   bool          // the handler goes on although its time is over; see Config.StuckAfter
 
 	// Progress is what the handler has said with [Progress] or [Heartbeat] last; nil:
-	// nothing yet.
+	// it has not.
 	Progress *ProgressReport
 
 	// Stack is that of the handler, if it was asked for: the first 16 KiB. It is of

@@ -38,7 +38,7 @@ type Middleware struct {
 	// that is logged. Nil without accepted payloads, and a panic before that, are
 	// ErrMiddleware, and nothing was accepted; after ErrUnknown of next the caller
 	// gets that. next may be called again after an error: it accepts once. It hears
-	// of no [Queue.FollowUp], which accepts nothing itself.
+	// of no [Queue.FollowUp], which is accepted with the end of its job.
 	Enqueue func(ctx context.Context, call *EnqueueCall, next func(context.Context) error) error
 }
 
