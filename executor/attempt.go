@@ -32,7 +32,8 @@ type attempt struct {
 const attemptsAtOnce = 32
 
 // newAttempt begins the context of the next call of a handler. Contexts are not
-// used again, because a goroutine that a handler left behind may have one.
+// used again, because a goroutine that a handler left behind may have one. w.mu is
+// held.
 func (w *worker) newAttempt() *attempt {
 	if len(w.attempts) == 0 {
 		w.attempts = make([]attempt, attemptsAtOnce)
@@ -43,9 +44,7 @@ func (w *worker) newAttempt() *attempt {
 		w.attempt.deadline = time.Now().Add(timeout)
 	}
 	if w.queue.heartbeat > 0 {
-		w.mu.Lock()
 		w.hand.attempt = w.attempt
-		w.mu.Unlock()
 	}
 	return w.attempt
 }

@@ -96,13 +96,11 @@ func ExampleMiddleware_errors() {
 	ctx := context.Background()
 	x := must(executor.Open("", executor.Config{Middleware: []executor.Middleware{tracker}, Logger: slog.New(slog.DiscardHandler)}))
 	orders := must(executor.Handle(x, "orders", func(context.Context, executor.Job[string]) error {
-		var totals map[string]int
-		totals["sum"]++
-		return nil
+		panic("no such customer")
 	}, executor.QueueConfig[string]{}))
 	check(x.Start(ctx))
 	must(orders.Enqueue(ctx, "order-42", "placed"))
 	fmt.Println(<-report)
 	check(x.Stop(ctx))
-	// Output: orders/order-42: panic: assignment to entry in nil map, in the handler: true
+	// Output: orders/order-42: panic: no such customer, in the handler: true
 }

@@ -202,11 +202,11 @@ func (w *worker) takeBatch() bool {
 	if len(w.batch) == 0 {
 		return false
 	}
-	w.newAttempt() // here, so that a person who ends it finds it
 	w.x.quarantine.Begun(w.queue.name, w.batch)
 	if w.queue.hasTime() {
 		w.hand.begin(w.queue, w.run)
 	}
+	w.newAttempt() // here, so that a person who ends it finds it
 	return true
 }
 

@@ -34,25 +34,25 @@ func (c Config) WithDefaults() (Config, error) {
 		value, max int
 	}{{"Concurrent", c.Concurrent, maxConcurrent}, {"Rate", c.Rate, maxRate}, {"Burst", c.Burst, maxBurst}} {
 		if n.value < 0 || n.value > n.max {
-			return c, fmt.Errorf("%s is %d, it must be from 0 to %d", n.name, n.value, n.max)
+			return c, fmt.Errorf("its %s is %d, it must be from 0 to %d", n.name, n.value, n.max)
 		}
 	}
 	switch {
 	case c.Per < 0 || c.Per > maxPer:
-		return c, fmt.Errorf("Per is %v, it must be from 0 (the default, a second) to %v", c.Per, maxPer)
+		return c, fmt.Errorf("its Per is %v, it must be from 0 (the default, a second) to %v", c.Per, maxPer)
 	case c.Rate == 0 && c.Per != 0:
-		return c, fmt.Errorf("Per is %v, and does nothing without a Rate", c.Per)
+		return c, fmt.Errorf("its Per is %v, and does nothing without a Rate", c.Per)
 	case c.Rate == 0 && c.Burst != 0:
-		return c, fmt.Errorf("Burst is %d, and does nothing without a Rate", c.Burst)
+		return c, fmt.Errorf("its Burst is %d, and does nothing without a Rate", c.Burst)
 	case c.Rate == 0:
 		return c, nil
 	}
 	c.Per, c.Burst = cmp.Or(c.Per, time.Second), cmp.Or(c.Burst, 1)
 	if c.Per/time.Duration(c.Rate) < minInterval {
-		return c, fmt.Errorf("Rate is %d in %v, it must not be above one in %v", c.Rate, c.Per, minInterval)
+		return c, fmt.Errorf("its Rate is %d in %v, it must not be above one in %v", c.Rate, c.Per, minInterval)
 	}
 	if fill := float64(c.Burst) * float64(c.Per) / float64(c.Rate); fill > float64(maxFill) {
-		return c, fmt.Errorf("Burst is %d, it would take more than %v to save that up", c.Burst, maxFill)
+		return c, fmt.Errorf("its Burst is %d, it would take more than %v to save that up", c.Burst, maxFill)
 	}
 	return c, nil
 }
