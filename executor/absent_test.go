@@ -33,6 +33,7 @@ func TestIfAbsent(t *testing.T) {
 			x, q := life(func(int) error { return errBoom })
 			refused := func(by executor.Receipt, due time.Time) {
 				t.Helper()
+				synctest.Wait() // under DurabilityAsync a shard may not have heard of what was accepted
 				before := stats(t, q).Payloads
 				_, err := q.Enqueue(t.Context(), "a", 99, executor.IfAbsent())
 				require.ErrorIs(t, err, executor.ErrWaiting)

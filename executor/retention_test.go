@@ -73,9 +73,7 @@ func TestMorgueRetentionByCount(t *testing.T) {
 		require.EventuallyWithT(t, func(c *assert.CollectT) { assert.Equal(c, want, deadOf(t, q)) }, 10*time.Second, time.Millisecond)
 	}
 	holds("7", "8", "9")
-	s, err := q.Stats(t.Context())
-	require.NoError(t, err)
-	require.EqualValues(t, 7, s.Expired)
+	require.Eventually(t, func() bool { return stats(t, q).Expired == 7 }, 10*time.Second, time.Millisecond, "counted after they have gone")
 	stop(t, x)
 	x = openOn(t, disk, executor.Config{})
 	q = handle(t, x, "q", bury, executor.QueueConfig[string]{MorgueRetention: executor.MorgueRetention{Age: time.Second, Count: 2}})

@@ -132,7 +132,9 @@ func (c *Core) leaveOver(l *lane, anew bool) {
 		c.setRetry(l, -1)
 		c.setHalted(l, false)
 		l.remember().err = ""
-		c.enqueue(l, c.dueSince(e.Due, first.Position()))
+		c.displace(l)
+		c.open(l, c.dueSince(e.Due, first.Position()), false)
+		c.enqueue(l, l.due)
 	}
 	c.writeState(l) // the due time may have come from one that is gone
 }

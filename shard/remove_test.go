@@ -39,7 +39,9 @@ func (w *model) takeOut(list []*modelPayload, r *Removal) (left []*modelPayload,
 	return left, len(list) - len(left)
 }
 
-func (w *model) remove(id string, r *Removal) (ended, inHand int) {
+// remove does what Core.Remove does, to a job that may run; of what it has in hand the
+// worker has done the first passed ones.
+func (w *model) remove(id string, r *Removal, passed int) (ended, inHand int) {
 	j := w.jobs[id]
 	if j == nil {
 		return 0, 0
@@ -52,7 +54,7 @@ func (w *model) remove(id string, r *Removal) (ended, inHand int) {
 			return 0, 0
 		}
 		j.waiting, ended = w.takeOut(j.waiting, r)
-		for _, p := range j.out.payloads {
+		for _, p := range j.out.payloads[passed:] {
 			inHand += count(r.means(p.pos))
 		}
 		if inHand > 0 {
@@ -75,7 +77,10 @@ func (w *model) remove(id string, r *Removal) (ended, inHand int) {
 	if len(j.held)+len(j.waiting) == 0 {
 		delete(w.jobs, id)
 	} else if held > 0 && len(j.held) == 0 {
-		j.due, j.retry, j.err, j.halted, j.failures = j.waiting[0].due, -1, "", false, nil
+		first := *j.waiting[0]
+		first.restored = false
+		w.open(j, &first)
+		j.retry, j.err, j.halted, j.failures = -1, "", false, nil
 	}
 	return ended, 0
 }
@@ -109,6 +114,9 @@ func (w *model) removeOut(j *modelJob, o *Outcome) {
 		}
 	}
 	j.out.payloads = ps
+	if judged < 0 {
+		return // it was done, and has ended while its worker was told to begin no other
+	}
 	if r := meant(ps[judged]); r != nil && !over {
 		o.Verdict = r.Verdict
 	}
@@ -145,10 +153,24 @@ func (p *pair) removeSome(t *rapid.T) {
 			slices.Sort(r.Of)
 		}
 	}
+	passed := p.passed(id)
 	ended, inHand := p.core(id).Remove(p.now, id, r)
 	p.core(id).Record(p)
-	wantEnded, wantInHand := p.model.remove(id, r)
+	wantEnded, wantInHand := p.model.remove(id, r, passed)
 	require.Equal(p.t, []int{wantEnded, wantInHand}, []int{ended, inHand}, id)
+}
+
+// passed returns how many payloads of the item in hand of an id are done, and have not
+// ended.
+func (p *pair) passed(id string) int {
+	for _, r := range p.runs {
+		for i, out := range r.outs {
+			if out.started && p.current(r, i) && r.run.Items[i].ID == id {
+				return int(r.run.Items[i].passed.Load()) - out.settled
+			}
+		}
+	}
+	return 0
 }
 
 // pauseOne pauses an id, or lets it go on.
