@@ -471,6 +471,7 @@ func TestLimitsAndLocks(t *testing.T) {
 		enqueue(t, limited, "3", "")
 		enqueue(t, free, "1", "")
 		time.Sleep(2 * time.Second)
+		synctest.Wait()
 		require.Equal(t, executor.JobLimited, explain(t, x, "limited", "3").State)
 		require.Equal(t, 1, c.most["free"], "the lease was free")
 		require.NoError(t, x.KeyLocks().Unlock(t.Context(), "key"))
