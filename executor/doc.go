@@ -248,11 +248,11 @@
 //
 // What waits for an id is one job, and QueueConfig says how payloads gather in it:
 // Merge which of several equal ones stays; [Debounce] that it waits until no more
-// come, with a bound; Throttle that it rests between two runs; FreshDue that a fresh payload pulls it to an earlier due time,
-// or pushes it to a later one; OnFresh the same for one that waits for a retry. All of
-// it is decided in the order of acceptance, and by what is in the journal: a restart
-// computes the same. [IfAbsent] refuses a payload while another one of its id waits,
-// and says which.
+// come, with a bound; Throttle that it rests between two runs; FreshDue that a
+// fresh payload pulls it to an earlier due time, or pushes it to a later one;
+// OnFresh the same for one that waits for a retry. All of it is decided in the
+// order of acceptance, and by what is in the journal, over restarts, too.
+// [IfAbsent] refuses a payload while another one of its id waits, and says which.
 //
 // # What is not promised
 //
@@ -263,6 +263,9 @@
 //     [journal.LockedError], or waits in [OpenContext] until the first has stopped.
 //   - That a lock is unlocked on disk before the job that waited for it begins:
 //     after a crash in between, the one that had locked it runs again, later.
+//   - That a due time which Debounce, Throttle or FreshDue has made stays the same to
+//     the moment over a crash, or when a person removes a payload of the id: it may
+//     be that of another of its payloads.
 //   - That a handler which ignores its context ends. Its id waits for it, even when
 //     QueueConfig.Timeout is over. Stop returns without it, with [ErrStuck], and
 //     keeps the journal locked until it ends.
@@ -309,9 +312,10 @@
 // reader holds up: who is too slow is told how many events were overwritten. An
 // [Event.Token] lets a reader go on where it was. While there is no reader there is
 // no ring, and one atomic load for each call of a handler is what is left of it;
-// with one, an event costs about 0.2 µs, clock and reader included. When the last reader has gone, the ring stays for as many events as it
-// holds. Filters for queues and kinds are where the events come from: what no
-// reader wants is not made.
+// with one, an event costs about 0.2 µs, clock and reader included. When the last
+// reader has gone, the ring stays for as many events as it holds. Filters for
+// queues and kinds are where the events come from: what no reader wants is not
+// made.
 //
 // Events of one id of a queue are in the order in which they happened; those of
 // different ids are in an order that agrees with it. EventAccepted is told after the
