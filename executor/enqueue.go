@@ -196,8 +196,8 @@ func (t *Queue[T]) fill(e *journal.Entry, it Item[T], now stamp) error {
 // fill writes what an enqueue asks for into e. Its checks come before anything is
 // accepted.
 func (q *queue) fill(e *journal.Entry, id string, payload []byte, now stamp) error {
-	if id == "" || len(id) > MaxIDBytes {
-		return fmt.Errorf("%w: it has %d bytes, it must have from 1 to %d", ErrInvalidID, len(id), MaxIDBytes)
+	if err := checkID(id); err != nil {
+		return err
 	}
 	if len(payload) > q.x.cfg.MaxPayloadBytes {
 		return fmt.Errorf("%w: %d bytes for id %q, the limit is %d", ErrTooLarge, len(payload), id, q.x.cfg.MaxPayloadBytes)
@@ -210,5 +210,12 @@ func (q *queue) fill(e *journal.Entry, id string, payload []byte, now stamp) err
 	e.Queue, e.Payload = q.number, payload
 	e.Accepted, e.Due, e.Score = now.due, now.due, now.score
 	e.Route = q.route(e.ID)
+	return nil
+}
+
+func checkID(id string) error {
+	if id == "" || len(id) > MaxIDBytes {
+		return fmt.Errorf("%w: it has %d bytes, it must have from 1 to %d", ErrInvalidID, len(id), MaxIDBytes)
+	}
 	return nil
 }

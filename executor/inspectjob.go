@@ -90,8 +90,8 @@ func (i *Inspector) Job(ctx context.Context, queue, id string) (JobDetail, error
 	if err != nil {
 		return JobDetail{}, err
 	}
-	if id == "" || len(id) > MaxIDBytes {
-		return JobDetail{}, fmt.Errorf("%w: it has %d bytes, it must have from 1 to %d", ErrInvalidID, len(id), MaxIDBytes)
+	if err := checkID(id); err != nil {
+		return JobDetail{}, err
 	}
 	d := &detail{q: q, room: rawBytes}
 	d.Queue, d.ID, d.State = queue, id, JobDead

@@ -212,8 +212,8 @@ func (q *queue) pauseIDs(ctx context.Context, ids []string, on bool) (n int, err
 
 func checkIDs(ids []string) error {
 	for _, id := range ids {
-		if id == "" || len(id) > MaxIDBytes {
-			return fmt.Errorf("%w: it has %d bytes, it must have from 1 to %d", ErrInvalidID, len(id), MaxIDBytes)
+		if err := checkID(id); err != nil {
+			return err
 		}
 	}
 	return nil

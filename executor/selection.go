@@ -64,7 +64,7 @@ func (s *Selection) check() error {
 		}
 	}
 	for id := range s.ids {
-		if err := checkIDs([]string{id}); err != nil {
+		if err := checkID(id); err != nil {
 			return err
 		}
 	}
