@@ -3,6 +3,7 @@ package executor
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/strandjobs/strand/shard"
@@ -98,4 +99,10 @@ func (f *JobFilter) check() error {
 		return fmt.Errorf("%w: OlderThan is %v, it must not be negative", ErrInvalidQuery, f.OlderThan)
 	}
 	return nil
+}
+
+// means reports whether the filter picks what has an id and an error, as far as these
+// tell. Lists and selections ask it, so that what is acted upon is what is shown.
+func (f *JobFilter) means(id, last string, failed bool) bool {
+	return strings.HasPrefix(id, f.IDPrefix) && strings.Contains(last, f.ErrorContains) && (failed || !f.Failed)
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/listing"
@@ -125,7 +124,7 @@ func newDeadList(q *queue, query DeadQuery) (*deadList, error) {
 }
 
 func (l *deadList) matches(b *journal.Buried) bool {
-	return strings.HasPrefix(string(b.Entry.ID), l.Filter.IDPrefix) && strings.Contains(b.Reason, l.Filter.ErrorContains) &&
+	return l.Filter.means(string(b.Entry.ID), b.Reason, true) &&
 		b.Entry.AcceptedAt() < l.before && b.At < l.died
 }
 

@@ -236,11 +236,10 @@ func (l *jobList) picks(v *shard.View) bool {
 
 // matches is the rest of the filter.
 func (l *jobList) matches(v *shard.View) (bool, error) {
-	f := &l.Filter
-	if !strings.HasPrefix(v.ID, f.IDPrefix) || !strings.Contains(v.LastError, f.ErrorContains) {
+	if !l.Filter.means(v.ID, v.LastError, v.Retry >= 0) {
 		return false, nil
 	}
-	if f.OlderThan == 0 {
+	if l.Filter.OlderThan == 0 {
 		return true, nil
 	}
 	var e journal.Entry

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/strandjobs/strand/journal"
@@ -71,12 +70,6 @@ func (s *Selection) check() error {
 	return nil
 }
 
-// means reports whether the filter picks what has an id and an error, as far as that
-// tells.
-func (f *JobFilter) means(id, last string, failed bool) bool {
-	return strings.HasPrefix(id, f.IDPrefix) && strings.Contains(last, f.ErrorContains) && (failed || !f.Failed)
-}
-
 func (s *Selection) oldEnough(accepted int64) bool {
 	return s.filter.OlderThan == 0 || accepted < s.before
 }
@@ -88,7 +81,7 @@ func (s *Selection) meansJob(c *shard.Core, v *shard.View) bool {
 		return false
 	}
 	c.Identify(v)
-	if !s.filter.means(v.ID, v.LastError, v.Retry >= 0 || v.LastError != "") {
+	if !s.filter.means(v.ID, v.LastError, v.Retry >= 0) {
 		return false
 	}
 	if s.filter.OlderThan == 0 {

@@ -158,3 +158,32 @@ func TestFollowUpsAreCheckedAsAnEnqueueIs(t *testing.T) {
 		stop(t, x)
 	})
 }
+
+// What a person selects by a filter is what the same filter lists: a job that was given
+// its retries back has not failed, though it remembers why it did.
+func TestASelectionIsWhatIsListed(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		q, err := executor.Handle(x, "q", func(context.Context, executor.Job[int]) error { return errBoom },
+			executor.QueueConfig[int]{RetryIn: always(time.Hour)})
+		require.NoError(t, err)
+		start(t, x)
+		enqueue(t, q, "failed", 1)
+		enqueue(t, q, "given back", 1)
+		synctest.Wait()
+		require.NoError(t, q.Pause(t.Context()))
+		_, err = q.RunNow(t.Context(), "given back")
+		require.NoError(t, err)
+		failed := executor.JobFilter{Failed: true}
+		listed, err := x.Inspect().Jobs(t.Context(), executor.JobQuery{Queue: "q", Filter: failed})
+		require.NoError(t, err)
+		require.Len(t, listed.Jobs, 1)
+		n, err := x.Inspect().Delete(t.Context(), executor.SelectJobs("q", failed))
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+		left, err := q.Pending(t.Context(), "given back")
+		require.NoError(t, err)
+		require.True(t, left)
+		stop(t, x)
+	})
+}
