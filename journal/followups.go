@@ -182,11 +182,7 @@ func (l *Log) AwaitRoom(over <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for l.refusal() == nil && l.open.Size() > l.cfg.MaxBlockBytes {
-		if l.room == nil {
-			l.room = make(chan struct{})
-			l.groupCommit.end()
-		}
-		room := l.room
+		room := l.nextRoom()
 		l.mu.Unlock()
 		select {
 		case <-room:

@@ -270,11 +270,7 @@ func (l *Log) lockWithRoom(ctx context.Context, need int) error {
 		if size := l.open.Size(); size+need <= l.cfg.MaxBlockBytes || size <= format.HeaderSize {
 			return nil
 		}
-		if l.room == nil {
-			l.room = make(chan struct{})
-			l.groupCommit.end()
-		}
-		room := l.room
+		room := l.nextRoom()
 		l.mu.Unlock()
 		select {
 		case <-room:
@@ -282,6 +278,16 @@ func (l *Log) lockWithRoom(ctx context.Context, need int) error {
 			return ended(ctx)
 		}
 	}
+}
+
+// nextRoom is closed when the open block has been taken, which begins at once. The
+// caller holds mu.
+func (l *Log) nextRoom() <-chan struct{} {
+	if l.room == nil {
+		l.room = make(chan struct{})
+		l.groupCommit.end()
+	}
+	return l.room
 }
 
 // refusal says why nothing is accepted now. The caller holds mu.
