@@ -17,9 +17,8 @@ type limits struct {
 	table  *limit.Table
 	named  map[string]*Limit
 	all    []*Limit
-	timer  *time.Timer // of the next job that may run, over all keys; nil until one waits
-	rings  int64       // when it does; 0: it does not
-	closed bool        // no timer any more, and no job is woken
+	alarm  alarm // of the next job that may run, over all keys
+	closed bool  // no alarm any more, and no job is woken
 }
 
 func (l *limits) init() {
@@ -35,44 +34,31 @@ func (l *limits) do(f func(t *limit.Table, now int64)) {
 	if l.closed {
 		woken = nil
 	}
-	l.arm(now)
+	l.arm()
 	l.mu.Unlock()
 	for _, wake := range woken {
 		wake()
 	}
 }
 
-// arm sets the timer to what happens next by itself. mu is held.
-func (l *limits) arm(now int64) {
+// arm sets the alarm to what happens next by itself. mu is held.
+func (l *limits) arm() {
 	at, ok := l.table.Next()
-	switch {
-	case !ok || l.closed:
-		if l.rings = 0; l.timer != nil {
-			l.timer.Stop()
-		}
-		return
-	case l.rings > 0 && l.rings <= at: // it may ring for nothing, once
-		return
-	case l.timer == nil:
-		l.timer = time.AfterFunc(time.Duration(at-now), l.ring)
-	default:
-		l.timer.Reset(time.Duration(at - now))
-	}
-	l.rings = at
+	l.alarm.set(l.base, time.Duration(at), ok && !l.closed, l.ring)
 }
 
-// ring is what the timer calls.
+// ring is what the alarm calls.
 func (l *limits) ring() {
 	l.do(func(t *limit.Table, now int64) {
-		l.rings = 0
+		l.alarm.rang()
 		t.Expire(now)
 	})
 }
 
-// close stops the timer.
+// close stops the alarm.
 func (l *limits) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
-	l.arm(0)
+	l.arm()
 }

@@ -24,10 +24,9 @@ type locks struct {
 	// wait; no user code is called.
 	mu     sync.Mutex
 	keys   lock.KeyLocks
-	timer  *time.Timer       // of the next key-lock that ends by itself; nil while none did
-	rings  time.Duration     // when it does; 0: it does not
+	alarm  alarm             // of the next key-lock that ends by itself
 	places map[holder]*place // of jobs that wait until equal ones have run
-	closed bool              // no timer any more, and what is changed is not written down
+	closed bool              // no alarm any more, and what is changed is not written down
 
 	unique lock.Table // keys of jobs that are unique while they run
 
@@ -107,29 +106,16 @@ func awaitsPosition(c lock.Change) bool {
 	return !c.Ended && !h.OnRun && h.Position == 0 && h.Owner != (holder{})
 }
 
-// arm sets the timer to the next end of a key-lock. mu is held.
+// arm sets the alarm to the next end of a key-lock. mu is held.
 func (l *locks) arm() {
 	at, ok := l.keys.Next()
-	switch {
-	case !ok || l.closed:
-		if l.rings = 0; l.timer != nil {
-			l.timer.Stop()
-		}
-		return
-	case l.rings > 0 && l.rings <= at: // it may ring for nothing, once
-		return
-	case l.timer == nil:
-		l.timer = time.AfterFunc(at-time.Since(l.base), l.expire)
-	default:
-		l.timer.Reset(at - time.Since(l.base))
-	}
-	l.rings = at
+	l.alarm.set(l.base, at, ok && !l.closed, l.expire)
 }
 
-// expire is what the timer calls.
+// expire is what the alarm calls.
 func (l *locks) expire() {
 	l.change(new(journal.Change), func(k *lock.KeyLocks) {
-		if l.rings = 0; !l.closed {
+		if l.alarm.rang(); !l.closed {
 			k.Expire()
 		}
 	})
@@ -162,7 +148,7 @@ func (l *locks) unbind(h *lock.KeyLock) {
 	}
 }
 
-// close stops the timer, and ends what is changed by hand.
+// close stops the alarm, and ends what is changed by hand.
 func (l *locks) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

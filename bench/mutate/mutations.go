@@ -365,7 +365,7 @@ var mutations = []mutation{
 	{"wait in one line for two keys", "lock/place.go", "		t.stand(w, keys...)\n", "		t.stand(w, keys[0])\n", locks},
 	{"look for circles of leases only", "lock/deadlock.go", "	for by := range e.by {\n		if (w.job == nil", "	for by := range e.by {\n		if false && (w.job == nil", keyLocks},
 	{"a lock that lasts for ever", "executor/locks.go", "	l.arm()\n	l.x.log.Record(c)", "	l.x.log.Record(c)", lockEnds},
-	{"a lock that ends with another one", "executor/locks.go", "	case l.rings > 0 && l.rings <= at:", "	case l.rings > 0:", lockEnds},
+	{"a lock that ends with another one", "executor/alarm.go", "	case a.rings > 0 && a.rings <= at:", "	case a.rings > 0:", lockEnds},
 	{"a lock that ends with the clock", "executor/keylockcodec.go", "until = zero + min(", "until = min(", lockEnds},
 	{"a stale lease unlocks", "lock/lease.go", "return l.record.token == l.token && l.record.end == holding", "return l.record.end == holding", locks},
 	{"sell a ticket twice", "lock/slots.go", "if at.position <= s.last.position {", "if false {", slots},
