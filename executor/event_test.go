@@ -115,6 +115,40 @@ func TestEventsOfEachKind(t *testing.T) {
 	})
 }
 
+// What a person does is told beside what it means for the jobs: once, however often it
+// is done.
+func TestEventsOfWhatAPersonDoes(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		var p probe
+		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{})
+		start(t, x)
+		l := follow(t, x, executor.EventFilter{})
+		other := follow(t, x, executor.EventFilter{Kinds: []executor.EventKind{executor.EventDeleted}})
+		for scope, pause := range pausable(x, q) {
+			for range 2 {
+				require.NoError(t, pause[0](t.Context()))
+			}
+			for range 2 {
+				require.NoError(t, pause[1](t.Context()))
+			}
+			synctest.Wait()
+			of := map[string]string{"executor": "/", "queue": "q/", "id": "q/a"}[strings.Fields(scope)[0]]
+			require.Equal(t, []string{of + " paused 0", of + " resumed 0"}, l.take(), scope)
+		}
+		first, second := enqueue(t, q, "a", "1", executor.In(time.Hour)), enqueue(t, q, "a", "2", executor.In(time.Hour))
+		n, err := x.Inspect().Delete(t.Context(), executor.SelectIDs("q", "a"))
+		require.NoError(t, err)
+		require.Equal(t, 2, n)
+		synctest.Wait()
+		gone := []string{fmt.Sprintf("q/a deleted %d", first.Position), fmt.Sprintf("q/a deleted %d", second.Position)}
+		require.Equal(t, gone, l.take()[2:], "behind what was accepted")
+		require.Equal(t, gone, other.take())
+		require.Empty(t, p.log())
+		stop(t, x)
+	})
+}
+
 // Of several payloads in one run those that fare alike are one event.
 func TestEventsOfManyPayloads(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -232,7 +266,8 @@ func TestASlowReaderOfEvents(t *testing.T) {
 		close(read)
 		<-done
 		require.Equal(t, last, positions[10])
-		require.Equal(t, &executor.MissedError{Events: 300 - 10 - 1}, missed)
+		require.False(t, missed.Uncounted || missed.Restarted)
+		require.InDelta(t, 300-10-2, missed.Events, 1, "it has got one to three before it stopped")
 		stop(t, x)
 	})
 }
@@ -316,7 +351,7 @@ func TestBadFiltersOfEvents(t *testing.T) {
 }
 
 func TestEventKindsHaveWords(t *testing.T) {
-	for k := executor.EventAccepted; k <= executor.EventHalted; k++ {
+	for k := executor.EventAccepted; k <= executor.EventResumed; k++ {
 		text, err := json.Marshal(k)
 		require.NoError(t, err)
 		require.NotContains(t, string(text), "(")
@@ -324,7 +359,7 @@ func TestEventKindsHaveWords(t *testing.T) {
 		require.NoError(t, json.Unmarshal(text, &again))
 		require.Equal(t, k, again)
 	}
-	require.Equal(t, "halted", executor.EventHalted.String())
-	require.Contains(t, (executor.EventHalted + 1).String(), "(", "a kind has no word, or there is a word too many")
+	require.Equal(t, "resumed", executor.EventResumed.String())
+	require.Contains(t, (executor.EventResumed + 1).String(), "(", "a kind has no word, or there is a word too many")
 	require.ErrorIs(t, new(executor.EventKind).UnmarshalText([]byte("x")), executor.ErrConfig)
 }
