@@ -32,10 +32,11 @@ const (
 	EventDeleted                          // a person has deleted a payload of a job; one of the morgue is not told
 	EventPaused                           // an id, without ID a queue, without Queue the executor
 	EventResumed                          // the same; what pauses it beside that goes on
+	EventCommitted                        // the disk took Duration for a commit of the journal; for readers that name it
 )
 
 // eventNames are the words for the kinds, in their order.
-var eventNames = strings.Fields("accepted requeued merged parked started progress done failed snoozed discarded cancelled interrupted buried halted deleted paused resumed")
+var eventNames = strings.Fields("accepted requeued merged parked started progress done failed snoozed discarded cancelled interrupted buried halted deleted paused resumed committed")
 
 func (k EventKind) String() string {
 	if k == 0 || int(k) > len(eventNames) {
@@ -69,11 +70,11 @@ type Event struct {
 	ID     string
 
 	Position uint64 // of the payload, or the first of them
-	Payloads int    // how many of ID it is about; one at least, 0 of EventPaused and EventResumed
+	Payloads int    // how many of ID it is about; one at least, 0 of EventPaused, EventResumed and EventCommitted
 	Attempt  int    // of the run: 1, 2, 3, …
 	Into     uint64 // of EventMerged
 
-	Duration time.Duration // from the start of the run to its end; 0: there was no reader when it started
+	Duration time.Duration // from the start of the run to its end; 0: there was no reader when it started; of EventCommitted the disk's
 	Delay    time.Duration // of EventFailed and EventSnoozed: the pause until they run again
 	Error    string        // why; of EventProgress its message: the first 512 bytes
 

@@ -82,6 +82,13 @@ func (e *events) tellPause(of *feed.Source, on bool, id string) {
 	}
 }
 
+// tellCommitted is called by the committer.
+func (e *events) tellCommitted(took time.Duration) {
+	if e.self.Wants(kindsOf(EventCommitted)) {
+		e.put(&e.self, EventCommitted, fact{duration: took})
+	}
+}
+
 func (e *events) put(of *feed.Source, kind EventKind, f fact) {
 	if f.at == 0 {
 		f.at = time.Now().UnixNano()

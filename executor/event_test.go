@@ -149,6 +149,36 @@ func TestEventsOfWhatAPersonDoes(t *testing.T) {
 	})
 }
 
+// Commits are told to those who name them.
+func TestEventsOfCommits(t *testing.T) {
+	x := open(t, t.TempDir()+"/jobs", executor.Config{})
+	q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{})
+	all := x.Events(t.Context(), executor.EventFilter{})
+	commits := x.Events(t.Context(), executor.EventFilter{Kinds: []executor.EventKind{executor.EventCommitted}})
+	before, err := x.Stats(t.Context())
+	require.NoError(t, err)
+	for range 5 {
+		enqueue(t, q, "a", "x")
+	}
+	after, err := x.Stats(t.Context())
+	require.NoError(t, err)
+	stop(t, x)
+	var n uint64
+	for e, err := range commits {
+		require.NoError(t, err)
+		require.Equal(t, executor.EventCommitted, e.Kind)
+		require.Empty(t, e.Queue)
+		require.Positive(t, e.Duration)
+		n++
+	}
+	require.GreaterOrEqual(t, after.Journal.Commits-before.Journal.Commits, uint64(5))
+	require.GreaterOrEqual(t, n, after.Journal.Commits-before.Journal.Commits)
+	for e, err := range all {
+		require.NoError(t, err)
+		require.Equal(t, executor.EventAccepted, e.Kind)
+	}
+}
+
 // Of several payloads in one run those that fare alike are one event.
 func TestEventsOfManyPayloads(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -351,7 +381,7 @@ func TestBadFiltersOfEvents(t *testing.T) {
 }
 
 func TestEventKindsHaveWords(t *testing.T) {
-	for k := executor.EventAccepted; k <= executor.EventResumed; k++ {
+	for k := executor.EventAccepted; k <= executor.EventCommitted; k++ {
 		text, err := json.Marshal(k)
 		require.NoError(t, err)
 		require.NotContains(t, string(text), "(")
@@ -359,7 +389,7 @@ func TestEventKindsHaveWords(t *testing.T) {
 		require.NoError(t, json.Unmarshal(text, &again))
 		require.Equal(t, k, again)
 	}
-	require.Equal(t, "resumed", executor.EventResumed.String())
-	require.Contains(t, (executor.EventResumed + 1).String(), "(", "a kind has no word, or there is a word too many")
+	require.Equal(t, "committed", executor.EventCommitted.String())
+	require.Contains(t, (executor.EventCommitted + 1).String(), "(", "a kind has no word, or there is a word too many")
 	require.ErrorIs(t, new(executor.EventKind).UnmarshalText([]byte("x")), executor.ErrConfig)
 }
