@@ -95,7 +95,7 @@ var (
 	owners    = gate{"./executor", "^TestLowkiq_L14"}
 	steering  = gate{"./executor", "^Test(RandomSteering|Pause|Removed|Deleted)"}
 	retained  = gate{"./executor", "^TestMorgueRetention"}
-	awaits    = gate{"./executor", "^Test(Do|Wait|IfAbsent)"}
+	awaits    = gate{"./executor", "^Test(Do($|[^o])|Wait|IfAbsent)"}
 	promises  = gate{"./executor", "^Test(AsyncReturns|MaxPayloads|NotBlockedBy|HalvesHave|AContextEnds)"}
 )
 
