@@ -73,7 +73,7 @@ func queueFigures() []figure[executor.QueueStats] {
 		{name: "strand.payloads.dead", unit: "{payload}", what: "Payloads in the morgue.", of: func(q *stats) float64 { return float64(q.Dead) }},
 		{name: "strand.payloads.unclaimed", unit: "{payload}", what: "Payloads of a queue that is not registered.", of: func(q *stats) float64 { return float64(q.Unclaimed) }},
 		{name: "strand.lag", unit: "s", what: "How long the oldest due job has been due.", of: func(q *stats) float64 { return q.Lag.Seconds() }},
-		{name: "strand.queue.paused", unit: "1", what: "1 while a person has paused the queue, or the executor.", of: func(q *stats) float64 { return oneIf(q.Paused) }},
+		{name: "strand.queue.paused", unit: "", what: "1 while a person has paused the queue, or the executor.", of: func(q *stats) float64 { return oneIf(q.Paused) }},
 		{name: "strand.queue.backlog", unit: "By", what: "Of payloads that are not over; 0 without a limit.", of: func(q *stats) float64 { return float64(q.Backlog.Bytes) }},
 	}
 }
@@ -85,8 +85,8 @@ func executorFigures(x *executor.Executor) []figure[executor.Stats] {
 		{name: "strand.workers", unit: "{worker}", what: "Workers.", of: func(s *stats) float64 { return float64(s.Workers) }},
 		{name: "strand.workers.busy", unit: "{worker}", what: "Workers that run a handler.", of: func(s *stats) float64 { return float64(s.Busy) }},
 		{name: "strand.workers.stuck", unit: "{worker}", what: "Workers whose handlers go on after their time.", of: func(s *stats) float64 { return float64(s.Stuck) }},
-		{name: "strand.healthy", unit: "1", what: "0 when something keeps the executor from its work.", of: func(*stats) float64 { return oneIf(x.Err() == nil) }},
-		{name: "strand.paused", unit: "1", what: "1 while a person has paused the executor.", of: func(s *stats) float64 { return oneIf(s.Paused) }},
+		{name: "strand.healthy", unit: "", what: "0 when something keeps the executor from its work.", of: func(*stats) float64 { return oneIf(x.Err() == nil) }},
+		{name: "strand.paused", unit: "", what: "1 while a person has paused the executor.", of: func(s *stats) float64 { return oneIf(s.Paused) }},
 		{name: "strand.backlog", unit: "By", what: "Of payloads that are not over; 0 without a limit.", of: func(s *stats) float64 { return float64(s.Backlog.Bytes) }},
 		{name: "strand.backlog.waiting", unit: "{call}", what: "Calls that wait for room.", of: func(s *stats) float64 { return float64(s.Backlog.Waiting) }},
 		{name: "strand.backlog.stalled", unit: "s", what: "For how long there was no room, and nothing has ended.", of: func(s *stats) float64 { return seconds(s.Backlog.Stalled) }},
