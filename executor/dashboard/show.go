@@ -1,0 +1,155 @@
+package dashboard
+
+import (
+	"fmt"
+	"html/template"
+	"math"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// shown are the functions of templates: how things look to people.
+var shown = template.FuncMap{
+	"asset": assetURL, "plain": plain, "clip": clip, "ago": ago, "exact": exact, "machine": machine, "span": span,
+	"number": number, "bytes": size, "score": score, "query": query, "escape": url.QueryEscape, "menu": menu, "plural": plural,
+}
+
+// plain shows a text of any bytes: what is not UTF-8, does not print, or turns the
+// direction of writing round, as an escape.
+func plain(s string) string {
+	ok := func(r rune, n int) bool {
+		return (r != utf8.RuneError || n > 1) && (strconv.IsPrint(r) || r == '\n' || r == '\t')
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		r, n := utf8.DecodeRuneInString(s[i:])
+		switch {
+		case ok(r, n):
+			b.WriteString(s[i : i+n])
+		case n == 1 && r == utf8.RuneError:
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		default:
+			quoted := strconv.QuoteRuneToASCII(r)
+			b.WriteString(quoted[1 : len(quoted)-1])
+		}
+		i += n
+	}
+	return b.String()
+}
+
+// clip is plain for the cell of a table: its first line, and not all of a long one.
+func clip(s string, most int) string {
+	s, rest, more := strings.Cut(s, "\n")
+	more = more && strings.TrimSpace(rest) != ""
+	if len(s) > most {
+		for most > 0 && !utf8.RuneStart(s[most]) {
+			most--
+		}
+		s, more = s[:most], true
+	}
+	if s = plain(s); more {
+		s += "…"
+	}
+	return s
+}
+
+// ago says when something was or will be, seen from now.
+func ago(t, now time.Time) string {
+	switch d := now.Sub(t); {
+	case t.IsZero():
+		return "–"
+	case d < -time.Second:
+		return "in " + span(-d)
+	case d < time.Second:
+		return "now"
+	default:
+		return span(d) + " ago"
+	}
+}
+
+// exact is a moment for people who want to know, and machine for programs.
+func exact(t time.Time) string   { return t.Format("Mon 2 Jan 2006 15:04:05.000 MST") }
+func machine(t time.Time) string { return t.Format(time.RFC3339Nano) }
+
+// span is a duration in one or two units.
+func span(d time.Duration) string {
+	switch {
+	case d <= 0:
+		return "0 s"
+	case d < time.Millisecond:
+		return strconv.FormatInt(int64(d/time.Microsecond), 10) + " µs"
+	case d < time.Second:
+		return strconv.FormatInt(int64(d/time.Millisecond), 10) + " ms"
+	case d < 10*time.Second:
+		return strconv.FormatFloat(math.Floor(d.Seconds()*10)/10, 'f', -1, 64) + " s"
+	}
+	for _, unit := range [...]struct {
+		length, part time.Duration
+		name, of     string
+	}{
+		{365 * 24 * time.Hour, 24 * time.Hour, "y", "d"}, {24 * time.Hour, time.Hour, "d", "h"},
+		{time.Hour, time.Minute, "h", "min"}, {time.Minute, time.Second, "min", "s"},
+	} {
+		if d >= unit.length {
+			text := strconv.FormatInt(int64(d/unit.length), 10) + " " + unit.name
+			if rest := d % unit.length / unit.part; rest > 0 && d < 100*unit.length {
+				text += " " + strconv.FormatInt(int64(rest), 10) + " " + unit.of
+			}
+			return text
+		}
+	}
+	return strconv.FormatInt(int64(d/time.Second), 10) + " s"
+}
+
+// number groups the digits of an integer by thousands, with a narrow space.
+func number(v any) string {
+	s := fmt.Sprint(v)
+	sign := ""
+	if strings.HasPrefix(s, "-") {
+		sign, s = "-", s[1:]
+	}
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "\u202f" + s[i:]
+	}
+	return sign + s
+}
+
+func size(n int) string {
+	if n < 1<<10 {
+		return strconv.Itoa(n) + " B"
+	}
+	v, unit := float64(n)/1024, 0
+	for v >= 1000 && unit < 3 {
+		v, unit = v/1024, unit+1
+	}
+	digits := 1
+	if v >= 100 {
+		digits = 0
+	}
+	return strconv.FormatFloat(v, 'f', digits, 64) + " " + [...]string{"KiB", "MiB", "GiB", "TiB"}[unit]
+}
+
+// score shows a score as it was given, as far as that is known: those that are times,
+// in seconds, are long.
+func score(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+
+// query makes a query of names and values, for any bytes.
+func query(pairs ...string) template.URL {
+	q := make(url.Values, len(pairs)/2)
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			q.Add(pairs[i], pairs[i+1])
+		}
+	}
+	return template.URL(q.Encode()) // all of it is escaped
+}
+
+func plural(n any, one, many string) string {
+	if s := fmt.Sprint(n); s == "1" {
+		return s + " " + one
+	}
+	return number(n) + " " + many
+}
