@@ -207,7 +207,15 @@ func (l *Log) write(b *openBlock, t *store.Transaction) bool {
 
 func (l *Log) commit(t *store.Transaction) error {
 	defer l.busy()()
-	return l.store.Commit(t)
+	began := time.Now()
+	if err := l.store.Commit(t); err != nil {
+		return err
+	}
+	ended := time.Now()
+	l.commits.Add(1)
+	l.commitTime.Add(int64(ended.Sub(began)))
+	l.lastCommit.Store(int64(ended.Sub(l.born)))
+	return nil
 }
 
 // busy notes that the disk is at work, until the function that it returns is

@@ -90,6 +90,10 @@ type Log struct {
 	born  time.Time    // when its opening began
 	began atomic.Int64 // when the disk began with what it does now: ns after born, and one; 0: nothing
 
+	commits    atomic.Uint64
+	commitTime atomic.Int64 // of all of them, ns
+	lastCommit atomic.Int64 // its end: ns after born
+
 	upkeep upkeep
 
 	// committing is held during a commit, by the committer or, in memory, an
