@@ -21,6 +21,8 @@ type handler struct {
 	origin *http.CrossOriginProtection
 	routes map[string]route
 	live   *live
+	stacks chan struct{} // held while stacks are taken
+	copies chan struct{} // held while a copy is made and sent
 
 	readOnly bool // for want of an authorizer
 }
@@ -48,6 +50,7 @@ func Handler(x *executor.Executor, cfg Config) http.Handler {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 		})
 	}
+	h.stacks, h.copies = make(chan struct{}, 1), make(chan struct{}, 1)
 	h.live = newLive(x, cfg.MaxStreams)
 	h.routes = h.table()
 	return h
@@ -69,9 +72,19 @@ func (h *handler) table() map[string]route {
 		return route{http.MethodGet, View, serve, h.cfg.PageTimeout}
 	}
 	return map[string]route{
-		"/":        page(h.overview),
-		"/live":    {http.MethodGet, View, h.watch, 0},
-		"/assets/": page(serveAsset),
+		"/":          page(h.overview),
+		"/queue":     page(h.queue),
+		"/hot":       page(h.hot),
+		"/schedules": page(h.schedules),
+		"/job":       page(h.job),
+		"/find":      page(h.find),
+		"/running":   page(h.running),
+		"/locks":     page(h.locks),
+		"/journal":   page(h.journal),
+		"/copy":      {http.MethodPost, CopyJournal, h.copy, 0},
+		"/do":        {http.MethodPost, View, h.act, 0},
+		"/live":      {http.MethodGet, View, h.watch, 0},
+		"/assets/":   page(serveAsset),
 	}
 }
 

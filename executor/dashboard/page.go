@@ -5,7 +5,6 @@ import (
 	"embed"
 	"html/template"
 	"net/http"
-	"net/url"
 	"path"
 	"sync"
 	"time"
@@ -34,12 +33,9 @@ func (p page) May(verb string) bool { return p.Can[Verb(verb)] }
 // menu are the pages that each page leads to.
 func menu() []struct{ Name, Href string } {
 	return []struct{ Name, Href string }{
-		{"Overview", "./"},
+		{"Overview", "./"}, {"Running", "running"}, {"Locks", "locks"}, {"Schedules", "schedules"}, {"Journal", "journal"},
 	}
 }
-
-// notice is what is said after an action.
-func notice(url.Values) string { return "" }
 
 // templates are the pages by name, each with the frame around it.
 var templates = sync.OnceValue(func() map[string]*template.Template {

@@ -9,12 +9,86 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/strandjobs/strand/executor"
 )
 
 // shown are the functions of templates: how things look to people.
 var shown = template.FuncMap{
 	"asset": assetURL, "plain": plain, "clip": clip, "ago": ago, "exact": exact, "machine": machine, "span": span,
-	"number": number, "bytes": size, "score": score, "query": query, "escape": url.QueryEscape, "menu": menu, "plural": plural,
+	"number": number, "bytes": size, "score": score, "query": query, "escape": url.QueryEscape, "menu": menu,
+	"lag": lag, "processed": func(s executor.QueueStats) string { return number(processed(s)) }, "rows": func() []int { return []int{25, defaultRows, 100, maxRows} },
+	"at": func(t, now time.Time) moment { return moment{t, now} }, "column": columnOf, "tone": tone,
+	"pick": list{}.Pick, "row": rowOf, "limit": limitText, "job": func(name string) node { queue, id, _ := jobOf(name); return node{Queue: queue, ID: id} },
+	"firstJobs": few[executor.RunningJob], "moreJobs": beyond[executor.RunningJob], "few": few[executor.LockHeld], "beyond": beyond[executor.LockHeld],
+	"fewNames": few[string], "beyondNames": beyond[string], "fewWaiters": few[executor.LeaseWaiter], "beyondWaiters": beyond[executor.LeaseWaiter],
+	"scope": func(filtered bool) string {
+		if filtered {
+			return "filtered"
+		}
+		return "all"
+	},
+	"plural": plural,
+}
+
+// few is the begin of a list in a cell, and beyond how many are not in it.
+func few[E any](list []E) []E { return list[:min(len(list), beside)] }
+
+func beyond[E any](list []E, more int) int { return len(list) - len(few(list)) + more }
+
+// rowOf is a payload with its job.
+func rowOf(p jobPage, row payloadRow, hand bool, now time.Time) any {
+	return struct {
+		payloadRow
+		Hand bool
+		Now  time.Time
+	}{row, hand, now}
+}
+
+// limitText says what a limit allows.
+func limitText(c executor.LimitConfig) string {
+	var parts []string
+	if c.Concurrent > 0 {
+		parts = append(parts, strconv.Itoa(c.Concurrent)+" at a time")
+	}
+	if c.Rate > 0 {
+		text := strconv.Itoa(c.Rate) + " in " + span(c.Per)
+		if c.Burst > 1 {
+			text += ", " + strconv.Itoa(c.Burst) + " together"
+		}
+		parts = append(parts, text)
+	}
+	if len(parts) == 0 {
+		return "any number"
+	}
+	return strings.Join(parts, "; ")
+}
+
+// moment is a time, to be shown as seen from another.
+type moment struct{ At, Now time.Time }
+
+// column is the head of a column that a list can be sorted by.
+type column struct {
+	List        list
+	Sort, Title string
+	Right       bool
+}
+
+func columnOf(p queuePage, sort, title string) column {
+	return column{p.list, sort, title, sort == "attempts" || sort == "payloads"}
+}
+
+// tone is the colour of a state: what a person should look at has one.
+func tone(s executor.JobState) string {
+	switch s {
+	case executor.JobRunning:
+		return "good"
+	case executor.JobHalted, executor.JobDead:
+		return "bad"
+	case executor.JobRetrying, executor.JobPaused, executor.JobBlocked, executor.JobSuspected:
+		return "warn"
+	}
+	return ""
 }
 
 // plain shows a text of any bytes: what is not UTF-8, does not print, or turns the
