@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 	"time"
@@ -138,7 +139,8 @@ func (c Config) withDefaults() (Config, error) {
 		return c, fmt.Errorf("dashboard: Config.Prefix is %q, it must begin with a slash", c.Prefix)
 	}
 	for _, host := range c.Hosts {
-		if u, err := url.Parse("//" + host); host != "*" && (err != nil || u.Host != host || u.Port() != "") {
+		u, err := url.Parse("//" + host)
+		if _, notAddr := netip.ParseAddr(strings.Trim(host, "[]")); notAddr != nil && host != "*" && (err != nil || host == "" || u.Host != host || u.Port() != "") {
 			return c, fmt.Errorf("dashboard: Config.Hosts has %q, which is no name of a host without a port", host)
 		}
 	}

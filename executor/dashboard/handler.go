@@ -190,5 +190,6 @@ func (h *handler) contain(w http.ResponseWriter, r *http.Request) {
 		panic(v)
 	}
 	h.cfg.Logger.Error("a page of the dashboard panicked", slog.String("path", r.URL.Path), slog.Any("panic", v), slog.String("stack", string(debug.Stack())))
-	h.fail(w, r, problem{http.StatusInternalServerError, "this page failed; the log says why, and no job is concerned"})
+	// As text: what panicked may be what a page is made of.
+	http.Error(w, "This page failed; the log says why, and no job is concerned.", http.StatusInternalServerError)
 }

@@ -27,7 +27,7 @@ type sample struct {
 	Processed float64 `json:"processed"`
 	Failed    float64 `json:"failed"`
 	Lag       float64 `json:"lag"`    // seconds
-	Commit    float64 `json:"commit"` // milliseconds
+	Commit    float64 `json:"commit"` // milliseconds, the mean
 }
 
 // figures is what all who watch are told.
@@ -172,10 +172,15 @@ func (l *live) tell(s sample, stats executor.Stats, now time.Time, text []byte) 
 
 func (l *live) sampleOf(stats executor.Stats, now time.Time) sample {
 	l.mu.Lock()
-	before, at := totalsOf(l.before), l.at
+	before, journal, at := totalsOf(l.before), l.before.Journal, l.at
 	l.mu.Unlock()
 	t := totalsOf(stats)
-	s := sample{At: now.UnixMilli(), Lag: t.Lag.Seconds(), Commit: float64(stats.Journal.CommitAge) / float64(time.Millisecond)}
+	s := sample{At: now.UnixMilli(), Lag: t.Lag.Seconds()}
+	if commits := stats.Journal.Commits - journal.Commits; commits > 0 {
+		s.Commit = (stats.Journal.CommitTime - journal.CommitTime).Seconds() * 1000 / float64(commits)
+	}
+	// One that the disk hangs at shows before it is over.
+	s.Commit = max(s.Commit, stats.Journal.CommitAge.Seconds()*1000)
 	if passed := now.Sub(at).Seconds(); !at.IsZero() && passed > 0 {
 		s.Processed = float64(t.Processed-min(before.Processed, t.Processed)) / passed
 		s.Failed = float64(t.Failed-min(before.Failed, t.Failed)) / passed

@@ -87,17 +87,12 @@ type overview struct {
 // the newest one goes.
 type figure struct {
 	Name, Place, Text string
-	Tone              string // "bad" and "warn" are for what a person should look at
+	Tone              string // "bad" and "warn" are for what should be none
 	Tab               string // of the queue's page that lists what is counted
 }
 
-// toned is the tone of what should be none.
-func toned(n int, tone string) string {
-	if n == 0 {
-		return ""
-	}
-	return tone
-}
+// Zero reports whether there is none.
+func (f figure) Zero() bool { return f.Text == "0" || f.Text == "–" }
 
 // Figures are the totals.
 func (o overview) Figures() []figure {
@@ -106,8 +101,8 @@ func (o overview) Figures() []figure {
 		{Name: "Lag", Place: "lag", Text: c["lag"]}, {Name: "Busy", Place: "busy", Text: c["busy"]},
 		{Name: "Enqueued", Place: "enqueued", Text: c["enqueued"]}, {Name: "Fresh", Place: "fresh", Text: c["fresh"]},
 		{Name: "Retries", Place: "retries", Text: c["retries"]}, {Name: "Parked", Place: "parked", Text: c["parked"]},
-		{Name: "Halted", Place: "halted", Text: c["halted"], Tone: toned(o.Halted, "warn")},
-		{Name: "Dead", Place: "dead", Text: c["dead"], Tone: toned(o.Dead, "bad")},
+		{Name: "Halted", Place: "halted", Text: c["halted"], Tone: "warn"},
+		{Name: "Dead", Place: "dead", Text: c["dead"], Tone: "bad"},
 		{Name: "Processed", Place: "processed", Text: c["processed"]}, {Name: "Failed", Place: "failed", Text: c["failed"]},
 	}
 }
@@ -122,8 +117,8 @@ func (overview) Row(q executor.QueueStats) []figure {
 	at := place(q.Name) + "."
 	row := []figure{
 		{Place: "lag"}, {Place: "jobs", Tab: "waiting"}, {Place: "running", Tab: "running"}, {Place: "fresh"}, {Place: "retrying", Tab: "retrying"},
-		{Place: "parked", Tab: "parked"}, {Place: "halted", Tab: "halted", Tone: toned(q.Halted, "warn")},
-		{Place: "dead", Tab: "morgue", Tone: toned(q.Dead, "bad")}, {Place: "processed"}, {Place: "failed"},
+		{Place: "parked", Tab: "parked"}, {Place: "halted", Tab: "halted", Tone: "warn"},
+		{Place: "dead", Tab: "morgue", Tone: "bad"}, {Place: "processed"}, {Place: "failed"},
 	}
 	for i := range row {
 		row[i].Text = c[at+row[i].Place]

@@ -14,7 +14,7 @@ func TestOverview(t *testing.T) {
 	q := queue(t, x, "orders", nil, executor.QueueConfig[string]{})
 	enqueue(t, q, "a", "1")
 	enqueue(t, q, "b", "1")
-	text := serve(t, x, dashboard.Config{}).get("")
+	text := mount(t, x, dashboard.Config{}).get("")
 	require.Contains(t, text, `<a href="queue?name=orders">`)
 	require.Contains(t, text, `<dt>Enqueued</dt><dd data-live="enqueued">2</dd>`)
 	require.Contains(t, text, `data-live="busy">0 / `)

@@ -30,6 +30,16 @@ type page struct {
 // May reports whether the request may do something with what the page is about.
 func (p page) May(verb string) bool { return p.Can[Verb(verb)] }
 
+// MayAny reports whether it may do anything with it.
+func (p page) MayAny() bool {
+	for _, may := range p.Can {
+		if may {
+			return true
+		}
+	}
+	return false
+}
+
 // menu are the pages that each page leads to.
 func menu() []struct{ Name, Href string } {
 	return []struct{ Name, Href string }{
@@ -55,11 +65,12 @@ var templates = sync.OnceValue(func() map[string]*template.Template {
 // nothing but that.
 func (h *handler) show(w http.ResponseWriter, r *http.Request, status int, name string, p page) error {
 	p.Site, p.Now = h.cfg.Title, time.Now()
-	if err := h.x.Err(); err != nil {
-		p.Health = err.Error()
+	if p.ReadOnly = h.readOnly; status != http.StatusForbidden { // who may not look is told nothing
+		if err := h.x.Err(); err != nil {
+			p.Health = err.Error()
+		}
+		p.Paused, _ = h.x.Inspect().Paused()
 	}
-	p.ReadOnly = h.readOnly
-	p.Paused, _ = h.x.Inspect().Paused()
 	p.Notice = notice(r.URL.Query())
 	var b bytes.Buffer
 	if err := templates()[name].ExecuteTemplate(&b, "frame", p); err != nil {

@@ -44,7 +44,7 @@ type button struct {
 
 // buttons are what verbs are called.
 var buttons = map[Verb]button{
-	RunNow: {RunNow, "Run now", ""}, Cancel: {Cancel, "Cancel", "danger"}, Delete: {Delete, "Delete", "danger"},
+	RunNow: {RunNow, "Run", ""}, Cancel: {Cancel, "Cancel", "danger"}, Delete: {Delete, "Delete", "danger"},
 	KillFailed: {KillFailed, "Kill", "danger"}, DeleteFailed: {DeleteFailed, "Delete", "danger"},
 	Requeue: {Requeue, "Requeue", ""}, DeleteDead: {DeleteDead, "Delete", "danger"},
 }

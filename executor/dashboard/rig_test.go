@@ -3,14 +3,12 @@ package dashboard_test
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -48,25 +46,26 @@ func enqueue(t testing.TB, q *executor.Queue[string], id, payload string, option
 	require.NoError(t, err)
 }
 
-// site is a dashboard that is served.
+// site is a dashboard that is mounted under /strand/. Requests are calls, so that a
+// test may be in a bubble.
 type site struct {
-	t    testing.TB
-	base string // with the slash
-	http *http.Client
+	t   testing.TB
+	mux *http.ServeMux
 }
 
-// serve mounts a dashboard under /strand/ of a server.
-func serve(t testing.TB, x *executor.Executor, cfg dashboard.Config) site {
+func mount(t testing.TB, x *executor.Executor, cfg dashboard.Config) site {
 	t.Helper()
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/strand/", dashboard.Handler(x, cfg))
-	server := httptest.NewServer(mux)
-	t.Cleanup(server.Close)
-	client := &http.Client{Timeout: time.Minute, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	return site{t, server.URL + "/strand/", client}
+	return site{t, mux}
+}
+
+// writable is a dashboard that allows everything.
+func writable(t testing.TB, x *executor.Executor) site {
+	return mount(t, x, dashboard.Config{Authorize: dashboard.Insecure})
 }
 
 // answer is what a page said.
@@ -77,8 +76,7 @@ type answer struct {
 
 func (s site) do(method, path string, form url.Values, headers ...string) answer {
 	s.t.Helper()
-	r, err := http.NewRequestWithContext(s.t.Context(), method, s.base+path, strings.NewReader(form.Encode()))
-	require.NoError(s.t, err)
+	r := httptest.NewRequestWithContext(s.t.Context(), method, "/strand/"+path, strings.NewReader(form.Encode()))
 	if method == http.MethodPost {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		r.Header.Set("Sec-Fetch-Site", "same-origin")
@@ -89,26 +87,46 @@ func (s site) do(method, path string, form url.Values, headers ...string) answer
 	if host := r.Header.Get("Host"); host != "" {
 		r.Host = host
 	}
-	response, err := s.http.Do(r)
-	require.NoError(s.t, err)
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	require.NoError(s.t, err)
-	return answer{response, string(text)}
+	w := httptest.NewRecorder()
+	s.mux.ServeHTTP(w, r)
+	return answer{w.Result(), w.Body.String()}
 }
 
 // get returns a page that is there.
-func (s site) get(path string) string {
+func (s site) get(path string, pairs ...string) string {
 	s.t.Helper()
-	a := s.do(http.MethodGet, path, nil)
+	a := s.do(http.MethodGet, address(path, pairs...), nil)
+	if a.StatusCode == http.StatusSeeOther {
+		a = s.do(http.MethodGet, a.Header.Get("Location"), nil)
+	}
 	require.Equal(s.t, http.StatusOK, a.StatusCode, a.text)
 	return a.text
 }
 
 // post does an action, and returns the page that says what it did.
-func (s site) post(path string, form url.Values) string {
+func (s site) post(form url.Values, pairs ...string) string {
 	s.t.Helper()
-	a := s.do(http.MethodPost, path, form)
+	a := s.do(http.MethodPost, address("do", pairs...), form)
 	require.Equal(s.t, http.StatusSeeOther, a.StatusCode, a.text)
 	return s.get(a.Header.Get("Location"))
+}
+
+// refused does what is not allowed, or makes no sense, and returns the answer.
+func (s site) refused(status int, method, path string, form url.Values, headers ...string) string {
+	s.t.Helper()
+	a := s.do(method, path, form, headers...)
+	require.Equal(s.t, status, a.StatusCode, a.text)
+	return a.text
+}
+
+// address is a page with a query of names and values.
+func address(path string, pairs ...string) string {
+	q := make(url.Values)
+	for i := 0; i+1 < len(pairs); i += 2 {
+		q.Add(pairs[i], pairs[i+1])
+	}
+	if len(q) == 0 {
+		return path
+	}
+	return path + "?" + q.Encode()
 }

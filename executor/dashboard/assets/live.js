@@ -48,7 +48,9 @@
     drawn.forEach((d) => d.plot.setData(columns(d.chart)));
     $$("[data-live]").forEach((place) => {
       const text = figures.cells[place.dataset.live];
-      if (text !== undefined && place.textContent !== text) place.textContent = text;
+      if (text === undefined || place.textContent === text) return;
+      place.textContent = text;
+      place.classList.toggle("zero", text === "0" || text === "–");
     });
     const table = document.querySelector("[data-shape]");
     if (table && figures.shape !== table.dataset.shape) {
