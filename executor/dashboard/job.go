@@ -123,15 +123,22 @@ func (h *handler) text(r *http.Request, queue, id string, p executor.PayloadInfo
 	return text
 }
 
-// mostMoments of each kind are on a time line.
-const mostMoments = 20
+// What is on a time line.
+const (
+	mostEnqueued = 5
+	mostMoments  = 20 // dead payloads
+)
 
 // moments are what has happened to a job, and what will, in order.
 func moments(p jobPage) (all []happening) {
-	for _, list := range [...][]payloadRow{p.InHand, p.Waiting} {
-		for _, row := range list[:min(len(list), mostMoments)] {
-			all = append(all, happening{At: row.EnqueuedAt, What: "Payload " + number(row.Position) + " enqueued"})
+	rows := slices.Concat(p.InHand, p.Waiting)
+	slices.SortStableFunc(rows, func(a, b payloadRow) int { return a.EnqueuedAt.Compare(b.EnqueuedAt) })
+	for i, row := range rows {
+		if i == mostEnqueued {
+			all = append(all, happening{At: rows[len(rows)-1].EnqueuedAt, What: "… and " + plural(len(rows)-i+p.More, "payload", "payloads") + " more until"})
+			break
 		}
+		all = append(all, happening{At: row.EnqueuedAt, What: "Payload " + number(row.Position) + " enqueued"})
 	}
 	for _, f := range p.Failures {
 		all = append(all, happening{f.At, "bad", "Attempt " + number(f.Attempt) + " failed", f.Error})

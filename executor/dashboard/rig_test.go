@@ -108,7 +108,7 @@ func (s site) post(form url.Values, pairs ...string) string {
 	s.t.Helper()
 	a := s.do(http.MethodPost, address("do", pairs...), form)
 	require.Equal(s.t, http.StatusSeeOther, a.StatusCode, a.text)
-	return s.get(a.Header.Get("Location"))
+	return s.get(strings.TrimPrefix(a.Header.Get("Location"), "./"))
 }
 
 // refused does what is not allowed, or makes no sense, and returns the answer.
