@@ -38,6 +38,7 @@ type JournalStats struct {
 	CommitAge  time.Duration // how long the disk has been at the commit that it is at; 0: it is at none
 	Commits    uint64        // since Open
 	CommitTime time.Duration // that the disk took for them together
+	LastCommit time.Time     // when the last of them ended; zero: there was none
 }
 
 func (x *Executor) journalStats() JournalStats {
@@ -45,6 +46,7 @@ func (x *Executor) journalStats() JournalStats {
 	return JournalStats{
 		UUID: s.UUID, Epoch: s.Epoch, Next: uint64(s.Next), Bytes: s.Bytes, LiveBytes: s.LiveBytes,
 		HeldBytes: s.HeldBytes, ReadBacks: s.ReadBacks, CommitAge: s.CommitAge, Commits: s.Commits, CommitTime: s.CommitTime,
+		LastCommit: s.LastCommit,
 	}
 }
 

@@ -211,9 +211,11 @@ func (l *Log) commit(t *store.Transaction) error {
 	if err := l.store.Commit(t); err != nil {
 		return err
 	}
-	took := time.Since(began)
+	ended := time.Now()
+	took := ended.Sub(began)
 	l.commits.Add(1)
 	l.commitTime.Add(int64(took))
+	l.lastCommit.Store(int64(ended.Sub(l.born)))
 	if l.cfg.Committed != nil {
 		l.cfg.Committed(took)
 	}

@@ -97,6 +97,7 @@ type Log struct {
 
 	commits    atomic.Uint64
 	commitTime atomic.Int64 // of all of them, ns
+	lastCommit atomic.Int64 // its end: ns after born
 
 	upkeep upkeep
 
