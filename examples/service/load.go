@@ -15,8 +15,9 @@ import (
 )
 
 // lives are what happens to orders, the usual thing first. The last one is a mistake of the sender.
-var lives = [][]string{{"created", "paid", "shipped"}, {"created", "paid", "shipped"}, {"created", "paid", "shipped"},
-	{"created", "cancelled"}, {"created", "paid", "cancelled"}, {"created", "shipped", "paid", "shipped"}}
+var lives = [][]string{
+	{"created", "paid", "shipped"}, {"created", "cancelled"}, {"created", "paid", "cancelled"}, {"created", "shipped", "paid", "shipped"},
+}
 
 // load sends events of orders until ctx ends, so many a second, as a shop would: most orders go well, some come twice,
 // a few make no sense.
@@ -48,9 +49,9 @@ func load(ctx context.Context, url string, perSecond int) {
 		case <-tick.C:
 		}
 		for budget += max(perSecond/10, 1); budget > 0; n++ {
-			life := lives[min(rand.IntN(40), len(lives)-1)]
-			if rand.IntN(8) > 0 {
-				life = lives[0]
+			life := lives[0]
+			if rand.IntN(10) == 0 {
+				life = lives[rand.IntN(len(lives))]
 			}
 			budget -= len(life)
 			id := fmt.Sprintf("%08x-%d", run, n)

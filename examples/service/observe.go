@@ -18,7 +18,7 @@ import (
 // newExporter returns where figures go, and what Prometheus gets.
 func newExporter() (*metric.MeterProvider, http.Handler, error) {
 	registry := prometheus.NewRegistry()
-	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(registry))
+	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(registry), otelprometheus.WithoutScopeInfo())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -28,11 +28,11 @@ func newExporter() (*metric.MeterProvider, http.Handler, error) {
 
 // dashboard is for everybody who reaches the address to look at, and with a password for the admin to use.
 func (s *service) dashboard(password string) http.Handler {
-	cfg := dashboard.Config{Title: "Orders"}
+	cfg := dashboard.Config{Title: "Orders", ShowPayload: dashboard.PlainPayload} // nothing in orders is secret
 	if password == "" {
 		return dashboard.Handler(s.x, cfg)
 	}
-	cfg.Authorize = func(r *http.Request, _ dashboard.Verb) error {
+	cfg.Authorize = func(r *http.Request, _ dashboard.Action) error {
 		user, given, _ := r.BasicAuth()
 		if user != "admin" || subtle.ConstantTimeCompare([]byte(given), []byte(password)) != 1 {
 			return errors.New("only the admin may, who has the password")
