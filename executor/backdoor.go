@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/strandjobs/strand/executor/internal/backdoor"
@@ -17,6 +18,7 @@ func init() {
 			d.release()
 		}
 	}
+	backdoor.Settled = func(ctx context.Context, x any) error { return x.(*Executor).log.Settled(ctx) }
 	backdoor.Encode = func(queue, payload any) ([]byte, error) {
 		return queue.(interface{ encodeAny(any) ([]byte, error) }).encodeAny(payload)
 	}

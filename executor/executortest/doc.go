@@ -19,9 +19,10 @@
 //
 // Payloads are accepted at any time; workers take up jobs only inside of one of these
 // calls. So what is enqueued between two of them waits together, merges, and runs in the
-// same order each time as far as one id goes. What ran in what order among different
-// ids is the choice of the scheduler and the workers: Config.Workers: 1 has them run one
-// after the other.
+// same order each time as far as one id goes. In what order different ids run is the
+// choice of scheduler and workers: with one of Workers, one of Shards, and a millisecond
+// of sleep between the calls of Enqueue the jobs of a queue run one after the other,
+// oldest first.
 //
 //	UntilIdle   what is due now, with all that this enqueues; what is due later stays
 //	Advance     so much time passes, and what becomes due meanwhile runs

@@ -31,7 +31,7 @@ const maxCrashes = 10_000
 // after that, after the second, until the script comes to its end alive, which is
 // checked, too. After each kill a new process is begun on what is on the disk, runs all
 // jobs that are left, and is checked. The name of the subtest says after how many
-// commits it was, registering the queues included.
+// commits of the script it was.
 //
 // How many commits a script takes may vary by some, because calls at the same time share
 // them: each number is tried once.

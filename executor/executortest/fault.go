@@ -25,6 +25,7 @@ func (x *Executor) Kill() {
 	x.life.dead.Store(true)
 	x.image = x.disk.Kill(errKilled)
 	x.life.hold()
+	close(x.hurry)
 	x.record.signal()
 }
 
@@ -35,7 +36,7 @@ func (x *Executor) Kill() {
 func (x *Executor) Crash() {
 	x.t.Helper()
 	x.Kill()
-	x.end()
+	x.end(x.t.Fatalf)
 	x.mu.Lock()
 	x.disk = x.image
 	x.mu.Unlock()
@@ -60,7 +61,7 @@ func (x *Executor) Restart() {
 	if err := x.Executor.Stop(ctx); errors.Is(err, executor.ErrStuck) {
 		x.t.Fatalf("executortest: Restart: %v", err)
 	}
-	x.end()
+	x.end(x.t.Fatalf)
 	x.boot()
 }
 
@@ -111,17 +112,15 @@ func (x *Executor) FailCommit(err error) {
 // beforeCommit takes the time of a commit.
 func (x *Executor) beforeCommit() {
 	x.mu.Lock()
-	d := x.slow
-	if d > 0 {
-		x.busy++
-	}
+	d, hurry := x.slow, x.hurry
 	x.mu.Unlock()
 	if d <= 0 {
 		return
 	}
-	time.Sleep(d)
-	x.mu.Lock()
-	x.busy--
-	x.mu.Unlock()
-	x.record.signal()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-hurry:
+	}
 }

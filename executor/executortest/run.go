@@ -77,8 +77,8 @@ type Executor struct {
 	image *journal.Memory // what a kill has left; nil: the executor lives
 	life  *witness
 	slow  time.Duration
-	busy  int  // commits that take their time
-	fault bool // the test has asked for a failure
+	hurry chan struct{} // closed when no commit of this life takes its time any more
+	fault bool          // the test has asked for a failure
 }
 
 // Open opens an executor with the queues of setup, which may be nil, in a bubble that
@@ -130,7 +130,7 @@ func (x *Executor) boot() {
 	w.x = life
 	w.hold = func() { backdoor.Hold(life, true) }
 	x.mu.Lock()
-	x.Executor, x.life, x.image, x.fault = life, w, nil, false
+	x.Executor, x.life, x.image, x.fault, x.hurry = life, w, nil, false, make(chan struct{})
 	x.mu.Unlock()
 	x.disk.BeforeCommit(x.beforeCommit)
 	backdoor.Hold(life, true)
@@ -171,21 +171,27 @@ func (x *Executor) finish() {
 	if x.life.calls.Load() > 0 && !x.killed() {
 		x.t.Errorf("executortest: the test has ended, and these run:\n%s", x.stacks())
 	}
-	x.end()
+	x.end(x.t.Errorf)
 }
 
-// end ends the life without waiting for handlers, and reports those that don't return.
-func (x *Executor) end() {
+// end ends the contexts of the handlers and then the life, and reports handlers that
+// don't return.
+func (x *Executor) end(report func(format string, args ...any)) {
 	x.t.Helper()
 	over, cancel := context.WithCancel(context.Background())
 	cancel()
-	x.disk.BeforeCommit(nil)
+	x.mu.Lock()
+	x.slow = 0
+	if x.image == nil {
+		close(x.hurry)
+	}
+	x.mu.Unlock()
 	x.disk.Limit(0)
 	stuck := x.Executor.Stop(over)
 	for began := time.Now(); errors.Is(stuck, executor.ErrStuck) && x.life.calls.Load() > 0; {
 		x.wait()
 		if time.Since(began) >= x.cfg.Patience {
-			x.t.Errorf("executortest: %v on they still run, although their context has ended; no test can end them:\n%s",
+			report("executortest: %v on they still run, although their context has ended; no test can end them:\n%s",
 				time.Since(began), x.stacks())
 			return
 		}

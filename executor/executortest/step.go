@@ -77,33 +77,46 @@ func (x *Executor) release(call string) (hold func()) {
 	return func() { backdoor.Hold(life, true) }
 }
 
-// settle waits until no handler runs, and no commit is under way.
+// settle waits until no handler runs, and what they have done is on disk.
 func (x *Executor) settle() {
 	x.t.Helper()
-	quiet, seen := time.Now(), x.record.count()
-	for {
+	for quiet, seen := time.Now(), -1; ; {
 		x.wait()
 		x.checkRuns()
-		if n := x.record.count(); n != seen {
-			quiet, seen = time.Now(), n
+		n := x.record.count()
+		if n != seen {
+			quiet = time.Now()
 		}
+		idle := n == seen && !x.atWork()
+		seen = n
 		switch {
-		case x.over(), !x.atWork():
+		case x.over(), idle:
 			return
 		case time.Since(quiet) >= x.cfg.Patience:
 			x.t.Fatalf("executortest: %s: nothing has happened for %v, and these have not returned:\n%s", x.step, x.cfg.Patience, x.stacks())
+		case x.atWork():
+			x.pause(quiet, x.cfg.Patience)
+		default:
+			x.flush()
 		}
-		x.pause(quiet, x.cfg.Patience)
 	}
 }
 
-// atWork reports whether workers or the disk have something in hand.
+// flush waits for the disk. While that is full it may be for long, and it is not waited for.
+func (x *Executor) flush() {
+	patience := x.cfg.Patience
+	if errors.Is(x.Executor.Err(), executor.ErrFull) {
+		patience = min(patience, time.Second)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	_ = backdoor.Settled(ctx, x.Executor) // a journal that has failed says so itself
+}
+
+// atWork reports whether workers have something in hand.
 func (x *Executor) atWork() bool {
-	x.mu.Lock()
-	commits := x.busy
-	x.mu.Unlock()
 	stats, err := x.Executor.Stats(context.Background())
-	return commits > 0 || err == nil && stats.Busy > 0
+	return err == nil && stats.Busy > 0
 }
 
 // over reports whether the executor can't go on, as the test has asked for.
@@ -209,6 +222,9 @@ func (x *Executor) explain(queue, id string) string {
 	e, err := x.Executor.Explain(context.Background(), queue, id)
 	if err != nil {
 		return queue + "/" + id + ": " + err.Error()
+	}
+	if e.State == executor.JobUnknown {
+		return queue + "/" + id + " has no job"
 	}
 	return e.String()
 }

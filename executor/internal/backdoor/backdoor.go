@@ -5,7 +5,11 @@
 // here before a main function runs.
 package backdoor
 
-import "github.com/strandjobs/strand/journal"
+import (
+	"context"
+
+	"github.com/strandjobs/strand/journal"
+)
 
 // Witness hears of all that happens to jobs, on the goroutine that decides it, and so
 // before anybody else. Its methods must not block, nor keep what they are given a
@@ -27,6 +31,10 @@ var (
 	// Hold keeps the workers of an *executor.Executor from jobs, or lets them go on. A
 	// run that a worker has in hand goes on.
 	Hold func(x any, held bool)
+
+	// Settled waits until what an *executor.Executor has decided is on disk; on one that
+	// is full, until there is room.
+	Settled func(ctx context.Context, x any) error
 
 	// Encode is what the codec of an *executor.Queue makes of a payload.
 	Encode func(queue, payload any) ([]byte, error)

@@ -16,7 +16,7 @@ var errBoom = errors.New("boom")
 
 func seconds(int) time.Duration { return time.Second }
 
-func TestSmoke(t *testing.T) {
+func TestJourney(t *testing.T) {
 	var orders, mails *executor.Queue[string]
 	setup := func(x *executor.Executor) (err error) {
 		mails, err = executor.Handle(x, "mails", func(context.Context, executor.Job[string]) error { return nil }, executor.QueueConfig[string]{})
