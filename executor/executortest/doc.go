@@ -31,7 +31,7 @@
 //	Work        one payload, once: what came of it and what it has staged
 //
 // Time is the bubble's: it goes on when all goroutines in it wait, for a handler that
-// sleeps for example, and then at once to the next timer. It begins at midnight UTC on
+// sleeps for example, and then to the next timer. It begins at midnight UTC on
 // 2000-01-01. Between these calls a handler that was left running by Advance goes on
 // when the test sleeps.
 //
@@ -75,5 +75,8 @@
 //   - That a test that does not name an order sees the same one each time.
 //   - The speed of a disk: its commits take no time unless Slow says so.
 //
-// The package imports testing: it is for tests only.
+// # Census
+//
+// The package imports testing: it is for tests only. A test has one goroutine of its own
+// outside of the bubble, from the beginning of [Run] to its end, which sees that it goes on.
 package executortest

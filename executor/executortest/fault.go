@@ -12,7 +12,7 @@ import (
 var errKilled = errors.New("executortest: the process was killed")
 
 // Kill ends the process, as kill -9 does: what is on the disk at this moment is what
-// the next life finds, and what happens afterwards is not recorded. It may be called
+// the next life finds, and what handlers do afterwards is not recorded. It may be called
 // from any goroutine, from a handler for example, and once in a life. [Executor.Crash]
 // and [Executor.Restart] begin the next one; until then calls return ErrFailed when they
 // want something of the disk.

@@ -155,7 +155,7 @@ func TestSlowDisk(t *testing.T) {
 		_, err := orders.Enqueue(t.Context(), "1", "a")
 		require.NoError(t, err)
 		require.Equal(t, 7*time.Second, time.Since(began))
-		x.UntilIdle() // the result with its follow-up, and that one's
+		x.UntilIdle()                                                                       // the result with its follow-up, and that one's
 		require.InDelta(t, 21*time.Second, time.Since(began), float64(10*time.Millisecond)) // the journal waits for callers
 		x.RequireDone(mails, "1")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
