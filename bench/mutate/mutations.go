@@ -395,9 +395,9 @@ var mutations = []mutation{
 	{"a worker that goes on after the step", "executor/dispatcher.go", "if d.closed || d.held || len(d.ready) == 0", "if d.closed || len(d.ready) == 0", kits},
 	{"a killed process that still writes", "journal/internal/store/memory.go", "	if m.dead != nil {\n		return m.dead\n	}\n", "", kits},
 	{"idle before the disk is", "executor/executortest/step.go", "			x.flush()\n", "", kits},
-	{"an assertion that can't fail", "executor/executortest/require.go", "len(payloads) == 0 && len(mine) > 0 || len(payloads) > 0 && same", "len(mine) > 0", kits},
+	{"an assertion that can't fail", "executor/executortest/require.go", "len(payloads) == 0 && len(mine) > 0 || len(payloads) > 0 && same", "same || len(mine) > 0", kits},
 	{"merged into anything", "executor/executortest/require.go", "e.Position == payload.Position && e.Into == into.Position", "e.Position == payload.Position || e.Into > 0", kits},
-	{"a next life beside the last", "executor/executortest/run.go", "errors.Is(stuck, executor.ErrStuck) && x.life", "false && x.life", kits},
+	{"a next life beside the last", "executor/executortest/run.go", "errors.Is(stuck, executor.ErrStuck) && x.life", "errors.Is(stuck, errKilled) && x.life", kits},
 	{"what the last commit has accepted is not told", "executor/executortest/record.go", "	if e.Restored {", "	if e.Restored || w.dead.Load() {", kits},
 	{"a kill after the last commit only", "executor/executortest/everycrash.go", "now := left == 0", "now := left < 0", kits},
 }

@@ -56,6 +56,7 @@ func (x *Executor) Restart() {
 	if grace == 0 {
 		grace = 30 * time.Second
 	}
+	x.callAtEnd()
 	ctx, cancel := context.WithTimeout(context.Background(), max(grace, 0))
 	defer cancel()
 	if err := x.Executor.Stop(ctx); errors.Is(err, executor.ErrStuck) {

@@ -21,6 +21,30 @@ import (
 // restart. Its error fails the test.
 type Setup func(x *executor.Executor) error
 
+// lives are the executors under test, by themselves, with what is to be called when they
+// end: a setup function has no more than that at hand.
+var lives sync.Map // *executor.Executor → *[]func()
+
+// AtEnd has f called when the life of an executor ends, before it is stopped, and after
+// it was killed: for what a setup function starts beside the queues, such as a
+// cron.Cron, to be stopped. What was given last comes first. It is for setup functions
+// and for the goroutine of the test; on another executor it has no effect.
+func AtEnd(x *executor.Executor, f func()) {
+	if all, ok := lives.Load(x); ok {
+		list := all.(*[]func())
+		*list = append(*list, f)
+	}
+}
+
+// callAtEnd calls what AtEnd was given, once.
+func (x *Executor) callAtEnd() {
+	if all, ok := lives.LoadAndDelete(x.Executor); ok {
+		for _, f := range slices.Backward(*all.(*[]func())) {
+			f()
+		}
+	}
+}
+
 // Config of a test. The zero Config is usable.
 type Config struct {
 	// Executor is the configuration of the executor. Logger is by default the test's
@@ -100,8 +124,8 @@ func (c Config) open(t testing.TB, setup Setup, guard *guard) *Executor {
 	}
 	c.Executor.EventBuffer = max(c.Executor.EventBuffer, 0)
 	x := &Executor{t: t, cfg: c, setup: setup, guard: guard, record: newRecord(), disk: new(journal.Memory)}
-	x.boot()
 	t.Cleanup(x.finish)
+	x.boot()
 	return x
 }
 
@@ -134,6 +158,7 @@ func (x *Executor) boot() {
 	x.mu.Unlock()
 	x.disk.BeforeCommit(x.beforeCommit)
 	backdoor.Hold(life, true)
+	lives.Store(life, new([]func()))
 	if x.setup != nil {
 		if err := x.setup(life); err != nil {
 			x.t.Fatalf("executortest: setup: %v", err)
@@ -167,6 +192,9 @@ func (m mortal) WithGroup(name string) slog.Handler { return mortal{m.Handler.Wi
 // finish stops the executor at the end of the test.
 func (x *Executor) finish() {
 	x.t.Helper()
+	if x.Executor == nil {
+		return // it did not open
+	}
 	x.wait()
 	if x.life.calls.Load() > 0 && !x.killed() {
 		x.t.Errorf("executortest: the test has ended, and these run:\n%s", x.stacks())
@@ -187,6 +215,7 @@ func (x *Executor) end(report func(format string, args ...any)) {
 	}
 	x.mu.Unlock()
 	x.disk.Limit(0)
+	x.callAtEnd()
 	stuck := x.Executor.Stop(over)
 	for began := time.Now(); errors.Is(stuck, executor.ErrStuck) && x.life.calls.Load() > 0; {
 		x.wait()
