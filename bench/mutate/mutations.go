@@ -399,5 +399,6 @@ var mutations = []mutation{
 	{"merged into anything", "executor/executortest/require.go", "e.Position == payload.Position && e.Into == into.Position", "e.Position == payload.Position || e.Into > 0", kits},
 	{"a next life beside the last", "executor/executortest/run.go", "errors.Is(stuck, executor.ErrStuck) && x.life", "errors.Is(stuck, errKilled) && x.life", kits},
 	{"what the last commit has accepted is not told", "executor/executortest/record.go", "	if e.Restored {", "	if e.Restored || w.dead.Load() {", kits},
-	{"a kill after the last commit only", "executor/executortest/everycrash.go", "now := left == 0", "now := left < 0", kits},
+	{"a kill that does not come", "executor/executortest/everycrash.go", "left := commits\n", "left := commits + 1000*min(commits, 1)\n", kits},
+	{"any order", "executor/executortest/require.go", "return r.Queue+\"/\"+r.ID == name }", "return true }", kits},
 }

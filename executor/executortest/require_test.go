@@ -76,6 +76,7 @@ func TestAssertions(t *testing.T) {
 		fails(func() { x.RequireMerged(one, other) }, "merged were\n\tmails/twice: ")
 
 		holds(func() { x.RequireOrder("orders/ok", "orders/ok", "orders/fails", "orders/dies", "mails/twice") })
+		fails(func() { x.RequireOrder("orders/ok", "orders/ok", "orders/dies", "orders/fails", "mails/twice") })
 		fails(func() { x.RequireOrder("orders/ok") }, "orders/fails: c, attempt 1: failed: boom, again in 1s")
 
 		holds(func() { x.RequireFailed(orders, "fails", "boom") })
