@@ -166,7 +166,7 @@ func (r *eventReader) yield(yield func(Event, error) bool) {
 			return
 		}
 		for i := range got {
-			if r.over() || !yield(r.event(&got[i]), nil) {
+			if r.over() || !yield(eventOf(&got[i], r.life), nil) {
 				return
 			}
 		}
@@ -187,11 +187,11 @@ func (r *eventReader) over() bool {
 	}
 }
 
-func (r *eventReader) event(e *feed.Event[fact]) Event {
+func eventOf(e *feed.Event[fact], life uint64) Event {
 	v := &e.Value
 	return Event{
 		Number: e.Number, Time: time.Unix(0, v.at), Kind: EventKind(e.Kind), Queue: e.Source.Name, ID: v.id,
 		Position: v.position, Payloads: v.payloads, Attempt: v.attempt, Into: v.into,
-		Duration: v.duration, Delay: v.delay, Error: v.text, Done: v.done, Total: v.total, life: r.life,
+		Duration: v.duration, Delay: v.delay, Error: v.text, Done: v.done, Total: v.total, life: life,
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/strandjobs/strand/executor/internal/backdoor"
 	"github.com/strandjobs/strand/executor/internal/feed"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
@@ -19,6 +20,8 @@ type events struct {
 	feed *feed.Feed[fact] // nil: Config.EventBuffer says so
 	life uint64           // names the executor in tokens
 	self feed.Source      // of what is about no queue
+
+	witness backdoor.Witness // nil: none, as there is but in tests
 }
 
 func (e *events) init(size int) {
@@ -121,6 +124,9 @@ func (q *queue) tellAccepted(d *journal.Delivery) {
 		kind := EventAccepted
 		if e.Restored {
 			kind = EventRequeued
+		}
+		if w := q.x.events.witness; w != nil {
+			w.Accepted(q.name, &e)
 		}
 		told = append(told, feed.Event[fact]{Kind: uint8(kind), Value: fact{id: string(e.ID), at: now, position: uint64(ref.Position()), payloads: 1}})
 	}
