@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"strconv"
 
 	"github.com/strandjobs/strand/journal"
@@ -66,17 +67,31 @@ func inspect(_ context.Context, c *call) error {
 		return err
 	}
 	defer v.Close()
-	if err := c.figures(v); err != nil {
+	if err := c.figures(v.Info()); err != nil {
 		return err
 	}
 	if err := c.blocks(v, c.Bool("blocks")); err != nil {
 		return err
 	}
-	return c.censuses(v)
+	folds, err := c.folds(v, "", configs{"*": shard.Config{}})
+	if err != nil {
+		return err
+	}
+	buried := v.Buried()
+	return c.censuses(func(yield func(*census, error) bool) {
+		for f := range folds.all() {
+			n := f.census()
+			if n.Morgue = buried[f.number]; !yield(n, nil) {
+				return
+			}
+		}
+		if folds.err != nil {
+			yield(nil, folds.err)
+		}
+	})
 }
 
-func (c *call) figures(v *journal.View) error {
-	i := v.Info()
+func (c *call) figures(i journal.Info) error {
 	f := figures{
 		"journal", i.Format, i.UUID, i.Epoch, i.Next, i.Oldest, i.Newest, i.Blocks, i.Entries, i.Live,
 		i.Bytes, i.LiveBytes, i.Bytes - i.LiveBytes, i.Buried, i.Queues, i.FileBytes,
@@ -127,20 +142,17 @@ func (c *call) blocks(v *journal.View, all bool) error {
 	return t.end()
 }
 
-func (c *call) censuses(v *journal.View) error {
-	folds, err := c.folds(v, "", configs{"*": shard.Config{}})
-	if err != nil {
-		return err
-	}
+func (c *call) censuses(all iter.Seq2[*census, error]) error {
 	var t *table
 	if !c.json {
 		c.printf("\n")
 		t = c.output.table("QUEUE", "JOBS", "FRESH", "RETRYING", "HALTED", "DUE", "DELAYED", "PAYLOADS", "BYTES", "MORGUE")
 	}
-	buried := v.Buried()
-	for f := range folds.all() {
-		n := f.census()
-		if n.Morgue = buried[f.number]; c.json {
+	for n, err := range all {
+		if err != nil {
+			return err
+		}
+		if c.json {
 			if err := c.object(n); err != nil {
 				return err
 			}
@@ -149,8 +161,8 @@ func (c *call) censuses(v *journal.View) error {
 		t.row(show(n.Queue), strconv.Itoa(n.Jobs), strconv.Itoa(n.Fresh), strconv.Itoa(n.Retrying), strconv.Itoa(n.Halted),
 			strconv.Itoa(n.Due), strconv.Itoa(n.Delayed), strconv.Itoa(n.Payloads), bytesText(n.Bytes), strconv.Itoa(n.Morgue))
 	}
-	if c.json || folds.err != nil {
-		return folds.err
+	if c.json {
+		return nil
 	}
 	return t.end()
 }

@@ -19,6 +19,9 @@ import (
 const childEnv = "STRAND_TEST_CHILD"
 
 func TestMain(m *testing.M) {
+	if dir := os.Getenv(liveEnv); dir != "" {
+		liveChild(dir)
+	}
 	if dir := os.Getenv(childEnv); dir != "" {
 		child(dir)
 	}
