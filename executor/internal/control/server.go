@@ -52,6 +52,7 @@ type Server struct {
 	// Panicked is told of a handler that did.
 	Panicked func(v any, stack []byte)
 
+	crowd          *crowd
 	calls, streams chan struct{}
 	http           http.Server
 	ctx            context.Context
@@ -64,11 +65,14 @@ func (s *Server) Serve(l net.Listener) {
 	s.calls, s.streams = make(chan struct{}, MaxCalls), make(chan struct{}, MaxStreams)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.done = make(chan struct{})
-	crowd := newCrowd(MaxConnections)
+	s.crowd = newCrowd(MaxConnections)
 	s.http = http.Server{
-		Handler:           http.HandlerFunc(s.serve),
-		BaseContext:       func(net.Listener) context.Context { return s.ctx },
-		ConnState:         crowd.note,
+		Handler:     http.HandlerFunc(s.serve),
+		BaseContext: func(net.Listener) context.Context { return s.ctx },
+		ConnState:   s.crowd.note,
+		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
+			return context.WithValue(ctx, connKey{}, conn)
+		},
 		ReadHeaderTimeout: sayTime, ReadTimeout: sayTime, IdleTimeout: 30 * time.Second,
 		MaxHeaderBytes: 8 << 10,
 		ErrorLog:       log.New(io.Discard, "", 0), // what clients do wrong is theirs
@@ -86,7 +90,16 @@ func (s *Server) Close() {
 	<-s.done
 }
 
+// connKey finds the connection of a request in its context.
+type connKey struct{}
+
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	body, err := read(w, r) // first of all: who says half of something is in nobody's way
+	if err != nil {
+		fail(w, http.StatusBadRequest, &Failure{Message: err.Error()})
+		return
+	}
+	s.crowd.said(r.Context().Value(connKey{}).(net.Conn))
 	verb, ours := cutVersion(r.URL.Path)
 	answer, stream := s.Verbs[verb], s.Streams[verb]
 	switch {
@@ -97,9 +110,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	case r.Method != http.MethodPost:
 		fail(w, http.StatusMethodNotAllowed, &Failure{Message: fmt.Sprintf("the method is %.20q, it must be POST", r.Method)})
 	case stream != nil:
-		s.enter(w, s.streams, func() { s.stream(w, r, stream) })
+		s.enter(w, s.streams, func() { s.stream(w, r, body, stream) })
 	default:
-		s.enter(w, s.calls, func() { s.answer(w, r, answer) })
+		s.enter(w, s.calls, func() { s.answer(w, r, body, answer) })
 	}
 }
 
@@ -123,16 +136,11 @@ func (s *Server) enter(w http.ResponseWriter, room chan struct{}, f func()) {
 }
 
 // answer sends what a handler returns: all of it is there before the first byte goes.
-func (s *Server) answer(w http.ResponseWriter, r *http.Request, f Handler) {
-	body, err := read(w, r)
-	if err != nil {
-		fail(w, http.StatusBadRequest, &Failure{Message: err.Error()})
-		return
-	}
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, body func(v any) error, f Handler) {
 	ctx, cancel := context.WithTimeout(r.Context(), CallTime)
 	defer cancel()
 	var v any
-	err = s.contained(func() (err error) { v, err = f(ctx, body); return err })
+	err := s.contained(func() (err error) { v, err = f(ctx, body); return err })
 	var text []byte
 	if err == nil {
 		text, err = json.Marshal(v)
@@ -146,12 +154,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, f Handler) {
 	_, _ = w.Write(text) // a reader that has gone needs no answer
 }
 
-func (s *Server) stream(w http.ResponseWriter, r *http.Request, f Stream) {
-	body, err := read(w, r)
-	if err != nil {
-		fail(w, http.StatusBadRequest, &Failure{Message: err.Error()})
-		return
-	}
+func (s *Server) stream(w http.ResponseWriter, r *http.Request, body func(v any) error, f Stream) {
 	sent := false
 	flush := http.NewResponseController(w).Flush
 	lines := json.NewEncoder(w)
@@ -165,7 +168,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, f Stream) {
 		}
 		return flush()
 	}
-	err = s.contained(func() error { return f(r.Context(), body, send) })
+	err := s.contained(func() error { return f(r.Context(), body, send) })
 	if err != nil && !sent {
 		s.refuse(w, err)
 	}
