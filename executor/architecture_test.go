@@ -32,7 +32,7 @@ var arrows = []struct {
 	{"journal/...", []string{"journal", "journal/..."}},
 	{"shard", []string{"actor", "journal", "lock"}},
 	{"executor", []string{"actor", "journal", "lock", "shard"}},
-	{"executor/cmd/...", []string{"journal", "shard", "executor/internal/control"}}, // a main package that folds a log as a shard does, and calls a process
+	{"executor/cmd/...", []string{"journal", "shard", "executor/internal/control", "executor/internal/pausekey"}}, // a main package that folds a log as a shard does, and calls a process
 	{"executor/...", []string{"executor", "executor/...", "journal", "lock"}},
 	{"bench/...", []string{"actor", "bench/...", "executor", "executor/...", "journal", "lock", "shard"}},
 	{"bench", []string{"actor", "bench/...", "executor", "executor/...", "journal", "lock", "shard"}},

@@ -50,7 +50,7 @@ func (c *controls) queues(ctx context.Context) ([]control.Queue, error) {
 		q := known[name]
 		list = append(list, control.Queue{
 			Name: []byte(name), Number: number, Registered: q.Registered, Unclaimed: q.Unclaimed, Dead: q.Dead,
-			Jobs: q.Jobs, Payloads: q.Payloads, Retrying: q.Retrying, Halted: q.Halted, Bytes: int64(q.Backlog.Bytes),
+			Jobs: q.Jobs, Payloads: q.Payloads, Retrying: q.Retrying, Halted: q.Halted,
 			Running: q.Running, Parked: q.Parked, Paused: q.Paused, Lag: int64(q.Lag),
 		})
 	}
@@ -95,12 +95,15 @@ func (c *controls) status(ctx context.Context, _ control.None) (control.Status, 
 		return control.Status{}, err
 	}
 	a := control.Status{
-		Workers: s.Workers, Busy: s.Busy, Stuck: s.Stuck, Paused: s.Paused, Payloads: s.Backlog.Payloads, CommitAge: int64(s.Journal.CommitAge),
+		Workers: s.Workers, Busy: s.Busy, Stuck: s.Stuck, Paused: s.Paused, CommitAge: int64(s.Journal.CommitAge),
 	}
 	if err := c.x.Err(); err != nil {
 		a.Trouble = err.Error()
 	}
 	a.Queues, err = c.queues(ctx)
+	for i := range a.Queues {
+		a.Payloads += a.Queues[i].Payloads
+	}
 	return a, err
 }
 

@@ -204,11 +204,11 @@ says that orders is one of Handle, and -shape '*=events' that all others are. Gi
 		usage: "end jobs of a running executor for good",
 	},
 	{
-		name: "pause", args: "DIR [QUEUE [ID...]]", least: 1, most: -1, do: onlyLive, live: pauses(true),
-		usage: "keep a running executor, a queue or ids of it from running jobs, also after a restart",
+		name: "pause", args: "DIR [QUEUE [ID...]]", least: 1, most: -1, do: pause(true), live: pauses(true),
+		usage: "keep an executor, a queue or ids of it from running jobs, also after a restart",
 	},
 	{
-		name: "resume", args: "DIR [QUEUE [ID...]]", least: 1, most: -1, do: onlyLive, live: pauses(false),
+		name: "resume", args: "DIR [QUEUE [ID...]]", least: 1, most: -1, do: pause(false), live: pauses(false),
 		usage: "let go on what was paused",
 	},
 }

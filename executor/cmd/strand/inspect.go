@@ -52,7 +52,7 @@ type census struct {
 	Queue    text   `json:"queue"`
 	Jobs     int    `json:"jobs"`
 	Payloads int    `json:"payloads"`
-	Bytes    int64  `json:"bytes"`
+	Bytes    *int64 `json:"bytes,omitempty"` // nil: a process does not count them
 	Fresh    int    `json:"fresh"`
 	Retrying int    `json:"retrying"`
 	Halted   int    `json:"halted"`
@@ -159,7 +159,7 @@ func (c *call) censuses(all iter.Seq2[*census, error]) error {
 			continue
 		}
 		t.row(show(n.Queue), strconv.Itoa(n.Jobs), strconv.Itoa(n.Fresh), strconv.Itoa(n.Retrying), strconv.Itoa(n.Halted),
-			strconv.Itoa(n.Due), strconv.Itoa(n.Delayed), strconv.Itoa(n.Payloads), bytesText(n.Bytes), strconv.Itoa(n.Morgue))
+			strconv.Itoa(n.Due), strconv.Itoa(n.Delayed), strconv.Itoa(n.Payloads), sizeText(n.Bytes), strconv.Itoa(n.Morgue))
 	}
 	if c.json {
 		return nil
@@ -167,11 +167,18 @@ func (c *call) censuses(all iter.Seq2[*census, error]) error {
 	return t.end()
 }
 
+func sizeText(bytes *int64) string {
+	if bytes == nil {
+		return "-"
+	}
+	return bytesText(*bytes)
+}
+
 // census counts what is in f, whose runs have all payloads of their job.
 func (f *fold) census() *census {
 	o := f.left()
 	return &census{
-		Type: "queue", Queue: text(f.queue), Jobs: o.Fresh + o.Retrying + o.Halted, Payloads: f.core.Counts().Payloads, Bytes: f.bytes,
+		Type: "queue", Queue: text(f.queue), Jobs: o.Fresh + o.Retrying + o.Halted, Payloads: f.core.Counts().Payloads, Bytes: &f.bytes,
 		Fresh: o.Fresh, Retrying: o.Retrying, Halted: o.Halted, Due: o.Due, Delayed: o.Delayed,
 	}
 }

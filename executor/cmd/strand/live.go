@@ -19,8 +19,14 @@ var errAtRest = errors.New("it works only on a journal at rest")
 // errNotRunning is a command that needs a process.
 var errNotRunning = errors.New("no process has the journal open")
 
+// answerTime is how long a process may take for an answer, and helloTime for the first.
+const (
+	answerTime = 2 * time.Minute
+	helloTime  = 10 * time.Second
+)
+
 func timeoutFlag() cli.Flag {
-	return &cli.DurationFlag{Name: "timeout", Value: 2 * time.Minute, Usage: "how long a process that has the journal open may take for one answer"}
+	return &cli.DurationFlag{Name: "timeout", Value: answerTime, Usage: "how long a process that has the journal open may take for one answer"}
 }
 
 // live is a call to the process that has the journal open.
@@ -36,11 +42,10 @@ func (v verb) call(ctx context.Context, c *call) error {
 	if !ok || c.Buffered() > 0 { // it was opened while we were at it
 		return err
 	}
-	client := control.Connect(c.Args().First(), c.Duration("timeout"))
-	defer client.Close()
-	wait, cancel := context.WithTimeout(ctx, 10*time.Second)
-	hello, failed := control.Call[control.Hello](wait, client, control.VerbHello, control.None{})
-	cancel()
+	dir := c.Args().First()
+	first := control.Connect(dir, helloTime)
+	defer first.Close()
+	hello, failed := control.Call[control.Hello](ctx, first, control.VerbHello, control.None{})
 	switch {
 	case errors.Is(failed, control.ErrNobody):
 		return err
@@ -51,6 +56,8 @@ func (v verb) call(ctx context.Context, c *call) error {
 	case v.live == nil:
 		return fmt.Errorf("%w: strand %s: %w", err, v.name, errAtRest)
 	}
+	client := control.Connect(dir, c.Duration("timeout"))
+	defer client.Close()
 	return v.live(ctx, &live{c, client})
 }
 

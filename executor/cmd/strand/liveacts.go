@@ -44,7 +44,11 @@ func acts(verb string) func(context.Context, *live) error {
 		case l.Bool("failed"):
 			act.Do = control.DoDeleteFailed
 		}
-		if _, err := l.of(ctx, queue); err != nil {
+		_, names, err := l.status(ctx)
+		if err == nil {
+			err = knownQueue(names, queue)
+		}
+		if err != nil {
 			return err
 		}
 		one, many, done := "payload", "payloads", map[string]string{"run": "made due", "cancel": "canceled", "delete": "deleted"}[verb]
@@ -91,6 +95,9 @@ func (l *live) act(ctx context.Context, a control.Act) (int, error) {
 
 // partly says what was done before it went wrong.
 func partly(n int, one, done string, err error) error {
+	if n == 0 {
+		return err
+	}
 	return fmt.Errorf("%s %s, and then: %w", count(n, one, one+"s"), done, err)
 }
 
@@ -98,32 +105,25 @@ func partly(n int, one, done string, err error) error {
 func pauses(on bool) func(context.Context, *live) error {
 	return func(ctx context.Context, l *live) error {
 		queue := l.Args().Get(1)
-		if queue != "" || l.Args().Len() > 1 {
-			if _, err := l.of(ctx, queue); err != nil {
+		if l.Args().Len() > 1 {
+			_, names, err := l.status(ctx)
+			if err == nil {
+				err = knownQueue(names, queue)
+			}
+			if err != nil {
 				return err
 			}
 		}
-		what, done, n := "the executor is", map[bool]string{true: "paused", false: "resumed"}[on], 0
-		ids := l.Args().Slice()[min(l.Args().Len(), 2):]
-		for _, some := range inPieces(ids) {
+		n := 0
+		for _, some := range inPieces(l.Args().Slice()[min(l.Args().Len(), 2):]) {
 			did, err := ask[control.Affected](ctx, l, control.VerbPause, control.Pause{On: on, Queue: []byte(queue), IDs: some})
 			if err == nil && did.Trouble != "" {
 				err = errors.New(did.Trouble)
 			}
 			if n += did.N; err != nil {
-				return partly(n, "id", done, err)
+				return partly(n, "id", "done", err)
 			}
 		}
-		if l.json {
-			return l.object(acted{map[bool]string{true: "pause", false: "resume"}[on], done, n})
-		}
-		switch {
-		case len(ids) > 0:
-			what = count(n, "id was", "ids were")
-		case queue != "":
-			what = "queue " + show([]byte(queue)) + " is"
-		}
-		l.printf("%s %s\n", what, done)
-		return nil
+		return l.paused(n, on)
 	}
 }

@@ -32,7 +32,7 @@ func inspectLive(ctx context.Context, l *live) error {
 	err = l.censuses(func(yield func(*census, error) bool) {
 		for _, q := range i.Queues {
 			if !yield(&census{
-				Type: "queue", Queue: q.Name, Jobs: q.Jobs, Payloads: q.Payloads, Bytes: q.Bytes, Fresh: q.Jobs - q.Retrying - q.Halted,
+				Type: "queue", Queue: q.Name, Jobs: q.Jobs, Payloads: q.Payloads, Fresh: q.Jobs - q.Retrying - q.Halted,
 				Retrying: q.Retrying, Halted: q.Halted, Due: q.Due, Delayed: q.Jobs - q.Halted - q.Due, Morgue: q.Dead,
 			}, nil) {
 				return

@@ -63,7 +63,6 @@ type Queue struct {
 	Retrying   int    `json:"retrying"` // not those that are halted
 	Halted     int    `json:"halted"`
 	Due        int    `json:"due"` // of those that are not halted; only of VerbInspect
-	Bytes      int64  `json:"bytes"`
 
 	Running int   `json:"running"`
 	Parked  int   `json:"parked"`
