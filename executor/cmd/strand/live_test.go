@@ -20,9 +20,6 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// liveEnv makes the test binary a process that has a journal open and can be asked.
-const liveEnv = "STRAND_TEST_LIVE"
-
 // liveChild registers the queues of an office, and runs what is in "errands", whose
 // handlers do not return.
 func liveChild(dir string) {
