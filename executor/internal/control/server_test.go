@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -45,9 +46,7 @@ func serve(t *testing.T, verbs map[string]Handler) (dir string, s *Server) {
 			return nil
 		},
 	}}
-	for name, verb := range verbs {
-		s.Verbs[name] = verb
-	}
+	maps.Copy(s.Verbs, verbs)
 	s.Serve(listen(t, dir))
 	t.Cleanup(s.Close)
 	return dir, s
