@@ -132,10 +132,10 @@ func jobLive(ctx context.Context, l *live) error {
 	if err != nil {
 		return err
 	}
-	if err := l.aside(queues); err == nil && found+n == 0 {
+	if found+n == 0 && (queues[0].Registered || queues[0].Unclaimed == 0) {
 		return usage("queue %q has no job %q, neither waiting nor in the morgue", queue, id)
 	}
-	return nil
+	return l.aside(queues)
 }
 
 // detail prints everything about a job.

@@ -22,6 +22,9 @@ const connectTime = 2 * time.Second
 // busyTime is how long a client tries again while others are at it.
 const busyTime = 3 * time.Second
 
+// maxAnswer is more than a page has, with the largest payload there can be.
+const maxAnswer = 512 << 20
+
 // Client talks to the executor that has a journal. One goroutine uses it.
 type Client struct {
 	http http.Client
@@ -56,7 +59,7 @@ func Call[A any](ctx context.Context, c *Client, verb string, request any) (answ
 		return answer, err
 	}
 	defer body.Close()
-	if err := json.NewDecoder(body).Decode(&answer); err != nil {
+	if err := json.NewDecoder(io.LimitReader(body, maxAnswer)).Decode(&answer); err != nil {
 		return answer, told(ctx, fmt.Errorf("the answer to %s: %w", verb, err))
 	}
 	return answer, nil
