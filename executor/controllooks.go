@@ -89,22 +89,44 @@ func (c *controls) census(ctx context.Context, to *control.Queue) error {
 	return nil
 }
 
+// silence is how long status waits for the shards.
+const silence = 2 * time.Second
+
+// status answers also when no shard does, or the disk does not: then somebody asks.
 func (c *controls) status(ctx context.Context, _ control.None) (control.Status, error) {
-	s, err := c.x.Stats(ctx)
-	if err != nil {
-		return control.Status{}, err
-	}
-	a := control.Status{
-		Workers: s.Workers, Busy: s.Busy, Stuck: s.Stuck, Paused: s.Paused, CommitAge: int64(s.Journal.CommitAge),
-	}
-	if err := c.x.Err(); err != nil {
+	x := c.x
+	a := control.Status{Stuck: int(x.watchdog.stuck.Load()), CommitAge: int64(x.log.CommitAge())}
+	a.Workers, a.Busy = x.dispatcher.load()
+	a.Paused, _ = x.pauses.of("")
+	if err := x.Err(); err != nil {
 		a.Trouble = err.Error()
 	}
-	a.Queues, err = c.queues(ctx)
+	short, cancel := context.WithTimeout(ctx, silence)
+	defer cancel()
+	var err error
+	if a.Queues, err = c.queues(short); err != nil {
+		a.Queues, a.Silent = c.names(), err.Error()
+	}
 	for i := range a.Queues {
 		a.Payloads += a.Queues[i].Payloads
 	}
-	return a, err
+	return a, nil
+}
+
+// names are the queues without what their shards count.
+func (c *controls) names() (list []control.Queue) {
+	registered := make(map[string]bool)
+	for _, q := range c.x.registered() {
+		registered[q.name] = true
+	}
+	for name, number := range c.x.log.Queues() {
+		all, one := c.x.pauses.of(name)
+		list = append(list, control.Queue{
+			Name: []byte(name), Number: number, Registered: registered[name], Dead: c.x.log.Buried(number), Paused: all || one,
+		})
+	}
+	slices.SortFunc(list, func(a, b control.Queue) int { return slices.Compare(a.Name, b.Name) })
+	return list
 }
 
 func (c *controls) explain(ctx context.Context, one control.One) (control.Explanation, error) {

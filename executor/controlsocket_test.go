@@ -144,6 +144,35 @@ func TestStopAndTheControlSocket(t *testing.T) {
 	}
 }
 
+// While a shard hears nothing, it is said how the rest is, and what runs.
+func TestStatusWithoutShards(t *testing.T) {
+	x, dir := listening(t)
+	began, release := make(chan struct{}), make(chan struct{})
+	q := handle(t, x, "q", func(context.Context, executor.Merged[string]) error {
+		close(began)
+		<-release
+		return nil
+	}, executor.QueueConfig[string]{})
+	start(t, x)
+	enqueue(t, q, "slow", "x")
+	<-began
+	letGo := x.HoldShards("q")
+	s, err := asked[control.Status](t, dir, control.VerbStatus, control.None{})
+	require.NoError(t, err)
+	require.Equal(t, "context deadline exceeded", s.Silent)
+	require.Equal(t, []control.Queue{{Name: []byte("q"), Number: s.Queues[0].Number, Registered: true}}, s.Queues)
+	require.Equal(t, [2]int{5, 1}, [2]int{s.Workers, s.Busy})
+	list, err := asked[control.RunningList](t, dir, control.VerbRunning, control.RunningQuery{Queue: []byte("q")})
+	require.NoError(t, err)
+	require.Equal(t, "slow", string(list.Running[0].Jobs[0].ID))
+	letGo()
+	close(release)
+	s, err = asked[control.Status](t, dir, control.VerbStatus, control.None{})
+	require.NoError(t, err)
+	require.Empty(t, s.Silent)
+	stop(t, x)
+}
+
 // What makes no sense gets an error, and the executor goes on.
 func TestHostileControlRequests(t *testing.T) {
 	x, dir := listening(t)

@@ -23,6 +23,7 @@ type health struct {
 	Paused    bool   `json:"paused"`
 	Payloads  int    `json:"payloads"`
 	CommitAge int64  `json:"commit_age_ns"`
+	Silent    text   `json:"silent,omitempty"` // why there are no figures of queues
 }
 
 // queueHealth is how one of its queues is.
@@ -45,10 +46,13 @@ func statusLive(ctx context.Context, l *live) error {
 		return err
 	}
 	if l.json {
-		if err := l.object(health{"status", text(s.Trouble), s.Workers, s.Busy, s.Stuck, s.Paused, s.Payloads, s.CommitAge}); err != nil {
+		if err := l.object(health{"status", text(s.Trouble), s.Workers, s.Busy, s.Stuck, s.Paused, s.Payloads, s.CommitAge, text(s.Silent)}); err != nil {
 			return err
 		}
 		for _, q := range s.Queues {
+			if s.Silent != "" {
+				break
+			}
 			if err := l.object(queueHealth{"queue", q.Name, q.Registered, q.Paused, q.Jobs, q.Running, q.Parked, q.Halted, q.Dead, q.Lag}); err != nil {
 				return err
 			}
@@ -67,6 +71,10 @@ func statusLive(ctx context.Context, l *live) error {
 	t.row("commit", "under way for "+span(time.Duration(s.CommitAge)))
 	if err := t.end(); err != nil {
 		return err
+	}
+	if s.Silent != "" {
+		l.printf("\nThe shards do not say how the queues are: %s. strand running DIR -stack asks none of them.\n", tame(s.Silent))
+		return nil
 	}
 	l.printf("\n")
 	t = l.table("QUEUE", "PAUSED", "JOBS", "RUNNING", "PARKED", "HALTED", "LAG", "MORGUE")
@@ -118,9 +126,6 @@ type inHand struct {
 const mostRunning = 1000
 
 func runningLive(ctx context.Context, l *live) error {
-	if _, err := l.of(ctx, l.String("queue")); err != nil {
-		return err
-	}
 	list, err := ask[control.RunningList](ctx, l, control.VerbRunning, control.RunningQuery{
 		Queue: []byte(l.String("queue")), Stacks: l.Bool("stack"), Limit: min(l.limit(), mostRunning),
 	})
@@ -215,9 +220,6 @@ type reason struct {
 
 func explainLive(ctx context.Context, l *live) error {
 	queue, id := []byte(l.Args().Get(1)), []byte(l.Args().Get(2))
-	if _, err := l.of(ctx, string(queue)); err != nil {
-		return err
-	}
 	e, err := ask[control.Explanation](ctx, l, control.VerbExplain, control.One{Queue: queue, ID: id})
 	if err != nil {
 		return err

@@ -79,6 +79,7 @@ type Status struct {
 	Paused    bool    `json:"paused"` // the executor
 	Payloads  int     `json:"payloads"`
 	CommitAge int64   `json:"commit_age"` // ns
+	Silent    string  `json:"silent"`     // why shards did not say how the queues are; "": they did
 	Queues    []Queue `json:"queues"`
 }
 
