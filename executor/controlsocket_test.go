@@ -122,7 +122,7 @@ func TestStopAndTheControlSocket(t *testing.T) {
 	<-began
 	stopped := make(chan error, 1)
 	go func() { stopped <- x.Stop(context.Background()) }()
-	require.Eventually(t, func() bool { return x.Err() != nil }, time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return x.Err() != nil }, 10*time.Second, time.Millisecond)
 	list, err := asked[control.RunningList](t, dir, control.VerbRunning, control.RunningQuery{Stacks: true, Limit: 10})
 	require.NoError(t, err)
 	require.Contains(t, list.Running[0].Stack, "TestStopAndTheControlSocket")
