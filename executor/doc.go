@@ -57,7 +57,8 @@
 //     handler, in the morgue with the other dead letters (also by [Cancel]), from
 //     where a person can put it back in its place, or merged: an equal one of its
 //     id runs in its stead. The [Receipt] says so when that is known as the payload
-//     is accepted; when it is replaced later, [QueueStats] counts it (Replaced).
+//     is accepted; when it is replaced later, [QueueStats] counts it (Replaced), as
+//     it does what a person deletes, and dead letters beyond a [MorgueRetention].
 //  4. A bad job hurts only its own id, and with [Handle] a bad payload only those
 //     behind it: what was done before it stays done, and its retries, its burial
 //     and its reason are its own. Errors, panics and Goexit of a handler, a codec

@@ -15,10 +15,11 @@ import (
 // now on.
 type EventFilter struct {
 	// Queues are the names of registered queues. Default: all, also those that are
-	// registered later.
+	// registered later, and what is about none of them.
 	Queues []string
 
-	// Kinds of events. Default: all.
+	// Kinds of events. Default: all but EventCommitted, of which there may be
+	// thousands a second.
 	Kinds []EventKind
 
 	// After is the [Event.Token] of the last event that the reader has had: it goes
@@ -130,7 +131,7 @@ func (x *Executor) wanted(f EventFilter) (want feed.Filter, err error) {
 		want.Kinds |= feed.Of(uint8(k))
 	}
 	if len(f.Kinds) == 0 {
-		want.Kinds = ^feed.Kinds(0)
+		want.Kinds = ^kindsOf(EventCommitted)
 	}
 	for _, name := range f.Queues {
 		q, err := x.lookup(name)

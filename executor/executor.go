@@ -185,7 +185,7 @@ func open(dir string, cfg Config, openLog func(journal.Config) (*journal.Log, er
 	ctx := context.WithValue(&x.inherited, handlerKey{}, x)
 	x.handlers, x.cancel = context.WithCancelCause(ctx)
 	x.actors = actor.New(actor.Config{Logger: cfg.Logger, OnFailure: x.fail})
-	x.log, err = openLog(journal.Config{Deliver: x.deliver, Failed: x.fail,
+	x.log, err = openLog(journal.Config{Deliver: x.deliver, Failed: x.fail, Committed: x.events.tellCommitted,
 		MemoryBudget: cfg.MemoryBudget, Logger: cfg.Logger})
 	if err != nil {
 		return nil, err

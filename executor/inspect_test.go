@@ -39,6 +39,8 @@ func inOrder(o executor.JobOrder) func(a, b executor.JobInfo) int {
 		switch o {
 		case executor.OrderDue:
 			return cmp.Or(a.Due.Compare(b.Due), strings.Compare(a.ID, b.ID))
+		case executor.OrderPayloads:
+			return cmp.Or(cmp.Compare(a.Payloads, b.Payloads), strings.Compare(a.ID, b.ID))
 		case executor.OrderAttempt:
 			return cmp.Or(cmp.Compare(a.Attempt, b.Attempt), a.Due.Compare(b.Due), strings.Compare(a.ID, b.ID))
 		}
@@ -136,7 +138,7 @@ func TestLowkiq_L19_JobsInAllOrdersAndDirections(t *testing.T) {
 	bubbles(t, 3, 19, func(t *testing.T, r *rand.Rand) {
 		l := newLister(t, r)
 		l.fill()
-		for _, order := range []executor.JobOrder{executor.OrderNone, executor.OrderID, executor.OrderDue, executor.OrderAttempt} {
+		for _, order := range []executor.JobOrder{executor.OrderNone, executor.OrderID, executor.OrderDue, executor.OrderAttempt, executor.OrderPayloads} {
 			for _, descending := range []bool{false, true}[:1+min(int(order), 1)] {
 				query := executor.JobQuery{Queue: "q", Order: order, Descending: descending, Limit: 1 + r.IntN(9)}
 				seen := make(map[string]int)

@@ -28,6 +28,9 @@ const (
 	// OrderAttempt: by the attempt that runs or comes next, then by due time and
 	// id.
 	OrderAttempt
+	// OrderPayloads: by how many payloads the job has, and by id where these are
+	// equal; Descending begins with the hottest ids.
+	OrderPayloads
 )
 
 // What a page of a list has.
@@ -158,8 +161,8 @@ func newJobList(q *queue, query JobQuery) (*jobList, error) {
 	if err := errorsOf(l.want(query.States), query.Filter.check()); err != nil {
 		return nil, err
 	}
-	if query.Order > OrderAttempt {
-		return nil, fmt.Errorf("%w: Order is %d, the last one is OrderAttempt, %d", ErrInvalidQuery, query.Order, OrderAttempt)
+	if query.Order > OrderPayloads {
+		return nil, fmt.Errorf("%w: Order is %d, the last one is OrderPayloads, %d", ErrInvalidQuery, query.Order, OrderPayloads)
 	}
 	if query.Order == OrderNone && query.Descending {
 		return nil, fmt.Errorf("%w: Descending has no meaning with OrderNone; set an Order", ErrInvalidQuery)
@@ -287,6 +290,8 @@ func (l *jobList) key(v *shard.View) listing.Key {
 		return listing.Key{First: v.Due, ID: v.ID}
 	case OrderAttempt:
 		return listing.Key{First: int64(v.Retry), Second: v.Due, ID: v.ID}
+	case OrderPayloads:
+		return listing.Key{First: int64(v.Payloads), ID: v.ID}
 	}
 	return listing.Key{ID: v.ID}
 }

@@ -35,14 +35,18 @@ type JournalStats struct {
 	HeldBytes int    // of entries that are in memory; see Config.MemoryBudget
 	ReadBacks uint64 // how often the disk was read for entries that are not in memory
 
-	CommitAge time.Duration // how long the disk has been at the commit that it is at; 0: it is at none
+	CommitAge  time.Duration // how long the disk has been at the commit that it is at; 0: it is at none
+	Commits    uint64        // since Open
+	CommitTime time.Duration // that the disk took for them together
+	LastCommit time.Time     // when the last of them ended; zero: there was none
 }
 
 func (x *Executor) journalStats() JournalStats {
 	s := x.log.Stats()
 	return JournalStats{
 		UUID: s.UUID, Epoch: s.Epoch, Next: uint64(s.Next), Bytes: s.Bytes, LiveBytes: s.LiveBytes,
-		HeldBytes: s.HeldBytes, ReadBacks: s.ReadBacks, CommitAge: s.CommitAge,
+		HeldBytes: s.HeldBytes, ReadBacks: s.ReadBacks, CommitAge: s.CommitAge, Commits: s.Commits, CommitTime: s.CommitTime,
+		LastCommit: s.LastCommit,
 	}
 }
 

@@ -207,7 +207,19 @@ func (l *Log) write(b *openBlock, t *store.Transaction) bool {
 
 func (l *Log) commit(t *store.Transaction) error {
 	defer l.busy()()
-	return l.store.Commit(t)
+	began := time.Now()
+	if err := l.store.Commit(t); err != nil {
+		return err
+	}
+	ended := time.Now()
+	took := ended.Sub(began)
+	l.commits.Add(1)
+	l.commitTime.Add(int64(took))
+	l.lastCommit.Store(int64(ended.Sub(l.born)))
+	if l.cfg.Committed != nil {
+		l.cfg.Committed(took)
+	}
+	return nil
 }
 
 // busy notes that the disk is at work, until the function that it returns is

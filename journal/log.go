@@ -29,6 +29,11 @@ type Config struct {
 	// failed and the log stops. Nil: Err is the only sign.
 	Failed func(error)
 
+	// Committed is called with how long the disk took for a commit, from the
+	// goroutine that made it, before what it holds is delivered: a delivery waits
+	// for it. Nil: only the totals of Stats tell.
+	Committed func(took time.Duration)
+
 	// MaxBlockBytes is where Append starts to wait for the committer instead of
 	// making the open block larger. One call's entries go into one
 	// block. Default 4 MiB; below zero it is the most that a block can have, a GiB.
@@ -89,6 +94,10 @@ type Log struct {
 
 	born  time.Time    // when its opening began
 	began atomic.Int64 // when the disk began with what it does now: ns after born, and one; 0: nothing
+
+	commits    atomic.Uint64
+	commitTime atomic.Int64 // of all of them, ns
+	lastCommit atomic.Int64 // its end: ns after born
 
 	upkeep upkeep
 

@@ -215,16 +215,24 @@ type Stats struct {
 	Since     time.Time // when this process locked the journal
 	UUID      string    // of the journal and its copies; empty in memory, and for one from before there was one
 
-	CommitAge time.Duration // of the commit that the disk is at; see [Log.CommitAge]
+	CommitAge  time.Duration // of the commit that the disk is at; see [Log.CommitAge]
+	Commits    uint64        // since the log was opened
+	CommitTime time.Duration // that the disk took for them together
+	LastCommit time.Time     // when the last of them ended; zero: there was none
 }
 
 // Stats returns the figures of the log now.
 func (l *Log) Stats() Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	var last time.Time
+	if ended := l.lastCommit.Load(); ended > 0 {
+		last = l.born.Add(time.Duration(ended))
+	}
 	return Stats{
 		Blocks: len(l.chain.Blocks), Bytes: l.chain.Size, LiveBytes: l.chain.Live, HeldBytes: l.chain.Held, ReadBacks: l.chain.ReadBacks(),
 		Next: l.manifest.Next, Epoch: l.manifest.Epoch, Since: l.born, UUID: l.uuid, CommitAge: l.CommitAge(),
+		Commits: l.commits.Load(), CommitTime: time.Duration(l.commitTime.Load()), LastCommit: last,
 	}
 }
 

@@ -105,6 +105,47 @@ func (t *Table) List() []Status {
 	return list
 }
 
+// KeysFrom returns the keys that are held or waited for, in their order, from the one
+// behind after on, up to n of them, and how many more there are. The table stands
+// still while its keys are gone through: about 1 ms for 30,000.
+func (t *Table) KeysFrom(after string, n int) (keys []string, more int) {
+	var o op
+	t.enter(&o)
+	first := firstKeys{after: after, most: n}
+	for key, e := range t.entries {
+		if !e.free() {
+			first.offer(key)
+		}
+	}
+	t.leave(&o)
+	o.wakes.run()
+	return first.keys, first.more
+}
+
+// firstKeys are the first keys of many, without the others being sorted.
+type firstKeys struct {
+	after string
+	most  int
+	keys  []string // sorted
+	more  int
+}
+
+func (f *firstKeys) offer(key string) {
+	if key <= f.after {
+		return
+	}
+	if f.more++; len(f.keys) == f.most && (f.most == 0 || key >= f.keys[f.most-1]) {
+		return
+	}
+	at, _ := slices.BinarySearch(f.keys, key)
+	f.keys = slices.Insert(f.keys, at, key)
+	if len(f.keys) > f.most {
+		f.keys = f.keys[:f.most]
+	} else {
+		f.more--
+	}
+}
+
 // HeldBy returns the leases that an owner holds now, by token, up to n of them. The
 // table stands still while its keys are gone through: about 1 ms for 30,000.
 func (t *Table) HeldBy(owner string, n int) []Held {

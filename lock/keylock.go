@@ -302,6 +302,18 @@ func (k *KeyLocks) Keys() []string {
 	return keys
 }
 
+// KeysFrom returns the locked keys in their order, from the one behind after on, up to
+// n of them, and how many more there are.
+func (k *KeyLocks) KeysFrom(after string, n int) (keys []string, more int) {
+	first := firstKeys{after: after, most: n}
+	for key, e := range k.entries {
+		if e.locks.n > 0 {
+			first.offer(key)
+		}
+	}
+	return first.keys, first.more
+}
+
 // Line returns who waits for a key: the jobs that were called, for whom it is kept,
 // and those that stand in its line, both first come first.
 func (k *KeyLocks) Line(key string) (called, waiting []Owner) {

@@ -42,6 +42,7 @@ var (
 	controls  = gate{"./executor", "^Test(HostileControlRequests|StopAndTheControlSocket|PagesOfTheMorgue)$"}
 	lives     = gate{"./executor/cmd/strand", "^Test(TheSameLive|NobodyOr)"}
 	actors    = gate{"./actor", "^Test(Stop|Trap|Late|Messages|Only|Idle)"}
+	figures   = gate{"./executor/metrics", "^Test"}
 	commands  = gate{"./executor/cmd/strand", "^(TestReplayOf|TestGolden|TestWhatIsNotListed)"}
 	abuse     = gate{"./executor", "^TestAbuse"}
 	stops     = gate{"./executor", "^(TestStop|TestEnqueueRaces|TestNothingIsLeft)"}
@@ -98,7 +99,7 @@ var (
 	owners    = gate{"./executor", "^TestLowkiq_L14"}
 	steering  = gate{"./executor", "^Test(RandomSteering|Pause|Removed|Deleted)"}
 	retained  = gate{"./executor", "^TestMorgueRetention"}
-	awaits    = gate{"./executor", "^Test(Do|Wait|IfAbsent)"}
+	awaits    = gate{"./executor", "^Test(Do($|[^o])|Wait|IfAbsent)"}
 	promises  = gate{"./executor", "^Test(AsyncReturns|MaxPayloads|NotBlockedBy|HalvesHave|AContextEnds)"}
 )
 
@@ -380,6 +381,12 @@ var mutations = []mutation{
 	{"a restart that loses ticks in silence", "executor/cron/cron.go", "			gaps = append(gaps, before)\n", "", restarts},
 	{"forget when a schedule began", "executor/cron/schedule.go", "	if !found {\n", "	if !found && s.missed != MissedSkip {\n", restarts},
 	{"make up for a tick beside another", "executor/cron/schedule.go", "late = max(1-len(ticks), 0)", "late = 1", offices},
+
+	// Figures.
+	{"a trace that ends at the journal", "executor/metrics/middleware.go", "		m.inject(ctx, call.Items[i].Metadata)\n", "		_ = i\n", figures},
+	{"a trace where there is no room", "executor/metrics/trace.go", "len(together) <= maxPairs && bytes <= maxBytes", "true", figures},
+	{"an executor that has stopped is asked", "executor/metrics/observe.go", "if errors.Is(err, executor.ErrClosed) {", "if false {", figures},
+	{"commits for who did not ask", "executor/event_read.go", "^kindsOf(EventCommitted)", "^feed.Kinds(0)", feeds},
 
 	// Actors.
 	{"stop before the last message", "actor/gate.go", "if g.state.Add(-1) == shutBit {", "if g.state.Add(-1) >= shutBit {", actors},

@@ -1,0 +1,297 @@
+package dashboard
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/strandjobs/strand/executor"
+)
+
+// order is an action as it was asked for.
+type order struct {
+	Verb  Verb
+	Scope string // "id", "selected", "filtered", "all"
+	Queue string
+	ID    string
+	Name  string // of a key or a schedule
+	Index int    // of the Cron
+	Picks []pick
+	list  list   // where it was asked for, and what filtered means
+	from  string // the page
+	sure  bool   // it was confirmed
+}
+
+// pick is a row that a person has ticked.
+type pick struct {
+	ID       string
+	Position uint64 // 0: the job as a whole
+	raw      string
+}
+
+// orderOf reads an action.
+func orderOf(r *http.Request) (o order, err error) {
+	if err := r.ParseForm(); err != nil {
+		return o, problem{http.StatusBadRequest, err.Error()}
+	}
+	f := r.Form
+	o = order{
+		Verb: Verb(f.Get("verb")), Scope: f.Get("scope"), Queue: f.Get("queue"), ID: f.Get("id"), Name: f.Get("key"),
+		from: f.Get("from"), sure: f.Get("confirm") == "yes",
+		list: list{Queue: f.Get("queue"), Tab: f.Get("tab"), Prefix: f.Get("prefix"), Error: f.Get("error"), Limit: defaultRows},
+	}
+	if !slices.Contains(verbs, o.Verb) {
+		return o, problem{http.StatusBadRequest, fmt.Sprintf("verb is %q; there is no such action", clip(string(o.Verb), 40))}
+	}
+	if o.list.Tab != "" {
+		if _, err := listOf(url.Values{"name": {o.Queue}, "tab": {o.list.Tab}}); err != nil {
+			return o, err
+		}
+	}
+	if o.list.Tab == "" && (o.Scope == "filtered" || o.Scope == "all" && !onWhole(o.Verb)) {
+		return o, problem{http.StatusBadRequest, "tab is missing: it says which list the action is about"}
+	}
+	if text := f.Get("cron"); text != "" {
+		if o.Index, err = strconv.Atoi(text); err != nil {
+			return o, problem{http.StatusBadRequest, fmt.Sprintf("cron is %q; it must be a number", clip(text, 40))}
+		}
+	}
+	for _, raw := range f["sel"] {
+		p, err := pickOf(raw)
+		if err != nil {
+			return o, err
+		}
+		o.Picks = append(o.Picks, p)
+	}
+	switch {
+	case o.Scope == "selected" && len(o.Picks) == 0:
+		return o, problem{http.StatusBadRequest, "no row is selected: tick those that are meant"}
+	case len(o.Picks) > maxPicks:
+		return o, problem{http.StatusBadRequest, fmt.Sprintf("%d rows are selected, and %d are the most; a filter can mean more", len(o.Picks), maxPicks)}
+	case o.Scope == "id" && o.ID == "":
+		return o, problem{http.StatusBadRequest, "id is missing: it says which job the action is about"}
+	}
+	return o, nil
+}
+
+// maxPicks is how many rows an action may name.
+const maxPicks = 1000
+
+// verbs are those of actions.
+var verbs = []Verb{Pause, Resume, RunNow, Cancel, Delete, KillFailed, DeleteFailed, Requeue, DeleteDead, Unlock, Trigger, PauseSchedule, ResumeSchedule}
+
+// onWhole reports whether a verb means more than a list by all.
+func onWhole(v Verb) bool { return v == Pause || v == Resume }
+
+func pickOf(raw string) (p pick, err error) {
+	at, id, found := strings.Cut(raw, ":")
+	p.raw = raw
+	if found && at != "" {
+		p.Position, err = strconv.ParseUint(at, 10, 64)
+	}
+	if err == nil {
+		p.ID, err = url.QueryUnescape(id)
+	}
+	if err != nil || !found {
+		return p, problem{http.StatusBadRequest, fmt.Sprintf("sel is %q; it must be a position, a colon and an id", clip(raw, 80))}
+	}
+	return p, nil
+}
+
+// act does what a POST asks for, or asks back.
+func (h *handler) act(w http.ResponseWriter, r *http.Request) error {
+	if h.readOnly {
+		return problem{http.StatusForbidden, ErrReadOnly.Error()}
+	}
+	o, err := orderOf(r)
+	if err != nil {
+		return err
+	}
+	if err := h.may(r, Action{Verb: o.Verb, Queue: o.Queue, Name: o.Name}); err != nil {
+		return err
+	}
+	if o.asksFirst() && !o.sure {
+		return h.ask(w, r, o)
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), h.cfg.ActionTimeout)
+	defer cancel()
+	n, err := h.carryOut(ctx, o)
+	h.cfg.Logger.Info("dashboard: an action", slog.String("verb", string(o.Verb)), slog.String("queue", o.Queue), slog.String("scope", o.Scope),
+		slog.String("id", o.ID), slog.Int("affected", n), slog.String("from", r.RemoteAddr), slog.Any("error", err))
+	if err != nil {
+		p := problemOf(err)
+		if n > 0 {
+			p.text = fmt.Sprintf("%s affected before this went wrong: %s", plural(n, "was", "were"), p.text)
+		}
+		return p
+	}
+	w.Header().Set("Location", o.back(n))
+	w.WriteHeader(http.StatusSeeOther)
+	return nil
+}
+
+// asksFirst reports whether an action is confirmed before it is done.
+func (o *order) asksFirst() bool {
+	switch o.Verb {
+	case Cancel, Delete, KillFailed, DeleteFailed, DeleteDead, Unlock:
+		return true
+	case RunNow, Requeue:
+		return o.Scope == "filtered" || o.Scope == "all"
+	case Pause:
+		return o.Queue == ""
+	}
+	return false
+}
+
+// carryOut does it, and returns how many were affected.
+func (h *handler) carryOut(ctx context.Context, o order) (n int, err error) {
+	switch o.Verb {
+	case Pause, Resume:
+		return h.pause(ctx, o)
+	case Unlock:
+		return 1, h.x.KeyLocks().Unlock(ctx, o.Name)
+	case Trigger, PauseSchedule, ResumeSchedule:
+		return 1, h.schedule(ctx, o)
+	}
+	in := h.x.Inspect()
+	do := map[Verb]func(context.Context, executor.Selection) (int, error){
+		RunNow: in.RunNow, Delete: in.Delete, KillFailed: in.KillFailed, DeleteFailed: in.DeleteFailed, Requeue: in.Requeue, DeleteDead: in.DeleteDead,
+		Cancel: func(ctx context.Context, s executor.Selection) (int, error) { return in.Cancel(ctx, s, "") },
+	}[o.Verb]
+	for _, s := range o.selections() {
+		did, err := do(ctx, s)
+		if n += did; err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// selections are what is meant: those that name payloads are one for each id.
+func (o *order) selections() (all []executor.Selection) {
+	switch o.Scope {
+	case "id":
+		return []executor.Selection{executor.SelectIDs(o.Queue, o.ID)}
+	case "filtered":
+		return []executor.Selection{executor.SelectJobs(o.Queue, o.list.filter(), o.list.tab().states...)}
+	case "all":
+		return []executor.Selection{executor.SelectJobs(o.Queue, executor.JobFilter{}, o.list.tab().states...)}
+	}
+	var ids []string
+	payloads := make(map[string][]uint64)
+	for _, p := range o.Picks {
+		if p.Position == 0 {
+			ids = append(ids, p.ID)
+			continue
+		}
+		payloads[p.ID] = append(payloads[p.ID], p.Position)
+	}
+	if len(ids) > 0 {
+		all = append(all, executor.SelectIDs(o.Queue, ids...))
+	}
+	for id, positions := range payloads {
+		all = append(all, executor.SelectPayloads(o.Queue, id, positions...))
+	}
+	return all
+}
+
+func (h *handler) pause(ctx context.Context, o order) (int, error) {
+	in, on := h.x.Inspect(), o.Verb == Pause
+	ids := []string{o.ID}
+	for _, p := range o.Picks {
+		ids = append(ids, p.ID)
+	}
+	switch {
+	case o.Scope == "selected" && on:
+		return in.PauseIDs(ctx, o.Queue, ids[1:]...)
+	case o.Scope == "selected":
+		return in.ResumeIDs(ctx, o.Queue, ids[1:]...)
+	case o.ID != "" && on:
+		return in.PauseIDs(ctx, o.Queue, ids...)
+	case o.ID != "":
+		return in.ResumeIDs(ctx, o.Queue, ids...)
+	case o.Queue != "" && on:
+		return 1, in.PauseQueue(ctx, o.Queue)
+	case o.Queue != "":
+		return 1, in.ResumeQueue(ctx, o.Queue)
+	case on:
+		return 1, h.x.Pause(ctx)
+	}
+	return 1, h.x.Resume(ctx)
+}
+
+// back is where a person goes after an action, with what it has done.
+func (o *order) back(n int) string {
+	did := url.Values{"did": {string(o.Verb)}, "n": {strconv.Itoa(n)}, "of": {o.what()}}.Encode()
+	return o.origin() + did
+}
+
+// origin is the page that an action came from, up to where its query goes on.
+func (o *order) origin() string {
+	switch {
+	case o.from == "job" && o.ID != "" && o.Verb != Delete && o.Verb != DeleteDead:
+		return "job?" + string(query("queue", o.Queue, "id", o.ID)) + "&"
+	case o.from == "locks", o.from == "schedules":
+		return o.from + "?"
+	case o.Queue != "":
+		return "queue?" + string(o.list.Address()) + "&"
+	}
+	return "./?"
+}
+
+// what an action counts.
+func (o *order) what() string {
+	switch {
+	case o.Verb == Pause || o.Verb == Resume:
+		switch {
+		case o.ID != "" || o.Scope == "selected":
+			return "id"
+		case o.Queue != "":
+			return "queue"
+		}
+		return "executor"
+	case o.Verb == RunNow:
+		return "job"
+	}
+	return "payload"
+}
+
+// notice is what is said after an action: of words that are known, and a number.
+func notice(q url.Values) string {
+	n, err := strconv.Atoi(q.Get("n"))
+	if err != nil || n < 0 {
+		return ""
+	}
+	things := map[string][2]string{"id": {"id", "ids"}, "queue": {"queue", "queues"}, "job": {"job", "jobs"}, "payload": {"payload", "payloads"}}
+	names, known := things[q.Get("of")]
+	count, is := plural(n, names[0], names[1]), "are"
+	if n == 1 {
+		is = "is"
+	}
+	switch v := Verb(q.Get("did")); {
+	case q.Get("of") == "executor" && v == Pause:
+		return "Everything is paused."
+	case q.Get("of") == "executor" && v == Resume:
+		return "The executor goes on."
+	case !known:
+		return ""
+	default:
+		text, found := map[Verb]string{
+			Pause: count + " " + is + " paused.", Resume: count + " resumed.", RunNow: count + " " + is + " due now.",
+			Cancel: count + " cancelled: in the morgue, or there when the handler returns.", Delete: count + " deleted.",
+			KillFailed: count + " sent to the morgue.", DeleteFailed: count + " deleted.",
+			Requeue: count + " " + is + " back in the queue.", DeleteDead: count + " deleted from the morgue.",
+			Unlock: "The key is unlocked.", Trigger: "The schedule was triggered.",
+			PauseSchedule: "The schedule is paused.", ResumeSchedule: "The schedule goes on.",
+		}[v]
+		if !found {
+			return ""
+		}
+		return text
+	}
+}

@@ -1,0 +1,115 @@
+// Live figures: what /live says goes into the places that are named for it, and into
+// the charts. Without it the pages are the same, and stand still.
+"use strict";
+(() => {
+  const $$ = (selector) => document.querySelectorAll(selector);
+  const charts = {
+    rate: { series: [["processed", "--series-a", true], ["failed", "--series-b", false]], least: 1 },
+    lag: { series: [["lag", "--series-a", true]], least: 1 },
+    commit: { series: [["commit", "--series-a", true]], least: 1 },
+  };
+  const most = 300;
+  let past = [];
+  let source = null;
+  let drawn = [];
+
+  const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const columns = (chart) =>
+    [past.map((p) => p.at / 1000), ...chart.series.map(([name]) => past.map((p) => p[name]))];
+
+  // draw makes the charts anew: when the page is there, and when its colours change.
+  function draw() {
+    drawn.forEach((d) => d.plot.destroy());
+    drawn = [];
+    $$("[data-chart]").forEach((box) => {
+      const chart = charts[box.dataset.chart];
+      const axis = { stroke: color("--soft"), grid: { stroke: color("--grid"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
+      const plot = new uPlot({
+        width: box.clientWidth - 24,
+        height: 130,
+        legend: { show: false },
+        cursor: { sync: { key: "live" }, y: false, points: { size: 5 } },
+        scales: { y: { range: (u, low, high) => [0, Math.max(chart.least, (high || 0) * 1.15)] } },
+        axes: [
+          { ...axis, size: 24, space: 70, values: [[60, "{H}:{mm}", null, null, null, null, null, null, 1], [1, "{H}:{mm}:{ss}", null, null, null, null, null, null, 1]] },
+          { ...axis, size: 44, space: 32, grid: axis.grid },
+        ],
+        series: [{}, ...chart.series.map(([name, line, fill]) => ({
+          label: name, stroke: color(line), width: 1.5, points: { show: false }, fill: fill ? color("--fill-a") : undefined,
+        }))],
+      }, columns(chart), box);
+      drawn.push({ box, chart, plot });
+    });
+  }
+
+  function take(figures) {
+    past.push(figures);
+    past = past.slice(-most);
+    drawn.forEach((d) => d.plot.setData(columns(d.chart)));
+    $$("[data-live]").forEach((place) => {
+      const text = figures.cells[place.dataset.live];
+      if (text === undefined || place.textContent === text) return;
+      place.textContent = text;
+      place.classList.toggle("zero", text === "0" || text === "–");
+    });
+    const table = document.querySelector("[data-shape]");
+    if (table && figures.shape !== table.dataset.shape) {
+      table.dataset.shape = figures.shape;
+      htmx.ajax("GET", location.href, { target: "#" + table.id, select: "#" + table.id, swap: "outerHTML" });
+    }
+  }
+
+  function pulse(on, text) {
+    const light = document.getElementById("pulse");
+    light.hidden = false;
+    light.className = "pulse " + (on ? "on" : "off");
+    if (light.title !== text) {
+      light.title = text;
+      light.setAttribute("aria-label", text);
+    }
+  }
+
+  // A page that nobody sees gives its connection back: a browser has six of them.
+  function listen() {
+    if (document.hidden || source) return;
+    source = new EventSource("live");
+    source.addEventListener("history", (e) => {
+      past = JSON.parse(e.data) || [];
+      drawn.forEach((d) => d.plot.setData(columns(d.chart)));
+      pulse(true, "Live");
+    });
+    source.addEventListener("figures", (e) => {
+      take(JSON.parse(e.data));
+      pulse(true, "Live");
+    });
+    source.onerror = () => {
+      pulse(false, "Not live: the connection is lost");
+      if (source && source.readyState === EventSource.CLOSED) { // refused: ask again later
+        source = null;
+        setTimeout(listen, 5000);
+      }
+    };
+  }
+
+  document.addEventListener("visibilitychange", () => {
+    if (!document.hidden) return listen();
+    if (source) source.close();
+    source = null;
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  addEventListener("resize", () => drawn.forEach((d) => d.plot.setSize({ width: d.box.clientWidth - 24, height: 130 })));
+  // One box at the top of a list ticks all of it.
+  document.addEventListener("change", (e) => {
+    if (!e.target.matches("[data-all]")) return;
+    e.target.form.querySelectorAll("[name=sel]").forEach((box) => { box.checked = e.target.checked; });
+  });
+  // "/" goes to the search, as people expect.
+  document.addEventListener("keydown", (e) => {
+    if (e.key !== "/" || e.ctrlKey || e.metaKey || e.altKey || e.target.matches("input, select, textarea")) return;
+    e.preventDefault();
+    document.querySelector(".find input").focus();
+  });
+
+  draw();
+  if ($$("[data-live], [data-chart]").length > 0) listen();
+})();

@@ -1,0 +1,158 @@
+package dashboard
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/cron"
+	"github.com/strandjobs/strand/lock"
+)
+
+// Config of a dashboard. The zero Config is usable: read-only, without payloads.
+type Config struct {
+	// Authorize decides whether a request may do something: nil is yes, and the text
+	// of an error is shown to who asked, with 403. It is asked for [View] with each
+	// request, for the verbs of a page to know which buttons to show, and again
+	// when a button was pressed. It may be called by many requests at a time; a
+	// panic is a no. Default: View, and nothing that changes something.
+	Authorize Authorizer
+
+	// ShowPayload returns what people may see of a payload, as text. It may be called
+	// by many requests at a time; what panics is not shown. Default: no payload is
+	// shown. [PlainPayload] shows all of it.
+	ShowPayload func(r *http.Request, p Payload) string
+
+	// Title is at the top of each page. Default "Strand".
+	Title string
+
+	// Prefix is the part of the path before the pages, "/strand" for example.
+	// Default: that of the pattern under which an [http.ServeMux] has the handler.
+	Prefix string
+
+	// Hosts are the names, without a port, by which browsers may ask for the pages;
+	// "*" is any. That keeps out a page of another site whose name was made to point
+	// here (DNS rebinding). Default: on a loopback address localhost and IP addresses
+	// only, elsewhere any: give the names when a proxy on the same machine is in front.
+	Hosts []string
+
+	// TrustedOrigins may send requests that change something, beside the pages
+	// themselves: "https://admin.example.com" for example, as
+	// [http.CrossOriginProtection.AddTrustedOrigin] takes them. Default none.
+	TrustedOrigins []string
+
+	// Crons and Elections are shown with their schedules and leaders. Default none.
+	Crons     []*cron.Cron
+	Elections []Election
+
+	// PageTimeout bounds the making of a page, and ActionTimeout that of an action.
+	// An action that was ended has done a part, and says how much. Default, and below
+	// zero: 10 s and 60 s.
+	PageTimeout   time.Duration
+	ActionTimeout time.Duration
+
+	// MaxStreams is how many browsers may watch live figures at a time; one more gets
+	// 503, and its page stays as it was. Default, and below zero: 64.
+	MaxStreams int
+
+	// Logger gets each action, and what panicked. Default [slog.Default], as it is
+	// when Handler is called.
+	Logger *slog.Logger
+}
+
+// Election is a leader flag with the name that people know it by.
+type Election struct {
+	Name string
+	*lock.Election
+}
+
+// Authorizer decides whether a request may do something.
+type Authorizer func(*http.Request, Action) error
+
+// Action is what a request wants to do.
+type Action struct {
+	Verb  Verb
+	Queue string // that it is about; "": the executor as a whole
+	Name  string // of the schedule, or the key
+}
+
+// Verb is a kind of action.
+type Verb string
+
+const (
+	View           Verb = "view"            // to look; the only one that changes nothing
+	Pause          Verb = "pause"           // a queue, an id of it, or the executor
+	Resume         Verb = "resume"          // the same
+	RunNow         Verb = "run"             // see [executor.Inspector.RunNow]
+	Cancel         Verb = "cancel"          // to the morgue
+	Delete         Verb = "delete"          // for good
+	KillFailed     Verb = "kill-failed"     // to the morgue, what failed
+	DeleteFailed   Verb = "delete-failed"   // for good, what failed
+	Requeue        Verb = "requeue"         // from the morgue
+	DeleteDead     Verb = "delete-dead"     // from the morgue, for good
+	Unlock         Verb = "unlock"          // a key
+	Trigger        Verb = "trigger"         // a schedule, now
+	PauseSchedule  Verb = "pause-schedule"  // its ticks are dropped
+	ResumeSchedule Verb = "resume-schedule" // they fire again
+	CopyJournal    Verb = "copy"            // a copy of the journal, with all payloads
+)
+
+// ErrReadOnly is what a request that would change something gets without an
+// Authorizer.
+var ErrReadOnly = errors.New("dashboard: read-only: set Config.Authorize to allow actions")
+
+// Insecure is an Authorizer that allows everything to everyone who reaches the
+// handler: for a machine of one's own, or behind a middleware that has asked already.
+func Insecure(*http.Request, Action) error { return nil }
+
+func readOnly(_ *http.Request, a Action) error {
+	if a.Verb == View {
+		return nil
+	}
+	return ErrReadOnly
+}
+
+// Payload is what Config.ShowPayload is asked about.
+type Payload struct {
+	Queue, ID string
+	executor.PayloadInfo
+}
+
+// withDefaults returns the configuration as it is used, or what is wrong with it.
+func (c Config) withDefaults() (Config, error) {
+	c.Title = cmp.Or(c.Title, "Strand")
+	c.Logger = cmp.Or(c.Logger, slog.Default())
+	c.PageTimeout = cmp.Or(max(c.PageTimeout, 0), 10*time.Second)
+	c.ActionTimeout = cmp.Or(max(c.ActionTimeout, 0), time.Minute)
+	c.MaxStreams = cmp.Or(max(c.MaxStreams, 0), 64)
+	if c.Authorize == nil {
+		c.Authorize = readOnly
+	}
+	if c.Prefix = strings.TrimSuffix(c.Prefix, "/"); c.Prefix != "" && c.Prefix[0] != '/' {
+		return c, fmt.Errorf("dashboard: Config.Prefix is %q, it must begin with a slash", c.Prefix)
+	}
+	for _, host := range c.Hosts {
+		u, err := url.Parse("//" + host)
+		if _, notAddr := netip.ParseAddr(strings.Trim(host, "[]")); notAddr != nil && host != "*" && (err != nil || host == "" || u.Host != host || u.Port() != "") {
+			return c, fmt.Errorf("dashboard: Config.Hosts has %q, which is no name of a host without a port", host)
+		}
+	}
+	for i, each := range c.Crons {
+		if each == nil {
+			return c, fmt.Errorf("dashboard: Config.Crons[%d] is nil", i)
+		}
+	}
+	for i, each := range c.Elections {
+		if each.Election == nil {
+			return c, fmt.Errorf("dashboard: Config.Elections[%d], %q, has no election", i, each.Name)
+		}
+	}
+	return c, nil
+}

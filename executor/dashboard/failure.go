@@ -1,0 +1,70 @@
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/cron"
+	"github.com/strandjobs/strand/lock"
+)
+
+// problem is an answer that is none, with its HTTP status.
+type problem struct {
+	status int
+	text   string
+}
+
+func (p problem) Error() string { return p.text }
+
+// problemOf says what an error is over HTTP.
+func problemOf(err error) problem {
+	if p, ok := errors.AsType[problem](err); ok {
+		return p
+	}
+	if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return problem{http.StatusRequestEntityTooLarge, large.Error()}
+	}
+	status := http.StatusInternalServerError
+	for _, known := range [...]struct {
+		status int
+		errs   []error
+	}{
+		{http.StatusNotFound, []error{executor.ErrUnknownQueue, executor.ErrUnknownJob, cron.ErrNotFound, lock.ErrNotLocked}},
+		{http.StatusBadRequest, []error{executor.ErrInvalidQuery, executor.ErrInvalidCursor, executor.ErrInvalidID, executor.ErrInvalidKey, lock.ErrEmptyKey}},
+		{http.StatusConflict, []error{executor.ErrState, executor.ErrTooManyPaused, cron.ErrOverlap}},
+		{http.StatusServiceUnavailable, []error{executor.ErrClosed, executor.ErrFailed, executor.ErrFull, cron.ErrClosed}},
+	} {
+		for _, e := range known.errs {
+			if errors.Is(err, e) {
+				status = known.status
+			}
+		}
+	}
+	text := err.Error()
+	if errors.Is(err, context.DeadlineExceeded) {
+		status = http.StatusServiceUnavailable
+		text = "This takes longer than a page may: the executor is at work, and lists of long queues come later instead of jobs. " +
+			"Take a shorter list: another tab, or no order."
+	}
+	return problem{status, text}
+}
+
+// fail sends a page that says why there is no other.
+func (h *handler) fail(w http.ResponseWriter, r *http.Request, err error) {
+	p := problemOf(err)
+	if p.status == http.StatusInternalServerError {
+		h.cfg.Logger.Error("a page of the dashboard failed", slog.String("path", r.URL.Path), slog.Any("error", err))
+	}
+	content := struct {
+		Status int
+		Reason string
+		Text   string
+	}{p.status, http.StatusText(p.status), strings.TrimPrefix(strings.TrimPrefix(p.text, "executor: "), "dashboard: ")}
+	if err := h.show(w, r, p.status, "failure.html", page{Title: content.Reason, Content: content}); err != nil {
+		http.Error(w, p.text, p.status)
+	}
+}

@@ -1,0 +1,195 @@
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"path"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/strandjobs/strand/executor"
+)
+
+// handler is a dashboard.
+type handler struct {
+	x      *executor.Executor
+	cfg    Config
+	origin *http.CrossOriginProtection
+	routes map[string]route
+	live   *live
+	stacks chan struct{} // held while stacks are taken
+	copies chan struct{} // held while a copy is made and sent
+
+	readOnly bool // for want of an authorizer
+}
+
+// Handler returns the dashboard of x, to be mounted under a path that ends in a
+// slash. A configuration that makes no sense is logged as an error, and the answer to
+// each request, with 500: so a mistake in it is seen, and stops no job. Handler may
+// be called before x has started; after x has stopped the pages say so.
+func Handler(x *executor.Executor, cfg Config) http.Handler {
+	readOnly := cfg.Authorize == nil
+	cfg, err := cfg.withDefaults()
+	h := &handler{x: x, cfg: cfg, origin: http.NewCrossOriginProtection(), readOnly: readOnly}
+	if x == nil {
+		err = errors.New("dashboard: no executor; executor.Open returns one")
+	}
+	for _, origin := range cfg.TrustedOrigins {
+		if wrong := h.origin.AddTrustedOrigin(origin); wrong != nil {
+			err = fmt.Errorf("dashboard: Config.TrustedOrigins: %w", wrong)
+		}
+	}
+	if err != nil {
+		cfg.Logger.Error("the dashboard has no use for its configuration", slog.Any("error", err))
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			secure(w.Header())
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+		})
+	}
+	h.stacks, h.copies = make(chan struct{}, 1), make(chan struct{}, 1)
+	h.live = newLive(x, cfg.MaxStreams)
+	h.routes = h.table()
+	return h
+}
+
+// route is a path and who answers it.
+type route struct {
+	method string // GET also means HEAD
+	verb   Verb   // that is asked for before serve is called
+	// serve writes the answer, or returns why there is none, and then it has written
+	// nothing. The context of its request ends after timeout; 0: it sets its own.
+	serve   func(w http.ResponseWriter, r *http.Request) error
+	timeout time.Duration
+}
+
+// table has all routes, by their path behind the prefix.
+func (h *handler) table() map[string]route {
+	page := func(serve func(http.ResponseWriter, *http.Request) error) route {
+		return route{http.MethodGet, View, serve, h.cfg.PageTimeout}
+	}
+	return map[string]route{
+		"/":          page(h.overview),
+		"/queue":     page(h.queue),
+		"/hot":       page(h.hot),
+		"/schedules": page(h.schedules),
+		"/job":       page(h.job),
+		"/find":      page(h.find),
+		"/running":   page(h.running),
+		"/locks":     page(h.locks),
+		"/journal":   page(h.journal),
+		"/copy":      {http.MethodPost, CopyJournal, h.copy, 0},
+		"/do":        {http.MethodPost, View, h.act, 0},
+		"/live":      {http.MethodGet, View, h.watch, 0},
+		"/assets/":   page(serveAsset),
+	}
+}
+
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	secure(w.Header())
+	defer h.contain(w, r)
+	at := h.path(r)
+	if at == "" { // relative links need the slash
+		w.Header().Set("Location", path.Base(r.URL.EscapedPath())+"/")
+		w.WriteHeader(http.StatusMovedPermanently)
+		return
+	}
+	if err := h.serve(w, r, at); err != nil {
+		h.fail(w, r, err)
+	}
+}
+
+// serve checks a request, and has it answered.
+func (h *handler) serve(w http.ResponseWriter, r *http.Request, at string) error {
+	rt, found := h.routes[at]
+	if dir, _, below := strings.Cut(at[1:], "/"); below && !found {
+		rt, found = h.routes["/"+dir+"/"]
+	}
+	switch {
+	case !h.knows(r):
+		return problem{http.StatusForbidden, fmt.Sprintf("the name %q is none of this dashboard's; if it should be, put it into Config.Hosts", hostOf(r))}
+	case !found:
+		return problem{http.StatusNotFound, "there is no such page"}
+	case r.Method != rt.method && !(r.Method == http.MethodHead && rt.method == http.MethodGet):
+		w.Header().Set("Allow", rt.method)
+		return problem{http.StatusMethodNotAllowed, "this address answers " + rt.method + " only"}
+	}
+	if err := h.origin.Check(r); err != nil {
+		return problem{http.StatusForbidden, "this request comes from a page of another site: " + err.Error()}
+	}
+	if err := h.may(r, Action{Verb: View}); err != nil {
+		return err
+	}
+	if err := h.may(r, Action{Verb: rt.verb}); err != nil {
+		return err
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+	patience(w, readPatience)
+	if rt.timeout > 0 {
+		ctx, cancel := context.WithTimeout(r.Context(), rt.timeout)
+		defer cancel()
+		r = r.WithContext(ctx)
+	}
+	return rt.serve(w, r)
+}
+
+// What a client may send, and how long it may take.
+const (
+	maxBody       = 1 << 20
+	readPatience  = 10 * time.Second
+	writePatience = 30 * time.Second
+)
+
+// patience bounds how long a client may take to send what it has to say. A writer
+// that knows no deadlines, of a test for example, has no slow client.
+func patience(w http.ResponseWriter, d time.Duration) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(d))
+}
+
+// path is that of a request behind the prefix: empty for the prefix itself.
+func (h *handler) path(r *http.Request) string {
+	prefix := h.cfg.Prefix
+	if prefix == "" {
+		_, prefix, _ = strings.Cut(r.Pattern, "/") // behind method and host
+		prefix, _, _ = strings.Cut("/"+prefix, "{")
+		prefix = strings.TrimSuffix(prefix, "/")
+	}
+	if rest, found := strings.CutPrefix(r.URL.Path, prefix); found && (rest == "" || rest[0] == '/') {
+		return rest
+	}
+	if strings.HasPrefix(r.URL.Path, "/") {
+		return r.URL.Path // a StripPrefix has been here
+	}
+	return "/" + r.URL.Path
+}
+
+// may asks whether a request may do something.
+func (h *handler) may(r *http.Request, a Action) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			h.cfg.Logger.Error("the authorizer of the dashboard panicked", slog.Any("panic", v), slog.String("stack", string(debug.Stack())))
+			err = problem{http.StatusForbidden, "whether this is allowed is not known: the authorizer failed"}
+		}
+	}()
+	if err := h.cfg.Authorize(r, a); err != nil {
+		return problem{http.StatusForbidden, err.Error()}
+	}
+	return nil
+}
+
+// contain ends a request that panicked. What was sent of an answer stays.
+func (h *handler) contain(w http.ResponseWriter, r *http.Request) {
+	v := recover()
+	if v == nil {
+		return
+	}
+	if v == http.ErrAbortHandler {
+		panic(v)
+	}
+	h.cfg.Logger.Error("a page of the dashboard panicked", slog.String("path", r.URL.Path), slog.Any("panic", v), slog.String("stack", string(debug.Stack())))
+	// As text: what panicked may be what a page is made of.
+	http.Error(w, "This page failed; the log says why, and no job is concerned.", http.StatusInternalServerError)
+}

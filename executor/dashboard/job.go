@@ -1,0 +1,210 @@
+package dashboard
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/strandjobs/strand/executor"
+)
+
+// PlainPayload shows all of a payload, JSON with indents: for Config.ShowPayload where
+// nothing in payloads is secret.
+func PlainPayload(_ *http.Request, p Payload) string {
+	var b bytes.Buffer
+	if json.Indent(&b, p.Raw, "", "  ") == nil {
+		return b.String()
+	}
+	return string(p.Raw)
+}
+
+// jobPage is all that there is to see of an id.
+type jobPage struct {
+	executor.JobDetail
+	Job                     bool // there is one, and not only dead payloads
+	Why                     node
+	InHand                  []payloadRow
+	Waiting                 []payloadRow
+	Dead                    []deadRow
+	Moments                 []happening
+	Tab                     string // of the queue's list that it is on
+	PausedID, ShowsPayloads bool
+	Running                 *executor.Running
+}
+
+// payloadRow is a payload with what of it may be seen.
+type payloadRow struct {
+	executor.PayloadInfo
+	Text string
+}
+
+type deadRow struct {
+	executor.DeadPayload
+	Text string
+}
+
+// happening is a point on the time line of a job.
+type happening struct {
+	At         time.Time
+	Kind, What string // Kind is "bad", "good", "next" or ""
+	Text       string
+}
+
+// shownText is how much of a payload is shown.
+const shownText = 64 << 10
+
+func (h *handler) job(w http.ResponseWriter, r *http.Request) error {
+	q := r.URL.Query()
+	d, err := h.x.Inspect().Job(r.Context(), q.Get("queue"), q.Get("id"))
+	if err != nil {
+		return err
+	}
+	p := jobPage{JobDetail: d, Job: d.State != executor.JobDead, ShowsPayloads: h.cfg.ShowPayload != nil}
+	p.PausedID = slices.Contains(d.Explanation.Paused, "id")
+	for _, row := range d.InHand {
+		p.InHand = append(p.InHand, payloadRow{row, h.text(r, d.Queue, d.ID, row)})
+	}
+	for _, row := range d.Waiting {
+		p.Waiting = append(p.Waiting, payloadRow{row, h.text(r, d.Queue, d.ID, row)})
+	}
+	for _, row := range d.Dead {
+		p.Dead = append(p.Dead, deadRow{row, h.text(r, d.Queue, d.ID, row.PayloadInfo)})
+	}
+	if p.Tab = "waiting"; !p.Job {
+		p.Tab = morgue
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), h.cfg.PageTimeout/4)
+	defer cancel()
+	p.Why = h.why(ctx, d.Explanation)
+	p.Running = h.runs(r.Context(), d.Queue, d.ID)
+	p.Moments = moments(p)
+	return h.show(w, r, http.StatusOK, "job.html", page{
+		Title: d.ID, Content: p, Can: h.can(r, d.Queue, RunNow, Cancel, Delete, Pause, Resume, Requeue, DeleteDead),
+	})
+}
+
+// runs returns what the worker says that has the job in hand; nil: there is none.
+func (h *handler) runs(ctx context.Context, queue, id string) *executor.Running {
+	list, err := h.x.Inspect().Running(ctx, executor.RunningQuery{Queue: queue, Limit: executor.MaxListLimit})
+	if err != nil {
+		return nil
+	}
+	for _, running := range list.Running {
+		if slices.ContainsFunc(running.Jobs, func(j executor.RunningJob) bool { return j.ID == id }) {
+			return &running
+		}
+	}
+	return nil
+}
+
+// text is what people may see of a payload.
+func (h *handler) text(r *http.Request, queue, id string, p executor.PayloadInfo) (text string) {
+	if h.cfg.ShowPayload == nil {
+		return ""
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			h.cfg.Logger.Error("ShowPayload of the dashboard panicked", slog.Any("panic", v))
+			text = ""
+		}
+	}()
+	if p.Raw == nil && p.Bytes > 0 {
+		return ""
+	}
+	p.Raw = bytes.Clone(p.Raw) // the hook may write to it
+	if text = h.cfg.ShowPayload(r, Payload{queue, id, p}); len(text) > shownText {
+		text = text[:shownText] + "…"
+	}
+	return text
+}
+
+// What is on a time line.
+const (
+	mostEnqueued = 5
+	mostMoments  = 20 // dead payloads
+)
+
+// moments are what has happened to a job, and what will, in order.
+func moments(p jobPage) (all []happening) {
+	rows := slices.Concat(p.InHand, p.Waiting)
+	slices.SortStableFunc(rows, func(a, b payloadRow) int { return a.EnqueuedAt.Compare(b.EnqueuedAt) })
+	for i, row := range rows {
+		if i == mostEnqueued {
+			all = append(all, happening{At: rows[len(rows)-1].EnqueuedAt, What: "… and " + plural(len(rows)-i+p.More, "payload", "payloads") + " more until"})
+			break
+		}
+		all = append(all, happening{At: row.EnqueuedAt, What: "Payload " + number(row.Position) + " enqueued"})
+	}
+	for _, f := range p.Failures {
+		all = append(all, happening{f.At, "bad", "Attempt " + number(f.Attempt) + " failed", f.Error})
+	}
+	for _, row := range p.Dead[:min(len(p.Dead), mostMoments)] {
+		all = append(all, happening{At: row.EnqueuedAt, What: "Payload " + number(row.Position) + " enqueued"})
+		for _, f := range row.Failures {
+			if !f.At.Equal(row.At) {
+				all = append(all, happening{f.At, "bad", "Attempt " + number(f.Attempt) + " of payload " + number(row.Position) + " failed", f.Error})
+			}
+		}
+		all = append(all, happening{row.At, "bad", "Payload " + number(row.Position) + " went to the morgue, in attempt " + number(row.Attempt), row.Error})
+	}
+	if p.Running != nil {
+		all = append(all, happening{p.Running.Since, "good", "Worker " + number(p.Running.Worker) + " began with it", ""})
+	}
+	slices.SortStableFunc(all, func(a, b happening) int { return a.At.Compare(b.At) })
+	if p.Job && p.Running == nil && p.State != executor.JobHalted {
+		all = append(all, happening{p.Due, "next", "Attempt " + number(p.Attempt) + " is due", ""})
+	}
+	return all
+}
+
+// found is a queue that has something of an id.
+type found struct {
+	Queue       string
+	Explanation executor.Explanation
+}
+
+// find looks for an id in all queues.
+func (h *handler) find(w http.ResponseWriter, r *http.Request) error {
+	q := r.URL.Query()
+	content := struct {
+		ID     string
+		Found  []found
+		Queues []string
+		Late   bool
+	}{ID: q.Get("id")}
+	stats, err := h.x.Stats(r.Context())
+	if err != nil {
+		return err
+	}
+	for _, s := range stats.Queues {
+		if !s.Registered || q.Get("queue") != "" && q.Get("queue") != s.Name {
+			continue
+		}
+		content.Queues = append(content.Queues, s.Name)
+		if content.ID == "" || len(content.ID) > executor.MaxIDBytes {
+			continue
+		}
+		e, err := h.x.Explain(r.Context(), s.Name, content.ID)
+		if errors.Is(err, context.DeadlineExceeded) {
+			content.Late = true
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if e.State != executor.JobUnknown {
+			content.Found = append(content.Found, found{s.Name, e})
+		}
+	}
+	if len(content.Found) == 1 && !content.Late {
+		w.Header().Set("Location", "job?"+string(query("queue", content.Found[0].Queue, "id", content.ID)))
+		w.WriteHeader(http.StatusSeeOther)
+		return nil
+	}
+	return h.show(w, r, http.StatusOK, "find.html", page{Title: "Find " + content.ID, Content: content})
+}

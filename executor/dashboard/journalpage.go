@@ -1,0 +1,89 @@
+package dashboard
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/strandjobs/strand/executor"
+)
+
+// journalPage is how the journal is doing.
+type journalPage struct {
+	executor.JournalStats
+	Backlog  executor.Backlog
+	InMemory bool
+}
+
+// Share is how much of the log is alive, in percent.
+func (p journalPage) Share() int {
+	if p.Bytes == 0 {
+		return 100
+	}
+	return 100 * p.LiveBytes / p.Bytes
+}
+
+// PerCommit is how long the disk took for one, on average.
+func (p journalPage) PerCommit() time.Duration {
+	return p.CommitTime / time.Duration(max(p.Commits, 1))
+}
+
+func (h *handler) journal(w http.ResponseWriter, r *http.Request) error {
+	stats, err := h.x.Stats(r.Context())
+	if err != nil {
+		return err
+	}
+	p := journalPage{stats.Journal, stats.Backlog, stats.Journal.UUID == ""}
+	return h.show(w, r, http.StatusOK, "journal.html", page{Title: "Journal", Here: "journal", Content: p, Can: h.can(r, "", CopyJournal)})
+}
+
+// copy sends a copy of the journal, as a tar with the directory of a journal in it. It
+// is made beside the journal's work, in the directory for temporary files, one at a
+// time.
+func (h *handler) copy(w http.ResponseWriter, r *http.Request) error {
+	select {
+	case h.copies <- struct{}{}:
+		defer func() { <-h.copies }()
+	default:
+		return problem{http.StatusConflict, "another copy is being made; come back when it is done"}
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), h.cfg.ActionTimeout)
+	defer cancel()
+	temp, err := os.MkdirTemp("", "strand-copy-")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err := os.RemoveAll(temp); err != nil {
+			h.cfg.Logger.Warn("a copy of the journal is left over", slog.String("directory", temp), slog.Any("error", err))
+		}
+	}()
+	dir := filepath.Join(temp, "journal.strand")
+	err = h.x.Copy(ctx, dir)
+	h.cfg.Logger.Info("dashboard: an action", slog.String("verb", string(CopyJournal)), slog.String("from", r.RemoteAddr), slog.Any("error", err))
+	if errors.Is(err, executor.ErrState) {
+		return problem{http.StatusConflict, err.Error()}
+	} else if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/x-tar")
+	w.Header().Set("Content-Disposition", `attachment; filename="journal.strand.tar"`)
+	out := tar.NewWriter(patient{w})
+	if err := out.AddFS(os.DirFS(temp)); err != nil {
+		panic(http.ErrAbortHandler) // the client has gone, or has to know that this is not all
+	}
+	return out.Close()
+}
+
+// patient gives a client so long for each part of something large.
+type patient struct{ http.ResponseWriter }
+
+func (p patient) Write(b []byte) (int, error) {
+	deadline(p.ResponseWriter, writePatience)
+	return p.ResponseWriter.Write(b)
+}

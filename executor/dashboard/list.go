@@ -1,0 +1,148 @@
+package dashboard
+
+import (
+	"fmt"
+	"html/template"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+
+	"github.com/strandjobs/strand/executor"
+)
+
+// tab is a list of a queue's page.
+type tab struct {
+	Name, Title string
+	Empty       string // what to say when there is nothing in it
+	states      []executor.JobState
+	count       func(executor.QueueStats) int
+	verbs       []Verb
+}
+
+// tabs of a queue. What waits is all that does not run; the four behind it but the
+// running ones are parts of it.
+var tabs = []tab{
+	{"waiting", "Waiting", "No job waits: everything that was accepted has run, or runs. Jobs that are enqueued and can’t run at once are here.",
+		[]executor.JobState{executor.JobReady, executor.JobScheduled, executor.JobRetrying, executor.JobParked, executor.JobHalted},
+		func(s executor.QueueStats) int { return max(s.Jobs-s.Running, 0) }, []Verb{RunNow, Cancel, Delete}},
+	{"retrying", "Retrying", "No job waits for a retry. Those that failed are here until their next attempt is due; Run now does not wait for it.",
+		[]executor.JobState{executor.JobRetrying}, func(s executor.QueueStats) int { return s.Retrying }, []Verb{RunNow, KillFailed, DeleteFailed}},
+	{"running", "Running", "No job of this queue runs at this moment. What all workers do is under Running, in the menu.",
+		[]executor.JobState{executor.JobRunning}, func(s executor.QueueStats) int { return s.Running }, []Verb{Cancel, Delete}},
+	{"parked", "Parked", "No job waits for a lock, a slot, a limit or its turn, and no id is paused.",
+		[]executor.JobState{executor.JobParked}, func(s executor.QueueStats) int { return s.Parked }, []Verb{Cancel, Delete}},
+	{"halted", "Halted", "No id is halted. With OnExhaustedHalt, an id whose retries are used up stops here until Run now.",
+		[]executor.JobState{executor.JobHalted}, func(s executor.QueueStats) int { return s.Halted }, []Verb{RunNow, KillFailed, DeleteFailed}},
+	{morgue, "Morgue", "The morgue is empty: no payload has been given up. What is in it can be put back in its place.",
+		nil, func(s executor.QueueStats) int { return s.Dead }, []Verb{Requeue, DeleteDead}},
+}
+
+const morgue = "morgue"
+
+// Orders of lists by the word in the address.
+var (
+	jobOrders  = map[string]executor.JobOrder{"": executor.OrderNone, "id": executor.OrderID, "due": executor.OrderDue, "attempts": executor.OrderAttempt, "payloads": executor.OrderPayloads}
+	deadOrders = map[string]executor.DeadOrder{"": executor.DeadOrderPosition, "id": executor.DeadOrderID, "died": executor.DeadOrderAt}
+)
+
+// What a page of a list has.
+const (
+	defaultRows = 50
+	maxRows     = 200
+)
+
+// list says which part of which list of a queue is meant: what is in the address.
+type list struct {
+	Queue, Tab, Sort, Prefix, Error, After string
+	Desc                                   bool
+	Limit                                  int
+}
+
+func listOf(q url.Values) (l list, err error) {
+	l = list{Queue: q.Get("name"), Tab: q.Get("tab"), Sort: q.Get("sort"), Prefix: q.Get("prefix"), Error: q.Get("error"),
+		After: q.Get("after"), Desc: q.Get("desc") != "", Limit: defaultRows}
+	if l.Tab == "" {
+		l.Tab = tabs[0].Name
+	}
+	if !slices.ContainsFunc(tabs, func(t tab) bool { return t.Name == l.Tab }) {
+		return l, problem{http.StatusBadRequest, fmt.Sprintf("tab is %q; there is no such list", clip(l.Tab, 80))}
+	}
+	if text := q.Get("limit"); text != "" {
+		if l.Limit, err = strconv.Atoi(text); err != nil || l.Limit < 1 || l.Limit > maxRows {
+			return l, problem{http.StatusBadRequest, fmt.Sprintf("limit is %q; a page has from 1 to %d rows", clip(text, 40), maxRows)}
+		}
+	}
+	words := slices.Sorted(maps.Keys(jobOrders))
+	if l.Tab == morgue {
+		words = slices.Sorted(maps.Keys(deadOrders))
+	}
+	if !slices.Contains(words, l.Sort) {
+		return l, problem{http.StatusBadRequest, fmt.Sprintf("sort is %q; it must be one of %q", clip(l.Sort, 40), words)}
+	}
+	if l.Sort == "" && l.Desc {
+		return l, problem{http.StatusBadRequest, "desc is set without sort: a list without an order has no other way round"}
+	}
+	return l, nil
+}
+
+func (l list) tab() tab {
+	return tabs[slices.IndexFunc(tabs, func(t tab) bool { return t.Name == l.Tab })]
+}
+
+// Filtered reports whether some of the list are left out.
+func (l list) Filtered() bool { return l.Prefix != "" || l.Error != "" }
+
+func (l list) filter() executor.JobFilter {
+	return executor.JobFilter{IDPrefix: l.Prefix, ErrorContains: l.Error}
+}
+
+// Address is the query of the list's page.
+func (l list) Address() template.URL {
+	desc, limit := "", ""
+	if l.Desc {
+		desc = "1"
+	}
+	if l.Limit != defaultRows && l.Limit != 0 {
+		limit = strconv.Itoa(l.Limit)
+	}
+	return query("name", l.Queue, "tab", l.Tab, "sort", l.Sort, "desc", desc, "prefix", l.Prefix, "error", l.Error, "limit", limit, "after", l.After)
+}
+
+// To is the list behind a cursor.
+func (l list) To(after string) template.URL {
+	l.After = after
+	return l.Address()
+}
+
+// Other is another list of the same queue.
+func (l list) Other(name string) template.URL {
+	return list{Queue: l.Queue, Tab: name, Limit: l.Limit}.Address()
+}
+
+// By is the list by a column, the other way round if it is by that already.
+func (l list) By(column string) template.URL {
+	l.Desc = l.Sort == column && !l.Desc
+	l.Sort, l.After = column, ""
+	return l.Address()
+}
+
+// Sorted says how a column is sorted, as aria-sort has it.
+func (l list) Sorted(column string) string {
+	switch {
+	case l.Sort != column:
+		return ""
+	case l.Desc:
+		return "descending"
+	}
+	return "ascending"
+}
+
+// Pick names a row of the list in a form.
+func (list) Pick(id string, position uint64) string {
+	if position == 0 {
+		return ":" + url.QueryEscape(id)
+	}
+	return strconv.FormatUint(position, 10) + ":" + url.QueryEscape(id)
+}

@@ -1,0 +1,228 @@
+package dashboard
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/strandjobs/strand/executor"
+)
+
+// What a live connection gets and gives.
+const (
+	beat         = time.Second      // between two figures
+	remembered   = 300              // figures that a page begins with
+	fallenBehind = 8                // figures that a client may be behind
+	beatPatience = 10 * time.Second // for a client to take one
+	cellsAtMost  = 500              // queues whose figures move
+)
+
+// sample are the figures of a moment. Rates are those since the one before.
+type sample struct {
+	At        int64   `json:"at"` // Unix ms
+	Processed float64 `json:"processed"`
+	Failed    float64 `json:"failed"`
+	Lag       float64 `json:"lag"`    // seconds
+	Commit    float64 `json:"commit"` // milliseconds, the mean
+}
+
+// figures is what all who watch are told.
+type figures struct {
+	sample
+	Cells cells  `json:"cells"`
+	Shape string `json:"shape"`
+}
+
+// live tells browsers the figures, which are taken once for all of them, and only
+// while one of them watches.
+type live struct {
+	x    *executor.Executor
+	most int
+
+	mu       sync.Mutex
+	watchers map[chan []byte]bool // closed for those that are behind, and at the end
+	servers  map[*http.Server]bool
+	past     []sample // oldest first
+	before   executor.Stats
+	at       time.Time // of before
+	stop     context.CancelFunc
+}
+
+func newLive(x *executor.Executor, most int) *live {
+	return &live{x: x, most: most, watchers: make(map[chan []byte]bool), servers: make(map[*http.Server]bool)}
+}
+
+// watch lets a client in, and returns what was before it came.
+func (l *live) watch() (told chan []byte, past []sample, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.watchers) >= l.most {
+		return nil, nil, problem{http.StatusServiceUnavailable, "too many browsers watch already: Config.MaxStreams"}
+	}
+	told = make(chan []byte, fallenBehind)
+	if l.watchers[told] = true; len(l.watchers) == 1 {
+		ctx, cancel := context.WithCancel(context.Background())
+		l.stop = cancel
+		go l.sampleUntil(ctx) // ends with the last watcher, or the executor
+	}
+	return told, append([]sample(nil), l.past...), nil
+}
+
+// leave lets a client go.
+func (l *live) leave(told chan []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.drop(told)
+}
+
+// drop ends a watcher. mu is held.
+func (l *live) drop(told chan []byte) {
+	if !l.watchers[told] {
+		return
+	}
+	delete(l.watchers, told)
+	close(told)
+	if len(l.watchers) == 0 {
+		l.stop()
+	}
+}
+
+// dropAll ends all of them.
+func (l *live) dropAll() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for told := range l.watchers {
+		l.drop(told)
+	}
+}
+
+// endWith has the live connections of a server end when that shuts down, which waits
+// for them.
+func (l *live) endWith(server *http.Server) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if server != nil && !l.servers[server] {
+		l.servers[server] = true
+		server.RegisterOnShutdown(l.dropAll)
+	}
+}
+
+func (l *live) sampleUntil(ctx context.Context) {
+	tick := time.NewTicker(beat)
+	defer tick.Stop()
+	for {
+		if err := l.take(ctx); ctx.Err() != nil {
+			return
+		} else if errors.Is(err, executor.ErrClosed) {
+			l.dropAll()
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// take takes the figures, and tells them. A moment at which there are none is left
+// out.
+func (l *live) take(ctx context.Context) error {
+	if err := l.x.Err(); errors.Is(err, executor.ErrClosed) {
+		return err
+	}
+	limited, cancel := context.WithTimeout(ctx, 5*beat)
+	defer cancel()
+	stats, err := l.x.Stats(limited)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	f := figures{sample: l.sampleOf(stats, now), Cells: totalsOf(stats).cells(), Shape: shapeOf(stats)}
+	for _, q := range stats.Queues[:min(len(stats.Queues), cellsAtMost)] {
+		queueCells(f.Cells, q)
+	}
+	text, err := json.Marshal(f)
+	if err != nil {
+		return err
+	}
+	l.tell(f.sample, stats, now, text)
+	return nil
+}
+
+func (l *live) tell(s sample, stats executor.Stats, now time.Time, text []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.before, l.at = stats, now
+	if l.past = append(l.past, s); len(l.past) > remembered {
+		l.past = l.past[1:]
+	}
+	for told := range l.watchers {
+		select {
+		case told <- text:
+		default:
+			l.drop(told)
+		}
+	}
+}
+
+func (l *live) sampleOf(stats executor.Stats, now time.Time) sample {
+	l.mu.Lock()
+	before, journal, at := totalsOf(l.before), l.before.Journal, l.at
+	l.mu.Unlock()
+	t := totalsOf(stats)
+	s := sample{At: now.UnixMilli(), Lag: t.Lag.Seconds()}
+	if commits := stats.Journal.Commits - journal.Commits; commits > 0 {
+		s.Commit = (stats.Journal.CommitTime - journal.CommitTime).Seconds() * 1000 / float64(commits)
+	}
+	// One that the disk hangs at shows before it is over.
+	s.Commit = max(s.Commit, stats.Journal.CommitAge.Seconds()*1000)
+	if passed := now.Sub(at).Seconds(); !at.IsZero() && passed > 0 {
+		s.Processed = float64(t.Processed-min(before.Processed, t.Processed)) / passed
+		s.Failed = float64(t.Failed-min(before.Failed, t.Failed)) / passed
+	}
+	return s
+}
+
+// watch answers a browser with figures until it goes.
+func (h *handler) watch(w http.ResponseWriter, r *http.Request) error {
+	if err := h.x.Err(); errors.Is(err, executor.ErrClosed) {
+		return err
+	}
+	told, past, err := h.live.watch()
+	if err != nil {
+		return err
+	}
+	defer h.live.leave(told)
+	server, _ := r.Context().Value(http.ServerContextKey).(*http.Server)
+	h.live.endWith(server)
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no") // or nginx collects them
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Time{}) // it has nothing more to say
+	history, err := json.Marshal(past)
+	if err != nil {
+		return err
+	}
+	tell := func(event string, text []byte) error {
+		deadline(w, beatPatience)
+		_, err := w.Write([]byte("event: " + event + "\ndata: " + string(text) + "\n\n"))
+		return cmp.Or(err, control.Flush())
+	}
+	for err = tell("history", history); err == nil; {
+		select {
+		case text, ok := <-told:
+			if !ok {
+				return nil // it was too slow, or all is over
+			}
+			err = tell("figures", text)
+		case <-r.Context().Done():
+			return nil
+		}
+	}
+	return nil // the client has gone
+}

@@ -1,0 +1,147 @@
+package dashboard
+
+import (
+	"encoding/hex"
+	"fmt"
+	"hash/fnv"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/strandjobs/strand/executor"
+)
+
+// totals are the figures of all queues together.
+type totals struct {
+	Lag                                                       time.Duration
+	Workers, Busy, Stuck                                      int
+	Enqueued, Fresh, Retries, Parked, Halted, Dead, Unclaimed int
+	Processed, Failed                                         uint64
+}
+
+func totalsOf(s executor.Stats) (t totals) {
+	t.Workers, t.Busy, t.Stuck = s.Workers, s.Busy, s.Stuck
+	for _, q := range s.Queues {
+		t.Lag = max(t.Lag, q.Lag)
+		t.Enqueued += q.Jobs
+		t.Fresh += q.Fresh()
+		t.Retries += q.Retrying
+		t.Parked += q.Parked
+		t.Halted += q.Halted
+		t.Dead += q.Dead
+		t.Unclaimed += q.Unclaimed
+		t.Processed += processed(q)
+		t.Failed += q.Failed
+	}
+	return t
+}
+
+// processed is how many payloads handlers were done with.
+func processed(q executor.QueueStats) uint64 { return q.Done + q.Discarded }
+
+// cells are what moves on a page, by the name of its place, as it is shown there.
+type cells map[string]string
+
+func (t totals) cells() cells {
+	return cells{
+		"lag": lag(t.Lag), "busy": fmt.Sprintf("%d / %d", t.Busy, t.Workers), "enqueued": number(t.Enqueued),
+		"fresh": number(t.Fresh), "retries": number(t.Retries), "dead": number(t.Dead), "parked": number(t.Parked),
+		"halted": number(t.Halted), "processed": number(t.Processed), "failed": number(t.Failed),
+	}
+}
+
+// lag is how late the oldest job is: where none is, a dash reads quicker than a zero.
+func lag(d time.Duration) string {
+	if d <= 0 {
+		return "–"
+	}
+	return span(d)
+}
+
+// place begins the names of a queue's cells.
+func place(queue string) string {
+	sum := fnv.New64a()
+	sum.Write([]byte(queue))
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+func queueCells(into cells, q executor.QueueStats) {
+	at := place(q.Name) + "."
+	for name, text := range map[string]string{
+		"lag": lag(q.Lag), "jobs": number(q.Jobs), "payloads": number(q.Payloads), "fresh": number(q.Fresh()), "retrying": number(q.Retrying),
+		"running": number(q.Running), "parked": number(q.Parked), "halted": number(q.Halted), "dead": number(q.Dead),
+		"processed": number(processed(q)), "failed": number(q.Failed), "waiting": number(max(q.Jobs-q.Running, 0)),
+	} {
+		into[at+name] = text
+	}
+}
+
+// overview is the first page.
+type overview struct {
+	totals
+	Queues []executor.QueueStats
+	Shape  string // of the table of queues: it is another one when queues come or go
+}
+
+// figure is a number with its name, or in a table its column, and the place where
+// the newest one goes.
+type figure struct {
+	Name, Place, Text string
+	Tone              string // "bad" and "warn" are for what should be none
+	Tab               string // of the queue's page that lists what is counted
+}
+
+// Zero reports whether there is none.
+func (f figure) Zero() bool { return f.Text == "0" || f.Text == "–" }
+
+// Figures are the totals.
+func (o overview) Figures() []figure {
+	c := o.totals.cells()
+	return []figure{
+		{Name: "Lag", Place: "lag", Text: c["lag"]}, {Name: "Busy", Place: "busy", Text: c["busy"]},
+		{Name: "Enqueued", Place: "enqueued", Text: c["enqueued"]}, {Name: "Fresh", Place: "fresh", Text: c["fresh"]},
+		{Name: "Retries", Place: "retries", Text: c["retries"]}, {Name: "Parked", Place: "parked", Text: c["parked"]},
+		{Name: "Halted", Place: "halted", Text: c["halted"], Tone: "warn"},
+		{Name: "Dead", Place: "dead", Text: c["dead"], Tone: "bad"},
+		{Name: "Processed", Place: "processed", Text: c["processed"]}, {Name: "Failed", Place: "failed", Text: c["failed"]},
+	}
+}
+
+// Place begins the names of a queue's cells.
+func (overview) Place(queue string) string { return place(queue) }
+
+// Row are the figures of a queue.
+func (overview) Row(q executor.QueueStats) []figure {
+	c := make(cells)
+	queueCells(c, q)
+	at := place(q.Name) + "."
+	row := []figure{
+		{Place: "lag"}, {Place: "jobs", Tab: "waiting"}, {Place: "running", Tab: "running"}, {Place: "fresh"}, {Place: "retrying", Tab: "retrying"},
+		{Place: "parked", Tab: "parked"}, {Place: "halted", Tab: "halted", Tone: "warn"},
+		{Place: "dead", Tab: "morgue", Tone: "bad"}, {Place: "processed"}, {Place: "failed"},
+	}
+	for i := range row {
+		row[i].Text = c[at+row[i].Place]
+	}
+	return row
+}
+
+func (h *handler) overview(w http.ResponseWriter, r *http.Request) error {
+	stats, err := h.x.Stats(r.Context())
+	if err != nil {
+		return err
+	}
+	o := overview{totalsOf(stats), stats.Queues, shapeOf(stats)}
+	return h.show(w, r, http.StatusOK, "overview.html", page{
+		Title: "Overview", Here: "./", Content: o, Can: h.can(r, "", Pause, Resume),
+	})
+}
+
+// shapeOf changes when the rows of the table do, or what is paused.
+func shapeOf(s executor.Stats) string {
+	sum := fnv.New64a()
+	for _, q := range s.Queues {
+		sum.Write([]byte(strconv.Quote(q.Name) + strconv.FormatBool(q.Paused) + strconv.FormatBool(q.Registered)))
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}

@@ -1,0 +1,91 @@
+package dashboard
+
+import (
+	"html/template"
+	"net/http"
+	"net/url"
+	"strconv"
+)
+
+// question is what is asked before an action.
+type question struct {
+	Text, Detail string
+	Yes          string // on the button
+	Danger       bool
+	Query        template.URL // of the action, but for the picks
+	Picks        []string     // as they came
+	IDs          []string     // the first of them, for people
+	More         int
+	Back         string
+}
+
+// shownPicks is how many of what was ticked is shown again.
+const shownPicks = 20
+
+// ask answers an action with the question whether it is meant.
+func (h *handler) ask(w http.ResponseWriter, r *http.Request, o order) error {
+	q := question{Danger: o.Verb != RunNow && o.Verb != Requeue && o.Verb != Pause, Back: o.origin()}
+	for _, p := range o.Picks {
+		q.Picks = append(q.Picks, p.raw)
+		if len(q.IDs) < shownPicks {
+			q.IDs = append(q.IDs, p.ID)
+		}
+	}
+	q.More = len(o.Picks) - len(q.IDs)
+	what, err := h.meant(r, &o)
+	if err != nil {
+		return err
+	}
+	words := map[Verb][3]string{
+		RunNow:       {"Run " + what + " now?", "They become due at once, with all retries given back. No pause, lock or limit is overridden.", "Run now"},
+		Cancel:       {"Cancel " + what + "?", "They go to the morgue, from where they can be put back. A handler that runs has its context ended.", "Cancel them"},
+		Delete:       {"Delete " + what + " for good?", "This can’t be taken back. A handler that runs has its context ended.", "Delete for good"},
+		KillFailed:   {"Send " + what + " to the morgue?", "What has failed goes there, and can be put back; what waits behind it goes on.", "Send to the morgue"},
+		DeleteFailed: {"Delete " + what + " for good?", "What has failed is deleted, which can’t be taken back; what waits behind it goes on.", "Delete for good"},
+		Requeue:      {"Put " + what + " back?", "They get their old place, and run again.", "Requeue"},
+		DeleteDead:   {"Delete " + what + " for good?", "This can’t be taken back.", "Delete for good"},
+		Unlock:       {"Unlock the key?", "Jobs that wait for it go on, although the job that has locked it is not done.", "Unlock"},
+		Pause:        {"Pause everything?", "No queue starts a job until the executor is resumed, over restarts, too. What runs goes on.", "Pause everything"},
+	}[o.Verb]
+	q.Text, q.Detail, q.Yes = words[0], words[1], words[2]
+	if o.Verb == Unlock {
+		q.IDs = []string{o.Name}
+	} else if o.ID != "" {
+		q.IDs = []string{o.ID}
+	}
+	q.Query = template.URL(url.Values{ // all of it is escaped
+		"verb": {string(o.Verb)}, "scope": {o.Scope}, "queue": {o.Queue}, "id": {o.ID}, "key": {o.Name}, "cron": {strconv.Itoa(o.Index)}, "tab": {o.list.Tab},
+		"prefix": {o.list.Prefix}, "error": {o.list.Error}, "from": {o.from}, "confirm": {"yes"},
+	}.Encode())
+	return h.show(w, r, http.StatusOK, "question.html", page{Title: q.Text, Content: q})
+}
+
+// meant says in words what an action is about.
+func (h *handler) meant(r *http.Request, o *order) (string, error) {
+	of := " of " + clip(o.Queue, 60)
+	switch {
+	case o.Queue == "":
+		return "", nil
+	case o.Scope == "id" && (o.Verb == DeleteDead || o.Verb == Requeue):
+		return "all dead payloads of this id", nil
+	case o.Scope == "id":
+		return "this job", nil
+	case o.Scope == "selected" && (o.list.Tab == morgue || o.Picks[0].Position != 0):
+		return plural(len(o.Picks), "payload", "payloads") + of, nil
+	case o.Scope == "selected":
+		return plural(len(o.Picks), "job", "jobs") + of, nil
+	}
+	info, err := h.info(r.Context(), o.Queue)
+	if err != nil {
+		return "", err
+	}
+	t := o.list.tab()
+	things, kind := plural(t.count(info.QueueStats), "job", "jobs"), map[string]string{"retrying": " that retry", "running": " that run", "parked": " that are parked", "halted": " that are halted"}[t.Name]
+	if t.Name == morgue {
+		things = plural(t.count(info.QueueStats), "dead payload", "dead payloads")
+	}
+	if o.Scope == "filtered" {
+		return "what matches the filter, of " + things + of + kind, nil
+	}
+	return "all " + things + of + kind, nil
+}

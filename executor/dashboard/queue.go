@@ -1,0 +1,137 @@
+package dashboard
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+
+	"github.com/strandjobs/strand/executor"
+)
+
+// queuePage is a queue with one of its lists.
+type queuePage struct {
+	list
+	Stats  executor.QueueStats
+	Place  string // of its live figures
+	Shards []executor.ShardStats
+	More   int // shards that are not in Shards
+	Tabs   []tabLink
+	Empty  string
+
+	Jobs      []executor.JobInfo
+	Dead      []executor.DeadInfo
+	Next      string
+	Truncated bool
+	Examined  int
+	Late      string // why there is no list
+	Buttons   []button
+}
+
+// tabLink is a tab with how many there are.
+type tabLink struct {
+	Name, Title string
+	Count       int
+	Place       string
+}
+
+// button is an action that the rows of a list offer.
+type button struct {
+	Verb        Verb
+	Name, Class string
+}
+
+// buttons are what verbs are called.
+var buttons = map[Verb]button{
+	RunNow: {RunNow, "Run", ""}, Cancel: {Cancel, "Cancel", "danger"}, Delete: {Delete, "Delete", "danger"},
+	KillFailed: {KillFailed, "Kill", "danger"}, DeleteFailed: {DeleteFailed, "Delete", "danger"},
+	Requeue: {Requeue, "Requeue", ""}, DeleteDead: {DeleteDead, "Delete", "danger"},
+}
+
+// mostShards is how many shards a page shows: the latest ones.
+const mostShards = 16
+
+func (h *handler) queue(w http.ResponseWriter, r *http.Request) error {
+	l, err := listOf(r.URL.Query())
+	if err != nil {
+		return err
+	}
+	info, err := h.info(r.Context(), l.Queue)
+	if err != nil {
+		return err
+	}
+	p := queuePage{list: l, Stats: info.QueueStats, Place: place(l.Queue), Empty: l.tab().Empty}
+	p.Shards = info.Shards
+	slices.SortStableFunc(p.Shards, func(a, b executor.ShardStats) int { return cmp.Compare(b.Lag, a.Lag) })
+	p.More = max(len(p.Shards)-mostShards, 0)
+	p.Shards = p.Shards[:len(p.Shards)-p.More]
+	places := map[string]string{"waiting": "waiting", "retrying": "retrying", "running": "running", "parked": "parked", "halted": "halted", morgue: "dead"}
+	for _, t := range tabs {
+		p.Tabs = append(p.Tabs, tabLink{t.Name, t.Title, t.count(p.Stats), p.Place + "." + places[t.Name]})
+	}
+	status := http.StatusOK
+	if err := h.fill(r.Context(), &p); errors.Is(err, context.DeadlineExceeded) && r.Context().Err() != nil {
+		status, p.Late = http.StatusServiceUnavailable, problemOf(err).text
+	} else if err != nil {
+		return err
+	}
+	verbs := append([]Verb{Pause, Resume}, l.tab().verbs...)
+	can := h.can(r, l.Queue, verbs...)
+	for _, v := range l.tab().verbs {
+		if can[v] {
+			p.Buttons = append(p.Buttons, buttons[v])
+		}
+	}
+	return h.show(w, r, status, "queue.html", page{Title: l.Queue, Content: p, Can: can})
+}
+
+// info returns the figures of a queue.
+func (h *handler) info(ctx context.Context, name string) (executor.QueueInfo, error) {
+	all, err := h.x.Inspect().Queues(ctx)
+	if err != nil {
+		return executor.QueueInfo{}, err
+	}
+	for _, q := range all {
+		if q.Name == name && q.Registered {
+			return q, nil
+		}
+	}
+	return executor.QueueInfo{}, problem{http.StatusNotFound, "there is no queue \"" + clip(name, 80) + "\" in this process"}
+}
+
+// fill makes the list.
+func (h *handler) fill(ctx context.Context, p *queuePage) error {
+	if p.Tab == morgue {
+		page, err := h.x.Inspect().Dead(ctx, executor.DeadQuery{
+			Queue: p.Queue, Order: deadOrders[p.Sort], Descending: p.Desc, Filter: p.filter(), Limit: p.Limit, Cursor: p.After,
+		})
+		p.Dead, p.Next, p.Truncated, p.Examined = page.Dead, page.Next, page.Truncated, page.Examined
+		return err
+	}
+	page, err := h.x.Inspect().Jobs(ctx, executor.JobQuery{
+		Queue: p.Queue, States: p.tab().states, Order: jobOrders[p.Sort], Descending: p.Desc, Filter: p.filter(), Limit: p.Limit, Cursor: p.After,
+	})
+	p.Jobs, p.Next, p.Truncated, p.Examined = page.Jobs, page.Next, page.Truncated, page.Examined
+	return err
+}
+
+// hotIDs is how many ids are shown of those with the most payloads.
+const hotIDs = 10
+
+func (h *handler) hot(w http.ResponseWriter, r *http.Request) error {
+	name := r.URL.Query().Get("name")
+	hot, err := h.x.Inspect().Jobs(r.Context(), executor.JobQuery{Queue: name, Order: executor.OrderPayloads, Descending: true, Limit: hotIDs})
+	if err != nil {
+		return err
+	}
+	content := struct {
+		Queue string
+		Jobs  []executor.JobInfo
+		Most  int
+	}{name, hot.Jobs, 1}
+	for _, j := range hot.Jobs {
+		content.Most = max(content.Most, j.Payloads)
+	}
+	return h.show(w, r, http.StatusOK, "hot.html", page{Title: "Hot ids of " + name, Content: content})
+}

@@ -1,0 +1,38 @@
+package dashboard
+
+import (
+	"net/http"
+
+	"github.com/strandjobs/strand/executor"
+)
+
+// runningPage is what workers have in hand.
+type runningPage struct {
+	executor.RunningList
+	Workers, Busy, Stuck int
+	Stacks               bool
+}
+
+// running shows what all workers do. All goroutines of the process stand still while
+// stacks are taken, so that is done for one request at a time.
+func (h *handler) running(w http.ResponseWriter, r *http.Request) error {
+	p := runningPage{Stacks: r.URL.Query().Get("stacks") != ""}
+	if p.Stacks {
+		select {
+		case h.stacks <- struct{}{}:
+			defer func() { <-h.stacks }()
+		case <-r.Context().Done():
+			return r.Context().Err()
+		}
+	}
+	var err error
+	p.RunningList, err = h.x.Inspect().Running(r.Context(), executor.RunningQuery{Stacks: p.Stacks, Limit: maxRows})
+	if err != nil {
+		return err
+	}
+	// Running answers when shards are stuck, and so does this page: without the figures.
+	if stats, err := h.x.Stats(r.Context()); err == nil {
+		p.Workers, p.Busy, p.Stuck = stats.Workers, stats.Busy, stats.Stuck
+	}
+	return h.show(w, r, http.StatusOK, "running.html", page{Title: "Running", Here: "running", Content: p})
+}

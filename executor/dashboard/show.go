@@ -1,0 +1,229 @@
+package dashboard
+
+import (
+	"fmt"
+	"html/template"
+	"math"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/strandjobs/strand/executor"
+)
+
+// shown are the functions of templates: how things look to people.
+var shown = template.FuncMap{
+	"asset": assetURL, "plain": plain, "clip": clip, "ago": ago, "exact": exact, "machine": machine, "span": span,
+	"number": number, "bytes": size, "score": score, "query": query, "escape": url.QueryEscape, "menu": menu,
+	"lag": lag, "processed": func(s executor.QueueStats) string { return number(processed(s)) }, "rows": func() []int { return []int{25, defaultRows, 100, maxRows} },
+	"at": func(t, now time.Time) moment { return moment{t, now} }, "column": columnOf, "tone": tone,
+	"pick": list{}.Pick, "row": rowOf, "limit": limitText, "job": func(name string) node { queue, id, _ := jobOf(name); return node{Queue: queue, ID: id} },
+	"firstJobs": few[executor.RunningJob], "moreJobs": beyond[executor.RunningJob], "few": few[executor.LockHeld], "beyond": beyond[executor.LockHeld],
+	"fewNames": few[string], "beyondNames": beyond[string], "fewWaiters": few[executor.LeaseWaiter], "beyondWaiters": beyond[executor.LeaseWaiter],
+	"scope": func(filtered bool) string {
+		if filtered {
+			return "filtered"
+		}
+		return "all"
+	},
+	"plural": plural,
+}
+
+// few is the begin of a list in a cell, and beyond how many are not in it.
+func few[E any](list []E) []E { return list[:min(len(list), beside)] }
+
+func beyond[E any](list []E, more int) int { return len(list) - len(few(list)) + more }
+
+// rowOf is a payload with its job.
+func rowOf(p jobPage, row payloadRow, hand bool, now time.Time) any {
+	return struct {
+		payloadRow
+		Hand bool
+		Now  time.Time
+	}{row, hand, now}
+}
+
+// limitText says what a limit allows.
+func limitText(c executor.LimitConfig) string {
+	var parts []string
+	if c.Concurrent > 0 {
+		parts = append(parts, strconv.Itoa(c.Concurrent)+" at a time")
+	}
+	if c.Rate > 0 {
+		text := strconv.Itoa(c.Rate) + " in " + span(c.Per)
+		if c.Burst > 1 {
+			text += ", " + strconv.Itoa(c.Burst) + " together"
+		}
+		parts = append(parts, text)
+	}
+	if len(parts) == 0 {
+		return "any number"
+	}
+	return strings.Join(parts, "; ")
+}
+
+// moment is a time, to be shown as seen from another.
+type moment struct{ At, Now time.Time }
+
+// column is the head of a column that a list can be sorted by.
+type column struct {
+	List        list
+	Sort, Title string
+	Right       bool
+}
+
+func columnOf(p queuePage, sort, title string) column {
+	return column{p.list, sort, title, sort == "attempts" || sort == "payloads"}
+}
+
+// tone is the colour of a state: what a person should look at has one.
+func tone(s executor.JobState) string {
+	switch s {
+	case executor.JobRunning:
+		return "good"
+	case executor.JobHalted, executor.JobDead:
+		return "bad"
+	case executor.JobRetrying, executor.JobPaused, executor.JobBlocked, executor.JobSuspected:
+		return "warn"
+	}
+	return ""
+}
+
+// plain shows a text of any bytes: what is not UTF-8, does not print, or turns the
+// direction of writing round, as an escape.
+func plain(s string) string {
+	ok := func(r rune, n int) bool {
+		return (r != utf8.RuneError || n > 1) && (strconv.IsPrint(r) || r == '\n' || r == '\t')
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		r, n := utf8.DecodeRuneInString(s[i:])
+		switch {
+		case ok(r, n):
+			b.WriteString(s[i : i+n])
+		case n == 1 && r == utf8.RuneError:
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		default:
+			quoted := strconv.QuoteRuneToASCII(r)
+			b.WriteString(quoted[1 : len(quoted)-1])
+		}
+		i += n
+	}
+	return b.String()
+}
+
+// clip is plain for the cell of a table: its first line, and not all of a long one.
+func clip(s string, most int) string {
+	s, rest, more := strings.Cut(s, "\n")
+	more = more && strings.TrimSpace(rest) != ""
+	if len(s) > most {
+		for most > 0 && !utf8.RuneStart(s[most]) {
+			most--
+		}
+		s, more = s[:most], true
+	}
+	if s = plain(s); more {
+		s += "…"
+	}
+	return s
+}
+
+// ago says when something was or will be, seen from now.
+func ago(t, now time.Time) string {
+	switch d := now.Sub(t); {
+	case t.IsZero():
+		return "–"
+	case d < -time.Second:
+		return "in " + span(-d)
+	case d < time.Second:
+		return "now"
+	default:
+		return span(d) + " ago"
+	}
+}
+
+// exact is a moment for people who want to know, and machine for programs.
+func exact(t time.Time) string   { return t.Format("Mon 2 Jan 2006 15:04:05.000 MST") }
+func machine(t time.Time) string { return t.Format(time.RFC3339Nano) }
+
+// span is a duration in one or two units.
+func span(d time.Duration) string {
+	switch {
+	case d <= 0:
+		return "0 s"
+	case d < time.Millisecond:
+		return strconv.FormatInt(int64(d/time.Microsecond), 10) + " µs"
+	case d < time.Second:
+		return strconv.FormatInt(int64(d/time.Millisecond), 10) + " ms"
+	case d < 10*time.Second:
+		return strconv.FormatFloat(math.Floor(d.Seconds()*10)/10, 'f', -1, 64) + " s"
+	}
+	for _, unit := range [...]struct {
+		length, part time.Duration
+		name, of     string
+	}{
+		{365 * 24 * time.Hour, 24 * time.Hour, "y", "d"}, {24 * time.Hour, time.Hour, "d", "h"},
+		{time.Hour, time.Minute, "h", "min"}, {time.Minute, time.Second, "min", "s"},
+	} {
+		if d >= unit.length {
+			text := strconv.FormatInt(int64(d/unit.length), 10) + " " + unit.name
+			if rest := d % unit.length / unit.part; rest > 0 && d < 100*unit.length {
+				text += " " + strconv.FormatInt(int64(rest), 10) + " " + unit.of
+			}
+			return text
+		}
+	}
+	return strconv.FormatInt(int64(d/time.Second), 10) + " s"
+}
+
+// number groups the digits of an integer by thousands, with a narrow space.
+func number(v any) string {
+	s := fmt.Sprint(v)
+	sign := ""
+	if strings.HasPrefix(s, "-") {
+		sign, s = "-", s[1:]
+	}
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "\u202f" + s[i:]
+	}
+	return sign + s
+}
+
+func size(n int) string {
+	if n < 1<<10 {
+		return strconv.Itoa(n) + " B"
+	}
+	v, unit := float64(n)/1024, 0
+	for v >= 1000 && unit < 3 {
+		v, unit = v/1024, unit+1
+	}
+	digits := 1
+	if v >= 100 {
+		digits = 0
+	}
+	return strconv.FormatFloat(v, 'f', digits, 64) + " " + [...]string{"KiB", "MiB", "GiB", "TiB"}[unit]
+}
+
+// score shows a score as it was given, as far as that is known: those that are times,
+// in seconds, are long.
+func score(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+
+// query makes a query of names and values, for any bytes.
+func query(pairs ...string) template.URL {
+	q := make(url.Values, len(pairs)/2)
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			q.Add(pairs[i], pairs[i+1])
+		}
+	}
+	return template.URL(q.Encode()) // all of it is escaped
+}
+
+func plural(n any, one, many string) string {
+	if s := fmt.Sprint(n); s == "1" {
+		return s + " " + one
+	}
+	return number(n) + " " + many
+}

@@ -1,0 +1,76 @@
+package executor
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// LockedKeys lists keys that [Locks] of any queue, or people, have locked: in their
+// order, from the one behind after on, which is "" for the first page, up to limit of
+// them, as in [JobQuery]. It also says how many there are behind these. Those that a
+// Locks.Service keeps are not known. While the keys are gone through, jobs with Locks
+// wait: about 1 ms for 30,000. It returns ErrInvalidQuery. After Stop it is what was
+// locked then.
+func (i *Inspector) LockedKeys(after string, limit int) (page []KeyLockStatus, more int, err error) {
+	if i == nil || i.x == nil {
+		return nil, 0, errNoInspector
+	}
+	if limit, err = listLimit(limit); err != nil {
+		return nil, 0, err
+	}
+	l := &i.x.locks
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	keys, more := l.keys.KeysFrom(after, limit)
+	for _, key := range keys {
+		page = append(page, l.status(key))
+	}
+	return page, more, nil
+}
+
+// Leases lists the keys of [Unique] that jobs have or wait for, as LockedKeys does
+// those of Locks.
+func (i *Inspector) Leases(after string, limit int) (page []LeaseStatus, more int, err error) {
+	if i == nil || i.x == nil {
+		return nil, 0, errNoInspector
+	}
+	if limit, err = listLimit(limit); err != nil {
+		return nil, 0, err
+	}
+	l := &i.x.locks
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	keys, more := l.unique.KeysFrom(after, limit)
+	for _, key := range keys {
+		page = append(page, l.leaseStatus(key))
+	}
+	return page, more, nil
+}
+
+// Slots lists which jobs have which value of the [Slots] that the queues use: up to
+// limit of them, as in [JobQuery], and how many there are beyond. It returns
+// ErrInvalidQuery.
+func (i *Inspector) Slots(limit int) (held []SlotHeld, more int, err error) {
+	if i == nil || i.x == nil {
+		return nil, 0, errNoInspector
+	}
+	if limit, err = listLimit(limit); err != nil {
+		return nil, 0, err
+	}
+	seen := make(map[SlotSource]bool) // several queues may share one
+	for _, q := range i.x.registered() {
+		for _, source := range q.locking.slots {
+			if seen[source] {
+				continue
+			}
+			seen[source] = true
+			for _, h := range source.holders() {
+				held = append(held, SlotHeld{strings.Join(h.Keys, " "), h.Owner, h.Until})
+			}
+		}
+	}
+	slices.SortFunc(held, func(a, b SlotHeld) int { return cmp.Or(strings.Compare(a.Slot, b.Slot), strings.Compare(a.By, b.By)) })
+	more = max(len(held)-limit, 0)
+	return held[:len(held)-more], more, nil
+}
