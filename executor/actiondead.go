@@ -199,7 +199,7 @@ func (s *Selection) meansDead(b *journal.Buried) bool {
 	switch {
 	case s.of != nil:
 		_, found := slices.BinarySearch(s.of, b.Entry.Position)
-		return found && s.ids[id]
+		return found && (s.ids == nil || s.ids[id])
 	case s.ids != nil:
 		return s.ids[id]
 	}

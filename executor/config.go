@@ -191,6 +191,18 @@ type Config struct {
 	// 4096; below zero there are no events. There is no ring before a first reader.
 	EventBuffer int
 
+	// What a person sees and does while it runs.
+
+	// ControlSocket has the executor listen, from Open until Stop has waited for the
+	// handlers, on a unix socket in the journal's directory, control.sock, of mode 0600:
+	// the strand command, run by the same user or by root, finds it there, and looks at
+	// the jobs and acts on them as [Executor.Inspect] does; see Looking from outside.
+	// Open returns [ErrControlSocket] where there can't be one: on Windows, when the path
+	// has more than 89 bytes, when every user may write to the directory, or when
+	// something else is in its place; and ErrConfig in memory. Default false: there is
+	// no socket.
+	ControlSocket bool
+
 	// Several processes.
 
 	// Splitter says which ids belong to this process, where several share the work,

@@ -368,6 +368,26 @@
 // rows, and the bytes of ids, errors, payloads and stacks in them. A disk that does
 // not give something back to one who looks fails that call, and not the executor.
 //
+// # Looking from outside
+//
+// With Config.ControlSocket the executor listens on a unix socket in the journal's
+// directory, control.sock, from Open until Stop has waited for the handlers. The strand
+// command finds it there when the journal is in use: the verbs that look at a stopped
+// journal print the same of a running one, and others act on it, through what Inspect
+// returns.
+//
+//   - It is for the user of the process, and for root: its mode is 0600 before it has its
+//     name. A directory that every user may write to gets none.
+//   - The socket of a process that died is replaced by the next one; what is no socket, or
+//     answers, is left alone, and Open returns [ErrControlSocket].
+//   - Who talks over it is bounded: 64 connections, 16 calls and 8 readers of events at a
+//     time, requests of a MiB, answers of pages; a connection that says half of something
+//     is closed after five seconds, and sooner when others come. Stop waits for none of
+//     them.
+//   - The command and the process may be of different versions: what an older process
+//     does not know, it refuses.
+//   - Without it there is no socket, no goroutine, and no look for one.
+//
 // # Testing
 //
 // A handler is a function, and a [Job] a plain struct: most tests need no executor.

@@ -15,6 +15,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/await"
 	"github.com/strandjobs/strand/executor/internal/backdoor"
 	"github.com/strandjobs/strand/executor/internal/backlog"
+	"github.com/strandjobs/strand/executor/internal/control"
 	"github.com/strandjobs/strand/executor/internal/gate"
 	"github.com/strandjobs/strand/executor/internal/lane"
 	"github.com/strandjobs/strand/executor/internal/quarantine"
@@ -50,8 +51,9 @@ type Executor struct {
 	awaits     await.Graph            // between jobs
 	running    *journal.CrashRecorder // from Start on
 	inspection inspection
-	opening    time.Time // when Open began, and no other had the journal
-	began      time.Time // when jobs began to run; guarded by mu, and then by the stop
+	control    *control.Server // nil: there is none
+	opening    time.Time       // when Open began, and no other had the journal
+	began      time.Time       // when jobs began to run; guarded by mu, and then by the stop
 
 	inherited inherited
 	handlers  context.Context // what the contexts of handlers come from
@@ -109,13 +111,14 @@ type handlerKey struct{}
 // or Start. Payloads may be enqueued as soon as their queue is registered.
 //
 // It returns ErrConfig, [journal.LockedError] at once when the journal is in use,
-// [journal.CorruptError], [journal.ErrTooNew], or an error of the directory.
+// [journal.CorruptError], [journal.ErrTooNew], ErrControlSocket, or an error of the
+// directory.
 // [OpenContext] waits until the journal is free.
 func Open(dir string, cfg Config) (*Executor, error) {
 	if dir == "" {
-		return open("", cfg, func(c journal.Config) (*journal.Log, error) { return journal.OpenMemory(nil, c) })
+		return openInMemory("", cfg, nil, func(c journal.Config) (*journal.Log, error) { return journal.OpenMemory(nil, c) })
 	}
-	return open(dir, cfg, func(c journal.Config) (*journal.Log, error) { return journal.Open(dir, c) })
+	return openListening(dir, cfg, func(c journal.Config) (*journal.Log, error) { return journal.Open(dir, c) })
 }
 
 // OpenContext is [Open] that waits while another process has the journal open,
@@ -137,7 +140,7 @@ func OpenContext(ctx context.Context, dir string, cfg Config) (*Executor, error)
 	if dir == "" {
 		return Open(dir, cfg)
 	}
-	return open(dir, cfg, func(c journal.Config) (*journal.Log, error) { return journal.OpenContext(ctx, dir, c) })
+	return openListening(dir, cfg, func(c journal.Config) (*journal.Log, error) { return journal.OpenContext(ctx, dir, c) })
 }
 
 func open(dir string, cfg Config, openLog func(journal.Config) (*journal.Log, error)) (*Executor, error) {

@@ -185,7 +185,10 @@ const deadPerTurn = 256
 // seeDead calls f for the dead payloads from a position on, in the order in which
 // they were accepted, until f returns false, some in each of its turns.
 func (q *queue) seeDead(ctx context.Context, from journal.Position, f func(*journal.Buried) bool) error {
-	x := q.x
+	return q.x.seeDead(ctx, q.number, from, f)
+}
+
+func (x *Executor) seeDead(ctx context.Context, queue uint32, from journal.Position, f func(*journal.Buried) bool) error {
 	for more := true; more; {
 		if err := context.Cause(ctx); err != nil {
 			return err
@@ -193,7 +196,7 @@ func (q *queue) seeDead(ctx context.Context, from journal.Position, f func(*jour
 		err := x.inspection.pacer.Do(ctx, x.atWork, func() (time.Duration, error) {
 			began, n := time.Now(), 0
 			more = false
-			for b, err := range x.log.MorgueFrom(q.number, from) {
+			for b, err := range x.log.MorgueFrom(queue, from) {
 				if err != nil {
 					return 0, border(err)
 				}

@@ -8,12 +8,13 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/strandjobs/strand/executor/internal/pausekey"
 	"github.com/strandjobs/strand/shard"
 )
 
 // MaxPausedIDs is how many ids of a queue may be paused by themselves at a time,
 // because each takes memory, about 100 bytes and its own, whether it has a job or not.
-const MaxPausedIDs = 100_000
+const MaxPausedIDs = pausekey.MaxIDs // 100,000
 
 // ErrTooManyPaused is returned when more than MaxPausedIDs ids of a queue would be
 // paused. Pause the queue.

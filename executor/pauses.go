@@ -2,12 +2,13 @@ package executor
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/strandjobs/strand/executor/internal/pausekey"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/lock"
 	"github.com/strandjobs/strand/shard"
@@ -28,52 +29,21 @@ type pauses struct {
 	open   []*queue        // that are registered
 }
 
-// State keys of pauses; the length and the name of a queue come before an id, so that
-// no two are one. The value says since when.
-const (
-	pausePrefix    = "pause/"
-	executorPaused = pausePrefix + "executor"
-	queuePrefix    = pausePrefix + "queue/"
-	idPrefix       = pausePrefix + "id/"
-
-	pauseVersion = 1
-)
-
-func idsPaused(queue string) string { return fmt.Sprintf("%s%d/%s/", idPrefix, len(queue), queue) }
-
-func pauseSet(key string, on bool) journal.Set {
-	if !on {
-		return journal.Set{Key: key}
-	}
-	return journal.Set{Key: key, Value: binary.AppendVarint([]byte{pauseVersion}, time.Now().UnixNano())}
-}
-
-// checkPause returns an error for a value that no version so far has written.
-func checkPause(s journal.Set) error {
-	switch {
-	case len(s.Value) < 2:
-		return fmt.Errorf("executor: pause %q: %w", s.Key, &journal.CorruptError{Reason: fmt.Sprintf("a pause of %d bytes", len(s.Value))})
-	case s.Value[0] > pauseVersion:
-		return fmt.Errorf("%w: a pause has version %d", journal.ErrTooNew, s.Value[0])
-	}
-	return nil
-}
-
 // restore brings back what was paused when the last process ended, but for single
 // ids: those come with their queues.
 func (p *pauses) restore(x *Executor) error {
 	p.x, p.queues = x, make(map[string]bool)
-	for s, err := range x.log.Keys(pausePrefix) {
+	for s, err := range x.log.Keys(pausekey.Prefix) {
 		if err == nil {
-			err = checkPause(s)
+			err = pausekey.Check(s)
 		}
 		switch {
 		case err != nil:
 			return err
-		case s.Key == executorPaused:
+		case s.Key == pausekey.Executor:
 			p.all = true
-		case len(s.Key) > len(queuePrefix) && s.Key[:len(queuePrefix)] == queuePrefix:
-			p.queues[s.Key[len(queuePrefix):]] = true
+		case strings.HasPrefix(s.Key, pausekey.QueuePrefix):
+			p.queues[strings.TrimPrefix(s.Key, pausekey.QueuePrefix)] = true
 		}
 	}
 	return nil
@@ -81,10 +51,10 @@ func (p *pauses) restore(x *Executor) error {
 
 // ids returns the ids of a queue that are paused, as of the last commit.
 func (p *pauses) ids(queue string, f func(id string) bool) error {
-	prefix := idsPaused(queue)
+	prefix := pausekey.IDs(queue)
 	for s, err := range p.x.log.Keys(prefix) {
 		if err == nil {
-			err = checkPause(s)
+			err = pausekey.Check(s)
 		}
 		if err != nil {
 			return err
@@ -138,10 +108,10 @@ func (p *pauses) tell(q *queue, paused bool) {
 func (p *pauses) set(name string, on bool) (told []*queue) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	key := executorPaused
+	key := pausekey.Executor
 	was := p.all
 	if name != "" {
-		key, was = queuePrefix+name, p.queues[name]
+		key, was = pausekey.Queue(name), p.queues[name]
 	}
 	for _, q := range p.open {
 		if name == "" || q.name == name {
@@ -151,7 +121,7 @@ func (p *pauses) set(name string, on bool) (told []*queue) {
 	if was == on {
 		return told
 	}
-	p.x.log.Record(&journal.Change{Sets: []journal.Set{pauseSet(key, on)}})
+	p.x.log.Record(&journal.Change{Sets: []journal.Set{pausekey.Set(key, on)}})
 	if name == "" {
 		p.all = on
 	} else if p.queues[name] = on; !on {
@@ -209,11 +179,11 @@ func (p *pauses) rename(former, name string) error {
 	if p.queues[former] {
 		delete(p.queues, former)
 		p.queues[name] = true
-		c.Sets = append(c.Sets, pauseSet(queuePrefix+former, false), pauseSet(queuePrefix+name, true))
+		c.Sets = append(c.Sets, pausekey.Set(pausekey.Queue(former), false), pausekey.Set(pausekey.Queue(name), true))
 	}
 	p.mu.Unlock()
 	err := p.ids(former, func(id string) bool {
-		c.Sets = append(c.Sets, pauseSet(idsPaused(former)+id, false), pauseSet(idsPaused(name)+id, true))
+		c.Sets = append(c.Sets, pausekey.Set(pausekey.IDs(former)+id, false), pausekey.Set(pausekey.IDs(name)+id, true))
 		return true
 	})
 	if err != nil || len(c.Sets) == 0 {
@@ -244,7 +214,7 @@ func (q *queue) hold(c *shard.Core, ids []string, on bool) (n int, err error) {
 		}
 		n++
 		q.tellPause(on, id)
-		change.Sets = append(change.Sets, pauseSet(idsPaused(q.name)+id, on))
+		change.Sets = append(change.Sets, pausekey.Set(pausekey.IDs(q.name)+id, on))
 	}
 	q.x.log.Record(&change) // on the shard: in the order in which ids are held
 	return n, err

@@ -71,6 +71,7 @@ func (x *Executor) stop() {
 	x.draining.Store(true)
 	close(x.closing)
 	names, stuck := x.drain()
+	x.hangUp() // not before: a stop that takes long is looked at
 	all, known := x.sum()
 	x.watchdog.stop()
 	x.quarantine.Close()

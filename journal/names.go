@@ -3,6 +3,7 @@ package journal
 import (
 	"github.com/strandjobs/strand/journal/internal/block"
 	"github.com/strandjobs/strand/journal/internal/crash"
+	"github.com/strandjobs/strand/journal/internal/directory"
 	"github.com/strandjobs/strand/journal/internal/format"
 	"github.com/strandjobs/strand/journal/internal/rest"
 )
@@ -176,3 +177,8 @@ func Salvage(dir, newDir string) (*Salvaged, error) { return rest.Salvage(dir, n
 func NewBuilder(dir string, next Position, epoch uint64) (*Builder, error) {
 	return rest.NewBuilder(dir, next, epoch)
 }
+
+// InUse returns a [LockedError] when a process has the journal in dir open, and nil when
+// none has, or when there is no journal. It asks the lock alone. Where the system's locks
+// can't be asked about, as on Windows, it returns nil: there OpenView tells.
+func InUse(dir string) error { return directory.HeldBy(dir) }

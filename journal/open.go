@@ -11,6 +11,7 @@ import (
 
 	"github.com/strandjobs/strand/journal/internal/crash"
 	"github.com/strandjobs/strand/journal/internal/directory"
+	"github.com/strandjobs/strand/journal/internal/format"
 	"github.com/strandjobs/strand/journal/internal/store"
 )
 
@@ -233,4 +234,31 @@ func (l *Log) Stats() Stats {
 		Next: l.manifest.Next, Epoch: l.manifest.Epoch, Since: l.born, UUID: l.uuid, CommitAge: l.CommitAge(),
 		Commits: l.commits.Load(), CommitTime: time.Duration(l.commitTime.Load()), LastCommit: last,
 	}
+}
+
+// Info returns the figures that [OpenView] has of a journal at rest, of the last commit
+// or one that is about to be. It asks the system how large the file is, which is 0 in
+// memory.
+func (l *Log) Info() Info {
+	l.mu.Lock()
+	i := Info{
+		Format: format.FormatVersion, Epoch: l.manifest.Epoch, UUID: l.uuid, Next: l.manifest.Next,
+		Oldest: l.manifest.Oldest, Newest: l.manifest.Seq, Blocks: len(l.chain.Blocks),
+		Queues: len(l.queues), Bytes: l.chain.Size, LiveBytes: l.chain.Live,
+	}
+	for _, n := range l.dead {
+		i.Buried += n
+	}
+	for _, b := range l.chain.Blocks {
+		i.Entries += b.Count
+		i.Live += b.Live
+	}
+	l.mu.Unlock()
+	if l.volatile {
+		return i
+	}
+	if file, err := l.place.Stat(directory.FileName); err == nil {
+		i.FileBytes = file.Size()
+	}
+	return i
 }

@@ -37,6 +37,10 @@ var (
 	keyLocks  = gate{"./lock", "^TestKeyLocks"}
 	slots     = gate{"./lock", "^(TestLaralocker|TestWatchSlots|TestSlots)"}
 	leaders   = gate{"./lock", "^(TestResqueScheduler|TestCampaign|TestLeader)"}
+	sockets   = gate{"./executor/internal/control", "^Test(TheMode|WhatIsNotOurs)"}
+	calling   = gate{"./executor/internal/control", "^Test(HostileClients|Answers)$"}
+	controls  = gate{"./executor", "^Test(HostileControlRequests|StopAndTheControlSocket|PagesOfTheMorgue)$"}
+	lives     = gate{"./executor/cmd/strand", "^Test(TheSameLive|NobodyOr)"}
 	actors    = gate{"./actor", "^Test(Stop|Trap|Late|Messages|Only|Idle)"}
 	figures   = gate{"./executor/metrics", "^Test"}
 	commands  = gate{"./executor/cmd/strand", "^(TestReplayOf|TestGolden|TestWhatIsNotListed)"}
@@ -395,6 +399,15 @@ var mutations = []mutation{
 	// Command line.
 	{"a run that is due before its retry", "executor/cmd/strand/fold.go", "				t.Due = f.reached\n", "", commands},
 	{"what is not listed is counted as due", "executor/cmd/strand/fold.go", "		o.Due, o.Delayed = 0, o.Due+o.Delayed\n", "", commands},
+	{"a socket that anyone may use", "executor/internal/control/socket_unix.go", "os.Chmod(born, 0o600)", "os.Chmod(born, 0o666)", sockets},
+	{"take the socket of one who answers", "executor/internal/control/socket_unix.go", "time.Second); err == nil {", "time.Second); err == nil && conn == nil {", sockets},
+	{"half a request that keeps others out", "executor/internal/control/crowd.go", "			leaves = c.quiet[0]\n			c.quiet = c.quiet[1:]\n", "			leaves = conn\n", calling},
+	{"overlook what a request says", "executor/internal/control/server.go", "		d.DisallowUnknownFields()\n", "", calling},
+	{"delete all when no id is left", "executor/controlacts.go", "	case said != 1:", "	case said > 1:", controls},
+	{"a stop that hangs up first", "executor/stop.go", "	names, stuck := x.drain()\n	x.hangUp()", "	x.hangUp()\n	names, stuck := x.drain()", controls},
+	{"a page of the morgue that loses one", "executor/controlrows.go", "		if d.Unsent { // it is the first of the next page\n			a.Next = uint64(b.Entry.Position)", "		if d.Unsent { // it is the first of the next page\n			a.Next = uint64(b.Entry.Position) + 1", controls},
+	{"a process that is not the owner", "executor/cmd/strand/live.go", "hello.PID != locked.PID:", "hello.PID == 0:", lives},
+	{"halted jobs that are not listed", "executor/cmd/strand/livelooks.go", "range []bool{false, true}", "range []bool{false}", lives},
 	{"events that run together", "executor/cmd/strand/config.go", "cfg.Single, cfg.OnFailure, cfg.MaxPayloads = true", "cfg.Single, cfg.OnFailure, cfg.MaxPayloads = false", commands},
 
 	// The test kit.

@@ -135,8 +135,14 @@ func handle(ctx context.Context, job executor.Merged[string]) error {
 // say goodbye.
 func startChild(t *testing.T, dir string) (pid int, kill func()) {
 	t.Helper()
+	return startWith(t, childEnv+"="+dir)
+}
+
+// startWith starts the test binary with a variable that says what it is.
+func startWith(t *testing.T, env string) (pid int, kill func()) {
+	t.Helper()
 	c := exec.Command(os.Args[0])
-	c.Env = append(os.Environ(), childEnv+"="+dir)
+	c.Env = append(os.Environ(), env)
 	c.Stderr = os.Stderr
 	out, err := c.StdoutPipe()
 	require.NoError(t, err)

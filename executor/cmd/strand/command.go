@@ -91,7 +91,8 @@ type verb struct {
 	name, args, usage, description string
 	least, most                    int // arguments; most −1 means any number
 	flags                          func() []cli.Flag
-	do                             func(context.Context, *call) error
+	do                             func(context.Context, *call) error // at rest
+	live                           func(context.Context, *live) error // in a process that runs; nil: only at rest
 }
 
 // usageText has the flags where the root has them.
@@ -106,30 +107,33 @@ func (v verb) command(o *output, in io.Reader) *cli.Command {
 	if v.flags != nil {
 		c.Flags = append(c.Flags, v.flags()...)
 	}
+	if v.live != nil {
+		c.Flags = append(c.Flags, timeoutFlag())
+	}
 	c.Action = func(ctx context.Context, c *cli.Command) error {
 		o.json = c.Bool("json")
 		if n := c.Args().Len(); n < v.least || (v.most >= 0 && n > v.most) {
 			return usage("%s; got %d arguments", v.usageText(), n)
 		}
-		return v.do(ctx, &call{Command: c, output: o, in: in})
+		return v.call(ctx, &call{Command: c, output: o, in: in})
 	}
 	return c
 }
 
 var commands = []verb{
 	{
-		name: "inspect", args: "DIR", least: 1, most: 1, do: inspect,
+		name: "inspect", args: "DIR", least: 1, most: 1, do: inspect, live: inspectLive,
 		usage: "figures of a journal: blocks, bytes, jobs by queue and state",
 		flags: func() []cli.Flag {
 			return []cli.Flag{&cli.BoolFlag{Name: "blocks", Usage: "list every block"}}
 		},
 	},
 	{
-		name: "jobs", args: "DIR", least: 1, most: 1, do: jobs, flags: jobsFlags,
+		name: "jobs", args: "DIR", least: 1, most: 1, do: jobs, live: jobsLive, flags: jobsFlags,
 		usage: "jobs that would run, in their order",
 	},
 	{
-		name: "job", args: "DIR QUEUE ID", least: 3, most: 3, do: job, flags: jobFlags,
+		name: "job", args: "DIR QUEUE ID", least: 3, most: 3, do: job, live: jobLive, flags: jobFlags,
 		usage: "everything about one job, and what of it is in the morgue",
 	},
 	{
@@ -148,12 +152,12 @@ says that orders is one of Handle, and -shape '*=events' that all others are. Gi
 		usage: "is it sound? exit status 0: yes, 1: damaged, 2: could not look",
 	},
 	{
-		name: "copy", args: "DIR NEWDIR", least: 2, most: 2, do: copyJournal,
-		usage: "copy a journal that no process has open",
+		name: "copy", args: "DIR NEWDIR", least: 2, most: 2, do: copyJournal, live: copyLive,
+		usage: "copy a journal",
 	},
 	{
-		name: "compact", args: "DIR", least: 1, most: 1, do: compact,
-		usage: "make the file of a journal that no process has open as small as what is in it",
+		name: "compact", args: "DIR", least: 1, most: 1, do: compact, live: compactLive,
+		usage: "make the file of a journal as small as what is in it",
 	},
 	{
 		name: "salvage", args: "DIR NEWDIR", least: 2, most: 2, do: salvage,
@@ -168,7 +172,43 @@ says that orders is one of Handle, and -shape '*=events' that all others are. Gi
 		usage: "make a journal from what export printed, read from standard input",
 	},
 	{
-		name: "morgue", args: "DIR [list|requeue|delete [QUEUE [ID...]]]", least: 1, most: -1, do: morgue, flags: morgueFlags,
+		name: "morgue", args: "DIR [list|requeue|delete [QUEUE [ID...]]]", least: 1, most: -1, do: morgue, live: morgueLive, flags: morgueFlags,
 		usage: "the dead letters: list, put back, delete",
+	},
+	{
+		name: "status", args: "DIR", least: 1, most: 1, do: onlyLive, live: statusLive,
+		usage: "how a running executor is: workers, trouble, lag of its queues",
+	},
+	{
+		name: "running", args: "DIR", least: 1, most: 1, do: onlyLive, live: runningLive, flags: runningFlags,
+		usage: "what the workers of a running executor have in hand",
+	},
+	{
+		name: "explain", args: "DIR QUEUE ID", least: 3, most: 3, do: onlyLive, live: explainLive,
+		usage: "why a job of a running executor does not run",
+	},
+	{
+		name: "events", args: "DIR", least: 1, most: 1, do: onlyLive, live: eventsLive, flags: eventsFlags,
+		usage: "what happens to jobs in a running executor, as it happens",
+	},
+	{
+		name: "run", args: "DIR QUEUE [ID...]", least: 2, most: -1, do: onlyLive, live: acts("run"), flags: allFlag,
+		usage: "make waiting and halted jobs of a running executor due now",
+	},
+	{
+		name: "cancel", args: "DIR QUEUE [ID...]", least: 2, most: -1, do: onlyLive, live: acts("cancel"), flags: cancelFlags,
+		usage: "send jobs of a running executor to the morgue",
+	},
+	{
+		name: "delete", args: "DIR QUEUE [ID...]", least: 2, most: -1, do: onlyLive, live: acts("delete"), flags: removalFlags,
+		usage: "end jobs of a running executor for good",
+	},
+	{
+		name: "pause", args: "DIR [QUEUE [ID...]]", least: 1, most: -1, do: pause(true), live: pauses(true),
+		usage: "keep an executor, a queue or ids of it from running jobs, also after a restart",
+	},
+	{
+		name: "resume", args: "DIR [QUEUE [ID...]]", least: 1, most: -1, do: pause(false), live: pauses(false),
+		usage: "let go on what was paused",
 	},
 }

@@ -29,6 +29,11 @@ type task struct {
 	Halted    bool
 	Crashes   int // how often the process died in a row while it ran
 	Payloads  []journal.Entry
+
+	doing     string // of a job in a process: what it does beside waiting for its time, or why it can't
+	more      int    // payloads that are not in Payloads
+	moreBytes int64  // of these
+	atLeast   bool   // there are more bytes
 }
 
 func (t *task) state() string {
@@ -41,7 +46,10 @@ func (t *task) state() string {
 	return "fresh"
 }
 
+func (t *task) count() int { return len(t.Payloads) + t.more }
+
 func (t *task) bytes() (n int64) {
+	n = t.moreBytes
 	for i := range t.Payloads {
 		n += int64(len(t.Payloads[i].Payload))
 	}

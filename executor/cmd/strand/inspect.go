@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"strconv"
 
 	"github.com/strandjobs/strand/journal"
@@ -51,7 +52,7 @@ type census struct {
 	Queue    text   `json:"queue"`
 	Jobs     int    `json:"jobs"`
 	Payloads int    `json:"payloads"`
-	Bytes    int64  `json:"bytes"`
+	Bytes    *int64 `json:"bytes,omitempty"` // nil: a process does not count them
 	Fresh    int    `json:"fresh"`
 	Retrying int    `json:"retrying"`
 	Halted   int    `json:"halted"`
@@ -66,17 +67,31 @@ func inspect(_ context.Context, c *call) error {
 		return err
 	}
 	defer v.Close()
-	if err := c.figures(v); err != nil {
+	if err := c.figures(v.Info()); err != nil {
 		return err
 	}
 	if err := c.blocks(v, c.Bool("blocks")); err != nil {
 		return err
 	}
-	return c.censuses(v)
+	folds, err := c.folds(v, "", configs{"*": shard.Config{}})
+	if err != nil {
+		return err
+	}
+	buried := v.Buried()
+	return c.censuses(func(yield func(*census, error) bool) {
+		for f := range folds.all() {
+			n := f.census()
+			if n.Morgue = buried[f.number]; !yield(n, nil) {
+				return
+			}
+		}
+		if folds.err != nil {
+			yield(nil, folds.err)
+		}
+	})
 }
 
-func (c *call) figures(v *journal.View) error {
-	i := v.Info()
+func (c *call) figures(i journal.Info) error {
 	f := figures{
 		"journal", i.Format, i.UUID, i.Epoch, i.Next, i.Oldest, i.Newest, i.Blocks, i.Entries, i.Live,
 		i.Bytes, i.LiveBytes, i.Bytes - i.LiveBytes, i.Buried, i.Queues, i.FileBytes,
@@ -127,39 +142,43 @@ func (c *call) blocks(v *journal.View, all bool) error {
 	return t.end()
 }
 
-func (c *call) censuses(v *journal.View) error {
-	folds, err := c.folds(v, "", configs{"*": shard.Config{}})
-	if err != nil {
-		return err
-	}
+func (c *call) censuses(all iter.Seq2[*census, error]) error {
 	var t *table
 	if !c.json {
 		c.printf("\n")
 		t = c.output.table("QUEUE", "JOBS", "FRESH", "RETRYING", "HALTED", "DUE", "DELAYED", "PAYLOADS", "BYTES", "MORGUE")
 	}
-	buried := v.Buried()
-	for f := range folds.all() {
-		n := f.census()
-		if n.Morgue = buried[f.number]; c.json {
+	for n, err := range all {
+		if err != nil {
+			return err
+		}
+		if c.json {
 			if err := c.object(n); err != nil {
 				return err
 			}
 			continue
 		}
 		t.row(show(n.Queue), strconv.Itoa(n.Jobs), strconv.Itoa(n.Fresh), strconv.Itoa(n.Retrying), strconv.Itoa(n.Halted),
-			strconv.Itoa(n.Due), strconv.Itoa(n.Delayed), strconv.Itoa(n.Payloads), bytesText(n.Bytes), strconv.Itoa(n.Morgue))
+			strconv.Itoa(n.Due), strconv.Itoa(n.Delayed), strconv.Itoa(n.Payloads), sizeText(n.Bytes), strconv.Itoa(n.Morgue))
 	}
-	if c.json || folds.err != nil {
-		return folds.err
+	if c.json {
+		return nil
 	}
 	return t.end()
+}
+
+func sizeText(bytes *int64) string {
+	if bytes == nil {
+		return "-"
+	}
+	return bytesText(*bytes)
 }
 
 // census counts what is in f, whose runs have all payloads of their job.
 func (f *fold) census() *census {
 	o := f.left()
 	return &census{
-		Type: "queue", Queue: text(f.queue), Jobs: o.Fresh + o.Retrying + o.Halted, Payloads: f.core.Counts().Payloads, Bytes: f.bytes,
+		Type: "queue", Queue: text(f.queue), Jobs: o.Fresh + o.Retrying + o.Halted, Payloads: f.core.Counts().Payloads, Bytes: &f.bytes,
 		Fresh: o.Fresh, Retrying: o.Retrying, Halted: o.Halted, Due: o.Due, Delayed: o.Delayed,
 	}
 }

@@ -65,7 +65,7 @@ func job(_ context.Context, c *call) error {
 	if folds.err != nil {
 		return folds.err
 	}
-	n, err := c.deadOf(v, queue, id)
+	n, err := c.deadOf(queue, buriedOf(v, queue, id))
 	if err == nil && found+n == 0 {
 		return usage("queue %q has no job %q, neither waiting nor in the morgue", queue, id)
 	}
@@ -108,8 +108,8 @@ func (c *call) task(t *task) error {
 }
 
 // deadOf prints what of a job is in the morgue, and returns how much that is.
-func (c *call) deadOf(v *journal.View, queue, id string) (n int, err error) {
-	dead, list := buriedOf(v, queue, id), c.graves()
+func (c *call) deadOf(queue string, dead iter.Seq2[journal.Buried, error]) (n int, err error) {
+	list := c.graves()
 	for b, err := range dead {
 		if err != nil {
 			return n, err

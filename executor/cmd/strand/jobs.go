@@ -45,12 +45,14 @@ type waiting struct {
 	Queue     text      `json:"queue"`
 	ID        text      `json:"id"`
 	State     string    `json:"state"`
+	Doing     string    `json:"doing,omitempty"`
 	Due       moment    `json:"due"`
 	Attempt   int       `json:"attempt"` // that comes next
 	LastError text      `json:"last_error,omitempty"`
 	Crashes   int       `json:"crashes,omitempty"`
 	Count     int       `json:"payload_count"`
 	Bytes     int64     `json:"bytes"`
+	AtLeast   bool      `json:"bytes_at_least,omitempty"`
 	Failures  []failed  `json:"failures,omitempty"`
 	Payloads  []payload `json:"payloads,omitempty"`
 }
@@ -67,8 +69,8 @@ type payload struct {
 
 func newWaiting(kind string, t *task, all bool) *waiting {
 	w := &waiting{
-		Type: kind, Queue: text(t.Queue), ID: text(t.ID), State: t.state(), Due: moment(t.Due),
-		Attempt: t.Attempt, LastError: text(t.LastError), Crashes: t.Crashes, Count: len(t.Payloads), Bytes: t.bytes(),
+		Type: kind, Queue: text(t.Queue), ID: text(t.ID), State: t.state(), Doing: t.doing, Due: moment(t.Due),
+		Attempt: t.Attempt, LastError: text(t.LastError), Crashes: t.Crashes, Count: t.count(), Bytes: t.bytes(), AtLeast: t.atLeast,
 	}
 	if !all {
 		return w
@@ -158,16 +160,22 @@ func (l *taskList) add(t *task) error {
 	if t.Halted {
 		due = "never, until a person says so"
 	}
-	what := strconv.Itoa(len(t.Payloads))
+	what := strconv.Itoa(t.count())
 	if l.payloads {
 		what = l.positions(t)
 	}
-	state := t.state()
+	state, size := t.state(), bytesText(t.bytes())
+	if t.doing != "" {
+		state += ", " + t.doing
+	}
+	if t.atLeast {
+		size = "over " + size
+	}
 	if t.Crashes > 0 {
 		state += fmt.Sprintf(", ran in %s", count(t.Crashes, "crash", "crashes"))
 	}
 	l.t.row(strconv.Itoa(l.rows), show([]byte(t.Queue)), show([]byte(t.ID)), state, due, strconv.Itoa(t.Attempt),
-		what, bytesText(t.bytes()), errorText(t.LastError))
+		what, size, errorText(t.LastError))
 	return nil
 }
 

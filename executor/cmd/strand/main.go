@@ -16,6 +16,29 @@
 // A command that only reads writes nothing to the journal's directory, not even a
 // lock, and leaves a journal alone that a process has open. Exit status: 0 all is
 // well, 1 the journal is damaged, 2 it could not be looked at or the call is wrong.
+//
+// # In a process that runs
+//
+// When a process has the journal open whose executor has Config.ControlSocket set, the
+// command asks that, over the socket in the journal's directory: inspect, jobs, job and
+// morgue print what they print of a journal at rest, and copy and compact do what they
+// do. Besides,
+//
+//	status     trouble, workers, and the lag of queues
+//	running    what workers have in hand, with -stack where they are
+//	explain    why a job does not run
+//	events     what happens, as it happens
+//	run        makes jobs due now
+//	cancel     sends jobs to the morgue, -failed what waits for a retry or is halted
+//	delete     ends them for good
+//	pause      the executor, a queue or ids; resume lets them go on; both also at rest
+//
+// What differs: -merge and -on-failure have no meaning, because the process knows its
+// queues; a job says what it does ("doing": running or parked); halted jobs stand in the
+// order of their due times; of an error jobs has the first KiB, and of a job with more
+// than a thousand payloads job has the first thousand, of a MiB; the bytes of a queue are
+// not counted; of queues that the process has not registered it knows how much they have.
+// An id without a job is looked for in all of the morgue. -timeout bounds each answer.
 package main
 
 import (

@@ -19,11 +19,24 @@ import (
 const childEnv = "STRAND_TEST_CHILD"
 
 func TestMain(m *testing.M) {
+	if os.Getenv(commandEnv) != "" {
+		main()
+	}
+	if dir := os.Getenv(liveEnv); dir != "" {
+		liveChild(dir)
+	}
 	if dir := os.Getenv(childEnv); dir != "" {
 		child(dir)
 	}
 	os.Exit(m.Run())
 }
+
+// commandEnv makes it the command, and liveEnv a process that has a journal open and can
+// be asked.
+const (
+	commandEnv = "STRAND_TEST_COMMAND"
+	liveEnv    = "STRAND_TEST_LIVE"
+)
 
 // someday is when the tests run.
 var someday = time.Date(2001, 2, 3, 4, 5, 6, 0, time.UTC)

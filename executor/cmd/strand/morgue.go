@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"iter"
 	"slices"
 
 	"github.com/urfave/cli/v3"
@@ -46,44 +47,54 @@ type moved struct {
 }
 
 func morgue(ctx context.Context, c *call) error {
-	dir, verb := c.Args().First(), cmp.Or(c.Args().Get(1), "list")
-	s := &chosen{queue: c.Args().Get(2)}
-	if c.Args().Len() > 3 {
-		s.ids = c.Args().Slice()[3:]
-	}
+	dir := c.Args().First()
 	v, err := journal.OpenSides(dir)
 	if err != nil {
 		return err
 	}
 	defer v.Close()
-	if err := known(names(v), s.queue); err != nil {
+	verb, s, err := c.chosen(names(v))
+	if err != nil {
 		return err
 	}
 	switch verb {
-	case "list":
-		_, err := c.listMorgue(v, s)
-		return err
 	case "requeue":
 		return c.empty(ctx, dir, v, s, "requeued", func(l *journal.Log, queue uint32, ps []journal.Position) error {
 			return l.Restore(ctx, queue, ps, c.now.UnixNano(), func([]byte) uint32 { return 0 })
 		})
 	case "delete":
-		if len(s.ids) == 0 && !c.Bool("all") {
-			return usage("delete is for good: name a queue and its ids, or say -all")
-		}
 		return c.empty(ctx, dir, v, s, "deleted", func(l *journal.Log, queue uint32, ps []journal.Position) error {
 			return l.Delete(ctx, queue, ps)
 		})
 	}
-	return usage("the morgue knows list, requeue and delete, not %q; to list one queue: strand morgue DIR list QUEUE", verb)
+	_, err = c.listMorgue(names(v), v.Morgue(), s)
+	return err
 }
 
-// listMorgue prints what was chosen, and returns its positions by queue.
-func (c *call) listMorgue(v *journal.View, s *chosen) (map[uint32][]journal.Position, error) {
-	names := names(v)
+// chosen reads the arguments, for a journal with some queues.
+func (c *call) chosen(names map[uint32]string) (verb string, s *chosen, err error) {
+	verb, s = cmp.Or(c.Args().Get(1), "list"), &chosen{queue: c.Args().Get(2)}
+	if c.Args().Len() > 3 {
+		s.ids = c.Args().Slice()[3:]
+	}
+	if err := known(names, s.queue); err != nil {
+		return "", nil, err
+	}
+	switch {
+	case !slices.Contains([]string{"list", "requeue", "delete"}, verb):
+		return "", nil, usage("the morgue knows list, requeue and delete, not %q; to list one queue: strand morgue DIR list QUEUE", verb)
+	case verb == "delete" && len(s.ids) == 0 && !c.Bool("all"):
+		return "", nil, usage("delete is for good: name a queue and its ids, or say -all")
+	}
+	return verb, s, nil
+}
+
+// listMorgue prints what was chosen of all that is dead, and returns its positions by
+// queue.
+func (c *call) listMorgue(names map[uint32]string, all iter.Seq2[journal.Buried, error], s *chosen) (map[uint32][]journal.Position, error) {
 	found, ids := make(map[uint32][]journal.Position), make(map[string]bool)
 	list := c.graves()
-	for b, err := range v.Morgue() {
+	for b, err := range all {
 		if err != nil {
 			return nil, err
 		}
@@ -108,7 +119,7 @@ func (c *call) listMorgue(v *journal.View, s *chosen) (map[uint32][]journal.Posi
 
 // empty takes what was chosen out of the morgue.
 func (c *call) empty(ctx context.Context, dir string, v *journal.View, s *chosen, done string, do func(*journal.Log, uint32, []journal.Position) error) error {
-	found, err := c.listMorgue(v, s)
+	found, err := c.listMorgue(names(v), v.Morgue(), s)
 	if err := errors.Join(err, v.Close()); err != nil {
 		return err
 	}
@@ -130,6 +141,11 @@ func (c *call) empty(ctx context.Context, dir string, v *journal.View, s *chosen
 			return err
 		}
 	}
+	return c.moved(n, done)
+}
+
+// moved says what was done.
+func (c *call) moved(n int, done string) error {
 	if c.json {
 		return c.object(moved{"morgue", done, n})
 	}

@@ -84,7 +84,10 @@ func listed(t *testing.T, dir string) map[string]census {
 		n.Type, n.Queue = "queue", w.Queue
 		n.Jobs++
 		n.Payloads += w.Count
-		n.Bytes += w.Bytes
+		if n.Bytes == nil {
+			n.Bytes = new(int64)
+		}
+		*n.Bytes += w.Bytes
 		late := int64(w.Due) > someday.UnixNano()
 		for state, count := range map[string]*int{"fresh": &n.Fresh, "retrying": &n.Retrying, "halted": &n.Halted} {
 			if w.State == state {

@@ -97,6 +97,10 @@ func compact(_ context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
+	return c.compacted(before, after)
+}
+
+func (c *call) compacted(before, after int64) error {
 	if c.json {
 		return c.object(shrunk{"compact", before, after})
 	}
@@ -169,6 +173,10 @@ func copyJournal(_ context.Context, c *call) error {
 	if err := journal.Clone(dir, to); err != nil {
 		return err
 	}
+	return c.copied(to)
+}
+
+func (c *call) copied(to string) error {
 	if c.json {
 		return c.object(struct {
 			Type string `json:"type"`

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/strandjobs/strand/executor/internal/control"
+	"github.com/strandjobs/strand/journal"
+)
+
+// errAtRest is a command that needs a journal which no process has open.
+var errAtRest = errors.New("it works only on a journal at rest")
+
+// errNotRunning is a command that needs a process.
+var errNotRunning = errors.New("no process has the journal open")
+
+// answerTime is how long a process may take for an answer, and helloTime for the first.
+const (
+	answerTime = 2 * time.Minute
+	helloTime  = 10 * time.Second
+)
+
+func timeoutFlag() cli.Flag {
+	return &cli.DurationFlag{Name: "timeout", Value: answerTime, Usage: "how long a process that has the journal open may take for one answer"}
+}
+
+// live is a call to the process that has the journal open.
+type live struct {
+	*call
+	client *control.Client
+}
+
+// call carries a command out: on the journal, or if a process has that open, in it.
+func (v verb) call(ctx context.Context, c *call) error {
+	err := v.do(ctx, c)
+	locked, ok := errors.AsType[*journal.LockedError](err)
+	if !ok || c.Buffered() > 0 { // it was opened while we were at it
+		return err
+	}
+	dir := c.Args().First()
+	first := control.Connect(dir, helloTime)
+	defer first.Close()
+	hello, failed := control.Call[control.Hello](ctx, first, control.VerbHello, control.None{})
+	switch {
+	case errors.Is(failed, control.ErrNobody):
+		return err
+	case failed != nil:
+		return fmt.Errorf("%w; asked over its socket: %w", err, failed)
+	case locked.PID != 0 && hello.PID != locked.PID:
+		return fmt.Errorf("%w; process %d answers on the socket there, which is another one", err, hello.PID)
+	case v.live == nil:
+		return fmt.Errorf("%w: strand %s: %w", err, v.name, errAtRest)
+	}
+	client := control.Connect(dir, c.Duration("timeout"))
+	defer client.Close()
+	return v.live(ctx, &live{c, client})
+}
+
+// onlyLive sends a command on to the process that has the journal open.
+func onlyLive(_ context.Context, c *call) error {
+	dir := c.Args().First()
+	if _, err := os.Stat(dir); err != nil {
+		return err
+	}
+	if err := journal.InUse(dir); err != nil {
+		return err
+	}
+	return fmt.Errorf("strand %s asks a process, and %w: %s", c.Name, errNotRunning, dir)
+}
+
+// ask calls the process.
+func ask[A any](ctx context.Context, l *live, verb string, request any) (A, error) {
+	return control.Call[A](ctx, l.client, verb, request)
+}
+
+// status returns the queues that the process knows, by number, beside how it is.
+func (l *live) status(ctx context.Context) (s control.Status, names map[uint32]string, err error) {
+	s, err = ask[control.Status](ctx, l, control.VerbStatus, control.None{})
+	names = make(map[uint32]string, len(s.Queues))
+	for _, q := range s.Queues {
+		names[q.Number] = string(q.Name)
+	}
+	return s, names, err
+}
+
+// of returns the queues with a name, or all if there is none.
+func (l *live) of(ctx context.Context, queue string) (list []control.Queue, err error) {
+	s, names, err := l.status(ctx)
+	if err == nil {
+		err = known(names, queue)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, q := range s.Queues {
+		if queue == "" || queue == string(q.Name) {
+			list = append(list, q)
+		}
+	}
+	return list, nil
+}
+
+// unregistered says that a queue could not be looked into.
+type unregistered struct {
+	Type    string `json:"type"`
+	Queue   text   `json:"queue"`
+	Entries int    `json:"entries"`
+}
+
+// aside tells which queues the process has not registered: it knows only how much they
+// have.
+func (l *live) aside(queues []control.Queue) error {
+	for _, q := range queues {
+		if q.Registered || q.Unclaimed == 0 {
+			continue
+		}
+		if l.json {
+			if err := l.object(unregistered{"unregistered", q.Name, q.Unclaimed}); err != nil {
+				return err
+			}
+			continue
+		}
+		l.printf("The process has not registered the queue %s, which has %s.\n", show(q.Name), count(q.Unclaimed, "entry", "entries"))
+	}
+	return nil
+}

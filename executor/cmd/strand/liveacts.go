@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/strandjobs/strand/executor/internal/control"
+)
+
+func allFlag() []cli.Flag {
+	return []cli.Flag{&cli.BoolFlag{Name: "all", Usage: "all jobs of the queue, without naming an id"}}
+}
+
+func removalFlags() []cli.Flag {
+	return append(allFlag(), &cli.BoolFlag{Name: "failed", Usage: "only what waits for a retry, or is halted; what runs is left alone"})
+}
+
+func cancelFlags() []cli.Flag {
+	return append(removalFlags(), &cli.StringFlag{Name: "reason", Usage: "`TEXT` that their last error will have; not with -failed"})
+}
+
+// acted is what was done.
+type acted struct {
+	Type string `json:"type"`
+	Done string `json:"done"`
+	N    int    `json:"affected"`
+}
+
+// acts does something with jobs.
+func acts(verb string) func(context.Context, *live) error {
+	return func(ctx context.Context, l *live) error {
+		queue, ids := l.Args().Get(1), l.Args().Slice()[2:]
+		act := control.Act{Do: verb, Queue: []byte(queue), All: l.Bool("all"), Reason: l.String("reason")}
+		switch {
+		case act.All == (len(ids) > 0):
+			return usage("strand %s: name ids, or say -all for all jobs of queue %q", verb, queue)
+		case l.Bool("failed") && act.Reason != "":
+			return usage("-reason: what -failed takes away has its own last error")
+		case l.Bool("failed") && verb == "cancel":
+			act.Do = control.DoKillFailed
+		case l.Bool("failed"):
+			act.Do = control.DoDeleteFailed
+		}
+		_, names, err := l.status(ctx)
+		if err == nil {
+			err = knownQueue(names, queue)
+		}
+		if err != nil {
+			return err
+		}
+		one, many, done := "payload", "payloads", map[string]string{"run": "made due", "cancel": "canceled", "delete": "deleted"}[verb]
+		if verb == "run" {
+			one, many = "job", "jobs"
+		}
+		n := 0
+		for _, some := range inPieces(ids) {
+			act.IDs = some
+			did, err := l.act(ctx, act)
+			if n += did; err != nil {
+				return partly(n, one, done, err)
+			}
+		}
+		if l.json {
+			return l.object(acted{verb, done, n})
+		}
+		l.printf("%s %s\n", count(n, one, many), done)
+		return nil
+	}
+}
+
+// inPieces are some ids at a time; without an id, none once.
+func inPieces(ids []string) [][][]byte {
+	pieces := [][][]byte{nil}
+	for i, id := range ids {
+		if i > 0 && i%atOnce == 0 {
+			pieces = append(pieces, nil)
+		}
+		last := len(pieces) - 1
+		pieces[last] = append(pieces[last], []byte(id))
+	}
+	return pieces
+}
+
+// act returns how many were affected, also with an error.
+func (l *live) act(ctx context.Context, a control.Act) (int, error) {
+	did, err := ask[control.Affected](ctx, l, control.VerbAct, a)
+	if err == nil && did.Trouble != "" {
+		err = errors.New(did.Trouble)
+	}
+	return did.N, err
+}
+
+// partly says what was done before it went wrong.
+func partly(n int, one, done string, err error) error {
+	if n == 0 {
+		return err
+	}
+	return fmt.Errorf("%s %s, and then: %w", count(n, one, one+"s"), done, err)
+}
+
+// pauses pauses the executor, a queue or ids, or lets them go on.
+func pauses(on bool) func(context.Context, *live) error {
+	return func(ctx context.Context, l *live) error {
+		queue := l.Args().Get(1)
+		if l.Args().Len() > 1 {
+			_, names, err := l.status(ctx)
+			if err == nil {
+				err = knownQueue(names, queue)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		n := 0
+		for _, some := range inPieces(l.Args().Slice()[min(l.Args().Len(), 2):]) {
+			did, err := ask[control.Affected](ctx, l, control.VerbPause, control.Pause{On: on, Queue: []byte(queue), IDs: some})
+			if err == nil && did.Trouble != "" {
+				err = errors.New(did.Trouble)
+			}
+			if n += did.N; err != nil {
+				return partly(n, "id", "done", err)
+			}
+		}
+		return l.paused(n, on)
+	}
+}

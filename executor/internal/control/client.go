@@ -1,0 +1,134 @@
+package control
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+)
+
+// ErrNobody is returned when no process answers on the socket of a journal.
+var ErrNobody = errors.New("no process answers on the socket of the journal")
+
+// connectTime is how long a client waits for a connection: nothing but the system is
+// asked for it.
+const connectTime = 2 * time.Second
+
+// busyTime is how long a client tries again while others are at it.
+const busyTime = 3 * time.Second
+
+// maxAnswer is more than a page has, with the largest payload there can be.
+const maxAnswer = 512 << 20
+
+// Client talks to the executor that has a journal. One goroutine uses it.
+type Client struct {
+	http http.Client
+	wait time.Duration // for an answer
+}
+
+// Connect returns a client of the process that listens in a journal's directory, which
+// has to answer within wait, each time. It returns ErrNobody when there is none.
+func Connect(dir string, wait time.Duration) *Client {
+	dialer := &net.Dialer{Timeout: connectTime}
+	return &Client{wait: wait, http: http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			conn, err := dialer.DialContext(ctx, "unix", path(dir))
+			if err != nil {
+				return nil, fmt.Errorf("%w: %w", ErrNobody, err)
+			}
+			return conn, nil
+		},
+		DisableCompression: true,
+	}}}
+}
+
+// Close lets go of the connection.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// Call asks for one answer.
+func Call[A any](ctx context.Context, c *Client, verb string, request any) (answer A, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, c.wait, fmt.Errorf("the process did not answer %s within %v", verb, c.wait))
+	defer cancel()
+	body, err := c.post(ctx, verb, request)
+	if err != nil {
+		return answer, err
+	}
+	defer body.Close()
+	if err := json.NewDecoder(io.LimitReader(body, maxAnswer)).Decode(&answer); err != nil {
+		return answer, told(ctx, fmt.Errorf("the answer to %s: %w", verb, err))
+	}
+	return answer, nil
+}
+
+// Follow calls f for each line of a stream, until there is none or f returns an error.
+func Follow[L any](ctx context.Context, c *Client, verb string, request any, f func(L) error) error {
+	body, err := c.post(ctx, verb, request)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	for d := json.NewDecoder(body); ; {
+		var line L
+		if err := d.Decode(&line); err != nil {
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return told(ctx, err)
+		}
+		if err := f(line); err != nil {
+			return err
+		}
+	}
+}
+
+// post returns the body of a good answer.
+func (c *Client) post(ctx context.Context, verb string, request any) (io.ReadCloser, error) {
+	text, err := json.Marshal(request)
+	if err != nil {
+		return nil, err
+	}
+	for began := time.Now(); ; {
+		body, err := c.try(ctx, verb, text)
+		if f, ok := errors.AsType[*Failure](err); !ok || f.Code != CodeBusy || time.Since(began) > busyTime {
+			return body, err
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+func (c *Client) try(ctx context.Context, verb string, text []byte) (io.ReadCloser, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://strand/"+Version+"/"+verb, bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	answer, err := c.http.Do(r)
+	if err != nil {
+		return nil, told(ctx, err)
+	}
+	if answer.StatusCode == http.StatusOK {
+		return answer.Body, nil
+	}
+	defer answer.Body.Close()
+	f := &Failure{}
+	if err := json.NewDecoder(io.LimitReader(answer.Body, MaxRequest)).Decode(f); err != nil || f.Message == "" {
+		return nil, fmt.Errorf("the process answered %s with %s", verb, answer.Status)
+	}
+	return nil, f
+}
+
+// told is why a call ended, in the words of who ended it.
+func told(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return err
+}

@@ -1,0 +1,28 @@
+// Package control is how the strand command talks to an executor that runs: a unix
+// socket in the journal's directory, and over it HTTP with JSON.
+//
+//	POST /v1/VERB   a request, one JSON object of at most a MiB
+//	200             the answer, one JSON object; of events one a line, until the reader goes
+//	4xx, 5xx        a [Failure]
+//
+// The wire types are all in wire.go. A field that the server does not know is an error:
+// an older process must not take a deletion with a filter for one without. Answers may
+// get fields. Ids, names of queues and payloads are any bytes, in base64.
+//
+// # The socket
+//
+// Only the owner of the journal's lock listens, so what is there under the socket's name
+// and does not answer is left over from a process that died. It is made in a directory of
+// mode 0700, is given mode 0600 there, and only then its name: nobody else can connect at
+// any moment. What is there and is no socket, or answers, is left alone, and so is a
+// directory that every user may write to. The peer's credentials are not asked for: the
+// mode has the system do so.
+//
+// # Bounds
+//
+// A call may take [CallTime], of which its answer may take [WriteTime] on its way to a
+// slow reader. [MaxCalls] are worked on at a time, and [MaxStreams] streams are open;
+// one more is told so at once. A connection that says nothing, or half of
+// something, is closed after five seconds, and before that when [MaxConnections] others
+// have come. A handler that panics is an error of its call. Close waits for nobody.
+package control

@@ -1,0 +1,53 @@
+// Package pausekey says how the journal keeps what a person has paused: the executor,
+// queues, and ids of queues, each under a state key whose value says since when. The
+// executor writes these, and the strand command in a journal at rest.
+package pausekey
+
+import (
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/strandjobs/strand/journal"
+)
+
+// The keys; the length and the name of a queue come before an id, so that no two are one.
+const (
+	Prefix      = "pause/"
+	Executor    = Prefix + "executor"
+	QueuePrefix = Prefix + "queue/"
+
+	version = 1
+)
+
+// MaxIDs is how many ids of a queue may be paused by themselves, and MaxIDBytes how long
+// an id is.
+const (
+	MaxIDs     = 100_000
+	MaxIDBytes = 512
+)
+
+// Queue is the key of a queue.
+func Queue(name string) string { return QueuePrefix + name }
+
+// IDs begins the keys of the ids of a queue; the id follows.
+func IDs(queue string) string { return fmt.Sprintf("%sid/%d/%s/", Prefix, len(queue), queue) }
+
+// Set pauses what a key stands for, or lets it go on.
+func Set(key string, on bool) journal.Set {
+	if !on {
+		return journal.Set{Key: key}
+	}
+	return journal.Set{Key: key, Value: binary.AppendVarint([]byte{version}, time.Now().UnixNano())}
+}
+
+// Check returns an error for a value that no version so far has written.
+func Check(s journal.Set) error {
+	switch {
+	case len(s.Value) < 2:
+		return fmt.Errorf("executor: pause %q: %w", s.Key, &journal.CorruptError{Reason: fmt.Sprintf("a pause of %d bytes", len(s.Value))})
+	case s.Value[0] > version:
+		return fmt.Errorf("%w: a pause has version %d", journal.ErrTooNew, s.Value[0])
+	}
+	return nil
+}
