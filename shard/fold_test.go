@@ -225,3 +225,53 @@ func TestFoldedPayloadsAreWhole(t *testing.T) {
 	}
 	require.Greater(t, applied, 100, "folds that counted")
 }
+
+// A fold does not count when something has become of what it is about, and is not about
+// what stands before a run that may come back.
+func TestFoldsThatAreTooLate(t *testing.T) {
+	setUp := func(t *testing.T) (*folder, *Core, journal.Position) {
+		f := newFolder(t, rand.New(rand.NewPCG(1, 1)), Config{})
+		f.cores = f.cores[:1]
+		c := f.cores[0]
+		first := f.put(journal.Entry{ID: []byte("a"), Payload: []byte("1,")})[0].entry.Position
+		_, _ = c.Remove(0, "a", &Removal{Verdict: VerdictCanceled})
+		c.Record(f)
+		return f, c, first
+	}
+	come := func(f *folder, from, n int) {
+		for i := range n {
+			f.put(journal.Entry{ID: []byte("a"), Payload: fmt.Appendf(nil, "%d,", from+i)})
+		}
+	}
+	fold := func(f *folder, c *Core, fold *Fold) bool {
+		fold.Groups = []FoldGroup{{From: 0, To: fold.Len(), Payload: []byte("all")}}
+		applied := c.folded(fold)
+		c.Record(f)
+		f.check()
+		return applied
+	}
+	for name, change := range map[string]func(*folder, *Core, journal.Position){
+		"run": func(f *folder, _ *Core, _ journal.Position) { f.take() },
+		"deleted": func(f *folder, c *Core, p journal.Position) {
+			c.Remove(0, "a", &Removal{Verdict: VerdictDeleted, Of: []journal.Position{p + 2}})
+			c.Record(f)
+		},
+		"back": func(f *folder, _ *Core, p journal.Position) { f.restore(p, 0) },
+	} {
+		f, c, first := setUp(t)
+		come(f, 2, 4)
+		asked := c.takeFolds()
+		require.Len(t, asked, 1, name)
+		change(f, c, first)
+		require.False(t, fold(f, c, asked[0]), name)
+	}
+	f, c, first := setUp(t)
+	come(f, 2, 2)
+	f.take()
+	f.restore(first, 0)
+	come(f, 4, 4)
+	asked := c.takeFolds()
+	require.Len(t, asked, 1)
+	require.Equal(t, 3, asked[0].Len(), "without what came back, and what came after the third")
+	require.True(t, fold(f, c, asked[0]))
+}
