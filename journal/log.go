@@ -327,7 +327,7 @@ type JobState struct {
 // Rewrite is an entry that gets another payload, and keeps all else that it has. It
 // is about no entry of the open block; see [Ref.Fresh].
 type Rewrite struct {
-	Ref     Ref // set by Record to that of the new entry, which may be read at once
+	Ref     Ref // set by Record to that of the new entry, which may be read before its commit
 	Payload []byte
 	Room    int // bytes, of what was taken for it with [Log.TakeRoom]
 }

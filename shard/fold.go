@@ -16,8 +16,8 @@ import (
 const foldEach = 256
 
 // Fold is what waits for an id, to be folded. It belongs to who got it, until
-// [Shard.Folded]; what waits may be handed out or end meanwhile, and then nothing comes of
-// it.
+// [Shard.Folded]; what waits may be handed out or end meanwhile, and then it does not
+// count.
 type Fold struct {
 	Shard *Shard
 	ID    string

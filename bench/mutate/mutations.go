@@ -73,6 +73,9 @@ var (
 	restarts  = gate{"./executor/cron", "^TestMissedInAGap$"}
 	offices   = gate{"./executor/cron", "^TestScheduler_M0[24]"}
 	hangs     = gate{"./bench/soak", "^TestProofs$/^slow$"}
+	folds     = gate{"./shard", "^TestFold"}
+	folding   = gate{"./executor", "^TestFold(That|InTheMorgue|AfterAFailure)"}
+	rewrites  = gate{"./journal", "^TestRewritten"}
 	calls     = gate{"./bench/soak", "^TestProofs$/^syscall$"}
 	lanes     = gate{"./executor", "^TestSharedLanes"}
 	options   = gate{"./executor", "^TestTheLastOptionCounts$"}
@@ -388,4 +391,13 @@ var mutations = []mutation{
 	{"a run that is due before its retry", "executor/cmd/strand/fold.go", "				t.Due = f.reached\n", "", commands},
 	{"what is not listed is counted as due", "executor/cmd/strand/fold.go", "		o.Due, o.Delayed = 0, o.Due+o.Delayed\n", "", commands},
 	{"events that run together", "executor/cmd/strand/config.go", "cfg.Single, cfg.OnFailure, cfg.MaxPayloads = true", "cfg.Single, cfg.OnFailure, cfg.MaxPayloads = false", commands},
+
+	// Folding.
+	{"lose what was folded on a full disk", "journal/remainder.go", " || b.rewrites(uint32(off))", "", rewrites},
+	{"an entry that is rewritten and stays", "journal/internal/block/trim.go", "	case r.Block.ahead != 0:\n		r.Block.Home.Store(nil)\n		r.Block, r.Off = open.Block, r.Block.ahead\n", "", rewrites},
+	{"fold what has run", "shard/fold.go", " || fold.bag.folding.fold != fold {", " {", folds},
+	{"fold what stands before a run with what is behind it", "shard/fold.go", "!h.gone && h.Ref.Position() > after {", "!h.gone {", folds},
+	{"fold what was deleted", "shard/remove.go", "		b.folding.fold = nil //", "		//", folds},
+	{"drop what does not go together", "executor/fold.go", "it.Fold(max(p.n, 1), p.payload)", "it.Fold(len(it.Payloads), p.payload)", folding},
+	{"bury a part of what was folded", "shard/finish.go", "	case policy == OnExhaustedBuryAll, c.cfg.Fold != nil: // they are one", "	case policy == OnExhaustedBuryAll: // they are one", folding},
 }
