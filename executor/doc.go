@@ -273,7 +273,7 @@
 //     and written down as one, with the ends of the others in the same commit. So an
 //     update of u bytes costs at most about 1.5 u on disk, however large what it goes
 //     into is. What waits for an id is bounded by what one commit brings and some
-//     thousands of payloads: a call to Enqueue for an id waits, for a second at most,
+//     thousands of payloads: calls to Enqueue for an id wait, for a second at most,
 //     when more than 2048 have come while what waits for it is folded.
 //   - The one payload has position, score, due time, age and metadata of the first: so
 //     it is due when that is, as without Fold. The others have ended as merged into it

@@ -261,6 +261,45 @@ func TestWaitForAFoldedPayload(t *testing.T) {
 	})
 }
 
+// A function that does not return holds up its own id: others are folded, and run, calls
+// for the id wait for a second and not again, and a stop leaves it behind.
+func TestFoldThatHangs(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		hang := make(chan struct{})
+		defer close(hang)
+		p := &probe{}
+		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Due: later, Fold: func(waiting, next string) (string, error) {
+			if next == "hang" {
+				<-hang
+			}
+			return next, nil
+		}})
+		start(t, x)
+		for i := range 6 { // more than there are goroutines
+			for range 300 {
+				enqueue(t, q, fmt.Sprint("bad ", i), "hang")
+			}
+		}
+		time.Sleep(2 * time.Second)
+		for i := range 2000 {
+			enqueue(t, q, "good", fmt.Sprint(i))
+		}
+		synctest.Wait()
+		require.Less(t, stats(t, q).Payloads, 6*300+600, "the other id is folded")
+		begin := time.Now()
+		for range 3000 {
+			enqueue(t, q, "bad 0", "hang")
+		}
+		require.LessOrEqual(t, time.Since(begin), time.Second)
+		_, err := x.Inspect().RunNow(t.Context(), executor.SelectIDs("q", "good"))
+		require.NoError(t, err)
+		synctest.Wait()
+		require.Equal(t, []string{"good[1999]"}, p.log())
+		stop(t, x)
+	})
+}
+
 // What would be larger than a payload may be is as many payloads as it takes.
 func TestFoldTooLarge(t *testing.T) {
 	for _, n := range []int{100, 2000} {

@@ -42,7 +42,8 @@ type folder struct {
 // foldOut is a fold that is not over yet.
 type foldOut struct {
 	over chan struct{}
-	come int // payloads since
+	come int         // payloads since
+	late atomic.Bool // nobody waits for it any more
 }
 
 // add is called by shards.
@@ -166,15 +167,16 @@ func (d *folder) admit(ctx context.Context, entries []journal.Entry) error {
 		return nil
 	}
 	for i := range entries {
-		over := d.crowded(string(entries[i].ID))
-		if over == nil {
+		o := d.crowded(string(entries[i].ID))
+		if o == nil {
 			continue
 		}
 		patience := time.NewTimer(foldPatience)
 		defer patience.Stop()
 		select {
-		case <-over:
+		case <-o.over:
 		case <-patience.C:
+			o.late.Store(true)
 		case <-d.q.x.closing:
 		case <-done(ctx):
 			return ended(ctx)
@@ -184,17 +186,17 @@ func (d *folder) admit(ctx context.Context, entries []journal.Entry) error {
 }
 
 // crowded counts a payload, and returns what it has to wait for.
-func (d *folder) crowded(id string) <-chan struct{} {
+func (d *folder) crowded(id string) *foldOut {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	o := d.out[id]
-	if o == nil {
+	if o == nil || o.late.Load() {
 		return nil
 	}
 	if o.come++; o.come <= foldCrowd {
 		return nil
 	}
-	return o.over
+	return o
 }
 
 // close ends the goroutines that are not at work.

@@ -98,7 +98,9 @@ func (m *remainder) entries(p *block.Writer, to cut) (next Position) {
 		off := d.Off
 		d.Entry(&e, b.Block.First, b.Block.Base)
 		switch {
-		case off >= b.carried || b.rewrites(uint32(off)):
+		case off >= b.carried:
+			p.Add(&e, true)
+		case b.rewrites(uint32(off)):
 			p.Add(&e, true)
 		case e.Kind == KindState || b.follows(uint32(off)):
 			p.Add(&e, false)

@@ -324,11 +324,10 @@ func (c *Core) endParts(now int64, it *Item) bool {
 func (c *Core) bury(now int64, it *Item, payloads []Payload, reason string) {
 	history := it.Failed(now, reason)
 	for _, p := range payloads {
-		b := journal.Burial{Ref: p.Ref, Retry: it.Retry, Reason: reason, At: now, History: history}
+		c.change.Buried = append(c.change.Buried, journal.Burial{Ref: p.Ref, Retry: it.Retry, Reason: reason, At: now, History: history})
 		if it.combined {
-			b.Payload = it.Folded
+			c.change.Buried[len(c.change.Buried)-1].Payload = it.Folded
 		}
-		c.change.Buried = append(c.change.Buried, b)
 		c.change.Over = c.change.Over.Plus(weightOf(p.Ref))
 	}
 	c.counts.Payloads -= len(payloads)

@@ -393,7 +393,7 @@ var mutations = []mutation{
 	{"events that run together", "executor/cmd/strand/config.go", "cfg.Single, cfg.OnFailure, cfg.MaxPayloads = true", "cfg.Single, cfg.OnFailure, cfg.MaxPayloads = false", commands},
 
 	// Folding.
-	{"lose what was folded on a full disk", "journal/remainder.go", " || b.rewrites(uint32(off))", "", rewrites},
+	{"lose what was folded on a full disk", "journal/remainder.go", "		case b.rewrites(uint32(off)):", "		case false:", rewrites},
 	{"an entry that is rewritten and stays", "journal/internal/block/trim.go", "	case r.Block.ahead != 0:\n		r.Block.Home.Store(nil)\n		r.Block, r.Off = open.Block, r.Block.ahead\n", "", rewrites},
 	{"fold what has run", "shard/fold.go", " || fold.bag.folding.fold != fold {", " {", folds},
 	{"fold what stands before a run with what is behind it", "shard/fold.go", "!h.gone && h.Ref.Position() > after {", "!h.gone {", folds},
