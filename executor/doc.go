@@ -13,6 +13,9 @@
 //	counts                                id that wait; say       [PayloadErrors] name it
 //	                                      Merge: [MergeKeepLast]
 //
+//	updates that add up  [HandleMerged]   one payload for all     fails its job
+//	                     with Fold        that wait
+//
 //	cheaper by the       [HandleBatch]    up to BatchSize ids     fails its id, if
 //	dozen                                 with their payloads     [BatchErrors] name it, or
 //	                                                              else when it is alone: the
@@ -56,9 +59,10 @@
 //  3. Nothing is dropped silently. A payload ends as done, discarded by its
 //     handler, in the morgue with the other dead letters (also by [Cancel]), from
 //     where a person can put it back in its place, or merged: an equal one of its
-//     id runs in its stead. The [Receipt] says so when that is known as the payload
-//     is accepted; when it is replaced later, [QueueStats] counts it (Replaced), as
-//     it does what a person deletes, and dead letters beyond a [MorgueRetention].
+//     id, or one that it was folded into, runs in its stead. The [Receipt] says so
+//     when that is known as the payload is accepted; when it is replaced later,
+//     [QueueStats] counts it (Replaced), as it does what a person deletes, and dead
+//     letters beyond a [MorgueRetention].
 //  4. A bad job hurts only its own id, and with [Handle] a bad payload only those
 //     behind it: what was done before it stays done, and its retries, its burial
 //     and its reason are its own. Errors, panics and Goexit of a handler, a codec
@@ -251,9 +255,48 @@
 // Merge which of several equal ones stays; [Debounce] that it waits until no more
 // come, with a bound; Throttle that it rests between two runs; FreshDue that a
 // fresh payload pulls it to an earlier due time, or pushes it to a later one;
-// OnFresh the same for one that waits for a retry. All of it is decided in the
-// order of acceptance, and by what is in the journal, over restarts, too.
-// [IfAbsent] refuses a payload while another one of its id waits, and says which.
+// OnFresh the same for one that waits for a retry; Fold that payloads are made one.
+// All of it is decided in the order of acceptance, and by what is in the journal, over
+// restarts, too. [IfAbsent] refuses a payload while another one of its id waits, and says which.
+//
+// # Folding
+//
+// With QueueConfig.Fold the handler gets one payload for all that wait for an id: a
+// function of the program makes one of two, so that a million updates of a counter, or
+// of a document, are one, and take the room of one. They are accepted, and on disk, as
+// they came.
+//
+//   - What waits is folded in the order of acceptance, whatever the scores, each payload
+//     once. A crash between any two commits leaves that as it was: what was accepted is
+//     in what waits, or over, and in no other place.
+//   - The function is called by the worker that runs the job, before the handler. When
+//     256 payloads more than after the last time wait for an id, and twice the bytes
+//     that were left then, they are folded while they wait, on goroutines of the queue,
+//     and written down as one, with the ends of the others in the same commit. So an
+//     update of u bytes costs at most about 1.5 u on disk, however large what it goes
+//     into is. What waits for an id is bounded by what one commit brings and some
+//     thousands of payloads: calls to Enqueue for an id wait, for a second at most,
+//     when more than 2048 have come while what waits for it is folded.
+//   - The one payload has position, score, due time, age and metadata of the first: so
+//     it is due when that is, as without Fold. The others have ended as merged into it
+//     when it is written down, or is over: [QueueStats] counts them (Replaced),
+//     EventMerged tells it, and who waits for them waits for it. Receipt.MergedInto is
+//     0, because that is decided later.
+//   - What runs is left alone. After a failure or a snooze, payloads come back before
+//     what came meanwhile, and are one with it; under [OnFailureBlock] they stay by
+//     themselves. After the last retry, and after [Cancel], what the handler got is one
+//     dead payload, which comes back as that, to its place. One that the codec refuses is
+//     buried alone, and a job that Config.CrashLimit gives up as the payloads that were
+//     accepted.
+//   - Payloads that do not go together run one after the other, each with all behind it
+//     that goes with it: an error of the function, a panic, Goexit, or too large a result
+//     loses none of them, and no call is refused for it. A function that does not return holds up
+//     the id as a handler would; Timeout counts it.
+//   - Locks, Unique and Limits see the one payload. On a disk that is short of room
+//     payloads are folded when they run only.
+//
+// The position of a folded payload is no key for an idempotent handler: when it runs
+// again, more may have become a part of it.
 //
 // # What is not promised
 //
@@ -514,6 +557,8 @@
 //     outcome is known or the executor has stopped
 //   - a watched key that was unlocked: 1, until the function of [KeyLocks.Watch]
 //     has returned
+//   - Fold: 1 for each call of it for a run, until that is over; for a queue up to 4
+//     while what waits is folded, and one more for each that has been at it for a second
 //   - retention of a morgue: 1 for a queue, while it deletes; one timer while what is
 //     dead will be too old
 //   - an Inspector.Job that has something to decode: 1, until the codec has returned

@@ -82,6 +82,7 @@ type Executor struct {
 	failed   chan struct{} // closed when err is set
 	told     chan struct{} // closed when OnFatal has returned
 	working  sync.WaitGroup
+	folding  sync.WaitGroup // goroutines of the folders
 
 	closing chan struct{} // closed when a stop has set draining
 	hurry   chan struct{} // closed when the ctx of a Stop has ended

@@ -145,6 +145,9 @@ func (t *Queue[T]) decode(it *shard.Item) (Merged[T], error) {
 		Failures: failuresOf(it.History, it.LastError), Crashes: t.q.x.quarantine.Deaths(t.q.name, it, t.q.core.Single), log: t.q.x.cfg.Logger,
 	}
 	job.claim, job.from.item = claimOf(it.Claim), it
+	if t.q.folder != nil {
+		return job, t.decodeFolded(it, &job)
+	}
 	var e journal.Entry
 	parts := it.Outcome.Parts // from an earlier call: they don't come again
 	for i, p := range t.q.inHand(it) {
@@ -163,11 +166,13 @@ func (t *Queue[T]) decode(it *shard.Item) (Merged[T], error) {
 			it.Outcome.AddPart(shard.Part{Index: i, Verdict: shard.VerdictCanceled, Error: (&undecodable{err}).Error()})
 			continue
 		}
-		job.Payloads = append(job.Payloads, Payload[T]{
-			value, p.Score, uint64(p.Ref.Position()), time.Unix(0, e.AcceptedAt()), metadataOf(&e),
-		})
+		job.Payloads = append(job.Payloads, payloadOf(value, p, &e))
 	}
 	return job, nil
+}
+
+func payloadOf[T any](value T, p shard.Payload, e *journal.Entry) Payload[T] {
+	return Payload[T]{value, p.Score, uint64(p.Ref.Position()), time.Unix(0, e.AcceptedAt()), metadataOf(e)}
 }
 
 // decodeAll makes the jobs of those items that have a payload left.

@@ -47,6 +47,10 @@ func (q *queue) doomed(it *shard.Item) (n, first int, reason string) {
 	}
 	switch {
 	case len(out.Parts) == len(it.Payloads): // whatever the others of its batch came to
+	case q.folder != nil:
+		if out.Verdict == shard.VerdictCanceled || exhausted && q.core.OnExhausted != shard.OnExhaustedHalt {
+			return n + 1, min(first, oldest(out.Parts)), out.Error
+		}
 	case out.Verdict == shard.VerdictCanceled, exhausted && q.core.OnExhausted == shard.OnExhaustedBuryAll:
 		return n + len(it.Payloads) - len(out.Parts), min(first, oldest(out.Parts)), out.Error
 	case exhausted && q.core.OnExhausted == shard.OnExhaustedBuryOldest:

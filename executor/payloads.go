@@ -8,7 +8,9 @@ import (
 
 // tellsPayloadsApart reports whether some payloads of a job may be done and others
 // not.
-func (q *queue) tellsPayloadsApart() bool { return !q.core.Single && !q.locking.unlocks }
+func (q *queue) tellsPayloadsApart() bool {
+	return !q.core.Single && !q.locking.unlocks && q.folder == nil
+}
 
 // judgeEach finds out what became of each payload of an item. Those that have ended
 // become parts of the outcome, which is about the others.

@@ -52,6 +52,8 @@ type queue struct {
 	// decode is what the codec of the queue makes of a payload, for people. Panics
 	// are errors.
 	decode func(payload []byte) (any, error)
+	// folder folds its payloads; nil: each stays what it is.
+	folder *folder
 	// exhausted tells the user's hook; nil when there is none. Not guarded.
 	exhausted func(ctx context.Context, items []*shard.Item)
 }
@@ -61,7 +63,7 @@ func (q *queue) inHand(it *shard.Item) []shard.Payload {
 	if q.core.Single {
 		return it.Payloads[it.Outcome.Done:][:1]
 	}
-	return it.Payloads
+	return it.InRun()
 }
 
 // register makes the queue known, with what the journal has for it.

@@ -195,6 +195,16 @@ type QueueConfig[T any] struct {
 	// FreshDue says whether a fresh payload moves the due time of a job that waits.
 	// Default FreshDueKeep, which it is with Debounce.
 	FreshDue FreshDue
+
+	// Fold makes one payload of two of an id, of which waiting was accepted before
+	// next, so that the handler gets one that stands for all that wait. It is for
+	// [HandleMerged] and [HandleBatch]; see Folding. It has to be associative, as both
+	// may be folded already, and may use what it gets and change it. An error, a panic,
+	// Goexit and a result of more than Config.MaxPayloadBytes mean that the two don't go
+	// together: they are run one after the other. It is called by several goroutines at
+	// a time and without a context: it has to be quick. Neither with Merge, MaxPayloads
+	// nor Locks that lock or unlock. Default nil.
+	Fold func(waiting, next T) (T, error)
 }
 
 // Limits and defaults of a queue.

@@ -14,8 +14,8 @@ type Receipt struct {
 	// merged into: that one runs, this one is over. 0: it stands by itself, so far.
 	// As QueueConfig.Merge says, an equal payload that is accepted later may take
 	// its place: the other receipt does not say so, Replaced in [QueueStats] counts
-	// it, and the handler sees which one runs in Payload.Position. It is 0 of a
-	// Duplicate, and under DurabilityAsync without IdempotencyKey and FromSource.
+	// it, and the handler sees which one runs in Payload.Position. It is 0 of what
+	// QueueConfig.Fold folds later, of a Duplicate, and under DurabilityAsync without IdempotencyKey and FromSource.
 	MergedInto uint64
 	// Durable: it is on disk. False in memory, and under DurabilityAsync without
 	// IdempotencyKey and FromSource.

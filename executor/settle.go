@@ -85,6 +85,11 @@ func (w *worker) judge(it *shard.Item, err error) {
 	if each, ok := errors.AsType[PayloadErrors](err); ok && panicked == nil && w.queue.tellsPayloadsApart() {
 		w.judgeEach(it, each, err)
 		return
+	} else if ok && panicked == nil && w.queue.folder != nil {
+		if err = ofTheOne(it, each, err); err == nil {
+			out.Verdict = shard.VerdictDone
+			return
+		}
 	}
 	if panicked == nil && (wish(out, err) || w.throttled(it, err)) {
 		return

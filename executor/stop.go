@@ -80,7 +80,9 @@ func (x *Executor) stop() {
 	x.cancel(ErrStopping)
 	for _, q := range x.queues { // no more are made
 		q.undertaker.close()
+		q.folder.close()
 	}
+	x.awaitFolders()
 	// Nothing keeps a shard from handling what is in its mailbox: this ends.
 	background := context.Background()
 	var errs []error

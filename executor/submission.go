@@ -89,6 +89,9 @@ func (o *submission) prepare(ctx context.Context, options []Option) (err error) 
 	if o.keys, err = q.keysOnEnqueue(o.entries); err != nil {
 		return err
 	}
+	if err = q.folder.admit(ctx, o.entries); err != nil {
+		return err
+	}
 	if q.backlog.Limited() {
 		for i := range o.entries {
 			o.weight = o.weight.Plus(shard.Announced(&o.entries[i]))

@@ -157,6 +157,14 @@ func (t *Queue[T]) register(x *Executor, name string, single bool, call func(con
 	if err := s.mayShareLanes(single, &locking); err != nil {
 		return fmt.Errorf("queue %q: %w", name, err)
 	}
+	if err := t.mayFold(single); err != nil {
+		return fmt.Errorf("queue %q: %w", name, err)
+	}
+	var d *folder
+	if t.cfg.Fold != nil {
+		d = &folder{item: t.foldItem, fold: t.fold}
+		s.core.Fold, s.core.MaxPayloads = d.add, 0
+	}
 	s.core.Short = x.log.Short
 	if s.core.Single = single; single {
 		s.core.MaxPayloads = 0
@@ -164,7 +172,10 @@ func (t *Queue[T]) register(x *Executor, name string, single bool, call func(con
 			s.core.MaxPayloads = 1 // keys, leases and slots are those of the payload that runs
 		}
 	}
-	t.q = &queue{settings: s, name: name, call: call, locking: locking, layers: layersOf(x.cfg.Middleware, t.cfg.Middleware)}
+	t.q = &queue{settings: s, name: name, call: call, locking: locking, layers: layersOf(x.cfg.Middleware, t.cfg.Middleware), folder: d}
+	if d != nil {
+		d.q = t.q
+	}
 	t.q.decode = func(payload []byte) (any, error) { return t.decodeOne(payload) }
 	if hook := t.cfg.RetriesExhausted; hook != nil {
 		t.q.exhausted = func(ctx context.Context, items []*shard.Item) {

@@ -71,9 +71,15 @@ func (t *Queue[T]) wants(it *shard.Item, unique bool) (w wants, err error) {
 		return w, nil
 	}
 	var e journal.Entry
-	for _, p := range it.Payloads {
+	for i, p := range t.q.inHand(it) {
 		if err := p.Ref.Read(&e); err != nil {
 			return w, &unreadError{err}
+		}
+		if it.Folded != nil {
+			if i > 0 {
+				break // they became one
+			}
+			e.Payload = it.Folded
 		}
 		value, err := t.decodeOne(e.Payload)
 		if err != nil {

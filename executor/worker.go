@@ -213,6 +213,9 @@ func (w *worker) takeBatch() bool {
 // call runs the handler for the batch and settles it.
 func (w *worker) call() {
 	w.phase = handling
+	if w.queue.folder != nil {
+		w.foldBatch()
+	}
 	if w.queue.locking.wants == nil {
 		w.handle()
 	} else {

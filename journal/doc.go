@@ -89,6 +89,10 @@
 // block goes in the same transaction. So the log stays below twice its live
 // size plus a little, and every byte is carried at most about once on average.
 //
+// [Change].Rewritten gives an entry another payload in the same way: it is written
+// again at its old position, in the commit of all else that the call records. So what
+// several entries said may become one of them, and the others end with that.
+//
 // A block value is split into chunks that fill bbolt's leaf pages two by two.
 // As one big value, up to four blocks share a leaf, and adding or deleting one
 // of them writes the other three again.

@@ -319,10 +319,11 @@ func (l *Log) wakeCommitter() {
 
 // Change is what a consumer decided. It becomes durable as a whole.
 type Change struct {
-	Ended  []Ref      // entries that are over: done, merged, superseded
-	States []JobState // new states of jobs
-	Buried []Burial   // payloads that go to the morgue; they end with it
-	Sets   []Set      // changes of state keys
+	Ended     []Ref      // entries that are over: done, merged, superseded
+	States    []JobState // new states of jobs
+	Buried    []Burial   // payloads that go to the morgue; they end with it
+	Rewritten []Rewrite  // entries that get another payload
+	Sets      []Set      // changes of state keys
 	FollowUps
 }
 
@@ -332,9 +333,18 @@ type JobState struct {
 	Ref   Ref   // set by Record
 }
 
+// Rewrite is an entry that gets another payload, and keeps all else that it has. It
+// is about no entry of the open block; see [Ref.Fresh].
+type Rewrite struct {
+	Ref     Ref // set by Record to that of the new entry, which may be read before its commit
+	Payload []byte
+	Room    int // bytes, of what was taken for it with [Log.TakeRoom]
+}
+
 // Burial is a payload that goes to the morgue.
 type Burial struct {
 	Ref     Ref
+	Payload []byte // instead of that of the entry; nil: as it was accepted
 	Retry   int    // the retry count it died with
 	Reason  string // the last error
 	At      int64  // Unix nanoseconds
@@ -348,6 +358,10 @@ type Burial struct {
 func (l *Log) Record(c *Change) {
 	burials, err := changesOf(c.Buried) // may read the disk
 	if err != nil || c.empty() {
+		return
+	}
+	rewritten, err := entriesOf(c.Rewritten) // the same
+	if err != nil {
 		return
 	}
 	l.mu.Lock()
@@ -367,11 +381,12 @@ func (l *Log) Record(c *Change) {
 	}
 	l.set(c.Sets)
 	l.follow(&c.FollowUps)
+	l.rewrite(rewritten, c.Rewritten)
 	l.end(c)
 	if !l.volatile {
 		l.open.cuts = append(l.open.cuts, l.open.cut())
 	}
-	if !l.volatile || len(c.States)+len(c.Buried)+len(c.Sets)+len(c.FollowUps.Entries) > 0 {
+	if !l.volatile || len(c.States)+len(c.Buried)+len(c.Sets)+len(c.FollowUps.Entries)+len(c.Rewritten) > 0 {
 		l.wakeCommitter()
 	}
 }

@@ -226,6 +226,16 @@ func (m *model) record(t *rapid.T) {
 			Failed: rapid.SliceOfN(rapid.Map(rapid.Uint64(), func(u uint64) Position { return Position(u) }), 0, 3).Draw(t, "failed"),
 		}})
 	}
+	rewritten := make(map[Position]Entry)
+	for range rapid.IntRange(0, 2).Draw(t, "rewritten") {
+		r, ok := m.pick(t, isPayload)
+		if _, twice := rewritten[r.Position()]; ok && !twice && !r.Fresh() {
+			e := m.now.live[r.Position()]
+			e.Payload = drawEntry(t).Payload
+			rewritten[r.Position()] = e
+			c.Rewritten = append(c.Rewritten, Rewrite{Ref: r, Payload: e.Payload})
+		}
+	}
 	for range rapid.IntRange(0, 2).Draw(t, "follow-ups") {
 		c.FollowUps.Entries = append(c.FollowUps.Entries, drawEntry(t))
 	}
@@ -234,6 +244,10 @@ func (m *model) record(t *rapid.T) {
 	for _, e := range c.FollowUps.Entries {
 		e.Route = 0
 		m.now.live[e.Position] = e
+	}
+	for _, r := range c.Rewritten {
+		m.now.live[r.Ref.Position()] = rewritten[r.Ref.Position()]
+		m.refs[r.Ref.Position()] = r.Ref
 	}
 	for _, s := range c.States {
 		m.now.live[s.Entry.Position] = s.Entry

@@ -42,6 +42,9 @@ func (b *Burial) change() (format.Edit, error) {
 	if err := b.Ref.Read(&d.Entry); err != nil {
 		return format.Edit{}, err
 	}
+	if b.Payload != nil {
+		d.Entry.Payload = b.Payload
+	}
 	return d.Edit(), nil
 }
 

@@ -19,7 +19,8 @@ type openBlock struct {
 	// of the first entry of the same call. Nil when there are none.
 	posted map[uint32]uint32
 
-	followed []uint32 // offsets of the follow-ups, ascending
+	followed  []uint32 // offsets of the follow-ups, ascending
+	rewritten []uint32 // of what was rewritten, ascending
 
 	changes  []format.Edit // of side buckets
 	restored []format.Edit // of the morgue, undone when the block is refused
@@ -54,6 +55,7 @@ func newOpenBlock(old *openBlock, t format.Manifest) *openBlock {
 		restored:   old.restored[:0],
 		cuts:       old.cuts[:0],
 		followed:   old.followed[:0],
+		rewritten:  old.rewritten[:0],
 	}
 	clear(b.deliveries)
 	return b

@@ -100,6 +100,8 @@ func (m *remainder) entries(p *block.Writer, to cut) (next Position) {
 		switch {
 		case off >= b.carried:
 			p.Add(&e, true)
+		case b.rewrites(uint32(off)):
+			p.Add(&e, true)
 		case e.Kind == KindState || b.follows(uint32(off)):
 			p.Add(&e, false)
 			next = e.Position + 1

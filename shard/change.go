@@ -114,6 +114,7 @@ func (c *Core) Record(log Recorder) {
 		return
 	}
 	log.Record(&c.change)
+	rewritten, at := c.rewritten, c.change.Rewritten
 	for i, l := range c.stateOf {
 		if l == nil {
 			c.rested.written(i, c.change.States[i].Ref)
@@ -133,6 +134,11 @@ func (c *Core) Record(log Recorder) {
 	c.change.FollowUps = journal.FollowUps{}
 	c.change.Over, c.change.Surplus = Weight{}, Weight{}
 	c.stateOf = emptied(c.stateOf)
+	if len(rewritten) > 0 {
+		c.rewritten, c.change.Rewritten = nil, nil
+		c.noteRewritten(rewritten, at)
+		c.Record(log)
+	}
 }
 
 // emptied returns s for the next use, unless a burst has made it large.

@@ -80,6 +80,13 @@ type Config struct {
 	// later with a lower score can't take its turn, and its count with it.
 	Single bool
 
+	// Fold gets what waits for an id, to be folded, when a good deal does; see
+	// [Core]. It must not block. Nil: payloads are not folded. With it Merge is
+	// MergeKeepAll and MaxPayloads 0, and without Single; runs are in the order of
+	// acceptance, whatever the scores.
+	Fold     func(*Fold)
+	foldEach int // 0: the constant
+
 	BatchSize   int // ids that a handler gets in one call; 0 means 1, and so does Single
 	MaxPayloads int // payloads of one id in a run; 0 means all, under Single a few
 

@@ -39,6 +39,9 @@ type Core struct {
 	change  Change
 	stateOf []*lane // the lane of each state in change
 
+	rewritten []*hashed // the payloads that change rewrites
+	folds     []*Fold   // that nobody has got
+
 	prefetched uint // has no meaning, but makes the compiler load what it counts
 
 	loading bool
@@ -90,6 +93,7 @@ func (c *Counts) Add(o Counts) {
 func NewCore(queue uint32, cfg Config) *Core {
 	cfg.Concurrency = cmp.Or(cfg.Concurrency, 1)
 	cfg.BatchSize = cmp.Or(cfg.BatchSize, 1)
+	cfg.foldEach = cmp.Or(cfg.foldEach, foldEach)
 	if cfg.Single {
 		cfg.BatchSize, cfg.OnFailure = 1, OnFailureBlock
 	}
@@ -120,6 +124,9 @@ func (c *Core) deliver(e *journal.Entry, ref journal.Ref) (into journal.Position
 	}
 	if into = c.add(l, Payload{e.Score, ref}, e); into != 0 {
 		c.counts.Replaced-- // its caller hears of it at once
+	}
+	if c.cfg.Fold != nil && !c.loading {
+		c.expectFold(l, ref, e.Restored) // not when payloads come back, one by one, which are older
 	}
 	switch {
 	case l.item() != nil:

@@ -74,6 +74,9 @@ func (c *Core) decide(now int64, it *Item) {
 		it.Outcome.Verdict = VerdictCanceled // nothing is left to be judged
 	}
 	judged, behind := c.judged(it)
+	if v := it.Outcome.Verdict; v == VerdictDone || v == VerdictDiscarded || v == VerdictCanceled {
+		judged = c.combine(it, judged)
+	}
 	switch out := &it.Outcome; out.Verdict {
 	case VerdictDone:
 		c.endDone(it, it.settled+len(judged))
@@ -109,7 +112,8 @@ func (c *Core) decide(now int64, it *Item) {
 // them. What was done before them ends.
 func (c *Core) judged(it *Item) (judged, behind []Payload) {
 	if !c.cfg.Single {
-		return it.Payloads, nil
+		n := len(it.InRun())
+		return it.Payloads[:n:n], it.Payloads[n:]
 	}
 	n := it.Outcome.Done
 	if it.Outcome.Verdict != VerdictDone {
@@ -202,12 +206,13 @@ func (c *Core) failed(now int64, l *lane, it *Item, judged, behind []Payload) {
 // exhausted ends the last run of an item, with the retry count it has now.
 func (c *Core) exhausted(now int64, l *lane, it *Item, judged, behind []Payload, count int) {
 	out := &it.Outcome
-	switch c.cfg.OnExhausted {
-	case OnExhaustedHalt:
+	switch policy := c.cfg.OnExhausted; {
+	case policy == OnExhaustedHalt:
 		it.History = it.Failed(now, out.Error)
 		c.setHalted(l, true)
 		c.again(l, it, judged, behind, count, now, out.Error)
-	case OnExhaustedBuryAll:
+	case policy == OnExhaustedBuryAll, c.cfg.Fold != nil: // they are one
+		judged = c.combine(it, judged)
 		c.bury(now, it, judged, out.Error)
 		c.over(now, l, it, behind)
 	default:
@@ -283,10 +288,17 @@ func (c *Core) returnTo(l *lane, payloads []Payload, hold bool) {
 func (c *Core) endParts(now int64, it *Item) bool {
 	parts := it.Outcome.Parts
 	others := make([]Payload, 0, len(it.Payloads))
+	run := len(it.InRun())
+	if it.removals.Load() != nil {
+		it.Folded = nil // with what was taken out
+	}
 	for i, p := range it.Payloads {
 		if len(parts) == 0 || parts[0].Index != i {
 			others = append(others, p)
 			continue
+		}
+		if i >= run {
+			it.behind--
 		}
 		switch parts[0].Verdict {
 		case VerdictDone:
@@ -306,13 +318,16 @@ func (c *Core) endParts(now int64, it *Item) bool {
 		panic("shard: bug: parts of an outcome out of order")
 	}
 	it.Payloads = others
-	return len(others) > 0
+	return len(it.InRun()) > 0
 }
 
 func (c *Core) bury(now int64, it *Item, payloads []Payload, reason string) {
 	history := it.Failed(now, reason)
 	for _, p := range payloads {
 		c.change.Buried = append(c.change.Buried, journal.Burial{Ref: p.Ref, Retry: it.Retry, Reason: reason, At: now, History: history})
+		if it.combined {
+			c.change.Buried[len(c.change.Buried)-1].Payload = it.Folded
+		}
 		c.change.Over = c.change.Over.Plus(weightOf(p.Ref))
 	}
 	c.counts.Payloads -= len(payloads)

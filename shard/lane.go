@@ -79,6 +79,8 @@ type payloadSet struct {
 	gone  int      // payloads in order that are gone
 	due   int64    // no payload was accepted with a later due time
 	slab  []hashed // not used yet
+
+	folding *folding // nil: nothing is folded
 }
 
 // hashed is a payload with the hash of its bytes.

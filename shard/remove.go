@@ -263,6 +263,9 @@ func (l *lane) takeOut(r *Removal, andOthers bool) (held, others []Payload) {
 
 // takeOut takes payloads out of a bag, in order.
 func (b *payloadSet) takeOut(means func(Payload) bool) (out []Payload) {
+	if b.folding != nil {
+		b.folding.fold = nil // it may be about one of them
+	}
 	var found []*hashed
 	b.order.all(func(h *hashed) {
 		if !h.gone && means(h.Payload) {

@@ -100,7 +100,9 @@ func (g *rig) deliver(d *journal.Delivery) {
 func (g *rig) Record(c *Change) {
 	g.record(&c.Change)
 	g.log.Record(&c.Change)
-	g.noteTurns()
+	if len(c.Rewritten) == 0 { // else the cores don't know yet where that is, and no turn was had
+		g.noteTurns()
+	}
 }
 
 func (g *rig) noteTurns() {

@@ -48,6 +48,7 @@ type Item struct {
 	LastError string
 	History   journal.History // of failures, of which the last one is LastError
 	Due       int64           // Unix ns
+	Folded    []byte          // what the payloads of the run became; nil: they are as they were accepted
 
 	Outcome Outcome
 	// Claim is what the worker's side holds for the item; the recorder gets it
@@ -67,6 +68,8 @@ type Item struct {
 	shift    int64  // Core.shift when it was handed out
 	held     bool   // the payloads run alone, because they failed before
 	partial  bool   // other payloads of the id stayed behind
+	combined bool   // what was folded is over, and its first payload stands for it
+	behind   int    // payloads at the end that this run is not about; see Fold
 	over     bool   // none of the payloads runs again
 	inline   [1]Payload
 }
@@ -171,6 +174,7 @@ func (o *Outcome) AddPart(part Part) {
 func (it *Item) begin(l *lane, limit int) {
 	it.Retry, it.Due, it.lane = l.retry(), l.due, l
 	it.LastError, it.History, it.Outcome, it.Claim, it.over, it.settled = "", nil, Outcome{}, nil, false, 0
+	it.Folded, it.combined, it.behind = nil, false, 0
 	it.state.Store(handed)
 	it.tried = int32(it.Retry)
 	if p := l.past(); p != nil {
@@ -205,6 +209,7 @@ func (it *Item) reset() {
 		it.removals.Store(nil)
 	}
 	it.ID, it.Payloads, it.LastError, it.History, it.lane = "", nil, "", nil, nil
+	it.Folded, it.behind = nil, 0
 	it.Outcome, it.Claim, it.inline = Outcome{}, nil, [1]Payload{}
 	if it.staged.Load() != nil { // a store costs more, and most have none
 		it.staged.Store(nil)

@@ -154,6 +154,8 @@ func (s *Shard) receive(message any) {
 		m.f(s.core)
 		m.err = s.core.Err()
 		close(m.done)
+	case *Fold:
+		m.Over(s.core.folded(m))
 	case wakeUp:
 		s.timerAt = math.MaxInt64
 	case Worker:
@@ -163,8 +165,24 @@ func (s *Shard) receive(message any) {
 	}
 	s.core.reclaim(now)
 	s.core.Record(s.log)
+	s.handOutFolds()
 	s.serve(now)
 	s.setTimer(now, s.core.reclaim(now)) // of the runs just handed out, too
+}
+
+// Folded gives a fold back.
+func (s *Shard) Folded(f *Fold) {
+	if !s.ref.Send(f) {
+		f.Over(false)
+	}
+}
+
+// handOutFolds has what has gathered folded.
+func (s *Shard) handOutFolds() {
+	for _, f := range s.core.takeFolds() {
+		f.Shard = s
+		s.core.cfg.Fold(f)
+	}
 }
 
 func (s *Shard) takeIn(d *journal.Delivery) {

@@ -95,6 +95,9 @@ func (c *Core) handOut(l *lane, it *Item, limit int) {
 	c.prefetchEqual(l, limit)
 	c.handLimit(l)
 	it.begin(l, limit)
+	if c.cfg.Fold != nil {
+		it.inOrderOfAcceptance()
+	}
 	if n := len(c.rests); l.rest == nil && n > 0 {
 		l.rest, c.rests = c.rests[n-1], c.rests[:n-1]
 	}

@@ -79,6 +79,9 @@ var (
 	restarts  = gate{"./executor/cron", "^TestMissedInAGap$"}
 	offices   = gate{"./executor/cron", "^TestScheduler_M0[24]"}
 	hangs     = gate{"./bench/soak", "^TestProofs$/^slow$"}
+	folds     = gate{"./shard", "^TestFold"}
+	folding   = gate{"./executor", "^TestFold(That|InTheMorgue|AfterAFailure)"}
+	rewrites  = gate{"./journal", "^TestRewritten"}
 	calls     = gate{"./bench/soak", "^TestProofs$/^syscall$"}
 	lanes     = gate{"./executor", "^TestSharedLanes"}
 	options   = gate{"./executor", "^TestTheLastOptionCounts$"}
@@ -421,4 +424,13 @@ var mutations = []mutation{
 	{"what the last commit has accepted is not told", "executor/executortest/record.go", "	if e.Restored {", "	if e.Restored || w.dead.Load() {", kits},
 	{"a kill that does not come", "executor/executortest/everycrash.go", "left := commits\n", "left := commits + 1000*min(commits, 1)\n", kits},
 	{"any order", "executor/executortest/require.go", "return r.Queue+\"/\"+r.ID == name }", "return true }", kits},
+
+	// Folding.
+	{"lose what was folded on a full disk", "journal/remainder.go", "		case b.rewrites(uint32(off)):", "		case false:", rewrites},
+	{"an entry that is rewritten and stays", "journal/internal/block/trim.go", "	case r.Block.ahead != 0:\n		r.Block.Home.Store(nil)\n		r.Block, r.Off = open.Block, r.Block.ahead\n", "", rewrites},
+	{"fold what has run", "shard/fold.go", " || fold.bag.folding.fold != fold {", " {", folds},
+	{"fold what stands before a run with what is behind it", "shard/fold.go", "!h.gone && h.Ref.Position() > after {", "!h.gone {", folds},
+	{"fold what was deleted", "shard/remove.go", "		b.folding.fold = nil //", "		//", folds},
+	{"drop what does not go together", "executor/fold.go", "it.Fold(max(p.n, 1), p.payload)", "it.Fold(len(it.Payloads), p.payload)", folding},
+	{"bury a part of what was folded", "shard/finish.go", "	case policy == OnExhaustedBuryAll, c.cfg.Fold != nil: // they are one", "	case policy == OnExhaustedBuryAll: // they are one", folding},
 }

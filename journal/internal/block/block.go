@@ -30,6 +30,8 @@ type Block struct {
 
 	over place // of the mark of the entry that ended last
 
+	ahead uint32 // of a copy of one entry of the open block: where that is; 0: it is none
+
 	// parts are the blocks on disk that hold it together, when a full disk made
 	// it be written in pieces, without what was refused. Nil: it is one, and as
 	// it is in memory.
@@ -55,6 +57,7 @@ type blockData struct {
 	Cold    *cold             // instead of data: they are on disk only
 	Block   *Block            // instead of both: the block that took the live entries
 	offsets map[uint32]uint32 // old → new
+	ahead   bool              // data is a copy of one entry of the open block
 }
 
 // mark notes that the entry at off ended. No two entries share a bit, because
@@ -114,6 +117,12 @@ func (r Ref) Position() format.Position { return r.pos }
 
 // Size returns how many bytes the entry took when it was written.
 func (r Ref) Size() int { return int(r.Bytes) }
+
+// Fresh reports whether the entry was rewritten in the block that is still open.
+func (r Ref) Fresh() bool {
+	h := r.Block.Home.Load()
+	return h != nil && h.ahead
+}
 
 // resolve follows an entry to where it is now.
 func (r Ref) resolve() (Ref, *blockData) {

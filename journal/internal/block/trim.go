@@ -16,7 +16,12 @@ func (c *Chain) Admit(b *Block) {
 // End takes the entry that r points to off the accounts. open is the block that
 // is not in them yet, and gets the mark of it.
 func (c *Chain) End(r Ref, open *Writer) {
-	if r.Block != open.Block { // which has nothing to read before it is sealed
+	switch {
+	case r.Block == open.Block: // which has nothing to read before it is sealed
+	case r.Block.ahead != 0:
+		r.Block.Home.Store(nil)
+		r.Block, r.Off = open.Block, r.Block.ahead
+	default:
 		r, _ = r.resolve()
 	}
 	c.EndHere(r, open)

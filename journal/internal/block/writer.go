@@ -20,6 +20,7 @@ type Writer struct {
 	Marks   []byte
 	last    format.Position // of the marks so far: they are written as differences
 	moves   []move          // of entries that were carried into this block
+	early   []*Block        // of what Rewrite has written
 }
 
 // NewWriter begins the block after t, with the buffers of an older one that the
@@ -34,6 +35,7 @@ func NewWriter(old *Writer, t format.Manifest) Writer {
 		wanted:  old.wanted,
 		Marks:   old.Marks[:0],
 		moves:   old.moves[:0],
+		early:   old.early[:0],
 	}
 }
 
@@ -52,6 +54,17 @@ func (b *Writer) Add(e *format.Entry, moved bool) Ref {
 	b.Block.Live++
 	b.Block.Bytes += size
 	return Ref{b.Block, e.Position, uint32(off), uint32(size)}
+}
+
+// Rewrite writes e at its old position, where it takes the place of another entry: the
+// later block counts, so that one must not be in this block. The Ref may be read at
+// once: until the block is sealed it is to a copy.
+func (b *Writer) Rewrite(e *format.Entry) Ref {
+	r := b.Add(e, true)
+	c := &Block{Seq: b.Block.Seq, First: b.Block.First, Base: b.Block.Base, ahead: r.Off}
+	c.Home.Store(&blockData{data: slices.Clone(b.Entries[r.Off:]), ahead: true})
+	b.early = append(b.early, c)
+	return Ref{c, r.pos, 0, r.Bytes}
 }
 
 // Read decodes the entry at off.
@@ -169,6 +182,15 @@ func (b *Writer) Settle() {
 		b.Block.Origins = append(b.Block.Origins, m.from)
 	}
 	clear(b.moves)
+	for _, c := range b.early {
+		if !b.Block.Ended(c.ahead) {
+			c.Home.Store(&blockData{Block: b.Block, offsets: map[uint32]uint32{0: c.ahead}})
+			b.Block.Origins = append(b.Block.Origins, c)
+		}
+		c.ahead = 0
+	}
+	clear(b.early)
+	b.early = b.early[:0]
 }
 
 // Clear takes out all entries of a block, which were refused.
