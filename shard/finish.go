@@ -168,7 +168,7 @@ func (c *Core) over(now int64, l *lane, it *Item, behind []Payload) {
 		first := l.first().Ref
 		c.lanes.entries.read(first, &e)
 		due := c.dueSince(e.Due, first.Position())
-		c.open(l, due, false)
+		c.open(l, due, e.Restored)
 		l.unpinned = l.n() > 1 || due != e.Due
 	case it.partial:
 		l.due = now
@@ -252,8 +252,7 @@ func (c *Core) restart(l *lane, held, others []Payload, retry int, due int64, er
 // putBack undoes that an item was handed out.
 func (c *Core) putBack(l *lane, it *Item) {
 	c.release(l)
-	l.due = it.Due + c.shift - it.shift
-	c.takeLimit(l, it)
+	c.takeDue(l, it)
 	c.returnTo(l, it.Payloads, it.held)
 	c.enqueue(l, l.due)
 }

@@ -57,10 +57,9 @@ type runHistory struct {
 	// What waits behind them has its own due time, see over.
 	held []Payload
 
-	resting  bool // state says only how long the id rests: the first payload may be due later
-	bounded  bool
-	limit    int64 // if bounded, of those that wait: see Debounce
-	outLimit int64 // while others are handed out, of those
+	resting bool // state says only how long the id rests: the first payload may be due later
+	bounded bool
+	limit   int64 // if bounded, of those that wait: see Debounce
 }
 
 // failures returns what has failed so far.

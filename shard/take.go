@@ -93,7 +93,7 @@ func (c *Core) Exempt(r *Run) {
 func (c *Core) handOut(l *lane, it *Item, limit int) {
 	c.identify(l, it)
 	c.prefetchEqual(l, limit)
-	c.handLimit(l)
+	c.handLimit(l, it)
 	it.begin(l, limit)
 	if n := len(c.rests); l.rest == nil && n > 0 {
 		l.rest, c.rests = c.rests[n-1], c.rests[:n-1]
@@ -197,7 +197,7 @@ func (c *Core) age(r *Run) {
 }
 
 // recall settles those payloads of an item that are done while its worker is at the
-// next one, and wants the others back. A crash finds these due as before, and new.
+// next one, and wants the others back. A crash finds these as if they had not run, and new.
 func (c *Core) recall(it *Item) {
 	it.recalled.Store(true)
 	n := int(it.passed.Load())
