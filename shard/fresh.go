@@ -167,6 +167,9 @@ func (c *Core) freshOut(l *lane, e *journal.Entry) {
 	to := c.freshDue(l, due, limit, e.Due, it.held)
 	if to != due {
 		it.undone, it.moved = it.undone+to-due, true
+		if l.stateAfter(e.Position) {
+			c.writeStateOut(l, it) // a replay has that last
+		}
 	}
 	if l.retry() >= 0 {
 		it.limit = it.undone // as limitOf

@@ -324,6 +324,13 @@ func (l *lane) hasState() bool {
 	return p != nil && (!p.state.IsZero() || p.pending > 0)
 }
 
+// stateAfter reports whether the state of the job comes after a position in the log: of
+// a payload that was accepted when it was written, and had not been delivered.
+func (l *lane) stateAfter(at journal.Position) bool {
+	p := l.past()
+	return p != nil && (p.pending > 0 || !p.state.IsZero() && p.state.Position() > at)
+}
+
 // pinned reports whether a state says when the job is due, whatever its payloads say.
 func (l *lane) pinned() bool { return l.hasState() && !l.past().resting }
 

@@ -220,6 +220,7 @@ var mutations = []mutation{
 	{"a run that comes to nothing forgets what came", "shard/fresh.go", "		it.undone, it.moved = it.undone+to-due, true\n", "", scripts},
 	{"a run in hand loses what a gone payload moved", "shard/change.go", "l.pinned() && !it.moved {", "l.pinned() {", scripts},
 	{"a payload from the morgue disturbs the run in hand", "shard/fresh.go", "		c.writeStateOut(l, it) // a replay has it in its old place\n", "", scripts},
+	{"a payload from the morgue put off once more", "shard/finish.go", "c.open(l, due, e.Restored)", "c.open(l, due, false)", scripts},
 	{"a retry put off by a second crash", "shard/load.go", "			c.writeState(l)\n		case l.unpinned", "		case l.unpinned", scripts},
 	{"the rest of a job put off by a restart", "shard/lane.go", "return b != nil && b.due <= now", "return b != nil", scripts},
 	{"a due time lost with its payload", "shard/core.go", "	c.pinDueOut(l, ended.Position())\n", "", scripts},
