@@ -137,7 +137,7 @@ func (c *Core) endAll(payloads []Payload) {
 // undo puts back what ran and came to nothing. A replay would make something
 // else of the due time if payloads came or went meanwhile: then it is written.
 func (c *Core) undo(l *lane, it *Item) {
-	changed := it.state.Load() == started && (l.n() > 0 || len(it.Outcome.Parts) > 0 || it.shift != c.shift)
+	changed := it.state.Load() == started && (l.n() > 0 || len(it.Outcome.Parts) > 0 || it.removals.Load() != nil || it.shift != c.shift)
 	c.putBack(l, it)
 	if changed {
 		c.writeState(l)
