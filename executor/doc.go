@@ -257,7 +257,10 @@
 // fresh payload pulls it to an earlier due time, or pushes it to a later one;
 // OnFresh the same for one that waits for a retry; Fold that payloads are made one.
 // All of it is decided in the order of acceptance, and by what is in the journal, over
-// restarts, too. [IfAbsent] refuses a payload while another one of its id waits, and says which.
+// restarts, too: a run that a crash or Stop interrupts is as if it had not begun, with
+// all that came meanwhile. When a person removes payloads, the others of the id stay
+// due when they were, and begin anew where those that had failed are gone. [IfAbsent]
+// refuses a payload while another one of its id waits, and says which.
 //
 // # Folding
 //
@@ -307,9 +310,6 @@
 //     [journal.LockedError], or waits in [OpenContext] until the first has stopped.
 //   - That a lock is unlocked on disk before the job that waited for it begins:
 //     after a crash in between, the one that had locked it runs again, later.
-//   - That a due time which Debounce, Throttle or FreshDue has made stays the same to
-//     the moment over a crash, or when a person removes a payload of the id: it may
-//     be that of another of its payloads.
 //   - That a handler which ignores its context ends. Its id waits for it, even when
 //     QueueConfig.Timeout is over. Stop returns without it, with [ErrStuck], and
 //     keeps the journal locked until it ends.

@@ -65,15 +65,15 @@ func (c *Core) pinDue(l *lane) {
 	}
 }
 
-// pinDueOut is pinDue for a job that runs with some of its payloads, of which one
-// that stayed behind is gone: a crash puts them all back, and the due time may
-// have come from that one. The finish is too late for that.
+// pinDueOut is pinDue for a job that runs while a payload that waits behind it is gone:
+// a crash puts them all back, and the due time may have come from that one. The finish
+// is too late for that.
 func (c *Core) pinDueOut(l *lane, gone journal.Position) {
 	it := l.item()
-	if it == nil || !it.partial || l.pinned() {
+	if it == nil || l.pinned() && !it.moved {
 		return
 	}
-	if !c.moves() && slices.ContainsFunc(it.Payloads, func(p Payload) bool { return p.Ref.Position() < gone }) {
+	if !c.moves() && !it.moved && slices.ContainsFunc(it.Payloads, func(p Payload) bool { return p.Ref.Position() < gone }) {
 		return
 	}
 	c.writeStateOut(l, it)

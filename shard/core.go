@@ -118,6 +118,9 @@ func (c *Core) deliver(e *journal.Entry, ref journal.Ref) (into journal.Position
 	} else if it := l.item(); it != nil && it.revoke() {
 		c.putBack(l, it)
 	}
+	if l.item() != nil {
+		c.freshOut(l, e)
+	}
 	first := l.n() == 0
 	if c.cfg.Weighed && !c.loading {
 		c.change.Surplus = c.change.Surplus.Plus(surplus(e, ref))
@@ -140,8 +143,7 @@ func (c *Core) deliver(e *journal.Entry, ref journal.Ref) (into journal.Position
 		}
 		c.enqueue(l, due)
 	default:
-		c.pull(l, e.Due)
-		c.move(l, e.Due)
+		c.fresh(l, e.Due)
 	}
 	return into
 }
@@ -167,8 +169,8 @@ func (c *Core) add(l *lane, p Payload, e *journal.Entry) (into journal.Position)
 		// The job keeps its due time, although the payload that it may have
 		// come from is gone.
 		c.pinDue(l)
-		c.pinDueOut(l, ended.Position())
 	}
+	c.pinDueOut(l, ended.Position())
 	if ended != p.Ref {
 		return 0
 	}
@@ -180,28 +182,12 @@ func (c *Core) add(l *lane, p Payload, e *journal.Entry) (into journal.Position)
 func (c *Core) behind(l *lane, e *journal.Entry, first bool) {
 	if first || e.Restored {
 		c.open(l, e.Due, e.Restored)
-	} else {
-		c.moveBehind(l, e.Due)
+	} else if c.moves() {
+		l.due = c.moved(l.due, c.limitOf(l), e.Due)
 	}
 	if e.Restored {
 		l.unpinned = true // it is older than what waits
 	}
-}
-
-// pull makes a job that waits for a retry due earlier, if the policy says so.
-func (c *Core) pull(l *lane, due int64) {
-	if c.cfg.OnFresh != OnFreshPull || l.retry() < 0 || l.halted || due >= l.due {
-		return
-	}
-	c.enqueue(l, due)
-	if !c.loading {
-		c.writeState(l)
-		return
-	}
-	// It arrived while the job ran, before a crash. Loaded writes its due time down:
-	// the next start won't find the payload if it has been merged by then.
-	l.remember().pulled = true
-	c.loosen(l)
 }
 
 // freshStart makes a waiting job new and due at a time, because a payload came

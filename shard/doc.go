@@ -80,9 +80,16 @@
 // is live decides, until a state (a failure, a snooze) is written; then that
 // one does. This definition needs no history, which is what makes replay exact.
 // Where a job's due time would be another one by it, because that payload is
-// gone or because one came back from the morgue, a state is written. Under
-// [OnFreshPull] the start writes one, too, where a payload that arrived while a retry
-// ran is due before it.
+// gone or because one came back from the morgue, a state is written. Those that are
+// left when a person removes some are due when the job was.
+//
+// A run that comes to nothing, because it was interrupted or by a crash, is as if it
+// had not begun: what arrived meanwhile has moved the due time of its job as that of
+// one that waits, as a replay finds it. That is kept on the [Item], apart from when
+// those payloads are due if the run is over without them. What came back from the
+// morgue while the job ran is one of these, and moves nothing. Under [OnFreshPull] the
+// start writes a state, too, where a payload that arrived while a retry ran is due
+// before it.
 //
 // When a part of an id's payloads is done, the rest is due at that moment: each id
 // has its turn. This is written down only if a replay might make something else of

@@ -141,7 +141,7 @@ func (c *Core) endAll(payloads []Payload) {
 // undo puts back what ran and came to nothing. A replay would make something
 // else of the due time if payloads came or went meanwhile: then it is written.
 func (c *Core) undo(l *lane, it *Item) {
-	changed := it.state.Load() == started && (l.n() > 0 || len(it.Outcome.Parts) > 0 || it.shift != c.shift)
+	changed := it.state.Load() == started && (l.n() > 0 || len(it.Outcome.Parts) > 0 || it.removals.Load() != nil || it.shift != c.shift)
 	c.putBack(l, it)
 	if changed {
 		c.writeState(l)
@@ -172,7 +172,7 @@ func (c *Core) over(now int64, l *lane, it *Item, behind []Payload) {
 		first := l.first().Ref
 		c.lanes.entries.read(first, &e)
 		due := c.dueSince(e.Due, first.Position())
-		c.open(l, due, false)
+		c.open(l, due, e.Restored)
 		l.unpinned = l.n() > 1 || due != e.Due
 	case it.partial:
 		l.due = now
@@ -257,8 +257,7 @@ func (c *Core) restart(l *lane, held, others []Payload, retry int, due int64, er
 // putBack undoes that an item was handed out.
 func (c *Core) putBack(l *lane, it *Item) {
 	c.release(l)
-	l.due = it.Due + c.shift - it.shift
-	c.takeLimit(l, it)
+	c.takeDue(l, it)
 	c.returnTo(l, it.Payloads, it.held)
 	c.enqueue(l, l.due)
 }

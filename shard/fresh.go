@@ -76,9 +76,9 @@ func (l *lane) unbound() {
 // limitOf returns the latest time for which fresh payloads may put off a job.
 func (c *Core) limitOf(l *lane) int64 {
 	switch p := l.past(); {
-	case p != nil && p.bounded:
+	case p != nil && p.bounded && l.retry() < 0:
 		return p.limit
-	case l.hasState():
+	case l.hasState(): // it was decided upon
 		return l.due
 	}
 	d := &c.cfg.Debounce // one payload has come
@@ -86,33 +86,51 @@ func (c *Core) limitOf(l *lane) int64 {
 }
 
 // moved returns when a job is due after a payload has come that is due at a time.
-func (c *Core) moved(l *lane, due int64) int64 {
+func (c *Core) moved(at, limit, due int64) int64 {
 	switch {
 	case c.debounces():
-		return min(max(l.due, c.opening(due)), c.limitOf(l))
+		return min(max(at, c.opening(due)), limit)
 	case c.cfg.FreshDue == FreshDuePull:
-		return min(l.due, due)
+		return min(at, due)
 	case c.cfg.FreshDue == FreshDuePush:
-		return max(l.due, due)
+		return max(at, due)
 	}
-	return l.due
+	return at
 }
 
-// move lets a fresh payload move the due time of a job that waits. While there is no
-// state of the job, a replay of its payloads moves it as they did; so it is written
-// down only if there is one.
-func (c *Core) move(l *lane, due int64) {
-	if !c.moves() || l.retry() >= 0 || l.halted || l.holds() || c.loading && c.willHold(l) {
+// freshDue returns when a job is due after a payload has come that is due at a time.
+// One that waits for a retry goes by Config.OnFresh, a new one by FreshDue or Debounce,
+// unless what failed is held.
+func (c *Core) freshDue(l *lane, at, limit, due int64, holds bool) int64 {
+	switch {
+	case l.halted:
+	case l.retry() >= 0:
+		if c.cfg.OnFresh == OnFreshPull {
+			return min(at, due)
+		}
+	case !holds:
+		return c.moved(at, limit, due)
+	}
+	return at
+}
+
+// fresh lets a payload move the due time of a job that waits. While there is no state
+// of the job, a replay of its payloads moves it as they did; so it is written down only
+// if there is one.
+func (c *Core) fresh(l *lane, due int64) {
+	if !c.moves() && (l.retry() < 0 || c.cfg.OnFresh != OnFreshPull) {
 		return
 	}
-	to := c.moved(l, due)
-	if c.debounces() {
-		c.bound(l, c.limitOf(l))
-	}
-	if turn := c.debounces() && to == c.limitOf(l) && !l.hasState(); turn && !c.loading {
-		c.enqueue(l, to) // what is left of a run is due, and a replay would not know that
-		c.writeState(l)
-		return
+	holds := l.retry() < 0 && (l.holds() || c.loading && c.willHold(l))
+	limit := c.limitOf(l)
+	to := c.freshDue(l, l.due, limit, due, holds)
+	if c.debounces() && l.retry() < 0 && !l.halted && !holds {
+		c.bound(l, limit)
+		if c.atLimit(l, to, limit) {
+			c.enqueue(l, to)
+			c.writeState(l)
+			return
+		}
 	}
 	if to == l.due {
 		return
@@ -125,8 +143,40 @@ func (c *Core) move(l *lane, due int64) {
 		c.writeState(l)
 		return
 	}
-	l.remember().pulled = true // Loaded writes it down, unless a state follows
+	// Loaded writes it down, unless a state follows: the next start won't find the
+	// payload if it has been merged by then.
+	l.remember().pulled = true
 	c.loosen(l)
+}
+
+// atLimit reports whether a job that is put off no more has no state to say so: what is
+// left of a run is due, and a replay would not know that.
+func (c *Core) atLimit(l *lane, due, limit int64) bool {
+	return c.debounces() && due == limit && !l.hasState() && !c.loading
+}
+
+// freshOut is fresh for a job whose item is out: it says when that is due if nothing
+// comes of the run, as a replay would. What came back from the morgue is behind it.
+func (c *Core) freshOut(l *lane, e *journal.Entry) {
+	it := l.item()
+	if e.Restored {
+		c.writeStateOut(l, it) // a replay has it in its old place
+		return
+	}
+	due, limit := c.undone(it)
+	to := c.freshDue(l, due, limit, e.Due, it.held)
+	if to != due {
+		it.undone, it.moved = it.undone+to-due, true
+		if l.stateAfter(e.Position) {
+			c.writeStateOut(l, it) // a replay has that last
+		}
+	}
+	if l.retry() >= 0 {
+		it.limit = it.undone // as limitOf
+	}
+	if !it.held && l.retry() < 0 && c.atLimit(l, to, limit) {
+		c.writeStateOut(l, it)
+	}
 }
 
 // willHold reports, while loading, whether payloads of a job have failed that are held
@@ -140,35 +190,38 @@ func (c *Core) willHold(l *lane) bool {
 	return len(e.Failed) > 0 && e.Failed[0] != 0
 }
 
-// moveBehind is move for what waits behind a run.
-func (c *Core) moveBehind(l *lane, due int64) {
-	if c.moves() {
-		l.due = c.moved(l, due)
-	}
-}
-
 // handLimit gives an item the limit of its job; what comes behind it has its own.
-func (c *Core) handLimit(l *lane) {
+func (c *Core) handLimit(l *lane, it *Item) {
 	if c.debounces() {
-		l.remember().outLimit = c.limitOf(l)
+		it.limit = c.limitOf(l)
 		l.unbound()
 	}
 }
 
-// takeLimit undoes handLimit.
-func (c *Core) takeLimit(l *lane, it *Item) {
-	if c.debounces() {
-		c.bound(l, l.past().outLimit+c.shift-it.shift)
-	}
+// undone returns when the job of an item is due if nothing comes of the run, and the
+// limit of that, by the clock as it is now.
+func (c *Core) undone(it *Item) (due, limit int64) {
+	set := c.shift - it.shift
+	return it.undone + set, min(it.limit, farFuture-max(set, 0)) + set
+}
+
+// takeDue undoes that the due time and the limit of a job are its item's.
+func (c *Core) takeDue(l *lane, it *Item) {
+	due, limit := c.undone(it)
+	l.due = due
+	c.bound(l, limit)
 }
 
 // writeStateOut writes down what a crash is to find of a job whose item is out: it is
-// due as the item was.
+// due as if the item were not.
 func (c *Core) writeStateOut(l *lane, it *Item) {
 	p := l.remember()
 	due, limit, bounded := l.due, p.limit, p.bounded
-	l.due = it.Due + c.shift - it.shift
-	c.takeLimit(l, it)
+	if it.held {
+		p.held = it.Payloads
+	}
+	c.takeDue(l, it)
 	c.writeState(l)
-	l.due, p.limit, p.bounded = due, limit, bounded
+	l.due, p.limit, p.bounded, p.held = due, limit, bounded, nil
+	it.moved = false
 }

@@ -57,10 +57,9 @@ type runHistory struct {
 	// What waits behind them has its own due time, see over.
 	held []Payload
 
-	resting  bool // state says only how long the id rests: the first payload may be due later
-	bounded  bool
-	limit    int64 // if bounded, of those that wait: see Debounce
-	outLimit int64 // while others are handed out, of those
+	resting bool // state says only how long the id rests: the first payload may be due later
+	bounded bool
+	limit   int64 // if bounded, of those that wait: see Debounce
 }
 
 // failures returns what has failed so far.
@@ -325,6 +324,13 @@ func (l *lane) empty() bool { return l.n() == 0 && !l.holds() }
 func (l *lane) hasState() bool {
 	p := l.past()
 	return p != nil && (!p.state.IsZero() || p.pending > 0)
+}
+
+// stateAfter reports whether the state of the job comes after a position in the log: of
+// a payload that was accepted when it was written, and had not been delivered.
+func (l *lane) stateAfter(at journal.Position) bool {
+	p := l.past()
+	return p != nil && (p.pending > 0 || !p.state.IsZero() && p.state.Position() > at)
 }
 
 // pinned reports whether a state says when the job is due, whatever its payloads say.

@@ -2,7 +2,6 @@ package shard
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 
 	"github.com/strandjobs/strand/journal"
@@ -44,11 +43,10 @@ type modelJob struct {
 // modelOut is the part of a job that a worker has.
 type modelOut struct {
 	payloads      []*modelPayload
-	due, limit    int64
+	due, limit    int64 // as if it had not begun
 	held, partial bool
 	started       bool
-	settled       int             // payloads that were done while it ran, and are no more here
-	arrived       []*modelPayload // since it was handed out
+	settled       int // payloads that were done while it ran, and are no more here
 	removals      []*Removal
 }
 
@@ -60,8 +58,6 @@ func newModel(cfg Config) *model {
 		rested: make(map[string]int64),
 	}
 }
-
-func (w *model) moves() bool { return w.cfg.FreshDue != FreshDueKeep || w.cfg.Debounce.Quiet > 0 }
 
 // better reports whether p stays when q has the same bytes.
 func (w *model) better(p, q *modelPayload) bool {
@@ -128,7 +124,9 @@ func (w *model) deliver(p *modelPayload) {
 	w.merge(j, p)
 	switch {
 	case j.out != nil:
-		j.out.arrived = append(j.out.arrived, p)
+		if !p.restored {
+			w.freshOut(j, p)
+		}
 		if first || p.restored {
 			w.open(j, p)
 		} else {
@@ -154,10 +152,22 @@ func (w *model) fresh(j *modelJob, p *modelPayload) {
 	switch {
 	case j.halted:
 	case j.retry >= 0 && w.cfg.OnFresh == OnFreshPull:
-		j.due = min(j.due, p.due)
+		if p.due < j.due {
+			j.due, j.limit = p.due, p.due
+		}
 	case j.retry < 0 && len(j.held) == 0:
 		w.move(j, p)
 	}
+}
+
+// freshOut is fresh for a job that runs, in case it comes to nothing.
+func (w *model) freshOut(j *modelJob, p *modelPayload) {
+	undone := modelJob{due: j.out.due, limit: j.out.limit, retry: j.retry}
+	if j.out.held {
+		undone.held = j.out.payloads
+	}
+	w.fresh(&undone, p)
+	j.out.due, j.out.limit = undone.due, undone.limit
 }
 
 func (w *model) move(j *modelJob, p *modelPayload) {
@@ -346,39 +356,22 @@ func (w *model) over(id string, now int64, behind []*modelPayload) {
 			w.rested[id] = now + int64(w.cfg.Throttle)
 		}
 	case j.out.held:
-		first := *j.waiting[0]
-		first.restored = false
-		w.open(j, &first)
+		w.open(j, j.waiting[0])
 	case j.out.partial:
 		j.due, j.limit = now, now
 	}
 	j.out, j.retry, j.err, j.failures = nil, -1, "", nil
 }
 
-// crash undoes what is out: what arrived meanwhile arrives again, after it.
-// unsure are the jobs to which something came back from the morgue: their due
-// time and count depend on what the log has first.
-func (w *model) crash() (unsure []string) {
+// crash undoes what is out.
+func (w *model) crash() {
 	clear(w.parked)
 	clear(w.paused)
-	merged, gone := w.counts.Merged, maps.Clone(w.ended)
-	for id, j := range w.jobs {
-		if j.out == nil {
-			continue
-		}
-		out := j.out
-		w.putBack(j)
-		for _, p := range out.arrived {
-			if p.restored {
-				unsure = append(unsure, id)
-			} else if !gone[p.pos] {
-				w.fresh(j, p)
-			}
-		}
-		if w.moves() && out.partial && w.cfg.Merge != MergeKeepAll && len(out.arrived) > 0 {
-			unsure = append(unsure, id) // what is written when one of them ends is all that is left
+	merged := w.counts.Merged
+	for _, j := range w.jobs {
+		if j.out != nil {
+			w.putBack(j)
 		}
 	}
 	w.counts = Counts{Merged: w.counts.Merged - merged}
-	return unsure
 }

@@ -77,9 +77,7 @@ func (w *model) remove(id string, r *Removal, passed int) (ended, inHand int) {
 	if len(j.held)+len(j.waiting) == 0 {
 		delete(w.jobs, id)
 	} else if held > 0 && len(j.held) == 0 {
-		first := *j.waiting[0]
-		first.restored = false
-		w.open(j, &first)
+		w.open(j, j.waiting[0])
 		j.retry, j.err, j.halted, j.failures = -1, "", false, nil
 	}
 	return ended, 0
@@ -125,7 +123,7 @@ func (w *model) removeOut(j *modelJob, o *Outcome) {
 // removeSome has a person cancel or delete payloads: of a job as a whole, what failed
 // of it, or single ones.
 func (p *pair) removeSome(t *rapid.T) {
-	id := rapid.SampledFrom([]string{"a", "b", "c", "d", "e", "nobody"}).Draw(t, "id")
+	id := p.anyID(t)
 	if run := p.pick(t); run != nil && rapid.Bool().Draw(t, "of a run") {
 		i := rapid.IntRange(0, len(run.outs)-1).Draw(t, "item")
 		for p.start(t, run) && !run.outs[i].started {
@@ -175,7 +173,7 @@ func (p *pair) passed(id string) int {
 
 // pauseOne pauses an id, or lets it go on.
 func (p *pair) pauseOne(t *rapid.T) {
-	id := rapid.SampledFrom([]string{"a", "b", "c", "d", "e", "nobody"}).Draw(t, "id")
+	id := p.anyID(t)
 	c := p.core(id)
 	if p.model.paused[id] {
 		require.True(p.t, c.Let(id, HoldPause))

@@ -152,15 +152,15 @@ func (g *rig) takeIn() []*arrival {
 	slices.SortStableFunc(in, func(a, b *arrival) int { return cmp.Compare(a.entry.Position, b.entry.Position) })
 	for _, a := range in {
 		c := g.core(string(a.entry.ID))
-		turn := false
-		if l := c.lanes.find(a.entry.ID); l != nil {
-			at, had := g.turns[string(a.entry.ID)]
-			turn = had && at == l.due
-		}
+		id := string(a.entry.ID)
+		at, turn := g.turns[id]
+		v, _ := c.view(id)
+		turn = turn && at == v.due
 		a.into = c.deliver(&a.entry, a.ref)
 		c.Record(g)
 		if turn {
-			g.turns[string(a.entry.ID)] = c.lanes.find(a.entry.ID).due // it may have been moved
+			v, _ = c.view(id)
+			g.turns[id] = v.due // it may have been moved
 		}
 	}
 	return in
@@ -179,12 +179,8 @@ func (g *rig) crash(shards int) {
 		for id, l := range c.lanes.named() {
 			v, _ := c.view(id)
 			if at, ok := g.turns[id]; ok && at == v.due && !l.hasState() {
-				limit := c.limitOf(l)
-				if l.item() != nil && c.debounces() {
-					limit = l.past().outLimit
-				}
 				has, back := g.replayed(slices.Concat(v.out, v.held, v.waiting))
-				turns[id] = turn{at, limit, has, back}
+				turns[id] = turn{at, g.limitOf(id), has, back}
 			}
 		}
 	}
@@ -200,6 +196,16 @@ func (g *rig) crash(shards int) {
 		c.enqueue(l, turn.had)
 		c.bound(l, turn.limit)
 	}
+}
+
+// limitOf returns how far a job may be put off, or might be if it did not run.
+func (g *rig) limitOf(id string) int64 {
+	c := g.core(id)
+	l := c.lanes.find([]byte(id))
+	if it := l.item(); it != nil {
+		return it.limit
+	}
+	return c.limitOf(l)
 }
 
 // replayed returns the due time that a start makes of payloads without a state: that

@@ -66,6 +66,9 @@ type Item struct {
 	lane     *lane
 	hash     uint32 // of ID
 	shift    int64  // Core.shift when it was handed out
+	undone   int64  // when its job is due if nothing comes of the run, by the clock of then
+	limit    int64  // of undone, see Debounce
+	moved    bool   // undone, by a payload that came meanwhile, and no state says so
 	held     bool   // the payloads run alone, because they failed before
 	partial  bool   // other payloads of the id stayed behind
 	combined bool   // what was folded is over, and its first payload stands for it
@@ -173,6 +176,7 @@ func (o *Outcome) AddPart(part Part) {
 // begin makes the item stand for the waiting payloads of l, up to limit.
 func (it *Item) begin(l *lane, limit int) {
 	it.Retry, it.Due, it.lane = l.retry(), l.due, l
+	it.undone, it.moved = l.due, false
 	it.LastError, it.History, it.Outcome, it.Claim, it.over, it.settled = "", nil, Outcome{}, nil, false, 0
 	it.Folded, it.combined, it.behind = nil, false, 0
 	it.state.Store(handed)

@@ -93,7 +93,7 @@ func (c *Core) Exempt(r *Run) {
 func (c *Core) handOut(l *lane, it *Item, limit int) {
 	c.identify(l, it)
 	c.prefetchEqual(l, limit)
-	c.handLimit(l)
+	c.handLimit(l, it)
 	it.begin(l, limit)
 	if c.cfg.Fold != nil {
 		it.inOrderOfAcceptance()
@@ -200,7 +200,7 @@ func (c *Core) age(r *Run) {
 }
 
 // recall settles those payloads of an item that are done while its worker is at the
-// next one, and wants the others back. A crash finds these due as before, and new.
+// next one, and wants the others back. A crash finds these as if they had not run, and new.
 func (c *Core) recall(it *Item) {
 	it.recalled.Store(true)
 	n := int(it.passed.Load())

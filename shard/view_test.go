@@ -91,7 +91,7 @@ func (c *Core) view(id string) (v laneView, ok bool) {
 		v.failures = p.failures().Failures(p.err)
 	}
 	if it := l.item(); it != nil {
-		v.due, v.out = it.Due, it.Payloads[it.settled:]
+		v.due, v.out = it.undone, it.Payloads[it.settled:]
 	}
 	return v, true
 }
