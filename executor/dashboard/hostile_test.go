@@ -106,8 +106,7 @@ func visit(t *testing.T, text string) (all []string) {
 		for _, path := range pages {
 			page := s.get(path)
 			require.True(t, utf8.ValidString(page), path)
-			seen := regexp.MustCompile(`<input type="hidden"[^>]*>`).ReplaceAllString(page, "") // what a form gives back is as it came
-			require.NotRegexp(t, `[\x{202a}-\x{202e}\x{2066}-\x{2069}\x00-\x08\x1b]`, seen, path)
+			require.NotRegexp(t, `[\x{202a}-\x{202e}\x{2066}-\x{2069}\x00-\x08\x1b]`, page, path)
 			all = append(all, shape(t, page)...)
 		}
 		for _, path := range []string{"queue?name=" + url.QueryEscape(text), "job?queue=q&id=" + url.QueryEscape(text), "queue?name=blocked&sort=" + url.QueryEscape(text)} {

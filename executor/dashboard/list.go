@@ -61,6 +61,17 @@ type list struct {
 }
 
 func listOf(q url.Values) (l list, err error) {
+	if of := q.Get("of"); of != "" { // from the form of a filter
+		list, err := url.ParseQuery(of)
+		if err != nil {
+			return l, problem{http.StatusBadRequest, "of is no query: " + err.Error()}
+		}
+		for name, values := range list {
+			if !q.Has(name) {
+				q[name] = values
+			}
+		}
+	}
 	l = list{Queue: q.Get("name"), Tab: q.Get("tab"), Sort: q.Get("sort"), Prefix: q.Get("prefix"), Error: q.Get("error"),
 		After: q.Get("after"), Desc: q.Get("desc") != "", Limit: defaultRows}
 	if l.Tab == "" {
@@ -114,6 +125,13 @@ func (l list) Address() template.URL {
 func (l list) To(after string) template.URL {
 	l.After = after
 	return l.Address()
+}
+
+// Unfiltered is the list as its filter's form has it: encoded, because a form would
+// change what is no UTF-8.
+func (l list) Unfiltered() string {
+	l.Prefix, l.Error, l.After, l.Limit = "", "", "", 0
+	return string(l.Address())
 }
 
 // Other is another list of the same queue.
