@@ -234,7 +234,7 @@ func (o *order) back(n int) string {
 // origin is the page that an action came from, up to where its query goes on.
 func (o *order) origin() string {
 	switch {
-	case o.from == "job" && o.ID != "" && o.Verb != Delete && o.Verb != DeleteDead:
+	case o.from == "job" && o.ID != "" && (o.Verb == Pause || o.Verb == Resume || o.Verb == Cancel): // otherwise it may be over
 		return "job?" + string(query("queue", o.Queue, "id", o.ID)) + "&"
 	case o.from == "locks", o.from == "schedules":
 		return o.from + "?"

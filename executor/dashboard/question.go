@@ -25,6 +25,9 @@ const shownPicks = 20
 // ask answers an action with the question whether it is meant.
 func (h *handler) ask(w http.ResponseWriter, r *http.Request, o order) error {
 	q := question{Danger: o.Verb != RunNow && o.Verb != Requeue && o.Verb != Pause, Back: o.origin()}
+	if o.from == "job" && o.ID != "" {
+		q.Back = "job?" + string(query("queue", o.Queue, "id", o.ID))
+	}
 	for _, p := range o.Picks {
 		q.Picks = append(q.Picks, p.raw)
 		if len(q.IDs) < shownPicks {
