@@ -122,7 +122,7 @@ func TestLiveConnectionsEndWithTheServer(t *testing.T) {
 	next, _ := listen(t, server)
 	_, _, err := next()
 	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	require.NoError(t, server.Config.Shutdown(ctx))
 }
