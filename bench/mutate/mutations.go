@@ -97,7 +97,7 @@ var (
 	awaits    = gate{"./executor", "^Test(Do|Wait|IfAbsent)"}
 	promises  = gate{"./executor", "^Test(AsyncReturns|MaxPayloads|NotBlockedBy|HalvesHave|AContextEnds)"}
 	guards    = gate{"./executor/dashboard", "^TestH[1-4]"}
-	steering  = gate{"./executor/dashboard", "^Test(WhatCant|Dashboard_L20)"}
+	boards    = gate{"./executor/dashboard", "^Test(WhatCant|Dashboard_L20)"}
 	streams   = gate{"./executor/dashboard", "^TestLive"}
 	keyPages  = gate{"./executor", "^TestLockedKeysInPages$"}
 )
@@ -399,8 +399,8 @@ var mutations = []mutation{
 	{"show payloads that were not asked for", "executor/dashboard/job.go", "	if h.cfg.ShowPayload == nil {\n		return \"\"", "	if h.cfg.ShowPayload == nil {\n		return string(p.Raw)", guards},
 	{"answer to any name", "executor/dashboard/secure.go", "return err == nil //", "return err == nil || true //", guards},
 	{"show a text that turns the others round", "executor/dashboard/show.go", "(strconv.IsPrint(r) || ", "(r > 0x1fff || strconv.IsPrint(r) || ", guards},
-	{"delete for good without asking", "executor/dashboard/action.go", "DeleteDead, Unlock:\n		return true", "DeleteDead, Unlock:\n		return false", steering},
-	{"act on all instead of what matches", "executor/dashboard/action.go", "o.list.filter(), o.list.tab()", "executor.JobFilter{}, o.list.tab()", steering},
+	{"delete for good without asking", "executor/dashboard/action.go", "DeleteDead, Unlock:\n		return true", "DeleteDead, Unlock:\n		return false", boards},
+	{"act on all instead of what matches", "executor/dashboard/action.go", "o.list.filter(), o.list.tab()", "executor.JobFilter{}, o.list.tab()", boards},
 	{"a live connection that outlives the server", "executor/dashboard/live.go", "		server.RegisterOnShutdown(l.dropAll)\n", "", streams},
 	{"a page of keys that begins with the last one", "lock/inspect.go", "if key <= f.after {", "if key < f.after {", keyPages},
 }
