@@ -14,7 +14,7 @@ import (
 )
 
 // PlainPayload shows all of a payload, JSON with indents: for Config.ShowPayload where
-// nothing in payloads is secret.
+// payloads have no secrets.
 func PlainPayload(_ *http.Request, p Payload) string {
 	var b bytes.Buffer
 	if json.Indent(&b, p.Raw, "", "  ") == nil {
