@@ -27,8 +27,10 @@ func BenchmarkPages(b *testing.B) {
 	require.NoError(b, x.Start(b.Context()))
 	s := writable(b, x)
 	for _, path := range []string{
-		"", "queue?name=q", "queue?name=q&tab=retrying&sort=due", "queue?name=q&sort=due", "queue?name=q&sort=id", "queue?name=q&sort=attempts&desc=1",
-		"queue?name=q&prefix=customer-12345", "queue?name=q&tab=morgue", "hot?name=q", "job?queue=q&id=customer-4711", "find?id=customer-4711",
+		"", "queue?name=q", "queue?name=q&tab=retrying&sort=due", "queue?name=q&sort=due", "queue?name=q&sort=id",
+		"queue?name=q&sort=attempts&desc=1",
+		"queue?name=q&prefix=customer-12345", "queue?name=q&tab=morgue", "hot?name=q", "job?queue=q&id=customer-4711",
+		"find?id=customer-4711",
 		"running?stacks=1", "locks", "journal",
 	} {
 		b.Run("/"+path, func(b *testing.B) {

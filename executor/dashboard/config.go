@@ -140,7 +140,8 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	for _, host := range c.Hosts {
 		u, err := url.Parse("//" + host)
-		if _, notAddr := netip.ParseAddr(strings.Trim(host, "[]")); notAddr != nil && host != "*" && (err != nil || host == "" || u.Host != host || u.Port() != "") {
+		if _, notAddr := netip.ParseAddr(strings.Trim(host,
+			"[]")); notAddr != nil && host != "*" && (err != nil || host == "" || u.Host != host || u.Port() != "") {
 			return c, fmt.Errorf("dashboard: Config.Hosts has %q, which is no name of a host without a port", host)
 		}
 	}

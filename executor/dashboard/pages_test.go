@@ -26,16 +26,25 @@ func TestWhyAJobDoesNotRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := open(t, executor.Config{Workers: 4})
 		key := func(string, string) []string { return []string{"order-1"} }
-		ship := queue(t, x, "ship/it", func(context.Context, executor.Job[string]) error { return errBoom }, executor.QueueConfig[string]{
-			Locks: executor.Locks[string]{OnEnqueue: key, Unlock: key}, RetryIn: func(int) time.Duration { return time.Hour },
-		})
+		ship := queue(t, x, "ship/it", func(context.Context, executor.Job[string]) error { return errBoom },
+			executor.QueueConfig[string]{
+				Locks: executor.Locks[string]{OnEnqueue: key, Unlock: key}, RetryIn: func(int) time.Duration { return time.Hour },
+			})
 		cancel := queue(t, x, "cancel", nil, executor.QueueConfig[string]{Locks: executor.Locks[string]{BlockedBy: key}})
 		limit, err := executor.NewLimit(x, "stripe", executor.LimitConfig{Concurrent: 1})
 		require.NoError(t, err)
-		hooks := queue(t, x, "hooks", func(context.Context, executor.Job[string]) error { time.Sleep(time.Hour); return nil }, executor.QueueConfig[string]{
+		hooks := queue(t, x, "hooks", func(context.Context,
+			executor.Job[string]) error {
+			time.Sleep(time.Hour)
+			return nil
+		}, executor.QueueConfig[string]{
 			Limits: []executor.LimitOf[string]{{Limit: limit}},
 		})
-		single := queue(t, x, "single", func(context.Context, executor.Job[string]) error { time.Sleep(time.Hour); return nil }, executor.QueueConfig[string]{
+		single := queue(t, x, "single", func(context.Context,
+			executor.Job[string]) error {
+			time.Sleep(time.Hour)
+			return nil
+		}, executor.QueueConfig[string]{
 			Unique: executor.Unique[string]{Key: func(string, string) string { return "the lease" }},
 		})
 		require.NoError(t, x.Start(t.Context()))
@@ -59,12 +68,14 @@ func TestWhyAJobDoesNotRun(t *testing.T) {
 		require.Contains(t, text, "lease the lease")
 		require.Contains(t, text, `href="job?id=first&amp;queue=single"`)
 		text = s.get("locks")
-		for _, want := range []string{"order-1", `href="job?id=o%2F1&amp;queue=ship%2Fit"`, "the lease", `href="job?id=second&amp;queue=single"`, "stripe", "1 at a time"} {
+		for _, want := range []string{"order-1", `href="job?id=o%2F1&amp;queue=ship%2Fit"`, "the lease",
+			`href="job?id=second&amp;queue=single"`, "stripe", "1 at a time"} {
 			require.Contains(t, text, want)
 		}
 		a := s.do(http.MethodPost, "do?verb=unlock&key=order-1&from=locks", nil)
 		require.Contains(t, a.text, "Unlock the key?")
-		require.Contains(t, s.post(nil, "verb", "unlock", "key", "order-1", "from", "locks", "confirm", "yes"), "The key is unlocked.")
+		require.Contains(t, s.post(nil, "verb", "unlock", "key", "order-1", "from", "locks", "confirm", "yes"),
+			"The key is unlocked.")
 		synctest.Wait()
 		s.refused(http.StatusNotFound, http.MethodGet, "job?queue=cancel&id=1", nil)
 		s.refused(http.StatusNotFound, http.MethodPost, "do?verb=unlock&key=order-1&confirm=yes", nil)
@@ -85,9 +96,11 @@ func TestTimeLine(t *testing.T) {
 		enqueue(t, q, "a", "", executor.Score(17.5))
 		synctest.Wait()
 		s := mount(t, x, dashboard.Config{})
-		inOrder(t, s.get("job", "queue", "q", "id", "a"), ">17.5<", "enqueued", "Attempt 1 failed", "failure 1", "Attempt 2 is due", "in 1 min")
+		inOrder(t, s.get("job", "queue", "q", "id", "a"), ">17.5<", "enqueued", "Attempt 1 failed", "failure 1",
+			"Attempt 2 is due", "in 1 min")
 		time.Sleep(2 * time.Minute)
-		inOrder(t, s.get("job", "queue", "q", "id", "a"), "In the morgue", "enqueued", "Attempt 1 of payload 1 failed", "failure 1", "went to the morgue, in attempt 2", "failure 2")
+		inOrder(t, s.get("job", "queue", "q", "id", "a"), "In the morgue", "enqueued", "Attempt 1 of payload 1 failed",
+			"failure 1", "went to the morgue, in attempt 2", "failure 2")
 		require.NoError(t, x.Stop(t.Context()))
 	})
 }
@@ -108,23 +121,28 @@ func TestSchedulesAndLeaders(t *testing.T) {
 		q := queue(t, x, "q", nil, executor.QueueConfig[string]{})
 		c, err := cron.New(x, cron.Config{})
 		require.NoError(t, err)
-		require.NoError(t, cron.Add(t.Context(), c, cron.Schedule[string]{Name: "nightly", Spec: "0 4 * * *", Queue: q, Payload: func(time.Time) string { return "" }}))
+		require.NoError(t, cron.Add(t.Context(), c, cron.Schedule[string]{Name: "nightly", Spec: "0 4 * * *", Queue: q,
+			Payload: func(time.Time) string { return "" }}))
 		require.NoError(t, c.Start())
 		election, err := new(lock.Table).NewElection("billing", lock.ElectionConfig{})
 		require.NoError(t, err)
 		candidate, err := election.Candidate("web-1")
 		require.NoError(t, err)
 		candidate.IsLeader()
-		s := mount(t, x, dashboard.Config{Authorize: dashboard.Insecure, Crons: []*cron.Cron{c}, Elections: []dashboard.Election{{Name: "billing", Election: election}}})
+		s := mount(t, x, dashboard.Config{Authorize: dashboard.Insecure, Crons: []*cron.Cron{c},
+			Elections: []dashboard.Election{{Name: "billing", Election: election}}})
 		text := s.get("schedules")
 		inOrder(t, text, "nightly", "0 4 * * *", "billing", "web-1", "3 min")
-		require.Contains(t, s.post(nil, "verb", "trigger", "cron", "0", "key", "nightly", "from", "schedules"), "The schedule was triggered.")
+		require.Contains(t, s.post(nil, "verb", "trigger", "cron", "0", "key", "nightly", "from", "schedules"),
+			"The schedule was triggered.")
 		stats, err := q.Stats(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 1, stats.Jobs)
-		require.Contains(t, s.post(nil, "verb", "pause-schedule", "cron", "0", "key", "nightly", "from", "schedules"), "The schedule is paused.")
+		require.Contains(t, s.post(nil, "verb", "pause-schedule", "cron", "0", "key", "nightly", "from", "schedules"),
+			"The schedule is paused.")
 		require.True(t, c.List()[0].Paused)
-		require.Contains(t, s.post(nil, "verb", "resume-schedule", "cron", "0", "key", "nightly", "from", "schedules"), "The schedule goes on.")
+		require.Contains(t, s.post(nil, "verb", "resume-schedule", "cron", "0", "key", "nightly", "from", "schedules"),
+			"The schedule goes on.")
 		require.False(t, c.List()[0].Paused)
 		s.refused(http.StatusNotFound, http.MethodPost, "do?verb=trigger&cron=0&key=none", nil)
 		s.refused(http.StatusNotFound, http.MethodPost, "do?verb=trigger&cron=7&key=nightly", nil)

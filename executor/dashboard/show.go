@@ -17,11 +17,18 @@ import (
 var shown = template.FuncMap{
 	"asset": assetURL, "plain": plain, "clip": clip, "ago": ago, "exact": exact, "machine": machine, "span": span,
 	"number": number, "bytes": size, "score": score, "query": query, "escape": url.QueryEscape, "menu": menu,
-	"lag": lag, "processed": func(s executor.QueueStats) string { return number(processed(s)) }, "rows": func() []int { return []int{25, defaultRows, 100, maxRows} },
-	"at": func(t, now time.Time) moment { return moment{t, now} }, "column": columnOf, "tone": tone,
-	"pick": list{}.Pick, "row": rowOf, "limit": limitText, "job": func(name string) node { queue, id, _ := jobOf(name); return node{Queue: queue, ID: id} },
-	"firstJobs": few[executor.RunningJob], "moreJobs": beyond[executor.RunningJob], "few": few[executor.LockHeld], "beyond": beyond[executor.LockHeld],
-	"fewNames": few[string], "beyondNames": beyond[string], "fewWaiters": few[executor.LeaseWaiter], "beyondWaiters": beyond[executor.LeaseWaiter],
+	"lag": lag, "processed": func(s executor.QueueStats) string { return number(processed(s)) },
+	"rows": func() []int { return []int{25, defaultRows, 100, maxRows} },
+	"at":   func(t, now time.Time) moment { return moment{t, now} }, "column": columnOf, "tone": tone,
+	"pick": list{}.Pick, "row": rowOf, "limit": limitText, "job": func(name string) node {
+		queue, id,
+			_ := jobOf(name)
+		return node{Queue: queue, ID: id}
+	},
+	"firstJobs": few[executor.RunningJob], "moreJobs": beyond[executor.RunningJob], "few": few[executor.LockHeld],
+	"beyond":   beyond[executor.LockHeld],
+	"fewNames": few[string], "beyondNames": beyond[string], "fewWaiters": few[executor.LeaseWaiter],
+	"beyondWaiters": beyond[executor.LeaseWaiter],
 	"scope": func(filtered bool) string {
 		if filtered {
 			return "filtered"

@@ -146,7 +146,8 @@ func (b *tab) until(selector, text string) {
 // press presses a button of that text, and waits for the page that comes.
 func (b *tab) press(text string) {
 	b.t.Helper()
-	response, err := chromedp.RunResponse(b.ctx, chromedp.Click(fmt.Sprintf(`//button[normalize-space()=%q]`, text), chromedp.BySearch))
+	response, err := chromedp.RunResponse(b.ctx, chromedp.Click(fmt.Sprintf(`//button[normalize-space()=%q]`, text),
+		chromedp.BySearch))
 	require.NoError(b.t, err, text)
 	require.Less(b.t, response.Status, int64(400), text)
 }
@@ -158,7 +159,8 @@ func (b *tab) count(selector string) (n int) {
 }
 
 // open returns an executor in memory with a queue of that name.
-func open(t *testing.T, name string, do func(context.Context, executor.Job[string]) error) (*executor.Executor, *executor.Queue[string]) {
+func open(t *testing.T, name string, do func(context.Context, executor.Job[string]) error) (*executor.Executor,
+	*executor.Queue[string]) {
 	t.Helper()
 	x, err := executor.Open("", executor.Config{Workers: 4, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)

@@ -134,7 +134,8 @@ func TestPauseAndResume(t *testing.T) {
 }
 
 var hostile = []string{
-	"<script>alert(1)</script>", `"><img src=x onerror=alert(1)>`, "' autofocus onfocus='alert(1)", "</title></textarea><svg/onload=alert(1)>", "javascript:alert(1)",
+	"<script>alert(1)</script>", `"><img src=x onerror=alert(1)>`, "' autofocus onfocus='alert(1)",
+	"</title></textarea><svg/onload=alert(1)>", "javascript:alert(1)",
 	"a/../../b//c", "\u202egnp.exe", "שלום", "\xff\xfe\x00", "?x=1&y=2#z",
 }
 
@@ -180,7 +181,8 @@ func TestForgedPostIsRefused(t *testing.T) {
 }
 
 var pages = []string{
-	"", "queue?name=orders", "queue?name=orders&tab=morgue", "queue?name=orders&tab=halted", "hot?name=orders", "job?queue=orders&id=order-00001", "running", "running?stacks=1", "locks", "schedules", "journal", "find?id=none",
+	"", "queue?name=orders", "queue?name=orders&tab=morgue", "queue?name=orders&tab=halted", "hot?name=orders",
+	"job?queue=orders&id=order-00001", "running", "running?stacks=1", "locks", "schedules", "journal", "find?id=none",
 }
 
 func TestReadOnlyOffersNoAction(t *testing.T) {
