@@ -51,7 +51,7 @@ func Handler(x *executor.Executor, cfg Config) http.Handler {
 		})
 	}
 	h.stacks, h.copies = make(chan struct{}, 1), make(chan struct{}, 1)
-	h.live = newLive(x, cfg.MaxStreams)
+	h.live = newLive(x, cfg)
 	h.routes = h.table()
 	return h
 }
