@@ -282,6 +282,65 @@ func TestRemoveOneOfABatch(t *testing.T) {
 	})
 }
 
+// What a worker has taken and not come to when a person deletes it does not run.
+func TestDeletedBeforeTheirHandler(t *testing.T) {
+	for _, shape := range []string{"events", "merged"} {
+		t.Run(shape, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				x := open(t, "", executor.Config{Workers: 1})
+				deleted, ran := -1, 0
+				handler := func(ctx context.Context) (err error) {
+					if ran++; ran == 3 {
+						deleted, err = x.Inspect().Delete(ctx, executor.SelectQueue("q"))
+					}
+					return err
+				}
+				var q *executor.Queue[string]
+				if shape == "merged" {
+					q = handle(t, x, "q", func(ctx context.Context, _ executor.Merged[string]) error { return handler(ctx) }, executor.QueueConfig[string]{})
+				} else {
+					var err error
+					q, err = executor.Handle(x, "q", func(ctx context.Context, _ executor.Job[string]) error { return handler(ctx) }, executor.QueueConfig[string]{})
+					require.NoError(t, err)
+				}
+				for i := range 1000 {
+					enqueue(t, q, fmt.Sprint(i), "x")
+				}
+				start(t, x)
+				synctest.Wait()
+				require.Equal(t, 3, ran)
+				require.Equal(t, 998, deleted, "with the one that deletes")
+				stop(t, x)
+			})
+		})
+	}
+}
+
+// Nor does one that is deleted while its keys are computed.
+func TestDeletedWhileItsKeysAreComputed(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		var p probe
+		accepted, deleted := false, -1
+		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Locks: executor.Locks[string]{OnRun: func(id, _ string) []string {
+			if accepted && deleted < 0 {
+				var err error
+				deleted, err = x.Inspect().Delete(context.Background(), executor.SelectIDs("q", id))
+				require.NoError(t, err)
+			}
+			return []string{"k"}
+		}, Unlock: func(string, string) []string { return []string{"k"} }}})
+		enqueue(t, q, "a", "x")
+		accepted = true
+		start(t, x)
+		synctest.Wait()
+		require.Equal(t, 1, deleted)
+		require.Empty(t, p.log())
+		require.Zero(t, stats(t, q).Payloads)
+		stop(t, x)
+	})
+}
+
 // What is deleted leaves no key locked, no line, no lease, no slot and no weight in the
 // backlog.
 func TestDeletedJobsLetGo(t *testing.T) {

@@ -26,11 +26,12 @@ type dispatcher struct {
 	// mu guards what follows, and the shares of queues. Nothing is sent or called
 	// under it.
 	mu     sync.Mutex
-	ready  []Candidate // Invariant: no idle worker, unless closed
+	ready  []Candidate // Invariant: no idle worker, unless closed or held
 	idle   []*worker
 	tiers  []*tier       // by the priorities of queues
 	total  int           // workers
 	closed bool          // no shard gets a worker any more
+	held   bool          // no shard gets a worker until release
 	quiet  chan struct{} // closed once all workers are idle after close
 }
 
@@ -77,10 +78,10 @@ func (d *dispatcher) next(w *worker, ask bool) *shard.Shard {
 	now := d.now() // once: to read a clock is a good part of what this takes
 	d.end(w, now)
 	i := -1
-	if ask && !d.closed && len(d.ready) > 0 {
+	if ask && !d.closed && !d.held && len(d.ready) > 0 {
 		i = d.ask()
 	}
-	if d.closed || len(d.ready) == 0 {
+	if d.closed || d.held || len(d.ready) == 0 {
 		d.idle = append(d.idle, w)
 		if d.closed && len(d.idle) == d.total {
 			close(d.quiet)
@@ -137,6 +138,31 @@ func (d *dispatcher) expect(workers int) {
 	if d.closed && len(d.idle) == d.total {
 		close(d.quiet)
 	}
+}
+
+// hold keeps workers from shards until release: what is ready waits as if all of them
+// were busy. Those that work go on with the run that they have.
+func (d *dispatcher) hold() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.held = true
+}
+
+// release ends a hold: the workers that are idle look for themselves.
+func (d *dispatcher) release() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.held {
+		return
+	}
+	d.held = false
+	if d.closed {
+		return // the count of idle workers is what a stop waits for
+	}
+	for _, w := range d.idle {
+		w.runs <- nil // which has room: it is idle
+	}
+	d.idle = nil
 }
 
 // close stops the granting. The channel is closed once all workers are idle.

@@ -57,7 +57,8 @@
 //     handler, in the morgue with the other dead letters (also by [Cancel]), from
 //     where a person can put it back in its place, or merged: an equal one of its
 //     id runs in its stead. The [Receipt] says so when that is known as the payload
-//     is accepted; when it is replaced later, [QueueStats] counts it (Replaced).
+//     is accepted; when it is replaced later, [QueueStats] counts it (Replaced), as
+//     it does what a person deletes, and dead letters beyond a [MorgueRetention].
 //  4. A bad job hurts only its own id, and with [Handle] a bad payload only those
 //     behind it: what was done before it stays done, and its retries, its burial
 //     and its reason are its own. Errors, panics and Goexit of a handler, a codec
@@ -373,27 +374,23 @@
 //
 //	err := deliver(ctx, executor.Job[Order]{ID: "order-42", Payload: order, Attempt: 3})
 //
-// With an executor: [Open] without a directory keeps everything in memory, starts
-// in a fraction of a millisecond, and behaves alike but for what outlives a
-// process. In a bubble of testing/synctest time is the test's own: pauses of hours
-// between retries, schedules of executor/cron and timeouts take as long as what
-// happens in them.
+// With an executor: package executor/executortest opens a real one, on a disk in memory
+// and on the clock of a bubble of testing/synctest, and runs its jobs when the test says
+// so. Pauses of hours between retries, schedules of executor/cron and timeouts take as
+// long as what happens in them; what was enqueued, what ran and what came of it can be
+// asserted; the process may be killed, at every commit, and the disk be full or slow.
 //
-//	synctest.Test(t, func(t *testing.T) {
-//		x, err := executor.Open("", executor.Config{Logger: slog.New(slog.DiscardHandler)})
-//		orders, err := executor.Handle(x, "orders", deliver, executor.QueueConfig[Order]{})
-//		err = x.Start(t.Context())
-//		_, err = orders.Enqueue(t.Context(), "order-42", order)
-//		time.Sleep(3 * time.Hour)           // the first ten attempts, by the default RetryIn
-//		synctest.Wait()                     // what is due by now has been done
-//		for dead, err := range orders.Morgue() { … }
-//		err = x.Stop(context.Background())  // in the bubble: it has goroutines
+//	executortest.Run(t, service.Register, func(t *testing.T, x *executortest.Executor) {
+//		_, err := orders.Enqueue(t.Context(), "order-42", order)
+//		x.UntilEmpty()
+//		x.RequireDone(orders, "order-42")
 //	})
 //
 // TestThreeHours, in example_testing_test.go of this package, is such a test from
-// beginning to end. Executor, queues and their Stop belong into one bubble. What a
-// crash leaves behind is tested with a directory outside of one: [Executor.Copy]
-// makes the image of a moment.
+// beginning to end. Outside of a bubble, for handlers that use the network: [Open]
+// without a directory keeps everything in memory, starts in a fraction of a millisecond,
+// and behaves alike but for what outlives a process; [Queue.Wait] says when something has
+// ended. [Executor.Copy] makes the image of a moment of one with a directory.
 //
 // # What is refused on purpose
 //

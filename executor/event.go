@@ -18,7 +18,7 @@ const (
 	EventAccepted    EventKind = iota + 1 // a payload is on disk, or in memory if all is, and its shard is about to get it
 	EventRequeued                         // a payload is back from the morgue
 	EventMerged                           // a payload is over: the one at Into runs in its stead
-	EventParked                           // a job whose turn has come waits for a lock, a lease or a slot
+	EventParked                           // a job whose turn has come waits for a lock, a lease, a slot, a limit or its turn in a shared lane
 	EventStarted                          // the handler is called, or a middleware around it
 	EventProgress                         // the handler called Progress: at most one a second of a call
 	EventDone                             // the handler is done with the payloads
@@ -29,10 +29,14 @@ const (
 	EventInterrupted                      // a stop, or a lease that was lost; they run again as if they had not run
 	EventBuried                           // a payload goes to the morgue, after EventFailed or EventCancelled of its run, if there was one
 	EventHalted                           // an id stops until RunNow, after EventFailed
+	EventDeleted                          // a person has deleted a payload of a job; one of the morgue is not told
+	EventPaused                           // an id, without ID a queue, without Queue the executor
+	EventResumed                          // the same; what pauses it beside that goes on
+	EventCommitted                        // the disk took Duration for a commit of the journal; for readers that name it
 )
 
 // eventNames are the words for the kinds, in their order.
-var eventNames = strings.Fields("accepted requeued merged parked started progress done failed snoozed discarded cancelled interrupted buried halted")
+var eventNames = strings.Fields("accepted requeued merged parked started progress done failed snoozed discarded cancelled interrupted buried halted deleted paused resumed committed")
 
 func (k EventKind) String() string {
 	if k == 0 || int(k) > len(eventNames) {
@@ -56,7 +60,7 @@ func (k *EventKind) UnmarshalText(text []byte) error {
 	return fmt.Errorf("%w: there is no kind of events %q; there are: %s", ErrConfig, brief(string(text)), strings.Join(eventNames, ", "))
 }
 
-// Event is something that has happened to a job. Fields that a kind has no use for
+// Event is something that has happened to a job, or to what keeps jobs from running. Fields that a kind has no use for
 // are zero.
 type Event struct {
 	Number uint64 // ascending; numbers that a reader does not get were for others
@@ -66,11 +70,11 @@ type Event struct {
 	ID     string
 
 	Position uint64 // of the payload, or the first of them
-	Payloads int    // how many of ID it is about; one at least
+	Payloads int    // how many of ID it is about; one at least, 0 of EventPaused, EventResumed and EventCommitted
 	Attempt  int    // of the run: 1, 2, 3, …
 	Into     uint64 // of EventMerged
 
-	Duration time.Duration // from the start of the run to its end; 0: there was no reader when it started
+	Duration time.Duration // from the start of the run to its end; 0: there was no reader when it started; of EventCommitted the disk's
 	Delay    time.Duration // of EventFailed and EventSnoozed: the pause until they run again
 	Error    string        // why; of EventProgress its message: the first 512 bytes
 

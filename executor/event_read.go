@@ -15,10 +15,11 @@ import (
 // now on.
 type EventFilter struct {
 	// Queues are the names of registered queues. Default: all, also those that are
-	// registered later.
+	// registered later, and what is about none of them.
 	Queues []string
 
-	// Kinds of events. Default: all.
+	// Kinds of events. Default: all but EventCommitted, of which there may be
+	// thousands a second.
 	Kinds []EventKind
 
 	// After is the [Event.Token] of the last event that the reader has had: it goes
@@ -130,7 +131,7 @@ func (x *Executor) wanted(f EventFilter) (want feed.Filter, err error) {
 		want.Kinds |= feed.Of(uint8(k))
 	}
 	if len(f.Kinds) == 0 {
-		want.Kinds = ^feed.Kinds(0)
+		want.Kinds = ^kindsOf(EventCommitted)
 	}
 	for _, name := range f.Queues {
 		q, err := x.lookup(name)
@@ -165,7 +166,7 @@ func (r *eventReader) yield(yield func(Event, error) bool) {
 			return
 		}
 		for i := range got {
-			if r.over() || !yield(r.event(&got[i]), nil) {
+			if r.over() || !yield(eventOf(&got[i], r.life), nil) {
 				return
 			}
 		}
@@ -186,11 +187,11 @@ func (r *eventReader) over() bool {
 	}
 }
 
-func (r *eventReader) event(e *feed.Event[fact]) Event {
+func eventOf(e *feed.Event[fact], life uint64) Event {
 	v := &e.Value
 	return Event{
 		Number: e.Number, Time: time.Unix(0, v.at), Kind: EventKind(e.Kind), Queue: e.Source.Name, ID: v.id,
 		Position: v.position, Payloads: v.payloads, Attempt: v.attempt, Into: v.into,
-		Duration: v.duration, Delay: v.delay, Error: v.text, Done: v.done, Total: v.total, life: r.life,
+		Duration: v.duration, Delay: v.delay, Error: v.text, Done: v.done, Total: v.total, life: life,
 	}
 }

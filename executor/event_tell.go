@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/strandjobs/strand/executor/internal/backdoor"
 	"github.com/strandjobs/strand/executor/internal/feed"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
@@ -19,6 +20,8 @@ type events struct {
 	feed *feed.Feed[fact] // nil: Config.EventBuffer says so
 	life uint64           // names the executor in tokens
 	self feed.Source      // of what is about no queue
+
+	witness backdoor.Witness // nil: none, as there is but in tests
 }
 
 func (e *events) init(size int) {
@@ -63,15 +66,38 @@ func (q *queue) watched() bool { return q.events.Watched() }
 
 // tell puts an event into the feed, if anybody wants it.
 func (q *queue) tell(kind EventKind, f fact) {
-	if !q.events.Wants(feed.Of(uint8(kind))) {
-		return
+	if f.payloads = max(f.payloads, 1); q.events.Wants(kindsOf(kind)) {
+		q.x.events.put(&q.events, kind, f)
 	}
+}
+
+// tellPause says that an id of the queue, or without one the queue, is paused or goes
+// on.
+func (q *queue) tellPause(on bool, id string) { q.x.events.tellPause(&q.events, on, id) }
+
+func (e *events) tellPause(of *feed.Source, on bool, id string) {
+	kind := EventResumed
+	if on {
+		kind = EventPaused
+	}
+	if of.Wants(kindsOf(kind)) {
+		e.put(of, kind, fact{id: id})
+	}
+}
+
+// tellCommitted is called by the committer.
+func (e *events) tellCommitted(took time.Duration) {
+	if e.self.Wants(kindsOf(EventCommitted)) {
+		e.put(&e.self, EventCommitted, fact{duration: took})
+	}
+}
+
+func (e *events) put(of *feed.Source, kind EventKind, f fact) {
 	if f.at == 0 {
 		f.at = time.Now().UnixNano()
 	}
-	f.payloads = max(f.payloads, 1)
 	f.text = eventText(f.text)
-	q.x.events.feed.Put(&q.events, feed.Event[fact]{Kind: uint8(kind), Value: f})
+	e.feed.Put(of, feed.Event[fact]{Kind: uint8(kind), Value: f})
 }
 
 // eventText bounds what an event keeps of a text.
@@ -99,30 +125,37 @@ func (q *queue) tellAccepted(d *journal.Delivery) {
 		if e.Restored {
 			kind = EventRequeued
 		}
+		if w := q.x.events.witness; w != nil {
+			w.Accepted(q.name, &e)
+		}
 		told = append(told, feed.Event[fact]{Kind: uint8(kind), Value: fact{id: string(e.ID), at: now, position: uint64(ref.Position()), payloads: 1}})
 	}
 	q.x.events.feed.Put(&q.events, told...)
 }
 
 // decided returns the events of what a shard has decided by itself: what was merged,
-// and what goes to the morgue. They are told when it is written down, but by then the
+// what a person has deleted, and what goes to the morgue. They are told when it is written down, but by then the
 // ids can't be read any more.
 func (q *queue) decided(c *shard.Change) (told []feed.Event[fact]) {
-	if len(c.Merged)+len(c.Buried) == 0 {
+	if len(c.Merged)+len(c.Deleted)+len(c.Buried) == 0 {
 		return nil
 	}
 	now := time.Now().UnixNano()
-	ended := c.Ended // those that were merged are among them, in the same order
-	for _, m := range c.Merged {
-		for len(ended) > 0 && ended[0].Position() != m.Position {
-			ended = ended[1:]
+	merged, deleted := c.Merged, c.Deleted // both are among those that ended, in the same order
+	for _, ref := range c.Ended {
+		at := ref.Position()
+		f := fact{at: now, position: uint64(at), payloads: 1}
+		kind := EventDeleted
+		switch {
+		case len(merged) > 0 && merged[0].Position == at:
+			kind, f.into, merged = EventMerged, uint64(merged[0].Into), merged[1:]
+		case len(deleted) > 0 && deleted[0] == at:
+			deleted = deleted[1:]
+		default:
+			continue
 		}
-		if len(ended) == 0 {
-			break
-		}
-		told = append(told, feed.Event[fact]{Kind: uint8(EventMerged), Value: fact{
-			id: idOf(ended[0]), at: now, position: uint64(m.Position), into: uint64(m.Into), payloads: 1,
-		}})
+		f.id = idOf(ref)
+		told = append(told, feed.Event[fact]{Kind: uint8(kind), Value: f})
 	}
 	for _, b := range c.Buried {
 		told = append(told, feed.Event[fact]{Kind: uint8(EventBuried), Value: fact{

@@ -3,49 +3,38 @@ package executor_test
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/executortest"
 )
 
-// TestThreeHours is how a service is tested that uses Strand: in memory, because a
-// bubble has no disk, and on a clock that goes on by itself when all wait. What is
-// three hours for the jobs takes some milliseconds. The executor is opened and
-// stopped inside the bubble; after synctest.Wait all that can be done now is done,
-// and what the handlers have written can be read.
+// TestThreeHours is how a service is tested that uses Strand: on a disk in memory, and
+// on a clock that goes on by itself when all wait. What is three hours for the jobs
+// takes some milliseconds. Jobs run inside the calls of x; after each of them what the
+// handlers have written can be read.
 func TestThreeHours(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		x, err := executor.Open("", executor.Config{Logger: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		began := time.Now()
-		var ran []time.Duration
-		reminders, err := executor.Handle(x, "reminders", func(_ context.Context, job executor.Job[string]) error {
-			ran = append(ran, time.Since(began))
+	var reminders *executor.Queue[string]
+	setup := func(x *executor.Executor) (err error) {
+		reminders, err = executor.Handle(x, "reminders", func(_ context.Context, job executor.Job[string]) error {
 			if job.Attempt == 1 {
 				return executor.RetryAfter(time.Hour, errors.New("no answer"))
 			}
 			return nil
 		}, executor.QueueConfig[string]{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := x.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = x.Stop(context.Background()) }()
-
+		return err
+	}
+	executortest.Run(t, setup, func(t *testing.T, x *executortest.Executor) {
 		if _, err := reminders.Enqueue(t.Context(), "ann", "call back", executor.In(2*time.Hour)); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(3 * time.Hour)
-		synctest.Wait()
-		if len(ran) != 2 || ran[0] != 2*time.Hour || ran[1] != 3*time.Hour {
-			t.Fatal("want runs after two and three hours, got", ran)
-		}
+		x.UntilIdle()
+		x.RequireDue(reminders, "ann", 2*time.Hour)
+		x.Advance(2 * time.Hour)
+		x.RequireFailed(reminders, "ann", "no answer")
+		x.RequireDue(reminders, "ann", time.Hour)
+		x.UntilEmpty()
+		x.RequireDone(reminders, "ann")
 	})
 }

@@ -13,8 +13,8 @@ import (
 
 	"github.com/strandjobs/strand/actor"
 	"github.com/strandjobs/strand/executor/internal/await"
+	"github.com/strandjobs/strand/executor/internal/backdoor"
 	"github.com/strandjobs/strand/executor/internal/backlog"
-	"github.com/strandjobs/strand/executor/internal/faultdisk"
 	"github.com/strandjobs/strand/executor/internal/gate"
 	"github.com/strandjobs/strand/executor/internal/lane"
 	"github.com/strandjobs/strand/executor/internal/quarantine"
@@ -140,18 +140,11 @@ func OpenContext(ctx context.Context, dir string, cfg Config) (*Executor, error)
 	return open(dir, cfg, func(c journal.Config) (*journal.Log, error) { return journal.OpenContext(ctx, dir, c) })
 }
 
-// openOnDisk is Open on a disk in memory that has crashes and faults on demand: for
-// tests of what happens then.
-func openOnDisk(disk *journal.Memory, cfg Config) (*Executor, error) {
-	if disk == nil {
-		return nil, fmt.Errorf("%w: no disk; new(journal.Memory) is an empty one", ErrConfig)
-	}
-	return open("a disk in memory", cfg, func(c journal.Config) (*journal.Log, error) { return journal.OpenMemory(disk, c) })
+func open(dir string, cfg Config, openLog func(journal.Config) (*journal.Log, error)) (*Executor, error) {
+	return openWith(dir, cfg, nil, openLog)
 }
 
-func init() { faultdisk.Open = openOnDisk }
-
-func open(dir string, cfg Config, openLog func(journal.Config) (*journal.Log, error)) (*Executor, error) {
+func openWith(dir string, cfg Config, witness backdoor.Witness, openLog func(journal.Config) (*journal.Log, error)) (*Executor, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
@@ -178,11 +171,12 @@ func open(dir string, cfg Config, openLog func(journal.Config) (*journal.Log, er
 	x.routes.Store(new([]*shard.Shard))
 	x.owners.Store(new([]*queue))
 	x.events.init(cfg.EventBuffer)
+	x.events.setWitness(witness)
 	x.inherited.Context = context.Background()
 	ctx := context.WithValue(&x.inherited, handlerKey{}, x)
 	x.handlers, x.cancel = context.WithCancelCause(ctx)
 	x.actors = actor.New(actor.Config{Logger: cfg.Logger, OnFailure: x.fail})
-	x.log, err = openLog(journal.Config{Deliver: x.deliver, Failed: x.fail,
+	x.log, err = openLog(journal.Config{Deliver: x.deliver, Failed: x.fail, Committed: x.events.tellCommitted,
 		MemoryBudget: cfg.MemoryBudget, Logger: cfg.Logger})
 	if err != nil {
 		return nil, err

@@ -9,7 +9,7 @@ import (
 )
 
 // OpenOn opens an executor on a disk in memory.
-func OpenOn(disk *journal.Memory, cfg Config) (*Executor, error) { return openOnDisk(disk, cfg) }
+func OpenOn(disk *journal.Memory, cfg Config) (*Executor, error) { return openOnDisk(disk, cfg, nil) }
 
 // BreakShards makes every shard fail as a bug of ours would.
 func (x *Executor) BreakShards() {

@@ -302,6 +302,29 @@ func TestFollowUpRefuses(t *testing.T) {
 	})
 }
 
+// What a goroutine stages that its handler has left behind is refused, also if the
+// handler has staged nothing.
+func TestFollowUpOfAHandlerThatStagesNothing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		next := handle(t, x, "next", (&probe{}).handle, executor.QueueConfig[string]{})
+		after, late := make(chan struct{}), make(chan error, 1)
+		jobs := handle(t, x, "jobs", func(_ context.Context, job executor.Merged[string]) error {
+			go func() {
+				<-after
+				late <- next.FollowUp(job, "a", "late")
+			}()
+			return nil
+		}, executor.QueueConfig[string]{})
+		start(t, x)
+		enqueue(t, jobs, "a", "x")
+		synctest.Wait()
+		close(after)
+		require.ErrorIs(t, <-late, executor.ErrReturned)
+		stop(t, x)
+	})
+}
+
 // What the call and the queue leave open is of the time when the handler has returned:
 // so a follow-up stands behind all that was accepted for its id meanwhile.
 func TestFollowUpStandsBehindWhatCameBefore(t *testing.T) {

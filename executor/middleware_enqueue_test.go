@@ -41,6 +41,12 @@ func TestHostileMiddlewareOfAnEnqueue(t *testing.T) {
 			_ = next(ctx)
 			return nil
 		}, 0, []error{executor.ErrMiddleware}},
+		"swallows a refusal": {func(_ context.Context, _ *executor.EnqueueCall, next inward) error {
+			ctx, cancel := context.WithCancel(context.Background())
+			cancel()
+			_ = next(ctx)
+			return nil
+		}, 0, []error{executor.ErrMiddleware, context.Canceled}},
 		"tries again": {func(ctx context.Context, call *executor.EnqueueCall, next inward) error {
 			call.Items[0].Metadata[""] = "x"
 			if err := next(ctx); !errors.Is(err, executor.ErrInvalidMetadata) {

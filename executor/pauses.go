@@ -157,8 +157,14 @@ func (p *pauses) set(name string, on bool) (told []*queue) {
 	} else if p.queues[name] = on; !on {
 		delete(p.queues, name)
 	}
+	if name == "" {
+		p.x.events.tellPause(&p.x.events.self, on, "")
+	}
 	for _, q := range told {
 		p.tell(q, p.all || p.queues[q.name])
+		if name != "" {
+			q.tellPause(on, "")
+		}
 	}
 	return told
 }
@@ -237,6 +243,7 @@ func (q *queue) hold(c *shard.Core, ids []string, on bool) (n int, err error) {
 			break
 		}
 		n++
+		q.tellPause(on, id)
 		change.Sets = append(change.Sets, pauseSet(idsPaused(q.name)+id, on))
 	}
 	q.x.log.Record(&change) // on the shard: in the order in which ids are held

@@ -30,7 +30,7 @@ func (p *port) Offer(s *shard.Shard, due int64) shard.Worker {
 		p.postpone(due)
 		return nil
 	}
-	if n := len(d.idle); n > 0 && !p.queue.share.full() {
+	if n := len(d.idle); n > 0 && !d.held && !p.queue.share.full() {
 		w := d.idle[n-1]
 		d.idle = d.idle[:n-1]
 		d.busy(&p.queue.share)

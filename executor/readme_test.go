@@ -19,10 +19,12 @@ const around = `package main
 
 import (
 	"context"
+	"testing"
 	"time"
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/cron"
+	"github.com/strandjobs/strand/executor/executortest"
 )
 
 type (
@@ -43,6 +45,11 @@ var (
 	events    *executor.Queue[Event]
 	event     Event
 	offset    int64
+	service   struct {
+		Register executortest.Setup
+		Orders   *executor.Queue[Order]
+	}
+	t *testing.T
 	reports   *executor.Queue[Report]
 )
 

@@ -147,7 +147,7 @@ func (d *dispatcher) tune(q *queue, t QueueTuning) (grants []granted) {
 		switch {
 		case s.full():
 			s.held = append(s.held, c)
-		case n == 0:
+		case n == 0 || d.held:
 			s.waiting++
 			d.ready = append(d.ready, c)
 		default:

@@ -212,9 +212,13 @@ func (l *Log) commit(t *store.Transaction) error {
 		return err
 	}
 	ended := time.Now()
+	took := ended.Sub(began)
 	l.commits.Add(1)
-	l.commitTime.Add(int64(ended.Sub(began)))
+	l.commitTime.Add(int64(took))
 	l.lastCommit.Store(int64(ended.Sub(l.born)))
+	if l.cfg.Committed != nil {
+		l.cfg.Committed(took)
+	}
 	return nil
 }
 

@@ -29,6 +29,11 @@ type Config struct {
 	// failed and the log stops. Nil: Err is the only sign.
 	Failed func(error)
 
+	// Committed is called with how long the disk took for a commit, from the
+	// goroutine that made it, before what it holds is delivered: a delivery waits
+	// for it. Nil: only the totals of Stats tell.
+	Committed func(took time.Duration)
+
 	// MaxBlockBytes is where Append starts to wait for the committer instead of
 	// making the open block larger. One call's entries go into one
 	// block. Default 4 MiB; below zero it is the most that a block can have, a GiB.

@@ -20,6 +20,14 @@ func (m *Memory) OnCommit(f func()) { m.disk().OnCommit(f) }
 // on any full disk. 0: there is no limit.
 func (m *Memory) Limit(bytes int) { m.disk().Limit(bytes) }
 
+// Fill makes it a disk that has room for so many bytes more than are on it now, and
+// for so many of results beside them, 1 at least. Limit(0) ends it.
+func (m *Memory) Fill(bytes, results int) { m.disk().Fill(bytes, max(results, 1)) }
+
+// BeforeCommit has f called before every commit, on the goroutine that commits: the
+// disk is as slow as f. Nil ends it.
+func (m *Memory) BeforeCommit(f func()) { m.disk().BeforeCommit(f) }
+
 // FailReads makes every attempt to read back what has left memory fail with err; nil
 // ends it. See [Config.MemoryBudget].
 func (m *Memory) FailReads(err error) { m.disk().FailReads(err) }
@@ -27,6 +35,10 @@ func (m *Memory) FailReads(err error) { m.disk().FailReads(err) }
 // Crash returns a copy of what is found on this disk after a crash at this moment.
 // The copy has no faults pending.
 func (m *Memory) Crash() *Memory { return (*Memory)(m.disk().Crash()) }
+
+// Kill returns what Crash does, and makes m a disk on which every later commit fails
+// with err: a commit is in the copy, or was not acknowledged.
+func (m *Memory) Kill(err error) *Memory { return (*Memory)(m.disk().Kill(err)) }
 
 // OpenMemory opens a log on m, for tests. With a nil m the log works in memory only,
 // keeps what is live, and ends with the process.

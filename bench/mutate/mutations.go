@@ -38,6 +38,7 @@ var (
 	slots     = gate{"./lock", "^(TestLaralocker|TestWatchSlots|TestSlots)"}
 	leaders   = gate{"./lock", "^(TestResqueScheduler|TestCampaign|TestLeader)"}
 	actors    = gate{"./actor", "^Test(Stop|Trap|Late|Messages|Only|Idle)"}
+	figures   = gate{"./executor/metrics", "^Test"}
 	commands  = gate{"./executor/cmd/strand", "^(TestReplayOf|TestGolden|TestWhatIsNotListed)"}
 	abuse     = gate{"./executor", "^TestAbuse"}
 	stops     = gate{"./executor", "^(TestStop|TestEnqueueRaces|TestNothingIsLeft)"}
@@ -57,6 +58,7 @@ var (
 	turns     = gate{"./executor", "^(TestCalled|TestUniqueKeeps|TestReplaced|TestCounted|TestLastErrorIs)"}
 	exhausted = gate{"./executor", "^TestLowkiq_L11"}
 	crowds    = gate{"./executor", "^(TestSlowJob|TestSlowBatch|TestCrashBeside)"}
+	kits      = gate{"./executor/executortest", "^Test(Assertions|WhatWaits|UntilIdle|Work|Crash|Kill|Slow|EveryCrash|Stuck)"}
 	listings  = gate{"./executor/internal/listing", "."}
 	paces     = gate{"./executor/internal/pace", "."}
 	walks     = gate{"./shard", "^Test(Scan|Detail)"}
@@ -94,7 +96,7 @@ var (
 	owners    = gate{"./executor", "^TestLowkiq_L14"}
 	steering  = gate{"./executor", "^Test(RandomSteering|Pause|Removed|Deleted)"}
 	retained  = gate{"./executor", "^TestMorgueRetention"}
-	awaits    = gate{"./executor", "^Test(Do|Wait|IfAbsent)"}
+	awaits    = gate{"./executor", "^Test(Do($|[^o])|Wait|IfAbsent)"}
 	promises  = gate{"./executor", "^Test(AsyncReturns|MaxPayloads|NotBlockedBy|HalvesHave|AContextEnds)"}
 	guards    = gate{"./executor/dashboard", "^TestH[1-4]"}
 	boards    = gate{"./executor/dashboard", "^Test(WhatCant|Dashboard_L20)"}
@@ -263,7 +265,7 @@ var mutations = []mutation{
 	{"a limit before the locks", "executor/limitpass.go", "	case woken != nil:\n", "	case false:\n", limits},
 	{"priority without waiting for the shard", "executor/tune.go", "d.fair && inUse > 1", "d.fair && inUse > 9", tunings},
 	{"any queue before one of a higher priority", "executor/scheduler.go", "mine.tier.priority > its.tier.priority", "mine.tier.priority < its.tier.priority", tunings},
-	{"wake nothing when a limit goes up", "executor/tune.go", "		case n == 0:\n", "		case true:\n", tunings},
+	{"wake nothing when a limit goes up", "executor/tune.go", "		case n == 0 || d.held:\n", "		case true:\n", tunings},
 	{"run more when a limit comes down", "executor/fairshare.go", "	if s.running--; s.full() {\n		return // the limit has come down\n	}\n", "	s.running--\n", tunings},
 	{"take the id of another process", "executor/splitter.go", "	case owner == s.Self:\n", "	case owner >= 0:\n", owners},
 	{"one more than MaxConcurrent", "executor/fairshare.go", "s.running >= s.limit", "s.running > s.limit", shares},
@@ -381,6 +383,12 @@ var mutations = []mutation{
 	{"forget when a schedule began", "executor/cron/schedule.go", "	if !found {\n", "	if !found && s.missed != MissedSkip {\n", restarts},
 	{"make up for a tick beside another", "executor/cron/schedule.go", "late = max(1-len(ticks), 0)", "late = 1", offices},
 
+	// Figures.
+	{"a trace that ends at the journal", "executor/metrics/middleware.go", "		m.inject(ctx, call.Items[i].Metadata)\n", "		_ = i\n", figures},
+	{"a trace where there is no room", "executor/metrics/trace.go", "len(together) <= maxPairs && bytes <= maxBytes", "true", figures},
+	{"an executor that has stopped is asked", "executor/metrics/observe.go", "if errors.Is(err, executor.ErrClosed) {", "if false {", figures},
+	{"commits for who did not ask", "executor/event_read.go", "^kindsOf(EventCommitted)", "^feed.Kinds(0)", feeds},
+
 	// Actors.
 	{"stop before the last message", "actor/gate.go", "if g.state.Add(-1) == shutBit {", "if g.state.Add(-1) >= shutBit {", actors},
 	{"a mailbox wedged by Goexit", "actor/cell.go", "			go c.loop()\n			return\n", "			return\n", actors},
@@ -392,6 +400,18 @@ var mutations = []mutation{
 	{"a run that is due before its retry", "executor/cmd/strand/fold.go", "				t.Due = f.reached\n", "", commands},
 	{"what is not listed is counted as due", "executor/cmd/strand/fold.go", "		o.Due, o.Delayed = 0, o.Due+o.Delayed\n", "", commands},
 	{"events that run together", "executor/cmd/strand/config.go", "cfg.Single, cfg.OnFailure, cfg.MaxPayloads = true", "cfg.Single, cfg.OnFailure, cfg.MaxPayloads = false", commands},
+
+	// The test kit.
+	{"jobs that run before the test says so", "executor/port.go", "n > 0 && !d.held && !p.queue", "n > 0 && !p.queue", kits},
+	{"a worker that goes on after the step", "executor/dispatcher.go", "if d.closed || d.held || len(d.ready) == 0", "if d.closed || len(d.ready) == 0", kits},
+	{"a killed process that still writes", "journal/internal/store/memory.go", "	if m.dead != nil {\n		return m.dead\n	}\n", "", kits},
+	{"idle before the disk is", "executor/executortest/step.go", "			x.flush()\n", "", kits},
+	{"an assertion that can't fail", "executor/executortest/require.go", "len(payloads) == 0 && len(mine) > 0 || len(payloads) > 0 && same", "same || len(mine) > 0", kits},
+	{"merged into anything", "executor/executortest/require.go", "e.Position == payload.Position && e.Into == into.Position", "e.Position == payload.Position || e.Into > 0", kits},
+	{"a next life beside the last", "executor/executortest/run.go", "errors.Is(stuck, executor.ErrStuck) && x.life", "errors.Is(stuck, errKilled) && x.life", kits},
+	{"what the last commit has accepted is not told", "executor/executortest/record.go", "	if e.Restored {", "	if e.Restored || w.dead.Load() {", kits},
+	{"a kill that does not come", "executor/executortest/everycrash.go", "left := commits\n", "left := commits + 1000*min(commits, 1)\n", kits},
+	{"any order", "executor/executortest/require.go", "return r.Queue+\"/\"+r.ID == name }", "return true }", kits},
 
 	// Dashboard.
 	{"offer actions to everyone", "executor/dashboard/config.go", "	if a.Verb == View {\n", "	if true {\n", guards},

@@ -1,118 +1,143 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
-	"net/http/httptest"
-	"path/filepath"
+	"os"
+	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/strandjobs/strand/executor"
 )
 
-// inside starts the service in this process. The function returns what was delivered to whom.
-func inside(t *testing.T, status func(body string) int) (x *executor.Executor, url string, delivered func() []string) {
-	var mu sync.Mutex
-	var got []string
-	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		mu.Lock()
-		defer mu.Unlock()
-		got = append(got, r.URL.Query().Get("customer")+": "+string(body))
-		w.WriteHeader(status(string(body)))
-	}))
-	t.Cleanup(target.Close)
-	x, err := executor.Open(filepath.Join(t.TempDir(), "journal"), executor.Config{})
-	require.NoError(t, err)
-	s, err := newService(x, target.URL)
-	require.NoError(t, err)
-	require.NoError(t, x.Start(t.Context()))
-	t.Cleanup(func() { assert.NoError(t, x.Stop(t.Context())) })
-	server := httptest.NewServer(s.routes())
-	t.Cleanup(server.Close)
-	return x, server.URL, func() []string {
-		mu.Lock()
-		defer mu.Unlock()
-		return append([]string(nil), got...)
-	}
-}
-
-func TestEachKeyOfACustomerOnce(t *testing.T) {
-	_, url, delivered := inside(t, func(string) int { return http.StatusOK })
-	for range 3 {
-		for _, customer := range []string{"ann", "bob"} {
-			status, err := post(t.Context(), http.DefaultClient, url, customer, "1", "paid")
-			require.NoError(t, err)
-			require.Equal(t, http.StatusAccepted, status)
-		}
-	}
-	status, err := post(t.Context(), http.DefaultClient, url, "ann", "2", "shipped")
-	require.NoError(t, err)
-	require.Equal(t, http.StatusAccepted, status)
-	require.Eventually(t, func() bool { return len(delivered()) >= 3 }, 10*time.Second, time.Millisecond)
-	assert.ElementsMatch(t, []string{"ann: paid", "bob: paid", "ann: shipped"}, delivered())
-}
-
-func TestWhatIsNotTaken(t *testing.T) {
-	x, url, _ := inside(t, func(string) int { return http.StatusOK })
-	for name, c := range map[string]struct {
-		customer, key, body string
-		want                int
-	}{
-		"no key":            {"ann", "", "paid", http.StatusBadRequest},
-		"long key":          {"ann", strings.Repeat("k", 513), "paid", http.StatusBadRequest},
-		"long customer":     {strings.Repeat("a", 513), "1", "paid", http.StatusBadRequest},
-		"too much":          {"ann", "1", strings.Repeat("x", maxBody+1), http.StatusRequestEntityTooLarge},
-		"as much as may be": {"ann", "1", strings.Repeat("x", maxBody), http.StatusAccepted},
-	} {
-		t.Run(name, func(t *testing.T) {
-			status, err := post(t.Context(), http.DefaultClient, url, c.customer, c.key, c.body)
-			require.NoError(t, err)
-			assert.Equal(t, c.want, status)
-		})
-	}
-	_, err := newService(x, "nowhere")
-	require.ErrorContains(t, err, `-to is "nowhere"`)
-	require.NoError(t, x.Stop(t.Context()))
-	status, err := post(t.Context(), http.DefaultClient, url, "ann", "2", "paid")
-	require.NoError(t, err)
-	assert.Equal(t, http.StatusServiceUnavailable, status)
-	for _, path := range []string{"/healthz", "/stats"} {
-		response, err := http.Get(url + path)
+// begin starts the service in this process. The function that it returns stops it.
+func begin(t *testing.T, cfg config) (url string, stop func()) {
+	t.Helper()
+	cfg.listen = "localhost:0"
+	ctx, cancel := context.WithCancel(t.Context())
+	ready, ended := make(chan string, 1), make(chan error, 1)
+	go func() { ended <- run(ctx, cfg, func(addr string) { ready <- "http://" + addr }) }()
+	select {
+	case url = <-ready:
+	case err := <-ended:
 		require.NoError(t, err)
-		require.NoError(t, response.Body.Close())
-		assert.Equal(t, http.StatusServiceUnavailable, response.StatusCode, path)
+	}
+	return url, func() {
+		t.Helper()
+		cancel()
+		require.NoError(t, <-ended)
 	}
 }
 
-// What its receiver does not want lies in the morgue, and holds up nothing.
-func TestRefusedByItsReceiver(t *testing.T) {
-	_, url, delivered := inside(t, func(body string) int {
-		if body == "nonsense" {
-			return http.StatusUnprocessableEntity
-		}
-		return http.StatusOK
-	})
-	for i, body := range []string{"paid", "nonsense", "shipped"} {
-		status, err := post(t.Context(), http.DefaultClient, url, "ann", string(rune('1'+i)), body)
-		require.NoError(t, err)
-		require.Equal(t, http.StatusAccepted, status)
+// call makes a request and returns what came.
+func call(t *testing.T, method, url, body string, header ...string) (status int, answer map[string]any, got http.Header) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	require.NoError(t, err)
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
 	}
-	require.Eventually(t, func() bool { return len(delivered()) == 3 }, 10*time.Second, time.Millisecond)
-	assert.Equal(t, []string{"ann: paid", "ann: nonsense", "ann: shipped"}, delivered())
+	response, err := http.DefaultClient.Do(r)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	all, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	if bytes.HasPrefix(all, []byte("{")) {
+		require.NoError(t, json.Unmarshal(all, &answer))
+	} else {
+		answer = map[string]any{"text": string(all)}
+	}
+	return response.StatusCode, answer, response.Header
+}
+
+// An event is answered when it is on disk, applied once and in order, over a restart, and one that comes again by its
+// key is not applied again.
+func TestOrders(t *testing.T) {
+	cfg := config{dir: t.TempDir(), backlog: 100}
+	url, stop := begin(t, cfg)
+	for i, kind := range []string{"created", "paid", "paid", "shipped"} {
+		status, answer, _ := call(t, http.MethodPost, url+"/orders/a%2Fb", `{"kind": "`+kind+`", "cents": 5}`, "Idempotency-Key", kind)
+		require.Equal(t, http.StatusAccepted, status, answer)
+		require.Equal(t, i == 2, answer["duplicate"])
+		require.Equal(t, true, answer["durable"])
+	}
+	stop()
+	url, stop = begin(t, cfg)
 	require.Eventually(t, func() bool {
-		response, err := http.Get(url + "/stats")
+		_, answer, _ := call(t, http.MethodGet, url+"/orders/a%2Fb", "")
+		return answer["pending"] == false
+	}, 10*time.Second, 10*time.Millisecond)
+	status, answer, _ := call(t, http.MethodGet, url+"/orders/a%2Fb", "")
+	require.Equal(t, http.StatusOK, status)
+	require.Equal(t, map[string]any{"id": "a/b", "state": "shipped", "cents": 15.0, "pending": false}, answer)
+	status, _, _ = call(t, http.MethodGet, url+"/orders/none", "")
+	require.Equal(t, http.StatusNotFound, status)
+	stop()
+	db, err := openStore(cfg.dir + "/orders.db")
+	require.NoError(t, err)
+	kinds, err := db.history(t.Context(), "a/b")
+	require.NoError(t, err)
+	require.Equal(t, []string{"created", "paid", "shipped"}, kinds)
+	require.NoError(t, db.close())
+}
+
+// What makes no sense is refused, what there is no room for may come again, and when is said.
+func TestRefusals(t *testing.T) {
+	url, stop := begin(t, config{dir: t.TempDir(), backlog: 3, password: "secret"})
+	for body, want := range map[string]int{
+		`{"kind": "lost"}`: http.StatusBadRequest, `{`: http.StatusBadRequest, `{"cents": 1}`: http.StatusBadRequest,
+		`{"kind": "created", "x": 1}`:                      http.StatusBadRequest,
+		`{"kind": "` + strings.Repeat("x", maxBody) + `"}`: http.StatusRequestEntityTooLarge,
+		`{"kind": "created", "cents": -1}`:                 http.StatusBadRequest,
+	} {
+		status, answer, _ := call(t, http.MethodPost, url+"/orders/1", body)
+		require.Equal(t, want, status, answer)
+		require.NotEmpty(t, answer["error"])
+	}
+	status, _, _ := call(t, http.MethodPost, url+"/strand/do?verb=pause&queue=orders", "")
+	require.Equal(t, http.StatusUnauthorized, status)
+	admin := []string{"Authorization", "Basic YWRtaW46c2VjcmV0"}
+	status, answer, _ := call(t, http.MethodPost, url+"/strand/do?verb=pause&queue=orders&scope=all&confirm=yes", "", admin...)
+	require.Equal(t, http.StatusOK, status, answer) // after 303
+	for range 3 {
+		status, answer, _ = call(t, http.MethodPost, url+"/orders/1", `{"kind": "created"}`)
+		require.Equal(t, http.StatusAccepted, status, answer)
+	}
+	status, _, header := call(t, http.MethodPost, url+"/orders/1", `{"kind": "created"}`)
+	require.Equal(t, http.StatusTooManyRequests, status)
+	require.Regexp(t, `^[1-9]\d*$`, header.Get("Retry-After"))
+	stop()
+}
+
+// The load goes on while the service is watched, and each alert and each panel is about a figure that there is.
+func TestObserved(t *testing.T) {
+	url, stop := begin(t, config{dir: t.TempDir(), backlog: 10_000, load: 200})
+	var figures string
+	require.Eventually(t, func() bool {
+		_, answer, _ := call(t, http.MethodGet, url+"/metrics", "")
+		figures = answer["text"].(string)
+		return regexp.MustCompile(`strand_payloads_ended_total\{outcome="done",queue="mails"\} [1-9]`).MatchString(figures) &&
+			strings.Contains(figures, `strand_enqueue_duration_seconds_count`)
+	}, 20*time.Second, 50*time.Millisecond)
+	status, answer, _ := call(t, http.MethodGet, url+"/healthz", "")
+	require.Equal(t, http.StatusOK, status, answer)
+	status, answer, _ = call(t, http.MethodGet, url+"/", "")
+	require.Equal(t, http.StatusOK, status)
+	require.Contains(t, answer["text"], "orders")
+	for _, file := range []string{"alerts.yml", "grafana.json"} {
+		text, err := os.ReadFile(file)
 		require.NoError(t, err)
-		defer response.Body.Close()
-		var s executor.Stats
-		require.NoError(t, json.NewDecoder(response.Body).Decode(&s))
-		return s.Queues[0].Jobs == 0 && s.Queues[0].Dead == 1
-	}, 10*time.Second, time.Millisecond)
+		names := regexp.MustCompile(`\bstrand_\w+`).FindAllString(string(text), -1)
+		require.NotEmpty(t, names)
+		for _, name := range names {
+			assert.Contains(t, figures, name, file)
+		}
+	}
+	stop()
 }

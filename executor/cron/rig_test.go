@@ -12,7 +12,7 @@ import (
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/cron"
-	"github.com/strandjobs/strand/executor/internal/faultdisk"
+	"github.com/strandjobs/strand/executor/internal/backdoor"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/lock"
 )
@@ -82,7 +82,7 @@ func (r rig) open(t testing.TB) side {
 	open := func() (*executor.Executor, error) { return executor.Open(r.dir, r.cfg) }
 	if r.disk != nil {
 		open = func() (*executor.Executor, error) {
-			return faultdisk.Open.(func(*journal.Memory, executor.Config) (*executor.Executor, error))(r.disk, r.cfg)
+			return backdoor.Open.(func(*journal.Memory, executor.Config, backdoor.Witness) (*executor.Executor, error))(r.disk, r.cfg, nil)
 		}
 	}
 	x, err := open()

@@ -49,7 +49,8 @@ type Event[E any] struct {
 // Feed is the ring. Its methods may be called from any goroutine, with Sources that
 // were added to it.
 type Feed[E any] struct {
-	size uint64
+	size    uint64
+	witness func(Event[E]) // nil: none; set before the first source
 
 	// mu guards what follows. Nothing is called under it.
 	mu      sync.Mutex
@@ -67,6 +68,12 @@ type Feed[E any] struct {
 // New returns a feed that keeps the newest events, size of them.
 func New[E any](size int) *Feed[E] { return &Feed[E]{size: uint64(size), first: 1, next: 1} }
 
+// SetWitness has witness called with every event of all sources, on the goroutine that puts
+// it and before any reader gets it; its Number is not set. Call it before Add.
+func (f *Feed[E]) SetWitness(witness func(Event[E])) {
+	f.witness, f.all = witness, ^Kinds(0)
+}
+
 // Add makes a source known, before it has events.
 func (f *Feed[E]) Add(s *Source) {
 	f.mu.Lock()
@@ -77,6 +84,13 @@ func (f *Feed[E]) Add(s *Source) {
 
 // Put hands events of one source to the readers that want them, in this order.
 func (f *Feed[E]) Put(s *Source, events ...Event[E]) {
+	if f.witness != nil {
+		for i := range events {
+			e := events[i] // by value: a pointer would have what every caller puts escape
+			e.Source = s
+			f.witness(e)
+		}
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed || f.ring == nil {
@@ -110,8 +124,12 @@ func (f *Feed[E]) push(e *Event[E]) {
 
 // off lets the ring go: whoever comes back now has missed something. mu is held.
 func (f *Feed[E]) off() {
-	f.ring, f.all = nil, 0
+	f.ring = nil
 	f.first = f.next
+	if f.witness != nil {
+		return // who wants all, still
+	}
+	f.all = 0
 	for _, s := range f.sources {
 		s.wanted.Store(0)
 	}

@@ -1,71 +1,40 @@
 package limit
 
-// ordered is what a heap can have in it. Its place is kept with it, so that it can
+import "container/heap"
+
+// ordered is what a sorted can have in it. Its place is kept with it, so that it can
 // be taken out of the middle.
 type ordered[T any] interface {
 	before(T) bool
 	place() *int
 }
 
-// heap has what comes first at index 0.
-type heap[T ordered[T]] []T
+// sorted has what comes first at index 0.
+type sorted[T ordered[T]] []T
 
-func (h *heap[T]) push(v T) {
-	*h = append(*h, v)
-	*v.place() = len(*h) - 1
-	h.up(len(*h) - 1)
+func (l *sorted[T]) push(v T)       { heap.Push(l, v) }
+func (l *sorted[T]) remove(i int) T { return heap.Remove(l, i).(T) }
+func (l *sorted[T]) fix(i int)      { heap.Fix(l, i) }
+
+// Len, Less, Swap, Push and Pop are for package heap.
+func (l sorted[T]) Len() int           { return len(l) }
+func (l sorted[T]) Less(i, j int) bool { return l[i].before(l[j]) }
+
+func (l sorted[T]) Swap(i, j int) {
+	l[i], l[j] = l[j], l[i]
+	*l[i].place(), *l[j].place() = i, j
 }
 
-// remove takes out what is at index i.
-func (h *heap[T]) remove(i int) T {
-	old := *h
-	v, last := old[i], len(old)-1
-	old.swap(i, last)
+func (l *sorted[T]) Push(v any) {
+	*l = append(*l, v.(T))
+	*v.(T).place() = len(*l) - 1
+}
+
+func (l *sorted[T]) Pop() any {
+	last := len(*l) - 1
+	v := (*l)[last]
 	var none T
-	old[last] = none
-	*h = old[:last]
-	if i < last {
-		h.fix(i)
-	}
+	(*l)[last] = none
+	*l = (*l)[:last]
 	return v
-}
-
-// fix moves what is at index i to where it belongs.
-func (h *heap[T]) fix(i int) {
-	if !h.up(i) {
-		h.down(i)
-	}
-}
-
-func (h heap[T]) up(i int) (moved bool) {
-	for i > 0 {
-		parent := (i - 1) / 2
-		if !h[i].before(h[parent]) {
-			break
-		}
-		h.swap(i, parent)
-		i, moved = parent, true
-	}
-	return moved
-}
-
-func (h heap[T]) down(i int) {
-	for {
-		least := i
-		for child := 2*i + 1; child <= 2*i+2 && child < len(h); child++ {
-			if h[child].before(h[least]) {
-				least = child
-			}
-		}
-		if least == i {
-			return
-		}
-		h.swap(i, least)
-		i = least
-	}
-}
-
-func (h heap[T]) swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	*h[i].place(), *h[j].place() = i, j
 }

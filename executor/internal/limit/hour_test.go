@@ -36,7 +36,7 @@ type simulation struct {
 	r      *rand.Rand
 	table  *Table
 	now    int64
-	events heap[*event]
+	events sorted[*event]
 	free   []*event
 }
 

@@ -45,7 +45,7 @@ func (k *key) place() *int        { return &k.index }
 // line are the jobs of one queue that wait for a key.
 type line struct {
 	queue string
-	jobs  heap[*waiter]
+	jobs  sorted[*waiter]
 }
 
 // waiter is a job that has come and does not run yet, or not again.

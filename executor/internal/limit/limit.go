@@ -116,7 +116,7 @@ func (k *key) stats() KeyStats {
 
 // Keys returns the figures of up to n keys in use: those for which most jobs wait.
 func (l *Limit) Keys(n int) []KeyStats {
-	var most heap[*busy] // the least of them first
+	var most sorted[*busy] // the least of them first
 	for _, k := range l.keys {
 		b := &busy{key: k}
 		if len(most) == n && !most[0].before(b) {

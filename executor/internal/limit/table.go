@@ -15,7 +15,7 @@ const keepNumber = int64(time.Minute)
 type Table struct {
 	waiters map[lock.Owner]*waiter
 	arrived uint64
-	agenda  heap[*key]
+	agenda  sorted[*key]
 	asides  map[*waiter]struct{}
 	sweep   int64 // when to look at asides
 	woken   []func()

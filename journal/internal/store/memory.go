@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -23,6 +24,9 @@ type Memory struct {
 	synced func()                     // see OnCommit
 	limit  int                        // see Limit
 	unread error                      // see FailReads
+	before func()                     // see BeforeCommit
+	kept   int                        // see Fill; 0: an eighth of limit
+	dead   error                      // see Kill
 }
 
 // NewVolatile returns a disk that keeps no blocks, for a log that ends with the
@@ -50,7 +54,31 @@ func (m *Memory) OnCommit(f func()) {
 func (m *Memory) Limit(bytes int) {
 	m.Mu.Lock()
 	defer m.Mu.Unlock()
-	m.limit = bytes
+	m.limit, m.kept = bytes, 0
+}
+
+// Fill makes it a disk that has room for so many bytes more than are on it, and for so
+// many of results beside them.
+func (m *Memory) Fill(bytes, results int) {
+	m.Mu.Lock()
+	defer m.Mu.Unlock()
+	m.limit, m.kept = m.Content()+bytes+results, results
+}
+
+// BeforeCommit has f called before every commit: a disk is as slow as f. Nil ends it.
+func (m *Memory) BeforeCommit(f func()) {
+	m.Mu.Lock()
+	defer m.Mu.Unlock()
+	m.before = f
+}
+
+// Kill is Crash of a disk that is gone for who has it: all commits from now on
+// return err.
+func (m *Memory) Kill(err error) *Memory {
+	m.Mu.Lock()
+	defer m.Mu.Unlock()
+	m.dead = err
+	return m.crash()
 }
 
 // FailReads makes every attempt to read back what has left memory fail with err;
@@ -66,6 +94,10 @@ func (m *Memory) FailReads(err error) {
 func (m *Memory) Crash() *Memory {
 	m.Mu.Lock()
 	defer m.Mu.Unlock()
+	return m.crash()
+}
+
+func (m *Memory) crash() *Memory {
 	c := &Memory{blocks: maps.Clone(m.blocks), side: make(map[format.Bucket]map[string][]byte)}
 	for name, kv := range m.side {
 		c.side[name] = maps.Clone(kv)
@@ -75,6 +107,11 @@ func (m *Memory) Crash() *Memory {
 
 func (m *Memory) Commit(t *Transaction) error {
 	m.Mu.Lock()
+	if before := m.before; before != nil {
+		m.Mu.Unlock()
+		before()
+		m.Mu.Lock()
+	}
 	synced := m.synced
 	err := m.apply(t)
 	m.Mu.Unlock()
@@ -85,6 +122,9 @@ func (m *Memory) Commit(t *Transaction) error {
 }
 
 func (m *Memory) apply(t *Transaction) error {
+	if m.dead != nil {
+		return m.dead
+	}
 	if len(m.Faults) > 0 {
 		err := m.Faults[0]
 		m.Faults = m.Faults[1:]
@@ -122,7 +162,7 @@ func (m *Memory) Room(need int) (Room, error) {
 		return Endless, nil
 	}
 	free := max(m.limit-m.Content(), 0)
-	return Room{free, free - m.limit/8 - need}, nil
+	return Room{free, free - cmp.Or(m.kept, m.limit/8) - need}, nil
 }
 
 // Content is how many bytes are on the disk.

@@ -1,0 +1,94 @@
+package executortest
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+)
+
+// Scenario is what [EveryCrash] goes through. Setup and Check are needed.
+type Scenario struct {
+	// Config of each executor.
+	Config Config
+
+	// Setup registers the queues. What the handlers write to should be made by the
+	// function that returns the Scenario: it is the world, which survives the process.
+	Setup Setup
+
+	// Script enqueues, and runs jobs. It returns the first error of a call: after the
+	// kill that is expected, before it fails the test. It may end with jobs left.
+	Script func(x *Executor) error
+
+	// Check is called in the next life, when all jobs have run, as UntilEmpty does.
+	Check func(t *testing.T, x *Executor)
+}
+
+// maxCrashes bounds a script that makes more commits each time.
+const maxCrashes = 10_000
+
+// EveryCrash runs a script again and again, each time in a bubble of its own with a
+// Scenario of its own, and kills the process at another moment: before its first commit,
+// after that, after the second, until the script comes to its end alive, which is
+// checked, too. After each kill a new process is begun on what is on the disk, runs all
+// jobs that are left, and is checked. The name of the subtest says after how many
+// commits of the script it was.
+//
+// How many commits a script takes may vary by some, because calls at the same time share
+// them: each number is tried once.
+func EveryCrash(t *testing.T, scenario func(t *testing.T) Scenario) {
+	t.Helper()
+	for commits := range maxCrashes {
+		alive := false
+		ok := t.Run(fmt.Sprint("commits=", commits), func(t *testing.T) {
+			s := scenario(t)
+			if s.Setup == nil || s.Script == nil || s.Check == nil {
+				t.Fatal("executortest: EveryCrash: a Scenario needs Setup, Script and Check")
+			}
+			alive = s.run(t, commits)
+		})
+		if alive || !ok {
+			return
+		}
+	}
+	t.Fatalf("executortest: EveryCrash: the script takes more than %d commits", maxCrashes)
+}
+
+// run runs the script with a kill after so many commits, and reports whether it has come
+// to its end before that.
+func (s Scenario) run(t *testing.T, commits int) (alive bool) {
+	s.Config.Run(t, s.Setup, func(t *testing.T, x *Executor) {
+		x.killAfter(commits)
+		err := s.Script(x)
+		x.UntilIdle() // what the script has left may come to the commit
+		x.disk.OnCommit(nil)
+		if alive = !x.Killed(); alive {
+			if err != nil {
+				t.Fatalf("executortest: EveryCrash: the script: %v", err)
+			}
+		}
+		x.Crash()
+		x.UntilEmpty()
+		s.Check(t, x)
+	})
+	return alive
+}
+
+// killAfter kills the process after its next commits; 0: now, as far as the disk is
+// concerned.
+func (x *Executor) killAfter(commits int) {
+	var mu sync.Mutex
+	left := commits
+	if left == 0 {
+		x.Kill()
+		return
+	}
+	x.disk.OnCommit(func() {
+		mu.Lock()
+		left--
+		now := left == 0
+		mu.Unlock()
+		if now {
+			x.Kill()
+		}
+	})
+}

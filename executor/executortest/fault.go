@@ -1,0 +1,127 @@
+package executortest
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/strandjobs/strand/executor"
+)
+
+// errKilled is the cause of ErrFailed in a process that was killed.
+var errKilled = errors.New("executortest: the process was killed")
+
+// Kill ends the process, as kill -9 does: what is on the disk at this moment is what
+// the next life finds, and what handlers do afterwards is not recorded. It may be called
+// from any goroutine, from a handler for example, and once in a life. [Executor.Crash]
+// and [Executor.Restart] begin the next one; until then calls return ErrFailed when they
+// want something of the disk.
+func (x *Executor) Kill() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.image != nil {
+		return
+	}
+	x.life.dead.Store(true)
+	x.image = x.disk.Kill(errKilled)
+	x.life.hold()
+	close(x.hurry)
+	x.record.signal()
+}
+
+// Crash kills the process, unless that was done before, waits until its handlers have
+// returned, and begins a new life on what was on the disk: the setup function runs
+// again, and with it the queues are new ones. A handler that ignores its context, and
+// has not returned after Config.Patience, fails the test.
+func (x *Executor) Crash() {
+	x.t.Helper()
+	x.Kill()
+	x.end(x.t.Fatalf)
+	x.mu.Lock()
+	x.disk = x.image
+	x.mu.Unlock()
+	x.boot()
+}
+
+// Restart stops the executor in order, and begins a new life on the same disk: the
+// setup function runs again. Handlers that run have Config.Executor.StopTimeout to end,
+// 30 s by default, before their contexts do. After Kill it is Crash.
+func (x *Executor) Restart() {
+	x.t.Helper()
+	if x.killed() {
+		x.Crash()
+		return
+	}
+	grace := x.cfg.Executor.StopTimeout
+	if grace == 0 {
+		grace = 30 * time.Second
+	}
+	x.callAtEnd()
+	ctx, cancel := context.WithTimeout(context.Background(), max(grace, 0))
+	defer cancel()
+	if err := x.Executor.Stop(ctx); errors.Is(err, executor.ErrStuck) {
+		x.t.Fatalf("executortest: Restart: %v", err)
+	}
+	x.end(x.t.Fatalf)
+	x.boot()
+}
+
+// Killed reports whether Kill was called in this life.
+func (x *Executor) Killed() bool { return x.killed() }
+
+func (x *Executor) killed() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.image != nil
+}
+
+// present returns the executor of this life, on any goroutine.
+func (x *Executor) present() *executor.Executor {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.life.x
+}
+
+// roomForResults is what a full disk has for the results of jobs.
+const roomForResults = 64 << 10
+
+// Full has the disk take about so many bytes of payloads more, and then no other: calls
+// return ErrFull. There is room for the results of some hundred jobs beyond. A disk that
+// has become full, or has room again, is found out within a second: see
+// [Executor.Advance].
+func (x *Executor) Full(bytes int) { x.disk.Fill(max(bytes, 0), roomForResults) }
+
+// HasRoom ends Full.
+func (x *Executor) HasRoom() { x.disk.Limit(0) }
+
+// Slow has each commit take d, until it is called again; 0: no time.
+func (x *Executor) Slow(d time.Duration) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.slow = d
+}
+
+// FailCommit has the next commit fail with err, and with it the executor, which stays so
+// until Crash or Restart: calls return ErrUnknown, and then ErrFailed.
+func (x *Executor) FailCommit(err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.fault = true
+	x.disk.FailNext(err)
+}
+
+// beforeCommit takes the time of a commit.
+func (x *Executor) beforeCommit() {
+	x.mu.Lock()
+	d, hurry := x.slow, x.hurry
+	x.mu.Unlock()
+	if d <= 0 {
+		return
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-hurry:
+	}
+}

@@ -1,0 +1,67 @@
+package executortest_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/executortest"
+)
+
+var errBoom = errors.New("boom")
+
+func seconds(int) time.Duration { return time.Second }
+
+func TestJourney(t *testing.T) {
+	var orders, mails *executor.Queue[string]
+	setup := func(x *executor.Executor) (err error) {
+		mails, err = executor.Handle(x, "mails", func(context.Context, executor.Job[string]) error { return nil }, executor.QueueConfig[string]{})
+		if err != nil {
+			return err
+		}
+		orders, err = executor.Handle(x, "orders", func(ctx context.Context, job executor.Job[string]) error {
+			executor.Progress(ctx, 1, 2, "half")
+			if job.Attempt < 3 {
+				return errBoom
+			}
+			time.Sleep(time.Second)
+			return mails.FollowUp(job, job.ID, "sent "+job.Payload)
+		}, executor.QueueConfig[string]{RetryIn: seconds})
+		return err
+	}
+	executortest.Run(t, setup, func(t *testing.T, x *executortest.Executor) {
+		began := time.Now()
+		_, err := orders.Enqueue(t.Context(), "1", "a")
+		require.NoError(t, err)
+		executortest.RequireEnqueued(x, orders, "1", "a")
+		x.RequireOrder()
+		x.UntilIdle()
+		require.Zero(t, time.Since(began))
+		x.RequireFailed(orders, "1", "boom")
+		x.RequireDue(orders, "1", time.Second)
+		x.UntilEmpty()
+		require.Equal(t, 3*time.Second, time.Since(began))
+		x.RequireOutcomes(orders, "1", executor.EventFailed, executor.EventFailed, executor.EventDone)
+		x.RequireRetries(orders, "1", time.Second, time.Second)
+		x.RequireDone(orders, "1")
+		x.RequireDone(mails, "1")
+		executortest.RequireRan(x, mails, "1", "sent a")
+		x.RequireOrder("orders/1", "orders/1", "orders/1", "mails/1")
+		x.RequireEmpty()
+		r := executortest.Work(x, orders, "2", "b")
+		require.Equal(t, executor.EventFailed, r.Outcome)
+		require.Equal(t, errBoom, r.Err)
+		require.Len(t, r.Progress, 1)
+		x.Crash()
+		x.RequireDue(orders, "2", time.Second)
+		x.Advance(time.Second)
+		x.RequireDue(orders, "2", time.Second)
+		x.Restart()
+		x.UntilEmpty()
+		executortest.RequireRan(x, mails, "2", "sent b")
+	})
+}

@@ -1,0 +1,258 @@
+package executortest
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/internal/backdoor"
+	"github.com/strandjobs/strand/journal"
+)
+
+// Enqueued is a payload that was accepted: of a call of Enqueue, or of a follow-up.
+type Enqueued struct {
+	Queue, ID string
+	Payload   any    // what the codec of the queue makes of it; nil: it does not decode
+	Raw       []byte // its bytes
+	Position  uint64
+	Score     float64
+	Due       time.Time         // as it was asked for; see [Executor.RequireDue] for that of its job
+	Metadata  map[string]string // nil: none
+	At        time.Time         // when it was accepted
+}
+
+// Ran is a call of a handler, of one id: a call for a batch is one Ran for each of its
+// ids.
+type Ran struct {
+	Queue, ID string
+	Attempt   int       // 1, 2, 3, …
+	Payloads  []Payload // one at least; with Handle one
+	Began     time.Time
+
+	// Outcome is what came of it: EventDone, EventFailed, EventSnoozed, EventDiscarded,
+	// EventCancelled or EventInterrupted. 0: it has none, because it still runs, the
+	// process was killed, or a batch was tried again in halves. With PayloadErrors it is
+	// that of the payloads that run again, if there are any, or else of the last one.
+	Outcome executor.EventKind
+	Error   string        // of Outcome, up to 512 bytes
+	Delay   time.Duration // until it runs again
+	Final   bool          // a failure after which a payload was buried, or the id halted
+	Err     error         // what the handler returned for the id
+	Took    time.Duration // from its beginning to its outcome
+}
+
+// Payload is a payload of a Ran.
+type Payload struct {
+	Value    any // what the handler got
+	Position uint64
+	Metadata map[string]string // nil: none
+}
+
+// record is what has happened. Its methods may be called from any goroutine.
+type record struct {
+	changed chan struct{} // has one when something has happened
+
+	// mu guards what follows. Nothing is called under it.
+	mu       sync.Mutex
+	enqueued []Enqueued
+	runs     []*Ran
+	events   []executor.Event
+	latest   map[[2]string]*Ran // of each job, also of those that are forgotten
+	told     int                // events of all times
+	starts   int                // and of these the starts
+	most     int                // starts that are allowed; see witness.Told
+	ran      bool               // more than that
+	until    uint64             // the payload with whose outcome all is held; 0: none
+}
+
+func newRecord() *record {
+	return &record{changed: make(chan struct{}, 1), latest: make(map[[2]string]*Ran)}
+}
+
+// signal says that something has happened.
+func (r *record) signal() {
+	select {
+	case r.changed <- struct{}{}:
+	default:
+	}
+}
+
+// witness records one life.
+type witness struct {
+	*record
+	x     *executor.Executor // set before anything runs
+	hold  func()             // keeps the workers from jobs
+	dead  atomic.Bool        // what it sees is not recorded any more
+	calls atomic.Int64       // of handlers that have not returned
+}
+
+var _ backdoor.Witness = (*witness)(nil)
+
+// Accepted implements backdoor.Witness. What it hears of is on the disk, also after a
+// kill, which may have come between the commit and this call.
+func (w *witness) Accepted(queue string, e *journal.Entry) {
+	if e.Restored {
+		return
+	}
+	accepted := Enqueued{
+		Queue: queue, ID: string(e.ID), Raw: bytes.Clone(e.Payload), Position: uint64(e.Position), Score: e.Score,
+		Due: time.Unix(0, e.Due), Metadata: maps.Collect(e.Metadata.All()), At: time.Now(),
+	}
+	if len(accepted.Metadata) == 0 {
+		accepted.Metadata = nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.enqueued = append(w.enqueued, accepted)
+}
+
+// Told implements backdoor.Witness. Too many starts end in a hold: a loop that takes no
+// time would keep the clock, and the test, from going on.
+func (w *witness) Told(event any) {
+	if w.dead.Load() {
+		return
+	}
+	w.mu.Lock()
+	e := event.(executor.Event)
+	w.events = append(w.events, e)
+	w.told++
+	switch e.Kind {
+	case executor.EventStarted:
+		w.starts++
+		if w.starts > w.most && !w.ran {
+			w.ran = true
+			defer w.hold()
+		}
+	case executor.EventDone, executor.EventFailed, executor.EventSnoozed, executor.EventDiscarded,
+		executor.EventCancelled, executor.EventInterrupted:
+		if run := w.latest[[2]string{e.Queue, e.ID}]; run != nil && run.has(e.Position) {
+			run.Outcome, run.Error, run.Delay, run.Took = e.Kind, e.Error, e.Delay, e.Duration
+			if w.until != 0 && run.has(w.until) {
+				defer w.hold()
+			}
+		}
+	case executor.EventBuried, executor.EventHalted:
+		if run := w.latest[[2]string{e.Queue, e.ID}]; run != nil && run.Outcome == executor.EventFailed && run.has(e.Position) {
+			run.Final = true
+		}
+	}
+	w.mu.Unlock()
+	w.signal()
+}
+
+func (r *Ran) has(position uint64) bool {
+	return slices.ContainsFunc(r.Payloads, func(p Payload) bool { return p.Position == position })
+}
+
+// around is the middleware that sees what handlers get and return.
+func (w *witness) around(ctx context.Context, run *executor.Run, next func(context.Context) error) error {
+	w.calls.Add(1)
+	defer w.signal()
+	defer w.calls.Add(-1)
+	runs := w.begin(run)
+	err := next(ctx)
+	if err == nil || w.dead.Load() {
+		return err
+	}
+	var errs []error
+	for _, its := range run.Outcomes(err) {
+		errs = append(errs, its)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i, r := range runs {
+		r.Err = errs[i]
+	}
+	return err
+}
+
+func (w *witness) begin(run *executor.Run) (runs []*Ran) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, job := range run.Jobs {
+		r := &Ran{Queue: run.Queue, ID: job.ID, Attempt: job.Attempt, Began: time.Now()}
+		for _, p := range job.Payloads {
+			r.Payloads = append(r.Payloads, Payload{Value: p.Value, Position: p.Position, Metadata: p.Metadata})
+		}
+		runs = append(runs, r)
+		if !w.dead.Load() {
+			w.runs = append(w.runs, r)
+			w.latest[[2]string{r.Queue, r.ID}] = r
+		}
+	}
+	return runs
+}
+
+// allow lets handlers be called so often from now on.
+func (r *record) allow(runs int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.most, r.ran = r.starts+runs, false
+}
+
+// holdAfter has the workers take up nothing more once a payload has an outcome.
+func (r *record) holdAfter(position uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.until = position
+}
+
+// ranAway reports whether handlers were called more often than allowed.
+func (r *record) ranAway() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ran
+}
+
+// Enqueued returns the payloads that were accepted, in the order in which they were,
+// also what has been merged since; of some queues, or of all.
+func (x *Executor) Enqueued(queues ...string) (all []Enqueued) {
+	x.record.mu.Lock()
+	for _, e := range x.record.enqueued {
+		if contains(queues, e.Queue) {
+			all = append(all, e)
+		}
+	}
+	x.record.mu.Unlock()
+	now := x.present()
+	for i := range all {
+		e := &all[i]
+		if v, err := backdoor.Decode(now, e.Queue, e.Raw); err == nil {
+			e.Payload = v
+		}
+	}
+	return all
+}
+
+// Runs returns the calls of handlers in the order in which they began; of some queues,
+// or of all.
+func (x *Executor) Runs(queues ...string) (all []Ran) {
+	x.record.mu.Lock()
+	defer x.record.mu.Unlock()
+	for _, r := range x.record.runs {
+		if contains(queues, r.Queue) {
+			all = append(all, *r)
+		}
+	}
+	return all
+}
+
+// History returns all events, as [executor.Executor.Events] tells them, but that none is
+// missed and their Numbers are 0.
+func (x *Executor) History() []executor.Event {
+	x.record.mu.Lock()
+	defer x.record.mu.Unlock()
+	return slices.Clone(x.record.events)
+}
+
+// Forget has assertions and lists be about what happens from now on.
+func (x *Executor) Forget() {
+	x.record.mu.Lock()
+	defer x.record.mu.Unlock()
+	x.record.enqueued, x.record.runs, x.record.events = nil, nil, nil
+}

@@ -1,0 +1,246 @@
+package executortest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing/synctest"
+	"time"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/internal/backdoor"
+)
+
+// UntilIdle runs what is due now, and what this enqueues to be due now, until nothing is
+// left to run. What is due later stays, and so does what waits for a lock, a limit, a
+// pause or a person. No time passes, unless handlers take it.
+func (x *Executor) UntilIdle() {
+	x.t.Helper()
+	defer x.release("UntilIdle")()
+	x.settle()
+}
+
+// Advance lets d pass, and runs what is due or becomes due meanwhile, until then: a
+// handler may be in the middle of its work afterwards.
+func (x *Executor) Advance(d time.Duration) {
+	x.t.Helper()
+	defer x.release("Advance")()
+	x.wait()
+	time.Sleep(d)
+	x.wait()
+	x.checkRuns()
+}
+
+// UntilEmpty runs all jobs, with the time that their retries and due times take, until
+// there is none: each payload has ended, or is in the morgue. Jobs that wait for
+// something that does not come within Config.Patience fail the test.
+func (x *Executor) UntilEmpty() {
+	x.t.Helper()
+	defer x.release("UntilEmpty")()
+	for quiet := time.Now(); ; {
+		x.settle()
+		jobs, next := x.left()
+		if jobs == 0 || x.over() {
+			return
+		}
+		deadline := quiet.Add(x.cfg.Patience)
+		if !next.IsZero() {
+			deadline = next
+		} else if !time.Now().Before(deadline) {
+			x.t.Fatalf("executortest: UntilEmpty: %d jobs are left, and nothing has happened for %v:\n%s", jobs, x.cfg.Patience, x.whatWaits())
+		}
+		if x.pauseUntil(deadline) || !next.IsZero() {
+			quiet = time.Now()
+		}
+	}
+}
+
+// Live runs jobs while f runs on this goroutine, and then until nothing is left to run,
+// as UntilIdle does: for code that waits for its own job.
+func (x *Executor) Live(f func()) {
+	x.t.Helper()
+	defer x.release("Live")()
+	f()
+	x.settle()
+}
+
+// release lets the workers go on, until the function that it returns is called.
+func (x *Executor) release(call string) (hold func()) {
+	x.t.Helper()
+	x.wait()
+	x.record.allow(x.cfg.MaxRuns)
+	x.step = call
+	life := x.present()
+	if !x.killed() {
+		backdoor.Hold(life, false)
+	}
+	return func() { backdoor.Hold(life, true) }
+}
+
+// settle waits until no handler runs, and what they have done is on disk.
+func (x *Executor) settle() {
+	x.t.Helper()
+	for quiet, seen := time.Now(), -1; ; {
+		x.wait()
+		x.checkRuns()
+		n := x.record.count()
+		if n != seen {
+			quiet = time.Now()
+		}
+		idle := n == seen && !x.atWork()
+		seen = n
+		switch {
+		case x.over(), idle:
+			return
+		case time.Since(quiet) >= x.cfg.Patience:
+			x.t.Fatalf("executortest: %s: nothing has happened for %v, and these have not returned:\n%s", x.step, x.cfg.Patience, x.stacks())
+		case x.atWork():
+			x.pause(quiet, x.cfg.Patience)
+		default:
+			x.flush()
+		}
+	}
+}
+
+// flush waits for the disk. While that is full it may be for long, and it is not waited for.
+func (x *Executor) flush() {
+	patience := x.cfg.Patience
+	if errors.Is(x.Executor.Err(), executor.ErrFull) {
+		patience = min(patience, time.Second)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	_ = backdoor.Settled(ctx, x.Executor) // a journal that has failed says so itself
+}
+
+// atWork reports whether workers have something in hand.
+func (x *Executor) atWork() bool {
+	stats, err := x.Executor.Stats(context.Background())
+	return err == nil && stats.Busy > 0
+}
+
+// over reports whether the executor can't go on, as the test has asked for.
+func (x *Executor) over() bool {
+	x.t.Helper()
+	err := x.Executor.Err()
+	x.mu.Lock()
+	asked := x.fault || x.image != nil
+	x.mu.Unlock()
+	if errors.Is(err, executor.ErrFailed) && !asked {
+		x.t.Fatalf("executortest: %s: %v", x.step, err)
+	}
+	return errors.Is(err, executor.ErrFailed) || errors.Is(err, executor.ErrClosed) || x.killed()
+}
+
+func (x *Executor) checkRuns() {
+	x.t.Helper()
+	if !x.record.ranAway() {
+		return
+	}
+	x.t.Fatalf("executortest: %s: handlers were called more than %d times, and there is no end to it; the last calls:\n%s", x.step, x.cfg.MaxRuns, lines(x.Runs(), Ran.String))
+}
+
+// wait returns when all goroutines of the bubble wait, the test's own but for this one.
+func (x *Executor) wait() {
+	x.guard.begin(x.record.count)
+	synctest.Wait()
+	x.guard.end()
+}
+
+// pause waits for something to happen, and not for much longer than it has waited so
+// far: what ends a wait need not be an event.
+func (x *Executor) pause(since time.Time, most time.Duration) {
+	step := max(time.Since(since)/8, 10*time.Millisecond)
+	x.pauseUntil(time.Now().Add(min(step, most)))
+}
+
+// pauseUntil waits until something happens, or until a time; false.
+func (x *Executor) pauseUntil(deadline time.Time) bool {
+	timer := time.NewTimer(time.Until(deadline))
+	defer timer.Stop()
+	select {
+	case <-x.record.changed:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+func (r *record) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.told
+}
+
+// left counts the jobs, and says when the next of them is due that time alone keeps
+// from running; zero: none is.
+func (x *Executor) left() (jobs int, next time.Time) {
+	stats, err := x.Executor.Stats(context.Background())
+	if err != nil {
+		return 0, time.Time{}
+	}
+	for _, q := range stats.Queues {
+		if jobs += q.Jobs; q.Jobs == 0 || q.Paused {
+			continue
+		}
+		page, err := x.Inspect().Jobs(context.Background(), executor.JobQuery{
+			Queue: q.Name, States: []executor.JobState{executor.JobScheduled, executor.JobRetrying}, Order: executor.OrderDue, Limit: 1,
+		})
+		if err == nil && len(page.Jobs) > 0 && (next.IsZero() || page.Jobs[0].Due.Before(next)) {
+			next = page.Jobs[0].Due
+		}
+	}
+	return jobs, next
+}
+
+// whatWaits explains the first jobs of each queue.
+func (x *Executor) whatWaits() string {
+	var lines []string
+	stats, err := x.Executor.Stats(context.Background())
+	if err != nil {
+		return indent(err.Error())
+	}
+	for _, q := range stats.Queues {
+		if !q.Registered || q.Jobs == 0 {
+			continue
+		}
+		page, err := x.Inspect().Jobs(context.Background(), executor.JobQuery{Queue: q.Name, Order: executor.OrderDue, Limit: shownAtMost})
+		if err != nil {
+			lines = append(lines, q.Name+": "+err.Error())
+		}
+		for _, job := range page.Jobs {
+			lines = append(lines, x.explain(q.Name, job.ID))
+		}
+		if more := q.Jobs - len(page.Jobs); more > 0 {
+			lines = append(lines, fmt.Sprintf("and %d more of %s", more, q.Name))
+		}
+	}
+	return indent(lines...)
+}
+
+func (x *Executor) explain(queue, id string) string {
+	e, err := x.Executor.Explain(context.Background(), queue, id)
+	if err != nil {
+		return queue + "/" + id + ": " + err.Error()
+	}
+	if e.State == executor.JobUnknown {
+		return queue + "/" + id + " has no job"
+	}
+	return e.String()
+}
+
+// stacks says what the workers do, and where.
+func (x *Executor) stacks() string {
+	list, err := x.Inspect().Running(context.Background(), executor.RunningQuery{Stacks: true, Limit: shownAtMost})
+	if err != nil {
+		return indent(err.Error())
+	}
+	var lines []string
+	for _, r := range list.Running {
+		lines = append(lines, r.String(), r.Stack)
+	}
+	if len(lines) == 0 {
+		lines = append(lines, "(no handler: the disk, or a call that the test has made)")
+	}
+	return indent(lines...)
+}

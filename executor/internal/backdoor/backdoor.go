@@ -1,0 +1,44 @@
+// Package backdoor is how executor/executortest gets into an executor: onto a disk in
+// memory that has crashes and faults on demand, to a witness of all that happens, and to
+// its workers. It is no part of the API, and costs an executor that was opened through
+// the front door nothing. Package executor, which this one can't import, sets what is
+// here before a main function runs.
+package backdoor
+
+import (
+	"context"
+
+	"github.com/strandjobs/strand/journal"
+)
+
+// Witness hears of all that happens to jobs, on the goroutine that decides it, and so
+// before anybody else. Its methods must not block, nor keep what they are given a
+// pointer to.
+type Witness interface {
+	// Accepted hears of a payload before its shard does, after the commit, and before
+	// Told does.
+	Accepted(queue string, e *journal.Entry)
+	// Told hears what [executor.Executor.Events] yields to those who want all.
+	Told(event any)
+}
+
+var (
+	// Open is a func(*journal.Memory, executor.Config, Witness) (*executor.Executor,
+	// error). The Witness may be nil; with one Config.EventBuffer must not be below
+	// zero.
+	Open any
+
+	// Hold keeps the workers of an *executor.Executor from jobs, or lets them go on. A
+	// run that a worker has in hand goes on.
+	Hold func(x any, held bool)
+
+	// Settled waits until what an *executor.Executor has decided is on disk; on one that
+	// is full, until there is room.
+	Settled func(ctx context.Context, x any) error
+
+	// Encode is what the codec of an *executor.Queue makes of a payload.
+	Encode func(queue, payload any) ([]byte, error)
+
+	// Decode is what the codec of a queue of an *executor.Executor makes of bytes.
+	Decode func(x any, queue string, payload []byte) (any, error)
+)

@@ -1,0 +1,100 @@
+package metrics
+
+import (
+	"errors"
+	"fmt"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/strandjobs/strand/executor"
+)
+
+// scope names the instruments' origin.
+const scope = "github.com/strandjobs/strand/executor/metrics"
+
+// Config says where figures go. The zero Config is usable.
+type Config struct {
+	// MeterProvider makes the instruments. Default: the global one, also if that is
+	// set later.
+	MeterProvider metric.MeterProvider
+
+	// TracerProvider makes the spans. Default: the global one, also if that is set
+	// later.
+	TracerProvider trace.TracerProvider
+
+	// Propagator writes span contexts into metadata, and reads them. Default: W3C
+	// trace context.
+	Propagator propagation.TextMapPropagator
+
+	// Attributes go with each metric and span: what tells the executors of one
+	// process apart, for example. Default: none.
+	Attributes []attribute.KeyValue
+}
+
+// Metrics has the instruments. Its methods may be called from any goroutine.
+type Metrics struct {
+	meter      metric.Meter
+	tracer     trace.Tracer
+	propagator propagation.TextMapPropagator
+	common     []attribute.KeyValue
+
+	enqueue, run, wait, commit metric.Float64Histogram
+	payloads                   metric.Int64Counter
+}
+
+// boundaries of durations: a commit takes milliseconds, a long handler an hour.
+var boundaries = metric.WithExplicitBucketBoundaries(
+	.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 3600)
+
+// New makes the instruments. An error is the MeterProvider's.
+func New(cfg Config) (*Metrics, error) {
+	if cfg.MeterProvider == nil {
+		cfg.MeterProvider = otel.GetMeterProvider()
+	}
+	if cfg.TracerProvider == nil {
+		cfg.TracerProvider = otel.GetTracerProvider()
+	}
+	if cfg.Propagator == nil {
+		cfg.Propagator = propagation.TraceContext{}
+	}
+	m := &Metrics{
+		meter:      cfg.MeterProvider.Meter(scope),
+		tracer:     cfg.TracerProvider.Tracer(scope),
+		propagator: cfg.Propagator,
+		common:     cfg.Attributes,
+	}
+	var errs []error
+	histogram := func(name, what string) metric.Float64Histogram {
+		h, err := m.meter.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(what), boundaries)
+		errs = append(errs, err)
+		return h
+	}
+	m.enqueue = histogram("strand.enqueue.duration", "How long a call that enqueues takes.")
+	m.run = histogram("strand.run.duration", "How long a call of a handler takes.")
+	m.wait = histogram("strand.run.wait", "From when a job was due to its run.")
+	m.commit = histogram("strand.commit.duration", "How long the disk takes for a commit.")
+	var err error
+	m.payloads, err = m.meter.Int64Counter("strand.enqueue.payloads", metric.WithUnit("{payload}"), metric.WithDescription("Accepted payloads."))
+	if err := errors.Join(append(errs, err)...); err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
+	return m, nil
+}
+
+// Middleware returns what belongs into the Middleware of [executor.Config], as its first
+// so that it sees what the others do, or of the queues that are to be seen.
+func (m *Metrics) Middleware() executor.Middleware {
+	return executor.Middleware{Run: m.aroundRun, Enqueue: m.aroundEnqueue}
+}
+
+// with returns the common attributes and some more.
+func (m *Metrics) with(more ...attribute.KeyValue) metric.MeasurementOption {
+	return metric.WithAttributeSet(attribute.NewSet(append(more, m.common...)...))
+}
+
+func ofQueue(name string) attribute.KeyValue    { return attribute.String("queue", name) }
+func outcome[S ~string](o S) attribute.KeyValue { return attribute.String("outcome", string(o)) }
