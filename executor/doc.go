@@ -391,13 +391,14 @@
 // [Executor.Inspect] shows what is in a running executor, by the names of queues and
 // whatever their payload types:
 //
-//	Jobs      the jobs of a queue, by state and filter, in pages: by id, due time or
-//	          attempt, both ways, or as they come
+//	Jobs      the jobs of a queue, by state and filter, in pages: by id, due time,
+//	          attempt or payloads, both ways, or as they come
 //	Job       one id: its payloads, decoded by the codec of the queue, what it
 //	          holds, why it does not run, and its dead payloads
 //	Running   what workers have in hand, since when, and on demand the stacks
 //	Dead      the morgue of a queue, in pages: by position, id or time of death
 //	Queues    the figures of queues, and of their shards
+//	Slots     who has which; LockedKeys and Leases say so of keys, in pages
 //
 // A page is the first rows behind the last one of the page before, so that what is
 // there all the time is on one page and no other, however much comes and goes

@@ -70,7 +70,9 @@ func (i *Inspector) Slots(limit int) (held []SlotHeld, more int, err error) {
 			}
 		}
 	}
-	slices.SortFunc(held, func(a, b SlotHeld) int { return cmp.Or(strings.Compare(a.Slot, b.Slot), strings.Compare(a.By, b.By)) })
+	slices.SortFunc(held, func(a, b SlotHeld) int {
+		return cmp.Or(strings.Compare(a.Slot, b.Slot), strings.Compare(a.By, b.By))
+	})
 	more = max(len(held)-limit, 0)
 	return held[:len(held)-more], more, nil
 }

@@ -35,7 +35,7 @@ type proof struct{ place, words, tests string }
 // each row is about a sentence that is there.
 func TestStrongSentencesHaveProofs(t *testing.T) {
 	said := map[string][]string{"README.md": strongOnes(fenced.ReplaceAllString(readme(t), ""))}
-	for _, room := range []string{"actor", "shard", "journal", "lock", "executor", "executor/cron", "executor/executortest"} {
+	for _, room := range []string{"actor", "shard", "journal", "lock", "executor", "executor/cron", "executor/executortest", "executor/dashboard"} {
 		for _, comment := range exportedComments(t, room) {
 			said[room] = append(said[room], strongOnes(comment)...)
 		}

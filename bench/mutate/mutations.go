@@ -105,6 +105,10 @@ var (
 	retained  = gate{"./executor", "^TestMorgueRetention"}
 	awaits    = gate{"./executor", "^Test(Do($|[^o])|Wait|IfAbsent)"}
 	promises  = gate{"./executor", "^Test(AsyncReturns|MaxPayloads|NotBlockedBy|HalvesHave|AContextEnds)"}
+	guards    = gate{"./executor/dashboard", "^TestH[1-4]"}
+	boards    = gate{"./executor/dashboard", "^Test(WhatCant|Dashboard_L20)"}
+	streams   = gate{"./executor/dashboard", "^TestLive"}
+	keyPages  = gate{"./executor", "^TestLockedKeysInPages$"}
 )
 
 // mutations are what programmers really do: a step left out, an order turned round,
@@ -437,4 +441,15 @@ var mutations = []mutation{
 	{"fold what was deleted", "shard/remove.go", "		b.folding.fold = nil //", "		//", folds},
 	{"drop what does not go together", "executor/fold.go", "it.Fold(max(p.n, 1), p.payload)", "it.Fold(len(it.Payloads), p.payload)", folding},
 	{"bury a part of what was folded", "shard/finish.go", "	case policy == OnExhaustedBuryAll, c.cfg.Fold != nil: // they are one", "	case policy == OnExhaustedBuryAll: // they are one", folding},
+
+	// Dashboard.
+	{"offer actions to everyone", "executor/dashboard/config.go", "	if a.Verb == View {\n", "	if true {\n", guards},
+	{"obey a page of another site", "executor/dashboard/handler.go", "h.origin.Check(r); err != nil {", "h.origin.Check(r); err != nil && false {", guards},
+	{"show payloads that were not asked for", "executor/dashboard/job.go", "	if h.cfg.ShowPayload == nil {\n		return \"\"", "	if h.cfg.ShowPayload == nil {\n		return string(p.Raw)", guards},
+	{"answer to any name", "executor/dashboard/secure.go", "return err == nil //", "return err == nil || true //", guards},
+	{"show a text that turns the others round", "executor/dashboard/show.go", "(strconv.IsPrint(r) || ", "(r > 0x1fff || strconv.IsPrint(r) || ", guards},
+	{"delete for good without asking", "executor/dashboard/action.go", "DeleteDead, Unlock:\n		return true", "DeleteDead, Unlock:\n		return false", boards},
+	{"act on all instead of what matches", "executor/dashboard/action.go", "o.list.filter(), o.list.tab()", "executor.JobFilter{}, o.list.tab()", boards},
+	{"a live connection that outlives the server", "executor/dashboard/live.go", "		server.RegisterOnShutdown(l.dropAll)\n", "", streams},
+	{"a page of keys that begins with the last one", "lock/inspect.go", "if key <= f.after {", "if key < f.after {", keyPages},
 }

@@ -72,7 +72,8 @@ func orderOf(r *http.Request) (o order, err error) {
 	case o.Scope == "selected" && len(o.Picks) == 0:
 		return o, problem{http.StatusBadRequest, "no row is selected: tick those that are meant"}
 	case len(o.Picks) > maxPicks:
-		return o, problem{http.StatusBadRequest, fmt.Sprintf("%d rows are selected, and %d are the most; a filter can mean more", len(o.Picks), maxPicks)}
+		return o, problem{http.StatusBadRequest,
+			fmt.Sprintf("%d rows are selected, and %d are the most; a filter can mean more", len(o.Picks), maxPicks)}
 	case o.Scope == "id" && o.ID == "":
 		return o, problem{http.StatusBadRequest, "id is missing: it says which job the action is about"}
 	}
@@ -83,7 +84,8 @@ func orderOf(r *http.Request) (o order, err error) {
 const maxPicks = 1000
 
 // verbs are those of actions.
-var verbs = []Verb{Pause, Resume, RunNow, Cancel, Delete, KillFailed, DeleteFailed, Requeue, DeleteDead, Unlock, Trigger, PauseSchedule, ResumeSchedule}
+var verbs = []Verb{Pause, Resume, RunNow, Cancel, Delete, KillFailed, DeleteFailed, Requeue, DeleteDead, Unlock,
+	Trigger, PauseSchedule, ResumeSchedule}
 
 // onWhole reports whether a verb means more than a list by all.
 func onWhole(v Verb) bool { return v == Pause || v == Resume }
@@ -121,7 +123,8 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), h.cfg.ActionTimeout)
 	defer cancel()
 	n, err := h.carryOut(ctx, o)
-	h.cfg.Logger.Info("dashboard: an action", slog.String("verb", string(o.Verb)), slog.String("queue", o.Queue), slog.String("scope", o.Scope),
+	h.cfg.Logger.Info("dashboard: an action", slog.String("verb", string(o.Verb)), slog.String("queue", o.Queue),
+		slog.String("scope", o.Scope),
 		slog.String("id", o.ID), slog.Int("affected", n), slog.String("from", r.RemoteAddr), slog.Any("error", err))
 	if err != nil {
 		p := problemOf(err)
@@ -160,7 +163,8 @@ func (h *handler) carryOut(ctx context.Context, o order) (n int, err error) {
 	}
 	in := h.x.Inspect()
 	do := map[Verb]func(context.Context, executor.Selection) (int, error){
-		RunNow: in.RunNow, Delete: in.Delete, KillFailed: in.KillFailed, DeleteFailed: in.DeleteFailed, Requeue: in.Requeue, DeleteDead: in.DeleteDead,
+		RunNow: in.RunNow, Delete: in.Delete, KillFailed: in.KillFailed, DeleteFailed: in.DeleteFailed,
+		Requeue: in.Requeue, DeleteDead: in.DeleteDead,
 		Cancel: func(ctx context.Context, s executor.Selection) (int, error) { return in.Cancel(ctx, s, "") },
 	}[o.Verb]
 	for _, s := range o.selections() {
@@ -234,7 +238,7 @@ func (o *order) back(n int) string {
 // origin is the page that an action came from, up to where its query goes on.
 func (o *order) origin() string {
 	switch {
-	case o.from == "job" && o.ID != "" && o.Verb != Delete && o.Verb != DeleteDead:
+	case o.from == "job" && o.ID != "" && (o.Verb == Pause || o.Verb == Resume || o.Verb == Cancel): // otherwise it may be over
 		return "job?" + string(query("queue", o.Queue, "id", o.ID)) + "&"
 	case o.from == "locks", o.from == "schedules":
 		return o.from + "?"
@@ -267,7 +271,8 @@ func notice(q url.Values) string {
 	if err != nil || n < 0 {
 		return ""
 	}
-	things := map[string][2]string{"id": {"id", "ids"}, "queue": {"queue", "queues"}, "job": {"job", "jobs"}, "payload": {"payload", "payloads"}}
+	things := map[string][2]string{"id": {"id", "ids"}, "queue": {"queue", "queues"}, "job": {"job", "jobs"},
+		"payload": {"payload", "payloads"}}
 	names, known := things[q.Get("of")]
 	count, is := plural(n, names[0], names[1]), "are"
 	if n == 1 {

@@ -22,7 +22,7 @@ type Config struct {
 	// of an error is shown to who asked, with 403. It is asked for [View] with each
 	// request, for the verbs of a page to know which buttons to show, and again
 	// when a button was pressed. It may be called by many requests at a time; a
-	// panic is a no. Default: View, and nothing that changes something.
+	// panic is a no. Default: only View is allowed.
 	Authorize Authorizer
 
 	// ShowPayload returns what people may see of a payload, as text. It may be called
@@ -87,7 +87,7 @@ type Action struct {
 type Verb string
 
 const (
-	View           Verb = "view"            // to look; the only one that changes nothing
+	View           Verb = "view"            // to look
 	Pause          Verb = "pause"           // a queue, an id of it, or the executor
 	Resume         Verb = "resume"          // the same
 	RunNow         Verb = "run"             // see [executor.Inspector.RunNow]
@@ -140,7 +140,8 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	for _, host := range c.Hosts {
 		u, err := url.Parse("//" + host)
-		if _, notAddr := netip.ParseAddr(strings.Trim(host, "[]")); notAddr != nil && host != "*" && (err != nil || host == "" || u.Host != host || u.Port() != "") {
+		if _, notAddr := netip.ParseAddr(strings.Trim(host,
+			"[]")); notAddr != nil && host != "*" && (err != nil || host == "" || u.Host != host || u.Port() != "") {
 			return c, fmt.Errorf("dashboard: Config.Hosts has %q, which is no name of a host without a port", host)
 		}
 	}

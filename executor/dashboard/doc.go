@@ -9,8 +9,8 @@
 //
 // # What is promised
 //
-//   - Read-only, unless Config.Authorize says otherwise: without it a request that
-//     would change something is refused with 403, and no page offers one.
+//   - Read-only, unless Config.Authorize says otherwise. Without it nothing can be
+//     changed: a request that would is refused with 403, and no page offers one.
 //   - Payloads are hidden, with the metadata of jobs, unless Config.ShowPayload
 //     returns a text for them. Errors of jobs are shown: QueueConfig.FormatError
 //     decides what is in them.

@@ -34,7 +34,8 @@ func problemOf(err error) problem {
 		errs   []error
 	}{
 		{http.StatusNotFound, []error{executor.ErrUnknownQueue, executor.ErrUnknownJob, cron.ErrNotFound, lock.ErrNotLocked}},
-		{http.StatusBadRequest, []error{executor.ErrInvalidQuery, executor.ErrInvalidCursor, executor.ErrInvalidID, executor.ErrInvalidKey, lock.ErrEmptyKey}},
+		{http.StatusBadRequest, []error{executor.ErrInvalidQuery, executor.ErrInvalidCursor, executor.ErrInvalidID,
+			executor.ErrInvalidKey, lock.ErrEmptyKey}},
 		{http.StatusConflict, []error{executor.ErrState, executor.ErrTooManyPaused, cron.ErrOverlap}},
 		{http.StatusServiceUnavailable, []error{executor.ErrClosed, executor.ErrFailed, executor.ErrFull, cron.ErrClosed}},
 	} {

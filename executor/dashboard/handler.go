@@ -51,7 +51,7 @@ func Handler(x *executor.Executor, cfg Config) http.Handler {
 		})
 	}
 	h.stacks, h.copies = make(chan struct{}, 1), make(chan struct{}, 1)
-	h.live = newLive(x, cfg.MaxStreams)
+	h.live = newLive(x, cfg)
 	h.routes = h.table()
 	return h
 }
@@ -110,7 +110,8 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, at string) error
 	}
 	switch {
 	case !h.knows(r):
-		return problem{http.StatusForbidden, fmt.Sprintf("the name %q is none of this dashboard's; if it should be, put it into Config.Hosts", hostOf(r))}
+		return problem{http.StatusForbidden,
+			fmt.Sprintf("the name %q is none of this dashboard's; if it should be, put it into Config.Hosts", hostOf(r))}
 	case !found:
 		return problem{http.StatusNotFound, "there is no such page"}
 	case r.Method != rt.method && !(r.Method == http.MethodHead && rt.method == http.MethodGet):
@@ -170,7 +171,8 @@ func (h *handler) path(r *http.Request) string {
 func (h *handler) may(r *http.Request, a Action) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			h.cfg.Logger.Error("the authorizer of the dashboard panicked", slog.Any("panic", v), slog.String("stack", string(debug.Stack())))
+			h.cfg.Logger.Error("the authorizer of the dashboard panicked", slog.Any("panic", v), slog.String("stack",
+				string(debug.Stack())))
 			err = problem{http.StatusForbidden, "whether this is allowed is not known: the authorizer failed"}
 		}
 	}()
@@ -189,7 +191,8 @@ func (h *handler) contain(w http.ResponseWriter, r *http.Request) {
 	if v == http.ErrAbortHandler {
 		panic(v)
 	}
-	h.cfg.Logger.Error("a page of the dashboard panicked", slog.String("path", r.URL.Path), slog.Any("panic", v), slog.String("stack", string(debug.Stack())))
+	h.cfg.Logger.Error("a page of the dashboard panicked", slog.String("path", r.URL.Path), slog.Any("panic", v),
+		slog.String("stack", string(debug.Stack())))
 	// As text: what panicked may be what a page is made of.
 	http.Error(w, "This page failed; the log says why, and no job is concerned.", http.StatusInternalServerError)
 }

@@ -23,8 +23,10 @@ import (
 )
 
 var hostile = []string{
-	"<script>alert(1)</script>", `"><img src=x onerror=alert(1)>`, `' autofocus onfocus='alert(1)`, "</title></textarea></style></pre><svg/onload=alert(1)>", "javascript:alert(1)",
-	"{{.}}${7*7}<!--", "]]><x>", "a/../../b//c/./", "..", "?x=1&y=2#z", "%00%2f%ff", "\u202egnp.exe\u2066", "שלום/عليكم", "\xff\xfe\x00\x1b[31m", "\r\nSet-Cookie: x=1", "+ +",
+	"<script>alert(1)</script>", `"><img src=x onerror=alert(1)>`, `' autofocus onfocus='alert(1)`,
+	"</title></textarea></style></pre><svg/onload=alert(1)>", "javascript:alert(1)",
+	"{{.}}${7*7}<!--", "]]><x>", "a/../../b//c/./", "..", "?x=1&y=2#z", "%00%2f%ff", "\u202egnp.exe\u2066",
+	"שלום/عليكم", "\xff\xfe\x00\x1b[31m", "\r\nSet-Cookie: x=1", "+ +",
 	strings.Repeat("é", 256), strings.Repeat("\x80", 512), "\u2028\ufeff\u00a0",
 }
 
@@ -73,12 +75,18 @@ func village(t *testing.T, text string) (x *executor.Executor, pages []string) {
 			<-ctx.Done()
 		}
 		return executor.Cancel(errors.New(text))
-	}, executor.QueueConfig[string]{Locks: executor.Locks[string]{OnEnqueue: func(string, string) []string { return []string{id} }}})
+	}, executor.QueueConfig[string]{Locks: executor.Locks[string]{OnEnqueue: func(string,
+		string) []string {
+		return []string{id}
+	}}})
 	if err != nil {
 		t.Skip("no name of a queue: ", err)
 	}
 	blocked, err := executor.Handle(x, "blocked", func(context.Context, executor.Job[string]) error { return nil },
-		executor.QueueConfig[string]{Locks: executor.Locks[string]{BlockedBy: func(string, string) []string { return []string{id} }}})
+		executor.QueueConfig[string]{Locks: executor.Locks[string]{BlockedBy: func(string,
+			string) []string {
+			return []string{id}
+		}}})
 	require.NoError(t, err)
 	require.NoError(t, x.Start(t.Context()))
 	for _, each := range []struct {
@@ -86,15 +94,18 @@ func village(t *testing.T, text string) (x *executor.Executor, pages []string) {
 		id, payload string
 		delay       time.Duration
 	}{{q, id, text, 0}, {q, id + "", "stays", time.Second}, {blocked, id, text, time.Second}} {
-		_, err := each.q.Enqueue(t.Context(), each.id, each.payload, executor.In(each.delay), executor.Metadata(map[string]string{"trace": strings.ToValidUTF8(text[:min(len(text), 500)], "")}))
+		_, err := each.q.Enqueue(t.Context(), each.id, each.payload, executor.In(each.delay),
+			executor.Metadata(map[string]string{"trace": strings.ToValidUTF8(text[:min(len(text), 500)], "")}))
 		require.NoError(t, err)
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 	}
 	at := func(path string, pairs ...string) string { return address(path, pairs...) }
 	return x, []string{
-		"", at("queue", "name", name), at("queue", "name", name, "tab", "running"), at("queue", "name", name, "tab", "morgue"), at("queue", "name", "blocked", "tab", "parked"),
-		at("queue", "name", name, "prefix", id, "error", text[:min(len(text), 1000)]), at("hot", "name", name), at("job", "queue", name, "id", id),
+		"", at("queue", "name", name), at("queue", "name", name, "tab", "running"), at("queue", "name", name, "tab",
+			"morgue"), at("queue", "name", "blocked", "tab", "parked"),
+		at("queue", "name", name, "prefix", id, "error", text[:min(len(text), 1000)]), at("hot", "name", name), at("job",
+			"queue", name, "id", id),
 		at("job", "queue", "blocked", "id", id), at("find", "id", id), "running", "locks",
 	}
 }
@@ -106,11 +117,11 @@ func visit(t *testing.T, text string) (all []string) {
 		for _, path := range pages {
 			page := s.get(path)
 			require.True(t, utf8.ValidString(page), path)
-			seen := regexp.MustCompile(`<input type="hidden"[^>]*>`).ReplaceAllString(page, "") // what a form gives back is as it came
-			require.NotRegexp(t, `[\x{202a}-\x{202e}\x{2066}-\x{2069}\x00-\x08\x1b]`, seen, path)
+			require.NotRegexp(t, `[\x{202a}-\x{202e}\x{2066}-\x{2069}\x00-\x08\x1b]`, page, path)
 			all = append(all, shape(t, page)...)
 		}
-		for _, path := range []string{"queue?name=" + url.QueryEscape(text), "job?queue=q&id=" + url.QueryEscape(text), "queue?name=blocked&sort=" + url.QueryEscape(text)} {
+		for _, path := range []string{"queue?name=" + url.QueryEscape(text), "job?queue=q&id=" + url.QueryEscape(text),
+			"queue?name=blocked&sort=" + url.QueryEscape(text)} {
 			a := s.do(http.MethodGet, path, nil)
 			require.Less(t, a.StatusCode, 500, path)
 			all = append(all, shape(t, a.text)...)
@@ -163,7 +174,8 @@ func TestH3_AnyIDCanBeActedUpon(t *testing.T) {
 			pick := regexp.MustCompile(`name="sel" value="([^"]*)"`).FindStringSubmatch(list)
 			require.Len(t, pick, 2)
 			form := url.Values{"sel": {html.UnescapeString(pick[1])}, "confirm": {"yes"}}
-			require.Contains(t, s.post(form, "verb", "delete", "scope", "selected", "queue", "a queue/with ÄÖÜ & more?", "tab", "waiting"), "1 payload deleted.", "%q", id)
+			require.Contains(t, s.post(form, "verb", "delete", "scope", "selected", "queue", "a queue/with ÄÖÜ & more?",
+				"tab", "waiting"), "1 payload deleted.", "%q", id)
 		}
 		require.NoError(t, x.Stop(t.Context()))
 	})

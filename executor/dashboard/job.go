@@ -14,7 +14,7 @@ import (
 )
 
 // PlainPayload shows all of a payload, JSON with indents: for Config.ShowPayload where
-// nothing in payloads is secret.
+// payloads have no secrets.
 func PlainPayload(_ *http.Request, p Payload) string {
 	var b bytes.Buffer
 	if json.Indent(&b, p.Raw, "", "  ") == nil {
@@ -135,7 +135,8 @@ func moments(p jobPage) (all []happening) {
 	slices.SortStableFunc(rows, func(a, b payloadRow) int { return a.EnqueuedAt.Compare(b.EnqueuedAt) })
 	for i, row := range rows {
 		if i == mostEnqueued {
-			all = append(all, happening{At: rows[len(rows)-1].EnqueuedAt, What: "… and " + plural(len(rows)-i+p.More, "payload", "payloads") + " more until"})
+			all = append(all, happening{At: rows[len(rows)-1].EnqueuedAt, What: "… and " + plural(len(rows)-i+p.More,
+				"payload", "payloads") + " more until"})
 			break
 		}
 		all = append(all, happening{At: row.EnqueuedAt, What: "Payload " + number(row.Position) + " enqueued"})
@@ -147,10 +148,12 @@ func moments(p jobPage) (all []happening) {
 		all = append(all, happening{At: row.EnqueuedAt, What: "Payload " + number(row.Position) + " enqueued"})
 		for _, f := range row.Failures {
 			if !f.At.Equal(row.At) {
-				all = append(all, happening{f.At, "bad", "Attempt " + number(f.Attempt) + " of payload " + number(row.Position) + " failed", f.Error})
+				all = append(all, happening{f.At, "bad",
+					"Attempt " + number(f.Attempt) + " of payload " + number(row.Position) + " failed", f.Error})
 			}
 		}
-		all = append(all, happening{row.At, "bad", "Payload " + number(row.Position) + " went to the morgue, in attempt " + number(row.Attempt), row.Error})
+		all = append(all, happening{row.At, "bad",
+			"Payload " + number(row.Position) + " went to the morgue, in attempt " + number(row.Attempt), row.Error})
 	}
 	if p.Running != nil {
 		all = append(all, happening{p.Running.Since, "good", "Worker " + number(p.Running.Worker) + " began with it", ""})

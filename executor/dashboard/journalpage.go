@@ -39,7 +39,8 @@ func (h *handler) journal(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	p := journalPage{stats.Journal, stats.Backlog, stats.Journal.UUID == ""}
-	return h.show(w, r, http.StatusOK, "journal.html", page{Title: "Journal", Here: "journal", Content: p, Can: h.can(r, "", CopyJournal)})
+	return h.show(w, r, http.StatusOK, "journal.html", page{Title: "Journal", Here: "journal", Content: p,
+		Can: h.can(r, "", CopyJournal)})
 }
 
 // copy sends a copy of the journal, as a tar with the directory of a journal in it. It
@@ -65,7 +66,8 @@ func (h *handler) copy(w http.ResponseWriter, r *http.Request) error {
 	}()
 	dir := filepath.Join(temp, "journal.strand")
 	err = h.x.Copy(ctx, dir)
-	h.cfg.Logger.Info("dashboard: an action", slog.String("verb", string(CopyJournal)), slog.String("from", r.RemoteAddr), slog.Any("error", err))
+	h.cfg.Logger.Info("dashboard: an action", slog.String("verb", string(CopyJournal)), slog.String("from",
+		r.RemoteAddr), slog.Any("error", err))
 	if errors.Is(err, executor.ErrState) {
 		return problem{http.StatusConflict, err.Error()}
 	} else if err != nil {

@@ -28,13 +28,15 @@ var tabs = []tab{
 		[]executor.JobState{executor.JobReady, executor.JobScheduled, executor.JobRetrying, executor.JobParked, executor.JobHalted},
 		func(s executor.QueueStats) int { return max(s.Jobs-s.Running, 0) }, []Verb{RunNow, Cancel, Delete}},
 	{"retrying", "Retrying", "No job waits for a retry. Those that failed are here until their next attempt is due; Run now does not wait for it.",
-		[]executor.JobState{executor.JobRetrying}, func(s executor.QueueStats) int { return s.Retrying }, []Verb{RunNow, KillFailed, DeleteFailed}},
+		[]executor.JobState{executor.JobRetrying}, func(s executor.QueueStats) int { return s.Retrying }, []Verb{RunNow,
+			KillFailed, DeleteFailed}},
 	{"running", "Running", "No job of this queue runs at this moment. What all workers do is under Running, in the menu.",
 		[]executor.JobState{executor.JobRunning}, func(s executor.QueueStats) int { return s.Running }, []Verb{Cancel, Delete}},
 	{"parked", "Parked", "No job waits for a lock, a slot, a limit or its turn, and no id is paused.",
 		[]executor.JobState{executor.JobParked}, func(s executor.QueueStats) int { return s.Parked }, []Verb{Cancel, Delete}},
 	{"halted", "Halted", "No id is halted. With OnExhaustedHalt, an id whose retries are used up stops here until Run now.",
-		[]executor.JobState{executor.JobHalted}, func(s executor.QueueStats) int { return s.Halted }, []Verb{RunNow, KillFailed, DeleteFailed}},
+		[]executor.JobState{executor.JobHalted}, func(s executor.QueueStats) int { return s.Halted }, []Verb{RunNow,
+			KillFailed, DeleteFailed}},
 	{morgue, "Morgue", "The morgue is empty: no payload has been given up. What is in it can be put back in its place.",
 		nil, func(s executor.QueueStats) int { return s.Dead }, []Verb{Requeue, DeleteDead}},
 }
@@ -43,8 +45,10 @@ const morgue = "morgue"
 
 // Orders of lists by the word in the address.
 var (
-	jobOrders  = map[string]executor.JobOrder{"": executor.OrderNone, "id": executor.OrderID, "due": executor.OrderDue, "attempts": executor.OrderAttempt, "payloads": executor.OrderPayloads}
-	deadOrders = map[string]executor.DeadOrder{"": executor.DeadOrderPosition, "id": executor.DeadOrderID, "died": executor.DeadOrderAt}
+	jobOrders = map[string]executor.JobOrder{"": executor.OrderNone, "id": executor.OrderID, "due": executor.OrderDue,
+		"attempts": executor.OrderAttempt, "payloads": executor.OrderPayloads}
+	deadOrders = map[string]executor.DeadOrder{"": executor.DeadOrderPosition, "id": executor.DeadOrderID,
+		"died": executor.DeadOrderAt}
 )
 
 // What a page of a list has.
@@ -61,6 +65,17 @@ type list struct {
 }
 
 func listOf(q url.Values) (l list, err error) {
+	if of := q.Get("of"); of != "" { // from the form of a filter
+		list, err := url.ParseQuery(of)
+		if err != nil {
+			return l, problem{http.StatusBadRequest, "of is no query: " + err.Error()}
+		}
+		for name, values := range list {
+			if !q.Has(name) {
+				q[name] = values
+			}
+		}
+	}
 	l = list{Queue: q.Get("name"), Tab: q.Get("tab"), Sort: q.Get("sort"), Prefix: q.Get("prefix"), Error: q.Get("error"),
 		After: q.Get("after"), Desc: q.Get("desc") != "", Limit: defaultRows}
 	if l.Tab == "" {
@@ -107,13 +122,21 @@ func (l list) Address() template.URL {
 	if l.Limit != defaultRows && l.Limit != 0 {
 		limit = strconv.Itoa(l.Limit)
 	}
-	return query("name", l.Queue, "tab", l.Tab, "sort", l.Sort, "desc", desc, "prefix", l.Prefix, "error", l.Error, "limit", limit, "after", l.After)
+	return query("name", l.Queue, "tab", l.Tab, "sort", l.Sort, "desc", desc, "prefix", l.Prefix, "error", l.Error,
+		"limit", limit, "after", l.After)
 }
 
 // To is the list behind a cursor.
 func (l list) To(after string) template.URL {
 	l.After = after
 	return l.Address()
+}
+
+// Unfiltered is the list as its filter's form has it: encoded, because a form would
+// change what is no UTF-8.
+func (l list) Unfiltered() string {
+	l.Prefix, l.Error, l.After, l.Limit = "", "", "", 0
+	return string(l.Address())
 }
 
 // Other is another list of the same queue.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/http"
 	"sync"
 	"time"
@@ -40,8 +41,9 @@ type figures struct {
 // live tells browsers the figures, which are taken once for all of them, and only
 // while one of them watches.
 type live struct {
-	x    *executor.Executor
-	most int
+	x      *executor.Executor
+	most   int
+	logger *slog.Logger
 
 	mu       sync.Mutex
 	watchers map[chan []byte]bool // closed for those that are behind, and at the end
@@ -52,8 +54,8 @@ type live struct {
 	stop     context.CancelFunc
 }
 
-func newLive(x *executor.Executor, most int) *live {
-	return &live{x: x, most: most, watchers: make(map[chan []byte]bool), servers: make(map[*http.Server]bool)}
+func newLive(x *executor.Executor, cfg Config) *live {
+	return &live{x: x, most: cfg.MaxStreams, logger: cfg.Logger, watchers: make(map[chan []byte]bool), servers: make(map[*http.Server]bool)}
 }
 
 // watch lets a client in, and returns what was before it came.
@@ -112,6 +114,12 @@ func (l *live) endWith(server *http.Server) {
 }
 
 func (l *live) sampleUntil(ctx context.Context) {
+	defer func() { // as a page's, a panic here is none of the program's
+		if v := recover(); v != nil {
+			l.logger.Error("live figures of the dashboard panicked", slog.Any("panic", v))
+			l.dropAll()
+		}
+	}()
 	tick := time.NewTicker(beat)
 	defer tick.Stop()
 	for {

@@ -68,8 +68,9 @@ func place(queue string) string {
 func queueCells(into cells, q executor.QueueStats) {
 	at := place(q.Name) + "."
 	for name, text := range map[string]string{
-		"lag": lag(q.Lag), "jobs": number(q.Jobs), "payloads": number(q.Payloads), "fresh": number(q.Fresh()), "retrying": number(q.Retrying),
-		"running": number(q.Running), "parked": number(q.Parked), "halted": number(q.Halted), "dead": number(q.Dead),
+		"lag": lag(q.Lag), "jobs": number(q.Jobs), "payloads": number(q.Payloads), "fresh": number(q.Fresh()),
+		"retrying": number(q.Retrying),
+		"running":  number(q.Running), "parked": number(q.Parked), "halted": number(q.Halted), "dead": number(q.Dead),
 		"processed": number(processed(q)), "failed": number(q.Failed), "waiting": number(max(q.Jobs-q.Running, 0)),
 	} {
 		into[at+name] = text
@@ -116,7 +117,8 @@ func (overview) Row(q executor.QueueStats) []figure {
 	queueCells(c, q)
 	at := place(q.Name) + "."
 	row := []figure{
-		{Place: "lag"}, {Place: "jobs", Tab: "waiting"}, {Place: "running", Tab: "running"}, {Place: "fresh"}, {Place: "retrying", Tab: "retrying"},
+		{Place: "lag"}, {Place: "jobs", Tab: "waiting"}, {Place: "running", Tab: "running"}, {Place: "fresh"},
+		{Place: "retrying", Tab: "retrying"},
 		{Place: "parked", Tab: "parked"}, {Place: "halted", Tab: "halted", Tone: "warn"},
 		{Place: "dead", Tab: "morgue", Tone: "bad"}, {Place: "processed"}, {Place: "failed"},
 	}

@@ -25,6 +25,9 @@ const shownPicks = 20
 // ask answers an action with the question whether it is meant.
 func (h *handler) ask(w http.ResponseWriter, r *http.Request, o order) error {
 	q := question{Danger: o.Verb != RunNow && o.Verb != Requeue && o.Verb != Pause, Back: o.origin()}
+	if o.from == "job" && o.ID != "" {
+		q.Back = "job?" + string(query("queue", o.Queue, "id", o.ID))
+	}
 	for _, p := range o.Picks {
 		q.Picks = append(q.Picks, p.raw)
 		if len(q.IDs) < shownPicks {
@@ -37,15 +40,22 @@ func (h *handler) ask(w http.ResponseWriter, r *http.Request, o order) error {
 		return err
 	}
 	words := map[Verb][3]string{
-		RunNow:       {"Run " + what + " now?", "They become due at once, with all retries given back. No pause, lock or limit is overridden.", "Run now"},
-		Cancel:       {"Cancel " + what + "?", "They go to the morgue, from where they can be put back. A handler that runs has its context ended.", "Cancel them"},
-		Delete:       {"Delete " + what + " for good?", "This can’t be taken back. A handler that runs has its context ended.", "Delete for good"},
-		KillFailed:   {"Send " + what + " to the morgue?", "What has failed goes there, and can be put back; what waits behind it goes on.", "Send to the morgue"},
-		DeleteFailed: {"Delete " + what + " for good?", "What has failed is deleted, which can’t be taken back; what waits behind it goes on.", "Delete for good"},
-		Requeue:      {"Put " + what + " back?", "They get their old place, and run again.", "Requeue"},
-		DeleteDead:   {"Delete " + what + " for good?", "This can’t be taken back.", "Delete for good"},
-		Unlock:       {"Unlock the key?", "Jobs that wait for it go on, although the job that has locked it is not done.", "Unlock"},
-		Pause:        {"Pause everything?", "No queue starts a job until the executor is resumed, over restarts, too. What runs goes on.", "Pause everything"},
+		RunNow: {"Run " + what + " now?",
+			"They become due at once, with all retries given back. No pause, lock or limit is overridden.", "Run now"},
+		Cancel: {"Cancel " + what + "?",
+			"They go to the morgue, from where they can be put back. A handler that runs has its context ended.", "Cancel them"},
+		Delete: {"Delete " + what + " for good?",
+			"This can’t be taken back. A handler that runs has its context ended.", "Delete for good"},
+		KillFailed: {"Send " + what + " to the morgue?",
+			"What has failed goes there, and can be put back; what waits behind it goes on.", "Send to the morgue"},
+		DeleteFailed: {"Delete " + what + " for good?",
+			"What has failed is deleted, which can’t be taken back; what waits behind it goes on.", "Delete for good"},
+		Requeue:    {"Put " + what + " back?", "They get their old place, and run again.", "Requeue"},
+		DeleteDead: {"Delete " + what + " for good?", "This can’t be taken back.", "Delete for good"},
+		Unlock: {"Unlock the key?", "Jobs that wait for it go on, although the job that has locked it is not done.",
+			"Unlock"},
+		Pause: {"Pause everything?",
+			"No queue starts a job until the executor is resumed, over restarts, too. What runs goes on.", "Pause everything"},
 	}[o.Verb]
 	q.Text, q.Detail, q.Yes = words[0], words[1], words[2]
 	if o.Verb == Unlock {
@@ -54,7 +64,8 @@ func (h *handler) ask(w http.ResponseWriter, r *http.Request, o order) error {
 		q.IDs = []string{o.ID}
 	}
 	q.Query = template.URL(url.Values{ // all of it is escaped
-		"verb": {string(o.Verb)}, "scope": {o.Scope}, "queue": {o.Queue}, "id": {o.ID}, "key": {o.Name}, "cron": {strconv.Itoa(o.Index)}, "tab": {o.list.Tab},
+		"verb": {string(o.Verb)}, "scope": {o.Scope}, "queue": {o.Queue}, "id": {o.ID}, "key": {o.Name},
+		"cron": {strconv.Itoa(o.Index)}, "tab": {o.list.Tab},
 		"prefix": {o.list.Prefix}, "error": {o.list.Error}, "from": {o.from}, "confirm": {"yes"},
 	}.Encode())
 	return h.show(w, r, http.StatusOK, "question.html", page{Title: q.Text, Content: q})
@@ -80,7 +91,8 @@ func (h *handler) meant(r *http.Request, o *order) (string, error) {
 		return "", err
 	}
 	t := o.list.tab()
-	things, kind := plural(t.count(info.QueueStats), "job", "jobs"), map[string]string{"retrying": " that retry", "running": " that run", "parked": " that are parked", "halted": " that are halted"}[t.Name]
+	things, kind := plural(t.count(info.QueueStats), "job", "jobs"), map[string]string{"retrying": " that retry",
+		"running": " that run", "parked": " that are parked", "halted": " that are halted"}[t.Name]
 	if t.Name == morgue {
 		things = plural(t.count(info.QueueStats), "dead payload", "dead payloads")
 	}

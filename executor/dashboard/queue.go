@@ -66,7 +66,8 @@ func (h *handler) queue(w http.ResponseWriter, r *http.Request) error {
 	slices.SortStableFunc(p.Shards, func(a, b executor.ShardStats) int { return cmp.Compare(b.Lag, a.Lag) })
 	p.More = max(len(p.Shards)-mostShards, 0)
 	p.Shards = p.Shards[:len(p.Shards)-p.More]
-	places := map[string]string{"waiting": "waiting", "retrying": "retrying", "running": "running", "parked": "parked", "halted": "halted", morgue: "dead"}
+	places := map[string]string{"waiting": "waiting", "retrying": "retrying", "running": "running", "parked": "parked",
+		"halted": "halted", morgue: "dead"}
 	for _, t := range tabs {
 		p.Tabs = append(p.Tabs, tabLink{t.Name, t.Title, t.count(p.Stats), p.Place + "." + places[t.Name]})
 	}
@@ -110,7 +111,8 @@ func (h *handler) fill(ctx context.Context, p *queuePage) error {
 		return err
 	}
 	page, err := h.x.Inspect().Jobs(ctx, executor.JobQuery{
-		Queue: p.Queue, States: p.tab().states, Order: jobOrders[p.Sort], Descending: p.Desc, Filter: p.filter(), Limit: p.Limit, Cursor: p.After,
+		Queue: p.Queue, States: p.tab().states, Order: jobOrders[p.Sort], Descending: p.Desc, Filter: p.filter(),
+		Limit: p.Limit, Cursor: p.After,
 	})
 	p.Jobs, p.Next, p.Truncated, p.Examined = page.Jobs, page.Next, page.Truncated, page.Examined
 	return err
@@ -121,7 +123,8 @@ const hotIDs = 10
 
 func (h *handler) hot(w http.ResponseWriter, r *http.Request) error {
 	name := r.URL.Query().Get("name")
-	hot, err := h.x.Inspect().Jobs(r.Context(), executor.JobQuery{Queue: name, Order: executor.OrderPayloads, Descending: true, Limit: hotIDs})
+	hot, err := h.x.Inspect().Jobs(r.Context(), executor.JobQuery{Queue: name, Order: executor.OrderPayloads,
+		Descending: true, Limit: hotIDs})
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,8 @@ func open(t testing.TB, cfg executor.Config) *executor.Executor {
 }
 
 // queue registers one whose handler is do; nil: it does nothing.
-func queue(t testing.TB, x *executor.Executor, name string, do func(context.Context, executor.Job[string]) error, cfg executor.QueueConfig[string]) *executor.Queue[string] {
+func queue(t testing.TB, x *executor.Executor, name string, do func(context.Context, executor.Job[string]) error,
+	cfg executor.QueueConfig[string]) *executor.Queue[string] {
 	t.Helper()
 	if do == nil {
 		do = func(context.Context, executor.Job[string]) error { return nil }

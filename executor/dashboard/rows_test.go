@@ -131,23 +131,33 @@ func TestDashboard_L20_Actions(t *testing.T) {
 		text := s.get("queue", "name", "q", "tab", "morgue")
 		picks := regexp.MustCompile(`name="sel" value="([^"]*)"`).FindAllStringSubmatch(text, -1)
 		require.Len(t, picks, 20)
-		require.Contains(t, s.post(url.Values{"sel": {picks[0][1]}}, "verb", "requeue", "queue", "q", "tab", "morgue", "scope", "selected", "from", "queue"), "1 payload is back in the queue.")
+		require.Contains(t, s.post(url.Values{"sel": {picks[0][1]}}, "verb", "requeue", "queue", "q", "tab", "morgue",
+			"scope", "selected", "from", "queue"), "1 payload is back in the queue.")
 		require.Equal(t, 19, left().Dead)
 		selection := url.Values{"sel": {picks[1][1], picks[2][1], picks[3][1]}}
-		require.Contains(t, s.post(selection, "verb", "requeue", "queue", "q", "tab", "morgue", "scope", "selected"), "3 payloads are back in the queue.")
+		require.Contains(t, s.post(selection, "verb", "requeue", "queue", "q", "tab", "morgue", "scope", "selected"),
+			"3 payloads are back in the queue.")
 		require.Equal(t, 16, left().Dead)
-		require.Contains(t, s.post(sure, "verb", "delete-dead", "queue", "q", "tab", "morgue", "scope", "filtered", "prefix", "dead-0001"), "10 payloads deleted from the morgue.")
+		require.Contains(t, s.post(sure, "verb", "delete-dead", "queue", "q", "tab", "morgue", "scope", "filtered",
+			"prefix", "dead-0001"), "10 payloads deleted from the morgue.")
 		require.Equal(t, 6, left().Dead)
-		require.Contains(t, s.post(sure, "verb", "delete-dead", "queue", "q", "id", "dead-00004", "scope", "id", "from", "job"), "1 payload deleted from the morgue.")
-		require.Contains(t, s.post(sure, "verb", "requeue", "queue", "q", "tab", "morgue", "scope", "all"), "5 payloads are back in the queue.")
+		require.Contains(t, s.post(sure, "verb", "delete-dead", "queue", "q", "id", "dead-00004", "scope", "id", "from",
+			"job"), "1 payload deleted from the morgue.")
+		require.Contains(t, s.post(sure, "verb", "requeue", "queue", "q", "tab", "morgue", "scope", "all"),
+			"5 payloads are back in the queue.")
 		require.Zero(t, left().Dead)
 		// What failed.
-		require.Contains(t, s.post(url.Values{"sel": {":failed-00000", ":failed-00001"}}, "verb", "run", "queue", "q", "tab", "retrying", "scope", "selected"), "2 jobs are due now.")
+		require.Contains(t, s.post(url.Values{"sel": {":failed-00000", ":failed-00001"}}, "verb", "run", "queue", "q",
+			"tab", "retrying", "scope", "selected"), "2 jobs are due now.")
 		require.Equal(t, 18, left().Retrying)
-		require.Contains(t, s.post(sure, "verb", "kill-failed", "queue", "q", "tab", "retrying", "scope", "filtered", "prefix", "failed-00002"), "1 payload sent to the morgue.")
-		require.Contains(t, s.post(sure, "verb", "delete-failed", "queue", "q", "tab", "retrying", "scope", "filtered", "prefix", "failed-00003"), "1 payload deleted.")
-		require.Contains(t, s.post(sure, "verb", "delete", "queue", "q", "id", "failed-00004", "scope", "id", "from", "job"), "1 payload deleted.")
-		require.Contains(t, s.post(sure, "verb", "cancel", "queue", "q", "id", "failed-00005", "scope", "id", "from", "job"), "1 payload cancelled")
+		require.Contains(t, s.post(sure, "verb", "kill-failed", "queue", "q", "tab", "retrying", "scope", "filtered",
+			"prefix", "failed-00002"), "1 payload sent to the morgue.")
+		require.Contains(t, s.post(sure, "verb", "delete-failed", "queue", "q", "tab", "retrying", "scope", "filtered",
+			"prefix", "failed-00003"), "1 payload deleted.")
+		require.Contains(t, s.post(sure, "verb", "delete", "queue", "q", "id", "failed-00004", "scope", "id", "from",
+			"job"), "1 payload deleted.")
+		require.Contains(t, s.post(sure, "verb", "cancel", "queue", "q", "id", "failed-00005", "scope", "id", "from",
+			"job"), "1 payload cancelled")
 		require.Equal(t, 14, left().Retrying)
 		require.Equal(t, 2, left().Dead)
 		require.Contains(t, s.post(sure, "verb", "run", "queue", "q", "tab", "retrying", "scope", "all"), "14 jobs are due now.")
@@ -227,13 +237,15 @@ func TestDashboard_L21_FiguresOfQueuesAndShards(t *testing.T) {
 			enqueue(t, q, fmt.Sprint("later-", i), "", executor.In(time.Hour))
 		}
 		text := mount(t, x, dashboard.Config{}).get("queue", "name", "q")
-		for name, want := range map[string]string{"Enqueued": "9", "Payloads": "9", "Fresh": "4", "Failed": "5", "Processed": "0", "Lag": "–"} {
+		for name, want := range map[string]string{"Enqueued": "9", "Payloads": "9", "Fresh": "4", "Failed": "5",
+			"Processed": "0", "Lag": "–"} {
 			require.Regexp(t, fmt.Sprintf(`<dt>%s</dt><dd data-live="[^"]*">%s</dd>`, name, want), text)
 		}
 		info, err := x.Inspect().Queues(t.Context())
 		require.NoError(t, err)
 		for _, shard := range info[0].Shards {
-			require.Contains(t, text, fmt.Sprintf(`<th scope="row">%d</th><td class="n">–</td><td class="n">%d</td>`, shard.Shard, shard.Jobs))
+			require.Contains(t, text, fmt.Sprintf(`<th scope="row">%d</th><td class="n">–</td><td class="n">%d</td>`,
+				shard.Shard, shard.Jobs))
 		}
 		require.NoError(t, x.Stop(t.Context()))
 	})
@@ -249,7 +261,8 @@ func TestDashboard_L22_Totals(t *testing.T) {
 		time.Sleep(90 * time.Second)
 		text := mount(t, x, dashboard.Config{}).get("")
 		for name, want := range map[string]string{
-			"Lag": "1 min 30 s", "Busy": "1 / 4", "Enqueued": "7", "Fresh": "2", "Retries": "5", "Dead": "5", "Processed": "0", "Failed": "5",
+			"Lag": "1 min 30 s", "Busy": "1 / 4", "Enqueued": "7", "Fresh": "2", "Retries": "5", "Dead": "5",
+			"Processed": "0", "Failed": "5",
 		} {
 			require.Regexp(t, fmt.Sprintf(`<dt>%s</dt><dd data-live="[^"]*"[^>]*>%s</dd>`, name, want), text)
 		}

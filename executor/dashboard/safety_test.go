@@ -19,15 +19,19 @@ import (
 
 // every is all that there is to ask for.
 var every = []string{
-	"", "queue?name=q", "queue?name=q&tab=morgue", "queue?name=q&tab=parked&sort=due&desc=1", "hot?name=q", "job?queue=q&id=a", "find?id=a",
+	"", "queue?name=q", "queue?name=q&tab=morgue", "queue?name=q&tab=parked&sort=due&desc=1", "hot?name=q",
+	"job?queue=q&id=a", "find?id=a",
 	"running", "running?stacks=1", "locks", "schedules", "journal",
 }
 
 // actions are one of each verb.
 var actions = []string{
-	"verb=pause&queue=q&scope=all", "verb=pause&scope=all", "verb=resume&queue=q&scope=all", "verb=run&queue=q&scope=id&id=a", "verb=cancel&queue=q&scope=id&id=a",
-	"verb=delete&queue=q&scope=id&id=a", "verb=kill-failed&queue=q&scope=all&tab=retrying", "verb=delete-failed&queue=q&scope=all&tab=retrying",
-	"verb=requeue&queue=q&scope=all&tab=morgue", "verb=delete-dead&queue=q&scope=all&tab=morgue", "verb=unlock&key=k", "verb=trigger&key=s", "verb=pause-schedule&key=s",
+	"verb=pause&queue=q&scope=all", "verb=pause&scope=all", "verb=resume&queue=q&scope=all",
+	"verb=run&queue=q&scope=id&id=a", "verb=cancel&queue=q&scope=id&id=a",
+	"verb=delete&queue=q&scope=id&id=a", "verb=kill-failed&queue=q&scope=all&tab=retrying",
+	"verb=delete-failed&queue=q&scope=all&tab=retrying",
+	"verb=requeue&queue=q&scope=all&tab=morgue", "verb=delete-dead&queue=q&scope=all&tab=morgue", "verb=unlock&key=k",
+	"verb=trigger&key=s", "verb=pause-schedule&key=s",
 	"verb=resume-schedule&key=s",
 }
 
@@ -77,7 +81,8 @@ func TestH1_TheAuthorizerDecides(t *testing.T) {
 	no[dashboard.Pause] = true
 	require.NotContains(t, s.get("queue?name=q"), ">Pause queue</button>")
 	asked = nil
-	require.Contains(t, s.refused(http.StatusForbidden, http.MethodPost, "do?verb=pause&queue=q&scope=all", nil, "User", "eve"), "pause is not for eve")
+	require.Contains(t, s.refused(http.StatusForbidden, http.MethodPost, "do?verb=pause&queue=q&scope=all", nil,
+		"User", "eve"), "pause is not for eve")
 	require.Contains(t, asked, dashboard.Action{Verb: dashboard.Pause, Queue: "q"})
 	no[dashboard.View] = true
 	for _, path := range append([]string{"live"}, every...) {
@@ -105,7 +110,10 @@ func TestH1_PayloadsAreForTheHook(t *testing.T) {
 	require.Contains(t, text, "the payload: ####")
 	require.NotContains(t, text, "4711")
 	require.Contains(t, mount(t, x, dashboard.Config{ShowPayload: dashboard.PlainPayload}).get("job?queue=q&id=a"), "4711")
-	text = mount(t, x, dashboard.Config{ShowPayload: func(*http.Request, dashboard.Payload) string { panic("4711") }}).get("job?queue=q&id=a")
+	text = mount(t, x, dashboard.Config{ShowPayload: func(*http.Request,
+		dashboard.Payload) string {
+		panic("4711")
+	}}).get("job?queue=q&id=a")
 	require.NotContains(t, text, "4711")
 }
 
@@ -158,13 +166,15 @@ func TestH4_NamesThatAreNotOurs(t *testing.T) {
 	x := waiting(t)
 	s := mount(t, x, dashboard.Config{Hosts: []string{"jobs.example.com", "::1"}})
 	for host, status := range map[string]int{
-		"jobs.example.com": 200, "JOBS.example.com:8080": 200, "jobs.example.com.": 200, "[::1]:80": 200, "evil.example": 403, "jobs.example.com.evil.example": 403, "127.0.0.1": 403,
+		"jobs.example.com": 200, "JOBS.example.com:8080": 200, "jobs.example.com.": 200, "[::1]:80": 200,
+		"evil.example": 403, "jobs.example.com.evil.example": 403, "127.0.0.1": 403,
 	} {
 		require.Equal(t, status, s.do(http.MethodGet, "", nil, "Host", host).StatusCode, host)
 	}
 	// Without a list, what is on loopback is asked for by no name that may be forged.
 	local := context.WithValue(t.Context(), http.LocalAddrContextKey, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80})
-	for host, status := range map[string]int{"localhost:80": 200, "app.localhost": 200, "127.0.0.1:80": 200, "[::1]": 200, "rebound.evil.example": 403} {
+	for host, status := range map[string]int{"localhost:80": 200, "app.localhost": 200, "127.0.0.1:80": 200,
+		"[::1]": 200, "rebound.evil.example": 403} {
 		w := httptest.NewRecorder()
 		r := httptest.NewRequestWithContext(local, http.MethodGet, "/strand/", nil)
 		r.Host = host
@@ -176,8 +186,10 @@ func TestH4_NamesThatAreNotOurs(t *testing.T) {
 func TestH5_Caps(t *testing.T) {
 	s := writable(t, waiting(t))
 	for _, path := range []string{
-		"queue?name=q&limit=1000000000", "queue?name=q&limit=0", "queue?name=q&limit=-1", "queue?name=q&limit=x", "queue?name=q&sort=secret", "queue?name=q&tab=none",
-		"queue?name=q&desc=1", "queue?name=q&after=AAAA", "queue?name=q&sort=died", "queue?name=q&prefix=" + strings.Repeat("x", 600), "job?queue=q&id=" + strings.Repeat("x", 1<<20),
+		"queue?name=q&limit=1000000000", "queue?name=q&limit=0", "queue?name=q&limit=-1", "queue?name=q&limit=x",
+		"queue?name=q&sort=secret", "queue?name=q&tab=none",
+		"queue?name=q&desc=1", "queue?name=q&after=AAAA", "queue?name=q&sort=died",
+		"queue?name=q&prefix=" + strings.Repeat("x", 600), "job?queue=q&id=" + strings.Repeat("x", 1<<20),
 	} {
 		s.refused(http.StatusBadRequest, http.MethodGet, path, nil)
 	}
@@ -188,15 +200,19 @@ func TestH5_Caps(t *testing.T) {
 		many.Add("sel", fmt.Sprintf(":%d", i))
 	}
 	s.refused(http.StatusBadRequest, http.MethodPost, "do?verb=run&queue=q&scope=selected&tab=waiting", many)
-	s.refused(http.StatusBadRequest, http.MethodPost, "do?verb=run&queue=q&scope=selected&tab=waiting", url.Values{"sel": {":" + strings.Repeat("x", 2<<20)}})
-	for _, form := range []string{"verb=format", "verb=run&queue=q&scope=id", "verb=run&queue=q&scope=selected&tab=waiting", "verb=run&queue=q&scope=all", "verb=run&queue=q&scope=selected&tab=waiting&sel=x"} {
+	s.refused(http.StatusBadRequest, http.MethodPost, "do?verb=run&queue=q&scope=selected&tab=waiting",
+		url.Values{"sel": {":" + strings.Repeat("x", 2<<20)}})
+	for _, form := range []string{"verb=format", "verb=run&queue=q&scope=id",
+		"verb=run&queue=q&scope=selected&tab=waiting", "verb=run&queue=q&scope=all",
+		"verb=run&queue=q&scope=selected&tab=waiting&sel=x"} {
 		s.refused(http.StatusBadRequest, http.MethodPost, "do?"+form, nil)
 	}
 }
 
 func TestH6_APanicIsOneRequests(t *testing.T) {
 	var log strings.Builder
-	s := mount(t, new(executor.Executor), dashboard.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}) // its methods panic
+	s := mount(t, new(executor.Executor), dashboard.Config{Logger: slog.New(slog.NewTextHandler(&log,
+		nil))}) // its methods panic
 	s.refused(http.StatusInternalServerError, http.MethodGet, "", nil)
 	require.Contains(t, log.String(), "panicked")
 	s.get("assets/style.css")
@@ -205,10 +221,12 @@ func TestH6_APanicIsOneRequests(t *testing.T) {
 func TestAConfigurationThatMakesNoSense(t *testing.T) {
 	x := waiting(t)
 	for want, cfg := range map[string]dashboard.Config{
-		"Prefix": {Prefix: "strand"}, "Hosts": {Hosts: []string{"example.com:80"}}, "TrustedOrigins": {TrustedOrigins: []string{"example.com"}},
-		"Elections": {Elections: []dashboard.Election{{Name: "e"}}},
+		"Prefix": {Prefix: "strand"}, "Hosts": {Hosts: []string{"example.com:80"}},
+		"TrustedOrigins": {TrustedOrigins: []string{"example.com"}},
+		"Elections":      {Elections: []dashboard.Election{{Name: "e"}}},
 	} {
 		require.Contains(t, mount(t, x, cfg).refused(http.StatusInternalServerError, http.MethodGet, "", nil), want)
 	}
-	require.Contains(t, mount(t, nil, dashboard.Config{}).refused(http.StatusInternalServerError, http.MethodGet, "", nil), "no executor")
+	require.Contains(t, mount(t, nil, dashboard.Config{}).refused(http.StatusInternalServerError, http.MethodGet, "",
+		nil), "no executor")
 }

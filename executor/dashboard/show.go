@@ -15,20 +15,38 @@ import (
 
 // shown are the functions of templates: how things look to people.
 var shown = template.FuncMap{
-	"asset": assetURL, "plain": plain, "clip": clip, "ago": ago, "exact": exact, "machine": machine, "span": span,
-	"number": number, "bytes": size, "score": score, "query": query, "escape": url.QueryEscape, "menu": menu,
-	"lag": lag, "processed": func(s executor.QueueStats) string { return number(processed(s)) }, "rows": func() []int { return []int{25, defaultRows, 100, maxRows} },
-	"at": func(t, now time.Time) moment { return moment{t, now} }, "column": columnOf, "tone": tone,
-	"pick": list{}.Pick, "row": rowOf, "limit": limitText, "job": func(name string) node { queue, id, _ := jobOf(name); return node{Queue: queue, ID: id} },
-	"firstJobs": few[executor.RunningJob], "moreJobs": beyond[executor.RunningJob], "few": few[executor.LockHeld], "beyond": beyond[executor.LockHeld],
-	"fewNames": few[string], "beyondNames": beyond[string], "fewWaiters": few[executor.LeaseWaiter], "beyondWaiters": beyond[executor.LeaseWaiter],
-	"scope": func(filtered bool) string {
-		if filtered {
-			return "filtered"
-		}
-		return "all"
-	},
-	"plural": plural,
+	"asset": assetURL, "menu": menu, "query": query, "escape": url.QueryEscape, "pick": list{}.Pick,
+	"plain": plain, "clip": clip, "number": number, "plural": plural, "bytes": size, "score": score,
+	"ago": ago, "exact": exact, "machine": machine, "span": span, "lag": lag,
+	"at":        func(t, now time.Time) moment { return moment{t, now} },
+	"tone":      tone,
+	"limit":     limitText,
+	"processed": func(s executor.QueueStats) string { return number(processed(s)) },
+	"rows":      func() []int { return []int{25, defaultRows, 100, maxRows} },
+	"row":       rowOf,
+	"column":    columnOf,
+	"job":       named,
+	"scope":     scopeOf,
+
+	// A template can't call what is generic.
+	"firstJobs": few[executor.RunningJob], "moreJobs": beyond[executor.RunningJob],
+	"few": few[executor.LockHeld], "beyond": beyond[executor.LockHeld],
+	"fewNames": few[string], "beyondNames": beyond[string],
+	"fewWaiters": few[executor.LeaseWaiter], "beyondWaiters": beyond[executor.LeaseWaiter],
+}
+
+// named is a job by its name in explanations, as far as it is one.
+func named(name string) node {
+	queue, id, _ := jobOf(name)
+	return node{Queue: queue, ID: id}
+}
+
+// scopeOf is what the buttons for a whole list mean.
+func scopeOf(filtered bool) string {
+	if filtered {
+		return "filtered"
+	}
+	return "all"
 }
 
 // few is the begin of a list in a cell, and beyond how many are not in it.

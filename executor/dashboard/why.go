@@ -43,8 +43,9 @@ func (h *handler) why(ctx context.Context, e executor.Explanation) node {
 // job is the node of a job of which is known what it waits for.
 func (t *tree) job(what string, e executor.Explanation, depth int) node {
 	n := node{What: what, Queue: e.Queue, ID: e.ID, State: e.State}
+	pauses := map[string]string{"executor": "the executor", "queue": "its queue", "id": "its id"}
 	for _, p := range e.Paused {
-		n.Below = append(n.Below, node{What: map[string]string{"executor": "a pause of the executor", "queue": "a pause of its queue", "id": "a pause of its id"}[p], Note: "until a person resumes it"})
+		n.Below = append(n.Below, node{What: "a pause of " + pauses[p], Note: "until a person resumes it"})
 	}
 	switch e.State {
 	case executor.JobScheduled:

@@ -110,6 +110,7 @@
     document.querySelector(".find input").focus();
   });
 
+  document.querySelector(".tabs [aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" });
   draw();
   if ($$("[data-live], [data-chart]").length > 0) listen();
 })();

@@ -1,0 +1,87 @@
+package dashboard_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor/dashboard"
+)
+
+// Wherever it is mounted, a page is there, and what it links to.
+func TestUnderAnyPrefix(t *testing.T) {
+	x := waiting(t)
+	h := dashboard.Handler(x, dashboard.Config{})
+	handle := func(pattern string, h http.Handler) http.Handler {
+		mux := http.NewServeMux()
+		mux.Handle(pattern, h)
+		return mux
+	}
+	for name, root := range map[string]struct {
+		http.Handler
+		at string
+	}{
+		"a path":           {handle("/strand/", h), "/strand/"},
+		"two":              {handle("/admin/jobs/", h), "/admin/jobs/"},
+		"the root":         {handle("/", h), "/"},
+		"a wildcard":       {handle("/{rest...}", h), "/"},
+		"StripPrefix":      {handle("/strand/", http.StripPrefix("/strand", h)), "/strand/"},
+		"with its slash":   {handle("/strand/", http.StripPrefix("/strand/", h)), "/strand/"},
+		"a mux in a mux":   {handle("/admin/", http.StripPrefix("/admin", handle("/strand/", h))), "/admin/strand/"},
+		"no mux":           {dashboard.Handler(x, dashboard.Config{Prefix: "/strand"}), "/strand/"},
+		"no mux, stripped": {http.StripPrefix("/strand", dashboard.Handler(x, dashboard.Config{Prefix: "/strand"})), "/strand/"},
+	} {
+		server := httptest.NewServer(root)
+		get := func(path string) string {
+			response, err := server.Client().Get(server.URL + path)
+			require.NoError(t, err)
+			defer response.Body.Close()
+			text, err := io.ReadAll(response.Body)
+			require.NoError(t, err)
+			require.Equal(t, http.StatusOK, response.StatusCode, "%s: %s: %s", name, path, text)
+			return string(text)
+		}
+		text := get(root.at)
+		require.Contains(t, text, "<h1>Overview</h1>", name)
+		for _, link := range regexp.MustCompile(`(?:href|src)="([^"#][^"]*)"`).FindAllStringSubmatch(text, -1) {
+			if link[1] != "./" {
+				get(root.at + regexp.MustCompile(`&amp;`).ReplaceAllString(link[1], "&"))
+			}
+		}
+		server.Close()
+	}
+	// Without the slash, relative links would lead elsewhere.
+	server := httptest.NewServer(dashboard.Handler(x, dashboard.Config{Prefix: "/strand"}))
+	defer server.Close()
+	response, err := server.Client().Get(server.URL + "/strand")
+	require.NoError(t, err)
+	defer response.Body.Close()
+	require.Equal(t, "/strand/", response.Request.URL.Path)
+}
+
+// All pages and what they load are less than 200 KB on the wire.
+func TestTransferred(t *testing.T) {
+	s := mount(t, waiting(t), dashboard.Config{})
+	sum := 0
+	seen := map[string]bool{}
+	for _, path := range every {
+		a := s.do(http.MethodGet, path, nil, "Accept-Encoding", "gzip")
+		sum += len(a.text)
+		for _, link := range regexp.MustCompile(`(?:href|src)="(assets/[^"]*)"`).FindAllStringSubmatch(s.get(path), -1) {
+			if seen[link[1]] {
+				continue
+			}
+			seen[link[1]] = true
+			a := s.do(http.MethodGet, link[1], nil, "Accept-Encoding", "gzip")
+			require.Equal(t, "public, max-age=31536000, immutable", a.Header.Get("Cache-Control"))
+			sum += len(a.text)
+		}
+	}
+	require.GreaterOrEqual(t, len(seen), 6)
+	require.Less(t, sum, 200_000)
+	t.Logf("%d bytes", sum)
+}
