@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"flag"
 	"fmt"
+	"hash/crc32"
 	"maps"
 	"math"
 	"os"
@@ -21,13 +22,17 @@ import (
 // long asks for the long tiers.
 var long = os.Getenv("STRAND_LONG") != ""
 
-// rapidFor sets how much rapid does, unless the command line says so.
+// rapidFor sets how much rapid does, unless the command line says so. Outside of the long
+// tier each test makes the same histories each time, and no two tests the same ones.
 func rapidFor(t *testing.T, checks, steps int) {
 	if checks = max(checks/oneIn, 1); long {
 		checks *= 50
 	}
-	// No seed: one for all would have every combination of policies draw the same.
-	for name, n := range map[string]int{"rapid.checks": checks, "rapid.steps": steps} {
+	settings := map[string]int{"rapid.checks": checks, "rapid.steps": steps}
+	if !long {
+		settings["rapid.seed"] = int(crc32.ChecksumIEEE([]byte(t.Name())))
+	}
+	for name, n := range settings {
 		f := flag.Lookup(name)
 		if f.Value.String() != f.DefValue {
 			continue
@@ -40,13 +45,13 @@ func rapidFor(t *testing.T, checks, steps int) {
 // TestRandomOperations drives cores and their model with the same operations,
 // under every combination of policies, and compares after every one of them.
 func TestRandomOperations(t *testing.T) {
-	rapidFor(t, 21, 50) // 100,000 operations, without the race detector
 	for _, policies := range combinations() {
 		name := fmt.Sprint(policies.Merge, policies.OnFailure, policies.OnExhausted, policies.OnFresh)
 		if policies.Single {
 			name += "Single"
 		}
 		t.Run(name, func(t *testing.T) {
+			rapidFor(t, 21, 50) // 100,000 operations of all, without the race detector
 			rapid.Check(t, func(t *rapid.T) { newPair(t, policies).drive(t) })
 		})
 	}
