@@ -176,7 +176,9 @@ func (l *Log) start() {
 
 // Append hands entries to the committer and gives them the next positions, in
 // their order. It waits for the committer only while the open block is full.
-// Position, Restored and the fields of a state are ignored. Entries are
+// Position, Restored and the fields of a state are ignored. Those that have a
+// [Floor] get a score, and perhaps a time, by which they come after all that have the
+// same floor and got their positions before: it is written into them. Entries are
 // copied: the caller may reuse them.
 //
 // It returns ErrTooLarge, ErrFull, ErrFailed, ErrClosed, ErrContext, or the cause of ctx
@@ -244,11 +246,10 @@ func (l *Log) accept(entries []Entry, posted bool, sets func(Position) []Set) Ti
 		}
 	}
 	call := uint32(len(l.open.Entries))
+	now := int64(0)
 	for i := range entries {
 		e := &entries[i]
-		e.Kind, e.Restored, e.Position = KindEnqueued, false, l.manifest.Next
-		l.manifest.Next++
-		off := l.open.Add(e, false).Off
+		off := l.admit(e, &now)
 		d := l.open.route(e.Route, off)
 		if len(entries) == 1 {
 			ticket.taken = d.taken
@@ -262,6 +263,24 @@ func (l *Log) accept(entries []Entry, posted bool, sets func(Position) []Set) Ti
 		l.groupCommit.called()
 	}
 	return ticket
+}
+
+// admit gives e the next position, and what depends on it, and returns where it is in
+// the open block. The caller holds mu.
+func (l *Log) admit(e *Entry, now *int64) (off uint32) {
+	e.Kind, e.Restored, e.Position = KindEnqueued, false, l.manifest.Next
+	l.manifest.Next++
+	if e.Floor != nil {
+		e.Floor.Settle(e, now)
+	}
+	return l.open.Add(e, false).Off
+}
+
+// Raise has no entry with this floor that is appended from now on get a lower score.
+func (l *Log) Raise(f *Floor, score float64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f.Raise(score)
 }
 
 // lockWithRoom takes l.mu once need bytes may be added to the open block.
