@@ -23,8 +23,8 @@ type EnqueueCall struct {
 
 // EnqueueItem is a payload of an [EnqueueCall], with what options and the functions
 // of its queue have said. Its ID and its payload are for looking at: another ID is
-// ErrMiddleware. Where nothing is said, Due and Score are the time of the call, and
-// after next what it was accepted with: see [Score].
+// ErrMiddleware. Due and Score that were left open are the time of the call, and after
+// next what it was accepted with: see [Score].
 type EnqueueItem struct {
 	ID       string
 	Due      time.Time

@@ -16,8 +16,8 @@ func (f *Floor) Raise(score float64) { f.score = max(f.score, score) }
 
 // Settle gives e its score, which is not below that of any entry before it. One that
 // comes after an entry which was made later, because its caller had to wait or was
-// overtaken, is accepted now: so is its due time, if it is due at once, and its score
-// is still what the journal need not write. While the clock is behind the floor, the
+// overtaken, is accepted now. Unless it was put off, it is due now, too: so its score is
+// what the journal need not write. While the clock is behind the floor, the
 // score alone is raised, to the floor.
 //
 // now is the time, if it is known, or 0: entries of one call are accepted at one time.
