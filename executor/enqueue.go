@@ -29,9 +29,9 @@ type Item[T any] struct {
 // otherwise, and of equal payloads one stays, as QueueConfig.Merge says.
 //
 // It returns ErrInvalidID, ErrInvalidScore, ErrInvalidKey, ErrInvalidMetadata,
-// ErrTooLarge, ErrEncode, ErrStale, a FullError, ErrClosed, ErrFailed, or the cause
-// of ctx when that ended before anything was accepted; then nothing was. After
-// ErrUnknown it may be either way.
+// ErrTooLarge, ErrEncode, ErrNotOwned, ErrWaiting, ErrStale, ErrMiddleware, ErrContext, a
+// FullError, ErrClosed, ErrFailed, or the cause of ctx when that ended before anything
+// was accepted; then nothing was. After ErrUnknown it may be either way.
 func (t *Queue[T]) Enqueue(ctx context.Context, id string, payload T, options ...Option) (Receipt, error) {
 	if t == nil || t.q == nil {
 		return Receipt{}, errNoQueue

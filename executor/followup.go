@@ -66,7 +66,7 @@ type attemptStage = staging.Stage[*shard.Item, *followUp]
 // that is halved, those of the last call of each job count.
 //
 // Id, payload and options are checked here, as by [Queue.Enqueue], with the same
-// errors. What the options and QueueConfig leave open is filled in when the handler has
+// errors: ErrNotOwned for an id of another process; see [Splitter] for what to do then. What the options and QueueConfig leave open is filled in when the handler has
 // returned: score, due time and EnqueuedAt are of then. Locks.OnEnqueue is locked from
 // the commit on. There is no receipt: it may still merge into an equal payload that
 // waits. Follow-ups count in the backlog and are let in.
