@@ -9,7 +9,7 @@ import (
 // Removal is what a person wants of payloads of an id that have not ended.
 type Removal struct {
 	Verdict Verdict // Canceled or Deleted
-	Reason  string  // of Canceled
+	Reason  string  // of Canceled; with Failed the last error follows
 	// Of are the positions that are meant, in ascending order. Nil: all that the id
 	// has at the moment.
 	Of []journal.Position
@@ -156,7 +156,11 @@ func (c *Core) endRemoved(now int64, l *lane, held, others []Payload, r *Removal
 // endAs ends payloads as a person wants it.
 func (c *Core) endAs(now int64, it *Item, payloads []Payload, r *Removal) {
 	if r.Verdict == VerdictCanceled {
-		c.bury(now, it, payloads, r.Reason)
+		reason := r.Reason
+		if r.Failed && it.LastError != "" {
+			reason += ": " + it.LastError
+		}
+		c.bury(now, it, payloads, reason)
 	} else {
 		c.delete(payloads)
 	}
