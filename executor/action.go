@@ -58,8 +58,8 @@ func (i *Inspector) Delete(ctx context.Context, which Selection) (int, error) {
 
 // KillFailed sends to the morgue what waits for a retry, or is halted, of the jobs that
 // are meant: with [Handle], and under OnFailureBlock, what has failed, and what is
-// behind it goes on; otherwise all payloads of the job. A job that runs is left alone.
-// See Cancel for the rest.
+// behind it goes on; otherwise all payloads of the job. Their last error goes on with
+// that of the failure. A job that runs is left alone. See Cancel for the rest.
 func (i *Inspector) KillFailed(ctx context.Context, which Selection) (int, error) {
 	return i.remove(ctx, which, shard.Removal{Verdict: shard.VerdictCanceled, Reason: ErrCanceledByOperator.Error() + ": after its failure", Failed: true})
 }

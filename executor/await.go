@@ -67,7 +67,7 @@ type BuriedError struct {
 	Position uint64
 	Attempt  int    // in which it died, as in [Job]
 	Reason   string // the last failure, or why it was cancelled, as in [Dead]
-	Err      error  // that error itself, if this process has it; or nil
+	Err      error  // that error itself, if this process has it; what a person has canceled matches ErrCanceledByOperator; or nil
 }
 
 func (e *BuriedError) Error() string {
@@ -79,6 +79,14 @@ func (e *BuriedError) Is(target error) bool { return target == ErrBuried }
 
 // Unwrap returns Err.
 func (e *BuriedError) Unwrap() error { return e.Err }
+
+// buriedBy returns why a payload was buried: a person, or its last failure.
+func buriedBy(reason string, failure error) error {
+	if strings.HasPrefix(reason, ErrCanceledByOperator.Error()) {
+		return canceledByHand(reason)
+	}
+	return failure
+}
 
 func errorsThatAre(errs ...error) (some []error) {
 	for _, err := range errs {
@@ -207,7 +215,7 @@ func (q *queue) epitaph(r Receipt) error {
 	case err != nil:
 		return border(err)
 	}
-	return &BuriedError{ID: string(b.Entry.ID), Position: r.Position, Attempt: b.Retry + firstAttempt, Reason: b.Reason}
+	return &BuriedError{string(b.Entry.ID), r.Position, b.Retry + firstAttempt, b.Reason, buriedBy(b.Reason, nil)}
 }
 
 // outcome waits for the end of a payload, and for the disk to have it.
@@ -227,7 +235,7 @@ func (c *call) outcome() (await.End, error) {
 	case await.Deleted:
 		return *end, ErrDeleted
 	case await.Buried:
-		return *end, &BuriedError{c.r.ID, uint64(end.Position), end.Attempt, end.Reason, end.Err}
+		return *end, &BuriedError{c.r.ID, uint64(end.Position), end.Attempt, end.Reason, buriedBy(end.Reason, end.Err)}
 	}
 	return *end, nil
 }

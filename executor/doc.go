@@ -237,8 +237,8 @@
 //   - After every outcome but success it is dropped: an error, [PayloadErrors] for any
 //     payload, [Cancel], [Discard], [Snooze], a panic, and an interruption by Stop.
 //
-// It is accepted when its job ends, behind all that was accepted for its id until then,
-// and counts in the backlog from then on. With Locks.OnEnqueue it locks its keys after
+// It is accepted when the end of its job comes to the journal, behind all that was
+// accepted for its id until then, and counts in the backlog from then on. With Locks.OnEnqueue it locks its keys after
 // what its job unlocks and before another job can come between. On a disk that is full
 // it takes a part of the room that is kept for results; a job whose follow-ups find none
 // for 100 ms has not succeeded, and is tried again as one that returned a [FullError],
@@ -527,9 +527,12 @@
 // registered.
 //
 // The score of a payload that came without one is its time on that clock, too,
-// except that it never goes down: while the clock is behind the highest of them, of
-// the queue in this process or among what waited at its start, that one is the
-// score of all that come, and they keep the order in which they were accepted. What
+// except that it never goes down from one position to the next: a call that another
+// one of the queue has overtaken on its way to the journal is taken for one that was
+// made as it came there, its due time and EnqueuedAt included. While the clock is
+// behind the highest of these scores, of the queue in this process or among what waited
+// at its start, that one is the score of all that come. So they keep the order in which
+// they were accepted, whoever enqueued them, and however long a call was under way. What
 // is in the morgue is not asked. The journal does not say which of what waited came
 // without a score: one that is the due time, or a time in seconds with a fraction,
 // is taken for that.

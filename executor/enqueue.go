@@ -29,9 +29,9 @@ type Item[T any] struct {
 // otherwise, and of equal payloads one stays, as QueueConfig.Merge says.
 //
 // It returns ErrInvalidID, ErrInvalidScore, ErrInvalidKey, ErrInvalidMetadata,
-// ErrTooLarge, ErrEncode, ErrStale, a FullError, ErrClosed, ErrFailed, or the cause
-// of ctx when that ended before anything was accepted; then nothing was. After
-// ErrUnknown it may be either way.
+// ErrTooLarge, ErrEncode, ErrNotOwned, ErrWaiting, ErrStale, ErrMiddleware, ErrContext, a
+// FullError, ErrClosed, ErrFailed, or the cause of ctx when that ended before anything
+// was accepted; then nothing was. After ErrUnknown it may be either way.
 func (t *Queue[T]) Enqueue(ctx context.Context, id string, payload T, options ...Option) (Receipt, error) {
 	if t == nil || t.q == nil {
 		return Receipt{}, errNoQueue
@@ -170,7 +170,7 @@ func (t *Queue[T]) EnqueueMany(ctx context.Context, items []Item[T], options ...
 }
 
 // fill writes an item into e. What the item says goes before what is computed.
-func (t *Queue[T]) fill(e *journal.Entry, it Item[T], now stamp) error {
+func (t *Queue[T]) fill(e *journal.Entry, it Item[T], now int64) error {
 	data, err := t.encode(it.Payload)
 	if err != nil {
 		return fmt.Errorf("%w: id %q: %w", ErrEncode, it.ID, err)
@@ -195,7 +195,7 @@ func (t *Queue[T]) fill(e *journal.Entry, it Item[T], now stamp) error {
 
 // fill writes what an enqueue asks for into e. Its checks come before anything is
 // accepted.
-func (q *queue) fill(e *journal.Entry, id string, payload []byte, now stamp) error {
+func (q *queue) fill(e *journal.Entry, id string, payload []byte, now int64) error {
 	if err := checkID(id); err != nil {
 		return err
 	}
@@ -208,7 +208,7 @@ func (q *queue) fill(e *journal.Entry, id string, payload []byte, now stamp) err
 	// The journal copies it, and changes nothing.
 	e.ID = unsafe.Slice(unsafe.StringData(id), len(id))
 	e.Queue, e.Payload = q.number, payload
-	e.Accepted, e.Due, e.Score = now.due, now.due, now.score
+	e.Accepted, e.Due, e.Score, e.Floor = now, now, journal.ScoreOf(now), &q.scores
 	e.Route = q.route(e.ID)
 	return nil
 }

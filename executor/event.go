@@ -10,10 +10,10 @@ import (
 type EventKind uint8
 
 // Kinds of events. A run begins with EventStarted and ends with one of EventDone,
-// EventFailed, EventSnoozed, EventDiscarded, EventCancelled and EventInterrupted;
-// some of its payloads may end otherwise, with an event of their own. A job that is
-// refused what it needs, by [Locks] for example, may fail or be snoozed without
-// having been started.
+// EventFailed, EventSnoozed, EventDiscarded, EventCancelled, EventInterrupted and, if a
+// person has deleted all of it, EventDeleted; some of its payloads may end otherwise,
+// with an event of their own. A job that is refused what it needs, by [Locks] for
+// example, may fail, be snoozed or be cancelled without having been started.
 const (
 	EventAccepted    EventKind = iota + 1 // a payload is on disk, or in memory if all is, and its shard is about to get it
 	EventRequeued                         // a payload is back from the morgue
@@ -25,9 +25,9 @@ const (
 	EventFailed                           // a failure, also the last one; Delay says when they run again
 	EventSnoozed                          // they run again after Delay
 	EventDiscarded                        // Discard
-	EventCancelled                        // Cancel, or the codec refused the payload
-	EventInterrupted                      // a stop, or a lease that was lost; they run again as if they had not run
-	EventBuried                           // a payload goes to the morgue, after EventFailed or EventCancelled of its run, if there was one
+	EventCancelled                        // Cancel, also by a person, or the codec refused the payload
+	EventInterrupted                      // a stop, a lease that was lost, or a person who ends others of its run; they run again as if they had not run
+	EventBuried                           // a payload goes to the morgue, after EventFailed or EventCancelled of its run, if it was running
 	EventHalted                           // an id stops until RunNow, after EventFailed
 	EventDeleted                          // a person has deleted a payload of a job; one of the morgue is not told
 	EventPaused                           // an id, without ID a queue, without Queue the executor

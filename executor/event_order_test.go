@@ -15,21 +15,56 @@ import (
 	"github.com/strandjobs/strand/executor"
 )
 
-// Under load each id's events are a history that can be: nothing runs before it was
-// accepted, a run ends before the next one begins, and each payload ends once.
+// Under load, and while operators act on what waits and what runs, each id's events are
+// a history that can be: nothing runs before it was accepted, a run ends before the next
+// one begins, and each payload ends once.
 func TestEventsOfAnIDAreInOrder(t *testing.T) {
 	const ids, each = 20, 20
 	x := open(t, "", executor.Config{Workers: 4, EventBuffer: 1 << 17})
 	var mu sync.Mutex
 	r := rand.New(rand.NewPCG(1, 1))
-	answer := func(context.Context, executor.Job[int]) error {
+	draw := func(n int) int {
 		mu.Lock()
 		defer mu.Unlock()
-		return [...]error{nil, nil, nil, nil, nil, errBoom, executor.Snooze(0), executor.Discard(), executor.Cancel(nil)}[r.IntN(9)]
+		return r.IntN(n)
 	}
-	one, err := executor.Handle(x, "one", answer, executor.QueueConfig[int]{RetryIn: always(0), MaxRetries: 2})
+	operate := func(queue, id string) error {
+		i, which := x.Inspect(), executor.SelectIDs(queue, id)
+		var err error
+		switch draw(5) {
+		case 0: // of two persons who want both, the last word counts: that is another story
+			if len(id) == 1 {
+				_, err = i.Cancel(t.Context(), which, "not wanted")
+			} else {
+				_, err = i.Delete(t.Context(), which)
+			}
+		case 1:
+			_, err = i.PauseIDs(t.Context(), queue, id)
+			if err == nil {
+				_, err = i.ResumeIDs(t.Context(), queue, id)
+			}
+		case 2:
+			_, err = i.KillFailed(t.Context(), which)
+		case 3:
+			_, err = i.DeleteFailed(t.Context(), which)
+		case 4:
+			_, err = i.RunNow(t.Context(), which)
+		}
+		return err
+	}
+	answer := func(ctx context.Context, queue, id string) error {
+		answers := [...]error{nil, nil, nil, nil, nil, errBoom, executor.Snooze(0), executor.Discard(), executor.Cancel(nil)}
+		n := draw(len(answers) + 2)
+		if n < len(answers) {
+			return answers[n]
+		}
+		assert.NoError(t, operate(queue, id)) // on itself, while it runs
+		return context.Cause(ctx)
+	}
+	one, err := executor.Handle(x, "one", func(ctx context.Context, job executor.Job[int]) error { return answer(ctx, "one", job.ID) },
+		executor.QueueConfig[int]{RetryIn: always(0), MaxRetries: 2})
 	require.NoError(t, err)
-	all := handle(t, x, "all", func(ctx context.Context, _ executor.Merged[int]) error { return answer(ctx, executor.Job[int]{}) },
+	all := handle(t, x, "all", func(ctx context.Context, job executor.Merged[int]) error { return answer(ctx, "all", job.ID) },
 		executor.QueueConfig[int]{RetryIn: always(0), MaxRetries: 2, OnExhausted: executor.OnExhaustedBuryAll})
 	events := x.Events(t.Context(), executor.EventFilter{})
 	start(t, x)
@@ -40,6 +75,9 @@ func TestEventsOfAnIDAreInOrder(t *testing.T) {
 				for i := range ids * each / 2 {
 					_, err := q.Enqueue(t.Context(), fmt.Sprint(i%ids), i)
 					assert.NoError(t, err)
+					if draw(4) == 0 {
+						assert.NoError(t, operate([]string{"one", "all"}[draw(2)], fmt.Sprint(draw(ids))))
+					}
 				}
 			})
 		}
@@ -57,61 +95,91 @@ func TestEventsOfAnIDAreInOrder(t *testing.T) {
 		number = e.Number
 		key := e.Queue + "/" + e.ID
 		if histories[key] == nil {
-			histories[key] = &history{accepted: map[uint64]bool{}}
+			histories[key] = newHistory()
 		}
 		require.NoError(t, histories[key].add(e), "%s", line(e))
 	}
 	require.Len(t, histories, 2*ids)
 	for id, h := range histories {
 		require.Empty(t, h.accepted, "%s", id)
+		require.Empty(t, h.doomed, "%s", id)
 		require.Equal(t, each, h.ended, id)
 	}
 }
 
-// history is what has happened to an id so far.
+// history is what has happened to an id so far: its payloads by position.
 type history struct {
 	accepted map[uint64]bool // and not over
-	running  int             // payloads of the run
+	running  map[uint64]bool // of the run, and without an outcome
+	doomed   map[uint64]bool // that EventBuried has to follow for
 	ended    int
-	doomed   int // payloads that an event EventBuried has to follow for
+}
+
+func newHistory() *history {
+	return &history{accepted: map[uint64]bool{}, running: map[uint64]bool{}, doomed: map[uint64]bool{}}
 }
 
 func (h *history) add(e executor.Event) error {
-	ends := 0
 	switch e.Kind {
+	case executor.EventPaused, executor.EventResumed:
 	case executor.EventAccepted:
 		h.accepted[e.Position] = true
-		return nil
 	case executor.EventStarted:
-		if h.running > 0 || !h.accepted[e.Position] || h.doomed > 0 {
-			return fmt.Errorf("%d run, %d are to be buried", h.running, h.doomed)
+		if len(h.running)+len(h.doomed) > 0 {
+			return fmt.Errorf("%v run, %v are to be buried", h.running, h.doomed)
 		}
-		h.running = e.Payloads
-		return nil
-	case executor.EventBuried:
-		h.doomed--
-		ends = 1
-	case executor.EventDone, executor.EventDiscarded:
-		ends = e.Payloads
+		return move(h.accepted, e, func(p uint64) { h.running[p] = true })
+	case executor.EventBuried, executor.EventDeleted:
+		if !h.accepted[e.Position] || h.running[e.Position] && e.Kind == executor.EventBuried {
+			return fmt.Errorf("accepted are %v, running %v", h.accepted, h.running)
+		}
+		h.end(e.Position)
 	case executor.EventCancelled:
-		h.doomed = e.Payloads
-	case executor.EventFailed:
-		if e.Attempt == 3 {
-			h.doomed = e.Payloads
+		if len(h.running) == 0 { // by a person, before the handler was called
+			return move(h.accepted, e, func(p uint64) { h.doomed[p] = true })
 		}
+		return h.verdict(e, func(p uint64) { h.doomed[p] = true })
+	case executor.EventDone, executor.EventDiscarded:
+		return h.verdict(e, h.end)
+	case executor.EventInterrupted:
+		if len(h.doomed) == 0 && len(h.running) == e.Payloads {
+			return fmt.Errorf("no other payload of the run was to be ended")
+		}
+		return h.verdict(e, func(uint64) {})
+	default:
+		return h.verdict(e, func(p uint64) {
+			if e.Kind == executor.EventFailed && e.Attempt == 3 {
+				h.doomed[p] = true
+			}
+		})
 	}
-	if e.Kind != executor.EventBuried {
-		if h.running != e.Payloads {
-			return fmt.Errorf("%d payloads were running", h.running)
-		}
-		h.running = 0
+	return nil
+}
+
+// verdict takes what an event is about out of the run.
+func (h *history) verdict(e executor.Event, then func(p uint64)) error {
+	return move(h.running, e, func(p uint64) {
+		delete(h.running, p)
+		then(p)
+	})
+}
+
+func (h *history) end(p uint64) {
+	delete(h.accepted, p)
+	delete(h.running, p)
+	delete(h.doomed, p)
+	h.ended++
+}
+
+// move calls f for those of some payloads that an event is about: it names the first.
+func move(of map[uint64]bool, e executor.Event, f func(p uint64)) error {
+	about := slices.Sorted(maps.Keys(of))
+	i, found := slices.BinarySearch(about, e.Position)
+	if !found || len(about)-i < e.Payloads {
+		return fmt.Errorf("there are %v", about)
 	}
-	h.ended += ends
-	for _, p := range slices.Sorted(maps.Keys(h.accepted)) { // the first of them, in order
-		if ends > 0 && p >= e.Position {
-			delete(h.accepted, p)
-			ends--
-		}
+	for _, p := range about[i : i+e.Payloads] {
+		f(p)
 	}
 	return nil
 }

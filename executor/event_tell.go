@@ -241,12 +241,21 @@ func (w *worker) tellOutcome(it *shard.Item, f fact) {
 		g.position, g.text = uint64(it.Payloads[part.Index].Ref.Position()), part.Error
 		q.tell(ends[part.Verdict], g)
 	}
-	if f.payloads = len(in) - len(parts); f.payloads == 0 || out.Verdict == shard.VerdictUnstarted {
-		return
+	first := -1
+	for i, p := range in {
+		switch {
+		case len(parts) > 0 && parts[0].Index == i:
+			parts = parts[1:]
+			continue
+		case w.tellRemoved(it, p, f):
+			continue
+		case first < 0:
+			first = i
+		}
+		f.payloads++
 	}
-	first := 0
-	for len(parts) > 0 && parts[0].Index == first {
-		first, parts = first+1, parts[1:]
+	if f.payloads == 0 || out.Verdict == shard.VerdictUnstarted {
+		return
 	}
 	f.position, f.text, f.delay = uint64(in[first].Ref.Position()), out.Error, max(out.Delay, 0)
 	exhausts := q.core.Exhausts(it)
@@ -258,6 +267,23 @@ func (w *worker) tellOutcome(it *shard.Item, f fact) {
 		f.duration = 0
 		q.tell(EventHalted, f)
 	}
+}
+
+// tellRemoved reports whether a payload ends because a person wants it so, and says
+// so if it is cancelled. That it is deleted its shard tells.
+func (w *worker) tellRemoved(it *shard.Item, p shard.Payload, f fact) bool {
+	if v := it.Outcome.Verdict; v == shard.VerdictDone || v == shard.VerdictDiscarded || v == shard.VerdictUnstarted {
+		return false // it is over, or was not in hand
+	}
+	r := it.RemovalOf(p)
+	if r == nil {
+		return false
+	}
+	if r.Verdict == shard.VerdictCanceled {
+		f.payloads, f.position, f.text = 1, uint64(p.Ref.Position()), r.Reason
+		w.queue.tell(EventCancelled, f)
+	}
+	return true
 }
 
 // tellParked says that a job waits for what it needs to run.

@@ -66,7 +66,7 @@ type attemptStage = staging.Stage[*shard.Item, *followUp]
 // that is halved, those of the last call of each job count.
 //
 // Id, payload and options are checked here, as by [Queue.Enqueue], with the same
-// errors. What the options and QueueConfig leave open is filled in when the handler has
+// errors: ErrNotOwned for an id of another process; see [Splitter] for what to do then. What the options and QueueConfig leave open is filled in when the handler has
 // returned: score, due time and EnqueuedAt are of then. Locks.OnEnqueue is locked from
 // the commit on. There is no receipt: it may still merge into an equal payload that
 // waits. Follow-ups count in the backlog and are let in.
@@ -112,19 +112,19 @@ func (q *queue) takesAfter(from origin) error {
 	return nil
 }
 
-// unstamped stands for a time and a score that are filled in later: no call can ask for
-// these two.
-var unstamped = stamp{due: math.MinInt64, score: math.NaN()}
+// unstamped stands for a time that is filled in later: no call can ask for it.
+const unstamped = math.MinInt64
 
-// stamp fills in what was left open.
+// stamp fills in what was left open. What is accepted before it comes to the journal
+// goes before it: see [journal.Floor].
 func (f *followUp) stamp() {
 	e, now := &f.entry, f.queue.stamp()
-	e.Accepted = now.due
-	if e.Due == unstamped.due {
-		e.Due = now.due
+	e.Accepted = now
+	if e.Due == unstamped {
+		e.Due = now
 	}
-	if math.IsNaN(e.Score) {
-		e.Score = now.score
+	if e.Floor != nil {
+		e.Score = journal.ScoreOf(now)
 	}
 }
 

@@ -227,7 +227,7 @@ func (l *jobList) none(c shard.Counts) bool {
 	w := &l.wanted
 	return c.Jobs == 0 || l.Filter.Failed && c.Retrying == 0 ||
 		!w[shard.StateReady] && !w[shard.StateScheduled] &&
-			(!w[shard.StateRetrying] || c.Retrying == 0) && (!w[shard.StateParked] || c.Parked == 0) &&
+			(!w[shard.StateRetrying] || c.Retrying == 0) && (!w[shard.StateParked] || c.Parked+c.Paused == 0) &&
 			(!w[shard.StateHalted] || c.Halted == 0) && (!w[shard.StateRunning] || c.Running == 0)
 }
 

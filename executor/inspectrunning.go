@@ -137,5 +137,11 @@ func (r Running) String() string {
 	if r.Stuck {
 		line += fmt.Sprintf(", stuck after %v", r.Timeout)
 	}
+	if p := r.Progress; p != nil && (p.Total != 0 || p.Done != 0 || p.Message != "") {
+		line += fmt.Sprintf(", progress %d of %d", p.Done, p.Total)
+		if p.Message != "" {
+			line += ": " + brief(p.Message)
+		}
+	}
 	return line
 }

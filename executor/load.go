@@ -29,7 +29,7 @@ func (q *queue) load(pending [][]journal.Ref, cores []*shard.Core) error {
 				newest = max(newest, defaultScore(e))
 			}
 		}
-		q.scores.raise(newest)
+		q.x.log.Raise(&q.scores, newest)
 	})
 	if err != nil {
 		return err

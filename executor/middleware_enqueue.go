@@ -23,7 +23,8 @@ type EnqueueCall struct {
 
 // EnqueueItem is a payload of an [EnqueueCall], with what options and the functions
 // of its queue have said. Its ID and its payload are for looking at: another ID is
-// ErrMiddleware.
+// ErrMiddleware. Due and Score that were left open are the time of the call, and after
+// next what it was accepted with: see [Score].
 type EnqueueItem struct {
 	ID       string
 	Due      time.Time
@@ -81,10 +82,22 @@ func (a *wrapped) submit(ctx context.Context) error {
 	}
 	a.o, a.err = a.q.submit(ctx, a.entries, a.options, a.waiter)
 	a.tried = true
+	a.show()
 	if a.err == nil {
 		a.call.Receipts = a.o.receipts()
 	}
 	return a.err
+}
+
+// show tells middlewares of the times and scores that came with the positions: what
+// they leave as it is, they have not asked for.
+func (a *wrapped) show() {
+	for i := range a.entries {
+		it, e := &a.call.Items[i], &a.entries[i]
+		if it.Score = e.Score; it.Due.UnixNano() != e.Due {
+			it.Due = time.Unix(0, e.Due)
+		}
+	}
 }
 
 // takeOver writes what middlewares have changed into the entries.

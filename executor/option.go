@@ -50,10 +50,12 @@ func In(d time.Duration) Option {
 }
 
 // Score gives the payload its place among the payloads of its id: lower runs first.
-// Without it the score is the time of the call, in Unix seconds, and never below an
-// earlier one of its queue: what comes without a score keeps the order of the
-// calls, although the clock was set back meanwhile, or is behind in this process.
-// After a restart the floor is the highest such score among the payloads that wait.
+// Without it the score is the time of its acceptance, in Unix seconds, and never below
+// an earlier one of its queue: what comes without a score runs in the order of
+// [Receipt].Position, also what is enqueued from many goroutines at a time, waited for
+// room, or is a follow-up, and although the clock was set back meanwhile, or is behind
+// in this process. After a restart the floor is the highest such score among the
+// payloads that wait.
 func Score(v float64) Option { return Option{kind: optionScore, score: v} }
 
 // Metadata goes with the payload, as strings by key: a trace context, a tenant, the
@@ -118,6 +120,6 @@ func setScore(e *journal.Entry, score float64) error {
 	if math.IsNaN(score) || math.IsInf(score, 0) {
 		return fmt.Errorf("%w: %v for id %q, it must be finite", ErrInvalidScore, score, e.ID)
 	}
-	e.Score = score + 0 // −0 becomes 0
+	e.Score, e.Floor = score+0, nil // −0 becomes 0
 	return nil
 }

@@ -43,7 +43,7 @@ func Cancel(err error) error { return &CancelError{err} }
 func Discard() error { return &DiscardError{} }
 
 // Snooze runs the job again after d. It is no failure: the retry count stays. A d
-// below zero means zero.
+// below zero means zero. Its [EventSnoozed] says why if the error is wrapped.
 func Snooze(d time.Duration) error { return &SnoozeError{max(d, 0)} }
 
 // RetryAfter is a failure with err, after which the job runs again after d instead

@@ -21,7 +21,7 @@ func TestUnlockedOnItsWay(t *testing.T) {
 	require.NoError(t, err)
 	q := queue.q
 	entries := make([]journal.Entry, 1)
-	require.NoError(t, q.fill(&entries[0], "id", []byte(`"key"`), stamp{}))
+	require.NoError(t, q.fill(&entries[0], "id", []byte(`"key"`), 0))
 	keys, err := q.keysOnEnqueue(entries)
 	require.NoError(t, err)
 	p, err := q.lockOnEnqueue(t.Context(), entries, keys)

@@ -16,6 +16,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/lane"
 	"github.com/strandjobs/strand/executor/internal/quarantine"
 	"github.com/strandjobs/strand/executor/internal/tally"
+	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
 
@@ -34,7 +35,7 @@ type queue struct {
 	locking    locking
 	lanes      *lane.Lanes // that it shares; nil: its ids are its own
 	order      string      // what ids are in order within: its name, or that of the lanes
-	scores     scoreFloor
+	scores     journal.Floor
 	far        int64 // entries that are due in more than 50 years
 	pausedIDs  atomic.Int64
 	again      int // jobs that ran when the last process died, and run again at once
@@ -91,7 +92,7 @@ func (x *Executor) arrange(q *queue) ([]*quarantine.Suspect, error) {
 	if err := x.mayRegister(q.name); err != nil {
 		return nil, err
 	}
-	q.x = x
+	q.x, q.scores.Clock = x, q.stamp
 	if err := q.takeOver(); err != nil {
 		return nil, err
 	}

@@ -8,7 +8,8 @@ type Receipt struct {
 	// first call had another.
 	ID string
 	// Position is its number in the journal: unique for ever, and growing in the
-	// order of acceptance.
+	// order of acceptance. Payloads of an id without a score of their own run in this
+	// order.
 	Position uint64
 	// MergedInto is the position of an equal payload of the same id that it was
 	// merged into: that one runs, this one is over. 0: it stands by itself, so far.

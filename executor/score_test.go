@@ -1,6 +1,7 @@
 package executor_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -124,9 +125,9 @@ func (c *skewed) now() time.Time {
 
 func (c *skewed) set(by time.Duration) { c.skew.Store(int64(by)) }
 
-// Several callers at a time, each with an id of its own, while the clock is set and
-// processes die. Of each id, what came without a score keeps its order, and what
-// came with one keeps that.
+// Several callers at a time, each with an id of its own and one that all share, while
+// the clock is set, calls are overtaken on their way and processes die. Of each id, what
+// came without a score keeps its order, and what came with one keeps that.
 func TestScoreUnderAnyClock(t *testing.T) {
 	rounds := sampled(40)
 	if long() {
@@ -143,6 +144,7 @@ func TestScoreUnderAnyClock(t *testing.T) {
 			for id, n := range s.next {
 				require.Len(t, s.ran[id], n, "seed %d, id %d", seed, id)
 			}
+			require.Zero(t, s.common, "seed %d", seed)
 		})
 	}
 }
@@ -158,13 +160,14 @@ type scored struct {
 	mu       sync.Mutex
 	accepted map[string]float64 // scores that were given, by payload
 	ran      [3][]string
+	common   int // payloads of the id that all share
 }
 
 // life accepts some payloads and, if it runs, runs all there are.
 func (s *scored) life(runs bool) {
 	x := openOn(s.t, s.disk, executor.Config{})
 	x.SetClock(s.wall.now)
-	q := handle(s.t, x, "q", s.handle, executor.QueueConfig[string]{})
+	q := handle(s.t, x, "q", s.handle, executor.QueueConfig[string]{Middleware: []executor.Middleware{{Enqueue: overtaken}}})
 	var callers sync.WaitGroup
 	for id := range s.next {
 		seed := s.r.Uint64()
@@ -191,6 +194,14 @@ func (s *scored) life(runs bool) {
 	s.disk = image
 }
 
+// overtaken holds some calls between their time and their place in the journal.
+func overtaken(ctx context.Context, c *executor.EnqueueCall, next func(context.Context) error) error {
+	if c.Items[0].ID == "common" {
+		time.Sleep(time.Duration(len(c.Items[0].Raw())%3) * 300 * time.Millisecond)
+	}
+	return next(ctx)
+}
+
 func (s *scored) call(r *rand.Rand, q *executor.Queue[string], id int) {
 	s.next[id]++
 	payload := fmt.Sprintf("%04d", s.next[id])
@@ -209,12 +220,23 @@ func (s *scored) call(r *rand.Rand, q *executor.Queue[string], id int) {
 		options = append(options, executor.Score(given))
 	}
 	enqueue(s.t, q, fmt.Sprint(id), payload, options...)
+	if r.IntN(2) == 0 {
+		enqueue(s.t, q, "common", fmt.Sprint("x", id, payload)[:2+r.IntN(4)]+fmt.Sprint(r.Uint64()))
+		s.mu.Lock()
+		s.common++
+		s.mu.Unlock()
+	}
 }
 
 func (s *scored) handle(_ context.Context, job executor.Merged[string]) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var plain []string
+	if job.ID == "common" {
+		s.common -= len(job.Payloads)
+		assert.True(s.t, slices.IsSortedFunc(job.Payloads, func(a, b executor.Payload[string]) int { return cmp.Compare(a.Position, b.Position) }))
+		return nil
+	}
 	for i, p := range job.Payloads {
 		if given, found := s.accepted[job.ID+p.Value]; found {
 			assert.Equal(s.t, given, p.Score)

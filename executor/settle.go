@@ -99,7 +99,11 @@ func (w *worker) judge(it *shard.Item, err error) {
 		out.Verdict = shard.VerdictInterrupted
 		return
 	}
-	if overdue != nil && panicked == nil {
+	switch {
+	case overdue == nil || panicked != nil:
+	case err == ErrTimeout || err == ErrNoHeartbeat: // the cause of its context, which says less
+		err = overdue
+	default:
 		err = fmt.Errorf("%w: %w", overdue, err)
 	}
 	out.Error = text(func() string { return w.queue.formatError(err) }, err.Error)
@@ -128,6 +132,9 @@ func wish(out *shard.Outcome, err error) bool {
 		return true
 	}
 	if snooze, ok := errors.AsType[*SnoozeError](err); ok {
+		if err != error(snooze) { // what is around it says why
+			out.Error = text(err.Error)
+		}
 		out.Delay, out.Verdict = snooze.After, shard.VerdictSnoozed
 		return true
 	}

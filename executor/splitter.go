@@ -26,9 +26,13 @@ func (e *NotOwnedError) Is(target error) bool { return target == ErrNotOwned }
 // Splitter divides ids among processes, each with an executor and a journal of its
 // own, numbered from 0. The zero Splitter does not: all ids belong to this process.
 //
-// An id of another process is refused, at Enqueue, EnqueueMany and EnqueueRaw, in a
-// handler, too, with a [NotOwnedError] that says whose it is: to send it there is the
-// program's business. No other call asks. What the journal has of an id that is not
+// An id of another process is refused, at Enqueue, EnqueueMany, EnqueueRaw, Do and
+// FollowUp, in a handler, too, with a [NotOwnedError] that says whose it is: to send it
+// there is the program's business. A follow-up is in the commit of its job, so that it
+// can't be in another journal: let Owner go by what the ids of a chain have in common,
+// the customer in "customer/order" say, and all of it stays in one process; or have a
+// follow-up of this process's own send it there, with an [IdempotencyKey] made of its
+// position and process. No other call asks. What the journal has of an id that is not
 // this process's any more, because Nodes has changed, runs here, and can be put back
 // from the morgue here: it was accepted here, and is not lost. So when Nodes changes,
 // an id may have jobs in two processes until the old one has done its own, without an
@@ -36,7 +40,8 @@ func (e *NotOwnedError) Is(target error) bool { return target == ErrNotOwned }
 // schedule of executor/cron that all processes have, the one fires a tick that its
 // job's id belongs to.
 type Splitter struct {
-	// Nodes is how many processes there are. Default 0: one.
+	// Nodes is how many processes there are. Default 0: ids are not divided, and Self and
+	// Owner must be zero, too.
 	Nodes int
 
 	// Self is the number of this one, from 0 to Nodes − 1.
@@ -70,24 +75,37 @@ func (s *Splitter) check() error {
 
 const maxNodes = 1 << 20
 
+// OwnerOf returns whose an id is, by the same rule in each process that has the same
+// Nodes and Owner: where to send what is refused here with [ErrNotOwned]. Without Nodes
+// it is Self. It returns ErrConfig when Owner panics, or returns a number that is out of
+// range. Any goroutine may call it, if Owner allows that.
+func (s Splitter) OwnerOf(id string) (int, error) {
+	if s.Nodes == 0 {
+		return s.Self, nil
+	}
+	if s.Owner == nil {
+		return jump(fnv1a(id), s.Nodes), nil
+	}
+	owner := 0
+	if err := guarded(func() error { owner = s.Owner(id); return nil }); err != nil {
+		return 0, fmt.Errorf("%w: Splitter.Owner of id %s: %w", ErrConfig, brief(id), err)
+	}
+	if owner < 0 || owner >= s.Nodes {
+		return 0, fmt.Errorf("%w: Splitter.Owner of id %s is %d, of %d processes it must be from 0 to %d", ErrConfig, brief(id), owner, s.Nodes, s.Nodes-1)
+	}
+	return owner, nil
+}
+
 // refuse returns an error for an id that is not this process's.
 func (s *Splitter) refuse(id string) error {
 	if s.Nodes == 0 {
 		return nil
 	}
-	owner := 0
-	if s.Owner == nil {
-		owner = jump(fnv1a(id), s.Nodes)
-	} else if err := guarded(func() error { owner = s.Owner(id); return nil }); err != nil {
-		return fmt.Errorf("%w: Splitter.Owner of id %s: %w", ErrConfig, brief(id), err)
+	owner, err := s.OwnerOf(id)
+	if err == nil && owner != s.Self {
+		err = &NotOwnedError{ID: id, Owner: owner, Self: s.Self}
 	}
-	switch {
-	case owner == s.Self:
-		return nil
-	case owner < 0 || owner >= s.Nodes:
-		return fmt.Errorf("%w: Splitter.Owner of id %s is %d, of %d processes it must be from 0 to %d", ErrConfig, brief(id), owner, s.Nodes, s.Nodes-1)
-	}
-	return &NotOwnedError{ID: id, Owner: owner, Self: s.Self}
+	return err
 }
 
 // fnv1a is the 64-bit FNV-1a hash (RFC 9923). No other may take its place: processes

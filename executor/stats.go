@@ -67,10 +67,10 @@ type QueueStats struct {
 	Retrying int // jobs whose last run failed
 	Halted   int // jobs that wait for RunNow
 	Running  int // jobs that workers have in hand, or come to next
-	Parked   int // jobs that wait for something else than their time: a lock, a slot
+	Parked   int // jobs that wait for something else than their time: a lock, a slot; not for a pause
 
 	Paused    bool // the queue, or the executor
-	PausedIDs int  // ids that are paused by themselves, with a job or without
+	PausedIDs int  // ids that are paused by themselves, with a job or without: lists show their jobs as JobParked
 
 	// Since Open, in payloads, but for Failed, Snoozed and Interrupted, which are
 	// runs. Of those that were Merged, because an equal one stands for them,

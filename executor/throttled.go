@@ -21,7 +21,9 @@ type ThrottledError struct {
 // no job starts that has one of its keys, in any of the limits of its queue; see
 // QueueConfig.Limits. Jobs of other keys go on. Without limits it is [Snooze]. With
 // [PayloadErrors] and [BatchErrors] it is for the payload or the id that it stands
-// for, and pauses all keys of that id. A d below zero means zero.
+// for, and pauses all keys of that id. A d below zero means zero. The job itself waits
+// for d also when somebody ends the pause of its key before. Its [EventSnoozed] has the
+// text of the error; as it is no failure, LastError does not.
 func Throttled(d time.Duration, err error) error {
 	return &ThrottledError{After: max(d, 0), Err: err}
 }
@@ -53,6 +55,7 @@ func (w *worker) throttled(it *shard.Item, err error) bool {
 			t.Throttle(now, c.limited, only, now+int64(min(e.After, maxPause)))
 		})
 	}
+	it.Outcome.Error = text(err.Error)
 	it.Outcome.Delay, it.Outcome.Verdict = e.After, shard.VerdictSnoozed
 	return true
 }

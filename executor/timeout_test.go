@@ -29,7 +29,7 @@ func TestTimeoutOutcomes(t *testing.T) {
 		last  string
 	}{
 		"its error":  {context.Context.Err, 0, "executor: handler timed out after 1m0s: context deadline exceeded"},
-		"its cause":  {context.Cause, 0, "executor: handler timed out after 1m0s: executor: handler timed out"},
+		"its cause":  {context.Cause, 0, "executor: handler timed out after 1m0s"},
 		"another":    {func(context.Context) error { return errBoom }, 0, "executor: handler timed out after 1m0s: boom"},
 		"RetryAfter": {func(context.Context) error { return executor.RetryAfter(time.Hour, errBoom) }, 0, "executor: handler timed out after 1m0s: boom"},
 		"panic":      {func(context.Context) error { panic("late") }, 0, "panic: late"},

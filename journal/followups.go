@@ -42,12 +42,10 @@ func (l *Log) follow(f *FollowUps) {
 		return
 	}
 	l.disk.promised.Add(-int64(f.Room))
-	first := l.manifest.Next
+	first, now := l.manifest.Next, int64(0)
 	for i := range f.Entries {
 		e := &f.Entries[i]
-		e.Kind, e.Restored, e.Position = KindEnqueued, false, l.manifest.Next
-		l.manifest.Next++
-		off := l.open.Add(e, false).Off
+		off := l.admit(e, &now)
 		l.open.route(e.Route, off)
 		l.open.followed = append(l.open.followed, off)
 	}

@@ -177,7 +177,9 @@ func (l *Log) start() {
 
 // Append hands entries to the committer and gives them the next positions, in
 // their order. It waits for the committer only while the open block is full.
-// Position, Restored and the fields of a state are ignored. Entries are
+// Position, Restored and the fields of a state are ignored. Those that have a
+// [Floor] get a score, and perhaps a time, by which they come after all that have the
+// same floor and got their positions before: it is written into them. Entries are
 // copied: the caller may reuse them.
 //
 // It returns ErrTooLarge, ErrFull, ErrFailed, ErrClosed, ErrContext, or the cause of ctx
@@ -245,11 +247,10 @@ func (l *Log) accept(entries []Entry, posted bool, sets func(Position) []Set) Ti
 		}
 	}
 	call := uint32(len(l.open.Entries))
+	now := int64(0)
 	for i := range entries {
 		e := &entries[i]
-		e.Kind, e.Restored, e.Position = KindEnqueued, false, l.manifest.Next
-		l.manifest.Next++
-		off := l.open.Add(e, false).Off
+		off := l.admit(e, &now)
 		d := l.open.route(e.Route, off)
 		if len(entries) == 1 {
 			ticket.taken = d.taken

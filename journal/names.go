@@ -17,6 +17,8 @@ type (
 	Position = format.Position
 	// Entry is one record of the log as its reader sees it.
 	Entry = format.Entry
+	// Floor keeps the scores of entries in the order of their positions.
+	Floor = format.Floor
 	// Set puts a value under a state key; a nil value deletes the key.
 	Set = format.Set
 	// Buried is a payload in the morgue.

@@ -9,7 +9,7 @@ import (
 // Removal is what a person wants of payloads of an id that have not ended.
 type Removal struct {
 	Verdict Verdict // Canceled or Deleted
-	Reason  string  // of Canceled
+	Reason  string  // of Canceled; with Failed the last error follows
 	// Of are the positions that are meant, in ascending order. Nil: all that the id
 	// has at the moment.
 	Of []journal.Position
@@ -48,16 +48,16 @@ func (it *Item) Removal(single bool) *Removal {
 		inHand = inHand[n : n+1]
 	}
 	for _, p := range inHand {
-		if r := it.removal(p); r != nil {
+		if r := it.RemovalOf(p); r != nil {
 			return r
 		}
 	}
 	return nil
 }
 
-// removal returns what a person wants of a payload of the item; the last word
-// counts.
-func (it *Item) removal(p Payload) *Removal {
+// RemovalOf returns what a person wants of a payload of the item; the last word
+// counts, and what is over by then is not asked. Any goroutine may ask, as Removal.
+func (it *Item) RemovalOf(p Payload) *Removal {
 	all := it.removals.Load()
 	if all == nil {
 		return nil
@@ -156,7 +156,11 @@ func (c *Core) endRemoved(now int64, l *lane, held, others []Payload, r *Removal
 // endAs ends payloads as a person wants it.
 func (c *Core) endAs(now int64, it *Item, payloads []Payload, r *Removal) {
 	if r.Verdict == VerdictCanceled {
-		c.bury(now, it, payloads, r.Reason)
+		reason := r.Reason
+		if r.Failed && it.LastError != "" {
+			reason += ": " + it.LastError
+		}
+		c.bury(now, it, payloads, reason)
 	} else {
 		c.delete(payloads)
 	}
@@ -212,13 +216,13 @@ func (c *Core) remove(now int64, it *Item) {
 	if c.cfg.Single {
 		n := out.Done + 1
 		it.Payloads = append(it.Payloads[:n:n], slices.DeleteFunc(slices.Clone(it.Payloads[n:]), func(p Payload) bool {
-			r := it.removal(p)
+			r := it.RemovalOf(p)
 			if r != nil {
 				c.endAs(now, &Item{Retry: -1}, []Payload{p}, r)
 			}
 			return r != nil
 		})...)
-		if r := it.removal(it.Payloads[out.Done]); r != nil && !ended {
+		if r := it.RemovalOf(it.Payloads[out.Done]); r != nil && !ended {
 			out.Verdict, out.Error = r.Verdict, r.Reason
 		}
 		return
@@ -227,7 +231,7 @@ func (c *Core) remove(now int64, it *Item) {
 		return
 	}
 	for i, p := range it.Payloads {
-		if r := it.removal(p); r != nil {
+		if r := it.RemovalOf(p); r != nil {
 			out.AddPart(Part{Index: i, Verdict: r.Verdict, Error: r.Reason})
 		}
 	}

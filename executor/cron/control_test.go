@@ -1,6 +1,7 @@
 package cron_test
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
 	"runtime"
@@ -95,11 +96,13 @@ func TestOverlap(t *testing.T) {
 func TestDroppedTicksAreOver(t *testing.T) {
 	dir := t.TempDir() + "/journal"
 	bubble(t, func(t *testing.T) {
-		s := rig{dir: dir, idle: true}.open(t)
+		var log bytes.Buffer
+		s := rig{dir: dir, idle: true, cron: cron.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}}.open(t)
 		s.add(t, "report", "* * * * *", overlap(cron.OverlapSkip), missed(cron.MissedAll))
 		s.start(t)
 		time.Sleep(3*time.Minute + 30*time.Second)
 		s.stop(t)
+		require.NotContains(t, log.String(), "WARN", "it was asked to drop them")
 		s = rig{dir: dir}.open(t)
 		s.add(t, "report", "* * * * *", overlap(cron.OverlapSkip), missed(cron.MissedAll))
 		s.start(t)

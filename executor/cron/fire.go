@@ -145,8 +145,8 @@ func isEnd(err error) bool {
 func (c *Cron) note(s *schedule, tick time.Time, err error) {
 	if err != nil {
 		level := slog.LevelWarn
-		if errors.Is(err, executor.ErrNotOwned) {
-			level = slog.LevelDebug // another process fires it
+		if errors.Is(err, executor.ErrNotOwned) || errors.Is(err, ErrOverlap) {
+			level = slog.LevelDebug // another process fires it, or it was to be skipped
 		}
 		c.report(level, "tick not enqueued", slog.String("schedule", s.name), slog.Time("tick", tick), slog.Any("error", err))
 	}

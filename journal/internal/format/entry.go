@@ -60,6 +60,7 @@ type Entry struct {
 	ID       []byte
 	Due      int64  // Unix nanoseconds
 	Route    uint32 // given to Append: whom to deliver to; not stored
+	Floor    *Floor // given to Append: Score is not below it; nil: it is the caller's; not stored
 
 	// Of a KindEnqueued entry.
 	Score    float64
