@@ -134,7 +134,7 @@ func TestBadQueries(t *testing.T) {
 		for text, query := range map[string]executor.JobQuery{
 			"Limit is -1":                {Limit: -1},
 			"Limit is 1001":              {Limit: 1001},
-			"Order is 4":                 {Order: 4},
+			"Order is 5":                 {Order: 5},
 			"Descending has no meaning":  {Descending: true},
 			`in the state "dead"`:        {States: []executor.JobState{executor.JobDead}},
 			`in the state "wating"`:      {States: []executor.JobState{"wating"}},
