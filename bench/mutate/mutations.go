@@ -25,6 +25,7 @@ var (
 	keys      = gate{"./journal", "^(TestKeys|TestPostedEntries|TestPut)"}
 	scripts   = gate{"./shard", "^TestScripts"}
 	random    = gate{"./shard", "^TestRandomOperations$"}
+	unwritten = gate{"./shard", "^Test(PausedAndOver|APlaceWithout|RestThatIsMoved)"}
 	clocks    = gate{"./shard", "^TestClock"}
 	exempt    = gate{"./shard", "^TestExempt"}
 	slacks    = gate{"./shard", "^Test(HowLate|Slack|NextWake)"}
@@ -128,6 +129,8 @@ var mutations = []mutation{
 	{"let an unlock wake a paused id", "shard/hold.go", "was &^ why; now != 0", "was &^ (why | HoldPause); now != 0", steering},
 	{"call a handler for what is deleted", "executor/worker.go", "	if w.heed() {\n", "	if w.heed() && w.x == nil {\n", steering},
 	{"forget a due time with the payload that it came from", "shard/remove.go", "	c.writeState(l) // the due time may have come from one that is gone\n", "", random},
+	{"write about a job that is over", "shard/change.go", "		c.unwrite(p)\n", "", unwritten},
+	{"lose the state of a rest that moves", "shard/throttle.go", "	r.unwritten[to] = r.unwritten[from]\n", "	_ = to\n", unwritten},
 	{"keep the dead", "executor/retention.go", "tooOld := ripe && u.Age > 0", "tooOld := false && u.Age > 0", retained},
 	{"requeue all in one commit", "executor/morgue.go", "requeueBytes  = 1 << 20", "requeueBytes  = 1 << 40", requeues},
 	{"requeue on when the caller has gone", "executor/actiondead.go", "			err = context.Cause(ctx)\n", "", requeues},
