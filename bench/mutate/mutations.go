@@ -27,6 +27,7 @@ var (
 	random    = gate{"./shard", "^TestRandomOperations$"}
 	unwritten = gate{"./shard", "^Test(PausedAndOver|APlaceWithout|RestThatIsMoved)"}
 	back      = gate{"./executor/internal/lane", "^TestLanesAreLike"}
+	stead     = gate{"./executor", "^TestWaitForWhatWasMerged$"}
 	clocks    = gate{"./shard", "^TestClock"}
 	exempt    = gate{"./shard", "^TestExempt"}
 	slacks    = gate{"./shard", "^Test(HowLate|Slack|NextWake)"}
@@ -114,6 +115,7 @@ var mutations = []mutation{
 	{"give a place in shared lanes when a worker comes", "executor/lanes.go", "	o.first = first\n", "	o.first = first\n	return\n", lanes},
 	{"forget the places in shared lanes at a restart", "executor/load.go", "		q.standInLanes(entries)\n", "", lanes},
 	{"run two kinds of a shared lane at a time", "executor/internal/lane/lane.go", "!n.busy && first.queue", "first.queue", lanes},
+	{"what was merged counts as done", "executor/receipt.go", "cmp.Or(r.MergedInto, r.Position)", "cmp.Or(0, r.Position)", stead},
 	{"a later payload in the turn of one that is not back yet", "executor/internal/lane/lane.go", "first.queue == queue && !first.away {", "first.queue == queue {", back},
 	{"a job that was taken up before an earlier one came back", "executor/internal/lane/lane.go", "at.away, at.anew = false, true", "at.away = false", back},
 	{"run ahead of a disk that is short of room", "executor/worker.go", "	if !w.x.log.Short() {\n", "	if true {\n", fullDisks},
