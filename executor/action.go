@@ -9,7 +9,8 @@ import (
 
 // RunNow makes the waiting jobs that are meant due now, with all retries given back,
 // and lets halted ones go on, as [Queue.RunNow] does: it overrides no pause and no
-// lock. It returns how many waited, also with an error: ErrUnknownQueue,
+// lock. A job is meant as a whole: with [SelectPayloads], if it has one of the payloads.
+// It returns how many waited, also with an error: ErrUnknownQueue,
 // ErrInvalidQuery, ErrInvalidID, and then no job was; ErrClosed, ErrFailed,
 // ErrContext, or the cause of ctx when that ends first, and then jobs of one more visit
 // to a shard, a hundred or two, may be due, too.
@@ -19,6 +20,9 @@ func (i *Inspector) RunNow(ctx context.Context, which Selection) (int, error) {
 		return 0, err
 	}
 	return q.act(ctx, &which, func(c *shard.Core, now int64, id string) int {
+		if which.of != nil && !c.HasAny(id, which.of) {
+			return 0
+		}
 		if c.RunNow(id, now) {
 			return 1
 		}
@@ -27,7 +31,8 @@ func (i *Inspector) RunNow(ctx context.Context, which Selection) (int, error) {
 }
 
 // Cancel sends the payloads that are meant to the morgue, with their history, and with
-// [ErrCanceledByOperator] and the reason, if there is one, as their last error. What
+// [ErrCanceledByOperator] and the reason, if there is one, as their last error, of
+// which 4 KiB are kept, as of each. What
 // they have locked stays locked unless Locks.UnlockOnBurial says otherwise, as when a
 // handler does so.
 //
@@ -41,11 +46,12 @@ func (i *Inspector) RunNow(ctx context.Context, which Selection) (int, error) {
 // It returns how many payloads are affected, those in hand of handlers included, also
 // with an error: see RunNow. All else is on disk by then.
 func (i *Inspector) Cancel(ctx context.Context, which Selection, reason string) (int, error) {
-	text := ErrCanceledByOperator.Error()
+	full := ErrCanceledByOperator.Error()
 	if reason != "" {
-		text += ": " + clip(reason)
+		full += ": " + reason
 	}
-	return i.remove(ctx, which, shard.Removal{Verdict: shard.VerdictCanceled, Reason: text})
+	kept := text(func() string { return full })
+	return i.remove(ctx, which, shard.Removal{Verdict: shard.VerdictCanceled, Reason: kept})
 }
 
 // Delete ends the payloads that are meant, for good: QueueStats.Deleted counts

@@ -102,7 +102,10 @@ func (q *queue) restore(ctx context.Context, some dead) (int, error) {
 	q.comeBack(some.positions, some.ids)
 	n, err := oneByOne(some.positions, func(ps []journal.Position) error {
 		err := q.x.log.Restore(ctx, q.number, ps, time.Now().UnixNano(), q.route)
-		if err != nil && len(ps) == 1 {
+		switch {
+		case err == nil:
+			q.areBack(ps)
+		case len(ps) == 1:
 			q.stayAway(ps)
 		}
 		return err

@@ -99,12 +99,16 @@ func errorsThatAre(errs ...error) (some []error) {
 
 // Wait returns when the payload of a receipt has ended: nil when it is done, a
 // [BuriedError] when it went to the morgue, ErrDiscarded, or ErrDeleted. Of a payload
-// that is merged it is the end of the one that runs in its stead. An end counts under
-// [DurabilitySync] when it is on disk: what Wait has said stays so after a crash.
+// that is merged it is the end of the one that runs in its stead: of the one that
+// MergedInto of the receipt names, and of one that takes its place during the wait. An
+// end counts under [DurabilitySync] when it is on disk: what Wait has said stays so
+// after a crash.
 //
-// Only ID and Position of the receipt matter, which may be of an earlier process. A
-// payload that had ended before the call, and is not in the morgue, is taken for
-// done.
+// Only ID, Position and MergedInto of the receipt matter, which may be of an earlier
+// process. A payload that had ended before the call, and is not in the morgue, is taken
+// for done. So is one that a later equal payload has replaced before the call, though
+// that may still wait: of a payload that was replaced no record is kept. Where Merge lets
+// that happen, wait from the start, as [Caller.Do] does, or with the later receipt.
 //
 // The job may be due in a year, fail for weeks or be halted: ctx bounds the wait.
 // When it ends first, or the executor stops or fails, Wait returns a [PendingError],
@@ -116,8 +120,8 @@ func (t *Queue[T]) Wait(ctx context.Context, r Receipt) error {
 	if err != nil {
 		return err
 	}
-	if r.ID == "" || r.Position == 0 || journal.Position(r.Position) >= t.q.x.log.Stats().Next {
-		return fmt.Errorf("%w: the receipt has id %q and position %d, which is no payload", ErrInvalidID, r.ID, r.Position)
+	if at := max(r.Position, r.MergedInto); r.ID == "" || r.Position == 0 || journal.Position(at) >= t.q.x.log.Stats().Next {
+		return fmt.Errorf("%w: the receipt has id %q and position %d, which is no payload", ErrInvalidID, r.ID, at)
 	}
 	_, err = t.q.waitFor(ctx, r)
 	return err
@@ -177,7 +181,7 @@ func (q *queue) waitFor(ctx context.Context, r Receipt) (end await.End, err erro
 	c := q.newCall(ctx)
 	defer c.end()
 	c.r = r
-	q.awaited.Add(c.waiter, journal.Position(r.Position)) // from now on no end is missed
+	q.awaited.Add(c.waiter, r.runs()) // from now on no end is missed
 	live, err := q.lives(ctx, r)
 	if err == nil && !live && !c.waiter.Over() {
 		// What was posted may not be there yet, and what was buried may be on its
@@ -202,20 +206,23 @@ func (q *queue) waitFor(ctx context.Context, r Receipt) (end await.End, err erro
 func (q *queue) lives(ctx context.Context, r Receipt) (live bool, err error) {
 	routes := *q.x.routes.Load()
 	var has bool // a call may come after its caller has gone
-	err = routes[q.route([]byte(r.ID))].Do(ctx, func(c *shard.Core) { has = c.HasPayload(r.ID, journal.Position(r.Position)) })
+	err = routes[q.route([]byte(r.ID))].Do(ctx, func(c *shard.Core) { has = c.HasPayload(r.ID, r.runs()) })
 	return err == nil && has, err
 }
 
 // epitaph returns how a payload ended that is over.
 func (q *queue) epitaph(r Receipt) error {
-	b, err := q.x.log.BuriedAt(q.number, journal.Position(r.Position))
+	b, err := q.x.log.BuriedAt(q.number, r.runs())
 	switch {
 	case errors.Is(err, journal.ErrNotFound):
 		return nil
 	case err != nil:
 		return border(err)
 	}
-	return &BuriedError{string(b.Entry.ID), r.Position, b.Retry + firstAttempt, b.Reason, buriedBy(b.Reason, nil)}
+	return &BuriedError{
+		ID: string(b.Entry.ID), Position: uint64(b.Entry.Position), Attempt: b.Retry + firstAttempt, Reason: b.Reason,
+		Err: buriedBy(b.Reason, nil),
+	}
 }
 
 // outcome waits for the end of a payload, and for the disk to have it.

@@ -54,13 +54,16 @@ func (e *MissedError) Error() string {
 }
 
 // Events yields what happens to jobs, as it happens. What happens after the call is
-// yielded, whenever the loop begins; the loop may take its time, and holds nobody
+// yielded, also if the loop begins later; the loop may take its time, and holds nobody
 // up. There may be many readers. It ends when ctx does, and after [Executor.Stop]
 // with the last event.
 //
 // Config.EventBuffer events are kept. A reader that is further behind gets a
 // [*MissedError], once, and then the oldest event that is left: a loop that can do
-// with less than all events goes on. What else is wrong is yielded once and ends the
+// with less than all events goes on. While no loop reads, the feed goes off after so
+// many events, because a call whose loop does not come should cost no more: a loop that
+// begins after that has missed them all, and others that were not counted, and goes on
+// with what happens from then on. What else is wrong is yielded once and ends the
 // loop: ErrConfig for a kind that there is not, for a token that is none, and when
 // EventBuffer switches the feed off, ErrUnknownQueue, and ErrContext.
 //

@@ -113,7 +113,18 @@ func (q *queue) comeBack(positions []journal.Position, ids []string) {
 		return
 	}
 	for i, p := range positions {
-		q.lanes.Add(ids[i], uint64(p), q.number)
+		q.lanes.ComeBack(ids[i], uint64(p), q.number)
+	}
+}
+
+// areBack says that the shards have heard of payloads. Until then what their queue has
+// beside them must not run in their turn.
+func (q *queue) areBack(positions []journal.Position) {
+	if q.lanes == nil {
+		return
+	}
+	for _, p := range positions {
+		q.lanes.Back(uint64(p))
 	}
 }
 

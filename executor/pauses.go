@@ -201,6 +201,8 @@ func (q *queue) hold(c *shard.Core, ids []string, on bool) (n int, err error) {
 		switch {
 		case !on && c.Let(id, shard.HoldPause):
 			q.pausedIDs.Add(-1)
+		case on && c.Holds(id, shard.HoldPause):
+			continue
 		case on && q.pausedIDs.Load() >= MaxPausedIDs:
 			err = fmt.Errorf("%w: queue %q has %d", ErrTooManyPaused, q.name, MaxPausedIDs)
 		case on && c.Hold(id, shard.HoldPause):

@@ -1,6 +1,11 @@
 package executor
 
-import "unsafe"
+import (
+	"cmp"
+	"unsafe"
+
+	"github.com/strandjobs/strand/journal"
+)
 
 // Receipt says what became of an enqueued payload.
 type Receipt struct {
@@ -24,6 +29,11 @@ type Receipt struct {
 	// Duplicate: a call with the same [IdempotencyKey] was accepted before, in the
 	// place of this one. Position is that of the first call's payload.
 	Duplicate bool
+}
+
+// runs returns the position of the payload that runs, as far as the receipt says.
+func (r Receipt) runs() journal.Position {
+	return journal.Position(cmp.Or(r.MergedInto, r.Position))
 }
 
 // receipt says what became of the payload i of a submission that was accepted.

@@ -21,7 +21,8 @@ type Queue[T any] struct {
 // [Snooze] and [RetryAfter] are wishes, any other error is a failure. Those behind
 // it wait as long as it is retried or snoozed, and go on once it is done or buried.
 //
-// It returns ErrConfig, ErrDuplicateQueue, or an error of the journal.
+// It returns ErrConfig, ErrDuplicateQueue, ErrState for SharedLanes after Start, or an
+// error of the journal.
 func Handle[T any](x *Executor, name string, handler func(context.Context, Job[T]) error, cfg QueueConfig[T]) (*Queue[T], error) {
 	if err := notNil(x, handler == nil, name); err != nil {
 		return nil, err

@@ -18,6 +18,16 @@ func (c *Core) HasPayload(id string, at journal.Position) bool {
 	return l.hasPayload(at)
 }
 
+// HasAny reports whether one of the payloads at some positions, in ascending order,
+// waits for its id.
+func (c *Core) HasAny(id string, of []journal.Position) bool {
+	l := c.lanes.find([]byte(id))
+	return l != nil && l.hasAny(func(p Payload) bool {
+		_, found := slices.BinarySearch(of, p.Ref.Position())
+		return found
+	})
+}
+
 // FirstWaiting returns the payload of an id that is to run next, of those that don't
 // run yet, and when; 0: none waits.
 func (c *Core) FirstWaiting(id string) (at journal.Position, due int64) {

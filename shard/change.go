@@ -14,11 +14,40 @@ func (c *Core) endPayload(ref journal.Ref) {
 	c.end(ref)
 }
 
+// endState ends what is written about a job that is over, and takes back what gathers
+// in the change: its lane may be another id's before that is recorded.
 func (c *Core) endState(l *lane) {
-	if p := l.past(); p != nil && !p.state.IsZero() {
+	if p := l.past(); p != nil {
+		c.replaceState(p)
+		c.unwrite(p)
+	}
+}
+
+// replaceState ends the state that the log has.
+func (c *Core) replaceState(p *runHistory) {
+	if !p.state.IsZero() {
 		c.end(p.state)
 		p.state = journal.Ref{}
 	}
+}
+
+// unwrite takes a state out of the change. The last one there gets its place.
+func (c *Core) unwrite(p *runHistory) {
+	if p.pending == 0 {
+		return
+	}
+	at, last := p.pending-1, len(c.stateOf)-1
+	p.pending = 0
+	if at < last {
+		c.stateOf[at], c.change.States[at] = c.stateOf[last], c.change.States[last]
+		if moved := c.stateOf[at]; moved != nil {
+			moved.past().pending = at + 1
+		} else {
+			c.rested.moved(last, at)
+		}
+	}
+	c.stateOf[last], c.change.States[last] = nil, journal.JobState{}
+	c.stateOf, c.change.States = c.stateOf[:last], c.change.States[:last]
 }
 
 // writeState writes down what is known about a waiting job, instead of what
@@ -29,7 +58,7 @@ func (c *Core) writeState(l *lane) {
 	}
 	p := l.remember()
 	p.resting = false
-	c.endState(l)
+	c.replaceState(p)
 	if p.pending == 0 {
 		c.change.States = append(c.change.States, journal.JobState{})
 		c.stateOf = append(c.stateOf, l)

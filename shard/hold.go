@@ -64,6 +64,9 @@ func (c *Core) Let(id string, why Hold) bool {
 	return true
 }
 
+// Holds reports whether an id is held for a reason.
+func (c *Core) Holds(id string, why Hold) bool { return c.held[id]&why != 0 }
+
 // Park holds an id until Unpark, because its job waits.
 func (c *Core) Park(id string) { c.Hold(id, HoldWait) }
 

@@ -300,14 +300,19 @@ func (l *lane) holds() bool {
 }
 
 // hasPayload reports whether the payload at a position waits, or is held.
-func (l *lane) hasPayload(at journal.Position) (found bool) {
+func (l *lane) hasPayload(at journal.Position) bool {
+	return l.hasAny(func(p Payload) bool { return p.Ref.Position() == at })
+}
+
+// hasAny reports whether a payload that is meant waits, or is held.
+func (l *lane) hasAny(means func(Payload) bool) (found bool) {
 	if p := l.past(); p != nil {
-		found = slices.ContainsFunc(p.held, func(p Payload) bool { return p.Ref.Position() == at })
+		found = slices.ContainsFunc(p.held, means)
 	}
 	if b := l.bag(); b != nil {
-		b.order.all(func(h *hashed) { found = found || !h.gone && h.Ref.Position() == at })
+		b.order.all(func(h *hashed) { found = found || !h.gone && means(h.Payload) })
 	}
-	return found || !l.one.Ref.IsZero() && l.one.Ref.Position() == at
+	return found || !l.one.Ref.IsZero() && means(l.one)
 }
 
 // allDue reports whether each payload that waits was accepted with a due time that

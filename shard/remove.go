@@ -110,7 +110,6 @@ func (c *Core) Remove(now int64, id string, r *Removal) (ended, inHand int) {
 	over := l.empty()
 	if over {
 		c.displace(l)
-		c.unwrite(l)
 		c.drop(l, hashOf([]byte(id)))
 	} else {
 		c.leaveOver(l, len(held) > 0 && !l.holds())
@@ -290,18 +289,4 @@ func (b *payloadSet) takeOut(means func(Payload) bool) (out []Payload) {
 		return 1
 	})
 	return out
-}
-
-// unwrite takes the state of a lane back that gathers in the change: the job is over.
-func (c *Core) unwrite(l *lane) {
-	p := l.past()
-	if p == nil || p.pending == 0 {
-		return
-	}
-	at, last := p.pending-1, len(c.stateOf)-1
-	moved := c.stateOf[last]
-	c.stateOf[at], c.change.States[at] = moved, c.change.States[last]
-	moved.past().pending = p.pending
-	p.pending = 0
-	c.stateOf, c.change.States = c.stateOf[:last], c.change.States[:last]
 }

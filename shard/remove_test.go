@@ -153,9 +153,18 @@ func (p *pair) removeSome(t *rapid.T) {
 	}
 	passed := p.passed(id)
 	ended, inHand := p.core(id).Remove(p.now, id, r)
-	p.core(id).Record(p)
 	wantEnded, wantInHand := p.model.remove(id, r, passed)
 	require.Equal(p.t, []int{wantEnded, wantInHand}, []int{ended, inHand}, id)
+	p.meanwhile(t, p.core(id))
+}
+
+// meanwhile has a worker give back a run before what a person does is recorded: one
+// change has both.
+func (p *pair) meanwhile(t *rapid.T, c *Core) {
+	if rapid.Bool().Draw(t, "meanwhile") {
+		p.finishOne(t)
+	}
+	c.Record(p)
 }
 
 // passed returns how many payloads of the item in hand of an id are done, and have not
@@ -183,9 +192,9 @@ func (p *pair) pauseOne(t *rapid.T) {
 	goOn := p.recall(id)
 	require.True(p.t, c.Hold(id, HoldPause))
 	require.False(p.t, c.Hold(id, HoldPause))
-	c.Record(p)
 	p.model.paused[id] = true
 	goOn()
+	p.meanwhile(t, c)
 }
 
 // recall says what becomes of the item of an id that is paused.

@@ -68,6 +68,12 @@ func (r *rested) written(i int, state journal.Ref) {
 	r.byID[id] = at
 }
 
+// moved notes that such a state has another place in the change.
+func (r *rested) moved(from, to int) {
+	r.unwritten[to] = r.unwritten[from]
+	delete(r.unwritten, from)
+}
+
 // restAfter has what waits for an id rest after its run.
 func (c *Core) restAfter(now int64, l *lane) {
 	if c.cfg.Throttle > 0 {

@@ -25,6 +25,9 @@ var (
 	keys      = gate{"./journal", "^(TestKeys|TestPostedEntries|TestPut)"}
 	scripts   = gate{"./shard", "^TestScripts"}
 	random    = gate{"./shard", "^TestRandomOperations$"}
+	unwritten = gate{"./shard", "^Test(PausedAndOver|APlaceWithout|RestThatIsMoved)"}
+	back      = gate{"./executor/internal/lane", "^TestLanesAreLike"}
+	stead     = gate{"./executor", "^TestWaitForWhatWasMerged$"}
 	clocks    = gate{"./shard", "^TestClock"}
 	exempt    = gate{"./shard", "^TestExempt"}
 	slacks    = gate{"./shard", "^Test(HowLate|Slack|NextWake)"}
@@ -123,7 +126,10 @@ var mutations = []mutation{
 	{"forget what was refused while a block was on its way", "journal/fulldisk.go", "		next.skipped = l.manifest.Next // also if b stays\n", "", gaps},
 	{"give a place in shared lanes when a worker comes", "executor/lanes.go", "	o.first = first\n", "	o.first = first\n	return\n", lanes},
 	{"forget the places in shared lanes at a restart", "executor/load.go", "		q.standInLanes(entries)\n", "", lanes},
-	{"run two kinds of a shared lane at a time", "executor/internal/lane/lane.go", "!n.busy && n.payloads", "n.payloads", lanes},
+	{"run two kinds of a shared lane at a time", "executor/internal/lane/lane.go", "!n.busy && first.queue", "first.queue", lanes},
+	{"what was merged counts as done", "executor/receipt.go", "cmp.Or(r.MergedInto, r.Position)", "cmp.Or(0, r.Position)", stead},
+	{"a later payload in the turn of one that is not back yet", "executor/internal/lane/lane.go", "first.queue == queue && !first.away {", "first.queue == queue {", back},
+	{"a job that was taken up before an earlier one came back", "executor/internal/lane/lane.go", "at.away, at.anew = false, true", "at.away = false", back},
 	{"run ahead of a disk that is short of room", "executor/worker.go", "	if !w.x.log.Short() {\n", "	if true {\n", fullDisks},
 	{"write down a slot only when there is room", "executor/enter.go", "w.x.log.Settled(w.x.handlers)", "w.x.log.Flush(w.x.handlers)", fullDisks},
 	{"run many payloads on a disk that is short of room", "shard/take.go", "		most = c.cfg.BatchSize\n", "", shortRuns},
@@ -140,6 +146,8 @@ var mutations = []mutation{
 	{"let an unlock wake a paused id", "shard/hold.go", "was &^ why; now != 0", "was &^ (why | HoldPause); now != 0", steering},
 	{"call a handler for what is deleted", "executor/worker.go", "	if w.heed() {\n", "	if w.heed() && w.x == nil {\n", steering},
 	{"forget a due time with the payload that it came from", "shard/remove.go", "	c.writeState(l) // the due time may have come from one that is gone\n", "", random},
+	{"write about a job that is over", "shard/change.go", "		c.unwrite(p)\n", "", unwritten},
+	{"lose the state of a rest that moves", "shard/throttle.go", "	r.unwritten[to] = r.unwritten[from]\n", "	_ = to\n", unwritten},
 	{"keep the dead", "executor/retention.go", "tooOld := ripe && u.Age > 0", "tooOld := false && u.Age > 0", retained},
 	{"requeue all in one commit", "executor/morgue.go", "requeueBytes  = 1 << 20", "requeueBytes  = 1 << 40", requeues},
 	{"requeue on when the caller has gone", "executor/actiondead.go", "			err = context.Cause(ctx)\n", "", requeues},

@@ -27,6 +27,8 @@ type lane struct {
 type payload struct {
 	position uint64
 	queue    uint32
+	away     bool // it comes back, and its queue does not have it yet
+	anew     bool // it is back, and a job of its queue may have been taken up without it
 }
 
 // Add puts a payload in its place. One that comes before all others, from the morgue,
@@ -49,7 +51,7 @@ func (l *Lanes) add(id string, position uint64, queue uint32) *lane {
 	}
 	if _, known := l.of[position]; !known {
 		l.of[position] = n
-		n.payloads = slices.Insert(n.payloads, n.find(position), payload{position, queue})
+		n.payloads = slices.Insert(n.payloads, n.find(position), payload{position: position, queue: queue})
 	}
 	return n
 }
@@ -61,6 +63,35 @@ func (n *lane) find(position uint64) int {
 	}
 	i, _ := slices.BinarySearchFunc(n.payloads, position, func(p payload, q uint64) int { return cmp.Compare(p.position, q) })
 	return i
+}
+
+// ComeBack puts a payload in its old place that is about to come back to its queue:
+// until Back it holds up what comes after it, so that none of that has its turn.
+func (l *Lanes) ComeBack(id string, position uint64, queue uint32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.of[position] == nil {
+		n := l.add(id, position, queue)
+		n.payloads[n.find(position)].away = true
+	}
+}
+
+// Back says that the queues of payloads have them again. What comes next is called.
+func (l *Lanes) Back(positions ...uint64) {
+	var wakers []func()
+	l.mu.Lock()
+	for _, p := range positions {
+		n := l.of[p]
+		if n == nil {
+			continue // it has ended
+		}
+		if at := &n.payloads[n.find(p)]; at.away {
+			at.away, at.anew = false, true
+			wakers = l.next(n, wakers)
+		}
+	}
+	l.mu.Unlock()
+	call(wakers)
 }
 
 // Remove takes payloads out that have ended, or were refused. Positions that are not
@@ -91,21 +122,37 @@ func (n *lane) remove(position uint64) {
 
 // Enter lets a job begin that has a payload at a position in hand, unless another
 // one of its lane comes first: then wake is called once when it may try again. A
-// payload that came back from the morgue gets its old place.
+// payload that came back from the morgue gets its old place. A job that may have been
+// taken up before that is called at once: its queue has to choose again.
 func (l *Lanes) Enter(id string, position uint64, queue uint32, wake func()) bool {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	n := l.add(id, position, queue)
-	if !n.busy && n.payloads[0].queue == queue {
-		n.busy, n.running = true, queue
+	entered, again := l.enter(l.add(id, position, queue), position, queue, wake)
+	l.mu.Unlock()
+	if again {
+		wake()
+	}
+	return entered
+}
+
+func (l *Lanes) enter(n *lane, position uint64, queue uint32, wake func()) (entered, again bool) {
+	first := &n.payloads[0]
+	if first.position == position {
+		first.away, first.anew = false, false // it is in hand
+	}
+	if !n.busy && first.queue == queue && !first.away {
 		delete(n.wakers, queue)
-		return true
+		if first.anew {
+			first.anew = false
+			return false, true
+		}
+		n.busy, n.running = true, queue
+		return true, false
 	}
 	if n.wakers == nil {
 		n.wakers = make(map[uint32]func())
 	}
 	n.wakers[queue] = wake
-	return false
+	return false, false
 }
 
 // Leave ends what Enter began. What comes next is called.
@@ -130,9 +177,9 @@ func (l *Lanes) next(n *lane, wakers []func()) []func() {
 		delete(l.byID, n.id)
 		return slices.AppendSeq(wakers, maps.Values(n.wakers)) // what they waited with has gone
 	}
-	first := n.payloads[0].queue
-	if wake := n.wakers[first]; wake != nil {
-		delete(n.wakers, first)
+	first := n.payloads[0]
+	if wake := n.wakers[first.queue]; wake != nil && !first.away {
+		delete(n.wakers, first.queue)
 		wakers = append(wakers, wake)
 	}
 	return wakers

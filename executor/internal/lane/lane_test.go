@@ -32,7 +32,7 @@ func TestLanesAreLikeTheirModel(t *testing.T) {
 		running := -1 // index of a queue
 		var next uint64
 		own := func(q uint32) []payload {
-			return slices.DeleteFunc(slices.Clone(model), func(p payload) bool { return p.queue != q })
+			return slices.DeleteFunc(slices.Clone(model), func(p payload) bool { return p.queue != q || p.away })
 		}
 		enter := func(q uint32) {
 			mine := own(q)
@@ -41,14 +41,21 @@ func TestLanesAreLikeTheirModel(t *testing.T) {
 			}
 			// Any of its own: scores may order them otherwise.
 			p := mine[rapid.IntRange(0, len(mine)-1).Draw(t, "which")]
-			mayRun := running < 0 && model[0].queue == q
+			first := &model[0]
+			if p.position == first.position {
+				first.anew = false
+			}
+			mayRun := running < 0 && first.queue == q && !first.away
 			woken := false
 			got := l.Enter("id", p.position, q, func() { woken = true; parked[q] = false })
-			require.Equal(t, mayRun, got)
-			require.False(t, woken)
-			if got {
+			require.Equal(t, mayRun && !first.anew, got)
+			require.Equal(t, mayRun && first.anew, woken, "its queue chooses again, now that it has the first")
+			switch {
+			case got:
 				running = int(q)
-			} else {
+			case woken:
+				first.anew = false
+			default:
 				parked[q] = true
 			}
 		}
@@ -64,24 +71,38 @@ func TestLanesAreLikeTheirModel(t *testing.T) {
 			running = -1
 			l.Leave("id")
 		}
-		add := func(position uint64, q uint32) {
+		add := func(position uint64, q uint32, away bool) {
 			i, found := slices.BinarySearchFunc(model, position, func(p payload, at uint64) int { return cmp.Compare(p.position, at) })
 			if found {
 				return
 			}
-			model = slices.Insert(model, i, payload{position, q})
-			l.Add("id", position, q)
+			model = slices.Insert(model, i, payload{position: position, queue: q, away: away})
+			if away {
+				l.ComeBack("id", position, q)
+			} else {
+				l.Add("id", position, q)
+			}
+		}
+		back := func() {
+			for i := range model {
+				if p := &model[i]; p.away {
+					p.away, p.anew = false, true
+					l.Back(p.position)
+				}
+			}
 		}
 		for range rapid.IntRange(0, 60).Draw(t, "steps") {
 			q := rapid.Uint32Range(0, 2).Draw(t, "queue")
-			switch rapid.IntRange(0, 5).Draw(t, "step") {
+			switch rapid.IntRange(0, 6).Draw(t, "step") {
 			case 0, 1:
 				next += 2
-				add(next, q)
+				add(next, q, false)
 			case 2:
 				if next > 0 {
-					add(rapid.Uint64Range(1, next).Draw(t, "old")|1, q) // from the morgue
+					add(rapid.Uint64Range(1, next).Draw(t, "old")|1, q, rapid.Bool().Draw(t, "away")) // from the morgue
 				}
+			case 6:
+				back()
 			case 3:
 				enter(q)
 			case 4:
@@ -93,9 +114,10 @@ func TestLanesAreLikeTheirModel(t *testing.T) {
 				}
 			}
 			for q, is := range parked { // nobody who may run is left waiting
-				require.False(t, is && running < 0 && len(model) > 0 && model[0].queue == q, "queue %d was not called", q)
+				require.False(t, is && running < 0 && len(model) > 0 && model[0].queue == q && !model[0].away, "queue %d was not called", q)
 			}
 		}
+		back()
 		for len(model) > 0 {
 			end(false)
 			for q := range uint32(3) {

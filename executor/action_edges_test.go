@@ -1,0 +1,83 @@
+package executor_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor"
+)
+
+// A position that an id does not have, because it has ended or is another id's, means no
+// job, for RunNow as for Cancel.
+func TestRunNowOfPayloads(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		var p probe
+		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{})
+		start(t, x)
+		a := enqueue(t, q, "a", "x", executor.In(time.Hour))
+		b := enqueue(t, q, "b", "x", executor.In(time.Hour))
+		n, err := x.Inspect().RunNow(t.Context(), executor.SelectPayloads("q", "a", b.Position, b.Position+7))
+		require.NoError(t, err)
+		require.Zero(t, n)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Empty(t, p.seen())
+		n, err = x.Inspect().RunNow(t.Context(), executor.SelectPayloads("q", "a", b.Position, a.Position))
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+		synctest.Wait()
+		require.Len(t, p.seen(), 1)
+		stop(t, x)
+	})
+}
+
+// The reason of a person is kept like the text of a failure.
+func TestReasonOfACancellation(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		q := handle(t, x, "q", func(context.Context, executor.Merged[string]) error { return nil }, executor.QueueConfig[string]{})
+		start(t, x)
+		for _, reason := range []string{strings.Repeat("y", 3000), strings.Repeat("é", 3000) + "\xff"} {
+			enqueue(t, q, "a", "x", executor.In(time.Hour))
+			n, err := x.Inspect().Cancel(t.Context(), executor.SelectIDs("q", "a"), reason)
+			require.NoError(t, err)
+			require.Equal(t, 1, n)
+			dead := morgue(t, q)
+			require.Len(t, dead, 1)
+			full := executor.ErrCanceledByOperator.Error() + ": " + reason
+			require.True(t, strings.HasPrefix(full, dead[0].Error))
+			require.GreaterOrEqual(t, len(dead[0].Error), min(len(full), 4<<10)-1)
+			require.LessOrEqual(t, len(dead[0].Error), 4<<10)
+			_, err = x.Inspect().DeleteDead(t.Context(), executor.SelectIDs("q", "a"))
+			require.NoError(t, err)
+		}
+		stop(t, x)
+	})
+}
+
+// An id that is paused already takes no place among those that may be.
+func TestPausedAgainAtTheMost(t *testing.T) {
+	x := open(t, "", executor.Config{})
+	q := handle(t, x, "q", func(context.Context, executor.Merged[string]) error { return nil }, executor.QueueConfig[string]{})
+	start(t, x)
+	ids := make([]string, executor.MaxPausedIDs)
+	for i := range ids {
+		ids[i] = fmt.Sprint(i)
+	}
+	n, err := q.PauseIDs(t.Context(), ids...)
+	require.NoError(t, err)
+	require.Len(t, ids, n)
+	n, err = q.PauseIDs(t.Context(), ids[:300]...)
+	require.NoError(t, err, "they are paused")
+	require.Zero(t, n)
+	_, err = q.PauseIDs(t.Context(), ids[0], "another")
+	require.ErrorIs(t, err, executor.ErrTooManyPaused)
+	stop(t, x)
+}

@@ -1,0 +1,50 @@
+package executor_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor"
+)
+
+// The end of a payload that was merged is that of the one that runs in its stead, also
+// for who asks after the merge.
+func TestWaitForWhatWasMerged(t *testing.T) {
+	for _, merge := range []executor.Merge{executor.MergeKeepFirst, executor.MergeMinScore} {
+		t.Run(merge.String(), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				x := open(t, "", executor.Config{})
+				fate := executor.Cancel(errors.New("no stock"))
+				q := handle(t, x, "q", func(context.Context, executor.Merged[string]) error { return fate }, executor.QueueConfig[string]{Merge: merge})
+				start(t, x)
+				first := enqueue(t, q, "a", "p", executor.In(time.Hour))
+				second := enqueue(t, q, "a", "p")
+				require.Equal(t, first.Position, second.MergedInto)
+				soon, cancel := context.WithTimeout(t.Context(), time.Minute)
+				err := q.Wait(soon, second)
+				cancel()
+				require.ErrorIs(t, err, executor.ErrPending)
+				pending, _ := errors.AsType[*executor.PendingError](err)
+				require.Equal(t, second, pending.Receipt)
+
+				ends := make(chan error, 1)
+				go func() { ends <- q.Wait(t.Context(), second) }()
+				synctest.Wait()
+				require.Empty(t, ends, "nothing has run")
+				time.Sleep(time.Hour)
+				for _, err := range []error{<-ends, q.Wait(t.Context(), second)} { // during the run, and from the morgue
+					require.ErrorIs(t, err, executor.ErrBuried)
+					buried, _ := errors.AsType[*executor.BuriedError](err)
+					require.Equal(t, first.Position, buried.Position)
+				}
+				require.ErrorIs(t, q.Wait(t.Context(), executor.Receipt{ID: "a", Position: 1, MergedInto: 99}), executor.ErrInvalidID)
+				stop(t, x)
+			})
+		})
+	}
+}
