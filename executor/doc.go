@@ -230,6 +230,8 @@
 //     an id run one after the other.
 //   - With [HandleBatch] it belongs to the job of the batch that it was staged on, and
 //     is dropped if that one fails. When the batch is halved, the last call counts.
+//   - When a [Middleware] calls next again, the last call counts, whatever came of
+//     those before it.
 //   - After every outcome but success it is dropped: an error, [PayloadErrors] for any
 //     payload, [Cancel], [Discard], [Snooze], a panic, and an interruption by Stop.
 //
@@ -298,7 +300,8 @@
 // returns is what the handler is taken to have returned, a panic included: also
 // after the handler has succeeded the jobs have failed then, and run again. A
 // middleware is under the Timeout of its queue, and one that blocks is stuck, as a
-// handler is. One that calls next again makes a retry that is not counted; next
+// handler is. One that calls next again makes a retry that is not counted, and drops
+// what the call before has staged; next
 // runs no two of them at a time, and is over when the middleware is, which waits
 // for a call that goes on.
 //

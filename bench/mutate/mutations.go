@@ -64,6 +64,7 @@ var (
 	peeks     = gate{"./journal", "^TestPeek"}
 	looks     = gate{"./executor", "^(TestLowkiq_L(19|21|24)|TestBadQueries|TestCursorsAfter|TestJob(With|Is)|TestExplainTells|TestRunningShows)"}
 	chains    = gate{"./executor", "^TestFollowUp"}
+	exits     = gate{"./executor", "^TestGoexit"}
 	followed  = gate{"./journal", "^TestFullNow"}
 	shares    = gate{"./executor", "^(TestFlood|TestWeights|TestNoCredit|TestMaxConcurrent)"}
 	schedules = gate{"./executor", "^TestInOrder"}
@@ -148,7 +149,11 @@ var mutations = []mutation{
 	{"unlock although told not to", "journal/open.go", "func() error { return nil })\n}", "l.unlock)\n}", opening},
 
 	{"accept follow-ups in a commit of their own", "executor/decisions.go", "		q.x.log.Record(&c.Change)\n", "		f := c.FollowUps\n		c.FollowUps.Entries = nil\n		q.x.log.Record(&c.Change)\n		_ = q.x.log.Flush(q.x.handlers)\n		_, _ = q.x.log.PostWith(q.x.handlers, f.Entries, f.With)\n", chains},
-	{"keep what was staged in a batch that is halved", "executor/batch.go", "	b.attempt.forget(b.calls - 1)\n", "", chains},
+	{"keep what was staged in a batch that is halved", "executor/batch.go", "	if b.calls > b.first { // what", "	if false { // what", chains},
+	{"keep what was staged in a call before next was called again", "executor/middleware_run.go", "		again.attempt.again(again.call)\n", "		again.attempt.begin(again.call)\n", chains},
+	{"keep what a batch has staged before next was called again", "executor/batch.go", "	case b.calls > b.first: // a middleware", "	case false: // a middleware", chains},
+	{"what was done before Goexit is lost with it", "executor/batch.go", "	b.attempt.worker.halves = b\n", "", exits},
+	{"jobs of a batch are not concluded after Goexit", "executor/worker.go", "		w.engaged(w.handleRest)\n", "		w.handleRest()\n", exits},
 	{"stage when the handler has returned", "executor/landing.go", "		a.staged = nothingMore\n", "", chains},
 	{"accept at the time of the call", "executor/followup.go", "ID: id, Payload: payload}, unstamped)", "ID: id, Payload: payload}, t.q.stamp())", chains},
 	{"follow-ups lock nothing", "executor/followup.go", "		f.keys = keys[0]\n", "		_ = keys\n", chains},
