@@ -65,6 +65,8 @@ var (
 	looks     = gate{"./executor", "^(TestLowkiq_L(19|21|24)|TestBadQueries|TestCursorsAfter|TestJob(With|Is)|TestExplainTells|TestRunningShows)"}
 	chains    = gate{"./executor", "^TestFollowUp"}
 	exits     = gate{"./executor", "^TestGoexit"}
+
+	buriedFull = gate{"./executor", "^TestDeadLettersThatFill"}
 	followed  = gate{"./journal", "^TestFullNow"}
 	shares    = gate{"./executor", "^(TestFlood|TestWeights|TestNoCredit|TestMaxConcurrent)"}
 	schedules = gate{"./executor", "^TestInOrder"}
@@ -152,6 +154,7 @@ var mutations = []mutation{
 	{"keep what was staged in a batch that is halved", "executor/batch.go", "	if b.calls > b.first { // what", "	if false { // what", chains},
 	{"keep what was staged in a call before next was called again", "executor/middleware_run.go", "		again.attempt.again(again.call)\n", "		again.attempt.begin(again.call)\n", chains},
 	{"keep what a batch has staged before next was called again", "executor/batch.go", "	case b.calls > b.first: // a middleware", "	case false: // a middleware", chains},
+	{"a full disk refuses to delete the dead", "journal/discard.go", "err != nil && !errors.Is(err, ErrFull) {", "err != nil {", buriedFull},
 	{"what was done before Goexit is lost with it", "executor/batch.go", "	b.attempt.worker.halves = b\n", "", exits},
 	{"jobs of a batch are not concluded after Goexit", "executor/worker.go", "		w.engaged(w.handleRest)\n", "		w.handleRest()\n", exits},
 	{"stage when the handler has returned", "executor/landing.go", "		a.staged = nothingMore\n", "", chains},
