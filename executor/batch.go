@@ -141,11 +141,11 @@ func namesNone(err error) bool {
 	names := false
 	failed := guarded(func() error { // its methods are the user's code
 		_, each := errors.AsType[BatchErrors](err)
-		_, cancel := errors.AsType[*CancelError](err)
-		_, discard := errors.AsType[*DiscardError](err)
-		_, snooze := errors.AsType[*SnoozeError](err)
-		_, retry := errors.AsType[*RetryError](err)
-		_, throttled := errors.AsType[*ThrottledError](err)
+		_, cancel := asWish[CancelError](err)
+		_, discard := asWish[DiscardError](err)
+		_, snooze := asWish[SnoozeError](err)
+		_, retry := asWish[RetryError](err)
+		_, throttled := asWish[ThrottledError](err)
 		names = each || cancel || discard || snooze || retry || throttled || fromFullDisk(err)
 		return nil
 	})

@@ -62,7 +62,8 @@
 //  4. A bad job hurts only its own id, and with [Handle] a bad payload only those
 //     behind it: what was done before it stays done, and its retries, its burial
 //     and its reason are its own. Errors, panics and Goexit of a handler, a codec
-//     or a hook are contained. A job that kills the process is given up after
+//     or a hook are contained; Goexit in code that runs for a call, as Encode, a Key
+//     or a [Middleware] around an enqueue do, ends the goroutine of its caller. A job that kills the process is given up after
 //     Config.CrashLimit times, and every other job completes; after a kill from
 //     outside what was running runs again at once, unless it was running at the one
 //     before, too.

@@ -73,7 +73,7 @@ type attemptStage = staging.Stage[*shard.Item, *followUp]
 // waits. Follow-ups count in the backlog and are let in.
 //
 // Other errors are ErrReturned when the handler has returned, or the call of it that got
-// the job; ErrFollowUp with [IdempotencyKey] or [FromSource], for a queue of another
+// the job; ErrFollowUp with [IdempotencyKey], [FromSource] or [IfAbsent], for a queue of another
 // executor or with OnEnqueue and a Locks.Service, and for a job that no executor has
 // made; and ErrTooLarge beyond [MaxFollowUps] or [MaxFollowUpBytes] for one job, where
 // the first one has room whatever its size. A full disk is no matter here: a job for
@@ -132,7 +132,7 @@ func (f *followUp) stamp() {
 func (f *followUp) apply(options []Option) error {
 	for _, o := range options {
 		if o.isCondition() {
-			return fmt.Errorf("%w: %q: it is in the commit of its job, once, and takes no IdempotencyKey and no FromSource", ErrFollowUp, o.name)
+			return fmt.Errorf("%w: %s: what is in the commit of its job is there once, and takes no condition", ErrFollowUp, o.condition())
 		}
 		if err := o.apply(&f.entry); err != nil {
 			return err

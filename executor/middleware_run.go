@@ -129,13 +129,13 @@ func outcomeOf(err error) Outcome {
 	if _, ok := errors.AsType[BatchErrors](err); ok {
 		return OutcomeMixed
 	}
-	if _, ok := errors.AsType[*DiscardError](err); ok {
+	if _, ok := asWish[DiscardError](err); ok {
 		return OutcomeDiscarded
 	}
-	if _, ok := errors.AsType[*SnoozeError](err); ok {
+	if _, ok := asWish[SnoozeError](err); ok {
 		return OutcomeSnoozed
 	}
-	if _, ok := errors.AsType[*CancelError](err); ok {
+	if _, ok := asWish[CancelError](err); ok {
 		return OutcomeCancelled
 	}
 	return OutcomeFailed

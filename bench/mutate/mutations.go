@@ -66,40 +66,41 @@ var (
 	chains    = gate{"./executor", "^TestFollowUp"}
 	exits     = gate{"./executor", "^TestGoexit"}
 
+	nilWishes  = gate{"./executor", "^TestNilWishes$"}
 	buriedFull = gate{"./executor", "^TestDeadLettersThatFill"}
-	followed  = gate{"./journal", "^TestFullNow"}
-	shares    = gate{"./executor", "^(TestFlood|TestWeights|TestNoCredit|TestMaxConcurrent)"}
-	schedules = gate{"./executor", "^TestInOrder"}
-	oldest    = gate{"./executor", "^TestStatsLag"}
-	beats     = gate{"./executor", "^TestLocket_R0[34]"}
-	slotsKept = gate{"./executor", "^TestLaralocker_A0[345]"}
-	strangers = gate{"./executor", "^TestBatchErrorsForAStranger$"}
-	restarts  = gate{"./executor/cron", "^TestMissedInAGap$"}
-	offices   = gate{"./executor/cron", "^TestScheduler_M0[24]"}
-	hangs     = gate{"./bench/soak", "^TestProofs$/^slow$"}
-	calls     = gate{"./bench/soak", "^TestProofs$/^syscall$"}
-	lanes     = gate{"./executor", "^TestSharedLanes"}
-	options   = gate{"./executor", "^TestTheLastOptionCounts$"}
-	shortRuns = gate{"./shard", "^TestShortOfRoom$"}
-	fullDisks = gate{"./executor", "^Test(AFullDiskDrains|SlotsOnAFullDisk)"}
-	fullStart = gate{"./journal", "^Test(QueuesOnAFullDisk|FullDisk)"}
-	upkeep    = gate{"./journal", "^Test(Upkeep|CopyHas)"}
-	hostile   = gate{"./executor", "^TestHostile"}
-	badKeys   = gate{"./executor", "^Test(BadKeys|LocksThat)"}
-	summaries = gate{"./executor", "^Test(Summar|Recovery|BurialsThatWere|PanicsDo|HaltedIs)"}
-	requeues  = gate{"./executor", "^TestRequeue(All|Ends)"}
-	layered   = gate{"./executor", "^Test(Lowkiq_L16|HostileMiddleware|MiddlewareKeeps)"}
-	feeds     = gate{"./executor", "^Test(Events|ASlowReader|ResumeEvents|EventFilter)"}
-	rings     = gate{"./executor/internal/feed", "^Test"}
-	signs     = gate{"./executor", "^Test(Progress|Heartbeat)"}
-	pacing    = gate{"./executor/internal/limit", "^Test"}
-	limits    = gate{"./executor", "^Test(Limit|Throttled)"}
-	tunings   = gate{"./executor", "^Test(Priority|Tune)"}
-	owners    = gate{"./executor", "^TestLowkiq_L14"}
-	steering  = gate{"./executor", "^Test(RandomSteering|Pause|Removed|Deleted)"}
-	retained  = gate{"./executor", "^TestMorgueRetention"}
-	awaits    = gate{"./executor", "^Test(Do($|[^o])|Wait|IfAbsent)"}
-	promises  = gate{"./executor", "^Test(AsyncReturns|MaxPayloads|NotBlockedBy|HalvesHave|AContextEnds)"}
+	followed   = gate{"./journal", "^TestFullNow"}
+	shares     = gate{"./executor", "^(TestFlood|TestWeights|TestNoCredit|TestMaxConcurrent)"}
+	schedules  = gate{"./executor", "^TestInOrder"}
+	oldest     = gate{"./executor", "^TestStatsLag"}
+	beats      = gate{"./executor", "^TestLocket_R0[34]"}
+	slotsKept  = gate{"./executor", "^TestLaralocker_A0[345]"}
+	strangers  = gate{"./executor", "^TestBatchErrorsForAStranger$"}
+	restarts   = gate{"./executor/cron", "^TestMissedInAGap$"}
+	offices    = gate{"./executor/cron", "^TestScheduler_M0[24]"}
+	hangs      = gate{"./bench/soak", "^TestProofs$/^slow$"}
+	calls      = gate{"./bench/soak", "^TestProofs$/^syscall$"}
+	lanes      = gate{"./executor", "^TestSharedLanes"}
+	options    = gate{"./executor", "^TestTheLastOptionCounts$"}
+	shortRuns  = gate{"./shard", "^TestShortOfRoom$"}
+	fullDisks  = gate{"./executor", "^Test(AFullDiskDrains|SlotsOnAFullDisk)"}
+	fullStart  = gate{"./journal", "^Test(QueuesOnAFullDisk|FullDisk)"}
+	upkeep     = gate{"./journal", "^Test(Upkeep|CopyHas)"}
+	hostile    = gate{"./executor", "^TestHostile"}
+	badKeys    = gate{"./executor", "^Test(BadKeys|LocksThat)"}
+	summaries  = gate{"./executor", "^Test(Summar|Recovery|BurialsThatWere|PanicsDo|HaltedIs)"}
+	requeues   = gate{"./executor", "^TestRequeue(All|Ends)"}
+	layered    = gate{"./executor", "^Test(Lowkiq_L16|HostileMiddleware|MiddlewareKeeps)"}
+	feeds      = gate{"./executor", "^Test(Events|ASlowReader|ResumeEvents|EventFilter)"}
+	rings      = gate{"./executor/internal/feed", "^Test"}
+	signs      = gate{"./executor", "^Test(Progress|Heartbeat)"}
+	pacing     = gate{"./executor/internal/limit", "^Test"}
+	limits     = gate{"./executor", "^Test(Limit|Throttled)"}
+	tunings    = gate{"./executor", "^Test(Priority|Tune)"}
+	owners     = gate{"./executor", "^TestLowkiq_L14"}
+	steering   = gate{"./executor", "^Test(RandomSteering|Pause|Removed|Deleted)"}
+	retained   = gate{"./executor", "^TestMorgueRetention"}
+	awaits     = gate{"./executor", "^Test(Do($|[^o])|Wait|IfAbsent)"}
+	promises   = gate{"./executor", "^Test(AsyncReturns|MaxPayloads|NotBlockedBy|HalvesHave|AContextEnds)"}
 )
 
 // mutations are what programmers really do: a step left out, an order turned round,
@@ -154,7 +155,8 @@ var mutations = []mutation{
 	{"keep what was staged in a batch that is halved", "executor/batch.go", "	if b.calls > b.first { // what", "	if false { // what", chains},
 	{"keep what was staged in a call before next was called again", "executor/middleware_run.go", "		again.attempt.again(again.call)\n", "		again.attempt.begin(again.call)\n", chains},
 	{"keep what a batch has staged before next was called again", "executor/batch.go", "	case b.calls > b.first: // a middleware", "	case false: // a middleware", chains},
-	{"a full disk refuses to delete the dead", "journal/discard.go", "err != nil && !errors.Is(err, ErrFull) {", "err != nil {", buriedFull},
+	{"a full disk refuses to delete the dead", "journal/discard.go", "err != nil && !errors.Is(err, ErrFull) {", "err != nil || errors.Is(err, ErrFull) {", buriedFull},
+	{"a nil wish drops the payload", "executor/outcome.go", "	return w, found && w != nil\n", "	return w, found\n", nilWishes},
 	{"what was done before Goexit is lost with it", "executor/batch.go", "	b.attempt.worker.halves = b\n", "", exits},
 	{"jobs of a batch are not concluded after Goexit", "executor/worker.go", "		w.engaged(w.handleRest)\n", "		w.handleRest()\n", exits},
 	{"stage when the handler has returned", "executor/landing.go", "		a.staged = nothingMore\n", "", chains},
