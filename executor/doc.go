@@ -241,7 +241,9 @@
 // what its job unlocks and before another job can come between. On a disk that is full
 // it takes a part of the room that is kept for results; a job whose follow-ups find none
 // for 100 ms has not succeeded, and is tried again as one that returned a [FullError],
-// at no retry: it waits together with them. What is staged for a success and found room,
+// at no retry: it waits together with them. A disk that is full of jobs with large
+// follow-ups, and of little else, may stand like that until there is room: what ended
+// beside live entries leaves the file late. What is staged for a success and found room,
 // although the disk has none when it comes to be written, waits there, in order, with
 // the results behind it.
 //
