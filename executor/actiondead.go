@@ -23,8 +23,9 @@ func (i *Inspector) Requeue(ctx context.Context, which Selection) (int, error) {
 }
 
 // DeleteDead deletes dead payloads from the morgue, for good, up to a thousand or a MiB
-// of them in a commit, and returns how many, also with an error: those of Requeue. What
-// they had left locked is unlocked.
+// of them in a commit, and returns how many, also with an error: those of Requeue, but
+// for ErrFull. What they had left locked is unlocked. A full disk does not refuse it:
+// there they go one by one, into the room that is kept for results.
 func (i *Inspector) DeleteDead(ctx context.Context, which Selection) (int, error) {
 	q, ctx, err := i.selected(ctx, &which)
 	if err != nil {
@@ -116,9 +117,18 @@ func (q *queue) restore(ctx context.Context, some dead) (int, error) {
 	return n, err
 }
 
-// deleteDead deletes payloads as restore puts them back.
-func (q *queue) deleteDead(ctx context.Context, some dead) (int, error) {
-	n, err := oneByOne(some.positions, func(ps []journal.Position) error { return q.x.log.Delete(ctx, q.number, ps) })
+// deleteDead deletes payloads as restore puts them back; on a disk that is short of room
+// each in a commit of its own, because one of many may need more than results have.
+func (q *queue) deleteDead(ctx context.Context, some dead) (n int, err error) {
+	if len(some.positions) > 1 && q.x.log.Short() {
+		for i := 0; i < len(some.positions) && err == nil; i++ {
+			var did int
+			did, err = q.deleteDead(ctx, dead{positions: some.positions[i : i+1], ids: some.ids[i : i+1]})
+			n += did
+		}
+		return n, err
+	}
+	n, err = oneByOne(some.positions, func(ps []journal.Position) error { return q.x.log.Delete(ctx, q.number, ps) })
 	if err == nil && n > 0 && (q.locking.wants != nil || q.locking.onEnqueue != nil) {
 		err = q.unlockDead(ctx, some)
 	}

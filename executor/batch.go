@@ -8,7 +8,9 @@ import (
 	"github.com/strandjobs/strand/shard"
 )
 
-// batch is one run of a batch handler, with its halves.
+// batch is one run of a batch handler, with its halves. It knows at any moment what
+// is left to be done: user code that ends the goroutine ends one call, and the next
+// goroutine goes on with the others.
 type batch[T any] struct {
 	queue    *Queue[T]
 	ctx      context.Context
@@ -16,6 +18,17 @@ type batch[T any] struct {
 	halvings int // that are left; each means two calls
 	attempt  *attempt
 	calls    int // so far
+
+	items []*shard.Item
+	errs  []error // of items; nil: all that were tried are done
+	left  []part  // what is not settled, the next one last
+	first int     // call of the one that is tried
+}
+
+// part is some of the items of a batch, which are tried together.
+type part struct {
+	from, to int
+	whole    error // of what it is a half of; nil: it is all
 }
 
 // halvings is how often a batch of n is halved at most: enough to single out two
@@ -25,47 +38,96 @@ func halvings(n int) int { return 2 * bits.Len(uint(n-1)) }
 
 // run calls the handler and returns an error for each item, nil when all are done.
 func (b *batch[T]) run(items []*shard.Item) []error {
+	b.items, b.left = items, []part{{to: len(items)}}
+	b.attempt.worker.halves = b
+	return b.goOn()
+}
+
+// exited goes on after user code has ended the goroutine in one call.
+func (b *batch[T]) exited() []error {
+	b.settle(ErrHandlerExited)
+	return b.goOn()
+}
+
+func (b *batch[T]) goOn() []error {
+	for len(b.left) > 0 {
+		p := b.left[len(b.left)-1]
+		if p.whole != nil && context.Cause(b.ctx) != nil { // it could do nothing with it
+			b.end(p, perID(b.items[p.from:p.to], p.whole))
+			continue
+		}
+		b.try(b.items[p.from:p.to])
+	}
+	return b.errs
+}
+
+// try calls the handler for the part that is next, and settles it.
+func (b *batch[T]) try(items []*shard.Item) {
+	b.first = b.calls
 	jobs, err := b.queue.decodeAll(items)
-	if err != nil {
-		return repeat(err, len(items))
+	switch {
+	case err != nil:
+		b.end(b.left[len(b.left)-1], repeat(err, len(items)))
+	case len(jobs) == 0:
+		b.settle(nil)
+	default:
+		b.settle(b.call(items, jobs))
 	}
-	if len(jobs) == 0 {
-		return nil
-	}
-	err = b.call(items, jobs)
-	if len(items) == 1 || b.halvings == 0 || !namesNone(err) || context.Cause(b.ctx) != nil {
-		return perID(items, err)
+}
+
+// settle ends the part that was tried, or halves it. It stays in left as long as user
+// code is called.
+func (b *batch[T]) settle(err error) {
+	p := b.left[len(b.left)-1]
+	if p.to-p.from == 1 || b.halvings == 0 || !namesNone(err) || context.Cause(b.ctx) != nil {
+		b.end(p, perID(b.items[p.from:p.to], err))
+		return
 	}
 	b.halvings--
-	b.attempt.begin(b.calls)
-	b.attempt.forget(b.calls - 1)
-	half := len(items) / 2
-	errs := make([]error, len(items))
-	copy(errs, b.run(items[:half]))
-	if context.Cause(b.ctx) != nil { // the other half could do nothing with it
-		copy(errs[half:], perID(items[half:], err))
-		return errs
+	if b.calls > b.first { // what that call has staged does not count
+		b.attempt.again(b.calls)
 	}
-	copy(errs[half:], b.run(items[half:]))
-	return errs
+	half := p.from + (p.to-p.from)/2
+	b.left = append(b.left[:len(b.left)-1], part{half, p.to, err}, part{p.from, half, err})
+}
+
+// end ends the part that is next, with an error for each of its items; nil: all are
+// done.
+func (b *batch[T]) end(p part, errs []error) {
+	b.left = b.left[:len(b.left)-1]
+	if errs == nil {
+		return
+	}
+	if b.errs == nil {
+		b.errs = make([]error, len(b.items))
+	}
+	copy(b.errs[p.from:p.to], errs)
 }
 
 // call gives the handler a context that ends when it has returned: what it leaves
 // behind is not to work beside the next call.
 func (b *batch[T]) call(items []*shard.Item, jobs []Merged[T]) error {
-	if b.calls > 0 {
+	ctx, cancel := context.WithCancelCause(b.ctx)
+	defer cancel(ErrReturned)
+	if b.queue.q.layers.run != nil {
+		return b.queue.aroundAll(ctx, items, jobs, true, func(ctx context.Context) error { return b.handle(ctx, jobs) })
+	}
+	return guarded(func() error { return b.handle(ctx, jobs) })
+}
+
+// handle calls the handler. What it has staged on these jobs before does not count.
+func (b *batch[T]) handle(ctx context.Context, jobs []Merged[T]) error {
+	switch {
+	case b.calls > b.first: // a middleware calls next again
+		b.attempt.again(b.calls)
+	case b.calls > 0:
 		b.attempt.begin(b.calls)
 	}
 	for i := range jobs {
 		jobs[i].from.attempt, jobs[i].from.call = b.attempt, b.calls
 	}
 	b.calls++
-	ctx, cancel := context.WithCancelCause(b.ctx)
-	defer cancel(ErrReturned)
-	if b.queue.q.layers.run != nil {
-		return b.queue.aroundAll(ctx, items, jobs, true, func(ctx context.Context) error { return b.handler(ctx, jobs) })
-	}
-	return guarded(func() error { return b.handler(ctx, jobs) })
+	return b.handler(ctx, jobs)
 }
 
 // namesNone reports whether an error of a batch may be about any of its jobs.
@@ -79,11 +141,11 @@ func namesNone(err error) bool {
 	names := false
 	failed := guarded(func() error { // its methods are the user's code
 		_, each := errors.AsType[BatchErrors](err)
-		_, cancel := errors.AsType[*CancelError](err)
-		_, discard := errors.AsType[*DiscardError](err)
-		_, snooze := errors.AsType[*SnoozeError](err)
-		_, retry := errors.AsType[*RetryError](err)
-		_, throttled := errors.AsType[*ThrottledError](err)
+		_, cancel := asWish[CancelError](err)
+		_, discard := asWish[DiscardError](err)
+		_, snooze := asWish[SnoozeError](err)
+		_, retry := asWish[RetryError](err)
+		_, throttled := asWish[ThrottledError](err)
 		names = each || cancel || discard || snooze || retry || throttled || fromFullDisk(err)
 		return nil
 	})

@@ -66,7 +66,8 @@
 //  4. A bad job hurts only its own id, and with [Handle] a bad payload only those
 //     behind it: what was done before it stays done, and its retries, its burial
 //     and its reason are its own. Errors, panics and Goexit of a handler, a codec
-//     or a hook are contained. A job that kills the process is given up after
+//     or a hook are contained; Goexit in code that runs for a call, as Encode, a Key
+//     or a [Middleware] around an enqueue do, ends the goroutine of its caller. A job that kills the process is given up after
 //     Config.CrashLimit times, and every other job completes; after a kill from
 //     outside what was running runs again at once, unless it was running at the one
 //     before, too.
@@ -234,6 +235,8 @@
 //     an id run one after the other.
 //   - With [HandleBatch] it belongs to the job of the batch that it was staged on, and
 //     is dropped if that one fails. When the batch is halved, the last call counts.
+//   - When a [Middleware] calls next again, the last call counts, whatever came of
+//     those before it.
 //   - After every outcome but success it is dropped: an error, [PayloadErrors] for any
 //     payload, [Cancel], [Discard], [Snooze], a panic, and an interruption by Stop.
 //
@@ -242,7 +245,9 @@
 // what its job unlocks and before another job can come between. On a disk that is full
 // it takes a part of the room that is kept for results; a job whose follow-ups find none
 // for 100 ms has not succeeded, and is tried again as one that returned a [FullError],
-// at no retry: it waits together with them. What is staged for a success and found room,
+// at no retry: it waits together with them. A disk that is full of jobs with large
+// follow-ups, and of little else, may stand like that until there is room: what ended
+// beside live entries leaves the file late. What is staged for a success and found room,
 // although the disk has none when it comes to be written, waits there, in order, with
 // the results behind it.
 //
@@ -341,7 +346,8 @@
 // returns is what the handler is taken to have returned, a panic included: also
 // after the handler has succeeded the jobs have failed then, and run again. A
 // middleware is under the Timeout of its queue, and one that blocks is stuck, as a
-// handler is. One that calls next again makes a retry that is not counted; next
+// handler is. One that calls next again makes a retry that is not counted, and drops
+// what the call before has staged; next
 // runs no two of them at a time, and is over when the middleware is, which waits
 // for a call that goes on.
 //

@@ -118,20 +118,26 @@ func (w *worker) rejoin() {
 	w.refused, w.refusals = nil, nil
 }
 
-// engage starts what goes on while the handler runs. The attempt ends with the
-// first lease that is lost.
-func (w *worker) engage() (stop func()) {
-	forgets := make([]func(), 0, len(w.batch))
+// keepAlive keeps what the batch holds while the handler runs.
+func (w *worker) keepAlive() {
 	for _, it := range w.batch {
-		c := claimOf(it.Claim)
-		c.keepAlive()
-		forgets = append(forgets, c.watch(w.attempt.end))
+		claimOf(it.Claim).keepAlive()
 	}
-	return func() {
+}
+
+// engaged calls the handler. The attempt ends with the first lease that is lost.
+func (w *worker) engaged(handle func()) {
+	forgets := make([]func(), 0, len(w.batch))
+	defer func() {
 		for _, forget := range forgets {
 			forget()
 		}
+	}()
+	for _, it := range w.batch {
+		forgets = append(forgets, claimOf(it.Claim).watch(w.attempt.end))
 	}
+	handle()
+	w.conclude()
 }
 
 // conclude completes a success: a service of the queue's own unlocks what the

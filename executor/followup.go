@@ -30,10 +30,10 @@ type Parent interface{ origin() origin }
 type origin struct {
 	attempt *attempt
 	item    *shard.Item // of several in one attempt; nil: there is one
-	call    int         // of the handler, in its attempt: a batch that is halved has several
+	call    int         // of the handler, in its attempt: see staging
 }
 
-func (j Job[T]) origin() origin { return origin{attempt: j.attempt} }
+func (j Job[T]) origin() origin { return origin{attempt: j.attempt, call: j.call} }
 
 func (j Merged[T]) origin() origin { return j.from }
 
@@ -62,8 +62,9 @@ type attemptStage = staging.Stage[*shard.Item, *followUp]
 // A job succeeds when its handler returns nil, and in a batch when [BatchErrors] have no
 // error for it. After any other outcome, [Discard] and [PayloadErrors] among them, a
 // timeout or the end of the process, the follow-ups of that run are dropped; the next
-// run stages its own. With [Handle] each payload is a job of its own here. Of a batch
-// that is halved, those of the last call of each job count.
+// run stages its own. With [Handle] each payload is a job of its own here. Where the
+// handler is called again in one run, because a batch is halved or a [Middleware] calls
+// next again, those of the last call of each job count.
 //
 // Id, payload and options are checked here, as by [Queue.Enqueue], with the same
 // errors: ErrNotOwned for an id of another process; see [Splitter] for what to do then. What the options and QueueConfig leave open is filled in when the handler has
@@ -72,7 +73,7 @@ type attemptStage = staging.Stage[*shard.Item, *followUp]
 // waits. Follow-ups count in the backlog and are let in.
 //
 // Other errors are ErrReturned when the handler has returned, or the call of it that got
-// the job; ErrFollowUp with [IdempotencyKey] or [FromSource], for a queue of another
+// the job; ErrFollowUp with [IdempotencyKey], [FromSource] or [IfAbsent], for a queue of another
 // executor or with OnEnqueue and a Locks.Service, and for a job that no executor has
 // made; and ErrTooLarge beyond [MaxFollowUps] or [MaxFollowUpBytes] for one job, where
 // the first one has room whatever its size. A full disk is no matter here: a job for
@@ -131,7 +132,7 @@ func (f *followUp) stamp() {
 func (f *followUp) apply(options []Option) error {
 	for _, o := range options {
 		if o.isCondition() {
-			return fmt.Errorf("%w: %q: it is in the commit of its job, once, and takes no IdempotencyKey and no FromSource", ErrFollowUp, o.name)
+			return fmt.Errorf("%w: %s: what is in the commit of its job is there once, and takes no condition", ErrFollowUp, o.condition())
 		}
 		if err := o.apply(&f.entry); err != nil {
 			return err

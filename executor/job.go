@@ -31,6 +31,7 @@ type Job[T any] struct {
 	claim   *claim
 	log     *slog.Logger
 	attempt *attempt // nil: no executor has made the job
+	call    int      // of the handler, in its attempt: a middleware may make several
 }
 
 // Logger returns Config.Logger with queue, id and attempt, made at each call. The

@@ -64,14 +64,13 @@ func (a *attempt) begin(call int) {
 	a.staged.Begin(call)
 }
 
-// forget forgets what was staged in a call that does not count, and in which nothing
-// more can be staged.
-func (a *attempt) forget(call int) {
+// again begins a further call, after one for the same jobs that does not count: what
+// was staged in that one is forgotten.
+func (a *attempt) again(call int) {
+	a.begin(call)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.staged != nil {
-		a.staged.Forget(call)
-	}
+	a.staged.Forget(call - 1)
 }
 
 // keyRoom is more than a key that a follow-up locks takes on the disk.

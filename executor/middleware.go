@@ -21,7 +21,8 @@ type Middleware struct {
 	// to have returned, whatever next did: without a call of next the handler does
 	// not run. It may call next again, which is a retry on the spot that spends
 	// none, but one call after the other, and not after it has returned: such a
-	// call gets ErrMiddleware.
+	// call gets ErrMiddleware. What the call before has staged with [Queue.FollowUp]
+	// is dropped then: that of the last one counts, if Run returns nil.
 	//
 	// next does not panic: a panic of what is inside is the [*PanicError] that it
 	// returns, with the stack. A panic of Run itself is a failure of all jobs of

@@ -129,13 +129,13 @@ func outcomeOf(err error) Outcome {
 	if _, ok := errors.AsType[BatchErrors](err); ok {
 		return OutcomeMixed
 	}
-	if _, ok := errors.AsType[*DiscardError](err); ok {
+	if _, ok := asWish[DiscardError](err); ok {
 		return OutcomeDiscarded
 	}
-	if _, ok := errors.AsType[*SnoozeError](err); ok {
+	if _, ok := asWish[SnoozeError](err); ok {
 		return OutcomeSnoozed
 	}
-	if _, ok := errors.AsType[*CancelError](err); ok {
+	if _, ok := asWish[CancelError](err); ok {
 		return OutcomeCancelled
 	}
 	return OutcomeFailed
@@ -160,12 +160,22 @@ func (t *Queue[T]) around(ctx context.Context, it *shard.Item, job Job[T], handl
 		Run
 		job     [1]RunJob
 		payload [1]RunPayload
+		calls   int // of the handler
 	}{}
 	r := &one.Run
 	one.payload[0] = RunPayload{job.Payload, job.Score, job.Position, job.EnqueuedAt, job.Metadata, r, it.Current().Ref}
 	one.job[0] = RunJob{job.ID, one.payload[:], job.Attempt, t.q.core.LastTry(it), job.LastError, job.Due, job.Failures, job.Crashes}
 	r.Queue, r.Jobs = t.q.name, one.job[:]
-	return r.call(ctx, t.q.layers.run, func(ctx context.Context) error { return handler(ctx, job) })
+	return r.call(ctx, t.q.layers.run, func(ctx context.Context) error {
+		one.calls++
+		if one.calls == 1 {
+			return handler(ctx, job)
+		}
+		again := job
+		again.call = one.calls - 1
+		again.attempt.again(again.call)
+		return handler(ctx, again)
+	})
 }
 
 // aroundMerged calls a handler of [HandleMerged] with what stands around it. Inlined,
@@ -173,7 +183,15 @@ func (t *Queue[T]) around(ctx context.Context, it *shard.Item, job Job[T], handl
 //
 //go:noinline
 func (t *Queue[T]) aroundMerged(ctx context.Context, items []*shard.Item, job Merged[T], handler func(context.Context, Merged[T]) error) error {
-	return t.aroundAll(ctx, items, []Merged[T]{job}, false, func(ctx context.Context) error { return handler(ctx, job) })
+	calls := 0
+	return t.aroundAll(ctx, items, []Merged[T]{job}, false, func(ctx context.Context) error {
+		if calls > 0 {
+			job.from.call = calls
+			job.from.attempt.again(calls)
+		}
+		calls++
+		return handler(ctx, job)
+	})
 }
 
 // aroundAll calls a handler with what stands around it. The jobs are those of the items of which a payload decodes.

@@ -38,6 +38,18 @@ func (o Option) isCondition() bool {
 	return o.kind == optionSource || o.kind == optionIdempotency || o.kind == optionAbsent
 }
 
+// condition names a condition.
+func (o Option) condition() string {
+	switch o.kind {
+	case optionSource:
+		return fmt.Sprintf("FromSource(%q, %d)", o.name, o.offset)
+	case optionIdempotency:
+		return fmt.Sprintf("IdempotencyKey(%q)", o.name)
+	default:
+		return "IfAbsent()"
+	}
+}
+
 // At makes the job due at t. A time in the past makes it due now, and the oldest
 // due job of a shard runs first. It never starts before t; it may start late by
 // Config.TimerSlack. It has no effect on a job of the same id that waits already:

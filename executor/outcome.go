@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,7 +18,8 @@ import (
 // What is around a handler, to measure it or to translate its errors, tells the
 // wishes apart with [errors.As], or [errors.AsType]: they are a [*CancelError], a
 // [*DiscardError], a [*SnoozeError], a [*ThrottledError] and a [*RetryError]. A value
-// of one of these types that the program makes itself is the same wish.
+// of one of these types that the program makes itself is the same wish; a nil pointer is
+// a failure.
 
 // CancelError is what [Cancel] returns.
 type CancelError struct{ Err error } // the reason
@@ -49,6 +51,15 @@ func Snooze(d time.Duration) error { return &SnoozeError{max(d, 0)} }
 // RetryAfter is a failure with err, after which the job runs again after d instead
 // of after RetryIn. A d below zero means zero.
 func RetryAfter(d time.Duration, err error) error { return &RetryError{max(d, 0), err} }
+
+// asWish finds a wish in an error. A nil pointer is none.
+func asWish[T any, W interface {
+	*T
+	error
+}](err error) (W, bool) {
+	w, found := errors.AsType[W](err)
+	return w, found && w != nil
+}
 
 func reason(err error) string {
 	if err == nil {

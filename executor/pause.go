@@ -31,8 +31,9 @@ var ErrTooManyPaused = errors.New("executor: too many ids are paused")
 // a key lets others pass.
 //
 // It returns nil when that is on disk, which may be full; pausing what is paused is
-// no error. It returns ErrClosed, ErrFailed or ErrContext, or the cause of ctx when
-// that ends first, and then it may be either way.
+// no error: it goes with the results, into the room that is kept for them, and waits for
+// ctx where even that is used up. It returns ErrClosed, ErrFailed or ErrContext, or when
+// ctx ends first its cause, with ErrUnknown if it had begun: then it may be either way.
 func (x *Executor) Pause(ctx context.Context) error { return x.pause(ctx, "", true) }
 
 // Resume ends a Pause of the executor. Queues and ids that are paused by themselves

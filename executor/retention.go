@@ -59,7 +59,7 @@ type undertaker struct {
 const (
 	expireAtOnce  = 1000
 	lateBy        = 64          // parts of the age
-	tryExpireWait = time.Minute // after an error, of a full disk for example
+	tryExpireWait = time.Minute // after an error
 )
 
 var expiredAMinute = tally.Rate{Lines: 1, Per: time.Minute, Rest: "others"}

@@ -109,11 +109,11 @@ func (w *worker) judge(it *shard.Item, err error) {
 	out.Error = text(func() string { return w.queue.formatError(err) }, err.Error)
 	if panicked != nil {
 		w.queue.logPanic(it.ID, out.Error, panicked.Stack)
-	} else if _, ok := errors.AsType[*CancelError](err); ok {
+	} else if _, ok := asWish[CancelError](err); ok {
 		out.Verdict = shard.VerdictCanceled
 		return
 	}
-	if retry, ok := errors.AsType[*RetryError](err); ok && panicked == nil {
+	if retry, ok := asWish[RetryError](err); ok && panicked == nil {
 		out.Delay = retry.After
 	} else if panicked == nil && fromFullDisk(err) {
 		out.Delay, out.Verdict = max(w.retryIn(0), retryFullDisk), shard.VerdictSnoozed // no retry ends it
@@ -127,11 +127,11 @@ func (w *worker) judge(it *shard.Item, err error) {
 
 // wish fills in an outcome that is not a failure, and that a stop leaves alone.
 func wish(out *shard.Outcome, err error) bool {
-	if _, ok := errors.AsType[*DiscardError](err); ok {
+	if _, ok := asWish[DiscardError](err); ok {
 		out.Verdict = shard.VerdictDiscarded
 		return true
 	}
-	if snooze, ok := errors.AsType[*SnoozeError](err); ok {
+	if snooze, ok := asWish[SnoozeError](err); ok {
 		if err != error(snooze) { // what is around it says why
 			out.Error = text(err.Error)
 		}

@@ -1,7 +1,6 @@
 package executor
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -42,7 +41,7 @@ func (e *ThrottledError) Unwrap() error { return e.Err }
 
 // throttled judges an error that pauses the keys of its job; false: it is another.
 func (w *worker) throttled(it *shard.Item, err error) bool {
-	e, is := errors.AsType[*ThrottledError](err)
+	e, is := asWish[ThrottledError](err)
 	if !is {
 		return false
 	}

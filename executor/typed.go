@@ -119,7 +119,7 @@ func notBatched(size int, name string) error {
 
 // HandleBatch registers a queue whose handler gets up to BatchSize jobs in one
 // call, each of another id. [BatchErrors] tell them apart. A wish that it returns
-// holds for all of them. Another error, or a panic, does not say which job it is
+// holds for all of them. Another error, a panic or Goexit does not say which job it is
 // about: then the batch is tried again in halves, at once, and so on, so that only
 // the job that can't be done alone has failed. A batch of n costs at most
 // 4·⌈log2(n)⌉ further calls. That is enough to isolate two bad jobs. If there are

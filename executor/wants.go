@@ -182,7 +182,7 @@ func keysOf[T any](name string, f func(string, T) []string, id string, value T) 
 	}
 	for _, key := range all {
 		if key == "" {
-			return nil, fmt.Errorf("%w: %s: %w: nil means no key", ErrInvalidKey, name, lock.ErrEmptyKey)
+			return nil, fmt.Errorf("%w: %s: %w: return 1 to %d bytes", ErrInvalidKey, name, lock.ErrEmptyKey, maxKeyBytes)
 		}
 		if err := checkKey(key); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)

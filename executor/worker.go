@@ -31,6 +31,7 @@ type worker struct {
 	settled int     // items of batch that have their outcome
 	more    bool    // the item in hand has another payload to be run, under shard.Config.Single
 
+	halves   halves    // of the batch handler that is called; nil: none is
 	attempt  *attempt  // the context of the last call of a handler
 	attempts []attempt // for the next ones
 
@@ -115,9 +116,7 @@ func (w *worker) resume() {
 		w.look()
 		return
 	case handling:
-		w.attempt.over()
-		w.errs = repeat(ErrHandlerExited, len(w.batch))
-		w.rejoin()
+		w.callOn()
 		w.settle()
 	case settling:
 		w.giveUp(w.batch[w.settled])
@@ -228,9 +227,26 @@ func (w *worker) call() {
 func (w *worker) callLocked() {
 	w.enter()
 	if len(w.batch) > 0 {
-		defer w.engage()()
-		w.handle()
-		w.conclude()
+		w.keepAlive()
+		w.engaged(w.handle)
+	}
+	w.rejoin()
+}
+
+// halves is a batch that may go on when a call of its handler has ended the goroutine.
+type halves interface{ exited() []error }
+
+// callOn is [worker.call] after user code has ended the goroutine: what is left of a
+// batch is tried, and all else has failed.
+func (w *worker) callOn() {
+	switch {
+	case w.halves == nil:
+		w.attempt.over()
+		w.errs = repeat(ErrHandlerExited, len(w.batch))
+	case w.queue.locking.wants == nil:
+		w.handleRest()
+	default:
+		w.engaged(w.handleRest)
 	}
 	w.rejoin()
 }
@@ -243,10 +259,18 @@ func (w *worker) handle() {
 	if w.queue.watched() {
 		w.tellStarted()
 	}
+	w.guard(func() []error { return w.queue.call(w.attempt, w.batch) })
+}
+
+func (w *worker) handleRest() { w.guard(w.halves.exited) }
+
+// guard calls the handler, and ends the attempt.
+func (w *worker) guard(call func() []error) {
 	err := guarded(func() error {
-		w.errs = w.queue.call(w.attempt, w.batch)
+		w.errs = call()
 		return nil
 	})
+	w.halves = nil
 	if err != nil {
 		w.errs = repeat(err, len(w.batch))
 	}

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/strandjobs/strand/journal/internal/format"
@@ -9,7 +10,8 @@ import (
 
 // Delete removes buried payloads from the morgue, for good. All of them go, or
 // none; ErrNotFound when one is not there. It returns when that is on disk,
-// like [Ticket.Wait].
+// like [Ticket.Wait]. It gives room back, and so it goes with the results on a full
+// disk, which does not refuse it: there a few at a time find room more easily.
 func (l *Log) Delete(ctx context.Context, queue uint32, ps []Position) error {
 	// In turn with Restore: both take payloads out, and each only once.
 	release, err := l.beginRestore(ctx)
@@ -42,13 +44,16 @@ func (l *Log) delete(ctx context.Context, queue uint32, ps []Position) (Ticket, 
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.refusal(); err != nil {
+	if err := l.refusal(); err != nil && !errors.Is(err, ErrFull) {
 		return nothing, err
 	}
 	for _, p := range ps {
 		l.open.changes = append(l.open.changes, format.Edit{Bucket: format.BucketMorgue, Key: format.MorgueKey(queue, p)})
 	}
 	l.bury(queue, -len(ps))
+	if !l.volatile {
+		l.open.cuts = append(l.open.cuts, l.open.cut())
+	}
 	l.wakeCommitter()
 	return Ticket{commit: l.open.commit}, nil
 }

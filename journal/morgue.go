@@ -100,12 +100,20 @@ func (l *Log) beginRestore(ctx context.Context) (release func(*commit), err erro
 	case <-over:
 		return nil, ended(ctx)
 	}
-	select {
-	case <-before.done:
-		return func(c *commit) { l.restoring <- c }, nil
-	case <-over:
-		l.restoring <- before
-		return nil, ended(ctx)
+	for {
+		select {
+		case <-before.done:
+		case <-over:
+			l.restoring <- before
+			return nil, ended(ctx)
+		}
+		if before.err != ErrFull {
+			return func(c *commit) { l.restoring <- c }, nil
+		}
+		l.mu.Lock() // what a full disk has refused is over, and a Delete goes with the results
+		before = l.newest().commit
+		l.mu.Unlock()
+		l.wakeCommitter()
 	}
 }
 

@@ -5,8 +5,8 @@
 //   - What is staged belongs to one job, and keeps its order there. Each job has a
 //     limit of its own: so many, and so many bytes, but one of any size has room.
 //   - An attempt may be several calls of the handler, one after the other: a batch
-//     that is halved. Once the next one has begun, or the attempt is over, what is
-//     left of a former call stages nothing.
+//     that is halved, a middleware that calls again. Once the next one has begun, or
+//     the attempt is over, what is left of a former call stages nothing.
 //   - What was staged in a call that did not count is forgotten. A job that was in
 //     several calls has what was staged in the one that counted, which is its last.
 //

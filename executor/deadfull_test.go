@@ -1,0 +1,68 @@
+package executor_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/journal"
+)
+
+// A disk that is full of dead letters is freed by those who delete them: a person, and
+// the retention of the next process.
+func TestDeadLettersThatFillTheDisk(t *testing.T) {
+	for _, byHand := range []bool{true, false} {
+		bubble(t, func(t *testing.T) {
+			disk := new(journal.Memory)
+			disk.Limit(1 << 18)
+			register := func(x *executor.Executor, keep executor.MorgueRetention) *executor.Queue[string] {
+				q, err := executor.Handle(x, "q", func(context.Context, executor.Job[string]) error { return executor.Cancel(errBoom) },
+					executor.QueueConfig[string]{MorgueRetention: keep})
+				require.NoError(t, err)
+				return q
+			}
+			x := openOn(t, disk, executor.Config{})
+			q := register(x, executor.MorgueRetention{})
+			start(t, x)
+			for i, refused := 0, 0; refused < 50; i++ {
+				if _, err := q.Enqueue(t.Context(), fmt.Sprint(i%20), strings.Repeat("x", 2000)); err != nil {
+					require.ErrorIs(t, err, executor.ErrFull)
+					refused++
+					time.Sleep(time.Second)
+				}
+			}
+			synctest.Wait()
+			dead := stats(t, q).Dead
+			require.Greater(t, dead, 50)
+			require.ErrorIs(t, x.Err(), executor.ErrFull)
+			if byHand {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				n, err := x.Inspect().DeleteDead(ctx, executor.SelectIDs("q", "3", "4"))
+				require.NoError(t, err)
+				require.Positive(t, n)
+				m, err := x.Inspect().DeleteDead(ctx, executor.SelectQueue("q"))
+				require.NoError(t, err)
+				require.Equal(t, dead, n+m)
+				require.Zero(t, stats(t, q).Dead)
+			} else {
+				stop(t, x)
+				x = openOn(t, disk, executor.Config{})
+				q = register(x, executor.MorgueRetention{Count: 5})
+				start(t, x)
+			}
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			require.LessOrEqual(t, stats(t, q).Dead, 5)
+			require.NoError(t, x.Err())
+			enqueue(t, q, "a", "b")
+			stop(t, x)
+		})
+	}
+}
