@@ -315,6 +315,8 @@
 //     [journal.LockedError], or waits in [OpenContext] until the first has stopped.
 //   - That a lock is unlocked on disk before the job that waited for it begins:
 //     after a crash in between, the one that had locked it runs again, later.
+//   - That a job keeps its turn among others over a crash, when a person has removed
+//     payloads of it that a worker had in hand: it may be that of another of them.
 //   - That a handler which ignores its context ends. Its id waits for it, even when
 //     QueueConfig.Timeout is over. Stop returns without it, with [ErrStuck], and
 //     keeps the journal locked until it ends.

@@ -54,19 +54,19 @@ func TestGoexitOfOneJobOfABatch(t *testing.T) {
 					queue.Locks = executor.Locks[string]{OnRun: own, Unlock: own, Service: x.KeyLocks()}
 				}
 				jobs, err := executor.HandleBatch(x, "jobs", func(_ context.Context, jobs []executor.Merged[string]) (err error) {
-					ids := ""
+					var ids strings.Builder
 					for _, job := range jobs {
-						ids += job.ID
+						ids.WriteString(job.ID)
 						require.NoError(t, next.FollowUp(job, job.ID, fmt.Sprint("attempt ", job.Attempt)))
 						if name == "leases" {
-							require.True(t, job.Lease().Held(), "%s in %s", job.ID, ids)
+							require.True(t, job.Lease().Held(), "%s in %s", job.ID, ids.String())
 						}
 					}
-					calls = append(calls, ids)
-					if strings.Contains(ids, "b") && len(jobs) > 2 {
+					calls = append(calls, ids.String())
+					if strings.Contains(ids.String(), "b") && len(jobs) > 2 {
 						return errors.New("does not say which")
 					}
-					if strings.Contains(ids, "b") {
+					if strings.Contains(ids.String(), "b") {
 						runtime.Goexit()
 					}
 					return nil
