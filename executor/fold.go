@@ -85,7 +85,8 @@ func (t *Queue[T]) pass(data [][]byte, skip bool) foldPass {
 
 func (t *Queue[T]) passOver(p *foldPass, data [][]byte, skip bool) error {
 	var waiting T
-	folded := 0
+	folded, bytes := 0, 0
+	look := t.q.x.cfg.MaxPayloadBytes // so many bytes may have become one that is too large
 	for ; p.n < len(data); p.n++ {
 		next, err := t.decodeOne(data[p.n])
 		switch {
@@ -98,21 +99,27 @@ func (t *Queue[T]) passOver(p *foldPass, data [][]byte, skip bool) error {
 			p.bad[p.n] = err
 			continue
 		}
+		bytes += len(data[p.n])
 		if folded++; folded == 1 {
 			waiting = next
-		} else if waiting, err = t.cfg.Fold(waiting, next); err != nil {
+			continue
+		}
+		if waiting, err = t.cfg.Fold(waiting, next); err != nil {
 			return err
+		}
+		if bytes > look { // here, so that what is too large is not made of all that waits
+			if _, err := t.encodeFolded(waiting, folded); err != nil {
+				return err
+			}
+			look = 2 * bytes
 		}
 	}
 	if folded < 2 {
 		return nil
 	}
-	payload, err := t.encode(waiting)
+	payload, err := t.encodeFolded(waiting, folded)
 	if err == nil {
 		_, err = t.decodeOne(payload)
-	}
-	if most := t.q.x.cfg.MaxPayloadBytes; err == nil && len(payload) > most {
-		err = fmt.Errorf("%w: %d payloads became one of %d bytes, the limit is %d", ErrTooLarge, folded, len(payload), most)
 	}
 	if err != nil {
 		return err
@@ -122,6 +129,15 @@ func (t *Queue[T]) passOver(p *foldPass, data [][]byte, skip bool) error {
 		p.payload = []byte{}
 	}
 	return nil
+}
+
+// encodeFolded encodes what some payloads became, if it is not too large.
+func (t *Queue[T]) encodeFolded(value T, folded int) ([]byte, error) {
+	payload, err := t.encode(value)
+	if most := t.q.x.cfg.MaxPayloadBytes; err == nil && len(payload) > most {
+		err = fmt.Errorf("%w: %d payloads became one of %d bytes, the limit is %d", ErrTooLarge, folded, len(payload), most)
+	}
+	return payload, err
 }
 
 // logFold tells why some payloads are not folded, of a panic as the bug that it is.
