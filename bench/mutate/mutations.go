@@ -454,7 +454,7 @@ var mutations = []mutation{
 	{"answer to any name", "executor/dashboard/secure.go", "return err == nil //", "return err == nil || true //", guards},
 	{"show a text that turns the others round", "executor/dashboard/show.go", "(strconv.IsPrint(r) || ", "(r > 0x1fff || strconv.IsPrint(r) || ", guards},
 	{"delete for good without asking", "executor/dashboard/action.go", "DeleteDead, Unlock:\n		return true", "DeleteDead, Unlock:\n		return false", boards},
-	{"act on all instead of what matches", "executor/dashboard/action.go", "o.list.filter(), o.list.tab()", "executor.JobFilter{}, o.list.tab()", boards},
+	{"act on all instead of what matches", "executor/dashboard/action.go", "o.list.filter(), o.states", "executor.JobFilter{}, o.states", boards},
 	{"a live connection that outlives the server", "executor/dashboard/live.go", "		server.RegisterOnShutdown(l.dropAll)\n", "", streams},
 	{"a page of keys that begins with the last one", "lock/inspect.go", "if key <= f.after {", "if key < f.after {", keyPages},
 }
