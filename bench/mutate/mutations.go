@@ -108,6 +108,7 @@ var (
 	guards    = gate{"./executor/dashboard", "^TestH[1-4]"}
 	boards    = gate{"./executor/dashboard", "^Test(WhatCant|Dashboard_L20)"}
 	streams   = gate{"./executor/dashboard", "^TestLive"}
+	orders    = gate{"./executor/dashboard", "^TestH5"}
 	keyPages  = gate{"./executor", "^TestLockedKeysInPages$"}
 )
 
@@ -456,5 +457,10 @@ var mutations = []mutation{
 	{"delete for good without asking", "executor/dashboard/action.go", "DeleteDead, Unlock:\n		return true", "DeleteDead, Unlock:\n		return false", boards},
 	{"act on all instead of what matches", "executor/dashboard/action.go", "o.list.filter(), o.states", "executor.JobFilter{}, o.states", boards},
 	{"a live connection that outlives the server", "executor/dashboard/live.go", "		server.RegisterOnShutdown(l.dropAll)\n", "", streams},
+	{"act for a client that may only look", "executor/dashboard/apiaction.go", "Name: o.Name}); err != nil {", "Name: o.Name}); err != nil && false {", guards},
+	{"take what stands for other bytes for an id", "executor/dashboard/apiaction.go", "case strings.ContainsRune(text, utf8.RuneError):", "case false && strings.ContainsRune(text, utf8.RuneError):", guards},
+	{"say an id without its bytes", "executor/dashboard/wire.go", "	return []byte(s)\n", "	return nil\n", guards},
+	{"act although a field means nothing here", "executor/dashboard/apiaction.go", "		if is && !slices", "		if is && false && !slices", orders},
+	{"list as if an unknown parameter were not there", "executor/dashboard/api.go", "case !slices.Contains(names, name):", "case false:", orders},
 	{"a page of keys that begins with the last one", "lock/inspect.go", "if key <= f.after {", "if key < f.after {", keyPages},
 }
