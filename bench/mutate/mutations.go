@@ -108,7 +108,7 @@ var (
 	guards    = gate{"./executor/dashboard", "^TestH[1-4]"}
 	boards    = gate{"./executor/dashboard", "^Test(WhatCant|Dashboard_L20)"}
 	streams   = gate{"./executor/dashboard", "^TestLive"}
-	orders    = gate{"./executor/dashboard", "^TestH5"}
+	orders    = gate{"./executor/dashboard", "^TestH5_(Caps|What)"}
 	keyPages  = gate{"./executor", "^TestLockedKeysInPages$"}
 )
 
