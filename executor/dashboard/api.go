@@ -89,9 +89,11 @@ func paramsOf(r *http.Request, names ...string) (params, error) {
 	for name, values := range q {
 		switch {
 		case !slices.Contains(names, name):
-			return nil, problem{http.StatusBadRequest, fmt.Sprintf("there is no parameter %q here; %s", clip(name, 40), known(names))}
+			return nil, problem{http.StatusBadRequest,
+				fmt.Sprintf("there is no parameter %q here; %s", clip(name, 40), known(names))}
 		case len(values) > 1 && name != "state":
-			return nil, problem{http.StatusBadRequest, fmt.Sprintf("%s is there %d times; once is what it may be", name, len(values))}
+			return nil, problem{http.StatusBadRequest,
+				fmt.Sprintf("%s is there %d times; once is what it may be", name, len(values))}
 		}
 	}
 	return params(q), nil
@@ -113,7 +115,8 @@ func (p params) flag(name string) (bool, error) {
 	}
 	on, err := strconv.ParseBool(text)
 	if err != nil {
-		return false, problem{http.StatusBadRequest, fmt.Sprintf("%s is %q; it must be true or false", name, clip(text, 40))}
+		return false, problem{http.StatusBadRequest,
+			fmt.Sprintf("%s is %q; it must be true or false", name, clip(text, 40))}
 	}
 	return on, nil
 }
@@ -241,7 +244,8 @@ func (h *handler) apiJob(r *http.Request, p params) (any, error) {
 	}
 	payload := func(info executor.PayloadInfo) wirePayload { return h.wirePayload(r, d.Queue, d.ID, info) }
 	return wireDetail{
-		wireJobOf(d.JobInfo), wireList(d.Failures, failureOf), wireList(d.InHand, payload), wireList(d.Waiting, payload), d.More,
+		wireJobOf(d.JobInfo), wireList(d.Failures, failureOf), wireList(d.InHand, payload), wireList(d.Waiting, payload),
+		d.More,
 		wireList(d.Holds.Keys, keyNameOf), wireList(d.Holds.Leases, keyNameOf), wireList(d.Holds.Slots, slotOf),
 		explanationOf(d.Explanation), wireList(d.Dead, func(p executor.DeadPayload) wireDeadPayload {
 			return wireDeadPayload{payload(p.PayloadInfo), p.Attempt, p.Error, p.At.UTC(), wireList(p.Failures, failureOf)}

@@ -151,7 +151,8 @@ func TestAPI_ListsOfAQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x, q := graveyard(t, 30)
 		for i := range 30 {
-			enqueue(t, q, fmt.Sprintf("later-%02d", i), "", executor.In(time.Duration(100-i)*time.Minute), executor.Score(float64(i)))
+			enqueue(t, q, fmt.Sprintf("later-%02d", i), "", executor.In(time.Duration(100-i)*time.Minute),
+				executor.Score(float64(i)))
 		}
 		s := mount(t, x, dashboard.Config{})
 		all := apiPages(s, "jobs", "jobs", "id", "queue", "q", "order", "id", "limit", "7")
@@ -234,11 +235,11 @@ func TestAPI_WhoHasWhat(t *testing.T) {
 			return nil
 		}
 		key := func(_, _ string) []string { return []string{"k\xff"} }
-		locker := queue(t, x, "locker", block, executor.QueueConfig[string]{Locks: executor.Locks[string]{OnEnqueue: key, Unlock: key}})
+		locker := queue(t, x, "locker", block, executor.QueueConfig[string]{
+			Locks: executor.Locks[string]{OnEnqueue: key, Unlock: key}})
 		waiter := queue(t, x, "waiter", nil, executor.QueueConfig[string]{Locks: executor.Locks[string]{BlockedBy: key}})
-		single := queue(t, x, "single", block, executor.QueueConfig[string]{Unique: executor.Unique[string]{Key: func(_, _ string) string {
-			return "the lease"
-		}}})
+		single := queue(t, x, "single", block, executor.QueueConfig[string]{
+			Unique: executor.Unique[string]{Key: func(_, _ string) string { return "the lease" }}})
 		limit, err := executor.NewLimit(x, "stripe", executor.LimitConfig{Concurrent: 1})
 		require.NoError(t, err)
 		hooks := queue(t, x, "hooks", block, executor.QueueConfig[string]{Limits: []executor.LimitOf[string]{{Limit: limit}}})
@@ -270,7 +271,8 @@ func TestAPI_WhoHasWhat(t *testing.T) {
 		require.Equal(t, "ports", field(s.api("slots"), "slots", 0, "by", "job", "queue"))
 		limits := s.api("limits")
 		require.Equal(t, []any{"stripe", 1.0, 1.0, 1.0}, []any{field(limits, "limits", 0, "limit"),
-			field(limits, "limits", 0, "setting", "concurrent"), field(limits, "limits", 0, "running"), field(limits, "limits", 0, "waiting")})
+			field(limits, "limits", 0, "setting", "concurrent"), field(limits, "limits", 0, "running"),
+			field(limits, "limits", 0, "waiting")})
 		require.Equal(t, "limited", s.api("explain", "queue", "hooks", "id", "second")["state"])
 		require.Equal(t, "stripe", field(s.api("explain", "queue", "hooks", "id", "second"), "limit", "limit"))
 		require.Equal(t, base, field(s.api("explain", "queue", "single", "id", "second"), "leases", 0, "by", "job", "id_base64"))

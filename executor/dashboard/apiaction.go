@@ -62,7 +62,8 @@ func readOrder(r *http.Request) (o wireOrder, err error) {
 		}
 	default:
 		return o, problem{http.StatusUnsupportedMediaType,
-			fmt.Sprintf("Content-Type is %q; an action is application/json or application/x-www-form-urlencoded", clip(kind, 80))}
+			fmt.Sprintf("Content-Type is %q; it must be application/json or application/x-www-form-urlencoded",
+				clip(kind, 80))}
 	}
 	if err != nil {
 		return o, problem{http.StatusBadRequest, "the action can't be read: " + err.Error()}
@@ -112,7 +113,8 @@ func formOrder(form url.Values) (o wireOrder, err error) {
 func exactly(name, text string, exact []byte) (string, error) {
 	switch {
 	case text != "" && len(exact) > 0:
-		return "", problem{http.StatusBadRequest, fmt.Sprintf("%s and %s_base64 are both there; give one of them", name, name)}
+		return "", problem{http.StatusBadRequest,
+			fmt.Sprintf("%s and %s_base64 are both there; give one of them", name, name)}
 	case strings.ContainsRune(text, utf8.RuneError):
 		return "", problem{http.StatusBadRequest,
 			fmt.Sprintf("%s has U+FFFD, which stands for bytes that are no text: give them in %s_base64", name, name)}
@@ -204,8 +206,8 @@ func (o *order) fields() (needs, may []string, err error) {
 		scopes = []string{"id", "selected", "all", "executor"}
 	}
 	if !slices.Contains(scopes, o.Scope) {
-		return nil, nil, problem{http.StatusBadRequest, fmt.Sprintf("scope is %q; of %s it must be one of %q", clip(o.Scope, 40),
-			o.Verb, scopes)}
+		return nil, nil, problem{http.StatusBadRequest,
+			fmt.Sprintf("scope is %q; of %s it must be one of %q", clip(o.Scope, 40), o.Verb, scopes)}
 	}
 	if o.Verb == Cancel {
 		may = append(may, "reason")

@@ -45,7 +45,8 @@ func TestDashboard_L20_ActionsByTheAPI(t *testing.T) {
 		left(300, 197)
 		s.affects(197, "payload", `{"verb": "requeue", "queue": "q", "scope": "all"}`)
 		left(300, 0)
-		s.affects(100, "payload", `{"verb": "kill-failed", "queue": "q", "scope": "filtered", "prefix": "failed-001", "error": "boom"}`)
+		s.affects(100, "payload", `{"verb": "kill-failed", "queue": "q", "scope": "filtered",
+			"prefix": "failed-001", "error": "boom"}`)
 		left(200, 100)
 		s.affects(1, "job", `{"verb": "run", "queue": "q", "scope": "id", "id": "failed-00000"}`)
 		left(199, 100)
@@ -56,7 +57,8 @@ func TestDashboard_L20_ActionsByTheAPI(t *testing.T) {
 			{"id": "failed-00003"}, {"id": "no such"}]}`)
 		left(196, 101)
 		s.affects(0, "payload", `{"verb": "delete-failed", "queue": "q", "scope": "all", "state": ["halted"]}`)
-		s.affects(96, "payload", `{"verb": "delete-failed", "queue": "q", "scope": "filtered", "state": ["retrying"], "prefix": "failed-000"}`)
+		s.affects(96, "payload", `{"verb": "delete-failed", "queue": "q", "scope": "filtered",
+			"state": ["retrying"], "prefix": "failed-000"}`)
 		left(100, 101)
 		s.affects(100, "job", `{"verb": "run", "queue": "q", "scope": "all", "state": ["retrying"]}`)
 		left(0, 101)
@@ -128,16 +130,19 @@ func TestH3_AnyIDSurvivesTheAPI(t *testing.T) {
 		require.JSONEq(t, `{"affected": 1, "of": "id"}`, form.text)
 		s.affects(1, "payload", do(dashboard.Cancel))
 		require.Equal(t, id, idIn(t, field(s.api("dead", "queue", name), "dead", 0).(object)))
-		form = s.do(http.MethodPost, "api/v1/actions", url.Values{"verb": {"delete-dead"}, "scope": {"id"}, "queue": {name}, "id": {id}})
+		form = s.do(http.MethodPost, "api/v1/actions", url.Values{"verb": {"delete-dead"},
+			"scope": {"id"}, "queue": {name}, "id": {id}})
 		require.JSONEq(t, `{"affected": 1, "of": "payload"}`, form.text)
 	}
 	// What stands for other bytes is none of them.
 	enqueue(t, q, "\xff", "")
 	require.Contains(t, s.problem(http.StatusBadRequest, s.tell(`{"verb": "delete", "scope": "id", "queue_base64": "YQ==",
 		"id": "`+"\ufffd"+`"}`)), "id_base64")
-	require.Contains(t, s.problem(http.StatusBadRequest, s.tell("{\"verb\": \"delete\", \"scope\": \"id\", \"queue\": \"q\", \"id\": \"\xff\"}")),
+	require.Contains(t, s.problem(http.StatusBadRequest, s.tell(`{"verb": "delete", "scope": "id",
+		"queue": "q", "id": "`+"\xff"+`"}`)),
 		"id_base64")
-	require.Contains(t, s.problem(http.StatusBadRequest, s.tell(`{"verb": "delete", "scope": "id", "queue": "q", "id": "\ud800"}`)),
+	require.Contains(t, s.problem(http.StatusBadRequest, s.tell(`{"verb": "delete", "scope": "id",
+		"queue": "q", "id": "\ud800"}`)),
 		"id_base64")
 	require.Equal(t, 1.0, field(s.api("stats"), "total", "length"))
 }
@@ -159,8 +164,8 @@ func idIn(t *testing.T, o object) string {
 }
 
 // apiPaths are all that there is to ask for.
-var apiPaths = []string{"stats", "queues", "jobs?queue=q", "dead?queue=q", "job?queue=q&id=a", "explain?queue=q&id=a", "find?id=a",
-	"running", "running?stacks=1", "locks", "leases", "slots", "limits", "schedules", "journal"}
+var apiPaths = []string{"stats", "queues", "jobs?queue=q", "dead?queue=q", "job?queue=q&id=a", "explain?queue=q&id=a",
+	"find?id=a", "running", "running?stacks=1", "locks", "leases", "slots", "limits", "schedules", "journal"}
 
 // apiActions are one of each verb.
 var apiActions = []string{
@@ -255,9 +260,11 @@ func TestH5_WhatTheAPIHasNoUseFor(t *testing.T) {
 	s := writable(t, x)
 	for path, want := range map[string]string{
 		"stats?x=1": `"x"`, "jobs?queue=q&tab=morgue": `"tab"`, "jobs?queue=q&queue=q": "queue", "jobs?queue=q&limit=1001": "1001",
-		"jobs?queue=q&limit=0": "limit", "jobs?queue=q&limit=": "limit", "jobs?queue=q&limit=x": "limit", "jobs?queue=q&order=secret": "order",
-		"jobs?queue=q&desc=true": "desc", "jobs?queue=q&order=id&desc=down": "desc", "jobs?queue=q&cursor=AAAA": "cursor",
-		"jobs?queue=q&state=dead": "dead", "jobs?queue=q&%zz": "query", "dead?queue=q&order=due": "order", "locks?cursor=%ff": "cursor",
+		"jobs?queue=q&limit=0": "limit", "jobs?queue=q&limit=": "limit", "jobs?queue=q&limit=x": "limit",
+		"jobs?queue=q&order=secret": "order",
+		"jobs?queue=q&desc=true":    "desc", "jobs?queue=q&order=id&desc=down": "desc", "jobs?queue=q&cursor=AAAA": "cursor",
+		"jobs?queue=q&state=dead": "dead", "jobs?queue=q&%zz": "query", "dead?queue=q&order=due": "order",
+		"locks?cursor=%ff":            "cursor",
 		"dead?queue=q&state=retrying": "state", "running?stacks=maybe": "stacks", "job?queue=q&id=": "id", "find?id=": "id",
 		"jobs?queue=q&prefix=" + strings.Repeat("x", 600): "IDPrefix", "job?queue=q&id=" + strings.Repeat("x", 1<<20): "id",
 		"jobs?queue=q&a=1;b=2": "query",
@@ -274,39 +281,49 @@ func TestH5_WhatTheAPIHasNoUseFor(t *testing.T) {
 	head := s.do(http.MethodHead, "api/v1/stats", nil)
 	require.Equal(t, http.StatusOK, head.StatusCode)
 	require.Empty(t, head.text)
-	for body, want := range map[string]string{
-		``: "EOF", `{`: "EOF", `[]`: "array", `{} {}`: "more behind", `{"verb": "format"}`: `"format"`, `{}`: "verb",
-		`{"verb": "run", "queue": "q"}`: "scope", `{"verb": "run", "queue": "q", "scope": "some"}`: `"some"`,
-		`{"verb": "run", "queue": "q", "scope": "executor"}`: "scope", `{"verb": "run", "scope": "all"}`: "queue is missing",
-		`{"verb": "run", "queue": "q", "scope": "id"}`: "id is missing", `{"verb": "run", "queue": "q", "scope": "all", "id": "a"}`: "id is given",
-		`{"verb": "run", "queue": "q", "scope": "all", "prefix": "a"}`:                                                             "prefix is given",
-		`{"verb": "run", "queue": "q", "scope": "filtered"}`:                                                                       "without prefix",
-		`{"verb": "run", "queue": "q", "scope": "filtered", "state": ["ready"]}`:                                                   "without prefix",
-		`{"verb": "run", "queue": "q", "scope": "id", "id": "a", "reason": "x"}`:                                                   "reason is given",
-		`{"verb": "run", "queue": "q", "scope": "all", "limit": 1}`:                                                                `"limit"`,
-		`{"verb": "run", "queue": "q", "scope": "all", "state": ["dead"]}`:                                                         "dead",
-		`{"verb": "run", "queue": "q", "scope": "selected", "selected": []}`:                                                       "selected is missing",
-		`{"verb": "run", "queue": "q", "scope": "selected", "selected": [{"id": ""}]}`:                                             "id",
-		`{"verb": "run", "queue": "q", "scope": "selected", "selected": [{"id": "a", "position": 1}]}`:                             "position",
-		`{"verb": "cancel", "queue": "q", "scope": "selected", "selected": [{"id": "a", "at": 1}]}`:                                `"at"`,
-		`{"verb": "cancel", "queue": "q", "scope": "selected", "selected": [{"id": "a", "position": -1}]}`:                         "position",
-		`{"verb": "run", "queue": "q", "scope": "id", "id": "a", "id_base64": "YQ=="}`:                                             "both",
-		`{"verb": "run", "queue": "q", "scope": "id", "id_base64": "?"}`:                                                           "base64",
-		`{"verb": "requeue", "queue": "q", "scope": "all", "state": ["retrying"]}`:                                                 "state is given",
-		`{"verb": "pause", "scope": "executor", "queue": "q"}`:                                                                     "queue is given",
-		`{"verb": "pause", "scope": "all"}`:                                                                                        "queue is missing",
-		`{"verb": "unlock"}`:                                                                                                       "key is missing",
-		`{"verb": "unlock", "key": "k", "scope": "all"}`:                                                                           "scope is given",
-		`{"verb": "unlock", "key": "k", "cron": 0}`:                                                                                "cron is given",
-		`{"verb": "trigger", "cron": 0}`:                                                                                           "schedule is missing",
-		`{"verb": "delete", "queue": "q", "scope": "id", "id": "` + strings.Repeat("x", 600) + `"}`:                                "600",
-		`{"verb": "run", "queue": "q", "scope": "selected", "selected": [{"id": "a"}` + strings.Repeat(`,{"id":"a"}`, 1000) + `]}`: "1001",
+	for _, each := range [][2]string{
+		{``, "EOF"},
+		{`{`, "EOF"},
+		{`[]`, "array"},
+		{`{} {}`, "more behind"},
+		{`{"verb": "format"}`, `"format"`},
+		{`{}`, "verb"},
+		{`{"verb": "run", "queue": "q"}`, "scope"},
+		{`{"verb": "run", "queue": "q", "scope": "some"}`, `"some"`},
+		{`{"verb": "run", "queue": "q", "scope": "executor"}`, "scope"},
+		{`{"verb": "run", "scope": "all"}`, "queue is missing"},
+		{`{"verb": "run", "queue": "q", "scope": "id"}`, "id is missing"},
+		{`{"verb": "run", "queue": "q", "scope": "all", "id": "a"}`, "id is given"},
+		{`{"verb": "run", "queue": "q", "scope": "all", "prefix": "a"}`, "prefix is given"},
+		{`{"verb": "run", "queue": "q", "scope": "filtered"}`, "without prefix"},
+		{`{"verb": "run", "queue": "q", "scope": "filtered", "state": ["ready"]}`, "without prefix"},
+		{`{"verb": "run", "queue": "q", "scope": "id", "id": "a", "reason": "x"}`, "reason is given"},
+		{`{"verb": "run", "queue": "q", "scope": "all", "limit": 1}`, `"limit"`},
+		{`{"verb": "run", "queue": "q", "scope": "all", "state": ["dead"]}`, "dead"},
+		{`{"verb": "run", "queue": "q", "scope": "selected", "selected": []}`, "selected is missing"},
+		{`{"verb": "run", "queue": "q", "scope": "selected", "selected": [{"id": ""}]}`, "id"},
+		{`{"verb": "run", "queue": "q", "scope": "selected", "selected": [{"id": "a", "position": 1}]}`, "position"},
+		{`{"verb": "cancel", "queue": "q", "scope": "selected", "selected": [{"id": "a", "at": 1}]}`, `"at"`},
+		{`{"verb": "cancel", "queue": "q", "scope": "selected", "selected": [{"id": "a", "position": -1}]}`, "position"},
+		{`{"verb": "run", "queue": "q", "scope": "id", "id": "a", "id_base64": "YQ=="}`, "both"},
+		{`{"verb": "run", "queue": "q", "scope": "id", "id_base64": "?"}`, "base64"},
+		{`{"verb": "requeue", "queue": "q", "scope": "all", "state": ["retrying"]}`, "state is given"},
+		{`{"verb": "pause", "scope": "executor", "queue": "q"}`, "queue is given"},
+		{`{"verb": "pause", "scope": "all"}`, "queue is missing"},
+		{`{"verb": "unlock"}`, "key is missing"},
+		{`{"verb": "unlock", "key": "k", "scope": "all"}`, "scope is given"},
+		{`{"verb": "unlock", "key": "k", "cron": 0}`, "cron is given"},
+		{`{"verb": "trigger", "cron": 0}`, "schedule is missing"},
+		{`{"verb": "delete", "queue": "q", "scope": "id", "id": "` + strings.Repeat("x", 600) + `"}`, "600"},
+		{`{"verb": "run", "queue": "q", "scope": "selected", "selected": [{"id": "a"}` +
+			strings.Repeat(`,{"id":"a"}`, 1000) + `]}`, "1001"},
 	} {
-		require.Contains(t, s.problem(http.StatusBadRequest, s.tell(body)), want, "%.100s", body)
+		require.Contains(t, s.problem(http.StatusBadRequest, s.tell(each[0])), each[1], "%.100s", each[0])
 	}
 	for form, want := range map[string]string{"verb=run&scope=all&queue=q&tab=waiting": `"tab"`, "verb=run&verb=run": "verb",
 		"verb=run&scope=selected&queue=q&sel=x": "sel", "verb=trigger&schedule=s&cron=x": "cron", "%zz": "escape"} {
-		require.Contains(t, s.problem(http.StatusBadRequest, s.tell(form, "Content-Type", "application/x-www-form-urlencoded")), want, form)
+		a := s.tell(form, "Content-Type", "application/x-www-form-urlencoded")
+		require.Contains(t, s.problem(http.StatusBadRequest, a), want, form)
 	}
 	s.problem(http.StatusBadRequest, s.do(http.MethodPost, "api/v1/actions?verb=pause&scope=executor", nil))
 	s.problem(http.StatusRequestEntityTooLarge, s.tell(`{"verb": "`+strings.Repeat("x", 2<<20)+`"}`))

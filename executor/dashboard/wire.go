@@ -110,7 +110,8 @@ func figuresOf(q executor.QueueInfo) wireFigures {
 	return wireFigures{
 		Length: q.Jobs, Fresh: q.Fresh(), Retries: q.Retrying, MorgueLength: q.Dead, Lag: q.Lag.Seconds(), Busy: q.Busy,
 		Processed: processed(q.QueueStats), Failed: q.Failed, Payloads: q.Payloads, Running: q.Running, Parked: q.Parked,
-		Halted: q.Halted, Unclaimed: q.Unclaimed, PausedIDs: q.PausedIDs, Paused: q.Paused, Done: q.Done, Discarded: q.Discarded,
+		Halted: q.Halted, Unclaimed: q.Unclaimed, PausedIDs: q.PausedIDs, Paused: q.Paused,
+		Done: q.Done, Discarded: q.Discarded,
 		Buried: q.Buried, Merged: q.Merged, Replaced: q.Replaced, Deleted: q.Deleted, Expired: q.Expired, Snoozed: q.Snoozed,
 		Interrupted: q.Interrupted,
 	}
