@@ -199,7 +199,7 @@ func TestAPI_AJob(t *testing.T) {
 		enqueue(t, q, "a", "the payload: 4711", executor.Metadata(map[string]string{"trace": "secret"}))
 		synctest.Wait()
 		hidden := mount(t, x, dashboard.Config{}).do(http.MethodGet, "api/v1/job?queue=q&id=a", nil).text
-		require.NotContains(t, hidden, "4711")
+		require.NotContains(t, hidden, "payload: 4711")
 		require.NotContains(t, hidden, "secret")
 		d := decoded(t, hidden)
 		require.Equal(t, "retrying", d["state"])

@@ -183,7 +183,7 @@ func TestH1_TheAPIIsReadOnlyWithoutAnAuthorizer(t *testing.T) {
 	s := mount(t, x, dashboard.Config{})
 	for _, path := range apiPaths {
 		s.api(path)
-		require.NotContains(t, s.do(http.MethodGet, "api/v1/"+path, nil).text, "4711", path)
+		require.NotContains(t, s.do(http.MethodGet, "api/v1/"+path, nil).text, "payload: 4711", path)
 	}
 	for _, action := range apiActions {
 		require.Contains(t, s.problem(http.StatusForbidden, s.tell(action)), "read-only")
