@@ -188,10 +188,14 @@ func TestFoldAfterACrashAtEveryCommit(t *testing.T) {
 			}
 			disk.Limit(0)
 			time.Sleep(time.Duration(r.IntN(20)) * time.Second)
-			for i, image := range images {
+			synctest.Wait()
+			mu.Lock()
+			taken := images
+			mu.Unlock()
+			for i, image := range taken {
 				whole(t, image.disk, image.accepted, fmt.Sprint("image ", i))
 			}
-			next := images[r.IntN(len(images))].disk // a crash
+			next := taken[r.IntN(len(taken))].disk // a crash
 			stop(t, x)
 			whole(t, disk, accepted, "stopped")
 			disk.OnCommit(nil)

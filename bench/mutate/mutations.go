@@ -89,6 +89,7 @@ var (
 	lanes      = gate{"./executor", "^TestSharedLanes"}
 	options    = gate{"./executor", "^TestTheLastOptionCounts$"}
 	shortRuns  = gate{"./shard", "^TestShortOfRoom$"}
+	fullChains = gate{"./executor", "^TestFollowUpsOnAFullDisk$"}
 	fullDisks  = gate{"./executor", "^Test(AFullDiskDrains|SlotsOnAFullDisk)"}
 	fullStart  = gate{"./journal", "^Test(QueuesOnAFullDisk|FullDisk)"}
 	upkeep     = gate{"./journal", "^Test(Upkeep|CopyHas)"}
@@ -115,6 +116,7 @@ var (
 	exits      = gate{"./executor", "^TestGoexit"}
 	nilWishes  = gate{"./executor", "^TestNilWishes$"}
 	buriedFull = gate{"./executor", "^TestDeadLettersThatFill"}
+	orders     = gate{"./executor/dashboard", "^TestH5_(Caps|What)"}
 )
 
 // mutations are what programmers really do: a step left out, an order turned round,
@@ -134,6 +136,7 @@ var mutations = []mutation{
 	{"a later payload in the turn of one that is not back yet", "executor/internal/lane/lane.go", "first.queue == queue && !first.away {", "first.queue == queue {", back},
 	{"a job that was taken up before an earlier one came back", "executor/internal/lane/lane.go", "at.away, at.anew = false, true", "at.away = false", back},
 	{"run ahead of a disk that is short of room", "executor/worker.go", "	if !w.x.log.Short() {\n", "	if true {\n", fullDisks},
+	{"carry as much as fits on a full disk", "journal/internal/block/trim.go", "		return min((s.Room.Bytes-s.Weight)/2, s.little())\n", "		return (s.Room.Bytes - s.Weight) / 2\n", fullChains},
 	{"write down a slot only when there is room", "executor/enter.go", "w.x.log.Settled(w.x.handlers)", "w.x.log.Flush(w.x.handlers)", fullDisks},
 	{"run many payloads on a disk that is short of room", "shard/take.go", "		most = c.cfg.BatchSize\n", "", shortRuns},
 	{"forget too soon that the disk was short of room", "journal/fulldisk.go", " || d.short.Load() && r.Spare < live", "", fullDisks},
@@ -471,7 +474,12 @@ var mutations = []mutation{
 	{"answer to any name", "executor/dashboard/secure.go", "return err == nil //", "return err == nil || true //", guards},
 	{"show a text that turns the others round", "executor/dashboard/show.go", "(strconv.IsPrint(r) || ", "(r > 0x1fff || strconv.IsPrint(r) || ", guards},
 	{"delete for good without asking", "executor/dashboard/action.go", "DeleteDead, Unlock:\n		return true", "DeleteDead, Unlock:\n		return false", boards},
-	{"act on all instead of what matches", "executor/dashboard/action.go", "o.list.filter(), o.list.tab()", "executor.JobFilter{}, o.list.tab()", boards},
+	{"act on all instead of what matches", "executor/dashboard/action.go", "o.list.filter(), o.states", "executor.JobFilter{}, o.states", boards},
 	{"a live connection that outlives the server", "executor/dashboard/live.go", "		server.RegisterOnShutdown(l.dropAll)\n", "", streams},
+	{"act for a client that may only look", "executor/dashboard/apiaction.go", "Name: o.Name}); err != nil {", "Name: o.Name}); err != nil && false {", guards},
+	{"take what stands for other bytes for an id", "executor/dashboard/apiaction.go", "case strings.ContainsRune(text, utf8.RuneError):", "case false && strings.ContainsRune(text, utf8.RuneError):", guards},
+	{"say an id without its bytes", "executor/dashboard/wire.go", "	return []byte(s)\n", "	return nil\n", guards},
+	{"act although a field means nothing here", "executor/dashboard/apiaction.go", "		if is && !slices", "		if is && false && !slices", orders},
+	{"list as if an unknown parameter were not there", "executor/dashboard/api.go", "case !slices.Contains(names, name):", "case false:", orders},
 	{"a page of keys that begins with the last one", "lock/inspect.go", "if key <= f.after {", "if key < f.after {", keyPages},
 }

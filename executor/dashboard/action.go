@@ -22,9 +22,12 @@ type order struct {
 	Name  string // of a key or a schedule
 	Index int    // of the Cron
 	Picks []pick
-	list  list   // where it was asked for, and what filtered means
-	from  string // the page
-	sure  bool   // it was confirmed
+
+	list   list                // where it was asked for, and what filtered means
+	states []executor.JobState // of the jobs that filtered and all mean; none: any
+	reason string              // of a Cancel
+	from   string              // the page
+	sure   bool                // it was confirmed
 }
 
 // pick is a row that a person has ticked.
@@ -52,6 +55,7 @@ func orderOf(r *http.Request) (o order, err error) {
 		if _, err := listOf(url.Values{"name": {o.Queue}, "tab": {o.list.Tab}}); err != nil {
 			return o, err
 		}
+		o.states = o.list.tab().states
 	}
 	if o.list.Tab == "" && (o.Scope == "filtered" || o.Scope == "all" && !onWhole(o.Verb)) {
 		return o, problem{http.StatusBadRequest, "tab is missing: it says which list the action is about"}
@@ -120,12 +124,7 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request) error {
 	if o.asksFirst() && !o.sure {
 		return h.ask(w, r, o)
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), h.cfg.ActionTimeout)
-	defer cancel()
-	n, err := h.carryOut(ctx, o)
-	h.cfg.Logger.Info("dashboard: an action", slog.String("verb", string(o.Verb)), slog.String("queue", o.Queue),
-		slog.String("scope", o.Scope),
-		slog.String("id", o.ID), slog.Int("affected", n), slog.String("from", r.RemoteAddr), slog.Any("error", err))
+	n, err := h.perform(r, o)
 	if err != nil {
 		p := problemOf(err)
 		if n > 0 {
@@ -136,6 +135,17 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Location", o.back(n))
 	w.WriteHeader(http.StatusSeeOther)
 	return nil
+}
+
+// perform does it for a request, and has it in the log.
+func (h *handler) perform(r *http.Request, o order) (n int, err error) {
+	ctx, cancel := context.WithTimeout(r.Context(), h.cfg.ActionTimeout)
+	defer cancel()
+	n, err = h.carryOut(ctx, o)
+	h.cfg.Logger.Info("dashboard: an action", slog.String("verb", string(o.Verb)), slog.String("queue", o.Queue),
+		slog.String("scope", o.Scope),
+		slog.String("id", o.ID), slog.Int("affected", n), slog.String("from", r.RemoteAddr), slog.Any("error", err))
+	return n, err
 }
 
 // asksFirst reports whether an action is confirmed before it is done.
@@ -165,7 +175,7 @@ func (h *handler) carryOut(ctx context.Context, o order) (n int, err error) {
 	do := map[Verb]func(context.Context, executor.Selection) (int, error){
 		RunNow: in.RunNow, Delete: in.Delete, KillFailed: in.KillFailed, DeleteFailed: in.DeleteFailed,
 		Requeue: in.Requeue, DeleteDead: in.DeleteDead,
-		Cancel: func(ctx context.Context, s executor.Selection) (int, error) { return in.Cancel(ctx, s, "") },
+		Cancel: func(ctx context.Context, s executor.Selection) (int, error) { return in.Cancel(ctx, s, o.reason) },
 	}[o.Verb]
 	for _, s := range o.selections() {
 		did, err := do(ctx, s)
@@ -182,9 +192,9 @@ func (o *order) selections() (all []executor.Selection) {
 	case "id":
 		return []executor.Selection{executor.SelectIDs(o.Queue, o.ID)}
 	case "filtered":
-		return []executor.Selection{executor.SelectJobs(o.Queue, o.list.filter(), o.list.tab().states...)}
+		return []executor.Selection{executor.SelectJobs(o.Queue, o.list.filter(), o.states...)}
 	case "all":
-		return []executor.Selection{executor.SelectJobs(o.Queue, executor.JobFilter{}, o.list.tab().states...)}
+		return []executor.Selection{executor.SelectJobs(o.Queue, executor.JobFilter{}, o.states...)}
 	}
 	var ids []string
 	payloads := make(map[string][]uint64)
@@ -259,8 +269,14 @@ func (o *order) what() string {
 			return "queue"
 		}
 		return "executor"
-	case o.Verb == RunNow:
+	}
+	switch o.Verb {
+	case RunNow:
 		return "job"
+	case Unlock:
+		return "key"
+	case Trigger, PauseSchedule, ResumeSchedule:
+		return "schedule"
 	}
 	return "payload"
 }
@@ -272,7 +288,7 @@ func notice(q url.Values) string {
 		return ""
 	}
 	things := map[string][2]string{"id": {"id", "ids"}, "queue": {"queue", "queues"}, "job": {"job", "jobs"},
-		"payload": {"payload", "payloads"}}
+		"payload": {"payload", "payloads"}, "key": {"key", "keys"}, "schedule": {"schedule", "schedules"}}
 	names, known := things[q.Get("of")]
 	count, is := plural(n, names[0], names[1]), "are"
 	if n == 1 {

@@ -53,6 +53,7 @@
 //	POST /copy        a copy of the journal, made while it runs
 //	GET  /live        server-sent events: the figures, each second
 //	GET  /assets/     what the pages load
+//	     /api/v1/     for programs, see The API
 //
 // Names and ids are in the query, percent-encoded, because a path can't carry all of
 // them: a mux cleans "..", "//" and the like.
@@ -71,6 +72,88 @@
 // one, asks first, with a page that says how many there are: the answer has
 // confirm=yes. Afterwards the page says how many were affected. Each is a line in the
 // log, with verb, queue, how many, and from where.
+//
+// # The API
+//
+// What the pages show and do, as JSON, behind the same guards: Config.Authorize is asked
+// the same questions, payloads are hidden by the same hook, Config.Hosts holds, and what
+// a browser sends from a page of another site is refused. A client that is no browser
+// sends neither Sec-Fetch-Site nor Origin, and is let in as far as the authorizer does:
+//
+//	curl -H "Authorization: Bearer $TOKEN" https://example.com/strand/api/v1/stats
+//	curl -H "Authorization: Bearer $TOKEN" --json \
+//	  '{"verb": "requeue", "queue": "orders", "scope": "filtered", "error": "timeout"}' \
+//	  https://example.com/strand/api/v1/actions
+//	{"affected":1204,"of":"payload"}
+//
+//	GET  /api/v1/stats      total and by_worker, which has the queues by their names;
+//	                        workers, stuck, trouble: what keeps the executor from its work
+//	GET  /api/v1/queues     queues, each with its shards and backlog; ?queue= for one
+//	GET  /api/v1/jobs       jobs of ?queue=, with state=, order=, desc=, prefix=, error=,
+//	                        limit=, cursor=
+//	GET  /api/v1/dead       dead payloads of ?queue=, with the same but state=
+//	GET  /api/v1/job        all about ?queue=, id=: failures, in_hand, waiting, dead, keys,
+//	                        leases, slots, explanation
+//	GET  /api/v1/explain    why ?queue=, id= does not run: text is all of it in one line
+//	GET  /api/v1/find       the explanations of ?id= in all queues, or that of queue=
+//	GET  /api/v1/running    what workers have in hand: ?queue=, stacks=, limit=
+//	GET  /api/v1/locks      locked keys: ?limit=, cursor=
+//	GET  /api/v1/leases     keys of Unique: ?limit=, cursor=
+//	GET  /api/v1/slots      slots that are out: ?limit=
+//	GET  /api/v1/limits     limits, each with the keys for which most jobs wait
+//	GET  /api/v1/schedules  crons with their schedules, and leaders
+//	GET  /api/v1/journal    the journal, and the backlog of all queues
+//	POST /api/v1/actions    an action: {"affected": 3, "of": "payload"}
+//	POST /api/v1/copy       a copy of the journal, as a tar
+//
+// Fields are those of package executor in small letters, and figures have Lowkiq's
+// names: length is [executor.QueueStats].Jobs, retries Retrying, morgue_length Dead,
+// processed Done and Discarded, and lag is in seconds. Other durations are in seconds,
+// too, as numbers, by names that end in _seconds. Times are RFC 3339 in UTC, and left
+// out when there is none. A list that is empty is []. More fields may come.
+//
+//   - state= may be there several times: ready, scheduled, retrying, parked, halted,
+//     running. None of it means all.
+//   - order= is id, due, attempts or payloads of jobs, id or died of what is dead; with
+//     desc=true the other way round. Without it a list is as it comes.
+//   - limit= is from 1 to [executor.MaxListLimit], and 50 without it. Where an answer
+//     has next, that is cursor= of the next page, with the rest of the query as it was.
+//   - prefix= is how the id begins, error= a part of the error: see
+//     [executor.JobFilter].
+//
+// Names of queues, ids and keys may be any bytes, and JSON has text only. One that is
+// no UTF-8, or has U+FFFD in it, comes with all its bytes in base64 beside it, in
+// queue_base64, id_base64, key_base64, and the text has U+FFFD in their place. In an
+// address or a form the bytes are percent-encoded, whatever they are; in the JSON of an
+// action one is given as id or id_base64, say, and U+FFFD in the former is refused. In
+// by_worker, such a queue is left out. Jobs that have or wait for something have the
+// name that people see, and are taken apart in job.
+//
+// An action is JSON, or a form. It has verb, one of [Verb], and:
+//
+//	run, cancel, delete,         queue; scope is id, selected, filtered or all; state, of
+//	kill-failed, delete-failed   filtered and all, for jobs in some states; cancel: reason
+//	requeue, delete-dead         queue; scope as above, about what is in the morgue
+//	pause, resume                scope is executor, or with queue: all of it, id, selected
+//	unlock                       key
+//	trigger, pause-schedule,     schedule, and cron: its Cron in Config.Crons, 0 if it is
+//	resume-schedule              not said
+//
+//	id          the job, or the dead payloads, of id
+//	selected    selected: a list of id, and position if it is about one payload (cancel,
+//	            delete, requeue, delete-dead); 1000 at most. In a form each is a sel, as
+//	            of the pages
+//	filtered    what prefix and error pick, one of which is there
+//	all         all
+//
+// It is done without a question: what is in the way of a slip is that a parameter, a
+// field or a combination which has no meaning is refused. A body has 1 MiB at most.
+//
+// What is refused, or fails, is a problem of RFC 9457, application/problem+json, with
+// type, title, status and detail, and affected: how many were, by an action that went
+// wrong behind them. Statuses are 400 for what makes no sense, 403 for what may not be,
+// 404 for what there is not, 405, 409 for what is in the way, 413, 415, 503 when the
+// executor has stopped, has no room or no time, and 500, which is in the log.
 //
 // # How it works
 //

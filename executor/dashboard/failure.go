@@ -20,6 +20,11 @@ type problem struct {
 
 func (p problem) Error() string { return p.text }
 
+// plain is what it says to people, who know whose page it is on.
+func (p problem) plain() string {
+	return strings.TrimPrefix(strings.TrimPrefix(p.text, "executor: "), "dashboard: ")
+}
+
 // problemOf says what an error is over HTTP.
 func problemOf(err error) problem {
 	if p, ok := errors.AsType[problem](err); ok {
@@ -64,7 +69,7 @@ func (h *handler) fail(w http.ResponseWriter, r *http.Request, err error) {
 		Status int
 		Reason string
 		Text   string
-	}{p.status, http.StatusText(p.status), strings.TrimPrefix(strings.TrimPrefix(p.text, "executor: "), "dashboard: ")}
+	}{p.status, http.StatusText(p.status), p.plain()}
 	if err := h.show(w, r, p.status, "failure.html", page{Title: content.Reason, Content: content}); err != nil {
 		http.Error(w, p.text, p.status)
 	}

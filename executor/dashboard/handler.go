@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"path"
 	"runtime/debug"
@@ -45,8 +46,13 @@ func Handler(x *executor.Executor, cfg Config) http.Handler {
 	}
 	if err != nil {
 		cfg.Logger.Error("the dashboard has no use for its configuration", slog.Any("error", err))
-		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		h.cfg.Prefix = "" // which may be what is wrong
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			secure(w.Header())
+			if strings.HasPrefix(h.path(r), apiPrefix) {
+				h.refuse(w, r, err, 0)
+				return
+			}
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 		})
 	}
@@ -71,7 +77,7 @@ func (h *handler) table() map[string]route {
 	page := func(serve func(http.ResponseWriter, *http.Request) error) route {
 		return route{http.MethodGet, View, serve, h.cfg.PageTimeout}
 	}
-	return map[string]route{
+	all := map[string]route{
 		"/":          page(h.overview),
 		"/queue":     page(h.queue),
 		"/hot":       page(h.hot),
@@ -86,6 +92,8 @@ func (h *handler) table() map[string]route {
 		"/live":      {http.MethodGet, View, h.watch, 0},
 		"/assets/":   page(serveAsset),
 	}
+	maps.Copy(all, h.apiRoutes())
+	return all
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -97,7 +105,9 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusMovedPermanently)
 		return
 	}
-	if err := h.serve(w, r, at); err != nil {
+	if err := h.serve(w, r, at); err != nil && strings.HasPrefix(at, apiPrefix) {
+		h.refuse(w, r, err, 0)
+	} else if err != nil {
 		h.fail(w, r, err)
 	}
 }
@@ -193,6 +203,11 @@ func (h *handler) contain(w http.ResponseWriter, r *http.Request) {
 	}
 	h.cfg.Logger.Error("a page of the dashboard panicked", slog.String("path", r.URL.Path), slog.Any("panic", v),
 		slog.String("stack", string(debug.Stack())))
+	const text = "This page failed; the log says why, and no job is concerned."
+	if strings.HasPrefix(h.path(r), apiPrefix) {
+		h.refuse(w, r, problem{http.StatusInternalServerError, text}, 0)
+		return
+	}
 	// As text: what panicked may be what a page is made of.
-	http.Error(w, "This page failed; the log says why, and no job is concerned.", http.StatusInternalServerError)
+	http.Error(w, text, http.StatusInternalServerError)
 }

@@ -102,8 +102,17 @@ func (h *handler) runs(ctx context.Context, queue, id string) *executor.Running 
 	return nil
 }
 
-// text is what people may see of a payload.
-func (h *handler) text(r *http.Request, queue, id string, p executor.PayloadInfo) (text string) {
+// text is what people may see of a payload, and not all of a long one.
+func (h *handler) text(r *http.Request, queue, id string, p executor.PayloadInfo) string {
+	text := h.reveal(r, queue, id, p)
+	if len(text) > shownText {
+		text = text[:shownText] + "…"
+	}
+	return text
+}
+
+// reveal is what may be seen of a payload; "": it is hidden.
+func (h *handler) reveal(r *http.Request, queue, id string, p executor.PayloadInfo) (text string) {
 	if h.cfg.ShowPayload == nil {
 		return ""
 	}
@@ -117,10 +126,7 @@ func (h *handler) text(r *http.Request, queue, id string, p executor.PayloadInfo
 		return ""
 	}
 	p.Raw = bytes.Clone(p.Raw) // the hook may write to it
-	if text = h.cfg.ShowPayload(r, Payload{queue, id, p}); len(text) > shownText {
-		text = text[:shownText] + "…"
-	}
-	return text
+	return h.cfg.ShowPayload(r, Payload{queue, id, p})
 }
 
 // What is on a time line.
@@ -180,29 +186,10 @@ func (h *handler) find(w http.ResponseWriter, r *http.Request) error {
 		Queues []string
 		Late   bool
 	}{ID: q.Get("id")}
-	stats, err := h.x.Stats(r.Context())
+	var err error
+	content.Found, content.Queues, content.Late, err = h.lookFor(r.Context(), q.Get("queue"), content.ID)
 	if err != nil {
 		return err
-	}
-	for _, s := range stats.Queues {
-		if !s.Registered || q.Get("queue") != "" && q.Get("queue") != s.Name {
-			continue
-		}
-		content.Queues = append(content.Queues, s.Name)
-		if content.ID == "" || len(content.ID) > executor.MaxIDBytes {
-			continue
-		}
-		e, err := h.x.Explain(r.Context(), s.Name, content.ID)
-		if errors.Is(err, context.DeadlineExceeded) {
-			content.Late = true
-			break
-		}
-		if err != nil {
-			return err
-		}
-		if e.State != executor.JobUnknown {
-			content.Found = append(content.Found, found{s.Name, e})
-		}
 	}
 	if len(content.Found) == 1 && !content.Late {
 		w.Header().Set("Location", "job?"+string(query("queue", content.Found[0].Queue, "id", content.ID)))
@@ -210,4 +197,32 @@ func (h *handler) find(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	return h.show(w, r, http.StatusOK, "find.html", page{Title: "Find " + content.ID, Content: content})
+}
+
+// lookFor asks queues for an id, and says which queues there are.
+func (h *handler) lookFor(ctx context.Context, queue, id string) (all []found, queues []string, late bool, err error) {
+	stats, err := h.x.Stats(ctx)
+	if err != nil {
+		return nil, nil, false, err
+	}
+	for _, s := range stats.Queues {
+		if !s.Registered || queue != "" && queue != s.Name {
+			continue
+		}
+		queues = append(queues, s.Name)
+		if id == "" || len(id) > executor.MaxIDBytes {
+			continue
+		}
+		e, err := h.x.Explain(ctx, s.Name, id)
+		if errors.Is(err, context.DeadlineExceeded) {
+			return all, queues, true, nil
+		}
+		if err != nil {
+			return nil, nil, false, err
+		}
+		if e.State != executor.JobUnknown {
+			all = append(all, found{s.Name, e})
+		}
+	}
+	return all, queues, false, nil
 }

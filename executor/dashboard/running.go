@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/strandjobs/strand/executor"
@@ -13,20 +14,25 @@ type runningPage struct {
 	Stacks               bool
 }
 
-// running shows what all workers do. All goroutines of the process stand still while
-// stacks are taken, so that is done for one request at a time.
-func (h *handler) running(w http.ResponseWriter, r *http.Request) error {
-	p := runningPage{Stacks: r.URL.Query().Get("stacks") != ""}
-	if p.Stacks {
+// inHand lists what workers have in hand. All goroutines of the process stand still
+// while stacks are taken, so that is done for one request at a time.
+func (h *handler) inHand(ctx context.Context, query executor.RunningQuery) (executor.RunningList, error) {
+	if query.Stacks {
 		select {
 		case h.stacks <- struct{}{}:
 			defer func() { <-h.stacks }()
-		case <-r.Context().Done():
-			return r.Context().Err()
+		case <-ctx.Done():
+			return executor.RunningList{}, ctx.Err()
 		}
 	}
+	return h.x.Inspect().Running(ctx, query)
+}
+
+// running shows what all workers do.
+func (h *handler) running(w http.ResponseWriter, r *http.Request) error {
+	p := runningPage{Stacks: r.URL.Query().Get("stacks") != ""}
 	var err error
-	p.RunningList, err = h.x.Inspect().Running(r.Context(), executor.RunningQuery{Stacks: p.Stacks, Limit: maxRows})
+	p.RunningList, err = h.inHand(r.Context(), executor.RunningQuery{Stacks: p.Stacks, Limit: maxRows})
 	if err != nil {
 		return err
 	}

@@ -50,7 +50,7 @@ func TestH1_ReadOnlyWithoutAnAuthorizer(t *testing.T) {
 		text := s.get(path)
 		require.NotContains(t, text, `method="post"`, path)
 		require.NotContains(t, text, "<button name", path)
-		require.NotContains(t, text, "4711", path)
+		require.NotContains(t, text, "payload: 4711", path) // the number alone may be a part of a time
 		require.Contains(t, text, "Read-only", path)
 	}
 	for _, action := range actions {

@@ -44,18 +44,20 @@ func (c *Chain) EndHere(r Ref, open *Writer) {
 // into b. It returns the blocks to delete in the commit of b.
 //
 // On a full disk every page counts, but what is carried has to fit into what is
-// left of them.
+// left of them. There it is little at a time, or one block: a large one would be in
+// the way of those behind it when it is the oldest, and less room is left by then.
 func (c *Chain) Trim(b *Writer, s Strain) (drop []store.Dropped) {
-	budget := c.allowance(b, s)
+	budget, first := c.allowance(b, s), true
 	for len(c.Blocks) > 0 {
 		old := c.Blocks[0]
 		carry := old.Live > 0
 		if carry {
 			entries := c.entriesOf(old)
-			if entries == nil || budget <= 0 || !c.wasteful(c.Size, c.Live, s.tight()) || s.tight() && old.Bytes > budget {
+			if entries == nil || budget <= 0 || !c.wasteful(c.Size, c.Live, s.tight()) || s.tight() && !s.bears(old.Bytes, budget, first) {
 				break
 			}
 			budget -= c.carry(old, entries, b)
+			first = false
 		}
 		drop = old.leave(drop, carry, b.Block)
 		c.Size -= old.Size
@@ -76,10 +78,18 @@ type Strain struct {
 
 func (s Strain) tight() bool { return s.Full || s.Room.Spare < 0 }
 
+// little is an eighth of the reserve.
+func (s Strain) little() int { return (s.Room.Bytes - s.Room.Spare - s.Weight) / 8 }
+
+// bears reports whether a block may be carried on a tight disk.
+func (s Strain) bears(bytes, budget int, first bool) bool {
+	return bytes <= budget || first && bytes <= (s.Room.Bytes-s.Weight)/2
+}
+
 // allowance returns how much may be carried into b.
 func (c *Chain) allowance(b *Writer, s Strain) int {
 	if s.tight() {
-		return (s.Room.Bytes - s.Weight) / 2
+		return min((s.Room.Bytes-s.Weight)/2, s.little())
 	}
 	return min(max(c.minCarry, len(b.Entries)), s.Room.Spare)
 }

@@ -1,0 +1,381 @@
+package dashboard
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/strandjobs/strand/executor"
+)
+
+// apiPrefix begins the paths of the API.
+const apiPrefix = "/api/"
+
+// apiRoutes are those of the API.
+func (h *handler) apiRoutes() map[string]route {
+	look := func(look func(*http.Request, params) (any, error), names ...string) route {
+		return route{http.MethodGet, View, func(w http.ResponseWriter, r *http.Request) error {
+			p, err := paramsOf(r, names...)
+			if err != nil {
+				return err
+			}
+			answer, err := look(r, p)
+			if err != nil {
+				return err
+			}
+			return sendJSON(w, r, http.StatusOK, "application/json", answer)
+		}, h.cfg.PageTimeout}
+	}
+	return map[string]route{
+		"/api/v1/stats":  look(h.apiStats),
+		"/api/v1/queues": look(h.apiQueues, "queue"),
+		"/api/v1/jobs": look(h.apiJobs, "queue", "state", "order", "desc", "prefix", "error", "limit",
+			"cursor"),
+		"/api/v1/dead":      look(h.apiDead, "queue", "order", "desc", "prefix", "error", "limit", "cursor"),
+		"/api/v1/job":       look(h.apiJob, "queue", "id"),
+		"/api/v1/explain":   look(h.apiExplain, "queue", "id"),
+		"/api/v1/find":      look(h.apiFind, "queue", "id"),
+		"/api/v1/running":   look(h.apiRunning, "queue", "stacks", "limit"),
+		"/api/v1/locks":     look(h.apiLocks, "limit", "cursor"),
+		"/api/v1/leases":    look(h.apiLeases, "limit", "cursor"),
+		"/api/v1/slots":     look(h.apiSlots, "limit"),
+		"/api/v1/limits":    look(h.apiLimits),
+		"/api/v1/schedules": look(h.apiSchedules),
+		"/api/v1/journal":   look(h.apiJournal),
+		"/api/v1/copy":      {http.MethodPost, CopyJournal, h.copy, 0},
+		"/api/v1/actions":   {http.MethodPost, View, h.apiAct, 0},
+	}
+}
+
+func sendJSON(w http.ResponseWriter, r *http.Request, status int, kind string, answer any) error {
+	text, err := json.Marshal(answer)
+	if err != nil {
+		return err
+	}
+	send(w, r, status, kind, text, func() []byte { return squeeze(text) })
+	return nil
+}
+
+// refuse sends a problem, after so many were affected.
+func (h *handler) refuse(w http.ResponseWriter, r *http.Request, err error, affected int) {
+	p := problemOf(err)
+	if p.status == http.StatusInternalServerError {
+		h.cfg.Logger.Error("the API of the dashboard failed", slog.String("path", r.URL.Path), slog.Any("error", err))
+	}
+	answer := wireProblem{"about:blank", http.StatusText(p.status), p.status, p.plain(), affected}
+	if err := sendJSON(w, r, p.status, "application/problem+json", answer); err != nil {
+		panic(err) // a text that is no UTF-8 is no error, and there is none else
+	}
+}
+
+// params are those of a query, of which each name is known.
+type params url.Values
+
+// paramsOf reads the query of a request, which has no other names, and each once. Only
+// state may come more often.
+func paramsOf(r *http.Request, names ...string) (params, error) {
+	q, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, problem{http.StatusBadRequest, "the query can't be read: " + err.Error()}
+	}
+	for name, values := range q {
+		switch {
+		case !slices.Contains(names, name):
+			return nil, problem{http.StatusBadRequest,
+				fmt.Sprintf("there is no parameter %q here; %s", clip(name, 40), known(names))}
+		case len(values) > 1 && name != "state":
+			return nil, problem{http.StatusBadRequest,
+				fmt.Sprintf("%s is there %d times; once is what it may be", name, len(values))}
+		}
+	}
+	return params(q), nil
+}
+
+func known(names []string) string {
+	if len(names) == 0 {
+		return "there are none"
+	}
+	return "there are " + strings.Join(names, ", ")
+}
+
+func (p params) text(name string) string { return url.Values(p).Get(name) }
+
+func (p params) flag(name string) (bool, error) {
+	text := p.text(name)
+	if text == "" && !url.Values(p).Has(name) {
+		return false, nil
+	}
+	on, err := strconv.ParseBool(text)
+	if err != nil {
+		return false, problem{http.StatusBadRequest,
+			fmt.Sprintf("%s is %q; it must be true or false", name, clip(text, 40))}
+	}
+	return on, nil
+}
+
+// limit is how many rows a page has.
+func (p params) limit() (int, error) {
+	if !url.Values(p).Has("limit") {
+		return defaultRows, nil
+	}
+	n, err := strconv.Atoi(p.text("limit"))
+	if err != nil || n < 1 || n > executor.MaxListLimit {
+		return 0, problem{http.StatusBadRequest,
+			fmt.Sprintf("limit is %q; a page has from 1 to %d rows", clip(p.text("limit"), 40), executor.MaxListLimit)}
+	}
+	return n, nil
+}
+
+// orderBy reads the order of a list, and whether it is the other way round.
+func orderBy[O comparable](p params, orders map[string]O) (by O, desc bool, err error) {
+	word := p.text("order")
+	by, found := orders[word]
+	if !found {
+		return by, false, problem{http.StatusBadRequest,
+			fmt.Sprintf("order is %q; it must be one of %q", clip(word, 40), slices.Sorted(maps.Keys(orders)))}
+	}
+	if desc, err = p.flag("desc"); err == nil && desc && word == "" {
+		err = problem{http.StatusBadRequest, "desc is set without order: a list without an order has no other way round"}
+	}
+	return by, desc, err
+}
+
+func (p params) filter() executor.JobFilter {
+	return executor.JobFilter{IDPrefix: p.text("prefix"), ErrorContains: p.text("error")}
+}
+
+func (p params) states() (all []executor.JobState) {
+	for _, text := range p["state"] {
+		all = append(all, executor.JobState(text))
+	}
+	return all
+}
+
+func (h *handler) apiStats(r *http.Request, _ params) (any, error) {
+	stats, err := h.x.Stats(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	queues, err := h.x.Inspect().Queues(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	s := wireStats{Time: time.Now().UTC(), Trouble: h.trouble(), Workers: stats.Workers, Stuck: stats.Stuck,
+		ByWorker: make(map[string]wireFigures, len(queues))}
+	for _, q := range queues {
+		f := figuresOf(q)
+		if s.Total.add(f); inexact(q.Name) == nil {
+			s.ByWorker[q.Name] = f
+		}
+	}
+	s.Total.Busy, s.Total.Paused = stats.Busy, stats.Paused
+	return s, nil
+}
+
+func (h *handler) trouble() string {
+	if err := h.x.Err(); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+func (h *handler) apiQueues(r *http.Request, p params) (any, error) {
+	queues, err := h.x.Inspect().Queues(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	if p["queue"] != nil {
+		queues = slices.DeleteFunc(queues, func(q executor.QueueInfo) bool { return q.Name != p.text("queue") })
+		if len(queues) == 0 {
+			return nil, problem{http.StatusNotFound, fmt.Sprintf("there is no queue %q", clip(p.text("queue"), 80))}
+		}
+	}
+	return struct {
+		Queues []wireQueue `json:"queues"`
+	}{wireList(queues, queueOf)}, nil
+}
+
+func (h *handler) apiJobs(r *http.Request, p params) (any, error) {
+	limit, err := p.limit()
+	if err != nil {
+		return nil, err
+	}
+	by, desc, err := orderBy(p, jobOrders)
+	if err != nil {
+		return nil, err
+	}
+	page, err := h.x.Inspect().Jobs(r.Context(), executor.JobQuery{Queue: p.text("queue"), States: p.states(), Order: by,
+		Descending: desc, Filter: p.filter(), Limit: limit, Cursor: p.text("cursor")})
+	return struct {
+		Jobs []wireJob `json:"jobs"`
+		wirePage
+	}{wireList(page.Jobs, wireJobOf), wirePage{page.Next, page.Examined, page.Truncated}}, err
+}
+
+func (h *handler) apiDead(r *http.Request, p params) (any, error) {
+	limit, err := p.limit()
+	if err != nil {
+		return nil, err
+	}
+	by, desc, err := orderBy(p, deadOrders)
+	if err != nil {
+		return nil, err
+	}
+	page, err := h.x.Inspect().Dead(r.Context(), executor.DeadQuery{Queue: p.text("queue"), Order: by,
+		Descending: desc, Filter: p.filter(), Limit: limit, Cursor: p.text("cursor")})
+	return struct {
+		Dead []wireDead `json:"dead"`
+		wirePage
+	}{wireList(page.Dead, deadOf), wirePage{page.Next, page.Examined, page.Truncated}}, err
+}
+
+func (h *handler) apiJob(r *http.Request, p params) (any, error) {
+	d, err := h.x.Inspect().Job(r.Context(), p.text("queue"), p.text("id"))
+	if err != nil {
+		return nil, err
+	}
+	payload := func(info executor.PayloadInfo) wirePayload { return h.wirePayload(r, d.Queue, d.ID, info) }
+	return wireDetail{
+		wireJobOf(d.JobInfo), wireList(d.Failures, failureOf), wireList(d.InHand, payload), wireList(d.Waiting, payload),
+		d.More,
+		wireList(d.Holds.Keys, keyNameOf), wireList(d.Holds.Leases, keyNameOf), wireList(d.Holds.Slots, slotOf),
+		explanationOf(d.Explanation), wireList(d.Dead, func(p executor.DeadPayload) wireDeadPayload {
+			return wireDeadPayload{payload(p.PayloadInfo), p.Attempt, p.Error, p.At.UTC(), wireList(p.Failures, failureOf)}
+		}), d.MoreDead, d.DeadUnread,
+	}, nil
+}
+
+// wirePayload is a payload, hidden as it is on the pages.
+func (h *handler) wirePayload(r *http.Request, queue, id string, p executor.PayloadInfo) wirePayload {
+	w := wirePayload{Position: p.Position, Score: p.Score, EnqueuedAt: p.EnqueuedAt.UTC(), Bytes: p.Bytes}
+	if text := h.reveal(r, queue, id, p); text != "" {
+		w.Payload, w.PayloadBase64, w.Metadata = text, inexact(text), p.Metadata
+		if p.Decode != nil {
+			w.DecodeError = p.Decode.Error()
+		}
+	}
+	return w
+}
+
+func (h *handler) apiExplain(r *http.Request, p params) (any, error) {
+	e, err := h.x.Explain(r.Context(), p.text("queue"), p.text("id"))
+	return explanationOf(e), err
+}
+
+func (h *handler) apiFind(r *http.Request, p params) (any, error) {
+	if id := p.text("id"); id == "" || len(id) > executor.MaxIDBytes {
+		return nil, problem{http.StatusBadRequest, fmt.Sprintf("id has %d bytes; it must have from 1 to %d", len(id),
+			executor.MaxIDBytes)}
+	}
+	all, _, late, err := h.lookFor(r.Context(), p.text("queue"), p.text("id"))
+	if err != nil {
+		return nil, err
+	}
+	return struct {
+		Found []wireExplanation `json:"found"`
+		Late  bool              `json:"late"` // not all queues were asked in time
+	}{wireList(all, func(f found) wireExplanation { return explanationOf(f.Explanation) }), late}, nil
+}
+
+func (h *handler) apiRunning(r *http.Request, p params) (any, error) {
+	limit, err := p.limit()
+	if err != nil {
+		return nil, err
+	}
+	stacks, err := p.flag("stacks")
+	if err != nil {
+		return nil, err
+	}
+	list, err := h.inHand(r.Context(), executor.RunningQuery{Queue: p.text("queue"), Stacks: stacks, Limit: limit})
+	return struct {
+		Running []wireRunning `json:"running"`
+		More    int           `json:"more"`
+	}{wireList(list.Running, runningOf), list.More}, err
+}
+
+// keysPage reads a part of a list of keys: its cursor is the last key, as it may be in
+// an address.
+func keysPage[S any](p params, read func(after string, limit int) ([]S, int, error), key func(S) string) (
+	page []S, more int, next string, err error) {
+	limit, err := p.limit()
+	if err != nil {
+		return nil, 0, "", err
+	}
+	after, err := base64.RawURLEncoding.DecodeString(p.text("cursor"))
+	if err != nil {
+		return nil, 0, "", fmt.Errorf("%w: %q", executor.ErrInvalidCursor, clip(p.text("cursor"), 40))
+	}
+	page, more, err = read(string(after), limit)
+	if more > 0 && len(page) > 0 {
+		next = base64.RawURLEncoding.EncodeToString([]byte(key(page[len(page)-1])))
+	}
+	return page, more, next, err
+}
+
+func (h *handler) apiLocks(_ *http.Request, p params) (any, error) {
+	page, more, next, err := keysPage(p, h.x.Inspect().LockedKeys, func(k executor.KeyLockStatus) string { return k.Key })
+	return struct {
+		Keys []wireKey `json:"keys"`
+		More int       `json:"more"`
+		Next string    `json:"next,omitempty"`
+	}{wireList(page, keyOf), more, next}, err
+}
+
+func (h *handler) apiLeases(_ *http.Request, p params) (any, error) {
+	page, more, next, err := keysPage(p, h.x.Inspect().Leases, func(l executor.LeaseStatus) string { return l.Key })
+	return struct {
+		Leases []wireLease `json:"leases"`
+		More   int         `json:"more"`
+		Next   string      `json:"next,omitempty"`
+	}{wireList(page, leaseOf), more, next}, err
+}
+
+func (h *handler) apiSlots(_ *http.Request, p params) (any, error) {
+	limit, err := p.limit()
+	if err != nil {
+		return nil, err
+	}
+	held, more, err := h.x.Inspect().Slots(limit)
+	return struct {
+		Slots []wireSlot `json:"slots"`
+		More  int        `json:"more"`
+	}{wireList(held, slotOf), more}, err
+}
+
+func (h *handler) apiLimits(*http.Request, params) (any, error) {
+	return struct {
+		Limits []wireLimit `json:"limits"`
+	}{wireList(h.x.Limits(), limitOfWire)}, nil
+}
+
+func (h *handler) apiSchedules(*http.Request, params) (any, error) {
+	crons := make([]wireCron, 0, len(h.cfg.Crons))
+	for i, c := range h.cfg.Crons {
+		crons = append(crons, wireCron{i, c.Leads(), wireList(c.List(), scheduleOf)})
+	}
+	return struct {
+		Crons   []wireCron   `json:"crons"`
+		Leaders []wireLeader `json:"leaders"`
+	}{crons, wireList(h.cfg.Elections, func(e Election) wireLeader {
+		leader, _ := e.Leader()
+		return wireLeaderOf(e.Name, leader)
+	})}, nil
+}
+
+func (h *handler) apiJournal(r *http.Request, _ params) (any, error) {
+	stats, err := h.x.Stats(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	j := journalOf(stats)
+	j.Trouble = h.trouble()
+	return j, nil
+}
