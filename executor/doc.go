@@ -282,14 +282,16 @@
 //     that were left then, they are folded while they wait, on goroutines of the queue,
 //     and written down as one, with the ends of the others in the same commit. So an
 //     update of u bytes costs at most about 1.5 u on disk, however large what it goes
-//     into is. What waits for an id is bounded by what one commit brings and some
+//     into is. What waits for an id is bounded by twice the bytes of the one payload,
+//     by what one commit brings, which under DurabilityAsync may be MiB, and by some
 //     thousands of payloads: calls to Enqueue for an id wait, for a second at most,
 //     when more than 2048 have come while what waits for it is folded.
 //   - The one payload has position, score, due time, age and metadata of the first: so
 //     it is due when that is, as without Fold. The others have ended as merged into it
 //     when it is written down, or is over: [QueueStats] counts them (Replaced),
-//     EventMerged tells it, and who waits for them waits for it. Receipt.MergedInto is
-//     0, because that is decided later.
+//     EventMerged tells it, and who waits for them waits for it; a Wait that begins
+//     later takes them for done. Receipt.MergedInto is 0, because that is decided
+//     later.
 //   - What runs is left alone. After a failure or a snooze, payloads come back before
 //     what came meanwhile, and are one with it; under [OnFailureBlock] they stay by
 //     themselves. After the last retry, and after [Cancel], what the handler got is one
