@@ -128,7 +128,9 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, at string) error
 		return err
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
-	patience(w, readPatience)
+	if patience(w, readPatience); r.ContentLength == 0 {
+		heard(w)
+	}
 	if rt.timeout > 0 {
 		ctx, cancel := context.WithTimeout(r.Context(), rt.timeout)
 		defer cancel()
@@ -148,6 +150,12 @@ const (
 // that knows no deadlines, of a test for example, has no slow client.
 func patience(w http.ResponseWriter, d time.Duration) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(d))
+}
+
+// heard ends patience: a client that has said all is not late. A deadline that is left
+// ends the context of the request with it.
+func heard(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 }
 
 // path is that of a request behind the prefix: empty for the prefix itself.
