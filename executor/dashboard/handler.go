@@ -162,9 +162,7 @@ func heard(w http.ResponseWriter) {
 func (h *handler) path(r *http.Request) string {
 	prefix := h.cfg.Prefix
 	if prefix == "" {
-		_, prefix, _ = strings.Cut(r.Pattern, "/") // behind method and host
-		prefix, _, _ = strings.Cut("/"+prefix, "{")
-		prefix = strings.TrimSuffix(prefix, "/")
+		prefix = prefixOf(r)
 	}
 	if rest, found := strings.CutPrefix(r.URL.Path, prefix); found && (rest == "" || rest[0] == '/') {
 		return rest
@@ -173,6 +171,24 @@ func (h *handler) path(r *http.Request) string {
 		return r.URL.Path // a StripPrefix has been here
 	}
 	return "/" + r.URL.Path
+}
+
+// prefixOf is what the pattern of a mux has taken of the path, up to "{rest...}".
+func prefixOf(r *http.Request) string {
+	_, pattern, _ := strings.Cut(r.Pattern, "/") // behind method and host
+	segments := strings.Split(strings.TrimSuffix(pattern, "/"), "/")
+	var b strings.Builder
+	for _, segment := range segments {
+		if name, wild := strings.CutPrefix(segment, "{"); wild {
+			name = strings.TrimSuffix(name, "}")
+			if name == "$" || strings.HasSuffix(name, "...") {
+				break
+			}
+			segment = r.PathValue(name)
+		}
+		b.WriteString("/" + segment)
+	}
+	return strings.TrimSuffix(b.String(), "/")
 }
 
 // may asks whether a request may do something.
