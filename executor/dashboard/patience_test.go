@@ -66,18 +66,17 @@ func TestPatience(t *testing.T) {
 			return fmt.Sprintf("%s /strand/%s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-www-form-urlencoded\r\n"+
 				"Content-Length: %d\r\n\r\n%s", method, path, length, body)
 		}
-		began := time.Now()
 		for text, status := range map[string]int{
 			request("POST", "do", "verb=pause&queue=q&scope=all", 28): http.StatusSeeOther,
 			request("POST", "do?verb=pause&queue=q&scope=all", "", 0): http.StatusSeeOther,
 			request("GET", "queue?name=q", "", 0):                     http.StatusOK,
 			request("POST", "copy", "", 0):                            http.StatusConflict, // in memory
 		} {
-			began = time.Now()
+			began := time.Now()
 			require.Equal(t, status, send(text).StatusCode, text)
 			require.Equal(t, 50*time.Second, time.Since(began), text)
 		}
-		began = time.Now()
+		began := time.Now()
 		require.GreaterOrEqual(t, send(request("POST", "do", "verb=", 28)).StatusCode, 400)
 		require.Equal(t, 10*time.Second, time.Since(began))
 		require.NoError(t, server.Close())
