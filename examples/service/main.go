@@ -7,7 +7,7 @@
 //	curl localhost:8080/orders/42
 //
 // Then look at http://localhost:8080/strand/, http://localhost:8080/metrics and http://localhost:8080/healthz. The
-// dashboard can be used to change something with -password.
+// dashboard is for everybody to look at; with -password it asks for that, and the user admin may change something.
 package main
 
 import (
@@ -41,7 +41,7 @@ func main() {
 	var cfg config
 	flag.StringVar(&cfg.listen, "listen", "localhost:8080", "`address` to listen on")
 	flag.StringVar(&cfg.dir, "dir", "service.data", "`directory` of the journal and the database")
-	flag.StringVar(&cfg.password, "password", "", "of the user admin, who may change something; empty: nobody may")
+	flag.StringVar(&cfg.password, "password", "", "of the user admin, who alone may see the dashboard then, and change something; empty: everybody may look")
 	flag.IntVar(&cfg.load, "load", 0, "`events` a second that the service sends to itself")
 	flag.IntVar(&cfg.backlog, "backlog", 100_000, "`events` that may wait, before callers get 429")
 	flag.Parse()

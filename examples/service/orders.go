@@ -33,8 +33,8 @@ type service struct {
 // newService registers what runs in the background.
 func newService(x *executor.Executor, db *store) (s *service, err error) {
 	s = &service{x: x, db: db}
-	// The mail server takes twenty a second, and two at a time.
-	if s.smtp, err = executor.NewLimit(x, "smtp", executor.LimitConfig{Concurrent: 2, Rate: 20}); err != nil {
+	// The mail server takes a hundred a second, and ten at a time.
+	if s.smtp, err = executor.NewLimit(x, "smtp", executor.LimitConfig{Concurrent: 10, Rate: 100}); err != nil {
 		return nil, err
 	}
 	s.mails, err = executor.Handle(x, "mails", s.send, executor.QueueConfig[mail]{

@@ -100,8 +100,13 @@ func TestRefusals(t *testing.T) {
 		require.Equal(t, want, status, answer)
 		require.NotEmpty(t, answer["error"])
 	}
-	status, _, _ := call(t, http.MethodPost, url+"/strand/do?verb=pause&queue=orders", "")
-	require.Equal(t, http.StatusUnauthorized, status)
+	for _, header := range [][]string{nil, {"Authorization", "Basic YWRtaW46d3Jvbmc="}, {"Authorization", "Basic cm9vdDpzZWNyZXQ="}} {
+		for _, path := range []string{"", "do?verb=pause&queue=orders&scope=all"} {
+			status, _, got := call(t, http.MethodPost, url+"/strand/"+path, "", header...)
+			require.Equal(t, http.StatusUnauthorized, status)
+			require.Contains(t, got.Get("WWW-Authenticate"), "Basic") // or a browser would not ask again
+		}
+	}
 	admin := []string{"Authorization", "Basic YWRtaW46c2VjcmV0"}
 	status, answer, _ := call(t, http.MethodPost, url+"/strand/do?verb=pause&queue=orders&scope=all&confirm=yes", "", admin...)
 	require.Equal(t, http.StatusOK, status, answer) // after 303

@@ -57,8 +57,8 @@ func orderOf(r *http.Request) (o order, err error) {
 		}
 		o.states = o.list.tab().states
 	}
-	if o.list.Tab == "" && (o.Scope == "filtered" || o.Scope == "all" && !onWhole(o.Verb)) {
-		return o, problem{http.StatusBadRequest, "tab is missing: it says which list the action is about"}
+	if err := o.meansOne(); err != nil {
+		return o, err
 	}
 	if text := f.Get("cron"); text != "" {
 		if o.Index, err = strconv.Atoi(text); err != nil {
@@ -91,8 +91,36 @@ const maxPicks = 1000
 var verbs = []Verb{Pause, Resume, RunNow, Cancel, Delete, KillFailed, DeleteFailed, Requeue, DeleteDead, Unlock,
 	Trigger, PauseSchedule, ResumeSchedule}
 
-// onWhole reports whether a verb means more than a list by all.
-func onWhole(v Verb) bool { return v == Pause || v == Resume }
+// scopes are what an action may be about.
+var scopes = []string{"id", "selected", "filtered", "all"}
+
+// meansOne refuses what does not say which jobs it is about, or names a list that the
+// verb has nothing to do with: what is left of it would mean others.
+func (o *order) meansOne() error {
+	wrong := func(format string, args ...any) error {
+		return problem{http.StatusBadRequest, fmt.Sprintf(format, args...)}
+	}
+	switch o.Verb {
+	case Unlock, Trigger, PauseSchedule, ResumeSchedule:
+		return nil // about key
+	}
+	dead := o.Verb == Requeue || o.Verb == DeleteDead
+	switch whole := o.Verb == Pause || o.Verb == Resume; {
+	case o.Scope == "":
+		return wrong("scope is missing; it must be one of %q", scopes)
+	case !slices.Contains(scopes, o.Scope):
+		return wrong("scope is %q; it must be one of %q", clip(o.Scope, 40), scopes)
+	case whole && o.Scope == "filtered":
+		return wrong("scope is filtered, and %s is about ids, or all", o.Verb)
+	case whole || o.Scope == "id":
+		return nil // tab is where the page goes back to
+	case o.list.Tab == "" && o.Scope != "selected":
+		return wrong("tab is missing: it says which list the action is about")
+	case o.list.Tab != "" && dead != (o.list.Tab == morgue):
+		return wrong("tab is %s, and %s is about another list", o.list.Tab, o.Verb)
+	}
+	return nil
+}
 
 func pickOf(raw string) (p pick, err error) {
 	at, id, found := strings.Cut(raw, ":")
@@ -118,6 +146,7 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	heard(w)
 	if err := h.may(r, Action{Verb: o.Verb, Queue: o.Queue, Name: o.Name}); err != nil {
 		return err
 	}
@@ -167,9 +196,9 @@ func (h *handler) carryOut(ctx context.Context, o order) (n int, err error) {
 	case Pause, Resume:
 		return h.pause(ctx, o)
 	case Unlock:
-		return 1, h.x.KeyLocks().Unlock(ctx, o.Name)
+		return one(h.x.KeyLocks().Unlock(ctx, o.Name))
 	case Trigger, PauseSchedule, ResumeSchedule:
-		return 1, h.schedule(ctx, o)
+		return one(h.schedule(ctx, o))
 	}
 	in := h.x.Inspect()
 	do := map[Verb]func(context.Context, executor.Selection) (int, error){
@@ -216,27 +245,35 @@ func (o *order) selections() (all []executor.Selection) {
 
 func (h *handler) pause(ctx context.Context, o order) (int, error) {
 	in, on := h.x.Inspect(), o.Verb == Pause
-	ids := []string{o.ID}
+	var ids []string
 	for _, p := range o.Picks {
 		ids = append(ids, p.ID)
 	}
 	switch {
 	case o.Scope == "selected" && on:
-		return in.PauseIDs(ctx, o.Queue, ids[1:]...)
-	case o.Scope == "selected":
-		return in.ResumeIDs(ctx, o.Queue, ids[1:]...)
-	case o.ID != "" && on:
 		return in.PauseIDs(ctx, o.Queue, ids...)
-	case o.ID != "":
+	case o.Scope == "selected":
 		return in.ResumeIDs(ctx, o.Queue, ids...)
+	case o.Scope == "id" && on:
+		return in.PauseIDs(ctx, o.Queue, o.ID)
+	case o.Scope == "id":
+		return in.ResumeIDs(ctx, o.Queue, o.ID)
 	case o.Queue != "" && on:
-		return 1, in.PauseQueue(ctx, o.Queue)
+		return one(in.PauseQueue(ctx, o.Queue))
 	case o.Queue != "":
-		return 1, in.ResumeQueue(ctx, o.Queue)
+		return one(in.ResumeQueue(ctx, o.Queue))
 	case on:
-		return 1, h.x.Pause(ctx)
+		return one(h.x.Pause(ctx))
 	}
-	return 1, h.x.Resume(ctx)
+	return one(h.x.Resume(ctx))
+}
+
+// one is how many were affected by what does all or nothing.
+func one(err error) (int, error) {
+	if err != nil {
+		return 0, err
+	}
+	return 1, nil
 }
 
 // back is where a person goes after an action, with what it has done.
@@ -263,7 +300,7 @@ func (o *order) what() string {
 	switch {
 	case o.Verb == Pause || o.Verb == Resume:
 		switch {
-		case o.ID != "" || o.Scope == "selected":
+		case o.Scope == "id" || o.Scope == "selected":
 			return "id"
 		case o.Queue != "":
 			return "queue"

@@ -33,8 +33,9 @@ type Config struct {
 	// Title is at the top of each page. Default "Strand".
 	Title string
 
-	// Prefix is the part of the path before the pages, "/strand" for example.
-	// Default: that of the pattern under which an [http.ServeMux] has the handler.
+	// Prefix is the part of the path before the pages, "/strand" for example, without
+	// wildcards. Default: that of the pattern under which an [http.ServeMux] has the
+	// handler, with what its wildcards stand for.
 	Prefix string
 
 	// Hosts are the names, without a port, by which browsers may ask for the pages;
@@ -80,7 +81,7 @@ type Authorizer func(*http.Request, Action) error
 type Action struct {
 	Verb  Verb
 	Queue string // that it is about; "": the executor as a whole
-	Name  string // of the schedule, or the key
+	Name  string // of the schedule, or the key: key= of the request
 }
 
 // Verb is a kind of action.

@@ -34,9 +34,10 @@
 // # Where it is mounted
 //
 // Under any path of an [http.ServeMux] that ends in a slash; the pattern says where
-// the pages begin. With [http.StripPrefix], it works as well. Another router may not
-// leave its pattern in the request: Config.Prefix says then what to take off. All
-// links are relative, so a proxy in front may add or remove what it likes.
+// the pages begin, and may have wildcards: "/tenants/{name}/". With [http.StripPrefix],
+// it works as well. Another router may not leave its pattern in the request:
+// Config.Prefix says then what to take off, which has no wildcards. All links are
+// relative, so a proxy in front may add or remove what it likes.
 //
 // # Routes
 //
@@ -61,12 +62,20 @@
 // # Actions
 //
 // An action is a POST to /do. What it is about is in the query or the form: verb=, one
-// of [Verb]; queue=; and scope=, which is one of
+// of [Verb]; queue=, a name; and scope=, which is one of
 //
 //	id          the job, or the dead payloads, of id=
-//	selected    each sel=: an id; or of the morgue a position, ":" and an id
+//	selected    each sel=: a position, ":" and an id, percent-encoded as in a query
+//	            (and so twice on the way); without the position the job as a whole, ":order-7"
 //	filtered    what prefix= and error= pick, of tab=
 //	all         all of tab=
+//
+// tab= is a list: waiting, retrying, running, parked, halted, or morgue, which is the
+// one of [Requeue] and [DeleteDead], and of no other verb. [Pause] and [Resume] take
+// no filtered, and their all is the queue, or without queue= the executor. [Unlock]
+// takes key= alone; [Trigger], [PauseSchedule] and [ResumeSchedule] take key=, the name
+// of the schedule, and cron=, its index in Config.Crons, by default 0: without queue=
+// and scope=. What does not say which jobs it is about is refused with 400.
 //
 // What can't be taken back, or is about more than what a person has picked one by
 // one, asks first, with a page that says how many there are: the answer has

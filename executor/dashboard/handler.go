@@ -138,7 +138,9 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, at string) error
 		return err
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
-	patience(w, readPatience)
+	if patience(w, readPatience); r.ContentLength == 0 {
+		heard(w)
+	}
 	if rt.timeout > 0 {
 		ctx, cancel := context.WithTimeout(r.Context(), rt.timeout)
 		defer cancel()
@@ -160,13 +162,17 @@ func patience(w http.ResponseWriter, d time.Duration) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(d))
 }
 
+// heard ends patience: a client that has said all is not late. A deadline that is left
+// ends the context of the request with it.
+func heard(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+}
+
 // path is that of a request behind the prefix: empty for the prefix itself.
 func (h *handler) path(r *http.Request) string {
 	prefix := h.cfg.Prefix
 	if prefix == "" {
-		_, prefix, _ = strings.Cut(r.Pattern, "/") // behind method and host
-		prefix, _, _ = strings.Cut("/"+prefix, "{")
-		prefix = strings.TrimSuffix(prefix, "/")
+		prefix = prefixOf(r)
 	}
 	if rest, found := strings.CutPrefix(r.URL.Path, prefix); found && (rest == "" || rest[0] == '/') {
 		return rest
@@ -175,6 +181,24 @@ func (h *handler) path(r *http.Request) string {
 		return r.URL.Path // a StripPrefix has been here
 	}
 	return "/" + r.URL.Path
+}
+
+// prefixOf is what the pattern of a mux has taken of the path, up to "{rest...}".
+func prefixOf(r *http.Request) string {
+	_, pattern, _ := strings.Cut(r.Pattern, "/") // behind method and host
+	segments := strings.Split(strings.TrimSuffix(pattern, "/"), "/")
+	var b strings.Builder
+	for _, segment := range segments {
+		if name, wild := strings.CutPrefix(segment, "{"); wild {
+			name = strings.TrimSuffix(name, "}")
+			if name == "$" || strings.HasSuffix(name, "...") {
+				break
+			}
+			segment = r.PathValue(name)
+		}
+		b.WriteString("/" + segment)
+	}
+	return strings.TrimSuffix(b.String(), "/")
 }
 
 // may asks whether a request may do something.

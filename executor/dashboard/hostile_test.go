@@ -181,6 +181,18 @@ func TestH3_AnyIDCanBeActedUpon(t *testing.T) {
 	})
 }
 
+// A link needs a text, and a heading too.
+func TestABlankIDCanBeSeen(t *testing.T) {
+	x := open(t, executor.Config{})
+	q := queue(t, x, "q", nil, executor.QueueConfig[string]{})
+	site := writable(t, x)
+	for id, want := range map[string]string{" ": `&#34; &#34;`, "\n\r\tnl": `&#34;\n\r\tnl&#34;`, "\t\n": `&#34;\t\n&#34;`} {
+		enqueue(t, q, id, "", executor.In(time.Hour))
+		require.Contains(t, site.get("queue", "name", "q"), "<bdi>"+want+"</bdi></a>", "%q", id)
+		require.NotContains(t, site.get("job", "queue", "q", "id", id), `<h1><bdi class="id"> </bdi>`, "%q", id)
+	}
+}
+
 func pairsOf(v url.Values) (all []string) {
 	for name, values := range v {
 		all = append(all, name, values[0])

@@ -47,6 +47,10 @@ func (h *handler) journal(w http.ResponseWriter, r *http.Request) error {
 // is made beside the journal's work, in the directory for temporary files, one at a
 // time.
 func (h *handler) copy(w http.ResponseWriter, r *http.Request) error {
+	if err := r.ParseForm(); err != nil {
+		return problem{http.StatusBadRequest, err.Error()}
+	}
+	heard(w)
 	select {
 	case h.copies <- struct{}{}:
 		defer func() { <-h.copies }()

@@ -211,7 +211,7 @@ func (h *handler) watch(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // or nginx collects them
 	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Time{}) // it has nothing more to say
+	heard(w)
 	history, err := json.Marshal(past)
 	if err != nil {
 		return err

@@ -209,6 +209,47 @@ func TestH5_Caps(t *testing.T) {
 	}
 }
 
+// What does not say which jobs it is about is refused: nothing else is done instead.
+func TestAnActionThatMeansNothing(t *testing.T) {
+	x := waiting(t)
+	s := writable(t, x)
+	for form, want := range map[string]string{
+		"verb=delete&tab=morgue&scope=all":                    "tab is morgue, and delete is about another list",
+		"verb=delete&tab=morgue&scope=filtered&prefix=a":      "tab is morgue",
+		"verb=delete&tab=morgue&scope=selected&sel=:a":        "tab is morgue",
+		"verb=cancel&tab=morgue&scope=all":                    "tab is morgue",
+		"verb=run&tab=morgue&scope=filtered":                  "tab is morgue",
+		"verb=kill-failed&tab=morgue&scope=all":               "tab is morgue",
+		"verb=delete-failed&tab=morgue&scope=all":             "tab is morgue",
+		"verb=delete-dead&tab=waiting&scope=all":              "tab is waiting",
+		"verb=requeue&tab=retrying&scope=selected&sel=:a":     "tab is retrying",
+		"verb=delete&tab=waiting&scope=zzz":                   "scope is &#34;zzz&#34;",
+		"verb=pause&scope=zzz":                                "scope is &#34;zzz&#34;",
+		"verb=delete&id=a":                                    "scope is missing",
+		"verb=delete&tab=waiting":                             "scope is missing",
+		"verb=pause":                                          "scope is missing",
+		"verb=pause&scope=filtered&tab=waiting&prefix=other":  "scope is filtered",
+		"verb=resume&scope=filtered&tab=waiting&prefix=other": "scope is filtered",
+		"verb=delete&scope=all":                               "tab is missing",
+		"verb=delete&scope=filtered&prefix=a":                 "tab is missing",
+	} {
+		for _, sure := range []string{"", "&confirm=yes"} {
+			text := s.refused(http.StatusBadRequest, http.MethodPost, "do?queue=q&"+form+sure, nil)
+			require.Contains(t, text, want, form)
+		}
+	}
+	text := s.refused(http.StatusNotFound, http.MethodPost, "do?verb=pause&queue=none&scope=all", nil)
+	require.NotContains(t, text, "affected")
+	stats, err := x.Stats(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 1, stats.Queues[0].Jobs)
+	require.Zero(t, stats.Queues[0].Dead)
+	require.False(t, stats.Queues[0].Paused)
+	require.False(t, stats.Paused)
+	// What is about a key needs no scope, and minds none.
+	require.Equal(t, http.StatusSeeOther, s.do(http.MethodPost, "do?verb=unlock&key=k&scope=all&confirm=yes", nil).StatusCode)
+}
+
 func TestH6_APanicIsOneRequests(t *testing.T) {
 	var log strings.Builder
 	s := mount(t, new(executor.Executor), dashboard.Config{Logger: slog.New(slog.NewTextHandler(&log,

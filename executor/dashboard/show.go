@@ -16,7 +16,7 @@ import (
 // shown are the functions of templates: how things look to people.
 var shown = template.FuncMap{
 	"asset": assetURL, "menu": menu, "query": query, "escape": url.QueryEscape, "pick": list{}.Pick,
-	"plain": plain, "clip": clip, "number": number, "plural": plural, "bytes": size, "score": score,
+	"plain": plain, "heading": func(s string) string { return plain(visible(s, s)) }, "clip": clip, "number": number, "plural": plural, "bytes": size, "score": score,
 	"ago": ago, "exact": exact, "machine": machine, "span": span, "lag": lag,
 	"at":        func(t, now time.Time) moment { return moment{t, now} },
 	"tone":      tone,
@@ -132,8 +132,19 @@ func plain(s string) string {
 	return b.String()
 }
 
+// visible quotes what would show as blank, an id of spaces for example: a link needs a
+// text.
+func visible(s, begin string) string {
+	if s != "" && strings.TrimSpace(begin) == "" {
+		return strconv.Quote(s)
+	}
+	return s
+}
+
 // clip is plain for the cell of a table: its first line, and not all of a long one.
 func clip(s string, most int) string {
+	line, _, _ := strings.Cut(s, "\n")
+	s = visible(s, line)
 	s, rest, more := strings.Cut(s, "\n")
 	more = more && strings.TrimSpace(rest) != ""
 	if len(s) > most {

@@ -3,6 +3,7 @@ package metrics
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
@@ -41,6 +42,7 @@ type Metrics struct {
 	tracer     trace.Tracer
 	propagator propagation.TextMapPropagator
 	common     []attribute.KeyValue
+	observes   atomic.Bool // Observe was called
 
 	enqueue, run, wait, commit metric.Float64Histogram
 	payloads                   metric.Int64Counter

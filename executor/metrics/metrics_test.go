@@ -332,7 +332,8 @@ func TestWithoutProviders(t *testing.T) {
 		require.ErrorIs(t, m.Observe(nil), executor.ErrState)
 		x, err := executor.Open("", executor.Config{EventBuffer: -1, Middleware: []executor.Middleware{m.Middleware()}})
 		require.NoError(t, err)
-		require.NoError(t, m.Observe(x))
+		require.NoError(t, m.Observe(x)) // nil was not observed
+		require.ErrorIs(t, m.Observe(x), executor.ErrState)
 		ran := make(chan map[string]string, 1)
 		q, err := executor.Handle(x, "q", func(_ context.Context, job executor.Job[int]) error {
 			ran <- job.Metadata

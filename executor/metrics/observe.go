@@ -12,12 +12,18 @@ import (
 )
 
 // Observe has each collection read the figures of an executor, until that has stopped.
-// Several executors need a Metrics each, with Attributes that tell them apart. With the
-// feed of events switched off ([executor.Config].EventBuffer) there is no histogram of
-// commits. An error is the MeterProvider's, or that there is no executor.
+// A Metrics observes one executor: several need one each, with Attributes that tell them
+// apart. A second call is refused, with [executor.ErrState], because counters that are
+// read twice are twice as high; so is one after an error of the MeterProvider. With the feed of events switched off
+// ([executor.Config].EventBuffer) there is no histogram of commits. Any other error is
+// the MeterProvider's, or that there is no executor.
 func (m *Metrics) Observe(x *executor.Executor) error {
 	if x == nil {
 		return fmt.Errorf("metrics: %w: no executor; Open makes one", executor.ErrState)
+	}
+	if m.observes.Swap(true) {
+		return fmt.Errorf("metrics: %w: Observe was called before, and would count all twice; New makes another Metrics",
+			executor.ErrState)
 	}
 	o := &observation{m: m, x: x, ofQueue: queueFigures(), ofAll: executorFigures(x)}
 	if err := o.instruments(); err != nil {

@@ -9,13 +9,16 @@
     commit: { series: [["commit", "--series-a", true]], least: 1 },
   };
   const most = 300;
+  const gap = 5000; // ms between two figures; one is usual
   let past = [];
   let source = null;
   let drawn = [];
 
   const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const columns = (chart) =>
-    [past.map((p) => p.at / 1000), ...chart.series.map(([name]) => past.map((p) => p[name]))];
+  // What nobody watched is a gap in the line: one row without figures.
+  const rows = () => past.flatMap((p, i) => i && p.at - past[i - 1].at > gap ? [{ at: past[i - 1].at + 1 }, p] : [p]);
+  const columns = (chart, all = rows()) =>
+    [all.map((p) => p.at / 1000), ...chart.series.map(([name]) => all.map((p) => p[name] ?? null))];
 
   // draw makes the charts anew: when the page is there, and when its colours change.
   function draw() {

@@ -125,6 +125,10 @@ func TestPauseAndResume(t *testing.T) {
 	b.open("queue?name=orders")
 	b.press("Pause queue")
 	b.until(".title", "paused")
+	b.until("#hot", "No id has anything to do.") // what came later changes no title
+	var title string
+	b.run(chromedp.Title(&title))
+	require.Equal(t, "orders · Strand", title)
 	enqueue(t, q, "a", "")
 	b.until(".tabs [aria-current] .count", "1")
 	b.press("Resume queue")
