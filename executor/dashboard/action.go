@@ -94,6 +94,9 @@ var verbs = []Verb{Pause, Resume, RunNow, Cancel, Delete, KillFailed, DeleteFail
 // scopes are what an action may be about.
 var scopes = []string{"id", "selected", "filtered", "all"}
 
+// onWhole reports whether a verb means more than a list by all.
+func onWhole(v Verb) bool { return v == Pause || v == Resume }
+
 // meansOne refuses what does not say which jobs it is about, or names a list that the
 // verb has nothing to do with: what is left of it would mean others.
 func (o *order) meansOne() error {
@@ -105,7 +108,7 @@ func (o *order) meansOne() error {
 		return nil // about key
 	}
 	dead := o.Verb == Requeue || o.Verb == DeleteDead
-	switch whole := o.Verb == Pause || o.Verb == Resume; {
+	switch whole := onWhole(o.Verb); {
 	case o.Scope == "":
 		return wrong("scope is missing; it must be one of %q", scopes)
 	case !slices.Contains(scopes, o.Scope):

@@ -30,6 +30,7 @@ func (h *handler) apiAct(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	heard(w)
 	if err := h.may(r, Action{Verb: o.Verb, Queue: o.Queue, Name: o.Name}); err != nil {
 		return err
 	}
