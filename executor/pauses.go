@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/strandjobs/strand/executor/internal/limit"
 	"github.com/strandjobs/strand/executor/internal/pausekey"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/lock"
@@ -229,7 +230,11 @@ func (q *queue) stepAside(c *shard.Core, id string) {
 	if q.locking.wants == nil || !c.Paused(id) || c.Status(id).Running {
 		return
 	}
-	q.x.locks.leave(holder{Queue: q.name, ID: id})
+	by := holder{Queue: q.name, ID: id}
+	q.x.locks.leave(by)
+	if q.locking.limited {
+		q.x.limits.do(func(t *limit.Table, now int64) { t.Aside(now, by) })
+	}
 	c.Unpark(id)
 }
 

@@ -3,6 +3,7 @@ package executor
 import (
 	"errors"
 
+	"github.com/strandjobs/strand/executor/internal/limit"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -94,6 +95,9 @@ func (q *queue) remover(r shard.Removal) func(c *shard.Core, now int64, id strin
 			own.Claim = &claim{queue: q, by: holder{Queue: q.name, ID: id}, byHand: true}
 		}
 		ended, inHand := c.Remove(now, id, &own)
+		if q.locking.limited && !c.Status(id).Known {
+			q.x.limits.do(func(t *limit.Table, now int64) { t.Leave(now, holder{Queue: q.name, ID: id}) })
+		}
 		return ended + inHand
 	}
 }
