@@ -85,8 +85,8 @@ type QueueStats struct {
 	Backlog Backlog // against QueueConfig.MaxBacklog and MaxBacklogBytes
 
 	// Lag is how long the oldest due job has been due, which may be the
-	// Config.TimerSlack; 0 when none is. Jobs of a paused queue count, and single
-	// ids that are paused do not.
+	// Config.TimerSlack; 0 when none is. Jobs of a paused queue count; those that are
+	// Parked, for a limit or a lock, and single ids that are paused do not.
 	Lag time.Duration
 }
 

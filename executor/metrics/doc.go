@@ -32,7 +32,7 @@
 //	  strand.payloads.unclaimed  gauge      queue; of one that is not registered
 //	  strand.payloads.ended      counter    queue, outcome: done discarded buried merged deleted expired
 //	  strand.runs.ended          counter    queue, outcome: failed snoozed interrupted
-//	  strand.lag                 gauge      queue; how long the oldest due job has been due
+//	  strand.lag                 gauge      queue; how long the oldest due job has been due that is not parked
 //	  strand.queue.paused        gauge      queue; 1 or 0
 //	  strand.queue.backlog       gauge      queue; bytes of payloads that are not over, if there is a limit
 //	  strand.paused              gauge      1 or 0: the executor

@@ -16,7 +16,7 @@ const defaultLimit = 50
 func listFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "queue", Usage: "only this `QUEUE`"},
-		&cli.IntFlag{Name: "limit", Usage: fmt.Sprintf("at most `N` lines, 0 is all; without it %d, and with -json all", defaultLimit)},
+		&cli.IntFlag{Name: "limit", Usage: fmt.Sprintf("at most `N` lines, 0 is all; without it %d, and with -json all", defaultLimit), Validator: notBelowZero},
 	}
 }
 

@@ -26,7 +26,21 @@ const (
 )
 
 func timeoutFlag() cli.Flag {
-	return &cli.DurationFlag{Name: "timeout", Value: answerTime, Usage: "how long a process that has the journal open may take for one answer"}
+	return &cli.DurationFlag{Name: "timeout", Value: answerTime, Usage: "how long a process that has the journal open may take for one answer", Validator: aboveZero}
+}
+
+func aboveZero(d time.Duration) error {
+	if d <= 0 {
+		return fmt.Errorf("it is %v, and must be above zero", d)
+	}
+	return nil
+}
+
+func notBelowZero(n int) error {
+	if n < 0 {
+		return fmt.Errorf("it is %d, and must not be below zero", n)
+	}
+	return nil
 }
 
 // live is a call to the process that has the journal open.

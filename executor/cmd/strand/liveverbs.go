@@ -244,7 +244,7 @@ func eventsFlags() []cli.Flag {
 		&cli.StringSliceFlag{Name: "queue", Usage: "only these `QUEUE`s"},
 		&cli.StringSliceFlag{Name: "kind", Usage: "only these `KIND`s: accepted, started, done, failed, buried, …"},
 		&cli.StringFlag{Name: "after", Usage: "go on behind the event with this `TOKEN`"},
-		&cli.IntFlag{Name: "limit", Usage: "end after `N` events, 0 is never"},
+		&cli.IntFlag{Name: "limit", Usage: "end after `N` events, 0 is never", Validator: notBelowZero},
 	}
 }
 

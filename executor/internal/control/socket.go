@@ -13,7 +13,7 @@ const Name = "control.sock"
 const nursery = "control.new"
 
 // ErrNoSocket says why there can't be a socket; the text has the path or the system.
-var ErrNoSocket = errors.New("no control socket")
+var ErrNoSocket = errors.New("it can't be made")
 
 func path(dir string) string { return filepath.Join(dir, Name) }
 
