@@ -143,19 +143,6 @@ func TestH3_HostileTextsAreText(t *testing.T) {
 	}
 }
 
-func FuzzTexts(f *testing.F) {
-	for _, text := range hostile {
-		f.Add(text)
-	}
-	var harmless []string
-	f.Fuzz(func(t *testing.T, text string) {
-		if harmless == nil {
-			harmless = visit(t, "harmless")
-		}
-		require.Subset(t, harmless, visit(t, text))
-	})
-}
-
 // An id of any bytes is found, acted upon by what its page offers, and by a row.
 func TestH3_AnyIDCanBeActedUpon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
