@@ -148,7 +148,7 @@ var mutations = []mutation{
 	{"compact when no call appends", "journal/commit.go", "		case asked := <-l.upkeep.calls:\n			asked.run(l)\n		default:\n", "		default:\n", upkeep},
 	{"append without asking the context", "journal/log.go", "	if err := cause(ctx); err != nil {\n		return err\n	}\n	for {\n", "	for {\n", hostile},
 	{"delete a job and leave its keys locked", "executor/locks.go", "		for _, p := range c.Deleted {\n", "		for _, p := range c.Deleted[:0] {\n", steering},
-	{"let a paused job keep its turn", "executor/pauses.go", "	q.x.locks.leave(holder{Queue: q.name, ID: id})\n", "", steering},
+	{"let a paused job keep its turn", "executor/pauses.go", "	q.x.locks.leave(by)\n", "", steering},
 	{"let an unlock wake a paused id", "shard/hold.go", "was &^ why; now != 0", "was &^ (why | HoldPause); now != 0", steering},
 	{"call a handler for what is deleted", "executor/worker.go", "	if w.heed() {\n", "	if w.heed() && w.x == nil {\n", steering},
 	{"forget a due time with the payload that it came from", "shard/remove.go", "	c.writeState(l) // the due time may have come from one that is gone\n", "", random},
