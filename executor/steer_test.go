@@ -55,7 +55,8 @@ type steer struct {
 	pausedX  bool
 	pausedQ  bool
 	paused   map[string]bool
-	calm     bool // handlers succeed
+	removing map[*steered]bool // by the call that is under way
+	calm     bool              // handlers succeed
 	wrong    []string
 }
 
@@ -90,6 +91,8 @@ func (m *steer) run(ctx context.Context, life int, job executor.Job[int]) error 
 		return nil // of a process that is dead
 	}
 	switch {
+	case p.fate != alive && m.removing[p]:
+		p.fate, p.doom = alive, p.fate // what was removed before it has let it run, and it is removed as one that runs
 	case p.fate != alive:
 		m.complain("%v runs, which is %s", job.Payload, p.fate)
 	case m.pausedX || m.pausedQ || m.paused[p.id]:
@@ -185,12 +188,16 @@ func (m *steer) remove(act func(context.Context, executor.Selection) (int, error
 			p.doom = to
 			continue
 		}
+		m.removing[p] = true
 		if p.fate = to; p.held {
 			p.held, m.retrying[p.id] = false, false
 		}
 	}
 	m.mu.Unlock()
 	did(m.t, want)(act(m.t.Context(), s))
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	clear(m.removing)
 }
 
 func (m *steer) requeue() {
@@ -377,7 +384,7 @@ func (m *steer) check() {
 
 func TestRandomSteering(t *testing.T) {
 	bubbles(t, 20, 14, func(t *testing.T, r *rand.Rand) {
-		m := &steer{t: t, r: r, h: rand.New(rand.NewPCG(r.Uint64(), 1)), disk: new(journal.Memory), retrying: map[string]bool{}, paused: map[string]bool{}}
+		m := &steer{t: t, r: r, h: rand.New(rand.NewPCG(r.Uint64(), 1)), disk: new(journal.Memory), retrying: map[string]bool{}, paused: map[string]bool{}, removing: map[*steered]bool{}}
 		m.open()
 		m.enqueue()
 		for range 50 {
