@@ -207,15 +207,13 @@ func (l *Log) write(b *openBlock, t *store.Transaction) bool {
 
 func (l *Log) commit(t *store.Transaction) error {
 	defer l.busy()()
-	began := time.Now()
 	if err := l.store.Commit(t); err != nil {
 		return err
 	}
-	ended := time.Now()
-	took := ended.Sub(began)
+	took := l.CommitAge()
 	l.commits.Add(1)
 	l.commitTime.Add(int64(took))
-	l.lastCommit.Store(int64(ended.Sub(l.born)))
+	l.lastCommit.Store(l.began.Load() - 1 + int64(took))
 	if l.cfg.Committed != nil {
 		l.cfg.Committed(took)
 	}
