@@ -195,22 +195,27 @@ type wirePage struct {
 	Truncated bool   `json:"truncated"` // so many were examined that the page ends early
 }
 
-type wireJob struct {
+// wireStanding is how far a job is.
+type wireStanding struct {
 	wireRef
-	State      executor.JobState `json:"state"`
-	Due        time.Time         `json:"due,omitzero"`
-	Attempt    int               `json:"attempt"`
-	LastError  string            `json:"last_error"`
-	Payloads   int               `json:"payloads"`
-	Position   uint64            `json:"position"`
-	Score      float64           `json:"score"`
-	EnqueuedAt time.Time         `json:"enqueued_at,omitzero"`
-	Bytes      int               `json:"bytes"`
+	State     executor.JobState `json:"state"`
+	Due       time.Time         `json:"due,omitzero"`
+	Attempt   int               `json:"attempt"`
+	LastError string            `json:"last_error"`
+	Payloads  int               `json:"payloads"`
+}
+
+type wireJob struct {
+	wireStanding
+	Position   uint64    `json:"position"`
+	Score      float64   `json:"score"`
+	EnqueuedAt time.Time `json:"enqueued_at,omitzero"`
+	Bytes      int       `json:"bytes"`
 }
 
 func wireJobOf(j executor.JobInfo) wireJob {
-	return wireJob{refOf(j.Queue, j.ID), j.State, j.Due.UTC(), j.Attempt, j.LastError, j.Payloads, j.Position, j.Score,
-		j.EnqueuedAt.UTC(), j.Bytes}
+	return wireJob{wireStanding{refOf(j.Queue, j.ID), j.State, j.Due.UTC(), j.Attempt, j.LastError, j.Payloads}, j.Position,
+		j.Score, j.EnqueuedAt.UTC(), j.Bytes}
 }
 
 type wireDead struct {
@@ -274,25 +279,20 @@ type wireDetail struct {
 
 // wireExplanation says why a job does not run.
 type wireExplanation struct {
-	wireRef
-	State     executor.JobState `json:"state"`
-	Due       time.Time         `json:"due,omitzero"`
-	Attempt   int               `json:"attempt"`
-	LastError string            `json:"last_error"`
-	Payloads  int               `json:"payloads"`
-	Dead      int               `json:"dead"`
-	Paused    []string          `json:"paused"` // some of executor, queue and id
-	Keys      []wireKey         `json:"keys"`
-	Leases    []wireLease       `json:"leases"`
-	Behind    *wireOwner        `json:"behind,omitempty"`
-	Slots     []wireSlot        `json:"slots"`
-	Limit     *wireLimitKey     `json:"limit,omitempty"`
-	More      int               `json:"more"`
-	Text      string            `json:"text"` // all of it, in one line
+	wireStanding
+	Dead   int           `json:"dead"`
+	Paused []string      `json:"paused"` // some of executor, queue and id
+	Keys   []wireKey     `json:"keys"`
+	Leases []wireLease   `json:"leases"`
+	Behind *wireOwner    `json:"behind,omitempty"`
+	Slots  []wireSlot    `json:"slots"`
+	Limit  *wireLimitKey `json:"limit,omitempty"`
+	More   int           `json:"more"`
+	Text   string        `json:"text"` // all of it, in one line
 }
 
 func explanationOf(e executor.Explanation) wireExplanation {
-	w := wireExplanation{refOf(e.Queue, e.ID), e.State, e.Due.UTC(), e.Attempt, e.LastError, e.Payloads, e.Dead,
+	w := wireExplanation{wireStanding{refOf(e.Queue, e.ID), e.State, e.Due.UTC(), e.Attempt, e.LastError, e.Payloads}, e.Dead,
 		append([]string{}, e.Paused...), wireList(e.Keys, keyOf), wireList(e.Unique, leaseOf), someOwner(e.Behind),
 		wireList(e.Slots, slotOf), nil, e.More, e.String()}
 	if e.Limit != nil {
