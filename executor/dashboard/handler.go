@@ -163,7 +163,8 @@ func patience(w http.ResponseWriter, d time.Duration) {
 }
 
 // heard ends patience: a client that has said all is not late. A deadline that is left
-// ends the context of the request with it.
+// ends the context of the request with it, if what it has said was read before: by a
+// middleware, for example.
 func heard(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 }
