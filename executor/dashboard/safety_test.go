@@ -35,10 +35,13 @@ var actions = []string{
 	"verb=resume-schedule&key=s",
 }
 
+// secret is in a payload, and in nothing else that a page has.
+const secret = "no-one-may-see-4711"
+
 // waiting returns an executor with one job, a, that waits: it is not started.
 func waiting(t testing.TB) *executor.Executor {
 	x := open(t, executor.Config{})
-	enqueue(t, queue(t, x, "q", nil, executor.QueueConfig[string]{}), "a", "the payload: 4711")
+	enqueue(t, queue(t, x, "q", nil, executor.QueueConfig[string]{}), "a", "the payload: "+secret)
 	require.NoError(t, x.KeyLocks().Lock(t.Context(), "k"))
 	return x
 }
@@ -50,7 +53,7 @@ func TestH1_ReadOnlyWithoutAnAuthorizer(t *testing.T) {
 		text := s.get(path)
 		require.NotContains(t, text, `method="post"`, path)
 		require.NotContains(t, text, "<button name", path)
-		require.NotContains(t, text, "payload: 4711", path) // the number alone may be a part of a time
+		require.NotContains(t, text, secret, path)
 		require.Contains(t, text, "Read-only", path)
 	}
 	for _, action := range actions {
@@ -104,17 +107,17 @@ func TestH1_AnAuthorizerThatPanicsIsANo(t *testing.T) {
 func TestH1_PayloadsAreForTheHook(t *testing.T) {
 	x := waiting(t)
 	show := func(_ *http.Request, p dashboard.Payload) string {
-		return strings.ReplaceAll(string(p.Raw), "4711", "####")
+		return strings.ReplaceAll(string(p.Raw), secret, "####")
 	}
 	text := mount(t, x, dashboard.Config{ShowPayload: show}).get("job?queue=q&id=a")
 	require.Contains(t, text, "the payload: ####")
-	require.NotContains(t, text, "4711")
-	require.Contains(t, mount(t, x, dashboard.Config{ShowPayload: dashboard.PlainPayload}).get("job?queue=q&id=a"), "4711")
+	require.NotContains(t, text, secret)
+	require.Contains(t, mount(t, x, dashboard.Config{ShowPayload: dashboard.PlainPayload}).get("job?queue=q&id=a"), secret)
 	text = mount(t, x, dashboard.Config{ShowPayload: func(*http.Request,
 		dashboard.Payload) string {
-		panic("4711")
+		panic(secret)
 	}}).get("job?queue=q&id=a")
-	require.NotContains(t, text, "4711")
+	require.NotContains(t, text, secret)
 }
 
 func TestH2_AnActionIsAPostOfTheSameOrigin(t *testing.T) {
