@@ -67,15 +67,17 @@
 //	id          the job, or the dead payloads, of id=
 //	selected    each sel=: a position, ":" and an id, percent-encoded as in a query
 //	            (and so twice on the way); without the position the job as a whole, ":order-7"
-//	filtered    what prefix= and error= pick, of tab=
-//	all         all of tab=
+//	filtered    what prefix= and error= pick, one of which is there, of tab=
+//	all         all of tab=; with prefix= or error= it is refused
 //
 // tab= is a list: waiting, retrying, running, parked, halted, or morgue, which is the
 // one of [Requeue] and [DeleteDead], and of no other verb. [Pause] and [Resume] take
-// no filtered, and their all is the queue, or without queue= the executor. [Unlock]
-// takes key= alone; [Trigger], [PauseSchedule] and [ResumeSchedule] take key=, the name
-// of the schedule, and cron=, its index in Config.Crons, by default 0: without queue=
-// and scope=. What does not say which jobs it is about is refused with 400.
+// no filtered, and their all is the queue, or without queue= the executor, which is
+// scope=executor, too. [Unlock] takes key= alone; [Trigger], [PauseSchedule] and
+// [ResumeSchedule] take key=, the name of the schedule, and cron=, its index in
+// Config.Crons, by default 0: without queue= and scope=. What does not say which jobs
+// it is about, or says more than its verb and scope have a use for, is refused with
+// 400.
 //
 // What can't be taken back, or is about more than what a person has picked one by
 // one, asks first, with a page that says how many there are: the answer has

@@ -231,10 +231,21 @@ func TestAnActionThatMeansNothing(t *testing.T) {
 		"verb=delete&id=a":                                    "scope is missing",
 		"verb=delete&tab=waiting":                             "scope is missing",
 		"verb=pause":                                          "scope is missing",
-		"verb=pause&scope=filtered&tab=waiting&prefix=other":  "scope is filtered",
-		"verb=resume&scope=filtered&tab=waiting&prefix=other": "scope is filtered",
+		"verb=pause&scope=filtered&tab=waiting&prefix=other":  "scope is &#34;filtered&#34;",
+		"verb=resume&scope=filtered&tab=waiting&prefix=other": "scope is &#34;filtered&#34;",
 		"verb=delete&scope=all":                               "tab is missing",
 		"verb=delete&scope=filtered&prefix=a":                 "tab is missing",
+		"verb=delete&tab=waiting&scope=filtered":              "without prefix or error",
+		"verb=delete&tab=waiting&scope=all&prefix=other":      "prefix is given, and delete all has no use for it",
+		"verb=delete&tab=waiting&scope=all&error=boom":        "error is given",
+		"verb=requeue&tab=morgue&scope=all&prefix=other":      "prefix is given",
+		"verb=delete-dead&tab=morgue&scope=all&error=boom":    "error is given",
+		"verb=pause&scope=all&prefix=other":                   "prefix is given",
+		"verb=delete&scope=id&id=a&prefix=other":              "prefix is given",
+		"verb=delete&scope=id":                                "id is missing",
+		"verb=run&tab=waiting&scope=selected&sel=1:a":         "position 1, and run is about whole jobs",
+		"verb=pause&scope=executor":                           "queue is given",
+		"verb=unlock&key=k":                                   "queue is given",
 	} {
 		for _, sure := range []string{"", "&confirm=yes"} {
 			text := s.refused(http.StatusBadRequest, http.MethodPost, "do?queue=q&"+form+sure, nil)
@@ -249,8 +260,12 @@ func TestAnActionThatMeansNothing(t *testing.T) {
 	require.Zero(t, stats.Queues[0].Dead)
 	require.False(t, stats.Queues[0].Paused)
 	require.False(t, stats.Paused)
-	// What is about a key needs no scope, and minds none.
-	require.Equal(t, http.StatusSeeOther, s.do(http.MethodPost, "do?verb=unlock&key=k&scope=all&confirm=yes", nil).StatusCode)
+	// What is about a key or a schedule is about nothing else.
+	for form, want := range map[string]string{"verb=unlock&key=k&scope=all": "scope is given", "verb=unlock": "key is missing",
+		"verb=unlock&key=k&cron=0": "cron is given", "verb=trigger&cron=0": "schedule is missing"} {
+		require.Contains(t, s.refused(http.StatusBadRequest, http.MethodPost, "do?confirm=yes&"+form, nil), want, form)
+	}
+	require.Equal(t, http.StatusSeeOther, s.do(http.MethodPost, "do?verb=unlock&key=k&confirm=yes", nil).StatusCode)
 }
 
 func TestH6_APanicIsOneRequests(t *testing.T) {
