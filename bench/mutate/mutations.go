@@ -478,6 +478,7 @@ var mutations = []mutation{
 	{"delete for good without asking", "executor/dashboard/action.go", "DeleteDead, Unlock:\n		return true", "DeleteDead, Unlock:\n		return false", boards},
 	{"act on all instead of what matches", "executor/dashboard/action.go", "o.list.filter(), o.states", "executor.JobFilter{}, o.states", boards},
 	{"a live connection that outlives the server", "executor/dashboard/live.go", "		server.RegisterOnShutdown(l.dropAll)\n", "", streams},
+	{"a rate over what nobody watched", "executor/dashboard/live.go", " || passed > gap {", " {", streams},
 	{"act for a client that may only look", "executor/dashboard/apiaction.go", "Name: o.Name}); err != nil {", "Name: o.Name}); err != nil && false {", guards},
 	{"take what stands for other bytes for an id", "executor/dashboard/apiaction.go", "case strings.ContainsRune(text, utf8.RuneError):", "case false && strings.ContainsRune(text, utf8.RuneError):", guards},
 	{"say an id without its bytes", "executor/dashboard/wire.go", "	return []byte(s)\n", "	return nil\n", guards},

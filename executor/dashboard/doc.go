@@ -52,7 +52,8 @@
 //	GET  /journal     the journal, its health
 //	POST /do          an action, see Actions; answers with a question, or 303
 //	POST /copy        a copy of the journal, made while it runs
-//	GET  /live        server-sent events: the figures, each second
+//	GET  /live        server-sent events: the figures, each second; rates behind a gap
+//	                  are left out
 //	GET  /assets/     what the pages load
 //	     /api/v1/     for programs, see The API
 //
