@@ -442,6 +442,37 @@
 //     does not know, it refuses.
 //   - Without it there is no socket, no goroutine, and no look for one.
 //
+// # The log
+//
+// What no call returns goes to Config.Logger, the same thing by the same key in all
+// packages:
+//
+//	queue, id                     the job
+//	attempt                       of it, from 1
+//	position                      of the payload, or of the first one
+//	payloads                      how many the line is about
+//	jobs, suspects, stuck         queue/id of some: in hand, suspected, left behind
+//	error                         what went wrong
+//	panic, stack, hook            what a function panicked with, where, and its name
+//	left_out                      lines like this that were not written since the last
+//	dir, file, mode               of a journal, or a copy; its permissions
+//	pid, host, since              the process that has the journal, and since when
+//	recovered, cause              whether the process before died, and of what
+//	running_then                  jobs that ran when it did
+//	run_again_at_once             of them, that are not suspected
+//	workers, queues               how many there are
+//	waiting, unclaimed, halted    payloads; those of no queue; jobs
+//	done, failed                  as in QueueStats, of all queues, in this run
+//	buried, discarded             the same
+//	took, ran_for, after          a start or stop; the executor; a handler, so far
+//	journal                       what a stop with stuck handlers means for it
+//	schedule, tick                of a Cron, and the time it was due
+//	ticks, oldest, newest, more   how many were missed, from when to when; more than that
+//	member                        of the group of a Cron, that leads
+//	verb, scope, affected, from   an action of the dashboard, how many, the client
+//	path                          of a request to the dashboard
+//	lib, actor                    where an actor failed
+//
 // # Testing
 //
 // A handler is a function, and a [Job] a plain struct: most tests need no executor.
