@@ -60,6 +60,13 @@
 // Names and ids are in the query, percent-encoded, because a path can't carry all of
 // them: a mux cleans "..", "//" and the like.
 //
+// # What counts as what
+//
+// Processed, in figures and charts, are payloads that are done or discarded; failed are
+// runs whose error spends a retry, or would have; a run that is cancelled, by its handler
+// or a person, is neither, and what it gives up is in dead; nor is one that is snoozed,
+// throttled or interrupted.
+//
 // # Actions
 //
 // An action is a POST to /do. What it is about is in the query or the form: verb=, one
