@@ -84,6 +84,7 @@ var (
 	hangs      = gate{"./bench/soak", "^TestProofs$/^slow$"}
 	folds      = gate{"./shard", "^TestFold"}
 	folding    = gate{"./executor", "^TestFold(That|InTheMorgue|AfterAFailure)"}
+	tooLarge   = gate{"./executor", "^TestFoldTooLarge"}
 	rewrites   = gate{"./journal", "^TestRewritten"}
 	calls      = gate{"./bench/soak", "^TestProofs$/^syscall$"}
 	lanes      = gate{"./executor", "^TestSharedLanes"}
@@ -465,6 +466,7 @@ var mutations = []mutation{
 	{"fold what stands before a run with what is behind it", "shard/fold.go", "!h.gone && h.Ref.Position() > after {", "!h.gone {", folds},
 	{"fold what was deleted", "shard/remove.go", "		b.folding.fold = nil //", "		//", folds},
 	{"drop what does not go together", "executor/fold.go", "it.Fold(max(p.n, 1), p.payload)", "it.Fold(len(it.Payloads), p.payload)", folding},
+	{"fold all that waits to find it too large", "executor/fold.go", "		if bytes > look {", "		if false {", tooLarge},
 	{"bury a part of what was folded", "shard/finish.go", "	case policy == OnExhaustedBuryAll, c.cfg.Fold != nil: // they are one", "	case policy == OnExhaustedBuryAll: // they are one", folding},
 
 	// Dashboard.
