@@ -84,7 +84,7 @@ var (
 	offices    = gate{"./executor/cron", "^TestScheduler_M0[24]"}
 	hangs      = gate{"./bench/soak", "^TestProofs$/^slow$"}
 	folds      = gate{"./shard", "^TestFold"}
-	folding    = gate{"./executor", "^TestFold(That|InTheMorgue|AfterAFailure)"}
+	folding    = gate{"./executor", "^TestFold(That|InTheMorgue|AfterAFailure|WhatCant)"}
 	tooLarge   = gate{"./executor", "^TestFoldTooLarge"}
 	rewrites   = gate{"./journal", "^TestRewritten"}
 	calls      = gate{"./bench/soak", "^TestProofs$/^syscall$"}
@@ -471,6 +471,7 @@ var mutations = []mutation{
 	{"a limit counts one who is paused", "executor/pauses.go", "{ t.Aside(now, by) })", "{ _ = by })", forgets},
 	{"a limit counts one who is gone", "executor/removal.go", "{ t.Leave(now, holder{Queue: q.name, ID: id}) })", "{})", forgets},
 	{"fold all that waits to find it too large", "executor/fold.go", "		if bytes > look {", "		if bytes > look && false {", tooLarge},
+	{"a run of what can't be read", "executor/fold.go", "			it.Fold(1, nil)\n", "", folding},
 	{"bury a part of what was folded", "shard/finish.go", "	case policy == OnExhaustedBuryAll, c.cfg.Fold != nil: // they are one", "	case policy == OnExhaustedBuryAll: // they are one", folding},
 
 	// Dashboard.
