@@ -25,6 +25,7 @@ var (
 	keys       = gate{"./journal", "^(TestKeys|TestPostedEntries|TestPut)"}
 	scripts    = gate{"./shard", "^TestScripts"}
 	random     = gate{"./shard", "^TestRandomOperations$"}
+	removed    = gate{"./shard", "^TestRemoved"}
 	unwritten  = gate{"./shard", "^Test(PausedAndOver|APlaceWithout|RestThatIsMoved)"}
 	back       = gate{"./executor/internal/lane", "^TestLanesAreLike"}
 	stead      = gate{"./executor", "^TestWaitForWhatWasMerged$"}
@@ -83,7 +84,8 @@ var (
 	offices    = gate{"./executor/cron", "^TestScheduler_M0[24]"}
 	hangs      = gate{"./bench/soak", "^TestProofs$/^slow$"}
 	folds      = gate{"./shard", "^TestFold"}
-	folding    = gate{"./executor", "^TestFold(That|InTheMorgue|AfterAFailure)"}
+	folding    = gate{"./executor", "^TestFold(That|InTheMorgue|AfterAFailure|WhatCant)"}
+	tooLarge   = gate{"./executor", "^TestFoldTooLarge"}
 	rewrites   = gate{"./journal", "^TestRewritten"}
 	calls      = gate{"./bench/soak", "^TestProofs$/^syscall$"}
 	lanes      = gate{"./executor", "^TestSharedLanes"}
@@ -103,6 +105,7 @@ var (
 	signs      = gate{"./executor", "^Test(Progress|Heartbeat)"}
 	pacing     = gate{"./executor/internal/limit", "^Test"}
 	limits     = gate{"./executor", "^Test(Limit|Throttled)"}
+	forgets    = gate{"./executor", "^TestLimitForgets"}
 	tunings    = gate{"./executor", "^Test(Priority|Tune)"}
 	owners     = gate{"./executor", "^TestLowkiq_L14"}
 	steering   = gate{"./executor", "^Test(RandomSteering|Pause|Removed|Deleted)"}
@@ -153,7 +156,7 @@ var mutations = []mutation{
 	{"let a paused job keep its turn", "executor/pauses.go", "	q.x.locks.leave(by)\n", "", steering},
 	{"let an unlock wake a paused id", "shard/hold.go", "was &^ why; now != 0", "was &^ (why | HoldPause); now != 0", steering},
 	{"call a handler for what is deleted", "executor/worker.go", "	if w.heed() {\n", "	if w.heed() && w.x == nil {\n", steering},
-	{"forget a due time with the payload that it came from", "shard/remove.go", "	c.writeState(l) // the due time may have come from one that is gone\n", "", random},
+	{"forget a due time with the payload that it came from", "shard/remove.go", "	c.writeState(l) // the due time may have come from one that is gone\n", "", removed},
 	{"write about a job that is over", "shard/change.go", "		c.unwrite(p)\n", "", unwritten},
 	{"lose the state of a rest that moves", "shard/throttle.go", "	r.unwritten[to] = r.unwritten[from]\n", "	_ = to\n", unwritten},
 	{"keep the dead", "executor/retention.go", "tooOld := ripe && u.Age > 0", "tooOld := false && u.Age > 0", retained},
@@ -241,7 +244,7 @@ var mutations = []mutation{
 	{"run an id twice at a time", "shard/take.go", "	l.more().item = it\n", "	l.more()\n", random},
 	{"a retry lets later payloads pass", "shard/finish.go", "hold := it.held || (", "hold := it.held && (", scripts},
 	{"one retry too many", "shard/finish.go", "if !c.cfg.Exhausts(it) {", "if !c.cfg.Exhausts(it) || count == c.cfg.MaxRetries {", scripts},
-	{"one run too many", "shard/take.go", "len(c.runs)-c.exempt >= c.cfg.Concurrency", "len(c.runs)-c.exempt > c.cfg.Concurrency", random},
+	{"one run too many", "shard/take.go", "len(c.runs)-c.exempt >= c.cfg.Concurrency", "len(c.runs)-c.exempt > c.cfg.Concurrency", scripts},
 	{"merge different payloads", "shard/lane.go", "&& bytes.Equal(e.Payload, data)", "&& bytes.Equal(e.Payload[:0], data[:0])", random},
 	{"forget a retry at replay", "shard/load.go", "	c.setRetry(l, e.Retry)\n", "", scripts},
 	{"tell of an end that is not on disk", "executor/await.go", "if c.q.durability != DurabilityAsync {", "if false {", awaits},
@@ -251,7 +254,7 @@ var mutations = []mutation{
 	{"put off for ever by fresh payloads", "shard/fresh.go", "return min(max(at, c.opening(due)), limit)", "return max(at, c.opening(due))", scripts},
 	{"a limit lost with its payload", "shard/load.go", "		c.bound(l, int64(e.Failed[1]))\n", "", scripts},
 	{"a rest that a restart forgets", "shard/load.go", "			c.restOn(l)\n", "", scripts},
-	{"a due time that is moved while it runs", "shard/core.go", "		l.due = c.moved(l.due, c.limitOf(l), e.Due)\n", "", random},
+	{"a due time that is moved while it runs", "shard/core.go", "		l.due = c.moved(l.due, c.limitOf(l), e.Due)\n", "", scripts},
 	{"a run that comes to nothing forgets what came", "shard/fresh.go", "		it.undone, it.moved = it.undone+to-due, true\n", "", scripts},
 	{"a run in hand loses what a gone payload moved", "shard/change.go", "l.pinned() && !it.moved {", "l.pinned() {", scripts},
 	{"a payload from the morgue disturbs the run in hand", "shard/fresh.go", "		c.writeStateOut(l, it) // a replay has it in its old place\n", "", scripts},
@@ -467,6 +470,10 @@ var mutations = []mutation{
 	{"fold what stands before a run with what is behind it", "shard/fold.go", "!h.gone && h.Ref.Position() > after {", "!h.gone {", folds},
 	{"fold what was deleted", "shard/remove.go", "		b.folding.fold = nil //", "		//", folds},
 	{"drop what does not go together", "executor/fold.go", "it.Fold(max(p.n, 1), p.payload)", "it.Fold(len(it.Payloads), p.payload)", folding},
+	{"a limit counts one who is paused", "executor/pauses.go", "{ t.Aside(now, by) })", "{ _ = by })", forgets},
+	{"a limit counts one who is gone", "executor/removal.go", "{ t.Leave(now, holder{Queue: q.name, ID: id}) })", "{})", forgets},
+	{"fold all that waits to find it too large", "executor/fold.go", "		if bytes > look {", "		if bytes > look && false {", tooLarge},
+	{"a run of what can't be read", "executor/fold.go", "			it.Fold(1, nil)\n", "", folding},
 	{"bury a part of what was folded", "shard/finish.go", "	case policy == OnExhaustedBuryAll, c.cfg.Fold != nil: // they are one", "	case policy == OnExhaustedBuryAll: // they are one", folding},
 
 	// Dashboard.
