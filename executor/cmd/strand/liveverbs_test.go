@@ -208,7 +208,7 @@ func TestNobodyOrSomebodyElse(t *testing.T) {
 	none := told()
 	l, err := control.Listen(dir)
 	require.NoError(t, err)
-	file, err := os.Readlink(filepath.Join(dir, control.Name))
+	file, err := os.Readlink(filepath.Join(dir, "control.sock"))
 	require.Error(t, err, file)
 	s := &control.Server{Verbs: map[string]control.Handler{
 		control.VerbHello: control.Verb(func(context.Context, control.None) (control.Hello, error) { return control.Hello{PID: 1}, nil }),

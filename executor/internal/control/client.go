@@ -94,7 +94,7 @@ func (c *Client) post(ctx context.Context, verb string, request any) (io.ReadClo
 	}
 	for began := time.Now(); ; {
 		body, err := c.try(ctx, verb, text)
-		if f, ok := errors.AsType[*Failure](err); !ok || f.Code != CodeBusy || time.Since(began) > busyTime {
+		if f, ok := errors.AsType[*failure](err); !ok || f.Code != codeBusy || time.Since(began) > busyTime {
 			return body, err
 		}
 		select {
@@ -106,7 +106,7 @@ func (c *Client) post(ctx context.Context, verb string, request any) (io.ReadClo
 }
 
 func (c *Client) try(ctx context.Context, verb string, text []byte) (io.ReadCloser, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://strand/"+Version+"/"+verb, bytes.NewReader(text))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://strand/"+version+"/"+verb, bytes.NewReader(text))
 	if err != nil {
 		return nil, err
 	}
@@ -118,8 +118,8 @@ func (c *Client) try(ctx context.Context, verb string, text []byte) (io.ReadClos
 		return answer.Body, nil
 	}
 	defer answer.Body.Close()
-	f := &Failure{}
-	if err := json.NewDecoder(io.LimitReader(answer.Body, MaxRequest)).Decode(f); err != nil || f.Message == "" {
+	f := &failure{}
+	if err := json.NewDecoder(io.LimitReader(answer.Body, maxRequest)).Decode(f); err != nil || f.Message == "" {
 		return nil, fmt.Errorf("the process answered %s with %s", verb, answer.Status)
 	}
 	return nil, f
