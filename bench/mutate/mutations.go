@@ -43,7 +43,7 @@ var (
 	sockets    = gate{"./executor/internal/control", "^Test(TheMode|WhatIsNotOurs)"}
 	calling    = gate{"./executor/internal/control", "^Test(HostileClients|Answers)$"}
 	controls   = gate{"./executor", "^Test(HostileControlRequests|StopAndTheControlSocket|PagesOfTheMorgue)$"}
-	lives      = gate{"./executor/cmd/strand", "^Test(TheSameLive|NobodyOr)"}
+	lives      = gate{"./executor/cmd/strand", "^Test(TheSameLive|NobodyOr|NoPermission|EventsEnd)"}
 	actors     = gate{"./actor", "^Test(Stop|Trap|Late|Messages|Only|Idle)"}
 	figures    = gate{"./executor/metrics", "^Test"}
 	commands   = gate{"./executor/cmd/strand", "^(TestReplayOf|TestGolden|TestWhatIsNotListed)"}
@@ -443,6 +443,8 @@ var mutations = []mutation{
 	{"a stop that hangs up first", "executor/stop.go", "	names, stuck := x.drain()\n	x.hangUp()", "	x.hangUp()\n	names, stuck := x.drain()", controls},
 	{"a page of the morgue that loses one", "executor/controlrows.go", "		if d.Unsent { // it is the first of the next page\n			a.Next = uint64(b.Entry.Position)", "		if d.Unsent { // it is the first of the next page\n			a.Next = uint64(b.Entry.Position) + 1", controls},
 	{"a process that is not the owner", "executor/cmd/strand/live.go", "hello.PID != locked.PID:", "hello.PID == 0:", lives},
+	{"nobody, for who may not ask", "executor/internal/control/client.go", "case errors.Is(err, fs.ErrPermission):", "case errors.Is(err, fs.ErrInvalid):", lives},
+	{"a stream that ends in silence", "executor/internal/control/client.go", "			return told(ctx, err)\n		}\n		if err := f(line)", "			return told(ctx, nil)\n		}\n		if err := f(line)", lives},
 	{"halted jobs that are not listed", "executor/cmd/strand/livelooks.go", "range []bool{false, true}", "range []bool{false}", lives},
 	{"events that run together", "executor/cmd/strand/config.go", "cfg.Single, cfg.OnFailure, cfg.MaxPayloads = true", "cfg.Single, cfg.OnFailure, cfg.MaxPayloads = false", commands},
 

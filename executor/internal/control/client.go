@@ -7,13 +7,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
+	"net/url"
 	"time"
 )
 
 // ErrNobody is returned when no process answers on the socket of a journal.
 var ErrNobody = errors.New("no process answers on the socket of the journal")
+
+// errHungUp is returned when a stream ends: it has no end of its own.
+var errHungUp = errors.New("the process has ended the connection: it has stopped, was killed, or had to wait " +
+	writeTime.String() + " for this reader")
 
 // connectTime is how long a client waits for a connection: nothing but the system is
 // asked for it.
@@ -32,13 +38,17 @@ type Client struct {
 }
 
 // Connect returns a client of the process that listens in a journal's directory, which
-// has to answer within wait, each time. It returns ErrNobody when there is none.
+// has to answer within wait, each time. Calls return ErrNobody when there is none, and
+// fs.ErrPermission when this user may not ask.
 func Connect(dir string, wait time.Duration) *Client {
 	dialer := &net.Dialer{Timeout: connectTime}
 	return &Client{wait: wait, http: http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			conn, err := dialer.DialContext(ctx, "unix", path(dir))
-			if err != nil {
+			switch {
+			case errors.Is(err, fs.ErrPermission):
+				return nil, fmt.Errorf("%w; ask as the user of the process that has the journal, or as root", err)
+			case err != nil:
 				return nil, fmt.Errorf("%w: %w", ErrNobody, err)
 			}
 			return conn, nil
@@ -65,7 +75,8 @@ func Call[A any](ctx context.Context, c *Client, verb string, request any) (answ
 	return answer, nil
 }
 
-// Follow calls f for each line of a stream, until there is none or f returns an error.
+// Follow calls f for each line of a stream, until f returns an error, or the process is
+// gone.
 func Follow[L any](ctx context.Context, c *Client, verb string, request any, f func(L) error) error {
 	body, err := c.post(ctx, verb, request)
 	if err != nil {
@@ -75,8 +86,9 @@ func Follow[L any](ctx context.Context, c *Client, verb string, request any, f f
 	for d := json.NewDecoder(body); ; {
 		var line L
 		if err := d.Decode(&line); err != nil {
-			if errors.Is(err, io.EOF) {
-				return nil
+			_, broken := errors.AsType[*net.OpError](err)
+			if broken || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+				err = fmt.Errorf("%w: %w", errHungUp, err)
 			}
 			return told(ctx, err)
 		}
@@ -111,6 +123,9 @@ func (c *Client) try(ctx context.Context, verb string, text []byte) (io.ReadClos
 		return nil, err
 	}
 	answer, err := c.http.Do(r)
+	if at, ok := errors.AsType[*url.Error](err); ok {
+		err = at.Err // its address is made up
+	}
 	if err != nil {
 		return nil, told(ctx, err)
 	}
