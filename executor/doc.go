@@ -415,6 +415,12 @@
 // meanwhile. A row is what it was when the list came by: there is no moment of which
 // all rows are.
 //
+// What is returned can be written as JSON, under the names of the fields: durations are
+// nanoseconds, as all of type time.Duration, times are those of RFC 3339, "0001-01-01…"
+// where there is none, bytes base64, and constants words, such as "parked" or "KeepLast".
+// Queries and filters can be read from it, too. The HTTP API of executor/dashboard and the
+// strand command have forms of their own.
+//
 // Who looks does not disturb who works. What a call does on a shard takes some tens
 // of microseconds at a time; all else happens on the goroutine of the caller. While
 // there is work, all who look together get a fiftieth of each processor, so that
