@@ -154,6 +154,9 @@ func (c *controls) explain(ctx context.Context, one control.One) (control.Explan
 	if e.Limit != nil {
 		a.Waits = append(a.Waits, e.Limit.String())
 	}
+	if e.Turn != nil {
+		a.Waits = append(a.Waits, e.Turn.String())
+	}
 	return a, nil
 }
 
