@@ -115,15 +115,19 @@ func (l *locks) called(token uint64) bool {
 }
 
 // Explain says why the job of an id does not run: what it waits for, which job has
-// that, and for how much longer; of one that is ready, what keeps workers from it. Of an id without a job it tells the dead payloads,
-// for which it goes through the morgue of the queue; see [Inspector.Dead] for what
-// that takes. It returns ErrUnknownQueue, ErrClosed, ErrFailed, or the cause of ctx.
+// that, and for how much longer; of one that is ready, what keeps workers from it. Of
+// an id without a job it tells the dead payloads, for which it goes through the morgue
+// of the queue; see [Inspector.Dead] for what that takes. It returns ErrUnknownQueue,
+// ErrInvalidID for an id that no job can have, ErrClosed, ErrFailed, or the cause of ctx.
 func (x *Executor) Explain(ctx context.Context, queue, id string) (Explanation, error) {
 	ctx, err := usable(ctx)
 	if err != nil {
 		return Explanation{}, err
 	}
 	q, err := x.lookup(queue)
+	if err == nil {
+		err = checkID(id)
+	}
 	if err != nil {
 		return Explanation{}, err
 	}

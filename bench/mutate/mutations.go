@@ -244,7 +244,7 @@ var mutations = []mutation{
 	{"merge different payloads", "shard/lane.go", "&& bytes.Equal(e.Payload, data)", "&& bytes.Equal(e.Payload[:0], data[:0])", random},
 	{"forget a retry at replay", "shard/load.go", "	c.setRetry(l, e.Retry)\n", "", scripts},
 	{"tell of an end that is not on disk", "executor/await.go", "if c.q.durability != DurabilityAsync {", "if false {", awaits},
-	{"wait for oneself", "executor/internal/await/graph.go", "path != nil {\n		return append(path[len", "false {\n		return append(path[len", awaits},
+	{"wait for oneself", "executor/internal/await/graph.go", "path != nil {\n		return append([]lock.Owner{{", "false {\n		return append([]lock.Owner{{", awaits},
 	{"miss the end of a payload that is merged", "executor/internal/await/book.go", "range c.Merged {", "range c.Merged[:0] {", awaits},
 	{"let two in that find none", "executor/conditions.go", "c.stateSource, c.gateID}", "c.stateSource}", awaits},
 	{"put off for ever by fresh payloads", "shard/fresh.go", "return min(max(at, c.opening(due)), limit)", "return max(at, c.opening(due))", scripts},
