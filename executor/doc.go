@@ -251,6 +251,10 @@
 // although the disk has none when it comes to be written, waits there, in order, with
 // the results behind it.
 //
+// A follow-up inherits the [Metadata] of its job, so that a trace goes through a chain,
+// unless it says otherwise. Give it an id of its own unless it is to wait for its turn
+// behind what else there is for the job's id.
+//
 // Enqueue in a handler is for what is to be accepted whatever becomes of the job, and
 // again when the handler runs again.
 //
@@ -376,6 +380,14 @@
 // commit, and before the payload can run. All others are told when they are decided
 // and on their way to the journal, within a few milliseconds: who must know that
 // something is on disk asks [Queue.Morgue], or waits for what comes of it.
+//
+// So the feed is no audit log: the ring has an end, and a crash takes it along. A log that
+// lasts is made where the work is. What has succeeded is a [Queue.FollowUp] to a queue that
+// writes the log: it is on disk if and only if the end of its job is, once for each.
+// What each call of a handler returned, failures included, a [Middleware] sees, which may
+// enqueue a line to such a queue, with an id for each job if lines are to be in order: that
+// is on disk before the outcome is, and there again if a crash comes between. What a person
+// does is in the feed alone: write it down where it is called.
 //
 // # Progress and heartbeats
 //
