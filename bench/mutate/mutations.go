@@ -21,7 +21,7 @@ var (
 	recorder   = gate{"./journal", "^(TestSuspects|TestWhatEndedIsNotSuspected|TestARecorder)"}
 	guilt      = gate{"./journal/internal/crash", "^Test(TheCause|Several|ADeath|SlowCauses|DeathsThat|AStorm|Reports)"}
 	deaths     = gate{"./journal", "^TestWhatTheSystem"}
-	pieces     = gate{"./journal", "^(TestFullNow|TestCarriedAndEnded|TestReplacedState)"}
+	pieces     = gate{"./journal", "^(TestFullNow|TestCarriedAndEnded|TestReplacedState|TestTwoDeletes)"}
 	keys       = gate{"./journal", "^(TestKeys|TestPostedEntries|TestPut)"}
 	scripts    = gate{"./shard", "^TestScripts"}
 	random     = gate{"./shard", "^TestRandomOperations$"}
@@ -220,6 +220,7 @@ var mutations = []mutation{
 	{"suspect jobs of a restart", "journal/internal/crash/death.go", "booted != Boot() && booted != 0", "booted != Boot() && booted == 1", deaths},
 	{"lock again what was unlocked since", "journal/fulldisk.go", "		late.Key = nil\n", "		_ = late\n", keys},
 	{"leave out what ended while its block had no room", "journal/remainder.go", "		case off >= b.carried:", "		case b.Block.Ended(uint32(off)):\n		case off >= b.carried:", pieces},
+	{"take from the morgue beside a Delete that was refused", "journal/morgue.go", "		if before.err != ErrFull {", "		if before.err != nil || before.err == nil {", pieces},
 	{"delete a block before its ends are written", "journal/remainder.go", "d.Carried || d.After > to.marks", "d.Carried", pieces},
 	{"keep the state of what was refused", "journal/fulldisk.go", "if c.Owner == 0 {\n			kept", "if c.Owner >= 0 {\n			kept", keys},
 
