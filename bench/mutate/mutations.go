@@ -71,7 +71,7 @@ var (
 	walks      = gate{"./shard", "^Test(Scan|Detail)"}
 	peeks      = gate{"./journal", "^TestPeek"}
 	looks      = gate{"./executor", "^(TestLowkiq_L(19|21|24)|TestBadQueries|TestCursorsAfter|TestJob(With|Is)|TestExplainTells|TestRunningShows)"}
-	turns      = gate{"./executor", "^Test(WhyNoWorker|WhyOthers)"}
+	unmanned   = gate{"./executor", "^Test(WhyNoWorker|WhyOthers)"}
 	chains     = gate{"./executor", "^TestFollowUp"}
 	followed   = gate{"./journal", "^TestFullNow"}
 	shares     = gate{"./executor", "^(TestFlood|TestWeights|TestNoCredit|TestMaxConcurrent)"}
@@ -365,8 +365,8 @@ var mutations = []mutation{
 	{"a page that ends with its first step", "executor/inspectjobs.go", "			if len(p.Jobs) == l.Limit {\n				return l.goesOn(p, w, k), nil\n			}\n", "", looks},
 	{"the attempt before the one in hand", "shard/run.go", "it.tried = int32(it.Retry)\n", "it.tried = int32(it.Retry) - 1\n", looks},
 	{"the called as the holder", "executor/explain.go", "s.Holder.TTL == 0 && l.called(s.Holder.Token)", "false", looks},
-	{"a full queue that says nothing", "executor/turn.go", "	case s.full():", "	case s.full() && d.held:", turns},
-	{"queues that come first, and have had more", "executor/turn.go", "its.used < s.used:", "its.used > s.used:", turns},
+	{"a full queue that says nothing", "executor/turn.go", "	case s.full():", "	case s.full() && d.held:", unmanned},
+	{"queues that come first, and have had more", "executor/turn.go", "its.used < s.used:", "its.used > s.used:", unmanned},
 	{"a codec on the goroutine of the caller", "executor/inspectjob.go", "		go decodeSome(", "		decodeSome(", looks},
 	{"all bytes of a job", "executor/inspectjob.go", "if d.room == rawBytes || p.Bytes <= d.room {", "if true {", looks},
 	{"an error for a stranger is lost", "executor/batch.go", "if !each || len(own) > n-len(unnamed) {", "if !each {", strangers},
