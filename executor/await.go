@@ -149,7 +149,8 @@ func (c *call) enter(id string) error {
 	}
 	a := attemptOf(c.ctx)
 	from, asker := a.jobs()
-	e := &await.Edge{Call: a, From: from, Asker: asker, To: holder{Queue: c.q.order, ID: id}, Waiter: c.waiter, Asked: c.q.name}
+	to := holder{Queue: c.q.order, ID: id}
+	e := &await.Edge{Call: a, From: from, Asker: asker, To: to, Asked: c.q.name, Waiter: c.waiter}
 	if len(e.From) == 0 {
 		return nil // it has just returned
 	}

@@ -92,7 +92,8 @@ func onlyLive(_ context.Context, c *call) error {
 	}
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("strand %s asks a process, and this user may not see whether one has the journal open: %w; call it as the user of that process, or as root", c.Name, err)
+		return fmt.Errorf("strand %s asks a process, and this user may not see whether one has the journal open: %w; "+
+			"call it as the user of that process, or as root", c.Name, err)
 	case err != nil:
 		return err
 	}
