@@ -251,6 +251,10 @@
 // although the disk has none when it comes to be written, waits there, in order, with
 // the results behind it.
 //
+// A follow-up inherits the [Metadata] of its job, so that a trace goes through a chain,
+// unless it says otherwise. Give it an id of its own unless it is to wait for its turn
+// behind what else there is for the job's id.
+//
 // Enqueue in a handler is for what is to be accepted whatever becomes of the job, and
 // again when the handler runs again.
 //
@@ -377,6 +381,14 @@
 // and on their way to the journal, within a few milliseconds: who must know that
 // something is on disk asks [Queue.Morgue], or waits for what comes of it.
 //
+// So the feed is no audit log: the ring has an end, and a crash takes it along. A log that
+// lasts is made where the work is. What has succeeded is a [Queue.FollowUp] to a queue that
+// writes the log: it is on disk if and only if the end of its job is, once for each.
+// What each call of a handler returned, failures included, a [Middleware] sees, which may
+// enqueue a line to such a queue, with an id for each job if lines are to be in order: that
+// is on disk before the outcome is, and there again if a crash comes between. What a person
+// does is in the feed alone: write it down where it is called.
+//
 // # Progress and heartbeats
 //
 // A long handler may say how far it is, with [Progress]: people see it, and events
@@ -414,6 +426,12 @@
 // there all the time is on one page and no other, however much comes and goes
 // meanwhile. A row is what it was when the list came by: there is no moment of which
 // all rows are.
+//
+// What is returned can be written as JSON, under the names of the fields: durations are
+// nanoseconds, as all of type time.Duration, times are those of RFC 3339, "0001-01-01…"
+// where there is none, bytes base64, and constants words, such as "parked" or "KeepLast".
+// Queries and filters can be read from it, too. The HTTP API of executor/dashboard and the
+// strand command have forms of their own.
 //
 // Who looks does not disturb who works. What a call does on a shard takes some tens
 // of microseconds at a time; all else happens on the goroutine of the caller. While
