@@ -93,6 +93,7 @@ func (w *load) check(t *testing.T, reopen func() *journal.Log) {
 
 // kill -9 of the server in the midst of commits, again and again: the log waits, and goes on.
 func TestServerIsKilled(t *testing.T) {
+	t.Parallel()
 	server := pgtest.Start(t)
 	r := newRig(t, server.URL(), 1)
 	open := func() *journal.Log {
@@ -112,6 +113,7 @@ func TestServerIsKilled(t *testing.T) {
 
 // SIGSTOP of the server, and connections that are cut, delay commits.
 func TestServerIsStopped(t *testing.T) {
+	t.Parallel()
 	server := pgtest.Start(t)
 	proxy := pgtest.NewProxy(t, server.Addr())
 	r := newRig(t, server.URL(), 1)
@@ -137,6 +139,7 @@ func TestServerIsStopped(t *testing.T) {
 
 // The standby takes over, again and again: what was acknowledged is there.
 func TestStandbyIsPromoted(t *testing.T) {
+	t.Parallel()
 	primary := pgtest.Start(t)
 	proxy := pgtest.NewProxy(t, primary.Addr())
 	r := newRig(t, primary.URL(), 1)
@@ -165,6 +168,7 @@ func TestStandbyIsPromoted(t *testing.T) {
 // A server that is told not to wait for its standby any longer says that it has committed.
 // That is not taken for an answer.
 func TestWaitForTheStandbyIsCancelled(t *testing.T) {
+	t.Parallel()
 	primary := pgtest.Start(t)
 	r := newRig(t, primary.URL(), 1)
 	standby := primary.Standby(t)
@@ -194,6 +198,7 @@ func TestWaitForTheStandbyIsCancelled(t *testing.T) {
 
 // A standby that was not synchronous does not have what was acknowledged: that is noticed.
 func TestServerThatIsBehind(t *testing.T) {
+	t.Parallel()
 	primary := pgtest.Start(t)
 	proxy := pgtest.NewProxy(t, primary.Addr())
 	r := newRig(t, primary.URL(), 1)
