@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -140,4 +141,36 @@ func TestEpochGrowsWithEachOwner(t *testing.T) {
 			require.NoError(t, l.Close())
 		}
 	}
+}
+
+// A copy is a journal on a disk, with all that is beside the log, and the same UUID.
+func TestCopyIsAJournal(t *testing.T) {
+	r := newRig(t, pgtest.Shared(t).URL(), 1)
+	l, err := journal.OpenStore(r.own(t, r.pool, 0), journal.Config{})
+	require.NoError(t, err)
+	q, err := l.Queue(t.Context(), "q")
+	require.NoError(t, err)
+	keys := copyStep + 10 // more than one step
+	for i := range keys {
+		l.Record(&journal.Change{Sets: []journal.Set{{Key: fmt.Sprintf("k/%05d", i), Value: []byte(fmt.Sprint(i))}}})
+	}
+	ticket, err := l.Append(t.Context(), []journal.Entry{{Queue: q, ID: []byte("a"), Payload: []byte("p")}})
+	require.NoError(t, err)
+	require.NoError(t, ticket.Wait(t.Context()))
+	dir := filepath.Join(t.TempDir(), "copy")
+	require.NoError(t, l.Copy(t.Context(), dir))
+	copied, err := journal.Open(dir, journal.Config{})
+	require.NoError(t, err)
+	require.NotEmpty(t, l.Stats().UUID)
+	require.Equal(t, l.Stats().UUID, copied.Stats().UUID)
+	require.Len(t, copied.Pending(q), 1)
+	n := 0
+	for kv, err := range copied.Keys("k/") {
+		require.NoError(t, err)
+		require.Equal(t, []string{fmt.Sprintf("k/%05d", n), fmt.Sprint(n)}, []string{kv.Key, string(kv.Value)})
+		n++
+	}
+	require.Equal(t, keys, n)
+	require.NoError(t, copied.Close())
+	require.NoError(t, l.Close())
 }
