@@ -152,7 +152,7 @@ func TestCopyIsAJournal(t *testing.T) {
 	require.NoError(t, err)
 	keys := copyStep + 10 // more than one step
 	for i := range keys {
-		l.Record(&journal.Change{Sets: []journal.Set{{Key: fmt.Sprintf("k/%05d", i), Value: []byte(fmt.Sprint(i))}}})
+		l.Record(&journal.Change{Sets: []journal.Set{{Key: fmt.Sprintf("k/%05d", i), Value: fmt.Append(nil, i)}}})
 	}
 	ticket, err := l.Append(t.Context(), []journal.Entry{{Queue: q, ID: []byte("a"), Payload: []byte("p")}})
 	require.NoError(t, err)
