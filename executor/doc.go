@@ -318,7 +318,8 @@
 //     when the process died runs again.
 //   - Order between ids.
 //   - More than one process on one journal: the second one gets
-//     [journal.LockedError], or waits in [OpenContext] until the first has stopped.
+//     [journal.LockedError], or waits in [OpenContext] until the first has stopped. Over
+//     a log of [OpenLog] it is as whoever opens that says.
 //   - That a lock is unlocked on disk before the job that waited for it begins:
 //     after a crash in between, the one that had locked it runs again, later.
 //   - That a job keeps its turn among others over a crash, when a person has removed
