@@ -22,7 +22,7 @@ func work(d time.Duration) func() (time.Duration, error) {
 // Ten who look get the share of one, together, beyond the burst.
 func TestShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := pace.New(0.05, 50*time.Millisecond)
+		p := pace.New(0.05, 50*time.Millisecond, nil)
 		began := time.Now()
 		var readers sync.WaitGroup
 		for range 10 {
@@ -47,7 +47,7 @@ func TestShare(t *testing.T) {
 
 func TestNoPauseWhileNobodyWorks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := pace.New(0.05, 0)
+		p := pace.New(0.05, 0, nil)
 		began := time.Now()
 		for range 100 {
 			require.NoError(t, p.Do(t.Context(), func() bool { return false }, work(time.Millisecond)))
@@ -58,7 +58,7 @@ func TestNoPauseWhileNobodyWorks(t *testing.T) {
 
 func TestContextEndsTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := pace.New(0.001, 0)
+		p := pace.New(0.001, 0, nil)
 		require.NoError(t, p.Do(t.Context(), always, work(time.Second)))
 		errEnough := errors.New("enough")
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errEnough)
