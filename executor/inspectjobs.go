@@ -124,7 +124,7 @@ type JobInfo struct {
 // The work is done in steps that keep no shard for longer than some tens of
 // microseconds. While handlers run, or payloads are accepted, all calls together
 // get a fiftieth of each processor, or half of what lies idle if that is more, beyond
-// a burst of 20 ms. So beside handlers that wait for something a page comes about as
+// a burst of 50 ms. So beside handlers that wait for something a page comes about as
 // soon as at rest. Beside those that compute on all processors a page of a long queue
 // may take ten seconds: ctx bounds the wait, and with a Patience there is a page by
 // then, be it Partial.

@@ -25,7 +25,7 @@ type inspection struct {
 const (
 	lookShare    = 0.02
 	mostLooks    = 0.5
-	lookBurst    = 20 * time.Millisecond
+	lookBurst    = 50 * time.Millisecond
 	jobsPerVisit = 1024
 )
 
