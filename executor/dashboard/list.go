@@ -58,7 +58,8 @@ const (
 	maxRows     = 200
 	// listPatience leaves time for the rest of a page that people should have within
 	// 200 ms.
-	listPatience = 150 * time.Millisecond
+	listPatience  = 150 * time.Millisecond
+	leastPatience = 50 * time.Millisecond // if the rest was late
 )
 
 // list says which part of which list of a queue is meant: what is in the address.
@@ -140,12 +141,13 @@ func (l list) All() template.URL {
 	return l.Address()
 }
 
-// patience is how long the list may take to be made; 0: as long as its page.
-func (l list) patience() time.Duration {
+// patience is how long the list may take to be made, of a page that was begun a while
+// ago; 0: as long as its page.
+func (l list) patience(began time.Time) time.Duration {
 	if l.Whole {
 		return 0
 	}
-	return listPatience
+	return max(listPatience-time.Since(began), leastPatience)
 }
 
 // To is the list behind a cursor.

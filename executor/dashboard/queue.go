@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/strandjobs/strand/executor"
 )
@@ -59,6 +60,7 @@ func (h *handler) queue(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	began := time.Now()
 	info, err := h.info(r.Context(), l.Queue)
 	if err != nil {
 		return err
@@ -77,7 +79,7 @@ func (h *handler) queue(w http.ResponseWriter, r *http.Request) error {
 		p.Tabs = append(p.Tabs, tabLink{t.Name, t.Title, t.count(p.Stats), p.Place + "." + places[t.Name]})
 	}
 	status := http.StatusOK
-	if err := h.fill(r.Context(), &p); errors.Is(err, context.DeadlineExceeded) && r.Context().Err() != nil {
+	if err := h.fill(r.Context(), &p, began); errors.Is(err, context.DeadlineExceeded) && r.Context().Err() != nil {
 		status, p.Late = http.StatusServiceUnavailable, problemOf(err).text
 	} else if err != nil {
 		return err
@@ -106,19 +108,19 @@ func (h *handler) info(ctx context.Context, name string) (executor.QueueInfo, er
 	return executor.QueueInfo{}, problem{http.StatusNotFound, "there is no queue \"" + clip(name, 80) + "\" in this process"}
 }
 
-// fill makes the list.
-func (h *handler) fill(ctx context.Context, p *queuePage) error {
+// fill makes the list of a page that was begun at a time.
+func (h *handler) fill(ctx context.Context, p *queuePage, began time.Time) error {
 	if p.Tab == morgue {
 		page, err := h.x.Inspect().Dead(ctx, executor.DeadQuery{
 			Queue: p.Queue, Order: deadOrders[p.Sort], Descending: p.Desc, Filter: p.filter(), Limit: p.Limit, Cursor: p.After,
-			Patience: p.patience(),
+			Patience: p.patience(began),
 		})
 		p.Dead, p.Next, p.Truncated, p.Partial, p.Examined = page.Dead, page.Next, page.Truncated, page.Partial, page.Examined
 		return err
 	}
 	page, err := h.x.Inspect().Jobs(ctx, executor.JobQuery{
 		Queue: p.Queue, States: p.tab().states, Order: jobOrders[p.Sort], Descending: p.Desc, Filter: p.filter(),
-		Limit: p.Limit, Cursor: p.After, Patience: p.patience(),
+		Limit: p.Limit, Cursor: p.After, Patience: p.patience(began),
 	})
 	p.Jobs, p.Next, p.Truncated, p.Partial, p.Examined = page.Jobs, page.Next, page.Truncated, page.Partial, page.Examined
 	return err
