@@ -74,3 +74,26 @@ func TestContextEndsTheWait(t *testing.T) {
 		require.ErrorIs(t, p.Do(t.Context(), func() bool { return false }, func() (time.Duration, error) { return 0, errBoom }), errBoom)
 	})
 }
+
+// Half of what lies idle is for those who look, and no less than their share.
+func TestHalfOfWhatLiesIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		idle := 0.0
+		p := pace.New(0.05, 0, func() float64 { return idle })
+		took := func() time.Duration {
+			time.Sleep(time.Hour)
+			began := time.Now()
+			for range 101 {
+				require.NoError(t, p.Do(t.Context(), always, func() (time.Duration, error) { return time.Millisecond, nil }))
+			}
+			return time.Since(began)
+		}
+		require.Equal(t, 2*time.Second, took())
+		idle = 0.05
+		require.Equal(t, 2*time.Second, took())
+		idle = 1
+		require.Equal(t, 200*time.Millisecond, took())
+		idle = 64
+		require.Equal(t, 100*time.Millisecond, took())
+	})
+}
