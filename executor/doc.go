@@ -436,8 +436,9 @@
 //
 // Who looks does not disturb who works. What a call does on a shard takes some tens
 // of microseconds at a time; all else happens on the goroutine of the caller. While
-// there is work, all who look together get a fiftieth of each processor, so that
-// pages of long queues come later instead of jobs. What is returned is bounded:
+// there is work, all who look together get a fiftieth of each processor, or half of
+// what lies idle, so that pages of long queues come later instead of jobs; those with a
+// Patience come in time, with a part. What is returned is bounded:
 // rows, and the bytes of ids, errors, payloads and stacks in them. A disk that does
 // not give something back to one who looks fails that call, and not the executor.
 //

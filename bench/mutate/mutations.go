@@ -70,6 +70,7 @@ var (
 	listings   = gate{"./executor/internal/listing", "."}
 	paces      = gate{"./executor/internal/pace", "."}
 	walks      = gate{"./shard", "^Test(Scan|Detail)"}
+	patience   = gate{"./executor", "^TestPatience"}
 	peeks      = gate{"./journal", "^TestPeek"}
 	looks      = gate{"./executor", "^(TestLowkiq_L(19|21|24)|TestBadQueries|TestCursorsAfter|TestJob(With|Is)|TestExplainTells|TestRunningShows)"}
 	unmanned   = gate{"./executor", "^Test(WhyNoWorker|WhyOthers)"}
@@ -369,8 +370,14 @@ var mutations = []mutation{
 	{"payloads of a job in the order of their heap", "shard/detail.go", "b.order.heap.each(take)", "slices.IndexFunc(b.order.heap, func(h *hashed) bool { return !take(h) })", walks},
 	{"a log that fails for who only looks", "journal/internal/block/peek.go", "			return false, err\n", "			if err != nil {\n				err = rest.Cold.reader.fail(err)\n			}\n			return false, err\n", peeks},
 	{"pass over the jobs of paused ids", "executor/inspectjobs.go", "c.Parked+c.Paused == 0", "c.Parked == 0", gate{"./executor", "^TestJobsOfPausedIDs"}},
+	{"a part that passes for all", "executor/inspectjobs.go", "Partial: w.late}", "Partial: false}", patience},
+	{"a page that knows no patience", "executor/inspectwalk.go", "		until = w.patience\n", "", patience},
+	{"dead letters that know no patience", "executor/inspectdead.go", "	p.Next, p.Truncated, err = listing.Cursor(l.name, last), len(p.Dead) < l.Limit, nil", "	err = nil", patience},
+	{"a walk back that passes jobs by", "shard/scan.go", "bits.Len64(used) - 1)", "bits.Len64(used) - 1) &^ 1", walks},
+	{"all of what lies idle for those who look", "executor/internal/pace/pace.go", "p.idle()/2, 1", "p.idle(), 1", paces},
+	{"hot ids of long ago", "executor/dashboard/action.go", "	h.hots.forget()\n", "", gate{"./executor/dashboard", "^TestHotIDs"}},
 	{"a cursor of no queue", "executor/inspectjobs.go", "query.Order, query.Descending, query.Queue)", "query.Order, query.Descending, \"\")", looks},
-	{"a page that ends with its first step", "executor/inspectjobs.go", "			if len(p.Jobs) == l.Limit {\n				return l.goesOn(p, w, k), nil\n			}\n", "", looks},
+	{"a page that ends with its first step", "executor/inspectjobs.go", "if len(p.Jobs) == l.Limit || w.late {", "if w.late {", looks},
 	{"the attempt before the one in hand", "shard/run.go", "it.tried = int32(it.Retry)\n", "it.tried = int32(it.Retry) - 1\n", looks},
 	{"the called as the holder", "executor/explain.go", "s.Holder.TTL == 0 && l.called(s.Holder.Token)", "false", looks},
 	{"a full queue that says nothing", "executor/turn.go", "	case s.full():", "	case s.full() && d.held:", unmanned},

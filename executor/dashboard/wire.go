@@ -193,6 +193,7 @@ type wirePage struct {
 	Next      string `json:"next,omitempty"` // the cursor of the next page; none: this is the last one
 	Examined  int    `json:"examined"`
 	Truncated bool   `json:"truncated"` // so many were examined that the page ends early
+	Partial   bool   `json:"partial"`   // it has the first of those that were examined, which are not all
 }
 
 // wireStanding is how far a job is.
