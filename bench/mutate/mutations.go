@@ -423,6 +423,9 @@ var mutations = []mutation{
 	{"a trace that ends at the journal", "executor/metrics/middleware.go", "		m.inject(ctx, call.Items[i].Metadata)\n", "		_ = i\n", figures},
 	{"a trace where there is no room", "executor/metrics/trace.go", "len(together) <= maxPairs && bytes <= maxBytes", "true", figures},
 	{"an executor that has stopped is asked", "executor/metrics/observe.go", "if errors.Is(err, executor.ErrClosed) {", "if false {", figures},
+	{"a job that fails because its figures do", "executor/metrics/metrics.go", "	if v := recover(); v != nil {\n		m.broken", "	if v := any(nil); v != nil {\n		m.broken", figures},
+	{"what was accepted before is accepted again", "executor/metrics/middleware.go", "if !r.Duplicate {", "if r.ID != \"\" {", figures},
+	{"names of queues become one", "executor/metrics/trace.go", "fmt.Fprintf(&b, `\\x%02x`, name[0])", "fmt.Fprint(&b, string(r))", figures},
 	{"commits for who did not ask", "executor/event_read.go", "^kindsOf(EventCommitted)", "^feed.Kinds(0)", feeds},
 
 	// Actors.
