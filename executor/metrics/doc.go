@@ -9,6 +9,15 @@
 //
 // It uses the API of OpenTelemetry alone: what becomes of the figures, Prometheus or
 // anything else, is up to the providers. The first module that brings an SDK is yours.
+// With Prometheus, so that this module does not have to require its exporter:
+//
+//	exporter, err := prometheus.New() // of go.opentelemetry.io/otel/exporters/prometheus
+//	m, err := metrics.New(metrics.Config{
+//		MeterProvider: metric.NewMeterProvider(metric.WithReader(exporter)), // of go.opentelemetry.io/otel/sdk/metric
+//	})
+//	http.Handle("/metrics", promhttp.Handler()) // of github.com/prometheus/client_golang/prometheus/promhttp
+//
+// The module examples/service does so, and has rules for alerts and a board for Grafana.
 //
 // # Metrics
 //
@@ -49,8 +58,7 @@
 //	  strand.journal.held        gauge      bytes of entries in memory
 //	  strand.commit.age          gauge      how long the disk has been at its commit
 //
-// With Prometheus dots become underscores, and units and _total are put behind them. The
-// module examples/service has an exporter, rules for alerts, and a board for Grafana.
+// With Prometheus dots become underscores, and units and _total are put behind them.
 //
 // A call that enqueues is timed from where middlewares stand. One that is refused before
 // that is in no figure: an empty id, a payload that is too large or can't be encoded, a
