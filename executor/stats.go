@@ -54,11 +54,11 @@ func (x *Executor) journalStats() JournalStats {
 type QueueStats struct {
 	Name string
 
-	// Registered is false for a queue that has entries or dead payloads in the
+	// Registered is false for a queue that has payloads or dead ones in the
 	// journal and that is not registered. They are kept and block nothing. Only
 	// Name, Unclaimed and Dead are set then.
 	Registered bool
-	Unclaimed  int // entries of a queue that is not registered
+	Unclaimed  int // payloads that wait, of a queue that is not registered
 	Dead       int // payloads in the morgue
 
 	// Of now.

@@ -45,6 +45,7 @@ var (
 	controls   = gate{"./executor", "^Test(HostileControlRequests|StopAndTheControlSocket|PagesOfTheMorgue)$"}
 	lives      = gate{"./executor/cmd/strand", "^Test(TheSameLive|NobodyOr)"}
 	actors     = gate{"./actor", "^Test(Stop|Trap|Late|Messages|Only|Idle)"}
+	restored   = gate{"./executor", "^TestUnclaimed"}
 	figures    = gate{"./executor/metrics", "^Test"}
 	actions    = gate{"./executor", "^TestLowkiq_L20"}
 	commands   = gate{"./executor/cmd/strand", "^(TestReplayOf|TestGolden|TestWhatIsNotListed)"}
@@ -158,6 +159,7 @@ var mutations = []mutation{
 	{"keep the dead", "executor/retention.go", "tooOld := ripe && u.Age > 0", "tooOld := false && u.Age > 0", retained},
 	{"requeue all in one commit", "executor/morgue.go", "requeueBytes  = 1 << 20", "requeueBytes  = 1 << 40", requeues},
 	{"requeue on when the caller has gone", "executor/actiondead.go", "			err = context.Cause(ctx)\n", "", requeues},
+	{"what a job knows is one of its payloads", "journal/internal/block/reading.go", "if kept = append(kept, ref); !state {", "if kept = append(kept, ref); len(kept) > 0 {", restored},
 	{"the dead are deleted in silence", "executor/actiondead.go", "		q.deadDeleted.Add(uint64(n))\n", "", actions},
 	{"wait for a disk that hangs", "journal/ticket.go", "	case <-done(ctx):\n", "	case <-make(chan int):\n", hangs},
 	{"settle without a mark", "journal/log.go", "	for _, r := range c.Ended {\n		l.open.MarkEnded(r.Position())\n", "	for _, r := range c.Ended {\n		l.open.MarkEnded(c.Ended[0].Position()); _ = r\n", model},

@@ -39,7 +39,7 @@
 //	  strand.jobs.parked         gauge      queue
 //	  strand.payloads            gauge      queue; that wait or run
 //	  strand.payloads.dead       gauge      queue; in the morgue
-//	  strand.payloads.unclaimed  gauge      queue; of one that is not registered
+//	  strand.payloads.unclaimed  gauge      queue; that wait, of one that is not registered
 //	  strand.payloads.ended      counter    queue, outcome: done discarded buried merged deleted expired
 //	  strand.runs.ended          counter    queue, outcome: failed snoozed interrupted
 //	  strand.lag                 gauge      queue; how long the oldest due job has been due that is not parked
@@ -88,9 +88,9 @@
 //
 // A panic of a provider, of the Propagator or of an instrument is no failure of a job,
 // and ends no process: the figure or span is missing, and the first one of a Metrics is
-// told to
-// [go.opentelemetry.io/otel.Handle], as an [*executor.PanicError]. One that blocks holds up what it is called from: Enqueue, a
-// worker, or a collection. Those of OpenTelemetry's SDK do neither.
+// told to [go.opentelemetry.io/otel.Handle], as an [*executor.PanicError]. One that
+// blocks holds up what it is called from: Enqueue, a worker, or a collection. Those of
+// OpenTelemetry's SDK do neither.
 //
 // # Cost
 //
