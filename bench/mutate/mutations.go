@@ -211,7 +211,7 @@ var mutations = []mutation{
 	// The log keeps its accounts.
 	{"carry what has ended", "journal/internal/block/trim.go", "if !old.Ended(off) {", "if off > 0 {", model},
 	{"trim what still lives", "journal/internal/block/trim.go", "carry := old.Live > 0\n", "carry := old.Live > 1\n", model},
-	{"replay carried entries where they stand", "journal/internal/block/reading.go", "	if sorted {\n", "	if true {\n", model},
+	{"replay carried entries where they stand", "journal/internal/block/reading.go", "	if !sorted {\n", "	if !sorted && len(pages) == 0 {\n", model},
 	{"share an epoch", "journal/replay.go", "	t.Epoch++\n", "", contract},
 	{"count a crash once only", "journal/internal/crash/suspicion.go", "s.Deaths, s.Age, s.epoch = s.Deaths+1,", "s.Deaths, s.Age, s.epoch = 1,", recorder},
 	{"say that held jobs run at once", "executor/suspects.go", "s.ID == id && (s.Held() || s.GivenUp())", "s.ID == id && s.GivenUp()", summaries},
