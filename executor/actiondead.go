@@ -24,14 +24,18 @@ func (i *Inspector) Requeue(ctx context.Context, which Selection) (int, error) {
 
 // DeleteDead deletes dead payloads from the morgue, for good, up to a thousand or a MiB
 // of them in a commit, and returns how many, also with an error: those of Requeue, but
-// for ErrFull. What they had left locked is unlocked. A full disk does not refuse it:
+// for ErrFull. QueueStats.Deleted counts them. What they had left locked is unlocked. A full disk does not refuse it:
 // there they go one by one, into the room that is kept for results.
 func (i *Inspector) DeleteDead(ctx context.Context, which Selection) (int, error) {
 	q, ctx, err := i.selected(ctx, &which)
 	if err != nil {
 		return 0, err
 	}
-	n, err := q.eachDead(ctx, which, q.deleteDead)
+	n, err := q.eachDead(ctx, which, func(ctx context.Context, some dead) (int, error) {
+		n, err := q.deleteDead(ctx, some)
+		q.deadDeleted.Add(uint64(n))
+		return n, err
+	})
 	if err != nil {
 		err = fmt.Errorf("executor: delete: %w", border(err))
 	}

@@ -524,9 +524,10 @@
 //     Write the event to a table in that transaction, an outbox, read the table in
 //     the order of its numbers, and enqueue with [FromSource]: what was read twice
 //     is accepted once.
-//   - To do a side effect exactly once. A handler over SQL keeps Job.Position,
-//     which is unique and grows, in the transaction that it makes, and skips what
-//     is there already.
+//   - To do a side effect exactly once. A handler over SQL keeps an id of the
+//     event, from its payload, in the transaction that it makes, and skips what is
+//     there already. Job.Position does for that until the journal is restored from
+//     a copy or begun anew: such a one gives positions again.
 //   - Several processes on one journal, priorities of jobs inside an id, and
 //     dependencies between jobs but for [Locks]: they would cost the promises
 //     above.

@@ -40,6 +40,8 @@ type queue struct {
 	pausedIDs  atomic.Int64
 	again      int // jobs that ran when the last process died, and run again at once
 
+	deadDeleted atomic.Uint64 // dead payloads that a person has deleted
+
 	burials, halts, panics, failures, strays tally.Lines // that are logged
 
 	layers layers      // what stands around its calls

@@ -46,7 +46,9 @@ var (
 	controls   = gate{"./executor", "^Test(HostileControlRequests|StopAndTheControlSocket|PagesOfTheMorgue)$"}
 	lives      = gate{"./executor/cmd/strand", "^Test(TheSameLive|NobodyOr|NoPermission|EventsEnd)"}
 	actors     = gate{"./actor", "^Test(Stop|Trap|Late|Messages|Only|Idle)"}
+	restored   = gate{"./executor", "^TestUnclaimed"}
 	figures    = gate{"./executor/metrics", "^Test"}
+	actions    = gate{"./executor", "^TestLowkiq_L20"}
 	commands   = gate{"./executor/cmd/strand", "^(TestReplayOf|TestGolden|TestWhatIsNotListed)"}
 	abuse      = gate{"./executor", "^TestAbuse"}
 	stops      = gate{"./executor", "^(TestStop|TestEnqueueRaces|TestNothingIsLeft)"}
@@ -167,6 +169,8 @@ var mutations = []mutation{
 	{"keep the dead", "executor/retention.go", "tooOld := ripe && u.Age > 0", "tooOld := false && u.Age > 0", retained},
 	{"requeue all in one commit", "executor/morgue.go", "requeueBytes  = 1 << 20", "requeueBytes  = 1 << 40", requeues},
 	{"requeue on when the caller has gone", "executor/actiondead.go", "			err = context.Cause(ctx)\n", "", requeues},
+	{"what a job knows is one of its payloads", "journal/internal/block/reading.go", "if kept = append(kept, ref); !state {", "if kept = append(kept, ref); len(kept) > 0 {", restored},
+	{"the dead are deleted in silence", "executor/actiondead.go", "		q.deadDeleted.Add(uint64(n))\n", "", actions},
 	{"wait for a disk that hangs", "journal/ticket.go", "	case <-done(ctx):\n", "	case <-make(chan int):\n", hangs},
 	{"settle without a mark", "journal/log.go", "	for _, r := range c.Ended {\n		l.open.MarkEnded(r.Position())\n", "	for _, r := range c.Ended {\n		l.open.MarkEnded(c.Ended[0].Position()); _ = r\n", model},
 	{"create under the final name", "journal/internal/store/bolt_open.go", `tmp := directory.NewName`, `tmp := directory.FileName`, power},
@@ -218,7 +222,7 @@ var mutations = []mutation{
 	// The log keeps its accounts.
 	{"carry what has ended", "journal/internal/block/trim.go", "if !old.Ended(off) {", "if off > 0 {", model},
 	{"trim what still lives", "journal/internal/block/trim.go", "carry := old.Live > 0\n", "carry := old.Live > 1\n", model},
-	{"replay carried entries where they stand", "journal/internal/block/reading.go", "	if sorted {\n", "	if true {\n", model},
+	{"replay carried entries where they stand", "journal/internal/block/reading.go", "	if !sorted {\n", "	if !sorted && len(pages) == 0 {\n", model},
 	{"share an epoch", "journal/replay.go", "	t.Epoch++\n", "", contract},
 	{"count a crash once only", "journal/internal/crash/suspicion.go", "s.Deaths, s.Age, s.epoch = s.Deaths+1,", "s.Deaths, s.Age, s.epoch = 1,", recorder},
 	{"say that held jobs run at once", "executor/suspects.go", "s.ID == id && (s.Held() || s.GivenUp())", "s.ID == id && s.GivenUp()", summaries},
@@ -443,6 +447,9 @@ var mutations = []mutation{
 	{"a trace that ends at the journal", "executor/metrics/middleware.go", "		m.inject(ctx, call.Items[i].Metadata)\n", "		_ = i\n", figures},
 	{"a trace where there is no room", "executor/metrics/trace.go", "len(together) <= maxPairs && bytes <= maxBytes", "true", figures},
 	{"an executor that has stopped is asked", "executor/metrics/observe.go", "if errors.Is(err, executor.ErrClosed) {", "if false {", figures},
+	{"a job that fails because its figures do", "executor/metrics/metrics.go", "	if v := recover(); v != nil {\n		m.broken", "	if v := any(nil); v != nil {\n		m.broken", figures},
+	{"what was accepted before is accepted again", "executor/metrics/middleware.go", "if !r.Duplicate {", "if r.ID != \"\" {", figures},
+	{"names of queues become one", "executor/metrics/trace.go", "fmt.Fprintf(&b, `\\x%02x`, name[0])", "fmt.Fprint(&b, string(r))", figures},
 	{"commits for who did not ask", "executor/event_read.go", "^kindsOf(EventCommitted)", "^feed.Kinds(0)", feeds},
 
 	// Actors.
