@@ -24,8 +24,9 @@ func (i *Inspector) Requeue(ctx context.Context, which Selection) (int, error) {
 
 // DeleteDead deletes dead payloads from the morgue, for good, up to a thousand or a MiB
 // of them in a commit, and returns how many, also with an error: those of Requeue, but
-// for ErrFull. What they had left locked is unlocked. A full disk does not refuse it:
-// there they go one by one, into the room that is kept for results.
+// for ErrFull; see [Queue.Requeue] for what may be gone beside those, and for several
+// calls at the same time. What they had left locked is unlocked. A full disk does not
+// refuse it: there they go one by one, into the room that is kept for results.
 func (i *Inspector) DeleteDead(ctx context.Context, which Selection) (int, error) {
 	q, ctx, err := i.selected(ctx, &which)
 	if err != nil {

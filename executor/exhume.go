@@ -12,7 +12,7 @@ import (
 // the other, commit by commit and not call by call: a call for one payload does not wait
 // for one for a million. A call looks for its payloads beforehand, and not in its turn.
 type exhuming struct {
-	turn  chan struct{} // has room for the one whose turn it is; who waits comes in order
+	turn  chan struct{} // has room for the call whose turn it is; those that wait come in order
 	turns atomic.Uint64 // that are over
 }
 
@@ -27,7 +27,10 @@ type dead struct {
 	ids       []string // of those
 	bytes     int
 
-	since *uint64 // the turns whose payloads the walk has not seen; one more with each of its own that follows
+	// since is how many turns were over when the walk began; with each of its own that
+	// follows on those it is one more. While it is all there were, no other call has
+	// taken what the walk has read.
+	since *uint64
 }
 
 func (d *dead) add(b *journal.Buried) {

@@ -203,3 +203,31 @@ func TestATurnAtTheMorgue(t *testing.T) {
 		})
 	}
 }
+
+// A call that has ended before its commit holds no other one up, and what the commit
+// takes is counted by nobody else.
+func TestACommitAfterItsCall(t *testing.T) {
+	for _, verb := range []string{"requeue", "delete"} {
+		bubble(t, func(t *testing.T) {
+			d := buryAll(t, 500, executor.Locks[int]{})
+			goOn, others := make(chan struct{}), make(chan int, 1)
+			ctx := &interrupted{Context: t.Context(), at: 300, do: func() {
+				d.disk.BeforeCommit(func() { <-goOn })
+				go func() {
+					short, cancel := context.WithTimeout(t.Context(), time.Second)
+					defer cancel()
+					n, err := d.verbs()[verb](short, d.first(100))
+					assert.ErrorIs(t, err, context.DeadlineExceeded)
+					others <- n
+				}()
+				synctest.Wait()
+				time.AfterFunc(2*time.Second, func() { close(goOn) })
+			}}
+			n, err := d.verbs()[verb](ctx, executor.SelectQueue("q"))
+			require.NoError(t, err)
+			require.Equal(t, 400, n)
+			require.Zero(t, <-others)
+			require.Zero(t, stats(t, d.q).Dead)
+		})
+	}
+}
