@@ -122,7 +122,8 @@ func TestManyEmptyTheMorgue(t *testing.T) {
 	const n, callers = 5000, 4
 	dir := withDead(t, n, 4)
 	x := open(t, dir, executor.Config{})
-	q := handle(t, x, "q", func(context.Context, executor.Merged[[]byte]) error { return nil }, executor.QueueConfig[[]byte]{Codec: executor.Raw{}})
+	raw := executor.QueueConfig[[]byte]{Codec: executor.Raw{}}
+	q := handle(t, x, "q", func(context.Context, executor.Merged[[]byte]) error { return nil }, raw)
 	before, err := x.Stats(t.Context())
 	require.NoError(t, err)
 	var back, deleted atomic.Int64

@@ -63,7 +63,8 @@ func TestSharedLanesAndTwoThatPutBack(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{Workers: 4})
 		const ids = 50
-		k := openKinds(t, x, func(queue string, j executor.Job[int]) error { return executor.Cancel(errBoom) }, "created", "paid")
+		dies := func(string, executor.Job[int]) error { return executor.Cancel(errBoom) }
+		k := openKinds(t, x, dies, "created", "paid")
 		created, paid := k.queues[0], k.queues[1]
 		for i := range ids {
 			enqueue(t, created, fmt.Sprint(i), 1)
@@ -75,7 +76,7 @@ func TestSharedLanesAndTwoThatPutBack(t *testing.T) {
 		for i := range ids {
 			enqueue(t, paid, fmt.Sprint(i), 2)
 		}
-		k.handle = func(queue string, j executor.Job[int]) error { return nil }
+		k.handle = func(string, executor.Job[int]) error { return nil }
 		ctx := &interrupted{Context: t.Context(), at: 30, do: func() {
 			n, err := created.Requeue(t.Context(), "0", "1", "2")
 			require.NoError(t, err)
