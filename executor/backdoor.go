@@ -39,7 +39,7 @@ func openOnDisk(disk *journal.Memory, cfg Config, witness backdoor.Witness) (*Ex
 	if disk == nil {
 		return nil, fmt.Errorf("%w: no disk; new(journal.Memory) is an empty one", ErrConfig)
 	}
-	return openInMemory("a disk in memory", cfg, witness, func(c journal.Config) (*journal.Log, error) { return journal.OpenMemory(disk, c) })
+	return openElsewhere("a disk in memory", cfg, witness, func(c journal.Config) (*journal.Log, error) { return journal.OpenMemory(disk, c) })
 }
 
 // setWitness has a witness hear of everything. It is called before there is a queue.

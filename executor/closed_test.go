@@ -28,6 +28,10 @@ func calls(x *executor.Executor, q *executor.Queue[string]) map[string]func(cont
 		"Explain":            func(ctx context.Context) error { _, err := x.Explain(ctx, "q", "1"); return err },
 		"Enqueue":            func(ctx context.Context) error { _, err := q.Enqueue(ctx, "1", "p"); return err },
 		"Enqueue bytes":      func(ctx context.Context) error { _, err := x.EnqueueRaw(ctx, "q", "1", []byte(`"p"`)); return err },
+		"EnqueueMany bytes": func(ctx context.Context) error {
+			_, err := x.EnqueueManyRaw(ctx, "q", []executor.Item[[]byte]{{ID: "1", Payload: []byte(`"p"`)}})
+			return err
+		},
 		"Enqueue once": func(ctx context.Context) error {
 			_, err := q.Enqueue(ctx, "1", "p", executor.FromSource("m", 9))
 			return err

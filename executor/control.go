@@ -49,10 +49,10 @@ func openListening(dir string, cfg Config, openLog func(journal.Config) (*journa
 	return x, nil
 }
 
-// openInMemory is open without a directory.
-func openInMemory(dir string, cfg Config, witness backdoor.Witness, openLog func(journal.Config) (*journal.Log, error)) (*Executor, error) {
+// openElsewhere is open without a directory.
+func openElsewhere(dir string, cfg Config, witness backdoor.Witness, openLog func(journal.Config) (*journal.Log, error)) (*Executor, error) {
 	if cfg.ControlSocket {
-		return nil, fmt.Errorf("%w: ControlSocket is set, and an executor in memory has no directory for it", ErrConfig)
+		return nil, fmt.Errorf("%w: ControlSocket is set, and an executor in memory, or over a log of OpenLog, has no directory for it", ErrConfig)
 	}
 	return openWith(dir, cfg, witness, openLog)
 }

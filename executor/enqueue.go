@@ -11,7 +11,7 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// Item is one payload of [Queue.EnqueueMany].
+// Item is one payload of [Queue.EnqueueMany], or of [Executor.EnqueueManyRaw].
 type Item[T any] struct {
 	ID      string // may be left out if QueueConfig.ID is set
 	Payload T
@@ -136,6 +136,26 @@ func giveBackEntries(buffer *[]journal.Entry) {
 	entryBuffers.Put(buffer)
 }
 
+// EnqueueManyRaw is [Queue.EnqueueMany] of encoded payloads, for a queue that is known
+// by its name only, as [Executor.EnqueueRaw] is Enqueue: it returns ErrUnknownQueue for
+// one that is not registered, and the functions of QueueConfig that compute id, score or
+// due time are not asked: an item without an id is ErrInvalidID.
+func (x *Executor) EnqueueManyRaw(ctx context.Context, queue string, items []Item[[]byte], options ...Option) ([]Receipt, error) {
+	if len(items) == 0 {
+		return nil, nil
+	}
+	if x == nil {
+		return nil, fmt.Errorf("%w: no executor; Open makes one", ErrState)
+	}
+	q, err := x.lookup(queue)
+	if err != nil {
+		return nil, err
+	}
+	return enqueueMany(ctx, q, items, options, func(e *journal.Entry, it Item[[]byte], now int64) error {
+		return fillItem(q, e, it, it.Payload, now)
+	})
+}
+
 // EnqueueMany accepts all items or none: they are in one commit. Their order counts
 // for each id. The error names the first item that was wrong; see Enqueue.
 // [FromSource] and [IdempotencyKey] are for the call as a whole, other options for
@@ -149,20 +169,25 @@ func (t *Queue[T]) EnqueueMany(ctx context.Context, items []Item[T], options ...
 	if t == nil || t.q == nil {
 		return nil, errNoQueue
 	}
+	return enqueueMany(ctx, t.q, items, options, t.fill)
+}
+
+// enqueueMany accepts items that fill writes into entries.
+func enqueueMany[T any](ctx context.Context, q *queue, items []Item[T], options []Option, fill func(*journal.Entry, Item[T], int64) error) ([]Receipt, error) {
 	buffer := borrowEntries(len(items))
 	defer giveBackEntries(buffer)
 	entries := *buffer
-	now := t.q.stamp()
+	now := q.stamp()
 	for i := range items {
 		it := items[i]
 		for _, o := range slices.Backward(options) { // the last one counts
 			fillIn(o, &it)
 		}
-		if err := t.fill(&entries[i], it, now); err != nil {
+		if err := fill(&entries[i], it, now); err != nil {
 			return nil, fmt.Errorf("item %d: %w", i, err)
 		}
 	}
-	o, err := t.q.accept(ctx, entries, options, nil)
+	o, err := q.accept(ctx, entries, options, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -178,7 +203,12 @@ func (t *Queue[T]) fill(e *journal.Entry, it Item[T], now int64) error {
 	if err := t.compute(&it); err != nil {
 		return err
 	}
-	if err := t.q.fill(e, it.ID, data, now); err != nil {
+	return fillItem(t.q, e, it, data, now)
+}
+
+// fillItem writes an item into e, whose payload is encoded.
+func fillItem[T any](q *queue, e *journal.Entry, it Item[T], data []byte, now int64) error {
+	if err := q.fill(e, it.ID, data, now); err != nil {
 		return err
 	}
 	if !it.Due.IsZero() {

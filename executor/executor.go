@@ -117,7 +117,7 @@ type handlerKey struct{}
 // [OpenContext] waits until the journal is free.
 func Open(dir string, cfg Config) (*Executor, error) {
 	if dir == "" {
-		return openInMemory("", cfg, nil, func(c journal.Config) (*journal.Log, error) { return journal.OpenMemory(nil, c) })
+		return openElsewhere("", cfg, nil, func(c journal.Config) (*journal.Log, error) { return journal.OpenMemory(nil, c) })
 	}
 	return openListening(dir, cfg, func(c journal.Config) (*journal.Log, error) { return journal.Open(dir, c) })
 }
@@ -142,6 +142,37 @@ func OpenContext(ctx context.Context, dir string, cfg Config) (*Executor, error)
 		return Open(dir, cfg)
 	}
 	return openListening(dir, cfg, func(c journal.Config) (*journal.Log, error) { return journal.OpenContext(ctx, dir, c) })
+}
+
+// OpenLog is [Open] over a log that open opens, with the configuration that it is given:
+// for packages that keep a journal elsewhere than in a directory, as journal/postgres
+// does. name stands for the directory where people read, and must not be empty. The
+// executor closes the log when it stops, or can't be opened.
+//
+// It has no crash recorder and no reports of crashes: after a crash no job is suspected.
+// It has no control socket: Config.ControlSocket is ErrConfig, and so are an empty name
+// and an open that is nil, panics, or returns neither a log nor an error. All other
+// errors are those of open, and of Config.
+func OpenLog(name string, open func(journal.Config) (*journal.Log, error), cfg Config) (*Executor, error) {
+	switch {
+	case name == "":
+		return nil, fmt.Errorf("%w: a log needs a name, for people", ErrConfig)
+	case open == nil:
+		return nil, fmt.Errorf("%w: no function that opens log %q", ErrConfig, name)
+	}
+	return openElsewhere(name, cfg, nil, func(c journal.Config) (log *journal.Log, err error) {
+		broken := guarded(func() error {
+			log, err = open(c)
+			return nil
+		})
+		switch {
+		case broken != nil:
+			return nil, fmt.Errorf("%w: the function that opens log %q: %w", ErrConfig, name, broken)
+		case log == nil && err == nil:
+			return nil, fmt.Errorf("%w: the function that opens log %q returned none, and no error", ErrConfig, name)
+		}
+		return log, err
+	})
 }
 
 func open(dir string, cfg Config, openLog func(journal.Config) (*journal.Log, error)) (*Executor, error) {

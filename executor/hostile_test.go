@@ -164,8 +164,12 @@ func (v *victims) takesContext() map[string]func(context.Context) error {
 		"executor.Executor.Copy":               func(ctx context.Context) error { return v.x.Copy(ctx, filepath.Join(v.dir, "no", "such")) },
 		"executor.Executor.DeleteSourceOffset": func(ctx context.Context) error { return v.x.DeleteSourceOffset(ctx, "x") },
 		"executor.Executor.EnqueueRaw":         func(ctx context.Context) error { _, err := v.x.EnqueueRaw(ctx, "q", "a", []byte("1")); return err },
-		"executor.Heartbeat":                   func(ctx context.Context) error { executor.Heartbeat(ctx); return errIgnored },
-		"executor.Progress":                    func(ctx context.Context) error { executor.Progress(ctx, 1, 2, ""); return errIgnored },
+		"executor.Executor.EnqueueManyRaw": func(ctx context.Context) error {
+			_, err := v.x.EnqueueManyRaw(ctx, "q", []executor.Item[[]byte]{{ID: "a", Payload: []byte("1")}})
+			return err
+		},
+		"executor.Heartbeat": func(ctx context.Context) error { executor.Heartbeat(ctx); return errIgnored },
+		"executor.Progress":  func(ctx context.Context) error { executor.Progress(ctx, 1, 2, ""); return errIgnored },
 		"executor.Inspector.Jobs": func(ctx context.Context) error {
 			_, err := v.x.Inspect().Jobs(ctx, executor.JobQuery{Queue: "q", Order: executor.OrderID})
 			return err

@@ -13,8 +13,8 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// EnqueueCall is a call that enqueues as a [Middleware] sees it: Enqueue, EnqueueRaw
-// or EnqueueMany.
+// EnqueueCall is a call that enqueues as a [Middleware] sees it: Enqueue, EnqueueRaw,
+// EnqueueMany or EnqueueManyRaw.
 type EnqueueCall struct {
 	Queue    string
 	Items    []EnqueueItem

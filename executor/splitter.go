@@ -26,7 +26,7 @@ func (e *NotOwnedError) Is(target error) bool { return target == ErrNotOwned }
 // Splitter divides ids among processes, each with an executor and a journal of its
 // own, numbered from 0. The zero Splitter does not: all ids belong to this process.
 //
-// An id of another process is refused, at Enqueue, EnqueueMany, EnqueueRaw, Do and
+// An id of another process is refused, at Enqueue, EnqueueMany, their raw kinds, Do and
 // FollowUp, in a handler, too, with a [NotOwnedError] that says whose it is: to send it
 // there is the program's business. A follow-up is in the commit of its job, so that it
 // can't be in another journal: let Owner go by what the ids of a chain have in common,
@@ -66,7 +66,7 @@ func (s *Splitter) check() error {
 	case s.Nodes == 0 && s.Self == 0 && s.Owner == nil:
 		return nil
 	case s.Nodes < 1 || s.Nodes > maxNodes:
-		return fmt.Errorf("%w: Splitter.Nodes is %d, it must be from 1 to %d", ErrConfig, s.Nodes, maxNodes)
+		return fmt.Errorf("%w: Splitter.Nodes is %d, with Self or Owner it must be from 1 to %d", ErrConfig, s.Nodes, maxNodes)
 	case s.Self < 0 || s.Self >= s.Nodes:
 		return fmt.Errorf("%w: Splitter.Self is %d, of %d processes it must be from 0 to %d", ErrConfig, s.Self, s.Nodes, s.Nodes-1)
 	}

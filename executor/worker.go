@@ -255,7 +255,7 @@ func (w *worker) handle() {
 	if w.heed() {
 		return
 	}
-	w.attempt.takeOn(w.queue.order, w.batch)
+	w.attempt.takeOn(w.queue, w.batch)
 	if w.queue.watched() {
 		w.tellStarted()
 	}

@@ -1,6 +1,7 @@
 // Package journal is a durable log of jobs on one bbolt file, and the only door
 // to bbolt. [CrashRecorder], [Suspicion], [Log.Suspects], [Cleared] and
-// [Memory] are there for the executor and its tests only.
+// [Memory] are there for the executor and its tests only, and [OpenStore] for packages
+// below this one.
 //
 // # What is promised
 //
@@ -228,7 +229,7 @@
 //	journal     the log: appends, group commit, results, a full disk, the morgue
 //	rest        journals that are not open: view, clone, compact, salvage, build
 //	block       the log in memory: blocks, what is live in them, what leaves next
-//	store       transactions on a bbolt file, or in memory for tests
+//	store       transactions on a bbolt file, or in memory for tests; see also [OpenStore]
 //	crash       which job ended the last process
 //	pages       a bbolt file, read without bbolt
 //	directory   the directory on disk: its LOCK, drafts, files opened with care

@@ -82,8 +82,8 @@ type Log struct {
 	volatile bool // the store keeps no blocks: nothing outlives the process
 	cfg      Config
 	unlock   func() error
-	dir      string         // empty in memory
-	place    *directory.Dir // the same; nil in memory
+	dir      string         // empty in memory, and on a store of [OpenStore]
+	place    *directory.Dir // the same; nil where there is none
 	uuid     string         // empty when it has none
 
 	wake    chan struct{} // holds a token while there may be something to commit

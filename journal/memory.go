@@ -47,9 +47,5 @@ func OpenMemory(m *Memory, cfg Config) (*Log, error) {
 	if m == nil {
 		disk = store.NewVolatile()
 	}
-	l := newLog(disk, cfg, m == nil)
-	if err := l.boot(); err != nil {
-		return nil, err
-	}
-	return l, nil
+	return openOn(disk, cfg, m == nil)
 }

@@ -237,8 +237,8 @@ func (l *Log) Stats() Stats {
 }
 
 // Info returns the figures that [OpenView] has of a journal at rest, of the last commit
-// or one that is about to be. It asks the system how large the file is, which is 0 in
-// memory.
+// or one that is about to be. It asks the system how large the file is, which is 0
+// where there is none.
 func (l *Log) Info() Info {
 	l.mu.Lock()
 	i := Info{
@@ -254,7 +254,7 @@ func (l *Log) Info() Info {
 		i.Live += b.Live
 	}
 	l.mu.Unlock()
-	if l.volatile {
+	if l.place == nil {
 		return i
 	}
 	if file, err := l.place.Stat(directory.FileName); err == nil {

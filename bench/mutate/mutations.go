@@ -21,7 +21,7 @@ var (
 	recorder   = gate{"./journal", "^(TestSuspects|TestWhatEndedIsNotSuspected|TestARecorder)"}
 	guilt      = gate{"./journal/internal/crash", "^Test(TheCause|Several|ADeath|SlowCauses|DeathsThat|AStorm|Reports)"}
 	deaths     = gate{"./journal", "^TestWhatTheSystem"}
-	pieces     = gate{"./journal", "^(TestFullNow|TestCarriedAndEnded|TestReplacedState)"}
+	pieces     = gate{"./journal", "^(TestFullNow|TestCarriedAndEnded|TestReplacedState|TestTwoDeletes)"}
 	keys       = gate{"./journal", "^(TestKeys|TestPostedEntries|TestPut)"}
 	scripts    = gate{"./shard", "^TestScripts"}
 	random     = gate{"./shard", "^TestRandomOperations$"}
@@ -44,7 +44,7 @@ var (
 	sockets    = gate{"./executor/internal/control", "^Test(TheMode|WhatIsNotOurs)"}
 	calling    = gate{"./executor/internal/control", "^Test(HostileClients|Answers)$"}
 	controls   = gate{"./executor", "^Test(HostileControlRequests|StopAndTheControlSocket|PagesOfTheMorgue)$"}
-	lives      = gate{"./executor/cmd/strand", "^Test(TheSameLive|NobodyOr)"}
+	lives      = gate{"./executor/cmd/strand", "^Test(TheSameLive|NobodyOr|NoPermission|EventsEnd)"}
 	actors     = gate{"./actor", "^Test(Stop|Trap|Late|Messages|Only|Idle)"}
 	figures    = gate{"./executor/metrics", "^Test"}
 	commands   = gate{"./executor/cmd/strand", "^(TestReplayOf|TestGolden|TestWhatIsNotListed)"}
@@ -70,8 +70,10 @@ var (
 	listings   = gate{"./executor/internal/listing", "."}
 	paces      = gate{"./executor/internal/pace", "."}
 	walks      = gate{"./shard", "^Test(Scan|Detail)"}
+	patience   = gate{"./executor", "^TestPatience"}
 	peeks      = gate{"./journal", "^TestPeek"}
 	looks      = gate{"./executor", "^(TestLowkiq_L(19|21|24)|TestBadQueries|TestCursorsAfter|TestJob(With|Is)|TestExplainTells|TestRunningShows)"}
+	unmanned   = gate{"./executor", "^Test(WhyNoWorker|WhyOthers)"}
 	chains     = gate{"./executor", "^TestFollowUp"}
 	followed   = gate{"./journal", "^TestFullNow"}
 	shares     = gate{"./executor", "^(TestFlood|TestWeights|TestNoCredit|TestMaxConcurrent)"}
@@ -123,6 +125,7 @@ var (
 	orders     = gate{"./executor/dashboard", "^TestH5_(Caps|What)"}
 	meanings   = gate{"./executor/dashboard", "^Test(AnAction|EachButton)"}
 	patiences  = gate{"./executor/dashboard", "^TestPatience"}
+	elsewhere  = gate{"./executor", "^Test(OpenLog|EnqueueManyRaw)"}
 )
 
 // mutations are what programmers really do: a step left out, an order turned round,
@@ -132,6 +135,8 @@ var mutations = []mutation{
 	{"acknowledge before the fsync", "journal/internal/store/bolt_open.go", "NoFreelistSync: true,\n", "NoFreelistSync: true, NoSync: true,\n", power},
 	{"acknowledge before the commit", "journal/commit.go", "		if !l.write(b, t) {\n			return false\n		}\n		took, since, callers := time.Since(began), l.callsSoFar(), b.calls\n		l.publish(b)\n", "		took, since, callers := time.Since(began), l.callsSoFar(), b.calls\n		l.publish(b)\n		if !l.write(b, t) {\n			return false\n		}\n", contract},
 	{"lose what came last before Close", "journal/commit.go", "closing, idle = true, false // nothing", "return // nothing", opening},
+	{"a log of others that is in memory", "executor/executor.go", "openElsewhere(name, cfg, nil, func(c journal.Config) (log", "openElsewhere(\"\", cfg, nil, func(c journal.Config) (log", elsewhere},
+	{"what items of bytes say", "executor/enqueue.go", "return fillItem(q, e, it, it.Payload, now)", "return q.fill(e, it.ID, it.Payload, now)", elsewhere},
 	{"go on after a failed commit", "journal/commit.go", "	l.err = latched\n", "", faults},
 	{"accept what a failed commit had", "journal/commit.go", "		o.commit.err = fmt.Errorf(\"%w: %w\", ErrUnknown, cause)\n", "		_ = o\n", calls},
 	{"forget what was refused while a block was on its way", "journal/fulldisk.go", "		next.skipped = l.manifest.Next // also if b stays\n", "", gaps},
@@ -185,6 +190,7 @@ var mutations = []mutation{
 	{"unlock although told not to", "journal/open.go", "func() error { return nil })\n}", "l.unlock)\n}", opening},
 
 	{"accept follow-ups in a commit of their own", "executor/decisions.go", "		q.x.log.Record(&c.Change)\n", "		f := c.FollowUps\n		c.FollowUps.Entries = nil\n		q.x.log.Record(&c.Change)\n		_ = q.x.log.Flush(q.x.handlers)\n		_, _ = q.x.log.PostWith(q.x.handlers, f.Entries, f.With)\n", chains},
+	{"follow-ups that forget their trace", "executor/followup.go", "	if len(pairs) == 0 || said", "	if len(pairs) >= 0 || said", chains},
 	{"keep what was staged in a batch that is halved", "executor/batch.go", "	if b.calls > b.first { // what", "	if false { // what", chains},
 	{"keep what was staged in a call before next was called again", "executor/middleware_run.go", "		again.attempt.again(again.call)\n", "		again.attempt.begin(again.call)\n", chains},
 	{"keep what a batch has staged before next was called again", "executor/batch.go", "	case b.calls > b.first: // a middleware", "	case false: // a middleware", chains},
@@ -229,6 +235,7 @@ var mutations = []mutation{
 	{"suspect jobs of a restart", "journal/internal/crash/death.go", "booted != Boot() && booted != 0", "booted != Boot() && booted == 1", deaths},
 	{"lock again what was unlocked since", "journal/fulldisk.go", "		late.Key = nil\n", "		_ = late\n", keys},
 	{"leave out what ended while its block had no room", "journal/remainder.go", "		case off >= b.carried:", "		case b.Block.Ended(uint32(off)):\n		case off >= b.carried:", pieces},
+	{"take from the morgue beside a Delete that was refused", "journal/morgue.go", "		if before.err != ErrFull {", "		if before.err != nil || before.err == nil {", pieces},
 	{"delete a block before its ends are written", "journal/remainder.go", "d.Carried || d.After > to.marks", "d.Carried", pieces},
 	{"keep the state of what was refused", "journal/fulldisk.go", "if c.Owner == 0 {\n			kept", "if c.Owner >= 0 {\n			kept", keys},
 
@@ -254,7 +261,7 @@ var mutations = []mutation{
 	{"merge different payloads", "shard/lane.go", "&& bytes.Equal(e.Payload, data)", "&& bytes.Equal(e.Payload[:0], data[:0])", random},
 	{"forget a retry at replay", "shard/load.go", "	c.setRetry(l, e.Retry)\n", "", scripts},
 	{"tell of an end that is not on disk", "executor/await.go", "if c.q.durability != DurabilityAsync {", "if false {", awaits},
-	{"wait for oneself", "executor/internal/await/graph.go", "path != nil {\n		return append(path[len", "false {\n		return append(path[len", awaits},
+	{"wait for oneself", "executor/internal/await/graph.go", "path != nil {\n		return append([]lock.Owner{{", "false {\n		return append([]lock.Owner{{", awaits},
 	{"miss the end of a payload that is merged", "executor/internal/await/book.go", "range c.Merged {", "range c.Merged[:0] {", awaits},
 	{"let two in that find none", "executor/conditions.go", "c.stateSource, c.gateID}", "c.stateSource}", awaits},
 	{"put off for ever by fresh payloads", "shard/fresh.go", "return min(max(at, c.opening(due)), limit)", "return max(at, c.opening(due))", scripts},
@@ -369,10 +376,18 @@ var mutations = []mutation{
 	{"payloads of a job in the order of their heap", "shard/detail.go", "b.order.heap.each(take)", "slices.IndexFunc(b.order.heap, func(h *hashed) bool { return !take(h) })", walks},
 	{"a log that fails for who only looks", "journal/internal/block/peek.go", "			return false, err\n", "			if err != nil {\n				err = rest.Cold.reader.fail(err)\n			}\n			return false, err\n", peeks},
 	{"pass over the jobs of paused ids", "executor/inspectjobs.go", "c.Parked+c.Paused == 0", "c.Parked == 0", gate{"./executor", "^TestJobsOfPausedIDs"}},
+	{"a part that passes for all", "executor/inspectjobs.go", "Partial: w.late}", "Partial: false}", patience},
+	{"a page that knows no patience", "executor/inspectwalk.go", "		until = w.patience\n", "", patience},
+	{"dead letters that know no patience", "executor/inspectdead.go", "	p.Next, p.Truncated, err = listing.Cursor(l.name, last), len(p.Dead) < l.Limit, nil", "	err = nil", patience},
+	{"a walk back that passes jobs by", "shard/scan.go", "bits.Len64(used) - 1)", "bits.Len64(used) - 1) &^ 1", walks},
+	{"all of what lies idle for those who look", "executor/internal/pace/pace.go", "p.idle()/2, 1", "p.idle(), 1", paces},
+	{"hot ids of long ago", "executor/dashboard/action.go", "	h.hots.forget()\n", "", gate{"./executor/dashboard", "^TestHotIDs"}},
 	{"a cursor of no queue", "executor/inspectjobs.go", "query.Order, query.Descending, query.Queue)", "query.Order, query.Descending, \"\")", looks},
-	{"a page that ends with its first step", "executor/inspectjobs.go", "			if len(p.Jobs) == l.Limit {\n				return l.goesOn(p, w, k), nil\n			}\n", "", looks},
+	{"a page that ends with its first step", "executor/inspectjobs.go", "if len(p.Jobs) == l.Limit || w.late {", "if w.late {", looks},
 	{"the attempt before the one in hand", "shard/run.go", "it.tried = int32(it.Retry)\n", "it.tried = int32(it.Retry) - 1\n", looks},
 	{"the called as the holder", "executor/explain.go", "s.Holder.TTL == 0 && l.called(s.Holder.Token)", "false", looks},
+	{"a full queue that says nothing", "executor/turn.go", "	case s.full():", "	case s.full() && d.held:", unmanned},
+	{"queues that come first, and have had more", "executor/turn.go", "its.used < s.used:", "its.used > s.used:", unmanned},
 	{"a codec on the goroutine of the caller", "executor/inspectjob.go", "		go decodeSome(", "		decodeSome(", looks},
 	{"all bytes of a job", "executor/inspectjob.go", "if d.room == rawBytes || p.Bytes <= d.room {", "if true {", looks},
 	{"an error for a stranger is lost", "executor/batch.go", "if !each || len(own) > n-len(unnamed) {", "if !each {", strangers},
@@ -454,6 +469,8 @@ var mutations = []mutation{
 	{"a stop that hangs up first", "executor/stop.go", "	names, stuck := x.drain()\n	x.hangUp()", "	x.hangUp()\n	names, stuck := x.drain()", controls},
 	{"a page of the morgue that loses one", "executor/controlrows.go", "		if d.Unsent { // it is the first of the next page\n			a.Next = uint64(b.Entry.Position)", "		if d.Unsent { // it is the first of the next page\n			a.Next = uint64(b.Entry.Position) + 1", controls},
 	{"a process that is not the owner", "executor/cmd/strand/live.go", "hello.PID != locked.PID:", "hello.PID == 0:", lives},
+	{"nobody, for who may not ask", "executor/internal/control/client.go", "case errors.Is(err, fs.ErrPermission):", "case errors.Is(err, fs.ErrInvalid):", lives},
+	{"a stream that ends in silence", "executor/internal/control/client.go", "			return told(ctx, err)\n		}\n		if err := f(line)", "			return told(ctx, nil)\n		}\n		if err := f(line)", lives},
 	{"halted jobs that are not listed", "executor/cmd/strand/livelooks.go", "range []bool{false, true}", "range []bool{false}", lives},
 	{"events that run together", "executor/cmd/strand/config.go", "cfg.Single, cfg.OnFailure, cfg.MaxPayloads = true", "cfg.Single, cfg.OnFailure, cfg.MaxPayloads = false", commands},
 

@@ -22,6 +22,7 @@ type handler struct {
 	origin *http.CrossOriginProtection
 	routes map[string]route
 	live   *live
+	hots   hotLists
 	stacks chan struct{} // held while stacks are taken
 	copies chan struct{} // held while a copy is made and sent
 
@@ -58,6 +59,7 @@ func Handler(x *executor.Executor, cfg Config) http.Handler {
 	}
 	h.stacks, h.copies = make(chan struct{}, 1), make(chan struct{}, 1)
 	h.live = newLive(x, cfg)
+	h.hots.forget()
 	h.routes = h.table()
 	return h
 }

@@ -193,6 +193,7 @@ type wirePage struct {
 	Next      string `json:"next,omitempty"` // the cursor of the next page; none: this is the last one
 	Examined  int    `json:"examined"`
 	Truncated bool   `json:"truncated"` // so many were examined that the page ends early
+	Partial   bool   `json:"partial"`   // it has the first of those that were examined, which are not all
 }
 
 // wireStanding is how far a job is.
@@ -287,6 +288,7 @@ type wireExplanation struct {
 	Behind *wireOwner    `json:"behind,omitempty"`
 	Slots  []wireSlot    `json:"slots"`
 	Limit  *wireLimitKey `json:"limit,omitempty"`
+	Turn   *wireTurn     `json:"turn,omitempty"` // why no worker comes to one that is ready
 	More   int           `json:"more"`
 	Text   string        `json:"text"` // all of it, in one line
 }
@@ -294,12 +296,24 @@ type wireExplanation struct {
 func explanationOf(e executor.Explanation) wireExplanation {
 	w := wireExplanation{wireStanding{refOf(e.Queue, e.ID), e.State, e.Due.UTC(), e.Attempt, e.LastError, e.Payloads},
 		e.Dead, append([]string{}, e.Paused...), wireList(e.Keys, keyOf), wireList(e.Unique, leaseOf), someOwner(e.Behind),
-		wireList(e.Slots, slotOf), nil, e.More, e.String()}
+		wireList(e.Slots, slotOf), nil, nil, e.More, e.String()}
 	if e.Limit != nil {
 		k := limitKeyOf(*e.Limit)
 		w.Limit = &k
 	}
+	if t := e.Turn; t != nil {
+		w.Turn = &wireTurn{t.Reason, t.Running, t.Of, wireList(t.Before, queueNameOf), t.More}
+	}
 	return w
+}
+
+// wireTurn says why no worker comes to a job that is ready.
+type wireTurn struct {
+	Reason  executor.TurnReason `json:"reason"`
+	Running int                 `json:"running"`
+	Of      int                 `json:"of"`
+	Before  []wireQueueName     `json:"before"`
+	More    int                 `json:"more"`
 }
 
 // wireOrder is what a POST to /api/v1/actions asks for.

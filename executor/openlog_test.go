@@ -1,0 +1,112 @@
+package executor_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/journal"
+)
+
+// An executor over a log that somebody else opens does what any other does, over
+// restarts, too.
+func TestOpenLog(t *testing.T) {
+	disk := new(journal.Memory)
+	over := func(cfg journal.Config) (*journal.Log, error) { return journal.OpenMemory(disk, cfg) }
+	x, err := executor.OpenLog("elsewhere", over, executor.Config{})
+	require.NoError(t, err)
+	q, err := executor.Handle(x, "q", func(context.Context, executor.Job[string]) error { return nil }, executor.QueueConfig[string]{})
+	require.NoError(t, err)
+	r, err := q.Enqueue(t.Context(), "a", "kept")
+	require.NoError(t, err)
+	require.True(t, r.Durable, "it is no executor in memory")
+	require.NoError(t, x.Stop(t.Context()))
+
+	x, err = executor.OpenLog("elsewhere", over, executor.Config{})
+	require.NoError(t, err)
+	stopAtEnd(t, x)
+	ran := make(chan string, 1)
+	_, err = executor.Handle(x, "q", func(_ context.Context, job executor.Job[string]) error {
+		ran <- job.Payload
+		return nil
+	}, executor.QueueConfig[string]{})
+	require.NoError(t, err)
+	require.NoError(t, x.Start(t.Context()))
+	require.Equal(t, "kept", <-ran)
+	require.NoError(t, x.Stop(t.Context()))
+}
+
+func TestOpenLogRefuses(t *testing.T) {
+	over := func(cfg journal.Config) (*journal.Log, error) { return journal.OpenMemory(nil, cfg) }
+	for says, open := range map[string]func() (*executor.Executor, error){
+		"needs a name": func() (*executor.Executor, error) { return executor.OpenLog("", over, executor.Config{}) },
+		"no function":  func() (*executor.Executor, error) { return executor.OpenLog("x", nil, executor.Config{}) },
+		"ControlSocket": func() (*executor.Executor, error) {
+			return executor.OpenLog("x", over, executor.Config{ControlSocket: true})
+		},
+		"Workers is -1":   func() (*executor.Executor, error) { return executor.OpenLog("x", over, executor.Config{Workers: -1}) },
+		"hostile":         opening(func(journal.Config) (*journal.Log, error) { panic("hostile") }),
+		"returned none":   opening(func(journal.Config) (*journal.Log, error) { return nil, nil }),
+		errBoom.Error():   opening(func(journal.Config) (*journal.Log, error) { return nil, errBoom }),
+		"not even errors": opening(func(journal.Config) (*journal.Log, error) { return nil, errors.New("not even errors") }),
+	} {
+		x, err := open()
+		require.Nil(t, x, says)
+		require.ErrorContains(t, err, says)
+		if says != errBoom.Error() && says != "not even errors" {
+			require.ErrorIs(t, err, executor.ErrConfig, says)
+		}
+	}
+}
+
+func opening(open func(journal.Config) (*journal.Log, error)) func() (*executor.Executor, error) {
+	return func() (*executor.Executor, error) { return executor.OpenLog("x", open, executor.Config{}) }
+}
+
+// Encoded payloads for a queue by its name: all of them or none, in their order, with
+// what options and items say.
+func TestEnqueueManyRaw(t *testing.T) {
+	x := open(t, "", executor.Config{})
+	ran := make(chan executor.Job[string], 3)
+	_, err := executor.Handle(x, "q", func(_ context.Context, job executor.Job[string]) error {
+		ran <- job
+		return nil
+	}, executor.QueueConfig[string]{ID: func(string) string { return "computed" }})
+	require.NoError(t, err)
+
+	item := func(id, payload string) executor.Item[[]byte] {
+		return executor.Item[[]byte]{ID: id, Payload: []byte(`"` + payload + `"`)}
+	}
+	last := item("a", "last")
+	last.Score = new(1e12)
+	last.Metadata = map[string]string{"k": "of the item"}
+	receipts, err := x.EnqueueManyRaw(t.Context(), "q", []executor.Item[[]byte]{last, item("a", "first"), item("a", "second")},
+		executor.Metadata(map[string]string{"k": "of all"}), executor.FromSource("s", 7))
+	require.NoError(t, err)
+	require.Len(t, receipts, 3)
+
+	_, err = x.EnqueueManyRaw(t.Context(), "q", []executor.Item[[]byte]{item("a", "again")}, executor.FromSource("s", 7))
+	require.ErrorIs(t, err, executor.ErrStale)
+	_, err = x.EnqueueManyRaw(t.Context(), "q", []executor.Item[[]byte]{item("a", "refused"), item("", "no id")})
+	require.ErrorIs(t, err, executor.ErrInvalidID)
+	require.ErrorContains(t, err, "item 1")
+	_, err = x.EnqueueManyRaw(t.Context(), "none", []executor.Item[[]byte]{item("a", "x")})
+	require.ErrorIs(t, err, executor.ErrUnknownQueue)
+	receipts, err = x.EnqueueManyRaw(t.Context(), "none", nil)
+	require.NoError(t, err, "nothing was asked for")
+	require.Empty(t, receipts)
+	_, err = (*executor.Executor)(nil).EnqueueManyRaw(t.Context(), "q", []executor.Item[[]byte]{item("a", "x")})
+	require.ErrorIs(t, err, executor.ErrState)
+
+	require.NoError(t, x.Start(t.Context()))
+	for _, want := range []string{"first", "second", "last"} {
+		job := <-ran
+		require.Equal(t, want, job.Payload)
+		require.Equal(t, want == "last", job.Metadata["k"] == "of the item")
+	}
+	require.NoError(t, x.Stop(t.Context()))
+	require.Empty(t, ran)
+}

@@ -1,0 +1,2 @@
+// Package postgres keeps journals in PostgreSQL.
+package postgres

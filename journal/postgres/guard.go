@@ -1,0 +1,65 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// ErrUnsafe is returned for a server that would not keep what it acknowledges, or that can't
+// be used; the text says which setting it is, and what to do.
+var ErrUnsafe = errors.New("postgres: the server is not set up for it")
+
+// leastServer is the oldest version whose functions are used.
+const leastServer = 140000
+
+// guardSession refuses a connection on which a commit that is acknowledged may be lost.
+func guardSession(ctx context.Context, conn *pgx.Conn, single bool) error {
+	var version int
+	var fsync, pages, synchronous string
+	err := conn.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, current_setting('fsync'),
+		current_setting('full_page_writes'), current_setting('synchronous_commit')`).Scan(&version, &fsync, &pages, &synchronous)
+	switch {
+	case err != nil:
+		return err
+	case version < leastServer:
+		return fmt.Errorf("%w: it is version %d.%d; 14 is the oldest that will do", ErrUnsafe, version/10000, version%10000)
+	case fsync != "on":
+		return fmt.Errorf("%w: fsync is %s, so that a crash of its machine loses what was acknowledged; set fsync = on", ErrUnsafe, fsync)
+	case pages != "on":
+		return fmt.Errorf("%w: full_page_writes is %s, so that a crash of its machine may tear pages; set full_page_writes = on", ErrUnsafe, pages)
+	case synchronous == "off":
+		return fmt.Errorf("%w: synchronous_commit is off for %s, so that a crash loses what was acknowledged; set it to on, for the role or the database",
+			ErrUnsafe, conn.Config().User)
+	case !single && synchronous != "on" && synchronous != "remote_apply":
+		return fmt.Errorf("%w: synchronous_commit is %s for %s, so that a failover may lose what was acknowledged; set it to on, for the role or the database, or say SingleServer",
+			ErrUnsafe, synchronous, conn.Config().User)
+	}
+	return nil
+}
+
+// guardServer refuses a server that nothing should be begun on. Later it may become so, while
+// its standby is away, say: then commits wait.
+func guardServer(ctx context.Context, conn *pgx.Conn, single bool) error {
+	if err := guardSession(ctx, conn, single); err != nil {
+		return err
+	}
+	var standby bool
+	var readOnly, names string
+	err := conn.QueryRow(ctx, "SELECT pg_is_in_recovery(), current_setting('transaction_read_only'), current_setting('synchronous_standby_names')").
+		Scan(&standby, &readOnly, &names)
+	switch {
+	case err != nil:
+		return err
+	case standby:
+		return fmt.Errorf("%w: %s is a standby; give the url of the primary, or all hosts with target_session_attrs=read-write", ErrUnsafe, conn.Config().Host)
+	case readOnly == "on":
+		return fmt.Errorf("%w: transactions of %s are read-only; set default_transaction_read_only = off for the role or the database", ErrUnsafe, conn.Config().User)
+	case !single && strings.TrimSpace(names) == "":
+		return fmt.Errorf("%w: synchronous_standby_names is empty, so that what was acknowledged is on one machine; name a standby, or say SingleServer", ErrUnsafe)
+	}
+	return nil
+}

@@ -1,0 +1,321 @@
+//go:build unix
+
+// Package pgtest starts real PostgreSQL servers for tests, and hurts them: it kills them,
+// stops them for a while, and promotes their standbys. [Proxy] hurts connections.
+//
+// A server listens on a port of the loopback and keeps its files in a directory of its own
+// below that of os.TempDir. As root it runs as the user postgres. Where no server is
+// installed tests skip. All servers end with the test process.
+package pgtest
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+const patience = 60 * time.Second
+
+// Server is a PostgreSQL server. Its methods are for one goroutine at a time.
+type Server struct {
+	dir, port string
+	who       *syscall.Credential // nil: as we are
+	settings  []string
+	command   *exec.Cmd
+	output    *lockedBuffer
+	ended     chan struct{}
+}
+
+// Start makes a server and runs it until the end of the test. Settings are like "fsync=off".
+// Without any it has those of the server, but for a smaller cache.
+func Start(t testing.TB, settings ...string) *Server {
+	t.Helper()
+	s, err := start(settings)
+	if err != nil {
+		refuse(t, err)
+	}
+	t.Cleanup(s.remove)
+	return s
+}
+
+var shared struct {
+	sync.Mutex
+	server *Server
+	err    error
+}
+
+// Shared is one server for all tests of a package that don't hurt it; each takes a schema of
+// its own. [Main] ends it.
+func Shared(t testing.TB) *Server {
+	t.Helper()
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.server == nil && shared.err == nil {
+		shared.server, shared.err = start(nil)
+	}
+	if shared.err != nil {
+		refuse(t, shared.err)
+	}
+	return shared.server
+}
+
+// Main is for TestMain: it runs the tests and ends the shared server.
+func Main(m *testing.M) (code int) {
+	code = m.Run()
+	if shared.server != nil {
+		shared.server.remove()
+	}
+	if first := made.Load(); first != nil {
+		first.remove()
+	}
+	return code
+}
+
+// errMissing says what has to be installed.
+type errMissing string
+
+func (e errMissing) Error() string {
+	return "no " + string(e) + " here: install postgresql to run this test"
+}
+
+func refuse(t testing.TB, err error) {
+	t.Helper()
+	if _, missing := err.(errMissing); missing {
+		t.Skip(err)
+	}
+	t.Fatal(err)
+}
+
+func start(settings []string) (*Server, error) {
+	s := &Server{settings: settings}
+	for _, name := range []string{"postgres", "initdb", "pg_basebackup"} {
+		if tool(name) == "" {
+			return nil, errMissing(name)
+		}
+	}
+	if err := s.place(); err != nil {
+		return nil, err
+	}
+	first, err := template()
+	if err == nil {
+		err = s.run("cp", "-a", first.data(), s.data())
+	}
+	if err == nil {
+		err = s.launch()
+	}
+	if err != nil {
+		s.remove()
+		return nil, err
+	}
+	return s, nil
+}
+
+// made is the template, once there is one.
+var made atomic.Pointer[Server]
+
+// template is a server that was never started: to copy it takes a fraction of what making
+// one does.
+var template = sync.OnceValues(func() (*Server, error) {
+	s := new(Server)
+	if err := s.place(); err != nil {
+		return nil, err
+	}
+	made.Store(s)
+	return s, s.run("initdb", "-D", s.data(), "-A", "trust", "-U", "postgres", "-E", "UTF8", "--no-sync", "--no-instructions")
+})
+
+// tool finds a program of PostgreSQL, which Debian keeps out of PATH.
+func tool(name string) string {
+	if found, err := filepath.Glob(filepath.Join("/usr/lib/postgresql/*/bin", name)); err == nil && len(found) > 0 {
+		return slices.Max(found)
+	}
+	found, _ := exec.LookPath(name) // empty without one
+	return found
+}
+
+// place makes a directory that the server's user can get to, and finds a port.
+func (s *Server) place() error {
+	dir, err := os.MkdirTemp("", "strand-pg-")
+	if err != nil {
+		return err
+	}
+	s.dir = dir
+	if os.Geteuid() == 0 {
+		u, err := user.Lookup("postgres")
+		if err != nil {
+			return errMissing("user postgres")
+		}
+		uid, _ := strconv.ParseUint(u.Uid, 10, 32)
+		gid, _ := strconv.ParseUint(u.Gid, 10, 32)
+		s.who = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+		if err := os.Chown(dir, int(uid), int(gid)); err != nil {
+			return err
+		}
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	_, s.port, err = net.SplitHostPort(l.Addr().String())
+	_ = l.Close() // the port was free a moment ago
+	return err
+}
+
+func (s *Server) data() string { return filepath.Join(s.dir, "data") }
+
+// run runs a program to its end, as the server's user.
+func (s *Server) run(name string, args ...string) error {
+	c := exec.Command(cmp.Or(tool(name), name), args...)
+	c.Dir, c.SysProcAttr = s.dir, &syscall.SysProcAttr{Credential: s.who}
+	if out, err := c.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %s", name, err, bytes.TrimSpace(out))
+	}
+	return nil
+}
+
+// launch starts the server and waits until it answers.
+func (s *Server) launch() error {
+	args := []string{"-D", s.data(), "-p", s.port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=",
+		"-c", "shared_buffers=64MB", "-c", "max_connections=200", "-c", "max_wal_senders=4"}
+	for _, setting := range s.settings {
+		args = append(args, "-c", setting)
+	}
+	deadline := time.Now().Add(patience)
+	for {
+		s.command, s.output, s.ended = exec.Command(tool("postgres"), args...), new(lockedBuffer), make(chan struct{})
+		s.command.Dir, s.command.SysProcAttr = s.dir, attributes(s.who)
+		s.command.Stdout, s.command.Stderr = s.output, s.output
+		if err := startLocked(s.command, s.ended); err != nil {
+			return err
+		}
+		if s.answers(deadline) {
+			return nil
+		}
+		// What was killed may have its memory for a moment longer.
+		if time.Now().After(deadline) {
+			return fmt.Errorf("postgres does not answer: %s", s.output)
+		}
+	}
+}
+
+// answers waits until the server accepts connections, or ends.
+func (s *Server) answers(deadline time.Time) bool {
+	for time.Now().Before(deadline) {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		conn, err := pgx.Connect(ctx, s.URL())
+		if err == nil {
+			_ = conn.Close(ctx)
+		}
+		cancel()
+		if err == nil {
+			return true
+		}
+		select {
+		case <-s.ended:
+			return false
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	return false
+}
+
+// URL is where the server is, for its superuser.
+func (s *Server) URL() string {
+	return "postgres://postgres@127.0.0.1:" + s.port + "/postgres?sslmode=disable"
+}
+
+// Addr is host and port.
+func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", s.port) }
+
+// Output is what the server has said since it was started.
+func (s *Server) Output() string { return s.output.String() }
+
+// Kill ends the server and all its processes with kill -9.
+func (s *Server) Kill() {
+	s.signal(syscall.SIGKILL)
+	<-s.ended
+}
+
+// Restart starts a server again that has ended.
+func (s *Server) Restart(t testing.TB) {
+	t.Helper()
+	<-s.ended
+	if err := s.launch(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Freeze stops all processes of the server, with SIGSTOP, until Thaw.
+func (s *Server) Freeze() { s.signal(syscall.SIGSTOP) }
+
+// Thaw lets them go on.
+func (s *Server) Thaw() { s.signal(syscall.SIGCONT) }
+
+// Stop ends the server in order, without waiting for its clients, and waits for it.
+func (s *Server) Stop() {
+	_ = s.command.Process.Signal(syscall.SIGINT)
+	<-s.ended
+}
+
+// signal sends a signal to the server, then to its children.
+func (s *Server) signal(sig syscall.Signal) {
+	children := childrenOf(s.command.Process.Pid)
+	_ = s.command.Process.Signal(sig)
+	for _, pid := range append(children, childrenOf(s.command.Process.Pid)...) {
+		_ = syscall.Kill(pid, sig)
+	}
+}
+
+// childrenOf returns the processes that a process has started, as /proc has them.
+func childrenOf(pid int) (children []int) {
+	list, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid)) // nothing once it has ended
+	for field := range strings.FieldsSeq(string(list)) {
+		if n, err := strconv.Atoi(field); err == nil {
+			children = append(children, n)
+		}
+	}
+	return children
+}
+
+// remove ends the server, if it runs, and deletes its files.
+func (s *Server) remove() {
+	if s.command != nil && s.command.Process != nil {
+		s.Thaw()
+		s.Kill()
+	}
+	_ = os.RemoveAll(s.dir)
+}
+
+// lockedBuffer is what a process has written so far.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}

@@ -1,0 +1,164 @@
+package postgres
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/strandjobs/strand/journal/internal/format"
+)
+
+// Schema says where the tables are, and how many partitions there are.
+type Schema struct {
+	// Name is that of the schema, from 1 to 63 bytes. Programs that are to have nothing
+	// to do with one another take different names. Default "strand".
+	Name string
+
+	// Partitions is how many logs there are, each with one owner at a time, 1 to 4096. It
+	// can't be changed later: which partition an id belongs to depends on it. Default 16
+	// for a new schema, and what there is for one that is there.
+	Partitions int
+}
+
+const (
+	schemaVersion     = 1
+	defaultSchema     = "strand"
+	defaultPartitions = 16
+	maxPartitions     = 4096
+	maxSchemaName     = 63 // of PostgreSQL, which would cut it
+)
+
+//go:embed schema.sql
+var schemaSQL string
+
+// Errors of schemas and servers.
+var (
+	// ErrConfig is returned for a setting that makes no sense; the text says which.
+	ErrConfig = errors.New("postgres: bad configuration")
+	// ErrNoSchema is returned when the schema is not there, or is older than this program.
+	ErrNoSchema = errors.New("postgres: the schema is not there, or not up to date; run Migrate")
+	// ErrTooNew is returned for a schema that a newer version of this program has made.
+	ErrTooNew = errors.New("postgres: the schema was made by a newer version; upgrade this program")
+	// ErrPartitions is returned by Migrate for another number of partitions than there is.
+	ErrPartitions = errors.New("postgres: the number of partitions can't be changed")
+)
+
+// Migrate makes the tables of cfg in the database at url, or brings them up to date, in
+// one transaction: they are there as a whole or as they were. Any number of programs may
+// call it at a time, and again; a schema that is as it should be is not touched. It needs
+// a role that may create in the schema, or the schema in the database; nothing here calls
+// it by itself.
+//
+// It returns ErrConfig, ErrPartitions, ErrTooNew, the cause of ctx, or what the server says.
+func Migrate(ctx context.Context, url string, cfg Schema) error {
+	cfg, err := cfg.checked()
+	if err != nil {
+		return err
+	}
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return fmt.Errorf("postgres: migrate: %w", err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		// Serialises those who migrate, and nothing else. It ends with the transaction.
+		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended($1, 7282))", "strand migrate "+cfg.Name); err != nil {
+			return fmt.Errorf("postgres: migrate: %w", err)
+		}
+		partitions, err := readSchema(ctx, tx, cfg.Name)
+		switch {
+		case errors.Is(err, ErrNoSchema):
+			return create(ctx, tx, cfg)
+		case err != nil:
+			return err
+		case cfg.Partitions != 0 && cfg.Partitions != partitions:
+			return fmt.Errorf("%w: schema %q has %d, not %d; give 0 or %d, or another name", ErrPartitions, cfg.Name, partitions, cfg.Partitions, partitions)
+		}
+		return nil
+	})
+}
+
+func (cfg Schema) checked() (Schema, error) {
+	if cfg.Name == "" {
+		cfg.Name = defaultSchema
+	}
+	if len(cfg.Name) > maxSchemaName || strings.ContainsRune(cfg.Name, 0) {
+		return cfg, fmt.Errorf("%w: the name of the schema has %d bytes, it must have from 1 to %d, and none of them zero", ErrConfig, len(cfg.Name), maxSchemaName)
+	}
+	if strings.HasPrefix(cfg.Name, "pg_") {
+		return cfg, fmt.Errorf("%w: schema %q: names that begin with pg_ are those of the server", ErrConfig, cfg.Name)
+	}
+	if cfg.Partitions < 0 || cfg.Partitions > maxPartitions {
+		return cfg, fmt.Errorf("%w: Partitions is %d, it must be 0 (the default) or from 1 to %d", ErrConfig, cfg.Partitions, maxPartitions)
+	}
+	return cfg, nil
+}
+
+// querier is a connection, a pool, or a transaction.
+type querier interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+// readSchema returns the number of partitions of a schema that this program can use.
+func readSchema(ctx context.Context, q querier, name string) (partitions int, err error) {
+	var there bool
+	if err := q.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+		WHERE n.nspname = $1 AND c.relname = 'version')`, name).Scan(&there); err != nil {
+		return 0, fmt.Errorf("postgres: schema %q: %w", name, err)
+	}
+	if !there {
+		return 0, fmt.Errorf("%w: %q", ErrNoSchema, name)
+	}
+	var version int
+	err = q.QueryRow(ctx, in(name, "SELECT version, partitions FROM {schema}.version")).Scan(&version, &partitions)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("postgres: schema %q: %w", name, err)
+	case version > schemaVersion:
+		return 0, fmt.Errorf("%w: %q has version %d, this is version %d", ErrTooNew, name, version, schemaVersion)
+	case version < schemaVersion:
+		return 0, fmt.Errorf("%w: %q has version %d, this is version %d", ErrNoSchema, name, version, schemaVersion)
+	}
+	return partitions, nil
+}
+
+func create(ctx context.Context, tx pgx.Tx, cfg Schema) error {
+	if cfg.Partitions == 0 {
+		cfg.Partitions = defaultPartitions
+	}
+	var there bool
+	err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1)", cfg.Name).Scan(&there)
+	if err == nil && !there { // IF NOT EXISTS would ask for the right to make one first
+		_, err = tx.Exec(ctx, in(cfg.Name, "CREATE SCHEMA {schema}"))
+	}
+	if err == nil {
+		_, err = tx.Exec(ctx, in(cfg.Name, schemaSQL))
+	}
+	if err == nil {
+		_, err = tx.Exec(ctx, in(cfg.Name, "INSERT INTO {schema}.version (version, partitions) VALUES ($1, $2)"), schemaVersion, cfg.Partitions)
+	}
+	uuids := make([][]byte, cfg.Partitions)
+	for p := range uuids {
+		uuids[p] = format.NewUUID()
+	}
+	if err == nil {
+		_, err = tx.Exec(ctx, in(cfg.Name, "INSERT INTO {schema}.tail (partition, uuid) SELECT n - 1, id FROM unnest($1::bytea[]) WITH ORDINALITY AS u (id, n)"), uuids)
+	}
+	if err == nil {
+		_, err = tx.Exec(ctx, in(cfg.Name, "INSERT INTO {schema}.lease (partition) SELECT partition FROM {schema}.tail"))
+	}
+	if err != nil {
+		return fmt.Errorf("postgres: migrate: schema %q: %w", cfg.Name, err)
+	}
+	return nil
+}
+
+// in puts the name of the schema, quoted, into a statement.
+func in(schema, sql string) string {
+	return strings.ReplaceAll(sql, "{schema}", pgx.Identifier{schema}.Sanitize())
+}

@@ -1,0 +1,307 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/strandjobs/strand/journal/internal/format"
+	"github.com/strandjobs/strand/journal/internal/store"
+)
+
+// Errors of a partition's log. They are in what journal.ErrFailed and journal.ErrUnknown
+// wrap.
+var (
+	// ErrFenced is returned once another owner has the partition: nothing that this one
+	// commits from then on changes a row.
+	ErrFenced = errors.New("postgres: another owner has the partition")
+	// ErrBehind is returned when the server has fewer commits than it had acknowledged, as
+	// after the promotion of a standby that was not synchronous.
+	ErrBehind = errors.New("postgres: the server has lost commits that it had acknowledged")
+)
+
+const (
+	// partBytes is how much of a block is in one row: what a server takes in one message
+	// has a limit of 1 GiB.
+	partBytes = 64 << 20
+	// chunkBytes is what a block is read back in.
+	chunkBytes = 8 << 10
+	// Between two attempts the pause doubles from the first to the longest.
+	firstPause, longestPause = 5 * time.Millisecond, time.Second
+	// attemptTime is how long one attempt at a commit waits for its answer before it is
+	// given up, with its connection, and asked about over another one.
+	attemptTime = 10 * time.Second
+)
+
+// partitionStore is a store on the rows of one partition, for the owner that has an epoch.
+//
+// A commit is one call of a function of the server, in one transaction of its own, which
+// finds the epoch and the number of the last commit in the partition's row of tail, or
+// changes nothing. So a commit that was sent twice is there once, and one of an owner
+// from before is refused by the server, whatever that owner believes. What has become of
+// a commit without an answer is asked of the same row: see settle. Lost connections,
+// a failover and a server that may only be read are waited out, until ctx ends.
+type partitionStore struct {
+	pool      *pgxpool.Pool
+	partition int
+	epoch     int64
+	texts     texts
+	part      int           // bytes; less only in tests
+	patience  time.Duration // attemptTime; less only in tests
+
+	ctx    context.Context // ends with the ownership, or with Close
+	cancel context.CancelCauseFunc
+
+	number atomic.Int64 // of the last commit
+	first  header       // as open has found it
+	dead   map[uint32]int
+
+	intake intake
+}
+
+// header is a partition's row of tail.
+type header struct {
+	epoch, number int64
+	manifest      []byte
+	uuid          []byte
+	sides, sum    int64
+}
+
+// openStore opens the partition for the owner that has epoch, which is in its row of tail:
+// from then on nobody else changes what is there. It checks what stands beside the log. All
+// that the store does ends when ctx does.
+func openStore(ctx context.Context, pool *pgxpool.Pool, schema string, partition int, epoch int64) (*partitionStore, error) {
+	s := &partitionStore{pool: pool, partition: partition, epoch: epoch, texts: textsFor(schema), part: partBytes, patience: attemptTime}
+	s.ctx, s.cancel = context.WithCancelCause(ctx)
+	if err := s.check(); err != nil {
+		s.cancel(err)
+		return nil, err
+	}
+	return s, nil
+}
+
+// Close implements store.Store. The pool is its owner's.
+func (s *partitionStore) Close() error {
+	s.cancel(format.ErrClosed)
+	return nil
+}
+
+// call is a commit as the server gets it.
+type call struct {
+	number  int64 // of the commit before it
+	seq     uint64
+	parts   [][]byte // the first goes with the call
+	drops   []int64
+	buckets []int16
+	keys    [][]byte
+	values  [][]byte
+	sums    []int64
+	done    []int64 // rows of the inbox
+	text    []byte  // manifest
+	size    int     // bytes of the block
+}
+
+// Commit implements store.Store.
+func (s *partitionStore) Commit(t *store.Transaction) error {
+	c := s.call(t)
+	err := s.settle(c)
+	if err != nil {
+		return fmt.Errorf("postgres: partition %d: %w", s.partition, err)
+	}
+	s.number.Store(c.number + 1)
+	s.intake.over(c.done)
+	return nil
+}
+
+// call writes down what t changes. Of several changes of a key the last one counts.
+func (s *partitionStore) call(t *store.Transaction) *call {
+	c := &call{number: s.number.Load(), seq: t.Seq, size: len(t.Block)}
+	m := t.Manifest
+	m.Version, m.Tx = format.FormatVersion, uint64(c.number+1)
+	c.text = m.Encode()
+	for rest := t.Block; len(rest) > 0; {
+		n := min(len(rest), s.part)
+		c.parts, rest = append(c.parts, rest[:n]), rest[n:]
+	}
+	for _, d := range t.Drop {
+		c.drops = append(c.drops, int64(d.Seq))
+	}
+	type key struct{ bucket, key string }
+	places := make(map[key]int, len(t.Changes))
+	for _, e := range t.Changes {
+		k := key{string(e.Bucket), string(e.Key)}
+		i, again := places[k]
+		if !again {
+			i, places[k] = len(c.keys), len(c.keys)
+			c.buckets, c.keys = append(c.buckets, numberOf(e.Bucket)), append(c.keys, e.Key)
+			c.values, c.sums = append(c.values, nil), append(c.sums, 0)
+		}
+		c.values[i], c.sums[i] = nil, 0
+		if e.Value != nil {
+			v := e.Value
+			if format.Sealed(e.Bucket) {
+				v = format.Seal(e.Bucket, e.Key, v, m.Seq)
+			}
+			c.values[i], c.sums[i] = v, sumOf(e.Key, v)
+		}
+	}
+	c.done = s.intake.taken(t.Changes)
+	return c
+}
+
+// settle commits c and finds out what has become of it, however long that takes.
+func (s *partitionStore) settle(c *call) error {
+	pause := firstPause
+	for {
+		done, err := s.attempt(c)
+		if done && err == nil {
+			return nil
+		}
+		if err != nil && refusedForGood(err) {
+			return translated(err)
+		}
+		for { // the outcome is unknown
+			committed, known := s.ask(c.number)
+			if known == nil && committed {
+				return nil
+			}
+			if known == nil {
+				break // it is not there: once more
+			}
+			if errors.Is(known, ErrFenced) || errors.Is(known, ErrBehind) || refusedForGood(known) {
+				return translated(known)
+			}
+			if err := s.rest(&pause, known); err != nil {
+				return err
+			}
+		}
+		if err := s.rest(&pause, err); err != nil {
+			return err
+		}
+	}
+}
+
+// rest waits until the next attempt.
+func (s *partitionStore) rest(pause *time.Duration, why error) error {
+	t := time.NewTimer(*pause)
+	defer t.Stop()
+	*pause = min(*pause*2, longestPause)
+	select {
+	case <-s.ctx.Done():
+		return errors.Join(context.Cause(s.ctx), why)
+	case <-t.C:
+		return nil
+	}
+}
+
+// attempt calls the server once. It reports whether c is there; after an error that is not
+// known, and so when it is not and there is no error.
+func (s *partitionStore) attempt(c *call) (done bool, err error) {
+	// A long one may need more.
+	most := s.patience + time.Duration(c.size>>20)*time.Second
+	err = s.with(most, func(ctx context.Context, conn *pgx.Conn) error {
+		var first []byte
+		if len(c.parts) > 0 {
+			first = c.parts[0]
+		}
+		args := []any{s.partition, s.epoch, c.number, c.text, int64(c.seq), first, c.drops,
+			c.buckets, c.keys, c.values, c.sums, c.done}
+		if len(c.parts) < 2 {
+			return conn.QueryRow(ctx, s.texts.commit, args...).Scan(&done)
+		}
+		tx, err := conn.Begin(ctx)
+		if err != nil {
+			return err
+		}
+		if err := tx.QueryRow(ctx, s.texts.commit, args...).Scan(&done); err != nil || !done {
+			return errors.Join(err, tx.Rollback(ctx))
+		}
+		for i, part := range c.parts[1:] {
+			if _, err := tx.Exec(ctx, s.texts.putPart, s.partition, int64(c.seq), i+1, part); err != nil {
+				done = false
+				return errors.Join(err, tx.Rollback(ctx))
+			}
+		}
+		return tx.Commit(ctx)
+	})
+	return done, err
+}
+
+// ask tells whether the commit after that of a number is there. No transaction that was
+// under way can make it so afterwards, unless it is the same commit.
+func (s *partitionStore) ask(number int64) (committed bool, err error) {
+	var epoch, last int64
+	err = s.with(s.patience, func(ctx context.Context, conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, s.texts.ask, s.partition, s.epoch).Scan(&epoch, &last)
+	})
+	switch {
+	case err != nil:
+		return false, err
+	case epoch != s.epoch:
+		return false, s.fenced(epoch)
+	case last < number:
+		return false, fmt.Errorf("%w: it is at commit %d, and had told of %d", ErrBehind, last, number)
+	case last > number+1:
+		return false, fmt.Errorf("%w: commit %d is there, and this one was to make %d", ErrFenced, last, number+1)
+	}
+	return last == number+1, nil
+}
+
+func (s *partitionStore) fenced(epoch int64) error {
+	return fmt.Errorf("%w %d: its epoch is %d, and this one's %d", ErrFenced, s.partition, epoch, s.epoch)
+}
+
+// errWarned is an answer with a warning: a server that was told not to wait for its standby
+// any longer says that it has committed.
+var errWarned = errors.New("postgres: the server warned")
+
+// with calls f with a connection, for no longer than most. After an error the
+// connection is not used again, unless the server itself has refused something.
+func (s *partitionStore) with(most time.Duration, f func(context.Context, *pgx.Conn) error) error {
+	ctx, cancel := context.WithTimeout(s.ctx, most)
+	defer cancel()
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	forgetWarning(conn.Conn().PgConn())
+	err = f(ctx, conn.Conn())
+	if warning := warningOf(conn.Conn().PgConn()); err == nil && warning != "" {
+		err = fmt.Errorf("%w: %s", errWarned, warning)
+	}
+	if refused, ok := errors.AsType[*pgconn.PgError](err); err != nil && (!ok || refused.Code == readOnlyServer) {
+		_ = conn.Conn().Close(ctx) // the pool drops it
+	}
+	return err
+}
+
+// intake are rows of the inbox that are on their way into the log, by what the log will
+// have as the offset of its source then.
+type intake struct {
+	mu   sync.Mutex
+	rows []intakeRow // in order
+}
+
+type intakeRow struct{ offset, number int64 }
+
+// inboxSource is the source of [executor.FromSource] that stands for the inbox.
+const inboxSource = "inbox"
+
+// intakeKey is the state key of its offset.
+var intakeKey = "mark/" + inboxSource
+
+// Intake says that the commit which sets the offset of the inbox to offset, or to a greater
+// one, takes in the row of that number: the row goes in the same transaction.
+func (s *partitionStore) Intake(offset, number int64) {
+	s.intake.mu.Lock()
+	defer s.intake.mu.Unlock()
+	s.intake.rows = append(s.intake.rows, intakeRow{offset, number})
+}

@@ -1,0 +1,135 @@
+package postgres
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/strandjobs/strand/journal/internal/format"
+)
+
+// texts are the statements of a store, with the name of the schema in them.
+type texts struct{ commit, putPart, ask, take, tail, scan, read, get, page, sides string }
+
+func textsFor(schema string) texts {
+	return texts{
+		commit:  in(schema, "SELECT {schema}.commit($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"),
+		putPart: in(schema, "SELECT {schema}.put_part($1, $2, $3, $4)"),
+		ask:     in(schema, "SELECT owner, last FROM {schema}.ask($1, $2)"),
+		take:    in(schema, "UPDATE {schema}.tail SET epoch = epoch + 1 WHERE partition = $1 RETURNING epoch"),
+		tail:    in(schema, "SELECT epoch, number, manifest, uuid, sides, sum FROM {schema}.tail WHERE partition = $1"),
+		scan:    in(schema, "SELECT seq, part, data FROM {schema}.block WHERE partition = $1 ORDER BY seq, part"),
+		read: in(schema, `SELECT t.epoch, t.number, (SELECT pg_catalog.substr(b.data, $4, $5)
+			FROM {schema}.block b WHERE b.partition = t.partition AND b.seq = $2 AND b.part = $3)
+			FROM {schema}.tail t WHERE t.partition = $1`),
+		get: in(schema, `SELECT t.epoch, t.number, (SELECT v.value FROM {schema}.side v
+			WHERE v.partition = t.partition AND v.bucket = $2 AND v.key = $3) FROM {schema}.tail t WHERE t.partition = $1`),
+		page: in(schema, `SELECT t.epoch, t.number, v.key, v.value FROM {schema}.tail t LEFT JOIN LATERAL (SELECT key, value
+			FROM {schema}.side WHERE partition = $1 AND bucket = $2 AND key >= $3 ORDER BY key LIMIT $4) v ON true
+			WHERE t.partition = $1 ORDER BY v.key`),
+		sides: in(schema, "SELECT bucket, key, value, sum FROM {schema}.side WHERE partition = $1 ORDER BY bucket, key"),
+	}
+}
+
+// buckets are those beside the log, by number less one.
+var buckets = []format.Bucket{format.BucketQueues, format.BucketMorgue, format.BucketState}
+
+func numberOf(name format.Bucket) int16 {
+	i := slices.Index(buckets, name)
+	if i < 0 {
+		panic(fmt.Sprintf("postgres: bug: nothing is kept in bucket %q", name))
+	}
+	return int16(i + 1)
+}
+
+// sumOf is what tells a row beside the log from all others, and from its older versions.
+func sumOf(key, value []byte) int64 {
+	var sum format.Sum
+	sum.Add(key, value)
+	return int64(sum.Hash)
+}
+
+// What the server says, by SQLSTATE.
+const (
+	diskFull       = "53100"
+	readOnlyServer = "25006"
+)
+
+// passing are the classes, and codes, of refusals that another attempt may not meet: of the
+// connection, a transaction that gave way to another one, a server without resources, one
+// that somebody works on or that may only be read.
+var passing = []string{"08", "40", "53", "55", "57", readOnlyServer}
+
+// refusedForGood reports whether the server has refused a transaction, all of it, and another
+// attempt would be refused, too; a full disk counts: its caller makes the next attempt.
+func refusedForGood(err error) bool {
+	refused, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok || refused.SeverityUnlocalized != "ERROR" {
+		return false // the connection, or the server, is gone: nothing is known
+	}
+	if refused.Code == diskFull {
+		return true
+	}
+	return !slices.ContainsFunc(passing, func(class string) bool { return strings.HasPrefix(refused.Code, class) })
+}
+
+// translated is an error in the words of a store.
+func translated(err error) error {
+	refused, ok := errors.AsType[*pgconn.PgError](err)
+	switch {
+	case ok && refused.Code == diskFull:
+		return fmt.Errorf("%w: the server: %w", format.ErrFull, err)
+	case ok && (refused.Code == "XX001" || refused.Code == "XX002"): // its own checks of pages and indexes
+		return &format.CorruptError{Reason: "the server: " + refused.Message}
+	}
+	return err
+}
+
+// Warnings are noted with the connection that they came on.
+const warningKey = "strand.warning"
+
+// noteWarning is for pgconn.Config.OnNotice of all connections that commit.
+func noteWarning(conn *pgconn.PgConn, n *pgconn.Notice) {
+	if n.SeverityUnlocalized == "WARNING" {
+		conn.CustomData()[warningKey] = n.Message
+	}
+}
+
+func forgetWarning(conn *pgconn.PgConn) { delete(conn.CustomData(), warningKey) }
+
+func warningOf(conn *pgconn.PgConn) string {
+	text, _ := conn.CustomData()[warningKey].(string)
+	return text
+}
+
+// taken returns the rows that a commit with these changes takes in.
+func (n *intake) taken(changes []format.Edit) (rows []int64) {
+	for _, e := range changes {
+		if e.Bucket != format.BucketState || string(e.Key) != intakeKey || len(e.Value) != 8 {
+			continue
+		}
+		offset := int64(binary.BigEndian.Uint64(e.Value))
+		n.mu.Lock()
+		for _, r := range n.rows {
+			if r.offset <= offset && !slices.Contains(rows, r.number) {
+				rows = append(rows, r.number)
+			}
+		}
+		n.mu.Unlock()
+	}
+	return rows
+}
+
+// over forgets rows that are taken in.
+func (n *intake) over(rows []int64) {
+	if len(rows) == 0 {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.rows = slices.DeleteFunc(n.rows, func(r intakeRow) bool { return slices.Contains(rows, r.number) })
+}

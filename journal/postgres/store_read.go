@@ -1,0 +1,291 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/strandjobs/strand/journal/internal/format"
+	"github.com/strandjobs/strand/journal/internal/store"
+)
+
+// A page of a bucket, see store.Store.
+const (
+	pageCount = 256
+	pageBytes = 1 << 20
+)
+
+// errStale is an answer from a server that does not have what was acknowledged: one that has
+// been replaced, say. Another one may be asked.
+var errStale = errors.New("postgres: the server is behind what was acknowledged")
+
+// patient calls f until it gets an answer of the server, or the store ends. f only reads.
+func (s *partitionStore) patient(f func(context.Context, *pgx.Conn) error) error {
+	pause := firstPause
+	for {
+		err := s.with(s.patience, f)
+		switch {
+		case err == nil, errors.Is(err, format.ErrCorrupt), errors.Is(err, ErrFenced), refusedForGood(err):
+			return translated(err)
+		}
+		if err := s.rest(&pause, err); err != nil {
+			if errors.Is(err, format.ErrClosed) {
+				return format.ErrClosed
+			}
+			return err
+		}
+	}
+}
+
+// ours checks the row of tail that came with an answer: what another owner has, or an older
+// server, is no answer.
+func (s *partitionStore) ours(epoch, number, before int64) error {
+	if epoch != s.epoch {
+		return s.fenced(epoch)
+	}
+	if number < before {
+		return errStale
+	}
+	return nil
+}
+
+// check reads the header, and everything beside the log. It makes one attempt, as Scan does:
+// opening is tried again by who opens.
+func (s *partitionStore) check() error {
+	return translated(pgx.BeginTxFunc(s.ctx, s.pool, snapshot, func(tx pgx.Tx) error {
+		h, err := s.header(s.ctx, tx)
+		if err != nil {
+			return err
+		}
+		s.first = h
+		s.number.Store(h.number)
+		return s.checkSides(s.ctx, tx)
+	}))
+}
+
+// snapshot is a transaction that reads one moment.
+var snapshot = pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
+
+// header reads the partition's row of tail.
+func (s *partitionStore) header(ctx context.Context, q querier) (h header, err error) {
+	err = q.QueryRow(ctx, s.texts.tail, s.partition).Scan(&h.epoch, &h.number, &h.manifest, &h.uuid, &h.sides, &h.sum)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		err = format.Damaged("partition %d has no row in tail", s.partition)
+	case err == nil && h.epoch != s.epoch:
+		err = s.fenced(h.epoch)
+	}
+	return h, err
+}
+
+// checkSides checks each row beside the log, and that they are those of the last commit.
+func (s *partitionStore) checkSides(ctx context.Context, tx pgx.Tx) error {
+	s.dead = make(map[uint32]int)
+	rows, err := tx.Query(ctx, s.texts.sides, s.partition)
+	if err != nil {
+		return err
+	}
+	var count, total, sum int64
+	var bucket int16
+	var key, sealed []byte
+	_, err = pgx.ForEachRow(rows, []any{&bucket, &key, &sealed, &sum}, func() error {
+		if bucket < 1 || int(bucket) > len(buckets) {
+			return format.Damaged("partition %d has a row in bucket %d", s.partition, bucket)
+		}
+		name := buckets[bucket-1]
+		count, total = count+1, total^sumOf(key, sealed)
+		value, err := unsealed(name, key, sealed)
+		if err != nil {
+			return err
+		}
+		switch name {
+		case format.BucketQueues:
+			_, err = format.ParseQueue(key, value)
+		case format.BucketMorgue:
+			if _, err = format.ParseBuried(key, value); err == nil {
+				s.dead[format.QueueOf(key)]++
+			}
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return err
+	case count != s.first.sides:
+		return format.Damaged("partition %d has %d rows beside its log, want %d", s.partition, count, s.first.sides)
+	case total != s.first.sum:
+		return format.Damaged("partition %d has an older version of some of its %d rows beside the log", s.partition, count)
+	}
+	return nil
+}
+
+// unsealed is a value as it was given to a commit.
+func unsealed(name format.Bucket, key, v []byte) ([]byte, error) {
+	if !format.Sealed(name) || v == nil {
+		return v, nil
+	}
+	value, _, err := format.Unseal(name, key, v)
+	return value, err
+}
+
+// Buried implements store.Store.
+func (s *partitionStore) Buried() map[uint32]int { return s.dead }
+
+// Scan implements store.Store. It is called before the first commit.
+func (s *partitionStore) Scan(block func(seq uint64, data []byte) error) error {
+	conn, err := s.pool.Acquire(s.ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	return translated(s.scan(s.ctx, conn.Conn(), block))
+}
+
+// scan joins the parts of each block.
+func (s *partitionStore) scan(ctx context.Context, q querier, block func(seq uint64, data []byte) error) error {
+	rows, err := q.Query(ctx, s.texts.scan, s.partition)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	var at uint64
+	var data []byte
+	next := 0
+	for rows.Next() {
+		var seq int64
+		var part int
+		var bytes pgtype.DriverBytes
+		if err := rows.Scan(&seq, &part, &bytes); err != nil {
+			return err
+		}
+		if uint64(seq) != at && next > 0 {
+			if err := block(at, data); err != nil {
+				return err
+			}
+			data, next = data[:0], 0
+		}
+		if at = uint64(seq); part != next {
+			return &format.CorruptError{Block: at, Offset: -1, Reason: fmt.Sprintf("part %d is missing", next)}
+		}
+		data = append(data, bytes...)
+		next++
+	}
+	if err := rows.Err(); err != nil || next == 0 {
+		return err
+	}
+	return block(at, data)
+}
+
+// ChunkSize implements store.Store.
+func (s *partitionStore) ChunkSize() int { return chunkBytes }
+
+// Read implements store.Store. Chunks that are in two parts are read in two calls.
+func (s *partitionStore) Read(seq uint64, first, n int) (data []byte, err error) {
+	for from, rest := first*chunkBytes, n*chunkBytes; rest > 0; {
+		part, at := from/s.part, from%s.part
+		want := min(rest, s.part-at)
+		var got []byte
+		err := s.patient(func(ctx context.Context, conn *pgx.Conn) error {
+			before := s.number.Load()
+			var epoch, number int64
+			if err := conn.QueryRow(ctx, s.texts.read, s.partition, int64(seq), part, at+1, want).Scan(&epoch, &number, &got); err != nil {
+				return err
+			}
+			return s.ours(epoch, number, before)
+		})
+		if err != nil {
+			return nil, err
+		}
+		data = append(data, got...)
+		if from, rest = from+want, rest-want; len(got) < want {
+			break // the end of the block
+		}
+	}
+	if len(data) <= (n-1)*chunkBytes {
+		return nil, &format.CorruptError{Block: seq, Offset: -1, Reason: fmt.Sprintf("chunk %d is missing", first+len(data)/chunkBytes)}
+	}
+	return data, nil
+}
+
+// Get implements store.Store.
+func (s *partitionStore) Get(name format.Bucket, key []byte) (value []byte, err error) {
+	if name == format.BucketMeta { // asked for when the log is opened, before its first commit
+		switch string(key) {
+		case string(format.KeyManifest):
+			return s.first.manifest, nil
+		case string(format.KeyUUID):
+			return s.first.uuid, nil
+		}
+		return nil, nil
+	}
+	err = s.patient(func(ctx context.Context, conn *pgx.Conn) error {
+		before := s.number.Load()
+		var epoch, number int64
+		var sealed []byte
+		err := conn.QueryRow(ctx, s.texts.get, s.partition, numberOf(name), key).Scan(&epoch, &number, &sealed)
+		if err != nil {
+			return err
+		}
+		if err := s.ours(epoch, number, before); err != nil {
+			return err
+		}
+		value, err = unsealed(name, key, sealed)
+		return err
+	})
+	return value, err
+}
+
+// Page implements store.Store.
+func (s *partitionStore) Page(name format.Bucket, from []byte) (page []format.Pair, err error) {
+	if from == nil {
+		from = []byte{}
+	}
+	err = s.patient(func(ctx context.Context, conn *pgx.Conn) error {
+		page = nil
+		before, size := s.number.Load(), 0
+		rows, err := conn.Query(ctx, s.texts.page, s.partition, numberOf(name), from, pageCount)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() && size < pageBytes {
+			var epoch, number int64
+			var key, sealed []byte
+			if err := rows.Scan(&epoch, &number, &key, &sealed); err != nil {
+				return err
+			}
+			if err := s.ours(epoch, number, before); err != nil {
+				return err
+			}
+			if key == nil {
+				break // there is none
+			}
+			value, err := unsealed(name, key, sealed)
+			if err != nil {
+				return err
+			}
+			page, size = append(page, format.Pair{Key: key, Value: value}), size+len(value)
+		}
+		rows.Close()
+		return rows.Err()
+	})
+	return page, err
+}
+
+// Room implements store.Store: what room the server has only a commit can tell.
+func (s *partitionStore) Room(int) (store.Room, error) {
+	return store.Room{Bytes: math.MaxInt32, Spare: math.MaxInt32}, nil
+}
+
+// Size implements store.Store: there is no file.
+func (s *partitionStore) Size() int { return 0 }
+
+// Used implements store.Store.
+func (s *partitionStore) Used() (int, error) { return 0, nil }
+
+// Compact implements store.Store: the server does that by itself.
+func (s *partitionStore) Compact(<-chan struct{}) (replaced bool, err error) { return false, nil }
