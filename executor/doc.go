@@ -178,8 +178,8 @@
 //	delete the dead       by hand, or by QueueConfig.MorgueRetention
 //
 // Each is about a [Selection]: ids, payloads, what a filter picks, or a whole queue.
-// It says how many it has affected, which are on disk then, and visits shards for a
-// hundred or two jobs at a time, between which others go on; to end the payloads of
+// It says how many it has affected, which are on disk then unless it has failed, and
+// visits shards for a hundred or two jobs at a time, between which others go on; to end the payloads of
 // one id is one visit, however many they are. What is accepted after the call is not
 // meant.
 //

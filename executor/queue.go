@@ -31,6 +31,7 @@ type queue struct {
 	actors []*shard.Shard
 
 	undertaker undertaker
+	exhuming   exhuming
 	backlog    *backlog.Account
 	locking    locking
 	lanes      *lane.Lanes // that it shares; nil: its ids are its own
@@ -95,6 +96,7 @@ func (x *Executor) arrange(q *queue) ([]*quarantine.Suspect, error) {
 		return nil, err
 	}
 	q.x, q.scores.Clock = x, q.stamp
+	q.exhuming.init()
 	if err := q.takeOver(); err != nil {
 		return nil, err
 	}

@@ -103,6 +103,7 @@ var (
 	badKeys    = gate{"./executor", "^Test(BadKeys|LocksThat)"}
 	summaries  = gate{"./executor", "^Test(Summar|Recovery|BurialsThatWere|PanicsDo|HaltedIs)"}
 	requeues   = gate{"./executor", "^TestRequeue(All|Ends)"}
+	exhumes    = gate{"./executor", "^Test(ATurnAt|ACommitAfter|TakenMean|DeleteUnlocks|SharedLanesAndTwo)"}
 	layered    = gate{"./executor", "^Test(Lowkiq_L16|HostileMiddleware|MiddlewareKeeps)"}
 	feeds      = gate{"./executor", "^Test(Events|ASlowReader|ResumeEvents|EventFilter)"}
 	rings      = gate{"./executor/internal/feed", "^Test"}
@@ -171,6 +172,11 @@ var mutations = []mutation{
 	{"requeue on when the caller has gone", "executor/actiondead.go", "			err = context.Cause(ctx)\n", "", requeues},
 	{"what a job knows is one of its payloads", "journal/internal/block/reading.go", "if kept = append(kept, ref); !state {", "if kept = append(kept, ref); len(kept) > 0 {", restored},
 	{"the dead are deleted in silence", "executor/actiondead.go", "		q.deadDeleted.Add(uint64(n))\n", "", actions},
+	{"wait for a turn at the morgue when the caller has gone", "executor/exhume.go", "	case <-ctx.Done():\n", "	case <-make(chan int):\n", exhumes},
+	{"take a place in the lanes from what is back", "executor/exhume.go", "alone := e.turns.Load() == *some.since", "alone := true", exhumes},
+	{"give up for what another call has taken", "executor/exhume.go", "case !errors.Is(err, journal.ErrNotFound):\n			return some.none(), err", "default:\n			return some.none(), err", exhumes},
+	{"put each back in a commit of its own", "executor/actiondead.go", "len(some.positions) == requeueAtOnce ||", "len(some.positions) == 1 ||", exhumes},
+	{"unlock what another call has put back", "executor/actiondead.go", "q.unlockDead(ctx, gone)", "q.unlockDead(ctx, some)", exhumes},
 	{"wait for a disk that hangs", "journal/ticket.go", "	case <-done(ctx):\n", "	case <-make(chan int):\n", hangs},
 	{"settle without a mark", "journal/log.go", "	for _, r := range c.Ended {\n		l.open.MarkEnded(r.Position())\n", "	for _, r := range c.Ended {\n		l.open.MarkEnded(c.Ended[0].Position()); _ = r\n", model},
 	{"create under the final name", "journal/internal/store/bolt_open.go", `tmp := directory.NewName`, `tmp := directory.FileName`, power},
