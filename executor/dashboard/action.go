@@ -6,101 +6,13 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/strandjobs/strand/executor"
 )
 
-// order is an action as it was asked for.
-type order struct {
-	Verb  Verb
-	Scope string // "id", "selected", "filtered", "all"
-	Queue string
-	ID    string
-	Name  string // of a key or a schedule
-	Index int    // of the Cron
-	Picks []pick
-
-	list   list                // where it was asked for, and what filtered means
-	states []executor.JobState // of the jobs that filtered and all mean; none: any
-	reason string              // of a Cancel
-	from   string              // the page
-	sure   bool                // it was confirmed
-}
-
-// pick is a row that a person has ticked.
-type pick struct {
-	ID       string
-	Position uint64 // 0: the job as a whole
-	raw      string
-}
-
-// orderOf reads an action.
-func orderOf(r *http.Request) (o order, err error) {
-	if err := r.ParseForm(); err != nil {
-		return o, problem{http.StatusBadRequest, err.Error()}
-	}
-	f := r.Form
-	o = order{
-		Verb: Verb(f.Get("verb")), Scope: f.Get("scope"), Queue: f.Get("queue"), ID: f.Get("id"), Name: f.Get("key"),
-		from: f.Get("from"), sure: f.Get("confirm") == "yes",
-		list: list{Queue: f.Get("queue"), Tab: f.Get("tab"), Prefix: f.Get("prefix"), Error: f.Get("error"), Limit: defaultRows},
-	}
-	if o.Scope == "all" && o.Queue == "" && deeds[o.Verb].list == noList {
-		o.Scope = "executor"
-	}
-	if o.list.Tab != "" {
-		if _, err := listOf(url.Values{"name": {o.Queue}, "tab": {o.list.Tab}}); err != nil {
-			return o, err
-		}
-		o.states = o.list.tab().states
-	}
-	if text := f.Get("cron"); text != "" {
-		if o.Index, err = strconv.Atoi(text); err != nil {
-			return o, wrong("cron is %q; it must be a number", clip(text, 40))
-		}
-	}
-	for _, raw := range f["sel"] {
-		p, err := pickOf(raw)
-		if err != nil {
-			return o, err
-		}
-		o.Picks = append(o.Picks, p)
-	}
-	name := "key" // of pages, also of a schedule
-	if slices.Contains(deeds[o.Verb].needs, "schedule") {
-		name = "schedule"
-	}
-	return o, o.meansOne(map[string]bool{"queue": o.Queue != "", "id": o.ID != "", "selected": o.Picks != nil,
-		"tab": o.list.Tab != "", "prefix": o.list.Prefix != "", "error": o.list.Error != "", name: o.Name != "",
-		"cron": f.Get("cron") != ""}, true)
-}
-
-// maxPicks is how many rows an action may name.
-const maxPicks = 1000
-
-func pickOf(raw string) (p pick, err error) {
-	at, id, found := strings.Cut(raw, ":")
-	p.raw = raw
-	if found && at != "" {
-		p.Position, err = strconv.ParseUint(at, 10, 64)
-	}
-	if err == nil {
-		p.ID, err = url.QueryUnescape(id)
-	}
-	if err != nil || !found {
-		return p, problem{http.StatusBadRequest, fmt.Sprintf("sel is %q; it must be a position, a colon and an id", clip(raw, 80))}
-	}
-	return p, nil
-}
-
 // act does what a POST asks for, or asks back.
 func (h *handler) act(w http.ResponseWriter, r *http.Request) error {
-	if h.readOnly {
-		return problem{http.StatusForbidden, ErrReadOnly.Error()}
-	}
 	o, err := orderOf(r)
 	if err != nil {
 		return err
@@ -109,7 +21,7 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request) error {
 	if err := h.may(r, Action{Verb: o.Verb, Queue: o.Queue, Name: o.Name}); err != nil {
 		return err
 	}
-	if o.asksFirst() && !o.sure {
+	if o.asksFirst() && o.confirm != "yes" {
 		return h.ask(w, r, o)
 	}
 	n, err := h.perform(r, o)

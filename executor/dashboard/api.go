@@ -127,7 +127,7 @@ func (p params) limit() (int, error) {
 		return defaultRows, nil
 	}
 	n, err := strconv.Atoi(p.text("limit"))
-	if err != nil || n < 1 || n > executor.MaxListLimit {
+	if err != nil || !digits(p.text("limit")) || n < 1 || n > executor.MaxListLimit {
 		return 0, problem{http.StatusBadRequest,
 			fmt.Sprintf("limit is %q; a page has from 1 to %d rows", clip(p.text("limit"), 40), executor.MaxListLimit)}
 	}

@@ -85,7 +85,8 @@
 // [ResumeSchedule] take key=, the name of the schedule, and cron=, its index in
 // Config.Crons, by default 0: without queue= and scope=. What does not say which jobs
 // it is about, or says more than its verb and scope have a use for, is refused with
-// 400.
+// 400; so is what is empty, and what is there twice, be it once in the query and once in
+// the form. Only sel= may come more often. A position is a number from 1.
 //
 // What can't be taken back, or is about more than what a person has picked one by
 // one, asks first, with a page that says how many there are: the answer has
@@ -144,7 +145,8 @@
 // no UTF-8, or has U+FFFD in it, comes with all its bytes in base64 beside it, in
 // queue_base64, id_base64, key_base64, and the text has U+FFFD in their place. In an
 // address or a form the bytes are percent-encoded, whatever they are; in the JSON of an
-// action one is given as id or id_base64, say, and U+FFFD in the former is refused. In
+// action one is given as id or id_base64, and so are queue, key, schedule and prefix;
+// U+FFFD in the former is refused. In
 // by_worker, such a queue is left out. Jobs that have or wait for something have the
 // name that people see, and are taken apart in job.
 //
@@ -159,14 +161,17 @@
 //	resume-schedule              not said
 //
 //	id          the job, or the dead payloads, of id
-//	selected    selected: a list of id, and position if it is about one payload (cancel,
-//	            delete, requeue, delete-dead); 1000 at most. In a form each is a sel, as
-//	            of the pages
+//	selected    selected: a list of objects with id, and position, a number from 1, if it
+//	            is about one payload (cancel, delete, requeue, delete-dead); 1000 at
+//	            most. In a form each is a sel, as of the pages
 //	filtered    what prefix and error pick, one of which is there
 //	all         all
 //
-// It is done without a question: what is in the way of a slip is that a parameter, a
-// field or a combination which has no meaning is refused. A body has 1 MiB at most.
+// Texts are texts, state is a list of them, ["retrying", "halted"], in a form one for
+// each, and cron a number. It is done without a question: what is in the way of a slip is
+// that a parameter, a field or a combination which has no meaning is refused, a field
+// that is there twice, one in other letters, and one that is there and says nothing:
+// null, "" or []. A body has 1 MiB at most.
 //
 // What is refused, or fails, is a problem of RFC 9457, application/problem+json, with
 // type, title, status and detail, and affected: how many were, by an action that went

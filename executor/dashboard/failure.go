@@ -3,6 +3,7 @@ package dashboard
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -31,7 +32,7 @@ func problemOf(err error) problem {
 		return p
 	}
 	if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return problem{http.StatusRequestEntityTooLarge, large.Error()}
+		return problem{http.StatusRequestEntityTooLarge, fmt.Sprintf("the request has more than %d bytes", large.Limit)}
 	}
 	status := http.StatusInternalServerError
 	for _, known := range [...]struct {

@@ -48,7 +48,10 @@ func (h *handler) journal(w http.ResponseWriter, r *http.Request) error {
 // time.
 func (h *handler) copy(w http.ResponseWriter, r *http.Request) error {
 	if err := r.ParseForm(); err != nil {
-		return problem{http.StatusBadRequest, err.Error()}
+		return unread(err)
+	}
+	for name := range r.Form {
+		return wrong("%q is given, and a copy is one of all", clip(name, 40))
 	}
 	heard(w)
 	select {

@@ -3,7 +3,6 @@ package dashboard
 import (
 	"html/template"
 	"net/http"
-	"net/url"
 )
 
 // question is what is asked before an action.
@@ -62,10 +61,8 @@ func (h *handler) ask(w http.ResponseWriter, r *http.Request, o order) error {
 	} else if o.ID != "" {
 		q.IDs = []string{o.ID}
 	}
-	q.Query = template.URL(url.Values{ // all of it is escaped
-		"verb": {string(o.Verb)}, "scope": {o.Scope}, "queue": {o.Queue}, "id": {o.ID}, "key": {o.Name},
-		"tab": {o.list.Tab}, "prefix": {o.list.Prefix}, "error": {o.list.Error}, "from": {o.from}, "confirm": {"yes"},
-	}.Encode())
+	q.Query = query("verb", string(o.Verb), "scope", o.Scope, "queue", o.Queue, "id", o.ID, "key", o.Name, "tab", o.list.Tab,
+		"prefix", o.list.Prefix, "error", o.list.Error, "from", o.from, "confirm", "yes")
 	return h.show(w, r, http.StatusOK, "question.html", page{Title: q.Text, Content: q})
 }
 

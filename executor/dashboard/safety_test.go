@@ -203,7 +203,7 @@ func TestH5_Caps(t *testing.T) {
 		many.Add("sel", fmt.Sprintf(":%d", i))
 	}
 	s.refused(http.StatusBadRequest, http.MethodPost, "do?verb=run&queue=q&scope=selected&tab=waiting", many)
-	s.refused(http.StatusBadRequest, http.MethodPost, "do?verb=run&queue=q&scope=selected&tab=waiting",
+	s.refused(http.StatusRequestEntityTooLarge, http.MethodPost, "do?verb=run&queue=q&scope=selected&tab=waiting",
 		url.Values{"sel": {":" + strings.Repeat("x", 2<<20)}})
 	for _, form := range []string{"verb=format", "verb=run&queue=q&scope=id",
 		"verb=run&queue=q&scope=selected&tab=waiting", "verb=run&queue=q&scope=all",

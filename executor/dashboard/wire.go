@@ -302,29 +302,6 @@ func explanationOf(e executor.Explanation) wireExplanation {
 	return w
 }
 
-// wireOrder is what a POST to /api/v1/actions asks for.
-type wireOrder struct {
-	Verb  Verb   `json:"verb"`
-	Scope string `json:"scope"`
-	wireRef
-	Selected     []wirePick          `json:"selected"`
-	State        []executor.JobState `json:"state"`
-	Prefix       string              `json:"prefix"`
-	PrefixBase64 []byte              `json:"prefix_base64"`
-	Error        string              `json:"error"`
-	Reason       string              `json:"reason"`
-	wireKeyName
-	Cron           *int   `json:"cron"`
-	Schedule       string `json:"schedule"`
-	ScheduleBase64 []byte `json:"schedule_base64"`
-}
-
-// wirePick is a job, or one payload of it.
-type wirePick struct {
-	wireID
-	Position uint64 `json:"position"` // 0: the job as a whole
-}
-
 // wireAffected answers an action.
 type wireAffected struct {
 	Affected int    `json:"affected"`
