@@ -18,7 +18,7 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	heard(w)
-	if err := h.may(r, Action{Verb: o.Verb, Queue: o.Queue, Name: o.Name}); err != nil {
+	if err := h.permit(r, &o); err != nil {
 		return err
 	}
 	if o.asksFirst() && o.confirm != "yes" {

@@ -22,7 +22,11 @@ const apiPrefix = "/api/"
 // apiRoutes are those of the API.
 func (h *handler) apiRoutes() map[string]route {
 	look := func(look func(*http.Request, params) (any, error), names ...string) route {
-		return route{http.MethodGet, View, func(w http.ResponseWriter, r *http.Request) error {
+		about := anyQueue
+		if slices.Contains(names, "queue") {
+			about = namedQueue
+		}
+		return route{http.MethodGet, about, func(w http.ResponseWriter, r *http.Request) error {
 			p, err := paramsOf(r, names...)
 			if err != nil {
 				return err
@@ -50,8 +54,8 @@ func (h *handler) apiRoutes() map[string]route {
 		"/api/v1/limits":    look(h.apiLimits),
 		"/api/v1/schedules": look(h.apiSchedules),
 		"/api/v1/journal":   look(h.apiJournal),
-		"/api/v1/copy":      {http.MethodPost, CopyJournal, h.copy, 0},
-		"/api/v1/actions":   {http.MethodPost, View, h.apiAct, 0},
+		"/api/v1/copy":      {http.MethodPost, nil, h.copy, 0},
+		"/api/v1/actions":   {http.MethodPost, nil, h.apiAct, 0},
 	}
 }
 
@@ -168,6 +172,7 @@ func (h *handler) apiStats(r *http.Request, _ params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	queues = seen(h.sees(r), queues, nameOf)
 	s := wireStats{Time: time.Now().UTC(), Trouble: h.trouble(), Workers: stats.Workers, Stuck: stats.Stuck,
 		ByWorker: make(map[string]wireFigures, len(queues))}
 	for _, q := range queues {
@@ -187,12 +192,16 @@ func (h *handler) trouble() string {
 	return ""
 }
 
+func nameOf(q executor.QueueInfo) string { return q.Name }
+
 func (h *handler) apiQueues(r *http.Request, p params) (any, error) {
 	queues, err := h.x.Inspect().Queues(r.Context())
 	if err != nil {
 		return nil, err
 	}
-	if p["queue"] != nil {
+	if p["queue"] == nil {
+		queues = seen(h.sees(r), queues, nameOf)
+	} else {
 		queues = slices.DeleteFunc(queues, func(q executor.QueueInfo) bool { return q.Name != p.text("queue") })
 		if len(queues) == 0 {
 			return nil, problem{http.StatusNotFound, fmt.Sprintf("there is no queue %q", clip(p.text("queue"), 80))}
@@ -275,7 +284,7 @@ func (h *handler) apiFind(r *http.Request, p params) (any, error) {
 		return nil, problem{http.StatusBadRequest, fmt.Sprintf("id has %d bytes; it must have from 1 to %d", len(id),
 			executor.MaxIDBytes)}
 	}
-	all, _, late, err := h.lookFor(r.Context(), p.text("queue"), p.text("id"))
+	all, _, late, err := h.lookFor(r, p.text("queue"), p.text("id"))
 	if err != nil {
 		return nil, err
 	}
@@ -294,7 +303,7 @@ func (h *handler) apiRunning(r *http.Request, p params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, err := h.inHand(r.Context(), executor.RunningQuery{Queue: p.text("queue"), Stacks: stacks, Limit: limit})
+	list, err := h.inHand(r, executor.RunningQuery{Queue: p.text("queue"), Stacks: stacks, Limit: limit})
 	return struct {
 		Running []wireRunning `json:"running"`
 		More    int           `json:"more"`

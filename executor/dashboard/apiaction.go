@@ -16,7 +16,7 @@ func (h *handler) apiAct(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	heard(w)
-	if err := h.may(r, Action{Verb: o.Verb, Queue: o.Queue, Name: o.Name}); err != nil {
+	if err := h.permit(r, &o); err != nil {
 		return err
 	}
 	n, err := h.perform(r, o)

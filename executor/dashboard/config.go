@@ -20,9 +20,10 @@ import (
 type Config struct {
 	// Authorize decides whether a request may do something: nil is yes, and the text
 	// of an error is shown to who asked, with 403. It is asked for [View] with each
-	// request, for the verbs of a page to know which buttons to show, and again
-	// when a button was pressed. It may be called by many requests at a time; a
-	// panic is a no. Default: only View is allowed.
+	// request, with the queue if it is about one, for the verbs of a page to know which
+	// buttons to show, and again when a button was pressed. See Who may see what. It may
+	// be called by many requests at a time; a panic is a no. Default: only View is
+	// allowed.
 	Authorize Authorizer
 
 	// ShowPayload returns what people may see of a payload, as text. It may be called
@@ -80,7 +81,7 @@ type Authorizer func(*http.Request, Action) error
 // Action is what a request wants to do.
 type Action struct {
 	Verb  Verb
-	Queue string // that it is about; "": the executor as a whole
+	Queue string // that it is about; "": the executor as a whole, or no queue in particular
 	Name  string // of the schedule, or the key: key= of the request
 }
 

@@ -27,9 +27,22 @@
 //     when the executor or the [http.Server] stops.
 //   - A panic while a page is made is that request's, with 500 and a line in the log.
 //
+// # Who may see what
+//
 // Who may see the pages is for the program to say, with a middleware around the
 // handler or with [View] in Config.Authorize. Without either, whoever reaches the
 // address sees ids, keys and errors.
+//
+// The authorizer is asked for View once for each request, before anything is looked up,
+// and of an action when it has been read, before its verb. Action.Queue is the queue that
+// the request is about: name= of /queue and /hot, queue= of /job, /find and the API, and
+// that of an action on jobs. It is "" for all else: what is about all queues, keys,
+// schedules, the journal, /live, /assets/. Where a request is about all queues, the
+// authorizer is asked for View of each of them, too, and those it refuses are left out:
+// of the overview, /find, /running and the live figures, of stats, queues, find and
+// running of the API, with their part of the totals. What is said of the executor as a
+// whole is of all: workers, the journal, and who has locks, leases, slots and limits, by
+// queue and id, there and where an explanation names who is in the way.
 //
 // # Where it is mounted
 //

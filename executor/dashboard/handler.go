@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"path"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -65,7 +66,9 @@ func Handler(x *executor.Executor, cfg Config) http.Handler {
 // route is a path and who answers it.
 type route struct {
 	method string // GET also means HEAD
-	verb   Verb   // that is asked for before serve is called
+	// about is the queue that a request wants to look at, "" for none or all: whether it
+	// may is asked before serve is called. nil: serve asks.
+	about func(*http.Request) string
 	// serve writes the answer, or returns why there is none, and then it has written
 	// nothing. The context of its request ends after timeout; 0: it sets its own.
 	serve   func(w http.ResponseWriter, r *http.Request) error
@@ -74,23 +77,23 @@ type route struct {
 
 // table has all routes, by their path behind the prefix.
 func (h *handler) table() map[string]route {
-	page := func(serve func(http.ResponseWriter, *http.Request) error) route {
-		return route{http.MethodGet, View, serve, h.cfg.PageTimeout}
+	page := func(serve func(http.ResponseWriter, *http.Request) error, about func(*http.Request) string) route {
+		return route{http.MethodGet, about, serve, h.cfg.PageTimeout}
 	}
 	all := map[string]route{
-		"/":          page(h.overview),
-		"/queue":     page(h.queue),
-		"/hot":       page(h.hot),
-		"/schedules": page(h.schedules),
-		"/job":       page(h.job),
-		"/find":      page(h.find),
-		"/running":   page(h.running),
-		"/locks":     page(h.locks),
-		"/journal":   page(h.journal),
-		"/copy":      {http.MethodPost, CopyJournal, h.copy, 0},
-		"/do":        {http.MethodPost, View, h.act, 0},
-		"/live":      {http.MethodGet, View, h.watch, 0},
-		"/assets/":   page(serveAsset),
+		"/":          page(h.overview, anyQueue),
+		"/queue":     page(h.queue, listedQueue),
+		"/hot":       page(h.hot, listedQueue),
+		"/schedules": page(h.schedules, anyQueue),
+		"/job":       page(h.job, namedQueue),
+		"/find":      page(h.find, namedQueue),
+		"/running":   page(h.running, anyQueue),
+		"/locks":     page(h.locks, anyQueue),
+		"/journal":   page(h.journal, anyQueue),
+		"/copy":      {http.MethodPost, nil, h.copy, 0},
+		"/do":        {http.MethodPost, nil, h.act, 0},
+		"/live":      {http.MethodGet, anyQueue, h.watch, 0},
+		"/assets/":   page(serveAsset, anyQueue),
 	}
 	maps.Copy(all, h.apiRoutes())
 	return all
@@ -131,11 +134,10 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, at string) error
 	if err := h.origin.Check(r); err != nil {
 		return problem{http.StatusForbidden, "this request comes from a page of another site: " + err.Error()}
 	}
-	if err := h.may(r, Action{Verb: View}); err != nil {
-		return err
-	}
-	if err := h.may(r, Action{Verb: rt.verb}); err != nil {
-		return err
+	if rt.about != nil {
+		if err := h.may(r, Action{Verb: View, Queue: rt.about(r)}); err != nil {
+			return err
+		}
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	if patience(w, readPatience); r.ContentLength == 0 {
@@ -200,6 +202,42 @@ func prefixOf(r *http.Request) string {
 		b.WriteString("/" + segment)
 	}
 	return strings.TrimSuffix(b.String(), "/")
+}
+
+// The queue of a request, as what answers it reads it.
+func anyQueue(*http.Request) string     { return "" }
+func namedQueue(r *http.Request) string { return r.URL.Query().Get("queue") }
+func listedQueue(r *http.Request) string {
+	l, _ := listOf(r.URL.Query())
+	return l.Queue
+}
+
+// sees returns what says whether a request may look at a queue, which is asked once for
+// each.
+func (h *handler) sees(r *http.Request) func(queue string) bool {
+	known := make(map[string]bool)
+	return func(queue string) bool {
+		may, asked := known[queue]
+		if !asked {
+			may = h.may(r, Action{Verb: View, Queue: queue}) == nil
+			known[queue] = may
+		}
+		return may
+	}
+}
+
+// seen are those of a list that are of a queue at which a request may look.
+func seen[E any](sees func(queue string) bool, list []E, queue func(E) string) []E {
+	return slices.DeleteFunc(slices.Clone(list), func(e E) bool { return !sees(queue(e)) })
+}
+
+// permit asks whether a request may have something done, and may look at it.
+func (h *handler) permit(r *http.Request, o *order) error {
+	err := h.may(r, Action{Verb: View, Queue: o.Queue})
+	if err == nil {
+		err = h.may(r, Action{Verb: o.Verb, Queue: o.Queue, Name: o.Name})
+	}
+	return err
 }
 
 // may asks whether a request may do something.

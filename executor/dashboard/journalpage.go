@@ -47,6 +47,9 @@ func (h *handler) journal(w http.ResponseWriter, r *http.Request) error {
 // is made beside the journal's work, in the directory for temporary files, one at a
 // time.
 func (h *handler) copy(w http.ResponseWriter, r *http.Request) error {
+	if err := h.permit(r, &order{Verb: CopyJournal}); err != nil {
+		return err
+	}
 	if err := r.ParseForm(); err != nil {
 		return unread(err)
 	}

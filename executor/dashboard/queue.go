@@ -122,7 +122,7 @@ func (h *handler) fill(ctx context.Context, p *queuePage) error {
 const hotIDs = 10
 
 func (h *handler) hot(w http.ResponseWriter, r *http.Request) error {
-	name := r.URL.Query().Get("name")
+	name := listedQueue(r)
 	hot, err := h.x.Inspect().Jobs(r.Context(), executor.JobQuery{Queue: name, Order: executor.OrderPayloads,
 		Descending: true, Limit: hotIDs})
 	if err != nil {
