@@ -472,7 +472,8 @@ var mutations = []mutation{
 
 	// Dashboard.
 	{"offer actions to everyone", "executor/dashboard/config.go", "	if a.Verb == View {\n", "	if true {\n", guards},
-	{"obey a page of another site", "executor/dashboard/handler.go", "h.origin.Check(r); err != nil {", "h.origin.Check(r); err != nil && false {", guards},
+	{"obey a page of another site", "executor/dashboard/handler.go", "h.foreign(r); err != nil {", "h.foreign(r); err != nil && false {", guards},
+	{"answer an image of another site", "executor/dashboard/secure.go", "	strict.Method = http.MethodPost", "	// strict.Method = http.MethodPost", guards},
 	{"show payloads that were not asked for", "executor/dashboard/job.go", "	if h.cfg.ShowPayload == nil {\n		return \"\"", "	if h.cfg.ShowPayload == nil {\n		return string(p.Raw)", guards},
 	{"answer to any name", "executor/dashboard/secure.go", "return err == nil //", "return err == nil || true //", guards},
 	{"show a text that turns the others round", "executor/dashboard/show.go", "(strconv.IsPrint(r) || ", "(r > 0x1fff || strconv.IsPrint(r) || ", guards},

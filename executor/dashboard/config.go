@@ -45,8 +45,8 @@ type Config struct {
 	// only, elsewhere any: give the names when a proxy on the same machine is in front.
 	Hosts []string
 
-	// TrustedOrigins may send requests that change something, beside the pages
-	// themselves: "https://admin.example.com" for example, as
+	// TrustedOrigins are whose pages may send requests, beside those of the dashboard
+	// itself: "https://admin.example.com" for example, as
 	// [http.CrossOriginProtection.AddTrustedOrigin] takes them. Default none.
 	TrustedOrigins []string
 

@@ -15,7 +15,10 @@
 //     returns a text for them. Errors of jobs are shown: QueueConfig.FormatError
 //     decides what is in them.
 //   - What changes something is a POST from a page of the same origin
-//     ([http.CrossOriginProtection]).
+//     ([http.CrossOriginProtection]). What a browser sends for a page of another origin,
+//     of the same site or not, is refused whatever it is: an image or a frame as well.
+//     Links can be followed, and Config.TrustedOrigins may ask. Over plain HTTP, browsers
+//     do not say what a GET is for, unless the host is localhost: it is answered then.
 //   - Ids, payloads, keys, errors and names of queues may be any bytes: they are
 //     shown as text. There is no inline script or style, and the content security
 //     policy allows none.
@@ -110,7 +113,7 @@
 //
 // What the pages show and do, as JSON, behind the same guards: Config.Authorize is asked
 // the same questions, payloads are hidden by the same hook, Config.Hosts holds, and what
-// a browser sends from a page of another site is refused. A client that is no browser
+// a browser sends for a page of another origin is refused. A client that is no browser
 // sends neither Sec-Fetch-Site nor Origin, and is let in as far as the authorizer does:
 //
 //	curl -H "Authorization: Bearer $TOKEN" https://example.com/strand/api/v1/stats

@@ -131,7 +131,7 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, at string) error
 		w.Header().Set("Allow", rt.method)
 		return problem{http.StatusMethodNotAllowed, "this address answers " + rt.method + " only"}
 	}
-	if err := h.origin.Check(r); err != nil {
+	if err := h.foreign(r); err != nil {
 		return problem{http.StatusForbidden, "this request comes from a page of another site: " + err.Error()}
 	}
 	if rt.about != nil {
