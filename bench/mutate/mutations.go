@@ -488,7 +488,7 @@ var mutations = []mutation{
 	{"list as if an unknown parameter were not there", "executor/dashboard/api.go", "case !slices.Contains(names, name):", "case false:", orders},
 	{"act on another list than the verb is about", "executor/dashboard/meaning.go", "o.has[\"tab\"] && (d.list", "false && (d.list", meanings},
 	{"act on all in spite of a filter", "executor/dashboard/meaning.go", "{needs: []string{\"queue\"}, beside: []string{\"tab\", ", "{needs: []string{\"queue\"}, beside: []string{\"prefix\", \"error\", \"tab\", ", meanings},
-	{"a client that has said all and is late", "executor/dashboard/handler.go", "SetReadDeadline(time.Time{})", "SetReadDeadline(time.Now().Add(readPatience))", patiences},
+	{"a client that has said all and is late", "executor/dashboard/handler.go", "SetReadDeadline(time.Time{})", "SetReadDeadline(time.Now().Add(10 * time.Second))", patiences},
 	{"a page that has said all and is late", "executor/dashboard/action.go", "	heard(w)\n", "", patiences},
 	{"a program that has said all and is late", "executor/dashboard/apiaction.go", "	heard(w)\n", "", patiences},
 	{"do not say which queue is looked at", "executor/dashboard/handler.go", "Queue: rt.about(r)}", "Queue: rt.about(r)[:0]}", guards},

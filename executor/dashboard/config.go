@@ -54,7 +54,8 @@ type Config struct {
 	Crons     []*cron.Cron
 	Elections []Election
 
-	// PageTimeout bounds the making of a page, and ActionTimeout that of an action.
+	// PageTimeout bounds the making of a page, and how long a client takes to send its
+	// request, which is answered with 408 then; ActionTimeout bounds an action.
 	// An action that was ended has done a part, and says how much. Default, and below
 	// zero: 10 s and 60 s.
 	PageTimeout   time.Duration

@@ -192,7 +192,7 @@
 // What is refused, or fails, is a problem of RFC 9457, application/problem+json, with
 // type, title, status and detail, and affected: how many were, by an action that went
 // wrong behind them. Statuses are 400 for what makes no sense, 403 for what may not be,
-// 404 for what there is not, 405, 409 for what is in the way, 413, 415, 503 when the
+// 404 for what there is not, 405, 408, 409 for what is in the way, 413, 415, 503 when the
 // executor has stopped, has no room or no time, and 500, which is in the log.
 //
 // # How it works

@@ -140,7 +140,7 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, at string) error
 		}
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
-	if patience(w, readPatience); r.ContentLength == 0 {
+	if patience(w, h.cfg.PageTimeout); r.ContentLength == 0 {
 		heard(w)
 	}
 	if rt.timeout > 0 {
@@ -154,7 +154,6 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, at string) error
 // What a client may send, and how long it may take.
 const (
 	maxBody       = 1 << 20
-	readPatience  = 10 * time.Second
 	writePatience = 30 * time.Second
 )
 
