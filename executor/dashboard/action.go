@@ -42,9 +42,7 @@ func (h *handler) perform(r *http.Request, o order) (n int, err error) {
 	ctx, cancel := context.WithTimeout(r.Context(), h.cfg.ActionTimeout)
 	defer cancel()
 	n, err = h.carryOut(ctx, o)
-	h.cfg.Logger.Info("dashboard: an action", slog.String("verb", string(o.Verb)), slog.String("queue", o.Queue),
-		slog.String("scope", o.Scope),
-		slog.String("id", o.ID), slog.Int("affected", n), slog.String("from", r.RemoteAddr), slog.Any("error", err))
+	h.record(r, &o, "dashboard: an action", slog.Int("affected", n), err)
 	return n, err
 }
 

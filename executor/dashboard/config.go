@@ -65,8 +65,13 @@ type Config struct {
 	// 503, and its page stays as it was. Default, and below zero: 64.
 	MaxStreams int
 
-	// Logger gets each action, and what panicked. Default [slog.Default], as it is
-	// when Handler is called.
+	// User names who asks, for the log of actions: from what a middleware has found out.
+	// It may be called by many requests at a time; of one that panics there is no name.
+	// Default: none, and the log has the address that the request came from.
+	User func(*http.Request) string
+
+	// Logger gets each action, those that were refused, and what panicked; see Actions.
+	// Default [slog.Default], as it is when Handler is called.
 	Logger *slog.Logger
 }
 

@@ -106,8 +106,12 @@
 //
 // What can't be taken back, or is about more than what a person has picked one by
 // one, asks first, with a page that says how many there are: the answer has
-// confirm=yes. Afterwards the page says how many were affected. Each is a line in the
-// log, with verb, queue, how many, and from where.
+// confirm=yes. Afterwards the page says how many were affected.
+//
+// Each action is a line in the log, at the level of information: with all that it was
+// asked with, affected, from, the address, and user, which is what Config.User says. One
+// that failed, and one that the authorizer has refused, is a warning with its error. The
+// filter's error= is there as containing, because error is what went wrong.
 //
 // # The API
 //

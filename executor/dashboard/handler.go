@@ -236,6 +236,9 @@ func (h *handler) permit(r *http.Request, o *order) error {
 	if err == nil {
 		err = h.may(r, Action{Verb: o.Verb, Queue: o.Queue, Name: o.Name})
 	}
+	if err != nil {
+		h.record(r, o, "dashboard: an action was refused", slog.Attr{}, err)
+	}
 	return err
 }
 

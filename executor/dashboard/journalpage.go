@@ -47,7 +47,8 @@ func (h *handler) journal(w http.ResponseWriter, r *http.Request) error {
 // is made beside the journal's work, in the directory for temporary files, one at a
 // time.
 func (h *handler) copy(w http.ResponseWriter, r *http.Request) error {
-	if err := h.permit(r, &order{Verb: CopyJournal}); err != nil {
+	o := order{Verb: CopyJournal}
+	if err := h.permit(r, &o); err != nil {
 		return err
 	}
 	if err := r.ParseForm(); err != nil {
@@ -76,8 +77,7 @@ func (h *handler) copy(w http.ResponseWriter, r *http.Request) error {
 	}()
 	dir := filepath.Join(temp, "journal.strand")
 	err = h.x.Copy(ctx, dir)
-	h.cfg.Logger.Info("dashboard: an action", slog.String("verb", string(CopyJournal)), slog.String("from",
-		r.RemoteAddr), slog.Any("error", err))
+	h.record(r, &o, "dashboard: an action", slog.Attr{}, err)
 	if errors.Is(err, executor.ErrState) {
 		return problem{http.StatusConflict, err.Error()}
 	} else if err != nil {
