@@ -32,6 +32,19 @@ type Inspector struct{ x *Executor }
 // also before Start and after Stop.
 func (x *Executor) Inspect() *Inspector { return &Inspector{x} }
 
+// usable returns why there is nothing to inspect. A stop that is under way is looked at.
+func (i *Inspector) usable() error {
+	if i == nil || i.x == nil {
+		return errNoInspector
+	}
+	select {
+	case <-i.x.stopped:
+		return ErrClosed
+	default:
+		return nil
+	}
+}
+
 // The states of jobs in lists. Each job is in one of six at any moment:
 //
 //	in a list        it                                      [Executor.Explain] says

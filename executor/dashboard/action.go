@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 
 	"github.com/strandjobs/strand/executor"
@@ -43,7 +44,8 @@ func (h *handler) perform(r *http.Request, o order) (n int, err error) {
 	defer cancel()
 	n, err = h.carryOut(ctx, o)
 	h.record(r, &o, "dashboard: an action", slog.Int("affected", n), err)
-	return n, err
+	return n, late(err, "This takes longer than Config.ActionTimeout. What it has done stays done: ask for it again, "+
+		"and it goes on with the rest.")
 }
 
 // asksFirst reports whether an action is confirmed before it is done.
@@ -65,9 +67,9 @@ func (h *handler) carryOut(ctx context.Context, o order) (n int, err error) {
 	case Pause, Resume:
 		return h.pause(ctx, o)
 	case Unlock:
-		return one(h.x.KeyLocks().Unlock(ctx, o.Name))
+		return one(h.x.KeyLocks().Unlock(ctx, o.Name), true)
 	case Trigger, PauseSchedule, ResumeSchedule:
-		return one(h.schedule(ctx, o))
+		return h.schedule(ctx, o)
 	}
 	in := h.x.Inspect()
 	do := map[Verb]func(context.Context, executor.Selection) (int, error){
@@ -114,6 +116,7 @@ func (o *order) selections() (all []executor.Selection) {
 
 func (h *handler) pause(ctx context.Context, o order) (int, error) {
 	in, on := h.x.Inspect(), o.Verb == Pause
+	all, queues := in.Paused()
 	var ids []string
 	for _, p := range o.Picks {
 		ids = append(ids, p.ID)
@@ -128,18 +131,18 @@ func (h *handler) pause(ctx context.Context, o order) (int, error) {
 	case o.Scope == "id":
 		return in.ResumeIDs(ctx, o.Queue, o.ID)
 	case o.Queue != "" && on:
-		return one(in.PauseQueue(ctx, o.Queue))
+		return one(in.PauseQueue(ctx, o.Queue), !slices.Contains(queues, o.Queue))
 	case o.Queue != "":
-		return one(in.ResumeQueue(ctx, o.Queue))
+		return one(in.ResumeQueue(ctx, o.Queue), slices.Contains(queues, o.Queue))
 	case on:
-		return one(h.x.Pause(ctx))
+		return one(h.x.Pause(ctx), !all)
 	}
-	return one(h.x.Resume(ctx))
+	return one(h.x.Resume(ctx), all)
 }
 
-// one is how many were affected by what does all or nothing.
-func one(err error) (int, error) {
-	if err != nil {
+// one is how many were affected by what does all or nothing, unless it was so before.
+func one(err error, changed bool) (int, error) {
+	if err != nil || !changed {
 		return 0, err
 	}
 	return 1, nil
@@ -207,6 +210,8 @@ func notice(q url.Values) string {
 		return "The executor goes on."
 	case !known:
 		return ""
+	case n == 0 && (v == Pause || v == Resume || v == PauseSchedule || v == ResumeSchedule):
+		return "Nothing was to be done: it was so before."
 	default:
 		text, found := map[Verb]string{
 			Pause: count + " " + is + " paused.", Resume: count + " resumed.", RunNow: count + " " + is + " due now.",

@@ -74,6 +74,7 @@ func (h *handler) refuse(w http.ResponseWriter, r *http.Request, err error, affe
 	if p.status == http.StatusInternalServerError {
 		h.cfg.Logger.Error("the API of the dashboard failed", slog.String("path", r.URL.Path), slog.Any("error", err))
 	}
+	again(w.Header(), p.status)
 	answer := wireProblem{"about:blank", http.StatusText(p.status), p.status, p.plain(), affected}
 	if err := sendJSON(w, r, p.status, "application/problem+json", answer); err != nil {
 		panic(err) // a text that is no UTF-8 is no error, and there is none else
@@ -226,7 +227,7 @@ func (h *handler) apiJobs(r *http.Request, p params) (any, error) {
 	return struct {
 		Jobs []wireJob `json:"jobs"`
 		wirePage
-	}{wireList(page.Jobs, wireJobOf), wirePage{page.Next, page.Examined, page.Truncated}}, err
+	}{wireList(page.Jobs, wireJobOf), wirePage{page.Next, page.Examined, page.Truncated}}, lateList(err)
 }
 
 func (h *handler) apiDead(r *http.Request, p params) (any, error) {
@@ -243,7 +244,7 @@ func (h *handler) apiDead(r *http.Request, p params) (any, error) {
 	return struct {
 		Dead []wireDead `json:"dead"`
 		wirePage
-	}{wireList(page.Dead, deadOf), wirePage{page.Next, page.Examined, page.Truncated}}, err
+	}{wireList(page.Dead, deadOf), wirePage{page.Next, page.Examined, page.Truncated}}, lateList(err)
 }
 
 func (h *handler) apiJob(r *http.Request, p params) (any, error) {
@@ -275,18 +276,34 @@ func (h *handler) wirePayload(r *http.Request, queue, id string, p executor.Payl
 }
 
 func (h *handler) apiExplain(r *http.Request, p params) (any, error) {
+	if err := p.id(); err != nil {
+		return nil, err
+	}
 	e, err := h.x.Explain(r.Context(), p.text("queue"), p.text("id"))
+	if err == nil && e.State == executor.JobUnknown {
+		err = executor.ErrUnknownJob
+	}
 	return explanationOf(e), err
 }
 
-func (h *handler) apiFind(r *http.Request, p params) (any, error) {
+// id refuses what can be none.
+func (p params) id() error {
 	if id := p.text("id"); id == "" || len(id) > executor.MaxIDBytes {
-		return nil, problem{http.StatusBadRequest, fmt.Sprintf("id has %d bytes; it must have from 1 to %d", len(id),
-			executor.MaxIDBytes)}
+		return wrong("id has %d bytes; it must have from 1 to %d", len(id), executor.MaxIDBytes)
 	}
-	all, _, late, err := h.lookFor(r, p.text("queue"), p.text("id"))
-	if err != nil {
+	return nil
+}
+
+func (h *handler) apiFind(r *http.Request, p params) (any, error) {
+	if err := p.id(); err != nil {
 		return nil, err
+	}
+	all, queues, late, err := h.lookFor(r, p.text("queue"), p.text("id"))
+	switch {
+	case err != nil:
+		return nil, err
+	case p["queue"] != nil && !slices.Equal(queues, p["queue"]):
+		return nil, problem{http.StatusNotFound, fmt.Sprintf("there is no queue %q", clip(p.text("queue"), 80))}
 	}
 	return struct {
 		Found []wireExplanation `json:"found"`

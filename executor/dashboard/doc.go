@@ -135,7 +135,8 @@
 //	GET  /api/v1/job        all about ?queue=, id=: failures, in_hand, waiting, dead, keys,
 //	                        leases, slots, explanation
 //	GET  /api/v1/explain    why ?queue=, id= does not run: text is all of it in one line
-//	GET  /api/v1/find       the explanations of ?id= in all queues, or that of queue=
+//	GET  /api/v1/find       the explanations of ?id= in all queues, or that of queue=; late
+//	                        says that the time was up before all of them were asked
 //	GET  /api/v1/running    what workers have in hand: ?queue=, stacks=, limit=
 //	GET  /api/v1/locks      locked keys: ?limit=, cursor=
 //	GET  /api/v1/leases     keys of Unique: ?limit=, cursor=
@@ -195,9 +196,13 @@
 //
 // What is refused, or fails, is a problem of RFC 9457, application/problem+json, with
 // type, title, status and detail, and affected: how many were, by an action that went
-// wrong behind them. Statuses are 400 for what makes no sense, 403 for what may not be,
+// wrong behind them, an ActionTimeout that was over for example. That many are done, and
+// stay so; what the executor was at just then, a hundred or two jobs, may be, too. An
+// action whose affected is 0 has changed nothing: what it is about has nothing of the
+// kind, or was so before, paused for example. Statuses are 400 for what makes no sense, 403 for what may not be,
 // 404 for what there is not, 405, 408, 409 for what is in the way, 413, 415, 503 when the
-// executor has stopped, has no room or no time, and 500, which is in the log.
+// executor has stopped, has no room or no time, with Retry-After, and 500, which is in
+// the log. After Stop, nothing is listed: all answers are 503.
 //
 // # How it works
 //

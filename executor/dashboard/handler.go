@@ -139,6 +139,11 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, at string) error
 			return err
 		}
 	}
+	// Whatever it is about: what was is not what is.
+	if _, err := h.x.Inspect().Running(r.Context(), executor.RunningQuery{Limit: 1}); errors.Is(err, executor.ErrClosed) &&
+		!strings.HasPrefix(at, "/assets/") {
+		return err
+	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	if patience(w, h.cfg.PageTimeout); r.ContentLength == 0 {
 		heard(w)

@@ -81,7 +81,7 @@ func (h *handler) copy(w http.ResponseWriter, r *http.Request) error {
 	if errors.Is(err, executor.ErrState) {
 		return problem{http.StatusConflict, err.Error()}
 	} else if err != nil {
-		return err
+		return late(err, "The copy takes longer than Config.ActionTimeout: nothing of it is sent.")
 	}
 	w.Header().Set("Content-Type", "application/x-tar")
 	w.Header().Set("Content-Disposition", `attachment; filename="journal.strand.tar"`)
