@@ -61,11 +61,11 @@ const stackBytes = 16 << 10
 
 // Running lists what runs now. It asks the workers themselves, and waits for no
 // shard, handler or disk. So it answers when all of these are stuck, and
-// while a Stop waits for handlers. It returns ErrUnknownQueue, ErrInvalidQuery,
-// ErrContext, and ErrClosed when a Stop has ended.
+// after Stop with the handlers that were left behind. It returns ErrUnknownQueue,
+// ErrInvalidQuery or ErrContext.
 func (i *Inspector) Running(ctx context.Context, query RunningQuery) (RunningList, error) {
-	if err := i.usable(); err != nil {
-		return RunningList{}, err
+	if i == nil || i.x == nil {
+		return RunningList{}, errNoInspector
 	}
 	if _, err := usable(ctx); err != nil {
 		return RunningList{}, err

@@ -2,6 +2,7 @@ package dashboard_test
 
 import (
 	"context"
+	"encoding/base64"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -12,6 +13,7 @@ import (
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/cron"
 	"github.com/strandjobs/strand/executor/dashboard"
+	"github.com/strandjobs/strand/lock"
 )
 
 // TestAPI_WhatThereIsNot is a problem wherever it is asked for.
@@ -88,9 +90,7 @@ func TestWhatHasStopped(t *testing.T) {
 		s.problem(http.StatusServiceUnavailable, s.do(http.MethodPost, "api/v1/copy", nil))
 		require.Equal(t, http.StatusOK, s.do(http.MethodGet, "assets/style.css", nil).StatusCode)
 		in := x.Inspect()
-		_, err := in.Running(t.Context(), executor.RunningQuery{})
-		require.ErrorIs(t, err, executor.ErrClosed)
-		_, _, err = in.LockedKeys("", 0)
+		_, _, err := in.LockedKeys("", 0)
 		require.ErrorIs(t, err, executor.ErrClosed)
 		_, _, err = in.Leases("", 0)
 		require.ErrorIs(t, err, executor.ErrClosed)
@@ -117,5 +117,23 @@ func TestWhatTakesTooLong(t *testing.T) {
 		text := s.problem(http.StatusServiceUnavailable, s.tell(action))
 		require.Contains(t, text, "Config.ActionTimeout")
 		require.NotContains(t, text, "list")
+	}
+}
+
+// TestAPI_AnyName comes with its bytes.
+func TestAPI_AnyName(t *testing.T) {
+	x := waiting(t)
+	_, err := executor.NewLimit(x, "limit\xff", executor.LimitConfig{Concurrent: 1})
+	require.NoError(t, err)
+	election, err := lock.New().NewElection("e", lock.ElectionConfig{})
+	require.NoError(t, err)
+	candidate, err := election.Candidate("leader\xff")
+	require.NoError(t, err)
+	require.NoError(t, candidate.Campaign(t.Context()))
+	s := mount(t, x, dashboard.Config{Elections: []dashboard.Election{{Name: "election\xff", Election: election}}})
+	leader := field(s.api("schedules"), "leaders", 0).(object)
+	for name, o := range map[string]object{"limit": field(s.api("limits"), "limits", 0).(object), "election": leader, "leader": leader} {
+		require.Equal(t, name+"\ufffd", o[name])
+		require.Equal(t, base64.StdEncoding.EncodeToString([]byte(name+"\xff")), o[name+"_base64"])
 	}
 }

@@ -155,6 +155,9 @@
 //
 //   - state= may be there several times: ready, scheduled, retrying, parked, halted,
 //     running. None of it means all.
+//   - state of a list says what its tab does; that of an explanation is more exact where it
+//     is parked: blocked, waiting, limited, suspected or paused. An id that has dead
+//     payloads only is dead, with their number in dead; beside a job they are in job.
 //   - order= is id, due, attempts or payloads of jobs, id or died of what is dead; with
 //     desc=true the other way round. Without it a list is as it comes.
 //   - limit= is from 1 to [executor.MaxListLimit], and 50 without it. Where an answer
@@ -164,7 +167,8 @@
 //
 // Names of queues, ids and keys may be any bytes, and JSON has text only. One that is
 // no UTF-8, or has U+FFFD in it, comes with all its bytes in base64 beside it, in
-// queue_base64, id_base64, key_base64, and the text has U+FFFD in their place. In an
+// queue_base64, id_base64, key_base64, as have schedule, limit, slot, election, leader and
+// payload; the text has U+FFFD in their place. In an
 // address or a form the bytes are percent-encoded, whatever they are; in the JSON of an
 // action one is given as id or id_base64, and so are queue, key, schedule and prefix;
 // U+FFFD in the former is refused. In

@@ -140,8 +140,7 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, at string) error
 		}
 	}
 	// Whatever it is about: what was is not what is.
-	if _, err := h.x.Inspect().Running(r.Context(), executor.RunningQuery{Limit: 1}); errors.Is(err, executor.ErrClosed) &&
-		!strings.HasPrefix(at, "/assets/") {
+	if _, _, err := h.x.Inspect().Slots(1); errors.Is(err, executor.ErrClosed) && !strings.HasPrefix(at, "/assets/") {
 		return err
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
