@@ -3,6 +3,7 @@ package dashboard_test
 import (
 	"context"
 	"encoding/base64"
+	"fmt"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -135,5 +136,18 @@ func TestAPI_AnyName(t *testing.T) {
 	for name, o := range map[string]object{"limit": field(s.api("limits"), "limits", 0).(object), "election": leader, "leader": leader} {
 		require.Equal(t, name+"\ufffd", o[name])
 		require.Equal(t, base64.StdEncoding.EncodeToString([]byte(name+"\xff")), o[name+"_base64"])
+	}
+}
+
+func TestAPI_Index(t *testing.T) {
+	s := mount(t, waiting(t), dashboard.Config{})
+	require.ElementsMatch(t, []string{"actions", "copy", "dead", "explain", "find", "job", "jobs", "journal", "leases", "limits", "locks",
+		"queues", "running", "schedules", "slots", "stats"}, valuesOf(s.api("")["endpoints"], "path"))
+	for _, e := range s.api("")["endpoints"].([]any) {
+		e := e.(object)
+		for _, name := range e["params"].([]any) {
+			a := s.do(e["method"].(string), fmt.Sprintf("api/v1/%s?%s=", e["path"], name), nil)
+			require.NotContains(t, a.text, "there is no parameter", "%v", e)
+		}
 	}
 }

@@ -36,11 +36,12 @@ func (h *handler) apiRoutes() map[string]route {
 				return err
 			}
 			return sendJSON(w, r, http.StatusOK, "application/json", answer)
-		}, h.cfg.PageTimeout}
+		}, h.cfg.PageTimeout, names}
 	}
 	return map[string]route{
-		"/api/v1/stats":  look(h.apiStats),
-		"/api/v1/queues": look(h.apiQueues, "queue"),
+		apiPrefix + "v1/": look(h.apiIndex),
+		"/api/v1/stats":   look(h.apiStats),
+		"/api/v1/queues":  look(h.apiQueues, "queue"),
 		"/api/v1/jobs": look(h.apiJobs, "queue", "state", "order", "desc", "prefix", "error", "limit",
 			"cursor"),
 		"/api/v1/dead":      look(h.apiDead, "queue", "order", "desc", "prefix", "error", "limit", "cursor"),
@@ -54,8 +55,8 @@ func (h *handler) apiRoutes() map[string]route {
 		"/api/v1/limits":    look(h.apiLimits),
 		"/api/v1/schedules": look(h.apiSchedules),
 		"/api/v1/journal":   look(h.apiJournal),
-		"/api/v1/copy":      {http.MethodPost, nil, h.copy, 0},
-		"/api/v1/actions":   {http.MethodPost, nil, h.apiAct, 0},
+		"/api/v1/copy":      {http.MethodPost, nil, h.copy, 0, nil},
+		"/api/v1/actions":   {http.MethodPost, nil, h.apiAct, 0, nil},
 	}
 }
 
@@ -162,6 +163,24 @@ func (p params) states() (all []executor.JobState) {
 		all = append(all, executor.JobState(text))
 	}
 	return all
+}
+
+// apiIndex says what there is.
+func (h *handler) apiIndex(*http.Request, params) (any, error) {
+	type endpoint struct {
+		Method string   `json:"method"`
+		Path   string   `json:"path"` // from here
+		Params []string `json:"params"`
+	}
+	all := []endpoint{}
+	for _, path := range slices.Sorted(maps.Keys(h.routes)) {
+		if name, found := strings.CutPrefix(path, apiPrefix+"v1/"); found && name != "" {
+			all = append(all, endpoint{h.routes[path].method, name, append([]string{}, h.routes[path].params...)})
+		}
+	}
+	return struct {
+		Endpoints []endpoint `json:"endpoints"`
+	}{all}, nil
 }
 
 func (h *handler) apiStats(r *http.Request, _ params) (any, error) {

@@ -271,7 +271,7 @@ func TestH5_WhatTheAPIHasNoUseFor(t *testing.T) {
 	} {
 		require.Contains(t, s.problem(http.StatusBadRequest, s.do(http.MethodGet, "api/v1/"+path, nil)), want, "%.80s", path)
 	}
-	for _, path := range []string{"nowhere", "", "jobs?queue=none", "jobs", "queues?queue=none", "job?queue=q&id=none",
+	for _, path := range []string{"nowhere", "stats/", "jobs?queue=none", "jobs", "queues?queue=none", "job?queue=q&id=none",
 		"explain?queue=none&id=a", "running?queue=none", "dead?queue=none"} {
 		s.problem(http.StatusNotFound, s.do(http.MethodGet, "api/v1/"+path, nil))
 	}

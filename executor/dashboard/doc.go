@@ -126,6 +126,7 @@
 //	  https://example.com/strand/api/v1/actions
 //	{"affected":1204,"of":"payload"}
 //
+//	GET  /api/v1/           these, with the parameters of each
 //	GET  /api/v1/stats      total and by_worker, which has the queues by their names;
 //	                        workers, stuck, trouble: what keeps the executor from its work
 //	GET  /api/v1/queues     queues, each with its shards and backlog; ?queue= for one

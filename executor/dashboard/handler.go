@@ -73,12 +73,13 @@ type route struct {
 	// nothing. The context of its request ends after timeout; 0: it sets its own.
 	serve   func(w http.ResponseWriter, r *http.Request) error
 	timeout time.Duration
+	params  []string // of the API: the query that it takes
 }
 
 // table has all routes, by their path behind the prefix.
 func (h *handler) table() map[string]route {
 	page := func(serve func(http.ResponseWriter, *http.Request) error, about func(*http.Request) string) route {
-		return route{http.MethodGet, about, serve, h.cfg.PageTimeout}
+		return route{http.MethodGet, about, serve, h.cfg.PageTimeout, nil}
 	}
 	all := map[string]route{
 		"/":          page(h.overview, anyQueue),
@@ -90,9 +91,9 @@ func (h *handler) table() map[string]route {
 		"/running":   page(h.running, anyQueue),
 		"/locks":     page(h.locks, anyQueue),
 		"/journal":   page(h.journal, anyQueue),
-		"/copy":      {http.MethodPost, nil, h.copy, 0},
-		"/do":        {http.MethodPost, nil, h.act, 0},
-		"/live":      {http.MethodGet, anyQueue, h.watch, 0},
+		"/copy":      {http.MethodPost, nil, h.copy, 0, nil},
+		"/do":        {http.MethodPost, nil, h.act, 0, nil},
+		"/live":      {http.MethodGet, anyQueue, h.watch, 0, nil},
 		"/assets/":   page(serveAsset, anyQueue),
 	}
 	maps.Copy(all, h.apiRoutes())
@@ -126,7 +127,11 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, at string) error
 		return problem{http.StatusForbidden,
 			fmt.Sprintf("the name %q is none of this dashboard's; if it should be, put it into Config.Hosts", hostOf(r))}
 	case !found:
-		return problem{http.StatusNotFound, "there is no such page"}
+		text := "there is no such page"
+		if h.cfg.Prefix == "" && r.Pattern == "" {
+			text += fmt.Sprintf(": %q; behind another router than http.ServeMux, Config.Prefix says what of it to take off", clip(at, 80))
+		}
+		return problem{http.StatusNotFound, text}
 	case r.Method != rt.method && !(r.Method == http.MethodHead && rt.method == http.MethodGet):
 		w.Header().Set("Allow", rt.method)
 		return problem{http.StatusMethodNotAllowed, "this address answers " + rt.method + " only"}
