@@ -45,8 +45,10 @@ func vocabulary(t *testing.T) map[string]bool {
 // round. A key is written where it is used, as the first argument of a function of slog.
 func TestLogsHaveOneVocabulary(t *testing.T) {
 	known, used := vocabulary(t), make(map[string]bool)
-	makers := []string{"Any", "Bool", "Duration", "Float64", "Group", "GroupAttrs", "Int", "Int64", "String", "Time", "Uint64"}
-	writers := []string{"Debug", "DebugContext", "Info", "InfoContext", "Warn", "WarnContext", "Error", "ErrorContext", "Log", "With"}
+	makers := []string{"Any", "Bool", "Duration", "Float64", "Group", "GroupAttrs", "Int", "Int64", "String",
+		"Time", "Uint64"}
+	writers := []string{"Debug", "DebugContext", "Info", "InfoContext", "Warn", "WarnContext", "Error",
+		"ErrorContext", "Log", "With"}
 	files := token.NewFileSet()
 	check := func(n ast.Node) bool {
 		if literal, ok := n.(*ast.CompositeLit); ok && isSlog(literal.Type, "Attr") && len(literal.Elts) > 0 {

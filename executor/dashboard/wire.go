@@ -220,8 +220,8 @@ type wireJob struct {
 }
 
 func wireJobOf(j executor.JobInfo) wireJob {
-	return wireJob{wireStanding{refOf(j.Queue, j.ID), j.State, j.Due.UTC(), j.Attempt, j.LastError, j.Payloads}, j.Position,
-		j.Score, j.EnqueuedAt.UTC(), j.Bytes}
+	return wireJob{wireStanding{refOf(j.Queue, j.ID), j.State, j.Due.UTC(), j.Attempt, j.LastError, j.Payloads},
+		j.Position, j.Score, j.EnqueuedAt.UTC(), j.Bytes}
 }
 
 type wireDead struct {
@@ -298,8 +298,8 @@ type wireExplanation struct {
 }
 
 func explanationOf(e executor.Explanation) wireExplanation {
-	w := wireExplanation{wireStanding{refOf(e.Queue, e.ID), e.State, e.Due.UTC(), e.Attempt, e.LastError, e.Payloads}, e.Dead,
-		append([]string{}, e.Paused...), wireList(e.Keys, keyOf), wireList(e.Unique, leaseOf), someOwner(e.Behind),
+	w := wireExplanation{wireStanding{refOf(e.Queue, e.ID), e.State, e.Due.UTC(), e.Attempt, e.LastError, e.Payloads},
+		e.Dead, append([]string{}, e.Paused...), wireList(e.Keys, keyOf), wireList(e.Unique, leaseOf), someOwner(e.Behind),
 		wireList(e.Slots, slotOf), nil, e.More, e.String()}
 	if e.Limit != nil {
 		k := limitKeyOf(*e.Limit)
