@@ -101,7 +101,7 @@
 // [ResumeSchedule] take key=, the name of the schedule, and cron=, its index in
 // Config.Crons, by default 0: without queue= and scope=. What does not say which jobs
 // it is about, or says more than its verb and scope have a use for, is refused with
-// 400; so is what is empty, and what is there twice, be it once in the query and once in
+// 400; so is what is empty, but for the reason= of a [Cancel], and what is there twice, be it once in the query and once in
 // the form. Only sel= may come more often. A position is a number from 1.
 //
 // What can't be taken back, or is about more than what a person has picked one by
@@ -196,18 +196,16 @@
 // Texts are texts, state is a list of them, ["retrying", "halted"], in a form one for
 // each, and cron a number. It is done without a question: what is in the way of a slip is
 // that a parameter, a field or a combination which has no meaning is refused, a field
-// that is there twice, one in other letters, and one that is there and says nothing:
-// null, "" or []. A body has 1 MiB at most.
+// that is there twice, one in other letters, and one that is null, "" or []. A body has 1 MiB at most.
 //
 // What is refused, or fails, is a problem of RFC 9457, application/problem+json, with
 // type, title, status and detail, and affected: how many were, by an action that went
 // wrong behind them, an ActionTimeout that was over for example. That many are done, and
-// stay so; what the executor was at just then, a hundred or two jobs, may be, too. An
-// action whose affected is 0 has changed nothing: what it is about has nothing of the
-// kind, or was so before, paused for example. Statuses are 400 for what makes no sense, 403 for what may not be,
+// stay so; what the executor was at just then, a hundred or two jobs, may be, too. What
+// was so before, paused for example, is not affected. Statuses are 400 for what makes no sense, 403 for what may not be,
 // 404 for what there is not, 405, 408, 409 for what is in the way, 413, 415, 503 when the
 // executor has stopped, has no room or no time, with Retry-After, and 500, which is in
-// the log. After Stop, nothing is listed: all answers are 503.
+// the log. When a Stop has ended, an answer is 503.
 //
 // # How it works
 //

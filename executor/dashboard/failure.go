@@ -54,7 +54,8 @@ func problemOf(err error) problem {
 	text := err.Error()
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		status, text = http.StatusServiceUnavailable, "This takes longer than Config.PageTimeout: the executor is at work, and this comes later."
+		status = http.StatusServiceUnavailable
+		text = "This takes longer than Config.PageTimeout: the executor is at work, and this comes later."
 	case errors.Is(err, executor.ErrClosed):
 		text = "The executor has stopped, or is about to: what it has not done is in its journal, for the next one."
 	}
@@ -71,7 +72,8 @@ func late(err error, text string) error {
 
 // lateList is late for lists.
 func lateList(err error) error {
-	return late(err, problemOf(context.DeadlineExceeded).text+" Take a shorter list: one without an order, or with fewer states.")
+	return late(err, problemOf(context.DeadlineExceeded).text+
+		" Take a shorter list: one without an order, or with fewer states.")
 }
 
 // again says when what can't be had now may be had.

@@ -129,7 +129,8 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, at string) error
 	case !found:
 		text := "there is no such page"
 		if h.cfg.Prefix == "" && r.Pattern == "" {
-			text += fmt.Sprintf(": %q; behind another router than http.ServeMux, Config.Prefix says what of it to take off", clip(at, 80))
+			text += fmt.Sprintf(": %q; behind another router than http.ServeMux, Config.Prefix says what of it to take off",
+				clip(at, 80))
 		}
 		return problem{http.StatusNotFound, text}
 	case r.Method != rt.method && !(r.Method == http.MethodHead && rt.method == http.MethodGet):

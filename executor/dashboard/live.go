@@ -62,7 +62,8 @@ type live struct {
 }
 
 func newLive(x *executor.Executor, cfg Config) *live {
-	return &live{x: x, most: cfg.MaxStreams, logger: cfg.Logger, watchers: make(map[chan reading]bool), servers: make(map[*http.Server]bool)}
+	return &live{x: x, most: cfg.MaxStreams, logger: cfg.Logger, watchers: make(map[chan reading]bool),
+		servers: make(map[*http.Server]bool)}
 }
 
 // watch lets a client in, and returns what was before it came, and of which queues.

@@ -310,7 +310,8 @@ func (o *order) setJSON(name string, value json.RawMessage) error {
 // pickIn reads one of selected.
 func pickIn(text json.RawMessage) (p pick, err error) {
 	var o order // to see what is there twice
-	err = object(json.NewDecoder(bytes.NewReader(text)), "one of selected", func(name string, value json.RawMessage) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	err = object(d, "one of selected", func(name string, value json.RawMessage) error {
 		if name == "position" {
 			if json.Unmarshal(value, &p.Position) != nil || p.Position == 0 {
 				return wrong("position is %s; it must be a whole number from 1, or left out for the job as a whole",

@@ -68,7 +68,7 @@ func (h *handler) ask(w http.ResponseWriter, r *http.Request, o order) error {
 		q.IDs = []string{o.ID}
 	}
 	q.Query = query("verb", string(o.Verb), "scope", o.Scope, "queue", o.Queue, "id", o.ID, "key", o.Name, "tab", o.list.Tab,
-		"prefix", o.list.Prefix, "error", o.list.Error, "from", o.from, "confirm", "yes")
+		"prefix", o.list.Prefix, "error", o.list.Error, "reason", o.reason, "from", o.from, "confirm", "yes")
 	return h.show(w, r, http.StatusOK, "question.html", page{Title: q.Text, Content: q})
 }
 

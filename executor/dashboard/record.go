@@ -45,7 +45,8 @@ func (h *handler) user(r *http.Request) (name string) {
 	}
 	defer func() {
 		if v := recover(); v != nil {
-			h.cfg.Logger.Error("User of the dashboard panicked", slog.Any("panic", v), slog.String("stack", string(debug.Stack())))
+			h.cfg.Logger.Error("User of the dashboard panicked", slog.Any("panic", v),
+				slog.String("stack", string(debug.Stack())))
 		}
 	}()
 	return h.cfg.User(r)

@@ -192,8 +192,10 @@ func TestWhatCantBeTakenBackIsAskedFirst(t *testing.T) {
 		require.Equal(t, 3, stats.Dead)
 		require.Equal(t, 3, stats.Retrying)
 		require.False(t, stats.Paused)
+		a := s.do(http.MethodPost, "do?verb=cancel&queue=q&scope=id&id=failed-00001", url.Values{"reason": {"by hand"}})
+		require.Contains(t, a.text, "reason=by&#43;hand")
 		// The answer to the question does what was asked about, with what was ticked.
-		a := s.do(http.MethodPost, "do?verb=delete&queue=q&tab=retrying&scope=selected", url.Values{"sel": {":failed-00001"}})
+		a = s.do(http.MethodPost, "do?verb=delete&queue=q&tab=retrying&scope=selected", url.Values{"sel": {":failed-00001"}})
 		action := regexp.MustCompile(`action="do\?([^"]*)"`).FindStringSubmatch(a.text)[1]
 		values, err := url.ParseQuery(strings.ReplaceAll(action, "&amp;", "&"))
 		require.NoError(t, err)

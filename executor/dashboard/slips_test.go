@@ -103,6 +103,7 @@ func TestH5_ASlipOfAPage(t *testing.T) {
 		" verb=trigger&key=s&schedule=s":                        "key is given",
 		" verb=pause-schedule&key=s&queue=q":                    "queue is given",
 		" verb=resume-schedule&key=s&cron=%2b1":                 "cron",
+		" verb=unlock&key=k&reason=x":                           "reason is given",
 		" verb=unlock&key=k&confirm=no":                         "confirm",
 	} {
 		query, form, _ := strings.Cut(each, " ")
