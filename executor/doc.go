@@ -490,6 +490,9 @@
 //	ticks, oldest, newest, more   how many were missed, from when to when; more than that
 //	member                        of the group of a Cron, that leads
 //	verb, scope, affected, from   an action of the dashboard, how many, the client
+//	user, reason, key, cron       of an action: who, why, what it was about
+//	selected, states              of an action: how many rows, jobs in which states
+//	prefix, containing            of an action: what it picked ids and errors by
 //	path                          of a request to the dashboard
 //	lib, actor                    where an actor failed
 //

@@ -126,6 +126,7 @@ var (
 	buriedFull = gate{"./executor", "^TestDeadLettersThatFill"}
 	orders     = gate{"./executor/dashboard", "^TestH5_(Caps|What)"}
 	meanings   = gate{"./executor/dashboard", "^Test(AnAction|EachButton)"}
+	slips      = gate{"./executor/dashboard", "^TestH5_ASlip"}
 	patiences  = gate{"./executor/dashboard", "^TestPatience"}
 	elsewhere  = gate{"./executor", "^Test(OpenLog|EnqueueManyRaw)"}
 )
@@ -508,7 +509,8 @@ var mutations = []mutation{
 
 	// Dashboard.
 	{"offer actions to everyone", "executor/dashboard/config.go", "	if a.Verb == View {\n", "	if true {\n", guards},
-	{"obey a page of another site", "executor/dashboard/handler.go", "h.origin.Check(r); err != nil {", "h.origin.Check(r); err != nil && false {", guards},
+	{"obey a page of another site", "executor/dashboard/handler.go", "h.foreign(r); err != nil {", "h.foreign(r); err != nil && false {", guards},
+	{"answer an image of another site", "executor/dashboard/secure.go", "	strict.Method = http.MethodPost", "	// strict.Method = http.MethodPost", guards},
 	{"show payloads that were not asked for", "executor/dashboard/job.go", "	if h.cfg.ShowPayload == nil {\n		return \"\"", "	if h.cfg.ShowPayload == nil {\n		return string(p.Raw)", guards},
 	{"answer to any name", "executor/dashboard/secure.go", "return err == nil //", "return err == nil || true //", guards},
 	{"show a text that turns the others round", "executor/dashboard/show.go", "(strconv.IsPrint(r) || ", "(r > 0x1fff || strconv.IsPrint(r) || ", guards},
@@ -516,15 +518,19 @@ var mutations = []mutation{
 	{"act on all instead of what matches", "executor/dashboard/action.go", "o.list.filter(), o.states", "executor.JobFilter{}, o.states", boards},
 	{"a live connection that outlives the server", "executor/dashboard/live.go", "		server.RegisterOnShutdown(l.dropAll)\n", "", streams},
 	{"a rate over what nobody watched", "executor/dashboard/live.go", " || passed > gap {", " {", streams},
-	{"act for a client that may only look", "executor/dashboard/apiaction.go", "Name: o.Name}); err != nil {", "Name: o.Name}); err != nil && false {", guards},
-	{"take what stands for other bytes for an id", "executor/dashboard/apiaction.go", "case strings.ContainsRune(text, utf8.RuneError):", "case false && strings.ContainsRune(text, utf8.RuneError):", guards},
+	{"act for a client that may only look", "executor/dashboard/apiaction.go", "h.permit(r, &o); err != nil {", "h.permit(r, &o); err != nil && false {", guards},
+	{"take what stands for other bytes for an id", "executor/dashboard/order.go", "strings.ContainsRune(text, utf8.RuneError):", "false:", guards},
 	{"say an id without its bytes", "executor/dashboard/wire.go", "	return []byte(s)\n", "	return nil\n", guards},
 	{"act although a field means nothing here", "executor/dashboard/meaning.go", "		if has[name] && !slices", "		if has[name] && false && !slices", orders},
 	{"list as if an unknown parameter were not there", "executor/dashboard/api.go", "case !slices.Contains(names, name):", "case false:", orders},
-	{"act on another list than the verb is about", "executor/dashboard/meaning.go", "has[\"tab\"] && (d.list", "false && (d.list", meanings},
+	{"act on another list than the verb is about", "executor/dashboard/meaning.go", "o.has[\"tab\"] && (d.list", "false && (d.list", meanings},
 	{"act on all in spite of a filter", "executor/dashboard/meaning.go", "{needs: []string{\"queue\"}, beside: []string{\"tab\", ", "{needs: []string{\"queue\"}, beside: []string{\"prefix\", \"error\", \"tab\", ", meanings},
-	{"a client that has said all and is late", "executor/dashboard/handler.go", "SetReadDeadline(time.Time{})", "SetReadDeadline(time.Now().Add(readPatience))", patiences},
+	{"a client that has said all and is late", "executor/dashboard/handler.go", "SetReadDeadline(time.Time{})", "SetReadDeadline(time.Now().Add(10 * time.Second))", patiences},
 	{"a page that has said all and is late", "executor/dashboard/action.go", "	heard(w)\n", "", patiences},
 	{"a program that has said all and is late", "executor/dashboard/apiaction.go", "	heard(w)\n", "", patiences},
+	{"do not say which queue is looked at", "executor/dashboard/handler.go", "Queue: rt.about(r)}", "Queue: rt.about(r)[:0]}", guards},
+	{"list queues that may not be seen", "executor/dashboard/handler.go", "return !sees(queue(e))", "return false && !sees(queue(e))", guards},
+	{"take a field that says nothing for none", "executor/dashboard/order.go", "	case empty:\n", "	case empty && false:\n", slips},
+	{"take the last of two", "executor/dashboard/order.go", "	case o.has[name]:\n", "	case o.has[name] && false:\n", slips},
 	{"a page of keys that begins with the last one", "lock/inspect.go", "if key <= f.after {", "if key < f.after {", keyPages},
 }
