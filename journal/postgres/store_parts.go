@@ -23,7 +23,7 @@ func textsFor(schema string) texts {
 		take:    in(schema, "UPDATE {schema}.tail SET epoch = epoch + 1 WHERE partition = $1 RETURNING epoch"),
 		tail:    in(schema, "SELECT epoch, number, manifest, uuid, sides, sum FROM {schema}.tail WHERE partition = $1"),
 		scan:    in(schema, "SELECT seq, part, data FROM {schema}.block WHERE partition = $1 ORDER BY seq, part"),
-		read: in(schema, `SELECT t.epoch, t.number, (SELECT pg_catalog.substring(b.data FROM $4::integer FOR $5::integer)
+		read: in(schema, `SELECT t.epoch, t.number, (SELECT pg_catalog.substr(b.data, $4, $5)
 			FROM {schema}.block b WHERE b.partition = t.partition AND b.seq = $2 AND b.part = $3)
 			FROM {schema}.tail t WHERE t.partition = $1`),
 		get: in(schema, `SELECT t.epoch, t.number, (SELECT v.value FROM {schema}.side v

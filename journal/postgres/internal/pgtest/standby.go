@@ -1,0 +1,88 @@
+//go:build unix
+
+package pgtest
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// standbyName is what a standby calls itself.
+const standbyName = "strand_standby"
+
+// Standby makes a standby of the server, for which its commits wait from then on, and runs
+// it until the end of the test.
+func (s *Server) Standby(t testing.TB) *Server {
+	t.Helper()
+	b := &Server{settings: s.settings}
+	if err := b.place(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.remove)
+	source := fmt.Sprintf("host=127.0.0.1 port=%s user=postgres application_name=%s", s.port, standbyName)
+	if err := b.run("pg_basebackup", "-D", b.data(), "-d", source, "-R", "-X", "stream", "-c", "fast", "--no-sync"); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.launch(); err != nil {
+		t.Fatal(err)
+	}
+	s.SetStandbys(t, standbyName)
+	s.await(t, fmt.Sprintf("SELECT EXISTS (SELECT FROM pg_stat_replication WHERE application_name = '%s' AND sync_state = 'sync')", standbyName))
+	return b
+}
+
+// SetStandbys names the standbys that commits wait for; none: they wait for none.
+func (s *Server) SetStandbys(t testing.TB, names string) {
+	t.Helper()
+	s.Exec(t, fmt.Sprintf("ALTER SYSTEM SET synchronous_standby_names = '%s'", names))
+	s.Exec(t, "SELECT pg_reload_conf()")
+	s.await(t, fmt.Sprintf("SELECT current_setting('synchronous_standby_names') = '%s'", names))
+}
+
+// Promote makes a standby a primary, and waits until it takes writes.
+func (s *Server) Promote(t testing.TB) {
+	t.Helper()
+	s.Exec(t, "SELECT pg_promote(true)")
+	s.await(t, "SELECT NOT pg_is_in_recovery()")
+}
+
+// Exec runs a statement as superuser.
+func (s *Server) Exec(t testing.TB, sql string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, s.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	if _, err := conn.Exec(ctx, sql); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// await waits until a question is answered with true. Each is asked on a connection of its
+// own, which has the settings of the moment.
+func (s *Server) await(t testing.TB, question string) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		var yes bool
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		conn, err := pgx.Connect(ctx, s.URL())
+		if err == nil {
+			err = conn.QueryRow(ctx, question).Scan(&yes)
+			_ = conn.Close(ctx)
+		}
+		cancel()
+		if yes {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s is not so, %v: %s", question, err, s.Output())
+		}
+	}
+}

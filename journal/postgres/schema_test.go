@@ -1,0 +1,118 @@
+//go:build unix
+
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/journal/internal/store"
+	"github.com/strandjobs/strand/journal/postgres/internal/pgtest"
+)
+
+// Eight programs that start together make one schema, and none of them fails.
+func TestMigrateTogether(t *testing.T) {
+	url := pgtest.Shared(t).URL()
+	for range times(3, 30) {
+		cfg := Schema{Name: fmt.Sprint("together_", schemas.Add(1)), Partitions: 7}
+		ended := make(chan error)
+		for range 8 {
+			go func() { ended <- Migrate(t.Context(), url, cfg) }()
+		}
+		for range 8 {
+			require.NoError(t, <-ended)
+		}
+		conn := connect(t, url)
+		partitions, err := readSchema(t.Context(), conn, cfg.Name)
+		require.NoError(t, err)
+		require.Equal(t, 7, partitions)
+		var tails, leases int
+		require.NoError(t, conn.QueryRow(t.Context(), in(cfg.Name, "SELECT (SELECT count(*) FROM {schema}.tail), (SELECT count(*) FROM {schema}.lease)")).Scan(&tails, &leases))
+		require.Equal(t, []int{7, 7}, []int{tails, leases})
+	}
+}
+
+func connect(t *testing.T, url string) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	return conn
+}
+
+// A schema stays as it is when it is asked for again, in another way, or by a program that
+// knows less than the one that made it.
+func TestMigrateLeavesWhatThereIs(t *testing.T) {
+	url := pgtest.Shared(t).URL()
+	r := newRig(t, url, 3)
+	s := r.own(t, r.pool, 2)
+	require.NoError(t, s.Commit(&store.Transaction{Seq: 1, Block: []byte("block")}))
+	before := r.rows(t, 2)
+	require.NoError(t, Migrate(t.Context(), url, Schema{Name: r.schema}))
+	require.NoError(t, Migrate(t.Context(), url, Schema{Name: r.schema, Partitions: 3}))
+	err := Migrate(t.Context(), url, Schema{Name: r.schema, Partitions: 16})
+	require.ErrorIs(t, err, ErrPartitions)
+	require.ErrorContains(t, err, "has 3, not 16; give 0 or 3")
+
+	_, err = readSchema(t.Context(), r.pool, "nobody's")
+	require.ErrorIs(t, err, ErrNoSchema)
+	require.ErrorContains(t, err, "run Migrate")
+	r.exec(t, "UPDATE {schema}.version SET version = version + 1")
+	_, err = readSchema(t.Context(), r.pool, r.schema)
+	require.ErrorIs(t, err, ErrTooNew)
+	require.ErrorContains(t, err, "has version 2, this is version 1")
+	require.ErrorIs(t, Migrate(t.Context(), url, Schema{Name: r.schema}), ErrTooNew)
+	r.exec(t, "UPDATE {schema}.version SET version = 0")
+	_, err = readSchema(t.Context(), r.pool, r.schema)
+	require.ErrorIs(t, err, ErrNoSchema)
+	require.Equal(t, before, r.rows(t, 2))
+}
+
+func TestMigrateRefuses(t *testing.T) {
+	url := pgtest.Shared(t).URL()
+	for says, cfg := range map[string]Schema{
+		"has 64 bytes":        {Name: strings.Repeat("n", 64)},
+		"none of them zero":   {Name: "a\x00b"},
+		"begin with pg_":      {Name: "pg_strand"},
+		"Partitions is -1":    {Partitions: -1},
+		"Partitions is 4097,": {Partitions: 4097},
+	} {
+		err := Migrate(t.Context(), url, cfg)
+		require.ErrorIs(t, err, ErrConfig)
+		require.ErrorContains(t, err, says)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, Migrate(ctx, url, Schema{}), context.Canceled)
+	require.Error(t, Migrate(t.Context(), "postgres://127.0.0.1:1/x?connect_timeout=2", Schema{}))
+}
+
+// A role that owns a schema, and may do nothing else, can make the tables and use them; a
+// migration that fails leaves nothing.
+func TestNoSuperuserIsNeeded(t *testing.T) {
+	server := pgtest.Shared(t)
+	name := fmt.Sprint("plain_", schemas.Add(1))
+	server.Exec(t, "CREATE ROLE "+name+" LOGIN")
+	url := strings.Replace(server.URL(), "postgres@", name+"@", 1)
+	require.ErrorContains(t, Migrate(t.Context(), url, Schema{Name: name}), "permission denied")
+	server.Exec(t, "CREATE SCHEMA "+name+" AUTHORIZATION "+name)
+	require.NoError(t, Migrate(t.Context(), url, Schema{Name: name}))
+	r := &rig{url: url, schema: name}
+	r.pool = r.newPool(t, url)
+	s := r.own(t, r.pool, 0)
+	require.NoError(t, s.Commit(&store.Transaction{Seq: 1, Block: []byte("block")}))
+	_, err := s.Read(1, 0, 1)
+	require.NoError(t, err)
+
+	server.Exec(t, "CREATE SCHEMA half_"+name+" AUTHORIZATION "+name)
+	server.Exec(t, "CREATE TABLE half_"+name+".taken ()")
+	require.Error(t, Migrate(t.Context(), url, Schema{Name: "half_" + name}))
+	var n int
+	require.NoError(t, r.pool.QueryRow(t.Context(), "SELECT count(*) FROM pg_tables WHERE schemaname = $1", "half_"+name).Scan(&n))
+	require.Equal(t, 1, n)
+}

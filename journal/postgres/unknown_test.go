@@ -1,0 +1,180 @@
+//go:build unix
+
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/journal/internal/format"
+	"github.com/strandjobs/strand/journal/internal/store"
+	"github.com/strandjobs/strand/journal/postgres/internal/pgtest"
+)
+
+// long reports whether the long tiers are asked for.
+func long() bool { return os.Getenv("STRAND_LONG") != "" }
+
+// times is how often a test does what it repeats: short, or more in the long tier.
+func times(short, more int) int {
+	if long() {
+		return more
+	}
+	return short
+}
+
+// tail returns the number of the last commit, how many blocks there are, and how often an
+// outcome was asked for.
+func (r *rig) tail(t testing.TB, partition int) (number, blocks, asked int64) {
+	t.Helper()
+	require.NoError(t, r.pool.QueryRow(t.Context(), in(r.schema, `SELECT number, asked, (SELECT count(DISTINCT seq) FROM {schema}.block b WHERE b.partition = t.partition)
+		FROM {schema}.tail t WHERE partition = $1`), partition).Scan(&number, &asked, &blocks))
+	return number, blocks, asked
+}
+
+// A commit whose connection is cut, wherever that is, is there once when it returns, and the
+// next one goes on from it.
+func TestConnectionIsCut(t *testing.T) {
+	server := pgtest.Shared(t)
+	r := newRig(t, server.URL(), 2)
+	for partition, part := range []int{partBytes, 1000} {
+		proxy := pgtest.NewProxy(t, server.Addr())
+		s := r.own(t, r.newPool(t, proxy.URL(server.URL())), partition)
+		s.part = part
+		block := make([]byte, 3000)
+		commits := int64(0)
+		commit := func() {
+			commits++
+			require.NoError(t, s.Commit(&store.Transaction{Seq: uint64(commits), Block: block, Changes: []format.Edit{
+				{Bucket: format.BucketState, Key: []byte("k"), Value: fmt.Append(nil, commits)}}}))
+			number, blocks, _ := r.tail(t, partition)
+			require.Equal(t, commits, number)
+			require.Equal(t, commits, blocks)
+			value, err := s.Get(format.BucketState, []byte("k"))
+			require.NoError(t, err)
+			require.Equal(t, fmt.Sprint(commits), string(value))
+		}
+		commit()
+		for cut := int64(0); cut < 4500; cut += int64(times(311, 13)) {
+			proxy.CutAfter(cut)
+			commit()
+		}
+		proxy.Heal()
+		_, _, before := r.tail(t, partition)
+		for range times(5, 100) {
+			commit()
+			proxy.CutAnswer()
+			commit()
+		}
+		_, _, asked := r.tail(t, partition)
+		require.GreaterOrEqual(t, asked-before, int64(times(5, 100)), "the server was asked each time")
+	}
+}
+
+// A server whose answers do not come is asked over other connections until one is answered.
+func TestAnswersAreLost(t *testing.T) {
+	server := pgtest.Shared(t)
+	r := newRig(t, server.URL(), 1)
+	proxy := pgtest.NewProxy(t, server.Addr())
+	s := r.own(t, r.newPool(t, proxy.URL(server.URL())), 0)
+	s.patience = 100 * time.Millisecond
+	for i := int64(0); i < int64(times(6, 60)); {
+		i++
+		require.NoError(t, s.Commit(&store.Transaction{Seq: uint64(i), Block: []byte("block")}))
+		i++
+		proxy.Swallow()
+		done := make(chan error)
+		go func() { done <- s.Commit(&store.Transaction{Seq: uint64(i), Block: []byte("block")}) }()
+		require.Eventually(t, func() bool { number, _, _ := r.tail(t, 0); return number == i }, 10*time.Second, time.Millisecond)
+		select {
+		case err := <-done:
+			t.Fatalf("it returned %v without an answer", err)
+		case <-time.After(3 * s.patience):
+		}
+		proxy.Heal()
+		require.NoError(t, <-done)
+		number, blocks, _ := r.tail(t, 0)
+		require.Equal(t, []int64{i, i}, []int64{number, blocks})
+	}
+}
+
+// Waiting ends with the store: its cause is what a commit, and a reader, is told.
+func TestWaitingEnds(t *testing.T) {
+	server := pgtest.Shared(t)
+	r := newRig(t, server.URL(), 1)
+	proxy := pgtest.NewProxy(t, server.Addr())
+	epoch, err := take(t.Context(), r.pool, r.schema, 0)
+	require.NoError(t, err)
+	lost := errors.New("the lease is lost")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	s, err := openStore(ctx, r.newPool(t, proxy.URL(server.URL())), r.schema, 0, epoch)
+	require.NoError(t, err)
+	proxy.Refuse()
+	proxy.Cut()
+	done := make(chan error, 2)
+	go func() { done <- s.Commit(&store.Transaction{}) }()
+	go func() { _, err := s.Get(format.BucketState, []byte("k")); done <- err }()
+	time.AfterFunc(100*time.Millisecond, func() { cancel(lost) })
+	require.ErrorIs(t, <-done, lost)
+	require.ErrorIs(t, <-done, lost)
+}
+
+// A full disk of the server is a full disk: what was appended is refused, and the log goes on
+// when there is room.
+func TestServerDiskFull(t *testing.T) {
+	r := newRig(t, pgtest.Shared(t).URL(), 1)
+	l, err := journal.OpenStore(r.own(t, r.pool, 0), journal.Config{})
+	require.NoError(t, err)
+	q, err := l.Queue(t.Context(), "q")
+	require.NoError(t, err)
+	// What the server says when a file can't grow.
+	r.exec(t, `CREATE FUNCTION {schema}.no_room() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+		RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = 'disk_full'; END $$`)
+	r.exec(t, "CREATE TRIGGER no_room BEFORE INSERT ON {schema}.block EXECUTE FUNCTION {schema}.no_room()")
+	ticket, err := l.Append(t.Context(), []journal.Entry{{Queue: q, ID: []byte("refused")}})
+	require.NoError(t, err)
+	require.ErrorIs(t, ticket.Wait(t.Context()), journal.ErrFull)
+	require.ErrorIs(t, l.Err(), journal.ErrFull)
+	r.exec(t, "DROP TRIGGER no_room ON {schema}.block")
+	require.Eventually(t, func() bool { return l.Err() == nil }, 10*time.Second, time.Millisecond)
+	ticket, err = l.Append(t.Context(), []journal.Entry{{Queue: q, ID: []byte("kept")}})
+	require.NoError(t, err)
+	require.NoError(t, ticket.Wait(t.Context()))
+	require.NoError(t, l.Close())
+}
+
+// A row of the inbox goes in the commit that takes it in; when it is not there, nothing is
+// committed.
+func TestInboxRowsGoWithTheirBlock(t *testing.T) {
+	r := newRig(t, pgtest.Shared(t).URL(), 1)
+	s := r.own(t, r.pool, 0)
+	put := func() (number int64) {
+		require.NoError(t, r.pool.QueryRow(t.Context(), in(r.schema, `INSERT INTO {schema}.inbox (partition, queue, calls, token)
+			VALUES (0, 'q', 'x', gen_random_uuid()) RETURNING number`)).Scan(&number))
+		return number
+	}
+	count := func(table string) (n int) {
+		require.NoError(t, r.pool.QueryRow(t.Context(), in(r.schema, "SELECT count(*) FROM {schema}."+table)).Scan(&n))
+		return n
+	}
+	offset := func(n byte) []format.Edit {
+		return []format.Edit{{Bucket: format.BucketState, Key: []byte(intakeKey), Value: []byte{0, 0, 0, 0, 0, 0, 0, n}}}
+	}
+	s.Intake(1, put())
+	s.Intake(2, put())
+	s.Intake(3, put())
+	require.NoError(t, s.Commit(&store.Transaction{Seq: 1, Block: []byte("b")}))
+	require.Equal(t, 3, count("inbox"), "a block without them takes none")
+	require.NoError(t, s.Commit(&store.Transaction{Seq: 2, Block: []byte("b"), Changes: append(offset(1), offset(2)...)}))
+	require.Equal(t, []int{1, 2}, []int{count("inbox"), count("taken")})
+	r.exec(t, "DELETE FROM {schema}.inbox")
+	require.ErrorContains(t, s.Commit(&store.Transaction{Seq: 3, Block: []byte("b"), Changes: offset(3)}), "1 of 1 rows of the inbox of partition 0 are gone")
+	number, blocks, _ := r.tail(t, 0)
+	require.Equal(t, []int64{2, 2}, []int64{number, blocks})
+}
