@@ -43,7 +43,12 @@
 //     get [ErrRemote]. A payload that was accepted in the inbox has no position yet; its
 //     score, where none was given, and its EnqueuedAt are of when the owner takes it in.
 //     Middlewares for enqueueing run on the owner, without the caller's context.
-//   - A follow-up goes to the same partition, or it is executor.ErrNotOwned.
+//   - A follow-up goes to the same partition, or it is refused.
+//   - The inbox has no limit: MaxBacklog refuses, or keeps waiting, callers on the owner's node
+//     only, and elsewhere what it has no room for waits in the inbox.
+//   - Leases are by the server's clock. One that jumps forward ends them early: then handlers
+//     may overlap as after a pause, but a commit is fenced by the epoch, not by time.
+//   - The source "inbox" of each executor is this package's own, for FromSource.
 //   - Two calls at a time have no order, nor has what is enqueued in a transaction before
 //     that commits with what others enqueue meanwhile.
 //   - The crash recorder, the control socket and compaction are of a journal on a disk of

@@ -297,7 +297,12 @@ func (t *taker) take(rows []inRow, items []item) error {
 		t.offset = offset
 		return nil
 	}
-	t.p.store.intake.forget(rows)
+	if stale, ok := errors.AsType[*executor.StaleError](err); ok { // somebody has set it
+		t.offset = stale.Last
+	}
+	if !t.ends(err) { // otherwise the rows stay noted: the commit may come yet
+		t.p.store.intake.forget(rows)
+	}
 	return err
 }
 
@@ -310,14 +315,17 @@ func (n *intake) forget(rows []inRow) {
 	})
 }
 
-// refusal reports whether an error is about the rows, and not about the partition.
-func (t *taker) refusal(err error) bool {
-	for _, end := range []error{executor.ErrClosed, executor.ErrFailed, executor.ErrUnknown, executor.ErrStale, executor.ErrContext, executor.ErrState} {
+// refusal reports whether an error is about the rows.
+func (t *taker) refusal(err error) bool { return !t.ends(err) && !errors.Is(err, executor.ErrStale) }
+
+// ends reports whether an error is about the executor, which has ended then, or will.
+func (t *taker) ends(err error) bool {
+	for _, end := range []error{executor.ErrClosed, executor.ErrFailed, executor.ErrUnknown, executor.ErrContext, executor.ErrState} {
 		if errors.Is(err, end) {
-			return false
+			return true
 		}
 	}
-	return t.p.ctx.Err() == nil
+	return t.p.ctx.Err() != nil
 }
 
 // refuse keeps a row out of the log: one of several calls is taken apart first, so that each

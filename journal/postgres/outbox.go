@@ -22,6 +22,9 @@ const (
 	// rowCalls is how many calls are in one row at most: as many numbers are free after
 	// that of a row, so that the row can be split in its place.
 	rowCalls = 1000
+	// longestDoubt is how long a flush is made again without an answer: less than the tokens
+	// of rows that were taken are kept.
+	longestDoubt = 30 * time.Minute
 )
 
 // place is where a row goes.
@@ -179,6 +182,7 @@ func rowsOf(calls []*outCall) (r rows) {
 func (n *Node) insert(calls []*outCall) error {
 	r, pause := rowsOf(calls), firstPause
 	asked := false // an outcome is not known
+	began := time.Now()
 	for {
 		err := n.onConnection(func(ctx context.Context, conn *pgx.Conn) error {
 			_, err := conn.Exec(ctx, n.texts.put, r.partitions, r.queues, r.calls, r.tokens)
@@ -194,6 +198,8 @@ func (n *Node) insert(calls []*outCall) error {
 				return fmt.Errorf("%w: %w", executor.ErrFull, err)
 			}
 			return fmt.Errorf("postgres: the inbox: %w", err)
+		case asked && time.Since(began) > longestDoubt:
+			return fmt.Errorf("%w: the server has not answered for %v: %w", executor.ErrUnknown, time.Since(began), err)
 		case !refusedForGood(err):
 			asked = true
 		}

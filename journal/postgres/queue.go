@@ -159,7 +159,7 @@ func (q *Queue[T]) local(ctx context.Context, p *partition, items []executor.Ite
 		return nil, fmt.Errorf("%w: %w", errElsewhere, err)
 	}
 	x, _ := p.queues[q.name].(*executor.Queue[T]) // registered before the partition is served
-	receipts, err := x.EnqueueMany(ctx, items, options...)
+	receipts, err := enqueue(ctx, x, items, options)
 	switch {
 	case err == nil:
 	case errors.Is(err, executor.ErrUnknown):
@@ -174,6 +174,15 @@ func (q *Queue[T]) local(ctx context.Context, p *partition, items []executor.Ite
 		all[i] = Receipt{Receipt: r, Partition: p.number}
 	}
 	return all, nil
+}
+
+// enqueue is EnqueueMany, whose errors say nothing of items when there is one.
+func enqueue[T any](ctx context.Context, x *executor.Queue[T], items []executor.Item[T], options []executor.Option) ([]executor.Receipt, error) {
+	if it := items[0]; len(items) == 1 && it.Score == nil && it.Due.IsZero() && it.Metadata == nil {
+		r, err := x.Enqueue(ctx, it.ID, it.Payload, options...)
+		return []executor.Receipt{r}, err
+	}
+	return x.EnqueueMany(ctx, items, options...)
 }
 
 // refuses reports whether calls beyond the limits of the backlog are refused, and not kept
@@ -301,8 +310,8 @@ func checkMetadata(id string, pairs map[string]string) error {
 }
 
 // FollowUp stages a payload on a job whose handler runs, as executor.Queue.FollowUp does: it is
-// accepted in the commit of that job's success. The id has to be of the same partition, or it
-// is executor.ErrNotOwned; a job of a partition that is not served any longer is ErrLeaseLost.
+// accepted in the commit of that job's success. The id has to be of the same partition: one of
+// another is executor.ErrNotOwned, or executor.ErrFollowUp where this node has that one, too.
 func (q *Queue[T]) FollowUp(job executor.Parent, id string, payload T, options ...executor.Option) error {
 	if q == nil || q.n == nil {
 		return errNoQueue
