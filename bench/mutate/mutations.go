@@ -117,6 +117,7 @@ var (
 	nilWishes  = gate{"./executor", "^TestNilWishes$"}
 	buriedFull = gate{"./executor", "^TestDeadLettersThatFill"}
 	orders     = gate{"./executor/dashboard", "^TestH5_(Caps|What)"}
+	elsewhere  = gate{"./executor", "^Test(OpenLog|EnqueueManyRaw)"}
 )
 
 // mutations are what programmers really do: a step left out, an order turned round,
@@ -126,6 +127,8 @@ var mutations = []mutation{
 	{"acknowledge before the fsync", "journal/internal/store/bolt_open.go", "NoFreelistSync: true,\n", "NoFreelistSync: true, NoSync: true,\n", power},
 	{"acknowledge before the commit", "journal/commit.go", "		if !l.write(b, t) {\n			return false\n		}\n		took, since, callers := time.Since(began), l.callsSoFar(), b.calls\n		l.publish(b)\n", "		took, since, callers := time.Since(began), l.callsSoFar(), b.calls\n		l.publish(b)\n		if !l.write(b, t) {\n			return false\n		}\n", contract},
 	{"lose what came last before Close", "journal/commit.go", "closing, idle = true, false // nothing", "return // nothing", opening},
+	{"a log of others that is in memory", "executor/executor.go", "openElsewhere(name, cfg, nil, func(c journal.Config) (log", "openElsewhere(\"\", cfg, nil, func(c journal.Config) (log", elsewhere},
+	{"what items of bytes say", "executor/enqueue.go", "return fillItem(q, e, it, it.Payload, now)", "return q.fill(e, it.ID, it.Payload, now)", elsewhere},
 	{"go on after a failed commit", "journal/commit.go", "	l.err = latched\n", "", faults},
 	{"accept what a failed commit had", "journal/commit.go", "		o.commit.err = fmt.Errorf(\"%w: %w\", ErrUnknown, cause)\n", "		_ = o\n", calls},
 	{"forget what was refused while a block was on its way", "journal/fulldisk.go", "		next.skipped = l.manifest.Next // also if b stays\n", "", gaps},

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/journal/internal/format"
 	"github.com/strandjobs/strand/journal/internal/store"
 	"github.com/strandjobs/strand/journal/postgres/internal/pgtest"
 )
@@ -93,6 +94,7 @@ func (w *load) check(t *testing.T, reopen func() *journal.Log) {
 
 // kill -9 of the server in the midst of commits, again and again: the log waits, and goes on.
 func TestServerIsKilled(t *testing.T) {
+	t.Parallel()
 	server := pgtest.Start(t)
 	r := newRig(t, server.URL(), 1)
 	open := func() *journal.Log {
@@ -112,6 +114,7 @@ func TestServerIsKilled(t *testing.T) {
 
 // SIGSTOP of the server, and connections that are cut, delay commits.
 func TestServerIsStopped(t *testing.T) {
+	t.Parallel()
 	server := pgtest.Start(t)
 	proxy := pgtest.NewProxy(t, server.Addr())
 	r := newRig(t, server.URL(), 1)
@@ -137,6 +140,7 @@ func TestServerIsStopped(t *testing.T) {
 
 // The standby takes over, again and again: what was acknowledged is there.
 func TestStandbyIsPromoted(t *testing.T) {
+	t.Parallel()
 	primary := pgtest.Start(t)
 	proxy := pgtest.NewProxy(t, primary.Addr())
 	r := newRig(t, primary.URL(), 1)
@@ -165,6 +169,7 @@ func TestStandbyIsPromoted(t *testing.T) {
 // A server that is told not to wait for its standby any longer says that it has committed.
 // That is not taken for an answer.
 func TestWaitForTheStandbyIsCancelled(t *testing.T) {
+	t.Parallel()
 	primary := pgtest.Start(t)
 	r := newRig(t, primary.URL(), 1)
 	standby := primary.Standby(t)
@@ -194,6 +199,7 @@ func TestWaitForTheStandbyIsCancelled(t *testing.T) {
 
 // A standby that was not synchronous does not have what was acknowledged: that is noticed.
 func TestServerThatIsBehind(t *testing.T) {
+	t.Parallel()
 	primary := pgtest.Start(t)
 	proxy := pgtest.NewProxy(t, primary.Addr())
 	r := newRig(t, primary.URL(), 1)
@@ -208,4 +214,42 @@ func TestServerThatIsBehind(t *testing.T) {
 	standby.Promote(t)
 	proxy.Target(standby.Addr())
 	require.ErrorIs(t, s.Commit(&store.Transaction{}), ErrBehind)
+}
+
+// A server that is behind what was acknowledged, one whose place another has taken say, is
+// not believed: who reads waits for one that has it.
+func TestStaleServerIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	primary := pgtest.Start(t)
+	proxy := pgtest.NewProxy(t, primary.Addr())
+	r := newRig(t, primary.URL(), 1)
+	s := r.own(t, r.newPool(t, proxy.URL(primary.URL())), 0)
+	standby := primary.Standby(t)
+	put := func(value string) {
+		require.NoError(t, s.Commit(&store.Transaction{Changes: []format.Edit{
+			{Bucket: format.BucketState, Key: []byte("k"), Value: []byte(value)}}}))
+	}
+	put("old")
+	standby.Exec(t, "SELECT pg_wal_replay_pause()")
+	put("new")
+	proxy.Target(standby.Addr())
+	proxy.Cut()
+	type answer struct {
+		value []byte
+		err   error
+	}
+	got := make(chan answer)
+	go func() {
+		value, err := s.Get(format.BucketState, []byte("k"))
+		got <- answer{value, err}
+	}()
+	select {
+	case a := <-got:
+		t.Fatalf("the older server was believed: %q, %v", a.value, a.err)
+	case <-time.After(300 * time.Millisecond):
+	}
+	standby.Exec(t, "SELECT pg_wal_replay_resume()")
+	a := <-got
+	require.NoError(t, a.err)
+	require.Equal(t, "new", string(a.value))
 }

@@ -206,3 +206,28 @@ func TestDamage(t *testing.T) {
 		})
 	}
 }
+
+// An older version of a row, with its checksum right, is damage, too.
+func TestOlderVersionOfARow(t *testing.T) {
+	r := newRig(t, pgtest.Shared(t).URL(), 1)
+	s := r.own(t, r.pool, 0)
+	put := func(seq uint64, value string) {
+		require.NoError(t, s.Commit(&store.Transaction{Seq: seq, Block: []byte("block"), Changes: []format.Edit{
+			{Bucket: format.BucketState, Key: []byte("other"), Value: []byte("v")},
+			{Bucket: format.BucketState, Key: []byte("k"), Value: []byte("of the same call before")},
+			{Bucket: format.BucketState, Key: []byte("k"), Value: []byte(value)}}}))
+	}
+	put(1, "old")
+	r.exec(t, "CREATE TABLE {schema}.kept AS SELECT * FROM {schema}.side")
+	put(2, "new")
+	s = r.own(t, r.pool, 0)
+	value, err := s.Get(format.BucketState, []byte("k"))
+	require.NoError(t, err)
+	require.Equal(t, "new", string(value))
+	r.exec(t, "UPDATE {schema}.side o SET value = k.value, sum = k.sum FROM {schema}.kept k WHERE k.key = o.key AND o.key = 'k'")
+	epoch, err := take(t.Context(), r.pool, r.schema, 0)
+	require.NoError(t, err)
+	_, err = openStore(t.Context(), r.pool, r.schema, 0, epoch)
+	require.ErrorIs(t, err, journal.ErrCorrupt)
+	require.ErrorContains(t, err, "an older version of some of its 2 rows")
+}

@@ -17,6 +17,7 @@ import (
 
 // A server that would not keep what it acknowledges is refused, with what to do.
 func TestGuards(t *testing.T) {
+	t.Parallel()
 	server := pgtest.Start(t)
 	role := strings.Replace(server.URL(), "postgres@", "app@", 1)
 	server.Exec(t, "CREATE ROLE app LOGIN")
@@ -64,6 +65,7 @@ func TestGuards(t *testing.T) {
 // A connection that is made later, to a server that was changed meanwhile, is not used: what
 // is under way waits until that is put right.
 func TestGuardOfLaterConnections(t *testing.T) {
+	t.Parallel()
 	server := pgtest.Start(t)
 	r := newRig(t, server.URL(), 1)
 	s := r.own(t, r.pool, 0)

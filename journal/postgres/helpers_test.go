@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/journal/internal/journaltest"
 	"github.com/strandjobs/strand/journal/internal/store"
@@ -58,6 +59,13 @@ func (r *rig) own(t testing.TB, pool *pgxpool.Pool, partition int) *partitionSto
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
+}
+
+// executor opens an executor over partition 0.
+func (r *rig) executor(t testing.TB, cfg executor.Config) (*executor.Executor, error) {
+	return executor.OpenLog("partition 0", func(c journal.Config) (*journal.Log, error) {
+		return journal.OpenStore(r.own(t, r.pool, 0), c)
+	}, cfg)
 }
 
 // exec runs a statement with the schema in it.

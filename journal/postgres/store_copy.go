@@ -15,8 +15,8 @@ import (
 // copyStep is how many rows beside the log a copy has in memory.
 const copyStep = 1000
 
-// CopyTo implements store.Store: a bbolt file has what one moment of the server had. It is a
-// journal with a UUID of its own.
+// CopyTo implements store.Store: a bbolt file has what one moment of the server had, and
+// the UUID of the partition.
 func (s *partitionStore) CopyTo(path string, over <-chan struct{}) error {
 	p, err := directory.Open(filepath.Dir(path))
 	if err != nil {
@@ -55,6 +55,9 @@ func (s *partitionStore) transfer(ctx context.Context, tx pgx.Tx, b *store.Bolt)
 		return err
 	}
 	end, err := format.ParseManifest(h.manifest)
+	if err == nil {
+		err = b.SetUUID(h.uuid)
+	}
 	if err != nil {
 		return err
 	}

@@ -178,3 +178,20 @@ func TestInboxRowsGoWithTheirBlock(t *testing.T) {
 	number, blocks, _ := r.tail(t, 0)
 	require.Equal(t, []int64{2, 2}, []int64{number, blocks})
 }
+
+// An attempt that was given up may reach the server late, after the one that was made in its
+// stead, and after others: then it changes nothing.
+func TestLateAttemptChangesNothing(t *testing.T) {
+	r := newRig(t, pgtest.Shared(t).URL(), 1)
+	s := r.own(t, r.pool, 0)
+	late := s.call(&store.Transaction{Changes: []format.Edit{
+		{Bucket: format.BucketState, Key: []byte("k"), Value: []byte("v")}}})
+	for i := range uint64(3) {
+		require.NoError(t, s.Commit(&store.Transaction{Seq: i + 1, Block: []byte("block")}))
+		before := r.rows(t, 0)
+		done, err := s.attempt(late)
+		require.NoError(t, err)
+		require.False(t, done)
+		require.Equal(t, before, r.rows(t, 0))
+	}
+}
