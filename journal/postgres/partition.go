@@ -290,7 +290,9 @@ func (p *partition) config() executor.Config {
 	cfg.Middleware = append([]executor.Middleware{{Run: func(ctx context.Context, _ *executor.Run, next func(context.Context) error) error {
 		ctx, cancel := context.WithCancelCause(context.WithValue(ctx, partitionKey{}, p))
 		defer cancel(nil)
-		p.enter(&cancel)
+		if err := p.enter(&cancel); err != nil {
+			return err // it is not settled, and runs where the partition is
+		}
 		defer p.exit(&cancel)
 		return next(ctx)
 	}}}, cfg.Middleware...)
@@ -309,14 +311,14 @@ func (p *partition) config() executor.Config {
 	return cfg
 }
 
-func (p *partition) enter(cancel *context.CancelCauseFunc) {
+// enter notes a handler that begins; once the partition is lost none does.
+func (p *partition) enter(cancel *context.CancelCauseFunc) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.lost != nil {
-		(*cancel)(p.lost)
-		return
+	if p.lost == nil {
+		p.running[cancel] = struct{}{}
 	}
-	p.running[cancel] = struct{}{}
+	return p.lost
 }
 
 func (p *partition) exit(cancel *context.CancelCauseFunc) {
