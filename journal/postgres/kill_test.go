@@ -103,14 +103,18 @@ func TestAFlushWithoutAnAnswerIsThereOnce(t *testing.T) {
 	c.serving(owner)
 	const calls = 60
 	for k := 1; k <= calls; k++ {
-		if k%2 == 0 { // half of them are taken in before they are asked about
-			proxy.CutAnswer()
-		} else {
+		switch k % 8 { // in between the connections are made anew, and statements prepared
+		case 3, 5, 7:
+			proxy.CutAnswer() // what was put is there, and may be taken in before it is asked about
+		case 0:
 			proxy.CutAfter(int64(rand.IntN(400)))
 		}
 		_, err := producer.q.Enqueue(t.Context(), "a", k)
 		require.NoError(t, err)
-		proxy.Heal()
+		if k%8 == 0 {
+			proxy.Heal()
+		}
+		time.Sleep(2 * time.Millisecond) // for the hint, which has no answer to lose
 	}
 	c.await(map[string]int{"a": calls})
 	require.Eventually(t, func() bool { return c.rows(owner) == 0 }, 10*time.Second, 10*time.Millisecond)
