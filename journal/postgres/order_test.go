@@ -35,7 +35,7 @@ func TestCallersKeepTheirOrderOverNodesAndOwners(t *testing.T) {
 			n := nodes[rand.IntN(len(nodes))]
 			n.mu.Lock()
 			for _, p := range n.held {
-				p.stepDown(nil)
+				p.giveAway()
 				break
 			}
 			n.mu.Unlock()

@@ -47,7 +47,7 @@ func TestEnqueueTxIsThereIfItCommits(t *testing.T) {
 			for _, n := range []*testNode{a, b} {
 				n.mu.Lock()
 				for _, p := range n.held {
-					p.stepDown(nil)
+					p.giveAway()
 					break
 				}
 				n.mu.Unlock()
