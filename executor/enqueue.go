@@ -21,6 +21,22 @@ type Item[T any] struct {
 	Metadata map[string]string // see [Metadata]; nil: none
 }
 
+// With returns the item with what the options say that it leaves open, which is what
+// [Queue.EnqueueMany] does with them, and the options that are about a call and not
+// about an item: [FromSource], [IdempotencyKey] and [IfAbsent]. It is for a program that
+// carries items to another one, which enqueues them there.
+func (it Item[T]) With(options ...Option) (filled Item[T], rest []Option) {
+	for _, o := range slices.Backward(options) { // the last one counts
+		fillIn(o, &it)
+	}
+	for _, o := range options {
+		if o.isCondition() {
+			rest = append(rest, o)
+		}
+	}
+	return it, rest
+}
+
 // Enqueue accepts a payload for an id: any string of 1 to 512 bytes. When it
 // returns nil under [DurabilitySync], the payload is on disk.
 //
@@ -180,7 +196,7 @@ func enqueueMany[T any](ctx context.Context, q *queue, items []Item[T], options 
 	now := q.stamp()
 	for i := range items {
 		it := items[i]
-		for _, o := range slices.Backward(options) { // the last one counts
+		for _, o := range slices.Backward(options) { // as With does
 			fillIn(o, &it)
 		}
 		if err := fill(&entries[i], it, now); err != nil {

@@ -1,2 +1,77 @@
-// Package postgres keeps journals in PostgreSQL.
+// Package postgres keeps the journals of executors in PostgreSQL, so that several processes,
+// on several machines, run the jobs of the same queues: with the same handlers, in order per
+// id, durable.
+//
+//	 any node                                 the owner of partition 3
+//	┌──────────────────────┐                 ┌───────────────────────────────────────┐
+//	│ Enqueue ─▶ outbox    │                 │ Enqueue ─▶ gate ─▶ executor ─▶ handler │
+//	└──────────────┬───────┘                 │              ▲        │               │
+//	  one flush for│all callers              │            intake    log              │
+//	               ▼                         └──────────────▲────────┼───────────────┘
+//	   inbox (rows by number) ───────────────────────────────┘        ▼ one transaction:
+//	   lease, node (who owns what, by the server's clock)    tail · block · side · inbox row gone
+//
+// # What is promised
+//
+//   - There is a fixed number of partitions, each of which is one journal with one owner at
+//     a time: an executor on one of the nodes. Which partition an id belongs to is decided
+//     by a hash of it, or of what [Config].Partition makes of it, on each node the same.
+//   - Any node enqueues for any partition. When a call has returned nil the payload is
+//     committed, as durable as the server and its standby are: in the owner's log, or in
+//     the inbox, from where the owner moves it to the log in the transaction that deletes
+//     it there. It is taken in once, whoever dies when.
+//   - Calls that one caller makes one after the other keep their order for each id of a
+//     queue, whichever nodes they go to, and whoever owns the partition meanwhile.
+//   - What EnqueueTx writes is there if and only if the caller's transaction commits.
+//   - A partition's commit has to find the epoch of its owner's lease. Another owner's
+//     makes the older one's commits change no row: he gets [ErrFenced].
+//   - An owner that can't renew its lease cancels the contexts of its handlers with the
+//     cause [ErrLeaseLost] before the lease ends by the server's clock, and commits
+//     nothing from then on: what was not settled runs again at the next owner.
+//   - A node that is stopped drains its handlers and gives each partition away as soon as
+//     that is done; one that dies loses its partitions when its lease has ended.
+//
+// # What is not
+//
+//   - A process that was paused for longer than its lease may still be inside of a handler
+//     when the next owner runs the same job. What the handler does elsewhere has to be
+//     fenced there: see executor.Job.Lease, whose token grows over takeovers, too.
+//   - Locks, unique keys, slots, limits, idempotency keys and schedules hold within a partition.
+//     Config.Partition keeps the ids of a tenant, say, in one. Workers, MaxBacklog and
+//     the like of Config.Executor are of one partition, too.
+//   - IfAbsent, IdempotencyKey and FromSource need the answer of the owner: elsewhere they
+//     get [ErrRemote]. A payload that was accepted in the inbox has no position yet; its
+//     score, where none was given, and its EnqueuedAt are of when the owner takes it in.
+//     Middlewares for enqueueing run on the owner, without the caller's context.
+//   - A follow-up goes to the same partition, or it is refused.
+//   - The inbox has no limit: MaxBacklog refuses, or keeps waiting, callers on the owner's node
+//     only, and elsewhere what it has no room for waits in the inbox.
+//   - Leases are by the server's clock. One that jumps forward ends them early: then handlers
+//     may overlap as after a pause, but a commit is fenced by the epoch, not by time.
+//   - The source "inbox" of each executor is this package's own, for FromSource.
+//   - Two calls at a time have no order, nor has what is enqueued in a transaction before
+//     that commits with what others enqueue meanwhile.
+//   - The crash recorder, the control socket and compaction are of a journal on a disk of
+//     its own. No job is suspected of having ended its process.
+//   - What the owner refuses although the caller's node did not, as a middleware or the key
+//     functions of locks may, stays in the inbox, as does a row for a queue that the
+//     owner does not have: see [Stats]. Neither keeps others waiting, but for the later rows
+//     of a queue that is not registered.
+//
+// # Set-up
+//
+// [Migrate] makes the schema, once. [Open] checks the server, the schema and the number of
+// partitions; [Handle], [HandleMerged] and [HandleBatch] register queues as those of package
+// executor do, on all nodes the same; [Node.Run] serves. A process that only enqueues does
+// without Run.
+//
+// The connections must keep a session: no pooler in transaction mode. NOTIFY is a hint;
+// without it the inbox is looked at once a second.
+//
+// # Goroutines
+//
+//	node     leases (renews, decides), listener, notifier, housekeeper, and one that flushes
+//	         the outbox while there is something in it
+//	owned    for each partition: its life (take, open, serve, step down), and the intake
+//	         beside those of its executor
 package postgres

@@ -35,6 +35,9 @@ const (
 //go:embed schema.sql
 var schemaSQL string
 
+//go:embed cluster.sql
+var clusterSQL string
+
 // Errors of schemas and servers.
 var (
 	// ErrConfig is returned for a setting that makes no sense; the text says which.
@@ -137,7 +140,7 @@ func create(ctx context.Context, tx pgx.Tx, cfg Schema) error {
 		_, err = tx.Exec(ctx, in(cfg.Name, "CREATE SCHEMA {schema}"))
 	}
 	if err == nil {
-		_, err = tx.Exec(ctx, in(cfg.Name, schemaSQL))
+		_, err = tx.Exec(ctx, in(cfg.Name, schemaSQL+clusterSQL))
 	}
 	if err == nil {
 		_, err = tx.Exec(ctx, in(cfg.Name, "INSERT INTO {schema}.version (version, partitions) VALUES ($1, $2)"), schemaVersion, cfg.Partitions)

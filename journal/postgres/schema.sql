@@ -58,7 +58,7 @@ CREATE TABLE {schema}.node (
 -- What nodes have accepted for partitions that they may not own. An owner takes the rows
 -- of its partition in the order of their numbers.
 CREATE TABLE {schema}.inbox (
-	number    bigint GENERATED ALWAYS AS IDENTITY,
+	number    bigint GENERATED ALWAYS AS IDENTITY (INCREMENT BY 1024), -- room for the calls of a row apart
 	partition integer NOT NULL,
 	queue     text  NOT NULL,
 	calls     bytea NOT NULL,

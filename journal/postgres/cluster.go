@@ -1,0 +1,67 @@
+package postgres
+
+import (
+	"fmt"
+	"hash/fnv"
+	"strings"
+	"unicode/utf8"
+)
+
+// clusterTexts are the statements of a node, with the name of the schema in them.
+type clusterTexts struct {
+	channel                              string
+	renew, view, leave, acquire, release string
+	put, insert, notify, page, unknown   string
+	split, refuse, sweep, nodes, stats   string
+}
+
+func clusterTextsFor(schema string) clusterTexts {
+	return clusterTexts{
+		channel: channelOf(schema),
+		// $1 node, $2 name, $3 milliseconds, $4 partitions
+		renew: in(schema, `WITH me AS (INSERT INTO {schema}.node AS n (id, name, expires)
+			SELECT $1, $2::text, clock_timestamp() + $3 * interval '1 millisecond' WHERE $2::text IS NOT NULL
+			ON CONFLICT (id) DO UPDATE SET expires = excluded.expires RETURNING n.id)
+			UPDATE {schema}.lease SET expires = clock_timestamp() + $3 * interval '1 millisecond'
+			WHERE owner = $1 AND partition = ANY ($4) RETURNING partition, epoch`),
+		view: in(schema, `SELECT NULL::integer, n.id, (extract(epoch FROM n.expires - clock_timestamp()) * 1000)::bigint
+			FROM {schema}.node n WHERE n.expires >= clock_timestamp()
+			UNION ALL SELECT l.partition, l.owner, CASE WHEN l.owner IS NULL THEN 0
+			ELSE (extract(epoch FROM l.expires - clock_timestamp()) * 1000)::bigint END FROM {schema}.lease l`),
+		leave:   in(schema, "DELETE FROM {schema}.node WHERE id = $1"),
+		acquire: in(schema, "SELECT {schema}.acquire($1, $2, $3)"),
+		release: in(schema, "UPDATE {schema}.lease SET owner = NULL, expires = '-infinity' WHERE partition = $1 AND owner = $2"),
+		put:     in(schema, "SELECT {schema}.put($1, $2, $3, $4)"),
+		insert:  in(schema, "INSERT INTO {schema}.inbox (partition, queue, calls, token) VALUES ($1, $2, $3, gen_random_uuid())"),
+		notify:  "SELECT pg_catalog.pg_notify($1, $2)",
+		// $1 partition, $2 first number, $3 last number or null, $4 queues
+		page: in(schema, `SELECT number, queue, calls, last FROM (SELECT number, queue, calls,
+			sum(octet_length(calls)) OVER (ORDER BY number) - octet_length(calls) AS before,
+			(SELECT max(number) FROM {schema}.inbox WHERE partition = $1) AS last
+			FROM (SELECT number, queue, calls FROM {schema}.inbox WHERE partition = $1 AND number > $2
+			AND number <= coalesce($3, 9223372036854775807) AND refused IS NULL AND queue = ANY ($4)
+			ORDER BY number LIMIT 512) r) s WHERE before < 8388608 ORDER BY number`),
+		unknown: in(schema, `SELECT queue, count(*) FROM {schema}.inbox
+			WHERE partition = $1 AND refused IS NULL AND NOT queue = ANY ($2) GROUP BY queue`),
+		split: in(schema, "SELECT {schema}.split($1, $2, $3)"),
+		refuse: in(schema, `UPDATE {schema}.inbox SET refused = $3 WHERE partition = $1 AND number = $2
+			AND EXISTS (SELECT FROM {schema}.tail WHERE partition = $1 AND epoch = $4)`),
+		sweep: in(schema, `WITH t AS (DELETE FROM {schema}.taken WHERE at < clock_timestamp() - interval '1 hour')
+			DELETE FROM {schema}.node WHERE expires < clock_timestamp() - interval '1 hour'`),
+		nodes: in(schema, "SELECT id::text, name FROM {schema}.node WHERE expires >= clock_timestamp() ORDER BY name, id"),
+		stats: in(schema, `SELECT l.partition, CASE WHEN l.expires >= clock_timestamp() THEN coalesce(l.owner::text, '') ELSE '' END, l.epoch,
+			count(i.number) FILTER (WHERE i.refused IS NULL), count(i.refused)
+			FROM {schema}.lease l LEFT JOIN {schema}.inbox i USING (partition) GROUP BY l.partition, l.owner, l.epoch, l.expires ORDER BY 1`),
+	}
+}
+
+// channelOf is what the nodes of a schema listen on. The name of a schema may be as long as
+// a name can be.
+func channelOf(schema string) string {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(schema)) // does not fail
+	return fmt.Sprintf("strand_%016x", h.Sum64())
+}
+
+// validText reports whether the server can have s in a text.
+func validText(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }

@@ -1,0 +1,150 @@
+//go:build unix
+
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor"
+)
+
+// cluster is a schema with nodes on it, which all have the queue "q". What its handlers get is
+// checked as it comes: the payloads of an id are 1, 2, 3, …
+type cluster struct {
+	t          testing.TB
+	url        string
+	schema     string
+	partitions int
+	lease      time.Duration
+
+	mu        sync.Mutex
+	ran       map[string][]int
+	positions map[string]uint64 // of the payloads
+	wrong     []string
+	repeats   int
+	more      chan struct{} // closed when something has run
+}
+
+type testNode struct {
+	*Node
+	q *Queue[int]
+}
+
+func newCluster(t testing.TB, url string, partitions int, lease time.Duration) *cluster {
+	c := &cluster{t: t, url: url, partitions: partitions, lease: lease, ran: make(map[string][]int), positions: make(map[string]uint64), more: make(chan struct{})}
+	c.schema = fmt.Sprintf("Cluster %d", schemas.Add(1))
+	require.NoError(t, Migrate(t.Context(), url, Schema{Name: c.schema, Partitions: partitions}))
+	return c
+}
+
+func (c *cluster) config() Config {
+	return Config{Schema: c.schema, Lease: c.lease, SingleServer: true,
+		Executor: executor.Config{Workers: 2, Logger: slog.New(slog.DiscardHandler)}}
+}
+
+// node opens a node with the queue; through says by which url.
+func (c *cluster) node(through string, change ...func(*Config)) *testNode {
+	c.t.Helper()
+	cfg := c.config()
+	for _, f := range change {
+		f(&cfg)
+	}
+	n, err := Open(c.t.Context(), through, cfg)
+	require.NoError(c.t, err)
+	q, err := Handle(n, "q", func(_ context.Context, job executor.Job[int]) error {
+		c.note(job.ID, job.Payload, job.Position)
+		return nil
+	}, executor.QueueConfig[int]{})
+	require.NoError(c.t, err)
+	c.t.Cleanup(func() { n.kill() })
+	return &testNode{n, q}
+}
+
+// start opens a node and starts it.
+func (c *cluster) start(through string, change ...func(*Config)) *testNode {
+	c.t.Helper()
+	n := c.node(through, change...)
+	require.NoError(c.t, n.Start(context.Background()))
+	return n
+}
+
+// kill ends a node without an order, if Stop has not: what it holds is not released.
+func (n *Node) kill() {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = n.Stop(ended)
+}
+
+// note checks that an id's payloads come in order: some may come again, where they have not
+// been settled, but none is left out, and none comes before its time.
+func (c *cluster) note(id string, payload int, position uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	name := fmt.Sprint(id, " ", payload)
+	if at, again := c.positions[name]; again && at != position {
+		c.wrong = append(c.wrong, fmt.Sprintf("%s was taken in twice: at %d and %d", name, at, position))
+	}
+	c.positions[name] = position
+	ran := c.ran[id]
+	if len(ran) > 0 && payload > ran[len(ran)-1]+1 || len(ran) == 0 && payload != 1 {
+		c.wrong = append(c.wrong, fmt.Sprintf("%s: %d after %v", id, payload, ran[max(0, len(ran)-5):]))
+	}
+	if len(ran) > 0 && payload <= ran[len(ran)-1] {
+		c.repeats++
+	}
+	c.ran[id] = append(ran, payload)
+	close(c.more)
+	c.more = make(chan struct{})
+}
+
+// await waits until each id has had all payloads up to its number, and nothing was wrong.
+func (c *cluster) await(want map[string]int) {
+	c.t.Helper()
+	deadline := time.After(60 * time.Second)
+	for {
+		c.mu.Lock()
+		missing := ""
+		for id, n := range want {
+			if ran := c.ran[id]; len(ran) == 0 && n > 0 || n > 0 && ran[len(ran)-1] < n {
+				missing = fmt.Sprintf("%s: %v of %d", id, ran[max(0, len(ran)-3):], n)
+			}
+		}
+		wrong, more := c.wrong[:min(len(c.wrong), 5)], c.more
+		c.mu.Unlock()
+		require.Empty(c.t, wrong)
+		if missing == "" {
+			return
+		}
+		select {
+		case <-more:
+		case <-deadline:
+			c.t.Fatalf("did not run: %s", missing)
+		}
+	}
+}
+
+// serving waits until each partition is served by one of the nodes.
+func (c *cluster) serving(nodes ...*testNode) {
+	c.t.Helper()
+	require.Eventually(c.t, func() bool {
+		count := 0
+		for _, n := range nodes {
+			count += len(n.Partitions())
+		}
+		return count == c.partitions
+	}, 30*time.Second, 5*time.Millisecond)
+}
+
+// rows counts rows of the inbox.
+func (c *cluster) rows(n *testNode) (count int) {
+	c.t.Helper()
+	require.NoError(c.t, n.pool.QueryRow(c.t.Context(), in(c.schema, "SELECT count(*) FROM {schema}.inbox")).Scan(&count))
+	return count
+}

@@ -1,0 +1,382 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/journal/internal/format"
+)
+
+const (
+	// pollEvery is how often an idle inbox is looked at without a hint.
+	pollEvery = time.Second
+	// fullPause is how long rows wait that the backlog has no room for.
+	fullPause = 20 * time.Millisecond
+	// groupItems is how many items of several rows go into the log together.
+	groupItems = 4096
+	// unknownEvery is how often rows of unknown queues are looked for.
+	unknownEvery = 30 * time.Second
+)
+
+// taker moves the rows of an owned partition from the inbox into the log, in passes. A pass
+// begins with a look at the inbox, and ends when all that was there then is in the log, or
+// waits for a reason. Callers of this node wait for a pass that began after them, so that
+// what was acknowledged before they called is ahead of them, whoever enqueued it.
+type taker struct {
+	p      *partition
+	orders map[string]string // of queues: what their payloads are in order within
+	names  []string          // of them
+	offset int64             // of the source that stands for the inbox
+	wake   chan struct{}     // holds a token
+	looked time.Time         // for unknown queues
+
+	// mu guards what follows.
+	mu     sync.Mutex
+	next   *pass
+	closed bool
+}
+
+// pass is one look at the inbox.
+type pass struct {
+	done    chan struct{}
+	wanted  bool
+	err     error            // it was given up; before done is closed, as what follows
+	blocked map[string]error // orders whose later rows wait, too
+}
+
+func newPass() *pass { return &pass{done: make(chan struct{}), blocked: make(map[string]error)} }
+
+// errTakerClosed is what callers get when the partition is lost, or given away.
+var errTakerClosed = errors.New("postgres: the partition is not served any longer")
+
+func newTaker(p *partition) *taker {
+	t := &taker{p: p, orders: make(map[string]string), wake: make(chan struct{}, 1), next: newPass()}
+	p.n.mu.Lock()
+	defer p.n.mu.Unlock()
+	for _, r := range p.n.queues {
+		t.orders[r.name] = r.order
+		t.names = append(t.names, r.name)
+	}
+	return t
+}
+
+// gate waits for a pass that begins from now on. The error is why rows of the order wait, or
+// why there was no pass.
+func (t *taker) gate(ctx context.Context, order string) error {
+	t.mu.Lock()
+	p, closed := t.next, t.closed
+	p.wanted = true
+	t.mu.Unlock()
+	if closed {
+		return errTakerClosed
+	}
+	poke(t.wake)
+	select {
+	case <-p.done:
+		return cmp.Or(p.err, p.blocked[order])
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// stop ends run once it has finished what it is at.
+func (t *taker) stop() {
+	t.mu.Lock()
+	t.closed = true
+	t.mu.Unlock()
+	poke(t.wake)
+}
+
+// begin returns the pass that begins now, unless the taker is closed.
+func (t *taker) begin() (p *pass, closed bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p, t.next = t.next, newPass()
+	return p, t.closed
+}
+
+func (t *taker) run() {
+	log := t.p.n.log.With(slog.Int("partition", t.p.number))
+	offset, _, err := t.p.x.SourceOffset(inboxSource)
+	if err != nil {
+		t.p.cancel(err)
+	}
+	t.offset = offset
+	for {
+		p, closed := t.begin()
+		if closed || t.p.ctx.Err() != nil {
+			p.err = errTakerClosed
+			close(p.done)
+			t.stop()
+			last, _ := t.begin()
+			last.err = errTakerClosed
+			close(last.done)
+			return
+		}
+		p.err = t.pass(p)
+		close(p.done)
+		pause := pollEvery
+		switch {
+		case p.err != nil && t.p.ctx.Err() == nil && !errors.Is(p.err, executor.ErrClosed):
+			log.Warn("the inbox can't be taken in", slog.Any("error", p.err))
+			pause = fullPause
+		case len(p.blocked) > 0:
+			pause = fullPause
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-t.wake:
+		case <-timer.C:
+		case <-t.p.ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// inRow is a row of the inbox.
+type inRow struct {
+	number int64
+	queue  string
+	calls  []byte
+}
+
+// pass takes in what is there, page by page.
+func (t *taker) pass(p *pass) error {
+	if time.Since(t.looked) > unknownEvery {
+		t.looked = time.Now()
+		if err := t.tellUnknown(); err != nil {
+			return err
+		}
+	}
+	var after int64
+	var last *int64
+	for {
+		queues := slices.DeleteFunc(slices.Clone(t.names), func(name string) bool { return p.blocked[t.orders[name]] != nil })
+		page, end, err := t.page(after, last, queues)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		after = page[len(page)-1].number
+		last = cmp.Or(last, end)
+		if err := t.takePage(p, page); err != nil {
+			return err
+		}
+	}
+}
+
+// page reads rows, and which number is the last there is.
+func (t *taker) page(after int64, last *int64, queues []string) (page []inRow, end *int64, err error) {
+	err = t.p.store.patient(func(ctx context.Context, conn *pgx.Conn) error {
+		page = page[:0]
+		rows, err := conn.Query(ctx, t.p.n.texts.page, t.p.number, after, last, queues)
+		if err != nil {
+			return err
+		}
+		var r inRow
+		_, err = pgx.ForEachRow(rows, []any{&r.number, &r.queue, &r.calls, &end}, func() error {
+			page = append(page, r)
+			r.calls = nil
+			return nil
+		})
+		return err
+	})
+	return page, end, err
+}
+
+// takePage takes rows in: those of one order in their order, and as many together as may be.
+func (t *taker) takePage(p *pass, page []inRow) error {
+	var orders []string
+	rows := make(map[string][]inRow)
+	for _, r := range page {
+		order := t.orders[r.queue]
+		if rows[order] == nil {
+			orders = append(orders, order)
+		}
+		rows[order] = append(rows[order], r)
+	}
+	for _, order := range orders {
+		for rest := rows[order]; len(rest) > 0; {
+			group, items, err := t.together(rest)
+			if err == nil {
+				err = t.take(group, items)
+			}
+			switch {
+			case err == nil:
+				rest = rest[len(group):]
+			case errors.Is(err, executor.ErrFull), errors.Is(err, executor.ErrUnknownQueue):
+				p.blocked[order], rest = err, nil
+			case !t.refusal(err):
+				return err
+			case len(group) > 1:
+				if err := t.alone(p, order, group); err != nil {
+					return err
+				}
+				if rest = rest[len(group):]; p.blocked[order] != nil {
+					rest = nil
+				}
+			default:
+				if err := t.refuse(group[0], err); err != nil {
+					return err
+				}
+				rest = rest[1:]
+				if p.blocked[order] = t.isSplit(group[0]); p.blocked[order] != nil {
+					rest = nil // its calls come with the next pass, before what is behind it
+					poke(t.wake)
+				} else {
+					delete(p.blocked, order)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// alone takes in rows one by one, because they were refused together.
+func (t *taker) alone(p *pass, order string, group []inRow) error {
+	for _, r := range group {
+		if err := t.takePage(p, []inRow{r}); err != nil || p.blocked[order] != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// errSplit is why the rows behind one that was split wait.
+var errSplit = errors.New("postgres: a row of the inbox was taken apart, because one of its calls was refused")
+
+// isSplit returns errSplit for a row whose calls are rows now.
+func (t *taker) isSplit(r inRow) error {
+	if calls, err := callsOf(r.calls); err == nil && len(calls) > 1 {
+		return errSplit
+	}
+	return nil
+}
+
+// together returns the first rows of one queue, and their items.
+func (t *taker) together(rows []inRow) (group []inRow, items []item, err error) {
+	for i, r := range rows {
+		calls, err := callsOf(r.calls)
+		var more []item
+		for _, c := range calls {
+			if err != nil {
+				break
+			}
+			var of []item
+			of, err = itemsOf(c)
+			more = append(more, of...)
+		}
+		switch {
+		case err != nil && i == 0:
+			return rows[:1], nil, err
+		case err != nil, i > 0 && (r.queue != rows[0].queue || len(items)+len(more) > groupItems):
+			return rows[:i], items, nil
+		}
+		items = append(items, more...)
+	}
+	return rows, items, nil
+}
+
+// take appends items to the log, in the commit that deletes their rows.
+func (t *taker) take(rows []inRow, items []item) error {
+	offset := t.offset + 1
+	for _, r := range rows {
+		t.p.store.Intake(offset, r.number)
+	}
+	_, err := t.p.x.EnqueueManyRaw(t.p.ctx, rows[0].queue, items, executor.FromSource(inboxSource, offset))
+	if err == nil {
+		t.offset = offset
+		return nil
+	}
+	if stale, ok := errors.AsType[*executor.StaleError](err); ok { // somebody has set it
+		t.offset = stale.Last
+	}
+	if !t.ends(err) { // otherwise the rows stay noted: the commit may come yet
+		t.p.store.intake.forget(rows)
+	}
+	return err
+}
+
+// forget takes back rows that were not taken in.
+func (n *intake) forget(rows []inRow) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.rows = slices.DeleteFunc(n.rows, func(r intakeRow) bool {
+		return slices.ContainsFunc(rows, func(gone inRow) bool { return gone.number == r.number })
+	})
+}
+
+// refusal reports whether an error is about the rows.
+func (t *taker) refusal(err error) bool { return !t.ends(err) && !errors.Is(err, executor.ErrStale) }
+
+// ends reports whether an error is about the executor, which has ended then, or will.
+func (t *taker) ends(err error) bool {
+	for _, end := range []error{executor.ErrClosed, executor.ErrFailed, executor.ErrUnknown, executor.ErrContext, executor.ErrState} {
+		if errors.Is(err, end) {
+			return true
+		}
+	}
+	return t.p.ctx.Err() != nil
+}
+
+// refuse keeps a row out of the log: one of several calls is taken apart first, so that each
+// stands for itself.
+func (t *taker) refuse(r inRow, why error) error {
+	calls, err := callsOf(r.calls)
+	if err == nil && len(calls) > 1 {
+		parts := make([][]byte, len(calls))
+		for i, c := range calls {
+			parts[i] = row(c)
+		}
+		return t.exec(t.p.n.texts.split, t.p.number, r.number, parts)
+	}
+	t.p.n.log.Error("a row of the inbox is refused; it stays there", slog.Int("partition", t.p.number),
+		slog.Int64("number", r.number), slog.String("queue", r.queue), slog.Any("error", why))
+	return t.exec(t.p.n.texts.refuse, t.p.number, r.number, textOf(why), t.p.epoch())
+}
+
+// textOf is an error as the server can have it.
+func textOf(err error) string {
+	text := fmt.Sprintf("%+q", err.Error())
+	return text[1 : len(text)-1]
+}
+
+func (t *taker) exec(sql string, args ...any) error {
+	return t.p.store.patient(func(ctx context.Context, conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, sql, args...)
+		return err
+	})
+}
+
+// tellUnknown logs rows of queues that are not registered. They wait.
+func (t *taker) tellUnknown() error {
+	unknown := make(map[string]int)
+	err := t.p.store.patient(func(ctx context.Context, conn *pgx.Conn) error {
+		clear(unknown)
+		rows, err := conn.Query(ctx, t.p.n.texts.unknown, t.p.number, t.names)
+		if err != nil {
+			return err
+		}
+		var queue string
+		var count int
+		_, err = pgx.ForEachRow(rows, []any{&queue, &count}, func() error { unknown[queue] = count; return nil })
+		return err
+	})
+	for _, queue := range slices.Sorted(maps.Keys(unknown)) {
+		t.p.n.log.Warn("rows of the inbox wait for a queue that is not registered here", slog.Int("partition", t.p.number),
+			slog.String("queue", queue), slog.Int("rows", unknown[queue]))
+	}
+	if errors.Is(err, format.ErrClosed) {
+		return executor.ErrClosed
+	}
+	return err
+}

@@ -1,0 +1,299 @@
+//go:build unix
+
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"math"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/journal/postgres/internal/pgtest"
+)
+
+// lockedText is what a logger has written.
+type lockedText struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *lockedText) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *lockedText) has(s string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return strings.Contains(b.b.String(), s)
+}
+
+func (b *lockedText) logger() *slog.Logger { return slog.New(slog.NewTextHandler(b, nil)) }
+
+// Rows of a queue that the owner does not have wait, and are told; others go by. They are taken
+// in, in order, by an owner who has it.
+func TestAnUnknownQueueWaitsAndBlocksNobody(t *testing.T) {
+	c := newCluster(t, pgtest.Shared(t).URL(), 1, time.Second)
+	var ran []int
+	done := make(chan struct{})
+	handler := func(_ context.Context, job executor.Job[int]) error {
+		if ran = append(ran, job.Payload); len(ran) == 3 { // of one id: one after the other
+			close(done)
+		}
+		return nil
+	}
+	newer := c.node(c.url)
+	other, err := Handle(newer.Node, "other", handler, executor.QueueConfig[int]{})
+	require.NoError(t, err)
+	for k := 1; k <= 3; k++ {
+		_, err = other.Enqueue(t.Context(), "x", k)
+		require.NoError(t, err)
+		_, err = newer.q.Enqueue(t.Context(), "a", k)
+		require.NoError(t, err)
+	}
+	var text lockedText
+	older := c.start(c.url, func(cfg *Config) { cfg.Executor.Logger = text.logger() })
+	c.await(map[string]int{"a": 3})
+	require.Eventually(t, func() bool { return c.rows(older) == 3 }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return text.has("wait for a queue that is not registered") && text.has("queue=other rows=3")
+	}, 10*time.Second, 10*time.Millisecond)
+	require.Equal(t, 3, cmpStats(t, older.Node).Partitions[0].Inbox)
+	require.NoError(t, older.Stop(t.Context()))
+	require.NoError(t, newer.Start(t.Context()))
+	<-done
+	require.Equal(t, []int{1, 2, 3}, ran)
+}
+
+// What the owner refuses stays, with its reason, and is told; the calls that came with it, and
+// after it, are taken in, in order.
+func TestRefusedRowsAreKeptAndTold(t *testing.T) {
+	c := newCluster(t, pgtest.Shared(t).URL(), 1, time.Second)
+	producer := c.node(c.url)
+	call := func(id, payload string) []byte { return encodeCall([]item{{ID: id, Payload: []byte(payload)}}) }
+	at := place{0, "q"}
+	put := func(calls ...*outCall) {
+		r := rowsOf(calls)
+		_, err := producer.pool.Exec(t.Context(), producer.texts.put, r.partitions, r.queues, r.calls, r.tokens)
+		require.NoError(t, err)
+	}
+	one := func(id, payload string) *outCall { return &outCall{parts: map[place][]byte{at: call(id, payload)}} }
+	put(one("a", "1"), one("", "9"), one("a", "2"))
+	put(one("a", "3"))
+	put(one("b", strings.Repeat("1", 1000)))
+	put(one("a", "4"))
+	_, err := producer.pool.Exec(t.Context(), producer.texts.insert, 0, "q", []byte("no calls"))
+	require.NoError(t, err)
+	put(one("a", "5"))
+	require.Equal(t, 6, c.rows(producer))
+
+	var text lockedText
+	owner := c.start(c.url, func(cfg *Config) {
+		cfg.Executor.Logger = text.logger()
+		cfg.Executor.MaxPayloadBytes = 500
+	})
+	c.await(map[string]int{"a": 5})
+	refused := func() (all string) {
+		rows, err := producer.pool.Query(t.Context(), in(c.schema, "SELECT refused FROM {schema}.inbox ORDER BY number"))
+		require.NoError(t, err)
+		defer rows.Close()
+		for rows.Next() {
+			var s *string
+			require.NoError(t, rows.Scan(&s))
+			if s == nil {
+				return ""
+			}
+			all += *s + "\n"
+		}
+		return all
+	}
+	require.Eventually(t, func() bool { return strings.Count(refused(), "\n") == 3 }, 10*time.Second, 10*time.Millisecond)
+	all := refused()
+	require.Contains(t, all, executor.ErrInvalidID.Error())
+	require.Contains(t, all, executor.ErrTooLarge.Error())
+	require.Contains(t, all, "is not what was written")
+	require.True(t, text.has("a row of the inbox is refused"))
+	s := cmpStats(t, owner.Node).Partitions[0]
+	require.Equal(t, 3, s.Refused)
+	require.Zero(t, s.Inbox)
+
+	// What is cleared is tried again.
+	require.NoError(t, owner.Stop(t.Context()))
+	_, err = producer.pool.Exec(t.Context(), in(c.schema, "UPDATE {schema}.inbox SET refused = NULL WHERE octet_length(calls) > 500"))
+	require.NoError(t, err)
+	var ran = make(chan int, 1)
+	n, err := Open(t.Context(), c.url, c.config())
+	require.NoError(t, err)
+	t.Cleanup(n.kill)
+	_, err = Handle(n, "q", func(_ context.Context, job executor.Job[string]) error { ran <- len(job.Payload); return nil },
+		executor.QueueConfig[string]{Codec: rawText{}})
+	require.NoError(t, err)
+	require.NoError(t, n.Start(t.Context()))
+	require.Equal(t, 1000, <-ran)
+}
+
+// rawText takes texts as they are.
+type rawText struct{}
+
+func (rawText) Encode(s string) ([]byte, error) { return []byte(s), nil }
+func (rawText) Decode(b []byte) (string, error) { return string(b), nil }
+
+// Rows that the backlog has no room for wait for it, in their order.
+func TestRowsWaitForRoom(t *testing.T) {
+	c := newCluster(t, pgtest.Shared(t).URL(), 1, time.Second)
+	producer := c.node(c.url)
+	const calls = 40
+	for k := 1; k <= calls; k++ {
+		_, err := producer.q.Enqueue(t.Context(), "a", k)
+		require.NoError(t, err)
+	}
+	slow := func(ctx context.Context, _ *executor.Run, next func(context.Context) error) error {
+		time.Sleep(3 * time.Millisecond)
+		return next(ctx)
+	}
+	owner := c.start(c.url, func(cfg *Config) {
+		cfg.Executor.MaxBacklog, cfg.Executor.Middleware = 5, []executor.Middleware{{Run: slow}}
+	})
+	c.await(map[string]int{"a": calls})
+	require.Eventually(t, func() bool { return c.rows(owner) == 0 }, 10*time.Second, 10*time.Millisecond)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	require.Len(t, c.ran["a"], calls)
+}
+
+// What an item says goes through the inbox.
+func TestOptionsTravel(t *testing.T) {
+	c := newCluster(t, pgtest.Shared(t).URL(), 1, time.Second)
+	n, err := Open(t.Context(), c.url, c.config())
+	require.NoError(t, err)
+	t.Cleanup(n.kill)
+	ran := make(chan executor.Job[string], 4)
+	q, err := Handle(n, "q", func(_ context.Context, job executor.Job[string]) error { ran <- job; return nil }, executor.QueueConfig[string]{})
+	require.NoError(t, err)
+	due := time.Now().Add(300 * time.Millisecond)
+	r, err := q.Enqueue(t.Context(), "a", "late", executor.At(due), executor.Score(-7.5), executor.Metadata(map[string]string{"k": "v"}))
+	require.NoError(t, err)
+	require.True(t, r.Inbox)
+	require.True(t, r.Durable)
+	receipts, err := q.EnqueueMany(t.Context(), []executor.Item[string]{{ID: "b", Payload: "second", Score: new(2.0)}, {ID: "b", Payload: "first"}}, executor.Score(1))
+	require.NoError(t, err)
+	require.Len(t, receipts, 2)
+	for _, o := range []executor.Option{executor.IfAbsent(), executor.IdempotencyKey("k"), executor.FromSource("s", 1)} {
+		_, err := q.Enqueue(t.Context(), "a", "x", o)
+		require.ErrorIs(t, err, ErrRemote)
+	}
+	for want, call := range map[error]func() error{
+		executor.ErrInvalidID:    func() error { _, err := q.Enqueue(t.Context(), "", "x"); return err },
+		executor.ErrInvalidScore: func() error { _, err := q.Enqueue(t.Context(), "a", "x", executor.Score(math.NaN())); return err },
+		executor.ErrInvalidMetadata: func() error {
+			_, err := q.Enqueue(t.Context(), "a", "x", executor.Metadata(map[string]string{"": "x"}))
+			return err
+		},
+		executor.ErrTooLarge: func() error { _, err := q.Enqueue(t.Context(), "a", strings.Repeat("x", 2<<20)); return err },
+	} {
+		require.ErrorIs(t, call(), want)
+	}
+	require.NoError(t, n.Start(t.Context()))
+	var order []string
+	var job executor.Job[string]
+	for range 3 {
+		switch got := <-ran; got.Payload {
+		case "late":
+			require.False(t, time.Now().Before(due))
+			job = got
+		default:
+			order = append(order, got.Payload)
+		}
+	}
+	require.Equal(t, []string{"first", "second"}, order)
+	require.Equal(t, -7.5, job.Score)
+	require.Equal(t, map[string]string{"k": "v"}, job.Metadata)
+
+	// On the owner all of them are served.
+	require.Eventually(t, func() bool { return len(n.Partitions()) == 1 }, 10*time.Second, time.Millisecond)
+	r, err = q.Enqueue(t.Context(), "c", "x", executor.IdempotencyKey("k"))
+	require.NoError(t, err)
+	require.False(t, r.Inbox)
+	again, err := q.Enqueue(t.Context(), "c", "x", executor.IdempotencyKey("k"))
+	require.NoError(t, err)
+	require.True(t, again.Duplicate)
+	require.Equal(t, r.Position, again.Position)
+}
+
+func TestOpenRefuses(t *testing.T) {
+	s := pgtest.Shared(t)
+	c := newCluster(t, s.URL(), 4, time.Second)
+	open := func(change func(*Config)) error {
+		cfg := c.config()
+		change(&cfg)
+		n, err := Open(t.Context(), s.URL(), cfg)
+		if err == nil {
+			n.kill()
+		}
+		return err
+	}
+	for says, f := range map[string]struct {
+		want   error
+		change func(*Config)
+	}{
+		"run Migrate":          {ErrNoSchema, func(c *Config) { c.Schema = "nowhere" }},
+		"set it to 0 or 4":     {ErrPartitions, func(c *Config) { c.Partitions = 8 }},
+		"or say SingleServer":  {ErrUnsafe, func(c *Config) { c.SingleServer = false }},
+		"Lease is 1ms":         {ErrConfig, func(c *Config) { c.Lease = time.Millisecond }},
+		"Connections is 1":     {ErrConfig, func(c *Config) { c.Connections = 1 }},
+		"leave it false":       {ErrConfig, func(c *Config) { c.Executor.ControlSocket = true }},
+		"use Config.Partition": {ErrConfig, func(c *Config) { c.Executor.Splitter = executor.ByNode(2, 1) }},
+		"Workers is -1":        {executor.ErrConfig, func(c *Config) { c.Executor.Workers = -1 }},
+		"none of them zero":    {ErrConfig, func(c *Config) { c.Schema = "a\x00" }},
+		"is not UTF-8":         {ErrConfig, func(c *Config) { c.Name = "\xff" }},
+	} {
+		err := open(f.change)
+		require.ErrorIs(t, err, f.want, says)
+		require.ErrorContains(t, err, says)
+	}
+	require.NoError(t, open(func(c *Config) { c.Partitions = 4 }))
+	n := c.node(c.url)
+	_, err := Handle(n.Node, "q", func(context.Context, executor.Job[int]) error { return nil }, executor.QueueConfig[int]{})
+	require.ErrorIs(t, err, executor.ErrDuplicateQueue)
+	_, err = Handle(n.Node, "r", func(context.Context, executor.Job[int]) error { return nil }, executor.QueueConfig[int]{MaxRetries: -5, Shards: -1})
+	require.ErrorIs(t, err, executor.ErrConfig)
+	_, err = Handle[int](nil, "r", nil, executor.QueueConfig[int]{})
+	require.ErrorIs(t, err, ErrConfig)
+	require.NoError(t, n.Start(t.Context()))
+	_, err = Handle(n.Node, "late", func(context.Context, executor.Job[int]) error { return nil }, executor.QueueConfig[int]{})
+	require.ErrorIs(t, err, executor.ErrState)
+}
+
+// A partition whose Setup fails is given back, told, and tried again.
+func TestAPartitionThatFailsIsTriedAgain(t *testing.T) {
+	c := newCluster(t, pgtest.Shared(t).URL(), 1, 300*time.Millisecond)
+	var mu sync.Mutex
+	broken := errors.New("not yet")
+	n := c.start(c.url, func(cfg *Config) {
+		cfg.Setup = func(*executor.Executor, int) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if broken == nil {
+				return nil
+			}
+			panic(broken.Error())
+		}
+	})
+	require.Eventually(t, func() bool { return n.Err() != nil }, 10*time.Second, time.Millisecond)
+	require.ErrorContains(t, n.Err(), "not yet")
+	require.ErrorContains(t, n.Err(), "partition 0")
+	mu.Lock()
+	broken = nil
+	mu.Unlock()
+	c.serving(n)
+	require.NoError(t, n.Err())
+}

@@ -1,0 +1,164 @@
+//go:build unix
+
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/journal/postgres/internal/pgtest"
+)
+
+// An owner that can't reach the server ends its handlers, with the cause, before its lease has
+// ended by the server's clock, and what they return is not settled: the next owner runs it.
+func TestAStaleOwnerEndsItsHandlersBeforeItsLease(t *testing.T) {
+	s := pgtest.Shared(t)
+	c := newCluster(t, s.URL(), 1, 2*time.Second)
+	proxy := pgtest.NewProxy(t, s.Addr())
+	began := make(chan int32, 10)
+	ended := make(chan error, 10)
+	var runs atomic.Int32
+	handler := func(ctx context.Context, job executor.Job[int]) error {
+		run := runs.Add(1)
+		began <- run
+		if run > 1 {
+			return nil
+		}
+		<-ctx.Done()
+		ended <- context.Cause(ctx)
+		return nil // it says that it is done, and is not believed
+	}
+	stale, err := Open(t.Context(), proxy.URL(c.url), c.config())
+	require.NoError(t, err)
+	t.Cleanup(stale.kill)
+	q, err := Handle(stale, "q", handler, executor.QueueConfig[int]{})
+	require.NoError(t, err)
+	require.NoError(t, stale.Start(t.Context()))
+	_, err = q.Enqueue(t.Context(), "a", 1)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, <-began)
+
+	proxy.Refuse()
+	proxy.Cut()
+	require.ErrorIs(t, <-ended, ErrLeaseLost)
+	observer := c.node(c.url)
+	var left float64
+	require.NoError(t, observer.pool.QueryRow(t.Context(), in(c.schema,
+		"SELECT extract(epoch FROM expires - clock_timestamp()) FROM {schema}.lease WHERE partition = 0")).Scan(&left))
+	require.Greater(t, left, 0.1, "seconds of the lease that were left when the handler had ended")
+	row := func() (text string) {
+		require.NoError(t, observer.pool.QueryRow(t.Context(), in(c.schema, "SELECT concat(number, ' ', epoch) FROM {schema}.tail")).Scan(&text))
+		return text
+	}
+	before := row()
+	proxy.Heal() // it could commit now, if it did not know better
+	time.Sleep(time.Duration(left*float64(time.Second)) / 2)
+	require.Equal(t, before, row(), "nothing is committed after the handler has ended")
+
+	next, err := Open(t.Context(), c.url, c.config())
+	require.NoError(t, err)
+	t.Cleanup(next.kill)
+	_, err = Handle(next, "q", handler, executor.QueueConfig[int]{})
+	require.NoError(t, err)
+	require.NoError(t, next.Start(t.Context()))
+	require.EqualValues(t, 2, <-began, "it was not settled")
+	require.NotZero(t, cmpStats(t, stale).Lost)
+}
+
+func cmpStats(t *testing.T, n *Node) Stats {
+	t.Helper()
+	s, err := n.Stats(t.Context())
+	require.NoError(t, err)
+	return s
+}
+
+// A node that stops gives what it has to the others within a second, and its running handlers
+// end by themselves.
+func TestAnOrderlyStopHandsOverInASecond(t *testing.T) {
+	c := newCluster(t, pgtest.Shared(t).URL(), 8, 3*time.Second)
+	a, b := c.start(c.url), c.start(c.url)
+	c.serving(a, b)
+	require.Eventually(t, func() bool { return len(a.Partitions()) > 0 && len(b.Partitions()) > 0 }, 20*time.Second, 5*time.Millisecond)
+	for i := range 50 {
+		_, err := b.q.Enqueue(t.Context(), fmt.Sprintf("id %d", i), 1)
+		require.NoError(t, err)
+	}
+	began := time.Now()
+	require.NoError(t, a.Stop(t.Context()))
+	c.serving(b)
+	took := time.Since(began)
+	t.Logf("handed over in %v", took)
+	require.Less(t, took, time.Second)
+	_, err := a.q.Enqueue(t.Context(), "a", 1)
+	require.ErrorIs(t, err, executor.ErrClosed)
+	require.NoError(t, a.Stop(t.Context()), "once more")
+	want := make(map[string]int)
+	for i := range 50 {
+		want[fmt.Sprintf("id %d", i)] = 1
+	}
+	c.await(want)
+	c.mu.Lock()
+	require.Zero(t, c.repeats)
+	c.mu.Unlock()
+	require.ErrorIs(t, a.Start(t.Context()), executor.ErrState)
+}
+
+func TestDecide(t *testing.T) {
+	ids := make([]pgtype.UUID, 5)
+	for i := range ids {
+		ids[i] = pgtype.UUID{Valid: true, Bytes: [16]byte{byte(i)}}
+	}
+	const partitions = 1000
+	owned := func(nodes []pgtype.UUID) map[int]pgtype.UUID {
+		all := make(map[int]pgtype.UUID)
+		for p := range partitions {
+			all[p] = wanted(nodes, p)
+		}
+		return all
+	}
+	before, after := owned(ids[:4]), owned(ids)
+	moved, counts := 0, make(map[pgtype.UUID]int)
+	for p := range partitions {
+		if before[p] != after[p] {
+			moved++
+			require.Equal(t, ids[4], after[p], "only to the new one")
+		}
+		counts[after[p]]++
+	}
+	require.InDelta(t, partitions/5, moved, 60)
+	for _, n := range counts {
+		require.InDelta(t, partitions/5, n, 60)
+	}
+
+	v := view{nodes: ids, owners: make(map[int]owner)}
+	var mine []int
+	for p := range partitions {
+		v.owners[p] = owner{}
+		if after[p] == ids[0] {
+			mine = append(mine, p)
+		}
+	}
+	take, drop := decide(v, ids[0], nil)
+	require.Equal(t, mine, take)
+	require.Empty(t, drop)
+	v.owners[mine[0]] = owner{ids[1], time.Second}  // of another one, until that ends
+	v.owners[mine[1]] = owner{ids[1], -time.Second} // it has ended
+	notMine := slices.IndexFunc(take, func(int) bool { return false }) + 1
+	for after[notMine] == ids[0] {
+		notMine++
+	}
+	take, drop = decide(v, ids[0], []int{mine[2], notMine})
+	require.Equal(t, append([]int{mine[1]}, mine[3:]...), take)
+	require.Equal(t, []int{notMine}, drop)
+	v.nodes = ids[1:]
+	_, drop = decide(v, ids[0], mine)
+	require.Empty(t, drop, "without a row of its own it gives up nothing")
+}

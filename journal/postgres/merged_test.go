@@ -1,0 +1,181 @@
+//go:build unix
+
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/journal/postgres/internal/pgtest"
+)
+
+// Merged and batched payloads are in order over a takeover in the middle of a run: what was
+// not settled comes again, with what has come since, from old to new.
+func TestMergedRunsAreInOrderOverATakeover(t *testing.T) {
+	s := pgtest.Shared(t)
+	c := newCluster(t, s.URL(), 1, 600*time.Millisecond)
+	proxy := pgtest.NewProxy(t, s.Addr())
+	var mu sync.Mutex
+	merged := make(map[string][][]int) // what each run got
+	seen := func(m executor.Merged[int]) {
+		mu.Lock()
+		defer mu.Unlock()
+		var run []int
+		for _, p := range m.Payloads {
+			run = append(run, p.Value)
+		}
+		merged[m.Queue] = append(merged[m.Queue], run)
+	}
+	last := func(queue string) int {
+		mu.Lock()
+		defer mu.Unlock()
+		runs := merged[queue]
+		if len(runs) == 0 {
+			return 0
+		}
+		return slices.Max(runs[len(runs)-1])
+	}
+	began := make(chan struct{}, 2)
+	open := func(url string, block bool) (*Node, []*Queue[int]) {
+		n, err := Open(t.Context(), url, c.config())
+		require.NoError(t, err)
+		t.Cleanup(n.kill)
+		m, err := HandleMerged(n, "merged", func(ctx context.Context, job executor.Merged[int]) error {
+			seen(job)
+			if block {
+				began <- struct{}{}
+				<-ctx.Done()
+			}
+			return nil
+		}, executor.QueueConfig[int]{})
+		require.NoError(t, err)
+		b, err := HandleBatch(n, "batch", func(ctx context.Context, jobs []executor.Merged[int]) error {
+			for _, job := range jobs {
+				seen(job)
+			}
+			if block {
+				began <- struct{}{}
+				<-ctx.Done()
+			}
+			return nil
+		}, executor.QueueConfig[int]{BatchSize: 10})
+		require.NoError(t, err)
+		return n, []*Queue[int]{m, b}
+	}
+	old, _ := open(proxy.URL(c.url), true)
+	next, queues := open(c.url, false)
+	put := func(from, to int) {
+		for _, q := range queues {
+			for k := from; k <= to; k++ {
+				_, err := q.Enqueue(t.Context(), "a", k)
+				require.NoError(t, err)
+			}
+		}
+	}
+	put(1, 3)
+	require.NoError(t, old.Start(t.Context()))
+	<-began
+	<-began
+	put(4, 6)
+	proxy.Refuse()
+	proxy.Cut()
+	require.NoError(t, next.Start(t.Context()))
+	put(7, 8)
+	require.Eventually(t, func() bool { return last("merged") == 8 && last("batch") == 8 }, 20*time.Second, 10*time.Millisecond)
+	mu.Lock()
+	defer mu.Unlock()
+	for queue, runs := range merged {
+		require.Equal(t, 1, runs[1][0], "%s: %v: what was not settled comes again", queue, runs)
+		var all []int
+		for _, run := range runs[1:] {
+			all = append(all, run...)
+		}
+		require.Equal(t, []int{1, 2, 3, 4, 5, 6, 7, 8}, all, queue)
+	}
+}
+
+// Items of several partitions are accepted together, and a follow-up of the same partition with
+// its job.
+func TestManyPartitionsAndFollowUps(t *testing.T) {
+	c := newCluster(t, pgtest.Shared(t).URL(), 5, time.Second)
+	tenant := func(id string) string { before, _, _ := strings.Cut(id, "/"); return before }
+	n, err := Open(t.Context(), c.url, func() Config { cfg := c.config(); cfg.Partition = tenant; return cfg }())
+	require.NoError(t, err)
+	t.Cleanup(n.kill)
+	ran := make(chan string, 100)
+	var second *Queue[string]
+	first, err := Handle(n, "first", func(_ context.Context, job executor.Job[string]) error {
+		other := "another tenant"
+		for n := 0; ; n++ {
+			mine, _ := second.n.PartitionOf(job.ID)
+			if theirs, _ := second.n.PartitionOf(other); theirs != mine {
+				break
+			}
+			other = fmt.Sprint("tenant ", n)
+		}
+		if err := second.FollowUp(job, other, "x"); !errors.Is(err, executor.ErrNotOwned) && !errors.Is(err, executor.ErrFollowUp) {
+			return executor.Cancel(fmt.Errorf("it is %w", err))
+		}
+		return second.FollowUp(job, tenant(job.ID)+"/second", job.Payload+" followed")
+	}, executor.QueueConfig[string]{})
+	require.NoError(t, err)
+	second, err = Handle(n, "second", func(_ context.Context, job executor.Job[string]) error { ran <- job.Payload; return nil }, executor.QueueConfig[string]{})
+	require.NoError(t, err)
+	var items []executor.Item[string]
+	var want []string
+	for i := range 20 {
+		items = append(items, executor.Item[string]{ID: fmt.Sprintf("%d/x", i), Payload: fmt.Sprint(i)})
+		want = append(want, fmt.Sprint(i, " followed"))
+	}
+	bad := append(slices.Clone(items), executor.Item[string]{})
+	_, err = first.EnqueueMany(t.Context(), bad)
+	require.ErrorIs(t, err, executor.ErrInvalidID)
+	require.ErrorContains(t, err, "item 20")
+	receipts, err := first.EnqueueMany(t.Context(), items)
+	require.NoError(t, err)
+	require.Len(t, receipts, 20)
+	require.NoError(t, n.Start(t.Context()))
+	var got []string
+	for range want {
+		got = append(got, <-ran)
+	}
+	require.ElementsMatch(t, want, got)
+}
+
+func FuzzCalls(f *testing.F) {
+	f.Add(row(encodeCall([]item{{ID: "a", Payload: []byte("x"), Score: new(1.5), Due: time.Unix(5, 6), Metadata: map[string]string{"k": "v"}}, {ID: "b"}}), encodeCall(nil)))
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		calls, err := callsOf(b)
+		if err != nil {
+			// What is inside is read, too, as if the sum were right.
+			if _, err := itemsOf(b); err != nil {
+				return
+			}
+			calls = [][]byte{b}
+		}
+		for _, c := range calls {
+			items, err := itemsOf(c)
+			if err != nil {
+				continue
+			}
+			again, err := itemsOf(encodeCall(items))
+			require.NoError(t, err)
+			require.Len(t, again, len(items))
+			for i := range items {
+				require.Equal(t, items[i].ID, again[i].ID)
+				require.Equal(t, items[i].Due.IsZero(), again[i].Due.IsZero())
+				require.True(t, items[i].Due.Equal(again[i].Due))
+			}
+		}
+	})
+}

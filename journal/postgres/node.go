@@ -1,0 +1,401 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/strandjobs/strand/executor"
+)
+
+// Errors of nodes and queues. What package executor says of a call, its ids, payloads and
+// options, is said here, too.
+var (
+	// ErrLeaseLost is the cause with which the contexts of handlers end on a node that could
+	// not renew its lease in time. What they do then is not settled: it runs again elsewhere.
+	ErrLeaseLost = errors.New("postgres: the lease of the partition could not be renewed in time")
+	// ErrRemote is returned for an option that needs the owner's answer, when the partition
+	// of the id is another node's. Nothing was accepted.
+	ErrRemote = errors.New("postgres: another node owns the partition of the id")
+)
+
+// Config is how a node takes part. The zero value works, but for SingleServer on a server
+// without a synchronous standby.
+type Config struct {
+	// Schema is the name that was given to [Migrate]. Default "strand".
+	Schema string
+
+	// Partitions, when it is not 0, is how many the schema must have: Open returns
+	// ErrPartitions for another number. Default 0: as many as it has.
+	Partitions int
+
+	// Name is for people, in Stats and logs. Default: the name of the machine.
+	Name string
+
+	// Lease is how long a partition stays with a node that is not heard of; it is renewed
+	// each third of it. Handlers are cancelled when three quarters of it have gone by
+	// without a renewal. All nodes should have the same. From 300 ms to an hour; default 3 s.
+	Lease time.Duration
+
+	// Partition returns the part of an id that decides which partition it is in: the tenant
+	// of "tenant/order", say. It returns the same on each node, and at each time: ids whose
+	// parts change places are refused by the owner. Any goroutine calls it; a panic is
+	// executor.ErrConfig. Default nil: the id.
+	Partition func(id string) string
+
+	// SingleServer accepts a server without a synchronous standby: what was acknowledged
+	// is lost with it. Default false: such a server is ErrUnsafe.
+	SingleServer bool
+
+	// Connections is how many connections there may be for commits and calls, beside three
+	// for leases and notifications. At least 2; default 10.
+	Connections int
+
+	// Executor is the configuration of each partition's executor: 16 partitions on one node
+	// have 16 × Workers. ControlSocket and Splitter must be zero. A call that is kept waiting by
+	// Overflow waits on the owner's node only; elsewhere the inbox takes it. OnFatal is called
+	// for each partition that fails; the node tries it again by itself.
+	Executor executor.Config
+
+	// Setup is called for each partition that the node begins to own, once its queues are
+	// registered and before its jobs run: for slots, limits and schedules. An error gives the
+	// partition back; it is tried again later. Default nil.
+	Setup func(x *executor.Executor, partition int) error
+}
+
+const (
+	defaultLease       = 3 * time.Second
+	leastLease         = 300 * time.Millisecond
+	mostLease          = time.Hour
+	defaultConnections = 10
+)
+
+func (cfg Config) checked() (Config, error) {
+	schema, err := Schema{Name: cfg.Schema, Partitions: cfg.Partitions}.checked()
+	if err != nil {
+		return cfg, err
+	}
+	cfg.Schema = schema.Name
+	if cfg.Name == "" {
+		cfg.Name, _ = os.Hostname() // it is for people
+	}
+	cfg.Lease = cmp.Or(cfg.Lease, defaultLease)
+	cfg.Connections = cmp.Or(cfg.Connections, defaultConnections)
+	cfg.Executor.Logger = cmp.Or(cfg.Executor.Logger, slog.Default())
+	switch {
+	case cfg.Lease < leastLease || cfg.Lease > mostLease:
+		return cfg, fmt.Errorf("%w: Lease is %v, it must be 0 (the default) or from %v to %v", ErrConfig, cfg.Lease, leastLease, mostLease)
+	case cfg.Connections < 2 || cfg.Connections > 1<<15:
+		return cfg, fmt.Errorf("%w: Connections is %d, it must be 0 (the default) or from 2 to %d", ErrConfig, cfg.Connections, 1<<15)
+	case cfg.Executor.ControlSocket:
+		return cfg, fmt.Errorf("%w: Executor.ControlSocket is set, but there is no directory for a socket; leave it false", ErrConfig)
+	case cfg.Executor.Splitter.Nodes != 0 || cfg.Executor.Splitter.Owner != nil || cfg.Executor.Splitter.Self != 0:
+		return cfg, fmt.Errorf("%w: Executor.Splitter is set, but the partitions divide the ids; use Config.Partition", ErrConfig)
+	case !validText(cfg.Name):
+		return cfg, fmt.Errorf("%w: Name %q is not UTF-8, or has a zero byte", ErrConfig, cfg.Name)
+	}
+	return cfg, nil
+}
+
+// Node is a process that takes part. Its methods may be called from any goroutine.
+type Node struct {
+	cfg     Config
+	id      pgtype.UUID
+	pool    *pgxpool.Pool // commits, reads, the inbox
+	control *pgxpool.Pool // leases: what fills the other must not hold them up
+	texts   clusterTexts
+	divide  executor.Splitter // without Self
+	log     *slog.Logger
+	probe   *executor.Executor // tells bad registrations; runs nothing
+
+	base   context.Context // all that the node does ends with it
+	cancel context.CancelCauseFunc
+	tasks  sync.WaitGroup
+
+	outbox   outbox
+	notifier notifier
+	wake     chan struct{} // holds a token when leases should be looked at
+
+	stopped chan struct{} // closed when Stop is over
+	stopErr error
+
+	// mu guards what follows. No user code and no call of the server is under it.
+	mu     sync.Mutex
+	state  nodeState
+	queues []registration
+	values context.Context // of Start
+	held   map[int]*partition
+	failed map[int]failure
+	lost   int // partitions whose lease could not be renewed in time
+}
+
+type nodeState uint8
+
+const (
+	opened nodeState = iota
+	started
+	stopping
+)
+
+// registration is a queue as each partition's executor gets it.
+type registration struct {
+	name  string
+	order string // what its payloads are in order within
+	in    func(x *executor.Executor) (typed any, err error)
+}
+
+// failure is why a partition is not served, although it should be.
+type failure struct {
+	err   error
+	times int
+	until time.Time
+}
+
+// Open connects to the server at url and checks it, the schema and cfg. The node can enqueue
+// then; it owns no partition before [Node.Start]. The connections are made as pgx does it: url
+// may be of several hosts, with target_session_attrs=read-write.
+//
+// It returns ErrConfig, ErrNoSchema, ErrTooNew, ErrPartitions, ErrUnsafe, executor.ErrConfig
+// for Config.Executor, the cause of ctx, or what the server says.
+func Open(ctx context.Context, url string, cfg Config) (*Node, error) {
+	if ctx == nil {
+		return nil, fmt.Errorf("%w: it is nil; context.Background() is one that never ends", executor.ErrContext)
+	}
+	cfg, err := cfg.checked()
+	if err != nil {
+		return nil, err
+	}
+	n := &Node{cfg: cfg, texts: clusterTextsFor(cfg.Schema), log: cfg.Executor.Logger, wake: make(chan struct{}, 1),
+		stopped: make(chan struct{}), held: make(map[int]*partition), failed: make(map[int]failure)}
+	n.id.Valid = true
+	_, _ = rand.Read(n.id.Bytes[:]) // does not fail
+	n.base, n.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	if err := n.connect(ctx, url); err != nil {
+		n.disconnect(err)
+		return nil, err
+	}
+	probing := cfg.Executor
+	probing.Splitter = n.divide
+	if n.probe, err = executor.Open("", probing); err != nil {
+		n.disconnect(err)
+		return nil, err
+	}
+	n.outbox.n, n.notifier.n = n, n
+	n.notifier.wake = make(chan struct{}, 1)
+	n.tasks.Go(n.notifier.run)
+	return n, nil
+}
+
+func (n *Node) connect(ctx context.Context, url string) (err error) {
+	if n.pool, err = newPool(n.base, url, n.cfg.SingleServer, int32(n.cfg.Connections)); err != nil {
+		return err
+	}
+	if n.control, err = newPool(n.base, url, n.cfg.SingleServer, 2); err != nil {
+		return err
+	}
+	conn, err := n.pool.Acquire(ctx)
+	if err != nil {
+		return fmt.Errorf("postgres: open: %w", err)
+	}
+	defer conn.Release()
+	if err := guardServer(ctx, conn.Conn(), n.cfg.SingleServer); err != nil {
+		return err
+	}
+	partitions, err := readSchema(ctx, conn, n.cfg.Schema)
+	if err != nil {
+		return err
+	}
+	if n.cfg.Partitions != 0 && n.cfg.Partitions != partitions {
+		return fmt.Errorf("%w: schema %q has %d, and Config.Partitions is %d; set it to 0 or %d, or give another Schema",
+			ErrPartitions, n.cfg.Schema, partitions, n.cfg.Partitions, partitions)
+	}
+	n.divide = executor.Splitter{Nodes: partitions}
+	if f := n.cfg.Partition; f != nil {
+		whole := n.divide
+		n.divide.Owner = func(id string) int {
+			owner, _ := whole.OwnerOf(f(id)) // without Owner it can't fail
+			return owner
+		}
+	}
+	return nil
+}
+
+// disconnect ends all that the node does, without waiting for what it has begun.
+func (n *Node) disconnect(cause error) {
+	n.cancel(cause)
+	n.tasks.Wait()
+	for _, pool := range []*pgxpool.Pool{n.pool, n.control} {
+		if pool != nil {
+			pool.Close()
+		}
+	}
+}
+
+// PartitionOf returns the number of the partition that an id belongs to, from 0. It returns
+// executor.ErrConfig when Config.Partition panics.
+func (n *Node) PartitionOf(id string) (int, error) { return n.divide.OwnerOf(id) }
+
+// register makes a queue known to all partitions that will be owned.
+func (n *Node) register(r registration) error {
+	if _, err := r.in(n.probe); err != nil {
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.state != opened {
+		return fmt.Errorf("%w: queue %q comes after Start; register all queues before", executor.ErrState, r.name)
+	}
+	n.queues = append(n.queues, r)
+	return nil
+}
+
+// Start makes the node a candidate for partitions, and runs the jobs of those that it gets,
+// until Stop. Handlers see the values of ctx; its end means nothing once Start has returned:
+// see [Node.Run]. It returns executor.ErrState when it was called before, or Stop was, the cause
+// of ctx, or what the server says; then it may be called again.
+func (n *Node) Start(ctx context.Context) error {
+	if ctx == nil {
+		return fmt.Errorf("%w: it is nil; context.Background() is one that never ends", executor.ErrContext)
+	}
+	n.mu.Lock()
+	if n.state != opened {
+		n.mu.Unlock()
+		return fmt.Errorf("%w: Start may be called once, and not after Stop", executor.ErrState)
+	}
+	n.state, n.values = started, context.WithoutCancel(ctx)
+	n.mu.Unlock()
+	n.tasks.Go(n.leases)
+	n.tasks.Go(n.listen)
+	n.tasks.Go(n.keepHouse)
+	return nil
+}
+
+// Run starts, waits until ctx ends or Stop is called, and stops: handlers have
+// Config.Executor.StopTimeout to end. It returns nil after a clean end.
+func (n *Node) Run(ctx context.Context) error {
+	if err := n.Start(ctx); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+	case <-n.stopped:
+	}
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(cmp.Or(n.cfg.Executor.StopTimeout, defaultGrace), 0))
+	defer cancel()
+	return n.Stop(grace)
+}
+
+// defaultGrace is executor.Config's default of StopTimeout.
+const defaultGrace = 30 * time.Second
+
+// Stop ends the node in order: it is no candidate any longer, and each of its partitions is
+// given away as soon as its handlers have returned, or ctx has ended and they were cancelled.
+// What is enqueued meanwhile by others than handlers is executor.ErrClosed. Then the
+// connections are closed. Stop is idempotent; each call waits for the end.
+//
+// It returns nil after a clean end, and otherwise what the partitions' executors say. When ctx
+// has ended and the server does not answer it goes on in the background, and the cause of ctx
+// is returned.
+func (n *Node) Stop(ctx context.Context) error {
+	if ctx == nil {
+		return fmt.Errorf("%w: it is nil; context.Background() is one that never ends", executor.ErrContext)
+	}
+	n.mu.Lock()
+	first := n.state != stopping
+	n.state = stopping
+	held := slices.Collect(maps.Values(n.held))
+	n.mu.Unlock()
+	if first {
+		go n.stop(ctx, held)
+	}
+	select {
+	case <-n.stopped:
+		return n.stopErr
+	case <-ctx.Done():
+	}
+	select {
+	case <-n.stopped:
+		return n.stopErr
+	case <-time.After(stopSlack):
+		return fmt.Errorf("postgres: the stop goes on in the background: %w", context.Cause(ctx))
+	}
+}
+
+// stopSlack is how long Stop waits for executors and the server once ctx has ended.
+const stopSlack = 3 * time.Second
+
+func (n *Node) stop(ctx context.Context, held []*partition) {
+	defer close(n.stopped)
+	leaving, cancel := context.WithTimeout(n.base, n.cfg.Lease)
+	n.leave(leaving) // so that others want what it gives away
+	cancel()
+	var errs []error
+	for _, p := range held {
+		p.stepDown(ctx)
+	}
+	for _, p := range held {
+		<-p.over
+		errs = append(errs, p.stopErr)
+	}
+	errs = append(errs, n.probe.Stop(context.WithoutCancel(ctx)))
+	n.outbox.drain(ctx)
+	n.disconnect(executor.ErrClosed)
+	n.stopErr = errors.Join(errs...)
+}
+
+// closed returns an error for a call that comes after Stop, unless it is a handler's.
+func (n *Node) closed(ctx context.Context) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.state == stopping && ctx.Value(partitionKey{}) == nil {
+		return fmt.Errorf("%w: the node was stopped", executor.ErrClosed)
+	}
+	return nil
+}
+
+// owned returns a partition that the node serves now, or nil.
+func (n *Node) owned(number int) *partition {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if p := n.held[number]; p != nil && p.serving() {
+		return p
+	}
+	return nil
+}
+
+// Partitions returns the executors of the partitions that the node serves now, by number: to
+// inspect them. They are the node's to stop.
+func (n *Node) Partitions() map[int]*executor.Executor {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	all := make(map[int]*executor.Executor)
+	for number, p := range n.held {
+		if p.serving() {
+			all[number] = p.x
+		}
+	}
+	return all
+}
+
+// Err returns why partitions that this node should serve are not served, each by its number;
+// nil: there is none. They are tried again by themselves.
+func (n *Node) Err() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var errs []error
+	for _, number := range slices.Sorted(maps.Keys(n.failed)) {
+		errs = append(errs, fmt.Errorf("partition %d: %w", number, n.failed[number].err))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,353 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/journal"
+)
+
+// errTaken is how the life of a partition ends that another node has got first.
+var errTaken = errors.New("postgres: another node has taken the partition")
+
+// partition is one that the node owns, or is about to: it has one life, from the lease that
+// is acquired to the one that is given back, on one goroutine.
+type partition struct {
+	n      *Node
+	number int
+
+	ctx    context.Context // ends with the ownership: the store commits nothing after it
+	cancel context.CancelCauseFunc
+	down   chan struct{} // closed when it is to be given away
+	over   chan struct{} // closed when its life is
+	owner  atomic.Int64  // epoch; 0: none yet
+	timer  *time.Timer   // loses it
+
+	// Before ready is set.
+	store  *partitionStore
+	x      *executor.Executor
+	queues map[string]any // *executor.Queue[T], by name
+	taker  *taker
+	ready  atomic.Bool
+
+	stopErr error // before over is closed
+
+	// mu guards what follows. The functions in running are called under it: they cancel
+	// contexts, and what those wake is on other goroutines.
+	mu      sync.Mutex
+	lost    error
+	until   time.Time // it is lost then, unless it is renewed
+	grace   context.Context
+	running map[*context.CancelCauseFunc]struct{} // handlers
+}
+
+func newPartition(n *Node, number int) *partition {
+	p := &partition{n: n, number: number, down: make(chan struct{}), over: make(chan struct{}),
+		queues: make(map[string]any), running: make(map[*context.CancelCauseFunc]struct{})}
+	p.ctx, p.cancel = context.WithCancelCause(n.base)
+	p.timer = time.AfterFunc(time.Hour, p.expire)
+	p.timer.Stop()
+	return p
+}
+
+func (p *partition) epoch() int64 { return p.owner.Load() }
+
+// serving reports whether the executor takes calls.
+func (p *partition) serving() bool {
+	if !p.ready.Load() || p.ctx.Err() != nil {
+		return false
+	}
+	select {
+	case <-p.down:
+		return false
+	default:
+		return true
+	}
+}
+
+// renewable reports whether there is a lease to renew: of what is lost there is none.
+func (p *partition) renewable() bool {
+	select {
+	case <-p.over:
+		return false
+	default:
+		return p.epoch() != 0 && p.ctx.Err() == nil
+	}
+}
+
+// extend notes a renewal that was sent at a time.
+func (p *partition) extend(sent time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if until := sent.Add(p.n.safe()); until.After(p.until) {
+		p.until = until
+		p.timer.Reset(time.Until(until))
+	}
+}
+
+// expire is called by the timer, perhaps while a renewal comes.
+func (p *partition) expire() {
+	p.mu.Lock()
+	left := time.Until(p.until)
+	p.mu.Unlock()
+	if left > 0 {
+		return
+	}
+	p.lose(fmt.Errorf("%w: partition %d; its handlers are cancelled", ErrLeaseLost, p.number))
+}
+
+// lose ends the ownership: first the contexts of the handlers, so that they hear this cause
+// and no other, then the commits.
+func (p *partition) lose(cause error) {
+	p.mu.Lock()
+	if p.lost == nil {
+		p.lost = cause
+		for cancel := range p.running {
+			(*cancel)(cause)
+		}
+	}
+	p.mu.Unlock()
+	p.cancel(cause)
+}
+
+// giveAway begins to give the partition away. Its handlers are cancelled after
+// Executor.StopTimeout.
+func (p *partition) giveAway() {
+	ctx, cancel := context.WithTimeout(p.ctx, max(cmp.Or(p.n.cfg.Executor.StopTimeout, defaultGrace), 0))
+	context.AfterFunc(p.ctx, cancel) // which ends with the life
+	p.stepDown(ctx)
+}
+
+// stepDown is giveAway with handlers that are cancelled when ctx ends. The first call counts.
+func (p *partition) stepDown(ctx context.Context) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.grace == nil {
+		p.grace = ctx
+		close(p.down)
+	}
+}
+
+// live is the life of a partition.
+func (p *partition) live() {
+	err := p.serve()
+	p.timer.Stop()
+	p.cancel(cmp.Or(err, executor.ErrClosed))
+	log := p.n.log.With(slog.Int("partition", p.number), slog.Int64("epoch", p.epoch()))
+	switch {
+	case errors.Is(err, errTaken):
+	case errors.Is(err, ErrLeaseLost):
+		log.Warn("partition lost", slog.Any("error", err))
+	case err != nil && p.n.base.Err() == nil:
+		log.Error("partition is not served", slog.Any("error", err))
+	case err == nil:
+		log.Info("partition given away")
+	}
+	if !errors.Is(err, errTaken) {
+		p.release()
+	}
+	p.n.disown(p, err)
+	close(p.over)
+	poke(p.n.wake)
+}
+
+// release gives the lease back, if the server answers in time: it ends anyway.
+func (p *partition) release() {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.n.base), p.n.cfg.Lease/renewals)
+	defer cancel()
+	if _, err := p.n.control.Exec(ctx, p.n.texts.release, p.number, p.n.id); err == nil {
+		p.n.notifier.leases()
+	}
+}
+
+// serve acquires the lease, opens the executor, and has it run until the partition is lost or
+// to be given away.
+func (p *partition) serve() error {
+	if err := p.acquire(); err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := p.open(); err != nil {
+		if p.x != nil {
+			ended, cancel := context.WithCancel(context.Background())
+			cancel()
+			err = errors.Join(err, p.x.Stop(ended))
+		}
+		return cmp.Or(p.whyLost(), err)
+	}
+	p.taker = newTaker(p)
+	taking := make(chan struct{})
+	go func() {
+		defer close(taking)
+		p.taker.run()
+	}()
+	p.ready.Store(true)
+	p.n.healthy(p.number)
+	p.n.log.Info("partition taken", slog.Int("partition", p.number), slog.Int64("epoch", p.epoch()), slog.Duration("took", time.Since(began)))
+	select {
+	case <-p.ctx.Done():
+	case <-p.down:
+	}
+	p.taker.stop()
+	p.stopErr = p.stopExecutor()
+	<-taking
+	return cmp.Or(p.whyLost(), context.Cause(p.ctx))
+}
+
+func (p *partition) whyLost() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.lost
+}
+
+// stopExecutor drains the handlers, unless the partition is lost.
+func (p *partition) stopExecutor() error {
+	p.mu.Lock()
+	grace := cmp.Or(p.grace, p.ctx)
+	p.mu.Unlock()
+	ctx, cancel := context.WithCancel(grace)
+	defer cancel()
+	defer context.AfterFunc(p.ctx, cancel)()
+	err := p.x.Stop(ctx)
+	if p.whyLost() != nil {
+		return nil // told as what it is
+	}
+	return err
+}
+
+// acquire gets the lease. After an error the server may have given it all the same: then it is
+// given back, or ends.
+func (p *partition) acquire() error {
+	ctx, cancel := context.WithTimeout(p.ctx, p.n.cfg.Lease/2)
+	defer cancel()
+	sent := time.Now()
+	var epoch *int64
+	if err := p.n.control.QueryRow(ctx, p.n.texts.acquire, p.number, p.n.id, p.n.cfg.Lease.Milliseconds()).Scan(&epoch); err != nil {
+		return fmt.Errorf("postgres: partition %d: %w", p.number, err)
+	}
+	if epoch == nil {
+		return errTaken
+	}
+	p.extend(sent)
+	p.owner.Store(*epoch)
+	return nil
+}
+
+// open opens the executor and registers everything.
+func (p *partition) open() (err error) {
+	name := fmt.Sprintf("%s/%d", p.n.cfg.Schema, p.number)
+	p.x, err = executor.OpenLog(name, p.openLog, p.config())
+	if err != nil {
+		return err
+	}
+	p.n.mu.Lock()
+	queues, values := slices.Clone(p.n.queues), p.n.values
+	p.n.mu.Unlock()
+	for _, r := range queues {
+		if p.queues[r.name], err = r.in(p.x); err != nil {
+			return fmt.Errorf("postgres: partition %d: queue %q: %w", p.number, r.name, err)
+		}
+	}
+	if f := p.n.cfg.Setup; f != nil {
+		if err := guarded(func() error { return f(p.x, p.number) }); err != nil {
+			return fmt.Errorf("postgres: partition %d: Setup: %w", p.number, err)
+		}
+	}
+	return p.x.Start(values)
+}
+
+func (p *partition) openLog(cfg journal.Config) (*journal.Log, error) {
+	s, err := openStore(p.ctx, p.n.pool, p.n.cfg.Schema, p.number, p.epoch())
+	if err != nil {
+		return nil, err
+	}
+	l, err := journal.OpenStore(s, cfg)
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	p.store = s
+	return l, nil
+}
+
+// unsettled is what a run of a lost partition has returned for the executor, which can't commit
+// it any longer: no failure, of which hooks would be told.
+var unsettled = executor.Snooze(time.Millisecond)
+
+// partitionKey marks the contexts of handlers.
+type partitionKey struct{}
+
+// config is that of the partition's executor: a middleware around all others ends the contexts
+// of handlers when the partition is lost.
+func (p *partition) config() executor.Config {
+	cfg := p.n.cfg.Executor
+	cfg.Splitter = p.n.divide
+	cfg.Splitter.Self = p.number
+	cfg.Logger = cfg.Logger.With(slog.Int("partition", p.number))
+	cfg.Middleware = append([]executor.Middleware{{Run: func(ctx context.Context, _ *executor.Run, next func(context.Context) error) error {
+		ctx, cancel := context.WithCancelCause(context.WithValue(ctx, partitionKey{}, p))
+		defer cancel(nil)
+		if !p.enter(&cancel) {
+			return unsettled
+		}
+		err := next(ctx)
+		if !p.exit(&cancel) {
+			return unsettled
+		}
+		return err
+	}}}, cfg.Middleware...)
+	tell := cfg.OnFatal
+	cfg.OnFatal = func(err error) {
+		switch {
+		case errors.Is(err, ErrFenced):
+			p.lose(fmt.Errorf("%w: %w", ErrLeaseLost, err))
+		default:
+			p.cancel(err)
+		}
+		if tell != nil {
+			tell(err)
+		}
+	}
+	return cfg
+}
+
+// enter notes a handler that begins; once the partition is lost none does.
+func (p *partition) enter(cancel *context.CancelCauseFunc) (ours bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.lost == nil {
+		p.running[cancel] = struct{}{}
+	}
+	return p.lost == nil
+}
+
+// exit notes that it has ended: next does not panic.
+func (p *partition) exit(cancel *context.CancelCauseFunc) (ours bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.running, cancel)
+	return p.lost == nil
+}
+
+// guarded calls user code on a goroutine of its own, which it may end: a panic is an error.
+func guarded(f func() error) error {
+	done := make(chan error, 1)
+	go func() {
+		err := errors.New("postgres: the function called runtime.Goexit")
+		defer func() {
+			if v := recover(); v != nil {
+				err = fmt.Errorf("postgres: panic: %v", v)
+			}
+			done <- err
+		}()
+		err = f()
+	}()
+	return <-done
+}

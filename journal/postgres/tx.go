@@ -1,0 +1,65 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/strandjobs/strand/executor"
+)
+
+// EnqueueTx puts a payload into the inbox with the caller's transaction: it is accepted if and
+// only if that commits, and runs after it. Rolled back, to a savepoint, too, it leaves nothing.
+// The transaction is one of the database that has the schema, and its role may insert there; it
+// is as durable as its synchronous_commit. Calls in one transaction keep their order.
+//
+// Options are those that go with a payload: At, In, Score, Metadata; others are ErrRemote. It
+// returns the errors of [Queue.Enqueue] about the call, and what the server says, which has
+// failed the transaction then.
+func (q *Queue[T]) EnqueueTx(ctx context.Context, tx pgx.Tx, id string, payload T, options ...executor.Option) error {
+	if tx == nil {
+		return fmt.Errorf("%w: no transaction; give the one that the payload is to commit with", ErrConfig)
+	}
+	return q.enqueueTx(ctx, id, payload, options, func(sql string, args ...any) error {
+		_, err := tx.Exec(ctx, sql, args...)
+		return err
+	})
+}
+
+// EnqueueSQL is [Queue.EnqueueTx] for a transaction of database/sql, with a driver whose
+// placeholders are those of PostgreSQL.
+func (q *Queue[T]) EnqueueSQL(ctx context.Context, tx *sql.Tx, id string, payload T, options ...executor.Option) error {
+	if tx == nil {
+		return fmt.Errorf("%w: no transaction; give the one that the payload is to commit with", ErrConfig)
+	}
+	return q.enqueueTx(ctx, id, payload, options, func(sql string, args ...any) error {
+		_, err := tx.ExecContext(ctx, sql, args...)
+		return err
+	})
+}
+
+func (q *Queue[T]) enqueueTx(ctx context.Context, id string, payload T, options []executor.Option, exec func(string, ...any) error) error {
+	if q == nil || q.n == nil {
+		return errNoQueue
+	}
+	if ctx == nil {
+		return fmt.Errorf("%w: it is nil; context.Background() is one that never ends", executor.ErrContext)
+	}
+	b, err := q.batch([]executor.Item[T]{{ID: id, Payload: payload}}, options)
+	if err != nil {
+		return err
+	}
+	if len(b.conditions) > 0 {
+		return fmt.Errorf("%w: IfAbsent, IdempotencyKey and FromSource need its answer, which a transaction can't wait for", ErrRemote)
+	}
+	number, _ := b.single()
+	if err := exec(q.n.texts.insert, number, q.name, row(encodeCall(b.parts[number]))); err != nil {
+		return fmt.Errorf("postgres: enqueue in a transaction: %w", err)
+	}
+	if err := exec(q.n.texts.notify, q.n.texts.channel, hintOf([]int{number})); err != nil {
+		return fmt.Errorf("postgres: enqueue in a transaction: %w", err)
+	}
+	return nil
+}
