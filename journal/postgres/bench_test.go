@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -81,8 +83,8 @@ func commits(b *testing.B, server *pgtest.Server, block []byte) {
 	})
 }
 
-// BenchmarkExecutor is an executor over a partition, beside one over a directory: one call
-// after the other, and jobs in calls of a thousand, run to their end.
+// BenchmarkExecutor is an executor over a partition, beside one over a directory: a job in a
+// call, with one caller and with many, and a thousand in a call, run to their end.
 func BenchmarkExecutor(b *testing.B) {
 	kinds := map[string]func(b *testing.B, cfg executor.Config) (*executor.Executor, error){
 		"bbolt": func(b *testing.B, cfg executor.Config) (*executor.Executor, error) {
@@ -107,11 +109,31 @@ func BenchmarkExecutor(b *testing.B) {
 			require.NoError(b, x.Start(b.Context()))
 			return q, x, ran
 		}
-		b.Run("one/"+kind, func(b *testing.B) {
-			q, x, _ := open(b)
-			timed(b, 0, func(i int) error { _, err := q.Enqueue(b.Context(), fmt.Sprint(i%1000), i); return err })
-			require.NoError(b, x.Stop(context.Background()))
-		})
+		for _, callers := range []int{1, 256} {
+			b.Run(fmt.Sprintf("one/callers=%d/%s", callers, kind), func(b *testing.B) {
+				q, x, ran := open(b)
+				var next atomic.Int64
+				var group sync.WaitGroup
+				began := time.Now()
+				for range callers {
+					group.Go(func() {
+						for i := next.Add(1); i <= int64(b.N); i = next.Add(1) {
+							if _, err := q.Enqueue(b.Context(), fmt.Sprint(i%1000), int(i)); err != nil {
+								b.Error(err)
+								return
+							}
+						}
+					})
+				}
+				group.Wait()
+				require.False(b, b.Failed())
+				for range b.N {
+					<-ran
+				}
+				b.ReportMetric(float64(b.N)/time.Since(began).Seconds(), "jobs/s")
+				require.NoError(b, x.Stop(context.Background()))
+			})
+		}
 		b.Run("bulk/"+kind, func(b *testing.B) {
 			q, x, ran := open(b)
 			const callers, call = 4, 1000
