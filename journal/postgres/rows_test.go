@@ -43,18 +43,21 @@ func TestRows(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	require.NoError(t, err)
 	wanted := rowsOf(t, root)
-	packages := slices.DeleteFunc(slices.Sorted(maps.Keys(wanted)), func(dir string) bool { return noJournal[dir] != "" })
+	packages := slices.Sorted(maps.Keys(wanted))
+	packages = slices.DeleteFunc(packages, func(dir string) bool { return noJournal[dir] != "" })
 	require.NotEmpty(t, packages)
 
 	server := pgtest.Shared(t)
-	args := append([]string{"test", "-v", "-vet=off", "-timeout=30m", "-run", `_[LRSMA][0-9][0-9]_`}, substitute(t, root, packages)...)
+	args := []string{"test", "-v", "-count=1", "-vet=off", "-timeout=30m", "-run", `_[LRSMA][0-9][0-9]_`}
+	args = append(args, substitute(t, root, packages)...)
 	for _, dir := range packages {
 		args = append(args, "./"+dir)
 	}
 	c := exec.CommandContext(t.Context(), "go", args...)
 	c.Dir = root
 	// The long tiers of those tests are of what is above a store.
-	c.Env = append(slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "STRAND_LONG=") }), rowsURL+"="+server.URL())
+	short := slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "STRAND_LONG=") })
+	c.Env = append(short, rowsURL+"="+server.URL())
 	out, err := c.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	for _, dir := range packages {
@@ -104,19 +107,21 @@ func substitute(t *testing.T, root string, packages []string) (flags []string) {
 		return path
 	}
 	const here = "github.com/strandjobs/strand/journal/postgres"
-	mod := write("go.mod", read("go.mod")+fmt.Sprintf("\nrequire %s v0.0.0\n\nreplace %s => ./journal/postgres\n", here, here))
+	mod := write("go.mod", read("go.mod")+"\nrequire "+here+" v0.0.0\n\nreplace "+here+" => ./journal/postgres\n")
 	write("go.sum", read("go.sum")+read("journal/postgres/go.sum"))
 
 	const open = "func openDir(dir string, cfg Config) (*Log, error) {\n"
+	const elsewhere = "\tif NewDisk != nil {\n\t\treturn openElsewhere(dir, cfg)\n\t}\n"
 	opens := read("journal/open.go")
 	require.Contains(t, opens, open)
 	files := map[string]string{
 		"journal/memory.go":        filepath.Join(root, "journal/postgres/testdata/rows/memory.go"),
 		"journal/postgres/rows.go": filepath.Join(root, "journal/postgres/testdata/rows/disk.go"),
-		"journal/open.go":          write("open.go", strings.Replace(opens, open, open+"\tif NewDisk != nil {\n\t\treturn openElsewhere(dir, cfg)\n\t}\n", 1)),
+		"journal/open.go":          write("open.go", strings.Replace(opens, open, open+elsewhere, 1)),
 	}
 	for i, dir := range packages {
-		files[dir+"/rows_here_test.go"] = write(fmt.Sprint(i, "_test.go"), fmt.Sprintf("package %s_test\n\nimport _ %q\n", filepath.Base(dir), here))
+		text := fmt.Sprintf("package %s_test\n\nimport _ %q\n", filepath.Base(dir), here)
+		files[dir+"/rows_here_test.go"] = write(fmt.Sprint(i, "_test.go"), text)
 	}
 	var overlay struct{ Replace map[string]string }
 	overlay.Replace = make(map[string]string)

@@ -118,8 +118,10 @@ func (d *rowsDisk) Copy() (c journal.Disk, err error) {
 			for _, sql := range []string{
 				`UPDATE {schema}.tail c SET (number, manifest, uuid, sides, sum) = (SELECT number, manifest, uuid, sides, sum
 					FROM {from}.tail WHERE partition = $1) WHERE c.partition = $2`,
-				"INSERT INTO {schema}.block (partition, seq, part, data) SELECT $2, seq, part, data FROM {from}.block WHERE partition = $1",
-				"INSERT INTO {schema}.side (partition, bucket, key, value, sum) SELECT $2, bucket, key, value, sum FROM {from}.side WHERE partition = $1",
+				`INSERT INTO {schema}.block (partition, seq, part, data)
+					SELECT $2, seq, part, data FROM {from}.block WHERE partition = $1`,
+				`INSERT INTO {schema}.side (partition, bucket, key, value, sum)
+					SELECT $2, bucket, key, value, sum FROM {from}.side WHERE partition = $1`,
 			} {
 				sql = strings.ReplaceAll(sql, "{from}", pgx.Identifier{d.schema}.Sanitize())
 				if _, err := tx.Exec(context.Background(), in(to.schema, sql), d.partition, to.partition); err != nil {
