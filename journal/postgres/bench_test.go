@@ -6,8 +6,11 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -81,8 +84,9 @@ func commits(b *testing.B, server *pgtest.Server, block []byte) {
 	})
 }
 
-// BenchmarkExecutor is an executor over a partition, beside one over a directory: one call
-// after the other, and jobs in calls of a thousand, run to their end.
+// BenchmarkExecutor is an executor over a partition, beside one over a directory: a job in a
+// call, with one caller and with many, and a thousand in a call, run to their end. Payloads and
+// workers are those of bench/peers, where River is.
 func BenchmarkExecutor(b *testing.B) {
 	kinds := map[string]func(b *testing.B, cfg executor.Config) (*executor.Executor, error){
 		"bbolt": func(b *testing.B, cfg executor.Config) (*executor.Executor, error) {
@@ -97,33 +101,55 @@ func BenchmarkExecutor(b *testing.B) {
 			return newRig(b, server.URL(), 1).executor(b, cfg)
 		},
 	}
+	payload := make([]byte, 100)
 	for _, kind := range []string{"bbolt", "postgres", "standby"} {
-		open := func(b *testing.B) (*executor.Queue[int], *executor.Executor, chan struct{}) {
-			x, err := kinds[kind](b, executor.Config{Workers: 4, MaxBacklog: 1 << 20})
+		open := func(b *testing.B) (*executor.Queue[[]byte], *executor.Executor, chan struct{}) {
+			x, err := kinds[kind](b, executor.Config{Workers: 5, MaxBacklog: 1 << 20, Logger: slog.New(slog.DiscardHandler)})
 			require.NoError(b, err)
 			ran := make(chan struct{}, 1<<20)
-			q, err := executor.Handle(x, "q", func(context.Context, executor.Job[int]) error { ran <- struct{}{}; return nil }, executor.QueueConfig[int]{})
+			q, err := executor.Handle(x, "q", func(context.Context, executor.Job[[]byte]) error { ran <- struct{}{}; return nil }, executor.QueueConfig[[]byte]{})
 			require.NoError(b, err)
 			require.NoError(b, x.Start(b.Context()))
 			return q, x, ran
 		}
-		b.Run("one/"+kind, func(b *testing.B) {
-			q, x, _ := open(b)
-			timed(b, 0, func(i int) error { _, err := q.Enqueue(b.Context(), fmt.Sprint(i%1000), i); return err })
-			require.NoError(b, x.Stop(context.Background()))
-		})
+		for _, callers := range []int{1, 256} {
+			b.Run(fmt.Sprintf("one/callers=%d/%s", callers, kind), func(b *testing.B) {
+				q, x, ran := open(b)
+				var next atomic.Int64
+				var group sync.WaitGroup
+				b.ResetTimer() // without the start of a server
+				began := time.Now()
+				for range callers {
+					group.Go(func() {
+						for i := next.Add(1); i <= int64(b.N); i = next.Add(1) {
+							if _, err := q.Enqueue(b.Context(), fmt.Sprint(i%1000), payload); err != nil {
+								b.Error(err)
+								return
+							}
+						}
+					})
+				}
+				group.Wait()
+				require.False(b, b.Failed())
+				for range b.N {
+					<-ran
+				}
+				b.ReportMetric(float64(b.N)/time.Since(began).Seconds(), "jobs/s")
+				require.NoError(b, x.Stop(context.Background()))
+			})
+		}
 		b.Run("bulk/"+kind, func(b *testing.B) {
 			q, x, ran := open(b)
-			const callers, call = 4, 1000
+			const callers, call = 2, 1000
 			rounds, began := 0, time.Now()
 			for b.Loop() {
 				rounds++
 				ended := make(chan error)
 				for c := range callers {
 					go func() {
-						items := make([]executor.Item[int], call)
+						items := make([]executor.Item[[]byte], call)
 						for i := range items {
-							items[i] = executor.Item[int]{ID: fmt.Sprint(c, i), Payload: i}
+							items[i] = executor.Item[[]byte]{ID: fmt.Sprint(c, i), Payload: payload}
 						}
 						_, err := q.EnqueueMany(b.Context(), items)
 						ended <- err

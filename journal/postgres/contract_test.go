@@ -11,14 +11,16 @@ import (
 
 // What the package comment of journal promises holds on the rows of a partition.
 func TestContract(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, pgtest.Shared(t).URL(), 4096)
 	journaltest.Run(t, func(*testing.T) journaltest.Disk { return r.disk(nil) })
 }
 
 // The same with nothing in memory that is on the server, and blocks of many parts.
 func TestContractWithoutMemory(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, pgtest.Shared(t).URL(), 4096)
 	journaltest.Run(t, func(*testing.T) journaltest.Disk {
-		return journaltest.FrugalFaulty{Faulty: r.disk(func(s *partitionStore) { s.part = 1000 })}
+		return journaltest.FrugalFaulty{Faulty: r.disk(func(s *partitionStore) { s.part = 20_000 })}
 	})
 }
