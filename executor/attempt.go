@@ -19,7 +19,7 @@ type attempt struct {
 	// mu guards what follows. No user code is called under it.
 	mu     sync.Mutex
 	ended  error           // the cause; nil: the attempt goes on
-	queue  string          // of the handler
+	queue  *queue          // of the handler; nil before its call
 	inHand []*shard.Item   // what the handler was called with; nil once that is over
 	full   context.Context // nil until the handler asks for it
 	cancel context.CancelCauseFunc

@@ -148,7 +148,9 @@ func (c *call) enter(id string) error {
 		return nil
 	}
 	a := attemptOf(c.ctx)
-	e := &await.Edge{Call: a, From: a.jobs(), To: holder{Queue: c.q.order, ID: id}, Waiter: c.waiter}
+	from, asker := a.jobs()
+	to := holder{Queue: c.q.order, ID: id}
+	e := &await.Edge{Call: a, From: from, Asker: asker, To: to, Asked: c.q.name, Waiter: c.waiter}
 	if len(e.From) == 0 {
 		return nil // it has just returned
 	}
@@ -165,7 +167,11 @@ func (c *call) enter(id string) error {
 	for _, job := range cycle {
 		names = append(names, job.String())
 	}
-	return fmt.Errorf("%w: %s", ErrDeadlock, strings.Join(names, " waits for "))
+	text := strings.Join(names, " waits for ")
+	if last := len(names) - 1; names[0] != names[last] {
+		text += ", which comes after " + names[0] // in shared lanes
+	}
+	return fmt.Errorf("%w: %s", ErrDeadlock, text)
 }
 
 // end lets go of what the wait has taken.
@@ -194,7 +200,7 @@ func (q *queue) waitFor(ctx context.Context, r Receipt) (end await.End, err erro
 	case err != nil:
 		return end, border(err)
 	case !live && !c.waiter.Over():
-		return end, q.epitaph(r)
+		return await.End{Position: r.runs()}, q.epitaph(r)
 	}
 	if err := c.enter(r.ID); err != nil {
 		return end, err
@@ -298,19 +304,23 @@ func (c *call) pending(err error) error {
 }
 
 // takeOn says what the handler is called with.
-func (a *attempt) takeOn(queue string, items []*shard.Item) { a.queue, a.inHand = queue, items }
+func (a *attempt) takeOn(q *queue, items []*shard.Item) { a.queue, a.inHand = q, items }
 
-// jobs returns what the handler has in hand; none once it has returned.
-func (a *attempt) jobs() (list []holder) {
+// jobs returns what the handler has in hand, by what orders it, and the name of its
+// queue; none once it has returned.
+func (a *attempt) jobs() (list []holder, queue string) {
 	if a == nil {
-		return nil
+		return nil, ""
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, it := range a.inHand {
-		list = append(list, holder{Queue: a.queue, ID: it.ID})
+	if len(a.inHand) == 0 {
+		return nil, ""
 	}
-	return list
+	for _, it := range a.inHand {
+		list = append(list, holder{Queue: a.queue.order, ID: it.ID})
+	}
+	return list, a.queue.name
 }
 
 // noteFailure tells those who wait for the payloads of an item why they are not done.

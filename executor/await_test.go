@@ -341,6 +341,7 @@ func TestDoWithAKey(t *testing.T) {
 		require.Equal(t, 42, <-results)
 		_, err := c.Do(t.Context(), "a", 21, executor.IdempotencyKey("k"))
 		require.ErrorIs(t, err, executor.ErrNoResult)
+		require.ErrorContains(t, err, `id "a", position 1`)
 		stop(t, x)
 	})
 }

@@ -30,7 +30,7 @@ func TestClockJumpedBetweenRuns(t *testing.T) {
 		var log logs
 		x = openOn(t, disk, executor.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		q = handle(t, x, "q", p.handle, executor.QueueConfig[string]{})
-		require.Contains(t, log.String(), "entries=1")
+		require.Contains(t, log.String(), "payloads=1")
 		start(t, x)
 		synctest.Wait()
 		require.Equal(t, []string{"past[x]"}, p.log())

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/control"
@@ -153,6 +154,9 @@ func (c *controls) explain(ctx context.Context, one control.One) (control.Explan
 	if e.Limit != nil {
 		a.Waits = append(a.Waits, e.Limit.String())
 	}
+	if e.Turn != nil {
+		a.Waits = append(a.Waits, e.Turn.String())
+	}
 	return a, nil
 }
 
@@ -181,8 +185,8 @@ func (c *controls) events(ctx context.Context, request func(v any) error, send f
 	}
 	f := EventFilter{Queues: texts(q.Queues), After: q.After, Kinds: make([]EventKind, len(q.Kinds))}
 	for i, name := range q.Kinds {
-		if err := f.Kinds[i].UnmarshalText([]byte(name)); err != nil {
-			return err
+		if err := f.Kinds[i].UnmarshalText([]byte(name)); err != nil || f.Kinds[i] == 0 {
+			return fmt.Errorf("there is no kind of events %q; there are: %s", brief(name), strings.Join(eventKindNames[1:], ", "))
 		}
 	}
 	r, err := c.x.openEvents(ctx, f)

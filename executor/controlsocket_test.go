@@ -51,11 +51,11 @@ func asked[A any](t *testing.T, dir, verb string, request any) (A, error) {
 func TestControlSocket(t *testing.T) {
 	dir := shortDir(t)
 	x := open(t, dir, executor.Config{})
-	require.NoFileExists(t, filepath.Join(dir, control.Name))
+	require.NoFileExists(t, filepath.Join(dir, "control.sock"))
 	stop(t, x)
 
 	x = open(t, dir, executor.Config{ControlSocket: true})
-	info, err := os.Lstat(filepath.Join(dir, control.Name))
+	info, err := os.Lstat(filepath.Join(dir, "control.sock"))
 	require.NoError(t, err)
 	require.Equal(t, fs.ModeSocket|0o600, info.Mode())
 	hello, err := asked[control.Hello](t, dir, control.VerbHello, control.None{})
@@ -64,7 +64,7 @@ func TestControlSocket(t *testing.T) {
 	stop(t, x)
 	_, err = asked[control.Hello](t, dir, control.VerbHello, control.None{})
 	require.ErrorIs(t, err, control.ErrNobody)
-	require.NoFileExists(t, filepath.Join(dir, control.Name))
+	require.NoFileExists(t, filepath.Join(dir, "control.sock"))
 }
 
 // Open says why there can't be a socket, and lets go of the journal.
@@ -83,7 +83,7 @@ func TestNoControlSocket(t *testing.T) {
 
 	dir = shortDir(t)
 	require.NoError(t, os.Mkdir(dir, 0o700))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, control.Name), nil, 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "control.sock"), nil, 0o600))
 	_, err = executor.Open(dir, executor.Config{ControlSocket: true})
 	require.ErrorIs(t, err, executor.ErrControlSocket)
 	require.ErrorContains(t, err, "is no socket")
@@ -127,7 +127,7 @@ func TestStopAndTheControlSocket(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, list.Running[0].Stack, "TestStopAndTheControlSocket")
 	for _, verb := range []string{control.VerbStatus, control.VerbEvents, ""} {
-		conn, err := net.Dial("unix", filepath.Join(dir, control.Name))
+		conn, err := net.Dial("unix", filepath.Join(dir, "control.sock"))
 		require.NoError(t, err)
 		defer conn.Close()
 		if verb != "" {

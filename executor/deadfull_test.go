@@ -14,10 +14,10 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// A disk that is full of dead letters is freed by those who delete them: a person, and
-// the retention of the next process.
+// A disk that is full of dead letters is freed by those who delete them: a person, the
+// retention of the same process, and that of the next one.
 func TestDeadLettersThatFillTheDisk(t *testing.T) {
-	for _, byHand := range []bool{true, false} {
+	for _, by := range []string{"hand", "age", "the next process"} {
 		bubble(t, func(t *testing.T) {
 			disk := new(journal.Memory)
 			disk.Limit(1 << 18)
@@ -28,7 +28,11 @@ func TestDeadLettersThatFillTheDisk(t *testing.T) {
 				return q
 			}
 			x := openOn(t, disk, executor.Config{})
-			q := register(x, executor.MorgueRetention{})
+			keep := executor.MorgueRetention{}
+			if by == "age" {
+				keep.Age = 24 * time.Hour
+			}
+			q := register(x, keep)
 			start(t, x)
 			for i, refused := 0, 0; refused < 50; i++ {
 				if _, err := q.Enqueue(t.Context(), fmt.Sprint(i%20), strings.Repeat("x", 2000)); err != nil {
@@ -41,7 +45,8 @@ func TestDeadLettersThatFillTheDisk(t *testing.T) {
 			dead := stats(t, q).Dead
 			require.Greater(t, dead, 50)
 			require.ErrorIs(t, x.Err(), executor.ErrFull)
-			if byHand {
+			switch by {
+			case "hand":
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				n, err := x.Inspect().DeleteDead(ctx, executor.SelectIDs("q", "3", "4"))
@@ -51,7 +56,14 @@ func TestDeadLettersThatFillTheDisk(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, dead, n+m)
 				require.Zero(t, stats(t, q).Dead)
-			} else {
+			case "age":
+				time.Sleep(12 * time.Hour)
+				require.ErrorIs(t, x.Err(), executor.ErrFull, "none of them is old enough")
+				require.Equal(t, dead, stats(t, q).Dead)
+				time.Sleep(13 * time.Hour)
+				synctest.Wait()
+				require.Equal(t, uint64(dead), stats(t, q).Expired)
+			default:
 				stop(t, x)
 				x = openOn(t, disk, executor.Config{})
 				q = register(x, executor.MorgueRetention{Count: 5})

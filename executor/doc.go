@@ -251,6 +251,10 @@
 // although the disk has none when it comes to be written, waits there, in order, with
 // the results behind it.
 //
+// A follow-up inherits the [Metadata] of its job, so that a trace goes through a chain,
+// unless it says otherwise. Give it an id of its own unless it is to wait for its turn
+// behind what else there is for the job's id.
+//
 // Enqueue in a handler is for what is to be accepted whatever becomes of the job, and
 // again when the handler runs again.
 //
@@ -378,6 +382,14 @@
 // and on their way to the journal, within a few milliseconds: who must know that
 // something is on disk asks [Queue.Morgue], or waits for what comes of it.
 //
+// So the feed is no audit log: the ring has an end, and a crash takes it along. A log that
+// lasts is made where the work is. What has succeeded is a [Queue.FollowUp] to a queue that
+// writes the log: it is on disk if and only if the end of its job is, once for each.
+// What each call of a handler returned, failures included, a [Middleware] sees, which may
+// enqueue a line to such a queue, with an id for each job if lines are to be in order: that
+// is on disk before the outcome is, and there again if a crash comes between. What a person
+// does is in the feed alone: write it down where it is called.
+//
 // # Progress and heartbeats
 //
 // A long handler may say how far it is, with [Progress]: people see it, and events
@@ -416,10 +428,17 @@
 // meanwhile. A row is what it was when the list came by: there is no moment of which
 // all rows are.
 //
+// What is returned can be written as JSON, under the names of the fields: durations are
+// nanoseconds, as all of type time.Duration, times are those of RFC 3339, "0001-01-01…"
+// where there is none, bytes base64, and constants words, such as "parked" or "KeepLast".
+// Queries and filters can be read from it, too. The HTTP API of executor/dashboard and the
+// strand command have forms of their own.
+//
 // Who looks does not disturb who works. What a call does on a shard takes some tens
 // of microseconds at a time; all else happens on the goroutine of the caller. While
-// there is work, all who look together get a fiftieth of each processor, so that
-// pages of long queues come later instead of jobs. What is returned is bounded:
+// there is work, all who look together get a fiftieth of each processor, or half of
+// what lies idle, so that pages of long queues come later instead of jobs; those with a
+// Patience come in time, with a part. What is returned is bounded:
 // rows, and the bytes of ids, errors, payloads and stacks in them. A disk that does
 // not give something back to one who looks fails that call, and not the executor.
 //
@@ -442,6 +461,37 @@
 //   - The command and the process may be of different versions: what an older process
 //     does not know, it refuses.
 //   - Without it there is no socket, no goroutine, and no look for one.
+//
+// # The log
+//
+// What no call returns goes to Config.Logger, the same thing by the same key in all
+// packages:
+//
+//	queue, id                     the job
+//	attempt                       of it, from 1
+//	position                      of the payload, or of the first one
+//	payloads                      how many the line is about
+//	jobs, suspects, stuck         queue/id of some: in hand, suspected, left behind
+//	error                         what went wrong
+//	panic, stack, hook            what a function panicked with, where, and its name
+//	left_out                      lines like this that were not written since the last
+//	dir, file, mode               of a journal, or a copy; its permissions
+//	pid, host, since              the process that has the journal, and since when
+//	recovered, cause              whether the process before died, and of what
+//	running_then                  jobs that ran when it did
+//	run_again_at_once             of them, that are not suspected
+//	workers, queues               how many there are
+//	waiting, unclaimed, halted    payloads; those of no queue; jobs
+//	done, failed                  as in QueueStats, of all queues, in this run
+//	buried, discarded             the same
+//	took, ran_for, after          a start or stop; the executor; a handler, so far
+//	journal                       what a stop with stuck handlers means for it
+//	schedule, tick                of a Cron, and the time it was due
+//	ticks, oldest, newest, more   how many were missed, from when to when; more than that
+//	member                        of the group of a Cron, that leads
+//	verb, scope, affected, from   an action of the dashboard, how many, the client
+//	path                          of a request to the dashboard
+//	lib, actor                    where an actor failed
 //
 // # Testing
 //

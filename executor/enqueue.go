@@ -261,7 +261,12 @@ func (q *queue) fill(e *journal.Entry, id string, payload []byte, now int64) err
 
 func checkID(id string) error {
 	if id == "" || len(id) > MaxIDBytes {
-		return fmt.Errorf("%w: it has %d bytes, it must have from 1 to %d", ErrInvalidID, len(id), MaxIDBytes)
+		return badID(id)
 	}
 	return nil
+}
+
+// badID is apart so that checkID is inlined, which each payload comes through.
+func badID(id string) error {
+	return fmt.Errorf("%w: it has %d bytes, it must have from 1 to %d", ErrInvalidID, len(id), MaxIDBytes)
 }

@@ -2,11 +2,11 @@ package executor
 
 import (
 	"fmt"
-	"strings"
 	"time"
 )
 
-// EventKind says what an [Event] is about. Its text is a word, in JSON, too.
+// EventKind says what an [Event] is about. Its text is a word, in JSON, too: "none" of
+// the zero EventKind, which no event has.
 type EventKind uint8
 
 // Kinds of events. A run begins with EventStarted and ends with one of EventDone,
@@ -34,31 +34,6 @@ const (
 	EventResumed                          // the same; what pauses it beside that goes on
 	EventCommitted                        // the disk took Duration for a commit of the journal; for readers that name it
 )
-
-// eventNames are the words for the kinds, in their order.
-var eventNames = strings.Fields("accepted requeued merged parked started progress done failed snoozed discarded cancelled interrupted buried halted deleted paused resumed committed")
-
-func (k EventKind) String() string {
-	if k == 0 || int(k) > len(eventNames) {
-		return fmt.Sprintf("EventKind(%d)", uint8(k))
-	}
-	return eventNames[k-1]
-}
-
-// MarshalText returns what String does.
-func (k EventKind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
-
-// UnmarshalText reads what MarshalText has written; it returns ErrConfig for another
-// text.
-func (k *EventKind) UnmarshalText(text []byte) error {
-	for i, name := range eventNames {
-		if name == string(text) {
-			*k = EventKind(i + 1)
-			return nil
-		}
-	}
-	return fmt.Errorf("%w: there is no kind of events %q; there are: %s", ErrConfig, brief(string(text)), strings.Join(eventNames, ", "))
-}
 
 // Event is something that has happened to a job, or to what keeps jobs from running. Fields that a kind has no use for
 // are zero.

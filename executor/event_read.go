@@ -128,8 +128,8 @@ func (x *Executor) openEvents(ctx context.Context, f EventFilter) (*eventReader,
 // wanted checks a filter.
 func (x *Executor) wanted(f EventFilter) (want feed.Filter, err error) {
 	for _, k := range f.Kinds {
-		if k == 0 || int(k) > len(eventNames) {
-			return want, fmt.Errorf("%w: there is no %v", ErrConfig, k)
+		if k == 0 || int(k) >= len(eventKindNames) {
+			return want, fmt.Errorf("%w: Kinds has %v, which no event is", ErrConfig, k)
 		}
 		want.Kinds |= feed.Of(uint8(k))
 	}

@@ -100,8 +100,9 @@ func ExampleQueue_FollowUp() {
 	// mail: 2 books are on their way
 }
 
-// A queue is paused by a key that blocks all of its jobs: what runs goes on, what
-// waits keeps its place and its retries, and a restart changes nothing.
+// A person pauses a queue: what runs goes on, what waits keeps its place and its retries,
+// and what comes is accepted, over restarts, until a person resumes it. Executor.Pause is
+// for all queues, and PauseIDs of the Inspector for single ids.
 func Example_pause() {
 	ctx := context.Background()
 	dir := must(os.MkdirTemp("", "strand"))
@@ -113,25 +114,23 @@ func Example_pause() {
 			fmt.Println("mail to", job.ID)
 			close(done)
 			return nil
-		}, executor.QueueConfig[string]{Locks: executor.Locks[string]{
-			BlockedBy: func(string, string) []string { return []string{"mails are paused"} },
-		}}))
+		}, executor.QueueConfig[string]{}))
 		check(x.Start(ctx))
 		return x, mails
 	}
 
 	x, mails := start()
-	check(x.KeyLocks().Lock(ctx, "mails are paused"))
+	check(x.Inspect().PauseQueue(ctx, "mails"))
 	must(mails.Enqueue(ctx, "ann", "hello"))
 	check(x.Stop(ctx))
 
 	x, _ = start()
-	fmt.Println("still paused:", must(x.KeyLocks().Locked(ctx, "mails are paused")))
-	check(x.KeyLocks().Unlock(ctx, "mails are paused"))
+	fmt.Println(must(x.Explain(ctx, "mails", "ann")))
+	check(x.Inspect().ResumeQueue(ctx, "mails"))
 	<-done
 	check(x.Stop(ctx))
 	// Output:
-	// still paused: true
+	// mails/ann is paused (pause of the queue)
 	// mail to ann
 }
 

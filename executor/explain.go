@@ -43,13 +43,19 @@ type Explanation struct {
 	Keys []KeyLockStatus
 	// Unique are the leases that it waits for, with up to MaxListed waiters each.
 	Unique []LeaseStatus
-	// Behind is the job, as queue/id, that comes before it in lanes that queues
-	// share; see QueueConfig.SharedLanes.
+	// Behind is the job, as queue/id, that runs or comes first in the lane that it has
+	// with the job of another queue; see QueueConfig.SharedLanes. Ahead is how many
+	// payloads of other queues stand before it there, up to 65,536: those of Behind,
+	// and those in between.
 	Behind string
+	Ahead  int
 	// Slots are the slots that are out, when it waits for one to come back.
 	Slots []SlotHeld
 	// Limit is the key of a limit that it waits for; nil: it does not.
 	Limit *LimitKey
+	// Turn is why no worker comes to it, when it is ready; nil: one is about to, or it
+	// waits within Config.TimerSlack.
+	Turn *Turn
 	// More is how many keys, leases or slots there are beyond the MaxListed of
 	// which it tells.
 	More int
@@ -109,15 +115,19 @@ func (l *locks) called(token uint64) bool {
 }
 
 // Explain says why the job of an id does not run: what it waits for, which job has
-// that, and for how much longer. Of an id without a job it tells the dead payloads,
-// for which it goes through the morgue of the queue; see [Inspector.Dead] for what
-// that takes. It returns ErrUnknownQueue, ErrClosed, ErrFailed, or the cause of ctx.
+// that, and for how much longer; of one that is ready, what keeps workers from it. Of
+// an id without a job it tells the dead payloads, for which it goes through the morgue
+// of the queue; see [Inspector.Dead] for what that takes. It returns ErrUnknownQueue,
+// ErrInvalidID for an id that no job can have, ErrClosed, ErrFailed, or the cause of ctx.
 func (x *Executor) Explain(ctx context.Context, queue, id string) (Explanation, error) {
 	ctx, err := usable(ctx)
 	if err != nil {
 		return Explanation{}, err
 	}
 	q, err := x.lookup(queue)
+	if err == nil {
+		err = checkID(id)
+	}
 	if err != nil {
 		return Explanation{}, err
 	}
@@ -151,6 +161,9 @@ func (q *queue) explain(ctx context.Context, id string) (Explanation, error) {
 	default:
 		e.State = JobReady
 	}
+	if e.State == JobReady {
+		e.Turn = q.x.dispatcher.turn(q, s.Runs, s.Concurrency)
+	}
 	return e, nil
 }
 
@@ -173,7 +186,7 @@ func (l *locks) explain(q *queue, e *Explanation) {
 		return
 	}
 	e.State = JobWaiting
-	if e.Behind = q.behind(e.ID); e.Behind != "" {
+	if e.Behind, e.Ahead = q.behind(e.ID); e.Behind != "" {
 		return
 	}
 	if place := l.places[by]; place != nil {
@@ -218,6 +231,9 @@ func (e Explanation) String() string {
 	if e.Behind != "" {
 		b.WriteString("; comes after " + brief(e.Behind))
 	}
+	if e.Ahead > 1 {
+		fmt.Fprintf(&b, ", behind %d payloads of other queues", e.Ahead)
+	}
 	// One of the three at most has anything in it.
 	for _, k := range first(e.Keys) {
 		b.WriteString("; " + k.String())
@@ -230,6 +246,9 @@ func (e Explanation) String() string {
 	}
 	if e.Limit != nil {
 		b.WriteString("; " + e.Limit.String())
+	}
+	if e.Turn != nil {
+		b.WriteString("; " + e.Turn.String())
 	}
 	if more := e.More + max(len(e.Keys), len(e.Unique), len(e.Slots)) - shownAtMost; more > 0 {
 		fmt.Fprintf(&b, "; and %d more of that kind", more)

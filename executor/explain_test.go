@@ -139,3 +139,15 @@ func TestExplainHostileNames(t *testing.T) {
 		}
 	})
 }
+
+// An id that no job can have is a mistake of the caller.
+func TestExplainNoID(t *testing.T) {
+	x := open(t, "", executor.Config{})
+	handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{})
+	for _, id := range []string{"", strings.Repeat("x", executor.MaxIDBytes+1)} {
+		_, err := x.Explain(t.Context(), "q", id)
+		require.ErrorIs(t, err, executor.ErrInvalidID)
+		_, err = x.Inspect().Job(t.Context(), "q", id)
+		require.Error(t, err)
+	}
+}

@@ -2,6 +2,7 @@ package executor
 
 import (
 	"context"
+	"runtime"
 	"time"
 
 	"github.com/strandjobs/strand/journal"
@@ -88,3 +89,9 @@ func (x *Executor) ProgressOfWorkers() (all []ProgressReport) {
 // Awaited counts the payloads of a queue for which a caller waits, and the handlers
 // that wait.
 func Awaited[T any](t *Queue[T]) int { return t.q.awaited.Len() + t.q.x.awaits.Len() }
+
+// LookFor looks at something that costs so much that the next one pauses for d.
+func LookFor(ctx context.Context, x *Executor, d time.Duration) error {
+	cost := time.Duration(float64(d) * min(lookShare*float64(runtime.GOMAXPROCS(0)), mostLooks))
+	return x.inspection.pacer.Do(ctx, x.atWork, func() (time.Duration, error) { return cost, nil })
+}

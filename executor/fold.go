@@ -150,7 +150,8 @@ func (q *queue) logFold(id string, p *foldPass) {
 }
 
 // foldItem makes the payloads of an item one, or those before the first that does not
-// go together with them. What can't be read is found out when it is decoded.
+// go together with them. If one can't be read, the first runs alone: what is wrong is
+// found out when that is decoded, or by the next run.
 func (t *Queue[T]) foldItem(it *shard.Item) {
 	if len(it.Payloads) < 2 {
 		return
@@ -159,6 +160,7 @@ func (t *Queue[T]) foldItem(it *shard.Item) {
 	for i, p := range it.Payloads {
 		var e journal.Entry
 		if p.Ref.Read(&e) != nil {
+			it.Fold(1, nil)
 			return
 		}
 		data[i] = e.Payload

@@ -303,28 +303,6 @@ func TestFoldThatHangs(t *testing.T) {
 	})
 }
 
-// What would be larger than a payload may be is as many payloads as it takes.
-func TestFoldTooLarge(t *testing.T) {
-	for _, n := range []int{100, 2000} {
-		bubble(t, func(t *testing.T) {
-			x := open(t, "", executor.Config{MaxPayloadBytes: 1000})
-			p := &probe{}
-			q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Fold: join})
-			var want []string
-			for i := range n {
-				want = append(want, fmt.Sprint(i))
-				enqueue(t, q, "a", want[i])
-			}
-			synctest.Wait()
-			start(t, x)
-			time.Sleep(time.Second)
-			synctest.Wait()
-			require.Equal(t, strings.Join(want, "+"), strings.Join(p.of("a"), "+"))
-			require.Less(t, len(p.log()), n/20)
-		})
-	}
-}
-
 // Many updates of an id take as much memory, and as much of the journal, as a few.
 func TestFoldKeepsAnIDSmall(t *testing.T) {
 	n, callers, each := 1_000_000, 10, 200

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 
 	"github.com/strandjobs/strand/executor/internal/staging"
@@ -31,11 +32,21 @@ type origin struct {
 	attempt *attempt
 	item    *shard.Item // of several in one attempt; nil: there is one
 	call    int         // of the handler, in its attempt: see staging
+
+	metadata map[string]string // that follow-ups inherit
 }
 
-func (j Job[T]) origin() origin { return origin{attempt: j.attempt, call: j.call} }
+func (j Job[T]) origin() origin {
+	return origin{attempt: j.attempt, call: j.call, metadata: j.Metadata}
+}
 
-func (j Merged[T]) origin() origin { return j.from }
+func (j Merged[T]) origin() origin {
+	from := j.from
+	if n := len(j.Payloads); n > 0 {
+		from.metadata = j.Payloads[n-1].Metadata
+	}
+	return from
+}
 
 // followUp is a payload that was staged.
 type followUp struct {
@@ -66,10 +77,21 @@ type attemptStage = staging.Stage[*shard.Item, *followUp]
 // handler is called again in one run, because a batch is halved or a [Middleware] calls
 // next again, those of the last call of each job count.
 //
-// Id, payload and options are checked here, as by [Queue.Enqueue], with the same
-// errors: ErrNotOwned for an id of another process; see [Splitter] for what to do then. What the options and QueueConfig leave open is filled in when the handler has
-// returned: score, due time and EnqueuedAt are of then. Locks.OnEnqueue is locked from
-// the commit on. There is no receipt: it may still merge into an equal payload that
+// Give it an id of its own, unless it is to wait for its turn: with the id of the job, in
+// the same queue or in shared lanes, it runs behind all that was accepted for that id,
+// failures and what is put off included. In another queue the same id is another job.
+// [In] counts from its own call, as everywhere, and not from the end of the job; it has no
+// effect on a job of the id that waits already.
+//
+// It inherits the metadata of its parent, a trace context for example, as the Job has it
+// at the call; of a Merged, those of its last payload. A pair of its own [Metadata] goes
+// before an inherited one with the same key, and Metadata without pairs inherits none.
+// Together they have the bounds of Metadata.
+//
+// Id, payload and options are checked here, as by [Queue.Enqueue], with the same errors:
+// ErrNotOwned for an id of another process; see [Splitter] for what to do then. What the
+// options and QueueConfig leave open is filled in when the handler has returned: score,
+// due time and EnqueuedAt are of then. Locks.OnEnqueue is locked from the commit on. There is no receipt: it may still merge into an equal payload that
 // waits. Follow-ups count in the backlog and are let in.
 //
 // Other errors are ErrReturned when the handler has returned, or the call of it that got
@@ -94,7 +116,7 @@ func (t *Queue[T]) FollowUp(job Parent, id string, payload T, options ...Option)
 	if err := t.fill(&f.entry, Item[T]{ID: id, Payload: payload}, unstamped); err != nil {
 		return err
 	}
-	if err := f.apply(options); err != nil {
+	if err := f.apply(options, from.metadata); err != nil {
 		return err
 	}
 	return f.stage(from)
@@ -129,7 +151,7 @@ func (f *followUp) stamp() {
 	}
 }
 
-func (f *followUp) apply(options []Option) error {
+func (f *followUp) apply(options []Option, inherited map[string]string) error {
 	for _, o := range options {
 		if o.isCondition() {
 			return fmt.Errorf("%w: %s: what is in the commit of its job is there once, and takes no condition", ErrFollowUp, o.condition())
@@ -138,12 +160,35 @@ func (f *followUp) apply(options []Option) error {
 			return err
 		}
 	}
+	if err := f.inherit(inherited, options); err != nil {
+		return err
+	}
 	f.entry.Payload = bytes.Clone(f.entry.Payload) // the codec may use it again
 	keys, err := f.queue.keysOnEnqueue([]journal.Entry{f.entry})
 	if keys != nil {
 		f.keys = keys[0]
 	}
 	return err
+}
+
+// inherit adds the metadata of its job to its own.
+func (f *followUp) inherit(pairs map[string]string, options []Option) error {
+	var own map[string]string
+	said := false
+	for _, o := range options { // the last one counts
+		if o.kind == optionMetadata {
+			own, said = o.metadata, true
+		}
+	}
+	if len(pairs) == 0 || said && len(own) == 0 {
+		return nil
+	}
+	all := maps.Clone(pairs)
+	maps.Copy(all, own)
+	if err := setMetadata(&f.entry, all); err != nil {
+		return fmt.Errorf("%w, together with what it inherits from its job; Metadata without pairs inherits none", err)
+	}
+	return nil
 }
 
 // stage adds it to what its job has staged.

@@ -120,7 +120,7 @@ func BenchmarkPage(b *testing.B) {
 		require.NoError(b, err)
 	}
 	for name, query := range map[string]executor.JobQuery{
-		"none": {}, "id": {Order: executor.OrderID}, "due": {Order: executor.OrderDue}, "halted": {Order: executor.OrderDue, States: []executor.JobState{executor.JobHalted}},
+		"none": {}, "hot": {Order: executor.OrderPayloads, Descending: true}, "id": {Order: executor.OrderID}, "due": {Order: executor.OrderDue}, "due desc": {Order: executor.OrderDue, Descending: true}, "halted": {Order: executor.OrderDue, States: []executor.JobState{executor.JobHalted}},
 		"error": {Order: executor.OrderDue, Filter: executor.JobFilter{ErrorContains: "boom"}}, "prefix": {Order: executor.OrderDue, Filter: executor.JobFilter{IDPrefix: "customer-12345"}},
 	} {
 		b.Run(name, func(b *testing.B) {

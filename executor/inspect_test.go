@@ -40,7 +40,7 @@ func inOrder(o executor.JobOrder) func(a, b executor.JobInfo) int {
 		case executor.OrderDue:
 			return cmp.Or(a.Due.Compare(b.Due), strings.Compare(a.ID, b.ID))
 		case executor.OrderPayloads:
-			return cmp.Or(cmp.Compare(a.Payloads, b.Payloads), strings.Compare(a.ID, b.ID))
+			return cmp.Or(cmp.Compare(a.Payloads, b.Payloads), cmp.Compare(a.Position, b.Position), strings.Compare(a.ID, b.ID))
 		case executor.OrderAttempt:
 			return cmp.Or(cmp.Compare(a.Attempt, b.Attempt), a.Due.Compare(b.Due), strings.Compare(a.ID, b.ID))
 		}

@@ -2,6 +2,7 @@ package executor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -38,6 +39,8 @@ type DeadQuery struct {
 
 	Limit  int    // as in JobQuery
 	Cursor string // DeadPage.Next of the page before, as in JobQuery; it stays good after a restart
+
+	Patience time.Duration // as in JobQuery
 }
 
 // DeadPage is a part of a list.
@@ -46,7 +49,8 @@ type DeadPage struct {
 	Next string // the cursor of the next page; "": this is the last one
 
 	Examined  int  // dead payloads that were looked at for it
-	Truncated bool // it ends before Limit because so many were examined; Next goes on there
+	Truncated bool // as in JobPage
+	Partial   bool // as in JobPage
 }
 
 // DeadInfo is a dead payload in a list.
@@ -109,6 +113,9 @@ func newDeadList(q *queue, query DeadQuery) (*deadList, error) {
 	if l.Limit, err = listLimit(query.Limit); err != nil {
 		return nil, err
 	}
+	if err = checkPatience(query.Patience); err != nil {
+		return nil, err
+	}
 	l.name = fmt.Sprintf("dead %d %t %s", query.Order, query.Descending, query.Queue)
 	if l.after, err = parseCursor(l.name, query.Cursor); err != nil {
 		return nil, err
@@ -138,6 +145,8 @@ func (l *deadList) key(b *journal.Buried) listing.Key {
 
 func (l *deadList) inOrder(ctx context.Context) (p DeadPage, err error) {
 	page := listing.NewPage[DeadInfo](l.Limit, l.Descending, l.after)
+	ctx, cancel := patient(ctx, l.Patience)
+	defer cancel()
 	err = l.q.seeDead(ctx, 0, func(b *journal.Buried) bool {
 		p.Examined++
 		if l.matches(b) && page.Takes(l.key(b)) {
@@ -145,11 +154,11 @@ func (l *deadList) inOrder(ctx context.Context) (p DeadPage, err error) {
 		}
 		return true
 	})
-	if err != nil {
+	if p.Partial = errors.Is(err, errLate); err != nil && !p.Partial {
 		return DeadPage{}, err
 	}
 	rows, last, more := page.Rows()
-	if p.Dead = rows; more {
+	if p.Dead = rows; more || p.Partial && len(rows) > 0 {
 		p.Next = listing.Cursor(l.name, last)
 	}
 	return p, nil
@@ -157,10 +166,13 @@ func (l *deadList) inOrder(ctx context.Context) (p DeadPage, err error) {
 
 func (l *deadList) asAccepted(ctx context.Context) (p DeadPage, err error) {
 	var from journal.Position
-	if l.after != nil {
-		from = journal.Position(l.after.Last) + 1
-	}
 	var last listing.Key
+	if l.after != nil {
+		last = *l.after
+		from = journal.Position(last.Last) + 1
+	}
+	ctx, cancel := patient(ctx, l.Patience)
+	defer cancel()
 	err = l.q.seeDead(ctx, from, func(b *journal.Buried) bool {
 		if len(p.Dead) == l.Limit || p.Examined == maxExamined {
 			p.Next, p.Truncated = listing.Cursor(l.name, last), len(p.Dead) < l.Limit
@@ -173,6 +185,9 @@ func (l *deadList) asAccepted(ctx context.Context) (p DeadPage, err error) {
 		}
 		return true
 	})
+	if errors.Is(err, errLate) {
+		p.Next, p.Truncated, err = listing.Cursor(l.name, last), len(p.Dead) < l.Limit, nil
+	}
 	if err != nil {
 		return DeadPage{}, err
 	}

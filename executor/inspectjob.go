@@ -46,9 +46,13 @@ type PayloadInfo struct {
 
 	// Raw are its bytes. Of one call there is a MiB of them, or one payload: those
 	// behind that have none, and are not decoded.
-	Raw    []byte
-	Value  any   // what the codec of the queue makes of it
-	Decode error // why there is no Value; nil also when it was not decoded
+	Raw []byte
+
+	// Value is what the codec of the queue makes of Raw, and Decode why there is none:
+	// the codec's error, with the first 16 KiB of its text, or a [PanicError]. Both are nil
+	// when it was not decoded. In JSON, Decode is that text, and Value what its type says.
+	Value  any
+	Decode error
 }
 
 // DeadPayload is a payload in the morgue.
@@ -257,19 +261,29 @@ func decodeSome(q *queue, raw [][]byte, result chan<- []decoded) {
 	over := false
 	defer func() {
 		if !over {
-			values = append(values, decoded{err: errCodecExited})
+			values = append(values, decoded{err: &codecError{errCodecExited, errCodecExited.Error()}})
 		}
 		result <- values
 	}()
 	for _, b := range raw {
 		value, err := q.decode(b)
 		if err != nil {
-			value = nil
+			value, err = nil, &codecError{err, cut(text(err.Error), detailBytes)}
 		}
 		values = append(values, decoded{value, err})
 	}
 	over = true
 }
+
+// codecError is an error of a codec, with its text: who shows it need not be careful.
+type codecError struct {
+	err  error
+	text string
+}
+
+func (e *codecError) Error() string                { return e.text }
+func (e *codecError) Unwrap() error                { return e.err }
+func (e *codecError) MarshalText() ([]byte, error) { return []byte(e.text), nil }
 
 var errCodecExited = errors.New("the codec ended its goroutine")
 

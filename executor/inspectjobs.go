@@ -28,8 +28,8 @@ const (
 	// OrderAttempt: by the attempt that runs or comes next, then by due time and
 	// id.
 	OrderAttempt
-	// OrderPayloads: by how many payloads the job has, and by id where these are
-	// equal; Descending begins with the hottest ids.
+	// OrderPayloads: by how many payloads the job has; where these are equal, by
+	// Position, and by id if that is not known. Descending begins with the hottest ids.
 	OrderPayloads
 )
 
@@ -65,6 +65,11 @@ type JobQuery struct {
 	// Cursor is JobPage.Next of the page before; "": the first page. Queue, Order
 	// and Descending must be the same, the others may change.
 	Cursor string
+
+	// Patience is how long the page may take to be made, as far as it is the work of
+	// others that makes it late. When it is over, the page is what has been found until
+	// then: see Partial and Truncated. 0: as long as ctx lets it; below zero is refused.
+	Patience time.Duration
 }
 
 // JobPage is a part of a list.
@@ -73,7 +78,12 @@ type JobPage struct {
 	Next string // the cursor of the next page; "": this is the last one
 
 	Examined  int  // jobs that were looked at for it
-	Truncated bool // it ends before Limit because so many were examined; Next goes on there
+	Truncated bool // without an order: it ends before Limit because so many were examined, or Patience is over; Next goes on there
+	// Partial: with an order, Patience was over before all jobs were examined. Jobs are
+	// the first of those that were; others may belong before or between them, and Next,
+	// which goes on behind the last one, does not come back to them. A longer Patience
+	// shows them.
+	Partial bool
 }
 
 // JobInfo is a job in a list: what it was at a moment while the list was made. Those
@@ -104,15 +114,20 @@ type JobInfo struct {
 // after a restart; one with OrderNone gets ErrInvalidCursor then.
 //
 // With an order each page takes a look at all jobs of the queue, unless States are
-// such that its shards know that they have none: 10⁶ jobs take a fifth of a second
-// by id, half as long otherwise. It takes no more memory than the page. With OrderNone
-// the page ends when 100,000 jobs were examined, with Truncated set, and Next goes
-// on. Ids of which only the disk has a copy are read from there, and stay there.
+// such that its shards know that they have none: 10⁶ jobs take some 40 ms of a
+// processor. Where the id decides, because they are in its order or share a due time, or
+// because a filter has a prefix, the ids are read, too, and it is some 150 ms; those of
+// which only the disk has a copy are read from there, and stay there. It takes no more
+// memory than the page. With OrderNone the page ends when 100,000 jobs were examined,
+// with Truncated set, and Next goes on.
 //
 // The work is done in steps that keep no shard for longer than some tens of
 // microseconds. While handlers run, or payloads are accepted, all calls together
-// get a fiftieth of each processor, beyond a burst: a page of a long queue may take
-// a minute then, and ctx bounds the wait.
+// get a fiftieth of each processor, or half of what lies idle if that is more, beyond
+// a burst of 50 ms. So beside handlers that wait for something a page comes about as
+// soon as at rest. Beside those that compute on all processors a page of a long queue
+// may take ten seconds: ctx bounds the wait, and with a Patience there is a page by
+// then, be it Partial.
 //
 // It returns ErrUnknownQueue, ErrInvalidQuery, ErrInvalidCursor, ErrContext,
 // ErrClosed, ErrFailed, or the cause of ctx.
@@ -169,6 +184,9 @@ func newJobList(q *queue, query JobQuery) (*jobList, error) {
 	}
 	var err error
 	if l.Limit, err = listLimit(query.Limit); err != nil {
+		return nil, err
+	}
+	if err = checkPatience(query.Patience); err != nil {
 		return nil, err
 	}
 	l.name = fmt.Sprintf("jobs %d %t %s", query.Order, query.Descending, query.Queue)
@@ -254,11 +272,13 @@ func (l *jobList) matches(v *shard.View) (bool, error) {
 func (l *jobList) inOrder(ctx context.Context) (JobPage, error) {
 	page := listing.NewPage[shard.View](l.Limit, l.Descending, l.after)
 	w := newWalk(l.q)
-	w.none = l.none
-	w.want = func(v *shard.View) bool {
-		k := l.key(v)
-		return l.picks(v) && page.May(k.First, k.Second)
-	}
+	var cancel context.CancelFunc
+	w.patience, cancel = patient(ctx, l.Patience)
+	defer cancel()
+	// Most jobs are due in the order in which they came. So the first ones on the page
+	// come early, and those behind them are told by a glance.
+	w.none, w.back = l.none, l.Descending
+	w.want = func(v *shard.View) bool { return l.picks(v) && page.May(l.numbers(v)) }
 	w.take = func(_ int, v *shard.View) error {
 		ok, err := l.matches(v)
 		if err == nil && ok && page.Takes(l.key(v)) {
@@ -271,8 +291,8 @@ func (l *jobList) inOrder(ctx context.Context) (JobPage, error) {
 		return JobPage{}, err
 	}
 	rows, last, more := page.Rows()
-	p := JobPage{Examined: w.examined}
-	if more {
+	p := JobPage{Examined: w.examined, Partial: w.late}
+	if more || w.late && len(rows) > 0 {
 		p.Next = listing.Cursor(l.name, last)
 	}
 	for i := range rows {
@@ -285,15 +305,21 @@ func (l *jobList) inOrder(ctx context.Context) (JobPage, error) {
 
 // key is the place of a job in the order.
 func (l *jobList) key(v *shard.View) listing.Key {
+	first, second := l.numbers(v)
+	return listing.Key{First: first, Second: second, ID: v.ID}
+}
+
+// numbers are what decides before the id does.
+func (l *jobList) numbers(v *shard.View) (first, second int64) {
 	switch l.Order {
 	case OrderDue:
-		return listing.Key{First: v.Due, ID: v.ID}
+		return v.Due, 0
 	case OrderAttempt:
-		return listing.Key{First: int64(v.Retry), Second: v.Due, ID: v.ID}
+		return int64(v.Retry), v.Due
 	case OrderPayloads:
-		return listing.Key{First: int64(v.Payloads), ID: v.ID}
+		return int64(v.Payloads), int64(v.First.Position())
 	}
-	return listing.Key{ID: v.ID}
+	return 0, 0
 }
 
 // asTheyCome goes on behind the last row, shard by shard, until the page is full.
@@ -303,6 +329,9 @@ func (l *jobList) asTheyCome(ctx context.Context) (p JobPage, err error) {
 		k = *l.after
 	}
 	w := newWalk(l.q)
+	var cancel context.CancelFunc
+	w.patience, cancel = patient(ctx, l.Patience)
+	defer cancel()
 	w.none, w.want = l.none, l.picks
 	w.take = func(s int, v *shard.View) error {
 		if len(p.Jobs) == l.Limit {
@@ -324,7 +353,7 @@ func (l *jobList) asTheyCome(ctx context.Context) (p JobPage, err error) {
 			if err := w.step(ctx, s, l.stride(len(p.Jobs))); err != nil {
 				return JobPage{}, err
 			}
-			if len(p.Jobs) == l.Limit {
+			if len(p.Jobs) == l.Limit || w.late {
 				return l.goesOn(p, w, k), nil
 			}
 		}

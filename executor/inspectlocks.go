@@ -13,25 +13,20 @@ import (
 // wait: about 1 ms for 30,000. It returns ErrInvalidQuery. After Stop it is what was
 // locked then.
 func (i *Inspector) LockedKeys(after string, limit int) (page []KeyLockStatus, more int, err error) {
-	if i == nil || i.x == nil {
-		return nil, 0, errNoInspector
-	}
-	if limit, err = listLimit(limit); err != nil {
-		return nil, 0, err
-	}
-	l := &i.x.locks
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	keys, more := l.keys.KeysFrom(after, limit)
-	for _, key := range keys {
-		page = append(page, l.status(key))
-	}
-	return page, more, nil
+	return keyPage(i, limit, func(l *locks, limit int) ([]string, int) { return l.keys.KeysFrom(after, limit) },
+		(*locks).status)
 }
 
 // Leases lists the keys of [Unique] that jobs have or wait for, as LockedKeys does
 // those of Locks.
 func (i *Inspector) Leases(after string, limit int) (page []LeaseStatus, more int, err error) {
+	return keyPage(i, limit, func(l *locks, limit int) ([]string, int) { return l.unique.KeysFrom(after, limit) },
+		(*locks).leaseStatus)
+}
+
+// keyPage reads a page of keys, and what is to be said of each.
+func keyPage[S any](i *Inspector, limit int, from func(*locks, int) ([]string, int), status func(*locks, string) S) (
+	page []S, more int, err error) {
 	if i == nil || i.x == nil {
 		return nil, 0, errNoInspector
 	}
@@ -41,9 +36,9 @@ func (i *Inspector) Leases(after string, limit int) (page []LeaseStatus, more in
 	l := &i.x.locks
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	keys, more := l.unique.KeysFrom(after, limit)
+	keys, more := from(l, limit)
 	for _, key := range keys {
-		page = append(page, l.leaseStatus(key))
+		page = append(page, status(l, key))
 	}
 	return page, more, nil
 }

@@ -50,13 +50,12 @@ func (i *Inspector) Queues(ctx context.Context) ([]QueueInfo, error) {
 		return nil, err
 	}
 	queues := i.x.registered()
-	all := make([]QueueInfo, 0, len(queues))
-	for _, q := range queues {
-		s, shards, err := q.figures(ctx)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, QueueInfo{s, i.x.dispatcher.busyFor(q), shards})
+	all, err := figuresOf(ctx, queues)
+	if err != nil {
+		return nil, err
+	}
+	for at, q := range queues {
+		all[at].Busy = i.x.dispatcher.busyFor(q)
 	}
 	for _, s := range i.x.unregistered(queues) {
 		all = append(all, QueueInfo{QueueStats: s})

@@ -2,6 +2,8 @@ package executor
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"sync/atomic"
@@ -18,17 +20,18 @@ type inspection struct {
 	nonce uint64        // of this process, for cursors that mean nothing to another one
 }
 
-// What all who look take together while there is work, of each processor and of all.
+// What all who look take together while there is work, of each processor and of all,
+// unless more lies idle.
 const (
 	lookShare    = 0.02
 	mostLooks    = 0.5
-	lookBurst    = 20 * time.Millisecond
-	jobsPerVisit = 512
+	lookBurst    = 50 * time.Millisecond
+	jobsPerVisit = 1024
 )
 
 func newInspection() inspection {
 	share := min(lookShare*float64(runtime.GOMAXPROCS(0)), mostLooks)
-	return inspection{pacer: pace.New(share, lookBurst), nonce: rand.Uint64()}
+	return inspection{pacer: pace.New(share, lookBurst, new(pace.Idle).Lately), nonce: rand.Uint64()}
 }
 
 // atWork reports whether a handler runs, or something was accepted since the last
@@ -54,9 +57,13 @@ type walk struct {
 	// the call.
 	take func(shard int, v *shard.View) error
 
+	patience context.Context // how long it may take, if not as long as ctx of the call; see patient
+	back     bool            // the jobs that came last come first
+
 	at       []shard.Cursor // by shard
 	over     []bool
 	examined int
+	late     bool // patience is over: it has ended before its end
 
 	// Of the last visit, to be used again.
 	found []shard.View
@@ -68,8 +75,27 @@ func newWalk(q *queue) *walk {
 	return &walk{q: q, at: make([]shard.Cursor, len(q.actors)), over: make([]bool, len(q.actors))}
 }
 
-// all goes through everything: some jobs of each shard, then some more, since what
-// was accepted together stands together on the disk, and is read together.
+// errLate is the cause of a context whose patience is over.
+var errLate = errors.New("executor: this takes longer than it may")
+
+// patient returns a context that ends with ctx, or when patience is over; 0: never.
+func patient(ctx context.Context, patience time.Duration) (context.Context, context.CancelFunc) {
+	if patience == 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeoutCause(ctx, patience, errLate)
+}
+
+func checkPatience(d time.Duration) error {
+	if d < 0 {
+		return fmt.Errorf("%w: Patience is %v, it must not be negative; 0 is as long as ctx lets it", ErrInvalidQuery, d)
+	}
+	return nil
+}
+
+// all goes through everything, unless its patience ends before: some jobs of each
+// shard, then some more, since what was accepted together stands together on the disk,
+// and is read together.
 func (w *walk) all(ctx context.Context) error {
 	for left := true; left; {
 		left = false
@@ -77,7 +103,7 @@ func (w *walk) all(ctx context.Context) error {
 			if w.over[s] {
 				continue
 			}
-			if err := w.step(ctx, s, jobsPerVisit); err != nil {
+			if err := w.step(ctx, s, jobsPerVisit); err != nil || w.late {
 				return err
 			}
 			left = left || !w.over[s]
@@ -86,13 +112,19 @@ func (w *walk) all(ctx context.Context) error {
 	return nil
 }
 
-// step goes through up to n jobs of a shard when its turn has come.
+// step goes through up to n jobs of a shard when its turn has come, or is late.
 func (w *walk) step(ctx context.Context, s, n int) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	x := w.q.x
-	return x.inspection.pacer.Do(ctx, x.atWork, func() (cost time.Duration, err error) {
+	x, until := w.q.x, ctx
+	if w.patience != nil {
+		until = w.patience
+	}
+	err := x.inspection.pacer.Do(until, x.atWork, func() (cost time.Duration, err error) {
+		if w.late = context.Cause(until) != nil; w.late {
+			return 0, context.Cause(ctx)
+		}
 		v := &visit{walk: w, at: w.at[s], n: n, found: w.found[:0]}
 		if err := w.q.actors[s].Do(ctx, v.scan); err != nil {
 			return 0, border(err)
@@ -103,6 +135,10 @@ func (w *walk) step(ctx context.Context, s, n int) error {
 		err = w.takeAll(ctx, s, v.found)
 		return v.took + time.Since(began), err
 	})
+	if errors.Is(err, errLate) {
+		w.late, err = true, nil
+	}
+	return err
 }
 
 // takeAll hands on what a visit has found. Those whose payload has ended since then
@@ -168,7 +204,11 @@ func (v *visit) scan(c *shard.Core) {
 		v.over = true
 		return
 	}
-	last, more := c.Scan(v.at, v.n, began.UnixNano(), func(job *shard.View) {
+	scan := c.Scan
+	if v.back {
+		scan = c.ScanBack
+	}
+	last, more := scan(v.at, v.n, began.UnixNano(), func(job *shard.View) {
 		v.examined++
 		if v.want(job) {
 			v.found = append(v.found, *job)

@@ -152,21 +152,22 @@ func (w *worker) awaitTurn(it *shard.Item, c *claim) (woken *atomic.Bool) {
 	return woken
 }
 
-// behind names the job that comes before one that waits for its turn; "": none does.
-func (q *queue) behind(id string) string {
+// behind names the job that comes before one that waits for its turn, and says how many
+// payloads of other queues do; "": none does.
+func (q *queue) behind(id string) (job string, ahead int) {
 	if q.lanes == nil {
-		return ""
+		return "", 0
 	}
-	number, ok := q.lanes.First(id)
+	number, ahead, ok := q.lanes.First(id, q.number)
 	if !ok || number == q.number {
-		return ""
+		return "", 0
 	}
 	q.x.mu.Lock()
 	defer q.x.mu.Unlock()
 	for _, other := range q.x.queues {
 		if other.number == number {
-			return holder{Queue: other.name, ID: id}.String()
+			return holder{Queue: other.name, ID: id}.String(), ahead
 		}
 	}
-	return ""
+	return "", 0
 }

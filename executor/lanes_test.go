@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -149,7 +150,12 @@ func TestSharedLanesWaitForAFailure(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "created/42", e.Behind)
 		require.Equal(t, executor.JobWaiting, e.State)
-		require.Contains(t, e.String(), "comes after created/42")
+		require.Equal(t, 1, e.Ahead)
+		require.True(t, strings.HasSuffix(e.String(), "comes after created/42"), e.String())
+		e = explain(t, x, "canceled", "42")
+		require.Equal(t, "created/42", e.Behind)
+		require.Equal(t, 2, e.Ahead)
+		require.True(t, strings.HasSuffix(e.String(), "comes after created/42, behind 2 payloads of other queues"), e.String())
 
 		time.Sleep(time.Minute)
 		synctest.Wait()
@@ -237,6 +243,8 @@ func TestSharedLanesAndDo(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		require.ErrorIs(t, own, executor.ErrDeadlock)
+		require.ErrorContains(t, own, "created/42 waits for paid/42, which comes after created/42")
+		require.NotContains(t, own.Error(), "lanes")
 		require.NoError(t, other)
 		stop(t, x)
 	})

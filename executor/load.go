@@ -43,6 +43,6 @@ func (q *queue) load(pending [][]journal.Ref, cores []*shard.Core) error {
 func (q *queue) warnFar() {
 	if q.far > 0 {
 		q.x.cfg.Logger.Warn("jobs are due in more than 50 years; was the clock wrong? RunNow runs them",
-			slog.String("queue", q.name), slog.Int64("entries", q.far))
+			slog.String("queue", q.name), slog.Int64("payloads", q.far))
 	}
 }

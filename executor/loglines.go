@@ -11,8 +11,8 @@ import (
 
 // How many lines of a kind are logged about a queue.
 var (
-	tenASecond = tally.Rate{Lines: 10, Per: time.Second, Rest: "left_out"}
-	oneAMinute = tally.Rate{Lines: 1, Per: time.Minute, Rest: "others"}
+	tenASecond = tally.Rate{Lines: 10, Per: time.Second}
+	oneAMinute = tally.Rate{Lines: 1, Per: time.Minute}
 )
 
 // tellBuried logs what of the batch goes to the morgue.
@@ -97,10 +97,10 @@ func (w *worker) tellFailed() {
 }
 
 // logHalt tells a person that an id waits for RunNow.
-func (q *queue) logHalt(id string, attempts int, reason string) {
+func (q *queue) logHalt(id string, attempt int, reason string) {
 	if rest, ok := q.halts.Line(tenASecond); ok {
 		q.warn("job is halted: its id runs again after RunNow", append([]slog.Attr{slog.String("queue", q.name), slog.String("id", id),
-			slog.Int("attempts", attempts), slog.String("error", reason)}, rest...)...)
+			slog.Int("attempt", attempt), slog.String("error", reason)}, rest...)...)
 	}
 }
 

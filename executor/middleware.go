@@ -39,7 +39,8 @@ type Middleware struct {
 	// that is logged. Nil without accepted payloads, and a panic before that, are
 	// ErrMiddleware, and nothing was accepted; after ErrUnknown of next the caller
 	// gets that. next may be called again after an error: it accepts once. It hears
-	// of no [Queue.FollowUp], which is accepted with the end of its job.
+	// of no [Queue.FollowUp], which is accepted with the end of its job and inherits
+	// the job's Metadata.
 	Enqueue func(ctx context.Context, call *EnqueueCall, next func(context.Context) error) error
 }
 

@@ -107,19 +107,3 @@ const quietTimes = 10
 var _ = [1]struct{}{}[int(MergeKeepLast-Merge(shard.MergeKeepLast))+int(OnFailureBlock-OnFailure(shard.OnFailureBlock))+
 	int(OnExhaustedHalt-OnExhausted(shard.OnExhaustedHalt))+int(OnFreshPull-OnFresh(shard.OnFreshPull))+
 	int(FreshDuePush-FreshDue(shard.FreshDuePush))]
-
-func (m Merge) String() string {
-	return constantName(m, "KeepAll", "MinScore", "KeepFirst", "KeepLast")
-}
-func (f OnFailure) String() string   { return constantName(f, "MergeFailed", "BlockFailed") }
-func (e OnExhausted) String() string { return constantName(e, "BuryOldest", "BuryAll", "Halt") }
-func (f OnFresh) String() string     { return constantName(f, "WaitWithRetry", "PullRetry") }
-
-func (f FreshDue) String() string { return constantName(f, "KeepDue", "PullDue", "PushDue") }
-
-func constantName[T ~uint8](v T, names ...string) string {
-	if int(v) < len(names) {
-		return names[v]
-	}
-	return fmt.Sprintf("%T(%d)", v, uint8(v))
-}

@@ -62,8 +62,6 @@ const (
 	tryExpireWait = time.Minute // after an error
 )
 
-var expiredAMinute = tally.Rate{Lines: 1, Per: time.Minute, Rest: "others"}
-
 // open begins with what the journal has.
 func (u *undertaker) open() {
 	if u.Age <= 0 && u.Count <= 0 || u.q.x.log.Buried(u.q.number) == 0 {
@@ -238,11 +236,11 @@ func (u *undertaker) tell(n int, err error) {
 	switch {
 	case context.Cause(u.q.x.handlers) != nil:
 	case err != nil:
-		if rest, ok := u.lines.Line(expiredAMinute); ok {
+		if rest, ok := u.lines.Line(oneAMinute); ok {
 			log.LogAttrs(u.q.x.handlers, slog.LevelError, "the dead are kept longer than they should", append([]slog.Attr{slog.String("queue", u.q.name), slog.Any("error", border(err))}, rest...)...)
 		}
 	case n > 0:
-		if rest, ok := u.lines.Line(expiredAMinute); ok {
+		if rest, ok := u.lines.Line(oneAMinute); ok {
 			log.LogAttrs(u.q.x.handlers, slog.LevelInfo, "dead payloads were deleted, as MorgueRetention says", append([]slog.Attr{slog.String("queue", u.q.name), slog.Int("payloads", n)}, rest...)...)
 		}
 	}

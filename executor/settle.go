@@ -177,6 +177,6 @@ func (q *queue) logPanic(id, reason, stack string) {
 func (w *worker) debugFailure(it *shard.Item) {
 	if l := w.x.cfg.Logger; l.Enabled(context.Background(), slog.LevelDebug) {
 		l.Debug("job failed", slog.String("queue", w.queue.name), slog.String("id", it.ID),
-			slog.Int("retry", it.Retry+1), slog.String("error", it.Outcome.Error))
+			slog.Int("attempt", it.Retry+firstAttempt), slog.String("error", it.Outcome.Error))
 	}
 }

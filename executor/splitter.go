@@ -66,7 +66,7 @@ func (s *Splitter) check() error {
 	case s.Nodes == 0 && s.Self == 0 && s.Owner == nil:
 		return nil
 	case s.Nodes < 1 || s.Nodes > maxNodes:
-		return fmt.Errorf("%w: Splitter.Nodes is %d, it must be from 1 to %d", ErrConfig, s.Nodes, maxNodes)
+		return fmt.Errorf("%w: Splitter.Nodes is %d, with Self or Owner it must be from 1 to %d", ErrConfig, s.Nodes, maxNodes)
 	case s.Self < 0 || s.Self >= s.Nodes:
 		return fmt.Errorf("%w: Splitter.Self is %d, of %d processes it must be from 0 to %d", ErrConfig, s.Self, s.Nodes, s.Nodes-1)
 	}

@@ -105,12 +105,12 @@ func (x *Executor) Stats(ctx context.Context) (Stats, error) {
 	s.Workers, s.Busy = x.dispatcher.load()
 	s.Paused, _ = x.pauses.of("")
 	s.Stuck = int(x.watchdog.stuck.Load())
-	for _, q := range queues {
-		qs, err := q.stats(ctx)
-		if err != nil {
-			return Stats{}, err
-		}
-		s.Queues = append(s.Queues, qs)
+	all, err := figuresOf(ctx, queues)
+	if err != nil {
+		return Stats{}, err
+	}
+	for _, one := range all {
+		s.Queues = append(s.Queues, one.QueueStats)
 	}
 	s.Queues = append(s.Queues, x.unregistered(queues)...)
 	slices.SortFunc(s.Queues, func(a, b QueueStats) int { return strings.Compare(a.Name, b.Name) })
@@ -148,6 +148,20 @@ func (t *Queue[T]) Stats(ctx context.Context) (QueueStats, error) {
 func (q *queue) stats(ctx context.Context) (QueueStats, error) {
 	s, _, err := q.figures(ctx)
 	return s, err
+}
+
+// figuresOf returns the figures of queues, in their order. All are asked at the same time:
+// where handlers compute on all processors, each answer waits for some of these.
+func figuresOf(ctx context.Context, queues []*queue) ([]QueueInfo, error) {
+	all := make([]QueueInfo, len(queues))
+	group, ctx := errgroup.WithContext(ctx)
+	for i, q := range queues {
+		group.Go(func() (err error) {
+			all[i].QueueStats, all[i].Shards, err = q.figures(ctx)
+			return err
+		})
+	}
+	return all, group.Wait()
 }
 
 // figures returns those of the queue, and of each of its shards.

@@ -53,8 +53,8 @@ func TestSummaryOfAnOutageGoesOn(t *testing.T) {
 		time.Sleep(150 * time.Second)
 		require.Equal(t, []string{
 			`msg="a run failed" queue=q id=a attempt=1 error=boom`,
-			`msg="a run failed" queue=q id=a attempt=61 error=boom others=59`,
-			`msg="a run failed" queue=q id=a attempt=121 error=boom others=59`,
+			`msg="a run failed" queue=q id=a attempt=61 error=boom left_out=59`,
+			`msg="a run failed" queue=q id=a attempt=121 error=boom left_out=59`,
 		}, log.take())
 		stop(t, x)
 	})
@@ -148,7 +148,7 @@ func TestHaltedIsTold(t *testing.T) {
 		enqueue(t, q, "order 7", "x")
 		time.Sleep(time.Minute)
 		lines := log.take()
-		require.Equal(t, `msg="job is halted: its id runs again after RunNow" queue=orders id="order 7" attempts=2 error=boom`, lines[len(lines)-1])
+		require.Equal(t, `msg="job is halted: its id runs again after RunNow" queue=orders id="order 7" attempt=2 error=boom`, lines[len(lines)-1])
 		require.Equal(t, 1, stats(t, q).Halted)
 		for i := range 50 {
 			enqueue(t, q, fmt.Sprint(i), "x")

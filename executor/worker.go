@@ -255,21 +255,25 @@ func (w *worker) handle() {
 	if w.heed() {
 		return
 	}
-	w.attempt.takeOn(w.queue.order, w.batch)
+	w.attempt.takeOn(w.queue, w.batch)
 	if w.queue.watched() {
 		w.tellStarted()
 	}
-	w.guard(func() []error { return w.queue.call(w.attempt, w.batch) })
+	w.over(guarded(func() error {
+		w.errs = w.queue.call(w.attempt, w.batch)
+		return nil
+	}))
 }
 
-func (w *worker) handleRest() { w.guard(w.halves.exited) }
-
-// guard calls the handler, and ends the attempt.
-func (w *worker) guard(call func() []error) {
-	err := guarded(func() error {
-		w.errs = call()
+func (w *worker) handleRest() {
+	w.over(guarded(func() error {
+		w.errs = w.halves.exited()
 		return nil
-	})
+	}))
+}
+
+// over ends the attempt when the handler has returned, or panicked.
+func (w *worker) over(err error) {
 	w.halves = nil
 	if err != nil {
 		w.errs = repeat(err, len(w.batch))

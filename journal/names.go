@@ -181,6 +181,7 @@ func NewBuilder(dir string, next Position, epoch uint64) (*Builder, error) {
 }
 
 // InUse returns a [LockedError] when a process has the journal in dir open, and nil when
-// none has, or when there is no journal. It asks the lock alone. Where the system's locks
-// can't be asked about, as on Windows, it returns nil: there OpenView tells.
-func InUse(dir string) error { return directory.HeldBy(dir) }
+// none has, or when there is no journal. It asks the lock alone; of one that this user
+// may not read it returns fs.ErrPermission, with its path. Where the system's locks can't
+// be asked about, as on Windows, it returns nil: there OpenView tells.
+func InUse(dir string) error { return directory.Held(dir) }

@@ -74,7 +74,7 @@ func (c *Core) decide(now int64, it *Item) {
 		it.Outcome.Verdict = VerdictCanceled // nothing is left to be judged
 	}
 	judged, behind := c.judged(it)
-	if v := it.Outcome.Verdict; v == VerdictDone || v == VerdictDiscarded || v == VerdictCanceled {
+	if v := it.Outcome.Verdict; it.Folded != nil && (v == VerdictDone || v == VerdictDiscarded || v == VerdictCanceled) {
 		judged = c.combine(it, judged)
 	}
 	switch out := &it.Outcome; out.Verdict {

@@ -114,11 +114,16 @@ func (c *Core) freshDue(l *lane, at, limit, due int64, holds bool) int64 {
 	return at
 }
 
+// keepsDue reports whether no payload that comes for a job moves its due time.
+func (c *Core) keepsDue(l *lane) bool {
+	return !c.moves() && (l.retry() < 0 || c.cfg.OnFresh != OnFreshPull)
+}
+
 // fresh lets a payload move the due time of a job that waits. While there is no state
 // of the job, a replay of its payloads moves it as they did; so it is written down only
 // if there is one.
 func (c *Core) fresh(l *lane, due int64) {
-	if !c.moves() && (l.retry() < 0 || c.cfg.OnFresh != OnFreshPull) {
+	if c.keepsDue(l) {
 		return
 	}
 	holds := l.retry() < 0 && (l.holds() || c.loading && c.willHold(l))
@@ -161,6 +166,9 @@ func (c *Core) freshOut(l *lane, e *journal.Entry) {
 	it := l.item()
 	if e.Restored {
 		c.writeStateOut(l, it) // a replay has it in its old place
+		return
+	}
+	if c.keepsDue(l) {
 		return
 	}
 	due, limit := c.undone(it)

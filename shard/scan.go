@@ -75,6 +75,27 @@ func (c *Core) Scan(after Cursor, n int, now int64, f func(*View)) (last Cursor,
 	return last, !c.broken()
 }
 
+// ScanBack is Scan the other way: it calls f for the jobs before a place, the last one
+// first, or for all of them if that is zero. f must not change the jobs of the core.
+func (c *Core) ScanBack(before Cursor, n int, now int64, f func(*View)) (last Cursor, more bool) {
+	var v View
+	end := Cursor(len(c.lanes.slabs)) << slabBits // those behind it have gone meanwhile
+	if last = before; last == 0 || last > end {
+		last = end
+	}
+	for ; n > 0 && last != 0 && !c.broken(); n-- {
+		at := last - 1
+		used := allFree &^ c.lanes.slabs[at>>slabBits].free & (1<<(at&slabLanes+1) - 1)
+		if last = at &^ slabLanes; used == 0 {
+			continue
+		}
+		last |= Cursor(bits.Len64(used) - 1)
+		c.show(last, now, &v)
+		f(&v)
+	}
+	return last, last != 0 && !c.broken()
+}
+
 // Look shows the job at a place, as Scan does. It reports false when there is none.
 func (c *Core) Look(at Cursor, now int64, v *View) bool {
 	index := int(at >> slabBits)
@@ -95,11 +116,14 @@ func (c *Core) Identify(v *View) {
 
 func (c *Core) show(at Cursor, now int64, v *View) {
 	l := c.lanes.at(number(at))
-	*v = View{Cursor: at, State: l.state(now), Due: l.due, Retry: l.retry(), Payloads: l.n()}
-	if l.rest == nil {
-		v.First = l.one.Ref
+	if l.rest == nil { // as most are, of which there may be millions
+		*v = View{Cursor: at, State: l.waits(now, -1), First: l.one.Ref, Due: l.due, Retry: -1}
+		if !l.one.Ref.IsZero() {
+			v.Payloads = 1
+		}
 		return
 	}
+	*v = View{Cursor: at, State: l.state(now), Due: l.due, Retry: l.retry(), Payloads: l.n()}
 	if v.ID = l.rest.id; v.Payloads > 0 {
 		v.First = l.first().Ref
 	}
@@ -124,16 +148,22 @@ func (c *Core) show(at Cursor, now int64, v *View) {
 }
 
 func (l *lane) state(now int64) State {
-	switch {
-	case l.item() != nil:
+	if l.item() != nil {
 		return StateRunning
+	}
+	return l.waits(now, l.retry())
+}
+
+// waits is the state of a lane that is not handed out.
+func (l *lane) waits(now int64, retry int) State {
+	switch {
 	case l.halted:
 		return StateHalted
 	case l.standing == absent:
 		return StateParked
 	case l.due <= now:
 		return StateReady
-	case l.retry() >= 0:
+	case retry >= 0:
 		return StateRetrying
 	}
 	return StateScheduled

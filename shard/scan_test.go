@@ -2,6 +2,7 @@ package shard
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -22,6 +23,17 @@ func (c *Core) checkScan(t tester, now int64) {
 		})
 	}
 	require.Len(t, seen, c.lanes.len())
+	before, backwards := Cursor(math.MaxUint32), 0
+	for last, more := Cursor(0), true; more; {
+		last, more = c.ScanBack(last, 1+backwards%3, now, func(v *View) {
+			require.Less(t, v.Cursor, before)
+			before = v.Cursor
+			backwards++
+			c.Identify(v)
+			require.Equal(t, seen[v.ID], *v)
+		})
+	}
+	require.Len(t, seen, backwards)
 	var got Counts
 	for id, v := range seen {
 		l := c.lanes.find([]byte(id))
@@ -47,10 +59,14 @@ func (c *Core) checkScan(t tester, now int64) {
 // What is there the whole time is seen once, while others come and go, slabs are
 // given back, and the table of ids splits and joins.
 func TestScanSurvivesChanges(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range uint64(40) {
 		r := rand.New(rand.NewPCG(seed, 14))
 		g := newRig(t, Config{Concurrency: 4, BatchSize: 8}, 1)
 		c := g.cores[0]
+		scan := c.Scan
+		if seed%2 == 1 {
+			scan = c.ScanBack
+		}
 		stay := make(map[string]int)
 		var batch []journal.Entry
 		for i := range 700 {
@@ -66,7 +82,7 @@ func TestScanSurvivesChanges(t *testing.T) {
 		for last, more, step := Cursor(0), true, 0; more; step++ {
 			n := 1 + r.IntN(40)
 			before := examined
-			last, more = c.Scan(last, n, 0, func(v *View) {
+			last, more = scan(last, n, 0, func(v *View) {
 				examined++
 				c.Identify(v)
 				if _, stays := stay[v.ID]; stays {

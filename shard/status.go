@@ -11,6 +11,8 @@ type Status struct {
 	Retry     int   // −1 new, 0 failed once, …
 	LastError string
 	Payloads  int // that wait, or failed and wait to be retried
+
+	Runs, Concurrency int // of the shard: what counts against its Config.Concurrency, and that
 }
 
 // Status describes an id.
@@ -23,6 +25,7 @@ func (c *Core) Status(id string) (s Status) {
 	s = Status{
 		Known: true, Running: l.item() != nil, Parked: held&^HoldPause != 0, Paused: held&HoldPause != 0, Halted: l.halted,
 		Due: l.due, Retry: l.retry(), Payloads: l.n(),
+		Runs: len(c.runs) - c.exempt, Concurrency: c.cfg.Concurrency,
 	}
 	if p := l.past(); p != nil {
 		s.LastError = p.err

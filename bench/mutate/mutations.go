@@ -21,10 +21,11 @@ var (
 	recorder   = gate{"./journal", "^(TestSuspects|TestWhatEndedIsNotSuspected|TestARecorder)"}
 	guilt      = gate{"./journal/internal/crash", "^Test(TheCause|Several|ADeath|SlowCauses|DeathsThat|AStorm|Reports)"}
 	deaths     = gate{"./journal", "^TestWhatTheSystem"}
-	pieces     = gate{"./journal", "^(TestFullNow|TestCarriedAndEnded|TestReplacedState)"}
+	pieces     = gate{"./journal", "^(TestFullNow|TestCarriedAndEnded|TestReplacedState|TestTwoDeletes)"}
 	keys       = gate{"./journal", "^(TestKeys|TestPostedEntries|TestPut)"}
 	scripts    = gate{"./shard", "^TestScripts"}
 	random     = gate{"./shard", "^TestRandomOperations$"}
+	removed    = gate{"./shard", "^TestRemoved"}
 	unwritten  = gate{"./shard", "^Test(PausedAndOver|APlaceWithout|RestThatIsMoved)"}
 	back       = gate{"./executor/internal/lane", "^TestLanesAreLike"}
 	stead      = gate{"./executor", "^TestWaitForWhatWasMerged$"}
@@ -43,7 +44,7 @@ var (
 	sockets    = gate{"./executor/internal/control", "^Test(TheMode|WhatIsNotOurs)"}
 	calling    = gate{"./executor/internal/control", "^Test(HostileClients|Answers)$"}
 	controls   = gate{"./executor", "^Test(HostileControlRequests|StopAndTheControlSocket|PagesOfTheMorgue)$"}
-	lives      = gate{"./executor/cmd/strand", "^Test(TheSameLive|NobodyOr)"}
+	lives      = gate{"./executor/cmd/strand", "^Test(TheSameLive|NobodyOr|NoPermission|EventsEnd)"}
 	actors     = gate{"./actor", "^Test(Stop|Trap|Late|Messages|Only|Idle)"}
 	figures    = gate{"./executor/metrics", "^Test"}
 	commands   = gate{"./executor/cmd/strand", "^(TestReplayOf|TestGolden|TestWhatIsNotListed)"}
@@ -69,8 +70,10 @@ var (
 	listings   = gate{"./executor/internal/listing", "."}
 	paces      = gate{"./executor/internal/pace", "."}
 	walks      = gate{"./shard", "^Test(Scan|Detail)"}
+	patience   = gate{"./executor", "^TestPatience"}
 	peeks      = gate{"./journal", "^TestPeek"}
 	looks      = gate{"./executor", "^(TestLowkiq_L(19|21|24)|TestBadQueries|TestCursorsAfter|TestJob(With|Is)|TestExplainTells|TestRunningShows)"}
+	unmanned   = gate{"./executor", "^Test(WhyNoWorker|WhyOthers)"}
 	chains     = gate{"./executor", "^TestFollowUp"}
 	followed   = gate{"./journal", "^TestFullNow"}
 	shares     = gate{"./executor", "^(TestFlood|TestWeights|TestNoCredit|TestMaxConcurrent)"}
@@ -83,7 +86,8 @@ var (
 	offices    = gate{"./executor/cron", "^TestScheduler_M0[24]"}
 	hangs      = gate{"./bench/soak", "^TestProofs$/^slow$"}
 	folds      = gate{"./shard", "^TestFold"}
-	folding    = gate{"./executor", "^TestFold(That|InTheMorgue|AfterAFailure)"}
+	folding    = gate{"./executor", "^TestFold(That|InTheMorgue|AfterAFailure|WhatCant)"}
+	tooLarge   = gate{"./executor", "^TestFoldTooLarge"}
 	rewrites   = gate{"./journal", "^TestRewritten"}
 	calls      = gate{"./bench/soak", "^TestProofs$/^syscall$"}
 	lanes      = gate{"./executor", "^TestSharedLanes"}
@@ -103,6 +107,7 @@ var (
 	signs      = gate{"./executor", "^Test(Progress|Heartbeat)"}
 	pacing     = gate{"./executor/internal/limit", "^Test"}
 	limits     = gate{"./executor", "^Test(Limit|Throttled)"}
+	forgets    = gate{"./executor", "^TestLimitForgets"}
 	tunings    = gate{"./executor", "^Test(Priority|Tune)"}
 	owners     = gate{"./executor", "^TestLowkiq_L14"}
 	steering   = gate{"./executor", "^Test(RandomSteering|Pause|Removed|Deleted)"}
@@ -117,6 +122,8 @@ var (
 	nilWishes  = gate{"./executor", "^TestNilWishes$"}
 	buriedFull = gate{"./executor", "^TestDeadLettersThatFill"}
 	orders     = gate{"./executor/dashboard", "^TestH5_(Caps|What)"}
+	meanings   = gate{"./executor/dashboard", "^Test(AnAction|EachButton)"}
+	patiences  = gate{"./executor/dashboard", "^TestPatience"}
 	elsewhere  = gate{"./executor", "^Test(OpenLog|EnqueueManyRaw)"}
 )
 
@@ -154,7 +161,7 @@ var mutations = []mutation{
 	{"let a paused job keep its turn", "executor/pauses.go", "	q.x.locks.leave(by)\n", "", steering},
 	{"let an unlock wake a paused id", "shard/hold.go", "was &^ why; now != 0", "was &^ (why | HoldPause); now != 0", steering},
 	{"call a handler for what is deleted", "executor/worker.go", "	if w.heed() {\n", "	if w.heed() && w.x == nil {\n", steering},
-	{"forget a due time with the payload that it came from", "shard/remove.go", "	c.writeState(l) // the due time may have come from one that is gone\n", "", random},
+	{"forget a due time with the payload that it came from", "shard/remove.go", "	c.writeState(l) // the due time may have come from one that is gone\n", "", removed},
 	{"write about a job that is over", "shard/change.go", "		c.unwrite(p)\n", "", unwritten},
 	{"lose the state of a rest that moves", "shard/throttle.go", "	r.unwritten[to] = r.unwritten[from]\n", "	_ = to\n", unwritten},
 	{"keep the dead", "executor/retention.go", "tooOld := ripe && u.Age > 0", "tooOld := false && u.Age > 0", retained},
@@ -177,6 +184,7 @@ var mutations = []mutation{
 	{"unlock although told not to", "journal/open.go", "func() error { return nil })\n}", "l.unlock)\n}", opening},
 
 	{"accept follow-ups in a commit of their own", "executor/decisions.go", "		q.x.log.Record(&c.Change)\n", "		f := c.FollowUps\n		c.FollowUps.Entries = nil\n		q.x.log.Record(&c.Change)\n		_ = q.x.log.Flush(q.x.handlers)\n		_, _ = q.x.log.PostWith(q.x.handlers, f.Entries, f.With)\n", chains},
+	{"follow-ups that forget their trace", "executor/followup.go", "	if len(pairs) == 0 || said", "	if len(pairs) >= 0 || said", chains},
 	{"keep what was staged in a batch that is halved", "executor/batch.go", "	if b.calls > b.first { // what", "	if false { // what", chains},
 	{"keep what was staged in a call before next was called again", "executor/middleware_run.go", "		again.attempt.again(again.call)\n", "		again.attempt.begin(again.call)\n", chains},
 	{"keep what a batch has staged before next was called again", "executor/batch.go", "	case b.calls > b.first: // a middleware", "	case false: // a middleware", chains},
@@ -221,6 +229,7 @@ var mutations = []mutation{
 	{"suspect jobs of a restart", "journal/internal/crash/death.go", "booted != Boot() && booted != 0", "booted != Boot() && booted == 1", deaths},
 	{"lock again what was unlocked since", "journal/fulldisk.go", "		late.Key = nil\n", "		_ = late\n", keys},
 	{"leave out what ended while its block had no room", "journal/remainder.go", "		case off >= b.carried:", "		case b.Block.Ended(uint32(off)):\n		case off >= b.carried:", pieces},
+	{"take from the morgue beside a Delete that was refused", "journal/morgue.go", "		if before.err != ErrFull {", "		if before.err != nil || before.err == nil {", pieces},
 	{"delete a block before its ends are written", "journal/remainder.go", "d.Carried || d.After > to.marks", "d.Carried", pieces},
 	{"keep the state of what was refused", "journal/fulldisk.go", "if c.Owner == 0 {\n			kept", "if c.Owner >= 0 {\n			kept", keys},
 
@@ -242,17 +251,17 @@ var mutations = []mutation{
 	{"run an id twice at a time", "shard/take.go", "	l.more().item = it\n", "	l.more()\n", random},
 	{"a retry lets later payloads pass", "shard/finish.go", "hold := it.held || (", "hold := it.held && (", scripts},
 	{"one retry too many", "shard/finish.go", "if !c.cfg.Exhausts(it) {", "if !c.cfg.Exhausts(it) || count == c.cfg.MaxRetries {", scripts},
-	{"one run too many", "shard/take.go", "len(c.runs)-c.exempt >= c.cfg.Concurrency", "len(c.runs)-c.exempt > c.cfg.Concurrency", random},
+	{"one run too many", "shard/take.go", "len(c.runs)-c.exempt >= c.cfg.Concurrency", "len(c.runs)-c.exempt > c.cfg.Concurrency", scripts},
 	{"merge different payloads", "shard/lane.go", "&& bytes.Equal(e.Payload, data)", "&& bytes.Equal(e.Payload[:0], data[:0])", random},
 	{"forget a retry at replay", "shard/load.go", "	c.setRetry(l, e.Retry)\n", "", scripts},
 	{"tell of an end that is not on disk", "executor/await.go", "if c.q.durability != DurabilityAsync {", "if false {", awaits},
-	{"wait for oneself", "executor/internal/await/graph.go", "path != nil {\n		return append(path[len", "false {\n		return append(path[len", awaits},
+	{"wait for oneself", "executor/internal/await/graph.go", "path != nil {\n		return append([]lock.Owner{{", "false {\n		return append([]lock.Owner{{", awaits},
 	{"miss the end of a payload that is merged", "executor/internal/await/book.go", "range c.Merged {", "range c.Merged[:0] {", awaits},
 	{"let two in that find none", "executor/conditions.go", "c.stateSource, c.gateID}", "c.stateSource}", awaits},
 	{"put off for ever by fresh payloads", "shard/fresh.go", "return min(max(at, c.opening(due)), limit)", "return max(at, c.opening(due))", scripts},
 	{"a limit lost with its payload", "shard/load.go", "		c.bound(l, int64(e.Failed[1]))\n", "", scripts},
 	{"a rest that a restart forgets", "shard/load.go", "			c.restOn(l)\n", "", scripts},
-	{"a due time that is moved while it runs", "shard/core.go", "		l.due = c.moved(l.due, c.limitOf(l), e.Due)\n", "", random},
+	{"a due time that is moved while it runs", "shard/core.go", "		l.due = c.moved(l.due, c.limitOf(l), e.Due)\n", "", scripts},
 	{"a run that comes to nothing forgets what came", "shard/fresh.go", "		it.undone, it.moved = it.undone+to-due, true\n", "", scripts},
 	{"a run in hand loses what a gone payload moved", "shard/change.go", "l.pinned() && !it.moved {", "l.pinned() {", scripts},
 	{"a payload from the morgue disturbs the run in hand", "shard/fresh.go", "		c.writeStateOut(l, it) // a replay has it in its old place\n", "", scripts},
@@ -361,10 +370,18 @@ var mutations = []mutation{
 	{"payloads of a job in the order of their heap", "shard/detail.go", "b.order.heap.each(take)", "slices.IndexFunc(b.order.heap, func(h *hashed) bool { return !take(h) })", walks},
 	{"a log that fails for who only looks", "journal/internal/block/peek.go", "			return false, err\n", "			if err != nil {\n				err = rest.Cold.reader.fail(err)\n			}\n			return false, err\n", peeks},
 	{"pass over the jobs of paused ids", "executor/inspectjobs.go", "c.Parked+c.Paused == 0", "c.Parked == 0", gate{"./executor", "^TestJobsOfPausedIDs"}},
+	{"a part that passes for all", "executor/inspectjobs.go", "Partial: w.late}", "Partial: false}", patience},
+	{"a page that knows no patience", "executor/inspectwalk.go", "		until = w.patience\n", "", patience},
+	{"dead letters that know no patience", "executor/inspectdead.go", "	p.Next, p.Truncated, err = listing.Cursor(l.name, last), len(p.Dead) < l.Limit, nil", "	err = nil", patience},
+	{"a walk back that passes jobs by", "shard/scan.go", "bits.Len64(used) - 1)", "bits.Len64(used) - 1) &^ 1", walks},
+	{"all of what lies idle for those who look", "executor/internal/pace/pace.go", "p.idle()/2, 1", "p.idle(), 1", paces},
+	{"hot ids of long ago", "executor/dashboard/action.go", "	h.hots.forget()\n", "", gate{"./executor/dashboard", "^TestHotIDs"}},
 	{"a cursor of no queue", "executor/inspectjobs.go", "query.Order, query.Descending, query.Queue)", "query.Order, query.Descending, \"\")", looks},
-	{"a page that ends with its first step", "executor/inspectjobs.go", "			if len(p.Jobs) == l.Limit {\n				return l.goesOn(p, w, k), nil\n			}\n", "", looks},
+	{"a page that ends with its first step", "executor/inspectjobs.go", "if len(p.Jobs) == l.Limit || w.late {", "if w.late {", looks},
 	{"the attempt before the one in hand", "shard/run.go", "it.tried = int32(it.Retry)\n", "it.tried = int32(it.Retry) - 1\n", looks},
 	{"the called as the holder", "executor/explain.go", "s.Holder.TTL == 0 && l.called(s.Holder.Token)", "false", looks},
+	{"a full queue that says nothing", "executor/turn.go", "	case s.full():", "	case s.full() && d.held:", unmanned},
+	{"queues that come first, and have had more", "executor/turn.go", "its.used < s.used:", "its.used > s.used:", unmanned},
 	{"a codec on the goroutine of the caller", "executor/inspectjob.go", "		go decodeSome(", "		decodeSome(", looks},
 	{"all bytes of a job", "executor/inspectjob.go", "if d.room == rawBytes || p.Bytes <= d.room {", "if true {", looks},
 	{"an error for a stranger is lost", "executor/batch.go", "if !each || len(own) > n-len(unnamed) {", "if !each {", strangers},
@@ -446,6 +463,8 @@ var mutations = []mutation{
 	{"a stop that hangs up first", "executor/stop.go", "	names, stuck := x.drain()\n	x.hangUp()", "	x.hangUp()\n	names, stuck := x.drain()", controls},
 	{"a page of the morgue that loses one", "executor/controlrows.go", "		if d.Unsent { // it is the first of the next page\n			a.Next = uint64(b.Entry.Position)", "		if d.Unsent { // it is the first of the next page\n			a.Next = uint64(b.Entry.Position) + 1", controls},
 	{"a process that is not the owner", "executor/cmd/strand/live.go", "hello.PID != locked.PID:", "hello.PID == 0:", lives},
+	{"nobody, for who may not ask", "executor/internal/control/client.go", "case errors.Is(err, fs.ErrPermission):", "case errors.Is(err, fs.ErrInvalid):", lives},
+	{"a stream that ends in silence", "executor/internal/control/client.go", "			return told(ctx, err)\n		}\n		if err := f(line)", "			return told(ctx, nil)\n		}\n		if err := f(line)", lives},
 	{"halted jobs that are not listed", "executor/cmd/strand/livelooks.go", "range []bool{false, true}", "range []bool{false}", lives},
 	{"events that run together", "executor/cmd/strand/config.go", "cfg.Single, cfg.OnFailure, cfg.MaxPayloads = true", "cfg.Single, cfg.OnFailure, cfg.MaxPayloads = false", commands},
 
@@ -468,6 +487,10 @@ var mutations = []mutation{
 	{"fold what stands before a run with what is behind it", "shard/fold.go", "!h.gone && h.Ref.Position() > after {", "!h.gone {", folds},
 	{"fold what was deleted", "shard/remove.go", "		b.folding.fold = nil //", "		//", folds},
 	{"drop what does not go together", "executor/fold.go", "it.Fold(max(p.n, 1), p.payload)", "it.Fold(len(it.Payloads), p.payload)", folding},
+	{"a limit counts one who is paused", "executor/pauses.go", "{ t.Aside(now, by) })", "{ _ = by })", forgets},
+	{"a limit counts one who is gone", "executor/removal.go", "{ t.Leave(now, holder{Queue: q.name, ID: id}) })", "{})", forgets},
+	{"fold all that waits to find it too large", "executor/fold.go", "		if bytes > look {", "		if bytes > look && false {", tooLarge},
+	{"a run of what can't be read", "executor/fold.go", "			it.Fold(1, nil)\n", "", folding},
 	{"bury a part of what was folded", "shard/finish.go", "	case policy == OnExhaustedBuryAll, c.cfg.Fold != nil: // they are one", "	case policy == OnExhaustedBuryAll: // they are one", folding},
 
 	// Dashboard.
@@ -479,10 +502,16 @@ var mutations = []mutation{
 	{"delete for good without asking", "executor/dashboard/action.go", "DeleteDead, Unlock:\n		return true", "DeleteDead, Unlock:\n		return false", boards},
 	{"act on all instead of what matches", "executor/dashboard/action.go", "o.list.filter(), o.states", "executor.JobFilter{}, o.states", boards},
 	{"a live connection that outlives the server", "executor/dashboard/live.go", "		server.RegisterOnShutdown(l.dropAll)\n", "", streams},
+	{"a rate over what nobody watched", "executor/dashboard/live.go", " || passed > gap {", " {", streams},
 	{"act for a client that may only look", "executor/dashboard/apiaction.go", "Name: o.Name}); err != nil {", "Name: o.Name}); err != nil && false {", guards},
 	{"take what stands for other bytes for an id", "executor/dashboard/apiaction.go", "case strings.ContainsRune(text, utf8.RuneError):", "case false && strings.ContainsRune(text, utf8.RuneError):", guards},
 	{"say an id without its bytes", "executor/dashboard/wire.go", "	return []byte(s)\n", "	return nil\n", guards},
-	{"act although a field means nothing here", "executor/dashboard/apiaction.go", "		if is && !slices", "		if is && false && !slices", orders},
+	{"act although a field means nothing here", "executor/dashboard/meaning.go", "		if has[name] && !slices", "		if has[name] && false && !slices", orders},
 	{"list as if an unknown parameter were not there", "executor/dashboard/api.go", "case !slices.Contains(names, name):", "case false:", orders},
+	{"act on another list than the verb is about", "executor/dashboard/meaning.go", "has[\"tab\"] && (d.list", "false && (d.list", meanings},
+	{"act on all in spite of a filter", "executor/dashboard/meaning.go", "{needs: []string{\"queue\"}, beside: []string{\"tab\", ", "{needs: []string{\"queue\"}, beside: []string{\"prefix\", \"error\", \"tab\", ", meanings},
+	{"a client that has said all and is late", "executor/dashboard/handler.go", "SetReadDeadline(time.Time{})", "SetReadDeadline(time.Now().Add(readPatience))", patiences},
+	{"a page that has said all and is late", "executor/dashboard/action.go", "	heard(w)\n", "", patiences},
+	{"a program that has said all and is late", "executor/dashboard/apiaction.go", "	heard(w)\n", "", patiences},
 	{"a page of keys that begins with the last one", "lock/inspect.go", "if key <= f.after {", "if key < f.after {", keyPages},
 }

@@ -48,8 +48,8 @@ func orderOf(r *http.Request) (o order, err error) {
 		from: f.Get("from"), sure: f.Get("confirm") == "yes",
 		list: list{Queue: f.Get("queue"), Tab: f.Get("tab"), Prefix: f.Get("prefix"), Error: f.Get("error"), Limit: defaultRows},
 	}
-	if !slices.Contains(verbs, o.Verb) {
-		return o, problem{http.StatusBadRequest, fmt.Sprintf("verb is %q; there is no such action", clip(string(o.Verb), 40))}
+	if o.Scope == "all" && o.Queue == "" && deeds[o.Verb].list == noList {
+		o.Scope = "executor"
 	}
 	if o.list.Tab != "" {
 		if _, err := listOf(url.Values{"name": {o.Queue}, "tab": {o.list.Tab}}); err != nil {
@@ -57,12 +57,9 @@ func orderOf(r *http.Request) (o order, err error) {
 		}
 		o.states = o.list.tab().states
 	}
-	if err := o.meansOne(); err != nil {
-		return o, err
-	}
 	if text := f.Get("cron"); text != "" {
 		if o.Index, err = strconv.Atoi(text); err != nil {
-			return o, problem{http.StatusBadRequest, fmt.Sprintf("cron is %q; it must be a number", clip(text, 40))}
+			return o, wrong("cron is %q; it must be a number", clip(text, 40))
 		}
 	}
 	for _, raw := range f["sel"] {
@@ -72,58 +69,17 @@ func orderOf(r *http.Request) (o order, err error) {
 		}
 		o.Picks = append(o.Picks, p)
 	}
-	switch {
-	case o.Scope == "selected" && len(o.Picks) == 0:
-		return o, problem{http.StatusBadRequest, "no row is selected: tick those that are meant"}
-	case len(o.Picks) > maxPicks:
-		return o, problem{http.StatusBadRequest,
-			fmt.Sprintf("%d rows are selected, and %d are the most; a filter can mean more", len(o.Picks), maxPicks)}
-	case o.Scope == "id" && o.ID == "":
-		return o, problem{http.StatusBadRequest, "id is missing: it says which job the action is about"}
+	name := "key" // of pages, also of a schedule
+	if slices.Contains(deeds[o.Verb].needs, "schedule") {
+		name = "schedule"
 	}
-	return o, nil
+	return o, o.meansOne(map[string]bool{"queue": o.Queue != "", "id": o.ID != "", "selected": o.Picks != nil,
+		"tab": o.list.Tab != "", "prefix": o.list.Prefix != "", "error": o.list.Error != "", name: o.Name != "",
+		"cron": f.Get("cron") != ""}, true)
 }
 
 // maxPicks is how many rows an action may name.
 const maxPicks = 1000
-
-// verbs are those of actions.
-var verbs = []Verb{Pause, Resume, RunNow, Cancel, Delete, KillFailed, DeleteFailed, Requeue, DeleteDead, Unlock,
-	Trigger, PauseSchedule, ResumeSchedule}
-
-// scopes are what an action may be about.
-var scopes = []string{"id", "selected", "filtered", "all"}
-
-// onWhole reports whether a verb means more than a list by all.
-func onWhole(v Verb) bool { return v == Pause || v == Resume }
-
-// meansOne refuses what does not say which jobs it is about, or names a list that the
-// verb has nothing to do with: what is left of it would mean others.
-func (o *order) meansOne() error {
-	wrong := func(format string, args ...any) error {
-		return problem{http.StatusBadRequest, fmt.Sprintf(format, args...)}
-	}
-	switch o.Verb {
-	case Unlock, Trigger, PauseSchedule, ResumeSchedule:
-		return nil // about key
-	}
-	dead := o.Verb == Requeue || o.Verb == DeleteDead
-	switch whole := onWhole(o.Verb); {
-	case o.Scope == "":
-		return wrong("scope is missing; it must be one of %q", scopes)
-	case !slices.Contains(scopes, o.Scope):
-		return wrong("scope is %q; it must be one of %q", clip(o.Scope, 40), scopes)
-	case whole && o.Scope == "filtered":
-		return wrong("scope is filtered, and %s is about ids, or all", o.Verb)
-	case whole || o.Scope == "id":
-		return nil // tab is where the page goes back to
-	case o.list.Tab == "" && o.Scope != "selected":
-		return wrong("tab is missing: it says which list the action is about")
-	case o.list.Tab != "" && dead != (o.list.Tab == morgue):
-		return wrong("tab is %s, and %s is about another list", o.list.Tab, o.Verb)
-	}
-	return nil
-}
 
 func pickOf(raw string) (p pick, err error) {
 	at, id, found := strings.Cut(raw, ":")
@@ -174,6 +130,7 @@ func (h *handler) perform(r *http.Request, o order) (n int, err error) {
 	ctx, cancel := context.WithTimeout(r.Context(), h.cfg.ActionTimeout)
 	defer cancel()
 	n, err = h.carryOut(ctx, o)
+	h.hots.forget()
 	h.cfg.Logger.Info("dashboard: an action", slog.String("verb", string(o.Verb)), slog.String("queue", o.Queue),
 		slog.String("scope", o.Scope),
 		slog.String("id", o.ID), slog.Int("affected", n), slog.String("from", r.RemoteAddr), slog.Any("error", err))

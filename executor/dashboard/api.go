@@ -38,8 +38,8 @@ func (h *handler) apiRoutes() map[string]route {
 		"/api/v1/stats":  look(h.apiStats),
 		"/api/v1/queues": look(h.apiQueues, "queue"),
 		"/api/v1/jobs": look(h.apiJobs, "queue", "state", "order", "desc", "prefix", "error", "limit",
-			"cursor"),
-		"/api/v1/dead":      look(h.apiDead, "queue", "order", "desc", "prefix", "error", "limit", "cursor"),
+			"cursor", "patience"),
+		"/api/v1/dead":      look(h.apiDead, "queue", "order", "desc", "prefix", "error", "limit", "cursor", "patience"),
 		"/api/v1/job":       look(h.apiJob, "queue", "id"),
 		"/api/v1/explain":   look(h.apiExplain, "queue", "id"),
 		"/api/v1/find":      look(h.apiFind, "queue", "id"),
@@ -134,6 +134,22 @@ func (p params) limit() (int, error) {
 	return n, nil
 }
 
+// patience is how long a list may take to be made; 0: as long as its answer.
+func (p params) patience() (time.Duration, error) {
+	if !url.Values(p).Has("patience") {
+		return 0, nil
+	}
+	seconds, err := strconv.ParseFloat(p.text("patience"), 64)
+	if err != nil || !(seconds > 0 && seconds <= mostPatience) {
+		return 0, problem{http.StatusBadRequest,
+			fmt.Sprintf("patience is %q; it is in seconds, above 0 and up to %d", clip(p.text("patience"), 40), mostPatience)}
+	}
+	return max(time.Duration(seconds*float64(time.Second)), 1), nil
+}
+
+// mostPatience is in seconds. Config.PageTimeout ends an answer anyhow.
+const mostPatience = 3600
+
 // orderBy reads the order of a list, and whether it is the other way round.
 func orderBy[O comparable](p params, orders map[string]O) (by O, desc bool, err error) {
 	word := p.text("order")
@@ -212,12 +228,16 @@ func (h *handler) apiJobs(r *http.Request, p params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	patience, err := p.patience()
+	if err != nil {
+		return nil, err
+	}
 	page, err := h.x.Inspect().Jobs(r.Context(), executor.JobQuery{Queue: p.text("queue"), States: p.states(), Order: by,
-		Descending: desc, Filter: p.filter(), Limit: limit, Cursor: p.text("cursor")})
+		Descending: desc, Filter: p.filter(), Limit: limit, Cursor: p.text("cursor"), Patience: patience})
 	return struct {
 		Jobs []wireJob `json:"jobs"`
 		wirePage
-	}{wireList(page.Jobs, wireJobOf), wirePage{page.Next, page.Examined, page.Truncated}}, err
+	}{wireList(page.Jobs, wireJobOf), wirePage{page.Next, page.Examined, page.Truncated, page.Partial}}, err
 }
 
 func (h *handler) apiDead(r *http.Request, p params) (any, error) {
@@ -229,12 +249,16 @@ func (h *handler) apiDead(r *http.Request, p params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	patience, err := p.patience()
+	if err != nil {
+		return nil, err
+	}
 	page, err := h.x.Inspect().Dead(r.Context(), executor.DeadQuery{Queue: p.text("queue"), Order: by,
-		Descending: desc, Filter: p.filter(), Limit: limit, Cursor: p.text("cursor")})
+		Descending: desc, Filter: p.filter(), Limit: limit, Cursor: p.text("cursor"), Patience: patience})
 	return struct {
 		Dead []wireDead `json:"dead"`
 		wirePage
-	}{wireList(page.Dead, deadOf), wirePage{page.Next, page.Examined, page.Truncated}}, err
+	}{wireList(page.Dead, deadOf), wirePage{page.Next, page.Examined, page.Truncated, page.Partial}}, err
 }
 
 func (h *handler) apiJob(r *http.Request, p params) (any, error) {

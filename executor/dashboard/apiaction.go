@@ -8,7 +8,6 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -128,13 +127,7 @@ func exactly(name, text string, exact []byte) (string, error) {
 // order is what was asked for, if it makes sense: what an action has no use for is
 // refused, lest it does more than was meant.
 func (w *wireOrder) order() (o order, err error) {
-	wrong := func(format string, args ...any) (order, error) {
-		return order{}, problem{http.StatusBadRequest, fmt.Sprintf(format, args...)}
-	}
 	o = order{Verb: w.Verb, Scope: w.Scope, states: w.State, reason: w.Reason, list: list{Error: w.Error}}
-	if !slices.Contains(verbs, o.Verb) {
-		return wrong("verb is %q; it must be one of %q", clip(string(o.Verb), 40), verbs)
-	}
 	var schedule string
 	for _, each := range [...]struct {
 		name, text string
@@ -151,33 +144,12 @@ func (w *wireOrder) order() (o order, err error) {
 		if err != nil {
 			return order{}, err
 		}
-		if s.Position != 0 && !slices.Contains([]Verb{Cancel, Delete, Requeue, DeleteDead}, o.Verb) {
-			return wrong("selected has position %d, and %s is about whole jobs", s.Position, o.Verb)
-		}
 		o.Picks = append(o.Picks, pick{ID: id, Position: s.Position})
 	}
-	if len(o.Picks) > maxPicks {
-		return wrong("%d are selected, and %d are the most; a filter can mean more", len(o.Picks), maxPicks)
-	}
-	there := map[string]bool{"queue": o.Queue != "", "id": o.ID != "", "selected": o.Picks != nil, "state": o.states != nil,
-		"prefix": o.list.Prefix != "", "error": o.list.Error != "", "reason": o.reason != "", "key": o.Name != "",
-		"cron": w.Cron != nil, "schedule": schedule != ""}
-	needs, may, err := o.fields()
-	if err != nil {
+	if err := o.meansOne(map[string]bool{"queue": o.Queue != "", "id": o.ID != "", "selected": o.Picks != nil,
+		"state": o.states != nil, "prefix": o.list.Prefix != "", "error": o.list.Error != "", "reason": o.reason != "",
+		"key": o.Name != "", "cron": w.Cron != nil, "schedule": schedule != ""}, false); err != nil {
 		return order{}, err
-	}
-	for _, name := range needs {
-		if !there[name] {
-			return wrong("%s is missing", name)
-		}
-	}
-	for name, is := range there {
-		if is && !slices.Contains(needs, name) && !slices.Contains(may, name) {
-			return wrong("%s is given, and %s has no use for it", name, strings.TrimSpace(string(o.Verb)+" "+o.Scope))
-		}
-	}
-	if o.Scope == "filtered" && o.list.Prefix == "" && o.list.Error == "" {
-		return wrong("scope is filtered, without prefix or error; what means all says so: scope all")
 	}
 	if schedule != "" {
 		o.Name = schedule
@@ -186,43 +158,4 @@ func (w *wireOrder) order() (o order, err error) {
 		o.Index = *w.Cron
 	}
 	return o, nil
-}
-
-// fields are those that an action needs, and those that it may have.
-func (o *order) fields() (needs, may []string, err error) {
-	switch o.Verb {
-	case Unlock:
-		needs = []string{"key"}
-	case Trigger, PauseSchedule, ResumeSchedule:
-		needs, may = []string{"schedule"}, []string{"cron"}
-	}
-	if needs != nil {
-		if o.Scope != "" {
-			err = problem{http.StatusBadRequest, fmt.Sprintf("scope is given, and %s has no use for it", o.Verb)}
-		}
-		return needs, may, err
-	}
-	scopes := []string{"id", "selected", "filtered", "all"}
-	if onWhole(o.Verb) {
-		scopes = []string{"id", "selected", "all", "executor"}
-	}
-	if !slices.Contains(scopes, o.Scope) {
-		return nil, nil, problem{http.StatusBadRequest,
-			fmt.Sprintf("scope is %q; of %s it must be one of %q", clip(o.Scope, 40), o.Verb, scopes)}
-	}
-	if o.Verb == Cancel {
-		may = append(may, "reason")
-	}
-	switch o.Scope {
-	case "executor":
-		return nil, nil, nil
-	case "id", "selected":
-		return []string{"queue", o.Scope}, may, nil
-	case "filtered":
-		may = append(may, "prefix", "error")
-	}
-	if !onWhole(o.Verb) && o.Verb != Requeue && o.Verb != DeleteDead {
-		may = append(may, "state")
-	}
-	return []string{"queue"}, may, nil
 }

@@ -183,7 +183,7 @@ func TestH1_TheAPIIsReadOnlyWithoutAnAuthorizer(t *testing.T) {
 	s := mount(t, x, dashboard.Config{})
 	for _, path := range apiPaths {
 		s.api(path)
-		require.NotContains(t, s.do(http.MethodGet, "api/v1/"+path, nil).text, "payload: 4711", path)
+		require.NotContains(t, s.do(http.MethodGet, "api/v1/"+path, nil).text, secret, path)
 	}
 	for _, action := range apiActions {
 		require.Contains(t, s.problem(http.StatusForbidden, s.tell(action)), "read-only")
@@ -295,6 +295,9 @@ func TestH5_WhatTheAPIHasNoUseFor(t *testing.T) {
 		{`{"verb": "run", "queue": "q", "scope": "id"}`, "id is missing"},
 		{`{"verb": "run", "queue": "q", "scope": "all", "id": "a"}`, "id is given"},
 		{`{"verb": "run", "queue": "q", "scope": "all", "prefix": "a"}`, "prefix is given"},
+		{`{"verb": "delete", "queue": "q", "scope": "all", "error": "boom"}`, "error is given"},
+		{`{"verb": "requeue", "queue": "q", "scope": "all", "prefix": "a"}`, "prefix is given"},
+		{`{"verb": "pause", "queue": "q", "scope": "all", "prefix": "a"}`, "prefix is given"},
 		{`{"verb": "run", "queue": "q", "scope": "filtered"}`, "without prefix"},
 		{`{"verb": "run", "queue": "q", "scope": "filtered", "state": ["ready"]}`, "without prefix"},
 		{`{"verb": "run", "queue": "q", "scope": "id", "id": "a", "reason": "x"}`, "reason is given"},
@@ -321,6 +324,7 @@ func TestH5_WhatTheAPIHasNoUseFor(t *testing.T) {
 		require.Contains(t, s.problem(http.StatusBadRequest, s.tell(each[0])), each[1], "%.100s", each[0])
 	}
 	for form, want := range map[string]string{"verb=run&scope=all&queue=q&tab=waiting": `"tab"`, "verb=run&verb=run": "verb",
+		"verb=delete&scope=all&queue=q&prefix=a": "prefix is given", "verb=delete-dead&scope=all&queue=q&error=x": "error is given",
 		"verb=run&scope=selected&queue=q&sel=x": "sel", "verb=trigger&schedule=s&cron=x": "cron", "%zz": "escape"} {
 		a := s.tell(form, "Content-Type", "application/x-www-form-urlencoded")
 		require.Contains(t, s.problem(http.StatusBadRequest, a), want, form)

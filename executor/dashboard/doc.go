@@ -42,7 +42,8 @@
 // # Routes
 //
 //	GET  /            overview: totals, live charts, queues
-//	GET  /queue       a queue: ?name=, tab=, sort=, desc=, prefix=, error=, limit=, after=
+//	GET  /queue       a queue: ?name=, tab=, sort=, desc=, prefix=, error=, limit=, after=,
+//	                  whole=1
 //	GET  /hot         the ids of a queue that have the most payloads: ?name=
 //	GET  /job         a job: ?queue=, id=
 //	GET  /find        looks for a job by its id in all queues, or one: ?id=, queue=
@@ -52,12 +53,31 @@
 //	GET  /journal     the journal, its health
 //	POST /do          an action, see Actions; answers with a question, or 303
 //	POST /copy        a copy of the journal, made while it runs
-//	GET  /live        server-sent events: the figures, each second
+//	GET  /live        server-sent events: the figures, each second; rates behind a gap
+//	                  are left out
 //	GET  /assets/     what the pages load
 //	     /api/v1/     for programs, see The API
 //
 // Names and ids are in the query, percent-encoded, because a path can't carry all of
 // them: a mux cleans "..", "//" and the like.
+//
+// # What counts as what
+//
+// Processed, in figures and charts, are payloads that are done or discarded; failed are
+// runs whose error spends a retry, or would have; a run that is cancelled, by its handler
+// or a person, is neither, and what it gives up is in dead; nor is one that is snoozed,
+// throttled or interrupted.
+//
+// # Long lists
+//
+// A page has its list within 150 ms, as far as it is the work of others that makes it
+// late. With an order or a filter each job has to be looked at for it, which takes what
+// is said of [executor.Inspector.Jobs], and longer beside handlers that compute. Where
+// that is too much, the page has the first of those that were looked at until then, says
+// how many these are, of how many, and has a link to the same list with whole=1, which
+// takes as long as Config.PageTimeout lets it, and is refused with 503 behind that. The
+// hot ids are looked for once in five seconds, for all who ask, and say when that was; an
+// action of this dashboard has them looked for anew.
 //
 // # Actions
 //
@@ -67,15 +87,17 @@
 //	id          the job, or the dead payloads, of id=
 //	selected    each sel=: a position, ":" and an id, percent-encoded as in a query
 //	            (and so twice on the way); without the position the job as a whole, ":order-7"
-//	filtered    what prefix= and error= pick, of tab=
-//	all         all of tab=
+//	filtered    what prefix= and error= pick, one of which is there, of tab=
+//	all         all of tab=; with prefix= or error= it is refused
 //
 // tab= is a list: waiting, retrying, running, parked, halted, or morgue, which is the
 // one of [Requeue] and [DeleteDead], and of no other verb. [Pause] and [Resume] take
-// no filtered, and their all is the queue, or without queue= the executor. [Unlock]
-// takes key= alone; [Trigger], [PauseSchedule] and [ResumeSchedule] take key=, the name
-// of the schedule, and cron=, its index in Config.Crons, by default 0: without queue=
-// and scope=. What does not say which jobs it is about is refused with 400.
+// no filtered, and their all is the queue, or without queue= the executor, which is
+// scope=executor, too. [Unlock] takes key= alone; [Trigger], [PauseSchedule] and
+// [ResumeSchedule] take key=, the name of the schedule, and cron=, its index in
+// Config.Crons, by default 0: without queue= and scope=. What does not say which jobs
+// it is about, or says more than its verb and scope have a use for, is refused with
+// 400.
 //
 // What can't be taken back, or is about more than what a person has picked one by
 // one, asks first, with a page that says how many there are: the answer has
@@ -99,7 +121,7 @@
 //	                        workers, stuck, trouble: what keeps the executor from its work
 //	GET  /api/v1/queues     queues, each with its shards and backlog; ?queue= for one
 //	GET  /api/v1/jobs       jobs of ?queue=, with state=, order=, desc=, prefix=, error=,
-//	                        limit=, cursor=
+//	                        limit=, cursor=, patience=
 //	GET  /api/v1/dead       dead payloads of ?queue=, with the same but state=
 //	GET  /api/v1/job        all about ?queue=, id=: failures, in_hand, waiting, dead, keys,
 //	                        leases, slots, explanation
@@ -129,6 +151,9 @@
 //     has next, that is cursor= of the next page, with the rest of the query as it was.
 //   - prefix= is how the id begins, error= a part of the error: see
 //     [executor.JobFilter].
+//   - patience= is in seconds, see [executor.JobQuery]: the answer has what was found
+//     until then, and partial if that is not all that comes first. Without it the answer
+//     takes as long as Config.PageTimeout lets it.
 //
 // Names of queues, ids and keys may be any bytes, and JSON has text only. One that is
 // no UTF-8, or has U+FFFD in it, comes with all its bytes in base64 beside it, in

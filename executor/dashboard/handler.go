@@ -22,6 +22,7 @@ type handler struct {
 	origin *http.CrossOriginProtection
 	routes map[string]route
 	live   *live
+	hots   hotLists
 	stacks chan struct{} // held while stacks are taken
 	copies chan struct{} // held while a copy is made and sent
 
@@ -58,6 +59,7 @@ func Handler(x *executor.Executor, cfg Config) http.Handler {
 	}
 	h.stacks, h.copies = make(chan struct{}, 1), make(chan struct{}, 1)
 	h.live = newLive(x, cfg)
+	h.hots.forget()
 	h.routes = h.table()
 	return h
 }
@@ -163,7 +165,8 @@ func patience(w http.ResponseWriter, d time.Duration) {
 }
 
 // heard ends patience: a client that has said all is not late. A deadline that is left
-// ends the context of the request with it.
+// ends the context of the request with it, if what it has said was read before: by a
+// middleware, for example.
 func heard(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 }

@@ -65,7 +65,7 @@ func (h *handler) copy(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer func() {
 		if err := os.RemoveAll(temp); err != nil {
-			h.cfg.Logger.Warn("a copy of the journal is left over", slog.String("directory", temp), slog.Any("error", err))
+			h.cfg.Logger.Warn("a copy of the journal is left over", slog.String("dir", temp), slog.Any("error", err))
 		}
 	}()
 	dir := filepath.Join(temp, "journal.strand")

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/strandjobs/strand/executor"
 )
@@ -55,12 +56,17 @@ var (
 const (
 	defaultRows = 50
 	maxRows     = 200
+	// listPatience leaves time for the rest of a page that people should have within
+	// 200 ms.
+	listPatience  = 150 * time.Millisecond
+	leastPatience = 50 * time.Millisecond // if the rest was late
 )
 
 // list says which part of which list of a queue is meant: what is in the address.
 type list struct {
 	Queue, Tab, Sort, Prefix, Error, After string
 	Desc                                   bool
+	Whole                                  bool // it may take its time
 	Limit                                  int
 }
 
@@ -77,7 +83,7 @@ func listOf(q url.Values) (l list, err error) {
 		}
 	}
 	l = list{Queue: q.Get("name"), Tab: q.Get("tab"), Sort: q.Get("sort"), Prefix: q.Get("prefix"), Error: q.Get("error"),
-		After: q.Get("after"), Desc: q.Get("desc") != "", Limit: defaultRows}
+		After: q.Get("after"), Desc: q.Get("desc") != "", Whole: q.Get("whole") != "", Limit: defaultRows}
 	if l.Tab == "" {
 		l.Tab = tabs[0].Name
 	}
@@ -115,15 +121,33 @@ func (l list) filter() executor.JobFilter {
 
 // Address is the query of the list's page.
 func (l list) Address() template.URL {
-	desc, limit := "", ""
+	desc, whole, limit := "", "", ""
 	if l.Desc {
 		desc = "1"
+	}
+	if l.Whole {
+		whole = "1"
 	}
 	if l.Limit != defaultRows && l.Limit != 0 {
 		limit = strconv.Itoa(l.Limit)
 	}
 	return query("name", l.Queue, "tab", l.Tab, "sort", l.Sort, "desc", desc, "prefix", l.Prefix, "error", l.Error,
-		"limit", limit, "after", l.After)
+		"limit", limit, "after", l.After, "whole", whole)
+}
+
+// All is the list when it may take its time.
+func (l list) All() template.URL {
+	l.Whole = true
+	return l.Address()
+}
+
+// patience is how long the list may take to be made, of a page that was begun a while
+// ago; 0: as long as its page.
+func (l list) patience(began time.Time) time.Duration {
+	if l.Whole {
+		return 0
+	}
+	return max(listPatience-time.Since(began), leastPatience)
 }
 
 // To is the list behind a cursor.
@@ -135,7 +159,7 @@ func (l list) To(after string) template.URL {
 // Unfiltered is the list as its filter's form has it: encoded, because a form would
 // change what is no UTF-8.
 func (l list) Unfiltered() string {
-	l.Prefix, l.Error, l.After, l.Limit = "", "", "", 0
+	l.Prefix, l.Error, l.After, l.Limit, l.Whole = "", "", "", 0, false
 	return string(l.Address())
 }
 
@@ -147,7 +171,7 @@ func (l list) Other(name string) template.URL {
 // By is the list by a column, the other way round if it is by that already.
 func (l list) By(column string) template.URL {
 	l.Desc = l.Sort == column && !l.Desc
-	l.Sort, l.After = column, ""
+	l.Sort, l.After, l.Whole = column, "", false
 	return l.Address()
 }
 

@@ -16,18 +16,25 @@ import (
 // What a live connection gets and gives.
 const (
 	beat         = time.Second      // between two figures
+	gap          = 5 * beat         // behind which there are no rates, and live.js draws no line
 	remembered   = 300              // figures that a page begins with
 	fallenBehind = 8                // figures that a client may be behind
 	beatPatience = 10 * time.Second // for a client to take one
 	cellsAtMost  = 500              // queues whose figures move
 )
 
-// sample are the figures of a moment. Rates are those since the one before.
+// sample are the figures of a moment.
 type sample struct {
-	At        int64   `json:"at"` // Unix ms
+	At  int64   `json:"at"`  // Unix ms
+	Lag float64 `json:"lag"` // seconds
+	*rates
+}
+
+// rates are those since the sample before. The first one has none, nor has one behind a
+// gap: what happened while nobody watched did not happen in a moment.
+type rates struct {
 	Processed float64 `json:"processed"`
 	Failed    float64 `json:"failed"`
-	Lag       float64 `json:"lag"`    // seconds
 	Commit    float64 `json:"commit"` // milliseconds, the mean
 }
 
@@ -184,15 +191,17 @@ func (l *live) sampleOf(stats executor.Stats, now time.Time) sample {
 	l.mu.Unlock()
 	t := totalsOf(stats)
 	s := sample{At: now.UnixMilli(), Lag: t.Lag.Seconds()}
+	passed := now.Sub(at)
+	if at.IsZero() || passed <= 0 || passed > gap {
+		return s
+	}
+	s.rates = &rates{Processed: float64(t.Processed-min(before.Processed, t.Processed)) / passed.Seconds(),
+		Failed: float64(t.Failed-min(before.Failed, t.Failed)) / passed.Seconds()}
 	if commits := stats.Journal.Commits - journal.Commits; commits > 0 {
 		s.Commit = (stats.Journal.CommitTime - journal.CommitTime).Seconds() * 1000 / float64(commits)
 	}
 	// One that the disk hangs at shows before it is over.
 	s.Commit = max(s.Commit, stats.Journal.CommitAge.Seconds()*1000)
-	if passed := now.Sub(at).Seconds(); !at.IsZero() && passed > 0 {
-		s.Processed = float64(t.Processed-min(before.Processed, t.Processed)) / passed
-		s.Failed = float64(t.Failed-min(before.Failed, t.Failed)) / passed
-	}
 	return s
 }
 

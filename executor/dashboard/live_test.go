@@ -10,8 +10,10 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
@@ -86,6 +88,77 @@ func TestLiveFigures(t *testing.T) {
 	var past []struct{ Processed float64 }
 	require.NoError(t, json.Unmarshal([]byte(data), &past))
 	require.NotEmpty(t, past)
+}
+
+// point is one of a chart; without a rate it draws none.
+type point struct {
+	At                        int64
+	Processed, Failed, Commit *float64
+}
+
+// watched returns the points that a browser is sent in a while, but for the history.
+func watched(t *testing.T, s site, while time.Duration) (points []point) {
+	t.Helper()
+	ctx, end := context.WithTimeout(t.Context(), while)
+	defer end()
+	w := httptest.NewRecorder()
+	s.mux.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/strand/live", nil))
+	synctest.Wait() // until the last sample is told, to nobody
+	for _, text := range strings.Split(w.Body.String(), "event: figures\ndata: ")[1:] {
+		var p point
+		require.NoError(t, json.Unmarshal([]byte(text), &p))
+		points = append(points, p)
+	}
+	return points
+}
+
+// A rate is that of a second: what happened while nobody watched is in none.
+func TestLiveRatesBehindAGap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := open(t, executor.Config{})
+		q := queue(t, x, "q", func(_ context.Context, job executor.Job[string]) error {
+			if job.Payload == "fails" {
+				return executor.Cancel(errBoom)
+			}
+			return nil
+		}, executor.QueueConfig[string]{})
+		require.NoError(t, x.Start(t.Context()))
+		s := mount(t, x, dashboard.Config{})
+		some := func(n int) {
+			for i := range n {
+				enqueue(t, q, fmt.Sprint("done-", i), "")
+				enqueue(t, q, fmt.Sprint("dead-", i), "fails")
+			}
+			synctest.Wait()
+		}
+		some(100)
+		for range 2 {
+			time.AfterFunc(500*time.Millisecond, func() {
+				for i := range 7 {
+					_, err := q.Enqueue(context.Background(), fmt.Sprint(i), "")
+					assert.NoError(t, err)
+				}
+			})
+			points := watched(t, s, 2500*time.Millisecond)
+			require.Len(t, points, 3)
+			require.Nil(t, points[0].Processed, "it is unknown what came in the second before")
+			require.Nil(t, points[0].Failed)
+			require.Nil(t, points[0].Commit)
+			require.Equal(t, 7.0, *points[1].Processed)
+			require.Zero(t, *points[1].Failed)
+			require.Zero(t, *points[2].Processed)
+			some(100)
+			time.Sleep(time.Hour)
+		}
+		// Who comes back soon, from another page for example, sees the line go on.
+		watched(t, s, 1500*time.Millisecond)
+		some(8)
+		time.Sleep(2500 * time.Millisecond)
+		points := watched(t, s, 500*time.Millisecond)
+		require.Len(t, points, 1)
+		require.Equal(t, 8/3.0, *points[0].Processed)
+		require.NoError(t, x.Stop(t.Context()))
+	})
 }
 
 func TestLiveConnectionsAreBounded(t *testing.T) {

@@ -21,6 +21,29 @@ import (
 	"github.com/strandjobs/strand/lock"
 )
 
+// What keeps a worker from a job that is ready is on its page, and in its JSON.
+func TestWhyNoWorkerComes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := open(t, executor.Config{Workers: 4})
+		few := queue(t, x, "few", func(ctx context.Context, _ executor.Job[string]) error {
+			<-ctx.Done()
+			return nil
+		}, executor.QueueConfig[string]{MaxConcurrent: 1})
+		require.NoError(t, x.Start(t.Context()))
+		for _, id := range []string{"first", "second"} {
+			enqueue(t, few, id, "")
+		}
+		synctest.Wait()
+		s := mount(t, x, dashboard.Config{})
+		require.Contains(t, s.get("job", "queue", "few", "id", "second"), "waits for a worker: the queue runs 1 of 1")
+		why := s.api("explain", "queue", "few", "id", "second")
+		require.Equal(t, map[string]any{"reason": "max concurrent", "running": 1.0, "of": 1.0, "before": []any{}, "more": 0.0}, why["turn"])
+		ctx, end := context.WithTimeout(t.Context(), time.Second)
+		defer end()
+		require.NoError(t, x.Stop(ctx))
+	})
+}
+
 // The page of a job says who waits for whom, over queues, and links to each.
 func TestWhyAJobDoesNotRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"html/template"
 	"net/http"
 	"net/url"
-	"strconv"
 )
 
 // question is what is asked before an action.
@@ -65,8 +64,7 @@ func (h *handler) ask(w http.ResponseWriter, r *http.Request, o order) error {
 	}
 	q.Query = template.URL(url.Values{ // all of it is escaped
 		"verb": {string(o.Verb)}, "scope": {o.Scope}, "queue": {o.Queue}, "id": {o.ID}, "key": {o.Name},
-		"cron": {strconv.Itoa(o.Index)}, "tab": {o.list.Tab},
-		"prefix": {o.list.Prefix}, "error": {o.list.Error}, "from": {o.from}, "confirm": {"yes"},
+		"tab": {o.list.Tab}, "prefix": {o.list.Prefix}, "error": {o.list.Error}, "from": {o.from}, "confirm": {"yes"},
 	}.Encode())
 	return h.show(w, r, http.StatusOK, "question.html", page{Title: q.Text, Content: q})
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/strandjobs/strand/executor"
 )
@@ -24,7 +25,9 @@ type queuePage struct {
 	Dead      []executor.DeadInfo
 	Next      string
 	Truncated bool
+	Partial   bool // it has the first of Examined ones, of Of
 	Examined  int
+	Of        int
 	Late      string // why there is no list
 	Buttons   []button
 }
@@ -57,11 +60,15 @@ func (h *handler) queue(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	began := time.Now()
 	info, err := h.info(r.Context(), l.Queue)
 	if err != nil {
 		return err
 	}
-	p := queuePage{list: l, Stats: info.QueueStats, Place: place(l.Queue), Empty: l.tab().Empty}
+	p := queuePage{list: l, Stats: info.QueueStats, Place: place(l.Queue), Empty: l.tab().Empty, Of: info.Jobs}
+	if l.Tab == morgue {
+		p.Of = info.Dead
+	}
 	p.Shards = info.Shards
 	slices.SortStableFunc(p.Shards, func(a, b executor.ShardStats) int { return cmp.Compare(b.Lag, a.Lag) })
 	p.More = max(len(p.Shards)-mostShards, 0)
@@ -72,7 +79,7 @@ func (h *handler) queue(w http.ResponseWriter, r *http.Request) error {
 		p.Tabs = append(p.Tabs, tabLink{t.Name, t.Title, t.count(p.Stats), p.Place + "." + places[t.Name]})
 	}
 	status := http.StatusOK
-	if err := h.fill(r.Context(), &p); errors.Is(err, context.DeadlineExceeded) && r.Context().Err() != nil {
+	if err := h.fill(r.Context(), &p, began); errors.Is(err, context.DeadlineExceeded) && r.Context().Err() != nil {
 		status, p.Late = http.StatusServiceUnavailable, problemOf(err).text
 	} else if err != nil {
 		return err
@@ -101,40 +108,20 @@ func (h *handler) info(ctx context.Context, name string) (executor.QueueInfo, er
 	return executor.QueueInfo{}, problem{http.StatusNotFound, "there is no queue \"" + clip(name, 80) + "\" in this process"}
 }
 
-// fill makes the list.
-func (h *handler) fill(ctx context.Context, p *queuePage) error {
+// fill makes the list of a page that was begun at a time.
+func (h *handler) fill(ctx context.Context, p *queuePage, began time.Time) error {
 	if p.Tab == morgue {
 		page, err := h.x.Inspect().Dead(ctx, executor.DeadQuery{
 			Queue: p.Queue, Order: deadOrders[p.Sort], Descending: p.Desc, Filter: p.filter(), Limit: p.Limit, Cursor: p.After,
+			Patience: p.patience(began),
 		})
-		p.Dead, p.Next, p.Truncated, p.Examined = page.Dead, page.Next, page.Truncated, page.Examined
+		p.Dead, p.Next, p.Truncated, p.Partial, p.Examined = page.Dead, page.Next, page.Truncated, page.Partial, page.Examined
 		return err
 	}
 	page, err := h.x.Inspect().Jobs(ctx, executor.JobQuery{
 		Queue: p.Queue, States: p.tab().states, Order: jobOrders[p.Sort], Descending: p.Desc, Filter: p.filter(),
-		Limit: p.Limit, Cursor: p.After,
+		Limit: p.Limit, Cursor: p.After, Patience: p.patience(began),
 	})
-	p.Jobs, p.Next, p.Truncated, p.Examined = page.Jobs, page.Next, page.Truncated, page.Examined
+	p.Jobs, p.Next, p.Truncated, p.Partial, p.Examined = page.Jobs, page.Next, page.Truncated, page.Partial, page.Examined
 	return err
-}
-
-// hotIDs is how many ids are shown of those with the most payloads.
-const hotIDs = 10
-
-func (h *handler) hot(w http.ResponseWriter, r *http.Request) error {
-	name := r.URL.Query().Get("name")
-	hot, err := h.x.Inspect().Jobs(r.Context(), executor.JobQuery{Queue: name, Order: executor.OrderPayloads,
-		Descending: true, Limit: hotIDs})
-	if err != nil {
-		return err
-	}
-	content := struct {
-		Queue string
-		Jobs  []executor.JobInfo
-		Most  int
-	}{name, hot.Jobs, 1}
-	for _, j := range hot.Jobs {
-		content.Most = max(content.Most, j.Payloads)
-	}
-	return h.show(w, r, http.StatusOK, "hot.html", page{Title: "Hot ids of " + name, Content: content})
 }

@@ -200,6 +200,51 @@ func TestWhatCantBeTakenBackIsAskedFirst(t *testing.T) {
 	})
 }
 
+// What a page offers, with all its rows ticked, is understood.
+func TestEachButtonIsUnderstood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x, _ := graveyard(t, 3)
+		require.NoError(t, x.KeyLocks().Lock(t.Context(), "k"))
+		require.NoError(t, x.Inspect().PauseQueue(t.Context(), "q"))
+		pressing := false
+		s := mount(t, x, dashboard.Config{Authorize: func(_ *http.Request, a dashboard.Action) error {
+			if pressing && a.Verb != dashboard.View { // which is asked about what was understood
+				return errBoom
+			}
+			return nil
+		}})
+		forms := regexp.MustCompile(`(?s)<form method="post" action="(do[^"]*)"[^>]*>(.*?)</form>`)
+		buttons := regexp.MustCompile(`<button[^>]* value="([^"]*)"[^>]*>`)
+		formAction := regexp.MustCompile(` formaction="([^"]*)"`)
+		rows := regexp.MustCompile(`name="sel" value="([^"]*)"`)
+		pressed := make(map[string]bool)
+		for _, path := range []string{"", "queue?name=q", "queue?name=q&prefix=failed", "queue?name=q&tab=retrying",
+			"queue?name=q&tab=retrying&error=boom", "queue?name=q&tab=morgue", "queue?name=q&tab=morgue&prefix=dead",
+			"job?queue=q&id=failed-00000", "job?queue=q&id=dead-00000", "locks"} {
+			pressing = false
+			text := s.get(path)
+			pressing = true
+			for _, form := range forms.FindAllStringSubmatch(text, -1) {
+				ticked := make(url.Values)
+				for _, row := range rows.FindAllStringSubmatch(form[2], -1) {
+					ticked.Add("sel", row[1])
+				}
+				for _, button := range buttons.FindAllStringSubmatch(form[2], -1) {
+					action := form[1]
+					if other := formAction.FindStringSubmatch(button[0]); other != nil {
+						action = other[1]
+					}
+					ticked.Set("verb", button[1])
+					s.refused(http.StatusForbidden, http.MethodPost, strings.ReplaceAll(action, "&amp;", "&"), ticked)
+					pressed[button[1]] = true
+				}
+			}
+		}
+		require.Len(t, pressed, 10, "%v", pressed)
+		require.NoError(t, x.Stop(t.Context()))
+	})
+}
+
 func TestPauseAndResume(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := open(t, executor.Config{})
@@ -222,7 +267,7 @@ func TestPauseAndResume(t *testing.T) {
 		enqueue(t, q, "a", "")
 		require.Equal(t, 1, jobs())
 		require.Contains(t, s.post(nil, "verb", "pause", "queue", "q", "id", "a", "scope", "id", "from", "job"), "1 id is paused.")
-		require.Contains(t, s.post(nil, "verb", "resume", "scope", "all"), "The executor goes on.")
+		require.Contains(t, s.post(nil, "verb", "resume", "scope", "executor"), "The executor goes on.")
 		require.Equal(t, 1, jobs())
 		require.Contains(t, s.post(nil, "verb", "resume", "queue", "q", "id", "a", "scope", "id"), "1 id resumed.")
 		require.Zero(t, jobs())

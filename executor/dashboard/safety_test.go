@@ -35,10 +35,13 @@ var actions = []string{
 	"verb=resume-schedule&key=s",
 }
 
+// secret is in a payload, and in nothing else that a page has.
+const secret = "no-one-may-see-4711"
+
 // waiting returns an executor with one job, a, that waits: it is not started.
 func waiting(t testing.TB) *executor.Executor {
 	x := open(t, executor.Config{})
-	enqueue(t, queue(t, x, "q", nil, executor.QueueConfig[string]{}), "a", "the payload: 4711")
+	enqueue(t, queue(t, x, "q", nil, executor.QueueConfig[string]{}), "a", "the payload: "+secret)
 	require.NoError(t, x.KeyLocks().Lock(t.Context(), "k"))
 	return x
 }
@@ -50,7 +53,7 @@ func TestH1_ReadOnlyWithoutAnAuthorizer(t *testing.T) {
 		text := s.get(path)
 		require.NotContains(t, text, `method="post"`, path)
 		require.NotContains(t, text, "<button name", path)
-		require.NotContains(t, text, "payload: 4711", path) // the number alone may be a part of a time
+		require.NotContains(t, text, secret, path)
 		require.Contains(t, text, "Read-only", path)
 	}
 	for _, action := range actions {
@@ -104,17 +107,17 @@ func TestH1_AnAuthorizerThatPanicsIsANo(t *testing.T) {
 func TestH1_PayloadsAreForTheHook(t *testing.T) {
 	x := waiting(t)
 	show := func(_ *http.Request, p dashboard.Payload) string {
-		return strings.ReplaceAll(string(p.Raw), "4711", "####")
+		return strings.ReplaceAll(string(p.Raw), secret, "####")
 	}
 	text := mount(t, x, dashboard.Config{ShowPayload: show}).get("job?queue=q&id=a")
 	require.Contains(t, text, "the payload: ####")
-	require.NotContains(t, text, "4711")
-	require.Contains(t, mount(t, x, dashboard.Config{ShowPayload: dashboard.PlainPayload}).get("job?queue=q&id=a"), "4711")
+	require.NotContains(t, text, secret)
+	require.Contains(t, mount(t, x, dashboard.Config{ShowPayload: dashboard.PlainPayload}).get("job?queue=q&id=a"), secret)
 	text = mount(t, x, dashboard.Config{ShowPayload: func(*http.Request,
 		dashboard.Payload) string {
-		panic("4711")
+		panic(secret)
 	}}).get("job?queue=q&id=a")
-	require.NotContains(t, text, "4711")
+	require.NotContains(t, text, secret)
 }
 
 func TestH2_AnActionIsAPostOfTheSameOrigin(t *testing.T) {
@@ -228,10 +231,21 @@ func TestAnActionThatMeansNothing(t *testing.T) {
 		"verb=delete&id=a":                                    "scope is missing",
 		"verb=delete&tab=waiting":                             "scope is missing",
 		"verb=pause":                                          "scope is missing",
-		"verb=pause&scope=filtered&tab=waiting&prefix=other":  "scope is filtered",
-		"verb=resume&scope=filtered&tab=waiting&prefix=other": "scope is filtered",
+		"verb=pause&scope=filtered&tab=waiting&prefix=other":  "scope is &#34;filtered&#34;",
+		"verb=resume&scope=filtered&tab=waiting&prefix=other": "scope is &#34;filtered&#34;",
 		"verb=delete&scope=all":                               "tab is missing",
 		"verb=delete&scope=filtered&prefix=a":                 "tab is missing",
+		"verb=delete&tab=waiting&scope=filtered":              "without prefix or error",
+		"verb=delete&tab=waiting&scope=all&prefix=other":      "prefix is given, and delete all has no use for it",
+		"verb=delete&tab=waiting&scope=all&error=boom":        "error is given",
+		"verb=requeue&tab=morgue&scope=all&prefix=other":      "prefix is given",
+		"verb=delete-dead&tab=morgue&scope=all&error=boom":    "error is given",
+		"verb=pause&scope=all&prefix=other":                   "prefix is given",
+		"verb=delete&scope=id&id=a&prefix=other":              "prefix is given",
+		"verb=delete&scope=id":                                "id is missing",
+		"verb=run&tab=waiting&scope=selected&sel=1:a":         "position 1, and run is about whole jobs",
+		"verb=pause&scope=executor":                           "queue is given",
+		"verb=unlock&key=k":                                   "queue is given",
 	} {
 		for _, sure := range []string{"", "&confirm=yes"} {
 			text := s.refused(http.StatusBadRequest, http.MethodPost, "do?queue=q&"+form+sure, nil)
@@ -246,8 +260,12 @@ func TestAnActionThatMeansNothing(t *testing.T) {
 	require.Zero(t, stats.Queues[0].Dead)
 	require.False(t, stats.Queues[0].Paused)
 	require.False(t, stats.Paused)
-	// What is about a key needs no scope, and minds none.
-	require.Equal(t, http.StatusSeeOther, s.do(http.MethodPost, "do?verb=unlock&key=k&scope=all&confirm=yes", nil).StatusCode)
+	// What is about a key or a schedule is about nothing else.
+	for form, want := range map[string]string{"verb=unlock&key=k&scope=all": "scope is given", "verb=unlock": "key is missing",
+		"verb=unlock&key=k&cron=0": "cron is given", "verb=trigger&cron=0": "schedule is missing"} {
+		require.Contains(t, s.refused(http.StatusBadRequest, http.MethodPost, "do?confirm=yes&"+form, nil), want, form)
+	}
+	require.Equal(t, http.StatusSeeOther, s.do(http.MethodPost, "do?verb=unlock&key=k&confirm=yes", nil).StatusCode)
 }
 
 func TestH6_APanicIsOneRequests(t *testing.T) {

@@ -55,6 +55,9 @@ func (t *tree) job(what string, e executor.Explanation, depth int) node {
 		}
 	case executor.JobReady:
 		n.Note = "waits for a worker"
+		if e.Turn != nil {
+			n.Note += ": " + e.Turn.String()
+		}
 	case executor.JobHalted:
 		n.Below = append(n.Below, node{What: "Run now", Note: "its retries are used up, and OnExhaustedHalt stops it"})
 	case executor.JobSuspected:

@@ -193,24 +193,30 @@ type wirePage struct {
 	Next      string `json:"next,omitempty"` // the cursor of the next page; none: this is the last one
 	Examined  int    `json:"examined"`
 	Truncated bool   `json:"truncated"` // so many were examined that the page ends early
+	Partial   bool   `json:"partial"`   // it has the first of those that were examined, which are not all
+}
+
+// wireStanding is how far a job is.
+type wireStanding struct {
+	wireRef
+	State     executor.JobState `json:"state"`
+	Due       time.Time         `json:"due,omitzero"`
+	Attempt   int               `json:"attempt"`
+	LastError string            `json:"last_error"`
+	Payloads  int               `json:"payloads"`
 }
 
 type wireJob struct {
-	wireRef
-	State      executor.JobState `json:"state"`
-	Due        time.Time         `json:"due,omitzero"`
-	Attempt    int               `json:"attempt"`
-	LastError  string            `json:"last_error"`
-	Payloads   int               `json:"payloads"`
-	Position   uint64            `json:"position"`
-	Score      float64           `json:"score"`
-	EnqueuedAt time.Time         `json:"enqueued_at,omitzero"`
-	Bytes      int               `json:"bytes"`
+	wireStanding
+	Position   uint64    `json:"position"`
+	Score      float64   `json:"score"`
+	EnqueuedAt time.Time `json:"enqueued_at,omitzero"`
+	Bytes      int       `json:"bytes"`
 }
 
 func wireJobOf(j executor.JobInfo) wireJob {
-	return wireJob{refOf(j.Queue, j.ID), j.State, j.Due.UTC(), j.Attempt, j.LastError, j.Payloads, j.Position, j.Score,
-		j.EnqueuedAt.UTC(), j.Bytes}
+	return wireJob{wireStanding{refOf(j.Queue, j.ID), j.State, j.Due.UTC(), j.Attempt, j.LastError, j.Payloads},
+		j.Position, j.Score, j.EnqueuedAt.UTC(), j.Bytes}
 }
 
 type wireDead struct {
@@ -274,32 +280,40 @@ type wireDetail struct {
 
 // wireExplanation says why a job does not run.
 type wireExplanation struct {
-	wireRef
-	State     executor.JobState `json:"state"`
-	Due       time.Time         `json:"due,omitzero"`
-	Attempt   int               `json:"attempt"`
-	LastError string            `json:"last_error"`
-	Payloads  int               `json:"payloads"`
-	Dead      int               `json:"dead"`
-	Paused    []string          `json:"paused"` // some of executor, queue and id
-	Keys      []wireKey         `json:"keys"`
-	Leases    []wireLease       `json:"leases"`
-	Behind    *wireOwner        `json:"behind,omitempty"`
-	Slots     []wireSlot        `json:"slots"`
-	Limit     *wireLimitKey     `json:"limit,omitempty"`
-	More      int               `json:"more"`
-	Text      string            `json:"text"` // all of it, in one line
+	wireStanding
+	Dead   int           `json:"dead"`
+	Paused []string      `json:"paused"` // some of executor, queue and id
+	Keys   []wireKey     `json:"keys"`
+	Leases []wireLease   `json:"leases"`
+	Behind *wireOwner    `json:"behind,omitempty"`
+	Slots  []wireSlot    `json:"slots"`
+	Limit  *wireLimitKey `json:"limit,omitempty"`
+	Turn   *wireTurn     `json:"turn,omitempty"` // why no worker comes to one that is ready
+	More   int           `json:"more"`
+	Text   string        `json:"text"` // all of it, in one line
 }
 
 func explanationOf(e executor.Explanation) wireExplanation {
-	w := wireExplanation{refOf(e.Queue, e.ID), e.State, e.Due.UTC(), e.Attempt, e.LastError, e.Payloads, e.Dead,
-		append([]string{}, e.Paused...), wireList(e.Keys, keyOf), wireList(e.Unique, leaseOf), someOwner(e.Behind),
-		wireList(e.Slots, slotOf), nil, e.More, e.String()}
+	w := wireExplanation{wireStanding{refOf(e.Queue, e.ID), e.State, e.Due.UTC(), e.Attempt, e.LastError, e.Payloads},
+		e.Dead, append([]string{}, e.Paused...), wireList(e.Keys, keyOf), wireList(e.Unique, leaseOf), someOwner(e.Behind),
+		wireList(e.Slots, slotOf), nil, nil, e.More, e.String()}
 	if e.Limit != nil {
 		k := limitKeyOf(*e.Limit)
 		w.Limit = &k
 	}
+	if t := e.Turn; t != nil {
+		w.Turn = &wireTurn{t.Reason, t.Running, t.Of, wireList(t.Before, queueNameOf), t.More}
+	}
 	return w
+}
+
+// wireTurn says why no worker comes to a job that is ready.
+type wireTurn struct {
+	Reason  executor.TurnReason `json:"reason"`
+	Running int                 `json:"running"`
+	Of      int                 `json:"of"`
+	Before  []wireQueueName     `json:"before"`
+	More    int                 `json:"more"`
 }
 
 // wireOrder is what a POST to /api/v1/actions asks for.

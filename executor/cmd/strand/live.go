@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"time"
 
@@ -63,8 +64,8 @@ func (v verb) call(ctx context.Context, c *call) error {
 	switch {
 	case errors.Is(failed, control.ErrNobody):
 		return err
-	case failed != nil:
-		return fmt.Errorf("%w; asked over its socket: %w", err, failed)
+	case failed != nil: // not with err, which says what to do when nobody answers
+		return fmt.Errorf("%s has the journal open; asked over its socket: %w", owner(locked), failed)
 	case locked.PID != 0 && hello.PID != locked.PID:
 		return fmt.Errorf("%w; process %d answers on the socket there, which is another one", err, hello.PID)
 	case v.live == nil:
@@ -75,13 +76,25 @@ func (v verb) call(ctx context.Context, c *call) error {
 	return v.live(ctx, &live{c, client})
 }
 
+func owner(l *journal.LockedError) string {
+	if l.PID == 0 {
+		return "another process"
+	}
+	return fmt.Sprintf("process %d", l.PID)
+}
+
 // onlyLive sends a command on to the process that has the journal open.
 func onlyLive(_ context.Context, c *call) error {
 	dir := c.Args().First()
-	if _, err := os.Stat(dir); err != nil {
-		return err
+	_, err := os.Stat(dir)
+	if err == nil {
+		err = journal.InUse(dir)
 	}
-	if err := journal.InUse(dir); err != nil {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("strand %s asks a process, and this user may not see whether one has the journal open: %w; "+
+			"call it as the user of that process, or as root", c.Name, err)
+	case err != nil:
 		return err
 	}
 	return fmt.Errorf("strand %s asks a process, and %w: %s", c.Name, errNotRunning, dir)

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/strandjobs/strand/executor/internal/control"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -81,5 +80,5 @@ func TestTheSameLiveAndAtRest(t *testing.T) {
 	for i := range live {
 		assert.Equal(t, rest[i], live[i], calls[i/2])
 	}
-	assert.FileExists(t, filepath.Join(dir, control.Name), "the socket of the dead")
+	assert.FileExists(t, filepath.Join(dir, "control.sock"), "the socket of the dead")
 }

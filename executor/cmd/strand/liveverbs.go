@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -292,9 +291,6 @@ func eventsLive(ctx context.Context, l *live) error {
 	})
 	if errors.Is(err, errEnough) || ctx.Err() != nil {
 		return nil // the person has seen it
-	}
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return fmt.Errorf("the process has stopped, or was killed: %w", err)
 	}
 	return err
 }

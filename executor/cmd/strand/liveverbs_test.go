@@ -38,7 +38,8 @@ func TestWhatRunsLive(t *testing.T) {
 	assert.Contains(t, must(t, "", "job", dir, "errands", "bank"), "now: errands/bank is running")
 	assert.Contains(t, must(t, "", "job", dir, "errands", "bank", "-json"), `"state":"fresh","doing":"running"`)
 	assert.Equal(t, "errands/bank is running\n", must(t, "", "explain", dir, "errands", "bank"))
-	assert.Equal(t, "errands/post is ready\n", must(t, "", "explain", dir, "errands", "post"))
+	assert.Equal(t, "errands/post is ready; the queue runs 1 of 1\n", must(t, "", "explain", dir, "errands", "post"))
+	assert.Contains(t, must(t, "", "explain", dir, "errands", "post", "-json"), `"waits_for":["the queue runs 1 of 1"]`)
 	assert.Contains(t, must(t, "", "explain", dir, "mails", "ann", "-json"), `"state":"paused","due":"2001-02-03T04:06:36Z","attempt":4,"last_error":"no route to host","payload_count":1,"paused":["queue"]}`)
 	assert.Contains(t, must(t, "", "explain", dir, "mails", "carl"), "mails/carl is dead, 1 payloads are in the morgue: unknown user")
 
@@ -208,7 +209,7 @@ func TestNobodyOrSomebodyElse(t *testing.T) {
 	none := told()
 	l, err := control.Listen(dir)
 	require.NoError(t, err)
-	file, err := os.Readlink(filepath.Join(dir, control.Name))
+	file, err := os.Readlink(filepath.Join(dir, "control.sock"))
 	require.Error(t, err, file)
 	s := &control.Server{Verbs: map[string]control.Handler{
 		control.VerbHello: control.Verb(func(context.Context, control.None) (control.Hello, error) { return control.Hello{PID: 1}, nil }),

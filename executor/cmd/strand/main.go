@@ -39,6 +39,11 @@
 // than a thousand payloads job has the first thousand, of a MiB; the bytes of a queue are
 // not counted; of queues that the process has not registered it knows how much they have.
 // An id without a job is looked for in all of the morgue. -timeout bounds each answer.
+//
+// events ends with status 0 after -limit events or an interrupt, and with 2 when the
+// process is gone, or has hung up because nobody read for ten seconds. A call that finds
+// sixteen others at it is tried again for three seconds. Who is neither the user of the
+// process nor root may not ask, and is told so.
 package main
 
 import (

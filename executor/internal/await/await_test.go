@@ -18,7 +18,7 @@ func job(id string) lock.Owner { return lock.Owner{Queue: "q", ID: id} }
 func TestGraph(t *testing.T) {
 	var g Graph
 	edge := func(call int, from, to string) *Edge {
-		return &Edge{Call: call, From: []lock.Owner{job(from)}, To: job(to), Waiter: NewWaiter()}
+		return &Edge{Call: call, From: []lock.Owner{job(from)}, To: job(to), Waiter: NewWaiter(), Asker: "q", Asked: "q"}
 	}
 	ab, bc := edge(1, "a", "b"), edge(2, "b", "c")
 	for _, e := range []*Edge{ab, bc} {
@@ -36,6 +36,16 @@ func TestGraph(t *testing.T) {
 	cycle, ok = g.Enter(edge(3, "e", "f"), 3)
 	require.False(t, ok)
 	require.Nil(t, cycle)
+	other := edge(4, "y", "c")
+	other.Asker, other.Asked = "r", "s"
+	other.From = append(other.From, job("a"))
+	cycle, _ = g.Enter(other, 9)
+	require.Nil(t, cycle)
+	back := edge(5, "c", "y")
+	back.Asked = "t"
+	cycle, _ = g.Enter(back, 9)
+	require.Equal(t, []lock.Owner{job("c"), {Queue: "t", ID: "y"}, {Queue: "s", ID: "c"}}, cycle, "as each was asked for")
+	g.Leave(other)
 	close(ab.Waiter.Done)
 	_, ok = g.Enter(edge(3, "c", "a"), 3)
 	require.True(t, ok, "what has ended waits for nothing")

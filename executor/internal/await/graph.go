@@ -19,20 +19,24 @@ type Graph struct {
 // Edge is a running call of a handler that waits for a payload.
 type Edge struct {
 	Call   any          // one value for each call of a handler
-	From   []lock.Owner // the jobs that the call has in hand
+	From   []lock.Owner // the jobs that the call has in hand; Queue is what an id is alone in
 	To     lock.Owner   // that of the payload
 	Waiter *Waiter
+
+	// Asker and Asked are the queues of From and To as people know them: queues may
+	// share their ids.
+	Asker, Asked string
 }
 
 // Enter has a call of a handler wait for a payload, until Leave. It refuses when jobs
-// would wait for each other, and returns them, from the first to itself again; and
-// when the calls of so many workers would all wait: then there is no cycle.
+// would wait for each other, and returns them by the queues that people know, from the
+// first to itself again, which may be under the name of another queue; and when the calls of so many workers would all wait: then there is no cycle.
 func (g *Graph) Enter(e *Edge, workers int) (cycle []lock.Owner, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.edges = slices.DeleteFunc(g.edges, func(e *Edge) bool { return e.Waiter.Over() })
-	if path := g.path(e.To, e.From, make(map[lock.Owner]bool)); path != nil {
-		return append(path[len(path)-1:len(path):len(path)], path...), false
+	if path := g.path(e.To, e.Asked, e.From, make(map[lock.Owner]bool)); path != nil {
+		return append([]lock.Owner{{Queue: e.Asker, ID: path[len(path)-1].ID}}, path...), false
 	}
 	calls := map[any]bool{e.Call: true}
 	for _, e := range g.edges {
@@ -45,11 +49,12 @@ func (g *Graph) Enter(e *Edge, workers int) (cycle []lock.Owner, ok bool) {
 	return nil, true
 }
 
-// path returns the jobs between at and one of the ends, both included; nil: none of
-// these is waited for. mu is held.
-func (g *Graph) path(at lock.Owner, ends []lock.Owner, seen map[lock.Owner]bool) []lock.Owner {
+// path returns the jobs between at, which was asked of a queue, and one of the ends, both
+// included; nil: none of these is waited for. mu is held.
+func (g *Graph) path(at lock.Owner, asked string, ends []lock.Owner, seen map[lock.Owner]bool) []lock.Owner {
+	here := lock.Owner{Queue: asked, ID: at.ID}
 	if slices.Contains(ends, at) {
-		return []lock.Owner{at}
+		return []lock.Owner{here}
 	}
 	if seen[at] {
 		return nil
@@ -59,8 +64,8 @@ func (g *Graph) path(at lock.Owner, ends []lock.Owner, seen map[lock.Owner]bool)
 		if !slices.Contains(e.From, at) {
 			continue
 		}
-		if path := g.path(e.To, ends, seen); path != nil {
-			return append([]lock.Owner{at}, path...)
+		if path := g.path(e.To, e.Asked, ends, seen); path != nil {
+			return append([]lock.Owner{here}, path...)
 		}
 	}
 	return nil

@@ -7,13 +7,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
+	"net/url"
 	"time"
 )
 
 // ErrNobody is returned when no process answers on the socket of a journal.
 var ErrNobody = errors.New("no process answers on the socket of the journal")
+
+// errHungUp is returned when a stream ends: it has no end of its own.
+var errHungUp = errors.New("the process has ended the connection: it has stopped, was killed, or had to wait " +
+	writeTime.String() + " for this reader")
 
 // connectTime is how long a client waits for a connection: nothing but the system is
 // asked for it.
@@ -32,13 +38,17 @@ type Client struct {
 }
 
 // Connect returns a client of the process that listens in a journal's directory, which
-// has to answer within wait, each time. It returns ErrNobody when there is none.
+// has to answer within wait, each time. Calls return ErrNobody when there is none, and
+// fs.ErrPermission when this user may not ask.
 func Connect(dir string, wait time.Duration) *Client {
 	dialer := &net.Dialer{Timeout: connectTime}
 	return &Client{wait: wait, http: http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			conn, err := dialer.DialContext(ctx, "unix", path(dir))
-			if err != nil {
+			switch {
+			case errors.Is(err, fs.ErrPermission):
+				return nil, fmt.Errorf("%w; ask as the user of the process that has the journal, or as root", err)
+			case err != nil:
 				return nil, fmt.Errorf("%w: %w", ErrNobody, err)
 			}
 			return conn, nil
@@ -65,7 +75,8 @@ func Call[A any](ctx context.Context, c *Client, verb string, request any) (answ
 	return answer, nil
 }
 
-// Follow calls f for each line of a stream, until there is none or f returns an error.
+// Follow calls f for each line of a stream, until f returns an error, or the process is
+// gone.
 func Follow[L any](ctx context.Context, c *Client, verb string, request any, f func(L) error) error {
 	body, err := c.post(ctx, verb, request)
 	if err != nil {
@@ -75,8 +86,9 @@ func Follow[L any](ctx context.Context, c *Client, verb string, request any, f f
 	for d := json.NewDecoder(body); ; {
 		var line L
 		if err := d.Decode(&line); err != nil {
-			if errors.Is(err, io.EOF) {
-				return nil
+			_, broken := errors.AsType[*net.OpError](err)
+			if broken || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+				err = fmt.Errorf("%w: %w", errHungUp, err)
 			}
 			return told(ctx, err)
 		}
@@ -94,7 +106,7 @@ func (c *Client) post(ctx context.Context, verb string, request any) (io.ReadClo
 	}
 	for began := time.Now(); ; {
 		body, err := c.try(ctx, verb, text)
-		if f, ok := errors.AsType[*Failure](err); !ok || f.Code != CodeBusy || time.Since(began) > busyTime {
+		if f, ok := errors.AsType[*failure](err); !ok || f.Code != codeBusy || time.Since(began) > busyTime {
 			return body, err
 		}
 		select {
@@ -106,11 +118,14 @@ func (c *Client) post(ctx context.Context, verb string, request any) (io.ReadClo
 }
 
 func (c *Client) try(ctx context.Context, verb string, text []byte) (io.ReadCloser, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://strand/"+Version+"/"+verb, bytes.NewReader(text))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://strand/"+version+"/"+verb, bytes.NewReader(text))
 	if err != nil {
 		return nil, err
 	}
 	answer, err := c.http.Do(r)
+	if at, ok := errors.AsType[*url.Error](err); ok {
+		err = at.Err // its address is made up
+	}
 	if err != nil {
 		return nil, told(ctx, err)
 	}
@@ -118,8 +133,8 @@ func (c *Client) try(ctx context.Context, verb string, text []byte) (io.ReadClos
 		return answer.Body, nil
 	}
 	defer answer.Body.Close()
-	f := &Failure{}
-	if err := json.NewDecoder(io.LimitReader(answer.Body, MaxRequest)).Decode(f); err != nil || f.Message == "" {
+	f := &failure{}
+	if err := json.NewDecoder(io.LimitReader(answer.Body, maxRequest)).Decode(f); err != nil || f.Message == "" {
 		return nil, fmt.Errorf("the process answered %s with %s", verb, answer.Status)
 	}
 	return nil, f

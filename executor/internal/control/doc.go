@@ -3,7 +3,7 @@
 //
 //	POST /v1/VERB   a request, one JSON object of at most a MiB
 //	200             the answer, one JSON object; of events one a line, until the reader goes
-//	4xx, 5xx        a [Failure]
+//	4xx, 5xx        a failure
 //
 // The wire types are all in wire.go. A field that the server does not know is an error:
 // an older process must not take a deletion with a filter for one without. Answers may
@@ -20,9 +20,9 @@
 //
 // # Bounds
 //
-// A call may take [CallTime], of which its answer may take [WriteTime] on its way to a
-// slow reader. [MaxCalls] are worked on at a time, and [MaxStreams] streams are open;
-// one more is told so at once. A connection that says nothing, or half of
-// something, is closed after five seconds, and before that when [MaxConnections] others
+// A call may take callTime, of which its answer may take writeTime on its way to a
+// slow reader. maxCalls are worked on at a time, and maxStreams streams are open;
+// one more is told so at once, and a client tries again for a few seconds. A connection that says nothing, or half of
+// something, is closed after five seconds, and before that when maxConnections others
 // have come. A handler that panics is an error of its call. Close waits for nobody.
 package control

@@ -16,13 +16,13 @@ import (
 
 // What a server has room for.
 const (
-	MaxConnections = 64
-	MaxCalls       = 16
-	MaxStreams     = 8
-	MaxRequest     = 1 << 20
+	maxConnections = 64
+	maxCalls       = 16
+	maxStreams     = 8
+	maxRequest     = 1 << 20
 
-	CallTime  = 10 * time.Minute // a page of a long queue takes its time while there is work
-	WriteTime = 10 * time.Second
+	callTime  = 10 * time.Minute // a page of a long queue takes its time while there is work
+	writeTime = 10 * time.Second
 	sayTime   = 5 * time.Second // for a request, from its connection on
 )
 
@@ -62,10 +62,10 @@ type Server struct {
 
 // Serve answers on l until Close is called, on goroutines of its own. It is called once.
 func (s *Server) Serve(l net.Listener) {
-	s.calls, s.streams = make(chan struct{}, MaxCalls), make(chan struct{}, MaxStreams)
+	s.calls, s.streams = make(chan struct{}, maxCalls), make(chan struct{}, maxStreams)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.done = make(chan struct{})
-	s.crowd = newCrowd(MaxConnections)
+	s.crowd = newCrowd(maxConnections)
 	s.http = http.Server{
 		Handler:     http.HandlerFunc(s.serve),
 		BaseContext: func(net.Listener) context.Context { return s.ctx },
@@ -96,7 +96,7 @@ type connKey struct{}
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	body, err := read(w, r) // first of all: who says half of something is in nobody's way
 	if err != nil {
-		fail(w, http.StatusBadRequest, &Failure{Message: err.Error()})
+		fail(w, http.StatusBadRequest, &failure{Message: err.Error()})
 		return
 	}
 	s.crowd.said(r.Context().Value(connKey{}).(net.Conn))
@@ -104,11 +104,11 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	answer, stream := s.Verbs[verb], s.Streams[verb]
 	switch {
 	case !ours || answer == nil && stream == nil:
-		fail(w, http.StatusNotFound, &Failure{
-			fmt.Sprintf("the process that has the journal knows no %.80q: it is of another version than this command", r.URL.Path), CodeVersion,
+		fail(w, http.StatusNotFound, &failure{
+			fmt.Sprintf("the process that has the journal knows no %.80q: it is of another version than this command", r.URL.Path), codeVersion,
 		})
 	case r.Method != http.MethodPost:
-		fail(w, http.StatusMethodNotAllowed, &Failure{Message: fmt.Sprintf("the method is %.20q, it must be POST", r.Method)})
+		fail(w, http.StatusMethodNotAllowed, &failure{Message: fmt.Sprintf("the method is %.20q, it must be POST", r.Method)})
 	case stream != nil:
 		s.enter(w, s.streams, func() { s.stream(w, r, body, stream) })
 	default:
@@ -117,7 +117,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 func cutVersion(path string) (verb string, ok bool) {
-	const prefix = "/" + Version + "/"
+	const prefix = "/" + version + "/"
 	if len(path) <= len(prefix) || path[:len(prefix)] != prefix {
 		return "", false
 	}
@@ -131,13 +131,13 @@ func (s *Server) enter(w http.ResponseWriter, room chan struct{}, f func()) {
 		defer func() { <-room }()
 		f()
 	default:
-		fail(w, http.StatusServiceUnavailable, &Failure{fmt.Sprintf("%d others are at it, which is the limit; try again", cap(room)), CodeBusy})
+		fail(w, http.StatusServiceUnavailable, &failure{fmt.Sprintf("%d others are at it, which is the limit; try again", cap(room)), codeBusy})
 	}
 }
 
 // answer sends what a handler returns: all of it is there before the first byte goes.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, body func(v any) error, f Handler) {
-	ctx, cancel := context.WithTimeout(r.Context(), CallTime)
+	ctx, cancel := context.WithTimeout(r.Context(), callTime)
 	defer cancel()
 	var v any
 	err := s.contained(func() (err error) { v, err = f(ctx, body); return err })
@@ -176,24 +176,24 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, body func(v any)
 
 // limit bounds the time that a reader may take for what is written next.
 func limit(w http.ResponseWriter) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(WriteTime))
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime))
 }
 
 // read returns what decodes the request. It is read to its end: only then does the server
 // hear of a client that goes.
 func read(w http.ResponseWriter, r *http.Request) (func(v any) error, error) {
-	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxRequest))
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
 	if err != nil {
-		return nil, fmt.Errorf("the request could not be read: %w; it may have %d bytes", err, MaxRequest)
+		return nil, fmt.Errorf("the request could not be read: %w; it may have %d bytes", err, maxRequest)
 	}
 	return func(v any) error {
 		d := json.NewDecoder(bytes.NewReader(text))
 		d.DisallowUnknownFields()
 		if err := d.Decode(v); err != nil {
-			return &Failure{Message: fmt.Sprintf("the request makes no sense: %v", err)}
+			return &failure{Message: fmt.Sprintf("the request makes no sense: %v", err)}
 		}
 		if d.More() {
-			return &Failure{Message: "there is more behind the request"}
+			return &failure{Message: "there is more behind the request"}
 		}
 		return nil
 	}, nil
@@ -211,14 +211,14 @@ func (s *Server) contained(f func() error) (err error) {
 }
 
 func (s *Server) refuse(w http.ResponseWriter, err error) {
-	if f, ok := errors.AsType[*Failure](err); ok {
+	if f, ok := errors.AsType[*failure](err); ok {
 		fail(w, http.StatusBadRequest, f)
 		return
 	}
-	fail(w, http.StatusUnprocessableEntity, &Failure{Message: err.Error()})
+	fail(w, http.StatusUnprocessableEntity, &failure{Message: err.Error()})
 }
 
-func fail(w http.ResponseWriter, status int, f *Failure) {
+func fail(w http.ResponseWriter, status int, f *failure) {
 	limit(w)
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)

@@ -73,7 +73,7 @@ func TestAnswers(t *testing.T) {
 	}
 	_, err := Call[None](t.Context(), c, "echo", map[string]any{"text": "x", "filter": "new"})
 	require.ErrorContains(t, err, `unknown field "filter"`, "an older process must not overlook it")
-	_, err = Call[None](t.Context(), c, "echo", say{strings.Repeat("x", MaxRequest)})
+	_, err = Call[None](t.Context(), c, "echo", say{strings.Repeat("x", maxRequest)})
 	require.ErrorContains(t, err, "it may have 1048576 bytes")
 	require.NoError(t, echo(t, dir))
 }
@@ -114,20 +114,20 @@ func dial(t *testing.T, dir string) net.Conn {
 
 // So many calls are worked on at a time; one more is told so, and a command tries again.
 func TestCallsAtATime(t *testing.T) {
-	in, out := make(chan struct{}, MaxCalls), make(chan struct{})
+	in, out := make(chan struct{}, maxCalls), make(chan struct{})
 	dir, _ := serve(t, map[string]Handler{"wait": Verb(func(context.Context, None) (None, error) {
 		in <- struct{}{}
 		<-out
 		return None{}, nil
 	})})
 	var all sync.WaitGroup
-	for range MaxCalls {
+	for range maxCalls {
 		all.Go(func() {
 			_, err := Call[None](context.Background(), Connect(dir, time.Minute), "wait", None{})
 			assert.NoError(t, err)
 		})
 	}
-	for range MaxCalls {
+	for range maxCalls {
 		<-in
 	}
 	answer, err := http.NewRequest(http.MethodPost, "http://x/v1/echo", strings.NewReader("{}"))
@@ -183,7 +183,7 @@ func TestHostileClients(t *testing.T) {
 		}
 	}
 	require.NoError(t, echo(t, dir))
-	require.Less(t, runtime.NumGoroutine()-before, 3*MaxConnections)
+	require.Less(t, runtime.NumGoroutine()-before, 3*maxConnections)
 }
 
 // A stream ends when its reader has gone, or does not read.
@@ -200,13 +200,13 @@ func TestStreams(t *testing.T) {
 	})
 	require.ErrorIs(t, err, enough)
 	require.Eventually(t, func() bool { return len(s.streams) == 0 }, 5*time.Second, time.Millisecond)
-	for range MaxStreams {
+	for range maxStreams {
 		_, err := io.WriteString(dial(t, dir), "POST /v1/lines HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}")
 		require.NoError(t, err)
 	}
-	require.Eventually(t, func() bool { return len(s.streams) == MaxStreams }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(s.streams) == maxStreams }, 5*time.Second, time.Millisecond)
 	require.NoError(t, echo(t, dir), "calls have room of their own")
 	if os.Getenv("STRAND_LONG") != "" {
-		require.Eventually(t, func() bool { return len(s.streams) == 0 }, 3*WriteTime, 100*time.Millisecond, "none of them reads")
+		require.Eventually(t, func() bool { return len(s.streams) == 0 }, 3*writeTime, 100*time.Millisecond, "none of them reads")
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"runtime"
 )
 
-// Listen returns ErrNoSocket: there a socket has no mode that keeps others out.
+// Listen returns errNoSocket: there a socket has no mode that keeps others out.
 func Listen(string) (net.Listener, error) {
 	return nil, noSocket("there is none on %s", runtime.GOOS)
 }

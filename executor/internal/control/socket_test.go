@@ -48,7 +48,7 @@ func names(t *testing.T, dir string) (list []string) {
 func abandon(t *testing.T, dir string) {
 	t.Helper()
 	require.NoError(t, listen(t, dir).(*socket).UnixListener.Close())
-	require.Equal(t, []string{Name}, names(t, dir))
+	require.Equal(t, []string{socketName}, names(t, dir))
 }
 
 // Under its name the socket has had its mode from the first moment on, whatever the umask
@@ -95,7 +95,7 @@ func TestWhatTheDeadLeft(t *testing.T) {
 	left.(*net.UnixListener).SetUnlinkOnClose(false)
 	require.NoError(t, left.Close())
 	l := listen(t, dir)
-	require.Equal(t, []string{Name}, names(t, dir))
+	require.Equal(t, []string{socketName}, names(t, dir))
 	conn, err := net.Dial("unix", path(dir))
 	require.NoError(t, err)
 	require.NoError(t, conn.Close())
@@ -109,7 +109,7 @@ func TestWhatIsNotOursStays(t *testing.T) {
 	dir := short(t)
 	l := listen(t, dir)
 	_, err := Listen(dir)
-	require.ErrorIs(t, err, ErrNoSocket)
+	require.ErrorIs(t, err, errNoSocket)
 	require.ErrorContains(t, err, "somebody answers on "+path(dir))
 
 	require.NoError(t, os.Remove(path(dir)))
@@ -118,7 +118,7 @@ func TestWhatIsNotOursStays(t *testing.T) {
 	require.NoError(t, os.Symlink(precious, path(dir)))
 	require.NoError(t, l.Close())
 	_, err = Listen(dir)
-	require.ErrorIs(t, err, ErrNoSocket)
+	require.ErrorIs(t, err, errNoSocket)
 	require.ErrorContains(t, err, "is no socket (mode L")
 	require.NoError(t, os.Remove(path(dir)))
 	require.NoError(t, os.WriteFile(path(dir), []byte("kept"), 0o644))
@@ -142,14 +142,14 @@ func TestWhereThereIsNoSocket(t *testing.T) {
 	dir := short(t)
 	require.NoError(t, os.Chmod(dir, 0o777))
 	_, err := Listen(dir)
-	require.ErrorIs(t, err, ErrNoSocket)
+	require.ErrorIs(t, err, errNoSocket)
 	require.ErrorContains(t, err, "every user may write to "+dir+", mode drwxrwxrwx; take that away: chmod o-w")
 	require.Empty(t, names(t, dir))
 
 	long := filepath.Join(short(t), strings.Repeat("x", 90))
 	require.NoError(t, os.Mkdir(long, 0o700))
 	_, err = Listen(long)
-	require.ErrorIs(t, err, ErrNoSocket)
+	require.ErrorIs(t, err, errNoSocket)
 	require.ErrorContains(t, err, "and the system takes 103; open the journal by a shorter one")
 	_, err = Listen(filepath.Join(dir, "no"))
 	require.ErrorIs(t, err, fs.ErrNotExist)

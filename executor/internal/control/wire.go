@@ -1,8 +1,8 @@
 package control
 
-// Version is the first part of a path. It changes when an answer comes to mean something
+// version is the first part of a path. It changes when an answer comes to mean something
 // else.
-const Version = "v1"
+const version = "v1"
 
 // The verbs.
 const (
@@ -291,16 +291,16 @@ type Event struct {
 	Total    int64  `json:"total"`
 }
 
-// Failure is why there is no answer.
-type Failure struct {
+// failure is why there is no answer.
+type failure struct {
 	Message string `json:"error"`
 	Code    string `json:"code"`
 }
 
-func (f *Failure) Error() string { return f.Message }
+func (f *failure) Error() string { return f.Message }
 
 // Codes of failures that a caller tells apart.
 const (
-	CodeBusy    = "busy"
-	CodeVersion = "version"
+	codeBusy    = "busy"
+	codeVersion = "version"
 )

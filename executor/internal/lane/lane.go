@@ -191,17 +191,23 @@ func call(wakers []func()) {
 	}
 }
 
-// First returns the queue whose job of an id runs, or comes first; false: there is
-// none.
-func (l *Lanes) First(id string) (queue uint32, ok bool) {
+// First returns the queue whose job of an id runs, or comes first, and how many payloads of
+// others stand before those of a queue, maxAhead at most; false: there is none.
+func (l *Lanes) First(id string, queue uint32) (first uint32, ahead int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := l.byID[id]
-	switch {
-	case n == nil:
-		return 0, false
-	case n.busy:
-		return n.running, true
+	if n == nil {
+		return 0, 0, false
 	}
-	return n.payloads[0].queue, true
+	for ahead < min(len(n.payloads), maxAhead) && n.payloads[ahead].queue != queue {
+		ahead++
+	}
+	if n.busy {
+		return n.running, ahead, true
+	}
+	return n.payloads[0].queue, ahead, true
 }
+
+// maxAhead is how many payloads First counts: nobody waits long for who asks.
+const maxAhead = 1 << 16

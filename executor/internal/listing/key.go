@@ -16,12 +16,22 @@ type Key struct {
 
 // Compare is below zero when k comes before o, and zero when they are the same.
 func (k Key) Compare(o Key) int {
-	return cmp.Or(k.numbers(o), strings.Compare(k.ID, o.ID), cmp.Compare(k.Last, o.Last))
+	if c := k.numbers(o.First, o.Second); c != 0 {
+		return c
+	}
+	if c := strings.Compare(k.ID, o.ID); c != 0 {
+		return c
+	}
+	return cmp.Compare(k.Last, o.Last)
 }
 
-// numbers compares what is known of a row before its ID is.
-func (k Key) numbers(o Key) int {
-	return cmp.Or(cmp.Compare(k.First, o.First), cmp.Compare(k.Second, o.Second))
+// numbers compares what is known of a row before its ID is. There may be millions of
+// rows, so it compares no more than it must.
+func (k *Key) numbers(first, second int64) int {
+	if k.First != first {
+		return cmp.Compare(k.First, first)
+	}
+	return cmp.Compare(k.Second, second)
 }
 
 // Page picks the first rows behind a key. The zero Page has no room; see NewPage.
@@ -53,11 +63,10 @@ func NewPage[T any](limit int, descending bool, after *Key) *Page[T] {
 // ID. One that is not, because the page is full of others before it, counts as
 // offered.
 func (p *Page[T]) May(first, second int64) bool {
-	k := Key{First: first, Second: second}
-	if p.after != nil && p.sign*k.numbers(*p.after) < 0 {
+	if p.after != nil && p.sign*p.after.numbers(first, second) > 0 {
 		return false
 	}
-	if len(p.rows) == p.limit && p.sign*k.numbers(p.rows[0].key) > 0 {
+	if len(p.rows) == p.limit && p.sign*p.rows[0].key.numbers(first, second) < 0 {
 		p.more = true
 		return false
 	}

@@ -7,16 +7,21 @@ import (
 
 // Pacer is shared by those who look. New makes one.
 type Pacer struct {
-	share float64 // of one processor
+	least float64 // of one processor
 	burst time.Duration
+	idle  func() float64
 	turn  chan struct{} // whoever has it may do a piece; guards what follows
 	next  time.Time     // when the next piece may begin
 }
 
-// New returns a pacer that allows a share of one processor, above 0 and up to 1, and
-// a burst of so much work before the first pause.
-func New(share float64, burst time.Duration) *Pacer {
-	return &Pacer{share: share, burst: burst, turn: make(chan struct{}, 1)}
+// New returns a pacer that allows a share of one processor, above 0 and up to 1, or
+// half of what idle says lies idle, if that is more, and a burst of so much work
+// before the first pause. idle may be nil, and is called by one goroutine at a time.
+func New(share float64, burst time.Duration, idle func() float64) *Pacer {
+	if idle == nil {
+		idle = func() float64 { return 0 }
+	}
+	return &Pacer{least: share, burst: burst, idle: idle, turn: make(chan struct{}, 1)}
 }
 
 // Do does a piece of work when its turn has come, and returns its error, or the
@@ -60,9 +65,10 @@ func (p *Pacer) pause(ctx context.Context) error {
 
 // pay moves the time of the next piece by what this one cost.
 func (p *Pacer) pay(now time.Time, cost time.Duration) {
-	saved := now.Add(-time.Duration(float64(p.burst) / p.share)) // what was not used is kept, up to a burst
+	share := max(p.least, min(p.idle()/2, 1))                  // half: those who work may want more in a moment
+	saved := now.Add(-time.Duration(float64(p.burst) / share)) // what was not used is kept, up to a burst
 	if p.next.Before(saved) {
 		p.next = saved
 	}
-	p.next = p.next.Add(time.Duration(float64(cost) / p.share))
+	p.next = p.next.Add(time.Duration(float64(cost) / share))
 }

@@ -22,7 +22,7 @@ func work(d time.Duration) func() (time.Duration, error) {
 // Ten who look get the share of one, together, beyond the burst.
 func TestShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := pace.New(0.05, 50*time.Millisecond)
+		p := pace.New(0.05, 50*time.Millisecond, nil)
 		began := time.Now()
 		var readers sync.WaitGroup
 		for range 10 {
@@ -47,7 +47,7 @@ func TestShare(t *testing.T) {
 
 func TestNoPauseWhileNobodyWorks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := pace.New(0.05, 0)
+		p := pace.New(0.05, 0, nil)
 		began := time.Now()
 		for range 100 {
 			require.NoError(t, p.Do(t.Context(), func() bool { return false }, work(time.Millisecond)))
@@ -58,7 +58,7 @@ func TestNoPauseWhileNobodyWorks(t *testing.T) {
 
 func TestContextEndsTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := pace.New(0.001, 0)
+		p := pace.New(0.001, 0, nil)
 		require.NoError(t, p.Do(t.Context(), always, work(time.Second)))
 		errEnough := errors.New("enough")
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errEnough)
@@ -72,5 +72,28 @@ func TestContextEndsTheWait(t *testing.T) {
 		readers.Wait()
 		errBoom := errors.New("boom")
 		require.ErrorIs(t, p.Do(t.Context(), func() bool { return false }, func() (time.Duration, error) { return 0, errBoom }), errBoom)
+	})
+}
+
+// Half of what lies idle is for those who look, and no less than their share.
+func TestHalfOfWhatLiesIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		idle := 0.0
+		p := pace.New(0.05, 0, func() float64 { return idle })
+		took := func() time.Duration {
+			time.Sleep(time.Hour)
+			began := time.Now()
+			for range 101 {
+				require.NoError(t, p.Do(t.Context(), always, func() (time.Duration, error) { return time.Millisecond, nil }))
+			}
+			return time.Since(began)
+		}
+		require.Equal(t, 2*time.Second, took())
+		idle = 0.05
+		require.Equal(t, 2*time.Second, took())
+		idle = 1
+		require.Equal(t, 200*time.Millisecond, took())
+		idle = 64
+		require.Equal(t, 100*time.Millisecond, took())
 	})
 }

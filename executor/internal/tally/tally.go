@@ -10,7 +10,6 @@ import (
 type Rate struct {
 	Lines int
 	Per   time.Duration // from the first of them on
-	Rest  string        // what a line calls those that were left out before it
 }
 
 // Lines counts the lines of one kind. The zero Lines has seen none.
@@ -37,7 +36,7 @@ func (t *Lines) Line(r Rate) (rest []slog.Attr, ok bool) {
 	}
 	t.lines++
 	if t.leftOut > 0 {
-		rest, t.leftOut = []slog.Attr{slog.Int(r.Rest, t.leftOut)}, 0
+		rest, t.leftOut = []slog.Attr{slog.Int("left_out", t.leftOut)}, 0
 	}
 	return rest, true
 }

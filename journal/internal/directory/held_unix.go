@@ -11,13 +11,23 @@ import (
 	"syscall"
 )
 
-// HeldBy returns a LockedError when a process has the journal in dir open. It asks
+// HeldBy is Held for who goes on to read the journal: when it belongs to a user whose
+// files we may not read, that says so.
+func HeldBy(dir string) error {
+	err := Held(dir)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil
+	}
+	return err
+}
+
+// Held returns a LockedError when a process has the journal in dir open. It asks
 // for a shared lock and gives it back at once: an owner that starts in these
 // microseconds and does not wait would be refused; no other process notices.
-func HeldBy(dir string) error {
+func Held(dir string) error {
 	f, err := OpenFile(filepath.Join(dir, LockName))
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
-		return nil // it was never opened, or by a user whose files we may not read
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // it was never opened
 	}
 	if err != nil {
 		return fmt.Errorf("journal: lock %s: %w", dir, err)

@@ -1,0 +1,95 @@
+package dashboard_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor"
+)
+
+// A list that takes longer than a page should is a part, says so, and leads to all of it.
+func TestLongListsComeInTime(t *testing.T) {
+	const waiting = 200_000
+	x := open(t, executor.Config{})
+	over := make(chan struct{})
+	t.Cleanup(func() { close(over) }) // before the executor stops
+	q := queue(t, x, "q", func(context.Context, executor.Job[string]) error { <-over; return nil }, executor.QueueConfig[string]{})
+	items := make([]executor.Item[string], waiting)
+	for i := range items {
+		items[i] = executor.Item[string]{ID: fmt.Sprintf("customer-%06d", i*7919%waiting), Due: time.Now().Add(time.Hour)}
+	}
+	_, err := q.EnqueueMany(t.Context(), items)
+	require.NoError(t, err)
+	require.NoError(t, x.Start(t.Context()))
+	enqueue(t, q, "runs", "")
+	require.Eventually(t, func() bool { return running(t, q) == 1 }, 20*time.Second, time.Millisecond)
+	ctx, leave := context.WithCancel(t.Context())
+	var others sync.WaitGroup
+	for range 16 { // who look at all of it, one page after the other
+		others.Go(func() {
+			for ctx.Err() == nil {
+				_, _ = x.Inspect().Jobs(ctx, executor.JobQuery{Queue: "q", Order: executor.OrderID})
+			}
+		})
+	}
+	s := writable(t, x)
+	var text string
+	const note = "of 200\u202f001: jobs go first"
+	require.Eventually(t, func() bool {
+		text = s.get("queue", "name", "q", "sort", "id", "limit", "25")
+		return strings.Contains(text, note) && len(ids(text)) == 25
+	}, 20*time.Second, time.Millisecond, "a part")
+	require.Contains(t, s.do(http.MethodGet, "api/v1/jobs?queue=q&order=id&patience=0.01", nil).text, `"partial":true`)
+	leave()
+	others.Wait()
+	link := regexp.MustCompile(`<a href="(queue\?[^"]*whole=1[^"]*)">`).FindStringSubmatch(text)
+	require.NotNil(t, link)
+	text = s.get(strings.ReplaceAll(link[1], "&amp;", "&"))
+	require.NotContains(t, text, note)
+	require.Equal(t, "customer-000024", ids(text)[24])
+	require.Contains(t, s.do(http.MethodGet, "api/v1/jobs?queue=q&order=id", nil).text, `"partial":false`)
+	for _, wrong := range []string{"", "0", "-1", "x", "NaN", "1e9"} {
+		s.refused(http.StatusBadRequest, http.MethodGet, "api/v1/jobs?queue=q&patience="+wrong, nil)
+		s.refused(http.StatusBadRequest, http.MethodGet, "api/v1/dead?queue=q&patience="+wrong, nil)
+	}
+}
+
+func running(t *testing.T, q *executor.Queue[string]) int {
+	stats, err := q.Stats(t.Context())
+	require.NoError(t, err)
+	return stats.Running
+}
+
+// The hot ids are looked for once in five seconds, and after an action.
+func TestHotIDsAreShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := open(t, executor.Config{})
+		q := queue(t, x, "q", nil, executor.QueueConfig[string]{})
+		s := writable(t, x)
+		hot := func() string { return s.get("hot", "name", "q") }
+		add := func(id string) { enqueue(t, q, id, "", executor.In(time.Hour)); synctest.Wait() }
+		add("anna-1")
+		require.Contains(t, hot(), "anna-1")
+		add("bert-2")
+		time.Sleep(5 * time.Second)
+		require.NotContains(t, hot(), "bert-2", "it is what it was")
+		time.Sleep(time.Second)
+		require.Contains(t, hot(), "bert-2")
+		add("carl-3")
+		s.post(url.Values{}, "verb", "delete", "queue", "q", "scope", "id", "id", "anna-1", "confirm", "yes")
+		text := hot()
+		require.Contains(t, text, "carl-3")
+		require.NotContains(t, text, "anna-1")
+		s.refused(http.StatusNotFound, http.MethodGet, "hot?name=other", nil)
+	})
+}

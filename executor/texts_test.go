@@ -1,0 +1,116 @@
+package executor_test
+
+import (
+	"context"
+	"encoding"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor"
+)
+
+// constant is a type of constants.
+type constant interface {
+	~uint8
+	fmt.Stringer
+	encoding.TextMarshaler
+}
+
+// Each constant has a text of its own, which comes back as the constant, by itself and in
+// JSON; what is no constant has none, and another text is refused with those that there
+// are. last is the last constant, and there is one more for each number down to 0.
+func eachText[T constant](last T, words ...string) func(t *testing.T) {
+	return func(t *testing.T) {
+		require.Len(t, words, int(last)+1)
+		for i, word := range words {
+			v := T(i)
+			require.Equal(t, word, v.String())
+			text, err := json.Marshal(map[string]T{"v": v})
+			require.NoError(t, err)
+			require.JSONEq(t, fmt.Sprintf(`{"v":%q}`, word), string(text))
+			back := map[string]T{}
+			require.NoError(t, json.Unmarshal(text, &back))
+			require.Equal(t, v, back["v"])
+		}
+		name := reflect.TypeFor[T]().String()
+		for n := len(words); n < 256; n++ {
+			v := T(n)
+			require.Equal(t, fmt.Sprintf("%s(%d)", name, n), v.String())
+			_, err := v.MarshalText()
+			require.ErrorIs(t, err, executor.ErrConfig)
+			require.ErrorContains(t, err, v.String())
+		}
+		v := last
+		for _, text := range []string{"", "x", "NONE", words[0] + " ", name + "(9)"} {
+			err := any(&v).(encoding.TextUnmarshaler).UnmarshalText([]byte(text))
+			require.ErrorIs(t, err, executor.ErrConfig)
+			require.ErrorContains(t, err, fmt.Sprintf("there is no %s %q; there are: %s", name, text, words[0]))
+			require.Equal(t, last, v)
+		}
+	}
+}
+
+func TestTexts(t *testing.T) {
+	t.Run("Durability", eachText(executor.DurabilityAsync, "Default", "Sync", "Async"))
+	t.Run("Overflow", eachText(executor.OverflowWait, "Refuse", "Wait"))
+	t.Run("Uniqueness", eachText(executor.UniqueWhileRunning, "Default", "Never", "WhileRunning"))
+	t.Run("Merge", eachText(executor.MergeKeepLast, "KeepAll", "MinScore", "KeepFirst", "KeepLast"))
+	t.Run("OnFailure", eachText(executor.OnFailureBlock, "Merge", "Block"))
+	t.Run("OnExhausted", eachText(executor.OnExhaustedHalt, "BuryOldest", "BuryAll", "Halt"))
+	t.Run("OnFresh", eachText(executor.OnFreshPull, "Wait", "Pull"))
+	t.Run("FreshDue", eachText(executor.FreshDuePush, "Keep", "Pull", "Push"))
+	t.Run("JobOrder", eachText(executor.OrderPayloads, "None", "ID", "Due", "Attempt", "Payloads"))
+	t.Run("DeadOrder", eachText(executor.DeadOrderAt, "Position", "ID", "At"))
+	t.Run("EventKind", eachText(executor.EventCommitted, "none", "accepted", "requeued", "merged", "parked", "started", "progress", "done", "failed",
+		"snoozed", "discarded", "cancelled", "interrupted", "buried", "halted", "deleted", "paused", "resumed", "committed"))
+}
+
+// What the Inspector shows is readable as JSON: why a payload does not decode in words,
+// durations in nanoseconds, states and kinds as words.
+func TestInspectorTypesAsJSON(t *testing.T) {
+	x := open(t, "", executor.Config{})
+	handle(t, x, "q", func(context.Context, executor.Merged[int]) error { return nil }, executor.QueueConfig[int]{})
+	_, err := x.EnqueueRaw(t.Context(), "q", "a", []byte(`"no number"`))
+	require.NoError(t, err)
+	d, err := x.Inspect().Job(t.Context(), "q", "a")
+	require.NoError(t, err)
+	var typeError *json.UnmarshalTypeError
+	require.ErrorAs(t, d.Waiting[0].Decode, &typeError, "it is the codec's own error")
+	text, err := json.Marshal(d)
+	require.NoError(t, err)
+	var back struct {
+		State, EnqueuedAt string
+		Waiting           []struct {
+			Decode string
+			Value  any
+			Raw    []byte
+		}
+	}
+	require.NoError(t, json.Unmarshal(text, &back))
+	assert.Equal(t, "ready", back.State)
+	assert.Equal(t, d.Waiting[0].Decode.Error(), back.Waiting[0].Decode)
+	assert.Equal(t, `"no number"`, string(back.Waiting[0].Raw))
+	assert.Nil(t, back.Waiting[0].Value)
+	at, err := time.Parse(time.RFC3339Nano, back.EnqueuedAt)
+	require.NoError(t, err)
+	assert.True(t, at.Equal(d.EnqueuedAt))
+
+	text, err = json.Marshal(executor.JobQuery{Queue: "q", Order: executor.OrderDue, Filter: executor.JobFilter{OlderThan: time.Second}})
+	require.NoError(t, err)
+	assert.Contains(t, string(text), `"Order":"Due"`)
+	assert.Contains(t, string(text), `"OlderThan":1000000000`)
+	var query executor.JobQuery
+	require.NoError(t, json.Unmarshal(text, &query))
+	assert.Equal(t, executor.OrderDue, query.Order)
+	assert.Equal(t, time.Second, query.Filter.OlderThan)
+	for _, v := range []any{executor.Event{}, executor.EventFilter{}, executor.Explanation{}, executor.JobPage{}, executor.DeadPage{}, executor.Running{}, executor.QueueStats{}} {
+		_, err := json.Marshal(v)
+		require.NoError(t, err)
+	}
+}
