@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -109,4 +110,18 @@ func TestEnqueueManyRaw(t *testing.T) {
 	}
 	require.NoError(t, x.Stop(t.Context()))
 	require.Empty(t, ran)
+}
+
+// An item takes from options what it leaves open, as EnqueueMany does, and hands back those
+// that are about a call.
+func TestItemWith(t *testing.T) {
+	due := time.Unix(1e9, 5)
+	it, rest := executor.Item[int]{ID: "a", Score: new(1.0)}.With(executor.Score(2), executor.At(time.Now()), executor.At(due),
+		executor.Metadata(map[string]string{"k": "v"}), executor.IfAbsent(), executor.FromSource("s", 1))
+	require.Equal(t, executor.Item[int]{ID: "a", Score: new(1.0), Due: due, Metadata: map[string]string{"k": "v"}}, it)
+	require.Len(t, rest, 2)
+	it, rest = it.With(executor.Score(3), executor.Metadata(nil))
+	require.Equal(t, 1.0, *it.Score)
+	require.Equal(t, "v", it.Metadata["k"])
+	require.Empty(t, rest)
 }

@@ -156,7 +156,13 @@ func TestRowsWaitForRoom(t *testing.T) {
 		_, err := producer.q.Enqueue(t.Context(), "a", k)
 		require.NoError(t, err)
 	}
-	owner := c.start(c.url, func(cfg *Config) { cfg.Executor.MaxBacklog = 5 })
+	slow := func(ctx context.Context, _ *executor.Run, next func(context.Context) error) error {
+		time.Sleep(3 * time.Millisecond)
+		return next(ctx)
+	}
+	owner := c.start(c.url, func(cfg *Config) {
+		cfg.Executor.MaxBacklog, cfg.Executor.Middleware = 5, []executor.Middleware{{Run: slow}}
+	})
 	c.await(map[string]int{"a": calls})
 	require.Eventually(t, func() bool { return c.rows(owner) == 0 }, 10*time.Second, 10*time.Millisecond)
 	c.mu.Lock()

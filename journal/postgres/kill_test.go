@@ -103,14 +103,18 @@ func TestAFlushWithoutAnAnswerIsThereOnce(t *testing.T) {
 	c.serving(owner)
 	const calls = 60
 	for k := 1; k <= calls; k++ {
-		if k%2 == 0 { // half of them are taken in before they are asked about
-			proxy.CutAnswer()
-		} else {
+		switch k % 8 { // in between the connections are made anew, and statements prepared
+		case 3, 5, 7:
+			proxy.CutAnswer() // what was put is there, and may be taken in before it is asked about
+		case 0:
 			proxy.CutAfter(int64(rand.IntN(400)))
 		}
 		_, err := producer.q.Enqueue(t.Context(), "a", k)
 		require.NoError(t, err)
-		proxy.Heal()
+		if k%8 == 0 {
+			proxy.Heal()
+		}
+		time.Sleep(2 * time.Millisecond) // for the hint, which has no answer to lose
 	}
 	c.await(map[string]int{"a": calls})
 	require.Eventually(t, func() bool { return c.rows(owner) == 0 }, 10*time.Second, 10*time.Millisecond)
@@ -164,11 +168,13 @@ const childURL = "STRAND_TEST_CHILD"
 
 // TestChild is the process that is stopped and killed.
 func TestChild(t *testing.T) {
-	url, schema, found := strings.Cut(os.Getenv(childURL), "|")
-	if !found {
-		t.Skip("it is a part of TestAPausedOwnerCommitsNothing")
+	with := strings.Split(os.Getenv(childURL), "|")
+	if len(with) < 3 {
+		t.Skip("it is a part of the tests that stop and kill a process")
 	}
-	n, err := Open(t.Context(), url, Config{Schema: schema, Lease: time.Second, SingleServer: true})
+	lease, err := time.ParseDuration(with[2])
+	require.NoError(t, err)
+	n, err := Open(t.Context(), with[0], Config{Schema: with[1], Lease: lease, SingleServer: true})
 	require.NoError(t, err)
 	_, err = Handle(n, "q", func(ctx context.Context, job executor.Job[int]) error {
 		fmt.Println("runs", job.Payload)
@@ -189,30 +195,9 @@ func TestChild(t *testing.T) {
 // other one goes on.
 func TestAPausedOwnerCommitsNothing(t *testing.T) {
 	c := newCluster(t, pgtest.Shared(t).URL(), 1, time.Second)
-	child := exec.Command(os.Args[0], "-test.run", "^TestChild$", "-test.v")
-	child.Env = append(os.Environ(), childURL+"="+c.url+"|"+c.schema)
-	out, err := child.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, child.Start())
-	t.Cleanup(func() { _ = child.Process.Kill(); _ = child.Wait() })
-	lines := make(chan string, 100)
-	go func() {
-		defer close(lines)
-		for s := bufio.NewScanner(out); s.Scan(); {
-			lines <- s.Text()
-		}
-	}()
-	says := func(want string) {
-		t.Helper()
-		for line := range lines {
-			if strings.Contains(line, want) {
-				return
-			}
-		}
-		t.Fatalf("the child never said %q", want)
-	}
+	child, says := c.child()
 	producer := c.node(c.url)
-	_, err = producer.q.Enqueue(t.Context(), "a", 1)
+	_, err := producer.q.Enqueue(t.Context(), "a", 1)
 	require.NoError(t, err)
 	says("runs 1")
 	require.NoError(t, child.Process.Signal(syscall.SIGSTOP))
@@ -237,4 +222,58 @@ func TestAPausedOwnerCommitsNothing(t *testing.T) {
 	_, err = producer.q.Enqueue(t.Context(), "a", 2)
 	require.NoError(t, err)
 	c.await(map[string]int{"a": 2}) // whoever had it when the child died
+}
+
+// child starts a process that is a node. says waits for a line of it.
+func (c *cluster) child() (child *exec.Cmd, says func(want string)) {
+	t := c.t
+	t.Helper()
+	child = exec.Command(os.Args[0], "-test.run", "^TestChild$", "-test.v")
+	child.Env = append(os.Environ(), childURL+"="+c.url+"|"+c.schema+"|"+c.lease.String())
+	out, err := child.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, child.Start())
+	t.Cleanup(func() { _ = child.Process.Kill(); _ = child.Wait() })
+	lines := make(chan string, 100)
+	go func() {
+		defer close(lines)
+		for s := bufio.NewScanner(out); s.Scan(); {
+			lines <- s.Text()
+		}
+	}()
+	says = func(want string) {
+		t.Helper()
+		for line := range lines {
+			if strings.Contains(line, want) {
+				return
+			}
+		}
+		t.Fatalf("the child never said %q", want)
+	}
+	return child, says
+}
+
+// What a process has that is killed is another's within five seconds of the default lease.
+func TestAKilledOwnerIsFollowed(t *testing.T) {
+	c := newCluster(t, pgtest.Shared(t).URL(), 16, defaultLease)
+	child, says := c.child()
+	producer := c.node(c.url)
+	for i := range 32 {
+		_, err := producer.q.Enqueue(t.Context(), fmt.Sprint("id ", i), 1)
+		require.NoError(t, err)
+	}
+	says("runs 1")
+	next := c.start(c.url)
+	require.Eventually(t, func() bool { return len(next.Partitions()) > 0 }, 20*time.Second, 5*time.Millisecond)
+	began := time.Now()
+	require.NoError(t, child.Process.Kill())
+	c.serving(next)
+	took := time.Since(began)
+	t.Logf("followed in %v", took)
+	require.Less(t, took, 5*time.Second)
+	want := make(map[string]int)
+	for i := range 32 {
+		want[fmt.Sprint("id ", i)] = 1
+	}
+	c.await(want)
 }

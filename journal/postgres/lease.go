@@ -9,9 +9,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -260,129 +257,6 @@ func (n *Node) leave(ctx context.Context) {
 		return
 	}
 	n.notifier.leases()
-}
-
-// Hints go by NOTIFY: "lease", or "in" and the numbers of partitions.
-const hintLease = "lease"
-
-// notifier tells nodes of what has changed: in statements of its own, which write nothing,
-// because transactions that notify commit one after the other.
-type notifier struct {
-	n    *Node
-	wake chan struct{}
-
-	mu    sync.Mutex
-	lease bool
-	inbox map[int]bool
-}
-
-func (h *notifier) leases() {
-	h.mu.Lock()
-	h.lease = true
-	h.mu.Unlock()
-	poke(h.wake)
-}
-
-func (h *notifier) rows(partitions ...int) {
-	h.mu.Lock()
-	if h.inbox == nil {
-		h.inbox = make(map[int]bool)
-	}
-	for _, p := range partitions {
-		h.inbox[p] = true
-	}
-	h.mu.Unlock()
-	poke(h.wake)
-}
-
-// poke puts a token into a channel that has room for one.
-func poke(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
-func (h *notifier) run() {
-	for {
-		select {
-		case <-h.n.base.Done():
-			return
-		case <-h.wake:
-		}
-		h.mu.Lock()
-		lease, inbox := h.lease, h.inbox
-		h.lease, h.inbox = false, nil
-		h.mu.Unlock()
-		ctx, cancel := context.WithTimeout(h.n.base, h.n.cfg.Lease)
-		if lease { // a hint that is lost costs time, and nothing else
-			_, _ = h.n.pool.Exec(ctx, h.n.texts.notify, h.n.texts.channel, hintLease)
-		}
-		if len(inbox) > 0 {
-			_, _ = h.n.pool.Exec(ctx, h.n.texts.notify, h.n.texts.channel, hintOf(slices.Sorted(maps.Keys(inbox))))
-		}
-		cancel()
-	}
-}
-
-func hintOf(partitions []int) string {
-	var b strings.Builder
-	b.WriteString("in")
-	for _, p := range partitions {
-		fmt.Fprintf(&b, " %d", p)
-		if b.Len() > 7900 { // of 8000; those left out are found a moment later
-			break
-		}
-	}
-	return b.String()
-}
-
-// listen hears hints, over one connection after the other.
-func (n *Node) listen() {
-	pause := firstPause
-	for n.base.Err() == nil {
-		began := time.Now()
-		_ = n.listenOnce() // what is missed meanwhile is found by looking
-		if time.Since(began) > longestPause {
-			pause = firstPause
-		}
-		t := time.NewTimer(pause)
-		pause = min(pause*2, longestPause)
-		select {
-		case <-n.base.Done():
-		case <-t.C:
-		}
-		t.Stop()
-	}
-}
-
-func (n *Node) listenOnce() error {
-	conn, err := pgx.ConnectConfig(n.base, n.control.Config().ConnConfig)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = conn.Close(context.WithoutCancel(n.base)) }()
-	if _, err := conn.Exec(n.base, "LISTEN "+n.texts.channel); err != nil {
-		return err
-	}
-	poke(n.wake)
-	for {
-		hint, err := conn.WaitForNotification(n.base)
-		if err != nil {
-			return err
-		}
-		if hint.Payload == hintLease {
-			poke(n.wake)
-			continue
-		}
-		for field := range strings.FieldsSeq(strings.TrimPrefix(hint.Payload, "in")) {
-			if number, err := strconv.Atoi(field); err == nil {
-				if p := n.owned(number); p != nil {
-					poke(p.taker.wake)
-				}
-			}
-		}
-	}
 }
 
 // housekeeping is how often what nobody needs any longer is deleted.

@@ -277,6 +277,10 @@ func (p *partition) openLog(cfg journal.Config) (*journal.Log, error) {
 	return l, nil
 }
 
+// unsettled is what a run of a lost partition has returned for the executor, which can't commit
+// it any longer: no failure, of which hooks would be told.
+var unsettled = executor.Snooze(time.Millisecond)
+
 // partitionKey marks the contexts of handlers.
 type partitionKey struct{}
 
@@ -290,11 +294,14 @@ func (p *partition) config() executor.Config {
 	cfg.Middleware = append([]executor.Middleware{{Run: func(ctx context.Context, _ *executor.Run, next func(context.Context) error) error {
 		ctx, cancel := context.WithCancelCause(context.WithValue(ctx, partitionKey{}, p))
 		defer cancel(nil)
-		if err := p.enter(&cancel); err != nil {
-			return err // it is not settled, and runs where the partition is
+		if !p.enter(&cancel) {
+			return unsettled
 		}
-		defer p.exit(&cancel)
-		return next(ctx)
+		err := next(ctx)
+		if !p.exit(&cancel) {
+			return unsettled
+		}
+		return err
 	}}}, cfg.Middleware...)
 	tell := cfg.OnFatal
 	cfg.OnFatal = func(err error) {
@@ -312,19 +319,21 @@ func (p *partition) config() executor.Config {
 }
 
 // enter notes a handler that begins; once the partition is lost none does.
-func (p *partition) enter(cancel *context.CancelCauseFunc) error {
+func (p *partition) enter(cancel *context.CancelCauseFunc) (ours bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.lost == nil {
 		p.running[cancel] = struct{}{}
 	}
-	return p.lost
+	return p.lost == nil
 }
 
-func (p *partition) exit(cancel *context.CancelCauseFunc) {
+// exit notes that it has ended: next does not panic.
+func (p *partition) exit(cancel *context.CancelCauseFunc) (ours bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.running, cancel)
+	return p.lost == nil
 }
 
 // guarded calls user code on a goroutine of its own, which it may end: a panic is an error.
