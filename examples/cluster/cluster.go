@@ -77,7 +77,7 @@ func newCluster(ctx context.Context, cfg config, out io.Writer) (c *cluster, err
 	}
 	for i := range cfg.nodes {
 		name := "node " + strconv.Itoa(i+1)
-		c.members = append(c.members, &member{name: name,
+		c.members = append(c.members, &member{name: name, log: cfg.log,
 			args: []string{program, "-node", name, "-url", through, "-lease", cfg.lease.String(), "-log=" + strconv.FormatBool(cfg.log)}})
 	}
 	for i := range cfg.callers {
@@ -191,8 +191,11 @@ func (c *cluster) settle(ctx context.Context) (f figures, err error) {
 	for kind, count := range f.events {
 		c.say("%d × %s%s", count, kind, quantiles(f.takeovers[kind]))
 	}
-	if f.gaps > 0 || f.lost > 0 {
+	switch {
+	case f.gaps > 0 || f.lost > 0:
 		return f, fmt.Errorf("order violations %d, lost %d: neither must be", f.gaps, f.lost)
+	case f.accepted == 0:
+		return f, errors.New("no node has accepted anything; -log shows what they say")
 	}
 	return f, nil
 }

@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"syscall"
 	"time"
@@ -17,9 +16,6 @@ type event struct {
 	partitions []int  // that it owned
 	at         time.Time
 }
-
-// errNobody is returned when no node is there to be hurt.
-var errNobody = errors.New("no node runs")
 
 // hurt sends a signal to a node at random, and notes what it owned.
 func (c *cluster) hurt(ctx context.Context, kind string, s syscall.Signal) (*life, error) {

@@ -16,6 +16,7 @@ import (
 type member struct {
 	name string
 	args []string
+	log  bool
 	life atomic.Pointer[life] // nil: there is none now
 }
 
@@ -32,7 +33,7 @@ const pause = 500 * time.Millisecond
 // live starts processes until ctx ends, and then ends the last in order.
 func (m *member) live(ctx context.Context) {
 	for ctx.Err() == nil {
-		if err := m.once(ctx); err != nil && ctx.Err() == nil {
+		if err := m.once(ctx); err != nil && m.log {
 			fmt.Fprintf(os.Stderr, "%s: %v\n", m.name, err)
 		}
 		select {
@@ -47,7 +48,9 @@ func (m *member) once(ctx context.Context) error {
 	c := exec.CommandContext(ctx, m.args[0], m.args[1:]...)
 	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
 	c.WaitDelay = 20 * time.Second
-	c.Stderr = os.Stderr
+	if m.log {
+		c.Stderr = os.Stderr
+	}
 	if _, err := c.StdinPipe(); err != nil { // it ends when we do
 		return err
 	}

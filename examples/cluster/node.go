@@ -20,6 +20,14 @@ import (
 	"github.com/strandjobs/strand/journal/postgres"
 )
 
+var numbersConfig = executor.QueueConfig[int]{
+	// An id's job has a lease while it runs, for the sake of its token: see counting.run.
+	Unique: executor.Unique[int]{Key: func(id string, _ int) string { return id }},
+	// The server may be away for a while. A number is not given up then: those behind it have to wait.
+	MaxRetries: 1 << 20,
+	RetryIn:    func(n int) time.Duration { return 20 * time.Millisecond << min(n, 6) },
+}
+
 // serve is a node: all there is to take part. It takes numbers over HTTP, for whichever partition, and runs the jobs of
 // the partitions that it owns. A number may be asked of any node.
 func serve(ctx context.Context, cfg config) error {
@@ -47,13 +55,7 @@ func serve(ctx context.Context, cfg config) error {
 	defer db.Close()
 
 	counting := &counting{db: db, node: stats.Node, partitionOf: node.PartitionOf}
-	numbers, err := postgres.Handle(node, "numbers", counting.run, executor.QueueConfig[int]{
-		// An id's job has a lease while it runs, for the sake of the token: see counting.run.
-		Unique: executor.Unique[int]{Key: func(id string, _ int) string { return id }},
-		// The server may be away for a while: a number is not to be given up, because those behind it are to wait.
-		MaxRetries: 1 << 20,
-		RetryIn:    func(n int) time.Duration { return min(time.Second, 20*time.Millisecond<<min(n, 6)) },
-	})
+	numbers, err := postgres.Handle(node, "numbers", counting.run, numbersConfig)
 	if err != nil {
 		return err
 	}
