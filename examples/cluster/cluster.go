@@ -78,7 +78,8 @@ func newCluster(ctx context.Context, cfg config, out io.Writer) (c *cluster, err
 	for i := range cfg.nodes {
 		name := "node " + strconv.Itoa(i+1)
 		c.members = append(c.members, &member{name: name, log: cfg.log,
-			args: []string{program, "-node", name, "-url", through, "-lease", cfg.lease.String(), "-log=" + strconv.FormatBool(cfg.log)}})
+			args: []string{program, "-node", name, "-url", through, "-lease", cfg.lease.String(),
+				"-log=" + strconv.FormatBool(cfg.log)}})
 	}
 	for i := range cfg.callers {
 		c.callers = append(c.callers, newCaller(i+1, idsOfCaller))
@@ -112,7 +113,8 @@ func (c *cluster) note(e event) {
 func (c *cluster) say(format string, args ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_, _ = fmt.Fprintf(c.out, "%6.1fs  %s\n", time.Since(c.began).Seconds(), fmt.Sprintf(format, args...)) // it is to be looked at
+	// It is to be looked at: nothing depends on it.
+	_, _ = fmt.Fprintf(c.out, "%6.1fs  %s\n", time.Since(c.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
 // figures are what became of the numbers.

@@ -32,7 +32,8 @@ func newConfig() config {
 func TestChaos(t *testing.T) {
 	if os.Getenv("STRAND_LONG") != "1" {
 		cfg := newConfig()
-		cfg.kill, cfg.stop, cfg.end, cfg.server, cfg.cuts = 4*time.Second, 3*time.Second, 5*time.Second, 6*time.Second, 3*time.Second
+		cfg.kill, cfg.stop, cfg.end = 4*time.Second, 3*time.Second, 5*time.Second
+		cfg.server, cfg.cuts = 6*time.Second, 3*time.Second
 		chaos(t, cfg)
 		return
 	}
@@ -43,7 +44,8 @@ func TestChaos(t *testing.T) {
 		"server":  func(c *config) { c.length, c.server = 7*time.Minute, 4*time.Second },
 		"cut":     func(c *config) { c.length, c.cuts = 4*time.Minute, time.Second },
 		"all": func(c *config) {
-			c.length, c.kill, c.stop, c.end, c.server, c.cuts = 5*time.Minute, 6*time.Second, 4*time.Second, 8*time.Second, 15*time.Second, 3*time.Second
+			c.length, c.kill, c.stop, c.end = 5*time.Minute, 6*time.Second, 4*time.Second, 8*time.Second
+			c.server, c.cuts = 15*time.Second, 3*time.Second
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -53,6 +53,7 @@ func (c *counting) run(ctx context.Context, job executor.Job[int]) error {
 	if err != nil || tag.RowsAffected() == 1 {
 		return err
 	}
-	_, err = c.db.Exec(ctx, "INSERT INTO cluster.late (id, number, node, token) VALUES ($1, $2, $3, $4)", job.ID, job.Payload, c.node, token)
+	_, err = c.db.Exec(ctx, "INSERT INTO cluster.late (id, number, node, token) VALUES ($1, $2, $3, $4)",
+		job.ID, job.Payload, c.node, token)
 	return errors.Join(errLate, err)
 }

@@ -1,17 +1,17 @@
 //go:build unix
 
-// Cluster runs the jobs of one queue on three processes over PostgreSQL, kills them, and counts what became of the jobs.
-// It is a module of its own, because it needs a driver. It starts a PostgreSQL that is installed on the machine, in a
-// temporary directory; with -url it uses one that runs.
+// Cluster runs the jobs of one queue on three processes over PostgreSQL, kills them, and counts what became of the
+// jobs. It is a module of its own, because it needs a driver. It starts a PostgreSQL that is installed on the machine,
+// in a temporary directory; with -url it uses one that runs.
 //
 //	cd examples/cluster && go run .
 //	cd examples/cluster && go run . -for 10m -kill 3s -stop 10s -server 30s -cut 5s
 //
-// Callers count: each takes the next number of an id of his to a node at random, again and again until one has accepted
-// it, and only then goes on to the number after it. The job of a number writes it down. So the numbers of an id have to
-// arrive in order, with none left out, whoever dies meanwhile: else the program says so, and exits with 1. What may be is
-// that a number comes again: when its node died before the job was settled, or when its caller got no answer and has
-// called twice.
+// Callers count: each takes the next number of an id of his to a node at random, again and again until one has
+// accepted it, and only then goes on to the number after it. The job of a number writes it down. So the numbers of an
+// id have to arrive in order, with none left out, whoever dies meanwhile: else the program says so, and exits with 1.
+// What may be is that a number comes again: when its node died before the job was settled, or when its caller got no
+// answer and has called twice.
 //
 // How a process takes part is in node.go, and what a job does in count.go; the rest is what hurts and counts.
 package main
@@ -51,7 +51,7 @@ func main() {
 	flag.IntVar(&cfg.callers, "callers", 16, "`number` of them")
 	flag.DurationVar(&cfg.lease, "lease", 3*time.Second, "how long partitions stay with a node that is not heard of")
 	flag.DurationVar(&cfg.kill, "kill", 4*time.Second, "how often a node is killed with kill -9; 0: never")
-	flag.DurationVar(&cfg.stop, "stop", 0, "how often a node stands still for longer than its lease, with SIGSTOP; 0: never")
+	flag.DurationVar(&cfg.stop, "stop", 0, "how often a node is paused for longer than its lease, with SIGSTOP; 0: never")
 	flag.DurationVar(&cfg.end, "end", 0, "how often a node is ended in order, with SIGTERM; 0: never")
 	flag.DurationVar(&cfg.server, "server", 0, "how often the server is killed with kill -9; 0: never")
 	flag.DurationVar(&cfg.cuts, "cut", 0, "how often half of the connections are cut; 0: never")
@@ -62,8 +62,10 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
+	// A second signal is not needed: callers end at once, what is left is waited for no longer than a minute, and then
+	// the server is ended, too.
 	ctx, restore := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, restore) // the second signal ends the process at once
+	defer restore()
 	var err error
 	if cfg.node != "" {
 		err = serve(ctx, cfg)
@@ -76,8 +78,8 @@ func main() {
 	}
 }
 
-// run has callers count for a while, on nodes that are hurt, and tells what it found. The error is that something was out
-// of order or lost, or that it could not be found out.
+// run has callers count for a while, on nodes that are hurt, and tells what it found. The error is that something was
+// out of order or lost, or that it could not be found out.
 func run(ctx context.Context, cfg config, out io.Writer) (f figures, err error) {
 	c, err := newCluster(ctx, cfg, out)
 	if err != nil {

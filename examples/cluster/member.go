@@ -48,6 +48,7 @@ func (m *member) once(ctx context.Context) error {
 	c := exec.CommandContext(ctx, m.args[0], m.args[1:]...)
 	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
 	c.WaitDelay = 20 * time.Second
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for us
 	if m.log {
 		c.Stderr = os.Stderr
 	}

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -29,7 +28,7 @@ var numbersConfig = executor.QueueConfig[int]{
 }
 
 // serve is a node: all there is to take part. It takes numbers over HTTP, for whichever partition, and runs the jobs of
-// the partitions that it owns. A number may be asked of any node.
+// the partitions that it owns, until ctx ends.
 func serve(ctx context.Context, cfg config) error {
 	logger := slog.New(slog.NewTextHandler(os.Stderr, nil)).With("node", cfg.node)
 	if !cfg.log {
@@ -86,5 +85,5 @@ func serve(ctx context.Context, cfg config) error {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		cancel()
 	}()
-	return cmp.Or(node.Run(ctx), node.Err())
+	return node.Run(ctx)
 }
