@@ -136,7 +136,7 @@ func (n *Node) tend() (next time.Duration, err error) {
 	for _, p := range drop {
 		if held[p].serving() {
 			n.log.Info("steps down from a partition", slog.Int("partition", p), slog.String("node", n.id.String()))
-			held[p].stepDown(nil)
+			held[p].giveAway()
 		}
 	}
 	for _, p := range take {

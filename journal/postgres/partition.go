@@ -118,22 +118,22 @@ func (p *partition) lose(cause error) {
 	p.cancel(cause)
 }
 
-// stepDown begins to give the partition away. Its handlers are cancelled when ctx ends; nil is
-// as long as Executor.StopTimeout.
+// giveAway begins to give the partition away. Its handlers are cancelled after
+// Executor.StopTimeout.
+func (p *partition) giveAway() {
+	ctx, cancel := context.WithTimeout(p.ctx, max(cmp.Or(p.n.cfg.Executor.StopTimeout, defaultGrace), 0))
+	context.AfterFunc(p.ctx, cancel) // which ends with the life
+	p.stepDown(ctx)
+}
+
+// stepDown is giveAway with handlers that are cancelled when ctx ends. The first call counts.
 func (p *partition) stepDown(ctx context.Context) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	select {
-	case <-p.down:
-		return
-	default:
+	if p.grace == nil {
+		p.grace = ctx
+		close(p.down)
 	}
-	if p.grace = ctx; ctx == nil {
-		var cancel context.CancelFunc
-		p.grace, cancel = context.WithTimeout(p.ctx, max(cmp.Or(p.n.cfg.Executor.StopTimeout, defaultGrace), 0))
-		go func() { <-p.over; cancel() }()
-	}
-	close(p.down)
 }
 
 // live is the life of a partition.

@@ -26,7 +26,7 @@ var errRollback = errors.New("rolled back")
 // What is enqueued in a transaction is there if and only if that commits, and once, while the
 // partitions change their owners.
 func TestEnqueueTxIsThereIfItCommits(t *testing.T) {
-	c := newCluster(t, pgtest.Shared(t).URL(), 3, time.Second)
+	c := newCluster(t, pgtest.Shared(t).URL(), 3, 30*time.Second)
 	a, b := c.start(c.url), c.start(c.url)
 	c.serving(a, b)
 	db, err := sql.Open("pgx", c.url)
@@ -47,7 +47,7 @@ func TestEnqueueTxIsThereIfItCommits(t *testing.T) {
 			for _, n := range []*testNode{a, b} {
 				n.mu.Lock()
 				for _, p := range n.held {
-					p.stepDown(nil)
+					p.giveAway()
 					break
 				}
 				n.mu.Unlock()
