@@ -162,3 +162,27 @@ func TestDecide(t *testing.T) {
 	_, drop = decide(v, ids[0], mine)
 	require.Empty(t, drop, "without a row of its own it gives up nothing")
 }
+
+// The hint that the last partition is free is sent, although its node ends then: nobody has to
+// find it out by looking, which is once in ten seconds here.
+func TestAStopTellsOfTheLastPartition(t *testing.T) {
+	c := newCluster(t, pgtest.Shared(t).URL(), 1, 30*time.Second)
+	owner := c.start(c.url)
+	c.serving(owner)
+	for range 5 {
+		next := c.start(c.url)
+		require.Eventually(t, func() bool {
+			s, err := next.Stats(t.Context())
+			require.NoError(t, err)
+			return len(s.Nodes) == 2 && len(owner.Partitions())+len(next.Partitions()) == 1
+		}, 20*time.Second, 5*time.Millisecond)
+		if len(owner.Partitions()) == 0 {
+			owner, next = next, owner
+		}
+		began := time.Now()
+		require.NoError(t, owner.Stop(t.Context()))
+		c.serving(next)
+		require.Less(t, time.Since(began), 5*time.Second)
+		owner = next
+	}
+}
