@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"sync/atomic"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // caller counts for some ids, one call after the other.
@@ -32,16 +34,19 @@ func newCaller(number, ids int) *caller {
 }
 
 // count counts until ctx ends.
-func (c *caller) count(ctx context.Context, members []*member) {
+func (c *caller) count(ctx context.Context, all *cluster) {
 	for {
 		i := rand.IntN(len(c.ids))
 		next := c.accepted[i].Load() + 1
 		for {
-			m := members[rand.IntN(len(members))]
 			if ctx.Err() != nil {
 				return
 			}
-			err := m.put(ctx, c.ids[i], next)
+			accept := all.members[rand.IntN(len(all.members))].put
+			if rand.IntN(8) == 0 {
+				accept = all.transact
+			}
+			err := accept(ctx, c.ids[i], next)
 			if err == nil {
 				break
 			}
@@ -53,6 +58,31 @@ func (c *caller) count(ctx context.Context, members []*member) {
 		time.Sleep(rand.N(20 * time.Millisecond))
 	}
 }
+
+// transact has a number accepted with a transaction that writes something else, too. Some are rolled back before: a
+// number below zero must not run.
+func (c *cluster) transact(ctx context.Context, id string, number int64) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	write := func(number int64) func(pgx.Tx) error {
+		return func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, "INSERT INTO cluster.bill (id, number) VALUES ($1, $2)", id, number); err != nil {
+				return err
+			}
+			if err := c.numbers.EnqueueTx(ctx, tx, id, int(number)); err != nil || number > 0 {
+				return err
+			}
+			return errRolledBack
+		}
+	}
+	if err := pgx.BeginFunc(ctx, c.db, write(-number)); !errors.Is(err, errRolledBack) {
+		return err
+	}
+	return pgx.BeginFunc(ctx, c.db, write(number))
+}
+
+// errRolledBack is why a transaction is rolled back.
+var errRolledBack = errors.New("rolled back")
 
 // errAway is returned when a node was not called.
 var errAway = errors.New("the node is away")

@@ -17,6 +17,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/journal/postgres"
 )
 
@@ -25,7 +26,8 @@ type cluster struct {
 	cfg     config
 	server  *server        // nil: at -url
 	proxy   *proxy         // nil: nothing is cut
-	node    *postgres.Node // looks on
+	node    *postgres.Node // looks on, and enqueues in transactions
+	numbers *postgres.Queue[int]
 	db      *pgxpool.Pool
 	members []*member
 	callers []*caller
@@ -63,6 +65,10 @@ func newCluster(ctx context.Context, cfg config, out io.Writer) (c *cluster, err
 		return c, err
 	}
 	if c.node, err = postgres.Open(ctx, c.cfg.url, postgres.Config{Name: "looks on", SingleServer: true}); err != nil {
+		return c, err
+	}
+	nothing := func(context.Context, executor.Job[int]) error { return nil } // it is not started
+	if c.numbers, err = postgres.Handle(c.node, "numbers", nothing, numbersConfig); err != nil {
 		return c, err
 	}
 	through := c.cfg.url
@@ -122,6 +128,7 @@ type figures struct {
 	accepted int64 // by a node
 	done     int64 // of those: written down by their jobs
 	gaps     int64 // numbers that came too early
+	ghosts   int64 // and such whose transaction was rolled back
 	lost     int64 // accepted, and not written down
 
 	again   int64 // runs of a job that had run before
@@ -134,8 +141,8 @@ type figures struct {
 }
 
 func (f figures) String() string {
-	return fmt.Sprintf("accepted %d, done %d, repeats %d and %d called twice, late writes refused %d, order violations %d",
-		f.accepted, f.done, f.again, f.twice, f.late, f.gaps)
+	return fmt.Sprintf("accepted %d, done %d, repeats %d and %d called twice, late writes refused %d, "+
+		"order violations %d, rolled back and run %d", f.accepted, f.done, f.again, f.twice, f.late, f.gaps, f.ghosts)
 }
 
 // look asks for the figures of the moment.
@@ -148,19 +155,20 @@ func (c *cluster) look(ctx context.Context) (f figures, err error) {
 		}
 		f.unknown += caller.doubtful.Load()
 	}
-	rows, err := c.db.Query(ctx, "SELECT id, number, gaps FROM cluster.count")
+	rows, err := c.db.Query(ctx, "SELECT id, number, gaps, ghosts FROM cluster.count")
 	if err != nil {
 		return f, err
 	}
 	defer rows.Close()
 	for rows.Next() {
 		var id string
-		var number, gaps int64
-		if err := rows.Scan(&id, &number, &gaps); err != nil {
+		var number, gaps, ghosts int64
+		if err := rows.Scan(&id, &number, &gaps, &ghosts); err != nil {
 			return f, err
 		}
 		f.done += min(number, accepted[id]) // one may have been accepted without an answer
 		f.gaps += gaps
+		f.ghosts += ghosts
 	}
 	if err := rows.Err(); err != nil {
 		return f, err
@@ -194,8 +202,8 @@ func (c *cluster) settle(ctx context.Context) (f figures, err error) {
 		c.say("%d × %s%s", count, kind, quantiles(f.takeovers[kind]))
 	}
 	switch {
-	case f.gaps > 0 || f.lost > 0:
-		return f, fmt.Errorf("order violations %d, lost %d: neither must be", f.gaps, f.lost)
+	case f.gaps > 0 || f.lost > 0 || f.ghosts > 0:
+		return f, fmt.Errorf("order violations %d, lost %d, rolled back and run %d: none must be", f.gaps, f.lost, f.ghosts)
 	case f.accepted == 0:
 		return f, errors.New("no node has accepted anything; -log shows what they say")
 	}

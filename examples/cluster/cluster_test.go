@@ -106,6 +106,8 @@ func TestWhatIsWrongIsCounted(t *testing.T) {
 	require.Equal(t, figures{accepted: 2, done: 2}, f)
 	runs(2)
 	require.Equal(t, int64(1), look().twice)
+	runs(-3)
+	require.Equal(t, int64(1), look().ghosts)
 	runs(4)
 	f = look()
 	require.Equal(t, int64(1), f.gaps)

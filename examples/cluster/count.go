@@ -11,11 +11,14 @@ import (
 	"github.com/strandjobs/strand/executor"
 )
 
-// The tables that jobs write to. A gap is a number that came before the one ahead of it.
+// The tables that jobs write to, and bill, to which callers do. A gap is a number that came before the one ahead of it,
+// a ghost one of a transaction that was rolled back.
 const tables = `
 	DROP SCHEMA IF EXISTS cluster CASCADE;
 	CREATE SCHEMA cluster;
-	CREATE TABLE cluster.count (id text PRIMARY KEY, number bigint NOT NULL, token bigint NOT NULL, gaps bigint NOT NULL);
+	CREATE TABLE cluster.count (id text PRIMARY KEY, number bigint NOT NULL, token bigint NOT NULL, gaps bigint NOT NULL,
+		ghosts bigint NOT NULL);
+	CREATE TABLE cluster.bill (id text, number bigint);
 	CREATE TABLE cluster.run (id text, number bigint, node text, token bigint, partition integer, position bigint,
 		at timestamptz NOT NULL DEFAULT clock_timestamp());
 	CREATE INDEX ON cluster.run (partition, at);
@@ -43,9 +46,10 @@ func (c *counting) run(ctx context.Context, job executor.Job[int]) error {
 	token := job.Lease().Token()
 	tag, err := c.db.Exec(ctx, `
 		WITH kept AS (
-			INSERT INTO cluster.count AS c (id, number, token, gaps) VALUES ($1, $2::bigint, $3, ($2::bigint > 1)::integer)
+			INSERT INTO cluster.count AS c (id, number, token, gaps, ghosts)
+			VALUES ($1, $2::bigint, $3, ($2::bigint > 1)::integer, ($2::bigint < 0)::integer)
 			ON CONFLICT (id) DO UPDATE SET number = greatest(c.number, excluded.number), token = excluded.token,
-				gaps = c.gaps + (excluded.number > c.number + 1)::integer
+				gaps = c.gaps + (excluded.number > c.number + 1)::integer, ghosts = c.ghosts + excluded.ghosts
 			WHERE c.token < excluded.token RETURNING c.id
 		) INSERT INTO cluster.run (id, number, node, token, partition, position)
 			SELECT $1, $2::bigint, $4, $3, $5, $6 FROM kept`,

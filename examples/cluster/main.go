@@ -8,8 +8,9 @@
 //	cd examples/cluster && go run . -for 10m -kill 3s -stop 10s -server 30s -cut 5s
 //
 // Callers count: each takes the next number of an id of his to a node at random, again and again until one has
-// accepted it, and only then goes on to the number after it. The job of a number writes it down. So the numbers of an
-// id have to arrive in order, with none left out, whoever dies meanwhile: else the program says so, and exits with 1.
+// accepted it, and only then goes on to the number after it. One of eight goes with a transaction of the caller's
+// instead. The job of a number writes it down. So the numbers of an id have to arrive in order, with none left out,
+// whoever dies meanwhile, and none of a transaction that was rolled back: else the program says so, and exits with 1.
 // What may be is that a number comes again: when its node died before the job was settled, or when its caller got no
 // answer and has called twice.
 //
@@ -97,7 +98,7 @@ func run(ctx context.Context, cfg config, out io.Writer) (f figures, err error) 
 	calling, stop := context.WithTimeout(ctx, cfg.length)
 	defer stop()
 	for i := range cfg.callers {
-		callers.Go(func() { c.callers[i].count(calling, c.members) })
+		callers.Go(func() { c.callers[i].count(calling, c) })
 	}
 	for _, e := range []struct {
 		every time.Duration
