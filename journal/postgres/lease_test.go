@@ -186,3 +186,27 @@ func TestAStopTellsOfTheLastPartition(t *testing.T) {
 		owner = next
 	}
 }
+
+// A partition that is to be given away as soon as it was taken is no failure.
+func TestAPartitionIsGivenAwayAtOnce(t *testing.T) {
+	c := newCluster(t, pgtest.Shared(t).URL(), 8, time.Second)
+	var n *testNode
+	var given atomic.Int32
+	n = c.node(c.url, func(cfg *Config) {
+		cfg.Setup = func(_ *executor.Executor, number int) error {
+			n.mu.Lock()
+			p := n.held[number]
+			n.mu.Unlock()
+			if given.Add(1) <= 8 {
+				p.giveAway()
+			}
+			return nil
+		}
+	})
+	require.NoError(t, n.Start(t.Context()))
+	require.Eventually(t, func() bool {
+		require.NoError(t, n.Err())
+		return len(n.Partitions()) == 8
+	}, 20*time.Second, time.Millisecond)
+	require.EqualValues(t, 16, given.Load())
+}
