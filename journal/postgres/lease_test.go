@@ -4,6 +4,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -209,4 +210,38 @@ func TestAPartitionIsGivenAwayAtOnce(t *testing.T) {
 		return len(n.Partitions()) == 8
 	}, 20*time.Second, time.Millisecond)
 	require.EqualValues(t, 16, given.Load())
+}
+
+// However often a connection is lost while a partition is opened, the next attempt comes as soon;
+// what fails by itself is left alone for longer each time.
+func TestLostConnectionsAreNoReasonToWait(t *testing.T) {
+	s := pgtest.Shared(t)
+	proxy := pgtest.NewProxy(t, s.Addr())
+	c := newCluster(t, s.URL(), 2, 900*time.Millisecond)
+	n := c.node(proxy.URL(c.url))
+	waits := func(err error) time.Duration {
+		n.disown(newPartition(n.Node, 1), err)
+		return time.Until(n.failed[1].until)
+	}
+	asked := func() error {
+		_, err := n.pool.Exec(t.Context(), "SELECT 1")
+		return err
+	}
+	require.NoError(t, asked())
+	proxy.Refuse()
+	proxy.Cut()
+	for range 20 {
+		err := asked()
+		require.Error(t, err)
+		require.LessOrEqual(t, waits(fmt.Errorf("postgres: partition 1: %w", err)), 300*time.Millisecond)
+	}
+	require.LessOrEqual(t, waits(context.DeadlineExceeded), 300*time.Millisecond)
+	own := errors.New("Setup")
+	require.LessOrEqual(t, waits(own), 300*time.Millisecond)
+	require.Greater(t, waits(own), 500*time.Millisecond)
+	require.Greater(t, waits(own), time.Second)
+	proxy.Heal()
+	_, err := n.pool.Exec(t.Context(), "SELECT nothing")
+	require.ErrorContains(t, err, "nothing")
+	require.Greater(t, waits(err), 2*time.Second)
 }
