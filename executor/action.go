@@ -44,7 +44,9 @@ func (i *Inspector) RunNow(ctx context.Context, which Selection) (int, error) {
 // returned has not canceled its job, which runs again.
 //
 // It returns how many payloads are affected, those in hand of handlers included, also
-// with an error: see RunNow. All else is on disk by then.
+// with an error: see RunNow, also for what may be affected beside those. Without one all
+// else is on disk by then; with one it may not be yet. Calls for the same payloads
+// at the same time count what waits once, and what runs each.
 func (i *Inspector) Cancel(ctx context.Context, which Selection, reason string) (int, error) {
 	full := ErrCanceledByOperator.Error()
 	if reason != "" {

@@ -4,13 +4,17 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/journal"
 )
 
 // A position that an id does not have, because it has ended or is another id's, means no
@@ -80,4 +84,63 @@ func TestPausedAgainAtTheMost(t *testing.T) {
 	_, err = q.PauseIDs(t.Context(), ids[0], "another")
 	require.ErrorIs(t, err, executor.ErrTooManyPaused)
 	stop(t, x)
+}
+
+// Four that end the same jobs at the same time hold each other up no more than one: what
+// waits is counted by one of them, and what runs by each.
+func TestManyEndTheSameJobs(t *testing.T) {
+	const n, callers = 1000, 4
+	verbs := map[string]func(*executor.Inspector, context.Context, executor.Selection) (int, error){
+		"cancel": func(i *executor.Inspector, ctx context.Context, which executor.Selection) (int, error) {
+			return i.Cancel(ctx, which, "")
+		},
+		"delete": (*executor.Inspector).Delete, "kill failed": (*executor.Inspector).KillFailed,
+		"delete failed": (*executor.Inspector).DeleteFailed,
+	}
+	for verb, act := range verbs {
+		t.Run(verb, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				var disk journal.Memory
+				x, goOn := openOn(t, &disk, executor.Config{}), make(chan struct{})
+				q, err := executor.Handle(x, "q", func(_ context.Context, job executor.Job[int]) error {
+					if job.ID == "runs" {
+						<-goOn
+					}
+					return errBoom
+				}, executor.QueueConfig[int]{RetryIn: always(time.Hour)})
+				require.NoError(t, err)
+				items := make([]executor.Item[int], n)
+				for i := range items {
+					items[i] = executor.Item[int]{ID: fmt.Sprint(i)}
+				}
+				_, err = q.EnqueueMany(t.Context(), items)
+				require.NoError(t, err)
+				enqueue(t, q, "runs", 0)
+				start(t, x)
+				synctest.Wait()
+				require.NoError(t, x.Pause(t.Context()))
+				var affected, commits atomic.Int64
+				disk.OnCommit(func() { commits.Add(1) })
+				var group sync.WaitGroup
+				for range callers {
+					group.Go(func() {
+						did, err := act(x.Inspect(), t.Context(), executor.SelectQueue("q"))
+						assert.NoError(t, err)
+						affected.Add(int64(did))
+					})
+				}
+				group.Wait()
+				want := int64(n)
+				if verb == "cancel" || verb == "delete" {
+					want += callers
+				}
+				require.Equal(t, want, affected.Load())
+				require.Less(t, commits.Load(), int64(n/10))
+				close(goOn)
+				synctest.Wait()
+				s := stats(t, q)
+				require.Equal(t, n+1, s.Jobs+s.Dead+int(s.Deleted))
+			})
+		})
+	}
 }

@@ -24,14 +24,20 @@ func (i *Inspector) Requeue(ctx context.Context, which Selection) (int, error) {
 
 // DeleteDead deletes dead payloads from the morgue, for good, up to a thousand or a MiB
 // of them in a commit, and returns how many, also with an error: those of Requeue, but
-// for ErrFull. What they had left locked is unlocked. A full disk does not refuse it:
-// there they go one by one, into the room that is kept for results.
+// for ErrFull; see [Queue.Requeue] for what may be gone beside those, and for several
+// calls at the same time. QueueStats.Deleted counts them. What they had left locked is
+// unlocked. A full disk does not refuse it: there they go one by one, into the room that
+// is kept for results.
 func (i *Inspector) DeleteDead(ctx context.Context, which Selection) (int, error) {
 	q, ctx, err := i.selected(ctx, &which)
 	if err != nil {
 		return 0, err
 	}
-	n, err := q.eachDead(ctx, which, q.deleteDead)
+	n, err := q.eachDead(ctx, which, func(ctx context.Context, some dead) (int, error) {
+		n, err := q.deleteDead(ctx, some)
+		q.deadDeleted.Add(uint64(n))
+		return n, err
+	})
 	if err != nil {
 		err = fmt.Errorf("executor: delete: %w", border(err))
 	}
@@ -44,13 +50,6 @@ func (q *queue) requeue(ctx context.Context, which Selection) (int, error) {
 		err = fmt.Errorf("executor: requeue: %w", border(err))
 	}
 	return n, err
-}
-
-// dead are payloads in the morgue that go in one commit.
-type dead struct {
-	positions []journal.Position
-	ids       []string // of those
-	bytes     int
 }
 
 // eachDead calls do for those that are meant of what is dead by now, some at a time,
@@ -67,7 +66,7 @@ func (q *queue) eachDead(ctx context.Context, which Selection, do func(context.C
 	}
 	end := q.x.log.Stats().Next
 	first, last := which.span(end)
-	var some dead
+	some := q.exhuming.begin()
 	for b, err := range q.x.log.MorgueFrom(q.number, first) {
 		if err == nil {
 			err = context.Cause(ctx)
@@ -88,33 +87,27 @@ func (q *queue) eachDead(ctx context.Context, which Selection, do func(context.C
 			if n += did; err != nil {
 				return n, err
 			}
-			some = dead{}
+			some = some.none()
 		}
-		some.positions, some.ids = append(some.positions, b.Entry.Position), append(some.ids, string(b.Entry.ID))
-		some.bytes += more
+		some.add(&b)
 	}
 	did, err := do(ctx, some)
 	return n + did, err
 }
 
-// restore puts payloads back, all in one commit, unless another call has taken some
-// of them out of the morgue meanwhile: then one by one.
+// restore puts payloads back that are still dead, all in one commit.
 func (q *queue) restore(ctx context.Context, some dead) (int, error) {
-	q.comeBack(some.positions, some.ids)
-	n, err := oneByOne(some.positions, func(ps []journal.Position) error {
-		err := q.x.log.Restore(ctx, q.number, ps, time.Now().UnixNano(), q.route)
-		switch {
-		case err == nil:
-			q.areBack(ps)
-		case len(ps) == 1:
-			q.stayAway(ps)
+	back, err := q.takeOut(ctx, some, func(some dead) error {
+		q.comeBack(some.positions, some.ids)
+		err := q.x.log.Restore(ctx, q.number, some.positions, time.Now().UnixNano(), q.route)
+		if err != nil {
+			q.stayAway(some.positions)
+			return err
 		}
-		return err
+		q.areBack(some.positions)
+		return nil
 	})
-	if err != nil {
-		q.stayAway(some.positions)
-	}
-	return n, err
+	return len(back.positions), err
 }
 
 // deleteDead deletes payloads as restore puts them back; on a disk that is short of room
@@ -123,39 +116,17 @@ func (q *queue) deleteDead(ctx context.Context, some dead) (n int, err error) {
 	if len(some.positions) > 1 && q.x.log.Short() {
 		for i := 0; i < len(some.positions) && err == nil; i++ {
 			var did int
-			did, err = q.deleteDead(ctx, dead{positions: some.positions[i : i+1], ids: some.ids[i : i+1]})
+			did, err = q.deleteDead(ctx, some.part(i, i+1))
 			n += did
 		}
 		return n, err
 	}
-	n, err = oneByOne(some.positions, func(ps []journal.Position) error { return q.x.log.Delete(ctx, q.number, ps) })
-	if err == nil && n > 0 && (q.locking.wants != nil || q.locking.onEnqueue != nil) {
-		err = q.unlockDead(ctx, some)
+	gone, err := q.takeOut(ctx, some, func(some dead) error { return q.x.log.Delete(ctx, q.number, some.positions) })
+	n = len(gone.positions)
+	if n > 0 && (q.locking.wants != nil || q.locking.onEnqueue != nil) {
+		err = q.unlockDead(ctx, gone)
 	}
 	return n, err
-}
-
-// oneByOne does something with payloads in the morgue at once, or if some of them are
-// not there any more, with each of the others.
-func oneByOne(ps []journal.Position, do func([]journal.Position) error) (n int, err error) {
-	if len(ps) == 0 {
-		return 0, nil
-	}
-	switch err = do(ps); {
-	case err == nil:
-		return len(ps), nil
-	case !errors.Is(err, journal.ErrNotFound):
-		return 0, err
-	case len(ps) == 1:
-		return 0, nil
-	}
-	for i := range ps {
-		did, err := oneByOne(ps[i:i+1], do)
-		if n += did; err != nil {
-			return n, err
-		}
-	}
-	return n, nil
 }
 
 // unlockDead ends what payloads had locked that are deleted: each its own, and the last

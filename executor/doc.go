@@ -178,8 +178,8 @@
 //	delete the dead       by hand, or by QueueConfig.MorgueRetention
 //
 // Each is about a [Selection]: ids, payloads, what a filter picks, or a whole queue.
-// It says how many it has affected, which are on disk then, and visits shards for a
-// hundred or two jobs at a time, between which others go on; to end the payloads of
+// It says how many it has affected, which are on disk then unless it has failed, and
+// visits shards for a hundred or two jobs at a time, between which others go on; to end the payloads of
 // one id is one visit, however many they are. What is accepted after the call is not
 // meant.
 //
@@ -490,6 +490,9 @@
 //	ticks, oldest, newest, more   how many were missed, from when to when; more than that
 //	member                        of the group of a Cron, that leads
 //	verb, scope, affected, from   an action of the dashboard, how many, the client
+//	user, reason, key, cron       of an action: who, why, what it was about
+//	selected, states              of an action: how many rows, jobs in which states
+//	prefix, containing            of an action: what it picked ids and errors by
 //	path                          of a request to the dashboard
 //	lib, actor                    where an actor failed
 //
@@ -524,9 +527,10 @@
 //     Write the event to a table in that transaction, an outbox, read the table in
 //     the order of its numbers, and enqueue with [FromSource]: what was read twice
 //     is accepted once.
-//   - To do a side effect exactly once. A handler over SQL keeps Job.Position,
-//     which is unique and grows, in the transaction that it makes, and skips what
-//     is there already.
+//   - To do a side effect exactly once. A handler over SQL keeps an id of the
+//     event, from its payload, in the transaction that it makes, and skips what is
+//     there already. Job.Position does for that until the journal is restored from
+//     a copy or begun anew: such a one gives positions again.
 //   - Several processes on one journal, priorities of jobs inside an id, and
 //     dependencies between jobs but for [Locks]: they would cost the promises
 //     above.

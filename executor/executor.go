@@ -329,9 +329,11 @@ func border(err error) error {
 // Copy writes a copy of the journal into the new directory dir, while the executor
 // runs: everything that was accepted before the call is in it, under
 // [DurabilityAsync], too, unless the disk is full and has no room for it. The copy
-// is a journal of its own, to be opened elsewhere or looked at. It returns
-// ErrContext, ErrClosed, ErrFailed, the cause of ctx when that ends first, or what
-// the system says about the directory, and then there is no copy. In memory it
+// is a journal of its own, to be opened elsewhere or looked at: it does not know what
+// the executor does after the call, and in the place of its journal it would give the
+// positions since then again, to other payloads, and run again what had ended. It
+// returns ErrContext, ErrClosed, ErrFailed, the cause of ctx when that ends first, or
+// what the system says about the directory, and then there is no copy. In memory it
 // returns ErrState.
 func (x *Executor) Copy(ctx context.Context, dir string) error {
 	if x.volatile {

@@ -16,7 +16,7 @@ const (
 	JobUnknown   JobState = "unknown"   // the id has no job
 	JobRunning   JobState = "running"   // or handed to a worker that comes to it next
 	JobReady     JobState = "ready"     // due: it waits for a worker, for its shard, or within Config.TimerSlack for others
-	JobScheduled JobState = "scheduled" // not due yet; a retry, if Attempt is above 1
+	JobScheduled JobState = "scheduled" // not due yet, and has not failed: see also JobRetrying
 	JobBlocked   JobState = "blocked"   // waits until keys are unlocked
 	JobWaiting   JobState = "waiting"   // waits until an equal one has run, or for a slot
 	JobLimited   JobState = "limited"   // waits for a [Limit]: until a job of its key has ended, or until a time
@@ -156,6 +156,8 @@ func (q *queue) explain(ctx context.Context, id string) (Explanation, error) {
 		if !q.x.limits.explain(&e) {
 			q.x.locks.explain(q, &e)
 		}
+	case e.Due.After(time.Now()) && s.Retry >= 0:
+		e.State = JobRetrying
 	case e.Due.After(time.Now()):
 		e.State = JobScheduled
 	default:
@@ -216,17 +218,20 @@ func (l *locks) explain(q *queue, e *Explanation) {
 func (e Explanation) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s is %s", brief(holder{Queue: e.Queue, ID: e.ID}.String()), e.State)
-	if e.State == JobScheduled {
+	switch e.State {
+	case JobScheduled:
 		fmt.Fprintf(&b, " for %s", e.Due.Format(time.RFC3339Nano))
+	case JobRetrying:
+		fmt.Fprintf(&b, " at %s", e.Due.Format(time.RFC3339Nano))
 	}
 	if e.State != JobRunning && len(e.Paused) > 0 {
 		fmt.Fprintf(&b, " (pause of the %s)", strings.Join(e.Paused, ", "))
 	}
 	if e.Attempt > 1 && e.State != JobDead {
-		fmt.Fprintf(&b, ", failed %d times: %s", e.Attempt-1, brief(e.LastError))
+		fmt.Fprintf(&b, ", failed %s: %s", counted(e.Attempt-1, "time", "times"), brief(e.LastError))
 	}
 	if e.State == JobDead {
-		fmt.Fprintf(&b, ", %d payloads are in the morgue: %s", e.Dead, brief(e.LastError))
+		fmt.Fprintf(&b, ", %s in the morgue: %s", counted(e.Dead, "payload is", "payloads are"), brief(e.LastError))
 	}
 	if e.Behind != "" {
 		b.WriteString("; comes after " + brief(e.Behind))
@@ -254,6 +259,14 @@ func (e Explanation) String() string {
 		fmt.Fprintf(&b, "; and %d more of that kind", more)
 	}
 	return b.String()
+}
+
+// counted is a number of things.
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
 }
 
 // String is one line, as that of [Explanation].

@@ -32,6 +32,19 @@ type Inspector struct{ x *Executor }
 // also before Start and after Stop.
 func (x *Executor) Inspect() *Inspector { return &Inspector{x} }
 
+// usable returns why there is nothing to list. A stop that is under way is looked at.
+func (i *Inspector) usable() error {
+	if i == nil || i.x == nil {
+		return errNoInspector
+	}
+	select {
+	case <-i.x.stopped:
+		return ErrClosed
+	default:
+		return nil
+	}
+}
+
 // The states of jobs in lists. Each job is in one of six at any moment:
 //
 //	in a list        it                                      [Executor.Explain] says
@@ -39,7 +52,7 @@ func (x *Executor) Inspect() *Inspector { return &Inspector{x} }
 //	[JobReady]       is due and waits for a worker, also     JobReady
 //	                 one that has failed
 //	[JobScheduled]   is due later, and has not failed        JobScheduled, Attempt 1
-//	[JobRetrying]    is due later, because it failed         JobScheduled, Attempt above 1
+//	[JobRetrying]    is due later, because it failed         JobRetrying, Attempt above 1
 //	[JobParked]      waits for a key, lease, slot, limit or  JobBlocked, JobWaiting,
 //	                 turn, or a person has paused its id     JobLimited, JobSuspected,
 //	                                                         JobPaused

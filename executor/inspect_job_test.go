@@ -66,7 +66,7 @@ func TestLowkiq_L19_OneJob(t *testing.T) {
 		require.Equal(t, []any{"first", "second", "third"}, values)
 		require.Equal(t, map[string]string{"trace": "7"}, d.Waiting[0].Metadata)
 		require.Equal(t, []string{"K", "R"}, d.Holds.Keys)
-		require.Equal(t, executor.JobScheduled, d.Explanation.State)
+		require.Equal(t, executor.JobRetrying, d.Explanation.State)
 		require.Len(t, d.Dead, 1)
 		require.Equal(t, "dies", d.Dead[0].Value)
 		require.Equal(t, "cancelled: boom", d.Dead[0].Error)
@@ -84,11 +84,13 @@ func TestLowkiq_L19_OneJob(t *testing.T) {
 		require.NoError(t, x.KeyLocks().Unlock(t.Context(), "B"))
 		time.Sleep(time.Minute)
 		synctest.Wait()
+		require.Equal(t, 1, jobDetail(t, x, "q", "gone").Attempt)
+		require.Equal(t, "cancelled: boom", jobDetail(t, x, "q", "gone").LastError)
 		for _, e := range []executor.Explanation{jobDetail(t, x, "q", "gone").Explanation, explain(t, x, "q", "gone")} {
 			require.Equal(t, executor.JobDead, e.State)
 			require.Equal(t, 1, e.Dead)
 			require.Equal(t, "cancelled: boom", e.LastError)
-			require.Contains(t, e.String(), "q/gone is dead, 1 payloads are in the morgue: cancelled: boom")
+			require.Contains(t, e.String(), "q/gone is dead, 1 payload is in the morgue: cancelled: boom")
 		}
 		_, err = x.Inspect().Job(t.Context(), "q", "nobody")
 		require.ErrorIs(t, err, executor.ErrUnknownJob)

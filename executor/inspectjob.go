@@ -15,7 +15,8 @@ import (
 // JobDetail is all that there is to see of an id: its job, and its dead payloads.
 type JobDetail struct {
 	// JobInfo of the job; LastError is its first 16 KiB. Of an id that has only dead
-	// payloads Queue, ID and State are set, to JobDead.
+	// payloads Queue and ID are set, State, to JobDead, and Attempt and LastError, to
+	// those of the one that died last.
 	JobInfo
 	Failures []Failure // the last five of the job, oldest first; each cut as LastError is
 
@@ -204,6 +205,7 @@ func (d *detail) lookAtMorgue(ctx context.Context) error {
 func (d *detail) explain(ctx context.Context) error {
 	if d.State == JobDead {
 		last := slices.MaxFunc(d.Dead, func(a, b DeadPayload) int { return a.At.Compare(b.At) })
+		d.Attempt, d.LastError = last.Attempt, last.Error
 		d.Explanation = Explanation{
 			Queue: d.Queue, ID: d.ID, State: JobDead, Attempt: last.Attempt, LastError: last.Error, Dead: len(d.Dead) + d.MoreDead,
 		}

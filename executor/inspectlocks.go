@@ -10,8 +10,8 @@ import (
 // order, from the one behind after on, which is "" for the first page, up to limit of
 // them, as in [JobQuery]. It also says how many there are behind these. Those that a
 // Locks.Service keeps are not known. While the keys are gone through, jobs with Locks
-// wait: about 1 ms for 30,000. It returns ErrInvalidQuery. After Stop it is what was
-// locked then.
+// wait: about 1 ms for 30,000. It returns ErrInvalidQuery, and ErrClosed when a Stop has
+// ended.
 func (i *Inspector) LockedKeys(after string, limit int) (page []KeyLockStatus, more int, err error) {
 	return keyPage(i, limit, func(l *locks, limit int) ([]string, int) { return l.keys.KeysFrom(after, limit) },
 		(*locks).status)
@@ -27,8 +27,8 @@ func (i *Inspector) Leases(after string, limit int) (page []LeaseStatus, more in
 // keyPage reads a page of keys, and what is to be said of each.
 func keyPage[S any](i *Inspector, limit int, from func(*locks, int) ([]string, int), status func(*locks, string) S) (
 	page []S, more int, err error) {
-	if i == nil || i.x == nil {
-		return nil, 0, errNoInspector
+	if err := i.usable(); err != nil {
+		return nil, 0, err
 	}
 	if limit, err = listLimit(limit); err != nil {
 		return nil, 0, err
@@ -45,10 +45,10 @@ func keyPage[S any](i *Inspector, limit int, from func(*locks, int) ([]string, i
 
 // Slots lists which jobs have which value of the [Slots] that the queues use: up to
 // limit of them, as in [JobQuery], and how many there are beyond. It returns
-// ErrInvalidQuery.
+// ErrInvalidQuery, and ErrClosed when a Stop has ended.
 func (i *Inspector) Slots(limit int) (held []SlotHeld, more int, err error) {
-	if i == nil || i.x == nil {
-		return nil, 0, errNoInspector
+	if err := i.usable(); err != nil {
+		return nil, 0, err
 	}
 	if limit, err = listLimit(limit); err != nil {
 		return nil, 0, err

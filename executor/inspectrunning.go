@@ -60,8 +60,9 @@ type RunningJob struct {
 const stackBytes = 16 << 10
 
 // Running lists what runs now. It asks the workers themselves, and waits for no
-// shard, handler or disk. So it answers when all of these are stuck. It returns
-// ErrUnknownQueue, ErrInvalidQuery or ErrContext.
+// shard, handler or disk. So it answers when all of these are stuck, and
+// after Stop with the handlers that were left behind. It returns ErrUnknownQueue,
+// ErrInvalidQuery or ErrContext.
 func (i *Inspector) Running(ctx context.Context, query RunningQuery) (RunningList, error) {
 	if i == nil || i.x == nil {
 		return RunningList{}, errNoInspector

@@ -18,7 +18,7 @@ type Job[T any] struct {
 	ID        string
 	Payload   T
 	Score     float64
-	Position  uint64    // of the payload: unique, growing in the order of acceptance
+	Position  uint64    // of the payload: unique in its journal, growing in the order of acceptance; see [Receipt]
 	Attempt   int       // of this payload: 1, 2, 3, …; a snooze, a stop or a crash is none
 	LastError string    // the text of its last failure; "": it has not failed, or not since Requeue
 	Due       time.Time // from when it might run
@@ -74,7 +74,7 @@ func (j Job[T]) held() *claim { return j.claim }
 type Payload[T any] struct {
 	Value    T
 	Score    float64
-	Position uint64 // unique, growing in the order of acceptance
+	Position uint64 // unique in its journal, growing in the order of acceptance; see [Receipt]
 
 	EnqueuedAt time.Time         // when Enqueue was called, by the clock of then, to the microsecond
 	Metadata   map[string]string // see [Metadata]; nil: none

@@ -56,3 +56,41 @@ func TestSharedLanesAndWhatIsNotBackYet(t *testing.T) {
 		stop(t, x)
 	})
 }
+
+// Two calls that put the same payloads back give them their places once, and neither
+// takes away what the other one has given.
+func TestSharedLanesAndTwoThatPutBack(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{Workers: 4})
+		const ids = 50
+		dies := func(string, executor.Job[int]) error { return executor.Cancel(errBoom) }
+		k := openKinds(t, x, dies, "created", "paid")
+		created, paid := k.queues[0], k.queues[1]
+		for i := range ids {
+			enqueue(t, created, fmt.Sprint(i), 1)
+		}
+		start(t, x)
+		synctest.Wait()
+		require.Equal(t, ids, stats(t, created).Dead)
+		require.NoError(t, x.Pause(t.Context()))
+		for i := range ids {
+			enqueue(t, paid, fmt.Sprint(i), 2)
+		}
+		k.handle = func(string, executor.Job[int]) error { return nil }
+		ctx := &interrupted{Context: t.Context(), at: 30, do: func() {
+			n, err := created.Requeue(t.Context(), "0", "1", "2")
+			require.NoError(t, err)
+			require.Equal(t, 3, n)
+		}}
+		n, err := created.RequeueAll(ctx)
+		require.NoError(t, err)
+		require.Equal(t, ids-3, n)
+		_, err = created.PauseIDs(t.Context(), "0", "1", "2")
+		require.NoError(t, err)
+		require.NoError(t, x.Resume(t.Context()))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Equal(t, 2*(ids-3), k.ended, "what waits for those that are paused")
+		stop(t, x)
+	})
+}

@@ -207,6 +207,28 @@ func TestStopSpendsNoRetry(t *testing.T) {
 	})
 }
 
+// What is kept of a queue that is not registered is counted in payloads, whatever the
+// journal has about their jobs.
+func TestUnclaimedAreCountedInPayloads(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		x := openOn(t, disk, executor.Config{})
+		q := handle(t, x, "a", func(context.Context, executor.Merged[string]) error { return errors.New("boom") },
+			executor.QueueConfig[string]{RetryIn: func(int) time.Duration { return time.Hour }})
+		start(t, x)
+		for i := range 10 {
+			enqueue(t, q, fmt.Sprint(i%7), "x")
+		}
+		synctest.Wait()
+		stop(t, x)
+		x = openOn(t, disk, executor.Config{})
+		s, err := x.Stats(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, []executor.QueueStats{{Name: "a", Unclaimed: 10}}, s.Queues)
+		stop(t, x)
+	})
+}
+
 func TestUnregisteredQueueIsKept(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		disk := new(journal.Memory)

@@ -193,8 +193,8 @@ func TestLockable_S03_Blocked(t *testing.T) {
 		ran     bool              // once it is unlocked
 	}{
 		"park":    {lock.Park(), executor.JobBlocked, 0, true},
-		"error":   {lock.Fail(nil), executor.JobScheduled, 3, true},
-		"my own":  {lock.Fail(errBoom), executor.JobScheduled, 3, true},
+		"error":   {lock.Fail(nil), executor.JobRetrying, 3, true},
+		"my own":  {lock.Fail(errBoom), executor.JobRetrying, 3, true},
 		"requeue": {lock.RequeueAfter(10 * time.Second), executor.JobScheduled, 0, true},
 		"skip":    {lock.Skip(), executor.JobUnknown, 0, false},
 	} {

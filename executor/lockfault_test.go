@@ -292,7 +292,7 @@ func TestExplain(t *testing.T) {
 			return e
 		}
 		is("missing", executor.JobUnknown)
-		require.Equal(t, "boom", is("fails", executor.JobScheduled).LastError)
+		require.Equal(t, "boom", is("fails", executor.JobRetrying).LastError)
 		require.Equal(t, "key", is("blocked", executor.JobBlocked).Keys[0].Key)
 		is("later", executor.JobScheduled)
 		is("running", executor.JobRunning)

@@ -75,7 +75,13 @@ const (
 // of them in a commit, so that many take little memory and others go on meanwhile;
 // those that are back may run before the last ones are. It returns how many are
 // back, also with an error: ErrFull, ErrClosed, ErrFailed, ErrContext, or the cause
-// of ctx when that ends first. After ErrUnknown those of one more commit may be.
+// of ctx when that ends first. After that, and after ErrUnknown, those of one more
+// commit may be.
+//
+// Calls that put back, or delete, dead payloads of one queue at the same time take
+// turns, commit by commit, as does MorgueRetention: a payload goes with one of them,
+// which counts it, and a call for a few waits for a commit of each other one, not for
+// its end. What another call has taken is passed over.
 func (t *Queue[T]) Requeue(ctx context.Context, ids ...string) (int, error) {
 	return t.requeue(ctx, SelectIDs(t.Name(), ids...))
 }

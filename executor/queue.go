@@ -31,6 +31,7 @@ type queue struct {
 	actors []*shard.Shard
 
 	undertaker undertaker
+	exhuming   exhuming
 	backlog    *backlog.Account
 	locking    locking
 	lanes      *lane.Lanes // that it shares; nil: its ids are its own
@@ -39,6 +40,8 @@ type queue struct {
 	far        int64 // entries that are due in more than 50 years
 	pausedIDs  atomic.Int64
 	again      int // jobs that ran when the last process died, and run again at once
+
+	deadDeleted atomic.Uint64 // dead payloads that a person has deleted
 
 	burials, halts, panics, failures, strays tally.Lines // that are logged
 
@@ -93,6 +96,7 @@ func (x *Executor) arrange(q *queue) ([]*quarantine.Suspect, error) {
 		return nil, err
 	}
 	q.x, q.scores.Clock = x, q.stamp
+	q.exhuming.init()
 	if err := q.takeOver(); err != nil {
 		return nil, err
 	}

@@ -12,9 +12,11 @@ type Receipt struct {
 	// ID is the id of the job. That of a Duplicate is the call's own, even if the
 	// first call had another.
 	ID string
-	// Position is its number in the journal: unique for ever, and growing in the
-	// order of acceptance. Payloads of an id without a score of their own run in this
-	// order.
+	// Position is its number in the journal: unique in that for ever, and growing in
+	// the order of acceptance. Payloads of an id without a score of their own run in
+	// this order. A journal that goes on from a copy, or is begun anew, gives numbers
+	// again that the other one gave: what is to be told apart over that, in a database
+	// say, needs an id of its own in its payload.
 	Position uint64
 	// MergedInto is the position of an equal payload of the same id that it was
 	// merged into: that one runs, this one is over. 0: it stands by itself, so far.

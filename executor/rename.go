@@ -25,7 +25,7 @@ func (q *queue) takeOver() error {
 			continue
 		}
 		if own, ownDead := q.x.leftOver(q.name); own+ownDead > 0 {
-			return fmt.Errorf("%w: queue %q has %d entries and %d dead ones in the journal, and so has its former name %q: %d and %d; register both until one of them has none",
+			return fmt.Errorf("%w: queue %q has %d payloads and %d dead ones in the journal, and so has its former name %q: %d and %d; register both until one of them has none",
 				ErrConfig, q.name, own, ownDead, former, entries, dead)
 		}
 		if err := q.x.log.Rename(context.Background(), former, q.name); err != nil {
@@ -48,7 +48,7 @@ func (q *queue) inherit(former string) error {
 	return border(q.x.pauses.rename(former, q.name))
 }
 
-// leftOver returns how many entries the journal had for a name that is not
+// leftOver returns how many payloads the journal had for a name that is not
 // registered yet, and how many dead ones.
 func (x *Executor) leftOver(name string) (entries, dead int) {
 	number, known := x.log.Queues()[name]
@@ -64,7 +64,7 @@ func (x *Executor) unclaimed() error {
 	var names []string
 	for name, number := range x.log.Queues() {
 		if n := counts[number]; n > 0 {
-			names = append(names, fmt.Sprintf("%q (%d entries)", name, n))
+			names = append(names, fmt.Sprintf("%q (%d payloads)", name, n))
 		}
 	}
 	if len(names) == 0 {

@@ -144,7 +144,7 @@ func TestStrict(t *testing.T) {
 		handle(t, x, "b", p.handle, executor.QueueConfig[string]{})
 		err := x.Start(t.Context())
 		require.ErrorIs(t, err, executor.ErrConfig)
-		require.ErrorContains(t, err, `"a" (1 entries)`)
+		require.ErrorContains(t, err, `"a" (1 payloads)`)
 		require.NotContains(t, err.Error(), `"b"`)
 		synctest.Wait()
 		require.Empty(t, p.log(), "nothing ran")

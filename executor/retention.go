@@ -198,7 +198,7 @@ func (u *undertaker) sweep(ctx context.Context, ripe bool) (next time.Duration, 
 		over = q.x.log.Buried(q.number) - u.Count
 	}
 	oldest := int64(0)
-	var some dead
+	some := q.exhuming.begin()
 	for b, err := range q.x.log.Morgue(q.number) {
 		if err != nil {
 			return 0, n, err
@@ -214,12 +214,12 @@ func (u *undertaker) sweep(ctx context.Context, ripe bool) (next time.Duration, 
 			continue
 		}
 		over--
-		some.positions, some.ids = append(some.positions, b.Entry.Position), append(some.ids, string(b.Entry.ID))
+		some.add(&b)
 		if len(some.positions) < expireAtOnce {
 			continue
 		}
 		did, err := q.deleteDead(ctx, some)
-		if n, some = n+did, (dead{}); err != nil {
+		if n, some = n+did, some.none(); err != nil {
 			return 0, n, err
 		}
 	}

@@ -54,11 +54,11 @@ func (x *Executor) journalStats() JournalStats {
 type QueueStats struct {
 	Name string
 
-	// Registered is false for a queue that has entries or dead payloads in the
+	// Registered is false for a queue that has payloads or dead ones in the
 	// journal and that is not registered. They are kept and block nothing. Only
 	// Name, Unclaimed and Dead are set then.
 	Registered bool
-	Unclaimed  int // entries of a queue that is not registered
+	Unclaimed  int // payloads that wait, of a queue that is not registered
 	Dead       int // payloads in the morgue
 
 	// Of now.
@@ -76,8 +76,8 @@ type QueueStats struct {
 	// runs. Of those that were Merged, because an equal one stands for them,
 	// Replaced had been accepted as standing by themselves: a later one has taken
 	// their place, or both met again after a run. Deleted are those that a person
-	// has deleted before they were over, and Expired those in the morgue that
-	// [MorgueRetention] has.
+	// has deleted, before they were over or in the morgue, and Expired those in the
+	// morgue that [MorgueRetention] has: what was dead was Buried before.
 	Done, Discarded, Buried, Merged, Replaced uint64
 	Deleted, Expired                          uint64
 	Failed, Snoozed, Interrupted              uint64
@@ -167,7 +167,7 @@ func figuresOf(ctx context.Context, queues []*queue) ([]QueueInfo, error) {
 // figures returns those of the queue, and of each of its shards.
 func (q *queue) figures(ctx context.Context) (s QueueStats, shards []ShardStats, err error) {
 	s = QueueStats{Name: q.name, Registered: true, Dead: q.x.log.Buried(q.number), Backlog: Backlog(q.x.backlog.Stats(q.name))}
-	s.Expired = q.undertaker.expired.Load()
+	s.Expired, s.Deleted = q.undertaker.expired.Load(), q.deadDeleted.Load()
 	all, one := q.x.pauses.of(q.name)
 	s.Paused = all || one
 	now := time.Now().UnixNano()

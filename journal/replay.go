@@ -83,7 +83,7 @@ func (l *Log) PendingPages(queue uint32) [][]Ref {
 	return l.pending.Take(queue)
 }
 
-// Unclaimed returns the number of entries that each queue had when the journal
+// Unclaimed returns the number of payloads that each queue had when the journal
 // was opened, without those that Pending has handed over.
 func (l *Log) Unclaimed() map[uint32]int {
 	l.mu.Lock()

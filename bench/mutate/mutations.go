@@ -46,7 +46,9 @@ var (
 	controls   = gate{"./executor", "^Test(HostileControlRequests|StopAndTheControlSocket|PagesOfTheMorgue)$"}
 	lives      = gate{"./executor/cmd/strand", "^Test(TheSameLive|NobodyOr|NoPermission|EventsEnd)"}
 	actors     = gate{"./actor", "^Test(Stop|Trap|Late|Messages|Only|Idle)"}
+	restored   = gate{"./executor", "^TestUnclaimed"}
 	figures    = gate{"./executor/metrics", "^Test"}
+	actions    = gate{"./executor", "^TestLowkiq_L20"}
 	commands   = gate{"./executor/cmd/strand", "^(TestReplayOf|TestGolden|TestWhatIsNotListed)"}
 	abuse      = gate{"./executor", "^TestAbuse"}
 	stops      = gate{"./executor", "^(TestStop|TestEnqueueRaces|TestNothingIsLeft)"}
@@ -101,6 +103,7 @@ var (
 	badKeys    = gate{"./executor", "^Test(BadKeys|LocksThat)"}
 	summaries  = gate{"./executor", "^Test(Summar|Recovery|BurialsThatWere|PanicsDo|HaltedIs)"}
 	requeues   = gate{"./executor", "^TestRequeue(All|Ends)"}
+	exhumes    = gate{"./executor", "^Test(ATurnAt|ACommitAfter|TakenMean|DeleteUnlocks|SharedLanesAndTwo)"}
 	layered    = gate{"./executor", "^Test(Lowkiq_L16|HostileMiddleware|MiddlewareKeeps)"}
 	feeds      = gate{"./executor", "^Test(Events|ASlowReader|ResumeEvents|EventFilter)"}
 	rings      = gate{"./executor/internal/feed", "^Test"}
@@ -123,6 +126,7 @@ var (
 	buriedFull = gate{"./executor", "^TestDeadLettersThatFill"}
 	orders     = gate{"./executor/dashboard", "^TestH5_(Caps|What)"}
 	meanings   = gate{"./executor/dashboard", "^Test(AnAction|EachButton)"}
+	slips      = gate{"./executor/dashboard", "^TestH5_ASlip"}
 	patiences  = gate{"./executor/dashboard", "^TestPatience"}
 	elsewhere  = gate{"./executor", "^Test(OpenLog|EnqueueManyRaw)"}
 )
@@ -167,6 +171,13 @@ var mutations = []mutation{
 	{"keep the dead", "executor/retention.go", "tooOld := ripe && u.Age > 0", "tooOld := false && u.Age > 0", retained},
 	{"requeue all in one commit", "executor/morgue.go", "requeueBytes  = 1 << 20", "requeueBytes  = 1 << 40", requeues},
 	{"requeue on when the caller has gone", "executor/actiondead.go", "			err = context.Cause(ctx)\n", "", requeues},
+	{"what a job knows is one of its payloads", "journal/internal/block/reading.go", "if kept = append(kept, ref); !state {", "if kept = append(kept, ref); len(kept) > 0 {", restored},
+	{"the dead are deleted in silence", "executor/actiondead.go", "		q.deadDeleted.Add(uint64(n))\n", "", actions},
+	{"wait for a turn at the morgue when the caller has gone", "executor/exhume.go", "	case <-ctx.Done():\n", "	case <-make(chan int):\n", exhumes},
+	{"take a place in the lanes from what is back", "executor/exhume.go", "alone := e.turns.Load() == *some.since", "alone := true", exhumes},
+	{"give up for what another call has taken", "executor/exhume.go", "case !errors.Is(err, journal.ErrNotFound):\n			return some.none(), err", "default:\n			return some.none(), err", exhumes},
+	{"put each back in a commit of its own", "executor/actiondead.go", "len(some.positions) == requeueAtOnce ||", "len(some.positions) == 1 ||", exhumes},
+	{"unlock what another call has put back", "executor/actiondead.go", "q.unlockDead(ctx, gone)", "q.unlockDead(ctx, some)", exhumes},
 	{"wait for a disk that hangs", "journal/ticket.go", "	case <-done(ctx):\n", "	case <-make(chan int):\n", hangs},
 	{"settle without a mark", "journal/log.go", "	for _, r := range c.Ended {\n		l.open.MarkEnded(r.Position())\n", "	for _, r := range c.Ended {\n		l.open.MarkEnded(c.Ended[0].Position()); _ = r\n", model},
 	{"create under the final name", "journal/internal/store/bolt_open.go", `tmp := directory.NewName`, `tmp := directory.FileName`, power},
@@ -218,7 +229,7 @@ var mutations = []mutation{
 	// The log keeps its accounts.
 	{"carry what has ended", "journal/internal/block/trim.go", "if !old.Ended(off) {", "if off > 0 {", model},
 	{"trim what still lives", "journal/internal/block/trim.go", "carry := old.Live > 0\n", "carry := old.Live > 1\n", model},
-	{"replay carried entries where they stand", "journal/internal/block/reading.go", "	if sorted {\n", "	if true {\n", model},
+	{"replay carried entries where they stand", "journal/internal/block/reading.go", "	if !sorted {\n", "	if !sorted && len(pages) == 0 {\n", model},
 	{"share an epoch", "journal/replay.go", "	t.Epoch++\n", "", contract},
 	{"count a crash once only", "journal/internal/crash/suspicion.go", "s.Deaths, s.Age, s.epoch = s.Deaths+1,", "s.Deaths, s.Age, s.epoch = 1,", recorder},
 	{"say that held jobs run at once", "executor/suspects.go", "s.ID == id && (s.Held() || s.GivenUp())", "s.ID == id && s.GivenUp()", summaries},
@@ -443,6 +454,9 @@ var mutations = []mutation{
 	{"a trace that ends at the journal", "executor/metrics/middleware.go", "		m.inject(ctx, call.Items[i].Metadata)\n", "		_ = i\n", figures},
 	{"a trace where there is no room", "executor/metrics/trace.go", "len(together) <= maxPairs && bytes <= maxBytes", "true", figures},
 	{"an executor that has stopped is asked", "executor/metrics/observe.go", "if errors.Is(err, executor.ErrClosed) {", "if false {", figures},
+	{"a job that fails because its figures do", "executor/metrics/metrics.go", "	if v := recover(); v != nil {\n		m.broken", "	if v := any(nil); v != nil {\n		m.broken", figures},
+	{"what was accepted before is accepted again", "executor/metrics/middleware.go", "if !r.Duplicate {", "if r.ID != \"\" {", figures},
+	{"names of queues become one", "executor/metrics/trace.go", "fmt.Fprintf(&b, `\\x%02x`, name[0])", "fmt.Fprint(&b, string(r))", figures},
 	{"commits for who did not ask", "executor/event_read.go", "^kindsOf(EventCommitted)", "^feed.Kinds(0)", feeds},
 
 	// Actors.
@@ -495,7 +509,8 @@ var mutations = []mutation{
 
 	// Dashboard.
 	{"offer actions to everyone", "executor/dashboard/config.go", "	if a.Verb == View {\n", "	if true {\n", guards},
-	{"obey a page of another site", "executor/dashboard/handler.go", "h.origin.Check(r); err != nil {", "h.origin.Check(r); err != nil && false {", guards},
+	{"obey a page of another site", "executor/dashboard/handler.go", "h.foreign(r); err != nil {", "h.foreign(r); err != nil && false {", guards},
+	{"answer an image of another site", "executor/dashboard/secure.go", "	strict.Method = http.MethodPost", "	// strict.Method = http.MethodPost", guards},
 	{"show payloads that were not asked for", "executor/dashboard/job.go", "	if h.cfg.ShowPayload == nil {\n		return \"\"", "	if h.cfg.ShowPayload == nil {\n		return string(p.Raw)", guards},
 	{"answer to any name", "executor/dashboard/secure.go", "return err == nil //", "return err == nil || true //", guards},
 	{"show a text that turns the others round", "executor/dashboard/show.go", "(strconv.IsPrint(r) || ", "(r > 0x1fff || strconv.IsPrint(r) || ", guards},
@@ -503,15 +518,19 @@ var mutations = []mutation{
 	{"act on all instead of what matches", "executor/dashboard/action.go", "o.list.filter(), o.states", "executor.JobFilter{}, o.states", boards},
 	{"a live connection that outlives the server", "executor/dashboard/live.go", "		server.RegisterOnShutdown(l.dropAll)\n", "", streams},
 	{"a rate over what nobody watched", "executor/dashboard/live.go", " || passed > gap {", " {", streams},
-	{"act for a client that may only look", "executor/dashboard/apiaction.go", "Name: o.Name}); err != nil {", "Name: o.Name}); err != nil && false {", guards},
-	{"take what stands for other bytes for an id", "executor/dashboard/apiaction.go", "case strings.ContainsRune(text, utf8.RuneError):", "case false && strings.ContainsRune(text, utf8.RuneError):", guards},
+	{"act for a client that may only look", "executor/dashboard/apiaction.go", "h.permit(r, &o); err != nil {", "h.permit(r, &o); err != nil && false {", guards},
+	{"take what stands for other bytes for an id", "executor/dashboard/order.go", "strings.ContainsRune(text, utf8.RuneError):", "false:", guards},
 	{"say an id without its bytes", "executor/dashboard/wire.go", "	return []byte(s)\n", "	return nil\n", guards},
 	{"act although a field means nothing here", "executor/dashboard/meaning.go", "		if has[name] && !slices", "		if has[name] && false && !slices", orders},
 	{"list as if an unknown parameter were not there", "executor/dashboard/api.go", "case !slices.Contains(names, name):", "case false:", orders},
-	{"act on another list than the verb is about", "executor/dashboard/meaning.go", "has[\"tab\"] && (d.list", "false && (d.list", meanings},
+	{"act on another list than the verb is about", "executor/dashboard/meaning.go", "o.has[\"tab\"] && (d.list", "false && (d.list", meanings},
 	{"act on all in spite of a filter", "executor/dashboard/meaning.go", "{needs: []string{\"queue\"}, beside: []string{\"tab\", ", "{needs: []string{\"queue\"}, beside: []string{\"prefix\", \"error\", \"tab\", ", meanings},
-	{"a client that has said all and is late", "executor/dashboard/handler.go", "SetReadDeadline(time.Time{})", "SetReadDeadline(time.Now().Add(readPatience))", patiences},
+	{"a client that has said all and is late", "executor/dashboard/handler.go", "SetReadDeadline(time.Time{})", "SetReadDeadline(time.Now().Add(10 * time.Second))", patiences},
 	{"a page that has said all and is late", "executor/dashboard/action.go", "	heard(w)\n", "", patiences},
 	{"a program that has said all and is late", "executor/dashboard/apiaction.go", "	heard(w)\n", "", patiences},
+	{"do not say which queue is looked at", "executor/dashboard/handler.go", "Queue: rt.about(r)}", "Queue: rt.about(r)[:0]}", guards},
+	{"list queues that may not be seen", "executor/dashboard/handler.go", "return !sees(queue(e))", "return false && !sees(queue(e))", guards},
+	{"take a field that says nothing for none", "executor/dashboard/order.go", "	case empty:\n", "	case empty && false:\n", slips},
+	{"take the last of two", "executor/dashboard/order.go", "	case o.has[name]:\n", "	case o.has[name] && false:\n", slips},
 	{"a page of keys that begins with the last one", "lock/inspect.go", "if key <= f.after {", "if key < f.after {", keyPages},
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,10 +30,10 @@ func (s *service) routes(password string, scrape http.Handler) http.Handler {
 
 // receive answers when the event is on disk: from then on it is applied, whatever happens to this process.
 func (s *service) receive(w http.ResponseWriter, r *http.Request) {
-	var e event
+	e := accepted{ID: rand.Text()}
 	body := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
 	body.DisallowUnknownFields()
-	if err := body.Decode(&e); err != nil {
+	if err := body.Decode(&e.event); err != nil {
 		refuse(w, fmt.Errorf("the body is no event like {\"kind\": \"created\", \"cents\": 1200}: %w", err))
 		return
 	}
@@ -43,7 +44,8 @@ func (s *service) receive(w http.ResponseWriter, r *http.Request) {
 	id := r.PathValue("id")
 	var options []executor.Option
 	if key := r.Header.Get("Idempotency-Key"); key != "" {
-		options = append(options, executor.IdempotencyKey(id+"/"+key)) // two senders may use the same one
+		e.ID = id + "/" + key // two senders may use the same one
+		options = append(options, executor.IdempotencyKey(e.ID))
 	}
 	receipt, err := s.orders.Enqueue(r.Context(), id, e, options...)
 	if err != nil {

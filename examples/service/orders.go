@@ -16,6 +16,14 @@ type event struct {
 	Cents int    `json:"cents,omitempty"`
 }
 
+// accepted is an event as it waits.
+type accepted struct {
+	event
+	// ID is the same however often the event comes, and no other's: as Job.Position is only within one journal. In one that
+	// was restored from a copy, or begun anew, positions come again.
+	ID string `json:"id"`
+}
+
 // mail is what a customer is told.
 type mail struct {
 	Order string
@@ -25,7 +33,7 @@ type mail struct {
 type service struct {
 	x      *executor.Executor
 	db     *store
-	orders *executor.Queue[event]
+	orders *executor.Queue[accepted]
 	mails  *executor.Queue[mail]
 	smtp   *executor.Limit
 }
@@ -46,7 +54,7 @@ func newService(x *executor.Executor, db *store) (s *service, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s.orders, err = executor.Handle(x, "orders", s.apply, executor.QueueConfig[event]{
+	s.orders, err = executor.Handle(x, "orders", s.apply, executor.QueueConfig[accepted]{
 		Timeout: 10 * time.Second,
 		RetryIn: func(n int) time.Duration { return min(100*time.Millisecond<<n, time.Hour) },
 	})
@@ -54,9 +62,12 @@ func newService(x *executor.Executor, db *store) (s *service, err error) {
 }
 
 // apply writes an event down. Events of one order come one after the other, in the order in which they were accepted,
-// and each until this has returned nil; after a crash one may come again, with the same position.
-func (s *service) apply(ctx context.Context, job executor.Job[event]) error {
-	err := s.db.apply(ctx, job.Position, job.ID, job.Payload)
+// and each until this has returned nil; after a crash one may come again, with the same id.
+func (s *service) apply(ctx context.Context, job executor.Job[accepted]) error {
+	if job.Payload.ID == "" { // by hand, past receive
+		return executor.Cancel(errors.New("the event has no id"))
+	}
+	err := s.db.apply(ctx, job.ID, job.Payload)
 	if errors.Is(err, errImpossible) {
 		return executor.Cancel(err) // to the morgue, for a person to look at; the order goes on without it
 	}

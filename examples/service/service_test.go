@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
@@ -87,6 +88,36 @@ func TestOrders(t *testing.T) {
 	require.NoError(t, db.close())
 }
 
+// A journal that was restored from a copy, or begun anew, gives positions again. What it accepts is applied all the same,
+// and what comes again by its key is not.
+func TestRestored(t *testing.T) {
+	cfg := config{dir: t.TempDir(), backlog: 100}
+	accept := func(order string) {
+		url, stop := begin(t, cfg)
+		for range 2 {
+			status, answer, _ := call(t, http.MethodPost, url+"/orders/"+order, `{"kind": "created", "cents": 1}`, "Idempotency-Key", "1")
+			require.Equal(t, http.StatusAccepted, status, answer)
+		}
+		status, answer, _ := call(t, http.MethodPost, url+"/orders/"+order, `{"kind": "paid", "cents": 1}`)
+		require.Equal(t, http.StatusAccepted, status, answer)
+		require.Eventually(t, func() bool {
+			_, answer, _ = call(t, http.MethodGet, url+"/orders/"+order, "")
+			return answer["state"] == "paid" && answer["pending"] == false
+		}, 10*time.Second, 10*time.Millisecond)
+		require.InDelta(t, 2, answer["cents"], 0)
+		stop()
+	}
+	journal, copied := cfg.dir+"/journal", cfg.dir+"/copy"
+	accept("a")
+	require.NoError(t, os.CopyFS(copied, os.DirFS(journal)))
+	accept("b")
+	require.NoError(t, os.RemoveAll(journal))
+	require.NoError(t, os.Rename(copied, journal))
+	accept("c")
+	require.NoError(t, os.RemoveAll(journal))
+	accept("d")
+}
+
 // What makes no sense is refused, what there is no room for may come again, and when is said.
 func TestRefusals(t *testing.T) {
 	url, stop := begin(t, config{dir: t.TempDir(), backlog: 3, password: "secret"})
@@ -118,6 +149,16 @@ func TestRefusals(t *testing.T) {
 	require.Equal(t, http.StatusTooManyRequests, status)
 	require.Regexp(t, `^[1-9]\d*$`, header.Get("Retry-After"))
 	stop()
+}
+
+// The alerts say what is wrong, and no more, as promtool sees it.
+func TestAlerts(t *testing.T) {
+	promtool, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skip("promtool, which comes with Prometheus, is not installed")
+	}
+	said, err := exec.CommandContext(t.Context(), promtool, "test", "rules", "alerts_test.yml").CombinedOutput()
+	require.NoError(t, err, "%s", said)
 }
 
 // The load goes on while the service is watched, and each alert and each panel is about a figure that there is.

@@ -17,8 +17,8 @@ var errImpossible = errors.New("can't happen to the order")
 
 const schema = `
 CREATE TABLE IF NOT EXISTS orders (id TEXT PRIMARY KEY, state TEXT NOT NULL, cents INTEGER NOT NULL);
-CREATE TABLE IF NOT EXISTS events (position INTEGER PRIMARY KEY, order_id TEXT NOT NULL, kind TEXT NOT NULL);
-CREATE INDEX IF NOT EXISTS events_of_order ON events (order_id, position);`
+CREATE TABLE IF NOT EXISTS applied (event TEXT PRIMARY KEY, order_id TEXT NOT NULL, kind TEXT NOT NULL);
+CREATE INDEX IF NOT EXISTS applied_to_order ON applied (order_id);`
 
 func openStore(path string) (*store, error) {
 	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(5000)&_txlock=immediate")
@@ -45,14 +45,14 @@ var next = map[string]struct {
 	"cancelled": {map[string]bool{"created": true, "paid": true}, "cancelled"},
 }
 
-// apply applies an event to its order, once: a position that is there already has been applied.
-func (s *store) apply(ctx context.Context, position uint64, id string, e event) error {
+// apply applies an event to its order, once: one whose id is there already has been applied.
+func (s *store) apply(ctx context.Context, id string, e accepted) error {
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }() // after the commit it does nothing
-	done, err := tx.ExecContext(ctx, `INSERT OR IGNORE INTO events (position, order_id, kind) VALUES (?, ?, ?)`, int64(position), id, e.Kind)
+	done, err := tx.ExecContext(ctx, `INSERT OR IGNORE INTO applied (event, order_id, kind) VALUES (?, ?, ?)`, e.ID, id, e.Kind)
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func find(ctx context.Context, db interface {
 
 // history returns what has happened to an order, in the order in which it was applied.
 func (s *store) history(ctx context.Context, id string) (kinds []string, err error) {
-	rows, err := s.db.QueryContext(ctx, `SELECT kind FROM events WHERE order_id = ? ORDER BY rowid`, id)
+	rows, err := s.db.QueryContext(ctx, `SELECT kind FROM applied WHERE order_id = ? ORDER BY rowid`, id)
 	if err != nil {
 		return nil, err
 	}

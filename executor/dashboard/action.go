@@ -8,108 +8,21 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/strandjobs/strand/executor"
 )
 
-// order is an action as it was asked for.
-type order struct {
-	Verb  Verb
-	Scope string // "id", "selected", "filtered", "all"
-	Queue string
-	ID    string
-	Name  string // of a key or a schedule
-	Index int    // of the Cron
-	Picks []pick
-
-	list   list                // where it was asked for, and what filtered means
-	states []executor.JobState // of the jobs that filtered and all mean; none: any
-	reason string              // of a Cancel
-	from   string              // the page
-	sure   bool                // it was confirmed
-}
-
-// pick is a row that a person has ticked.
-type pick struct {
-	ID       string
-	Position uint64 // 0: the job as a whole
-	raw      string
-}
-
-// orderOf reads an action.
-func orderOf(r *http.Request) (o order, err error) {
-	if err := r.ParseForm(); err != nil {
-		return o, problem{http.StatusBadRequest, err.Error()}
-	}
-	f := r.Form
-	o = order{
-		Verb: Verb(f.Get("verb")), Scope: f.Get("scope"), Queue: f.Get("queue"), ID: f.Get("id"), Name: f.Get("key"),
-		from: f.Get("from"), sure: f.Get("confirm") == "yes",
-		list: list{Queue: f.Get("queue"), Tab: f.Get("tab"), Prefix: f.Get("prefix"), Error: f.Get("error"), Limit: defaultRows},
-	}
-	if o.Scope == "all" && o.Queue == "" && deeds[o.Verb].list == noList {
-		o.Scope = "executor"
-	}
-	if o.list.Tab != "" {
-		if _, err := listOf(url.Values{"name": {o.Queue}, "tab": {o.list.Tab}}); err != nil {
-			return o, err
-		}
-		o.states = o.list.tab().states
-	}
-	if text := f.Get("cron"); text != "" {
-		if o.Index, err = strconv.Atoi(text); err != nil {
-			return o, wrong("cron is %q; it must be a number", clip(text, 40))
-		}
-	}
-	for _, raw := range f["sel"] {
-		p, err := pickOf(raw)
-		if err != nil {
-			return o, err
-		}
-		o.Picks = append(o.Picks, p)
-	}
-	name := "key" // of pages, also of a schedule
-	if slices.Contains(deeds[o.Verb].needs, "schedule") {
-		name = "schedule"
-	}
-	return o, o.meansOne(map[string]bool{"queue": o.Queue != "", "id": o.ID != "", "selected": o.Picks != nil,
-		"tab": o.list.Tab != "", "prefix": o.list.Prefix != "", "error": o.list.Error != "", name: o.Name != "",
-		"cron": f.Get("cron") != ""}, true)
-}
-
-// maxPicks is how many rows an action may name.
-const maxPicks = 1000
-
-func pickOf(raw string) (p pick, err error) {
-	at, id, found := strings.Cut(raw, ":")
-	p.raw = raw
-	if found && at != "" {
-		p.Position, err = strconv.ParseUint(at, 10, 64)
-	}
-	if err == nil {
-		p.ID, err = url.QueryUnescape(id)
-	}
-	if err != nil || !found {
-		return p, problem{http.StatusBadRequest, fmt.Sprintf("sel is %q; it must be a position, a colon and an id", clip(raw, 80))}
-	}
-	return p, nil
-}
-
 // act does what a POST asks for, or asks back.
 func (h *handler) act(w http.ResponseWriter, r *http.Request) error {
-	if h.readOnly {
-		return problem{http.StatusForbidden, ErrReadOnly.Error()}
-	}
 	o, err := orderOf(r)
 	if err != nil {
 		return err
 	}
 	heard(w)
-	if err := h.may(r, Action{Verb: o.Verb, Queue: o.Queue, Name: o.Name}); err != nil {
+	if err := h.permit(r, &o); err != nil {
 		return err
 	}
-	if o.asksFirst() && !o.sure {
+	if o.asksFirst() && o.confirm != "yes" {
 		return h.ask(w, r, o)
 	}
 	n, err := h.perform(r, o)
@@ -131,10 +44,9 @@ func (h *handler) perform(r *http.Request, o order) (n int, err error) {
 	defer cancel()
 	n, err = h.carryOut(ctx, o)
 	h.hots.forget()
-	h.cfg.Logger.Info("dashboard: an action", slog.String("verb", string(o.Verb)), slog.String("queue", o.Queue),
-		slog.String("scope", o.Scope),
-		slog.String("id", o.ID), slog.Int("affected", n), slog.String("from", r.RemoteAddr), slog.Any("error", err))
-	return n, err
+	h.record(r, &o, "dashboard: an action", slog.Int("affected", n), err)
+	return n, late(err, "This takes longer than Config.ActionTimeout. What it has done stays done: ask for it again, "+
+		"and it goes on with the rest.")
 }
 
 // asksFirst reports whether an action is confirmed before it is done.
@@ -156,9 +68,9 @@ func (h *handler) carryOut(ctx context.Context, o order) (n int, err error) {
 	case Pause, Resume:
 		return h.pause(ctx, o)
 	case Unlock:
-		return one(h.x.KeyLocks().Unlock(ctx, o.Name))
+		return one(h.x.KeyLocks().Unlock(ctx, o.Name), true)
 	case Trigger, PauseSchedule, ResumeSchedule:
-		return one(h.schedule(ctx, o))
+		return h.schedule(ctx, o)
 	}
 	in := h.x.Inspect()
 	do := map[Verb]func(context.Context, executor.Selection) (int, error){
@@ -205,6 +117,7 @@ func (o *order) selections() (all []executor.Selection) {
 
 func (h *handler) pause(ctx context.Context, o order) (int, error) {
 	in, on := h.x.Inspect(), o.Verb == Pause
+	all, queues := in.Paused()
 	var ids []string
 	for _, p := range o.Picks {
 		ids = append(ids, p.ID)
@@ -219,18 +132,18 @@ func (h *handler) pause(ctx context.Context, o order) (int, error) {
 	case o.Scope == "id":
 		return in.ResumeIDs(ctx, o.Queue, o.ID)
 	case o.Queue != "" && on:
-		return one(in.PauseQueue(ctx, o.Queue))
+		return one(in.PauseQueue(ctx, o.Queue), !slices.Contains(queues, o.Queue))
 	case o.Queue != "":
-		return one(in.ResumeQueue(ctx, o.Queue))
+		return one(in.ResumeQueue(ctx, o.Queue), slices.Contains(queues, o.Queue))
 	case on:
-		return one(h.x.Pause(ctx))
+		return one(h.x.Pause(ctx), !all)
 	}
-	return one(h.x.Resume(ctx))
+	return one(h.x.Resume(ctx), all)
 }
 
-// one is how many were affected by what does all or nothing.
-func one(err error) (int, error) {
-	if err != nil {
+// one is how many were affected by what does all or nothing, unless it was so before.
+func one(err error, changed bool) (int, error) {
+	if err != nil || !changed {
 		return 0, err
 	}
 	return 1, nil
@@ -298,6 +211,8 @@ func notice(q url.Values) string {
 		return "The executor goes on."
 	case !known:
 		return ""
+	case n == 0 && (v == Pause || v == Resume || v == PauseSchedule || v == ResumeSchedule):
+		return "Nothing was to be done: it was so before."
 	default:
 		text, found := map[Verb]string{
 			Pause: count + " " + is + " paused.", Resume: count + " resumed.", RunNow: count + " " + is + " due now.",

@@ -22,7 +22,11 @@ const apiPrefix = "/api/"
 // apiRoutes are those of the API.
 func (h *handler) apiRoutes() map[string]route {
 	look := func(look func(*http.Request, params) (any, error), names ...string) route {
-		return route{http.MethodGet, View, func(w http.ResponseWriter, r *http.Request) error {
+		about := anyQueue
+		if slices.Contains(names, "queue") {
+			about = namedQueue
+		}
+		return route{http.MethodGet, about, func(w http.ResponseWriter, r *http.Request) error {
 			p, err := paramsOf(r, names...)
 			if err != nil {
 				return err
@@ -32,11 +36,12 @@ func (h *handler) apiRoutes() map[string]route {
 				return err
 			}
 			return sendJSON(w, r, http.StatusOK, "application/json", answer)
-		}, h.cfg.PageTimeout}
+		}, h.cfg.PageTimeout, names}
 	}
 	return map[string]route{
-		"/api/v1/stats":  look(h.apiStats),
-		"/api/v1/queues": look(h.apiQueues, "queue"),
+		apiPrefix + "v1/": look(h.apiIndex),
+		"/api/v1/stats":   look(h.apiStats),
+		"/api/v1/queues":  look(h.apiQueues, "queue"),
 		"/api/v1/jobs": look(h.apiJobs, "queue", "state", "order", "desc", "prefix", "error", "limit",
 			"cursor", "patience"),
 		"/api/v1/dead":      look(h.apiDead, "queue", "order", "desc", "prefix", "error", "limit", "cursor", "patience"),
@@ -50,8 +55,8 @@ func (h *handler) apiRoutes() map[string]route {
 		"/api/v1/limits":    look(h.apiLimits),
 		"/api/v1/schedules": look(h.apiSchedules),
 		"/api/v1/journal":   look(h.apiJournal),
-		"/api/v1/copy":      {http.MethodPost, CopyJournal, h.copy, 0},
-		"/api/v1/actions":   {http.MethodPost, View, h.apiAct, 0},
+		"/api/v1/copy":      {http.MethodPost, nil, h.copy, 0, nil},
+		"/api/v1/actions":   {http.MethodPost, nil, h.apiAct, 0, nil},
 	}
 }
 
@@ -70,6 +75,7 @@ func (h *handler) refuse(w http.ResponseWriter, r *http.Request, err error, affe
 	if p.status == http.StatusInternalServerError {
 		h.cfg.Logger.Error("the API of the dashboard failed", slog.String("path", r.URL.Path), slog.Any("error", err))
 	}
+	again(w.Header(), p.status)
 	answer := wireProblem{"about:blank", http.StatusText(p.status), p.status, p.plain(), affected}
 	if err := sendJSON(w, r, p.status, "application/problem+json", answer); err != nil {
 		panic(err) // a text that is no UTF-8 is no error, and there is none else
@@ -127,7 +133,7 @@ func (p params) limit() (int, error) {
 		return defaultRows, nil
 	}
 	n, err := strconv.Atoi(p.text("limit"))
-	if err != nil || n < 1 || n > executor.MaxListLimit {
+	if err != nil || !digits(p.text("limit")) || n < 1 || n > executor.MaxListLimit {
 		return 0, problem{http.StatusBadRequest,
 			fmt.Sprintf("limit is %q; a page has from 1 to %d rows", clip(p.text("limit"), 40), executor.MaxListLimit)}
 	}
@@ -175,6 +181,24 @@ func (p params) states() (all []executor.JobState) {
 	return all
 }
 
+// apiIndex says what there is.
+func (h *handler) apiIndex(*http.Request, params) (any, error) {
+	type endpoint struct {
+		Method string   `json:"method"`
+		Path   string   `json:"path"` // from here
+		Params []string `json:"params"`
+	}
+	all := []endpoint{}
+	for _, path := range slices.Sorted(maps.Keys(h.routes)) {
+		if name, found := strings.CutPrefix(path, apiPrefix+"v1/"); found && name != "" {
+			all = append(all, endpoint{h.routes[path].method, name, append([]string{}, h.routes[path].params...)})
+		}
+	}
+	return struct {
+		Endpoints []endpoint `json:"endpoints"`
+	}{all}, nil
+}
+
 func (h *handler) apiStats(r *http.Request, _ params) (any, error) {
 	stats, err := h.x.Stats(r.Context())
 	if err != nil {
@@ -184,6 +208,7 @@ func (h *handler) apiStats(r *http.Request, _ params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	queues = seen(h.sees(r), queues, nameOf)
 	s := wireStats{Time: time.Now().UTC(), Trouble: h.trouble(), Workers: stats.Workers, Stuck: stats.Stuck,
 		ByWorker: make(map[string]wireFigures, len(queues))}
 	for _, q := range queues {
@@ -203,12 +228,16 @@ func (h *handler) trouble() string {
 	return ""
 }
 
+func nameOf(q executor.QueueInfo) string { return q.Name }
+
 func (h *handler) apiQueues(r *http.Request, p params) (any, error) {
 	queues, err := h.x.Inspect().Queues(r.Context())
 	if err != nil {
 		return nil, err
 	}
-	if p["queue"] != nil {
+	if p["queue"] == nil {
+		queues = seen(h.sees(r), queues, nameOf)
+	} else {
 		queues = slices.DeleteFunc(queues, func(q executor.QueueInfo) bool { return q.Name != p.text("queue") })
 		if len(queues) == 0 {
 			return nil, problem{http.StatusNotFound, fmt.Sprintf("there is no queue %q", clip(p.text("queue"), 80))}
@@ -237,7 +266,7 @@ func (h *handler) apiJobs(r *http.Request, p params) (any, error) {
 	return struct {
 		Jobs []wireJob `json:"jobs"`
 		wirePage
-	}{wireList(page.Jobs, wireJobOf), wirePage{page.Next, page.Examined, page.Truncated, page.Partial}}, err
+	}{wireList(page.Jobs, wireJobOf), wirePage{page.Next, page.Examined, page.Truncated, page.Partial}}, lateList(err)
 }
 
 func (h *handler) apiDead(r *http.Request, p params) (any, error) {
@@ -258,7 +287,7 @@ func (h *handler) apiDead(r *http.Request, p params) (any, error) {
 	return struct {
 		Dead []wireDead `json:"dead"`
 		wirePage
-	}{wireList(page.Dead, deadOf), wirePage{page.Next, page.Examined, page.Truncated, page.Partial}}, err
+	}{wireList(page.Dead, deadOf), wirePage{page.Next, page.Examined, page.Truncated, page.Partial}}, lateList(err)
 }
 
 func (h *handler) apiJob(r *http.Request, p params) (any, error) {
@@ -290,18 +319,34 @@ func (h *handler) wirePayload(r *http.Request, queue, id string, p executor.Payl
 }
 
 func (h *handler) apiExplain(r *http.Request, p params) (any, error) {
+	if err := p.id(); err != nil {
+		return nil, err
+	}
 	e, err := h.x.Explain(r.Context(), p.text("queue"), p.text("id"))
+	if err == nil && e.State == executor.JobUnknown {
+		err = executor.ErrUnknownJob
+	}
 	return explanationOf(e), err
 }
 
-func (h *handler) apiFind(r *http.Request, p params) (any, error) {
+// id refuses what can be none.
+func (p params) id() error {
 	if id := p.text("id"); id == "" || len(id) > executor.MaxIDBytes {
-		return nil, problem{http.StatusBadRequest, fmt.Sprintf("id has %d bytes; it must have from 1 to %d", len(id),
-			executor.MaxIDBytes)}
+		return wrong("id has %d bytes; it must have from 1 to %d", len(id), executor.MaxIDBytes)
 	}
-	all, _, late, err := h.lookFor(r.Context(), p.text("queue"), p.text("id"))
-	if err != nil {
+	return nil
+}
+
+func (h *handler) apiFind(r *http.Request, p params) (any, error) {
+	if err := p.id(); err != nil {
 		return nil, err
+	}
+	all, queues, late, err := h.lookFor(r, p.text("queue"), p.text("id"))
+	switch {
+	case err != nil:
+		return nil, err
+	case p["queue"] != nil && !slices.Equal(queues, p["queue"]):
+		return nil, problem{http.StatusNotFound, fmt.Sprintf("there is no queue %q", clip(p.text("queue"), 80))}
 	}
 	return struct {
 		Found []wireExplanation `json:"found"`
@@ -318,7 +363,7 @@ func (h *handler) apiRunning(r *http.Request, p params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, err := h.inHand(r.Context(), executor.RunningQuery{Queue: p.text("queue"), Stacks: stacks, Limit: limit})
+	list, err := h.inHand(r, executor.RunningQuery{Queue: p.text("queue"), Stacks: stacks, Limit: limit})
 	return struct {
 		Running []wireRunning `json:"running"`
 		More    int           `json:"more"`

@@ -271,7 +271,7 @@ func TestH5_WhatTheAPIHasNoUseFor(t *testing.T) {
 	} {
 		require.Contains(t, s.problem(http.StatusBadRequest, s.do(http.MethodGet, "api/v1/"+path, nil)), want, "%.80s", path)
 	}
-	for _, path := range []string{"nowhere", "", "jobs?queue=none", "jobs", "queues?queue=none", "job?queue=q&id=none",
+	for _, path := range []string{"nowhere", "stats/", "jobs?queue=none", "jobs", "queues?queue=none", "job?queue=q&id=none",
 		"explain?queue=none&id=a", "running?queue=none", "dead?queue=none"} {
 		s.problem(http.StatusNotFound, s.do(http.MethodGet, "api/v1/"+path, nil))
 	}
@@ -282,9 +282,9 @@ func TestH5_WhatTheAPIHasNoUseFor(t *testing.T) {
 	require.Equal(t, http.StatusOK, head.StatusCode)
 	require.Empty(t, head.text)
 	for _, each := range [][2]string{
-		{``, "EOF"},
-		{`{`, "EOF"},
-		{`[]`, "array"},
+		{``, "too early"},
+		{`{`, "too early"},
+		{`[]`, "must be an object"},
 		{`{} {}`, "more behind"},
 		{`{"verb": "format"}`, `"format"`},
 		{`{}`, "verb"},
@@ -303,12 +303,12 @@ func TestH5_WhatTheAPIHasNoUseFor(t *testing.T) {
 		{`{"verb": "run", "queue": "q", "scope": "id", "id": "a", "reason": "x"}`, "reason is given"},
 		{`{"verb": "run", "queue": "q", "scope": "all", "limit": 1}`, `"limit"`},
 		{`{"verb": "run", "queue": "q", "scope": "all", "state": ["dead"]}`, "dead"},
-		{`{"verb": "run", "queue": "q", "scope": "selected", "selected": []}`, "selected is missing"},
+		{`{"verb": "run", "queue": "q", "scope": "selected", "selected": []}`, "selected is empty"},
 		{`{"verb": "run", "queue": "q", "scope": "selected", "selected": [{"id": ""}]}`, "id"},
 		{`{"verb": "run", "queue": "q", "scope": "selected", "selected": [{"id": "a", "position": 1}]}`, "position"},
 		{`{"verb": "cancel", "queue": "q", "scope": "selected", "selected": [{"id": "a", "at": 1}]}`, `"at"`},
 		{`{"verb": "cancel", "queue": "q", "scope": "selected", "selected": [{"id": "a", "position": -1}]}`, "position"},
-		{`{"verb": "run", "queue": "q", "scope": "id", "id": "a", "id_base64": "YQ=="}`, "both"},
+		{`{"verb": "run", "queue": "q", "scope": "id", "id": "a", "id_base64": "YQ=="}`, "id is there twice"},
 		{`{"verb": "run", "queue": "q", "scope": "id", "id_base64": "?"}`, "base64"},
 		{`{"verb": "requeue", "queue": "q", "scope": "all", "state": ["retrying"]}`, "state is given"},
 		{`{"verb": "pause", "scope": "executor", "queue": "q"}`, "queue is given"},
@@ -323,7 +323,7 @@ func TestH5_WhatTheAPIHasNoUseFor(t *testing.T) {
 	} {
 		require.Contains(t, s.problem(http.StatusBadRequest, s.tell(each[0])), each[1], "%.100s", each[0])
 	}
-	for form, want := range map[string]string{"verb=run&scope=all&queue=q&tab=waiting": `"tab"`, "verb=run&verb=run": "verb",
+	for form, want := range map[string]string{"verb=run&scope=all&queue=q&tab=waiting": "tab is given", "verb=run&verb=run": "verb",
 		"verb=delete&scope=all&queue=q&prefix=a": "prefix is given", "verb=delete-dead&scope=all&queue=q&error=x": "error is given",
 		"verb=run&scope=selected&queue=q&sel=x": "sel", "verb=trigger&schedule=s&cron=x": "cron", "%zz": "escape"} {
 		a := s.tell(form, "Content-Type", "application/x-www-form-urlencoded")

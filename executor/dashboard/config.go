@@ -20,9 +20,10 @@ import (
 type Config struct {
 	// Authorize decides whether a request may do something: nil is yes, and the text
 	// of an error is shown to who asked, with 403. It is asked for [View] with each
-	// request, for the verbs of a page to know which buttons to show, and again
-	// when a button was pressed. It may be called by many requests at a time; a
-	// panic is a no. Default: only View is allowed.
+	// request, with the queue if it is about one, for the verbs of a page to know which
+	// buttons to show, and again when a button was pressed. See Who may see what. It may
+	// be called by many requests at a time; a panic is a no. Default: only View is
+	// allowed.
 	Authorize Authorizer
 
 	// ShowPayload returns what people may see of a payload, as text. It may be called
@@ -44,8 +45,8 @@ type Config struct {
 	// only, elsewhere any: give the names when a proxy on the same machine is in front.
 	Hosts []string
 
-	// TrustedOrigins may send requests that change something, beside the pages
-	// themselves: "https://admin.example.com" for example, as
+	// TrustedOrigins are whose pages may send requests, beside those of the dashboard
+	// itself: "https://admin.example.com" for example, as
 	// [http.CrossOriginProtection.AddTrustedOrigin] takes them. Default none.
 	TrustedOrigins []string
 
@@ -53,7 +54,8 @@ type Config struct {
 	Crons     []*cron.Cron
 	Elections []Election
 
-	// PageTimeout bounds the making of a page, and ActionTimeout that of an action.
+	// PageTimeout bounds the making of a page, and how long a client takes to send its
+	// request, which is answered with 408 then; ActionTimeout bounds an action.
 	// An action that was ended has done a part, and says how much. Default, and below
 	// zero: 10 s and 60 s.
 	PageTimeout   time.Duration
@@ -63,8 +65,13 @@ type Config struct {
 	// 503, and its page stays as it was. Default, and below zero: 64.
 	MaxStreams int
 
-	// Logger gets each action, and what panicked. Default [slog.Default], as it is
-	// when Handler is called.
+	// User names who asks, for the log of actions: from what a middleware has found out.
+	// It may be called by many requests at a time; of one that panics there is no name.
+	// Default: none, and the log has the address that the request came from.
+	User func(*http.Request) string
+
+	// Logger gets each action, those that were refused, and what panicked; see Actions.
+	// Default [slog.Default], as it is when Handler is called.
 	Logger *slog.Logger
 }
 
@@ -80,7 +87,7 @@ type Authorizer func(*http.Request, Action) error
 // Action is what a request wants to do.
 type Action struct {
 	Verb  Verb
-	Queue string // that it is about; "": the executor as a whole
+	Queue string // that it is about; "": the executor as a whole, or no queue in particular
 	Name  string // of the schedule, or the key: key= of the request
 }
 

@@ -15,7 +15,10 @@
 //     returns a text for them. Errors of jobs are shown: QueueConfig.FormatError
 //     decides what is in them.
 //   - What changes something is a POST from a page of the same origin
-//     ([http.CrossOriginProtection]).
+//     ([http.CrossOriginProtection]). What a browser sends for a page of another origin,
+//     of the same site or not, is refused whatever it is: an image or a frame as well.
+//     Links can be followed, and Config.TrustedOrigins may ask. Over plain HTTP, browsers
+//     do not say what a GET is for, unless the host is localhost: it is answered then.
 //   - Ids, payloads, keys, errors and names of queues may be any bytes: they are
 //     shown as text. There is no inline script or style, and the content security
 //     policy allows none.
@@ -27,9 +30,22 @@
 //     when the executor or the [http.Server] stops.
 //   - A panic while a page is made is that request's, with 500 and a line in the log.
 //
+// # Who may see what
+//
 // Who may see the pages is for the program to say, with a middleware around the
 // handler or with [View] in Config.Authorize. Without either, whoever reaches the
 // address sees ids, keys and errors.
+//
+// The authorizer is asked for View once for each request, before anything is looked up,
+// and of an action when it has been read, before its verb. Action.Queue is the queue that
+// the request is about: name= of /queue and /hot, queue= of /job, /find and the API, and
+// that of an action on jobs. It is "" for all else: what is about all queues, keys,
+// schedules, the journal, /live, /assets/. Where a request is about all queues, the
+// authorizer is asked for View of each of them, too, and those it refuses are left out:
+// of the overview, /find, /running and the live figures, of stats, queues, find and
+// running of the API, with their part of the totals. What is said of the executor as a
+// whole is of all: workers, the journal, and who has locks, leases, slots and limits, by
+// queue and id, there and where an explanation names who is in the way.
 //
 // # Where it is mounted
 //
@@ -97,18 +113,23 @@
 // [ResumeSchedule] take key=, the name of the schedule, and cron=, its index in
 // Config.Crons, by default 0: without queue= and scope=. What does not say which jobs
 // it is about, or says more than its verb and scope have a use for, is refused with
-// 400.
+// 400; so is what is empty, but for the reason= of a [Cancel], and what is there twice, be it once in the query and once in
+// the form. Only sel= may come more often. A position is a number from 1.
 //
 // What can't be taken back, or is about more than what a person has picked one by
 // one, asks first, with a page that says how many there are: the answer has
-// confirm=yes. Afterwards the page says how many were affected. Each is a line in the
-// log, with verb, queue, how many, and from where.
+// confirm=yes. Afterwards the page says how many were affected.
+//
+// Each action is a line in the log, at the level of information: with all that it was
+// asked with, affected, from, the address, and user, which is what Config.User says. One
+// that failed, and one that the authorizer has refused, is a warning with its error. The
+// filter's error= is there as containing, because error is what went wrong.
 //
 // # The API
 //
 // What the pages show and do, as JSON, behind the same guards: Config.Authorize is asked
 // the same questions, payloads are hidden by the same hook, Config.Hosts holds, and what
-// a browser sends from a page of another site is refused. A client that is no browser
+// a browser sends for a page of another origin is refused. A client that is no browser
 // sends neither Sec-Fetch-Site nor Origin, and is let in as far as the authorizer does:
 //
 //	curl -H "Authorization: Bearer $TOKEN" https://example.com/strand/api/v1/stats
@@ -117,6 +138,7 @@
 //	  https://example.com/strand/api/v1/actions
 //	{"affected":1204,"of":"payload"}
 //
+//	GET  /api/v1/           these, with the parameters of each
 //	GET  /api/v1/stats      total and by_worker, which has the queues by their names;
 //	                        workers, stuck, trouble: what keeps the executor from its work
 //	GET  /api/v1/queues     queues, each with its shards and backlog; ?queue= for one
@@ -126,7 +148,8 @@
 //	GET  /api/v1/job        all about ?queue=, id=: failures, in_hand, waiting, dead, keys,
 //	                        leases, slots, explanation
 //	GET  /api/v1/explain    why ?queue=, id= does not run: text is all of it in one line
-//	GET  /api/v1/find       the explanations of ?id= in all queues, or that of queue=
+//	GET  /api/v1/find       the explanations of ?id= in all queues, or that of queue=; late
+//	                        says that the time was up before all of them were asked
 //	GET  /api/v1/running    what workers have in hand: ?queue=, stacks=, limit=
 //	GET  /api/v1/locks      locked keys: ?limit=, cursor=
 //	GET  /api/v1/leases     keys of Unique: ?limit=, cursor=
@@ -145,6 +168,9 @@
 //
 //   - state= may be there several times: ready, scheduled, retrying, parked, halted,
 //     running. None of it means all.
+//   - state of a list says what its tab does; that of an explanation is more exact where it
+//     is parked: blocked, waiting, limited, suspected or paused. An id that has dead
+//     payloads only is dead, with their number in dead; beside a job they are in job.
 //   - order= is id, due, attempts or payloads of jobs, id or died of what is dead; with
 //     desc=true the other way round. Without it a list is as it comes.
 //   - limit= is from 1 to [executor.MaxListLimit], and 50 without it. Where an answer
@@ -157,9 +183,11 @@
 //
 // Names of queues, ids and keys may be any bytes, and JSON has text only. One that is
 // no UTF-8, or has U+FFFD in it, comes with all its bytes in base64 beside it, in
-// queue_base64, id_base64, key_base64, and the text has U+FFFD in their place. In an
+// queue_base64, id_base64, key_base64, as have schedule, limit, slot, election, leader and
+// payload; the text has U+FFFD in their place. In an
 // address or a form the bytes are percent-encoded, whatever they are; in the JSON of an
-// action one is given as id or id_base64, say, and U+FFFD in the former is refused. In
+// action one is given as id or id_base64, and so are queue, key, schedule and prefix;
+// U+FFFD in the former is refused. In
 // by_worker, such a queue is left out. Jobs that have or wait for something have the
 // name that people see, and are taken apart in job.
 //
@@ -174,20 +202,25 @@
 //	resume-schedule              not said
 //
 //	id          the job, or the dead payloads, of id
-//	selected    selected: a list of id, and position if it is about one payload (cancel,
-//	            delete, requeue, delete-dead); 1000 at most. In a form each is a sel, as
-//	            of the pages
+//	selected    selected: a list of objects with id, and position, a number from 1, if it
+//	            is about one payload (cancel, delete, requeue, delete-dead); 1000 at
+//	            most. In a form each is a sel, as of the pages
 //	filtered    what prefix and error pick, one of which is there
 //	all         all
 //
-// It is done without a question: what is in the way of a slip is that a parameter, a
-// field or a combination which has no meaning is refused. A body has 1 MiB at most.
+// Texts are texts, state is a list of them, ["retrying", "halted"], in a form one for
+// each, and cron a number. It is done without a question: what is in the way of a slip is
+// that a parameter, a field or a combination which has no meaning is refused, a field
+// that is there twice, one in other letters, and one that is null, "" or []. A body has 1 MiB at most.
 //
 // What is refused, or fails, is a problem of RFC 9457, application/problem+json, with
 // type, title, status and detail, and affected: how many were, by an action that went
-// wrong behind them. Statuses are 400 for what makes no sense, 403 for what may not be,
-// 404 for what there is not, 405, 409 for what is in the way, 413, 415, 503 when the
-// executor has stopped, has no room or no time, and 500, which is in the log.
+// wrong behind them, an ActionTimeout that was over for example. That many are done, and
+// stay so; what the executor was at just then, a hundred or two jobs, may be, too. What
+// was so before, paused for example, is not affected. Statuses are 400 for what makes no sense, 403 for what may not be,
+// 404 for what there is not, 405, 408, 409 for what is in the way, 413, 415, 503 when the
+// executor has stopped, has no room or no time, with Retry-After, and 500, which is in
+// the log. When a Stop has ended, an answer is 503.
 //
 // # How it works
 //

@@ -3,6 +3,7 @@ package dashboard
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -31,7 +32,7 @@ func problemOf(err error) problem {
 		return p
 	}
 	if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return problem{http.StatusRequestEntityTooLarge, large.Error()}
+		return problem{http.StatusRequestEntityTooLarge, fmt.Sprintf("the request has more than %d bytes", large.Limit)}
 	}
 	status := http.StatusInternalServerError
 	for _, known := range [...]struct {
@@ -51,12 +52,35 @@ func problemOf(err error) problem {
 		}
 	}
 	text := err.Error()
-	if errors.Is(err, context.DeadlineExceeded) {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
 		status = http.StatusServiceUnavailable
-		text = "This takes longer than a page may: the executor is at work, and lists of long queues come later instead of jobs. " +
-			"Take a shorter list: another tab, or no order."
+		text = "This takes longer than Config.PageTimeout: the executor is at work, and this comes later."
+	case errors.Is(err, executor.ErrClosed):
+		text = "The executor has stopped, or is about to: what it has not done is in its journal, for the next one."
 	}
 	return problem{status, text}
+}
+
+// late says more of an error if the time was up: what to do about it.
+func late(err error, text string) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return problem{http.StatusServiceUnavailable, text}
+	}
+	return err
+}
+
+// lateList is late for lists.
+func lateList(err error) error {
+	return late(err, problemOf(context.DeadlineExceeded).text+
+		" Take a shorter list: one without an order, or with fewer states.")
+}
+
+// again says when what can't be had now may be had.
+func again(h http.Header, status int) {
+	if status == http.StatusServiceUnavailable {
+		h.Set("Retry-After", "5") // seconds
+	}
 }
 
 // fail sends a page that says why there is no other.
@@ -65,6 +89,7 @@ func (h *handler) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if p.status == http.StatusInternalServerError {
 		h.cfg.Logger.Error("a page of the dashboard failed", slog.String("path", r.URL.Path), slog.Any("error", err))
 	}
+	again(w.Header(), p.status)
 	content := struct {
 		Status int
 		Reason string

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"path"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -67,32 +68,35 @@ func Handler(x *executor.Executor, cfg Config) http.Handler {
 // route is a path and who answers it.
 type route struct {
 	method string // GET also means HEAD
-	verb   Verb   // that is asked for before serve is called
+	// about is the queue that a request wants to look at, "" for none or all: whether it
+	// may is asked before serve is called. nil: serve asks.
+	about func(*http.Request) string
 	// serve writes the answer, or returns why there is none, and then it has written
 	// nothing. The context of its request ends after timeout; 0: it sets its own.
 	serve   func(w http.ResponseWriter, r *http.Request) error
 	timeout time.Duration
+	params  []string // of the API: the query that it takes
 }
 
 // table has all routes, by their path behind the prefix.
 func (h *handler) table() map[string]route {
-	page := func(serve func(http.ResponseWriter, *http.Request) error) route {
-		return route{http.MethodGet, View, serve, h.cfg.PageTimeout}
+	page := func(serve func(http.ResponseWriter, *http.Request) error, about func(*http.Request) string) route {
+		return route{http.MethodGet, about, serve, h.cfg.PageTimeout, nil}
 	}
 	all := map[string]route{
-		"/":          page(h.overview),
-		"/queue":     page(h.queue),
-		"/hot":       page(h.hot),
-		"/schedules": page(h.schedules),
-		"/job":       page(h.job),
-		"/find":      page(h.find),
-		"/running":   page(h.running),
-		"/locks":     page(h.locks),
-		"/journal":   page(h.journal),
-		"/copy":      {http.MethodPost, CopyJournal, h.copy, 0},
-		"/do":        {http.MethodPost, View, h.act, 0},
-		"/live":      {http.MethodGet, View, h.watch, 0},
-		"/assets/":   page(serveAsset),
+		"/":          page(h.overview, anyQueue),
+		"/queue":     page(h.queue, listedQueue),
+		"/hot":       page(h.hot, listedQueue),
+		"/schedules": page(h.schedules, anyQueue),
+		"/job":       page(h.job, namedQueue),
+		"/find":      page(h.find, namedQueue),
+		"/running":   page(h.running, anyQueue),
+		"/locks":     page(h.locks, anyQueue),
+		"/journal":   page(h.journal, anyQueue),
+		"/copy":      {http.MethodPost, nil, h.copy, 0, nil},
+		"/do":        {http.MethodPost, nil, h.act, 0, nil},
+		"/live":      {http.MethodGet, anyQueue, h.watch, 0, nil},
+		"/assets/":   page(serveAsset, anyQueue),
 	}
 	maps.Copy(all, h.apiRoutes())
 	return all
@@ -125,22 +129,30 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, at string) error
 		return problem{http.StatusForbidden,
 			fmt.Sprintf("the name %q is none of this dashboard's; if it should be, put it into Config.Hosts", hostOf(r))}
 	case !found:
-		return problem{http.StatusNotFound, "there is no such page"}
+		text := "there is no such page"
+		if h.cfg.Prefix == "" && r.Pattern == "" {
+			text += fmt.Sprintf(": %q; behind another router than http.ServeMux, Config.Prefix says what of it to take off",
+				clip(at, 80))
+		}
+		return problem{http.StatusNotFound, text}
 	case r.Method != rt.method && !(r.Method == http.MethodHead && rt.method == http.MethodGet):
 		w.Header().Set("Allow", rt.method)
 		return problem{http.StatusMethodNotAllowed, "this address answers " + rt.method + " only"}
 	}
-	if err := h.origin.Check(r); err != nil {
+	if err := h.foreign(r); err != nil {
 		return problem{http.StatusForbidden, "this request comes from a page of another site: " + err.Error()}
 	}
-	if err := h.may(r, Action{Verb: View}); err != nil {
-		return err
+	if rt.about != nil {
+		if err := h.may(r, Action{Verb: View, Queue: rt.about(r)}); err != nil {
+			return err
+		}
 	}
-	if err := h.may(r, Action{Verb: rt.verb}); err != nil {
+	// Whatever it is about: what was is not what is.
+	if _, _, err := h.x.Inspect().Slots(1); errors.Is(err, executor.ErrClosed) && !strings.HasPrefix(at, "/assets/") {
 		return err
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
-	if patience(w, readPatience); r.ContentLength == 0 {
+	if patience(w, h.cfg.PageTimeout); r.ContentLength == 0 {
 		heard(w)
 	}
 	if rt.timeout > 0 {
@@ -154,7 +166,6 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, at string) error
 // What a client may send, and how long it may take.
 const (
 	maxBody       = 1 << 20
-	readPatience  = 10 * time.Second
 	writePatience = 30 * time.Second
 )
 
@@ -202,6 +213,45 @@ func prefixOf(r *http.Request) string {
 		b.WriteString("/" + segment)
 	}
 	return strings.TrimSuffix(b.String(), "/")
+}
+
+// The queue of a request, as what answers it reads it.
+func anyQueue(*http.Request) string     { return "" }
+func namedQueue(r *http.Request) string { return r.URL.Query().Get("queue") }
+func listedQueue(r *http.Request) string {
+	l, _ := listOf(r.URL.Query())
+	return l.Queue
+}
+
+// sees returns what says whether a request may look at a queue, which is asked once for
+// each.
+func (h *handler) sees(r *http.Request) func(queue string) bool {
+	known := make(map[string]bool)
+	return func(queue string) bool {
+		may, asked := known[queue]
+		if !asked {
+			may = h.may(r, Action{Verb: View, Queue: queue}) == nil
+			known[queue] = may
+		}
+		return may
+	}
+}
+
+// seen are those of a list that are of a queue at which a request may look.
+func seen[E any](sees func(queue string) bool, list []E, queue func(E) string) []E {
+	return slices.DeleteFunc(slices.Clone(list), func(e E) bool { return !sees(queue(e)) })
+}
+
+// permit asks whether a request may have something done, and may look at it.
+func (h *handler) permit(r *http.Request, o *order) error {
+	err := h.may(r, Action{Verb: View, Queue: o.Queue})
+	if err == nil {
+		err = h.may(r, Action{Verb: o.Verb, Queue: o.Queue, Name: o.Name})
+	}
+	if err != nil {
+		h.record(r, o, "dashboard: an action was refused", slog.Attr{}, err)
+	}
+	return err
 }
 
 // may asks whether a request may do something.

@@ -71,7 +71,7 @@ func (h *handler) look(ctx context.Context, queue string) (page executor.JobPage
 }
 
 func (h *handler) hot(w http.ResponseWriter, r *http.Request) error {
-	name := r.URL.Query().Get("name")
+	name := listedQueue(r)
 	hot, at, err := h.look(r.Context(), name)
 	if err != nil {
 		return err

@@ -187,7 +187,7 @@ func (h *handler) find(w http.ResponseWriter, r *http.Request) error {
 		Late   bool
 	}{ID: q.Get("id")}
 	var err error
-	content.Found, content.Queues, content.Late, err = h.lookFor(r.Context(), q.Get("queue"), content.ID)
+	content.Found, content.Queues, content.Late, err = h.lookFor(r, q.Get("queue"), content.ID)
 	if err != nil {
 		return err
 	}
@@ -199,14 +199,15 @@ func (h *handler) find(w http.ResponseWriter, r *http.Request) error {
 	return h.show(w, r, http.StatusOK, "find.html", page{Title: "Find " + content.ID, Content: content})
 }
 
-// lookFor asks queues for an id, and says which queues there are.
-func (h *handler) lookFor(ctx context.Context, queue, id string) (all []found, queues []string, late bool, err error) {
+// lookFor asks the queues that a request may look at for an id, and says which these are.
+func (h *handler) lookFor(r *http.Request, queue, id string) (all []found, queues []string, late bool, err error) {
+	ctx, sees := r.Context(), h.sees(r)
 	stats, err := h.x.Stats(ctx)
 	if err != nil {
 		return nil, nil, false, err
 	}
 	for _, s := range stats.Queues {
-		if !s.Registered || queue != "" && queue != s.Name {
+		if !s.Registered || queue != "" && queue != s.Name || !sees(s.Name) {
 			continue
 		}
 		queues = append(queues, s.Name)

@@ -47,8 +47,15 @@ func (h *handler) journal(w http.ResponseWriter, r *http.Request) error {
 // is made beside the journal's work, in the directory for temporary files, one at a
 // time.
 func (h *handler) copy(w http.ResponseWriter, r *http.Request) error {
+	o := order{Verb: CopyJournal}
+	if err := h.permit(r, &o); err != nil {
+		return err
+	}
 	if err := r.ParseForm(); err != nil {
-		return problem{http.StatusBadRequest, err.Error()}
+		return unread(err)
+	}
+	for name := range r.Form {
+		return wrong("%q is given, and a copy is one of all", clip(name, 40))
 	}
 	heard(w)
 	select {
@@ -70,12 +77,11 @@ func (h *handler) copy(w http.ResponseWriter, r *http.Request) error {
 	}()
 	dir := filepath.Join(temp, "journal.strand")
 	err = h.x.Copy(ctx, dir)
-	h.cfg.Logger.Info("dashboard: an action", slog.String("verb", string(CopyJournal)), slog.String("from",
-		r.RemoteAddr), slog.Any("error", err))
+	h.record(r, &o, "dashboard: an action", slog.Attr{}, err)
 	if errors.Is(err, executor.ErrState) {
 		return problem{http.StatusConflict, err.Error()}
 	} else if err != nil {
-		return err
+		return late(err, "The copy takes longer than Config.ActionTimeout: nothing of it is sent.")
 	}
 	w.Header().Set("Content-Type", "application/x-tar")
 	w.Header().Set("Content-Disposition", `attachment; filename="journal.strand.tar"`)

@@ -91,7 +91,7 @@ func listOf(q url.Values) (l list, err error) {
 		return l, problem{http.StatusBadRequest, fmt.Sprintf("tab is %q; there is no such list", clip(l.Tab, 80))}
 	}
 	if text := q.Get("limit"); text != "" {
-		if l.Limit, err = strconv.Atoi(text); err != nil || l.Limit < 1 || l.Limit > maxRows {
+		if l.Limit, err = strconv.Atoi(text); err != nil || !digits(text) || l.Limit < 1 || l.Limit > maxRows {
 			return l, problem{http.StatusBadRequest, fmt.Sprintf("limit is %q; a page has from 1 to %d rows", clip(text, 40), maxRows)}
 		}
 	}

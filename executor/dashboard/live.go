@@ -53,7 +53,7 @@ type live struct {
 	logger *slog.Logger
 
 	mu       sync.Mutex
-	watchers map[chan []byte]bool // closed for those that are behind, and at the end
+	watchers map[chan reading]bool // closed for those that are behind, and at the end
 	servers  map[*http.Server]bool
 	past     []sample // oldest first
 	before   executor.Stats
@@ -62,34 +62,35 @@ type live struct {
 }
 
 func newLive(x *executor.Executor, cfg Config) *live {
-	return &live{x: x, most: cfg.MaxStreams, logger: cfg.Logger, watchers: make(map[chan []byte]bool), servers: make(map[*http.Server]bool)}
+	return &live{x: x, most: cfg.MaxStreams, logger: cfg.Logger, watchers: make(map[chan reading]bool),
+		servers: make(map[*http.Server]bool)}
 }
 
-// watch lets a client in, and returns what was before it came.
-func (l *live) watch() (told chan []byte, past []sample, err error) {
+// watch lets a client in, and returns what was before it came, and of which queues.
+func (l *live) watch() (told chan reading, past []sample, of []executor.QueueStats, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.watchers) >= l.most {
-		return nil, nil, problem{http.StatusServiceUnavailable, "too many browsers watch already: Config.MaxStreams"}
+		return nil, nil, nil, problem{http.StatusServiceUnavailable, "too many browsers watch already: Config.MaxStreams"}
 	}
-	told = make(chan []byte, fallenBehind)
+	told = make(chan reading, fallenBehind)
 	if l.watchers[told] = true; len(l.watchers) == 1 {
 		ctx, cancel := context.WithCancel(context.Background())
 		l.stop = cancel
 		go l.sampleUntil(ctx) // ends with the last watcher, or the executor
 	}
-	return told, append([]sample(nil), l.past...), nil
+	return told, append([]sample(nil), l.past...), l.before.Queues, nil
 }
 
 // leave lets a client go.
-func (l *live) leave(told chan []byte) {
+func (l *live) leave(told chan reading) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.drop(told)
 }
 
 // drop ends a watcher. mu is held.
-func (l *live) drop(told chan []byte) {
+func (l *live) drop(told chan reading) {
 	if !l.watchers[told] {
 		return
 	}
@@ -156,43 +157,59 @@ func (l *live) take(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	now := time.Now()
-	f := figures{sample: l.sampleOf(stats, now), Cells: totalsOf(stats).cells(), Shape: shapeOf(stats)}
-	for _, q := range stats.Queues[:min(len(stats.Queues), cellsAtMost)] {
-		queueCells(f.Cells, q)
-	}
-	text, err := json.Marshal(f)
-	if err != nil {
-		return err
-	}
-	l.tell(f.sample, stats, now, text)
-	return nil
-}
-
-func (l *live) tell(s sample, stats executor.Stats, now time.Time, text []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.before, l.at = stats, now
-	if l.past = append(l.past, s); len(l.past) > remembered {
+	m := reading{stats: stats, at: time.Now(), before: l.before, since: l.at}
+	f := m.figures()
+	if m.text, err = json.Marshal(f); err != nil {
+		return err
+	}
+	l.before, l.at = m.stats, m.at
+	if l.past = append(l.past, f.sample); len(l.past) > remembered {
 		l.past = l.past[1:]
 	}
 	for told := range l.watchers {
 		select {
-		case told <- text:
+		case told <- m:
 		default:
 			l.drop(told)
 		}
 	}
+	return nil
 }
 
-func (l *live) sampleOf(stats executor.Stats, now time.Time) sample {
-	l.mu.Lock()
-	before, journal, at := totalsOf(l.before), l.before.Journal, l.at
-	l.mu.Unlock()
+// reading is what there is to tell, with the figures of all queues as text.
+type reading struct {
+	stats, before executor.Stats
+	at, since     time.Time
+	text          []byte
+}
+
+func (m *reading) figures() figures {
+	f := figures{sample: m.sample(), Cells: totalsOf(m.stats).cells(), Shape: shapeOf(m.stats)}
+	for _, q := range m.stats.Queues[:min(len(m.stats.Queues), cellsAtMost)] {
+		queueCells(f.Cells, q)
+	}
+	return f
+}
+
+// textFor returns the text for who may look at some queues: figures and rates are those of
+// these.
+func (m reading) textFor(sees func(queue string) bool) ([]byte, error) {
+	some := seen(sees, m.stats.Queues, statsName)
+	if len(some) == len(m.stats.Queues) {
+		return m.text, nil
+	}
+	m.stats.Queues, m.before.Queues = some, seen(sees, m.before.Queues, statsName)
+	return json.Marshal(m.figures())
+}
+
+func (m *reading) sample() sample {
+	before, journal, stats := totalsOf(m.before), m.before.Journal, m.stats
 	t := totalsOf(stats)
-	s := sample{At: now.UnixMilli(), Lag: t.Lag.Seconds()}
-	passed := now.Sub(at)
-	if at.IsZero() || passed <= 0 || passed > gap {
+	s := sample{At: m.at.UnixMilli(), Lag: t.Lag.Seconds()}
+	passed := m.at.Sub(m.since)
+	if m.since.IsZero() || passed <= 0 || passed > gap {
 		return s
 	}
 	s.rates = &rates{Processed: float64(t.Processed-min(before.Processed, t.Processed)) / passed.Seconds(),
@@ -210,7 +227,7 @@ func (h *handler) watch(w http.ResponseWriter, r *http.Request) error {
 	if err := h.x.Err(); errors.Is(err, executor.ErrClosed) {
 		return err
 	}
-	told, past, err := h.live.watch()
+	told, past, queues, err := h.live.watch()
 	if err != nil {
 		return err
 	}
@@ -221,6 +238,10 @@ func (h *handler) watch(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("X-Accel-Buffering", "no") // or nginx collects them
 	control := http.NewResponseController(w)
 	heard(w)
+	sees := h.sees(r)
+	if len(seen(sees, queues, statsName)) < len(queues) {
+		past = nil // it is of all of them
+	}
 	history, err := json.Marshal(past)
 	if err != nil {
 		return err
@@ -232,11 +253,14 @@ func (h *handler) watch(w http.ResponseWriter, r *http.Request) error {
 	}
 	for err = tell("history", history); err == nil; {
 		select {
-		case text, ok := <-told:
+		case m, ok := <-told:
 			if !ok {
 				return nil // it was too slow, or all is over
 			}
-			err = tell("figures", text)
+			var text []byte
+			if text, err = m.textFor(sees); err == nil {
+				err = tell("figures", text)
+			}
 		case <-r.Context().Done():
 			return nil
 		}

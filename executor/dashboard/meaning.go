@@ -80,8 +80,8 @@ func wrong(format string, args ...any) error {
 
 // meansOne refuses what does not say which jobs it is about, and what the verb has
 // nothing to do with, a filter of all of them for example: what is left of it would
-// mean others. has are the fields that are there.
-func (o *order) meansOne(has map[string]bool, page bool) error {
+// mean others.
+func (o *order) meansOne(page bool) error {
 	d, known := deeds[o.Verb]
 	f := d.fields
 	switch {
@@ -100,6 +100,10 @@ func (o *order) meansOne(has map[string]bool, page bool) error {
 			f.may = append(f.may, s.beside...)
 		}
 	}
+	f.may = slices.Concat(f.may, []string{"verb", "scope"})
+	if page {
+		f.may = append(f.may, "from", "confirm")
+	}
 	if d.list != noList && (o.Scope == "filtered" || o.Scope == "all") {
 		switch { // the list is a tab of a page, and to a program some states, of which the dead have none
 		case page:
@@ -108,10 +112,10 @@ func (o *order) meansOne(has map[string]bool, page bool) error {
 			f.may = append(f.may, "state")
 		}
 	}
-	if o.Scope != "id" && d.list != noList && has["tab"] && (d.list == ofDead) != (o.list.Tab == morgue) {
+	if o.Scope != "id" && d.list != noList && o.has["tab"] && (d.list == ofDead) != (o.list.Tab == morgue) {
 		return wrong("tab is %s, and %s is about another list", o.list.Tab, o.Verb)
 	}
-	return cmp.Or(f.match(has, strings.TrimSpace(string(o.Verb)+" "+o.Scope)), o.picksOne(d))
+	return cmp.Or(f.match(o.has, strings.TrimSpace(string(o.Verb)+" "+o.Scope)), o.picksOne(d))
 }
 
 // match refuses what has not what it needs, or has what is of no use.
@@ -131,6 +135,9 @@ func (f fields) match(has map[string]bool, what string) error {
 	}
 	return nil
 }
+
+// maxPicks is how many rows an action may name.
+const maxPicks = 1000
 
 // picksOne refuses a choice of payloads of what is about jobs, one of too many, and a
 // filter that is none.

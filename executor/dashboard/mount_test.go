@@ -2,9 +2,11 @@ package dashboard_test
 
 import (
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -87,4 +89,17 @@ func TestTransferred(t *testing.T) {
 	require.GreaterOrEqual(t, len(seen), 6)
 	require.Less(t, sum, 200_000)
 	t.Logf("%d bytes", sum)
+}
+
+// Behind a router that leaves no pattern, what is not found says what to do.
+func TestWithoutAPrefix(t *testing.T) {
+	board := dashboard.Handler(waiting(t), dashboard.Config{Logger: slog.New(slog.DiscardHandler)})
+	for path, hint := range map[string]bool{"/admin/strand/": true, "/admin/strand/queue": true, "/admin/strand/api/v1/stats": true, "/": false} {
+		w := httptest.NewRecorder()
+		board.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+		require.Equal(t, hint, w.Code == http.StatusNotFound, path)
+		require.Equal(t, hint, strings.Contains(w.Body.String(), "Config.Prefix"), path)
+	}
+	s := mount(t, waiting(t), dashboard.Config{})
+	require.NotContains(t, s.refused(http.StatusNotFound, http.MethodGet, "nowhere", nil), "Config.Prefix")
 }

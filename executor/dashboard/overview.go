@@ -133,11 +133,14 @@ func (h *handler) overview(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	stats.Queues = seen(h.sees(r), stats.Queues, statsName)
 	o := overview{totalsOf(stats), stats.Queues, shapeOf(stats)}
 	return h.show(w, r, http.StatusOK, "overview.html", page{
 		Title: "Overview", Here: "./", Content: o, Can: h.can(r, "", Pause, Resume),
 	})
 }
+
+func statsName(q executor.QueueStats) string { return q.Name }
 
 // shapeOf changes when the rows of the table do, or what is paused.
 func shapeOf(s executor.Stats) string {

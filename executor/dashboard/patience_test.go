@@ -10,8 +10,10 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -53,8 +55,9 @@ func TestPatience(t *testing.T) {
 			}
 		}
 		l := make(pipes)
+		var log strings.Builder
 		board := dashboard.Handler(x, dashboard.Config{Prefix: "/strand", Authorize: slow, PageTimeout: time.Minute,
-			Logger: slog.New(slog.DiscardHandler)})
+			Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Header.Get("Audited") != "" { // by a middleware, which reads it first
 				body, err := io.ReadAll(r.Body)
@@ -92,13 +95,37 @@ func TestPatience(t *testing.T) {
 				require.Equal(t, 50*time.Second, time.Since(began), text)
 			}
 		}
-		began := time.Now()
-		require.GreaterOrEqual(t, send(request("POST", "do", "verb=", 28)).StatusCode, 400)
-		require.Equal(t, 10*time.Second, time.Since(began))
+		for _, path := range []string{"do", "api/v1/actions"} {
+			began := time.Now()
+			require.Equal(t, http.StatusRequestTimeout, send(request("POST", path, "verb=", 28)).StatusCode, path)
+			require.Equal(t, time.Minute, time.Since(began), path)
+		}
+		require.NotContains(t, log.String(), "ERROR")
 		require.NoError(t, server.Close())
 		if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
 			t.Fatal(err)
 		}
 		require.NoError(t, x.Stop(t.Context()))
 	})
+}
+
+// A client that goes in the middle of what it sends has made the mistake, and the log
+// need not know.
+func TestABodyThatIsCutOff(t *testing.T) {
+	x := waiting(t)
+	var log strings.Builder
+	s := mount(t, x, dashboard.Config{Authorize: dashboard.Insecure, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	for _, path := range []string{"do", "copy", "api/v1/actions", "api/v1/copy"} {
+		for _, kind := range []string{"application/json", "application/x-www-form-urlencoded"} {
+			body := io.MultiReader(strings.NewReader("verb=pause&scope=all"), iotest.ErrReader(io.ErrUnexpectedEOF))
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/strand/"+path, body)
+			r.Header.Set("Content-Type", kind)
+			w := httptest.NewRecorder()
+			s.mux.ServeHTTP(w, r)
+			require.Less(t, w.Code, 500, "%s %s", path, kind)
+			require.GreaterOrEqual(t, w.Code, 400, "%s %s", path, kind)
+		}
+	}
+	require.NotContains(t, log.String(), "ERROR")
+	untouched(t, x)
 }

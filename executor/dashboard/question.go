@@ -1,9 +1,13 @@
 package dashboard
 
 import (
+	"context"
+	"errors"
 	"html/template"
 	"net/http"
-	"net/url"
+	"time"
+
+	"github.com/strandjobs/strand/executor"
 )
 
 // question is what is asked before an action.
@@ -34,7 +38,9 @@ func (h *handler) ask(w http.ResponseWriter, r *http.Request, o order) error {
 		}
 	}
 	q.More = len(o.Picks) - len(q.IDs)
-	what, err := h.meant(r, &o)
+	ctx, cancel := context.WithTimeout(r.Context(), h.cfg.PageTimeout)
+	defer cancel()
+	what, err := h.meant(ctx, &o)
 	if err != nil {
 		return err
 	}
@@ -62,21 +68,30 @@ func (h *handler) ask(w http.ResponseWriter, r *http.Request, o order) error {
 	} else if o.ID != "" {
 		q.IDs = []string{o.ID}
 	}
-	q.Query = template.URL(url.Values{ // all of it is escaped
-		"verb": {string(o.Verb)}, "scope": {o.Scope}, "queue": {o.Queue}, "id": {o.ID}, "key": {o.Name},
-		"tab": {o.list.Tab}, "prefix": {o.list.Prefix}, "error": {o.list.Error}, "from": {o.from}, "confirm": {"yes"},
-	}.Encode())
+	q.Query = query("verb", string(o.Verb), "scope", o.Scope, "queue", o.Queue, "id", o.ID, "key", o.Name, "tab", o.list.Tab,
+		"prefix", o.list.Prefix, "error", o.list.Error, "reason", o.reason, "from", o.from, "confirm", "yes")
 	return h.show(w, r, http.StatusOK, "question.html", page{Title: q.Text, Content: q})
 }
 
 // meant says in words what an action is about.
-func (h *handler) meant(r *http.Request, o *order) (string, error) {
+func (h *handler) meant(ctx context.Context, o *order) (string, error) {
 	of := " of " + clip(o.Queue, 60)
 	switch {
 	case o.Queue == "":
 		return "", nil
 	case o.Scope == "id" && (o.Verb == DeleteDead || o.Verb == Requeue):
-		return "all dead payloads of this id", nil
+		d, err := h.x.Inspect().Job(ctx, o.Queue, o.ID)
+		if err != nil {
+			return "", err
+		}
+		switch n := len(d.Dead) + d.MoreDead; {
+		case d.DeadUnread:
+			return "all dead payloads of this id, of which there are at least " + number(n) + ",", nil
+		case n == 1:
+			return "the dead payload of this id", nil
+		default:
+			return "all " + number(n) + " dead payloads of this id", nil
+		}
 	case o.Scope == "id":
 		return "this job", nil
 	case o.Scope == "selected" && (o.list.Tab == morgue || o.Picks[0].Position != 0):
@@ -84,18 +99,31 @@ func (h *handler) meant(r *http.Request, o *order) (string, error) {
 	case o.Scope == "selected":
 		return plural(len(o.Picks), "job", "jobs") + of, nil
 	}
-	info, err := h.info(r.Context(), o.Queue)
+	info, err := h.info(ctx, o.Queue)
 	if err != nil {
 		return "", err
 	}
 	t := o.list.tab()
-	things, kind := plural(t.count(info.QueueStats), "job", "jobs"), map[string]string{"retrying": " that retry",
-		"running": " that run", "parked": " that are parked", "halted": " that are halted"}[t.Name]
+	one, many, kind := "job", "jobs", map[string]string{"retrying": " that retry", "running": " that run",
+		"parked": " that are parked", "halted": " that are halted"}[t.Name]
 	if t.Name == morgue {
-		things = plural(t.count(info.QueueStats), "dead payload", "dead payloads")
+		one, many = "dead payload", "dead payloads"
 	}
-	if o.Scope == "filtered" {
-		return "what matches the filter, of " + things + of + kind, nil
+	all := plural(t.count(info.QueueStats), one, many) + of + kind
+	if o.Scope != "filtered" {
+		return "all " + all, nil
 	}
-	return "all " + things + of + kind, nil
+	p := queuePage{list: o.list}
+	p.Limit, p.Whole = executor.MaxListLimit, true
+	switch err := h.fill(ctx, &p, time.Now()); {
+	case errors.Is(err, context.DeadlineExceeded): // a person may go on without the number
+		return "what matches the filter, of " + all, nil
+	case err != nil:
+		return "", err
+	}
+	least := ""
+	if p.Next != "" {
+		least = "at least "
+	}
+	return least + plural(len(p.Jobs)+len(p.Dead), one+" that matches", many+" that match") + " the filter, of " + all, nil
 }

@@ -80,7 +80,8 @@ func (h *handler) queue(w http.ResponseWriter, r *http.Request) error {
 	}
 	status := http.StatusOK
 	if err := h.fill(r.Context(), &p, began); errors.Is(err, context.DeadlineExceeded) && r.Context().Err() != nil {
-		status, p.Late = http.StatusServiceUnavailable, problemOf(err).text
+		status, p.Late = http.StatusServiceUnavailable, lateList(err).Error()
+		again(w.Header(), status)
 	} else if err != nil {
 		return err
 	}

@@ -172,7 +172,11 @@ func TestWhatCantBeTakenBackIsAskedFirst(t *testing.T) {
 		s := writable(t, x)
 		for query, want := range map[string]string{
 			"verb=delete-dead&queue=q&tab=morgue&scope=all":                                      "Delete all 3 dead payloads of q for good?",
-			"verb=requeue&queue=q&tab=morgue&scope=filtered&prefix=dead":                         "Put what matches the filter, of 3 dead payloads of q back?",
+			"verb=requeue&queue=q&tab=morgue&scope=filtered&prefix=dead":                         "Put 3 dead payloads that match the filter, of 3 dead payloads of q back?",
+			"verb=requeue&queue=q&tab=morgue&scope=filtered&prefix=dead-00001":                   "Put 1 dead payload that matches the filter, of 3 dead payloads of q back?",
+			"verb=requeue&queue=q&tab=morgue&scope=filtered&prefix=none":                         "Put 0 dead payloads that match the filter, of 3 dead payloads of q back?",
+			"verb=run&queue=q&tab=retrying&scope=filtered&prefix=failed-00001":                   "Run 1 job that matches the filter, of 3 jobs of q that retry now?",
+			"verb=delete-dead&queue=q&scope=id&id=dead-00001":                                    "Delete the dead payload of this id for good?",
 			"verb=delete-failed&queue=q&tab=retrying&scope=all":                                  "Delete all 3 jobs of q that retry for good?",
 			"verb=cancel&queue=q&tab=waiting&scope=selected&sel=:failed-00001&sel=:failed-00002": "Cancel 2 jobs of q?",
 			"verb=delete&queue=q&scope=id&id=failed-00001&from=job":                              "Delete this job for good?",
@@ -188,8 +192,10 @@ func TestWhatCantBeTakenBackIsAskedFirst(t *testing.T) {
 		require.Equal(t, 3, stats.Dead)
 		require.Equal(t, 3, stats.Retrying)
 		require.False(t, stats.Paused)
+		a := s.do(http.MethodPost, "do?verb=cancel&queue=q&scope=id&id=failed-00001", url.Values{"reason": {"by hand"}})
+		require.Contains(t, a.text, "reason=by&#43;hand")
 		// The answer to the question does what was asked about, with what was ticked.
-		a := s.do(http.MethodPost, "do?verb=delete&queue=q&tab=retrying&scope=selected", url.Values{"sel": {":failed-00001"}})
+		a = s.do(http.MethodPost, "do?verb=delete&queue=q&tab=retrying&scope=selected", url.Values{"sel": {":failed-00001"}})
 		action := regexp.MustCompile(`action="do\?([^"]*)"`).FindStringSubmatch(a.text)[1]
 		values, err := url.ParseQuery(strings.ReplaceAll(action, "&amp;", "&"))
 		require.NoError(t, err)
@@ -344,4 +350,19 @@ func TestDashboard_L24_WhatAllWorkersDo(t *testing.T) {
 		close(hold)
 		require.NoError(t, x.Stop(t.Context()))
 	})
+}
+
+// A question is as short as a page: what matches is counted up to the longest list.
+func TestAQuestionAboutMany(t *testing.T) {
+	x := open(t, executor.Config{})
+	q := queue(t, x, "q", nil, executor.QueueConfig[string]{})
+	for i := range executor.MaxListLimit + 1 {
+		enqueue(t, q, fmt.Sprintf("a-%04d", i), "")
+	}
+	enqueue(t, q, "b", "")
+	s := writable(t, x)
+	for _, each := range [][2]string{{"a", "at least 1\u202f000 jobs that match"}, {"b", "1 job that matches"}} {
+		a := s.do(http.MethodPost, address("do", "verb", "cancel", "queue", "q", "tab", "waiting", "scope", "filtered", "prefix", each[0]), nil)
+		require.Contains(t, a.text, "Cancel "+each[1]+" the filter, of 1\u202f002 jobs of q?")
+	}
 }

@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"context"
 	"net/http"
 
 	"github.com/strandjobs/strand/executor"
@@ -14,9 +13,11 @@ type runningPage struct {
 	Stacks               bool
 }
 
-// inHand lists what workers have in hand. All goroutines of the process stand still
+// inHand lists what workers have in hand, of the queues that a request may look at: More
+// counts those of others, too, beyond the longest list. All goroutines of the process stand still
 // while stacks are taken, so that is done for one request at a time.
-func (h *handler) inHand(ctx context.Context, query executor.RunningQuery) (executor.RunningList, error) {
+func (h *handler) inHand(r *http.Request, query executor.RunningQuery) (executor.RunningList, error) {
+	ctx := r.Context()
 	if query.Stacks {
 		select {
 		case h.stacks <- struct{}{}:
@@ -25,14 +26,21 @@ func (h *handler) inHand(ctx context.Context, query executor.RunningQuery) (exec
 			return executor.RunningList{}, ctx.Err()
 		}
 	}
-	return h.x.Inspect().Running(ctx, query)
+	most := query.Limit
+	query.Limit = executor.MaxListLimit // some may not be seen
+	list, err := h.x.Inspect().Running(ctx, query)
+	list.Running = seen(h.sees(r), list.Running, func(r executor.Running) string { return r.Queue })
+	if more := max(len(list.Running)-most, 0); more > 0 {
+		list.Running, list.More = list.Running[:most], list.More+more
+	}
+	return list, err
 }
 
 // running shows what all workers do.
 func (h *handler) running(w http.ResponseWriter, r *http.Request) error {
 	p := runningPage{Stacks: r.URL.Query().Get("stacks") != ""}
 	var err error
-	p.RunningList, err = h.inHand(r.Context(), executor.RunningQuery{Stacks: p.Stacks, Limit: maxRows})
+	p.RunningList, err = h.inHand(r, executor.RunningQuery{Stacks: p.Stacks, Limit: maxRows})
 	if err != nil {
 		return err
 	}

@@ -145,6 +145,28 @@ func TestH2_AnActionIsAPostOfTheSameOrigin(t *testing.T) {
 	}
 }
 
+// TestH2_AnotherSiteCanAskForNothing: an image, a frame or a script of it, with stacks for
+// which all goroutines stand still; a person who follows a link can.
+func TestH2_AnotherSiteCanAskForNothing(t *testing.T) {
+	s := mount(t, waiting(t), dashboard.Config{TrustedOrigins: []string{"https://admin.example.com"}})
+	for _, path := range append([]string{"assets/style.css", "api/v1/running?stacks=1", "api/v1/stats"}, every...) {
+		for _, headers := range [][]string{
+			{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Origin", "https://evil.example"}, {"Origin", "null"},
+			{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "no-cors", "Sec-Fetch-Dest", "image"},
+			{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "iframe"},
+		} {
+			require.Contains(t, s.refused(http.StatusForbidden, http.MethodGet, path, nil, headers...), "another site", "%s %q", path, headers)
+			require.Equal(t, http.StatusForbidden, s.do(http.MethodHead, path, nil, headers...).StatusCode, path)
+		}
+		for _, headers := range [][]string{nil, {"Sec-Fetch-Site", "same-origin"}, {"Sec-Fetch-Site", "none"},
+			{"Origin", "http://example.com"}, {"Sec-Fetch-Site", "cross-site", "Origin", "https://admin.example.com"},
+			{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document"},
+		} {
+			require.Less(t, s.do(http.MethodGet, path, nil, headers...).StatusCode, 400, "%s %q", path, headers)
+		}
+	}
+}
+
 func TestH3_EachAnswerHasTheHeaders(t *testing.T) {
 	s := writable(t, waiting(t))
 	for _, path := range append([]string{"assets/style.css", "nowhere", "queue?name=none", "job?queue=q&id="}, every...) {
@@ -203,7 +225,7 @@ func TestH5_Caps(t *testing.T) {
 		many.Add("sel", fmt.Sprintf(":%d", i))
 	}
 	s.refused(http.StatusBadRequest, http.MethodPost, "do?verb=run&queue=q&scope=selected&tab=waiting", many)
-	s.refused(http.StatusBadRequest, http.MethodPost, "do?verb=run&queue=q&scope=selected&tab=waiting",
+	s.refused(http.StatusRequestEntityTooLarge, http.MethodPost, "do?verb=run&queue=q&scope=selected&tab=waiting",
 		url.Values{"sel": {":" + strings.Repeat("x", 2<<20)}})
 	for _, form := range []string{"verb=format", "verb=run&queue=q&scope=id",
 		"verb=run&queue=q&scope=selected&tab=waiting", "verb=run&queue=q&scope=all",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/strandjobs/strand/executor/cron"
@@ -42,19 +43,20 @@ func (h *handler) schedules(w http.ResponseWriter, r *http.Request) error {
 }
 
 // schedule does something with a schedule.
-func (h *handler) schedule(ctx context.Context, o order) error {
+func (h *handler) schedule(ctx context.Context, o order) (int, error) {
 	if o.Index < 0 || o.Index >= len(h.cfg.Crons) {
-		return problem{http.StatusNotFound, fmt.Sprintf("there is no Cron %d in Config.Crons", o.Index)}
+		return 0, problem{http.StatusNotFound, fmt.Sprintf("there is no Cron %d in Config.Crons", o.Index)}
 	}
 	c := h.cfg.Crons[o.Index]
+	paused := slices.ContainsFunc(c.List(), func(e cron.Entry) bool { return e.Name == o.Name && e.Paused })
 	switch o.Verb {
 	case PauseSchedule:
-		return c.Pause(ctx, o.Name)
+		return one(c.Pause(ctx, o.Name), !paused)
 	case ResumeSchedule:
-		return c.Resume(ctx, o.Name)
+		return one(c.Resume(ctx, o.Name), paused)
 	}
 	_, err := c.TriggerNow(ctx, o.Name)
-	return err
+	return one(err, true)
 }
 
 // Left is how long a reign goes on if it is not extended.

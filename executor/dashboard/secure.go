@@ -50,6 +50,17 @@ func (h *handler) knows(r *http.Request) bool {
 	return err == nil // no name was looked up, so none was forged
 }
 
+// foreign returns an error for what a browser sends for a page of another site: also for
+// a GET, because an answer that nobody reads is work, too. People may follow a link.
+func (h *handler) foreign(r *http.Request) error {
+	if r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document" {
+		return nil
+	}
+	strict := *r
+	strict.Method = http.MethodPost // a GET of any origin is safe to the check
+	return h.origin.Check(&strict)
+}
+
 // onLoopback reports whether a request came in over an address that only this machine
 // reaches. Where that is not known, it did not.
 func onLoopback(r *http.Request) bool {

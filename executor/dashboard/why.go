@@ -50,9 +50,8 @@ func (t *tree) job(what string, e executor.Explanation, depth int) node {
 	switch e.State {
 	case executor.JobScheduled:
 		n.Note = "due " + ago(e.Due, t.now)
-		if e.Attempt > 1 {
-			n.Note = "attempt " + strconv.Itoa(e.Attempt) + " is due " + ago(e.Due, t.now)
-		}
+	case executor.JobRetrying:
+		n.Note = "attempt " + strconv.Itoa(e.Attempt) + " is due " + ago(e.Due, t.now)
 	case executor.JobReady:
 		n.Note = "waits for a worker"
 		if e.Turn != nil {

@@ -40,6 +40,11 @@ type wireID struct {
 	IDBase64 []byte `json:"id_base64,omitempty"`
 }
 
+type wireLimitName struct {
+	Limit       string `json:"limit"`
+	LimitBase64 []byte `json:"limit_base64,omitempty"`
+}
+
 type wireKeyName struct {
 	Key       string `json:"key"`
 	KeyBase64 []byte `json:"key_base64,omitempty"`
@@ -53,6 +58,7 @@ type wireRef struct {
 func queueNameOf(name string) wireQueueName { return wireQueueName{name, inexact(name)} }
 func idOf(id string) wireID                 { return wireID{id, inexact(id)} }
 func keyNameOf(key string) wireKeyName      { return wireKeyName{key, inexact(key)} }
+func limitNameOf(name string) wireLimitName { return wireLimitName{name, inexact(name)} }
 func refOf(queue, id string) wireRef        { return wireRef{queueNameOf(queue), idOf(id)} }
 
 // wireOwner is who has something: a job by its name in explanations, or a person.
@@ -281,8 +287,8 @@ type wireDetail struct {
 // wireExplanation says why a job does not run.
 type wireExplanation struct {
 	wireStanding
-	Dead   int           `json:"dead"`
-	Paused []string      `json:"paused"` // some of executor, queue and id
+	Dead   int           `json:"dead,omitempty"` // of an id without a job: beside one they are not counted
+	Paused []string      `json:"paused"`         // some of executor, queue and id
 	Keys   []wireKey     `json:"keys"`
 	Leases []wireLease   `json:"leases"`
 	Behind *wireOwner    `json:"behind,omitempty"`
@@ -314,29 +320,6 @@ type wireTurn struct {
 	Of      int                 `json:"of"`
 	Before  []wireQueueName     `json:"before"`
 	More    int                 `json:"more"`
-}
-
-// wireOrder is what a POST to /api/v1/actions asks for.
-type wireOrder struct {
-	Verb  Verb   `json:"verb"`
-	Scope string `json:"scope"`
-	wireRef
-	Selected     []wirePick          `json:"selected"`
-	State        []executor.JobState `json:"state"`
-	Prefix       string              `json:"prefix"`
-	PrefixBase64 []byte              `json:"prefix_base64"`
-	Error        string              `json:"error"`
-	Reason       string              `json:"reason"`
-	wireKeyName
-	Cron           *int   `json:"cron"`
-	Schedule       string `json:"schedule"`
-	ScheduleBase64 []byte `json:"schedule_base64"`
-}
-
-// wirePick is a job, or one payload of it.
-type wirePick struct {
-	wireID
-	Position uint64 `json:"position"` // 0: the job as a whole
 }
 
 // wireAffected answers an action.

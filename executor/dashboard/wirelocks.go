@@ -56,12 +56,15 @@ func leaseOf(l executor.LeaseStatus) wireLease {
 }
 
 type wireSlot struct {
-	Slot  string    `json:"slot"`
-	By    wireOwner `json:"by"`
-	Until time.Time `json:"until,omitzero"`
+	Slot       string    `json:"slot"`
+	SlotBase64 []byte    `json:"slot_base64,omitempty"`
+	By         wireOwner `json:"by"`
+	Until      time.Time `json:"until,omitzero"`
 }
 
-func slotOf(s executor.SlotHeld) wireSlot { return wireSlot{s.Slot, ownerOf(s.By), s.Until.UTC()} }
+func slotOf(s executor.SlotHeld) wireSlot {
+	return wireSlot{s.Slot, inexact(s.Slot), ownerOf(s.By), s.Until.UTC()}
+}
 
 // wireSetting says what a limit allows; 0: any number.
 type wireSetting struct {
@@ -76,7 +79,7 @@ func settingOf(c executor.LimitConfig) wireSetting {
 }
 
 type wireLimitKey struct {
-	Limit string `json:"limit"`
+	wireLimitName
 	wireKeyName
 	Setting wireSetting `json:"setting"`
 	Running int         `json:"running"`
@@ -86,11 +89,11 @@ type wireLimitKey struct {
 }
 
 func limitKeyOf(k executor.LimitKey) wireLimitKey {
-	return wireLimitKey{k.Limit, keyNameOf(k.Key), settingOf(k.Config), k.Running, k.Waiting, k.Until.UTC(), k.Paused.UTC()}
+	return wireLimitKey{limitNameOf(k.Limit), keyNameOf(k.Key), settingOf(k.Config), k.Running, k.Waiting, k.Until.UTC(), k.Paused.UTC()}
 }
 
 type wireLimit struct {
-	Limit   string         `json:"limit"`
+	wireLimitName
 	Setting wireSetting    `json:"setting"`
 	InUse   int            `json:"keys_in_use"`
 	Running int            `json:"running"`
@@ -100,7 +103,7 @@ type wireLimit struct {
 
 func limitOfWire(l *executor.Limit) wireLimit {
 	s := l.Stats()
-	return wireLimit{l.Name(), settingOf(s.Config), s.Keys, s.Running, s.Waiting, wireList(l.Keys(), limitKeyOf)}
+	return wireLimit{limitNameOf(l.Name()), settingOf(s.Config), s.Keys, s.Running, s.Waiting, wireList(l.Keys(), limitKeyOf)}
 }
 
 type wireRunning struct {
@@ -167,15 +170,17 @@ func scheduleOf(e cron.Entry) wireSchedule {
 }
 
 type wireLeader struct {
-	Election string    `json:"election"`
-	Leader   string    `json:"leader"` // "": there is none
-	Epoch    uint64    `json:"epoch"`
-	Since    time.Time `json:"since,omitzero"`
-	Until    time.Time `json:"until,omitzero"`
+	Election       string    `json:"election"`
+	ElectionBase64 []byte    `json:"election_base64,omitempty"`
+	Leader         string    `json:"leader"` // "": there is none
+	LeaderBase64   []byte    `json:"leader_base64,omitempty"`
+	Epoch          uint64    `json:"epoch"`
+	Since          time.Time `json:"since,omitzero"`
+	Until          time.Time `json:"until,omitzero"`
 }
 
 func wireLeaderOf(name string, l lock.Leader) wireLeader {
-	return wireLeader{name, l.ID, l.Epoch, l.Since.UTC(), l.Until.UTC()}
+	return wireLeader{name, inexact(name), l.ID, inexact(l.ID), l.Epoch, l.Since.UTC(), l.Until.UTC()}
 }
 
 // wireJournal answers /api/v1/journal.

@@ -80,7 +80,7 @@ func TestAssertions(t *testing.T) {
 		fails(func() { x.RequireOrder("orders/ok") }, "orders/fails: c, attempt 1: failed: boom, again in 1s")
 
 		holds(func() { x.RequireFailed(orders, "fails", "boom") })
-		fails(func() { x.RequireFailed(orders, "fails", "bang") }, "boom", "scheduled")
+		fails(func() { x.RequireFailed(orders, "fails", "bang") }, "boom", "retrying")
 		fails(func() { x.RequireFailed(orders, "ok", "") })
 		holds(func() { x.RequireDue(orders, "fails", 998*time.Millisecond) })
 		fails(func() { x.RequireDue(orders, "fails", 2*time.Second) }, "due in 998ms")
@@ -88,8 +88,8 @@ func TestAssertions(t *testing.T) {
 		fails(func() { x.RequireDone(orders, "ok", "fails") }, "orders/fails")
 		fails(func() { x.RequireDone(mails, "ok") })
 		holds(func() { x.RequireDone(orders, "ok") })
-		fails(func() { x.RequireEmpty() }, "orders/fails is scheduled")
-		fails(func() { x.RequireBuried(orders, "dies", "boom") }, "failed 1 times: boom")
+		fails(func() { x.RequireEmpty() }, "orders/fails is retrying")
+		fails(func() { x.RequireBuried(orders, "dies", "boom") }, "failed 1 time: boom")
 
 		x.UntilEmpty()
 		holds(func() { x.RequireEmpty() })

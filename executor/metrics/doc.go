@@ -9,17 +9,27 @@
 //
 // It uses the API of OpenTelemetry alone: what becomes of the figures, Prometheus or
 // anything else, is up to the providers. The first module that brings an SDK is yours.
+// With Prometheus, so that this module does not have to require its exporter:
+//
+//	exporter, err := prometheus.New() // of go.opentelemetry.io/otel/exporters/prometheus
+//	m, err := metrics.New(metrics.Config{
+//		MeterProvider: metric.NewMeterProvider(metric.WithReader(exporter)), // of go.opentelemetry.io/otel/sdk/metric
+//	})
+//	http.Handle("/metrics", promhttp.Handler()) // of github.com/prometheus/client_golang/prometheus/promhttp
+//
+// The module examples/service does so, and has rules for alerts and a board for Grafana.
 //
 // # Metrics
 //
-// Attributes are few, whatever jobs there are: queue, which is the name of a queue,
-// outcome, and those of Config. Durations are in seconds.
+// Attributes are few, whatever jobs there are: queue, which is the name of a queue, in
+// which \xNN stands for a byte that is not UTF-8, outcome, and those of Config. Durations
+// are in seconds.
 //
 //	from the middleware
-//	  strand.enqueue.duration    histogram  queue, outcome: accepted full closed unknown refused
-//	  strand.enqueue.payloads    counter    queue; accepted ones
-//	  strand.run.duration        histogram  queue, outcome: see executor.Outcome
-//	  strand.run.wait            histogram  queue; from when a job was due to its run
+//	  strand.enqueue.duration    histogram  queue, outcome: accepted duplicate full closed unknown refused
+//	  strand.enqueue.payloads    counter    queue; accepted ones, without what was accepted before, by its key
+//	  strand.run.duration        histogram  queue, outcome: see executor.Outcome; of a batch, one for its call
+//	  strand.run.wait            histogram  queue; from when a job was due to its run; each job of a batch
 //	from Observe
 //	  strand.commit.duration     histogram  how long the disk takes for a commit
 //	  strand.jobs                gauge      queue; ids with something to do
@@ -29,7 +39,7 @@
 //	  strand.jobs.parked         gauge      queue
 //	  strand.payloads            gauge      queue; that wait or run
 //	  strand.payloads.dead       gauge      queue; in the morgue
-//	  strand.payloads.unclaimed  gauge      queue; of one that is not registered
+//	  strand.payloads.unclaimed  gauge      queue; that wait, of one that is not registered
 //	  strand.payloads.ended      counter    queue, outcome: done discarded buried merged deleted expired
 //	  strand.runs.ended          counter    queue, outcome: failed snoozed interrupted
 //	  strand.lag                 gauge      queue; how long the oldest due job has been due that is not parked
@@ -50,6 +60,12 @@
 //
 // With Prometheus dots become underscores, and units and _total are put behind them.
 //
+// A call that enqueues is timed from where middlewares stand. One that is refused before
+// that is in no figure: an empty id, a payload that is too large or can't be encoded, a
+// queue that is unknown, options that are wrong, and all calls after Stop. What closed
+// and refused tell of is what came after: a stop during the wait for room, say, or
+// [executor.IfAbsent].
+//
 // # Traces
 //
 // A call that enqueues is a span "send QUEUE", of the kind producer. Its context goes
@@ -64,7 +80,17 @@
 // Without a tracer nothing is written into metadata, unless the caller's context has a
 // span. A trace context takes some 70 bytes of the journal, for each payload. Where
 // the limits of [executor.Metadata] leave no room for it, the payload goes without.
-// Ids of jobs are attributes of spans, not of metrics.
+//
+// Ids of jobs are attributes of spans, not of metrics: strand.job.id, and where there are
+// several, in a batch or in one of EnqueueMany, strand.job.ids with the first 16.
+//
+// # Providers that fail
+//
+// A panic of a provider, of the Propagator or of an instrument is no failure of a job,
+// and ends no process: the figure or span is missing, and the first one of a Metrics is
+// told to [go.opentelemetry.io/otel.Handle], as an [*executor.PanicError]. One that
+// blocks holds up what it is called from: Enqueue, a worker, or a collection. Those of
+// OpenTelemetry's SDK do neither.
 //
 // # Cost
 //

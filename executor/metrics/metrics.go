@@ -3,6 +3,9 @@ package metrics
 import (
 	"errors"
 	"fmt"
+	"runtime/debug"
+	"slices"
+	"sync"
 	"sync/atomic"
 
 	"go.opentelemetry.io/otel"
@@ -32,7 +35,8 @@ type Config struct {
 	Propagator propagation.TextMapPropagator
 
 	// Attributes go with each metric and span: what tells the executors of one
-	// process apart, for example. Default: none.
+	// process apart, for example. Of the keys queue and outcome they are not seen in
+	// metrics that have their own. Default: none.
 	Attributes []attribute.KeyValue
 }
 
@@ -43,6 +47,7 @@ type Metrics struct {
 	propagator propagation.TextMapPropagator
 	common     []attribute.KeyValue
 	observes   atomic.Bool // Observe was called
+	broken     sync.Once   // a provider has panicked
 
 	enqueue, run, wait, commit metric.Float64Histogram
 	payloads                   metric.Int64Counter
@@ -52,7 +57,8 @@ type Metrics struct {
 var boundaries = metric.WithExplicitBucketBoundaries(
 	.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 3600)
 
-// New makes the instruments. An error is the MeterProvider's.
+// New makes the instruments. An error is the MeterProvider's, or says that a provider
+// panicked, with an [*executor.PanicError].
 func New(cfg Config) (*Metrics, error) {
 	if cfg.MeterProvider == nil {
 		cfg.MeterProvider = otel.GetMeterProvider()
@@ -63,12 +69,15 @@ func New(cfg Config) (*Metrics, error) {
 	if cfg.Propagator == nil {
 		cfg.Propagator = propagation.TraceContext{}
 	}
-	m := &Metrics{
-		meter:      cfg.MeterProvider.Meter(scope),
-		tracer:     cfg.TracerProvider.Tracer(scope),
-		propagator: cfg.Propagator,
-		common:     cfg.Attributes,
+	m := &Metrics{propagator: cfg.Propagator, common: slices.Clone(cfg.Attributes)}
+	if err := returned(func() error { return m.instruments(cfg) }); err != nil {
+		return nil, err
 	}
+	return m, nil
+}
+
+func (m *Metrics) instruments(cfg Config) error {
+	m.meter, m.tracer = cfg.MeterProvider.Meter(scope), cfg.TracerProvider.Tracer(scope)
 	var errs []error
 	histogram := func(name, what string) metric.Float64Histogram {
 		h, err := m.meter.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(what), boundaries)
@@ -80,11 +89,9 @@ func New(cfg Config) (*Metrics, error) {
 	m.wait = histogram("strand.run.wait", "From when a job was due to its run.")
 	m.commit = histogram("strand.commit.duration", "How long the disk takes for a commit.")
 	var err error
-	m.payloads, err = m.meter.Int64Counter("strand.enqueue.payloads", metric.WithUnit("{payload}"), metric.WithDescription("Accepted payloads."))
-	if err := errors.Join(append(errs, err)...); err != nil {
-		return nil, fmt.Errorf("metrics: %w", err)
-	}
-	return m, nil
+	m.payloads, err = m.meter.Int64Counter("strand.enqueue.payloads",
+		metric.WithUnit("{payload}"), metric.WithDescription("Accepted payloads."))
+	return errors.Join(append(errs, err)...)
 }
 
 // Middleware returns what belongs into the Middleware of [executor.Config], as its first
@@ -93,10 +100,45 @@ func (m *Metrics) Middleware() executor.Middleware {
 	return executor.Middleware{Run: m.aroundRun, Enqueue: m.aroundEnqueue}
 }
 
-// with returns the common attributes and some more.
+// with returns the common attributes and some more, which count if both have a key.
 func (m *Metrics) with(more ...attribute.KeyValue) metric.MeasurementOption {
-	return metric.WithAttributeSet(attribute.NewSet(append(more, m.common...)...))
+	return metric.WithAttributeSet(attribute.NewSet(slices.Concat(m.common, more)...))
 }
 
-func ofQueue(name string) attribute.KeyValue    { return attribute.String("queue", name) }
+// safely calls what belongs to a provider. A job is not to fail, and a process not to
+// end, because its figures do: of the panics the first one is told.
+func (m *Metrics) safely(f func()) {
+	defer m.contain()
+	f()
+}
+
+func (m *Metrics) contain() {
+	if v := recover(); v != nil {
+		m.broken.Do(func() {
+			defer func() { _ = recover() }() // the handler is the program's, too
+			otel.Handle(panicked(v))
+		})
+	}
+}
+
+// returned returns the error of f, or that it panicked.
+func returned(f func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = panicked(v)
+		}
+	}()
+	if err = f(); err != nil {
+		return fmt.Errorf("metrics: %w", err)
+	}
+	return nil
+}
+
+// panicked is an error with the stack of what panicked.
+func panicked(v any) error {
+	return fmt.Errorf("metrics: a provider of OpenTelemetry failed, and figures are missing: %w",
+		&executor.PanicError{Value: v, Stack: string(debug.Stack())})
+}
+
+func ofQueue(name string) attribute.KeyValue    { return attribute.String("queue", utf8Of(name)) }
 func outcome[S ~string](o S) attribute.KeyValue { return attribute.String("outcome", string(o)) }

@@ -3,6 +3,7 @@ package metrics
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -14,29 +15,34 @@ import (
 
 func (m *Metrics) aroundEnqueue(ctx context.Context, call *executor.EnqueueCall, next func(context.Context) error) error {
 	began := time.Now()
-	ctx, span := m.tracer.Start(ctx, "send "+call.Queue, trace.WithSpanKind(trace.SpanKindProducer),
-		trace.WithAttributes(m.about(call.Queue, "send", len(call.Items))...))
-	defer span.End() // also when next panics
-	if len(call.Items) == 1 {
-		span.SetAttributes(jobID(call.Items[0].ID))
-	}
-	for i := range call.Items {
-		m.inject(ctx, call.Items[i].Metadata)
-	}
+	ctx, span := m.begin(ctx, "send", call.Queue, trace.SpanKindProducer, func() []trace.SpanStartOption {
+		return m.about("send", call.Queue, len(call.Items), idsOf(len(call.Items), func(i int) string { return call.Items[i].ID }))
+	})
+	defer m.safely(func() { span.End() }) // also when next does not come back, as after a Goexit
+	m.safely(func() {
+		for i := range call.Items {
+			m.inject(ctx, call.Items[i].Metadata)
+		}
+	})
 	err := next(ctx)
-	end(span, err)
-	m.enqueue.Record(ctx, time.Since(began).Seconds(), m.with(ofQueue(call.Queue), outcome(answer(err))))
-	if err == nil {
-		m.payloads.Add(ctx, int64(len(call.Items)), m.with(ofQueue(call.Queue)))
-	}
+	m.safely(func() { end(span, err) })
+	m.safely(func() {
+		m.enqueue.Record(ctx, time.Since(began).Seconds(), m.with(ofQueue(call.Queue), outcome(answer(call, err))))
+		if n := fresh(call.Receipts); n > 0 {
+			m.payloads.Add(ctx, int64(n), m.with(ofQueue(call.Queue)))
+		}
+	})
 	return err
 }
 
-// answer is what a caller that enqueues is told.
-func answer(err error) string {
+// answer is what a caller that enqueues is told. With receipts it is told nothing of an
+// error.
+func answer(call *executor.EnqueueCall, err error) string {
 	switch {
-	case err == nil:
+	case fresh(call.Receipts) > 0:
 		return "accepted"
+	case len(call.Receipts) > 0:
+		return "duplicate"
 	case errors.Is(err, executor.ErrFull):
 		return "full"
 	case errors.Is(err, executor.ErrClosed):
@@ -47,24 +53,40 @@ func answer(err error) string {
 	return "refused"
 }
 
+// fresh returns how many payloads were accepted by this call, and by none before it.
+func fresh(receipts []executor.Receipt) (n int) {
+	for _, r := range receipts {
+		if !r.Duplicate {
+			n++
+		}
+	}
+	return n
+}
+
 func (m *Metrics) aroundRun(ctx context.Context, run *executor.Run, next func(context.Context) error) error {
 	began := time.Now()
-	ctx, span := m.tracer.Start(ctx, "process "+run.Queue, trace.WithSpanKind(trace.SpanKindConsumer),
-		trace.WithLinks(m.links(run)...), trace.WithAttributes(m.about(run.Queue, "process", payloadsOf(run))...))
-	defer span.End()
-	if len(run.Jobs) == 1 {
-		span.SetAttributes(jobID(run.Jobs[0].ID), attribute.Int("strand.attempt", run.Jobs[0].Attempt))
-	}
-	for _, job := range run.Jobs {
-		m.wait.Record(ctx, max(began.Sub(job.Due), 0).Seconds(), m.with(ofQueue(run.Queue)))
-	}
+	ctx, span := m.begin(ctx, "process", run.Queue, trace.SpanKindConsumer, func() []trace.SpanStartOption {
+		about := m.about("process", run.Queue, payloadsOf(run), idsOf(len(run.Jobs), func(i int) string { return run.Jobs[i].ID }))
+		if len(run.Jobs) == 1 {
+			about = append(about, trace.WithAttributes(attribute.Int("strand.attempt", run.Jobs[0].Attempt)))
+		}
+		return append(about, trace.WithLinks(m.links(run)...))
+	})
+	defer m.safely(func() { span.End() })
+	m.safely(func() {
+		for _, job := range run.Jobs {
+			m.wait.Record(ctx, max(began.Sub(job.Due), 0).Seconds(), m.with(ofQueue(run.Queue)))
+		}
+	})
 	err := next(ctx)
-	took := time.Since(began).Seconds()
-	for _, err := range run.Outcomes(err) {
-		m.run.Record(ctx, took, m.with(ofQueue(run.Queue), outcome(executor.OutcomeOf(err))))
-	}
-	span.SetAttributes(attribute.String("strand.outcome", string(executor.OutcomeOf(err))))
-	end(span, err)
+	how := executor.OutcomeOf(err)
+	m.safely(func() {
+		span.SetAttributes(attribute.String("strand.outcome", string(how)))
+		end(span, err)
+	})
+	m.safely(func() {
+		m.run.Record(ctx, time.Since(began).Seconds(), m.with(ofQueue(run.Queue), outcome(how)))
+	})
 	return err
 }
 
@@ -75,21 +97,41 @@ func payloadsOf(run *executor.Run) (n int) {
 	return n
 }
 
-// about are the attributes of a span; the names with messaging are OpenTelemetry's
-// semantic conventions for messaging systems.
-func (m *Metrics) about(queue, operation string, payloads int) []attribute.KeyValue {
-	all := []attribute.KeyValue{
-		attribute.String("messaging.system", "strand"),
-		attribute.String("messaging.destination.name", queue),
-		attribute.String("messaging.operation.type", operation),
-		attribute.Int("messaging.batch.message_count", payloads),
-	}
-	return append(all, m.common...)
+// begin begins a span; without one, as after a panic of the provider, it returns one
+// that does nothing.
+func (m *Metrics) begin(ctx context.Context, operation, queue string, kind trace.SpanKind, about func() []trace.SpanStartOption) (context.Context, trace.Span) {
+	of, span := ctx, trace.SpanFromContext(context.Background())
+	m.safely(func() {
+		of, span = m.tracer.Start(ctx, operation+" "+utf8Of(queue), append(about(), trace.WithSpanKind(kind))...)
+	})
+	return of, span
 }
 
-func jobID(id string) attribute.KeyValue { return attribute.String("strand.job.id", valid(id)) }
+// idsOf is of n jobs the id, or those of the first of them.
+func idsOf(n int, id func(int) string) attribute.KeyValue {
+	if n == 1 {
+		return attribute.String("strand.job.id", opening(id(0)))
+	}
+	ids := make([]string, min(n, maxIDs))
+	for i := range ids {
+		ids[i] = opening(id(i))
+	}
+	return attribute.StringSlice("strand.job.ids", ids)
+}
 
-// end ends a span with what came of it. A snooze and a discard are no errors.
+// about are the attributes of a span; the names with messaging are OpenTelemetry's
+// semantic conventions for messaging systems.
+func (m *Metrics) about(operation, queue string, payloads int, ids attribute.KeyValue) []trace.SpanStartOption {
+	return []trace.SpanStartOption{trace.WithAttributes(append(slices.Clone(m.common),
+		attribute.String("messaging.system", "strand"),
+		attribute.String("messaging.destination.name", utf8Of(queue)),
+		attribute.String("messaging.operation.type", operation),
+		attribute.Int("messaging.batch.message_count", payloads),
+		ids,
+	)...)}
+}
+
+// end tells a span what came of it. A snooze and a discard are no errors.
 func end(span trace.Span, err error) {
 	switch executor.OutcomeOf(err) {
 	case executor.OutcomeDone, executor.OutcomeSnoozed, executor.OutcomeDiscarded:

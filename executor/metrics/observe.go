@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
@@ -14,9 +15,10 @@ import (
 // Observe has each collection read the figures of an executor, until that has stopped.
 // A Metrics observes one executor: several need one each, with Attributes that tell them
 // apart. A second call is refused, with [executor.ErrState], because counters that are
-// read twice are twice as high; so is one after an error of the MeterProvider. With the feed of events switched off
-// ([executor.Config].EventBuffer) there is no histogram of commits. Any other error is
-// the MeterProvider's, or that there is no executor.
+// read twice are twice as high; so is one after an error of the MeterProvider. With the
+// feed of events switched off ([executor.Config].EventBuffer) there is no histogram of
+// commits. Any other error is the MeterProvider's, that it panicked, or that there is no
+// executor.
 func (m *Metrics) Observe(x *executor.Executor) error {
 	if x == nil {
 		return fmt.Errorf("metrics: %w: no executor; Open makes one", executor.ErrState)
@@ -26,26 +28,32 @@ func (m *Metrics) Observe(x *executor.Executor) error {
 			executor.ErrState)
 	}
 	o := &observation{m: m, x: x, ofQueue: queueFigures(), ofAll: executorFigures(x)}
-	if err := o.instruments(); err != nil {
-		return fmt.Errorf("metrics: %w", err)
-	}
-	registered, err := m.meter.RegisterCallback(o.collect, o.instrumentsOfAll...)
+	var registered metric.Registration
+	err := returned(func() (err error) {
+		if err = o.instruments(); err == nil {
+			registered, err = m.meter.RegisterCallback(o.collect, o.instrumentsOfAll...)
+		}
+		return err
+	})
 	if err != nil {
-		return fmt.Errorf("metrics: %w", err)
+		return err
 	}
 	commits := x.Events(context.Background(), executor.EventFilter{Kinds: []executor.EventKind{executor.EventCommitted}})
-	go func() {
-		for e, err := range commits {
-			switch {
-			case err == nil:
-				m.commit.Record(context.Background(), e.Duration.Seconds(), m.with())
-			case errors.Is(err, executor.ErrConfig): // without a feed nothing says when the executor has stopped
-				return
-			}
-		}
-		_ = registered.Unregister() // the provider may be shut down by now
-	}()
+	go m.follow(commits, registered)
 	return nil
+}
+
+// follow counts commits until the executor has stopped.
+func (m *Metrics) follow(commits iter.Seq2[executor.Event, error], registered metric.Registration) {
+	for e, err := range commits {
+		switch {
+		case err == nil:
+			m.safely(func() { m.commit.Record(context.Background(), e.Duration.Seconds(), m.with()) })
+		case errors.Is(err, executor.ErrConfig): // without a feed nothing says when the executor has stopped
+			return
+		}
+	}
+	m.safely(func() { _ = registered.Unregister() }) // the provider may be shut down by now
 }
 
 // observation is what is read of an executor.

@@ -2,8 +2,10 @@ package metrics
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"strings"
+	"unicode/utf8"
 
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
@@ -13,7 +15,8 @@ import (
 
 const (
 	maxLinks = 128 // that OpenTelemetry's limits have by default
-	maxText  = 512 // bytes of an error in a span
+	maxText  = 512 // bytes of an id or an error in a span
+	maxIDs   = 16  // of jobs in a span
 
 	// The limits of executor.Metadata.
 	maxPairs = 16
@@ -27,7 +30,7 @@ func (m *Metrics) Trace(ctx context.Context, pairs map[string]string) executor.O
 	all := make(map[string]string, len(pairs)+1)
 	maps.Copy(all, pairs)
 	if ctx != nil {
-		m.inject(ctx, all)
+		m.safely(func() { m.inject(ctx, all) })
 	}
 	return executor.Metadata(all)
 }
@@ -83,10 +86,29 @@ func textOf(err error) (text string) {
 			text = "an error whose text panics"
 		}
 	}()
-	return valid(err.Error())
+	return opening(err.Error())
 }
 
-// valid returns the opening of a text, as UTF-8.
-func valid(s string) string {
+// opening returns the beginning of a text, as UTF-8.
+func opening(s string) string {
 	return strings.ToValidUTF8(s[:min(len(s), maxText)], "\uFFFD")
+}
+
+// utf8Of returns the name of a queue as UTF-8, in which names that differ still do, so
+// that their figures do not become one.
+func utf8Of(name string) string {
+	if utf8.ValidString(name) {
+		return name
+	}
+	var b strings.Builder
+	for len(name) > 0 {
+		r, n := utf8.DecodeRuneInString(name)
+		if r == utf8.RuneError && n == 1 {
+			fmt.Fprintf(&b, `\x%02x`, name[0])
+		} else {
+			b.WriteString(name[:n])
+		}
+		name = name[n:]
+	}
+	return b.String()
 }

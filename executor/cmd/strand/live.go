@@ -134,9 +134,9 @@ func (l *live) of(ctx context.Context, queue string) (list []control.Queue, err 
 
 // unregistered says that a queue could not be looked into.
 type unregistered struct {
-	Type    string `json:"type"`
-	Queue   text   `json:"queue"`
-	Entries int    `json:"entries"`
+	Type     string `json:"type"`
+	Queue    text   `json:"queue"`
+	Payloads int    `json:"payloads"`
 }
 
 // aside tells which queues the process has not registered: it knows only how much they
@@ -152,7 +152,7 @@ func (l *live) aside(queues []control.Queue) error {
 			}
 			continue
 		}
-		l.printf("The process has not registered the queue %s, which has %s.\n", show(q.Name), count(q.Unclaimed, "entry", "entries"))
+		l.printf("The process has not registered the queue %s, which has %s.\n", show(q.Name), count(q.Unclaimed, "payload", "payloads"))
 	}
 	return nil
 }

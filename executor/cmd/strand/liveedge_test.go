@@ -24,11 +24,11 @@ func TestUnregisteredQueueLive(t *testing.T) {
 	l.bury(l.put(former, "c", "is dead", ago(0), 1), 3, "boom", ago(0))
 	l.close()
 	startLive(t, dir)
-	const note = "The process has not registered the queue former, which has 2 entries.\n"
+	const note = "The process has not registered the queue former, which has 2 payloads.\n"
 	for _, args := range [][]string{{"inspect", dir}, {"jobs", dir}, {"jobs", dir, "-queue", "former"}, {"job", dir, "former", "a"}, {"status", dir}} {
 		assert.True(t, strings.HasSuffix(must(t, "", args...), note), args)
 	}
-	assert.Contains(t, must(t, "", "jobs", dir, "-json"), `{"type":"unregistered","queue":"former","entries":2}`+"\n")
+	assert.Contains(t, must(t, "", "jobs", dir, "-json"), `{"type":"unregistered","queue":"former","payloads":2}`+"\n")
 	assert.Contains(t, must(t, "", "morgue", dir, "list", "former"), "is dead")
 	assert.Contains(t, must(t, "", "job", dir, "former", "c"), "is dead")
 	_, errs, status := strand(t, "", "morgue", dir, "requeue", "former")

@@ -56,7 +56,7 @@ type Queue struct {
 	Name       []byte `json:"name"`
 	Number     uint32 `json:"number"` // in the journal; it orders the morgue
 	Registered bool   `json:"registered"`
-	Unclaimed  int    `json:"unclaimed"` // entries
+	Unclaimed  int    `json:"unclaimed"` // payloads
 	Dead       int    `json:"dead"`
 	Jobs       int    `json:"jobs"`
 	Payloads   int    `json:"payloads"`

@@ -20,13 +20,19 @@ type Reading struct {
 
 // refPages grow without copying what they have.
 type refPages struct {
-	full [][]Ref
-	last []Ref
+	full   [][]Ref
+	last   []Ref
+	n      int   // how many there are
+	states []int // which of them are states of jobs, and no payloads
 }
 
 const refPage = 1 << 14
 
-func (r *refPages) add(ref Ref) {
+func (r *refPages) add(ref Ref, kind format.Kind) {
+	if kind == format.KindState {
+		r.states = append(r.states, r.n)
+	}
+	r.n++
 	if len(r.last) == cap(r.last) {
 		if len(r.last) > 0 {
 			r.full = append(r.full, r.last)
@@ -51,7 +57,7 @@ func (r *Reading) Block(seq uint64, data []byte) error {
 		if pages == nil || e.Queue != queue {
 			pages, queue = r.pages(e.Queue), e.Queue
 		}
-		pages.add(Ref{b, e.Position, off, uint32(size)})
+		pages.add(Ref{b, e.Position, off, uint32(size)}, e.Kind)
 		b.Bytes += size
 	})
 	if err != nil {
@@ -79,7 +85,7 @@ func (r *Reading) pages(queue uint32) *refPages {
 func (r *Reading) Load(c *Chain) Pending {
 	all := make(Pending)
 	for queue, pages := range r.refs {
-		if live := r.pending(append(pages.full, pages.last)); len(live) > 0 {
+		if live := r.pending(append(pages.full, pages.last), pages.states); len(live.pages) > 0 {
 			all[queue] = live
 		}
 	}
@@ -91,27 +97,33 @@ func (r *Reading) Load(c *Chain) Pending {
 }
 
 // pending returns what is live of some pages, in position order, and marks the
-// rest in their blocks. The pages are used again.
-func (r *Reading) pending(pages [][]Ref) (live [][]Ref) {
-	sorted, last := true, format.Position(0)
+// rest in their blocks. The pages are used again. states says which are no payloads.
+func (r *Reading) pending(pages [][]Ref, states []int) (live pendingOf) {
+	sorted, last, n := true, format.Position(0), 0
 	for _, page := range pages {
 		kept := page[:0]
 		for _, ref := range page {
+			state := len(states) > 0 && states[0] == n
+			if n++; state {
+				states = states[1:]
+			}
 			if !r.Live(ref.pos, ref.Block.Seq) {
 				ref.Block.mark(ref.Off, ref.Bytes)
 				continue
 			}
 			sorted, last = sorted && ref.pos > last, ref.pos
-			kept = append(kept, ref)
+			if kept = append(kept, ref); !state {
+				live.payloads++
+			}
 		}
 		if len(kept) > 0 {
-			live = append(live, kept)
+			live.pages = append(live.pages, kept)
 		}
 	}
-	if sorted {
-		return live
+	if !sorted {
+		live.pages = slices.Collect(slices.Chunk(byPosition(slices.Concat(live.pages...)), refPage))
 	}
-	return slices.Collect(slices.Chunk(byPosition(slices.Concat(live...)), refPage))
+	return live
 }
 
 // byPosition sorts refs by position: carried entries stand in younger blocks than
@@ -123,22 +135,26 @@ func byPosition(refs []Ref) []Ref {
 
 // Pending are the live entries of a log as it was read, by queue, in pages and in
 // position order. The zero value has none.
-type Pending map[uint32][][]Ref
+type Pending map[uint32]pendingOf
+
+// pendingOf are those of one queue.
+type pendingOf struct {
+	pages    [][]Ref
+	payloads int // of them: the others are states of jobs
+}
 
 // Take hands over those of a queue.
 func (p Pending) Take(queue uint32) [][]Ref {
-	pages := p[queue]
+	pages := p[queue].pages
 	delete(p, queue)
 	return pages
 }
 
-// Counts returns how many of each queue were not handed over.
+// Counts returns how many payloads of each queue were not handed over.
 func (p Pending) Counts() map[uint32]int {
 	counts := make(map[uint32]int, len(p))
-	for queue, pages := range p {
-		for _, page := range pages {
-			counts[queue] += len(page)
-		}
+	for queue, of := range p {
+		counts[queue] = of.payloads
 	}
 	return counts
 }
@@ -146,8 +162,8 @@ func (p Pending) Counts() map[uint32]int {
 // Positions lists their positions.
 func (p Pending) Positions() iter.Seq[format.Position] {
 	return func(yield func(format.Position) bool) {
-		for _, pages := range p {
-			for _, page := range pages {
+		for _, of := range p {
+			for _, page := range of.pages {
 				for _, r := range page {
 					if !yield(r.pos) {
 						return

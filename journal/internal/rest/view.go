@@ -252,7 +252,7 @@ func (v *View) Queues() map[string]uint32 { return maps.Clone(v.queues) }
 // Suspects returns what the next start would: [Log.Suspects].
 func (v *View) Suspects() map[format.Position]crash.Suspicion { return maps.Clone(v.suspects) }
 
-// Unclaimed returns the number of live entries that each queue has, without those
+// Unclaimed returns the number of live payloads that each queue has, without those
 // that Pending has handed over.
 func (v *View) Unclaimed() map[uint32]int { return v.live.Counts() }
 

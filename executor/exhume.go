@@ -1,0 +1,98 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"github.com/strandjobs/strand/journal"
+)
+
+// exhuming has the calls that take payloads out of the morgue of a queue go one after
+// the other, commit by commit and not call by call: a call for one payload does not wait
+// for one for a million. A call looks for its payloads beforehand, and not in its turn.
+type exhuming struct {
+	turn  chan struct{} // has room for the call whose turn it is; those that wait come in order
+	turns atomic.Uint64 // that are over
+}
+
+func (e *exhuming) init() { e.turn = make(chan struct{}, 1) }
+
+// begin returns no payloads yet, for a walk through the morgue that begins now.
+func (e *exhuming) begin() dead { return dead{since: new(e.turns.Load())} }
+
+// dead are payloads in the morgue that go in one commit.
+type dead struct {
+	positions []journal.Position
+	ids       []string // of those
+	bytes     int
+
+	// since is how many turns were over when the walk began; with each of its own that
+	// follows on those it is one more. While it is all there were, no other call has
+	// taken what the walk has read.
+	since *uint64
+}
+
+func (d *dead) add(b *journal.Buried) {
+	d.positions, d.ids = append(d.positions, b.Entry.Position), append(d.ids, string(b.Entry.ID))
+	d.bytes += len(b.Entry.ID) + len(b.Entry.Payload)
+}
+
+// none returns no payloads, of the same walk.
+func (d *dead) none() dead { return dead{since: d.since} }
+
+func (d *dead) part(from, to int) dead {
+	return dead{positions: d.positions[from:to], ids: d.ids[from:to], since: d.since}
+}
+
+// takeOut calls do in its turn for those payloads that are still dead, if there are any,
+// and returns them when do has taken them out. What another call has taken meanwhile it
+// leaves out beforehand, all at once: to try each of the others alone costs a commit for
+// each, and has the other call find its payloads gone.
+func (q *queue) takeOut(ctx context.Context, some dead, do func(dead) error) (dead, error) {
+	if len(some.positions) == 0 {
+		return some, nil
+	}
+	e := &q.exhuming
+	select {
+	case e.turn <- struct{}{}:
+	case <-ctx.Done():
+		return some.none(), context.Cause(ctx)
+	}
+	alone := e.turns.Load() == *some.since
+	defer func() {
+		if turns := e.turns.Add(1); alone {
+			*some.since = turns
+		}
+		<-e.turn
+	}()
+	for {
+		if !alone {
+			var err error
+			if some, err = q.stillDead(some); err != nil || len(some.positions) == 0 {
+				return some.none(), err
+			}
+		}
+		switch err := do(some); {
+		case err == nil:
+			return some, nil
+		case !errors.Is(err, journal.ErrNotFound):
+			return some.none(), err
+		}
+		alone = false // the commit of a call whose context has ended was still to come
+	}
+}
+
+// stillDead returns those payloads that are in the morgue.
+func (q *queue) stillDead(some dead) (dead, error) {
+	left := some.none()
+	for _, p := range some.positions {
+		switch b, err := q.x.log.BuriedAt(q.number, p); {
+		case err == nil:
+			left.add(&b)
+		case !errors.Is(err, journal.ErrNotFound):
+			return left, err
+		}
+	}
+	return left, nil
+}
