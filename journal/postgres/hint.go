@@ -54,25 +54,32 @@ func poke(c chan struct{}) {
 	}
 }
 
+// run sends hints until the node has stopped, and then what has come until then: that the
+// last partition is free, say.
 func (h *notifier) run() {
-	for {
+	for ended := false; !ended; {
 		select {
 		case <-h.n.base.Done():
-			return
+			ended = true
 		case <-h.wake:
 		}
-		h.mu.Lock()
-		lease, inbox := h.lease, h.inbox
-		h.lease, h.inbox = false, nil
-		h.mu.Unlock()
-		ctx, cancel := context.WithTimeout(h.n.base, h.n.cfg.Lease)
-		if lease { // a hint that is lost costs time, and nothing else
-			_, _ = h.n.pool.Exec(ctx, h.n.texts.notify, h.n.texts.channel, hintLease)
-		}
-		if len(inbox) > 0 {
-			_, _ = h.n.pool.Exec(ctx, h.n.texts.notify, h.n.texts.channel, hintOf(slices.Sorted(maps.Keys(inbox))))
-		}
-		cancel()
+		h.send()
+	}
+}
+
+// send sends what there is. A hint that is lost costs time, and nothing else.
+func (h *notifier) send() {
+	h.mu.Lock()
+	lease, inbox := h.lease, h.inbox
+	h.lease, h.inbox = false, nil
+	h.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(h.n.base), h.n.cfg.Lease/renewals)
+	defer cancel()
+	if lease {
+		_, _ = h.n.pool.Exec(ctx, h.n.texts.notify, h.n.texts.channel, hintLease)
+	}
+	if len(inbox) > 0 {
+		_, _ = h.n.pool.Exec(ctx, h.n.texts.notify, h.n.texts.channel, hintOf(slices.Sorted(maps.Keys(inbox))))
 	}
 }
 

@@ -59,15 +59,18 @@ func newPass() *pass { return &pass{done: make(chan struct{}), blocked: make(map
 // errTakerClosed is what callers get when the partition is lost, or given away.
 var errTakerClosed = errors.New("postgres: the partition is not served any longer")
 
-func newTaker(p *partition) *taker {
-	t := &taker{p: p, orders: make(map[string]string), wake: make(chan struct{}, 1), next: newPass()}
+func newTaker(p *partition) (t *taker, err error) {
+	t = &taker{p: p, orders: make(map[string]string), wake: make(chan struct{}, 1), next: newPass()}
+	if t.offset, _, err = p.x.SourceOffset(inboxSource); err != nil {
+		return nil, err
+	}
 	p.n.mu.Lock()
 	defer p.n.mu.Unlock()
 	for _, r := range p.n.queues {
 		t.orders[r.name] = r.order
 		t.names = append(t.names, r.name)
 	}
-	return t
+	return t, nil
 }
 
 // gate waits for a pass that begins from now on. The error is why rows of the order wait, or
@@ -107,11 +110,6 @@ func (t *taker) begin() (p *pass, closed bool) {
 
 func (t *taker) run() {
 	log := t.p.n.log.With(slog.Int("partition", t.p.number))
-	offset, _, err := t.p.x.SourceOffset(inboxSource)
-	if err != nil {
-		t.p.cancel(err)
-	}
-	t.offset = offset
 	for {
 		p, closed := t.begin()
 		if closed || t.p.ctx.Err() != nil {

@@ -6,12 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"io"
 	"log/slog"
 	"maps"
+	"net"
 	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
@@ -235,9 +238,22 @@ func (n *Node) disown(p *partition, err error) {
 		return
 	}
 	f := n.failed[p.number]
-	f.err, f.times = err, min(f.times+1, 8)
-	f.until = time.Now().Add(min(n.cfg.Lease/renewals<<(f.times-1), longestFailure))
+	if f.err = err; !unreached(err) {
+		f.times = min(f.times+1, 8)
+	}
+	f.until = time.Now().Add(min(n.cfg.Lease/renewals<<max(f.times-1, 0), longestFailure))
 	n.failed[p.number] = f
+}
+
+// unreached reports whether an error is that of a connection: it says nothing of the next one,
+// and so nobody waits longer after more of them.
+func unreached(err error) bool {
+	if _, answered := errors.AsType[*pgconn.PgError](err); answered {
+		return !refusedForGood(err)
+	}
+	_, connecting := errors.AsType[*pgconn.ConnectError](err)
+	_, network := errors.AsType[net.Error](err) // what ran out of time, too
+	return connecting || network || pgconn.SafeToRetry(err) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // longestFailure is how long a partition that fails is left alone at most.

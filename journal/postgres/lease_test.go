@@ -4,6 +4,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -161,4 +162,86 @@ func TestDecide(t *testing.T) {
 	v.nodes = ids[1:]
 	_, drop = decide(v, ids[0], mine)
 	require.Empty(t, drop, "without a row of its own it gives up nothing")
+}
+
+// The hint that the last partition is free is sent, although its node ends then: nobody has to
+// find it out by looking, which is once in ten seconds here.
+func TestAStopTellsOfTheLastPartition(t *testing.T) {
+	c := newCluster(t, pgtest.Shared(t).URL(), 1, 30*time.Second)
+	owner := c.start(c.url)
+	c.serving(owner)
+	for range 5 {
+		next := c.start(c.url)
+		require.Eventually(t, func() bool {
+			s, err := next.Stats(t.Context())
+			require.NoError(t, err)
+			return len(s.Nodes) == 2 && len(owner.Partitions())+len(next.Partitions()) == 1
+		}, 20*time.Second, 5*time.Millisecond)
+		if len(owner.Partitions()) == 0 {
+			owner, next = next, owner
+		}
+		began := time.Now()
+		require.NoError(t, owner.Stop(t.Context()))
+		c.serving(next)
+		require.Less(t, time.Since(began), 5*time.Second)
+		owner = next
+	}
+}
+
+// A partition that is to be given away as soon as it was taken is no failure.
+func TestAPartitionIsGivenAwayAtOnce(t *testing.T) {
+	c := newCluster(t, pgtest.Shared(t).URL(), 8, time.Second)
+	var n *testNode
+	var given atomic.Int32
+	n = c.node(c.url, func(cfg *Config) {
+		cfg.Setup = func(_ *executor.Executor, number int) error {
+			n.mu.Lock()
+			p := n.held[number]
+			n.mu.Unlock()
+			if given.Add(1) <= 8 {
+				p.giveAway()
+			}
+			return nil
+		}
+	})
+	require.NoError(t, n.Start(t.Context()))
+	require.Eventually(t, func() bool {
+		require.NoError(t, n.Err())
+		return len(n.Partitions()) == 8
+	}, 20*time.Second, time.Millisecond)
+	require.EqualValues(t, 16, given.Load())
+}
+
+// However often a connection is lost while a partition is opened, the next attempt comes as soon;
+// what fails by itself is left alone for longer each time.
+func TestLostConnectionsAreNoReasonToWait(t *testing.T) {
+	s := pgtest.Shared(t)
+	proxy := pgtest.NewProxy(t, s.Addr())
+	c := newCluster(t, s.URL(), 2, 900*time.Millisecond)
+	n := c.node(proxy.URL(c.url))
+	waits := func(err error) time.Duration {
+		n.disown(newPartition(n.Node, 1), err)
+		return time.Until(n.failed[1].until)
+	}
+	asked := func() error {
+		_, err := n.pool.Exec(t.Context(), "SELECT 1")
+		return err
+	}
+	require.NoError(t, asked())
+	proxy.Refuse()
+	proxy.Cut()
+	for range 20 {
+		err := asked()
+		require.Error(t, err)
+		require.LessOrEqual(t, waits(fmt.Errorf("postgres: partition 1: %w", err)), 300*time.Millisecond)
+	}
+	require.LessOrEqual(t, waits(context.DeadlineExceeded), 300*time.Millisecond)
+	own := errors.New("Setup")
+	require.LessOrEqual(t, waits(own), 300*time.Millisecond)
+	require.Greater(t, waits(own), 500*time.Millisecond)
+	require.Greater(t, waits(own), time.Second)
+	proxy.Heal()
+	_, err := n.pool.Exec(t.Context(), "SELECT nothing")
+	require.ErrorContains(t, err, "nothing")
+	require.Greater(t, waits(err), 2*time.Second)
 }

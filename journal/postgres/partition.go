@@ -183,7 +183,6 @@ func (p *partition) serve() error {
 		}
 		return cmp.Or(p.whyLost(), err)
 	}
-	p.taker = newTaker(p)
 	taking := make(chan struct{})
 	go func() {
 		defer close(taking)
@@ -241,7 +240,7 @@ func (p *partition) acquire() error {
 	return nil
 }
 
-// open opens the executor and registers everything.
+// open opens the executor, registers everything and starts it.
 func (p *partition) open() (err error) {
 	name := fmt.Sprintf("%s/%d", p.n.cfg.Schema, p.number)
 	p.x, err = executor.OpenLog(name, p.openLog, p.config())
@@ -261,7 +260,11 @@ func (p *partition) open() (err error) {
 			return fmt.Errorf("postgres: partition %d: Setup: %w", p.number, err)
 		}
 	}
-	return p.x.Start(values)
+	if err := p.x.Start(values); err != nil {
+		return err
+	}
+	p.taker, err = newTaker(p)
+	return err
 }
 
 func (p *partition) openLog(cfg journal.Config) (*journal.Log, error) {

@@ -1,0 +1,114 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// caller counts for some ids, one call after the other.
+type caller struct {
+	ids      []string
+	accepted []atomic.Int64 // the last number of each id
+	doubtful atomic.Int64   // calls that were made again: it is not known whether they were accepted
+}
+
+// patience is how long a caller waits for an answer.
+const patience = 2 * time.Second
+
+func newCaller(number, ids int) *caller {
+	c := &caller{accepted: make([]atomic.Int64, ids)}
+	for i := range ids {
+		c.ids = append(c.ids, fmt.Sprintf("%d-%d", number, i))
+	}
+	return c
+}
+
+// count counts until ctx ends.
+func (c *caller) count(ctx context.Context, all *cluster) {
+	for {
+		i := rand.IntN(len(c.ids))
+		next := c.accepted[i].Load() + 1
+		for {
+			if ctx.Err() != nil {
+				return
+			}
+			accept := all.members[rand.IntN(len(all.members))].put
+			if rand.IntN(8) == 0 {
+				accept = all.transact
+			}
+			err := accept(ctx, c.ids[i], next)
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, errAway) {
+				c.doubtful.Add(1)
+			}
+		}
+		c.accepted[i].Store(next)
+		time.Sleep(rand.N(20 * time.Millisecond))
+	}
+}
+
+// transact has a number accepted with a transaction that writes something else, too. Some are rolled back before: a
+// number below zero must not run.
+func (c *cluster) transact(ctx context.Context, id string, number int64) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	write := func(number int64) func(pgx.Tx) error {
+		return func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, "INSERT INTO cluster.bill (id, number) VALUES ($1, $2)", id, number); err != nil {
+				return err
+			}
+			if err := c.numbers.EnqueueTx(ctx, tx, id, int(number)); err != nil || number > 0 {
+				return err
+			}
+			return errRolledBack
+		}
+	}
+	if err := pgx.BeginFunc(ctx, c.db, write(-number)); !errors.Is(err, errRolledBack) {
+		return err
+	}
+	return pgx.BeginFunc(ctx, c.db, write(number))
+}
+
+// errRolledBack is why a transaction is rolled back.
+var errRolledBack = errors.New("rolled back")
+
+// errAway is returned when a node was not called.
+var errAway = errors.New("the node is away")
+
+// put takes a number to a node.
+func (m *member) put(ctx context.Context, id string, number int64) error {
+	l := m.life.Load()
+	if l == nil || time.Now().UnixNano() < l.slowUntil.Load() { // as a load balancer does
+		time.Sleep(time.Millisecond)
+		return errAway
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPut, fmt.Sprintf("http://%s/%s/%d", l.address, id, number), nil)
+	if err != nil {
+		return err
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		l.slowUntil.Store(time.Now().Add(patience / 4).UnixNano())
+		return err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	text, _ := io.ReadAll(answer.Body) // of an error
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", answer.Status, text)
+	}
+	return nil
+}

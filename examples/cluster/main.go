@@ -1,0 +1,137 @@
+//go:build unix
+
+// Cluster runs the jobs of one queue on three processes over PostgreSQL, kills them, and counts what became of the
+// jobs. It is a module of its own, because it needs a driver. It starts a PostgreSQL that is installed on the machine,
+// in a temporary directory; with -url it uses one that runs.
+//
+//	cd examples/cluster && go run .
+//	cd examples/cluster && go run . -for 10m -kill 3s -stop 10s -server 30s -cut 5s
+//
+// Callers count: each takes the next number of an id of his to a node at random, again and again until one has
+// accepted it, and only then goes on to the number after it. One of eight goes with a transaction of the caller's
+// instead. The job of a number writes it down. So the numbers of an id have to arrive in order, with none left out,
+// whoever dies meanwhile, and none of a transaction that was rolled back: else the program says so, and exits with 1.
+// What may be is that a number comes again: when its node died before the job was settled, or when its caller got no
+// answer and has called twice.
+//
+// How a process takes part is in node.go, and what a job does in count.go; the rest is what hurts and counts.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// config is what the flags say.
+type config struct {
+	node string // what this process is; empty: the one that starts the others
+	url  string
+
+	length                        time.Duration
+	nodes, partitions, callers    int
+	lease                         time.Duration
+	kill, stop, end, server, cuts time.Duration // how often; 0: never
+	log                           bool
+}
+
+func main() {
+	var cfg config
+	flag.StringVar(&cfg.node, "node", "", "be a node with this `name`, for the process that started it")
+	flag.StringVar(&cfg.url, "url", "", "of a PostgreSQL server; empty: start one")
+	flag.DurationVar(&cfg.length, "for", 30*time.Second, "how long callers call")
+	flag.IntVar(&cfg.nodes, "nodes", 3, "`number` of processes")
+	flag.IntVar(&cfg.partitions, "partitions", 16, "`number` of them; what a server at -url has stays")
+	flag.IntVar(&cfg.callers, "callers", 16, "`number` of them")
+	flag.DurationVar(&cfg.lease, "lease", 3*time.Second, "how long partitions stay with a node that is not heard of")
+	flag.DurationVar(&cfg.kill, "kill", 4*time.Second, "how often a node is killed with kill -9; 0: never")
+	flag.DurationVar(&cfg.stop, "stop", 0, "how often a node is paused for longer than its lease, with SIGSTOP; 0: never")
+	flag.DurationVar(&cfg.end, "end", 0, "how often a node is ended in order, with SIGTERM; 0: never")
+	flag.DurationVar(&cfg.server, "server", 0, "how often the server is killed with kill -9; 0: never")
+	flag.DurationVar(&cfg.cuts, "cut", 0, "how often half of the connections are cut; 0: never")
+	flag.BoolVar(&cfg.log, "log", false, "show what the nodes log, and what fails")
+	flag.Parse()
+	if flag.NArg() > 0 {
+		fmt.Fprintln(flag.CommandLine.Output(), "cluster: there are arguments that are no flags:", flag.Args())
+		flag.Usage()
+		os.Exit(2)
+	}
+	// A second signal is not needed: callers end at once, what is left is waited for no longer than a minute, and then
+	// the server is ended, too.
+	ctx, restore := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer restore()
+	var err error
+	if cfg.node != "" {
+		err = serve(ctx, cfg)
+	} else {
+		_, err = run(ctx, cfg, os.Stdout)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "cluster:", err)
+		os.Exit(1)
+	}
+}
+
+// run has callers count for a while, on nodes that are hurt, and tells what it found. The error is that something was
+// out of order or lost, or that it could not be found out.
+func run(ctx context.Context, cfg config, out io.Writer) (f figures, err error) {
+	c, err := newCluster(ctx, cfg, out)
+	if err != nil {
+		return f, err
+	}
+	defer c.close()
+	var nodes, evils, callers sync.WaitGroup
+	living, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer nodes.Wait()
+	defer end()
+	for _, m := range c.members {
+		nodes.Go(func() { m.live(living) })
+	}
+
+	calling, stop := context.WithTimeout(ctx, cfg.length)
+	defer stop()
+	for i := range cfg.callers {
+		callers.Go(func() { c.callers[i].count(calling, c) })
+	}
+	for _, e := range []struct {
+		every time.Duration
+		do    func(context.Context) error
+	}{{cfg.kill, c.kill}, {cfg.stop, c.stop}, {cfg.end, c.end}, {cfg.server, c.killServer}, {cfg.cuts, c.cut}} {
+		if e.every > 0 {
+			evils.Go(func() { c.again(calling, e.every, e.do) })
+		}
+	}
+	for tick := time.Tick(5 * time.Second); calling.Err() == nil; {
+		select {
+		case <-calling.Done():
+		case <-tick:
+			if f, err := c.look(calling); err == nil { // else the server is away
+				c.say("%v", f)
+			}
+		}
+	}
+	callers.Wait()
+	evils.Wait()
+	return c.settle(context.WithoutCancel(ctx))
+}
+
+// again does something evil again and again, about so often.
+func (c *cluster) again(ctx context.Context, every time.Duration, do func(context.Context) error) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(every/2 + rand.N(every)):
+		}
+		if err := do(ctx); err != nil && c.cfg.log { // the server may be away
+			c.say("%v", err)
+		}
+	}
+}

@@ -1,0 +1,89 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/journal/postgres"
+)
+
+var numbersConfig = executor.QueueConfig[int]{
+	// An id's job has a lease while it runs, for the sake of its token: see counting.run.
+	Unique: executor.Unique[int]{Key: func(id string, _ int) string { return id }},
+	// The server may be away for a while. A number is not given up then: those behind it have to wait.
+	MaxRetries: 1 << 20,
+	RetryIn:    func(n int) time.Duration { return 20 * time.Millisecond << min(n, 6) },
+}
+
+// serve is a node: all there is to take part. It takes numbers over HTTP, for whichever partition, and runs the jobs of
+// the partitions that it owns, until ctx ends.
+func serve(ctx context.Context, cfg config) error {
+	logger := slog.New(slog.NewTextHandler(os.Stderr, nil)).With("node", cfg.node)
+	if !cfg.log {
+		logger = slog.New(slog.DiscardHandler)
+	}
+	node, err := postgres.Open(ctx, cfg.url, postgres.Config{
+		Name:         cfg.node,
+		Lease:        cfg.lease,
+		SingleServer: true, // one on your laptop; with a standby, leave that out
+		Executor:     executor.Config{Workers: 4, StopTimeout: 5 * time.Second, Logger: logger},
+	})
+	if err != nil {
+		return err
+	}
+	stats, err := node.Stats(ctx)
+	if err != nil {
+		return err
+	}
+	db, err := pgxpool.New(ctx, cfg.url)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+
+	counting := &counting{db: db, node: stats.Node, partitionOf: node.PartitionOf}
+	numbers, err := postgres.Handle(node, "numbers", counting.run, numbersConfig)
+	if err != nil {
+		return err
+	}
+
+	mux := http.NewServeMux()
+	mux.HandleFunc("PUT /{id}/{number}", func(w http.ResponseWriter, r *http.Request) {
+		number, err := strconv.Atoi(r.PathValue("number"))
+		if err == nil {
+			_, err = numbers.Enqueue(r.Context(), r.PathValue("id"), number)
+		}
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		}
+	})
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	server := &http.Server{Handler: mux}
+	go func() { _ = server.Serve(listener) }()
+	defer func() { _ = server.Close() }()
+
+	// The process that started this one reads where it is, and holds its stdin open for as long as it lives itself.
+	fmt.Println(stats.Node, listener.Addr())
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		cancel()
+	}()
+	return node.Run(ctx)
+}

@@ -1,0 +1,127 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// server is a PostgreSQL server with a temporary directory of its own.
+type server struct {
+	dir, port string
+	who       *syscall.Credential // it refuses to be root; nil: as we are
+}
+
+// errMissing is returned where PostgreSQL is not installed.
+var errMissing = errors.New("no PostgreSQL here: install postgresql, or give -url")
+
+// startServer makes a server and starts it.
+func startServer() (s *server, err error) {
+	if _, err := exec.LookPath(tool("initdb")); err != nil {
+		return nil, errMissing
+	}
+	s = new(server)
+	if s.dir, err = os.MkdirTemp("", "strand-cluster-"); err != nil {
+		return nil, err
+	}
+	if os.Geteuid() == 0 {
+		u, err := user.Lookup("postgres")
+		if err != nil {
+			return nil, errors.Join(errMissing, err)
+		}
+		uid, _ := strconv.Atoi(u.Uid)
+		gid, _ := strconv.Atoi(u.Gid)
+		s.who = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+		if err := os.Chown(s.dir, uid, gid); err != nil {
+			return nil, err
+		}
+	}
+	// Not one that the system gives to clients: while the server is away one of them may get it.
+	l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(20000+rand.IntN(12000)))
+	if err != nil {
+		return nil, err
+	}
+	_, s.port, _ = net.SplitHostPort(l.Addr().String())
+	_ = l.Close() // the port was free a moment ago
+	err = s.do("initdb", "-D", s.data(), "-A", "trust", "-U", "postgres", "-E", "UTF8", "--no-instructions")
+	if err == nil {
+		err = s.start()
+	}
+	if err != nil {
+		s.remove()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *server) data() string { return filepath.Join(s.dir, "data") }
+
+func (s *server) url() string {
+	return "postgres://postgres@127.0.0.1:" + s.port + "/postgres?sslmode=disable"
+}
+
+func (s *server) start() error {
+	return s.do("pg_ctl", "start", "-w", "-D", s.data(), "-l", filepath.Join(s.dir, "log"), "-o",
+		"-p "+s.port+" -c listen_addresses=127.0.0.1 -c unix_socket_directories='' -c max_connections=200")
+}
+
+// kill kills the server and all its processes, of which some are known, and starts it again.
+func (s *server) kill(pids []int) error {
+	text, err := os.ReadFile(filepath.Join(s.data(), "postmaster.pid"))
+	if err != nil {
+		return err
+	}
+	first, _, _ := strings.Cut(string(text), "\n")
+	pid, err := strconv.Atoi(first)
+	if err != nil {
+		return err
+	}
+	for _, pid := range append([]int{pid}, pids...) {
+		_ = syscall.Kill(pid, syscall.SIGKILL) // a connection may have ended meanwhile
+	}
+	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		// Until the last of its processes is gone its memory is taken.
+		if err := s.start(); err == nil || time.Now().After(end) {
+			return err
+		}
+	}
+}
+
+// remove ends the server, and deletes its directory.
+func (s *server) remove() {
+	_ = s.do("pg_ctl", "stop", "-w", "-m", "immediate", "-D", s.data()) // it may not run
+	_ = os.RemoveAll(s.dir)
+}
+
+// do runs a program of PostgreSQL.
+func (s *server) do(name string, args ...string) error {
+	c := exec.Command(tool(name), args...)
+	c.Dir, c.SysProcAttr = s.dir, &syscall.SysProcAttr{Credential: s.who, Setpgid: true} // Ctrl-C is for us
+	var out bytes.Buffer
+	c.Stdout, c.Stderr = &out, &out
+	if err := c.Run(); err != nil {
+		return fmt.Errorf("%s: %w: %s", name, err, bytes.TrimSpace(out.Bytes()))
+	}
+	return nil
+}
+
+// tool finds a program of PostgreSQL, which Debian keeps out of PATH.
+func tool(name string) string {
+	if found, _ := filepath.Glob(filepath.Join("/usr/lib/postgresql/*/bin", name)); len(found) > 0 {
+		return slices.Max(found)
+	}
+	return name
+}
