@@ -42,7 +42,7 @@ func TestRows(t *testing.T) {
 	}
 	root, err := filepath.Abs("../..")
 	require.NoError(t, err)
-	wanted := rowsOf(t, root)
+	wanted := testsOfRows(t, root)
 	packages := slices.Sorted(maps.Keys(wanted))
 	packages = slices.DeleteFunc(packages, func(dir string) bool { return noJournal[dir] != "" })
 	require.NotEmpty(t, packages)
@@ -75,8 +75,8 @@ func TestRows(t *testing.T) {
 // rowsURL names the server to testdata/rows/disk.go.
 const rowsURL = "STRAND_ROWS_URL"
 
-// rowsOf returns the tests of rows, by the directory of their package.
-func rowsOf(t *testing.T, root string) map[string][]string {
+// testsOfRows returns the tests of rows, by the directory of their package.
+func testsOfRows(t *testing.T, root string) map[string][]string {
 	all := make(map[string][]string)
 	require.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, "_test.go") {
