@@ -34,7 +34,7 @@ type Config struct {
 	Title string
 
 	// Prefix is the part of the path before the pages, "/strand" for example, without
-	// wildcards. Default: that of the pattern under which an [http.ServeMux] has the
+	// wildcards, and without percent-encoding: "/a b". Default: that of the pattern under which an [http.ServeMux] has the
 	// handler, with what its wildcards stand for.
 	Prefix string
 

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"net/url"
 	"path"
 	"runtime/debug"
 	"strings"
@@ -196,6 +197,8 @@ func prefixOf(r *http.Request) string {
 				break
 			}
 			segment = r.PathValue(name)
+		} else if plain, err := url.PathUnescape(segment); err == nil {
+			segment = plain // as it is in the path of a request
 		}
 		b.WriteString("/" + segment)
 	}

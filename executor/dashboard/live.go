@@ -210,6 +210,9 @@ func (h *handler) watch(w http.ResponseWriter, r *http.Request) error {
 	if err := h.x.Err(); errors.Is(err, executor.ErrClosed) {
 		return err
 	}
+	if w.Header().Set("Content-Type", "text/event-stream"); r.Method == http.MethodHead {
+		return nil // it would be told nothing, for ever
+	}
 	told, past, err := h.live.watch()
 	if err != nil {
 		return err
@@ -217,7 +220,6 @@ func (h *handler) watch(w http.ResponseWriter, r *http.Request) error {
 	defer h.live.leave(told)
 	server, _ := r.Context().Value(http.ServerContextKey).(*http.Server)
 	h.live.endWith(server)
-	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // or nginx collects them
 	control := http.NewResponseController(w)
 	heard(w)

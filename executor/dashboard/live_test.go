@@ -173,6 +173,20 @@ func TestLiveConnectionsAreBounded(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, response.StatusCode)
 }
 
+// HEAD asks what is there, and is no watcher.
+func TestLiveHEAD(t *testing.T) {
+	x := open(t, executor.Config{})
+	s := mount(t, x, dashboard.Config{MaxStreams: 1})
+	for range 3 {
+		a := s.do(http.MethodHead, "live", nil)
+		require.Equal(t, http.StatusOK, a.StatusCode)
+		require.Equal(t, "text/event-stream", a.Header.Get("Content-Type"))
+	}
+	next, _ := listen(t, started(t, s.mux))
+	_, _, err := next()
+	require.NoError(t, err)
+}
+
 func TestLiveConnectionsEndWithTheExecutor(t *testing.T) {
 	x := open(t, executor.Config{})
 	server := started(t, mount(t, x, dashboard.Config{}).mux)
