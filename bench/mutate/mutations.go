@@ -118,6 +118,7 @@ var (
 	buriedFull = gate{"./executor", "^TestDeadLettersThatFill"}
 	orders     = gate{"./executor/dashboard", "^TestH5_(Caps|What)"}
 	meanings   = gate{"./executor/dashboard", "^Test(AnAction|EachButton)"}
+	bounds     = gate{"./executor/dashboard", "^Test(Plain|Payloads)"}
 	patiences  = gate{"./executor/dashboard", "^TestPatience"}
 )
 
@@ -472,7 +473,7 @@ var mutations = []mutation{
 	// Dashboard.
 	{"offer actions to everyone", "executor/dashboard/config.go", "	if a.Verb == View {\n", "	if true {\n", guards},
 	{"obey a page of another site", "executor/dashboard/handler.go", "h.origin.Check(r); err != nil {", "h.origin.Check(r); err != nil && false {", guards},
-	{"show payloads that were not asked for", "executor/dashboard/job.go", "	if h.cfg.ShowPayload == nil {\n		return \"\"", "	if h.cfg.ShowPayload == nil {\n		return string(p.Raw)", guards},
+	{"show payloads that were not asked for", "executor/dashboard/payload.go", "	case s.h.cfg.ShowPayload == nil || ", "	case s.h.cfg.ShowPayload == nil:\n		row.Text = string(p.Raw)\n		return row\n	case ", guards},
 	{"answer to any name", "executor/dashboard/secure.go", "return err == nil //", "return err == nil || true //", guards},
 	{"show a text that turns the others round", "executor/dashboard/show.go", "(strconv.IsPrint(r) || ", "(r > 0x1fff || strconv.IsPrint(r) || ", guards},
 	{"delete for good without asking", "executor/dashboard/action.go", "DeleteDead, Unlock:\n		return true", "DeleteDead, Unlock:\n		return false", boards},
@@ -486,6 +487,8 @@ var mutations = []mutation{
 	{"list as if an unknown parameter were not there", "executor/dashboard/api.go", "case !slices.Contains(names, name):", "case false:", orders},
 	{"act on another list than the verb is about", "executor/dashboard/meaning.go", "has[\"tab\"] && (d.list", "false && (d.list", meanings},
 	{"act on all in spite of a filter", "executor/dashboard/meaning.go", "{needs: []string{\"queue\"}, beside: []string{\"tab\", ", "{needs: []string{\"queue\"}, beside: []string{\"prefix\", \"error\", \"tab\", ", meanings},
+	{"show more of payloads than an answer has room for", "executor/dashboard/payload.go", "	s.left -= len(row.Text)\n", "", bounds},
+	{"all indents of a payload", "executor/dashboard/payload.go", "		if b.Len() >= most {", "		if false && b.Len() >= most {", bounds},
 	{"a client that has said all and is late", "executor/dashboard/handler.go", "SetReadDeadline(time.Time{})", "SetReadDeadline(time.Now().Add(readPatience))", patiences},
 	{"a page that has said all and is late", "executor/dashboard/action.go", "	heard(w)\n", "", patiences},
 	{"a program that has said all and is late", "executor/dashboard/apiaction.go", "	heard(w)\n", "", patiences},

@@ -25,9 +25,11 @@ type Config struct {
 	// panic is a no. Default: only View is allowed.
 	Authorize Authorizer
 
-	// ShowPayload returns what people may see of a payload, as text. It may be called
-	// by many requests at a time; what panics is not shown. Default: no payload is
-	// shown. [PlainPayload] shows all of it.
+	// ShowPayload returns what people may see of a payload, as text: 64 KiB of it are
+	// shown, and of all payloads of an answer a MiB, and then it is asked no more. It may
+	// be called by many requests at a time, with a context that ends with PageTimeout;
+	// what panics is not shown. Default: no payload is shown. [PlainPayload] shows it as
+	// it is.
 	ShowPayload func(r *http.Request, p Payload) string
 
 	// Title is at the top of each page. Default "Strand".

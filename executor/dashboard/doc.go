@@ -148,6 +148,9 @@
 // by_worker, such a queue is left out. Jobs that have or wait for something have the
 // name that people see, and are taken apart in job.
 //
+// A payload of job has its text in payload, 64 KiB of it, and all payloads of an answer a
+// MiB. What there is more of has clipped set. Without either, it is hidden.
+//
 // An action is JSON, or a form. It has verb, one of [Verb], and:
 //
 //	run, cancel, delete,         queue; scope is id, selected, filtered or all; state, of
