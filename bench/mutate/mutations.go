@@ -119,6 +119,7 @@ var (
 	orders     = gate{"./executor/dashboard", "^TestH5_(Caps|What)"}
 	meanings   = gate{"./executor/dashboard", "^Test(AnAction|EachButton)"}
 	bounds     = gate{"./executor/dashboard", "^Test(Plain|Payloads)"}
+	asks       = gate{"./executor/dashboard", "^TestAuthorizer"}
 	patiences  = gate{"./executor/dashboard", "^TestPatience"}
 )
 
@@ -489,6 +490,8 @@ var mutations = []mutation{
 	{"act on all in spite of a filter", "executor/dashboard/meaning.go", "{needs: []string{\"queue\"}, beside: []string{\"tab\", ", "{needs: []string{\"queue\"}, beside: []string{\"prefix\", \"error\", \"tab\", ", meanings},
 	{"show more of payloads than an answer has room for", "executor/dashboard/payload.go", "	s.left -= len(row.Text)\n", "", bounds},
 	{"all indents of a payload", "executor/dashboard/payload.go", "		if b.Len() >= most {", "		if false && b.Len() >= most {", bounds},
+	{"ask the authorizer twice", "executor/dashboard/authorize.go", "	v.given[a] = err\n", "", asks},
+	{"ask the authorizer for ever", "executor/dashboard/authorize.go", "	if v.r.Context().Err() != nil {", "	if false && v.r.Context().Err() != nil {", asks},
 	{"a client that has said all and is late", "executor/dashboard/handler.go", "SetReadDeadline(time.Time{})", "SetReadDeadline(time.Now().Add(readPatience))", patiences},
 	{"a page that has said all and is late", "executor/dashboard/action.go", "	heard(w)\n", "", patiences},
 	{"a program that has said all and is late", "executor/dashboard/apiaction.go", "	heard(w)\n", "", patiences},

@@ -32,7 +32,7 @@ func (h *handler) apiRoutes() map[string]route {
 				return err
 			}
 			return sendJSON(w, r, http.StatusOK, "application/json", answer)
-		}, h.cfg.PageTimeout}
+		}, true}
 	}
 	return map[string]route{
 		"/api/v1/stats":  look(h.apiStats),
@@ -50,8 +50,8 @@ func (h *handler) apiRoutes() map[string]route {
 		"/api/v1/limits":    look(h.apiLimits),
 		"/api/v1/schedules": look(h.apiSchedules),
 		"/api/v1/journal":   look(h.apiJournal),
-		"/api/v1/copy":      {http.MethodPost, CopyJournal, h.copy, 0},
-		"/api/v1/actions":   {http.MethodPost, View, h.apiAct, 0},
+		"/api/v1/copy":      {http.MethodPost, CopyJournal, h.copy, false},
+		"/api/v1/actions":   {http.MethodPost, View, h.apiAct, false},
 	}
 }
 

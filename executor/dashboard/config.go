@@ -19,10 +19,13 @@ import (
 // Config of a dashboard. The zero Config is usable: read-only, without payloads.
 type Config struct {
 	// Authorize decides whether a request may do something: nil is yes, and the text
-	// of an error is shown to who asked, with 403. It is asked for [View] with each
-	// request, for the verbs of a page to know which buttons to show, and again
-	// when a button was pressed. It may be called by many requests at a time; a
-	// panic is a no. Default: only View is allowed.
+	// of an error, 4 KiB of it, is shown to who asked, with 403. It is asked for [View]
+	// with each request, for the verbs of a page to know which buttons to show, and again
+	// when a button was pressed: of a request about each Action once, one after the other.
+	// The context of the request that it is given ends with PageTimeout, and one that is
+	// slow should heed it: afterwards it is asked no more, and the answer is 503. It may
+	// be called by many requests at a time; a panic is a no. Default: only View is
+	// allowed.
 	Authorize Authorizer
 
 	// ShowPayload returns what people may see of a payload, as text: 64 KiB of it are
@@ -55,7 +58,8 @@ type Config struct {
 	Crons     []*cron.Cron
 	Elections []Election
 
-	// PageTimeout bounds the making of a page, and ActionTimeout that of an action.
+	// PageTimeout bounds the making of a page, with all that Authorize is asked for it,
+	// and ActionTimeout that of an action.
 	// An action that was ended has done a part, and says how much. Default, and below
 	// zero: 10 s and 60 s.
 	PageTimeout   time.Duration

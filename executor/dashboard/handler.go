@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -68,15 +67,16 @@ type route struct {
 	method string // GET also means HEAD
 	verb   Verb   // that is asked for before serve is called
 	// serve writes the answer, or returns why there is none, and then it has written
-	// nothing. The context of its request ends after timeout; 0: it sets its own.
-	serve   func(w http.ResponseWriter, r *http.Request) error
-	timeout time.Duration
+	// nothing. The context of its request ends with PageTimeout if it is paged; otherwise
+	// it sets its own end.
+	serve func(w http.ResponseWriter, r *http.Request) error
+	paged bool
 }
 
 // table has all routes, by their path behind the prefix.
 func (h *handler) table() map[string]route {
 	page := func(serve func(http.ResponseWriter, *http.Request) error) route {
-		return route{http.MethodGet, View, serve, h.cfg.PageTimeout}
+		return route{http.MethodGet, View, serve, true}
 	}
 	all := map[string]route{
 		"/":          page(h.overview),
@@ -88,9 +88,9 @@ func (h *handler) table() map[string]route {
 		"/running":   page(h.running),
 		"/locks":     page(h.locks),
 		"/journal":   page(h.journal),
-		"/copy":      {http.MethodPost, CopyJournal, h.copy, 0},
-		"/do":        {http.MethodPost, View, h.act, 0},
-		"/live":      {http.MethodGet, View, h.watch, 0},
+		"/copy":      {http.MethodPost, CopyJournal, h.copy, false},
+		"/do":        {http.MethodPost, View, h.act, false},
+		"/live":      {http.MethodGet, View, h.watch, false},
 		"/assets/":   page(serveAsset),
 	}
 	maps.Copy(all, h.apiRoutes())
@@ -132,20 +132,20 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, at string) error
 	if err := h.origin.Check(r); err != nil {
 		return problem{http.StatusForbidden, "this request comes from a page of another site: " + err.Error()}
 	}
+	r, limited, cancel := withVerdicts(r, h.cfg.PageTimeout)
+	defer cancel()
 	if err := h.may(r, Action{Verb: View}); err != nil {
 		return err
 	}
 	if err := h.may(r, Action{Verb: rt.verb}); err != nil {
 		return err
 	}
+	if rt.paged {
+		r = limited
+	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	if patience(w, readPatience); r.ContentLength == 0 {
 		heard(w)
-	}
-	if rt.timeout > 0 {
-		ctx, cancel := context.WithTimeout(r.Context(), rt.timeout)
-		defer cancel()
-		r = r.WithContext(ctx)
 	}
 	return rt.serve(w, r)
 }
@@ -203,21 +203,6 @@ func prefixOf(r *http.Request) string {
 		b.WriteString("/" + segment)
 	}
 	return strings.TrimSuffix(b.String(), "/")
-}
-
-// may asks whether a request may do something.
-func (h *handler) may(r *http.Request, a Action) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			h.cfg.Logger.Error("the authorizer of the dashboard panicked", slog.Any("panic", v), slog.String("stack",
-				string(debug.Stack())))
-			err = problem{http.StatusForbidden, "whether this is allowed is not known: the authorizer failed"}
-		}
-	}()
-	if err := h.cfg.Authorize(r, a); err != nil {
-		return problem{http.StatusForbidden, err.Error()}
-	}
-	return nil
 }
 
 // contain ends a request that panicked. What was sent of an answer stays.

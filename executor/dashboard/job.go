@@ -55,9 +55,6 @@ func (h *handler) job(w http.ResponseWriter, r *http.Request) error {
 	for _, dead := range d.Dead {
 		p.Dead = append(p.Dead, deadRow{dead, shown.row(dead.PayloadInfo)})
 	}
-	if err := r.Context().Err(); err != nil {
-		return err
-	}
 	if p.Tab = "waiting"; !p.Job {
 		p.Tab = morgue
 	}

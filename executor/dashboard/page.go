@@ -64,6 +64,9 @@ var templates = sync.OnceValue(func() map[string]*template.Template {
 // show sends a page. It is made in memory first: a client that does not read holds
 // nothing but that.
 func (h *handler) show(w http.ResponseWriter, r *http.Request, status int, name string, p page) error {
+	if err := r.Context().Err(); err != nil && status == http.StatusOK {
+		return err // what it may do, for example, was not asked any more
+	}
 	p.Site, p.Now = h.cfg.Title, time.Now()
 	if p.ReadOnly = h.readOnly; status != http.StatusForbidden { // who may not look is told nothing
 		if err := h.x.Err(); err != nil {
@@ -78,15 +81,6 @@ func (h *handler) show(w http.ResponseWriter, r *http.Request, status int, name 
 	}
 	send(w, r, status, "text/html; charset=utf-8", b.Bytes(), func() []byte { return squeeze(b.Bytes()) })
 	return nil
-}
-
-// can says which verbs a request may use on a queue.
-func (h *handler) can(r *http.Request, queue string, verbs ...Verb) map[Verb]bool {
-	can := make(map[Verb]bool, len(verbs))
-	for _, v := range verbs {
-		can[v] = h.may(r, Action{Verb: v, Queue: queue}) == nil
-	}
-	return can
 }
 
 // deadline bounds how long a client may take to read. See patience.

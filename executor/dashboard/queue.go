@@ -66,6 +66,7 @@ func (h *handler) queue(w http.ResponseWriter, r *http.Request) error {
 	slices.SortStableFunc(p.Shards, func(a, b executor.ShardStats) int { return cmp.Compare(b.Lag, a.Lag) })
 	p.More = max(len(p.Shards)-mostShards, 0)
 	p.Shards = p.Shards[:len(p.Shards)-p.More]
+	can := h.can(r, l.Queue, append([]Verb{Pause, Resume}, l.tab().verbs...)...) // while there is time for it
 	places := map[string]string{"waiting": "waiting", "retrying": "retrying", "running": "running", "parked": "parked",
 		"halted": "halted", morgue: "dead"}
 	for _, t := range tabs {
@@ -77,8 +78,6 @@ func (h *handler) queue(w http.ResponseWriter, r *http.Request) error {
 	} else if err != nil {
 		return err
 	}
-	verbs := append([]Verb{Pause, Resume}, l.tab().verbs...)
-	can := h.can(r, l.Queue, verbs...)
 	for _, v := range l.tab().verbs {
 		if can[v] {
 			p.Buttons = append(p.Buttons, buttons[v])
