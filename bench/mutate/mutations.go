@@ -120,6 +120,7 @@ var (
 	meanings   = gate{"./executor/dashboard", "^Test(AnAction|EachButton)"}
 	bounds     = gate{"./executor/dashboard", "^Test(Plain|Payloads)"}
 	asks       = gate{"./executor/dashboard", "^TestAuthorizer"}
+	said       = gate{"./executor/dashboard", "^TestNotice"}
 	patiences  = gate{"./executor/dashboard", "^TestPatience"}
 )
 
@@ -492,6 +493,8 @@ var mutations = []mutation{
 	{"all indents of a payload", "executor/dashboard/payload.go", "		if b.Len() >= most {", "		if false && b.Len() >= most {", bounds},
 	{"ask the authorizer twice", "executor/dashboard/authorize.go", "	v.given[a] = err\n", "", asks},
 	{"ask the authorizer for ever", "executor/dashboard/authorize.go", "	if v.r.Context().Err() != nil {", "	if false && v.r.Context().Err() != nil {", asks},
+	{"say what was done again", "executor/dashboard/notice.go", "	delete(n.texts, name)\n	return", "	return", said},
+	{"keep what will be said for ever", "executor/dashboard/notice.go", "		delete(n.texts, n.names[0])\n", "", said},
 	{"a client that has said all and is late", "executor/dashboard/handler.go", "SetReadDeadline(time.Time{})", "SetReadDeadline(time.Now().Add(readPatience))", patiences},
 	{"a page that has said all and is late", "executor/dashboard/action.go", "	heard(w)\n", "", patiences},
 	{"a program that has said all and is late", "executor/dashboard/apiaction.go", "	heard(w)\n", "", patiences},

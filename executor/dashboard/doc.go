@@ -89,7 +89,7 @@
 //
 // What can't be taken back, or is about more than what a person has picked one by
 // one, asks first, with a page that says how many there are: the answer has
-// confirm=yes. Afterwards the page says how many were affected. Each is a line in the
+// confirm=yes. Afterwards the page says, once, how many were affected. Each is a line in the
 // log, with verb, queue, how many, and from where.
 //
 // # The API

@@ -25,6 +25,8 @@ type handler struct {
 	stacks chan struct{} // held while stacks are taken
 	copies chan struct{} // held while a copy is made and sent
 
+	notices notices
+
 	readOnly bool // for want of an authorizer
 }
 

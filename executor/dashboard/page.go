@@ -73,8 +73,8 @@ func (h *handler) show(w http.ResponseWriter, r *http.Request, status int, name 
 			p.Health = err.Error()
 		}
 		p.Paused, _ = h.x.Inspect().Paused()
+		p.Notice = h.notices.take(r.URL.Query().Get("done"))
 	}
-	p.Notice = notice(r.URL.Query())
 	var b bytes.Buffer
 	if err := templates()[name].ExecuteTemplate(&b, "frame", p); err != nil {
 		return err
