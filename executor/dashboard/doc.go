@@ -39,6 +39,11 @@
 // Config.Prefix says then what to take off, which has no wildcards. All links are
 // relative, so a proxy in front may add or remove what it likes.
 //
+// A middleware that wraps the [http.ResponseWriter] gives its own a Flush, or an Unwrap
+// as [http.ResponseController] has it. Behind one that does not, [http.TimeoutHandler]
+// for example, figures move every few seconds instead of each second, and the log says
+// so once.
+//
 // # Routes
 //
 //	GET  /            overview: totals, live charts, queues

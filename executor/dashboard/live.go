@@ -1,10 +1,12 @@
 package dashboard
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -51,6 +53,7 @@ type live struct {
 	x      *executor.Executor
 	most   int
 	logger *slog.Logger
+	warn   sync.Once // of a middleware
 
 	mu       sync.Mutex
 	watchers map[chan []byte]bool // closed for those that are behind, and at the end
@@ -227,6 +230,10 @@ func (h *handler) watch(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if errors.Is(control.Flush(), http.ErrNotSupported) {
+		h.live.warn.Do(func() { h.cfg.Logger.Warn(unflushed) })
+		return h.glance(w, r, told, history)
+	}
 	tell := func(event string, text []byte) error {
 		deadline(w, beatPatience)
 		_, err := w.Write([]byte("event: " + event + "\ndata: " + string(text) + "\n\n"))
@@ -244,4 +251,31 @@ func (h *handler) watch(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	return nil // the client has gone
+}
+
+const unflushed = "live figures of the dashboard move only every few seconds: the http.ResponseWriter of a middleware, " +
+	"as that of http.TimeoutHandler, has neither Flush nor Unwrap; give it one of them, or mount the dashboard outside of it"
+
+// glance answers a browser with the newest figures alone, and has it come again soon: a
+// middleware keeps from it what is written until all is. The id of the event comes back
+// with the browser, which knows the history then.
+func (h *handler) glance(w http.ResponseWriter, r *http.Request, told chan []byte, history []byte) error {
+	deadline(w, writePatience)
+	var b bytes.Buffer
+	if r.Header.Get("Last-Event-ID") == "" {
+		fmt.Fprintf(&b, "event: history\ndata: %s\n\n", history)
+	}
+	limit := time.NewTimer(gap)
+	defer limit.Stop()
+	select {
+	case text, open := <-told:
+		if open {
+			fmt.Fprintf(&b, "event: glance\nretry: %d\nid: 1\ndata: 1\n\nevent: figures\ndata: %s\n\n",
+				2*beat.Milliseconds(), text)
+		}
+	case <-limit.C:
+	case <-r.Context().Done():
+	}
+	_, _ = w.Write(b.Bytes()) // or the client has gone
+	return nil
 }

@@ -13,6 +13,7 @@
   let past = [];
   let source = null;
   let drawn = [];
+  let glance = false; // the connection ends now, and comes again: that is all a middleware lets through
 
   const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   // What nobody watched is a gap in the line: one row without figures.
@@ -85,7 +86,12 @@
       take(JSON.parse(e.data));
       pulse(true, "Live");
     });
+    source.addEventListener("glance", () => { glance = true; });
     source.onerror = () => {
+      if (glance) {
+        glance = false;
+        return;
+      }
       pulse(false, "Not live: the connection is lost");
       if (source && source.readyState === EventSource.CLOSED) { // refused: ask again later
         source = null;
