@@ -45,7 +45,7 @@ func orderOf(r *http.Request) (o order, err error) {
 	f := r.Form
 	o = order{
 		Verb: Verb(f.Get("verb")), Scope: f.Get("scope"), Queue: f.Get("queue"), ID: f.Get("id"), Name: f.Get("key"),
-		from: f.Get("from"), sure: f.Get("confirm") == "yes",
+		reason: f.Get("reason"), from: f.Get("from"), sure: f.Get("confirm") == "yes",
 		list: list{Queue: f.Get("queue"), Tab: f.Get("tab"), Prefix: f.Get("prefix"), Error: f.Get("error"), Limit: defaultRows},
 	}
 	if o.Scope == "all" && o.Queue == "" && deeds[o.Verb].list == noList {
@@ -75,7 +75,7 @@ func orderOf(r *http.Request) (o order, err error) {
 	}
 	return o, o.meansOne(map[string]bool{"queue": o.Queue != "", "id": o.ID != "", "selected": o.Picks != nil,
 		"tab": o.list.Tab != "", "prefix": o.list.Prefix != "", "error": o.list.Error != "", name: o.Name != "",
-		"cron": f.Get("cron") != ""}, true)
+		"cron": f.Get("cron") != "", "reason": o.reason != ""}, true)
 }
 
 // maxPicks is how many rows an action may name.

@@ -35,6 +35,12 @@ type Config struct {
 	// it is.
 	ShowPayload func(r *http.Request, p Payload) string
 
+	// ShowPreview returns what lists of the pages show of a payload, in a line. It is as
+	// ShowPayload, but for what it is given: Raw has the first 256 bytes, and there is
+	// neither Value nor Metadata. What finds secrets in a whole payload may miss them in
+	// a part. Default: lists have nothing of payloads but positions and sizes.
+	ShowPreview func(r *http.Request, p Payload) string
+
 	// Title is at the top of each page. Default "Strand".
 	Title string
 
@@ -126,7 +132,7 @@ func readOnly(_ *http.Request, a Action) error {
 	return ErrReadOnly
 }
 
-// Payload is what Config.ShowPayload is asked about.
+// Payload is what Config.ShowPayload and Config.ShowPreview are asked about.
 type Payload struct {
 	Queue, ID string
 	executor.PayloadInfo

@@ -12,7 +12,7 @@
 //   - Read-only, unless Config.Authorize says otherwise. Without it nothing can be
 //     changed: a request that would is refused with 403, and no page offers one.
 //   - Payloads are hidden, with the metadata of jobs, unless Config.ShowPayload
-//     returns a text for them. Errors of jobs are shown: QueueConfig.FormatError
+//     returns a text for them, or in lists Config.ShowPreview one for their begin. Errors of jobs are shown: QueueConfig.FormatError
 //     decides what is in them.
 //   - What changes something is a POST from a page of the same origin
 //     ([http.CrossOriginProtection]).

@@ -96,7 +96,7 @@ func (s *payloads) row(p executor.PayloadInfo) payloadRow {
 		row.Clipped = true // the answer, or the Inspector's, has enough
 		return row
 	}
-	text := s.reveal(p)
+	text := s.reveal(s.h.cfg.ShowPayload, Payload{s.queue, s.id, p})
 	if text == "" {
 		return row
 	}
@@ -107,16 +107,24 @@ func (s *payloads) row(p executor.PayloadInfo) payloadRow {
 	return row
 }
 
-// reveal is what may be seen of a payload; "": it is hidden.
-func (s *payloads) reveal(p executor.PayloadInfo) (text string) {
+// preview is what a list has of a payload.
+func (s *payloads) preview(p Payload) string {
+	if s.h.cfg.ShowPreview == nil || s.r.Context().Err() != nil {
+		return ""
+	}
+	return begin(s.reveal(s.h.cfg.ShowPreview, p), mostError)
+}
+
+// reveal is what a hook says that may be seen of a payload; "": it is hidden.
+func (s *payloads) reveal(hook func(*http.Request, Payload) string, p Payload) (text string) {
 	defer func() {
 		if v := recover(); v != nil {
-			s.h.cfg.Logger.Error("ShowPayload of the dashboard panicked", slog.Any("panic", v))
+			s.h.cfg.Logger.Error("a hook of the dashboard that shows payloads panicked", slog.Any("panic", v))
 			text = ""
 		}
 	}()
 	p.Raw = bytes.Clone(p.Raw) // the hook may write to it
-	return s.h.cfg.ShowPayload(s.r, Payload{s.queue, s.id, p})
+	return hook(s.r, p)
 }
 
 // begin is the begin of a text, which keeps no more of it in memory, and cuts no

@@ -56,7 +56,7 @@ func (t *tree) job(what string, e executor.Explanation, depth int) node {
 	case executor.JobReady:
 		n.Note = "waits for a worker"
 	case executor.JobHalted:
-		n.Below = append(n.Below, node{What: "Run now", Note: "its retries are used up, and OnExhaustedHalt stops it"})
+		n.Below = append(n.Below, node{What: "a person who runs it", Note: "its retries are used up, and OnExhaustedHalt stops it"})
 	case executor.JobSuspected:
 		n.Note = "ran at the last two deaths of the process: waits for a turn of its own"
 	case executor.JobDead:
