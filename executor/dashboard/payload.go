@@ -107,12 +107,12 @@ func (s *payloads) row(p executor.PayloadInfo) payloadRow {
 	return row
 }
 
-// preview is what a list has of a payload.
+// preview is what a list has of a payload, in one line.
 func (s *payloads) preview(p Payload) string {
 	if s.h.cfg.ShowPreview == nil || s.r.Context().Err() != nil {
 		return ""
 	}
-	return begin(s.reveal(s.h.cfg.ShowPreview, p), mostError)
+	return strings.Join(strings.Fields(begin(s.reveal(s.h.cfg.ShowPreview, p), mostError)), " ")
 }
 
 // reveal is what a hook says that may be seen of a payload; "": it is hidden.

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
@@ -93,4 +94,39 @@ func TestPayloadsInTime(t *testing.T) {
 	s.refused(http.StatusServiceUnavailable, http.MethodGet, "job?queue=q&id=a", nil)
 	s.refused(http.StatusServiceUnavailable, http.MethodGet, "api/v1/job?queue=q&id=a", nil)
 	require.Equal(t, 2, asked)
+}
+
+// Rows of one id are told apart by their positions, and by what the hook for lists says
+// of the begin that it is given.
+func TestPayloadsOfAList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := open(t, executor.Config{})
+		q := queue(t, x, "q", func(context.Context, executor.Job[string]) error { return executor.Cancel(errBoom) },
+			executor.QueueConfig[string]{})
+		enqueue(t, q, "a", strings.Repeat("first ", 100))
+		enqueue(t, q, "a", "second")
+		require.NoError(t, x.Start(t.Context()))
+		synctest.Wait()
+		enqueue(t, q, "a", "third", executor.In(time.Hour))
+		lists := []string{"queue?name=q&tab=morgue", "queue?name=q"}
+		hidden := mount(t, x, dashboard.Config{ShowPayload: dashboard.PlainPayload})
+		inOrder(t, hidden.get(lists[0]), `>Position<`, `<td class="n">1</td>`, `<td class="n">2</td>`)
+		for _, list := range lists {
+			require.NotRegexp(t, "first|second|third", hidden.get(list))
+		}
+		calls := 0
+		shown := mount(t, x, dashboard.Config{ShowPreview: func(_ *http.Request, p dashboard.Payload) string {
+			if calls++; p.Position == 2 {
+				panic("no")
+			}
+			require.LessOrEqual(t, len(p.Raw), 256)
+			require.Nil(t, p.Value)
+			return strings.ToUpper(string(p.Raw)) + "\n<end>"
+		}})
+		inOrder(t, shown.get(lists[0]), ">Payload<", "FIRST FIRST", ">hidden<")
+		inOrder(t, shown.get(lists[1]), ">Payload<", "THIRD&#34; &lt;end&gt;")
+		require.Equal(t, 3, calls)
+		require.NotContains(t, shown.get("job?queue=q&id=a"), "THIRD")
+		require.NoError(t, x.Stop(t.Context()))
+	})
 }
