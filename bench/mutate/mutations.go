@@ -496,6 +496,7 @@ var mutations = []mutation{
 	{"say what was done again", "executor/dashboard/notice.go", "	delete(n.texts, name)\n	return", "	return", said},
 	{"keep what will be said for ever", "executor/dashboard/notice.go", "		delete(n.texts, n.names[0])\n", "", said},
 	{"stream to who gets nothing before the end", "executor/dashboard/live.go", "	if errors.Is(control.Flush(), http.ErrNotSupported) {", "	if false && errors.Is(control.Flush(), http.ErrNotSupported) {", streams},
+	{"a hook for lists that takes the handler with it", "executor/dashboard/payload.go", "			text = \"\"\n", "			panic(v)\n", bounds},
 	{"a client that has said all and is late", "executor/dashboard/handler.go", "SetReadDeadline(time.Time{})", "SetReadDeadline(time.Now().Add(readPatience))", patiences},
 	{"a page that has said all and is late", "executor/dashboard/action.go", "	heard(w)\n", "", patiences},
 	{"a program that has said all and is late", "executor/dashboard/apiaction.go", "	heard(w)\n", "", patiences},
