@@ -3,7 +3,6 @@ package executor
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -211,10 +210,10 @@ func (e Explanation) String() string {
 		fmt.Fprintf(&b, " (pause of the %s)", strings.Join(e.Paused, ", "))
 	}
 	if e.Attempt > 1 && e.State != JobDead {
-		fmt.Fprintf(&b, ", failed %s: %s", several(e.Attempt-1, "time", "times"), brief(e.LastError))
+		fmt.Fprintf(&b, ", failed %d times: %s", e.Attempt-1, brief(e.LastError))
 	}
 	if e.State == JobDead {
-		fmt.Fprintf(&b, ", %s in the morgue: %s", several(e.Dead, "payload is", "payloads are"), brief(e.LastError))
+		fmt.Fprintf(&b, ", %d payloads are in the morgue: %s", e.Dead, brief(e.LastError))
 	}
 	if e.Behind != "" {
 		b.WriteString("; comes after " + brief(e.Behind))
@@ -236,13 +235,6 @@ func (e Explanation) String() string {
 		fmt.Fprintf(&b, "; and %d more of that kind", more)
 	}
 	return b.String()
-}
-
-func several(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return strconv.Itoa(n) + " " + many
 }
 
 // String is one line, as that of [Explanation].

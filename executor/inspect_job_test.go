@@ -88,7 +88,7 @@ func TestLowkiq_L19_OneJob(t *testing.T) {
 			require.Equal(t, executor.JobDead, e.State)
 			require.Equal(t, 1, e.Dead)
 			require.Equal(t, "cancelled: boom", e.LastError)
-			require.Contains(t, e.String(), "q/gone is dead, 1 payload is in the morgue: cancelled: boom")
+			require.Contains(t, e.String(), "q/gone is dead, 1 payloads are in the morgue: cancelled: boom")
 		}
 		_, err = x.Inspect().Job(t.Context(), "q", "nobody")
 		require.ErrorIs(t, err, executor.ErrUnknownJob)

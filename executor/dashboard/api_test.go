@@ -216,7 +216,7 @@ func TestAPI_AJob(t *testing.T) {
 			field(bytes.api("job", "queue", "q", "id", "a"), "waiting", 0, "payload_base64"))
 		s := mount(t, x, dashboard.Config{})
 		require.Equal(t, "retrying", field(s.api("jobs", "queue", "q"), "jobs", 0, "state"))
-		require.Contains(t, s.api("explain", "queue", "q", "id", "a")["text"], "failed 1 time: boom")
+		require.Contains(t, s.api("explain", "queue", "q", "id", "a")["text"], "failed 1 times: boom")
 		require.Equal(t, "unknown", s.api("explain", "queue", "q", "id", "none")["state"])
 		require.Equal(t, []string{"q"}, valuesOf(s.api("find", "id", "a")["found"], "queue"))
 		require.Empty(t, s.api("find", "id", "none")["found"])

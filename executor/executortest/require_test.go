@@ -89,7 +89,7 @@ func TestAssertions(t *testing.T) {
 		fails(func() { x.RequireDone(mails, "ok") })
 		holds(func() { x.RequireDone(orders, "ok") })
 		fails(func() { x.RequireEmpty() }, "orders/fails is scheduled")
-		fails(func() { x.RequireBuried(orders, "dies", "boom") }, "failed 1 time: boom")
+		fails(func() { x.RequireBuried(orders, "dies", "boom") }, "failed 1 times: boom")
 
 		x.UntilEmpty()
 		holds(func() { x.RequireEmpty() })

@@ -40,7 +40,7 @@ func TestWhatRunsLive(t *testing.T) {
 	assert.Equal(t, "errands/bank is running\n", must(t, "", "explain", dir, "errands", "bank"))
 	assert.Equal(t, "errands/post is ready\n", must(t, "", "explain", dir, "errands", "post"))
 	assert.Contains(t, must(t, "", "explain", dir, "mails", "ann", "-json"), `"state":"paused","due":"2001-02-03T04:06:36Z","attempt":4,"last_error":"no route to host","payload_count":1,"paused":["queue"]}`)
-	assert.Contains(t, must(t, "", "explain", dir, "mails", "carl"), "mails/carl is dead, 1 payload is in the morgue: unknown user")
+	assert.Contains(t, must(t, "", "explain", dir, "mails", "carl"), "mails/carl is dead, 1 payloads are in the morgue: unknown user")
 
 	out = must(t, "", "status", dir)
 	assert.Regexp(t, `(?m)^trouble +none$`, out)
