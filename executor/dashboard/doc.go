@@ -12,7 +12,7 @@
 //   - Read-only, unless Config.Authorize says otherwise. Without it nothing can be
 //     changed: a request that would is refused with 403, and no page offers one.
 //   - Payloads are hidden, with the metadata of jobs, unless Config.ShowPayload
-//     returns a text for them. Errors of jobs are shown: QueueConfig.FormatError
+//     returns a text for them, or in lists Config.ShowPreview one for their begin. Errors of jobs are shown: QueueConfig.FormatError
 //     decides what is in them.
 //   - What changes something is a POST from a page of the same origin
 //     ([http.CrossOriginProtection]). What a browser sends for a page of another origin,
@@ -54,6 +54,11 @@
 // it works as well. Another router may not leave its pattern in the request:
 // Config.Prefix says then what to take off, which has no wildcards. All links are
 // relative, so a proxy in front may add or remove what it likes.
+//
+// A middleware that wraps the [http.ResponseWriter] gives its own a Flush, or an Unwrap
+// as [http.ResponseController] has it. Behind one that does not, [http.TimeoutHandler]
+// for example, figures move every few seconds instead of each second, and the log says
+// so once.
 //
 // # Routes
 //
@@ -118,7 +123,7 @@
 //
 // What can't be taken back, or is about more than what a person has picked one by
 // one, asks first, with a page that says how many there are: the answer has
-// confirm=yes. Afterwards the page says how many were affected.
+// confirm=yes. Afterwards the page says, once, how many were affected.
 //
 // Each action is a line in the log, at the level of information: with all that it was
 // asked with, affected, from, the address, and user, which is what Config.User says. One
@@ -190,6 +195,9 @@
 // U+FFFD in the former is refused. In
 // by_worker, such a queue is left out. Jobs that have or wait for something have the
 // name that people see, and are taken apart in job.
+//
+// A payload of job has its text in payload, 64 KiB of it, and all payloads of an answer a
+// MiB. What there is more of has clipped set. Without either, it is hidden.
 //
 // An action is JSON, or a form. It has verb, one of [Verb], and:
 //
