@@ -149,8 +149,9 @@ func one(err error, changed bool) (int, error) {
 
 // origin is the page that an action came from, up to where its query goes on.
 func (o *order) origin() string {
+	stays := o.Verb == Pause || o.Verb == Resume || o.Verb == Cancel // otherwise the job may be over
 	switch {
-	case o.from == "job" && o.ID != "" && (o.Verb == Pause || o.Verb == Resume || o.Verb == Cancel): // otherwise it may be over
+	case o.from == "job" && o.ID != "" && stays:
 		return "job?" + string(query("queue", o.Queue, "id", o.ID)) + "&"
 	case o.from == "locks", o.from == "schedules":
 		return o.from + "?"

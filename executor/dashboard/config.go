@@ -47,8 +47,8 @@ type Config struct {
 	Title string
 
 	// Prefix is the part of the path before the pages, "/strand" for example, without
-	// wildcards, and without percent-encoding: "/a b". Default: that of the pattern under which an [http.ServeMux] has the
-	// handler, with what its wildcards stand for.
+	// wildcards, and without percent-encoding: "/a b". Default: that of the pattern under
+	// which an [http.ServeMux] has the handler, with what its wildcards stand for.
 	Prefix string
 
 	// Hosts are the names, without a port, by which browsers may ask for the pages;

@@ -287,8 +287,9 @@ func (h *handler) watch(w http.ResponseWriter, r *http.Request) error {
 	return nil // the client has gone
 }
 
-const unflushed = "live figures of the dashboard move only every few seconds: the http.ResponseWriter of a middleware, " +
-	"as that of http.TimeoutHandler, has neither Flush nor Unwrap; give it one of them, or mount the dashboard outside of it"
+const unflushed = "live figures of the dashboard move only every few seconds: the http.ResponseWriter of a " +
+	"middleware, as that of http.TimeoutHandler, has neither Flush nor Unwrap; give it one of them, or mount the " +
+	"dashboard outside of it"
 
 // glance answers a browser with the newest figures alone, and has it come again soon: a
 // middleware keeps from it what is written until all is. The id of the event comes back

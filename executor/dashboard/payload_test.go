@@ -79,21 +79,23 @@ func TestPayloadsOfAnAnswerAreBounded(t *testing.T) {
 
 // The hook may take long: a page has its time, and asks no more when that is over.
 func TestPayloadsInTime(t *testing.T) {
-	x := open(t, executor.Config{})
-	q := queue(t, x, "q", nil, executor.QueueConfig[string]{})
-	for range 20 {
-		enqueue(t, q, "a", "")
-	}
-	asked := 0
-	s := mount(t, x, dashboard.Config{PageTimeout: 50 * time.Millisecond,
-		ShowPayload: func(r *http.Request, _ dashboard.Payload) string {
+	synctest.Test(t, func(t *testing.T) {
+		x := open(t, executor.Config{})
+		q := queue(t, x, "q", nil, executor.QueueConfig[string]{})
+		for range 20 {
+			enqueue(t, q, "a", "")
+		}
+		asked := 0
+		s := mount(t, x, dashboard.Config{ShowPayload: func(r *http.Request, _ dashboard.Payload) string {
 			asked++
 			<-r.Context().Done()
 			return context.Cause(r.Context()).Error()
 		}})
-	s.refused(http.StatusServiceUnavailable, http.MethodGet, "job?queue=q&id=a", nil)
-	s.refused(http.StatusServiceUnavailable, http.MethodGet, "api/v1/job?queue=q&id=a", nil)
-	require.Equal(t, 2, asked)
+		s.refused(http.StatusServiceUnavailable, http.MethodGet, "job?queue=q&id=a", nil)
+		s.refused(http.StatusServiceUnavailable, http.MethodGet, "api/v1/job?queue=q&id=a", nil)
+		require.Equal(t, 2, asked)
+		require.NoError(t, x.Stop(t.Context()))
+	})
 }
 
 // Rows of one id are told apart by their positions, and by what the hook for lists says

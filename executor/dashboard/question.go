@@ -28,7 +28,8 @@ const shownPicks = 20
 
 // ask answers an action with the question whether it is meant.
 func (h *handler) ask(w http.ResponseWriter, r *http.Request, o order) error {
-	q := question{Danger: o.Verb != RunNow && o.Verb != Requeue && o.Verb != Pause, Reason: o.Verb == Cancel, Back: o.origin()}
+	harmless := o.Verb == RunNow || o.Verb == Requeue || o.Verb == Pause
+	q := question{Danger: !harmless, Reason: o.Verb == Cancel, Back: o.origin()}
 	if o.from == "job" && o.ID != "" {
 		q.Back = "job?" + string(query("queue", o.Queue, "id", o.ID))
 	}
@@ -47,9 +48,11 @@ func (h *handler) ask(w http.ResponseWriter, r *http.Request, o order) error {
 	}
 	words := map[Verb][3]string{
 		RunNow: {"Run " + what + " now?",
-			"What is due later becomes due at once, with all retries given back. No pause, lock or limit is overridden.", "Run now"},
+			"What is due later becomes due at once, with all retries given back. No pause, lock or limit is overridden.",
+			"Run now"},
 		Cancel: {"Cancel " + what + "?",
-			"What is cancelled goes to the morgue, from where it can be put back. A handler that runs has its context ended.", "Yes, cancel"},
+			"What is cancelled goes to the morgue, from where it can be put back. A handler that runs has its context ended.",
+			"Yes, cancel"},
 		Delete: {"Delete " + what + " for good?",
 			"This can’t be taken back. A handler that runs has its context ended.", "Delete for good"},
 		KillFailed: {"Send " + what + " to the morgue?",
@@ -69,8 +72,8 @@ func (h *handler) ask(w http.ResponseWriter, r *http.Request, o order) error {
 	} else if o.ID != "" {
 		q.IDs = []string{o.ID}
 	}
-	q.Query = query("verb", string(o.Verb), "scope", o.Scope, "queue", o.Queue, "id", o.ID, "key", o.Name, "tab", o.list.Tab,
-		"prefix", o.list.Prefix, "error", o.list.Error, "reason", o.reason, "from", o.from, "confirm", "yes")
+	q.Query = query("verb", string(o.Verb), "scope", o.Scope, "queue", o.Queue, "id", o.ID, "key", o.Name,
+		"tab", o.list.Tab, "prefix", o.list.Prefix, "error", o.list.Error, "reason", o.reason, "from", o.from, "confirm", "yes")
 	return h.show(w, r, http.StatusOK, "question.html", page{Title: q.Text, Content: q})
 }
 

@@ -128,7 +128,8 @@ func (h *handler) info(ctx context.Context, name string) (executor.QueueInfo, er
 			return q, nil
 		}
 	}
-	return executor.QueueInfo{}, problem{http.StatusNotFound, "there is no queue \"" + clip(name, 80) + "\" in this process"}
+	return executor.QueueInfo{}, problem{http.StatusNotFound,
+		"there is no queue \"" + clip(name, 80) + "\" in this process"}
 }
 
 // fill makes the list of a page that was begun at a time.

@@ -16,7 +16,8 @@ import (
 // shown are the functions of templates: how things look to people.
 var shown = template.FuncMap{
 	"asset": assetURL, "menu": menu, "query": query, "escape": url.QueryEscape, "pick": list{}.Pick,
-	"plain": plain, "heading": func(s string) string { return plain(visible(s, s)) }, "clip": clip, "number": number, "plural": plural, "bytes": size, "score": score,
+	"plain": plain, "heading": func(s string) string { return plain(visible(s, s)) }, "clip": clip,
+	"number": number, "plural": plural, "bytes": size, "score": score,
 	"ago": ago, "exact": exact, "machine": machine, "span": span, "lag": lag,
 	"at":      func(t, now time.Time) moment { return moment{t, now} },
 	"tone":    tone,
