@@ -29,7 +29,8 @@ func asked(t *testing.T, answer func(*http.Request) error) (site, map[dashboard.
 	}}), all
 }
 
-var ofOneQueue = []string{"", "queue?name=q", "job?queue=q&id=a", "api/v1/stats", "api/v1/job?queue=q&id=a", "schedules", "live"}
+var ofOneQueue = []string{"", "queue?name=q", "job?queue=q&id=a", "api/v1/stats", "api/v1/job?queue=q&id=a", "schedules",
+	"api/v1/find?id=a&queue=q", "live"}
 
 func TestAuthorizerIsAskedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
