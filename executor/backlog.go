@@ -3,6 +3,7 @@ package executor
 import (
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/backlog"
@@ -66,8 +67,12 @@ func (e *FullError) Error() string {
 		return fmt.Sprintf("executor: full: %v", e.cause)
 	}
 	unit, setting := limitOf(e.Queue, e.Bytes)
-	return fmt.Sprintf("executor: full: %d %s are waiting, %s is %d; try again in %v",
-		e.Waiting, unit, setting, e.Limit, e.RetryAfter.Round(time.Millisecond))
+	are := unit + " are"
+	if e.Waiting == 1 {
+		are = strings.TrimSuffix(unit, "s") + " is"
+	}
+	return fmt.Sprintf("executor: full: %d %s waiting, %s is %d; try again in %v",
+		e.Waiting, are, setting, e.Limit, e.RetryAfter.Round(time.Millisecond))
 }
 
 // limitOf names what a limit counts, and its setting.

@@ -31,7 +31,7 @@ func TestBacklogLimits(t *testing.T) {
 		x, small, other := kept(t, executor.Config{MaxBacklog: 5}, executor.QueueConfig[int]{MaxBacklog: 2, MaxBacklogBytes: 400})
 		enqueue(t, small, "1", 1)
 		_, err := small.EnqueueMany(t.Context(), []executor.Item[int]{{ID: "2"}, {ID: "3"}})
-		require.EqualError(t, err, `executor: full: 1 payloads are waiting, QueueConfig.MaxBacklog of queue "small" is 2; try again in 1s`)
+		require.EqualError(t, err, `executor: full: 1 payload is waiting, QueueConfig.MaxBacklog of queue "small" is 2; try again in 1s`)
 		full := fullError(t, err)
 		require.Equal(t, []any{"small", 1, 2, false, false}, []any{full.Queue, full.Waiting, full.Limit, full.Bytes, full.Disk})
 		enqueue(t, small, "2", 2)

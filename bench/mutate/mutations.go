@@ -127,6 +127,9 @@ var (
 	orders     = gate{"./executor/dashboard", "^TestH5_(Caps|What)"}
 	meanings   = gate{"./executor/dashboard", "^Test(AnAction|EachButton)"}
 	slips      = gate{"./executor/dashboard", "^TestH5_ASlip"}
+	bounds     = gate{"./executor/dashboard", "^Test(Plain|Payloads)"}
+	asks       = gate{"./executor/dashboard", "^TestAuthorizer"}
+	said       = gate{"./executor/dashboard", "^TestNotice"}
 	patiences  = gate{"./executor/dashboard", "^TestPatience"}
 	elsewhere  = gate{"./executor", "^Test(OpenLog|EnqueueManyRaw)"}
 )
@@ -154,7 +157,7 @@ var mutations = []mutation{
 	{"write down a slot only when there is room", "executor/enter.go", "w.x.log.Settled(w.x.handlers)", "w.x.log.Flush(w.x.handlers)", fullDisks},
 	{"run many payloads on a disk that is short of room", "shard/take.go", "		most = c.cfg.BatchSize\n", "", shortRuns},
 	{"forget too soon that the disk was short of room", "journal/fulldisk.go", " || d.short.Load() && r.Spare < live", "", fullDisks},
-	{"let the first option count", "executor/enqueue.go", "range slices.Backward(options) {", "range options {", options},
+	{"let the first option count", "executor/enqueue.go", "range slices.Backward(options) { // as", "range options { // as", options},
 	{"a full disk that is not logged", "journal/fulldisk.go", "	if !d.told {\n", "	if false {\n", fullStart},
 	{"tell of room that does not last", "journal/fulldisk.go", "d.told && !d.full && !d.over", "d.told && !d.over", fullStart},
 	{"refuse a known queue on a full disk", "journal/replay.go", " && !(known && errors.Is(err, ErrFull))", " && !(false && known && errors.Is(err, ErrFull))", fullStart},
@@ -511,7 +514,7 @@ var mutations = []mutation{
 	{"offer actions to everyone", "executor/dashboard/config.go", "	if a.Verb == View {\n", "	if true {\n", guards},
 	{"obey a page of another site", "executor/dashboard/handler.go", "h.foreign(r); err != nil {", "h.foreign(r); err != nil && false {", guards},
 	{"answer an image of another site", "executor/dashboard/secure.go", "	strict.Method = http.MethodPost", "	// strict.Method = http.MethodPost", guards},
-	{"show payloads that were not asked for", "executor/dashboard/job.go", "	if h.cfg.ShowPayload == nil {\n		return \"\"", "	if h.cfg.ShowPayload == nil {\n		return string(p.Raw)", guards},
+	{"show payloads that were not asked for", "executor/dashboard/payload.go", "	case s.h.cfg.ShowPayload == nil || ", "	case s.h.cfg.ShowPayload == nil:\n		row.Text = string(p.Raw)\n		return row\n	case ", guards},
 	{"answer to any name", "executor/dashboard/secure.go", "return err == nil //", "return err == nil || true //", guards},
 	{"show a text that turns the others round", "executor/dashboard/show.go", "(strconv.IsPrint(r) || ", "(r > 0x1fff || strconv.IsPrint(r) || ", guards},
 	{"delete for good without asking", "executor/dashboard/action.go", "DeleteDead, Unlock:\n		return true", "DeleteDead, Unlock:\n		return false", boards},
@@ -526,10 +529,18 @@ var mutations = []mutation{
 	{"act on another list than the verb is about", "executor/dashboard/meaning.go", "o.has[\"tab\"] && (d.list", "false && (d.list", meanings},
 	{"act on all in spite of a filter", "executor/dashboard/meaning.go", "{needs: []string{\"queue\"}, beside: []string{\"tab\", ", "{needs: []string{\"queue\"}, beside: []string{\"prefix\", \"error\", \"tab\", ", meanings},
 	{"a client that has said all and is late", "executor/dashboard/handler.go", "SetReadDeadline(time.Time{})", "SetReadDeadline(time.Now().Add(10 * time.Second))", patiences},
+	{"show more of payloads than an answer has room for", "executor/dashboard/payload.go", "	s.left -= len(row.Text)\n", "", bounds},
+	{"all indents of a payload", "executor/dashboard/payload.go", "		if b.Len() >= most {", "		if false && b.Len() >= most {", bounds},
+	{"ask the authorizer twice", "executor/dashboard/authorize.go", "	v.given[a] = err\n", "", asks},
+	{"ask the authorizer for ever", "executor/dashboard/authorize.go", "	if v.left <= 0 {", "	if false && v.left <= 0 {", asks},
+	{"say what was done again", "executor/dashboard/notice.go", "	delete(n.texts, name)\n	return", "	return", said},
+	{"keep what will be said for ever", "executor/dashboard/notice.go", "		delete(n.texts, n.names[0])\n", "", said},
+	{"stream to who gets nothing before the end", "executor/dashboard/live.go", "	if errors.Is(control.Flush(), http.ErrNotSupported) {", "	if false && errors.Is(control.Flush(), http.ErrNotSupported) {", streams},
+	{"a hook for lists that takes the handler with it", "executor/dashboard/payload.go", "			text = \"\"\n", "			panic(v)\n", bounds},
 	{"a page that has said all and is late", "executor/dashboard/action.go", "	heard(w)\n", "", patiences},
 	{"a program that has said all and is late", "executor/dashboard/apiaction.go", "	heard(w)\n", "", patiences},
 	{"do not say which queue is looked at", "executor/dashboard/handler.go", "Queue: rt.about(r)}", "Queue: rt.about(r)[:0]}", guards},
-	{"list queues that may not be seen", "executor/dashboard/handler.go", "return !sees(queue(e))", "return false && !sees(queue(e))", guards},
+	{"list queues that may not be seen", "executor/dashboard/authorize.go", "		case err == nil:\n			some", "		case true:\n			some", guards},
 	{"take a field that says nothing for none", "executor/dashboard/order.go", "	case empty:\n", "	case empty && false:\n", slips},
 	{"take the last of two", "executor/dashboard/order.go", "	case o.has[name]:\n", "	case o.has[name] && false:\n", slips},
 	{"a page of keys that begins with the last one", "lock/inspect.go", "if key <= f.after {", "if key < f.after {", keyPages},

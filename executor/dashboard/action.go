@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"slices"
-	"strconv"
 
 	"github.com/strandjobs/strand/executor"
 )
@@ -33,7 +31,7 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request) error {
 		}
 		return p
 	}
-	w.Header().Set("Location", o.back(n))
+	w.Header().Set("Location", o.origin()+"done="+h.notices.keep(o.said(n)))
 	w.WriteHeader(http.StatusSeeOther)
 	return nil
 }
@@ -149,16 +147,11 @@ func one(err error, changed bool) (int, error) {
 	return 1, nil
 }
 
-// back is where a person goes after an action, with what it has done.
-func (o *order) back(n int) string {
-	did := url.Values{"did": {string(o.Verb)}, "n": {strconv.Itoa(n)}, "of": {o.what()}}.Encode()
-	return o.origin() + did
-}
-
 // origin is the page that an action came from, up to where its query goes on.
 func (o *order) origin() string {
+	stays := o.Verb == Pause || o.Verb == Resume || o.Verb == Cancel // otherwise the job may be over
 	switch {
-	case o.from == "job" && o.ID != "" && (o.Verb == Pause || o.Verb == Resume || o.Verb == Cancel): // otherwise it may be over
+	case o.from == "job" && o.ID != "" && stays:
 		return "job?" + string(query("queue", o.Queue, "id", o.ID)) + "&"
 	case o.from == "locks", o.from == "schedules":
 		return o.from + "?"
@@ -189,42 +182,4 @@ func (o *order) what() string {
 		return "schedule"
 	}
 	return "payload"
-}
-
-// notice is what is said after an action: of words that are known, and a number.
-func notice(q url.Values) string {
-	n, err := strconv.Atoi(q.Get("n"))
-	if err != nil || n < 0 {
-		return ""
-	}
-	things := map[string][2]string{"id": {"id", "ids"}, "queue": {"queue", "queues"}, "job": {"job", "jobs"},
-		"payload": {"payload", "payloads"}, "key": {"key", "keys"}, "schedule": {"schedule", "schedules"}}
-	names, known := things[q.Get("of")]
-	count, is := plural(n, names[0], names[1]), "are"
-	if n == 1 {
-		is = "is"
-	}
-	switch v := Verb(q.Get("did")); {
-	case q.Get("of") == "executor" && v == Pause:
-		return "Everything is paused."
-	case q.Get("of") == "executor" && v == Resume:
-		return "The executor goes on."
-	case !known:
-		return ""
-	case n == 0 && (v == Pause || v == Resume || v == PauseSchedule || v == ResumeSchedule):
-		return "Nothing was to be done: it was so before."
-	default:
-		text, found := map[Verb]string{
-			Pause: count + " " + is + " paused.", Resume: count + " resumed.", RunNow: count + " " + is + " due now.",
-			Cancel: count + " cancelled: in the morgue, or there when the handler returns.", Delete: count + " deleted.",
-			KillFailed: count + " sent to the morgue.", DeleteFailed: count + " deleted.",
-			Requeue: count + " " + is + " back in the queue.", DeleteDead: count + " deleted from the morgue.",
-			Unlock: "The key is unlocked.", Trigger: "The schedule was triggered.",
-			PauseSchedule: "The schedule is paused.", ResumeSchedule: "The schedule goes on.",
-		}[v]
-		if !found {
-			return ""
-		}
-		return text
-	}
 }

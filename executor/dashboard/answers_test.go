@@ -103,7 +103,7 @@ func TestWhatHasStopped(t *testing.T) {
 // TestWhatTakesTooLong says whose time was up, and what to do about it.
 func TestWhatTakesTooLong(t *testing.T) {
 	x := waiting(t)
-	s := mount(t, x, dashboard.Config{Authorize: dashboard.Insecure, PageTimeout: time.Nanosecond, ActionTimeout: time.Nanosecond})
+	s := mount(t, x, dashboard.Config{Authorize: dashboard.Insecure, PageTimeout: time.Nanosecond})
 	for path, want := range map[string]string{"jobs?queue=q": "Take a shorter list", "dead?queue=q": "Take a shorter list",
 		"stats": "Config.PageTimeout", "job?queue=q&id=a": "Config.PageTimeout"} {
 		a := s.do(http.MethodGet, "api/v1/"+path, nil)
@@ -114,6 +114,7 @@ func TestWhatTakesTooLong(t *testing.T) {
 			require.NotContains(t, text, "list", path)
 		}
 	}
+	s = mount(t, x, dashboard.Config{Authorize: dashboard.Insecure, ActionTimeout: time.Nanosecond})
 	for _, action := range []string{`{"verb": "delete", "queue": "q", "scope": "all"}`, `{"verb": "pause", "scope": "executor"}`} {
 		text := s.problem(http.StatusServiceUnavailable, s.tell(action))
 		require.Contains(t, text, "Config.ActionTimeout")

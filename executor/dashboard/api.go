@@ -208,7 +208,9 @@ func (h *handler) apiStats(r *http.Request, _ params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	queues = seen(h.sees(r), queues, nameOf)
+	if queues, err = seen(h, r, queues, nameOf); err != nil {
+		return nil, err
+	}
 	s := wireStats{Time: time.Now().UTC(), Trouble: h.trouble(), Workers: stats.Workers, Stuck: stats.Stuck,
 		ByWorker: make(map[string]wireFigures, len(queues))}
 	for _, q := range queues {
@@ -236,7 +238,9 @@ func (h *handler) apiQueues(r *http.Request, p params) (any, error) {
 		return nil, err
 	}
 	if p["queue"] == nil {
-		queues = seen(h.sees(r), queues, nameOf)
+		if queues, err = seen(h, r, queues, nameOf); err != nil {
+			return nil, err
+		}
 	} else {
 		queues = slices.DeleteFunc(queues, func(q executor.QueueInfo) bool { return q.Name != p.text("queue") })
 		if len(queues) == 0 {
@@ -295,7 +299,8 @@ func (h *handler) apiJob(r *http.Request, p params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	payload := func(info executor.PayloadInfo) wirePayload { return h.wirePayload(r, d.Queue, d.ID, info) }
+	shown := payloads{h, r, d.Queue, d.ID, shownAll}
+	payload := func(info executor.PayloadInfo) wirePayload { return payloadOf(shown.row(info)) }
 	return wireDetail{
 		wireJobOf(d.JobInfo), wireList(d.Failures, failureOf), wireList(d.InHand, payload), wireList(d.Waiting, payload),
 		d.More,
@@ -303,19 +308,7 @@ func (h *handler) apiJob(r *http.Request, p params) (any, error) {
 		explanationOf(d.Explanation), wireList(d.Dead, func(p executor.DeadPayload) wireDeadPayload {
 			return wireDeadPayload{payload(p.PayloadInfo), p.Attempt, p.Error, p.At.UTC(), wireList(p.Failures, failureOf)}
 		}), d.MoreDead, d.DeadUnread,
-	}, nil
-}
-
-// wirePayload is a payload, hidden as it is on the pages.
-func (h *handler) wirePayload(r *http.Request, queue, id string, p executor.PayloadInfo) wirePayload {
-	w := wirePayload{Position: p.Position, Score: p.Score, EnqueuedAt: p.EnqueuedAt.UTC(), Bytes: p.Bytes}
-	if text := h.reveal(r, queue, id, p); text != "" {
-		w.Payload, w.PayloadBase64, w.Metadata = text, inexact(text), p.Metadata
-		if p.Decode != nil {
-			w.DecodeError = p.Decode.Error()
-		}
-	}
-	return w
+	}, r.Context().Err()
 }
 
 func (h *handler) apiExplain(r *http.Request, p params) (any, error) {

@@ -19,24 +19,36 @@ import (
 // Config of a dashboard. The zero Config is usable: read-only, without payloads.
 type Config struct {
 	// Authorize decides whether a request may do something: nil is yes, and the text
-	// of an error is shown to who asked, with 403. It is asked for [View] with each
-	// request, with the queue if it is about one, for the verbs of a page to know which
-	// buttons to show, and again when a button was pressed. See Who may see what. It may
+	// of an error, 4 KiB of it, is shown to who asked, with 403. It is asked for [View]
+	// with each request, with the queue if it is about one, for the verbs of a page to
+	// know which buttons to show, and again when a button was pressed: of a request about
+	// each Action once, one after the other. See Who may see what. What it takes for a
+	// request, all in all, is bounded by PageTimeout: the context of the request that it
+	// is given ends then, and one that is slow should heed it. Afterwards it is asked no
+	// more, and the answer is 503. It may
 	// be called by many requests at a time; a panic is a no. Default: only View is
 	// allowed.
 	Authorize Authorizer
 
-	// ShowPayload returns what people may see of a payload, as text. It may be called
-	// by many requests at a time; what panics is not shown. Default: no payload is
-	// shown. [PlainPayload] shows all of it.
+	// ShowPayload returns what people may see of a payload, as text: 64 KiB of it are
+	// shown, and of all payloads of an answer a MiB, and then it is asked no more. It may
+	// be called by many requests at a time, with a context that ends with PageTimeout;
+	// what panics is not shown. Default: no payload is shown. [PlainPayload] shows it as
+	// it is.
 	ShowPayload func(r *http.Request, p Payload) string
+
+	// ShowPreview returns what lists of the pages show of a payload, in a line. It is as
+	// ShowPayload, but for what it is given: Raw has the first 256 bytes, and there is
+	// neither Value nor Metadata. What finds secrets in a whole payload may miss them in
+	// a part. Default: lists have positions and sizes of payloads.
+	ShowPreview func(r *http.Request, p Payload) string
 
 	// Title is at the top of each page. Default "Strand".
 	Title string
 
 	// Prefix is the part of the path before the pages, "/strand" for example, without
-	// wildcards. Default: that of the pattern under which an [http.ServeMux] has the
-	// handler, with what its wildcards stand for.
+	// wildcards, and without percent-encoding: "/a b". Default: that of the pattern under
+	// which an [http.ServeMux] has the handler, with what its wildcards stand for.
 	Prefix string
 
 	// Hosts are the names, without a port, by which browsers may ask for the pages;
@@ -54,8 +66,9 @@ type Config struct {
 	Crons     []*cron.Cron
 	Elections []Election
 
-	// PageTimeout bounds the making of a page, and how long a client takes to send its
-	// request, which is answered with 408 then; ActionTimeout bounds an action.
+	// PageTimeout bounds the making of a page, with all that Authorize is asked for it,
+	// what Authorize takes for an action, and how long a client takes to send its request,
+	// which is answered with 408 then; ActionTimeout bounds an action.
 	// An action that was ended has done a part, and says how much. Default, and below
 	// zero: 10 s and 60 s.
 	PageTimeout   time.Duration
@@ -127,7 +140,7 @@ func readOnly(_ *http.Request, a Action) error {
 	return ErrReadOnly
 }
 
-// Payload is what Config.ShowPayload is asked about.
+// Payload is what Config.ShowPayload and Config.ShowPreview are asked about.
 type Payload struct {
 	Queue, ID string
 	executor.PayloadInfo

@@ -12,8 +12,8 @@
 //   - Read-only, unless Config.Authorize says otherwise. Without it nothing can be
 //     changed: a request that would is refused with 403, and no page offers one.
 //   - Payloads are hidden, with the metadata of jobs, unless Config.ShowPayload
-//     returns a text for them. Errors of jobs are shown: QueueConfig.FormatError
-//     decides what is in them.
+//     returns a text for them, or in lists Config.ShowPreview one for their begin.
+//     Errors of jobs are shown: QueueConfig.FormatError decides what is in them.
 //   - What changes something is a POST from a page of the same origin
 //     ([http.CrossOriginProtection]). What a browser sends for a page of another origin,
 //     of the same site or not, is refused whatever it is: an image or a frame as well.
@@ -43,9 +43,10 @@
 // schedules, the journal, /live, /assets/. Where a request is about all queues, the
 // authorizer is asked for View of each of them, too, and those it refuses are left out:
 // of the overview, /find, /running and the live figures, of stats, queues, find and
-// running of the API, with their part of the totals. What is said of the executor as a
-// whole is of all: workers, the journal, and who has locks, leases, slots and limits, by
-// queue and id, there and where an explanation names who is in the way.
+// running of the API, with their part of the totals. One that does not answer in time
+// leaves no list: the answer is 503, and live figures end. What is said of the executor
+// as a whole is of all: workers, the journal, and who has locks, leases, slots and limits,
+// by queue and id, there and where an explanation names who is in the way.
 //
 // # Where it is mounted
 //
@@ -54,6 +55,11 @@
 // it works as well. Another router may not leave its pattern in the request:
 // Config.Prefix says then what to take off, which has no wildcards. All links are
 // relative, so a proxy in front may add or remove what it likes.
+//
+// A middleware that wraps the [http.ResponseWriter] gives its own a Flush, or an Unwrap
+// as [http.ResponseController] has it. Behind one that does not, [http.TimeoutHandler]
+// for example, figures move every few seconds instead of each second, and the log says
+// so once.
 //
 // # Routes
 //
@@ -113,12 +119,14 @@
 // [ResumeSchedule] take key=, the name of the schedule, and cron=, its index in
 // Config.Crons, by default 0: without queue= and scope=. What does not say which jobs
 // it is about, or says more than its verb and scope have a use for, is refused with
-// 400; so is what is empty, but for the reason= of a [Cancel], and what is there twice, be it once in the query and once in
-// the form. Only sel= may come more often. A position is a number from 1.
+// 400; so is what is empty, but for the reason= of a [Cancel], and what is there twice,
+// be it once in the query and once in the form. Only sel= may come more often, and 1000
+// times at most. A position is a number from 1.
 //
 // What can't be taken back, or is about more than what a person has picked one by
 // one, asks first, with a page that says how many there are: the answer has
-// confirm=yes. Afterwards the page says how many were affected.
+// confirm=yes. Afterwards the page says, once, how many were affected: done= in its
+// address is the name of that text.
 //
 // Each action is a line in the log, at the level of information: with all that it was
 // asked with, affected, from, the address, and user, which is what Config.User says. One
@@ -184,12 +192,14 @@
 // Names of queues, ids and keys may be any bytes, and JSON has text only. One that is
 // no UTF-8, or has U+FFFD in it, comes with all its bytes in base64 beside it, in
 // queue_base64, id_base64, key_base64, as have schedule, limit, slot, election, leader and
-// payload; the text has U+FFFD in their place. In an
-// address or a form the bytes are percent-encoded, whatever they are; in the JSON of an
-// action one is given as id or id_base64, and so are queue, key, schedule and prefix;
-// U+FFFD in the former is refused. In
-// by_worker, such a queue is left out. Jobs that have or wait for something have the
+// payload; the text has U+FFFD in their place. In an address or a form the bytes are
+// percent-encoded, whatever they are; in the JSON of an action one is given as id or
+// id_base64, and so are queue, key, schedule and prefix; U+FFFD in the former is refused.
+// In by_worker, such a queue is left out. Jobs that have or wait for something have the
 // name that people see, and are taken apart in job.
+//
+// A payload of job has its text in payload, 64 KiB of it, and all payloads of an answer a
+// MiB. What there is more of has clipped set. Without either, it is hidden.
 //
 // An action is JSON, or a form. It has verb, one of [Verb], and:
 //
@@ -211,16 +221,17 @@
 // Texts are texts, state is a list of them, ["retrying", "halted"], in a form one for
 // each, and cron a number. It is done without a question: what is in the way of a slip is
 // that a parameter, a field or a combination which has no meaning is refused, a field
-// that is there twice, one in other letters, and one that is null, "" or []. A body has 1 MiB at most.
+// that is there twice, one in other letters, and one that is null, "" or []. A body has
+// 1 MiB at most.
 //
 // What is refused, or fails, is a problem of RFC 9457, application/problem+json, with
 // type, title, status and detail, and affected: how many were, by an action that went
 // wrong behind them, an ActionTimeout that was over for example. That many are done, and
 // stay so; what the executor was at just then, a hundred or two jobs, may be, too. What
-// was so before, paused for example, is not affected. Statuses are 400 for what makes no sense, 403 for what may not be,
-// 404 for what there is not, 405, 408, 409 for what is in the way, 413, 415, 503 when the
-// executor has stopped, has no room or no time, with Retry-After, and 500, which is in
-// the log. When a Stop has ended, an answer is 503.
+// was so before, paused for example, is not affected. Statuses are 400 for what makes no
+// sense, 403 for what may not be, 404 for what there is not, 405, 408, 409 for what is in
+// the way, 413, 415, 503 when the executor has stopped, has no room or no time, or the
+// authorizer has none, with Retry-After, and 500, which is in the log.
 //
 // # How it works
 //

@@ -7,9 +7,9 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"net/url"
 	"path"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"time"
 
@@ -26,6 +26,8 @@ type handler struct {
 	hots   hotLists
 	stacks chan struct{} // held while stacks are taken
 	copies chan struct{} // held while a copy is made and sent
+
+	notices notices
 
 	readOnly bool // for want of an authorizer
 }
@@ -142,6 +144,12 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, at string) error
 	if err := h.foreign(r); err != nil {
 		return problem{http.StatusForbidden, "this request comes from a page of another site: " + err.Error()}
 	}
+	r = withVerdicts(r, h.cfg.PageTimeout)
+	if rt.timeout > 0 {
+		ctx, cancel := context.WithTimeout(r.Context(), rt.timeout)
+		defer cancel()
+		r = r.WithContext(ctx)
+	}
 	if rt.about != nil {
 		if err := h.may(r, Action{Verb: View, Queue: rt.about(r)}); err != nil {
 			return err
@@ -154,11 +162,6 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, at string) error
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	if patience(w, h.cfg.PageTimeout); r.ContentLength == 0 {
 		heard(w)
-	}
-	if rt.timeout > 0 {
-		ctx, cancel := context.WithTimeout(r.Context(), rt.timeout)
-		defer cancel()
-		r = r.WithContext(ctx)
 	}
 	return rt.serve(w, r)
 }
@@ -209,6 +212,8 @@ func prefixOf(r *http.Request) string {
 				break
 			}
 			segment = r.PathValue(name)
+		} else if plain, err := url.PathUnescape(segment); err == nil {
+			segment = plain // as it is in the path of a request
 		}
 		b.WriteString("/" + segment)
 	}
@@ -221,52 +226,6 @@ func namedQueue(r *http.Request) string { return r.URL.Query().Get("queue") }
 func listedQueue(r *http.Request) string {
 	l, _ := listOf(r.URL.Query())
 	return l.Queue
-}
-
-// sees returns what says whether a request may look at a queue, which is asked once for
-// each.
-func (h *handler) sees(r *http.Request) func(queue string) bool {
-	known := make(map[string]bool)
-	return func(queue string) bool {
-		may, asked := known[queue]
-		if !asked {
-			may = h.may(r, Action{Verb: View, Queue: queue}) == nil
-			known[queue] = may
-		}
-		return may
-	}
-}
-
-// seen are those of a list that are of a queue at which a request may look.
-func seen[E any](sees func(queue string) bool, list []E, queue func(E) string) []E {
-	return slices.DeleteFunc(slices.Clone(list), func(e E) bool { return !sees(queue(e)) })
-}
-
-// permit asks whether a request may have something done, and may look at it.
-func (h *handler) permit(r *http.Request, o *order) error {
-	err := h.may(r, Action{Verb: View, Queue: o.Queue})
-	if err == nil {
-		err = h.may(r, Action{Verb: o.Verb, Queue: o.Queue, Name: o.Name})
-	}
-	if err != nil {
-		h.record(r, o, "dashboard: an action was refused", slog.Attr{}, err)
-	}
-	return err
-}
-
-// may asks whether a request may do something.
-func (h *handler) may(r *http.Request, a Action) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			h.cfg.Logger.Error("the authorizer of the dashboard panicked", slog.Any("panic", v), slog.String("stack",
-				string(debug.Stack())))
-			err = problem{http.StatusForbidden, "whether this is allowed is not known: the authorizer failed"}
-		}
-	}()
-	if err := h.cfg.Authorize(r, a); err != nil {
-		return problem{http.StatusForbidden, err.Error()}
-	}
-	return nil
 }
 
 // contain ends a request that panicked. What was sent of an answer stays.

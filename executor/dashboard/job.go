@@ -1,27 +1,15 @@
 package dashboard
 
 import (
-	"bytes"
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
-	"log/slog"
 	"net/http"
 	"slices"
 	"time"
 
 	"github.com/strandjobs/strand/executor"
 )
-
-// PlainPayload shows all of a payload, JSON with indents: for Config.ShowPayload where
-// payloads have no secrets.
-func PlainPayload(_ *http.Request, p Payload) string {
-	var b bytes.Buffer
-	if json.Indent(&b, p.Raw, "", "  ") == nil {
-		return b.String()
-	}
-	return string(p.Raw)
-}
 
 // jobPage is all that there is to see of an id.
 type jobPage struct {
@@ -37,15 +25,10 @@ type jobPage struct {
 	Running                 *executor.Running
 }
 
-// payloadRow is a payload with what of it may be seen.
-type payloadRow struct {
-	executor.PayloadInfo
-	Text string
-}
-
+// deadRow is a dead one.
 type deadRow struct {
 	executor.DeadPayload
-	Text string
+	Row payloadRow
 }
 
 // happening is a point on the time line of a job.
@@ -55,9 +38,6 @@ type happening struct {
 	Text       string
 }
 
-// shownText is how much of a payload is shown.
-const shownText = 64 << 10
-
 func (h *handler) job(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	d, err := h.x.Inspect().Job(r.Context(), q.Get("queue"), q.Get("id"))
@@ -66,14 +46,15 @@ func (h *handler) job(w http.ResponseWriter, r *http.Request) error {
 	}
 	p := jobPage{JobDetail: d, Job: d.State != executor.JobDead, ShowsPayloads: h.cfg.ShowPayload != nil}
 	p.PausedID = slices.Contains(d.Explanation.Paused, "id")
-	for _, row := range d.InHand {
-		p.InHand = append(p.InHand, payloadRow{row, h.text(r, d.Queue, d.ID, row)})
+	shown := payloads{h, r, d.Queue, d.ID, shownAll}
+	for _, info := range d.InHand {
+		p.InHand = append(p.InHand, shown.row(info))
 	}
-	for _, row := range d.Waiting {
-		p.Waiting = append(p.Waiting, payloadRow{row, h.text(r, d.Queue, d.ID, row)})
+	for _, info := range d.Waiting {
+		p.Waiting = append(p.Waiting, shown.row(info))
 	}
-	for _, row := range d.Dead {
-		p.Dead = append(p.Dead, deadRow{row, h.text(r, d.Queue, d.ID, row.PayloadInfo)})
+	for _, dead := range d.Dead {
+		p.Dead = append(p.Dead, deadRow{dead, shown.row(dead.PayloadInfo)})
 	}
 	if p.Tab = "waiting"; !p.Job {
 		p.Tab = morgue
@@ -83,9 +64,11 @@ func (h *handler) job(w http.ResponseWriter, r *http.Request) error {
 	p.Why = h.why(ctx, d.Explanation)
 	p.Running = h.runs(r.Context(), d.Queue, d.ID)
 	p.Moments = moments(p)
-	return h.show(w, r, http.StatusOK, "job.html", page{
-		Title: d.ID, Content: p, Can: h.can(r, d.Queue, RunNow, Cancel, Delete, Pause, Resume, Requeue, DeleteDead),
-	})
+	can, err := h.can(r, d.Queue, RunNow, Cancel, Delete, Pause, Resume, Requeue, DeleteDead)
+	if err = cmp.Or(err, r.Context().Err()); err != nil {
+		return err // of payloads, for example, there is no more behind the end of the time
+	}
+	return h.show(w, r, http.StatusOK, "job.html", page{Title: d.ID, Content: p, Can: can})
 }
 
 // runs returns what the worker says that has the job in hand; nil: there is none.
@@ -100,33 +83,6 @@ func (h *handler) runs(ctx context.Context, queue, id string) *executor.Running 
 		}
 	}
 	return nil
-}
-
-// text is what people may see of a payload, and not all of a long one.
-func (h *handler) text(r *http.Request, queue, id string, p executor.PayloadInfo) string {
-	text := h.reveal(r, queue, id, p)
-	if len(text) > shownText {
-		text = text[:shownText] + "…"
-	}
-	return text
-}
-
-// reveal is what may be seen of a payload; "": it is hidden.
-func (h *handler) reveal(r *http.Request, queue, id string, p executor.PayloadInfo) (text string) {
-	if h.cfg.ShowPayload == nil {
-		return ""
-	}
-	defer func() {
-		if v := recover(); v != nil {
-			h.cfg.Logger.Error("ShowPayload of the dashboard panicked", slog.Any("panic", v))
-			text = ""
-		}
-	}()
-	if p.Raw == nil && p.Bytes > 0 {
-		return ""
-	}
-	p.Raw = bytes.Clone(p.Raw) // the hook may write to it
-	return h.cfg.ShowPayload(r, Payload{queue, id, p})
 }
 
 // What is on a time line.
@@ -201,15 +157,18 @@ func (h *handler) find(w http.ResponseWriter, r *http.Request) error {
 
 // lookFor asks the queues that a request may look at for an id, and says which these are.
 func (h *handler) lookFor(r *http.Request, queue, id string) (all []found, queues []string, late bool, err error) {
-	ctx, sees := r.Context(), h.sees(r)
+	ctx := r.Context()
 	stats, err := h.x.Stats(ctx)
 	if err != nil {
 		return nil, nil, false, err
 	}
-	for _, s := range stats.Queues {
-		if !s.Registered || queue != "" && queue != s.Name || !sees(s.Name) {
-			continue
-		}
+	some := slices.DeleteFunc(stats.Queues, func(s executor.QueueStats) bool {
+		return !s.Registered || queue != "" && queue != s.Name
+	})
+	if some, err = seen(h, r, some, statsName); err != nil {
+		return nil, nil, false, err
+	}
+	for _, s := range some {
 		queues = append(queues, s.Name)
 		if id == "" || len(id) > executor.MaxIDBytes {
 			continue

@@ -38,9 +38,12 @@ func (h *handler) journal(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	can, err := h.can(r, "", CopyJournal)
+	if err != nil {
+		return err
+	}
 	p := journalPage{stats.Journal, stats.Backlog, stats.Journal.UUID == ""}
-	return h.show(w, r, http.StatusOK, "journal.html", page{Title: "Journal", Here: "journal", Content: p,
-		Can: h.can(r, "", CopyJournal)})
+	return h.show(w, r, http.StatusOK, "journal.html", page{Title: "Journal", Here: "journal", Content: p, Can: can})
 }
 
 // copy sends a copy of the journal, as a tar with the directory of a journal in it. It

@@ -25,17 +25,21 @@ type tab struct {
 // tabs of a queue. What waits is all that does not run; the four behind it but the
 // running ones are parts of it.
 var tabs = []tab{
-	{"waiting", "Waiting", "No job waits: everything that was accepted has run, or runs. Jobs that are enqueued and can’t run at once are here.",
-		[]executor.JobState{executor.JobReady, executor.JobScheduled, executor.JobRetrying, executor.JobParked, executor.JobHalted},
+	{"waiting", "Waiting", "No job waits: everything that was accepted has run, or runs. " +
+		"Jobs that are enqueued and can’t run at once are here.",
+		[]executor.JobState{executor.JobReady, executor.JobScheduled, executor.JobRetrying, executor.JobParked,
+			executor.JobHalted},
 		func(s executor.QueueStats) int { return max(s.Jobs-s.Running, 0) }, []Verb{RunNow, Cancel, Delete}},
-	{"retrying", "Retrying", "No job waits for a retry. Those that failed are here until their next attempt is due; Run now does not wait for it.",
+	{"retrying", "Retrying", "No job waits for a retry. Those that failed are here until their next attempt is due.",
 		[]executor.JobState{executor.JobRetrying}, func(s executor.QueueStats) int { return s.Retrying }, []Verb{RunNow,
 			KillFailed, DeleteFailed}},
 	{"running", "Running", "No job of this queue runs at this moment. What all workers do is under Running, in the menu.",
-		[]executor.JobState{executor.JobRunning}, func(s executor.QueueStats) int { return s.Running }, []Verb{Cancel, Delete}},
+		[]executor.JobState{executor.JobRunning}, func(s executor.QueueStats) int { return s.Running },
+		[]Verb{Cancel, Delete}},
 	{"parked", "Parked", "No job waits for a lock, a slot, a limit or its turn, and no id is paused.",
 		[]executor.JobState{executor.JobParked}, func(s executor.QueueStats) int { return s.Parked }, []Verb{Cancel, Delete}},
-	{"halted", "Halted", "No id is halted. With OnExhaustedHalt, an id whose retries are used up stops here until Run now.",
+	{"halted", "Halted", "No id is halted. With OnExhaustedHalt, an id whose retries are used up stops here " +
+		"until a person runs it.",
 		[]executor.JobState{executor.JobHalted}, func(s executor.QueueStats) int { return s.Halted }, []Verb{RunNow,
 			KillFailed, DeleteFailed}},
 	{morgue, "Morgue", "The morgue is empty: no payload has been given up. What is in it can be put back in its place.",
@@ -92,7 +96,7 @@ func listOf(q url.Values) (l list, err error) {
 	}
 	if text := q.Get("limit"); text != "" {
 		if l.Limit, err = strconv.Atoi(text); err != nil || !digits(text) || l.Limit < 1 || l.Limit > maxRows {
-			return l, problem{http.StatusBadRequest, fmt.Sprintf("limit is %q; a page has from 1 to %d rows", clip(text, 40), maxRows)}
+			return l, wrong("limit is %q; a page has from 1 to %d rows", clip(text, 40), maxRows)
 		}
 	}
 	words := slices.Sorted(maps.Keys(jobOrders))

@@ -1,10 +1,12 @@
 package dashboard
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -51,6 +53,7 @@ type live struct {
 	x      *executor.Executor
 	most   int
 	logger *slog.Logger
+	warn   sync.Once // of a middleware
 
 	mu       sync.Mutex
 	watchers map[chan reading]bool // closed for those that are behind, and at the end
@@ -193,14 +196,20 @@ func (m *reading) figures() figures {
 	return f
 }
 
+// sight are those of some queues at which a request may look.
+type sight func([]executor.QueueStats) ([]executor.QueueStats, error)
+
 // textFor returns the text for who may look at some queues: figures and rates are those of
 // these.
-func (m reading) textFor(sees func(queue string) bool) ([]byte, error) {
-	some := seen(sees, m.stats.Queues, statsName)
-	if len(some) == len(m.stats.Queues) {
-		return m.text, nil
+func (m reading) textFor(see sight) ([]byte, error) {
+	some, err := see(m.stats.Queues)
+	if err != nil || len(some) == len(m.stats.Queues) {
+		return m.text, err
 	}
-	m.stats.Queues, m.before.Queues = some, seen(sees, m.before.Queues, statsName)
+	m.stats.Queues = some
+	if m.before.Queues, err = see(m.before.Queues); err != nil {
+		return nil, err
+	}
 	return json.Marshal(m.figures())
 }
 
@@ -227,6 +236,9 @@ func (h *handler) watch(w http.ResponseWriter, r *http.Request) error {
 	if err := h.x.Err(); errors.Is(err, executor.ErrClosed) {
 		return err
 	}
+	if w.Header().Set("Content-Type", "text/event-stream"); r.Method == http.MethodHead {
+		return nil // it would be told nothing, for ever
+	}
 	told, past, queues, err := h.live.watch()
 	if err != nil {
 		return err
@@ -234,17 +246,24 @@ func (h *handler) watch(w http.ResponseWriter, r *http.Request) error {
 	defer h.live.leave(told)
 	server, _ := r.Context().Value(http.ServerContextKey).(*http.Server)
 	h.live.endWith(server)
-	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // or nginx collects them
 	control := http.NewResponseController(w)
 	heard(w)
-	sees := h.sees(r)
-	if len(seen(sees, queues, statsName)) < len(queues) {
+	see := sight(func(all []executor.QueueStats) ([]executor.QueueStats, error) { return seen(h, r, all, statsName) })
+	some, err := see(queues)
+	if err != nil {
+		return err
+	}
+	if len(some) < len(queues) {
 		past = nil // it is of all of them
 	}
 	history, err := json.Marshal(past)
 	if err != nil {
 		return err
+	}
+	if errors.Is(control.Flush(), http.ErrNotSupported) {
+		h.live.warn.Do(func() { h.cfg.Logger.Warn(unflushed) })
+		return h.glance(w, r, told, see, history)
 	}
 	tell := func(event string, text []byte) error {
 		deadline(w, beatPatience)
@@ -258,7 +277,7 @@ func (h *handler) watch(w http.ResponseWriter, r *http.Request) error {
 				return nil // it was too slow, or all is over
 			}
 			var text []byte
-			if text, err = m.textFor(sees); err == nil {
+			if text, err = m.textFor(see); err == nil {
 				err = tell("figures", text)
 			}
 		case <-r.Context().Done():
@@ -266,4 +285,37 @@ func (h *handler) watch(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	return nil // the client has gone
+}
+
+const unflushed = "live figures of the dashboard move only every few seconds: the http.ResponseWriter of a " +
+	"middleware, as that of http.TimeoutHandler, has neither Flush nor Unwrap; give it one of them, or mount the " +
+	"dashboard outside of it"
+
+// glance answers a browser with the newest figures alone, and has it come again soon: a
+// middleware keeps from it what is written until all is. The id of the event comes back
+// with the browser, which knows the history then.
+func (h *handler) glance(w http.ResponseWriter, r *http.Request, told chan reading, see sight, history []byte) error {
+	deadline(w, writePatience)
+	var b bytes.Buffer
+	if r.Header.Get("Last-Event-ID") == "" {
+		fmt.Fprintf(&b, "event: history\ndata: %s\n\n", history)
+	}
+	limit := time.NewTimer(gap)
+	defer limit.Stop()
+	select {
+	case m, open := <-told:
+		if !open {
+			break
+		}
+		text, err := m.textFor(see)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&b, "event: glance\nretry: %d\nid: 1\ndata: 1\n\nevent: figures\ndata: %s\n\n",
+			2*beat.Milliseconds(), text)
+	case <-limit.C:
+	case <-r.Context().Done():
+	}
+	_, _ = w.Write(b.Bytes()) // or the client has gone
+	return nil
 }

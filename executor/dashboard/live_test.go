@@ -2,9 +2,11 @@ package dashboard_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -171,6 +173,57 @@ func TestLiveConnectionsAreBounded(t *testing.T) {
 	}
 	_, response := listen(t, server)
 	require.Equal(t, http.StatusServiceUnavailable, response.StatusCode)
+}
+
+// Behind a middleware that lets nothing through until all is written, each connection has
+// the newest figures, and the browser comes again.
+func TestLiveBehindAMiddleware(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		x := open(t, executor.Config{})
+		q := queue(t, x, "q", nil, executor.QueueConfig[string]{})
+		require.NoError(t, x.Start(t.Context()))
+		s := mount(t, x, dashboard.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		look := func(behind http.Handler, id string) string {
+			w := httptest.NewRecorder()
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/strand/live", nil)
+			r.Header.Set("Last-Event-ID", id)
+			behind.ServeHTTP(w, r)
+			return w.Body.String()
+		}
+		for name, behind := range map[string]http.Handler{
+			"no Flush": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				s.mux.ServeHTTP(struct{ http.ResponseWriter }{w}, r)
+			}),
+			"TimeoutHandler": http.TimeoutHandler(s.mux, 10*time.Second, "late"),
+		} {
+			t.Log(name)
+			inOrder(t, look(behind, ""), "event: history\n", "retry: 2000\n", "id: 1\n", "event: figures\n")
+			for i := range 3 {
+				enqueue(t, q, fmt.Sprint(name, i), "")
+			}
+			time.Sleep(2 * time.Second)
+			text := look(behind, "1")
+			require.NotContains(t, text, "history")
+			inOrder(t, text, "event: figures\n", `"processed":1.5`)
+		}
+		require.Equal(t, 1, strings.Count(log.String(), "Unwrap"), log.String())
+		require.NoError(t, x.Stop(t.Context()))
+	})
+}
+
+// HEAD asks what is there, and is no watcher.
+func TestLiveHEAD(t *testing.T) {
+	x := open(t, executor.Config{})
+	s := mount(t, x, dashboard.Config{MaxStreams: 1})
+	for range 3 {
+		a := s.do(http.MethodHead, "live", nil)
+		require.Equal(t, http.StatusOK, a.StatusCode)
+		require.Equal(t, "text/event-stream", a.Header.Get("Content-Type"))
+	}
+	next, _ := listen(t, started(t, s.mux))
+	_, _, err := next()
+	require.NoError(t, err)
 }
 
 func TestLiveConnectionsEndWithTheExecutor(t *testing.T) {

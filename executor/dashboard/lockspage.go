@@ -47,7 +47,11 @@ func (h *handler) locks(w http.ResponseWriter, r *http.Request) (err error) {
 		keys := l.Keys()
 		p.Limits = append(p.Limits, limitOf{l.Name(), l.Stats(), keys[:min(len(keys), limitKeys)]})
 	}
-	return h.show(w, r, http.StatusOK, "locks.html", page{Title: "Locks", Here: "locks", Content: p, Can: h.can(r, "", Unlock)})
+	can, err := h.can(r, "", Unlock)
+	if err != nil {
+		return err
+	}
+	return h.show(w, r, http.StatusOK, "locks.html", page{Title: "Locks", Here: "locks", Content: p, Can: can})
 }
 
 // LastKey and LastLease are what the next page is behind.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -108,22 +109,28 @@ func (o overview) Figures() []figure {
 	}
 }
 
-// Place begins the names of a queue's cells.
-func (overview) Place(queue string) string { return place(queue) }
+// columns of the table of queues, what is to be seen to first: a phone shows the first ones.
+var columns = []figure{
+	{Name: "Lag", Place: "lag"}, {Name: "Enqueued", Place: "jobs", Tab: "waiting"},
+	{Name: "Dead", Place: "dead", Tab: "morgue", Tone: "bad"}, {Name: "Retries", Place: "retrying", Tab: "retrying"},
+	{Name: "Halted", Place: "halted", Tab: "halted", Tone: "warn"}, {Name: "Running", Place: "running", Tab: "running"},
+	{Name: "Parked", Place: "parked", Tab: "parked"}, {Name: "Fresh", Place: "fresh"}, {Name: "Failed", Place: "failed"},
+	{Name: "Processed", Place: "processed"},
+}
 
-// Row are the figures of a queue.
-func (overview) Row(q executor.QueueStats) []figure {
-	c := make(cells)
+// Columns are those of the table of queues, and Row has what is in them.
+func (overview) Columns() []figure { return columns }
+
+func (overview) Row(q executor.QueueStats) []figure { return figuresAt(q, columns) }
+
+// figuresAt are figures of a queue, by their places in it.
+func figuresAt(q executor.QueueStats, places []figure) []figure {
+	c, at := make(cells), place(q.Name)+"."
 	queueCells(c, q)
-	at := place(q.Name) + "."
-	row := []figure{
-		{Place: "lag"}, {Place: "jobs", Tab: "waiting"}, {Place: "running", Tab: "running"}, {Place: "fresh"},
-		{Place: "retrying", Tab: "retrying"},
-		{Place: "parked", Tab: "parked"}, {Place: "halted", Tab: "halted", Tone: "warn"},
-		{Place: "dead", Tab: "morgue", Tone: "bad"}, {Place: "processed"}, {Place: "failed"},
-	}
+	row := slices.Clone(places)
 	for i := range row {
-		row[i].Text = c[at+row[i].Place]
+		row[i].Place = at + row[i].Place
+		row[i].Text = c[row[i].Place]
 	}
 	return row
 }
@@ -133,10 +140,16 @@ func (h *handler) overview(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	stats.Queues = seen(h.sees(r), stats.Queues, statsName)
+	if stats.Queues, err = seen(h, r, stats.Queues, statsName); err != nil {
+		return err
+	}
+	can, err := h.can(r, "", Pause, Resume)
+	if err != nil {
+		return err
+	}
 	o := overview{totalsOf(stats), stats.Queues, shapeOf(stats)}
 	return h.show(w, r, http.StatusOK, "overview.html", page{
-		Title: "Overview", Here: "./", Content: o, Can: h.can(r, "", Pause, Resume),
+		Title: "Overview", Here: "./", Content: o, Can: can,
 	})
 }
 

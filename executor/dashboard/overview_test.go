@@ -16,6 +16,6 @@ func TestOverview(t *testing.T) {
 	enqueue(t, q, "b", "1")
 	text := mount(t, x, dashboard.Config{}).get("")
 	require.Contains(t, text, `<a href="queue?name=orders">`)
-	require.Contains(t, text, `<dt>Enqueued</dt><dd data-live="enqueued">2</dd>`)
+	require.Contains(t, text, `>Enqueued</dt><dd data-live="enqueued">2</dd>`)
 	require.Contains(t, text, `data-live="busy">0 / `)
 }

@@ -70,23 +70,14 @@ func (h *handler) show(w http.ResponseWriter, r *http.Request, status int, name 
 			p.Health = err.Error()
 		}
 		p.Paused, _ = h.x.Inspect().Paused()
+		p.Notice = h.notices.take(r.URL.Query().Get("done"))
 	}
-	p.Notice = notice(r.URL.Query())
 	var b bytes.Buffer
 	if err := templates()[name].ExecuteTemplate(&b, "frame", p); err != nil {
 		return err
 	}
 	send(w, r, status, "text/html; charset=utf-8", b.Bytes(), func() []byte { return squeeze(b.Bytes()) })
 	return nil
-}
-
-// can says which verbs a request may use on a queue.
-func (h *handler) can(r *http.Request, queue string, verbs ...Verb) map[Verb]bool {
-	can := make(map[Verb]bool, len(verbs))
-	for _, v := range verbs {
-		can[v] = h.may(r, Action{Verb: v, Queue: queue}) == nil
-	}
-	return can
 }
 
 // deadline bounds how long a client may take to read. See patience.

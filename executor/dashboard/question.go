@@ -15,6 +15,7 @@ type question struct {
 	Text, Detail string
 	Yes          string // on the button
 	Danger       bool
+	Reason       bool         // it may have one
 	Query        template.URL // of the action, but for the picks
 	Picks        []string     // as they came
 	IDs          []string     // the first of them, for people
@@ -27,7 +28,8 @@ const shownPicks = 20
 
 // ask answers an action with the question whether it is meant.
 func (h *handler) ask(w http.ResponseWriter, r *http.Request, o order) error {
-	q := question{Danger: o.Verb != RunNow && o.Verb != Requeue && o.Verb != Pause, Back: o.origin()}
+	harmless := o.Verb == RunNow || o.Verb == Requeue || o.Verb == Pause
+	q := question{Danger: !harmless, Reason: o.Verb == Cancel, Back: o.origin()}
 	if o.from == "job" && o.ID != "" {
 		q.Back = "job?" + string(query("queue", o.Queue, "id", o.ID))
 	}
@@ -46,16 +48,18 @@ func (h *handler) ask(w http.ResponseWriter, r *http.Request, o order) error {
 	}
 	words := map[Verb][3]string{
 		RunNow: {"Run " + what + " now?",
-			"They become due at once, with all retries given back. No pause, lock or limit is overridden.", "Run now"},
+			"What is due later becomes due at once, with all retries given back. No pause, lock or limit is overridden.",
+			"Run now"},
 		Cancel: {"Cancel " + what + "?",
-			"They go to the morgue, from where they can be put back. A handler that runs has its context ended.", "Cancel them"},
+			"What is cancelled goes to the morgue, from where it can be put back. A handler that runs has its context ended.",
+			"Yes, cancel"},
 		Delete: {"Delete " + what + " for good?",
 			"This can’t be taken back. A handler that runs has its context ended.", "Delete for good"},
 		KillFailed: {"Send " + what + " to the morgue?",
 			"What has failed goes there, and can be put back; what waits behind it goes on.", "Send to the morgue"},
 		DeleteFailed: {"Delete " + what + " for good?",
 			"What has failed is deleted, which can’t be taken back; what waits behind it goes on.", "Delete for good"},
-		Requeue:    {"Put " + what + " back?", "They get their old place, and run again.", "Requeue"},
+		Requeue:    {"Put " + what + " back?", "What is put back gets its old place, and runs again.", "Requeue"},
 		DeleteDead: {"Delete " + what + " for good?", "This can’t be taken back.", "Delete for good"},
 		Unlock: {"Unlock the key?", "Jobs that wait for it go on, although the job that has locked it is not done.",
 			"Unlock"},
@@ -68,8 +72,8 @@ func (h *handler) ask(w http.ResponseWriter, r *http.Request, o order) error {
 	} else if o.ID != "" {
 		q.IDs = []string{o.ID}
 	}
-	q.Query = query("verb", string(o.Verb), "scope", o.Scope, "queue", o.Queue, "id", o.ID, "key", o.Name, "tab", o.list.Tab,
-		"prefix", o.list.Prefix, "error", o.list.Error, "reason", o.reason, "from", o.from, "confirm", "yes")
+	q.Query = query("verb", string(o.Verb), "scope", o.Scope, "queue", o.Queue, "id", o.ID, "key", o.Name,
+		"tab", o.list.Tab, "prefix", o.list.Prefix, "error", o.list.Error, "reason", o.reason, "from", o.from, "confirm", "yes")
 	return h.show(w, r, http.StatusOK, "question.html", page{Title: q.Text, Content: q})
 }
 

@@ -15,7 +15,6 @@ import (
 type queuePage struct {
 	list
 	Stats  executor.QueueStats
-	Place  string // of its live figures
 	Shards []executor.ShardStats
 	More   int // shards that are not in Shards
 	Tabs   []tabLink
@@ -30,6 +29,27 @@ type queuePage struct {
 	Of        int
 	Late      string // why there is no list
 	Buttons   []button
+	previews  payloads
+}
+
+// Previews reports whether the list has a begin of each payload: OfJob and OfDead.
+func (p queuePage) Previews() bool { return p.previews.h.cfg.ShowPreview != nil }
+
+func (p queuePage) OfJob(j executor.JobInfo) string {
+	return p.previews.preview(Payload{j.Queue, j.ID, executor.PayloadInfo{Position: j.Position, Score: j.Score,
+		EnqueuedAt: j.EnqueuedAt, Bytes: j.Bytes, Raw: j.Preview}})
+}
+
+func (p queuePage) OfDead(d executor.DeadInfo) string {
+	return p.previews.preview(Payload{d.Queue, d.ID, executor.PayloadInfo{Position: d.Position, Score: d.Score,
+		EnqueuedAt: d.EnqueuedAt, Bytes: d.Bytes, Raw: d.Preview}})
+}
+
+// Figures are those of the queue.
+func (p queuePage) Figures() []figure {
+	all := []figure{{Name: "Lag", Place: "lag"}, {Name: "Enqueued", Place: "jobs"}, {Name: "Payloads", Place: "payloads"},
+		{Name: "Fresh", Place: "fresh"}, {Name: "Processed", Place: "processed"}, {Name: "Failed", Place: "failed"}}
+	return figuresAt(p.Stats, all)
 }
 
 // tabLink is a tab with how many there are.
@@ -65,7 +85,7 @@ func (h *handler) queue(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	p := queuePage{list: l, Stats: info.QueueStats, Place: place(l.Queue), Empty: l.tab().Empty, Of: info.Jobs}
+	p := queuePage{list: l, Stats: info.QueueStats, Empty: l.tab().Empty, Of: info.Jobs, previews: payloads{h: h, r: r}}
 	if l.Tab == morgue {
 		p.Of = info.Dead
 	}
@@ -73,10 +93,14 @@ func (h *handler) queue(w http.ResponseWriter, r *http.Request) error {
 	slices.SortStableFunc(p.Shards, func(a, b executor.ShardStats) int { return cmp.Compare(b.Lag, a.Lag) })
 	p.More = max(len(p.Shards)-mostShards, 0)
 	p.Shards = p.Shards[:len(p.Shards)-p.More]
+	can, err := h.can(r, l.Queue, append([]Verb{Pause, Resume}, l.tab().verbs...)...) // while there is time for it
+	if err != nil {
+		return err
+	}
 	places := map[string]string{"waiting": "waiting", "retrying": "retrying", "running": "running", "parked": "parked",
 		"halted": "halted", morgue: "dead"}
 	for _, t := range tabs {
-		p.Tabs = append(p.Tabs, tabLink{t.Name, t.Title, t.count(p.Stats), p.Place + "." + places[t.Name]})
+		p.Tabs = append(p.Tabs, tabLink{t.Name, t.Title, t.count(p.Stats), place(l.Queue) + "." + places[t.Name]})
 	}
 	status := http.StatusOK
 	if err := h.fill(r.Context(), &p, began); errors.Is(err, context.DeadlineExceeded) && r.Context().Err() != nil {
@@ -85,8 +109,6 @@ func (h *handler) queue(w http.ResponseWriter, r *http.Request) error {
 	} else if err != nil {
 		return err
 	}
-	verbs := append([]Verb{Pause, Resume}, l.tab().verbs...)
-	can := h.can(r, l.Queue, verbs...)
 	for _, v := range l.tab().verbs {
 		if can[v] {
 			p.Buttons = append(p.Buttons, buttons[v])
@@ -106,7 +128,8 @@ func (h *handler) info(ctx context.Context, name string) (executor.QueueInfo, er
 			return q, nil
 		}
 	}
-	return executor.QueueInfo{}, problem{http.StatusNotFound, "there is no queue \"" + clip(name, 80) + "\" in this process"}
+	return executor.QueueInfo{}, problem{http.StatusNotFound,
+		"there is no queue \"" + clip(name, 80) + "\" in this process"}
 }
 
 // fill makes the list of a page that was begun at a time.

@@ -290,7 +290,7 @@ func TestDashboard_L21_FiguresOfQueuesAndShards(t *testing.T) {
 		text := mount(t, x, dashboard.Config{}).get("queue", "name", "q")
 		for name, want := range map[string]string{"Enqueued": "9", "Payloads": "9", "Fresh": "4", "Failed": "5",
 			"Processed": "0", "Lag": "–"} {
-			require.Regexp(t, fmt.Sprintf(`<dt>%s</dt><dd data-live="[^"]*">%s</dd>`, name, want), text)
+			require.Regexp(t, fmt.Sprintf(`<dt title="[^"]+">%s</dt><dd data-live="[^"]*"[^>]*>%s</dd>`, name, want), text)
 		}
 		info, err := x.Inspect().Queues(t.Context())
 		require.NoError(t, err)
@@ -315,7 +315,7 @@ func TestDashboard_L22_Totals(t *testing.T) {
 			"Lag": "1 min 30 s", "Busy": "1 / 4", "Enqueued": "7", "Fresh": "2", "Retries": "5", "Dead": "5",
 			"Processed": "0", "Failed": "5",
 		} {
-			require.Regexp(t, fmt.Sprintf(`<dt>%s</dt><dd data-live="[^"]*"[^>]*>%s</dd>`, name, want), text)
+			require.Regexp(t, fmt.Sprintf(`<dt title="[^"]+">%s</dt><dd data-live="[^"]*"[^>]*>%s</dd>`, name, want), text)
 		}
 		require.Contains(t, text, `href="queue?name=q&amp;tab=morgue"`)
 		time.Sleep(3 * time.Hour)

@@ -29,7 +29,9 @@ func (h *handler) inHand(r *http.Request, query executor.RunningQuery) (executor
 	most := query.Limit
 	query.Limit = executor.MaxListLimit // some may not be seen
 	list, err := h.x.Inspect().Running(ctx, query)
-	list.Running = seen(h.sees(r), list.Running, func(r executor.Running) string { return r.Queue })
+	if err == nil {
+		list.Running, err = seen(h, r, list.Running, func(r executor.Running) string { return r.Queue })
+	}
 	if more := max(len(list.Running)-most, 0); more > 0 {
 		list.Running, list.More = list.Running[:most], list.More+more
 	}

@@ -311,3 +311,22 @@ func TestAConfigurationThatMakesNoSense(t *testing.T) {
 	require.Contains(t, mount(t, nil, dashboard.Config{}).refused(http.StatusInternalServerError, http.MethodGet, "",
 		nil), "no executor")
 }
+
+// What was done is said once, and no link says it that somebody has made up.
+func TestNoticeIsOfAnAction(t *testing.T) {
+	s := writable(t, waiting(t))
+	const banner = `class="banner good"`
+	for _, made := range []string{"queue?name=q&did=delete&n=999999&of=payload", "queue?name=q&done=", "?did=pause&n=1&of=executor",
+		"queue?name=q&done=AAAAAAAAAAAAAAAAAAAAAAAAAA"} {
+		require.NotContains(t, s.get(made), banner)
+	}
+	a := s.do(http.MethodPost, "do?verb=pause&queue=q&scope=all", nil)
+	said := a.Header.Get("Location")
+	require.Contains(t, s.get(said), "1 queue is paused.")
+	require.NotContains(t, s.get(said), banner)
+	said = s.do(http.MethodPost, "do?verb=pause&queue=q&scope=all", nil).Header.Get("Location")
+	for range 300 {
+		s.do(http.MethodPost, "do?verb=pause&queue=q&scope=all", nil)
+	}
+	require.NotContains(t, s.get(said), banner, "those that nobody asks for are forgotten")
+}

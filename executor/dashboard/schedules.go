@@ -37,8 +37,12 @@ func (h *handler) schedules(w http.ResponseWriter, r *http.Request) error {
 		leader, _ := e.Leader()
 		p.Leaders = append(p.Leaders, leaderOf{e.Name, leader})
 	}
+	can, err := h.can(r, "", Trigger, PauseSchedule, ResumeSchedule)
+	if err != nil {
+		return err
+	}
 	return h.show(w, r, http.StatusOK, "schedules.html", page{
-		Title: "Schedules", Here: "schedules", Content: p, Can: h.can(r, "", Trigger, PauseSchedule, ResumeSchedule),
+		Title: "Schedules", Here: "schedules", Content: p, Can: can,
 	})
 }
 

@@ -58,7 +58,8 @@ func (t *tree) job(what string, e executor.Explanation, depth int) node {
 			n.Note += ": " + e.Turn.String()
 		}
 	case executor.JobHalted:
-		n.Below = append(n.Below, node{What: "Run now", Note: "its retries are used up, and OnExhaustedHalt stops it"})
+		n.Below = append(n.Below, node{What: "a person who runs it",
+			Note: "its retries are used up, and OnExhaustedHalt stops it"})
 	case executor.JobSuspected:
 		n.Note = "ran at the last two deaths of the process: waits for a turn of its own"
 	case executor.JobDead:

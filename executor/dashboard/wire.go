@@ -256,9 +256,22 @@ type wirePayload struct {
 	Bytes         int               `json:"bytes"`
 	Payload       string            `json:"payload,omitempty"` // none: it is hidden
 	PayloadBase64 []byte            `json:"payload_base64,omitempty"`
+	Clipped       bool              `json:"clipped,omitempty"`  // there is more of it than this
 	Metadata      map[string]string `json:"metadata,omitempty"` // hidden with it
 	DecodeError   string            `json:"decode_error,omitempty"`
 }
+
+func payloadOf(row payloadRow) wirePayload {
+	w := wirePayload{Position: row.Position, Score: row.Score, EnqueuedAt: row.EnqueuedAt.UTC(), Bytes: row.Bytes,
+		Payload: row.Text, PayloadBase64: inexact(row.Text), Clipped: row.Clipped, Metadata: row.Metadata}
+	if row.Text != "" && row.Decode != nil {
+		w.DecodeError = begin(row.Decode.Error(), mostError)
+	}
+	return w
+}
+
+// mostError is how much of an error there is that nobody else has clipped.
+const mostError = 4 << 10
 
 type wireDeadPayload struct {
 	wirePayload

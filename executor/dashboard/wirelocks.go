@@ -89,7 +89,8 @@ type wireLimitKey struct {
 }
 
 func limitKeyOf(k executor.LimitKey) wireLimitKey {
-	return wireLimitKey{limitNameOf(k.Limit), keyNameOf(k.Key), settingOf(k.Config), k.Running, k.Waiting, k.Until.UTC(), k.Paused.UTC()}
+	return wireLimitKey{limitNameOf(k.Limit), keyNameOf(k.Key), settingOf(k.Config), k.Running, k.Waiting,
+		k.Until.UTC(), k.Paused.UTC()}
 }
 
 type wireLimit struct {
@@ -103,7 +104,8 @@ type wireLimit struct {
 
 func limitOfWire(l *executor.Limit) wireLimit {
 	s := l.Stats()
-	return wireLimit{limitNameOf(l.Name()), settingOf(s.Config), s.Keys, s.Running, s.Waiting, wireList(l.Keys(), limitKeyOf)}
+	return wireLimit{limitNameOf(l.Name()), settingOf(s.Config), s.Keys, s.Running, s.Waiting,
+		wireList(l.Keys(), limitKeyOf)}
 }
 
 type wireRunning struct {

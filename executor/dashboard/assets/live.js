@@ -13,6 +13,7 @@
   let past = [];
   let source = null;
   let drawn = [];
+  let glance = false; // the connection ends now, and comes again: that is all a middleware lets through
 
   const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   // What nobody watched is a gap in the line: one row without figures.
@@ -64,12 +65,36 @@
 
   function pulse(on, text) {
     const light = document.getElementById("pulse");
+    if (!light) return;
     light.hidden = false;
     light.className = "pulse " + (on ? "on" : "off");
-    if (light.title !== text) {
-      light.title = text;
-      light.setAttribute("aria-label", text);
+    light.title = text;
+    const says = on ? light.dataset.says : "not live";
+    if (light.textContent !== says) light.textContent = says;
+  }
+
+  // Times that a page says as seen from now go on with the clock, as package dashboard
+  // writes them: the server's, which said when it made the page.
+  const ahead = Date.now() - Date.parse(document.getElementById("now").dateTime);
+  const units = [[31536e6, 864e5, "y", "d"], [864e5, 36e5, "d", "h"], [36e5, 6e4, "h", "min"], [6e4, 1e3, "min", "s"]];
+  function span(ms) {
+    if (ms < 1000) return Math.floor(ms) + " ms";
+    if (ms < 10000) return Math.floor(ms / 100) / 10 + " s";
+    for (const [length, part, name, of] of units) {
+      if (ms < length) continue;
+      const rest = Math.floor(ms % length / part);
+      return Math.floor(ms / length) + " " + name + (rest > 0 && ms < 100 * length ? " " + rest + " " + of : "");
     }
+    return Math.floor(ms / 1000) + " s";
+  }
+  function tick() {
+    if (document.hidden) return;
+    const now = Date.now() - ahead;
+    $$("time[data-ago]").forEach((time) => {
+      const ms = now - Date.parse(time.dateTime);
+      const text = ms < -1000 ? "in " + span(-ms) : ms < 1000 ? "now" : span(ms) + " ago";
+      if (time.textContent !== text) time.textContent = text;
+    });
   }
 
   // A page that nobody sees gives its connection back: a browser has six of them.
@@ -85,7 +110,12 @@
       take(JSON.parse(e.data));
       pulse(true, "Live");
     });
+    source.addEventListener("glance", () => { glance = true; });
     source.onerror = () => {
+      if (glance) {
+        glance = false;
+        return;
+      }
       pulse(false, "Not live: the connection is lost");
       if (source && source.readyState === EventSource.CLOSED) { // refused: ask again later
         source = null;
@@ -95,7 +125,10 @@
   }
 
   document.addEventListener("visibilitychange", () => {
-    if (!document.hidden) return listen();
+    if (!document.hidden) {
+      tick();
+      return listen();
+    }
     if (source) source.close();
     source = null;
   });
@@ -115,5 +148,6 @@
 
   document.querySelector(".tabs [aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" });
   draw();
+  setInterval(tick, 1000);
   if ($$("[data-live], [data-chart]").length > 0) listen();
 })();

@@ -66,15 +66,19 @@ type tab struct {
 	troubles []string // what the browser complains about, and dialogs
 }
 
-// show opens a tab on the dashboard of an executor.
-func show(t *testing.T, x *executor.Executor, cfg dashboard.Config) *tab {
+// show opens a tab on the dashboard of an executor, behind middlewares.
+func show(t *testing.T, x *executor.Executor, cfg dashboard.Config, behind ...func(http.Handler) http.Handler) *tab {
 	t.Helper()
 	if chromium() == "" {
 		t.Skip("there is no chromium to show the dashboard in")
 	}
 	cfg.Logger = slog.New(slog.DiscardHandler)
+	h := dashboard.Handler(x, cfg)
+	for _, each := range behind {
+		h = each(h)
+	}
 	mux := http.NewServeMux()
-	mux.Handle("/strand/", dashboard.Handler(x, cfg))
+	mux.Handle("/strand/", h)
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	ctx, end := chromedp.NewContext(browser)

@@ -46,6 +46,45 @@ func TestFiguresMoveWithoutReload(t *testing.T) {
 	b.calm()
 }
 
+// Behind a middleware that holds back what is written until all is, figures move, too,
+// and the light stays on from one connection to the next.
+func TestFiguresMoveBehindAMiddleware(t *testing.T) {
+	x, q := open(t, "orders", nothing)
+	b := show(t, x, dashboard.Config{}, func(h http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			h.ServeHTTP(struct{ http.ResponseWriter }{w}, r)
+		})
+	})
+	b.open("")
+	b.until("#pulse", "live")
+	b.run(chromedp.Evaluate(`window.off = 0;
+		new MutationObserver(() => { if (document.querySelector("#pulse.off")) window.off++; }).observe(
+			document.getElementById("pulse"), { attributes: true })`, nil))
+	for i := range 3 {
+		enqueue(t, q, fmt.Sprint("order-", i), "")
+		b.until("[data-live=enqueued]", fmt.Sprint(i+1))
+	}
+	require.Zero(t, b.count("#pulse.off"))
+	var off int
+	b.run(chromedp.Evaluate("window.off", &off))
+	require.Zero(t, off)
+	b.calm()
+}
+
+// What a page says as seen from now goes on with the clock, as the next page would say it.
+func TestTimesGoOn(t *testing.T) {
+	x, q := open(t, "orders", nothing)
+	enqueue(t, q, "order-1", "", executor.In(time.Hour+2*time.Minute))
+	b := show(t, x, dashboard.Config{})
+	b.open("queue?name=orders")
+	b.until("#list time", "in 1 h 1 min")
+	for was := b.text("#list td:last-child time"); b.text("#list td:last-child time") == was; {
+		time.Sleep(100 * time.Millisecond)
+	}
+	require.Regexp(t, `^\d+(\.\d)? (s|min.*) ago$`, b.text("#list td:last-child time"))
+	b.calm()
+}
+
 // graveyard is an executor with so many in the morgue; when it is revived, all that
 // runs is done.
 func graveyard(t *testing.T, n int) (x *executor.Executor, q *executor.Queue[string], revive func()) {

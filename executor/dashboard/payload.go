@@ -1,0 +1,143 @@
+package dashboard
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/strandjobs/strand/executor"
+)
+
+// How much of payloads an answer has: of one, and of all together. It is made in
+// memory, and text gets longer on its way into a page or JSON.
+const (
+	shownText = 64 << 10
+	shownAll  = 1 << 20
+)
+
+// PlainPayload shows a payload as it is, JSON with indents: for Config.ShowPayload
+// where payloads have no secrets. It stops behind what an answer has of one, 64 KiB.
+func PlainPayload(_ *http.Request, p Payload) string {
+	if json.Valid(p.Raw) {
+		return indented(p.Raw, shownText+1)
+	}
+	return string(p.Raw[:min(len(p.Raw), shownText+1)])
+}
+
+// indented is JSON with a line for each value, and at least the first bytes of that:
+// a payload of brackets would be thousands of times as long as it was.
+func indented(raw []byte, most int) string {
+	var b strings.Builder
+	depth, quoted, escaped, fresh := 0, false, false, false // fresh: what was opened is empty so far
+	line := func() { b.WriteString("\n" + strings.Repeat("  ", min(depth, most))) }
+	for _, c := range raw {
+		if b.Len() >= most {
+			break
+		}
+		if quoted {
+			b.WriteByte(c)
+			quoted, escaped = c != '"' || escaped, c == '\\' && !escaped
+			continue
+		}
+		switch c {
+		case ' ', '\t', '\r', '\n':
+			continue
+		case ']', '}':
+			if depth--; !fresh {
+				line()
+			}
+			fresh = false
+			b.WriteByte(c)
+			continue
+		}
+		if fresh {
+			line()
+		}
+		quoted, fresh = c == '"', c == '[' || c == '{'
+		switch b.WriteByte(c); c {
+		case '[', '{':
+			depth++
+		case ',':
+			line()
+		case ':':
+			b.WriteByte(' ')
+		}
+	}
+	return b.String()
+}
+
+// payloadRow is a payload with what of it may be seen.
+type payloadRow struct {
+	executor.PayloadInfo // without metadata if it is hidden
+	Text                 string
+	Clipped              bool // there is more of it than the text
+}
+
+// payloads shows those of a job in an answer.
+type payloads struct {
+	h         *handler
+	r         *http.Request
+	queue, id string
+	left      int // bytes of all of them that the answer has room for
+}
+
+// row is a payload as it is shown. When the request has no time left, there is nothing
+// of it.
+func (s *payloads) row(p executor.PayloadInfo) payloadRow {
+	row := payloadRow{PayloadInfo: p}
+	row.Metadata = nil
+	switch {
+	case s.h.cfg.ShowPayload == nil || s.r.Context().Err() != nil:
+		return row
+	case s.left <= 0 || p.Raw == nil && p.Bytes > 0:
+		row.Clipped = true // the answer, or the Inspector's, has enough
+		return row
+	}
+	text := s.reveal(s.h.cfg.ShowPayload, Payload{s.queue, s.id, p})
+	if text == "" {
+		return row
+	}
+	row.Text = begin(text, min(shownText, s.left))
+	row.Clipped = len(row.Text) < len(text)
+	s.left -= len(row.Text)
+	row.Metadata = p.Metadata
+	return row
+}
+
+// preview is what a list has of a payload, in one line.
+func (s *payloads) preview(p Payload) string {
+	if s.h.cfg.ShowPreview == nil || s.r.Context().Err() != nil {
+		return ""
+	}
+	return strings.Join(strings.Fields(begin(s.reveal(s.h.cfg.ShowPreview, p), mostError)), " ")
+}
+
+// reveal is what a hook says that may be seen of a payload; "": it is hidden.
+func (s *payloads) reveal(hook func(*http.Request, Payload) string, p Payload) (text string) {
+	defer func() {
+		if v := recover(); v != nil {
+			s.h.cfg.Logger.Error("a hook of the dashboard that shows payloads panicked", slog.Any("panic", v))
+			text = ""
+		}
+	}()
+	p.Raw = bytes.Clone(p.Raw) // the hook may write to it
+	return hook(s.r, p)
+}
+
+// begin is the begin of a text, which keeps no more of it in memory, and cuts no
+// character.
+func begin(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	for cut := most; cut > 0 && most-cut < utf8.UTFMax; cut-- {
+		if utf8.RuneStart(text[cut]) {
+			most = cut
+			break
+		}
+	}
+	return strings.Clone(text[:most])
+}
