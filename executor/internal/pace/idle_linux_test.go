@@ -3,6 +3,7 @@ package pace
 import (
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,18 +24,13 @@ func TestIdleOf(t *testing.T) {
 func TestNothingIsIdleBesideWhoComputes(t *testing.T) {
 	var i Idle
 	require.Zero(t, i.Lately(), "it has just begun to look")
-	over := make(chan struct{})
+	var over atomic.Bool
 	var busy sync.WaitGroup
 	defer busy.Wait()
-	defer close(over)
+	defer over.Store(true)
 	for range runtime.GOMAXPROCS(0) {
 		busy.Go(func() {
-			for {
-				select {
-				case <-over:
-					return
-				default:
-				}
+			for !over.Load() {
 			}
 		})
 	}
