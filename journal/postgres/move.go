@@ -68,7 +68,7 @@ func newMover(ctx context.Context, url string, cfg Config, commits bool) (m *mov
 	}
 	if err != nil {
 		m.close()
-		return nil, err
+		return nil, withCause(ctx, err)
 	}
 	return m, nil
 }

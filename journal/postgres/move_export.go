@@ -172,22 +172,7 @@ func (s *partitionStore) export(m *mover, dir string) error {
 	if err != nil {
 		return err
 	}
-	c := newComparison([]content{r})
-	defer c.stop()
-	info, err := withJournal(dir, func(v *journal.View) error {
-		for p, err := range pieces(v) {
-			if err == nil {
-				err = contextEnded(s.ctx)
-			}
-			if err == nil {
-				err = c.expect(0, &p)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		return c.finish()
-	})
+	info, err := withJournal(dir, func(v *journal.View) error { return compare(v, r) })
 	if err == nil && (info.Next != r.manifest.Next || info.Epoch != r.manifest.Epoch) {
 		err = fmt.Errorf("%w: the journal goes on at position %d in epoch %d, and not at %d in %d",
 			ErrDiffers, info.Next, info.Epoch, r.manifest.Next, r.manifest.Epoch)

@@ -224,3 +224,18 @@ func (c *comparison) finish() error {
 	}
 	return nil
 }
+
+// compare returns an error unless two have the same.
+func compare(one, other content) error {
+	c := newComparison([]content{other})
+	defer c.stop()
+	for p, err := range pieces(one) {
+		if err == nil {
+			err = c.expect(0, &p)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return c.finish()
+}
