@@ -29,8 +29,8 @@ import (
 // nodes have accepted in the inbox is in no partition yet: with any of that it is
 // ErrNotEmpty.
 //
-// Of cfg, Schema and Partitions count. It has 24 bytes of each live entry of a partition in
-// memory, twice, and about 100 MiB besides.
+// Of cfg, Schema and Partitions count. It takes about 100 bytes of memory for each live entry
+// of a partition, and 100 MiB besides.
 //
 // It returns ErrConfig, ErrNoSchema, ErrTooNew, ErrPartitions, ErrUnsafe, ErrInUse, also for
 // a node that was at work meanwhile, ErrNotEmpty, ErrDiffers, journal.ErrExists,

@@ -34,9 +34,9 @@ import (
 // died has noted is left out.
 //
 // Of cfg, Schema, Partitions, Partition and SingleServer count. ctx ends it; while the server
-// does not say what has become of the commit it is asked for a minute. It has 24 bytes of
-// each live entry in memory, twice, and about 100 MiB besides. Nodes that are started
-// meanwhile get no partition until it is over.
+// does not say what has become of the commit it is asked for a minute. It takes about 100
+// bytes of memory for each live entry, and 100 MiB besides. Nodes that are started meanwhile
+// get no partition until it is over.
 //
 // It returns ErrConfig, ErrNoSchema, ErrTooNew, ErrPartitions, ErrUnsafe, ErrInUse,
 // ErrNotEmpty, ErrIndivisible, ErrDiffers; executor.ErrNotOwned for an id in a journal of
@@ -219,6 +219,9 @@ func (m *mover) write(ctx context.Context, v *journal.View, stores []*partitionS
 			return moved, err
 		}
 		targets, err := to.route(&p)
+		if err == nil {
+			err = checkIntake(&p)
+		}
 		if err != nil {
 			return moved, err
 		}

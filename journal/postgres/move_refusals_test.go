@@ -12,10 +12,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/journal/internal/format"
 	"github.com/strandjobs/strand/journal/postgres/internal/pgtest"
 )
 
@@ -31,6 +33,10 @@ func TestMoveRefusals(t *testing.T) {
 	b, err := journal.NewBuilder(at("unknown"), 1, 1)
 	require.NoError(t, err)
 	require.NoError(t, b.Set(journal.Set{Key: "of/later", Value: []byte("x")}))
+	require.NoError(t, b.Finish())
+	b, err = journal.NewBuilder(at("inbox"), 1, 1)
+	require.NoError(t, err)
+	require.NoError(t, b.Set(journal.Set{Key: intakeKey, Value: []byte("\x7f\xff\xff\xff\xff\xff\xff\xff")}))
 	require.NoError(t, b.Finish())
 	require.NoError(t, os.Mkdir(at("nothing"), 0o700))
 	open, err := journal.Open(at("open"), journal.Config{})
@@ -77,6 +83,7 @@ func TestMoveRefusals(t *testing.T) {
 	refused(journal.ErrCorrupt, "", at("damaged"))
 	refused(ErrIndivisible, `slots "numbers" are one sequence`, at("slots"))
 	refused(ErrIndivisible, `state key "of/later"`, at("unknown"))
+	refused(ErrIndivisible, `source "inbox"`, at("inbox"))
 	refused(executor.ErrConfig, "panic", at("one"), func(cfg *Config) { cfg.Partition = func(string) string { panic("no") } })
 	refused(executor.ErrNotOwned, "belongs to", parts, func(cfg *Config) { cfg.Partition = func(id string) string { return id + "!" } })
 	refused(ErrPartitions, "Config.Partitions is 3", at("one"), func(cfg *Config) { cfg.Partitions = 3 })
@@ -156,6 +163,24 @@ func TestMoveWaitsForNodes(t *testing.T) {
 	_, err = (&rig{}).newPool(t, c.url).Exec(t.Context(), in(c.schema, "INSERT INTO {schema}.node (id, name, expires) VALUES (gen_random_uuid(), 'the idle one', clock_timestamp() + interval '1 minute')"))
 	require.NoError(t, err)
 	inUse("the idle one is up")
+}
+
+// Nodes that start while an import is under way wait for its end, and serve what it brought.
+func TestNodesWaitForAnImport(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, pgtest.Shared(t).URL(), 2, leastLease)
+	m, err := newMover(t.Context(), c.url, c.config(), true)
+	require.NoError(t, err)
+	defer m.close()
+	tx, err := m.begin(t.Context(), pgx.TxOptions{})
+	require.NoError(t, err)
+	_, err = m.claim(t.Context(), [][]byte{format.NewUUID(), format.NewUUID()})
+	require.NoError(t, err)
+	n := c.start(c.url)
+	require.Eventually(t, func() bool { return n.Err() != nil }, 10*time.Second, 5*time.Millisecond) // it has tried
+	require.Empty(t, n.Partitions())
+	require.NoError(t, tx.Commit(t.Context()))
+	c.serving(n)
 }
 
 // A node that takes a partition while it is exported makes the export one of two moments.

@@ -103,6 +103,20 @@ func (r *router) of(id string) ([]int, error) {
 	return r.one[:], err
 }
 
+// checkIntake returns an error for an offset of the inbox that an owner could not count on from:
+// a source of the same name that the journal had for itself.
+func checkIntake(p *piece) error {
+	const most = 1 << 62
+	if p.set == nil || p.set.Key != intakeKey {
+		return nil
+	}
+	if v := p.set.Value; len(v) != 8 || binary.BigEndian.Uint64(v) > most {
+		return fmt.Errorf("%w: the offset of the source %q is %x, and that name is this package's own; delete the offset with DeleteSourceOffset",
+			ErrIndivisible, inboxSource, v)
+	}
+	return nil
+}
+
 // cutSized takes apart the length of a name, the name, and what follows, with a slash after
 // each of the two.
 func cutSized(s string) (name, rest string, ok bool) {

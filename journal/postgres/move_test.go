@@ -63,14 +63,15 @@ func TestMoveThroughManyPartitions(t *testing.T) {
 		cfg.Partition = func(id string) string { before, _, _ := strings.Cut(id, "/"); return before }
 	}
 	for name, test := range map[string]struct {
+		n    int
 		make func(dir string)
 		cfg  func(*Config)
 	}{
-		"built": {func(dir string) { builtJournal(t, dir, 1000) }, func(*Config) {}},
-		"lived": {func(dir string) { livedJournal(t, dir, false) }, tenant},
+		"built": {16, func(dir string) { builtJournal(t, dir, 1000) }, func(*Config) {}},
+		"lived": {4, func(dir string) { livedJournal(t, dir, false) }, tenant},
 	} {
 		t.Run(name, func(t *testing.T) {
-			const n = 16
+			n := test.n
 			dir := t.TempDir()
 			one, parts, again := filepath.Join(dir, "one"), filepath.Join(dir, "parts"), filepath.Join(dir, "again")
 			test.make(one)
@@ -105,7 +106,7 @@ func TestMoveThroughManyPartitions(t *testing.T) {
 				require.Equal(t, []uint64{uint64(info.Next), info.Epoch}, []uint64{uint64(part.Next), part.Epoch})
 			}
 			require.Equal(t, want, got)
-			require.Greater(t, used, 2)
+			require.GreaterOrEqual(t, used, 2)
 			require.Equal(t, slices.Sorted(slices.Values(beside)), slices.Sorted(maps.Keys(kept)))
 			for text, times := range kept {
 				mine := strings.HasPrefix(text, `"k`) && (strings.Contains(text, "/lock/") && !strings.Contains(text, "by hand") || strings.Contains(text, "/pause/id/"))

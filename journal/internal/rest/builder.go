@@ -33,8 +33,8 @@ type Builder struct {
 	open     block.Writer
 	manifest format.Manifest
 	changes  []format.Edit
-	size     int // of changes, bytes
-	taken    block.PositionSet
+	size     int               // of changes, bytes
+	taken    block.PositionSet // nil: nobody asks
 	queues   map[string]uint32
 	numbers  map[uint32]bool
 	built    bool
@@ -47,7 +47,7 @@ func NewBuilder(dir string, next format.Position, epoch uint64) (*Builder, error
 		return nil, err
 	}
 	b := BuildOn(nil, next, epoch, buildBlock)
-	b.draft = d
+	b.draft, b.taken = d, block.PositionSet{}
 	if b.store, err = store.OpenBolt(d.Lock.Place); err != nil {
 		return nil, errors.Join(err, b.Discard())
 	}
@@ -57,10 +57,11 @@ func NewBuilder(dir string, next format.Position, epoch uint64) (*Builder, error
 
 // BuildOn begins a journal that is empty where write puts it, in blocks of most bytes or
 // so. What the last transaction has, which Finish writes, counts together with those before:
-// write keeps them from being seen until then. Discard is write's owner's.
+// write keeps them from being seen until then. To discard them is its business, too. What
+// comes is of a journal that was checked: positions that come twice are not looked for.
 func BuildOn(write func(*store.Transaction) error, next format.Position, epoch uint64, most int) *Builder {
 	b := &Builder{
-		write: write, most: most, taken: block.PositionSet{}, queues: map[string]uint32{}, numbers: map[uint32]bool{},
+		write: write, most: most, queues: map[string]uint32{}, numbers: map[uint32]bool{},
 		manifest: format.Manifest{Oldest: 1, Next: max(next, 1), Epoch: epoch},
 	}
 	b.open = block.NewWriter(nil, b.manifest)
@@ -125,12 +126,14 @@ func (b *Builder) take(e *format.Entry) error {
 		return fmt.Errorf("%w: position %d has queue %d, which has no name", ErrContent, p, e.Queue)
 	case p == 0 || p >= b.manifest.Next:
 		return fmt.Errorf("%w: position %d is not between 0 and the next one, %d", ErrContent, p, b.manifest.Next)
-	case b.taken.Has(p):
+	case b.taken != nil && b.taken.Has(p):
 		return fmt.Errorf("%w: position %d comes twice", ErrContent, p)
 	case format.EntryBound(e) > format.MaxAppendBytes:
 		return fmt.Errorf("%w: position %d", format.ErrTooLarge, p)
 	}
-	b.taken.Add(e.Position)
+	if b.taken != nil {
+		b.taken.Add(e.Position)
+	}
 	return nil
 }
 
