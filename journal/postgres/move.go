@@ -105,11 +105,13 @@ func (m *mover) atRest(ctx context.Context) error {
 		WHERE l.owner IS NOT NULL AND l.expires >= clock_timestamp() ORDER BY l.partition LIMIT 1`)).Scan(&partition, &name, &left)
 	switch {
 	case err == nil:
-		return fmt.Errorf("%w: %s owns partition %d, for %v yet, unless it is renewed; stop it", ErrInUse, name, partition, time.Duration(left)*time.Millisecond)
+		return fmt.Errorf("%w: %s owns partition %d, for %v yet, unless it is renewed; stop it",
+			ErrInUse, name, partition, time.Duration(left)*time.Millisecond)
 	case !errors.Is(err, pgx.ErrNoRows):
 		return err
 	}
-	err = m.conn.QueryRow(ctx, in(m.cfg.Schema, "SELECT name FROM {schema}.node WHERE expires >= clock_timestamp() ORDER BY name LIMIT 1")).Scan(&name)
+	err = m.conn.QueryRow(ctx, in(m.cfg.Schema,
+		"SELECT name FROM {schema}.node WHERE expires >= clock_timestamp() ORDER BY name LIMIT 1")).Scan(&name)
 	switch {
 	case err == nil:
 		return fmt.Errorf("%w: %s is up and takes what is free; stop it", ErrInUse, name)
@@ -142,9 +144,11 @@ func (m *mover) claim(ctx context.Context, uuids [][]byte) (epochs []int64, err 
 		return nil, err
 	}
 	var used int
-	err = m.conn.QueryRow(ctx, in(m.cfg.Schema, `SELECT count(*) FROM {schema}.tail WHERE manifest IS NOT NULL OR number <> 0`)).Scan(&used)
+	err = m.conn.QueryRow(ctx, in(m.cfg.Schema,
+		"SELECT count(*) FROM {schema}.tail WHERE manifest IS NOT NULL OR number <> 0")).Scan(&used)
 	if err == nil && used > 0 {
-		err = fmt.Errorf("%w: %d partitions of schema %q were used; migrate another schema and import into that", ErrNotEmpty, used, m.cfg.Schema)
+		err = fmt.Errorf("%w: %d partitions of schema %q were used; migrate another schema and import into that",
+			ErrNotEmpty, used, m.cfg.Schema)
 	}
 	if err == nil {
 		err = m.noInbox(ctx, "migrate another schema and import into that")
@@ -153,7 +157,8 @@ func (m *mover) claim(ctx context.Context, uuids [][]byte) (epochs []int64, err 
 		err = m.exec(ctx, "UPDATE {schema}.tail SET epoch = epoch + 1, uuid = ($1::bytea[])[partition + 1]", uuids)
 	}
 	if err == nil {
-		err = m.exec(ctx, "UPDATE {schema}.lease l SET owner = NULL, expires = '-infinity', epoch = t.epoch FROM {schema}.tail t WHERE t.partition = l.partition")
+		err = m.exec(ctx, `UPDATE {schema}.lease l SET owner = NULL, expires = '-infinity', epoch = t.epoch
+			FROM {schema}.tail t WHERE t.partition = l.partition`)
 	}
 	if err != nil {
 		return nil, err
@@ -191,7 +196,8 @@ func (m *mover) heads(ctx context.Context) (all []head, err error) {
 
 // store is a partition as the mover's transaction has it. Nothing is to be committed by it.
 func (m *mover) store(ctx context.Context, partition int, epoch int64) *partitionStore {
-	s := &partitionStore{partition: partition, epoch: epoch, within: m.conn.Conn(), texts: textsFor(m.cfg.Schema), part: partBytes}
+	s := &partitionStore{partition: partition, epoch: epoch, within: m.conn.Conn(),
+		texts: textsFor(m.cfg.Schema), part: partBytes}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
 	return s
 }

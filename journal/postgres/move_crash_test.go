@@ -14,9 +14,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/journal/internal/format"
 	"github.com/strandjobs/strand/journal/postgres/internal/pgtest"
 )
 
@@ -102,6 +104,29 @@ func TestMoverIsKilled(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// Until the commit, after which nothing can go wrong any more, others see the schema as it was.
+func TestImportIsOneTransaction(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, pgtest.Shared(t).URL(), 2)
+	dir := filepath.Join(t.TempDir(), "journal")
+	builtJournal(t, dir, 300)
+	before := r.rows(t, 0) + r.rows(t, 1)
+	m, err := newMover(t.Context(), r.url, r.config(), true)
+	require.NoError(t, err)
+	defer m.close()
+	tx, err := m.begin(t.Context(), pgx.TxOptions{})
+	require.NoError(t, err)
+	moved, err := m.fill(t.Context(), journals{names: []string{dir}}, [][]byte{format.NewUUID(), format.NewUUID()})
+	require.NoError(t, err)
+	require.Positive(t, moved.Live)
+	require.Equal(t, before, r.rows(t, 0)+r.rows(t, 1))
+	require.NoError(t, tx.Rollback(t.Context()))
+	require.Equal(t, before, r.rows(t, 0)+r.rows(t, 1))
+	again, err := Import(t.Context(), r.url, r.config(), dir)
+	require.NoError(t, err)
+	require.Equal(t, moved, again)
+}
+
 // A connection that is cut anywhere leaves all or nothing, and Import says which: also when
 // the answer of the commit is lost.
 func TestImportOverABadLine(t *testing.T) {
@@ -164,7 +189,9 @@ func TestMoveOfManyJobs(t *testing.T) {
 	require.NoError(t, b.Queue("q", 1))
 	payload := make([]byte, size)
 	for i := range n {
-		require.NoError(t, b.Add(journal.Entry{Kind: journal.KindEnqueued, Queue: 1, Position: journal.Position(i + 1), ID: fmt.Append(nil, "id ", i%997), Due: 1e18, Payload: payload}))
+		require.NoError(t, b.Add(journal.Entry{
+			Kind: journal.KindEnqueued, Queue: 1, Position: journal.Position(i + 1), ID: fmt.Append(nil, "id ", i%997), Due: 1e18, Payload: payload,
+		}))
 	}
 	require.NoError(t, b.Finish())
 	r := newRig(t, url, 16)

@@ -54,7 +54,8 @@ func Import(ctx context.Context, url string, cfg Config, dir string) (Moved, err
 	}
 	defer m.close()
 	if dirs.divided && len(dirs.names) != m.partitions {
-		return Moved{}, fmt.Errorf("%w: %s has journals of %d partitions, and schema %q has %d; their positions are their own, so that they can't be joined or divided",
+		return Moved{}, fmt.Errorf("%w: %s has journals of %d partitions, and schema %q has %d; each has positions "+
+			"of its own, so that they can't be joined or divided",
 			ErrPartitions, dir, len(dirs.names), m.cfg.Schema, m.partitions)
 	}
 	uuids := make([][]byte, m.partitions)
@@ -280,12 +281,13 @@ func (k *sink) write(t *store.Transaction) error {
 		k.sides, k.sum = k.sides+1, k.sum^sum
 	}
 	return translated(k.m.exec(k.s.ctx, `INSERT INTO {schema}.side (partition, bucket, key, value, sum)
-		SELECT $1, c.* FROM unnest($2::smallint[], $3::bytea[], $4::bytea[], $5::bigint[]) c`, k.s.partition, c.buckets, c.keys, c.values, c.sums))
+		SELECT $1, c.* FROM unnest($2::smallint[], $3::bytea[], $4::bytea[], $5::bigint[]) c`,
+		k.s.partition, c.buckets, c.keys, c.values, c.sums))
 }
 
 func (k *sink) finish() error {
-	return translated(k.m.exec(k.s.ctx, "UPDATE {schema}.tail SET number = 1, manifest = $3, sides = $4, sum = $5 WHERE partition = $1 AND epoch = $2",
-		k.s.partition, k.s.epoch, k.text, k.sides, k.sum))
+	return translated(k.m.exec(k.s.ctx, `UPDATE {schema}.tail SET number = 1, manifest = $3, sides = $4, sum = $5
+		WHERE partition = $1 AND epoch = $2`, k.s.partition, k.s.epoch, k.text, k.sides, k.sum))
 }
 
 // outcomeTime is how long a commit without an answer is asked about.
@@ -333,7 +335,8 @@ func (m *mover) ask(ctx context.Context, uuid []byte) (there bool, err error) {
 	}
 	defer conn.Release()
 	forgetWarning(conn.Conn().PgConn())
-	err = conn.QueryRow(ctx, in(m.cfg.Schema, "UPDATE {schema}.tail SET asked = asked + 1 WHERE partition = 0 RETURNING uuid = $1"), uuid).Scan(&there)
+	err = conn.QueryRow(ctx, in(m.cfg.Schema,
+		"UPDATE {schema}.tail SET asked = asked + 1 WHERE partition = 0 RETURNING uuid = $1"), uuid).Scan(&there)
 	if text := warningOf(conn.Conn().PgConn()); err == nil && text != "" {
 		err = fmt.Errorf("%w: %s", errWarned, text)
 	}

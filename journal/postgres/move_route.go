@@ -91,10 +91,11 @@ func (r *router) route(p *piece) ([]int, error) {
 		return r.one[:], nil
 	case "slot":
 		name, _, _ := cutSized(rest)
-		return nil, fmt.Errorf("%w: slots %q are one sequence; import into a schema of one partition, or into %d once its jobs have run and start it there from what Last says",
-			ErrIndivisible, name, r.divide.Nodes)
+		return nil, fmt.Errorf("%w: slots %q are one sequence, and %d partitions would each go on from its last value; "+
+			"import into a schema of one partition", ErrIndivisible, name, r.divide.Nodes)
 	}
-	return nil, fmt.Errorf("%w: state key %q is of no kind that this version knows; import into a schema of one partition", ErrIndivisible, key)
+	return nil, fmt.Errorf("%w: state key %q is of no kind that this version knows; import into a schema of one partition",
+		ErrIndivisible, key)
 }
 
 func (r *router) of(id string) ([]int, error) {
@@ -111,8 +112,8 @@ func checkIntake(p *piece) error {
 		return nil
 	}
 	if v := p.set.Value; len(v) != 8 || binary.BigEndian.Uint64(v) > most {
-		return fmt.Errorf("%w: the offset of the source %q is %x, and that name is this package's own; delete the offset with DeleteSourceOffset",
-			ErrIndivisible, inboxSource, v)
+		return fmt.Errorf("%w: the offset of the source %q is %x, and that name is this package's own; "+
+			"delete the offset with DeleteSourceOffset", ErrIndivisible, inboxSource, v)
 	}
 	return nil
 }
