@@ -167,6 +167,31 @@ func TestMoveWaitsForNodes(t *testing.T) {
 	inUse("the idle one is up")
 }
 
+// A process that opens the journal while it is read makes the import one of two moments.
+func TestImportNoticesAProcess(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, pgtest.Shared(t).URL(), 2)
+	const entries = 50 // each of which is asked about twice
+	for _, at := range []int{5, entries + 5, 2*entries - 1} {
+		dir := filepath.Join(t.TempDir(), "journal")
+		builtJournal(t, dir, entries)
+		before, asked := r.rows(t, 0)+r.rows(t, 1), 0
+		_, err := Import(t.Context(), r.url, r.config(func(cfg *Config) {
+			cfg.Partition = func(id string) string {
+				if asked++; asked == at {
+					l, err := journal.Open(dir, journal.Config{})
+					require.NoError(t, err)
+					require.NoError(t, l.Close())
+				}
+				return id
+			}
+		}), dir)
+		require.ErrorIs(t, err, journal.ErrLocked)
+		require.GreaterOrEqual(t, asked, at)
+		require.Equal(t, before, r.rows(t, 0)+r.rows(t, 1))
+	}
+}
+
 // Nodes that start while an import is under way wait for its end, and serve what it brought.
 func TestNodesWaitForAnImport(t *testing.T) {
 	t.Parallel()
