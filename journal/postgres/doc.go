@@ -68,6 +68,14 @@
 // The connections must keep a session: no pooler in transaction mode. NOTIFY is a hint;
 // without it the inbox is looked at once a second.
 //
+// # Moving in and out
+//
+// [Import] puts the journal of a process that has stopped into partitions that were not used,
+// and [Export] writes partitions as journals, while no node is up. Positions, order, states,
+// the morgue and state keys are kept, and both sides are read again and compared before
+// either is done. What can't be divided among partitions, as slots, is refused. [Check] reads
+// and checks all partitions. The command cmd/strand-postgres does these, and Migrate.
+//
 // # Goroutines
 //
 //	node     leases (renews, decides), listener, notifier, housekeeper, and one that flushes

@@ -22,7 +22,13 @@ import (
 	"github.com/strandjobs/strand/journal/postgres/internal/pgtest"
 )
 
-func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
+func TestMain(m *testing.M) {
+	code := pgtest.Main(m)
+	if commands != "" {
+		_ = os.RemoveAll(commands)
+	}
+	os.Exit(code)
+}
 
 var schemas atomic.Int32
 

@@ -220,15 +220,21 @@ func (n *Node) connect(ctx context.Context, url string) (err error) {
 		return fmt.Errorf("%w: schema %q has %d, and Config.Partitions is %d; set it to 0 or %d, or give another Schema",
 			ErrPartitions, n.cfg.Schema, partitions, n.cfg.Partitions, partitions)
 	}
-	n.divide = executor.Splitter{Nodes: partitions}
-	if f := n.cfg.Partition; f != nil {
-		whole := n.divide
-		n.divide.Owner = func(id string) int {
-			owner, _ := whole.OwnerOf(f(id)) // without Owner it can't fail
-			return owner
-		}
-	}
+	n.divide = n.cfg.divide(partitions)
 	return nil
+}
+
+// divide says which of so many partitions an id belongs to.
+func (cfg Config) divide(partitions int) executor.Splitter {
+	even := executor.Splitter{Nodes: partitions}
+	f := cfg.Partition
+	if f == nil {
+		return even
+	}
+	return executor.Splitter{Nodes: partitions, Owner: func(id string) int {
+		owner, _ := even.OwnerOf(f(id)) // without Owner it can't fail
+		return owner
+	}}
 }
 
 // disconnect ends all that the node does, without waiting for what it has begun.

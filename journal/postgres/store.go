@@ -53,6 +53,7 @@ type partitionStore struct {
 	partition int
 	epoch     int64
 	texts     texts
+	within    *pgx.Conn     // all is read in the transaction on it, by one goroutine; nil: with the pool
 	part      int           // bytes; less only in tests
 	patience  time.Duration // attemptTime; less only in tests
 

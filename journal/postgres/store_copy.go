@@ -49,12 +49,15 @@ func (s *partitionStore) CopyTo(path string, over <-chan struct{}) error {
 
 // transfer commits everything to b: blocks and rows beside the log in steps, and the true
 // end mark with the last.
-func (s *partitionStore) transfer(ctx context.Context, tx pgx.Tx, b *store.Bolt) error {
+func (s *partitionStore) transfer(ctx context.Context, tx querier, b *store.Bolt) error {
 	h, err := s.header(ctx, tx)
 	if err != nil {
 		return err
 	}
-	end, err := format.ParseManifest(h.manifest)
+	end := format.FirstManifest
+	if h.manifest != nil {
+		end, err = format.ParseManifest(h.manifest)
+	}
 	if err == nil {
 		err = b.SetUUID(h.uuid)
 	}

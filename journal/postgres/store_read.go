@@ -25,6 +25,9 @@ var errStale = errors.New("postgres: the server is behind what was acknowledged"
 
 // patient calls f until it gets an answer of the server, or the store ends. f only reads.
 func (s *partitionStore) patient(f func(context.Context, *pgx.Conn) error) error {
+	if s.within != nil {
+		return translated(f(s.ctx, s.within)) // once: what has failed in a transaction has failed
+	}
 	pause := firstPause
 	for {
 		err := s.with(s.patience, f)
@@ -83,9 +86,9 @@ func (s *partitionStore) header(ctx context.Context, q querier) (h header, err e
 }
 
 // checkSides checks each row beside the log, and that they are those of the last commit.
-func (s *partitionStore) checkSides(ctx context.Context, tx pgx.Tx) error {
+func (s *partitionStore) checkSides(ctx context.Context, q querier) error {
 	s.dead = make(map[uint32]int)
-	rows, err := tx.Query(ctx, s.texts.sides, s.partition)
+	rows, err := q.Query(ctx, s.texts.sides, s.partition)
 	if err != nil {
 		return err
 	}

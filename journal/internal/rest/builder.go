@@ -26,13 +26,15 @@ const buildBlock = 1 << 20
 // One goroutine at a time may use a Builder. After an error only Discard is of
 // use.
 type Builder struct {
-	draft    *directory.Draft
-	store    *store.Bolt
+	draft    *directory.Draft // nil: the journal is elsewhere, see [BuildOn]
+	store    *store.Bolt      // of the draft
+	write    func(*store.Transaction) error
+	most     int // bytes that a block and its changes may have
 	open     block.Writer
 	manifest format.Manifest
 	changes  []format.Edit
-	size     int // of changes, bytes
-	taken    block.PositionSet
+	size     int               // of changes, bytes
+	taken    block.PositionSet // nil: nobody asks
 	queues   map[string]uint32
 	numbers  map[uint32]bool
 	built    bool
@@ -44,15 +46,26 @@ func NewBuilder(dir string, next format.Position, epoch uint64) (*Builder, error
 	if err != nil {
 		return nil, err
 	}
-	b := &Builder{
-		draft: d, taken: block.PositionSet{}, queues: map[string]uint32{}, numbers: map[uint32]bool{},
-		manifest: format.Manifest{Oldest: 1, Next: max(next, 1), Epoch: epoch},
-	}
+	b := BuildOn(nil, next, epoch, buildBlock)
+	b.draft, b.taken = d, block.PositionSet{}
 	if b.store, err = store.OpenBolt(d.Lock.Place); err != nil {
 		return nil, errors.Join(err, b.Discard())
 	}
-	b.open = block.NewWriter(nil, b.manifest)
+	b.write = b.store.Commit
 	return b, nil
+}
+
+// BuildOn begins a journal that is empty where write puts it, in blocks of most bytes or
+// so. What the last transaction has, which Finish writes, counts together with those before:
+// write keeps them from being seen until then. To discard them is its business, too. What
+// comes is of a journal that was checked: positions that come twice are not looked for.
+func BuildOn(write func(*store.Transaction) error, next format.Position, epoch uint64, most int) *Builder {
+	b := &Builder{
+		write: write, most: most, queues: map[string]uint32{}, numbers: map[uint32]bool{},
+		manifest: format.Manifest{Oldest: 1, Next: max(next, 1), Epoch: epoch},
+	}
+	b.open = block.NewWriter(nil, b.manifest)
+	return b
 }
 
 // Queue gives a queue its number. Numbers are from 1 to the number of queues,
@@ -77,7 +90,7 @@ func (b *Builder) Add(e format.Entry) error {
 		return err
 	}
 	b.open.Add(&e, true)
-	if b.open.Size()+b.size < buildBlock {
+	if b.open.Size()+b.size < b.most {
 		return nil
 	}
 	return b.commit()
@@ -113,18 +126,20 @@ func (b *Builder) take(e *format.Entry) error {
 		return fmt.Errorf("%w: position %d has queue %d, which has no name", ErrContent, p, e.Queue)
 	case p == 0 || p >= b.manifest.Next:
 		return fmt.Errorf("%w: position %d is not between 0 and the next one, %d", ErrContent, p, b.manifest.Next)
-	case b.taken.Has(p):
+	case b.taken != nil && b.taken.Has(p):
 		return fmt.Errorf("%w: position %d comes twice", ErrContent, p)
 	case format.EntryBound(e) > format.MaxAppendBytes:
 		return fmt.Errorf("%w: position %d", format.ErrTooLarge, p)
 	}
-	b.taken.Add(e.Position)
+	if b.taken != nil {
+		b.taken.Add(e.Position)
+	}
 	return nil
 }
 
 func (b *Builder) change(c format.Edit) error {
 	b.changes = append(b.changes, c)
-	if b.size += len(c.Key) + len(c.Value); b.size < buildBlock {
+	if b.size += len(c.Key) + len(c.Value); b.size < b.most {
 		return nil
 	}
 	return b.commit()
@@ -138,7 +153,7 @@ func (b *Builder) commit() error {
 		t.Seq, t.Block = b.manifest.Seq, b.open.Seal(b.manifest.Epoch, false)
 	}
 	t.Manifest = b.manifest
-	if err := b.store.Commit(t); err != nil {
+	if err := b.write(t); err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
 	b.open, b.changes, b.size = block.NewWriter(&b.open, b.manifest), nil, 0
@@ -153,6 +168,9 @@ func (b *Builder) Finish() error {
 		}
 	}
 	err := b.commit()
+	if b.draft == nil {
+		return err
+	}
 	if err = errors.Join(err, b.store.Close()); err == nil {
 		b.store, b.built = nil, true
 		err = b.draft.Reveal()
@@ -166,7 +184,7 @@ func (b *Builder) Finish() error {
 
 // Discard gives up. After Finish it has no effect.
 func (b *Builder) Discard() error {
-	if b.built {
+	if b.built || b.draft == nil {
 		return nil
 	}
 	var err error

@@ -1,0 +1,203 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/journal"
+)
+
+// Errors of [Import], [Export] and [Check].
+var (
+	// ErrInUse is returned while a node is up, or partitions have an owner whose lease has
+	// not ended. The text says which; stop it, or wait for the lease of one that died.
+	ErrInUse = errors.New("postgres: nodes are at work")
+	// ErrNotEmpty is returned by Import for partitions that were used, and by Export for
+	// an inbox from which the owners have not taken everything.
+	ErrNotEmpty = errors.New("postgres: not empty")
+	// ErrIndivisible is returned by Import for what can't be divided among partitions.
+	ErrIndivisible = errors.New("postgres: it can't be divided among partitions")
+	// ErrDiffers is returned when what was written is not what was to be. It is taken back.
+	ErrDiffers = errors.New("postgres: what was written differs")
+)
+
+// Moved says what was moved, or is there.
+type Moved struct {
+	Partitions int
+	Queues     int // names; one that several partitions know counts once
+	Live       int // entries: payloads, and states of jobs
+	Buried     int // payloads in the morgue
+	Keys       int // state keys, as the journals have them
+}
+
+// mover is a call of Import, Export or Check, over one connection.
+type mover struct {
+	cfg        Config
+	pool       *pgxpool.Pool
+	conn       *pgxpool.Conn
+	partitions int
+}
+
+// newMover connects. commits: something is to be written.
+func newMover(ctx context.Context, url string, cfg Config, commits bool) (m *mover, err error) {
+	if ctx == nil {
+		return nil, fmt.Errorf("%w: it is nil; context.Background() is one that never ends", executor.ErrContext)
+	}
+	if cfg, err = cfg.checked(); err != nil {
+		return nil, err
+	}
+	m = &mover{cfg: cfg}
+	if m.pool, err = newPool(ctx, url, cfg.SingleServer || !commits, 2); err != nil {
+		return nil, err
+	}
+	if m.conn, err = m.pool.Acquire(ctx); err == nil && commits {
+		err = guardServer(ctx, m.conn.Conn(), cfg.SingleServer)
+	}
+	if err == nil {
+		m.partitions, err = readSchema(ctx, m.conn, cfg.Schema)
+	}
+	if err == nil && cfg.Partitions != 0 && cfg.Partitions != m.partitions {
+		err = fmt.Errorf("%w: schema %q has %d, and Config.Partitions is %d", ErrPartitions, cfg.Schema, m.partitions, cfg.Partitions)
+	}
+	if err != nil {
+		m.close()
+		return nil, withCause(ctx, err)
+	}
+	return m, nil
+}
+
+func (m *mover) close() {
+	if m.conn != nil {
+		m.conn.Release()
+	}
+	m.pool.Close()
+}
+
+// exec runs a statement with the schema in it.
+func (m *mover) exec(ctx context.Context, sql string, args ...any) error {
+	_, err := m.conn.Exec(ctx, in(m.cfg.Schema, sql), args...)
+	return err
+}
+
+// begin begins the one transaction of a call, which may take long.
+func (m *mover) begin(ctx context.Context, options pgx.TxOptions) (pgx.Tx, error) {
+	tx, err := m.conn.BeginTx(ctx, options)
+	if err == nil {
+		_, err = tx.Exec(ctx, "SELECT pg_catalog.set_config('idle_in_transaction_session_timeout', '0', true)")
+	}
+	return tx, err
+}
+
+// atRest returns an error while nodes are at work.
+func (m *mover) atRest(ctx context.Context) error {
+	var partition int
+	var left int64
+	var name string
+	err := m.conn.QueryRow(ctx, in(m.cfg.Schema, `SELECT l.partition, coalesce(n.name, l.owner::text),
+		(extract(epoch FROM l.expires - clock_timestamp()) * 1000)::bigint FROM {schema}.lease l LEFT JOIN {schema}.node n ON n.id = l.owner
+		WHERE l.owner IS NOT NULL AND l.expires >= clock_timestamp() ORDER BY l.partition LIMIT 1`)).Scan(&partition, &name, &left)
+	switch {
+	case err == nil:
+		return fmt.Errorf("%w: %s owns partition %d, for %v yet, unless it is renewed; stop it",
+			ErrInUse, name, partition, time.Duration(left)*time.Millisecond)
+	case !errors.Is(err, pgx.ErrNoRows):
+		return err
+	}
+	err = m.conn.QueryRow(ctx, in(m.cfg.Schema,
+		"SELECT name FROM {schema}.node WHERE expires >= clock_timestamp() ORDER BY name LIMIT 1")).Scan(&name)
+	switch {
+	case err == nil:
+		return fmt.Errorf("%w: %s is up and takes what is free; stop it", ErrInUse, name)
+	case !errors.Is(err, pgx.ErrNoRows):
+		return err
+	}
+	return nil
+}
+
+// noInbox returns an error while something is in the inbox.
+func (m *mover) noInbox(ctx context.Context, todo string) error {
+	var rows, refused int
+	err := m.conn.QueryRow(ctx, in(m.cfg.Schema, "SELECT count(*), count(refused) FROM {schema}.inbox")).Scan(&rows, &refused)
+	if err == nil && rows > 0 {
+		err = fmt.Errorf("%w: the inbox has %d rows, of which %d were refused; %s", ErrNotEmpty, rows, refused, todo)
+	}
+	return err
+}
+
+// claim keeps nodes from taking partitions until the transaction ends, and those that had
+// them from committing to them from then on.
+func (m *mover) claim(ctx context.Context, uuids [][]byte) (epochs []int64, err error) {
+	if err := m.exec(ctx, "SELECT 1 FROM {schema}.lease ORDER BY partition FOR UPDATE NOWAIT"); err != nil {
+		if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == "55P03" {
+			err = fmt.Errorf("%w: the lease of a partition is being changed, by a node or another import", ErrInUse)
+		}
+		return nil, err
+	}
+	if err := m.atRest(ctx); err != nil {
+		return nil, err
+	}
+	var used int
+	err = m.conn.QueryRow(ctx, in(m.cfg.Schema,
+		"SELECT count(*) FROM {schema}.tail WHERE manifest IS NOT NULL OR number <> 0")).Scan(&used)
+	if err == nil && used > 0 {
+		err = fmt.Errorf("%w: %d partitions of schema %q were used; migrate another schema and import into that",
+			ErrNotEmpty, used, m.cfg.Schema)
+	}
+	if err == nil {
+		err = m.noInbox(ctx, "migrate another schema and import into that")
+	}
+	if err == nil {
+		err = m.exec(ctx, "UPDATE {schema}.tail SET epoch = epoch + 1, uuid = ($1::bytea[])[partition + 1]", uuids)
+	}
+	if err == nil {
+		err = m.exec(ctx, `UPDATE {schema}.lease l SET owner = NULL, expires = '-infinity', epoch = t.epoch
+			FROM {schema}.tail t WHERE t.partition = l.partition`)
+	}
+	if err != nil {
+		return nil, err
+	}
+	heads, err := m.heads(ctx)
+	for _, h := range heads {
+		epochs = append(epochs, h.epoch)
+	}
+	return epochs, err
+}
+
+// head is a partition's last commit.
+type head struct{ epoch, number int64 }
+
+// heads returns that of each partition.
+func (m *mover) heads(ctx context.Context) (all []head, err error) {
+	rows, err := m.conn.Query(ctx, in(m.cfg.Schema, "SELECT partition, epoch, number FROM {schema}.tail ORDER BY partition"))
+	if err != nil {
+		return nil, err
+	}
+	var p int
+	var h head
+	_, err = pgx.ForEachRow(rows, []any{&p, &h.epoch, &h.number}, func() error {
+		if p != len(all) {
+			return fmt.Errorf("postgres: schema %q: partition %d has no row in tail: %w", m.cfg.Schema, len(all), journal.ErrCorrupt)
+		}
+		all = append(all, h)
+		return nil
+	})
+	if err == nil && len(all) != m.partitions {
+		err = fmt.Errorf("postgres: schema %q: tail has %d rows instead of %d: %w", m.cfg.Schema, len(all), m.partitions, journal.ErrCorrupt)
+	}
+	return all, err
+}
+
+// store is a partition as the mover's transaction has it. Nothing is to be committed by it.
+func (m *mover) store(ctx context.Context, partition int, epoch int64) *partitionStore {
+	s := &partitionStore{partition: partition, epoch: epoch, within: m.conn.Conn(),
+		texts: textsFor(m.cfg.Schema), part: partBytes}
+	s.ctx, s.cancel = context.WithCancelCause(ctx)
+	return s
+}

@@ -1,0 +1,241 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+
+	"github.com/strandjobs/strand/journal/internal/block"
+	"github.com/strandjobs/strand/journal/internal/format"
+	"github.com/strandjobs/strand/journal/internal/store"
+)
+
+// content is what a journal at rest has: a [journal.View], or a partition that is read.
+type content interface {
+	Queues() map[string]uint32
+	Unclaimed() map[uint32]int
+	PendingPages(queue uint32) [][]block.Ref
+	Morgue() iter.Seq2[format.Buried, error]
+	Keys() iter.Seq2[format.Set, error]
+}
+
+// atHand is how many bytes of live entries a mover has in memory, of all partitions.
+const atHand = 32 << 20
+
+// reading is a partition that was checked and replayed as an owner does it. It has 24 bytes
+// of each live entry in memory, and at most most bytes of others.
+type reading struct {
+	s        *partitionStore
+	manifest format.Manifest
+	queues   map[string]uint32
+	live     block.Pending
+}
+
+// read reads a partition that is read within a transaction.
+func (s *partitionStore) read(ctx context.Context, most int) (*reading, error) {
+	h, err := s.header(ctx, s.within)
+	if err != nil {
+		return nil, err
+	}
+	s.first = h
+	s.number.Store(h.number)
+	if err := s.checkSides(ctx, s.within); err != nil {
+		return nil, err
+	}
+	r := &reading{s: s}
+	if r.manifest, err = store.ReadManifest(s); err != nil {
+		return nil, err
+	}
+	if r.queues, err = store.ReadQueues(s); err != nil {
+		return nil, err
+	}
+	c := block.NewChain(s, block.Limits{Memory: most}, func(error) {}) // who reads is told, too
+	entries := block.NewReading(c.SettleIn)
+	if err := s.scan(ctx, s.within, entries.Block); err != nil {
+		return nil, err
+	}
+	if err := entries.Finish(r.manifest); err != nil {
+		return nil, err
+	}
+	r.live = entries.Load(c)
+	return r, nil
+}
+
+func (r *reading) Queues() map[string]uint32               { return r.queues }
+func (r *reading) Unclaimed() map[uint32]int               { return r.live.Counts() }
+func (r *reading) PendingPages(queue uint32) [][]block.Ref { return r.live.Take(queue) }
+
+func (r *reading) Morgue() iter.Seq2[format.Buried, error] {
+	return store.Burials(store.List(r.s, format.BucketMorgue, nil), nil)
+}
+
+func (r *reading) Keys() iter.Seq2[format.Set, error] {
+	return store.Sets(store.List(r.s, format.BucketState, nil), "")
+}
+
+// piece is one thing that a journal has; set is what of it counts.
+type piece struct {
+	name   string // of a queue
+	number uint32
+	entry  *format.Entry // live; valid until the next piece
+	buried *format.Buried
+	set    *format.Set
+}
+
+// pieces lists all that c has, in an order that is the same for the same content. It can be
+// done once.
+func pieces(c content) iter.Seq2[piece, error] {
+	return func(yield func(piece, error) bool) {
+		queues := c.Queues()
+		for _, name := range slices.SortedFunc(maps.Keys(queues), func(a, b string) int { return int(queues[a]) - int(queues[b]) }) {
+			if !yield(piece{name: name, number: queues[name]}, nil) {
+				return
+			}
+		}
+		var e format.Entry
+		for _, number := range slices.Sorted(maps.Keys(c.Unclaimed())) {
+			pages := c.PendingPages(number)
+			for i, page := range pages {
+				for _, ref := range page {
+					if err := ref.Read(&e); !yield(piece{entry: &e}, err) || err != nil {
+						return
+					}
+				}
+				pages[i] = nil
+			}
+		}
+		for b, err := range c.Morgue() {
+			if !yield(piece{buried: &b}, err) || err != nil {
+				return
+			}
+		}
+		for set, err := range c.Keys() {
+			if !yield(piece{set: &set}, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// encode writes p into b so that two that differ in anything are different.
+func (p *piece) encode(b []byte) []byte {
+	switch {
+	case p.entry != nil:
+		return format.AppendEntry(append(b, 'e'), p.entry, true, 0, 0)
+	case p.buried != nil:
+		edit := p.buried.Edit()
+		return append(append(append(b, 'b'), edit.Key...), edit.Value...)
+	case p.set != nil:
+		b = fmt.Appendf(append(b, 'k'), "%d/", len(p.set.Key))
+		return append(append(b, p.set.Key...), p.set.Value...)
+	}
+	return fmt.Appendf(append(b, 'q'), "%d/%s", p.number, p.name)
+}
+
+// id is that of what p is about, when it is about one.
+func (p *piece) id() (id string, ok bool) {
+	switch {
+	case p.entry != nil:
+		return string(p.entry.ID), true
+	case p.buried != nil:
+		return string(p.buried.Entry.ID), true
+	}
+	return "", false
+}
+
+func (p *piece) String() string {
+	switch {
+	case p.entry != nil && p.entry.Kind == format.KindState:
+		return fmt.Sprintf("the state of id %q, position %d", p.entry.ID, p.entry.Position)
+	case p.entry != nil:
+		return fmt.Sprintf("the payload of id %q at position %d", p.entry.ID, p.entry.Position)
+	case p.buried != nil:
+		return fmt.Sprintf("the buried payload of id %q at position %d", p.buried.Entry.ID, p.buried.Entry.Position)
+	case p.set != nil:
+		return fmt.Sprintf("state key %q", p.set.Key)
+	}
+	return fmt.Sprintf("queue %q, number %d", p.name, p.number)
+}
+
+// count counts p in.
+func (m *Moved) count(p *piece) {
+	switch {
+	case p.entry != nil:
+		m.Live++
+	case p.buried != nil:
+		m.Buried++
+	case p.set != nil:
+		m.Keys++
+	default:
+		m.Queues++
+	}
+}
+
+// comparison compares the pieces of a journal with what partitions have of them.
+type comparison struct {
+	next      []func() (piece, error, bool)
+	a, b      []byte
+	stopReads []func()
+}
+
+func newComparison(parts []content) *comparison {
+	c := new(comparison)
+	for _, part := range parts {
+		next, stop := iter.Pull2(pieces(part))
+		c.next, c.stopReads = append(c.next, next), append(c.stopReads, stop)
+	}
+	return c
+}
+
+func (c *comparison) stop() {
+	for _, stop := range c.stopReads {
+		stop()
+	}
+}
+
+// expect returns an error unless the next piece of a part is p.
+func (c *comparison) expect(part int, p *piece) error {
+	got, err, ok := c.next[part]()
+	switch {
+	case err != nil:
+		return err
+	case !ok:
+		return fmt.Errorf("%w: part %d ends before %v", ErrDiffers, part, p)
+	}
+	if c.a, c.b = p.encode(c.a[:0]), got.encode(c.b[:0]); !bytes.Equal(c.a, c.b) {
+		return fmt.Errorf("%w: part %d has %v where %v should be", ErrDiffers, part, &got, p)
+	}
+	return nil
+}
+
+// finish returns an error unless all parts have ended.
+func (c *comparison) finish() error {
+	for part, next := range c.next {
+		p, err, ok := next()
+		if err != nil {
+			return err
+		}
+		if ok {
+			return fmt.Errorf("%w: part %d has %v, which should not be there", ErrDiffers, part, &p)
+		}
+	}
+	return nil
+}
+
+// compare returns an error unless two have the same.
+func compare(one, other content) error {
+	c := newComparison([]content{other})
+	defer c.stop()
+	for p, err := range pieces(one) {
+		if err == nil {
+			err = c.expect(0, &p)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return c.finish()
+}

@@ -1,0 +1,159 @@
+package postgres
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/journal/internal/crash"
+	"github.com/strandjobs/strand/journal/internal/format"
+)
+
+// router says which partitions get a piece of the one journal that is divided. Entries and
+// the morgue go by their ids. Of the state keys:
+//
+//	lock/      with the job that has it; one that a person has set: to all
+//	pause/     of an id with it; of a queue, or of all: to all
+//	suspect/   with the payload at its position
+//	key/       to all: a repeated call is a duplicate, wherever its id goes
+//	mark/      to all: what a source has given is stale, wherever its ids go
+//	slot/      nowhere: a sequence has one last value, and the partitions would each go on from it
+type router struct {
+	divide   executor.Splitter
+	all      []int
+	suspects map[format.Position]int // where their payloads went
+	one      [1]int
+}
+
+func newRouter(divide executor.Splitter) *router {
+	r := &router{divide: divide}
+	for p := range divide.Nodes {
+		r.all = append(r.all, p)
+	}
+	return r
+}
+
+// begin is called before the first piece of a journal.
+func (r *router) begin(v *journal.View) {
+	r.suspects = make(map[format.Position]int)
+	for p := range v.Suspects() {
+		r.suspects[p] = 0
+	}
+}
+
+// route returns the partitions of p. What it returns is valid until the next call.
+func (r *router) route(p *piece) ([]int, error) {
+	if id, ok := p.id(); ok {
+		to, err := r.of(id)
+		if err == nil && p.entry != nil {
+			if _, suspect := r.suspects[p.entry.Position]; suspect {
+				r.suspects[p.entry.Position] = to[0]
+			}
+		}
+		return to, err
+	}
+	if p.set == nil || r.divide.Nodes == 1 {
+		return r.all, nil
+	}
+	key, value := p.set.Key, p.set.Value
+	kind, rest, _ := strings.Cut(key, "/")
+	switch kind {
+	case "mark", "key":
+		return r.all, nil
+	case "lock":
+		id, owned, ok := lockOwner(value)
+		switch {
+		case !ok:
+			return nil, fmt.Errorf("postgres: lock %q: %w", key, &journal.CorruptError{Reason: fmt.Sprintf("a lock of %d bytes", len(value))})
+		case !owned:
+			return r.all, nil
+		}
+		return r.of(id)
+	case "pause":
+		rest, isID := strings.CutPrefix(rest, "id/")
+		if !isID {
+			return r.all, nil
+		}
+		_, id, ok := cutSized(rest)
+		if !ok {
+			return nil, fmt.Errorf("postgres: pause %q: %w", key, &journal.CorruptError{Reason: "it names no id"})
+		}
+		return r.of(id)
+	case strings.TrimSuffix(crash.SuspectPrefix, "/"):
+		at, _, err := crash.ParseSuspicion(key, value)
+		if err != nil {
+			return nil, err
+		}
+		r.one[0] = r.suspects[at] // what has ended meanwhile is nobody's, and is forgotten at the next start
+		return r.one[:], nil
+	case "slot":
+		name, _, _ := cutSized(rest)
+		return nil, fmt.Errorf("%w: slots %q are one sequence, and %d partitions would each go on from its last value; "+
+			"import into a schema of one partition", ErrIndivisible, name, r.divide.Nodes)
+	}
+	return nil, fmt.Errorf("%w: state key %q is of no kind that this version knows; import into a schema of one partition",
+		ErrIndivisible, key)
+}
+
+func (r *router) of(id string) ([]int, error) {
+	to, err := r.divide.OwnerOf(id)
+	r.one[0] = to
+	return r.one[:], err
+}
+
+// checkIntake returns an error for an offset of the inbox that an owner could not count on from:
+// a source of the same name that the journal had for itself.
+func checkIntake(p *piece) error {
+	const most = 1 << 62
+	if p.set == nil || p.set.Key != intakeKey {
+		return nil
+	}
+	if v := p.set.Value; len(v) != 8 || binary.BigEndian.Uint64(v) > most {
+		return fmt.Errorf("%w: the offset of the source %q is %x, and that name is this package's own; "+
+			"delete the offset with DeleteSourceOffset", ErrIndivisible, inboxSource, v)
+	}
+	return nil
+}
+
+// cutSized takes apart the length of a name, the name, and what follows, with a slash after
+// each of the two.
+func cutSized(s string) (name, rest string, ok bool) {
+	size, s, ok := strings.Cut(s, "/")
+	n, err := strconv.Atoi(size)
+	if !ok || err != nil || n < 0 || n >= len(s) || s[n] != '/' {
+		return s, "", false
+	}
+	return s[:n], s[n+1:], true
+}
+
+// lockOwner returns the id of the job that has a lock; not owned: a person has. The value
+// begins with a version, flags, a position and two times; queue and id of the job follow.
+func lockOwner(v []byte) (id string, owned, ok bool) {
+	const version = 1
+	if len(v) < 2 || v[0] != version {
+		return "", false, false
+	}
+	v = v[2:]
+	number := func() (n uint64) {
+		n, size := binary.Uvarint(v)
+		ok = ok && size > 0
+		v = v[max(size, 0):]
+		return n
+	}
+	text := func() (s string) {
+		n := number()
+		if ok = ok && n <= uint64(len(v)); ok {
+			s, v = string(v[:n]), v[n:]
+		}
+		return s
+	}
+	ok = true
+	number()
+	number()
+	number()
+	queue, id := text(), text()
+	return id, queue != "" || id != "", ok && len(v) > 0
+}
