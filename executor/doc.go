@@ -495,6 +495,8 @@
 //	prefix, containing            of an action: what it picked ids and errors by
 //	path                          of a request to the dashboard
 //	lib, actor                    where an actor failed
+//	partition, epoch, node        of journal/postgres: of what, its owner's, and which one
+//	number, rows                  of its inbox: a row, or how many
 //
 // # Testing
 //
