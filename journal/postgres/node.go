@@ -70,9 +70,14 @@ type Config struct {
 	// node may return nil before the commit: its Receipt says so.
 	Executor executor.Config
 
-	// Setup is called for each partition that the node begins to own, once its queues are
-	// registered and before its jobs run: for slots, limits and schedules. An error gives the
-	// partition back; it is tried again later. Default nil.
+	// Setup is called for each partition that the node begins to own, once the queues of Handle
+	// are registered and before jobs run: for schedules, and for queues with limits or slots,
+	// which are made of the partition's executor x. So QueueConfig.Limits and Slots can't be set
+	// with Handle of this package: executor.Handle(x, …) registers such a queue here. The owner
+	// takes in what the inbox has for it, as for others; who enqueues has it from Handle, without
+	// limits or slots, on a node that is not started, or from x.EnqueueRaw on the owner. It shares lanes
+	// with queues of Setup only. An error gives the partition back; it is tried again later.
+	// Default nil.
 	Setup func(x *executor.Executor, partition int) error
 }
 
