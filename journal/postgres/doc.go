@@ -18,8 +18,9 @@
 //     by a hash of it, or of what [Config].Partition makes of it, on each node the same.
 //   - Any node enqueues for any partition. When a call has returned nil the payload is
 //     committed, as durable as the server and its standby are: in the owner's log, or in
-//     the inbox (DurabilityAsync, which may be asked for, is the exception: see Receipt.Durable), from where the owner moves it to the log in the transaction that deletes
-//     it there. It is taken in once, whoever dies when.
+//     the inbox, from where the owner moves it to the log in the transaction that deletes
+//     it there. It is taken in once, whoever dies when. DurabilityAsync, where it is asked
+//     for, is the exception: see Receipt.Durable.
 //   - Calls that one caller makes one after the other keep their order for each id of a
 //     queue, whichever nodes they go to, and whoever owns the partition meanwhile.
 //   - What EnqueueTx writes is there if and only if the caller's transaction commits.
