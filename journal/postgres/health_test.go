@@ -58,6 +58,7 @@ func TestEndedContexts(t *testing.T) {
 	mine := errors.New("mine")
 	ended, cancel := context.WithCancelCause(t.Context())
 	cancel(mine)
+	var none context.Context
 	n := c.node(c.url)
 	require.ErrorIs(t, n.Start(ended), mine)
 	_, err := n.Stats(ended)
@@ -65,8 +66,8 @@ func TestEndedContexts(t *testing.T) {
 	_, err = Open(ended, c.url, c.config())
 	require.ErrorIs(t, err, mine)
 	require.ErrorIs(t, Migrate(ended, c.url, Schema{Name: c.schema}), mine)
-	require.ErrorIs(t, Migrate(nil, c.url, Schema{Name: c.schema}), executor.ErrContext) //nolint:staticcheck // it is what is tested
-	_, err = n.Stats(nil)                                                                //nolint:staticcheck // as above
+	require.ErrorIs(t, Migrate(none, c.url, Schema{Name: c.schema}), executor.ErrContext)
+	_, err = n.Stats(none)
 	require.ErrorIs(t, err, executor.ErrContext)
 
 	require.NoError(t, n.Start(t.Context()), "after a Start that was refused")
@@ -127,7 +128,8 @@ func TestLateQueues(t *testing.T) {
 	c := newCluster(t, pgtest.Shared(t).URL(), 1, time.Second)
 	n := c.start(c.url)
 	for range 2 {
-		_, err := Handle(n.Node, "late", func(context.Context, executor.Job[int]) error { return nil }, executor.QueueConfig[int]{})
+		_, err := Handle(n.Node, "late", func(context.Context, executor.Job[int]) error { return nil },
+			executor.QueueConfig[int]{})
 		require.ErrorIs(t, err, executor.ErrState)
 	}
 }
