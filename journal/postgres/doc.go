@@ -19,7 +19,8 @@
 //   - Any node enqueues for any partition. When a call has returned nil the payload is
 //     committed, as durable as the server and its standby are: in the owner's log, or in
 //     the inbox, from where the owner moves it to the log in the transaction that deletes
-//     it there. It is taken in once, whoever dies when.
+//     it there. It is taken in once, whoever dies when. DurabilityAsync, where it is asked
+//     for, is the exception: see Receipt.Durable.
 //   - Calls that one caller makes one after the other keep their order for each id of a
 //     queue, whichever nodes they go to, and whoever owns the partition meanwhile.
 //   - What EnqueueTx writes is there if and only if the caller's transaction commits.
@@ -35,7 +36,8 @@
 //
 //   - A process that was paused for longer than its lease may still be inside of a handler
 //     when the next owner runs the same job. What the handler does elsewhere has to be
-//     fenced there: see executor.Job.Lease, whose token grows over takeovers, too.
+//     fenced there: see executor.Job.Lease, whose token grows over takeovers, too. There is
+//     a token with QueueConfig.Unique only; without that it is 0 and fences nothing.
 //   - Locks, unique keys, slots, limits, idempotency keys and schedules hold within a partition.
 //     Config.Partition keeps the ids of a tenant, say, in one. Workers, MaxBacklog and
 //     the like of Config.Executor are of one partition, too.
@@ -44,6 +46,18 @@
 //     score, where none was given, and its EnqueuedAt are of when the owner takes it in.
 //     Middlewares for enqueueing run on the owner, without the caller's context.
 //   - A follow-up goes to the same partition, or it is refused.
+//   - A call on the owner's node waits for a server that does not answer as long as the lease
+//     lasts. When it is lost the call is executor.ErrUnknown, if its commit was under way:
+//     what had no answer may be there all the same, for the next owner to run. A call that
+//     goes into the inbox waits on.
+//   - A node that joins is given partitions by those that have them: each one steps down, begins
+//     no job of such a partition, and waits for its handlers up to Config.Executor.StopTimeout,
+//     30 s by default. Then they are cancelled with executor.ErrStopping, and run again
+//     elsewhere. Until the last of them has returned the other ids of that partition wait, too.
+//     Set StopTimeout to what most handlers take, have long ones heed their contexts, and have
+//     more partitions than nodes, so that fewer ids wait for each.
+//   - HandleResult, Do, Wait, Morgue, Requeue and Pause have no form for all nodes: those of
+//     package executor work on one partition of this node, by way of [Node.Partitions].
 //   - The inbox has no limit: MaxBacklog refuses, or keeps waiting, callers on the owner's node
 //     only, and elsewhere what it has no room for waits in the inbox.
 //   - Leases are by the server's clock. One that jumps forward ends them early: then handlers
@@ -55,8 +69,9 @@
 //     its own. No job is suspected of having ended its process.
 //   - What the owner refuses although the caller's node did not, as a middleware or the key
 //     functions of locks may, stays in the inbox, as does a row for a queue that the
-//     owner does not have: see [Stats]. Neither keeps others waiting, but for the later rows
-//     of a queue that is not registered.
+//     owner does not have: see [Stats]. What was refused has its reason in the column refused
+//     of the table inbox; set to null, it is tried again. Neither keeps others
+//     waiting, but for the later rows of a queue that is not registered.
 //
 // # Set-up
 //

@@ -28,6 +28,9 @@ const (
 	unknownEvery = 30 * time.Second
 )
 
+// setUp is the order of queues that Config.Setup has registered: they may share lanes.
+const setUp = "set up"
+
 // taker moves the rows of an owned partition from the inbox into the log, in passes. A pass
 // begins with a look at the inbox, and ends when all that was there then is in the log, or
 // waits for a reason. Callers of this node wait for a pass that began after them, so that
@@ -65,11 +68,20 @@ func newTaker(p *partition) (t *taker, err error) {
 		return nil, err
 	}
 	p.n.mu.Lock()
-	defer p.n.mu.Unlock()
 	for _, r := range p.n.queues {
 		t.orders[r.name] = r.order
-		t.names = append(t.names, r.name)
 	}
+	p.n.mu.Unlock()
+	stats, err := p.x.Stats(p.ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, q := range stats.Queues {
+		if q.Registered && t.orders[q.Name] == "" {
+			t.orders[q.Name] = setUp
+		}
+	}
+	t.names = slices.Sorted(maps.Keys(t.orders))
 	return t, nil
 }
 

@@ -273,6 +273,52 @@ func TestOpenRefuses(t *testing.T) {
 	require.ErrorIs(t, err, executor.ErrState)
 }
 
+// A queue that Setup registers, with a limit of the partition's executor, gets what nodes that
+// only enqueue have put into the inbox, in order.
+func TestQueuesOfSetupAreFed(t *testing.T) {
+	c := newCluster(t, pgtest.Shared(t).URL(), 1, time.Second)
+	ran := make(chan int, 6)
+	n := c.start(c.url, func(cfg *Config) {
+		cfg.Setup = func(x *executor.Executor, _ int) error {
+			limit, err := executor.NewLimit(x, "l", executor.LimitConfig{Concurrent: 1})
+			if err != nil {
+				return err
+			}
+			for _, name := range []string{"limited", "beside"} {
+				_, err = executor.Handle(x, name, func(_ context.Context, job executor.Job[int]) error {
+					ran <- job.Payload
+					return nil
+				}, executor.QueueConfig[int]{SharedLanes: "both", Limits: []executor.LimitOf[int]{{Limit: limit}}})
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	})
+	c.serving(n)
+	caller := c.node(c.url)
+	var queues []*Queue[int]
+	for _, name := range []string{"limited", "beside"} {
+		q, err := Handle(caller.Node, name, func(context.Context, executor.Job[int]) error { return nil },
+			executor.QueueConfig[int]{SharedLanes: "both"})
+		require.NoError(t, err)
+		queues = append(queues, q)
+	}
+	for k := range 6 {
+		_, err := queues[k%2].Enqueue(t.Context(), "a", k)
+		require.NoError(t, err)
+	}
+	for k := range 6 {
+		select {
+		case got := <-ran:
+			require.Equal(t, k, got)
+		case <-time.After(20 * time.Second):
+			t.Fatal("it waits")
+		}
+	}
+}
+
 // A partition whose Setup fails is given back, told, and tried again.
 func TestAPartitionThatFailsIsTriedAgain(t *testing.T) {
 	c := newCluster(t, pgtest.Shared(t).URL(), 1, 300*time.Millisecond)

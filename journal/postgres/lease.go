@@ -95,7 +95,9 @@ func (n *Node) leases() {
 			t.Stop()
 		case <-t.C:
 		}
+		began := time.Now()
 		next, err := n.tend()
+		n.noteTended(began, err)
 		pause = n.cfg.Lease / renewals
 		switch {
 		case err != nil && n.base.Err() == nil:

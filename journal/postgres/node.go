@@ -65,12 +65,19 @@ type Config struct {
 	// Executor is the configuration of each partition's executor: 16 partitions on one node
 	// have 16 × Workers. ControlSocket and Splitter must be zero. A call that is kept waiting by
 	// Overflow waits on the owner's node only; elsewhere the inbox takes it. OnFatal is called
-	// for each partition that fails; the node tries it again by itself.
+	// for each partition that fails, which the node tries again by itself, and not for one
+	// whose lease is lost. With DurabilityAsync a call that gets through to the owner on this
+	// node may return nil before the commit: its Receipt says so.
 	Executor executor.Config
 
-	// Setup is called for each partition that the node begins to own, once its queues are
-	// registered and before its jobs run: for slots, limits and schedules. An error gives the
-	// partition back; it is tried again later. Default nil.
+	// Setup is called for each partition that the node begins to own, once the queues of Handle
+	// are registered and before jobs run: for schedules, and for queues with limits or slots,
+	// which are made of the partition's executor x. So QueueConfig.Limits and Slots can't be set
+	// with Handle of this package: executor.Handle(x, …) registers such a queue here. The owner
+	// takes in what the inbox has for it, as for others; who enqueues has it from Handle, without
+	// limits or slots, on a node that is not started, or from x.EnqueueRaw on the owner. It shares lanes
+	// with queues of Setup only. An error gives the partition back; it is tried again later.
+	// Default nil.
 	Setup func(x *executor.Executor, partition int) error
 }
 
@@ -137,6 +144,7 @@ type Node struct {
 	values context.Context // of Start
 	held   map[int]*partition
 	failed map[int]failure
+	outage outage
 	lost   int // partitions whose lease could not be renewed in time
 }
 
@@ -166,7 +174,7 @@ type failure struct {
 // then; it owns no partition before [Node.Start]. The connections are made as pgx does it: url
 // may be of several hosts, with target_session_attrs=read-write.
 //
-// It returns ErrConfig, ErrNoSchema, ErrTooNew, ErrPartitions, ErrUnsafe, executor.ErrConfig
+// It returns ErrConfig, ErrNoSchema, ErrTooNew, ErrTaken, ErrPartitions, ErrUnsafe, executor.ErrConfig
 // for Config.Executor, the cause of ctx, or what the server says.
 func Open(ctx context.Context, url string, cfg Config) (*Node, error) {
 	if ctx == nil {
@@ -183,7 +191,7 @@ func Open(ctx context.Context, url string, cfg Config) (*Node, error) {
 	n.base, n.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	if err := n.connect(ctx, url); err != nil {
 		n.disconnect(err)
-		return nil, err
+		return nil, because(ctx, err)
 	}
 	probing := cfg.Executor
 	probing.Splitter = n.divide
@@ -254,6 +262,12 @@ func (n *Node) PartitionOf(id string) (int, error) { return n.divide.OwnerOf(id)
 
 // register makes a queue known to all partitions that will be owned.
 func (n *Node) register(r registration) error {
+	n.mu.Lock()
+	late := n.state != opened
+	n.mu.Unlock()
+	if late { // before the name is taken
+		return fmt.Errorf("%w: queue %q comes after Start; register all queues before", executor.ErrState, r.name)
+	}
 	if _, err := r.in(n.probe); err != nil {
 		return err
 	}
@@ -269,7 +283,8 @@ func (n *Node) register(r registration) error {
 // Start makes the node a candidate for partitions, and runs the jobs of those that it gets,
 // until Stop. Handlers see the values of ctx; its end means nothing once Start has returned:
 // see [Node.Run]. It returns executor.ErrState when it was called before, or Stop was, the cause
-// of ctx, or what the server says; then it may be called again.
+// of ctx when that has ended before; then it may be called again. It does not wait for the server:
+// see [Node.Err].
 func (n *Node) Start(ctx context.Context) error {
 	if ctx == nil {
 		return fmt.Errorf("%w: it is nil; context.Background() is one that never ends", executor.ErrContext)
@@ -278,6 +293,10 @@ func (n *Node) Start(ctx context.Context) error {
 	if n.state != opened {
 		n.mu.Unlock()
 		return fmt.Errorf("%w: Start may be called once, and not after Stop", executor.ErrState)
+	}
+	if ctx.Err() != nil {
+		n.mu.Unlock()
+		return context.Cause(ctx)
 	}
 	n.state, n.values = started, context.WithoutCancel(ctx)
 	n.mu.Unlock()
@@ -288,9 +307,10 @@ func (n *Node) Start(ctx context.Context) error {
 }
 
 // Run starts, waits until ctx ends or Stop is called, and stops: handlers have
-// Config.Executor.StopTimeout to end. It returns nil after a clean end.
+// Config.Executor.StopTimeout to end. It returns nil after a clean end, which one is that had no
+// beginning because ctx had ended before, too.
 func (n *Node) Run(ctx context.Context) error {
-	if err := n.Start(ctx); err != nil {
+	if err := n.Start(ctx); err != nil && (ctx == nil || ctx.Err() == nil || errors.Is(err, executor.ErrState)) {
 		return err
 	}
 	select {
@@ -310,9 +330,9 @@ const defaultGrace = 30 * time.Second
 // What is enqueued meanwhile by others than handlers is executor.ErrClosed. Then the
 // connections are closed. Stop is idempotent; each call waits for the end.
 //
-// It returns nil after a clean end, and otherwise what the partitions' executors say. When ctx
-// has ended and the server does not answer it goes on in the background, and the cause of ctx
-// is returned.
+// It returns nil after a clean end, and otherwise what the partitions' executors say. When the
+// server does not answer it goes on in the background a second after ctx has ended, and the
+// cause of ctx is returned.
 func (n *Node) Stop(ctx context.Context) error {
 	if ctx == nil {
 		return fmt.Errorf("%w: it is nil; context.Background() is one that never ends", executor.ErrContext)
@@ -339,12 +359,14 @@ func (n *Node) Stop(ctx context.Context) error {
 }
 
 // stopSlack is how long Stop waits for executors and the server once ctx has ended.
-const stopSlack = 3 * time.Second
+const stopSlack = time.Second
 
 func (n *Node) stop(ctx context.Context, held []*partition) {
 	defer close(n.stopped)
 	leaving, cancel := context.WithTimeout(n.base, n.cfg.Lease)
+	over := context.AfterFunc(ctx, func() { time.AfterFunc(stopSlack/4, cancel) })
 	n.leave(leaving) // so that others want what it gives away
+	over()
 	cancel()
 	var errs []error
 	for _, p := range held {
@@ -392,16 +414,4 @@ func (n *Node) Partitions() map[int]*executor.Executor {
 		}
 	}
 	return all
-}
-
-// Err returns why partitions that this node should serve are not served, each by its number;
-// nil: there is none. They are tried again by themselves.
-func (n *Node) Err() error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	var errs []error
-	for _, number := range slices.Sorted(maps.Keys(n.failed)) {
-		errs = append(errs, fmt.Errorf("partition %d: %w", number, n.failed[number].err))
-	}
-	return errors.Join(errs...)
 }

@@ -308,13 +308,12 @@ func (p *partition) config() executor.Config {
 	}}}, cfg.Middleware...)
 	tell := cfg.OnFatal
 	cfg.OnFatal = func(err error) {
-		switch {
-		case errors.Is(err, ErrFenced):
+		if errors.Is(err, ErrFenced) {
 			p.lose(fmt.Errorf("%w: %w", ErrLeaseLost, err))
-		default:
-			p.cancel(err)
 		}
-		if tell != nil {
+		lost := p.whyLost() != nil // then it is no failure: another owner goes on
+		p.cancel(err)
+		if tell != nil && !lost {
 			tell(err)
 		}
 	}

@@ -81,7 +81,8 @@ func handle[T any](n *Node, name string, cfg executor.QueueConfig[T], in func(*e
 // options and errors, and the package comment for what is different in the inbox: options that
 // need the owner's answer are ErrRemote elsewhere. While the server does not answer it waits,
 // until ctx ends: then the cause of ctx is returned if nothing was accepted, or
-// executor.ErrUnknown if that can't be said.
+// executor.ErrUnknown if that can't be said; so it is on the owner's node when the lease is lost
+// while the commit is under way.
 func (q *Queue[T]) Enqueue(ctx context.Context, id string, payload T, options ...executor.Option) (Receipt, error) {
 	all, err := q.EnqueueMany(ctx, []executor.Item[T]{{ID: id, Payload: payload}}, options...)
 	if err != nil {

@@ -8,7 +8,9 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/journal/internal/format"
 )
 
@@ -46,8 +48,12 @@ var (
 	ErrNoSchema = errors.New("postgres: the schema is not there, or not up to date; run Migrate")
 	// ErrTooNew is returned for a schema that a newer version of this program has made.
 	ErrTooNew = errors.New("postgres: the schema was made by a newer version; upgrade this program")
-	// ErrPartitions is returned by Migrate for another number of partitions than there is.
+	// ErrPartitions is returned by Migrate, and by Open, for another number of partitions than
+	// there is.
 	ErrPartitions = errors.New("postgres: the number of partitions can't be changed")
+	// ErrTaken is returned for a schema that has a table called version which is another
+	// program's. It is not touched.
+	ErrTaken = errors.New("postgres: the schema is another program's; give another name")
 )
 
 // Migrate makes the tables of cfg in the database at url, or brings them up to date, in
@@ -56,12 +62,20 @@ var (
 // a role that may create in the schema, or the schema in the database; nothing here calls
 // it by itself.
 //
-// It returns ErrConfig, ErrPartitions, ErrTooNew, the cause of ctx, or what the server says.
+// It returns ErrConfig, ErrPartitions, ErrTooNew, ErrTaken, executor.ErrContext for a nil ctx, the
+// cause of ctx, or what the server says.
 func Migrate(ctx context.Context, url string, cfg Schema) error {
+	if ctx == nil {
+		return fmt.Errorf("%w: it is nil; context.Background() is one that never ends", executor.ErrContext)
+	}
 	cfg, err := cfg.checked()
 	if err != nil {
 		return err
 	}
+	return because(ctx, migrate(ctx, url, cfg))
+}
+
+func migrate(ctx context.Context, url string, cfg Schema) error {
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
 		return fmt.Errorf("postgres: migrate: %w", err)
@@ -89,8 +103,9 @@ func (cfg Schema) checked() (Schema, error) {
 	if cfg.Name == "" {
 		cfg.Name = defaultSchema
 	}
-	if len(cfg.Name) > maxSchemaName || strings.ContainsRune(cfg.Name, 0) {
-		return cfg, fmt.Errorf("%w: the name of the schema has %d bytes, it must have from 1 to %d, and none of them zero", ErrConfig, len(cfg.Name), maxSchemaName)
+	if len(cfg.Name) > maxSchemaName || !validText(cfg.Name) {
+		return cfg, fmt.Errorf("%w: the name of the schema has %d bytes, it must have from 1 to %d, in UTF-8 and none of them zero: %q",
+			ErrConfig, len(cfg.Name), maxSchemaName, cfg.Name)
 	}
 	if strings.HasPrefix(cfg.Name, "pg_") {
 		return cfg, fmt.Errorf("%w: schema %q: names that begin with pg_ are those of the server", ErrConfig, cfg.Name)
@@ -99,6 +114,15 @@ func (cfg Schema) checked() (Schema, error) {
 		return cfg, fmt.Errorf("%w: Partitions is %d, it must be 0 (the default) or from 1 to %d", ErrConfig, cfg.Partitions, maxPartitions)
 	}
 	return cfg, nil
+}
+
+// undefinedColumn is the SQLSTATE of a statement with a column that the table does not have.
+const undefinedColumn = "42703"
+
+// isScan reports whether the server's answer was of other types than those asked for.
+func isScan(err error) bool {
+	_, is := errors.AsType[pgx.ScanArgError](err)
+	return is
 }
 
 // querier is a connection, a pool, or a transaction.
@@ -119,7 +143,10 @@ func readSchema(ctx context.Context, q querier, name string) (partitions int, er
 	}
 	var version int
 	err = q.QueryRow(ctx, in(name, "SELECT version, partitions FROM {schema}.version")).Scan(&version, &partitions)
+	refused, _ := errors.AsType[*pgconn.PgError](err)
 	switch {
+	case refused != nil && refused.Code == undefinedColumn, errors.Is(err, pgx.ErrNoRows), isScan(err):
+		return 0, fmt.Errorf("%w: %q has a table version that Migrate has not made: %w", ErrTaken, name, err)
 	case err != nil:
 		return 0, fmt.Errorf("postgres: schema %q: %w", name, err)
 	case version > schemaVersion:

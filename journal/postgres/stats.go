@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/strandjobs/strand/executor"
 )
 
 // Stats are figures of all nodes, as the server has them, and some of this one.
@@ -24,11 +26,15 @@ type PartitionStats struct {
 	Owner     string // the id of a node; empty: it has none
 	Epoch     int64  // grows with each owner
 	Inbox     int    // rows that the owner has not taken in, but for those that were
-	Refused   int    // by it; their texts are in the table inbox, and to clear one tries that row again
+	Refused   int    // by it: the column refused of the table inbox says why; set to null, the row is tried again
 }
 
-// Stats asks the server. It returns the cause of ctx, or what the server says.
+// Stats asks the server, until Stop is over: then it is executor.ErrClosed. It returns
+// executor.ErrContext for a nil ctx, the cause of ctx, or what the server says.
 func (n *Node) Stats(ctx context.Context) (s Stats, err error) {
+	if ctx == nil {
+		return s, fmt.Errorf("%w: it is nil; context.Background() is one that never ends", executor.ErrContext)
+	}
 	s.Node = n.id.String()
 	n.mu.Lock()
 	s.Lost = n.lost
@@ -43,8 +49,11 @@ func (n *Node) Stats(ctx context.Context) (s Stats, err error) {
 	if err == nil {
 		s.Partitions, err = pgx.CollectRows(rows, pgx.RowToStructByPos[PartitionStats])
 	}
-	if err != nil {
-		return Stats{}, fmt.Errorf("postgres: stats: %w", err)
+	switch {
+	case err != nil && n.base.Err() != nil:
+		return Stats{}, fmt.Errorf("%w: the node was stopped", executor.ErrClosed)
+	case err != nil:
+		return Stats{}, because(ctx, fmt.Errorf("postgres: stats: %w", err))
 	}
 	return s, nil
 }

@@ -47,6 +47,12 @@ func (q *Queue[T]) enqueueTx(ctx context.Context, id string, payload T, options 
 	if ctx == nil {
 		return fmt.Errorf("%w: it is nil; context.Background() is one that never ends", executor.ErrContext)
 	}
+	if err := q.n.closed(ctx); err != nil {
+		return err
+	}
+	if q.n.base.Err() != nil { // nor a handler that is left
+		return fmt.Errorf("%w: the node was stopped", executor.ErrClosed)
+	}
 	b, err := q.batch([]executor.Item[T]{{ID: id, Payload: payload}}, options)
 	if err != nil {
 		return err

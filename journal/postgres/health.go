@@ -1,0 +1,56 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Err returns why partitions that this node should serve are not served, each by its number, and
+// since when the node can't renew its leases or get new ones, if its last attempt to do so has
+// failed; nil: there is nothing to say. It goes on trying by itself. Before Start and after Stop
+// there is no attempt.
+func (n *Node) Err() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var errs []error
+	if n.outage.err != nil && n.state == started {
+		errs = append(errs, fmt.Errorf("postgres: connection: leases can't be renewed or taken since %s: %w",
+			n.outage.since.Format(time.RFC3339), n.outage.err))
+	}
+	for _, number := range slices.Sorted(maps.Keys(n.failed)) {
+		errs = append(errs, fmt.Errorf("partition %d: %w", number, n.failed[number].err))
+	}
+	return errors.Join(errs...)
+}
+
+// outage is for how long the leases can't be tended, and why; zero: they can.
+type outage struct {
+	since time.Time
+	err   error
+}
+
+// noteTended notes what has become of an attempt that began at a time.
+func (n *Node) noteTended(began time.Time, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case err == nil:
+		n.outage = outage{}
+	case n.outage.err == nil:
+		n.outage = outage{began, err}
+	default:
+		n.outage.err = err
+	}
+}
+
+// because returns err as what it is, and as the cause of ctx where that is why.
+func because(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() == nil || errors.Is(err, context.Cause(ctx)) || !errors.Is(err, ctx.Err()) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", context.Cause(ctx), err)
+}

@@ -1,0 +1,155 @@
+//go:build unix
+
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/journal/postgres/internal/pgtest"
+)
+
+// A node that can't reach the server says so, since when, and that it can again; a lease that it
+// lost meanwhile is no failure of an executor.
+func TestErrTellsOfAnOutage(t *testing.T) {
+	s := pgtest.Shared(t)
+	for name, begin := range map[string]func(*pgtest.Proxy){
+		"refused": func(p *pgtest.Proxy) { p.Refuse(); p.Cut() },
+		"silent":  func(p *pgtest.Proxy) { p.Swallow() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t, s.URL(), 2, 900*time.Millisecond)
+			proxy := pgtest.NewProxy(t, s.Addr())
+			var fatal atomic.Int32
+			n := c.start(proxy.URL(c.url), func(cfg *Config) { cfg.Executor.OnFatal = func(error) { fatal.Add(1) } })
+			c.serving(n)
+			require.NoError(t, n.Err())
+			_, err := n.q.Enqueue(t.Context(), "a", 1)
+			require.NoError(t, err)
+			c.await(map[string]int{"a": 1})
+			begin(proxy)
+			require.Eventually(t, func() bool { return n.Err() != nil }, 10*time.Second, time.Millisecond)
+			require.ErrorContains(t, n.Err(), "connection: leases can't be renewed or taken since "+time.Now().Format("2006-"))
+			calling, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+			defer cancel()
+			for i := range 2 { // a commit that has no end is under way when the lease is lost
+				_, _ = n.q.Enqueue(calling, string(rune('b'+i)), 1)
+			}
+			require.Eventually(t, func() bool { return len(n.Partitions()) == 0 }, 10*time.Second, time.Millisecond)
+			require.Error(t, n.Err())
+			proxy.Heal()
+			c.serving(n)
+			require.Eventually(t, func() bool { return n.Err() == nil }, 10*time.Second, time.Millisecond)
+			require.Zero(t, fatal.Load())
+		})
+	}
+}
+
+// A context that has ended before ends each call with its cause, and starts nothing.
+func TestEndedContexts(t *testing.T) {
+	c := newCluster(t, pgtest.Shared(t).URL(), 2, time.Second)
+	mine := errors.New("mine")
+	ended, cancel := context.WithCancelCause(t.Context())
+	cancel(mine)
+	var none context.Context
+	n := c.node(c.url)
+	require.ErrorIs(t, n.Start(ended), mine)
+	_, err := n.Stats(ended)
+	require.ErrorIs(t, err, mine)
+	_, err = Open(ended, c.url, c.config())
+	require.ErrorIs(t, err, mine)
+	require.ErrorIs(t, Migrate(ended, c.url, Schema{Name: c.schema}), mine)
+	require.ErrorIs(t, Migrate(none, c.url, Schema{Name: c.schema}), executor.ErrContext)
+	_, err = n.Stats(none)
+	require.ErrorIs(t, err, executor.ErrContext)
+
+	require.NoError(t, n.Start(t.Context()), "after a Start that was refused")
+	c.serving(n)
+	require.ErrorIs(t, n.Run(ended), executor.ErrState)
+	require.Len(t, n.Partitions(), 2, "a Run that is refused stops nothing")
+
+	other := c.node(c.url)
+	require.NoError(t, other.Run(ended))
+	require.ErrorIs(t, other.Start(t.Context()), executor.ErrState, "it has stopped")
+}
+
+// After Stop nothing is accepted, in a transaction neither, and Stats says why it has no answer.
+func TestAfterStop(t *testing.T) {
+	c := newCluster(t, pgtest.Shared(t).URL(), 1, time.Second)
+	db, err := sql.Open("pgx", c.url)
+	require.NoError(t, err)
+	defer db.Close()
+	pool := c.node(c.url).pool
+	n := c.start(c.url)
+	c.serving(n)
+	require.NoError(t, n.Stop(t.Context()))
+	tx, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(context.Background()) }()
+	require.ErrorIs(t, n.q.EnqueueTx(t.Context(), tx, "a", 1), executor.ErrClosed)
+	handler := context.WithValue(t.Context(), partitionKey{}, true)
+	require.ErrorIs(t, n.q.EnqueueTx(handler, tx, "a", 1), executor.ErrClosed)
+	stx, err := db.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	defer func() { _ = stx.Rollback() }()
+	require.ErrorIs(t, n.q.EnqueueSQL(t.Context(), stx, "a", 1), executor.ErrClosed)
+	_, err = n.Stats(t.Context())
+	require.ErrorIs(t, err, executor.ErrClosed)
+}
+
+// Stop returns a second after its context although the server says nothing.
+func TestStopOfASilentServer(t *testing.T) {
+	s := pgtest.Shared(t)
+	c := newCluster(t, s.URL(), 2, 30*time.Second)
+	proxy := pgtest.NewProxy(t, s.Addr())
+	n := c.start(proxy.URL(c.url))
+	c.serving(n)
+	proxy.Swallow()
+	mine := errors.New("mine")
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 200*time.Millisecond, mine)
+	defer cancel()
+	began := time.Now()
+	err := n.Stop(ctx)
+	require.Less(t, time.Since(began), 2*time.Second)
+	require.ErrorIs(t, err, mine)
+	proxy.Heal()
+	require.NoError(t, n.Stop(t.Context()), "it has gone on")
+}
+
+// A queue that comes after Start is told so each time.
+func TestLateQueues(t *testing.T) {
+	c := newCluster(t, pgtest.Shared(t).URL(), 1, time.Second)
+	n := c.start(c.url)
+	for range 2 {
+		_, err := Handle(n.Node, "late", func(context.Context, executor.Job[int]) error { return nil },
+			executor.QueueConfig[int]{})
+		require.ErrorIs(t, err, executor.ErrState)
+	}
+}
+
+// A schema whose table version is another program's is left alone.
+func TestAnotherProgramsSchema(t *testing.T) {
+	r := newRig(t, pgtest.Shared(t).URL(), 1)
+	for name, columns := range map[string]string{
+		"Other columns": "number integer",
+		"Other types":   "version text, partitions text",
+		"Other nothing": "version integer, partitions integer",
+	} {
+		r.exec(t, in(name, "CREATE SCHEMA {schema}; CREATE TABLE {schema}.version ("+columns+")"))
+		if name == "Other types" {
+			r.exec(t, in(name, "INSERT INTO {schema}.version VALUES ('one', 'two')"))
+		}
+		require.ErrorIs(t, Migrate(t.Context(), r.url, Schema{Name: name}), ErrTaken, name)
+		_, err := Open(t.Context(), r.url, Config{Schema: name, SingleServer: true})
+		require.ErrorIs(t, err, ErrTaken, name)
+		require.ErrorContains(t, err, name)
+	}
+	require.ErrorIs(t, Migrate(t.Context(), r.url, Schema{Name: "\xff"}), ErrConfig)
+}
