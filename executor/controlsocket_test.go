@@ -71,7 +71,7 @@ func TestControlSocket(t *testing.T) {
 func TestNoControlSocket(t *testing.T) {
 	_, err := executor.Open("", executor.Config{ControlSocket: true})
 	require.ErrorIs(t, err, executor.ErrConfig)
-	require.ErrorContains(t, err, "ControlSocket is set, and an executor in memory has no directory for it")
+	require.ErrorContains(t, err, "ControlSocket is set, and an executor in memory, or over a log of OpenLog, has no directory for it")
 
 	dir := filepath.Join(t.TempDir(), strings.Repeat("long", 20))
 	_, err = executor.Open(dir, executor.Config{ControlSocket: true})

@@ -159,7 +159,7 @@ func TestDueSettingsThatMakeNoSense(t *testing.T) {
 	for want, cfg := range map[string]executor.QueueConfig[string]{
 		"MaxWait is 1s without Quiet":                 {Debounce: executor.Debounce{MaxWait: time.Second}},
 		"MaxWait is 1s, it must be 0 (the default) o": {Debounce: executor.Debounce{Quiet: time.Minute, MaxWait: time.Second}},
-		"FreshDue is PushDue, and Debounce.Quiet is 1": {
+		"FreshDue is Push, and Debounce.Quiet is 1": {
 			FreshDue: executor.FreshDuePush, Debounce: executor.Debounce{Quiet: time.Minute}},
 		"Throttle is 1s, Debounce.Quiet is 1m0s": {Throttle: time.Second, Debounce: executor.Debounce{Quiet: time.Minute}},
 		"FreshDue is 3":                          {FreshDue: 3},
