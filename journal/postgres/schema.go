@@ -74,7 +74,7 @@ func Migrate(ctx context.Context, url string, cfg Schema) error {
 		}
 		partitions, err := readSchema(ctx, tx, cfg.Name)
 		switch {
-		case errors.Is(err, ErrNoSchema):
+		case errors.Is(err, ErrNoSchema) && !errors.Is(err, pgx.ErrNoRows):
 			return create(ctx, tx, cfg)
 		case err != nil:
 			return err
@@ -120,6 +120,9 @@ func readSchema(ctx context.Context, q querier, name string) (partitions int, er
 	var version int
 	err = q.QueryRow(ctx, in(name, "SELECT version, partitions FROM {schema}.version")).Scan(&version, &partitions)
 	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return 0, fmt.Errorf("%w: the table version of schema %q has lost its row, which Migrate does not write again: "+
+			"insert one with version %d, and as partitions the number of rows of tail, or drop the schema first: %w", ErrNoSchema, name, schemaVersion, err)
 	case err != nil:
 		return 0, fmt.Errorf("postgres: schema %q: %w", name, err)
 	case version > schemaVersion:
