@@ -22,8 +22,6 @@ const (
 	// callBytes is how much one call may have, unless that is one payload: PostgreSQL takes a
 	// GiB in a message, and can't dump a field of half of that.
 	callBytes = 256 << 20
-	// slowest is how many bytes a second a flush is given the time for, beyond attemptTime.
-	slowest = 4 << 20
 	// rowCalls is how many calls are in one row at most: as many numbers are free after
 	// that of a row, so that the row can be split in its place.
 	rowCalls = 1000
@@ -190,7 +188,7 @@ func (n *Node) insert(calls []*outCall) error {
 	for _, c := range r.calls {
 		size += len(c)
 	}
-	patience := attemptTime + time.Duration(size/slowest)*time.Second
+	patience := attemptTime + time.Duration(size>>20)*time.Second // as a commit of the log
 	asked := false // an outcome is not known
 	began := time.Now()
 	for {
