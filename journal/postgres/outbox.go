@@ -189,7 +189,7 @@ func (n *Node) insert(calls []*outCall) error {
 		size += len(c)
 	}
 	patience := attemptTime + time.Duration(size>>20)*time.Second // as a commit of the log
-	asked := false // an outcome is not known
+	asked := false                                                // an outcome is not known
 	began := time.Now()
 	for {
 		err := n.onConnection(patience, func(ctx context.Context, conn *pgx.Conn) error {
