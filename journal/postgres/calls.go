@@ -24,6 +24,9 @@ const callsVersion = 1
 
 type item = executor.Item[[]byte]
 
+// itemBytes is what an item takes at most beside its texts and bytes.
+const itemBytes = 64
+
 const (
 	hasDue = 1 << iota
 	hasScore

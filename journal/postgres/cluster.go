@@ -7,6 +7,10 @@ import (
 	"unicode/utf8"
 )
 
+// longest is more than a lease has, as in acquire: one with more left is of before the server's
+// clock was set back.
+const longest = "interval '61 minutes'"
+
 // clusterTexts are the statements of a node, with the name of the schema in them.
 type clusterTexts struct {
 	channel                              string
@@ -25,8 +29,8 @@ func clusterTextsFor(schema string) clusterTexts {
 			UPDATE {schema}.lease SET expires = clock_timestamp() + $3 * interval '1 millisecond'
 			WHERE owner = $1 AND partition = ANY ($4) RETURNING partition, epoch`),
 		view: in(schema, `SELECT NULL::integer, n.id, (extract(epoch FROM n.expires - clock_timestamp()) * 1000)::bigint
-			FROM {schema}.node n WHERE n.expires >= clock_timestamp()
-			UNION ALL SELECT l.partition, l.owner, CASE WHEN l.owner IS NULL THEN 0
+			FROM {schema}.node n WHERE n.expires BETWEEN clock_timestamp() AND clock_timestamp() + `+longest+`
+			UNION ALL SELECT l.partition, l.owner, CASE WHEN l.owner IS NULL OR l.expires > clock_timestamp() + `+longest+` THEN 0
 			ELSE (extract(epoch FROM l.expires - clock_timestamp()) * 1000)::bigint END FROM {schema}.lease l`),
 		leave:   in(schema, "DELETE FROM {schema}.node WHERE id = $1"),
 		acquire: in(schema, "SELECT {schema}.acquire($1, $2, $3)"),
@@ -47,9 +51,9 @@ func clusterTextsFor(schema string) clusterTexts {
 		refuse: in(schema, `UPDATE {schema}.inbox SET refused = $3 WHERE partition = $1 AND number = $2
 			AND EXISTS (SELECT FROM {schema}.tail WHERE partition = $1 AND epoch = $4)`),
 		sweep: in(schema, `WITH t AS (DELETE FROM {schema}.taken WHERE at < clock_timestamp() - interval '1 hour')
-			DELETE FROM {schema}.node WHERE expires < clock_timestamp() - interval '1 hour'`),
-		nodes: in(schema, "SELECT id::text, name FROM {schema}.node WHERE expires >= clock_timestamp() ORDER BY name, id"),
-		stats: in(schema, `SELECT l.partition, CASE WHEN l.expires >= clock_timestamp() THEN coalesce(l.owner::text, '') ELSE '' END, l.epoch,
+			DELETE FROM {schema}.node WHERE expires NOT BETWEEN clock_timestamp() - interval '1 hour' AND clock_timestamp() + `+longest),
+		nodes: in(schema, `SELECT id::text, name FROM {schema}.node WHERE expires BETWEEN clock_timestamp() AND clock_timestamp() + `+longest+` ORDER BY name, id`),
+		stats: in(schema, `SELECT l.partition, CASE WHEN l.expires BETWEEN clock_timestamp() AND clock_timestamp() + `+longest+` THEN coalesce(l.owner::text, '') ELSE '' END, l.epoch,
 			count(i.number) FILTER (WHERE i.refused IS NULL), count(i.refused)
 			FROM {schema}.lease l LEFT JOIN {schema}.inbox i USING (partition) GROUP BY l.partition, l.owner, l.epoch, l.expires ORDER BY 1`),
 	}

@@ -41,14 +41,15 @@ END
 $$;
 
 -- acquire makes a node the owner of a partition that is free, for so many milliseconds. It
--- returns the epoch, or null when the partition has an owner.
+-- returns the epoch, or null when the partition has an owner. No lease is longer than an hour:
+-- one that ends later than that was given before the clock was set back, and has ended.
 CREATE FUNCTION {schema}.acquire(p integer, n uuid, ms bigint) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
 	e bigint;
 BEGIN
 	UPDATE {schema}.lease SET owner = n, expires = clock_timestamp() + ms * interval '1 millisecond'
-		WHERE partition = p AND (owner IS NULL OR expires < clock_timestamp());
+		WHERE partition = p AND (owner IS NULL OR expires NOT BETWEEN clock_timestamp() AND clock_timestamp() + interval '61 minutes');
 	IF NOT FOUND THEN
 		RETURN NULL;
 	END IF;

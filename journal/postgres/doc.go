@@ -61,7 +61,9 @@
 //   - The inbox has no limit: MaxBacklog refuses, or keeps waiting, callers on the owner's node
 //     only, and elsewhere what it has no room for waits in the inbox.
 //   - Leases are by the server's clock. One that jumps forward ends them early: then handlers
-//     may overlap as after a pause, but a commit is fenced by the epoch, not by time.
+//     may overlap as after a pause, but a commit is fenced by the epoch, not by time. One that
+//     is set back keeps the leases of the dead for as long, if that is less than an hour; those
+//     that seem to end later than any lease can are taken as ended.
 //   - The source "inbox" of each executor is this package's own, for FromSource.
 //   - Two calls at a time have no order, nor has what is enqueued in a transaction before
 //     that commits with what others enqueue meanwhile.

@@ -28,6 +28,9 @@ const (
 	safeQuarts = 3 // of 4
 )
 
+// tellEvery is how often the log has that leases can't be renewed, at most.
+const tellEvery = 10 * time.Second
+
 // safe is how long a partition is held after a renewal was sent.
 func (n *Node) safe() time.Duration { return n.cfg.Lease * safeQuarts / 4 }
 
@@ -84,7 +87,7 @@ func decide(v view, self pgtype.UUID, held []int) (take, drop []int) {
 
 // leases renews, and takes and gives away partitions, until the node has stopped.
 func (n *Node) leases() {
-	pause := time.Duration(0)
+	pause, told := time.Duration(0), time.Time{}
 	for {
 		t := time.NewTimer(pause)
 		select {
@@ -101,7 +104,10 @@ func (n *Node) leases() {
 		pause = n.cfg.Lease / renewals
 		switch {
 		case err != nil && n.base.Err() == nil:
-			n.log.Warn("leases can't be renewed", slog.String("node", n.id.String()), slog.Any("error", err))
+			if time.Since(told) >= tellEvery {
+				n.log.Warn("leases can't be renewed", slog.String("node", n.id.String()), slog.Any("error", err))
+				told = time.Now()
+			}
 			pause /= 4
 		case next > 0:
 			pause = min(pause, next)

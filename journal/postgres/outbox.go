@@ -19,6 +19,9 @@ import (
 const (
 	// flushBytes is how much goes with one flush, unless one call is larger.
 	flushBytes = 4 << 20
+	// callBytes is how much one call may have, unless that is one payload: PostgreSQL takes a
+	// GiB in a message, and can't dump a field of half of that.
+	callBytes = 256 << 20
 	// rowCalls is how many calls are in one row at most: as many numbers are free after
 	// that of a row, so that the row can be split in its place.
 	rowCalls = 1000
@@ -181,10 +184,15 @@ func rowsOf(calls []*outCall) (r rows) {
 // server without an answer is made again, with the same tokens.
 func (n *Node) insert(calls []*outCall) error {
 	r, pause := rowsOf(calls), firstPause
-	asked := false // an outcome is not known
+	size := 0
+	for _, c := range r.calls {
+		size += len(c)
+	}
+	patience := attemptTime + time.Duration(size>>20)*time.Second // as a commit of the log
+	asked := false                                                // an outcome is not known
 	began := time.Now()
 	for {
-		err := n.onConnection(func(ctx context.Context, conn *pgx.Conn) error {
+		err := n.onConnection(patience, func(ctx context.Context, conn *pgx.Conn) error {
 			_, err := conn.Exec(ctx, n.texts.put, r.partitions, r.queues, r.calls, r.tokens)
 			return err
 		})
@@ -230,8 +238,8 @@ func (n *Node) hint(partitions []int) {
 }
 
 // onConnection is as [partitionStore.with], for what no partition's store does.
-func (n *Node) onConnection(f func(context.Context, *pgx.Conn) error) error {
-	ctx, cancel := context.WithTimeout(n.base, attemptTime)
+func (n *Node) onConnection(patience time.Duration, f func(context.Context, *pgx.Conn) error) error {
+	ctx, cancel := context.WithTimeout(n.base, patience)
 	defer cancel()
 	conn, err := n.pool.Acquire(ctx)
 	if err != nil {

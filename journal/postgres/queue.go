@@ -3,6 +3,7 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -82,7 +83,9 @@ func handle[T any](n *Node, name string, cfg executor.QueueConfig[T], in func(*e
 // need the owner's answer are ErrRemote elsewhere. While the server does not answer it waits,
 // until ctx ends: then the cause of ctx is returned if nothing was accepted, or
 // executor.ErrUnknown if that can't be said; so it is on the owner's node when the lease is lost
-// while the commit is under way.
+// while the commit is under way. A payload has MaxPayloadBytes of Config.Executor at most, 256 MiB
+// at the very most, beyond which it is executor.ErrTooLarge. Calls for partitions of other nodes
+// go to the server one flush after the other, and so behind a large one.
 func (q *Queue[T]) Enqueue(ctx context.Context, id string, payload T, options ...executor.Option) (Receipt, error) {
 	all, err := q.EnqueueMany(ctx, []executor.Item[T]{{ID: id, Payload: payload}}, options...)
 	if err != nil {
@@ -93,7 +96,9 @@ func (q *Queue[T]) Enqueue(ctx context.Context, id string, payload T, options ..
 
 // EnqueueMany accepts all items or none: in one commit of the log when this node owns the
 // partition of all of them, and otherwise in one transaction of the inbox. Their order counts
-// for each id. See [Queue.Enqueue].
+// for each id. Whoever owns the partitions, more than 256 MiB in all, with ids, metadata and
+// 64 bytes for each item, is executor.ErrTooLarge, unless it is one payload, whose limit is
+// MaxPayloadBytes of Config.Executor. See [Queue.Enqueue].
 func (q *Queue[T]) EnqueueMany(ctx context.Context, items []executor.Item[T], options ...executor.Option) ([]Receipt, error) {
 	if len(items) == 0 {
 		return nil, nil
@@ -196,6 +201,7 @@ type batch[T any] struct {
 	parts      map[int][]item     // as they go into the inbox, by partition
 	numbers    []int              // of the partition of each item
 	conditions []executor.Option
+	size       int // bytes of the items, about
 }
 
 // single returns the partition of the items, if it is one.
@@ -247,6 +253,13 @@ func (q *Queue[T]) add(b *batch[T], i int, it executor.Item[T], options []execut
 	number, err := q.n.PartitionOf(filled.ID)
 	if err != nil {
 		return err
+	}
+	b.size += len(filled.ID) + len(data) + itemBytes
+	for key, value := range filled.Metadata {
+		b.size += len(key) + len(value) + 2*binary.MaxVarintLen16
+	}
+	if i > 0 && b.size > callBytes {
+		return fmt.Errorf("%w: with this one the call has %d bytes, the limit is %d; make several calls", executor.ErrTooLarge, b.size, callBytes)
 	}
 	it.ID = filled.ID
 	b.items[i], b.numbers[i], b.conditions = it, number, rest

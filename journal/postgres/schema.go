@@ -88,7 +88,7 @@ func migrate(ctx context.Context, url string, cfg Schema) error {
 		}
 		partitions, err := readSchema(ctx, tx, cfg.Name)
 		switch {
-		case errors.Is(err, ErrNoSchema):
+		case errors.Is(err, ErrNoSchema) && !errors.Is(err, pgx.ErrNoRows):
 			return create(ctx, tx, cfg)
 		case err != nil:
 			return err
@@ -145,8 +145,14 @@ func readSchema(ctx context.Context, q querier, name string) (partitions int, er
 	err = q.QueryRow(ctx, in(name, "SELECT version, partitions FROM {schema}.version")).Scan(&version, &partitions)
 	refused, _ := errors.AsType[*pgconn.PgError](err)
 	switch {
-	case refused != nil && refused.Code == undefinedColumn, errors.Is(err, pgx.ErrNoRows), isScan(err):
+	case refused != nil && refused.Code == undefinedColumn, isScan(err):
 		return 0, fmt.Errorf("%w: %q has a table version that Migrate has not made: %w", ErrTaken, name, err)
+	case errors.Is(err, pgx.ErrNoRows):
+		if q.QueryRow(ctx, in(name, "SELECT count(*) FROM {schema}.tail")).Scan(&partitions) != nil {
+			return 0, fmt.Errorf("%w: %q has an empty table version, and no partitions: %w", ErrTaken, name, err)
+		}
+		return 0, fmt.Errorf("%w: the table version of schema %q has lost its row, which Migrate does not write again: "+
+			"insert one with version %d and partitions %d, or drop the schema first: %w", ErrNoSchema, name, schemaVersion, partitions, err)
 	case err != nil:
 		return 0, fmt.Errorf("postgres: schema %q: %w", name, err)
 	case version > schemaVersion:

@@ -70,7 +70,15 @@ func TestMigrateLeavesWhatThereIs(t *testing.T) {
 	r.exec(t, "UPDATE {schema}.version SET version = 0")
 	_, err = readSchema(t.Context(), r.pool, r.schema)
 	require.ErrorIs(t, err, ErrNoSchema)
+	r.exec(t, "DELETE FROM {schema}.version")
+	_, err = readSchema(t.Context(), r.pool, r.schema)
+	require.ErrorIs(t, err, ErrNoSchema)
+	err = Migrate(t.Context(), url, Schema{Name: r.schema})
+	require.ErrorIs(t, err, ErrNoSchema)
+	require.ErrorContains(t, err, "has lost its row")
 	require.Equal(t, before, r.rows(t, 2))
+	r.exec(t, "INSERT INTO {schema}.version (version, partitions) SELECT 1, count(*) FROM {schema}.tail")
+	require.NoError(t, Migrate(t.Context(), url, Schema{Name: r.schema, Partitions: 3}), "as the error advises")
 }
 
 func TestMigrateRefuses(t *testing.T) {

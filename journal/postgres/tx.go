@@ -15,6 +15,7 @@ import (
 // The transaction is one of the database that has the schema, and its role may insert there; it
 // is as durable as its synchronous_commit. Calls in one transaction keep their order.
 //
+// A payload has MaxPayloadBytes of Config.Executor at most; it is executor.ErrTooLarge otherwise.
 // Options are those that go with a payload: At, In, Score, Metadata; others are ErrRemote. It
 // returns the errors of [Queue.Enqueue] about the call, and what the server says, which has
 // failed the transaction then.
