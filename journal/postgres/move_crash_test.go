@@ -174,10 +174,7 @@ func TestImportOverABadLine(t *testing.T) {
 
 // Of many jobs only what says where they are is in memory.
 func TestMoveOfManyJobs(t *testing.T) {
-	if !long() {
-		t.Parallel() // others make the peak higher, not by much
-	}
-	url := pgtest.Shared(t).URL()
+	url := pgtest.Shared(t).URL() // not beside others: the peak is the process's
 	n, size := 100_000, 100
 	if long() {
 		size = 10_000 // a GB
