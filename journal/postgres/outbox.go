@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/strandjobs/strand/executor"
@@ -192,7 +191,7 @@ func (n *Node) insert(calls []*outCall) error {
 	asked := false                                                // an outcome is not known
 	began := time.Now()
 	for {
-		err := n.onConnection(patience, func(ctx context.Context, conn *pgx.Conn) error {
+		err := onConnection(n.base, n.pool, patience, func(ctx context.Context, conn *pgx.Conn) error {
 			_, err := conn.Exec(ctx, n.texts.put, r.partitions, r.queues, r.calls, r.tokens)
 			return err
 		})
@@ -235,24 +234,4 @@ func (n *Node) hint(partitions []int) {
 	if len(remote) > 0 {
 		n.notifier.rows(remote...)
 	}
-}
-
-// onConnection is as [partitionStore.with], for what no partition's store does.
-func (n *Node) onConnection(patience time.Duration, f func(context.Context, *pgx.Conn) error) error {
-	ctx, cancel := context.WithTimeout(n.base, patience)
-	defer cancel()
-	conn, err := n.pool.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Release()
-	forgetWarning(conn.Conn().PgConn())
-	err = f(ctx, conn.Conn())
-	if warning := warningOf(conn.Conn().PgConn()); err == nil && warning != "" {
-		err = fmt.Errorf("%w: %s", errWarned, warning)
-	}
-	if refused, ok := errors.AsType[*pgconn.PgError](err); err != nil && (!ok || refused.Code == readOnlyServer) {
-		_ = conn.Conn().Close(ctx) // the pool drops it
-	}
-	return err
 }

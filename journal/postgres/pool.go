@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -32,6 +34,31 @@ func newPool(ctx context.Context, url string, single bool, most int32) (*pgxpool
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	return pool, nil
+}
+
+// errWarned is an answer with a warning: a server that was told not to wait for its standby
+// any longer says that it has committed.
+var errWarned = errors.New("postgres: the server warned")
+
+// onConnection calls f with a connection, for no longer than most. After an error the
+// connection is not used again, unless the server itself has refused something.
+func onConnection(ctx context.Context, pool *pgxpool.Pool, most time.Duration, f func(context.Context, *pgx.Conn) error) error {
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	conn, err := pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	forgetWarning(conn.Conn().PgConn())
+	err = f(ctx, conn.Conn())
+	if warning := warningOf(conn.Conn().PgConn()); err == nil && warning != "" {
+		err = fmt.Errorf("%w: %s", errWarned, warning)
+	}
+	if refused, ok := errors.AsType[*pgconn.PgError](err); err != nil && (!ok || refused.Code == readOnlyServer) {
+		_ = conn.Conn().Close(ctx) // the pool drops it
+	}
+	return err
 }
 
 // take makes the caller the one who may commit to a partition, and returns his epoch. It is

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/strandjobs/strand/journal/internal/format"
@@ -259,29 +258,9 @@ func (s *partitionStore) fenced(epoch int64) error {
 	return fmt.Errorf("%w %d: its epoch is %d, and this one's %d", ErrFenced, s.partition, epoch, s.epoch)
 }
 
-// errWarned is an answer with a warning: a server that was told not to wait for its standby
-// any longer says that it has committed.
-var errWarned = errors.New("postgres: the server warned")
-
-// with calls f with a connection, for no longer than most. After an error the
-// connection is not used again, unless the server itself has refused something.
+// with is [onConnection] until the store ends.
 func (s *partitionStore) with(most time.Duration, f func(context.Context, *pgx.Conn) error) error {
-	ctx, cancel := context.WithTimeout(s.ctx, most)
-	defer cancel()
-	conn, err := s.pool.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Release()
-	forgetWarning(conn.Conn().PgConn())
-	err = f(ctx, conn.Conn())
-	if warning := warningOf(conn.Conn().PgConn()); err == nil && warning != "" {
-		err = fmt.Errorf("%w: %s", errWarned, warning)
-	}
-	if refused, ok := errors.AsType[*pgconn.PgError](err); err != nil && (!ok || refused.Code == readOnlyServer) {
-		_ = conn.Conn().Close(ctx) // the pool drops it
-	}
-	return err
+	return onConnection(s.ctx, s.pool, most, f)
 }
 
 // intake are rows of the inbox that are on their way into the log, by what the log will
