@@ -90,16 +90,14 @@ type params url.Values
 func paramsOf(r *http.Request, names ...string) (params, error) {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return nil, problem{http.StatusBadRequest, "the query can't be read: " + err.Error()}
+		return nil, wrong("the query can't be read: %v", err)
 	}
 	for name, values := range q {
 		switch {
 		case !slices.Contains(names, name):
-			return nil, problem{http.StatusBadRequest,
-				fmt.Sprintf("there is no parameter %q here; %s", clip(name, 40), known(names))}
+			return nil, wrong("there is no parameter %q here; %s", clip(name, 40), known(names))
 		case len(values) > 1 && name != "state":
-			return nil, problem{http.StatusBadRequest,
-				fmt.Sprintf("%s is there %d times; once is what it may be", name, len(values))}
+			return nil, wrong("%s is there %d times; once is what it may be", name, len(values))
 		}
 	}
 	return params(q), nil
@@ -121,8 +119,7 @@ func (p params) flag(name string) (bool, error) {
 	}
 	on, err := strconv.ParseBool(text)
 	if err != nil {
-		return false, problem{http.StatusBadRequest,
-			fmt.Sprintf("%s is %q; it must be true or false", name, clip(text, 40))}
+		return false, wrong("%s is %q; it must be true or false", name, clip(text, 40))
 	}
 	return on, nil
 }
@@ -134,8 +131,7 @@ func (p params) limit() (int, error) {
 	}
 	n, err := strconv.Atoi(p.text("limit"))
 	if err != nil || !digits(p.text("limit")) || n < 1 || n > executor.MaxListLimit {
-		return 0, problem{http.StatusBadRequest,
-			fmt.Sprintf("limit is %q; a page has from 1 to %d rows", clip(p.text("limit"), 40), executor.MaxListLimit)}
+		return 0, wrong("limit is %q; a page has from 1 to %d rows", clip(p.text("limit"), 40), executor.MaxListLimit)
 	}
 	return n, nil
 }
@@ -147,8 +143,7 @@ func (p params) patience() (time.Duration, error) {
 	}
 	seconds, err := strconv.ParseFloat(p.text("patience"), 64)
 	if err != nil || !(seconds > 0 && seconds <= mostPatience) {
-		return 0, problem{http.StatusBadRequest,
-			fmt.Sprintf("patience is %q; it is in seconds, above 0 and up to %d", clip(p.text("patience"), 40), mostPatience)}
+		return 0, wrong("patience is %q; it is in seconds, above 0 and up to %d", clip(p.text("patience"), 40), mostPatience)
 	}
 	return max(time.Duration(seconds*float64(time.Second)), 1), nil
 }
@@ -161,11 +156,10 @@ func orderBy[O comparable](p params, orders map[string]O) (by O, desc bool, err 
 	word := p.text("order")
 	by, found := orders[word]
 	if !found {
-		return by, false, problem{http.StatusBadRequest,
-			fmt.Sprintf("order is %q; it must be one of %q", clip(word, 40), slices.Sorted(maps.Keys(orders)))}
+		return by, false, wrong("order is %q; it must be one of %q", clip(word, 40), slices.Sorted(maps.Keys(orders)))
 	}
 	if desc, err = p.flag("desc"); err == nil && desc && word == "" {
-		err = problem{http.StatusBadRequest, "desc is set without order: a list without an order has no other way round"}
+		err = wrong("desc is set without order: a list without an order has no other way round")
 	}
 	return by, desc, err
 }

@@ -1,10 +1,8 @@
 package dashboard
 
 import (
-	"fmt"
 	"html/template"
 	"maps"
-	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -78,7 +76,7 @@ func listOf(q url.Values) (l list, err error) {
 	if of := q.Get("of"); of != "" { // from the form of a filter
 		list, err := url.ParseQuery(of)
 		if err != nil {
-			return l, problem{http.StatusBadRequest, "of is no query: " + err.Error()}
+			return l, wrong("of is no query: %v", err)
 		}
 		for name, values := range list {
 			if !q.Has(name) {
@@ -92,7 +90,7 @@ func listOf(q url.Values) (l list, err error) {
 		l.Tab = tabs[0].Name
 	}
 	if !slices.ContainsFunc(tabs, func(t tab) bool { return t.Name == l.Tab }) {
-		return l, problem{http.StatusBadRequest, fmt.Sprintf("tab is %q; there is no such list", clip(l.Tab, 80))}
+		return l, wrong("tab is %q; there is no such list", clip(l.Tab, 80))
 	}
 	if text := q.Get("limit"); text != "" {
 		if l.Limit, err = strconv.Atoi(text); err != nil || !digits(text) || l.Limit < 1 || l.Limit > maxRows {
@@ -104,10 +102,10 @@ func listOf(q url.Values) (l list, err error) {
 		words = slices.Sorted(maps.Keys(deadOrders))
 	}
 	if !slices.Contains(words, l.Sort) {
-		return l, problem{http.StatusBadRequest, fmt.Sprintf("sort is %q; it must be one of %q", clip(l.Sort, 40), words)}
+		return l, wrong("sort is %q; it must be one of %q", clip(l.Sort, 40), words)
 	}
 	if l.Sort == "" && l.Desc {
-		return l, problem{http.StatusBadRequest, "desc is set without sort: a list without an order has no other way round"}
+		return l, wrong("desc is set without sort: a list without an order has no other way round")
 	}
 	return l, nil
 }
