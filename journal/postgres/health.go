@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -45,12 +44,4 @@ func (n *Node) noteTended(began time.Time, err error) {
 	default:
 		n.outage.err = err
 	}
-}
-
-// because returns err as what it is, and as the cause of ctx where that is why.
-func because(ctx context.Context, err error) error {
-	if err == nil || ctx.Err() == nil || errors.Is(err, context.Cause(ctx)) || !errors.Is(err, ctx.Err()) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", context.Cause(ctx), err)
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -48,7 +47,7 @@ type mover struct {
 // newMover connects. commits: something is to be written.
 func newMover(ctx context.Context, url string, cfg Config, commits bool) (m *mover, err error) {
 	if ctx == nil {
-		return nil, fmt.Errorf("%w: it is nil; context.Background() is one that never ends", executor.ErrContext)
+		return nil, errNilContext
 	}
 	if cfg, err = cfg.checked(); err != nil {
 		return nil, err
@@ -68,7 +67,7 @@ func newMover(ctx context.Context, url string, cfg Config, commits bool) (m *mov
 	}
 	if err != nil {
 		m.close()
-		return nil, withCause(ctx, err)
+		return nil, because(ctx, err)
 	}
 	return m, nil
 }

@@ -61,7 +61,7 @@ func Export(ctx context.Context, url string, cfg Config, dir string) (moved Move
 		err = m.reveal(draft, dir)
 	}
 	if err != nil {
-		return Moved{}, fmt.Errorf("postgres: export: %w", withCause(ctx, err))
+		return Moved{}, fmt.Errorf("postgres: export: %w", because(ctx, err))
 	}
 	return moved, nil
 }
@@ -77,7 +77,7 @@ func Check(ctx context.Context, url string, cfg Config) (Moved, error) {
 	defer m.close()
 	moved, err := m.survey(ctx, false, func(*partitionStore) error { return nil })
 	if err != nil {
-		return Moved{}, fmt.Errorf("postgres: check: %w", withCause(ctx, err))
+		return Moved{}, fmt.Errorf("postgres: check: %w", because(ctx, err))
 	}
 	return moved, nil
 }
@@ -140,7 +140,7 @@ func (s *partitionStore) tally(moved *Moved, queues map[string]bool) error {
 	}
 	for p, err := range pieces(r) {
 		if err == nil {
-			err = contextEnded(s.ctx)
+			err = context.Cause(s.ctx)
 		}
 		if err != nil {
 			return err

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/journal"
@@ -72,7 +71,7 @@ func Import(ctx context.Context, url string, cfg Config, dir string) (Moved, err
 		err = m.commit(ctx, tx, uuids[0])
 	}
 	if err != nil {
-		return Moved{}, fmt.Errorf("postgres: import of %s: %w", dir, withCause(ctx, err))
+		return Moved{}, fmt.Errorf("postgres: import of %s: %w", dir, because(ctx, err))
 	}
 	return moved, nil
 }
@@ -163,7 +162,7 @@ func (m *mover) distribute(ctx context.Context, dir string, stores []*partitionS
 		to.begin(v)
 		for p, err := range pieces(v) {
 			if err == nil {
-				err = contextEnded(ctx)
+				err = context.Cause(ctx)
 			}
 			if err != nil {
 				return err
@@ -214,7 +213,7 @@ func (m *mover) write(ctx context.Context, v *journal.View, stores []*partitionS
 	}
 	for p, err := range pieces(v) {
 		if err == nil {
-			err = contextEnded(ctx)
+			err = context.Cause(ctx)
 		}
 		if err != nil {
 			return moved, err
@@ -296,7 +295,7 @@ const outcomeTime = time.Minute
 // commit commits, and finds out what has become of it: then the first partition has that
 // UUID, or has not.
 func (m *mover) commit(ctx context.Context, tx pgx.Tx, uuid []byte) error {
-	if err := contextEnded(ctx); err != nil {
+	if err := context.Cause(ctx); err != nil {
 		return err
 	}
 	forgetWarning(m.conn.Conn().PgConn())
@@ -329,34 +328,9 @@ func (m *mover) commit(ctx context.Context, tx pgx.Tx, uuid []byte) error {
 // ask tells whether the first partition has a UUID, once the transaction that gave it to it
 // is over; the answer is one of a commit, which the standby has, too.
 func (m *mover) ask(ctx context.Context, uuid []byte) (there bool, err error) {
-	conn, err := m.pool.Acquire(ctx)
-	if err != nil {
-		return false, err
-	}
-	defer conn.Release()
-	forgetWarning(conn.Conn().PgConn())
-	err = conn.QueryRow(ctx, in(m.cfg.Schema,
-		"UPDATE {schema}.tail SET asked = asked + 1 WHERE partition = 0 RETURNING uuid = $1"), uuid).Scan(&there)
-	if text := warningOf(conn.Conn().PgConn()); err == nil && text != "" {
-		err = fmt.Errorf("%w: %s", errWarned, text)
-	}
-	if _, refused := errors.AsType[*pgconn.PgError](err); err != nil && !refused {
-		_ = conn.Conn().Close(ctx)
-	}
+	err = onConnection(ctx, m.pool, outcomeTime, func(ctx context.Context, conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, in(m.cfg.Schema,
+			"UPDATE {schema}.tail SET asked = asked + 1 WHERE partition = 0 RETURNING uuid = $1"), uuid).Scan(&there)
+	})
 	return there, err
-}
-
-// withCause is an error of the server, with the cause of ctx when that is the reason.
-func withCause(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
-		return fmt.Errorf("%w: %w", cause, err)
-	}
-	return err
-}
-
-func contextEnded(ctx context.Context) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return nil
 }

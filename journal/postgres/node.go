@@ -178,7 +178,7 @@ type failure struct {
 // for Config.Executor, the cause of ctx, or what the server says.
 func Open(ctx context.Context, url string, cfg Config) (*Node, error) {
 	if ctx == nil {
-		return nil, fmt.Errorf("%w: it is nil; context.Background() is one that never ends", executor.ErrContext)
+		return nil, errNilContext
 	}
 	cfg, err := cfg.checked()
 	if err != nil {
@@ -287,7 +287,7 @@ func (n *Node) register(r registration) error {
 // see [Node.Err].
 func (n *Node) Start(ctx context.Context) error {
 	if ctx == nil {
-		return fmt.Errorf("%w: it is nil; context.Background() is one that never ends", executor.ErrContext)
+		return errNilContext
 	}
 	n.mu.Lock()
 	if n.state != opened {
@@ -335,7 +335,7 @@ const defaultGrace = 30 * time.Second
 // cause of ctx is returned.
 func (n *Node) Stop(ctx context.Context) error {
 	if ctx == nil {
-		return fmt.Errorf("%w: it is nil; context.Background() is one that never ends", executor.ErrContext)
+		return errNilContext
 	}
 	n.mu.Lock()
 	first := n.state != stopping

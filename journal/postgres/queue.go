@@ -107,7 +107,7 @@ func (q *Queue[T]) EnqueueMany(ctx context.Context, items []executor.Item[T], op
 		return nil, errNoQueue
 	}
 	if ctx == nil {
-		return nil, fmt.Errorf("%w: it is nil; context.Background() is one that never ends", executor.ErrContext)
+		return nil, errNilContext
 	}
 	if err := q.n.closed(ctx); err != nil {
 		return nil, err

@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/journal/internal/format"
 )
 
@@ -66,7 +65,7 @@ var (
 // cause of ctx, or what the server says.
 func Migrate(ctx context.Context, url string, cfg Schema) error {
 	if ctx == nil {
-		return fmt.Errorf("%w: it is nil; context.Background() is one that never ends", executor.ErrContext)
+		return errNilContext
 	}
 	cfg, err := cfg.checked()
 	if err != nil {

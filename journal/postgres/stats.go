@@ -33,7 +33,7 @@ type PartitionStats struct {
 // executor.ErrContext for a nil ctx, the cause of ctx, or what the server says.
 func (n *Node) Stats(ctx context.Context) (s Stats, err error) {
 	if ctx == nil {
-		return s, fmt.Errorf("%w: it is nil; context.Background() is one that never ends", executor.ErrContext)
+		return s, errNilContext
 	}
 	s.Node = n.id.String()
 	n.mu.Lock()

@@ -46,7 +46,7 @@ func (q *Queue[T]) enqueueTx(ctx context.Context, id string, payload T, options 
 		return errNoQueue
 	}
 	if ctx == nil {
-		return fmt.Errorf("%w: it is nil; context.Background() is one that never ends", executor.ErrContext)
+		return errNilContext
 	}
 	if err := q.n.closed(ctx); err != nil {
 		return err

@@ -1,0 +1,20 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/strandjobs/strand/executor"
+)
+
+// errNilContext is what a call without a context gets.
+var errNilContext = fmt.Errorf("%w: it is nil; context.Background() is one that never ends", executor.ErrContext)
+
+// because returns err as what it is, and as the cause of ctx where that is why.
+func because(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() == nil || errors.Is(err, context.Cause(ctx)) || !errors.Is(err, ctx.Err()) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", context.Cause(ctx), err)
+}
