@@ -60,12 +60,16 @@ func (l *Log) pause() (again <-chan time.Time, idle bool) {
 // caller holds committing.
 func (l *Log) commitAll() bool {
 	for !l.failed() {
+		over := l.turn()
 		b, t, ok := l.seal()
 		if !ok {
+			over()
 			return !l.failed()
 		}
 		began := time.Now()
-		if !l.write(b, t) {
+		ok = l.write(b, t)
+		over()
+		if !ok {
 			return false
 		}
 		took, since, callers := time.Since(began), l.callsSoFar(), b.calls
@@ -78,6 +82,19 @@ func (l *Log) commitAll() bool {
 		}
 	}
 	return false
+}
+
+// turn waits until it is this log's to commit, if there is something to.
+func (l *Log) turn() (over func()) {
+	s, shared := l.store.(store.TakesTurns)
+	if !shared {
+		return func() {}
+	}
+	if need, _ := l.demand(); need == 0 {
+		return func() {}
+	}
+	defer l.busy()()
+	return s.Turn()
 }
 
 // commitHere commits what the caller has just appended, on the caller's goroutine:

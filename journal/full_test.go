@@ -96,6 +96,10 @@ func (f *fullRig) together() {
 	var tickets []Ticket
 	var numbers [][]Position
 	for range 1 + f.r.IntN(6) {
+		if held && f.crowded() { // who waits for room waits for a commit
+			f.log.committing.Unlock()
+			held = false
+		}
 		if f.r.IntN(2) == 0 {
 			f.record()
 			continue
@@ -120,6 +124,13 @@ func (f *fullRig) together() {
 		}
 	}
 	synctest.Wait() // for what was posted
+}
+
+// crowded reports whether the open block may have no room for a call of append.
+func (f *fullRig) crowded() bool {
+	f.log.mu.Lock()
+	defer f.log.mu.Unlock()
+	return f.log.open.Size()+2<<10 > f.log.cfg.MaxBlockBytes
 }
 
 // room ends all faults and gives the log some virtual time.

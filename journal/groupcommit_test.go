@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/journal/internal/store"
 )
 
 // slowDisk is one whose commits take so long.
@@ -124,5 +126,46 @@ func TestCloseEndsTheWaitForCallers(t *testing.T) {
 		start := time.Now()
 		require.NoError(t, l.Close())
 		require.Equal(t, time.Millisecond, time.Since(start)) // the results
+	})
+}
+
+// takingTurns is a disk with others beside it: who takes the token may commit.
+type takingTurns struct {
+	store.Store
+	token chan struct{}
+}
+
+func (s *takingTurns) Turn() (over func()) {
+	<-s.token
+	return func() { s.token <- struct{}{} }
+}
+
+// What comes while others have the turn is in one block. Who has nothing to commit does
+// without it.
+func TestLogsTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &takingTurns{new(store.Memory), make(chan struct{}, 1)}
+		s.token <- struct{}{}
+		l, err := openOn(s, Config{}, false)
+		require.NoError(t, err)
+		before := l.Stats().Commits
+		appendOnce(t, l)
+		require.Equal(t, before+1, l.Stats().Commits)
+		synctest.Wait()
+		<-s.token
+		var group sync.WaitGroup
+		for range 5 {
+			group.Go(func() { appendOnce(t, l) })
+			synctest.Wait()
+		}
+		time.Sleep(time.Minute)
+		require.Equal(t, before+1, l.Stats().Commits)
+		require.Equal(t, time.Minute, l.CommitAge(), "it waits")
+		s.token <- struct{}{}
+		group.Wait()
+		synctest.Wait()
+		require.Equal(t, before+2, l.Stats().Commits)
+		<-s.token
+		require.NoError(t, l.Close())
 	})
 }

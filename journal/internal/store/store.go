@@ -62,6 +62,13 @@ type Store interface {
 	Close() error
 }
 
+// TakesTurns is a Store whose commits take turns with those of others. A log that has
+// something to commit waits for Turn before it closes its block, so that what comes
+// meanwhile is in it, and calls over when it has committed, or there was nothing to.
+type TakesTurns interface {
+	Turn() (over func())
+}
+
 // Transaction is what one commit writes. Its slices are valid until commit
 // returns.
 type Transaction struct {
