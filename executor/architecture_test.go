@@ -34,6 +34,7 @@ var arrows = []struct {
 	{"executor", []string{"actor", "journal", "lock", "shard"}},
 	{"executor/cmd/...", []string{"journal", "shard", "executor/internal/control", "executor/internal/pausekey"}}, // a main package that folds a log as a shard does, and calls a process
 	{"executor/executortest", []string{"executor", "executor/internal/backdoor", "journal"}},
+	{"executor/cron", []string{"executor", "executor/internal/ownership", "lock"}}, // asks whose an id is
 	{"executor/...", []string{"executor", "executor/...", "journal", "lock"}},
 	{"bench/...", []string{"actor", "bench/...", "executor", "executor/...", "journal", "lock", "shard"}},
 	{"bench", []string{"actor", "bench/...", "executor", "executor/...", "journal", "lock", "shard"}},

@@ -169,6 +169,7 @@ func (d doomed) hasEnded(t *testing.T, ids int, first func(id string) int) {
 // Sixteen jobs of three seconds run again at once after a kill, together. One
 // line says so.
 func TestWhatRanRunsAgainAtOnce(t *testing.T) {
+	t.Parallel()
 	d := doomed{dir: t.TempDir(), takes: 3 * time.Second, log: new(logs)}
 	d.fill(t, 16)
 	x, q := d.open(t)
@@ -195,14 +196,18 @@ func TestWhatRanRunsAgainAtOnce(t *testing.T) {
 	require.NotContains(t, text, "id-")
 }
 
-// Fifty kills from outside, at random moments of long jobs, cost no job its run,
+// Kills from outside, at random moments of long jobs, fifty in the long tier, cost no job its run,
 // and no id its order.
 func TestKillsFromOutsideBuryNoJob(t *testing.T) {
 	t.Parallel()
 	d := doomed{dir: t.TempDir(), takes: 300 * time.Millisecond}
 	const ids = 12
 	d.fill(t, ids)
-	for range sampled(50) {
+	kills := 18
+	if long() {
+		kills = 50
+	}
+	for range sampled(kills) {
 		child := d.child(t)
 		time.Sleep(rand.N(300 * time.Millisecond)) // the point: any moment
 		_ = child.Process.Kill()

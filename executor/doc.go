@@ -482,7 +482,7 @@
 //	run_again_at_once             of them, that are not suspected
 //	workers, queues               how many there are
 //	waiting, unclaimed, halted    payloads; those of no queue; jobs
-//	done, failed                  as in QueueStats, of all queues, in this run
+//	done, failed                  as in QueueStats, of all queues, in this run; of a move
 //	buried, discarded             the same
 //	took, ran_for, after          a start or stop; the executor; a handler, so far
 //	journal                       what a stop with stuck handlers means for it

@@ -144,7 +144,7 @@ func whole(t *testing.T, disk *journal.Memory, accepted map[string]int, note str
 // After a crash at any commit, on a disk that is full at times, each update that was
 // acknowledged is in the journal once: done, dead, or in what waits, in its order.
 func TestFoldAfterACrashAtEveryCommit(t *testing.T) {
-	bubbles(t, 6, 21, func(t *testing.T, r *rand.Rand) {
+	bubbles(t, 3, 21, func(t *testing.T, r *rand.Rand) {
 		type image struct {
 			disk     *journal.Memory
 			accepted map[string]int

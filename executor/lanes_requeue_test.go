@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,21 +39,17 @@ func TestSharedLanesAndWhatIsNotBackYet(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		require.Equal(t, ids, stats(t, created).Dead)
-		require.Zero(t, k.ended, "all wait for those that are put off")
-		k.handle = func(queue string, j executor.Job[int]) error { return nil }
-		k.requeued = true
+		require.Empty(t, k.ended(), "all wait for those that are put off")
+		k.then(true, func(string, executor.Job[int]) error { return nil })
 		n, err := created.RequeueAll(context.Background())
 		require.NoError(t, err)
 		require.Equal(t, ids, n)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		require.Len(t, k.trace, ids)
-		for _, line := range k.trace {
-			require.Equal(t, "created 1", line, "the third waits for the second, which is put off")
-		}
+		require.Equal(t, slices.Repeat([]string{"created 1"}, ids), k.ended(), "the third waits for the second, which is put off")
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		require.Equal(t, 3*ids, k.ended)
+		require.Len(t, k.ended(), 3*ids)
 		stop(t, x)
 	})
 }
@@ -76,7 +73,7 @@ func TestSharedLanesAndTwoThatPutBack(t *testing.T) {
 		for i := range ids {
 			enqueue(t, paid, fmt.Sprint(i), 2)
 		}
-		k.handle = func(string, executor.Job[int]) error { return nil }
+		k.then(false, func(string, executor.Job[int]) error { return nil })
 		ctx := &interrupted{Context: t.Context(), at: 30, do: func() {
 			n, err := created.Requeue(t.Context(), "0", "1", "2")
 			require.NoError(t, err)
@@ -90,7 +87,7 @@ func TestSharedLanesAndTwoThatPutBack(t *testing.T) {
 		require.NoError(t, x.Resume(t.Context()))
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		require.Equal(t, 2*(ids-3), k.ended, "what waits for those that are paused")
+		require.Len(t, k.ended(), 2*(ids-3), "what waits for those that are paused")
 		stop(t, x)
 	})
 }

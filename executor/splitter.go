@@ -3,7 +3,13 @@ package executor
 import (
 	"errors"
 	"fmt"
+
+	"github.com/strandjobs/strand/executor/internal/ownership"
 )
+
+func init() {
+	ownership.Refuse = func(x any, id string) error { return x.(*Executor).cfg.Splitter.refuse(id) }
+}
 
 // ErrNotOwned is matched by the [NotOwnedError] that is returned for an id of another
 // process; see [Splitter].
@@ -36,9 +42,9 @@ func (e *NotOwnedError) Is(target error) bool { return target == ErrNotOwned }
 // this process's any more, because Nodes has changed, runs here, and can be put back
 // from the morgue here: it was accepted here, and is not lost. So when Nodes changes,
 // an id may have jobs in two processes until the old one has done its own, without an
-// order between the two; where that counts, let the old ones run dry first. Of a
-// schedule of executor/cron that all processes have, the one fires a tick that its
-// job's id belongs to.
+// order between the two; where that counts, let the old ones run dry first. A
+// schedule of executor/cron has to be added in all processes: the one fires a tick that
+// its job's id belongs to.
 type Splitter struct {
 	// Nodes is how many processes there are. Default 0: ids are not divided, and Self and
 	// Owner must be zero, too.

@@ -120,15 +120,15 @@ func TestPausedInSharedLanes(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		require.Empty(t, k.trace)
+		require.Empty(t, k.ended())
 		_, err := x.Inspect().Delete(t.Context(), executor.SelectIDs("created", "deleted"))
 		require.NoError(t, err)
 		synctest.Wait()
-		require.Equal(t, []string{"paid 2"}, k.trace)
+		require.Equal(t, []string{"paid 2"}, k.ended())
 		_, err = k.queues[0].ResumeIDs(t.Context(), "resumed")
 		require.NoError(t, err)
 		synctest.Wait()
-		require.Equal(t, []string{"paid 2", "created 1", "paid 2"}, k.trace)
+		require.Equal(t, []string{"paid 2", "created 1", "paid 2"}, k.ended())
 		stop(t, x)
 	})
 }

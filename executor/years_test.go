@@ -44,11 +44,11 @@ func (c *calendar) handle(_ context.Context, job executor.Merged[int]) error {
 	return executor.RetryAfter(pause, errBoom)
 }
 
-// Ten years of delays, retries, restarts and long idle times, a thousand in the
+// Ten years, four with the race detector, of delays, retries, restarts and long idle times, a thousand in the
 // long tier: every job runs at its very moment, or within the slack after it. A
 // bubble begins in the year 2000 and time ends in 2262.
 func TestYears(t *testing.T) {
-	times, years := 1, 10
+	times, years := 1, sampled(10)
 	if long() {
 		times, years = 5, 200
 	}

@@ -138,6 +138,9 @@ func BenchmarkHotID(b *testing.B) {
 // TestBytesPerJob is what a pending job takes beyond its payload, in the core and
 // in the journal.
 func TestBytesPerJob(t *testing.T) {
+	if oneIn > 1 {
+		t.Skip("the race detector has costs of its own")
+	}
 	const n, payload = 100_000, 8
 	before := heapBytes()
 	s := newStock(t, n, func(i int) []byte { return fmt.Appendf(nil, "order-%d", i) }, numbered)
@@ -260,6 +263,9 @@ func TestALonelyJobAllocatesItsID(t *testing.T) {
 
 // A core that has run out of jobs keeps 7 KB at most for the next one.
 func TestAnIdleCoreKeepsLittle(t *testing.T) {
+	if oneIn > 1 {
+		t.Skip("the race detector has costs of its own")
+	}
 	const cores, jobs = 100, 2000
 	s := newStock(t, jobs, numbered, numbered)
 	r := NewCore(1, Config{}).NewRun()

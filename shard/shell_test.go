@@ -398,7 +398,7 @@ func TestSlowJobsDoNotHoldOthers(t *testing.T) {
 // of an id overlap, its payloads come in order, all come, no worker is lost.
 func TestOrderAndWorkersUnderLoad(t *testing.T) {
 	const ids, producers = 40, 4
-	each := 500
+	each := 200
 	if long {
 		each = 50_000
 	}

@@ -14,7 +14,7 @@ import (
 // Entry says how a schedule is doing.
 type Entry struct {
 	Name, Spec string
-	Next       time.Time // next tick, in the time zone of the schedule; it is dropped while Paused
+	Next       time.Time // next tick, another process's too, in the time zone of the schedule; it is dropped while Paused
 	Last       time.Time // newest tick that was enqueued here, in this process or before; zero: none
 	Lost       time.Time // newest tick that was missed, dropped or given up in this process, but not by Pause; zero: none
 	Paused     bool
@@ -107,7 +107,8 @@ func (c *Cron) Resume(ctx context.Context, name string) error {
 // TriggerNow enqueues a job of a schedule, as if it ticked now: paused or not,
 // leader or not. Ticks are not concerned. Under OverlapParallel its id is the name
 // with the time of the call in nanoseconds. It returns ErrOverlap under
-// OverlapSkip, ErrNotFound, ErrClosed, a PayloadError, or an error of Enqueue.
+// OverlapSkip, ErrNotFound, ErrClosed, a PayloadError, or an error of Enqueue, as
+// [executor.ErrNotOwned] where a Splitter gives that id to another process.
 func (c *Cron) TriggerNow(ctx context.Context, name string) (executor.Receipt, error) {
 	s, _, err := c.find(name)
 	if err != nil {

@@ -122,10 +122,19 @@ func (c *Cron) Start() error {
 // clock is the goroutine that looks at the clock: when the next tick is due, when
 // the leader changes, and when it is told to.
 func (c *Cron) clock() {
+	defer func() {
+		if c.gone() != nil {
+			c.retire() // ended is closed
+		}
+	}()
 	defer close(c.ended)
 	timer := time.NewTimer(never)
 	defer timer.Stop()
 	for {
+		if c.gone() != nil { // nothing else tells, where all ticks are another process's
+			c.close()
+			return
+		}
 		o, latest, changed := c.stand()
 		if c.term != o && c.term != nil && c.term.cancel != nil {
 			c.term.cancel()

@@ -29,6 +29,31 @@
 //     return, its queue may be full; all others tick on.
 //   - Daylight saving time has rules: see [Timetable].
 //
+// # Several processes
+//
+// With a [executor.Splitter], add a schedule in each process, and in each partition of
+// a cluster of journal/postgres: a tick is fired by the one that its job's id belongs
+// to, and does not concern the others, which do not ask for its payload, and list neither
+// an error nor a loss. Under OverlapParallel the ids, and so the ticks, are divided; under the
+// other two the name of the schedule is the id, and one process fires all. Added in one
+// process only, a schedule loses the ticks of all others.
+//
+//   - Offsets, and so what was missed, are in the journal of each: who goes on with one
+//     makes up for its ticks. [MissedOnce] looks at the ticks of all: where all were
+//     down, the newest fires, and not one in each. Where the default would lose what is
+//     due while a partition moves, set one of these.
+//   - Pause, Resume and Remove are for one process. [Cron.TriggerNow] returns
+//     [executor.ErrNotOwned] where its id belongs to another one.
+//   - The members of a [Group] have to own the same ids.
+//   - When Nodes or Owner changes, a tick of before that belongs to another process now
+//     may be fired there, too, if the schedule makes up for what was missed.
+//
+// # The end
+//
+// Stop a Cron before its executor, and it waits for what it enqueues. One that is not
+// stopped ends by itself when its executor was stopped or has failed, with the next tick
+// or within a minute: what is due from then on is refused, and was missed.
+//
 // # What is not promised
 //
 //   - That a job runs once: it is a job like all others, and a crash while it runs
@@ -51,7 +76,7 @@
 //
 // # Census
 //
-//   - the clock: 1, from Start to Stop
+//   - the clock: 1, from Start to Stop, or to the end of the executor
 //   - a schedule that ticks: 1, until its tick is enqueued
 //
 // Payload functions are called on the latter, and never under a lock.

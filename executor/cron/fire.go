@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/strandjobs/strand/executor"
@@ -60,15 +61,20 @@ func (c *Cron) due(o *term, s *schedule) []time.Time {
 	return ticks
 }
 
-// reportMissed says which ticks are over although they were not fired.
+// reportMissed says which ticks are over although they were not fired. Those of other
+// processes are theirs to report.
 func (c *Cron) reportMissed(g gap) {
-	ticks := g.s.table.newest(g.after, g.upTo, maxCatchUp)
+	others := func(tick time.Time) bool { return errors.Is(c.refuse(g.s, tick), executor.ErrNotOwned) }
+	ticks := slices.DeleteFunc(g.s.table.newest(g.after, g.upTo, maxCatchUp), others)
 	if len(ticks) == 0 {
 		return
 	}
 	newest := ticks[len(ticks)-1]
 	attrs := []slog.Attr{slog.String("schedule", g.s.name), slog.Int("ticks", len(ticks))}
 	oldest := g.s.table.Next(g.after)
+	for oldest.Before(ticks[0]) && others(oldest) {
+		oldest = g.s.table.Next(oldest)
+	}
 	if oldest.Before(ticks[0]) { // there may be years of them
 		attrs = append(attrs, slog.Bool("more", true))
 	}
@@ -89,7 +95,7 @@ func (c *Cron) fireTick(o *term, s *schedule, tick time.Time) bool {
 	a := attempt{c: c, s: s, tick: tick, next: s.table.Next(tick)}
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		err := a.enqueue(o.ctx)
-		if !mayTryAgain(err) && (err == nil || !o.over() || errors.Is(err, executor.ErrUnknown)) {
+		if !mayTryAgain(err) && (err == nil || !o.over() || errors.Is(err, executor.ErrUnknown) || errors.Is(err, executor.ErrNotOwned)) {
 			c.note(s, tick, err)
 			return true
 		}
@@ -149,6 +155,9 @@ func (c *Cron) note(s *schedule, tick time.Time, err error) {
 			level = slog.LevelDebug // another process fires it, or it was to be skipped
 		}
 		c.report(level, "tick not enqueued", slog.String("schedule", s.name), slog.Time("tick", tick), slog.Any("error", err))
+	}
+	if errors.Is(err, executor.ErrNotOwned) {
+		return
 	}
 	c.group.mu.Lock()
 	defer c.group.mu.Unlock()

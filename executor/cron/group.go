@@ -13,7 +13,8 @@ import (
 
 // Group is a set of Crons of which one at a time fires: the leader of an election.
 // Members may work on one executor or on several, and are given the same schedules.
-// What one of them has fired no other one fires.
+// What one of them has fired no other one fires, and so they have to own the same ids,
+// where a Splitter divides these.
 //
 // The offset of a tick is in the journal of the executor that it went to. After a
 // restart the members of a group know of each other's ticks as soon as their

@@ -5,12 +5,25 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/internal/ownership"
 )
 
 // How a tick is made once, however many Crons fire it: each enqueues it under
 // [executor.FromSource], with its time as the offset, in the commit of its payload.
 // Every call after the first gets a [executor.StaleError].
 func tickMark(name string) string { return "cron/tick/" + name }
+
+// id is that of the job of a tick.
+func (s *schedule) id(tick time.Time) string {
+	if s.overlap == OverlapParallel {
+		return s.name + "@" + tick.UTC().Format(time.RFC3339)
+	}
+	return s.name
+}
+
+// refuse returns [executor.ErrNotOwned] for a tick that is another process's. It is
+// asked before Payload is, which would be called in all of them.
+func (c *Cron) refuse(s *schedule, tick time.Time) error { return ownership.Refuse(c.x, s.id(tick)) }
 
 // attempt is a tick in hand.
 type attempt struct {
@@ -25,11 +38,11 @@ type attempt struct {
 func (a *attempt) enqueue(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, lastPause)
 	defer cancel()
-	s, id := a.s, a.s.name
-	switch s.overlap {
-	case OverlapParallel:
-		id += "@" + a.tick.UTC().Format(time.RFC3339)
-	case OverlapSkip:
+	s, id := a.s, a.s.id(a.tick)
+	if err := a.c.refuse(s, a.tick); err != nil {
+		return err
+	}
+	if s.overlap == OverlapSkip {
 		if pending, err := s.pending(ctx, id); err != nil {
 			return err
 		} else if pending {

@@ -157,7 +157,10 @@ func reading(at time.Time, z *time.Location) time.Time {
 func TestNextIsTheSimpleOne(t *testing.T) {
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	end := begin.AddDate(1, 0, 0)
-	for _, name := range zones {
+	for i, name := range zones {
+		if i%oneIn != 0 {
+			continue
+		}
 		z := zone(t, name)
 		want := simple(z, begin, end)
 		for _, p := range patterns {

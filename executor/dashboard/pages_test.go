@@ -30,10 +30,10 @@ func TestWhyNoWorkerComes(t *testing.T) {
 			return nil
 		}, executor.QueueConfig[string]{MaxConcurrent: 1})
 		require.NoError(t, x.Start(t.Context()))
-		for _, id := range []string{"first", "second"} {
+		for _, id := range []string{"first", "second"} { // of two ids either may begin first
 			enqueue(t, few, id, "")
+			synctest.Wait()
 		}
-		synctest.Wait()
 		s := mount(t, x, dashboard.Config{})
 		require.Contains(t, s.get("job", "queue", "few", "id", "second"), "waits for a worker: the queue runs 1 of 1")
 		why := s.api("explain", "queue", "few", "id", "second")

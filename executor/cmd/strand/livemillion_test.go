@@ -22,9 +22,9 @@ import (
 // Of many waiting jobs, a million with STRAND_LONG, the first page comes within a second,
 // and what it takes to list all of them depends on neither side on how many there are.
 func TestManyJobsLive(t *testing.T) {
-	jobs := 100_000
+	jobs := 30_000
 	if os.Getenv("STRAND_LONG") != "" {
-		jobs *= 10
+		jobs = 1_000_000
 	}
 	dir := filepath.Join(t.TempDir(), "many.strand")
 	l := newLedger(t, dir)
@@ -50,7 +50,7 @@ func TestManyJobsLive(t *testing.T) {
 	require.Contains(t, out, fmt.Sprintf("\n%d jobs\n", jobs))
 	require.Less(t, took, 3*time.Second, "a second, on a machine with nothing else to do")
 	_, figures := timed("inspect", dir)
-	_, one := timed("job", dir, "orders", "order-77777")
+	_, one := timed("job", dir, "orders", "order-7777")
 	t.Logf("%d jobs: the first page after %v, inspect %v, one job %v", jobs, took, figures, one)
 
 	most, over := watchMemory(t, pid)
