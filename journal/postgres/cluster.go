@@ -15,29 +15,44 @@ const longest = "interval '61 minutes'"
 type clusterTexts struct {
 	channel                              string
 	renew, view, leave, acquire, release string
-	put, insert, notify, page, unknown   string
-	split, refuse, sweep, nodes, stats   string
+	put, insert, insertHint, notify      string
+	page, unknown, split, refuse, sweep  string
+	nodes, stats                         string
 }
 
 func clusterTextsFor(schema string) clusterTexts {
+	insert := in(schema, "INSERT INTO {schema}.inbox (partition, queue, calls, token) VALUES ($1, $2, $3, gen_random_uuid())")
+	// The schema that the node has opened, by the division in an argument.
+	same := func(argument string) string {
+		return fmt.Sprintf("(division = %s AND version = %d)", argument, schemaVersion)
+	}
 	return clusterTexts{
 		channel: channelOf(schema),
-		// $1 node, $2 name, $3 milliseconds, $4 partitions
+		// $1 node, $2 name, $3 milliseconds, $4 partitions, $5 the division that the node has opened the schema with
 		renew: in(schema, `WITH me AS (INSERT INTO {schema}.node AS n (id, name, expires)
-			SELECT $1, $2::text, clock_timestamp() + $3 * interval '1 millisecond' WHERE $2::text IS NOT NULL
-			ON CONFLICT (id) DO UPDATE SET expires = excluded.expires RETURNING n.id)
+			SELECT $1, $2::text, clock_timestamp() + $3 * interval '1 millisecond' WHERE $2::text IS NOT NULL AND EXISTS (SELECT FROM {schema}.version WHERE `+same("$5")+`)
+			ON CONFLICT (id) DO UPDATE SET expires = excluded.expires WHERE n.expires > '-infinity' RETURNING n.id)
 			UPDATE {schema}.lease SET expires = clock_timestamp() + $3 * interval '1 millisecond'
 			WHERE owner = $1 AND partition = ANY ($4) RETURNING partition, epoch`),
-		view: in(schema, `SELECT NULL::integer, n.id, (extract(epoch FROM n.expires - clock_timestamp()) * 1000)::bigint
+		// $1 that division
+		view: in(schema, `SELECT NULL::integer, n.id, (extract(epoch FROM n.expires - clock_timestamp()) * 1000)::bigint, 0, 0
 			FROM {schema}.node n WHERE n.expires BETWEEN clock_timestamp() AND clock_timestamp() + `+longest+`
 			UNION ALL SELECT l.partition, l.owner, CASE WHEN l.owner IS NULL OR l.expires > clock_timestamp() + `+longest+` THEN 0
-			ELSE (extract(epoch FROM l.expires - clock_timestamp()) * 1000)::bigint END FROM {schema}.lease l`),
-		leave:   in(schema, "DELETE FROM {schema}.node WHERE id = $1"),
+			ELSE (extract(epoch FROM l.expires - clock_timestamp()) * 1000)::bigint END, coalesce(t.epoch, 0), coalesce(t.number, 0)
+			FROM {schema}.lease l LEFT JOIN {schema}.tail t USING (partition)
+			UNION ALL SELECT -1, NULL, coalesce(`+same("$1")+`::integer, 0), 0, 0 FROM {schema}.version`),
+		// A renewal may be under way on another connection: it finds the row and leaves it as it is. Sweep deletes it.
+		leave: in(schema, `INSERT INTO {schema}.node (id, name, expires) VALUES ($1, '', '-infinity')
+			ON CONFLICT (id) DO UPDATE SET expires = excluded.expires`),
 		acquire: in(schema, "SELECT {schema}.acquire($1, $2, $3)"),
-		release: in(schema, "UPDATE {schema}.lease SET owner = NULL, expires = '-infinity' WHERE partition = $1 AND owner = $2"),
-		put:     in(schema, "SELECT {schema}.put($1, $2, $3, $4)"),
-		insert:  in(schema, "INSERT INTO {schema}.inbox (partition, queue, calls, token) VALUES ($1, $2, $3, gen_random_uuid())"),
-		notify:  "SELECT pg_catalog.pg_notify($1, $2)",
+		// $3 epoch; 0: the answer with it did not come
+		release: in(schema, `UPDATE {schema}.lease SET owner = NULL, expires = '-infinity'
+			WHERE partition = $1 AND owner = $2 AND $3::bigint IN (0, epoch)`),
+		put:    in(schema, "SELECT {schema}.put($1, $2, $3, $4)"),
+		insert: insert,
+		// $4 channel, $5 hint
+		insertHint: "WITH i AS (" + insert + " RETURNING 1) SELECT pg_catalog.pg_notify($4, $5) FROM i",
+		notify:     "SELECT pg_catalog.pg_notify($1, $2)",
 		// $1 partition, $2 first number, $3 last number or null, $4 queues
 		page: in(schema, `SELECT number, queue, calls, last FROM (SELECT number, queue, calls,
 			sum(octet_length(calls)) OVER (ORDER BY number) - octet_length(calls) AS before,
@@ -47,15 +62,17 @@ func clusterTextsFor(schema string) clusterTexts {
 			ORDER BY number LIMIT 512) r) s WHERE before < 8388608 ORDER BY number`),
 		unknown: in(schema, `SELECT queue, count(*) FROM {schema}.inbox
 			WHERE partition = $1 AND refused IS NULL AND NOT queue = ANY ($2) GROUP BY queue`),
-		split: in(schema, "SELECT {schema}.split($1, $2, $3)"),
+		split: in(schema, "SELECT {schema}.split($1, $2, $3, $4)"),
 		refuse: in(schema, `UPDATE {schema}.inbox SET refused = $3 WHERE partition = $1 AND number = $2
 			AND EXISTS (SELECT FROM {schema}.tail WHERE partition = $1 AND epoch = $4)`),
 		sweep: in(schema, `WITH t AS (DELETE FROM {schema}.taken WHERE at < clock_timestamp() - interval '1 hour')
 			DELETE FROM {schema}.node WHERE expires NOT BETWEEN clock_timestamp() - interval '1 hour' AND clock_timestamp() + `+longest),
 		nodes: in(schema, `SELECT id::text, name FROM {schema}.node WHERE expires BETWEEN clock_timestamp() AND clock_timestamp() + `+longest+` ORDER BY name, id`),
-		stats: in(schema, `SELECT l.partition, CASE WHEN l.expires BETWEEN clock_timestamp() AND clock_timestamp() + `+longest+` THEN coalesce(l.owner::text, '') ELSE '' END, l.epoch,
+		stats: in(schema, `SELECT partition, CASE WHEN l.expires BETWEEN clock_timestamp() AND clock_timestamp() + `+longest+` THEN coalesce(l.owner::text, '') ELSE '' END, coalesce(l.epoch, 0),
 			count(i.number) FILTER (WHERE i.refused IS NULL), count(i.refused)
-			FROM {schema}.lease l LEFT JOIN {schema}.inbox i USING (partition) GROUP BY l.partition, l.owner, l.epoch, l.expires ORDER BY 1`),
+			FROM (SELECT generate_series(0, partitions - 1) AS partition FROM {schema}.version) all_of_them
+			LEFT JOIN {schema}.lease l USING (partition) LEFT JOIN {schema}.inbox i USING (partition)
+			GROUP BY partition, l.owner, l.epoch, l.expires ORDER BY 1`),
 	}
 }
 

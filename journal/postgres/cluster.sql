@@ -23,13 +23,19 @@ BEGIN
 END
 $$;
 
--- split puts the calls of a row of the inbox into rows of their own, in its place in the order.
-CREATE FUNCTION {schema}.split(p integer, n bigint, parts bytea[]) RETURNS boolean
+-- split puts the calls of a row of the inbox into rows of their own, in its place in the order,
+-- unless the owner of epoch e is none any longer: the next one may have taken the row as it is.
+-- Of a row that was split the first part is there, and that is not split again.
+CREATE FUNCTION {schema}.split(p integer, e bigint, n bigint, parts bytea[]) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
 	old {schema}.inbox;
 BEGIN
-	DELETE FROM {schema}.inbox WHERE partition = p AND number = n RETURNING * INTO old;
+	PERFORM FROM {schema}.tail WHERE partition = p AND epoch = e FOR SHARE;
+	IF NOT FOUND THEN
+		RETURN false;
+	END IF;
+	DELETE FROM {schema}.inbox WHERE partition = p AND number = n AND calls <> parts[1] RETURNING * INTO old;
 	IF NOT FOUND THEN
 		RETURN false;
 	END IF;

@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -73,6 +75,22 @@ func (c *cluster) start(through string, change ...func(*Config)) *testNode {
 	n := c.node(through, change...)
 	require.NoError(c.t, n.Start(context.Background()))
 	return n
+}
+
+// says waits until Err has these texts: that leases can't be renewed in time, on a machine that is
+// busy, it may say, too.
+func (c *cluster) says(n *testNode, texts ...string) {
+	c.t.Helper()
+	require.Eventually(c.t, func() bool {
+		err := n.Err()
+		return err != nil && !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(err.Error(), text) })
+	}, 20*time.Second, time.Millisecond, "%q", texts)
+}
+
+// well waits until Err has nothing to say.
+func (c *cluster) well(n *testNode) {
+	c.t.Helper()
+	require.Eventually(c.t, func() bool { return n.Err() == nil }, 20*time.Second, time.Millisecond)
 }
 
 // kill ends a node without an order, if Stop has not: what it holds is not released.

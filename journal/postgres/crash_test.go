@@ -61,6 +61,7 @@ func (x *life) empty(t *testing.T) {
 // After a crash at any commit an executor goes on where it was: all that was acknowledged runs,
 // in order, and again at most what had run and was not settled.
 func TestCrashAtEveryCommit(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, pgtest.Shared(t).URL(), 4096)
 	d := r.disk(nil)
 	type moment struct {
@@ -145,6 +146,7 @@ func TestEpochGrowsWithEachOwner(t *testing.T) {
 
 // A copy is a journal on a disk, with all that is beside the log, and the same UUID.
 func TestCopyIsAJournal(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, pgtest.Shared(t).URL(), 1)
 	l, err := journal.OpenStore(r.own(t, r.pool, 0), journal.Config{})
 	require.NoError(t, err)

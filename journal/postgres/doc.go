@@ -15,7 +15,8 @@
 //
 //   - There is a fixed number of partitions, each of which is one journal with one owner at
 //     a time: an executor on one of the nodes. Which partition an id belongs to is decided
-//     by a hash of it, or of what [Config].Partition makes of it, on each node the same.
+//     by a hash of it, or of what [Config].Partition makes of it, on each node the same: Open
+//     returns [ErrPartitions] to a program that differs, as far as some hundred ids show it.
 //   - Any node enqueues for any partition. When a call has returned nil the payload is
 //     committed, as durable as the server and its standby are: in the owner's log, or in
 //     the inbox, from where the owner moves it to the log in the transaction that deletes
@@ -34,36 +35,54 @@
 //
 // # What is not
 //
-//   - A process that was paused for longer than its lease may still be inside of a handler
-//     when the next owner runs the same job. What the handler does elsewhere has to be
-//     fenced there: see executor.Job.Lease, whose token grows over takeovers, too. There is
-//     a token with QueueConfig.Unique only; without that it is 0 and fences nothing.
-//   - Locks, unique keys, slots, limits, idempotency keys and schedules hold within a partition.
+//   - A process that was paused, or whose machine was, for longer than its lease may still be
+//     inside of a handler when the next owner runs the same job. What the handler does elsewhere
+//     has to be fenced there: [Token] is the number for it, and says how.
+//   - So may be a handler that goes on after its context has ended, when its lease is lost, or
+//     when Stop has no time left: then the lease is not given back, but ends by itself. While a
+//     node lives and has the lease, the partition is nobody else's before such a handler has returned.
+//   - Locks, unique keys, slots, limits and idempotency keys hold within a partition.
 //     Config.Partition keeps the ids of a tenant, say, in one. Workers, MaxBacklog and
 //     the like of Config.Executor are of one partition, too.
+//   - A schedule of executor/cron is for all nodes when Config.Setup adds it for each partition:
+//     a tick is enqueued by the owner of its id. Added for some of them only, it loses the ticks
+//     of the others. Set Missed: by default, what is due while a partition moves is lost.
 //   - IfAbsent, IdempotencyKey and FromSource need the answer of the owner: elsewhere they
 //     get [ErrRemote]. A payload that was accepted in the inbox has no position yet; its
 //     score, where none was given, and its EnqueuedAt are of when the owner takes it in.
 //     Middlewares for enqueueing run on the owner, without the caller's context.
 //   - A follow-up goes to the same partition, or it is refused.
+//   - A server that is set back to an older copy, or followed by a standby that has less, is
+//     noticed by the processes that have seen more of a partition: [ErrBehind]. Such a node
+//     takes no partition any longer: what it does not serve is for other processes, also for
+//     those that start later and can't know. Nobody knows of rows of the inbox that are gone.
 //   - A call on the owner's node waits for a server that does not answer as long as the lease
 //     lasts. When it is lost the call is executor.ErrUnknown, if its commit was under way:
-//     what had no answer may be there all the same, for the next owner to run. A call that
-//     goes into the inbox waits on.
-//   - A node that joins is given partitions by those that have them: each one steps down, begins
-//     no job of such a partition, and waits for its handlers up to Config.Executor.StopTimeout,
-//     30 s by default. Then they are cancelled with executor.ErrStopping, and run again
-//     elsewhere. Until the last of them has returned the other ids of that partition wait, too.
-//     Set StopTimeout to what most handlers take, have long ones heed their contexts, and have
-//     more partitions than nodes, so that fewer ids wait for each.
+//     what had no answer may be there all the same, for the next owner to run. With
+//     IdempotencyKey the same call may be made again until it is on the owner: elsewhere it
+//     is [ErrRemote]. Without a key the payload may be there twice then. A call that goes into
+//     the inbox waits on.
+//   - The shares of nodes differ by one partition at most. A node that joins is given its own by
+//     those that have them: each one steps down, begins no job of such a partition, and waits for
+//     its handlers up to Config.Executor.StopTimeout, 30 s by default. Then they are cancelled
+//     with executor.ErrStopping, and run again elsewhere. Until the last of them has returned
+//     the other ids of that partition wait, too. Set StopTimeout to what most handlers take,
+//     have long ones heed their contexts, and have more partitions than nodes, so that fewer
+//     ids wait for each.
 //   - HandleResult, Do, Wait, Morgue, Requeue and Pause have no form for all nodes: those of
 //     package executor work on one partition of this node, by way of [Node.Partitions].
+//   - What goes through the inbox goes to the server twice, and back once. Leases are renewed on
+//     connections of their own meanwhile, but where hundreds of MiB keep a machine, or the
+//     server's disk, busy for most of a lease, it is lost, and what ran runs again: have a
+//     longer Config.Lease then. A slow link is waited for as long as bytes move.
 //   - The inbox has no limit: MaxBacklog refuses, or keeps waiting, callers on the owner's node
 //     only, and elsewhere what it has no room for waits in the inbox.
 //   - Leases are by the server's clock. One that jumps forward ends them early: then handlers
 //     may overlap as after a pause, but a commit is fenced by the epoch, not by time. One that
 //     is set back keeps the leases of the dead for as long, if that is less than an hour; those
-//     that seem to end later than any lease can are taken as ended.
+//     that seem to end later than any lease can are taken as ended. The time of day on nodes
+//     may be wrong, and jump: it counts for what is due, by the clocks of who calls and of the
+//     owner, as for schedules and for EnqueuedAt.
 //   - The source "inbox" of each executor is this package's own, for FromSource.
 //   - Two calls at a time have no order, nor has what is enqueued in a transaction before
 //     that commits with what others enqueue meanwhile.
@@ -82,8 +101,53 @@
 // executor do, on all nodes the same; [Node.Run] serves. A process that only enqueues does
 // without Run.
 //
-// The connections must keep a session: no pooler in transaction mode. NOTIFY is a hint;
-// without it the inbox is looked at once a second.
+// The connections must keep a session: of poolers those in session mode will do, with room for
+// Config.Connections and three more of each node; Open returns [ErrUnsafe] for one in
+// transaction or statement mode. The connections of EnqueueTx are the caller's, and need no
+// session, if the driver prepares nothing that outlives a transaction (pgx: default_query_exec_mode
+// is exec, say); nor does Migrate in transaction mode. NOTIFY is a hint; without it the inbox is
+// looked at once a second.
+//
+// # Rights
+//
+// Nobody needs to be a superuser. Who calls Migrate, Import, Export and Check owns the schema, or
+// may create it. Other roles need what follows, and nothing else: nodes, programs that only
+// enqueue, and what has the transactions of EnqueueTx. For Stats a program that only enqueues
+// needs SELECT of the tables node and lease, too. Functions may be executed by all, unless that
+// is revoked; sequences need no right. What is missing is in the error, as the server says it:
+// of Open, of the call, or of [Node.Err].
+//
+//	GRANT USAGE ON SCHEMA strand TO node;
+//	GRANT SELECT, UPDATE (division, divider) ON strand.version TO node;
+//	GRANT SELECT, UPDATE ON strand.tail, strand.lease TO node;
+//	GRANT SELECT, INSERT, DELETE ON strand.block, strand.side TO node;
+//	GRANT SELECT, INSERT, UPDATE, DELETE ON strand.node, strand.inbox, strand.taken TO node;
+//
+//	GRANT USAGE ON SCHEMA strand TO caller;
+//	GRANT SELECT, UPDATE (division, divider) ON strand.version TO caller;
+//	GRANT SELECT, INSERT, UPDATE, DELETE ON strand.inbox TO caller;
+//	GRANT SELECT, UPDATE ON strand.taken TO caller;
+//
+//	GRANT USAGE ON SCHEMA strand TO writer;
+//	GRANT INSERT ON strand.inbox TO writer;
+//
+// # Operations
+//
+//   - A deployment ends one node after the other with SIGTERM, whose context is that of
+//     [Node.Run]: its partitions go to the others as soon as its handlers have returned.
+//   - To be watched are [Node.Err], which says what is not served and why, and of [Node.Stats]
+//     an inbox that grows, what was refused, and Lost. Package journal/postgres/dashboard shows
+//     these, and the pages of package executor/dashboard for the partitions of a node.
+//   - Metrics are of an executor, and so of an ownership: in Config.Setup,
+//     metrics.New(metrics.Config{Attributes: …}) with the partition's number, and Observe(x).
+//     Gauges and counters are gone when the partition is given away. examples/cluster does so.
+//   - A failover, a restart of the server and an outage are waited out; partitions whose
+//     leases could not be renewed are taken again, by whichever node, and what was not settled
+//     runs again. Have each server name its standbys before it is promoted: nodes go on without
+//     one, so that a failover is none of them, and warn once a minute.
+//   - Backups are those of the database, of the whole schema at one moment, as pg_dump and base
+//     backups are. Stop the nodes before going back to one: what was accepted since is missing
+//     then, what has ended since runs again, and tokens of after the backup come a second time.
 //
 // # Moving in and out
 //
@@ -92,6 +156,12 @@
 // the morgue and state keys are kept, and both sides are read again and compared before
 // either is done. What can't be divided among partitions, as slots, is refused. [Check] reads
 // and checks all partitions. The command cmd/strand-postgres does these, and Migrate.
+//
+// The number of partitions is changed by an Export from one schema and an Import into another
+// one, which has a multiple of it. Each id goes on in a partition that has what its own had:
+// what its sources have given, its idempotency keys, what is paused. Fewer, or another number,
+// would make one partition of several, whose positions and offsets of sources are not of one
+// order: stop enqueueing, let the nodes run until nothing waits, and begin with a new schema.
 //
 // # Goroutines
 //

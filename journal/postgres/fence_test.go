@@ -20,6 +20,7 @@ import (
 // An owner whose partition another one has taken changes no row, whatever he commits, and
 // knows it.
 func TestFencedOwnerChangesNothing(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, pgtest.Shared(t).URL(), 16)
 	block := make([]byte, 5000)
 	state := func(key string, value []byte) format.Edit {
@@ -112,6 +113,7 @@ func TestFencedLogLatches(t *testing.T) {
 // Many who take a partition from one another at the same time, each committing as long as it
 // may: what is there at the end is what one of them after the other was told.
 func TestOwnersOneAfterTheOther(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, pgtest.Shared(t).URL(), 1)
 	type outcome struct {
 		epoch  int64
@@ -162,6 +164,7 @@ func TestOwnersOneAfterTheOther(t *testing.T) {
 
 // What stands beside the log and is not what was written is damage, with its place.
 func TestDamage(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, pgtest.Shared(t).URL(), 16)
 	for name, test := range map[string]struct {
 		sql, says string

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // ErrUnsafe is returned for a server that would not keep what it acknowledges, or that can't
@@ -16,12 +17,16 @@ var ErrUnsafe = errors.New("postgres: the server is not set up for it")
 // leastServer is the oldest version whose functions are used.
 const leastServer = 140000
 
+// unprepared is the mode of statements that may have to do without a session: through a
+// pooler the next one finds another's prepared statements.
+const unprepared = pgx.QueryExecModeExec
+
 // guardSession refuses a connection on which a commit that is acknowledged may be lost.
 func guardSession(ctx context.Context, conn *pgx.Conn, single bool) error {
 	var version int
 	var fsync, pages, synchronous string
 	err := conn.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, current_setting('fsync'),
-		current_setting('full_page_writes'), current_setting('synchronous_commit')`).Scan(&version, &fsync, &pages, &synchronous)
+		current_setting('full_page_writes'), current_setting('synchronous_commit')`, unprepared).Scan(&version, &fsync, &pages, &synchronous)
 	switch {
 	case err != nil:
 		return err
@@ -49,7 +54,7 @@ func guardServer(ctx context.Context, conn *pgx.Conn, single bool) error {
 	}
 	var standby bool
 	var readOnly, names string
-	err := conn.QueryRow(ctx, "SELECT pg_is_in_recovery(), current_setting('transaction_read_only'), current_setting('synchronous_standby_names')").
+	err := conn.QueryRow(ctx, "SELECT pg_is_in_recovery(), current_setting('transaction_read_only'), current_setting('synchronous_standby_names')", unprepared).
 		Scan(&standby, &readOnly, &names)
 	switch {
 	case err != nil:
@@ -60,6 +65,39 @@ func guardServer(ctx context.Context, conn *pgx.Conn, single bool) error {
 		return fmt.Errorf("%w: transactions of %s are read-only; set default_transaction_read_only = off for the role or the database", ErrUnsafe, conn.Config().User)
 	case !single && strings.TrimSpace(names) == "":
 		return fmt.Errorf("%w: synchronous_standby_names is empty, so that what was acknowledged is on one machine; name a standby, or say SingleServer", ErrUnsafe)
+	}
+	return nil
+}
+
+// poolerRounds is how often one is asked: once will do, unless it is at work for others.
+const poolerRounds = 8
+
+// guardPooler refuses a pooler that gives a session of the server to several connections, as
+// conn and one of another pool. A pooler has numbers of its own for its connections. One that
+// gives a session back after each transaction gives the next who asks that one, or another one
+// to who has asked before.
+func guardPooler(ctx context.Context, conn *pgx.Conn, others *pgxpool.Pool) error {
+	var session uint32
+	const ask = "SELECT pg_catalog.pg_backend_pid()"
+	if err := conn.QueryRow(ctx, ask, unprepared).Scan(&session); err != nil || session == conn.PgConn().PID() {
+		return err
+	}
+	other, err := others.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer other.Release()
+	for range poolerRounds {
+		for _, c := range []*pgx.Conn{other.Conn(), conn, conn} {
+			var now uint32
+			if err := c.QueryRow(ctx, ask, unprepared).Scan(&now); err != nil {
+				return err
+			}
+			if (now == session) != (c == conn) {
+				return fmt.Errorf("%w: a pooler at %s shares sessions of the server among connections, as in transaction or statement mode; "+
+					"give the url of the server, or of a pool in session mode (pgbouncer: pool_mode = session)", ErrUnsafe, conn.Config().Host)
+			}
+		}
 	}
 	return nil
 }

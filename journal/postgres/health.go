@@ -8,10 +8,11 @@ import (
 	"time"
 )
 
-// Err returns why partitions that this node should serve are not served, each by its number, and
+// Err returns why partitions that this node should serve are not served, or what the inbox has for
+// them is not taken in, each by its number; which ones wait for handlers that were cancelled; and
 // since when the node can't renew its leases or get new ones, if its last attempt to do so has
-// failed; nil: there is nothing to say. It goes on trying by itself. Before Start and after Stop
-// there is no attempt.
+// failed. nil: there is nothing to say. It goes on trying by itself, but after [ErrBehind]. Before
+// Start and after Stop there is no attempt.
 func (n *Node) Err() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -22,6 +23,23 @@ func (n *Node) Err() error {
 	}
 	for _, number := range slices.Sorted(maps.Keys(n.failed)) {
 		errs = append(errs, fmt.Errorf("partition %d: %w", number, n.failed[number].err))
+	}
+	for _, number := range slices.Sorted(maps.Keys(n.held)) {
+		p := n.held[number]
+		if p.ready.Load() {
+			if err := p.taker.failing(); err != nil {
+				errs = append(errs, fmt.Errorf("partition %d: the inbox can't be taken in: %w", number, err))
+			}
+			if count := p.lingering(); count > 0 {
+				errs = append(errs, fmt.Errorf("partition %d: another node gets it when %d handlers have returned that were cancelled", number, count))
+			}
+		} else if time.Since(p.began) > n.cfg.Lease {
+			what := "it is being opened"
+			if p.settingUp.Load() {
+				what = "Setup has not returned"
+			}
+			errs = append(errs, fmt.Errorf("partition %d: not served since %s: %s", number, p.began.Format(time.RFC3339), what))
+		}
 	}
 	return errors.Join(errs...)
 }

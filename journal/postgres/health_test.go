@@ -19,24 +19,25 @@ import (
 // A node that can't reach the server says so, since when, and that it can again; a lease that it
 // lost meanwhile is no failure of an executor.
 func TestErrTellsOfAnOutage(t *testing.T) {
+	t.Parallel()
 	s := pgtest.Shared(t)
 	for name, begin := range map[string]func(*pgtest.Proxy){
 		"refused": func(p *pgtest.Proxy) { p.Refuse(); p.Cut() },
 		"silent":  func(p *pgtest.Proxy) { p.Swallow() },
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			c := newCluster(t, s.URL(), 2, 900*time.Millisecond)
 			proxy := pgtest.NewProxy(t, s.Addr())
 			var fatal atomic.Int32
 			n := c.start(proxy.URL(c.url), func(cfg *Config) { cfg.Executor.OnFatal = func(error) { fatal.Add(1) } })
 			c.serving(n)
-			require.NoError(t, n.Err())
+			c.well(n)
 			_, err := n.q.Enqueue(t.Context(), "a", 1)
 			require.NoError(t, err)
 			c.await(map[string]int{"a": 1})
 			begin(proxy)
-			require.Eventually(t, func() bool { return n.Err() != nil }, 10*time.Second, time.Millisecond)
-			require.ErrorContains(t, n.Err(), "connection: leases can't be renewed or taken since "+time.Now().Format("2006-"))
+			c.says(n, "connection: leases can't be renewed or taken since "+time.Now().Format("2006-"))
 			calling, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 			defer cancel()
 			for i := range 2 { // a commit that has no end is under way when the lease is lost
@@ -46,7 +47,7 @@ func TestErrTellsOfAnOutage(t *testing.T) {
 			require.Error(t, n.Err())
 			proxy.Heal()
 			c.serving(n)
-			require.Eventually(t, func() bool { return n.Err() == nil }, 10*time.Second, time.Millisecond)
+			c.well(n)
 			require.Zero(t, fatal.Load())
 		})
 	}
@@ -54,6 +55,7 @@ func TestErrTellsOfAnOutage(t *testing.T) {
 
 // A context that has ended before ends each call with its cause, and starts nothing.
 func TestEndedContexts(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, pgtest.Shared(t).URL(), 2, time.Second)
 	mine := errors.New("mine")
 	ended, cancel := context.WithCancelCause(t.Context())
@@ -82,6 +84,7 @@ func TestEndedContexts(t *testing.T) {
 
 // After Stop nothing is accepted, in a transaction neither, and Stats says why it has no answer.
 func TestAfterStop(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, pgtest.Shared(t).URL(), 1, time.Second)
 	db, err := sql.Open("pgx", c.url)
 	require.NoError(t, err)
@@ -106,6 +109,7 @@ func TestAfterStop(t *testing.T) {
 
 // Stop returns a second after its context although the server says nothing.
 func TestStopOfASilentServer(t *testing.T) {
+	t.Parallel()
 	s := pgtest.Shared(t)
 	c := newCluster(t, s.URL(), 2, 30*time.Second)
 	proxy := pgtest.NewProxy(t, s.Addr())

@@ -56,6 +56,12 @@ func (r *rig) newPool(t testing.TB, url string) *pgxpool.Pool {
 	return pool
 }
 
+// take makes the caller the one who may commit to a partition, without a lease, and returns his epoch.
+func take(ctx context.Context, pool *pgxpool.Pool, schema string, partition int) (epoch int64, err error) {
+	err = pool.QueryRow(ctx, in(schema, "UPDATE {schema}.tail SET epoch = epoch + 1 WHERE partition = $1 RETURNING epoch"), partition).Scan(&epoch)
+	return epoch, err
+}
+
 // own takes a partition and opens its store, over a pool.
 func (r *rig) own(t testing.TB, pool *pgxpool.Pool, partition int) *partitionStore {
 	t.Helper()

@@ -16,8 +16,14 @@ import (
 // Hints go by NOTIFY: "lease", or "in" and the numbers of partitions.
 const hintLease = "lease"
 
+// hintEvery is how often a transaction of a user has a hint in it, at most, and how long after
+// their calls there are hints for the others.
+const hintEvery = 50 * time.Millisecond
+
 // notifier tells nodes of what has changed: in statements of its own, which write nothing,
-// because transactions that notify commit one after the other.
+// because transactions that notify commit one after the other. When a transaction of a user
+// commits only the server knows: one in hintEvery notifies itself, and for the others there
+// are two hints, in the hope that it has been by then. If not, the owner finds it by looking.
 type notifier struct {
 	n    *Node
 	wake chan struct{}
@@ -25,6 +31,39 @@ type notifier struct {
 	mu    sync.Mutex
 	lease bool
 	inbox map[int]bool
+	last  time.Time   // that a transaction was to notify
+	later map[int]int // hints that are to come for partitions
+}
+
+// transaction reports whether a transaction that puts a row into the inbox should notify.
+func (h *notifier) transaction(partition int) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if now := time.Now(); now.Sub(h.last) >= hintEvery {
+		h.last = now
+		return true
+	}
+	if len(h.later) == 0 {
+		h.later = make(map[int]int)
+		time.AfterFunc(hintEvery, h.transactions)
+	}
+	h.later[partition] = 2 // the first may come at once
+	return false
+}
+
+// transactions gives the hints that are due for transactions.
+func (h *notifier) transactions() {
+	h.mu.Lock()
+	partitions := slices.Sorted(maps.Keys(h.later))
+	for p := range h.later {
+		h.later[p]--
+	}
+	maps.DeleteFunc(h.later, func(_, left int) bool { return left == 0 })
+	if len(h.later) > 0 {
+		time.AfterFunc(hintEvery, h.transactions)
+	}
+	h.mu.Unlock()
+	h.n.hint(partitions)
 }
 
 func (h *notifier) leases() {

@@ -47,6 +47,7 @@ type taker struct {
 	mu     sync.Mutex
 	next   *pass
 	closed bool
+	err    error // of the last pass
 }
 
 // pass is one look at the inbox.
@@ -120,8 +121,15 @@ func (t *taker) begin() (p *pass, closed bool) {
 	return p, t.closed
 }
 
+// failing returns why the inbox is not taken in; nil: it is.
+func (t *taker) failing() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.err
+}
+
 func (t *taker) run() {
-	log := t.p.n.log.With(slog.Int("partition", t.p.number))
+	log, told := t.p.n.log.With(slog.Int("partition", t.p.number)), time.Time{}
 	for {
 		p, closed := t.begin()
 		if closed || t.p.ctx.Err() != nil {
@@ -134,13 +142,19 @@ func (t *taker) run() {
 			return
 		}
 		p.err = t.pass(p)
+		failed := p.err != nil && !t.ends(p.err)
+		t.mu.Lock()
+		if t.err = nil; failed {
+			t.err = p.err
+		}
+		t.mu.Unlock()
 		close(p.done)
+		if failed && time.Since(told) >= tellEvery {
+			log.Log(t.p.ctx, levelOf(p.err), "the inbox can't be taken in", slog.Any("error", p.err))
+			told = time.Now()
+		}
 		pause := pollEvery
-		switch {
-		case p.err != nil && t.p.ctx.Err() == nil && !errors.Is(p.err, executor.ErrClosed):
-			log.Warn("the inbox can't be taken in", slog.Any("error", p.err))
-			pause = fullPause
-		case len(p.blocked) > 0:
+		if failed || len(p.blocked) > 0 {
 			pause = fullPause
 		}
 		timer := time.NewTimer(pause)
@@ -178,7 +192,7 @@ func (t *taker) pass(p *pass) error {
 		}
 		after = page[len(page)-1].number
 		last = cmp.Or(last, end)
-		if err := t.takePage(p, page); err != nil {
+		if err := t.takePage(p, page); err != nil || after >= *last {
 			return err
 		}
 	}
@@ -325,17 +339,20 @@ func (n *intake) forget(rows []inRow) {
 	})
 }
 
-// refusal reports whether an error is about the rows.
-func (t *taker) refusal(err error) bool { return !t.ends(err) && !errors.Is(err, executor.ErrStale) }
+// refusal reports whether an error is about the rows, and not about the executor or the server.
+func (t *taker) refusal(err error) bool {
+	_, server := errors.AsType[*serverError](err)
+	return !server && !t.ends(err) && !errors.Is(err, executor.ErrStale)
+}
 
 // ends reports whether an error is about the executor, which has ended then, or will.
 func (t *taker) ends(err error) bool {
-	for _, end := range []error{executor.ErrClosed, executor.ErrFailed, executor.ErrUnknown, executor.ErrContext, executor.ErrState} {
+	for _, end := range []error{executor.ErrClosed, executor.ErrFailed, executor.ErrUnknown, executor.ErrContext, executor.ErrState, format.ErrClosed} {
 		if errors.Is(err, end) {
 			return true
 		}
 	}
-	return t.p.ctx.Err() != nil
+	return t.p.ctx.Err() != nil || isTakeover(err)
 }
 
 // refuse keeps a row out of the log: one of several calls is taken apart first, so that each
@@ -347,7 +364,7 @@ func (t *taker) refuse(r inRow, why error) error {
 		for i, c := range calls {
 			parts[i] = row(c)
 		}
-		return t.exec(t.p.n.texts.split, t.p.number, r.number, parts)
+		return t.exec(t.p.n.texts.split, t.p.number, t.p.epoch(), r.number, parts)
 	}
 	t.p.n.log.Error("a row of the inbox is refused; it stays there", slog.Int("partition", t.p.number),
 		slog.Int64("number", r.number), slog.String("queue", r.queue), slog.Any("error", why))
@@ -384,9 +401,6 @@ func (t *taker) tellUnknown() error {
 	for _, queue := range slices.Sorted(maps.Keys(unknown)) {
 		t.p.n.log.Warn("rows of the inbox wait for a queue that is not registered here", slog.Int("partition", t.p.number),
 			slog.String("queue", queue), slog.Int("rows", unknown[queue]))
-	}
-	if errors.Is(err, format.ErrClosed) {
-		return executor.ErrClosed
 	}
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math"
 	"strings"
@@ -42,6 +43,7 @@ func (b *lockedText) logger() *slog.Logger { return slog.New(slog.NewTextHandler
 // Rows of a queue that the owner does not have wait, and are told; others go by. They are taken
 // in, in order, by an owner who has it.
 func TestAnUnknownQueueWaitsAndBlocksNobody(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, pgtest.Shared(t).URL(), 1, time.Second)
 	var ran []int
 	done := make(chan struct{})
@@ -77,6 +79,7 @@ func TestAnUnknownQueueWaitsAndBlocksNobody(t *testing.T) {
 // What the owner refuses stays, with its reason, and is told; the calls that came with it, and
 // after it, are taken in, in order.
 func TestRefusedRowsAreKeptAndTold(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, pgtest.Shared(t).URL(), 1, time.Second)
 	producer := c.node(c.url)
 	call := func(id, payload string) []byte { return encodeCall([]item{{ID: id, Payload: []byte(payload)}}) }
@@ -149,6 +152,7 @@ func (rawText) Decode(b []byte) (string, error) { return string(b), nil }
 
 // Rows that the backlog has no room for wait for it, in their order.
 func TestRowsWaitForRoom(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, pgtest.Shared(t).URL(), 1, time.Second)
 	producer := c.node(c.url)
 	const calls = 40
@@ -170,8 +174,27 @@ func TestRowsWaitForRoom(t *testing.T) {
 	require.Len(t, c.ran["a"], calls)
 }
 
+// Rows that nobody has given a hint of are found by looking, and the items of a call run in their
+// order.
+func TestRowsWithoutAHint(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, pgtest.Shared(t).URL(), 1, 30*time.Second)
+	owner, producer := c.start(c.url), c.node(c.url)
+	c.serving(owner)
+	_, err := owner.q.Enqueue(t.Context(), "b", 1)
+	require.NoError(t, err, "a look is over")
+	b, err := producer.q.batch([]executor.Item[int]{{ID: "a", Payload: 1}, {ID: "a", Payload: 2}, {ID: "a", Payload: 3}}, nil)
+	require.NoError(t, err)
+	r := rowsOf([]*outCall{{parts: map[place][]byte{{0, "q"}: encodeCall(b.parts[0])}}})
+	_, err = producer.pool.Exec(t.Context(), producer.texts.put, r.partitions, r.queues, r.calls, r.tokens)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return c.rows(owner) == 0 }, 10*time.Second, 10*time.Millisecond)
+	c.await(map[string]int{"a": 3})
+}
+
 // What an item says goes through the inbox.
 func TestOptionsTravel(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, pgtest.Shared(t).URL(), 1, time.Second)
 	n, err := Open(t.Context(), c.url, c.config())
 	require.NoError(t, err)
@@ -230,6 +253,7 @@ func TestOptionsTravel(t *testing.T) {
 }
 
 func TestOpenRefuses(t *testing.T) {
+	t.Parallel()
 	s := pgtest.Shared(t)
 	c := newCluster(t, s.URL(), 4, time.Second)
 	open := func(change func(*Config)) error {
@@ -276,6 +300,7 @@ func TestOpenRefuses(t *testing.T) {
 // A queue that Setup registers, with a limit of the partition's executor, gets what nodes that
 // only enqueue have put into the inbox, in order.
 func TestQueuesOfSetupAreFed(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, pgtest.Shared(t).URL(), 1, time.Second)
 	ran := make(chan int, 6)
 	n := c.start(c.url, func(cfg *Config) {
@@ -321,6 +346,7 @@ func TestQueuesOfSetupAreFed(t *testing.T) {
 
 // A partition whose Setup fails is given back, told, and tried again.
 func TestAPartitionThatFailsIsTriedAgain(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, pgtest.Shared(t).URL(), 1, 300*time.Millisecond)
 	var mu sync.Mutex
 	broken := errors.New("not yet")
@@ -334,12 +360,67 @@ func TestAPartitionThatFailsIsTriedAgain(t *testing.T) {
 			panic(broken.Error())
 		}
 	})
-	require.Eventually(t, func() bool { return n.Err() != nil }, 10*time.Second, time.Millisecond)
-	require.ErrorContains(t, n.Err(), "not yet")
-	require.ErrorContains(t, n.Err(), "partition 0")
+	says := func(text string) func() bool {
+		return func() bool { return strings.Contains(fmt.Sprint(n.Err()), text) }
+	}
+	require.Eventually(t, says("not yet"), 10*time.Second, time.Millisecond)
+	require.Eventually(t, says("partition 0"), 10*time.Second, time.Millisecond)
 	mu.Lock()
 	broken = nil
 	mu.Unlock()
 	c.serving(n)
-	require.NoError(t, n.Err())
+	require.Eventually(t, func() bool { return n.Err() == nil }, 10*time.Second, time.Millisecond)
+}
+
+// What the server says while rows are taken in is not about them: they wait, in their order, the log
+// has it once in a while, and Err as long as it lasts.
+func TestRowsWaitForTheServer(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, pgtest.Shared(t).URL(), 1, 30*time.Second)
+	var log lockedText
+	n := c.start(c.url, func(cfg *Config) { cfg.Executor.Logger = log.logger() })
+	c.serving(n)
+	from := c.node(c.url)
+	sql := func(text string) {
+		_, err := from.pool.Exec(t.Context(), in(c.schema, text))
+		require.NoError(t, err)
+	}
+	sql("ALTER TABLE {schema}.side RENAME TO away")
+	for i := range 5 {
+		_, err := from.q.Enqueue(t.Context(), "id", i+1)
+		require.NoError(t, err)
+	}
+	c.says(n, "partition 0: the inbox can't be taken in", "42P01")
+	time.Sleep(300 * time.Millisecond) // more passes
+	require.Len(t, log.lines("the inbox can't be taken in"), 1)
+	require.Empty(t, log.lines("is refused"))
+	sql("ALTER TABLE {schema}.away RENAME TO side")
+	c.await(map[string]int{"id": 5})
+	c.well(n)
+	require.Zero(t, cmpStats(t, n.Node).Partitions[0].Refused)
+}
+
+// Items of several partitions have no single owner whose answer an option could need, not even
+// where one node owns them all.
+func TestOptionsOfSeveralPartitions(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, pgtest.Shared(t).URL(), 2, time.Minute)
+	n := c.start(c.url)
+	c.serving(n)
+	var items []executor.Item[int]
+	for i := 0; len(items) < 2; i++ {
+		number, err := n.PartitionOf(fmt.Sprint(i))
+		require.NoError(t, err)
+		if number == len(items) {
+			items = append(items, executor.Item[int]{ID: fmt.Sprint(i), Payload: 1})
+		}
+	}
+	_, err := n.q.EnqueueMany(t.Context(), items, executor.IdempotencyKey("k"))
+	require.ErrorIs(t, err, ErrRemote)
+	require.ErrorContains(t, err, "make a call for each of 2 partitions")
+	for _, it := range items {
+		receipts, err := n.q.EnqueueMany(t.Context(), []executor.Item[int]{it}, executor.IdempotencyKey("k"))
+		require.NoError(t, err)
+		require.False(t, receipts[0].Inbox)
+	}
 }

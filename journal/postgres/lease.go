@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"math"
 	"net"
 	"slices"
 	"time"
@@ -28,7 +30,7 @@ const (
 	safeQuarts = 3 // of 4
 )
 
-// tellEvery is how often the log has that leases can't be renewed, at most.
+// tellEvery is how often the log has that leases can't be renewed, at most; worse news are told at once.
 const tellEvery = 10 * time.Second
 
 // safe is how long a partition is held after a renewal was sent.
@@ -39,6 +41,8 @@ type view struct {
 	nodes  []pgtype.UUID // that live
 	first  time.Duration // until the first of the others is over, unless it is renewed
 	owners map[int]owner
+	shares []pgtype.UUID // who should have each partition
+	heads  map[int]head  // of partitions
 }
 
 // owner has a partition for a time; zero: nobody has.
@@ -47,30 +51,50 @@ type owner struct {
 	left time.Duration
 }
 
-// wanted returns which live node should have a partition: that with the highest hash of both
-// (rendezvous hashing), so that with a node more or less only its own partitions move.
-func wanted(nodes []pgtype.UUID, partition int) (best pgtype.UUID) {
-	var most uint64
-	for _, id := range nodes {
-		h := fnv.New64a()
-		_, _ = h.Write(id.Bytes[:]) // does not fail
-		_, _ = h.Write(binary.BigEndian.AppendUint32(nil, uint32(partition)))
-		// FNV mixes the last bytes too little: the end of splitmix64 does the rest.
-		v := h.Sum64()
-		v = (v ^ v>>30) * 0xbf58476d1ce4e5b9
-		v = (v ^ v>>27) * 0x94d049bb133111eb
-		if v ^= v >> 31; v >= most || !best.Valid {
-			best, most = id, v
-		}
+// shares returns which live node should have each of so many partitions. In the order of their
+// numbers each goes to the node with the highest hash of both (rendezvous hashing, Thaler and
+// Ravishankar 1998) that has room for it: the shares differ by one at most. So with a node more or
+// less its own partitions move, and hardly any others.
+func shares(nodes []pgtype.UUID, partitions int) []pgtype.UUID {
+	all := make([]pgtype.UUID, partitions)
+	if len(nodes) == 0 {
+		return all
 	}
-	return best
+	least, more := partitions/len(nodes), partitions%len(nodes) // so many have one more
+	has := make([]int, len(nodes))
+	for p := range all {
+		best, most := -1, uint64(0)
+		for i, id := range nodes {
+			if v := rank(id, p); (best < 0 || v > most) && (has[i] < least || has[i] == least && more > 0) {
+				best, most = i, v
+			}
+		}
+		if has[best] == least {
+			more--
+		}
+		has[best]++
+		all[p] = nodes[best]
+	}
+	return all
+}
+
+// rank is the hash of a node and a partition.
+func rank(id pgtype.UUID, partition int) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write(id.Bytes[:]) // does not fail
+	_, _ = h.Write(binary.BigEndian.AppendUint32(nil, uint32(partition)))
+	// FNV mixes the last bytes too little: the end of splitmix64 does the rest.
+	v := h.Sum64()
+	v = (v ^ v>>30) * 0xbf58476d1ce4e5b9
+	v = (v ^ v>>27) * 0x94d049bb133111eb
+	return v ^ v>>31
 }
 
 // decide returns which free partitions node self should take, and which of those it holds it
 // should step down from.
 func decide(v view, self pgtype.UUID, held []int) (take, drop []int) {
 	for p, o := range v.owners {
-		mine := wanted(v.nodes, p) == self
+		mine := v.shares[p] == self
 		switch {
 		case slices.Contains(held, p):
 			if !mine && slices.Contains(v.nodes, self) {
@@ -87,7 +111,7 @@ func decide(v view, self pgtype.UUID, held []int) (take, drop []int) {
 
 // leases renews, and takes and gives away partitions, until the node has stopped.
 func (n *Node) leases() {
-	pause, told := time.Duration(0), time.Time{}
+	pause, told, toldAs, joined := time.Duration(0), time.Time{}, slog.LevelWarn, false
 	for {
 		t := time.NewTimer(pause)
 		select {
@@ -104,13 +128,17 @@ func (n *Node) leases() {
 		pause = n.cfg.Lease / renewals
 		switch {
 		case err != nil && n.base.Err() == nil:
-			if time.Since(told) >= tellEvery {
-				n.log.Warn("leases can't be renewed", slog.String("node", n.id.String()), slog.Any("error", err))
-				told = time.Now()
+			if level := levelOf(err); level > toldAs || time.Since(told) >= tellEvery {
+				n.log.Log(n.base, level, "leases can't be renewed", slog.String("node", n.id.String()), slog.Any("error", err))
+				told, toldAs = time.Now(), level
 			}
 			pause /= 4
 		case next > 0:
 			pause = min(pause, next)
+		}
+		if err == nil && !joined {
+			joined = true
+			n.notifier.leases() // others step down for it
 		}
 	}
 }
@@ -121,7 +149,7 @@ func (n *Node) tend() (next time.Duration, err error) {
 	defer cancel()
 	n.mu.Lock()
 	var name *string // none: the node's row stays away
-	if n.state == started {
+	if n.state == started && !n.behind {
 		name = &n.cfg.Name
 	}
 	held := maps.Clone(n.held)
@@ -138,12 +166,29 @@ func (n *Node) tend() (next time.Duration, err error) {
 	if name == nil {
 		return 0, nil
 	}
+	before := make([]head, len(n.seen))
+	for p := range before {
+		before[p] = n.seen[p].head()
+	}
 	v, err := n.look(ctx, conn)
+	if errors.Is(err, errRemade) {
+		for _, p := range held {
+			p.lose(fmt.Errorf("%w: partition %d: %w", ErrLeaseLost, p.number, err))
+		}
+	}
 	if err != nil {
 		return 0, err
 	}
+	for p, h := range v.heads {
+		if err := behind(p, before[p], h); err != nil {
+			n.condemn(p, err)
+		} else {
+			n.seen[p].note(h)
+		}
+	}
 	take, drop := decide(v, n.id, slices.Collect(maps.Keys(held)))
 	n.forget(v)
+	n.missing(v)
 	for _, p := range drop {
 		if held[p].serving() {
 			n.log.Info("steps down from a partition", slog.Int("partition", p), slog.String("node", n.id.String()))
@@ -160,7 +205,39 @@ func (n *Node) tend() (next time.Duration, err error) {
 func (n *Node) forget(v view) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	maps.DeleteFunc(n.failed, func(p int, _ failure) bool { return wanted(v.nodes, p) != n.id })
+	maps.DeleteFunc(n.failed, func(p int, f failure) bool {
+		_, served := v.owners[p] // or nobody's: see missing
+		return served && v.shares[p] != n.id && !errors.Is(f.err, ErrBehind)
+	})
+}
+
+// condemn keeps the node from serving a partition for as long as it lives.
+func (n *Node) condemn(number int, err error) {
+	n.mu.Lock()
+	held, told := n.held[number], errors.Is(n.failed[number].err, ErrBehind)
+	n.behind = true
+	if held == nil && !told {
+		n.failed[number] = failure{err: err, until: time.Now().Add(math.MaxInt64)}
+	}
+	n.mu.Unlock()
+	switch {
+	case held != nil:
+		held.lose(err) // whose end is noted as this one
+	case !told:
+		n.log.Error("partition will not be served", slog.Int("partition", number), slog.Any("error", err))
+	}
+}
+
+// missing notes partitions that nobody can own.
+func (n *Node) missing(v view) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for number := range n.seen {
+		if _, there := v.owners[number]; !there && n.failed[number].err == nil {
+			n.failed[number] = failure{err: noLease(number)}
+			n.log.Error("partition can't be served", slog.Int("partition", number), slog.Any("error", n.failed[number].err))
+		}
+	}
 }
 
 func (n *Node) renew(ctx context.Context, conn *pgxpool.Conn, name *string, held map[int]*partition) error {
@@ -172,7 +249,7 @@ func (n *Node) renew(ctx context.Context, conn *pgxpool.Conn, name *string, held
 		}
 	}
 	forgetWarning(conn.Conn().PgConn())
-	rows, err := conn.Query(ctx, n.texts.renew, n.id, name, n.cfg.Lease.Milliseconds(), numbers)
+	rows, err := conn.Query(ctx, n.texts.renew, n.id, name, n.cfg.Lease.Milliseconds(), numbers, n.division)
 	if err != nil {
 		return err
 	}
@@ -197,18 +274,29 @@ func (n *Node) renew(ctx context.Context, conn *pgxpool.Conn, name *string, held
 }
 
 func (n *Node) look(ctx context.Context, conn *pgxpool.Conn) (v view, err error) {
-	rows, err := conn.Query(ctx, n.texts.view)
+	rows, err := conn.Query(ctx, n.texts.view, n.division)
 	if err != nil {
 		return v, err
 	}
-	v.owners = make(map[int]owner)
+	v.owners, v.heads = make(map[int]owner), make(map[int]head)
 	var number *int
 	var id pgtype.UUID
 	var left int64
-	_, err = pgx.ForEachRow(rows, []any{&number, &id, &left}, func() error {
+	var h head
+	remade := errRemade
+	_, err = pgx.ForEachRow(rows, []any{&number, &id, &left, &h.epoch, &h.number}, func() error {
+		if number != nil && *number < 0 {
+			if left == 1 {
+				remade = nil
+			}
+			return nil
+		}
 		rest := time.Duration(left)*time.Millisecond + 5*time.Millisecond // it was rounded
+		if number != nil && *number >= len(n.seen) {
+			return nil // Migrate has not made it
+		}
 		if number != nil {
-			v.owners[*number] = owner{id, time.Duration(left) * time.Millisecond}
+			v.owners[*number], v.heads[*number] = owner{id, time.Duration(left) * time.Millisecond}, h
 		} else {
 			v.nodes = append(v.nodes, id)
 		}
@@ -217,7 +305,8 @@ func (n *Node) look(ctx context.Context, conn *pgxpool.Conn) (v view, err error)
 		}
 		return nil
 	})
-	return v, err
+	v.shares = shares(v.nodes, len(n.seen))
+	return v, cmp.Or(err, remade)
 }
 
 // own begins the life of a partition, unless it has one, or has failed lately.
@@ -249,7 +338,11 @@ func (n *Node) disown(p *partition, err error) {
 	if f.err = err; !unreached(err) {
 		f.times = min(f.times+1, 8)
 	}
-	f.until = time.Now().Add(min(n.cfg.Lease/renewals<<max(f.times-1, 0), longestFailure))
+	wait := min(n.cfg.Lease/renewals<<max(f.times-1, 0), longestFailure)
+	if errors.Is(err, ErrBehind) {
+		n.behind, wait = true, math.MaxInt64
+	}
+	f.until = time.Now().Add(wait)
 	n.failed[p.number] = f
 }
 
@@ -277,7 +370,7 @@ func (n *Node) healthy(number int) {
 // leave ends the candidacy, as far as the server answers.
 func (n *Node) leave(ctx context.Context) {
 	if _, err := n.control.Exec(ctx, n.texts.leave, n.id); err != nil {
-		n.log.Warn("the node is a candidate until its lease ends", slog.Any("error", err))
+		n.log.Log(ctx, levelOf(err), "the node is a candidate until its lease ends", slog.Any("error", err))
 		return
 	}
 	n.notifier.leases()
@@ -297,8 +390,19 @@ func (n *Node) keepHouse() {
 		}
 		ctx, cancel := context.WithTimeout(n.base, housekeeping)
 		if _, err := n.control.Exec(ctx, n.texts.sweep); err != nil && n.base.Err() == nil {
-			n.log.Warn("old rows of nodes and tokens can't be deleted", slog.Any("error", err))
+			n.log.Log(n.base, levelOf(err), "old rows of nodes and tokens can't be deleted", slog.Any("error", err))
 		}
+		n.tellOfStandby(ctx)
 		cancel()
 	}
+}
+
+// tellOfStandby warns while what is acknowledged is on one machine only, against what Config says.
+// A server that was promoted may name no standby of its own; Open would refuse it.
+func (n *Node) tellOfStandby(ctx context.Context) {
+	var none bool
+	if n.cfg.SingleServer || n.control.QueryRow(ctx, "SELECT btrim(current_setting('synchronous_standby_names')) = ''").Scan(&none) != nil || !none {
+		return
+	}
+	n.log.Warn("synchronous_standby_names is empty: what is acknowledged is on one machine; name a standby")
 }

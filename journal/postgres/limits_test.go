@@ -65,6 +65,7 @@ func TestTheLimitOfACallIsNotThatOfAPayload(t *testing.T) {
 
 // A call whose caller has gone before its flush began is not written, and keeps nobody waiting.
 func TestAnAbandonedCallIsDropped(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, pgtest.Shared(t).URL(), 1, time.Second)
 	n := c.node(c.url)
 	tx, err := n.pool.Begin(t.Context())
@@ -109,6 +110,7 @@ func TestAnAbandonedCallIsDropped(t *testing.T) {
 // Leases of before the server's clock was set back by a day do not last a day, and one that may
 // be a real one does.
 func TestLeasesThatNoNodeCanHaveAreOver(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, pgtest.Shared(t).URL(), 4, time.Second)
 	n := c.node(c.url)
 	set := func(sql string) {
@@ -153,6 +155,7 @@ func (w warnings) WithGroup(string) slog.Handler      { return w }
 
 // A server that can't be reached is told of once, however often that is tried.
 func TestAnOutageIsToldOfOnce(t *testing.T) {
+	t.Parallel()
 	s := pgtest.Shared(t)
 	c := newCluster(t, s.URL(), 1, time.Second)
 	proxy := pgtest.NewProxy(t, s.Addr())

@@ -21,6 +21,7 @@ import (
 // Merged and batched payloads are in order over a takeover in the middle of a run: what was
 // not settled comes again, with what has come since, from old to new.
 func TestMergedRunsAreInOrderOverATakeover(t *testing.T) {
+	t.Parallel()
 	s := pgtest.Shared(t)
 	c := newCluster(t, s.URL(), 1, 600*time.Millisecond)
 	proxy := pgtest.NewProxy(t, s.Addr())
@@ -106,6 +107,7 @@ func TestMergedRunsAreInOrderOverATakeover(t *testing.T) {
 // Items of several partitions are accepted together, and a follow-up of the same partition with
 // its job.
 func TestManyPartitionsAndFollowUps(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, pgtest.Shared(t).URL(), 5, time.Second)
 	tenant := func(id string) string { before, _, _ := strings.Cut(id, "/"); return before }
 	n, err := Open(t.Context(), c.url, func() Config { cfg := c.config(); cfg.Partition = tenant; return cfg }())

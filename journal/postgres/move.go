@@ -42,6 +42,10 @@ type mover struct {
 	pool       *pgxpool.Pool
 	conn       *pgxpool.Conn
 	partitions int
+	moved      Moved
+	queues     map[string]bool // names so far
+	told       time.Time       // when the log was told how far it is
+	outcome    time.Duration   // how long a commit without an answer is asked about
 }
 
 // newMover connects. commits: something is to be written.
@@ -52,7 +56,7 @@ func newMover(ctx context.Context, url string, cfg Config, commits bool) (m *mov
 	if cfg, err = cfg.checked(); err != nil {
 		return nil, err
 	}
-	m = &mover{cfg: cfg}
+	m = &mover{cfg: cfg, queues: make(map[string]bool), told: time.Now(), outcome: outcomeTime}
 	if m.pool, err = newPool(ctx, url, cfg.SingleServer || !commits, 2); err != nil {
 		return nil, err
 	}
@@ -60,15 +64,16 @@ func newMover(ctx context.Context, url string, cfg Config, commits bool) (m *mov
 		err = guardServer(ctx, m.conn.Conn(), cfg.SingleServer)
 	}
 	if err == nil {
-		m.partitions, err = readSchema(ctx, m.conn, cfg.Schema)
+		err = guardPooler(ctx, m.conn.Conn(), m.pool)
 	}
-	if err == nil && cfg.Partitions != 0 && cfg.Partitions != m.partitions {
-		err = fmt.Errorf("%w: schema %q has %d, and Config.Partitions is %d", ErrPartitions, cfg.Schema, m.partitions, cfg.Partitions)
+	if err == nil {
+		m.partitions, err = cfg.readSchema(ctx, m.conn)
 	}
 	if err != nil {
 		m.close()
 		return nil, because(ctx, err)
 	}
+	m.moved.Partitions = m.partitions
 	return m, nil
 }
 
@@ -189,6 +194,14 @@ func (m *mover) heads(ctx context.Context) (all []head, err error) {
 	})
 	if err == nil && len(all) != m.partitions {
 		err = fmt.Errorf("postgres: schema %q: tail has %d rows instead of %d: %w", m.cfg.Schema, len(all), m.partitions, journal.ErrCorrupt)
+	}
+	var free *int
+	if err == nil {
+		err = m.conn.QueryRow(ctx, in(m.cfg.Schema, "SELECT min(partition) FROM {schema}.tail t WHERE NOT EXISTS "+
+			"(SELECT FROM {schema}.lease l WHERE l.partition = t.partition)")).Scan(&free)
+	}
+	if err == nil && free != nil {
+		err = fmt.Errorf("postgres: schema %q: %w", m.cfg.Schema, noLease(*free))
 	}
 	return all, err
 }

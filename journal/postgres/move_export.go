@@ -19,8 +19,8 @@ import (
 // Export writes the partitions of a schema, which no node may own, to dir, which must not be
 // there yet: a journal when there is one partition. Of several each has positions of its
 // own, and so dir becomes a directory with a file partitions.json and a journal for each,
-// 0000 and so on, which [Import] takes, and each of which an executor with the Splitter of
-// its number, or the strand command, can open by itself. The schema stays as it is.
+// 0000 and so on, which [Import] takes, for as many partitions or a multiple of that, and each
+// of which an executor, or the strand command, can open by itself. The schema stays as it is.
 //
 // A journal has all that its partition had at one moment, the same for all of them: log,
 // morgue, state keys, positions, epoch and UUID. It is read again and compared entry by
@@ -29,8 +29,8 @@ import (
 // nodes have accepted in the inbox is in no partition yet: with any of that it is
 // ErrNotEmpty.
 //
-// Of cfg, Schema and Partitions count. It takes about 100 bytes of memory for each live entry
-// of a partition, and 100 MiB besides.
+// Of cfg, Schema, Partitions and Executor.Logger count, which is told now and then how far it is.
+// It takes about 100 bytes of memory for each live entry of a partition, and 100 MiB besides.
 //
 // It returns ErrConfig, ErrNoSchema, ErrTooNew, ErrPartitions, ErrUnsafe, ErrInUse, also for
 // a node that was at work meanwhile, ErrNotEmpty, ErrDiffers, journal.ErrExists,
@@ -51,11 +51,8 @@ func Export(ctx context.Context, url string, cfg Config, dir string) (moved Move
 		return Moved{}, fmt.Errorf("postgres: export: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(draft)) }()
-	moved, err = m.survey(ctx, true, func(s *partitionStore) error {
-		if err := s.export(m, filepath.Join(draft, partName(s.partition))); err != nil {
-			return fmt.Errorf("partition %d: %w", s.partition, err)
-		}
-		return nil
+	err = m.survey(ctx, true, func(s *partitionStore) error {
+		return s.export(m, filepath.Join(draft, partName(s.partition)))
 	})
 	if err == nil {
 		err = m.reveal(draft, dir)
@@ -63,7 +60,7 @@ func Export(ctx context.Context, url string, cfg Config, dir string) (moved Move
 	if err != nil {
 		return Moved{}, fmt.Errorf("postgres: export: %w", because(ctx, err))
 	}
-	return moved, nil
+	return m.moved, nil
 }
 
 // Check reads and checks all partitions as their owners do when they open them: what Open of
@@ -75,47 +72,43 @@ func Check(ctx context.Context, url string, cfg Config) (Moved, error) {
 		return Moved{}, err
 	}
 	defer m.close()
-	moved, err := m.survey(ctx, false, func(*partitionStore) error { return nil })
-	if err != nil {
+	if err := m.survey(ctx, false, func(*partitionStore) error { return nil }); err != nil {
 		return Moved{}, fmt.Errorf("postgres: check: %w", because(ctx, err))
 	}
-	return moved, nil
+	return m.moved, nil
 }
 
 // survey reads all partitions as they are at one moment, and calls do for each before. alone:
 // no node may be at work until the end.
-func (m *mover) survey(ctx context.Context, alone bool, do func(*partitionStore) error) (moved Moved, err error) {
+func (m *mover) survey(ctx context.Context, alone bool, do func(*partitionStore) error) error {
 	tx, err := m.begin(ctx, snapshot)
 	if err != nil {
-		return moved, err
+		return err
 	}
 	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
 	heads, err := m.quiet(ctx, alone)
 	if err != nil {
-		return moved, err
+		return err
 	}
-	moved.Partitions = m.partitions
-	queues := make(map[string]bool)
 	for p, h := range heads {
 		s := m.store(ctx, p, h.epoch)
 		err := do(s)
 		if err == nil {
-			err = s.tally(&moved, queues)
+			err = m.tally(s)
 		}
 		_ = s.Close()
 		if err != nil {
-			return moved, fmt.Errorf("partition %d: %w", p, err)
+			return fmt.Errorf("partition %d: %w", p, err)
 		}
 	}
-	moved.Queues = len(queues)
 	if err := tx.Rollback(ctx); err != nil || !alone {
-		return moved, err
+		return err
 	}
 	now, err := m.quiet(ctx, alone)
 	if err == nil && !slices.Equal(heads, now) {
 		err = fmt.Errorf("%w: one had a partition meanwhile; stop it", ErrInUse)
 	}
-	return moved, err
+	return err
 }
 
 // quiet returns the heads of partitions; alone: of which no node has any, and to which no
@@ -132,24 +125,13 @@ func (m *mover) quiet(ctx context.Context, alone bool) ([]head, error) {
 	return m.heads(ctx)
 }
 
-// tally reads the partition and counts what it has.
-func (s *partitionStore) tally(moved *Moved, queues map[string]bool) error {
+// tally reads a partition and counts what it has.
+func (m *mover) tally(s *partitionStore) error {
 	r, err := s.read(s.ctx, atHand)
 	if err != nil {
 		return err
 	}
-	for p, err := range pieces(r) {
-		if err == nil {
-			err = context.Cause(s.ctx)
-		}
-		if err != nil {
-			return err
-		}
-		if moved.count(&p); p.number != 0 {
-			queues[p.name] = true
-		}
-	}
-	return nil
+	return m.each(s.ctx, fmt.Sprint("count partition ", s.partition), r, func(p *piece) error { m.count(p); return nil })
 }
 
 // export makes a journal of the partition and compares it.
@@ -172,7 +154,9 @@ func (s *partitionStore) export(m *mover, dir string) error {
 	if err != nil {
 		return err
 	}
-	info, err := withJournal(dir, func(v *journal.View) error { return compare(v, r) })
+	info, err := withJournal(dir, func(v *journal.View) error {
+		return m.compare(s.ctx, dir, v, []content{r}, newRouter(Config{}.divide(1), 0, 1))
+	})
 	if err == nil && (info.Next != r.manifest.Next || info.Epoch != r.manifest.Epoch) {
 		err = fmt.Errorf("%w: the journal goes on at position %d in epoch %d, and not at %d in %d",
 			ErrDiffers, info.Next, info.Epoch, r.manifest.Next, r.manifest.Epoch)
@@ -182,6 +166,9 @@ func (s *partitionStore) export(m *mover, dir string) error {
 
 // partsFile is what a directory of journals has beside them.
 const partsFile = "partitions.json"
+
+// journalFile is what makes a directory a journal.
+const journalFile = "journal.db"
 
 const partsVersion = 1
 
@@ -240,36 +227,32 @@ func syncDir(dir string) error {
 	return errors.Join(directory.SyncNames(f), f.Close())
 }
 
-// journals are what Import is given.
-type journals struct {
-	names   []string // by partition, if divided
-	divided bool
-}
-
-// journalsIn looks whether dir is a journal, or has one for each partition.
-func journalsIn(dir string) (journals, error) {
+// journalsIn returns the journals in dir: itself, or one for each of several partitions.
+func journalsIn(dir string) (names []string, err error) {
 	path := filepath.Join(dir, partsFile)
 	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return journals{names: []string{dir}}, nil // OpenView tells if it is none
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return []string{dir}, nil // OpenView tells if it is none
 	}
 	var note partsNote
 	if err == nil {
 		err = json.Unmarshal(text, &note)
 	}
 	switch {
-	case errors.Is(err, syscall.ENOTDIR):
-		return journals{names: []string{dir}}, nil
 	case err != nil:
-		return journals{}, fmt.Errorf("%w: %s: %w", journal.ErrNotJournal, path, err)
+		return nil, fmt.Errorf("%w: %s: %w", journal.ErrNotJournal, path, err)
 	case note.Version > partsVersion:
-		return journals{}, fmt.Errorf("%w: %s has version %d, this is version %d", journal.ErrTooNew, path, note.Version, partsVersion)
+		return nil, fmt.Errorf("%w: %s has version %d, this is version %d", journal.ErrTooNew, path, note.Version, partsVersion)
 	case note.Version < 1 || note.Partitions < 2 || note.Partitions > maxPartitions:
-		return journals{}, fmt.Errorf("%w: %s says version %d and %d partitions", journal.ErrNotJournal, path, note.Version, note.Partitions)
+		return nil, fmt.Errorf("%w: %s says version %d and %d partitions", journal.ErrNotJournal, path, note.Version, note.Partitions)
 	}
-	j := journals{divided: true}
+	one := filepath.Join(dir, journalFile)
+	if _, err := os.Lstat(one); !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: %s has the journals of %d partitions, and %s, one that an executor may have made there since; "+
+			"move that to a directory of its own", journal.ErrNotJournal, dir, note.Partitions, one)
+	}
 	for p := range note.Partitions {
-		j.names = append(j.names, filepath.Join(dir, partName(p)))
+		names = append(names, filepath.Join(dir, partName(p)))
 	}
-	return j, nil
+	return names, nil
 }

@@ -169,7 +169,7 @@ func listed(t testing.TB, dir string) (ids map[string][]string, beside []string)
 	ids = make(map[string][]string)
 	for p, err := range pieces(v) {
 		require.NoError(t, err)
-		text := fmt.Sprintf("%q", p.encode(nil))
+		text := fmt.Sprintf("%v: %q", &p, p.encode(nil))
 		if id, ok := p.id(); ok {
 			ids[id] = append(ids[id], text)
 		} else {

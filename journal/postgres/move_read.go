@@ -5,8 +5,10 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"log/slog"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/strandjobs/strand/journal/internal/block"
 	"github.com/strandjobs/strand/journal/internal/format"
@@ -46,6 +48,9 @@ func (s *partitionStore) read(ctx context.Context, most int) (*reading, error) {
 		return nil, err
 	}
 	r := &reading{s: s}
+	if _, err := store.ReadUUID(s); err != nil {
+		return nil, err
+	}
 	if r.manifest, err = store.ReadManifest(s); err != nil {
 		return nil, err
 	}
@@ -160,40 +165,78 @@ func (p *piece) String() string {
 	return fmt.Sprintf("queue %q, number %d", p.name, p.number)
 }
 
+// tellEach is how often the log is told how far a mover is.
+const tellEach = 5 * time.Second
+
+// each calls do for each piece of c, and tells the log how far it is.
+func (m *mover) each(ctx context.Context, doing string, c content, do func(*piece) error) error {
+	done, all := 0, 0
+	for _, n := range c.Unclaimed() {
+		all += n
+	}
+	for p, err := range pieces(c) {
+		if err == nil {
+			err = context.Cause(ctx)
+		}
+		if err == nil {
+			err = do(&p)
+		}
+		if err != nil {
+			return err
+		}
+		if p.entry != nil {
+			done++
+		}
+		if time.Since(m.told) >= tellEach {
+			m.told = time.Now()
+			m.cfg.Executor.Logger.Info("moving: "+doing, slog.Int("done", done), slog.Int("payloads", all))
+		}
+	}
+	return nil
+}
+
 // count counts p in.
-func (m *Moved) count(p *piece) {
+func (m *mover) count(p *piece) {
 	switch {
 	case p.entry != nil:
-		m.Live++
+		m.moved.Live++
 	case p.buried != nil:
-		m.Buried++
+		m.moved.Buried++
 	case p.set != nil:
-		m.Keys++
+		m.moved.Keys++
 	default:
-		m.Queues++
+		m.queues[p.name] = true
+		m.moved.Queues = len(m.queues)
 	}
 }
 
 // comparison compares the pieces of a journal with what partitions have of them.
 type comparison struct {
-	next      []func() (piece, error, bool)
-	a, b      []byte
-	stopReads []func()
+	next []func() (piece, error, bool)
+	a, b []byte
 }
 
-func newComparison(parts []content) *comparison {
+// compare returns an error unless the parts have the pieces of a whole, each where it goes.
+func (m *mover) compare(ctx context.Context, name string, whole content, parts []content, to *router) error {
 	c := new(comparison)
 	for _, part := range parts {
 		next, stop := iter.Pull2(pieces(part))
-		c.next, c.stopReads = append(c.next, next), append(c.stopReads, stop)
+		defer stop()
+		c.next = append(c.next, next)
 	}
-	return c
-}
-
-func (c *comparison) stop() {
-	for _, stop := range c.stopReads {
-		stop()
+	err := m.each(ctx, "compare "+name, whole, func(p *piece) error {
+		targets, err := to.route(p)
+		for _, i := range targets {
+			if err == nil {
+				err = c.expect(i, p)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return err
 	}
+	return c.finish()
 }
 
 // expect returns an error unless the next piece of a part is p.
@@ -223,19 +266,4 @@ func (c *comparison) finish() error {
 		}
 	}
 	return nil
-}
-
-// compare returns an error unless two have the same.
-func compare(one, other content) error {
-	c := newComparison([]content{other})
-	defer c.stop()
-	for p, err := range pieces(one) {
-		if err == nil {
-			err = c.expect(0, &p)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return c.finish()
 }

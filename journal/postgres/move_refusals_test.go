@@ -90,13 +90,17 @@ func TestMoveRefusals(t *testing.T) {
 	refused(ErrNoSchema, "nowhere", at("one"), func(cfg *Config) { cfg.Schema = "nowhere" })
 	refused(ErrUnsafe, "synchronous", at("one"), func(cfg *Config) { cfg.SingleServer = false })
 	note(`{"version":1,"partitions":16}`)
-	refused(ErrPartitions, "16 partitions", at("note"))
+	refused(ErrPartitions, "journals of 16 partitions, and schema", at("note"))
+	note(`{"version":1,"partitions":3}`)
+	refused(ErrPartitions, "another schema with 3 partitions, or 6, or 9", at("note"))
 	note(`{"version":2,"partitions":4}`)
 	refused(journal.ErrTooNew, "version 2", at("note"))
 	note(`{"version":1,"partitions":1000000000}`)
 	refused(journal.ErrNotJournal, "1000000000", at("note"))
 	note(`{"version":1,"partitions":4}`)
-	refused(fs.ErrNotExist, "partition 0", at("note"))
+	refused(fs.ErrNotExist, "journal 0000", at("note"))
+	require.NoError(t, os.WriteFile(filepath.Join(at("note"), "journal.db"), nil, 0o600))
+	refused(journal.ErrNotJournal, "an executor may have made there", at("note"))
 	note("{")
 	refused(journal.ErrNotJournal, partsFile, at("note"))
 	over, cancel := context.WithCancelCause(t.Context())
@@ -178,7 +182,7 @@ func TestImportNoticesAProcess(t *testing.T) {
 		before, asked := r.rows(t, 0)+r.rows(t, 1), 0
 		_, err := Import(t.Context(), r.url, r.config(func(cfg *Config) {
 			cfg.Partition = func(id string) string {
-				if asked++; asked == at {
+				if asked++; asked == 2*len(probes)+at { // those come first
 					l, err := journal.Open(dir, journal.Config{})
 					require.NoError(t, err)
 					require.NoError(t, l.Close())
@@ -218,7 +222,7 @@ func TestExportNoticesAnOwner(t *testing.T) {
 	m, err := newMover(t.Context(), r.url, r.config(), false)
 	require.NoError(t, err)
 	defer m.close()
-	_, err = m.survey(t.Context(), true, func(s *partitionStore) error {
+	err = m.survey(t.Context(), true, func(s *partitionStore) error {
 		require.NoError(t, s.export(m, filepath.Join(dir, "part")))
 		r.exec(t, "UPDATE {schema}.tail SET number = number + 1") // as a commit does
 		return nil
@@ -252,16 +256,16 @@ func TestMoveFindsDifferences(t *testing.T) {
 	}
 	state := journal.Entry{Kind: journal.KindState, Queue: 1, Position: 6, ID: []byte("id"), Due: 1e18, Retry: 2, Failed: []journal.Position{5}}
 	dead := journal.Buried{Entry: journal.Entry{Kind: journal.KindEnqueued, Queue: 1, Position: 7, ID: []byte("id"), Due: 1e18}, Retry: 1, Reason: "r", At: 3}
-	type content struct {
+	type has struct {
 		queue string
 		live  []journal.Entry
 		dead  []journal.Buried
 		keys  []journal.Set
 	}
-	base := func() content {
-		return content{"q", []journal.Entry{entry(func(*journal.Entry) {}), state}, []journal.Buried{dead}, []journal.Set{{Key: "mark/a", Value: []byte("12345678")}}}
+	base := func() has {
+		return has{"q", []journal.Entry{entry(func(*journal.Entry) {}), state}, []journal.Buried{dead}, []journal.Set{{Key: "mark/a", Value: []byte("12345678")}}}
 	}
-	open := func(name string, c content) *journal.View {
+	open := func(name string, c has) *journal.View {
 		b, err := journal.NewBuilder(filepath.Join(dir, name), 100, 1)
 		require.NoError(t, err)
 		require.NoError(t, b.Queue(c.queue, 1))
@@ -280,31 +284,32 @@ func TestMoveFindsDifferences(t *testing.T) {
 		t.Cleanup(func() { _ = v.Close() })
 		return v
 	}
-	changes := map[string]func(*content){
+	changes := map[string]func(*has){
 		"nothing":       nil,
-		"queue":         func(c *content) { c.queue = "p" },
-		"payload":       func(c *content) { c.live[0].Payload = []byte("paylosd") },
-		"id":            func(c *content) { c.live[0].ID = []byte("ie") },
-		"position":      func(c *content) { c.live[0].Position = 4 },
-		"order":         func(c *content) { c.live[0].Position = 60 },
-		"due":           func(c *content) { c.live[0].Due++ },
-		"score":         func(c *content) { c.live[0].Score = 8 },
-		"restored":      func(c *content) { c.live[0].Restored = true },
-		"metadata":      func(c *content) { c.live[0].Metadata = journal.NewMetadata(map[string]string{"a": "b"}) },
-		"accepted":      func(c *content) { c.live[0].Accepted = 1e17 },
-		"retry":         func(c *content) { c.live[1].Retry = 3 },
-		"halted":        func(c *content) { c.live[1].Halted = true },
-		"failed":        func(c *content) { c.live[1].Failed = nil },
-		"error":         func(c *content) { c.live[1].Error = []byte("e") },
-		"one less":      func(c *content) { c.live = c.live[:1] },
-		"one more":      func(c *content) { c.live = append(c.live, entry(func(e *journal.Entry) { e.Position = 8 })) },
-		"dead, reason":  func(c *content) { c.dead[0].Reason = "s" },
-		"dead, payload": func(c *content) { c.dead[0].Entry.Payload = []byte("x") },
-		"dead, retry":   func(c *content) { c.dead[0].Retry = 2 },
-		"none dead":     func(c *content) { c.dead = nil },
-		"key":           func(c *content) { c.keys[0].Key = "mark/b" },
-		"value":         func(c *content) { c.keys[0].Value = []byte("12345679") },
-		"one key more":  func(c *content) { c.keys = append(c.keys, journal.Set{Key: "mark/z", Value: []byte("12345678")}) },
+		"queue":         func(c *has) { c.queue = "p" },
+		"payload":       func(c *has) { c.live[0].Payload = []byte("paylosd") },
+		"id":            func(c *has) { c.live[0].ID = []byte("ie") },
+		"position":      func(c *has) { c.live[0].Position = 4 },
+		"order":         func(c *has) { c.live[0].Position = 60 },
+		"due":           func(c *has) { c.live[0].Due++ },
+		"score":         func(c *has) { c.live[0].Score = 8 },
+		"restored":      func(c *has) { c.live[0].Restored = true },
+		"metadata":      func(c *has) { c.live[0].Metadata = journal.NewMetadata(map[string]string{"a": "b"}) },
+		"accepted":      func(c *has) { c.live[0].Accepted = 1e17 },
+		"retry":         func(c *has) { c.live[1].Retry = 3 },
+		"halted":        func(c *has) { c.live[1].Halted = true },
+		"failed":        func(c *has) { c.live[1].Failed = nil },
+		"error":         func(c *has) { c.live[1].Error = []byte("e") },
+		"one less":      func(c *has) { c.live = c.live[:1] },
+		"one more":      func(c *has) { c.live = append(c.live, entry(func(e *journal.Entry) { e.Position = 8 })) },
+		"dead, reason":  func(c *has) { c.dead[0].Reason = "s" },
+		"dead, payload": func(c *has) { c.dead[0].Entry.Payload = []byte("x") },
+		"dead, retry":   func(c *has) { c.dead[0].Retry = 2 },
+		"none dead":     func(c *has) { c.dead = nil },
+		"no key":        func(c *has) { c.keys = nil }, // the last piece
+		"key":           func(c *has) { c.keys[0].Key = "mark/b" },
+		"value":         func(c *has) { c.keys[0].Value = []byte("12345679") },
+		"one key more":  func(c *has) { c.keys = append(c.keys, journal.Set{Key: "mark/z", Value: []byte("12345678")}) },
 	}
 	for name, change := range changes {
 		c := base()
@@ -312,7 +317,8 @@ func TestMoveFindsDifferences(t *testing.T) {
 			change(&c)
 		}
 		one, other := open(name+" 1", base()), open(name+" 2", c)
-		err := compare(other, one)
+		m := &mover{told: time.Now()}
+		err := m.compare(t.Context(), name, other, []content{one}, newRouter(Config{}.divide(1), 0, 1))
 		if change == nil {
 			require.NoError(t, err)
 			continue

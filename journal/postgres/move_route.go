@@ -12,7 +12,7 @@ import (
 	"github.com/strandjobs/strand/journal/internal/format"
 )
 
-// router says which partitions get a piece of the one journal that is divided. Entries and
+// router says which of its partitions get a piece of a journal that is divided. Entries and
 // the morgue go by their ids. Of the state keys:
 //
 //	lock/      with the job that has it; one that a person has set: to all
@@ -21,33 +21,31 @@ import (
 //	key/       to all: a repeated call is a duplicate, wherever its id goes
 //	mark/      to all: what a source has given is stale, wherever its ids go
 //	slot/      nowhere: a sequence has one last value, and the partitions would each go on from it
+//
+// A partition's journal that is not divided keeps them all.
 type router struct {
 	divide   executor.Splitter
+	from, of int // the journal is that of partition from, of so many
 	all      []int
-	suspects map[format.Position]int // where their payloads went
+	suspects map[format.Position]int // where their payloads went; 0 until they have been seen
 	one      [1]int
 }
 
-func newRouter(divide executor.Splitter) *router {
-	r := &router{divide: divide}
-	for p := range divide.Nodes {
-		r.all = append(r.all, p)
+func newRouter(divide executor.Splitter, from, of int) *router {
+	r := &router{divide: divide, from: from, of: of, suspects: make(map[format.Position]int)}
+	for i := range divide.Nodes / of {
+		r.all = append(r.all, i)
 	}
 	return r
-}
-
-// begin is called before the first piece of a journal.
-func (r *router) begin(v *journal.View) {
-	r.suspects = make(map[format.Position]int)
-	for p := range v.Suspects() {
-		r.suspects[p] = 0
-	}
 }
 
 // route returns the partitions of p. What it returns is valid until the next call.
 func (r *router) route(p *piece) ([]int, error) {
 	if id, ok := p.id(); ok {
-		to, err := r.of(id)
+		to, owner, err := r.to(id)
+		if err == nil && owner != r.from {
+			err = &executor.NotOwnedError{ID: id, Owner: owner, Self: r.from}
+		}
 		if err == nil && p.entry != nil {
 			if _, suspect := r.suspects[p.entry.Position]; suspect {
 				r.suspects[p.entry.Position] = to[0]
@@ -55,7 +53,7 @@ func (r *router) route(p *piece) ([]int, error) {
 		}
 		return to, err
 	}
-	if p.set == nil || r.divide.Nodes == 1 {
+	if p.set == nil || len(r.all) == 1 {
 		return r.all, nil
 	}
 	key, value := p.set.Key, p.set.Value
@@ -71,7 +69,8 @@ func (r *router) route(p *piece) ([]int, error) {
 		case !owned:
 			return r.all, nil
 		}
-		return r.of(id)
+		to, _, err := r.to(id)
+		return to, err
 	case "pause":
 		rest, isID := strings.CutPrefix(rest, "id/")
 		if !isID {
@@ -81,7 +80,8 @@ func (r *router) route(p *piece) ([]int, error) {
 		if !ok {
 			return nil, fmt.Errorf("postgres: pause %q: %w", key, &journal.CorruptError{Reason: "it names no id"})
 		}
-		return r.of(id)
+		to, _, err := r.to(id) // of any id: a partition pauses those of others, too, to no effect
+		return to, err
 	case strings.TrimSuffix(crash.SuspectPrefix, "/"):
 		at, _, err := crash.ParseSuspicion(key, value)
 		if err != nil {
@@ -92,16 +92,17 @@ func (r *router) route(p *piece) ([]int, error) {
 	case "slot":
 		name, _, _ := cutSized(rest)
 		return nil, fmt.Errorf("%w: slots %q are one sequence, and %d partitions would each go on from its last value; "+
-			"import into a schema of one partition", ErrIndivisible, name, r.divide.Nodes)
+			"import into a schema of %d partitions", ErrIndivisible, name, len(r.all), r.of)
 	}
-	return nil, fmt.Errorf("%w: state key %q is of no kind that this version knows; import into a schema of one partition",
-		ErrIndivisible, key)
+	return nil, fmt.Errorf("%w: state key %q is of no kind that this version knows; import into a schema of %d partitions",
+		ErrIndivisible, key, r.of)
 }
 
-func (r *router) of(id string) ([]int, error) {
-	to, err := r.divide.OwnerOf(id)
-	r.one[0] = to
-	return r.one[:], err
+// to returns where an id goes, and whose journal it should be in.
+func (r *router) to(id string) (to []int, owner int, err error) {
+	p, err := r.divide.OwnerOf(id)
+	r.one[0] = p / r.of
+	return r.one[:], p % r.of, err
 }
 
 // checkIntake returns an error for an offset of the inbox that an owner could not count on from:

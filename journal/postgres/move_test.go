@@ -3,6 +3,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -19,7 +20,8 @@ import (
 	"github.com/strandjobs/strand/journal/postgres/internal/pgtest"
 )
 
-// A journal that goes through one partition and back is printed by strand export as before.
+// A journal that goes through one partition and back has what it had, and, as the long tier asks,
+// is printed by strand export as before.
 func TestMoveThroughOnePartition(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Shared(t).URL()
@@ -41,11 +43,15 @@ func TestMoveThroughOnePartition(t *testing.T) {
 			back, err := Export(t.Context(), url, r.config(), after)
 			require.NoError(t, err)
 			require.Equal(t, moved, back)
-			require.Equal(t, printed(t, before), printed(t, after))
+			requireDivided(t, before, after, r.config().divide(1))
+			if long() {
+				require.Equal(t, printed(t, before), printed(t, after))
+			}
 			if name == "lived" {
 				require.Equal(t, 10, moved.Buried)
-				require.NotZero(t, strings.Count(printed(t, after), `"type":"state"`))
-				require.Contains(t, printed(t, after), "slot/7/numbers/open/")
+				ids, beside := listed(t, after)
+				require.Contains(t, fmt.Sprint(ids), "the state of id")
+				require.Contains(t, fmt.Sprint(beside), "slot/7/numbers/open/")
 			}
 			names, err := os.ReadDir(dir)
 			require.NoError(t, err)
@@ -55,77 +61,172 @@ func TestMoveThroughOnePartition(t *testing.T) {
 }
 
 // Divided among partitions each id has what it had, in its order and at its positions, in the
-// partition that it belongs to; and what comes back goes in again as it is.
+// partition that it belongs to; what comes back goes in again as it is, or divided further.
 func TestMoveThroughManyPartitions(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Shared(t).URL()
 	tenant := func(cfg *Config) {
 		cfg.Partition = func(id string) string { before, _, _ := strings.Cut(id, "/"); return before }
 	}
+	many := 3
+	if long() {
+		many = 16
+	}
 	for name, test := range map[string]struct {
 		n    int
 		make func(dir string)
 		cfg  func(*Config)
 	}{
-		"built": {16, func(dir string) { builtJournal(t, dir, 1000) }, func(*Config) {}},
-		"lived": {4, func(dir string) { livedJournal(t, dir, false) }, tenant},
+		"built": {many, func(dir string) { builtJournal(t, dir, 500) }, func(*Config) {}},
+		"lived": {2, func(dir string) { livedJournal(t, dir, false) }, tenant},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n := test.n
-			dir := t.TempDir()
-			one, parts, again := filepath.Join(dir, "one"), filepath.Join(dir, "parts"), filepath.Join(dir, "again")
-			test.make(one)
-			r := newRig(t, url, n)
-			moved, err := Import(t.Context(), url, r.config(test.cfg), one)
-			require.NoError(t, err)
-			_, err = Export(t.Context(), url, r.config(), parts)
-			require.NoError(t, err)
-
-			want, beside := listed(t, one)
-			info, err := journal.Check(one)
-			require.NoError(t, err)
-			got := make(map[string][]string)
-			divide, kept := r.config(test.cfg).divide(n), map[string]int{}
-			used := 0
-			for p := range n {
-				ids, more := listed(t, filepath.Join(parts, partName(p)))
-				for id := range ids {
-					owner, err := divide.OwnerOf(id)
-					require.NoError(t, err)
-					require.Equal(t, p, owner, "partition of %q", id)
-				}
-				maps.Copy(got, ids)
-				if len(ids) > 0 {
-					used++
-				}
-				for _, text := range more {
-					kept[text]++
-				}
-				part, err := journal.Check(filepath.Join(parts, partName(p)))
+			before := filepath.Join(t.TempDir(), "one")
+			test.make(before)
+			var first Moved
+			for _, n := range []int{test.n, test.n, 3 * test.n} {
+				after := before + "+"
+				r := newRig(t, url, n)
+				moved, err := Import(t.Context(), url, r.config(test.cfg), before)
 				require.NoError(t, err)
-				require.Equal(t, []uint64{uint64(info.Next), info.Epoch}, []uint64{uint64(part.Next), part.Epoch})
-			}
-			require.Equal(t, want, got)
-			require.GreaterOrEqual(t, used, 2)
-			require.Equal(t, slices.Sorted(slices.Values(beside)), slices.Sorted(maps.Keys(kept)))
-			for text, times := range kept {
-				mine := strings.HasPrefix(text, `"k`) && (strings.Contains(text, "/lock/") && !strings.Contains(text, "by hand") || strings.Contains(text, "/pause/id/"))
-				require.Equal(t, map[bool]int{true: 1, false: n}[mine], times, text)
-			}
-
-			s := newRig(t, url, n)
-			back, err := Import(t.Context(), url, s.config(test.cfg), parts)
-			require.NoError(t, err)
-			require.Equal(t, []int{moved.Live, moved.Buried, moved.Queues}, []int{back.Live, back.Buried, back.Queues})
-			_, err = Export(t.Context(), url, s.config(), again)
-			require.NoError(t, err)
-			for p := range n {
-				ids, beside := listed(t, filepath.Join(parts, partName(p)))
-				same, besides := listed(t, filepath.Join(again, partName(p)))
-				require.Equal(t, ids, same)
-				require.Equal(t, beside, besides)
+				first = cmp.Or(first, moved)
+				require.Equal(t, []int{n, first.Live, first.Buried, first.Queues}, []int{moved.Partitions, moved.Live, moved.Buried, moved.Queues})
+				_, err = Export(t.Context(), url, r.config(), after)
+				require.NoError(t, err)
+				requireDivided(t, before, after, r.config(test.cfg).divide(n))
+				before = after
 			}
 		})
+	}
+}
+
+// requireDivided compares the journals in one directory with what partitions have of them.
+func requireDivided(t *testing.T, before, after string, divide executor.Splitter) {
+	t.Helper()
+	from, err := journalsIn(before)
+	require.NoError(t, err)
+	to, err := journalsIn(after)
+	require.NoError(t, err)
+	require.Len(t, to, divide.Nodes)
+	used := 0
+	for i, dir := range from {
+		want, beside := listed(t, dir)
+		info, err := journal.Check(dir)
+		require.NoError(t, err)
+		got, kept := make(map[string][]string), make(map[string]int)
+		for p := i; p < len(to); p += len(from) {
+			ids, more := listed(t, to[p])
+			for id := range ids {
+				owner, err := divide.OwnerOf(id)
+				require.NoError(t, err)
+				require.Equal(t, p, owner, "partition of %q", id)
+			}
+			maps.Copy(got, ids)
+			if len(ids) > 0 {
+				used++
+			}
+			for _, text := range more {
+				kept[text]++
+			}
+			part, err := journal.Check(to[p])
+			require.NoError(t, err)
+			require.Equal(t, []uint64{uint64(info.Next), info.Epoch}, []uint64{uint64(part.Next), part.Epoch})
+		}
+		require.Equal(t, want, got)
+		require.Equal(t, slices.Sorted(slices.Values(beside)), slices.Sorted(maps.Keys(kept)))
+		for text, times := range kept {
+			mine := strings.HasPrefix(text, "state key") && (strings.Contains(text, "/lock/") && !strings.Contains(text, "by hand") || strings.Contains(text, "/pause/id/"))
+			require.Equal(t, map[bool]int{true: 1, false: len(to) / len(from)}[mine], times, text)
+		}
+	}
+	require.True(t, used >= 2 || divide.Nodes == 1)
+}
+
+// More partitions take over from fewer whose nodes have run: positions, what a source has given,
+// what was called with a key and what is paused are as they were, wherever the ids go.
+func TestMorePartitions(t *testing.T) {
+	t.Parallel()
+	const few, many, ids = 2, 6, 40
+	c := newCluster(t, pgtest.Shared(t).URL(), few, defaultLease)
+	want := make(map[string]int)
+	enqueue := func(n *testNode, payload int, opts ...func(id string) executor.Option) (all []Receipt) {
+		for i := range ids {
+			id := fmt.Sprint("id ", i)
+			var given []executor.Option
+			for _, opt := range opts {
+				given = append(given, opt(id))
+			}
+			r, err := n.q.Enqueue(t.Context(), id, payload, given...)
+			require.NoError(t, err)
+			want[id], all = payload, append(all, r)
+		}
+		return all
+	}
+	key := func(id string) executor.Option { return executor.IdempotencyKey("of " + id) }
+	n := c.start(c.url)
+	c.serving(n)
+	enqueue(n, 1)
+	c.await(want)
+	for p, x := range n.Partitions() {
+		require.NoError(t, x.Pause(t.Context()))
+		require.NoError(t, x.SetSourceOffset(t.Context(), "feed", int64(p)+10))
+	}
+	first := enqueue(n, 2, key)
+	enqueue(n, 3)
+	require.NoError(t, n.Stop(t.Context()))
+	dir := filepath.Join(t.TempDir(), "parts")
+	_, err := Export(t.Context(), c.url, c.config(), dir)
+	require.NoError(t, err)
+
+	c.schema, c.partitions = newRig(t, c.url, many).schema, many
+	moved, err := Import(t.Context(), c.url, c.config(), dir)
+	require.NoError(t, err)
+	require.Equal(t, []int{many, 1, 2 * ids}, []int{moved.Partitions, moved.Queues, moved.Live})
+	remote := c.node(c.url)
+	enqueue(remote, 4) // in the inbox, before there is an owner
+	n = c.start(c.url)
+	c.serving(n)
+	for p, x := range n.Partitions() {
+		offset, _, err := x.SourceOffset("feed")
+		require.NoError(t, err)
+		require.Equal(t, int64(p%few)+10, offset)
+	}
+	for i, r := range enqueue(n, 2, key) {
+		require.True(t, r.Duplicate)
+		require.Equal(t, []int{int(first[i].Position), first[i].Partition}, []int{int(r.Position), r.Partition % few})
+	}
+	enqueue(n, 5)
+	c.mu.Lock()
+	require.Len(t, c.positions, ids, "what was paused waits")
+	c.mu.Unlock()
+	for _, x := range n.Partitions() {
+		require.NoError(t, x.Resume(t.Context()))
+	}
+	c.await(want)
+	require.Zero(t, c.repeats)
+}
+
+// Which partition an id belongs to is the same in each version, follows from that of fewer, and
+// has even shares of ids that are alike, too.
+func TestPartitionsDivide(t *testing.T) {
+	of := func(n int, id string) int {
+		p, err := Config{}.divide(n).OwnerOf(id)
+		require.NoError(t, err)
+		return p
+	}
+	for id, want := range map[string][3]int{"": {7, 39, 1383}, "a": {10, 10, 3146}, "order 7": {5, 37, 661}, "\xff": {4, 4, 340}} {
+		require.Equal(t, want, [3]int{of(16, id), of(48, id), of(4096, id)}, "%q", id)
+	}
+	for _, form := range []string{"%d", "%016b", "tenant-1/job-%d", "%[1]d%[1]d", "%08d000"} {
+		const n, each = 16, 500
+		shares := make([]int, n)
+		for i := range n * each {
+			id := fmt.Sprintf(form, i)
+			shares[of(n, id)]++
+			require.Equal(t, of(n, id), of(3*n, id)%n)
+		}
+		require.Greater(t, slices.Min(shares), each*3/4, form)
+		require.Less(t, slices.Max(shares), each*5/4, form)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math/bits"
 	"os"
 	"slices"
 	"sync"
@@ -49,9 +50,13 @@ type Config struct {
 	Lease time.Duration
 
 	// Partition returns the part of an id that decides which partition it is in: the tenant
-	// of "tenant/order", say. It returns the same on each node, and at each time: ids whose
-	// parts change places are refused by the owner. Any goroutine calls it; a panic is
-	// executor.ErrConfig. Default nil: the id.
+	// of "tenant/order", say. It returns the same on each node, and at each time. The first
+	// program that opens a schema, or imports into it, decides it, as Migrate does the number of
+	// partitions: Open and Import call it for some hundred ids of many shapes, as "", "a/1" and
+	// "A:7:x", and one that has any of them in another partition, or panics for others, is
+	// ErrPartitions from then on. What no such id shows is not noticed: then ids are refused by
+	// the owner, or lose their order. To divide a schema anew, Export it and Import it into
+	// another one. Any goroutine calls it; a panic is executor.ErrConfig. Default nil: the id.
 	Partition func(id string) string
 
 	// SingleServer accepts a server without a synchronous standby: what was acknowledged
@@ -59,7 +64,9 @@ type Config struct {
 	SingleServer bool
 
 	// Connections is how many connections there may be for commits and calls, beside three
-	// for leases and notifications. At least 2; default 10.
+	// for leases and notifications. Half of them commit at a time: what comes for another
+	// partition meanwhile goes there together, in its turn; so one that hangs holds up the others if
+	// there are few. At least 2; default 10.
 	Connections int
 
 	// Executor is the configuration of each partition's executor: 16 partitions on one node
@@ -77,6 +84,12 @@ type Config struct {
 	// takes in what the inbox has for it, as for others; who enqueues has it from Handle, without
 	// limits or slots, on a node that is not started, or from x.EnqueueRaw on the owner. It shares lanes
 	// with queues of Setup only. An error gives the partition back; it is tried again later.
+	//
+	// Add a schedule of executor/cron here for each partition, with a queue of x, as the example
+	// does: each tick is enqueued once, in the partition that its id belongs to. Added for some
+	// of them only, it loses the ticks of the others. There is no hook for the end, and a Cron
+	// needs no Stop: it ends with x, and the next owner goes on from the offsets in the journal.
+	// Unless Missed says otherwise, what is due while a partition has no owner is lost.
 	// Default nil.
 	Setup func(x *executor.Executor, partition int) error
 }
@@ -117,14 +130,17 @@ func (cfg Config) checked() (Config, error) {
 
 // Node is a process that takes part. Its methods may be called from any goroutine.
 type Node struct {
-	cfg     Config
-	id      pgtype.UUID
-	pool    *pgxpool.Pool // commits, reads, the inbox
-	control *pgxpool.Pool // leases: what fills the other must not hold them up
-	texts   clusterTexts
-	divide  executor.Splitter // without Self
-	log     *slog.Logger
-	probe   *executor.Executor // tells bad registrations; runs nothing
+	cfg      Config
+	id       pgtype.UUID
+	pool     *pgxpool.Pool // commits, reads, the inbox
+	turns    chan struct{} // of its partitions, to commit
+	control  *pgxpool.Pool // leases: what fills the other must not hold them up
+	texts    clusterTexts
+	divide   executor.Splitter // without Self
+	division []int32           // as the schema has it
+	seen     []seen            // by partition
+	log      *slog.Logger
+	probe    *executor.Executor // tells bad registrations; runs nothing
 
 	base   context.Context // all that the node does ends with it
 	cancel context.CancelCauseFunc
@@ -135,6 +151,7 @@ type Node struct {
 	wake     chan struct{} // holds a token when leases should be looked at
 
 	stopped chan struct{} // closed when Stop is over
+	hurried chan struct{} // closed when it waits for no handler any longer
 	stopErr error
 
 	// mu guards what follows. No user code and no call of the server is under it.
@@ -145,7 +162,8 @@ type Node struct {
 	held   map[int]*partition
 	failed map[int]failure
 	outage outage
-	lost   int // partitions whose lease could not be renewed in time
+	behind bool // it has seen more than the server has, and is no candidate any longer
+	lost   int  // partitions whose lease could not be renewed in time
 }
 
 type nodeState uint8
@@ -185,7 +203,7 @@ func Open(ctx context.Context, url string, cfg Config) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{cfg: cfg, texts: clusterTextsFor(cfg.Schema), log: cfg.Executor.Logger, wake: make(chan struct{}, 1),
-		stopped: make(chan struct{}), held: make(map[int]*partition), failed: make(map[int]failure)}
+		stopped: make(chan struct{}), hurried: make(chan struct{}), held: make(map[int]*partition), failed: make(map[int]failure)}
 	n.id.Valid = true
 	_, _ = rand.Read(n.id.Bytes[:]) // does not fail
 	n.base, n.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
@@ -212,6 +230,7 @@ func (n *Node) connect(ctx context.Context, url string) (err error) {
 	if n.control, err = newPool(n.base, url, n.cfg.SingleServer, 2); err != nil {
 		return err
 	}
+	n.turns = make(chan struct{}, n.cfg.Connections/2)
 	conn, err := n.pool.Acquire(ctx)
 	if err != nil {
 		return fmt.Errorf("postgres: open: %w", err)
@@ -220,34 +239,40 @@ func (n *Node) connect(ctx context.Context, url string) (err error) {
 	if err := guardServer(ctx, conn.Conn(), n.cfg.SingleServer); err != nil {
 		return err
 	}
-	partitions, err := readSchema(ctx, conn, n.cfg.Schema)
+	if err := guardPooler(ctx, conn.Conn(), n.control); err != nil {
+		return err
+	}
+	partitions, err := n.cfg.readSchema(ctx, conn)
 	if err != nil {
 		return err
 	}
-	if n.cfg.Partitions != 0 && n.cfg.Partitions != partitions {
-		return fmt.Errorf("%w: schema %q has %d, and Config.Partitions is %d; set it to 0 or %d, or give another Schema",
-			ErrPartitions, n.cfg.Schema, partitions, n.cfg.Partitions, partitions)
-	}
-	n.divide = n.cfg.divide(partitions)
-	return nil
+	n.divide, n.seen = n.cfg.divide(partitions), make([]seen, partitions)
+	n.division, err = n.cfg.settle(ctx, conn, n.divide, true)
+	return err
 }
 
-// divide says which of so many partitions an id belongs to.
+// divide says which of so many partitions an id belongs to: the remainder of a hash, so that with
+// a multiple of them those of one are divided, and none has ids of two. No other hash may take its
+// place: nodes of two versions must agree.
 func (cfg Config) divide(partitions int) executor.Splitter {
-	even := executor.Splitter{Nodes: partitions}
-	f := cfg.Partition
-	if f == nil {
-		return even
-	}
 	return executor.Splitter{Nodes: partitions, Owner: func(id string) int {
-		owner, _ := even.OwnerOf(f(id)) // without Owner it can't fail
-		return owner
+		if cfg.Partition != nil {
+			id = cfg.Partition(id)
+		}
+		h := uint64(14695981039346656037) // 64-bit FNV-1a (RFC 9923)
+		for i := range len(id) {
+			h = (h ^ uint64(id[i])) * 1099511628211
+		}
+		high, low := bits.Mul64(h, 0x9e3779b97f4a7c15) // its low bits heed only those of each byte
+		return int((high ^ low) % uint64(partitions))
 	}}
 }
 
 // disconnect ends all that the node does, without waiting for what it has begun.
 func (n *Node) disconnect(cause error) {
+	n.outbox.mu.Lock() // a flush begins before, or not at all
 	n.cancel(cause)
+	n.outbox.mu.Unlock()
 	n.tasks.Wait()
 	for _, pool := range []*pgxpool.Pool{n.pool, n.control} {
 		if pool != nil {
@@ -258,7 +283,13 @@ func (n *Node) disconnect(cause error) {
 
 // PartitionOf returns the number of the partition that an id belongs to, from 0. It returns
 // executor.ErrConfig when Config.Partition panics.
-func (n *Node) PartitionOf(id string) (int, error) { return n.divide.OwnerOf(id) }
+func (n *Node) PartitionOf(id string) (int, error) {
+	number, err := n.divide.OwnerOf(id)
+	if err != nil {
+		err = fmt.Errorf("postgres: Config.Partition: %w", err)
+	}
+	return number, err
+}
 
 // register makes a queue known to all partitions that will be owned.
 func (n *Node) register(r registration) error {
@@ -290,16 +321,14 @@ func (n *Node) Start(ctx context.Context) error {
 		return errNilContext
 	}
 	n.mu.Lock()
+	defer n.mu.Unlock() // no Stop can end before they are there
 	if n.state != opened {
-		n.mu.Unlock()
 		return fmt.Errorf("%w: Start may be called once, and not after Stop", executor.ErrState)
 	}
 	if ctx.Err() != nil {
-		n.mu.Unlock()
 		return context.Cause(ctx)
 	}
 	n.state, n.values = started, context.WithoutCancel(ctx)
-	n.mu.Unlock()
 	n.tasks.Go(n.leases)
 	n.tasks.Go(n.listen)
 	n.tasks.Go(n.keepHouse)
@@ -326,7 +355,8 @@ func (n *Node) Run(ctx context.Context) error {
 const defaultGrace = 30 * time.Second
 
 // Stop ends the node in order: it is no candidate any longer, and each of its partitions is
-// given away as soon as its handlers have returned, or ctx has ended and they were cancelled.
+// given away as soon as its handlers have returned. When ctx ends they are cancelled; a partition
+// that has some half a second later is left to its lease, and is another node's when that has ended.
 // What is enqueued meanwhile by others than handlers is executor.ErrClosed. Then the
 // connections are closed. Stop is idempotent; each call waits for the end.
 //
@@ -338,12 +368,12 @@ func (n *Node) Stop(ctx context.Context) error {
 		return errNilContext
 	}
 	n.mu.Lock()
-	first := n.state != stopping
+	before := n.state
 	n.state = stopping
 	held := slices.Collect(maps.Values(n.held))
 	n.mu.Unlock()
-	if first {
-		go n.stop(ctx, held)
+	if before != stopping {
+		go n.stop(ctx, before == started, held)
 	}
 	select {
 	case <-n.stopped:
@@ -361,17 +391,20 @@ func (n *Node) Stop(ctx context.Context) error {
 // stopSlack is how long Stop waits for executors and the server once ctx has ended.
 const stopSlack = time.Second
 
-func (n *Node) stop(ctx context.Context, held []*partition) {
+func (n *Node) stop(ctx context.Context, candidate bool, held []*partition) {
 	defer close(n.stopped)
-	leaving, cancel := context.WithTimeout(n.base, n.cfg.Lease)
-	over := context.AfterFunc(ctx, func() { time.AfterFunc(stopSlack/4, cancel) })
-	n.leave(leaving) // so that others want what it gives away
-	over()
-	cancel()
+	if candidate {
+		leaving, cancel := context.WithTimeout(n.base, n.cfg.Lease)
+		over := context.AfterFunc(ctx, func() { time.AfterFunc(stopSlack/4, cancel) })
+		n.leave(leaving) // so that others want what it gives away
+		over()
+		cancel()
+	}
 	var errs []error
 	for _, p := range held {
 		p.stepDown(ctx)
 	}
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(stopSlack/2, func() { close(n.hurried) }) })()
 	for _, p := range held {
 		<-p.over
 		errs = append(errs, p.stopErr)

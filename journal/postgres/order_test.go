@@ -19,6 +19,7 @@ import (
 // A caller's calls, one after the other, each to any of three nodes, run in their order, while
 // owners step down and a fourth node comes and goes.
 func TestCallersKeepTheirOrderOverNodesAndOwners(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, pgtest.Shared(t).URL(), 6, 30*time.Second) // none is lost on a busy machine
 	nodes := []*testNode{c.start(c.url), c.start(c.url), c.start(c.url)}
 	c.serving(nodes...)
@@ -57,7 +58,8 @@ func TestCallersKeepTheirOrderOverNodesAndOwners(t *testing.T) {
 		}
 	})
 
-	const callers, calls = 16, 250
+	const callers = 16
+	calls := times(100, 1000)
 	want := make(map[string]int)
 	var mu sync.Mutex
 	var inbox, log int

@@ -187,11 +187,10 @@ func (n *Node) insert(calls []*outCall) error {
 	for _, c := range r.calls {
 		size += len(c)
 	}
-	patience := attemptTime + time.Duration(size>>20)*time.Second // as a commit of the log
-	asked := false                                                // an outcome is not known
+	asked := false // an outcome is not known
 	began := time.Now()
 	for {
-		err := onConnection(n.base, n.pool, patience, func(ctx context.Context, conn *pgx.Conn) error {
+		err := onConnection(n.base, n.pool, silence(attemptTime, size), func(ctx context.Context, conn *pgx.Conn) error {
 			_, err := conn.Exec(ctx, n.texts.put, r.partitions, r.queues, r.calls, r.tokens)
 			return err
 		})

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/journal"
 )
@@ -26,16 +28,24 @@ type partition struct {
 
 	ctx    context.Context // ends with the ownership: the store commits nothing after it
 	cancel context.CancelCauseFunc
+	grace  context.Context // of handlers when it is given away: ends with ctx, or hurry
+	hurry  context.CancelCauseFunc
 	down   chan struct{} // closed when it is to be given away
+	once   sync.Once     // for that
 	over   chan struct{} // closed when its life is
 	owner  atomic.Int64  // epoch; 0: none yet
 	timer  *time.Timer   // loses it
+	began  time.Time     // its life
+
+	settingUp atomic.Bool // Setup runs
 
 	// Before ready is set.
+	before head // what the node had seen when it acquired the partition
 	store  *partitionStore
 	x      *executor.Executor
 	queues map[string]any // *executor.Queue[T], by name
 	taker  *taker
+	token  int64 // see Token
 	ready  atomic.Bool
 
 	stopErr error // before over is closed
@@ -44,15 +54,16 @@ type partition struct {
 	// contexts, and what those wake is on other goroutines.
 	mu      sync.Mutex
 	lost    error
-	until   time.Time // it is lost then, unless it is renewed
-	grace   context.Context
+	until   time.Time                             // it is lost then, unless it is renewed
 	running map[*context.CancelCauseFunc]struct{} // handlers
+	empty   chan struct{}                         // closed when the last of them has returned; nil: nobody waits for that
 }
 
 func newPartition(n *Node, number int) *partition {
-	p := &partition{n: n, number: number, down: make(chan struct{}), over: make(chan struct{}),
+	p := &partition{n: n, number: number, began: time.Now(), down: make(chan struct{}), over: make(chan struct{}),
 		queues: make(map[string]any), running: make(map[*context.CancelCauseFunc]struct{})}
 	p.ctx, p.cancel = context.WithCancelCause(n.base)
+	p.grace, p.hurry = context.WithCancelCause(p.ctx)
 	p.timer = time.AfterFunc(time.Hour, p.expire)
 	p.timer.Stop()
 	return p
@@ -126,14 +137,12 @@ func (p *partition) giveAway() {
 	p.stepDown(ctx)
 }
 
-// stepDown is giveAway with handlers that are cancelled when ctx ends. The first call counts.
+// stepDown is giveAway with handlers that are cancelled when ctx ends: the first one to end, if it
+// is called again.
 func (p *partition) stepDown(ctx context.Context) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.grace == nil {
-		p.grace = ctx
-		close(p.down)
-	}
+	p.once.Do(func() { close(p.down) })
+	forget := context.AfterFunc(ctx, func() { p.hurry(context.Cause(ctx)) })
+	context.AfterFunc(p.ctx, func() { forget() })
 }
 
 // live is the life of a partition.
@@ -147,11 +156,11 @@ func (p *partition) live() {
 	case errors.Is(err, ErrLeaseLost):
 		log.Warn("partition lost", slog.Any("error", err))
 	case err != nil && p.n.base.Err() == nil:
-		log.Error("partition is not served", slog.Any("error", err))
+		log.Log(p.n.base, levelOf(err), "partition is not served", slog.Any("error", err))
 	case err == nil:
 		log.Info("partition given away")
 	}
-	if !errors.Is(err, errTaken) {
+	if !errors.Is(err, errTaken) && p.lingering() == 0 { // otherwise it ends by itself: they have that long
 		p.release()
 	}
 	p.n.disown(p, err)
@@ -159,11 +168,11 @@ func (p *partition) live() {
 	poke(p.n.wake)
 }
 
-// release gives the lease back, if the server answers in time: it ends anyway.
+// release gives the lease back, if the server answers before it ends.
 func (p *partition) release() {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.n.base), p.n.cfg.Lease/renewals)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.n.base), p.n.cfg.Lease)
 	defer cancel()
-	if _, err := p.n.control.Exec(ctx, p.n.texts.release, p.number, p.n.id); err == nil {
+	if _, err := p.n.control.Exec(ctx, p.n.texts.release, p.number, p.n.id, p.epoch()); err == nil {
 		p.n.notifier.leases()
 	}
 }
@@ -188,8 +197,12 @@ func (p *partition) serve() error {
 		defer close(taking)
 		p.taker.run()
 	}()
-	p.ready.Store(true)
+	p.ready.Store(true) // before the first handler: it may enqueue here
+	if err := p.start(); err != nil {
+		p.cancel(err)
+	}
 	p.n.healthy(p.number)
+	poke(p.n.wake) // perhaps it is another node's to serve by now
 	p.n.log.Info("partition taken", slog.Int("partition", p.number), slog.Int64("epoch", p.epoch()), slog.Duration("took", time.Since(began)))
 	select {
 	case <-p.ctx.Done():
@@ -198,7 +211,36 @@ func (p *partition) serve() error {
 	p.taker.stop()
 	p.stopErr = p.stopExecutor()
 	<-taking
+	p.awaitHandlers()
 	return cmp.Or(p.whyLost(), context.Cause(p.ctx))
+}
+
+// awaitHandlers waits for handlers that the executor has not waited for, and keeps the lease
+// meanwhile: until it is lost, or Stop has no time left.
+func (p *partition) awaitHandlers() {
+	p.mu.Lock()
+	if len(p.running) == 0 {
+		p.mu.Unlock()
+		return
+	}
+	empty := make(chan struct{})
+	p.empty = empty
+	p.mu.Unlock()
+	select {
+	case <-empty:
+	case <-p.ctx.Done():
+	case <-p.n.hurried:
+	}
+}
+
+// lingering is how many handlers are inside of a partition that is otherwise over.
+func (p *partition) lingering() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.empty == nil {
+		return 0
+	}
+	return len(p.running)
 }
 
 func (p *partition) whyLost() error {
@@ -209,30 +251,34 @@ func (p *partition) whyLost() error {
 
 // stopExecutor drains the handlers, unless the partition is lost.
 func (p *partition) stopExecutor() error {
-	p.mu.Lock()
-	grace := cmp.Or(p.grace, p.ctx)
-	p.mu.Unlock()
-	ctx, cancel := context.WithCancel(grace)
-	defer cancel()
-	defer context.AfterFunc(p.ctx, cancel)()
-	err := p.x.Stop(ctx)
-	if p.whyLost() != nil {
+	err := p.x.Stop(p.grace)
+	if p.isLost(err) {
 		return nil // told as what it is
 	}
 	return err
 }
 
+// isLost reports whether the partition is lost, which an error of its executor may tell first.
+func (p *partition) isLost(err error) bool {
+	if errors.Is(err, ErrFenced) {
+		p.lose(fmt.Errorf("%w: %w", ErrLeaseLost, err))
+	}
+	return p.whyLost() != nil
+}
+
 // acquire gets the lease. After an error the server may have given it all the same: then it is
 // given back, or ends.
 func (p *partition) acquire() error {
-	ctx, cancel := context.WithTimeout(p.ctx, p.n.cfg.Lease/2)
-	defer cancel()
+	p.before = p.n.seen[p.number].head()
 	sent := time.Now()
 	var epoch *int64
-	if err := p.n.control.QueryRow(ctx, p.n.texts.acquire, p.number, p.n.id, p.n.cfg.Lease.Milliseconds()).Scan(&epoch); err != nil {
+	err := onConnection(p.ctx, p.n.control, p.n.cfg.Lease/2, func(ctx context.Context, conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, p.n.texts.acquire, p.number, p.n.id, p.n.cfg.Lease.Milliseconds()).Scan(&epoch)
+	})
+	switch {
+	case err != nil:
 		return fmt.Errorf("postgres: partition %d: %w", p.number, err)
-	}
-	if epoch == nil {
+	case epoch == nil:
 		return errTaken
 	}
 	p.extend(sent)
@@ -240,7 +286,7 @@ func (p *partition) acquire() error {
 	return nil
 }
 
-// open opens the executor, registers everything and starts it.
+// open opens the executor and registers everything.
 func (p *partition) open() (err error) {
 	name := fmt.Sprintf("%s/%d", p.n.cfg.Schema, p.number)
 	p.x, err = executor.OpenLog(name, p.openLog, p.config())
@@ -248,7 +294,7 @@ func (p *partition) open() (err error) {
 		return err
 	}
 	p.n.mu.Lock()
-	queues, values := slices.Clone(p.n.queues), p.n.values
+	queues := slices.Clone(p.n.queues)
 	p.n.mu.Unlock()
 	for _, r := range queues {
 		if p.queues[r.name], err = r.in(p.x); err != nil {
@@ -256,15 +302,22 @@ func (p *partition) open() (err error) {
 		}
 	}
 	if f := p.n.cfg.Setup; f != nil {
-		if err := guarded(func() error { return f(p.x, p.number) }); err != nil {
+		p.settingUp.Store(true)
+		err := guarded(func() error { return f(p.x, p.number) })
+		p.settingUp.Store(false)
+		if err != nil {
 			return fmt.Errorf("postgres: partition %d: Setup: %w", p.number, err)
 		}
 	}
-	if err := p.x.Start(values); err != nil {
-		return err
-	}
 	p.taker, err = newTaker(p)
 	return err
+}
+
+func (p *partition) start() error {
+	p.n.mu.Lock()
+	values := p.n.values
+	p.n.mu.Unlock()
+	return p.x.Start(values)
 }
 
 func (p *partition) openLog(cfg journal.Config) (*journal.Log, error) {
@@ -272,12 +325,44 @@ func (p *partition) openLog(cfg journal.Config) (*journal.Log, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.seen, s.turns = &p.n.seen[p.number], p.n.turns
+	if err := behind(p.number, p.before, head{s.epoch - 1, s.first.number}); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
 	l, err := journal.OpenStore(s, cfg)
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	p.store = s
+	p.store, p.token = s, int64(l.Stats().Epoch)
 	return l, nil
+}
+
+// Token returns the fencing token of a handler from its context, or one made of it: a number
+// that is larger with each owner of the partition, and with each life that one node has as its
+// owner. So for an id it does not shrink, over [Import] and [Export] neither. Elsewhere it is 0.
+// Middlewares that run with a handler have it, too.
+//
+// It fences what a handler writes elsewhere against a process that was paused for longer than
+// its lease and goes on in a handler that another one has run meanwhile. Keep it with the data,
+// and have each write, the first of them before anything is read, look at what is there:
+//
+//	UPDATE account SET balance = $1, fence = $2 WHERE id = $3 AND fence <= $2
+//
+// No row means that another owner was here: return an error, which is not believed either.
+//
+// Limits: until the next owner has written, the earlier one still may. Ids of different
+// partitions have tokens that say nothing of one another, so one fence is for the ids of one
+// partition; see Config.Partition. All runs by one owner have the same token, one after the
+// other for an id: executor.Job.Lease tells them apart. A server that was set back, see
+// [ErrBehind], gives out again what it has forgotten.
+func Token(ctx context.Context) int64 {
+	if ctx == nil {
+		return 0
+	}
+	if p, ok := ctx.Value(partitionKey{}).(*partition); ok {
+		return p.token
+	}
+	return 0
 }
 
 // unsettled is what a run of a lost partition has returned for the executor, which can't commit
@@ -293,7 +378,7 @@ func (p *partition) config() executor.Config {
 	cfg := p.n.cfg.Executor
 	cfg.Splitter = p.n.divide
 	cfg.Splitter.Self = p.number
-	cfg.Logger = cfg.Logger.With(slog.Int("partition", p.number))
+	cfg.Logger = slog.New(calm{cfg.Logger.Handler()}).With(slog.Int("partition", p.number))
 	cfg.Middleware = append([]executor.Middleware{{Run: func(ctx context.Context, _ *executor.Run, next func(context.Context) error) error {
 		ctx, cancel := context.WithCancelCause(context.WithValue(ctx, partitionKey{}, p))
 		defer cancel(nil)
@@ -308,10 +393,7 @@ func (p *partition) config() executor.Config {
 	}}}, cfg.Middleware...)
 	tell := cfg.OnFatal
 	cfg.OnFatal = func(err error) {
-		if errors.Is(err, ErrFenced) {
-			p.lose(fmt.Errorf("%w: %w", ErrLeaseLost, err))
-		}
-		lost := p.whyLost() != nil // then it is no failure: another owner goes on
+		lost := p.isLost(err) // then it is no failure: another owner goes on
 		p.cancel(err)
 		if tell != nil && !lost {
 			tell(err)
@@ -334,7 +416,10 @@ func (p *partition) enter(cancel *context.CancelCauseFunc) (ours bool) {
 func (p *partition) exit(cancel *context.CancelCauseFunc) (ours bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.running, cancel)
+	if delete(p.running, cancel); len(p.running) == 0 && p.empty != nil {
+		close(p.empty)
+		p.empty = nil
+	}
 	return p.lost == nil
 }
 

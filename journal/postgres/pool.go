@@ -2,8 +2,11 @@ package postgres
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -21,12 +24,22 @@ func newPool(ctx context.Context, url string, single bool, most int32) (*pgxpool
 	}
 	cfg.MaxConns = most
 	cfg.ConnConfig.OnNotice = noteWarning
+	dial := cfg.ConnConfig.DialFunc
+	cfg.ConnConfig.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := dial(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		return &watchedConn{Conn: conn}, nil
+	}
 	if cfg.ConnConfig.RuntimeParams["application_name"] == "" {
 		cfg.ConnConfig.RuntimeParams["application_name"] = "strand"
 	}
 	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		// A backend that waits for a lock notices that its client has gone; not all systems can.
-		_, _ = conn.Exec(ctx, "SELECT pg_catalog.set_config('client_connection_check_interval', '2s', false)")
+		_, _ = conn.Exec(ctx, "SET client_connection_check_interval = '2s'")
+		// What is compiled for a short statement takes longer than that.
+		_, _ = conn.Exec(ctx, "SET jit = off")
 		return guardSession(ctx, conn, single)
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
@@ -40,16 +53,79 @@ func newPool(ctx context.Context, url string, single bool, most int32) (*pgxpool
 // any longer says that it has committed.
 var errWarned = errors.New("postgres: the server warned")
 
-// onConnection calls f with a connection, for no longer than most. After an error the
-// connection is not used again, unless the server itself has refused something.
-func onConnection(ctx context.Context, pool *pgxpool.Pool, most time.Duration, f func(context.Context, *pgx.Conn) error) error {
-	ctx, cancel := context.WithTimeout(ctx, most)
-	defer cancel()
+// errSilent is why an attempt ended that no byte has come or gone for.
+var errSilent = fmt.Errorf("postgres: the server is silent: %w", context.DeadlineExceeded)
+
+// watchedConn tells when bytes move on a connection.
+type watchedConn struct {
+	net.Conn
+	moved atomic.Pointer[func()]
+}
+
+func (c *watchedConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.note(n)
+	return n, err
+}
+
+// writeStep is how much is written between two signs of life.
+const writeStep = 64 << 10
+
+func (c *watchedConn) Write(b []byte) (done int, err error) {
+	for first := true; err == nil && (first || done < len(b)); first = false {
+		var n int
+		n, err = c.Conn.Write(b[done:min(done+writeStep, len(b))])
+		done += n
+		c.note(n)
+	}
+	return done, err
+}
+
+func (c *watchedConn) note(n int) {
+	if f := c.moved.Load(); n > 0 && f != nil {
+		(*f)()
+	}
+}
+
+// watched is what is under a connection of a pool.
+func watched(conn *pgx.Conn) *watchedConn {
+	c := conn.PgConn().Conn()
+	if secure, ok := c.(*tls.Conn); ok {
+		c = secure.NetConn()
+	}
+	w, _ := c.(*watchedConn)
+	return w
+}
+
+// silence is how long a server may be silent that so many bytes were sent to: what is in the
+// buffers of this system, a few MiB, has to get through, at 100 KiB a second say, and then the server
+// works on all of it.
+func silence(patience time.Duration, size int) time.Duration {
+	return patience + patience*time.Duration(min(size, 4<<20))>>20 + patience/4*time.Duration(size)>>20
+}
+
+// onConnection calls f with a connection, until no byte has come or gone there for as long as
+// silence: how long it takes depends on how much there is, and how slow the link. After an
+// error the connection is not used again, unless the server itself has refused something.
+func onConnection(ctx context.Context, pool *pgxpool.Pool, silence time.Duration, f func(context.Context, *pgx.Conn) error) (err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	timer := time.AfterFunc(silence, func() { cancel(errSilent) })
+	defer timer.Stop()
+	defer func() {
+		if err != nil && context.Cause(ctx) == errSilent {
+			err = fmt.Errorf("%w: %w", errSilent, err)
+		}
+	}()
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Release()
+	if w := watched(conn.Conn()); w != nil {
+		w.moved.Store(new(func() { timer.Reset(silence) }))
+		defer w.moved.Store(nil)
+	}
 	forgetWarning(conn.Conn().PgConn())
 	err = f(ctx, conn.Conn())
 	if warning := warningOf(conn.Conn().PgConn()); err == nil && warning != "" {
@@ -59,14 +135,4 @@ func onConnection(ctx context.Context, pool *pgxpool.Pool, most time.Duration, f
 		_ = conn.Conn().Close(ctx) // the pool drops it
 	}
 	return err
-}
-
-// take makes the caller the one who may commit to a partition, and returns his epoch. It is
-// for tests of the store alone: owners get theirs with a lease.
-func take(ctx context.Context, pool *pgxpool.Pool, schema string, partition int) (epoch int64, err error) {
-	err = pool.QueryRow(ctx, textsFor(schema).take, partition).Scan(&epoch)
-	if errors.Is(err, pgx.ErrNoRows) {
-		err = fmt.Errorf("%w: there is no partition %d", ErrConfig, partition)
-	}
-	return epoch, err
 }

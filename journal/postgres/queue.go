@@ -83,9 +83,10 @@ func handle[T any](n *Node, name string, cfg executor.QueueConfig[T], in func(*e
 // need the owner's answer are ErrRemote elsewhere. While the server does not answer it waits,
 // until ctx ends: then the cause of ctx is returned if nothing was accepted, or
 // executor.ErrUnknown if that can't be said; so it is on the owner's node when the lease is lost
-// while the commit is under way. A payload has MaxPayloadBytes of Config.Executor at most, 256 MiB
-// at the very most, beyond which it is executor.ErrTooLarge. Calls for partitions of other nodes
-// go to the server one flush after the other, and so behind a large one.
+// while the commit is under way: see the package comment for how to go on. A payload has
+// MaxPayloadBytes of Config.Executor at most, 256 MiB at the very most, beyond which it is
+// executor.ErrTooLarge. Calls for partitions of other nodes go to the server one flush after the
+// other, and so behind a large one.
 func (q *Queue[T]) Enqueue(ctx context.Context, id string, payload T, options ...executor.Option) (Receipt, error) {
 	all, err := q.EnqueueMany(ctx, []executor.Item[T]{{ID: id, Payload: payload}}, options...)
 	if err != nil {
@@ -94,8 +95,8 @@ func (q *Queue[T]) Enqueue(ctx context.Context, id string, payload T, options ..
 	return all[0], nil
 }
 
-// EnqueueMany accepts all items or none: in one commit of the log when this node owns the
-// partition of all of them, and otherwise in one transaction of the inbox. Their order counts
+// EnqueueMany accepts all items or none: in one commit of the log when all are of one partition
+// and this node owns it, and otherwise in one transaction of the inbox. Their order counts
 // for each id. Whoever owns the partitions, more than 256 MiB in all, with ids, metadata and
 // 64 bytes for each item, is executor.ErrTooLarge, unless it is one payload, whose limit is
 // MaxPayloadBytes of Config.Executor. See [Queue.Enqueue].
@@ -117,10 +118,14 @@ func (q *Queue[T]) EnqueueMany(ctx context.Context, items []executor.Item[T], op
 		return nil, err
 	}
 	var rest error // why an option can't be served, if the call has to go through the inbox
-	if len(b.conditions) > 0 {
+	number, one := b.single()
+	switch {
+	case len(b.conditions) > 0 && one:
 		rest = fmt.Errorf("%w: IfAbsent, IdempotencyKey and FromSource need its answer; call it on the owner, or do without", ErrRemote)
+	case len(b.conditions) > 0:
+		rest = fmt.Errorf("%w, or there are several: IfAbsent, IdempotencyKey and FromSource need one answer; make a call for each of %d partitions, on its owner", ErrRemote, len(b.parts))
 	}
-	if number, one := b.single(); one {
+	if one {
 		if p := q.n.owned(number); p != nil {
 			receipts, err := q.local(ctx, p, b.items, options)
 			if err == nil {

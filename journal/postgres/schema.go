@@ -15,13 +15,14 @@ import (
 
 // Schema says where the tables are, and how many partitions there are.
 type Schema struct {
-	// Name is that of the schema, from 1 to 63 bytes. Programs that are to have nothing
-	// to do with one another take different names. Default "strand".
+	// Name is that of the schema, from 1 to 63 bytes, without $$. Programs that are to have
+	// nothing to do with one another take different names. Default "strand".
 	Name string
 
 	// Partitions is how many logs there are, each with one owner at a time, 1 to 4096. It
-	// can't be changed later: which partition an id belongs to depends on it. Default 16
-	// for a new schema, and what there is for one that is there.
+	// can't be changed later: which partition an id belongs to depends on it. [Import] takes
+	// what [Export] made into another schema with a multiple of it. Default 16 for a new
+	// schema, and what there is for one that is there.
 	Partitions int
 }
 
@@ -47,9 +48,10 @@ var (
 	ErrNoSchema = errors.New("postgres: the schema is not there, or not up to date; run Migrate")
 	// ErrTooNew is returned for a schema that a newer version of this program has made.
 	ErrTooNew = errors.New("postgres: the schema was made by a newer version; upgrade this program")
-	// ErrPartitions is returned by Migrate, and by Open, for another number of partitions than
-	// there is.
-	ErrPartitions = errors.New("postgres: the number of partitions can't be changed")
+	// ErrPartitions is returned for another number of partitions than there is, for a
+	// Config.Partition that has ids in other ones than they are in, and by Import for a number
+	// that it can't make of that of the journals.
+	ErrPartitions = errors.New("postgres: which partition an id is in can't be changed")
 	// ErrTaken is returned for a schema that has a table called version which is another
 	// program's. It is not touched.
 	ErrTaken = errors.New("postgres: the schema is another program's; give another name")
@@ -75,7 +77,12 @@ func Migrate(ctx context.Context, url string, cfg Schema) error {
 }
 
 func migrate(ctx context.Context, url string, cfg Schema) error {
-	conn, err := pgx.Connect(ctx, url)
+	settings, err := pgx.ParseConfig(url)
+	if err != nil {
+		return fmt.Errorf("%w: url: %w", ErrConfig, err)
+	}
+	settings.DefaultQueryExecMode = unprepared // one transaction needs no session
+	conn, err := pgx.ConnectConfig(ctx, settings)
 	if err != nil {
 		return fmt.Errorf("postgres: migrate: %w", err)
 	}
@@ -94,7 +101,7 @@ func migrate(ctx context.Context, url string, cfg Schema) error {
 		case cfg.Partitions != 0 && cfg.Partitions != partitions:
 			return fmt.Errorf("%w: schema %q has %d, not %d; give 0 or %d, or another name", ErrPartitions, cfg.Name, partitions, cfg.Partitions, partitions)
 		}
-		return nil
+		return leases(ctx, tx, cfg.Name)
 	})
 }
 
@@ -105,6 +112,9 @@ func (cfg Schema) checked() (Schema, error) {
 	if len(cfg.Name) > maxSchemaName || !validText(cfg.Name) {
 		return cfg, fmt.Errorf("%w: the name of the schema has %d bytes, it must have from 1 to %d, in UTF-8 and none of them zero: %q",
 			ErrConfig, len(cfg.Name), maxSchemaName, cfg.Name)
+	}
+	if strings.Contains(cfg.Name, "$$") { // which end the text of a function
+		return cfg, fmt.Errorf("%w: schema %q: $$ is not possible in its name", ErrConfig, cfg.Name)
 	}
 	if strings.HasPrefix(cfg.Name, "pg_") {
 		return cfg, fmt.Errorf("%w: schema %q: names that begin with pg_ are those of the server", ErrConfig, cfg.Name)
@@ -128,6 +138,7 @@ func isScan(err error) bool {
 type querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }
 
 // readSchema returns the number of partitions of a schema that this program can use.
@@ -162,6 +173,16 @@ func readSchema(ctx context.Context, q querier, name string) (partitions int, er
 	return partitions, nil
 }
 
+// readSchema is readSchema of the schema that cfg wants.
+func (cfg Config) readSchema(ctx context.Context, q querier) (partitions int, err error) {
+	partitions, err = readSchema(ctx, q, cfg.Schema)
+	if err == nil && cfg.Partitions != 0 && cfg.Partitions != partitions {
+		err = fmt.Errorf("%w: schema %q has %d partitions, and Config.Partitions is %d; set it to 0 or %d, or give another Schema",
+			ErrPartitions, cfg.Schema, partitions, cfg.Partitions, partitions)
+	}
+	return partitions, err
+}
+
 func create(ctx context.Context, tx pgx.Tx, cfg Schema) error {
 	if cfg.Partitions == 0 {
 		cfg.Partitions = defaultPartitions
@@ -185,12 +206,24 @@ func create(ctx context.Context, tx pgx.Tx, cfg Schema) error {
 		_, err = tx.Exec(ctx, in(cfg.Name, "INSERT INTO {schema}.tail (partition, uuid) SELECT n - 1, id FROM unnest($1::bytea[]) WITH ORDINALITY AS u (id, n)"), uuids)
 	}
 	if err == nil {
-		_, err = tx.Exec(ctx, in(cfg.Name, "INSERT INTO {schema}.lease (partition) SELECT partition FROM {schema}.tail"))
+		err = leases(ctx, tx, cfg.Name)
 	}
 	if err != nil {
 		return fmt.Errorf("postgres: migrate: schema %q: %w", cfg.Name, err)
 	}
 	return nil
+}
+
+// leases writes the rows of lease that are not there. The epochs are in tail.
+func leases(ctx context.Context, tx pgx.Tx, name string) error {
+	_, err := tx.Exec(ctx, in(name, "INSERT INTO {schema}.lease (partition) SELECT partition FROM {schema}.tail t WHERE NOT EXISTS "+
+		"(SELECT FROM {schema}.lease l WHERE l.partition = t.partition) ON CONFLICT DO NOTHING"))
+	return err
+}
+
+// noLease is what is said of a partition that can have no owner.
+func noLease(partition int) error {
+	return format.Damaged("partition %d has no row in the table lease, and so no owner; Migrate writes it again", partition)
 }
 
 // in puts the name of the schema, quoted, into a statement.

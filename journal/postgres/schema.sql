@@ -4,6 +4,8 @@ CREATE TABLE {schema}.version (
 	one        boolean PRIMARY KEY DEFAULT true CHECK (one),
 	version    integer NOT NULL,
 	partitions integer NOT NULL CHECK (partitions > 0),
+	division   integer[], -- the partitions of some ids, as the first to open the schema has it; -1: none
+	divider    text,      -- his name
 	made       timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 

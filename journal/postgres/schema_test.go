@@ -17,6 +17,7 @@ import (
 
 // Eight programs that start together make one schema, and none of them fails.
 func TestMigrateTogether(t *testing.T) {
+	t.Parallel()
 	url := pgtest.Shared(t).URL()
 	for range times(3, 30) {
 		cfg := Schema{Name: fmt.Sprint("together_", schemas.Add(1)), Partitions: 7}
@@ -87,6 +88,7 @@ func TestMigrateRefuses(t *testing.T) {
 		"has 64 bytes":        {Name: strings.Repeat("n", 64)},
 		"none of them zero":   {Name: "a\x00b"},
 		"begin with pg_":      {Name: "pg_strand"},
+		"$$ is not possible":  {Name: "a$$b"},
 		"Partitions is -1":    {Partitions: -1},
 		"Partitions is 4097,": {Partitions: 4097},
 	} {

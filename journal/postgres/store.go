@@ -21,8 +21,10 @@ var (
 	// ErrFenced is returned once another owner has the partition: nothing that this one
 	// commits from then on changes a row.
 	ErrFenced = errors.New("postgres: another owner has the partition")
-	// ErrBehind is returned when the server has fewer commits than it had acknowledged, as
-	// after the promotion of a standby that was not synchronous.
+	// ErrBehind is returned when the server has less of a partition than this node has seen
+	// there: it was set back to an older copy, or a standby has taken over that was not
+	// synchronous. The contexts of handlers end, and this node does not serve the partition
+	// any longer, see [Node.Err], until its process is started anew.
 	ErrBehind = errors.New("postgres: the server has lost commits that it had acknowledged")
 )
 
@@ -34,8 +36,8 @@ const (
 	chunkBytes = 8 << 10
 	// Between two attempts the pause doubles from the first to the longest.
 	firstPause, longestPause = 5 * time.Millisecond, time.Second
-	// attemptTime is how long one attempt at a commit waits for its answer before it is
-	// given up, with its connection, and asked about over another one.
+	// attemptTime is how long an attempt goes on while no byte comes or goes before it is given
+	// up, with its connection, and made, or asked about, over another one; see silence.
 	attemptTime = 10 * time.Second
 )
 
@@ -59,8 +61,10 @@ type partitionStore struct {
 	ctx    context.Context // ends with the ownership, or with Close
 	cancel context.CancelCauseFunc
 
-	number atomic.Int64 // of the last commit
-	first  header       // as open has found it
+	turns  chan struct{} // who commits, of the partitions of a node, has put one in; nil: they don't wait
+	number atomic.Int64  // of the last commit
+	seen   *seen         // of this process; commits are noted there
+	first  header        // as open has found it
 	dead   map[uint32]int
 
 	intake intake
@@ -78,7 +82,7 @@ type header struct {
 // from then on nobody else changes what is there. It checks what stands beside the log. All
 // that the store does ends when ctx does.
 func openStore(ctx context.Context, pool *pgxpool.Pool, schema string, partition int, epoch int64) (*partitionStore, error) {
-	s := &partitionStore{pool: pool, partition: partition, epoch: epoch, texts: textsFor(schema), part: partBytes, patience: attemptTime}
+	s := &partitionStore{pool: pool, partition: partition, epoch: epoch, texts: textsFor(schema), part: partBytes, patience: attemptTime, seen: new(seen)}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
 	if err := s.check(); err != nil {
 		s.cancel(err)
@@ -93,6 +97,19 @@ func (s *partitionStore) Close() error {
 	return nil
 }
 
+// Turn implements store.TakesTurns. Once the ownership ends there is nothing to wait for.
+func (s *partitionStore) Turn() (over func()) {
+	if s.turns == nil {
+		return func() {}
+	}
+	select {
+	case s.turns <- struct{}{}:
+		return func() { <-s.turns }
+	case <-s.ctx.Done():
+		return func() {}
+	}
+}
+
 // call is a commit as the server gets it.
 type call struct {
 	number  int64 // of the commit before it
@@ -105,7 +122,7 @@ type call struct {
 	sums    []int64
 	done    []int64 // rows of the inbox
 	text    []byte  // manifest
-	size    int     // bytes of the block
+	size    int     // bytes of the block, and of what changes beside it
 }
 
 // Commit implements store.Store.
@@ -116,6 +133,8 @@ func (s *partitionStore) Commit(t *store.Transaction) error {
 		return fmt.Errorf("postgres: partition %d: %w", s.partition, err)
 	}
 	s.number.Store(c.number + 1)
+	s.intake.note(t.Changes)
+	s.seen.note(head{s.epoch, c.number + 1})
 	s.intake.over(c.done)
 	return nil
 }
@@ -136,6 +155,9 @@ func (s *partitionStore) call(t *store.Transaction) *call {
 	type key struct{ bucket, key string }
 	places := make(map[key]int, len(t.Changes))
 	for _, e := range t.Changes {
+		if isIntake(e.Bucket, e.Key) {
+			continue
+		}
 		k := key{string(e.Bucket), string(e.Key)}
 		i, again := places[k]
 		if !again {
@@ -150,6 +172,7 @@ func (s *partitionStore) call(t *store.Transaction) *call {
 				v = format.Seal(e.Bucket, e.Key, v, m.Seq)
 			}
 			c.values[i], c.sums[i] = v, sumOf(e.Key, v)
+			c.size += len(v)
 		}
 	}
 	c.done = s.intake.taken(t.Changes)
@@ -204,9 +227,7 @@ func (s *partitionStore) rest(pause *time.Duration, why error) error {
 // attempt calls the server once. It reports whether c is there; after an error that is not
 // known, and so when it is not and there is no error.
 func (s *partitionStore) attempt(c *call) (done bool, err error) {
-	// A long one may need more.
-	most := s.patience + time.Duration(c.size>>20)*time.Second
-	err = s.with(most, func(ctx context.Context, conn *pgx.Conn) error {
+	err = s.with(silence(s.patience, c.size), func(ctx context.Context, conn *pgx.Conn) error {
 		var first []byte
 		if len(c.parts) > 0 {
 			first = c.parts[0]
@@ -245,29 +266,66 @@ func (s *partitionStore) ask(number int64) (committed bool, err error) {
 	case err != nil:
 		return false, err
 	case epoch != s.epoch:
-		return false, s.fenced(epoch)
+		return false, s.foreign(epoch)
 	case last < number:
-		return false, fmt.Errorf("%w: it is at commit %d, and had told of %d", ErrBehind, last, number)
+		return false, behind(s.partition, head{epoch, number}, head{epoch, last})
 	case last > number+1:
 		return false, fmt.Errorf("%w: commit %d is there, and this one was to make %d", ErrFenced, last, number+1)
 	}
 	return last == number+1, nil
 }
 
-func (s *partitionStore) fenced(epoch int64) error {
+// foreign is what an epoch means that is not this owner's: a later one is the next owner's. An
+// earlier one is that of a server that does not have all; whether there is another one that has
+// is not known here.
+func (s *partitionStore) foreign(epoch int64) error {
+	if epoch < s.epoch {
+		return errStale
+	}
 	return fmt.Errorf("%w %d: its epoch is %d, and this one's %d", ErrFenced, s.partition, epoch, s.epoch)
 }
 
+// seen is how far a partition has come as far as this process knows: what it committed there,
+// or found. A server that has less has lost something.
+type seen struct {
+	mu sync.Mutex
+	h  head
+}
+
+func (s *seen) note(h head) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.h = head{max(s.h.epoch, h.epoch), max(s.h.number, h.number)}
+}
+
+func (s *seen) head() head {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.h
+}
+
+// behind returns an error for a partition with less than was seen before it was asked for.
+func behind(partition int, before, now head) error {
+	if now.epoch >= before.epoch && now.number >= before.number {
+		return nil
+	}
+	return fmt.Errorf("%w: partition %d is at commit %d of epoch %d, and this node has seen commit %d of epoch %d; "+
+		"stop the nodes and have a server take over that has those, or go without them: then start this node's process anew",
+		ErrBehind, partition, now.number, now.epoch, before.number, before.epoch)
+}
+
 // with is [onConnection] until the store ends.
-func (s *partitionStore) with(most time.Duration, f func(context.Context, *pgx.Conn) error) error {
-	return onConnection(s.ctx, s.pool, most, f)
+func (s *partitionStore) with(silence time.Duration, f func(context.Context, *pgx.Conn) error) error {
+	return onConnection(s.ctx, s.pool, silence, f)
 }
 
 // intake are rows of the inbox that are on their way into the log, by what the log will
 // have as the offset of its source then.
 type intake struct {
-	mu   sync.Mutex
-	rows []intakeRow // in order
+	mu     sync.Mutex
+	rows   []intakeRow // in order
+	offset []byte      // nil: none
+	counts bool        // it was set by this owner; before that the server may have one, of an import
 }
 
 type intakeRow struct{ offset, number int64 }

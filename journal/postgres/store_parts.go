@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -13,14 +14,13 @@ import (
 )
 
 // texts are the statements of a store, with the name of the schema in them.
-type texts struct{ commit, putPart, ask, take, tail, scan, read, get, page, sides string }
+type texts struct{ commit, putPart, ask, tail, scan, read, get, page, sides string }
 
 func textsFor(schema string) texts {
 	return texts{
 		commit:  in(schema, "SELECT {schema}.commit($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"),
 		putPart: in(schema, "SELECT {schema}.put_part($1, $2, $3, $4)"),
 		ask:     in(schema, "SELECT owner, last FROM {schema}.ask($1, $2)"),
-		take:    in(schema, "UPDATE {schema}.tail SET epoch = epoch + 1 WHERE partition = $1 RETURNING epoch"),
 		tail:    in(schema, "SELECT epoch, number, manifest, uuid, sides, sum FROM {schema}.tail WHERE partition = $1"),
 		scan:    in(schema, "SELECT seq, part, data FROM {schema}.block WHERE partition = $1 ORDER BY seq, part"),
 		read: in(schema, `SELECT t.epoch, t.number, (SELECT pg_catalog.substr(b.data, $4, $5)
@@ -106,10 +106,17 @@ func warningOf(conn *pgconn.PgConn) string {
 	return text
 }
 
+// isIntake reports whether a change is of the offset of the inbox. Which rows are taken in says
+// the inbox itself, in which they are not any longer: so the offset counts for one owner only,
+// and is not written.
+func isIntake(name format.Bucket, key []byte) bool {
+	return name == format.BucketState && string(key) == intakeKey
+}
+
 // taken returns the rows that a commit with these changes takes in.
 func (n *intake) taken(changes []format.Edit) (rows []int64) {
 	for _, e := range changes {
-		if e.Bucket != format.BucketState || string(e.Key) != intakeKey || len(e.Value) != 8 {
+		if !isIntake(e.Bucket, e.Key) || len(e.Value) != 8 {
 			continue
 		}
 		offset := int64(binary.BigEndian.Uint64(e.Value))
@@ -122,6 +129,24 @@ func (n *intake) taken(changes []format.Edit) (rows []int64) {
 		n.mu.Unlock()
 	}
 	return rows
+}
+
+// note keeps the offset that a commit has set.
+func (n *intake) note(changes []format.Edit) {
+	for _, e := range changes {
+		if isIntake(e.Bucket, e.Key) {
+			n.mu.Lock()
+			n.offset, n.counts = bytes.Clone(e.Value), true
+			n.mu.Unlock()
+		}
+	}
+}
+
+// last returns the offset that was set, if one was.
+func (n *intake) last() (offset []byte, counts bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return bytes.Clone(n.offset), n.counts
 }
 
 // over forgets rows that are taken in.

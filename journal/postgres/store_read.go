@@ -23,17 +23,28 @@ const (
 // been replaced, say. Another one may be asked.
 var errStale = errors.New("postgres: the server is behind what was acknowledged")
 
-// patient calls f until it gets an answer of the server, or the store ends. f only reads.
+// serverError is what the server says, or has, instead of what was to be read.
+type serverError struct{ error }
+
+func (e *serverError) Unwrap() error { return e.error }
+
+// patient calls f until it gets an answer of the server, or the store ends. f only reads. When it
+// is no good answer that is a serverError.
 func (s *partitionStore) patient(f func(context.Context, *pgx.Conn) error) error {
 	if s.within != nil {
-		return translated(f(s.ctx, s.within)) // once: what has failed in a transaction has failed
+		if err := f(s.ctx, s.within); err != nil { // once: what has failed in a transaction has failed
+			return &serverError{translated(err)}
+		}
+		return nil
 	}
 	pause := firstPause
 	for {
 		err := s.with(s.patience, f)
 		switch {
-		case err == nil, errors.Is(err, format.ErrCorrupt), errors.Is(err, ErrFenced), refusedForGood(err):
-			return translated(err)
+		case err == nil:
+			return nil
+		case errors.Is(err, format.ErrCorrupt), errors.Is(err, ErrFenced), refusedForGood(err):
+			return &serverError{translated(err)}
 		}
 		if err := s.rest(&pause, err); err != nil {
 			if errors.Is(err, format.ErrClosed) {
@@ -48,7 +59,7 @@ func (s *partitionStore) patient(f func(context.Context, *pgx.Conn) error) error
 // server, is no answer.
 func (s *partitionStore) ours(epoch, number, before int64) error {
 	if epoch != s.epoch {
-		return s.fenced(epoch)
+		return s.foreign(epoch)
 	}
 	if number < before {
 		return errStale
@@ -59,14 +70,16 @@ func (s *partitionStore) ours(epoch, number, before int64) error {
 // check reads the header, and everything beside the log. It makes one attempt, as Scan does:
 // opening is tried again by who opens.
 func (s *partitionStore) check() error {
-	return translated(pgx.BeginTxFunc(s.ctx, s.pool, snapshot, func(tx pgx.Tx) error {
-		h, err := s.header(s.ctx, tx)
-		if err != nil {
-			return err
-		}
-		s.first = h
-		s.number.Store(h.number)
-		return s.checkSides(s.ctx, tx)
+	return translated(s.with(s.patience, func(ctx context.Context, conn *pgx.Conn) error {
+		return pgx.BeginTxFunc(ctx, conn, snapshot, func(tx pgx.Tx) error {
+			h, err := s.header(ctx, tx)
+			if err != nil {
+				return err
+			}
+			s.first = h
+			s.number.Store(h.number)
+			return s.checkSides(ctx, tx)
+		})
 	}))
 }
 
@@ -80,7 +93,7 @@ func (s *partitionStore) header(ctx context.Context, q querier) (h header, err e
 	case errors.Is(err, pgx.ErrNoRows):
 		err = format.Damaged("partition %d has no row in tail", s.partition)
 	case err == nil && h.epoch != s.epoch:
-		err = s.fenced(h.epoch)
+		err = s.foreign(h.epoch)
 	}
 	return h, err
 }
@@ -140,12 +153,7 @@ func (s *partitionStore) Buried() map[uint32]int { return s.dead }
 
 // Scan implements store.Store. It is called before the first commit.
 func (s *partitionStore) Scan(block func(seq uint64, data []byte) error) error {
-	conn, err := s.pool.Acquire(s.ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Release()
-	return translated(s.scan(s.ctx, conn.Conn(), block))
+	return translated(s.with(s.patience, func(ctx context.Context, conn *pgx.Conn) error { return s.scan(ctx, conn, block) }))
 }
 
 // scan joins the parts of each block.
@@ -224,6 +232,11 @@ func (s *partitionStore) Get(name format.Bucket, key []byte) (value []byte, err 
 			return s.first.uuid, nil
 		}
 		return nil, nil
+	}
+	if isIntake(name, key) {
+		if offset, counts := s.intake.last(); counts {
+			return offset, nil
+		}
 	}
 	err = s.patient(func(ctx context.Context, conn *pgx.Conn) error {
 		before := s.number.Load()

@@ -15,6 +15,9 @@ import (
 // The transaction is one of the database that has the schema, and its role may insert there; it
 // is as durable as its synchronous_commit. Calls in one transaction keep their order.
 //
+// Transactions that notify commit one after the other, and so one in 50 ms of a node does. When
+// others commit later than that after the call, the owner finds the payload within a second.
+//
 // A payload has MaxPayloadBytes of Config.Executor at most; it is executor.ErrTooLarge otherwise.
 // Options are those that go with a payload: At, In, Score, Metadata; others are ErrRemote. It
 // returns the errors of [Queue.Enqueue] about the call, and what the server says, which has
@@ -54,6 +57,9 @@ func (q *Queue[T]) enqueueTx(ctx context.Context, id string, payload T, options 
 	if q.n.base.Err() != nil { // nor a handler that is left
 		return fmt.Errorf("%w: the node was stopped", executor.ErrClosed)
 	}
+	if ctx.Err() != nil { // before the transaction hears of it
+		return context.Cause(ctx)
+	}
 	b, err := q.batch([]executor.Item[T]{{ID: id, Payload: payload}}, options)
 	if err != nil {
 		return err
@@ -62,11 +68,14 @@ func (q *Queue[T]) enqueueTx(ctx context.Context, id string, payload T, options 
 		return fmt.Errorf("%w: IfAbsent, IdempotencyKey and FromSource need its answer, which a transaction can't wait for", ErrRemote)
 	}
 	number, _ := b.single()
-	if err := exec(q.n.texts.insert, number, q.name, row(encodeCall(b.parts[number]))); err != nil {
-		return fmt.Errorf("postgres: enqueue in a transaction: %w", err)
+	args := []any{number, q.name, row(encodeCall(b.parts[number]))}
+	if q.n.notifier.transaction(number) {
+		err = exec(q.n.texts.insertHint, append(args, q.n.texts.channel, hintOf([]int{number}))...)
+	} else {
+		err = exec(q.n.texts.insert, args...)
 	}
-	if err := exec(q.n.texts.notify, q.n.texts.channel, hintOf([]int{number})); err != nil {
-		return fmt.Errorf("postgres: enqueue in a transaction: %w", err)
+	if err != nil {
+		return fmt.Errorf("postgres: enqueue in a transaction: %w", because(ctx, err))
 	}
 	return nil
 }

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -26,6 +28,7 @@ var errRollback = errors.New("rolled back")
 // What is enqueued in a transaction is there if and only if that commits, and once, while the
 // partitions change their owners.
 func TestEnqueueTxIsThereIfItCommits(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, pgtest.Shared(t).URL(), 3, 30*time.Second)
 	a, b := c.start(c.url), c.start(c.url)
 	c.serving(a, b)
@@ -128,6 +131,67 @@ func TestEnqueueTxRefuses(t *testing.T) {
 	require.ErrorIs(t, n.q.EnqueueTx(t.Context(), nil, "a", 1), ErrConfig)
 	require.ErrorIs(t, n.q.EnqueueSQL(t.Context(), nil, "a", 1), ErrConfig)
 	require.NoError(t, n.q.EnqueueTx(t.Context(), tx, "a", 1), "none of these has touched the transaction")
+	require.NoError(t, tx.Commit(t.Context()))
+	require.Equal(t, 1, c.rows(n))
+}
+
+// Of transactions that come one on the heels of the other few notify, because those wait for
+// each other's commits; for what the others bring there are hints after them.
+func TestFewTransactionsNotify(t *testing.T) {
+	c := newCluster(t, pgtest.Shared(t).URL(), 3, 30*time.Second)
+	owner, caller := c.start(c.url), c.node(c.url)
+	c.serving(owner)
+	conn, err := pgx.Connect(t.Context(), c.url)
+	require.NoError(t, err)
+	defer conn.Close(context.Background())
+	_, err = conn.Exec(t.Context(), "LISTEN "+owner.texts.channel)
+	require.NoError(t, err)
+
+	began := time.Now()
+	const calls = 400
+	want := make(map[string]int)
+	for i := range calls {
+		id := fmt.Sprintf("id %d", i%5)
+		want[id]++
+		require.NoError(t, pgx.BeginFunc(t.Context(), caller.pool, func(tx pgx.Tx) error {
+			return caller.q.EnqueueTx(t.Context(), tx, id, want[id])
+		}))
+	}
+	c.await(want)
+	windows := int(time.Since(began)/hintEvery) + 1
+	_, err = conn.Exec(t.Context(), "SELECT pg_notify($1, 'end')", owner.texts.channel)
+	require.NoError(t, err)
+	next := func() string {
+		hint, err := conn.WaitForNotification(t.Context())
+		require.NoError(t, err)
+		return hint.Payload
+	}
+	hints := 0
+	for next() != "end" {
+		hints++
+	}
+	require.Less(t, hints, min(2*windows+10, calls/2)) // in transactions, and after them
+
+	for caller.notifier.transaction(0) { // the last of these has none of its own
+	}
+	for left := 2; left > 0; {
+		if slices.Contains(strings.Fields(next()), "0") {
+			left--
+		}
+	}
+}
+
+// A context that has ended is told by its cause, and the transaction goes on.
+func TestEnqueueTxOfAContextThatHasEnded(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, pgtest.Shared(t).URL(), 1, time.Minute)
+	n := c.node(c.url)
+	tx, err := connect(t, c.url).Begin(t.Context())
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errRollback)
+	require.ErrorIs(t, n.q.EnqueueTx(ctx, tx, "id", 1), errRollback)
+	require.NoError(t, n.q.EnqueueTx(t.Context(), tx, "id", 1))
 	require.NoError(t, tx.Commit(t.Context()))
 	require.Equal(t, 1, c.rows(n))
 }

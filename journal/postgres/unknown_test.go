@@ -6,10 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/journal"
@@ -41,6 +43,7 @@ func (r *rig) tail(t testing.TB, partition int) (number, blocks, asked int64) {
 // A commit whose connection is cut, wherever that is, is there once when it returns, and the
 // next one goes on from it.
 func TestConnectionIsCut(t *testing.T) {
+	t.Parallel()
 	server := pgtest.Shared(t)
 	r := newRig(t, server.URL(), 2)
 	for partition, part := range []int{partBytes, 1000} {
@@ -79,6 +82,7 @@ func TestConnectionIsCut(t *testing.T) {
 
 // A server whose answers do not come is asked over other connections until one is answered.
 func TestAnswersAreLost(t *testing.T) {
+	t.Parallel()
 	server := pgtest.Shared(t)
 	r := newRig(t, server.URL(), 1)
 	proxy := pgtest.NewProxy(t, server.Addr())
@@ -106,6 +110,7 @@ func TestAnswersAreLost(t *testing.T) {
 
 // Waiting ends with the store: its cause is what a commit, and a reader, is told.
 func TestWaitingEnds(t *testing.T) {
+	t.Parallel()
 	server := pgtest.Shared(t)
 	r := newRig(t, server.URL(), 1)
 	proxy := pgtest.NewProxy(t, server.Addr())
@@ -128,6 +133,7 @@ func TestWaitingEnds(t *testing.T) {
 // A full disk of the server is a full disk: what was appended is refused, and the log goes on
 // when there is room.
 func TestServerDiskFull(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, pgtest.Shared(t).URL(), 1)
 	l, err := journal.OpenStore(r.own(t, r.pool, 0), journal.Config{})
 	require.NoError(t, err)
@@ -194,4 +200,52 @@ func TestLateAttemptChangesNothing(t *testing.T) {
 		require.False(t, done)
 		require.Equal(t, before, r.rows(t, 0))
 	}
+}
+
+// A slow link is no silent one: an attempt goes on as long as bytes come and go, although it takes
+// a multiple of what a silent server is given.
+func TestASlowLinkIsNotSilent(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Shared(t)
+	r := newRig(t, server.URL(), 1)
+	proxy := pgtest.NewProxy(t, server.Addr())
+	proxy.Throttle(80 << 10)
+	cfg := r.newPool(t, proxy.URL(server.URL())).Config()
+	dial := cfg.ConnConfig.DialFunc
+	cfg.ConnConfig.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := dial(ctx, network, addr)
+		if err == nil {
+			err = conn.(*watchedConn).Conn.(*net.TCPConn).SetWriteBuffer(64 << 10) // so that it is the link that takes time
+		}
+		return conn, err
+	}
+	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	s := r.own(t, pool, 0)
+	s.patience = 1200 * time.Millisecond
+	block := make([]byte, 256<<10)
+	for i := range block {
+		block[i] = byte(i >> 8)
+	}
+	took := func(f func()) {
+		began := time.Now()
+		f()
+		require.Greater(t, time.Since(began), 2*time.Second)
+	}
+	took(func() { require.NoError(t, s.Commit(&store.Transaction{Seq: 1, Block: block})) })
+	number, _, asked := r.tail(t, 0)
+	require.Equal(t, int64(1), number)
+	require.Less(t, asked, int64(6)) // at the first attempt, if the machine does not stand still
+	took(func() {
+		got, err := s.Read(1, 0, len(block)/chunkBytes)
+		require.NoError(t, err)
+		require.Equal(t, block, got)
+	})
+	took(func() {
+		require.NoError(t, s.Scan(func(_ uint64, got []byte) error {
+			require.Equal(t, block, got)
+			return nil
+		}))
+	})
 }

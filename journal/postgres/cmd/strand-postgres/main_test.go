@@ -5,6 +5,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -30,26 +32,40 @@ func TestCommand(t *testing.T) {
 		require.NoError(t, b.Add(journal.Entry{Kind: journal.KindEnqueued, Queue: 1, Position: journal.Position(i + 1), ID: []byte(id)}))
 	}
 	require.NoError(t, b.Finish())
+	ctx := context.Background()
 	run := func(want int, says string, args ...string) {
 		t.Helper()
 		var out, errs bytes.Buffer
-		require.Equal(t, want, run(context.Background(), args, &out, &errs), "%s", &errs)
+		require.Equal(t, want, run(ctx, args, &out, &errs), "%s", &errs)
 		require.Contains(t, out.String()+errs.String(), says)
+		require.Equal(t, want == fine, errs.Len() == 0)
 	}
-	run(fine, "import DIR", "-h")
+	for _, help := range []string{"-h", "--help", "help"} {
+		run(fine, "Exit status: 0 all is well", help)
+	}
 	run(notDone, `no command ""`)
 	run(notDone, "no command \"exprot\"", "exprot", to)
 	run(notDone, "takes 1 argument(s), got 2", "import", from, to, "-url", url)
 	run(notDone, "-before is for import", "export", to, "-before", "/")
 	run(notDone, "flag provided but not defined: -b", "import", "-b")
-	run(notDone, "run Migrate", "check", "-url", url)
+	run(notDone, "run strand-postgres migrate", "check", "-url", url)
+	run(notDone, "connection refused", "check", "-url", "postgres://127.0.0.1:1/postgres")
 	run(fine, "as it should be", "migrate", "-url", url, "-partitions", "4")
 	run(notDone, "has 4, not 5", "migrate", "-url", url, "-partitions", "5")
-	run(notDone, "SingleServer", "import", from, "-url", url)
+	run(notDone, "or give -single-server\nNothing was imported.\n", "import", from, "-url", url)
+	stopped, stop := context.WithCancelCause(ctx)
+	stop(errors.New("interrupt signal received"))
+	ctx = stopped
+	run(notDone, "interrupt signal received", "import", from, "-single-server", "-url", url)
+	ctx = context.Background()
 	run(fine, "imported and compared: 3 live entries, 0 in the morgue, 0 state keys, 1 queues; 4 partitions", "import", from, "-single-server", "-before", "/", "-url", url)
 	run(fine, "sound: 3 live entries", "-url", url, "check")
 	run(fine, "exported and compared: 3 live entries", "export", "-url", url, to)
 	run(notDone, "exists", "export", "-url", url, to)
+	run(notDone, "were used", "import", from, "-single-server", "-url", url)
+	run(fine, `schema "more" is as it should be`, "migrate", "-schema", "more", "-url", url, "-partitions", "12")
+	run(notDone, "Nothing was imported.\nThe ids were divided otherwise: import with the -before", "import", to, "-schema", "more", "-single-server", "-url", url)
+	run(fine, "3 live entries, 0 in the morgue, 0 state keys, 1 queues; 12 partitions", "import", to, "-schema", "more", "-single-server", "-before", "/", "-url", url)
 	counts := make(map[int]int)
 	for p := range 4 {
 		info, err := journal.Check(filepath.Join(to, "000"+string(rune('0'+p))))
@@ -63,4 +79,15 @@ func TestCommand(t *testing.T) {
 	_, err = conn.Exec(t.Context(), "DELETE FROM strand.block")
 	require.NoError(t, err)
 	run(isDamaged, "the log has no blocks", "check", "-url", url)
+}
+
+// Who calls it knows from the status what may be there.
+func TestJudge(t *testing.T) {
+	for err, want := range map[error]int{errors.New("any"): notDone, journal.ErrCorrupt: isDamaged, journal.ErrUnknown: isUnknown} {
+		status, advice := (&call{words: []string{"import", "dir"}}).judge(fmt.Errorf("postgres: %w", err))
+		require.Equal(t, want, status)
+		require.Equal(t, want != isUnknown, advice == "Nothing was imported.\n", advice)
+		_, advice = (&call{words: []string{"check"}}).judge(errors.New("any"))
+		require.Empty(t, advice)
+	}
 }

@@ -3,11 +3,13 @@
 package pgtest
 
 import (
+	"bytes"
 	"net"
 	"net/url"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // Proxy stands between clients and a server, and hurts their connections. Its methods may be
@@ -29,6 +31,14 @@ type rules struct {
 	swallow  bool  // answers do not pass
 	cut      bool  // once an answer comes, its connection is cut instead
 	refuse   bool  // new connections end
+	hold     *hold // what has a text waits
+	rate     int   // bytes in a second, on each connection and way; 0: as they come
+}
+
+// hold is for one piece of what is sent.
+type hold struct {
+	text           []byte
+	held, released chan struct{}
 }
 
 type pair struct{ client, server net.Conn }
@@ -94,6 +104,19 @@ func (p *Proxy) CutAnswer() { p.set(func(r *rules) { r.cut = true }) }
 // Swallow has answers vanish, on connections that stay open.
 func (p *Proxy) Swallow() { p.set(func(r *rules) { r.swallow = true }) }
 
+// Throttle has no more bytes than that pass in a second, on each connection in each direction. It
+// is for connections that are made after it, whose buffers are small then.
+func (p *Proxy) Throttle(rate int) { p.set(func(r *rules) { r.rate = rate }) }
+
+// Hold delays what has a text in it on the way to the server, and what comes after it on its
+// connection, until it is released: then it arrives, whether its sender has gone or not. held is
+// closed when it is there. It has to be released before the end of the test.
+func (p *Proxy) Hold(text string) (held <-chan struct{}, release func()) {
+	h := &hold{[]byte(text), make(chan struct{}), make(chan struct{})}
+	p.set(func(r *rules) { r.hold = h })
+	return h.held, func() { close(h.released) }
+}
+
 // Refuse has new connections end at once.
 func (p *Proxy) Refuse() { p.set(func(r *rules) { r.refuse = true }) }
 
@@ -127,11 +150,20 @@ func (p *Proxy) accept() {
 			continue
 		}
 		p.pairs[c] = true
+		rate := p.rules.rate
 		p.mu.Unlock()
+		if rate > 0 {
+			for _, end := range []net.Conn{client, server} {
+				_ = end.(*net.TCPConn).SetReadBuffer(8 * slowBuffer)
+			}
+		}
 		p.working.Go(func() { p.pass(c, client, server, p.request) })
 		p.working.Go(func() { p.pass(c, server, client, p.answer) })
 	}
 }
+
+// slowBuffer is what is read at a time from a connection that is slow.
+const slowBuffer = 16 << 10
 
 // pass copies until the connection is over. judge says how much of what came passes, and
 // whether the connection is cut then.
@@ -144,12 +176,38 @@ func (p *Proxy) pass(c *pair, from, to net.Conn, judge func(n int) (pass int, cu
 	}()
 	buffer := make([]byte, 64<<10)
 	for {
+		p.mu.Lock()
+		rate := p.rules.rate
+		p.mu.Unlock()
+		if rate > 0 {
+			buffer = buffer[:slowBuffer]
+		}
 		n, err := from.Read(buffer)
+		if from == c.client {
+			p.wait(buffer[:n])
+		}
 		pass, cut := judge(n)
+		if rate > 0 {
+			time.Sleep(time.Duration(n) * time.Second / time.Duration(rate))
+		}
 		if _, failed := to.Write(buffer[:pass]); failed != nil || err != nil || cut {
 			return
 		}
 	}
+}
+
+// wait waits with what is to be held.
+func (p *Proxy) wait(sent []byte) {
+	p.mu.Lock()
+	h := p.rules.hold
+	if h == nil || !bytes.Contains(sent, h.text) {
+		p.mu.Unlock()
+		return
+	}
+	p.rules.hold = nil
+	p.mu.Unlock()
+	close(h.held)
+	<-h.released
 }
 
 func (p *Proxy) request(n int) (pass int, cut bool) {

@@ -12,12 +12,15 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"flag"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -75,8 +78,10 @@ func Shared(t testing.TB) *Server {
 	return shared.server
 }
 
-// Main is for TestMain: it runs the tests and ends the shared server.
+// Main is for TestMain: it runs the tests and ends the shared server. Parallel ones wait for leases
+// and servers more than they compute: unless -parallel is given there are twice as many at a time.
 func Main(m *testing.M) (code int) {
+	_ = flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))) // testing has it
 	code = m.Run()
 	if shared.server != nil {
 		shared.server.remove()
@@ -168,13 +173,27 @@ func (s *Server) place() error {
 			return err
 		}
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	_, s.port, err = net.SplitHostPort(l.Addr().String())
-	_ = l.Close() // the port was free a moment ago
+	s.port, err = freePort()
 	return err
+}
+
+// freePort finds a port that the system does not give to outgoing connections: while the server
+// is away, one of its clients' could be from that very port, to itself, and keep it.
+func freePort() (string, error) {
+	first, last := 32768, 65535 // with what other systems have
+	if text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range"); err == nil {
+		_, _ = fmt.Sscan(string(text), &first, &last) // as it was if it says something else
+	}
+	for range 1000 {
+		port := 10000 + rand.IntN(65536-10000)
+		if first <= port && port <= last {
+			continue
+		}
+		if l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
+			return strconv.Itoa(port), l.Close() // it was free a moment ago
+		}
+	}
+	return "", fmt.Errorf("no port is free of 10000 to 65535 without %d to %d, which are those of clients", first, last)
 }
 
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
@@ -192,7 +211,8 @@ func (s *Server) run(name string, args ...string) error {
 // launch starts the server and waits until it answers.
 func (s *Server) launch() error {
 	args := []string{"-D", s.data(), "-p", s.port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=",
-		"-c", "shared_buffers=64MB", "-c", "max_connections=200", "-c", "max_wal_senders=4"}
+		"-c", "shared_buffers=64MB", "-c", "max_connections=400", "-c", "max_wal_senders=4",
+		"-c", "dynamic_shared_memory_type=mmap"} // in its directory, so that little is left of one that is killed
 	for _, setting := range s.settings {
 		args = append(args, "-c", setting)
 	}
@@ -204,26 +224,29 @@ func (s *Server) launch() error {
 		if err := startLocked(s.command, s.ended); err != nil {
 			return err
 		}
-		if s.answers(deadline) {
+		if s.answers(deadline, s.data()) {
 			return nil
 		}
-		// What was killed may have its memory for a moment longer.
+		// What was killed may have its memory for a moment longer, and others the port.
 		if time.Now().After(deadline) {
 			return fmt.Errorf("postgres does not answer: %s", s.output)
 		}
 	}
 }
 
-// answers waits until the server accepts connections, or ends.
-func (s *Server) answers(deadline time.Time) bool {
+// answers waits until the server accepts connections, or ends: with its files in data, because
+// another may have got the port.
+func (s *Server) answers(deadline time.Time, of string) bool {
 	for time.Now().Before(deadline) {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		var data string
 		conn, err := pgx.Connect(ctx, s.URL())
 		if err == nil {
+			err = conn.QueryRow(ctx, "SHOW data_directory").Scan(&data)
 			_ = conn.Close(ctx)
 		}
 		cancel()
-		if err == nil {
+		if err == nil && data == of {
 			return true
 		}
 		select {
@@ -273,13 +296,38 @@ func (s *Server) Stop() {
 	<-s.ended
 }
 
-// signal sends a signal to the server, then to its children.
-func (s *Server) signal(sig syscall.Signal) {
-	children := childrenOf(s.command.Process.Pid)
-	_ = s.command.Process.Signal(sig)
-	for _, pid := range append(children, childrenOf(s.command.Process.Pid)...) {
-		_ = syscall.Kill(pid, sig)
+// Keep copies the files of a server that has ended. SetBack puts them in the place of those that
+// it has then, once it has ended again.
+func (s *Server) Keep(t testing.TB) (setBack func()) {
+	t.Helper()
+	kept := filepath.Join(s.dir, "kept")
+	if err := s.run("cp", "-a", s.data(), kept); err != nil {
+		t.Fatal(err)
 	}
+	return func() {
+		t.Helper()
+		if err := os.RemoveAll(s.data()); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(kept, s.data()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// signal sends a signal to the server and its children. The server is stopped before: a child
+// that it starts meanwhile would be left out, and may wait forever, for a lock that one of the
+// killed has, and keep their memory, with which no server can start.
+func (s *Server) signal(sig syscall.Signal) {
+	if sig != syscall.SIGCONT {
+		_ = s.command.Process.Signal(syscall.SIGSTOP)
+	}
+	for range 2 { // a fork may have been under way
+		for _, pid := range childrenOf(s.command.Process.Pid) {
+			_ = syscall.Kill(pid, sig)
+		}
+	}
+	_ = s.command.Process.Signal(sig)
 }
 
 // childrenOf returns the processes that a process has started, as /proc has them.
@@ -298,6 +346,15 @@ func (s *Server) remove() {
 	if s.command != nil && s.command.Process != nil {
 		s.Thaw()
 		s.Kill()
+	}
+	// A server that was killed leaves a segment of System V, which is in the seventh line of this
+	// file; of those a machine has 4,096.
+	if text, err := os.ReadFile(filepath.Join(s.data(), "postmaster.pid")); err == nil {
+		if lines := strings.Split(string(text), "\n"); len(lines) > 6 {
+			if ids := strings.Fields(lines[6]); len(ids) == 2 {
+				_ = exec.Command("ipcrm", "-m", ids[1]).Run()
+			}
+		}
 	}
 	_ = os.RemoveAll(s.dir)
 }

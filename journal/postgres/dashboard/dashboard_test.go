@@ -1,0 +1,217 @@
+//go:build unix
+
+package dashboard_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor"
+	executorpages "github.com/strandjobs/strand/executor/dashboard"
+	"github.com/strandjobs/strand/journal/postgres"
+	"github.com/strandjobs/strand/journal/postgres/dashboard"
+	"github.com/strandjobs/strand/journal/postgres/internal/pgtest"
+)
+
+func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
+
+const partitions = 4
+
+// start opens and starts a node with the queue "orders".
+func start(t *testing.T, url, name string) *postgres.Node { return startFor(t, url, name, time.Second) }
+
+func startFor(t *testing.T, url, name string, lease time.Duration) *postgres.Node {
+	n, err := postgres.Open(t.Context(), url, postgres.Config{Name: name, SingleServer: true, Lease: lease,
+		Executor: executor.Config{Logger: slog.New(slog.DiscardHandler)}})
+	require.NoError(t, err)
+	_, err = postgres.Handle(n, "orders", func(context.Context, executor.Job[int]) error { return nil }, executor.QueueConfig[int]{})
+	require.NoError(t, err)
+	require.NoError(t, n.Start(t.Context()))
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = n.Stop(ctx) // it may have been
+	})
+	return n
+}
+
+func get(t *testing.T, url string) (int, string) {
+	answer, err := http.Get(url)
+	if !assert.NoError(t, err) {
+		return 0, ""
+	}
+	defer func() { _ = answer.Body.Close() }()
+	text, err := io.ReadAll(answer.Body)
+	assert.NoError(t, err)
+	return answer.StatusCode, string(text)
+}
+
+func owns(n *postgres.Node, count int) func() bool {
+	return func() bool { return len(n.Partitions()) == count }
+}
+
+// The list has all partitions, with links to their owners; the pages of a partition are those of
+// its executor, while the node has it, and a clear answer behind that.
+func TestPartitionsComeAndGo(t *testing.T) {
+	s := pgtest.Start(t)
+	require.NoError(t, postgres.Migrate(t.Context(), s.URL(), postgres.Schema{Partitions: partitions}))
+	a := start(t, s.URL(), "a")
+	require.Eventually(t, owns(a, partitions), 10*time.Second, time.Millisecond)
+	mux := http.NewServeMux()
+	mux.Handle("/strand/", http.StripPrefix("/strand", dashboard.Handler(a, dashboard.Config{Address: func(name string) string {
+		return "http://" + name + "/strand/"
+	}})))
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	at := server.URL + "/strand/"
+
+	status, text := get(t, at)
+	require.Equal(t, http.StatusOK, status)
+	require.Equal(t, partitions, strings.Count(text, ">this node</a>"), text)
+	status, text = get(t, at+"p/3/")
+	require.Equal(t, http.StatusOK, status)
+	require.Contains(t, text, "orders")
+	status, _ = get(t, at+"p/3/api/v1/queues")
+	require.Equal(t, http.StatusOK, status)
+	for _, none := range []string{"p/4/", "p/x/", "p/-1/", "p/03/", "p/4/queue?name=orders"} {
+		status, text = get(t, at+none)
+		require.Equal(t, http.StatusNotFound, status)
+		require.Contains(t, text, "There is no partition ")
+		require.Contains(t, text, `<a href="../3/">`)
+	}
+
+	status, _ = get(t, at+"p/3") // which leads to where it is mounted
+	require.Equal(t, http.StatusOK, status)
+
+	// While others look, another node comes.
+	over := make(chan struct{})
+	var looking sync.WaitGroup
+	for i := range 4 {
+		looking.Go(func() {
+			for {
+				select {
+				case <-over:
+					return
+				default:
+				}
+				status, text := get(t, at+"p/"+strconv.Itoa(i%partitions)+"/")
+				assert.Contains(t, []int{http.StatusOK, http.StatusNotFound, http.StatusServiceUnavailable}, status, text)
+			}
+		})
+	}
+	b := start(t, s.URL(), "b<i>")
+	require.Eventually(t, func() bool { return len(b.Partitions()) > 0 && len(a.Partitions())+len(b.Partitions()) == partitions },
+		10*time.Second, time.Millisecond)
+	close(over)
+	looking.Wait()
+	var theirs string
+	for number := range b.Partitions() {
+		theirs = strconv.Itoa(number)
+	}
+	_, text = get(t, at)
+	require.Contains(t, text, `<a href="http://b%3ci%3e/strand/p/`+theirs+`/">b&lt;i&gt;</a>`)
+	status, text = get(t, at+"p/"+theirs+"/")
+	require.Equal(t, http.StatusNotFound, status)
+	require.Contains(t, text, "does not own partition "+theirs)
+	require.Contains(t, text, "http://b%3ci%3e/strand/p/"+theirs+"/")
+	require.NoError(t, b.Stop(t.Context()))
+	require.Eventually(t, owns(a, partitions), 10*time.Second, time.Millisecond)
+	status, _ = get(t, at+"p/"+theirs+"/")
+	require.Equal(t, http.StatusOK, status)
+
+	// Without the server there is what the node knows by itself.
+	s.Kill()
+	status, text = get(t, at)
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	require.Contains(t, text, "The server does not answer")
+	require.Equal(t, 3*strings.Count(text, ">this node</a>"), strings.Count(text, `<td class="n">?`))
+	s.Restart(t)
+	require.Eventually(t, func() bool { status, _ := get(t, at); return status == http.StatusOK }, 10*time.Second, time.Millisecond)
+
+	require.NoError(t, a.Stop(t.Context()))
+	status, text = get(t, at+"p/3/")
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	require.Contains(t, text, "the node was stopped")
+}
+
+// A server that is silent is not waited for as long as a page may take: by then what the node has
+// would be lost.
+func TestTheListOfASilentServer(t *testing.T) {
+	s := pgtest.Start(t)
+	proxy := pgtest.NewProxy(t, s.Addr())
+	require.NoError(t, postgres.Migrate(t.Context(), s.URL(), postgres.Schema{Partitions: partitions}))
+	n := startFor(t, proxy.URL(s.URL()), "a", time.Minute)
+	require.Eventually(t, owns(n, partitions), 10*time.Second, time.Millisecond)
+	proxy.Swallow()
+	defer proxy.Heal()
+	w, began := httptest.NewRecorder(), time.Now()
+	dashboard.Handler(n, dashboard.Config{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+	require.Less(t, time.Since(began), 8*time.Second, "two seconds, and not the ten of a page")
+	require.Equal(t, http.StatusServiceUnavailable, w.Code)
+	require.Equal(t, partitions, strings.Count(w.Body.String(), ">this node</a>"))
+}
+
+// The list is for those only who may look at the rest.
+func TestTheListAsksWhoMayLook(t *testing.T) {
+	s := pgtest.Shared(t)
+	require.NoError(t, postgres.Migrate(t.Context(), s.URL(), postgres.Schema{Partitions: partitions}))
+	n := start(t, s.URL(), "a")
+	h := dashboard.Handler(n, dashboard.Config{Executor: executorpages.Config{Authorize: func(r *http.Request, a executorpages.Action) error {
+		if a.Verb == executorpages.View && r.Header.Get("Who") == "me" {
+			return nil
+		}
+		return errors.New("who are you?")
+	}}})
+	for _, path := range []string{"/", "/p/9/"} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		require.Equal(t, http.StatusForbidden, w.Code)
+		require.NotContains(t, w.Body.String(), "partition")
+	}
+	w := httptest.NewRecorder()
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r.Header.Set("Who", "me")
+	h.ServeHTTP(w, r)
+	require.Equal(t, http.StatusOK, w.Code)
+}
+
+// Functions of the user that panic or are slow cost a page what they are for.
+func TestHostileFunctions(t *testing.T) {
+	s := pgtest.Shared(t)
+	require.NoError(t, postgres.Migrate(t.Context(), s.URL(), postgres.Schema{Partitions: partitions}))
+	n := start(t, s.URL(), "a")
+	require.Eventually(t, func() bool { return len(n.Partitions()) > 0 }, 10*time.Second, time.Millisecond)
+	list := func(cfg dashboard.Config) (int, string) {
+		w := httptest.NewRecorder()
+		cfg.Executor.Logger = slog.New(slog.DiscardHandler)
+		dashboard.Handler(n, cfg).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+		return w.Code, w.Body.String()
+	}
+	as := func(f executorpages.Authorizer) dashboard.Config {
+		return dashboard.Config{Executor: executorpages.Config{Authorize: f, PageTimeout: time.Second}}
+	}
+	status, text := list(as(func(*http.Request, executorpages.Action) error { panic("no") }))
+	require.Equal(t, http.StatusForbidden, status)
+	require.Contains(t, text, "the authorizer failed")
+	status, text = list(as(func(r *http.Request, _ executorpages.Action) error { <-r.Context().Done(); return nil }))
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	require.Contains(t, text, "the authorizer is slow")
+	status, text = list(as(func(*http.Request, executorpages.Action) error { return errors.New(strings.Repeat("é", 1<<16)) }))
+	require.Equal(t, http.StatusForbidden, status)
+	require.LessOrEqual(t, len(text), 4<<10+1)
+	status, text = list(dashboard.Config{Address: func(string) string { panic("no") }})
+	require.Equal(t, http.StatusOK, status, text)
+}

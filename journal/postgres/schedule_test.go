@@ -1,0 +1,130 @@
+//go:build unix
+
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/cron"
+	"github.com/strandjobs/strand/journal/postgres/internal/pgtest"
+)
+
+// ticking is what the schedule of all partitions of a cluster does.
+type ticking struct {
+	t *testing.T
+
+	mu    sync.Mutex
+	ran   map[time.Time]string // which payload of the journals it was
+	twice []string
+	crons []*cron.Cron // of all owners that there were
+}
+
+// setup adds the schedule, as ExampleConfig_schedule does.
+func (k *ticking) setup(x *executor.Executor, partition int) error {
+	q, err := executor.Handle(x, "ticks", func(_ context.Context, job executor.Job[time.Time]) error {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		entry := fmt.Sprint(partition, " ", job.Position)
+		if first, again := k.ran[job.Payload]; again && first != entry { // the same one may run again
+			k.twice = append(k.twice, fmt.Sprintf("%v: %s and %s", job.Payload, first, entry))
+		}
+		k.ran[job.Payload] = entry
+		return nil
+	}, executor.QueueConfig[time.Time]{})
+	if err != nil {
+		return err
+	}
+	c, err := cron.New(x, cron.Config{})
+	if err != nil {
+		return err
+	}
+	if err := cron.Add(context.Background(), c, cron.Schedule[time.Time]{
+		Name: "tick", Spec: "@every 1s", Queue: q, Missed: cron.MissedAll,
+		Payload: func(tick time.Time) time.Time { return tick.UTC() },
+	}); err != nil {
+		return err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.crons = append(k.crons, c)
+	return c.Start()
+}
+
+// await waits until all ticks have run that are due within so many seconds after begin.
+func (k *ticking) await(begin time.Time, seconds int) {
+	k.t.Helper()
+	var missing []string
+	require.Eventually(k.t, func() bool {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		missing = missing[:0]
+		for i := range seconds {
+			at := begin.UTC().Truncate(time.Second).Add(time.Duration(i+1) * time.Second)
+			if k.ran[at] == "" {
+				missing = append(missing, at.String())
+			}
+		}
+		return len(missing) == 0
+	}, 30*time.Second, 10*time.Millisecond, "%v", &missing)
+}
+
+// A schedule that Setup adds in each partition enqueues each tick once, in the partition that
+// its id belongs to, while nodes come, are stopped and die; and the Crons of those that are
+// gone end, though nobody stops them.
+func TestScheduleOfAllPartitions(t *testing.T) {
+	t.Parallel()
+	s := pgtest.Shared(t)
+	c := newCluster(t, s.URL(), 4, 500*time.Millisecond)
+	k := &ticking{t: t, ran: make(map[time.Time]string)}
+	setup := func(cfg *Config) { cfg.Setup = k.setup }
+	proxies := []*pgtest.Proxy{pgtest.NewProxy(t, s.Addr()), pgtest.NewProxy(t, s.Addr())}
+	nodes := []*testNode{c.start(proxies[0].URL(c.url), setup), c.start(proxies[1].URL(c.url), setup)}
+	c.serving(nodes...)
+	begin := time.Now()
+	k.await(begin, 2)
+	if len(nodes[0].Partitions()) < len(nodes[1].Partitions()) {
+		slices.Reverse(nodes)
+		slices.Reverse(proxies)
+	}
+	require.NoError(t, nodes[0].Stop(t.Context())) // that of the more partitions
+	k.await(begin, 3)
+	c.serving(nodes[1])
+	proxies[1].Refuse() // and the other one, which has all of them now, dies
+	proxies[1].Cut()
+	time.Sleep(1500 * time.Millisecond) // ticks are due while nobody has a partition
+	stays := c.start(c.url, setup)
+	nodes[1].kill()
+	c.serving(stays)
+	seconds := int(time.Since(begin)/time.Second) + 2
+	k.await(begin, seconds)
+
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	require.Empty(t, k.twice)
+	partitions := make(map[string]bool)
+	for at, entry := range k.ran {
+		owner, err := stays.PartitionOf("tick@" + at.Format(time.RFC3339))
+		require.NoError(t, err)
+		require.Regexp(t, fmt.Sprintf("^%d ", owner), entry)
+		partitions[entry[:1]] = true
+	}
+	require.Greater(t, len(partitions), 1, "they are divided")
+	require.GreaterOrEqual(t, len(k.crons), 4+2+4)
+	last := k.crons[len(k.crons)-4:]
+	for _, c := range last {
+		require.True(t, c.Leads())
+		require.NoError(t, c.List()[0].Err)
+		require.True(t, c.List()[0].Lost.IsZero())
+	}
+	for _, c := range k.crons[:len(k.crons)-4] {
+		require.Eventually(t, func() bool { return !c.Leads() }, 5*time.Second, 5*time.Millisecond)
+	}
+}

@@ -1,0 +1,128 @@
+//go:build unix
+
+package postgres
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/journal/postgres/internal/pgtest"
+)
+
+// Handlers of each kind, and middlewares around them, have the token of their partition's owner,
+// and nobody else has one.
+func TestTokenOfEachKindOfHandler(t *testing.T) {
+	c := newCluster(t, pgtest.Shared(t).URL(), 1, time.Second)
+	got := make(chan int64, 2)
+	cfg := c.config()
+	cfg.Executor.Middleware = []executor.Middleware{{Run: func(ctx context.Context, _ *executor.Run, next func(context.Context) error) error {
+		got <- Token(ctx)
+		return next(ctx)
+	}}}
+	cfg.Setup = func(x *executor.Executor, _ int) error {
+		_, err := executor.Handle(x, "set up", func(ctx context.Context, _ executor.Job[int]) error {
+			got <- Token(ctx)
+			return nil
+		}, executor.QueueConfig[int]{})
+		return err
+	}
+	n, err := Open(t.Context(), c.url, cfg)
+	require.NoError(t, err)
+	t.Cleanup(n.kill)
+	var queues []*Queue[int]
+	q, err := Handle(n, "one", func(ctx context.Context, _ executor.Job[int]) error {
+		within, cancel := context.WithCancel(ctx)
+		defer cancel()
+		got <- Token(within)
+		return nil
+	}, executor.QueueConfig[int]{})
+	require.NoError(t, err)
+	queues = append(queues, q)
+	q, err = HandleMerged(n, "merged", func(ctx context.Context, _ executor.Merged[int]) error {
+		got <- Token(ctx)
+		return nil
+	}, executor.QueueConfig[int]{})
+	require.NoError(t, err)
+	queues = append(queues, q)
+	q, err = HandleBatch(n, "batch", func(ctx context.Context, _ []executor.Merged[int]) error {
+		got <- Token(ctx)
+		return nil
+	}, executor.QueueConfig[int]{})
+	require.NoError(t, err)
+	queues = append(queues, q)
+	require.NoError(t, n.Start(t.Context()))
+	c.serving(&testNode{Node: n})
+	x := n.Partitions()[0]
+	stats, err := x.Stats(t.Context())
+	require.NoError(t, err)
+	want := int64(stats.Journal.Epoch)
+	require.Positive(t, want)
+	both := func() {
+		t.Helper()
+		require.Equal(t, want, <-got)
+		require.Equal(t, want, <-got)
+	}
+	for _, q := range queues {
+		_, err := q.Enqueue(t.Context(), "a", 1)
+		require.NoError(t, err)
+		both()
+	}
+	_, err = x.EnqueueRaw(t.Context(), "set up", "a", []byte("1"))
+	require.NoError(t, err)
+	both()
+	var none context.Context
+	require.Zero(t, Token(t.Context()))
+	require.Zero(t, Token(none))
+}
+
+// The token grows with each owner, whatever becomes of the one before, and over a journal's move
+// into partitions: a write with a smaller one is one of an owner from before.
+func TestTokenGrowsWithEachOwner(t *testing.T) {
+	c := newCluster(t, pgtest.Shared(t).URL(), 1, 300*time.Millisecond)
+	dir := filepath.Join(t.TempDir(), "journal")
+	const openings = 7
+	for range openings { // as a process of its own
+		l, err := journal.Open(dir, journal.Config{})
+		require.NoError(t, err)
+		require.NoError(t, l.Close())
+	}
+	_, err := Import(t.Context(), c.url, c.config(), dir)
+	require.NoError(t, err)
+	last := int64(openings)
+	s := pgtest.Shared(t)
+	for i := range 6 {
+		proxy := pgtest.NewProxy(t, s.Addr())
+		n, err := Open(t.Context(), proxy.URL(c.url), c.config())
+		require.NoError(t, err)
+		t.Cleanup(n.kill)
+		got := make(chan int64, 10)
+		q, err := Handle(n, "tokens", func(ctx context.Context, _ executor.Job[int]) error {
+			got <- Token(ctx)
+			return nil
+		}, executor.QueueConfig[int]{})
+		require.NoError(t, err)
+		require.NoError(t, n.Start(t.Context()))
+		run := func() int64 {
+			_, err := q.Enqueue(t.Context(), "a", 1)
+			require.NoError(t, err)
+			return <-got
+		}
+		token := run()
+		require.Greater(t, token, last)
+		require.Equal(t, token, run(), "of one owner")
+		if last = token; i%2 == 0 {
+			require.NoError(t, n.Stop(t.Context()))
+			continue
+		}
+		proxy.Refuse()
+		proxy.Cut()
+		n.kill()
+		require.Eventually(t, func() bool { return len(n.Partitions()) == 0 }, 10*time.Second, time.Millisecond)
+	}
+}
