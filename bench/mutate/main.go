@@ -8,7 +8,8 @@
 // The table of mutations is in mutations.go. The tree is not touched: go builds with an
 // overlay. A mutation whose original text is not found exactly once in its file is
 // refused, so that the table can't grow stale in silence. Each gate must pass
-// without the mutation before it counts that it fails with it.
+// without the mutation before it counts that it fails with it. It runs in the module of its
+// package; one that needs what is not here, a server say, is skipped, which is not caught.
 package main
 
 import (

@@ -1,5 +1,7 @@
 package main
 
+import "slices"
+
 // The gates. Each is quick to fail and selects few tests.
 var (
 	power      = gate{"./bench/soak", "^TestProofs$/^image$"}
@@ -13,6 +15,7 @@ var (
 	gaps       = gate{"./journal", "^TestRefusedWhile"}
 	wrecks     = gate{"./journal", "^TestSalvage"}
 	forgeries  = gate{"./journal", "^TestHostileFiles$"}
+	inTurn     = gate{"./journal", "^TestLogsTakeTurns$"}
 	contract   = gate{"./journal", "^TestContractOnFile$/^(order|reopen|close)$"}
 	faults     = gate{"./journal", "^TestContractInMemory$/^faults$"}
 	model      = gate{"./journal", "^TestModel$"}
@@ -86,6 +89,7 @@ var (
 	strangers  = gate{"./executor", "^TestBatchErrorsForAStranger$"}
 	restarts   = gate{"./executor/cron", "^TestMissedInAGap$"}
 	offices    = gate{"./executor/cron", "^TestScheduler_M0[24]"}
+	splits     = gate{"./executor/cron", "^TestSplitter"}
 	hangs      = gate{"./bench/soak", "^TestProofs$/^slow$"}
 	folds      = gate{"./shard", "^TestFold"}
 	folding    = gate{"./executor", "^TestFold(That|InTheMorgue|AfterAFailure|WhatCant)"}
@@ -136,10 +140,13 @@ var (
 
 // mutations are what programmers really do: a step left out, an order turned round,
 // a comparison off by one.
-var mutations = []mutation{
+var mutations = slices.Concat(inRoot, inPostgres)
+
+var inRoot = []mutation{
 	// What was accepted is on disk.
 	{"acknowledge before the fsync", "journal/internal/store/bolt_open.go", "NoFreelistSync: true,\n", "NoFreelistSync: true, NoSync: true,\n", power},
-	{"acknowledge before the commit", "journal/commit.go", "		if !l.write(b, t) {\n			return false\n		}\n		took, since, callers := time.Since(began), l.callsSoFar(), b.calls\n		l.publish(b)\n", "		took, since, callers := time.Since(began), l.callsSoFar(), b.calls\n		l.publish(b)\n		if !l.write(b, t) {\n			return false\n		}\n", contract},
+	{"wait for a turn with nothing to commit", "journal/commit.go", "	if need, _ := l.demand(); need == 0 {\n", "	if need, _ := l.demand(); need < 0 {\n", inTurn},
+	{"acknowledge before the commit", "journal/commit.go", "		ok = l.write(b, t)\n		over()\n		if !ok {\n			return false\n		}\n		took, since, callers := time.Since(began), l.callsSoFar(), b.calls\n		l.publish(b)\n", "		took, since, callers := time.Since(began), l.callsSoFar(), b.calls\n		l.publish(b)\n		ok = l.write(b, t)\n		over()\n		if !ok {\n			return false\n		}\n", contract},
 	{"lose what came last before Close", "journal/commit.go", "closing, idle = true, false // nothing", "return // nothing", opening},
 	{"a log of others that is in memory", "executor/executor.go", "openElsewhere(name, cfg, nil, func(c journal.Config) (log", "openElsewhere(\"\", cfg, nil, func(c journal.Config) (log", elsewhere},
 	{"what items of bytes say", "executor/enqueue.go", "return fillItem(q, e, it, it.Payload, now)", "return q.fill(e, it.ID, it.Payload, now)", elsewhere},
@@ -544,4 +551,8 @@ var mutations = []mutation{
 	{"take a field that says nothing for none", "executor/dashboard/order.go", "	case empty:\n", "	case empty && false:\n", slips},
 	{"take the last of two", "executor/dashboard/order.go", "	case o.has[name]:\n", "	case o.has[name] && false:\n", slips},
 	{"a page of keys that begins with the last one", "lock/inspect.go", "if key <= f.after {", "if key < f.after {", keyPages},
+	{"another process's tick is an error", "executor/cron/fire.go", "	if errors.Is(err, executor.ErrNotOwned) {\n", "	if false {\n", splits},
+	{"ask for the payload of another process's tick", "executor/cron/tick.go", "a.c.refuse(s, a.tick); err != nil {", "a.c.refuse(s, a.tick); err != nil && false {", splits},
+	{"report another process's ticks as missed", "executor/cron/fire.go", "g.after, g.upTo, maxCatchUp), others)", "g.after, g.upTo, maxCatchUp), func(time.Time) bool { return false })", splits},
+	{"a clock that outlives its executor", "executor/cron/cron.go", "		if c.gone() != nil { // nothing", "		if false { // nothing", splits},
 }

@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"strings"
 	"time"
 )
 
-// mutation is a text that is replaced by another one, and the tests that notice.
+// mutation is a text that is replaced by another one, and the tests that notice. They are in the
+// module of their package, and may be in another one than the file.
 type mutation struct {
 	name     string
 	file     string
@@ -38,9 +40,9 @@ const (
 // a way to be noticed.
 const gateTime = 60 * time.Second
 
-// workspace is a copy of the module with mutations, seen through an overlay.
+// workspace is a copy of the repository with mutations, seen through an overlay.
 type workspace struct {
-	root string // of the module
+	root string // of the repository, and of the module that nested ones are in
 	tmp  string
 	good map[gate]bool // gates that pass without a mutation
 }
@@ -62,6 +64,9 @@ func (g *workspace) close() { _ = os.RemoveAll(g.tmp) }
 // try applies b and runs its gate.
 func (g *workspace) try(ctx context.Context, b mutation) (verdict, error) {
 	if !g.good[b.gate] {
+		if dir, pkg := g.module(b.gate.pkg); !g.has(ctx, dir, pkg) {
+			return absent, nil
+		}
 		pass, out, err := g.run(ctx, b.gate)
 		if bytes.Contains(out, []byte("--- SKIP")) {
 			return absent, err
@@ -75,6 +80,11 @@ func (g *workspace) try(ctx context.Context, b mutation) (verdict, error) {
 	if err != nil {
 		return "", err
 	}
+	if path.Ext(b.file) == ".sql" { // which the compiler does not see
+		if pass, out, err := g.run(ctx, migrated, "-overlay", overlay); err != nil || !pass {
+			return "", fmt.Errorf("what comes out is no SQL: %w\n%s", err, out)
+		}
+	}
 	pass, _, err := g.run(ctx, b.gate, "-overlay", overlay)
 	if err != nil {
 		return "", err
@@ -85,6 +95,24 @@ func (g *workspace) try(ctx context.Context, b mutation) (verdict, error) {
 	return caught, nil
 }
 
+// module returns the directory of the module that a package is in, and what the package is called
+// there.
+func (g *workspace) module(pkg string) (dir, name string) {
+	at := filepath.Join(g.root, pkg)
+	for dir = at; dir != g.root; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			break
+		}
+	}
+	name, _ = filepath.Rel(dir, at) // both are below root
+	return dir, "./" + filepath.ToSlash(name)
+}
+
+// has reports whether the requirements of a nested module can be had.
+func (g *workspace) has(ctx context.Context, dir, pkg string) bool {
+	return dir == g.root || g.command(ctx, dir, "go", "list", "-deps", "-test", pkg).Run() == nil
+}
+
 var errGate = errors.New("it must pass, and select a test")
 
 // overlay writes the files that mutations change, and what makes go read them. Bugs
@@ -92,21 +120,21 @@ var errGate = errors.New("it must pass, and select a test")
 func (g *workspace) overlay(applied ...mutation) (string, error) {
 	texts := map[string]string{}
 	for _, b := range applied {
-		path := filepath.Join(g.root, b.file)
-		if _, known := texts[path]; !known {
-			source, err := os.ReadFile(path)
+		file := filepath.Join(g.root, b.file)
+		if _, known := texts[file]; !known {
+			source, err := os.ReadFile(file)
 			if err != nil {
 				return "", err
 			}
-			texts[path] = string(source)
+			texts[file] = string(source)
 		}
-		if n := strings.Count(texts[path], b.old); n != 1 {
+		if n := strings.Count(texts[file], b.old); n != 1 {
 			return "", fmt.Errorf("%s: the text to replace is there %d times, not once:\n%s", b.file, n, b.old)
 		}
-		texts[path] = strings.Replace(texts[path], b.old, b.new, 1)
+		texts[file] = strings.Replace(texts[file], b.old, b.new, 1)
 	}
 	replace := map[string]string{}
-	for path, text := range texts {
+	for file, text := range texts {
 		broken, err := os.CreateTemp(g.tmp, "*.go")
 		if err != nil {
 			return "", err
@@ -115,23 +143,29 @@ func (g *workspace) overlay(applied ...mutation) (string, error) {
 		if err := errors.Join(err, broken.Close()); err != nil {
 			return "", err
 		}
-		replace[path] = broken.Name()
+		replace[file] = broken.Name()
 	}
 	list, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(g.tmp, "overlay.json")
-	return path, os.WriteFile(path, list, 0o600)
+	file := filepath.Join(g.tmp, "overlay.json")
+	return file, os.WriteFile(file, list, 0o600)
 }
 
 // run builds the tests of a gate and runs them. A mutation that does not compile is
 // an error: only the compiler has noticed it.
 func (g *workspace) run(ctx context.Context, at gate, flags ...string) (pass bool, out []byte, err error) {
+	dir, pkg := g.module(at.pkg)
 	program := filepath.Join(g.tmp, "gate")
-	build := append(append([]string{"test", "-c", "-o", program}, flags...), at.pkg)
-	if out, err := g.command(ctx, g.root, "go", build...).CombinedOutput(); err != nil {
-		return false, out, fmt.Errorf("go %s: %w\n%s", strings.Join(build, " "), err, out)
+	if len(flags) == 0 { // it serves all gates of the package
+		program += strings.ReplaceAll(at.pkg, "/", "_")
+	}
+	if _, err := os.Stat(program); err != nil || len(flags) > 0 {
+		build := append(append([]string{"test", "-c", "-o", program}, flags...), pkg)
+		if out, err := g.command(ctx, dir, "go", build...).CombinedOutput(); err != nil {
+			return false, out, fmt.Errorf("go %s: %w\n%s", strings.Join(build, " "), err, out)
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, gateTime)
 	defer cancel()
@@ -155,6 +189,8 @@ func knows(program, flag string) bool {
 func (g *workspace) command(ctx context.Context, dir, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
+	// Each module by itself, and compiled as .ci/run compiles nested ones.
+	cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0")
 	cmd.WaitDelay = time.Second // children of a test that was killed may hold its output
 	return cmd
 }

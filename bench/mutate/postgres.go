@@ -1,0 +1,104 @@
+package main
+
+// What the journals in PostgreSQL promise. The gates need a server.
+var inPostgres = []mutation{
+	// Commits.
+	{"commit in the epoch of another owner", "journal/postgres/schema.sql", "WHERE partition = p AND epoch = e AND", "WHERE partition = p AND", server("TestFencedOwnerChangesNothing")},
+	{"commit whatever was committed before", "journal/postgres/schema.sql", " AND number = n;", ";", server("TestLateAttemptChangesNothing")},
+	{"a commit without an answer is taken for done", "journal/postgres/store.go", "if known == nil && committed {", "if known == nil && (committed || c != nil) {", server("TestConnectionIsCut")},
+	{"a server that has lost commits", "journal/postgres/store.go", "\tcase last < number:\n", "\tcase last < number:\n\t\tif last >= 0 {\n\t\t\treturn true, nil\n\t\t}\n", server("TestServerThatIsBehind")},
+	{"an answer with a warning is one", "journal/postgres/pool.go", "err == nil && warning != \"\" {", "err == nil && warning != \"\" && false {", server("TestWaitForTheStandbyIsCancelled")},
+	{"ask a server that need not have its standby", "journal/postgres/schema.sql", "UPDATE {schema}.tail SET asked = asked + 1 WHERE partition = p AND epoch = e RETURNING epoch, number INTO owner, last;", "SELECT epoch, number INTO owner, last FROM {schema}.tail WHERE partition = p AND epoch = e;", server("TestWaitForTheStandbyIsCancelled")},
+	{"commit beside too many others", "journal/postgres/partition.go", "s.seen, s.turns = &p.n.seen[p.number], p.n.turns", "s.seen = &p.n.seen[p.number]", server("TestPartitionsTakeTurns")},
+	{"seal before it may commit", "journal/commit.go", "\t\tover := l.turn()\n\t\tb, t, ok := l.seal()\n", "\t\tb, t, ok := l.seal()\n\t\tover := l.turn()\n", server("TestPartitionsTakeTurns")},
+	{"keep the turn", "journal/postgres/store.go", "		return func() { <-s.turns }\n", "		return func() {}\n", server("TestPartitionsTakeTurns")},
+	{"a full disk of the server is another error", "journal/postgres/store_parts.go", "case ok && refused.Code == diskFull:", "case ok && refused.Code == \"\":", server("TestServerDiskFull")},
+	{"wait for a server after the store has ended", "journal/postgres/store.go", "\tcase <-s.ctx.Done():\n\t\treturn errors.Join(context.Cause(s.ctx), why)\n", "\tcase <-s.ctx.Done():\n\t\treturn errors.Join(why)\n", server("TestWaitingEnds")},
+
+	// What is read.
+	{"believe a server that is behind", "journal/postgres/store_read.go", "\tif number < before {", "\tif number < before && false {", server("TestStaleServerIsNotBelieved")},
+	{"read what another owner has", "journal/postgres/store_read.go", "before int64) error {\n\tif epoch != s.epoch {", "before int64) error {\n\tif epoch != s.epoch && false {", server("TestFencedOwnerChangesNothing")},
+	{"a part of a block that is missing", "journal/postgres/store_read.go", "part != next {", "part < next {", server("TestDamage")},
+	{"a row beside the log that is gone", "journal/postgres/store_read.go", "case count != s.first.sides:", "case count > s.first.sides:", server("TestDamage")},
+	{"an older row beside the log", "journal/postgres/store_read.go", "case total != s.first.sum:", "case total != s.first.sum && false:", server("TestOlderVersionOfARow")},
+	{"a sum that rows do not leave", "journal/postgres/schema.sql", "sum = sum # gone_sum # come_sum", "sum = sum # come_sum", server("TestOlderVersionOfARow")},
+	{"a copy without its last step", "journal/postgres/store_copy.go", "\treturn b.Commit(&store.Transaction{Changes: step, Manifest: end})", "\treturn b.Commit(&store.Transaction{Manifest: end})", server("TestCopyIsAJournal")},
+
+	// The inbox.
+	{"a row that was taken in stays", "journal/postgres/schema.sql", "IF done IS NOT NULL THEN", "IF done IS NOT NULL AND false THEN", server("TestInboxRowsGoWithTheirBlock")},
+	{"take in a row that is gone", "journal/postgres/schema.sql", "IF gone <> cardinality(done) THEN", "IF gone > cardinality(done) THEN", server("TestInboxRowsGoWithTheirBlock")},
+	{"forget what was taken in", "journal/postgres/schema.sql", "INSERT INTO {schema}.taken (token) SELECT token FROM rows", "INSERT INTO {schema}.taken (token) SELECT token FROM rows WHERE false", server("TestPutAgain")},
+	{"a row is taken apart twice", "journal/postgres/cluster.sql", " AND calls <> parts[1]", "", server("TestAnOwnerFromBeforeSplitsNothing")},
+	{"an error of the server refuses a row", "journal/postgres/inbox.go", "return !server && ", "return (server || !server) && ", server("TestRowsWaitForTheServer")},
+	{"the log has each pass that fails", "journal/postgres/inbox.go", "time.Since(told) >= tellEvery {", "time.Since(told) >= 0 {", server("TestRowsWaitForTheServer")},
+	{"give away what handlers are inside of", "journal/postgres/partition.go", "\tp.awaitHandlers()\n", "", server("TestAPartitionWaitsForItsHandlers")},
+	{"give the lease back beside handlers", "journal/postgres/partition.go", "&& p.lingering() == 0 {", "&& p.lingering() >= 0 {", server("TestAStopThatIsOverKeepsTheLeaseOfItsHandlers")},
+	{"handlers begin before their partition", "journal/postgres/partition.go", "\tp.ready.Store(true) // before the first handler: it may enqueue here\n\tif err := p.start(); err != nil {\n\t\tp.cancel(err)\n\t}\n", "\tif err := p.start(); err != nil {\n\t\tp.cancel(err)\n\t}\n\ttime.Sleep(50 * time.Millisecond)\n\tp.ready.Store(true)\n", server("TestHandlersOfAPartitionThatIsBeingOpened")},
+	{"import one of two journals", "journal/postgres/move_export.go", "os.Lstat(one); !errors", "os.Lstat(one); err == nil && false && !errors", server("TestMoveRefusals")},
+	{"a late release frees the next lease", "journal/postgres/cluster.go", " AND $3::bigint IN (0, epoch)", " AND $3::bigint >= 0", server("TestALateReleaseFreesNothing")},
+	{"a stop waits for what is being given away", "journal/postgres/partition.go", "func() { p.hurry(context.Cause(ctx)) }", "func() {}", server("TestAStopHurriesWhatIsBeingGivenAway")},
+	{"a late renewal brings a node back that has left", "journal/postgres/cluster.go", " WHERE n.expires > '-infinity'", "", server("TestALateRenewalBringsNoNodeBack")},
+	{"write again what was taken in", "journal/postgres/cluster.sql", "WHERE i.token = ANY (tokens) AND", "WHERE false AND", server("TestPutAgain")},
+	{"another token for each attempt", "journal/postgres/outbox.go", "r.partitions, r.queues, r.calls, r.tokens)\n\t\t\treturn err", "r.partitions, r.queues, r.calls, rowsOf(calls).tokens)\n\t\t\treturn err", server("TestAFlushWithoutAnAnswerIsThereOnce")},
+	{"ahead of what the inbox has", "journal/postgres/queue.go", "switch err := p.taker.gate(ctx, q.order); {", "switch err := error(nil); {", server("TestCallersKeepTheirOrderOverNodesAndOwners")},
+	{"a pass that began before its caller", "journal/postgres/inbox.go", "\t\tclose(p.done)\n\t\tif failed &&", "\t\tt.mu.Lock()\n\t\tclose(t.next.done)\n\t\tt.next = newPass()\n\t\tt.mu.Unlock()\n\t\tclose(p.done)\n\t\tif failed &&", server("TestCallersKeepTheirOrderOverNodesAndOwners")},
+	{"the last row first", "journal/postgres/cluster.go", "WHERE before < 8388608 ORDER BY number`", "WHERE before < 8388608 ORDER BY number DESC`", server("TestAnUnknownQueueWaitsAndBlocksNobody")},
+	{"go past a row that has no room", "journal/postgres/inbox.go", "p.blocked[order], rest = err, nil\n\t\t\tcase !t.refusal", "rest = rest[len(group):]\n\t\t\tcase !t.refusal", server("TestRowsWaitForRoom")},
+	{"the calls of a row turned round", "journal/postgres/cluster.sql", "SELECT n + r.place - 1, p,", "SELECT n + 1000 - r.place, p,", server("TestRefusedRowsAreKeptAndTold")},
+	{"a row that is refused goes", "journal/postgres/cluster.go", "UPDATE {schema}.inbox SET refused = $3 WHERE", "WITH why AS (SELECT $3::text) DELETE FROM {schema}.inbox WHERE", server("TestRefusedRowsAreKeptAndTold")},
+	{"take a damaged row apart", "journal/postgres/calls.go", "if len(b) < 5 || binary", "if len(b) < 5 || false && binary", server("TestRefusedRowsAreKeptAndTold")},
+	{"look only where a hint is", "journal/postgres/inbox.go", "pollEvery = time.Second", "pollEvery = 24 * time.Hour", server("TestRowsWithoutAHint")},
+	{"the items of a call turned round", "journal/postgres/queue.go", "append(b.parts[number], item{ID: filled.ID, Payload: data, Score: filled.Score, Due: filled.Due, Metadata: filled.Metadata})", "append([]item{{ID: filled.ID, Payload: data, Score: filled.Score, Due: filled.Due, Metadata: filled.Metadata}}, b.parts[number]...)", server("TestRowsWithoutAHint")},
+	{"a condition that nobody answers", "journal/postgres/queue.go", "\tcase len(b.conditions) > 0 && one:\n", "\tcase true:\n\tcase len(b.conditions) > 0 && one:\n", server("TestOptionsTravel")},
+	{"write what was withdrawn", "journal/postgres/outbox.go", "\tif o.withdraw(c) {", "\tif false && o.withdraw(c) {", server("TestAnAbandonedCallIsDropped")},
+	{"refused, where it may be there", "journal/postgres/outbox.go", "%w: the flush was under way: %w\", executor.ErrUnknown,", "%w: the flush was under way: %w\", executor.ErrClosed,", server("TestACallerWhoGivesUp")},
+	{"a call that no message has room for", "journal/postgres/queue.go", "if i > 0 && b.size > callBytes {", "if i > 1 && b.size > callBytes {", server("TestTheLimitOfACallIsNotThatOfAPayload")},
+	{"beside the transaction", "journal/postgres/tx.go", "_, err := tx.Exec(ctx, sql, args...)", "_, err := q.n.pool.Exec(ctx, sql, args...)", server("TestEnqueueTxIsThereIfItCommits")},
+	{"beside the transaction of database/sql", "journal/postgres/tx.go", "_, err := tx.ExecContext(ctx, sql, args...)", "_, err := q.n.pool.Exec(ctx, sql, args...)", server("TestEnqueueTxIsThereIfItCommits")},
+
+	// Leases.
+	{"handlers hear of their lease when it has ended", "journal/postgres/lease.go", "return n.cfg.Lease * safeQuarts / 4", "return n.cfg.Lease", server("TestAStaleOwnerEndsItsHandlersBeforeItsLease")},
+	{"handlers do not hear why they end", "journal/postgres/partition.go", "\t\t\t(*cancel)(cause)\n", "\t\t\t_ = cancel\n", server("TestAStaleOwnerEndsItsHandlersBeforeItsLease")},
+	{"commit after the lease was lost", "journal/postgres/partition.go", "\tp.mu.Unlock()\n\tp.cancel(cause)\n}", "\tp.mu.Unlock()\n\ttime.AfterFunc(p.n.cfg.Lease, func() { p.cancel(cause) })\n}", server("TestAStaleOwnerEndsItsHandlersBeforeItsLease")},
+	{"two owners with one epoch", "journal/postgres/cluster.sql", "SET epoch = epoch + 1 WHERE partition = p RETURNING", "SET epoch = epoch WHERE partition = p RETURNING", server("TestAStaleOwnerEndsItsHandlersBeforeItsLease")},
+	{"take what is not free", "journal/postgres/cluster.sql", "(owner IS NULL OR expires NOT", "(owner IS NOT NULL OR expires NOT", server("TestLeasesThatNoNodeCanHaveAreOver")},
+	{"a lease of a clock that was set back", "journal/postgres/cluster.sql", "interval '61 minutes');", "interval '61 days');", server("TestLeasesThatNoNodeCanHaveAreOver")},
+	{"take what another one has", "journal/postgres/lease.go", "case mine && o.left <= 0:", "case mine && o.left <= time.Hour:", server("TestDecide")},
+	{"give everything up for want of a row", "journal/postgres/lease.go", "!mine && slices.Contains(v.nodes, self) {", "!mine {", server("TestDecide")},
+	{"all partitions move with a node more", "journal/postgres/lease.go", "if v := rank(id, p); ", "if v := rank(id, p*len(nodes)); ", server("TestDecide")},
+	{"a node with more than its share", "journal/postgres/lease.go", "(has[i] < least || has[i] == least && more > 0) {", "(has[i] >= 0 || least < more) {", server("TestDecide")},
+	{"nobody hears of a node that joins", "journal/postgres/lease.go", "\t\t\tn.notifier.leases() // others", "\t\t\t// others", server("TestANodeThatJoinsIsHeardOf")},
+	{"a partition that can have no owner", "journal/postgres/lease.go", "!there && n.failed", "!there && false && n.failed", server("TestAPartitionWithoutALease")},
+	{"a server that was set back, at a look", "journal/postgres/lease.go", "if err := behind(p, before[p], h); err != nil {", "if err := behind(p, head{}, h); err != nil {", server("TestEachLookIsCompared")},
+	{"ids divided in another way", "journal/postgres/division.go", "if i := differs(division, mine[0]); i >= 0 {", "if i := differs(division, division); i >= 0 {", server("TestPartitionFunctionsDiffer")},
+	{"a row that a former owner takes apart", "journal/postgres/cluster.sql", "PERFORM FROM {schema}.tail WHERE partition = p AND epoch = e FOR SHARE;", "PERFORM FROM {schema}.tail WHERE partition = p FOR SHARE;", server("TestAnOwnerFromBeforeSplitsNothing")},
+	{"a token that stays", "journal/postgres/partition.go", "\t\treturn p.token\n", "\t\treturn min(p.token, 1)\n", server("TestTokenGrowsWithEachOwner")},
+	{"each transaction notifies", "journal/postgres/hint.go", "now.Sub(h.last) >= hintEvery {", "now.Sub(h.last) >= 0 {", server("TestFewTransactionsNotify")},
+	{"a pooler without sessions", "journal/postgres/guard.go", "if (now == session) != (c == conn) {", "if session == 0 && (now == session) != (c == conn) {", server("TestPoolerWithoutSessions")},
+	{"step down from what runs", "journal/postgres/partition.go", "\terr := p.x.Stop(p.grace)\n", "\tp.hurry(nil)\n\terr := p.x.Stop(p.grace)\n", server("TestAStepDownWaitsForHandlers")},
+	{"a partition that nobody knows to be free", "journal/postgres/hint.go", "\tif lease {", "\tif lease && false {", server("TestAStopTellsOfTheLastPartition")},
+	{"an outage that is not told", "journal/postgres/lease.go", "\t\tn.noteTended(began, err)\n", "\t\tn.noteTended(began, nil)\n", server("TestErrTellsOfAnOutage")},
+
+	// Servers and schemas.
+	{"a server without fsync", "journal/postgres/guard.go", "case fsync != \"on\":", "case fsync == \"never\":", server("TestGuards")},
+	{"a server that tears pages", "journal/postgres/guard.go", "case pages != \"on\":", "case pages == \"never\":", server("TestGuards")},
+	{"commits that are lazy", "journal/postgres/guard.go", "case synchronous == \"off\":", "case synchronous == \"never\":", server("TestGuards")},
+	{"commits that do not wait for the standby", "journal/postgres/guard.go", "case !single && synchronous != \"on\" &&", "case !single && false &&", server("TestGuards")},
+	{"one server, and nobody said so", "journal/postgres/guard.go", "case !single && strings.TrimSpace(names) == \"\":", "case !single && strings.TrimSpace(names) == \"none\":", server("TestGuards")},
+	{"a connection that was not looked at", "journal/postgres/pool.go", "\t\treturn guardSession(ctx, conn, single)\n", "\t\treturn nil\n", server("TestGuardOfLaterConnections")},
+	{"two who migrate", "journal/postgres/schema.go", "SELECT pg_advisory_xact_lock(hashtextextended($1, 7282))", "SELECT hashtextextended($1, 7282)", server("TestMigrateTogether")},
+	{"a newer schema", "journal/postgres/schema.go", "case version > schemaVersion:", "case version > schemaVersion+1:", server("TestMigrateLeavesWhatThereIs")},
+	{"another number of partitions", "journal/postgres/schema.go", "case cfg.Partitions != 0 && cfg.Partitions != partitions:", "case cfg.Partitions > maxPartitions:", server("TestMigrateLeavesWhatThereIs")},
+
+	// Moving.
+	{"compare nothing", "journal/postgres/move_read.go", "!bytes.Equal(c.a, c.b)", "bytes.Equal(c.a, nil)", server("TestMoveFindsDifferences")},
+	{"compare as far as the shorter one", "journal/postgres/move_read.go", "\t\tif ok {\n\t\t\treturn fmt.Errorf(\"%w: part %d has %v, which", "\t\tif ok && false {\n\t\t\treturn fmt.Errorf(\"%w: part %d has %v, which", server("TestMoveFindsDifferences")},
+	{"an owner who commits over an import", "journal/postgres/move.go", "SET epoch = epoch + 1, uuid", "SET uuid", server("TestImportFencesTheOwnerBefore")},
+	{"import into an inbox", "journal/postgres/move.go", "if err == nil && rows > 0 {", "if err == nil && rows < 0 {", server("TestMoveRefusals")},
+}
+
+// server is a gate of the module: one test.
+func server(test string) gate { return gate{"./journal/postgres", "^" + test + "$"} }
+
+// migrated shows that the server takes what a mutation has made of the schema.
+var migrated = server("TestMigrateTogether")
