@@ -54,6 +54,9 @@ func (o *options) measure(ctx context.Context, progress io.Writer, sofar func([]
 	c.bar = newBar(len(all)*c.rounds, progress)
 	defer func() { _ = c.bar.Finish() }() // a bar that can't be drawn is no reason to stop
 	for round := range c.atMost {
+		if c.list != nil && round > 0 && time.Since(c.begun)*time.Duration(round+1)/time.Duration(round) > c.limit {
+			return nil
+		}
 		for _, same := range c.cases {
 			err := c.turn(ctx, round, same)
 			sofar(all)

@@ -17,8 +17,9 @@ type budget struct {
 	handlers []time.Duration // what they take
 	rounds   int             // of every case
 	atMost   int             // rounds of what is not steady
-	limit    time.Duration   // after which nothing gets more than its rounds
+	limit    time.Duration   // after which nothing gets more than its rounds; with a list no round begins that would end later
 	only     *regexp.Regexp  // what is asked; nil: everything
+	list     []task          // what is asked instead of what ids, shapes and handlers make
 }
 
 var (
@@ -47,6 +48,12 @@ func (b budget) cases() (all []task) {
 		}
 		all = append(all, t)
 	}
+	for _, t := range b.list {
+		add(t)
+	}
+	if b.list != nil {
+		return all
+	}
 	add(task{Shape: together, IDs: b.ids[0], Handler: b.handlers[0]})
 	add(task{Shape: together, IDs: b.ids[0], Handler: b.handlers[0], Single: true})
 	add(task{Shape: idle, IDs: b.ids[0]})
@@ -65,8 +72,11 @@ func (b budget) cases() (all []task) {
 // of returns the series of one case, one for each peer that it is for.
 func (t task) of(peers []peer.Peer) (all []*series) {
 	for _, p := range peers {
-		if t.Single && p.Bulk == 1 {
+		if t.Single && t.Callers == 0 && p.Bulk == 1 {
 			continue // it is what the first case has measured
+		}
+		if (t.Tx || t.Standby) && !p.Served || p.OneLog && (t.Single || t.Shape == idle) {
+			continue
 		}
 		t.Peer = p.Name
 		all = append(all, &series{task: t, promise: p.Promise})

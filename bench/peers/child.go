@@ -141,7 +141,7 @@ func obey(what string) (outcome, error) {
 }
 
 func byName(name string) *peer.Peer {
-	for _, p := range peer.All() {
+	for _, p := range slices.Concat(peer.All(), peer.OnPostgres()) {
 		if p.Name == name {
 			return &p
 		}

@@ -2,6 +2,7 @@
 // it runs on.
 //
 //	go run -C bench/peers . [-run REGEXP] [-quick] [-dir DIR] [-json]
+//	go run -C bench/peers . -postgres
 //
 // It is a module of its own, so that programs that use Strand do not get the
 // requirements of its rivals.
@@ -58,6 +59,20 @@
 // job that begins after a later one of its id; an overlap is one that begins
 // while another one of its id runs. They are counted, for Strand as for all. A
 // job that runs with the id or the payload of another one is an error.
+//
+// # On PostgreSQL
+//
+// With -postgres it is Strand with its journals there, beside River on a server like
+// it: the same version with the same settings, its defaults, new for each case, with
+// 32 connections for River, as many for the transactions of Strand's user, and Strand's
+// own default of 10 for each node. The callers are as many for all. What a job costs is
+// read before the last try, once all jobs before it are on record as done, and after it,
+// when that is so of its own: if they don't get there, the case fails. On the server these
+// are transactions that have written, bytes of the WAL, and the processor time of all its
+// processes, a standby's, too; on the way, bytes and packets of this process's
+// connections, as its system counts them. There is no proxy in the way.
+//
+// In the idle latency a commit of one row on the same server has its turn after each job.
 //
 // # What is not the same
 //

@@ -17,8 +17,10 @@ require (
 	github.com/riverqueue/river/riverdriver/riversqlite v0.31.0
 	github.com/schollz/progressbar/v3 v3.19.1
 	github.com/strandjobs/strand v0.0.0
+	github.com/strandjobs/strand/journal/postgres v0.0.0
 	github.com/stretchr/testify v1.12.1
 	go.etcd.io/bbolt v1.5.0
+	golang.org/x/sys v0.48.0
 	gonum.org/v1/plot v0.17.0
 )
 
@@ -73,7 +75,6 @@ require (
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/image v0.30.0 // indirect
 	golang.org/x/sync v0.24.0 // indirect
-	golang.org/x/sys v0.48.0 // indirect
 	golang.org/x/term v0.44.0 // indirect
 	golang.org/x/text v0.42.0 // indirect
 	golang.org/x/time v0.14.0 // indirect
@@ -81,3 +82,5 @@ require (
 )
 
 replace github.com/strandjobs/strand => ../..
+
+replace github.com/strandjobs/strand/journal/postgres => ../../journal/postgres

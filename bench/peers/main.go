@@ -36,6 +36,8 @@ type options struct {
 	json  bool
 	quick bool
 
+	postgres bool
+
 	report  string // directory
 	redraw  string // directory
 	compare string // two reports
@@ -47,6 +49,7 @@ func parse(args []string, errOut io.Writer) (o options, err error) {
 	expr := f.String("run", "", "measure the peers whose name matches this regular expression")
 	only := f.String("case", "", "measure only the cases whose description, as the table has it, matches this regular expression")
 	f.BoolVar(&o.quick, "quick", false, "only the most telling cases, each for less than a second")
+	f.BoolVar(&o.postgres, "postgres", false, "Strand on PostgreSQL beside River on a server like it and beside Strand on its own disk: what a job costs there, too; up to three rounds, in six minutes")
 	f.StringVar(&o.dir, "dir", "", "directory for their files, which are removed; what it is on is what is measured; default the system's for temporary files")
 	f.StringVar(&o.report, "report", "", "measure Strand's own workloads, too, and write a page, charts and the data into this directory")
 	f.StringVar(&o.redraw, "redraw", "", "a directory with a report: write its page and its charts again from its data, and measure nothing")
@@ -62,7 +65,11 @@ func parse(args []string, errOut io.Writer) (o options, err error) {
 	if err != nil {
 		return o, fmt.Errorf("-run: %w", err)
 	}
-	for _, p := range peer.All() {
+	all := peer.All()
+	if o.postgres {
+		all = peer.OnPostgres()
+	}
+	for _, p := range all {
 		if name.MatchString(p.Name) {
 			o.peers = append(o.peers, p)
 		}
@@ -70,15 +77,25 @@ func parse(args []string, errOut io.Writer) (o options, err error) {
 	if len(o.peers) == 0 {
 		return o, fmt.Errorf("-run: no peer has a name that matches %q", *expr)
 	}
-	o.cases = full
-	if o.quick {
+	switch o.cases = full; {
+	case o.postgres:
+		o.cases = served
+		if o.quick {
+			o.cases.rounds, o.cases.atMost = 1, 1
+		}
+	case o.quick:
 		o.cases = quick
 	}
 	if o.cases.only, err = regexp.Compile(*only); err != nil {
 		return o, fmt.Errorf("-case: %w", err)
 	}
 	if len(o.cases.cases()) == 0 {
-		return o, fmt.Errorf("-case: no case has a description that matches %q", *only)
+		o.cases.only = nil
+		var known []string
+		for _, t := range o.cases.cases() {
+			known = append(known, t.Describe())
+		}
+		return o, fmt.Errorf("-case: no case has a description that matches %q; there are %q", *only, known)
 	}
 	return o, nil
 }
@@ -97,10 +114,14 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) error {
 		return o.write(ctx, o.report, errOut)
 	}
 	var all []outcome
-	var against []standing
-	err = o.measure(ctx, errOut, func(sofar []*series) { all, against = merge(sofar), standings(sofar) })
-	if !o.json {
-		return errors.Join(err, table(out, all), ratios(out, against))
+	var each []*series
+	before := thisMachine(".")
+	err = o.measure(ctx, errOut, func(sofar []*series) { all, each = merge(sofar), sofar })
+	switch {
+	case !o.json && o.postgres:
+		return errors.Join(err, serverTable(out, before, thisMachine("."), each))
+	case !o.json:
+		return errors.Join(err, table(out, all), ratios(out, standings(each)))
 	}
 	for _, one := range all {
 		err = errors.Join(err, json.NewEncoder(out).Encode(one))

@@ -22,7 +22,10 @@ const (
 type task struct {
 	Peer    string        `json:"peer"`
 	Shape   string        `json:"shape"`
-	Single  bool          `json:"single"` // one job per call, though there is a call for many
+	Single  bool          `json:"single"`            // one job per call, though there is a call for many
+	Callers int           `json:"callers,omitempty"` // that enqueue one by one; 0: as the peer likes it
+	Tx      bool          `json:"tx,omitempty"`      // each call is a transaction with a row of the user's
+	Standby bool          `json:"standby,omitempty"` // the server has a synchronous one
 	IDs     int           `json:"ids"`
 	Handler time.Duration `json:"handler_ns"` // what a handler takes
 	Target  time.Duration `json:"target_ns"`  // how long to measure, about
@@ -70,6 +73,8 @@ type outcome struct {
 	Repeated   int64 `json:"repeated"`
 
 	Latency *latency `json:"latency,omitempty"`
+	Commit  *latency `json:"commit,omitempty"` // of one row on the same server, in turns
+	Cost    *cost    `json:"cost,omitempty"`   // on a server
 	Usage   usage    `json:"usage"`
 }
 
@@ -95,12 +100,12 @@ func (t task) carryOut(ctx context.Context, p *peer.Peer) (o outcome, err error)
 	if t.Shape == idle {
 		handle = func(string, []byte) { entered <- time.Now() }
 	}
-	s, err := p.Open(ctx, peer.Room{Dir: t.Dir, Workers: o.Workers, Lonely: t.Shape == idle, Handle: handle})
+	s, err := p.Open(ctx, peer.Room{Dir: t.Dir, Workers: o.Workers, Standby: t.Standby, Lonely: t.Shape == idle, Handle: handle})
 	if err != nil {
 		return o, fmt.Errorf("open: %w", err)
 	}
 	if t.Shape == idle {
-		o.Latency, err = t.probe(ctx, s, entered)
+		err = t.probe(ctx, s, entered, &o)
 	} else {
 		err = t.tries(ctx, p, s, work, &o)
 	}
@@ -118,6 +123,13 @@ func (t task) tries(ctx context.Context, p *peer.Peer, s peer.System, work *load
 	producers, size := p.Producers, 1
 	if p.Bulk > 1 && !t.Single {
 		producers, size = 2, p.Bulk
+	}
+	if t.Callers > 0 {
+		producers = t.Callers
+	}
+	served, counted := s.(peer.Served)
+	if t.Tx {
+		s = transactions{served}
 	}
 	from, found := 0, t.N > 0
 	try := func(n int) (time.Duration, error) {
@@ -144,11 +156,26 @@ func (t task) tries(ctx context.Context, p *peer.Peer, s peer.System, work *load
 		}
 		n = min(t.Most, int(float64(n)*growth))
 	}
-	// What a system has fetched for its workers runs at once, and says little.
-	n = min(t.Most, max(n, fetches*o.Workers))
+	if t.Callers == 0 { // what a system has fetched for its workers runs at once, and says little
+		n = min(t.Most, max(n, fetches*o.Workers))
+	}
 	if !o.CutShort {
+		var before meter
+		if counted {
+			var err error
+			if before, err = t.settled(ctx, served, from); err != nil {
+				return err
+			}
+		}
 		if _, err := try(cmp.Or(t.N, n)); err != nil {
 			return err
+		}
+		if counted && !o.CutShort {
+			after, err := t.settled(ctx, served, from)
+			if err != nil {
+				return err
+			}
+			o.Cost = after.since(before, o.Jobs)
 		}
 	}
 	o.Total = work.ran.Load()
@@ -157,6 +184,16 @@ func (t task) tries(ctx context.Context, p *peer.Peer, s peer.System, work *load
 		return fmt.Errorf("%d jobs came with an id or a payload that was not theirs", strange)
 	}
 	return nil
+}
+
+// settled reads the meter of a system which says that so many jobs are done.
+func (t task) settled(ctx context.Context, s peer.Served, jobs int) (meter, error) {
+	patience, cancel := context.WithTimeout(ctx, overtime*t.Target+time.Second)
+	defer cancel()
+	if err := s.Settle(patience, int64(jobs)); err != nil {
+		return meter{}, fmt.Errorf("%d jobs that have run are not on record as done: %w", jobs, err)
+	}
+	return readMeter(ctx, s)
 }
 
 // try returns how long handlers were at work: from the first to the last. How
@@ -197,27 +234,43 @@ func (t task) try(ctx context.Context, s peer.System, work *load, from, to, prod
 	return active, nil
 }
 
-// probe enqueues one job at a time on a system that has nothing else to do. It
-// takes three targets, so that there are enough of them.
-func (t task) probe(ctx context.Context, s peer.System, entered <-chan time.Time) (*latency, error) {
+// probe enqueues one job at a time on a system that has nothing else to do, in turns
+// with a bare commit where there is a server. It takes three targets, so that there are
+// enough of them.
+func (t task) probe(ctx context.Context, s peer.System, entered <-chan time.Time, o *outcome) error {
 	ids := newLoad(t.IDs, 1, 0).slots
-	var took []float64
-	for start, i := time.Now(), 0; i < samplesEach || time.Since(start) < 3*t.Target && i < t.Most; i++ {
+	served, counted := s.(peer.Served)
+	var took, commits []float64
+	pause := func() time.Time {
 		time.Sleep(time.Millisecond + rand.N(2*time.Millisecond))
-		begin := time.Now()
+		return time.Now()
+	}
+	for start, i := time.Now(), 0; i < samplesEach || time.Since(start) < 3*t.Target && i < t.Most; i++ {
+		begin := pause()
 		if err := s.Enqueue(ctx, []peer.Item{{ID: ids[i%len(ids)].id, Payload: make([]byte, payloadBytes)}}); err != nil {
-			return nil, err
+			return err
 		}
 		select {
 		case at := <-entered:
 			took = append(took, float64(at.Sub(begin).Nanoseconds())/1e3)
 		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+			return context.Cause(ctx)
 		case <-time.After(time.Minute):
-			return nil, errors.New("the job did not run within a minute")
+			return errors.New("the job did not run within a minute")
+		}
+		if counted {
+			begin := pause()
+			if err := served.Commit(ctx); err != nil {
+				return err
+			}
+			commits = append(commits, float64(time.Since(begin).Nanoseconds())/1e3)
 		}
 	}
-	l := newLatency(took)
-	l.Raw = took
-	return l, nil
+	o.Latency = newLatency(took)
+	o.Latency.Raw = took
+	if counted {
+		o.Commit = newLatency(commits)
+		o.Commit.Raw = commits
+	}
+	return nil
 }

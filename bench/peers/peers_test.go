@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 // Every peer that can be had here runs every job once, in its own process, with
 // every shape.
 func TestPeers(t *testing.T) {
-	for _, p := range peer.All() {
+	for _, p := range append(peer.All(), peer.OnPostgres()[:3]...) {
 		t.Run(p.Name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()

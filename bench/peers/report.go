@@ -214,7 +214,7 @@ func goalAgainst(name string, promise peer.Promise) float64 {
 		return 0.5
 	case name == "ants":
 		return 1.5
-	case promise == peer.Synced && name != "bbolt by hand":
+	case promise == peer.Synced && name != "bbolt by hand" && !ours(name):
 		return 20
 	}
 	return 0

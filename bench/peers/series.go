@@ -46,12 +46,12 @@ func (s *series) jobs() int {
 	return 0
 }
 
-// over returns the ratio of two rates in each round that has both.
+// over returns the ratio of two figures in each round that has both.
 func (s *series) over(other *series) (ratios []float64) {
 	for _, mine := range s.worked() {
 		for _, theirs := range other.worked() {
 			if mine.Round == theirs.Round {
-				ratios = append(ratios, mine.Rate/theirs.Rate)
+				ratios = append(ratios, mine.figure()/theirs.figure())
 			}
 		}
 	}
@@ -71,7 +71,7 @@ func (s *series) merged() outcome {
 	m := worked[len(worked)/2]
 	m.Round, m.Rounds, m.Broken = 0, len(worked), len(s.rounds)-len(worked)
 	m.Total, m.Violations, m.Overlaps, m.Repeated, m.Usage.Written = 0, 0, 0, 0, 0
-	var rates, samples []float64
+	var rates, samples, commits []float64
 	for _, o := range worked {
 		rates = append(rates, o.Rate)
 		m.Total, m.Usage.Written = m.Total+o.Total, m.Usage.Written+o.Usage.Written
@@ -80,9 +80,15 @@ func (s *series) merged() outcome {
 		if o.Latency != nil {
 			samples = append(samples, o.Latency.Raw...)
 		}
+		if o.Commit != nil {
+			commits = append(commits, o.Commit.Raw...)
+		}
 	}
 	if m.Latency != nil {
 		m.Latency = newLatency(samples)
+		if m.Commit != nil {
+			m.Commit = newLatency(commits)
+		}
 		m.Latency.P50Min, m.Latency.P50Max = worked[0].Latency.P50, worked[len(worked)-1].Latency.P50
 		return m
 	}

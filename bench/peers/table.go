@@ -47,7 +47,7 @@ func ratios(out io.Writer, against []standing) error {
 // Describe names a case.
 func (t task) Describe() string {
 	if t.Shape == idle {
-		return t.Shape
+		return t.Shape + t.standby()
 	}
 	text := fmt.Sprintf("%s, %d ids", t.Shape, t.IDs)
 	if t.IDs == 1 {
@@ -56,10 +56,26 @@ func (t task) Describe() string {
 	if t.Handler > 0 {
 		text += fmt.Sprintf(", %v handler", t.Handler)
 	}
-	if t.Single {
+	switch {
+	case t.Tx:
+		text += ", transactional"
+	case t.Single:
 		text += ", one per call"
 	}
-	return text
+	switch {
+	case t.Callers == 1:
+		text += ", 1 caller"
+	case t.Callers > 1:
+		text += fmt.Sprintf(", %d callers", t.Callers)
+	}
+	return text + t.standby()
+}
+
+func (t task) standby() string {
+	if t.Standby {
+		return ", synchronous standby"
+	}
+	return ""
 }
 
 // known is a quantile, if there are enough samples to tell it.

@@ -32,27 +32,36 @@ func usageOf(dir string) usage {
 }
 
 // processorTime is what this process and those below it have used of all cores.
-func processorTime() time.Duration {
+func processorTime() time.Duration { return ownTime() + serverTime() }
+
+func ownTime() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // zeros where it is not known
-	total := time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// serverTime is that of the processes below this one.
+func serverTime() (total time.Duration) {
 	for _, pid := range descendants(os.Getpid()) {
 		total += processorTimeOf(pid)
 	}
 	return total
 }
 
-// processorTimeOf reads it from /proc, in hundredths of a second; 0 where there is none.
-func processorTimeOf(pid int) time.Duration {
+// processorTimeOf reads it from /proc, in hundredths of a second, with that of its
+// children that have ended; 0 where there is none.
+func processorTimeOf(pid int) (total time.Duration) {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, rest, _ := strings.Cut(string(text), ") ") // behind the name, which may be anything
 	fields := strings.Fields(rest)
-	if len(fields) < 13 {
+	if len(fields) < 15 {
 		return 0
 	}
-	user, _ := strconv.Atoi(fields[11]) // 0 if it is no number
-	system, _ := strconv.Atoi(fields[12])
-	return time.Duration(user+system) * time.Second / 100
+	for _, field := range fields[11:15] { // user and system, of itself and of its children
+		ticks, _ := strconv.Atoi(field) // 0 if it is no number
+		total += time.Duration(ticks) * time.Second / 100
+	}
+	return total
 }
 
 // number reads the line of a /proc file that begins with a key.

@@ -31,6 +31,7 @@ type Item struct {
 type Room struct {
 	Dir     string // empty, on the disk that is measured
 	Workers int    // how many handlers may run at a time
+	Standby bool   // a PostgreSQL server has a synchronous standby
 	Lonely  bool   // jobs come one at a time, to see how long one waits; else it is throughput that counts
 
 	// Handle is the handler. It may be called from any goroutine and doesn't
@@ -61,6 +62,9 @@ type Peer struct {
 	// Holds is whether it takes any number of jobs before the first one has
 	// run. What doesn't can't be filled first and drained then.
 	Holds bool
+	// Served is whether its system is a [Served] one, and OneLog whether that is one in
+	// which calls of many are what there is to see.
+	Served, OneLog bool
 
 	// Missing returns the Debian package to install before Open can work.
 	// Nil, or an empty result: nothing is missing.
@@ -75,6 +79,12 @@ func All() []Peer {
 		all = append(all, group...)
 	}
 	return all
+}
+
+// OnPostgres returns Strand with its journals in PostgreSQL, and what stands beside it: River
+// on a server like it, and Strand on a disk of its own.
+func OnPostgres() []Peer {
+	return append(strandOnPostgres(), riverPeers()[1], strand()[0])
 }
 
 // Needs returns the package that is missing, or nothing.

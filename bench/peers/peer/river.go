@@ -3,11 +3,11 @@ package peer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
-	"path/filepath"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
@@ -21,10 +21,10 @@ func riverPeers() []Peer {
 	lite.Name, lite.Settings = "River, SQLite FULL", "1000 workers, FetchCooldown 2 ms, FetchPollInterval 20 ms, one connection as its documents advise, WAL, synchronous FULL, InsertMany"
 	lite.Producers, lite.Missing, lite.Workers, lite.Open = 16, noSQLite, 1000, openRiverSQLite
 	postgres.Name, postgres.Settings = "River, PostgreSQL", "defaults of both, 100 workers, InsertManyFast"
-	postgres.Producers, postgres.Missing = 64, noPostgres
+	postgres.Producers, postgres.Missing, postgres.Served = 64, noPostgres, true
 	postgres.Open = func(ctx context.Context, r Room) (System, error) { return openRiverPostgres(ctx, r, 0) }
 	tuned.Name, tuned.Settings = "River, PostgreSQL, tuned", "2000 workers, FetchCooldown 2 ms, FetchPollInterval 20 ms, InsertManyFast"
-	tuned.Producers, tuned.Missing, tuned.Workers = 64, noPostgres, 2000
+	tuned.Producers, tuned.Missing, tuned.Workers, tuned.Served = 64, noPostgres, 2000, true
 	tuned.Open = func(ctx context.Context, r Room) (System, error) {
 		return openRiverPostgres(ctx, r, 2*time.Millisecond)
 	}
@@ -42,12 +42,12 @@ func (riverArgs) Kind() string { return "bench" }
 type riverSystem[Tx any] struct {
 	client *river.Client[Tx]
 	many   func(context.Context, []river.InsertManyParams) error
-	close  func() error
+	end    func() error
 }
 
 // openRiver has cooldown 0 for its default. The last jobs of many may wait for
 // the next poll, so that one is tuned with the other.
-func openRiver[Tx any](ctx context.Context, driver riverdriver.Driver[Tx], r Room, cooldown time.Duration, end func() error) (System, error) {
+func openRiver[Tx any](ctx context.Context, driver riverdriver.Driver[Tx], r Room, cooldown time.Duration, end func() error) (*riverSystem[Tx], error) {
 	quiet := slog.New(slog.DiscardHandler)
 	client, err := func() (*river.Client[Tx], error) {
 		migrator, err := rivermigrate.New(driver, &rivermigrate.Config{Logger: quiet})
@@ -93,35 +93,48 @@ func openRiverSQLite(ctx context.Context, r Room) (System, error) {
 		return nil, err
 	}
 	db.SetMaxOpenConns(1)
-	return openRiver(ctx, riversqlite.New(db), r, 2*time.Millisecond, db.Close)
-}
-
-func openRiverPostgres(ctx context.Context, r Room, cooldown time.Duration) (System, error) {
-	server, url, err := startPostgres(ctx, filepath.Join(r.Dir, "postgres"))
+	s, err := openRiver(ctx, riversqlite.New(db), r, 2*time.Millisecond, db.Close)
 	if err != nil {
 		return nil, err
 	}
-	pool, err := pgxpool.New(ctx, url+"&pool_max_conns=32")
-	if err == nil {
-		err = ready(ctx, pool)
-	}
-	if err != nil {
-		return nil, errors.Join(err, server.stop())
-	}
-	return openRiver(ctx, riverpgxv5.New(pool), r, cooldown, func() error { pool.Close(); return server.stop() })
+	return s, nil
 }
 
-// ready waits until a server that accepts connections also answers.
-func ready(ctx context.Context, pool *pgxpool.Pool) error {
-	ctx, cancel := context.WithTimeout(ctx, startUp)
-	defer cancel()
-	for {
-		err := pool.Ping(ctx)
-		if err == nil || ctx.Err() != nil {
-			return err
-		}
-		time.Sleep(10 * time.Millisecond)
+func openRiverPostgres(ctx context.Context, r Room, cooldown time.Duration) (System, error) {
+	d, err := openDatabase(ctx, r)
+	if err != nil {
+		return nil, err
 	}
+	s, err := openRiver(ctx, riverpgxv5.New(d.pool), r, cooldown, d.close)
+	if err != nil {
+		return nil, err
+	}
+	return &riverOnServer{s, d}, nil
+}
+
+// riverOnServer is River with PostgreSQL, whose transactions are the user's, too.
+type riverOnServer struct {
+	*riverSystem[pgx.Tx]
+	*database
+}
+
+func (s *riverOnServer) EnqueueTx(ctx context.Context, item Item) error {
+	return s.transact(ctx, item, func(tx pgx.Tx) error {
+		_, err := s.client.InsertTx(ctx, tx, riverArgs(item), nil)
+		return err
+	})
+}
+
+// Settle looks at the states of the jobs.
+func (s *riverOnServer) Settle(ctx context.Context, jobs int64) error {
+	return until(ctx, func() (bool, error) {
+		var done int64
+		err := s.alone.QueryRow(ctx, "SELECT count(*) FROM river_job WHERE state = 'completed'").Scan(&done)
+		if done > jobs {
+			return false, fmt.Errorf("%d jobs are done, and %d were enqueued", done, jobs)
+		}
+		return done == jobs, err
+	})
 }
 
 func (s *riverSystem[Tx]) Enqueue(ctx context.Context, items []Item) error {
@@ -139,5 +152,5 @@ func (s *riverSystem[Tx]) Enqueue(ctx context.Context, items []Item) error {
 func (s *riverSystem[Tx]) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	return errors.Join(s.client.Stop(ctx), s.close())
+	return errors.Join(s.client.Stop(ctx), s.end())
 }

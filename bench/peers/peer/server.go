@@ -112,8 +112,21 @@ func noPostgres() string {
 }
 
 // startPostgres makes a new cluster in dir and runs it with its default
-// settings. It refuses to run as root; then it runs as the user postgres.
+// settings.
 func startPostgres(ctx context.Context, dir string) (*process, string, error) {
+	return runPostgres(ctx, dir, "initdb", "-D", dir, "-A", "trust", "-U", "postgres", "-E", "UTF8", "--no-sync", "--no-instructions")
+}
+
+// startStandby makes a copy of a server in dir and runs it as its standby.
+func startStandby(ctx context.Context, dir string, of uint16) (*process, error) {
+	p, _, err := runPostgres(ctx, dir, "pg_basebackup", "-D", dir, "-R", "-X", "stream", "-c", "fast", "--no-sync",
+		"-d", fmt.Sprintf("host=127.0.0.1 port=%d user=postgres application_name=standby", of))
+	return p, err
+}
+
+// runPostgres runs a server on what a command puts into dir. It refuses to run as
+// root; then it runs as the user postgres.
+func runPostgres(ctx context.Context, dir, tool string, args ...string) (*process, string, error) {
 	who := &syscall.SysProcAttr{}
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, "", err
@@ -129,10 +142,10 @@ func startPostgres(ctx context.Context, dir string) (*process, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	initialise := exec.CommandContext(ctx, postgresTool("initdb"), "-D", dir, "-A", "trust", "-U", "postgres", "-E", "UTF8", "--no-sync", "--no-instructions")
-	initialise.SysProcAttr, initialise.Dir = who, dir
-	if out, err := initialise.CombinedOutput(); err != nil {
-		return nil, "", fmt.Errorf("initdb: %w: %s", err, bytes.TrimSpace(out))
+	fill := exec.CommandContext(ctx, postgresTool(tool), args...)
+	fill.SysProcAttr, fill.Dir = who, dir
+	if out, err := fill.CombinedOutput(); err != nil {
+		return nil, "", fmt.Errorf("%s: %w: %s", tool, err, bytes.TrimSpace(out))
 	}
 	command := exec.Command(postgresTool("postgres"), "-D", dir, "-p", port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=")
 	command.SysProcAttr, command.Dir = who, dir
