@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,10 +26,11 @@ type caller struct {
 // patience is how long a caller waits for an answer.
 const patience = 2 * time.Second
 
-func newCaller(number, ids int) *caller {
+// newCaller makes one of a run, whose name is in its ids: at -url there may be jobs of an earlier one.
+func newCaller(run string, number, ids int) *caller {
 	c := &caller{accepted: make([]atomic.Int64, ids)}
 	for i := range ids {
-		c.ids = append(c.ids, fmt.Sprintf("%d-%d", number, i))
+		c.ids = append(c.ids, fmt.Sprintf("%s-%d-%d", run, number, i))
 	}
 	return c
 }
@@ -59,26 +61,41 @@ func (c *caller) count(ctx context.Context, all *cluster) {
 	}
 }
 
-// transact has a number accepted with a transaction that writes something else, too. Some are rolled back before: a
-// number below zero must not run.
+// transact has a number accepted with a transaction that writes something else, too. Some are rolled back before, half
+// of them to a savepoint only: a number below zero must not run.
 func (c *cluster) transact(ctx context.Context, id string, number int64) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	write := func(number int64) func(pgx.Tx) error {
-		return func(tx pgx.Tx) error {
-			if _, err := tx.Exec(ctx, "INSERT INTO cluster.bill (id, number) VALUES ($1, $2)", id, number); err != nil {
-				return err
-			}
-			if err := c.numbers.EnqueueTx(ctx, tx, id, int(number)); err != nil || number > 0 {
-				return err
-			}
-			return errRolledBack
+	write := func(tx pgx.Tx, number int64) error {
+		if _, err := tx.Exec(ctx, "INSERT INTO cluster.bill (id, number) VALUES ($1, $2)", id, number); err != nil {
+			return err
+		}
+		return c.numbers.EnqueueTx(ctx, tx, id, int(number))
+	}
+	regret := func(tx pgx.Tx) error { return cmp.Or(write(tx, -number), errRolledBack) }
+	within := rand.IntN(2) == 0
+	if !within {
+		if err := c.regretted(pgx.BeginFunc(ctx, c.db, regret)); err != nil {
+			return err
 		}
 	}
-	if err := pgx.BeginFunc(ctx, c.db, write(-number)); !errors.Is(err, errRolledBack) {
+	return pgx.BeginFunc(ctx, c.db, func(tx pgx.Tx) error {
+		if within {
+			if err := c.regretted(pgx.BeginFunc(ctx, tx, regret)); err != nil {
+				return err
+			}
+		}
+		return write(tx, number)
+	})
+}
+
+// regretted counts a transaction that was rolled back as it should be.
+func (c *cluster) regretted(err error) error {
+	if !errors.Is(err, errRolledBack) {
 		return err
 	}
-	return pgx.BeginFunc(ctx, c.db, write(number))
+	c.rolledBack.Add(1)
+	return nil
 }
 
 // errRolledBack is why a transaction is rolled back.

@@ -3,18 +3,20 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/strandjobs/strand/executor"
@@ -25,13 +27,15 @@ import (
 type cluster struct {
 	cfg     config
 	server  *server        // nil: at -url
-	proxy   *proxy         // nil: nothing is cut
 	node    *postgres.Node // looks on, and enqueues in transactions
 	numbers *postgres.Queue[int]
 	db      *pgxpool.Pool
 	members []*member
 	callers []*caller
 	began   time.Time
+	giveUp  context.CancelCauseFunc // ends the calls: there will be no verdict
+
+	rolledBack atomic.Int64 // transactions with a number
 
 	mu     sync.Mutex
 	out    io.Writer
@@ -41,7 +45,7 @@ type cluster struct {
 const idsOfCaller = 16
 
 func newCluster(ctx context.Context, cfg config, out io.Writer) (c *cluster, err error) {
-	c = &cluster{cfg: cfg, began: time.Now(), out: out}
+	c = &cluster{cfg: cfg, began: time.Now(), out: out, giveUp: func(error) {}}
 	defer func() {
 		if err != nil {
 			c.close()
@@ -71,24 +75,23 @@ func newCluster(ctx context.Context, cfg config, out io.Writer) (c *cluster, err
 	if c.numbers, err = postgres.Handle(c.node, "numbers", nothing, numbersConfig); err != nil {
 		return c, err
 	}
-	through := c.cfg.url
-	if cfg.cuts > 0 {
-		if c.proxy, through, err = newProxy(c.cfg.url); err != nil {
-			return c, err
-		}
-	}
 	program, err := os.Executable()
 	if err != nil {
 		return c, err
 	}
 	for i := range cfg.nodes {
-		name := "node " + strconv.Itoa(i+1)
-		c.members = append(c.members, &member{name: name, log: cfg.log,
-			args: []string{program, "-node", name, "-url", through, "-lease", cfg.lease.String(),
-				"-log=" + strconv.FormatBool(cfg.log)}})
+		m, through := &member{name: "node " + strconv.Itoa(i+1), log: cfg.log, say: c.say}, c.cfg.url
+		if cfg.cuts > 0 || cfg.hold > 0 {
+			if m.proxy, through, err = newProxy(c.cfg.url); err != nil {
+				return c, err
+			}
+		}
+		m.args = []string{program, "-node", m.name, "-url", through, "-lease", cfg.lease.String(),
+			"-log=" + strconv.FormatBool(cfg.log)}
+		c.members = append(c.members, m)
 	}
 	for i := range cfg.callers {
-		c.callers = append(c.callers, newCaller(i+1, idsOfCaller))
+		c.callers = append(c.callers, newCaller(strconv.FormatInt(c.began.UnixMilli(), 36), i+1, idsOfCaller))
 	}
 	return c, nil
 }
@@ -100,10 +103,15 @@ func (c *cluster) close() {
 		cancel()
 	}
 	if c.db != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		_, _ = c.db.Exec(ctx, unwatch) // the server may be away
+		cancel()
 		c.db.Close()
 	}
-	if c.proxy != nil {
-		c.proxy.close()
+	for _, m := range c.members {
+		if m.proxy != nil {
+			m.proxy.close()
+		}
 	}
 	if c.server != nil {
 		c.server.remove()
@@ -127,26 +135,39 @@ func (c *cluster) say(format string, args ...any) {
 type figures struct {
 	accepted int64 // by a node
 	done     int64 // of those: written down by their jobs
-	gaps     int64 // numbers that came too early
-	ghosts   int64 // and such whose transaction was rolled back
-	lost     int64 // accepted, and not written down
+	lost     int64 // the rest; in the end with those of transactions that were committed without an answer
 
-	again   int64 // runs of a job that had run before
-	twice   int64 // jobs for a number that had one, because their caller did not know
-	late    int64 // writes that were refused by the fence
-	unknown int64 // calls without an answer, or with an error
+	gaps    int64 // numbers that came too early
+	ghosts  int64 // and such whose transaction was rolled back
+	stale   int64 // commits by another than the owner of the epoch
+	settled int64 // runs of a job whose end was committed before
+
+	rolledBack int64 // transactions
+	again      int64 // runs of a job that had run before
+	twice      int64 // jobs for a number that had one, because their caller did not know
+	late       int64 // writes of jobs that were refused by the fence
+	commits    int64 // of the nodes
+	refused    int64 // commits that came late, and changed nothing
+	unknown    int64 // calls without an answer, or with an error
 
 	events    map[string]int
 	takeovers map[string][]time.Duration // sorted
+	omitted   int                        // takeovers with another event in the midst
 }
 
 func (f figures) String() string {
-	return fmt.Sprintf("accepted %d, done %d, repeats %d and %d called twice, late writes refused %d, "+
-		"order violations %d, rolled back and run %d", f.accepted, f.done, f.again, f.twice, f.late, f.gaps, f.ghosts)
+	return fmt.Sprintf("accepted %d, done %d, late writes refused %d, late commits refused %d, order violations %d, "+
+		"commits by a stale epoch %d, enqueued by rolled-back transactions %d of %d",
+		f.accepted, f.done, f.late, f.refused, f.gaps, f.stale, f.ghosts, f.rolledBack)
 }
+
+// glance is how long the server has to tell what happened.
+const glance = 20 * time.Second
 
 // look asks for the figures of the moment.
 func (c *cluster) look(ctx context.Context) (f figures, err error) {
+	ctx, cancel := context.WithTimeout(ctx, glance)
+	defer cancel()
 	accepted := make(map[string]int64)
 	for _, caller := range c.callers {
 		for i, id := range caller.ids {
@@ -155,63 +176,97 @@ func (c *cluster) look(ctx context.Context) (f figures, err error) {
 		}
 		f.unknown += caller.doubtful.Load()
 	}
+	f.rolledBack = c.rolledBack.Load()
 	rows, err := c.db.Query(ctx, "SELECT id, number, gaps, ghosts FROM cluster.count")
 	if err != nil {
 		return f, err
 	}
-	defer rows.Close()
-	for rows.Next() {
-		var id string
-		var number, gaps, ghosts int64
-		if err := rows.Scan(&id, &number, &gaps, &ghosts); err != nil {
-			return f, err
+	var id string
+	var number, gaps, ghosts int64
+	if _, err := pgx.ForEachRow(rows, []any{&id, &number, &gaps, &ghosts}, func() error {
+		if _, ours := accepted[id]; !ours {
+			return nil
 		}
 		f.done += min(number, accepted[id]) // one may have been accepted without an answer
 		f.gaps += gaps
 		f.ghosts += ghosts
-	}
-	if err := rows.Err(); err != nil {
+		return nil
+	}); err != nil {
 		return f, err
 	}
-	err = c.db.QueryRow(ctx, `SELECT count(*) - count(DISTINCT (partition, position)),
-		count(DISTINCT (partition, position)) - count(DISTINCT (id, number)),
-		(SELECT count(*) FROM cluster.late) FROM cluster.run`).Scan(&f.again, &f.twice, &f.late)
 	f.lost = f.accepted - f.done
-	return f, err
+	return f, c.db.QueryRow(ctx, `SELECT (SELECT count(*) FROM cluster.late), (SELECT count(*) FROM cluster.stale),
+		(SELECT count(*) FROM cluster.refused), (SELECT sum(number) FROM strand.tail)`).
+		Scan(&f.late, &f.stale, &f.refused, &f.commits)
+}
+
+// lookBack asks for what is known in the end.
+//
+// The end of a job that ran is in one of its owner's next commits, so one that runs again although its owner has
+// committed for a while since then, and it had not failed, was settled.
+func (c *cluster) lookBack(ctx context.Context, f *figures) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*glance)
+	defer cancel()
+	var bills int64
+	err := c.db.QueryRow(ctx, `SELECT count(*) - count(DISTINCT (partition, position)),
+		count(DISTINCT (partition, position)) - count(DISTINCT (id, number)),
+		(SELECT count(*) FROM cluster.bill b LEFT JOIN cluster.count c USING (id) WHERE b.number > coalesce(c.number, 0)),
+		(SELECT count(*) FROM (SELECT *, lead(attempt) OVER (PARTITION BY partition, position ORDER BY at) AS next
+			FROM cluster.run) r WHERE next = attempt AND (SELECT committed FROM cluster.owner o WHERE o.partition = r.partition
+			AND o.node = r.node AND o.at <= r.at ORDER BY epoch DESC LIMIT 1) > r.at + $1)
+		FROM cluster.run`, c.cfg.lease+slack).Scan(&f.again, &f.twice, &bills, &f.settled)
+	f.lost += bills
+	if err != nil {
+		return err
+	}
+	return c.takeovers(ctx, f)
 }
 
 // settling is how long nodes have for what is left, once nobody hurts them.
 const settling = time.Minute
 
+// errNoVerdict is returned when nothing can be said of what became of the numbers.
+var errNoVerdict = errors.New("no verdict")
+
 // settle waits until all is done, and judges.
 func (c *cluster) settle(ctx context.Context) (f figures, err error) {
-	for end := time.Now().Add(settling); ; time.Sleep(100 * time.Millisecond) {
-		f, err = c.look(ctx)
-		if err == nil && f.lost == 0 || time.Now().After(end) {
-			break
+	for end, over := time.Now().Add(settling), false; !over; time.Sleep(100 * time.Millisecond) {
+		over = time.Now().After(end)
+		if f, err = c.look(ctx); err == nil && (f.lost == 0 || over) {
+			err = c.lookBack(ctx, &f) // there may be more that is to come
+			over = over || err == nil && f.lost == 0
 		}
 	}
-	if err == nil {
-		err = c.takeovers(ctx, &f)
-	}
 	if err != nil {
-		return f, err
+		return f, fmt.Errorf("%w: the server does not say what was done: %w", errNoVerdict, err)
 	}
-	c.say("%v, lost %d", f, f.lost)
-	for kind, count := range f.events {
-		c.say("%d × %s%s", count, kind, quantiles(f.takeovers[kind]))
+	c.say("%v", f)
+	c.say("%d commits, %d calls without an answer or refused, %d numbers called twice for that, "+
+		"%d repeats of what was not settled", f.commits, f.unknown, f.twice, f.again-f.settled)
+	for _, kind := range slices.Sorted(maps.Keys(f.events)) {
+		c.say("%d × %s%s", f.events[kind], kind, quantiles(f.takeovers[kind]))
 	}
+	if f.omitted > 0 {
+		c.say("%d takeovers are left out: something else was done meanwhile", f.omitted)
+	}
+	verdict := fmt.Sprintf("lost %d, order violations %d, commits by a stale epoch %d, "+
+		"enqueued by rolled-back transactions %d, repeats of what was settled %d",
+		f.lost, f.gaps, f.stale, f.ghosts, f.settled)
+	c.say("%s", verdict)
 	switch {
-	case f.gaps > 0 || f.lost > 0 || f.ghosts > 0:
-		return f, fmt.Errorf("order violations %d, lost %d, rolled back and run %d: none must be", f.gaps, f.lost, f.ghosts)
+	case f.gaps+f.lost+f.ghosts+f.stale+f.settled > 0:
+		return f, fmt.Errorf("%s: none must be", verdict)
 	case f.accepted == 0:
-		return f, errors.New("no node has accepted anything; -log shows what they say")
+		return f, fmt.Errorf("%w: no node has accepted anything; -log shows what they say", errNoVerdict)
 	}
 	return f, nil
 }
 
+// slack is how long a takeover may take behind the lease.
+const slack = 2 * time.Second
+
 // takeovers finds out how long each partition of a node that was hurt was without an owner that runs jobs: until the
-// first run on another. One that is hurt again meanwhile is left out.
+// first run under the next one. Where something else was done within the time that it may take, it is left out.
 func (c *cluster) takeovers(ctx context.Context, f *figures) error {
 	c.mu.Lock()
 	events := slices.SortedFunc(slices.Values(c.events), func(a, b event) int { return a.at.Compare(b.at) })
@@ -219,24 +274,26 @@ func (c *cluster) takeovers(ctx context.Context, f *figures) error {
 	f.events, f.takeovers = make(map[string]int), make(map[string][]time.Duration)
 	for i, e := range events {
 		f.events[e.kind]++
-		if len(e.partitions) == 0 {
-			continue
-		}
-		rows, err := c.db.Query(ctx, `SELECT min(at) FROM cluster.run
-			WHERE partition = ANY ($1) AND at > $2 AND node <> $3 GROUP BY partition`, e.partitions, e.at, e.node)
+		rows, err := c.db.Query(ctx, `SELECT run.at FROM unnest($1::integer[]) AS p (partition)
+			CROSS JOIN LATERAL (SELECT at FROM cluster.owner o
+				WHERE o.partition = p.partition AND at > $2 ORDER BY epoch LIMIT 1) next
+			CROSS JOIN LATERAL (SELECT at FROM cluster.run r
+				WHERE r.partition = p.partition AND r.at > next.at ORDER BY at LIMIT 1) run
+			WHERE $3 = (SELECT node FROM cluster.owner o
+				WHERE o.partition = p.partition AND at <= $2 ORDER BY epoch DESC LIMIT 1)`,
+			e.partitions, e.at, e.node)
 		if err != nil {
 			return err
 		}
-		for rows.Next() {
-			var first time.Time
-			if err := rows.Scan(&first); err != nil {
-				return err
+		var first time.Time
+		if _, err := pgx.ForEachRow(rows, []any{&first}, func() error {
+			if i+1 < len(events) && first.After(events[i+1].at) && events[i+1].at.Sub(e.at) < c.cfg.lease+slack {
+				f.omitted++
+				return nil
 			}
-			if i+1 == len(events) || first.Before(events[i+1].at) {
-				f.takeovers[e.kind] = append(f.takeovers[e.kind], first.Sub(e.at))
-			}
-		}
-		if err := cmp.Or(rows.Err(), ctx.Err()); err != nil {
+			f.takeovers[e.kind] = append(f.takeovers[e.kind], first.Sub(e.at))
+			return nil
+		}); err != nil {
 			return err
 		}
 	}

@@ -13,6 +13,10 @@ import (
 
 // The tables that jobs write to, and bill, to which callers do. A gap is a number that came before the one ahead of it,
 // a ghost one of a transaction that was rolled back.
+//
+// Triggers watch the commits of the nodes, from outside of them: who takes a partition, with which epoch, and by which
+// name its connections go. A commit by another than who has taken the epoch of the moment is stale, and must not be.
+// One that came late and has changed nothing is refused.
 const tables = `
 	DROP SCHEMA IF EXISTS cluster CASCADE;
 	CREATE SCHEMA cluster;
@@ -20,9 +24,50 @@ const tables = `
 		ghosts bigint NOT NULL);
 	CREATE TABLE cluster.bill (id text, number bigint);
 	CREATE TABLE cluster.run (id text, number bigint, node text, token bigint, partition integer, position bigint,
-		at timestamptz NOT NULL DEFAULT clock_timestamp());
+		attempt integer, at timestamptz NOT NULL DEFAULT clock_timestamp());
 	CREATE INDEX ON cluster.run (partition, at);
-	CREATE TABLE cluster.late (id text, number bigint, node text, token bigint)`
+	CREATE TABLE cluster.late (id text, number bigint, node text, token bigint);
+
+	CREATE TABLE cluster.owner (partition integer, epoch bigint, node text, connection text,
+		at timestamptz NOT NULL DEFAULT clock_timestamp(), committed timestamptz, PRIMARY KEY (partition, epoch));
+	CREATE TABLE cluster.stale (partition integer, epoch bigint, connection text);
+	CREATE TABLE cluster.refused (connection text);
+	CREATE FUNCTION cluster.took() RETURNS trigger LANGUAGE plpgsql AS $$
+	BEGIN
+		INSERT INTO cluster.owner (partition, epoch, node, connection)
+			SELECT partition, NEW.epoch, owner::text, current_setting('application_name')
+			FROM strand.lease WHERE partition = NEW.partition;
+		RETURN NULL;
+	END $$;
+	CREATE FUNCTION cluster.committed() RETURNS trigger LANGUAGE plpgsql AS $$
+	BEGIN
+		UPDATE cluster.owner SET committed = clock_timestamp() WHERE partition = NEW.partition AND epoch = NEW.epoch
+			AND connection = current_setting('application_name');
+		IF NOT FOUND THEN
+			INSERT INTO cluster.stale VALUES (NEW.partition, NEW.epoch, current_setting('application_name'));
+		END IF;
+		RETURN NULL;
+	END $$;
+	CREATE FUNCTION cluster.refused() RETURNS trigger LANGUAGE plpgsql AS $$
+	DECLARE
+		stack text;
+	BEGIN
+		IF NOT EXISTS (SELECT FROM new) THEN
+			GET DIAGNOSTICS stack = PG_CONTEXT;
+			IF stack LIKE '%.commit(%' THEN
+				INSERT INTO cluster.refused VALUES (current_setting('application_name'));
+			END IF;
+		END IF;
+		RETURN NULL;
+	END $$;
+	CREATE TRIGGER cluster_took AFTER UPDATE OF epoch ON strand.tail FOR EACH ROW EXECUTE FUNCTION cluster.took();
+	CREATE TRIGGER cluster_committed AFTER UPDATE OF number ON strand.tail
+		FOR EACH ROW EXECUTE FUNCTION cluster.committed();
+	CREATE TRIGGER cluster_refused AFTER UPDATE ON strand.tail REFERENCING NEW TABLE AS new
+		FOR EACH STATEMENT EXECUTE FUNCTION cluster.refused()`
+
+// unwatch takes the triggers off, and leaves the tables to be looked at.
+const unwatch = "DROP FUNCTION IF EXISTS cluster.took, cluster.committed, cluster.refused CASCADE"
 
 // counting is what jobs do.
 type counting struct {
@@ -51,9 +96,9 @@ func (c *counting) run(ctx context.Context, job executor.Job[int]) error {
 			ON CONFLICT (id) DO UPDATE SET number = greatest(c.number, excluded.number), token = excluded.token,
 				gaps = c.gaps + (excluded.number > c.number + 1)::integer, ghosts = c.ghosts + excluded.ghosts
 			WHERE c.token < excluded.token RETURNING c.id
-		) INSERT INTO cluster.run (id, number, node, token, partition, position)
-			SELECT $1, $2::bigint, $4, $3, $5, $6 FROM kept`,
-		job.ID, job.Payload, token, c.node, partition, job.Position)
+		) INSERT INTO cluster.run (id, number, node, token, partition, position, attempt)
+			SELECT $1, $2::bigint, $4, $3, $5, $6, $7 FROM kept`,
+		job.ID, job.Payload, token, c.node, partition, job.Position, job.Attempt)
 	if err != nil || tag.RowsAffected() == 1 {
 		return err
 	}

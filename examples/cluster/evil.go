@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"syscall"
 	"time"
@@ -17,12 +18,14 @@ type event struct {
 	at         time.Time
 }
 
-// hurt sends a signal to a node at random, and notes what it owned.
-func (c *cluster) hurt(ctx context.Context, kind string, s syscall.Signal) (*life, error) {
-	m := c.members[rand.IntN(len(c.members))]
+// errAgain is why nothing evil was done: it is tried again.
+var errAgain = errors.New("the node is dead already")
+
+// hurt sends a signal to a node, and notes what it owned.
+func (c *cluster) hurt(ctx context.Context, kind string, m *member, s syscall.Signal) (*life, error) {
 	l := m.life.Load()
 	if l == nil {
-		return nil, nil // it is dead already
+		return nil, errAgain
 	}
 	stats, err := c.node.Stats(ctx)
 	if err != nil {
@@ -38,48 +41,66 @@ func (c *cluster) hurt(ctx context.Context, kind string, s syscall.Signal) (*lif
 		return nil, err
 	}
 	if err := l.process.Signal(s); err != nil {
-		return nil, nil // it has died meanwhile
+		return nil, errAgain
 	}
 	c.note(e)
 	c.say("%s of %s, which owned %d partitions", kind, m.name, len(e.partitions))
 	return l, nil
 }
 
+// anyone is a node at random.
+func (c *cluster) anyone() *member { return c.members[rand.IntN(len(c.members))] }
+
 func (c *cluster) kill(ctx context.Context) error {
-	_, err := c.hurt(ctx, "kill -9", syscall.SIGKILL)
+	_, err := c.hurt(ctx, "kill -9", c.anyone(), syscall.SIGKILL)
 	return err
 }
 
 func (c *cluster) end(ctx context.Context) error {
-	_, err := c.hurt(ctx, "end", syscall.SIGTERM)
+	_, err := c.hurt(ctx, "end", c.anyone(), syscall.SIGTERM)
 	return err
 }
 
 // stop has a node stand still until its lease is over: others own what it had when it goes on.
 func (c *cluster) stop(ctx context.Context) error {
-	l, err := c.hurt(ctx, "stop", syscall.SIGSTOP)
-	if l != nil {
+	l, err := c.hurt(ctx, "stop", c.anyone(), syscall.SIGSTOP)
+	if err == nil {
 		time.Sleep(c.cfg.lease * 3 / 2)
 		_ = l.process.Signal(syscall.SIGCONT) // unless it was killed
 	}
 	return err
 }
 
-// killServer kills the server, with all its processes.
-func (c *cluster) killServer(ctx context.Context) error {
-	var pids []int
-	err := c.db.QueryRow(ctx, "SELECT array_agg(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()").Scan(&pids)
-	if err != nil {
-		return err
+// hold keeps what a node sends until its lease is over, and delivers it then: commits that come late.
+func (c *cluster) hold(ctx context.Context) error {
+	m := c.anyone()
+	_, err := c.hurt(ctx, "hold", m, 0)
+	if err == nil {
+		m.proxy.hold()
+		time.Sleep(c.cfg.lease * 3 / 2)
+		m.proxy.release()
 	}
+	return err
+}
+
+// killServer kills the server, with all its processes. If it does not come back there is nothing more to find out.
+func (c *cluster) killServer(context.Context) error {
 	c.note(event{kind: "kill -9 of the server", at: time.Now()})
 	c.say("kill -9 of the server")
-	return c.server.kill(pids)
+	err := c.server.kill()
+	if err != nil {
+		c.giveUp(err)
+	}
+	return err
 }
 
 // cut cuts connections of the nodes, in the midst of what passes.
 func (c *cluster) cut(context.Context) error {
+	count := 0
+	for _, m := range c.members {
+		count += m.proxy.cut()
+	}
 	c.note(event{kind: "cut", at: time.Now()})
-	c.say("%d connections cut", c.proxy.cut())
+	c.say("%d connections cut", count)
 	return nil
 }

@@ -5,20 +5,23 @@
 // in a temporary directory; with -url it uses one that runs.
 //
 //	cd examples/cluster && go run .
-//	cd examples/cluster && go run . -for 10m -kill 3s -stop 10s -server 30s -cut 5s
+//	cd examples/cluster && go run . -for 5m -kill 15s -stop 10s -end 20s -server 30s -cut 5s -hold 15s
 //
 // Callers count: each takes the next number of an id of his to a node at random, again and again until one has
 // accepted it, and only then goes on to the number after it. One of eight goes with a transaction of the caller's
-// instead. The job of a number writes it down. So the numbers of an id have to arrive in order, with none left out,
-// whoever dies meanwhile, and none of a transaction that was rolled back: else the program says so, and exits with 1.
-// What may be is that a number comes again: when its node died before the job was settled, or when its caller got no
-// answer and has called twice.
+// instead, beside another one that is rolled back. The job of a number writes it down. So the numbers of an id have to
+// arrive in order, with none left out, whoever dies meanwhile, and none of a transaction that was rolled back; and
+// triggers see that nobody commits to a partition that another has taken: else the program says so, and exits with 1.
+// It exits with 3 when it can't tell, and says why. What may be is that a number comes again: when its node died before
+// the job was settled, or when its caller got no answer and has called twice.
 //
-// How a process takes part is in node.go, and what a job does in count.go; the rest is what hurts and counts.
+// How a process takes part is in node.go, what it shows of itself in observe.go, and what a job does in count.go; the
+// rest is what hurts and counts.
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -35,12 +38,21 @@ type config struct {
 	node string // what this process is; empty: the one that starts the others
 	url  string
 
-	length                        time.Duration
-	nodes, partitions, callers    int
-	lease                         time.Duration
-	kill, stop, end, server, cuts time.Duration // how often; 0: never
-	log                           bool
+	length                              time.Duration
+	times                               int
+	nodes, partitions, callers          int
+	lease                               time.Duration
+	kill, stop, end, server, cuts, hold time.Duration // how often; 0: never
+	log                                 bool
 }
+
+const usage = `Cluster kills processes that share a queue over PostgreSQL, and sees that the numbers of each id arrive in order,
+with none left out and none of a transaction that was rolled back, and that nobody commits to a partition that another
+has taken. A number may come again, when its node died or its caller got no answer.
+
+Exit status: 0 it was so, 1 it was not, or a node failed; 2 the flags are wrong; 3 it can't tell, and says why.
+
+Flags:`
 
 func main() {
 	var cfg config
@@ -56,7 +68,14 @@ func main() {
 	flag.DurationVar(&cfg.end, "end", 0, "how often a node is ended in order, with SIGTERM; 0: never")
 	flag.DurationVar(&cfg.server, "server", 0, "how often the server is killed with kill -9; 0: never")
 	flag.DurationVar(&cfg.cuts, "cut", 0, "how often half of the connections are cut; 0: never")
+	flag.DurationVar(&cfg.hold, "hold", 0,
+		"how often what a node sends is held for longer than its lease, and delivered then; 0: never")
+	flag.IntVar(&cfg.times, "times", 0, "`number` of times that each of these is done, instead of -for; 0: no end")
 	flag.BoolVar(&cfg.log, "log", false, "show what the nodes log, and what fails")
+	flag.Usage = func() {
+		fmt.Fprintln(flag.CommandLine.Output(), usage)
+		flag.PrintDefaults()
+	}
 	flag.Parse()
 	if flag.NArg() > 0 {
 		fmt.Fprintln(flag.CommandLine.Output(), "cluster: there are arguments that are no flags:", flag.Args())
@@ -75,16 +94,29 @@ func main() {
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "cluster:", err)
+	}
+	switch {
+	case errors.Is(err, errNoVerdict):
+		os.Exit(3)
+	case err != nil:
 		os.Exit(1)
 	}
 }
 
+// evil is something that is done again and again.
+type evil struct {
+	every time.Duration // 0: never
+	do    func(context.Context) error
+}
+
 // run has callers count for a while, on nodes that are hurt, and tells what it found. The error is that something was
-// out of order or lost, or that it could not be found out.
+// out of order or lost, or errNoVerdict.
 func run(ctx context.Context, cfg config, out io.Writer) (f figures, err error) {
-	c, err := newCluster(ctx, cfg, out)
+	beginning, cancel := context.WithTimeout(ctx, time.Minute)
+	c, err := newCluster(beginning, cfg, out)
+	cancel()
 	if err != nil {
-		return f, err
+		return f, fmt.Errorf("%w: there is no cluster: %w", errNoVerdict, err)
 	}
 	defer c.close()
 	var nodes, evils, callers sync.WaitGroup
@@ -95,18 +127,26 @@ func run(ctx context.Context, cfg config, out io.Writer) (f figures, err error) 
 		nodes.Go(func() { m.live(living) })
 	}
 
+	all := []evil{{cfg.kill, c.kill}, {cfg.stop, c.stop}, {cfg.end, c.end}, {cfg.server, c.killServer}, {cfg.cuts, c.cut},
+		{cfg.hold, c.hold}}
+	for _, e := range all {
+		if cfg.times > 0 { // a bound, for when there is nothing left to hurt
+			cfg.length = max(cfg.length, time.Minute+3*time.Duration(cfg.times)*(e.every+2*cfg.lease))
+		}
+	}
 	calling, stop := context.WithTimeout(ctx, cfg.length)
 	defer stop()
+	calling, c.giveUp = context.WithCancelCause(calling)
 	for i := range cfg.callers {
 		callers.Go(func() { c.callers[i].count(calling, c) })
 	}
-	for _, e := range []struct {
-		every time.Duration
-		do    func(context.Context) error
-	}{{cfg.kill, c.kill}, {cfg.stop, c.stop}, {cfg.end, c.end}, {cfg.server, c.killServer}, {cfg.cuts, c.cut}} {
+	for _, e := range all {
 		if e.every > 0 {
-			evils.Go(func() { c.again(calling, e.every, e.do) })
+			evils.Go(func() { c.again(calling, e) })
 		}
+	}
+	if cfg.times > 0 {
+		go func() { evils.Wait(); stop() }()
 	}
 	for tick := time.Tick(5 * time.Second); calling.Err() == nil; {
 		select {
@@ -119,18 +159,23 @@ func run(ctx context.Context, cfg config, out io.Writer) (f figures, err error) 
 	}
 	callers.Wait()
 	evils.Wait()
+	if why := context.Cause(calling); why != calling.Err() {
+		return f, fmt.Errorf("%w: %w", errNoVerdict, why)
+	}
 	return c.settle(context.WithoutCancel(ctx))
 }
 
 // again does something evil again and again, about so often.
-func (c *cluster) again(ctx context.Context, every time.Duration, do func(context.Context) error) {
-	for {
+func (c *cluster) again(ctx context.Context, e evil) {
+	for times := 0; c.cfg.times == 0 || times < c.cfg.times; {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(every/2 + rand.N(every)):
+		case <-time.After(e.every*3/4 + rand.N(e.every/2)):
 		}
-		if err := do(ctx); err != nil && c.cfg.log { // the server may be away
+		if err := e.do(ctx); err == nil {
+			times++
+		} else if c.cfg.log { // the server may be away
 			c.say("%v", err)
 		}
 	}

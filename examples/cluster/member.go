@@ -14,10 +14,12 @@ import (
 
 // member is one of the nodes: a process, and another one when that has died.
 type member struct {
-	name string
-	args []string
-	log  bool
-	life atomic.Pointer[life] // nil: there is none now
+	name  string
+	args  []string
+	log   bool
+	say   func(format string, args ...any)
+	proxy *proxy               // nil: nobody hurts its connections
+	life  atomic.Pointer[life] // nil: there is none now
 }
 
 // life is that of one process.
@@ -66,6 +68,7 @@ func (m *member) once(ctx context.Context) error {
 	if _, err := fmt.Fscan(out, &l.node, &l.address); err != nil {
 		return fmt.Errorf("the node did not begin: %w", c.Wait()) // the server is away, say
 	}
+	m.say("%s is at http://%s/", m.name, l.address)
 	m.life.Store(l)
 	defer m.life.Store(nil)
 	_ = c.Wait() // it was killed, as like as not

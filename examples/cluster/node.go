@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"strconv"
 	"time"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/journal/postgres"
+	"github.com/strandjobs/strand/journal/postgres/dashboard"
 )
 
 var numbersConfig = executor.QueueConfig[int]{
@@ -28,17 +30,34 @@ var numbersConfig = executor.QueueConfig[int]{
 }
 
 // serve is a node: all there is to take part. It takes numbers over HTTP, for whichever partition, and runs the jobs of
-// the partitions that it owns, until ctx ends.
+// the partitions that it owns, until ctx ends. At its address are pages for people, and figures for Prometheus.
 func serve(ctx context.Context, cfg config) error {
 	logger := slog.New(slog.NewTextHandler(os.Stderr, nil)).With("node", cfg.node)
 	if !cfg.log {
 		logger = slog.New(slog.DiscardHandler)
 	}
-	node, err := postgres.Open(ctx, cfg.url, postgres.Config{
-		Name:         cfg.node,
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = listener.Close() }()
+	at, err := url.Parse(cfg.url)
+	if err != nil {
+		return err
+	}
+	query := at.Query()
+	query.Set("application_name", fmt.Sprintf("%s, process %d", cfg.node, os.Getpid())) // for pg_stat_activity
+	at.RawQuery = query.Encode()
+	setup, figures, err := observe()
+	if err != nil {
+		return err
+	}
+	node, err := postgres.Open(ctx, at.String(), postgres.Config{
+		Name:         cfg.node + nameAt + "http://" + listener.Addr().String() + "/",
 		Lease:        cfg.lease,
 		SingleServer: true, // one on your laptop; with a standby, leave that out
 		Executor:     executor.Config{Workers: 4, StopTimeout: 5 * time.Second, Logger: logger},
+		Setup:        setup,
 	})
 	if err != nil {
 		return err
@@ -47,7 +66,7 @@ func serve(ctx context.Context, cfg config) error {
 	if err != nil {
 		return err
 	}
-	db, err := pgxpool.New(ctx, cfg.url)
+	db, err := pgxpool.New(ctx, at.String())
 	if err != nil {
 		return err
 	}
@@ -69,10 +88,8 @@ func serve(ctx context.Context, cfg config) error {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		}
 	})
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
+	mux.Handle("GET /metrics", figures)
+	mux.Handle("/", dashboard.Handler(node, dashboard.Config{Address: addressIn}))
 	server := &http.Server{Handler: mux}
 	go func() { _ = server.Serve(listener) }()
 	defer func() { _ = server.Close() }()

@@ -10,14 +10,19 @@ import (
 	"sync"
 )
 
-// proxy stands between the nodes and the server, to cut their connections.
+// proxy stands between a node and the server: it cuts connections, and holds what the node sends.
 type proxy struct {
 	listener net.Listener
 	target   string
+	gate     sync.RWMutex // held for writing while what the node sends is
 
 	mu    sync.Mutex
-	pairs map[[2]net.Conn]bool
+	pairs map[*pair]bool
 }
+
+type pair struct{ node, server *net.TCPConn }
+
+func (p *pair) close() { _, _ = p.node.Close(), p.server.Close() }
 
 // newProxy starts a proxy before the server at a URL, and returns its own.
 func newProxy(server string) (p *proxy, through string, err error) {
@@ -25,7 +30,7 @@ func newProxy(server string) (p *proxy, through string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
-	p = &proxy{target: u.Host, pairs: make(map[[2]net.Conn]bool)}
+	p = &proxy{target: u.Host, pairs: make(map[*pair]bool)}
 	if p.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		return nil, "", err
 	}
@@ -36,42 +41,60 @@ func newProxy(server string) (p *proxy, through string, err error) {
 
 func (p *proxy) accept() {
 	for {
-		client, err := p.listener.Accept()
+		node, err := p.listener.Accept()
 		if err != nil {
 			return
 		}
 		server, err := net.Dial("tcp", p.target)
 		if err != nil {
-			_ = client.Close()
+			_ = node.Close()
 			continue
 		}
-		pair := [2]net.Conn{client, server}
+		c := &pair{node.(*net.TCPConn), server.(*net.TCPConn)}
 		p.mu.Lock()
-		p.pairs[pair] = true
+		p.pairs[c] = true
 		p.mu.Unlock()
-		for _, way := range [][2]net.Conn{{client, server}, {server, client}} {
-			go func() {
-				_, _ = io.Copy(way[0], way[1])
-				p.end(pair)
-			}()
+		go p.send(c)
+		go p.answer(c)
+	}
+}
+
+// send passes what a node sends, once nothing is held: also when the node has gone meanwhile.
+func (p *proxy) send(c *pair) {
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := c.node.Read(buffer)
+		p.gate.RLock()
+		//lint:ignore SA2001 it was open: that is all
+		p.gate.RUnlock()
+		if _, failed := c.server.Write(buffer[:n]); err != nil || failed != nil {
+			_ = c.server.CloseWrite() // what came before is done all the same
+			return
 		}
 	}
 }
 
-func (p *proxy) end(pair [2]net.Conn) {
-	_, _ = pair[0].Close(), pair[1].Close()
+// answer passes what the server answers, and drops what no node waits for.
+func (p *proxy) answer(c *pair) {
+	_, _ = io.Copy(c.node, c.server)
+	_, _ = io.Copy(io.Discard, c.server)
+	c.close()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.pairs, pair)
+	delete(p.pairs, c)
 }
+
+// hold holds what the node sends, on all its connections, until release.
+func (p *proxy) hold()    { p.gate.Lock() }
+func (p *proxy) release() { p.gate.Unlock() }
 
 // cut cuts each connection with a chance of a half: what is on its way is lost, in both directions.
 func (p *proxy) cut() (count int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for pair := range p.pairs {
+	for c := range p.pairs {
 		if rand.IntN(2) == 0 {
-			_, _ = pair[0].Close(), pair[1].Close()
+			c.close()
 			count++
 		}
 	}
@@ -82,7 +105,7 @@ func (p *proxy) close() {
 	_ = p.listener.Close()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for pair := range p.pairs {
-		_, _ = pair[0].Close(), pair[1].Close()
+	for c := range p.pairs {
+		c.close()
 	}
 }

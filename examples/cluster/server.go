@@ -75,11 +75,14 @@ func (s *server) url() string {
 
 func (s *server) start() error {
 	return s.do("pg_ctl", "start", "-w", "-D", s.data(), "-l", filepath.Join(s.dir, "log"), "-o",
-		"-p "+s.port+" -c listen_addresses=127.0.0.1 -c unix_socket_directories='' -c max_connections=200")
+		"-p "+s.port+" -c listen_addresses=127.0.0.1 -c unix_socket_directories='' -c max_connections=200"+
+			" -c dynamic_shared_memory_type=mmap") // in its directory, so that little is left of one that is killed
 }
 
-// kill kills the server and all its processes, of which some are known, and starts it again.
-func (s *server) kill(pids []int) error {
+// kill kills the server with all its processes, and starts it again. The first is stopped before: a process that it
+// starts meanwhile would be left out, and may wait forever, for a lock that one of the killed has, and keep their
+// memory, with which no server can start.
+func (s *server) kill() error {
 	text, err := os.ReadFile(filepath.Join(s.data(), "postmaster.pid"))
 	if err != nil {
 		return err
@@ -89,15 +92,35 @@ func (s *server) kill(pids []int) error {
 	if err != nil {
 		return err
 	}
-	for _, pid := range append([]int{pid}, pids...) {
-		_ = syscall.Kill(pid, syscall.SIGKILL) // a connection may have ended meanwhile
-	}
-	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		// Until the last of its processes is gone its memory is taken.
-		if err := s.start(); err == nil || time.Now().After(end) {
-			return err
+	_ = syscall.Kill(pid, syscall.SIGSTOP) // it may have ended
+	for range 2 {                          // a fork may have been under way
+		for _, child := range childrenOf(first) {
+			_ = syscall.Kill(child, syscall.SIGKILL)
 		}
 	}
+	_ = syscall.Kill(pid, syscall.SIGKILL)
+	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		// Until the last of its processes is gone its memory is taken.
+		if err = s.start(); err == nil {
+			return nil
+		}
+		if time.Now().After(end) {
+			said, _ := os.ReadFile(filepath.Join(s.dir, "log"))
+			return fmt.Errorf("the server does not start again: %w; it says: %s", err, said[max(0, len(said)-1000):])
+		}
+	}
+}
+
+// childrenOf lists the processes that one has started.
+func childrenOf(parent string) (children []int) {
+	list, _ := exec.Command("ps", "-A", "-o", "pid=,ppid=").Output() // without it those that are left end by themselves
+	for line := range strings.Lines(string(list)) {
+		if fields := strings.Fields(line); len(fields) == 2 && fields[1] == parent {
+			child, _ := strconv.Atoi(fields[0])
+			children = append(children, child)
+		}
+	}
+	return children
 }
 
 // remove ends the server, and deletes its directory.

@@ -1,0 +1,74 @@
+//go:build unix
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// What a node shows is of the partitions that it owns: with another node each of them has its own, and the pages of one
+// lead to those of the other.
+func TestNodesShowWhatTheyOwn(t *testing.T) {
+	cfg := newConfig()
+	cfg.nodes, cfg.callers = 2, 0
+	c, err := newCluster(t.Context(), cfg, t.Output())
+	if errors.Is(err, errMissing) {
+		t.Skip(err)
+	}
+	t.Cleanup(c.close)
+	require.NoError(t, err)
+	var living sync.WaitGroup
+	t.Cleanup(living.Wait) // when the context has ended
+
+	at := func(i int) string { return "http://" + c.members[i].life.Load().address + "/" }
+	get := func(url string) string {
+		answer, err := http.Get(url)
+		if err != nil {
+			return ""
+		}
+		defer func() { _ = answer.Body.Close() }()
+		text, err := io.ReadAll(answer.Body)
+		assert.NoError(t, err)
+		return string(text)
+	}
+	workers := regexp.MustCompile(`strand_workers{partition="(\d+)"}`)
+	scrape := func(i int) (partitions []string) {
+		for _, found := range workers.FindAllStringSubmatch(get(at(i)+"metrics"), -1) {
+			partitions = append(partitions, found[1])
+		}
+		return partitions
+	}
+	start := func(i int) {
+		living.Go(func() { c.members[i].live(t.Context()) })
+		require.Eventually(t, func() bool { return c.members[i].life.Load() != nil }, 20*time.Second, 10*time.Millisecond)
+	}
+	start(0)
+	require.Eventually(t, func() bool { return len(scrape(0)) == cfg.partitions }, 20*time.Second, 20*time.Millisecond)
+	require.Equal(t, cfg.partitions, strings.Count(get(at(0)), ">this node</a>"))
+
+	start(1)
+	var ours, theirs []string
+	require.Eventually(t, func() bool {
+		ours, theirs = scrape(0), scrape(1)
+		return len(theirs) > 0 && len(ours)+len(theirs) == cfg.partitions
+	}, 20*time.Second, 20*time.Millisecond, "what was given away is shown no longer")
+	require.Eventually(t, func() bool { // a partition has figures a moment before it is served
+		return strings.Count(get(at(1)), ">this node</a>") == len(theirs)
+	}, 20*time.Second, 20*time.Millisecond)
+	require.NotContains(t, ours, theirs[0])
+	link := fmt.Sprintf("%sp/%s/", at(1), theirs[0])
+	require.Contains(t, get(at(0)), `<a href="`+link+`">node 2 at `)
+	require.Contains(t, get(link), "numbers", "the queue")
+	require.Contains(t, get(at(0)+"p/"+theirs[0]+"/"), link)
+}
