@@ -2,9 +2,9 @@ package executor
 
 import (
 	"context"
-	"runtime"
 	"time"
 
+	"github.com/strandjobs/strand/executor/internal/pace"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -90,8 +90,12 @@ func (x *Executor) ProgressOfWorkers() (all []ProgressReport) {
 // that wait.
 func Awaited[T any](t *Queue[T]) int { return t.q.awaited.Len() + t.q.x.awaits.Len() }
 
+// NothingIdle has those who look pause as if no processor lay idle: how many do is not
+// known from the clock of a bubble. It is called before Start.
+func NothingIdle(x *Executor) { x.inspection.pacer = pace.New(lookers(), lookBurst, nil) }
+
 // LookFor looks at something that costs so much that the next one pauses for d.
 func LookFor(ctx context.Context, x *Executor, d time.Duration) error {
-	cost := time.Duration(float64(d) * min(lookShare*float64(runtime.GOMAXPROCS(0)), mostLooks))
+	cost := time.Duration(float64(d) * lookers())
 	return x.inspection.pacer.Do(ctx, x.atWork, func() (time.Duration, error) { return cost, nil })
 }

@@ -17,6 +17,7 @@ import (
 // at something all the time: who looks gets a turn each 40 ms.
 func besideOthers(t *testing.T, jobs, dead int) (*executor.Executor, context.CancelFunc) {
 	x := openOn(t, new(journal.Memory), executor.Config{Workers: 1})
+	executor.NothingIdle(x)
 	q := handle(t, x, "q", func(ctx context.Context, job executor.Merged[string]) error {
 		if job.Latest() == "dies" {
 			return executor.Cancel(errBoom)

@@ -30,9 +30,11 @@ const (
 )
 
 func newInspection() inspection {
-	share := min(lookShare*float64(runtime.GOMAXPROCS(0)), mostLooks)
-	return inspection{pacer: pace.New(share, lookBurst, new(pace.Idle).Lately), nonce: rand.Uint64()}
+	return inspection{pacer: pace.New(lookers(), lookBurst, new(pace.Idle).Lately), nonce: rand.Uint64()}
 }
+
+// lookers is the share of one processor for all who look.
+func lookers() float64 { return min(lookShare*float64(runtime.GOMAXPROCS(0)), mostLooks) }
 
 // atWork reports whether a handler runs, or something was accepted since the last
 // time it was asked.
