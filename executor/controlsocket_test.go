@@ -156,6 +156,10 @@ func TestStatusWithoutShards(t *testing.T) {
 	start(t, x)
 	enqueue(t, q, "slow", "x")
 	<-began
+	require.Eventually(t, func() bool { // workers that look for more have found nothing
+		s, err := x.Stats(t.Context())
+		return err == nil && s.Busy == 1
+	}, 10*time.Second, time.Millisecond)
 	letGo := x.HoldShards("q")
 	s, err := asked[control.Status](t, dir, control.VerbStatus, control.None{})
 	require.NoError(t, err)

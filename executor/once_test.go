@@ -153,6 +153,7 @@ func TestRefusedMovesNothing(t *testing.T) {
 		_, _, err = x.SourceOffset(long)
 		require.ErrorIs(t, err, executor.ErrInvalidKey)
 
+		synctest.Wait() // until the results of what ran are written
 		disk.FailNext(journal.ErrFull)
 		require.ErrorIs(t, x.SetSourceOffset(t.Context(), "m", 9), executor.ErrFull)
 		time.Sleep(time.Second)

@@ -46,7 +46,7 @@ func TestLongListsComeInTime(t *testing.T) {
 	var text string
 	const note = "of 100\u202f001: jobs go first"
 	require.Eventually(t, func() bool {
-		text = s.get("queue", "name", "q", "sort", "id", "limit", "25")
+		text = s.do(http.MethodGet, "queue?name=q&sort=id&limit=25", nil).text // too busy is an answer, too
 		return strings.Contains(text, note) && len(ids(text)) > 0
 	}, 60*time.Second, time.Millisecond, "a part")
 	require.Contains(t, s.do(http.MethodGet, "api/v1/jobs?queue=q&order=id&patience=0.01", nil).text, `"partial":true`)

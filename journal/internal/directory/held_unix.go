@@ -39,7 +39,7 @@ func Held(dir string) error {
 	return nil
 }
 
-// UnlockFile gives back what bbolt locked.
+// UnlockFile gives back the lock of a file, whoever else has this open file: see flock(2).
 func UnlockFile(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_UN) }
 
 // ReadOnlyDisk are the errors of a disk on which no LOCK can be written.

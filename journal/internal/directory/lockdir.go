@@ -98,8 +98,11 @@ func (l *DirLock) ours() bool {
 	return err == nil && l.Place.Has(LockName, held)
 }
 
-// Unlock ends the ownership. The file stays.
-func (l *DirLock) Unlock() error { return errors.Join(l.F.Close(), l.Place.Close()) }
+// Unlock ends the ownership, also for a child process that is just being started and has
+// the file open until its program begins. The file stays.
+func (l *DirLock) Unlock() error {
+	return errors.Join(UnlockFile(l.F), l.F.Close(), l.Place.Close())
+}
 
 // Undo unlocks and leaves no trace, for an owner that did nothing. Removing the
 // file while holding the lock is safe: see claim.
