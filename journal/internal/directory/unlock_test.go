@@ -1,0 +1,27 @@
+//go:build unix && !solaris && !aix
+
+package directory
+
+import (
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A process that is started has our open files until its program begins. It holds up
+// nobody who opens what we gave back.
+func TestUnlockBesideAChildThatBegins(t *testing.T) {
+	dir := t.TempDir()
+	held, err := TryLock(dir, "")
+	require.NoError(t, err)
+	child, err := syscall.Dup(int(held.F.Fd()))
+	require.NoError(t, err)
+	defer syscall.Close(child)
+	_, err = TryLock(dir, "")
+	require.ErrorIs(t, err, errHeld)
+	require.NoError(t, held.Unlock())
+	next, err := TryLock(dir, "")
+	require.NoError(t, err)
+	require.NoError(t, next.Unlock())
+}
