@@ -214,12 +214,15 @@ func TestAPausedOwnerCommitsNothing(t *testing.T) {
 		require.NoError(t, next.pool.QueryRow(t.Context(), in(c.schema, "SELECT concat(number, ' ', epoch, ' ', md5(manifest)) FROM {schema}.tail")).Scan(&text))
 		return text
 	}
-	var before string
-	require.Eventually(t, func() bool { // until what ran is settled
+	before, same := "", 0
+	require.Eventually(t, func() bool { // until what ran is settled, and what that leaves is cleared
 		last := before
-		before = row()
-		return last == before
-	}, 10*time.Second, 100*time.Millisecond)
+		if before = row(); before != last {
+			same = 0
+		}
+		same++
+		return same > 10
+	}, 20*time.Second, 100*time.Millisecond)
 	require.NoError(t, child.Process.Signal(syscall.SIGCONT))
 	says("ended true")
 	require.Never(t, func() bool { return before != row() && next.owned(0) != nil }, 300*time.Millisecond, 20*time.Millisecond)
