@@ -20,6 +20,7 @@ var (
 	faults     = gate{"./journal", "^TestContractInMemory$/^faults$"}
 	model      = gate{"./journal", "^TestModel$"}
 	opening    = gate{"./journal", "^(TestSecond|TestOpenContext|TestCrashInCreation|TestNewer|TestReleased|TestClose)"}
+	unlocking  = gate{"./journal/internal/directory", "^TestUnlock"}
 	places     = gate{"./journal", "^(TestNotAFile|TestReplacedDirectory|TestRunningCut)"}
 	recorder   = gate{"./journal", "^(TestSuspects|TestWhatEndedIsNotSuspected|TestARecorder)"}
 	guilt      = gate{"./journal/internal/crash", "^Test(TheCause|Several|ADeath|SlowCauses|DeathsThat|AStorm|Reports)"}
@@ -192,6 +193,7 @@ var inRoot = []mutation{
 	{"settle without a mark", "journal/log.go", "	for _, r := range c.Ended {\n		l.open.MarkEnded(r.Position())\n", "	for _, r := range c.Ended {\n		l.open.MarkEnded(c.Ended[0].Position()); _ = r\n", model},
 	{"create under the final name", "journal/internal/store/bolt_open.go", `tmp := directory.NewName`, `tmp := directory.FileName`, power},
 	{"open what another one has open", "journal/internal/directory/lockdir.go", "if err = lockFile(l.F); err == nil {", "if _ = lockFile; err == nil {", opening},
+	{"leave the lock to a child that begins", "journal/internal/directory/lockdir.go", "errors.Join(UnlockFile(l.F), l.F.Close(), ", "errors.Join(l.F.Close(), ", unlocking},
 	{"look seldom whether the owner has gone", "journal/wait.go", "lockPoll = 5 * time.Millisecond", "lockPoll = time.Second", opening},
 	{"wait for the first owner only", "journal/wait.go", "locked.PID != 0 && *locked != told", "false", opening},
 	{"begin before saying what was recovered", "executor/start.go", "	x.logStart()\n	unrecorded, err := x.startWorkers()\n", "	unrecorded, err := x.startWorkers()\n	x.logStart()\n", summaries},
