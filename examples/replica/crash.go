@@ -61,14 +61,15 @@ type watcher struct {
 	lives  int
 }
 
-// choose spreads the kills that are left over the work that is left. Every
-// fourth one comes soon after the start, while the journal is read or the first
-// events are enqueued.
+// choose spreads the kills that are left over the work that is left, half of which stays
+// for after the next one: a life may be over before it is killed. Every fourth one comes
+// soon after the start, while the journal is read or the first events are enqueued.
 func (w *watcher) choose(events, left int) moment {
 	if left == 0 {
 		return moment{}
 	}
-	m := moment{after: time.Hour, ended: w.ended + 1 + rand.IntN(1+2*max(events-w.ended, 0)/(left+1))}
+	rest := max(events-w.ended, 0)
+	m := moment{after: time.Hour, ended: w.ended + 1 + rand.IntN(1+min(2*rest/(left+1), rest/2))}
 	if rand.IntN(4) == 0 {
 		m.after = rand.N(100 * time.Millisecond)
 	}

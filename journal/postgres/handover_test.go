@@ -70,19 +70,24 @@ func TestAPartitionWaitsForItsHandlers(t *testing.T) {
 	require.Empty(t, began)
 }
 
-// A node that has no time left to stop does not wait for such a handler, and does not give its
-// lease back either: the handler has what is left of that.
-func TestAStopThatIsOverKeepsTheLeaseOfItsHandlers(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t, pgtest.Shared(t).URL(), 1, time.Minute)
-	leave, began := make(chan struct{}), make(chan string, 10)
-	var inside atomic.Int32
-	n, q := c.stubborn(true, leave, &inside, began)
+// busy returns a node with a stubborn handler inside of its only partition.
+func (c *cluster) busy() (n *Node, leave chan<- struct{}) {
+	t, end, began := c.t, make(chan struct{}), make(chan string, 10)
+	n, q := c.stubborn(true, end, new(atomic.Int32), began)
 	require.NoError(t, n.Start(t.Context()))
 	c.serving(&testNode{Node: n})
 	_, err := q.Enqueue(t.Context(), "id", 1)
 	require.NoError(t, err)
 	<-began
+	return n, end
+}
+
+// A node that has no time left to stop does not wait for such a handler, and does not give its
+// lease back either: the handler has what is left of that.
+func TestAStopThatIsOverKeepsTheLeaseOfItsHandlers(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, pgtest.Shared(t).URL(), 1, time.Minute)
+	n, leave := c.busy()
 	other := c.node(c.url)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -91,7 +96,7 @@ func TestAStopThatIsOverKeepsTheLeaseOfItsHandlers(t *testing.T) {
 	close(leave)
 
 	idle := c.node(c.url) // where none is inside the lease is given back all the same
-	_, err = idle.pool.Exec(t.Context(), in(c.schema, "UPDATE {schema}.lease SET expires = clock_timestamp() - interval '1 second'"))
+	_, err := idle.pool.Exec(t.Context(), in(c.schema, "UPDATE {schema}.lease SET expires = clock_timestamp() - interval '1 second'"))
 	require.NoError(t, err)
 	require.NoError(t, idle.Start(t.Context()))
 	c.serving(idle)
@@ -103,14 +108,7 @@ func TestAStopThatIsOverKeepsTheLeaseOfItsHandlers(t *testing.T) {
 func TestAStopThatIsOverWaitsAMoment(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, pgtest.Shared(t).URL(), 1, time.Minute)
-	leave, began := make(chan struct{}), make(chan string, 10)
-	var inside atomic.Int32
-	n, q := c.stubborn(true, leave, &inside, began)
-	require.NoError(t, n.Start(t.Context()))
-	c.serving(&testNode{Node: n})
-	_, err := q.Enqueue(t.Context(), "id", 1)
-	require.NoError(t, err)
-	<-began
+	n, leave := c.busy()
 	n.mu.Lock()
 	p := n.held[0]
 	n.mu.Unlock()
