@@ -165,6 +165,68 @@ func TestLowkiq_L11_RetriesExhaustedOfABatch(t *testing.T) {
 	})
 }
 
+// What the hook gets is what the morgue has afterwards, also of jobs with several
+// payloads: those that start again, are done, or end for another reason are not in it.
+func TestLowkiq_L11_TheHookGetsWhatIsBuriedAndNothingElse(t *testing.T) {
+	all := func(executor.Merged[string]) error { return errBoom }
+	named := func(job executor.Merged[string]) error {
+		errs := executor.PayloadErrors{}
+		for _, p := range job.Payloads {
+			switch p.Value {
+			case "a":
+				errs[p.Position] = executor.Cancel(errBoom)
+			case "b": // done
+			default:
+				errs[p.Position] = errBoom
+			}
+		}
+		return errs
+	}
+	join := func(waiting, next string) (string, error) { return waiting + next, nil }
+	for name, test := range map[string]struct {
+		cfg     executor.QueueConfig[string]
+		returns func(executor.Merged[string]) error
+		calls   []string
+		dead    []string
+	}{
+		"oldest":        {executor.QueueConfig[string]{}, all, []string{"[a]", "[b]", "[c]", "[d]"}, []string{"a", "b", "c", "d"}},
+		"all":           {executor.QueueConfig[string]{OnExhausted: executor.OnExhaustedBuryAll}, all, []string{"[a b c d]"}, []string{"a", "b", "c", "d"}},
+		"halted":        {executor.QueueConfig[string]{OnExhausted: executor.OnExhaustedHalt}, all, nil, nil},
+		"folded":        {executor.QueueConfig[string]{Fold: join}, all, []string{"[abcd]"}, []string{"abcd"}},
+		"oldest, named": {executor.QueueConfig[string]{}, named, []string{"[c]", "[d]"}, []string{"a", "c", "d"}},
+		"all, named":    {executor.QueueConfig[string]{OnExhausted: executor.OnExhaustedBuryAll}, named, []string{"[c d]"}, []string{"a", "c", "d"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				x := open(t, "", executor.Config{})
+				var calls []string
+				test.cfg.MaxRetries, test.cfg.RetryIn = 1, always(time.Minute)
+				test.cfg.RetriesExhausted = func(_ context.Context, jobs []executor.Merged[string]) {
+					require.Len(t, jobs, 1)
+					var values []string
+					for _, p := range jobs[0].Payloads {
+						values = append(values, p.Value)
+					}
+					calls = append(calls, fmt.Sprint(values))
+				}
+				q := handle(t, x, "q", func(_ context.Context, job executor.Merged[string]) error { return test.returns(job) }, test.cfg)
+				for _, value := range []string{"a", "b", "c", "d"} {
+					enqueue(t, q, "id", value)
+				}
+				start(t, x)
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				var dead []string
+				for _, d := range morgue(t, q) {
+					dead = append(dead, d.Payload)
+				}
+				assert.ElementsMatch(t, test.dead, dead)
+				assert.Equal(t, test.calls, calls)
+			})
+		})
+	}
+}
+
 // The text of an error goes through a crash with its job. Without FormatError it is
 // the error's own; with it there may be a backtrace.
 func TestLowkiq_L11_LastErrorAndBacktrace(t *testing.T) {

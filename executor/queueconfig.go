@@ -74,9 +74,11 @@ type QueueConfig[T any] struct {
 	FormatError func(error) string
 
 	// RetriesExhausted is called, on the worker, with the jobs of a run that failed
-	// for the last time, before OnExhausted is carried out; with [Handle] that is
-	// one job with one payload. LastError is that failure. It is not called for a
-	// job that Config.CrashLimit gives up. Default nil.
+	// for the last time, before they are dead letters. Each has those of its payloads
+	// that OnExhausted buries, and no other: the first one under
+	// OnExhaustedBuryOldest, all that failed under OnExhaustedBuryAll. LastError is
+	// that failure. It is not called under OnExhaustedHalt, for what [Cancel] buries,
+	// nor for a job that Config.CrashLimit gives up. Default nil.
 	RetriesExhausted func(ctx context.Context, jobs []Merged[T])
 
 	// Defaults of a call to Enqueue, and what it waits for.

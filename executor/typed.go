@@ -178,22 +178,33 @@ func (t *Queue[T]) register(x *Executor, name string, single bool, call func(con
 		d.q = t.q
 	}
 	t.q.decode = func(payload []byte) (any, error) { return t.decodeOne(payload) }
-	if hook := t.cfg.RetriesExhausted; hook != nil {
-		t.q.exhausted = func(ctx context.Context, items []*shard.Item) {
-			now := time.Now().UnixNano()
-			for _, it := range items {
-				defer func(last string, history journal.History) { // the shard is to find what it handed out
-					it.LastError, it.History = last, history
-				}(it.LastError, it.History)
-				it.History = it.Failed(now, it.Outcome.Error)
-				it.LastError = it.Outcome.Error // of this very run
-			}
-			if jobs, err := t.decodeAll(items); err == nil { // else the journal has failed, and they fail again
-				hook(ctx, jobs)
-			}
-		}
+	if t.cfg.RetriesExhausted != nil && t.cfg.OnExhausted != OnExhaustedHalt {
+		t.q.exhausted = t.tellExhausted
 	}
 	return x.register(t.q)
+}
+
+// tellExhausted calls RetriesExhausted with what the shard will bury of items that
+// failed for the last time.
+func (t *Queue[T]) tellExhausted(ctx context.Context, items []*shard.Item) {
+	now := time.Now().UnixNano()
+	for _, it := range items {
+		defer func(last string, history journal.History) { // the shard is to find what it handed out
+			it.LastError, it.History = last, history
+		}(it.LastError, it.History)
+		it.History = it.Failed(now, it.Outcome.Error)
+		it.LastError = it.Outcome.Error // of this very run
+	}
+	jobs, err := t.decodeAll(items)
+	if err != nil {
+		return // the journal has failed, and they fail again
+	}
+	if t.cfg.OnExhausted == OnExhaustedBuryOldest {
+		for i := range jobs {
+			jobs[i].Payloads = jobs[i].Payloads[:1:1]
+		}
+	}
+	t.cfg.RetriesExhausted(ctx, jobs)
 }
 
 // Name returns the name of the queue, empty if it was not made by Handle,
