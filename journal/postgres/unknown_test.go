@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -80,32 +81,72 @@ func TestConnectionIsCut(t *testing.T) {
 	}
 }
 
-// A server whose answers do not come is asked over other connections until one is answered.
+// A server whose answers do not come is asked over other connections until one is answered,
+// whether it has done what it was told or gets no further with it.
 func TestAnswersAreLost(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Shared(t)
 	r := newRig(t, server.URL(), 1)
 	proxy := pgtest.NewProxy(t, server.Addr())
-	s := r.own(t, r.newPool(t, proxy.URL(server.URL())), 0)
+	var dials atomic.Int32
+	s := r.own(t, r.dialing(t, proxy.URL(server.URL()), func(net.Conn) error { dials.Add(1); return nil }), 0)
 	s.patience = 100 * time.Millisecond
-	for i := int64(0); i < int64(times(6, 60)); {
-		i++
-		require.NoError(t, s.Commit(&store.Transaction{Seq: uint64(i), Block: []byte("block")}))
-		i++
-		proxy.Swallow()
-		done := make(chan error)
-		go func() { done <- s.Commit(&store.Transaction{Seq: uint64(i), Block: []byte("block")}) }()
-		require.Eventually(t, func() bool { number, _, _ := r.tail(t, 0); return number == i }, 10*time.Second, time.Millisecond)
-		select {
-		case err := <-done:
-			t.Fatalf("it returned %v without an answer", err)
-		case <-time.After(3 * s.patience):
+	next := uint64(0)
+	commit := func() chan error {
+		next++
+		done := make(chan error, 1)
+		go func() { done <- s.Commit(&store.Transaction{Seq: next, Block: []byte("block")}) }()
+		return done
+	}
+	// unheard makes a commit whose answers are lost, and says whether it was there already
+	// while the store was asking for it.
+	unheard := func(stuck bool) bool {
+		require.NoError(t, <-commit())
+		tx, err := r.pool.Begin(t.Context())
+		require.NoError(t, err)
+		if stuck {
+			_, err = tx.Exec(t.Context(), in(r.schema, "SELECT FROM {schema}.tail FOR UPDATE"))
+			require.NoError(t, err)
 		}
+		proxy.Swallow()
+		before := dials.Load()
+		done := commit()
+		for dials.Load() < before+4 { // one of them may say that the first is given up
+			time.Sleep(time.Millisecond)
+		}
+		require.Empty(t, done, "it returned without an answer")
+		there, _, _ := r.tail(t, 0)
+		require.NoError(t, tx.Rollback(t.Context()))
 		proxy.Heal()
 		require.NoError(t, <-done)
 		number, blocks, _ := r.tail(t, 0)
-		require.Equal(t, []int64{i, i}, []int64{number, blocks})
+		require.Equal(t, []uint64{next, next}, []uint64{uint64(number), uint64(blocks)})
+		return uint64(there) == next
 	}
+	for range times(3, 30) {
+		for !unheard(false) {
+			s.patience *= 2 // a busy server takes longer than that for a commit
+		}
+		require.False(t, unheard(true))
+	}
+}
+
+// dialing returns a pool that has each new connection seen.
+func (r *rig) dialing(t testing.TB, url string, seen func(net.Conn) error) *pgxpool.Pool {
+	t.Helper()
+	cfg := r.newPool(t, url).Config()
+	dial := cfg.ConnConfig.DialFunc
+	cfg.ConnConfig.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := dial(ctx, network, addr)
+		if err == nil {
+			err = seen(conn)
+		}
+		return conn, err
+	}
+	pool, err := pgxpool.NewWithConfig(context.Background(), cfg)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	return pool
 }
 
 // Waiting ends with the store: its cause is what a commit, and a reader, is told.
@@ -210,18 +251,9 @@ func TestASlowLinkIsNotSilent(t *testing.T) {
 	r := newRig(t, server.URL(), 1)
 	proxy := pgtest.NewProxy(t, server.Addr())
 	proxy.Throttle(80 << 10)
-	cfg := r.newPool(t, proxy.URL(server.URL())).Config()
-	dial := cfg.ConnConfig.DialFunc
-	cfg.ConnConfig.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		conn, err := dial(ctx, network, addr)
-		if err == nil {
-			err = conn.(*watchedConn).Conn.(*net.TCPConn).SetWriteBuffer(64 << 10) // so that it is the link that takes time
-		}
-		return conn, err
-	}
-	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
-	require.NoError(t, err)
-	t.Cleanup(pool.Close)
+	pool := r.dialing(t, proxy.URL(server.URL()), func(conn net.Conn) error {
+		return conn.(*watchedConn).Conn.(*net.TCPConn).SetWriteBuffer(64 << 10) // so that it is the link that takes time
+	})
 	s := r.own(t, pool, 0)
 	s.patience = 1200 * time.Millisecond
 	block := make([]byte, 256<<10)
