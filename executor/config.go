@@ -199,8 +199,8 @@ type Config struct {
 	// the jobs and acts on them as [Executor.Inspect] does; see Looking from outside.
 	// Open returns [ErrControlSocket] where there can't be one: on Windows, when the path
 	// has more than 89 bytes, when every user may write to the directory, or when
-	// something else is in its place; and ErrConfig in memory. Default false: there is
-	// no socket.
+	// something else is in its place, or in that of control.new, the directory in which
+	// it is made; and ErrConfig in memory. Default false: there is no socket.
 	ControlSocket bool
 
 	// Several processes.

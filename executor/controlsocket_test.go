@@ -87,6 +87,14 @@ func TestNoControlSocket(t *testing.T) {
 	_, err = executor.Open(dir, executor.Config{ControlSocket: true})
 	require.ErrorIs(t, err, executor.ErrControlSocket)
 	require.ErrorContains(t, err, "is no socket")
+
+	dir = shortDir(t)
+	letters := filepath.Join(dir, "control.new", "letters")
+	require.NoError(t, os.MkdirAll(filepath.Dir(letters), 0o700))
+	require.NoError(t, os.WriteFile(letters, nil, 0o600))
+	_, err = executor.Open(dir, executor.Config{ControlSocket: true})
+	require.ErrorIs(t, err, executor.ErrControlSocket)
+	require.FileExists(t, letters)
 }
 
 // Two executors of a process have a socket each, and an answer is of the one that is asked.

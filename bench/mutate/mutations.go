@@ -45,7 +45,7 @@ var (
 	keyLocks   = gate{"./lock", "^TestKeyLocks"}
 	slots      = gate{"./lock", "^(TestLaralocker|TestWatchSlots|TestSlots)"}
 	leaders    = gate{"./lock", "^(TestResqueScheduler|TestCampaign|TestLeader)"}
-	sockets    = gate{"./executor/internal/control", "^Test(TheMode|WhatIsNotOurs)"}
+	sockets    = gate{"./executor/internal/control", "^Test(TheMode|WhatIsNotOurs|OnlyASocket)"}
 	calling    = gate{"./executor/internal/control", "^Test(HostileClients|Answers)$"}
 	controls   = gate{"./executor", "^Test(HostileControlRequests|StopAndTheControlSocket|PagesOfTheMorgue)$"}
 	lives      = gate{"./executor/cmd/strand", "^Test(TheSameLive|NobodyOr|NoPermission|EventsEnd)"}
@@ -481,8 +481,9 @@ var inRoot = []mutation{
 	// Command line.
 	{"a run that is due before its retry", "executor/cmd/strand/fold.go", "				t.Due = f.reached\n", "", commands},
 	{"what is not listed is counted as due", "executor/cmd/strand/fold.go", "		o.Due, o.Delayed = 0, o.Due+o.Delayed\n", "", commands},
-	{"a socket that anyone may use", "executor/internal/control/socket_unix.go", "os.Chmod(born, 0o600)", "os.Chmod(born, 0o666)", sockets},
-	{"take the socket of one who answers", "executor/internal/control/socket_unix.go", "time.Second); err == nil {", "time.Second); err == nil && conn == nil {", sockets},
+	{"a socket that anyone may use", "executor/internal/control/socket_unix.go", "os.Chmod(at, 0o600)", "os.Chmod(at, 0o666)", sockets},
+	{"take the socket of one who answers", "executor/internal/control/socket_unix.go", "	if err == nil {\n		_ = conn.Close()", "	if err == nil && conn == nil {\n		_ = conn.Close()", sockets},
+	{"take away what another one has put there", "executor/internal/control/socket_unix.go", "		if e.Name() != born {", "		if false && e.Name() != born {", sockets},
 	{"half a request that keeps others out", "executor/internal/control/crowd.go", "			leaves = c.quiet[0]\n			c.quiet = c.quiet[1:]\n", "			leaves = conn\n", calling},
 	{"overlook what a request says", "executor/internal/control/server.go", "		d.DisallowUnknownFields()\n", "", calling},
 	{"delete all when no id is left", "executor/controlacts.go", "	case said != 1:", "	case said > 1:", controls},

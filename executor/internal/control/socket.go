@@ -9,8 +9,11 @@ import (
 // socketName is that of the socket in the directory of a journal.
 const socketName = "control.sock"
 
-// nursery is the directory in that one in which the socket is made.
-const nursery = "control.new"
+// nursery is the directory in that one in which the socket is made, and born its name there.
+const (
+	nursery = "control.new"
+	born    = "s"
+)
 
 // errNoSocket says why there can't be a socket; the text has the path or the system.
 var errNoSocket = errors.New("it can't be made")

@@ -4,6 +4,7 @@ package control
 
 import (
 	"context"
+	"fmt"
 	"io/fs"
 	"net"
 	"os"
@@ -90,10 +91,9 @@ func TestWhatTheDeadLeft(t *testing.T) {
 	dir := short(t)
 	abandon(t, dir)
 	require.NoError(t, os.Mkdir(filepath.Join(dir, nursery), 0o700))
-	left, err := net.Listen("unix", filepath.Join(dir, nursery, "s"))
-	require.NoError(t, err)
-	left.(*net.UnixListener).SetUnlinkOnClose(false)
-	require.NoError(t, left.Close())
+	require.NoError(t, listen(t, dir).Close(), "it died before there was a socket")
+	require.NoError(t, os.Mkdir(filepath.Join(dir, nursery), 0o700))
+	left(t, filepath.Join(dir, nursery, "s"))
 	l := listen(t, dir)
 	require.Equal(t, []string{socketName}, names(t, dir))
 	conn, err := net.Dial("unix", path(dir))
@@ -126,16 +126,80 @@ func TestWhatIsNotOursStays(t *testing.T) {
 	require.ErrorContains(t, err, "is no socket (mode -rw-r--r--); move it away")
 	require.NoError(t, os.Remove(path(dir)))
 
-	// A nursery that is a link is taken away, and not what it points at.
+	require.NoFileExists(t, filepath.Join(dir, nursery))
+}
+
+// What is in the place where the socket is made, and is no socket that nobody answers on,
+// is left as it is.
+func TestOnlyASocketOfTheDeadIsTakenAway(t *testing.T) {
 	elsewhere := short(t)
 	require.NoError(t, os.WriteFile(filepath.Join(elsewhere, "s"), []byte("kept"), 0o644))
-	require.NoError(t, os.Symlink(elsewhere, filepath.Join(dir, nursery)))
-	listen(t, dir)
-	for _, kept := range []string{precious, filepath.Join(elsewhere, "s")} {
-		text, err := os.ReadFile(kept)
-		require.NoError(t, err)
-		require.Equal(t, "kept", string(text))
+	for what, put := range map[string]func(t *testing.T, at string){
+		"a file":                             func(t *testing.T, at string) { require.NoError(t, os.WriteFile(at, []byte("kept"), 0o644)) },
+		"a link":                             func(t *testing.T, at string) { require.NoError(t, os.Symlink(elsewhere, at)) },
+		"a folder of a user":                 func(t *testing.T, at string) { folder(t, at, "letters") },
+		"a file with the name of the socket": func(t *testing.T, at string) { folder(t, at, "s") },
+		"a socket and a file": func(t *testing.T, at string) {
+			folder(t, at, "letters")
+			left(t, filepath.Join(at, "s"))
+		},
+		"a socket that answers": func(t *testing.T, at string) {
+			require.NoError(t, os.Mkdir(at, 0o700))
+			l, err := net.Listen("unix", filepath.Join(at, "s"))
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = l.Close() })
+		},
+		"a socket for datagrams": func(t *testing.T, at string) {
+			require.NoError(t, os.Mkdir(at, 0o700))
+			conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(at, "s"), Net: "unixgram"})
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = conn.Close() })
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			dir := short(t)
+			put(t, filepath.Join(dir, nursery))
+			before := tree(t, dir)
+			_, err := Listen(dir)
+			require.ErrorIs(t, err, errNoSocket)
+			require.ErrorContains(t, err, filepath.Join(dir, nursery))
+			require.ErrorContains(t, err, "move it away")
+			require.Equal(t, before, tree(t, dir))
+		})
 	}
+	text, err := os.ReadFile(filepath.Join(elsewhere, "s"))
+	require.NoError(t, err)
+	require.Equal(t, "kept", string(text))
+}
+
+// folder makes one with a file in it.
+func folder(t *testing.T, at, name string) {
+	t.Helper()
+	require.NoError(t, os.Mkdir(at, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(at, name), []byte("kept"), 0o644))
+}
+
+// left is a socket that nobody answers on.
+func left(t *testing.T, at string) {
+	t.Helper()
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: at, Net: "unix"})
+	require.NoError(t, err)
+	l.SetUnlinkOnClose(false)
+	require.NoError(t, l.Close())
+}
+
+// tree is all that is in a directory, with its kind and when it changed.
+func tree(t *testing.T, dir string) (all []string) {
+	t.Helper()
+	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		all = append(all, fmt.Sprint(path, info.Mode(), info.Size(), info.ModTime()))
+		return err
+	}))
+	return all
 }
 
 func TestWhereThereIsNoSocket(t *testing.T) {

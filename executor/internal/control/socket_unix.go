@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 )
 
@@ -18,7 +19,7 @@ func Listen(dir string) (net.Listener, error) {
 	if err := private(dir); err != nil {
 		return nil, err
 	}
-	if n := len(filepath.Join(dir, nursery, "s")); n > longestPath {
+	if n := len(filepath.Join(dir, nursery, born)); n > longestPath {
 		return nil, noSocket("the path in %s would have %d bytes, and the system takes %d; open the journal by a shorter one, relative or through a link", dir, n, longestPath)
 	}
 	if err := vacate(dir); err != nil {
@@ -51,26 +52,75 @@ func private(dir string) error {
 	return nil
 }
 
-// vacate makes room for the socket: what a process has left that died goes, and nothing
-// else.
+// vacate makes room for the socket. What a process has left that died goes; anything else
+// is an error, and then nothing has been touched.
 func vacate(dir string) error {
-	if err := os.RemoveAll(filepath.Join(dir, nursery)); err != nil { // it follows no link
+	if err := leftover(path(dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return noSocket("%w", err)
 	}
-	info, err := os.Lstat(path(dir))
-	switch {
+	room := filepath.Join(dir, nursery)
+	switch err := leftoverRoom(room); {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
 		return noSocket("%w", err)
+	}
+	if err := clearRoom(room); err != nil {
+		return noSocket("%w", err)
+	}
+	return nil // the socket under the name is replaced
+}
+
+// leftoverRoom returns nil for a nursery that has nothing in it but a socket of the dead.
+func leftoverRoom(room string) error {
+	info, err := os.Lstat(room)
+	switch {
+	case err != nil:
+		return err
+	case !info.IsDir():
+		return fmt.Errorf("%s is there, and is no directory (mode %v); move it away", room, info.Mode())
+	}
+	entries, err := os.ReadDir(room)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.Name() != born {
+			return fmt.Errorf("%s is there, with %q in it; move it away", room, e.Name())
+		}
+		if err := leftover(filepath.Join(room, born)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// clearRoom removes a nursery. What has come into it meanwhile is an error, and stays.
+func clearRoom(room string) error {
+	if err := os.Remove(filepath.Join(room, born)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return os.Remove(room)
+}
+
+// leftover returns nil for a socket that nobody answers on.
+func leftover(at string) error {
+	info, err := os.Lstat(at)
+	switch {
+	case err != nil:
+		return err
 	case info.Mode().Type() != fs.ModeSocket:
-		return noSocket("%s is there, and is no socket (mode %v); move it away", path(dir), info.Mode())
+		return fmt.Errorf("%s is there, and is no socket (mode %v); move it away", at, info.Mode())
 	}
-	if conn, err := net.DialTimeout("unix", path(dir), time.Second); err == nil {
+	conn, err := net.DialTimeout("unix", at, time.Second)
+	if err == nil {
 		_ = conn.Close()
-		return noSocket("somebody answers on %s already", path(dir))
+		return fmt.Errorf("somebody answers on %s already; stop that process, or move it away", at)
 	}
-	return nil // it is replaced
+	if !errors.Is(err, syscall.ECONNREFUSED) { // full, of another kind, of another user
+		return fmt.Errorf("whether somebody answers on %s is not known; move it away: %w", at, err)
+	}
+	return nil
 }
 
 // deliver makes the socket where nobody else can reach it, and gives it its mode and then
@@ -80,16 +130,16 @@ func deliver(dir string) (*net.UnixListener, error) {
 	if err := os.Mkdir(room, 0o700); err != nil {
 		return nil, err
 	}
-	born := filepath.Join(room, "s")
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: born, Net: "unix"})
+	at := filepath.Join(room, born)
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: at, Net: "unix"})
 	if err != nil {
 		return nil, errors.Join(err, os.Remove(room))
 	}
 	l.SetUnlinkOnClose(false) // its name will be another one
-	if err = os.Chmod(born, 0o600); err == nil {
-		err = os.Rename(born, path(dir))
+	if err = os.Chmod(at, 0o600); err == nil {
+		err = os.Rename(at, path(dir))
 	}
-	if err = errors.Join(err, os.RemoveAll(room)); err != nil {
+	if err = errors.Join(err, clearRoom(room)); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
