@@ -17,6 +17,56 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
+// inquired is a context that calls a function when it is asked why it has ended.
+type inquired struct {
+	context.Context
+	f func()
+}
+
+func (a inquired) Err() error {
+	a.f()
+	return a.Context.Err()
+}
+
+// What is accepted after the call of an action is not meant, though the call has not
+// come to its job yet.
+func TestActionsMeanWhatWasThere(t *testing.T) {
+	for name, act := range map[string]func(*executor.Inspector, context.Context) (int, error){
+		"cancel": func(i *executor.Inspector, ctx context.Context) (int, error) {
+			return i.Cancel(ctx, executor.SelectQueue("q"), "")
+		},
+		"delete": func(i *executor.Inspector, ctx context.Context) (int, error) {
+			return i.Delete(ctx, executor.SelectQueue("q"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				x := open(t, "", executor.Config{})
+				var p probe
+				q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Shards: 1})
+				const jobs = 1000 // which take several visits
+				for i := range jobs {
+					enqueue(t, q, fmt.Sprint(i), "early")
+				}
+				asks := 0
+				ctx := inquired{t.Context(), func() {
+					if asks++; asks == 4 { // the first visits are over
+						require.Less(t, stats(t, q).Jobs, jobs)
+						enqueue(t, q, fmt.Sprint(jobs-1), "late")
+					}
+				}}
+				n, err := act(x.Inspect(), ctx)
+				require.NoError(t, err)
+				require.Equal(t, jobs, n)
+				start(t, x)
+				synctest.Wait()
+				require.Equal(t, []string{fmt.Sprint(jobs-1, "[late]")}, p.log())
+				stop(t, x)
+			})
+		})
+	}
+}
+
 // A position that an id does not have, because it has ended or is another id's, means no
 // job, for RunNow as for Cancel.
 func TestRunNowOfPayloads(t *testing.T) {

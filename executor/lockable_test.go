@@ -544,6 +544,44 @@ func TestLockable_S05_CountedPayloadsOfOneJob(t *testing.T) {
 	})
 }
 
+// S05: of a key that a payload does not lock itself it unlocks a lock of its own job, and
+// the oldest of another job only where there is none.
+func TestLockable_S05_OwnJobsLocksFirst(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		after := func(verb string) func(string, string) []string {
+			return func(_, payload string) []string {
+				if key, ok := strings.CutPrefix(payload, verb); ok {
+					return []string{key}
+				}
+				return nil
+			}
+		}
+		q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{
+			Locks: executor.Locks[string]{OnEnqueue: after("lock "), Unlock: after("unlock "), Counted: true},
+		})
+		owners := func() (all []string) {
+			for _, key := range x.KeyLocks().List() {
+				for _, held := range key.Locks {
+					all = append(all, held.By)
+				}
+			}
+			return all
+		}
+		for _, id := range []string{"older", "mine", "younger"} {
+			enqueue(t, q, id, "lock key")
+		}
+		require.Equal(t, []string{"q/older", "q/mine", "q/younger"}, owners())
+		start(t, x)
+		for _, left := range [][]string{{"q/older", "q/younger"}, {"q/younger"}} {
+			enqueue(t, q, "mine", "unlock key")
+			synctest.Wait()
+			require.Equal(t, left, owners())
+		}
+		stop(t, x)
+	})
+}
+
 // asking is a service that can't wake a job and says itself what becomes of it.
 type asking struct {
 	*counters

@@ -81,6 +81,43 @@ func TestMorgueRetentionByCount(t *testing.T) {
 	holds() // two seconds later at most
 }
 
+// What dies while others are being deleted is too old an age after its own death, though
+// the look at the morgue has not seen it.
+func TestMorgueRetentionTimesWhatDiesMeanwhile(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		x := openOn(t, disk, executor.Config{})
+		late := make(chan struct{})
+		q := handle(t, x, "q", func(ctx context.Context, job executor.Merged[string]) error {
+			if job.ID == "late" {
+				<-late
+			}
+			return bury(ctx, job)
+		}, executor.QueueConfig[string]{MorgueRetention: executor.MorgueRetention{Age: time.Hour}})
+		start(t, x)
+		enqueue(t, q, "late", "")
+		enqueue(t, q, "early", "")
+		synctest.Wait()
+		require.Equal(t, []string{"early"}, deadOf(t, q))
+		deleting, goOn := make(chan struct{}), make(chan struct{})
+		disk.BeforeCommit(func() {
+			disk.BeforeCommit(nil)
+			close(deleting)
+			<-goOn
+		})
+		<-deleting
+		close(late) // it dies while the first one is on its way out
+		synctest.Wait()
+		close(goOn)
+		synctest.Wait()
+		require.Equal(t, []string{"late"}, deadOf(t, q))
+		time.Sleep(time.Hour + time.Hour/64)
+		synctest.Wait()
+		require.Empty(t, deadOf(t, q))
+		stop(t, x)
+	})
+}
+
 func TestMorgueRetentionIsChecked(t *testing.T) {
 	x := open(t, "", executor.Config{})
 	_, err := executor.HandleMerged(x, "q", bury, executor.QueueConfig[string]{MorgueRetention: executor.MorgueRetention{Age: time.Millisecond}})

@@ -119,6 +119,8 @@ var (
 	tunings    = gate{"./executor", "^Test(Priority|Tune)"}
 	owners     = gate{"./executor", "^TestLowkiq_L14"}
 	steering   = gate{"./executor", "^Test(RandomSteering|Pause|Removed|Deleted)"}
+	meant      = gate{"./executor", "^TestActionsMean"}
+	counters   = gate{"./executor", "^TestLockable_S05"}
 	retained   = gate{"./executor", "^TestMorgueRetention"}
 	awaits     = gate{"./executor", "^Test(Do($|[^o])|Wait|IfAbsent)"}
 	promises   = gate{"./executor", "^Test(AsyncReturns|MaxPayloads|NotBlockedBy|HalvesHave|AContextEnds)"}
@@ -179,6 +181,8 @@ var inRoot = []mutation{
 	{"forget a due time with the payload that it came from", "shard/remove.go", "	c.writeState(l) // the due time may have come from one that is gone\n", "", removed},
 	{"write about a job that is over", "shard/change.go", "		c.unwrite(p)\n", "", unwritten},
 	{"lose the state of a rest that moves", "shard/throttle.go", "	r.unwritten[to] = r.unwritten[from]\n", "	_ = to\n", unwritten},
+	{"what dies during a sweep is not timed", "executor/retention.go", "		u.fresh = true\n", "		_ = u.fresh\n", retained},
+	{"mean what was accepted after the call", "executor/action.go", "which.of, q.x.log.Stats().Next\n", "which.of, 0\n", meant},
 	{"keep the dead", "executor/retention.go", "tooOld := ripe && u.Age > 0", "tooOld := false && u.Age > 0", retained},
 	{"requeue all in one commit", "executor/morgue.go", "requeueBytes  = 1 << 20", "requeueBytes  = 1 << 40", requeues},
 	{"requeue on when the caller has gone", "executor/actiondead.go", "			err = context.Cause(ctx)\n", "", requeues},
@@ -433,6 +437,7 @@ var inRoot = []mutation{
 	{"a place at the end of the line", "lock/enter.go", "		number, left = w.number, k.stepOut(w)\n", "		left = k.stepOut(w)\n		k.arrived++\n		w.number = k.arrived\n", keyLocks},
 	{"a job that failed keeps its turn", "executor/locks.go", "			k.Leave(claim.by)\n", "", turns},
 	{"a lease that runs while workers are busy", "executor/pass.go", "lock.Options{Owner: c.by.String()}", "lock.Options{Owner: c.by.String(), TTL: w.queue.locking.leaseTTL}", turns},
+	{"unlock the oldest before one's own", "lock/keylock.go", "	if e.by[by] > 0 {\n", "	if false && e.by[by] > 0 {\n", counters},
 	{"unlock for a payload what is another's", "executor/locks.go", "	if !u.own {", "	if true {", turns},
 	{"a payload that is replaced twice", "executor/locks.go", "	l.with[into] = append(l.with[into], h)\n", "", turns},
 	{"a payload replaced in silence", "shard/core.go", "	c.counts.Replaced++\n", "	c.counts.Replaced = 0\n", turns},
