@@ -2,9 +2,9 @@
 // every path that a commit changed, in order per path, in parallel over paths.
 // At the end the directory has to be the tree of HEAD.
 //
-//	go run ./examples/replica                        # the repository it stands in
-//	go run ./examples/replica -workers 8 -fail 5%    # one run in twenty fails
-//	go run ./examples/replica -crash 10              # killed ten times on the way
+//	go run ./bench/replica                        # the repository it stands in
+//	go run ./bench/replica -workers 8 -fail 5%    # one run in twenty fails
+//	go run ./bench/replica -crash 10              # killed ten times on the way
 //
 // It exits with 1 if the result is wrong, and with 2 if it was called wrongly.
 package main
