@@ -15,18 +15,28 @@ import (
 // ErrContext, or the cause of ctx when that ends first, and then jobs of one more visit
 // to a shard, a hundred or two, may be due, too.
 func (i *Inspector) RunNow(ctx context.Context, which Selection) (int, error) {
+	return i.hasten(ctx, which, (*shard.Core).RunNow)
+}
+
+// RetryNow is RunNow that gives no retries back: a job whose second retry is due
+// tomorrow makes it now, and one that was halted after its last retry has that once
+// more. It is for trying whether the cause of the failures is gone, without the jobs
+// starting all over if it is not.
+func (i *Inspector) RetryNow(ctx context.Context, which Selection) (int, error) {
+	return i.hasten(ctx, which, (*shard.Core).RetryNow)
+}
+
+// hasten makes the jobs that are meant due, each with now.
+func (i *Inspector) hasten(ctx context.Context, which Selection, now func(c *shard.Core, id string, at int64) bool) (int, error) {
 	q, ctx, err := i.selected(ctx, &which)
 	if err != nil {
 		return 0, err
 	}
-	return q.act(ctx, &which, func(c *shard.Core, now int64, id string) int {
-		if which.of != nil && !c.HasAny(id, which.of) {
+	return q.act(ctx, &which, func(c *shard.Core, at int64, id string) int {
+		if which.of != nil && !c.HasAny(id, which.of) || !now(c, id, at) {
 			return 0
 		}
-		if c.RunNow(id, now) {
-			return 1
-		}
-		return 0
+		return 1
 	})
 }
 

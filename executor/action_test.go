@@ -109,6 +109,54 @@ func TestLowkiq_L20_Actions(t *testing.T) {
 	})
 }
 
+// Performing now gives the retries back, or keeps them, as one likes: also over a
+// crash, and of halted jobs.
+func TestLowkiq_L20_PerformNowAndTheRetries(t *testing.T) {
+	for name, keep := range map[string]bool{"given back": false, "kept": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				disk := new(journal.Memory)
+				x := openOn(t, disk, executor.Config{})
+				p := probe{decide: func(context.Context, seen) error { return errBoom }}
+				cfg := executor.QueueConfig[string]{MaxRetries: 2, RetryIn: always(time.Hour), OnExhausted: executor.OnExhaustedHalt}
+				q := handle(t, x, "q", p.handle, cfg)
+				start(t, x)
+				enqueue(t, q, "failed", "")
+				time.Sleep(90 * time.Minute) // it has made its first retry, and waits for the second
+				enqueue(t, q, "new", "", executor.In(24*time.Hour))
+				now := func(x *executor.Executor) (int, error) {
+					if keep {
+						return x.Inspect().RetryNow(t.Context(), executor.SelectQueue("q"))
+					}
+					return x.Inspect().RunNow(t.Context(), executor.SelectQueue("q"))
+				}
+				require.NoError(t, x.Pause(t.Context()))
+				did(t, 2)(now(x))
+
+				y := openOn(t, disk.Crash(), executor.Config{})
+				again := probe{decide: func(context.Context, seen) error { return errBoom }}
+				handle(t, y, "q", again.handle, cfg)
+				require.NoError(t, y.Resume(t.Context()))
+				start(t, y)
+				synctest.Wait()
+				runs := map[string]int{}
+				for _, s := range again.seen() {
+					runs[s.id] = s.retry
+				}
+				if !keep {
+					require.Equal(t, map[string]int{"failed": -1, "new": -1}, runs)
+					return
+				}
+				require.Equal(t, map[string]int{"failed": 1, "new": -1}, runs, "the second retry")
+				require.Equal(t, executor.JobHalted, explain(t, y, "q", "failed").State)
+				did(t, 2)(now(y))
+				synctest.Wait()
+				require.Equal(t, executor.JobHalted, explain(t, y, "q", "failed").State, "once more, and not all over")
+			})
+		})
+	}
+}
+
 // Cancel and Delete of what waits: of an id, of payloads, by filter and state; with
 // Handle what is behind goes on.
 func TestRemoveWhatWaits(t *testing.T) {

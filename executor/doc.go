@@ -170,7 +170,8 @@
 // queues, whatever their payload types: [Executor.Inspect] returns the [Inspector].
 //
 //	pause, resume         the executor, a queue, single ids; see [Executor.Pause]
-//	run now               [Inspector.RunNow]; it overrides no pause, lock or limit
+//	run now               [Inspector.RunNow]; it overrides no pause, lock or limit, and
+//	                      gives back the retries: [Inspector.RetryNow] does not
 //	cancel                to the morgue: what waits, and what runs when its handler returns
 //	delete                for good, and what it has locked is unlocked
 //	kill, delete failed   the same for what waits for a retry, or is halted

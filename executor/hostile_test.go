@@ -224,6 +224,7 @@ func (v *victims) takesContext() map[string]func(context.Context) error {
 		"executor.Inspector.ResumeQueue":  func(ctx context.Context) error { return i.ResumeQueue(ctx, "q") },
 		"executor.Inspector.PauseIDs":     func(ctx context.Context) error { _, err := i.PauseIDs(ctx, "q", "none"); return err },
 		"executor.Inspector.ResumeIDs":    func(ctx context.Context) error { _, err := i.ResumeIDs(ctx, "q", "none"); return err },
+		"executor.Inspector.RetryNow":     func(ctx context.Context) error { _, err := i.RetryNow(ctx, all); return err },
 		"executor.Inspector.RunNow":       func(ctx context.Context) error { _, err := i.RunNow(ctx, all); return err },
 		"executor.Inspector.Cancel":       func(ctx context.Context) error { _, err := i.Cancel(ctx, none, ""); return err },
 		"executor.Inspector.Delete":       func(ctx context.Context) error { _, err := i.Delete(ctx, none); return err },

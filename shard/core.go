@@ -211,6 +211,15 @@ func (c *Core) RunNow(id string, now int64) bool {
 		return false
 	}
 	c.setRetry(l, -1)
+	return c.RetryNow(id, now)
+}
+
+// RetryNow is RunNow that leaves the retries of the job used up.
+func (c *Core) RetryNow(id string, now int64) bool {
+	l := c.lanes.find([]byte(id))
+	if l == nil || l.item() != nil {
+		return false
+	}
 	c.setHalted(l, false)
 	l.unbound()
 	c.enqueue(l, now)

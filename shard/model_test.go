@@ -133,7 +133,7 @@ func (w *model) deliver(p *modelPayload) {
 			w.move(j, p)
 		}
 	case p.restored:
-		w.now(j, p.due)
+		w.now(j, p.due, false)
 	default:
 		w.fresh(j, p)
 	}
@@ -181,7 +181,11 @@ func (w *model) move(j *modelJob, p *modelPayload) {
 	}
 }
 
-func (w *model) now(j *modelJob, now int64) { j.due, j.limit, j.retry, j.halted = now, now, -1, false }
+func (w *model) now(j *modelJob, now int64, keep bool) {
+	if j.due, j.limit, j.halted = now, now, false; !keep {
+		j.retry = -1
+	}
+}
 
 // putBack undoes that a job was handed out.
 func (w *model) putBack(j *modelJob) {

@@ -187,6 +187,8 @@ var inRoot = []mutation{
 	{"requeue all in one commit", "executor/morgue.go", "requeueBytes  = 1 << 20", "requeueBytes  = 1 << 40", requeues},
 	{"requeue on when the caller has gone", "executor/actiondead.go", "			err = context.Cause(ctx)\n", "", requeues},
 	{"what a job knows is one of its payloads", "journal/internal/block/reading.go", "if kept = append(kept, ref); !state {", "if kept = append(kept, ref); len(kept) > 0 {", restored},
+	{"what performs now takes the retries", "executor/action.go", "i.hasten(ctx, which, (*shard.Core).RetryNow)", "i.hasten(ctx, which, (*shard.Core).RunNow)", actions},
+	{"a hook for the last retry hears of what lives on", "executor/typed.go", "jobs[i].Payloads = jobs[i].Payloads[:1:1]", "_ = i", exhausted},
 	{"the dead are deleted in silence", "executor/actiondead.go", "		q.deadDeleted.Add(uint64(n))\n", "", actions},
 	{"wait for a turn at the morgue when the caller has gone", "executor/exhume.go", "	case <-ctx.Done():\n", "	case <-make(chan int):\n", exhumes},
 	{"take a place in the lanes from what is back", "executor/exhume.go", "alone := e.turns.Load() == *some.since", "alone := true", exhumes},
@@ -386,7 +388,7 @@ var inRoot = []mutation{
 	{"let all suspects run at once", "executor/internal/quarantine/quarantine.go", "	z.wake(maxTurn)", "	z.wake(0)", suspects},
 	{"let a late suspect run beside another", "executor/internal/quarantine/quarantine.go", "	if z.active != nil || len(z.held) == 0 ||", "	if len(z.held) == 0 ||", gate{"./executor/internal/quarantine", "^TestASuspect"}},
 	{"never let a poison go", "executor/internal/quarantine/quarantine.go", "s.Deaths >= s.Limit && s.Guilty()", "s.Deaths > s.Limit+9 && s.Guilty()", poison},
-	{"tell the hook of the error before", "executor/typed.go", "				it.LastError = it.Outcome.Error // of this very run\n", "				_ = it\n", exhausted},
+	{"tell the hook of the error before", "executor/typed.go", "		it.LastError = it.Outcome.Error // of this very run\n", "		_ = it\n", exhausted},
 	{"the newest due job of a queue first", "executor/scheduler.go", "(c.queue == b.queue && c.due < b.due)", "(c.queue == b.queue && c.due > b.due)", schedules},
 	{"the lag of the last shard", "executor/stats.go", "max(s.Lag, one.Lag)", "one.Lag", oldest},
 
