@@ -90,6 +90,7 @@ var (
 	strangers  = gate{"./executor", "^TestBatchErrorsForAStranger$"}
 	restarts   = gate{"./executor/cron", "^TestMissedInAGap$"}
 	offices    = gate{"./executor/cron", "^TestScheduler_M0[24]"}
+	reigns     = gate{"./executor/cron", "^TestScheduler_M03"}
 	splits     = gate{"./executor/cron", "^TestSplitter"}
 	hangs      = gate{"./bench/soak", "^TestProofs$/^slow$"}
 	folds      = gate{"./shard", "^TestFold"}
@@ -561,6 +562,8 @@ var inRoot = []mutation{
 	{"take a field that says nothing for none", "executor/dashboard/order.go", "	case empty:\n", "	case empty && false:\n", slips},
 	{"take the last of two", "executor/dashboard/order.go", "	case o.has[name]:\n", "	case o.has[name] && false:\n", slips},
 	{"a page of keys that begins with the last one", "lock/inspect.go", "if key <= f.after {", "if key < f.after {", keyPages},
+	{"a shorter lease that is extended as late as before", "executor/cron/group.go", "	c.poke() // a shorter", "	// a shorter", reigns},
+	{"a lease that others change", "lock/election.go", "	if err := l.Extend(d); err != nil {\n", "	if err := l.Extend(d); false && err != nil {\n", leaders},
 	{"another process's tick is an error", "executor/cron/fire.go", "	if errors.Is(err, executor.ErrNotOwned) {\n", "	if false {\n", splits},
 	{"ask for the payload of another process's tick", "executor/cron/tick.go", "a.c.refuse(s, a.tick); err != nil {", "a.c.refuse(s, a.tick); err != nil && false {", splits},
 	{"report another process's ticks as missed", "executor/cron/fire.go", "g.after, g.upTo, maxCatchUp), others)", "g.after, g.upTo, maxCatchUp), func(time.Time) bool { return false })", splits},

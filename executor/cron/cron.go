@@ -205,6 +205,16 @@ func (c *Cron) poke() {
 	}
 }
 
+// closed returns ErrClosed after Stop, also that of the executor.
+func (c *Cron) closed() error {
+	if err := c.gone(); err != nil {
+		return err
+	}
+	c.group.mu.Lock()
+	defer c.group.mu.Unlock()
+	return c.err
+}
+
 // Leads reports whether this Cron fires at the moment.
 func (c *Cron) Leads() bool {
 	c.group.mu.Lock()

@@ -17,7 +17,8 @@
 //     several executors in a [Group].
 //   - One member of a group fires: the leader of its election. When it stops, loses
 //     the flag, or its executor can't go on, the next one is told, and goes on with
-//     the next tick.
+//     the next tick. Leadership passes without the minimum of 3 minutes that
+//     resque-scheduler has, because the offsets prevent doubles.
 //   - Ticks that were missed are not made up, unless the schedule says so: then
 //     none is lost across a crash, up to a thousand. What is not made up is logged,
 //     in one line for those of a gap, with how many (a thousand, and more), the

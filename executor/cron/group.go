@@ -146,3 +146,24 @@ func (c *Cron) takeTerm() *term {
 	c.report(slog.LevelInfo, "cron leads", slog.String("member", c.cfg.Member))
 	return &term{ctx, cancel}
 }
+
+// SetLease makes the lease of the leader last d from now on: the present one, and each
+// that this member takes or extends later. Only the leader may change it. The lease of
+// another member is as long as the election, or a SetLease of its own, says. It returns,
+// without effect, [lock.ErrNotLeader] when this member does not lead, ErrConfig for a d
+// that is not above zero and for a Cron without a Group, and ErrClosed.
+func (c *Cron) SetLease(d time.Duration) error {
+	switch err := c.closed(); {
+	case err != nil:
+		return err
+	case c.candidate == nil:
+		return fmt.Errorf("%w: no Group, so no lease; Config.Group is for several members", ErrConfig)
+	case d <= 0:
+		return fmt.Errorf("%w: a lease of %v, it must be above zero", ErrConfig, d)
+	}
+	if err := c.candidate.SetLease(d); err != nil {
+		return fmt.Errorf("cron: the lease is the leader's to change: %w", err)
+	}
+	c.poke() // a shorter one is extended sooner
+	return nil
+}

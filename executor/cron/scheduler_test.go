@@ -196,7 +196,7 @@ func TestScheduler_M02_OldLeaderLeavesTheRest(t *testing.T) {
 	})
 }
 
-// M03: the flag is given back by its owner only, and its lease changed by it.
+// M03: the flag is given back by its owner only; its name can be prefixed.
 func TestScheduler_M03_OnlyTheOwnerReleases(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		table, a, b := pair(t, lock.ElectionConfig{Prefix: "app"})
@@ -215,6 +215,59 @@ func TestScheduler_M03_OnlyTheOwnerReleases(t *testing.T) {
 		require.NoError(t, a.c.Stop(t.Context()))
 		require.Empty(t, table.List(), "and the leader gives the flag back")
 		require.Equal(t, ticks("report", begin, time.Now()), a.r.take())
+	})
+}
+
+// M03: the length of the lease is changed by the leader only, for the present lease and
+// its later ones; a longer one keeps the flag as long, and the next leader has its own.
+func TestScheduler_M03_OnlyTheOwnerChangesTheLease(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		table, a, b := pair(t, lock.ElectionConfig{Lease: time.Minute})
+		hung := make(chan struct{})
+		a.add(t, "report", "0 1 * * *", func(s *cron.Schedule[string]) {
+			s.Payload = func(tick time.Time) string { <-hung; return label("report", tick) }
+		})
+		b.add(t, "report", "0 1 * * *")
+		require.ErrorIs(t, a.c.SetLease(time.Hour), lock.ErrNotLeader, "not yet")
+		for _, s := range []side{a, b} {
+			s.start(t)
+			synctest.Wait()
+		}
+		left := func() (owner string, lease time.Duration) {
+			t.Helper()
+			synctest.Wait()
+			held := table.List()[0].Holder
+			return held.Owner, time.Until(held.Until)
+		}
+		require.ErrorIs(t, b.c.SetLease(time.Hour), lock.ErrNotLeader)
+		require.ErrorIs(t, a.c.SetLease(0), cron.ErrConfig)
+		require.ErrorContains(t, a.c.SetLease(-time.Second), "-1s")
+		owner, lease := left()
+		require.Equal(t, "a", owner)
+		require.Equal(t, time.Minute, lease, "what was refused has changed nothing")
+
+		require.NoError(t, a.c.SetLease(15*time.Second))
+		for range 100 { // it is extended in time
+			owner, lease = left()
+			require.Equal(t, "a", owner)
+			require.LessOrEqual(t, lease, 15*time.Second)
+			require.GreaterOrEqual(t, lease, 10*time.Second)
+			time.Sleep(time.Second)
+		}
+		require.NoError(t, a.c.SetLease(10*time.Minute))
+		for range 10 {
+			owner, lease = left()
+			require.Equal(t, "a", owner)
+			require.GreaterOrEqual(t, lease, 9*time.Minute, "later ones are as long")
+			time.Sleep(time.Minute)
+		}
+		close(hung)
+		require.NoError(t, a.c.Stop(t.Context()))
+		owner, lease = left()
+		require.Equal(t, "b", owner)
+		require.Equal(t, time.Minute, lease, "the election's")
+		require.ErrorIs(t, a.c.SetLease(time.Hour), cron.ErrClosed)
+		require.ErrorIs(t, rig{}.open(t).c.SetLease(time.Hour), cron.ErrConfig, "it has no group")
 	})
 }
 
