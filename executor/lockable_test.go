@@ -585,12 +585,14 @@ func TestLockable_S05_OwnJobsLocksFirst(t *testing.T) {
 // asking is a service that can't wake a job and says itself what becomes of it.
 type asking struct {
 	*counters
-	decide func(keys []string) lock.Decision
+	decide func(ctx context.Context, job lock.Job, keys []string) lock.Decision
 }
 
 func (a asking) Watch() {} // hides the one that it has
 
-func (a asking) HandleLockedBy(_ context.Context, keys []string) lock.Decision { return a.decide(keys) }
+func (a asking) HandleLockedBy(ctx context.Context, job lock.Job, keys []string) lock.Decision {
+	return a.decide(ctx, job, keys)
+}
 
 // S06: a queue may bring its own service, which also decides what becomes of a job
 // that is blocked.
@@ -612,7 +614,7 @@ func TestLockable_S06_OwnService(t *testing.T) {
 				begin := time.Now()
 				if test.service == nil {
 					test.service = func(d lock.Decision) lock.Service {
-						return asking{new(counters), func(keys []string) lock.Decision {
+						return asking{new(counters), func(_ context.Context, _ lock.Job, keys []string) lock.Decision {
 							require.Equal(t, []string{"gate"}, keys)
 							return d
 						}}
@@ -655,7 +657,7 @@ func TestLockable_S06_OwnService(t *testing.T) {
 func TestLockable_S06_HearsOfAllLockedKeys(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var heard [][]string
-		service := asking{new(counters), func(keys []string) lock.Decision {
+		service := asking{new(counters), func(_ context.Context, _ lock.Job, keys []string) lock.Decision {
 			heard = append(heard, keys)
 			return lock.RequeueAfter(time.Minute)
 		}}
@@ -679,6 +681,74 @@ func TestLockable_S06_HearsOfAllLockedKeys(t *testing.T) {
 		require.Len(t, p.log(), 1)
 		stop(t, x)
 	})
+}
+
+// S06: a service that decides gets the job, with its queue, id, payloads and attempt, and
+// may let it fail, come back after a delay, enqueue another, and drop it, one after the
+// other.
+func TestLockable_S06_GetsTheJob(t *testing.T) {
+	type order struct{ Item string }
+	for name, single := range map[string]bool{"Handle": true, "HandleMerged": false} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				x := open(t, "", executor.Config{MaxBacklog: 2})
+				var heard []lock.Job
+				var at []time.Duration
+				begin := time.Now()
+				instead := new(probe)
+				others := handle(t, x, "others", instead.handle, executor.QueueConfig[string]{})
+				service := asking{new(counters), func(ctx context.Context, job lock.Job, keys []string) lock.Decision {
+					heard, at = append(heard, job), append(at, time.Since(begin))
+					switch len(heard) {
+					case 1:
+						return lock.Fail(errBoom)
+					case 2:
+						return lock.RequeueAfter(time.Hour)
+					case 3:
+						item := job.Payloads[0].(order).Item
+						_, err := others.Enqueue(ctx, job.ID, "instead of "+item) // though the backlog is full
+						require.NoError(t, err)
+					}
+					return lock.Skip()
+				}}
+				cfg := executor.QueueConfig[order]{
+					RetryIn: always(time.Minute),
+					Locks:   executor.Locks[order]{Service: service, BlockedBy: func(string, order) []string { return []string{"gate"} }},
+				}
+				var q *executor.Queue[order]
+				var err error
+				if single {
+					q, err = executor.Handle(x, "orders", func(context.Context, executor.Job[order]) error { return errBoom }, cfg)
+				} else {
+					q, err = executor.HandleMerged(x, "orders", func(context.Context, executor.Merged[order]) error { return errBoom }, cfg)
+				}
+				require.NoError(t, err)
+				require.NoError(t, service.Lock(t.Context(), "gate"))
+				enqueue(t, q, "7", order{"tea"})
+				enqueue(t, q, "7", order{"milk"})
+				start(t, x)
+				time.Sleep(2 * time.Hour)
+				synctest.Wait()
+				payloads := []any{order{"tea"}, order{"milk"}}
+				want := []lock.Job{{Queue: "orders", ID: "7", Attempt: 1}, {Queue: "orders", ID: "7", Attempt: 2}, {Queue: "orders", ID: "7", Attempt: 2}}
+				for i := range want {
+					want[i].Payloads = payloads
+				}
+				if single { // each alone: the second one when the first is dropped
+					for i := range want {
+						want[i].Payloads = payloads[:1]
+					}
+					want = append(want, lock.Job{Queue: "orders", ID: "7", Attempt: 1, Payloads: payloads[1:]})
+				}
+				require.Equal(t, want, heard)
+				require.Equal(t, []time.Duration{0, time.Minute, time.Minute + time.Hour}, at[:3])
+				require.Equal(t, []string{"7[instead of tea]"}, instead.log())
+				require.EqualValues(t, 2, stats(t, q).Discarded)
+				require.Zero(t, stats(t, q).Jobs)
+				stop(t, x)
+			})
+		})
+	}
 }
 
 // failing is a service in which nothing works.

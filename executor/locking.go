@@ -77,7 +77,7 @@ type Locks[T any] struct {
 	// it keeps its place, takes no worker, and runs when the keys are unlocked.
 	// Those that exclude each other go in the order in which workers came to them;
 	// others begin in any order. A Service that is a [lock.LockedHandler] decides
-	// in its place, for each job that its keys block. The other settings are
+	// in its place, for each job that its keys block, and gets the job. The other settings are
 	// [lock.Fail], the normal retry; [lock.RequeueAfter], with a pause above zero;
 	// and [lock.Skip], which ends the payloads as discarded, without an unlock. To
 	// park for ever in a cycle of jobs that wait for each other is refused: it
@@ -162,6 +162,7 @@ type locking struct {
 	leaseTTL, heartbeat time.Duration // of unique jobs
 	slots               []SlotSource
 	limited             bool // it has limits
+	described           bool // a service or a slot looks at the payloads, too
 }
 
 func (t *Queue[T]) locking(x *Executor, name string) (locking, error) {
@@ -176,6 +177,7 @@ func (t *Queue[T]) locking(x *Executor, name string) (locking, error) {
 		asked = UniqueWhileRunning
 	}
 	unique := cmp.Or(u.While, asked, x.cfg.Unique) == UniqueWhileRunning
+	_, l.described = c.Service.(lock.LockedHandler)
 	l.locks = c.OnEnqueue != nil
 	later := c.BlockedBy != nil || c.OnRun != nil || c.Unlock != nil
 	l.limited = len(t.cfg.Limits) > 0

@@ -79,7 +79,7 @@ func (w *worker) passService(it *shard.Item, c *claim, want wants) (woken *atomi
 	}
 	decision := l.blocked
 	if handler, ok := l.service.(lock.LockedHandler); ok {
-		if err := guarded(func() error { decision = handler.HandleLockedBy(ctx, locked); return nil }); err != nil {
+		if err := guarded(func() error { decision = handler.HandleLockedBy(ctx, want.job(w.queue, it), locked); return nil }); err != nil {
 			return nil, err
 		}
 	}

@@ -18,6 +18,12 @@ type wants struct {
 	set               []lock.Setting
 	unlock            []unlocking
 	limits            []limit.Need
+	payloads          []any // if they are looked at, too
+}
+
+// job is a job as services and slots get it.
+func (w *wants) job(q *queue, it *shard.Item) lock.Job {
+	return lock.Job{Queue: q.name, ID: it.ID, Attempt: it.Retry + firstAttempt, Payloads: w.payloads}
 }
 
 // unlocking is a key that the success of a job unlocks, if it counts for one of its
@@ -85,6 +91,9 @@ func (t *Queue[T]) wants(it *shard.Item, unique bool) (w wants, err error) {
 		if err != nil {
 			continue
 		}
+		if t.q.locking.described {
+			w.payloads = append(w.payloads, value)
+		}
 		if err = cmp.Or(t.wantsOne(&w, it.ID, &e, value), t.needsOf(&w, it.ID, value)); err != nil {
 			return w, err
 		}
@@ -104,7 +113,7 @@ func (t *Queue[T]) wants(it *shard.Item, unique bool) (w wants, err error) {
 // wantsByPayload reports whether what a job wants depends on its payloads.
 func (t *Queue[T]) wantsByPayload(unique bool) bool {
 	c := &t.cfg.Locks
-	return unique || c.BlockedBy != nil || c.OnRun != nil || c.Unlock != nil || t.limitsByPayload()
+	return unique || t.q.locking.described || c.BlockedBy != nil || c.OnRun != nil || c.Unlock != nil || t.limitsByPayload()
 }
 
 // wantsOne adds the keys of a payload. Counted keys count for each payload, as they

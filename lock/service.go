@@ -30,7 +30,23 @@ type Watcher interface {
 // LockedHandler is a [Service] that decides itself what becomes of a job that some
 // locked keys block.
 type LockedHandler interface {
-	HandleLockedBy(ctx context.Context, keys []string) Decision
+	// HandleLockedBy is called each time a worker comes to a job of which keys, in
+	// their order, are locked. It may let the job wait, come back after a delay, fail,
+	// or drop it, and may enqueue another one before: with ctx, that is as if a handler
+	// did so. What it enqueues is not in one commit with what becomes of the job: after a
+	// crash in between it is called again.
+	HandleLockedBy(ctx context.Context, job Job, keys []string) Decision
+}
+
+// Job is a job of package executor that is about to run, without the type of its
+// payloads.
+type Job struct {
+	Queue, ID string
+	Attempt   int // that it is about to make: 1, 2, 3, …
+
+	// Payloads of the run, each of the type that its queue has, in score order; one with
+	// executor.Handle. Those that the codec refuses are left out.
+	Payloads []any
 }
 
 // Action is what becomes of a job that is blocked.
