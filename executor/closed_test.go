@@ -113,7 +113,7 @@ func TestKeysWhileStopping(t *testing.T) {
 	await(t, running)
 	stopped := make(chan error, 1)
 	go func() { stopped <- x.Stop(context.Background()) }()
-	require.Eventually(t, func() bool { return errors.Is(x.KeyLocks().Lock(t.Context(), "late"), executor.ErrClosed) }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return errors.Is(x.KeyLocks().Lock(t.Context(), "late"), executor.ErrClosed) }, time.Minute, time.Millisecond)
 	close(stopping)
 	require.NoError(t, await(t, stopped))
 	again := openOn(t, disk, executor.Config{})

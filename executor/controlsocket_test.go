@@ -130,7 +130,7 @@ func TestStopAndTheControlSocket(t *testing.T) {
 	<-began
 	stopped := make(chan error, 1)
 	go func() { stopped <- x.Stop(context.Background()) }()
-	require.Eventually(t, func() bool { return x.Err() != nil }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return x.Err() != nil }, time.Minute, time.Millisecond)
 	list, err := asked[control.RunningList](t, dir, control.VerbRunning, control.RunningQuery{Stacks: true, Limit: 10})
 	require.NoError(t, err)
 	require.Contains(t, list.Running[0].Stack, "TestStopAndTheControlSocket")
@@ -167,7 +167,7 @@ func TestStatusWithoutShards(t *testing.T) {
 	require.Eventually(t, func() bool { // workers that look for more have found nothing
 		s, err := x.Stats(t.Context())
 		return err == nil && s.Busy == 1
-	}, 10*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	letGo := x.HoldShards("q")
 	s, err := asked[control.Status](t, dir, control.VerbStatus, control.None{})
 	require.NoError(t, err)
@@ -293,7 +293,7 @@ func TestPagesOfTheMorgue(t *testing.T) {
 	for i, size := range sizes {
 		enqueue(t, q, fmt.Sprint(i), strings.Repeat("x", size))
 	}
-	require.Eventually(t, func() bool { return stats(t, q).Dead == len(sizes) }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return stats(t, q).Dead == len(sizes) }, time.Minute, time.Millisecond)
 	require.NoError(t, x.Pause(t.Context())) // when it returns, all that is before it is on disk
 	var ids []string
 	pages := 0

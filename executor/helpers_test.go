@@ -71,7 +71,7 @@ func openOn(t testing.TB, disk *journal.Memory, cfg executor.Config) *executor.E
 
 func stopAtEnd(t testing.TB, x *executor.Executor) {
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		_ = x.Stop(ctx) // what Stop returns is for the tests that are about it
 	})
@@ -115,8 +115,8 @@ func await[T any](t testing.TB, c <-chan T) (v T) {
 	t.Helper()
 	select {
 	case v = <-c:
-	case <-time.After(20 * time.Second):
-		require.FailNow(t, "nothing happened for 20 s")
+	case <-time.After(time.Minute):
+		require.FailNow(t, "nothing happened for a minute")
 	}
 	return v
 }

@@ -207,7 +207,7 @@ func TestLowkiq_L24_WhatRunsWithStacks(t *testing.T) {
 	require.Eventually(t, func() bool {
 		list = running(t, x, executor.RunningQuery{Queue: "q", Stacks: true})
 		return len(list.Running) == 1 && list.Running[0].Stuck
-	}, 20*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	stuck := list.Running[0]
 	require.Equal(t, 10*time.Millisecond, stuck.Timeout)
 	require.Equal(t, []string{"stuck 1"}, inHand(stuck))

@@ -162,7 +162,7 @@ func TestStopLeavesAStuckHandlerBehind(t *testing.T) {
 // returned.
 func openAtLast(t testing.TB, dir string) *executor.Executor {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	x, err := executor.OpenContext(ctx, dir, executor.Config{Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)

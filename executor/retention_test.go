@@ -70,10 +70,10 @@ func TestMorgueRetentionByCount(t *testing.T) {
 	}
 	holds := func(want ...string) {
 		t.Helper()
-		require.EventuallyWithT(t, func(c *assert.CollectT) { assert.Equal(c, want, deadOf(t, q)) }, 10*time.Second, time.Millisecond)
+		require.EventuallyWithT(t, func(c *assert.CollectT) { assert.Equal(c, want, deadOf(t, q)) }, time.Minute, time.Millisecond)
 	}
 	holds("7", "8", "9")
-	require.Eventually(t, func() bool { return stats(t, q).Expired == 7 }, 10*time.Second, time.Millisecond, "counted after they have gone")
+	require.Eventually(t, func() bool { return stats(t, q).Expired == 7 }, time.Minute, time.Millisecond, "counted after they have gone")
 	stop(t, x)
 	x = openOn(t, disk, executor.Config{})
 	q = handle(t, x, "q", bury, executor.QueueConfig[string]{MorgueRetention: executor.MorgueRetention{Age: time.Second, Count: 2}})

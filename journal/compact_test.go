@@ -160,7 +160,7 @@ func TestCompactWhenIdle(t *testing.T) {
 		delete(want, r.Position())
 	}
 	f.end(0, 3900)
-	require.Eventually(t, func() bool { return f.size() < 1<<20 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return f.size() < 1<<20 }, time.Minute, time.Millisecond)
 	require.Equal(t, want, f.found(Config{}))
 	require.NoError(t, f.log.Close())
 }

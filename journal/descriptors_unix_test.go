@@ -103,7 +103,7 @@ func sweepCalls(l *Log, top string) error {
 }
 
 func oneIf(l *Log) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	ticket, err := l.Append(ctx, []Entry{{Queue: 1, ID: []byte("id")}})
 	if err == nil {

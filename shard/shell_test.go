@@ -452,7 +452,7 @@ func TestOrderAndWorkersUnderLoad(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	require.Eventually(t, func() bool { return h.counts().Jobs == 0 }, 30*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return h.counts().Jobs == 0 }, time.Minute, 5*time.Millisecond)
 	h.close()
 	require.Len(t, h.free, 3, "a worker is lost")
 	for id, st := range strands {

@@ -226,7 +226,7 @@ func TestWhatIsWrongIsCounted(t *testing.T) {
 	require.NoError(t, err)
 	_, err = numbers.Enqueue(t.Context(), c.callers[0].ids[0], 5)
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return look().late > 0 }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return look().late > 0 }, time.Minute, 10*time.Millisecond)
 	require.Equal(t, int64(2), look().lost, "it was refused")
 }
 

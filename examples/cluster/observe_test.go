@@ -51,13 +51,13 @@ func TestNodesShowWhatTheyOwn(t *testing.T) {
 	}
 	start := func(i int) {
 		living.Go(func() { c.members[i].live(t.Context()) })
-		require.Eventually(t, func() bool { return c.members[i].life.Load() != nil }, 20*time.Second, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return c.members[i].life.Load() != nil }, time.Minute, 10*time.Millisecond)
 	}
 	start(0)
-	require.Eventually(t, func() bool { return len(scrape(0)) == cfg.partitions }, 20*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return len(scrape(0)) == cfg.partitions }, time.Minute, 20*time.Millisecond)
 	serves := func(i, partitions int) { // a partition has figures a moment before it is served
 		t.Helper()
-		require.Eventually(t, func() bool { return strings.Count(get(at(i)), ">this node</a>") == partitions }, 20*time.Second, 20*time.Millisecond)
+		require.Eventually(t, func() bool { return strings.Count(get(at(i)), ">this node</a>") == partitions }, time.Minute, 20*time.Millisecond)
 	}
 	serves(0, cfg.partitions)
 
@@ -66,7 +66,7 @@ func TestNodesShowWhatTheyOwn(t *testing.T) {
 	require.Eventually(t, func() bool {
 		ours, theirs = scrape(0), scrape(1)
 		return len(theirs) > 0 && len(ours)+len(theirs) == cfg.partitions
-	}, 20*time.Second, 20*time.Millisecond, "what was given away is shown no longer")
+	}, time.Minute, 20*time.Millisecond, "what was given away is shown no longer")
 	serves(1, len(theirs))
 	require.NotContains(t, ours, theirs[0])
 	link := fmt.Sprintf("%sp/%s/", at(1), theirs[0])

@@ -57,7 +57,7 @@ func TestKills(t *testing.T) {
 	assert.Eventually(t, func() bool { return r.progress() == total || r.verdict() != "" }, time.Minute, 10*time.Millisecond, "not all have arrived")
 	require.Empty(t, r.verdict())
 	took := time.Since(start)
-	require.Eventually(t, func() bool { return l.left().Jobs == 0 }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return l.left().Jobs == 0 }, time.Minute, 10*time.Millisecond)
 	assert.Zero(t, l.left().Dead, "in the morgue")
 	l.stop()
 

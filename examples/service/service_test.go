@@ -73,7 +73,7 @@ func TestOrders(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, answer, _ := call(t, http.MethodGet, url+"/orders/a%2Fb", "")
 		return answer["pending"] == false
-	}, 10*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 	status, answer, _ := call(t, http.MethodGet, url+"/orders/a%2Fb", "")
 	require.Equal(t, http.StatusOK, status)
 	require.Equal(t, map[string]any{"id": "a/b", "state": "shipped", "cents": 15.0, "pending": false}, answer)
@@ -103,7 +103,7 @@ func TestRestored(t *testing.T) {
 		require.Eventually(t, func() bool {
 			_, answer, _ = call(t, http.MethodGet, url+"/orders/"+order, "")
 			return answer["state"] == "paid" && answer["pending"] == false
-		}, 10*time.Second, 10*time.Millisecond)
+		}, time.Minute, 10*time.Millisecond)
 		require.InDelta(t, 2, answer["cents"], 0)
 		stop()
 	}
@@ -170,7 +170,7 @@ func TestObserved(t *testing.T) {
 		figures = answer["text"].(string)
 		return regexp.MustCompile(`strand_payloads_ended_total\{outcome="done",queue="mails"\} [1-9]`).MatchString(figures) &&
 			strings.Contains(figures, `strand_enqueue_duration_seconds_count`)
-	}, 20*time.Second, 50*time.Millisecond)
+	}, time.Minute, 50*time.Millisecond)
 	status, answer, _ := call(t, http.MethodGet, url+"/healthz", "")
 	require.Equal(t, http.StatusOK, status, answer)
 	status, answer, _ = call(t, http.MethodGet, url+"/", "")

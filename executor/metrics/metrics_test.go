@@ -197,7 +197,7 @@ func TestCommits(t *testing.T) {
 	commits := after.Journal.Commits - before.Journal.Commits
 	require.GreaterOrEqual(t, commits, uint64(10))
 	require.Greater(t, after.Journal.CommitTime, before.Journal.CommitTime)
-	require.Eventually(t, func() bool { return r.figures()["strand.commit.duration"] >= float64(commits) }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return r.figures()["strand.commit.duration"] >= float64(commits) }, time.Minute, time.Millisecond)
 	require.Positive(t, r.figures()["strand.commit.duration sum"])
 	r.stop()
 }

@@ -84,13 +84,13 @@ func (c *cluster) says(n *testNode, texts ...string) {
 	require.Eventually(c.t, func() bool {
 		err := n.Err()
 		return err != nil && !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(err.Error(), text) })
-	}, 20*time.Second, time.Millisecond, "%q", texts)
+	}, time.Minute, time.Millisecond, "%q", texts)
 }
 
 // well waits until Err has nothing to say.
 func (c *cluster) well(n *testNode) {
 	c.t.Helper()
-	require.Eventually(c.t, func() bool { return n.Err() == nil }, 20*time.Second, time.Millisecond)
+	require.Eventually(c.t, func() bool { return n.Err() == nil }, time.Minute, time.Millisecond)
 }
 
 // kill ends a node without an order, if Stop has not: what it holds is not released.
@@ -157,7 +157,7 @@ func (c *cluster) serving(nodes ...*testNode) {
 			count += len(n.Partitions())
 		}
 		return count == c.partitions
-	}, 30*time.Second, 5*time.Millisecond)
+	}, time.Minute, 5*time.Millisecond)
 }
 
 // rows counts rows of the inbox.

@@ -55,7 +55,7 @@ func (x *life) empty(t *testing.T) {
 	require.Eventually(t, func() bool {
 		s, err := x.q.Stats(t.Context())
 		return err == nil && s.Payloads == 0
-	}, 20*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 }
 
 // After a crash at any commit an executor goes on where it was: all that was acknowledged runs,

@@ -69,7 +69,7 @@ func (w *load) count() int {
 func (w *load) await(t *testing.T, more int) {
 	t.Helper()
 	from := w.count()
-	require.Eventually(t, func() bool { return w.count() >= from+more }, 60*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return w.count() >= from+more }, time.Minute, time.Millisecond)
 }
 
 // check ends the load and looks at what is there: each that was acknowledged, once, in order.
@@ -185,7 +185,7 @@ func TestWaitForTheStandbyIsCancelled(t *testing.T) {
 			require.NoError(t, r.pool.QueryRow(t.Context(), `SELECT count(*) FROM (SELECT pg_cancel_backend(pid)
 				FROM pg_stat_activity WHERE wait_event = 'SyncRep') c`).Scan(&n))
 			return n > 0
-		}, 10*time.Second, time.Millisecond)
+		}, time.Minute, time.Millisecond)
 	}
 	select {
 	case err := <-done:

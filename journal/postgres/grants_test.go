@@ -207,7 +207,7 @@ func TestRolesWithTheirRights(t *testing.T) {
 		require.Eventually(t, func() bool {
 			return poor.Err() != nil && strings.Contains(poor.Err().Error(), "permission denied for table "+table)
 		},
-			20*time.Second, 5*time.Millisecond, table)
+			time.Minute, 5*time.Millisecond, table)
 		ended, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		_ = poor.Stop(ended)
 		cancel()

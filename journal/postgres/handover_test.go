@@ -116,7 +116,7 @@ func TestAStopThatIsOverWaitsAMoment(t *testing.T) {
 	cancel()
 	stopped := make(chan error)
 	go func() { stopped <- n.Stop(ended) }()
-	require.Eventually(t, func() bool { return p.lingering() == 1 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return p.lingering() == 1 }, time.Minute, time.Millisecond)
 	close(leave)
 	require.ErrorIs(t, <-stopped, executor.ErrStuck)
 	require.Empty(t, cmpStats(t, c.node(c.url).Node).Partitions[0].Owner)

@@ -65,10 +65,10 @@ func TestAnUnknownQueueWaitsAndBlocksNobody(t *testing.T) {
 	var text lockedText
 	older := c.start(c.url, func(cfg *Config) { cfg.Executor.Logger = text.logger() })
 	c.await(map[string]int{"a": 3})
-	require.Eventually(t, func() bool { return c.rows(older) == 3 }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return c.rows(older) == 3 }, time.Minute, 10*time.Millisecond)
 	require.Eventually(t, func() bool {
 		return text.has("wait for a queue that is not registered") && text.has("queue=other rows=3")
-	}, 10*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 	require.Equal(t, 3, cmpStats(t, older.Node).Partitions[0].Inbox)
 	require.NoError(t, older.Stop(t.Context()))
 	require.NoError(t, newer.Start(t.Context()))
@@ -119,7 +119,7 @@ func TestRefusedRowsAreKeptAndTold(t *testing.T) {
 		}
 		return all
 	}
-	require.Eventually(t, func() bool { return strings.Count(refused(), "\n") == 3 }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Count(refused(), "\n") == 3 }, time.Minute, 10*time.Millisecond)
 	all := refused()
 	require.Contains(t, all, executor.ErrInvalidID.Error())
 	require.Contains(t, all, executor.ErrTooLarge.Error())
@@ -168,7 +168,7 @@ func TestRowsWaitForRoom(t *testing.T) {
 		cfg.Executor.MaxBacklog, cfg.Executor.Middleware = 5, []executor.Middleware{{Run: slow}}
 	})
 	c.await(map[string]int{"a": calls})
-	require.Eventually(t, func() bool { return c.rows(owner) == 0 }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return c.rows(owner) == 0 }, time.Minute, 10*time.Millisecond)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	require.Len(t, c.ran["a"], calls)
@@ -188,7 +188,7 @@ func TestRowsWithoutAHint(t *testing.T) {
 	r := rowsOf([]*outCall{{parts: map[place][]byte{{0, "q"}: encodeCall(b.parts[0])}}})
 	_, err = producer.pool.Exec(t.Context(), producer.texts.put, r.partitions, r.queues, r.calls, r.tokens)
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return c.rows(owner) == 0 }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return c.rows(owner) == 0 }, time.Minute, 10*time.Millisecond)
 	c.await(map[string]int{"a": 3})
 }
 
@@ -242,7 +242,7 @@ func TestOptionsTravel(t *testing.T) {
 	require.Equal(t, map[string]string{"k": "v"}, job.Metadata)
 
 	// On the owner all of them are served.
-	require.Eventually(t, func() bool { return len(n.Partitions()) == 1 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(n.Partitions()) == 1 }, time.Minute, time.Millisecond)
 	r, err = q.Enqueue(t.Context(), "c", "x", executor.IdempotencyKey("k"))
 	require.NoError(t, err)
 	require.False(t, r.Inbox)
@@ -338,7 +338,7 @@ func TestQueuesOfSetupAreFed(t *testing.T) {
 		select {
 		case got := <-ran:
 			require.Equal(t, k, got)
-		case <-time.After(20 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatal("it waits")
 		}
 	}
@@ -363,13 +363,13 @@ func TestAPartitionThatFailsIsTriedAgain(t *testing.T) {
 	says := func(text string) func() bool {
 		return func() bool { return strings.Contains(fmt.Sprint(n.Err()), text) }
 	}
-	require.Eventually(t, says("not yet"), 10*time.Second, time.Millisecond)
-	require.Eventually(t, says("partition 0"), 10*time.Second, time.Millisecond)
+	require.Eventually(t, says("not yet"), time.Minute, time.Millisecond)
+	require.Eventually(t, says("partition 0"), time.Minute, time.Millisecond)
 	mu.Lock()
 	broken = nil
 	mu.Unlock()
 	c.serving(n)
-	require.Eventually(t, func() bool { return n.Err() == nil }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return n.Err() == nil }, time.Minute, time.Millisecond)
 }
 
 // What the server says while rows are taken in is not about them: they wait, in their order, the log

@@ -81,7 +81,7 @@ func TestRowsAreTakenInOnceWhoeverDies(t *testing.T) {
 	c.await(want)
 	close(over)
 	dying.Wait()
-	require.Eventually(t, func() bool { return c.rows(last) == 0 }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return c.rows(last) == 0 }, time.Minute, 10*time.Millisecond)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	total := 0
@@ -119,7 +119,7 @@ func TestAFlushWithoutAnAnswerIsThereOnce(t *testing.T) {
 		time.Sleep(2 * time.Millisecond) // for the hint, which has no answer to lose
 	}
 	c.await(map[string]int{"a": calls})
-	require.Eventually(t, func() bool { return c.rows(owner) == 0 }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return c.rows(owner) == 0 }, time.Minute, 10*time.Millisecond)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	require.Zero(t, c.repeats)
@@ -141,7 +141,7 @@ func TestPutAgain(t *testing.T) {
 	require.Equal(t, 1, c.rows(n))
 	require.NoError(t, n.Start(t.Context()))
 	c.await(map[string]int{"a": 1})
-	require.Eventually(t, func() bool { return c.rows(n) == 0 }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return c.rows(n) == 0 }, time.Minute, 10*time.Millisecond)
 	put()
 	require.Zero(t, c.rows(n))
 }
@@ -165,7 +165,7 @@ func TestACallerWhoGivesUp(t *testing.T) {
 	require.ErrorIs(t, err, executor.ErrUnknown)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	proxy.Heal()
-	require.Eventually(t, func() bool { return c.rows(n) == 1 }, 30*time.Second, 10*time.Millisecond, "it was accepted in the end")
+	require.Eventually(t, func() bool { return c.rows(n) == 1 }, time.Minute, 10*time.Millisecond, "it was accepted in the end")
 }
 
 const childURL = "STRAND_TEST_CHILD"
@@ -185,7 +185,7 @@ func TestChild(t *testing.T) {
 		select {
 		case <-ctx.Done():
 			fmt.Println("ended", errors.Is(context.Cause(ctx), ErrLeaseLost), context.Cause(ctx))
-		case <-time.After(20 * time.Second):
+		case <-time.After(time.Minute):
 		}
 		return nil
 	}, executor.QueueConfig[int]{})
@@ -222,7 +222,7 @@ func TestAPausedOwnerCommitsNothing(t *testing.T) {
 		}
 		same++
 		return same > 10
-	}, 20*time.Second, 100*time.Millisecond)
+	}, time.Minute, 100*time.Millisecond)
 	require.NoError(t, child.Process.Signal(syscall.SIGCONT))
 	says("ended true")
 	require.Never(t, func() bool { return before != row() && next.owned(0) != nil }, 300*time.Millisecond, 20*time.Millisecond)
@@ -274,7 +274,7 @@ func TestAKilledOwnerIsFollowed(t *testing.T) {
 	}
 	says("runs 1")
 	next := c.start(c.url)
-	require.Eventually(t, func() bool { return len(next.Partitions()) > 0 }, 60*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return len(next.Partitions()) > 0 }, time.Minute, 5*time.Millisecond)
 	began := time.Now()
 	require.NoError(t, child.Process.Kill())
 	c.serving(next)

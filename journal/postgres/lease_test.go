@@ -96,7 +96,7 @@ func TestAnOrderlyStopHandsOverInASecond(t *testing.T) {
 	c := newCluster(t, pgtest.Shared(t).URL(), 16, 3*time.Second) // one node wants all of 8 too often
 	a, b := c.start(c.url), c.start(c.url)
 	c.serving(a, b)
-	require.Eventually(t, func() bool { return len(a.Partitions()) > 0 && len(b.Partitions()) > 0 }, 20*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return len(a.Partitions()) > 0 && len(b.Partitions()) > 0 }, time.Minute, 5*time.Millisecond)
 	for i := range 50 {
 		_, err := b.q.Enqueue(t.Context(), fmt.Sprintf("id %d", i), 1)
 		require.NoError(t, err)
@@ -216,7 +216,7 @@ func TestAStopTellsOfTheLastPartition(t *testing.T) {
 			s, err := next.Stats(t.Context())
 			require.NoError(t, err)
 			return len(s.Nodes) == 2 && len(owner.Partitions())+len(next.Partitions()) == 1
-		}, 20*time.Second, 5*time.Millisecond)
+		}, time.Minute, 5*time.Millisecond)
 		if len(owner.Partitions()) == 0 {
 			owner, next = next, owner
 		}
@@ -338,7 +338,7 @@ func TestAPartitionIsGivenAwayAtOnce(t *testing.T) {
 	require.Eventually(t, func() bool {
 		require.NoError(t, n.Err())
 		return len(n.Partitions()) == 8
-	}, 20*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	require.EqualValues(t, 16, given.Load())
 }
 

@@ -91,7 +91,7 @@ func TestMergedRunsAreInOrderOverATakeover(t *testing.T) {
 	proxy.Cut()
 	require.NoError(t, next.Start(t.Context()))
 	put(7, 8)
-	require.Eventually(t, func() bool { return last("merged") == 8 && last("batch") == 8 }, 20*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return last("merged") == 8 && last("batch") == 8 }, time.Minute, 10*time.Millisecond)
 	mu.Lock()
 	defer mu.Unlock()
 	for queue, runs := range merged {

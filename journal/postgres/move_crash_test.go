@@ -76,7 +76,7 @@ func TestMoverIsKilled(t *testing.T) {
 			var held int
 			require.NoError(t, r.pool.QueryRow(t.Context(), in(r.schema, "SELECT count(*) FROM (SELECT 1 FROM {schema}.lease FOR UPDATE SKIP LOCKED) l")).Scan(&held))
 			return held == 4
-		}, 20*time.Second, 10*time.Millisecond)
+		}, time.Minute, 10*time.Millisecond)
 		moved, err := Check(t.Context(), url, r.config())
 		require.NoError(t, err)
 		if moved.Live == 0 {

@@ -208,7 +208,7 @@ func TestNodesWaitForAnImport(t *testing.T) {
 	_, err = m.claim(t.Context(), [][]byte{format.NewUUID(), format.NewUUID()})
 	require.NoError(t, err)
 	n := c.start(c.url)
-	require.Eventually(t, func() bool { return n.Err() != nil }, 10*time.Second, 5*time.Millisecond) // it has tried
+	require.Eventually(t, func() bool { return n.Err() != nil }, time.Minute, 5*time.Millisecond) // it has tried
 	require.Empty(t, n.Partitions())
 	require.NoError(t, tx.Commit(t.Context()))
 	c.serving(n)

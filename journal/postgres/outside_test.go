@@ -32,7 +32,7 @@ func TestAPartitionWithoutALease(t *testing.T) {
 	const line = `level=ERROR msg="partition can't be served" partition=1`
 	require.Never(t, func() bool { return len(log.lines(line)) != 2 }, time.Second, time.Millisecond, "once for each node")
 	require.NoError(t, other.Stop(t.Context()))
-	require.Eventually(t, func() bool { return len(n.Partitions()) == 1 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(n.Partitions()) == 1 }, time.Minute, time.Millisecond)
 
 	id := "a"
 	for p, _ := n.PartitionOf(id); p != 1; p, _ = n.PartitionOf(id) {
@@ -94,7 +94,7 @@ func TestANodeThatJoinsIsHeardOf(t *testing.T) {
 	b, d := c.start(c.url), c.start(c.url)
 	require.Eventually(t, func() bool {
 		return len(a.Partitions()) == 2 && len(b.Partitions()) == 2 && len(d.Partitions()) == 2
-	}, 30*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 }
 
 // A server that names no standby any longer is told of.

@@ -73,7 +73,7 @@ func (k *ticking) await(begin time.Time, seconds int) {
 			}
 		}
 		return len(missing) == 0
-	}, 30*time.Second, 10*time.Millisecond, "%v", &missing)
+	}, time.Minute, 10*time.Millisecond, "%v", &missing)
 }
 
 // A schedule that Setup adds in each partition enqueues each tick once, in the partition that
@@ -125,6 +125,6 @@ func TestScheduleOfAllPartitions(t *testing.T) {
 		require.True(t, c.List()[0].Lost.IsZero())
 	}
 	for _, c := range k.crons[:len(k.crons)-4] {
-		require.Eventually(t, func() bool { return !c.Leads() }, 5*time.Second, 5*time.Millisecond)
+		require.Eventually(t, func() bool { return !c.Leads() }, time.Minute, 5*time.Millisecond)
 	}
 }

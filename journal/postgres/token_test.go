@@ -123,6 +123,6 @@ func TestTokenGrowsWithEachOwner(t *testing.T) {
 		proxy.Refuse()
 		proxy.Cut()
 		n.kill()
-		require.Eventually(t, func() bool { return len(n.Partitions()) == 0 }, 10*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return len(n.Partitions()) == 0 }, time.Minute, time.Millisecond)
 	}
 }

@@ -48,12 +48,12 @@ func TestPartitionsTakeTurns(t *testing.T) {
 		}
 	}
 	enqueue(ids[0][0], ids[1][0])
-	require.Eventually(t, func() bool { return len(n.turns) == 2 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(n.turns) == 2 }, time.Minute, time.Millisecond)
 	before := commits()
 	enqueue(ids[2][:together]...)
 	require.Never(t, func() bool { return commits() > before }, 100*time.Millisecond, time.Millisecond)
 	require.NoError(t, tx.Rollback(t.Context()))
 	calls.Wait()
 	require.Less(t, commits(), before+together/2)
-	require.Eventually(t, func() bool { return len(n.turns) == 0 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(n.turns) == 0 }, time.Minute, time.Millisecond)
 }

@@ -107,7 +107,7 @@ func TestEnqueueTxIsThereIfItCommits(t *testing.T) {
 		require.Len(t, c.ran[id], n)
 	}
 	c.mu.Unlock()
-	require.Eventually(t, func() bool { return c.rows(a) == 0 }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return c.rows(a) == 0 }, time.Minute, 10*time.Millisecond)
 }
 
 // cmpErr is the first error.

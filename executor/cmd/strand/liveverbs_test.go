@@ -25,7 +25,7 @@ func TestWhatRunsLive(t *testing.T) {
 	startLive(t, dir)
 	require.Eventually(t, func() bool {
 		return strings.Contains(must(t, "", "running", dir), "3 of 10")
-	}, 10*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 	out := must(t, "", "running", dir, "-stack")
 	assert.Regexp(t, `(?m)^\d+ +errands +bank +1 +[\d.ms]+ +\d+ +1 +3 of 10, "on my\\x1b\[31m way"$`, out)
 	assert.Contains(t, out, "\n1 worker at work\n")

@@ -69,7 +69,7 @@ func TestPartitionsComeAndGo(t *testing.T) {
 	s := pgtest.Start(t)
 	require.NoError(t, postgres.Migrate(t.Context(), s.URL(), postgres.Schema{Partitions: partitions}))
 	a := start(t, s.URL(), "a")
-	require.Eventually(t, owns(a, partitions), 10*time.Second, time.Millisecond)
+	require.Eventually(t, owns(a, partitions), time.Minute, time.Millisecond)
 	mux := http.NewServeMux()
 	mux.Handle("/strand/", http.StripPrefix("/strand", dashboard.Handler(a, dashboard.Config{Address: func(name string) string {
 		return "http://" + name + "/strand/"
@@ -114,7 +114,7 @@ func TestPartitionsComeAndGo(t *testing.T) {
 	}
 	b := start(t, s.URL(), "b<i>")
 	require.Eventually(t, func() bool { return len(b.Partitions()) > 0 && len(a.Partitions())+len(b.Partitions()) == partitions },
-		10*time.Second, time.Millisecond)
+		time.Minute, time.Millisecond)
 	close(over)
 	looking.Wait()
 	var theirs string
@@ -128,7 +128,7 @@ func TestPartitionsComeAndGo(t *testing.T) {
 	require.Contains(t, text, "does not own partition "+theirs)
 	require.Contains(t, text, "http://b%3ci%3e/strand/p/"+theirs+"/")
 	require.NoError(t, b.Stop(t.Context()))
-	require.Eventually(t, owns(a, partitions), 10*time.Second, time.Millisecond)
+	require.Eventually(t, owns(a, partitions), time.Minute, time.Millisecond)
 	status, _ = get(t, at+"p/"+theirs+"/")
 	require.Equal(t, http.StatusOK, status)
 
@@ -139,7 +139,7 @@ func TestPartitionsComeAndGo(t *testing.T) {
 	require.Contains(t, text, "The server does not answer")
 	require.Equal(t, 3*strings.Count(text, ">this node</a>"), strings.Count(text, `<td class="n">?`))
 	s.Restart(t)
-	require.Eventually(t, func() bool { status, _ := get(t, at); return status == http.StatusOK }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { status, _ := get(t, at); return status == http.StatusOK }, time.Minute, time.Millisecond)
 
 	require.NoError(t, a.Stop(t.Context()))
 	status, text = get(t, at+"p/3/")
@@ -154,7 +154,7 @@ func TestTheListOfASilentServer(t *testing.T) {
 	proxy := pgtest.NewProxy(t, s.Addr())
 	require.NoError(t, postgres.Migrate(t.Context(), s.URL(), postgres.Schema{Partitions: partitions}))
 	n := startFor(t, proxy.URL(s.URL()), "a", time.Minute)
-	require.Eventually(t, owns(n, partitions), 10*time.Second, time.Millisecond)
+	require.Eventually(t, owns(n, partitions), time.Minute, time.Millisecond)
 	proxy.Swallow()
 	defer proxy.Heal()
 	w, began := httptest.NewRecorder(), time.Now()
@@ -193,7 +193,7 @@ func TestHostileFunctions(t *testing.T) {
 	s := pgtest.Shared(t)
 	require.NoError(t, postgres.Migrate(t.Context(), s.URL(), postgres.Schema{Partitions: partitions}))
 	n := start(t, s.URL(), "a")
-	require.Eventually(t, func() bool { return len(n.Partitions()) > 0 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(n.Partitions()) > 0 }, time.Minute, time.Millisecond)
 	list := func(cfg dashboard.Config) (int, string) {
 		w := httptest.NewRecorder()
 		cfg.Executor.Logger = slog.New(slog.DiscardHandler)
