@@ -173,9 +173,7 @@ func (l *Log) sealLocked(r store.Room) (*openBlock, *store.Transaction, bool) {
 	if b.empty() && !(l.disk.full && l.chain.Reclaimable(r)) {
 		return nil, nil, false
 	}
-	if b.skipped == l.manifest.Next {
-		b.Reach(b.skipped)
-	}
+	b.Reach(l.manifest.Next)
 	b.room = r
 	l.disk.gauge(r, l.chain.Live)
 	t := &store.Transaction{Seq: b.Block.Seq, Changes: append(b.changes, b.restored...)}

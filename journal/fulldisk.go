@@ -248,18 +248,17 @@ func (l *Log) vanish(b *openBlock, t *store.Transaction) bool {
 		return false // it has to be older than the block that it will be in
 	}
 	next := l.open
-	if len(next.cuts)+len(next.Marks) == 0 && next.refused {
+	if len(next.cuts) == 0 && next.refused {
 		next.Clear()
-		next.refused = false
-		next.skipped = l.manifest.Next // also if b stays
+		next.refused = false // also if b stays
 	}
-	if len(b.cuts)+len(b.Marks)+len(b.changes)+len(t.Drop) > 0 || b.carried < b.End || next.Size() > format.HeaderSize {
+	if len(b.cuts)+len(b.changes)+len(t.Drop) > 0 || b.carried < b.End || next.Size() > format.HeaderSize {
 		return false
 	}
 	l.chain.TakeBack()
 	l.manifest.Seq--
-	next.Block.Seq, next.Block.First, next.commit.first = b.Block.Seq, b.Block.First, b.Block.First
-	next.skipped = l.manifest.Next
+	next.Begin(b.Block.Seq, b.Block.First)
+	next.commit.first = b.Block.First
 	return true
 }
 

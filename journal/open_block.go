@@ -25,7 +25,6 @@ type openBlock struct {
 	changes  []format.Edit // of side buckets
 	restored []format.Edit // of the morgue, undone when the block is refused
 
-	skipped Position   // the block begins with positions that were refused, up to this one
 	cuts    []cut      // after each call of Record
 	carried int        // length of entries before those that were carried here
 	calls   int        // of Append, whose callers wait

@@ -71,13 +71,12 @@ func (m *remainder) piece(n int) *store.Transaction {
 	t.Seq = m.b.Block.Seq + uint64(len(m.parts))
 	p := block.NewWriter(nil, format.Manifest{Seq: t.Seq - 1, Next: m.first})
 	p.Block.Base = m.b.Block.Base
-	next := m.entries(&p, to)
+	next := max(m.entries(&p, to), m.first)
 	m.marks(&p, to)
 	drop := m.drop
-	next = max(next, m.first)
-	if last && next < t.Next {
+	if last {
 		p.Reach(t.Next)
-	} else if !last {
+	} else {
 		t.Next = next
 		drop, t.Oldest = m.freed(t, to)
 	}

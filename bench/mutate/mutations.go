@@ -13,6 +13,7 @@ var (
 	state      = gate{"./journal", "^(TestEveryReadOfStateIsChecked|TestFlipsBesideTheLog|TestMigration|TestPut|TestRename)$"}
 	attempts   = gate{"./executor", "^(TestContext|TestDeadline)"}
 	gaps       = gate{"./journal", "^TestRefusedWhile"}
+	refused    = gate{"./journal", "^TestRefusedIsAsIf"}
 	wrecks     = gate{"./journal", "^TestSalvage"}
 	forgeries  = gate{"./journal", "^TestHostileFiles$"}
 	inTurn     = gate{"./journal", "^TestLogsTakeTurns$"}
@@ -156,7 +157,9 @@ var inRoot = []mutation{
 	{"what items of bytes say", "executor/enqueue.go", "return fillItem(q, e, it, it.Payload, now)", "return q.fill(e, it.ID, it.Payload, now)", elsewhere},
 	{"go on after a failed commit", "journal/commit.go", "	l.err = latched\n", "", faults},
 	{"accept what a failed commit had", "journal/commit.go", "		o.commit.err = fmt.Errorf(\"%w: %w\", ErrUnknown, cause)\n", "		_ = o\n", calls},
-	{"forget what was refused while a block was on its way", "journal/fulldisk.go", "		next.skipped = l.manifest.Next // also if b stays\n", "", gaps},
+	{"forget what was refused while a block was on its way", "journal/commit.go", "	b.Reach(l.manifest.Next)\n", "", gaps},
+	{"end a position where none was refused", "journal/internal/block/writer.go", "	if b.next == next {\n", "	if b.next > next {\n", refused},
+	{"count the end of a refused restore", "journal/fulldisk.go", "		l.bury(format.QueueOf(c.Key), 1)\n", "		l.bury(format.QueueOf(c.Key), 0)\n", refused},
 	{"give a place in shared lanes when a worker comes", "executor/lanes.go", "	o.first = first\n", "	o.first = first\n	return\n", lanes},
 	{"forget the places in shared lanes at a restart", "executor/load.go", "		q.standInLanes(entries)\n", "", lanes},
 	{"run two kinds of a shared lane at a time", "executor/internal/lane/lane.go", "!n.busy && first.queue", "first.queue", lanes},

@@ -18,6 +18,7 @@ type Writer struct {
 	wanted  int    // how large the buffer shall be that the first entry makes
 	End     int    // length of entries without marks, set when sealed
 	Marks   []byte
+	next    format.Position // after the last entry that is not in an older block, too
 	last    format.Position // of the marks so far: they are written as differences
 	moves   []move          // of entries that were carried into this block
 	early   []*Block        // of what Rewrite has written
@@ -31,6 +32,7 @@ func NewWriter(old *Writer, t format.Manifest) Writer {
 	}
 	return Writer{
 		Block:   &Block{Seq: t.Seq + 1, First: t.Next, Base: time.Now().UnixNano()},
+		next:    t.Next,
 		Entries: old.Entries[:format.HeaderSize],
 		wanted:  old.wanted,
 		Marks:   old.Marks[:0],
@@ -50,6 +52,9 @@ func (b *Writer) Add(e *format.Entry, moved bool) Ref {
 	}
 	b.Entries = format.AppendEntry(b.Entries, e, moved, b.Block.First, b.Block.Base)
 	size := len(b.Entries) - off
+	if !moved {
+		b.next = e.Position + 1
+	}
 	b.Block.Count++
 	b.Block.Live++
 	b.Block.Bytes += size
@@ -137,13 +142,23 @@ func (b *Writer) Retire() {
 	}
 }
 
-// Reach has the block end before next: an entry that has ended stands for those
-// that were refused.
+// Reach has the block end before next: where its last positions were refused, an entry
+// that has ended stands for them. Where none was there is none, which would end what has
+// the position before.
 func (b *Writer) Reach(next format.Position) {
+	if b.next == next {
+		return
+	}
 	r := b.Add(&format.Entry{Kind: format.KindState, Position: next - 1, Due: b.Block.Base}, false)
 	b.Block.mark(r.Off, r.Bytes)
 	b.BeginMarks(1)
 	b.MarkEnded(r.pos)
+}
+
+// Begin moves the beginning of a block without entries to that of the one before it, which
+// was taken back.
+func (b *Writer) Begin(seq uint64, first format.Position) {
+	b.Block.Seq, b.Block.First, b.next = seq, first, first
 }
 
 // move is a block to whose entries there are Refs, and where those that are live
@@ -197,4 +212,5 @@ func (b *Writer) Settle() {
 func (b *Writer) Clear() {
 	b.Entries = b.Entries[:format.HeaderSize]
 	b.Block = &Block{Seq: b.Block.Seq, First: b.Block.First, Base: b.Block.Base}
+	b.next = b.Block.First
 }
