@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 
 	"github.com/strandjobs/strand/executor/internal/backdoor"
 	"github.com/strandjobs/strand/executor/internal/control"
@@ -26,8 +27,8 @@ func openListening(dir string, cfg Config, openLog func(journal.Config) (*journa
 	}
 	c := &controls{x: x, i: x.Inspect()}
 	x.control = &control.Server{
-		Verbs: map[string]control.Handler{
-			control.VerbHello:   control.Verb(c.hello),
+		Hello: control.Hello{PID: os.Getpid(), Dir: dir},
+		Looks: map[string]control.Handler{
 			control.VerbInspect: control.Verb(c.inspect),
 			control.VerbStatus:  control.Verb(c.status),
 			control.VerbJobs:    control.Verb(c.jobs),
@@ -35,8 +36,12 @@ func openListening(dir string, cfg Config, openLog func(journal.Config) (*journa
 			control.VerbDead:    control.Verb(c.dead),
 			control.VerbExplain: control.Verb(c.explain),
 			control.VerbRunning: control.Verb(c.running),
-			control.VerbAct:     control.Verb(c.act),
-			control.VerbPause:   control.Verb(c.pause),
+		},
+		Acts: map[string]control.Handler{
+			control.VerbAct:   control.Verb(c.act),
+			control.VerbPause: control.Verb(c.pause),
+		},
+		Chores: map[string]control.Handler{
 			control.VerbCopy:    control.Verb(c.copy),
 			control.VerbCompact: control.Verb(c.compact),
 		},

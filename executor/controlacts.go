@@ -45,8 +45,14 @@ func meant(a control.Act) (Selection, error) {
 	}
 	which := SelectQueue(string(a.Queue))
 	switch {
-	case said != 1:
-		return which, fmt.Errorf("%w: it has to be all of queue %q, or some ids, or some positions", ErrInvalidQuery, clip(string(a.Queue)))
+	case a.Do == "":
+		return which, fmt.Errorf("%w: do is missing", ErrInvalidQuery)
+	case which.queue == "":
+		return which, fmt.Errorf("%w: queue is missing", ErrInvalidQuery)
+	case said == 0:
+		return which, fmt.Errorf("%w: all, ids or positions is missing: which of queue %q are meant", ErrInvalidQuery, clip(which.queue))
+	case said > 1:
+		return which, fmt.Errorf("%w: it has to be one of all, ids and positions of queue %q", ErrInvalidQuery, clip(which.queue))
 	case len(a.IDs) > 0:
 		which = SelectIDs(which.queue, texts(a.IDs)...)
 	case len(a.Positions) > 0 && a.Do != control.DoRequeue && a.Do != control.DoDeleteDead:
@@ -70,15 +76,24 @@ func affected(n int, err error) (control.Affected, error) {
 func (c *controls) pause(ctx context.Context, p control.Pause) (control.Affected, error) {
 	queue := string(p.Queue)
 	switch {
-	case len(p.IDs) > 0:
-		return affected(c.i.pauseIDs(ctx, queue, texts(p.IDs), p.On))
-	case queue != "":
+	case p.All && (queue != "" || p.IDs != nil):
+		return control.Affected{}, fmt.Errorf("%w: all means the executor; queue and ids are not for it", ErrInvalidQuery)
+	case p.All:
+		return control.Affected{N: 1}, c.x.pause(ctx, "", p.On)
+	case queue == "":
+		return control.Affected{}, fmt.Errorf("%w: queue is missing; all means the executor", ErrInvalidQuery)
+	case p.IDs == nil:
 		return control.Affected{N: 1}, c.i.pause(ctx, queue, p.On)
+	case len(p.IDs) == 0:
+		return control.Affected{}, fmt.Errorf("%w: ids is empty; without it the queue is meant", ErrInvalidQuery)
 	}
-	return control.Affected{N: 1}, c.x.pause(ctx, "", p.On)
+	return affected(c.i.pauseIDs(ctx, queue, texts(p.IDs), p.On))
 }
 
 func (c *controls) copy(ctx context.Context, to control.Copy) (control.None, error) {
+	if to.To == "" {
+		return control.None{}, fmt.Errorf("%w: to is missing: the directory for the copy", ErrInvalidQuery)
+	}
 	if !filepath.IsAbs(to.To) {
 		return control.None{}, fmt.Errorf("%w: the directory for the copy is %q; it must be absolute", ErrInvalidQuery, clip(to.To))
 	}

@@ -3,7 +3,6 @@ package executor
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -11,10 +10,6 @@ import (
 	"github.com/strandjobs/strand/executor/internal/control"
 	"github.com/strandjobs/strand/shard"
 )
-
-func (c *controls) hello(context.Context, control.None) (control.Hello, error) {
-	return control.Hello{PID: os.Getpid(), Dir: c.x.dir}, nil
-}
 
 func (c *controls) inspect(ctx context.Context, _ control.None) (control.Inspection, error) {
 	i := c.x.log.Info()

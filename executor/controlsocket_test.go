@@ -198,22 +198,22 @@ func TestHostileControlRequests(t *testing.T) {
 		verb    string
 		request any
 	}{
-		"the limit is 0":                  {control.VerbJobs, control.JobsQuery{Queue: name}},
-		"the limit is -1":                 {control.VerbJobs, control.JobsQuery{Queue: name, Limit: -1}},
-		"the limit is 10001":              {control.VerbJobs, control.JobsQuery{Queue: name, Limit: control.MaxRows + 1}},
-		"invalid cursor":                  {control.VerbJobs, control.JobsQuery{Queue: name, Limit: 1, Cursor: strings.Repeat("x", 900_000)}},
-		"unknown queue":                   {control.VerbJob, control.One{Queue: []byte("\xff\x00"), ID: id[0]}},
-		"invalid id":                      {control.VerbJob, control.One{Queue: name, ID: make([]byte, 600)}},
-		"the journal has none":            {control.VerbDead, control.DeadQuery{Queue: []byte("no")}},
-		"there is nothing called \"x\"":   {control.VerbAct, control.Act{Do: "x", Queue: name, All: true}},
-		"it has to be all of queue \"q\"": {control.VerbAct, control.Act{Do: control.DoDelete, Queue: name}},
-		"or some ids":                     {control.VerbAct, control.Act{Do: control.DoDelete, Queue: name, All: true, IDs: id}},
-		"or some positions":               {control.VerbAct, control.Act{Do: control.DoRequeue, Queue: name, IDs: id, Positions: []uint64{1}}},
-		"positions are for dead payloads": {control.VerbAct, control.Act{Do: control.DoDelete, Queue: name, Positions: []uint64{1}}},
-		"must be absolute":                {control.VerbCopy, control.Copy{To: "here"}},
-		"Limit is -1":                     {control.VerbRunning, control.RunningQuery{Limit: -1}},
-		"no kind of events":               {control.VerbEvents, control.EventsQuery{Kinds: []string{"x"}}},
-		"which is no Token":               {control.VerbEvents, control.EventsQuery{After: "x"}},
+		"the limit is 0":                   {control.VerbJobs, control.JobsQuery{Queue: name}},
+		"the limit is -1":                  {control.VerbJobs, control.JobsQuery{Queue: name, Limit: -1}},
+		"the limit is 10001":               {control.VerbJobs, control.JobsQuery{Queue: name, Limit: control.MaxRows + 1}},
+		"invalid cursor":                   {control.VerbJobs, control.JobsQuery{Queue: name, Limit: 1, Cursor: strings.Repeat("x", 900_000)}},
+		"unknown queue":                    {control.VerbJob, control.One{Queue: []byte("\xff\x00"), ID: id[0]}},
+		"invalid id":                       {control.VerbJob, control.One{Queue: name, ID: make([]byte, 600)}},
+		"the journal has none":             {control.VerbDead, control.DeadQuery{Queue: []byte("no")}},
+		"there is nothing called \"x\"":    {control.VerbAct, control.Act{Do: "x", Queue: name, All: true}},
+		"is missing: which of queue \"q\"": {control.VerbAct, control.Act{Do: control.DoDelete, Queue: name}},
+		"it has to be one of all, ids":     {control.VerbAct, control.Act{Do: control.DoDelete, Queue: name, All: true, IDs: id}},
+		"positions of queue \"q\"":         {control.VerbAct, control.Act{Do: control.DoRequeue, Queue: name, IDs: id, Positions: []uint64{1}}},
+		"positions are for dead payloads":  {control.VerbAct, control.Act{Do: control.DoDelete, Queue: name, Positions: []uint64{1}}},
+		"must be absolute":                 {control.VerbCopy, control.Copy{To: "here"}},
+		"Limit is -1":                      {control.VerbRunning, control.RunningQuery{Limit: -1}},
+		"no kind of events":                {control.VerbEvents, control.EventsQuery{Kinds: []string{"x"}}},
+		"which is no Token":                {control.VerbEvents, control.EventsQuery{After: "x"}},
 	} {
 		_, err := asked[control.None](t, dir, call.verb, call.request)
 		require.ErrorContains(t, err, want)

@@ -454,11 +454,14 @@
 //   - It is for the user of the process, and for root: its mode is 0600 before it has its
 //     name. A directory that every user may write to gets none.
 //   - The socket of a process that died is replaced by the next one; what is no socket, or
-//     answers, is left alone, and Open returns [ErrControlSocket].
-//   - Who talks over it is bounded: 64 connections, 16 calls and 8 readers of events at a
-//     time, requests of a MiB, answers of pages; a connection that says half of something
-//     is closed after five seconds, and sooner when others come. Stop waits for none of
-//     them.
+//     answers, is left alone, there and in control.new, where the socket is made, and Open
+//     returns [ErrControlSocket].
+//   - Who talks over it is bounded: 64 connections, 64 MiB of answers that are made or on
+//     their way, 8 actions, 2 copies and 8 readers of events at a time, requests of a MiB.
+//     Looks, actions, copies and events each have room of their own. A call for which there
+//     is none waits, for 8 seconds at most. A reader that takes nothing for 5 seconds is cut
+//     off; a connection that says half of something is closed after five seconds, and
+//     sooner when others come. Stop waits for none of them.
 //   - The command and the process may be of different versions: what an older process
 //     does not know, it refuses.
 //   - Without it there is no socket, no goroutine, and no look for one.

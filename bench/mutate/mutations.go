@@ -47,7 +47,9 @@ var (
 	slots      = gate{"./lock", "^(TestLaralocker|TestWatchSlots|TestSlots)"}
 	leaders    = gate{"./lock", "^(TestResqueScheduler|TestCampaign|TestLeader)"}
 	sockets    = gate{"./executor/internal/control", "^Test(TheMode|WhatIsNotOurs|OnlyASocket)"}
-	calling    = gate{"./executor/internal/control", "^Test(HostileClients|Answers)$"}
+	calling    = gate{"./executor/internal/control", "^Test(HostileClients|Answers|CallsAtATime)$"}
+	serves     = gate{"./executor/internal/serving", "^Test"}
+	acting     = gate{"./executor", "^TestActi(ng|ons)(Beside|Without)"}
 	controls   = gate{"./executor", "^Test(HostileControlRequests|StopAndTheControlSocket|PagesOfTheMorgue)$"}
 	lives      = gate{"./executor/cmd/strand", "^Test(TheSameLive|NobodyOr|NoPermission|EventsEnd)"}
 	actors     = gate{"./actor", "^Test(Stop|Trap|Late|Messages|Only|Idle)"}
@@ -497,8 +499,12 @@ var inRoot = []mutation{
 	{"take the socket of one who answers", "executor/internal/control/socket_unix.go", "	if err == nil {\n		_ = conn.Close()", "	if err == nil && conn == nil {\n		_ = conn.Close()", sockets},
 	{"take away what another one has put there", "executor/internal/control/socket_unix.go", "		if e.Name() != born {", "		if false && e.Name() != born {", sockets},
 	{"half a request that keeps others out", "executor/internal/control/crowd.go", "			leaves = c.quiet[0]\n			c.quiet = c.quiet[1:]\n", "			leaves = conn\n", calling},
-	{"overlook what a request says", "executor/internal/control/server.go", "		d.DisallowUnknownFields()\n", "", calling},
-	{"delete all when no id is left", "executor/controlacts.go", "	case said != 1:", "	case said > 1:", controls},
+	{"overlook what a request says", "executor/internal/serving/object.go", "		return fmt.Errorf(\"there is no field %.40q\", name)", "		return nil", calling},
+	{"take what nobody has said for no", "executor/internal/serving/object.go", "!may && !has[name]", "!may && false && !has[name]", acting},
+	{"act in the room of those who look", "executor/internal/control/server.go", "err = s.act(ctx, w, text, s.acts, s.Acts[verb])", "err = s.act(ctx, w, text, s.looks, s.Acts[verb])", calling},
+	{"a client that reads nothing and stays", "executor/internal/serving/answer.go", "time.Now().Add(Stall)", "time.Now().Add(Whole)", serves},
+	{"small ones before a large one", "executor/internal/serving/room.go", "r.line = append(r.line, w)", "r.line = append([]*waiter{w}, r.line...)", serves},
+	{"delete all when no id is left", "executor/controlacts.go", "	case said == 0:", "	case false:", controls},
 	{"a stop that hangs up first", "executor/stop.go", "	names, stuck := x.drain()\n	x.hangUp()", "	x.hangUp()\n	names, stuck := x.drain()", controls},
 	{"a page of the morgue that loses one", "executor/controlrows.go", "		if d.Unsent { // it is the first of the next page\n			a.Next = uint64(b.Entry.Position)", "		if d.Unsent { // it is the first of the next page\n			a.Next = uint64(b.Entry.Position) + 1", controls},
 	{"a process that is not the owner", "executor/cmd/strand/live.go", "hello.PID != locked.PID:", "hello.PID == 0:", lives},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,12 +45,8 @@ func acts(verb string) func(context.Context, *live) error {
 		case l.Bool("failed"):
 			act.Do = control.DoDeleteFailed
 		}
-		_, names, err := l.status(ctx)
-		if err == nil {
-			err = knownQueue(names, queue)
-		}
-		if err != nil {
-			return err
+		if queue == "" {
+			return errNoName
 		}
 		one, many, done := "payload", "payloads", map[string]string{"run": "made due", "cancel": "canceled", "delete": "deleted"}[verb]
 		if verb == "run" {
@@ -60,7 +57,7 @@ func acts(verb string) func(context.Context, *live) error {
 			act.IDs = some
 			did, err := l.act(ctx, act)
 			if n += did; err != nil {
-				return partly(n, one, done, err)
+				return l.partly(ctx, n, one, done, queue, err)
 			}
 		}
 		if l.json {
@@ -93,35 +90,35 @@ func (l *live) act(ctx context.Context, a control.Act) (int, error) {
 	return did.N, err
 }
 
-// partly says what was done before it went wrong.
-func partly(n int, one, done string, err error) error {
-	if n == 0 {
-		return err
+// partly says what was done before it went wrong. Nothing is looked at before an action,
+// which has its place on the socket also where others look; so it is now that an unknown
+// queue is told from those that there are.
+func (l *live) partly(ctx context.Context, n int, one, done, queue string, err error) error {
+	if n > 0 {
+		return fmt.Errorf("%s %s, and then: %w", count(n, one, one+"s"), done, err)
 	}
-	return fmt.Errorf("%s %s, and then: %w", count(n, one, one+"s"), done, err)
+	if _, names, failed := l.status(ctx); failed == nil && queue != "" {
+		return cmp.Or(known(names, queue), err)
+	}
+	return err
 }
 
 // pauses pauses the executor, a queue or ids, or lets them go on.
 func pauses(on bool) func(context.Context, *live) error {
 	return func(ctx context.Context, l *live) error {
 		queue := l.Args().Get(1)
-		if l.Args().Len() > 1 {
-			_, names, err := l.status(ctx)
-			if err == nil {
-				err = knownQueue(names, queue)
-			}
-			if err != nil {
-				return err
-			}
+		if queue == "" && l.Args().Len() > 1 {
+			return errNoName
 		}
 		n := 0
 		for _, some := range inPieces(l.Args().Slice()[min(l.Args().Len(), 2):]) {
-			did, err := ask[control.Affected](ctx, l, control.VerbPause, control.Pause{On: on, Queue: []byte(queue), IDs: some})
+			pause := control.Pause{On: on, All: queue == "", Queue: []byte(queue), IDs: some}
+			did, err := ask[control.Affected](ctx, l, control.VerbPause, pause)
 			if err == nil && did.Trouble != "" {
 				err = errors.New(did.Trouble)
 			}
 			if n += did.N; err != nil {
-				return partly(n, "id", "done", err)
+				return l.partly(ctx, n, "id", "done", queue, err)
 			}
 		}
 		return l.paused(n, on)

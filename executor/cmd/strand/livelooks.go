@@ -227,7 +227,7 @@ func morgueLive(ctx context.Context, l *live) error {
 			}
 			did, err := l.act(ctx, act)
 			if n += did; err != nil {
-				return partly(n, "payload", done, err)
+				return l.partly(ctx, n, "payload", done, "", err)
 			}
 		}
 	}

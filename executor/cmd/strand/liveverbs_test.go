@@ -211,9 +211,7 @@ func TestNobodyOrSomebodyElse(t *testing.T) {
 	require.NoError(t, err)
 	file, err := os.Readlink(filepath.Join(dir, "control.sock"))
 	require.Error(t, err, file)
-	s := &control.Server{Verbs: map[string]control.Handler{
-		control.VerbHello: control.Verb(func(context.Context, control.None) (control.Hello, error) { return control.Hello{PID: 1}, nil }),
-	}}
+	s := &control.Server{Hello: control.Hello{PID: 1}}
 	s.Serve(l)
 	require.Contains(t, told(), "process 1 answers on the socket there, which is another one")
 	s.Close()

@@ -41,9 +41,10 @@
 // An id without a job is looked for in all of the morgue. -timeout bounds each answer.
 //
 // events ends with status 0 after -limit events or an interrupt, and with 2 when the
-// process is gone, or has hung up because nobody read for ten seconds. A call that finds
-// sixteen others at it is tried again for three seconds. Who is neither the user of the
-// process nor root may not ask, and is told so.
+// process is gone, or has hung up because nobody read for five seconds. A call that finds
+// too many others at it waits for eight seconds at most; pause, resume, run, cancel, delete
+// and the morgue's verbs have room of their own. Who is neither the user of the process nor
+// root may not ask, and is told so.
 package main
 
 import (

@@ -43,7 +43,10 @@ func pause(on bool) func(context.Context, *call) error {
 func (c *call) pauseSets(v *journal.View, on bool) (sets []journal.Set, err error) {
 	queue := c.Args().Get(1)
 	if c.Args().Len() > 1 {
-		if err := knownQueue(names(v), queue); err != nil {
+		if queue == "" {
+			return nil, errNoName
+		}
+		if err := known(names(v), queue); err != nil {
 			return nil, err
 		}
 	}
@@ -83,13 +86,7 @@ func (c *call) pauseSets(v *journal.View, on bool) (sets []journal.Set, err erro
 	return sets, nil
 }
 
-// knownQueue is known for a queue that has to be named.
-func knownQueue(names map[uint32]string, queue string) error {
-	if queue == "" {
-		return usage("the name of the queue is empty")
-	}
-	return known(names, queue)
-}
+var errNoName = usage("the name of the queue is empty")
 
 // paused says what was paused, or goes on.
 func (c *call) paused(n int, on bool) error {

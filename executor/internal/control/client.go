@@ -12,6 +12,8 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	"github.com/strandjobs/strand/executor/internal/serving"
 )
 
 // ErrNobody is returned when no process answers on the socket of a journal.
@@ -19,14 +21,11 @@ var ErrNobody = errors.New("no process answers on the socket of the journal")
 
 // errHungUp is returned when a stream ends: it has no end of its own.
 var errHungUp = errors.New("the process has ended the connection: it has stopped, was killed, or had to wait " +
-	writeTime.String() + " for this reader")
+	serving.Stall.String() + " for this reader")
 
 // connectTime is how long a client waits for a connection: nothing but the system is
 // asked for it.
 const connectTime = 2 * time.Second
-
-// busyTime is how long a client tries again while others are at it.
-const busyTime = 3 * time.Second
 
 // maxAnswer is more than a page has, with the largest payload there can be.
 const maxAnswer = 512 << 20
@@ -104,20 +103,6 @@ func (c *Client) post(ctx context.Context, verb string, request any) (io.ReadClo
 	if err != nil {
 		return nil, err
 	}
-	for began := time.Now(); ; {
-		body, err := c.try(ctx, verb, text)
-		if f, ok := errors.AsType[*failure](err); !ok || f.Code != codeBusy || time.Since(began) > busyTime {
-			return body, err
-		}
-		select {
-		case <-time.After(50 * time.Millisecond):
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-	}
-}
-
-func (c *Client) try(ctx context.Context, verb string, text []byte) (io.ReadCloser, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://strand/"+version+"/"+verb, bytes.NewReader(text))
 	if err != nil {
 		return nil, err

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// crowd bounds the connections: those that have not said what they want make room for
-// those that come after them.
+// crowd bounds the connections: those for which nothing is done make room for those that
+// come after them. Fewer calls are worked on than there may be connections.
 type crowd struct {
 	most int
 
@@ -44,12 +44,14 @@ func (c *crowd) move(conn net.Conn, state http.ConnState) (leaves net.Conn) {
 	return leaves
 }
 
-// said is told of a connection with a whole request.
-func (c *crowd) said(conn net.Conn) {
+// at is told of a connection with a call that is worked on, and returns what says that it
+// is over: a client that does not read its answer makes room as one that says nothing.
+func (c *crowd) at(conn net.Conn) (over func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.drop(conn)
 	c.busy[conn] = true
+	return func() { c.note(conn, http.StateIdle) }
 }
 
 func (c *crowd) drop(conn net.Conn) {

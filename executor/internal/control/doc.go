@@ -5,9 +5,10 @@
 //	200             the answer, one JSON object; of events one a line, until the reader goes
 //	4xx, 5xx        a failure
 //
-// The wire types are all in wire.go. A field that the server does not know is an error:
-// an older process must not take a deletion with a filter for one without. Answers may
-// get fields. Ids, names of queues and payloads are any bytes, in base64.
+// The wire types are all in wire.go. A field that the server does not know is an error: an
+// older process must not take a deletion with a filter for one without. So is one that is
+// missing, unless its tag has omitempty, one that is null, and one that is there twice.
+// Answers may get fields. Ids, names of queues and payloads are any bytes, in base64.
 //
 // # The socket
 //
@@ -20,9 +21,12 @@
 //
 // # Bounds
 //
-// A call may take callTime, of which its answer may take writeTime on its way to a
-// slow reader. maxCalls are worked on at a time, and maxStreams streams are open;
-// one more is told so at once, and a client tries again for a few seconds. A connection that says nothing, or half of
-// something, is closed after five seconds, and before that when maxConnections others
-// have come. A handler that panics is an error of its call. Close waits for nobody.
+// A call may take callTime. Looking has room for maxLooks bytes of answers, being made or
+// on their way; acting has maxActs places, what takes minutes maxChores, streams maxStreams.
+// None of them keeps out another, and for VerbHello there is always room. Who comes when
+// there is none waits in line for serving.InLine, and then is told so. A reader that takes
+// nothing for serving.Stall is cut off. A connection that says nothing, or half of
+// something, is closed after five seconds, and one for which nothing is done before that
+// when maxConnections others have come. A handler that panics is an error of its call.
+// Close waits for nobody.
 package control

@@ -1,7 +1,7 @@
 package control
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,18 +12,21 @@ import (
 	"net/http"
 	"runtime/debug"
 	"time"
+
+	"github.com/strandjobs/strand/executor/internal/serving"
 )
 
 // What a server has room for.
 const (
 	maxConnections = 64
-	maxCalls       = 16
+	maxLooks       = 16 * serving.Making // bytes of answers
+	maxActs        = 8
+	maxChores      = 2
 	maxStreams     = 8
 	maxRequest     = 1 << 20
 
-	callTime  = 10 * time.Minute // a page of a long queue takes its time while there is work
-	writeTime = 10 * time.Second
-	sayTime   = 5 * time.Second // for a request, from its connection on
+	callTime = 10 * time.Minute // a page of a long queue takes its time while there is work
+	sayTime  = 5 * time.Second  // for a request, from its connection on
 )
 
 // Handler answers a call: it decodes its request by the function that it is given, and
@@ -47,22 +50,27 @@ func Verb[Q, A any](f func(context.Context, Q) (A, error)) Handler {
 
 // Server answers on a socket.
 type Server struct {
-	Verbs   map[string]Handler
-	Streams map[string]Stream
+	// Hello is the answer to VerbHello, for which there is always room.
+	Hello Hello
+	// Looks, Acts, Chores and Streams are what there is to call. Each kind has room of its
+	// own, so that none keeps out another: chores are what takes minutes.
+	Looks, Acts, Chores map[string]Handler
+	Streams             map[string]Stream
 	// Panicked is told of a handler that did.
 	Panicked func(v any, stack []byte)
 
-	crowd          *crowd
-	calls, streams chan struct{}
-	http           http.Server
-	ctx            context.Context
-	cancel         context.CancelFunc
-	done           chan struct{}
+	crowd                        *crowd
+	looks, acts, chores, streams *serving.Room
+	http                         http.Server
+	ctx                          context.Context
+	cancel                       context.CancelFunc
+	done                         chan struct{}
 }
 
 // Serve answers on l until Close is called, on goroutines of its own. It is called once.
 func (s *Server) Serve(l net.Listener) {
-	s.calls, s.streams = make(chan struct{}, maxCalls), make(chan struct{}, maxStreams)
+	s.looks, s.acts = serving.NewRoom(maxLooks), serving.NewRoom(maxActs)
+	s.chores, s.streams = serving.NewRoom(maxChores), serving.NewRoom(maxStreams)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.done = make(chan struct{})
 	s.crowd = newCrowd(maxConnections)
@@ -94,25 +102,41 @@ func (s *Server) Close() {
 type connKey struct{}
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
-	body, err := read(w, r) // first of all: who says half of something is in nobody's way
+	// It is read to its end first of all: who says half of something is in nobody's way, and
+	// only then does the server hear of a client that goes.
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
 	if err != nil {
-		fail(w, http.StatusBadRequest, &failure{Message: err.Error()})
+		fail(w, http.StatusBadRequest, fmt.Sprintf("the request could not be read: %v; it may have %d bytes", err, maxRequest))
 		return
 	}
-	s.crowd.said(r.Context().Value(connKey{}).(net.Conn))
+	ctx, cancel := context.WithTimeout(r.Context(), callTime)
+	defer cancel()
 	verb, ours := cutVersion(r.URL.Path)
-	answer, stream := s.Verbs[verb], s.Streams[verb]
 	switch {
-	case !ours || answer == nil && stream == nil:
-		fail(w, http.StatusNotFound, &failure{
-			fmt.Sprintf("the process that has the journal knows no %.80q: it is of another version than this command", r.URL.Path), codeVersion,
+	case ours && r.Method != http.MethodPost:
+		fail(w, http.StatusMethodNotAllowed, fmt.Sprintf("the method is %.20q, it must be POST", r.Method))
+	case ours && verb == VerbHello:
+		err = send(w, s.Hello)
+	case ours && s.Looks[verb] != nil:
+		err = s.looks.Look(w, r.WithContext(ctx), func(w http.ResponseWriter) error {
+			answer, err := s.call(ctx, text, s.Looks[verb])
+			if err != nil {
+				return err
+			}
+			return send(w, answer)
 		})
-	case r.Method != http.MethodPost:
-		fail(w, http.StatusMethodNotAllowed, &failure{Message: fmt.Sprintf("the method is %.20q, it must be POST", r.Method)})
-	case stream != nil:
-		s.enter(w, s.streams, func() { s.stream(w, r, body, stream) })
+	case ours && s.Acts[verb] != nil:
+		err = s.act(ctx, w, text, s.acts, s.Acts[verb])
+	case ours && s.Chores[verb] != nil:
+		err = s.act(ctx, w, text, s.chores, s.Chores[verb])
+	case ours && s.Streams[verb] != nil:
+		err = s.streams.Act(r.Context(), func() error { return s.stream(w, r, text, s.Streams[verb]) })
 	default:
-		s.enter(w, s.calls, func() { s.answer(w, r, body, answer) })
+		fail(w, http.StatusNotFound,
+			fmt.Sprintf("the process that has the journal knows no %.80q: it is of another version than this command", r.URL.Path))
+	}
+	if err != nil {
+		refuse(w, err)
 	}
 }
 
@@ -124,79 +148,58 @@ func cutVersion(path string) (verb string, ok bool) {
 	return path[len(prefix):], true
 }
 
-// enter calls f unless too many are at it.
-func (s *Server) enter(w http.ResponseWriter, room chan struct{}, f func()) {
-	select {
-	case room <- struct{}{}:
-		defer func() { <-room }()
-		f()
-	default:
-		fail(w, http.StatusServiceUnavailable, &failure{fmt.Sprintf("%d others are at it, which is the limit; try again", cap(room)), codeBusy})
-	}
-}
-
-// answer sends what a handler returns: all of it is there before the first byte goes.
-func (s *Server) answer(w http.ResponseWriter, r *http.Request, body func(v any) error, f Handler) {
-	ctx, cancel := context.WithTimeout(r.Context(), callTime)
-	defer cancel()
-	var v any
-	err := s.contained(func() (err error) { v, err = f(ctx, body); return err })
-	var text []byte
-	if err == nil {
-		text, err = json.Marshal(v)
-	}
+// act does what has a place in a room, and says what came of it when it has left that.
+func (s *Server) act(ctx context.Context, w http.ResponseWriter, text []byte, room *serving.Room, f Handler) error {
+	var answer any
+	err := room.Act(ctx, func() (err error) {
+		answer, err = s.call(ctx, text, f)
+		return err
+	})
 	if err != nil {
-		s.refuse(w, err)
-		return
+		return err
 	}
-	limit(w)
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(text) // a reader that has gone needs no answer
+	return send(w, answer)
 }
 
-func (s *Server) stream(w http.ResponseWriter, r *http.Request, body func(v any) error, f Stream) {
+// call has a handler answer.
+func (s *Server) call(ctx context.Context, text []byte, f Handler) (answer any, err error) {
+	defer s.crowd.at(ctx.Value(connKey{}).(net.Conn))()
+	err = s.contained(func() (err error) {
+		answer, err = f(ctx, decoder(text))
+		return err
+	})
+	return answer, err
+}
+
+// stream sends lines as they come. After the first one an error ends it.
+func (s *Server) stream(w http.ResponseWriter, r *http.Request, text []byte, f Stream) error {
+	defer s.crowd.at(r.Context().Value(connKey{}).(net.Conn))()
 	sent := false
 	flush := http.NewResponseController(w).Flush
-	lines := json.NewEncoder(w)
-	send := func(line any) error {
+	out := serving.Endless(w)
+	lines := json.NewEncoder(out)
+	line := func(line any) error {
 		sent = true
-		limit(w) // anew for each line
-		if line != nil {
-			if err := lines.Encode(line); err != nil {
-				return err
-			}
+		if line == nil {
+			_, err := out.Write(nil)
+			return cmp.Or(err, flush())
 		}
-		return flush()
+		return cmp.Or(lines.Encode(line), flush())
 	}
-	err := s.contained(func() error { return f(r.Context(), body, send) })
-	if err != nil && !sent {
-		s.refuse(w, err)
+	if err := s.contained(func() error { return f(r.Context(), decoder(text), line) }); !sent {
+		return err
 	}
+	return nil
 }
 
-// limit bounds the time that a reader may take for what is written next.
-func limit(w http.ResponseWriter) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime))
-}
-
-// read returns what decodes the request. It is read to its end: only then does the server
-// hear of a client that goes.
-func read(w http.ResponseWriter, r *http.Request) (func(v any) error, error) {
-	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
-	if err != nil {
-		return nil, fmt.Errorf("the request could not be read: %w; it may have %d bytes", err, maxRequest)
-	}
+// decoder returns what decodes a request.
+func decoder(text []byte) func(v any) error {
 	return func(v any) error {
-		d := json.NewDecoder(bytes.NewReader(text))
-		d.DisallowUnknownFields()
-		if err := d.Decode(v); err != nil {
-			return &failure{Message: fmt.Sprintf("the request makes no sense: %v", err)}
-		}
-		if d.More() {
-			return &failure{Message: "there is more behind the request"}
+		if err := serving.Decode(text, v); err != nil {
+			return &failure{fmt.Sprintf("the request makes no sense: %v", err)}
 		}
 		return nil
-	}, nil
+	}
 }
 
 // contained calls a handler, whose panic is an error of its call.
@@ -210,17 +213,32 @@ func (s *Server) contained(f func() error) (err error) {
 	return f()
 }
 
-func (s *Server) refuse(w http.ResponseWriter, err error) {
-	if f, ok := errors.AsType[*failure](err); ok {
-		fail(w, http.StatusBadRequest, f)
-		return
+func refuse(w http.ResponseWriter, err error) {
+	status := http.StatusUnprocessableEntity
+	if _, senseless := errors.AsType[*failure](err); senseless {
+		status = http.StatusBadRequest
+	} else if errors.Is(err, serving.ErrBusy) {
+		status = http.StatusServiceUnavailable
 	}
-	fail(w, http.StatusUnprocessableEntity, &failure{Message: err.Error()})
+	fail(w, status, err.Error())
 }
 
-func fail(w http.ResponseWriter, status int, f *failure) {
-	limit(w)
+func fail(w http.ResponseWriter, status int, text string) {
+	answer, err := json.Marshal(failure{text})
+	if err != nil {
+		panic("control: bug: " + err.Error()) // it is a text
+	}
 	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(f) // a reader that has gone needs no answer
+	serving.Send(w, status, answer)
+}
+
+// send sends an answer: all of it is there before the first byte goes.
+func send(w http.ResponseWriter, answer any) error {
+	text, err := json.Marshal(answer)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	serving.Send(w, http.StatusOK, text)
+	return nil
 }

@@ -21,6 +21,8 @@ const (
 	VerbEvents  = "events"
 )
 
+// In a request, a field without omitempty has to be there.
+
 // None is a request, or an answer, that says nothing.
 type None struct{}
 
@@ -87,9 +89,9 @@ type Status struct {
 // only those that are.
 type JobsQuery struct {
 	Queue  []byte `json:"queue"`
-	Halted bool   `json:"halted"`
+	Halted bool   `json:"halted,omitempty"`
 	Limit  int    `json:"limit"` // at most MaxRows
-	Cursor string `json:"cursor"`
+	Cursor string `json:"cursor,omitempty"`
 }
 
 // MaxRows is how many jobs are in an answer at most, and MaxDead how many dead payloads.
@@ -148,8 +150,8 @@ type Payload struct {
 // accepted.
 type DeadQuery struct {
 	Queue []byte   `json:"queue"`
-	IDs   [][]byte `json:"ids"`  // none: all
-	From  uint64   `json:"from"` // the first position
+	IDs   [][]byte `json:"ids,omitempty"`  // none: all
+	From  uint64   `json:"from,omitempty"` // the first position
 }
 
 // DeadPage is a part of the morgue.
@@ -186,9 +188,9 @@ type Explanation struct {
 
 // RunningQuery asks for what runs.
 type RunningQuery struct {
-	Queue  []byte `json:"queue"` // none: all
-	Stacks bool   `json:"stacks"`
-	Limit  int    `json:"limit"`
+	Queue  []byte `json:"queue,omitempty"` // none: all
+	Stacks bool   `json:"stacks,omitempty"`
+	Limit  int    `json:"limit,omitempty"`
 }
 
 // RunningList is what workers have in hand, the oldest first.
@@ -235,18 +237,18 @@ const (
 type Act struct {
 	Do        string   `json:"do"`
 	Queue     []byte   `json:"queue"`
-	All       bool     `json:"all"`
-	IDs       [][]byte `json:"ids"`
-	Positions []uint64 `json:"positions"`
-	Reason    string   `json:"reason"` // of DoCancel
+	All       bool     `json:"all,omitempty"`
+	IDs       [][]byte `json:"ids,omitempty"`
+	Positions []uint64 `json:"positions,omitempty"`
+	Reason    string   `json:"reason,omitempty"` // of DoCancel
 }
 
-// Pause pauses ids of a queue, a queue without ids, or without a queue the executor; or
-// it lets them go on.
+// Pause pauses All, which is the executor, a queue, or IDs of it; or it lets them go on.
 type Pause struct {
 	On    bool     `json:"on"`
-	Queue []byte   `json:"queue"`
-	IDs   [][]byte `json:"ids"`
+	All   bool     `json:"all,omitempty"`
+	Queue []byte   `json:"queue,omitempty"`
+	IDs   [][]byte `json:"ids,omitempty"` // nil: the queue
 }
 
 // Affected is how many were, also when it went wrong after them.
@@ -268,9 +270,9 @@ type Compacted struct {
 
 // EventsQuery asks for events from now on, or after a token.
 type EventsQuery struct {
-	Queues [][]byte `json:"queues"`
-	Kinds  []string `json:"kinds"`
-	After  string   `json:"after"`
+	Queues [][]byte `json:"queues,omitempty"`
+	Kinds  []string `json:"kinds,omitempty"`
+	After  string   `json:"after,omitempty"`
 }
 
 // Event is one line of a stream: an event, or how many were missed before it.
@@ -294,13 +296,6 @@ type Event struct {
 // failure is why there is no answer.
 type failure struct {
 	Message string `json:"error"`
-	Code    string `json:"code"`
 }
 
 func (f *failure) Error() string { return f.Message }
-
-// Codes of failures that a caller tells apart.
-const (
-	codeBusy    = "busy"
-	codeVersion = "version"
-)

@@ -1,0 +1,111 @@
+//go:build unix
+
+package executor_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/internal/control"
+)
+
+// said sends a request over the socket as it is, and returns the connection.
+func said(t *testing.T, dir, verb, body string) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("unix", filepath.Join(dir, "control.sock"))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	_, err = fmt.Fprintf(conn, "POST /v1/%s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", verb, len(body), body)
+	require.NoError(t, err)
+	return conn
+}
+
+// Lists and events that nobody reads do not keep out who acts.
+func TestActingBesideListsThatAreNotRead(t *testing.T) {
+	x, dir := listening(t)
+	q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{})
+	items := make([]executor.Item[string], 4000) // of which a list does not fit into the buffer of a connection
+	for i := range items {
+		items[i] = executor.Item[string]{ID: fmt.Sprint(strings.Repeat("x", 400), i), Due: time.Now().Add(time.Hour)}
+	}
+	_, err := q.EnqueueMany(t.Context(), items)
+	require.NoError(t, err)
+	for range 8 {
+		answer, err := bufio.NewReader(said(t, dir, "events", `{}`)).ReadString('\n')
+		require.NoError(t, err)
+		require.Contains(t, answer, "200 OK")
+	}
+	first := make(chan error, 20)
+	for range 20 {
+		conn := said(t, dir, "jobs", `{"queue": "cQ==", "limit": 10000}`)
+		go func() {
+			_, err := io.ReadFull(conn, make([]byte, 1))
+			first <- err
+		}()
+	}
+	for range 16 {
+		require.NoError(t, <-first)
+	}
+	_, err = asked[control.Affected](t, dir, control.VerbPause, control.Pause{On: true, Queue: []byte("q")})
+	require.NoError(t, err)
+	did, err := asked[control.Affected](t, dir, control.VerbAct, control.Act{Do: control.DoCancel, Queue: []byte("q"), IDs: [][]byte{[]byte(items[7].ID)}})
+	require.NoError(t, err)
+	require.Equal(t, 1, did.N)
+	stop(t, x)
+}
+
+// An action in which a field is missing does nothing, and is told which one.
+func TestActionsWithoutAField(t *testing.T) {
+	x, dir := listening(t)
+	q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{})
+	enqueue(t, q, "a", "x")
+	require.NoError(t, x.Pause(t.Context()))
+	require.NoError(t, q.Pause(t.Context()))
+	_, err := q.PauseIDs(t.Context(), "a")
+	require.NoError(t, err)
+	for _, c := range []struct{ verb, body, want string }{
+		{"pause", `{}`, "on is missing"},
+		{"pause", `{"on": null}`, "on is null"},
+		{"pause", `{"queue": "cQ=="}`, "on is missing"},
+		{"pause", `{"on": false}`, "queue is missing; all means the executor"},
+		{"pause", `{"on": false, "all": false}`, "queue is missing; all means the executor"},
+		{"pause", `{"on": false, "queue": ""}`, "queue is missing; all means the executor"},
+		{"pause", `{"on": false, "ids": ["YQ=="]}`, "queue is missing"},
+		{"pause", `{"on": false, "all": true, "queue": "cQ=="}`, "all means the executor"},
+		{"pause", `{"on": false, "queue": "cQ==", "ids": []}`, "ids is empty"},
+		{"pause", `{"On": false, "all": true}`, "there is no field"},
+		{"act", `{}`, "do is missing"},
+		{"act", `{"do": "delete", "all": true}`, "queue is missing"},
+		{"act", `{"queue": "cQ==", "all": true}`, "do is missing"},
+		{"act", `{"do": "", "queue": "cQ==", "all": true}`, "do is missing"},
+		{"act", `{"do": "delete", "queue": "", "all": true}`, "queue is missing"},
+		{"act", `{"do": "delete", "queue": "cQ=="}`, "all, ids or positions is missing"},
+		{"act", `{"do": "delete", "queue": "cQ==", "ids": []}`, "all, ids or positions is missing"},
+		{"act", `{"do": "delete", "queue": "cQ==", "all": null, "ids": ["YQ=="]}`, "all is null"},
+		{"copy", `{}`, "to is missing"},
+		{"copy", `{"to": ""}`, "to is missing"},
+	} {
+		answer, err := http.ReadResponse(bufio.NewReader(said(t, dir, c.verb, c.body)), nil)
+		require.NoError(t, err)
+		text, err := io.ReadAll(answer.Body)
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, answer.StatusCode, 400, "%s %s", c.verb, c.body)
+		require.Contains(t, string(text), c.want, "%s %s", c.verb, c.body)
+	}
+	all, queues := x.Inspect().Paused()
+	require.True(t, all)
+	require.Equal(t, []string{"q"}, queues)
+	require.Equal(t, 1, stats(t, q).PausedIDs)
+	require.Equal(t, 1, stats(t, q).Jobs)
+	stop(t, x)
+}
