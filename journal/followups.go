@@ -24,7 +24,7 @@ type FollowUps struct {
 }
 
 func (c *Change) empty() bool {
-	return len(c.Ended)+len(c.States)+len(c.Buried)+len(c.Sets)+len(c.FollowUps.Entries)+len(c.Rewritten) == 0
+	return len(c.Ended)+len(c.States)+len(c.Buried)+len(c.Sets)+len(c.FollowUps.Entries)+len(c.Rewritten)+len(c.Exhumed) == 0
 }
 
 // set adds what a consumer decided about state keys. The caller holds mu.

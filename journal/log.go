@@ -325,6 +325,12 @@ type Change struct {
 	Buried    []Burial   // payloads that go to the morgue; they end with it
 	Rewritten []Rewrite  // entries that get another payload
 	Sets      []Set      // changes of state keys
+
+	// Exhumed are payloads that Queue has in the morgue, and that leave it for good. None
+	// of them may be on its way out of it by Restore or Delete at the same time.
+	Exhumed []Position
+	Queue   uint32
+
 	FollowUps
 }
 
@@ -380,6 +386,10 @@ func (l *Log) Record(c *Change) {
 		l.open.changes = append(l.open.changes, put)
 		l.bury(format.QueueOf(put.Key), 1)
 	}
+	for _, p := range c.Exhumed {
+		l.open.changes = append(l.open.changes, format.Edit{Bucket: format.BucketMorgue, Key: format.MorgueKey(c.Queue, p)})
+		l.bury(c.Queue, -1)
+	}
 	l.set(c.Sets)
 	l.follow(&c.FollowUps)
 	l.rewrite(rewritten, c.Rewritten)
@@ -387,7 +397,7 @@ func (l *Log) Record(c *Change) {
 	if !l.volatile {
 		l.open.cuts = append(l.open.cuts, l.open.cut())
 	}
-	if !l.volatile || len(c.States)+len(c.Buried)+len(c.Sets)+len(c.FollowUps.Entries)+len(c.Rewritten) > 0 {
+	if !l.volatile || len(c.States)+len(c.Buried)+len(c.Exhumed)+len(c.Sets)+len(c.FollowUps.Entries)+len(c.Rewritten) > 0 {
 		l.wakeCommitter()
 	}
 }

@@ -72,6 +72,9 @@ func (c *Core) writeState(l *lane) {
 	if p.bounded && !l.holds() && l.retry() < 0 {
 		e.Failed = append(e.Failed, 0, journal.Position(p.limit)) // see gathers
 	}
+	if c.supersedes() && e.Failed == nil {
+		e.Failed = append(e.Failed, l.about()) // see stale
+	}
 	for _, h := range p.held {
 		e.Failed = append(e.Failed, h.Ref.Position())
 	}
@@ -123,7 +126,10 @@ type Change struct {
 }
 
 // Merged is a payload that another one replaces.
-type Merged struct{ Position, Into journal.Position }
+type Merged struct {
+	Position, Into journal.Position
+	Over           bool // that one has ended, too: it was superseded by what has run, or is dead
+}
 
 // Claim is what was held for an item while it ran.
 type Claim struct {
@@ -139,7 +145,7 @@ type Recorder interface{ Record(*Change) }
 // Record writes the change that has gathered into log, and forgets it. After an
 // error of the Core it writes nothing.
 func (c *Core) Record(log Recorder) {
-	if c.broken() || len(c.change.Ended)+len(c.change.States)+len(c.change.Buried)+len(c.change.Claims) == 0 && c.change.Surplus == (Weight{}) {
+	if c.broken() || len(c.change.Ended)+len(c.change.States)+len(c.change.Buried)+len(c.change.Claims)+len(c.change.Exhumed) == 0 && c.change.Surplus == (Weight{}) {
 		return
 	}
 	log.Record(&c.change)
@@ -155,6 +161,7 @@ func (c *Core) Record(log Recorder) {
 	c.change.Ended = emptied(c.change.Ended)
 	c.change.States = emptied(c.change.States)
 	c.change.Buried = emptied(c.change.Buried)
+	c.change.Exhumed = emptied(c.change.Exhumed)
 	c.change.Sets = emptied(c.change.Sets)
 	c.change.Merged = emptied(c.change.Merged)
 	c.change.Claims = emptied(c.change.Claims)

@@ -6,7 +6,7 @@ import (
 )
 
 // Merge says what becomes of two payloads of one waiting id with equal bytes.
-// Only equal payloads are merged.
+// Only equal payloads are merged, but for MergeSupersede.
 type Merge uint8
 
 const (
@@ -19,6 +19,11 @@ const (
 	MergeKeepFirst
 	// MergeKeepLast keeps the one that was accepted last.
 	MergeKeepLast
+	// MergeSupersede keeps the newest, whatever the bytes: the one with the highest
+	// score, and of equal scores the one that was accepted last. It is not about what
+	// waits alone: see the package comment. Then OnFailure is OnFailureMerge, and a run
+	// has one payload of an id. Neither with FreshDue, OnFresh nor Fold.
+	MergeSupersede
 )
 
 // OnFailure says what a failed run means for payloads of its id that arrived
@@ -111,7 +116,9 @@ func (c *Config) Exhausts(it *Item) bool {
 // LastTry says whether no retry follows if it fails.
 func (c *Config) LastTry(it *Item) bool { return it.Retry+1 >= c.MaxRetries }
 
-func (m Merge) String() string       { return name(m, "KeepAll", "MinScore", "KeepFirst", "KeepLast") }
+func (m Merge) String() string {
+	return name(m, "KeepAll", "MinScore", "KeepFirst", "KeepLast", "Supersede")
+}
 func (f OnFailure) String() string   { return name(f, "MergeFailed", "BlockFailed") }
 func (x OnExhausted) String() string { return name(x, "BuryOldest", "BuryAll", "Halt") }
 func (f OnFresh) String() string     { return name(f, "WaitWithRetry", "PullRetry") }

@@ -25,10 +25,11 @@ type Core struct {
 	// exempt is how many of runs don't count against Concurrency.
 	exempt int
 
-	held   map[string]Hold // ids that may not run now, and why
-	paused bool            // no id may
-	now    int64           // as of the last Tick
-	rested rested          // ids that have nothing to do, and may not run again at once
+	held   map[string]Hold  // ids that may not run now, and why
+	paused bool             // no id may
+	now    int64            // as of the last Tick
+	rested rested           // ids that have nothing to do, and may not run again at once; under MergeSupersede see newest
+	graves map[string]grave // dead letters, under MergeSupersede: one of an id at most
 
 	soon   int64 // what is due before it, when it comes to wait, is prompt; see Tick
 	prompt int64 // the latest due time of a prompt job so far
@@ -66,6 +67,10 @@ type Counts struct {
 	// taken their place, or both met again after a run.
 	Merged, Replaced uint64
 
+	// Superseded are those of Merged that a newer state of their id has superseded,
+	// whatever their bytes. SupersededDead are dead letters, which were Buried before.
+	Superseded, SupersededDead uint64
+
 	Done, Failed, Snoozed, Buried, Discarded, Deleted, Interrupted uint64
 }
 
@@ -80,6 +85,8 @@ func (c *Counts) Add(o Counts) {
 	c.Paused += o.Paused
 	c.Merged += o.Merged
 	c.Replaced += o.Replaced
+	c.Superseded += o.Superseded
+	c.SupersededDead += o.SupersededDead
 	c.Done += o.Done
 	c.Failed += o.Failed
 	c.Snoozed += o.Snoozed
@@ -97,6 +104,9 @@ func NewCore(queue uint32, cfg Config) *Core {
 	if cfg.Single {
 		cfg.BatchSize, cfg.OnFailure = 1, OnFailureBlock
 	}
+	if cfg.Merge == MergeSupersede {
+		cfg.OnFailure, cfg.MaxPayloads = OnFailureMerge, 1
+	}
 	if cfg.Single && cfg.Throttle > 0 {
 		cfg.MaxPayloads = 1 // each has a run of its own
 	}
@@ -111,6 +121,12 @@ func (c *Core) deliver(e *journal.Entry, ref journal.Ref) (into journal.Position
 	if c.broken() {
 		return 0
 	}
+	if c.cfg.Weighed && !c.loading {
+		c.change.Surplus = c.change.Surplus.Plus(surplus(e, ref))
+	}
+	if c.supersedes() {
+		return c.arrive(l, e, ref)
+	}
 	if l == nil {
 		l = c.lanes.add(e.ID)
 		c.open(l, e.Due, e.Restored)
@@ -122,9 +138,6 @@ func (c *Core) deliver(e *journal.Entry, ref journal.Ref) (into journal.Position
 		c.freshOut(l, e)
 	}
 	first := l.n() == 0
-	if c.cfg.Weighed && !c.loading {
-		c.change.Surplus = c.change.Surplus.Plus(surplus(e, ref))
-	}
 	if into = c.add(l, Payload{e.Score, ref}, e); into != 0 {
 		c.counts.Replaced-- // its caller hears of it at once
 	}
@@ -164,7 +177,7 @@ func (c *Core) add(l *lane, p Payload, e *journal.Entry) (into journal.Position)
 	c.counts.Merged++
 	c.counts.Replaced++
 	c.endPayload(ended)
-	c.change.Merged = append(c.change.Merged, Merged{ended.Position(), kept.Ref.Position()})
+	c.change.Merged = append(c.change.Merged, Merged{Position: ended.Position(), Into: kept.Ref.Position()})
 	if ended.Position() < kept.Ref.Position() || c.moves() {
 		// The job keeps its due time, although the payload that it may have
 		// come from is gone.

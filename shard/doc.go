@@ -56,6 +56,16 @@
 // one of them out at a time: another worker would have more to do with the shard than
 // with the jobs. One that is not over after the quantum is no reason to wait.
 //
+// # The newest state alone
+//
+// Under [MergeSupersede] a payload is a state of its id, of which the newest counts. It
+// takes the place of the one that waits, is retried or is halted, and of the id's dead
+// letter; one that runs gives way to it unless it is done. What is older than any of
+// these, or than what was done, is superseded as it arrives. So a lane has one payload
+// that waits at most, and one that runs. With scores of its own an id leaves its last
+// version behind, about 100 bytes in memory and 50 and the id in the journal; without,
+// the order of acceptance tells, and nothing is left.
+//
 // # What people do
 //
 // An id may be held for several reasons at a time, see [Hold], and a shard paused as a

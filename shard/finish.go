@@ -70,6 +70,9 @@ func (c *Core) settle(now int64, it *Item) {
 // decide finds out what the outcome of an item means for its lane.
 func (c *Core) decide(now int64, it *Item) {
 	l := it.lane
+	if c.supersedes() && c.overtaken(it) {
+		return
+	}
 	if len(it.Outcome.Parts) > 0 && !c.endParts(now, it) {
 		it.Outcome.Verdict = VerdictCanceled // nothing is left to be judged
 	}
@@ -141,6 +144,10 @@ func (c *Core) endAll(payloads []Payload) {
 // undo puts back what ran and came to nothing. A replay would make something
 // else of the due time if payloads came or went meanwhile: then it is written.
 func (c *Core) undo(l *lane, it *Item) {
+	if c.supersedes() && l.n() > 0 {
+		c.giveWay(l, it)
+		return
+	}
 	changed := it.state.Load() == started && (l.n() > 0 || len(it.Outcome.Parts) > 0 || it.removals.Load() != nil || it.shift != c.shift)
 	c.putBack(l, it)
 	if changed {
@@ -160,6 +167,9 @@ func (c *Core) over(now int64, l *lane, it *Item, behind []Payload) {
 	c.release(l)
 	c.endState(l)
 	c.setRetry(l, -1)
+	if c.supersedes() {
+		c.ranOut(now, it)
+	}
 	switch {
 	case l.n() == 0:
 		c.rest(now, it.ID)
@@ -256,6 +266,10 @@ func (c *Core) restart(l *lane, held, others []Payload, retry int, due int64, er
 
 // putBack undoes that an item was handed out.
 func (c *Core) putBack(l *lane, it *Item) {
+	if c.supersedes() && l.n() > 0 {
+		c.giveWay(l, it)
+		return
+	}
 	c.release(l)
 	c.takeDue(l, it)
 	c.returnTo(l, it.Payloads, it.held)
@@ -323,14 +337,17 @@ func (c *Core) endParts(now int64, it *Item) bool {
 func (c *Core) bury(now int64, it *Item, payloads []Payload, reason string) {
 	history := it.Failed(now, reason)
 	for _, p := range payloads {
+		if c.supersedes() && c.inGrave(p) {
+			continue
+		}
+		c.counts.Payloads--
+		c.counts.Buried++
 		c.change.Buried = append(c.change.Buried, journal.Burial{Ref: p.Ref, Retry: it.Retry, Reason: reason, At: now, History: history})
 		if it.combined {
 			c.change.Buried[len(c.change.Buried)-1].Payload = it.Folded
 		}
 		c.change.Over = c.change.Over.Plus(weightOf(p.Ref))
 	}
-	c.counts.Payloads -= len(payloads)
-	c.counts.Buried += uint64(len(payloads))
 }
 
 func (c *Core) setRetry(l *lane, retry int) {

@@ -147,7 +147,7 @@ func (c *Core) become(into, p Payload) {
 	c.counts.Merged++
 	c.counts.Replaced++
 	c.endPayload(p.Ref)
-	c.change.Merged = append(c.change.Merged, Merged{p.Ref.Position(), into.Ref.Position()})
+	c.change.Merged = append(c.change.Merged, Merged{Position: p.Ref.Position(), Into: into.Ref.Position()})
 }
 
 // noteRewritten takes in where payloads are that were written again, and has the

@@ -11,6 +11,8 @@ const (
 	HoldSuspect
 	// HoldPause: a person wants it so. The id need not have a job.
 	HoldPause
+	// HoldDead: a dead letter of it is on its way out of the morgue; see Core.Depart.
+	HoldDead
 )
 
 // Hold keeps an id from running for a reason, until Let. What runs of it at the

@@ -14,8 +14,15 @@ func (c *Core) Load(e *journal.Entry, ref journal.Ref) {
 		c.deliver(e, ref)
 		return
 	}
+	if c.loadRest(e, ref) {
+		return
+	}
 	l := c.lanes.find(e.ID)
 	if c.broken() {
+		return
+	}
+	if c.stale(l, e) {
+		c.end(ref)
 		return
 	}
 	if l == nil {

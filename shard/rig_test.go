@@ -64,6 +64,10 @@ func (g *rig) open(shards int) {
 	for range shards {
 		g.cores = append(g.cores, NewCore(g.queue, g.cfg))
 	}
+	for b, err := range g.log.Morgue(g.queue) {
+		require.NoError(g.t, err)
+		g.core(string(b.Entry.ID)).LoadDead(string(b.Entry.ID), b.Entry.Score, b.Entry.Position)
+	}
 	_, err = LoadAll(g.cores, g.log.PendingPages(g.queue), func(id []byte) int { return int(g.route(string(id))) }, func([]journal.Entry) {})
 	require.NoError(g.t, err)
 	for _, c := range g.cores {
@@ -263,7 +267,7 @@ func (c *Core) check(t tester) {
 	t.Helper()
 	got, want := c.Counts(), Counts{Jobs: c.lanes.len()}
 	for _, why := range c.held {
-		want.Parked += count(why&^HoldPause != 0)
+		want.Parked += count(why&(HoldWait|HoldSuspect) != 0)
 		want.Paused += count(why&HoldPause != 0)
 	}
 	queued, out := 0, 0
@@ -297,7 +301,7 @@ func (c *Core) check(t tester) {
 	require.Equal(t, queued, c.checkAgenda(t), "places in the agenda")
 	c.lanes.check(t)
 	c.checkScan(t, 0)
-	got.Merged, got.Replaced, got.Done, got.Failed, got.Snoozed, got.Buried, got.Discarded, got.Deleted, got.Interrupted = 0, 0, 0, 0, 0, 0, 0, 0, 0
+	got.Superseded, got.SupersededDead, got.Merged, got.Replaced, got.Done, got.Failed, got.Snoozed, got.Buried, got.Discarded, got.Deleted, got.Interrupted = 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
 	require.Equal(t, want, got)
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -114,6 +115,8 @@ func (s *script) traceChange(c *journal.Change) {
 		line := fmt.Sprintf("state of %s: due %s, retry %d", e.ID, seconds(e.Due), e.Retry)
 		if rests(e) {
 			line += ", rests"
+		} else if versions(e) {
+			line += fmt.Sprintf(", has run #%d/%v", e.Failed[3], math.Float64frombits(uint64(e.Failed[2])))
 		} else if gathers(e) {
 			line += fmt.Sprintf(", limit %s", seconds(int64(e.Failed[1])))
 		} else if len(e.Failed) > 0 {
@@ -126,6 +129,9 @@ func (s *script) traceChange(c *journal.Change) {
 			line += ", halted"
 		}
 		s.trace("%s", line)
+	}
+	for _, at := range c.Exhumed {
+		s.trace("superseded dead #%d", at)
 	}
 	for _, b := range c.Buried {
 		s.trace("buried #%d: %s", b.Ref.Position(), b.Reason)
@@ -292,7 +298,7 @@ func (s *script) configure(a args) {
 		return uint8(i)
 	}
 	s.cfg = Config{
-		Merge:       (MergeMinScore + Merge(named("merge", "MinScore", "KeepFirst", "KeepLast", "KeepAll"))) % (MergeKeepLast + 1),
+		Merge:       (MergeMinScore + Merge(named("merge", "MinScore", "KeepFirst", "KeepLast", "Supersede", "KeepAll"))) % (MergeSupersede + 1),
 		OnFailure:   OnFailure(named("failure", "MergeFailed", "BlockFailed")),
 		OnExhausted: OnExhausted(named("exhausted", "BuryOldest", "BuryAll", "Halt")),
 		OnFresh:     OnFresh(named("fresh", "WaitWithRetry", "PullRetry")),

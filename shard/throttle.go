@@ -1,6 +1,11 @@
 package shard
 
-import "github.com/strandjobs/strand/journal"
+import (
+	"cmp"
+	"math"
+
+	"github.com/strandjobs/strand/journal"
+)
 
 // Under Config.Throttle an id rests after a run. What waits for it by then is due when
 // the rest is over. An id that has nothing to do has no lane, and is among the rested:
@@ -13,8 +18,9 @@ type rested struct {
 }
 
 type rest struct {
-	until int64
+	until int64 // 0: it is here for what has run alone
 	state journal.Ref
+	ran   version // of the newest that has, under MergeSupersede, if it has a score of its own
 }
 
 type restEnd struct {
@@ -27,12 +33,14 @@ func (e restEnd) before(o restEnd) bool { return e.until < o.until }
 // endsAtOnce bounds how many rests end in one change.
 const endsAtOnce = 256
 
-func (r *rested) add(id string, until int64, state journal.Ref) {
+func (r *rested) add(id string, at rest) {
 	if r.byID == nil {
 		r.byID = make(map[string]rest)
 	}
-	r.byID[id] = rest{until, state}
-	r.ends.push(restEnd{until, id})
+	r.byID[id] = at
+	if at.until != 0 {
+		r.ends.push(restEnd{at.until, id})
+	}
 }
 
 // rests reports whether a state is that of an id that rests and has nothing else
@@ -44,19 +52,26 @@ func (c *Core) restUntil(now int64) int64 { return later(now, c.cfg.Throttle) }
 
 // rest has an id with nothing left rest after its run.
 func (c *Core) rest(now int64, id string) {
-	if c.cfg.Throttle <= 0 || c.broken() {
-		return
+	if c.cfg.Throttle > 0 && !c.broken() && !c.supersedes() {
+		c.writeRest(now, id, rest{until: c.restUntil(now)})
 	}
-	until := c.restUntil(now)
+}
+
+// writeRest writes down that an id rests, and what has run of it.
+func (c *Core) writeRest(now int64, id string, r rest) {
 	if c.rested.unwritten == nil {
 		c.rested.unwritten = make(map[int]string)
 	}
 	c.rested.unwritten[len(c.change.States)] = id
+	failed := []journal.Position{0}
+	if r.ran.at != 0 {
+		failed = append(failed, 0, journal.Position(math.Float64bits(r.ran.score)), r.ran.at) // see versions
+	}
 	c.change.States = append(c.change.States, journal.JobState{Entry: journal.Entry{
-		Queue: c.queue, ID: []byte(id), Due: until, Retry: -1, Failed: []journal.Position{0},
+		Queue: c.queue, ID: []byte(id), Due: cmp.Or(r.until, now), Retry: -1, Failed: failed,
 	}})
 	c.stateOf = append(c.stateOf, nil)
-	c.rested.add(id, until, journal.Ref{})
+	c.rested.add(id, r)
 }
 
 // written notes where the state of an id that rests is.
@@ -78,7 +93,7 @@ func (r *rested) moved(from, to int) {
 func (c *Core) restAfter(now int64, l *lane) {
 	if c.cfg.Throttle > 0 {
 		l.due = max(l.due, c.restUntil(now))
-		l.unpinned = true
+		l.unpinned = l.unpinned || !c.supersedes() // else it stays among the rested
 	}
 }
 
@@ -108,7 +123,7 @@ func (c *Core) restOn(l *lane) {
 	if c.cfg.Throttle <= 0 || p == nil || !p.resting || p.state.IsZero() {
 		return
 	}
-	c.rested.add(string(l.id(&c.lanes.entries)), l.due, p.state)
+	c.rested.add(string(l.id(&c.lanes.entries)), rest{until: l.due, state: p.state})
 	p.state = journal.Ref{} // it outlives the lane
 }
 
@@ -118,7 +133,7 @@ func (c *Core) endRests(now int64) {
 	r := &c.rested
 	for n := 0; n < endsAtOnce && len(r.ends) > 0 && r.ends[0].until <= now; n++ {
 		end := r.ends.pop()
-		if at, rests := r.byID[end.id]; rests && at.until == end.until {
+		if at, rests := r.byID[end.id]; rests && at.until == end.until && at.ran.at == 0 {
 			delete(r.byID, end.id)
 			c.end(at.state)
 		}
@@ -130,6 +145,9 @@ func (c *Core) shiftRests(step int64) {
 	r := &c.rested
 	r.ends = nil
 	for id, at := range r.byID {
+		if at.until == 0 {
+			continue
+		}
 		if at.until < farFuture-max(step, 0) {
 			at.until += step
 		}

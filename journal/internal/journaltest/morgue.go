@@ -15,6 +15,7 @@ import (
 
 var morgueTests = map[string]func(*testing.T, Disk){
 	"morgue/burial is one commit":       testBurial,
+	"morgue/exhumed is one commit":      testExhumed,
 	"morgue/restore":                    testRestore,
 	"morgue/restore together":           testRestoreTogether,
 	"morgue/restore all or none":        testRestoreAllOrNone,
@@ -69,6 +70,31 @@ func testBurial(t *testing.T, disk Disk) {
 		for range f.Morgue(f.queue + 1) {
 			t.Error("another queue's morgue has something")
 		}
+	}
+}
+
+// What a change takes out of the morgue goes with it, also in the commit that has buried it.
+func testExhumed(t *testing.T, disk Disk) {
+	f := start(t, disk)
+	dead := f.bury(3)
+	before := len(f.taken())
+	f.append(f.entries(before, 1, 20)...)
+	late := f.taken()[before]
+	f.record(journal.Change{
+		Buried:  []journal.Burial{{Ref: late.Ref, Reason: "no luck"}},
+		Exhumed: []journal.Position{dead[0].Entry.Position, dead[2].Entry.Position}, Queue: f.queue,
+	})
+	f.record(journal.Change{Exhumed: []journal.Position{late.Entry.Position}, Queue: f.queue})
+	crashed := f.crashed()
+	for i, f := range []*fixture{f, crashed, f} {
+		if i == 2 {
+			f = f.again()
+		}
+		require.Equal(t, 1, f.Buried(f.queue))
+		got := f.morgue()
+		require.Len(t, got, 1)
+		assert.Equal(t, dead[1].Entry, got[0].Entry)
+		assert.Empty(t, f.pending())
 	}
 }
 
