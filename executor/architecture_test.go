@@ -36,6 +36,7 @@ var arrows = []struct {
 	{"executor/executortest", []string{"executor", "executor/internal/backdoor", "journal"}},
 	{"executor/cron", []string{"executor", "executor/internal/ownership", "lock"}}, // asks whose an id is
 	{"executor/...", []string{"executor", "executor/...", "journal", "lock"}},
+	{"bench/world", []string{"executor", "executor/cron", "executor/executortest", "journal", "lock"}}, // a test
 	{"bench/...", []string{"actor", "bench/...", "executor", "executor/...", "journal", "lock", "shard"}},
 	{"bench", []string{"actor", "bench/...", "executor", "executor/...", "journal", "lock", "shard"}},
 	{"examples/...", []string{"executor", "executor/...", "lock"}}, // what users import

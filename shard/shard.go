@@ -186,22 +186,11 @@ func (s *Shard) handOutFolds() {
 }
 
 func (s *Shard) takeIn(d *journal.Delivery) {
-	if d.Len() == 1 { // most calls bring one, and room for more would have to be zeroed
-		var one [1]incoming
-		s.takeInBy(d, one[:])
-	} else {
-		var room [readAhead]incoming
-		s.takeInBy(d, room[:])
-	}
-	d.Done()
-}
-
-// takeInBy takes in the entries of d, as many at a time as there is room for.
-func (s *Shard) takeInBy(d *journal.Delivery, room []incoming) {
-	for from := 0; from < d.Len(); from += len(room) {
-		batch := room[:min(len(room), d.Len()-from)]
+	var room [readAhead]incoming
+	for from := 0; from < d.Len(); from += readAhead {
+		batch := room[:min(readAhead, d.Len()-from)]
 		if !s.readIn(d, from, batch) {
-			return
+			break
 		}
 		for i := range batch {
 			a := &batch[i]
@@ -210,6 +199,7 @@ func (s *Shard) takeInBy(d *journal.Delivery, room []incoming) {
 			}
 		}
 	}
+	d.Done()
 }
 
 // readIn reads some of the entries of d; false when it can't.

@@ -56,9 +56,10 @@
 //	Kill        the process dies here, on any goroutine; what was not on disk is lost
 //	Crash       Kill, and a new process: the setup function runs again
 //	Restart     an orderly stop, and a new process
-//	Full        the disk takes so many bytes more; HasRoom ends it
+//	Full        the disk takes so many bytes more; NoRoom: none, HasRoom ends it
 //	Slow        each commit takes so long
 //	FailCommit  the next commit fails, and with it the executor
+//	OnCommit    a function of the test is called after each commit, for faults between two
 //	EveryCrash  a script is killed after each of its commits, one by one, and checked
 //
 // A goroutine can't be killed. After Kill nothing that the old process does reaches the

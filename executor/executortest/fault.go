@@ -37,15 +37,12 @@ func (x *Executor) Crash() {
 	x.t.Helper()
 	x.Kill()
 	x.end(x.t.Fatalf)
-	x.mu.Lock()
-	x.disk = x.image
-	x.mu.Unlock()
 	x.boot()
 }
 
 // Restart stops the executor in order, and begins a new life on the same disk: the
 // setup function runs again. Handlers that run have Config.Executor.StopTimeout to end,
-// 30 s by default, before their contexts do. After Kill it is Crash.
+// 30 s by default, before their contexts do. After Kill, also by one of these, it is Crash.
 func (x *Executor) Restart() {
 	x.t.Helper()
 	if x.killed() {
@@ -63,6 +60,9 @@ func (x *Executor) Restart() {
 		x.t.Fatalf("executortest: Restart: %v", err)
 	}
 	x.end(x.t.Fatalf)
+	x.mu.Lock()
+	x.disk = x.disk.Crash() // faults that have not come are of the old process
+	x.mu.Unlock()
 	x.boot()
 }
 
@@ -91,7 +91,11 @@ const roomForResults = 64 << 10
 // [Executor.Advance].
 func (x *Executor) Full(bytes int) { x.disk.Fill(max(bytes, 0), roomForResults) }
 
-// HasRoom ends Full.
+// NoRoom has the disk take nothing more, not even the results of jobs: what ends is
+// written down when there is room.
+func (x *Executor) NoRoom() { x.disk.Fill(0, 0) }
+
+// HasRoom ends Full and NoRoom.
 func (x *Executor) HasRoom() { x.disk.Limit(0) }
 
 // Slow has each commit take d, until it is called again; 0: no time.
@@ -108,6 +112,23 @@ func (x *Executor) FailCommit(err error) {
 	defer x.mu.Unlock()
 	x.fault = true
 	x.disk.FailNext(err)
+}
+
+// OnCommit has f called after each commit, in this life and in later ones, before a
+// caller learns of it and on the goroutine that commits: for faults between two commits,
+// such as Kill, Full, HasRoom and FailCommit, which f may call. Nil ends it.
+func (x *Executor) OnCommit(f func()) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.onCommit = f
+	x.disk.OnCommit(f)
+}
+
+// Reconfigure has the lives that begin from now on have another configuration, as a
+// process that was deployed anew: with other Workers, for example. See Config.Executor.
+func (x *Executor) Reconfigure(cfg executor.Config) {
+	x.cfg.Executor = cfg
+	x.cfg = x.cfg.withDefaults(x.t)
 }
 
 // beforeCommit takes the time of a commit.

@@ -189,3 +189,34 @@ func TestFailedCommit(t *testing.T) {
 		x.RequireOutcomes(orders, "1", executor.EventDone, executor.EventDone)
 	})
 }
+
+// A fault may come between two commits, the disk may have no room for results, and the
+// next process may be another one.
+func TestFaultsOfOnesOwn(t *testing.T) {
+	var q *executor.Queue[string]
+	executortest.Run(t, queue(&q, done, executor.QueueConfig[string]{}), func(t *testing.T, x *executortest.Executor) {
+		commits := 0
+		x.OnCommit(func() {
+			if commits++; commits == 2 {
+				x.Kill()
+			}
+		})
+		_, err := q.Enqueue(t.Context(), "1", "a")
+		require.NoError(t, err)
+		_, _ = q.Enqueue(t.Context(), "2", "b")
+		require.True(t, x.Killed())
+		x.OnCommit(nil)
+		x.Reconfigure(executor.Config{Workers: 7})
+		x.Crash()
+		stats, err := x.Stats(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 7, stats.Workers)
+		x.NoRoom()
+		x.UntilIdle()
+		x.RequireOutcomes(q, "2", executor.EventDone)
+		x.Crash() // what has ended was not written down
+		x.UntilIdle()
+		x.RequireOutcomes(q, "2", executor.EventDone, executor.EventDone)
+		x.RequireDone(q, "1", "2")
+	})
+}

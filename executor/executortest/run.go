@@ -103,6 +103,8 @@ type Executor struct {
 	slow  time.Duration
 	hurry chan struct{} // closed when no commit of this life takes its time any more
 	fault bool          // the test has asked for a failure
+
+	onCommit func() // see OnCommit
 }
 
 // Open opens an executor with the queues of setup, which may be nil, in a bubble that
@@ -118,15 +120,21 @@ func (c Config) open(t testing.TB, setup Setup, guard *guard) *Executor {
 	if c.Patience < 0 || c.MaxRuns < 0 {
 		t.Fatalf("executortest: Patience is %v and MaxRuns is %d: they can't be below zero", c.Patience, c.MaxRuns)
 	}
+	c = c.withDefaults(t)
+	x := &Executor{t: t, cfg: c, setup: setup, guard: guard, record: newRecord(), disk: new(journal.Memory)}
+	t.Cleanup(x.finish)
+	x.boot()
+	return x
+}
+
+// withDefaults fills in what is left open.
+func (c Config) withDefaults(t testing.TB) Config {
 	c.Patience, c.MaxRuns = cmp.Or(c.Patience, time.Hour), cmp.Or(c.MaxRuns, 100_000)
 	if c.Executor.Logger == nil {
 		c.Executor.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
 	}
 	c.Executor.EventBuffer = max(c.Executor.EventBuffer, 0)
-	x := &Executor{t: t, cfg: c, setup: setup, guard: guard, record: newRecord(), disk: new(journal.Memory)}
-	t.Cleanup(x.finish)
-	x.boot()
-	return x
+	return c
 }
 
 // openOnDisk opens an executor that has a witness.
@@ -134,9 +142,14 @@ func openOnDisk(disk *journal.Memory, cfg executor.Config, w backdoor.Witness) (
 	return backdoor.Open.(func(*journal.Memory, executor.Config, backdoor.Witness) (*executor.Executor, error))(disk, cfg, w)
 }
 
-// boot begins a life.
+// boot begins a life, on what a kill has left if there was one.
 func (x *Executor) boot() {
 	x.t.Helper()
+	x.mu.Lock()
+	if x.image != nil {
+		x.disk = x.image
+	}
+	x.mu.Unlock()
 	w := &witness{record: x.record}
 	cfg := x.cfg.Executor
 	cfg.Middleware = append([]executor.Middleware{{Run: w.around}}, cfg.Middleware...)
@@ -155,6 +168,7 @@ func (x *Executor) boot() {
 	w.hold = func() { backdoor.Hold(life, true) }
 	x.mu.Lock()
 	x.Executor, x.life, x.image, x.fault, x.hurry = life, w, nil, false, make(chan struct{})
+	x.disk.OnCommit(x.onCommit)
 	x.mu.Unlock()
 	x.disk.BeforeCommit(x.beforeCommit)
 	backdoor.Hold(life, true)

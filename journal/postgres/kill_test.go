@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -34,7 +33,7 @@ func TestRowsAreTakenInOnceWhoeverDies(t *testing.T) {
 
 	over := make(chan struct{})
 	var dying sync.WaitGroup
-	var deaths atomic.Int64
+	deaths := 0
 	dying.Go(func() {
 		for {
 			proxy := pgtest.NewProxy(t, s.Addr())
@@ -51,7 +50,7 @@ func TestRowsAreTakenInOnceWhoeverDies(t *testing.T) {
 			}
 			proxy.Refuse()
 			proxy.Cut()
-			deaths.Add(1)
+			deaths++
 			dying.Go(n.kill)
 		}
 	})
@@ -65,7 +64,7 @@ func TestRowsAreTakenInOnceWhoeverDies(t *testing.T) {
 		id := fmt.Sprintf("id %d", i)
 		calling.Go(func() {
 			k := 0
-			for time.Now().Before(end) || deaths.Load() < int64(times(2, 30)) {
+			for time.Now().Before(end) {
 				k++
 				_, err := producer.q.Enqueue(t.Context(), id, k)
 				if !assert.NoError(t, err) {
@@ -91,14 +90,15 @@ func TestRowsAreTakenInOnceWhoeverDies(t *testing.T) {
 	}
 	require.Empty(t, c.wrong[:min(len(c.wrong), 5)])
 	require.Len(t, c.positions, total)
-	t.Logf("%d calls, %d deaths, %d repeats", total, deaths.Load(), c.repeats)
+	t.Logf("%d calls, %d deaths, %d repeats", total, deaths, c.repeats)
+	require.GreaterOrEqual(t, deaths, times(2, 30))
 }
 
 // A flush whose answer is lost is made again, and is there once.
 func TestAFlushWithoutAnAnswerIsThereOnce(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Shared(t)
-	c := newCluster(t, s.URL(), 2, 10*time.Second) // it is not lost on a busy machine
+	c := newCluster(t, s.URL(), 2, time.Second)
 	proxy := pgtest.NewProxy(t, s.Addr())
 	producer := c.node(proxy.URL(c.url))
 	owner := c.start(c.url)
@@ -214,16 +214,19 @@ func TestAPausedOwnerCommitsNothing(t *testing.T) {
 		require.NoError(t, next.pool.QueryRow(t.Context(), in(c.schema, "SELECT concat(number, ' ', epoch, ' ', md5(manifest)) FROM {schema}.tail")).Scan(&text))
 		return text
 	}
-	tx, err := connect(t, c.url).Begin(t.Context()) // in which nobody acquires the partition
-	require.NoError(t, err)
-	_, err = tx.Exec(t.Context(), in(c.schema, "SELECT FROM {schema}.lease FOR UPDATE"))
-	require.NoError(t, err)
-	before := settled(t, row)
+	before, same := "", 0
+	require.Eventually(t, func() bool { // until what ran is settled, and what that leaves is cleared
+		last := before
+		if before = row(); before != last {
+			same = 0
+		}
+		same++
+		return same > 10
+	}, time.Minute, 100*time.Millisecond)
 	require.NoError(t, child.Process.Signal(syscall.SIGCONT))
 	says("ended true")
-	require.Never(t, func() bool { return before != row() }, 300*time.Millisecond, 20*time.Millisecond)
+	require.Never(t, func() bool { return before != row() && next.owned(0) != nil }, 300*time.Millisecond, 20*time.Millisecond)
 	require.NoError(t, child.Process.Kill())
-	require.NoError(t, tx.Rollback(t.Context()))
 	_, err = producer.q.Enqueue(t.Context(), "a", 2)
 	require.NoError(t, err)
 	c.await(map[string]int{"a": 2}) // whoever had it when the child died
@@ -258,8 +261,7 @@ func (c *cluster) child() (child *exec.Cmd, says func(want string)) {
 	return child, says
 }
 
-// What a process has that is killed is another's soon: within five seconds of the default lease, on a
-// machine that has time for it.
+// What a process has that is killed is another's within five seconds of the default lease.
 func TestAKilledOwnerIsFollowed(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, pgtest.Shared(t).URL(), 16, defaultLease)
@@ -278,7 +280,7 @@ func TestAKilledOwnerIsFollowed(t *testing.T) {
 	c.serving(next)
 	took := time.Since(began)
 	t.Logf("followed in %v", took)
-	require.Less(t, took, 30*time.Second)
+	require.Less(t, took, 5*time.Second)
 	want := make(map[string]int)
 	for i := range ids {
 		want[fmt.Sprint("id ", i)] = 1

@@ -63,7 +63,12 @@ func TestALateCommitChangesNothing(t *testing.T) {
 			c.serving(next)
 			c.await(map[string]int{"a": 2}) // the first of them again
 			r := &rig{schema: c.schema, pool: next.pool}
-			before := settled(t, func() string { return r.rows(t, 0) })
+			var before string
+			require.Eventually(t, func() bool { // until what ran is settled
+				last := before
+				before = r.rows(t, 0)
+				return last == before
+			}, time.Minute, 200*time.Millisecond)
 
 			if gone {
 				stale.kill()

@@ -1,0 +1,151 @@
+package world
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/strandjobs/strand/executor"
+)
+
+// census is what is in the executor at a moment when nothing is under way.
+type census struct {
+	stats executor.Stats
+	jobs  map[string]map[string]executor.JobDetail // by queue and id
+	stale bool                                     // it took too long, or has not all
+}
+
+// ids are those of a queue that anything was enqueued for.
+func (l *ledger) ids(queue string) (ids []string) {
+	for _, i := range l.items {
+		if i.queue == queue && i.state != refused && !slices.Contains(ids, i.id) {
+			ids = append(ids, i.id)
+		}
+	}
+	return ids
+}
+
+func (w *world) takeCensus() {
+	c := &census{jobs: make(map[string]map[string]executor.JobDetail)}
+	ctx := context.Background()
+	for _, q := range w.queues {
+		c.jobs[q.name] = make(map[string]executor.JobDetail)
+		w.mu.Lock()
+		ids := w.ledger.ids(q.name)
+		w.mu.Unlock()
+		for _, id := range ids {
+			job, err := w.x.Inspect().Job(ctx, q.name, id)
+			if errors.Is(err, executor.ErrUnknownJob) {
+				continue
+			}
+			if err != nil {
+				w.fail("Inspector.Job: %v", err)
+				return
+			}
+			c.stale = c.stale || job.More > 0 || job.MoreDead > 0 || job.DeadUnread
+			c.jobs[q.name][id] = job
+		}
+	}
+	var err error
+	if c.stats, err = w.x.Stats(ctx); err != nil {
+		w.fail("Stats: %v", err)
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.count(c)
+	w.known = w.epoch
+	for _, f := range features {
+		if f.calm != nil {
+			f.calm(w, c)
+		}
+	}
+}
+
+// count finds each payload in one place at most, and asks of what is nowhere how it has
+// ended.
+func (w *world) count(c *census) {
+	found := make(map[*item]place)
+	for _, q := range w.queues {
+		for id, job := range c.jobs[q.name] {
+			for _, p := range job.InHand {
+				w.found(found, q, id, p, waits)
+			}
+			for _, p := range job.Waiting {
+				w.found(found, q, id, p, waits)
+			}
+			for _, p := range job.Dead {
+				w.found(found, q, id, p.PayloadInfo, dead)
+			}
+		}
+	}
+	if c.stale {
+		return
+	}
+	for _, i := range w.ledger.items {
+		w.check(i, found[i])
+	}
+}
+
+func (w *world) found(found map[*item]place, q *queue, id string, p executor.PayloadInfo, where place) {
+	v, ok := p.Value.(payload)
+	if !ok {
+		w.fail("unreadable: position %d of %s/%s: %v", p.Position, q.name, id, p.Decode)
+		return
+	}
+	items, strange := w.ledger.find(q.name, id, p.Position, v)
+	if strange != "" {
+		w.fail("%s, %v", strange, where)
+	}
+	for _, i := range items {
+		if found[i] != nowhere {
+			w.fail("twice: %v is %v and %v", i, found[i], where)
+		}
+		found[i] = where
+	}
+}
+
+// check compares where a payload is with what is known of it.
+func (w *world) check(i *item, where place) {
+	defer func() { i.place, i.seen = where, w.epoch }()
+	switch {
+	case i.state == refused || i.told != "":
+		return
+	case i.state == acked:
+		i.sure = true
+	}
+	if where != nowhere {
+		if i.hint == "done" || i.hint == "discarded" {
+			if i.hintLife == w.life && !w.inHand(i) {
+				w.fail("ended and still there: %v is %v", i, where)
+			}
+		}
+		if where == dead && i.place != dead && !i.doom {
+			w.fail("buried for no reason: %v", i)
+		}
+		if where == waits && i.place == dead && !i.revive {
+			w.fail("back from the dead by itself: %v", i)
+		}
+		if where == waits {
+			i.revive = false
+		}
+		if !w.inHand(i) {
+			i.hint = ""
+		}
+		return
+	}
+	if i.state != acked {
+		return
+	}
+	if i.hint == "" && w.queueOf(i.queue).conf.has("merge") && w.ledger.twin(i) {
+		i.hint = "merged"
+	}
+	if i.hint == "" {
+		w.fail("lost: %v", i)
+	}
+	i.told = i.hint
+}
+
+func (w *world) inHand(i *item) bool {
+	return slices.ContainsFunc(w.running, func(r *run) bool { return slices.Contains(r.items, i) })
+}

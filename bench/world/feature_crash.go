@@ -1,0 +1,45 @@
+package world
+
+import "github.com/strandjobs/strand/executor"
+
+// The process dies: between two steps, after any commit, inside of a handler. And it is
+// stopped in order. The next one may have other numbers of shards and workers. What was
+// acknowledged is in it.
+var crashing = &feature{
+	name: "crash", claims: "Executor.Stop", plan: []string{"kill"},
+	steps: []step{
+		{"crash", 2, false, drawLife("crash"), func(w *world, l line) { w.newLife(w.x.Crash, l) }},
+		{"restart", 2, false, drawLife("restart"), func(w *world, l line) { w.newLife(w.x.Restart, l) }},
+		{"killafter", 2, false, func(d *draw) line { return newLine("killafter", "commits", 1+d.IntN(6)) }, func(w *world, l line) {
+			w.arm(l.num("commits"), w.x.Kill)
+		}},
+		{"kill", 1, true, func(*draw) line { return newLine("kill") }, func(w *world, _ line) { w.x.Kill() }},
+	},
+}
+
+// Each life has a number, and what may not have been on disk may be gone.
+var living = &feature{
+	name: "lives", always: true, claims: "Config.StopTimeout",
+	begin: func(w *world, _ *executor.Executor) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.life++
+		w.running = nil
+		if w.life > 1 {
+			w.ledger.forget()
+		}
+	},
+}
+
+func drawLife(verb string) func(*draw) line {
+	return func(d *draw) line {
+		l := newLine(verb)
+		if d.chance(2) {
+			l.set("workers", 1+d.IntN(4))
+		}
+		if d.chance(2) {
+			l.set("shards", 1+d.IntN(4))
+		}
+		return l
+	}
+}

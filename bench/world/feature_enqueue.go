@@ -1,0 +1,147 @@
+package world
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/strandjobs/strand/executor"
+)
+
+// Payloads are accepted: one by one, several in a commit, by their names only, with a
+// context that may end. What was acknowledged is there; what was refused is not, ever.
+var enqueueing = &feature{
+	name: "enqueue", always: true,
+	claims: `Queue.Enqueue Queue.EnqueueMany Queue.Name Executor.EnqueueRaw QueueConfig.Codec
+		QueueConfig.Shards QueueConfig.MaxRetries QueueConfig.RetryIn Config.Workers Config.Logger Config.CrashLimit Handle`,
+	steps: []step{{"enqueue", 50, true, drawEnqueue, playEnqueue}},
+}
+
+func drawEnqueue(d *draw) line {
+	d.n++
+	q := d.anyQueue()
+	l := newLine("enqueue", "q", q.str("name"), "id", d.id(), "n", d.n)
+	if plan := d.plan(); plan != "" {
+		l.set("plan", plan)
+	}
+	if d.chance(5) {
+		l.set("many", 2+d.IntN(3))
+		d.n += 4
+	}
+	if d.chance(20) {
+		l.set("ctx", d.one("1ms", "50ms", "900ms"))
+	}
+	for _, f := range d.swarm {
+		if f.enqueue != nil {
+			f.enqueue(d, l)
+		}
+	}
+	return l
+}
+
+// valueOf is the payload that a line means.
+func valueOf(q *queue, l line, n int) payload {
+	v := payload{N: n, Plan: l.str("plan"), Key: l.str("key"), Fill: fill(l.num("fill"))}
+	if q.conf.has("merge") {
+		v.N, v.V = 0, 1+l.num("v")
+	}
+	return v
+}
+
+func fill(n int) string { return fmt.Sprintf("%0*d", n, 0)[:n] }
+
+func playEnqueue(w *world, l line) {
+	q := w.queueOf(l.str("q"))
+	if q == nil {
+		return
+	}
+	var items []executor.Item[payload]
+	w.mu.Lock()
+	var mine []*item
+	for n := range max(l.num("many"), 1) {
+		i := &item{n: l.num("n") + n, queue: q.name, id: l.str("id"), value: valueOf(q, l, l.num("n")+n), score: scoreOf(l), life: w.life, moved: w.epoch}
+		items = append(items, executor.Item[payload]{ID: i.id, Payload: i.value})
+		mine = append(mine, w.ledger.add(i))
+	}
+	life := w.life
+	w.mu.Unlock()
+	var options []executor.Option
+	for _, f := range features {
+		if f.option != nil {
+			options = append(options, f.option(w, l)...)
+		}
+	}
+	ctx, cancel := w.context(l)
+	defer cancel()
+	receipts, err := enqueue(ctx, q, items, options, l)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if life == w.life {
+		w.answered(q, mine, receipts, err)
+	}
+}
+
+// enqueue makes the call.
+func enqueue(ctx context.Context, q *queue, items []executor.Item[payload], options []executor.Option, l line) ([]executor.Receipt, error) {
+	if l.has("many") {
+		return q.queue.EnqueueMany(ctx, items, options...)
+	}
+	r, err := q.queue.Enqueue(ctx, items[0].ID, items[0].Payload, options...)
+	return []executor.Receipt{r}, err
+}
+
+// answered notes what the caller was told.
+func (w *world) answered(q *queue, mine []*item, receipts []executor.Receipt, err error) {
+	switch {
+	case errors.Is(err, executor.ErrUnknown):
+		for _, i := range mine {
+			i.unsay(maybe)
+		}
+	case err != nil:
+		for _, i := range mine {
+			if i.state == acked {
+				w.fail("refused and accepted all the same: %v: %v", i, err)
+			}
+			i.unsay(refused)
+		}
+	default:
+		for n, r := range receipts {
+			w.receipt(q, mine[n], r)
+		}
+	}
+}
+
+func (i *item) unsay(k known) {
+	if i.state == tried {
+		i.state = k
+	}
+}
+
+// receipt notes what an accepted call was told of one payload.
+func (w *world) receipt(q *queue, i *item, r executor.Receipt) {
+	if r.Duplicate {
+		i.unsay(refused)
+		return
+	}
+	if other := w.ledger.byPos[r.Position]; other != nil && other != i {
+		w.fail("doubled: position %d is that of %v and %v", r.Position, i, other)
+	}
+	w.accepted(i, r.Position, r.Durable)
+	if !r.Durable && !q.conf.has("async") && !w.conf.has("async") {
+		w.fail("not durable: the receipt of %v under DurabilitySync", i)
+	}
+	if r.MergedInto != 0 {
+		i.hint, i.hintLife = "merged", 0
+		if !q.conf.has("merge") {
+			w.fail("merged although each counts: %v", i)
+		}
+	}
+}
+
+// scoreOf is where a payload stands in its id: those that have no score stand for the time.
+func scoreOf(l line) float64 {
+	if l.has("score") {
+		return float64(l.num("score"))
+	}
+	return plainScore
+}

@@ -1,0 +1,189 @@
+package world
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/strandjobs/strand/executor"
+)
+
+// A person acts: jobs are run now, cancelled and deleted, dead ones put back and deleted.
+// Each call says how many it has affected, what it has not reached is as it was, and what
+// was refused has not been done.
+var operating = &feature{
+	name: "operators",
+	claims: `Inspector.RunNow Inspector.Cancel Inspector.Delete Inspector.KillFailed Inspector.DeleteFailed Inspector.Requeue
+		Inspector.DeleteDead Queue.RunNow Queue.Requeue Queue.RequeueAll SelectIDs SelectQueue SelectPayloads SelectJobs`,
+	plan:  []string{"cancel", "discard", "fail"},
+	steps: []step{{"act", 14, true, drawAction, playAction}},
+}
+
+func drawAction(d *draw) line {
+	l := newLine("act", "q", d.anyQueue().str("name"), "what", d.one("runnow", "cancel", "delete", "killfailed", "deletefailed",
+		"requeue", "requeue", "requeue", "requeueids", "requeueall", "deletedead", "deletedead", "runids"),
+		"sel", d.one("ids", "ids", "queue", "payloads", "jobs"), "ids", d.id())
+	if d.chance(3) {
+		l.set("ids", "a,b")
+	}
+	if d.chance(6) {
+		l.set("ctx", d.one("1ms", "50ms", "900ms"))
+	}
+	return l
+}
+
+// selection is what a line means, and the payloads of which the world knows that it
+// means them.
+func (w *world) selection(l line) (executor.Selection, func(*item) bool) {
+	name, ids := l.str("q"), strings.Split(cmp.Or(l.str("ids"), "a"), ",")
+	mine := func(i *item) bool { return i.queue == name && slices.Contains(ids, i.id) }
+	switch l.str("sel") {
+	case "queue":
+		return executor.SelectQueue(name), func(i *item) bool { return i.queue == name }
+	case "jobs":
+		return executor.SelectJobs(name, executor.JobFilter{IDPrefix: ids[0]}), func(i *item) bool { return i.queue == name && i.id == ids[0] }
+	case "payloads":
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		var positions []uint64
+		for n, i := range w.ledger.items {
+			if i.queue == name && i.id == ids[0] && i.pos != 0 && n%2 == 0 {
+				positions = append(positions, i.pos)
+			}
+		}
+		return executor.SelectPayloads(name, ids[0], positions...), func(i *item) bool {
+			return i.queue == name && i.id == ids[0] && slices.Contains(positions, i.pos)
+		}
+	}
+	return executor.SelectIDs(name, ids...), mine
+}
+
+// action is something that a person does.
+type action struct {
+	call   func(context.Context, *world, *queue, executor.Selection, line) (int, error)
+	before place // where what it means is
+	after  place
+}
+
+var actions = map[string]action{
+	"runnow": {func(ctx context.Context, w *world, _ *queue, s executor.Selection, _ line) (int, error) {
+		return w.x.Inspect().RunNow(ctx, s)
+	}, waits, waits},
+	"cancel": {func(ctx context.Context, w *world, _ *queue, s executor.Selection, _ line) (int, error) {
+		return w.x.Inspect().Cancel(ctx, s, "planned")
+	}, waits, dead},
+	"delete": {func(ctx context.Context, w *world, _ *queue, s executor.Selection, _ line) (int, error) {
+		return w.x.Inspect().Delete(ctx, s)
+	}, waits, nowhere},
+	"killfailed": {func(ctx context.Context, w *world, _ *queue, s executor.Selection, _ line) (int, error) {
+		return w.x.Inspect().KillFailed(ctx, s)
+	}, waits, dead},
+	"deletefailed": {func(ctx context.Context, w *world, _ *queue, s executor.Selection, _ line) (int, error) {
+		return w.x.Inspect().DeleteFailed(ctx, s)
+	}, waits, nowhere},
+	"requeue": {func(ctx context.Context, w *world, _ *queue, s executor.Selection, _ line) (int, error) {
+		return w.x.Inspect().Requeue(ctx, s)
+	}, dead, waits},
+	"requeueids": {func(ctx context.Context, w *world, q *queue, _ executor.Selection, l line) (int, error) {
+		return q.queue.Requeue(ctx, l.list("ids")...)
+	}, dead, waits},
+	"requeueall": {func(ctx context.Context, w *world, q *queue, _ executor.Selection, _ line) (int, error) {
+		return q.queue.RequeueAll(ctx)
+	}, dead, waits},
+	"deletedead": {func(ctx context.Context, w *world, _ *queue, s executor.Selection, _ line) (int, error) {
+		return w.x.Inspect().DeleteDead(ctx, s)
+	}, dead, nowhere},
+	"runids": {func(ctx context.Context, w *world, q *queue, _ executor.Selection, l line) (int, error) {
+		return q.queue.RunNow(ctx, l.list("ids")...)
+	}, waits, waits},
+}
+
+func playAction(w *world, l line) {
+	q, a := w.queueOf(l.str("q")), actions[l.str("what")]
+	if q == nil || a.call == nil {
+		return
+	}
+	sel, means := w.selection(l)
+	switch l.str("what") {
+	case "requeueall":
+		means = func(i *item) bool { return i.queue == q.name }
+	case "requeueids", "runids":
+		means = func(i *item) bool { return i.queue == q.name && slices.Contains(l.list("ids"), i.id) }
+	}
+	w.mu.Lock()
+	before := w.meant(means, a)
+	w.mu.Unlock()
+	ctx, cancel := w.context(l)
+	defer cancel()
+	whole := w.known == w.epoch-1
+	n, err := a.call(ctx, w, q, sel, l)
+	if !whole || !w.alone(l) || !w.calm() {
+		return
+	}
+	w.acted(l, a, before, n, err)
+}
+
+// meant notes what an action may do to the payloads that it means, which are returned if
+// they are where it looks for them.
+func (w *world) meant(means func(*item) bool, a action) (all []*item) {
+	for _, i := range w.ledger.items {
+		if i.state == refused || i.told != "" || !means(i) {
+			continue
+		}
+		i.moved = w.epoch
+		switch {
+		case a.after == dead:
+			i.doom = true
+		case a.after == nowhere:
+			i.hint, i.hintLife = "deleted", 0
+		case a.before == dead:
+			i.revive = true
+		}
+		if i.place == a.before && i.seen == w.epoch-1 {
+			all = append(all, i)
+		}
+	}
+	return all
+}
+
+// acted compares what an action has said with what it has done, when nothing else went on.
+func (w *world) acted(l line, a action, before []*item, n int, err error) {
+	switch {
+	case errors.Is(err, executor.ErrInvalidQuery):
+		if n != 0 {
+			w.fail("told wrongly: %s was refused and affected %d: %v", l.str("what"), n, err)
+		}
+		return
+	case a.before == waits && a.after == waits || w.conserved(l):
+		return
+	}
+	w.takeCensus()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	moved, inHand := 0, 0
+	for _, i := range before {
+		if w.inHand(i) {
+			inHand++
+		} else if i.place != a.before {
+			moved++
+		}
+	}
+	exact := err == nil && inHand == 0
+	if exact && n != moved || err != nil && inHand == 0 && n > moved {
+		w.fail("told wrongly: %s said %s (%v), and %d payloads went", l.str("what"), strconv.Itoa(n), err, moved)
+	}
+	some := l.str("what") == "killfailed" || l.str("what") == "deletefailed"
+	if exact && !some && moved != len(before) {
+		w.fail("told wrongly: %s has left %d of %d payloads", l.str("what"), len(before)-moved, len(before))
+	}
+}
+
+// conserved reports whether other things may happen to what an action means: payloads that
+// come back may merge, or be folded.
+func (w *world) conserved(l line) bool {
+	conf := w.queueOf(l.str("q")).conf
+	return conf.has("merge") || conf.has("fold") || conf.has("keep")
+}

@@ -1,0 +1,47 @@
+package world
+
+import (
+	"slices"
+	"time"
+)
+
+// Two runs of an id never overlap, and payloads reach the handler in score order, equal
+// scores in the order in which they were accepted.
+var ordering = &feature{
+	name: "order", always: true,
+	began: func(w *world, r *run) {
+		for _, other := range w.running {
+			if other.queue == r.queue && other.id == r.id {
+				w.fail("overlap: %s/%s runs twice, since %v and %v", r.queue.name, r.id, other.began.UTC(), r.began.UTC())
+			}
+		}
+		if len(r.items) > 0 {
+			w.inOrder(r)
+		}
+	},
+}
+
+// inOrder requires that nothing that waited at the last census, and has not been touched
+// since, comes before what runs for the first time now.
+func (w *world) inOrder(r *run) {
+	last := r.items[len(r.items)-1]
+	for _, i := range r.items {
+		if i.calls > 0 {
+			return // a retry goes before what came meanwhile
+		}
+	}
+	for _, i := range w.ledger.items {
+		if i.queue == r.queue.name && i.id == r.id && i.place == waits && i.seen == w.epoch-1 && i.moved < w.epoch && i.state == acked &&
+			!slices.Contains(r.items, i) && i.pos != 0 && last.pos != 0 && i.before(last) {
+			w.fail("overtaken: %v by %v", i, last)
+		}
+	}
+	for n := 1; n < len(r.items); n++ {
+		if len(r.parts) == len(r.items) && r.items[n].before(r.items[n-1]) {
+			w.fail("out of order in a run: %v comes behind %v", r.items[n], r.items[n-1])
+		}
+	}
+}
+
+// The pause before a retry is as long as it was said.
+const retryPause = 2 * time.Second

@@ -1,0 +1,157 @@
+package world
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/strandjobs/strand/executor"
+)
+
+// The executor, a queue or some ids are paused, over restarts and crashes, too: nothing of
+// them runs until they are resumed.
+var pausing = &feature{
+	name: "pause",
+	claims: `Executor.Pause Executor.Resume Queue.Pause Queue.Resume Queue.PauseIDs Queue.ResumeIDs Inspector.PauseQueue
+		Inspector.ResumeQueue Inspector.PauseIDs Inspector.ResumeIDs Inspector.Paused Inspector.PausedIDs`,
+	steps: []step{{"pause", 8, true, drawPause, playPause}, {"resume", 8, true, drawPause2, playPause}},
+	began: func(w *world, r *run) {
+		for _, scope := range []string{"all", "q " + r.queue.name, "id " + r.queue.name + "/" + r.id} {
+			if p := w.pauses()[scope]; p != nil && p.sure && p.paused && p.epoch < w.epoch {
+				w.fail("paused and run: %s/%s although %s is paused since step %d", r.queue.name, r.id, scope, p.epoch)
+			}
+		}
+	},
+	calm: checkPauses,
+	lift: func(w *world) {
+		ctx := context.Background()
+		_ = w.x.Resume(ctx)
+		for _, q := range w.queues {
+			_ = q.queue.Resume(ctx)
+			_, _ = q.queue.ResumeIDs(ctx, "a", "b", "c")
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		clear(w.pauses())
+	},
+}
+
+// pause is what is known of a scope.
+type pause struct {
+	paused bool
+	sure   bool // and not one of two, as after a call that could not say
+	epoch  int
+}
+
+func (w *world) pauses() map[string]*pause {
+	all, _ := w.state["pauses"].(map[string]*pause)
+	if all == nil {
+		all = make(map[string]*pause)
+		w.state["pauses"] = all
+	}
+	return all
+}
+
+func drawPause(d *draw) line {
+	l := newLine("pause", "of", d.one("all", "queue", "queue", "ids", "ids"), "q", d.anyQueue().str("name"), "id", d.id())
+	if d.chance(8) {
+		l.set("ctx", d.one("1ms", "50ms"))
+	}
+	return l
+}
+
+func drawPause2(d *draw) line {
+	l := drawPause(d)
+	l.verb = "resume"
+	return l
+}
+
+func playPause(w *world, l line) {
+	q := w.queueOf(l.str("q"))
+	if q == nil {
+		return
+	}
+	ctx, cancel := w.context(l)
+	defer cancel()
+	on := l.verb == "pause"
+	scope := map[string]string{"all": "all", "queue": "q " + q.name, "ids": "id " + q.name + "/" + l.str("id")}[l.str("of")]
+	w.mu.Lock()
+	p := w.pauses()[scope]
+	if p == nil {
+		p = &pause{sure: true}
+		w.pauses()[scope] = p
+	}
+	was := *p
+	p.sure = was.sure && was.paused == on // the call may be carried out at any moment now
+	w.mu.Unlock()
+	n, err := pauseCall(ctx, w, q, l, on)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.alone(l) {
+		return
+	}
+	if err == nil && was.sure && l.str("of") == "ids" && (n == 1) != (was.paused != on) {
+		w.fail("told wrongly: %v said %d", l, n)
+	}
+	switch {
+	case err == nil:
+		p.paused, p.sure, p.epoch = on, true, w.epoch
+	case !isUnknown(err):
+		*p = was
+	}
+}
+
+func (w *world) lifeNow() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.life
+}
+
+func pauseCall(ctx context.Context, w *world, q *queue, l line, on bool) (int, error) {
+	switch of := l.str("of"); {
+	case of == "all" && on:
+		return 0, w.x.Pause(ctx)
+	case of == "all":
+		return 0, w.x.Resume(ctx)
+	case of == "queue" && on:
+		return 0, w.x.Inspect().PauseQueue(ctx, q.name)
+	case of == "queue":
+		return 0, q.queue.Resume(ctx)
+	case on:
+		return q.queue.PauseIDs(ctx, l.str("id"))
+	}
+	return w.x.Inspect().ResumeIDs(ctx, q.name, l.str("id"))
+}
+
+// checkPauses compares what is paused with what was asked for.
+func checkPauses(w *world, _ *census) {
+	all, queues := w.x.Inspect().Paused()
+	is := map[string]bool{"all": all}
+	for _, name := range queues {
+		is["q "+name] = true
+	}
+	for _, q := range w.queues {
+		for id, err := range w.x.Inspect().PausedIDs(q.name) {
+			if err != nil {
+				w.fail("PausedIDs: %v", err)
+			}
+			is["id "+q.name+"/"+id] = true
+		}
+	}
+	for scope, p := range w.pauses() {
+		if p.sure && p.paused != is[scope] {
+			w.fail("pause: %s is %v, and was told to be %v in step %d", scope, is[scope], p.paused, p.epoch)
+		}
+		p.paused, p.sure = is[scope], true
+	}
+	for scope := range is {
+		if is[scope] && w.pauses()[scope] == nil && !strings.HasPrefix(scope, "id ") {
+			w.fail("pause: %s is paused, and was not told to be", scope)
+		}
+	}
+}
+
+// isUnknown: what a call was about may be either way.
+func isUnknown(err error) bool {
+	return errors.Is(err, executor.ErrUnknown) || errors.Is(err, executor.ErrFailed)
+}

@@ -1,0 +1,72 @@
+package world
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/strandjobs/strand/executor"
+)
+
+// Callers wait for the end of payloads. What they are told stays true, after a crash, too.
+var waiting = &feature{
+	name: "wait", claims: "Queue.Wait Queue.Pending",
+	steps: []step{{"wait", 14, true, func(d *draw) line {
+		l := newLine("wait", "n", max(d.n-d.IntN(4), 1), "d", d.one("1ms", "5s", "5m"))
+		return l
+	}, playWait}},
+}
+
+// playWait begins to wait for a payload, and goes on.
+func playWait(w *world, l line) {
+	w.mu.Lock()
+	i := w.ledger.byN[l.num("n")]
+	var q *queue
+	if i != nil && i.state == acked && i.pos != 0 {
+		q = w.queueOf(i.queue)
+	}
+	life := w.life
+	w.mu.Unlock()
+	if q == nil {
+		return
+	}
+	handle := q.queue
+	w.waiters.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), max(l.dur("d"), time.Millisecond))
+		defer cancel()
+		err := handle.Wait(ctx, executor.Receipt{ID: i.id, Position: i.pos})
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.waited(q, i, life, err)
+	})
+}
+
+// waited notes what a caller was told of the end of a payload.
+func (w *world) waited(q *queue, i *item, life int, err error) {
+	buried := (*executor.BuriedError)(nil)
+	async := q.conf.has("async") || w.conf.has("async")
+	switch {
+	case errors.Is(err, executor.ErrPending), errors.Is(err, executor.ErrClosed), errors.Is(err, executor.ErrFailed):
+		return
+	case errors.As(err, &buried):
+		if !i.doom {
+			w.fail("told wrongly: Wait says that %v is buried: %v", i, err)
+		}
+	case err == nil, errors.Is(err, executor.ErrDiscarded), errors.Is(err, executor.ErrDeleted):
+		if i.hint == "" && i.told == "" && !q.conf.has("merge") && !q.conf.has("fold") && life == w.life {
+			w.fail("told wrongly: Wait says %v of %v, which nothing has ended", err, i)
+		}
+		if i.told == "" && !async && !q.conf.has("merge") {
+			i.told = "Wait: " + errText(err)
+		}
+	default:
+		w.fail("told wrongly: Wait says %v of %v", err, i)
+	}
+}
+
+func errText(err error) string {
+	if err == nil {
+		return "done"
+	}
+	return err.Error()
+}

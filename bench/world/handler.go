@@ -1,0 +1,277 @@
+package world
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/strandjobs/strand/executor"
+)
+
+// part is a payload as a handler gets it.
+type part struct {
+	pos   uint64
+	score float64
+	value payload
+}
+
+// run is one job of a call of a handler.
+type run struct {
+	queue   *queue
+	id      string
+	parts   []part
+	attempt int
+	parent  executor.Parent
+	crashes int
+
+	life   int
+	began  time.Time
+	items  []*item
+	acts   []string // of the parts, what the plan of each says
+	staged []*item
+}
+
+var (
+	errPlanned  = errors.New("planned failure")
+	errCanceled = errors.New("planned cancel")
+)
+
+// single is a handler of Handle.
+func (w *world) single(q *queue) func(context.Context, executor.Job[payload]) error {
+	life := w.life
+	return func(ctx context.Context, job executor.Job[payload]) error {
+		r := &run{queue: q, id: job.ID, parts: []part{{job.Position, job.Score, job.Payload}}, attempt: job.Attempt, parent: job, life: life}
+		return w.work(ctx, []*run{r})[0]
+	}
+}
+
+func ofMerged(q *queue, life int, job executor.Merged[payload]) *run {
+	r := &run{queue: q, id: job.ID, attempt: job.Attempt, parent: job, life: life}
+	for _, p := range job.Payloads {
+		r.parts = append(r.parts, part{p.Position, p.Score, p.Value})
+	}
+	return r
+}
+
+// merged is a handler of HandleMerged.
+func (w *world) merged(q *queue) func(context.Context, executor.Merged[payload]) error {
+	life := w.life
+	return func(ctx context.Context, job executor.Merged[payload]) error {
+		return w.work(ctx, []*run{ofMerged(q, life, job)})[0]
+	}
+}
+
+// batch is a handler of HandleBatch.
+func (w *world) batch(q *queue) func(context.Context, []executor.Merged[payload]) error {
+	life := w.life
+	return func(ctx context.Context, jobs []executor.Merged[payload]) error {
+		var runs []*run
+		for _, job := range jobs {
+			runs = append(runs, ofMerged(q, life, job))
+		}
+		told := make(executor.BatchErrors)
+		for i, err := range w.work(ctx, runs) {
+			told[runs[i].id] = err
+		}
+		return told
+	}
+}
+
+// work does what the plans of the payloads say, and returns an error for each job.
+func (w *world) work(ctx context.Context, runs []*run) (errs []error) {
+	if !w.enter(runs) {
+		return make([]error, len(runs)) // of a process that is dead
+	}
+	ended := false
+	defer func() {
+		if !ended { // a panic, or Goexit
+			w.leave(runs, nil)
+		}
+	}()
+	for _, r := range runs {
+		errs = append(errs, w.perform(ctx, r))
+	}
+	ended = true
+	w.leave(runs, errs)
+	return errs
+}
+
+// enter notes that a handler has begun; false: it is of no account.
+func (w *world) enter(runs []*run) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.lives(runs[0].life) {
+		return false
+	}
+	for _, r := range runs {
+		r.began = time.Now()
+		for _, p := range r.parts {
+			items, strange := w.ledger.find(r.queue.name, r.id, p.pos, p.value)
+			if strange != "" {
+				w.fail("%s, in a handler", strange)
+			}
+			r.acts = append(r.acts, actOf(p.value, items))
+			r.items = append(r.items, items...)
+		}
+		for _, f := range features {
+			if f.began != nil {
+				f.began(w, r)
+			}
+		}
+		for _, i := range r.items {
+			i.calls++
+			i.moved = w.epoch
+		}
+		w.running = append(w.running, r)
+	}
+	return true
+}
+
+// actOf is what the plan of a payload says for this call: fail/ok is a failure, and then
+// success.
+func actOf(v payload, items []*item) string {
+	calls := 0
+	for _, i := range items[:min(1, len(items))] {
+		calls = i.calls
+	}
+	acts := strings.Split(v.Plan, "/")
+	if v.Plan == "" || calls >= len(acts) {
+		return "ok"
+	}
+	return acts[calls]
+}
+
+// leave notes what came of a call; errs is nil after a panic or Goexit.
+func (w *world) leave(runs []*run, errs []error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.lives(runs[0].life) {
+		return
+	}
+	for n, r := range runs {
+		err := errPlanned
+		if errs != nil {
+			err = errs[n]
+		}
+		for at := range r.parts {
+			w.outcome(r, at, err)
+		}
+		for _, f := range features {
+			if f.ended != nil {
+				f.ended(w, r, err)
+			}
+		}
+	}
+	w.running = without(w.running, runs)
+}
+
+// outcome notes what an error means for a payload of a run.
+func (w *world) outcome(r *run, at int, err error) {
+	if some, ok := errors.AsType[executor.PayloadErrors](err); ok {
+		err = some[r.parts[at].pos]
+	}
+	items := r.itemsOf(at)
+	for _, i := range items {
+		i.moved = w.epoch
+		switch executor.OutcomeOf(err) {
+		case executor.OutcomeDone:
+			i.hint, i.hintLife = "done", w.life
+		case executor.OutcomeDiscarded:
+			i.hint, i.hintLife = "discarded", w.life
+		case executor.OutcomeSnoozed:
+		default:
+			i.doom = true
+		}
+	}
+}
+
+// itemsOf are the items of a part.
+func (r *run) itemsOf(at int) []*item {
+	first := 0
+	for _, p := range r.parts[:at] {
+		first += len(p.value.numbers())
+	}
+	last := first + len(r.parts[at].value.numbers())
+	return r.items[min(first, len(r.items)):min(last, len(r.items))]
+}
+
+func without(all, gone []*run) (rest []*run) {
+	for _, r := range all {
+		keep := true
+		for _, g := range gone {
+			keep = keep && r != g
+		}
+		if keep {
+			rest = append(rest, r)
+		}
+	}
+	return rest
+}
+
+// perform does what the plan of a job says: of one payload, or the first of several that
+// does not say ok. With parts each has an error of its own.
+func (w *world) perform(ctx context.Context, r *run) error {
+	if r.queue.conf.has("parts") && len(r.parts) > 1 {
+		errs := make(executor.PayloadErrors)
+		for at, act := range r.acts {
+			if err := w.do(ctx, r, at, act); err != nil {
+				errs[r.parts[at].pos] = err
+			}
+		}
+		if len(errs) == 0 {
+			return nil
+		}
+		return errs
+	}
+	for at, act := range r.acts {
+		if err := w.do(ctx, r, at, act); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// do carries out an act, which may begin with a pause: 3s:fail.
+func (w *world) do(ctx context.Context, r *run, at int, act string) error {
+	if pause, rest, found := strings.Cut(act, ":"); found {
+		act = rest
+		d, _ := time.ParseDuration(pause)
+		select {
+		case <-time.After(d):
+		case <-ctx.Done():
+			return fmt.Errorf("cut short: %w", context.Cause(ctx))
+		}
+	}
+	name, arg, _ := strings.Cut(act, "~")
+	d, _ := time.ParseDuration(arg)
+	switch name {
+	case "ok":
+		return nil
+	case "fail":
+		return errPlanned
+	case "panic":
+		panic("planned panic")
+	case "goexit":
+		runtime.Goexit()
+	case "cancel":
+		return executor.Cancel(errCanceled)
+	case "discard":
+		return executor.Discard()
+	case "snooze":
+		return executor.Snooze(d)
+	case "after":
+		return executor.RetryAfter(d, errPlanned)
+	case "kill":
+		w.x.Kill()
+		return errPlanned
+	}
+	for _, f := range features {
+		if do := f.acts[name]; do != nil {
+			return do(w, ctx, r, at, arg)
+		}
+	}
+	return nil
+}

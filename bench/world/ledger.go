@@ -1,0 +1,220 @@
+package world
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// payload is what all queues of a world carry. N is the number of the call that it came
+// with; in a queue that merges equal payloads there is none, and V tells them apart.
+type payload struct {
+	N    int    `json:"n,omitempty"`
+	V    int    `json:"v,omitempty"`
+	Plan string `json:"p,omitempty"` // what the handler does with it; see act
+	Key  string `json:"k,omitempty"`
+	Sum  []int  `json:"s,omitempty"` // the numbers of what was folded into it
+	Fill string `json:"f,omitempty"` // takes room
+}
+
+// numbers are those of the payloads that p stands for.
+func (p payload) numbers() []int { return append([]int{p.N}, p.Sum...) }
+
+// known says what the ledger knows of a payload's acceptance.
+type known int
+
+const (
+	tried   known = iota // its call is under way
+	maybe                // its call could not say, or what would accept it may not be on disk
+	acked                // its call said so, or it was seen
+	refused              // its call said no: it must never be seen
+)
+
+// place is where the last census has found a payload.
+type place int
+
+const (
+	nowhere place = iota
+	waits         // or runs
+	dead
+)
+
+func (p place) String() string { return [...]string{"nowhere", "waiting or running", "dead"}[p] }
+
+// item is a payload of which the world knows.
+type item struct {
+	n         int
+	queue, id string
+	value     payload
+	state     known
+	pos       uint64 // 0: not known
+	score     float64
+	sure      bool // it is on disk, as far as anybody was told
+	life      int  // in which it was accepted
+	epoch     int  // of the step after which that was known
+	from      *run // what has staged it, or nil
+
+	place place
+	seen  int    // the epoch of the census that has found it there
+	hint  string // how it may have ended: what is nowhere must have one
+	told  string // how it has ended, for good: it must not be seen again
+	doom  bool   // something has happened that may bury it
+
+	hintLife int  // of hint
+	revive   bool // somebody may have put it back from the morgue
+	calls    int  // of handlers that got it
+	moved    int  // the epoch in which a handler, or a person, had last to do with it
+}
+
+func (i *item) String() string {
+	return fmt.Sprintf("payload n=%d of %s/%s (position %d, %s, hint %q, told %q)", i.n, i.queue, i.id, i.pos, i.place, i.hint, i.told)
+}
+
+// before reports whether i has to run before other.
+func (i *item) before(other *item) bool {
+	if i.score != other.score {
+		return i.score < other.score
+	}
+	return i.pos < other.pos
+}
+
+// plainScore stands for the time that is the score of what came without one: those that
+// a script gives are below it, or above.
+const plainScore = 1e9
+
+// ledger is what the world knows of all payloads: what calls have said, and what was
+// seen. The lock of the world guards it.
+type ledger struct {
+	items []*item
+	byN   map[int]*item
+	byPos map[uint64]*item
+	next  int // the number of the next payload that no script has a number for
+}
+
+func newLedger() *ledger {
+	return &ledger{byN: make(map[int]*item), byPos: make(map[uint64]*item), next: 1_000_000}
+}
+
+// add notes a payload whose call is about to be made.
+func (l *ledger) add(i *item) *item {
+	l.items = append(l.items, i)
+	if i.value.N != 0 {
+		l.byN[i.value.N] = i
+	}
+	if i.score == 0 {
+		i.score = plainScore
+	}
+	return i
+}
+
+func (l *ledger) number() int {
+	l.next++
+	return l.next
+}
+
+// find returns what the ledger has of a payload that was seen, at a position or as a part
+// of what is there; nil: nothing that could be it.
+func (l *ledger) find(queue, id string, pos uint64, v payload) (all []*item, strange string) {
+	if v.N == 0 {
+		i := l.byPos[pos]
+		if i == nil {
+			i = l.candidate(queue, id, v)
+		}
+		if i == nil {
+			return nil, fmt.Sprintf("position %d of %s/%s: %+v came from nowhere", pos, queue, id, v)
+		}
+		return []*item{i}, l.meet(i, queue, id, pos)
+	}
+	for part, n := range v.numbers() {
+		i := l.byN[n]
+		if i == nil {
+			return nil, fmt.Sprintf("position %d of %s/%s: n=%d came from nowhere", pos, queue, id, n)
+		}
+		at := pos
+		if part > 0 || len(v.Sum) > 0 {
+			at = 0 // folded: whose the position is, is told by the first
+		}
+		if strange := l.meet(i, queue, id, at); strange != "" {
+			return nil, strange
+		}
+		all = append(all, i)
+	}
+	return all, ""
+}
+
+// candidate is a payload whose call could not say whether it was accepted.
+func (l *ledger) candidate(queue, id string, v payload) *item {
+	for _, i := range l.items {
+		if (i.state == maybe || i.state == tried) && i.pos == 0 && i.queue == queue && i.id == id && same(i.value, v) {
+			return i
+		}
+	}
+	return nil
+}
+
+func same(a, b payload) bool {
+	return a.N == b.N && a.V == b.V && a.Plan == b.Plan && a.Key == b.Key && a.Fill == b.Fill && slices.Equal(a.Sum, b.Sum)
+}
+
+// meet notes that a payload was seen, and says what is wrong with that.
+func (l *ledger) meet(i *item, queue, id string, pos uint64) (strange string) {
+	switch {
+	case i.queue != queue || i.id != id:
+		return fmt.Sprintf("moved: %v is at %s/%s", i, queue, id)
+	case i.state == refused:
+		return fmt.Sprintf("refused and accepted all the same: %v", i)
+	case i.told != "":
+		return fmt.Sprintf("over and back: %v", i)
+	case pos != 0 && i.pos != 0 && i.pos != pos:
+		return fmt.Sprintf("doubled: %v is at %d, too", i, pos)
+	}
+	if pos != 0 && i.pos == 0 {
+		i.pos = pos
+		l.byPos[pos] = i
+	}
+	if i.state != acked {
+		i.state = acked
+	}
+	return ""
+}
+
+// accepted notes what a call said.
+func (w *world) accepted(i *item, pos uint64, durable bool) {
+	switch i.state {
+	case tried, maybe:
+		i.state = acked
+	}
+	if pos != 0 {
+		i.pos = pos
+		w.ledger.byPos[pos] = i
+	}
+	i.sure = i.sure || durable
+	i.life, i.epoch, i.moved = w.life, w.epoch, w.epoch
+}
+
+// forget is about what a crash may have taken: what was not on disk for certain.
+func (l *ledger) forget() {
+	for _, i := range l.items {
+		if i.state == tried {
+			i.state = maybe
+		}
+		if i.state == acked && !i.sure {
+			i.state = maybe
+			delete(l.byPos, i.pos)
+			i.pos = 0
+		}
+	}
+}
+
+// twin reports whether a payload with equal bytes stands, or has stood, in the place of i.
+func (l *ledger) twin(i *item) bool {
+	return slices.ContainsFunc(l.items, func(other *item) bool {
+		return other != i && other.queue == i.queue && other.id == i.id && same(other.value, i.value) && other.state != refused &&
+			(other.place != nowhere || other.hint != "" && other.hint != "merged")
+	})
+}
+
+// always is a pause that is the same each time.
+func always(d time.Duration) func(int) time.Duration {
+	return func(int) time.Duration { return d }
+}

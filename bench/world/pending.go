@@ -1,0 +1,26 @@
+package world
+
+import "slices"
+
+// exception is a fault that was found and is not mended yet: worlds do without what
+// shows it, so that they find others.
+type exception struct {
+	script string // in testdata, which shows it; it is replayed once the exception is gone
+	skip   func(s script, l line) bool
+}
+
+var pending = []exception{
+	{"wait_full", func(s script, l line) bool { return l.verb == "wait" && s.swarms("disk") }},
+	{"wait_slow", func(s script, l line) bool { return l.verb == "wait" && s.swarms("disk") }},
+	{"delete_dead_full", func(s script, l line) bool { return l.str("what") == "deletedead" && s.swarms("disk") }},
+}
+
+// swarms reports whether the first line names a feature.
+func (s script) swarms(name string) bool { return slices.Contains(s[0].list("swarm"), name) }
+
+// without leaves out the lines of exceptions.
+func (s script) without(some []exception) script {
+	return slices.DeleteFunc(slices.Clone(s), func(l line) bool {
+		return slices.ContainsFunc(some, func(e exception) bool { return e.skip(s, l) })
+	})
+}

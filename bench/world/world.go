@@ -1,0 +1,341 @@
+package world
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing/synctest"
+	"time"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/executortest"
+)
+
+// patience is longer than anything in a world takes by itself.
+const patience = 10 * time.Minute
+
+// world is an executor with all that happens to it, and what it must be true to.
+type world struct {
+	t     *stage
+	conf  line
+	steps script
+	x     *executortest.Executor
+
+	// Of the goroutine of the script.
+	full   bool
+	slow   bool
+	broken int // steps since the executor has failed, or was killed
+	known  int // the epoch of the last census
+
+	commits atomic.Int64 // until the fault that is armed; 0: none is
+	armed   atomic.Pointer[func()]
+
+	// mu guards what follows. No call of the executor is made under it.
+	mu      sync.Mutex
+	queues  []*queue
+	ledger  *ledger
+	running []*run
+	life    int // of the executor, from 1
+	epoch   int // the step, from 1
+	at      line
+	waiters sync.WaitGroup
+	state   map[string]any // what features keep
+	base    map[string]figures
+	extra   map[string]int // payloads that came to a queue in this life beside those of calls
+	trail   []string
+}
+
+// queue is a queue of a world.
+type queue struct {
+	name  string
+	conf  line
+	queue *executor.Queue[payload] // of this life
+	do    func(ctx context.Context, id string, p payload, o ...executor.Option) (int, error)
+}
+
+func newWorld(t *stage, s script) *world {
+	w := &world{t: t, ledger: newLedger(), state: make(map[string]any), conf: newLine("world", "workers", 1)}
+	for _, l := range s {
+		switch l.verb {
+		case "world":
+			w.conf = l.clone()
+		case "queue":
+			w.queues = append(w.queues, &queue{name: l.str("name"), conf: l.clone()})
+		default:
+			w.steps = append(w.steps, l)
+		}
+	}
+	return w
+}
+
+// fail ends the world: a promise is broken. It may be called with and without the lock,
+// on any goroutine.
+func (w *world) fail(format string, args ...any) {
+	w.t.Errorf(format+"\nat step %d: %v", append(args, w.epoch, w.at)...)
+}
+
+// play plays the script, and then lets everything end.
+func (w *world) play() {
+	w.x = executortest.Open(w.t, executortest.Config{Executor: w.config(), Patience: 2 * time.Hour, MaxRuns: 3000}, w.setup)
+	w.x.OnCommit(w.committed)
+	w.opened()
+	for n := 0; n < len(w.steps) && w.t.failure() == ""; {
+		end := n + 1
+		for end < len(w.steps) && w.steps[end-1].with {
+			end++
+		}
+		w.step(w.steps[n:end])
+		n = end
+	}
+	if w.t.failure() == "" {
+		w.epilogue()
+	}
+	w.waiters.Wait()
+}
+
+// config is that of the executor in this life.
+func (w *world) config() executor.Config {
+	cfg := executor.Config{Workers: max(w.conf.num("workers"), 1), Logger: slog.New(slog.NewTextHandler(w.logTo(), nil)), CrashLimit: -1}
+	for _, f := range features {
+		if f.config != nil {
+			f.config(w, &cfg)
+		}
+	}
+	return cfg
+}
+
+func (w *world) logTo() io.Writer {
+	if w.t.log == nil {
+		return io.Discard
+	}
+	return w.t.log
+}
+
+// setup registers the queues of a life.
+func (w *world) setup(x *executor.Executor) error {
+	for _, f := range features {
+		if f.begin != nil {
+			f.begin(w, x)
+		}
+	}
+	for _, q := range w.queues {
+		if err := w.register(x, q); err != nil {
+			return fmt.Errorf("%v: %w", q.conf, err)
+		}
+	}
+	for _, f := range features {
+		if f.after != nil {
+			if err := f.after(w, x); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (w *world) register(x *executor.Executor, q *queue) (err error) {
+	cfg := executor.QueueConfig[payload]{
+		Shards: q.conf.num("shards"), MaxRetries: q.conf.num("retries"), RetryIn: always(2 * time.Second),
+	}
+	if cfg.MaxRetries == 0 {
+		cfg.MaxRetries = -1
+	}
+	for _, f := range features {
+		if f.apply != nil {
+			f.apply(w, q, &cfg)
+		}
+	}
+	switch q.conf.str("shape") {
+	case "merged":
+		q.queue, err = executor.HandleMerged(x, q.name, w.merged(q), cfg)
+	case "batch":
+		q.queue, err = executor.HandleBatch(x, q.name, w.batch(q), cfg)
+	default:
+		q.queue, err = executor.Handle(x, q.name, w.single(q), cfg)
+	}
+	return err
+}
+
+// lives reports whether what is of a life counts.
+func (w *world) lives(life int) bool { return life == w.life && !w.x.Killed() }
+
+func (w *world) queueOf(name string) *queue {
+	for _, q := range w.queues {
+		if q.name == name {
+			return q
+		}
+	}
+	return nil
+}
+
+// step plays a line, or several at the same time while jobs run.
+func (w *world) step(group script) {
+	w.mu.Lock()
+	w.epoch++
+	w.at = group[0]
+	w.mu.Unlock()
+	if w.t.log != nil {
+		fmt.Fprintf(w.t.log, "-- %d %v %s\n", w.epoch, time.Now().UTC().Format("15:04:05.000"), strings.TrimSpace(group.String()))
+	}
+	if len(group) == 1 {
+		w.playLine(group[0])
+	} else {
+		w.together(group)
+	}
+	w.recoverLife()
+	w.settle()
+}
+
+func (w *world) playLine(l line) {
+	if st, known := stepOf(l.verb); known {
+		st.play(w, l)
+		return
+	}
+	w.t.Fatalf("no step is called %s", l.verb)
+}
+
+func (w *world) together(group script) {
+	w.x.Live(func() {
+		var calls sync.WaitGroup
+		for _, l := range group {
+			st, _ := stepOf(l.verb)
+			if st.call {
+				calls.Go(func() { w.playLine(l) })
+			}
+		}
+		calls.Wait()
+	})
+	if last := group[len(group)-1]; !isCall(last) {
+		w.playLine(last)
+	}
+}
+
+func isCall(l line) bool {
+	st, _ := stepOf(l.verb)
+	return st.call
+}
+
+// alone reports whether the step is the only one, with the workers at rest.
+func (w *world) alone(l line) bool { return !l.with && w.at.String() == l.String() }
+
+// recoverLife begins a new life some steps after the executor has failed, or was killed.
+func (w *world) recoverLife() {
+	if !w.x.Killed() && !errors.Is(w.x.Err(), executor.ErrFailed) {
+		w.broken = 0
+		return
+	}
+	if w.broken++; w.broken > 1 {
+		w.newLife(w.x.Crash, newLine("crash"))
+	}
+}
+
+// newLife ends this life in some way and begins the next.
+func (w *world) newLife(end func(), l line) {
+	w.disarm()
+	w.mu.Lock()
+	for _, name := range []string{"workers", "shards"} {
+		if l.has(name) {
+			w.conf.set(name, l.str(name))
+			for _, q := range w.queues {
+				q.conf.set(name, l.str(name))
+			}
+		}
+	}
+	w.mu.Unlock()
+	w.full, w.slow, w.broken = false, false, 0
+	w.x.Slow(0)
+	w.x.Reconfigure(w.config())
+	end()
+	w.opened()
+}
+
+// opened is what is noted when a life has begun.
+func (w *world) opened() {
+	w.baseline()
+	w.settle()
+}
+
+// calm reports whether nothing is under way: what is on disk is what there is.
+func (w *world) calm() bool {
+	return !w.full && !w.slow && w.commits.Load() == 0 && !w.x.Killed() && w.x.Err() == nil
+}
+
+// settle takes a census when nothing is under way.
+func (w *world) settle() {
+	if w.t.failure() != "" {
+		w.t.Fatal("over")
+	}
+	time.Sleep(20 * time.Millisecond)
+	synctest.Wait()
+	w.mu.Lock()
+	for _, e := range w.x.History() {
+		w.told(e)
+	}
+	w.mu.Unlock()
+	w.x.Forget()
+	if w.calm() {
+		w.takeCensus()
+	}
+	if w.t.failure() != "" {
+		w.t.Fatal("over")
+	}
+}
+
+// told hears of an event.
+func (w *world) told(e executor.Event) {
+	if i := w.ledger.byPos[e.Position]; i != nil && e.Kind == executor.EventMerged {
+		i.hint = "merged"
+	}
+}
+
+// arm has a fault happen after so many commits.
+func (w *world) arm(commits int, fault func()) {
+	w.armed.Store(&fault)
+	w.commits.Store(int64(commits))
+}
+
+func (w *world) disarm() { w.commits.Store(0) }
+
+// committed is called after each commit.
+func (w *world) committed() {
+	if w.commits.Load() > 0 && w.commits.Add(-1) == 0 {
+		(*w.armed.Load())()
+	}
+}
+
+// context is that of a call: with an end of its own, or a long one.
+func (w *world) context(l line) (context.Context, context.CancelFunc) {
+	d := l.dur("ctx")
+	if d == 0 {
+		d = patience
+	}
+	return context.WithTimeout(context.Background(), d)
+}
+
+// epilogue ends all faults and pauses, and lets all jobs end.
+func (w *world) epilogue() {
+	w.mu.Lock()
+	w.epoch++
+	w.at = newLine("epilogue")
+	w.mu.Unlock()
+	w.room()
+	w.x.Slow(0)
+	w.slow = false
+	time.Sleep(10 * time.Second) // a disk that has room is found out
+	w.settle()
+	w.newLife(w.x.Restart, newLine("restart")) // with it go faults that have not come
+	for _, f := range features {
+		if f.lift != nil {
+			f.lift(w)
+		}
+	}
+	w.settle()
+	w.x.UntilEmpty()
+	w.settle()
+	w.newLife(w.x.Restart, newLine("restart"))
+}

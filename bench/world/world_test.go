@@ -1,0 +1,99 @@
+package world
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	seeds   = flag.Int("seeds", 300, "how many worlds TestWorld plays")
+	from    = flag.Uint64("from", 1, "the first seed of TestWorld")
+	swarm   = flag.String("swarm", "", "features that each world has, instead of a draw, with commas")
+	shown   = flag.Int("shrink", 3, "how many failing worlds TestWorld shrinks")
+	patient = flag.Duration("for", 20*time.Second, "how long it shrinks each")
+	file    = flag.String("script", "", "a script that TestReplay plays")
+)
+
+// Each seed draws some features and faults and what happens, and what was promised holds.
+func TestWorld(t *testing.T) {
+	var only []string
+	if *swarm != "" {
+		only = strings.Split(*swarm, ",")
+	}
+	next := atomic.Uint64{}
+	next.Store(*from)
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	began := time.Now()
+	var mu sync.Mutex
+	var workers sync.WaitGroup
+	failures := 0
+	for range runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			for {
+				seed := next.Add(1) - 1
+				if seed >= *from+uint64(*seeds) {
+					return
+				}
+				s := write(seed, only...)
+				failure := perform(t, s, nil)
+				if failure == "" {
+					continue
+				}
+				mu.Lock()
+				if failures++; failures <= *shown {
+					s, failure = shrink(t, s, failure, *patient)
+					t.Errorf("seed %d: %s\n%s", seed, failure, s)
+				} else {
+					t.Errorf("seed %d: %s", seed, failure)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	workers.Wait()
+	t.Logf("%d worlds, %.0f a second", *seeds, float64(*seeds)/time.Since(began).Seconds())
+}
+
+// A script is what a failure of TestWorld prints. Those of testdata have shown faults that
+// are mended.
+func TestReplay(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.script")
+	if *file != "" {
+		files, err = []string{*file}, nil
+	}
+	require.NoError(t, err)
+	for _, name := range files {
+		short := strings.TrimSuffix(filepath.Base(name), ".script")
+		if *file == "" && slices.ContainsFunc(pending, func(e exception) bool { return e.script == short }) {
+			continue
+		}
+		t.Run(short, func(t *testing.T) {
+			text, err := os.ReadFile(name)
+			require.NoError(t, err)
+			s, err := parse(string(text))
+			require.NoError(t, err)
+			require.Empty(t, perform(t, s, t.Output()))
+		})
+	}
+}
+
+// A script can be written down and read again.
+func TestScripts(t *testing.T) {
+	for seed := range uint64(50) {
+		s := write(seed)
+		again, err := parse(s.String())
+		require.NoError(t, err)
+		require.Equal(t, s.String(), again.String())
+	}
+}
