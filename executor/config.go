@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"slices"
 	"time"
+
+	"github.com/strandjobs/strand/lock"
 )
 
 // Durability says what Enqueue waits for.
@@ -32,7 +34,7 @@ const (
 // what the field bounds or does: no limit, no retry, no wait. Where that would make
 // no sense, it is refused with [ErrConfig], as is what is too large; the error has
 // the field and the value. Below zero are refused: Workers, StuckAfter,
-// MaxPayloadBytes and IdempotencyTTL here, Weight, Shards and BatchSize of a queue,
+// MaxPayloadBytes, IdempotencyTTL and SlotTTL here, Weight, Shards and BatchSize of a queue,
 // TTL and Heartbeat of Unique, TTL and MaxSteps of slots, and all of [LimitConfig]. A
 // Priority below zero is a low one.
 type Config struct {
@@ -114,6 +116,10 @@ type Config struct {
 	// Unique says whether equal payloads of a queue may run at the same time, for
 	// queues that don't set it. Default UniqueNever.
 	Unique Uniqueness
+
+	// SlotTTL is how long a job keeps its slot that can't extend it, where neither
+	// SlotsConfig nor the Timeout of its queue says so. Default 60 s.
+	SlotTTL time.Duration
 
 	// The start.
 
@@ -234,6 +240,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.StopTimeout = cmp.Or(c.StopTimeout, defaultStopTimeout)
 	c.IdempotencyTTL = cmp.Or(c.IdempotencyTTL, defaultIdempotencyTTL)
 	c.StuckAfter = cmp.Or(c.StuckAfter, defaultStuckAfter)
+	c.SlotTTL = cmp.Or(c.SlotTTL, lock.DefaultSlotTTL)
 	c.Durability = cmp.Or(c.Durability, DurabilitySync)
 	c.Logger = slog.New(guardedHandler{cmp.Or(c.Logger, slog.Default()).Handler()})
 	if c.Scheduler == nil {
@@ -248,6 +255,7 @@ func (c Config) withDefaults() (Config, error) {
 		notAbove("TimerSlack", c.TimerSlack, maxTimerSlack),
 		inRange("MaxPayloadBytes", c.MaxPayloadBytes, 1, 1<<28),
 		notNegative("IdempotencyTTL", c.IdempotencyTTL),
+		notNegative("SlotTTL", c.SlotTTL),
 		inRange("Unique", int(c.Unique), int(UniqueDefault), int(UniqueWhileRunning)),
 		inRange("Overflow", int(c.Overflow), int(OverflowRefuse), int(OverflowWait)),
 		inRange("Durability", int(c.Durability), int(DurabilitySync), int(DurabilityAsync)),

@@ -64,7 +64,7 @@ func (w *worker) admit(it *shard.Item, c *claim) (woken *atomic.Bool, err error)
 		woken, err = w.passUnique(it, c, want.unique)
 	}
 	for i := 0; woken == nil && err == nil && i < len(l.slots); i++ {
-		woken, err = w.reserve(it, c, l.slots[i])
+		woken, err = w.reserve(it, c, l.slots[i], want.job(w.queue, it))
 	}
 	if l.limited {
 		woken, err = w.passLimits(it, c, want, woken, err)

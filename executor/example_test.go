@@ -368,7 +368,8 @@ func ExampleUnique_key() {
 	// money back for ann
 }
 
-// Each job gets a serial number of its own; one that failed gives it back.
+// Each job gets a serial number of its own; one that failed gives it back, and the next one
+// gets it. Beside others that succeed meanwhile it would be a gap.
 func ExampleSlots() {
 	ctx := context.Background()
 	x := must(executor.Open("", executor.Config{Workers: 1}))

@@ -2,6 +2,7 @@ package executor
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/pace"
@@ -98,4 +99,17 @@ func NothingIdle(x *Executor) { x.inspection.pacer = pace.New(lookers(), lookBur
 func LookFor(ctx context.Context, x *Executor, d time.Duration) error {
 	cost := time.Duration(float64(d) * lookers())
 	return x.inspection.pacer.Do(ctx, x.atWork, func() (time.Duration, error) { return cost, nil })
+}
+
+// SlotsOnDisk counts what the journal has of the slots that are out.
+func (x *Executor) SlotsOnDisk() (n int) {
+	for s, err := range x.log.Keys("slot/") {
+		if err != nil {
+			panic(err)
+		}
+		if !strings.HasSuffix(s.Key, "/last") {
+			n++
+		}
+	}
+	return n
 }

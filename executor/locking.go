@@ -178,6 +178,9 @@ func (t *Queue[T]) locking(x *Executor, name string) (locking, error) {
 	}
 	unique := cmp.Or(u.While, asked, x.cfg.Unique) == UniqueWhileRunning
 	_, l.described = c.Service.(lock.LockedHandler)
+	for _, s := range l.slots {
+		l.described = l.described || s != nil && s.looksAtJobs()
+	}
 	l.locks = c.OnEnqueue != nil
 	later := c.BlockedBy != nil || c.OnRun != nil || c.Unlock != nil
 	l.limited = len(t.cfg.Limits) > 0

@@ -174,7 +174,7 @@ func (l *locks) settle(q *queue, c *shard.Change) {
 			claim := claimOf(claimed.Claim)
 			k.Leave(claim.by)
 			if claim.byHand {
-				c.Sets = append(c.Sets, l.letGo(q, claim, claimed.Over)...)
+				c.Sets = append(c.Sets, l.letGo(q, claim, claimed.Verdict, claimed.Over)...)
 			}
 			if claimed.Verdict == shard.VerdictDone || claimed.Verdict == shard.VerdictDiscarded {
 				for _, u := range claim.unlock {

@@ -155,10 +155,10 @@ func (l *locks) takePlace(by holder) *place {
 const sureOfNone = 100
 
 // reserve takes a slot, or waits until one is given back.
-func (w *worker) reserve(it *shard.Item, c *claim, s SlotSource) (woken *atomic.Bool, err error) {
+func (w *worker) reserve(it *shard.Item, c *claim, s SlotSource, job lock.Job) (woken *atomic.Bool, err error) {
 	reserve := func() error {
 		return guarded(func() error {
-			claimed, err := s.reserve(w.x.handlers, c)
+			claimed, err := s.reserve(w.x.handlers, c, job)
 			if err == nil {
 				c.slots = append(c.slots, claimed)
 			}

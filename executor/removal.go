@@ -76,12 +76,12 @@ func (a *attempt) byHand() bool {
 
 // letGo takes a job that a person has removed out of the line of its lease, and if
 // nothing is left of it gives back the slots that it kept over a failure. mu is held.
-func (l *locks) letGo(q *queue, c *claim, over bool) (sets []journal.Set) {
+func (l *locks) letGo(q *queue, c *claim, v shard.Verdict, over bool) (sets []journal.Set) {
 	c.place = l.places[c.by] // released after the change
 	delete(l.places, c.by)
 	for _, s := range q.locking.slots {
 		if over {
-			sets = append(sets, s.abandon(c.by)...)
+			sets = append(sets, s.abandon(c.by, v == shard.VerdictCanceled)...)
 		}
 	}
 	return sets

@@ -42,9 +42,19 @@ func (t *slot[V]) renew() bool { return t.cleared.Load() || t.r.Extend(t.ttl) ==
 
 func (t *slot[V]) source() SlotSource { return t.s }
 
+func (s *Slots[V]) looksAtJobs() bool { return s.cfg.TTLOf != nil }
+
+// ttl is how long a job keeps its slot that can't extend it.
+func (s *Slots[V]) ttl(q *queue, job lock.Job) (own time.Duration) {
+	if s.cfg.TTLOf != nil {
+		own = max(s.cfg.TTLOf(job), 0)
+	}
+	return cmp.Or(own, s.cfg.TTL, q.timeout, s.x.cfg.SlotTTL)
+}
+
 // reserve finds the job's own slot, or takes the next free one, and writes it down.
-func (s *Slots[V]) reserve(ctx context.Context, c *claim) (slotClaim, error) {
-	ttl := cmp.Or(s.cfg.TTL, c.queue.timeout, lock.DefaultSlotTTL)
+func (s *Slots[V]) reserve(ctx context.Context, c *claim, job lock.Job) (slotClaim, error) {
+	ttl := s.ttl(c.queue, job)
 	s.x.locks.mu.Lock()
 	r := s.mine[c.by]
 	s.x.locks.mu.Unlock()
@@ -64,17 +74,17 @@ func (s *Slots[V]) reserve(ctx context.Context, c *claim) (slotClaim, error) {
 			return nil, fmt.Errorf("slots %q: %w", s.name, err)
 		}
 	}
-	start, err := s.start()
+	start, resets, err := s.start()
 	if err != nil {
 		return nil, err
 	}
 	change := new(journal.Change)
 	s.x.locks.change(change, func(*lock.KeyLocks) {
 		s.mine[c.by] = r
-		if s.last == nil {
+		if s.last == nil && s.resets == resets {
 			s.last = start
 		}
-		change.Sets = s.sets(s.open(c.by, r), s.lastSet())
+		change.Sets = append(s.sets(s.open(c.by, r), s.lastSet()), s.exhume()...)
 	})
 	taken = true
 	return &slot[V]{s: s, c: c, r: r, ttl: ttl}, nil
@@ -97,12 +107,15 @@ func (t *slot[V]) keepAlive() {
 }
 
 // abandon gives back what a job has kept, which does not run again. locks.mu is held.
-func (s *Slots[V]) abandon(by holder) []journal.Set {
+func (s *Slots[V]) abandon(by holder, buried bool) []journal.Set {
 	r := s.mine[by]
 	if r == nil {
 		return nil
 	}
 	delete(s.mine, by)
+	if buried && s.cfg.KeepOnBurial {
+		return s.bury(by, r)
+	}
 	_ = r.Release() // it may have expired
 	return s.sets(journal.Set{Key: s.openKey(by)})
 }
@@ -121,6 +134,9 @@ func (t *slot[V]) settle(v shard.Verdict, over bool) []journal.Set {
 		return nil
 	}
 	delete(s.mine, t.c.by)
+	if over && s.cfg.KeepOnBurial && (v == shard.VerdictFailed || v == shard.VerdictCanceled) {
+		return s.bury(t.c.by, t.r)
+	}
 	gone := journal.Set{Key: s.openKey(t.c.by)}
 	if v != shard.VerdictDone {
 		_ = t.r.Release() // it may have expired
@@ -129,8 +145,25 @@ func (t *slot[V]) settle(v shard.Verdict, over bool) []journal.Set {
 	if t.r.Commit() != nil {
 		return s.sets(gone)
 	}
-	if _, position, _ := s.slots.Last(); position == t.r.Position() {
+	if _, position, _ := s.slots.Last(); position > 0 && position == t.r.Position() {
 		s.last = t.r.value
 	}
 	return s.sets(gone, s.lastSet())
+}
+
+// bury leaves a reservation to its TTL, of which no job knows any more. locks.mu is held.
+func (s *Slots[V]) bury(by holder, r *reserved[V]) []journal.Set {
+	s.buried = append(s.buried, r)
+	w := s.openValue(by, r)
+	w.Buried = true
+	return s.sets(journal.Set{Key: s.openKey(by)}, w.set(s.buriedKey(r)))
+}
+
+// exhume forgets reservations of the buried that have ended. locks.mu is held.
+func (s *Slots[V]) exhume() (gone []journal.Set) {
+	for len(s.buried) > 0 && !s.buried[0].Lease().Held() {
+		gone = append(gone, s.sets(journal.Set{Key: s.buriedKey(s.buried[0])})...)
+		s.buried = s.buried[1:]
+	}
+	return gone
 }

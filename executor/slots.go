@@ -31,9 +31,14 @@ type SlotsConfig[V any] struct {
 
 	// TTL is how long a job keeps its slot that can't extend it. While the handler
 	// runs the slot is extended, so that the TTL bounds only a process that stands
-	// still or has died, and the wait for a retry with KeepOnFailure. Default: the
-	// Timeout of its queue, and 60 s where it has none.
+	// still or has died, and what KeepOnFailure and KeepOnBurial keep. Default: the
+	// Timeout of its queue, else Config.SlotTTL. What Laralocker takes from retryUntil
+	// is TTLOf's to compute: jobs have no such time here.
 	TTL time.Duration
+
+	// TTLOf computes the TTL of a job that is about to run, from its payloads say. Zero
+	// and below: as TTL says. When it panics, the job has failed. Default nil.
+	TTLOf func(job lock.Job) time.Duration
 
 	// MaxSteps is how many values may be taken when a job looks for a free one:
 	// then it waits for one to come back. Default 100,000.
@@ -42,6 +47,11 @@ type SlotsConfig[V any] struct {
 	// KeepOnFailure leaves the slot of a job that failed reserved, for its retry,
 	// until the TTL has passed. Default false: it is free at once.
 	KeepOnFailure bool
+
+	// KeepOnBurial leaves the slot of a job that goes to the morgue reserved until the
+	// TTL has passed, so that no job has its value before: no later payload of its id,
+	// nor the job itself if it is put back. Default false: it is free at once.
+	KeepOnBurial bool
 }
 
 // Slots hand each running job a value of its own: the next free one of a sequence.
@@ -55,8 +65,10 @@ type Slots[V any] struct {
 
 	// Guarded by locks.mu. mine are the reservations of jobs, also of those that
 	// failed, or ran when the last process ended.
-	mine map[holder]*reserved[V]
-	last json.RawMessage // the last value; nil while nothing is known
+	mine   map[holder]*reserved[V]
+	last   json.RawMessage // the last value; nil while nothing is known
+	buried []*reserved[V]  // those that are kept after a burial, in its order
+	resets int
 }
 
 // reserved is a reservation with its value as it is written down: encoding is the
@@ -69,20 +81,30 @@ type reserved[V any] struct {
 // SlotSource is a [Slots] of any type.
 type SlotSource interface {
 	executor() *Executor
-	reserve(ctx context.Context, c *claim) (slotClaim, error)
+	looksAtJobs() bool
+	reserve(ctx context.Context, c *claim, job lock.Job) (slotClaim, error)
 	rename(former, name string)
-	abandon(by holder) []journal.Set
+	abandon(by holder, buried bool) []journal.Set
 	watch(wake func()) (cancel func())
 	holders() []lock.Held
 }
 
 // NewSlots makes a sequence of slots with a name of 1 to 512 bytes, which the jobs
-// of queues with QueueConfig.Slots reserve. The slot is on disk before the handler
+// of queues with QueueConfig.Slots reserve: a queue says which sequences are its
+// jobs', and the name stands for Laralocker's prefix and store. The slot is on disk before the handler
 // sees it, see [Slots.Of]. When the job succeeds the sequence goes on after it, in
 // the same commit; when it fails the slot is given back. A job that was running
 // when the process died gets its slot again, unless the TTL has passed. A job that
 // finds no free slot waits until one is given back; where none is out, it fails
 // with [lock.ErrNoFreeSlot].
+//
+// The values of jobs that succeeded are each one job's. There is no gap between them
+// while no job gives its value back: not because many run at a time, nor because the
+// process dies and comes back within the TTL. A job gives its value back when it fails, is
+// snoozed, discarded or buried, when it calls [Slots.Clear], and when its TTL passes. The next
+// job to begin takes that value, unless a later one has succeeded by then: then it does
+// not come again, and there is a gap. With KeepOnFailure a job that failed gives its value
+// back only when the TTL passes before its retry begins, or when it is buried.
 //
 // Values are kept as JSON. One sequence of a name may be made for an executor,
 // before the queues that use it. It returns ErrConfig, ErrInvalidKey, ErrClosed
@@ -198,16 +220,38 @@ func (s *Slots[V]) holders() (all []lock.Held) {
 	return all
 }
 
-// start encodes where the sequence began, if that is not written down yet.
-func (s *Slots[V]) start() (json.RawMessage, error) {
-	s.x.locks.mu.Lock()
-	known := s.last != nil
-	s.x.locks.mu.Unlock()
-	if known {
-		return nil, nil
+// Reset begins the sequence anew, by hand: the last value is forgotten, the next job
+// asks StartFrom, and values come again. A job that has a slot at the moment keeps it,
+// and no other gets that value meanwhile, but its success does not move the sequence
+// any more. It returns nil when that is on disk; ErrClosed, ErrFailed, ErrContext, or
+// the cause of ctx when that ends first, and then the sequence may begin anew all the same.
+func (s *Slots[V]) Reset(ctx context.Context) error {
+	ctx, err := s.x.mayChange(ctx)
+	if err != nil {
+		return err
 	}
-	value, _, _ := s.slots.Last()
-	return json.Marshal(value)
+	change := new(journal.Change)
+	return s.x.written(ctx, s.x.locks.attempt(change, func(*lock.KeyLocks) {
+		s.slots.Reset()
+		s.last = nil
+		s.resets++
+		change.Sets = s.sets(s.lastSet())
+		for by, r := range s.mine {
+			change.Sets = append(change.Sets, s.sets(s.open(by, r))...) // at position 0
+		}
+	}))
+}
+
+// start encodes where the sequence began, if that is not written down yet, and says
+// after how many resets that was.
+func (s *Slots[V]) start() (begin json.RawMessage, resets int, err error) {
+	s.x.locks.mu.Lock()
+	written, resets := s.last != nil, s.resets
+	s.x.locks.mu.Unlock()
+	if value, _, known := s.slots.Last(); known && !written {
+		begin, err = json.Marshal(value)
+	}
+	return begin, resets, err
 }
 
 func (s *Slots[V]) sets(sets ...journal.Set) []journal.Set {
@@ -224,6 +268,7 @@ type written struct {
 	Held     lock.Held // of a reservation
 	Queue    string    `json:",omitempty"`
 	ID       []byte    `json:",omitempty"`
+	Buried   bool      `json:",omitempty"` // its job is in the morgue
 }
 
 func (w written) set(key string) journal.Set {
@@ -234,15 +279,28 @@ func (w written) set(key string) journal.Set {
 	return journal.Set{Key: key, Value: value}
 }
 
+// lastSet writes the last value down, or that none is known.
 func (s *Slots[V]) lastSet() journal.Set {
+	if s.last == nil {
+		return journal.Set{Key: s.prefix + "last"}
+	}
 	_, position, _ := s.slots.Last()
 	return written{Value: s.last, Position: position}.set(s.prefix + "last")
 }
 
 func (s *Slots[V]) open(by holder, r *reserved[V]) journal.Set {
+	return s.openValue(by, r).set(s.openKey(by))
+}
+
+func (s *Slots[V]) openValue(by holder, r *reserved[V]) written {
 	held, _ := r.Lease().Record() // one that has just expired ends in the past
 	held.Owner, held.Keys = by.String(), nil
-	return written{r.value, r.Position(), held, by.Queue, []byte(by.ID)}.set(s.openKey(by))
+	return written{Value: r.value, Position: r.Position(), Held: held, Queue: by.Queue, ID: []byte(by.ID)}
+}
+
+// buriedKey is for a slot that no job has: its id may have another one.
+func (s *Slots[V]) buriedKey(r *reserved[V]) string {
+	return s.prefix + "buried/" + strconv.FormatUint(r.Lease().Token(), 10)
 }
 
 func (s *Slots[V]) openKey(by holder) string {
@@ -295,7 +353,11 @@ func (s *Slots[V]) restore() error {
 		return err
 	}
 	for i, r := range open {
-		if w := all[i]; r != nil {
+		switch w := all[i]; {
+		case r == nil:
+		case w.Buried:
+			s.buried = append(s.buried, &reserved[V]{r, w.Value})
+		default:
 			s.mine[holder{Queue: w.Queue, ID: string(w.ID)}] = &reserved[V]{r, w.Value}
 		}
 	}

@@ -11,7 +11,7 @@ import (
 // of its TTL. All methods may be called by any number of goroutines.
 type Reservation[T any] struct {
 	slots *Slots[T]
-	step  step[T]
+	step  step[T] // its position is guarded by Slots.mu
 	lease Lease
 }
 
@@ -19,8 +19,12 @@ type Reservation[T any] struct {
 func (r *Reservation[T]) Value() T { return r.step.value }
 
 // Position is the distance of the value from the start, in steps of Next; 1 for the
-// first.
-func (r *Reservation[T]) Position() uint64 { return r.step.position }
+// first, 0 after [Slots.Reset].
+func (r *Reservation[T]) Position() uint64 {
+	r.slots.mu.Lock()
+	defer r.slots.mu.Unlock()
+	return r.step.position
+}
 
 // Lease is the lease behind the reservation, for its token, Lost, Context, Extend
 // and Record.
@@ -116,11 +120,11 @@ func (s *Slots[T]) Restore(state SlotsState[T]) ([]*Reservation[T], error) {
 	if err != nil {
 		return nil, err
 	}
-	s.known, s.last = state.Known, step[T]{state.Last, state.Position}
+	s.known, s.last = state.Known, step[T]{value: state.Last, position: state.Position}
 	all := make([]*Reservation[T], len(state.Open))
 	for i, h := range state.Open {
 		if leases[i].record != nil {
-			all[i] = s.openLocked(step[T]{h.Value, h.Position}, leases[i])
+			all[i] = s.openLocked(step[T]{value: h.Value, position: h.Position}, leases[i])
 		}
 	}
 	return all, nil

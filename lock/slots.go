@@ -44,7 +44,7 @@ type SlotsConfig[T any] struct {
 // it back. All methods may be called by any number of goroutines.
 //
 // Every value has a position: its distance, in steps of Next, from the start.
-// Promised: no value at or before the last committed position is handed out again;
+// Promised, until Reset: no value at or before the last committed position is handed out again;
 // two reservations of one value never overlap; the last position never goes back.
 type Slots[T any] struct {
 	cfg SlotsConfig[T]
@@ -60,10 +60,11 @@ type Slots[T any] struct {
 	watchers watchers
 }
 
-// step is a value and its position.
+// step is a value and its position, in the sequence as it was after so many resets.
 type step[T any] struct {
 	value    T
 	position uint64
+	resets   uint64
 }
 
 // NewSlots returns a sequence without a last value. It returns [ErrConfig] or
@@ -117,16 +118,16 @@ func (s *Slots[T]) Reserve(ctx context.Context, opt Options) (*Reservation[T], e
 		if end(ctx) != nil {
 			return nil, ctxError(ctx, []string{s.cfg.Store})
 		}
-		next := step[T]{s.cfg.Next(at.value), at.position + 1}
+		next := step[T]{s.cfg.Next(at.value), at.position + 1, at.resets}
 		r, passed, err := s.try(opt, next)
 		if r != nil || err != nil {
 			return r, err
 		}
-		if passed == nil {
+		if !passed {
 			at = next
 			taken++
-		} else {
-			at = *passed
+		} else if at, err = s.start(ctx); err != nil {
+			return nil, err
 		}
 	}
 	return nil, fmt.Errorf("%w: %q after %d steps", ErrNoFreeSlot, s.cfg.Store, s.cfg.MaxSteps)
@@ -134,43 +135,46 @@ func (s *Slots[T]) Reserve(ctx context.Context, opt Options) (*Reservation[T], e
 
 // start returns the last step, after asking for it when nothing is known.
 func (s *Slots[T]) start(ctx context.Context) (step[T], error) {
-	if v, position, known := s.Last(); known {
-		return step[T]{v, position}, nil
-	}
-	v, err := s.cfg.StartFrom(ctx)
-	if err != nil {
-		return step[T]{}, fmt.Errorf("lock: start of %q: %w", s.cfg.Store, err)
-	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.known {
-		s.known, s.last.value = true, v
+	last, known := s.last, s.known
+	s.mu.Unlock()
+	for !known {
+		v, err := s.cfg.StartFrom(ctx)
+		if err != nil {
+			return step[T]{}, fmt.Errorf("lock: start of %q: %w", s.cfg.Store, err)
+		}
+		s.mu.Lock()
+		if !s.known && s.last.resets == last.resets { // or it was asked before a reset
+			s.known, s.last.value = true, v
+		}
+		last, known = s.last, s.known
+		s.mu.Unlock()
 	}
-	return s.last, nil
+	return last, nil
 }
 
-// try reserves the value at, unless another has it, or the last one has passed at
-// while Next was called: then it returns that one.
-func (s *Slots[T]) try(opt Options, at step[T]) (r *Reservation[T], passed *step[T], err error) {
+// try reserves the value at, unless another has it, or the sequence has passed it, or
+// was reset, while Next was called.
+func (s *Slots[T]) try(opt Options, at step[T]) (r *Reservation[T], passed bool, err error) {
 	var o op
 	defer o.wakes.run()
 	keys, err := checked(opt, []string{s.key(at.value)})
 	if err != nil {
-		return nil, nil, err
+		return nil, false, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if at.position <= s.last.position {
-		return nil, new(s.last), nil
+	if at.resets != s.last.resets || at.position <= s.last.position {
+		return nil, true, nil
 	}
 	t := s.cfg.Table
 	t.enter(&o)
 	defer t.leave(&o)
 	taken := t.try(opt, keys, &o)
 	if taken == nil {
-		return nil, nil, nil
+		return nil, false, nil
 	}
-	return s.openLocked(at, t.lease(taken)), nil, nil
+	return s.openLocked(at, t.lease(taken)), false, nil
 }
 
 // openLocked remembers a reservation until its lease ends. Slots.mu and Table.mu
@@ -201,6 +205,21 @@ func (s *Slots[T]) Last() (v T, position uint64, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.last.value, s.last.position, s.known
+}
+
+// Reset begins the sequence anew: the last value is forgotten, the next Reserve asks
+// StartFrom, and values come again. What is reserved stays reserved, at position 0: its
+// Commit moves the sequence no more.
+func (s *Slots[T]) Reset() {
+	var w wakes
+	s.mu.Lock()
+	s.known, s.last = false, step[T]{resets: s.last.resets + 1}
+	for _, r := range s.open {
+		r.step.position = 0
+	}
+	s.watchers.take(&w)
+	s.mu.Unlock()
+	w.run()
 }
 
 // Watch calls wake once, with no mutex held, after the next end of a reservation,

@@ -142,18 +142,102 @@ func TestLaralocker_A05_StoreTTLAndAnyValue(t *testing.T) {
 	})
 }
 
-// Sequential serials sold at the same time: none twice, no gap.
+// A05: a reset by hand begins the sequence anew. What is reserved stays its holder's alone,
+// and moves the sequence no more.
+func TestLaralocker_A05_Reset(t *testing.T) {
+	from := 0
+	s := newSlots(t, lock.SlotsConfig[int]{StartFrom: func(context.Context) (int, error) { return from, nil }})
+	for v := range 5 {
+		require.NoError(t, reserve(t, s, v+1).Commit())
+	}
+	held := reserve(t, s, 6)
+	from = 3
+	woken := 0
+	s.Watch(func() { woken++ })
+	s.Reset()
+	require.Equal(t, 1, woken, "there are values again")
+	_, _, known := s.Last()
+	require.False(t, known)
+	require.Zero(t, held.Position())
+	require.Len(t, s.Snapshot().Open, 1)
+	again := reserve(t, s, 4)
+	require.EqualValues(t, 1, again.Position())
+	require.NoError(t, held.Commit())
+	last, position, known := s.Last()
+	require.Equal(t, []any{3, uint64(0), true}, []any{last, position, known})
+	require.NoError(t, again.Commit())
+	require.NoError(t, reserve(t, s, 5).Commit())
+	held = reserve(t, s, 6)
+	s.Reset()
+	for v := range 2 {
+		require.NoError(t, reserve(t, s, v+4).Commit())
+	}
+	require.NoError(t, reserve(t, s, 7).Release(), "6 is its holder's")
+	require.NoError(t, held.Release())
+	reserve(t, s, 6)
+}
+
+// A05: a reset beside one who looks for a value: it begins where the reset says.
+func TestLaralocker_A05_ResetMeanwhile(t *testing.T) {
+	for name, at := range map[string]string{"in Next": "next", "in StartFrom": "start"} {
+		t.Run(name, func(t *testing.T) {
+			var s *lock.Slots[int]
+			asked, from := 0, 10
+			reset := func(where string) {
+				if asked++; where == at && asked < 3 {
+					from = 20
+					s.Reset()
+				}
+			}
+			s = newSlots(t, lock.SlotsConfig[int]{
+				StartFrom: func(context.Context) (int, error) { was := from; reset("start"); return was, nil },
+				Next:      func(v int) int { reset("next"); return v + 1 },
+			})
+			reserve(t, s, 21)
+		})
+	}
+}
+
+// A06: sequential serials sold at the same time: where nothing fails they are all there,
+// each once, without a gap.
 func TestLaralocker_A06_TicketsSoldConcurrently(t *testing.T) {
-	const n, failures = 1_000, 7
+	const n = 1_000
 	s := newSlots(t, lock.SlotsConfig[int]{})
+	sold := sell(t, s, n, func(int) bool { return false })
+	for v := range n {
+		require.Equal(t, 1, sold[v+1], "ticket %d", v+1)
+	}
+	last, _, _ := s.Last()
+	require.Equal(t, n, last)
+}
+
+// A06: where sales fail none is sold twice, and each has one. A value that was given back
+// beside a later one that was sold is a gap.
+func TestLaralocker_A06_TicketsThatFail(t *testing.T) {
+	const n = 1_000
+	s := newSlots(t, lock.SlotsConfig[int]{})
+	sold := sell(t, s, n, func(i int) bool { return i%7 == 0 })
+	require.Len(t, sold, n)
+	for v, times := range sold {
+		require.Equal(t, 1, times, "ticket %d", v)
+	}
+	last, _, _ := s.Last()
+	failed, next := reserve(t, s, last+1), reserve(t, s, last+2)
+	require.NoError(t, next.Commit())
+	require.NoError(t, failed.Release())
+	reserve(t, s, last+3)
+}
+
+// sell sells n tickets, eight at a time, each again that fails.
+func sell(t *testing.T, s *lock.Slots[int], n int, fails func(i int) bool) (sold map[int]int) {
 	var mu sync.Mutex
-	sold := map[int]int{}
+	sold = map[int]int{}
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {
 			for j := range n / 8 {
 				r, err := s.Reserve(t.Context(), lock.Options{})
-				if err == nil && (i+j)%failures == 0 {
+				if err == nil && fails(i+j) {
 					if err = r.Release(); err == nil {
 						r, err = s.Reserve(t.Context(), lock.Options{})
 					}
@@ -172,11 +256,8 @@ func TestLaralocker_A06_TicketsSoldConcurrently(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	require.Len(t, sold, n)
-	for v, times := range sold {
-		require.Equal(t, 1, times, "ticket %d", v)
-	}
 	require.Empty(t, s.Snapshot().Open)
+	return sold
 }
 
 // A sequence that goes round n values has at most n holders, and the rest is

@@ -1,0 +1,177 @@
+package executor_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/lock"
+)
+
+// peek is a handler of jobs that look which slot they would get: they are discarded. The
+// first run of bad ends as a test says.
+func peek(end func() error) func(context.Context, executor.Merged[string], int) error {
+	bad := true
+	return func(_ context.Context, job executor.Merged[string], _ int) error {
+		if job.ID == "bad" && bad {
+			bad = false
+			return end()
+		}
+		return executor.Discard()
+	}
+}
+
+// A04: by an option the slot of a buried job stays reserved until its TTL has passed,
+// however the job was buried, over a crash, too: no job gets the value before, and the
+// next one does then.
+func TestLaralocker_A04_BuriedJobKeepsItsSlotByOption(t *testing.T) {
+	failed := func() error { return executor.RetryAfter(time.Hour, errBoom) }
+	for name, test := range map[string]struct {
+		end    func() error
+		cfg    executor.QueueConfig[string]
+		byHand bool // while it waits for its retry
+	}{
+		"exhausted":             {func() error { return errBoom }, executor.QueueConfig[string]{MaxRetries: -1}, false},
+		"bury all":              {func() error { return errBoom }, executor.QueueConfig[string]{MaxRetries: -1, OnExhausted: executor.OnExhaustedBuryAll}, false},
+		"cancelled":             {func() error { return executor.Cancel(errBoom) }, executor.QueueConfig[string]{}, false},
+		"cancelled by a person": {failed, executor.QueueConfig[string]{}, true},
+	} {
+		for _, crash := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, ", crash ", crash), func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					disk := new(journal.Memory)
+					x := openOn(t, disk, executor.Config{})
+					slots := executor.SlotsConfig[int]{KeepOnFailure: test.byHand, KeepOnBurial: true}
+					s := &sold{decide: peek(test.end)}
+					q := s.shop(t, x, slots, test.cfg)
+					start(t, x)
+					enqueue(t, q, "bad", "")
+					synctest.Wait()
+					if test.byHand {
+						n, err := x.Inspect().Cancel(t.Context(), executor.SelectIDs("tickets", "bad"), "")
+						require.NoError(t, err)
+						require.Equal(t, 1, n)
+					}
+					require.Equal(t, []string{"bad 1"}, s.log())
+					require.Len(t, morgue(t, q), 1)
+					if crash {
+						x = openOn(t, disk.Crash(), executor.Config{})
+						s = &sold{decide: peek(executor.Discard)}
+						q = s.shop(t, x, slots, test.cfg)
+						start(t, x)
+					}
+					before := len(s.log())
+					time.Sleep(30 * time.Second)
+					n, err := q.Requeue(t.Context(), "bad")
+					require.NoError(t, err)
+					require.Equal(t, 1, n)
+					time.Sleep(30*time.Second - 1)
+					enqueue(t, q, "bad", "of its id")
+					synctest.Wait()
+					enqueue(t, q, "other", "")
+					synctest.Wait()
+					require.Equal(t, []string{"bad 2", "bad 2", "other 2"}, s.log()[before:])
+					require.Equal(t, 1, x.SlotsOnDisk())
+					time.Sleep(time.Nanosecond)
+					synctest.Wait()
+					enqueue(t, q, "other", "")
+					synctest.Wait()
+					require.Equal(t, "other 1", s.log()[before+3])
+					require.Zero(t, x.SlotsOnDisk())
+					require.Empty(t, s.slots.Snapshot().Open)
+					stop(t, x)
+				})
+			})
+		}
+	}
+}
+
+// A04: what a person deletes gives its slot back at once, with the option, too.
+func TestLaralocker_A04_DeletedJobKeepsNothing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		s := &sold{decide: peek(func() error { return errBoom })}
+		q := s.shop(t, x, executor.SlotsConfig[int]{KeepOnFailure: true, KeepOnBurial: true}, executor.QueueConfig[string]{RetryIn: always(time.Hour)})
+		start(t, x)
+		enqueue(t, q, "bad", "")
+		synctest.Wait()
+		require.Len(t, s.slots.Snapshot().Open, 1)
+		_, err := x.Inspect().Delete(t.Context(), executor.SelectIDs("tickets", "bad"))
+		require.NoError(t, err)
+		require.Empty(t, s.slots.Snapshot().Open)
+		stop(t, x)
+	})
+}
+
+// A05: the TTL is computed from the job, else the sequence's, else the timeout of its
+// queue, else the executor's, else 60 s.
+func TestLaralocker_A05_TTLOfAJob(t *testing.T) {
+	const own, timeout, all = 3 * time.Minute, 2 * time.Minute, 5 * time.Minute
+	for name, test := range map[string]struct {
+		own, timeout, all time.Duration
+		payload           string
+		want              time.Duration
+	}{
+		"the job":               {own, timeout, all, "7m", 7 * time.Minute},
+		"the sequence":          {own, timeout, all, "0s", own},
+		"the job says nonsense": {own, timeout, all, "-1h", own},
+		"the queue":             {0, timeout, all, "0s", timeout},
+		"the executor":          {0, 0, all, "0s", all},
+		"nobody":                {0, 0, 0, "0s", time.Minute},
+		"only the job":          {0, 0, 0, "7m", 7 * time.Minute},
+	} {
+		for _, single := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, ", single ", single), func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					x := open(t, "", executor.Config{SlotTTL: test.all})
+					var asked []lock.Job
+					slots := must(executor.NewSlots(x, "serials", executor.SlotsConfig[int]{Next: next, TTL: test.own, TTLOf: func(job lock.Job) time.Duration {
+						asked = append(asked, job)
+						ttl, err := time.ParseDuration(job.Payloads[0].(string))
+						if err != nil {
+							panic(err)
+						}
+						return ttl
+					}}))
+					look := func() error {
+						require.Equal(t, test.want, slots.Snapshot().Open[0].Held.TTL)
+						time.Sleep(test.want / 3)
+						synctest.Wait()
+						require.Equal(t, test.want, time.Until(slots.Snapshot().Open[0].Held.Until), "its heartbeat")
+						return nil
+					}
+					cfg := executor.QueueConfig[string]{Timeout: test.timeout, Slots: []executor.SlotSource{slots}, MaxRetries: -1}
+					handle := func() (*executor.Queue[string], error) {
+						return executor.HandleMerged(x, "q", func(context.Context, executor.Merged[string]) error { return look() }, cfg)
+					}
+					if single {
+						handle = func() (*executor.Queue[string], error) {
+							return executor.Handle(x, "q", func(context.Context, executor.Job[string]) error { return look() }, cfg)
+						}
+					}
+					q, err := handle()
+					require.NoError(t, err)
+					enqueue(t, q, "a", test.payload)
+					start(t, x)
+					time.Sleep(time.Hour)
+					require.EqualValues(t, 1, stats(t, q).Done)
+					require.Equal(t, []lock.Job{{Queue: "q", ID: "a", Attempt: 1, Payloads: []any{test.payload}}}, asked)
+					enqueue(t, q, "bad", "no duration")
+					synctest.Wait()
+					require.Contains(t, morgue(t, q)[0].Error, "no duration")
+					require.Empty(t, slots.Snapshot().Open)
+					stop(t, x)
+				})
+			})
+		}
+	}
+	_, err := executor.Open("", executor.Config{SlotTTL: -time.Second})
+	require.ErrorIs(t, err, executor.ErrConfig)
+	require.ErrorContains(t, err, "SlotTTL is -1s")
+}
