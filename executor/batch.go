@@ -146,7 +146,8 @@ func namesNone(err error) bool {
 		_, snooze := asWish[SnoozeError](err)
 		_, retry := asWish[RetryError](err)
 		_, throttled := asWish[ThrottledError](err)
-		names = each || cancel || discard || snooze || retry || throttled || fromFullDisk(err)
+		_, fatal := asWish[FatalError](err)
+		names = each || fatal || cancel || discard || snooze || retry || throttled || fromFullDisk(err)
 		return nil
 	})
 	return failed != nil || !names // an error that can't be asked names none either

@@ -57,8 +57,8 @@ type Config struct {
 	Logger *slog.Logger
 
 	// OnFatal is called once, on a goroutine of its own, with the error of an
-	// executor that can't go on, because the journal failed. It may call Stop.
-	// Default nil.
+	// executor that can't go on: as soon as the journal has failed, or after the stop
+	// that a handler has asked for with [Fatal]. It may call Stop. Default nil.
 	OnFatal func(error)
 
 	// MaxBacklog and MaxBacklogBytes bound the payloads that are accepted and not

@@ -338,9 +338,10 @@
 //
 // A handler answers with the error that it returns: nil is done, [Cancel],
 // [Discard], [Snooze], [Throttled] and [RetryAfter] are wishes, and another error is a
-// failure, which spends a retry. What stands around handlers, for metrics say, can tell
+// failure, which spends a retry. [Fatal] around any of them ends the executor in order,
+// too. What stands around handlers, for metrics say, can tell
 // them apart with errors.As: they are a *[CancelError], a *[DiscardError], a
-// *[SnoozeError], a *[ThrottledError] and a *[RetryError], wrapped or not.
+// *[SnoozeError], a *[ThrottledError], a *[RetryError] and a *[FatalError], wrapped or not.
 //
 // # Middleware
 //
@@ -623,7 +624,8 @@
 //   - the backlog: none; a timer, once a call was refused or waits for room
 //   - events: none; a reader is the loop of its caller
 //   - a stop: 1, until it is over and the handlers it left behind have returned
-//   - a failure: 1, until OnFatal has returned, which Run waits for
+//   - a failure, or a handler that returned [Fatal]: 1, until OnFatal has returned,
+//     which Run waits for
 //   - a crash recorder whose file was cut: 1, until that is logged; jobs go on
 //     without it, and one that kills the process is not found out
 //   - a disk that becomes full, or has room again: 1, until that is logged

@@ -72,7 +72,8 @@ type Executor struct {
 	slots  map[string]bool        // names of slots
 	lanes  map[string]*lane.Lanes // that queues share, by name
 	state  state
-	err    error // why the executor can't go on
+	err    error       // why the executor can't go on
+	fatal  *FatalError // why a handler has ended it; nil: none has
 
 	workers []*worker
 	spares  []int // places in the crash recorder for workers that replace others
@@ -81,6 +82,7 @@ type Executor struct {
 	watchdog watchdog
 	failed   chan struct{} // closed when err is set
 	told     chan struct{} // closed when OnFatal has returned
+	telling  sync.Once     // of OnFatal
 	working  sync.WaitGroup
 	folding  sync.WaitGroup // goroutines of the folders
 
@@ -253,11 +255,18 @@ func (x *Executor) fail(err error) {
 }
 
 func (x *Executor) tell(err error) {
-	defer close(x.told)
 	x.cfg.Logger.Error("executor failed", slog.Any("error", err))
-	if x.cfg.OnFatal != nil {
-		x.guardHook("OnFatal", func() { x.cfg.OnFatal(err) })
-	}
+	x.tellOnce(err)
+}
+
+// tellOnce calls OnFatal, unless that was done.
+func (x *Executor) tellOnce(err error) {
+	x.telling.Do(func() {
+		defer close(x.told)
+		if x.cfg.OnFatal != nil {
+			x.guardHook("OnFatal", func() { x.cfg.OnFatal(err) })
+		}
+	})
 }
 
 // guardHook calls user code, and logs what goes wrong in it: there is no caller to

@@ -17,7 +17,8 @@ import (
 //
 // What is around a handler, to measure it or to translate its errors, tells the
 // wishes apart with [errors.As], or [errors.AsType]: they are a [*CancelError], a
-// [*DiscardError], a [*SnoozeError], a [*ThrottledError] and a [*RetryError]. A value
+// [*DiscardError], a [*SnoozeError], a [*ThrottledError] and a [*RetryError]; [Fatal],
+// which may be around any of them, is a [*FatalError]. A value
 // of one of these types that the program makes itself is the same wish; a nil pointer is
 // a failure.
 

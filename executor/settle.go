@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,6 +43,10 @@ func (w *worker) settle() {
 	if w.queue.watched() {
 		w.tellOutcomes() // before user code is called
 	}
+	if w.fatal != nil {
+		w.x.endWith(w.fatal)
+		w.fatal = nil
+	}
 	w.leaveLimits()
 	w.tellExhausted()
 	w.tellBuried()
@@ -82,6 +87,9 @@ func (w *worker) judge(it *shard.Item, err error) {
 		return
 	}
 	panicked, _ := err.(*PanicError)
+	if f, ok := asWish[FatalError](err); ok && panicked == nil {
+		w.fatal = cmp.Or(w.fatal, f)
+	}
 	if each, ok := errors.AsType[PayloadErrors](err); ok && panicked == nil && w.queue.tellsPayloadsApart() {
 		w.judgeEach(it, each, err)
 		return

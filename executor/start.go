@@ -140,8 +140,9 @@ func (x *Executor) wordsPerWorker() int {
 	return n
 }
 
-// Run starts, waits until ctx ends, Stop is called or the executor fails, and
-// stops: running handlers, and OnFatal, have StopTimeout to end. It returns nil
+// Run starts, waits until ctx ends, Stop is called, a handler returns [Fatal] or the
+// executor fails, and stops: running handlers, and OnFatal, have StopTimeout to end. It
+// returns nil
 // after a clean end, and otherwise why it failed or what did not end. When it could
 // not start because that was done before, it stops nothing.
 //
@@ -165,11 +166,12 @@ func (x *Executor) Run(ctx context.Context) error {
 	case <-ctx.Done():
 	case <-x.failed:
 	case <-x.stopped:
+	case <-x.told:
 	}
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(x.cfg.StopTimeout, 0))
 	defer cancel()
 	err = x.Stop(grace)
-	if x.failure() != nil {
+	if x.failure() != nil || x.ended() != nil {
 		select {
 		case <-x.told:
 		case <-grace.Done():

@@ -32,7 +32,8 @@ const (
 // another context waits for itself until that ends.
 //
 // It returns nil after a clean end, ErrStuck, ErrFailed when the journal failed
-// before or did so now, and ErrContext, and then it stops nothing. A disk that does
+// before or did so now, an error that wraps the one of a handler that returned [Fatal],
+// and ErrContext, and then it stops nothing. A disk that does
 // not answer holds it for a second after ctx has ended; then it returns ErrStuck,
 // and the stop goes on.
 func (x *Executor) Stop(ctx context.Context) error {
@@ -40,13 +41,7 @@ func (x *Executor) Stop(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	x.mu.Lock()
-	if x.state != stopping {
-		x.state = stopping
-		x.stopping.Store(true)
-		go x.stop() // no context ends it: see the census
-	}
-	x.mu.Unlock()
+	x.beginStop()
 	if ctx.Value(handlerKey{}) == x {
 		return nil
 	}
@@ -61,6 +56,16 @@ func (x *Executor) Stop(ctx context.Context) error {
 		return x.stopErr
 	case <-time.After(stuckAfter + closeAfter):
 		return fmt.Errorf("%w, or the disk does not answer; what was accepted is written when it does", ErrStuck)
+	}
+}
+
+func (x *Executor) beginStop() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.state != stopping {
+		x.state = stopping
+		x.stopping.Store(true)
+		go x.stop() // no context ends it: see the census
 	}
 }
 
@@ -105,7 +110,7 @@ func (x *Executor) stop() {
 	if stuck == nil {
 		err = errors.Join(err, unlock())
 	}
-	x.stopErr = errors.Join(stuck, x.ending(errors.Join(append(errs, err)...)))
+	x.stopErr = errors.Join(stuck, x.ended(), x.ending(errors.Join(append(errs, err)...)))
 	if stuck != nil {
 		defer x.unlockAtLast(unlock)
 	}

@@ -26,10 +26,11 @@ type worker struct {
 	// phase, with settled, says where user code was called, which may have ended
 	// the goroutine.
 	phase   phase
-	exited  bool    // user code has done that
-	errs    []error // what became of batch; nil: all are done
-	settled int     // items of batch that have their outcome
-	more    bool    // the item in hand has another payload to be run, under shard.Config.Single
+	exited  bool        // user code has done that
+	errs    []error     // what became of batch; nil: all are done
+	settled int         // items of batch that have their outcome
+	fatal   *FatalError // of batch, or of its last payload; nil: none
+	more    bool        // the item in hand has another payload to be run, under shard.Config.Single
 
 	halves   halves    // of the batch handler that is called; nil: none is
 	attempt  *attempt  // the context of the last call of a handler

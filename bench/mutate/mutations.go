@@ -55,6 +55,7 @@ var (
 	actors     = gate{"./actor", "^Test(Stop|Trap|Late|Messages|Only|Idle)"}
 	restored   = gate{"./executor", "^TestUnclaimed"}
 	figures    = gate{"./executor/metrics", "^Test"}
+	fatals     = gate{"./executor", "^TestLowkiq_L27"}
 	actions    = gate{"./executor", "^TestLowkiq_L20"}
 	commands   = gate{"./executor/cmd/strand", "^(TestReplayOf|TestGolden|TestWhatIsNotListed)"}
 	abuse      = gate{"./executor", "^TestAbuse"}
@@ -195,6 +196,9 @@ var inRoot = []mutation{
 	{"what a job knows is one of its payloads", "journal/internal/block/reading.go", "if kept = append(kept, ref); !state {", "if kept = append(kept, ref); len(kept) > 0 {", restored},
 	{"what performs now takes the retries", "executor/action.go", "i.hasten(ctx, which, (*shard.Core).RetryNow)", "i.hasten(ctx, which, (*shard.Core).RunNow)", actions},
 	{"a hook for the last retry hears of what lives on", "executor/typed.go", "jobs[i].Payloads = jobs[i].Payloads[:1:1]", "_ = i", exhausted},
+	{"a fatal error that ends nothing", "executor/settle.go", "		w.x.endWith(w.fatal)\n", "", fatals},
+	{"OnFatal before the others have ended", "executor/fatal.go", "		_ = x.Stop(grace) // says it to those who ask\n", "		_ = grace\n", fatals},
+	{"halve a batch that ends the executor", "executor/batch.go", "names = each || fatal ||", "names = each || fatal && false ||", fatals},
 	{"the dead are deleted in silence", "executor/actiondead.go", "		q.deadDeleted.Add(uint64(n))\n", "", actions},
 	{"wait for a turn at the morgue when the caller has gone", "executor/exhume.go", "	case <-ctx.Done():\n", "	case <-make(chan int):\n", exhumes},
 	{"take a place in the lanes from what is back", "executor/exhume.go", "alone := e.turns.Load() == *some.since", "alone := true", exhumes},
