@@ -160,8 +160,10 @@ type Config struct {
 	// process at once does so three times, one that takes seconds for it a few
 	// times more, and kills from outside, at random moments, hardly ever cost a
 	// job. No death counts after which the machine had another boot, or that came
-	// by a signal in a report; see CrashReports. Default 3; below zero no job is
-	// held or given up.
+	// by a signal in a report; see CrashReports. The room for what has to be noted of
+	// that, 16 KiB, is kept in the journal's directory. Where there is none Start logs
+	// it, and jobs that are held stay so until the next start. Default 3; below zero no
+	// job is held or given up.
 	CrashLimit int
 
 	// CrashReports has Go write what it says about a fatal error, or about an

@@ -65,8 +65,10 @@ func (x *Executor) startWorkers() (unrecorded func(), err error) {
 		return nil, err
 	}
 	words := x.wordsPerWorker()
-	running, unrecorded := x.openRecorder(x.cfg.Workers+x.cfg.SpareWorkers, words)
-	x.quarantine.Start(running.Rebeat)
+	running, recorded, unrecorded := x.openRecorder(x.cfg.Workers+x.cfg.SpareWorkers, words)
+	if recorded { // or who is held stays so: another death would convict none of them
+		x.quarantine.Start(running.Rebeat)
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.running = running // closed by stop, which waits for us
@@ -101,9 +103,9 @@ func (x *Executor) mayStart() error {
 	return x.err
 }
 
-// openRecorder opens the crash recorder. Without it jobs run all the same, for
-// example on a full disk.
-func (x *Executor) openRecorder(places, words int) (running *journal.CrashRecorder, log func()) {
+// openRecorder opens the crash recorder. Without it jobs run all the same, but for those
+// that are held.
+func (x *Executor) openRecorder(places, words int) (running *journal.CrashRecorder, recorded bool, log func()) {
 	var lines []func()
 	complain := func(what string, err error) {
 		lines = append(lines, func() { x.cfg.Logger.Error(what, slog.Any("error", err)) })
@@ -115,10 +117,10 @@ func (x *Executor) openRecorder(places, words int) (running *journal.CrashRecord
 	}
 	running, err := x.log.RecordCrashes(places, words)
 	if err != nil {
-		complain("no crash recorder: jobs that kill the process are not found out until the next start", err)
+		complain("no crash recorder: jobs that kill the process are not found out until the next start, and suspects that are held stay so", err)
 		running = journal.NewCrashRecorder(places, words)
 	}
-	return running, func() {
+	return running, err == nil, func() {
 		for _, line := range lines {
 			line()
 		}

@@ -3,6 +3,7 @@ package journal
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/strandjobs/strand/journal/internal/crash"
 )
@@ -15,14 +16,22 @@ func (l *Log) Death() *Death { return l.crash.Death }
 // what speaks against them. They are live.
 func (l *Log) Suspects() map[Position]Suspicion { return l.crash.Suspects }
 
+// settleBeforeRecording is how long RecordCrashes waits for room for what the last death
+// was.
+const settleBeforeRecording = time.Second
+
 // RecordCrashes starts the crash recorder with a number of places that have so many
 // words each. Call it once, before anything runs. In memory, and on systems
-// without memory-mapped files, what it notes ends with the process.
+// without memory-mapped files, what it notes ends with the process. On a disk that is
+// full it has the room that [Open] has kept for it; it returns an error where there was
+// none for that either, or within a second none for what is known of the last death.
 func (l *Log) RecordCrashes(places, words int) (*CrashRecorder, error) {
 	// What the file says about the last run has to be durable before the file
 	// is written over.
-	if err := l.Flush(context.Background()); errors.Is(err, ErrFull) {
-		return nil, errors.New("journal: crash recorder: the disk is full") // ErrFull asks for another call
+	ctx, cancel := context.WithTimeout(context.Background(), settleBeforeRecording)
+	defer cancel()
+	if err := l.Settled(ctx); errors.Is(err, context.DeadlineExceeded) {
+		return nil, errors.New("journal: crash recorder: the disk has no room for what is known of the last crash, or is slow")
 	} else if err != nil {
 		return nil, err
 	}

@@ -182,8 +182,7 @@
 //
 // A journal is a directory with up to four files: journal.db; LOCK, with pid and
 // host of the last owner and since when it was one, which stays behind; RUNNING, the
-// crash recorder, while jobs may run and after a crash; and journal.db.new, while the
-// journal is made or compacted.
+// crash recorder; and journal.db.new, while the journal is made or compacted.
 // One of these names that stands for anything but a file (a link, a pipe, a device,
 // a socket, a directory) is [ErrNotJournal] with its path, and is not followed,
 // waited for or changed. The directory itself may be reached through a link.
@@ -212,8 +211,9 @@
 //
 // The file RUNNING, mapped into memory, says what runs; after a death that is who
 // may have caused it, and [Suspicion] is what speaks against each, by a rule that
-// is stated there. The file CRASH, if [Log.ReportCrashes] was called, has what Go
-// said. Both go with an orderly end.
+// is stated there. An orderly end clears the file and leaves it: its room, 16 KiB
+// or more, is kept for the next process, which may find the disk full. The file CRASH, if
+// [Log.ReportCrashes] was called, has what Go said. It goes with an orderly end.
 //
 // # Which journal
 //

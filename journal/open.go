@@ -60,10 +60,11 @@ func openDir(dir string, cfg Config) (*Log, error) {
 	return l, nil
 }
 
-// tidy removes what dead processes have left beside the journal, and warns when all
-// users may write to it.
+// tidy removes what dead processes have left beside the journal, has room for the crash
+// recorder, and warns when all users may write to it.
 func (l *Log) tidy() {
 	directory.SweepBeside(l.dir)
+	_ = crash.Reserve(l.place) // who needs it tries again, and says so: see RecordCrashes
 	if mode, public := l.place.Public(); public {
 		l.cfg.Logger.Warn("every user of this machine may replace the journal: its directory is writable for all",
 			slog.String("dir", l.dir), slog.String("mode", mode.String()))

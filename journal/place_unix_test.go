@@ -225,8 +225,12 @@ func TestReplacedDirectory(t *testing.T) {
 			require.ErrorIs(t, err, ErrLocked)
 			require.NoError(t, is.Close())
 			require.NoError(t, next.Close())
-			require.NoFileExists(t, filepath.Join(dir, crash.RunningName))
-			require.NoFileExists(t, filepath.Join(dir+"-moved", crash.RunningName), "our own we clear away")
+			for _, place := range []string{dir, dir + "-moved"} {
+				l, err := Open(place, Config{})
+				require.NoError(t, err)
+				require.Nil(t, l.Death(), "our own says that it ended in order")
+				require.NoError(t, l.Close())
+			}
 		})
 	}
 	t.Run("the file", func(t *testing.T) {

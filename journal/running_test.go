@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/strandjobs/strand/journal/internal/crash"
@@ -89,6 +90,31 @@ func TestARecorderThatMakesNoSenseSaysNothing(t *testing.T) {
 	for _, content := range []string{"", "x", "STRBRUN1", "STRBRUN2" + strings.Repeat("\x01", 60), "STRBRUN3" + strings.Repeat("\x01", 60)} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, crash.RunningName), []byte(content), 0o600))
 		require.Empty(t, suspectsOf(t, dir), "%q", content)
+	}
+}
+
+// The crash recorder has its room from the time when the journal is made, and keeps it: a
+// disk that is full later has none for another file.
+func TestRoomOfTheCrashRecorder(t *testing.T) {
+	dir, _ := one(t)
+	look := func() syscall.Stat_t {
+		info, err := os.Stat(filepath.Join(dir, crash.RunningName))
+		require.NoError(t, err)
+		return *info.Sys().(*syscall.Stat_t)
+	}
+	made := look()
+	require.GreaterOrEqual(t, made.Blocks*512, int64(16<<10))
+	for _, places := range []int{100, 1, 7} {
+		l, err := Open(dir, Config{})
+		require.NoError(t, err)
+		require.Nil(t, l.Death())
+		r, err := l.RecordCrashes(places, 1)
+		require.NoError(t, err)
+		r.Set(0, 7)
+		require.NoError(t, r.Close(), "also while something runs yet")
+		require.NoError(t, l.Close())
+		is := look()
+		require.Equal(t, [2]int64{int64(made.Ino), made.Blocks}, [2]int64{int64(is.Ino), is.Blocks})
 	}
 }
 

@@ -14,6 +14,8 @@ var (
 	attempts   = gate{"./executor", "^(TestContext|TestDeadline)"}
 	gaps       = gate{"./journal", "^TestRefusedWhile"}
 	refused    = gate{"./journal", "^TestRefusedIsAsIf"}
+	crashRoom  = gate{"./journal", "^TestRoomOfTheCrash"}
+	heldBack   = gate{"./executor", "^TestSuspectsAreHeld"}
 	wrecks     = gate{"./journal", "^TestSalvage"}
 	forgeries  = gate{"./journal", "^TestHostileFiles$"}
 	inTurn     = gate{"./journal", "^TestLogsTakeTurns$"}
@@ -162,6 +164,9 @@ var inRoot = []mutation{
 	{"accept what a failed commit had", "journal/commit.go", "		o.commit.err = fmt.Errorf(\"%w: %w\", ErrUnknown, cause)\n", "		_ = o\n", calls},
 	{"forget what was refused while a block was on its way", "journal/commit.go", "	b.Reach(l.manifest.Next)\n", "", gaps},
 	{"end a position where none was refused", "journal/internal/block/writer.go", "	if b.next == next {\n", "	if b.next > next {\n", refused},
+	{"let the room of the crash recorder go", "journal/internal/crash/recorder.go", "if (r.gone.Load() || !inFile) && p", "if p", crashRoom},
+	{"keep no room for the crash recorder", "journal/internal/crash/recorder.go", "info.Size() < reserved", "info.Size() < 0", crashRoom},
+	{"release suspects without a recorder", "executor/start.go", "	if recorded { //", "	if true { _ = recorded //", heldBack},
 	{"count the end of a refused restore", "journal/fulldisk.go", "		l.bury(format.QueueOf(c.Key), 1)\n", "		l.bury(format.QueueOf(c.Key), 0)\n", refused},
 	{"give a place in shared lanes when a worker comes", "executor/lanes.go", "	o.first = first\n", "	o.first = first\n	return\n", lanes},
 	{"forget the places in shared lanes at a restart", "executor/load.go", "		q.standInLanes(entries)\n", "", lanes},
@@ -218,7 +223,7 @@ var inRoot = []mutation{
 	{"compute some keys too late", "executor/wants.go", "	_, err3 := keysOf(\"Unlock\", c.Unlock, id, value)\n	keys, err4", "	var err3 error\n	keys, err4", badKeys},
 	{"take a TTL that ends nothing", "executor/locking.go", "c.TTL != 0, locks,", "c.TTL != 0, true,", badKeys},
 	{"follow a link", "journal/internal/directory/directory.go", "	case !before.Mode().IsRegular():\n", "	case before.Mode().IsDir():\n", places},
-	{"remove another's recorder", "journal/internal/crash/recorder.go", "if p.Has(RunningName, ours) {", "if _ = ours; true {", places},
+	{"remove another's recorder", "journal/internal/crash/recorder.go", "&& p.Has(RunningName, ours) {", "&& ours != nil {", places},
 	{"die with a file that was cut", "journal/internal/crash/recorder.go", "	defer r.survive(debug.SetPanicOnFault(true))\n	word", "	word", places},
 	{"unlock although told not to", "journal/open.go", "func() error { return nil })\n}", "l.unlock)\n}", opening},
 

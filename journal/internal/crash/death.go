@@ -172,7 +172,7 @@ func runningWords(f *os.File) (v []uint64, err error) {
 	case magic == RunningMagic:
 		size = RunningHeader + 8*int64(mappedWords(int(words), int(places)))
 	}
-	if size != info.Size() {
+	if size < 0 || size > info.Size() { // room that it has beside is no matter
 		return nil, nil
 	}
 	b := make([]byte, size)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -21,6 +22,9 @@ import (
 // position that runs there, so what a dead process was running can be read
 // afterwards. The kernel keeps a mapped page when the process dies; it may lose
 // it when the machine does, which no job can cause.
+//
+// The file stays after an orderly end, when it is nobody's, and so does its room: on a
+// disk that is full there would be none for another one.
 const RunningName = "RUNNING"
 
 // The file begins with a magic number, the epoch, and the number of words. The
@@ -36,6 +40,12 @@ const (
 
 	// maxRunning bounds the words: more than all workers may have.
 	maxRunning = 1 << 23
+
+	// nobody is the epoch of a file that says nothing.
+	nobody = math.MaxUint64
+
+	// reserved is how long the file is at least: enough for a hundred workers.
+	reserved = 16 << 10
 )
 
 // The beat says how long the process has lived at least: the recorder notes it
@@ -57,6 +67,7 @@ type Recorder struct {
 	words      []atomic.Uint64 // of all places, one after the other
 	began      []atomic.Uint64 // ns since start, by place
 	goroutines []atomic.Uint64 // by place
+	epoch      *atomic.Uint64  // whose file it is
 	start      time.Time
 	close      func() error
 
@@ -123,7 +134,7 @@ func Record(p *directory.Dir, epoch uint64, places, words int, logger *slog.Logg
 	if n > maxRunning {
 		return nil, fmt.Errorf("journal: crash recorder: %d words, %d are possible", n, maxRunning)
 	}
-	f, err := createRunning(p, epoch, n, places)
+	f, err := beginRunning(p, epoch, n, places)
 	if err != nil {
 		return nil, fmt.Errorf("journal: crash recorder: %w", err)
 	}
@@ -132,19 +143,21 @@ func Record(p *directory.Dir, epoch uint64, places, words int, logger *slog.Logg
 	var mapped []atomic.Uint64
 	var unmap func() error
 	if err == nil {
-		mapped, unmap, err = mapWords(f, RunningHeader, mappedWords(n, places))
+		mapped, unmap, err = mapWords(f, RunningHeader/8+mappedWords(n, places))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("journal: crash recorder: %w", errors.Join(err, p.Drop(RunningName)))
 	}
 	r := NewRecorder(places, words)
-	r.lay(mapped, n, places)
+	r.lay(mapped[RunningHeader/8:], n, places)
+	r.epoch = &mapped[1]
 	r.lost = func(cause error) {
 		logger.Error("crash recorder lost: its file was cut, or the disk refuses it; jobs that kill the process are not found out until the next start",
 			slog.String("file", p.Path(RunningName)), slog.Any("error", cause))
 	}
 	r.close = func() (err error) {
-		if p.Has(RunningName, ours) { // or it is another owner's
+		r.note(r.epoch, nobody)
+		if (r.gone.Load() || !inFile) && p.Has(RunningName, ours) { // or it is another owner's
 			err = p.Drop(RunningName)
 		}
 		if r.idle() {
@@ -156,25 +169,43 @@ func Record(p *directory.Dir, epoch uint64, places, words int, logger *slog.Logg
 	return r, nil
 }
 
-// mappedWords is how many words a recorder maps.
+// mappedWords is how many words a recorder maps behind the header.
 func mappedWords(n, places int) int { return 1 + n + 2*places }
 
-// createRunning makes the recorder's file anew. What the last process has left
-// was read.
-func createRunning(p *directory.Dir, epoch uint64, n, places int) (*os.File, error) {
-	if err := p.DropFile(RunningName); err != nil {
-		return nil, err
+// Reserve has the disk give room to the recorder's file, unless it has some. Who may use
+// the journal may use it.
+func Reserve(p *directory.Dir) error {
+	f, err := p.OpenRegular(RunningName, os.O_WRONLY|os.O_CREATE)
+	if err != nil {
+		return err
 	}
-	f, err := p.OpenRegular(RunningName, os.O_RDWR|os.O_CREATE|os.O_EXCL)
+	if journal, err := p.Stat(directory.FileName); err == nil {
+		_ = f.Chmod(journal.Mode().Perm()) // or it is another user's
+	}
+	info, err := f.Stat()
+	if err == nil && info.Size() < reserved {
+		_, err = f.WriteAt(make([]byte, reserved-info.Size()), info.Size())
+	}
+	return errors.Join(err, f.Close())
+}
+
+// beginRunning makes the recorder's file that of an epoch, in the room that it has. What
+// the last process has left there was read. Until all of it is written it is nobody's.
+func beginRunning(p *directory.Dir, epoch uint64, n, places int) (*os.File, error) {
+	f, err := p.OpenRegular(RunningName, os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return nil, err
 	}
 	var b []byte
-	for _, v := range []uint64{RunningMagic, epoch, uint64(n), uint64(places), Boot(), OutOfMemoryKills()} {
+	for _, v := range []uint64{RunningMagic, nobody, uint64(n), uint64(places), Boot(), OutOfMemoryKills()} {
 		b = binary.LittleEndian.AppendUint64(b, v)
 	}
-	if _, err = f.Write(append(b, make([]byte, 8*mappedWords(n, places))...)); err != nil {
-		return nil, errors.Join(err, f.Close(), p.Drop(RunningName))
+	b = append(b, make([]byte, max(8*mappedWords(n, places), reserved-len(b)))...)
+	if _, err = f.WriteAt(b, 0); err == nil {
+		_, err = f.WriteAt(binary.LittleEndian.AppendUint64(nil, epoch), 8)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
 }

@@ -1,0 +1,144 @@
+package executor_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/journal"
+)
+
+const fullStart = "STRAND_TEST_FULL_START"
+
+// A job that ends the process is given up on a disk that is full from the start of each
+// process, too: the crash recorder has the room that the journal was made with.
+func TestJobThatKillsTheProcessOnAFullDisk(t *testing.T) {
+	if role, dir, child := strings.Cut(os.Getenv(fullStart), " "); child {
+		map[string]func(*testing.T, string){"disk": killsOnAFullDisk, "fill": fillForPoison, "life": livesWithPoison}[role](t, dir)
+		return
+	}
+	t.Parallel()
+	for _, attr := range []*syscall.SysProcAttr{
+		{Unshareflags: syscall.CLONE_NEWNS},
+		{
+			Cloneflags:  syscall.CLONE_NEWNS | syscall.CLONE_NEWUSER,
+			UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
+			GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
+		},
+	} {
+		disk := poisoned(t, "disk", t.TempDir())
+		disk.SysProcAttr = attr
+		out, err := disk.CombinedOutput()
+		exit, started := errors.AsType[*exec.ExitError](err)
+		if err == nil && !strings.Contains(string(out), "can't mount") {
+			return
+		}
+		require.False(t, started && exit.ExitCode() == 1, "%s", out)
+	}
+	t.Skip("no small disk can be mounted here")
+}
+
+// poisoned is this test in another role.
+func poisoned(t *testing.T, role, dir string) *exec.Cmd {
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestJobThatKillsTheProcessOnAFullDisk$")
+	child.Env = append(os.Environ(), fullStart+"="+role+" "+dir)
+	return child
+}
+
+// killsOnAFullDisk has a small disk of its own, and lets one process after the other live
+// on it.
+func killsOnAFullDisk(t *testing.T, dir string) {
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
+		fmt.Println("can't mount:", err)
+		return
+	}
+	out, err := poisoned(t, "fill", dir).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	f, err := os.Create(filepath.Join(dir, "others"))
+	require.NoError(t, err)
+	for err == nil {
+		_, err = f.Write(make([]byte, 512))
+	}
+	require.ErrorIs(t, err, syscall.ENOSPC)
+	for life := 1; ; life++ { // how many depends on how soon it kills, which a busy machine decides
+		require.LessOrEqual(t, life, 100)
+		if out, err = poisoned(t, "life", dir).CombinedOutput(); err == nil {
+			return
+		}
+		exit, ended := errors.AsType[*exec.ExitError](err)
+		require.True(t, ended && exit.ExitCode() == 3, "%s", out)
+	}
+}
+
+func poisonQueue(t *testing.T, dir string) (*executor.Executor, *executor.Queue[string]) {
+	x := open(t, filepath.Join(dir, "journal"), executor.Config{})
+	q, err := executor.Handle(x, "q", func(_ context.Context, job executor.Job[string]) error {
+		if job.ID == "poison" {
+			os.Exit(3)
+		}
+		return nil
+	}, executor.QueueConfig[string]{})
+	require.NoError(t, err)
+	return x, q
+}
+
+func fillForPoison(t *testing.T, dir string) {
+	x, q := poisonQueue(t, dir)
+	for _, id := range []string{"before", "poison", "after"} {
+		enqueue(t, q, id, "x")
+	}
+	stop(t, x)
+}
+
+func livesWithPoison(t *testing.T, dir string) {
+	x, q := poisonQueue(t, dir)
+	start(t, x)
+	drained(t, q)
+	require.Len(t, morgue(t, q), 1)
+	stop(t, x)
+}
+
+// Where nothing can be noted of the jobs that run, a suspect does not get its turn: it
+// might end the process at each start.
+func TestSuspectsAreHeldWithoutARecorder(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "journal")
+	bubble(t, func(t *testing.T) {
+		x, q := poisonQueue(t, filepath.Dir(dir))
+		suspect := enqueue(t, q, "suspect", "x")
+		enqueue(t, q, "other", "x")
+		stop(t, x)
+		log, err := journal.Open(dir, journal.Config{})
+		require.NoError(t, err)
+		value := binary.BigEndian.AppendUint64(nil, 2) // deaths
+		value = append(value, make([]byte, 3*8)...)
+		require.NoError(t, log.Put(t.Context(), journal.Set{Key: fmt.Sprintf("suspect/%016x", suspect.Position), Value: value}))
+		require.NoError(t, log.Close())
+
+		x, q = poisonQueue(t, filepath.Dir(dir))
+		recorder := filepath.Join(dir, "RUNNING")
+		require.NoError(t, os.Rename(recorder, recorder+".away"))
+		require.NoError(t, os.Mkdir(recorder, 0o700))
+		start(t, x)
+		time.Sleep(time.Hour)
+		require.EqualValues(t, 1, stats(t, q).Done)
+		stop(t, x)
+
+		require.NoError(t, os.Remove(recorder))
+		x, q = poisonQueue(t, filepath.Dir(dir))
+		start(t, x)
+		time.Sleep(time.Minute)
+		require.Zero(t, stats(t, q).Jobs)
+		stop(t, x)
+	})
+}
