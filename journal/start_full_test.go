@@ -133,9 +133,6 @@ func TestFullDiskIsTold(t *testing.T) {
 		const room = `level=INFO msg="disk has room again: what is new is accepted" dir=""` + "\n"
 		refused()
 		require.Equal(t, full, log.take())
-		_, err = l.RecordCrashes(1, 1)
-		require.ErrorContains(t, err, "the disk is full")
-		require.NotContains(t, err.Error(), "repeat", "there is no call")
 		time.Sleep(time.Hour)
 		for range 3 { // it comes and goes
 			disk.Limit(0)
@@ -157,6 +154,29 @@ func TestFullDiskIsTold(t *testing.T) {
 		require.NoError(t, l.Close())
 		time.Sleep(time.Hour)
 		require.Empty(t, log.take(), "a closed log says nothing more")
+	})
+}
+
+// What is known of the last crash has the room of results. Where there is none, the crash
+// recorder does not write over it, and whoever starts it is told within a second.
+func TestCrashRecorderOnAFullDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, live := fullLog(t)
+		l.Record(&Change{Sets: []Set{Cleared((*live)[0].Position())}})
+		r, err := l.RecordCrashes(1, 1)
+		require.NoError(t, err)
+		require.NoError(t, r.Close())
+
+		disk := l.store.(*store.Memory)
+		disk.Limit(1)
+		l.Record(&Change{Sets: []Set{{Key: "suspect", Value: []byte("x")}}})
+		began := time.Now()
+		_, err = l.RecordCrashes(1, 1)
+		require.ErrorContains(t, err, "no room")
+		require.NotErrorIs(t, err, ErrFull, "there is no call to repeat")
+		require.Equal(t, time.Second, time.Since(began))
+		disk.Limit(0)
+		require.NoError(t, l.Close())
 	})
 }
 
