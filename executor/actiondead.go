@@ -1,10 +1,12 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/strandjobs/strand/journal"
@@ -25,7 +27,7 @@ func (i *Inspector) Requeue(ctx context.Context, which Selection) (int, error) {
 // DeleteDead deletes dead payloads from the morgue, for good, up to a thousand or a MiB
 // of them in a commit, and returns how many, also with an error: those of Requeue, but
 // for ErrFull; see [Queue.Requeue] for what may be gone beside those, and for several
-// calls at the same time. QueueStats.Deleted counts them. What they had left locked is
+// calls at the same time. QueueStats.Deleted counts them, those beside them as well. What they had left locked is
 // unlocked. A full disk does not refuse it: there they go one by one, into the room that
 // is kept for results.
 func (i *Inspector) DeleteDead(ctx context.Context, which Selection) (int, error) {
@@ -34,9 +36,7 @@ func (i *Inspector) DeleteDead(ctx context.Context, which Selection) (int, error
 		return 0, err
 	}
 	n, err := q.eachDead(ctx, which, func(ctx context.Context, some dead) (int, error) {
-		n, err := q.deleteDead(ctx, some)
-		q.deadDeleted.Add(uint64(n))
-		return n, err
+		return q.deleteDead(ctx, some, &q.deadDeleted)
 	})
 	if err != nil {
 		err = fmt.Errorf("executor: delete: %w", border(err))
@@ -58,11 +58,12 @@ func (q *queue) eachDead(ctx context.Context, which Selection, do func(context.C
 	if len(which.states) > 0 {
 		return 0, fmt.Errorf("%w: the dead have no state %q", ErrInvalidQuery, which.states[0])
 	}
-	if err = context.Cause(ctx); err == nil {
-		err = q.x.log.Flush(ctx) // what is counted as dead may be on its way to the morgue
-	}
-	if err != nil && !errors.Is(err, journal.ErrFull) {
+	if err = context.Cause(ctx); err != nil {
 		return 0, err
+	}
+	// What is counted as dead may be on its way to the morgue.
+	if err = q.x.log.Settled(ctx); err != nil {
+		return 0, cmp.Or(context.Cause(ctx), err)
 	}
 	end := q.x.log.Stats().Next
 	first, last := which.span(end)
@@ -100,38 +101,56 @@ func (q *queue) restore(ctx context.Context, some dead) (int, error) {
 	back, err := q.takeOut(ctx, some, func(some dead) error {
 		q.comeBack(some.positions, some.ids)
 		err := q.x.log.Restore(ctx, q.number, some.positions, time.Now().UnixNano(), q.route)
-		if err != nil {
+		switch {
+		case err == nil:
+			q.areBack(some.positions)
+		case !errors.Is(err, journal.ErrUnknown):
 			q.stayAway(some.positions)
-			return err
 		}
-		q.areBack(some.positions)
-		return nil
+		return err
+	}, func(out, in dead) {
+		q.areBack(out.positions)
+		q.stayAway(in.positions)
 	})
 	return len(back.positions), err
 }
 
-// deleteDead deletes payloads as restore puts them back; on a disk that is short of room
+// deleteDead deletes payloads as restore puts them back, and has them counted in the instant
+// in which they are dead no more; on a disk that is short of room
 // each in a commit of its own, because one of many may need more than results have.
-func (q *queue) deleteDead(ctx context.Context, some dead) (n int, err error) {
+func (q *queue) deleteDead(ctx context.Context, some dead, deleted *atomic.Uint64) (n int, err error) {
 	if len(some.positions) > 1 && q.x.log.Short() {
 		for i := 0; i < len(some.positions) && err == nil; i++ {
 			var did int
-			did, err = q.deleteDead(ctx, some.part(i, i+1))
+			did, err = q.deleteDead(ctx, some.part(i, i+1), deleted)
 			n += did
 		}
 		return n, err
 	}
-	gone, err := q.takeOut(ctx, some, func(some dead) error { return q.x.log.Delete(ctx, q.number, some.positions) })
-	n = len(gone.positions)
-	if n > 0 && (q.locking.wants != nil || q.locking.onEnqueue != nil) {
-		err = q.unlockDead(ctx, gone)
+	gone, err := q.takeOut(ctx, some, func(some dead) error {
+		ticket, err := q.x.log.Delete(ctx, q.number, some.positions)
+		if err != nil {
+			return err
+		}
+		deleted.Add(uint64(len(some.positions)))
+		if err = ticket.Wait(ctx); errors.Is(err, journal.ErrFull) {
+			err = q.x.log.Settled(ctx)
+		}
+		return err
+	}, func(out, _ dead) { _ = q.unlockDead(out) })
+	if n = len(gone.positions); err == nil {
+		err = q.unlockDead(gone)
 	}
 	return n, err
 }
 
 // unlockDead ends what payloads had locked that are deleted: each its own, and the last
-// one of an id what its runs had locked for the job.
-func (q *queue) unlockDead(ctx context.Context, some dead) error {
+// one of an id what its runs had locked for the job. They are gone, so that no context of a
+// call ends it.
+func (q *queue) unlockDead(some dead) error {
+	if len(some.positions) == 0 || q.locking.wants == nil && q.locking.onEnqueue == nil {
+		return nil
+	}
 	l := &q.x.locks
 	whole := make(map[string]bool) // ids with locks of the job
 	l.change(new(journal.Change), func(k *lock.KeyLocks) {
@@ -152,7 +171,7 @@ func (q *queue) unlockDead(ctx context.Context, some dead) error {
 		delete(whole, string(b.Entry.ID))
 	}
 	for id := range whole {
-		if _, err := q.visitIDs(ctx, []string{id}, func(c *shard.Core, _ []string) (int, error) {
+		if _, err := q.visitIDs(context.Background(), []string{id}, func(c *shard.Core, _ []string) (int, error) {
 			if !c.Has(id) { // on its shard: it can't come meanwhile
 				l.change(new(journal.Change), func(k *lock.KeyLocks) { k.Drop(k.OfJob(holder{Queue: q.name, ID: id})...) })
 			}

@@ -15,7 +15,7 @@ import (
 var (
 	// ErrPending is matched by the [PendingError] of a call that waits no longer:
 	// its context has ended, or the executor has. The payload is accepted, and goes
-	// on.
+	// on; or it has ended, and that was not on disk yet.
 	ErrPending = errors.New("executor: accepted, and not over yet")
 
 	// ErrBuried is matched by the [BuriedError] of a payload that went to the
@@ -101,8 +101,8 @@ func errorsThatAre(errs ...error) (some []error) {
 // [BuriedError] when it went to the morgue, ErrDiscarded, or ErrDeleted. Of a payload
 // that is merged it is the end of the one that runs in its stead: of the one that
 // MergedInto of the receipt names, and of one that takes its place during the wait. An
-// end counts under [DurabilitySync] when it is on disk: what Wait has said stays so
-// after a crash.
+// end counts under [DurabilitySync] when it is on disk, also on a full one: what Wait has
+// said stays so after a crash.
 //
 // Only ID, Position and MergedInto of the receipt matter, which may be of an earlier
 // process. A payload that had ended before the call, and is not in the morgue, is taken
@@ -188,24 +188,43 @@ func (q *queue) waitFor(ctx context.Context, r Receipt) (end await.End, err erro
 	defer c.end()
 	c.r = r
 	q.awaited.Add(c.waiter, r.runs()) // from now on no end is missed
-	live, err := q.lives(ctx, r)
-	if err == nil && !live && !c.waiter.Over() {
-		// What was posted may not be there yet, and what was buried may be on its
-		// way to the morgue.
-		if err = q.x.log.Flush(ctx); err == nil || errors.Is(err, journal.ErrFull) {
-			live, err = q.lives(ctx, r)
-		}
-	}
+	over, err := c.past()
 	switch {
-	case err != nil:
-		return end, border(err)
-	case !live && !c.waiter.Over():
-		return await.End{Position: r.runs()}, q.epitaph(r)
+	case err != nil && !over:
+		return end, c.pending(c.unknown(err))
+	case over && !c.waiter.Over():
+		return await.End{Position: r.runs()}, err
 	}
 	if err := c.enter(r.ID); err != nil {
 		return end, err
 	}
 	return c.outcome()
+}
+
+// past reports whether the payload of a receipt was over before the waiter was there, and
+// how it ended, which is on disk. What the waiter hears of itself is not.
+func (c *call) past() (over bool, err error) {
+	q, at := c.q, c.r.runs()
+	if live, err := q.lives(c.ctx, c.r); err != nil || live || c.waiter.Over() {
+		return false, err
+	}
+	// What was posted may not be there yet, and the end of what is over not be on disk.
+	if held, err := q.x.log.Arrived(c.ctx, at); err != nil || held {
+		return false, err
+	}
+	switch err := q.epitaph(c.r); {
+	case errors.Is(err, ErrBuried):
+		return true, err
+	case err != nil:
+		return false, err
+	}
+	// If it is not among the dead because it has just been put back, its shard has it now.
+	if err := q.x.log.Settled(c.ctx); err != nil {
+		return false, err
+	}
+	live, err := q.lives(c.ctx, c.r)
+	moved := q.awaited.At(c.waiter) != at // it was replaced meanwhile
+	return err == nil && !live && !moved, err
 }
 
 // lives asks whether the payload of a receipt waits or runs.
@@ -216,14 +235,14 @@ func (q *queue) lives(ctx context.Context, r Receipt) (live bool, err error) {
 	return err == nil && has, err
 }
 
-// epitaph returns how a payload ended that is over.
+// epitaph returns a BuriedError for a payload that is in the morgue, nil for one that is not.
 func (q *queue) epitaph(r Receipt) error {
 	b, err := q.x.log.BuriedAt(q.number, r.runs())
 	switch {
 	case errors.Is(err, journal.ErrNotFound):
 		return nil
 	case err != nil:
-		return border(err)
+		return err
 	}
 	return &BuriedError{
 		ID: string(b.Entry.ID), Position: uint64(b.Entry.Position), Attempt: b.Retry + firstAttempt, Reason: b.Reason,
@@ -262,7 +281,20 @@ func (c *call) written(ticket journal.Ticket) error {
 	if errors.Is(err, journal.ErrFull) {
 		err = c.q.x.log.Settled(c.ctx)
 	}
-	if errors.Is(err, journal.ErrUnknown) && c.ctx.Err() == nil {
+	if err != nil {
+		return c.unknown(err)
+	}
+	return nil
+}
+
+// unknown says why it is not known how a payload ended.
+func (c *call) unknown(err error) error {
+	select {
+	case <-done(c.ctx):
+		return ended(c.ctx)
+	default:
+	}
+	if errors.Is(err, journal.ErrUnknown) {
 		return c.until(nil) // the commit has failed, and so the executor fails
 	}
 	return border(err)

@@ -152,8 +152,8 @@
 // into one, share its result. [Queue.Wait] waits for the end of any payload by its
 // [Receipt], without a result, and in a later process, too.
 //
-// An end counts when it is on disk, under [DurabilitySync]: what a caller was told
-// is done does not run again after a crash. Results are in memory, and only while
+// An end counts when it is on disk, under [DurabilitySync], which on a full disk is when
+// there is room for it: what a caller was told is done does not run again after a crash. Results are in memory, and only while
 // somebody waits. The end of a caller's ctx ends its wait alone: the payload goes on,
 // and the handler has a context of its own.
 //
@@ -631,7 +631,8 @@
 //   - a disk that becomes full, or has room again: 1, until that is logged
 //   - a call whose context ended while its payloads were on their way to the disk,
 //     if they lock something or there is a limit of the backlog: 1, until the
-//     outcome is known or the executor has stopped
+//     outcome is known or the executor has stopped; so it is with a call whose dead
+//     letters were on their way out of the morgue
 //   - a watched key that was unlocked: 1, until the function of [KeyLocks.Watch]
 //     has returned
 //   - Fold: 1 for each call of it for a run, until that is over; for a queue up to 4

@@ -3,6 +3,7 @@ package executor
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 
 	"github.com/strandjobs/strand/journal"
@@ -47,9 +48,9 @@ func (d *dead) part(from, to int) dead {
 
 // takeOut calls do in its turn for those payloads that are still dead, if there are any,
 // and returns them when do has taken them out. What another call has taken meanwhile it
-// leaves out beforehand, all at once: to try each of the others alone costs a commit for
-// each, and has the other call find its payloads gone.
-func (q *queue) takeOut(ctx context.Context, some dead, do func(dead) error) (dead, error) {
+// leaves out beforehand, all at once. When ctx ends before the outcome is known, the turn
+// ends when it is: late is told then which of the payloads are out, and which are dead.
+func (q *queue) takeOut(ctx context.Context, some dead, do func(dead) error, late func(out, in dead)) (dead, error) {
 	if len(some.positions) == 0 {
 		return some, nil
 	}
@@ -60,27 +61,54 @@ func (q *queue) takeOut(ctx context.Context, some dead, do func(dead) error) (de
 		return some.none(), context.Cause(ctx)
 	}
 	alone := e.turns.Load() == *some.since
-	defer func() {
-		if turns := e.turns.Add(1); alone {
-			*some.since = turns
-		}
-		<-e.turn
-	}()
-	for {
-		if !alone {
-			var err error
-			if some, err = q.stillDead(some); err != nil || len(some.positions) == 0 {
-				return some.none(), err
-			}
-		}
-		switch err := do(some); {
-		case err == nil:
-			return some, nil
-		case !errors.Is(err, journal.ErrNotFound):
+	if !alone {
+		var err error
+		if some, err = q.stillDead(some); err != nil || len(some.positions) == 0 {
+			e.end()
 			return some.none(), err
 		}
-		alone = false // the commit of a call whose context has ended was still to come
 	}
+	err := do(some)
+	if errors.Is(err, journal.ErrUnknown) {
+		go func() { // see the census
+			defer e.end()
+			q.learn(some, late)
+		}()
+		return some.none(), err
+	}
+	if turns := e.end(); alone {
+		*some.since = turns
+	}
+	if err != nil {
+		return some.none(), err
+	}
+	return some, nil
+}
+
+// end ends a turn, and returns how many are over.
+func (e *exhuming) end() uint64 {
+	turns := e.turns.Add(1)
+	<-e.turn
+	return turns
+}
+
+// learn finds out which payloads are out, for a call that could not wait. A log that has
+// failed says so itself.
+func (q *queue) learn(some dead, late func(out, in dead)) {
+	if q.x.log.Settled(context.Background()) != nil {
+		return
+	}
+	in, err := q.stillDead(some)
+	if err != nil {
+		return
+	}
+	out := some.none()
+	for i, p := range some.positions {
+		if !slices.Contains(in.positions, p) {
+			out.positions, out.ids = append(out.positions, p), append(out.ids, some.ids[i])
+		}
+	}
+	late(out, in)
 }
 
 // stillDead returns those payloads that are in the morgue.

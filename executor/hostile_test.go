@@ -247,13 +247,14 @@ func (v *victims) takesContext() map[string]func(context.Context) error {
 			return v.c.Stop(ctx)
 		},
 
+		"journal.Log.Arrived":    func(ctx context.Context) error { _, err := v.log.Arrived(ctx, 1); return ignored(err) },
 		"journal.Log.Append":     func(ctx context.Context) error { _, err := v.log.Append(ctx, entry); return err },
 		"journal.Log.AppendWith": func(ctx context.Context) error { _, err := v.log.AppendWith(ctx, entry, nil); return err },
 		"journal.Log.Post":       func(ctx context.Context) error { _, err := v.log.Post(ctx, entry); return err },
 		"journal.Log.PostWith":   func(ctx context.Context) error { _, err := v.log.PostWith(ctx, entry, nil); return err },
 		"journal.Log.Compact":    v.log.Compact,
 		"journal.Log.Copy":       func(ctx context.Context) error { return v.log.Copy(ctx, filepath.Join(v.dir, "no", "such")) },
-		"journal.Log.Delete":     func(ctx context.Context) error { return v.log.Delete(ctx, 1, []journal.Position{9e9}) },
+		"journal.Log.Delete":     func(ctx context.Context) error { _, err := v.log.Delete(ctx, 1, []journal.Position{9e9}); return err },
 		"journal.Log.Flush":      func(ctx context.Context) error { return ignored(v.log.Flush(ctx)) }, // perhaps there is nothing to wait for
 		"journal.Log.Settled":    func(ctx context.Context) error { return ignored(v.log.Settled(ctx)) },
 		"journal.Log.Put":        func(ctx context.Context) error { return v.log.Put(ctx, journal.Set{Key: "a/b", Value: []byte("x")}) },

@@ -2,7 +2,6 @@ package executor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/tally"
-	"github.com/strandjobs/strand/journal"
 )
 
 // MorgueRetention bounds the morgue of a queue. The zero MorgueRetention keeps all.
@@ -145,7 +143,6 @@ func (u *undertaker) work(done chan struct{}) {
 			return
 		}
 		next, n, err := u.sweep(u.q.x.handlers, ripe)
-		u.expired.Add(uint64(n))
 		u.tell(n, err)
 		u.mu.Lock()
 		switch {
@@ -189,7 +186,7 @@ func (u *undertaker) end(done chan struct{}) {
 // how many it has deleted, and when the next payload will be too old; 0: none will.
 func (u *undertaker) sweep(ctx context.Context, ripe bool) (next time.Duration, n int, err error) {
 	q := u.q
-	if err := q.x.log.Flush(ctx); err != nil && !errors.Is(err, journal.ErrFull) {
+	if err := q.x.log.Settled(ctx); err != nil {
 		return 0, 0, err
 	}
 	now := time.Now().UnixNano()
@@ -218,12 +215,12 @@ func (u *undertaker) sweep(ctx context.Context, ripe bool) (next time.Duration, 
 		if len(some.positions) < expireAtOnce {
 			continue
 		}
-		did, err := q.deleteDead(ctx, some)
+		did, err := q.deleteDead(ctx, some, &u.expired)
 		if n, some = n+did, some.none(); err != nil {
 			return 0, n, err
 		}
 	}
-	did, err := q.deleteDead(ctx, some)
+	did, err := q.deleteDead(ctx, some, &u.expired)
 	if oldest != 0 {
 		next = max(time.Duration(oldest-now)+u.Age, u.Age/lateBy)
 	}

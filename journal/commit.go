@@ -187,9 +187,6 @@ func (l *Log) sealLocked(r store.Room) (*openBlock, *store.Transaction, bool) {
 	b.Settle()
 	l.chain.Admit(b.Block)
 	l.manifest.Seq, l.manifest.Oldest = b.Block.Seq, l.chain.Blocks[0].Seq
-	for _, c := range b.restored {
-		l.bury(format.QueueOf(c.Key), -1)
-	}
 	t.Manifest = l.manifest
 	l.last = b.commit
 	l.open, l.spare = newOpenBlock(l.spare, l.manifest), nil
@@ -254,6 +251,11 @@ func (l *Log) CommitAge() time.Duration {
 
 // publish hands the committed block on, and its buffers back.
 func (l *Log) publish(b *openBlock) {
+	l.mu.Lock()
+	for _, c := range b.restored { // they live from here on
+		l.bury(format.QueueOf(c.Key), -1)
+	}
+	l.mu.Unlock()
 	for _, route := range b.routes {
 		if d := b.deliveries[route]; l.cfg.Deliver != nil {
 			l.cfg.Deliver(d)

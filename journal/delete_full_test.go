@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,10 +27,10 @@ func TestTwoDeletesOnAFullDisk(t *testing.T) {
 		}
 		p := f.refs[0].Position()
 		first, others := make(chan error, 1), make(chan error, 2)
-		go func() { first <- f.log.Delete(t.Context(), modelQueue, []Position{p}) }()
+		go func() { first <- remove(t.Context(), f.log, p) }()
 		synctest.Wait()
 		require.ErrorIs(t, f.log.Err(), ErrFull, "its commit was refused")
-		go func() { others <- f.log.Delete(t.Context(), modelQueue, []Position{p}) }()
+		go func() { others <- remove(t.Context(), f.log, p) }()
 		go func() {
 			others <- f.log.Restore(t.Context(), modelQueue, []Position{p}, 0, func([]byte) uint32 { return 0 })
 		}()
@@ -48,4 +49,13 @@ func TestTwoDeletesOnAFullDisk(t *testing.T) {
 		_, _, morgue := f.found(f.disk.Crash())
 		require.Len(t, morgue, 1)
 	})
+}
+
+// remove deletes from the morgue, and waits until that is on disk.
+func remove(ctx context.Context, l *Log, ps ...Position) error {
+	ticket, err := l.Delete(ctx, modelQueue, ps)
+	if err != nil {
+		return err
+	}
+	return l.waitKept(ctx, ticket)
 }

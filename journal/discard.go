@@ -9,21 +9,20 @@ import (
 )
 
 // Delete removes buried payloads from the morgue, for good. All of them go, or
-// none; ErrNotFound when one is not there. It returns when that is on disk,
-// like [Ticket.Wait]. It gives room back, and so it goes with the results on a full
-// disk, which does not refuse it: there a few at a time find room more easily.
-func (l *Log) Delete(ctx context.Context, queue uint32, ps []Position) error {
+// none; ErrNotFound when one is not there. What ctx ends before it returns has no effect;
+// when it has returned, [Log.Buried] counts them no longer, and they are gone on disk when
+// the ticket is done. That gives room back, and so it goes with the results on a full disk,
+// which does not refuse it: there the ticket may say ErrFull, and [Log.Settled] waits on. A
+// few at a time find room more easily.
+func (l *Log) Delete(ctx context.Context, queue uint32, ps []Position) (Ticket, error) {
 	// In turn with Restore: both take payloads out, and each only once.
 	release, err := l.beginRestore(ctx)
 	if err != nil {
-		return err
+		return Ticket{commit: settled}, err
 	}
 	ticket, err := l.delete(ctx, queue, ps)
 	release(ticket.commit)
-	if err != nil {
-		return err
-	}
-	return l.waitKept(ctx, ticket)
+	return ticket, err
 }
 
 func (l *Log) delete(ctx context.Context, queue uint32, ps []Position) (Ticket, error) {

@@ -187,6 +187,16 @@ func (d *fullDisk) wait(older, younger []postedCall, fresh owed) {
 	}
 }
 
+// holds reports whether the entry at p was posted and waits for room. The caller holds mu.
+func (d *fullDisk) holds(p Position) bool {
+	for _, call := range d.waiting {
+		if slices.ContainsFunc(call.entries, func(e Entry) bool { return e.Position == p }) {
+			return true
+		}
+	}
+	return false
+}
+
 // writeResults writes what is left of a block for which there is no room. False:
 // the log has stopped.
 func (l *Log) writeResults(b *openBlock, t *store.Transaction) bool {
@@ -269,14 +279,10 @@ func (l *Log) refuse(b *openBlock, t *store.Transaction) {
 	defer l.mu.Unlock()
 	l.disk.begin(b.weight())
 	l.wakeWaiters()
-	back := slices.Clone(b.restored) // they stay dead, and are off the account already
 	fresh := make(owed)
 	older := l.refuseFresh(b, fresh)
 	l.disk.wait(older, l.refuseFresh(l.open, fresh), fresh)
 	t.Changes = b.changes
-	for _, c := range back {
-		l.bury(format.QueueOf(c.Key), 1)
-	}
 	l.last = b.commit
 }
 

@@ -154,9 +154,30 @@ func (l *Log) Settled(ctx context.Context) error {
 	}
 }
 
-// flush waits for everything that was accepted so far; on a full disk only if told to.
+// Arrived is Settled that also sees to what was posted: when it returns false, the entry
+// at p has been handed to its consumer, if it was accepted before the call. True: it waits
+// for room on a full disk, and Arrived waits for nothing.
+func (l *Log) Arrived(ctx context.Context, p Position) (held bool, err error) {
+	for {
+		l.mu.Lock()
+		if l.disk.holds(p) {
+			l.mu.Unlock()
+			return true, nil
+		}
+		if err := l.await(ctx, true); !errors.Is(err, ErrFull) {
+			return false, err
+		}
+	}
+}
+
 func (l *Log) flush(ctx context.Context, full bool) error {
 	l.mu.Lock()
+	return l.await(ctx, full)
+}
+
+// await waits for everything that was accepted so far; on a full disk only if told to.
+// It unlocks mu, which the caller holds.
+func (l *Log) await(ctx context.Context, full bool) error {
 	if err := l.err; errors.Is(err, ErrFailed) {
 		l.mu.Unlock()
 		return err

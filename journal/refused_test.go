@@ -162,7 +162,7 @@ var refusables = []refusable{
 		return r.log.Put(ctx, Set{Key: "test/new key", Value: []byte("x")})
 	}, contentsByName{"new key": isKey}},
 	{"delete", func(ctx context.Context, r *refusedRig) error {
-		return r.log.Delete(ctx, modelQueue, r.position("buried"))
+		return remove(ctx, r.log, r.position("buried")...)
 	}, contentsByName{"buried": ""}},
 	{"new queue", func(ctx context.Context, r *refusedRig) error {
 		_, err := r.log.Queue(ctx, "another")
@@ -271,7 +271,7 @@ var commits = []struct {
 	}},
 	{"a row of control", func(r *refusedRig) error { r.result("control"); return nil }},
 	{"a delete", func(r *refusedRig) error {
-		if err := r.log.Delete(r.t.Context(), modelQueue, r.position("deleted")); err != nil {
+		if err := remove(r.t.Context(), r.log, r.position("deleted")...); err != nil {
 			return err
 		}
 		r.is("deleted", "")

@@ -129,6 +129,7 @@ var (
 	meant      = gate{"./executor", "^TestActionsMean"}
 	counters   = gate{"./executor", "^TestLockable_S05"}
 	retained   = gate{"./executor", "^TestMorgueRetention"}
+	lateDead   = gate{"./executor", "^Test(TheDead|RequeueInLanes)"}
 	awaits     = gate{"./executor", "^Test(Do($|[^o])|Wait|IfAbsent)"}
 	promises   = gate{"./executor", "^Test(AsyncReturns|MaxPayloads|NotBlockedBy|HalvesHave|AContextEnds)"}
 	guards     = gate{"./executor/dashboard", "^TestH[1-4]"}
@@ -204,12 +205,16 @@ var inRoot = []mutation{
 	{"a fatal error that ends nothing", "executor/settle.go", "		w.x.endWith(w.fatal)\n", "", fatals},
 	{"OnFatal before the others have ended", "executor/fatal.go", "		_ = x.Stop(grace) // says it to those who ask\n", "		_ = grace\n", fatals},
 	{"halve a batch that ends the executor", "executor/batch.go", "names = each || fatal ||", "names = each || fatal && false ||", fatals},
-	{"the dead are deleted in silence", "executor/actiondead.go", "		q.deadDeleted.Add(uint64(n))\n", "", actions},
+	{"the dead are deleted in silence", "executor/actiondead.go", "		deleted.Add(uint64(len(some.positions)))\n", "", actions},
+	{"what is deleted late is locked for ever", "executor/actiondead.go", "func(out, _ dead) { _ = q.unlockDead(out) }", "func(out, _ dead) {}", lateDead},
+	{"overtake what is put back late", "executor/actiondead.go", "		case !errors.Is(err, journal.ErrUnknown):\n", "		default:\n", lateDead},
+	{"count what lives among the dead", "journal/commit.go", "range b.restored { // they live", "range b.restored[:0] { // they live", lateDead},
+	{"leave the dead that are on their way", "executor/actiondead.go", "	if err = q.x.log.Settled(ctx); err != nil {\n		return 0, cmp.Or", "	if err = q.x.log.Flush(ctx); err != nil && !errors.Is(err, journal.ErrFull) {\n		return 0, cmp.Or", lateDead},
 	{"wait for a turn at the morgue when the caller has gone", "executor/exhume.go", "	case <-ctx.Done():\n", "	case <-make(chan int):\n", exhumes},
 	{"take a place in the lanes from what is back", "executor/exhume.go", "alone := e.turns.Load() == *some.since", "alone := true", exhumes},
-	{"give up for what another call has taken", "executor/exhume.go", "case !errors.Is(err, journal.ErrNotFound):\n			return some.none(), err", "default:\n			return some.none(), err", exhumes},
+	{"end a turn whose outcome is open", "executor/exhume.go", "			defer e.end()\n			q.learn(some, late)\n", "			q.learn(some, late)\n		}()\n		func() {\n			e.end()\n", lateDead},
 	{"put each back in a commit of its own", "executor/actiondead.go", "len(some.positions) == requeueAtOnce ||", "len(some.positions) == 1 ||", exhumes},
-	{"unlock what another call has put back", "executor/actiondead.go", "q.unlockDead(ctx, gone)", "q.unlockDead(ctx, some)", exhumes},
+	{"unlock what another call has put back", "executor/actiondead.go", "q.unlockDead(gone)", "q.unlockDead(some)", exhumes},
 	{"wait for a disk that hangs", "journal/ticket.go", "	case <-done(ctx):\n", "	case <-make(chan int):\n", hangs},
 	{"settle without a mark", "journal/log.go", "	for _, r := range c.Ended {\n		l.open.MarkEnded(r.Position())\n", "	for _, r := range c.Ended {\n		l.open.MarkEnded(c.Ended[0].Position()); _ = r\n", model},
 	{"create under the final name", "journal/internal/store/bolt_open.go", `tmp := directory.NewName`, `tmp := directory.FileName`, power},
@@ -299,6 +304,9 @@ var inRoot = []mutation{
 	{"merge different payloads", "shard/lane.go", "&& bytes.Equal(e.Payload, data)", "&& bytes.Equal(e.Payload[:0], data[:0])", random},
 	{"forget a retry at replay", "shard/load.go", "	c.setRetry(l, e.Retry)\n", "", scripts},
 	{"tell of an end that is not on disk", "executor/await.go", "if c.q.durability != DurabilityAsync {", "if false {", awaits},
+	{"take what is not on disk for done", "executor/await.go", "	if held, err := q.x.log.Arrived(c.ctx, at); err != nil || held {\n", "	if err := q.x.log.Flush(c.ctx); err != nil && !errors.Is(err, journal.ErrFull) {\n", awaits},
+	{"take what waits for room for done", "journal/open.go", "		if l.disk.holds(p) {\n", "		if false {\n", awaits},
+	{"take what is replaced just now for done", "executor/await.go", "	moved := q.awaited.At(c.waiter) != at ", "	moved := false ", awaits},
 	{"wait for oneself", "executor/internal/await/graph.go", "path != nil {\n		return append([]lock.Owner{{", "false {\n		return append([]lock.Owner{{", awaits},
 	{"miss the end of a payload that is merged", "executor/internal/await/book.go", "range c.Merged {", "range c.Merged[:0] {", awaits},
 	{"let two in that find none", "executor/conditions.go", "c.stateSource, c.gateID}", "c.stateSource}", awaits},

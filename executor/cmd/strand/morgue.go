@@ -64,7 +64,8 @@ func morgue(ctx context.Context, c *call) error {
 		})
 	case "delete":
 		return c.empty(ctx, dir, v, s, "deleted", func(l *journal.Log, queue uint32, ps []journal.Position) error {
-			return l.Delete(ctx, queue, ps)
+			_, err := l.Delete(ctx, queue, ps)
+			return cmp.Or(err, l.Settled(ctx))
 		})
 	}
 	_, err = c.listMorgue(names(v), v.Morgue(), s)

@@ -96,6 +96,14 @@ func (b *Book) Add(w *Waiter, at journal.Position) {
 	a.waiters = append(a.waiters, w)
 }
 
+// At returns the payload for which w waits: another than that of Add once it was merged
+// into that; 0: w has left, or it is over.
+func (b *Book) At(w *Waiter) journal.Position {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return w.at
+}
+
 // Leave takes w out of the book, if it is still in it, and returns the last failure
 // of its payload so far. A caller who does not wait any longer has to leave.
 func (b *Book) Leave(w *Waiter) (failure error) {

@@ -136,9 +136,12 @@ func testDelete(t *testing.T, disk Disk) {
 	f := start(t, disk)
 	want := f.bury(3)
 	p := func(i int) journal.Position { return want[i].Entry.Position }
-	require.ErrorIs(t, f.Delete(t.Context(), f.queue, []journal.Position{p(0), p(2) + 1}), journal.ErrNotFound)
+	_, err := f.Delete(t.Context(), f.queue, []journal.Position{p(0), p(2) + 1})
+	require.ErrorIs(t, err, journal.ErrNotFound)
 	require.Len(t, f.morgue(), 3)
-	require.NoError(t, f.Delete(t.Context(), f.queue, []journal.Position{p(2), p(0), p(2)}))
+	ticket, err := f.Delete(t.Context(), f.queue, []journal.Position{p(2), p(0), p(2)})
+	require.NoError(t, err)
+	require.NoError(t, ticket.Wait(t.Context()))
 	require.ErrorIs(t, f.Restore(t.Context(), f.queue, []journal.Position{p(2)}, 0, toRoute(5)), journal.ErrNotFound)
 	require.Len(t, f.morgue(), 1)
 	for _, f := range []*fixture{f.crashed(), f.again()} {

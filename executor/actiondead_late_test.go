@@ -1,0 +1,142 @@
+package executor_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/journal"
+)
+
+// conserves checks that each accepted payload is in exactly one of the figures of its queue.
+func conserves[T any](t *testing.T, q *executor.Queue[T], accepted int) {
+	t.Helper()
+	s := stats(t, q)
+	over := s.Done + s.Discarded + s.Merged + s.Deleted + s.Expired
+	require.Equal(t, accepted, s.Payloads+s.Dead+int(over), "%+v", s)
+}
+
+// What is taken out of the morgue after its caller has gone is counted, and unlocked, as if
+// the caller had waited; before and after that no payload is in none of the figures, or two.
+func TestTheDeadGoWhenTheCallerHasGone(t *testing.T) {
+	for _, verb := range []string{"requeue", "delete"} {
+		t.Run(verb, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				d := buryAll(t, 3, executor.Locks[int]{OnEnqueue: func(id string, _ int) []string { return []string{id} }})
+				require.NoError(t, d.x.Resume(t.Context()))
+				brake := hang(&d.disk)
+				n := 0
+				err := within(time.Second, func(ctx context.Context) (err error) {
+					n, err = d.verbs()[verb](ctx, d.first(2))
+					return err
+				})
+				require.ErrorIs(t, err, executor.ErrUnknown)
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				require.Zero(t, n)
+				conserves(t, d.q, 3)
+				others := make(chan int, 1)
+				go func() {
+					n, err := d.verbs()[verb](t.Context(), executor.SelectQueue("q"))
+					require.NoError(t, err)
+					others <- n
+				}()
+				synctest.Wait()
+				require.Empty(t, others)
+				brake.release()
+				require.Equal(t, 1, <-others)
+				synctest.Wait()
+				conserves(t, d.q, 3)
+				if verb == "delete" {
+					require.EqualValues(t, 3, stats(t, d.q).Deleted)
+					keys, _, err := d.x.Inspect().LockedKeys("", 10)
+					require.NoError(t, err)
+					require.Empty(t, keys)
+				} else {
+					require.EqualValues(t, 3, stats(t, d.q).Done)
+				}
+				stop(t, d.x)
+			})
+		})
+	}
+}
+
+// So it is on a full disk, where a deletion waits for room with the results. A call that goes
+// through the morgue meanwhile takes the rest.
+func TestTheDeadGoFromAFullDisk(t *testing.T) {
+	for _, verb := range []string{"requeue", "delete"} {
+		bubble(t, func(t *testing.T) {
+			d := buryAll(t, 150, executor.Locks[int]{})
+			ctx := &interrupted{Context: t.Context(), at: 20, do: func() {
+				d.disk.Limit(1)
+				err := within(time.Second, func(ctx context.Context) error {
+					_, err := d.verbs()["delete"](ctx, d.first(2))
+					return err
+				})
+				require.ErrorIs(t, err, executor.ErrUnknown)
+				conserves(t, d.q, 150)
+				time.AfterFunc(time.Minute, func() { d.disk.Limit(0) })
+			}}
+			n, err := d.verbs()[verb](ctx, executor.SelectQueue("q"))
+			require.NoError(t, err)
+			require.Equal(t, 148, n)
+			conserves(t, d.q, 150)
+			require.Equal(t, map[string]uint64{"requeue": 2, "delete": 150}[verb], stats(t, d.q).Deleted)
+			stop(t, d.x)
+		})
+	}
+}
+
+// What is counted as dead and not on disk yet is meant by a call for the dead.
+func TestTheDeadThatAreNotOnDisk(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		x, q := fates(t, disk, executor.QueueConfig[string]{})
+		start(t, x)
+		enqueue(t, q, "buried", "x", executor.In(time.Minute))
+		disk.Limit(1)
+		time.Sleep(2 * time.Minute)
+		require.Equal(t, 1, stats(t, q).Dead)
+		remove := func(ctx context.Context) error {
+			n, err := x.Inspect().DeleteDead(ctx, executor.SelectQueue("q"))
+			require.Equal(t, err == nil, n == 1)
+			return err
+		}
+		require.ErrorIs(t, within(time.Second, remove), context.DeadlineExceeded)
+		disk.Limit(0)
+		require.NoError(t, remove(t.Context()))
+		conserves(t, q, 1)
+		stop(t, x)
+	})
+}
+
+// A payload that is put back although the caller of Requeue has gone has its old place
+// among those of other queues.
+func TestRequeueInLanesWhenTheCallerHasGone(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		x := openOn(t, disk, executor.Config{})
+		k := openKinds(t, x, func(_ string, j executor.Job[int]) error { return executor.Cancel(errBoom) }, "created", "paid")
+		created, paid := k.queues[0], k.queues[1]
+		enqueue(t, created, "a", 1)
+		start(t, x)
+		synctest.Wait()
+		k.then(true, func(string, executor.Job[int]) error { return nil })
+		enqueue(t, paid, "a", 2, executor.In(10*time.Second))
+		brake := hang(disk)
+		err := within(time.Second, func(ctx context.Context) error {
+			_, err := created.RequeueAll(ctx)
+			return err
+		})
+		require.ErrorIs(t, err, executor.ErrUnknown)
+		time.Sleep(time.Minute)
+		require.Empty(t, k.ended(), "what comes after it waits")
+		brake.release()
+		synctest.Wait()
+		require.Equal(t, []string{"created 1", "paid 2"}, k.ended())
+		stop(t, x)
+	})
+}

@@ -1,0 +1,123 @@
+package executor_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/journal"
+)
+
+// fates is a queue whose handler ends a payload as its id says.
+func fates(t *testing.T, disk *journal.Memory, cfg executor.QueueConfig[string]) (*executor.Executor, *executor.Queue[string]) {
+	x := openOn(t, disk, executor.Config{})
+	q := handle(t, x, "q", func(_ context.Context, job executor.Merged[string]) error {
+		return map[string]error{"buried": executor.Cancel(errBoom), "discarded": executor.Discard()}[job.ID]
+	}, cfg)
+	return x, q
+}
+
+// A Wait that began before the end, and one that began after it, say how a payload ended
+// when that is on disk: not while a full disk keeps it off, and then what it was. What they
+// have said stays so after a crash.
+func TestWaitOnAFullDisk(t *testing.T) {
+	for id, want := range map[string]error{"done": nil, "buried": executor.ErrBuried, "discarded": executor.ErrDiscarded, "deleted": executor.ErrDeleted} {
+		t.Run(id, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				disk := new(journal.Memory)
+				x, q := fates(t, disk, executor.QueueConfig[string]{})
+				start(t, x)
+				r := enqueue(t, q, id, "x", executor.In(time.Minute))
+				before, after := make(chan error, 1), make(chan error, 1)
+				go func() { before <- q.Wait(t.Context(), r) }()
+				synctest.Wait()
+				disk.Limit(1) // no room for any result
+				if id == "deleted" {
+					deleted := make(chan int, 1)
+					go func() {
+						n, err := x.Inspect().Delete(t.Context(), executor.SelectIDs("q", id))
+						require.NoError(t, err)
+						deleted <- n
+					}()
+					synctest.Wait()
+					require.Empty(t, deleted, "it is not on disk")
+				}
+				time.Sleep(2 * time.Minute)
+				require.Zero(t, stats(t, q).Payloads)
+				go func() { after <- q.Wait(t.Context(), r) }()
+				cut := within(time.Second, func(ctx context.Context) error { return q.Wait(ctx, r) })
+				require.ErrorIs(t, cut, executor.ErrPending)
+				require.ErrorIs(t, cut, context.DeadlineExceeded)
+				require.Empty(t, before)
+				require.Empty(t, after)
+				require.Equal(t, 1, livesOn(t, disk, executor.QueueConfig[string]{}), "a crash now has it run again")
+
+				disk.Limit(0)
+				require.ErrorIs(t, <-before, want)
+				err := <-after
+				require.Zero(t, livesOn(t, disk, executor.QueueConfig[string]{}))
+				if id == "buried" {
+					require.ErrorIs(t, err, want)
+				} else {
+					require.NoError(t, err, "no record is kept of it")
+				}
+				stop(t, x)
+			})
+		})
+	}
+}
+
+// livesOn returns how many payloads are found after a crash now.
+func livesOn(t *testing.T, disk *journal.Memory, cfg executor.QueueConfig[string]) int {
+	x, q := fates(t, disk.Crash(), cfg)
+	defer stop(t, x)
+	return stats(t, q).Payloads
+}
+
+// A payload that was posted and waits for room has not ended.
+func TestWaitForWhatWaitsForRoom(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		x, q := fates(t, disk, executor.QueueConfig[string]{Durability: executor.DurabilityAsync})
+		start(t, x)
+		enqueue(t, q, "first", "x")
+		synctest.Wait()
+		disk.Fill(0, 1<<16)
+		r := enqueue(t, q, "buried", "x")
+		synctest.Wait()
+		require.ErrorIs(t, x.Err(), executor.ErrFull)
+		end := make(chan error, 1)
+		go func() { end <- q.Wait(t.Context(), r) }()
+		time.Sleep(time.Minute)
+		require.Empty(t, end)
+		require.ErrorIs(t, within(time.Second, func(ctx context.Context) error { return q.Wait(ctx, r) }), executor.ErrPending)
+		disk.Limit(0)
+		require.ErrorIs(t, <-end, executor.ErrBuried)
+		stop(t, x)
+	})
+}
+
+// A payload that an equal one replaces while Wait begins has the end of that one.
+func TestWaitBeginsWhileThePayloadIsReplaced(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x, q := fates(t, new(journal.Memory), executor.QueueConfig[string]{Merge: executor.MergeKeepLast, Shards: 1})
+		start(t, x)
+		r := enqueue(t, q, "buried", "x", executor.In(time.Hour))
+		release := x.HoldShards("q")
+		synctest.Wait()
+		go func() { enqueue(t, q, "buried", "x", executor.In(time.Hour)) }()
+		synctest.Wait()
+		end := make(chan error, 1)
+		go func() { end <- q.Wait(t.Context(), r) }()
+		synctest.Wait()
+		release()
+		time.Sleep(time.Minute)
+		require.Empty(t, end)
+		require.ErrorIs(t, <-end, executor.ErrBuried)
+		stop(t, x)
+	})
+}
