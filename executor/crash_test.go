@@ -15,6 +15,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -34,7 +35,6 @@ type doomed struct {
 	poison  string        // "": none
 	takes   time.Duration // a job
 	reports bool          // Config.CrashReports
-	log     *logs         // nil: none
 }
 
 const (
@@ -47,11 +47,7 @@ const (
 // open opens the executor with its queue. What handlers end is noted in a file,
 // which survives.
 func (d doomed) open(t *testing.T) (*executor.Executor, *executor.Queue[int]) {
-	cfg := executor.Config{Workers: 17, CrashReports: d.reports}
-	if d.log != nil {
-		cfg.Logger = slog.New(slog.NewTextHandler(d.log, nil))
-	}
-	x := open(t, filepath.Join(d.dir, "journal"), cfg)
+	x := open(t, filepath.Join(d.dir, "journal"), executor.Config{Workers: 17, CrashReports: d.reports})
 	note, err := os.OpenFile(filepath.Join(d.dir, "ended"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = note.Close() })
@@ -167,29 +163,44 @@ func (d doomed) hasEnded(t *testing.T, ids int, first func(id string) int) {
 	}
 }
 
-// Sixteen jobs of three seconds run again at once after a kill, together. One
-// line says so.
+// Sixteen long jobs run again at once after a kill, together: none of them waits for another.
+// One line says so.
 func TestWhatRanRunsAgainAtOnce(t *testing.T) {
 	t.Parallel()
-	d := doomed{dir: t.TempDir(), takes: 3 * time.Second, log: new(logs)}
-	d.fill(t, 16)
+	const jobs = 16
+	d := doomed{dir: t.TempDir(), takes: time.Hour}
+	d.fill(t, jobs)
 	x, q := d.open(t)
-	enqueue(t, q, failingID, 0) // which is over by then
+	failing := enqueue(t, q, failingID, 0).Position
 	stop(t, x)
 	child := d.child(t)
-	for before := time.Now(); time.Since(before) < 500*time.Millisecond; time.Sleep(time.Millisecond) {
+	for ran, failed := 0, false; ran != jobs || !failed; {
+		l, err := journal.Open(filepath.Join(d.copied(t).dir, "journal"), journal.Config{})
+		if err != nil {
+			continue // the copy was made beside a commit
+		}
+		if death := l.Death(); death != nil {
+			ran, failed = death.Ran, !death.WasRunning(journal.Position(failing))
+		}
+		require.NoError(t, l.Close())
 	}
 	require.NoError(t, child.Process.Kill())
 	_ = child.Wait()
 
-	x, q = d.open(t)
-	begin := time.Now()
+	log := new(logs)
+	x = open(t, filepath.Join(d.dir, "journal"), executor.Config{Workers: jobs, Logger: slog.New(slog.NewTextHandler(log, nil))})
+	var running atomic.Int32
+	together := make(chan struct{})
+	handle(t, x, "jobs", func(context.Context, executor.Merged[int]) error {
+		if running.Add(1) == jobs {
+			close(together)
+		}
+		<-together
+		return nil
+	}, executor.QueueConfig[int]{MaxPayloads: 1, Merge: executor.MergeKeepAll, RetryIn: always(time.Hour)})
 	start(t, x)
-	for stats(t, q).Done < 16 {
-		require.Less(t, time.Since(begin), 2*d.takes, "if any of them waited for another it would take that")
-		time.Sleep(time.Millisecond)
-	}
-	text := d.log.String()
+	await(t, together)
+	text := log.String()
 	require.Equal(t, 1, strings.Count(text, "recovered"), "%s", text)
 	require.Equal(t, 1, strings.Count(text, "level=INFO msg=\"executor starts\""), "%s", text)
 	require.Contains(t, text, "waiting=49 unclaimed=0 recovered=true cause=")
@@ -313,7 +324,7 @@ func killsTheProcess(t *testing.T, d doomed) {
 
 // copied is what the process has left, to be looked at.
 func (d doomed) copied(t *testing.T) doomed {
-	c := doomed{dir: t.TempDir(), log: new(logs), poison: d.poison}
+	c := doomed{dir: t.TempDir(), poison: d.poison}
 	require.NoError(t, os.CopyFS(filepath.Join(c.dir, "journal"), os.DirFS(filepath.Join(d.dir, "journal"))))
 	return c
 }
@@ -333,13 +344,13 @@ func (d doomed) isGuilty(t *testing.T) bool {
 
 // isNamed looks at what a start would say.
 func (d doomed) isNamed(t *testing.T) {
-	copied := d.copied(t)
-	x, err := executor.Open(filepath.Join(copied.dir, "journal"), executor.Config{Logger: slog.New(slog.NewTextHandler(copied.log, nil))})
+	log := new(logs)
+	x, err := executor.Open(filepath.Join(d.copied(t).dir, "journal"), executor.Config{Logger: slog.New(slog.NewTextHandler(log, nil))})
 	require.NoError(t, err)
 	handle(t, x, "jobs", func(context.Context, executor.Merged[int]) error { return nil }, executor.QueueConfig[int]{})
 	start(t, x)
 	stop(t, x)
-	text := copied.log.String()
+	text := log.String()
 	require.Contains(t, text, "Go reported a fatal error: panic: not recovered")
 	require.Regexp(t, `running_then=\d+ run_again_at_once=[1-9]\d* suspects="\[jobs/poison is the cause of the last of 1 deaths\]"`, text)
 }

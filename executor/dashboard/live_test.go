@@ -248,7 +248,7 @@ func TestLiveConnectionsEndWithTheServer(t *testing.T) {
 	next, _ := listen(t, server)
 	_, _, err := next()
 	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	require.NoError(t, server.Config.Shutdown(ctx))
 }

