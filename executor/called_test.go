@@ -54,7 +54,7 @@ func TestCalledJobHoldsNothing(t *testing.T) {
 // workers are busy, the jobs run in the order in which they came.
 func TestUniqueKeepsItsLineWhileWorkersAreBusy(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		x := open(t, "", executor.Config{Workers: 2, Unique: executor.UniqueWhileRunning})
+		x := open(t, "", executor.Config{Workers: 2, Unique: executor.Unique[any]{While: executor.UniqueWhileRunning}})
 		p := &probe{decide: takes(time.Minute, nil)}
 		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Shards: 1, Concurrency: 20})
 		hogs := &probe{decide: func(ctx context.Context, s seen) error {

@@ -113,9 +113,13 @@ type Config struct {
 	// memory.
 	IdempotencyTTL time.Duration
 
-	// Unique says whether equal payloads of a queue may run at the same time, for
-	// queues that don't set it. Default UniqueNever.
-	Unique Uniqueness
+	// Unique is for all queues: what a queue leaves out of its own is as here, and one
+	// with UniqueNever takes no part. Key gets the payload as the type of its queue, and
+	// queues for which it returns the same key exclude each other. With While
+	// UniqueNever here the rest is for queues that set a While of their own. Default: which
+	// queues take part is each queue's to say, and none does; resque-locket's default
+	// is all.
+	Unique Unique[any]
 
 	// SlotTTL is how long a job keeps its slot that can't extend it, where neither
 	// SlotsConfig nor the Timeout of its queue says so. Default 60 s.
@@ -249,6 +253,8 @@ func (c Config) withDefaults() (Config, error) {
 		c.Scheduler = Fair()
 	}
 	c.Middleware = slices.Clone(c.Middleware)
+	var wrong error
+	c.Unique, wrong = c.Unique.settled(Unique[any]{While: UniqueNever, TTL: defaultLeaseTTL})
 	c.EventBuffer = cmp.Or(c.EventBuffer, defaultEventBuffer)
 	return c, errorsOf(
 		inRange("Workers", c.Workers, 1, 1<<16),
@@ -258,7 +264,7 @@ func (c Config) withDefaults() (Config, error) {
 		inRange("MaxPayloadBytes", c.MaxPayloadBytes, 1, 1<<28),
 		notNegative("IdempotencyTTL", c.IdempotencyTTL),
 		notNegative("SlotTTL", c.SlotTTL),
-		inRange("Unique", int(c.Unique), int(UniqueDefault), int(UniqueWhileRunning)),
+		wrong,
 		inRange("Overflow", int(c.Overflow), int(OverflowRefuse), int(OverflowWait)),
 		inRange("Durability", int(c.Durability), int(DurabilitySync), int(DurabilityAsync)),
 		checkMiddleware(c.Middleware),

@@ -156,13 +156,13 @@ func TestStopRacesUnlock(t *testing.T) {
 func TestOneTableOfLocks(t *testing.T) {
 	dir := t.TempDir() + "/journal"
 	tokens := make(chan uint64, 1)
-	first := open(t, dir, executor.Config{Unique: executor.UniqueWhileRunning})
+	first := open(t, dir, executor.Config{Unique: executor.Unique[any]{While: executor.UniqueWhileRunning}})
 	_, err := executor.Open(dir, executor.Config{})
 	locked, ok := errors.AsType[*journal.LockedError](err)
 	require.True(t, ok, "%v", err)
 	require.NotZero(t, locked.PID)
 	last := uint64(0)
-	for x := first; ; x = open(t, dir, executor.Config{Unique: executor.UniqueWhileRunning}) {
+	for x := first; ; x = open(t, dir, executor.Config{Unique: executor.Unique[any]{While: executor.UniqueWhileRunning}}) {
 		q := handle(t, x, "q", func(_ context.Context, job executor.Merged[string]) error {
 			tokens <- job.Lease().Token()
 			return nil

@@ -20,7 +20,7 @@ import (
 	"github.com/strandjobs/strand/lock"
 )
 
-var alone = executor.Config{Unique: executor.UniqueWhileRunning}
+var alone = executor.Config{Unique: executor.Unique[any]{While: executor.UniqueWhileRunning}}
 
 // takes returns a decision that takes some (virtual) time and then returns err.
 func takes(d time.Duration, err error) func(context.Context, seen) error {
@@ -109,7 +109,7 @@ func TestLocket_R02_WhichQueues(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				x := open(t, "", executor.Config{Unique: test.all})
+				x := open(t, "", executor.Config{Unique: executor.Unique[any]{While: test.all}})
 				var together most
 				handler := func(context.Context, executor.Merged[string]) error {
 					together.do(func() { time.Sleep(time.Second) })
@@ -343,7 +343,7 @@ func TestLocket_R04_ACrashEndsTheLock(t *testing.T) {
 // the jobs run in the order in which they came.
 func TestLocket_R05_BlockedJobsKeepTheirPlace(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		x := open(t, "", executor.Config{Unique: executor.UniqueWhileRunning, Workers: 3})
+		x := open(t, "", executor.Config{Unique: executor.Unique[any]{While: executor.UniqueWhileRunning}, Workers: 3})
 		p := &probe{decide: takes(time.Minute, nil)}
 		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Shards: 1, Concurrency: 20})
 		start(t, x)
@@ -585,7 +585,7 @@ func TestLocket_BadKeyFunction(t *testing.T) {
 // The ids of a batch exclude each other, too; one that waits fails no other.
 func TestLocket_Batch(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		x := open(t, "", executor.Config{Unique: executor.UniqueWhileRunning, Workers: 1})
+		x := open(t, "", executor.Config{Unique: executor.Unique[any]{While: executor.UniqueWhileRunning}, Workers: 1})
 		var batches []string
 		q, err := executor.HandleBatch(x, "q", func(_ context.Context, jobs []executor.Merged[string]) error {
 			var ids []string

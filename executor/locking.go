@@ -100,8 +100,9 @@ type Locks[T any] struct {
 type Uniqueness uint8
 
 const (
-	// UniqueDefault is UniqueNever for an executor, and the executor's own for a
-	// queue that has nothing else set in its Unique.
+	// UniqueDefault is UniqueWhileRunning where Key, TTL or Heartbeat is set beside it.
+	// Where none is, it is UniqueNever for an executor, and the executor's own for a
+	// queue.
 	UniqueDefault Uniqueness = iota
 	// UniqueNever: jobs of different ids run side by side, whatever they carry.
 	UniqueNever
@@ -116,12 +117,12 @@ const (
 // and others run meanwhile.
 type Unique[T any] struct {
 	// While says when. Default: UniqueWhileRunning if Key, TTL or Heartbeat is set,
-	// else as Config.Unique. UniqueNever switches the other fields off.
+	// else as Config.Unique. UniqueNever switches the other fields of a queue off.
 	While Uniqueness
 
 	// Key of a payload. Queues whose functions return the same key exclude each
 	// other. It is called as those of [Locks] are. Default nil: the queue and the
-	// encoded payload, so that only equal payloads wait for each other.
+	// encoded payload, so that only equal payloads of a queue wait for each other.
 	Key func(id string, payload T) string
 
 	// TTL is how long the lease lasts after the start of the run or the last
@@ -129,7 +130,8 @@ type Unique[T any] struct {
 	TTL time.Duration
 
 	// Heartbeat is how often the lease is extended while the job runs. It must be
-	// shorter than TTL. Default 6/7 of it: 30 s. When the lease is lost all the
+	// shorter than TTL. Default 6/7 of it: 30 s; a queue with a TTL of its own has 6/7
+	// of that, whatever Config.Unique says. When the lease is lost all the
 	// same, because the process stood still, the handler's context ends with
 	// [lock.ErrLockLost] as its cause, and an error it returns then spends no
 	// retry.
@@ -166,17 +168,14 @@ type locking struct {
 }
 
 func (t *Queue[T]) locking(x *Executor, name string) (locking, error) {
-	c, u := &t.cfg.Locks, &t.cfg.Unique
+	c := &t.cfg.Locks
+	u, err := t.cfg.Unique.settled(x.cfg.Unique)
 	l := locking{
 		counted: c.Counted, unlockOnBurial: c.UnlockOnBurial, ttl: max(c.TTL, 0), blocked: c.WhenBlocked,
-		unlocks: c.Unlock != nil, service: c.Service, leaseTTL: cmp.Or(u.TTL, defaultLeaseTTL), slots: t.cfg.Slots,
+		unlocks: c.Unlock != nil, service: c.Service, leaseTTL: u.TTL, heartbeat: u.Heartbeat, slots: t.cfg.Slots,
 	}
-	l.heartbeat = cmp.Or(u.Heartbeat, l.leaseTTL/7*6)
-	asked := UniqueDefault
-	if u.Key != nil || u.TTL != 0 || u.Heartbeat != 0 {
-		asked = UniqueWhileRunning
-	}
-	unique := cmp.Or(u.While, asked, x.cfg.Unique) == UniqueWhileRunning
+	t.cfg.Unique = u
+	unique := u.While == UniqueWhileRunning
 	_, l.described = c.Service.(lock.LockedHandler)
 	for _, s := range l.slots {
 		l.described = l.described || s != nil && s.looksAtJobs()
@@ -190,7 +189,7 @@ func (t *Queue[T]) locking(x *Executor, name string) (locking, error) {
 	if unique || len(l.slots) > 0 || later || l.limited {
 		l.wants = func(it *shard.Item) (wants, error) { return t.wants(it, unique) }
 	}
-	return l, errorsOf(l.check(x, name, u.While), c.check(), t.checkLimits(x, name))
+	return l, errorsOf(err, l.check(x, name), c.check(), t.checkLimits(x, name))
 }
 
 // check returns an error for a setting that does nothing, or can't be meant.
@@ -223,12 +222,31 @@ func (c *Locks[T]) check() error {
 	return nil
 }
 
-func (l *locking) check(x *Executor, name string, while Uniqueness) error {
+// settled returns what a Unique comes to beside that of the executor.
+func (u Unique[T]) settled(all Unique[any]) (Unique[T], error) {
+	asked := UniqueDefault
+	if u.Key != nil || u.TTL != 0 || u.Heartbeat != 0 {
+		asked = UniqueWhileRunning
+	}
+	u.While = cmp.Or(u.While, asked, all.While)
+	if u.Key == nil && all.Key != nil {
+		u.Key = func(id string, payload T) string { return all.Key(id, payload) }
+	}
+	if u.TTL == 0 {
+		u.TTL, u.Heartbeat = all.TTL, cmp.Or(u.Heartbeat, all.Heartbeat)
+	}
+	u.Heartbeat = cmp.Or(u.Heartbeat, u.TTL/7*6)
 	switch {
-	case l.leaseTTL < 0:
-		return fmt.Errorf("%w: Unique.TTL is %v, it must be positive", ErrConfig, l.leaseTTL)
-	case l.heartbeat <= 0 || l.heartbeat >= l.leaseTTL:
-		return fmt.Errorf("%w: Unique.Heartbeat is %v, it must be above zero and below the TTL of %v", ErrConfig, l.heartbeat, l.leaseTTL)
+	case u.TTL < 0:
+		return u, fmt.Errorf("%w: Unique.TTL is %v, it must be positive", ErrConfig, u.TTL)
+	case u.Heartbeat <= 0 || u.Heartbeat >= u.TTL:
+		return u, fmt.Errorf("%w: Unique.Heartbeat is %v, it must be above zero and below the TTL of %v", ErrConfig, u.Heartbeat, u.TTL)
+	}
+	return u, inRange("Unique.While", int(u.While), int(UniqueDefault), int(UniqueWhileRunning))
+}
+
+func (l *locking) check(x *Executor, name string) error {
+	switch {
 	case l.blocked.After < 0:
 		return fmt.Errorf("%w: Locks.WhenBlocked waits for %v, it must not be negative", ErrConfig, l.blocked.After)
 	case l.service != nil && (l.counted || l.unlockOnBurial || l.ttl > 0):
@@ -242,10 +260,7 @@ func (l *locking) check(x *Executor, name string, while Uniqueness) error {
 			return fmt.Errorf("%w: Slots of queue %q has one sequence twice; a job gets one value of each", ErrConfig, name)
 		}
 	}
-	return errorsOf(
-		inRange("Locks.WhenBlocked", int(l.blocked.Action), int(lock.ActionPark), int(lock.ActionSkip)),
-		inRange("Unique.While", int(while), int(UniqueDefault), int(UniqueWhileRunning)),
-	)
+	return inRange("Locks.WhenBlocked", int(l.blocked.Action), int(lock.ActionPark), int(lock.ActionSkip))
 }
 
 // lockAll locks keys with the queue's service. Those that it has locked before one

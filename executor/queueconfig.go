@@ -53,7 +53,7 @@ type QueueConfig[T any] struct {
 	Codec Codec[T]
 
 	// Unique lets equal payloads run one after the other, whatever their ids.
-	// Default: as Config.Unique.
+	// What it leaves out is as Config.Unique says.
 	Unique Unique[T]
 
 	// Locks make jobs wait until others have completed. Default: none.

@@ -92,6 +92,7 @@ var (
 	schedules  = gate{"./executor", "^TestInOrder"}
 	oldest     = gate{"./executor", "^TestStatsLag"}
 	beats      = gate{"./executor", "^TestLocket_R0[34]"}
+	alone      = gate{"./executor", "^TestLocket_R02"}
 	slotsKept  = gate{"./executor", "^TestLaralocker_A0[3-6]"}
 	strangers  = gate{"./executor", "^TestBatchErrorsForAStranger$"}
 	restarts   = gate{"./executor/cron", "^TestMissedInAGap$"}
@@ -476,6 +477,8 @@ var inRoot = []mutation{
 	{"a reset that does not last", "executor/slots.go", "		change.Sets = s.sets(s.lastSet())\n", "", slotsKept},
 	{"go on from before the reset", "lock/slots.go", "		r.step.position = 0\n", "		_ = r\n", slotsKept},
 	{"begin where the sequence was before the reset", "lock/slots.go", "at.resets != s.last.resets || ", "", slots},
+	{"the key of all for a queue that has its own", "executor/locking.go", "u.Key == nil && all.Key != nil", "all.Key != nil", alone},
+	{"the heartbeat of all beside a TTL of one's own", "executor/locking.go", "	u.Heartbeat = cmp.Or(u.Heartbeat, u.TTL/7*6)\n", "	u.Heartbeat = cmp.Or(u.Heartbeat, all.Heartbeat, u.TTL/7*6)\n", alone},
 	{"a slot's heartbeat in memory only", "executor/slot.go", "				change.Sets = t.s.sets(t.s.open(t.c.by, t.r))\n", "", slotsKept},
 	{"a success with a lost slot", "executor/enter.go", "		if !s.renew() {\n", "		if !s.renew() && s.lost() && len(c.slots) == 0 {\n", slotsKept},
 	{"a lease that is a moment too long", "lock/clock.go", "a.heap[0].at > now {", "a.heap[0].at >= now {", leases},
@@ -489,7 +492,7 @@ var inRoot = []mutation{
 	{"a lock that ends with another one", "executor/alarm.go", "	case a.rings > 0 && a.rings <= at:", "	case a.rings > 0:", lockEnds},
 	{"a lock that ends with the clock", "executor/keylockcodec.go", "until = zero + min(", "until = min(", lockEnds},
 	{"a stale lease unlocks", "lock/lease.go", "return l.record.token == l.token && l.record.end == holding", "return l.record.end == holding", locks},
-	{"sell a ticket twice", "lock/slots.go", "if at.position <= s.last.position {", "if false {", slots},
+	{"sell a ticket twice", "lock/slots.go", " || at.position <= s.last.position {", " {", slots},
 
 	// Schedules.
 	{"an old leader fires what it has", "executor/cron/fire.go", "a.enqueue(o.ctx)", "a.enqueue(a.c.ctx)", offices},
