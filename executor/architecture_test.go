@@ -34,7 +34,8 @@ var arrows = []struct {
 	{"executor", []string{"actor", "journal", "lock", "shard"}},
 	{"executor/cmd/...", []string{"journal", "shard", "executor/internal/control", "executor/internal/pausekey"}}, // a main package that folds a log as a shard does, and calls a process
 	{"executor/executortest", []string{"executor", "executor/internal/backdoor", "journal"}},
-	{"executor/cron", []string{"executor", "executor/internal/ownership", "lock"}}, // asks whose an id is
+	{"executor/cron", []string{"executor", "executor/internal/ownership", "lock"}},                     // asks whose an id is
+	{"executor/dashboard", []string{"executor", "executor/cron", "executor/internal/serving", "lock"}}, // bounds its answers as the control socket does
 	{"executor/...", []string{"executor", "executor/...", "journal", "lock"}},
 	{"bench/world", []string{"executor", "executor/cron", "executor/executortest", "journal", "lock"}}, // a test
 	{"bench/...", []string{"actor", "bench/...", "executor", "executor/...", "journal", "lock", "shard"}},

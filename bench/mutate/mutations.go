@@ -133,6 +133,7 @@ var (
 	lateDead   = gate{"./executor", "^Test(TheDead|RequeueInLanes)"}
 	awaits     = gate{"./executor", "^Test(Do($|[^o])|Wait|IfAbsent)"}
 	promises   = gate{"./executor", "^Test(AsyncReturns|MaxPayloads|NotBlockedBy|HalvesHave|AContextEnds)"}
+	boardBytes = gate{"./executor/dashboard", "^Test(AnswersUnderWay|AViewerWho|LiveAsks|LiveReaders)"}
 	guards     = gate{"./executor/dashboard", "^TestH[1-4]"}
 	boards     = gate{"./executor/dashboard", "^Test(WhatCant|Dashboard_L20)"}
 	streams    = gate{"./executor/dashboard", "^TestLive"}
@@ -529,6 +530,12 @@ var inRoot = []mutation{
 	{"act in the room of those who look", "executor/internal/control/server.go", "err = s.act(ctx, w, text, s.acts, s.Acts[verb])", "err = s.act(ctx, w, text, s.looks, s.Acts[verb])", calling},
 	{"a client that reads nothing and stays", "executor/internal/serving/answer.go", "time.Now().Add(Stall)", "time.Now().Add(Whole)", serves},
 	{"small ones before a large one", "executor/internal/serving/room.go", "r.line = append(r.line, w)", "r.line = append([]*waiter{w}, r.line...)", serves},
+	{"answers that nobody counts", "executor/internal/serving/answer.go", "	share.Resize(int64(len(d.body)))", "	share.Leave()", boardBytes},
+	{"pages beside the room for them", "executor/dashboard/handler.go", "h.looking(serve), h.cfg", "serve, h.cfg", boardBytes},
+	{"a viewer who hangs up in the log", "executor/dashboard/handler.go", "case err == nil, gone(r, err):", "case err == nil:", boardBytes},
+	{"a verdict for ever", "executor/dashboard/live.go", "			r = withVerdicts(r, h.cfg.PageTimeout)\n", "", boardBytes},
+	{"who watches stays for ever", "executor/dashboard/live.go", "l.most && !l.dropOldest() {", "l.most {", boardBytes},
+	{"a schedule of the first cron for want of a word", "executor/dashboard/schedules.go", "!o.has[\"cron\"] && len", "false && len", gate{"./executor/dashboard", "^TestAnActionWithout"}},
 	{"delete all when no id is left", "executor/controlacts.go", "	case said == 0:", "	case false:", controls},
 	{"a stop that hangs up first", "executor/stop.go", "	names, stuck := x.drain()\n	x.hangUp()", "	x.hangUp()\n	names, stuck := x.drain()", controls},
 	{"a page of the morgue that loses one", "executor/controlrows.go", "		if d.Unsent { // it is the first of the next page\n			a.Next = uint64(b.Entry.Position)", "		if d.Unsent { // it is the first of the next page\n			a.Next = uint64(b.Entry.Position) + 1", controls},
@@ -588,7 +595,7 @@ var inRoot = []mutation{
 	{"ask the authorizer for ever", "executor/dashboard/authorize.go", "	if v.left <= 0 {", "	if false && v.left <= 0 {", asks},
 	{"say what was done again", "executor/dashboard/notice.go", "	delete(n.texts, name)\n	return", "	return", said},
 	{"keep what will be said for ever", "executor/dashboard/notice.go", "		delete(n.texts, n.names[0])\n", "", said},
-	{"stream to who gets nothing before the end", "executor/dashboard/live.go", "	if errors.Is(control.Flush(), http.ErrNotSupported) {", "	if false && errors.Is(control.Flush(), http.ErrNotSupported) {", streams},
+	{"stream to who gets nothing before the end", "executor/dashboard/live.go", "	if errors.Is(http.NewResponseController(w).Flush(), http.ErrNotSupported) {", "	if false && errors.Is(http.NewResponseController(w).Flush(), http.ErrNotSupported) {", streams},
 	{"a hook for lists that takes the handler with it", "executor/dashboard/payload.go", "			text = \"\"\n", "			panic(v)\n", bounds},
 	{"a page that has said all and is late", "executor/dashboard/action.go", "	heard(w)\n", "", patiences},
 	{"a program that has said all and is late", "executor/dashboard/apiaction.go", "	heard(w)\n", "", patiences},

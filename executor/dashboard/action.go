@@ -21,10 +21,13 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if o.asksFirst() && o.confirm != "yes" {
-		return h.ask(w, r, o)
+		return h.looks.Look(w, r, func(w http.ResponseWriter) error { return h.ask(w, r, o) })
 	}
 	n, err := h.perform(r, o)
 	if err != nil {
+		if gone(r, err) {
+			return err
+		}
 		p := problemOf(err)
 		if n > 0 {
 			p.text = fmt.Sprintf("%s affected before this went wrong: %s", plural(n, "was", "were"), p.text)
@@ -40,7 +43,10 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request) error {
 func (h *handler) perform(r *http.Request, o order) (n int, err error) {
 	ctx, cancel := context.WithTimeout(r.Context(), h.cfg.ActionTimeout)
 	defer cancel()
-	n, err = h.carryOut(ctx, o)
+	err = h.acts.Act(ctx, func() (err error) {
+		n, err = h.carryOut(ctx, o)
+		return err
+	})
 	h.hots.forget()
 	h.record(r, &o, "dashboard: an action", slog.Int("affected", n), err)
 	return n, late(err, "This takes longer than Config.ActionTimeout. What it has done stays done: ask for it again, "+

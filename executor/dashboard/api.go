@@ -26,7 +26,7 @@ func (h *handler) apiRoutes() map[string]route {
 		if slices.Contains(names, "queue") {
 			about = namedQueue
 		}
-		return route{http.MethodGet, about, func(w http.ResponseWriter, r *http.Request) error {
+		return route{http.MethodGet, about, h.looking(func(w http.ResponseWriter, r *http.Request) error {
 			p, err := paramsOf(r, names...)
 			if err != nil {
 				return err
@@ -36,7 +36,7 @@ func (h *handler) apiRoutes() map[string]route {
 				return err
 			}
 			return sendJSON(w, r, http.StatusOK, "application/json", answer)
-		}, h.cfg.PageTimeout, names}
+		}), h.cfg.PageTimeout, names}
 	}
 	return map[string]route{
 		apiPrefix + "v1/": look(h.apiIndex),

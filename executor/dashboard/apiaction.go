@@ -20,9 +20,12 @@ func (h *handler) apiAct(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	n, err := h.perform(r, o)
-	if err != nil {
+	if err != nil && !gone(r, err) {
 		h.refuse(w, r, err, n)
 		return nil
+	}
+	if err != nil {
+		return err
 	}
 	return sendJSON(w, r, http.StatusOK, "application/json", wireAffected{n, o.what()})
 }

@@ -1,12 +1,14 @@
 package dashboard_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -16,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/cron"
 	"github.com/strandjobs/strand/executor/dashboard"
 )
 
@@ -344,4 +347,45 @@ func TestH6_AFailureOfTheAPI(t *testing.T) {
 	for _, cfg := range []dashboard.Config{{Prefix: "strand"}, {Hosts: []string{"example.com:80"}}} {
 		s.problem(http.StatusInternalServerError, mount(t, waiting(t), cfg).do(http.MethodGet, "api/v1/stats", nil))
 	}
+}
+
+// An action in which a field is missing does nothing, and is told which one.
+func TestAnActionWithoutAField(t *testing.T) {
+	x := waiting(t)
+	c, err := cron.New(x, cron.Config{})
+	require.NoError(t, err)
+	s := mount(t, x, dashboard.Config{Authorize: dashboard.Insecure, Crons: []*cron.Cron{c, c}})
+	for _, whole := range []map[string]any{
+		{"verb": "pause", "scope": "all", "queue": "q"},
+		{"verb": "resume", "scope": "id", "queue": "q", "id": "a"},
+		{"verb": "run", "scope": "id", "queue": "q", "id": "a"},
+		{"verb": "cancel", "scope": "all", "queue": "q"},
+		{"verb": "delete", "scope": "selected", "queue": "q", "selected": []any{map[string]any{"id": "a"}}},
+		{"verb": "kill-failed", "scope": "filtered", "queue": "q", "prefix": "a"},
+		{"verb": "delete-failed", "scope": "id", "queue": "q", "id": "a"},
+		{"verb": "requeue", "scope": "id", "queue": "q", "id": "a"},
+		{"verb": "delete-dead", "scope": "filtered", "queue": "q", "error": "boom"},
+		{"verb": "unlock", "key": "k"},
+		{"verb": "trigger", "schedule": "s", "cron": 0},
+		{"verb": "pause-schedule", "schedule": "s", "cron": 0},
+		{"verb": "resume-schedule", "schedule": "s", "cron": 0},
+	} {
+		for missing := range whole {
+			some := maps.Clone(whole)
+			delete(some, missing)
+			want := missing + " is missing"
+			if some["scope"] == "filtered" && (missing == "prefix" || missing == "error") {
+				want = "without prefix or error"
+			}
+			text, err := json.Marshal(some)
+			require.NoError(t, err)
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/strand/api/v1/actions", bytes.NewReader(text))
+			r.Header.Set("Content-Type", "application/json")
+			w := httptest.NewRecorder()
+			s.mux.ServeHTTP(w, r)
+			require.Equal(t, http.StatusBadRequest, w.Code, "%s: %s", text, w.Body)
+			require.Contains(t, w.Body.String(), want, "%s", text)
+		}
+	}
+	untouched(t, x)
 }

@@ -12,6 +12,8 @@ import (
 	"path"
 	"strings"
 	"sync"
+
+	"github.com/strandjobs/strand/executor/internal/serving"
 )
 
 //go:embed assets
@@ -79,9 +81,8 @@ func squeeze(content []byte) []byte {
 // worthSqueezing is where gzip begins to save a packet.
 const worthSqueezing = 1400
 
-// send sends an answer that is all there, and gives the client so long to take it.
+// send sends an answer that is all there.
 func send(w http.ResponseWriter, r *http.Request, status int, kind string, content []byte, squeezed func() []byte) {
-	deadline(w, writePatience)
 	h := w.Header()
 	h.Set("Content-Type", kind)
 	h.Add("Vary", "Accept-Encoding")
@@ -89,8 +90,8 @@ func send(w http.ResponseWriter, r *http.Request, status int, kind string, conte
 		h.Set("Content-Encoding", "gzip")
 		content = squeezed()
 	}
-	w.WriteHeader(status)
-	if r.Method != http.MethodHead {
-		_, _ = w.Write(content) // or the client has gone
+	if r.Method == http.MethodHead {
+		content = nil
 	}
+	serving.Send(w, status, content)
 }

@@ -74,8 +74,9 @@ type Config struct {
 	PageTimeout   time.Duration
 	ActionTimeout time.Duration
 
-	// MaxStreams is how many browsers may watch live figures at a time; one more gets
-	// 503, and its page stays as it was. Default, and below zero: 64.
+	// MaxStreams is how many browsers may watch live figures at a time. One more takes the
+	// place of the one that has watched longest, which comes back by itself, or gets 503
+	// when that came less than 10 seconds ago. Default, and below zero: 64.
 	MaxStreams int
 
 	// User names who asks, for the log of actions: from what a middleware has found out.

@@ -24,10 +24,16 @@
 //     policy allows none.
 //   - Who looks does not hold up who works. What is shown comes from
 //     [executor.Inspector], whose lists are in pages, and made beside the work. A page
-//     is made in memory, within Config.PageTimeout, before its first byte is sent; a
-//     client that does not read is cut off after a while. There are at most
-//     Config.MaxStreams live connections; one that is slow is closed, and all of them
-//     when the executor or the [http.Server] stops.
+//     is made in memory, within Config.PageTimeout, before its first byte is sent.
+//   - Answers of one handler have 64 MiB of memory, however many clients ask: 8 are made
+//     at a time, and what is made counts until it is sent. One for which there is no room
+//     waits for 8 seconds, and gets 503 then. A client that takes nothing of its answer for
+//     5 seconds, or not all of it in 30, is cut off.
+//   - Who acts does not wait for who looks: there is room for 16 actions at a time.
+//   - There are at most Config.MaxStreams live connections. One more takes the place of the
+//     one that has watched longest, if for 10 seconds or more: a browser comes back. One
+//     that is slow is closed, and all of them when the executor or the [http.Server] stops.
+//   - A client that hangs up is no error, and no line in the log.
 //   - A panic while a page is made is that request's, with 500 and a line in the log.
 //
 // # Who may see what
@@ -44,9 +50,11 @@
 // authorizer is asked for View of each of them, too, and those it refuses are left out:
 // of the overview, /find, /running and the live figures, of stats, queues, find and
 // running of the API, with their part of the totals. One that does not answer in time
-// leaves no list: the answer is 503, and live figures end. What is said of the executor
-// as a whole is of all: workers, the journal, and who has locks, leases, slots and limits,
-// by queue and id, there and where an explanation names who is in the way.
+// leaves no list: the answer is 503, and live figures end. Of these the authorizer is asked
+// again every 5 seconds, about the request that they began with, and they end when View is
+// refused. What is said of the executor as a whole is of all: workers, the journal, and who
+// has locks, leases, slots and limits, by queue and id, there and where an explanation
+// names who is in the way.
 //
 // # Where it is mounted
 //
@@ -114,10 +122,10 @@
 //
 // tab= is a list: waiting, retrying, running, parked, halted, or morgue, which is the
 // one of [Requeue] and [DeleteDead], and of no other verb. [Pause] and [Resume] take
-// no filtered, and their all is the queue, or without queue= the executor, which is
-// scope=executor, too. [Unlock] takes key= alone; [Trigger], [PauseSchedule] and
-// [ResumeSchedule] take key=, the name of the schedule, and cron=, its index in
-// Config.Crons, by default 0: without queue= and scope=. What does not say which jobs
+// no filtered; their all is the queue, and scope=executor is the executor. [Unlock] takes
+// key= alone; [Trigger], [PauseSchedule] and [ResumeSchedule] take key=, the name of the
+// schedule, and cron=, its index in Config.Crons, which may be left out if there is one
+// only: without queue= and scope=. What does not say which jobs
 // it is about, or says more than its verb and scope have a use for, is refused with
 // 400; so is what is empty, but for the reason= of a [Cancel], and what is there twice,
 // be it once in the query and once in the form. Only sel= may come more often, and 1000
@@ -208,8 +216,8 @@
 //	requeue, delete-dead         queue; scope as above, about what is in the morgue
 //	pause, resume                scope is executor, or with queue: all of it, id, selected
 //	unlock                       key
-//	trigger, pause-schedule,     schedule, and cron: its Cron in Config.Crons, 0 if it is
-//	resume-schedule              not said
+//	trigger, pause-schedule,     schedule, and cron: its Cron in Config.Crons, which may
+//	resume-schedule              be left out if there is one only
 //
 //	id          the job, or the dead payloads, of id
 //	selected    selected: a list of objects with id, and position, a number from 1, if it

@@ -10,6 +10,7 @@ import (
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/cron"
+	"github.com/strandjobs/strand/executor/internal/serving"
 	"github.com/strandjobs/strand/lock"
 )
 
@@ -43,7 +44,8 @@ func problemOf(err error) problem {
 		{http.StatusBadRequest, []error{executor.ErrInvalidQuery, executor.ErrInvalidCursor, executor.ErrInvalidID,
 			executor.ErrInvalidKey, lock.ErrEmptyKey}},
 		{http.StatusConflict, []error{executor.ErrState, executor.ErrTooManyPaused, cron.ErrOverlap}},
-		{http.StatusServiceUnavailable, []error{executor.ErrClosed, executor.ErrFailed, executor.ErrFull, cron.ErrClosed}},
+		{http.StatusServiceUnavailable, []error{executor.ErrClosed, executor.ErrFailed, executor.ErrFull, cron.ErrClosed,
+			serving.ErrBusy}},
 	} {
 		for _, e := range known.errs {
 			if errors.Is(err, e) {
@@ -60,6 +62,12 @@ func problemOf(err error) problem {
 		text = "The executor has stopped, or is about to: what it has not done is in its journal, for the next one."
 	}
 	return problem{status, text}
+}
+
+// gone reports whether an error comes of it that the client has hung up: nobody waits for
+// an answer, and nothing is wrong.
+func gone(r *http.Request, err error) bool {
+	return r.Context().Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.Cause(r.Context())))
 }
 
 // late says more of an error if the time was up: what to do about it.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/internal/serving"
 )
 
 // handler is a dashboard.
@@ -24,6 +25,8 @@ type handler struct {
 	routes map[string]route
 	live   *live
 	hots   hotLists
+	looks  *serving.Room // bytes of answers, being made or on their way
+	acts   *serving.Room // actions at a time
 	stacks chan struct{} // held while stacks are taken
 	copies chan struct{} // held while a copy is made and sent
 
@@ -60,6 +63,7 @@ func Handler(x *executor.Executor, cfg Config) http.Handler {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 		})
 	}
+	h.looks, h.acts = serving.NewRoom(maxLooks), serving.NewRoom(maxActs)
 	h.stacks, h.copies = make(chan struct{}, 1), make(chan struct{}, 1)
 	h.live = newLive(x, cfg)
 	h.hots.forget()
@@ -83,7 +87,7 @@ type route struct {
 // table has all routes, by their path behind the prefix.
 func (h *handler) table() map[string]route {
 	page := func(serve func(http.ResponseWriter, *http.Request) error, about func(*http.Request) string) route {
-		return route{http.MethodGet, about, serve, h.cfg.PageTimeout, nil}
+		return route{http.MethodGet, about, h.looking(serve), h.cfg.PageTimeout, nil}
 	}
 	all := map[string]route{
 		"/":          page(h.overview, anyQueue),
@@ -98,10 +102,23 @@ func (h *handler) table() map[string]route {
 		"/copy":      {http.MethodPost, nil, h.copy, 0, nil},
 		"/do":        {http.MethodPost, nil, h.act, 0, nil},
 		"/live":      {http.MethodGet, anyQueue, h.watch, 0, nil},
-		"/assets/":   page(serveAsset, anyQueue),
+		"/assets/":   {http.MethodGet, anyQueue, serveAsset, h.cfg.PageTimeout, nil},
 	}
 	maps.Copy(all, h.apiRoutes())
 	return all
+}
+
+// What there is room for. Who acts does not wait for those who look.
+const (
+	maxLooks = 8 * serving.Making // bytes of answers
+	maxActs  = 16
+)
+
+// looking has an answer made and sent as far as there is room for it.
+func (h *handler) looking(serve func(http.ResponseWriter, *http.Request) error) func(http.ResponseWriter, *http.Request) error {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		return h.looks.Look(w, r, func(w http.ResponseWriter) error { return serve(w, r) })
+	}
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -113,9 +130,11 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusMovedPermanently)
 		return
 	}
-	if err := h.serve(w, r, at); err != nil && strings.HasPrefix(at, apiPrefix) {
+	switch err := h.serve(w, r, at); {
+	case err == nil, gone(r, err):
+	case strings.HasPrefix(at, apiPrefix):
 		h.refuse(w, r, err, 0)
-	} else if err != nil {
+	default:
 		h.fail(w, r, err)
 	}
 }
@@ -166,11 +185,8 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, at string) error
 	return rt.serve(w, r)
 }
 
-// What a client may send, and how long it may take.
-const (
-	maxBody       = 1 << 20
-	writePatience = 30 * time.Second
-)
+// maxBody is what a client may send.
+const maxBody = 1 << 20
 
 // patience bounds how long a client may take to send what it has to say. A writer
 // that knows no deadlines, of a test for example, has no slow client.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/internal/serving"
 )
 
 // journalPage is how the journal is doing.
@@ -88,17 +89,9 @@ func (h *handler) copy(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set("Content-Type", "application/x-tar")
 	w.Header().Set("Content-Disposition", `attachment; filename="journal.strand.tar"`)
-	out := tar.NewWriter(patient{w})
+	out := tar.NewWriter(serving.Endless(w))
 	if err := out.AddFS(os.DirFS(temp)); err != nil {
 		panic(http.ErrAbortHandler) // the client has gone, or has to know that this is not all
 	}
 	return out.Close()
-}
-
-// patient gives a client so long for each part of something large.
-type patient struct{ http.ResponseWriter }
-
-func (p patient) Write(b []byte) (int, error) {
-	deadline(p.ResponseWriter, writePatience)
-	return p.ResponseWriter.Write(b)
 }

@@ -13,16 +13,18 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/internal/serving"
 )
 
 // What a live connection gets and gives.
 const (
-	beat         = time.Second      // between two figures
-	gap          = 5 * beat         // behind which there are no rates, and live.js draws no line
-	remembered   = 300              // figures that a page begins with
-	fallenBehind = 8                // figures that a client may be behind
-	beatPatience = 10 * time.Second // for a client to take one
-	cellsAtMost  = 500              // queues whose figures move
+	beat         = time.Second // between two figures
+	gap          = 5 * beat    // behind which there are no rates, and live.js draws no line
+	remembered   = 300         // figures that a page begins with
+	fallenBehind = 8           // figures that a client may be behind
+	cellsAtMost  = 500         // queues whose figures move
+	turn         = 10 * beat   // that a browser may watch for while others want its place
+	verdictTime  = 5 * beat    // after which the authorizer is asked again
 )
 
 // sample are the figures of a moment.
@@ -56,7 +58,7 @@ type live struct {
 	warn   sync.Once // of a middleware
 
 	mu       sync.Mutex
-	watchers map[chan reading]bool // closed for those that are behind, and at the end
+	watchers map[chan reading]time.Time // since when; closed for those that are behind, and at the end
 	servers  map[*http.Server]bool
 	past     []sample // oldest first
 	before   executor.Stats
@@ -65,24 +67,43 @@ type live struct {
 }
 
 func newLive(x *executor.Executor, cfg Config) *live {
-	return &live{x: x, most: cfg.MaxStreams, logger: cfg.Logger, watchers: make(map[chan reading]bool),
+	return &live{x: x, most: cfg.MaxStreams, logger: cfg.Logger, watchers: make(map[chan reading]time.Time),
 		servers: make(map[*http.Server]bool)}
 }
 
-// watch lets a client in, and returns what was before it came, and of which queues.
+// watch lets a client in, and returns what was before it came, and of which queues. When
+// there are as many as there may be, the one that has watched longest has had its turn: it
+// comes back by itself, if somebody reads what it is told, which is not known here. What a
+// client does not read lies in the buffers of its system and of this one.
 func (l *live) watch() (told chan reading, past []sample, of []executor.QueueStats, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.watchers) >= l.most {
+	if len(l.watchers) >= l.most && !l.dropOldest() {
 		return nil, nil, nil, problem{http.StatusServiceUnavailable, "too many browsers watch already: Config.MaxStreams"}
 	}
 	told = make(chan reading, fallenBehind)
-	if l.watchers[told] = true; len(l.watchers) == 1 {
+	if l.watchers[told] = time.Now(); len(l.watchers) == 1 {
 		ctx, cancel := context.WithCancel(context.Background())
 		l.stop = cancel
 		go l.sampleUntil(ctx) // ends with the last watcher, or the executor
 	}
 	return told, append([]sample(nil), l.past...), l.before.Queues, nil
+}
+
+// dropOldest ends the watcher that has been there longest, if it has had its turn. mu is
+// held.
+func (l *live) dropOldest() bool {
+	var oldest chan reading
+	for told, since := range l.watchers {
+		if oldest == nil || since.Before(l.watchers[oldest]) {
+			oldest = told
+		}
+	}
+	if time.Since(l.watchers[oldest]) < turn {
+		return false
+	}
+	l.drop(oldest)
+	return true
 }
 
 // leave lets a client go.
@@ -94,7 +115,7 @@ func (l *live) leave(told chan reading) {
 
 // drop ends a watcher. mu is held.
 func (l *live) drop(told chan reading) {
-	if !l.watchers[told] {
+	if l.watchers[told].IsZero() {
 		return
 	}
 	delete(l.watchers, told)
@@ -247,9 +268,8 @@ func (h *handler) watch(w http.ResponseWriter, r *http.Request) error {
 	server, _ := r.Context().Value(http.ServerContextKey).(*http.Server)
 	h.live.endWith(server)
 	w.Header().Set("X-Accel-Buffering", "no") // or nginx collects them
-	control := http.NewResponseController(w)
 	heard(w)
-	see := sight(func(all []executor.QueueStats) ([]executor.QueueStats, error) { return seen(h, r, all, statsName) })
+	see := func(all []executor.QueueStats) ([]executor.QueueStats, error) { return seen(h, r, all, statsName) }
 	some, err := see(queues)
 	if err != nil {
 		return err
@@ -261,30 +281,43 @@ func (h *handler) watch(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if errors.Is(control.Flush(), http.ErrNotSupported) {
+	if errors.Is(http.NewResponseController(w).Flush(), http.ErrNotSupported) {
 		h.live.warn.Do(func() { h.cfg.Logger.Warn(unflushed) })
 		return h.glance(w, r, told, see, history)
 	}
-	tell := func(event string, text []byte) error {
-		deadline(w, beatPatience)
-		_, err := w.Write([]byte("event: " + event + "\ndata: " + string(text) + "\n\n"))
+	h.tell(w, r, told, history)
+	return nil
+}
+
+// tell sends figures until the client goes, or does not read, or may not look any more:
+// of that the authorizer is asked every few seconds.
+func (h *handler) tell(w http.ResponseWriter, r *http.Request, told chan reading, history []byte) {
+	out, control := serving.Endless(w), http.NewResponseController(w)
+	say := func(event string, text []byte) error {
+		_, err := out.Write([]byte("event: " + event + "\ndata: " + string(text) + "\n\n"))
 		return cmp.Or(err, control.Flush())
 	}
-	for err = tell("history", history); err == nil; {
+	again := time.NewTicker(verdictTime)
+	defer again.Stop()
+	for err := say("history", history); err == nil; {
 		select {
 		case m, ok := <-told:
 			if !ok {
-				return nil // it was too slow, or all is over
+				return // it was too slow, its turn is over, or all is
 			}
 			var text []byte
-			if text, err = m.textFor(see); err == nil {
-				err = tell("figures", text)
+			if text, err = m.textFor(func(all []executor.QueueStats) ([]executor.QueueStats, error) {
+				return seen(h, r, all, statsName)
+			}); err == nil {
+				err = say("figures", text)
 			}
+		case <-again.C:
+			r = withVerdicts(r, h.cfg.PageTimeout)
+			err = h.may(r, Action{Verb: View})
 		case <-r.Context().Done():
-			return nil
+			return
 		}
 	}
-	return nil // the client has gone
 }
 
 const unflushed = "live figures of the dashboard move only every few seconds: the http.ResponseWriter of a " +
@@ -295,7 +328,6 @@ const unflushed = "live figures of the dashboard move only every few seconds: th
 // middleware keeps from it what is written until all is. The id of the event comes back
 // with the browser, which knows the history then.
 func (h *handler) glance(w http.ResponseWriter, r *http.Request, told chan reading, see sight, history []byte) error {
-	deadline(w, writePatience)
 	var b bytes.Buffer
 	if r.Header.Get("Last-Event-ID") == "" {
 		fmt.Fprintf(&b, "event: history\ndata: %s\n\n", history)
@@ -316,6 +348,6 @@ func (h *handler) glance(w http.ResponseWriter, r *http.Request, told chan readi
 	case <-limit.C:
 	case <-r.Context().Done():
 	}
-	_, _ = w.Write(b.Bytes()) // or the client has gone
+	_, _ = serving.Patient(w).Write(b.Bytes()) // or the client has gone
 	return nil
 }

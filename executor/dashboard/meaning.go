@@ -85,6 +85,8 @@ func (o *order) meansOne(page bool) error {
 	d, known := deeds[o.Verb]
 	f := d.fields
 	switch {
+	case !o.has["verb"]:
+		return wrong("verb is missing; it must be one of %q", slices.Sorted(maps.Keys(deeds)))
 	case !known:
 		return wrong("verb is %q; it must be one of %q", clip(string(o.Verb), 40), slices.Sorted(maps.Keys(deeds)))
 	case d.scopes == nil && o.Scope != "":

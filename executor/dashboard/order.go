@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
@@ -15,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/internal/serving"
 )
 
 // order is an action as it was asked for.
@@ -125,9 +125,6 @@ func orderOf(r *http.Request) (o order, err error) {
 		return o, err
 	}
 	o.list.Queue, o.list.Limit = o.Queue, defaultRows
-	if o.Scope == "all" && o.Queue == "" && deeds[o.Verb].list == noList {
-		o.Scope = "executor"
-	}
 	if o.has["tab"] {
 		if _, err := listOf(url.Values{"name": {o.Queue}, "tab": {o.list.Tab}}); err != nil {
 			return o, err
@@ -220,57 +217,21 @@ func pickOf(raw string) (p pick, err error) {
 	return p, nil
 }
 
-// readJSON reads an object. Field by field: read into a struct, Queue would be taken
-// for queue, the last of two for both, and null for none.
+// readJSON reads an object.
 func (o *order) readJSON(text []byte) error {
 	if !utf8.Valid(text) {
 		return wrong("the action is no UTF-8: what is no text is given in base64, as id_base64 for example")
 	}
-	d := json.NewDecoder(bytes.NewReader(text))
-	if err := object(d, "the action", o.setJSON); err != nil {
-		return err
-	}
-	if at := d.InputOffset(); len(bytes.TrimSpace(text[at:])) > 0 {
-		return wrong("the action has more behind it, at byte %d", at)
-	}
-	return nil
+	return object(text, "the action", o.setJSON)
 }
 
 // object reads an object of which each field is set.
-func object(d *json.Decoder, what string, set func(name string, value json.RawMessage) error) error {
-	broken := func(err error) error {
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return wrong("%s ends too early: it must be an object, {…}", what)
-		}
-		return wrong("%s is no JSON: %v", what, err)
+func object(text []byte, what string, set func(name string, value json.RawMessage) error) error {
+	err := serving.Object(text, what, set)
+	if _, said := errors.AsType[problem](err); err == nil || said {
+		return err
 	}
-	begin, err := d.Token()
-	switch {
-	case err != nil:
-		return broken(err)
-	case begin != json.Delim('{'):
-		return wrong("%s must be an object, {…}", what)
-	}
-	for d.More() {
-		var value json.RawMessage
-		name, err := d.Token()
-		if err == nil {
-			err = d.Decode(&value)
-		}
-		switch {
-		case err != nil:
-			return broken(err)
-		case string(value) == "null":
-			return wrong("%s is null: leave it out, or say what is meant", clip(name.(string), 40))
-		}
-		if err := set(name.(string), value); err != nil {
-			return err
-		}
-	}
-	if _, err := d.Token(); err != nil {
-		return broken(err)
-	}
-	return nil
+	return wrong("%v", err)
 }
 
 // setJSON sets a field.
@@ -310,8 +271,7 @@ func (o *order) setJSON(name string, value json.RawMessage) error {
 // pickIn reads one of selected.
 func pickIn(text json.RawMessage) (p pick, err error) {
 	var o order // to see what is there twice
-	d := json.NewDecoder(bytes.NewReader(text))
-	err = object(d, "one of selected", func(name string, value json.RawMessage) error {
+	err = object(text, "one of selected", func(name string, value json.RawMessage) error {
 		if name == "position" {
 			if json.Unmarshal(value, &p.Position) != nil || p.Position == 0 {
 				return wrong("position is %s; it must be a whole number from 1, or left out for the job as a whole",

@@ -79,8 +79,3 @@ func (h *handler) show(w http.ResponseWriter, r *http.Request, status int, name 
 	send(w, r, status, "text/html; charset=utf-8", b.Bytes(), func() []byte { return squeeze(b.Bytes()) })
 	return nil
 }
-
-// deadline bounds how long a client may take to read. See patience.
-func deadline(w http.ResponseWriter, d time.Duration) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(d))
-}

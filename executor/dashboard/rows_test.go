@@ -180,7 +180,7 @@ func TestWhatCantBeTakenBackIsAskedFirst(t *testing.T) {
 			"verb=delete-failed&queue=q&tab=retrying&scope=all":                                  "Delete all 3 jobs of q that retry for good?",
 			"verb=cancel&queue=q&tab=waiting&scope=selected&sel=:failed-00001&sel=:failed-00002": "Cancel 2 jobs of q?",
 			"verb=delete&queue=q&scope=id&id=failed-00001&from=job":                              "Delete this job for good?",
-			"verb=pause&scope=all": "Pause everything?",
+			"verb=pause&scope=executor":                                                          "Pause everything?",
 		} {
 			a := s.do(http.MethodPost, "do?"+query, nil)
 			require.Equal(t, http.StatusOK, a.StatusCode, query)
@@ -269,7 +269,7 @@ func TestPauseAndResume(t *testing.T) {
 		require.Contains(t, s.get("job", "queue", "q", "id", "a"), "a pause of its queue")
 		require.Contains(t, s.post(nil, "verb", "resume", "queue", "q", "scope", "all", "from", "queue"), "1 queue resumed.")
 		require.Zero(t, jobs())
-		require.Contains(t, s.post(url.Values{"confirm": {"yes"}}, "verb", "pause", "scope", "all"), "Everything is paused.")
+		require.Contains(t, s.post(url.Values{"confirm": {"yes"}}, "verb", "pause", "scope", "executor"), "Everything is paused.")
 		enqueue(t, q, "a", "")
 		require.Equal(t, 1, jobs())
 		require.Contains(t, s.post(nil, "verb", "pause", "queue", "q", "id", "a", "scope", "id", "from", "job"), "1 id is paused.")

@@ -26,7 +26,7 @@ var every = []string{
 
 // actions are one of each verb.
 var actions = []string{
-	"verb=pause&queue=q&scope=all", "verb=pause&scope=all", "verb=resume&queue=q&scope=all",
+	"verb=pause&queue=q&scope=all", "verb=pause&scope=executor", "verb=resume&queue=q&scope=all",
 	"verb=run&queue=q&scope=id&id=a", "verb=cancel&queue=q&scope=id&id=a",
 	"verb=delete&queue=q&scope=id&id=a", "verb=kill-failed&queue=q&scope=all&tab=retrying",
 	"verb=delete-failed&queue=q&scope=all&tab=retrying",
@@ -262,7 +262,7 @@ func TestAnActionThatMeansNothing(t *testing.T) {
 		"verb=delete&tab=waiting&scope=all&error=boom":        "error is given",
 		"verb=requeue&tab=morgue&scope=all&prefix=other":      "prefix is given",
 		"verb=delete-dead&tab=morgue&scope=all&error=boom":    "error is given",
-		"verb=pause&scope=all&prefix=other":                   "prefix is given",
+		"verb=pause&scope=executor&prefix=other":              "prefix is given",
 		"verb=delete&scope=id&id=a&prefix=other":              "prefix is given",
 		"verb=delete&scope=id":                                "id is missing",
 		"verb=run&tab=waiting&scope=selected&sel=1:a":         "position 1, and run is about whole jobs",

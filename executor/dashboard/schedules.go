@@ -48,6 +48,9 @@ func (h *handler) schedules(w http.ResponseWriter, r *http.Request) error {
 
 // schedule does something with a schedule.
 func (h *handler) schedule(ctx context.Context, o order) (int, error) {
+	if !o.has["cron"] && len(h.cfg.Crons) > 1 {
+		return 0, wrong("cron is missing: Config.Crons has %d, from 0", len(h.cfg.Crons))
+	}
 	if o.Index < 0 || o.Index >= len(h.cfg.Crons) {
 		return 0, problem{http.StatusNotFound, fmt.Sprintf("there is no Cron %d in Config.Crons", o.Index)}
 	}

@@ -89,6 +89,7 @@ func TestH5_ASlipOfAPage(t *testing.T) {
 		"?verb=pause&queue=q&scope=all verb=delete&tab=waiting": "verb is there 2 times",
 		"?queue=q verb=cancel&scope=all&tab=waiting&queue=p":    "queue is there 2 times",
 		" verb=pause&scope=all&queue=q&queue=":                  "queue is there 2 times",
+		" verb=resume&scope=all":                                "queue is missing",
 		" verb=pause&scope=all&queue=":                          "queue is empty",
 		" verb=cancel&scope=all&tab=waiting&queue=q&id=":        "id is empty",
 		" verb=cancel&scope=filtered&tab=waiting&queue=q":       "without prefix",

@@ -40,7 +40,7 @@ func TestH1_ViewNamesTheQueue(t *testing.T) {
 		require.Equal(t, http.StatusForbidden, s.do(http.MethodGet, path, nil).StatusCode, path)
 		require.Equal(t, about(queue), asked, path)
 	}
-	for action, queue := range map[string]string{"verb=pause&queue=q&scope=all": "q", "verb=pause&scope=all": "", "verb=unlock&key=k": ""} {
+	for action, queue := range map[string]string{"verb=pause&queue=q&scope=all": "q", "verb=pause&scope=executor": "", "verb=unlock&key=k": ""} {
 		asked = nil
 		require.Equal(t, http.StatusForbidden, s.do(http.MethodPost, "do?"+action, nil).StatusCode, action)
 		require.Equal(t, about(queue), asked, action)

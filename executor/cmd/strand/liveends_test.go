@@ -120,7 +120,7 @@ func TestBusy(t *testing.T) {
 	s.Serve(l)
 	defer s.Close()
 	var others sync.WaitGroup
-	for range 16 {
+	for range 8 {
 		others.Go(func() {
 			c := control.Connect(dir, time.Minute)
 			defer c.Close()
@@ -128,7 +128,7 @@ func TestBusy(t *testing.T) {
 			assert.NoError(t, err)
 		})
 	}
-	for range 16 {
+	for range 8 {
 		<-in
 	}
 	_, errs, status := strand(t, "", "status", dir)

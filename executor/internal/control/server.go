@@ -19,7 +19,7 @@ import (
 // What a server has room for.
 const (
 	maxConnections = 64
-	maxLooks       = 16 * serving.Making // bytes of answers
+	maxLooks       = 8 * serving.Making // bytes of answers
 	maxActs        = 8
 	maxChores      = 2
 	maxStreams     = 8

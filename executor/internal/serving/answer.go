@@ -8,8 +8,8 @@ import (
 )
 
 // Making is the share of an answer that is being made: about what a page, or a part of a
-// list, takes with a MiB of payloads in it.
-const Making = 4 << 20
+// list, takes with a MiB of payloads in it, until its garbage is collected.
+const Making = 8 << 20
 
 // Look has an answer made and sends it. Room for it is in bytes. What make gives to [Send]
 // is kept until it returns, and is the answer then; with an error nothing is sent.

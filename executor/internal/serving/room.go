@@ -34,14 +34,19 @@ type Share struct {
 	n    int64
 }
 
-// Enter takes a share of n, or of all the room if that is less. It waits for it until
-// ctx ends, whose cause it returns, or for InLine.
+// Enter takes a share of n, or of all the room if that is less. Where it has to wait it
+// does so until ctx ends, whose cause it returns, or for InLine.
 func (r *Room) Enter(ctx context.Context, n int64) (*Share, error) {
 	w := &waiter{n: min(n, r.most), in: make(chan struct{})}
 	r.mu.Lock()
 	r.line = append(r.line, w)
 	r.admitLocked()
 	r.mu.Unlock()
+	select {
+	case <-w.in: // whatever ctx says: nobody has waited
+		return &Share{r, w.n}, nil
+	default:
+	}
 	limit := time.NewTimer(InLine)
 	defer limit.Stop()
 	var err error

@@ -68,6 +68,9 @@ func TestRoom(t *testing.T) {
 		first.Leave()
 		_, err = r.Enter(t.Context(), 10)
 		require.NoError(t, err, "all of it is there again")
+		small, err := NewRoom(1).Enter(gone, 1)
+		require.NoError(t, err, "nobody has waited")
+		small.Leave()
 	})
 }
 
