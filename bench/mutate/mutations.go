@@ -536,6 +536,7 @@ var inRoot = []mutation{
 	{"a verdict for ever", "executor/dashboard/live.go", "			r = withVerdicts(r, h.cfg.PageTimeout)\n", "", boardBytes},
 	{"who watches stays for ever", "executor/dashboard/live.go", "l.most && !l.dropOldest() {", "l.most {", boardBytes},
 	{"a schedule of the first cron for want of a word", "executor/dashboard/schedules.go", "!o.has[\"cron\"] && len", "false && len", gate{"./executor/dashboard", "^TestAnActionWithout"}},
+	{"a scenario outside of its bubble", "executor/executortest/everycrash.go", "			synctest.Test(t, func(t *testing.T) {\n				s := scenario(t)\n", "			s := scenario(t)\n			synctest.Test(t, func(t *testing.T) {\n", gate{"./executor/executortest", "^TestEveryCrashOfAScenario"}},
 	{"delete all when no id is left", "executor/controlacts.go", "	case said == 0:", "	case false:", controls},
 	{"a stop that hangs up first", "executor/stop.go", "	names, stuck := x.drain()\n	x.hangUp()", "	x.hangUp()\n	names, stuck := x.drain()", controls},
 	{"a page of the morgue that loses one", "executor/controlrows.go", "		if d.Unsent { // it is the first of the next page\n			a.Next = uint64(b.Entry.Position)", "		if d.Unsent { // it is the first of the next page\n			a.Next = uint64(b.Entry.Position) + 1", controls},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
 )
 
 // Scenario is what [EveryCrash] goes through. Setup and Check are needed.
@@ -33,6 +34,10 @@ const maxCrashes = 10_000
 // jobs that are left, and is checked. The name of the subtest says after how many
 // commits of the script it was.
 //
+// scenario is called inside the bubble, with its test: what it makes may have goroutines
+// and timers, as a database has, and what it leaves to Cleanup is called before the bubble
+// ends.
+//
 // How many commits a script takes may vary by some, because calls at the same time share
 // them: each number is tried once.
 func EveryCrash(t *testing.T, scenario func(t *testing.T) Scenario) {
@@ -40,11 +45,15 @@ func EveryCrash(t *testing.T, scenario func(t *testing.T) Scenario) {
 	for commits := range maxCrashes {
 		alive := false
 		ok := t.Run(fmt.Sprint("commits=", commits), func(t *testing.T) {
-			s := scenario(t)
-			if s.Setup == nil || s.Script == nil || s.Check == nil {
-				t.Fatal("executortest: EveryCrash: a Scenario needs Setup, Script and Check")
-			}
-			alive = s.run(t, commits)
+			guard := startGuard(t.Name())
+			defer guard.stop()
+			synctest.Test(t, func(t *testing.T) {
+				s := scenario(t)
+				if s.Setup == nil || s.Script == nil || s.Check == nil {
+					t.Fatal("executortest: EveryCrash: a Scenario needs Setup, Script and Check")
+				}
+				alive = s.run(t, s.Config.open(t, s.Setup, guard), commits)
+			})
 		})
 		if alive || !ok {
 			return
@@ -55,21 +64,17 @@ func EveryCrash(t *testing.T, scenario func(t *testing.T) Scenario) {
 
 // run runs the script with a kill after so many commits, and reports whether it has come
 // to its end before that.
-func (s Scenario) run(t *testing.T, commits int) (alive bool) {
-	s.Config.Run(t, s.Setup, func(t *testing.T, x *Executor) {
-		x.killAfter(commits)
-		err := s.Script(x)
-		x.UntilIdle() // what the script has left may come to the commit
-		x.disk.OnCommit(nil)
-		if alive = !x.Killed(); alive {
-			if err != nil {
-				t.Fatalf("executortest: EveryCrash: the script: %v", err)
-			}
-		}
-		x.Crash()
-		x.UntilEmpty()
-		s.Check(t, x)
-	})
+func (s Scenario) run(t *testing.T, x *Executor, commits int) (alive bool) {
+	x.killAfter(commits)
+	err := s.Script(x)
+	x.UntilIdle() // what the script has left may come to the commit
+	x.disk.OnCommit(nil)
+	if alive = !x.Killed(); alive && err != nil {
+		t.Fatalf("executortest: EveryCrash: the script: %v", err)
+	}
+	x.Crash()
+	x.UntilEmpty()
+	s.Check(t, x)
 	return alive
 }
 
