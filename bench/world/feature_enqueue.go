@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/strandjobs/strand/executor"
 )
@@ -58,8 +59,16 @@ func playEnqueue(w *world, l line) {
 	var items []executor.Item[payload]
 	w.mu.Lock()
 	var mine []*item
+	first := l.num("n")
+	if first == 0 { // it was taken out
+		first = w.ledger.number()
+		w.ledger.next += l.num("many")
+	}
 	for n := range max(l.num("many"), 1) {
-		i := &item{n: l.num("n") + n, queue: q.name, id: l.str("id"), value: valueOf(q, l, l.num("n")+n), score: scoreOf(l), life: w.life, moved: w.epoch}
+		i := &item{
+			n: first + n, queue: q.name, id: l.str("id"), value: valueOf(q, l, first+n), score: scoreOf(l),
+			life: w.life, moved: w.epoch, born: w.epoch, due: time.Now().Add(l.dur("in")), alone: w.known == w.epoch-1 && !w.hasJob(q, l.str("id")),
+		}
 		items = append(items, executor.Item[payload]{ID: i.id, Payload: i.value})
 		mine = append(mine, w.ledger.add(i))
 	}
@@ -77,7 +86,7 @@ func playEnqueue(w *world, l line) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if life == w.life {
-		w.answered(q, mine, receipts, err)
+		w.answered(q, l, mine, receipts, err)
 	}
 }
 
@@ -91,7 +100,7 @@ func enqueue(ctx context.Context, q *queue, items []executor.Item[payload], opti
 }
 
 // answered notes what the caller was told.
-func (w *world) answered(q *queue, mine []*item, receipts []executor.Receipt, err error) {
+func (w *world) answered(q *queue, l line, mine []*item, receipts []executor.Receipt, err error) {
 	switch {
 	case errors.Is(err, executor.ErrUnknown):
 		for _, i := range mine {
@@ -109,6 +118,21 @@ func (w *world) answered(q *queue, mine []*item, receipts []executor.Receipt, er
 			w.receipt(q, mine[n], r)
 		}
 	}
+	for _, f := range features {
+		if f.answered != nil {
+			f.answered(w, q, l, mine, receipts, err)
+		}
+	}
+}
+
+// hasJob reports whether the last census has seen payloads of an id that wait or run.
+func (w *world) hasJob(q *queue, id string) bool {
+	for _, i := range w.ledger.items {
+		if i.queue == q.name && i.id == id && i.place == waits {
+			return true
+		}
+	}
+	return false
 }
 
 func (i *item) unsay(k known) {
@@ -123,7 +147,9 @@ func (w *world) receipt(q *queue, i *item, r executor.Receipt) {
 		i.unsay(refused)
 		return
 	}
-	if other := w.ledger.byPos[r.Position]; other != nil && other != i {
+	if other := w.ledger.byPos[r.Position]; other != nil && other != i && i.pos == 0 && i.value.N == 0 && same(i.value, other.value) {
+		w.swap(i, other)
+	} else if other != nil && other != i {
 		w.fail("doubled: position %d is that of %v and %v", r.Position, i, other)
 	}
 	w.accepted(i, r.Position, r.Durable)

@@ -55,7 +55,8 @@ func (w *world) selection(l line) (executor.Selection, func(*item) bool) {
 			}
 		}
 		return executor.SelectPayloads(name, ids[0], positions...), func(i *item) bool {
-			return i.queue == name && i.id == ids[0] && slices.Contains(positions, i.pos)
+			folded := w.queueOf(name).conf.has("fold") // one position stands for several
+			return i.queue == name && i.id == ids[0] && (folded || slices.Contains(positions, i.pos))
 		}
 	}
 	return executor.SelectIDs(name, ids...), mine

@@ -1,9 +1,6 @@
 package world
 
-import (
-	"slices"
-	"time"
-)
+import "slices"
 
 // Two runs of an id never overlap, and payloads reach the handler in score order, equal
 // scores in the order in which they were accepted.
@@ -32,7 +29,7 @@ func (w *world) inOrder(r *run) {
 	}
 	for _, i := range w.ledger.items {
 		if i.queue == r.queue.name && i.id == r.id && i.place == waits && i.seen == w.epoch-1 && i.moved < w.epoch && i.state == acked &&
-			!slices.Contains(r.items, i) && i.pos != 0 && last.pos != 0 && i.before(last) {
+			!w.standsFor(r, i) && (i.score == last.score || !r.queue.conf.has("fold")) && i.pos != 0 && last.pos != 0 && i.before(last) {
 			w.fail("overtaken: %v by %v", i, last)
 		}
 	}
@@ -43,5 +40,9 @@ func (w *world) inOrder(r *run) {
 	}
 }
 
-// The pause before a retry is as long as it was said.
-const retryPause = 2 * time.Second
+// standsFor reports whether a payload is in a run, or was merged into another one meanwhile.
+func (w *world) standsFor(r *run, i *item) bool {
+	return slices.Contains(r.items, i) || r.queue.conf.has("merge") && slices.ContainsFunc(w.ledger.items, func(other *item) bool {
+		return other != i && other.queue == i.queue && other.id == i.id && same(other.value, i.value) && (other.born >= w.epoch-1 || other.moved == w.epoch)
+	})
+}

@@ -20,7 +20,7 @@ var waiting = &feature{
 // playWait begins to wait for a payload, and goes on.
 func playWait(w *world, l line) {
 	w.mu.Lock()
-	i := w.ledger.byN[l.num("n")]
+	i := w.ledger.named[l.num("n")]
 	var q *queue
 	if i != nil && i.state == acked && i.pos != 0 {
 		q = w.queueOf(i.queue)

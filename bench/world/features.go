@@ -32,6 +32,9 @@ type feature struct {
 	lift   func(w *world)                                                    // ends what keeps jobs from running
 
 	// What is promised; with the lock of the world held.
+	answered func(w *world, q *queue, l line, mine []*item, receipts []executor.Receipt, err error) // of a call that enqueues
+	died     func(w *world, r *run)                                                                 // of a run that a dead process has ended
+
 	began func(w *world, r *run)
 	ended func(w *world, r *run, err error)
 	calm  func(w *world, c *census) // at a moment when nothing is under way
@@ -50,7 +53,8 @@ type step struct {
 var features []*feature
 
 func init() {
-	features = []*feature{living, enqueueing, passing, ordering, conserving, crashing, disk, operating, pausing, waiting}
+	features = []*feature{living, enqueueing, passing, ordering, conserving, crashing, disk, operating, pausing, waiting,
+		merging, folding, putOff, once, following, asynchronous, exhausting}
 }
 
 // draw makes a script.

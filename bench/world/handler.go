@@ -149,6 +149,13 @@ func (w *world) leave(runs []*run, errs []error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.lives(runs[0].life) {
+		for _, r := range runs {
+			for _, f := range features {
+				if f.died != nil {
+					f.died(w, r)
+				}
+			}
+		}
 		return
 	}
 	for n, r := range runs {
@@ -159,6 +166,7 @@ func (w *world) leave(runs []*run, errs []error) {
 		for at := range r.parts {
 			w.outcome(r, at, err)
 		}
+		r.share()
 		for _, f := range features {
 			if f.ended != nil {
 				f.ended(w, r, err)
@@ -184,6 +192,15 @@ func (w *world) outcome(r *run, at int, err error) {
 		case executor.OutcomeSnoozed:
 		default:
 			i.doom = true
+		}
+	}
+}
+
+// share: what fails together with others may be buried with them.
+func (r *run) share() {
+	for _, failed := range r.items {
+		for _, i := range r.items {
+			i.doom = i.doom || failed.doom
 		}
 	}
 }

@@ -52,13 +52,18 @@ type item struct {
 	sure      bool // it is on disk, as far as anybody was told
 	life      int  // in which it was accepted
 	epoch     int  // of the step after which that was known
-	from      *run // what has staged it, or nil
 
 	place place
 	seen  int    // the epoch of the census that has found it there
 	hint  string // how it may have ended: what is nowhere must have one
 	told  string // how it has ended, for good: it must not be seen again
 	doom  bool   // something has happened that may bury it
+
+	due   time.Time // not before; zero: at once
+	alone bool      // its job has no other payload
+	born  int       // the epoch of its call
+	last  *run      // the last one that has returned nil
+	fruit []*run    // those that have returned nil, and have staged something
 
 	hintLife int  // of hint
 	revive   bool // somebody may have put it back from the morgue
@@ -88,11 +93,12 @@ type ledger struct {
 	items []*item
 	byN   map[int]*item
 	byPos map[uint64]*item
-	next  int // the number of the next payload that no script has a number for
+	named map[int]*item // by the number of their line
+	next  int           // the number of the next payload that no script has a number for
 }
 
 func newLedger() *ledger {
-	return &ledger{byN: make(map[int]*item), byPos: make(map[uint64]*item), next: 1_000_000}
+	return &ledger{byN: make(map[int]*item), byPos: make(map[uint64]*item), named: make(map[int]*item), next: 1_000_000}
 }
 
 // add notes a payload whose call is about to be made.
@@ -100,6 +106,9 @@ func (l *ledger) add(i *item) *item {
 	l.items = append(l.items, i)
 	if i.value.N != 0 {
 		l.byN[i.value.N] = i
+	}
+	if i.n != 0 {
+		l.named[i.n] = i
 	}
 	if i.score == 0 {
 		i.score = plainScore
@@ -190,6 +199,25 @@ func (w *world) accepted(i *item, pos uint64, durable bool) {
 	}
 	i.sure = i.sure || durable
 	i.life, i.epoch, i.moved = w.life, w.epoch, w.epoch
+}
+
+// swap is for payloads with equal bytes, of calls at the same time: what was seen of the
+// one was the other.
+func (w *world) swap(i, other *item) {
+	*i, *other = *other, *i
+	i.n, other.n = other.n, i.n
+	other.state = maybe
+	w.ledger.byPos[i.pos] = i
+	for _, r := range w.running {
+		for n := range r.items {
+			switch r.items[n] {
+			case i:
+				r.items[n] = other
+			case other:
+				r.items[n] = i
+			}
+		}
+	}
 }
 
 // forget is about what a crash may have taken: what was not on disk for certain.

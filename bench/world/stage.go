@@ -96,6 +96,10 @@ func perform(t *testing.T, s script, log io.Writer) (failure string) {
 // counted, so that a shrunk script is one of the same fault.
 func kind(failure string) string {
 	first, _, _ := strings.Cut(failure, "\n")
-	head, _, _ := strings.Cut(first, ": ")
+	head, rest, _ := strings.Cut(first, ": ")
+	if head == "executortest" {
+		next, _, _ := strings.Cut(rest, ": ")
+		head += ": " + next
+	}
 	return head
 }

@@ -1,0 +1,79 @@
+package world
+
+import (
+	"context"
+	"time"
+
+	"github.com/strandjobs/strand/executor"
+)
+
+// Failures come to an end: payloads are buried, one or all, or the id is halted; what
+// failed runs alone, or with what came meanwhile.
+var exhausting = &feature{
+	name: "exhaust",
+	claims: `QueueConfig.OnExhausted QueueConfig.OnFailure QueueConfig.OnFresh QueueConfig.RetriesExhausted QueueConfig.FormatError
+		OnExhaustedBuryOldest OnExhaustedBuryAll OnExhaustedHalt OnFailureMerge OnFailureBlock OnFreshWait OnFreshPull Queue.Morgue`,
+	plan: []string{"fail", "fail", "panic", "goexit", "1s:fail"},
+	queue: func(d *draw, l line) {
+		l.set("exhausted", d.one("oldest", "all", "halt"))
+		if d.chance(2) {
+			l.set("failure", "block")
+		}
+		if d.chance(3) {
+			l.set("fresh", "pull")
+		}
+		if l.str("shape") == "merged" && d.chance(2) {
+			l.set("parts", "yes")
+		}
+	},
+	apply: func(w *world, q *queue, cfg *executor.QueueConfig[payload]) {
+		cfg.OnExhausted = map[string]executor.OnExhausted{
+			"all": executor.OnExhaustedBuryAll, "halt": executor.OnExhaustedHalt,
+		}[q.conf.str("exhausted")]
+		if q.conf.str("failure") == "block" {
+			cfg.OnFailure = executor.OnFailureBlock
+		}
+		if q.conf.str("fresh") == "pull" {
+			cfg.OnFresh = executor.OnFreshPull
+		}
+		if q.conf.has("exhausted") {
+			cfg.RetriesExhausted = func(context.Context, []executor.Merged[payload]) {}
+			cfg.FormatError = func(err error) string { return "formatted: " + err.Error() }
+		}
+	},
+	lift: func(w *world) {
+		w.x.Advance(5 * time.Minute)
+		for range 100 { // more often than the plans of an id have failures
+			if !w.halts() {
+				return
+			}
+			for _, q := range w.queues {
+				_, _ = w.x.Inspect().RunNow(context.Background(), executor.SelectQueue(q.name))
+			}
+			w.x.Advance(5 * time.Minute)
+		}
+	},
+	began: func(w *world, r *run) {
+		if most := r.queue.conf.num("retries") + 1; r.attempt > most {
+			w.fail("too often: %s/%s is at attempt %d of %d", r.queue.name, r.id, r.attempt, most)
+		}
+	},
+}
+
+// halts reports whether an id is halted. All of it is made due then.
+func (w *world) halts() bool {
+	stats, err := w.x.Stats(context.Background())
+	halted := 0
+	for _, q := range stats.Queues {
+		halted += q.Halted
+	}
+	if err != nil || halted == 0 {
+		return false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, i := range w.ledger.items {
+		i.moved = w.epoch
+	}
+	return true
+}

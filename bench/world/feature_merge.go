@@ -1,0 +1,39 @@
+package world
+
+import (
+	"slices"
+
+	"github.com/strandjobs/strand/executor"
+)
+
+// Of equal payloads of an id that waits one stays, and stands for the others.
+var merging = &feature{
+	name: "merge", claims: "QueueConfig.Merge MergeKeepAll MergeMinScore MergeKeepFirst MergeKeepLast",
+	queue:   func(d *draw, l line) { l.set("merge", d.one("min", "first", "last")) },
+	enqueue: func(d *draw, l line) { l.set("v", d.IntN(3)) },
+	apply: func(_ *world, q *queue, cfg *executor.QueueConfig[payload]) {
+		cfg.Merge = map[string]executor.Merge{
+			"min": executor.MergeMinScore, "first": executor.MergeKeepFirst, "last": executor.MergeKeepLast,
+		}[q.conf.str("merge")]
+	},
+	calm: func(w *world, c *census) {
+		for _, q := range w.queues {
+			if !q.conf.has("merge") {
+				continue
+			}
+			for id, job := range c.jobs[q.name] {
+				if job.Attempt == 1 && len(job.InHand) == 0 {
+					w.allDiffer(q, id, job.Waiting)
+				}
+			}
+		}
+	},
+}
+
+func (w *world) allDiffer(q *queue, id string, waiting []executor.PayloadInfo) {
+	for n, p := range waiting {
+		if slices.ContainsFunc(waiting[:n], func(other executor.PayloadInfo) bool { return string(other.Raw) == string(p.Raw) }) && q.conf.str("shape") != "handle" {
+			w.fail("merged not: %s/%s has %s twice", q.name, id, p.Raw)
+		}
+	}
+}
