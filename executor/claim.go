@@ -31,7 +31,7 @@ type claim struct {
 	slots []slotClaim
 
 	limited *limit.Grant // nil: it runs under no limit, or not any more
-	byHand  bool         // of a job that a person has removed before it ran
+	notRun  bool         // of a job that was removed, or given up, before it ran
 }
 
 // claimOf returns the claim that a shard has kept for an item without knowing what

@@ -173,7 +173,7 @@ func (l *locks) settle(q *queue, c *shard.Change) {
 		for _, claimed := range c.Claims {
 			claim := claimOf(claimed.Claim)
 			k.Leave(claim.by)
-			if claim.byHand {
+			if claim.notRun {
 				c.Sets = append(c.Sets, l.letGo(q, claim, claimed.Verdict, claimed.Over)...)
 			}
 			if claimed.Verdict == shard.VerdictDone || claimed.Verdict == shard.VerdictDiscarded {

@@ -74,14 +74,14 @@ func (a *attempt) byHand() bool {
 	return errors.Is(a.ended, ErrCanceledByOperator) || errors.Is(a.ended, ErrDeletedByOperator)
 }
 
-// letGo takes a job that a person has removed out of the line of its lease, and if
-// nothing is left of it gives back the slots that it kept over a failure. mu is held.
+// letGo takes a job out of the line of its lease that was removed, or given up, before
+// it ran, and if nothing is left of it gives back the slots that it kept. mu is held.
 func (l *locks) letGo(q *queue, c *claim, v shard.Verdict, over bool) (sets []journal.Set) {
 	c.place = l.places[c.by] // released after the change
 	delete(l.places, c.by)
 	for _, s := range q.locking.slots {
 		if over {
-			sets = append(sets, s.abandon(c.by, v == shard.VerdictCanceled)...)
+			sets = append(sets, s.abandon(c.by, v != shard.VerdictDeleted)...)
 		}
 	}
 	return sets
@@ -92,7 +92,7 @@ func (q *queue) remover(r shard.Removal) func(c *shard.Core, now int64, id strin
 	return func(c *shard.Core, now int64, id string) int {
 		own := r
 		if q.locking.wants != nil || q.locking.onEnqueue != nil {
-			own.Claim = &claim{queue: q, by: holder{Queue: q.name, ID: id}, byHand: true}
+			own.Claim = &claim{queue: q, by: holder{Queue: q.name, ID: id}, notRun: true}
 		}
 		ended, inHand := c.Remove(now, id, &own)
 		if q.locking.limited && !c.Status(id).Known {

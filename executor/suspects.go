@@ -68,7 +68,7 @@ func (q *queue) admit(s *quarantine.Suspect, in *shard.Shard) {
 // condemn gives a job up that has killed the process, as if it had failed for the
 // last time.
 func (q *queue) condemn(s *quarantine.Suspect, in *shard.Shard) {
-	claim := &claim{queue: q, by: holder{Queue: q.name, ID: s.ID}}
+	claim := &claim{queue: q, by: holder{Queue: q.name, ID: s.ID}, notRun: true}
 	in.Tell(func(c *shard.Core) {
 		if c.Condemn(time.Now().UnixNano(), s.ID, s.Position, s.Reason(), claim) && q.core.OnExhausted == shard.OnExhaustedHalt {
 			q.tell(EventHalted, fact{id: s.ID, position: uint64(s.Position), text: s.Reason()})
