@@ -120,18 +120,9 @@ var errGate = errors.New("it must pass, and select a test")
 func (g *workspace) overlay(applied ...mutation) (string, error) {
 	texts := map[string]string{}
 	for _, b := range applied {
-		file := filepath.Join(g.root, b.file)
-		if _, known := texts[file]; !known {
-			source, err := os.ReadFile(file)
-			if err != nil {
-				return "", err
-			}
-			texts[file] = string(source)
+		if err := g.apply(b, texts); err != nil {
+			return "", err
 		}
-		if n := strings.Count(texts[file], b.old); n != 1 {
-			return "", fmt.Errorf("%s: the text to replace is there %d times, not once:\n%s", b.file, n, b.old)
-		}
-		texts[file] = strings.Replace(texts[file], b.old, b.new, 1)
 	}
 	replace := map[string]string{}
 	for file, text := range texts {
@@ -151,6 +142,23 @@ func (g *workspace) overlay(applied ...mutation) (string, error) {
 	}
 	file := filepath.Join(g.tmp, "overlay.json")
 	return file, os.WriteFile(file, list, 0o600)
+}
+
+// apply changes the text of b's file, which is read if it is none of texts yet.
+func (g *workspace) apply(b mutation, texts map[string]string) error {
+	file := filepath.Join(g.root, b.file)
+	if _, known := texts[file]; !known {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		texts[file] = string(source)
+	}
+	if n := strings.Count(texts[file], b.old); n != 1 {
+		return fmt.Errorf("%s: the text to replace is there %d times, not once:\n%s", b.file, n, b.old)
+	}
+	texts[file] = strings.Replace(texts[file], b.old, b.new, 1)
+	return nil
 }
 
 // run builds the tests of a gate and runs them. A mutation that does not compile is
