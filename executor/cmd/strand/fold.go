@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
@@ -220,6 +221,7 @@ type folds struct {
 	id      string // the same
 	configs configs
 	now     int64
+	blank   *fold // of a queue without anything; nil: there was none
 	err     error // why all ended early
 }
 
@@ -235,32 +237,55 @@ func (c *call) folds(v *journal.View, queue string, configs configs) (*folds, er
 	return s, nil
 }
 
+// lookEvery is how long what is read may not have been asked about; see Undisturbed.
+const lookEvery = 100 * time.Millisecond
+
 // all lists them, one at a time in memory.
 func (s *folds) all() iter.Seq[*fold] {
 	return func(yield func(*fold) bool) {
-		suspects := s.Suspects()
+		suspects, looked := s.Suspects(), time.Now()
 		for _, number := range inOrder(s.names) {
 			name := s.names[number]
 			if s.queue != "" && name != s.queue {
 				continue
 			}
-			f := &fold{queue: name, number: number, now: s.now, core: shard.NewCore(number, s.configs.of(name)), suspects: suspects, reached: math.MinInt64}
-			pages := s.PendingPages(number)
-			if s.id != "" {
-				pages, s.err = only(s.id, pages)
-			}
-			if s.err == nil {
-				f.load(pages)
-				s.err = f.err
-			}
+			f := s.fold(name, number, suspects)
 			if s.err == nil && !yield(f) {
 				return
 			}
-			if s.err = s.Undisturbed(cmp.Or(s.err, f.err)); s.err != nil {
-				return
+			if s.err = cmp.Or(s.err, f.err); s.err != nil {
+				break
+			}
+			if time.Since(looked) > lookEvery {
+				if s.err = s.Undisturbed(nil); s.err != nil {
+					return
+				}
+				looked = time.Now()
 			}
 		}
+		s.err = s.Undisturbed(s.err)
 	}
+}
+
+// fold takes in a queue. Those without anything share what is nothing: there may be many.
+func (s *folds) fold(name string, number uint32, suspects map[journal.Position]journal.Suspicion) *fold {
+	f := &fold{queue: name, number: number, now: s.now, suspects: suspects, reached: math.MinInt64}
+	pages := s.PendingPages(number)
+	if s.id != "" {
+		pages, s.err = only(s.id, pages)
+	}
+	switch {
+	case s.err != nil:
+	case len(pages) == 0 && s.blank != nil:
+		f.core, f.run = s.blank.core, s.blank.run
+	default:
+		f.core = shard.NewCore(number, s.configs.of(name))
+		if f.load(pages); len(pages) == 0 {
+			s.blank = f
+		}
+		s.err = f.err
+	}
+	return f
 }
 
 // only keeps the entries of one id.

@@ -72,7 +72,7 @@ func walkPages(f *os.File, path string) error {
 		return err
 	}
 	w := &Walk{F: f, Size: size, End: m.End}
-	if int64(m.End) > info.Size()/int64(size) {
+	if m.End > uint64(info.Size())/uint64(size) {
 		return format.Damaged("%d pages in use, the file has %d", m.End, info.Size()/int64(size))
 	}
 	w.Seen = make([]uint64, m.End/64+1)
