@@ -49,13 +49,18 @@ func meetHostile(root string) int {
 			fmt.Println(err)
 			return 1
 		}
-		end := watchMemory(hostileBase+hostileMemory*uint64(info.Size()), dir)
+		end := watchMemory(hostileBase+hostileMemory*uint64(min(info.Size(), 16<<20)), dir) // the rest is a hole
 		_, _ = Check(dir)
 		if v, err := OpenView(dir); err == nil {
 			_ = v.Close()
 		}
 		_, _ = Salvage(dir, "")
-		_, _ = Salvage(dir, dir+"-saved")
+		if _, err := Salvage(dir, dir+"-saved"); err == nil {
+			if _, err = describe(dir + "-saved"); err != nil {
+				fmt.Println(dir, "was salvaged, and does not open:", err)
+				return 1
+			}
+		}
 		_ = Clone(dir, dir+"-clone")
 		_, _, _ = Compact(dir + "-clone")
 		_, _ = describe(dir)
@@ -228,7 +233,12 @@ func bombs(t testing.TB) (files [][]byte) {
 		}
 		b.Block.First, b.Block.Count = 1<<40, many
 	})
-	return append(files, overlapping(t, file))
+	for _, end := range []uint64{1 << 63, math.MaxUint64, 1 << 62, 1 << 40, 1<<28 - 1, 1 << 22} {
+		lies := bytes.Clone(file)
+		setMetas(lies, func(b []byte) { binary.NativeEndian.PutUint64(b[40:], end) })
+		files = append(files, lies)
+	}
+	return append(files, file, overlapping(t, file))
 }
 
 // overlapping is a journal of one large page, whose values all lie on top of each
@@ -291,10 +301,22 @@ func TestHostileFiles(t *testing.T) {
 		n = 20_000
 	}
 	root := t.TempDir()
-	for i, file := range append(bombs(t), forgeries(t, n)...) {
-		dir := filepath.Join(root, fmt.Sprintf("%05d", i))
-		require.NoError(t, os.Mkdir(dir, 0o700))
-		require.NoError(t, os.WriteFile(filepath.Join(dir, directory.FileName), file, 0o600))
+	write := func(name string, file []byte, hole int64) {
+		path := filepath.Join(root, name, directory.FileName)
+		require.NoError(t, os.Mkdir(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, file, 0o600))
+		if err := os.Truncate(path, int64(len(file))+hole); hole > 0 && err != nil {
+			require.NoError(t, os.RemoveAll(filepath.Dir(path)), "a hole of that size: %v", err)
+		}
+	}
+	for i, file := range bombs(t) {
+		write(fmt.Sprintf("bomb %05d", i), file, 0)
+		if i%3 == 0 {
+			write(fmt.Sprintf("hole %05d", i), file, 1<<40)
+		}
+	}
+	for i, file := range forgeries(t, n) {
+		write(fmt.Sprintf("%05d", i), file, 0)
 	}
 	child := exec.CommandContext(t.Context(), os.Args[0])
 	child.Env = append(os.Environ(), hostileEnv+"="+root)

@@ -20,6 +20,9 @@ const canLock = false
 // OwnerOf: these systems have other rights, or other calls for them.
 func OwnerOf(os.FileInfo) (uid, gid int, known bool) { return 0, 0, false }
 
+// Given: these systems have other calls for it.
+func Given(os.FileInfo) (bytes int64, known bool) { return 0, false }
+
 // CanReplace: a file that is open can't be renamed over.
 const CanReplace = false
 

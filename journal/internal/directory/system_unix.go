@@ -36,6 +36,16 @@ func OwnerOf(info os.FileInfo) (uid, gid int, known bool) {
 	return int(s.Uid), int(s.Gid), true
 }
 
+// Given returns how many bytes the disk has given to a file, which has holes when they are
+// fewer than its size, or was compressed.
+func Given(info os.FileInfo) (bytes int64, known bool) {
+	s, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 0, false
+	}
+	return int64(s.Blocks) * 512, true
+}
+
 // CanReplace: a file that is open can be renamed over.
 const CanReplace = true
 

@@ -72,8 +72,8 @@ func walkPages(f *os.File, path string) error {
 		return err
 	}
 	w := &Walk{F: f, Size: size, End: m.End}
-	if m.End > uint64(info.Size())/uint64(size) {
-		return format.Damaged("%d pages in use, the file has %d", m.End, info.Size()/int64(size))
+	if most := Possible(info, size); m.End > most {
+		return format.Damaged("%d pages in use, the file has %d", m.End, most)
 	}
 	w.Seen = make([]uint64, m.End/64+1)
 	if err := w.tree(m.Root, nil, nil, 0); err != nil {
@@ -83,6 +83,23 @@ func walkPages(f *os.File, path string) error {
 		return nil
 	}
 	return w.freelist(m.freelist)
+}
+
+// A file of which the disk has less than a part in maxHole is nearly all hole, however well
+// the disk compresses. Up to fewPages it does not matter.
+const (
+	maxHole  = 256
+	fewPages = 1 << 20
+)
+
+// Possible is how many pages of a size a file can have: those that are a hole in a file
+// that was made to do harm take memory, too, and no room on the disk.
+func Possible(info os.FileInfo, size int) uint64 {
+	pages := uint64(info.Size()) / uint64(size)
+	if given, known := directory.Given(info); known {
+		return min(pages, fewPages+uint64(given)/uint64(size)*maxHole)
+	}
+	return pages
 }
 
 // Meta is what a meta page says: where the tree is, where the file ends, and the
@@ -187,6 +204,9 @@ func (w *Walk) Load(id uint64, depth int) (p Page, err error) {
 		return p, format.Damaged("page %d says it is page %d", id, n.Uint64(b))
 	}
 	if overflow := uint64(n.Uint32(b[12:])); overflow > 0 {
+		if overflow*uint64(w.Size) > 2*format.MaxAppendBytes {
+			return p, format.Damaged("page %d: %d pages more, which is larger than any value", id, overflow)
+		}
 		if err := w.claim(id+1, overflow); err != nil {
 			return p, err
 		}

@@ -58,8 +58,7 @@ func openWreck(f *os.File) (*wreck, error) {
 	}
 	w := &wreck{
 		f: f, chunks: map[uint64]map[uint32][]span{}, morgue: map[string]format.Buried{},
-		queues: newCopies(format.BucketQueues), keys: newCopies(format.BucketState), spare: looseBytes * info.Size(),
-	}
+		queues: newCopies(format.BucketQueues), keys: newCopies(format.BucketState)}
 	m, size, err := pages.ReadMetas(f, directory.FileName)
 	if w.txid = m.Txid; err != nil {
 		w.hurt("%s", reasonOf(err))
@@ -67,7 +66,8 @@ func openWreck(f *os.File) (*wreck, error) {
 			return nil, err
 		}
 	}
-	w.pages = uint64(info.Size()) / uint64(size)
+	w.pages = pages.Possible(info, size)
+	w.spare = looseBytes * int64(w.pages) * int64(size)
 	if m.End > w.pages {
 		w.hurt("the file ends early: %d pages of %d", w.pages, m.End)
 	}

@@ -2,6 +2,9 @@ package rest
 
 import (
 	"encoding/binary"
+	"errors"
+	"runtime"
+	"syscall"
 
 	"github.com/strandjobs/strand/journal/internal/format"
 	"github.com/strandjobs/strand/journal/internal/pages"
@@ -102,6 +105,9 @@ func (w *wreck) leaves() {
 		p, ok := w.lookLikeLeaf(id, b)
 		w.spare -= int64(len(p.B))
 		if !ok {
+			if binary.NativeEndian.Uint64(b) == 0 {
+				id = max(id, w.behindHole(id))
+			}
 			continue
 		}
 		any := func(_ uint32, key, v []byte, at int64) {
@@ -122,6 +128,23 @@ func (w *wreck) leaves() {
 	if w.spare <= 0 {
 		w.hurt("the pages say that they hold more than the file can")
 	}
+}
+
+// seekData is SEEK_DATA of Linux.
+const seekData = 3
+
+// behindHole returns the last page of the hole that a page is in, as far as the system says.
+func (w *wreck) behindHole(id uint64) uint64 {
+	if runtime.GOOS != "linux" {
+		return id
+	}
+	at, err := w.f.Seek(int64(id)*int64(w.walk.Size), seekData)
+	if errors.Is(err, syscall.ENXIO) { // up to the end
+		return w.pages
+	} else if err != nil {
+		return id
+	}
+	return max(uint64(at)/uint64(w.walk.Size), id+1) - 1
 }
 
 func (w *wreck) beginPage() {
