@@ -419,7 +419,7 @@
 //	Jobs      the jobs of a queue, by state and filter, in pages: by id, due time,
 //	          attempt or payloads, both ways, or as they come
 //	Job       one id: its payloads, decoded by the codec of the queue, what it
-//	          holds, why it does not run, and its dead payloads
+//	          holds, why it does not run, and its dead payloads; JobsByID, several
 //	Running   what workers have in hand, since when, and on demand the stacks
 //	Dead      the morgue of a queue, in pages: by position, id or time of death
 //	Queues    the figures of queues, and of their shards

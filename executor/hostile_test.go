@@ -174,7 +174,8 @@ func (v *victims) takesContext() map[string]func(context.Context) error {
 			_, err := v.x.Inspect().Jobs(ctx, executor.JobQuery{Queue: "q", Order: executor.OrderID})
 			return err
 		},
-		"executor.Inspector.Job": func(ctx context.Context) error { _, err := v.x.Inspect().Job(ctx, "q", "a"); return err },
+		"executor.Inspector.JobsByID": func(ctx context.Context) error { _, err := v.x.Inspect().JobsByID(ctx, "q", "a"); return err },
+		"executor.Inspector.Job":      func(ctx context.Context) error { _, err := v.x.Inspect().Job(ctx, "q", "a"); return err },
 		"executor.Inspector.Dead": func(ctx context.Context) error {
 			_, err := v.x.Inspect().Dead(ctx, executor.DeadQuery{Queue: "q"})
 			return err

@@ -3,6 +3,7 @@ package executor
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -69,6 +70,9 @@ const (
 	JobRetrying JobState = "retrying"
 	// JobParked: it waits for something else than its time.
 	JobParked JobState = "parked"
+	// JobFresh: it has used up no retry, whatever it does now; these jobs are those that
+	// QueueStats.Fresh counts. It can be asked for as a state can, and no job shows it.
+	JobFresh JobState = "fresh"
 )
 
 // listed are the states of jobs in lists.
@@ -79,6 +83,45 @@ var listed = [...]JobState{
 
 // stateOf is the state of a job in lists.
 func stateOf(s shard.State) JobState { return listed[s] }
+
+// stateSet is which jobs are asked for by their states.
+type stateSet struct {
+	of    [len(listed)]bool // by shard.State
+	fresh bool              // also those that have used up no retry
+}
+
+// statesOf returns the set of some states; none: all.
+func statesOf(states []JobState) (set stateSet, err error) {
+	set.fresh = len(states) == 0
+	for _, s := range states {
+		i := slices.Index(listed[:], s)
+		switch {
+		case s == JobFresh:
+			set.fresh = true
+		case i < 0:
+			return set, fmt.Errorf("%w: no list has jobs in the state %q; those are %q and %q, and dead payloads are listed by Inspector.Dead",
+				ErrInvalidQuery, clip(string(s)), listed, JobFresh)
+		default:
+			set.of[i] = true
+		}
+	}
+	for i := range set.of {
+		set.of[i] = set.of[i] || len(states) == 0
+	}
+	return set, nil
+}
+
+// has reports whether a job is asked for.
+func (s *stateSet) has(v *shard.View) bool { return s.of[v.State] || s.fresh && v.Retry < 0 }
+
+// none reports whether a shard with these figures has no job that is asked for.
+func (s *stateSet) none(c shard.Counts) bool {
+	w := &s.of
+	return c.Jobs == 0 || (!s.fresh || c.Jobs == c.Retrying) &&
+		!w[shard.StateReady] && !w[shard.StateScheduled] &&
+		(!w[shard.StateRetrying] || c.Retrying == 0) && (!w[shard.StateParked] || c.Parked+c.Paused == 0) &&
+		(!w[shard.StateHalted] || c.Halted == 0) && (!w[shard.StateRunning] || c.Running == 0)
+}
 
 // JobFilter picks jobs, or dead payloads, by what they are: those for which all
 // that is set is true. The zero JobFilter picks all.

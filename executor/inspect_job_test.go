@@ -99,6 +99,104 @@ func TestLowkiq_L19_OneJob(t *testing.T) {
 	})
 }
 
+// L22: the fresh jobs of a queue, whatever they do, are those that its figure counts, and
+// can be meant by an action.
+func TestLowkiq_L22_TheFreshJobs(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{Workers: 2})
+		q := handle(t, x, "q", func(ctx context.Context, job executor.Merged[string]) error {
+			if strings.HasPrefix(job.ID, "fails") {
+				return errBoom
+			}
+			<-ctx.Done()
+			return context.Cause(ctx)
+		}, executor.QueueConfig[string]{Shards: 3, RetryIn: always(time.Hour)})
+		start(t, x)
+		for _, id := range []string{"fails 1", "fails 2", "fails 3", "runs 1", "runs 2", "waits"} {
+			enqueue(t, q, id, "")
+			synctest.Wait()
+		}
+		enqueue(t, q, "later", "", executor.In(24*time.Hour))
+		require.NoError(t, x.Inspect().PauseQueue(t.Context(), "q"))
+		did(t, 1)(x.Inspect().RunNow(t.Context(), executor.SelectIDs("q", "fails 1"))) // its retries are given back
+		fresh := executor.JobQuery{Queue: "q", States: []executor.JobState{executor.JobFresh}, Order: executor.OrderID}
+		page, err := x.Inspect().Jobs(t.Context(), fresh)
+		require.NoError(t, err)
+		require.Equal(t, []string{"fails 1 ready", "later scheduled", "runs 1 running", "runs 2 running", "waits ready"}, names(page.Jobs))
+		s, err := q.Stats(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 5, s.Fresh())
+		did(t, 5)(x.Inspect().Delete(t.Context(), executor.SelectJobs("q", executor.JobFilter{}, executor.JobFresh)))
+		synctest.Wait()
+		s, err = q.Stats(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, []int{2, 0, 2}, []int{s.Jobs, s.Fresh(), s.Retrying})
+		_, err = x.Inspect().Delete(t.Context(), executor.SelectJobs("q", executor.JobFilter{}, "stale"))
+		require.ErrorIs(t, err, executor.ErrInvalidQuery)
+	})
+}
+
+// L19: fetch by ids, several in one call: each as it is shown alone, in the order of the
+// ids, jobs and dead payloads alike; what is not there is left out.
+func TestLowkiq_L19_SeveralIDs(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		q := handle(t, x, "q", func(_ context.Context, job executor.Merged[string]) error {
+			if strings.HasPrefix(job.ID, "dead") {
+				return executor.Cancel(errBoom)
+			}
+			return errBoom
+		}, executor.QueueConfig[string]{RetryIn: always(time.Hour)})
+		start(t, x)
+		for _, id := range []string{"dead 1", "retries", "other", "dead 2", "dead 2"} {
+			enqueue(t, q, id, "of "+id)
+			synctest.Wait()
+		}
+		enqueue(t, q, "later", "of later", executor.In(time.Hour))
+		enqueue(t, q, "dead 1", "again", executor.In(time.Hour)) // a job, and a dead payload
+		asked := []string{"later", "dead 2", "nobody", "dead 1", "retries", "later"}
+		found, err := x.Inspect().JobsByID(t.Context(), "q", asked...)
+		require.NoError(t, err)
+		require.Len(t, found, 4)
+		for i, id := range []string{"later", "dead 2", "dead 1", "retries"} {
+			require.Equal(t, jobDetail(t, x, "q", id), found[i])
+		}
+		require.Equal(t, []executor.JobState{executor.JobScheduled, executor.JobDead, executor.JobScheduled, executor.JobRetrying},
+			[]executor.JobState{found[0].State, found[1].State, found[2].State, found[3].State})
+		require.Equal(t, "of later", found[0].Waiting[0].Value)
+		require.Len(t, found[1].Dead, 2)
+		require.Len(t, found[2].Dead, 1)
+		require.Len(t, found[2].Waiting, 1)
+
+		none, err := x.Inspect().JobsByID(t.Context(), "q")
+		require.NoError(t, err)
+		require.Empty(t, none)
+		_, err = x.Inspect().JobsByID(t.Context(), "q", make([]string, executor.DefaultListLimit+1)...)
+		require.ErrorIs(t, err, executor.ErrInvalidQuery)
+		_, err = x.Inspect().JobsByID(t.Context(), "q", "later", "")
+		require.ErrorIs(t, err, executor.ErrInvalidID)
+	})
+}
+
+// All ids of a call share a MiB of payloads.
+func TestLowkiq_L19_SeveralIDsAreBounded(t *testing.T) {
+	x := open(t, "", executor.Config{})
+	q := handle(t, x, "q", new(probe).handle, executor.QueueConfig[string]{})
+	var asked []string
+	for i := range 4 {
+		asked = append(asked, fmt.Sprint(i))
+		enqueue(t, q, asked[i], strings.Repeat("x", 400<<10))
+	}
+	found, err := x.Inspect().JobsByID(t.Context(), "q", asked...)
+	require.NoError(t, err)
+	raw := 0
+	for _, d := range found {
+		raw += len(d.Waiting[0].Raw)
+		require.Equal(t, 400<<10+2, d.Waiting[0].Bytes)
+	}
+	require.Equal(t, 2*(400<<10+2), raw)
+}
+
 // L21: the figures of a queue, and the lag of each of its shards.
 func TestLowkiq_L21_FiguresOfQueuesAndShards(t *testing.T) {
 	bubble(t, func(t *testing.T) {

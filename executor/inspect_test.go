@@ -182,6 +182,11 @@ func (l *lister) filters() {
 			return l.stay[j.ID] == executor.JobParked || l.stay[j.ID] == executor.JobRunning
 		}},
 		{executor.JobQuery{States: []executor.JobState{executor.JobHalted}}, func(executor.JobInfo) bool { return false }},
+		{executor.JobQuery{States: []executor.JobState{executor.JobFresh}}, func(j executor.JobInfo) bool { return j.Attempt == 1 }},
+		{executor.JobQuery{States: []executor.JobState{executor.JobFresh, executor.JobRetrying}}, func(j executor.JobInfo) bool {
+			return j.Attempt == 1 || j.State == executor.JobRetrying
+		}},
+		{executor.JobQuery{States: []executor.JobState{executor.JobFresh}, Filter: executor.JobFilter{Failed: true}}, func(executor.JobInfo) bool { return false }},
 		{executor.JobQuery{Filter: executor.JobFilter{IDPrefix: "ax"}}, func(j executor.JobInfo) bool { return strings.HasPrefix(j.ID, "ax") }},
 		{executor.JobQuery{Filter: executor.JobFilter{ErrorContains: "boom of b"}}, func(j executor.JobInfo) bool { return strings.Contains(j.LastError, "boom of b") }},
 		{executor.JobQuery{Filter: executor.JobFilter{Failed: true}}, func(j executor.JobInfo) bool { return j.Attempt > 1 }},

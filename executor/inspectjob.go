@@ -91,28 +91,76 @@ const (
 // It returns ErrUnknownQueue, ErrInvalidID, ErrUnknownJob for an id with neither a job
 // nor dead payloads, ErrContext, ErrClosed, ErrFailed, or the cause of ctx.
 func (i *Inspector) Job(ctx context.Context, queue, id string) (JobDetail, error) {
+	found, err := i.JobsByID(ctx, queue, id)
+	switch {
+	case err != nil:
+		return JobDetail{}, err
+	case len(found) == 0:
+		return JobDetail{}, fmt.Errorf("%w: id %q of queue %q has neither a job nor dead payloads", ErrUnknownJob, clip(id), queue)
+	}
+	return found[0], nil
+}
+
+// JobsByID is Job for up to DefaultListLimit ids of a queue, in their order, each once;
+// those with neither a job nor dead payloads are left out. The morgue is gone through
+// once for all of them, and the MiB of PayloadInfo.Raw is for all, too. More ids are
+// ErrInvalidQuery; the other errors are those of Job, but for ErrUnknownJob.
+func (i *Inspector) JobsByID(ctx context.Context, queue string, ids ...string) ([]JobDetail, error) {
 	ctx, q, err := i.begin(ctx, queue)
 	if err != nil {
-		return JobDetail{}, err
+		return nil, err
 	}
-	if err := checkID(id); err != nil {
-		return JobDetail{}, err
+	if len(ids) > DefaultListLimit {
+		return nil, fmt.Errorf("%w: there are %d ids, one call takes %d at most", ErrInvalidQuery, len(ids), DefaultListLimit)
 	}
-	d := &detail{q: q, room: rawBytes}
-	d.Queue, d.ID, d.State = queue, id, JobDead
-	for _, part := range [...]func(context.Context) error{d.lookAtJob, d.lookAtMorgue, d.explain, d.decodeAll} {
-		if err := part(ctx); err != nil {
-			return JobDetail{}, err
+	all, room := details{q: q, of: make(map[string]*detail, len(ids))}, rawBytes
+	for _, id := range ids {
+		if err := checkID(id); err != nil {
+			return nil, err
+		}
+		if all.of[id] != nil {
+			continue
+		}
+		d := &detail{q: q, room: &room}
+		d.Queue, d.ID, d.State = queue, id, JobDead
+		all.list, all.of[id] = append(all.list, d), d
+	}
+	for _, d := range all.list {
+		if err := d.lookAtJob(ctx); err != nil {
+			return nil, err
 		}
 	}
-	return d.JobDetail, nil
+	if err := all.lookAtMorgue(ctx); err != nil {
+		return nil, err
+	}
+	var found []JobDetail
+	for _, d := range all.list {
+		if d.State == JobDead && len(d.Dead) == 0 {
+			continue
+		}
+		if err := d.explain(ctx); err != nil {
+			return nil, err
+		}
+		if err := d.decodeAll(ctx); err != nil {
+			return nil, err
+		}
+		found = append(found, d.JobDetail)
+	}
+	return found, nil
+}
+
+// details are those of one call, in the order of its ids.
+type details struct {
+	q    *queue
+	list []*detail
+	of   map[string]*detail // by id
 }
 
 // detail is a JobDetail that is being made.
 type detail struct {
 	JobDetail
 	q    *queue
-	room int // bytes of payloads that it may still have
+	room *int // bytes of payloads that the details of the call may still have
 }
 
 func (d *detail) lookAtJob(ctx context.Context) error {
@@ -158,10 +206,10 @@ func (d *detail) payload(e *journal.Entry) PayloadInfo {
 		Position: uint64(e.Position), Score: e.Score, EnqueuedAt: time.Unix(0, e.AcceptedAt()), Metadata: metadataOf(e),
 		Bytes: len(e.Payload),
 	}
-	if d.room == rawBytes || p.Bytes <= d.room {
+	if *d.room == rawBytes || p.Bytes <= *d.room {
 		p.Raw = append([]byte{}, e.Payload...)
 	}
-	d.room = max(d.room-max(p.Bytes, 1), 0)
+	*d.room = max(*d.room-max(p.Bytes, 1), 0)
 	return p
 }
 
@@ -172,34 +220,36 @@ func cutFailures(list []Failure) []Failure {
 	return list
 }
 
-func (d *detail) lookAtMorgue(ctx context.Context) error {
-	if d.q.x.log.Buried(d.q.number) > 0 {
-		examined := 0
-		err := d.q.seeDead(ctx, 0, func(b *journal.Buried) bool {
-			if examined++; d.State != JobDead && examined > deadBesideAJob {
+// lookAtMorgue looks for the dead payloads of all: among the first ones, unless that is
+// all that there may be of an id.
+func (all *details) lookAtMorgue(ctx context.Context) error {
+	if all.q.x.log.Buried(all.q.number) == 0 {
+		return nil
+	}
+	examined, dead := 0, slices.ContainsFunc(all.list, func(d *detail) bool { return d.State == JobDead })
+	return all.q.seeDead(ctx, 0, func(b *journal.Buried) bool {
+		if examined++; !dead && examined > deadBesideAJob {
+			for _, d := range all.list {
 				d.DeadUnread = true
-				return false
 			}
-			switch {
-			case string(b.Entry.ID) != d.ID:
-			case len(d.Dead) == MaxListed:
-				d.MoreDead++
-			default:
-				d.Dead = append(d.Dead, DeadPayload{
-					PayloadInfo: d.payload(&b.Entry), Attempt: b.Retry + firstAttempt, Error: cut(b.Reason, detailBytes),
-					At: time.Unix(0, b.At), Failures: cutFailures(failuresOf(b.History, b.Reason)),
-				})
-			}
-			return true
-		})
-		if err != nil {
-			return err
+			return false
 		}
+		if d := all.of[string(b.Entry.ID)]; d != nil {
+			d.addDead(b)
+		}
+		return true
+	})
+}
+
+func (d *detail) addDead(b *journal.Buried) {
+	if len(d.Dead) == MaxListed {
+		d.MoreDead++
+		return
 	}
-	if d.State == JobDead && len(d.Dead) == 0 {
-		return fmt.Errorf("%w: id %q of queue %q has neither a job nor dead payloads", ErrUnknownJob, clip(d.ID), d.Queue)
-	}
-	return nil
+	d.Dead = append(d.Dead, DeadPayload{
+		PayloadInfo: d.payload(&b.Entry), Attempt: b.Retry + firstAttempt, Error: cut(b.Reason, detailBytes),
+		At: time.Unix(0, b.At), Failures: cutFailures(failuresOf(b.History, b.Reason)),
+	})
 }
 
 func (d *detail) explain(ctx context.Context) error {

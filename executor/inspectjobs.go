@@ -51,7 +51,8 @@ type JobQuery struct {
 	Queue string // by name; it must be registered
 
 	// States are those that are wanted: JobReady, JobScheduled, JobRetrying,
-	// JobParked, JobHalted, JobRunning. None means all.
+	// JobParked, JobHalted, JobRunning; and JobFresh, for what is any of them and has
+	// used up no retry. None means all.
 	States []JobState
 
 	Order      JobOrder
@@ -90,7 +91,7 @@ type JobPage struct {
 // of different jobs are of different moments.
 type JobInfo struct {
 	Queue, ID string
-	State     JobState  // one of the six of JobQuery.States
+	State     JobState  // one of the first six of JobQuery.States
 	Due       time.Time // of one that runs, when what waits behind it is due
 	Attempt   int       // that runs or comes next: 1, 2, 3, …
 	LastError string    // its first KiB; "": its last run did not fail
@@ -165,15 +166,19 @@ var errNoInspector = fmt.Errorf("%w: this inspector is of no executor; Executor.
 type jobList struct {
 	JobQuery
 	q      *queue
-	wanted [len(listed)]bool // by shard.State
-	name   string            // of the list that cursors belong to
-	after  *listing.Key      // nil: from the beginning
-	before int64             // the payload was enqueued before that; Unix ns
+	wanted stateSet
+	name   string       // of the list that cursors belong to
+	after  *listing.Key // nil: from the beginning
+	before int64        // the payload was enqueued before that; Unix ns
 }
 
 func newJobList(q *queue, query JobQuery) (*jobList, error) {
 	l := &jobList{JobQuery: query, q: q, before: math.MaxInt64}
-	if err := errorsOf(l.want(query.States), query.Filter.check()); err != nil {
+	var err error
+	if l.wanted, err = statesOf(query.States); err != nil {
+		return nil, err
+	}
+	if err := query.Filter.check(); err != nil {
 		return nil, err
 	}
 	if query.Order > OrderPayloads {
@@ -182,7 +187,6 @@ func newJobList(q *queue, query JobQuery) (*jobList, error) {
 	if query.Order == OrderNone && query.Descending {
 		return nil, fmt.Errorf("%w: Descending has no meaning with OrderNone; set an Order", ErrInvalidQuery)
 	}
-	var err error
 	if l.Limit, err = listLimit(query.Limit); err != nil {
 		return nil, err
 	}
@@ -224,35 +228,15 @@ func parseCursor(list, text string) (*listing.Key, error) {
 	return &k, nil
 }
 
-func (l *jobList) want(states []JobState) error {
-	for _, s := range states {
-		i := slices.Index(listed[:], s)
-		if i < 0 {
-			return fmt.Errorf("%w: no job in a list is in the state %q; those are %q, and dead payloads are listed by Inspector.Dead", ErrInvalidQuery, clip(string(s)), listed)
-		}
-		l.wanted[i] = true
-	}
-	if len(states) == 0 {
-		for i := range l.wanted {
-			l.wanted[i] = true
-		}
-	}
-	return nil
-}
-
 // none reports whether a shard with these figures has no job that is wanted.
 func (l *jobList) none(c shard.Counts) bool {
-	w := &l.wanted
-	return c.Jobs == 0 || l.Filter.Failed && c.Retrying == 0 ||
-		!w[shard.StateReady] && !w[shard.StateScheduled] &&
-			(!w[shard.StateRetrying] || c.Retrying == 0) && (!w[shard.StateParked] || c.Parked+c.Paused == 0) &&
-			(!w[shard.StateHalted] || c.Halted == 0) && (!w[shard.StateRunning] || c.Running == 0)
+	return l.wanted.none(c) || l.Filter.Failed && c.Retrying == 0
 }
 
 // picks is what can be told of a job on its shard.
 func (l *jobList) picks(v *shard.View) bool {
 	f := &l.Filter
-	return l.wanted[v.State] && (!f.Failed || v.Retry >= 0) && (f.ErrorContains == "" || v.LastError != "")
+	return l.wanted.has(v) && (!f.Failed || v.Retry >= 0) && (f.ErrorContains == "" || v.LastError != "")
 }
 
 // matches is the rest of the filter.

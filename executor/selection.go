@@ -2,7 +2,6 @@ package executor
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -19,6 +18,7 @@ type Selection struct {
 	of     []journal.Position // in ascending order; nil: any
 	filter JobFilter
 	states []JobState // none: any
+	wanted stateSet   // of states
 	before int64      // Unix ns, of filter.OlderThan
 }
 
@@ -44,7 +44,7 @@ func SelectPayloads(queue, id string, positions ...uint64) Selection {
 }
 
 // SelectJobs means the jobs of a queue that a filter picks and that are in one of some
-// states, which are those of lists: see [JobRetrying]. Without a state, any.
+// states, which are those of lists, or [JobFresh]: see [JobRetrying]. Without a state, any.
 func SelectJobs(queue string, filter JobFilter, states ...JobState) Selection {
 	return Selection{queue: queue, filter: filter, states: states}
 }
@@ -57,10 +57,9 @@ func (s *Selection) check() error {
 	if err := s.filter.check(); err != nil {
 		return err
 	}
-	for _, state := range s.states {
-		if !slices.Contains(listed[:], state) {
-			return fmt.Errorf("%w: there is no list of jobs in state %q", ErrInvalidQuery, state)
-		}
+	var err error
+	if s.wanted, err = statesOf(s.states); err != nil {
+		return err
 	}
 	for id := range s.ids {
 		if err := checkID(id); err != nil {
@@ -77,7 +76,7 @@ func (s *Selection) oldEnough(accepted int64) bool {
 // meansJob reports whether a job is meant. It is called on the shard of the job, and
 // may read what has left memory.
 func (s *Selection) meansJob(c *shard.Core, v *shard.View) bool {
-	if len(s.states) > 0 && !slices.Contains(s.states, stateOf(v.State)) {
+	if !s.wanted.has(v) {
 		return false
 	}
 	c.Identify(v)

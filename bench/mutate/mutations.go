@@ -58,6 +58,7 @@ var (
 	restored   = gate{"./executor", "^TestUnclaimed"}
 	figures    = gate{"./executor/metrics", "^Test"}
 	fatals     = gate{"./executor", "^TestLowkiq_L27"}
+	freshes    = gate{"./executor", "^TestLowkiq_L22"}
 	actions    = gate{"./executor", "^TestLowkiq_L20"}
 	commands   = gate{"./executor/cmd/strand", "^(TestReplayOf|TestGolden|TestWhatIsNotListed)"}
 	abuse      = gate{"./executor", "^TestAbuse"}
@@ -211,6 +212,8 @@ var inRoot = []mutation{
 	{"overtake what is put back late", "executor/actiondead.go", "		case !errors.Is(err, journal.ErrUnknown):\n", "		default:\n", lateDead},
 	{"count what lives among the dead", "journal/commit.go", "range b.restored { // they live", "range b.restored[:0] { // they live", lateDead},
 	{"leave the dead that are on their way", "executor/actiondead.go", "	if err = q.x.log.Settled(ctx); err != nil {\n		return 0, cmp.Or", "	if err = q.x.log.Flush(ctx); err != nil && !errors.Is(err, journal.ErrFull) {\n		return 0, cmp.Or", lateDead},
+	{"a list of fresh jobs with others", "executor/inspect.go", "s.fresh && v.Retry < 0", "s.fresh && v.Retry < 1", freshes},
+	{"no fresh jobs where some have failed", "executor/inspect.go", "(!s.fresh || c.Jobs == c.Retrying)", "(!s.fresh || c.Retrying > 0)", freshes},
 	{"wait for a turn at the morgue when the caller has gone", "executor/exhume.go", "	case <-ctx.Done():\n", "	case <-make(chan int):\n", exhumes},
 	{"take a place in the lanes from what is back", "executor/exhume.go", "alone := e.turns.Load() == *some.since", "alone := true", exhumes},
 	{"end a turn whose outcome is open", "executor/exhume.go", "			defer e.end()\n			q.learn(some, late)\n", "			q.learn(some, late)\n		}()\n		func() {\n			e.end()\n", lateDead},

@@ -134,6 +134,49 @@ func TestDashboard_L22_TheAPI(t *testing.T) {
 	})
 }
 
+// Figures of Lowkiq's names that mean other things than there are what the package
+// comment says of them.
+func TestDashboard_L22_FiguresThatMeanOtherThings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := open(t, executor.Config{Workers: 2})
+		locked := func(string, string) []string { return []string{"key"} }
+		q, err := executor.HandleMerged(x, "q", func(_ context.Context, job executor.Merged[string]) error {
+			switch job.ID {
+			case "runs":
+				time.Sleep(time.Hour)
+			case "dies":
+				return executor.Cancel(errBoom)
+			case "fails":
+				return errBoom
+			}
+			return nil
+		}, executor.QueueConfig[string]{RetryIn: func(int) time.Duration { return 24 * time.Hour }})
+		require.NoError(t, err)
+		parked := queue(t, x, "parked", nil, executor.QueueConfig[string]{Locks: executor.Locks[string]{BlockedBy: locked}})
+		require.NoError(t, x.KeyLocks().Lock(t.Context(), "key"))
+		for _, id := range []string{"runs", "dies", "dies", "done", "done", "done", "fails", "fails"} {
+			enqueue(t, q, id, "")
+		}
+		enqueue(t, parked, "blocked", "")
+		require.NoError(t, x.Start(t.Context()))
+		synctest.Wait()
+		time.Sleep(time.Minute)
+		s := mount(t, x, dashboard.Config{})
+		for name, want := range map[string]float64{
+			"length": 2, "fresh": 1, "retries": 1, // the one that runs is among them
+			"morgue_length": 2, "processed": 3, // payloads
+			"failed": 1, // a run, of two payloads
+			"busy":   1, "lag": 0,
+		} {
+			require.Equal(t, want, field(s.api("stats"), "by_worker", "q", name), name)
+		}
+		require.Equal(t, 0.0, field(s.api("stats"), "by_worker", "parked", "lag"), "it could not run")
+		require.Equal(t, 1.0, field(s.api("stats"), "by_worker", "parked", "length"))
+		time.Sleep(2 * time.Hour)
+		require.NoError(t, x.Stop(t.Context()))
+	})
+}
+
 // apiPages follows a list of the API to its end.
 func apiPages(s site, path, list string, field string, pairs ...string) (all []string) {
 	s.t.Helper()

@@ -120,7 +120,7 @@
 //	filtered    what prefix= and error= pick, one of which is there, of tab=
 //	all         all of tab=; with prefix= or error= it is refused
 //
-// tab= is a list: waiting, retrying, running, parked, halted, or morgue, which is the
+// tab= is a list: waiting, fresh, retrying, running, parked, halted, or morgue, which is the
 // one of [Requeue] and [DeleteDead], and of no other verb. [Pause] and [Resume] take
 // no filtered; their all is the queue, and scope=executor is the executor. [Unlock] takes
 // key= alone; [Trigger], [PauseSchedule] and [ResumeSchedule] take key=, the name of the
@@ -182,8 +182,25 @@
 // too, as numbers, by names that end in _seconds. Times are RFC 3339 in UTC, and left
 // out when there is none. A list that is empty is []. More fields may come.
 //
+// Some of these figures mean other things than Lowkiq's of that name:
+//
+//	                         here                            in Lowkiq
+//	──────────────────────────────────────────────────────────────────────────────────
+//	length, fresh, retries   jobs that wait or run           jobs that wait
+//	morgue_length            payloads                        ids
+//	lag                      of jobs that could run: not of  of all that wait
+//	                         those that are parked or halted
+//	busy                     workers with something in hand  jobs in hand
+//	processed                payloads, since this process    jobs, of all processes
+//	                         began
+//	failed                   runs, since this process began; jobs whose batch failed, of
+//	                         of a batch one for each job     all processes
+//	by_worker                queues by their names           classes of workers
+//
+// The parameters:
+//
 //   - state= may be there several times: ready, scheduled, retrying, parked, halted,
-//     running. None of it means all.
+//     running, and fresh, which is any of them that has not failed. None of it means all.
 //   - state of a list says what its tab does; that of an explanation is more exact where it
 //     is parked: blocked, waiting, limited, suspected or paused. An id that has dead
 //     payloads only is dead, with their number in dead; beside a job they are in job.

@@ -20,14 +20,16 @@ type tab struct {
 	verbs       []Verb
 }
 
-// tabs of a queue. What waits is all that does not run; the four behind it but the
-// running ones are parts of it.
+// tabs of a queue. What waits is all that does not run; those behind it are parts of it,
+// but for what runs, which may be fresh, too.
 var tabs = []tab{
 	{"waiting", "Waiting", "No job waits: everything that was accepted has run, or runs. " +
 		"Jobs that are enqueued and can’t run at once are here.",
 		[]executor.JobState{executor.JobReady, executor.JobScheduled, executor.JobRetrying, executor.JobParked,
 			executor.JobHalted},
 		func(s executor.QueueStats) int { return max(s.Jobs-s.Running, 0) }, []Verb{RunNow, Cancel, Delete}},
+	{"fresh", "Fresh", "No job is fresh. Those that have not failed are here, whether they wait or run.",
+		[]executor.JobState{executor.JobFresh}, executor.QueueStats.Fresh, []Verb{RunNow, Cancel, Delete}},
 	{"retrying", "Retrying", "No job waits for a retry. Those that failed are here until their next attempt is due.",
 		[]executor.JobState{executor.JobRetrying}, func(s executor.QueueStats) int { return s.Retrying }, []Verb{RunNow,
 			KillFailed, DeleteFailed}},

@@ -114,8 +114,8 @@ var columns = []figure{
 	{Name: "Lag", Place: "lag"}, {Name: "Enqueued", Place: "jobs", Tab: "waiting"},
 	{Name: "Dead", Place: "dead", Tab: "morgue", Tone: "bad"}, {Name: "Retries", Place: "retrying", Tab: "retrying"},
 	{Name: "Halted", Place: "halted", Tab: "halted", Tone: "warn"}, {Name: "Running", Place: "running", Tab: "running"},
-	{Name: "Parked", Place: "parked", Tab: "parked"}, {Name: "Fresh", Place: "fresh"}, {Name: "Failed", Place: "failed"},
-	{Name: "Processed", Place: "processed"},
+	{Name: "Parked", Place: "parked", Tab: "parked"}, {Name: "Fresh", Place: "fresh", Tab: "fresh"},
+	{Name: "Failed", Place: "failed"}, {Name: "Processed", Place: "processed"},
 }
 
 // Columns are those of the table of queues, and Row has what is in them.

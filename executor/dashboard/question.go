@@ -108,7 +108,7 @@ func (h *handler) meant(ctx context.Context, o *order) (string, error) {
 		return "", err
 	}
 	t := o.list.tab()
-	one, many, kind := "job", "jobs", map[string]string{"retrying": " that retry", "running": " that run",
+	one, many, kind := "job", "jobs", map[string]string{"fresh": " that are fresh", "retrying": " that retry", "running": " that run",
 		"parked": " that are parked", "halted": " that are halted"}[t.Name]
 	if t.Name == morgue {
 		one, many = "dead payload", "dead payloads"

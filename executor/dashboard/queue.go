@@ -97,7 +97,7 @@ func (h *handler) queue(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	places := map[string]string{"waiting": "waiting", "retrying": "retrying", "running": "running", "parked": "parked",
+	places := map[string]string{"waiting": "waiting", "fresh": "fresh", "retrying": "retrying", "running": "running", "parked": "parked",
 		"halted": "halted", morgue: "dead"}
 	for _, t := range tabs {
 		p.Tabs = append(p.Tabs, tabLink{t.Name, t.Title, t.count(p.Stats), place(l.Queue) + "." + places[t.Name]})

@@ -323,6 +323,34 @@ func TestDashboard_L22_Totals(t *testing.T) {
 	})
 }
 
+// The fresh jobs are a list of their own, whatever they do, with a link to it beside the
+// number of them, and with actions.
+func TestDashboard_L22_FreshJobs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x, q := graveyard(t, 3)
+		enqueue(t, q, "later-1", "", executor.In(time.Hour))
+		enqueue(t, q, "later-2", "", executor.In(time.Hour))
+		held := make(chan struct{})
+		slow := queue(t, x, "slow", func(context.Context, executor.Job[string]) error { <-held; return nil }, executor.QueueConfig[string]{})
+		enqueue(t, slow, "runs", "")
+		synctest.Wait()
+		s := writable(t, x)
+		require.Regexp(t, `<a href="queue\?name=q&amp;tab=fresh"[^>]*>2</a>`, s.get(""))
+		require.Equal(t, []string{"later-1", "later-2"}, allPages(s, "name", "q", "tab", "fresh", "sort", "id"))
+		require.Equal(t, []string{"runs"}, allPages(s, "name", "slow", "tab", "fresh"))
+		require.Equal(t, []string{"later-1", "later-2"}, valuesOf(s.api("jobs", "queue", "q", "state", "fresh", "order", "id")["jobs"], "id"))
+		require.Contains(t, s.do(http.MethodPost, "do?verb=run&queue=q&tab=fresh&scope=all", nil).text, "Run all 2 jobs of q that are fresh now?")
+		require.Contains(t, s.post(url.Values{"confirm": {"yes"}}, "verb", "run", "queue", "q", "tab", "fresh", "scope", "all"), "2 jobs are due now.")
+		synctest.Wait()
+		require.Empty(t, allPages(s, "name", "q", "tab", "fresh"))
+		stats, err := q.Stats(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 3, stats.Retrying)
+		close(held)
+		require.NoError(t, x.Stop(t.Context()))
+	})
+}
+
 func theHandlerThatBlocks(hold chan struct{}) { <-hold }
 
 func TestDashboard_L24_WhatAllWorkersDo(t *testing.T) {
