@@ -97,8 +97,9 @@ type Config struct {
 
 	// Scheduler decides whose job gets the next free worker. Default [Fair]: the
 	// queues share the workers' time, and inside a queue the oldest job comes
-	// first. [StrictPriority] goes by their order;
-	// QueueConfig.Priority, under Fair, by numbers.
+	// first. [OldestFirst], which is Lowkiq's default, takes the oldest job of all.
+	// [StrictPriority] goes by the order of the queues; QueueConfig.Priority, under
+	// Fair, by numbers.
 	Scheduler Scheduler
 
 	// Defaults and bounds for all queues.

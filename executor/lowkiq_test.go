@@ -242,26 +242,34 @@ func (b *backwards) Pick(ready []executor.Candidate) int {
 	return last
 }
 
-// Three queues with one shard each: which of them gets the one worker, while each
-// has a job due.
+// Three queues with one shard each: which of them gets the one worker, while each has a
+// job due. The jobs of a are the oldest, and take twice as long: Lag, the default of
+// Lowkiq, lets all others wait for them, ours gives each queue as much time.
 func TestLowkiq_L15_Scheduler(t *testing.T) {
 	own := &backwards{saw: map[executor.Candidate]time.Time{}}
 	for name, test := range map[string]struct {
 		scheduler executor.Scheduler
 		want      string
 	}{
-		"default":   {nil, "b1 c1 a1 c2 a2 b2 a3 b3 c3"},
-		"Lag":       {executor.OldestFirst(), "b1 c1 a1 c2 a2 b2 a3 b3 c3"},
+		"default":   {nil, "a1 b1 c1 b2 c2 a2 b3 c3 a3"},
+		"Fair":      {executor.Fair(), "a1 b1 c1 b2 c2 a2 b3 c3 a3"},
+		"Lag":       {executor.OldestFirst(), "a1 a2 a3 b1 b2 b3 c1 c2 c3"},
 		"Seq":       {executor.RoundRobin(), "a1 b1 c1 a2 b2 c2 a3 b3 c3"},
 		"backwards": {own, "c1 c2 c3 b1 b2 b3 a1 a2 a3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				x := open(t, "", executor.Config{Workers: 1, Scheduler: test.scheduler})
-				p := &probe{decide: pause}
+				p := &probe{decide: func(_ context.Context, s seen) error {
+					time.Sleep(20 * time.Millisecond)
+					if s.id[0] == 'a' {
+						time.Sleep(20 * time.Millisecond)
+					}
+					return nil
+				}}
 				begin := time.Now()
 				at := func(minute int) time.Time { return begin.Add(time.Duration(minute) * time.Minute) }
-				due := map[string][]int{"a": {3, 5, 7}, "b": {1, 6, 8}, "c": {2, 4, 9}}
+				due := map[string][]int{"a": {1, 2, 3}, "b": {4, 5, 6}, "c": {7, 8, 9}}
 				for _, name := range []string{"a", "b", "c"} {
 					q := handle(t, x, name, p.handle, executor.QueueConfig[string]{Shards: 1})
 					for i, minute := range due[name] {

@@ -34,7 +34,7 @@ func TestProcessChild(t *testing.T) {
 	if !ok {
 		t.Skip("only as a child")
 	}
-	map[string]func(*testing.T, string){"signals": serveUntilSignal, "timers": runTimers, "backlog": fillBacklog, "lease": holdLease, "deploy": serveDeploy}[what](t, dir)
+	map[string]func(*testing.T, string){"signals": serveUntilSignal, "timers": runTimers, "backlog": fillBacklog, "lease": holdLease, "orderly": endInOrder, "deploy": serveDeploy}[what](t, dir)
 }
 
 // process starts a child, by way of a shell command if one is given.
@@ -118,6 +118,78 @@ func TestSignals(t *testing.T) {
 	drained(t, q)
 	require.Equal(t, []string{"job[x]"}, p.log())
 	stop(t, x)
+}
+
+// endInOrder is the main that the documentation of Run shows. A signal of another kind
+// lets its first job end.
+func endInOrder(t *testing.T, dir string) {
+	finish := make(chan os.Signal, 1)
+	signal.Notify(finish, syscall.SIGUSR1)
+	ctx, restore := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	cfg := executor.Config{Workers: 1, StopTimeout: time.Minute}
+	x, err := executor.Open(dir, cfg)
+	require.NoError(t, err)
+	q := handle(t, x, "q", func(_ context.Context, job executor.Merged[string]) error {
+		fmt.Println("begins", job.ID)
+		<-finish
+		fmt.Println("ends", job.ID)
+		return nil
+	}, executor.QueueConfig[string]{})
+	for i, id := range []string{"first", "second"} {
+		enqueue(t, q, id, "", executor.At(time.Unix(int64(i), 0)))
+	}
+	context.AfterFunc(ctx, func() {
+		restore()
+		for x.Err() == nil { // Run has heard of it, too
+			time.Sleep(time.Millisecond)
+		}
+		fmt.Println("told")
+	})
+	require.NoError(t, x.Run(ctx))
+	x, err = executor.Open(dir, cfg)
+	require.NoError(t, err)
+	q = handle(t, x, "q", new(probe).handle, executor.QueueConfig[string]{})
+	for _, id := range []string{"first", "second"} {
+		waits, err := q.Pending(t.Context(), id)
+		require.NoError(t, err)
+		fmt.Println("left", id, waits)
+	}
+	require.NoError(t, x.Stop(t.Context()))
+	fmt.Println("clean")
+}
+
+// TERM and INT: nothing new begins, and what runs is waited for. The second one ends the
+// process at once, whatever runs.
+func TestLowkiq_L23_TermAndInt(t *testing.T) {
+	for name, sent := range map[string]syscall.Signal{"TERM": syscall.SIGTERM, "INT": syscall.SIGINT} {
+		t.Run(name, func(t *testing.T) {
+			lines := func(in *bufio.Scanner, until string) (all []string) {
+				for in.Scan() {
+					if all = append(all, in.Text()); in.Text() == until {
+						return all
+					}
+				}
+				require.FailNow(t, "the child ended too early", "it has said %q", all)
+				return nil
+			}
+			child, in := process(t, "orderly", t.TempDir()+"/journal", "")
+			lines(in, "begins first")
+			require.NoError(t, child.Process.Signal(sent))
+			lines(in, "told")
+			require.NoError(t, child.Process.Signal(syscall.SIGUSR1))
+			require.Equal(t, []string{"ends first", "left first false", "left second true", "clean"}, lines(in, "clean"))
+			require.NoError(t, child.Wait())
+
+			child, in = process(t, "orderly", t.TempDir()+"/journal", "")
+			lines(in, "begins first")
+			require.NoError(t, child.Process.Signal(sent))
+			lines(in, "told")
+			require.NoError(t, child.Process.Signal(sent))
+			exit, ok := errors.AsType[*exec.ExitError](child.Wait())
+			require.True(t, ok)
+			require.Equal(t, sent, exit.Sys().(syscall.WaitStatus).Signal())
+		})
+	}
 }
 
 const timers = 200

@@ -55,7 +55,9 @@ func (fair) Pick(ready []Candidate) int {
 
 // OldestFirst returns the scheduler that picks the shard with the oldest due job.
 // No shard starves: a job that waits only gets older. But a queue waits until the
-// backlog of another one that is older than its jobs is over.
+// backlog of another one that is older than its jobs is over. It is the Lag of Lowkiq,
+// and the default there; here that is [Fair], so a program that relies on it sets
+// Config.Scheduler.
 func OldestFirst() Scheduler { return oldestFirst{} }
 
 type oldestFirst struct{}
@@ -71,7 +73,7 @@ func (oldestFirst) Pick(ready []Candidate) int {
 }
 
 // RoundRobin returns a scheduler that goes round: each shard with a job due in
-// turn.
+// turn, so that a queue with more shards gets more turns. It is the Seq of Lowkiq.
 func RoundRobin() Scheduler { return &roundRobin{last: -1} }
 
 type roundRobin struct{ last int }

@@ -212,6 +212,7 @@ var inRoot = []mutation{
 	{"overtake what is put back late", "executor/actiondead.go", "		case !errors.Is(err, journal.ErrUnknown):\n", "		default:\n", lateDead},
 	{"count what lives among the dead", "journal/commit.go", "range b.restored { // they live", "range b.restored[:0] { // they live", lateDead},
 	{"leave the dead that are on their way", "executor/actiondead.go", "	if err = q.x.log.Settled(ctx); err != nil {\n		return 0, cmp.Or", "	if err = q.x.log.Flush(ctx); err != nil && !errors.Is(err, journal.ErrFull) {\n		return 0, cmp.Or", lateDead},
+	{"the oldest first by default", "executor/config.go", "		c.Scheduler = Fair()\n", "		c.Scheduler = OldestFirst()\n", lowkiq},
 	{"a list of fresh jobs with others", "executor/inspect.go", "s.fresh && v.Retry < 0", "s.fresh && v.Retry < 1", freshes},
 	{"no fresh jobs where some have failed", "executor/inspect.go", "(!s.fresh || c.Jobs == c.Retrying)", "(!s.fresh || c.Retrying > 0)", freshes},
 	{"wait for a turn at the morgue when the caller has gone", "executor/exhume.go", "	case <-ctx.Done():\n", "	case <-make(chan int):\n", exhumes},

@@ -28,7 +28,8 @@ var rowTests = regexp.MustCompile(`(?m)^func (Test\w*_[LRSMA]\d\d_\w+)\(`)
 
 // noJournal are the packages whose tests of rows are not repeated here, and why.
 var noJournal = map[string]string{
-	"lock": "what is there is in memory, and knows of no journal: who keeps it in one is tested in executor",
+	"executor/dashboard/browsertest": "what is there is about what a browser shows, and a module of its own",
+	"lock":                           "what is there is in memory, and knows of no journal: who keeps it in one is tested in executor",
 }
 
 // What is promised of the rows of bench/ROWS.md holds on PostgreSQL: their tests, as they
