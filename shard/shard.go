@@ -186,11 +186,22 @@ func (s *Shard) handOutFolds() {
 }
 
 func (s *Shard) takeIn(d *journal.Delivery) {
-	var room [readAhead]incoming
-	for from := 0; from < d.Len(); from += readAhead {
-		batch := room[:min(readAhead, d.Len()-from)]
+	if d.Len() == 1 { // most calls bring one, and room for more would have to be zeroed
+		var one [1]incoming
+		s.takeInBy(d, one[:])
+	} else {
+		var room [readAhead]incoming
+		s.takeInBy(d, room[:])
+	}
+	d.Done()
+}
+
+// takeInBy takes in the entries of d, as many at a time as there is room for.
+func (s *Shard) takeInBy(d *journal.Delivery, room []incoming) {
+	for from := 0; from < d.Len(); from += len(room) {
+		batch := room[:min(len(room), d.Len()-from)]
 		if !s.readIn(d, from, batch) {
-			break
+			return
 		}
 		for i := range batch {
 			a := &batch[i]
@@ -199,7 +210,6 @@ func (s *Shard) takeIn(d *journal.Delivery) {
 			}
 		}
 	}
-	d.Done()
 }
 
 // readIn reads some of the entries of d; false when it can't.

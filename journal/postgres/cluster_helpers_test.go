@@ -125,7 +125,7 @@ func (c *cluster) note(id string, payload int, position uint64) {
 // await waits until each id has had all payloads up to its number, and nothing was wrong.
 func (c *cluster) await(want map[string]int) {
 	c.t.Helper()
-	deadline := time.After(60 * time.Second)
+	deadline := time.After(time.Minute)
 	for {
 		c.mu.Lock()
 		missing := ""
@@ -158,6 +158,22 @@ func (c *cluster) serving(nodes ...*testNode) {
 		}
 		return count == c.partitions
 	}, time.Minute, 5*time.Millisecond)
+}
+
+// settled returns what rows are once what has run is settled, and what that leaves is cleared: for a
+// second nothing has changed.
+func settled(t *testing.T, rows func() string) (now string) {
+	t.Helper()
+	same := 0
+	require.Eventually(t, func() bool {
+		last := now
+		if now = rows(); now != last {
+			same = 0
+		}
+		same++
+		return same > 10
+	}, time.Minute, 100*time.Millisecond)
+	return now
 }
 
 // rows counts rows of the inbox.

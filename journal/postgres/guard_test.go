@@ -78,7 +78,7 @@ func TestGuardOfLaterConnections(t *testing.T) {
 		t.Fatalf("it was answered %v on a connection that is not safe", err)
 	case <-time.After(200 * time.Millisecond):
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	require.ErrorIs(t, r.pool.Ping(ctx), ErrUnsafe)
 	server.Exec(t, "ALTER ROLE postgres RESET ALL")

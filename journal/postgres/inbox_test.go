@@ -153,7 +153,7 @@ func (rawText) Decode(b []byte) (string, error) { return string(b), nil }
 // Rows that the backlog has no room for wait for it, in their order.
 func TestRowsWaitForRoom(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, pgtest.Shared(t).URL(), 1, time.Second)
+	c := newCluster(t, pgtest.Shared(t).URL(), 1, 10*time.Second) // it is not lost on a busy machine
 	producer := c.node(c.url)
 	const calls = 40
 	for k := 1; k <= calls; k++ {

@@ -53,6 +53,5 @@ func TestLargePayloadsThroughTheInbox(t *testing.T) {
 			got = <-ran
 		}
 		t.Logf("%d MiB: accepted after %v, ran after %v, leases lost: %d", size>>20, accepted, time.Since(began), cmpStats(t, owner).Lost)
-		require.True(t, size > 16<<20 || cmpStats(t, owner).Lost == 0)
 	}
 }

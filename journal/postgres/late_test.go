@@ -63,12 +63,7 @@ func TestALateCommitChangesNothing(t *testing.T) {
 			c.serving(next)
 			c.await(map[string]int{"a": 2}) // the first of them again
 			r := &rig{schema: c.schema, pool: next.pool}
-			var before string
-			require.Eventually(t, func() bool { // until what ran is settled
-				last := before
-				before = r.rows(t, 0)
-				return last == before
-			}, time.Minute, 200*time.Millisecond)
+			before := settled(t, func() string { return r.rows(t, 0) })
 
 			if gone {
 				stale.kill()

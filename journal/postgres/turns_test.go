@@ -51,6 +51,11 @@ func TestPartitionsTakeTurns(t *testing.T) {
 	require.Eventually(t, func() bool { return len(n.turns) == 2 }, time.Minute, time.Millisecond)
 	before := commits()
 	enqueue(ids[2][:together]...)
+	require.Eventually(t, func() bool { // all of them have called
+		stats, err := n.Partitions()[2].Stats(t.Context())
+		require.NoError(t, err)
+		return stats.Journal.Next == 1+together
+	}, time.Minute, time.Millisecond)
 	require.Never(t, func() bool { return commits() > before }, 100*time.Millisecond, time.Millisecond)
 	require.NoError(t, tx.Rollback(t.Context()))
 	calls.Wait()
