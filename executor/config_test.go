@@ -19,7 +19,7 @@ import (
 func TestZeroAndBelowMeanTheSameEverywhere(t *testing.T) {
 	const refused, off = false, true
 	below := map[string]bool{
-		"Config.Workers": refused, "Config.MaxPayloadBytes": refused, "Config.IdempotencyTTL": refused, "Config.StuckAfter": refused,
+		"Config.Workers": refused, "Config.MaxPayloadBytes": refused, "Config.IdempotencyTTL": refused, "Config.StuckAfter": refused, "Config.SlotTTL": refused,
 		"Config.MaxBacklog": off, "Config.MaxBacklogBytes": off, "Config.MemoryBudget": off, "Config.CrashLimit": off,
 		"Config.TimerSlack": off, "Config.SpareWorkers": off, "Config.StopTimeout": off, "Config.EventBuffer": off,
 		"QueueConfig.Shards": refused, "QueueConfig.BatchSize": refused, "QueueConfig.Weight": refused,

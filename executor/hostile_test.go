@@ -57,6 +57,7 @@ type victims struct {
 	log      *journal.Log
 	table    *lock.Table
 	slots    *lock.Slots[int]
+	serials  *executor.Slots[int]
 	rival    *lock.Candidate
 	c        *cron.Cron
 	dir      string
@@ -82,6 +83,8 @@ func newVictims(t *testing.T) *victims {
 	_, err = v.log.Queue(t.Context(), "q")
 	require.NoError(t, err)
 	v.slots, err = lock.NewSlots(lock.SlotsConfig[int]{Next: func(n int) int { return n + 1 }})
+	require.NoError(t, err)
+	v.serials, err = executor.NewSlots(v.x, "serials", executor.SlotsConfig[int]{Next: next})
 	require.NoError(t, err)
 	election, err := v.table.NewElection("e", lock.ElectionConfig{})
 	require.NoError(t, err)
@@ -199,6 +202,7 @@ func (v *victims) takesContext() map[string]func(context.Context) error {
 		"executor.KeyLocks.Lock":   func(ctx context.Context) error { return ignored(v.x.KeyLocks().Lock(ctx, "k")) },
 		"executor.KeyLocks.Locked": func(ctx context.Context) error { _, err := v.x.KeyLocks().Locked(ctx, "k"); return ignored(err) },
 		"executor.KeyLocks.Unlock": func(ctx context.Context) error { return ignored(v.x.KeyLocks().Unlock(ctx, "k")) },
+		"executor.Slots.Reset":     v.serials.Reset,
 		"executor.Caller.Do":       func(ctx context.Context) error { _, err := v.caller.Do(ctx, "a", 1); return ignored(err) },
 		"executor.Queue.Enqueue": func(ctx context.Context) error {
 			_, err := v.q.Enqueue(ctx, "a", 1)
