@@ -24,7 +24,7 @@ func (i *Inspector) Requeue(ctx context.Context, which Selection) (int, error) {
 	return q.requeue(ctx, which)
 }
 
-// DeleteDead deletes dead payloads from the morgue, for good, up to a thousand or a MiB
+// DeleteDead deletes dead payloads from the morgue, for good, up to a thousand or 4 MiB
 // of them in a commit, and returns how many, also with an error: those of Requeue, but
 // for ErrFull; see [Queue.Requeue] for what may be gone beside those, and for several
 // calls at the same time. QueueStats.Deleted counts them, those beside them as well. What they had left locked is

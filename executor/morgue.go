@@ -60,10 +60,10 @@ func (t *Queue[T]) dead(b journal.Buried) Dead[T] {
 }
 
 // What goes back in one commit has so many payloads and bytes at most, or is one
-// payload.
+// payload. With a MiB each of them would wait for the disk, which takes most of the time.
 const (
 	requeueAtOnce = 1000
-	requeueBytes  = 1 << 20
+	requeueBytes  = 4 << 20
 )
 
 // Requeue puts the dead payloads of some ids back in their place: with their old
@@ -71,7 +71,7 @@ const (
 // without Failures and LastError. A job of the same id that waits takes them in,
 // and is due now, too.
 //
-// They go back in the order in which they were accepted, up to a thousand or a MiB
+// They go back in the order in which they were accepted, up to a thousand or 4 MiB
 // of them in a commit, so that many take little memory and others go on meanwhile;
 // those that are back may run before the last ones are. It returns how many are
 // back, also with an error: ErrFull, ErrClosed, ErrFailed, ErrContext, or the cause

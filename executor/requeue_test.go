@@ -122,6 +122,23 @@ func TestRequeueAllWithinTheBudget(t *testing.T) {
 	require.NoError(t, x.Stop(t.Context()))
 }
 
+// Large payloads go back several in a commit: with one in each the disk would be waited for
+// as often as there are payloads.
+func TestLargePayloadsGoBackInFewCommits(t *testing.T) {
+	x := open(t, withDead(t, 9, 1<<20), executor.Config{})
+	q := handle(t, x, "q", func(context.Context, executor.Merged[[]byte]) error { return nil }, executor.QueueConfig[[]byte]{Codec: executor.Raw{}})
+	commits := func() uint64 {
+		s, err := x.Stats(t.Context())
+		require.NoError(t, err)
+		return s.Journal.Commits
+	}
+	before := commits()
+	back, err := q.RequeueAll(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 9, back)
+	require.LessOrEqual(t, commits()-before, uint64(4), "three at a time, and one that may be on its way")
+}
+
 // A million goes back in pages, too.
 func TestRequeueAMillion(t *testing.T) {
 	n := 20_000
