@@ -47,7 +47,7 @@ func (c *controls) queues(ctx context.Context) ([]control.Queue, error) {
 		list = append(list, control.Queue{
 			Name: []byte(name), Number: number, Registered: q.Registered, Unclaimed: q.Unclaimed, Dead: q.Dead,
 			Jobs: q.Jobs, Payloads: q.Payloads, Retrying: q.Retrying, Halted: q.Halted,
-			Running: q.Running, Parked: q.Parked, Paused: q.Paused, Lag: int64(q.Lag),
+			Running: q.Running, Parked: q.Parked, Paused: q.Paused, Lag: int64(q.Lag), Age: int64(q.Age),
 		})
 	}
 	slices.SortFunc(list, func(a, b control.Queue) int { return slices.Compare(a.Name, b.Name) })

@@ -116,8 +116,10 @@
 //
 // A call that finds no room gets a [FullError], with a hint when to come back, or
 // waits under [OverflowWait]: in the order of the calls, and for its own limits
-// only. When nothing has ended for a minute although calls were refused or wait,
-// Err returns [ErrStalled], and one line in the log says so.
+// only. A backlog that is full is no trouble: work goes on, and Err is nil, so that a
+// probe says ready beside calls that are refused. When nothing has ended for a minute
+// although calls were refused or wait, Err returns [ErrStalled], and one line in the log
+// says so.
 //
 // # One order over several kinds
 //
@@ -185,7 +187,7 @@
 // meant.
 //
 // A pause survives a restart and a crash. It stops runs only: payloads are
-// accepted, schedules fire, clocks go on, and what is due waits, so that Lag grows. A
+// accepted, schedules fire, clocks go on, and what is due waits, so that Lag and Age grow. A
 // shard that is paused asks for no worker and sets no timer, and an id that is paused
 // is parked. What it has locked when it was enqueued stays locked; a turn in the line
 // of a key that comes to it goes to the next one, and it asks again when it goes on.

@@ -16,10 +16,11 @@ import (
 // after the other, not at one moment.
 type Stats struct {
 	Workers int
-	Busy    int     // workers that are running a handler, or about to
-	Paused  bool    // the executor as a whole; see [Executor.Pause]
-	Stuck   int     // workers whose handlers go on after their time is over; see Config.StuckAfter
-	Backlog Backlog // against Config.MaxBacklog and MaxBacklogBytes, over all queues
+	Busy    int           // workers that are running a handler, or about to
+	Paused  bool          // the executor as a whole; see [Executor.Pause]
+	Stuck   int           // workers whose handlers go on after their time is over; see Config.StuckAfter
+	Backlog Backlog       // against Config.MaxBacklog and MaxBacklogBytes, over all queues
+	Age     time.Duration // the longest of all queues
 	Queues  []QueueStats
 	Journal JournalStats
 }
@@ -56,7 +57,7 @@ type QueueStats struct {
 
 	// Registered is false for a queue that has payloads or dead ones in the
 	// journal and that is not registered. They are kept and block nothing. Only
-	// Name, Unclaimed and Dead are set then.
+	// Name, Unclaimed, Dead and Age are set then.
 	Registered bool
 	Unclaimed  int // payloads that wait, of a queue that is not registered
 	Dead       int // payloads in the morgue
@@ -83,6 +84,12 @@ type QueueStats struct {
 	Failed, Snoozed, Interrupted              uint64
 
 	Backlog Backlog // against QueueConfig.MaxBacklog and MaxBacklogBytes
+
+	// Age is how long the oldest payload has waited that is not over: since it was accepted,
+	// or put back from the morgue; 0 when there is none. It is exact to a second, and counts
+	// what waits for its due time, runs, is retried, halted, parked or paused, and of a queue
+	// that is not registered, too. So it grows when anything is stuck, which Lag does not.
+	Age time.Duration
 
 	// Lag is how long the oldest due job has been due, which may be the
 	// Config.TimerSlack; 0 when none is. Jobs of a paused queue count; those that are
@@ -113,6 +120,9 @@ func (x *Executor) Stats(ctx context.Context) (Stats, error) {
 		s.Queues = append(s.Queues, one.QueueStats)
 	}
 	s.Queues = append(s.Queues, x.unregistered(queues)...)
+	for i := range s.Queues {
+		s.Age = max(s.Age, s.Queues[i].Age)
+	}
 	slices.SortFunc(s.Queues, func(a, b QueueStats) int { return strings.Compare(a.Name, b.Name) })
 	return s, nil
 }
@@ -126,10 +136,11 @@ func (x *Executor) registered() []*queue {
 
 // unregistered returns what the journal has of other queues.
 func (x *Executor) unregistered(queues []*queue) (others []QueueStats) {
-	unclaimed := x.log.Unclaimed()
+	unclaimed, now := x.log.Unclaimed(), time.Now().UnixNano()
 	for name, number := range x.log.Queues() {
 		known := slices.ContainsFunc(queues, func(q *queue) bool { return q.number == number })
 		if s := (QueueStats{Name: name, Unclaimed: unclaimed[number], Dead: x.log.Buried(number)}); !known && s.Unclaimed+s.Dead > 0 {
+			s.Age = ageOf(x.log.OldestUnclaimed(number), now)
 			others = append(others, s)
 		}
 	}
@@ -172,12 +183,14 @@ func (q *queue) figures(ctx context.Context) (s QueueStats, shards []ShardStats,
 	s.Paused = all || one
 	now := time.Now().UnixNano()
 	counts := make([]shard.Counts, len(q.actors))
-	due := make([]int64, len(q.actors))
+	due, oldest := make([]int64, len(q.actors)), make([]int64, len(q.actors))
 	// All at once, because each may have much to do first.
 	group, ctx := errgroup.WithContext(ctx)
 	for i, a := range q.actors {
 		group.Go(func() error {
-			return a.Do(ctx, func(c *shard.Core) { counts[i], due[i] = c.Counts(), c.NextDue() })
+			return a.Do(ctx, func(c *shard.Core) {
+				counts[i], due[i], oldest[i] = c.Counts(), c.NextDue(), c.Oldest()
+			})
 		})
 	}
 	if err := group.Wait(); err != nil {
@@ -187,8 +200,17 @@ func (q *queue) figures(ctx context.Context) (s QueueStats, shards []ShardStats,
 		s.add(c)
 		one := newShardStats(i, c, max(now-due[i], 0))
 		s.Lag, shards = max(s.Lag, one.Lag), append(shards, one)
+		s.Age = max(s.Age, ageOf(oldest[i], now))
 	}
 	return s, shards, nil
+}
+
+// ageOf is how long before now a moment was; 0 is none.
+func ageOf(at, now int64) time.Duration {
+	if at == 0 {
+		return 0
+	}
+	return time.Duration(max(now-at, 0))
 }
 
 // add adds the figures of a shard.

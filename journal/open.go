@@ -156,7 +156,7 @@ func (l *Log) Settled(ctx context.Context) error {
 
 // Arrived is Settled that also sees to what was posted: when it returns false, the entry
 // at p has been handed to its consumer, if it was accepted before the call. True: it waits
-// for room on a full disk, and Arrived waits for nothing.
+// for room on a full disk, and Arrived does not wait for that.
 func (l *Log) Arrived(ctx context.Context, p Position) (held bool, err error) {
 	for {
 		l.mu.Lock()

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -81,6 +82,27 @@ func (l *Log) PendingPages(queue uint32) [][]Ref {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.pending.Take(queue)
+}
+
+// OldestUnclaimed returns when the oldest payload of a queue was accepted, or put back from
+// the morgue, that Pending has not handed over, in Unix nanoseconds; 0: there is none, or it
+// can't be read.
+func (l *Log) OldestUnclaimed(queue uint32) (at int64) {
+	l.mu.Lock()
+	first := l.pending.First(queue, 64)
+	l.mu.Unlock()
+	for _, ref := range first {
+		var e Entry
+		switch found, err := ref.Peek(&e); {
+		case err != nil || !found || e.Kind != KindEnqueued:
+			continue
+		case e.Restored: // what comes behind it may be older
+			at = min(cmp.Or(at, e.Due), e.Due)
+		default:
+			return min(cmp.Or(at, e.AcceptedAt()), e.AcceptedAt())
+		}
+	}
+	return at
 }
 
 // Unclaimed returns the number of payloads that each queue had when the journal

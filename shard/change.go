@@ -9,8 +9,7 @@ import (
 func (c *Core) end(ref journal.Ref) { c.change.Ended = append(c.change.Ended, ref) }
 
 func (c *Core) endPayload(ref journal.Ref) {
-	c.counts.Payloads--
-	c.change.Over = c.change.Over.Plus(weightOf(ref))
+	c.went(ref)
 	c.end(ref)
 }
 

@@ -50,6 +50,7 @@ type Core struct {
 
 	// counts are kept as changes happen, so that no call has to walk the lanes.
 	counts Counts
+	ages   ages
 }
 
 // Counts are figures of a shard. Gauges are of now, totals since the start.
@@ -161,9 +162,14 @@ func (c *Core) deliver(e *journal.Entry, ref journal.Ref) (into journal.Position
 	return into
 }
 
-// add puts a payload into its lane and ends the one that merging leaves over.
+// add takes in a payload.
 func (c *Core) add(l *lane, p Payload, e *journal.Entry) (into journal.Position) {
-	c.counts.Payloads++
+	c.came(e, p.Ref)
+	return c.merge(l, p, e)
+}
+
+// merge puts a payload into its lane and ends the one that merging leaves over.
+func (c *Core) merge(l *lane, p Payload, e *journal.Entry) (into journal.Position) {
 	kept, ended := l.add(&c.lanes.entries, c.merging(), p, e.Payload)
 	if b := l.bag(); b != nil {
 		b.due = max(b.due, e.Due)

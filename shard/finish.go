@@ -291,8 +291,7 @@ func (c *Core) returnTo(l *lane, payloads []Payload, hold bool) {
 	var e journal.Entry
 	for _, p := range payloads {
 		c.lanes.entries.read(p.Ref, &e)
-		c.counts.Payloads-- // add counts it once more
-		c.add(l, p, &e)
+		c.merge(l, p, &e)
 	}
 }
 
@@ -340,13 +339,12 @@ func (c *Core) bury(now int64, it *Item, payloads []Payload, reason string) {
 		if c.supersedes() && c.inGrave(p) {
 			continue
 		}
-		c.counts.Payloads--
+		c.went(p.Ref)
 		c.counts.Buried++
 		c.change.Buried = append(c.change.Buried, journal.Burial{Ref: p.Ref, Retry: it.Retry, Reason: reason, At: now, History: history})
 		if it.combined {
 			c.change.Buried[len(c.change.Buried)-1].Payload = it.Folded
 		}
-		c.change.Over = c.change.Over.Plus(weightOf(p.Ref))
 	}
 }
 

@@ -117,7 +117,6 @@ func (c *Core) regroup(l *lane) {
 	}
 	for _, p := range others {
 		c.lanes.entries.read(p.Ref, &e)
-		c.counts.Payloads-- // add counts it once more
-		c.add(l, p, &e)
+		c.merge(l, p, &e)
 	}
 }

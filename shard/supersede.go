@@ -48,7 +48,7 @@ func (c *Core) supersedes() bool { return c.cfg.Merge == MergeSupersede }
 // position of what is newer, or 0.
 func (c *Core) arrive(l *lane, e *journal.Entry, ref journal.Ref) (into journal.Position) {
 	p := Payload{e.Score, ref}
-	c.counts.Payloads++
+	c.came(e, ref)
 	if l != nil && l.item() != nil && l.item().revoke() {
 		c.putBack(l, l.item())
 	}

@@ -131,6 +131,8 @@ var (
 	meant      = gate{"./executor", "^TestActionsMean"}
 	counters   = gate{"./executor", "^TestLockable_S05"}
 	retained   = gate{"./executor", "^TestMorgueRetention"}
+	aging      = gate{"./executor", "^TestAge"}
+	agesModel  = gate{"./shard", "^TestAges"}
 	lateDead   = gate{"./executor", "^Test(TheDead|RequeueInLanes)"}
 	awaits     = gate{"./executor", "^Test(Do($|[^o])|Wait|IfAbsent)"}
 	promises   = gate{"./executor", "^Test(AsyncReturns|MaxPayloads|NotBlockedBy|HalvesHave|AContextEnds)"}
@@ -418,6 +420,11 @@ var inRoot = []mutation{
 	{"never let a poison go", "executor/internal/quarantine/quarantine.go", "s.Deaths >= s.Limit && s.Guilty()", "s.Deaths > s.Limit+9 && s.Guilty()", poison},
 	{"tell the hook of the error before", "executor/typed.go", "		it.LastError = it.Outcome.Error // of this very run\n", "		_ = it\n", exhausted},
 	{"the newest due job of a queue first", "executor/scheduler.go", "(c.queue == b.queue && c.due < b.due)", "(c.queue == b.queue && c.due > b.due)", schedules},
+	{"the age of the last shard", "executor/stats.go", "s.Age = max(s.Age, ageOf(oldest[i], now))", "s.Age = ageOf(oldest[i], now)", aging},
+	{"what is put back is as old as it was", "shard/age.go", "			at = e.Due // which is when it was put back\n", "", aging},
+	{"one second for all that come", "shard/age.go", "at >= s.at && at < s.at+int64(time.Second)", "at >= s.at", agesModel},
+	{"keep what has ended among the ages", "shard/age.go", "a.empty > 64 && a.empty > len(a.spans)/2", "a.empty < 0", agesModel},
+	{"a buried payload goes on to age", "shard/finish.go", "		c.went(p.Ref)\n", "		c.counts.Payloads--\n", aging},
 	{"the lag of the last shard", "executor/stats.go", "max(s.Lag, one.Lag)", "one.Lag", oldest},
 
 	{"a page that begins with the last row of the one before", "executor/internal/listing/key.go", "p.sign*k.Compare(*p.after) <= 0", "p.sign*k.Compare(*p.after) < 0", listings},

@@ -97,7 +97,9 @@ func (s *service) show(w http.ResponseWriter, r *http.Request) {
 	answer(w, status, map[string]any{"id": id, "state": state, "cents": cents, "pending": pending})
 }
 
-// health is for a balancer: 200 while events can be taken in and applied.
+// health is for a balancer: 200 while events can be applied. A backlog that is full makes no
+// difference until it stands still for a minute: callers get 429, and another instance could
+// not take in their events, which belong to this one's journal.
 func (s *service) health(w http.ResponseWriter, _ *http.Request) {
 	if err := s.x.Err(); err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)

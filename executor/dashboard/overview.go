@@ -14,7 +14,7 @@ import (
 
 // totals are the figures of all queues together.
 type totals struct {
-	Lag                                                       time.Duration
+	Lag, Age                                                  time.Duration
 	Workers, Busy, Stuck                                      int
 	Enqueued, Fresh, Retries, Parked, Halted, Dead, Unclaimed int
 	Processed, Failed                                         uint64
@@ -23,7 +23,7 @@ type totals struct {
 func totalsOf(s executor.Stats) (t totals) {
 	t.Workers, t.Busy, t.Stuck = s.Workers, s.Busy, s.Stuck
 	for _, q := range s.Queues {
-		t.Lag = max(t.Lag, q.Lag)
+		t.Lag, t.Age = max(t.Lag, q.Lag), max(t.Age, q.Age)
 		t.Enqueued += q.Jobs
 		t.Fresh += q.Fresh()
 		t.Retries += q.Retrying
@@ -45,7 +45,7 @@ type cells map[string]string
 
 func (t totals) cells() cells {
 	return cells{
-		"lag": lag(t.Lag), "busy": fmt.Sprintf("%d / %d", t.Busy, t.Workers), "enqueued": number(t.Enqueued),
+		"lag": lag(t.Lag), "age": lag(t.Age), "busy": fmt.Sprintf("%d / %d", t.Busy, t.Workers), "enqueued": number(t.Enqueued),
 		"fresh": number(t.Fresh), "retries": number(t.Retries), "dead": number(t.Dead), "parked": number(t.Parked),
 		"halted": number(t.Halted), "processed": number(t.Processed), "failed": number(t.Failed),
 	}
@@ -69,7 +69,7 @@ func place(queue string) string {
 func queueCells(into cells, q executor.QueueStats) {
 	at := place(q.Name) + "."
 	for name, text := range map[string]string{
-		"lag": lag(q.Lag), "jobs": number(q.Jobs), "payloads": number(q.Payloads), "fresh": number(q.Fresh()),
+		"lag": lag(q.Lag), "age": lag(q.Age), "jobs": number(q.Jobs), "payloads": number(q.Payloads), "fresh": number(q.Fresh()),
 		"retrying": number(q.Retrying),
 		"running":  number(q.Running), "parked": number(q.Parked), "halted": number(q.Halted), "dead": number(q.Dead),
 		"processed": number(processed(q)), "failed": number(q.Failed), "waiting": number(max(q.Jobs-q.Running, 0)),
@@ -100,7 +100,7 @@ func (f figure) Zero() bool { return f.Text == "0" || f.Text == "–" }
 func (o overview) Figures() []figure {
 	c := o.totals.cells()
 	return []figure{
-		{Name: "Lag", Place: "lag", Text: c["lag"]}, {Name: "Busy", Place: "busy", Text: c["busy"]},
+		{Name: "Lag", Place: "lag", Text: c["lag"]}, {Name: "Age", Place: "age", Text: c["age"]}, {Name: "Busy", Place: "busy", Text: c["busy"]},
 		{Name: "Enqueued", Place: "enqueued", Text: c["enqueued"]}, {Name: "Fresh", Place: "fresh", Text: c["fresh"]},
 		{Name: "Retries", Place: "retries", Text: c["retries"]}, {Name: "Parked", Place: "parked", Text: c["parked"]},
 		{Name: "Halted", Place: "halted", Text: c["halted"], Tone: "warn"},
@@ -111,7 +111,7 @@ func (o overview) Figures() []figure {
 
 // columns of the table of queues, what is to be seen to first: a phone shows the first ones.
 var columns = []figure{
-	{Name: "Lag", Place: "lag"}, {Name: "Enqueued", Place: "jobs", Tab: "waiting"},
+	{Name: "Lag", Place: "lag"}, {Name: "Age", Place: "age"}, {Name: "Enqueued", Place: "jobs", Tab: "waiting"},
 	{Name: "Dead", Place: "dead", Tab: "morgue", Tone: "bad"}, {Name: "Retries", Place: "retrying", Tab: "retrying"},
 	{Name: "Halted", Place: "halted", Tab: "halted", Tone: "warn"}, {Name: "Running", Place: "running", Tab: "running"},
 	{Name: "Parked", Place: "parked", Tab: "parked"}, {Name: "Fresh", Place: "fresh", Tab: "fresh"},

@@ -47,7 +47,7 @@ func (p queuePage) OfDead(d executor.DeadInfo) string {
 
 // Figures are those of the queue.
 func (p queuePage) Figures() []figure {
-	all := []figure{{Name: "Lag", Place: "lag"}, {Name: "Enqueued", Place: "jobs"}, {Name: "Payloads", Place: "payloads"},
+	all := []figure{{Name: "Lag", Place: "lag"}, {Name: "Age", Place: "age"}, {Name: "Enqueued", Place: "jobs"}, {Name: "Payloads", Place: "payloads"},
 		{Name: "Fresh", Place: "fresh"}, {Name: "Processed", Place: "processed"}, {Name: "Failed", Place: "failed"}}
 	return figuresAt(p.Stats, all)
 }

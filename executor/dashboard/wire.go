@@ -94,28 +94,29 @@ type wireFigures struct {
 	Processed    uint64  `json:"processed"`     // payloads, since the start: done and discarded
 	Failed       uint64  `json:"failed"`        // runs
 
-	Payloads    int    `json:"payloads"`
-	Running     int    `json:"running"`
-	Parked      int    `json:"parked"`
-	Halted      int    `json:"halted"`
-	Unclaimed   int    `json:"unclaimed"` // of queues that are not registered
-	PausedIDs   int    `json:"paused_ids"`
-	Paused      bool   `json:"paused"` // the queue, or the executor
-	Done        uint64 `json:"done"`
-	Discarded   uint64 `json:"discarded"`
-	Buried      uint64 `json:"buried"`
-	Merged      uint64 `json:"merged"`
-	Replaced    uint64 `json:"replaced"`
-	Deleted     uint64 `json:"deleted"`
-	Expired     uint64 `json:"expired"`
-	Snoozed     uint64 `json:"snoozed"`
-	Interrupted uint64 `json:"interrupted"`
+	Age         float64 `json:"age"` // seconds since the oldest payload was accepted that is not over
+	Payloads    int     `json:"payloads"`
+	Running     int     `json:"running"`
+	Parked      int     `json:"parked"`
+	Halted      int     `json:"halted"`
+	Unclaimed   int     `json:"unclaimed"` // of queues that are not registered
+	PausedIDs   int     `json:"paused_ids"`
+	Paused      bool    `json:"paused"` // the queue, or the executor
+	Done        uint64  `json:"done"`
+	Discarded   uint64  `json:"discarded"`
+	Buried      uint64  `json:"buried"`
+	Merged      uint64  `json:"merged"`
+	Replaced    uint64  `json:"replaced"`
+	Deleted     uint64  `json:"deleted"`
+	Expired     uint64  `json:"expired"`
+	Snoozed     uint64  `json:"snoozed"`
+	Interrupted uint64  `json:"interrupted"`
 }
 
 func figuresOf(q executor.QueueInfo) wireFigures {
 	return wireFigures{
 		Length: q.Jobs, Fresh: q.Fresh(), Retries: q.Retrying, MorgueLength: q.Dead, Lag: q.Lag.Seconds(), Busy: q.Busy,
-		Processed: processed(q.QueueStats), Failed: q.Failed, Payloads: q.Payloads, Running: q.Running, Parked: q.Parked,
+		Processed: processed(q.QueueStats), Failed: q.Failed, Age: q.Age.Seconds(), Payloads: q.Payloads, Running: q.Running, Parked: q.Parked,
 		Halted: q.Halted, Unclaimed: q.Unclaimed, PausedIDs: q.PausedIDs, Paused: q.Paused,
 		Done: q.Done, Discarded: q.Discarded,
 		Buried: q.Buried, Merged: q.Merged, Replaced: q.Replaced, Deleted: q.Deleted, Expired: q.Expired, Snoozed: q.Snoozed,
@@ -126,7 +127,7 @@ func figuresOf(q executor.QueueInfo) wireFigures {
 // add adds the figures of a queue to those of all. Busy and Paused are not sums.
 func (f *wireFigures) add(o wireFigures) {
 	f.Length, f.Fresh, f.Retries = f.Length+o.Length, f.Fresh+o.Fresh, f.Retries+o.Retries
-	f.MorgueLength, f.Lag = f.MorgueLength+o.MorgueLength, max(f.Lag, o.Lag)
+	f.MorgueLength, f.Lag, f.Age = f.MorgueLength+o.MorgueLength, max(f.Lag, o.Lag), max(f.Age, o.Age)
 	f.Processed, f.Failed, f.Payloads = f.Processed+o.Processed, f.Failed+o.Failed, f.Payloads+o.Payloads
 	f.Running, f.Parked, f.Halted = f.Running+o.Running, f.Parked+o.Parked, f.Halted+o.Halted
 	f.Unclaimed, f.PausedIDs = f.Unclaimed+o.Unclaimed, f.PausedIDs+o.PausedIDs

@@ -6,6 +6,7 @@ type word struct{ Name, Meaning string }
 // words of figures and columns.
 var words = []word{
 	{"Lag", "How long the oldest job that could run has been due"},
+	{"Age", "How long ago the oldest payload was accepted that is not over, whatever it waits for"},
 	{"Busy", "Workers that have something in hand, of all"},
 	{"Enqueued", "Ids with something to do: they wait, run, or come again"},
 	{"Payloads", "What these ids have to do: payloads that wait, run, or failed and wait"},

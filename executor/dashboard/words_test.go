@@ -29,7 +29,7 @@ func TestFiguresSayWhatTheyMean(t *testing.T) {
 			require.Regexp(t, `<details(?s:.*)<dt>`+name+`</dt><dd>.+</dd>`, text)
 		}
 	}
-	require.Len(t, names, 11)
+	require.Len(t, names, 12)
 }
 
 // A list says of when it is, with an address that makes it again, and its times are ones

@@ -70,6 +70,7 @@ func TestBatch(t *testing.T) {
 		require.InDelta(t, 1, got["strand.run.duration q mixed"], 0)
 		require.InDelta(t, 2, got["strand.run.duration sum q mixed"], .001)
 		require.InDelta(t, 20, got["strand.run.wait q"], 0)
+		require.InDelta(t, 19, got["strand.payload.duration q done"], 0, "those that are not named")
 		require.NotContains(t, got, "strand.run.duration q done")
 		spans := r.spans.Ended()
 		require.Len(t, spans, 2)

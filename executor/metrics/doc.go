@@ -29,7 +29,12 @@
 //	  strand.enqueue.duration    histogram  queue, outcome: accepted duplicate full closed unknown refused
 //	  strand.enqueue.payloads    counter    queue; accepted ones, without what was accepted before, by its key
 //	  strand.run.duration        histogram  queue, outcome: see executor.Outcome; of a batch, one for its call
-//	  strand.run.wait            histogram  queue; from when a job was due to its run; each job of a batch
+//	  strand.run.wait            histogram  queue; from when a job was due to its run; each job of a batch.
+//	                                        With Handle a job is due anew for each payload, so it does not
+//	                                        tell of a long line of one id: strand.payload.duration does
+//	  strand.payload.duration    histogram  queue, outcome: done discarded cancelled; from the acceptance
+//	                                        of a payload to the call of its handler that ends it. What ends in
+//	                                        another way, after the last retry say, is in strand.payloads.ended
 //	from Observe
 //	  strand.commit.duration     histogram  how long the disk takes for a commit
 //	  strand.jobs                gauge      queue; ids with something to do
@@ -43,6 +48,7 @@
 //	  strand.payloads.ended      counter    queue, outcome: done discarded buried merged deleted expired
 //	  strand.runs.ended          counter    queue, outcome: failed snoozed interrupted
 //	  strand.lag                 gauge      queue; how long the oldest due job has been due that is not parked
+//	  strand.age                 gauge      queue; how long ago the oldest payload was accepted that is not over
 //	  strand.queue.paused        gauge      queue; 1 or 0
 //	  strand.queue.backlog       gauge      queue; bytes of payloads that are not over, if there is a limit
 //	  strand.paused              gauge      1 or 0: the executor

@@ -49,13 +49,17 @@ type Metrics struct {
 	observes   atomic.Bool // Observe was called
 	broken     sync.Once   // a provider has panicked
 
-	enqueue, run, wait, commit metric.Float64Histogram
-	payloads                   metric.Int64Counter
+	enqueue, run, wait, whole, commit metric.Float64Histogram
+	payloads                          metric.Int64Counter
 }
 
 // boundaries of durations: a commit takes milliseconds, a long handler an hour.
 var boundaries = metric.WithExplicitBucketBoundaries(
 	.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 3600)
+
+// boundariesOfLives are those from acceptance to end: with delays and retries, weeks.
+var boundariesOfLives = metric.WithExplicitBucketBoundaries(
+	.01, .05, .1, .5, 1, 5, 10, 30, 60, 300, 900, 3600, 6*3600, 86400, 7*86400, 30*86400)
 
 // New makes the instruments. An error is the MeterProvider's, or says that a provider
 // panicked, with an [*executor.PanicError].
@@ -79,14 +83,16 @@ func New(cfg Config) (*Metrics, error) {
 func (m *Metrics) instruments(cfg Config) error {
 	m.meter, m.tracer = cfg.MeterProvider.Meter(scope), cfg.TracerProvider.Tracer(scope)
 	var errs []error
-	histogram := func(name, what string) metric.Float64Histogram {
-		h, err := m.meter.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(what), boundaries)
+	histogram := func(name, what string, bounds ...metric.Float64HistogramOption) metric.Float64Histogram {
+		h, err := m.meter.Float64Histogram(name, append([]metric.Float64HistogramOption{
+			metric.WithUnit("s"), metric.WithDescription(what), boundaries}, bounds...)...)
 		errs = append(errs, err)
 		return h
 	}
 	m.enqueue = histogram("strand.enqueue.duration", "How long a call that enqueues takes.")
 	m.run = histogram("strand.run.duration", "How long a call of a handler takes.")
 	m.wait = histogram("strand.run.wait", "From when a job was due to its run.")
+	m.whole = histogram("strand.payload.duration", "From the acceptance of a payload to its end.", boundariesOfLives)
 	m.commit = histogram("strand.commit.duration", "How long the disk takes for a commit.")
 	var err error
 	m.payloads, err = m.meter.Int64Counter("strand.enqueue.payloads",

@@ -143,7 +143,7 @@ func TestFigures(t *testing.T) {
 		got := r.figures()
 		for name, want := range map[string]float64{
 			"strand.enqueue.payloads orders": 7, "strand.enqueue.duration orders accepted": 7, "strand.enqueue.duration orders full": 1,
-			"strand.jobs orders": 7, "strand.jobs.running orders": 0, "strand.lag orders": 30, "strand.payloads orders": 7,
+			"strand.jobs orders": 7, "strand.jobs.running orders": 0, "strand.lag orders": 30, "strand.age orders": 30, "strand.payloads orders": 7,
 			"strand.queue.paused orders": 1, "strand.paused": 0, "strand.workers": 3, "strand.workers.busy": 0, "strand.healthy": 1,
 			"strand.backlog": got["strand.queue.backlog orders"], "strand.commit.age": 0,
 		} {
@@ -160,6 +160,7 @@ func TestFigures(t *testing.T) {
 			"strand.run.duration orders done": 1, "strand.run.duration orders failed": 1, "strand.run.duration orders snoozed": 1,
 			"strand.run.duration orders discarded": 1, "strand.run.duration orders cancelled": 1, "strand.run.duration orders panicked": 1,
 			"strand.run.duration sum orders done": 2, "strand.run.wait orders": 7,
+			"strand.payload.duration orders done": 1, "strand.payload.duration orders discarded": 1, "strand.payload.duration orders cancelled": 1,
 			"strand.payloads.ended orders done": 1, "strand.payloads.ended orders discarded": 1, "strand.payloads.ended orders buried": 1,
 			"strand.payloads.ended orders merged": 0, "strand.payloads.ended orders deleted": 0, "strand.payloads.ended orders expired": 0,
 			"strand.runs.ended orders failed": 2, "strand.runs.ended orders snoozed": 1, "strand.runs.ended orders interrupted": 0,
@@ -169,6 +170,9 @@ func TestFigures(t *testing.T) {
 			require.InDelta(t, want, got[name], .001, name)
 		}
 		require.Greater(t, got["strand.run.wait sum orders"], 7*30.0)
+		require.Greater(t, got["strand.payload.duration sum orders done"], 32.0)
+		require.NotContains(t, got, "strand.payload.duration orders failed", "they are not over")
+		require.InDelta(t, 40, got["strand.age orders"], .001)
 		close(hold)
 		r.stop()
 		synctest.Wait()

@@ -86,8 +86,26 @@ func (m *Metrics) aroundRun(ctx context.Context, run *executor.Run, next func(co
 	})
 	m.safely(func() {
 		m.run.Record(ctx, time.Since(began).Seconds(), m.with(ofQueue(run.Queue), outcome(how)))
+		m.recordEnds(ctx, run, err)
 	})
 	return err
+}
+
+// recordEnds records how long the payloads took that end with a call of their handler.
+func (m *Metrics) recordEnds(ctx context.Context, run *executor.Run, err error) {
+	for job, ofJob := range run.Outcomes(err) {
+		ofPayloads, apart := errors.AsType[executor.PayloadErrors](ofJob)
+		for _, p := range job.Payloads {
+			own := ofJob
+			if apart {
+				own = ofPayloads[p.Position]
+			}
+			switch how := executor.OutcomeOf(own); how {
+			case executor.OutcomeDone, executor.OutcomeDiscarded, executor.OutcomeCancelled:
+				m.whole.Record(ctx, max(time.Since(p.EnqueuedAt), 0).Seconds(), m.with(ofQueue(run.Queue), outcome(how)))
+			}
+		}
+	}
 }
 
 func payloadsOf(run *executor.Run) (n int) {

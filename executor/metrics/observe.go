@@ -87,6 +87,7 @@ func queueFigures() []figure[executor.QueueStats] {
 		{name: "strand.payloads.dead", unit: "{payload}", what: "Payloads in the morgue.", of: func(q *stats) float64 { return float64(q.Dead) }},
 		{name: "strand.payloads.unclaimed", unit: "{payload}", what: "Payloads of a queue that is not registered.", of: func(q *stats) float64 { return float64(q.Unclaimed) }},
 		{name: "strand.lag", unit: "s", what: "How long the oldest due job has been due.", of: func(q *stats) float64 { return q.Lag.Seconds() }},
+		{name: "strand.age", unit: "s", what: "How long the oldest payload has waited that is not over.", of: func(q *stats) float64 { return q.Age.Seconds() }},
 		{name: "strand.queue.paused", unit: "", what: "1 while a person has paused the queue, or the executor.", of: func(q *stats) float64 { return oneIf(q.Paused) }},
 		{name: "strand.queue.backlog", unit: "By", what: "Of payloads that are not over; 0 without a limit.", of: func(q *stats) float64 { return float64(q.Backlog.Bytes) }},
 	}

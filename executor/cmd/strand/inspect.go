@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"strconv"
+	"time"
 
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
@@ -59,6 +60,7 @@ type census struct {
 	Due      int    `json:"due"`
 	Delayed  int    `json:"delayed"`
 	Morgue   int    `json:"morgue"`
+	Age      int64  `json:"age_ns"` // of the oldest payload
 }
 
 func inspect(_ context.Context, c *call) error {
@@ -80,7 +82,7 @@ func inspect(_ context.Context, c *call) error {
 	buried := v.Buried()
 	return c.censuses(func(yield func(*census, error) bool) {
 		for f := range folds.all() {
-			n := f.census()
+			n := f.census(c.now)
 			if n.Morgue = buried[f.number]; !yield(n, nil) {
 				return
 			}
@@ -146,7 +148,7 @@ func (c *call) censuses(all iter.Seq2[*census, error]) error {
 	var t *table
 	if !c.json {
 		c.printf("\n")
-		t = c.output.table("QUEUE", "JOBS", "FRESH", "RETRYING", "HALTED", "DUE", "DELAYED", "PAYLOADS", "BYTES", "MORGUE")
+		t = c.output.table("QUEUE", "JOBS", "FRESH", "RETRYING", "HALTED", "DUE", "DELAYED", "PAYLOADS", "AGE", "BYTES", "MORGUE")
 	}
 	for n, err := range all {
 		if err != nil {
@@ -159,7 +161,7 @@ func (c *call) censuses(all iter.Seq2[*census, error]) error {
 			continue
 		}
 		t.row(show(n.Queue), strconv.Itoa(n.Jobs), strconv.Itoa(n.Fresh), strconv.Itoa(n.Retrying), strconv.Itoa(n.Halted),
-			strconv.Itoa(n.Due), strconv.Itoa(n.Delayed), strconv.Itoa(n.Payloads), sizeText(n.Bytes), strconv.Itoa(n.Morgue))
+			strconv.Itoa(n.Due), strconv.Itoa(n.Delayed), strconv.Itoa(n.Payloads), span(time.Duration(n.Age)), sizeText(n.Bytes), strconv.Itoa(n.Morgue))
 	}
 	if c.json {
 		return nil
@@ -175,10 +177,14 @@ func sizeText(bytes *int64) string {
 }
 
 // census counts what is in f, whose runs have all payloads of their job.
-func (f *fold) census() *census {
+func (f *fold) census(now time.Time) *census {
 	o := f.left()
+	age := time.Duration(0)
+	if oldest := f.core.Oldest(); oldest != 0 {
+		age = max(now.Sub(time.Unix(0, oldest)), 0)
+	}
 	return &census{
 		Type: "queue", Queue: text(f.queue), Jobs: o.Fresh + o.Retrying + o.Halted, Payloads: f.core.Counts().Payloads, Bytes: &f.bytes,
-		Fresh: o.Fresh, Retrying: o.Retrying, Halted: o.Halted, Due: o.Due, Delayed: o.Delayed,
+		Fresh: o.Fresh, Retrying: o.Retrying, Halted: o.Halted, Due: o.Due, Delayed: o.Delayed, Age: int64(age),
 	}
 }

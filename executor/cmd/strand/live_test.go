@@ -38,13 +38,15 @@ func later(t *testing.T, dir string) {
 // A process does not count the bytes of a queue.
 var (
 	queueSize = regexp.MustCompile(`("type":"queue".*)"bytes":\d+,`)
-	queueRow  = regexp.MustCompile(`(?m)^((?:errands|idle|mails|orders) .*?) +(?:[\d.]+ K?i?B|-) +(\d+)$`)
+	queueAge  = regexp.MustCompile(`"age_ns":\d+`)
+	queueHead = regexp.MustCompile(`PAYLOADS +AGE +BYTES +MORGUE`)
+	queueRow  = regexp.MustCompile(`(?m)^((?:errands|idle|mails|orders) .*?) +\S+ +(?:[\d.]+ K?i?B|-) +(\d+)$`)
 )
 
 func alike(s, dir string) string {
 	s = queueSize.ReplaceAllString(normal(s, dir), "$1")
-	s = strings.ReplaceAll(s, "PAYLOADS  BYTES    MORGUE", "PAYLOADS  BYTES  MORGUE")
-	return queueRow.ReplaceAllString(s, "$1 <size> $2")
+	s = queueHead.ReplaceAllString(queueAge.ReplaceAllString(s, "<age>"), "PAYLOADS  AGE  BYTES  MORGUE")
+	return queueRow.ReplaceAllString(s, "$1 <age> <size> $2")
 }
 
 // Each command that looks says the same of a journal that a process has open as it says

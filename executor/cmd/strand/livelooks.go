@@ -33,7 +33,7 @@ func inspectLive(ctx context.Context, l *live) error {
 		for _, q := range i.Queues {
 			if !yield(&census{
 				Type: "queue", Queue: q.Name, Jobs: q.Jobs, Payloads: q.Payloads, Fresh: q.Jobs - q.Retrying - q.Halted,
-				Retrying: q.Retrying, Halted: q.Halted, Due: q.Due, Delayed: q.Jobs - q.Halted - q.Due, Morgue: q.Dead,
+				Retrying: q.Retrying, Halted: q.Halted, Due: q.Due, Delayed: q.Jobs - q.Halted - q.Due, Morgue: q.Dead, Age: q.Age,
 			}, nil) {
 				return
 			}

@@ -38,6 +38,7 @@ type queueHealth struct {
 	Halted     int    `json:"halted"`
 	Morgue     int    `json:"morgue"`
 	Lag        int64  `json:"lag_ns"`
+	Age        int64  `json:"age_ns"`
 }
 
 func statusLive(ctx context.Context, l *live) error {
@@ -53,7 +54,7 @@ func statusLive(ctx context.Context, l *live) error {
 			if s.Silent != "" {
 				break
 			}
-			if err := l.object(queueHealth{"queue", q.Name, q.Registered, q.Paused, q.Jobs, q.Running, q.Parked, q.Halted, q.Dead, q.Lag}); err != nil {
+			if err := l.object(queueHealth{"queue", q.Name, q.Registered, q.Paused, q.Jobs, q.Running, q.Parked, q.Halted, q.Dead, q.Lag, q.Age}); err != nil {
 				return err
 			}
 		}
@@ -77,10 +78,10 @@ func statusLive(ctx context.Context, l *live) error {
 		return nil
 	}
 	l.printf("\n")
-	t = l.table("QUEUE", "PAUSED", "JOBS", "RUNNING", "PARKED", "HALTED", "LAG", "MORGUE")
+	t = l.table("QUEUE", "PAUSED", "JOBS", "RUNNING", "PARKED", "HALTED", "LAG", "AGE", "MORGUE")
 	for _, q := range s.Queues {
 		t.row(show(q.Name), yesNo(q.Paused), strconv.Itoa(q.Jobs), strconv.Itoa(q.Running), strconv.Itoa(q.Parked), strconv.Itoa(q.Halted),
-			span(time.Duration(q.Lag)), strconv.Itoa(q.Dead))
+			span(time.Duration(q.Lag)), span(time.Duration(q.Age)), strconv.Itoa(q.Dead))
 	}
 	if err := t.end(); err != nil {
 		return err

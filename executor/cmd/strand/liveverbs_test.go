@@ -46,8 +46,8 @@ func TestWhatRunsLive(t *testing.T) {
 	out = must(t, "", "status", dir)
 	assert.Regexp(t, `(?m)^trouble +none$`, out)
 	assert.Regexp(t, `(?m)^workers +5: 1 busy, 0 stuck$`, out)
-	assert.Regexp(t, `(?m)^errands +no +2 +1 +0 +0 +\S+ +0$`, out)
-	assert.Regexp(t, `(?m)^mails +yes +2 +0 +0 +1 +\S+ +2$`, out)
+	assert.Regexp(t, `(?m)^errands +no +2 +1 +0 +0 +\S+ +\S+ +0$`, out)
+	assert.Regexp(t, `(?m)^mails +yes +2 +0 +0 +1 +\S+ +\d+y\d+d +2$`, out)
 	assert.Contains(t, must(t, "", "status", dir, "-json"), `{"type":"queue","queue":"mails","registered":true,"paused":true,"jobs":2,`)
 }
 

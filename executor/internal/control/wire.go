@@ -53,7 +53,7 @@ type Inspection struct {
 }
 
 // Queue are the figures of a queue. Of one that is not registered only Name, Number,
-// Unclaimed and Dead are set.
+// Unclaimed, Dead and Age are set.
 type Queue struct {
 	Name       []byte `json:"name"`
 	Number     uint32 `json:"number"` // in the journal; it orders the morgue
@@ -70,6 +70,7 @@ type Queue struct {
 	Parked  int   `json:"parked"`
 	Paused  bool  `json:"paused"` // the queue, or the executor
 	Lag     int64 `json:"lag"`    // ns
+	Age     int64 `json:"age"`    // ns; 0, too, of a process that does not know it
 }
 
 // Status says how the executor is.

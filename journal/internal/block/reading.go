@@ -150,6 +150,16 @@ func (p Pending) Take(queue uint32) [][]Ref {
 	return pages
 }
 
+// First returns the first refs of a queue, n at most.
+func (p Pending) First(queue uint32, n int) (refs []Ref) {
+	for _, page := range p[queue].pages {
+		if refs = append(refs, page[:min(len(page), n-len(refs))]...); len(refs) == n {
+			break
+		}
+	}
+	return refs
+}
+
 // Counts returns how many payloads of each queue were not handed over.
 func (p Pending) Counts() map[uint32]int {
 	counts := make(map[uint32]int, len(p))

@@ -1,0 +1,78 @@
+package shard
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/journal"
+)
+
+// Whatever comes, comes back, comes late and goes, in whatever order, the ages know the
+// oldest as one that keeps them all, to a second; and they keep few of them.
+func TestAgesAreLikeTheirModel(t *testing.T) {
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 24))
+		var a ages
+		live, now, next := map[journal.Position]int64{}, int64(1e18), journal.Position(1)
+		var list []journal.Position
+		come := func(p journal.Position, e journal.Entry) {
+			a.came(&e, p)
+			list = append(list, p)
+			if live[p] = e.AcceptedAt(); e.Restored {
+				live[p] = e.Due
+			}
+		}
+		for range 2000 {
+			now += r.Int64N(int64(2 * time.Second))
+			switch n := r.IntN(20); {
+			case n == 0 && len(live) > 0:
+				p := list[r.IntN(len(list))]
+				if _, lives := live[p]; !lives {
+					come(p, journal.Entry{Restored: true, Due: now, Accepted: now - int64(time.Hour)})
+				}
+			case n == 1:
+				next += 2
+				come(next, journal.Entry{Due: now})
+				come(next-1, journal.Entry{Due: now - int64(time.Minute)})
+			case n < 10:
+				next++
+				come(next, journal.Entry{Due: now + int64(time.Hour), Accepted: now})
+			default:
+				for p := range live {
+					a.went(p)
+					delete(live, p)
+					break
+				}
+			}
+			oldest := int64(0)
+			for _, at := range live {
+				if oldest == 0 || at < oldest {
+					oldest = at
+				}
+			}
+			require.LessOrEqual(t, a.oldest(), oldest)
+			require.Less(t, oldest-a.oldest(), int64(time.Second))
+			require.LessOrEqual(t, len(a.spans), 2*len(live)+66)
+			require.LessOrEqual(t, len(a.others), len(live))
+			require.LessOrEqual(t, len(a.times), len(a.others))
+		}
+	}
+}
+
+// Payloads that are accepted and end one after the other leave nothing behind, and cost a
+// few nanoseconds.
+func BenchmarkAges(b *testing.B) {
+	var a ages
+	e := journal.Entry{Due: 1}
+	p := journal.Position(0)
+	for b.Loop() {
+		p++
+		e.Due += 1000
+		a.came(&e, p)
+		a.went(p)
+	}
+	require.LessOrEqual(b, len(a.spans), 66)
+}
