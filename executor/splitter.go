@@ -31,6 +31,8 @@ func (e *NotOwnedError) Is(target error) bool { return target == ErrNotOwned }
 
 // Splitter divides ids among processes, each with an executor and a journal of its
 // own, numbered from 0. The zero Splitter does not: all ids belong to this process.
+// Inside a process any worker serves any shard, other than with the splitters of
+// Lowkiq: Weight, Priority and MaxConcurrent of [QueueConfig] share the workers.
 //
 // An id of another process is refused, at Enqueue, EnqueueMany, their raw kinds, Do and
 // FollowUp, in a handler, too, with a [NotOwnedError] that says whose it is: to send it
