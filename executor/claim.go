@@ -30,6 +30,7 @@ type claim struct {
 	beat  *time.Timer
 	slots []slotClaim
 
+	needs   []limit.Need // of limits
 	limited *limit.Grant // nil: it runs under no limit, or not any more
 	notRun  bool         // of a job that was removed, or given up, before it ran
 }

@@ -10,13 +10,49 @@ import (
 
 // enter finds out which jobs of the batch may run now.
 func (w *worker) enter() {
-	if durable := w.admitAll(); durable || w.x.volatile {
+	if w.admitAll() {
 		return
 	}
 	// A slot that a handler has seen must never be another job's.
-	if err := w.x.log.Settled(w.x.handlers); err != nil {
-		w.refuseAll(err)
+	if !w.x.volatile {
+		if err := w.x.log.Settled(w.x.handlers); err != nil {
+			w.refuseAll(err)
+		}
 	}
+	w.startLate()
+}
+
+// startLate goes on with those that have slots, which are on disk now, however long that
+// took. The time of a slot counts from here, and so does a start under a limit. A job
+// whose slot has expired meanwhile asks for another one.
+func (w *worker) startLate() {
+	defer w.remark(len(w.batch))
+	for i := 0; i < len(w.batch); {
+		it := w.batch[i]
+		c := claimOf(it.Claim)
+		woken := c.renewSlots()
+		if len(c.slots) > 0 && w.queue.locking.limited {
+			woken, _ = w.passLimits(it, c, woken, nil)
+		}
+		if woken == nil {
+			i++
+			continue
+		}
+		c.withdraw()
+		w.setAside(i)
+		w.postpone(it, woken)
+	}
+}
+
+// renewSlots returns nil if the job has its slots, and otherwise says that it may ask again.
+func (c *claim) renewSlots() (woken *atomic.Bool) {
+	for _, s := range c.slots {
+		if !s.renew() {
+			woken = new(atomic.Bool)
+			woken.Store(true)
+		}
+	}
+	return woken
 }
 
 // admitAll sends those of the batch that have to wait back to their shard, and sets
@@ -66,8 +102,9 @@ func (w *worker) admit(it *shard.Item, c *claim) (woken *atomic.Bool, err error)
 	for i := 0; woken == nil && err == nil && i < len(l.slots); i++ {
 		woken, err = w.reserve(it, c, l.slots[i], want.job(w.queue, it))
 	}
-	if l.limited {
-		woken, err = w.passLimits(it, c, want, woken, err)
+	c.needs = want.limits
+	if l.limited && (woken != nil || err != nil || len(c.slots) == 0) { // else startLate does
+		woken, err = w.passLimits(it, c, woken, err)
 	}
 	if woken != nil || err != nil {
 		c.withdraw()
@@ -97,7 +134,11 @@ func (w *worker) remark(n int) {
 
 func (w *worker) refuseAll(err error) {
 	for len(w.batch) > 0 {
-		claimOf(w.batch[0].Claim).withdraw()
+		c := claimOf(w.batch[0].Claim)
+		c.withdraw()
+		if w.queue.locking.limited {
+			_, _ = w.passLimits(w.batch[0], c, nil, err)
+		}
 		w.refused, w.refusals = append(w.refused, w.batch[0]), append(w.refusals, err)
 		w.setAside(0)
 	}

@@ -64,18 +64,18 @@ func (t *Queue[T]) needsOf(w *wants, id string, value T) error {
 // passLimits takes what a job needs of its limits, in one step and after all else,
 // so that it holds nothing of a limit while it waits, for that or for another thing.
 // woken and err say what became of it before.
-func (w *worker) passLimits(it *shard.Item, c *claim, want wants, woken *atomic.Bool, err error) (*atomic.Bool, error) {
+func (w *worker) passLimits(it *shard.Item, c *claim, woken *atomic.Bool, err error) (*atomic.Bool, error) {
 	l := &w.x.limits
 	switch {
 	case woken != nil:
 		l.do(func(t *limit.Table, now int64) { t.Aside(now, c.by) })
 		return woken, nil
-	case err != nil || len(want.limits) == 0:
+	case err != nil || len(c.needs) == 0:
 		l.do(func(t *limit.Table, now int64) { t.Leave(now, c.by) })
 		return nil, err
 	}
 	woken, wake := w.limitWaker(it, c.by)
-	l.do(func(t *limit.Table, now int64) { c.limited = t.Enter(now, c.by, want.limits, wake) })
+	l.do(func(t *limit.Table, now int64) { c.limited = t.Enter(now, c.by, c.needs, wake) })
 	if c.limited != nil {
 		return nil, nil
 	}

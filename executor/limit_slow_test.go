@@ -1,0 +1,80 @@
+package executor_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/executortest"
+)
+
+// A start counts when the handler begins, and that is not before its slot is on disk: a
+// disk that stands still lets no crowd start together afterwards.
+func TestStartsAreCountedBehindSlots(t *testing.T) {
+	var began []time.Time
+	var q *executor.Queue[string]
+	setup := func(x *executor.Executor) error {
+		tickets, err := executor.NewSlots(x, "tickets", executor.SlotsConfig[int]{Next: func(n int) int { return n + 1 }, TTL: time.Hour})
+		if err != nil {
+			return err
+		}
+		limit, err := executor.NewLimit(x, "starts", executor.LimitConfig{Rate: 1, Per: 10 * time.Second})
+		if err != nil {
+			return err
+		}
+		q, err = executor.Handle(x, "q", func(context.Context, executor.Job[string]) error {
+			began = append(began, time.Now())
+			return nil
+		}, executor.QueueConfig[string]{Slots: []executor.SlotSource{tickets}, Limits: []executor.LimitOf[string]{{Limit: limit}}})
+		return err
+	}
+	executortest.Config{Executor: executor.Config{Workers: 8}}.Run(t, setup, func(t *testing.T, x *executortest.Executor) {
+		for i := range 6 {
+			_, err := q.Enqueue(t.Context(), fmt.Sprint("id-", i), "x")
+			require.NoError(t, err)
+		}
+		x.Slow(time.Minute)
+		x.UntilEmpty()
+		require.Len(t, began, 6)
+		for i, at := range began[1:] {
+			require.GreaterOrEqual(t, at.Sub(began[i]), 10*time.Second, "between start %d and the next", i)
+		}
+	})
+}
+
+// The time of a slot counts from the start of the run, and not from its reservation: a
+// disk that is slower than that costs no attempt.
+func TestASlotLastsFromTheStart(t *testing.T) {
+	var q *executor.Queue[string]
+	setup := func(x *executor.Executor) error {
+		tickets, err := executor.NewSlots(x, "tickets", executor.SlotsConfig[int]{Next: func(n int) int { return n + 1 }, TTL: time.Minute})
+		if err != nil {
+			return err
+		}
+		q, err = executor.Handle(x, "q", func(context.Context, executor.Job[string]) error {
+			time.Sleep(50 * time.Second)
+			return nil
+		}, executor.QueueConfig[string]{Slots: []executor.SlotSource{tickets}})
+		return err
+	}
+	executortest.Run(t, setup, func(t *testing.T, x *executortest.Executor) {
+		for _, slow := range []time.Duration{40 * time.Second, 61 * time.Second} {
+			_, err := q.Enqueue(t.Context(), "id", slow.String())
+			require.NoError(t, err)
+			x.Slow(slow)
+			if slow > time.Minute {
+				x.Advance(10 * time.Minute)
+				x.Slow(0)
+			}
+			x.UntilEmpty()
+		}
+		stats, err := x.Stats(t.Context())
+		require.NoError(t, err)
+		require.EqualValues(t, 2, stats.Queues[0].Done)
+		require.Zero(t, stats.Queues[0].Failed)
+	})
+}
