@@ -75,7 +75,7 @@ func TestLowkiq_L20_Actions(t *testing.T) {
 			require.Len(t, d.Failures, 2)
 			require.Equal(t, "boom", d.Failures[0].Error)
 		}
-		did(t, 2)(i.Requeue(ctx, executor.SelectIDs("q", "a", "c", "nobody")))
+		did(t, 2)(backOf(i.Requeue(ctx, executor.SelectIDs("q", "a", "c", "nobody"))))
 		synctest.Wait()
 		require.Equal(t, []string{"b"}, deadOf(t, q))
 		require.Equal(t, []string{"a", "c", "later"}, pending())
@@ -90,7 +90,7 @@ func TestLowkiq_L20_Actions(t *testing.T) {
 		require.Equal(t, []string{"b", "b", "c"}, slices.Sorted(slices.Values(deadOf(t, q))))
 		did(t, 1)(i.DeleteDead(ctx, executor.SelectIDs("q", "c")))
 		require.Equal(t, []string{"b", "b"}, deadOf(t, q))
-		did(t, 2)(i.Requeue(ctx, all))
+		did(t, 2)(backOf(i.Requeue(ctx, all)))
 		synctest.Wait()
 		did(t, 2)(i.KillFailed(ctx, all))
 		did(t, 2)(i.DeleteDead(ctx, all))
@@ -194,8 +194,8 @@ func TestRemoveWhatWaits(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, []string{"order-1[2]", "order-1[3]", "order-1[4]"}, p.log(), "what was behind goes on")
 		did(t, 1)(i.Cancel(ctx, executor.SelectJobs("q", executor.JobFilter{}, executor.JobScheduled), ""))
-		did(t, 1)(i.Requeue(ctx, executor.SelectPayloads("q", "order-2", later.Position)))
-		did(t, 0)(i.Requeue(ctx, executor.SelectPayloads("q", "order-2", at[1])))
+		did(t, 1)(backOf(i.Requeue(ctx, executor.SelectPayloads("q", "order-2", later.Position))))
+		did(t, 0)(backOf(i.Requeue(ctx, executor.SelectPayloads("q", "order-2", at[1]))))
 		did(t, 1)(i.DeleteDead(ctx, executor.SelectJobs("q", executor.JobFilter{ErrorContains: "duplicate"})))
 		synctest.Wait()
 		require.Equal(t, "order-2[later]", p.log()[3])
@@ -476,7 +476,7 @@ func TestBadSelections(t *testing.T) {
 		for act, f := range map[string]func(context.Context, executor.Selection) (int, error){
 			"run now": i.RunNow, "delete": i.Delete, "kill": i.KillFailed, "delete failed": i.DeleteFailed,
 			"cancel":  func(ctx context.Context, s executor.Selection) (int, error) { return i.Cancel(ctx, s, "") },
-			"requeue": i.Requeue, "delete dead": i.DeleteDead,
+			"requeue": requeueOf(i), "delete dead": i.DeleteDead,
 		} {
 			n, err := f(c.ctx, c.s)
 			require.ErrorIs(t, err, c.want, "%s: %s", name, act)

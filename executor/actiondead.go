@@ -15,11 +15,11 @@ import (
 )
 
 // Requeue puts dead payloads back in their place, as [Queue.Requeue] does, and returns
-// how many are back. A selection of states is ErrInvalidQuery: the dead have none.
-func (i *Inspector) Requeue(ctx context.Context, which Selection) (int, error) {
+// what became of them. A selection of states is ErrInvalidQuery: the dead have none.
+func (i *Inspector) Requeue(ctx context.Context, which Selection) (Requeued, error) {
 	q, ctx, err := i.selected(ctx, &which)
 	if err != nil {
-		return 0, err
+		return Requeued{}, err
 	}
 	return q.requeue(ctx, which)
 }
@@ -44,12 +44,16 @@ func (i *Inspector) DeleteDead(ctx context.Context, which Selection) (int, error
 	return n, err
 }
 
-func (q *queue) requeue(ctx context.Context, which Selection) (int, error) {
-	n, err := q.eachDead(ctx, which, q.restore)
+func (q *queue) requeue(ctx context.Context, which Selection) (r Requeued, err error) {
+	_, err = q.eachDead(ctx, which, func(ctx context.Context, some dead) (int, error) {
+		one, err := q.restore(ctx, some)
+		r = r.plus(one)
+		return one.Back, err
+	})
 	if err != nil {
 		err = fmt.Errorf("executor: requeue: %w", border(err))
 	}
-	return n, err
+	return r, err
 }
 
 // eachDead calls do for those that are meant of what is dead by now, some at a time,
@@ -97,10 +101,14 @@ func (q *queue) eachDead(ctx context.Context, which Selection, do func(context.C
 }
 
 // restore puts payloads back that are still dead, all in one commit.
-func (q *queue) restore(ctx context.Context, some dead) (int, error) {
-	back, err := q.takeOut(ctx, some, func(some dead) error {
+func (q *queue) restore(ctx context.Context, some dead) (Requeued, error) {
+	var late, unsure int
+	back, err := q.takeOut(ctx, some, func(some dead) (err error) {
+		if late, unsure, err = q.late(ctx, some); err != nil {
+			return err
+		}
 		q.comeBack(some.positions, some.ids)
-		err := q.x.log.Restore(ctx, q.number, some.positions, time.Now().UnixNano(), q.route)
+		err = q.x.log.Restore(ctx, q.number, some.positions, time.Now().UnixNano(), q.route)
 		switch {
 		case err == nil:
 			q.areBack(some.positions)
@@ -112,7 +120,11 @@ func (q *queue) restore(ctx context.Context, some dead) (int, error) {
 		q.areBack(out.positions)
 		q.stayAway(in.positions)
 	})
-	return len(back.positions), err
+	r := Requeued{Back: len(back.positions), Superseded: back.superseded}
+	if r.Back > 0 {
+		r.Late, r.Unsure = late, unsure
+	}
+	return r, err
 }
 
 // deleteDead deletes payloads as restore puts them back, and has them counted in the instant
@@ -137,7 +149,11 @@ func (q *queue) deleteDead(ctx context.Context, some dead, deleted *atomic.Uint6
 			err = q.x.log.Settled(ctx)
 		}
 		return err
-	}, func(out, _ dead) { _ = q.unlockDead(out) })
+	}, func(out, _ dead) {
+		q.forget(out)
+		_ = q.unlockDead(out)
+	})
+	q.forget(gone)
 	if n = len(gone.positions); err == nil {
 		err = q.unlockDead(gone)
 	}

@@ -262,6 +262,8 @@ func (c *call) outcome() (await.End, error) {
 		}
 	}
 	switch end.Fate {
+	case await.Superseded:
+		return *end, c.ofAnother(end)
 	case await.Discarded:
 		return *end, ErrDiscarded
 	case await.Deleted:

@@ -48,11 +48,14 @@ func weigh(t *testing.T, r *rand.Rand) {
 	}
 	for i := range c.each {
 		c.each[i] = executor.QueueConfig[string]{
-			Merge:       pick(r, executor.MergeKeepAll, executor.MergeMinScore, executor.MergeKeepFirst, executor.MergeKeepLast),
+			Merge:       pick(r, executor.MergeKeepAll, executor.MergeMinScore, executor.MergeKeepFirst, executor.MergeKeepLast, executor.MergeSupersede),
 			OnFailure:   pick(r, executor.OnFailureMerge, executor.OnFailureBlock),
 			OnExhausted: pick(r, executor.OnExhaustedBuryOldest, executor.OnExhaustedBuryAll, executor.OnExhaustedHalt),
 			MaxRetries:  1, RetryIn: always(3 * time.Second), Shards: 2, MaxBacklog: c.own,
 			Durability: pick(r, executor.DurabilitySync, executor.DurabilityAsync),
+		}
+		if c.each[i].Merge == executor.MergeSupersede {
+			c.each[i].OnFailure = executor.OnFailureMerge
 		}
 	}
 	c.luck.set(rand.New(rand.NewPCG(r.Uint64(), 0)))

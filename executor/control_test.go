@@ -87,14 +87,14 @@ func TestControlsRaceExecution(t *testing.T) {
 						_, err := q.Enqueue(context.Background(), id, int(put.Add(1)))
 						return err
 					}))
-					people.Go(control(func(id string) error { return back(q.Requeue(context.Background(), id)) }))
-					people.Go(control(func(string) error { return back(q.RequeueAll(context.Background())) }))
+					people.Go(control(func(id string) error { return back(backOf(q.Requeue(context.Background(), id))) }))
+					people.Go(control(func(string) error { return back(backOf(q.RequeueAll(context.Background()))) }))
 					people.Go(control(func(id string) error { _, err := q.RunNow(context.Background(), id); return err }))
 					people.Wait()
 					if life == lives-1 {
 						o.calm.Store(true)
 						for range 3 * ids { // what runs meanwhile is left alone
-							require.NoError(t, back(q.RequeueAll(t.Context())))
+							require.NoError(t, back(backOf(q.RequeueAll(t.Context()))))
 							for id := range ids {
 								_, err := q.RunNow(t.Context(), fmt.Sprint(id))
 								require.NoError(t, err)

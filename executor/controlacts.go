@@ -27,7 +27,10 @@ func (c *controls) act(ctx context.Context, a control.Act) (control.Affected, er
 	case control.DoDeleteFailed:
 		return affected(c.i.DeleteFailed(ctx, which))
 	case control.DoRequeue:
-		return affected(c.i.Requeue(ctx, which))
+		back, err := c.i.Requeue(ctx, which)
+		did, err := affected(back.Back, err)
+		did.Superseded, did.Late, did.Unsure = back.Superseded, back.Late, back.Unsure
+		return did, err
 	case control.DoDeleteDead:
 		return affected(c.i.DeleteDead(ctx, which))
 	}

@@ -192,13 +192,13 @@ func Example_nothingIsDroppedSilently() {
 	dead := firstDead(q)
 	fmt.Println("dead:", dead.ID, dead.Payload, "-", dead.Error)
 	refuse = false
-	fmt.Println("back:", must(q.Requeue(ctx, "customer-7")))
+	fmt.Println(must(q.Requeue(ctx, "customer-7")))
 	<-ran
 	check(x.Stop(ctx))
 	// Output:
 	// merged into the first: true
 	// dead: customer-7 changed - cancelled: no such customer
-	// back: 1
+	// 1 payload is back
 }
 
 // A panic is an error of its own job. All others go on.

@@ -28,6 +28,8 @@ type dead struct {
 	ids       []string // of those
 	bytes     int
 
+	superseded int // that a newer payload has superseded, so that they stay out
+
 	// since is how many turns were over when the walk began; with each of its own that
 	// follows on those it is one more. While it is all there were, no other call has
 	// taken what the walk has read.
@@ -48,8 +50,9 @@ func (d *dead) part(from, to int) dead {
 
 // takeOut calls do in its turn for those payloads that are still dead, if there are any,
 // and returns them when do has taken them out. What another call has taken meanwhile it
-// leaves out beforehand, all at once. When ctx ends before the outcome is known, the turn
-// ends when it is: late is told then which of the payloads are out, and which are dead.
+// leaves out beforehand, all at once, and so it does what a newer payload has superseded.
+// When ctx ends before the outcome is known, the turn ends when it is: late is told then
+// which of the payloads are out, and which are dead.
 func (q *queue) takeOut(ctx context.Context, some dead, do func(dead) error, late func(out, in dead)) (dead, error) {
 	if len(some.positions) == 0 {
 		return some, nil
@@ -61,21 +64,25 @@ func (q *queue) takeOut(ctx context.Context, some dead, do func(dead) error, lat
 		return some.none(), context.Cause(ctx)
 	}
 	alone := e.turns.Load() == *some.since
+	var err error
 	if !alone {
-		var err error
-		if some, err = q.stillDead(some); err != nil || len(some.positions) == 0 {
-			e.end()
-			return some.none(), err
-		}
+		some, err = q.stillDead(some)
 	}
-	err := do(some)
-	if errors.Is(err, journal.ErrUnknown) {
+	if err == nil && q.supersedes() {
+		some, err = q.depart(ctx, some)
+	}
+	if err != nil || len(some.positions) == 0 {
+		e.end()
+		return dead{since: some.since, superseded: some.superseded}, err
+	}
+	if err = do(some); errors.Is(err, journal.ErrUnknown) {
 		go func() { // see the census
 			defer e.end()
 			q.learn(some, late)
 		}()
 		return some.none(), err
 	}
+	q.departed(some, err == nil)
 	if turns := e.end(); alone {
 		*some.since = turns
 	}
@@ -109,6 +116,8 @@ func (q *queue) learn(some dead, late func(out, in dead)) {
 		}
 	}
 	late(out, in)
+	q.departed(out, true)
+	q.departed(in, false)
 }
 
 // stillDead returns those payloads that are in the morgue.

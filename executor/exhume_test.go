@@ -74,7 +74,7 @@ func buryAll(t *testing.T, n int, locks executor.Locks[int]) *theDead {
 // verbs are what takes payloads out of the morgue.
 func (d *theDead) verbs() map[string]func(context.Context, executor.Selection) (int, error) {
 	i := d.x.Inspect()
-	return map[string]func(context.Context, executor.Selection) (int, error){"requeue": i.Requeue, "delete": i.DeleteDead}
+	return map[string]func(context.Context, executor.Selection) (int, error){"requeue": requeueOf(i), "delete": i.DeleteDead}
 }
 
 func (d *theDead) first(n int) executor.Selection {
@@ -130,7 +130,7 @@ func TestManyEmptyTheMorgue(t *testing.T) {
 	var group sync.WaitGroup
 	for range callers / 2 {
 		group.Go(func() {
-			did, err := x.Inspect().Requeue(t.Context(), executor.SelectQueue("q"))
+			did, err := backOf(x.Inspect().Requeue(t.Context(), executor.SelectQueue("q")))
 			assert.NoError(t, err)
 			back.Add(int64(did))
 		})

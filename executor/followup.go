@@ -149,6 +149,7 @@ func (f *followUp) stamp() {
 	if e.Floor != nil {
 		e.Score = journal.ScoreOf(now)
 	}
+	f.queue.markScore(e)
 }
 
 func (f *followUp) apply(options []Option, inherited map[string]string) error {

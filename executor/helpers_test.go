@@ -264,3 +264,11 @@ func (s *shared[T]) get() T {
 	defer s.mu.Unlock()
 	return s.value
 }
+
+// backOf returns how many dead letters a Requeue has put back.
+func backOf(r executor.Requeued, err error) (int, error) { return r.Back, err }
+
+// requeueOf is Inspector.Requeue as the other actions are.
+func requeueOf(i *executor.Inspector) func(context.Context, executor.Selection) (int, error) {
+	return func(ctx context.Context, which executor.Selection) (int, error) { return backOf(i.Requeue(ctx, which)) }
+}

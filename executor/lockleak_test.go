@@ -122,7 +122,7 @@ func TestCountedUnlocksItsOwn(t *testing.T) {
 		require.Len(t, morgue(t, q), 1)
 		fail = false
 		enqueue(t, q, "2", "key later", executor.In(time.Hour))
-		n, err := q.Requeue(t.Context(), "1")
+		n, err := backOf(q.Requeue(t.Context(), "1"))
 		require.NoError(t, err)
 		require.Equal(t, 1, n)
 		require.Equal(t, []string{"key 1"}, lockedAfterCrash(t, x, disk), "of the other job")

@@ -168,6 +168,10 @@ func (l *locks) comingWith(p journal.Position) []*lock.KeyLock {
 func (l *locks) settle(q *queue, c *shard.Change) {
 	l.change(&c.Change, func(k *lock.KeyLocks) {
 		for _, m := range c.Merged {
+			if q.supersedes() { // the other one has locked what it needs
+				k.Drop(l.comingWith(m.Position)...)
+				continue
+			}
 			k.Replace(l.comingWith(m.Position), uint64(m.Into), func(h *lock.KeyLock) { l.rebind(h, m.Into) })
 		}
 		for _, claimed := range c.Claims {
@@ -184,6 +188,9 @@ func (l *locks) settle(q *queue, c *shard.Change) {
 				k.Drop(k.OfJob(claim.by)...) // it went to the morgue
 			}
 			c.Sets = append(c.Sets, claim.settleSlots(claimed.Verdict, claimed.Over)...)
+		}
+		for _, p := range c.Exhumed {
+			k.Drop(l.comingWith(p)...)
 		}
 		for _, p := range c.Deleted {
 			k.Drop(l.comingWith(p)...)

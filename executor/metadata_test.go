@@ -64,7 +64,7 @@ func TestMetadataAndTimeGoWithThePayload(t *testing.T) {
 
 		x, q = life(nil)
 		start(t, x)
-		n, err := q.RequeueAll(t.Context())
+		n, err := backOf(q.RequeueAll(t.Context()))
 		require.NoError(t, err)
 		require.Equal(t, 2, n)
 		settled(t, q)

@@ -2,6 +2,7 @@ package executor
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"time"
 
@@ -66,15 +67,65 @@ const (
 	requeueBytes  = 4 << 20
 )
 
+// Requeued says what became of the dead letters that a call was to put back.
+type Requeued struct {
+	// Back is how many are back in their place.
+	Back int
+
+	// Superseded is how many are not, because a newer state of their id has come: of a
+	// queue with [MergeSupersede]. Such a dead letter leaves the morgue as the newer state
+	// is accepted. So these are the few of which that was still on its way; for all of
+	// them see SupersededDead in [QueueStats].
+	Superseded int
+
+	// Late is how many of Back run after a later payload of their id, which has been done
+	// since they died, or runs. An old event is applied after newer ones then, and an old
+	// state replaces a newer one. 0 with MergeSupersede, where that can't be.
+	Late int
+
+	// Unsure is how many of Back died before the queue was registered in this process:
+	// whether later ones have been done since is not known. 0 with MergeSupersede.
+	Unsure int
+}
+
+// String says it in a sentence for a person: "3 payloads are back; 2 of them run after
+// later payloads of their ids".
+func (r Requeued) String() string {
+	said := fmt.Sprintf("%d payloads are back", r.Back)
+	if r.Back == 1 {
+		said = "1 payload is back"
+	}
+	if r.Late > 0 {
+		said += fmt.Sprintf("; %d of them after later payloads of their ids have run", r.Late)
+	}
+	if r.Unsure > 0 {
+		said += fmt.Sprintf("; of %d it is not known whether later ones have, as they died in an earlier process", r.Unsure)
+	}
+	if r.Superseded > 0 {
+		said += fmt.Sprintf("; %d are not, because newer ones have superseded them", r.Superseded)
+	}
+	return said
+}
+
+// plus adds what another call has done.
+func (r Requeued) plus(o Requeued) Requeued {
+	return Requeued{r.Back + o.Back, r.Superseded + o.Superseded, r.Late + o.Late, r.Unsure + o.Unsure}
+}
+
 // Requeue puts the dead payloads of some ids back in their place: with their old
 // score and position, due now, with all retries given back. They begin again
 // without Failures and LastError. A job of the same id that waits takes them in,
 // and is due now, too.
 //
+// What stood behind them may have been done since: it does not run again, so an old
+// payload comes after it. That is right for payloads that don't depend on each other.
+// Where they do, look at Late and Unsure of the answer; for state use [HandleLatest],
+// which puts no older state over a newer one.
+//
 // They go back in the order in which they were accepted, up to a thousand or 4 MiB
 // of them in a commit, so that many take little memory and others go on meanwhile;
-// those that are back may run before the last ones are. It returns how many are
-// back, also with an error: ErrFull, ErrClosed, ErrFailed, ErrContext, or the cause
+// those that are back may run before the last ones are. It returns what became of
+// them, also with an error: ErrFull, ErrClosed, ErrFailed, ErrContext, or the cause
 // of ctx when that ends first. After that, and after ErrUnknown, those of one more
 // commit may be.
 //
@@ -82,19 +133,19 @@ const (
 // turns, commit by commit, as does MorgueRetention: a payload goes with one of them,
 // which counts it, and a call for a few waits for a commit of each other one, not for
 // its end. What another call has taken is passed over.
-func (t *Queue[T]) Requeue(ctx context.Context, ids ...string) (int, error) {
+func (t *Queue[T]) Requeue(ctx context.Context, ids ...string) (Requeued, error) {
 	return t.requeue(ctx, SelectIDs(t.Name(), ids...))
 }
 
 // RequeueAll puts all dead payloads of the queue back, but none that is accepted
 // after the call; see Requeue.
-func (t *Queue[T]) RequeueAll(ctx context.Context) (int, error) {
+func (t *Queue[T]) RequeueAll(ctx context.Context) (Requeued, error) {
 	return t.requeue(ctx, SelectQueue(t.Name()))
 }
 
-func (t *Queue[T]) requeue(ctx context.Context, which Selection) (n int, err error) {
+func (t *Queue[T]) requeue(ctx context.Context, which Selection) (r Requeued, err error) {
 	if ctx, err = t.usable(ctx); err != nil {
-		return 0, err
+		return r, err
 	}
 	return t.q.requeue(ctx, which)
 }

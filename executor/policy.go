@@ -8,15 +8,16 @@ import (
 	"github.com/strandjobs/strand/shard"
 )
 
-// Merge says what becomes of two payloads of one waiting id with equal bytes.
-// Payloads with different bytes are never merged.
+// Merge says what becomes of two payloads of one waiting id with equal bytes. Payloads
+// with different bytes are never merged, but for MergeSupersede.
 type Merge uint8
 
 const (
 	MergeKeepAll   Merge = iota // both stay: for events, each of which counts; the default
 	MergeMinScore               // the one with the lower score stays, the earlier one when they are equal
 	MergeKeepFirst              // the one that was accepted first stays
-	MergeKeepLast               // the one that was accepted last stays: for state
+	MergeKeepLast               // of equal bytes the one that was accepted last stays; of different ones all do: not for state
+	MergeSupersede              // the newest stays, whatever the bytes: for state, as HandleLatest has it; see The newest state
 )
 
 // OnFailure says what a failed run means for payloads of its id that arrived
@@ -104,6 +105,6 @@ func (d Debounce) settings(f FreshDue) (shard.Debounce, error) {
 const quietTimes = 10
 
 // Policies are handed down as they are: they have the numbers of the room below.
-var _ = [1]struct{}{}[int(MergeKeepLast-Merge(shard.MergeKeepLast))+int(OnFailureBlock-OnFailure(shard.OnFailureBlock))+
+var _ = [1]struct{}{}[int(MergeSupersede-Merge(shard.MergeSupersede))+int(OnFailureBlock-OnFailure(shard.OnFailureBlock))+
 	int(OnExhaustedHalt-OnExhausted(shard.OnExhaustedHalt))+int(OnFreshPull-OnFresh(shard.OnFreshPull))+
 	int(FreshDuePush-FreshDue(shard.FreshDuePush))]

@@ -164,6 +164,9 @@ func (q *queue) openShards() ([]*quarantine.Suspect, error) {
 	if err := x.pauses.load(q, cores); err != nil {
 		return nil, border(err)
 	}
+	if err := q.loadDead(cores); err != nil {
+		return nil, border(err)
+	}
 	if err := q.load(pending, cores); err != nil {
 		return nil, border(err)
 	}

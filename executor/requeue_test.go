@@ -104,7 +104,7 @@ func TestRequeueAllWithinTheBudget(t *testing.T) {
 			}
 		}
 	}()
-	back, err := q.RequeueAll(t.Context())
+	back, err := backOf(q.RequeueAll(t.Context()))
 	close(stop)
 	<-others
 	require.NoError(t, err)
@@ -148,7 +148,7 @@ func TestRequeueAMillion(t *testing.T) {
 	x := open(t, withDead(t, n, 10), executor.Config{MemoryBudget: 8 << 20})
 	q := handle(t, x, "q", func(context.Context, executor.Merged[[]byte]) error { return nil }, executor.QueueConfig[[]byte]{Codec: executor.Raw{}})
 	peak, began := livePeak(t), time.Now()
-	back, err := q.RequeueAll(t.Context())
+	back, err := backOf(q.RequeueAll(t.Context()))
 	require.NoError(t, err)
 	require.Equal(t, n, back)
 	bytes := peak()
@@ -186,7 +186,7 @@ func TestRequeueEndsWithItsContext(t *testing.T) {
 
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	back, err := q.RequeueAll(ended)
+	back, err := backOf(q.RequeueAll(ended))
 	require.ErrorIs(t, err, context.Canceled)
 	require.Zero(t, back)
 	_, err = q.Requeue(ended, "missing")
@@ -202,7 +202,7 @@ func TestRequeueEndsWithItsContext(t *testing.T) {
 			cancel()
 		}
 	})
-	back, err = q.RequeueAll(ctx)
+	back, err = backOf(q.RequeueAll(ctx))
 	disk.OnCommit(nil)
 	require.True(t, errors.Is(err, context.Canceled) || errors.Is(err, executor.ErrUnknown), "%v", err)
 	require.NoError(t, x.SetSourceOffset(t.Context(), "settled", 1))
@@ -212,7 +212,7 @@ func TestRequeueEndsWithItsContext(t *testing.T) {
 	require.GreaterOrEqual(t, back+1000, n-left)
 	require.Greater(t, left, 0)
 
-	rest, err := q.RequeueAll(t.Context())
+	rest, err := backOf(q.RequeueAll(t.Context()))
 	require.NoError(t, err)
 	require.Equal(t, left, rest)
 	require.NoError(t, x.Stop(t.Context()))

@@ -78,9 +78,12 @@ type QueueStats struct {
 	// Replaced had been accepted as standing by themselves: a later one has taken
 	// their place, or both met again after a run. Deleted are those that a person
 	// has deleted, before they were over or in the morgue, and Expired those in the
-	// morgue that [MorgueRetention] has: what was dead was Buried before.
+	// morgue that [MorgueRetention] has: what was dead was Buried before. Superseded are
+	// those of Merged that under [MergeSupersede] a newer one of their id has superseded,
+	// SupersededDead those in the morgue.
 	Done, Discarded, Buried, Merged, Replaced uint64
 	Deleted, Expired                          uint64
+	Superseded, SupersededDead                uint64
 	Failed, Snoozed, Interrupted              uint64
 
 	Backlog Backlog // against QueueConfig.MaxBacklog and MaxBacklogBytes
@@ -228,6 +231,8 @@ func (s *QueueStats) add(c shard.Counts) {
 	s.Buried += c.Buried
 	s.Merged += c.Merged
 	s.Replaced += c.Replaced
+	s.Superseded += c.Superseded
+	s.SupersededDead += c.SupersededDead
 	s.Failed += c.Failed
 	s.Snoozed += c.Snoozed
 	s.Interrupted += c.Interrupted

@@ -214,7 +214,7 @@ func (m *steer) requeue() {
 		}
 	}
 	m.mu.Unlock()
-	did(m.t, want)(m.x.Inspect().Requeue(m.t.Context(), s))
+	did(m.t, want)(backOf(m.x.Inspect().Requeue(m.t.Context(), s)))
 }
 
 func (m *steer) runs(id string) bool {

@@ -86,6 +86,9 @@ func (o *submission) prepare(ctx context.Context, options []Option) (err error) 
 	if err := q.x.admits(ctx); err != nil {
 		return err
 	}
+	for i := range o.entries {
+		q.markScore(&o.entries[i])
+	}
 	if o.keys, err = q.keysOnEnqueue(o.entries); err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ var (
 	durabilityNames  = strings.Fields("Default Sync Async")
 	overflowNames    = strings.Fields("Refuse Wait")
 	uniquenessNames  = strings.Fields("Default Never WhileRunning")
-	mergeNames       = strings.Fields("KeepAll MinScore KeepFirst KeepLast")
+	mergeNames       = strings.Fields("KeepAll MinScore KeepFirst KeepLast Supersede")
 	onFailureNames   = strings.Fields("Merge Block")
 	onExhaustedNames = strings.Fields("BuryOldest BuryAll Halt")
 	onFreshNames     = strings.Fields("Wait Pull")

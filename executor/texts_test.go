@@ -60,7 +60,7 @@ func TestTexts(t *testing.T) {
 	t.Run("Durability", eachText(executor.DurabilityAsync, "Default", "Sync", "Async"))
 	t.Run("Overflow", eachText(executor.OverflowWait, "Refuse", "Wait"))
 	t.Run("Uniqueness", eachText(executor.UniqueWhileRunning, "Default", "Never", "WhileRunning"))
-	t.Run("Merge", eachText(executor.MergeKeepLast, "KeepAll", "MinScore", "KeepFirst", "KeepLast"))
+	t.Run("Merge", eachText(executor.MergeSupersede, "KeepAll", "MinScore", "KeepFirst", "KeepLast", "Supersede"))
 	t.Run("OnFailure", eachText(executor.OnFailureBlock, "Merge", "Block"))
 	t.Run("OnExhausted", eachText(executor.OnExhaustedHalt, "BuryOldest", "BuryAll", "Halt"))
 	t.Run("OnFresh", eachText(executor.OnFreshPull, "Wait", "Pull"))

@@ -118,7 +118,8 @@ func (t *Queue[T]) wantsByPayload(unique bool) bool {
 
 // wantsOne adds the keys of a payload. Counted keys count for each payload, as they
 // did when it was enqueued; a service decides itself whether its keys do. With
-// UnlockOnBurial OnRun keys are the payload's, too: its burial ends no other lock.
+// UnlockOnBurial OnRun keys are the payload's, too: its burial ends no other lock, and
+// under MergeSupersede neither does what takes its place.
 func (t *Queue[T]) wantsOne(w *wants, id string, e *journal.Entry, value T) error {
 	c := &t.cfg.Locks
 	count := c.Counted || c.Service != nil
@@ -132,7 +133,7 @@ func (t *Queue[T]) wantsOne(w *wants, id string, e *journal.Entry, value T) erro
 		w.blockedBy = with(w.blockedBy, key)
 	}
 	for _, key := range set {
-		if count || c.UnlockOnBurial {
+		if count || c.UnlockOnBurial || t.q.supersedes() {
 			w.set = append(w.set, lock.Setting{Key: key, Position: uint64(e.Position)})
 		} else {
 			w.set = with(w.set, lock.Setting{Key: key})

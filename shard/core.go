@@ -25,11 +25,12 @@ type Core struct {
 	// exempt is how many of runs don't count against Concurrency.
 	exempt int
 
-	held   map[string]Hold  // ids that may not run now, and why
-	paused bool             // no id may
-	now    int64            // as of the last Tick
-	rested rested           // ids that have nothing to do, and may not run again at once; under MergeSupersede see newest
-	graves map[string]grave // dead letters, under MergeSupersede: one of an id at most
+	held     map[string]Hold     // ids that may not run now, and why
+	paused   bool                // no id may
+	now      int64               // as of the last Tick
+	rested   rested              // ids that have nothing to do, and may not run again at once; under MergeSupersede see newest
+	graves   map[string]grave    // dead letters, under MergeSupersede: one of an id at most
+	outlived map[string]outlived // ids with dead letters, under any other policy; see Late
 
 	soon   int64 // what is due before it, when it comes to wait, is prompt; see Tick
 	prompt int64 // the latest due time of a prompt job so far
@@ -127,6 +128,9 @@ func (c *Core) deliver(e *journal.Entry, ref journal.Ref) (into journal.Position
 	}
 	if c.supersedes() {
 		return c.arrive(l, e, ref)
+	}
+	if e.Restored && len(c.outlived) > 0 {
+		c.Forget(string(e.ID), e.Position)
 	}
 	if l == nil {
 		l = c.lanes.add(e.ID)

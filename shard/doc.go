@@ -64,7 +64,7 @@
 // these, or than what was done, is superseded as it arrives. So a lane has one payload
 // that waits at most, and one that runs. With scores of its own an id leaves its last
 // version behind, about 100 bytes in memory and 50 and the id in the journal; without,
-// the order of acceptance tells, and nothing is left.
+// the order of acceptance tells, and no trace is left.
 //
 // # What people do
 //

@@ -86,6 +86,7 @@ func (c *Core) decide(now int64, it *Item) {
 		c.over(now, l, it, behind)
 	case VerdictDiscarded:
 		c.endAll(judged)
+		c.noteDone(it, judged)
 		c.counts.Discarded += uint64(len(judged))
 		c.over(now, l, it, behind)
 	case VerdictCanceled:
@@ -129,6 +130,7 @@ func (c *Core) judged(it *Item) (judged, behind []Payload) {
 // not ended.
 func (c *Core) endDone(it *Item, n int) {
 	c.endAll(it.Payloads[it.settled:n])
+	c.noteDone(it, it.Payloads[it.settled:n])
 	c.takeStaged(it, n)
 	c.counts.Done += uint64(n - it.settled)
 	it.settled = n
@@ -312,6 +314,9 @@ func (c *Core) endParts(now int64, it *Item) bool {
 		if i >= run {
 			it.behind--
 		}
+		if v := parts[0].Verdict; v == VerdictDone || v == VerdictDiscarded {
+			c.noteDone(it, it.Payloads[i:i+1])
+		}
 		switch parts[0].Verdict {
 		case VerdictDone:
 			c.endPayload(p.Ref)
@@ -339,6 +344,7 @@ func (c *Core) bury(now int64, it *Item, payloads []Payload, reason string) {
 		if c.supersedes() && c.inGrave(p) {
 			continue
 		}
+		c.noteDead(p)
 		c.went(p.Ref)
 		c.counts.Buried++
 		c.change.Buried = append(c.change.Buried, journal.Burial{Ref: p.Ref, Retry: it.Retry, Reason: reason, At: now, History: history})

@@ -391,7 +391,7 @@ func (c *Core) isBack(id string, at journal.Position) {
 
 // Depart says that a dead letter of a superseding queue is about to be put back, or
 // deleted. It reports whether that is still one; then the id is held until Departed, so
-// that nothing newer runs before it is known what has become of the dead letter.
+// that no newer payload runs before it is known what has become of the dead letter.
 func (c *Core) Depart(id string, at journal.Position) bool {
 	g, dead := c.graves[id]
 	if !dead || g.at != at || g.leaving {
@@ -403,7 +403,8 @@ func (c *Core) Depart(id string, at journal.Position) bool {
 	return true
 }
 
-// Departed ends what Depart has begun. Gone: the dead letter is in the morgue no more.
+// Departed ends what Depart has begun, if it has. Gone: the dead letter is in the morgue no
+// more.
 func (c *Core) Departed(id string, at journal.Position, gone bool) {
 	if g, dead := c.graves[id]; dead && g.at == at {
 		g.leaving = false

@@ -86,13 +86,16 @@ var actions = map[string]action{
 		return w.x.Inspect().DeleteFailed(ctx, s)
 	}, waits, nowhere},
 	"requeue": {func(ctx context.Context, w *world, _ *queue, s executor.Selection, _ line) (int, error) {
-		return w.x.Inspect().Requeue(ctx, s)
+		back, err := w.x.Inspect().Requeue(ctx, s)
+		return back.Back, err
 	}, dead, waits},
 	"requeueids": {func(ctx context.Context, w *world, q *queue, _ executor.Selection, l line) (int, error) {
-		return q.queue.Requeue(ctx, l.list("ids")...)
+		back, err := q.queue.Requeue(ctx, l.list("ids")...)
+		return back.Back, err
 	}, dead, waits},
 	"requeueall": {func(ctx context.Context, w *world, q *queue, _ executor.Selection, _ line) (int, error) {
-		return q.queue.RequeueAll(ctx)
+		back, err := q.queue.RequeueAll(ctx)
+		return back.Back, err
 	}, dead, waits},
 	"deletedead": {func(ctx context.Context, w *world, _ *queue, s executor.Selection, _ line) (int, error) {
 		return w.x.Inspect().DeleteDead(ctx, s)

@@ -23,6 +23,7 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request) error {
 	if o.asksFirst() && o.confirm != "yes" {
 		return h.looks.Look(w, r, func(w http.ResponseWriter) error { return h.ask(w, r, o) })
 	}
+	o.back = new(executor.Requeued)
 	n, err := h.perform(r, o)
 	if err != nil {
 		if gone(r, err) {
@@ -79,7 +80,13 @@ func (h *handler) carryOut(ctx context.Context, o order) (n int, err error) {
 	in := h.x.Inspect()
 	do := map[Verb]func(context.Context, executor.Selection) (int, error){
 		RunNow: in.RunNow, Delete: in.Delete, KillFailed: in.KillFailed, DeleteFailed: in.DeleteFailed,
-		Requeue: in.Requeue, DeleteDead: in.DeleteDead,
+		DeleteDead: in.DeleteDead,
+		Requeue: func(ctx context.Context, s executor.Selection) (int, error) {
+			back, err := in.Requeue(ctx, s)
+			o.back.Back, o.back.Superseded = o.back.Back+back.Back, o.back.Superseded+back.Superseded
+			o.back.Late, o.back.Unsure = o.back.Late+back.Late, o.back.Unsure+back.Unsure
+			return back.Back, err
+		},
 		Cancel: func(ctx context.Context, s executor.Selection) (int, error) { return in.Cancel(ctx, s, o.reason) },
 	}[o.Verb]
 	for _, s := range o.selections() {

@@ -173,7 +173,7 @@
 //	GET  /api/v1/limits     limits, each with the keys for which most jobs wait
 //	GET  /api/v1/schedules  crons with their schedules, and leaders
 //	GET  /api/v1/journal    the journal, and the backlog of all queues
-//	POST /api/v1/actions    an action: {"affected": 3, "of": "payload"}
+//	POST /api/v1/actions    an action: {"affected": 3, "of": "payload"}; a requeue says superseded, late and unsure, too, as executor.Requeued
 //	POST /api/v1/copy       a copy of the journal, as a tar
 //
 // Fields are those of package executor in small letters, and figures have Lowkiq's

@@ -3,7 +3,10 @@ package dashboard
 import (
 	"crypto/rand"
 	"slices"
+	"strings"
 	"sync"
+
+	"github.com/strandjobs/strand/executor"
 )
 
 // notices are what pages will say of actions: each once, to who has its name. That is in
@@ -61,8 +64,22 @@ func (o *order) said(n int) string {
 		Pause: count + " " + is + " paused.", Resume: count + " resumed.", RunNow: count + " " + is + " due now.",
 		Cancel: count + " cancelled: in the morgue, or there when the handler returns.", Delete: count + " deleted.",
 		KillFailed: count + " sent to the morgue.", DeleteFailed: count + " deleted.",
-		Requeue: count + " " + is + " back in the queue.", DeleteDead: count + " deleted from the morgue.",
+		Requeue: o.saidBack(n), DeleteDead: count + " deleted from the morgue.",
 		Unlock: "The key is unlocked.", Trigger: "The schedule was triggered.",
 		PauseSchedule: "The schedule is paused.", ResumeSchedule: "The schedule goes on.",
 	}[o.Verb]
+}
+
+// saidBack is what a Requeue has done.
+func (o *order) saidBack(n int) string {
+	back := executor.Requeued{Back: n}
+	if o.back != nil {
+		back = *o.back
+	}
+	said := back.String()
+	first, rest, more := strings.Cut(said, ";")
+	if more {
+		rest = ";" + rest
+	}
+	return first + " in the queue" + rest + "."
 }

@@ -33,6 +33,8 @@ type order struct {
 	from    string              // the page
 	confirm string              // "yes": it is meant
 
+	back *executor.Requeued // what a Requeue has done
+
 	has map[string]bool // the fields that it was asked with, by the names of the API
 }
 

@@ -107,6 +107,8 @@ type wireFigures struct {
 	Buried      uint64  `json:"buried"`
 	Merged      uint64  `json:"merged"`
 	Replaced    uint64  `json:"replaced"`
+	Superseded  uint64  `json:"superseded"`      // of merged
+	SupDead     uint64  `json:"superseded_dead"` // of what was dead
 	Deleted     uint64  `json:"deleted"`
 	Expired     uint64  `json:"expired"`
 	Snoozed     uint64  `json:"snoozed"`
@@ -119,7 +121,7 @@ func figuresOf(q executor.QueueInfo) wireFigures {
 		Processed: processed(q.QueueStats), Failed: q.Failed, Age: q.Age.Seconds(), Payloads: q.Payloads, Running: q.Running, Parked: q.Parked,
 		Halted: q.Halted, Unclaimed: q.Unclaimed, PausedIDs: q.PausedIDs, Paused: q.Paused,
 		Done: q.Done, Discarded: q.Discarded,
-		Buried: q.Buried, Merged: q.Merged, Replaced: q.Replaced, Deleted: q.Deleted, Expired: q.Expired, Snoozed: q.Snoozed,
+		Buried: q.Buried, Merged: q.Merged, Replaced: q.Replaced, Superseded: q.Superseded, SupDead: q.SupersededDead, Deleted: q.Deleted, Expired: q.Expired, Snoozed: q.Snoozed,
 		Interrupted: q.Interrupted,
 	}
 }
@@ -133,6 +135,7 @@ func (f *wireFigures) add(o wireFigures) {
 	f.Unclaimed, f.PausedIDs = f.Unclaimed+o.Unclaimed, f.PausedIDs+o.PausedIDs
 	f.Done, f.Discarded, f.Buried = f.Done+o.Done, f.Discarded+o.Discarded, f.Buried+o.Buried
 	f.Merged, f.Replaced = f.Merged+o.Merged, f.Replaced+o.Replaced
+	f.Superseded, f.SupDead = f.Superseded+o.Superseded, f.SupDead+o.SupDead
 	f.Deleted, f.Expired = f.Deleted+o.Deleted, f.Expired+o.Expired
 	f.Snoozed, f.Interrupted = f.Snoozed+o.Snoozed, f.Interrupted+o.Interrupted
 }
@@ -340,6 +343,11 @@ type wireTurn struct {
 type wireAffected struct {
 	Affected int    `json:"affected"`
 	Of       string `json:"of"` // what was counted: payload, job, id, queue, executor, key, schedule
+
+	// Of a requeue, as of executor.Requeued.
+	Superseded int `json:"superseded,omitempty"`
+	Late       int `json:"late,omitempty"`
+	Unsure     int `json:"unsure,omitempty"`
 }
 
 // wireProblem is RFC 9457's.

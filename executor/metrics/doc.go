@@ -45,7 +45,7 @@
 //	  strand.payloads            gauge      queue; that wait or run
 //	  strand.payloads.dead       gauge      queue; in the morgue
 //	  strand.payloads.unclaimed  gauge      queue; that wait, of one that is not registered
-//	  strand.payloads.ended      counter    queue, outcome: done discarded buried merged deleted expired
+//	  strand.payloads.ended      counter    queue, outcome: done discarded buried merged superseded superseded_dead deleted expired
 //	  strand.runs.ended          counter    queue, outcome: failed snoozed interrupted
 //	  strand.lag                 gauge      queue; how long the oldest due job has been due that is not parked
 //	  strand.age                 gauge      queue; how long ago the oldest payload was accepted that is not over

@@ -159,7 +159,7 @@ func (o *observation) collect(ctx context.Context, to metric.Observer) error {
 		name := ofQueue(q.Name)
 		observe(to, o.ofQueue, q, o.m.with(name))
 		for how, n := range map[string]uint64{"done": q.Done, "discarded": q.Discarded, "buried": q.Buried,
-			"merged": q.Merged, "deleted": q.Deleted, "expired": q.Expired} {
+			"merged": q.Merged - q.Superseded, "superseded": q.Superseded, "superseded_dead": q.SupersededDead, "deleted": q.Deleted, "expired": q.Expired} {
 			to.ObserveInt64(o.payloads, int64(n), o.m.with(name, outcome(how)))
 		}
 		for how, n := range map[string]uint64{"failed": q.Failed, "snoozed": q.Snoozed, "interrupted": q.Interrupted} {

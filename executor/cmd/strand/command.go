@@ -11,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"github.com/strandjobs/strand/executor/internal/control"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -36,6 +37,8 @@ type call struct {
 	*cli.Command
 	*output
 	in io.Reader
+
+	back control.Affected // what requeues have done so far, but for N
 }
 
 // run is the whole command, for main and for the tests.

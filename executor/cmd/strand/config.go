@@ -25,7 +25,7 @@ const defaultMaxPayloads = 1000
 
 func configFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringMapFlag{Name: "merge", Usage: "what becomes of equal payloads, `QUEUE=POLICY`: KeepAll, the default, MinScore, KeepFirst or KeepLast; QUEUE * is all others"},
+		&cli.StringMapFlag{Name: "merge", Usage: "what becomes of equal payloads, `QUEUE=POLICY`: KeepAll, the default, MinScore, KeepFirst, KeepLast or Supersede; QUEUE * is all others"},
 		&cli.StringMapFlag{Name: "on-failure", Usage: "what a failure means for later payloads, `QUEUE=POLICY`: MergeFailed or BlockFailed"},
 	}
 }
@@ -62,7 +62,7 @@ var policies = []struct {
 		}
 		return v == "events" || v == "state"
 	}},
-	{"merge", namesOf(shard.MergeKeepLast), func(cfg *shard.Config, v string) bool { return named(&cfg.Merge, v, shard.MergeKeepLast) }},
+	{"merge", namesOf(shard.MergeSupersede), func(cfg *shard.Config, v string) bool { return named(&cfg.Merge, v, shard.MergeSupersede) }},
 	{"on-failure", namesOf(shard.OnFailureBlock), func(cfg *shard.Config, v string) bool { return named(&cfg.OnFailure, v, shard.OnFailureBlock) }},
 	{"max-payloads", "a number, 0 is all", func(cfg *shard.Config, v string) bool {
 		n, err := strconv.Atoi(v)

@@ -84,6 +84,7 @@ func inPieces(ids []string) [][][]byte {
 // act returns how many were affected, also with an error.
 func (l *live) act(ctx context.Context, a control.Act) (int, error) {
 	did, err := ask[control.Affected](ctx, l, control.VerbAct, a)
+	l.back.Superseded, l.back.Late, l.back.Unsure = l.back.Superseded+did.Superseded, l.back.Late+did.Late, l.back.Unsure+did.Unsure
 	if err == nil && did.Trouble != "" {
 		err = errors.New(did.Trouble)
 	}

@@ -44,6 +44,11 @@ type moved struct {
 	Type     string `json:"type"`
 	Done     string `json:"done"`
 	Payloads int    `json:"payloads"`
+
+	// Of a requeue in a process that runs, as of executor.Requeued.
+	Superseded int `json:"superseded,omitempty"`
+	Late       int `json:"late,omitempty"`
+	Unsure     int `json:"unsure,omitempty"`
 }
 
 func morgue(ctx context.Context, c *call) error {
@@ -148,8 +153,17 @@ func (c *call) empty(ctx context.Context, dir string, v *journal.View, s *chosen
 // moved says what was done.
 func (c *call) moved(n int, done string) error {
 	if c.json {
-		return c.object(moved{"morgue", done, n})
+		return c.object(moved{"morgue", done, n, c.back.Superseded, c.back.Late, c.back.Unsure})
 	}
 	c.printf("\n%s %s\n", count(n, "payload", "payloads"), done)
+	if c.back.Superseded > 0 {
+		c.printf("%d more are not: newer ones have superseded them\n", c.back.Superseded)
+	}
+	if c.back.Late > 0 {
+		c.printf("%d of them after later payloads of their ids have run\n", c.back.Late)
+	}
+	if c.back.Unsure > 0 {
+		c.printf("of %d it is not known whether later payloads of their ids have run: they died in an earlier process\n", c.back.Unsure)
+	}
 	return nil
 }

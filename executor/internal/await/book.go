@@ -1,6 +1,7 @@
 package await
 
 import (
+	"cmp"
 	"sync"
 	"sync/atomic"
 
@@ -12,10 +13,11 @@ import (
 type Fate uint8
 
 const (
-	Done      Fate = iota // its handler was done with it
-	Discarded             // its handler said so
-	Deleted               // a person did
-	Buried                // it is in the morgue
+	Done       Fate = iota // its handler was done with it
+	Discarded              // its handler said so
+	Deleted                // a person did
+	Buried                 // it is in the morgue
+	Superseded             // the newer one at Position has, and had ended before
 )
 
 // End is how a payload ended, and what was said of it.
@@ -123,14 +125,14 @@ func (b *Book) Leave(w *Waiter) (failure error) {
 	}
 	failure = a.end.Err
 	if w.at = 0; len(a.waiters) == 0 {
-		b.close(a)
+		b.close(a.end.Position)
 	}
 	return failure
 }
 
 // close forgets an account. mu is held.
-func (b *Book) close(a *account) {
-	delete(b.accounts, a.end.Position)
+func (b *Book) close(at journal.Position) {
+	delete(b.accounts, at)
 	b.any.Store(len(b.accounts) > 0)
 }
 
@@ -163,13 +165,18 @@ func (b *Book) Record(c *shard.Change, written journal.Ticket) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, m := range c.Merged {
+		if a := b.accounts[m.Position]; m.Over && a != nil {
+			a.end.Fate = Superseded
+			b.end(a, written, m.Into)
+			continue
+		}
 		b.merge(m.Position, m.Into)
 	}
 	for i := range c.Buried {
 		burial := &c.Buried[i]
 		if a := b.accounts[burial.Ref.Position()]; a != nil {
 			a.end.Fate, a.end.Reason, a.end.Attempt = Buried, burial.Reason, burial.Retry+2
-			b.end(a, written)
+			b.end(a, written, 0)
 		}
 	}
 	for _, at := range c.Deleted {
@@ -179,7 +186,7 @@ func (b *Book) Record(c *shard.Change, written journal.Ticket) {
 	}
 	for _, ref := range c.Ended {
 		if a := b.accounts[ref.Position()]; a != nil {
-			b.end(a, written)
+			b.end(a, written, 0)
 		}
 	}
 }
@@ -203,12 +210,12 @@ func (b *Book) merge(from, into journal.Position) {
 	b.accounts[into] = a
 }
 
-// end tells those who wait for a payload. mu is held.
-func (b *Book) end(a *account, written journal.Ticket) {
-	a.end.Written = written
+// end tells those who wait for a payload; of another one, if it was superseded. mu is held.
+func (b *Book) end(a *account, written journal.Ticket, by journal.Position) {
+	defer b.close(a.end.Position)
+	a.end.Written, a.end.Position = written, cmp.Or(by, a.end.Position)
 	for _, w := range a.waiters {
 		w.End, w.at = a.end, 0
 		close(w.Done)
 	}
-	b.close(a)
 }

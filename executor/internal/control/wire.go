@@ -256,6 +256,11 @@ type Pause struct {
 type Affected struct {
 	N       int    `json:"n"`
 	Trouble string `json:"trouble"`
+
+	// Of DoRequeue, as of executor.Requeued.
+	Superseded int `json:"superseded,omitempty"`
+	Late       int `json:"late,omitempty"`
+	Unsure     int `json:"unsure,omitempty"`
 }
 
 // Copy makes a hot copy in a new directory.

@@ -1,0 +1,179 @@
+package executor
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/strandjobs/strand/executor/internal/await"
+	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/shard"
+)
+
+// HandleLatest registers a queue for state: mirrors, indexes, caches, of which the newest
+// counts. It is [Handle] with Merge [MergeSupersede], and no other setting is needed: of an id the
+// newest state runs, once more for each change that came meanwhile and not for those in
+// between, and no older one after it, whatever fails, is put back from the morgue, or
+// arrives late. See The newest state. It returns the errors of Handle, and ErrConfig for
+// another Merge.
+func HandleLatest[T any](x *Executor, name string, handler func(context.Context, Job[T]) error, cfg QueueConfig[T]) (*Queue[T], error) {
+	if cfg.Merge != MergeKeepAll && cfg.Merge != MergeSupersede {
+		return nil, fmt.Errorf("%w: Merge is %v for queue %q, and HandleLatest keeps the newest; leave it out, or use Handle", ErrConfig, cfg.Merge, name)
+	}
+	cfg.Merge = MergeSupersede
+	return Handle(x, name, handler, cfg)
+}
+
+// checkSupersede refuses what makes no sense where a newer payload takes the place of an
+// older one.
+func checkSupersede(m Merge, failure OnFailure, fresh OnFresh, due FreshDue) error {
+	var what string
+	switch {
+	case m != MergeSupersede:
+		return nil
+	case failure != OnFailureMerge:
+		what = fmt.Sprintf("OnFailure is %v, but no newer payload waits behind one that failed", failure)
+	case fresh != OnFreshWait:
+		what = fmt.Sprintf("OnFresh is %v, but a newer payload begins anew, and waits for no retry", fresh)
+	case due != FreshDueKeep:
+		what = fmt.Sprintf("FreshDue is %v, but a newer payload has its own due time", due)
+	default:
+		return nil
+	}
+	return fmt.Errorf("%w: Merge is %v and %s; leave it out", ErrConfig, m, what)
+}
+
+func (q *queue) supersedes() bool { return q.core.Merge == shard.MergeSupersede }
+
+// markScore has the journal tell a score that the caller gave from one that is the time of
+// acceptance, although they may be the same: see [shard.Scored].
+func (q *queue) markScore(e *journal.Entry) {
+	if q.supersedes() && e.Floor == nil && !shard.Scored(e) {
+		e.Accepted += 2000 // two microseconds: it is kept to the microsecond
+	}
+}
+
+// loadDead tells the cores of a superseding queue which dead letters there are.
+func (q *queue) loadDead(cores []*shard.Core) error {
+	if !q.supersedes() || q.x.log.Buried(q.number) == 0 {
+		return nil
+	}
+	newest := 0.0
+	for b, err := range q.x.log.Morgue(q.number) {
+		if err != nil {
+			return err
+		}
+		e := &b.Entry
+		newest = max(newest, defaultScore(e))
+		cores[q.route(e.ID)-q.first].LoadDead(string(e.ID), e.Score, e.Position)
+	}
+	q.x.log.Raise(&q.scores, newest) // what comes now is newer
+	return nil
+}
+
+// depart returns those payloads of a superseding queue that are still dead letters, with the
+// number of those that a newer one has superseded. Of the others no payload runs until
+// departed says what became of the dead letter. It does not heed the end of ctx: what a shard was asked has
+// to be undone.
+func (q *queue) depart(ctx context.Context, some dead) (left dead, err error) {
+	ok := make([]bool, len(some.positions)) // a call may come after its caller has gone, but for ErrStopped
+	err = q.eachShard(some, func(s *shard.Shard, of []int) error {
+		return s.Do(context.WithoutCancel(ctx), func(c *shard.Core) {
+			for _, i := range of {
+				ok[i] = c.Depart(some.ids[i], some.positions[i])
+			}
+		})
+	})
+	left = some.none()
+	left.superseded = some.superseded
+	for i := range some.positions {
+		if ok[i] {
+			left.positions, left.ids = append(left.positions, some.positions[i]), append(left.ids, some.ids[i])
+		} else {
+			left.superseded++
+		}
+	}
+	if err != nil {
+		q.departed(left, false)
+		return some.none(), border(err)
+	}
+	return left, nil
+}
+
+// departed ends what depart has begun: gone says whether the dead letters have left the
+// morgue.
+func (q *queue) departed(some dead, gone bool) {
+	if !q.supersedes() {
+		return
+	}
+	_ = q.eachShard(some, func(s *shard.Shard, of []int) error {
+		s.Tell(func(c *shard.Core) {
+			for _, i := range of {
+				c.Departed(some.ids[i], some.positions[i], gone)
+			}
+		})
+		return nil
+	})
+}
+
+// eachShard calls f for each shard of some payloads, with the indexes of its own.
+func (q *queue) eachShard(some dead, f func(s *shard.Shard, of []int) error) error {
+	of := make([][]int, len(q.actors))
+	for i, id := range some.ids {
+		n := q.route([]byte(id)) - q.first
+		of[n] = append(of[n], i)
+	}
+	for n, own := range of {
+		if len(own) == 0 {
+			continue
+		}
+		if err := f(q.actors[n], own); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// late returns how many dead letters are late if they are put back now, and of how many
+// that is not known.
+func (q *queue) late(ctx context.Context, some dead) (late, unsure int, err error) {
+	if q.supersedes() {
+		return 0, 0, nil
+	}
+	after, known := make([]bool, len(some.ids)), make([]bool, len(some.ids))
+	err = q.eachShard(some, func(s *shard.Shard, of []int) error {
+		return s.Do(ctx, func(c *shard.Core) {
+			for _, i := range of {
+				after[i], known[i] = c.Late(some.ids[i], some.positions[i])
+			}
+		})
+	})
+	if err != nil { // a call may come after its caller has gone
+		return 0, 0, border(err)
+	}
+	for i := range known {
+		if !known[i] {
+			unsure++
+		} else if after[i] {
+			late++
+		}
+	}
+	return late, unsure, nil
+}
+
+// forget notes that dead letters are deleted.
+func (q *queue) forget(some dead) {
+	_ = q.eachShard(some, func(s *shard.Shard, of []int) error {
+		s.Tell(func(c *shard.Core) {
+			for _, i := range of {
+				c.Forget(some.ids[i], some.positions[i])
+			}
+		})
+		return nil
+	})
+}
+
+// ofAnother returns the end of a payload that was superseded by one that is over: that of
+// the other one.
+func (c *call) ofAnother(end *await.End) error {
+	return c.q.epitaph(Receipt{ID: c.r.ID, Position: uint64(end.Position)})
+}

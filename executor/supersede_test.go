@@ -1,0 +1,328 @@
+package executor_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/executortest"
+	"github.com/strandjobs/strand/journal"
+)
+
+// mirrors are what a program keeps up to date with HandleLatest: a version for each id.
+type mirrors struct {
+	mu      sync.Mutex
+	at      map[string]int
+	down    bool
+	wentOld int // a mirror went back to an older version
+}
+
+func (m *mirrors) set(down bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.down = down
+}
+
+func (m *mirrors) update(_ context.Context, job executor.Job[int]) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.down {
+		return errBoom
+	}
+	if job.Payload < m.at[job.ID] {
+		m.wentOld++
+	}
+	m.at[job.ID] = job.Payload
+	return nil
+}
+
+func latest(t testing.TB, x *executor.Executor, m *mirrors, cfg executor.QueueConfig[int]) *executor.Queue[int] {
+	t.Helper()
+	q, err := executor.HandleLatest(x, "mirrors", m.update, cfg)
+	require.NoError(t, err)
+	return q
+}
+
+// The story of the runbook: an outage, mirrors whose updates die, newer states, and all
+// that is dead is put back. No mirror goes back to an older state, with scores of their own
+// that come in any order or without, and over restarts.
+func TestLatestAfterAnOutageWithRequeue(t *testing.T) {
+	for _, scored := range []bool{false, true} {
+		for _, restart := range []bool{false, true} {
+			t.Run(fmt.Sprintf("scored=%v,restart=%v", scored, restart), func(t *testing.T) {
+				bubble(t, func(t *testing.T) { afterAnOutage(t, scored, restart) })
+			})
+		}
+	}
+}
+
+func afterAnOutage(t *testing.T, scored, restart bool) {
+	const ids, versions = 100, 5
+	r, disk := rand.New(rand.NewPCG(1, 2)), new(journal.Memory)
+	m := &mirrors{at: make(map[string]int), down: true}
+	cfg := executor.QueueConfig[int]{MaxRetries: 2}
+	if scored {
+		cfg.Score = func(version int) float64 { return float64(version) }
+	}
+	var x *executor.Executor
+	var q *executor.Queue[int]
+	again := func() {
+		if x != nil {
+			stop(t, x)
+		}
+		x = openOn(t, disk, executor.Config{})
+		q = latest(t, x, m, cfg)
+		start(t, x)
+	}
+	again()
+	want := make(map[string]int)
+	send := func(v int) {
+		for i := range ids {
+			id := fmt.Sprint("contact-", i)
+			if enqueue(t, q, id, v); v > want[id] {
+				want[id] = v
+			}
+		}
+	}
+	order := []int{1, 2, 3, 4, 5}
+	if scored {
+		order = []int{2, 1, 4, 3, 5, 2}
+	}
+	for i, v := range order {
+		if i == 3 { // what came so far has died
+			time.Sleep(time.Hour)
+			require.Equal(t, ids, stats(t, q).Dead, "one dead letter of an id at most")
+			if restart {
+				again()
+			}
+		}
+		if i == len(order)-1 {
+			m.set(false)
+		}
+		send(v)
+		if r.IntN(2) == 0 {
+			time.Sleep(time.Second)
+		}
+	}
+	_, err := q.RequeueAll(t.Context())
+	require.NoError(t, err)
+	time.Sleep(time.Hour)
+	synctest.Wait()
+	require.Zero(t, m.wentOld, "mirrors that went back")
+	require.Equal(t, want, m.at)
+	s := stats(t, q)
+	require.Zero(t, s.Dead)
+	require.Zero(t, s.Payloads)
+	if restart { // an older one that is late is told from the newest that ran, too
+		again()
+	}
+	if scored {
+		rec := enqueue(t, q, "contact-1", 3)
+		require.NotZero(t, rec.MergedInto, "superseded on arrival")
+		require.NoError(t, q.Wait(t.Context(), rec), "the newer one is done")
+		synctest.Wait()
+		require.Equal(t, want, m.at)
+	}
+}
+
+// What crashes at any commit leaves no older state over a newer one, and no dead letter
+// beside one.
+func TestLatestEveryCrash(t *testing.T) {
+	executortest.EveryCrash(t, func(*testing.T) executortest.Scenario {
+		m, acked := &mirrors{at: make(map[string]int), down: true}, make(map[string]int)
+		var q *executor.Queue[int]
+		send := func(id string, v int) error {
+			_, err := q.Enqueue(context.Background(), id, v)
+			if err == nil {
+				acked[id] = max(acked[id], v)
+			}
+			return err
+		}
+		return executortest.Scenario{
+			Setup: func(x *executor.Executor) (err error) {
+				q, err = executor.HandleLatest(x, "mirrors", m.update, executor.QueueConfig[int]{MaxRetries: -1, Score: func(v int) float64 { return float64(v) }})
+				return err
+			},
+			Script: func(x *executortest.Executor) error {
+				if err := errors.Join(send("a", 2), send("b", 2)); err != nil {
+					return err
+				}
+				x.UntilIdle() // both die
+				m.set(false)
+				if err := errors.Join(send("a", 5), send("a", 3)); err != nil {
+					return err
+				}
+				x.UntilIdle()
+				if _, err := q.RequeueAll(context.Background()); err != nil {
+					return err
+				}
+				return errors.Join(send("b", 1), send("b", 4), send("a", 4))
+			},
+			Check: func(t *testing.T, x *executortest.Executor) {
+				m.set(false)
+				_, err := q.RequeueAll(context.Background())
+				require.NoError(t, err)
+				x.UntilEmpty()
+				require.Zero(t, m.wentOld)
+				require.Zero(t, stats(t, q).Dead)
+				for id, v := range acked {
+					require.GreaterOrEqual(t, m.at[id], v, id)
+				}
+			},
+		}
+	})
+}
+
+// While newer states come, dead letters that are put back, or deleted, never run after
+// them, and the figures of the morgue are exact.
+func TestLatestRequeueBesideNewer(t *testing.T) {
+	bubbles(t, 30, 77, func(t *testing.T, r *rand.Rand) {
+		disk := new(journal.Memory)
+		x := openOn(t, disk, executor.Config{})
+		m := &mirrors{at: make(map[string]int)}
+		q := latest(t, x, m, executor.QueueConfig[int]{MaxRetries: -1})
+		start(t, x)
+		version := 0
+		for range 40 {
+			m.set(r.IntN(2) == 0)
+			var all sync.WaitGroup
+			for range 1 + r.IntN(4) {
+				version++
+				v := version
+				enqueue(t, q, fmt.Sprint(r.IntN(3)), v)
+			}
+			for range r.IntN(3) {
+				all.Go(func() {
+					back, err := q.RequeueAll(context.Background())
+					require.NoError(t, err)
+					require.Zero(t, back.Late+back.Unsure)
+				})
+			}
+			if r.IntN(4) == 0 {
+				all.Go(func() {
+					_, err := x.Inspect().DeleteDead(context.Background(), executor.SelectQueue("mirrors"))
+					require.NoError(t, err)
+				})
+			}
+			for range r.IntN(3) {
+				version++
+				v := version
+				id := fmt.Sprint(r.IntN(3))
+				enqueue(t, q, id, v)
+			}
+			all.Wait()
+			synctest.Wait()
+		}
+		m.set(false)
+		_, err := q.RequeueAll(context.Background())
+		require.NoError(t, err)
+		synctest.Wait()
+		s := stats(t, q)
+		require.Zero(t, m.wentOld)
+		require.Zero(t, s.Dead)
+		require.Zero(t, s.Payloads)
+		stop(t, x)
+		x = openOn(t, disk, executor.Config{})
+		all, err := x.Stats(context.Background())
+		require.NoError(t, err)
+		require.Empty(t, all.Queues, "something is left")
+	})
+}
+
+// Requeue of payloads that count each says which of them come after later ones.
+func TestRequeueSaysWhatIsLate(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		x := openOn(t, disk, executor.Config{})
+		handler := func(_ context.Context, job executor.Job[string]) error {
+			if job.Payload == "bad" {
+				return executor.Cancel(errBoom)
+			}
+			return nil
+		}
+		q, err := executor.Handle(x, "q", handler, executor.QueueConfig[string]{})
+		require.NoError(t, err)
+		start(t, x)
+		for _, id := range []string{"a", "b", "c"} {
+			enqueue(t, q, id, "bad")
+		}
+		synctest.Wait()
+		enqueue(t, q, "a", "good")
+		synctest.Wait()
+		back, err := q.Requeue(t.Context(), "a", "b")
+		require.NoError(t, err)
+		require.Equal(t, executor.Requeued{Back: 2, Late: 1}, back)
+		require.Equal(t, "2 payloads are back; 1 of them after later payloads of their ids have run", back.String())
+		synctest.Wait()
+		back, err = q.Requeue(t.Context(), "a")
+		require.NoError(t, err)
+		require.Equal(t, executor.Requeued{Back: 1}, back, "nothing was done since it died again")
+		synctest.Wait()
+		stop(t, x)
+
+		x = openOn(t, disk, executor.Config{})
+		q, err = executor.Handle(x, "q", handler, executor.QueueConfig[string]{})
+		require.NoError(t, err)
+		start(t, x)
+		back, err = q.RequeueAll(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, executor.Requeued{Back: 3, Unsure: 3}, back, "they died in an earlier process")
+	})
+}
+
+// Configurations that make no sense with it are refused.
+func TestLatestConfig(t *testing.T) {
+	x := open(t, "", executor.Config{})
+	m := &mirrors{at: make(map[string]int)}
+	for _, cfg := range []executor.QueueConfig[int]{
+		{Merge: executor.MergeKeepLast}, {OnFailure: executor.OnFailureBlock}, {OnFresh: executor.OnFreshPull}, {FreshDue: executor.FreshDuePush},
+		{Fold: func(int, int) (int, error) { return 0, nil }},
+	} {
+		_, err := executor.HandleLatest(x, "q", m.update, cfg)
+		require.ErrorIs(t, err, executor.ErrConfig, "%+v", cfg.Merge)
+	}
+	_, err := executor.HandleMerged(x, "q", func(context.Context, executor.Merged[int]) error { return nil }, executor.QueueConfig[int]{
+		Merge: executor.MergeSupersede, Fold: func(int, int) (int, error) { return 0, nil }})
+	require.ErrorIs(t, err, executor.ErrConfig)
+}
+
+// Who waits for a state that a newer one supersedes gets the end of the newer one.
+func TestLatestWaitAndDo(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		block := make(chan struct{})
+		q, err := executor.HandleResult(x, "q", func(_ context.Context, job executor.Job[int]) (int, error) {
+			if job.Payload == 1 {
+				<-block
+				return 0, errBoom
+			}
+			return job.Payload * 10, nil
+		}, executor.QueueConfig[int]{Merge: executor.MergeSupersede, Score: func(v int) float64 { return float64(v) }})
+		require.NoError(t, err)
+		start(t, x)
+		var all sync.WaitGroup
+		results := make([]int, 4)
+		for i := 1; i <= 3; i++ {
+			all.Go(func() {
+				var err error
+				results[i], err = q.Do(context.Background(), "a", i)
+				require.NoError(t, err)
+			})
+			synctest.Wait()
+		}
+		close(block)
+		all.Wait()
+		require.Equal(t, []int{0, 30, 30, 30}, results, "one that fails gives way to the newest, and its callers share the result")
+		_, err = q.Do(context.Background(), "a", 2)
+		require.ErrorIs(t, err, executor.ErrNoResult)
+		require.False(t, errors.Is(err, executor.ErrPending))
+	})
+}
