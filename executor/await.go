@@ -30,7 +30,7 @@ var (
 
 	// ErrNoResult is returned by Do for a payload that was enqueued with the same
 	// [IdempotencyKey] before and has ended, or was running: results are kept for
-	// those who wait only.
+	// those who wait only. So it is for one that was superseded by one that had ended.
 	ErrNoResult = errors.New("executor: it has ended, and its result is gone")
 
 	// ErrDeadlock is matched by the error of a call from a handler that would wait

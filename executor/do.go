@@ -85,7 +85,8 @@ func returned[R any](q *queue, it *shard.Item, result R) {
 //
 // A result is in memory only, and for those who wait: one whose caller has gone, or
 // died, is gone. With an [IdempotencyKey] that came before, Do waits for the payload
-// of the first call, and returns ErrNoResult if that has ended.
+// of the first call, and returns ErrNoResult if that has ended; so it does for a payload
+// that was superseded by one that had, see The newest state.
 func (c *Caller[T, R]) Do(ctx context.Context, id string, payload T, options ...Option) (result R, err error) {
 	if c == nil {
 		return result, errNoQueue

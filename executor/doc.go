@@ -9,9 +9,12 @@
 //	to be applied,                                                cancelled alone; what was
 //	in order                                                      before it stays done
 //
-//	state: the newest    [HandleMerged]   all payloads of an      fails its job, unless
-//	counts                                id that wait; say       [PayloadErrors] name it
-//	                                      Merge: [MergeKeepLast]
+//	state: the newest    [HandleLatest]   the newest payload of   is retried or buried until
+//	counts (mirrors,                      an id                   a newer one of its id comes
+//	indexes, caches)
+//
+//	seen together        [HandleMerged]   all payloads of an      fails its job, unless
+//	                                      id that wait            [PayloadErrors] name it
 //
 //	updates that add up  [HandleMerged]   one payload for all     fails its job
 //	                     with Fold        that wait
@@ -273,6 +276,52 @@
 // all that came meanwhile. When a person removes payloads, the others of the id stay
 // due when they were, and begin anew where those that had failed are gone. [IfAbsent]
 // refuses a payload while another one of its id waits, and says which.
+//
+// # The newest state
+//
+// A queue of [HandleLatest], and any other with Merge [MergeSupersede], keeps the newest
+// payload of an id: the one with the highest score, say the version of a row, and of equal
+// scores, or without, the one that was accepted last. Give all payloads of an id a score,
+// or none. The others are superseded: they end as merged into the newer one, whatever their
+// bytes, and [QueueStats] counts them (Superseded, of Merged).
+//
+//   - A newer payload takes the place of the one that waits, is snoozed, is retried or is
+//     halted, as a new job: with all retries, without Failures, and with its own due time.
+//     When that is over it keeps the place in line of the one before, so that an id which
+//     changes all the time has its turn.
+//   - While one runs, the newest waits behind it. One that is not done, because it fails,
+//     is snoozed, cancelled, interrupted or out of retries, gives way to that: it is not
+//     tried again, and leaves no dead letter. A failure counts as one all the same, and
+//     RetriesExhausted is called if it was the last.
+//   - What is older than the one that waits or runs, or with scores than the newest that was
+//     done or discarded, is superseded as it arrives: Receipt.MergedInto is the newer one,
+//     which may be over. For that an id with scores keeps its last version, over restarts:
+//     about 150 bytes of memory, and 50 and the id on disk, as long as the journal lives.
+//     Ids without scores leave no trace. What a person has deleted, and a dead letter, is no
+//     version that was done.
+//   - An id has one dead letter at most. It is superseded, and gone, when a newer payload of
+//     its id is accepted (SupersededDead), in the commit after that one and before the newer
+//     one can end; so a crash leaves one of the two. After a restart that holds as soon as
+//     the queue is registered: that reads its dead letters, and keeps about 100 bytes for
+//     each. [Queue.Requeue] puts no older payload over a newer one.
+//   - So what waits is one payload of an id, and as much counts in the backlog. A call that
+//     MaxBacklog has no room for is refused or waits as any other, also if it would
+//     supersede: whether it does is known when it has its place in the journal.
+//   - [Queue.Wait] and [Caller.Do] of one that is superseded wait for the newer one, whose
+//     result all of them share. If that had ended before, Wait says how: nil if it is done;
+//     Do returns ErrNoResult.
+//   - Follow-ups of a job that gave way are dropped, as those of each that does not
+//     succeed. A follow-up into such a queue supersedes as any other payload.
+//   - Under [Debounce] a newer payload puts the job off, and MaxWait counts from the first
+//     of those that took each other's place; after a retry or a snooze it counts anew. Under
+//     Throttle it waits for the end of the rest. OnFailure, OnFresh, FreshDue and Fold make
+//     no sense with it, and are ErrConfig; MaxPayloads is 1.
+//   - What a superseded payload had locked is unlocked, by its enqueue and by its runs; a
+//     job that waits for a lock, a slot or a limit is asked again with the newer payload,
+//     which may not need it. A lease and slots are the job's, so the newer one goes on with
+//     those. In lanes that queues share it has left its place, and the newer one has its own.
+//   - [IfAbsent] and [IdempotencyKey] come before it: a call that they answer supersedes
+//     no payload. Under MemoryBudget no payload is read to compare it.
 //
 // # Folding
 //

@@ -14,8 +14,8 @@ import (
 type QueueConfig[T any] struct {
 	// What most queues set, if anything.
 
-	// Merge says what becomes of equal payloads of a waiting id. Default
-	// MergeKeepAll.
+	// Merge says what becomes of equal payloads of a waiting id, or with MergeSupersede,
+	// which is for state, of all but the newest. Default MergeKeepAll.
 	Merge Merge
 
 	// MaxRetries is how often a failed job, with [Handle] a payload, is run again

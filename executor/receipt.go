@@ -20,6 +20,8 @@ type Receipt struct {
 	Position uint64
 	// MergedInto is the position of an equal payload of the same id that it was
 	// merged into: that one runs, this one is over. 0: it stands by itself, so far.
+	// Under MergeSupersede it is that of the newer one which has superseded it as it
+	// arrived, and which may have run before.
 	// As QueueConfig.Merge says, an equal payload that is accepted later may take
 	// its place: the other receipt does not say so, Replaced in [QueueStats] counts
 	// it, and the handler sees which one runs in Payload.Position. It is 0 of what

@@ -278,6 +278,20 @@ func TestRequeueSaysWhatIsLate(t *testing.T) {
 	})
 }
 
+// A score that is the very time of acceptance is a score all the same.
+func TestLatestScoreThatIsTheTime(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		q := latest(t, x, &mirrors{at: make(map[string]int)}, executor.QueueConfig[int]{Score: func(before int) float64 {
+			return float64(time.Now().Add(-time.Duration(before)).UnixNano()) / 1e9
+		}})
+		start(t, x)
+		enqueue(t, q, "a", 0)
+		synctest.Wait()
+		require.NotZero(t, enqueue(t, q, "a", int(time.Second)).MergedInto, "it is a second older than what has run")
+	})
+}
+
 // Configurations that make no sense with it are refused.
 func TestLatestConfig(t *testing.T) {
 	x := open(t, "", executor.Config{})

@@ -21,6 +21,9 @@ type Queue[T any] struct {
 // [Snooze] and [RetryAfter] are wishes, any other error is a failure. Those behind
 // it wait as long as it is retried or snoozed, and go on once it is done or buried.
 //
+// One that is put back from the morgue by [Queue.Requeue] comes after what was done of its
+// id meanwhile: Requeued.Late counts those. For state, use [HandleLatest].
+//
 // It returns ErrConfig, ErrDuplicateQueue, ErrState for SharedLanes after Start, or an
 // error of the journal.
 func Handle[T any](x *Executor, name string, handler func(context.Context, Job[T]) error, cfg QueueConfig[T]) (*Queue[T], error) {
@@ -67,9 +70,10 @@ func orNone[T any](t *Queue[T], err error) (*Queue[T], error) {
 }
 
 // HandleMerged registers a queue whose handler gets all payloads of an id that wait
-// in one call: for state, of which the latest counts. What it returns decides about
-// all of them, as with [Handle]; [PayloadErrors] tell them apart. It returns the
-// same errors.
+// in one call: for what is cheaper together, or has to be seen together. What it returns
+// decides about all of them, as with [Handle]; [PayloadErrors] tell them apart. For state,
+// of which the newest counts, use [HandleLatest]: here a dead letter that is put back comes
+// after what was done meanwhile, as with Handle. It returns the same errors.
 func HandleMerged[T any](x *Executor, name string, handler func(context.Context, Merged[T]) error, cfg QueueConfig[T]) (*Queue[T], error) {
 	if err := notNil(x, handler == nil, name); err != nil {
 		return nil, err
@@ -118,7 +122,9 @@ func notBatched(size int, name string) error {
 }
 
 // HandleBatch registers a queue whose handler gets up to BatchSize jobs in one
-// call, each of another id. [BatchErrors] tell them apart. A wish that it returns
+// call, each of another id; with Merge [MergeSupersede] each with its newest payload alone.
+// [BatchErrors] tell them apart. What is put back from the morgue comes late, as with
+// [Handle]. A wish that it returns
 // holds for all of them. Another error, a panic or Goexit does not say which job it is
 // about: then the batch is tried again in halves, at once, and so on, so that only
 // the job that can't be done alone has failed. A batch of n costs at most

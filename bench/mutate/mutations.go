@@ -31,6 +31,8 @@ var (
 	pieces     = gate{"./journal", "^(TestFullNow|TestCarriedAndEnded|TestReplacedState|TestTwoDeletes)"}
 	keys       = gate{"./journal", "^(TestKeys|TestPostedEntries|TestPut)"}
 	scripts    = gate{"./shard", "^TestScripts"}
+	newest     = gate{"./shard", "^TestSupersede"}
+	latests    = gate{"./executor", "^Test(Latest|RequeueSays)"}
 	random     = gate{"./shard", "^TestRandomOperations$"}
 	removed    = gate{"./shard", "^TestRemoved"}
 	unwritten  = gate{"./shard", "^Test(PausedAndOver|APlaceWithout|RestThatIsMoved)"}
@@ -620,4 +622,15 @@ var inRoot = []mutation{
 	{"ask for the payload of another process's tick", "executor/cron/tick.go", "a.c.refuse(s, a.tick); err != nil {", "a.c.refuse(s, a.tick); err != nil && false {", splits},
 	{"report another process's ticks as missed", "executor/cron/fire.go", "g.after, g.upTo, maxCatchUp), others)", "g.after, g.upTo, maxCatchUp), func(time.Time) bool { return false })", splits},
 	{"a clock that outlives its executor", "executor/cron/cron.go", "		if c.gone() != nil { // nothing", "		if false { // nothing", splits},
+	{"a dead letter beside a newer state", "shard/supersede.go", "	c.exhume(string(e.ID), p.version())\n", "", newest},
+	{"an older state is tried again before a newer one", "shard/finish.go", "if c.supersedes() && c.overtaken(it) {", "if false {", newest},
+	{"a state of what was superseded", "shard/supersede.go", "return c.supersedes() && l != nil && l.n()", "return false && l != nil && l.n()", newest},
+	{"run while a dead letter is on its way", "shard/supersede.go", "	c.Hold(id, HoldDead)\n", "", newest},
+	{"supersede what a person puts back", "shard/supersede.go", "dead && !g.leaving && g.before(v)", "dead && g.before(v)", newest},
+	{"forget which version has run", "shard/supersede.go", "		it.ran = it.Payloads[0]\n", "", newest},
+	{"an id that changes all the time", "shard/supersede.go", "if e.Due <= c.now && !c.debounces() {", "if false {", newest},
+	{"put back without asking the shard", "executor/exhume.go", "if err == nil && q.supersedes() {", "if err == nil && false {", latests},
+	{"dead letters of an earlier process", "executor/queue.go", "err := q.loadDead(cores); err != nil {", "err := error(nil); err != nil {", latests},
+	{"say of none that it is late", "shard/late.go", "			o.done = v\n", "", latests},
+	{"a score that is the time", "executor/supersede.go", "e.Accepted += 2000", "e.Accepted += 0", latests},
 }
