@@ -2,7 +2,6 @@ package world
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"github.com/strandjobs/strand/executor"
@@ -33,17 +32,8 @@ func (w *world) takeCensus() {
 		w.mu.Lock()
 		ids := w.ledger.ids(q.name)
 		w.mu.Unlock()
-		for _, id := range ids {
-			job, err := w.x.Inspect().Job(ctx, q.name, id)
-			if errors.Is(err, executor.ErrUnknownJob) {
-				continue
-			}
-			if err != nil {
-				w.fail("Inspector.Job: %v", err)
-				return
-			}
-			c.stale = c.stale || job.More > 0 || job.MoreDead > 0 || job.DeadUnread
-			c.jobs[q.name][id] = job
+		if !w.look(c, q, ids) {
+			return
 		}
 	}
 	var err error
@@ -60,6 +50,22 @@ func (w *world) takeCensus() {
 			f.calm(w, c)
 		}
 	}
+}
+
+// look takes in what there is of some ids, a list at a time.
+func (w *world) look(c *census, q *queue, ids []string) bool {
+	for some := range slices.Chunk(ids, executor.DefaultListLimit) {
+		jobs, err := w.x.Inspect().JobsByID(context.Background(), q.name, some...)
+		if err != nil {
+			w.fail("Inspector.JobsByID: %v", err)
+			return false
+		}
+		for _, job := range jobs {
+			c.stale = c.stale || job.More > 0 || job.MoreDead > 0 || job.DeadUnread
+			c.jobs[q.name][job.ID] = job
+		}
+	}
+	return true
 }
 
 // count finds each payload in one place at most, and asks of what is nowhere how it has
@@ -83,7 +89,9 @@ func (w *world) count(c *census) {
 		return
 	}
 	for _, i := range w.ledger.items {
-		w.check(i, found[i])
+		if w.queueOf(i.queue) != nil {
+			w.check(i, found[i])
+		}
 	}
 }
 
@@ -128,6 +136,8 @@ func (w *world) check(i *item, where place) {
 		}
 		if where == waits {
 			i.revive = false
+		} else {
+			i.buried = true
 		}
 		if !w.inHand(i) {
 			i.hint = ""
@@ -139,6 +149,12 @@ func (w *world) check(i *item, where place) {
 	}
 	if i.hint == "" && w.queueOf(i.queue).conf.has("merge") && w.ledger.twin(i) {
 		i.hint = "merged"
+	}
+	if i.hint == "" && w.superseded(i, tried) {
+		i.hint = "merged"
+	}
+	if i.hint == "" && w.expired(i) {
+		i.hint = "expired"
 	}
 	if i.hint == "" {
 		w.fail("lost: %v", i)

@@ -3,7 +3,7 @@
 // what was promised holds.
 //
 //	go test ./bench/world                          2,000 worlds
-//	go test ./bench/world -seeds 100000 -from 1    others
+//	go test ./bench/world -timeout 0 -seeds 1000000 -from 1
 //	go test ./bench/world -seeds 500 -swarm fold,disk,crash
 //	go test ./bench/world -run TestReplay -script FILE
 //

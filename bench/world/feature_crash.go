@@ -6,7 +6,13 @@ import "github.com/strandjobs/strand/executor"
 // stopped in order. The next one may have other numbers of shards and workers. What was
 // acknowledged is in it.
 var crashing = &feature{
-	name: "crash", claims: "Executor.Stop", plan: []string{"kill"},
+	name: "crash", claims: "Executor.Stop Fatal", plan: []string{"kill", "kill", "fatal"},
+	acts: map[string]func(*world, ctx, *run, int, string) error{"fatal": func(w *world, _ ctx, _ *run, _ int, _ string) error {
+		if w.full.Load() { // a stop has to write down what has ended
+			return errPlanned
+		}
+		return executor.Fatal(errPlanned)
+	}},
 	steps: []step{
 		{"crash", 2, false, drawLife("crash"), func(w *world, l line) { w.newLife(w.x.Crash, l) }},
 		{"restart", 2, false, drawLife("restart"), func(w *world, l line) { w.newLife(w.x.Restart, l) }},
@@ -19,7 +25,7 @@ var crashing = &feature{
 
 // Each life has a number, and what may not have been on disk may be gone.
 var living = &feature{
-	name: "lives", always: true, claims: "Config.StopTimeout",
+	name: "lives", always: true,
 	begin: func(w *world, _ *executor.Executor) {
 		w.mu.Lock()
 		defer w.mu.Unlock()

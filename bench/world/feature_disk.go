@@ -1,6 +1,9 @@
 package world
 
-import "errors"
+import (
+	"errors"
+	"time"
+)
 
 var errDisk = errors.New("planned failure of the disk")
 
@@ -22,8 +25,11 @@ var disk = &feature{
 		}, playFull},
 		{"room", 7, false, func(*draw) line { return newLine("room") }, func(w *world, _ line) { w.room() }},
 		{"slow", 3, false, func(d *draw) line { return newLine("slow", "d", d.one("0s", "10ms", "1s", "7s")) }, func(w *world, l line) {
-			w.slow = l.dur("d") > 0
 			w.x.Slow(l.dur("d"))
+			if w.slow && l.dur("d") == 0 {
+				time.Sleep(30 * time.Second) // the commit that it is at
+			}
+			w.slow = l.dur("d") > 0
 		}},
 		{"failcommit", 1, false, func(d *draw) line { return newLine("failcommit", "commits", 1+d.IntN(4)) }, func(w *world, l line) {
 			w.arm(l.num("commits"), func() { w.x.FailCommit(errDisk) })
@@ -36,7 +42,8 @@ func playFull(w *world, l line) {
 	if l.has("results") {
 		full = w.x.NoRoom
 	}
-	w.full = true
+	w.full.Store(true)
+	time.AfterFunc(10*time.Minute, w.x.HasRoom) // what waits for the disk can't end before
 	if l.has("commits") {
 		w.arm(l.num("commits"), full)
 		return
@@ -45,7 +52,7 @@ func playFull(w *world, l line) {
 }
 
 func (w *world) room() {
-	w.full = false
+	w.full.Store(false)
 	w.disarm()
 	w.x.HasRoom()
 }

@@ -8,7 +8,7 @@ import (
 
 // Payloads are put off, and have a place in their id: nothing runs before it is due.
 var putOff = &feature{
-	name: "due", claims: "In At Score QueueConfig.Due QueueConfig.Score QueueConfig.ID Config.TimerSlack",
+	name: "due", claims: "In Score Config.TimerSlack",
 	plan: []string{"snooze~1s", "snooze~20s", "after~5s", "after~0s"},
 	world: func(d *draw, l line) {
 		if d.chance(4) {

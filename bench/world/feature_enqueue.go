@@ -13,7 +13,7 @@ import (
 // context that may end. What was acknowledged is there; what was refused is not, ever.
 var enqueueing = &feature{
 	name: "enqueue", always: true,
-	claims: `Queue.Enqueue Queue.EnqueueMany Queue.Name Executor.EnqueueRaw QueueConfig.Codec
+	claims: `Queue.Enqueue Queue.EnqueueMany QueueConfig.Codec
 		QueueConfig.Shards QueueConfig.MaxRetries QueueConfig.RetryIn Config.Workers Config.Logger Config.CrashLimit Handle`,
 	steps: []step{{"enqueue", 50, true, drawEnqueue, playEnqueue}},
 }
@@ -36,6 +36,9 @@ func drawEnqueue(d *draw) line {
 		if f.enqueue != nil {
 			f.enqueue(d, l)
 		}
+	}
+	if q.has("latest") { // each payload of an id has a score, or none
+		delete(l.args, "score")
 	}
 	return l
 }
@@ -67,7 +70,7 @@ func playEnqueue(w *world, l line) {
 	for n := range max(l.num("many"), 1) {
 		i := &item{
 			n: first + n, queue: q.name, id: l.str("id"), value: valueOf(q, l, first+n), score: scoreOf(l),
-			life: w.life, moved: w.epoch, born: w.epoch, due: time.Now().Add(l.dur("in")), alone: w.known == w.epoch-1 && !w.hasJob(q, l.str("id")),
+			life: w.life, moved: w.epoch, born: w.epoch, due: time.Now().Add(l.dur("in")), at: time.Now(), alone: w.known == w.epoch-1 && w.alone(l) && !w.hasJob(q, l.str("id")),
 		}
 		items = append(items, executor.Item[payload]{ID: i.id, Payload: i.value})
 		mine = append(mine, w.ledger.add(i))
@@ -158,7 +161,7 @@ func (w *world) receipt(q *queue, i *item, r executor.Receipt) {
 	}
 	if r.MergedInto != 0 {
 		i.hint, i.hintLife = "merged", 0
-		if !q.conf.has("merge") {
+		if !q.conf.has("merge") && !q.conf.has("latest") {
 			w.fail("merged although each counts: %v", i)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 var exhausting = &feature{
 	name: "exhaust",
 	claims: `QueueConfig.OnExhausted QueueConfig.OnFailure QueueConfig.OnFresh QueueConfig.RetriesExhausted QueueConfig.FormatError
-		OnExhaustedBuryOldest OnExhaustedBuryAll OnExhaustedHalt OnFailureMerge OnFailureBlock OnFreshWait OnFreshPull Queue.Morgue`,
+		OnExhaustedBuryOldest OnExhaustedBuryAll OnExhaustedHalt OnFailureMerge OnFailureBlock OnFreshWait OnFreshPull Cancel Discard Snooze RetryAfter`,
 	plan: []string{"fail", "fail", "panic", "goexit", "1s:fail"},
 	queue: func(d *draw, l line) {
 		l.set("exhausted", d.one("oldest", "all", "halt"))
@@ -54,7 +54,7 @@ var exhausting = &feature{
 		}
 	},
 	began: func(w *world, r *run) {
-		if most := r.queue.conf.num("retries") + 1; r.attempt > most {
+		if most := r.queue.conf.num("retries") + 1; r.attempt > most && !w.hurried(r) { // RetryNow gives one more
 			w.fail("too often: %s/%s is at attempt %d of %d", r.queue.name, r.id, r.attempt, most)
 		}
 	},

@@ -10,7 +10,7 @@ import (
 // What a handler stages is accepted once for each job that succeeds, and not otherwise,
 // whatever dies in between. What it enqueues by itself is accepted as any call.
 var following = &feature{
-	name: "followups", claims: "Queue.FollowUp MaxFollowUps MaxFollowUpBytes",
+	name: "followups", claims: "Queue.FollowUp",
 	plan: []string{"follow~q1.a", "follow~q1.b", "follow~q2.c", "2s:follow~q1.c", "enq~q1.b"},
 	acts: map[string]func(*world, context.Context, *run, int, string) error{"follow": stageOne, "enq": enqueueWithin},
 	ended: func(w *world, r *run, err error) {
@@ -53,7 +53,7 @@ func (w *world) fruits(i *item) {
 			if f.state == acked {
 				accepted++
 			}
-			if w.queueOf(f.queue) == nil || w.queueOf(f.queue).conf.has("merge") {
+			if w.queueOf(f.queue) == nil || w.queueOf(f.queue).gathers() {
 				return
 			}
 		}
@@ -61,7 +61,7 @@ func (w *world) fruits(i *item) {
 			some++
 		}
 		if accepted > 0 && accepted < len(r.staged) && !w.at.with {
-			w.fail("follow-ups: %d of %d of %v were accepted", accepted, len(r.staged), i)
+			w.fail("follow-ups: %d of %d of %v were accepted: %v", accepted, len(r.staged), i, r.staged)
 		}
 	}
 	missing := some == 0 && i.told == "done" && i.hintLife == w.life && !w.at.with && w.known == w.epoch && len(i.last.staged) > 0

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"strings"
 
 	"github.com/strandjobs/strand/executor"
 )
@@ -12,8 +14,8 @@ import (
 // numbered source, over crashes, too; a call that wants to be the only one is.
 var once = &feature{
 	name: "keys",
-	claims: `IdempotencyKey FromSource IfAbsent Config.IdempotencyTTL Executor.SourceOffset Executor.SetSourceOffset
-		Executor.DeleteSourceOffset`,
+	claims: `IdempotencyKey FromSource IfAbsent Executor.SourceOffset Executor.SetSourceOffset
+		`,
 	enqueue: func(d *draw, l line) {
 		switch d.IntN(4) {
 		case 0:
@@ -137,6 +139,12 @@ func (w *world) onceByKey(q *queue, l line, mine []*item, receipts []executor.Re
 	case !receipts[0].Duplicate:
 		keys[key] = mine[0]
 	}
+}
+
+// forgetKeys forgets those of a queue.
+func (w *world) forgetKeys(queue string) {
+	keys, _ := w.state["keys"].(map[string]*item)
+	maps.DeleteFunc(keys, func(key string, _ *item) bool { return strings.HasPrefix(key, queue+"/") })
 }
 
 // onlyOne: a call with IfAbsent is refused while a payload of its id waits, and only then.

@@ -16,14 +16,14 @@ import (
 // was refused has not been done.
 var operating = &feature{
 	name: "operators",
-	claims: `Inspector.RunNow Inspector.Cancel Inspector.Delete Inspector.KillFailed Inspector.DeleteFailed Inspector.Requeue
+	claims: `Inspector.RetryNow Inspector.RunNow Inspector.Cancel Inspector.Delete Inspector.KillFailed Inspector.DeleteFailed Inspector.Requeue
 		Inspector.DeleteDead Queue.RunNow Queue.Requeue Queue.RequeueAll SelectIDs SelectQueue SelectPayloads SelectJobs`,
 	plan:  []string{"cancel", "discard", "fail"},
 	steps: []step{{"act", 14, true, drawAction, playAction}},
 }
 
 func drawAction(d *draw) line {
-	l := newLine("act", "q", d.anyQueue().str("name"), "what", d.one("runnow", "cancel", "delete", "killfailed", "deletefailed",
+	l := newLine("act", "q", d.anyQueue().str("name"), "what", d.one("runnow", "retrynow", "cancel", "delete", "killfailed", "deletefailed",
 		"requeue", "requeue", "requeue", "requeueids", "requeueall", "deletedead", "deletedead", "runids"),
 		"sel", d.one("ids", "ids", "queue", "payloads", "jobs"), "ids", d.id())
 	if d.chance(3) {
@@ -72,6 +72,9 @@ type action struct {
 var actions = map[string]action{
 	"runnow": {func(ctx context.Context, w *world, _ *queue, s executor.Selection, _ line) (int, error) {
 		return w.x.Inspect().RunNow(ctx, s)
+	}, waits, waits},
+	"retrynow": {func(ctx context.Context, w *world, _ *queue, s executor.Selection, _ line) (int, error) {
+		return w.x.Inspect().RetryNow(ctx, s)
 	}, waits, waits},
 	"cancel": {func(ctx context.Context, w *world, _ *queue, s executor.Selection, _ line) (int, error) {
 		return w.x.Inspect().Cancel(ctx, s, "planned")
@@ -137,7 +140,7 @@ func (w *world) meant(means func(*item) bool, a action) (all []*item) {
 		if i.state == refused || i.told != "" || !means(i) {
 			continue
 		}
-		i.moved = w.epoch
+		i.moved, i.hurried = w.epoch, true
 		switch {
 		case a.after == dead:
 			i.doom = true
@@ -164,7 +167,7 @@ func (w *world) acted(l line, a action, before []*item, n int, err error) {
 	case a.before == waits && a.after == waits || w.conserved(l):
 		return
 	}
-	w.takeCensus()
+	w.settle()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	moved, inHand := 0, 0
@@ -188,6 +191,6 @@ func (w *world) acted(l line, a action, before []*item, n int, err error) {
 // conserved reports whether other things may happen to what an action means: payloads that
 // come back may merge, or be folded.
 func (w *world) conserved(l line) bool {
-	conf := w.queueOf(l.str("q")).conf
-	return conf.has("merge") || conf.has("fold") || conf.has("keep")
+	q := w.queueOf(l.str("q"))
+	return q.gathers() || q.conf.has("keep")
 }

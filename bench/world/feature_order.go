@@ -12,7 +12,7 @@ var ordering = &feature{
 				w.fail("overlap: %s/%s runs twice, since %v and %v", r.queue.name, r.id, other.began.UTC(), r.began.UTC())
 			}
 		}
-		if len(r.items) > 0 {
+		if len(r.items) > 0 && !r.queue.conf.has("latest") {
 			w.inOrder(r)
 		}
 	},

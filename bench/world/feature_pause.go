@@ -1,6 +1,7 @@
 package world
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -74,7 +75,7 @@ func playPause(w *world, l line) {
 	ctx, cancel := w.context(l)
 	defer cancel()
 	on := l.verb == "pause"
-	scope := map[string]string{"all": "all", "queue": "q " + q.name, "ids": "id " + q.name + "/" + l.str("id")}[l.str("of")]
+	scope := map[string]string{"all": "all", "queue": "q " + q.name, "ids": "id " + q.name + "/" + l.str("id")}[cmp.Or(l.str("of"), "ids")]
 	w.mu.Lock()
 	p := w.pauses()[scope]
 	if p == nil {
@@ -123,6 +124,19 @@ func pauseCall(ctx context.Context, w *world, q *queue, l line, on bool) (int, e
 	return w.x.Inspect().ResumeIDs(ctx, q.name, l.str("id"))
 }
 
+// renamePauses has pauses go along with a queue.
+func (w *world) renamePauses(was, name string) {
+	for scope, p := range w.pauses() {
+		if after, found := strings.CutPrefix(scope, "id "+was+"/"); found {
+			w.pauses()["id "+name+"/"+after] = p
+			delete(w.pauses(), scope)
+		} else if scope == "q "+was {
+			w.pauses()["q "+name] = p
+			delete(w.pauses(), scope)
+		}
+	}
+}
+
 // checkPauses compares what is paused with what was asked for.
 func checkPauses(w *world, _ *census) {
 	all, queues := w.x.Inspect().Paused()
@@ -130,7 +144,7 @@ func checkPauses(w *world, _ *census) {
 	for _, name := range queues {
 		is["q "+name] = true
 	}
-	for _, q := range w.queues {
+	for _, q := range w.all {
 		for id, err := range w.x.Inspect().PausedIDs(q.name) {
 			if err != nil {
 				w.fail("PausedIDs: %v", err)

@@ -10,7 +10,7 @@ import (
 
 // Callers wait for the end of payloads. What they are told stays true, after a crash, too.
 var waiting = &feature{
-	name: "wait", claims: "Queue.Wait Queue.Pending",
+	name: "wait", claims: "Queue.Wait",
 	steps: []step{{"wait", 14, true, func(d *draw) line {
 		l := newLine("wait", "n", max(d.n-d.IntN(4), 1), "d", d.one("1ms", "5s", "5m"))
 		return l
@@ -53,10 +53,10 @@ func (w *world) waited(q *queue, i *item, life int, err error) {
 			w.fail("told wrongly: Wait says that %v is buried: %v", i, err)
 		}
 	case err == nil, errors.Is(err, executor.ErrDiscarded), errors.Is(err, executor.ErrDeleted):
-		if i.hint == "" && i.told == "" && !q.conf.has("merge") && !q.conf.has("fold") && life == w.life {
+		if i.hint == "" && i.told == "" && !q.gathers() && life == w.life {
 			w.fail("told wrongly: Wait says %v of %v, which nothing has ended", err, i)
 		}
-		if i.told == "" && !async && !q.conf.has("merge") {
+		if i.told == "" && !async && !q.gathers() {
 			i.told = "Wait: " + errText(err)
 		}
 	default:

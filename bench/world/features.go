@@ -7,6 +7,9 @@ import (
 	"github.com/strandjobs/strand/executor"
 )
 
+// ctx is short for what each act gets.
+type ctx = context.Context
+
 // feature is what a feature of the executor can do in a world, and what it promises. All
 // functions may be nil. What it has set is in the lines of a script: a function that finds
 // no argument of its own there has no effect.
@@ -53,8 +56,10 @@ type step struct {
 var features []*feature
 
 func init() {
-	features = []*feature{living, enqueueing, passing, ordering, conserving, crashing, disk, operating, pausing, waiting,
-		merging, folding, putOff, once, following, asynchronous, exhausting}
+	features = []*feature{living, enqueueing, passing, ordering, conserving, naming, crashing, disk, operating, pausing, waiting,
+		merging, folding, putOff, once, following, asynchronous, exhausting,
+		limiting, excluding, locking, numbering, sharing, timing, watching, keeping,
+		calling, pressing, around, shares, dividing, listening, scheduling, coding, superseding}
 }
 
 // draw makes a script.

@@ -11,7 +11,7 @@ type figures struct{ sum int }
 
 // sum is how many payloads a queue has had: wherever one goes, the sum stays.
 func sum(q executor.QueueStats) int {
-	return q.Payloads + q.Dead + int(q.Done+q.Discarded+q.Merged+q.Deleted+q.Expired)
+	return q.Payloads + q.Dead + int(q.Done+q.Discarded+q.Merged+q.Deleted+q.Expired+q.SupersededDead)
 }
 
 // baseline notes the figures of a life that begins.
@@ -28,6 +28,11 @@ func (w *world) baseline() {
 	w.base = make(map[string]figures)
 	for _, q := range stats.Queues {
 		w.base[q.Name] = figures{sum(q)}
+	}
+	for _, i := range w.ledger.items {
+		if i.life == w.life {
+			i.life = -w.life // a schedule was quicker, and may have been counted
+		}
 	}
 }
 
@@ -47,14 +52,12 @@ var conserving = &feature{
 func (w *world) conserve(c *census, q executor.QueueStats) {
 	least, most := w.base[q.Name].sum, w.base[q.Name].sum
 	for _, i := range w.ledger.items {
-		if i.queue != q.Name || i.life != w.life {
-			continue
-		}
-		switch i.state {
-		case acked:
+		switch {
+		case i.queue != q.Name || i.life != w.life && i.life != -w.life:
+		case i.state == acked && i.life > 0:
 			least++
 			most++
-		case maybe, tried:
+		case i.state != refused:
 			most++
 		}
 	}

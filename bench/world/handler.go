@@ -32,6 +32,7 @@ type run struct {
 	items  []*item
 	acts   []string // of the parts, what the plan of each says
 	staged []*item
+	slot   int
 }
 
 var (
@@ -179,7 +180,11 @@ func (w *world) leave(runs []*run, errs []error) {
 // outcome notes what an error means for a payload of a run.
 func (w *world) outcome(r *run, at int, err error) {
 	if some, ok := errors.AsType[executor.PayloadErrors](err); ok {
-		err = some[r.parts[at].pos]
+		if locks := r.queue.conf.str("locks"); locks == "enqueue" || locks == "run" {
+			err = errPlanned // it can't tell what a part unlocks
+		} else {
+			err = some[r.parts[at].pos]
+		}
 	}
 	items := r.itemsOf(at)
 	for _, i := range items {

@@ -65,6 +65,12 @@ type item struct {
 	last  *run      // the last one that has returned nil
 	fruit []*run    // those that have returned nil, and have staged something
 
+	at      time.Time         // of its call
+	meta    map[string]string // nil: not known
+	slot    int               // of its last run
+	buried  bool              // it was dead once
+	hurried bool              // a person has had to do with it
+
 	hintLife int  // of hint
 	revive   bool // somebody may have put it back from the morgue
 	calls    int  // of handlers that got it
@@ -181,9 +187,7 @@ func (l *ledger) meet(i *item, queue, id string, pos uint64) (strange string) {
 		i.pos = pos
 		l.byPos[pos] = i
 	}
-	if i.state != acked {
-		i.state = acked
-	}
+	i.state, i.sure = acked, true // nothing runs, or is shown, before it is on disk
 	return ""
 }
 

@@ -9,11 +9,7 @@ type exception struct {
 	skip   func(s script, l line) bool
 }
 
-var pending = []exception{
-	{"wait_full", func(s script, l line) bool { return l.verb == "wait" && s.swarms("disk") }},
-	{"wait_slow", func(s script, l line) bool { return l.verb == "wait" && s.swarms("disk") }},
-	{"delete_dead_full", func(s script, l line) bool { return l.str("what") == "deletedead" && s.swarms("disk") }},
-}
+var pending = []exception{}
 
 // swarms reports whether the first line names a feature.
 func (s script) swarms(name string) bool { return slices.Contains(s[0].list("swarm"), name) }

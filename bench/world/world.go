@@ -27,7 +27,7 @@ type world struct {
 	x     *executortest.Executor
 
 	// Of the goroutine of the script.
-	full   bool
+	full   atomic.Bool // the handlers ask, too
 	slow   bool
 	broken int // steps since the executor has failed, or was killed
 	known  int // the epoch of the last census
@@ -37,7 +37,9 @@ type world struct {
 
 	// mu guards what follows. No call of the executor is made under it.
 	mu      sync.Mutex
-	queues  []*queue
+	queues  []*queue // that are registered in this life
+	all     []*queue
+	rename  func() // what changes between this life and the next
 	ledger  *ledger
 	running []*run
 	life    int // of the executor, from 1
@@ -52,10 +54,13 @@ type world struct {
 
 // queue is a queue of a world.
 type queue struct {
-	name  string
-	conf  line
-	queue *executor.Queue[payload] // of this life
-	do    func(ctx context.Context, id string, p payload, o ...executor.Option) (int, error)
+	name    string
+	conf    line
+	queue   *executor.Queue[payload] // of this life
+	former  []string                 // names
+	absent  bool                     // it is not registered in this life
+	counted bool                     // all that it had then is known
+	do      func(ctx context.Context, id string, p payload, o ...executor.Option) (int, error)
 }
 
 func newWorld(t *stage, s script) *world {
@@ -65,7 +70,7 @@ func newWorld(t *stage, s script) *world {
 		case "world":
 			w.conf = l.clone()
 		case "queue":
-			w.queues = append(w.queues, &queue{name: l.str("name"), conf: l.clone()})
+			w.all = append(w.all, &queue{name: l.str("name"), conf: l.clone()})
 		default:
 			w.steps = append(w.steps, l)
 		}
@@ -118,6 +123,7 @@ func (w *world) logTo() io.Writer {
 
 // setup registers the queues of a life.
 func (w *world) setup(x *executor.Executor) error {
+	w.present()
 	for _, f := range features {
 		if f.begin != nil {
 			f.begin(w, x)
@@ -138,6 +144,22 @@ func (w *world) setup(x *executor.Executor) error {
 	return nil
 }
 
+// present finds out which queues there are in a life that begins.
+func (w *world) present() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.rename != nil {
+		w.rename()
+		w.rename = nil
+	}
+	w.queues = nil
+	for _, q := range w.all {
+		if !q.absent {
+			w.queues = append(w.queues, q)
+		}
+	}
+}
+
 func (w *world) register(x *executor.Executor, q *queue) (err error) {
 	cfg := executor.QueueConfig[payload]{
 		Shards: q.conf.num("shards"), MaxRetries: q.conf.num("retries"), RetryIn: always(2 * time.Second),
@@ -150,7 +172,16 @@ func (w *world) register(x *executor.Executor, q *queue) (err error) {
 			f.apply(w, q, &cfg)
 		}
 	}
+	if q.conf.has("result") && q.conf.str("shape") != "batch" {
+		return w.registerCaller(x, q, cfg)
+	}
 	switch q.conf.str("shape") {
+	case "handle":
+		if q.conf.has("latest") {
+			q.queue, err = executor.HandleLatest(x, q.name, w.single(q), cfg)
+			return err
+		}
+		q.queue, err = executor.Handle(x, q.name, w.single(q), cfg)
 	case "merged":
 		q.queue, err = executor.HandleMerged(x, q.name, w.merged(q), cfg)
 	case "batch":
@@ -166,7 +197,7 @@ func (w *world) lives(life int) bool { return life == w.life && !w.x.Killed() }
 
 func (w *world) queueOf(name string) *queue {
 	for _, q := range w.queues {
-		if q.name == name {
+		if q.name == name || q.conf.str("name") == name {
 			return q
 		}
 	}
@@ -225,7 +256,7 @@ func (w *world) alone(l line) bool { return !l.with && w.at.String() == l.String
 
 // recoverLife begins a new life some steps after the executor has failed, or was killed.
 func (w *world) recoverLife() {
-	if !w.x.Killed() && !errors.Is(w.x.Err(), executor.ErrFailed) {
+	if err := w.x.Err(); !w.x.Killed() && !errors.Is(err, executor.ErrFailed) && !errors.Is(err, executor.ErrClosed) {
 		w.broken = 0
 		return
 	}
@@ -241,13 +272,14 @@ func (w *world) newLife(end func(), l line) {
 	for _, name := range []string{"workers", "shards"} {
 		if l.has(name) {
 			w.conf.set(name, l.str(name))
-			for _, q := range w.queues {
+			for _, q := range w.all {
 				q.conf.set(name, l.str(name))
 			}
 		}
 	}
 	w.mu.Unlock()
-	w.full, w.slow, w.broken = false, false, 0
+	w.slow, w.broken = false, 0
+	w.full.Store(false)
 	w.x.Slow(0)
 	w.x.Reconfigure(w.config())
 	end()
@@ -262,7 +294,7 @@ func (w *world) opened() {
 
 // calm reports whether nothing is under way: what is on disk is what there is.
 func (w *world) calm() bool {
-	return !w.full && !w.slow && w.commits.Load() == 0 && !w.x.Killed() && w.x.Err() == nil
+	return !w.full.Load() && !w.slow && w.commits.Load() == 0 && !w.x.Killed() && w.x.Err() == nil
 }
 
 // settle takes a census when nothing is under way.
@@ -325,8 +357,8 @@ func (w *world) epilogue() {
 	w.mu.Unlock()
 	w.room()
 	w.x.Slow(0)
+	time.Sleep(30 * time.Second) // it is at a commit, and a disk that has room is found out
 	w.slow = false
-	time.Sleep(10 * time.Second) // a disk that has room is found out
 	w.settle()
 	w.newLife(w.x.Restart, newLine("restart")) // with it go faults that have not come
 	for _, f := range features {

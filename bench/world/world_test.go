@@ -17,7 +17,7 @@ import (
 )
 
 var (
-	seeds   = flag.Int("seeds", 300, "how many worlds TestWorld plays")
+	seeds   = flag.Int("seeds", 0, "how many worlds TestWorld plays; 0: 2,000, or 20,000 with STRAND_LONG=1")
 	from    = flag.Uint64("from", 1, "the first seed of TestWorld")
 	swarm   = flag.String("swarm", "", "features that each world has, instead of a draw, with commas")
 	shown   = flag.Int("shrink", 3, "how many failing worlds TestWorld shrinks")
@@ -30,6 +30,11 @@ func TestWorld(t *testing.T) {
 	var only []string
 	if *swarm != "" {
 		only = strings.Split(*swarm, ",")
+	}
+	if *seeds == 0 {
+		if *seeds = 2000 / oneIn; os.Getenv("STRAND_LONG") != "" {
+			*seeds *= 10
+		}
 	}
 	next := atomic.Uint64{}
 	next.Store(*from)

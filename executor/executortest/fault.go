@@ -91,8 +91,8 @@ const roomForResults = 64 << 10
 // [Executor.Advance].
 func (x *Executor) Full(bytes int) { x.disk.Fill(max(bytes, 0), roomForResults) }
 
-// NoRoom is Full(0) without the room for the results of jobs: what ends is written down
-// when there is room.
+// NoRoom has the disk take nothing more, not even the results of jobs: what ends is
+// written down when there is room.
 func (x *Executor) NoRoom() { x.disk.Fill(0, 0) }
 
 // HasRoom ends Full and NoRoom.

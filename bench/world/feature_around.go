@@ -1,0 +1,63 @@
+package world
+
+import (
+	"context"
+	"maps"
+
+	"github.com/strandjobs/strand/executor"
+)
+
+// Middleware stands around all calls, and Metadata go along.
+var around = &feature{
+	name: "around", claims: `Config.Middleware Metadata`,
+	world: func(d *draw, l line) { l.set("middleware", "yes") },
+	config: func(w *world, cfg *executor.Config) {
+		if !w.conf.has("middleware") {
+			return
+		}
+		cfg.Middleware = []executor.Middleware{{
+			Run: func(ctx context.Context, run *executor.Run, next func(context.Context) error) error {
+				for _, job := range run.Jobs {
+					for _, p := range job.Payloads {
+						w.sameMetadata(run.Queue, job.ID, p)
+					}
+				}
+				return next(ctx)
+			},
+			Enqueue: func(ctx context.Context, call *executor.EnqueueCall, next func(context.Context) error) error {
+				for n := range call.Items {
+					call.Items[n].Metadata["by"] = "middleware"
+				}
+				return next(ctx)
+			},
+		}}
+	},
+	enqueue: func(d *draw, l line) {
+		if d.chance(2) {
+			l.set("meta", d.one("m1", "m2"))
+		}
+	},
+	option: func(_ *world, l line) []executor.Option {
+		if !l.has("meta") {
+			return nil
+		}
+		return []executor.Option{executor.Metadata(map[string]string{"m": l.str("meta")})}
+	},
+	answered: func(w *world, _ *queue, l line, mine []*item, _ []executor.Receipt, _ error) {
+		for _, i := range mine {
+			i.meta = map[string]string{"by": "middleware"}
+			if l.has("meta") {
+				i.meta["m"] = l.str("meta")
+			}
+		}
+	},
+}
+
+func (w *world) sameMetadata(queue, id string, p executor.RunPayload) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	v, _ := p.Value.(payload)
+	if i := w.ledger.byN[v.N]; v.N != 0 && i != nil && i.meta != nil && !maps.Equal(i.meta, p.Metadata) {
+		w.fail("metadata: %v of %s/%s has %v, and was given %v", i, queue, id, p.Metadata, i.meta)
+	}
+}

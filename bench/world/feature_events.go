@@ -1,0 +1,53 @@
+package world
+
+import (
+	"context"
+	"errors"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/executortest"
+)
+
+// A reader hears of all that happens, in order for each id: what is done, failed or the
+// like was started before, and nothing starts twice.
+var listening = &feature{
+	name: "events", claims: "Executor.Events",
+	world: func(_ *draw, l line) { l.set("events", "yes") },
+	after: func(w *world, x *executor.Executor) error {
+		if !w.conf.has("events") {
+			return nil
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		feed := x.Events(ctx, executor.EventFilter{})
+		executortest.AtEnd(x, cancel)
+		go func() {
+			started := make(map[string]bool)
+			for e, err := range feed {
+				if missed := (*executor.MissedError)(nil); errors.As(err, &missed) {
+					clear(started)
+					return
+				}
+				if err != nil {
+					return
+				}
+				w.heard(started, e)
+			}
+		}()
+		return nil
+	},
+}
+
+// heard follows the runs of each id.
+func (w *world) heard(started map[string]bool, e executor.Event) {
+	job := e.Queue + "/" + e.ID
+	switch e.Kind {
+	case executor.EventStarted:
+		if started[job] {
+			w.fail("events: %s starts, and has not ended", job)
+		}
+		started[job] = true
+	case executor.EventDone, executor.EventFailed, executor.EventSnoozed, executor.EventDiscarded, executor.EventCancelled,
+		executor.EventInterrupted, executor.EventDeleted:
+		started[job] = false
+	}
+}

@@ -1,0 +1,43 @@
+package world
+
+import (
+	"slices"
+
+	"github.com/strandjobs/strand/executor"
+)
+
+// Queues with the same lanes have one order for each id.
+var sharing = &feature{
+	name: "lanes", claims: "QueueConfig.SharedLanes",
+	queue: func(d *draw, l line) {
+		if l.str("shape") == "handle" {
+			l.set("lane", "L")
+		}
+	},
+	apply: func(_ *world, q *queue, cfg *executor.QueueConfig[payload]) { cfg.SharedLanes = q.conf.str("lane") },
+	began: func(w *world, r *run) {
+		if !r.queue.conf.has("lane") {
+			return
+		}
+		for _, other := range w.running {
+			if other.queue.conf.has("lane") && other.id == r.id {
+				w.fail("overlap: %s/%s and %s/%s share lanes", other.queue.name, other.id, r.queue.name, r.id)
+			}
+		}
+		for _, i := range w.ledger.items {
+			q := w.queueOf(i.queue)
+			if q == nil || q == r.queue || !q.conf.has("lane") || i.id != r.id || i.place != waits || i.seen != w.epoch-1 || i.moved == w.epoch ||
+				len(r.items) == 0 || r.items[0].calls > 0 || r.items[0].buried || i.state != acked || i.pos == 0 || w.standsFor(r, i) || w.superseded(i, tried) {
+				continue
+			}
+			if i.pos < r.items[0].pos && !w.scored(i.id) && !slices.Contains(r.items, i) {
+				w.fail("overtaken: %v by %v, with which it shares lanes", i, r.items[0])
+			}
+		}
+	},
+}
+
+// scored reports whether a payload of an id has a score of its own.
+func (w *world) scored(id string) bool {
+	return slices.ContainsFunc(w.ledger.items, func(i *item) bool { return i.id == id && i.score != plainScore })
+}

@@ -1,0 +1,74 @@
+package world
+
+import "github.com/strandjobs/strand/executor"
+
+// Of an id the newest state runs, and no older one after it; the others are superseded,
+// waiting or dead.
+var superseding = &feature{
+	name: "latest", claims: "HandleLatest MergeSupersede",
+	plan: []string{"fail", "2s:ok", "2s:fail", "cancel"},
+	queue: func(d *draw, l line) {
+		if l.str("shape") == "handle" && !d.has("merge") {
+			l.set("latest", "yes")
+		}
+	},
+	apply: func(_ *world, q *queue, cfg *executor.QueueConfig[payload]) {
+		if q.conf.has("latest") {
+			cfg.Merge, cfg.OnFailure, cfg.OnFresh, cfg.FreshDue, cfg.MaxPayloads = executor.MergeSupersede, 0, 0, 0, 0
+		}
+	},
+	began: func(w *world, r *run) {
+		for _, i := range r.items {
+			for _, other := range w.ledger.items {
+				if r.queue.conf.has("latest") && other.id == i.id && other.queue == i.queue && other.pos > i.pos && i.pos != 0 &&
+					(other.hint == "done" || other.told == "done") {
+					w.fail("older after newer: %v begins after %v", i, other)
+				}
+			}
+		}
+	},
+	calm: func(w *world, c *census) {
+		for _, q := range w.queues {
+			if !q.conf.has("latest") || c.stale {
+				continue
+			}
+			for id, job := range c.jobs[q.name] {
+				if len(job.Waiting) > 1 || len(job.Dead) > 1 {
+					w.fail("superseded not: %s/%s has %d payloads that wait, and %d dead ones", q.name, id, len(job.Waiting), len(job.Dead))
+				}
+			}
+			w.newestIsDead(q)
+		}
+	},
+}
+
+// newestIsDead: what is dead was superseded as soon as a newer one was accepted.
+func (w *world) newestIsDead(q *queue) {
+	for _, i := range w.ledger.items {
+		if i.queue == q.name && i.place == dead && i.told == "" && w.superseded(i, acked) {
+			w.fail("superseded not: %v is dead beside a newer one", i)
+		}
+	}
+}
+
+// superseded reports whether a newer payload may have come for an id.
+func (w *world) superseded(i *item, least known) bool {
+	q := w.queueOf(i.queue)
+	if q == nil || !q.conf.has("latest") {
+		return false
+	}
+	for _, other := range w.ledger.items {
+		if other == i || other.queue != i.queue || other.id != i.id || other.state == refused || other.state < least {
+			continue
+		}
+		if other.pos > i.pos || other.pos == 0 && least == tried {
+			return true
+		}
+	}
+	return false
+}
+
+// gathers reports whether payloads of a queue may end in the place of others.
+func (q *queue) gathers() bool {
+	return q.conf.has("merge") || q.conf.has("fold") || q.conf.has("latest")
+}

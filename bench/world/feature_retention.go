@@ -1,0 +1,26 @@
+package world
+
+import "github.com/strandjobs/strand/executor"
+
+// What is dead is kept for some time, or some of it.
+var keeping = &feature{
+	name: "retention", claims: "QueueConfig.MorgueRetention",
+	plan:  []string{"cancel", "cancel"},
+	queue: func(d *draw, l line) { l.set("keep", d.one("1", "3", "30s")) },
+	apply: func(_ *world, q *queue, cfg *executor.QueueConfig[payload]) {
+		cfg.MorgueRetention = executor.MorgueRetention{Count: q.conf.num("keep"), Age: q.conf.dur("keep")}
+	},
+	calm: func(w *world, c *census) {
+		for _, q := range c.stats.Queues {
+			if queue := w.queueOf(q.Name); queue != nil && queue.conf.num("keep") > 0 && q.Dead > queue.conf.num("keep") {
+				w.fail("kept: %s has %d dead payloads, of %s", q.Name, q.Dead, queue.conf.str("keep"))
+			}
+		}
+	},
+}
+
+// expired reports whether a payload may be gone because it was dead for too long.
+func (w *world) expired(i *item) bool {
+	q := w.queueOf(i.queue)
+	return q != nil && q.conf.has("keep") && i.doom
+}

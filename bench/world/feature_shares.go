@@ -1,0 +1,65 @@
+package world
+
+import "github.com/strandjobs/strand/executor"
+
+// Queues share the workers, in ways that can be changed while they run.
+var shares = &feature{
+	name: "shares", claims: `QueueConfig.MaxConcurrent QueueConfig.Priority QueueConfig.Weight QueueConfig.Concurrency Queue.Tune Queue.Tuning
+		Config.Scheduler Fair OldestFirst RoundRobin StrictPriority QueueConfig.BatchSize HandleBatch HandleMerged`,
+	plan:  []string{"1s:ok", "2s:ok", "2s:ok"},
+	world: func(d *draw, l line) { l.set("scheduler", d.one("fair", "fair", "oldest", "round", "strict")) },
+	config: func(w *world, cfg *executor.Config) {
+		switch w.conf.str("scheduler") {
+		case "oldest":
+			cfg.Scheduler = executor.OldestFirst()
+		case "round":
+			cfg.Scheduler = executor.RoundRobin()
+		case "strict":
+			cfg.Scheduler = executor.StrictPriority()
+		}
+	},
+	queue: func(d *draw, l line) {
+		l.set("most", d.IntN(3))
+		l.set("priority", d.IntN(3)-1)
+		l.set("batch", 1+d.IntN(3))
+		l.set("concurrency", d.IntN(3))
+	},
+	apply: func(w *world, q *queue, cfg *executor.QueueConfig[payload]) {
+		cfg.MaxConcurrent, cfg.Priority, cfg.Concurrency = q.conf.num("most"), q.conf.num("priority"), q.conf.num("concurrency")
+		if q.conf.str("shape") == "batch" {
+			cfg.BatchSize = max(q.conf.num("batch"), 1)
+		}
+	},
+	steps: []step{{"tune", 3, true, func(d *draw) line {
+		return newLine("tune", "q", d.anyQueue().str("name"), "most", d.IntN(3), "weight", 1+d.IntN(4), "priority", d.IntN(3)-1)
+	}, func(w *world, l line) {
+		q := w.queueOf(l.str("q"))
+		if q == nil {
+			return
+		}
+		tuning := executor.QueueTuning{Weight: max(l.num("weight"), 1), MaxConcurrent: l.num("most"), Priority: l.num("priority")}
+		w.mu.Lock()
+		w.state["tuned "+q.name] = w.epoch
+		w.mu.Unlock()
+		if err := q.queue.Tune(tuning); err != nil || q.queue.Tuning() != tuning && w.alone(l) {
+			w.fail("tune: %v is %+v: %v", l, q.queue.Tuning(), err)
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		q.conf.set("most", l.num("most"))
+	}}},
+	began: func(w *world, r *run) {
+		most, running := r.queue.conf.num("most"), 1
+		if most == 0 || w.conf.has("spare") || w.state["tuned "+r.queue.name] != nil || r.queue.conf.str("shape") == "batch" {
+			return
+		}
+		for _, other := range w.running {
+			if other.queue == r.queue {
+				running++
+			}
+		}
+		if running > most {
+			w.fail("too many: %d of %s run, of %d", running, r.queue.name, most)
+		}
+	},
+}

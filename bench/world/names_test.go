@@ -1,0 +1,145 @@
+package world
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// elsewhere are names that no world can show something about, by the reason.
+var elsewhere = map[string]string{
+	"to open a journal in a directory, or another log": `Open OpenContext OpenLog Config.ControlSocket Config.CrashReports Executor.Copy
+		Executor.Compact`,
+	"executortest starts and stops an executor itself": "Executor.Run Config.OnFatal Config.OnStart Executor.Err",
+	"no step has it so far": `At Config.EventBuffer Config.IdempotencyTTL Config.MaxBacklogBytes Config.SlotTTL Config.StopTimeout
+		Config.Strict Config.Unique Executor.DeleteSourceOffset Executor.EnqueueRaw Executor.Explain
+		Executor.Limits Executor.Tune Executor.Tuning Inspector.Dead Inspector.Job Inspector.Leases
+		Inspector.LockedKeys Inspector.Queues Inspector.Running Inspector.Slots KeyLocks.Lock
+		KeyLocks.Locked KeyLocks.Watch Limit.ClearKey Limit.Key Limit.Keys Limit.Name Limit.Set Limit.SetKey
+		Limit.Stats Limit.Throttled Queue.Morgue Queue.Name Queue.Pending QueueConfig.Due QueueConfig.ID
+		QueueConfig.MaxBacklogBytes QueueConfig.Middleware QueueConfig.Score Slots.Clear Slots.Last
+		Slots.Reset Slots.Snapshot`,
+	"a function that is its default, or of an argument": "RetryIn  OutcomeOf Queue.Executor Executor.EnqueueManyRaw",
+}
+
+// A feature that no world has is one that nobody combines with others: each exported
+// setting, method and function of package executor is claimed by the file of a feature.
+func TestEveryNameIsClaimed(t *testing.T) {
+	claimed := make(map[string]bool)
+	for _, f := range features {
+		for name := range strings.FieldsSeq(f.claims) {
+			claimed[name] = true
+		}
+	}
+	for _, names := range elsewhere {
+		for name := range strings.FieldsSeq(names) {
+			require.False(t, claimed[name], "%s is claimed, and elsewhere", name)
+			claimed[name] = true
+		}
+	}
+	var missing []string
+	for _, name := range exported(t) {
+		if !claimed[name] {
+			missing = append(missing, name)
+		}
+		delete(claimed, name)
+	}
+	require.Empty(t, missing, "no world has these: add them to the file of a feature")
+	require.Empty(t, claimed, "there are no such names")
+}
+
+// exported are the settings, methods and functions that decide about jobs.
+func exported(t *testing.T) (names []string) {
+	t.Helper()
+	const dir = "../../executor"
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	for _, entry := range entries {
+		if !strings.HasSuffix(entry.Name(), ".go") || strings.HasSuffix(entry.Name(), "_test.go") {
+			continue
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), dir+"/"+entry.Name(), nil, 0)
+		require.NoError(t, err)
+		for _, d := range parsed.Decls {
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				names = append(names, functionName(d)...)
+			case *ast.GenDecl:
+				names = append(names, settings(d)...)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// subjects are the types whose methods are calls that a program makes.
+var subjects = []string{"Queue", "Caller", "Executor", "Inspector", "Limit", "KeyLocks", "Slots"}
+
+func functionName(d *ast.FuncDecl) []string {
+	switch {
+	case !d.Name.IsExported():
+		return nil
+	case d.Recv == nil:
+		return []string{d.Name.Name}
+	}
+	receiver := d.Recv.List[0].Type
+	for {
+		switch r := receiver.(type) {
+		case *ast.StarExpr:
+			receiver = r.X
+			continue
+		case *ast.IndexExpr:
+			receiver = r.X
+			continue
+		case *ast.IndexListExpr:
+			receiver = r.X
+			continue
+		case *ast.Ident:
+			if slices.Contains(subjects, r.Name) {
+				return []string{r.Name + "." + d.Name.Name}
+			}
+		}
+		return nil
+	}
+}
+
+// choices are the types whose constants are settings.
+var choices = []string{"Merge", "OnFailure", "OnExhausted", "OnFresh", "FreshDue", "Durability", "Overflow", "Uniqueness"}
+
+// settings are the fields of the two configurations, and what some of them may be.
+func settings(d *ast.GenDecl) (names []string) {
+	choice := ""
+	for _, spec := range d.Specs {
+		if v, ok := spec.(*ast.ValueSpec); ok && d.Tok == token.CONST {
+			if of, typed := v.Type.(*ast.Ident); typed {
+				choice = of.Name
+			} else if len(v.Values) > 0 {
+				choice = ""
+			}
+			if slices.Contains(choices, choice) {
+				names = append(names, v.Names[0].Name)
+			}
+		}
+	}
+	for _, spec := range d.Specs {
+		s, ok := spec.(*ast.TypeSpec)
+		if !ok || s.Name.Name != "Config" && s.Name.Name != "QueueConfig" {
+			continue
+		}
+		for _, field := range s.Type.(*ast.StructType).Fields.List {
+			for _, name := range field.Names {
+				if name.IsExported() {
+					names = append(names, s.Name.Name+"."+name.Name)
+				}
+			}
+		}
+	}
+	return names
+}
