@@ -133,7 +133,7 @@ func TestLargePayloadsGoBackInFewCommits(t *testing.T) {
 		return s.Journal.Commits
 	}
 	before := commits()
-	back, err := q.RequeueAll(t.Context())
+	back, err := backOf(q.RequeueAll(t.Context()))
 	require.NoError(t, err)
 	require.Equal(t, 9, back)
 	require.LessOrEqual(t, commits()-before, uint64(4), "three at a time, and one that may be on its way")

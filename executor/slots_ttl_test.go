@@ -68,7 +68,7 @@ func TestLaralocker_A04_BuriedJobKeepsItsSlotByOption(t *testing.T) {
 					}
 					before := len(s.log())
 					time.Sleep(30 * time.Second)
-					n, err := q.Requeue(t.Context(), "bad")
+					n, err := backOf(q.Requeue(t.Context(), "bad"))
 					require.NoError(t, err)
 					require.Equal(t, 1, n)
 					time.Sleep(30*time.Second - 1)
