@@ -3,8 +3,10 @@ package executor
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/strandjobs/strand/executor/internal/gate"
+	"github.com/strandjobs/strand/executor/internal/statekey"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -39,9 +41,9 @@ func (q *queue) collect(options []Option) (c *conditions, err error) {
 		}
 		switch {
 		case o.kind == optionSource && c.source == "":
-			c.source, c.offset, c.stateSource = o.name, o.offset, offsetPrefix+o.name
+			c.source, c.offset, c.stateSource = o.name, o.offset, statekey.OffsetPrefix+o.name
 		case o.kind == optionIdempotency && c.key == "":
-			c.key, c.stateKey = o.name, keyPrefix+fmt.Sprintf("%d/%s/%s", len(q.name), q.name, o.name)
+			c.key, c.stateKey = o.name, statekey.IdempotencyKey(q.name, o.name)
 		default:
 			return nil, fmt.Errorf("%w: a call takes one IdempotencyKey and one FromSource, %q is a second one", ErrInvalidKey, o.name)
 		}
@@ -109,10 +111,10 @@ func (c *conditions) sets(first journal.Position, n int) (sets []journal.Set) {
 		return nil
 	}
 	if c.key != "" {
-		sets = append(sets, journal.Set{Key: c.stateKey, Value: newIdempotencyRecord(first, n).encode()})
+		sets = append(sets, journal.Set{Key: c.stateKey, Value: statekey.Idempotency{At: time.Now().UnixNano(), First: first, N: n}.Encode()})
 	}
 	if c.source != "" {
-		sets = append(sets, journal.Set{Key: c.stateSource, Value: encodeOffset(c.offset)})
+		sets = append(sets, journal.Set{Key: c.stateSource, Value: statekey.Offset(c.offset)})
 	}
 	return sets
 }

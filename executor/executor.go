@@ -115,7 +115,8 @@ type handlerKey struct{}
 //
 // It returns ErrConfig, [journal.LockedError] at once when the journal is in use,
 // [journal.CorruptError], [journal.ErrTooNew], ErrControlSocket, or an error of the
-// directory.
+// directory. Where locks or pauses make no sense, it names their state key, which
+// strand salvage leaves out.
 // [OpenContext] waits until the journal is free.
 func Open(dir string, cfg Config) (*Executor, error) {
 	if dir == "" {

@@ -1,12 +1,12 @@
 package executor
 
 import (
-	"encoding/binary"
 	"fmt"
 	"sync"
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/gate"
+	"github.com/strandjobs/strand/executor/internal/statekey"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -30,11 +30,6 @@ import (
 func IdempotencyKey(key string) Option { return Option{kind: optionIdempotency, name: key} }
 
 const (
-	// keyPrefix begins the state keys of idempotency keys. The length and the name
-	// of the queue follow: numbers of queues change when a journal is exported and
-	// imported.
-	keyPrefix = "key/"
-
 	// sweepsPerTTL is how often in IdempotencyTTL expired keys are looked for: at
 	// most one in so many has expired and is still there, as long as keyed calls
 	// come.
@@ -46,36 +41,8 @@ const (
 	sweepStep = 512
 )
 
-// idempotencyRecord is what the journal has about an idempotency key.
-type idempotencyRecord struct {
-	at    int64 // Unix nanoseconds, when it was accepted
-	first journal.Position
-	n     int // items
-}
-
-const idempotencyRecordSize = 3 * 8
-
-func newIdempotencyRecord(first journal.Position, n int) idempotencyRecord {
-	return idempotencyRecord{time.Now().UnixNano(), first, n}
-}
-
-func (k idempotencyRecord) encode() []byte {
-	v := binary.BigEndian.AppendUint64(make([]byte, 0, idempotencyRecordSize), uint64(k.at))
-	v = binary.BigEndian.AppendUint64(v, uint64(k.first))
-	return binary.BigEndian.AppendUint64(v, uint64(k.n))
-}
-
-func parseIdempotencyRecord(stateKey string, v []byte) (idempotencyRecord, error) {
-	if len(v) != idempotencyRecordSize {
-		reason := fmt.Sprintf("state key %q: %d bytes instead of %d", stateKey, len(v), idempotencyRecordSize)
-		return idempotencyRecord{}, fmt.Errorf("executor: %w", &journal.CorruptError{Reason: reason})
-	}
-	field := func(i int) uint64 { return binary.BigEndian.Uint64(v[8*i:]) }
-	return idempotencyRecord{int64(field(0)), journal.Position(field(1)), int(field(2))}, nil
-}
-
-func (x *Executor) expired(k idempotencyRecord) bool {
-	return time.Since(time.Unix(0, k.at)) >= x.cfg.IdempotencyTTL
+func (x *Executor) expired(k statekey.Idempotency) bool {
+	return time.Since(time.Unix(0, k.At)) >= x.cfg.IdempotencyTTL
 }
 
 // acceptedBefore returns where the call begins that came with the key before, 0
@@ -85,19 +52,21 @@ func (x *Executor) acceptedBefore(c *conditions, n int) (first journal.Position,
 	if err != nil || !found || x.expired(k) {
 		return 0, err
 	}
-	if n != k.n {
-		return 0, fmt.Errorf("%w: %q came with %d items before, now it has %d", ErrInvalidKey, c.key, k.n, n)
+	if n != k.N {
+		return 0, fmt.Errorf("%w: %q came with %d items before, now it has %d", ErrInvalidKey, c.key, k.N, n)
 	}
-	return k.first, nil
+	return k.First, nil
 }
 
-func (x *Executor) readKey(stateKey string) (k idempotencyRecord, found bool, err error) {
+func (x *Executor) readKey(stateKey string) (k statekey.Idempotency, found bool, err error) {
 	value, err := x.log.Get(stateKey)
 	if err != nil || value == nil {
-		return idempotencyRecord{}, false, err
+		return k, false, err
 	}
-	k, err = parseIdempotencyRecord(stateKey, value)
-	return k, err == nil, err
+	if k, err = statekey.ParseIdempotency(value); err != nil {
+		return k, false, statekey.Refused(stateKey, err)
+	}
+	return k, true, nil
 }
 
 // sweeper says where the search for expired keys goes on.
@@ -126,7 +95,7 @@ func (x *Executor) sweepKeys() {
 	seen := 0
 	from := s.from
 	s.from = ""
-	for set, err := range x.log.KeysFrom(keyPrefix, from) {
+	for set, err := range x.log.KeysFrom(statekey.IdempotencyPrefix, from) {
 		if err != nil {
 			break // of the disk; the next write returns it
 		}
@@ -154,7 +123,7 @@ func (x *Executor) sweepKeys() {
 // enterExpired enters the gate of an expired key. Nil: it has not expired, or a
 // call is about to use it again.
 func (x *Executor) enterExpired(set journal.Set) *gate.Gate {
-	if k, err := parseIdempotencyRecord(set.Key, set.Value); err != nil || !x.expired(k) {
+	if k, err := statekey.ParseIdempotency(set.Value); err != nil || !x.expired(k) {
 		return nil
 	}
 	g := x.gates.TryEnter(set.Key)

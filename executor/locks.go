@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/strandjobs/strand/executor/internal/statekey"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/lock"
 	"github.com/strandjobs/strand/shard"
@@ -249,7 +250,7 @@ func (l *locks) restore() error {
 	var held []*lock.KeyLock
 	var expired journal.Change
 	now := time.Now()
-	for s, err := range l.x.log.Keys(lockPrefix) {
+	for s, err := range l.x.log.Keys(statekey.LockPrefix) {
 		if err != nil {
 			return err
 		}

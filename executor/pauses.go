@@ -10,6 +10,7 @@ import (
 
 	"github.com/strandjobs/strand/executor/internal/limit"
 	"github.com/strandjobs/strand/executor/internal/pausekey"
+	"github.com/strandjobs/strand/executor/internal/statekey"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/lock"
 	"github.com/strandjobs/strand/shard"
@@ -36,7 +37,7 @@ func (p *pauses) restore(x *Executor) error {
 	p.x, p.queues = x, make(map[string]bool)
 	for s, err := range x.log.Keys(pausekey.Prefix) {
 		if err == nil {
-			err = pausekey.Check(s)
+			err = checkPause(s)
 		}
 		switch {
 		case err != nil:
@@ -50,12 +51,19 @@ func (p *pauses) restore(x *Executor) error {
 	return nil
 }
 
+func checkPause(s journal.Set) error {
+	if err := pausekey.Check(s); err != nil {
+		return statekey.Refused(s.Key, err)
+	}
+	return nil
+}
+
 // ids returns the ids of a queue that are paused, as of the last commit.
 func (p *pauses) ids(queue string, f func(id string) bool) error {
 	prefix := pausekey.IDs(queue)
 	for s, err := range p.x.log.Keys(prefix) {
 		if err == nil {
-			err = pausekey.Check(s)
+			err = checkPause(s)
 		}
 		if err != nil {
 			return err

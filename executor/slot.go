@@ -156,7 +156,7 @@ func (s *Slots[V]) bury(by holder, r *reserved[V]) []journal.Set {
 	s.buried = append(s.buried, r)
 	w := s.openValue(by, r)
 	w.Buried = true
-	return s.sets(journal.Set{Key: s.openKey(by)}, w.set(s.buriedKey(r)))
+	return s.sets(journal.Set{Key: s.openKey(by)}, w.Set(s.buriedKey(r)))
 }
 
 // exhume forgets reservations of the buried that have ended. locks.mu is held.

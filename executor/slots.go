@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -12,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/strandjobs/strand/executor/internal/statekey"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/lock"
 )
@@ -132,7 +132,7 @@ func NewSlots[V any](x *Executor, name string, cfg SlotsConfig[V]) (*Slots[V], e
 	}
 	s := &Slots[V]{
 		x: x, name: name, cfg: cfg, slots: slots, mine: make(map[holder]*reserved[V]),
-		prefix: "slot/" + strconv.Itoa(len(name)) + "/" + name + "/",
+		prefix: statekey.Slots(name),
 	}
 	if !x.claimSlots(name, true) {
 		return nil, fmt.Errorf("%w: slots %q exist already", ErrConfig, name)
@@ -261,41 +261,23 @@ func (s *Slots[V]) sets(sets ...journal.Set) []journal.Set {
 	return sets
 }
 
-// written is a value in the journal: the last one, or a reserved one.
-type written struct {
-	Value    json.RawMessage
-	Position uint64
-	Held     lock.Held // of a reservation
-	Queue    string    `json:",omitempty"`
-	ID       []byte    `json:",omitempty"`
-	Buried   bool      `json:",omitempty"` // its job is in the morgue
-}
-
-func (w written) set(key string) journal.Set {
-	value, err := json.Marshal(w)
-	if err != nil {
-		panic(fmt.Sprintf("executor: bug: a slot that can't be written: %v", err)) // Value is valid JSON
-	}
-	return journal.Set{Key: key, Value: value}
-}
-
 // lastSet writes the last value down, or that none is known.
 func (s *Slots[V]) lastSet() journal.Set {
 	if s.last == nil {
-		return journal.Set{Key: s.prefix + "last"}
+		return journal.Set{Key: s.prefix + statekey.Last}
 	}
 	_, position, _ := s.slots.Last()
-	return written{Value: s.last, Position: position}.set(s.prefix + "last")
+	return statekey.Slot{Value: s.last, Position: position}.Set(s.prefix + statekey.Last)
 }
 
 func (s *Slots[V]) open(by holder, r *reserved[V]) journal.Set {
-	return s.openValue(by, r).set(s.openKey(by))
+	return s.openValue(by, r).Set(s.openKey(by))
 }
 
-func (s *Slots[V]) openValue(by holder, r *reserved[V]) written {
+func (s *Slots[V]) openValue(by holder, r *reserved[V]) statekey.Slot {
 	held, _ := r.Lease().Record() // one that has just expired ends in the past
 	held.Owner, held.Keys = by.String(), nil
-	return written{Value: r.value, Position: r.Position(), Held: held, Queue: by.Queue, ID: []byte(by.ID)}
+	return statekey.Slot{Value: r.value, Position: r.Position(), Held: held, Queue: by.Queue, ID: []byte(by.ID)}
 }
 
 // buriedKey is for a slot that no job has: its id may have another one.
@@ -326,22 +308,26 @@ func (s *Slots[V]) rename(former, name string) {
 // restore brings back the last value and what is still reserved.
 func (s *Slots[V]) restore() error {
 	var state lock.SlotsState[V]
-	var all []written
+	var all []statekey.Slot
 	var expired journal.Change
+	check, now := statekey.NewCheck(), time.Now()
 	for set, err := range s.x.log.Keys(s.prefix) {
 		if err != nil {
 			return err
 		}
-		var w written
+		if err := check(set); err != nil {
+			return statekey.Refused(set.Key, err)
+		}
+		w, err := statekey.ParseSlot(set.Value)
 		var value V
-		if err := errors.Join(json.Unmarshal(set.Value, &w), json.Unmarshal(w.Value, &value)); err != nil {
+		if err := cmp.Or(err, json.Unmarshal(w.Value, &value)); err != nil {
 			return fmt.Errorf("value %q: %w", strings.TrimPrefix(set.Key, s.prefix), err)
 		}
 		switch {
-		case set.Key == s.prefix+"last":
+		case set.Key == s.prefix+statekey.Last:
 			state.Known, state.Last, state.Position = true, value, w.Position
 			s.last = w.Value
-		case !w.Held.Until.After(time.Now()):
+		case w.Expired(now):
 			expired.Sets = append(expired.Sets, journal.Set{Key: set.Key})
 		default:
 			state.Open = append(state.Open, lock.SlotHeld[V]{Value: value, Position: w.Position, Held: w.Held})

@@ -2,14 +2,11 @@ package executor
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 
+	"github.com/strandjobs/strand/executor/internal/statekey"
 	"github.com/strandjobs/strand/journal"
 )
-
-// offsetPrefix begins the state keys of offsets; the value is 8 bytes big endian.
-const offsetPrefix = "mark/"
 
 // FromSource has a call accepted only if offset is greater than the last one that
 // was accepted under name, by any queue of the executor; otherwise it returns a
@@ -50,25 +47,24 @@ func (x *Executor) SourceOffset(name string) (offset int64, found bool, err erro
 	return x.readOffset(name)
 }
 
-func (x *Executor) readOffset(name string) (int64, bool, error) {
-	value, err := x.log.Get(offsetPrefix + name)
+func (x *Executor) readOffset(name string) (offset int64, found bool, err error) {
+	key := statekey.OffsetPrefix + name
+	value, err := x.log.Get(key)
 	if err != nil || value == nil {
 		return 0, false, border(err)
 	}
-	if len(value) != 8 {
-		return 0, false, fmt.Errorf("executor: offset %q: %w", name, &journal.CorruptError{Reason: fmt.Sprintf("%d bytes instead of 8", len(value))})
+	if offset, err = statekey.ParseOffset(value); err != nil {
+		return 0, false, statekey.Refused(key, err)
 	}
-	return int64(binary.BigEndian.Uint64(value)), true, nil
+	return offset, true, nil
 }
-
-func encodeOffset(offset int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(offset)) }
 
 // SetSourceOffset writes an offset, whatever was there: to begin somewhere, or to
 // go back and take in again what follows. It returns ErrInvalidKey, ErrContext,
 // ErrFull, ErrClosed, ErrFailed or the cause of ctx, and then nothing has changed;
 // after ErrUnknown it may be either way.
 func (x *Executor) SetSourceOffset(ctx context.Context, name string, offset int64) error {
-	return x.putOffset(ctx, name, encodeOffset(offset))
+	return x.putOffset(ctx, name, statekey.Offset(offset))
 }
 
 // DeleteSourceOffset forgets an offset: the next one is accepted, whatever it is.
@@ -85,13 +81,13 @@ func (x *Executor) putOffset(ctx context.Context, name string, value []byte) err
 	if err != nil {
 		return err
 	}
-	g, err := x.enter(ctx, offsetPrefix+name)
+	g, err := x.enter(ctx, statekey.OffsetPrefix+name)
 	if err != nil {
 		return border(err)
 	}
 	// The next one inside reads what is committed, and a later commit comes later.
 	defer x.gates.Leave(g)
-	return border(x.log.Put(ctx, journal.Set{Key: offsetPrefix + name, Value: value}))
+	return border(x.log.Put(ctx, journal.Set{Key: statekey.OffsetPrefix + name, Value: value}))
 }
 
 func checkName(name string) error {

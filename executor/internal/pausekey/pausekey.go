@@ -45,7 +45,7 @@ func Set(key string, on bool) journal.Set {
 func Check(s journal.Set) error {
 	switch {
 	case len(s.Value) < 2:
-		return fmt.Errorf("executor: pause %q: %w", s.Key, &journal.CorruptError{Reason: fmt.Sprintf("a pause of %d bytes", len(s.Value))})
+		return &journal.CorruptError{Reason: fmt.Sprintf("a pause of %d bytes", len(s.Value))}
 	case s.Value[0] > version:
 		return fmt.Errorf("%w: a pause has version %d", journal.ErrTooNew, s.Value[0])
 	}

@@ -1,0 +1,101 @@
+package statekey
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/lock"
+)
+
+// LockPrefix begins the state keys of key-locks; the number follows.
+const LockPrefix = "lock/"
+
+const keyLockVersion = 1
+
+// KeyLock is what the journal has of a [lock.KeyLock]. Times are those of the wall clock,
+// in Unix nanoseconds; Until is 0 for ever.
+type KeyLock struct {
+	Number, Position uint64
+	OnRun            bool
+	Since, Until     int64
+	Owner            lock.Owner
+	Key              string
+}
+
+// LockKey is the state key of the key-lock with a number.
+func LockKey(number uint64) string {
+	return string(binary.BigEndian.AppendUint64([]byte(LockPrefix), number))
+}
+
+// Set writes a key-lock.
+func (k *KeyLock) Set() journal.Set {
+	v := []byte{keyLockVersion, 0}
+	if k.OnRun {
+		v[1] = 1
+	}
+	v = binary.AppendUvarint(v, k.Position)
+	v = binary.AppendVarint(v, k.Since)
+	v = binary.AppendVarint(v, k.Until)
+	for _, s := range []string{k.Owner.Queue, k.Owner.ID} {
+		v = binary.AppendUvarint(v, uint64(len(s)))
+		v = append(v, s...)
+	}
+	return journal.Set{Key: LockKey(k.Number), Value: append(v, k.Key...)}
+}
+
+// ParseKeyLock reads what Set has written.
+func ParseKeyLock(s journal.Set) (k KeyLock, err error) {
+	v, number := s.Value, s.Key[len(LockPrefix):]
+	if len(number) != 8 || len(v) < 2 {
+		return k, damaged("a lock of %d bytes, with a number of %d", len(v), len(number))
+	}
+	if v[0] > keyLockVersion {
+		return k, fmt.Errorf("%w: a lock has version %d", journal.ErrTooNew, v[0])
+	}
+	r := reader{v[2:]}
+	k = KeyLock{
+		Number: binary.BigEndian.Uint64([]byte(number)), OnRun: v[1]&1 != 0,
+		Position: r.uvarint(), Since: r.varint(), Until: r.varint(),
+	}
+	k.Owner.Queue = r.text()
+	k.Owner.ID = r.text()
+	if k.Key = string(r.rest); k.Key == "" {
+		return k, damaged("a lock of %d bytes, which has no key", len(v))
+	}
+	return k, nil
+}
+
+// reader takes a value apart. Of one that is cut short it reads zeros.
+type reader struct{ rest []byte }
+
+func (r *reader) uvarint() uint64 {
+	v, n := binary.Uvarint(r.rest)
+	r.skip(n)
+	return v
+}
+
+func (r *reader) varint() int64 {
+	v, n := binary.Varint(r.rest)
+	r.skip(n)
+	return v
+}
+
+func (r *reader) text() string {
+	n := r.uvarint()
+	if n > uint64(len(r.rest)) {
+		r.rest = nil
+		return ""
+	}
+	s := string(r.rest[:n])
+	r.rest = r.rest[n:]
+	return s
+}
+
+func (r *reader) skip(n int) {
+	if n <= 0 {
+		r.rest = nil
+		return
+	}
+	r.rest = r.rest[n:]
+}
