@@ -167,12 +167,19 @@ func Compact(dir string) (before, after int64, err error) { return rest.Compact(
 // entries had ended. Those run again, as after a crash. What is lost of the state
 // keys is said with what it means.
 //
-// What it writes can be opened. There are no losses only if it holds all that the
-// last commit left. A file of format 1 is not salvaged.
+// What it writes can be opened. Whoever opens it may want more of its state keys than
+// the journal does: each check is called with every intact one, in key order, and what it
+// returns an error for is left out, which is a loss with the reason. What the strand
+// command salvages can be opened by an executor.
+//
+// There are no losses only if it holds all that the last commit left. A file of format 1
+// is not salvaged.
 //
 // It returns an error, and makes no journal, when there is none in dir or it
 // can't be read at all. Losses are not an error.
-func Salvage(dir, newDir string) (*Salvaged, error) { return rest.Salvage(dir, newDir) }
+func Salvage(dir, newDir string, checks ...func(Set) error) (*Salvaged, error) {
+	return rest.Salvage(dir, newDir, checks...)
+}
 
 // NewBuilder begins a journal in dir, which must not be there yet. Its
 // positions go on at next, its epochs after epoch.

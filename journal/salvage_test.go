@@ -255,3 +255,29 @@ func TestBuilderRefusesSuspects(t *testing.T) {
 	}
 	require.NoError(t, b.Discard())
 }
+
+// What a check refuses is left out and told, with the reason; the rest is kept. A check
+// that panics leaves nothing behind, and nothing locked.
+func TestSalvageWithoutWhatACheckRefuses(t *testing.T) {
+	files := history(t, 3)
+	dir, to := withFile(t, files[len(files)-1]), filepath.Join(t.TempDir(), "saved.strand")
+	require.Panics(t, func() { _, _ = Salvage(dir, to, func(Set) error { panic("no") }) })
+	require.NoDirExists(t, to)
+	var seen []string
+	s, err := Salvage(dir, to, func(s Set) error {
+		seen = append(seen, s.Key)
+		return nil
+	}, func(s Set) error {
+		if s.Key == "slot/001" {
+			return fmt.Errorf("a slot of %d bytes", len(s.Value))
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	require.Len(t, s.Losses, 1)
+	require.Contains(t, s.Losses[0].Reason, `state key "slot/001": a slot of `)
+	require.Contains(t, s.Losses[0].Reason, "handed out again")
+	require.True(t, slices.IsSorted(seen))
+	require.Len(t, seen, s.Keys+1)
+	require.Equal(t, strings.Count(content(t, dir), "\n")-1, strings.Count(content(t, to), "\n"))
+}

@@ -112,12 +112,19 @@ func (b *Builder) Set(s format.Set) error {
 	if s.Key == "" || s.Value == nil {
 		return fmt.Errorf("%w: a state key without name or value", ErrContent)
 	}
-	if strings.HasPrefix(s.Key, crash.SuspectPrefix) { // the others are the consumer's business
-		if _, _, err := crash.ParseSuspicion(s.Key, s.Value); err != nil {
-			return fmt.Errorf("%w: %w", ErrContent, err)
-		}
+	if err := checkSuspect(s); err != nil {
+		return fmt.Errorf("%w: %w", ErrContent, err)
 	}
 	return b.change(s.Edit())
+}
+
+// checkSuspect checks a state key that opening a journal reads. The others are the
+// consumer's business.
+func checkSuspect(s format.Set) (err error) {
+	if strings.HasPrefix(s.Key, crash.SuspectPrefix) {
+		_, _, err = crash.ParseSuspicion(s.Key, s.Value)
+	}
+	return err
 }
 
 func (b *Builder) take(e *format.Entry) error {

@@ -47,10 +47,9 @@ type LostJob struct {
 const slackAfterLoss = 1 << 20
 
 // Salvage writes what is intact of the journal in dir to a new one; with an empty
-// newDir it only looks.
-func Salvage(dir, newDir string) (*Salvaged, error) {
+// newDir it only looks. A state key of which a check returns an error is lost.
+func Salvage(dir, newDir string, checks ...func(format.Set) error) (report *Salvaged, err error) {
 	release := func() error { return nil }
-	var err error
 	if newDir == "" {
 		err = errors.Join(identify(dir), directory.HeldBy(dir))
 	} else {
@@ -59,14 +58,15 @@ func Salvage(dir, newDir string) (*Salvaged, error) {
 	if err != nil {
 		return nil, err
 	}
-	report, err := salvage(filepath.Join(dir, directory.FileName), newDir)
-	if err = errors.Join(err, release()); err != nil {
-		return nil, err
-	}
-	return report, nil
+	defer func() { // also when a check panics
+		if err = errors.Join(err, release()); err != nil {
+			report = nil
+		}
+	}()
+	return salvage(filepath.Join(dir, directory.FileName), newDir, checks)
 }
 
-func salvage(path, newDir string) (*Salvaged, error) {
+func salvage(path, newDir string, checks []func(format.Set) error) (*Salvaged, error) {
 	f, err := directory.OpenFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
@@ -76,7 +76,7 @@ func salvage(path, newDir string) (*Salvaged, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &rescue{wreck: w, s: block.NewSurvey(), report: &Salvaged{}}
+	r := &rescue{wreck: w, s: block.NewSurvey(), report: &Salvaged{}, checks: checks}
 	if err := r.look(); err != nil {
 		return nil, err
 	}
@@ -96,6 +96,7 @@ type rescue struct {
 	buried   []format.Buried
 	state    []format.Set
 	report   *Salvaged
+	checks   []func(format.Set) error // of state keys
 }
 
 func (r *rescue) lose(block uint64, format string, args ...any) *Loss {

@@ -11,9 +11,12 @@ import (
 	"github.com/strandjobs/strand/journal/internal/format"
 )
 
-// stateKinds says what the state keys of an executor are, by how they begin, and
-// what it means when one is missing. The journal itself knows suspects only.
-var stateKinds = []struct{ prefix, what, means string }{
+// stateKind says what the state keys of an executor are that begin with a prefix, and
+// what it means when one is missing.
+type stateKind struct{ prefix, what, means string }
+
+// stateKinds are all of them. The journal itself knows suspects only.
+var stateKinds = []stateKind{
 	{"mark/", "offsets of FromSource", "what came up to the lost offset may be taken twice"},
 	{"key/", "idempotency keys", "a call that is repeated may be accepted a second time"},
 	{"lock/", "locks", "jobs that waited for them may run at once, and what a person locked is not locked"},
@@ -29,8 +32,8 @@ func (r *rescue) findState() {
 	values, exact := r.keys.resolve(want)
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		value, _, err := format.Unseal(format.BucketState, []byte(key), values[key])
-		if err == nil {
-			r.keep(key, value)
+		if err == nil && key != "" {
+			r.keep(format.Set{Key: key, Value: bytes.Clone(value)})
 		}
 	}
 	r.report.Keys = len(r.state)
@@ -50,17 +53,16 @@ func (r *rescue) findState() {
 	}
 }
 
-// keep takes a state key unless it is one that nothing could be opened with.
-func (r *rescue) keep(key string, value []byte) {
-	if strings.HasPrefix(key, crash.SuspectPrefix) {
-		if _, _, err := crash.ParseSuspicion(key, value); err != nil {
-			r.lose(0, "%s", reasonOf(err))
+// keep takes a state key, unless something could not be opened with it.
+func (r *rescue) keep(s format.Set) {
+	for _, check := range append([]func(format.Set) error{checkSuspect}, r.checks...) {
+		if err := check(s); err != nil {
+			kind := slices.IndexFunc(stateKinds, func(k stateKind) bool { return strings.HasPrefix(s.Key, k.prefix) })
+			r.lose(0, "state key %q: %s: %s", s.Key, reasonOf(err), stateKinds[kind].means)
 			return
 		}
 	}
-	if key != "" {
-		r.state = append(r.state, format.Set{Key: key, Value: bytes.Clone(value)})
-	}
+	r.state = append(r.state, s)
 }
 
 // brokenBeside counts the damaged values in whose place there is no older one.
