@@ -55,6 +55,7 @@ var (
 	serves     = gate{"./executor/internal/serving", "^Test"}
 	acting     = gate{"./executor", "^TestActi(ng|ons)(Beside|Without)"}
 	controls   = gate{"./executor", "^Test(HostileControlRequests|StopAndTheControlSocket|PagesOfTheMorgue)$"}
+	refusals   = gate{"./executor/cmd/strand", "^TestSalvagedStateKeysStart$"}
 	lives      = gate{"./executor/cmd/strand", "^Test(TheSameLive|NobodyOr|NoPermission|EventsEnd)"}
 	actors     = gate{"./actor", "^Test(Stop|Trap|Late|Messages|Only|Idle)"}
 	restored   = gate{"./executor", "^TestUnclaimed"}
@@ -267,6 +268,10 @@ var inRoot = []mutation{
 	{"return state unchecked", "journal/internal/format/sides.go", " != sealOf(name, key, v[:n+8]) {", " != sealOf(name, key, v[:n+8]) && false {", state},
 	{"leave what is deleted in the sum", "journal/internal/store/bolt_buckets.go", "			total.Remove(k, old)\n", "", state},
 	{"salvage without a word", "journal/internal/rest/wreck.go", "	if w.txid != 0 && t.Tx != w.txid {", "	if false {", wrecks},
+	{"keep what a check refuses", "journal/internal/rest/salvage_state.go", "		if err := check(s); err != nil {", "		if err := check(s); err != nil && false {", wrecks},
+	{"salvage what no executor reads", "executor/cmd/strand/repair.go", "journal.Salvage(dir, to, statekey.NewCheck())", "journal.Salvage(dir, to)", refusals},
+	{"call a journal sound that no executor opens", "executor/cmd/strand/repair.go", "		if err = check(s); err != nil {", "		if err = check(s); err != nil && false {", refusals},
+	{"reserve a value twice", "executor/internal/statekey/slot.go", "	if c.taken[byToken] || c.taken[byValue] {", "	if false {", refusals},
 	{"give a queue its former name", "journal/internal/rest/salvage_side.go", "		if order > 0 {", "		if order < 0 {", wrecks},
 	{"let values lie on top of each other", "journal/internal/pages/pages.go", "; *r < 0 {", "; *r < 0 && false {", forgeries},
 	{"accept a log without its end", "journal/internal/block/survey.go", "case s.Newest != t.Seq:", "case false:", flips},

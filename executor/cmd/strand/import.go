@@ -9,6 +9,7 @@ import (
 	"io"
 	"math"
 
+	"github.com/strandjobs/strand/executor/internal/statekey"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -22,6 +23,7 @@ type importer struct {
 	queues map[string]uint32
 	lines  int
 	ended  bool
+	check  func(journal.Set) error // of state keys
 
 	live, buried int
 }
@@ -36,7 +38,7 @@ type imported struct {
 }
 
 func importJournal(ctx context.Context, c *call) error {
-	m := &importer{dir: c.Args().First(), queues: make(map[string]uint32)}
+	m := &importer{dir: c.Args().First(), queues: make(map[string]uint32), check: statekey.NewCheck()}
 	if err := m.read(ctx, c.in); err != nil {
 		if m.b != nil {
 			err = errors.Join(err, m.b.Discard())
@@ -103,7 +105,11 @@ func (m *importer) line(l *line) (err error) {
 		if l.Key == nil || l.Value == nil {
 			return errors.New("a key needs key and value")
 		}
-		return m.b.Set(journal.Set{Key: string(*l.Key), Value: append([]byte{}, *l.Value...)})
+		set := journal.Set{Key: string(*l.Key), Value: append([]byte{}, *l.Value...)}
+		if err := m.check(set); err != nil {
+			return fmt.Errorf("no executor would read the state key %q: %v", set.Key, err) // no journal is damaged
+		}
+		return m.b.Set(set)
 	case "end":
 		if l.Lines != m.lines {
 			return fmt.Errorf("the end says that there are %d lines before it, there are %d", l.Lines, m.lines)

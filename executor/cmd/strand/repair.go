@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 
+	"github.com/strandjobs/strand/executor/internal/statekey"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -36,7 +38,7 @@ type lostJob struct {
 
 func check(_ context.Context, c *call) error {
 	dir := c.Args().First()
-	i, err := journal.Check(dir)
+	i, err := soundness(dir)
 	if err == nil {
 		if c.json {
 			return c.object(verdict{Type: "check", Sound: true, Blocks: i.Blocks, Live: i.Live, Buried: i.Buried, Queues: i.Queues})
@@ -48,7 +50,7 @@ func check(_ context.Context, c *call) error {
 	if !errors.Is(err, journal.ErrCorrupt) && !errors.Is(err, journal.ErrNotJournal) {
 		return err
 	}
-	s, lost := journal.Salvage(dir, "")
+	s, lost := journal.Salvage(dir, "", statekey.NewCheck())
 	switch {
 	case lost == nil && len(s.Losses) == 0 && errors.Is(err, journal.ErrNotJournal):
 		return err // something beside the log, which is whole
@@ -61,6 +63,25 @@ func check(_ context.Context, c *call) error {
 		return err // nothing in it has ever been a journal's
 	}
 	return c.damaged(err, s)
+}
+
+// soundness is [journal.Check], which has also looked for what an executor would refuse.
+func soundness(dir string) (i journal.Info, err error) {
+	v, err := journal.OpenSides(dir)
+	if err != nil {
+		return i, err
+	}
+	check := statekey.NewCheck()
+	for s, broken := range v.Keys() {
+		if err = broken; err != nil {
+			break
+		}
+		if err = check(s); err != nil {
+			err = fmt.Errorf("state key %q: %w", s.Key, err)
+			break
+		}
+	}
+	return v.Info(), errors.Join(err, v.Close())
 }
 
 // damaged lists everything that is wrong, and not only what came first.
@@ -110,7 +131,7 @@ func (c *call) compacted(before, after int64) error {
 
 func salvage(_ context.Context, c *call) error {
 	dir, to := c.Args().Get(0), c.Args().Get(1)
-	s, err := journal.Salvage(dir, to)
+	s, err := journal.Salvage(dir, to, statekey.NewCheck())
 	if err != nil {
 		return err
 	}
