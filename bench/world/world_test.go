@@ -17,7 +17,7 @@ import (
 )
 
 var (
-	seeds   = flag.Int("seeds", 0, "how many worlds TestWorld plays; 0: 2,000, or 20,000 with STRAND_LONG=1")
+	seeds   = flag.Int("seeds", 0, "how many worlds TestWorld plays; 0: 300, 2,000 with STRAND_PUSH=1 and 20,000 with STRAND_LONG=1")
 	from    = flag.Uint64("from", 1, "the first seed of TestWorld")
 	swarm   = flag.String("swarm", "", "features that each world has, instead of a draw, with commas")
 	shown   = flag.Int("shrink", 3, "how many failing worlds TestWorld shrinks")
@@ -32,8 +32,12 @@ func TestWorld(t *testing.T) {
 		only = strings.Split(*swarm, ",")
 	}
 	if *seeds == 0 {
-		if *seeds = 2000 / oneIn; os.Getenv("STRAND_LONG") != "" {
-			*seeds *= 10
+		*seeds = 300 / oneIn
+		if os.Getenv("STRAND_PUSH") != "" {
+			*seeds = 2000 / oneIn
+		}
+		if os.Getenv("STRAND_LONG") != "" {
+			*seeds = 20_000 / oneIn
 		}
 	}
 	next := atomic.Uint64{}
