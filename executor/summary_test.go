@@ -209,7 +209,7 @@ func TestSummaryOfAStartOnAFullDisk(t *testing.T) {
 		synctest.Wait()
 		require.Contains(t, log.take()[0], "disk is full")
 		start(t, x)
-		require.Equal(t, []string{`msg="no crash recorder: jobs that kill the process are not found out until the next start" error="journal: crash recorder: the disk is full"`}, log.take())
+		require.Equal(t, []string{`msg="no crash recorder: jobs that kill the process are not found out until the next start, and suspects that are held stay so" error="journal: crash recorder: the disk has no room for what is known of the last crash, or is slow"`}, log.take())
 		disk.Limit(0)
 		stop(t, x)
 	})
