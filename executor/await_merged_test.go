@@ -48,3 +48,49 @@ func TestWaitForWhatWasMerged(t *testing.T) {
 		})
 	}
 }
+
+// Who waits for a payload that was folded for a run gets what became of the run, also when
+// nobody waits for the first payload, which stands for all.
+func TestWaitForWhatWasFolded(t *testing.T) {
+	for name, test := range map[string]struct {
+		fate error
+		ends error
+	}{"done": {}, "discarded": {executor.Discard(), executor.ErrDiscarded}, "buried": {executor.Cancel(errBoom), executor.ErrBuried}} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				x := open(t, "", executor.Config{})
+				q, err := executor.HandleMergedResult(x, "q", func(_ context.Context, job executor.Merged[int]) (int, error) {
+					return job.Latest(), test.fate
+				}, executor.QueueConfig[int]{Fold: func(a, b int) (int, error) { return a + b, nil }})
+				require.NoError(t, err)
+				start(t, x)
+				_, err = q.PauseIDs(t.Context(), "id")
+				require.NoError(t, err)
+				enqueue(t, q.Queue, "id", 1)
+				third := make(chan error, 1)
+				type answer struct {
+					result int
+					err    error
+				}
+				second := make(chan answer, 1)
+				go func() {
+					result, err := q.Do(t.Context(), "id", 2)
+					second <- answer{result, err}
+				}()
+				synctest.Wait()
+				r := enqueue(t, q.Queue, "id", 4)
+				go func() { third <- q.Wait(t.Context(), r) }()
+				synctest.Wait()
+				_, err = q.ResumeIDs(t.Context(), "id")
+				require.NoError(t, err)
+				got := <-second
+				require.ErrorIs(t, got.err, test.ends)
+				require.ErrorIs(t, <-third, test.ends)
+				if test.ends == nil {
+					require.Equal(t, 7, got.result)
+				}
+				stop(t, x)
+			})
+		})
+	}
+}

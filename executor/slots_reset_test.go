@@ -141,7 +141,8 @@ func TestLaralocker_A05_ResetBesideTheOnlyJob(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		require.ErrorIs(t, s.slots.Reset(ctx), context.Canceled)
-		require.ErrorIs(t, s.slots.Reset(nil), executor.ErrContext) //nolint:staticcheck // it is refused
+		//lint:ignore SA1012 it is refused
+		require.ErrorIs(t, s.slots.Reset(nil), executor.ErrContext)
 		s.last(t, 1, true)
 		time.Sleep(time.Minute)
 		stop(t, x)

@@ -44,7 +44,6 @@ type twin struct {
 	waiting, out, dead version
 	ran                version // the newest that is done
 	dueWaiting         int64
-	due                map[journal.Position]int64
 	retry              int
 	halted             bool
 	until              int64 // it rests

@@ -102,12 +102,6 @@ func playPause(w *world, l line) {
 	}
 }
 
-func (w *world) lifeNow() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.life
-}
-
 func pauseCall(ctx context.Context, w *world, q *queue, l line, on bool) (int, error) {
 	switch of := l.str("of"); {
 	case of == "all" && on:

@@ -25,7 +25,6 @@ type run struct {
 	parts   []part
 	attempt int
 	parent  executor.Parent
-	crashes int
 
 	life   int
 	began  time.Time

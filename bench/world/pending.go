@@ -11,9 +11,6 @@ type exception struct {
 
 var pending = []exception{}
 
-// swarms reports whether the first line names a feature.
-func (s script) swarms(name string) bool { return slices.Contains(s[0].list("swarm"), name) }
-
 // without leaves out the lines of exceptions.
 func (s script) without(some []exception) script {
 	return slices.DeleteFunc(slices.Clone(s), func(l line) bool {

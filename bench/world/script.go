@@ -105,13 +105,3 @@ func parse(text string) (s script, err error) {
 	}
 	return s, scanner.Err()
 }
-
-// config returns the lines of a verb, in order.
-func (s script) lines(verb string) (some []line) {
-	for _, l := range s {
-		if l.verb == verb {
-			some = append(some, l)
-		}
-	}
-	return some
-}

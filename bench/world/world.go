@@ -48,8 +48,6 @@ type world struct {
 	waiters sync.WaitGroup
 	state   map[string]any // what features keep
 	base    map[string]figures
-	extra   map[string]int // payloads that came to a queue in this life beside those of calls
-	trail   []string
 }
 
 // queue is a queue of a world.

@@ -206,7 +206,7 @@ func (b *Book) merge(from, into journal.Position) {
 		other.waiters = append(other.waiters, a.waiters...)
 		return
 	}
-	a.end = End{Position: into, Err: a.end.Err}
+	a.end.Position = into // what ran was both of them, if they were folded for a run
 	b.accounts[into] = a
 }
 
