@@ -77,6 +77,7 @@ func (x *Executor) stop() {
 	close(x.closing)
 	names, stuck := x.drain()
 	x.hangUp() // not before: a stop that takes long is looked at
+	x.settleFor(aMoment)
 	all, known := x.sum()
 	x.watchdog.stop()
 	x.quarantine.Close()
@@ -116,6 +117,16 @@ func (x *Executor) stop() {
 	}
 	defer close(x.stopped) // also when the logger ends the goroutine
 	x.logStop(all, known, stopping, leftBehind(names, stuck))
+}
+
+// aMoment is how long a stop waits so that its line has what handlers have just enqueued.
+const aMoment = 100 * time.Millisecond
+
+// settleFor waits until what was recorded has come to the shards, but no longer than d.
+func (x *Executor) settleFor(d time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	defer cancel()
+	_ = x.log.Settled(ctx)
 }
 
 // unlockAtLast gives the journal back when the handlers that were left behind have

@@ -102,6 +102,27 @@ func TestSummaries(t *testing.T) {
 	})
 }
 
+// What a handler enqueues with its success while the executor stops is among what is left.
+func TestSummaryCountsTheLastFollowUp(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var log records
+		x := openOn(t, new(journal.Memory), executor.Config{Logger: log.logger(slog.LevelInfo)})
+		next := handle(t, x, "next", (&probe{}).handle, executor.QueueConfig[string]{})
+		q, err := executor.Handle(x, "q", func(_ context.Context, job executor.Job[string]) error {
+			time.Sleep(time.Second)
+			return next.FollowUp(job, "id", "x")
+		}, executor.QueueConfig[string]{})
+		require.NoError(t, err)
+		start(t, x)
+		enqueue(t, q, "id", "x")
+		synctest.Wait()
+		stop(t, x)
+		all := log.take()
+		require.Equal(t, "executor stopped", all[len(all)-1].msg)
+		require.EqualValues(t, 1, all[len(all)-1].attrs["waiting"])
+	})
+}
+
 // An executor that was not started has nothing to tell.
 func TestNoSummaryWithoutAStart(t *testing.T) {
 	var log records

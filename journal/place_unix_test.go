@@ -330,3 +330,28 @@ func TestWritableForAll(t *testing.T) {
 		require.Equal(t, told, strings.Contains(out.String(), "writable for all"), "%o: %s", mode, &out)
 	}
 }
+
+// So it is in a directory in which the first journal is about to be made.
+func TestNotAFileBeforeTheFirstJournal(t *testing.T) {
+	for kind, put := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			top, err := os.MkdirTemp("", "strand")
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, os.RemoveAll(top)) })
+			dir, elsewhere := filepath.Join(top, "j"), filepath.Join(top, "elsewhere")
+			require.NoError(t, os.Mkdir(dir, 0o700))
+			require.NoError(t, os.WriteFile(elsewhere, nil, 0o600))
+			require.NoError(t, syscall.Mkfifo(filepath.Join(top, "pipe"), 0o600))
+			path := filepath.Join(dir, directory.NewName)
+			require.NoError(t, put(path, elsewhere))
+			before, err := os.Lstat(path)
+			require.NoError(t, err)
+			err = soon(t, func() error { return readers["Open"](dir, "") })
+			require.ErrorIs(t, err, ErrNotJournal)
+			require.ErrorContains(t, err, path+" is ")
+			after, err := os.Lstat(path)
+			require.NoError(t, err)
+			require.True(t, os.SameFile(before, after))
+		})
+	}
+}

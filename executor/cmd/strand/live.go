@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,7 +59,8 @@ func (v verb) call(ctx context.Context, c *call) error {
 		return err
 	}
 	dir := c.Args().First()
-	first := control.Connect(dir, helloTime)
+	patience := cmp.Or(c.Duration("timeout"), answerTime)
+	first := control.Connect(dir, min(helloTime, patience))
 	defer first.Close()
 	hello, failed := control.Call[control.Hello](ctx, first, control.VerbHello, control.None{})
 	switch {
@@ -71,7 +73,7 @@ func (v verb) call(ctx context.Context, c *call) error {
 	case v.live == nil:
 		return fmt.Errorf("%w: strand %s: %w", err, v.name, errAtRest)
 	}
-	client := control.Connect(dir, c.Duration("timeout"))
+	client := control.Connect(dir, patience)
 	defer client.Close()
 	return v.live(ctx, &live{c, client})
 }

@@ -94,7 +94,7 @@ func createBolt(p *directory.Dir) error {
 	}
 	defer names.Close()
 	tmp := directory.NewName
-	if err := p.Drop(tmp); err != nil {
+	if err := p.DropFile(tmp); err != nil {
 		return err
 	}
 	s, err := attachIn(p, tmp, BoltOptions())
