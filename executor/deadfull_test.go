@@ -78,3 +78,9 @@ func TestDeadLettersThatFillTheDisk(t *testing.T) {
 		})
 	}
 }
+
+// A disk without room for what is written first is a full disk, at the start, too.
+func TestOpenOnAFullDisk(t *testing.T) {
+	_, err := executor.OpenLog("full", func(journal.Config) (*journal.Log, error) { return nil, journal.ErrFull }, executor.Config{})
+	require.ErrorIs(t, err, executor.ErrFull)
+}

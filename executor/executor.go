@@ -114,8 +114,8 @@ type handlerKey struct{}
 // or Start. Payloads may be enqueued as soon as their queue is registered.
 //
 // It returns ErrConfig, [journal.LockedError] at once when the journal is in use,
-// [journal.CorruptError], [journal.ErrTooNew], ErrControlSocket, or an error of the
-// directory. Where locks or pauses make no sense, it names their state key, which
+// [journal.CorruptError], [journal.ErrTooNew], ErrControlSocket, ErrFull where the disk
+// has no room for what has to be written first, or an error of the directory. Where locks or pauses make no sense, it names their state key, which
 // strand salvage leaves out.
 // [OpenContext] waits until the journal is free.
 func Open(dir string, cfg Config) (*Executor, error) {
@@ -217,7 +217,7 @@ func openWith(dir string, cfg Config, witness backdoor.Witness, openLog func(jou
 	x.log, err = openLog(journal.Config{Deliver: x.deliver, Failed: x.fail, Committed: x.events.tellCommitted,
 		MemoryBudget: cfg.MemoryBudget, Logger: cfg.Logger})
 	if err != nil {
-		return nil, err
+		return nil, border(err)
 	}
 	x.opening = x.log.Stats().Since
 	x.locks.init(x)
