@@ -69,7 +69,7 @@ func Call[A any](ctx context.Context, c *Client, verb string, request any) (answ
 	}
 	defer body.Close()
 	if err := json.NewDecoder(io.LimitReader(body, maxAnswer)).Decode(&answer); err != nil {
-		return answer, told(ctx, fmt.Errorf("the answer to %s: %w", verb, err))
+		return answer, told(ctx, fmt.Errorf("the answer to %s: %w", verb, cutOff(err)))
 	}
 	return answer, nil
 }
@@ -112,7 +112,7 @@ func (c *Client) post(ctx context.Context, verb string, request any) (io.ReadClo
 		err = at.Err // its address is made up
 	}
 	if err != nil {
-		return nil, told(ctx, err)
+		return nil, told(ctx, cutOff(err))
 	}
 	if answer.StatusCode == http.StatusOK {
 		return answer.Body, nil
@@ -123,6 +123,19 @@ func (c *Client) post(ctx context.Context, verb string, request any) (io.ReadClo
 		return nil, fmt.Errorf("the process answered %s with %s", verb, answer.Status)
 	}
 	return nil, f
+}
+
+// errCutOff is returned when the process, or its connection, has gone before it answered.
+var errCutOff = errors.New("the process ended the connection before it answered: it has stopped, was killed, or has too many; " +
+	"what it was asked to do may be done, look before you ask again")
+
+// cutOff says so of an error that means it.
+func cutOff(err error) error {
+	at, broken := errors.AsType[*net.OpError](err)
+	if broken && at.Op == "dial" || !broken && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return err
+	}
+	return errCutOff
 }
 
 // told is why a call ended, in the words of who ended it.

@@ -239,3 +239,25 @@ func TestNobody(t *testing.T) {
 		}
 	}
 }
+
+// A process that goes while it is asked is told as such, and not as an error of a socket.
+func TestAProcessThatGoes(t *testing.T) {
+	for _, answer := range []string{"", "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"} {
+		dir := short(t)
+		l := listen(t, dir)
+		go func() {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = conn.Read(make([]byte, 1<<10))
+			_, _ = conn.Write([]byte(answer))
+			_ = conn.Close()
+		}()
+		c := Connect(dir, time.Minute)
+		defer c.Close()
+		_, err := Call[Hello](t.Context(), c, VerbHello, None{})
+		require.ErrorIs(t, err, errCutOff)
+		require.NotContains(t, err.Error(), dir)
+	}
+}
