@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -59,9 +60,12 @@ func TestLowkiq_L27_AFatalErrorStopsInOrder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				disk := new(journal.Memory)
+				var mu sync.Mutex // two handlers begin in the same moment
 				var steps []string
 				begin := time.Now()
 				step := func(what ...any) {
+					mu.Lock()
+					defer mu.Unlock()
 					steps = append(steps, fmt.Sprint(time.Since(begin).Seconds(), " ")+fmt.Sprint(what...))
 				}
 				x := openOn(t, disk, executor.Config{Workers: 2, OnFatal: func(err error) {

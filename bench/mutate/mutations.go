@@ -429,7 +429,7 @@ var inRoot = []mutation{
 	{"the newest due job of a queue first", "executor/scheduler.go", "(c.queue == b.queue && c.due < b.due)", "(c.queue == b.queue && c.due > b.due)", schedules},
 	{"the age of the last shard", "executor/stats.go", "s.Age = max(s.Age, ageOf(oldest[i], now))", "s.Age = ageOf(oldest[i], now)", aging},
 	{"what is put back is as old as it was", "shard/age.go", "			at = e.Due // which is when it was put back\n", "", aging},
-	{"one second for all that come", "shard/age.go", "at >= s.at && at < s.at+int64(time.Second)", "at >= s.at", agesModel},
+	{"one second for all that come", "shard/age.go", "at >= s.at && at < s.at+int64(time.Second)", "at >= s.at && at < s.at+int64(time.Hour)", agesModel},
 	{"keep what has ended among the ages", "shard/age.go", "a.empty > 64 && a.empty > len(a.spans)/2", "a.empty < 0", agesModel},
 	{"a buried payload goes on to age", "shard/finish.go", "		c.went(p.Ref)\n", "		c.counts.Payloads--\n", aging},
 	{"the lag of the last shard", "executor/stats.go", "max(s.Lag, one.Lag)", "one.Lag", oldest},

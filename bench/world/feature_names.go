@@ -28,7 +28,7 @@ var naming = &feature{
 	},
 	calm: func(w *world, c *census) {
 		for _, q := range w.all {
-			if !q.absent {
+			if !q.absent || q.conf.has("fold") { // of several one dead letter may be left
 				continue
 			}
 			alive, gone := 0, 0

@@ -44,9 +44,6 @@ var shares = &feature{
 		if err := q.queue.Tune(tuning); err != nil || q.queue.Tuning() != tuning && w.alone(l) {
 			w.fail("tune: %v is %+v: %v", l, q.queue.Tuning(), err)
 		}
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		q.conf.set("most", l.num("most"))
 	}}},
 	began: func(w *world, r *run) {
 		most, running := r.queue.conf.num("most"), 1

@@ -26,6 +26,10 @@ func playWait(w *world, l line) {
 		q = w.queueOf(i.queue)
 	}
 	life := w.life
+	var r executor.Receipt
+	if q != nil {
+		r = executor.Receipt{ID: i.id, Position: i.pos}
+	}
 	w.mu.Unlock()
 	if q == nil {
 		return
@@ -34,7 +38,7 @@ func playWait(w *world, l line) {
 	w.waiters.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), max(l.dur("d"), time.Millisecond))
 		defer cancel()
-		err := handle.Wait(ctx, executor.Receipt{ID: i.id, Position: i.pos})
+		err := handle.Wait(ctx, r)
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.waited(q, i, life, err)
@@ -49,7 +53,11 @@ func (w *world) waited(q *queue, i *item, life int, err error) {
 	case errors.Is(err, executor.ErrPending), errors.Is(err, executor.ErrClosed), errors.Is(err, executor.ErrFailed):
 		return
 	case errors.As(err, &buried):
-		if !i.doom {
+		ran := i // or what runs in its stead
+		if other := w.ledger.byPos[buried.Position]; i.hint != "" && other != nil {
+			ran = other
+		}
+		if !ran.doom {
 			w.fail("told wrongly: Wait says that %v is buried: %v", i, err)
 		}
 	case err == nil, errors.Is(err, executor.ErrDiscarded), errors.Is(err, executor.ErrDeleted):
