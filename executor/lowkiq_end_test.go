@@ -26,7 +26,7 @@ func TestLowkiq_L27_AFatalErrorStopsInOrder(t *testing.T) {
 	type cfg = executor.QueueConfig[string]
 	shapes := map[string]func(*executor.Executor, func(id string) error) (*q, error){
 		"payload": func(x *executor.Executor, does func(string) error) (*q, error) {
-			return executor.Handle(x, "q", func(_ context.Context, job executor.Job[string]) error { return does(job.ID) }, cfg{})
+			return executor.Handle(x, "q", func(_ context.Context, job executor.Job[string]) error { return does(job.ID) }, cfg{Shards: 1})
 		},
 		"payload, wrapped": func(x *executor.Executor, does func(string) error) (*q, error) {
 			return executor.Handle(x, "q", func(_ context.Context, job executor.Job[string]) error {
@@ -34,10 +34,10 @@ func TestLowkiq_L27_AFatalErrorStopsInOrder(t *testing.T) {
 					return fmt.Errorf("wrapped: %w", err)
 				}
 				return nil
-			}, cfg{})
+			}, cfg{Shards: 1})
 		},
 		"merged": func(x *executor.Executor, does func(string) error) (*q, error) {
-			return executor.HandleMerged(x, "q", func(_ context.Context, job executor.Merged[string]) error { return does(job.ID) }, cfg{})
+			return executor.HandleMerged(x, "q", func(_ context.Context, job executor.Merged[string]) error { return does(job.ID) }, cfg{Shards: 1})
 		},
 		"payloads": func(x *executor.Executor, does func(string) error) (*q, error) {
 			return executor.HandleMerged(x, "q", func(_ context.Context, job executor.Merged[string]) error {
@@ -45,15 +45,15 @@ func TestLowkiq_L27_AFatalErrorStopsInOrder(t *testing.T) {
 					return executor.PayloadErrors{job.Payloads[0].Position: err}
 				}
 				return nil
-			}, cfg{})
+			}, cfg{Shards: 1})
 		},
 		"batch": func(x *executor.Executor, does func(string) error) (*q, error) {
-			return executor.HandleBatch(x, "q", func(_ context.Context, jobs []executor.Merged[string]) error { return does(jobs[0].ID) }, cfg{})
+			return executor.HandleBatch(x, "q", func(_ context.Context, jobs []executor.Merged[string]) error { return does(jobs[0].ID) }, cfg{Shards: 1})
 		},
 		"batch by id": func(x *executor.Executor, does func(string) error) (*q, error) {
 			return executor.HandleBatch(x, "q", func(_ context.Context, jobs []executor.Merged[string]) error {
 				return executor.BatchErrors{jobs[0].ID: does(jobs[0].ID)}
-			}, cfg{})
+			}, cfg{Shards: 1})
 		},
 	}
 	for name, shape := range shapes {
@@ -146,7 +146,7 @@ func TestLowkiq_L27_TheJobOfAFatalError(t *testing.T) {
 // A batch that ends the executor is not tried again in halves: its jobs have failed.
 func TestLowkiq_L27_AFatalErrorOfABatch(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		x := open(t, "", executor.Config{})
+		x := open(t, "", executor.Config{Workers: 1})
 		calls := 0
 		q, err := executor.HandleBatch(x, "q", func(_ context.Context, jobs []executor.Merged[string]) error {
 			calls++

@@ -37,8 +37,11 @@ func drawEnqueue(d *draw) line {
 			f.enqueue(d, l)
 		}
 	}
-	if q.has("latest") { // each payload of an id has a score, or none
+	switch q.str("latest") { // each payload of an id has a score, or none
+	case "yes":
 		delete(l.args, "score")
+	case "scored":
+		l.set("score", 1+d.IntN(9))
 	}
 	return l
 }

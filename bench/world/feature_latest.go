@@ -9,7 +9,7 @@ var superseding = &feature{
 	plan: []string{"fail", "2s:ok", "2s:fail", "cancel"},
 	queue: func(d *draw, l line) {
 		if l.str("shape") == "handle" && !d.has("merge") {
-			l.set("latest", "yes")
+			l.set("latest", d.one("yes", "scored"))
 		}
 	},
 	apply: func(_ *world, q *queue, cfg *executor.QueueConfig[payload]) {
@@ -20,8 +20,8 @@ var superseding = &feature{
 	began: func(w *world, r *run) {
 		for _, i := range r.items {
 			for _, other := range w.ledger.items {
-				if r.queue.conf.has("latest") && other.id == i.id && other.queue == i.queue && other.pos > i.pos && i.pos != 0 &&
-					(other.hint == "done" || other.told == "done") {
+				if r.queue.conf.has("latest") && other.id == i.id && other.queue == i.queue && i.pos != 0 && other.pos != 0 &&
+					i.before(other) && i.scored() == other.scored() && (other.hint == "done" || other.told == "done") {
 					w.fail("older after newer: %v begins after %v", i, other)
 				}
 			}
@@ -61,12 +61,15 @@ func (w *world) superseded(i *item, least known) bool {
 		if other == i || other.queue != i.queue || other.id != i.id || other.state == refused || other.state < least {
 			continue
 		}
-		if other.pos > i.pos || other.pos == 0 && least == tried {
+		if i.before(other) || i.score == other.score && other.pos == 0 && least == tried {
 			return true
 		}
 	}
 	return false
 }
+
+// scored reports whether a payload came with a score of its own.
+func (i *item) scored() bool { return i.score != plainScore }
 
 // gathers reports whether payloads of a queue may end in the place of others.
 func (q *queue) gathers() bool {

@@ -197,11 +197,13 @@ func TestFaultsOfOnesOwn(t *testing.T) {
 	executortest.Run(t, queue(&q, done, executor.QueueConfig[string]{}), func(t *testing.T, x *executortest.Executor) {
 		commits := 0
 		x.OnCommit(func() {
-			if commits++; commits == 2 {
+			if commits++; commits == 3 {
 				x.Kill()
 			}
 		})
-		_, err := q.Enqueue(t.Context(), "1", "a")
+		_, err := q.Enqueue(t.Context(), "later", "z", executor.In(time.Hour)) // the oldest, which stays: no end makes room
+		require.NoError(t, err)
+		_, err = q.Enqueue(t.Context(), "1", "a")
 		require.NoError(t, err)
 		_, _ = q.Enqueue(t.Context(), "2", "b")
 		require.True(t, x.Killed())

@@ -71,5 +71,5 @@ func TestLargeJobLive(t *testing.T) {
 	assert.Contains(t, must(t, "", "jobs", dir, "-json"), `"payload_count":1200,"bytes":4000,"bytes_at_least":true}`)
 	_, errs, status := strand(t, "", "job", dir, "orders", "large", "-timeout", "1ns")
 	assert.Equal(t, noClear, status)
-	assert.Contains(t, errs, "did not answer status within 1ns")
+	assert.Contains(t, errs, "did not answer hello within 1ns")
 }
