@@ -124,7 +124,7 @@ func (w *world) check(i *item, where place) {
 	}
 	if where != nowhere {
 		if i.hint == "done" || i.hint == "discarded" {
-			if i.hintLife == w.life && !w.inHand(i) {
+			if i.hintLife == w.life && !w.inHand(i) && !i.last.refused() {
 				w.fail("ended and still there: %v is %v", i, where)
 			}
 		}

@@ -61,6 +61,9 @@ func (w *world) superseded(i *item, least known) bool {
 		if other == i || other.queue != i.queue || other.id != i.id || other.state == refused || other.state < least {
 			continue
 		}
+		if least == acked && (i.scored() != other.scored() || other.told != "" && other.told != "done") {
+			continue // without a mark nothing says which is newer, and what a person deletes leaves none
+		}
 		if i.before(other) || i.score == other.score && other.pos == 0 && least == tried {
 			return true
 		}

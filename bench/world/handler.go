@@ -31,6 +31,7 @@ type run struct {
 	items  []*item
 	acts   []string // of the parts, what the plan of each says
 	staged []*item
+	full   bool // the disk was, when it ended
 	slot   int
 }
 
@@ -159,6 +160,7 @@ func (w *world) leave(runs []*run, errs []error) {
 		return
 	}
 	for n, r := range runs {
+		r.full = w.full.Load()
 		err := errPlanned
 		if errs != nil {
 			err = errs[n]
@@ -199,6 +201,9 @@ func (w *world) outcome(r *run, at int, err error) {
 		}
 	}
 }
+
+// refused reports whether the follow-ups of a run may have found no room: then it is none.
+func (r *run) refused() bool { return r != nil && r.full && len(r.staged) > 0 }
 
 // share: what fails together with others may be buried with them.
 func (r *run) share() {
