@@ -60,11 +60,11 @@
 //
 // Under [MergeSupersede] a payload is a state of its id, of which the newest counts. It
 // takes the place of the one that waits, is retried or is halted, and of the id's dead
-// letter; one that runs gives way to it unless it is done. What is older than any of
-// these, or than what was done, is superseded as it arrives. So a lane has one payload
-// that waits at most, and one that runs. With scores of its own an id leaves its last
-// version behind, about 100 bytes in memory and 50 and the id in the journal; without,
-// the order of acceptance tells, and no trace is left.
+// letter; one that runs gives way to it unless it is done. What is older than the one
+// that waits or runs, or than what was done, is superseded as it arrives: a dead letter was
+// not done. So a lane has one payload that waits at most, and one that runs. With scores
+// of its own an id leaves its last version behind, about 150 bytes in memory and 50 and the
+// id in the journal; without, the order of acceptance tells, and no trace is left.
 //
 // # What people do
 //

@@ -19,10 +19,10 @@ type outlived struct {
 
 // noteDead notes that a payload goes to the morgue.
 func (c *Core) noteDead(p Payload) {
-	id := string(c.lanes.entries.id(p.Ref))
-	if c.broken() || c.supersedes() {
+	if c.supersedes() || c.broken() {
 		return
 	}
+	id := string(c.lanes.entries.id(p.Ref)) // "" of one that can't be read, and the core is broken then
 	if c.outlived == nil {
 		c.outlived = make(map[string]outlived)
 	}
