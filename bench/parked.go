@@ -27,8 +27,8 @@ func (l *lab) waiters(handler func(context.Context, executor.Merged[[]byte]) err
 		return nil, err
 	}
 	q, err := executor.HandleMerged(x, queueName, handler, executor.QueueConfig[[]byte]{
-		Shards: l.shards, Concurrency: 2, // one may hold what the others wait for
-		Locks: locks, Unique: unique,
+		Share:      executor.Share{Shards: l.shards, Concurrency: 2}, // one may hold what the others wait for
+		Conditions: executor.Conditions[[]byte]{Locks: locks, Unique: unique},
 	})
 	if err == nil {
 		err = x.Start(context.Background())
@@ -209,7 +209,7 @@ func unlockBySuccess(ctx context.Context, l *lab) ([]time.Duration, error) {
 		busy(memoryPause)()
 		ended <- time.Now()
 		return nil
-	}, executor.QueueConfig[[]byte]{Locks: executor.Locks[[]byte]{OnEnqueue: onlyKey, Unlock: onlyKey}})
+	}, executor.QueueConfig[[]byte]{Conditions: executor.Conditions[[]byte]{Locks: executor.Locks[[]byte]{OnEnqueue: onlyKey, Unlock: onlyKey}}})
 	var took []time.Duration
 	for i := 0; i < l.n && err == nil; i++ {
 		id := l.ids[i%len(l.ids)]
@@ -247,7 +247,9 @@ func (o order) keepLocked() (r report, err error) {
 		return r, err
 	}
 	q, err := executor.HandleMerged(x, queueName, func(context.Context, executor.Merged[[]byte]) error { return nil }, executor.QueueConfig[[]byte]{
-		Locks: executor.Locks[[]byte]{BlockedBy: func(id string, _ []byte) []string { return []string{id} }},
+		Conditions: executor.Conditions[[]byte]{
+			Locks: executor.Locks[[]byte]{BlockedBy: func(id string, _ []byte) []string { return []string{id} }},
+		},
 	})
 	if err == nil {
 		err = x.Start(ctx)

@@ -20,11 +20,11 @@ type subject struct {
 // the context that it returns ends.
 func (l *lab) open(ctx context.Context, dir string, handler func(context.Context, executor.Job[[]byte]) error) (context.Context, *subject, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	x, err := executor.Open(dir, executor.Config{Workers: l.workers, MemoryBudget: l.budget, TimerSlack: l.slack, OnFatal: cancel})
+	x, err := executor.Open(dir, executor.Config{Workers: l.workers, Advanced: executor.Advanced{MemoryBudget: l.budget, TimerSlack: l.slack}, OnFatal: cancel})
 	if err != nil {
 		return nil, nil, err
 	}
-	q, err := executor.Handle(x, queueName, handler, executor.QueueConfig[[]byte]{Shards: l.shards, RetryIn: l.retryIn})
+	q, err := executor.Handle(x, queueName, handler, executor.QueueConfig[[]byte]{Share: executor.Share{Shards: l.shards}, RetryIn: l.retryIn})
 	if err != nil {
 		return nil, nil, errors.Join(err, x.Stop(context.Background()))
 	}

@@ -29,17 +29,16 @@ func (e *WaitingError) Error() string {
 // Is matches ErrWaiting.
 func (e *WaitingError) Is(target error) bool { return target == ErrWaiting }
 
-// IfAbsent refuses the payload, with a [WaitingError], while another one of its id
-// and queue waits: for its turn, its due time, a retry, a lock, or until RunNow,
-// whatever it carries. One that runs is no obstacle, because it may have read what
-// has changed since. What waits is in the journal, so a restart makes no difference,
-// and to refuse a call takes no write.
+// IfAbsent refuses the payload, with a [WaitingError], while another payload of its id
+// and queue waits: for its turn, its due time, a retry, a lock, or RunNow, whatever it
+// carries. A payload that runs does not count, because its handler may have read what
+// has changed since. It holds over a restart, and a refused call writes nothing.
 //
-// Calls with IfAbsent for one id go one after the other: one of them is accepted. A
-// call without it that is under way at the same time may be accepted as well. It is
-// for calls with one payload; EnqueueMany with several returns ErrState. With an
-// [IdempotencyKey] that came before, the call is a Duplicate, whatever waits. Like
-// that it waits for the commit under DurabilityAsync, too.
+// Of several calls with IfAbsent for one id one is accepted; they go one after the
+// other. A call without it that is under way at the same time may be accepted, too.
+// IfAbsent is for calls with one payload; EnqueueMany with several returns ErrState.
+// With an [IdempotencyKey] that came before, the call is a Duplicate, whatever waits.
+// Under DurabilityAsync the call waits for the commit.
 func IfAbsent() Option { return Option{kind: optionAbsent} }
 
 // absentPrefix begins the names of the gates of ids.

@@ -128,7 +128,7 @@ func abuseHandlers(t *testing.T, n int, r *rand.Rand) {
 			runtime.Gosched()
 			defer a.running.Store(false)
 			return try()
-		}, executor.QueueConfig[int]{Shards: 8, MaxRetries: abuseRetries, RetryIn: always(time.Second)})
+		}, executor.QueueConfig[int]{Share: executor.Share{Shards: 8}, MaxRetries: abuseRetries, RetryIn: always(time.Second)})
 		start(t, x)
 		for w := range 8 {
 			go func() {
@@ -206,25 +206,25 @@ func TestAbuseOfHooks(t *testing.T) {
 
 func abuseHook(t *testing.T, name, v, want any) {
 	h := &hooks{encode: says[error](nil, nil), decode: says[error](nil, nil)}
-	cfg, xcfg, id := executor.QueueConfig[string]{Shards: 3, MaxRetries: 3, Codec: h}, executor.Config{Workers: 2}, "bad"
+	cfg, xcfg, id := executor.QueueConfig[string]{Share: executor.Share{Shards: 3}, MaxRetries: 3, Codec: h}, executor.Config{Workers: 2}, "bad"
 	map[any]func(){
 		"RetryIn":     func() { cfg.RetryIn = func(int) time.Duration { return says[time.Duration](0, v)("bad") } },
-		"FormatError": func() { cfg.FormatError = func(error) string { return says("", v)("bad") } },
+		"FormatError": func() { cfg.DeadLetters.FormatError = func(error) string { return says("", v)("bad") } },
 		"RetriesExhausted": func() {
 			cfg.MaxRetries = -1
-			cfg.RetriesExhausted = func(_ context.Context, jobs []executor.Merged[string]) { clear(jobs); says(0, v)("bad") }
+			cfg.DeadLetters.RetriesExhausted = func(_ context.Context, jobs []executor.Merged[string]) { clear(jobs); says(0, v)("bad") }
 		},
 		"Encode": func() { h.encode = says[error](nil, v) },
 		"Decode": func() { h.decode = says[error](nil, v) },
-		"ID":     func() { cfg.ID, id = says("good", v), "" },
-		"Score":  func() { cfg.Score = says(1.0, v) },
-		"Due":    func() { cfg.Due = says(time.Time{}, v) },
+		"ID":     func() { cfg.Defaults.ID, id = says("good", v), "" },
+		"Score":  func() { cfg.Defaults.Score = says(1.0, v) },
+		"Due":    func() { cfg.Defaults.Due = says(time.Time{}, v) },
 		"Pick":   func() { xcfg.Scheduler, h.pick = h, says(0, v) },
 	}[name]()
 	x := open(t, "", xcfg)
 	p := &probe{}
 	p.decide = func(_ context.Context, s seen) error {
-		if s.id == "bad" && (cfg.RetriesExhausted != nil || len(p.of("bad")) == 1) {
+		if s.id == "bad" && (cfg.DeadLetters.RetriesExhausted != nil || len(p.of("bad")) == 1) {
 			return errBoom
 		}
 		return nil

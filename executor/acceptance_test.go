@@ -44,7 +44,7 @@ func TestScoreIsInTheOrderOfAcceptance(t *testing.T) {
 						}
 						return next(ctx)
 					}
-					cfg := executor.QueueConfig[string]{Durability: durability, Middleware: []executor.Middleware{{Enqueue: held}}}
+					cfg := executor.QueueConfig[string]{Defaults: executor.Defaults[string]{Durability: durability}, Middleware: []executor.Middleware{{Enqueue: held}}}
 					x := openOn(t, disk, executor.Config{})
 					q := handle(t, x, "q", (&probe{}).handle, cfg)
 					time.Sleep(time.Millisecond) // a clock is hardly ever at a whole second

@@ -7,21 +7,23 @@ import (
 	"github.com/strandjobs/strand/shard"
 )
 
-// RunNow makes the waiting jobs that are meant due now, with all retries given back,
-// and lets halted ones go on, as [Queue.RunNow] does: it overrides no pause and no
-// lock. A job is meant as a whole: with [SelectPayloads], if it has one of the payloads.
-// It returns how many waited, also with an error: ErrUnknownQueue,
-// ErrInvalidQuery, ErrInvalidID, and then no job was; ErrClosed, ErrFailed,
-// ErrContext, or the cause of ctx when that ends first, and then jobs of one more visit
-// to a shard, a hundred or two, may be due, too.
+// RunNow makes the selected jobs that wait due now, gives all of their retries back,
+// and lets halted ones go on, as [Queue.RunNow] does. A job that is paused, locked out
+// or limited still waits for that, and one that runs is left alone. Jobs are selected
+// as a whole: with [SelectPayloads], those that have one of the payloads.
+//
+// It returns how many jobs waited, also with an error. After ErrUnknownQueue,
+// ErrInvalidQuery and ErrInvalidID nothing was changed. After ErrClosed, ErrFailed,
+// ErrContext, and the cause of ctx when that ends first, the jobs of one more visit to
+// a shard, a hundred or two, may be due, too.
 func (i *Inspector) RunNow(ctx context.Context, which Selection) (int, error) {
 	return i.hasten(ctx, which, (*shard.Core).RunNow)
 }
 
-// RetryNow is RunNow that gives no retries back: a job whose second retry is due
-// tomorrow makes it now, and one that was halted after its last retry has that once
-// more. It is for trying whether the cause of the failures is gone, without the jobs
-// starting all over if it is not.
+// RetryNow is RunNow that gives no retries back. A job whose second retry is due
+// tomorrow makes it now. A job that was halted after its last retry makes that one once
+// more. So a person can try whether the cause of the failures is gone, without the jobs
+// starting all over if it is not. It returns what RunNow does.
 func (i *Inspector) RetryNow(ctx context.Context, which Selection) (int, error) {
 	return i.hasten(ctx, which, (*shard.Core).RetryNow)
 }
@@ -40,23 +42,22 @@ func (i *Inspector) hasten(ctx context.Context, which Selection, now func(c *sha
 	})
 }
 
-// Cancel sends the payloads that are meant to the morgue, with their history, and with
-// [ErrCanceledByOperator] and the reason, if there is one, as their last error, of
-// which 4 KiB are kept, as of each. What
-// they have locked stays locked unless Locks.UnlockOnBurial says otherwise, as when a
-// handler does so.
+// Cancel turns the selected payloads into dead letters, with their history. Their last
+// error is [ErrCanceledByOperator], followed by the reason if there is one; 4 KiB of it
+// are kept. What they have locked stays locked unless Locks.UnlockOnBurial is set.
 //
-// Of a job that runs, the context of the handler ends with that error as its cause.
-// When the handler has returned, its payloads go to the morgue whatever it says, unless
-// it says that they are done, or discarded; so they do when it wanted to be retried.
-// Those of its payloads that were not meant, and the other jobs of its batch, run again
-// and spend no retry, unless they are done. A process that dies before a handler has
-// returned has not canceled its job, which runs again.
+// If a job runs, the context of its handler ends with that error as its cause. When the
+// handler has returned, the selected payloads are dead-lettered, unless the handler
+// says that they are done or discarded. The job's other payloads, and the other jobs of
+// its batch, run again without spending a retry, unless they are done. If the process
+// dies before the handler has returned, the job was not canceled, and runs again.
 //
-// It returns how many payloads are affected, those in hand of handlers included, also
-// with an error: see RunNow, also for what may be affected beside those. Without one all
-// else is on disk by then; with one it may not be yet. Calls for the same payloads
-// at the same time count what waits once, and what runs each.
+// It returns how many payloads are affected, also with an error; those that a handler
+// has in hand count. Without an error, everything but those is on disk. The errors are
+// those of RunNow; after one, the changes that are counted may not be on disk yet, and
+// those of one more visit to a shard may have been made, too. When several calls select
+// the same payloads at the same time, a payload that waits is counted by one of them,
+// and one that runs by each.
 func (i *Inspector) Cancel(ctx context.Context, which Selection, reason string) (int, error) {
 	full := ErrCanceledByOperator.Error()
 	if reason != "" {
@@ -66,23 +67,28 @@ func (i *Inspector) Cancel(ctx context.Context, which Selection, reason string) 
 	return i.remove(ctx, which, shard.Removal{Verdict: shard.VerdictCanceled, Reason: kept})
 }
 
-// Delete ends the payloads that are meant, for good: QueueStats.Deleted counts
-// them. What they have locked is unlocked, but for the keys of
-// a Locks.Service. A job that runs has its context ended with [ErrDeletedByOperator];
-// otherwise it is as with Cancel, and so are the results.
+// Delete ends the selected payloads for good, without dead letters; QueueStats.Deleted
+// counts them. What they have locked is unlocked, except for the keys of a
+// Locks.Service. If a job runs, the context of its handler ends with
+// [ErrDeletedByOperator]. All else is as with Cancel, the results included.
+//
+// With [SelectIDs] the executor also forgets the newest version of each id that was
+// done, as [MergeSupersede] keeps it, which counts as one in the result. What is
+// accepted after that is newer, whatever its score.
 func (i *Inspector) Delete(ctx context.Context, which Selection) (int, error) {
-	return i.remove(ctx, which, shard.Removal{Verdict: shard.VerdictDeleted})
+	return i.remove(ctx, which, shard.Removal{Verdict: shard.VerdictDeleted, Version: which.ids != nil && which.of == nil})
 }
 
-// KillFailed sends to the morgue what waits for a retry, or is halted, of the jobs that
-// are meant: with [Handle], and under OnFailureBlock, what has failed, and what is
-// behind it goes on; otherwise all payloads of the job. Their last error goes on with
-// that of the failure. A job that runs is left alone. See Cancel for the rest.
+// KillFailed turns what waits for a retry, or is halted, into dead letters, for the
+// selected jobs. With [Handle], and under OnFailureBlock, these are the payloads that
+// have failed, and those behind them go on; otherwise they are all payloads of the job.
+// Their last error names the cancellation and then the failure. A job that runs is left
+// alone. All else is as with Cancel.
 func (i *Inspector) KillFailed(ctx context.Context, which Selection) (int, error) {
 	return i.remove(ctx, which, shard.Removal{Verdict: shard.VerdictCanceled, Reason: ErrCanceledByOperator.Error() + ": after its failure", Failed: true})
 }
 
-// DeleteFailed deletes what KillFailed would send to the morgue, as Delete does.
+// DeleteFailed deletes what KillFailed would turn into dead letters, as Delete does.
 func (i *Inspector) DeleteFailed(ctx context.Context, which Selection) (int, error) {
 	return i.remove(ctx, which, shard.Removal{Verdict: shard.VerdictDeleted, Failed: true})
 }

@@ -43,7 +43,7 @@ func TestActionsMeanWhatWasThere(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				x := open(t, "", executor.Config{})
 				var p probe
-				q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Shards: 1})
+				q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Share: executor.Share{Shards: 1}})
 				const jobs = 1000 // which take several visits
 				for i := range jobs {
 					enqueue(t, q, fmt.Sprint(i), "early")

@@ -118,7 +118,7 @@ func TestLowkiq_L20_PerformNowAndTheRetries(t *testing.T) {
 				disk := new(journal.Memory)
 				x := openOn(t, disk, executor.Config{})
 				p := probe{decide: func(context.Context, seen) error { return errBoom }}
-				cfg := executor.QueueConfig[string]{MaxRetries: 2, RetryIn: always(time.Hour), OnExhausted: executor.OnExhaustedHalt}
+				cfg := executor.QueueConfig[string]{MaxRetries: 2, RetryIn: always(time.Hour), DeadLetters: executor.DeadLetters[string]{OnExhausted: executor.OnExhaustedHalt}}
 				q := handle(t, x, "q", p.handle, cfg)
 				start(t, x)
 				enqueue(t, q, "failed", "")
@@ -275,7 +275,7 @@ func TestRemoveBehindWhatRuns(t *testing.T) {
 			case err := <-goOn:
 				return err
 			}
-		}, executor.QueueConfig[string]{Shards: 1})
+		}, executor.QueueConfig[string]{Share: executor.Share{Shards: 1}})
 		require.NoError(t, err)
 		var at []uint64
 		for _, payload := range []string{"1", "2", "3", "4"} {
@@ -316,7 +316,7 @@ func TestRemoveOneOfABatch(t *testing.T) {
 				return ctx.Err()
 			}
 			return nil
-		}, executor.QueueConfig[string]{Shards: 1, BatchSize: 3})
+		}, executor.QueueConfig[string]{Share: executor.Share{Shards: 1}, BatchSize: 3})
 		require.NoError(t, err)
 		for _, id := range []string{"a", "b", "c"} {
 			enqueue(t, q, id, "")
@@ -370,14 +370,16 @@ func TestDeletedWhileItsKeysAreComputed(t *testing.T) {
 		x := open(t, "", executor.Config{})
 		var p probe
 		accepted, deleted := false, -1
-		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Locks: executor.Locks[string]{OnRun: func(id, _ string) []string {
-			if accepted && deleted < 0 {
-				var err error
-				deleted, err = x.Inspect().Delete(context.Background(), executor.SelectIDs("q", id))
-				require.NoError(t, err)
-			}
-			return []string{"k"}
-		}, Unlock: func(string, string) []string { return []string{"k"} }}})
+		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{
+			Locks: executor.Locks[string]{OnRun: func(id, _ string) []string {
+				if accepted && deleted < 0 {
+					var err error
+					deleted, err = x.Inspect().Delete(context.Background(), executor.SelectIDs("q", id))
+					require.NoError(t, err)
+				}
+				return []string{"k"}
+			}, Unlock: func(string, string) []string { return []string{"k"} }},
+		}})
 		enqueue(t, q, "a", "x")
 		accepted = true
 		start(t, x)
@@ -406,10 +408,12 @@ func TestDeletedJobsLetGo(t *testing.T) {
 		}
 		ctx, i := t.Context(), x.Inspect()
 		locker := handle(t, x, "locker", p.handle, executor.QueueConfig[string]{
-			MaxBacklog: 1, Locks: executor.Locks[string]{OnEnqueue: key, OnRun: func(string, string) []string { return []string{"run"} }, Unlock: key, UnlockOnBurial: false},
+			MaxBacklog: executor.BacklogLimit{Payloads: 1}, Conditions: executor.Conditions[string]{
+				Locks: executor.Locks[string]{OnEnqueue: key, OnRun: func(string, string) []string { return []string{"run"} }, Unlock: key, UnlockOnBurial: false},
+			},
 		})
-		waiter := handle(t, x, "waiter", p.handle, executor.QueueConfig[string]{Locks: executor.Locks[string]{BlockedBy: key, OnRun: key, Unlock: key}})
-		slotted := handle(t, x, "slotted", p.handle, executor.QueueConfig[string]{Slots: []executor.SlotSource{slots}})
+		waiter := handle(t, x, "waiter", p.handle, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Locks: executor.Locks[string]{BlockedBy: key, OnRun: key, Unlock: key}}})
+		slotted := handle(t, x, "slotted", p.handle, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Slots: []executor.SlotSource{slots}}})
 		start(t, x)
 		free := func() {
 			t.Helper()

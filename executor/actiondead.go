@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/journal"
-	"github.com/strandjobs/strand/lock"
 	"github.com/strandjobs/strand/shard"
 )
 
-// Requeue puts dead payloads back in their place, as [Queue.Requeue] does, and returns
-// what became of them. A selection of states is ErrInvalidQuery: the dead have none.
+// Requeue puts the selected dead letters back in their place, as [Queue.Requeue] does,
+// and returns what became of them. A selection with states is ErrInvalidQuery, because
+// dead letters have none.
 func (i *Inspector) Requeue(ctx context.Context, which Selection) (Requeued, error) {
 	q, ctx, err := i.selected(ctx, &which)
 	if err != nil {
@@ -24,12 +24,12 @@ func (i *Inspector) Requeue(ctx context.Context, which Selection) (Requeued, err
 	return q.requeue(ctx, which)
 }
 
-// DeleteDead deletes dead payloads from the morgue, for good, up to a thousand or 4 MiB
-// of them in a commit, and returns how many, also with an error: those of Requeue, but
-// for ErrFull; see [Queue.Requeue] for what may be gone beside those, and for several
-// calls at the same time. QueueStats.Deleted counts them, those beside them as well. What they had left locked is
-// unlocked. A full disk does not refuse it: there they go one by one, into the room that
-// is kept for results.
+// DeleteDead deletes dead letters for good, up to a thousand or 4 MiB of them in a
+// commit; QueueStats.Deleted counts them. What they had left locked is unlocked. It
+// returns how many it deleted, also with an error: the errors are those of Requeue,
+// except ErrFull. See [Queue.Requeue] for what may be deleted beside those, and for
+// several calls at the same time. On a full disk it deletes them one by one, in the
+// room that is kept for results.
 func (i *Inspector) DeleteDead(ctx context.Context, which Selection) (int, error) {
 	q, ctx, err := i.selected(ctx, &which)
 	if err != nil {
@@ -100,6 +100,16 @@ func (q *queue) eachDead(ctx context.Context, which Selection, do func(context.C
 	return n + did, err
 }
 
+// areBack says in lanes that shards have heard of payloads: until then what their queue
+// has beside them must not run in their turn. Those that stay away lose their places; if
+// another call has brought one back meanwhile, it gets its place when a worker comes to it.
+func (q *queue) areBack(out, in dead) {
+	if q.lanes != nil {
+		q.lanes.Back(out.positions...)
+		q.lanes.Remove(in.positions...)
+	}
+}
+
 // restore puts payloads back that are still dead, all in one commit.
 func (q *queue) restore(ctx context.Context, some dead) (Requeued, error) {
 	var late, unsure int
@@ -107,19 +117,18 @@ func (q *queue) restore(ctx context.Context, some dead) (Requeued, error) {
 		if late, unsure, err = q.late(ctx, some); err != nil {
 			return err
 		}
-		q.comeBack(some.positions, some.ids)
+		if q.lanes != nil { // before their shards hear of them
+			q.lanes.ComeBack(some.ids, some.positions, q.number)
+		}
 		err = q.x.log.Restore(ctx, q.number, some.positions, time.Now().UnixNano(), q.route)
 		switch {
 		case err == nil:
-			q.areBack(some.positions)
+			q.areBack(some, dead{})
 		case !errors.Is(err, journal.ErrUnknown):
-			q.stayAway(some.positions)
+			q.areBack(dead{}, some)
 		}
 		return err
-	}, func(out, in dead) {
-		q.areBack(out.positions)
-		q.stayAway(in.positions)
-	})
+	}, q.areBack)
 	r := Requeued{Back: len(back.positions), Superseded: back.superseded}
 	if r.Back > 0 {
 		r.Late, r.Unsure = late, unsure
@@ -164,19 +173,10 @@ func (q *queue) deleteDead(ctx context.Context, some dead, deleted *atomic.Uint6
 // one of an id what its runs had locked for the job. They are gone, so that no context of a
 // call ends it.
 func (q *queue) unlockDead(some dead) error {
-	if len(some.positions) == 0 || q.locking.wants == nil && q.locking.onEnqueue == nil {
+	if len(some.positions) == 0 || q.keys == nil {
 		return nil
 	}
-	l := &q.x.locks
-	whole := make(map[string]bool) // ids with locks of the job
-	l.change(new(journal.Change), func(k *lock.KeyLocks) {
-		for i, p := range some.positions {
-			k.Drop(l.comingWith(p)...)
-			if id := some.ids[i]; len(k.OfJob(holder{Queue: q.name, ID: id})) > 0 {
-				whole[id] = true
-			}
-		}
-	})
+	whole := q.x.keys.DropDead(q.name, some.positions, some.ids)
 	if len(whole) == 0 {
 		return nil
 	}
@@ -189,7 +189,7 @@ func (q *queue) unlockDead(some dead) error {
 	for id := range whole {
 		if _, err := q.visitIDs(context.Background(), []string{id}, func(c *shard.Core, _ []string) (int, error) {
 			if !c.Has(id) { // on its shard: it can't come meanwhile
-				l.change(new(journal.Change), func(k *lock.KeyLocks) { k.Drop(k.OfJob(holder{Queue: q.name, ID: id})...) })
+				q.x.keys.DropJob(holder{Queue: q.name, ID: id})
 			}
 			return 0, nil
 		}); err != nil {
@@ -212,7 +212,7 @@ func (s *Selection) span(end journal.Position) (first, last journal.Position) {
 	return 0, last
 }
 
-// meansDead reports whether a dead payload is meant.
+// meansDead reports whether a dead letter is meant.
 func (s *Selection) meansDead(b *journal.Buried) bool {
 	id := string(b.Entry.ID)
 	switch {

@@ -81,7 +81,7 @@ func TestAgeTellsWhatLagDoesNot(t *testing.T) {
 					x := openOn(t, disk, executor.Config{})
 					return x, handle(t, x, "q", func(_ context.Context, job executor.Merged[string]) error {
 						return map[string]error{"retried": errBoom, "halted": executor.RetryAfter(time.Second, errBoom)}[job.ID]
-					}, executor.QueueConfig[string]{OnExhausted: executor.OnExhaustedHalt, MaxRetries: 1, RetryIn: always(24 * time.Hour)})
+					}, executor.QueueConfig[string]{DeadLetters: executor.DeadLetters[string]{OnExhausted: executor.OnExhaustedHalt}, MaxRetries: 1, RetryIn: always(24 * time.Hour)})
 				}
 				x, q := life()
 				start(t, x)
@@ -129,6 +129,27 @@ func TestAgeOfWhatIsPutBack(t *testing.T) {
 		s, err := x.Stats(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, time.Minute, s.Age)
+		stop(t, x)
+	})
+}
+
+// A state is as old as the first one that is not done: while its target is down Age grows,
+// however often it changes.
+func TestAgeOfAStateThatChanges(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		m := &mirrors{at: make(map[string]int), down: true}
+		q := latest(t, x, m, executor.QueueConfig[int]{RetryIn: always(2500 * time.Millisecond)})
+		start(t, x)
+		began := time.Now()
+		for v := range 40 {
+			enqueue(t, q, "a", v)
+			time.Sleep(time.Second)
+			requireAge(t, q, time.Since(began))
+		}
+		m.set(false)
+		time.Sleep(10 * time.Second)
+		require.Zero(t, stats(t, q).Age)
 		stop(t, x)
 	})
 }

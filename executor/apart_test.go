@@ -46,7 +46,7 @@ func TestBatchIsHalvedUntilTheCulpritIsAlone(t *testing.T) {
 						done[job.ID]++
 					}
 					return nil
-				}, executor.QueueConfig[string]{Shards: 1, BatchSize: 8, MaxRetries: -1})
+				}, executor.QueueConfig[string]{Share: executor.Share{Shards: 1}, BatchSize: 8, MaxRetries: -1})
 				require.NoError(t, err)
 				for i := range 8 {
 					enqueue(t, q, fmt.Sprint(i), "x")
@@ -85,7 +85,7 @@ func TestBatchIsHalvedWithinBounds(t *testing.T) {
 				q, err := executor.HandleBatch(x, "q", func(context.Context, []executor.Merged[string]) error {
 					calls++
 					return c.err
-				}, executor.QueueConfig[string]{Shards: 1, BatchSize: 64, RetryIn: always(time.Hour)})
+				}, executor.QueueConfig[string]{Share: executor.Share{Shards: 1}, BatchSize: 64, RetryIn: always(time.Hour)})
 				require.NoError(t, err)
 				for i := range 64 {
 					enqueue(t, q, fmt.Sprint(i), "x")
@@ -131,7 +131,7 @@ func TestPayloadErrors(t *testing.T) {
 		for _, v := range []string{"done", "fails", "hopeless", "later", "moot", "named"} {
 			enqueue(t, q, "a", v)
 		}
-		_, err := x.EnqueueRaw(t.Context(), "q", "a", []byte("{"))
+		_, err := enqueueRaw(t.Context(), x, "q", "a", []byte("{"))
 		require.NoError(t, err)
 		start(t, x)
 		time.Sleep(2 * time.Hour)
@@ -178,7 +178,7 @@ func TestPayloadErrorsWithUnlock(t *testing.T) {
 				return executor.PayloadErrors{job.Payloads[0].Position: errBoom}
 			}
 			return nil
-		}, executor.QueueConfig[string]{RetryIn: always(0), Locks: executor.Locks[string]{OnEnqueue: key, Unlock: key}})
+		}, executor.QueueConfig[string]{RetryIn: always(0), Conditions: executor.Conditions[string]{Locks: executor.Locks[string]{OnEnqueue: key, Unlock: key}}})
 		enqueue(t, q, "a", "1")
 		enqueue(t, q, "a", "2")
 		start(t, x)
@@ -204,7 +204,7 @@ func TestPayloadErrorsInABatch(t *testing.T) {
 				}
 			}
 			return errs
-		}, executor.QueueConfig[string]{Shards: 1, BatchSize: 3, RetryIn: always(0)})
+		}, executor.QueueConfig[string]{Share: executor.Share{Shards: 1}, BatchSize: 3, RetryIn: always(0)})
 		require.NoError(t, err)
 		for _, id := range []string{"a", "b", "c"} {
 			enqueue(t, q, id, "1")

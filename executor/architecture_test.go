@@ -32,12 +32,12 @@ var arrows = []struct {
 	{"journal/...", []string{"journal", "journal/..."}},
 	{"shard", []string{"actor", "journal", "lock"}},
 	{"executor", []string{"actor", "journal", "lock", "shard"}},
-	{"executor/cmd/...", []string{"journal", "shard", "executor/internal/control", "executor/internal/pausekey", "executor/internal/statekey"}}, // a main package that folds a log as a shard does, and calls a process
+	{"executor/cmd/...", []string{"executor", "journal", "shard", "executor/internal/admin", "executor/internal/control", "executor/internal/pausekey", "executor/internal/statekey"}}, // a main package that folds a log as a shard does, and calls a process
 	{"executor/executortest", []string{"executor", "executor/internal/backdoor", "journal"}},
-	{"executor/cron", []string{"executor", "executor/internal/ownership", "lock"}},                     // asks whose an id is
-	{"executor/dashboard", []string{"executor", "executor/cron", "executor/internal/serving", "lock"}}, // bounds its answers as the control socket does
+	{"executor/cron", []string{"executor", "executor/internal/ownership", "lock"}},                                                // asks whose an id is
+	{"executor/dashboard", []string{"executor", "executor/cron", "executor/internal/admin", "executor/internal/serving", "lock"}}, // bounds its answers as the control socket does
 	{"executor/...", []string{"executor", "executor/...", "journal", "lock"}},
-	{"bench/world", []string{"executor", "executor/cron", "executor/executortest", "journal", "lock"}}, // a test
+	{"bench/world", []string{"bench/child", "executor", "executor/cron", "executor/executortest", "journal", "lock"}}, // a test
 	{"bench/...", []string{"actor", "bench/...", "executor", "executor/...", "journal", "lock", "shard"}},
 	{"bench", []string{"actor", "bench/...", "executor", "executor/...", "journal", "lock", "shard"}},
 	{"examples/...", []string{"executor", "executor/...", "lock"}}, // what users import

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/await"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
@@ -34,9 +35,9 @@ var (
 	ErrNoResult = errors.New("executor: it has ended, and its result is gone")
 
 	// ErrDeadlock is matched by the error of a call from a handler that would wait
-	// for what can't end before that handler does: a payload of its own id, one
-	// whose handler waits, perhaps over others, for this one, or any at all while
-	// the handlers of all other workers wait, too.
+	// for what can't end before that handler does: a payload of its own id, one that
+	// waits, perhaps over others, for this one or for what it holds, or any at all
+	// while the handlers of all other workers wait, too.
 	ErrDeadlock = errors.New("executor: it would wait for itself")
 )
 
@@ -61,7 +62,7 @@ func (e *PendingError) Is(target error) bool { return target == ErrPending }
 // Unwrap returns Err, and Failure if there is one.
 func (e *PendingError) Unwrap() []error { return errorsThatAre(e.Err, e.Failure) }
 
-// BuriedError is returned for a payload that is in the morgue.
+// BuriedError is returned for a payload that became a dead letter.
 type BuriedError struct {
 	ID       string
 	Position uint64
@@ -98,23 +99,24 @@ func errorsThatAre(errs ...error) (some []error) {
 }
 
 // Wait returns when the payload of a receipt has ended: nil when it is done, a
-// [BuriedError] when it went to the morgue, ErrDiscarded, or ErrDeleted. Of a payload
-// that is merged it is the end of the one that runs in its stead: of the one that
-// MergedInto of the receipt names, and of one that takes its place during the wait. An
-// end counts under [DurabilitySync] when it is on disk, also on a full one: what Wait has
-// said stays so after a crash.
+// [BuriedError] when it became a dead letter, ErrDiscarded, or ErrDeleted. If the
+// payload is merged, Wait waits for the one that runs in its stead: the one that
+// MergedInto names, or one that takes its place during the wait. Under DurabilitySync
+// an end counts when it is on disk, also when the disk is full; so what Wait has said
+// stays true after a crash.
 //
-// Only ID, Position and MergedInto of the receipt matter, which may be of an earlier
-// process. A payload that had ended before the call, and is not in the morgue, is taken
-// for done. So is one that a later equal payload has replaced before the call, though
-// that may still wait: of a payload that was replaced no record is kept. Where Merge lets
-// that happen, wait from the start, as [Caller.Do] does, or with the later receipt.
+// Wait uses only ID, Position and MergedInto of the receipt, which may be from an
+// earlier process. It returns nil for a payload that had ended before the call and is
+// no dead letter. It does the same for one that a later equal payload had replaced
+// before the call, although that may still wait: the executor keeps no record of
+// replaced payloads. Where Merge allows that, wait from the start, as [Caller.Do] does,
+// or wait with the later receipt.
 //
-// The job may be due in a year, fail for weeks or be halted: ctx bounds the wait.
-// When it ends first, or the executor stops or fails, Wait returns a [PendingError],
-// which wraps the cause; the payload is as it was. A handler gets ErrDeadlock for
-// what can't end before it does. It returns ErrContext, ErrClosed, and ErrInvalidID
-// for a receipt without an id or a position that was given out.
+// A job may be due in a year, fail for weeks or be halted, so bound the wait with ctx.
+// When ctx ends first, or the executor stops or fails, Wait returns a [PendingError],
+// which wraps the cause; the payload goes on as before. A handler gets ErrDeadlock for
+// what can't end before the handler does. Other errors are ErrContext, ErrClosed, and
+// ErrInvalidID for a receipt without an id or with a position that was never given.
 func (t *Queue[T]) Wait(ctx context.Context, r Receipt) error {
 	ctx, err := t.usable(ctx)
 	if err != nil {
@@ -132,7 +134,7 @@ type call struct {
 	q      *queue
 	ctx    context.Context
 	waiter *await.Waiter
-	edge   *await.Edge // nil: the caller is no handler
+	edge   *admit.Call // nil: the caller is no handler
 	r      Receipt
 }
 
@@ -148,37 +150,35 @@ func (c *call) enter(id string) error {
 		return nil
 	}
 	a := attemptOf(c.ctx)
-	from, asker := a.jobs()
-	to := holder{Queue: c.q.order, ID: id}
-	e := &await.Edge{Call: a, From: from, Asker: asker, To: to, Asked: c.q.name, Waiter: c.waiter}
-	if len(e.From) == 0 {
+	call := &admit.Call{Attempt: a, From: a.jobs(), To: holder{Queue: c.q.name, ID: id}, Over: c.waiter.Over}
+	if len(call.From) == 0 {
 		return nil // it has just returned
 	}
 	workers, _ := x.dispatcher.load()
-	cycle, ok := x.awaits.Enter(e, workers)
+	circle, ok := x.graph.Begin(call, workers)
 	switch {
 	case ok:
-		c.edge = e
+		c.edge = call
 		return nil
-	case cycle == nil:
+	case circle == nil:
 		return fmt.Errorf("%w: the handlers of all %d workers would wait; Config.Workers says how many there are", ErrDeadlock, workers)
 	}
-	var names []string
-	for _, job := range cycle {
-		names = append(names, job.String())
+	var text strings.Builder
+	text.WriteString(circle[0].Owner)
+	for _, hop := range circle {
+		if text.WriteString(" waits for "); hop.Key != "" {
+			text.WriteString(hop.Key + " of ")
+		}
+		text.WriteString(hop.Holder)
 	}
-	text := strings.Join(names, " waits for ")
-	if last := len(names) - 1; names[0] != names[last] {
-		text += ", which comes after " + names[0] // in shared lanes
-	}
-	return fmt.Errorf("%w: %s", ErrDeadlock, text)
+	return fmt.Errorf("%w: %s", ErrDeadlock, text.String())
 }
 
 // end lets go of what the wait has taken.
 func (c *call) end() {
 	c.q.awaited.Leave(c.waiter)
 	if c.edge != nil {
-		c.q.x.awaits.Leave(c.edge)
+		c.q.x.graph.End(c.edge)
 	}
 }
 
@@ -235,7 +235,7 @@ func (q *queue) lives(ctx context.Context, r Receipt) (live bool, err error) {
 	return err == nil && has, err
 }
 
-// epitaph returns a BuriedError for a payload that is in the morgue, nil for one that is not.
+// epitaph returns a BuriedError for a payload that became a dead letter, nil for one that is not.
 func (q *queue) epitaph(r Receipt) error {
 	b, err := q.x.log.BuriedAt(q.number, r.runs())
 	switch {
@@ -340,21 +340,17 @@ func (c *call) pending(err error) error {
 // takeOn says what the handler is called with.
 func (a *attempt) takeOn(q *queue, items []*shard.Item) { a.queue, a.inHand = q, items }
 
-// jobs returns what the handler has in hand, by what orders it, and the name of its
-// queue; none once it has returned.
-func (a *attempt) jobs() (list []holder, queue string) {
+// jobs returns what the handler has in hand; none once it has returned.
+func (a *attempt) jobs() (list []holder) {
 	if a == nil {
-		return nil, ""
+		return nil
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(a.inHand) == 0 {
-		return nil, ""
-	}
 	for _, it := range a.inHand {
-		list = append(list, holder{Queue: a.queue.order, ID: it.ID})
+		list = append(list, holder{Queue: a.queue.name, ID: it.ID})
 	}
-	return list, a.queue.name
+	return list
 }
 
 // noteFailure tells those who wait for the payloads of an item why they are not done.

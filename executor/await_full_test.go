@@ -82,7 +82,7 @@ func livesOn(t *testing.T, disk *journal.Memory, cfg executor.QueueConfig[string
 func TestWaitForWhatWaitsForRoom(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		disk := new(journal.Memory)
-		x, q := fates(t, disk, executor.QueueConfig[string]{Durability: executor.DurabilityAsync})
+		x, q := fates(t, disk, executor.QueueConfig[string]{Defaults: executor.Defaults[string]{Durability: executor.DurabilityAsync}})
 		start(t, x)
 		enqueue(t, q, "first", "x")
 		synctest.Wait()
@@ -104,7 +104,7 @@ func TestWaitForWhatWaitsForRoom(t *testing.T) {
 // A payload that an equal one replaces while Wait begins has the end of that one.
 func TestWaitBeginsWhileThePayloadIsReplaced(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		x, q := fates(t, new(journal.Memory), executor.QueueConfig[string]{Merge: executor.MergeKeepLast, Shards: 1})
+		x, q := fates(t, new(journal.Memory), executor.QueueConfig[string]{Merge: executor.MergeKeepLast, Share: executor.Share{Shards: 1}})
 		start(t, x)
 		r := enqueue(t, q, "buried", "x", executor.In(time.Hour))
 		release := x.HoldShards("q")

@@ -61,7 +61,7 @@ func TestWaitForWhatWasFolded(t *testing.T) {
 				x := open(t, "", executor.Config{})
 				q, err := executor.HandleMergedResult(x, "q", func(_ context.Context, job executor.Merged[int]) (int, error) {
 					return job.Latest(), test.fate
-				}, executor.QueueConfig[int]{Fold: func(a, b int) (int, error) { return a + b, nil }})
+				}, executor.QueueConfig[int]{Gather: executor.Gather[int]{Fold: func(a, b int) (int, error) { return a + b, nil }}})
 				require.NoError(t, err)
 				start(t, x)
 				_, err = q.PauseIDs(t.Context(), "id")

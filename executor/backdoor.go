@@ -2,15 +2,13 @@ package executor
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/strandjobs/strand/executor/internal/backdoor"
 	"github.com/strandjobs/strand/executor/internal/feed"
-	"github.com/strandjobs/strand/journal"
 )
 
 func init() {
-	backdoor.Open = openOnDisk
+	backdoor.Open = openElsewhere
 	backdoor.Hold = func(x any, held bool) {
 		if d := x.(*Executor).dispatcher; held {
 			d.hold()
@@ -32,15 +30,6 @@ func init() {
 }
 
 func (t *Queue[T]) encodeAny(payload any) ([]byte, error) { return t.encode(payload.(T)) }
-
-// openOnDisk is Open on a disk in memory that has crashes and faults on demand: for
-// tests of what happens then. witness may be nil.
-func openOnDisk(disk *journal.Memory, cfg Config, witness backdoor.Witness) (*Executor, error) {
-	if disk == nil {
-		return nil, fmt.Errorf("%w: no disk; new(journal.Memory) is an empty one", ErrConfig)
-	}
-	return openElsewhere("a disk in memory", cfg, witness, func(c journal.Config) (*journal.Log, error) { return journal.OpenMemory(disk, c) })
-}
 
 // setWitness has a witness hear of everything. It is called before there is a queue.
 func (e *events) setWitness(witness backdoor.Witness) {

@@ -25,38 +25,40 @@ const (
 
 // Backlog says how full a backlog is. All of it is zero without a limit.
 type Backlog struct {
-	// Payloads and Bytes are what counts against the limits: what is accepted and
-	// not over, with the calls that are under way.
+	// Payloads and Bytes are what counts against the limits: payloads that are accepted
+	// and have not ended, and those of calls that are under way.
 	Payloads, Bytes int
 	Refused         uint64 // calls that got [ErrFull] because of this limit, since Open
 	Waiting         int    // calls that wait for room, under Overflow: [OverflowWait]
 
-	// Stalled is for how long calls have been refused, or have waited, while
-	// nothing ended. 0: something has ended since, or the last call was accepted.
-	// See [ErrStalled].
+	// Stalled is how long calls have been refused, or have waited, while no payload
+	// ended. 0: one has ended since, or the last call was accepted. See [ErrStalled].
 	Stalled time.Duration
 }
 
-// FullError says what was full, and when it is worth while to call again. It
-// matches [ErrFull]. A handler that returns the one of a full disk, which a
-// follow-up of it got, spends no retry: its job waits as it would after a first
-// failure, a second at least.
+// FullError says what was full, and when to call again. It matches [ErrFull].
+//
+// A handler whose own Enqueue got it because the disk is full, and that returns it,
+// spends no retry: its job waits as long as after a first failure, and at least a
+// second.
 type FullError struct {
-	// Disk: the disk is full. Of what follows, only RetryAfter is set.
+	// Disk is true when the disk is full. Then only RetryAfter is set beside it.
 	Disk bool
 
-	// Queue is the queue whose QueueConfig.MaxBacklog or MaxBacklogBytes was
-	// reached. Empty: those of Config, which are over all queues.
+	// Queue is the queue whose QueueConfig.MaxBacklog was reached; "":
+	// Config.MaxBacklog, which is over all queues.
 	Queue string
-	// Bytes: Waiting and Limit are bytes, and not payloads.
+	// Bytes says what Waiting and Limit count: bytes, or if it is false payloads.
+	// Waiting is how much the backlog holds, and Limit the setting.
 	Bytes          bool
 	Waiting, Limit int
 
-	// RetryAfter is a hint: how long it takes until there is room for the call, and
-	// an eighth of the limit is free, if payloads end as fast as in the last 10 to
-	// 20 seconds. It is 10 ms at least and a minute at most. When none has ended in
-	// that time, it is the time since the last one ended, but a second at least. Of
-	// a disk, which is looked at ten times a second, it is a second.
+	// RetryAfter is an estimate of when the call will find room, from 10 ms to a
+	// minute. It is the time until the call fits and an eighth of the limit is free, if
+	// payloads keep ending at the pace of the last 10 to 20 seconds. If none has ended
+	// in that time, it is the time since the last one ended, but at least a second. For
+	// a full disk it is one second; the executor itself looks for room ten times a
+	// second.
 	RetryAfter time.Duration
 
 	cause error // of a disk
@@ -77,8 +79,8 @@ func (e *FullError) Error() string {
 
 // limitOf names what a limit counts, and its setting.
 func limitOf(queue string, bytes bool) (unit, setting string) {
-	if unit, setting = "payloads", "MaxBacklog"; bytes {
-		unit, setting = "bytes", "MaxBacklogBytes"
+	if unit, setting = "payloads", "MaxBacklog.Payloads"; bytes {
+		unit, setting = "bytes", "MaxBacklog.Bytes"
 	}
 	if queue == "" {
 		return unit, "Config." + setting

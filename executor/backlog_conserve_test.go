@@ -42,20 +42,26 @@ type weighed struct {
 
 func weigh(t *testing.T, r *rand.Rand) {
 	c := &weighed{t: t, r: r, disk: new(journal.Memory), luck: new(shared[*rand.Rand]), own: r.IntN(2) * 6}
-	c.cfg = executor.Config{MaxBacklog: 9, Workers: 1 + r.IntN(3), CrashLimit: -1, StopTimeout: -1}
+	c.cfg = executor.Config{MaxBacklog: executor.BacklogLimit{Payloads: 9}, Workers: 1 + r.IntN(3), Crash: executor.Crash{Limit: -1}, StopTimeout: -1}
 	if r.IntN(3) == 0 {
-		c.cfg.MaxBacklogBytes = 600
+		c.cfg.MaxBacklog.Bytes = 600
 	}
 	for i := range c.each {
 		c.each[i] = executor.QueueConfig[string]{
-			Merge:       pick(r, executor.MergeKeepAll, executor.MergeMinScore, executor.MergeKeepFirst, executor.MergeKeepLast, executor.MergeSupersede),
-			OnFailure:   pick(r, executor.OnFailureMerge, executor.OnFailureBlock),
-			OnExhausted: pick(r, executor.OnExhaustedBuryOldest, executor.OnExhaustedBuryAll, executor.OnExhaustedHalt),
-			MaxRetries:  1, RetryIn: always(3 * time.Second), Shards: 2, MaxBacklog: c.own,
-			Durability: pick(r, executor.DurabilitySync, executor.DurabilityAsync),
+			Merge: pick(r, executor.MergeKeepAll, executor.MergeMinScore, executor.MergeKeepFirst, executor.MergeKeepLast, executor.MergeSupersede),
+			Gather: executor.Gather[string]{
+				OnFailure: pick(r, executor.OnFailureMerge, executor.OnFailureBlock),
+			},
+			DeadLetters: executor.DeadLetters[string]{
+				OnExhausted: pick(r, executor.OnExhaustedBuryOldest, executor.OnExhaustedBuryAll, executor.OnExhaustedHalt),
+			},
+			MaxRetries: 1, RetryIn: always(3 * time.Second), Share: executor.Share{Shards: 2}, MaxBacklog: executor.BacklogLimit{Payloads: c.own},
+			Defaults: executor.Defaults[string]{
+				Durability: pick(r, executor.DurabilitySync, executor.DurabilityAsync),
+			},
 		}
 		if c.each[i].Merge == executor.MergeSupersede {
-			c.each[i].OnFailure = executor.OnFailureMerge
+			c.each[i].Gather.OnFailure = executor.OnFailureMerge
 		}
 	}
 	c.luck.set(rand.New(rand.NewPCG(r.Uint64(), 0)))
@@ -150,7 +156,7 @@ func (c *weighed) enqueue() {
 	}
 	before := must(c.x.Stats(context.Background()))
 	n := len(items)
-	fits := before.Backlog.Payloads+n <= c.cfg.MaxBacklog && (c.own == 0 || before.Queues[i].Backlog.Payloads+n <= c.own)
+	fits := before.Backlog.Payloads+n <= c.cfg.MaxBacklog.Payloads && (c.own == 0 || before.Queues[i].Backlog.Payloads+n <= c.own)
 	_, err := c.q[i].EnqueueMany(context.Background(), items, options...)
 	c.steps = append(c.steps, fmt.Sprint("enqueue ", c.names[i], items, " ", err))
 	full, _ := errors.AsType[*executor.FullError](err)

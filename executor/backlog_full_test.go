@@ -28,10 +28,10 @@ func fullError(t *testing.T, err error) executor.FullError {
 // Each limit is told by its name, and holds for what it is about.
 func TestBacklogLimits(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		x, small, other := kept(t, executor.Config{MaxBacklog: 5}, executor.QueueConfig[int]{MaxBacklog: 2, MaxBacklogBytes: 400})
+		x, small, other := kept(t, executor.Config{MaxBacklog: executor.BacklogLimit{Payloads: 5}}, executor.QueueConfig[int]{MaxBacklog: executor.BacklogLimit{Payloads: 2, Bytes: 400}})
 		enqueue(t, small, "1", 1)
 		_, err := small.EnqueueMany(t.Context(), []executor.Item[int]{{ID: "2"}, {ID: "3"}})
-		require.EqualError(t, err, `executor: full: 1 payload is waiting, QueueConfig.MaxBacklog of queue "small" is 2; try again in 1s`)
+		require.EqualError(t, err, `executor: full: 1 payload is waiting, QueueConfig.MaxBacklog.Payloads of queue "small" is 2; try again in 1s`)
 		full := fullError(t, err)
 		require.Equal(t, []any{"small", 1, 2, false, false}, []any{full.Queue, full.Waiting, full.Limit, full.Bytes, full.Disk})
 		enqueue(t, small, "2", 2)
@@ -54,11 +54,11 @@ func TestBacklogLimits(t *testing.T) {
 
 func TestBacklogBytes(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		x := open(t, "", executor.Config{MaxBacklogBytes: 1000})
-		q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{MaxBacklogBytes: 500})
+		x := open(t, "", executor.Config{MaxBacklog: executor.BacklogLimit{Bytes: 1000}})
+		q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{MaxBacklog: executor.BacklogLimit{Bytes: 500}})
 		_, err := q.Enqueue(t.Context(), "a", string(make([]byte, 600)))
 		require.ErrorIs(t, err, executor.ErrTooLarge)
-		require.ErrorContains(t, err, `QueueConfig.MaxBacklogBytes of queue "q" is 500`)
+		require.ErrorContains(t, err, `QueueConfig.MaxBacklog.Bytes of queue "q" is 500`)
 		var n int
 		for {
 			if _, err = q.Enqueue(t.Context(), fmt.Sprint(n), "a payload of thirty bytes or so"); err != nil {
@@ -82,7 +82,7 @@ func TestBacklogBytes(t *testing.T) {
 func TestFullDiskIsToldByType(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		disk := new(journal.Memory)
-		x := openOn(t, disk, executor.Config{MaxBacklog: 5})
+		x := openOn(t, disk, executor.Config{MaxBacklog: executor.BacklogLimit{Payloads: 5}})
 		q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{})
 		disk.FailNext(journal.ErrFull)
 		_, err := q.Enqueue(t.Context(), "a", "x")
@@ -100,7 +100,7 @@ func TestFullDiskIsToldByType(t *testing.T) {
 // The hint is what the formula says.
 func TestRetryAfter(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		x := open(t, "", executor.Config{MaxBacklog: 80, Workers: 1})
+		x := open(t, "", executor.Config{MaxBacklog: executor.BacklogLimit{Payloads: 80}, Workers: 1})
 		q := handle(t, x, "q", func(context.Context, executor.Merged[int]) error { time.Sleep(500 * time.Millisecond); return nil }, executor.QueueConfig[int]{})
 		hint := func(n int) time.Duration {
 			items := make([]executor.Item[int], n)
@@ -143,7 +143,7 @@ func TestBacklogStandsStill(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				var d diary
-				x, q, _ := kept(t, executor.Config{MaxBacklog: 2, Overflow: overflow, Logger: d.logger()}, executor.QueueConfig[int]{})
+				x, q, _ := kept(t, executor.Config{MaxBacklog: executor.BacklogLimit{Payloads: 2}, Overflow: overflow, Logger: d.logger()}, executor.QueueConfig[int]{})
 				call := func() {
 					ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 					defer cancel()
@@ -172,7 +172,7 @@ func TestBacklogStandsStill(t *testing.T) {
 				require.Greater(t, must(x.Stats(t.Context())).Backlog.Stalled, time.Minute)
 				lines := d.take()
 				require.Len(t, lines, 1)
-				require.Contains(t, lines[0], "2 payloads are waiting, Config.MaxBacklog is 2")
+				require.Contains(t, lines[0], "2 payloads are waiting, Config.MaxBacklog.Payloads is 2")
 
 				time.Sleep(5 * time.Minute) // the first is over
 				require.NoError(t, x.Err())
@@ -197,7 +197,7 @@ func TestFullDiskSpendsNoRetry(t *testing.T) {
 				disk := new(journal.Memory)
 				x := openOn(t, disk, executor.Config{})
 				next := handle(t, x, "next", (&probe{}).handle, executor.QueueConfig[string]{})
-				cfg := executor.QueueConfig[string]{MaxRetries: 2, RetryIn: always(0), BatchSize: batch, Shards: 1}
+				cfg := executor.QueueConfig[string]{MaxRetries: 2, RetryIn: always(0), BatchSize: batch, Share: executor.Share{Shards: 1}}
 				var calls atomic.Int64
 				follow := func(ctx context.Context, id string, attempt int) error {
 					assert.Equal(t, 1, attempt)

@@ -27,7 +27,7 @@ func TestBacklogOfGraphsDrains(t *testing.T) {
 func drainGraph(t *testing.T, r *rand.Rand) {
 	var disk *journal.Memory // nil: none
 	cfg := executor.Config{
-		Workers: 1 + r.IntN(4), MaxBacklog: r.IntN(4), Overflow: pick(r, executor.OverflowRefuse, executor.OverflowWait), StopTimeout: -1,
+		Workers: 1 + r.IntN(4), MaxBacklog: executor.BacklogLimit{Payloads: r.IntN(4)}, Overflow: pick(r, executor.OverflowRefuse, executor.OverflowWait), StopTimeout: -1,
 		Scheduler: pick(r, executor.Fair(), executor.StrictPriority(), executor.OldestFirst()),
 	}
 	if r.IntN(2) == 0 {
@@ -63,7 +63,7 @@ func drainGraph(t *testing.T, r *rand.Rand) {
 			}
 			done.Add(1)
 			return nil
-		}, executor.QueueConfig[int]{MaxBacklog: 1 + r.IntN(3), RetryIn: always(time.Second), Shards: 1 + r.IntN(2)}))
+		}, executor.QueueConfig[int]{MaxBacklog: executor.BacklogLimit{Payloads: 1 + r.IntN(3)}, RetryIn: always(time.Second), Share: executor.Share{Shards: 1 + r.IntN(2)}}))
 	}
 	start(t, x)
 	var producers sync.WaitGroup

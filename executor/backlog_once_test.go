@@ -23,7 +23,7 @@ func TestBacklogCountsAPayloadOnce(t *testing.T) {
 				bubble(t, func(t *testing.T) {
 					disk := new(journal.Memory)
 					open := func() (*executor.Executor, *executor.Queue[int]) {
-						x := openOn(t, disk, executor.Config{MaxBacklog: 10})
+						x := openOn(t, disk, executor.Config{MaxBacklog: executor.BacklogLimit{Payloads: 10}})
 						if events {
 							return x, must(executor.Handle(x, "q", func(context.Context, executor.Job[int]) error { return outcome }, executor.QueueConfig[int]{}))
 						}
@@ -59,7 +59,7 @@ func TestBacklogCountsAPayloadOnce(t *testing.T) {
 func TestBacklogLetsHandlersGoOn(t *testing.T) {
 	for _, overflow := range []executor.Overflow{executor.OverflowRefuse, executor.OverflowWait} {
 		bubble(t, func(t *testing.T) {
-			x := open(t, "", executor.Config{MaxBacklog: 4, Overflow: overflow})
+			x := open(t, "", executor.Config{MaxBacklog: executor.BacklogLimit{Payloads: 4}, Overflow: overflow})
 			var q *executor.Queue[int]
 			q = must(executor.Handle(x, "q", func(ctx context.Context, job executor.Job[int]) error {
 				if job.Payload == 0 {

@@ -17,7 +17,7 @@ import (
 // backlogged returns an executor that takes ten payloads, and the queue whose
 // handler waits for gate.
 func backlogged(t *testing.T, cfg executor.Config, handler func(context.Context, executor.Merged[int]) error) (*executor.Executor, *executor.Queue[int]) {
-	cfg.MaxBacklog, cfg.Logger = 10, slog.New(slog.DiscardHandler)
+	cfg.MaxBacklog.Payloads, cfg.Logger = 10, slog.New(slog.DiscardHandler)
 	x, err := executor.Open("", cfg)
 	require.NoError(t, err)
 	q, err := executor.HandleMerged(x, "jobs", handler, executor.QueueConfig[int]{Merge: executor.MergeKeepAll})
@@ -38,7 +38,7 @@ func TestBacklogRefuses(t *testing.T) {
 		fill(t, q)
 		_, err := q.Enqueue(t.Context(), "one-more", 1)
 		require.ErrorIs(t, err, executor.ErrFull)
-		require.EqualError(t, err, "executor: full: 10 payloads are waiting, Config.MaxBacklog is 10; try again in 1s")
+		require.EqualError(t, err, "executor: full: 10 payloads are waiting, Config.MaxBacklog.Payloads is 10; try again in 1s")
 
 		_, err = q.EnqueueMany(t.Context(), make([]executor.Item[int], 0))
 		require.NoError(t, err)
@@ -48,7 +48,7 @@ func TestBacklogRefuses(t *testing.T) {
 		}
 		_, err = q.EnqueueMany(t.Context(), many)
 		require.ErrorIs(t, err, executor.ErrTooLarge, "waiting would not help")
-		require.ErrorContains(t, err, "the call is 11 payloads, Config.MaxBacklog is 10")
+		require.ErrorContains(t, err, "the call is 11 payloads, Config.MaxBacklog.Payloads is 10")
 
 		start(t, x)
 		synctest.Wait()

@@ -34,7 +34,7 @@ func (picky) Encode(v string) ([]byte, error) {
 // What can't be accepted is refused with an error that says what was wrong. It
 // leaves nothing in the journal.
 func TestBadPayloadsAreRefused(t *testing.T) {
-	x := open(t, filepath.Join(t.TempDir(), "journal"), executor.Config{MaxPayloadBytes: 100})
+	x := open(t, filepath.Join(t.TempDir(), "journal"), executor.Config{Advanced: executor.Advanced{MaxPayloadBytes: 100}})
 	q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{Codec: picky{}})
 	before := must(x.Stats(t.Context())).Journal.Next
 	for name, test := range map[string]struct {
@@ -86,11 +86,11 @@ func TestBadQueuesAreRefused(t *testing.T) {
 		"twice":       {"q", p.handle, executor.QueueConfig[string]{}, executor.ErrDuplicateQueue, `"q"`},
 		"nil handler": {"r", nil, executor.QueueConfig[string]{}, executor.ErrConfig, "nil"},
 		"no name":     {"", p.handle, executor.QueueConfig[string]{}, executor.ErrConfig, "name"},
-		"shards":      {"r", p.handle, executor.QueueConfig[string]{Shards: -1}, executor.ErrConfig, "Shards is -1"},
+		"shards":      {"r", p.handle, executor.QueueConfig[string]{Share: executor.Share{Shards: -1}}, executor.ErrConfig, "Shards is -1"},
 		"merge":       {"r", p.handle, executor.QueueConfig[string]{Merge: 9}, executor.ErrConfig, "Merge is 9"},
 		"batch":       {"r", p.handle, executor.QueueConfig[string]{BatchSize: 2}, executor.ErrConfig, "HandleBatch"},
-		"durability":  {"r", p.handle, executor.QueueConfig[string]{Durability: 9}, executor.ErrConfig, "Durability is 9, it must be 0 (the default) or from 1 to 2"},
-		"weight":      {"r", p.handle, executor.QueueConfig[string]{Weight: -1}, executor.ErrConfig, "Weight is -1, it must be from 0 to 65536"},
+		"durability":  {"r", p.handle, executor.QueueConfig[string]{Defaults: executor.Defaults[string]{Durability: 9}}, executor.ErrConfig, "Durability is 9, it must be 0 (the default) or from 1 to 2"},
+		"weight":      {"r", p.handle, executor.QueueConfig[string]{Share: executor.Share{Weight: -1}}, executor.ErrConfig, "Weight is -1, it must be from 0 to 65536"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := executor.HandleMerged(x, test.queue, test.handler, test.cfg)
@@ -98,12 +98,14 @@ func TestBadQueuesAreRefused(t *testing.T) {
 			require.ErrorContains(t, err, test.says)
 		})
 	}
-	_, err := x.EnqueueRaw(t.Context(), "missing", "a", nil)
+	_, err := enqueueRaw(t.Context(), x, "missing", "a", nil)
 	require.ErrorIs(t, err, executor.ErrUnknownQueue)
 	require.ErrorContains(t, err, "registered are: q")
+	_, err = open(t, "", executor.Config{}).Explain(t.Context(), "no", "a")
+	require.ErrorContains(t, err, "registered are: none yet")
 	for says, cfg := range map[string]executor.Config{
 		"Workers is -1":        {Workers: -1},
-		"TimerSlack is 1.001s": {TimerSlack: 1001 * time.Millisecond},
+		"TimerSlack is 1.001s": {Advanced: executor.Advanced{TimerSlack: 1001 * time.Millisecond}},
 	} {
 		_, err = executor.Open("", cfg)
 		require.ErrorIs(t, err, executor.ErrConfig)

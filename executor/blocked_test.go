@@ -59,28 +59,28 @@ func blockHook(t *testing.T, hook string, stops bool) {
 	}
 	h := &hooks{encode: says[error](nil, nil), decode: says[error](nil, nil)}
 	cfg := executor.QueueConfig[string]{
-		Shards: 1, MaxRetries: -1, Codec: h, ID: func(payload string) string { return payload },
+		Share: executor.Share{Shards: 1}, MaxRetries: -1, Codec: h, Defaults: executor.Defaults[string]{ID: func(payload string) string { return payload }},
 		Timeout: time.Minute,
 	}
-	xcfg := executor.Config{Workers: 1, SpareWorkers: 1, StuckAfter: time.Minute}
+	xcfg := executor.Config{Workers: 1, Stuck: executor.Stuck{SpareWorkers: 1, After: time.Minute}}
 	keysOf := func(_, payload string) []string { bad(payload); return nil }
 	map[string]func(){
 		"RetryIn":     func() { cfg.MaxRetries = 1; cfg.RetryIn = func(int) time.Duration { b.block(); return 0 } },
-		"FormatError": func() { cfg.FormatError = func(err error) string { b.block(); return err.Error() } },
+		"FormatError": func() { cfg.DeadLetters.FormatError = func(err error) string { b.block(); return err.Error() } },
 		"RetriesExhausted": func() {
-			cfg.RetriesExhausted = func(context.Context, []executor.Merged[string]) { b.block() }
+			cfg.DeadLetters.RetriesExhausted = func(context.Context, []executor.Merged[string]) { b.block() }
 		},
 		"Logger":              func() { xcfg.Logger = slog.New(blockedLog{b}) },
 		"LoggerOfTheWatchdog": func() { xcfg.Logger = slog.New(blockedLog{b}) },
 		"Decode":              func() { h.decode = func(payload string) error { bad(payload); return nil } },
 		"Pick":                func() { xcfg.Scheduler, h.pick = h, func(string) int { b.block(); return 0 } },
-		"OnEnqueue":           func() { cfg.Locks.OnEnqueue = keysOf },
-		"OnRun":               func() { cfg.Locks.OnRun = keysOf },
-		"Unlock":              func() { cfg.Locks.Unlock = keysOf },
+		"OnEnqueue":           func() { cfg.Conditions.Locks.OnEnqueue = keysOf },
+		"OnRun":               func() { cfg.Conditions.Locks.OnRun = keysOf },
+		"Unlock":              func() { cfg.Conditions.Locks.Unlock = keysOf },
 		"Encode":              func() { h.encode = func(payload string) error { bad(payload); return nil } },
-		"ID":                  func() { cfg.ID = func(payload string) string { bad(payload); return payload } },
-		"Score":               func() { cfg.Score = func(payload string) float64 { bad(payload); return 0 } },
-		"Due":                 func() { cfg.Due = func(payload string) time.Time { bad(payload); return time.Time{} } },
+		"ID":                  func() { cfg.Defaults.ID = func(payload string) string { bad(payload); return payload } },
+		"Score":               func() { cfg.Defaults.Score = func(payload string) float64 { bad(payload); return 0 } },
+		"Due":                 func() { cfg.Defaults.Due = func(payload string) time.Time { bad(payload); return time.Time{} } },
 	}[hook]()
 	x := open(t, "", xcfg)
 	p := &probe{decide: func(_ context.Context, s seen) error {

@@ -59,11 +59,11 @@ func TestBurialsAreTold(t *testing.T) {
 		dead int
 	}{
 		"exhausted, oldest":  {executor.QueueConfig[string]{}, errBoom, `payloads=1 .* position=1 error=boom`, 1},
-		"exhausted, all":     {executor.QueueConfig[string]{OnExhausted: executor.OnExhaustedBuryAll}, errBoom, `payloads=3 .* position=1 error=boom`, 3},
+		"exhausted, all":     {executor.QueueConfig[string]{DeadLetters: executor.DeadLetters[string]{OnExhausted: executor.OnExhaustedBuryAll}}, errBoom, `payloads=3 .* position=1 error=boom`, 3},
 		"cancelled":          {executor.QueueConfig[string]{MaxRetries: 9}, executor.Cancel(errBoom), `payloads=3 .* position=1 error=.*boom`, 3},
 		"spoiled":            {executor.QueueConfig[string]{Codec: codec}, nil, `payloads=2 .* position=2 error="payload does not decode: unreadable"`, 2},
 		"spoiled and oldest": {executor.QueueConfig[string]{Codec: codec}, errBoom, `payloads=3 .* position=1 error=boom`, 3},
-		"halted":             {executor.QueueConfig[string]{OnExhausted: executor.OnExhaustedHalt}, errBoom, "", 0}, // see TestHaltedIsTold
+		"halted":             {executor.QueueConfig[string]{DeadLetters: executor.DeadLetters[string]{OnExhausted: executor.OnExhaustedHalt}}, errBoom, "", 0}, // see TestHaltedIsTold
 		"done":               {executor.QueueConfig[string]{}, nil, "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -112,7 +112,7 @@ func TestBurialsOfABatchAreTold(t *testing.T) {
 		x := open(t, "", executor.Config{Logger: log.logger(), Workers: 1})
 		codec := fading{new(atomic.Bool)}
 		q, err := executor.HandleBatch(x, "q", func(context.Context, []executor.Merged[string]) error { return errBoom },
-			executor.QueueConfig[string]{Codec: codec, BatchSize: 2, Shards: 1, MaxRetries: -1})
+			executor.QueueConfig[string]{Codec: codec, BatchSize: 2, Share: executor.Share{Shards: 1}, MaxRetries: -1})
 		require.NoError(t, err)
 		enqueue(t, q, "1", "bad")
 		enqueue(t, q, "2", "good")

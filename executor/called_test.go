@@ -20,10 +20,14 @@ func TestCalledJobHoldsNothing(t *testing.T) {
 		p := &probe{}
 		hog := handle(t, x, "hog", (&probe{decide: takes(time.Minute, nil)}).handle, executor.QueueConfig[string]{})
 		ship := handle(t, x, "ship", p.handle, executor.QueueConfig[string]{
-			Locks: executor.Locks[string]{OnEnqueue: keys("S"), BlockedBy: keys("C"), Unlock: keys("S")},
+			Conditions: executor.Conditions[string]{
+				Locks: executor.Locks[string]{OnEnqueue: keys("S"), BlockedBy: keys("C"), Unlock: keys("S")},
+			},
 		})
 		cancel := handle(t, x, "cancel", p.handle, executor.QueueConfig[string]{
-			Locks: executor.Locks[string]{BlockedBy: keys("S"), OnRun: keys("C"), Unlock: keys("C")},
+			Conditions: executor.Conditions[string]{
+				Locks: executor.Locks[string]{BlockedBy: keys("S"), OnRun: keys("C"), Unlock: keys("C")},
+			},
 		})
 		enqueue(t, ship, "ship 1", "", executor.In(2*time.Second))
 		start(t, x)
@@ -56,12 +60,14 @@ func TestUniqueKeepsItsLineWhileWorkersAreBusy(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{Workers: 2, Unique: executor.Unique[any]{While: executor.UniqueWhileRunning}})
 		p := &probe{decide: takes(time.Minute, nil)}
-		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Shards: 1, Concurrency: 20})
+		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Share: executor.Share{Shards: 1, Concurrency: 20}})
 		hogs := &probe{decide: func(ctx context.Context, s seen) error {
 			return takes(map[string]time.Duration{"a": 140 * time.Second, "b": time.Hour}[s.id], nil)(ctx, s)
 		}}
 		hog := handle(t, x, "hog", hogs.handle, executor.QueueConfig[string]{
-			Unique: executor.Unique[string]{While: executor.UniqueNever}, Shards: 1, Concurrency: 20,
+			Conditions: executor.Conditions[string]{
+				Unique: executor.Unique[string]{While: executor.UniqueNever},
+			}, Share: executor.Share{Shards: 1, Concurrency: 20},
 		})
 		start(t, x)
 		var want []string

@@ -27,9 +27,12 @@ func calls(x *executor.Executor, q *executor.Queue[string]) map[string]func(cont
 		"Stats":              func(ctx context.Context) error { _, err := x.Stats(ctx); return err },
 		"Explain":            func(ctx context.Context) error { _, err := x.Explain(ctx, "q", "1"); return err },
 		"Enqueue":            func(ctx context.Context) error { _, err := q.Enqueue(ctx, "1", "p"); return err },
-		"Enqueue bytes":      func(ctx context.Context) error { _, err := x.EnqueueRaw(ctx, "q", "1", []byte(`"p"`)); return err },
+		"Enqueue bytes":      func(ctx context.Context) error { _, err := enqueueRaw(ctx, x, "q", "1", []byte(`"p"`)); return err },
 		"EnqueueMany bytes": func(ctx context.Context) error {
-			_, err := x.EnqueueManyRaw(ctx, "q", []executor.Item[[]byte]{{ID: "1", Payload: []byte(`"p"`)}})
+			q, err := x.Lookup("q")
+			if err == nil {
+				_, err = q.EnqueueMany(ctx, []executor.Item[[]byte]{{ID: "1", Payload: []byte(`"p"`)}})
+			}
 			return err
 		},
 		"Enqueue once": func(ctx context.Context) error {
@@ -146,7 +149,7 @@ func TestSlotsAfterStop(t *testing.T) {
 		<-goOn
 		cleared <- slots.Clear(job)
 		return nil
-	}, executor.QueueConfig[string]{Slots: []executor.SlotSource{slots}})
+	}, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Slots: []executor.SlotSource{slots}}})
 	start(t, x)
 	enqueue(t, q, "1", "")
 	await(t, running)

@@ -2,9 +2,9 @@ package executor
 
 import "encoding/json"
 
-// Codec turns payloads of type T into bytes and back. Both methods may be called
-// from any goroutine. An error or a panic of Encode is returned by Enqueue; one of
-// Decode sends the payload to the morgue, with its bytes.
+// Codec turns payloads of type T into bytes and back. Any goroutine may call both
+// methods. Enqueue returns an error or a panic of Encode. A payload for which Decode
+// returns an error or panics becomes a dead letter, with its bytes.
 type Codec[T any] interface {
 	// Encode returns bytes that stay as they are until Enqueue has returned: not a
 	// buffer that the next Encode uses again.

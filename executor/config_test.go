@@ -3,6 +3,7 @@ package executor_test
 import (
 	"context"
 	"fmt"
+	"iter"
 	"reflect"
 	"strings"
 	"testing"
@@ -19,14 +20,15 @@ import (
 func TestZeroAndBelowMeanTheSameEverywhere(t *testing.T) {
 	const refused, off = false, true
 	below := map[string]bool{
-		"Config.Workers": refused, "Config.MaxPayloadBytes": refused, "Config.IdempotencyTTL": refused, "Config.StuckAfter": refused, "Config.SlotTTL": refused,
-		"Config.MaxBacklog": off, "Config.MaxBacklogBytes": off, "Config.MemoryBudget": off, "Config.CrashLimit": off,
-		"Config.TimerSlack": off, "Config.SpareWorkers": off, "Config.StopTimeout": off, "Config.EventBuffer": off,
-		"QueueConfig.Shards": refused, "QueueConfig.BatchSize": refused, "QueueConfig.Weight": refused,
-		"QueueConfig.Concurrency": off, "QueueConfig.MaxConcurrent": off, "QueueConfig.MaxBacklog": off, "QueueConfig.MaxBacklogBytes": off,
-		"QueueConfig.MaxPayloads": off, "QueueConfig.MaxRetries": off, "QueueConfig.Timeout": off, "QueueConfig.Throttle": off,
-		"QueueConfig.HeartbeatTimeout": off,
-		"Locks.TTL":                    off, "Unique.TTL": refused, "Unique.Heartbeat": refused,
+		"Config.Workers": refused, "Config.Advanced.MaxPayloadBytes": refused, "Config.Advanced.IdempotencyTTL": refused, "Config.Stuck.After": refused, "Config.Advanced.SlotTTL": refused,
+		"Config.MaxBacklog.Payloads": off, "Config.MaxBacklog.Bytes": off, "Config.Advanced.MemoryBudget": off, "Config.Crash.Limit": off,
+		"Config.Advanced.TimerSlack": off, "Config.Stuck.SpareWorkers": off, "Config.StopTimeout": off, "Config.Advanced.EventBuffer": off,
+		"QueueConfig.Share.Shards": refused, "QueueConfig.BatchSize": refused, "QueueConfig.Share.Weight": refused,
+		"QueueConfig.Share.Concurrency": off, "QueueConfig.MaxConcurrent": off, "QueueConfig.MaxBacklog.Payloads": off, "QueueConfig.MaxBacklog.Bytes": off,
+		"QueueConfig.Gather.MaxPayloads": off, "QueueConfig.MaxRetries": off, "QueueConfig.Timeout": off, "QueueConfig.Gather.Throttle": off,
+		"QueueConfig.HeartbeatTimeout": off, "QueueConfig.Gather.Debounce.Quiet": off, "QueueConfig.Gather.Debounce.MaxWait": off,
+		"QueueConfig.DeadLetters.Retention.Age": off, "QueueConfig.DeadLetters.Retention.Count": off,
+		"Locks.TTL": off, "Unique.TTL": refused, "Unique.Heartbeat": refused,
 		"SlotsConfig.TTL": refused, "SlotsConfig.MaxSteps": refused,
 		"LimitConfig.Concurrent": refused, "LimitConfig.Rate": refused, "LimitConfig.Per": refused, "LimitConfig.Burst": refused,
 	}
@@ -51,10 +53,10 @@ func TestZeroAndBelowMeanTheSameEverywhere(t *testing.T) {
 		}},
 		{&executor.QueueConfig[string]{}, func(c any) error { return handled(*c.(*executor.QueueConfig[string])) }},
 		{&executor.Locks[string]{OnEnqueue: keys, Unlock: keys}, func(c any) error {
-			return handled(executor.QueueConfig[string]{Locks: *c.(*executor.Locks[string])})
+			return handled(executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Locks: *c.(*executor.Locks[string])}})
 		}},
 		{&executor.Unique[string]{}, func(c any) error {
-			return handled(executor.QueueConfig[string]{Unique: *c.(*executor.Unique[string])})
+			return handled(executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Unique: *c.(*executor.Unique[string])}})
 		}},
 		{&executor.SlotsConfig[int]{Next: next}, func(c any) error {
 			_, err := executor.NewSlots(open(t, "", executor.Config{}), "slots", *c.(*executor.SlotsConfig[int]))
@@ -68,35 +70,53 @@ func TestZeroAndBelowMeanTheSameEverywhere(t *testing.T) {
 		v := reflect.ValueOf(room.config).Elem()
 		kind, _, _ := strings.Cut(v.Type().Name(), "[")
 		require.NoError(t, room.use(room.config), "zero")
-		for i := range v.NumField() {
-			field := v.Field(i)
-			if !field.CanInt() {
-				continue
-			}
-			name := kind + "." + v.Type().Field(i).Name
-			if name == "QueueConfig.Priority" {
+		for path, field := range numbers(kind, v) {
+			if path == "QueueConfig.Share.Priority" {
 				continue // below zero is a low one; TestTuningsThatMakeNoSense knows its bounds
 			}
-			isOff, known := below[name]
-			require.True(t, known, "%s: what does a number below zero mean?", name)
-			delete(below, name)
+			isOff, known := below[path]
+			require.True(t, known, "%s: what does a number below zero mean?", path)
+			delete(below, path)
 			for _, n := range []int64{-1, -1 << 40} {
 				field.SetInt(n)
 				err := room.use(room.config)
 				if field.SetInt(0); isOff {
-					require.NoError(t, err, name)
+					require.NoError(t, err, path)
 					continue
 				}
-				require.ErrorIs(t, err, executor.ErrConfig, name)
+				require.ErrorIs(t, err, executor.ErrConfig, path)
 				var value any = n
 				if field.Type() == reflect.TypeFor[time.Duration]() {
 					value = time.Duration(n)
 				}
-				require.ErrorContains(t, err, fmt.Sprintf("%s is %v", v.Type().Field(i).Name, value))
+				_, name, _ := strings.Cut(path, ".")
+				require.ErrorContains(t, err, fmt.Sprintf("%s is %v", name, value))
 			}
 		}
 	}
 	require.Empty(t, below, "no such fields")
+}
+
+// numbers are the fields of a configuration that may be below zero, and those of its
+// groups. Locks and Unique have rooms of their own.
+func numbers(path string, v reflect.Value) iter.Seq2[string, reflect.Value] {
+	return func(yield func(string, reflect.Value) bool) {
+		for i := range v.NumField() {
+			field, of := v.Field(i), path+"."+v.Type().Field(i).Name
+			switch {
+			case field.CanInt():
+				if !yield(of, field) {
+					return
+				}
+			case field.Kind() == reflect.Struct && path != "QueueConfig.Conditions" && of != "Config.Unique" && of != "Config.Splitter" && of != "Locks.WhenBlocked":
+				for name, number := range numbers(of, field) {
+					if !yield(name, number) {
+						return
+					}
+				}
+			}
+		}
+	}
 }
 
 // Of several options of one kind the last one counts, for one payload as for many.

@@ -67,18 +67,25 @@ func conserve(t *testing.T, r *rand.Rand) {
 		kind: make(map[uint64]item), locks: make(map[oughtLock]bool),
 	}
 	c.cfg = executor.QueueConfig[string]{
-		Merge:       pick(r, executor.MergeKeepAll, executor.MergeMinScore, executor.MergeKeepFirst, executor.MergeKeepLast),
-		OnFailure:   pick(r, executor.OnFailureMerge, executor.OnFailureBlock),
-		OnExhausted: pick(r, executor.OnExhaustedBuryOldest, executor.OnExhaustedBuryAll),
-		MaxPayloads: r.IntN(3), MaxRetries: 1, RetryIn: always(3 * time.Second), Shards: 2,
-		Locks: executor.Locks[string]{
-			OnEnqueue: func(id, value string) []string { return []string{"enqueued " + id + value} },
-			BlockedBy: keys("gate"),
-			OnRun:     func(id, value string) []string { return []string{"ran " + id + value, "any " + id} },
-			Unlock: func(id, value string) []string {
-				return []string{"enqueued " + id + value, "ran " + id + value, "any " + id}
+		Merge: pick(r, executor.MergeKeepAll, executor.MergeMinScore, executor.MergeKeepFirst, executor.MergeKeepLast),
+		Gather: executor.Gather[string]{
+			OnFailure:   pick(r, executor.OnFailureMerge, executor.OnFailureBlock),
+			MaxPayloads: r.IntN(3),
+		},
+		DeadLetters: executor.DeadLetters[string]{
+			OnExhausted: pick(r, executor.OnExhaustedBuryOldest, executor.OnExhaustedBuryAll),
+		},
+		MaxRetries: 1, RetryIn: always(3 * time.Second), Share: executor.Share{Shards: 2},
+		Conditions: executor.Conditions[string]{
+			Locks: executor.Locks[string]{
+				OnEnqueue: func(id, value string) []string { return []string{"enqueued " + id + value} },
+				BlockedBy: keys("gate"),
+				OnRun:     func(id, value string) []string { return []string{"ran " + id + value, "any " + id} },
+				Unlock: func(id, value string) []string {
+					return []string{"enqueued " + id + value, "ran " + id + value, "any " + id}
+				},
+				Counted: r.IntN(2) == 0, UnlockOnBurial: r.IntN(2) == 0,
 			},
-			Counted: r.IntN(2) == 0, UnlockOnBurial: r.IntN(2) == 0,
 		},
 	}
 	c.open()
@@ -93,10 +100,10 @@ func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
 
 func (c *conserved) open() {
 	life := c.nextLife()
-	c.x = openOn(c.t, c.disk, executor.Config{Workers: 2, CrashLimit: -1})
+	c.x = openOn(c.t, c.disk, executor.Config{Workers: 2, Crash: executor.Crash{Limit: -1}})
 	c.slots = must(executor.NewSlots(c.x, "slots", executor.SlotsConfig[int]{Next: next}))
 	cfg := c.cfg
-	cfg.Slots = []executor.SlotSource{c.slots}
+	cfg.Conditions.Slots = []executor.SlotSource{c.slots}
 	c.q = handle(c.t, c.x, "q", func(ctx context.Context, job executor.Merged[string]) error {
 		err := c.outcome()
 		c.hear(life, func() { c.started(job) })
@@ -142,9 +149,9 @@ func (c *conserved) heard() (events []func()) {
 func (c *conserved) started(job executor.Merged[string]) {
 	c.steps = append(c.steps, fmt.Sprint("  starts ", job.ID, job.Payloads))
 	for _, p := range job.Payloads {
-		for _, key := range c.cfg.Locks.OnRun(job.ID, p.Value) {
+		for _, key := range c.cfg.Conditions.Locks.OnRun(job.ID, p.Value) {
 			l := oughtLock{key, job.ID, p.Position, true}
-			if !c.cfg.Locks.Counted && !c.cfg.Locks.UnlockOnBurial {
+			if !c.cfg.Conditions.Locks.Counted && !c.cfg.Conditions.Locks.UnlockOnBurial {
 				l.position = 0
 			}
 			c.locks[l] = true
@@ -159,9 +166,9 @@ func (c *conserved) ended(job executor.Merged[string], err error) {
 	}
 	for _, p := range job.Payloads {
 		delete(c.kind, p.Position)
-		for _, key := range c.cfg.Locks.Unlock(job.ID, p.Value) {
+		for _, key := range c.cfg.Conditions.Locks.Unlock(job.ID, p.Value) {
 			maps.DeleteFunc(c.locks, func(l oughtLock, _ bool) bool {
-				return l.key == key && (l.position == p.Position || !c.cfg.Locks.Counted)
+				return l.key == key && (l.position == p.Position || !c.cfg.Conditions.Locks.Counted)
 			})
 		}
 	}
@@ -203,7 +210,7 @@ func (c *conserved) enqueue(n int) {
 	for i, it := range items {
 		c.steps = append(c.steps, fmt.Sprint("enqueue ", it.ID, it.Payload, *it.Score, " ", receipts[i]))
 		c.kind[receipts[i].Position] = item{id: it.ID, value: it.Payload}
-		for _, key := range c.cfg.Locks.OnEnqueue(it.ID, it.Payload) {
+		for _, key := range c.cfg.Conditions.Locks.OnEnqueue(it.ID, it.Payload) {
 			c.locks[oughtLock{key: key, id: it.ID, position: receipts[i].Position}] = true
 		}
 	}
@@ -229,7 +236,7 @@ func (c *conserved) check() {
 	for position, it := range c.kind {
 		switch {
 		case slices.Contains(dead, position):
-			if !it.dead && c.cfg.Locks.UnlockOnBurial {
+			if !it.dead && c.cfg.Conditions.Locks.UnlockOnBurial {
 				c.forget(position)
 			}
 			it.dead = true
@@ -262,9 +269,9 @@ func (c *conserved) check() {
 }
 
 func (c *conserved) String() string {
-	l := c.cfg.Locks
-	return fmt.Sprintf("%v %v %v, %d payloads, counted %v, unlocked on burial %v:\n%s", c.cfg.Merge, c.cfg.OnFailure, c.cfg.OnExhausted,
-		c.cfg.MaxPayloads, l.Counted, l.UnlockOnBurial, strings.Join(c.steps, "\n"))
+	l := c.cfg.Conditions.Locks
+	return fmt.Sprintf("%v %v %v, %d payloads, counted %v, unlocked on burial %v:\n%s", c.cfg.Merge, c.cfg.Gather.OnFailure, c.cfg.DeadLetters.OnExhausted,
+		c.cfg.Gather.MaxPayloads, l.Counted, l.UnlockOnBurial, strings.Join(c.steps, "\n"))
 }
 
 // survivors lists the payloads that the journal has.

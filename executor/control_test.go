@@ -69,8 +69,8 @@ func TestControlsRaceExecution(t *testing.T) {
 				for life := range lives {
 					x := openOn(t, disk, executor.Config{Workers: 4})
 					q := handle(t, x, "q", o.handle, executor.QueueConfig[int]{
-						Shards: 1 + life, Merge: executor.MergeKeepAll, MaxPayloads: 3, MaxRetries: 1,
-						RetryIn: always(2 * time.Millisecond), OnExhausted: exhausted,
+						Share: executor.Share{Shards: 1 + life}, Merge: executor.MergeKeepAll, Gather: executor.Gather[int]{MaxPayloads: 3}, MaxRetries: 1,
+						RetryIn: always(2 * time.Millisecond), DeadLetters: executor.DeadLetters[int]{OnExhausted: exhausted},
 					})
 					start(t, x)
 					control := func(f func(id string) error) func() {

@@ -47,7 +47,7 @@ func TestActingBesideListsThatAreNotRead(t *testing.T) {
 	}
 	first := make(chan error, 20)
 	for range 20 {
-		conn := said(t, dir, "jobs", `{"queue": "cQ==", "limit": 10000}`)
+		conn := said(t, dir, "jobs", `{"queue": "q", "limit": 10000}`)
 		go func() {
 			_, err := io.ReadFull(conn, make([]byte, 1))
 			first <- err
@@ -56,9 +56,9 @@ func TestActingBesideListsThatAreNotRead(t *testing.T) {
 	for range 16 {
 		require.NoError(t, <-first)
 	}
-	_, err = asked[control.Affected](t, dir, control.VerbPause, control.Pause{On: true, Queue: []byte("q")})
+	_, err = asked[control.Affected](t, dir, control.VerbPause, control.Pause{On: true, Queue: "q"})
 	require.NoError(t, err)
-	did, err := asked[control.Affected](t, dir, control.VerbAct, control.Act{Do: control.DoCancel, Queue: []byte("q"), IDs: [][]byte{[]byte(items[7].ID)}})
+	did, err := asked[control.Affected](t, dir, control.VerbAct, control.Act{Do: control.DoCancel, Queue: "q", IDs: []string{items[7].ID}})
 	require.NoError(t, err)
 	require.Equal(t, 1, did.N)
 	stop(t, x)
@@ -76,22 +76,22 @@ func TestActionsWithoutAField(t *testing.T) {
 	for _, c := range []struct{ verb, body, want string }{
 		{"pause", `{}`, "on is missing"},
 		{"pause", `{"on": null}`, "on is null"},
-		{"pause", `{"queue": "cQ=="}`, "on is missing"},
+		{"pause", `{"queue": "q"}`, "on is missing"},
 		{"pause", `{"on": false}`, "queue is missing; all means the executor"},
 		{"pause", `{"on": false, "all": false}`, "queue is missing; all means the executor"},
 		{"pause", `{"on": false, "queue": ""}`, "queue is missing; all means the executor"},
-		{"pause", `{"on": false, "ids": ["YQ=="]}`, "queue is missing"},
-		{"pause", `{"on": false, "all": true, "queue": "cQ=="}`, "all means the executor"},
-		{"pause", `{"on": false, "queue": "cQ==", "ids": []}`, "ids is empty"},
+		{"pause", `{"on": false, "ids": ["a"]}`, "queue is missing"},
+		{"pause", `{"on": false, "all": true, "queue": "q"}`, "all means the executor"},
+		{"pause", `{"on": false, "queue": "q", "ids": []}`, "ids is empty"},
 		{"pause", `{"On": false, "all": true}`, "there is no field"},
 		{"act", `{}`, "do is missing"},
 		{"act", `{"do": "delete", "all": true}`, "queue is missing"},
-		{"act", `{"queue": "cQ==", "all": true}`, "do is missing"},
-		{"act", `{"do": "", "queue": "cQ==", "all": true}`, "do is missing"},
+		{"act", `{"queue": "q", "all": true}`, "do is missing"},
+		{"act", `{"do": "", "queue": "q", "all": true}`, "do is missing"},
 		{"act", `{"do": "delete", "queue": "", "all": true}`, "queue is missing"},
-		{"act", `{"do": "delete", "queue": "cQ=="}`, "all, ids or positions is missing"},
-		{"act", `{"do": "delete", "queue": "cQ==", "ids": []}`, "all, ids or positions is missing"},
-		{"act", `{"do": "delete", "queue": "cQ==", "all": null, "ids": ["YQ=="]}`, "all is null"},
+		{"act", `{"do": "delete", "queue": "q"}`, "all, ids or positions is missing"},
+		{"act", `{"do": "delete", "queue": "q", "ids": []}`, "all, ids or positions is missing"},
+		{"act", `{"do": "delete", "queue": "q", "all": null, "ids": ["a"]}`, "all is null"},
 		{"copy", `{}`, "to is missing"},
 		{"copy", `{"to": ""}`, "to is missing"},
 	} {

@@ -107,11 +107,11 @@ func TestTwoControlSockets(t *testing.T) {
 		t.Cleanup(func() { stop(t, x) })
 	}
 	for name, dir := range dirs {
-		page, err := asked[control.JobsPage](t, dir, control.VerbJobs, control.JobsQuery{Queue: []byte(name), Limit: 10})
+		page, err := asked[executor.JobPage](t, dir, control.VerbJobs, executor.JobQuery{Queue: name, Limit: 10})
 		require.NoError(t, err)
 		require.Len(t, page.Jobs, 1)
-		require.Equal(t, name, string(page.Jobs[0].ID))
-		_, err = asked[control.JobsPage](t, dir, control.VerbJobs, control.JobsQuery{Queue: []byte("other"), Limit: 10})
+		require.Equal(t, name, page.Jobs[0].ID)
+		_, err = asked[executor.JobPage](t, dir, control.VerbJobs, executor.JobQuery{Queue: "other", Limit: 10})
 		require.ErrorContains(t, err, "unknown queue")
 	}
 }
@@ -131,7 +131,7 @@ func TestStopAndTheControlSocket(t *testing.T) {
 	stopped := make(chan error, 1)
 	go func() { stopped <- x.Stop(context.Background()) }()
 	require.Eventually(t, func() bool { return x.Err() != nil }, time.Minute, time.Millisecond)
-	list, err := asked[control.RunningList](t, dir, control.VerbRunning, control.RunningQuery{Stacks: true, Limit: 10})
+	list, err := asked[executor.RunningList](t, dir, control.VerbRunning, executor.RunningQuery{Stacks: true, Limit: 10})
 	require.NoError(t, err)
 	require.Contains(t, list.Running[0].Stack, "TestStopAndTheControlSocket")
 	for _, verb := range []string{control.VerbStatus, control.VerbEvents, ""} {
@@ -152,6 +152,20 @@ func TestStopAndTheControlSocket(t *testing.T) {
 	}
 }
 
+// health and deadRows are what the socket says of the executor and of its morgue.
+type health struct {
+	executor.Stats
+	Silent string
+}
+
+type deadRows struct {
+	Dead []struct {
+		ID string
+		executor.DeadPayload
+	}
+	Next uint64
+}
+
 // While a shard hears nothing, it is said how the rest is, and what runs.
 func TestStatusWithoutShards(t *testing.T) {
 	x, dir := listening(t)
@@ -169,17 +183,17 @@ func TestStatusWithoutShards(t *testing.T) {
 		return err == nil && s.Busy == 1
 	}, time.Minute, time.Millisecond)
 	letGo := x.HoldShards("q")
-	s, err := asked[control.Status](t, dir, control.VerbStatus, control.None{})
+	s, err := asked[health](t, dir, control.VerbStatus, control.None{})
 	require.NoError(t, err)
 	require.Equal(t, "context deadline exceeded", s.Silent)
-	require.Equal(t, []control.Queue{{Name: []byte("q"), Number: s.Queues[0].Number, Registered: true}}, s.Queues)
+	require.Equal(t, []executor.QueueStats{{Name: "q", Registered: true}}, s.Queues)
 	require.Equal(t, [2]int{5, 1}, [2]int{s.Workers, s.Busy})
-	list, err := asked[control.RunningList](t, dir, control.VerbRunning, control.RunningQuery{Queue: []byte("q")})
+	list, err := asked[executor.RunningList](t, dir, control.VerbRunning, executor.RunningQuery{Queue: "q"})
 	require.NoError(t, err)
-	require.Equal(t, "slow", string(list.Running[0].Jobs[0].ID))
+	require.Equal(t, "slow", list.Running[0].Jobs[0].ID)
 	letGo()
 	close(release)
-	s, err = asked[control.Status](t, dir, control.VerbStatus, control.None{})
+	s, err = asked[health](t, dir, control.VerbStatus, control.None{})
 	require.NoError(t, err)
 	require.Empty(t, s.Silent)
 	stop(t, x)
@@ -193,33 +207,33 @@ func TestHostileControlRequests(t *testing.T) {
 		enqueue(t, q, fmt.Sprint(i), "x", executor.In(time.Hour))
 	}
 	start(t, x)
-	name, id := []byte("q"), [][]byte{[]byte("1")}
+	name, id := "q", []string{"1"}
 	for want, call := range map[string]struct {
 		verb    string
 		request any
 	}{
-		"the limit is 0":                   {control.VerbJobs, control.JobsQuery{Queue: name}},
-		"the limit is -1":                  {control.VerbJobs, control.JobsQuery{Queue: name, Limit: -1}},
-		"the limit is 10001":               {control.VerbJobs, control.JobsQuery{Queue: name, Limit: control.MaxRows + 1}},
-		"invalid cursor":                   {control.VerbJobs, control.JobsQuery{Queue: name, Limit: 1, Cursor: strings.Repeat("x", 900_000)}},
-		"unknown queue":                    {control.VerbJob, control.One{Queue: []byte("\xff\x00"), ID: id[0]}},
-		"invalid id":                       {control.VerbJob, control.One{Queue: name, ID: make([]byte, 600)}},
-		"the journal has none":             {control.VerbDead, control.DeadQuery{Queue: []byte("no")}},
+		"the limit is 0":                   {control.VerbJobs, executor.JobQuery{Queue: name}},
+		"the limit is -1":                  {control.VerbJobs, executor.JobQuery{Queue: name, Limit: -1}},
+		"the limit is 10001":               {control.VerbJobs, executor.JobQuery{Queue: name, Limit: control.MaxRows + 1}},
+		"invalid cursor":                   {control.VerbJobs, executor.JobQuery{Queue: name, Limit: 1, Cursor: strings.Repeat("x", 900_000)}},
+		"unknown queue":                    {control.VerbJob, control.One{Queue: "\xff\x00", ID: id[0]}},
+		"invalid id":                       {control.VerbJob, control.One{Queue: name, ID: strings.Repeat("x", 600)}},
+		"the journal has none":             {control.VerbDead, control.DeadQuery{Queue: "no"}},
 		"there is nothing called \"x\"":    {control.VerbAct, control.Act{Do: "x", Queue: name, All: true}},
 		"is missing: which of queue \"q\"": {control.VerbAct, control.Act{Do: control.DoDelete, Queue: name}},
 		"it has to be one of all, ids":     {control.VerbAct, control.Act{Do: control.DoDelete, Queue: name, All: true, IDs: id}},
 		"positions of queue \"q\"":         {control.VerbAct, control.Act{Do: control.DoRequeue, Queue: name, IDs: id, Positions: []uint64{1}}},
 		"positions are for dead payloads":  {control.VerbAct, control.Act{Do: control.DoDelete, Queue: name, Positions: []uint64{1}}},
 		"must be absolute":                 {control.VerbCopy, control.Copy{To: "here"}},
-		"Limit is -1":                      {control.VerbRunning, control.RunningQuery{Limit: -1}},
-		"no kind of events":                {control.VerbEvents, control.EventsQuery{Kinds: []string{"x"}}},
-		"which is no Token":                {control.VerbEvents, control.EventsQuery{After: "x"}},
+		"Limit is -1":                      {control.VerbRunning, executor.RunningQuery{Limit: -1}},
+		"there is no executor.EventKind":   {control.VerbEvents, map[string][]string{"kinds": {"x"}}},
+		"which is no Token":                {control.VerbEvents, executor.EventFilter{After: "x"}},
 	} {
 		_, err := asked[control.None](t, dir, call.verb, call.request)
 		require.ErrorContains(t, err, want)
 		require.Less(t, len(err.Error()), 600)
 	}
-	dead, err := asked[control.DeadPage](t, dir, control.VerbDead, control.DeadQuery{Queue: name, From: 1 << 63})
+	dead, err := asked[deadRows](t, dir, control.VerbDead, control.DeadQuery{Queue: name, From: 1 << 63})
 	require.NoError(t, err)
 	require.Empty(t, dead.Dead)
 	require.Equal(t, 3, stats(t, q).Jobs)
@@ -248,7 +262,7 @@ func TestControlWhileJobsRun(t *testing.T) {
 			}
 		}
 	})
-	name := []byte("q")
+	name := "q"
 	for range 4 {
 		all.Go(func() {
 			c := control.Connect(dir, time.Minute)
@@ -259,18 +273,18 @@ func TestControlWhileJobsRun(t *testing.T) {
 					return
 				default:
 				}
-				page, err := control.Call[control.JobsPage](t.Context(), c, control.VerbJobs, control.JobsQuery{Queue: name, Limit: 30})
+				page, err := control.Call[executor.JobPage](t.Context(), c, control.VerbJobs, executor.JobQuery{Queue: name, Limit: 30})
 				assert.NoError(t, err)
 				for _, job := range page.Jobs {
-					_, err := control.Call[control.Detail](t.Context(), c, control.VerbJob, control.One{Queue: name, ID: job.ID})
+					_, err := control.Call[executor.JobInfo](t.Context(), c, control.VerbJob, control.One{Queue: name, ID: job.ID})
 					assert.NoError(t, err)
 				}
-				_, err = control.Call[control.Inspection](t.Context(), c, control.VerbInspect, control.None{})
+				_, err = control.Call[control.None](t.Context(), c, control.VerbInspect, control.None{})
 				assert.NoError(t, err)
-				dead, err := control.Call[control.DeadPage](t.Context(), c, control.VerbDead, control.DeadQuery{Queue: name, From: 1})
+				dead, err := control.Call[deadRows](t.Context(), c, control.VerbDead, control.DeadQuery{Queue: name, From: 1})
 				assert.NoError(t, err)
 				for _, d := range dead.Dead {
-					assert.True(t, strings.HasSuffix(string(d.ID), "7"))
+					assert.True(t, strings.HasSuffix(d.ID, "7"))
 				}
 				_, err = control.Call[control.Affected](t.Context(), c, control.VerbAct, control.Act{Do: control.DoRequeue, Queue: name, All: true})
 				assert.NoError(t, err)
@@ -298,11 +312,11 @@ func TestPagesOfTheMorgue(t *testing.T) {
 	var ids []string
 	pages := 0
 	for from := uint64(1); from > 0; pages++ {
-		page, err := asked[control.DeadPage](t, dir, control.VerbDead, control.DeadQuery{Queue: []byte("q"), From: from})
+		page, err := asked[deadRows](t, dir, control.VerbDead, control.DeadQuery{Queue: "q", From: from})
 		require.NoError(t, err)
 		for _, d := range page.Dead {
-			require.Equal(t, sizes[len(ids)]+2, len(d.Payload.Payload), "with its quotes")
-			ids = append(ids, string(d.ID))
+			require.Equal(t, sizes[len(ids)]+2, len(d.Raw), "with its quotes")
+			ids = append(ids, d.ID)
 		}
 		from = page.Next
 	}

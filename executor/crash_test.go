@@ -34,7 +34,7 @@ type doomed struct {
 	dir     string
 	poison  string        // "": none
 	takes   time.Duration // a job
-	reports bool          // Config.CrashReports
+	reports bool          // Config.Crash.Reports
 }
 
 const (
@@ -47,7 +47,7 @@ const (
 // open opens the executor with its queue. What handlers end is noted in a file,
 // which survives.
 func (d doomed) open(t *testing.T) (*executor.Executor, *executor.Queue[int]) {
-	x := open(t, filepath.Join(d.dir, "journal"), executor.Config{Workers: 17, CrashReports: d.reports})
+	x := open(t, filepath.Join(d.dir, "journal"), executor.Config{Workers: 17, Crash: executor.Crash{Reports: d.reports}})
 	note, err := os.OpenFile(filepath.Join(d.dir, "ended"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = note.Close() })
@@ -62,7 +62,7 @@ func (d doomed) open(t *testing.T) (*executor.Executor, *executor.Queue[int]) {
 		time.Sleep(d.takes)
 		_, err := fmt.Fprintln(note, job.ID, job.Payloads[0].Value)
 		return err
-	}, executor.QueueConfig[int]{MaxPayloads: 1, Merge: executor.MergeKeepAll, RetryIn: always(time.Hour)})
+	}, executor.QueueConfig[int]{Gather: executor.Gather[int]{MaxPayloads: 1}, Merge: executor.MergeKeepAll, RetryIn: always(time.Hour)})
 	return x, q
 }
 
@@ -197,7 +197,7 @@ func TestWhatRanRunsAgainAtOnce(t *testing.T) {
 		}
 		<-together
 		return nil
-	}, executor.QueueConfig[int]{MaxPayloads: 1, Merge: executor.MergeKeepAll, RetryIn: always(time.Hour)})
+	}, executor.QueueConfig[int]{Gather: executor.Gather[int]{MaxPayloads: 1}, Merge: executor.MergeKeepAll, RetryIn: always(time.Hour)})
 	start(t, x)
 	await(t, together)
 	text := log.String()

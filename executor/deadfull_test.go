@@ -21,14 +21,14 @@ func TestDeadLettersThatFillTheDisk(t *testing.T) {
 		bubble(t, func(t *testing.T) {
 			disk := new(journal.Memory)
 			disk.Limit(1 << 18)
-			register := func(x *executor.Executor, keep executor.MorgueRetention) *executor.Queue[string] {
+			register := func(x *executor.Executor, keep executor.Retention) *executor.Queue[string] {
 				q, err := executor.Handle(x, "q", func(context.Context, executor.Job[string]) error { return executor.Cancel(errBoom) },
-					executor.QueueConfig[string]{MorgueRetention: keep})
+					executor.QueueConfig[string]{DeadLetters: executor.DeadLetters[string]{Retention: keep}})
 				require.NoError(t, err)
 				return q
 			}
 			x := openOn(t, disk, executor.Config{})
-			keep := executor.MorgueRetention{}
+			keep := executor.Retention{}
 			if by == "age" {
 				keep.Age = 20 * time.Minute // each second of a full disk is an attempt
 			}
@@ -66,7 +66,7 @@ func TestDeadLettersThatFillTheDisk(t *testing.T) {
 			default:
 				stop(t, x)
 				x = openOn(t, disk, executor.Config{})
-				q = register(x, executor.MorgueRetention{Count: 5})
+				q = register(x, executor.Retention{Count: 5})
 				start(t, x)
 			}
 			time.Sleep(time.Minute)

@@ -36,7 +36,9 @@ func debounced(t *testing.T, merge executor.Merge, end string) {
 	life := func() (*executor.Executor, *executor.Queue[string]) {
 		x := openOn(t, disk, executor.Config{})
 		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{
-			Merge: merge, Debounce: executor.Debounce{Quiet: 10 * time.Second, MaxWait: 45 * time.Second},
+			Merge: merge, Gather: executor.Gather[string]{
+				Debounce: executor.Debounce{Quiet: 10 * time.Second, MaxWait: 45 * time.Second},
+			},
 		})
 		start(t, x)
 		return x, q
@@ -91,7 +93,7 @@ func TestFreshDue(t *testing.T) {
 						return errBoom
 					}
 					return nil
-				}, executor.QueueConfig[string]{FreshDue: fresh, Merge: executor.MergeKeepLast, RetryIn: always(time.Hour)})
+				}, executor.QueueConfig[string]{Gather: executor.Gather[string]{FreshDue: fresh}, Merge: executor.MergeKeepLast, RetryIn: always(time.Hour)})
 			}
 			x, q := life()
 			for _, minutes := range []time.Duration{10, 20, 5, 7} {
@@ -120,7 +122,7 @@ func TestThrottle(t *testing.T) {
 		p := &probe{}
 		life := func() (*executor.Executor, *executor.Queue[string]) {
 			x := openOn(t, disk, executor.Config{})
-			q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Throttle: time.Minute})
+			q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Gather: executor.Gather[string]{Throttle: time.Minute}})
 			start(t, x)
 			return x, q
 		}
@@ -157,19 +159,22 @@ func TestThrottle(t *testing.T) {
 func TestDueSettingsThatMakeNoSense(t *testing.T) {
 	x := open(t, "", executor.Config{})
 	for want, cfg := range map[string]executor.QueueConfig[string]{
-		"MaxWait is 1s without Quiet":                 {Debounce: executor.Debounce{MaxWait: time.Second}},
-		"MaxWait is 1s, it must be 0 (the default) o": {Debounce: executor.Debounce{Quiet: time.Minute, MaxWait: time.Second}},
-		"FreshDue is Push, and Debounce.Quiet is 1": {
-			FreshDue: executor.FreshDuePush, Debounce: executor.Debounce{Quiet: time.Minute}},
-		"Throttle is 1s, Debounce.Quiet is 1m0s": {Throttle: time.Second, Debounce: executor.Debounce{Quiet: time.Minute}},
-		"FreshDue is 3":                          {FreshDue: 3},
+		"MaxWait is 1s without Quiet":                 {Gather: executor.Gather[string]{Debounce: executor.Debounce{MaxWait: time.Second}}},
+		"MaxWait is 1s, it must be 0 (the default) o": {Gather: executor.Gather[string]{Debounce: executor.Debounce{Quiet: time.Minute, MaxWait: time.Second}}},
+		"FreshDue is Push, and Gather.Debounce.Quiet is 1": {
+			Gather: executor.Gather[string]{
+				FreshDue: executor.FreshDuePush,
+				Debounce: executor.Debounce{Quiet: time.Minute},
+			}},
+		"Throttle is 1s, Gather.Debounce.Quiet is 1m0s": {Gather: executor.Gather[string]{Throttle: time.Second, Debounce: executor.Debounce{Quiet: time.Minute}}},
+		"FreshDue is 3": {Gather: executor.Gather[string]{FreshDue: 3}},
 	} {
 		_, err := executor.HandleMerged(x, "q", (&probe{}).handle, cfg)
 		require.ErrorIs(t, err, executor.ErrConfig)
 		require.ErrorContains(t, err, want)
 	}
-	handle(t, x, "no limit", (&probe{}).handle, executor.QueueConfig[string]{Debounce: executor.Debounce{Quiet: 1 << 62, MaxWait: -1}})
-	handle(t, x, "off", (&probe{}).handle, executor.QueueConfig[string]{Debounce: executor.Debounce{Quiet: -1, MaxWait: -1}})
+	handle(t, x, "no limit", (&probe{}).handle, executor.QueueConfig[string]{Gather: executor.Gather[string]{Debounce: executor.Debounce{Quiet: 1 << 62, MaxWait: -1}}})
+	handle(t, x, "off", (&probe{}).handle, executor.QueueConfig[string]{Gather: executor.Gather[string]{Debounce: executor.Debounce{Quiet: -1, MaxWait: -1}}})
 }
 
 // A search index that is brought up to date once the changes have stopped, and at
@@ -184,7 +189,9 @@ func ExampleDebounce() {
 		indexed <- len(job.Payloads)
 		return nil
 	}, executor.QueueConfig[string]{
-		Debounce: executor.Debounce{Quiet: 50 * time.Millisecond, MaxWait: time.Minute},
+		Gather: executor.Gather[string]{
+			Debounce: executor.Debounce{Quiet: 50 * time.Millisecond, MaxWait: time.Minute},
+		},
 	})
 	if err != nil {
 		panic(err)

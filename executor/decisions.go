@@ -19,10 +19,13 @@ func (r recorder) Record(c *shard.Change) {
 func (r recorder) write(c *shard.Change) {
 	q := r.queue
 	locks := len(c.Staged) > 0 && q.x.land(c)
-	if q.locking.wants == nil && q.locking.onEnqueue == nil && !locks {
+	if q.admission == nil && !locks {
 		q.x.log.Record(&c.Change)
 	} else {
-		q.x.locks.settle(q, c)
+		q.x.ledger.Settle(q.admission, c, func() { q.x.lockFollowUps(c) })
+		for f := range followUps(c) {
+			f.queue.reconsider(string(f.entry.ID), f.keys)
+		}
 	}
 	q.backlog.Settle(c.Over, c.Surplus)
 	if q.awaited.Any() {

@@ -178,3 +178,17 @@ func (d *dispatcher) close() <-chan struct{} {
 	}
 	return d.quiet
 }
+
+// load returns how many workers there are, and how many are not idle.
+func (d *dispatcher) load() (workers, busy int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.total, d.total - len(d.idle)
+}
+
+// busyFor returns how many workers work for a queue.
+func (d *dispatcher) busyFor(q *queue) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return q.share.running
+}

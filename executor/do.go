@@ -69,24 +69,25 @@ func returned[R any](q *queue, it *shard.Item, result R) {
 	}
 }
 
-// Do enqueues a payload like [Queue.Enqueue], waits for its end like [Queue.Wait],
-// and returns what the handler returned for it. It has its place in the order of its
-// id like any other. Of a payload that is merged, it is the result of the one that
-// runs in its stead: callers whose payloads run together share a result, which none
-// of them should change.
+// Do enqueues a payload like [Queue.Enqueue], waits for its end like [Queue.Wait], and
+// returns what the handler returned for it. The payload has its place in the order of
+// its id like any other. If it is merged, the result is that of the payload that runs
+// in its stead: callers whose payloads run together share a result, so none of them
+// should change it.
 //
-// A failure that is retried is no end: Do returns when the payload is done, or with
-// a [BuriedError] after the last retry; ctx bounds the wait. When that ends first,
-// or the executor stops or fails, it returns a [PendingError] with the last failure,
-// and the payload goes on. ErrDiscarded and ErrDeleted say how it ended, too. After
-// any other error but ErrUnknown and ErrNoResult the payload was not accepted: those
-// are the errors of Enqueue, ErrDeadlock for a handler that would wait for itself,
-// and ErrState before [Executor.Start] has been called: no job would run.
+// A failure that is retried is no end: Do returns when the payload is done, or with a
+// [BuriedError] after the last retry. ctx bounds the wait. When ctx ends first, or the
+// executor stops or fails, Do returns a [PendingError] with the last failure, and the
+// payload goes on. ErrDiscarded and ErrDeleted say how the payload ended, too. After
+// any other error but ErrUnknown and ErrNoResult the payload was not accepted: these
+// are the errors of Enqueue, ErrDeadlock for a handler that would wait for itself, and
+// ErrState before [Executor.Start], because no job would run.
 //
-// A result is in memory only, and for those who wait: one whose caller has gone, or
-// died, is gone. With an [IdempotencyKey] that came before, Do waits for the payload
-// of the first call, and returns ErrNoResult if that has ended; so it does for a payload
-// that was superseded by one that had, see The newest state.
+// The executor keeps results in memory only, and only for callers that wait: when the
+// caller or the process is gone, so is the result. With an [IdempotencyKey] that came
+// before, Do waits for the payload of the first call, and returns ErrNoResult if that
+// has ended. It also returns ErrNoResult for a payload that was superseded by one that
+// had ended; see "The newest state" in the guide (README.md).
 func (c *Caller[T, R]) Do(ctx context.Context, id string, payload T, options ...Option) (result R, err error) {
 	if c == nil {
 		return result, errNoQueue

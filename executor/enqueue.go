@@ -11,12 +11,12 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// Item is one payload of [Queue.EnqueueMany], or of [Executor.EnqueueManyRaw].
+// Item is one payload of [Queue.EnqueueMany].
 type Item[T any] struct {
-	ID      string // may be left out if QueueConfig.ID is set
+	ID      string // may be left out if QueueConfig.Defaults.ID is set
 	Payload T
-	Score   *float64  // nil: QueueConfig.Score, or now
-	Due     time.Time // zero: QueueConfig.Due, or now
+	Score   *float64  // nil: QueueConfig.Defaults.Score, or now
+	Due     time.Time // zero: QueueConfig.Defaults.Due, or now
 
 	Metadata map[string]string // see [Metadata]; nil: none
 }
@@ -37,17 +37,18 @@ func (it Item[T]) With(options ...Option) (filled Item[T], rest []Option) {
 	return it, rest
 }
 
-// Enqueue accepts a payload for an id: any string of 1 to 512 bytes. When it
-// returns nil under [DurabilitySync], the payload is on disk.
+// Enqueue accepts a payload for an id, which is any string of 1 to 512 bytes. When it
+// returns nil under DurabilitySync, the payload is on disk.
 //
-// If the id waits already, the payload joins the job: due time and retry count of
-// the waiting one stay, unless QueueConfig.FreshDue, Debounce or OnFresh says
-// otherwise, and of equal payloads one stays, as QueueConfig.Merge says.
+// If the id has a job that waits, the payload joins it. The job keeps its due time and
+// retry count, unless FreshDue, Debounce or OnFresh of Gather says otherwise. Of equal
+// payloads one stays if QueueConfig.Merge says so.
 //
 // It returns ErrInvalidID, ErrInvalidScore, ErrInvalidKey, ErrInvalidMetadata,
-// ErrTooLarge, ErrEncode, ErrNotOwned, ErrWaiting, ErrStale, ErrMiddleware, ErrContext, a
-// FullError, ErrClosed, ErrFailed, or the cause of ctx when that ended before anything
-// was accepted; then nothing was. After ErrUnknown it may be either way.
+// ErrTooLarge, ErrEncode, ErrNotOwned, ErrWaiting, ErrStale, ErrMiddleware, ErrContext,
+// a [FullError], ErrClosed, ErrFailed, or the cause of ctx when that ended before
+// anything was accepted. After all of these nothing was accepted. After ErrUnknown the
+// payload may have been accepted or not; see [IdempotencyKey].
 func (t *Queue[T]) Enqueue(ctx context.Context, id string, payload T, options ...Option) (Receipt, error) {
 	if t == nil || t.q == nil {
 		return Receipt{}, errNoQueue
@@ -60,24 +61,20 @@ func (t *Queue[T]) Enqueue(ctx context.Context, id string, payload T, options ..
 	return t.q.enqueue(ctx, *entries, options)
 }
 
-// EnqueueRaw accepts an encoded payload for a queue that is known by its name only;
-// it returns ErrUnknownQueue for one that is not registered. Bytes that the codec
-// of the queue can't read are accepted, unless Locks.OnEnqueue needs them, and go
-// to the morgue when they are to run. See [Queue.Enqueue] for everything else.
-func (x *Executor) EnqueueRaw(ctx context.Context, queue, id string, payload []byte, options ...Option) (Receipt, error) {
+// Lookup returns a registered queue by its name, for a program that does not know the
+// type of its payloads: they are the bytes that its codec made. Bytes that the codec
+// can't read are accepted, unless Locks.OnEnqueue needs them, and become dead letters
+// when they are to run. The functions of Defaults are not called. It returns
+// ErrUnknownQueue.
+func (x *Executor) Lookup(name string) (*Queue[[]byte], error) {
 	if x == nil {
-		return Receipt{}, fmt.Errorf("%w: no executor; Open makes one", ErrState)
+		return nil, fmt.Errorf("%w: no executor; Open makes one", ErrState)
 	}
-	q, err := x.lookup(queue)
+	q, err := x.lookup(name)
 	if err != nil {
-		return Receipt{}, err
+		return nil, err
 	}
-	entries := borrowEntries(1)
-	defer giveBackEntries(entries)
-	if err := q.fill(&(*entries)[0], id, payload, q.stamp()); err != nil {
-		return Receipt{}, err
-	}
-	return q.enqueue(ctx, *entries, options)
+	return &Queue[[]byte]{q: q, cfg: QueueConfig[[]byte]{Codec: Raw{}}}, nil
 }
 
 // enqueue accepts one entry. What the options say goes before what was computed.
@@ -112,7 +109,9 @@ func (t *Queue[T]) encode(payload T) (data []byte, err error) {
 }
 
 // computes reports whether there is anything that compute could fill in.
-func (t *Queue[T]) computes() bool { return t.cfg.ID != nil || t.cfg.Score != nil || t.cfg.Due != nil }
+func (t *Queue[T]) computes() bool {
+	return t.cfg.Defaults.ID != nil || t.cfg.Defaults.Score != nil || t.cfg.Defaults.Due != nil
+}
 
 // compute fills in what an item leaves out.
 func (t *Queue[T]) compute(it *Item[T]) error {
@@ -120,14 +119,14 @@ func (t *Queue[T]) compute(it *Item[T]) error {
 		return nil
 	}
 	err := guarded(func() error {
-		if it.ID == "" && t.cfg.ID != nil {
-			it.ID = t.cfg.ID(it.Payload)
+		if it.ID == "" && t.cfg.Defaults.ID != nil {
+			it.ID = t.cfg.Defaults.ID(it.Payload)
 		}
-		if it.Score == nil && t.cfg.Score != nil {
-			it.Score = new(t.cfg.Score(it.Payload))
+		if it.Score == nil && t.cfg.Defaults.Score != nil {
+			it.Score = new(t.cfg.Defaults.Score(it.Payload))
 		}
-		if it.Due.IsZero() && t.cfg.Due != nil {
-			it.Due = t.cfg.Due(it.Payload)
+		if it.Due.IsZero() && t.cfg.Defaults.Due != nil {
+			it.Due = t.cfg.Defaults.Due(it.Payload)
 		}
 		return nil
 	})
@@ -152,26 +151,6 @@ func giveBackEntries(buffer *[]journal.Entry) {
 	entryBuffers.Put(buffer)
 }
 
-// EnqueueManyRaw is [Queue.EnqueueMany] of encoded payloads, for a queue that is known
-// by its name only, as [Executor.EnqueueRaw] is Enqueue: it returns ErrUnknownQueue for
-// one that is not registered, and the functions of QueueConfig that compute id, score or
-// due time are not asked: an item without an id is ErrInvalidID.
-func (x *Executor) EnqueueManyRaw(ctx context.Context, queue string, items []Item[[]byte], options ...Option) ([]Receipt, error) {
-	if len(items) == 0 {
-		return nil, nil
-	}
-	if x == nil {
-		return nil, fmt.Errorf("%w: no executor; Open makes one", ErrState)
-	}
-	q, err := x.lookup(queue)
-	if err != nil {
-		return nil, err
-	}
-	return enqueueMany(ctx, q, items, options, func(e *journal.Entry, it Item[[]byte], now int64) error {
-		return fillItem(q, e, it, it.Payload, now)
-	})
-}
-
 // EnqueueMany accepts all items or none: they are in one commit. Their order counts
 // for each id. The error names the first item that was wrong; see Enqueue.
 // [FromSource] and [IdempotencyKey] are for the call as a whole, other options for
@@ -185,25 +164,20 @@ func (t *Queue[T]) EnqueueMany(ctx context.Context, items []Item[T], options ...
 	if t == nil || t.q == nil {
 		return nil, errNoQueue
 	}
-	return enqueueMany(ctx, t.q, items, options, t.fill)
-}
-
-// enqueueMany accepts items that fill writes into entries.
-func enqueueMany[T any](ctx context.Context, q *queue, items []Item[T], options []Option, fill func(*journal.Entry, Item[T], int64) error) ([]Receipt, error) {
 	buffer := borrowEntries(len(items))
 	defer giveBackEntries(buffer)
 	entries := *buffer
-	now := q.stamp()
+	now := t.q.stamp()
 	for i := range items {
 		it := items[i]
 		for _, o := range slices.Backward(options) { // as With does
 			fillIn(o, &it)
 		}
-		if err := fill(&entries[i], it, now); err != nil {
+		if err := t.fill(&entries[i], it, now); err != nil {
 			return nil, fmt.Errorf("item %d: %w", i, err)
 		}
 	}
-	o, err := q.accept(ctx, entries, options, nil)
+	o, err := t.q.accept(ctx, entries, options, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -219,12 +193,7 @@ func (t *Queue[T]) fill(e *journal.Entry, it Item[T], now int64) error {
 	if err := t.compute(&it); err != nil {
 		return err
 	}
-	return fillItem(t.q, e, it, data, now)
-}
-
-// fillItem writes an item into e, whose payload is encoded.
-func fillItem[T any](q *queue, e *journal.Entry, it Item[T], data []byte, now int64) error {
-	if err := q.fill(e, it.ID, data, now); err != nil {
+	if err := t.q.fill(e, it.ID, data, now); err != nil {
 		return err
 	}
 	if !it.Due.IsZero() {
@@ -245,8 +214,8 @@ func (q *queue) fill(e *journal.Entry, id string, payload []byte, now int64) err
 	if err := checkID(id); err != nil {
 		return err
 	}
-	if len(payload) > q.x.cfg.MaxPayloadBytes {
-		return fmt.Errorf("%w: %d bytes for id %q, the limit is %d", ErrTooLarge, len(payload), id, q.x.cfg.MaxPayloadBytes)
+	if len(payload) > q.x.cfg.Advanced.MaxPayloadBytes {
+		return fmt.Errorf("%w: %d bytes for id %q, the limit is %d", ErrTooLarge, len(payload), id, q.x.cfg.Advanced.MaxPayloadBytes)
 	}
 	if err := q.x.cfg.Splitter.refuse(id); err != nil {
 		return err

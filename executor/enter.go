@@ -2,116 +2,54 @@ package executor
 
 import (
 	"log/slog"
-	"sync/atomic"
 
-	"github.com/strandjobs/strand/lock"
+	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/shard"
 )
 
-// enter finds out which jobs of the batch may run now.
+// enter finds out which jobs of the batch may run now. What some of them have must be on
+// disk before the others are asked for the rest, however long that takes.
 func (w *worker) enter() {
-	if w.admitAll() {
+	for _, it := range w.batch { // before user code may end the goroutine
+		it.Claim = w.queue.admission.Claim(it.ID, it)
+	}
+	w.enterAll(false)
+	if !w.queue.admission.Durable() || len(w.batch) == 0 {
 		return
 	}
-	// A slot that a handler has seen must never be another job's.
 	if !w.x.volatile {
 		if err := w.x.log.Settled(w.x.handlers); err != nil {
-			w.refuseAll(err)
+			for len(w.batch) > 0 {
+				w.refuse(0, err)
+			}
 		}
 	}
-	w.startLate()
+	w.enterAll(true)
 }
 
-// startLate goes on with those that have slots, which are on disk now, however long that
-// took. The time of a slot counts from here, and so does a start under a limit. A job
-// whose slot has expired meanwhile asks for another one.
-func (w *worker) startLate() {
+// enterAll sends those of the batch that have to wait back to their shard, and sets those
+// aside that won't run.
+func (w *worker) enterAll(late bool) {
 	defer w.remark(len(w.batch))
 	for i := 0; i < len(w.batch); {
 		it := w.batch[i]
 		c := claimOf(it.Claim)
-		woken := c.renewSlots()
-		if len(c.slots) > 0 && w.queue.locking.limited {
-			woken, _ = w.passLimits(it, c, woken, nil)
-		}
-		if woken == nil {
+		switch err := c.Enter(w.x.handlers, late); err {
+		case nil:
 			i++
-			continue
-		}
-		c.withdraw()
-		w.setAside(i)
-		w.postpone(it, woken)
-	}
-}
-
-// renewSlots returns nil if the job has its slots, and otherwise says that it may ask again.
-func (c *claim) renewSlots() (woken *atomic.Bool) {
-	for _, s := range c.slots {
-		if !s.renew() {
-			woken = new(atomic.Bool)
-			woken.Store(true)
-		}
-	}
-	return woken
-}
-
-// admitAll sends those of the batch that have to wait back to their shard, and sets
-// those aside that won't run. It reports whether nothing that the others got has to
-// be on disk before they run.
-func (w *worker) admitAll() (durable bool) {
-	defer w.remark(len(w.batch))
-	for _, it := range w.batch { // before user code may end the goroutine
-		it.Claim = &claim{queue: w.queue, by: holder{Queue: w.queue.name, ID: it.ID}}
-	}
-	durable = true
-	for i := 0; i < len(w.batch); {
-		it := w.batch[i]
-		c := claimOf(it.Claim)
-		switch woken, err := w.admit(it, c); {
-		case woken != nil:
+		case admit.ErrWaits:
 			w.setAside(i)
-			w.postpone(it, woken)
-		case err != nil:
-			w.setAside(i)
-			w.refused, w.refusals = append(w.refused, it), append(w.refusals, err)
+			w.postpone(it, c)
 		default:
-			durable = durable && len(c.slots) == 0
-			i++
+			w.refuse(i, err)
 		}
 	}
-	return durable
 }
 
-// admit takes all that a job needs before it runs. A job that has to wait holds
-// nothing, and woken says later that it may go on. An error says what becomes of a
-// job that does not run.
-func (w *worker) admit(it *shard.Item, c *claim) (woken *atomic.Bool, err error) {
-	l := &w.queue.locking
-	c.place = w.x.locks.takePlace(c.by)
-	woken = w.awaitTurn(it, c)
-	var want wants
-	if woken == nil {
-		want, err = l.wants(it)
-	}
-	if woken == nil && err == nil {
-		woken, err = w.pass(it, c, want)
-	}
-	if woken == nil && err == nil && len(want.unique) > 0 {
-		woken, err = w.passUnique(it, c, want.unique)
-	}
-	for i := 0; woken == nil && err == nil && i < len(l.slots); i++ {
-		woken, err = w.reserve(it, c, l.slots[i], want.job(w.queue, it))
-	}
-	c.needs = want.limits
-	if l.limited && (woken != nil || err != nil || len(c.slots) == 0) { // else startLate does
-		woken, err = w.passLimits(it, c, woken, err)
-	}
-	if woken != nil || err != nil {
-		c.withdraw()
-		return woken, err
-	}
-	c.unlock = want.unlock
-	return nil, nil
+// refuse sets an item aside that does not run, with what becomes of it.
+func (w *worker) refuse(i int, err error) {
+	w.refused, w.refusals = append(w.refused, w.batch[i]), append(w.refusals, err)
+	w.setAside(i)
 }
 
 // setAside takes an item out of the batch.
@@ -119,6 +57,18 @@ func (w *worker) setAside(i int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.batch = append(w.batch[:i], w.batch[i+1:]...)
+}
+
+// postpone gives a job back that has to wait. If it is woken before the shard hears
+// of it, it is not parked.
+func (w *worker) postpone(it *shard.Item, waits *admit.Claim) {
+	w.x.quarantine.StandAside(w.queue.name, it.ID)
+	w.tellParked(it)
+	q, id := w.queue, it.ID // it is the shard's in a moment
+	w.run.Shard.Tell(func(c *shard.Core) {
+		c.Postpone(it, !waits.Woken())
+		q.stepAside(c, id)
+	})
 }
 
 // remark tells the crash recorder what is left of a batch of n.
@@ -129,18 +79,6 @@ func (w *worker) remark(n int) {
 		} else {
 			w.x.running.Clear(w.place*w.words + i)
 		}
-	}
-}
-
-func (w *worker) refuseAll(err error) {
-	for len(w.batch) > 0 {
-		c := claimOf(w.batch[0].Claim)
-		c.withdraw()
-		if w.queue.locking.limited {
-			_, _ = w.passLimits(w.batch[0], c, nil, err)
-		}
-		w.refused, w.refusals = append(w.refused, w.batch[0]), append(w.refusals, err)
-		w.setAside(0)
 	}
 }
 
@@ -159,14 +97,8 @@ func (w *worker) rejoin() {
 	w.refused, w.refusals = nil, nil
 }
 
-// keepAlive keeps what the batch holds while the handler runs.
-func (w *worker) keepAlive() {
-	for _, it := range w.batch {
-		claimOf(it.Claim).keepAlive()
-	}
-}
-
-// engaged calls the handler. The attempt ends with the first lease that is lost.
+// engaged calls the handler, which keeps what the batch holds. The attempt ends with the
+// first lease that is lost.
 func (w *worker) engaged(handle func()) {
 	forgets := make([]func(), 0, len(w.batch))
 	defer func() {
@@ -175,20 +107,19 @@ func (w *worker) engaged(handle func()) {
 		}
 	}()
 	for _, it := range w.batch {
-		forgets = append(forgets, claimOf(it.Claim).watch(w.attempt.end))
+		forgets = append(forgets, claimOf(it.Claim).Watch(w.attempt.end))
 	}
 	handle()
 	w.conclude()
 }
 
-// conclude completes a success: a service of the queue's own unlocks what the
-// journal does not, and a slot that was lost meanwhile may be another job's.
+// conclude completes a success, of which what the job holds may have a part.
 func (w *worker) conclude() {
 	for i, it := range w.batch {
 		if i < len(w.errs) && w.errs[i] != nil {
 			continue
 		}
-		if err := w.concludeOne(claimOf(it.Claim)); err != nil {
+		if err := claimOf(it.Claim).Conclude(w.x.handlers); err != nil {
 			w.x.cfg.Logger.Error("job did its work, but not its locks",
 				slog.String("queue", w.queue.name), slog.String("id", it.ID), slog.Any("error", err))
 			w.errs = append(w.errs, make([]error, len(w.batch)-len(w.errs))...)
@@ -197,19 +128,11 @@ func (w *worker) conclude() {
 	}
 }
 
-func (w *worker) concludeOne(c *claim) error {
-	for _, s := range c.slots {
-		if !s.renew() {
-			return lock.ErrLockLost
+// returned ends what the batch holds only while its handler runs.
+func (w *worker) returned() {
+	if w.queue.admission.Asked() {
+		for _, it := range w.batch {
+			claimOf(it.Claim).Returned()
 		}
 	}
-	if w.queue.locking.service == nil {
-		return nil
-	}
-	keys := make([]string, len(c.unlock))
-	for i, u := range c.unlock {
-		keys[i] = u.Key
-	}
-	c.unlock = nil
-	return w.queue.locking.unlockAll(w.x.handlers, keys)
 }

@@ -24,7 +24,7 @@ var (
 	// ErrInvalidScore is returned for a score that is not a finite number.
 	ErrInvalidScore = errors.New("executor: invalid score")
 
-	// ErrTooLarge is returned for a payload of more than Config.MaxPayloadBytes,
+	// ErrTooLarge is returned for a payload of more than Config.Advanced.MaxPayloadBytes,
 	// and for a call that would not fit into an empty backlog.
 	ErrTooLarge = errors.New("executor: payload too large")
 
@@ -46,13 +46,12 @@ var (
 	// what the codec said.
 	ErrEncode = errors.New("executor: payload does not encode")
 
-	// ErrUnknownQueue is returned for a queue that is not registered.
+	// ErrUnknownQueue is returned for an unregistered queue.
 	ErrUnknownQueue = errors.New("executor: unknown queue")
 
 	// ErrFull is matched by the [FullError] that is returned while the disk is
-	// full, and when a limit of the backlog would be exceeded: MaxBacklog or
-	// MaxBacklogBytes, of Config or of QueueConfig. It says which, and when to come
-	// back.
+	// full, and when a limit of the backlog would be exceeded: MaxBacklog,
+	// of Config or of QueueConfig. It says which, and when to come back.
 	ErrFull = errors.New("executor: full")
 
 	// ErrUnknown is returned when it can't be said whether the payload was
@@ -79,7 +78,7 @@ var (
 
 	// ErrCanceledByOperator is the cause of a handler's context when a person cancels
 	// its job, with [Inspector.Cancel], and the beginning of why a payload that was
-	// canceled so is in the morgue.
+	// canceled so is a dead letter.
 	ErrCanceledByOperator = errors.New("executor: canceled by an operator")
 
 	// ErrDeletedByOperator is the cause of a handler's context when a person deletes

@@ -20,7 +20,7 @@ import (
 // one begins, and each payload ends once.
 func TestEventsOfAnIDAreInOrder(t *testing.T) {
 	const ids, each = 20, 20
-	x := open(t, "", executor.Config{Workers: 4, EventBuffer: 1 << 17})
+	x := open(t, "", executor.Config{Workers: 4, Advanced: executor.Advanced{EventBuffer: 1 << 17}})
 	var mu sync.Mutex
 	r := rand.New(rand.NewPCG(1, 1))
 	draw := func(n int) int {
@@ -65,7 +65,7 @@ func TestEventsOfAnIDAreInOrder(t *testing.T) {
 		executor.QueueConfig[int]{RetryIn: always(0), MaxRetries: 2})
 	require.NoError(t, err)
 	all := handle(t, x, "all", func(ctx context.Context, job executor.Merged[int]) error { return answer(ctx, "all", job.ID) },
-		executor.QueueConfig[int]{RetryIn: always(0), MaxRetries: 2, OnExhausted: executor.OnExhaustedBuryAll})
+		executor.QueueConfig[int]{RetryIn: always(0), MaxRetries: 2, DeadLetters: executor.DeadLetters[int]{OnExhausted: executor.OnExhaustedBuryAll}})
 	events := x.Events(t.Context(), executor.EventFilter{})
 	start(t, x)
 	var g sync.WaitGroup

@@ -17,7 +17,7 @@ import (
 
 // events is the feed of an executor.
 type events struct {
-	feed *feed.Feed[fact] // nil: Config.EventBuffer says so
+	feed *feed.Feed[fact] // nil: Config.Advanced.EventBuffer says so
 	life uint64           // names the executor in tokens
 	self feed.Source      // of what is about no queue
 

@@ -191,7 +191,7 @@ func TestEventsOfManyPayloads(t *testing.T) {
 				job.Payloads[1].Position: errBoom, job.Payloads[2].Position: executor.Discard(), job.Payloads[3].Position: errBoom,
 				job.Payloads[4].Position: executor.Cancel(nil),
 			}
-		}, executor.QueueConfig[string]{MaxRetries: 1, RetryIn: always(0), Merge: executor.MergeKeepLast, OnExhausted: executor.OnExhaustedHalt})
+		}, executor.QueueConfig[string]{MaxRetries: 1, RetryIn: always(0), Merge: executor.MergeKeepLast, DeadLetters: executor.DeadLetters[string]{OnExhausted: executor.OnExhaustedHalt}})
 		l := follow(t, x, executor.EventFilter{})
 		var p []any
 		for payload := range strings.FieldsSeq("a a b c d e") {
@@ -222,7 +222,7 @@ func TestEventsOfParkedAndInterruptedJobs(t *testing.T) {
 		q, err := executor.Handle(x, "q", func(ctx context.Context, job executor.Job[string]) error {
 			<-ctx.Done()
 			return context.Cause(ctx)
-		}, executor.QueueConfig[string]{Locks: executor.Locks[string]{BlockedBy: keys("K")}})
+		}, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Locks: executor.Locks[string]{BlockedBy: keys("K")}}})
 		require.NoError(t, err)
 		require.NoError(t, x.KeyLocks().Lock(t.Context(), "K"))
 		l := follow(t, x, executor.EventFilter{})
@@ -265,7 +265,7 @@ func TestEventFilter(t *testing.T) {
 // gets the newest.
 func TestASlowReaderOfEvents(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		x := open(t, "", executor.Config{EventBuffer: 10, Workers: 1})
+		x := open(t, "", executor.Config{Advanced: executor.Advanced{EventBuffer: 10}, Workers: 1})
 		q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{})
 		start(t, x)
 		read, done := make(chan struct{}), make(chan struct{})
@@ -343,7 +343,7 @@ func TestResumeEventsByToken(t *testing.T) {
 // What makes no sense is said once, and then the loop ends.
 func TestBadFiltersOfEvents(t *testing.T) {
 	x := open(t, "", executor.Config{})
-	off := open(t, "", executor.Config{EventBuffer: -1})
+	off := open(t, "", executor.Config{Advanced: executor.Advanced{EventBuffer: -1}})
 	token := ""
 	q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{})
 	events := x.Events(t.Context(), executor.EventFilter{})
@@ -376,7 +376,7 @@ func TestBadFiltersOfEvents(t *testing.T) {
 		}
 		require.Equal(t, 1, n)
 	}
-	_, err := executor.Open("", executor.Config{EventBuffer: 1<<20 + 1})
+	_, err := executor.Open("", executor.Config{Advanced: executor.Advanced{EventBuffer: 1<<20 + 1}})
 	require.ErrorIs(t, err, executor.ErrConfig)
 }
 

@@ -19,7 +19,7 @@ func TestEventsOfALateLoop(t *testing.T) {
 	for _, jobs := range []int{buffer/3 - 1, buffer / 3} {
 		t.Run(fmt.Sprint(jobs), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				x := open(t, "", executor.Config{EventBuffer: buffer})
+				x := open(t, "", executor.Config{Advanced: executor.Advanced{EventBuffer: buffer}})
 				q := handle(t, x, "q", func(context.Context, executor.Merged[string]) error { return nil }, executor.QueueConfig[string]{})
 				start(t, x)
 				seq := x.Events(t.Context(), executor.EventFilter{Kinds: []executor.EventKind{

@@ -85,15 +85,17 @@ func TestBadEventHurtsNoOther(t *testing.T) {
 					p := &stream{decideOne: failSeventh(errBoom)}
 					var told []string
 					q := handleEach(t, x, p, executor.QueueConfig[string]{
-						Shards: 1, MaxRetries: 2, RetryIn: always(time.Minute), OnFailure: f, OnExhausted: e,
-						RetriesExhausted: func(_ context.Context, jobs []executor.Merged[string]) {
-							for _, job := range jobs {
-								var values []string
-								for _, payload := range job.Payloads {
-									values = append(values, payload.Value)
+						Share: executor.Share{Shards: 1}, MaxRetries: 2, RetryIn: always(time.Minute), Gather: executor.Gather[string]{OnFailure: f}, DeadLetters: executor.DeadLetters[string]{
+							OnExhausted: e,
+							RetriesExhausted: func(_ context.Context, jobs []executor.Merged[string]) {
+								for _, job := range jobs {
+									var values []string
+									for _, payload := range job.Payloads {
+										values = append(values, payload.Value)
+									}
+									told = append(told, fmt.Sprint(job.ID, " ", values, " ", job.Attempt, " ", job.LastError))
 								}
-								told = append(told, fmt.Sprint(job.ID, " ", values, " ", job.Attempt, " ", job.LastError))
-							}
+							},
 						},
 					})
 					start(t, x)
@@ -148,7 +150,7 @@ func TestEventsEndOneByOne(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				x := open(t, "", executor.Config{})
 				p := &stream{decideOne: c.decide}
-				q := handleEach(t, x, p, executor.QueueConfig[string]{Shards: 1, RetryIn: always(time.Minute)})
+				q := handleEach(t, x, p, executor.QueueConfig[string]{Share: executor.Share{Shards: 1}, RetryIn: always(time.Minute)})
 				start(t, x)
 				ten(t, q)
 				time.Sleep(time.Hour)
@@ -166,10 +168,10 @@ func TestUndecodableEvent(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{})
 		p := &stream{}
-		q := handleEach(t, x, p, executor.QueueConfig[string]{Shards: 1})
+		q := handleEach(t, x, p, executor.QueueConfig[string]{Share: executor.Share{Shards: 1}})
 		ten(t, q)
 		for _, raw := range []string{`"11"`, `{`, `"12"`} {
-			_, err := x.EnqueueRaw(t.Context(), "q", "a", []byte(raw))
+			_, err := enqueueRaw(t.Context(), x, "q", "a", []byte(raw))
 			require.NoError(t, err)
 		}
 		start(t, x)
@@ -210,7 +212,7 @@ func TestSlowEventHoldsBackNoneBeforeIt(t *testing.T) {
 			}
 			return ctx.Err()
 		}
-		q := handleEach(t, x, p, executor.QueueConfig[string]{Shards: 1})
+		q := handleEach(t, x, p, executor.QueueConfig[string]{Share: executor.Share{Shards: 1}})
 		start(t, x)
 		ten(t, q)
 		time.Sleep(2 * time.Second)
@@ -219,7 +221,7 @@ func TestSlowEventHoldsBackNoneBeforeIt(t *testing.T) {
 
 		again := openOn(t, disk.Crash(), executor.Config{Workers: 2})
 		p2 := &stream{}
-		q2 := handleEach(t, again, p2, executor.QueueConfig[string]{Shards: 1})
+		q2 := handleEach(t, again, p2, executor.QueueConfig[string]{Share: executor.Share{Shards: 1}})
 		start(t, again)
 		time.Sleep(time.Minute)
 		drained(t, q2)
@@ -252,7 +254,7 @@ func TestStopBetweenEvents(t *testing.T) {
 			}
 			return nil
 		}
-		q := handleEach(t, x, p, executor.QueueConfig[string]{Shards: 1})
+		q := handleEach(t, x, p, executor.QueueConfig[string]{Share: executor.Share{Shards: 1}})
 		start(t, x)
 		ten(t, q)
 		time.Sleep(time.Minute)
@@ -260,7 +262,7 @@ func TestStopBetweenEvents(t *testing.T) {
 
 		again := openOn(t, disk, executor.Config{})
 		p2 := &stream{}
-		q2 := handleEach(t, again, p2, executor.QueueConfig[string]{Shards: 1})
+		q2 := handleEach(t, again, p2, executor.QueueConfig[string]{Share: executor.Share{Shards: 1}})
 		start(t, again)
 		drained(t, q2)
 		assert.Equal(t, "8 9 10", p2.calls("a"))
@@ -282,7 +284,7 @@ func TestTimeoutOfAnEvent(t *testing.T) {
 			}
 			return ctx.Err()
 		}
-		q := handleEach(t, x, p, executor.QueueConfig[string]{Shards: 1, Timeout: time.Minute, RetryIn: always(0)})
+		q := handleEach(t, x, p, executor.QueueConfig[string]{Share: executor.Share{Shards: 1}, Timeout: time.Minute, RetryIn: always(0)})
 		start(t, x)
 		ten(t, q)
 		time.Sleep(time.Hour)
@@ -341,9 +343,11 @@ func TestLocksOfEvents(t *testing.T) {
 			}
 			return nil
 		}, executor.QueueConfig[string]{
-			Locks: executor.Locks[string]{OnRun: key, Unlock: key}, RetryIn: always(time.Minute),
-			Unique: executor.Unique[string]{While: executor.UniqueWhileRunning},
-			Slots:  []executor.SlotSource{serials},
+			Conditions: executor.Conditions[string]{
+				Locks:  executor.Locks[string]{OnRun: key, Unlock: key},
+				Unique: executor.Unique[string]{While: executor.UniqueWhileRunning},
+				Slots:  []executor.SlotSource{serials},
+			}, RetryIn: always(time.Minute),
 		})
 		require.NoError(t, err)
 		for _, payload := range []string{"x", "y", "z"} {
@@ -359,7 +363,7 @@ func TestLocksOfEvents(t *testing.T) {
 // What a queue of single payloads can't have is refused with a hint.
 func TestConfigOfEvents(t *testing.T) {
 	x := open(t, "", executor.Config{})
-	for _, cfg := range []executor.QueueConfig[string]{{BatchSize: 2}, {MaxPayloads: 2}, {MaxPayloads: -1}} {
+	for _, cfg := range []executor.QueueConfig[string]{{BatchSize: 2}, {Gather: executor.Gather[string]{MaxPayloads: 2}}, {Gather: executor.Gather[string]{MaxPayloads: -1}}} {
 		_, err := executor.Handle(x, "q", (&stream{}).each, cfg)
 		require.ErrorIs(t, err, executor.ErrConfig)
 		require.ErrorContains(t, err, "use Handle")

@@ -110,7 +110,7 @@ func ExampleHandleBatch_halves() {
 			return errors.New("bulk insert failed")
 		}
 		return nil
-	}, executor.QueueConfig[string]{BatchSize: 4, Shards: 1}))
+	}, executor.QueueConfig[string]{BatchSize: 4, Share: executor.Share{Shards: 1}}))
 
 	for i, doc := range []string{"good", "bad", "good", "good"} {
 		must(index.Enqueue(ctx, fmt.Sprint("doc-", i), doc))

@@ -19,12 +19,14 @@ func Example_fold() {
 		close(done)
 		return nil
 	}, executor.QueueConfig[counts]{
-		Fold: func(waiting, next counts) (counts, error) {
-			sum := maps.Clone(waiting)
-			for country, n := range next {
-				sum[country] += n
-			}
-			return sum, nil
+		Gather: executor.Gather[counts]{
+			Fold: func(waiting, next counts) (counts, error) {
+				sum := maps.Clone(waiting)
+				for country, n := range next {
+					sum[country] += n
+				}
+				return sum, nil
+			},
 		},
 	}))
 	for i := range 1000 {

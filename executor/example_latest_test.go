@@ -22,7 +22,7 @@ func ExampleHandleLatest() {
 		}
 		fmt.Println(job.ID, "version", job.Payload.Version, "costs", job.Payload.Price)
 		return nil
-	}, executor.QueueConfig[row]{MaxRetries: -1, Score: func(r row) float64 { return float64(r.Version) }}))
+	}, executor.QueueConfig[row]{MaxRetries: -1, Defaults: executor.Defaults[row]{Score: func(r row) float64 { return float64(r.Version) }}}))
 	check(x.Start(ctx))
 	dies := must(mirror.Enqueue(ctx, "book-1", row{1, 20}))
 	fmt.Println(mirror.Wait(ctx, dies) != nil)

@@ -33,7 +33,9 @@ func ExampleNewLimit() {
 		told <- fmt.Sprint("charged at attempt ", job.Attempt)
 		return nil
 	}, executor.QueueConfig[charge]{
-		Limits: []executor.LimitOf[charge]{{Limit: stripe, Key: func(_ string, c charge) string { return c.Customer }}},
+		Conditions: executor.Conditions[charge]{
+			Limits: []executor.LimitOf[charge]{{Limit: stripe, Key: func(_ string, c charge) string { return c.Customer }}},
+		},
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -46,7 +48,7 @@ func ExampleNewLimit() {
 		fmt.Println(err)
 	}
 	fmt.Println(<-told)
-	err = stripe.SetKey("acme", executor.LimitConfig{Rate: 500}) // acme has paid for more
+	err = stripe.Set(executor.LimitConfig{Rate: 500}) // we have paid for more
 	fmt.Println(<-told, err)
 	cancel()
 	fmt.Println(<-ended)

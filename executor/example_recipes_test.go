@@ -68,7 +68,7 @@ func Example_idempotentHandler() {
 // dropped. Such calls are let in even when the backlog is full.
 func ExampleQueue_FollowUp() {
 	ctx := context.Background()
-	x := must(executor.Open("", executor.Config{MaxBacklog: 1}))
+	x := must(executor.Open("", executor.Config{MaxBacklog: executor.BacklogLimit{Payloads: 1}}))
 	done := make(chan struct{})
 	mails := must(executor.Handle(x, "mails", func(_ context.Context, job executor.Job[string]) error {
 		fmt.Println("mail:", job.Payload)
@@ -152,8 +152,8 @@ func Example_replica() {
 		done <- struct{}{}
 		return nil
 	}, executor.QueueConfig[row]{
-		Merge: executor.MergeKeepLast,
-		Score: func(r row) float64 { return float64(r.Version) },
+		Merge:    executor.MergeKeepLast,
+		Defaults: executor.Defaults[row]{Score: func(r row) float64 { return float64(r.Version) }},
 	}))
 	for _, r := range []row{{1, "Ann"}, {3, "Anna"}, {2, "Anne"}} {
 		must(rows.Enqueue(ctx, "person-1", r))
@@ -180,12 +180,12 @@ func Example_sharedLanes() {
 		}
 		fmt.Println(job.ID, "has items:", job.Payload)
 		return nil
-	}, executor.QueueConfig[int]{SharedLanes: "orders"}))
+	}, executor.QueueConfig[int]{Conditions: executor.Conditions[int]{SharedLanes: "orders"}}))
 	paid := must(executor.Handle(x, "paid", func(_ context.Context, job executor.Job[string]) error {
 		fmt.Println(job.ID, "is paid:", job.Payload)
 		close(done)
 		return nil
-	}, executor.QueueConfig[string]{SharedLanes: "orders"}))
+	}, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{SharedLanes: "orders"}}))
 	must(created.Enqueue(ctx, "order-42", 3))
 	must(paid.Enqueue(ctx, "order-42", "19.99"))
 	check(x.Start(ctx))

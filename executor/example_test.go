@@ -113,7 +113,7 @@ func Example_order() {
 // could not end otherwise.
 func ExampleFullError() {
 	ctx := context.Background()
-	x := must(executor.Open("", executor.Config{MaxBacklog: 1000}))
+	x := must(executor.Open("", executor.Config{MaxBacklog: executor.BacklogLimit{Payloads: 1000}}))
 	mailed := make(chan string)
 	mails := must(executor.Handle(x, "mails", func(_ context.Context, job executor.Job[string]) error {
 		mailed <- job.Payload
@@ -121,7 +121,7 @@ func ExampleFullError() {
 	}, executor.QueueConfig[string]{}))
 	orders := must(executor.Handle(x, "orders", func(_ context.Context, job executor.Job[string]) error {
 		return mails.FollowUp(job, job.ID, job.Payload+" is on its way")
-	}, executor.QueueConfig[string]{MaxBacklog: 1}))
+	}, executor.QueueConfig[string]{MaxBacklog: executor.BacklogLimit{Payloads: 1}}))
 
 	must(orders.Enqueue(ctx, "customer-7", "a book"))
 	_, err := orders.Enqueue(ctx, "customer-8", "a lamp")
@@ -216,7 +216,7 @@ func Example_badJob() {
 			close(done)
 		}
 		return nil
-	}, executor.QueueConfig[int]{Shards: 1, RetryIn: func(int) time.Duration { return 20 * time.Millisecond }}))
+	}, executor.QueueConfig[int]{Share: executor.Share{Shards: 1}, RetryIn: func(int) time.Duration { return 20 * time.Millisecond }}))
 	must(q.Enqueue(ctx, "bad", 1))
 	must(q.Enqueue(ctx, "good", 2))
 	check(x.Start(ctx))
@@ -252,7 +252,7 @@ func ExampleHandleBatch() {
 	q := must(executor.HandleBatch(x, "batches", func(_ context.Context, jobs []executor.Merged[int]) error {
 		defer func() { ran <- struct{}{} }()
 		return executor.BatchErrors{jobs[0].ID: executor.Cancel(errors.New("bad record"))}
-	}, executor.QueueConfig[int]{BatchSize: 10, Shards: 1}))
+	}, executor.QueueConfig[int]{BatchSize: 10, Share: executor.Share{Shards: 1}}))
 	must(q.EnqueueMany(ctx, []executor.Item[int]{{ID: "a", Payload: 1}}))
 	check(x.Start(ctx))
 	<-ran
@@ -272,12 +272,12 @@ func ExampleLocks() {
 	pay := must(executor.HandleMerged(x, "pay", func(context.Context, executor.Merged[int]) error {
 		fmt.Println("paid")
 		return nil
-	}, executor.QueueConfig[int]{Locks: executor.Locks[int]{OnEnqueue: order, Unlock: order}}))
+	}, executor.QueueConfig[int]{Conditions: executor.Conditions[int]{Locks: executor.Locks[int]{OnEnqueue: order, Unlock: order}}}))
 	send := must(executor.HandleMerged(x, "send", func(context.Context, executor.Merged[int]) error {
 		fmt.Println("sent")
 		close(done)
 		return nil
-	}, executor.QueueConfig[int]{Locks: executor.Locks[int]{BlockedBy: order}}))
+	}, executor.QueueConfig[int]{Conditions: executor.Conditions[int]{Locks: executor.Locks[int]{BlockedBy: order}}}))
 
 	must(pay.Enqueue(ctx, "payment 1", 7, executor.In(50*time.Millisecond)))
 	must(send.Enqueue(ctx, "parcel 1", 7))
@@ -297,8 +297,10 @@ func ExampleKeyLocks() {
 	q := must(executor.HandleMerged(x, "imports", func(context.Context, executor.Merged[string]) error {
 		close(done)
 		return nil
-	}, executor.QueueConfig[string]{Locks: executor.Locks[string]{
-		BlockedBy: func(string, string) []string { return []string{"maintenance"} },
+	}, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{
+		Locks: executor.Locks[string]{
+			BlockedBy: func(string, string) []string { return []string{"maintenance"} },
+		},
 	}}))
 	check(x.KeyLocks().Lock(ctx, "maintenance"))
 	must(q.Enqueue(ctx, "import 1", ""))
@@ -328,7 +330,7 @@ func ExampleUnique() {
 		defer mu.Unlock()
 		fmt.Println("synced", job.Latest(), job.Lease().Held())
 		return nil
-	}, executor.QueueConfig[string]{Unique: executor.Unique[string]{While: executor.UniqueWhileRunning}}))
+	}, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Unique: executor.Unique[string]{While: executor.UniqueWhileRunning}}}))
 	done.Add(2)
 	must(q.Enqueue(ctx, "1", "account 7"))
 	must(q.Enqueue(ctx, "2", "account 7"))
@@ -351,12 +353,12 @@ func ExampleUnique_key() {
 		defer func() { done <- struct{}{} }()
 		fmt.Println("the bank does not answer", job.Payload)
 		return executor.RetryAfter(time.Hour, errors.New("timeout"))
-	}, executor.QueueConfig[string]{Unique: customer}))
+	}, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Unique: customer}}))
 	refunds := must(executor.Handle(x, "refunds", func(_ context.Context, job executor.Job[string]) error {
 		defer func() { done <- struct{}{} }()
 		fmt.Println("money back for", job.Payload)
 		return nil
-	}, executor.QueueConfig[string]{Unique: customer}))
+	}, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Unique: customer}}))
 	check(x.Start(ctx))
 	must(charges.Enqueue(ctx, "invoice-1", "ann"))
 	<-done
@@ -385,7 +387,7 @@ func ExampleSlots() {
 			return executor.Cancel(errors.New("no money"))
 		}
 		return nil
-	}, executor.QueueConfig[string]{Slots: []executor.SlotSource{serials}, Shards: 1}))
+	}, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Slots: []executor.SlotSource{serials}}, Share: executor.Share{Shards: 1}}))
 	check(x.Start(ctx))
 	for _, customer := range []string{"ann", "bob", "cid"} {
 		must(q.Enqueue(ctx, customer, ""))

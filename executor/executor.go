@@ -12,13 +12,16 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/actor"
-	"github.com/strandjobs/strand/executor/internal/await"
+	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/backdoor"
 	"github.com/strandjobs/strand/executor/internal/backlog"
 	"github.com/strandjobs/strand/executor/internal/control"
 	"github.com/strandjobs/strand/executor/internal/gate"
+	"github.com/strandjobs/strand/executor/internal/keylock"
 	"github.com/strandjobs/strand/executor/internal/lane"
+	"github.com/strandjobs/strand/executor/internal/limit"
 	"github.com/strandjobs/strand/executor/internal/quarantine"
+	"github.com/strandjobs/strand/executor/internal/unique"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -43,12 +46,14 @@ type Executor struct {
 
 	backlog    *backlog.Backlog
 	quarantine quarantine.Quarantine
-	locks      locks
+	ledger     *admit.Ledger // of what jobs hold
+	keys       *keylock.Keys
+	leases     unique.Leases
+	limits     *limit.Limits
 	pauses     pauses
-	limits     limits
 	gates      gate.Gates // of sources and idempotency keys
 	sweeper    sweeper
-	awaits     await.Graph            // between jobs
+	graph      admit.Graph            // of jobs that wait for each other
 	running    *journal.CrashRecorder // from Start on
 	inspection inspection
 	control    *control.Server // nil: there is none
@@ -205,24 +210,27 @@ func openWith(dir string, cfg Config, witness backdoor.Witness, openLog func(jou
 		inspection: newInspection(),
 	}
 	x.watchdog.x = x
-	x.backlog = backlog.New(shard.Weight{Payloads: cfg.MaxBacklog, Bytes: cfg.MaxBacklogBytes}, x.tellStalled)
+	x.backlog = backlog.New(shard.Weight{Payloads: cfg.MaxBacklog.Payloads, Bytes: cfg.MaxBacklog.Bytes}, x.tellStalled)
 	x.routes.Store(new([]*shard.Shard))
 	x.owners.Store(new([]*queue))
-	x.events.init(cfg.EventBuffer)
+	x.events.init(cfg.Advanced.EventBuffer)
 	x.events.setWitness(witness)
 	x.inherited.Context = context.Background()
 	ctx := context.WithValue(&x.inherited, handlerKey{}, x)
 	x.handlers, x.cancel = context.WithCancelCause(ctx)
 	x.actors = actor.New(actor.Config{Logger: cfg.Logger, OnFailure: x.fail})
 	x.log, err = openLog(journal.Config{Deliver: x.deliver, Failed: x.fail, Committed: x.events.tellCommitted,
-		MemoryBudget: cfg.MemoryBudget, Logger: cfg.Logger})
+		MemoryBudget: cfg.Advanced.MemoryBudget, Logger: cfg.Logger})
 	if err != nil {
 		return nil, border(err)
 	}
 	x.opening = x.log.Stats().Since
-	x.locks.init(x)
-	x.limits.init()
-	if err := cmp.Or(x.locks.restore(), x.pauses.restore(x)); err != nil {
+	x.ledger = admit.NewLedger(x.log)
+	x.graph.Lists = x.conditions
+	x.limits = limit.New()
+	x.leases.Table.RaiseToken(x.log.Stats().Epoch << 32) // above those of the processes before
+	x.keys, err = keylock.Open(x.ledger, x.log, x.volatile)
+	if err = cmp.Or(err, x.pauses.restore(x)); err != nil {
 		return nil, errors.Join(err, x.log.Close())
 	}
 	return x, nil
@@ -334,6 +342,28 @@ func border(err error) error {
 		return fmt.Errorf("%w: %w", pair[1], err)
 	}
 	return err
+}
+
+// conditions returns those of a queue, nil if there are none.
+func (x *Executor) conditions(queue string) *admit.List {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if q := x.queues[queue]; q != nil {
+		return q.admission
+	}
+	return nil
+}
+
+// attempt lets f change what is in the books by hand: once Stop has written the last
+// change, it changes nothing and returns ErrClosed.
+func (x *Executor) attempt(c *journal.Change, f func()) error {
+	if err := x.log.Err(); err != nil && !errors.Is(err, journal.ErrFull) {
+		return border(err)
+	}
+	if !x.ledger.Try(c, f) {
+		return ErrClosed
+	}
+	return nil
 }
 
 // Copy writes a copy of the journal into the new directory dir, while the executor

@@ -52,7 +52,7 @@ func buryAll(t *testing.T, n int, locks executor.Locks[int]) *theDead {
 			return nil
 		}
 		return executor.Cancel(errBoom)
-	}, executor.QueueConfig[int]{Locks: locks})
+	}, executor.QueueConfig[int]{Conditions: executor.Conditions[int]{Locks: locks}})
 	require.NoError(t, err)
 	d.q = q
 	items := make([]executor.Item[int], n)

@@ -35,7 +35,7 @@ func TestGoexitOfOneJobOfABatch(t *testing.T) {
 	for name, queue := range map[string]executor.QueueConfig[string]{
 		"plain":      {},
 		"middleware": {Middleware: []executor.Middleware{pass}},
-		"leases":     {Unique: executor.Unique[string]{Key: func(id, _ string) string { return id }, TTL: time.Hour}},
+		"leases":     {Conditions: executor.Conditions[string]{Unique: executor.Unique[string]{Key: func(id, _ string) string { return id }, TTL: time.Hour}}},
 		"codec":      {},
 		"service":    {}, // which unlocks what is done
 	} {
@@ -45,13 +45,13 @@ func TestGoexitOfOneJobOfABatch(t *testing.T) {
 				next := newTail(t, x, "next", executor.QueueConfig[string]{})
 				codec := new(culprit)
 				var calls []string
-				queue.BatchSize, queue.Shards, queue.MaxRetries, queue.RetryIn = 8, 1, 2, always(time.Hour)
+				queue.BatchSize, queue.Share.Shards, queue.MaxRetries, queue.RetryIn = 8, 1, 2, always(time.Hour)
 				if name == "codec" {
 					queue.Codec = codec
 				}
 				if name == "service" {
 					own := func(id, _ string) []string { return []string{id} }
-					queue.Locks = executor.Locks[string]{OnRun: own, Unlock: own, Service: x.KeyLocks()}
+					queue.Conditions.Locks = executor.Locks[string]{OnRun: own, Unlock: own, Service: x.KeyLocks()}
 				}
 				jobs, err := executor.HandleBatch(x, "jobs", func(_ context.Context, jobs []executor.Merged[string]) (err error) {
 					var ids strings.Builder
@@ -116,7 +116,7 @@ func TestGoexitOfAllJobsOfABatch(t *testing.T) {
 			calls++
 			runtime.Goexit()
 			return nil
-		}, executor.QueueConfig[int]{BatchSize: 8, Shards: 1, RetryIn: always(time.Hour)})
+		}, executor.QueueConfig[int]{BatchSize: 8, Share: executor.Share{Shards: 1}, RetryIn: always(time.Hour)})
 		require.NoError(t, err)
 		for i := range 8 {
 			enqueue(t, jobs, fmt.Sprint(i), 0)

@@ -3,122 +3,20 @@ package executor
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/strandjobs/strand/shard"
 )
 
-// JobState says why a job does not run, or that it does.
-type JobState string
-
-const (
-	JobUnknown   JobState = "unknown"   // the id has no job
-	JobRunning   JobState = "running"   // or handed to a worker that comes to it next
-	JobReady     JobState = "ready"     // due: it waits for a worker, for its shard, or within Config.TimerSlack for others
-	JobScheduled JobState = "scheduled" // not due yet, and has not failed: see also JobRetrying
-	JobBlocked   JobState = "blocked"   // waits until keys are unlocked
-	JobWaiting   JobState = "waiting"   // waits until an equal one has run, or for a slot
-	JobLimited   JobState = "limited"   // waits for a [Limit]: until a job of its key has ended, or until a time
-	JobSuspected JobState = "suspected" // ran at the last two deaths of the process, and waits for its turn to run without others that did
-	JobHalted    JobState = "halted"    // until RunNow
-	JobPaused    JobState = "paused"    // a person has paused it, its queue, or the executor: until Resume
-	JobDead      JobState = "dead"      // the id has no job, but payloads in the morgue
-)
-
-// Explanation says what a job does, and why it does not run.
-type Explanation struct {
-	Queue, ID string
-	State     JobState
-	Due       time.Time // zero if unknown
-	Attempt   int       // that runs or comes next, as in [Job]: 1, 2, 3, …; a job that failed twice is at 3
-	LastError string
-	Payloads  int // that wait
-	// Paused says what a person has paused, if that keeps the job from running,
-	// whatever its State: some of "executor", "queue" and "id".
-	Paused []string
-	Dead   int // payloads in the morgue, of an id without a job; LastError is of the one that died last
-	// Keys are the keys that block it, with the jobs that have locked them or were
-	// called before it.
-	Keys []KeyLockStatus
-	// Unique are the leases that it waits for, with up to MaxListed waiters each.
-	Unique []LeaseStatus
-	// Behind is the job, as queue/id, that runs or comes first in the lane that it has
-	// with the job of another queue; see QueueConfig.SharedLanes. Ahead is how many
-	// payloads of other queues stand before it there, up to 65,536: those of Behind,
-	// and those in between.
-	Behind string
-	Ahead  int
-	// Slots are the slots that are out, when it waits for one to come back.
-	Slots []SlotHeld
-	// Limit is the key of a limit that it waits for; nil: it does not.
-	Limit *LimitKey
-	// Turn is why no worker comes to it, when it is ready; nil: one is about to, or it
-	// waits within Config.TimerSlack.
-	Turn *Turn
-	// More is how many keys, leases or slots there are beyond the MaxListed of
-	// which it tells.
-	More int
-}
-
-// LeaseStatus is a key of [Unique] that a job waits for. Jobs are named as
-// queue/id.
-type LeaseStatus struct {
-	Key       string
-	By        string        // the job that has it; empty: it is free, and about to be granted, or kept for Called
-	Called    string        // the job whose turn it is: it waits for a worker, and none in Waiters overtakes it
-	Token     uint64        // of its lease
-	HeldFor   time.Duration // so far
-	Remaining time.Duration // until the lease ends if it is not extended; 0: it does not end by itself
-	Waiters   []LeaseWaiter // in the order in which they will get it
-	More      int           // waiters that are not in Waiters
-}
-
-// LeaseWaiter is a job that waits for a lease.
-type LeaseWaiter struct {
-	By  string        // as queue/id
-	For time.Duration // how long it has waited
-}
-
-// SlotHeld is a value of [Slots] that a job has.
-type SlotHeld struct {
-	Slot  string    // the name of the sequence, and the value
-	By    string    // the job, as queue/id
-	Until time.Time // zero: it does not end by itself
-}
-
-func (l *locks) leaseStatus(key string) LeaseStatus {
-	s := l.unique.Status(key).Cut(MaxListed)
-	status := LeaseStatus{Key: s.Key, HeldFor: s.HeldFor, Remaining: s.Remaining, More: s.More}
-	switch {
-	case s.Holder.Token == 0:
-	case s.Holder.TTL == 0 && l.called(s.Holder.Token):
-		status.Called, status.HeldFor = s.Holder.Owner, 0
-	default:
-		status.By, status.Token = s.Holder.Owner, s.Holder.Token
-	}
-	for _, w := range s.Waiters {
-		status.Waiters = append(status.Waiters, LeaseWaiter{w.Owner, w.For})
-	}
-	return status
-}
-
-// called reports whether the lease with a token is kept for a job that waits for a
-// worker. Only such a one, and one of a TTL of centuries, has no end. mu is held.
-func (l *locks) called(token uint64) bool {
-	for _, p := range l.places {
-		if lease, granted := p.Lease(); granted && lease.Token() == token {
-			return true
-		}
-	}
-	return false
-}
-
 // Explain says why the job of an id does not run: what it waits for, which job has
-// that, and for how much longer; of one that is ready, what keeps workers from it. Of
-// an id without a job it tells the dead payloads, for which it goes through the morgue
-// of the queue; see [Inspector.Dead] for what that takes. It returns ErrUnknownQueue,
-// ErrInvalidID for an id that no job can have, ErrClosed, ErrFailed, or the cause of ctx.
+// that, and for how much longer. For a job that is ready it says what keeps workers
+// from it. For an id without a job it tells the dead letters, which it looks for among
+// all of the queue; see [Inspector.Dead] for what that costs. It returns
+// ErrUnknownQueue, ErrInvalidID for an id that no job can have, ErrClosed, ErrFailed,
+// or the cause of ctx.
 func (x *Executor) Explain(ctx context.Context, queue, id string) (Explanation, error) {
 	ctx, err := usable(ctx)
 	if err != nil {
@@ -136,11 +34,11 @@ func (x *Executor) Explain(ctx context.Context, queue, id string) (Explanation, 
 
 func (q *queue) explain(ctx context.Context, id string) (Explanation, error) {
 	e := Explanation{Queue: q.name, ID: id, State: JobUnknown, Attempt: 1}
-	var s shard.Status
-	if err := q.actors[q.route([]byte(id))-q.first].Do(ctx, func(c *shard.Core) { s = c.Status(id) }); err != nil {
-		return Explanation{}, border(err)
+	s, err := q.status(ctx, id)
+	if err != nil {
+		return Explanation{}, err
 	}
-	if !s.Known {
+	if e.Newest = s.Newest; !s.Known {
 		return e, q.explainDead(ctx, &e)
 	}
 	e.Due, e.Attempt, e.LastError, e.Payloads = time.Unix(0, s.Due), s.Retry+firstAttempt, s.LastError, s.Payloads
@@ -153,9 +51,7 @@ func (q *queue) explain(ctx context.Context, id string) (Explanation, error) {
 	case e.Paused != nil:
 		e.State = JobPaused
 	case s.Parked:
-		if !q.x.limits.explain(&e) {
-			q.x.locks.explain(q, &e)
-		}
+		q.explainWait(&e)
 	case e.Due.After(time.Now()) && s.Retry >= 0:
 		e.State = JobRetrying
 	case e.Due.After(time.Now()):
@@ -169,47 +65,35 @@ func (q *queue) explain(ctx context.Context, id string) (Explanation, error) {
 	return e, nil
 }
 
-// explain says what a parked job waits for.
-func (l *locks) explain(q *queue, e *Explanation) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (q *queue) status(ctx context.Context, id string) (shard.Status, error) {
+	var s shard.Status
+	if err := q.actors[q.route([]byte(id))-q.first].Do(ctx, func(c *shard.Core) { s = c.Status(id) }); err != nil {
+		return shard.Status{}, border(err) // the shard may still write to s
+	}
+	return s, nil
+}
+
+// explainWait says what a parked job waits for: the first of its conditions that has it in
+// its line.
+func (q *queue) explainWait(e *Explanation) {
 	by := holder{Queue: e.Queue, ID: e.ID}
-	keys, called := l.keys.Waits(by)
-	if called {
-		e.State = JobReady // its shard is about to hear of it
-		return
-	}
-	if len(keys) > 0 {
-		e.State = JobBlocked
-		e.More = max(len(keys)-MaxListed, 0)
-		for _, key := range keys[:len(keys)-e.More] {
-			e.Keys = append(e.Keys, l.status(key))
-		}
-		return
-	}
 	e.State = JobWaiting
-	if e.Behind, e.Ahead = q.behind(e.ID); e.Behind != "" {
-		return
-	}
-	if place := l.places[by]; place != nil {
-		keys := place.Keys()
-		e.More = max(len(keys)-MaxListed, 0)
-		for _, key := range keys[:len(keys)-e.More] {
-			e.Unique = append(e.Unique, l.leaseStatus(key))
+	for _, c := range q.admission.Shown() {
+		if c.(shownCondition).explain(by, e) {
+			return
 		}
-		return
 	}
-	if l.x.quarantine.Holds(e.Queue, e.ID) {
+	if q.x.quarantine.Holds(e.Queue, e.ID) {
 		e.State = JobSuspected
-		return
 	}
-	for _, s := range q.locking.slots {
-		for _, h := range s.holders() {
-			e.Slots = append(e.Slots, SlotHeld{strings.Join(h.Keys, " "), h.Owner, h.Until})
-		}
+}
+
+// newestDone tells the score of the newest state that was done; nil: none that had one.
+func newestDone(score *float64) string {
+	if score == nil {
+		return ""
 	}
-	e.More = max(len(e.Slots)-MaxListed, 0)
-	e.Slots = e.Slots[:len(e.Slots)-e.More]
+	return "; newest done: score " + strconv.FormatFloat(*score, 'f', -1, 64)
 }
 
 // String is one line for people. It shows the first ten of each list, and says how
@@ -233,6 +117,7 @@ func (e Explanation) String() string {
 	if e.State == JobDead {
 		fmt.Fprintf(&b, ", %s in the morgue: %s", counted(e.Dead, "payload is", "payloads are"), brief(e.LastError))
 	}
+	b.WriteString(newestDone(e.Newest))
 	if e.Behind != "" {
 		b.WriteString("; comes after " + brief(e.Behind))
 	}
@@ -290,4 +175,111 @@ func (s LeaseStatus) String() string {
 		}))
 	}
 	return b.String()
+}
+
+// TurnReason says why no worker has taken a job that is ready to run: which bound its
+// queue or shard has reached, or which queues come first. [Turn] has the figures.
+type TurnReason string
+
+// Reasons for which a ready job still waits. When several are true, [Turn] names the
+// first of this list.
+const (
+	// TurnNotStarted: there are no workers before [Executor.Start].
+	TurnNotStarted TurnReason = "not started"
+	// TurnMaxConcurrent: the queue already runs as many handlers as
+	// QueueConfig.MaxConcurrent allows.
+	TurnMaxConcurrent TurnReason = "max concurrent"
+	// TurnConcurrency: the shard of the id already runs as many jobs as
+	// QueueConfig.Share.Concurrency allows.
+	TurnConcurrency TurnReason = "concurrency"
+	// TurnPriority: all workers are busy, and under [Fair] queues of a higher priority
+	// come first.
+	TurnPriority TurnReason = "priority"
+	// TurnWeight: all workers are busy, and under [Fair] queues that have had less of
+	// their share come first.
+	TurnWeight TurnReason = "weight"
+	// TurnWorkers: all workers are busy.
+	TurnWorkers TurnReason = "workers"
+)
+
+// Turn says why no worker has taken a job that is ready to run, as [Explanation] shows
+// it.
+type Turn struct {
+	Reason TurnReason
+
+	// Running is how many are at work, and Of how many may be: handlers of the queue
+	// for TurnMaxConcurrent, jobs of the shard for TurnConcurrency, otherwise all
+	// workers. Running may be above Of for a while after [Queue.Tune].
+	Running, Of int
+
+	// Before names the queues with a job due that workers serve first, MaxListed at
+	// most. It is set for TurnPriority and TurnWeight only.
+	Before []string `wire:",each=queue"`
+	More   int      // queues that are not in Before
+}
+
+// String is a part of a line, as that of [Explanation].
+func (t Turn) String() string {
+	busy := fmt.Sprintf("all %d workers are busy", t.Of)
+	before := func() string { return some(t.Before, t.More, brief) }
+	switch t.Reason {
+	case TurnNotStarted:
+		return "the executor has not started"
+	case TurnMaxConcurrent:
+		return fmt.Sprintf("the queue runs %d of %d", t.Running, t.Of)
+	case TurnConcurrency:
+		return fmt.Sprintf("its shard runs %d of %d", t.Running, t.Of)
+	case TurnPriority:
+		return busy + ", and queues of a higher priority come first: " + before()
+	case TurnWeight:
+		return busy + ", and queues that have had less of their share come first: " + before()
+	}
+	return busy
+}
+
+// turn says why no worker comes to a shard of a queue with a job due, which runs so many
+// of as many as it may; nil: one is about to come.
+func (d *dispatcher) turn(q *queue, runs, most int) *Turn {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := &q.share
+	switch {
+	case d.closed || d.held:
+		return nil
+	case d.total == 0:
+		return &Turn{Reason: TurnNotStarted}
+	case s.full():
+		return &Turn{Reason: TurnMaxConcurrent, Running: s.running, Of: s.limit}
+	case runs >= most && most < d.total: // by default it is all of them
+		return &Turn{Reason: TurnConcurrency, Running: runs, Of: most}
+	case len(d.idle) > 0:
+		return nil
+	}
+	t := &Turn{Reason: TurnWorkers, Running: d.total, Of: d.total}
+	if !d.fair {
+		return t
+	}
+	now := d.now()
+	s.count(now)
+	d.countUp(now)
+	var higher, lower []string
+	for _, c := range d.ready {
+		switch its := &c.port.queue.share; {
+		case its.tier.priority > s.tier.priority:
+			higher = append(higher, c.port.queue.name)
+		case its.tier == s.tier && its.used < s.used:
+			lower = append(lower, c.port.queue.name)
+		}
+	}
+	switch {
+	case len(higher) > 0:
+		t.Reason, t.Before = TurnPriority, higher
+	case len(lower) > 0:
+		t.Reason, t.Before = TurnWeight, lower
+	}
+	slices.Sort(t.Before)
+	t.Before = slices.Compact(t.Before) // there is one for each shard
+	t.More = max(len(t.Before)-MaxListed, 0)
+	t.Before = t.Before[:len(t.Before)-t.More]
+	return t
 }

@@ -21,7 +21,7 @@ func TestExplainACrowd(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{Workers: 1})
 		key := func(string, string) []string { return []string{"key"} }
-		q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{Shards: 1, Locks: executor.Locks[string]{BlockedBy: key}})
+		q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{Share: executor.Share{Shards: 1}, Conditions: executor.Conditions[string]{Locks: executor.Locks[string]{BlockedBy: key}}})
 		for range crowd {
 			require.NoError(t, x.KeyLocks().Lock(t.Context(), "key"))
 		}
@@ -56,7 +56,7 @@ func TestExplainManyKeys(t *testing.T) {
 			}
 			return keys
 		}
-		q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{Locks: executor.Locks[string]{BlockedBy: blockers}})
+		q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Locks: executor.Locks[string]{BlockedBy: blockers}}})
 		for _, key := range blockers("", "") {
 			require.NoError(t, x.KeyLocks().Lock(t.Context(), key))
 		}
@@ -78,7 +78,9 @@ func TestExplainACrowdOfEquals(t *testing.T) {
 		running := make(chan struct{})
 		p := &probe{decide: func(context.Context, seen) error { <-running; return nil }}
 		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{
-			Shards: 1, Concurrency: 2, Unique: executor.Unique[string]{While: executor.UniqueWhileRunning},
+			Share: executor.Share{Shards: 1, Concurrency: 2}, Conditions: executor.Conditions[string]{
+				Unique: executor.Unique[string]{While: executor.UniqueWhileRunning},
+			},
 		})
 		start(t, x)
 		for i := range 500 {
@@ -104,16 +106,18 @@ func TestExplainHostileNames(t *testing.T) {
 		x := open(t, "", executor.Config{Workers: 1})
 		p := &probe{decide: func(context.Context, seen) error { return fmt.Errorf("%s%s", evil, strings.Repeat("long ", 1000)) }}
 		cfg := executor.QueueConfig[string]{
-			RetryIn: always(0), MaxRetries: 1, OnExhausted: executor.OnExhaustedHalt,
-			Locks: executor.Locks[string]{
-				BlockedBy: func(id, payload string) []string {
-					if payload == "blocked" {
-						return []string{"key" + evil}
-					}
-					return nil
+			RetryIn: always(0), MaxRetries: 1, DeadLetters: executor.DeadLetters[string]{OnExhausted: executor.OnExhaustedHalt},
+			Conditions: executor.Conditions[string]{
+				Locks: executor.Locks[string]{
+					BlockedBy: func(id, payload string) []string {
+						if payload == "blocked" {
+							return []string{"key" + evil}
+						}
+						return nil
+					},
 				},
+				Unique: executor.Unique[string]{While: executor.UniqueWhileRunning, Key: func(string, string) string { return evil }},
 			},
-			Unique: executor.Unique[string]{While: executor.UniqueWhileRunning, Key: func(string, string) string { return evil }},
 		}
 		name := "q" + evil
 		q := handle(t, x, name, p.handle, cfg)

@@ -35,9 +35,9 @@ func TestWhyNoWorkerComes(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{Workers: 4})
 		few := handle(t, x, "few", busyFor, executor.QueueConfig[string]{MaxConcurrent: 2})
-		narrow := handle(t, x, "narrow", busyFor, executor.QueueConfig[string]{Shards: 1, Concurrency: 1})
-		low := handle(t, x, "low", busyFor, executor.QueueConfig[string]{Priority: -1})
-		high := handle(t, x, "high", busyFor, executor.QueueConfig[string]{Priority: 7})
+		narrow := handle(t, x, "narrow", busyFor, executor.QueueConfig[string]{Share: executor.Share{Shards: 1, Concurrency: 1}})
+		low := handle(t, x, "low", busyFor, executor.QueueConfig[string]{Share: executor.Share{Priority: -1}})
+		high := handle(t, x, "high", busyFor, executor.QueueConfig[string]{Share: executor.Share{Priority: 7}})
 		late := handle(t, x, "late", busyFor, executor.QueueConfig[string]{})
 		enqueue(t, few, "a", "")
 		assert.Equal(t, executor.Turn{Reason: executor.TurnNotStarted}, turnOf(t, x, "few", "a"))
@@ -48,7 +48,7 @@ func TestWhyNoWorkerComes(t *testing.T) {
 		}
 		assert.Equal(t, executor.Turn{Reason: executor.TurnMaxConcurrent, Running: 2, Of: 2}, turnOf(t, x, "few", "c"))
 		assert.Equal(t, "few/c is ready; the queue runs 2 of 2", explain(t, x, "few", "c").String())
-		require.NoError(t, x.Tune("few", executor.QueueTuning{MaxConcurrent: 1}))
+		require.NoError(t, few.Tune(executor.QueueTuning{MaxConcurrent: 1}))
 		assert.Equal(t, executor.Turn{Reason: executor.TurnMaxConcurrent, Running: 2, Of: 1}, turnOf(t, x, "few", "c"))
 
 		enqueue(t, narrow, "a", "")
@@ -88,7 +88,7 @@ func TestWhyOthersComeFirst(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				x := open(t, "", executor.Config{Workers: 1, Scheduler: c.scheduler})
-				old := handle(t, x, "old", busyFor, executor.QueueConfig[string]{Weight: 3})
+				old := handle(t, x, "old", busyFor, executor.QueueConfig[string]{Share: executor.Share{Weight: 3}})
 				fresh := handle(t, x, "new", busyFor, executor.QueueConfig[string]{})
 				start(t, x)
 				enqueue(t, old, "a", "")

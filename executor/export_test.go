@@ -10,8 +10,17 @@ import (
 	"github.com/strandjobs/strand/shard"
 )
 
+// Limits that are not part of the interface.
+const (
+	MaxFollowUps     = maxFollowUps
+	MaxFollowUpBytes = maxFollowUpBytes
+	MaxPausedIDs     = maxPausedIDs
+)
+
 // OpenOn opens an executor on a disk in memory.
-func OpenOn(disk *journal.Memory, cfg Config) (*Executor, error) { return openOnDisk(disk, cfg, nil) }
+func OpenOn(disk *journal.Memory, cfg Config) (*Executor, error) {
+	return openElsewhere("a disk in memory", cfg, nil, func(c journal.Config) (*journal.Log, error) { return journal.OpenMemory(disk, c) })
+}
 
 // BreakShards makes every shard fail as a bug of ours would.
 func (x *Executor) BreakShards() {
@@ -48,17 +57,10 @@ func (x *Executor) HoldShards(queue string) (release func()) {
 
 // StopHeart ends the heartbeats of a job's leases, as if the process stood still.
 func StopHeart[T any](job Merged[T]) {
-	if job.claim.beat != nil {
-		job.claim.beat.Stop()
-	}
-	for _, s := range job.claim.slots {
-		s.(interface{ stopHeart() }).stopHeart()
-	}
-}
-
-func (t *slot[V]) stopHeart() {
-	if t.beat != nil {
-		t.beat.Stop()
+	for _, h := range job.claim.Holds() {
+		if h, ok := h.(interface{ StopHeart() }); ok {
+			h.StopHeart()
+		}
 	}
 }
 
@@ -89,7 +91,7 @@ func (x *Executor) ProgressOfWorkers() (all []ProgressReport) {
 
 // Awaited counts the payloads of a queue for which a caller waits, and the handlers
 // that wait.
-func Awaited[T any](t *Queue[T]) int { return t.q.awaited.Len() + t.q.x.awaits.Len() }
+func Awaited[T any](t *Queue[T]) int { return t.q.awaited.Len() + t.q.x.graph.Len() }
 
 // NothingIdle has those who look pause as if no processor lay idle: how many do is not
 // known from the clock of a bubble. It is called before Start.

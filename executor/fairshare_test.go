@@ -71,7 +71,7 @@ func TestWeights(t *testing.T) {
 				d := job/2 + rand.N(job)
 				used[i].Add(int64(d))
 				return d
-			}), executor.QueueConfig[string]{Weight: weight})
+			}), executor.QueueConfig[string]{Share: executor.Share{Weight: weight}})
 			for id := range jobs {
 				enqueue(t, q, fmt.Sprint(id), "")
 			}
@@ -139,7 +139,7 @@ func TestMaxConcurrent(t *testing.T) {
 					run(&all, &mostOfAll, 0)
 					run(&running, &most, 10*time.Millisecond)
 					return nil
-				}, executor.QueueConfig[string]{MaxConcurrent: 3, Shards: 7})
+				}, executor.QueueConfig[string]{MaxConcurrent: 3, Share: executor.Share{Shards: 7}})
 				free := handle(t, x, "free", func(context.Context, executor.Merged[string]) error {
 					run(&all, &mostOfAll, 10*time.Millisecond)
 					return nil
@@ -174,7 +174,7 @@ func (custom) Pick(ready []executor.Candidate) int { return rand.IntN(len(ready)
 // A handler that is stuck and has a substitute is not counted.
 func TestMaxConcurrentWithoutTheStuck(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		x := open(t, "", executor.Config{Workers: 2, SpareWorkers: 1, StuckAfter: time.Second})
+		x := open(t, "", executor.Config{Workers: 2, Stuck: executor.Stuck{SpareWorkers: 1, After: time.Second}})
 		block := make(chan struct{})
 		var done atomic.Int64
 		q := handle(t, x, "q", func(_ context.Context, job executor.Merged[string]) error {

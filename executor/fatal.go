@@ -9,18 +9,18 @@ import (
 // FatalError is what [Fatal] returns.
 type FatalError struct{ Err error } // the reason
 
-// Fatal ends the executor in order, because of err, which is no error of the job alone:
-// a program that can't do its work any more, and may in a new process. No job begins
-// from then on, calls from outside return ErrClosed, and the handlers that run have
-// Config.StopTimeout to return. When they have, and all that they did is on disk,
-// Config.OnFatal is called with the *FatalError. Run and Stop return an error that
-// wraps it.
+// Fatal ends the executor in order, because of err, which the job alone did not cause:
+// the program can't do its work any more, and may be able to in a new process. From
+// then on no job begins, calls from outside return ErrClosed, and the running handlers
+// have Config.StopTimeout to return. When they have, and all that they did is on disk,
+// the executor calls Config.OnFatal with the [*FatalError]. Run and Stop return an
+// error that wraps it.
 //
-// What err is by itself says what becomes of the job: a plain error is a failure, which
-// spends a retry, so that a job that ends each process is given up at last. The job
-// keeps its place, and waits for that retry, in the next process; with Snooze(0) as err
-// it spends none. Of [BatchErrors] and [PayloadErrors] one that is Fatal is enough; a
-// batch is not halved.
+// What becomes of the job depends on err. A plain error is a failure, which spends a
+// retry: so a job that ends each process is dead-lettered at last. The job keeps its
+// place, and makes that retry in the next process. With Snooze(0) as err it spends
+// none. One Fatal among [BatchErrors] or [PayloadErrors] is enough; a batch is not
+// halved.
 func Fatal(err error) error { return &FatalError{err} }
 
 func (e *FatalError) Error() string { return "fatal: " + reason(e.Err) }

@@ -46,9 +46,11 @@ func TestLocksWithExtremeTimes(t *testing.T) {
 					done = true
 					return nil
 				}, executor.QueueConfig[string]{
-					Locks:  executor.Locks[string]{OnEnqueue: idempotencyRecord("key"), Unlock: idempotencyRecord("key"), TTL: ttl},
-					Unique: executor.Unique[string]{While: executor.UniqueWhileRunning, TTL: ttl},
-					Slots:  []executor.SlotSource{slots},
+					Conditions: executor.Conditions[string]{
+						Locks:  executor.Locks[string]{OnEnqueue: idempotencyRecord("key"), Unlock: idempotencyRecord("key"), TTL: ttl},
+						Unique: executor.Unique[string]{While: executor.UniqueWhileRunning, TTL: ttl},
+						Slots:  []executor.SlotSource{slots},
+					},
 				})
 			}
 			reopen()
@@ -76,7 +78,9 @@ func TestRequeueAfterExtremes(t *testing.T) {
 		bubble(t, func(t *testing.T) {
 			x := open(t, "", executor.Config{})
 			q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{
-				Locks: executor.Locks[string]{BlockedBy: idempotencyRecord("key"), WhenBlocked: lock.RequeueAfter(after)},
+				Conditions: executor.Conditions[string]{
+					Locks: executor.Locks[string]{BlockedBy: idempotencyRecord("key"), WhenBlocked: lock.RequeueAfter(after)},
+				},
 			})
 			require.NoError(t, x.KeyLocks().Lock(t.Context(), "key"))
 			enqueue(t, q, "a", "x")
@@ -114,7 +118,9 @@ func TestStopRacesUnlock(t *testing.T) {
 		reopen := func() (*executor.Executor, *executor.Queue[string]) {
 			x := openOn(t, disk, executor.Config{Workers: 2})
 			return x, handle(t, x, "q", p.handle, executor.QueueConfig[string]{
-				Locks: executor.Locks[string]{BlockedBy: idempotencyRecord("key"), OnRun: idempotencyRecord("key"), Unlock: idempotencyRecord("key")},
+				Conditions: executor.Conditions[string]{
+					Locks: executor.Locks[string]{BlockedBy: idempotencyRecord("key"), OnRun: idempotencyRecord("key"), Unlock: idempotencyRecord("key")},
+				},
 			})
 		}
 		x, q := reopen()
@@ -208,7 +214,9 @@ func TestHandlerAndItsOwnKeys(t *testing.T) {
 			return nil
 		}, executor.QueueConfig[string]{
 			RetryIn: always(time.Second),
-			Locks:   executor.Locks[string]{BlockedBy: idempotencyRecord("key"), OnRun: idempotencyRecord("key"), Unlock: idempotencyRecord("key")},
+			Conditions: executor.Conditions[string]{
+				Locks: executor.Locks[string]{BlockedBy: idempotencyRecord("key"), OnRun: idempotencyRecord("key"), Unlock: idempotencyRecord("key")},
+			},
 		})
 		enqueue(t, q, "a", "x")
 		start(t, x)
@@ -238,7 +246,9 @@ func TestHandlerWaitsForItself(t *testing.T) {
 			}
 		}, executor.QueueConfig[string]{
 			Timeout: time.Second, RetryIn: always(time.Hour),
-			Locks: executor.Locks[string]{OnRun: idempotencyRecord("key"), Unlock: idempotencyRecord("key")},
+			Conditions: executor.Conditions[string]{
+				Locks: executor.Locks[string]{OnRun: idempotencyRecord("key"), Unlock: idempotencyRecord("key")},
+			},
 		})
 		enqueue(t, q, "a", "x")
 		start(t, x)

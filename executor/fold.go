@@ -16,7 +16,7 @@ import (
 // another one begins from the bytes.
 
 // errFoldExited is what a pass has come to whose user code called Goexit.
-var errFoldExited = errors.New("executor: QueueConfig.Fold called runtime.Goexit")
+var errFoldExited = errors.New("executor: QueueConfig.Gather.Fold called runtime.Goexit")
 
 // foldPass is what a pass has come to.
 type foldPass struct {
@@ -32,20 +32,20 @@ func (t *Queue[T]) mayFold(single bool) error {
 	c := &t.cfg
 	var why string
 	switch {
-	case c.Fold == nil:
+	case c.Gather.Fold == nil:
 		return nil
 	case single:
 		why = "its handler gets one payload per call, each for itself; use HandleMerged or HandleBatch"
 	case c.Merge != MergeKeepAll:
 		why = fmt.Sprintf("Merge is %v, which leaves some out of what is folded; leave it at MergeKeepAll", c.Merge)
-	case c.MaxPayloads > 0:
-		why = fmt.Sprintf("MaxPayloads is %d, and all payloads become one; leave it out", c.MaxPayloads)
-	case c.Locks.OnEnqueue != nil || c.Locks.OnRun != nil || c.Locks.Unlock != nil:
-		why = "Locks has OnEnqueue, OnRun or Unlock: the keys of what became a part of another payload would be forgotten; use BlockedBy, Unique or Limits"
+	case c.Gather.MaxPayloads > 0:
+		why = fmt.Sprintf("Gather.MaxPayloads is %d, and all payloads become one; leave it out", c.Gather.MaxPayloads)
+	case c.Conditions.Locks.OnEnqueue != nil || c.Conditions.Locks.OnRun != nil || c.Conditions.Locks.Unlock != nil:
+		why = "Conditions.Locks has OnEnqueue, OnRun or Unlock: the keys of what became a part of another payload would be forgotten; use BlockedBy, Unique or Limits"
 	default:
 		return nil
 	}
-	return fmt.Errorf("%w: Fold: %s", ErrConfig, why)
+	return fmt.Errorf("%w: Gather.Fold: %s", ErrConfig, why)
 }
 
 // fold makes payloads one, as many from the first on as let it. Those that don't decode
@@ -86,7 +86,7 @@ func (t *Queue[T]) pass(data [][]byte, skip bool) foldPass {
 func (t *Queue[T]) passOver(p *foldPass, data [][]byte, skip bool) error {
 	var waiting T
 	folded, bytes := 0, 0
-	look := t.q.x.cfg.MaxPayloadBytes // so many bytes may have become one that is too large
+	look := t.q.x.cfg.Advanced.MaxPayloadBytes // so many bytes may have become one that is too large
 	for ; p.n < len(data); p.n++ {
 		next, err := t.decodeOne(data[p.n])
 		switch {
@@ -104,7 +104,7 @@ func (t *Queue[T]) passOver(p *foldPass, data [][]byte, skip bool) error {
 			waiting = next
 			continue
 		}
-		if waiting, err = t.cfg.Fold(waiting, next); err != nil {
+		if waiting, err = t.cfg.Gather.Fold(waiting, next); err != nil {
 			return err
 		}
 		if bytes > look { // here, so that what is too large is not made of all that waits
@@ -134,7 +134,7 @@ func (t *Queue[T]) passOver(p *foldPass, data [][]byte, skip bool) error {
 // encodeFolded encodes what some payloads became, if it is not too large.
 func (t *Queue[T]) encodeFolded(value T, folded int) ([]byte, error) {
 	payload, err := t.encode(value)
-	if most := t.q.x.cfg.MaxPayloadBytes; err == nil && len(payload) > most {
+	if most := t.q.x.cfg.Advanced.MaxPayloadBytes; err == nil && len(payload) > most {
 		err = fmt.Errorf("%w: %d payloads became one of %d bytes, the limit is %d", ErrTooLarge, folded, len(payload), most)
 	}
 	return payload, err

@@ -38,7 +38,9 @@ func startTellers(t *testing.T, disk *journal.Memory, r *rand.Rand) (*tellers, *
 	f := &tellers{r: rand.New(rand.NewPCG(r.Uint64(), 0))}
 	x := openOn(t, disk, executor.Config{Workers: 2})
 	done, err := executor.Handle(x, "done", func(context.Context, executor.Job[string]) error { return nil }, executor.QueueConfig[string]{
-		Due: func(string) time.Time { return time.Now().Add(1e6 * time.Hour) },
+		Defaults: executor.Defaults[string]{
+			Due: func(string) time.Time { return time.Now().Add(1e6 * time.Hour) },
+		},
 	})
 	require.NoError(t, err)
 	f.q = handle(t, x, "updates", func(_ context.Context, job executor.Merged[string]) error {
@@ -57,15 +59,17 @@ func startTellers(t *testing.T, disk *journal.Memory, r *rand.Rand) (*tellers, *
 		}
 		return nil
 	}, executor.QueueConfig[string]{
-		MaxRetries: 6, RetryIn: always(time.Second), Shards: 2, OnFailure: executor.OnFailure(r.IntN(2)),
-		Fold: func(waiting, next string) (string, error) {
-			switch f.draw(200) {
-			case 0:
-				return "", errBoom
-			case 1:
-				panic("boom")
-			}
-			return waiting + "," + next, nil
+		MaxRetries: 6, RetryIn: always(time.Second), Share: executor.Share{Shards: 2}, Gather: executor.Gather[string]{
+			OnFailure: executor.OnFailure(r.IntN(2)),
+			Fold: func(waiting, next string) (string, error) {
+				switch f.draw(200) {
+				case 0:
+					return "", errBoom
+				case 1:
+					panic("boom")
+				}
+				return waiting + "," + next, nil
+			},
 		},
 	})
 	start(t, x)

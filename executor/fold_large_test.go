@@ -17,9 +17,9 @@ import (
 func TestFoldTooLarge(t *testing.T) {
 	for _, n := range []int{100, 2000} {
 		bubble(t, func(t *testing.T) {
-			x := open(t, "", executor.Config{MaxPayloadBytes: 1000})
+			x := open(t, "", executor.Config{Advanced: executor.Advanced{MaxPayloadBytes: 1000}})
 			p := &probe{}
-			q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Fold: join})
+			q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Gather: executor.Gather[string]{Fold: join}})
 			var want []string
 			for i := range n {
 				want = append(want, fmt.Sprint(i))
@@ -42,12 +42,14 @@ func TestFoldTooLargeIsFoundEarly(t *testing.T) {
 	for where, ids := range map[string]int{"where it waits": 1, "by the worker": 4} { // 250 are too few to be folded before
 		t.Run(where, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				x := open(t, "", executor.Config{MaxPayloadBytes: 64 << 10})
+				x := open(t, "", executor.Config{Advanced: executor.Advanced{MaxPayloadBytes: 64 << 10}})
 				p := &probe{}
 				var calls atomic.Int64
-				q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Fold: func(waiting, next string) (string, error) {
-					calls.Add(1)
-					return waiting + next, nil
+				q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Gather: executor.Gather[string]{
+					Fold: func(waiting, next string) (string, error) {
+						calls.Add(1)
+						return waiting + next, nil
+					},
 				}})
 				want := make([]string, ids)
 				for i := range n {

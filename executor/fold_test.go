@@ -31,7 +31,7 @@ func TestFold(t *testing.T) {
 		q := handle(t, x, "q", func(_ context.Context, job executor.Merged[string]) error {
 			got = append(got, job)
 			return nil
-		}, executor.QueueConfig[string]{Fold: join, MaxConcurrent: 1})
+		}, executor.QueueConfig[string]{Gather: executor.Gather[string]{Fold: join}, MaxConcurrent: 1})
 		events := follow(t, x, executor.EventFilter{})
 		first := enqueue(t, q, "a", "1", executor.Score(3), executor.Metadata(map[string]string{"k": "first"}))
 		begin := time.Now()
@@ -72,17 +72,17 @@ func TestFoldIsRefused(t *testing.T) {
 	byID := func(id, _ string) []string { return []string{id} }
 	for want, cfg := range map[string]executor.QueueConfig[string]{
 		"Merge is KeepLast":          {Merge: executor.MergeKeepLast},
-		"MaxPayloads is 7":           {MaxPayloads: 7},
-		"OnEnqueue, OnRun or Unlock": {Locks: executor.Locks[string]{OnEnqueue: byID, Unlock: byID}},
-		"OnRun or Unlock: the keys":  {Locks: executor.Locks[string]{OnRun: byID, Unlock: byID}},
-		"Unlock: the keys of what":   {Locks: executor.Locks[string]{Unlock: byID}},
+		"MaxPayloads is 7":           {Gather: executor.Gather[string]{MaxPayloads: 7}},
+		"OnEnqueue, OnRun or Unlock": {Conditions: executor.Conditions[string]{Locks: executor.Locks[string]{OnEnqueue: byID, Unlock: byID}}},
+		"OnRun or Unlock: the keys":  {Conditions: executor.Conditions[string]{Locks: executor.Locks[string]{OnRun: byID, Unlock: byID}}},
+		"Unlock: the keys of what":   {Conditions: executor.Conditions[string]{Locks: executor.Locks[string]{Unlock: byID}}},
 	} {
-		cfg.Fold = join
+		cfg.Gather.Fold = join
 		_, err := executor.HandleMerged(x, "q", merged, cfg)
 		require.ErrorIs(t, err, executor.ErrConfig)
 		require.ErrorContains(t, err, want)
 	}
-	_, err := executor.Handle(x, "q", func(context.Context, executor.Job[string]) error { return nil }, executor.QueueConfig[string]{Fold: join})
+	_, err := executor.Handle(x, "q", func(context.Context, executor.Job[string]) error { return nil }, executor.QueueConfig[string]{Gather: executor.Gather[string]{Fold: join}})
 	require.ErrorIs(t, err, executor.ErrConfig)
 	require.ErrorContains(t, err, "use HandleMerged or HandleBatch")
 }
@@ -101,13 +101,15 @@ func TestFoldThatFails(t *testing.T) {
 		for _, n := range []int{10, 1000} { // folded by the worker, or where it waits
 			t.Run(fmt.Sprint(name, " ", n), func(t *testing.T) {
 				bubble(t, func(t *testing.T) {
-					x := open(t, "", executor.Config{MaxPayloadBytes: 1000})
+					x := open(t, "", executor.Config{Advanced: executor.Advanced{MaxPayloadBytes: 1000}})
 					p := &probe{}
-					q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Fold: func(waiting, next string) (string, error) {
-						if next == "bad" || strings.HasPrefix(waiting, "bad") {
-							return fails()
-						}
-						return next, nil
+					q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Gather: executor.Gather[string]{
+						Fold: func(waiting, next string) (string, error) {
+							if next == "bad" || strings.HasPrefix(waiting, "bad") {
+								return fails()
+							}
+							return next, nil
+						},
 					}})
 					for i := range n {
 						enqueue(t, q, "a", fmt.Sprint(i))
@@ -154,7 +156,7 @@ func TestFoldAfterAFailure(t *testing.T) {
 				}
 				return nil
 			}}
-			q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Fold: join, OnFailure: policy, RetryIn: always(time.Minute)})
+			q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Gather: executor.Gather[string]{Fold: join, OnFailure: policy}, RetryIn: always(time.Minute)})
 			enqueue(t, q, "a", "1")
 			enqueue(t, q, "a", "2")
 			start(t, x)
@@ -181,7 +183,7 @@ func TestFoldInTheMorgue(t *testing.T) {
 				}
 				return nil
 			}}
-			q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Fold: join, MaxRetries: -1, OnExhausted: policy})
+			q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Gather: executor.Gather[string]{Fold: join}, MaxRetries: -1, DeadLetters: executor.DeadLetters[string]{OnExhausted: policy}})
 			first := enqueue(t, q, "a", "1")
 			enqueue(t, q, "a", "2")
 			enqueue(t, q, "a", "3")
@@ -215,12 +217,12 @@ func TestFoldInABatch(t *testing.T) {
 				got.set(got.get() + fmt.Sprint(job.ID, len(job.Payloads), job.Latest(), " "))
 			}
 			return nil
-		}, executor.QueueConfig[string]{Fold: join, BatchSize: 8, Shards: 1})
+		}, executor.QueueConfig[string]{Gather: executor.Gather[string]{Fold: join}, BatchSize: 8, Share: executor.Share{Shards: 1}})
 		require.NoError(t, err)
 		for _, payload := range []string{`bad`, `"1"`, `bad`, `"2"`} {
-			_, err := x.EnqueueRaw(t.Context(), "q", "a", []byte(payload))
+			_, err := enqueueRaw(t.Context(), x, "q", "a", []byte(payload))
 			require.NoError(t, err)
-			_, err = x.EnqueueRaw(t.Context(), "q", "c", []byte(`bad`))
+			_, err = enqueueRaw(t.Context(), x, "q", "c", []byte(`bad`))
 			require.NoError(t, err)
 		}
 		enqueue(t, q, "b", "3")
@@ -242,7 +244,7 @@ func TestWaitForAFoldedPayload(t *testing.T) {
 				return "", executor.PayloadErrors{job.Payloads[0].Position: errBoom}
 			}
 			return job.Latest(), nil
-		}, executor.QueueConfig[string]{Fold: join, RetryIn: always(time.Second), Due: later})
+		}, executor.QueueConfig[string]{Gather: executor.Gather[string]{Fold: join}, RetryIn: always(time.Second), Defaults: executor.Defaults[string]{Due: later}})
 		require.NoError(t, err)
 		start(t, x)
 		results := make(chan string, 3)
@@ -269,11 +271,13 @@ func TestFoldThatHangs(t *testing.T) {
 		hang := make(chan struct{})
 		defer close(hang)
 		p := &probe{}
-		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Due: later, Fold: func(waiting, next string) (string, error) {
-			if next == "hang" {
-				<-hang
-			}
-			return next, nil
+		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Defaults: executor.Defaults[string]{Due: later}, Gather: executor.Gather[string]{
+			Fold: func(waiting, next string) (string, error) {
+				if next == "hang" {
+					<-hang
+				}
+				return next, nil
+			},
 		}})
 		start(t, x)
 		for i := range 6 { // more than there are goroutines
@@ -315,8 +319,12 @@ func TestFoldKeepsAnIDSmall(t *testing.T) {
 		sums <- job.Latest()
 		return nil
 	}, executor.QueueConfig[int]{
-		Fold: func(waiting, next int) (int, error) { return waiting + next, nil },
-		Due:  func(int) time.Time { return time.Now().Add(time.Hour) },
+		Gather: executor.Gather[int]{
+			Fold: func(waiting, next int) (int, error) { return waiting + next, nil },
+		},
+		Defaults: executor.Defaults[int]{
+			Due: func(int) time.Time { return time.Now().Add(time.Hour) },
+		},
 	})
 	start(t, x)
 	heap := func() int {

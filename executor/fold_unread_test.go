@@ -17,8 +17,8 @@ func TestFoldWhatCantBeRead(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		disk := new(journal.Memory)
 		broken := errors.New("the disk does not answer")
-		cfg := executor.Config{MemoryBudget: 1}
-		folds := executor.QueueConfig[string]{Fold: join, Durability: executor.DurabilityAsync}
+		cfg := executor.Config{Advanced: executor.Advanced{MemoryBudget: 1}}
+		folds := executor.QueueConfig[string]{Gather: executor.Gather[string]{Fold: join}, Defaults: executor.Defaults[string]{Durability: executor.DurabilityAsync}}
 		p := &probe{}
 		x := openOn(t, disk, cfg)
 		q := handle(t, x, "q", p.handle, folds)

@@ -15,8 +15,8 @@ import (
 // The limits of what one job may stage with [Queue.FollowUp]. A follow-up counts as its
 // id, payload and metadata and 64 bytes.
 const (
-	MaxFollowUps     = staging.MaxCount
-	MaxFollowUpBytes = staging.MaxBytes
+	maxFollowUps     = staging.MaxCount
+	maxFollowUpBytes = staging.MaxBytes
 )
 
 // ErrFollowUp is returned by [Queue.FollowUp] for what can't be in the commit of a job;
@@ -64,43 +64,46 @@ type landing struct {
 // attemptStage is what the handler of one attempt has staged.
 type attemptStage = staging.Stage[*shard.Item, *followUp]
 
-// FollowUp stages a payload on a job whose handler runs: it is accepted in the commit
-// of that job's success, and not without it. So it is there once for each job that
-// succeeds, also when the process dies at any moment, and needs no key of its own. The
-// queue may be any of the same executor, also that of the job, and the id the job's
-// own: then it runs when the job is over.
+// FollowUp stages a payload on a job whose handler runs. The payload is accepted in the
+// commit of that job's success, and not without it: both are on disk, or neither. So
+// each job that succeeds has its follow-up once, even if the process dies at any
+// moment, and needs no [IdempotencyKey]. The queue may be any of the same executor,
+// also the job's own. With the job's own id the follow-up runs when the job is over.
+// Any goroutine of the handler may call it, until the handler has returned.
 //
-// A job succeeds when its handler returns nil, and in a batch when [BatchErrors] have no
-// error for it. After any other outcome, [Discard] and [PayloadErrors] among them, a
-// timeout or the end of the process, the follow-ups of that run are dropped; the next
-// run stages its own. With [Handle] each payload is a job of its own here. Where the
+// A job succeeds when its handler returns nil, and in a batch when [BatchErrors] have
+// no error for it. After any other outcome, [Discard], [PayloadErrors], a timeout and
+// the end of the process included, the follow-ups of that run are dropped, and the next
+// run stages its own. With [Handle] each payload is a job of its own here. When the
 // handler is called again in one run, because a batch is halved or a [Middleware] calls
 // next again, those of the last call of each job count.
 //
-// Give it an id of its own, unless it is to wait for its turn: with the id of the job, in
-// the same queue or in shared lanes, it runs behind all that was accepted for that id,
-// failures and what is put off included. In another queue the same id is another job.
-// [In] counts from its own call, as everywhere, and not from the end of the job; it has no
-// effect on a job of the id that waits already.
+// Give it an id of its own, unless it has to wait for its turn: with the id of the job,
+// in the same queue or in shared lanes, it runs behind all that was accepted for that
+// id, including what has failed or is put off. In another queue the same id is another
+// job. [In] counts from its own call, and not from the end of the job; it has no effect
+// on a job of the id that waits already.
 //
-// It inherits the metadata of its parent, a trace context for example, as the Job has it
-// at the call; of a Merged, those of its last payload. A pair of its own [Metadata] goes
-// before an inherited one with the same key, and Metadata without pairs inherits none.
-// Together they have the bounds of Metadata.
+// It inherits the metadata of its parent, for example a trace context: those that a Job
+// has at the call, or those of a Merged's last payload. A pair of its own [Metadata]
+// replaces an inherited one with the same key, and Metadata without pairs inherits
+// none. Together they have the bounds of Metadata.
 //
-// Id, payload and options are checked here, as by [Queue.Enqueue], with the same errors:
-// ErrNotOwned for an id of another process; see [Splitter] for what to do then. What the
-// options and QueueConfig leave open is filled in when the handler has returned: score,
-// due time and EnqueuedAt are of then. Locks.OnEnqueue is locked from the commit on. There is no receipt: it may still merge into an equal payload that
-// waits. Follow-ups count in the backlog and are let in.
+// The call checks id, payload and options as [Queue.Enqueue] does, with the same
+// errors, among them ErrNotOwned for an id of another process; see [Splitter] for what
+// to do then. It also calls the functions of QueueConfig.Defaults. A score, due time
+// and EnqueuedAt that are still open are filled in when the handler has returned.
+// Locks.OnEnqueue is locked from the commit on. There is no receipt, because the
+// payload may still merge into an equal one that waits. Follow-ups count in the
+// backlog, which does not refuse them.
 //
-// Other errors are ErrReturned when the handler has returned, or the call of it that got
-// the job; ErrFollowUp with [IdempotencyKey], [FromSource] or [IfAbsent], for a queue of another
-// executor or with OnEnqueue and a Locks.Service, and for a job that no executor has
-// made; and ErrTooLarge beyond [MaxFollowUps] or [MaxFollowUpBytes] for one job, where
-// the first one has room whatever its size. A full disk is no matter here: a job for
-// whose follow-ups there is no room when it has succeeded, within 100 ms, is tried again
-// as one that returned a [FullError]. Any goroutine of the handler may call it.
+// Other errors are ErrReturned when the handler, or the call of it that got the job,
+// has returned; ErrFollowUp with [IdempotencyKey], [FromSource] or [IfAbsent], for a
+// queue of another executor, for one with OnEnqueue and a Locks.Service, and for a job
+// that no executor has made; and ErrTooLarge beyond 1000 follow-ups or 4 MiB for one
+// job, where the first one has room whatever its size. A full disk is no error here:
+// when a job has succeeded, and within 100 ms there is no room for its follow-ups, it
+// is tried again as one that returned a [FullError].
 func (t *Queue[T]) FollowUp(job Parent, id string, payload T, options ...Option) error {
 	if t == nil || t.q == nil {
 		return errNoQueue
@@ -129,7 +132,7 @@ func (q *queue) takesAfter(from origin) error {
 		return fmt.Errorf("%w: for queue %q: the job was not made by an executor", ErrFollowUp, q.name)
 	case from.attempt.parent.Value(handlerKey{}) != q.x:
 		return fmt.Errorf("%w: queue %q is of another executor than the job: they have no commit in common", ErrFollowUp, q.name)
-	case q.locking.service != nil && q.locking.locks:
+	case q.keys != nil && q.keys.Service != nil && q.keys.OnEnqueue != nil:
 		return fmt.Errorf("%w: Locks.OnEnqueue of queue %q is kept by a Service, which has no part in a commit; use Enqueue", ErrFollowUp, q.name)
 	}
 	return nil
@@ -199,9 +202,9 @@ func (f *followUp) stage(from origin) error {
 	case staging.ErrOver:
 		return ErrReturned
 	case staging.ErrTooMany:
-		return fmt.Errorf("%w: a job may have %d follow-ups", ErrTooLarge, MaxFollowUps)
+		return fmt.Errorf("%w: a job may have %d follow-ups", ErrTooLarge, maxFollowUps)
 	case staging.ErrTooLarge:
-		return fmt.Errorf("%w: %d bytes for id %q: the follow-ups of a job may have %d together", ErrTooLarge, size, f.entry.ID, MaxFollowUpBytes)
+		return fmt.Errorf("%w: %d bytes for id %q: the follow-ups of a job may have %d together", ErrTooLarge, size, f.entry.ID, maxFollowUpBytes)
 	default:
 		return err
 	}

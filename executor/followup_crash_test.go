@@ -54,11 +54,15 @@ func idOf(token string) string {
 // startRelay opens the chain on a disk.
 func startRelay(t *testing.T, x *executor.Executor, r *rand.Rand) *relay {
 	c := &relay{t: t, r: rand.New(rand.NewPCG(r.Uint64(), 0))} // handlers draw beside the test
-	cfg := executor.QueueConfig[string]{MaxRetries: 1e6, RetryIn: always(time.Second), Shards: 2}
+	cfg := executor.QueueConfig[string]{MaxRetries: 1e6, RetryIn: always(time.Second), Share: executor.Share{Shards: 2}}
 	byID := func(id string, _ string) []string { return []string{id} }
 	last, err := executor.Handle(x, "last", func(context.Context, executor.Job[string]) error { return nil }, executor.QueueConfig[string]{
-		Due:   func(string) time.Time { return time.Now().Add(1e6 * time.Hour) },
-		Locks: executor.Locks[string]{OnEnqueue: byID, Unlock: byID},
+		Defaults: executor.Defaults[string]{
+			Due: func(string) time.Time { return time.Now().Add(1e6 * time.Hour) },
+		},
+		Conditions: executor.Conditions[string]{
+			Locks: executor.Locks[string]{OnEnqueue: byID, Unlock: byID},
+		},
 	})
 	require.NoError(t, err)
 	cfg.BatchSize = 4
@@ -71,7 +75,7 @@ func startRelay(t *testing.T, x *executor.Executor, r *rand.Rand) *relay {
 		return c.fails()
 	}, cfg)
 	require.NoError(t, err)
-	cfg.BatchSize, cfg.Locks = 0, executor.Locks[string]{OnEnqueue: byID, Unlock: byID, Counted: true}
+	cfg.BatchSize, cfg.Conditions.Locks = 0, executor.Locks[string]{OnEnqueue: byID, Unlock: byID, Counted: true}
 	second, err := executor.HandleMerged(x, "second", func(_ context.Context, job executor.Merged[string]) error {
 		if err := c.fails(); err != nil {
 			return err
@@ -79,7 +83,7 @@ func startRelay(t *testing.T, x *executor.Executor, r *rand.Rand) *relay {
 		return handOn(third, job, job.Payloads)
 	}, cfg)
 	require.NoError(t, err)
-	cfg.Locks = executor.Locks[string]{}
+	cfg.Conditions.Locks = executor.Locks[string]{}
 	c.first, err = executor.Handle(x, "first", func(_ context.Context, job executor.Job[string]) error {
 		if err := second.FollowUp(job, job.ID, job.Payload); err != nil {
 			return err
@@ -257,8 +261,8 @@ func TestFollowUpsThatAFullDiskHasNoRoomFor(t *testing.T) {
 			in := func(d time.Duration) func(string) time.Time {
 				return func(string) time.Time { return time.Now().Add(d) }
 			}
-			next := newTail(t, x, "next", executor.QueueConfig[string]{Due: in(2 * time.Minute)}) // they give no room back before
-			others := newTail(t, x, "others", executor.QueueConfig[string]{Due: in(10 * time.Second)})
+			next := newTail(t, x, "next", executor.QueueConfig[string]{Defaults: executor.Defaults[string]{Due: in(2 * time.Minute)}}) // they give no room back before
+			others := newTail(t, x, "others", executor.QueueConfig[string]{Defaults: executor.Defaults[string]{Due: in(10 * time.Second)}})
 			var calls shared[int]
 			jobs, err := executor.Handle(x, "jobs", func(_ context.Context, job executor.Job[string]) error {
 				large := strings.Repeat("x", 20_000)

@@ -171,7 +171,7 @@ func TestFollowUpsOfABatch(t *testing.T) {
 			}
 			left = append(left, jobs...)
 			return errs
-		}, executor.QueueConfig[string]{BatchSize: 4, Shards: 1, RetryIn: always(time.Hour)})
+		}, executor.QueueConfig[string]{BatchSize: 4, Share: executor.Share{Shards: 1}, RetryIn: always(time.Hour)})
 		require.NoError(t, err)
 		for i, id := range []string{"a", "b", "c", "d"} {
 			enqueue(t, jobs, id, []string{"good", "bad", "good", "good"}[i])
@@ -235,15 +235,19 @@ func TestFollowUpsOfATakenApartRun(t *testing.T) {
 // commit. Nothing of it lands.
 func TestFollowUpRefuses(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		x := openOn(t, new(journal.Memory), executor.Config{MaxPayloadBytes: 5 << 20})
+		x := openOn(t, new(journal.Memory), executor.Config{Advanced: executor.Advanced{MaxPayloadBytes: 5 << 20}})
 		y := openOn(t, new(journal.Memory), executor.Config{})
 		next := newTail(t, x, "next", executor.QueueConfig[string]{})
 		foreign := newTail(t, y, "next", executor.QueueConfig[string]{})
-		served := newTail(t, x, "served", executor.QueueConfig[string]{Locks: executor.Locks[string]{
-			OnEnqueue: func(id string, _ string) []string { return []string{id} }, Service: x.KeyLocks(),
+		served := newTail(t, x, "served", executor.QueueConfig[string]{Conditions: executor.Conditions[string]{
+			Locks: executor.Locks[string]{
+				OnEnqueue: func(id string, _ string) []string { return []string{id} }, Service: x.KeyLocks(),
+			},
 		}})
-		keyed := newTail(t, x, "keyed", executor.QueueConfig[string]{Locks: executor.Locks[string]{
-			OnEnqueue: func(string, string) []string { return []string{""} },
+		keyed := newTail(t, x, "keyed", executor.QueueConfig[string]{Conditions: executor.Conditions[string]{
+			Locks: executor.Locks[string]{
+				OnEnqueue: func(string, string) []string { return []string{""} },
+			},
 		}})
 		unencodable, err := executor.Handle(x, "unencodable", func(context.Context, executor.Job[chan int]) error { return nil }, executor.QueueConfig[chan int]{})
 		require.NoError(t, err)
@@ -342,13 +346,15 @@ func TestFollowUpStandsBehindWhatCameBefore(t *testing.T) {
 			runs = append(runs, run{job.Payload, job.Score, time.Now(), job.EnqueuedAt, job.Metadata["k"]})
 			return nil
 		}, executor.QueueConfig[string]{
-			ID:    func(p string) string { return p[:1] },
-			Score: func(p string) float64 { return map[string]float64{"a computed": 7}[p] },
-			Due: func(p string) time.Time {
-				if p == "a computed" {
-					return time.Now().Add(5 * time.Hour)
-				}
-				return time.Time{}
+			Defaults: executor.Defaults[string]{
+				ID:    func(p string) string { return p[:1] },
+				Score: func(p string) float64 { return map[string]float64{"a computed": 7}[p] },
+				Due: func(p string) time.Time {
+					if p == "a computed" {
+						return time.Now().Add(5 * time.Hour)
+					}
+					return time.Time{}
+				},
 			},
 		})
 		require.NoError(t, err)
@@ -425,16 +431,16 @@ func TestFollowUpLocksWhatItsJobUnlocks(t *testing.T) {
 			say("job")
 			time.Sleep(time.Minute)
 			return next.FollowUp(job, job.ID, "x")
-		}, executor.QueueConfig[string]{Locks: executor.Locks[string]{OnEnqueue: byID, Unlock: byID}})
+		}, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Locks: executor.Locks[string]{OnEnqueue: byID, Unlock: byID}}})
 		require.NoError(t, err)
 		next, err = executor.Handle(x, "next", func(context.Context, executor.Job[string]) error {
 			time.Sleep(time.Minute)
 			say("next")
 			return nil
-		}, executor.QueueConfig[string]{Locks: executor.Locks[string]{OnEnqueue: byID, Unlock: byID}})
+		}, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Locks: executor.Locks[string]{OnEnqueue: byID, Unlock: byID}}})
 		require.NoError(t, err)
 		waits, err := executor.Handle(x, "waits", func(context.Context, executor.Job[string]) error { say("waits"); return nil },
-			executor.QueueConfig[string]{Locks: executor.Locks[string]{BlockedBy: byID}})
+			executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Locks: executor.Locks[string]{BlockedBy: byID}}})
 		require.NoError(t, err)
 		start(t, x)
 		enqueue(t, jobs, "a", "x")
@@ -457,8 +463,8 @@ func TestFollowUpLocksWhatItsJobUnlocks(t *testing.T) {
 // it when they are over.
 func TestFollowUpsCountInTheBacklog(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		x := openOn(t, new(journal.Memory), executor.Config{MaxBacklog: 1})
-		next := newTail(t, x, "next", executor.QueueConfig[string]{MaxBacklog: 1, Due: func(string) time.Time { return time.Now().Add(time.Hour) }})
+		x := openOn(t, new(journal.Memory), executor.Config{MaxBacklog: executor.BacklogLimit{Payloads: 1}})
+		next := newTail(t, x, "next", executor.QueueConfig[string]{MaxBacklog: executor.BacklogLimit{Payloads: 1}, Defaults: executor.Defaults[string]{Due: func(string) time.Time { return time.Now().Add(time.Hour) }}})
 		jobs, err := executor.Handle(x, "jobs", func(_ context.Context, job executor.Job[int]) error {
 			return errors.Join(next.FollowUp(job, "a", "x"), next.FollowUp(job, "b", "x"))
 		}, executor.QueueConfig[int]{})

@@ -66,7 +66,7 @@ func TestSlotsOnAFullDisk(t *testing.T) {
 		serials, err := executor.NewSlots(x, "serials", executor.SlotsConfig[int]{Next: func(v int) int { return v + 1 }})
 		require.NoError(t, err)
 		q, err := executor.Handle(x, "q", func(context.Context, executor.Job[string]) error { return nil },
-			executor.QueueConfig[string]{Slots: []executor.SlotSource{serials}})
+			executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Slots: []executor.SlotSource{serials}}})
 		require.NoError(t, err)
 		n := fillUp(t, q, 2000)
 		start(t, x)

@@ -272,3 +272,12 @@ func backOf(r executor.Requeued, err error) (int, error) { return r.Back, err }
 func requeueOf(i *executor.Inspector) func(context.Context, executor.Selection) (int, error) {
 	return func(ctx context.Context, which executor.Selection) (int, error) { return backOf(i.Requeue(ctx, which)) }
 }
+
+// enqueueRaw enqueues bytes for a queue by its name.
+func enqueueRaw(ctx context.Context, x *executor.Executor, queue, id string, payload []byte, options ...executor.Option) (executor.Receipt, error) {
+	q, err := x.Lookup(queue)
+	if err != nil {
+		return executor.Receipt{}, err
+	}
+	return q.Enqueue(ctx, id, payload, options...)
+}

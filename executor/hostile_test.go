@@ -166,13 +166,8 @@ func (v *victims) takesContext() map[string]func(context.Context) error {
 		},
 		"executor.Executor.Copy":               func(ctx context.Context) error { return v.x.Copy(ctx, filepath.Join(v.dir, "no", "such")) },
 		"executor.Executor.DeleteSourceOffset": func(ctx context.Context) error { return v.x.DeleteSourceOffset(ctx, "x") },
-		"executor.Executor.EnqueueRaw":         func(ctx context.Context) error { _, err := v.x.EnqueueRaw(ctx, "q", "a", []byte("1")); return err },
-		"executor.Executor.EnqueueManyRaw": func(ctx context.Context) error {
-			_, err := v.x.EnqueueManyRaw(ctx, "q", []executor.Item[[]byte]{{ID: "a", Payload: []byte("1")}})
-			return err
-		},
-		"executor.Heartbeat": func(ctx context.Context) error { executor.Heartbeat(ctx); return errIgnored },
-		"executor.Progress":  func(ctx context.Context) error { executor.Progress(ctx, 1, 2, ""); return errIgnored },
+		"executor.Heartbeat":                   func(ctx context.Context) error { executor.Heartbeat(ctx); return errIgnored },
+		"executor.Progress":                    func(ctx context.Context) error { executor.Progress(ctx, 1, 2, ""); return errIgnored },
 		"executor.Inspector.Jobs": func(ctx context.Context) error {
 			_, err := v.x.Inspect().Jobs(ctx, executor.JobQuery{Queue: "q", Order: executor.OrderID})
 			return err
@@ -319,7 +314,7 @@ func TestHostileContexts(t *testing.T) {
 	end()
 	back := func() { // calls the executor from inside
 		_ = v.x.Err()
-		_, _ = v.x.EnqueueRaw(context.Background(), "q", "from inside", []byte("1"))
+		_, _ = enqueueRaw(context.Background(), v.x, "q", "from inside", []byte("1"))
 		_ = v.log.Err()
 		_, _ = v.log.Post(context.Background(), []journal.Entry{{Queue: 1, ID: []byte("y")}})
 		_ = v.table.List()

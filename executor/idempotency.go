@@ -10,23 +10,22 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// IdempotencyKey gives a call an idempotency key: any string of 1 to 512 bytes, for
-// example the id of the request. A call whose key was accepted before in the same
-// queue, within Config.IdempotencyTTL, enqueues nothing and returns the receipts of
-// the first one with Duplicate set. So after ErrUnknown the same call can be made
-// again, by the next process, too: the key is in the same commit as the payload.
-// Calls with one key at the same time wait for each other: one is accepted.
+// IdempotencyKey makes a call safe to repeat. The key is any string of 1 to 512 bytes,
+// for example the id of the request. If a call with the same key was accepted before in
+// the same queue, within Config.Advanced.IdempotencyTTL, the call enqueues nothing and
+// returns the receipts of the first one with Duplicate set. So a caller that got
+// ErrUnknown can make the same call again, also from the next process: the key is in
+// the commit of the payload. Calls with one key at the same time wait for each other,
+// and one is accepted.
 //
-// What a handler enqueues with a key is enqueued again when the handler is tried again
-// after Config.IdempotencyTTL: the default retries go on for 20 days. What follows its
-// success needs no key: see [Queue.FollowUp].
+// What a handler enqueues with a key is enqueued again when the handler is retried
+// after Config.Advanced.IdempotencyTTL: the default retries go on for 20 days. What
+// follows the success of a job needs no key: see [Queue.FollowUp].
 //
-// A key is the queue's, whatever the id: where several senders make up keys, put
-// the sender into it, or the second sender with the same key is taken for the
-// first.
-//
-// What a repeated call carries is not compared, except that [Queue.EnqueueMany]
-// returns ErrInvalidKey for another number of items than the first had.
+// A key belongs to the queue, whatever the id. Where several senders make up keys, put
+// the sender into the key; otherwise a second sender with the same key is taken for the
+// first. The payloads of the calls are not compared, except that [Queue.EnqueueMany]
+// returns ErrInvalidKey for another number of items than the first call had.
 func IdempotencyKey(key string) Option { return Option{kind: optionIdempotency, name: key} }
 
 const (
@@ -42,7 +41,7 @@ const (
 )
 
 func (x *Executor) expired(k statekey.Idempotency) bool {
-	return time.Since(time.Unix(0, k.At)) >= x.cfg.IdempotencyTTL
+	return time.Since(time.Unix(0, k.At)) >= x.cfg.Advanced.IdempotencyTTL
 }
 
 // acceptedBefore returns where the call begins that came with the key before, 0
@@ -110,7 +109,7 @@ func (x *Executor) sweepKeys() {
 		}
 	}
 	if s.from == "" {
-		s.next = now.Add(x.cfg.IdempotencyTTL / sweepsPerTTL)
+		s.next = now.Add(x.cfg.Advanced.IdempotencyTTL / sweepsPerTTL)
 	}
 	if len(inside) > 0 {
 		x.log.Record(&change) // and what comes through the gates from now on is written later

@@ -103,7 +103,7 @@ func keysOn(t *testing.T, disk *journal.Memory) (n int) {
 func TestKeyExpires(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		disk := new(journal.Memory)
-		x := openOn(t, disk, executor.Config{IdempotencyTTL: time.Hour})
+		x := openOn(t, disk, executor.Config{Advanced: executor.Advanced{IdempotencyTTL: time.Hour}})
 		q := handle(t, x, "jobs", (&probe{}).handle, executor.QueueConfig[string]{})
 		start(t, x)
 		first := enqueue(t, q, "a", "x", executor.IdempotencyKey("k"))

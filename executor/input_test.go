@@ -34,8 +34,10 @@ func TestErrorTexts(t *testing.T) {
 				disk := new(journal.Memory)
 				x := openOn(t, disk, executor.Config{})
 				p := &probe{decide: func(context.Context, seen) error { return errors.New(row.text) }}
-				cfg := executor.QueueConfig[string]{FormatError: func(err error) string {
-					return strings.ReplaceAll(err.Error(), "123", "***")
+				cfg := executor.QueueConfig[string]{DeadLetters: executor.DeadLetters[string]{
+					FormatError: func(err error) string {
+						return strings.ReplaceAll(err.Error(), "123", "***")
+					},
 				}}
 				enqueue(t, handle(t, x, "q", p.handle, cfg), "a", "x")
 				start(t, x)
@@ -111,7 +113,7 @@ func TestIDsCannotAimAtAShard(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const shards, perShard = 16, 500
 		x := open(t, "", executor.Config{})
-		q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{Shards: shards})
+		q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{Share: executor.Share{Shards: shards}})
 		var items []executor.Item[string]
 		for i := 0; len(items) < shards*perShard; i++ {
 			if id := fmt.Sprint(i); fnv(id)%shards == 0 {

@@ -20,7 +20,7 @@ var (
 	// another list, queue or order.
 	ErrInvalidCursor = errors.New("executor: invalid cursor")
 
-	// ErrUnknownJob is returned for an id that has neither a job nor dead payloads.
+	// ErrUnknownJob is returned for an id that has neither a job nor dead letters.
 	ErrUnknownJob = errors.New("executor: unknown job")
 )
 
@@ -61,14 +61,14 @@ func (i *Inspector) usable() error {
 //	[JobRunning]     is handed to a worker                   JobRunning
 //
 // A job that runs is running, whatever else is true; one that is halted comes
-// before one that is parked, and that before the three that only time decides. So
+// before one that is blocked, and that before the three that only time decides. So
 // what is due is JobReady, and what waits is all but JobRunning. Dead letters are
 // payloads in the morgue and no jobs: see [Inspector.Dead]. A pause of the queue or
 // the executor changes no state here: [QueueStats] and Explain say so.
 const (
 	// JobRetrying: its last run failed, and it waits for the next one.
 	JobRetrying JobState = "retrying"
-	// JobParked: it waits for something else than its time.
+	// JobParked: it is blocked: it waits for a key, lease, slot, limit or turn, or its id is paused.
 	JobParked JobState = "parked"
 	// JobFresh: it has used up no retry, whatever it does now; these jobs are those that
 	// QueueStats.Fresh counts. It can be asked for as a state can, and no job shows it.
@@ -123,7 +123,7 @@ func (s *stateSet) none(c shard.Counts) bool {
 		(!w[shard.StateHalted] || c.Halted == 0) && (!w[shard.StateRunning] || c.Running == 0)
 }
 
-// JobFilter picks jobs, or dead payloads, by what they are: those for which all
+// JobFilter picks jobs, or dead letters, by what they are: those for which all
 // that is set is true. The zero JobFilter picks all.
 type JobFilter struct {
 	// IDPrefix is how the id begins, byte by byte. At most MaxIDBytes.
@@ -138,7 +138,7 @@ type JobFilter struct {
 	OlderThan time.Duration
 
 	// Failed: the job has used up a retry, whatever it does now: those that
-	// QueueStats.Retrying counts. It is true of every dead payload.
+	// QueueStats.Retrying counts. It is true of every dead letter.
 	Failed bool
 }
 

@@ -45,7 +45,7 @@ func TestLowkiq_L19_TheMorgueInAllOrders(t *testing.T) {
 				return nil
 			}
 			return executor.Cancel(fmt.Errorf("%s %s", errBoom, job.ID))
-		}, executor.QueueConfig[string]{Shards: 2})
+		}, executor.QueueConfig[string]{Share: executor.Share{Shards: 2}})
 		start(t, x)
 		stay := make(map[uint64]string)
 		for range 40 {
@@ -234,7 +234,7 @@ func TestCursorsAfterARestart(t *testing.T) {
 		require.NoError(t, err)
 		stop(t, x)
 		x = openOn(t, disk.Crash(), executor.Config{})
-		handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{Shards: 2})
+		handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{Share: executor.Share{Shards: 2}})
 		rest := pages(t, x, executor.JobQuery{Queue: "q", Order: executor.OrderID, Cursor: ordered.Next}, func() {})
 		require.Equal(t, []string{"25 ready", "26 ready", "27 ready", "28 ready", "29 ready"}, names(rest))
 		_, err = x.Inspect().Jobs(t.Context(), executor.JobQuery{Queue: "q", Cursor: plain.Next})

@@ -34,7 +34,9 @@ func TestLowkiq_L19_OneJob(t *testing.T) {
 		}
 		q, err := executor.Handle(x, "q", fails, executor.QueueConfig[string]{
 			RetryIn: func(int) time.Duration { return time.Hour },
-			Locks:   executor.Locks[string]{OnEnqueue: keys("K"), OnRun: keys("R"), BlockedBy: keys("B")},
+			Conditions: executor.Conditions[string]{
+				Locks: executor.Locks[string]{OnEnqueue: keys("K"), OnRun: keys("R"), BlockedBy: keys("B")},
+			},
 		})
 		require.NoError(t, err)
 		start(t, x)
@@ -110,7 +112,7 @@ func TestLowkiq_L22_TheFreshJobs(t *testing.T) {
 			}
 			<-ctx.Done()
 			return context.Cause(ctx)
-		}, executor.QueueConfig[string]{Shards: 3, RetryIn: always(time.Hour)})
+		}, executor.QueueConfig[string]{Share: executor.Share{Shards: 3}, RetryIn: always(time.Hour)})
 		start(t, x)
 		for _, id := range []string{"fails 1", "fails 2", "fails 3", "runs 1", "runs 2", "waits"} {
 			enqueue(t, q, id, "")
@@ -125,12 +127,12 @@ func TestLowkiq_L22_TheFreshJobs(t *testing.T) {
 		require.Equal(t, []string{"fails 1 ready", "later scheduled", "runs 1 running", "runs 2 running", "waits ready"}, names(page.Jobs))
 		s, err := q.Stats(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, 5, s.Fresh())
+		require.Equal(t, 5, s.Fresh)
 		did(t, 5)(x.Inspect().Delete(t.Context(), executor.SelectJobs("q", executor.JobFilter{}, executor.JobFresh)))
 		synctest.Wait()
 		s, err = q.Stats(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, []int{2, 0, 2}, []int{s.Jobs, s.Fresh(), s.Retrying})
+		require.Equal(t, []int{2, 0, 2}, []int{s.Jobs, s.Fresh, s.Retrying})
 		_, err = x.Inspect().Delete(t.Context(), executor.SelectJobs("q", executor.JobFilter{}, "stale"))
 		require.ErrorIs(t, err, executor.ErrInvalidQuery)
 	})
@@ -212,7 +214,7 @@ func TestLowkiq_L21_FiguresOfQueuesAndShards(t *testing.T) {
 			}
 			return nil
 		}}
-		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Shards: 4, RetryIn: func(int) time.Duration { return 50 * time.Hour }})
+		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Share: executor.Share{Shards: 4}, RetryIn: func(int) time.Duration { return 50 * time.Hour }})
 		handle(t, x, "empty", p.handle, executor.QueueConfig[string]{})
 		start(t, x)
 		for i, kind := range []string{"done", "done", "fails", "dies", "fails"} {
@@ -234,7 +236,7 @@ func TestLowkiq_L21_FiguresOfQueuesAndShards(t *testing.T) {
 		require.Len(t, queues[0].Shards, 5)
 		info := queues[1]
 		require.Equal(t, stats(t, q), info.QueueStats, "they are those of Stats")
-		require.Equal(t, []int{25, 23, 2, 1, 3}, []int{info.Jobs, info.Fresh(), info.Retrying, info.Dead, info.Busy}, "length, fresh, retries, morgue, busy")
+		require.Equal(t, []int{25, 23, 2, 1, 3}, []int{info.Jobs, info.Fresh, info.Retrying, info.Dead, info.Busy}, "length, fresh, retries, morgue, busy")
 		require.Equal(t, []uint64{2, 2}, []uint64{info.Done, info.Failed}, "processed, failed")
 		require.Equal(t, 20*time.Minute, info.Lag)
 		var sum executor.ShardStats
@@ -244,7 +246,7 @@ func TestLowkiq_L21_FiguresOfQueuesAndShards(t *testing.T) {
 			sum.Jobs, sum.Payloads, sum.Running, sum.Retrying, sum.Done = sum.Jobs+s.Jobs, sum.Payloads+s.Payloads, sum.Running+s.Running, sum.Retrying+s.Retrying, sum.Done+s.Done
 			sum.Lag = max(sum.Lag, s.Lag)
 			lags[s.Lag] = true
-			require.Equal(t, s.Jobs-s.Retrying, s.Fresh())
+			require.Equal(t, s.Jobs-s.Retrying, s.Fresh)
 		}
 		require.Equal(t, executor.ShardStats{Jobs: info.Jobs, Payloads: info.Payloads, Running: 3, Retrying: 2, Done: 2, Lag: info.Lag}, sum)
 		require.Greater(t, len(lags), 1, "each shard has its own lag")
@@ -256,7 +258,7 @@ func stackOfItsOwn(ctx context.Context) { <-ctx.Done() }
 
 // L24: what all workers do, with ages and, on demand, stacks.
 func TestLowkiq_L24_WhatRunsWithStacks(t *testing.T) {
-	x := open(t, t.TempDir(), executor.Config{Workers: 3, StuckAfter: 10 * time.Millisecond, SpareWorkers: 1})
+	x := open(t, t.TempDir(), executor.Config{Workers: 3, Stuck: executor.Stuck{After: 10 * time.Millisecond, SpareWorkers: 1}})
 	begun := make(chan string, 10)
 	release := make(chan struct{})
 	q := handle(t, x, "q", func(ctx context.Context, job executor.Merged[string]) error {
@@ -278,7 +280,7 @@ func TestLowkiq_L24_WhatRunsWithStacks(t *testing.T) {
 		case <-ctx.Done():
 		}
 		return nil
-	}, executor.QueueConfig[int]{BatchSize: 3, Shards: 1})
+	}, executor.QueueConfig[int]{BatchSize: 3, Share: executor.Share{Shards: 1}})
 	require.NoError(t, err)
 	items := []executor.Item[int]{{ID: "a"}, {ID: "b"}, {ID: "c"}}
 	_, err = long.EnqueueMany(t.Context(), items)
@@ -431,7 +433,7 @@ func TestJobIsBounded(t *testing.T) {
 		x := open(t, "", executor.Config{})
 		long := strings.Repeat("é", 10<<10)
 		q := handle(t, x, "q", (&probe{decide: func(context.Context, seen) error { return errors.New(long) }}).handle, executor.QueueConfig[string]{
-			MaxRetries: -1, OnExhausted: executor.OnExhaustedBuryAll,
+			MaxRetries: -1, DeadLetters: executor.DeadLetters[string]{OnExhausted: executor.OnExhaustedBuryAll},
 		})
 		for i := range 150 {
 			enqueue(t, q, "id", fmt.Sprint(i, strings.Repeat("x", 12<<10)))
@@ -477,10 +479,12 @@ func TestExplainTellsTheCalledFromTheHolder(t *testing.T) {
 		x := open(t, "", executor.Config{Workers: 2})
 		p := &probe{decide: takes(time.Minute, nil)}
 		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{
-			Shards: 1, Concurrency: 10, Unique: executor.Unique[string]{Key: func(_, key string) string { return key }},
+			Share: executor.Share{Shards: 1, Concurrency: 10}, Conditions: executor.Conditions[string]{
+				Unique: executor.Unique[string]{Key: func(_, key string) string { return key }},
+			},
 		})
 		hogs := &probe{decide: takes(2*time.Minute, nil)}
-		hog := handle(t, x, "hog", hogs.handle, executor.QueueConfig[string]{Shards: 1, Concurrency: 10})
+		hog := handle(t, x, "hog", hogs.handle, executor.QueueConfig[string]{Share: executor.Share{Shards: 1, Concurrency: 10}})
 		start(t, x)
 		for _, id := range []string{"J1", "J2", "J3"} {
 			enqueue(t, q, id, "key")

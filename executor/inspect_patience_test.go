@@ -24,7 +24,7 @@ func besideOthers(t *testing.T, jobs, dead int) (*executor.Executor, context.Can
 		}
 		<-ctx.Done()
 		return ctx.Err()
-	}, executor.QueueConfig[string]{Shards: 1})
+	}, executor.QueueConfig[string]{Share: executor.Share{Shards: 1}})
 	start(t, x)
 	var items []executor.Item[string]
 	for i := range dead {

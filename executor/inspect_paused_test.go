@@ -17,7 +17,7 @@ func TestJobsOfPausedIDs(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{})
 		q, err := executor.Handle(x, "q", func(ctx context.Context, _ executor.Job[string]) error { return errBoom },
-			executor.QueueConfig[string]{Shards: 1})
+			executor.QueueConfig[string]{Share: executor.Share{Shards: 1}})
 		require.NoError(t, err)
 		start(t, x)
 		_, err = q.PauseIDs(t.Context(), "paused", "paused later")

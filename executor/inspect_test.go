@@ -59,7 +59,7 @@ type lister struct {
 }
 
 func newLister(t *testing.T, r *rand.Rand) *lister {
-	x := openOn(t, new(journal.Memory), executor.Config{Workers: 3, MemoryBudget: []int{0, 1}[r.IntN(2)]}) // 1: all ids are on disk
+	x := openOn(t, new(journal.Memory), executor.Config{Workers: 3, Advanced: executor.Advanced{MemoryBudget: []int{0, 1}[r.IntN(2)]}}) // 1: all ids are on disk
 	l := &lister{T: t, x: x, r: r, stay: make(map[string]executor.JobState)}
 	handler := func(ctx context.Context, job executor.Merged[string]) error {
 		switch kind := job.Latest(); {
@@ -74,9 +74,11 @@ func newLister(t *testing.T, r *rand.Rand) *lister {
 		return nil
 	}
 	l.q = handle(t, x, "q", handler, executor.QueueConfig[string]{
-		Shards: 1 + r.IntN(3), Concurrency: 3, MaxRetries: 5, OnExhausted: executor.OnExhaustedHalt,
+		Share: executor.Share{Shards: 1 + r.IntN(3), Concurrency: 3}, MaxRetries: 5, DeadLetters: executor.DeadLetters[string]{OnExhausted: executor.OnExhaustedHalt},
 		RetryIn: func(n int) time.Duration { return time.Duration(n+1) * 50 * time.Hour },
-		Locks:   executor.Locks[string]{BlockedBy: func(id, kind string) []string { return map[bool][]string{true: {"key"}}[kind == "parked"] }},
+		Conditions: executor.Conditions[string]{
+			Locks: executor.Locks[string]{BlockedBy: func(id, kind string) []string { return map[bool][]string{true: {"key"}}[kind == "parked"] }},
+		},
 	})
 	require.NoError(t, x.KeyLocks().Lock(t.Context(), "key"))
 	return l

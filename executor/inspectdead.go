@@ -12,7 +12,7 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// DeadOrder is an order of dead payloads in a list.
+// DeadOrder is an order of dead letters in a list.
 type DeadOrder uint8
 
 const (
@@ -25,7 +25,7 @@ const (
 	DeadOrderAt
 )
 
-// DeadQuery says which dead payloads of a queue to list.
+// DeadQuery says which dead letters of a queue to list.
 type DeadQuery struct {
 	Queue      string // by name; it must be registered
 	Order      DeadOrder
@@ -46,14 +46,14 @@ type DeadQuery struct {
 // DeadPage is a part of a list.
 type DeadPage struct {
 	Dead []DeadInfo
-	Next string // the cursor of the next page; "": this is the last one
+	Next string `wire:",omit"` // the cursor of the next page; "": this is the last one
 
-	Examined  int  // dead payloads that were looked at for it
+	Examined  int  // dead letters that were looked at for it
 	Truncated bool // as in JobPage
 	Partial   bool // as in JobPage
 }
 
-// DeadInfo is a dead payload in a list.
+// DeadInfo is a dead letter in a list.
 type DeadInfo struct {
 	Queue, ID  string
 	Position   uint64
@@ -63,14 +63,14 @@ type DeadInfo struct {
 	At         time.Time // when it died
 	EnqueuedAt time.Time
 	Bytes      int    // of the payload
-	Preview    []byte // its first 256 bytes
+	Preview    []byte `wire:"-"` // its first 256 bytes
 }
 
-// Dead lists dead payloads of a queue: what is in the morgue. All that is said of
-// [Inspector.Jobs] holds: of pages, whose rows are the first in order behind the
-// cursor; of the work, 10⁶ dead payloads take a second or two with an order, and
-// 100,000 are examined for a page without one; of pauses; and of errors. What died
-// a moment ago is listed when its death is on the disk.
+// Dead lists dead letters of a queue, in pages. The pages, the cursor, the pauses
+// between steps of the work and the errors are as with [Inspector.Jobs]. A page in an
+// order looks at all of them: 10⁶ dead letters take a second or two. A page without one
+// ends when 100,000 were examined. A payload that died a moment ago is listed when its
+// death is on the disk.
 func (i *Inspector) Dead(ctx context.Context, query DeadQuery) (DeadPage, error) {
 	ctx, q, err := i.begin(ctx, query.Queue)
 	if err != nil {
@@ -135,7 +135,7 @@ func (l *deadList) matches(b *journal.Buried) bool {
 		b.Entry.AcceptedAt() < l.before && b.At < l.died
 }
 
-// key is the place of a dead payload in the order.
+// key is the place of a dead letter in the order.
 func (l *deadList) key(b *journal.Buried) listing.Key {
 	if l.Order == DeadOrderAt {
 		return listing.Key{First: b.At, Last: int64(b.Entry.Position)}
@@ -194,10 +194,10 @@ func (l *deadList) asAccepted(ctx context.Context) (p DeadPage, err error) {
 	return p, nil
 }
 
-// deadPerTurn is how many dead payloads are read at once, unless they are large.
+// deadPerTurn is how many dead letters are read at once, unless they are large.
 const deadPerTurn = 256
 
-// seeDead calls f for the dead payloads from a position on, in the order in which
+// seeDead calls f for the dead letters from a position on, in the order in which
 // they were accepted, until f returns false, some in each of its turns.
 func (q *queue) seeDead(ctx context.Context, from journal.Position, f func(*journal.Buried) bool) error {
 	return q.x.seeDead(ctx, q.number, from, f)
@@ -234,7 +234,7 @@ func (x *Executor) seeDead(ctx context.Context, queue uint32, from journal.Posit
 	return nil
 }
 
-// deadInfo shows a dead payload to people.
+// deadInfo shows a dead letter to people.
 func (q *queue) deadInfo(b *journal.Buried) DeadInfo {
 	e := &b.Entry
 	return DeadInfo{

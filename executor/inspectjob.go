@@ -1,18 +1,18 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
 
-// JobDetail is all that there is to see of an id: its job, and its dead payloads.
+// JobDetail is all that there is to see of an id: its job, and its dead letters.
 type JobDetail struct {
 	// JobInfo of the job; LastError is its first 16 KiB. Of an id that has only dead
 	// payloads Queue and ID are set, State, to JobDead, and Attempt and LastError, to
@@ -26,10 +26,10 @@ type JobDetail struct {
 	InHand, Waiting []PayloadInfo
 	More            int
 
-	Holds       Holdings
+	Holds       Holdings    `wire:",inline"`
 	Explanation Explanation // why it does not run, a moment later; see Executor.Explain
 
-	// Dead are the dead payloads of the id, MaxListed at most, and MoreDead how many
+	// Dead are the dead letters of the id, MaxListed at most, and MoreDead how many
 	// there are beyond. Beside a job they are looked for among the first 10,000 of the
 	// morgue: DeadUnread says that there are others.
 	Dead       []DeadPayload
@@ -42,35 +42,28 @@ type PayloadInfo struct {
 	Position   uint64
 	Score      float64
 	EnqueuedAt time.Time
+	Restored   bool              `wire:",omit"` // it was a dead letter, and was put back
 	Metadata   map[string]string // nil: none
 	Bytes      int               // of the payload
 
 	// Raw are its bytes. Of one call there is a MiB of them, or one payload: those
 	// behind that have none, and are not decoded.
-	Raw []byte
+	Raw []byte `wire:"payload"`
 
 	// Value is what the codec of the queue makes of Raw, and Decode why there is none:
 	// the codec's error, with the first 16 KiB of its text, or a [PanicError]. Both are nil
 	// when it was not decoded. In JSON, Decode is that text, and Value what its type says.
 	Value  any
-	Decode error
+	Decode error `wire:"decode_error"`
 }
 
-// DeadPayload is a payload in the morgue.
+// DeadPayload is a dead letter with its history.
 type DeadPayload struct {
 	PayloadInfo
 	Attempt  int    // in which it died
 	Error    string // why: its first 16 KiB
 	At       time.Time
 	Failures []Failure // the last five, oldest first; the last one is Error
-}
-
-// Holdings are what a job has that others may wait for, MaxListed of each kind at
-// most.
-type Holdings struct {
-	Keys   []string   // locked by Locks; those that Locks.Service keeps are not known
-	Leases []string   // keys of Unique
-	Slots  []SlotHeld // of Slots
 }
 
 // What a detail has.
@@ -81,28 +74,35 @@ const (
 )
 
 // Job shows the job of an id, with its payloads, decoded by the codec of the queue,
-// and its dead payloads. The codec may panic, end its goroutine or block: the first
+// and its dead letters. The codec may panic, end its goroutine or block: the first
 // two are PayloadInfo.Decode, and while it blocks, Job waits until ctx ends.
 //
 // What belongs to the job is of one moment; Holds, Explanation and Dead are of later
-// ones. An id without a job is looked for in all of the morgue; see
+// ones. An id without a job is looked for among all dead letters; see
 // [Inspector.Dead] for what that takes.
 //
 // It returns ErrUnknownQueue, ErrInvalidID, ErrUnknownJob for an id with neither a job
-// nor dead payloads, ErrContext, ErrClosed, ErrFailed, or the cause of ctx.
+// nor dead letters, which tells the newest state that was done, as Explain does,
+// ErrContext, ErrClosed, ErrFailed, or the cause of ctx.
 func (i *Inspector) Job(ctx context.Context, queue, id string) (JobDetail, error) {
 	found, err := i.JobsByID(ctx, queue, id)
 	switch {
 	case err != nil:
 		return JobDetail{}, err
 	case len(found) == 0:
-		return JobDetail{}, fmt.Errorf("%w: id %q of queue %q has neither a job nor dead payloads", ErrUnknownJob, clip(id), queue)
+		ctx, q, err := i.begin(ctx, queue)
+		if err != nil {
+			return JobDetail{}, err
+		}
+		s, err := q.status(ctx, id)
+		return JobDetail{}, cmp.Or(err, fmt.Errorf("%w: id %q of queue %q has neither a job nor dead payloads%s",
+			ErrUnknownJob, clip(id), queue, newestDone(s.Newest)))
 	}
 	return found[0], nil
 }
 
 // JobsByID is Job for up to DefaultListLimit ids of a queue, in their order, each once;
-// those with neither a job nor dead payloads are left out. The morgue is gone through
+// those with neither a job nor dead letters are left out. The morgue is gone through
 // once for all of them, and the MiB of PayloadInfo.Raw is for all, too. More ids are
 // ErrInvalidQuery; the other errors are those of Job, but for ErrUnknownJob.
 func (i *Inspector) JobsByID(ctx context.Context, queue string, ids ...string) ([]JobDetail, error) {
@@ -165,21 +165,15 @@ type detail struct {
 
 func (d *detail) lookAtJob(ctx context.Context) error {
 	q, id := d.q, d.ID
-	var seen struct { // a call may come after its caller has gone
-		shard.Detail
-		ok bool
-	}
-	err := q.actors[q.route([]byte(id))-q.first].Do(ctx, func(c *shard.Core) {
-		seen.Detail, seen.ok = c.Detail(id, time.Now().UnixNano(), MaxListed)
-	})
-	if err != nil || !seen.ok {
-		return border(err)
+	seen, _, err := payloadsOf(ctx, q, id, MaxListed)
+	if err != nil || seen == nil {
+		return err
 	}
 	if d.JobInfo, err = q.info(&seen.View); err != nil {
 		return err
 	}
 	d.LastError = cut(seen.LastError, detailBytes)
-	d.Failures = cutFailures(failuresOf(seen.History, seen.LastError))
+	d.Failures = cutFailures(failuresOf(seen.History, seen.LastError), detailBytes)
 	d.More = max(seen.Payloads-len(seen.InHand)-len(seen.Waiting), 0)
 	for _, list := range [...]struct {
 		from []shard.Payload
@@ -192,35 +186,63 @@ func (d *detail) lookAtJob(ctx context.Context) error {
 				return border(err)
 			}
 			if found {
-				*list.to = append(*list.to, d.payload(&e))
+				*list.to = append(*list.to, payloadInfo(&e, d.room, rawBytes))
 			}
 		}
 	}
-	d.Holds = q.x.locks.holdings(q, holder{Queue: q.name, ID: id})
+	for _, c := range q.admission.Shown() {
+		c.(shownCondition).holds(holder{Queue: q.name, ID: id}, &d.Holds)
+	}
 	return nil
 }
 
-// payload shows a payload, whose bytes are the journal's.
-func (d *detail) payload(e *journal.Entry) PayloadInfo {
+// payloadsOf shows a job with its first n payloads, in the order in which they run; nil
+// if there is none.
+func payloadsOf(ctx context.Context, q *queue, id string, n int) (*shard.Detail, []shard.Payload, error) {
+	var seen struct { // a call may come after its caller has gone
+		shard.Detail
+		ok bool
+	}
+	err := q.actors[q.route([]byte(id))-q.first].Do(ctx, func(c *shard.Core) {
+		seen.Detail, seen.ok = c.Detail(id, time.Now().UnixNano(), n)
+	})
+	if err != nil || !seen.ok {
+		return nil, nil, border(err)
+	}
+	all := slices.Concat(seen.InHand, seen.Waiting)
+	return &seen.Detail, all[:min(n, len(all))], nil
+}
+
+// payloadInfo shows a payload, whose bytes are the journal's. They are shown while there is room
+// for them, of which most is all; there is for the first.
+func payloadInfo(e *journal.Entry, room *int, most int) PayloadInfo {
 	p := PayloadInfo{
 		Position: uint64(e.Position), Score: e.Score, EnqueuedAt: time.Unix(0, e.AcceptedAt()), Metadata: metadataOf(e),
-		Bytes: len(e.Payload),
+		Bytes: len(e.Payload), Restored: e.Restored,
 	}
-	if *d.room == rawBytes || p.Bytes <= *d.room {
+	if *room == most || p.Bytes <= *room {
 		p.Raw = append([]byte{}, e.Payload...)
 	}
-	*d.room = max(*d.room-max(p.Bytes, 1), 0)
+	*room = max(*room-max(p.Bytes, 1), 0)
 	return p
 }
 
-func cutFailures(list []Failure) []Failure {
+// deadPayload shows one of the morgue, with so much of its errors.
+func deadPayload(b *journal.Buried, room *int, most, errs int) DeadPayload {
+	return DeadPayload{
+		PayloadInfo: payloadInfo(&b.Entry, room, most), Attempt: b.Retry + firstAttempt, Error: cut(b.Reason, errs),
+		At: time.Unix(0, b.At), Failures: cutFailures(failuresOf(b.History, b.Reason), errs),
+	}
+}
+
+func cutFailures(list []Failure, errs int) []Failure {
 	for i := range list {
-		list[i].Error = cut(list[i].Error, detailBytes)
+		list[i].Error = cut(list[i].Error, errs)
 	}
 	return list
 }
 
-// lookAtMorgue looks for the dead payloads of all: among the first ones, unless that is
+// lookAtMorgue looks for the dead letters of all: among the first ones, unless that is
 // all that there may be of an id.
 func (all *details) lookAtMorgue(ctx context.Context) error {
 	if all.q.x.log.Buried(all.q.number) == 0 {
@@ -246,10 +268,7 @@ func (d *detail) addDead(b *journal.Buried) {
 		d.MoreDead++
 		return
 	}
-	d.Dead = append(d.Dead, DeadPayload{
-		PayloadInfo: d.payload(&b.Entry), Attempt: b.Retry + firstAttempt, Error: cut(b.Reason, detailBytes),
-		At: time.Unix(0, b.At), Failures: cutFailures(failuresOf(b.History, b.Reason)),
-	})
+	d.Dead = append(d.Dead, deadPayload(b, d.room, rawBytes, detailBytes))
 }
 
 func (d *detail) explain(ctx context.Context) error {
@@ -338,23 +357,3 @@ func (e *codecError) Unwrap() error                { return e.err }
 func (e *codecError) MarshalText() ([]byte, error) { return []byte(e.text), nil }
 
 var errCodecExited = errors.New("the codec ended its goroutine")
-
-// holdings returns what a job has.
-func (l *locks) holdings(q *queue, by holder) (h Holdings) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	h.Keys = l.keys.HeldBy(by, MaxListed)
-	name := by.String()
-	for _, held := range l.unique.HeldBy(name, MaxListed) {
-		h.Leases = append(h.Leases, held.Keys...)
-	}
-	h.Leases = h.Leases[:min(len(h.Leases), MaxListed)]
-	for _, s := range q.locking.slots {
-		for _, held := range s.holders() {
-			if held.Owner == name && len(h.Slots) < MaxListed {
-				h.Slots = append(h.Slots, SlotHeld{strings.Join(held.Keys, " "), held.Owner, held.Until})
-			}
-		}
-	}
-	return h
-}

@@ -13,23 +13,23 @@ import (
 	"github.com/strandjobs/strand/shard"
 )
 
-// JobOrder is an order of jobs in a list.
+// JobOrder says by what a list of jobs is sorted. In JSON it is a word, such as "Due".
 type JobOrder uint8
 
 const (
-	// OrderNone: as they come, about in the order in which their ids came to wait.
-	// A page costs no more than what is on it, however many jobs there are. The
-	// default.
+	// OrderNone: about in the order in which the ids came to wait. A page costs no more
+	// than what is on it, however many jobs there are. The default.
 	OrderNone JobOrder = iota
 	// OrderID: by id, byte by byte.
 	OrderID
-	// OrderDue: by due time, and by id where these are equal.
+	// OrderDue: by due time, the earliest first; by id where these are equal.
 	OrderDue
-	// OrderAttempt: by the attempt that runs or comes next, then by due time and
-	// id.
+	// OrderAttempt: by the attempt that runs or comes next, the lowest first; then by
+	// due time and id.
 	OrderAttempt
-	// OrderPayloads: by how many payloads the job has; where these are equal, by
-	// Position, and by id if that is not known. Descending begins with the hottest ids.
+	// OrderPayloads: by how many payloads the job has, the fewest first; with
+	// Descending the busiest ids come first. Where these are equal, by Position, and by
+	// id if that is not known.
 	OrderPayloads
 )
 
@@ -46,13 +46,13 @@ const (
 	previewBytes = 256
 )
 
-// JobQuery says which jobs of a queue to list.
+// JobQuery says which jobs of a queue to list, in which order, and how many.
 type JobQuery struct {
 	Queue string // by name; it must be registered
 
-	// States are those that are wanted: JobReady, JobScheduled, JobRetrying,
-	// JobParked, JobHalted, JobRunning; and JobFresh, for what is any of them and has
-	// used up no retry. None means all.
+	// States are those that are wanted: JobReady, JobScheduled, JobRetrying, JobParked,
+	// JobHalted and JobRunning; or JobFresh, for jobs in any of them that have used up
+	// no retry. Default: all.
 	States []JobState
 
 	Order      JobOrder
@@ -67,19 +67,21 @@ type JobQuery struct {
 	// and Descending must be the same, the others may change.
 	Cursor string
 
-	// Patience is how long the page may take to be made, as far as it is the work of
-	// others that makes it late. When it is over, the page is what has been found until
-	// then: see Partial and Truncated. 0: as long as ctx lets it; below zero is refused.
+	// Patience is how long the page may take while the executor has other work to do.
+	// When it is over, the page has what was found until then; see Partial and
+	// Truncated. 0: as long as ctx lets it; below zero is refused.
 	Patience time.Duration
 }
 
 // JobPage is a part of a list.
 type JobPage struct {
 	Jobs []JobInfo
-	Next string // the cursor of the next page; "": this is the last one
+	Next string `wire:",omit"` // the cursor of the next page; "": this is the last one
 
-	Examined  int  // jobs that were looked at for it
-	Truncated bool // without an order: it ends before Limit because so many were examined, or Patience is over; Next goes on there
+	Examined int // jobs that were looked at for it
+	// Truncated: without an order, the page ends before Limit because so many jobs were
+	// examined, or because Patience is over. Next goes on there.
+	Truncated bool
 	// Partial: with an order, Patience was over before all jobs were examined. Jobs are
 	// the first of those that were; others may belong before or between them, and Next,
 	// which goes on behind the last one, does not come back to them. A longer Patience
@@ -103,7 +105,7 @@ type JobInfo struct {
 	Score      float64
 	EnqueuedAt time.Time
 	Bytes      int    // of the payload
-	Preview    []byte // its first 256 bytes
+	Preview    []byte `wire:"-"` // its first 256 bytes
 }
 
 // Jobs lists jobs of a queue, while they go on.

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"github.com/strandjobs/strand/executor/internal/slots"
 )
 
 // LockedKeys lists keys that [Locks] of any queue, or people, have locked: in their
@@ -13,33 +15,32 @@ import (
 // wait: about 1 ms for 30,000. It returns ErrInvalidQuery, and ErrClosed when a Stop has
 // ended.
 func (i *Inspector) LockedKeys(after string, limit int) (page []KeyLockStatus, more int, err error) {
-	return keyPage(i, limit, func(l *locks, limit int) ([]string, int) { return l.keys.KeysFrom(after, limit) },
-		(*locks).status)
+	x := i.x
+	return keyPage(i, limit, func(limit int) ([]string, int) { return x.keys.All.KeysFrom(after, limit) }, x.keyStatus)
 }
 
 // Leases lists the keys of [Unique] that jobs have or wait for, as LockedKeys does
 // those of Locks.
 func (i *Inspector) Leases(after string, limit int) (page []LeaseStatus, more int, err error) {
-	return keyPage(i, limit, func(l *locks, limit int) ([]string, int) { return l.unique.KeysFrom(after, limit) },
-		(*locks).leaseStatus)
+	x := i.x
+	return keyPage(i, limit, func(limit int) ([]string, int) { return x.leases.Table.KeysFrom(after, limit) }, x.leaseStatus)
 }
 
 // keyPage reads a page of keys, and what is to be said of each.
-func keyPage[S any](i *Inspector, limit int, from func(*locks, int) ([]string, int), status func(*locks, string) S) (
-	page []S, more int, err error) {
+func keyPage[S any](i *Inspector, limit int, from func(int) ([]string, int), status func(string) S) (page []S, more int, err error) {
 	if err := i.usable(); err != nil {
 		return nil, 0, err
 	}
 	if limit, err = listLimit(limit); err != nil {
 		return nil, 0, err
 	}
-	l := &i.x.locks
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	keys, more := from(l, limit)
-	for _, key := range keys {
-		page = append(page, status(l, key))
-	}
+	i.x.ledger.View(func() {
+		var keys []string
+		keys, more = from(limit)
+		for _, key := range keys {
+			page = append(page, status(key))
+		}
+	})
 	return page, more, nil
 }
 
@@ -53,15 +54,15 @@ func (i *Inspector) Slots(limit int) (held []SlotHeld, more int, err error) {
 	if limit, err = listLimit(limit); err != nil {
 		return nil, 0, err
 	}
-	seen := make(map[SlotSource]bool) // several queues may share one
+	seen := make(map[slots.Sequence]bool) // several queues may share one
 	for _, q := range i.x.registered() {
-		for _, source := range q.locking.slots {
+		for _, source := range q.slots {
 			if seen[source] {
 				continue
 			}
 			seen[source] = true
-			for _, h := range source.holders() {
-				held = append(held, SlotHeld{strings.Join(h.Keys, " "), h.Owner, h.Until})
+			for _, h := range source.Holders() {
+				held = append(held, slotHeld(h))
 			}
 		}
 	}

@@ -47,7 +47,10 @@ func TestLeasesAndSlotsAreListed(t *testing.T) {
 		require.NoError(t, err)
 		hold := make(chan struct{})
 		q, err := executor.Handle(x, "q", func(context.Context, executor.Job[string]) error { <-hold; return nil }, executor.QueueConfig[string]{
-			Unique: executor.Unique[string]{Key: func(_, p string) string { return p }}, Slots: []executor.SlotSource{seats},
+			Conditions: executor.Conditions[string]{
+				Unique: executor.Unique[string]{Key: func(_, p string) string { return p }},
+				Slots:  []executor.SlotSource{seats},
+			},
 		})
 		require.NoError(t, err)
 		start(t, x)

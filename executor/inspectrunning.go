@@ -36,8 +36,8 @@ type Running struct {
 	// on.
 	Since   time.Time
 	Age     time.Duration
-	Timeout time.Duration // QueueConfig.Timeout; 0: none
-	Stuck   bool          // the handler goes on although its time is over; see Config.StuckAfter
+	Timeout time.Duration `wire:",omit"` // QueueConfig.Timeout; 0: none
+	Stuck   bool          // the handler goes on although its time is over; see Config.Stuck.After
 
 	// Progress is what the handler has said with [Progress] or [Heartbeat] last; nil:
 	// it has not.
@@ -45,7 +45,7 @@ type Running struct {
 
 	// Stack is that of the handler, if it was asked for: the first 16 KiB. It is of
 	// a moment later, and empty if the goroutine ended before.
-	Stack string
+	Stack string `wire:",omit"`
 }
 
 // RunningJob is a job that a worker has in hand.

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/strandjobs/strand/executor/internal/admit"
+	"github.com/strandjobs/strand/executor/internal/unique"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/lock"
 	"github.com/strandjobs/strand/shard"
@@ -28,7 +30,7 @@ type Job[T any] struct {
 	Failures   []Failure         // its last five, oldest first; nil: it has not failed
 	Crashes    int               // how many times in a row the process died while it ran, and may have died of it
 
-	claim   *claim
+	claim   *admit.Claim
 	log     *slog.Logger
 	attempt *attempt // nil: no executor has made the job
 	call    int      // of the handler, in its attempt: a middleware may make several
@@ -45,7 +47,7 @@ func jobLogger(l *slog.Logger, queue, id string, attempt int) *slog.Logger {
 
 // Failure is one failed attempt of a job. Of the older ones of a job the first KiB
 // of the text is kept at least, of the last one all of it; see
-// QueueConfig.FormatError. An attempt that a crash cut off is no failure:
+// QueueConfig.DeadLetters.FormatError. An attempt that a crash cut off is no failure:
 // Job.Crashes counts it. After [Queue.Requeue] there are none.
 type Failure struct {
 	Attempt int       // 1, 2, 3, …; after RunNow and Requeue it begins again
@@ -66,9 +68,9 @@ func failuresOf(h journal.History, last string) (list []Failure) {
 // Lease returns the lease of a job that is unique while it runs; see [Unique]. Its
 // token grows with every run of the key, over restarts, too. For all other jobs it
 // is one that has ended.
-func (j Job[T]) Lease() lock.Lease { return j.claim.leased() }
+func (j Job[T]) Lease() lock.Lease { return unique.LeaseOf(j.claim) }
 
-func (j Job[T]) held() *claim { return j.claim }
+func (j Job[T]) held() *admit.Claim { return j.claim }
 
 // Payload is one of several payloads of a job.
 type Payload[T any] struct {
@@ -92,7 +94,7 @@ type Merged[T any] struct {
 	Failures  []Failure    // the last five of the job, oldest first; nil: it has not failed
 	Crashes   int          // as in [Job]
 
-	claim *claim
+	claim *admit.Claim
 	log   *slog.Logger
 	from  origin
 }
@@ -101,14 +103,14 @@ type Merged[T any] struct {
 func (j Merged[T]) Logger() *slog.Logger { return jobLogger(j.log, j.Queue, j.ID, j.Attempt) }
 
 // Lease returns the lease of a job that is unique while it runs; see [Job.Lease].
-func (j Merged[T]) Lease() lock.Lease { return j.claim.leased() }
+func (j Merged[T]) Lease() lock.Lease { return unique.LeaseOf(j.claim) }
 
 // Latest returns the value of the last payload in score order. It is the newest one
 // that is waiting if scores are times, equal payloads are all kept or merge by
 // [MergeKeepLast], and no more than MaxPayloads wait.
 func (j Merged[T]) Latest() T { return j.Payloads[len(j.Payloads)-1].Value }
 
-func (j Merged[T]) held() *claim { return j.claim }
+func (j Merged[T]) held() *admit.Claim { return j.claim }
 
 // firstAttempt is what makes a Retry the number of an attempt: the Retry of a job
 // that has not failed is −1, and its attempt is the first.
@@ -119,7 +121,7 @@ const firstAttempt = 2
 func (t *Queue[T]) single(it *shard.Item) (Job[T], error) {
 	p := it.Current()
 	job := Job[T]{
-		Queue: t.q.name, ID: it.ID, Score: p.Score, Position: uint64(p.Ref.Position()),
+		Queue: t.q.name, ID: it.ID, Position: uint64(p.Ref.Position()),
 		Attempt: it.Retry + firstAttempt, LastError: it.LastError, Due: time.Unix(0, it.Due),
 		Failures: failuresOf(it.History, it.LastError), Crashes: t.q.x.quarantine.Deaths(t.q.name, it, t.q.core.Single), log: t.q.x.cfg.Logger,
 	}
@@ -128,7 +130,7 @@ func (t *Queue[T]) single(it *shard.Item) (Job[T], error) {
 	if err := p.Ref.Read(&e); err != nil {
 		return job, &unreadError{err}
 	}
-	job.EnqueuedAt, job.Metadata = time.Unix(0, e.AcceptedAt()), metadataOf(&e)
+	job.Score, job.EnqueuedAt, job.Metadata = e.Score, time.Unix(0, e.AcceptedAt()), metadataOf(&e)
 	var err error
 	if job.Payload, err = t.decodeOne(e.Payload); err != nil {
 		return job, &undecodable{err}
@@ -173,7 +175,7 @@ func (t *Queue[T]) decode(it *shard.Item) (Merged[T], error) {
 }
 
 func payloadOf[T any](value T, p shard.Payload, e *journal.Entry) Payload[T] {
-	return Payload[T]{value, p.Score, uint64(p.Ref.Position()), time.Unix(0, e.AcceptedAt()), metadataOf(e)}
+	return Payload[T]{value, e.Score, uint64(p.Ref.Position()), time.Unix(0, e.AcceptedAt()), metadataOf(e)}
 }
 
 // decodeAll makes the jobs of those items that have a payload left.

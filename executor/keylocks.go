@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/strandjobs/strand/executor/internal/admit"
+	"github.com/strandjobs/strand/executor/internal/keylock"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/lock"
 )
@@ -20,7 +22,7 @@ import (
 // Once Stop was called, Lock, Unlock and Locked return ErrClosed, except with the
 // context of a handler that still runs; and they return ErrFailed when the journal
 // has failed. Then nothing was changed.
-type KeyLocks struct{ l *locks }
+type KeyLocks struct{ x *Executor }
 
 // errNoKeyLocks is what a KeyLocks says that belongs to no executor.
 var errNoKeyLocks = fmt.Errorf("%w: these are the keys of no executor; Executor.KeyLocks returns them", ErrState)
@@ -31,39 +33,39 @@ var (
 )
 
 // KeyLocks returns the keys of the executor.
-func (x *Executor) KeyLocks() KeyLocks { return KeyLocks{&x.locks} }
+func (x *Executor) KeyLocks() KeyLocks { return KeyLocks{x} }
 
 // Lock locks key by hand until Unlock; doing it twice is like doing it twice in
 // jobs. It returns [lock.ErrEmptyKey], ErrInvalidKey, ErrContext, ErrClosed or
 // ErrFailed.
 func (k KeyLocks) Lock(ctx context.Context, key string) error {
-	if k.l == nil {
+	if k.x == nil {
 		return errNoKeyLocks
 	}
 	if err := checkKey(key); err != nil {
 		return err
 	}
-	if err := k.l.x.admits(ctx); err != nil {
+	if err := k.x.admits(ctx); err != nil {
 		return err
 	}
-	return k.l.attempt(new(journal.Change), func(all *lock.KeyLocks) { all.Lock(key, holder{}, 0) })
+	return k.x.attempt(new(journal.Change), func() { k.x.keys.All.Lock(key, holder{}, 0) })
 }
 
 // Unlock unlocks key, whichever job has locked it and however often: the jobs that
 // wait for it go on. It returns [lock.ErrNotLocked] when it is not locked,
 // [lock.ErrEmptyKey], ErrContext, ErrClosed or ErrFailed.
 func (k KeyLocks) Unlock(ctx context.Context, key string) error {
-	if k.l == nil {
+	if k.x == nil {
 		return errNoKeyLocks
 	}
 	if key == "" {
 		return lock.ErrEmptyKey
 	}
-	if err := k.l.x.admits(ctx); err != nil {
+	if err := k.x.admits(ctx); err != nil {
 		return err
 	}
 	was := false
-	err := k.l.attempt(new(journal.Change), func(all *lock.KeyLocks) { was = all.Unlock(key, false, holder{}) })
+	err := k.x.attempt(new(journal.Change), func() { was = k.x.keys.All.Unlock(key, false, holder{}) })
 	if err == nil && !was {
 		err = fmt.Errorf("%w: %q", lock.ErrNotLocked, key)
 	}
@@ -72,45 +74,91 @@ func (k KeyLocks) Unlock(ctx context.Context, key string) error {
 
 // Locked reports whether key is locked. It returns [lock.ErrEmptyKey], ErrContext,
 // ErrClosed or ErrFailed.
-func (k KeyLocks) Locked(ctx context.Context, key string) (bool, error) {
-	if k.l == nil {
+func (k KeyLocks) Locked(ctx context.Context, key string) (locked bool, err error) {
+	if k.x == nil {
 		return false, errNoKeyLocks
 	}
 	if key == "" {
 		return false, lock.ErrEmptyKey
 	}
-	if err := cmp.Or(k.l.x.admits(ctx), k.l.x.failure()); err != nil {
+	if err := cmp.Or(k.x.admits(ctx), k.x.failure()); err != nil {
 		return false, err
 	}
-	k.l.mu.Lock()
-	defer k.l.mu.Unlock()
-	return len(k.l.keys.Locked(key)) > 0, nil
+	k.x.ledger.View(func() { locked = len(k.x.keys.All.Locked(key)) > 0 })
+	return locked, nil
 }
 
 // Watch calls wake once, on a goroutine of its own, when key is unlocked, and
 // returns true; it returns false when it is not locked now, and after Stop. A nil
 // wake is not called. cancel may be too late.
 func (k KeyLocks) Watch(key string, wake func()) (cancel func(), locked bool) {
-	if k.l == nil {
+	if k.x == nil {
 		return func() {}, false
 	}
 	if wake == nil {
 		wake = func() {}
 	}
-	k.l.mu.Lock()
-	defer k.l.mu.Unlock()
-	if k.l.closed {
-		return func() {}, false
-	}
-	forget, locked := k.l.keys.Watch(key, func() {
-		// The caller may be an actor, which user code could end.
-		go k.l.x.guardHook("Watch", wake)
+	forget := func() {}
+	k.x.ledger.View(func() {
+		if !k.x.ledger.Closed() {
+			// The caller may be an actor, which user code could end.
+			forget, locked = k.x.keys.All.Watch(key, func() { go k.x.guardHook("Watch", wake) })
+		}
 	})
-	return func() {
-		k.l.mu.Lock()
-		defer k.l.mu.Unlock()
-		forget()
-	}, locked
+	return func() { k.x.ledger.Do(nil, forget) }, locked
+}
+
+// keysOf returns the keys of a payload, each once, from a function of the program that is
+// set under name; nil without one. Errors match ErrInvalidKey, and say the name.
+func keysOf[T any](name string, f func(string, T) []string) keylock.KeysOf {
+	if f == nil {
+		return nil
+	}
+	return func(id string, payload any) (keys []string, err error) {
+		var all []string
+		value, _ := payload.(T) // of an interface type it may be nil
+		if err := guarded(func() error { all = f(id, value); return nil }); err != nil {
+			return nil, fmt.Errorf("%w: %s: %w", ErrInvalidKey, name, err)
+		}
+		for _, key := range all {
+			if key == "" {
+				return nil, fmt.Errorf("%w: %s: %w: return 1 to %d bytes", ErrInvalidKey, name, lock.ErrEmptyKey, maxKeyBytes)
+			}
+			if err := checkKey(key); err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+			keys = admit.With(keys, key)
+		}
+		return keys, nil
+	}
+}
+
+// keyOf is keysOf for a function that returns one.
+func keyOf[T any](name string, f func(string, T) string) func(id string, payload any) (string, error) {
+	if f == nil {
+		return nil
+	}
+	keys := keysOf(name, func(id string, value T) []string { return []string{f(id, value)} })
+	return func(id string, payload any) (string, error) {
+		all, err := keys(id, payload)
+		if err != nil {
+			return "", err
+		}
+		return all[0], nil
+	}
+}
+
+// maxKeyBytes is the length of the longest key.
+const maxKeyBytes = 512
+
+func checkKey(key string) error {
+	if key == "" {
+		return fmt.Errorf("%w: nil means no key", lock.ErrEmptyKey)
+	}
+	if len(key) > maxKeyBytes {
+		return fmt.Errorf("%w: %q has %d bytes, it must have from 1 to %d", ErrInvalidKey, clip(key), len(key), maxKeyBytes)
+	}
+	return nil
 }
 
 // MaxListed bounds the lists in what is said about a job or a key; a More field
@@ -123,46 +171,68 @@ type KeyLockStatus struct {
 	Key         string
 	Locks       []LockHeld // oldest first, MaxListed at most; none while it is kept for those in Called
 	MoreLocks   int        // that are not in Locks
-	Called      []string   // jobs whose turn it is, MaxListed at most: they wait for a worker, and none in Waiting overtakes them
+	Called      []string   `wire:",owner"` // jobs whose turn it is, MaxListed at most: they wait for a worker, and none in Waiting overtakes them
 	MoreCalled  int        // that are not in Called
-	Waiting     []string   // jobs that wait for it, first come first, MaxListed at most
+	Waiting     []string   `wire:",owner"` // jobs that wait for it, first come first, MaxListed at most
 	MoreWaiting int        // that are not in Waiting
 }
 
 // LockHeld is one lock of a key.
 type LockHeld struct {
-	By           string    // the job, as queue/id, or "a person"
+	By           string    `wire:",owner"` // the job, as queue/id, or "a person"
 	Since, Until time.Time // Until is zero when it does not end by itself
 }
 
 // List returns all locked keys in their order. After Stop it is what was locked
 // then.
 func (k KeyLocks) List() []KeyLockStatus {
-	if k.l == nil {
+	if k.x == nil {
 		return nil
 	}
-	k.l.mu.Lock()
-	defer k.l.mu.Unlock()
-	keys := k.l.keys.Keys()
-	all := make([]KeyLockStatus, len(keys))
-	for i, key := range keys {
-		all[i] = k.l.status(key)
-	}
+	var all []KeyLockStatus
+	k.x.ledger.View(func() {
+		for _, key := range k.x.keys.All.Keys() {
+			all = append(all, k.x.keyStatus(key))
+		}
+	})
 	return all
 }
 
-// status shows a key to people. mu is held.
-func (l *locks) status(key string) KeyLockStatus {
-	locked := l.keys.Locked(key)
-	called, waiting := l.keys.Line(key)
+// keyStatus shows a key to people. The ledger is held.
+func (x *Executor) keyStatus(key string) KeyLockStatus {
+	locked := x.keys.All.Locked(key)
+	called, waiting := x.keys.All.Line(key)
 	s := KeyLockStatus{Key: key, MoreLocks: max(len(locked)-MaxListed, 0)}
 	for _, h := range locked[:len(locked)-s.MoreLocks] {
-		held := l.held(h)
+		held := x.keys.Held(h)
 		s.Locks = append(s.Locks, LockHeld{held.Owner, held.Since, held.Until})
 	}
 	s.Called, s.MoreCalled = names(called)
 	s.Waiting, s.MoreWaiting = names(waiting)
 	return s
+}
+
+// shownKeys are the keys of a queue as people see them.
+type shownKeys struct{ x *Executor }
+
+func (k shownKeys) explain(by holder, e *Explanation) (waits bool) {
+	k.x.ledger.View(func() {
+		keys, called := k.x.keys.All.Waits(by)
+		switch waits = called || len(keys) > 0; {
+		case called:
+			e.State = JobReady // its shard is about to hear of it
+		case waits:
+			e.State, e.More = JobBlocked, max(len(keys)-MaxListed, 0)
+			for _, key := range keys[:len(keys)-e.More] {
+				e.Keys = append(e.Keys, k.x.keyStatus(key))
+			}
+		}
+	})
+	return waits
+}
+
+func (k shownKeys) holds(by holder, h *Holdings) {
+	k.x.ledger.View(func() { h.Keys = k.x.keys.All.HeldBy(by, MaxListed) })
 }
 
 // names are those of the first MaxListed, and how many more there are.

@@ -5,7 +5,6 @@ import (
 
 	"github.com/strandjobs/strand/executor/internal/staging"
 	"github.com/strandjobs/strand/journal"
-	"github.com/strandjobs/strand/lock"
 	"github.com/strandjobs/strand/shard"
 )
 
@@ -165,27 +164,33 @@ func followUps(c *shard.Change) iter.Seq[*followUp] {
 }
 
 // lockFollowUps locks the keys of follow-ups, which get their positions as they are
-// recorded. mu is held.
-func (l *locks) lockFollowUps(k *lock.KeyLocks, c *shard.Change) {
-	p := &enqueueLocks{l: l}
+// recorded: after the unlocks of their job, as those of a key may end all its locks. The
+// ledger is held.
+func (x *Executor) lockFollowUps(c *shard.Change) {
+	if len(c.Staged) == 0 {
+		return
+	}
+	p := x.keys.Coming()
 	lanes := false
 	for f := range followUps(c) {
-		by := holder{Queue: f.queue.name, ID: string(f.entry.ID)}
-		var holds []*lock.KeyLock
-		for _, key := range f.keys {
-			holds = append(holds, k.Lock(key, by, f.queue.locking.ttl))
-		}
-		p.holds = append(p.holds, holds)
-		if len(holds) > 0 {
-			k.Recheck(by)
-		}
+		p.Lock(f.queue.keys, string(f.entry.ID), f.keys)
 		lanes = lanes || f.queue.lanes != nil
 	}
-	c.FollowUps.With = p.sets
+	c.FollowUps.With = p.Sets
 	if lanes {
 		c.FollowUps.With = func(first journal.Position) []journal.Set {
 			standInLanes(c, first)
-			return p.sets(first)
+			return p.Sets(first)
 		}
+	}
+}
+
+// standInLanes gives follow-ups their places in lanes.
+func standInLanes(c *shard.Change, first journal.Position) {
+	for f := range followUps(c) {
+		if f.queue.lanes != nil {
+			f.queue.lanes.Add(string(f.entry.ID), first, f.queue.number)
+		}
+		first++
 	}
 }

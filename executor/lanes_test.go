@@ -41,7 +41,7 @@ func openKinds(t *testing.T, x *executor.Executor, handle func(string, executor.
 			err := handle(name, j)
 			k.end(j, err)
 			return err
-		}, executor.QueueConfig[int]{SharedLanes: "order", RetryIn: always(time.Second), MaxRetries: 5})
+		}, executor.QueueConfig[int]{Conditions: executor.Conditions[int]{SharedLanes: "order"}, RetryIn: always(time.Second), MaxRetries: 5})
 		require.NoError(t, err)
 		k.queues = append(k.queues, q)
 	}
@@ -197,7 +197,7 @@ func TestSharedLanesForgetWhatDoesNotRun(t *testing.T) {
 			q, err := executor.Handle(x, name, func(_ context.Context, j executor.Job[string]) error {
 				got = append(got, name)
 				return nil
-			}, executor.QueueConfig[string]{SharedLanes: "order", Merge: executor.MergeKeepLast})
+			}, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{SharedLanes: "order"}, Merge: executor.MergeKeepLast})
 			require.NoError(t, err)
 			return q
 		}
@@ -221,7 +221,7 @@ func TestSharedLanesForgetWhatDoesNotRun(t *testing.T) {
 
 func TestSharedLanesAreRefused(t *testing.T) {
 	x := open(t, "", executor.Config{})
-	cfg := executor.QueueConfig[string]{SharedLanes: "order"}
+	cfg := executor.QueueConfig[string]{Conditions: executor.Conditions[string]{SharedLanes: "order"}}
 	_, err := executor.HandleMerged(x, "merged", func(context.Context, executor.Merged[string]) error { return nil }, cfg)
 	require.ErrorIs(t, err, executor.ErrConfig)
 	_, err = executor.HandleBatch(x, "batch", func(context.Context, []executor.Merged[string]) error { return nil }, cfg)
@@ -237,7 +237,7 @@ func TestSharedLanesAreRefused(t *testing.T) {
 func TestSharedLanesAndDo(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{})
-		cfg := executor.QueueConfig[int]{SharedLanes: "order"}
+		cfg := executor.QueueConfig[int]{Conditions: executor.Conditions[int]{SharedLanes: "order"}}
 		paid, err := executor.HandleResult(x, "paid", func(context.Context, executor.Job[int]) (string, error) { return "yes", nil }, cfg)
 		require.NoError(t, err)
 		var own, other error
@@ -252,7 +252,7 @@ func TestSharedLanesAndDo(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		require.ErrorIs(t, own, executor.ErrDeadlock)
-		require.ErrorContains(t, own, "created/42 waits for paid/42, which comes after created/42")
+		require.ErrorContains(t, own, "created/42 waits for paid/42 waits for its turn of created/42")
 		require.NotContains(t, own.Error(), "lanes")
 		require.NoError(t, other)
 		stop(t, x)
@@ -265,7 +265,7 @@ func TestSharedLanesAndFollowUps(t *testing.T) {
 		x := open(t, "", executor.Config{})
 		var got []string
 		note := func(j executor.Job[int]) { got = append(got, fmt.Sprint(j.Queue, j.Payload)) }
-		cfg := executor.QueueConfig[int]{SharedLanes: "order"}
+		cfg := executor.QueueConfig[int]{Conditions: executor.Conditions[int]{SharedLanes: "order"}}
 		paid, err := executor.Handle(x, "paid", func(_ context.Context, j executor.Job[int]) error { note(j); return nil }, cfg)
 		require.NoError(t, err)
 		created, err := executor.Handle(x, "created", func(_ context.Context, j executor.Job[int]) error {

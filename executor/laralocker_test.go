@@ -57,7 +57,7 @@ func (s *sold) shop(t *testing.T, x *executor.Executor, cfg executor.SlotsConfig
 		cfg.Next = next
 	}
 	s.slots = must(executor.NewSlots(x, "serials", cfg))
-	queue.Slots = []executor.SlotSource{s.slots}
+	queue.Conditions.Slots = []executor.SlotSource{s.slots}
 	if queue.RetryIn == nil {
 		queue.RetryIn = always(time.Second)
 	}
@@ -76,7 +76,7 @@ func TestLaralocker_A01_NextFreeSlot(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{Workers: 4})
 		s := &sold{decide: func(context.Context, executor.Merged[string], int) error { time.Sleep(time.Second); return nil }}
-		q := s.shop(t, x, executor.SlotsConfig[int]{}, executor.QueueConfig[string]{Shards: 1, Concurrency: 4})
+		q := s.shop(t, x, executor.SlotsConfig[int]{}, executor.QueueConfig[string]{Share: executor.Share{Shards: 1, Concurrency: 4}})
 		start(t, x)
 		for id := range strings.FieldsSeq("a b c d e f") {
 			enqueue(t, q, id, "")
@@ -130,7 +130,7 @@ func TestLaralocker_A03_SuccessMovesOn(t *testing.T) {
 			}
 			return nil
 		}}
-		q := s.shop(t, x, executor.SlotsConfig[int]{}, executor.QueueConfig[string]{Shards: 1, Concurrency: 4})
+		q := s.shop(t, x, executor.SlotsConfig[int]{}, executor.QueueConfig[string]{Share: executor.Share{Shards: 1, Concurrency: 4}})
 		start(t, x)
 		for _, id := range []string{"slow", "fast", "faster"} {
 			enqueue(t, q, id, "")
@@ -186,7 +186,7 @@ func TestLaralocker_A04_Failure(t *testing.T) {
 			return nil
 		}}
 		cfg := executor.SlotsConfig[int]{KeepOnFailure: true}
-		q := s.shop(t, x, cfg, executor.QueueConfig[string]{Shards: 1})
+		q := s.shop(t, x, cfg, executor.QueueConfig[string]{Share: executor.Share{Shards: 1}})
 		start(t, x)
 		for _, id := range []string{"kept", "late", "other"} {
 			enqueue(t, q, id, "")
@@ -219,7 +219,7 @@ func TestLaralocker_A04_ClearByHand(t *testing.T) {
 			}
 			return ctx.Err()
 		}
-		q := s.shop(t, x, executor.SlotsConfig[int]{}, executor.QueueConfig[string]{Shards: 1, Concurrency: 2})
+		q := s.shop(t, x, executor.SlotsConfig[int]{}, executor.QueueConfig[string]{Share: executor.Share{Shards: 1, Concurrency: 2}})
 		require.ErrorIs(t, s.slots.Clear(executor.Merged[string]{}), lock.ErrLockLost)
 		start(t, x)
 		enqueue(t, q, "clears", "")
@@ -259,7 +259,7 @@ func TestLaralocker_A04_BuriedJobKeepsNothing(t *testing.T) {
 					return nil
 				}}
 				cfg := executor.SlotsConfig[int]{KeepOnFailure: true}
-				q := s.shop(t, x, cfg, executor.QueueConfig[string]{MaxRetries: -1, OnExhausted: test.exhausted})
+				q := s.shop(t, x, cfg, executor.QueueConfig[string]{MaxRetries: -1, DeadLetters: executor.DeadLetters[string]{OnExhausted: test.exhausted}})
 				start(t, x)
 				enqueue(t, q, "bad", "")
 				synctest.Wait()
@@ -301,7 +301,7 @@ func TestLaralocker_A04_TTLFreesTheSlot(t *testing.T) {
 					}
 					s := &sold{decide: hangs}
 					cfg := executor.SlotsConfig[int]{KeepOnFailure: keep}
-					queue := executor.QueueConfig[string]{Shards: 1, Concurrency: 5}
+					queue := executor.QueueConfig[string]{Share: executor.Share{Shards: 1, Concurrency: 5}}
 					q := s.shop(t, x, cfg, queue)
 					start(t, x)
 					enqueue(t, q, "holder", "")
@@ -311,7 +311,7 @@ func TestLaralocker_A04_TTLFreesTheSlot(t *testing.T) {
 						s = new(sold)
 						// The queue of the job is not there.
 						s.slots = must(executor.NewSlots(x, "serials", executor.SlotsConfig[int]{Next: next}))
-						q = handle(t, x, "others", s.handle, executor.QueueConfig[string]{Slots: []executor.SlotSource{s.slots}})
+						q = handle(t, x, "others", s.handle, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Slots: []executor.SlotSource{s.slots}}})
 						start(t, x)
 					}
 					before := len(s.log())
@@ -380,7 +380,7 @@ func TestLaralocker_A03_SuccessWithALostSlot(t *testing.T) {
 			ended[slot] += job.ID
 			return nil
 		}
-		q := s.shop(t, x, executor.SlotsConfig[int]{}, executor.QueueConfig[string]{Shards: 1, Concurrency: 2})
+		q := s.shop(t, x, executor.SlotsConfig[int]{}, executor.QueueConfig[string]{Share: executor.Share{Shards: 1, Concurrency: 2}})
 		start(t, x)
 		enqueue(t, q, "stands still", "")
 		time.Sleep(90 * time.Second)
@@ -503,7 +503,7 @@ func TestLaralocker_A05_Stores(t *testing.T) {
 				mu.Unlock()
 				time.Sleep(time.Second)
 				return nil
-			}, executor.QueueConfig[string]{Shards: 1, Concurrency: 9, Slots: sources})
+			}, executor.QueueConfig[string]{Share: executor.Share{Shards: 1, Concurrency: 9}, Conditions: executor.Conditions[string]{Slots: sources}})
 		}
 		one, other, three := queue("one", serials), queue("other", serials), queue("three", words, seats)
 		all := queue("all", seats, serials, words)
@@ -568,7 +568,7 @@ func sell(t *testing.T, disk *journal.Memory, tickets int, begins func()) map[in
 		by[serial] = job.ID
 		return nil
 	}
-	q := s.shop(t, x, executor.SlotsConfig[int]{}, executor.QueueConfig[string]{Shards: 2, Concurrency: 3})
+	q := s.shop(t, x, executor.SlotsConfig[int]{}, executor.QueueConfig[string]{Share: executor.Share{Shards: 2, Concurrency: 3}})
 	for i := range tickets {
 		enqueue(t, q, fmt.Sprint("sale ", i), "")
 	}
@@ -595,7 +595,7 @@ func TestLaralocker_NoFreeSlot(t *testing.T) {
 		}}
 		cfg := executor.SlotsConfig[int]{}
 		cfg.Next, cfg.MaxSteps = func(v int) int { return min(v+1, 2) }, 10
-		q := s.shop(t, x, cfg, executor.QueueConfig[string]{Shards: 1, Concurrency: 9, MaxRetries: -1})
+		q := s.shop(t, x, cfg, executor.QueueConfig[string]{Share: executor.Share{Shards: 1, Concurrency: 9}, MaxRetries: -1})
 		start(t, x)
 		for _, id := range []string{"a", "b", "c", "d"} {
 			enqueue(t, q, id, "")
@@ -648,7 +648,7 @@ func TestLaralocker_NoSlotIsMissed(t *testing.T) {
 			}
 			return min(v+1, 2)
 		}
-		q := s.shop(t, x, cfg, executor.QueueConfig[string]{Shards: 1, Concurrency: 9})
+		q := s.shop(t, x, cfg, executor.QueueConfig[string]{Share: executor.Share{Shards: 1, Concurrency: 9}})
 		start(t, x)
 		for _, id := range []string{"a", "b", "c"} {
 			if left = 0; id == "c" {
@@ -682,7 +682,7 @@ func TestLaralocker_BadInput(t *testing.T) {
 	_, err = executor.NewSlots(x, "s", good)
 	require.ErrorIs(t, err, executor.ErrConfig)
 	for _, source := range []executor.SlotSource{nil, s} {
-		_, err = executor.HandleMerged(y, "q", (&probe{}).handle, executor.QueueConfig[string]{Slots: []executor.SlotSource{source}})
+		_, err = executor.HandleMerged(y, "q", (&probe{}).handle, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Slots: []executor.SlotSource{source}}})
 		require.ErrorIs(t, err, executor.ErrConfig)
 	}
 }
@@ -703,7 +703,7 @@ func TestLaralocker_ValueThatDoesNotEncode(t *testing.T) {
 		s := must(executor.NewSlots(x, "mute", executor.SlotsConfig[mute]{
 			Next: func(m mute) mute { return m + 1 },
 		}))
-		q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{Slots: []executor.SlotSource{s}, MaxRetries: -1})
+		q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Slots: []executor.SlotSource{s}}, MaxRetries: -1})
 		enqueue(t, q, "a", "")
 		start(t, x)
 		synctest.Wait()

@@ -113,7 +113,7 @@ func TestStopFromAHandler(t *testing.T) {
 		x := openOn(t, disk, executor.Config{})
 		q := handle(t, x, "q", func(ctx context.Context, job executor.Merged[string]) error {
 			assert.NoError(t, errors.Join(x.Stop(ctx), x.Stop(ctx)))
-			_, err := x.EnqueueRaw(ctx, "q", "next", []byte(`"x"`))
+			_, err := enqueueRaw(ctx, x, "q", "next", []byte(`"x"`))
 			return err
 		}, executor.QueueConfig[string]{})
 		enqueue(t, q, "a", "x")
@@ -131,7 +131,7 @@ func TestStopLeavesAStuckHandlerBehind(t *testing.T) {
 	q := handle(t, x, "q", func(ctx context.Context, job executor.Merged[string]) error {
 		close(running)
 		<-release
-		_, err := x.EnqueueRaw(context.WithoutCancel(ctx), "q", "b", []byte(`"x"`))
+		_, err := enqueueRaw(context.WithoutCancel(ctx), x, "q", "b", []byte(`"x"`))
 		late <- err
 		return err
 	}, executor.QueueConfig[string]{})
@@ -180,7 +180,7 @@ func TestStopSpendsNoRetry(t *testing.T) {
 	}
 	bubble(t, func(t *testing.T) {
 		disk := new(journal.Memory)
-		cfg := executor.QueueConfig[string]{Shards: 1, Concurrency: len(ends), RetryIn: always(0)}
+		cfg := executor.QueueConfig[string]{Share: executor.Share{Shards: 1, Concurrency: len(ends)}, RetryIn: always(0)}
 		x := openOn(t, disk, executor.Config{Workers: len(ends)})
 		q := handle(t, x, "q", func(ctx context.Context, job executor.Merged[string]) error {
 			if job.Attempt == 1 {
@@ -264,7 +264,7 @@ func TestEnqueueMeetsStop(t *testing.T) {
 	for round := range rounds {
 		x, err := executor.OpenOn(disk, executor.Config{Workers: 1})
 		require.NoError(t, err)
-		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Shards: 1})
+		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Share: executor.Share{Shards: 1}})
 		if round%2 > 0 {
 			start(t, x)
 		}

@@ -6,53 +6,70 @@ import (
 	"math"
 	"time"
 
+	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/limit"
 )
 
-// LimitConfig of a [Limit], or of one of its keys. The zero LimitConfig is no limit,
-// until [Limit.Set] or a pause. Numbers below zero are refused, and so is what has no
-// effect or is out of bounds.
+// LimitConfig of a [Limit]. The zero LimitConfig limits nothing until [Limit.Set] or a
+// pause. Numbers below zero are refused with ErrConfig, as are settings without effect
+// or out of bounds.
 type LimitConfig struct {
-	// Concurrent is how many jobs of a key may run at a time, over all queues that
-	// have the limit, at most 131072. Default: any number.
+	// Concurrent is how many jobs of a key may run at a time, over all queues that use
+	// the limit. Default: any number; at most 131072.
 	Concurrent int
 
-	// Rate is how many jobs of a key may start in Per, at most one in a
-	// microsecond. In no span as long as Per do more than Rate + Burst − 1 of them
-	// start. They are spread evenly, at a pace that is slower than Rate by 1/200:
-	// so a start that comes late, by up to Per/200, can be made up for. Default:
-	// any number.
+	// Rate is how many jobs of a key may start in the time Per, at most one in a
+	// microsecond. No span as long as Per sees more than Rate + Burst − 1 starts.
+	// Starts are spread evenly, at a pace slower than Rate by 1/200, so that a start
+	// which comes up to Per/200 late can be made up for. Default: any number.
 	Rate int
 
-	// Per is the span that Rate is for, at most 366 days. Default a second. It is
+	// Per is the time that Rate counts in. Default a second; at most 366 days. It is
 	// refused without Rate.
 	Per time.Duration
 
-	// Burst is how many may start together when none did for a while: they are
-	// saved up at the pace of Rate, from when the limit is made. Default 1; at most
-	// 1048576, and what takes ten years to be saved up. It is refused without Rate.
+	// Burst is how many jobs of a key may start together after a pause; unused starts
+	// are saved up at the pace of Rate, from when the limit is made. Default 1; at most
+	// 1048576, and what takes ten years to save up. It is refused without Rate.
 	Burst int
 }
 
-// Limit bounds how many jobs with the same key run at a time, and how many start in
-// a span of time; see Limits in the package comment, and QueueConfig.Limits. Its
-// methods may be called from any goroutine, handlers included, and don't block. After
-// Stop they have no effect.
+// Limit bounds how many jobs with the same key run at a time, and how many start in a
+// span of time: for each customer, each host, or for all. [NewLimit] makes it, and
+// QueueConfig.Conditions.Limits says which queues run under it, and what the key of a
+// payload is. Several queues may share one. For a limit without keys on one queue,
+// MaxConcurrent costs less.
+//
+// A job that has to wait is blocked: it keeps its place in its id, takes no worker,
+// spends no retry, and holds no lock, slot or other limit meanwhile. When it may run,
+// it takes all that it needs in one step; so limits can't make jobs wait for each other
+// in a circle. Jobs of a queue start in the order in which workers came to them, and
+// queues that wait for the same key take turns. A job that is called and not there
+// within 10 ms, because the workers are busy, lets the next one go first. A job with
+// several limits runs when all of them let it, which may take long where each is busy
+// with other queues.
+//
+// A handler that was told to come back later, by a 429 for example, returns
+// [Throttled], which pauses its keys and spends no retry. Set and Pause hold for jobs
+// that already wait, too. Limits are in memory: a restart forgets pauses, changes and
+// starts.
+//
+// The methods may be called from any goroutine, handlers included, and don't block.
+// After Stop they have no effect. See "Limits" in the guide (README.md).
 type Limit struct {
 	x     *Executor
 	name  string
-	limit *limit.Limit // guarded by limits.mu
+	limit *limit.Limit // guarded by limits.Do
 }
 
-// NewLimit makes a limit with a name of 1 to 512 bytes, for people. One limit of a
-// name may be made for an executor, before the queues that use it.
+// NewLimit makes a limit. The name, of 1 to 512 bytes, is for people; each limit of an
+// executor needs another. Make it before the queues that use it.
 //
-// It is kept in memory: a restart forgets pauses, what [Limit.Set] has changed, and
-// when jobs have started. So over a restart a key may start more jobs than Rate
-// says, but not another Burst.
+// The limit is kept in memory: a restart forgets pauses, what [Limit.Set] has changed,
+// and when jobs have started. So a key may start more jobs around a restart than Rate
+// says; it does not get another Burst, though.
 //
-// It returns ErrConfig, ErrInvalidKey for the name, or ErrClosed once Stop was
-// called.
+// It returns ErrConfig, ErrInvalidKey for the name, or ErrClosed once Stop was called.
 func NewLimit(x *Executor, name string, cfg LimitConfig) (*Limit, error) {
 	if x == nil {
 		return nil, fmt.Errorf("%w: limit %q has no executor; Open makes one", ErrConfig, name)
@@ -68,24 +85,17 @@ func NewLimit(x *Executor, name string, cfg LimitConfig) (*Limit, error) {
 		return nil, ErrClosed
 	}
 	l := &Limit{x: x, name: name}
-	x.limits.do(func(t *limit.Table, now int64) {
-		if x.limits.named[name] != nil {
-			err = fmt.Errorf("%w: limit %q exists already", ErrConfig, name)
-			return
-		}
-		l.limit = t.NewLimit(now, name, c)
-		x.limits.named[name] = l
-		x.limits.all = append(x.limits.all, l)
-	})
-	if err != nil {
-		return nil, err
+	if l.limit = x.limits.Add(name, c, l); l.limit == nil {
+		return nil, fmt.Errorf("%w: limit %q exists already", ErrConfig, name)
 	}
 	return l, nil
 }
 
 // Limits returns the limits of the executor, in the order in which they were made.
 func (x *Executor) Limits() (all []*Limit) {
-	x.limits.do(func(*limit.Table, int64) { all = append(all, x.limits.all...) })
+	for _, l := range x.limits.All() {
+		all = append(all, l.(*Limit))
+	}
 	return all
 }
 
@@ -111,10 +121,9 @@ func (l *Limit) made() error {
 	return nil
 }
 
-// Set changes the limit, for keys that have no settings of their own. What runs goes
-// on; of what waits those that may run now are woken. It looks at each key that is in
-// use. It returns ErrConfig, or ErrState for a limit that NewLimit has not made, and
-// then it is as it was.
+// Set replaces the limit's configuration. Jobs that run go on, and jobs that wait and
+// may run now are woken. It looks at each key that is in use. It returns ErrConfig, or
+// ErrState for a limit that NewLimit has not made, and then nothing has changed.
 func (l *Limit) Set(cfg LimitConfig) error {
 	if err := l.made(); err != nil {
 		return err
@@ -123,31 +132,7 @@ func (l *Limit) Set(cfg LimitConfig) error {
 	if err != nil {
 		return err
 	}
-	l.x.limits.do(func(_ *limit.Table, now int64) { l.limit.Set(now, c) })
-	return nil
-}
-
-// SetKey gives one key settings of its own, in the place of all of the limit's, until
-// ClearKey: a customer who has paid for more, say. They are remembered also while
-// the key is not in use. It returns ErrConfig, ErrInvalidKey or ErrState.
-func (l *Limit) SetKey(key string, cfg LimitConfig) error {
-	if err := l.made(); err != nil {
-		return err
-	}
-	c, err := cfg.check(l.name)
-	if err = cmp.Or(err, checkLimitKey(key)); err != nil {
-		return err
-	}
-	l.x.limits.do(func(_ *limit.Table, now int64) { l.limit.SetKey(now, key, &c) })
-	return nil
-}
-
-// ClearKey has the settings of the limit hold for a key again. It returns ErrState.
-func (l *Limit) ClearKey(key string) error {
-	if err := l.made(); err != nil {
-		return err
-	}
-	l.x.limits.do(func(_ *limit.Table, now int64) { l.limit.SetKey(now, key, nil) })
+	l.x.limits.Do(func(_ *limit.Table, now int64) { l.limit.Set(now, c) })
 	return nil
 }
 
@@ -165,7 +150,7 @@ func (l *Limit) Pause(key string, d time.Duration) error {
 	if d > maxPause {
 		return fmt.Errorf("%w: a pause of %v, it must not be above %v", ErrConfig, d, maxPause)
 	}
-	l.x.limits.do(func(_ *limit.Table, now int64) { l.limit.Pause(now, key, now+int64(max(d, 0))) })
+	l.x.limits.Do(func(_ *limit.Table, now int64) { l.limit.Pause(now, key, now+int64(max(d, 0))) })
 	return nil
 }
 
@@ -179,8 +164,8 @@ func checkLimitKey(key string) error {
 
 // LimitStats are figures of a limit.
 type LimitStats struct {
-	Config  LimitConfig // with its defaults
-	Keys    int         // in use: of jobs that run or wait, that are paused, or whose Burst is not saved up
+	Config  LimitConfig `wire:"setting"`     // with its defaults
+	Keys    int         `wire:"keys_in_use"` // in use: of jobs that run or wait, that are paused, or whose Burst is not saved up
 	Running int         // jobs; one that has several keys counts for each
 	Waiting int         // jobs that wait for it
 }
@@ -190,7 +175,7 @@ func (l *Limit) Stats() (s LimitStats) {
 	if l.made() != nil {
 		return s
 	}
-	l.x.limits.do(func(*limit.Table, int64) {
+	l.x.limits.Do(func(*limit.Table, int64) {
 		n := l.limit.Stats()
 		s = LimitStats{LimitConfig(l.limit.Config()), n.Keys, n.Running, n.Waiting}
 	})
@@ -200,20 +185,20 @@ func (l *Limit) Stats() (s LimitStats) {
 // LimitKey says how it stands with a key of a limit.
 type LimitKey struct {
 	Limit, Key string
-	Config     LimitConfig // that holds for it, with its defaults
+	Config     LimitConfig `wire:"setting"` // that holds for it, with its defaults
 	Running    int         // jobs
 	Waiting    int         // jobs
 	// Until is when the next job may start: the end of a pause, or as the rate
 	// says. Zero: now, or when one that runs has ended.
 	Until time.Time
 	// Paused is the end of a pause. Zero: it is not paused.
-	Paused time.Time
+	Paused time.Time `wire:"paused_until"`
 }
 
 // Key returns how it stands with a key; one that is not in use has no jobs.
 func (l *Limit) Key(key string) (k LimitKey) {
 	if l.made() == nil {
-		l.x.limits.do(func(_ *limit.Table, now int64) { k = l.x.limits.shown(l.limit.Key(key), now) })
+		l.x.limits.Do(func(_ *limit.Table, now int64) { k = shownKey(l.limit.Key(key), now) })
 	}
 	return k
 }
@@ -223,16 +208,16 @@ func (l *Limit) Keys() (keys []LimitKey) {
 	if l.made() != nil {
 		return nil
 	}
-	l.x.limits.do(func(_ *limit.Table, now int64) {
+	l.x.limits.Do(func(_ *limit.Table, now int64) {
 		for _, k := range l.limit.Keys(MaxListed) {
-			keys = append(keys, l.x.limits.shown(k, now))
+			keys = append(keys, shownKey(k, now))
 		}
 	})
 	return keys
 }
 
-// shown shows a key to people, on their clock.
-func (l *limits) shown(k limit.KeyStats, now int64) LimitKey {
+// shownKey shows a key to people, on their clock.
+func shownKey(k limit.KeyStats, now int64) LimitKey {
 	wall := time.Now().Round(0)
 	on := func(at int64) (t time.Time) {
 		if at > now && at < math.MaxInt64 {
@@ -241,4 +226,77 @@ func (l *limits) shown(k limit.KeyStats, now int64) LimitKey {
 		return t
 	}
 	return LimitKey{k.Limit, k.Key, LimitConfig(k.Config), k.Running, k.Waiting, on(k.From), on(k.Paused)}
+}
+
+// LimitOf is a [Limit] that the jobs of a queue run under.
+type LimitOf[T any] struct {
+	Limit *Limit
+
+	// Key of a payload: a customer, a host. The limit holds for each key by itself,
+	// over all queues that have it. It is called as the functions of [Locks] are,
+	// with what the codec gives back, when the payload is enqueued and before each
+	// run, and must return 1 to 512 bytes: else Enqueue returns ErrInvalidKey.
+	// Default nil: one key, "", for all, and no payload is decoded for it.
+	Key func(id string, payload T) string
+}
+
+// addLimits adds the limits that jobs run under. They are the last of all, so that a job
+// holds nothing of a limit while it waits.
+func addLimits[T any](q *queue, limits []LimitOf[T], a *admit.List) error {
+	if len(limits) == 0 {
+		return nil
+	}
+	c, byPayload := &limit.Condition{Limits: q.x.limits}, false
+	for _, of := range limits {
+		if of.Limit.made() != nil || of.Limit.x != q.x {
+			return fmt.Errorf("%w: Conditions.Limits of queue %q must come from NewLimit with the same executor", ErrConfig, q.name)
+		}
+		c.Of = append(c.Of, limit.Of{Limit: of.Limit.limit, Key: keyOf("Limits.Key", of.Key)})
+		byPayload = byPayload || of.Key != nil
+	}
+	if byPayload {
+		a.Check(c)
+	}
+	a.Ask(c)
+	a.Show(shownLimits{q.x.limits})
+	return nil
+}
+
+// shownLimits are all limits of an executor as people see them.
+type shownLimits struct{ *limit.Limits }
+
+func (l shownLimits) explain(by holder, e *Explanation) (waits bool) {
+	l.Do(func(t *limit.Table, now int64) {
+		k, called, ok := t.Waits(by)
+		if waits = ok; !ok {
+			return
+		}
+		if called {
+			e.State = JobReady // its shard is about to hear of it
+			return
+		}
+		e.State = JobLimited
+		e.Limit = new(shownKey(k, now))
+	})
+	return waits
+}
+
+func (shownLimits) holds(holder, *Holdings) {}
+
+// String is one line, as that of [Explanation].
+func (k LimitKey) String() string {
+	line := "limit " + brief(k.Limit)
+	if k.Key != "" {
+		line += ", key " + brief(k.Key)
+	}
+	if k.Config.Concurrent > 0 {
+		line += fmt.Sprintf(", %d of %d running", k.Running, k.Config.Concurrent)
+	}
+	if !k.Until.IsZero() {
+		line += ", until " + k.Until.Format(time.RFC3339Nano)
+	}
+	if k.Waiting > 1 {
+		line += fmt.Sprintf(", %d waiting", k.Waiting)
+	}
+	return line
 }

@@ -29,7 +29,7 @@ func TestStartsAreCountedBehindSlots(t *testing.T) {
 		q, err = executor.Handle(x, "q", func(context.Context, executor.Job[string]) error {
 			began = append(began, time.Now())
 			return nil
-		}, executor.QueueConfig[string]{Slots: []executor.SlotSource{tickets}, Limits: []executor.LimitOf[string]{{Limit: limit}}})
+		}, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Slots: []executor.SlotSource{tickets}, Limits: []executor.LimitOf[string]{{Limit: limit}}}})
 		return err
 	}
 	executortest.Config{Executor: executor.Config{Workers: 8}}.Run(t, setup, func(t *testing.T, x *executortest.Executor) {
@@ -58,7 +58,7 @@ func TestASlotLastsFromTheStart(t *testing.T) {
 		q, err = executor.Handle(x, "q", func(context.Context, executor.Job[string]) error {
 			time.Sleep(50 * time.Second)
 			return nil
-		}, executor.QueueConfig[string]{Slots: []executor.SlotSource{tickets}})
+		}, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Slots: []executor.SlotSource{tickets}}})
 		return err
 	}
 	executortest.Run(t, setup, func(t *testing.T, x *executortest.Executor) {

@@ -71,7 +71,7 @@ func TestLimitConcurrentPerKey(t *testing.T) {
 			c.run(job.Payload, time.Second)
 			return nil
 		}
-		cfg := executor.QueueConfig[string]{Limits: byPayload(l)}
+		cfg := executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Limits: byPayload(l)}}
 		a, err := executor.Handle(x, "a", h, cfg)
 		require.NoError(t, err)
 		b, err := executor.Handle(x, "b", h, cfg)
@@ -132,7 +132,7 @@ func TestLimitRatePerKey(t *testing.T) {
 			defer mu.Unlock()
 			starts[job.Payload] = append(starts[job.Payload], time.Now())
 			return nil
-		}, executor.QueueConfig[string]{Limits: byPayload(l)})
+		}, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Limits: byPayload(l)}})
 		require.NoError(t, err)
 		for i := range rate * span {
 			items := make([]executor.Item[string], keys)
@@ -175,7 +175,7 @@ func TestThrottled(t *testing.T) {
 				return fmt.Errorf("wrapped: %w", l.Throttled(30*time.Second, errBoom))
 			}
 			return nil
-		}, executor.QueueConfig[string]{Limits: byPayload(l, other), MaxRetries: -1})
+		}, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Limits: byPayload(l, other)}, MaxRetries: -1})
 		require.NoError(t, err)
 		start(t, x)
 		enqueue(t, q, "bad", "acme")
@@ -217,13 +217,13 @@ func TestThrottledInAllShapes(t *testing.T) {
 				return nil
 			}
 			return executor.PayloadErrors{job.Payloads[1].Position: executor.Throttled(time.Minute, nil)}
-		}, executor.QueueConfig[string]{Limits: byPayload(l)})
+		}, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Limits: byPayload(l)}})
 		batch, err := executor.HandleBatch(x, "batch", func(_ context.Context, jobs []executor.Merged[string]) error {
 			if batches.Add(1) > 1 {
 				return nil
 			}
 			return executor.Throttled(time.Minute, nil)
-		}, executor.QueueConfig[string]{Limits: byPayload(l), BatchSize: 10, Shards: 1})
+		}, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Limits: byPayload(l)}, BatchSize: 10, Share: executor.Share{Shards: 1}})
 		require.NoError(t, err)
 		plain := handle(t, x, "plain", func(_ context.Context, job executor.Merged[string]) error {
 			if without.Add(1) > 1 {
@@ -259,7 +259,7 @@ func TestLimitSharedByQueues(t *testing.T) {
 		x := open(t, "", executor.Config{Workers: 4})
 		l := newLimit(t, x, "api", executor.LimitConfig{Rate: 10})
 		var flooded, calm atomic.Int64
-		cfg := executor.QueueConfig[string]{Limits: []executor.LimitOf[string]{{Limit: l}}}
+		cfg := executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Limits: []executor.LimitOf[string]{{Limit: l}}}}
 		flood := handle(t, x, "flood", func(context.Context, executor.Merged[string]) error { flooded.Add(1); return nil }, cfg)
 		q := handle(t, x, "calm", func(context.Context, executor.Merged[string]) error { calm.Add(1); return nil }, cfg)
 		start(t, x)
@@ -286,7 +286,7 @@ func TestLimitChangesWhileJobsWait(t *testing.T) {
 		q := handle(t, x, "q", func(_ context.Context, job executor.Merged[string]) error {
 			c.run(job.Latest(), time.Second)
 			return nil
-		}, executor.QueueConfig[string]{Limits: byPayload(l)})
+		}, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Limits: byPayload(l)}})
 		start(t, x)
 		for i := range 100 {
 			enqueue(t, q, fmt.Sprint("a", i), "a")
@@ -303,12 +303,7 @@ func TestLimitChangesWhileJobsWait(t *testing.T) {
 		running(1, 1)
 		require.NoError(t, l.Set(executor.LimitConfig{Concurrent: 3}))
 		running(3, 3)
-		require.NoError(t, l.SetKey("b", executor.LimitConfig{Concurrent: 5}))
-		running(3, 5)
 		require.NoError(t, l.Pause("a", time.Minute))
-		time.Sleep(time.Second)
-		running(0, 5)
-		require.NoError(t, l.ClearKey("b"))
 		time.Sleep(time.Second)
 		running(0, 3)
 		require.NoError(t, l.Pause("a", 0))
@@ -332,7 +327,6 @@ func TestLimitsThatMakeNoSense(t *testing.T) {
 		_, err := executor.NewLimit(x, "bad", c)
 		require.ErrorIs(t, err, executor.ErrConfig, "%+v", c)
 		require.ErrorIs(t, l.Set(c), executor.ErrConfig)
-		require.ErrorIs(t, l.SetKey("k", c), executor.ErrConfig)
 	}
 	require.Equal(t, 1, l.Stats().Config.Concurrent)
 	require.ErrorIs(t, l.Pause("k", math.MaxInt64), executor.ErrConfig)
@@ -346,8 +340,6 @@ func TestLimitsThatMakeNoSense(t *testing.T) {
 	require.Equal(t, []*executor.Limit{l}, x.Limits())
 	none := new(executor.Limit)
 	require.ErrorIs(t, none.Set(executor.LimitConfig{}), executor.ErrState)
-	require.ErrorIs(t, none.SetKey("k", executor.LimitConfig{}), executor.ErrState)
-	require.ErrorIs(t, none.ClearKey("k"), executor.ErrState)
 	require.ErrorIs(t, none.Pause("k", 1), executor.ErrState)
 	require.Zero(t, none.Stats())
 	require.Zero(t, none.Key("k"))
@@ -355,7 +347,7 @@ func TestLimitsThatMakeNoSense(t *testing.T) {
 	foreign := newLimit(t, open(t, "", executor.Config{}), "l", executor.LimitConfig{})
 	for _, l := range []*executor.Limit{nil, none, foreign} {
 		_, err = executor.Handle(x, "q", func(context.Context, executor.Job[string]) error { return nil },
-			executor.QueueConfig[string]{Limits: []executor.LimitOf[string]{{Limit: l}}})
+			executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Limits: []executor.LimitOf[string]{{Limit: l}}}})
 		require.ErrorIs(t, err, executor.ErrConfig)
 	}
 	stop(t, x)
@@ -372,17 +364,19 @@ func TestLimitKeysThatAreNone(t *testing.T) {
 		runs := 0
 		q, err := executor.Handle(x, "q", func(context.Context, executor.Job[string]) error { runs++; return nil }, executor.QueueConfig[string]{
 			MaxRetries: 1, RetryIn: always(0),
-			Limits: []executor.LimitOf[string]{{Limit: l, Key: func(_, payload string) string {
-				switch payload {
-				case "panic":
-					panic(payload)
-				case "long":
-					return strings.Repeat("x", 513)
-				case "":
-					return ""
-				}
-				return "k"
-			}}},
+			Conditions: executor.Conditions[string]{
+				Limits: []executor.LimitOf[string]{{Limit: l, Key: func(_, payload string) string {
+					switch payload {
+					case "panic":
+						panic(payload)
+					case "long":
+						return strings.Repeat("x", 513)
+					case "":
+						return ""
+					}
+					return "k"
+				}}},
+			},
 		})
 		require.NoError(t, err)
 		for _, payload := range []string{"panic", "long", ""} {
@@ -390,7 +384,7 @@ func TestLimitKeysThatAreNone(t *testing.T) {
 			require.ErrorIs(t, err, executor.ErrInvalidKey, payload)
 		}
 		start(t, x)
-		_, err = x.EnqueueRaw(t.Context(), "q", "raw", []byte("no json"))
+		_, err = enqueueRaw(t.Context(), x, "q", "raw", []byte("no json"))
 		require.NoError(t, err, "the morgue says so")
 		enqueue(t, q, "id", "good")
 		synctest.Wait()
@@ -409,7 +403,7 @@ func TestLimitsAndShapes(t *testing.T) {
 		h := &hooks{encode: says[error](nil, nil), decode: func(string) error { decodes++; return nil }}
 		l := newLimit(t, x, "l", executor.LimitConfig{Concurrent: 2})
 		q := handle(t, x, "plain", func(context.Context, executor.Merged[string]) error { return nil },
-			executor.QueueConfig[string]{Codec: h, Limits: []executor.LimitOf[string]{{Limit: l}}})
+			executor.QueueConfig[string]{Codec: h, Conditions: executor.Conditions[string]{Limits: []executor.LimitOf[string]{{Limit: l}}}})
 		enqueue(t, q, "id", "x")
 		start(t, x)
 		synctest.Wait()
@@ -417,7 +411,7 @@ func TestLimitsAndShapes(t *testing.T) {
 
 		release := make(chan struct{})
 		merged := handle(t, x, "merged", func(context.Context, executor.Merged[string]) error { <-release; return nil },
-			executor.QueueConfig[string]{Limits: byPayload(l)})
+			executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Limits: byPayload(l)}})
 		_, err := merged.EnqueueMany(t.Context(), []executor.Item[string]{{ID: "id", Payload: "a"}, {ID: "id", Payload: "b"}, {ID: "id", Payload: "a"}})
 		require.NoError(t, err)
 		synctest.Wait()
@@ -429,7 +423,7 @@ func TestLimitsAndShapes(t *testing.T) {
 			sizes = append(sizes, len(jobs))
 			time.Sleep(time.Second)
 			return nil
-		}, executor.QueueConfig[string]{BatchSize: 10, Shards: 1, MaxConcurrent: 1, Limits: byPayload(l)})
+		}, executor.QueueConfig[string]{BatchSize: 10, Share: executor.Share{Shards: 1}, MaxConcurrent: 1, Conditions: executor.Conditions[string]{Limits: byPayload(l)}})
 		require.NoError(t, err)
 		items := make([]executor.Item[string], 5)
 		for i := range items {
@@ -460,11 +454,13 @@ func TestLimitsAndLocks(t *testing.T) {
 		c := new(atOnce)
 		h := func(_ context.Context, job executor.Merged[string]) error { c.run(job.Queue, time.Second); return nil }
 		limits := []executor.LimitOf[string]{{Limit: l}}
-		blocked := handle(t, x, "blocked", h, executor.QueueConfig[string]{Limits: limits,
-			Locks: executor.Locks[string]{BlockedBy: func(string, string) []string { return []string{"key"} }}})
+		blocked := handle(t, x, "blocked", h, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{
+			Limits: limits,
+			Locks:  executor.Locks[string]{BlockedBy: func(string, string) []string { return []string{"key"} }},
+		}})
 		unique := executor.Unique[string]{Key: func(string, string) string { return "one" }}
-		limited := handle(t, x, "limited", h, executor.QueueConfig[string]{Limits: limits, Unique: unique})
-		free := handle(t, x, "free", h, executor.QueueConfig[string]{Unique: unique})
+		limited := handle(t, x, "limited", h, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Limits: limits, Unique: unique}})
+		free := handle(t, x, "free", h, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Unique: unique}})
 		require.NoError(t, x.KeyLocks().Lock(t.Context(), "key"))
 		start(t, x)
 		enqueue(t, blocked, "1", "")
@@ -509,7 +505,7 @@ func TestLimitsWithAbuse(t *testing.T) {
 			q, err := executor.Handle(x, "q", func(_ context.Context, job executor.Job[string]) error {
 				c.run(job.Payload, time.Millisecond)
 				return handlers[rand.IntN(len(handlers))]()
-			}, executor.QueueConfig[string]{Limits: byPayload(l, newLimit(t, x, "r", executor.LimitConfig{Rate: 500})), MaxRetries: 3, RetryIn: always(time.Millisecond)})
+			}, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Limits: byPayload(l, newLimit(t, x, "r", executor.LimitConfig{Rate: 500}))}, MaxRetries: 3, RetryIn: always(time.Millisecond)})
 			require.NoError(t, err)
 			start(t, x)
 			for i := range 60 {

@@ -21,7 +21,7 @@ func TestLimitForgetsWhoDoesNotCome(t *testing.T) {
 				l, err := executor.NewLimit(x, "l", executor.LimitConfig{Rate: 1})
 				require.NoError(t, err)
 				var p probe
-				q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Limits: []executor.LimitOf[string]{{Limit: l}}})
+				q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Limits: []executor.LimitOf[string]{{Limit: l}}}})
 				start(t, x)
 				var ids []string
 				for i := range 22 {

@@ -43,9 +43,9 @@ func explain(t testing.TB, x *executor.Executor, queue, id string) executor.Expl
 // refused or merged into an equal payload locks nothing.
 func TestLockable_S01_LockedOnEnqueue(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		x := open(t, "", executor.Config{MaxBacklog: 4})
+		x := open(t, "", executor.Config{MaxBacklog: executor.BacklogLimit{Payloads: 4}})
 		q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{
-			Merge: executor.MergeMinScore, Locks: executor.Locks[string]{OnEnqueue: words},
+			Merge: executor.MergeMinScore, Conditions: executor.Conditions[string]{Locks: executor.Locks[string]{OnEnqueue: words}},
 		})
 		enqueue(t, q, "none", "")
 		require.Empty(t, locked(x))
@@ -76,16 +76,16 @@ func TestLockable_S01_LockedOnEveryWayIn(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		disk := new(journal.Memory)
 		x := openOn(t, disk, executor.Config{})
-		cfg := executor.QueueConfig[string]{Locks: executor.Locks[string]{OnEnqueue: words}}
+		cfg := executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Locks: executor.Locks[string]{OnEnqueue: words}}}
 		q := handle(t, x, "q", (&probe{}).handle, cfg)
-		cfg.Durability = executor.DurabilityAsync
+		cfg.Defaults.Durability = executor.DurabilityAsync
 		async := handle(t, x, "async", (&probe{}).handle, cfg)
 		enqueue(t, q, "1", "key", executor.IdempotencyKey("k"))
 		enqueue(t, q, "1", "key again", executor.IdempotencyKey("k"))
 		enqueue(t, q, "2", "once", executor.FromSource("mark", 1))
 		_, err := q.Enqueue(t.Context(), "3", "stale", executor.FromSource("mark", 1))
 		require.ErrorIs(t, err, executor.ErrStale)
-		_, err = x.EnqueueRaw(t.Context(), "q", "4", []byte(`"name"`))
+		_, err = enqueueRaw(t.Context(), x, "q", "4", []byte(`"name"`))
 		require.NoError(t, err)
 		enqueue(t, async, "5", "async")
 		want := []string{"async 1", "key 1", "name 1", "once 1"}
@@ -111,7 +111,9 @@ func TestLockable_S02_LockedOnRun(t *testing.T) {
 				return nil
 			}}
 			q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{
-				RetryIn: always(time.Second), Locks: executor.Locks[string]{OnRun: words, Counted: counted},
+				RetryIn: always(time.Second), Conditions: executor.Conditions[string]{
+					Locks: executor.Locks[string]{OnRun: words, Counted: counted},
+				},
 			})
 			enqueue(t, q, "1", "a b")
 			require.Empty(t, locked(x))
@@ -146,8 +148,8 @@ func TestLockable_S02_NotBeforeItRuns(t *testing.T) {
 			}
 			return nil
 		}}
-		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Shards: 1, Locks: executor.Locks[string]{OnRun: words}})
-		waits := handle(t, x, "waits", p.handle, executor.QueueConfig[string]{Shards: 1, Locks: executor.Locks[string]{BlockedBy: words}})
+		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Share: executor.Share{Shards: 1}, Conditions: executor.Conditions[string]{Locks: executor.Locks[string]{OnRun: words}}})
+		waits := handle(t, x, "waits", p.handle, executor.QueueConfig[string]{Share: executor.Share{Shards: 1}, Conditions: executor.Conditions[string]{Locks: executor.Locks[string]{BlockedBy: words}}})
 		enqueue(t, q, "locks", "a", executor.In(time.Hour))
 		enqueue(t, q, "locks", "b c")
 		enqueue(t, q, "none", "", executor.In(time.Hour))
@@ -174,7 +176,7 @@ func TestLockable_S02_NotBeforeItRuns(t *testing.T) {
 		// again.
 		y = openOn(t, images[0], executor.Config{})
 		again := new(probe)
-		handle(t, y, "q", again.handle, executor.QueueConfig[string]{Locks: executor.Locks[string]{OnRun: words}})
+		handle(t, y, "q", again.handle, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Locks: executor.Locks[string]{OnRun: words}}})
 		start(t, y)
 		synctest.Wait()
 		require.Contains(t, again.log(), "locks[a b c]")
@@ -204,7 +206,9 @@ func TestLockable_S03_Blocked(t *testing.T) {
 				p := &probe{}
 				q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{
 					RetryIn: always(10 * time.Second),
-					Locks:   executor.Locks[string]{BlockedBy: words, Unlock: keys("mine"), WhenBlocked: test.blocked},
+					Conditions: executor.Conditions[string]{
+						Locks: executor.Locks[string]{BlockedBy: words, Unlock: keys("mine"), WhenBlocked: test.blocked},
+					},
 				})
 				require.NoError(t, x.KeyLocks().Lock(t.Context(), "b"))
 				require.NoError(t, x.KeyLocks().Lock(t.Context(), "mine"))
@@ -248,9 +252,11 @@ func TestLockable_S03_AnyKeyBlocks(t *testing.T) {
 			x := open(t, "", executor.Config{})
 			p := new(probe)
 			q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{
-				Locks: executor.Locks[string]{OnEnqueue: keys("its own"), BlockedBy: func(_, payload string) []string {
-					return append(words("", payload), "its own")
-				}, Unlock: keys("its own")},
+				Conditions: executor.Conditions[string]{
+					Locks: executor.Locks[string]{OnEnqueue: keys("its own"), BlockedBy: func(_, payload string) []string {
+						return append(words("", payload), "its own")
+					}, Unlock: keys("its own")},
+				},
 			})
 			for _, key := range append(strings.Fields(order), "another") {
 				require.NoError(t, x.KeyLocks().Lock(t.Context(), key))
@@ -283,10 +289,14 @@ func TestLockable_S03_ErrorSpendsRetries(t *testing.T) {
 		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{
 			MaxRetries: 2,
 			RetryIn:    func(n int) time.Duration { pauses.set(append(pauses.get(), n)); return time.Minute },
-			RetriesExhausted: func(_ context.Context, jobs []executor.Merged[string]) {
-				exhausted.set(jobs[0].LastError)
+			DeadLetters: executor.DeadLetters[string]{
+				RetriesExhausted: func(_ context.Context, jobs []executor.Merged[string]) {
+					exhausted.set(jobs[0].LastError)
+				},
 			},
-			Locks: executor.Locks[string]{BlockedBy: words, OnRun: keys("mine"), WhenBlocked: lock.Fail(nil)},
+			Conditions: executor.Conditions[string]{
+				Locks: executor.Locks[string]{BlockedBy: words, OnRun: keys("mine"), WhenBlocked: lock.Fail(nil)},
+			},
 		})
 		require.NoError(t, x.KeyLocks().Lock(t.Context(), "b"))
 		enqueue(t, q, "1", "a b")
@@ -313,7 +323,9 @@ func TestLockable_S03_FirstComeFirstServed(t *testing.T) {
 		x := open(t, "", executor.Config{})
 		p := &probe{decide: takes(time.Second, nil)}
 		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{
-			Shards: 1, Concurrency: 20, Locks: executor.Locks[string]{BlockedBy: words, OnRun: words, Unlock: words},
+			Share: executor.Share{Shards: 1, Concurrency: 20}, Conditions: executor.Conditions[string]{
+				Locks: executor.Locks[string]{BlockedBy: words, OnRun: words, Unlock: words},
+			},
 		})
 		start(t, x)
 		var want []string
@@ -348,10 +360,10 @@ func TestLockable_S04_UnlockedBySuccess(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				x := open(t, "", executor.Config{})
 				locker := handle(t, x, "locker", (&probe{}).handle, executor.QueueConfig[string]{
-					Locks: executor.Locks[string]{OnEnqueue: words},
+					Conditions: executor.Conditions[string]{Locks: executor.Locks[string]{OnEnqueue: words}},
 				})
 				q := handle(t, x, "q", func(context.Context, executor.Merged[string]) error { return test.end() },
-					executor.QueueConfig[string]{Locks: executor.Locks[string]{Unlock: words}})
+					executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Locks: executor.Locks[string]{Unlock: words}}})
 				enqueue(t, locker, "1", "a", executor.In(time.Hour))
 				require.NoError(t, x.KeyLocks().Lock(t.Context(), "b"))
 				enqueue(t, q, "1", "a b unknown")
@@ -381,13 +393,15 @@ func TestLockable_S04_NotBeforeItHasSucceeded(t *testing.T) {
 			return nil
 		}}
 		others := new(probe)
-		enqueued := handle(t, x, "enqueued", others.handle, executor.QueueConfig[string]{Locks: executor.Locks[string]{OnEnqueue: keys("enqueued")}})
-		ran := handle(t, x, "ran", others.handle, executor.QueueConfig[string]{Locks: executor.Locks[string]{OnRun: keys("ran")}})
+		enqueued := handle(t, x, "enqueued", others.handle, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Locks: executor.Locks[string]{OnEnqueue: keys("enqueued")}}})
+		ran := handle(t, x, "ran", others.handle, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Locks: executor.Locks[string]{OnRun: keys("ran")}}})
 		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{
 			RetryIn: always(time.Minute),
-			Locks:   executor.Locks[string]{OnEnqueue: keys("mine"), Unlock: keys("mine", "enqueued", "ran", "by hand", "not locked")},
+			Conditions: executor.Conditions[string]{
+				Locks: executor.Locks[string]{OnEnqueue: keys("mine"), Unlock: keys("mine", "enqueued", "ran", "by hand", "not locked")},
+			},
 		})
-		waits := handle(t, x, "waits", others.handle, executor.QueueConfig[string]{Locks: executor.Locks[string]{BlockedBy: words}})
+		waits := handle(t, x, "waits", others.handle, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Locks: executor.Locks[string]{BlockedBy: words}}})
 		require.NoError(t, x.KeyLocks().Lock(t.Context(), "by hand"))
 		enqueue(t, enqueued, "1", "", executor.In(time.Hour))
 		enqueue(t, ran, "1", "")
@@ -421,7 +435,9 @@ func TestLockable_S04_OfABatch(t *testing.T) {
 			require.Len(t, jobs, 4)
 			return executor.BatchErrors{"fails": errBoom, "cancels": executor.Cancel(errBoom), "discards": executor.Discard()}
 		}, executor.QueueConfig[string]{
-			Shards: 1, BatchSize: 4, RetryIn: always(time.Hour), Locks: executor.Locks[string]{OnEnqueue: words, Unlock: words},
+			Share: executor.Share{Shards: 1}, BatchSize: 4, RetryIn: always(time.Hour), Conditions: executor.Conditions[string]{
+				Locks: executor.Locks[string]{OnEnqueue: words, Unlock: words},
+			},
 		})
 		require.NoError(t, err)
 		for _, id := range []string{"fails", "cancels", "discards", "done"} {
@@ -441,10 +457,14 @@ func TestLockable_S05_FlagsAndCounters(t *testing.T) {
 		bubble(t, func(t *testing.T) {
 			x := open(t, "", executor.Config{})
 			setter := handle(t, x, "setter", (&probe{}).handle, executor.QueueConfig[string]{
-				Merge: executor.MergeKeepAll, Locks: executor.Locks[string]{OnEnqueue: words, Counted: counted},
+				Merge: executor.MergeKeepAll, Conditions: executor.Conditions[string]{
+					Locks: executor.Locks[string]{OnEnqueue: words, Counted: counted},
+				},
 			})
 			q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{
-				Merge: executor.MergeKeepAll, Locks: executor.Locks[string]{Unlock: words, Counted: counted},
+				Merge: executor.MergeKeepAll, Conditions: executor.Conditions[string]{
+					Locks: executor.Locks[string]{Unlock: words, Counted: counted},
+				},
 			})
 			start(t, x)
 			for range 3 {
@@ -492,9 +512,9 @@ func TestLockable_S05_LockedWhileAboveZero(t *testing.T) {
 				p := new(probe)
 				sets, unlocks, waits := test.locks, test.locks, test.locks
 				sets.OnEnqueue, unlocks.Unlock, waits.BlockedBy = words, words, words
-				setter := handle(t, x, "setter", p.handle, executor.QueueConfig[string]{Locks: sets})
-				unlocker := handle(t, x, "unlocker", (&probe{}).handle, executor.QueueConfig[string]{Locks: unlocks})
-				waiter := handle(t, x, "waiter", p.handle, executor.QueueConfig[string]{Locks: waits})
+				setter := handle(t, x, "setter", p.handle, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Locks: sets}})
+				unlocker := handle(t, x, "unlocker", (&probe{}).handle, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Locks: unlocks}})
+				waiter := handle(t, x, "waiter", p.handle, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Locks: waits}})
 				for _, id := range []string{"1", "2", "3"} {
 					enqueue(t, setter, id, "key", executor.In(time.Hour))
 				}
@@ -527,7 +547,9 @@ func TestLockable_S05_CountedPayloadsOfOneJob(t *testing.T) {
 		}}
 		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{
 			Merge: executor.MergeKeepAll, RetryIn: always(time.Second),
-			Locks: executor.Locks[string]{OnEnqueue: keys("enqueued"), OnRun: keys("ran"), Unlock: keys("enqueued", "ran"), Counted: true},
+			Conditions: executor.Conditions[string]{
+				Locks: executor.Locks[string]{OnEnqueue: keys("enqueued"), OnRun: keys("ran"), Unlock: keys("enqueued", "ran"), Counted: true},
+			},
 		})
 		for range 3 {
 			enqueue(t, q, "1", "")
@@ -558,7 +580,9 @@ func TestLockable_S05_OwnJobsLocksFirst(t *testing.T) {
 			}
 		}
 		q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{
-			Locks: executor.Locks[string]{OnEnqueue: after("lock "), Unlock: after("unlock "), Counted: true},
+			Conditions: executor.Conditions[string]{
+				Locks: executor.Locks[string]{OnEnqueue: after("lock "), Unlock: after("unlock "), Counted: true},
+			},
 		})
 		owners := func() (all []string) {
 			for _, key := range x.KeyLocks().List() {
@@ -625,7 +649,9 @@ func TestLockable_S06_OwnService(t *testing.T) {
 				p := &probe{}
 				q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{
 					RetryIn: always(10 * time.Second),
-					Locks:   executor.Locks[string]{Service: service, OnEnqueue: words, BlockedBy: keys("free", "gate"), OnRun: keys("run"), Unlock: words},
+					Conditions: executor.Conditions[string]{
+						Locks: executor.Locks[string]{Service: service, OnEnqueue: words, BlockedBy: keys("free", "gate"), OnRun: keys("run"), Unlock: words},
+					},
 				})
 				require.NoError(t, service.Lock(t.Context(), "gate"))
 				enqueue(t, q, "1", "mine")
@@ -664,7 +690,9 @@ func TestLockable_S06_HearsOfAllLockedKeys(t *testing.T) {
 		x := open(t, "", executor.Config{})
 		p := new(probe)
 		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{
-			Locks: executor.Locks[string]{Service: service, BlockedBy: words},
+			Conditions: executor.Conditions[string]{
+				Locks: executor.Locks[string]{Service: service, BlockedBy: words},
+			},
 		})
 		for _, key := range []string{"b", "d", "e", "z"} {
 			require.NoError(t, service.Lock(t.Context(), key))
@@ -691,7 +719,7 @@ func TestLockable_S06_GetsTheJob(t *testing.T) {
 	for name, single := range map[string]bool{"Handle": true, "HandleMerged": false} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				x := open(t, "", executor.Config{MaxBacklog: 2})
+				x := open(t, "", executor.Config{MaxBacklog: executor.BacklogLimit{Payloads: 2}})
 				var heard []lock.Job
 				var at []time.Duration
 				begin := time.Now()
@@ -713,7 +741,9 @@ func TestLockable_S06_GetsTheJob(t *testing.T) {
 				}}
 				cfg := executor.QueueConfig[order]{
 					RetryIn: always(time.Minute),
-					Locks:   executor.Locks[order]{Service: service, BlockedBy: func(string, order) []string { return []string{"gate"} }},
+					Conditions: executor.Conditions[order]{
+						Locks: executor.Locks[order]{Service: service, BlockedBy: func(string, order) []string { return []string{"gate"} }},
+					},
 				}
 				var q *executor.Queue[order]
 				var err error
@@ -760,10 +790,12 @@ func (*failing) Unlock(context.Context, string) error { panic("boom") }
 // S06: an error of the service fails the call or the run, and loses nothing.
 func TestLockable_S06_ServiceThatFails(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		x := open(t, "", executor.Config{MaxBacklog: 1})
+		x := open(t, "", executor.Config{MaxBacklog: executor.BacklogLimit{Payloads: 1}})
 		p := &probe{}
 		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{
-			MaxRetries: 2, RetryIn: always(time.Second), Locks: executor.Locks[string]{Service: new(failing), OnEnqueue: words, Unlock: keys("x")},
+			MaxRetries: 2, RetryIn: always(time.Second), Conditions: executor.Conditions[string]{
+				Locks: executor.Locks[string]{Service: new(failing), OnEnqueue: words, Unlock: keys("x")},
+			},
 		})
 		_, err := q.Enqueue(t.Context(), "1", "key")
 		require.ErrorIs(t, err, errBoom)
@@ -777,7 +809,7 @@ func TestLockable_S06_ServiceThatFails(t *testing.T) {
 		require.Contains(t, morgue(t, q)[0].Error, `unlock "x"`)
 
 		flags := new(counters)
-		q = handle(t, x, "refused", p.handle, executor.QueueConfig[string]{Locks: executor.Locks[string]{Service: flags, OnEnqueue: words}})
+		q = handle(t, x, "refused", p.handle, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Locks: executor.Locks[string]{Service: flags, OnEnqueue: words}}})
 		enqueue(t, q, "1", "", executor.In(time.Hour))
 		_, err = q.Enqueue(t.Context(), "2", "key")
 		require.ErrorIs(t, err, executor.ErrFull)
@@ -795,7 +827,9 @@ func TestLockable_S06_ServiceOfAJobThatWaits(t *testing.T) {
 		p := &probe{decide: takes(time.Second, nil)}
 		byID := func(id, _ string) []string { return []string{id} }
 		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{
-			Shards: 1, Concurrency: 2, Locks: executor.Locks[string]{Service: counters, BlockedBy: byID, OnRun: byID, Unlock: byID},
+			Share: executor.Share{Shards: 1, Concurrency: 2}, Conditions: executor.Conditions[string]{
+				Locks: executor.Locks[string]{Service: counters, BlockedBy: byID, OnRun: byID, Unlock: byID},
+			},
 		})
 		start(t, x)
 		enqueue(t, q, "a", "same")
@@ -823,9 +857,11 @@ func TestLockable_S07_ShippedBeforeCancelled(t *testing.T) {
 			return nil
 		}}
 		shipped := handle(t, x, "shipped", p.handle, executor.QueueConfig[string]{
-			RetryIn: always(time.Second), Locks: executor.Locks[string]{OnEnqueue: words, Unlock: words},
+			RetryIn: always(time.Second), Conditions: executor.Conditions[string]{
+				Locks: executor.Locks[string]{OnEnqueue: words, Unlock: words},
+			},
 		})
-		cancel := handle(t, x, "cancel", p.handle, executor.QueueConfig[string]{Locks: executor.Locks[string]{BlockedBy: words}})
+		cancel := handle(t, x, "cancel", p.handle, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Locks: executor.Locks[string]{BlockedBy: words}}})
 		enqueue(t, shipped, "webhook 1", "order-7")
 		enqueue(t, cancel, "webhook 2", "order-7")
 		enqueue(t, cancel, "webhook 3", "order-8")

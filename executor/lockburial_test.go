@@ -40,7 +40,7 @@ func TestBurialOfOnePayload(t *testing.T) {
 					locks.Counted, locks.UnlockOnBurial = counted, true
 					p := &probe{decide: func(context.Context, seen) error { return errBoom }}
 					q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{
-						MaxRetries: 1, RetryIn: always(time.Hour), Locks: locks,
+						MaxRetries: 1, RetryIn: always(time.Hour), Conditions: executor.Conditions[string]{Locks: locks},
 					})
 					enqueue(t, q, "1", "a both")
 					enqueue(t, q, "1", "b both")
@@ -66,7 +66,9 @@ func TestMergingKeepsWhatARunHasLocked(t *testing.T) {
 		p := &probe{decide: func(context.Context, seen) error { return errBoom }}
 		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{
 			MaxRetries: 1, RetryIn: always(time.Hour), Merge: executor.MergeKeepLast,
-			Locks: executor.Locks[string]{OnRun: words, TTL: 90 * time.Minute, UnlockOnBurial: true},
+			Conditions: executor.Conditions[string]{
+				Locks: executor.Locks[string]{OnRun: words, TTL: 90 * time.Minute, UnlockOnBurial: true},
+			},
 		})
 		start(t, x)
 		enqueue(t, q, "1", "key")
@@ -107,7 +109,9 @@ func TestBurialOfSpoiledPayloads(t *testing.T) {
 		s := &sold{decide: func(context.Context, executor.Merged[string], int) error { return errBoom }}
 		q := s.shop(t, x, executor.SlotsConfig[int]{}, executor.QueueConfig[string]{
 			MaxRetries: 9, RetryIn: always(time.Hour), Codec: codec,
-			Locks: executor.Locks[string]{OnRun: words, Unlock: keys("gate"), UnlockOnBurial: true},
+			Conditions: executor.Conditions[string]{
+				Locks: executor.Locks[string]{OnRun: words, Unlock: keys("gate"), UnlockOnBurial: true},
+			},
 		})
 		require.NoError(t, x.KeyLocks().Lock(t.Context(), "gate"))
 		enqueue(t, q, "alone", "bad1")
@@ -135,7 +139,9 @@ func TestLockable_S06_ServiceThatCounts(t *testing.T) {
 				x := open(t, "", executor.Config{})
 				p := &probe{}
 				q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{
-					Locks: executor.Locks[string]{Service: service, OnEnqueue: keys("order"), OnRun: keys("runs"), Unlock: keys("order", "runs")},
+					Conditions: executor.Conditions[string]{
+						Locks: executor.Locks[string]{Service: service, OnEnqueue: keys("order"), OnRun: keys("runs"), Unlock: keys("order", "runs")},
+					},
 				})
 				for _, payload := range []string{"a", "b", "c"} {
 					enqueue(t, q, "1", payload)

@@ -45,7 +45,7 @@ func TestLocksThatDoNothingAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			x := open(t, "", executor.Config{})
 			_, err := executor.Handle(x, "orders", func(context.Context, executor.Job[string]) error { return nil },
-				executor.QueueConfig[string]{Locks: test.locks})
+				executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Locks: test.locks}})
 			if test.want == "" {
 				require.NoError(t, err)
 				return
@@ -71,7 +71,7 @@ func TestSlotsTwiceAreRefused(t *testing.T) {
 	s, err := executor.NewSlots(x, "serials", config)
 	require.NoError(t, err)
 	_, err = executor.Handle(x, "q", func(context.Context, executor.Job[string]) error { return nil },
-		executor.QueueConfig[string]{Slots: []executor.SlotSource{s, s}})
+		executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Slots: []executor.SlotSource{s, s}}})
 	require.ErrorIs(t, err, executor.ErrConfig)
 	require.ErrorContains(t, err, "twice")
 }
@@ -92,11 +92,11 @@ func TestBadKeysFailAtEnqueue(t *testing.T) {
 	}
 	keys := func(id, payload string) []string { return []string{"other", key(id, payload)} }
 	for of, cfg := range map[string]executor.QueueConfig[string]{
-		"OnEnqueue":  {Locks: executor.Locks[string]{OnEnqueue: keys}},
-		"BlockedBy":  {Locks: executor.Locks[string]{BlockedBy: keys}},
-		"OnRun":      {Locks: executor.Locks[string]{OnRun: keys}},
-		"Unlock":     {Locks: executor.Locks[string]{Unlock: keys}},
-		"Unique.Key": {Unique: executor.Unique[string]{Key: key}},
+		"OnEnqueue":  {Conditions: executor.Conditions[string]{Locks: executor.Locks[string]{OnEnqueue: keys}}},
+		"BlockedBy":  {Conditions: executor.Conditions[string]{Locks: executor.Locks[string]{BlockedBy: keys}}},
+		"OnRun":      {Conditions: executor.Conditions[string]{Locks: executor.Locks[string]{OnRun: keys}}},
+		"Unlock":     {Conditions: executor.Conditions[string]{Locks: executor.Locks[string]{Unlock: keys}}},
+		"Unique.Key": {Conditions: executor.Conditions[string]{Unique: executor.Unique[string]{Key: key}}},
 	} {
 		t.Run(of, func(t *testing.T) {
 			x := open(t, "", executor.Config{})
@@ -107,7 +107,7 @@ func TestBadKeysFailAtEnqueue(t *testing.T) {
 				_, plain := q.Enqueue(ctx, "a", bad)
 				_, keyed := q.Enqueue(ctx, "a", bad, executor.IdempotencyKey("k"))
 				_, many := q.EnqueueMany(ctx, []executor.Item[string]{{ID: "b", Payload: "fine"}, {ID: "a", Payload: bad}})
-				_, raw := x.EnqueueRaw(ctx, "orders", "a", []byte(`"`+bad+`"`))
+				_, raw := enqueueRaw(ctx, x, "orders", "a", []byte(`"`+bad+`"`))
 				for _, err := range []error{plain, keyed, many, raw} {
 					require.ErrorIs(t, err, executor.ErrInvalidKey)
 					for _, part := range []string{says, of, `queue "orders", id "a"`} {
@@ -133,8 +133,8 @@ func TestBadKeysFailAtEnqueue(t *testing.T) {
 // to the morgue, as everywhere.
 func TestBytesWithoutKeysAreAccepted(t *testing.T) {
 	x := open(t, "", executor.Config{})
-	q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{Locks: executor.Locks[string]{BlockedBy: idempotencyRecord("k")}})
-	_, err := x.EnqueueRaw(t.Context(), "q", "a", []byte("{"))
+	q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Locks: executor.Locks[string]{BlockedBy: idempotencyRecord("k")}}})
+	_, err := enqueueRaw(t.Context(), x, "q", "a", []byte("{"))
 	require.NoError(t, err)
 	start(t, x)
 	drained(t, q)

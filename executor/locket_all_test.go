@@ -46,8 +46,8 @@ func TestLocket_R02_OneKeyForAll(t *testing.T) {
 				x := open(t, "", executor.Config{Unique: test.all})
 				var together most
 				work := func() error { together.do(func() { time.Sleep(time.Second) }); return nil }
-				orders := handle(t, x, "orders", func(context.Context, executor.Merged[order]) error { return work() }, executor.QueueConfig[order]{Unique: test.orders})
-				mails := handle(t, x, "mails", func(context.Context, executor.Merged[string]) error { return work() }, executor.QueueConfig[string]{Unique: test.mails})
+				orders := handle(t, x, "orders", func(context.Context, executor.Merged[order]) error { return work() }, executor.QueueConfig[order]{Conditions: executor.Conditions[order]{Unique: test.orders}})
+				mails := handle(t, x, "mails", func(context.Context, executor.Merged[string]) error { return work() }, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Unique: test.mails}})
 				enqueue(t, orders, "1", order{"ann", "tea"})
 				enqueue(t, orders, "2", order{"ann", "milk"})
 				enqueue(t, mails, "1", "ann hello")
@@ -91,7 +91,7 @@ func TestLocket_R02_OneHeartbeatForAll(t *testing.T) {
 				q := handle(t, x, "q", func(_ context.Context, job executor.Merged[string]) error {
 					watchBeats(t, job, test.ttl, test.beat)
 					return nil
-				}, executor.QueueConfig[string]{Unique: test.own})
+				}, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Unique: test.own}})
 				enqueue(t, q, "1", "same")
 				start(t, x)
 				time.Sleep(2 * time.Hour)
@@ -113,7 +113,7 @@ func TestLocket_R02_OneHeartbeatForAll(t *testing.T) {
 		require.ErrorContains(t, err, says)
 	}
 	x := open(t, "", executor.Config{Unique: executor.Unique[any]{TTL: time.Second}})
-	_, err := executor.HandleMerged(x, "q", (&probe{}).handle, executor.QueueConfig[string]{Unique: unique{Heartbeat: time.Second}})
+	_, err := executor.HandleMerged(x, "q", (&probe{}).handle, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Unique: unique{Heartbeat: time.Second}}})
 	require.ErrorIs(t, err, executor.ErrConfig)
 	require.ErrorContains(t, err, "below the TTL of 1s")
 }

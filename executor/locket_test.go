@@ -76,7 +76,7 @@ func TestLocket_R01_KeyOfAJob(t *testing.T) {
 				q := handle(t, x, "q", func(_ context.Context, job executor.Merged[order]) error {
 					together.do(func() { time.Sleep(time.Second) })
 					return nil
-				}, executor.QueueConfig[order]{Unique: test.unique, Shards: 1, Concurrency: 4})
+				}, executor.QueueConfig[order]{Conditions: executor.Conditions[order]{Unique: test.unique}, Share: executor.Share{Shards: 1, Concurrency: 4}})
 				enqueue(t, q, "1", order{"tea", "noon"})
 				enqueue(t, q, "2", order{"tea", "noon"})
 				enqueue(t, q, "3", order{"tea", "midnight"})
@@ -116,7 +116,7 @@ func TestLocket_R02_WhichQueues(t *testing.T) {
 					return nil
 				}
 				for name, unique := range map[string]executor.Unique[string]{"a": test.a, "b": test.b} {
-					q := handle(t, x, name, handler, executor.QueueConfig[string]{Unique: unique, Shards: 1, Concurrency: 4})
+					q := handle(t, x, name, handler, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Unique: unique}, Share: executor.Share{Shards: 1, Concurrency: 4}})
 					enqueue(t, q, "1", "same")
 					enqueue(t, q, "2", "same")
 				}
@@ -151,7 +151,7 @@ func TestLocket_R03_Heartbeat(t *testing.T) {
 						t.Error("the lease was lost")
 					}
 					return nil
-				}, executor.QueueConfig[string]{Unique: test.unique})
+				}, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Unique: test.unique}})
 				enqueue(t, q, "1", "same")
 				enqueue(t, q, "2", "same") // after having waited for it
 				start(t, x)
@@ -170,7 +170,7 @@ func TestLocket_R03_Heartbeat(t *testing.T) {
 		"Unique.TTL is -1s":                         {TTL: -time.Second},
 		"Unique.While is 3, it must be from 0 to 2": {While: 3},
 	} {
-		_, err := executor.HandleMerged(x, "q", (&probe{}).handle, executor.QueueConfig[string]{Unique: unique})
+		_, err := executor.HandleMerged(x, "q", (&probe{}).handle, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Unique: unique}})
 		require.ErrorIs(t, err, executor.ErrConfig)
 		require.ErrorContains(t, err, says)
 	}
@@ -215,7 +215,7 @@ func TestLocket_R04_LockGoesWithTheRun(t *testing.T) {
 					}
 					return nil
 				}}
-				q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Concurrency: 2, RetryIn: always(time.Hour)})
+				q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Share: executor.Share{Concurrency: 2}, RetryIn: always(time.Hour)})
 				start(t, x)
 				enqueue(t, q, "first", "same")
 				synctest.Wait()
@@ -286,7 +286,7 @@ func TestLocket_R04_ExpiresWhenTheHolderVanishes(t *testing.T) {
 						return errBoom
 					}
 					return nil
-				}, executor.QueueConfig[string]{Shards: 1, Concurrency: 2, Unique: unique})
+				}, executor.QueueConfig[string]{Share: executor.Share{Shards: 1, Concurrency: 2}, Conditions: executor.Conditions[string]{Unique: unique}})
 				start(t, x)
 				enqueue(t, q, "first", "same")
 				synctest.Wait()
@@ -345,7 +345,7 @@ func TestLocket_R05_BlockedJobsKeepTheirPlace(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{Unique: executor.Unique[any]{While: executor.UniqueWhileRunning}, Workers: 3})
 		p := &probe{decide: takes(time.Minute, nil)}
-		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Shards: 1, Concurrency: 20})
+		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Share: executor.Share{Shards: 1, Concurrency: 20}})
 		start(t, x)
 		var want []string
 		for id := range strings.SplitSeq("abcdefghij", "") {
@@ -387,13 +387,15 @@ func TestLocket_R05_NothingIsLostWhileItWaits(t *testing.T) {
 				return nil
 			}}
 			cfg := executor.QueueConfig[string]{
-				Shards: 1, Concurrency: 9, RetryIn: always(time.Minute),
-				Unique: executor.Unique[string]{Key: func(id, _ string) string {
-					if id == "failed" && len(p.of("failed")) == 0 {
-						return "its own"
-					}
-					return "same"
-				}},
+				Share: executor.Share{Shards: 1, Concurrency: 9}, RetryIn: always(time.Minute),
+				Conditions: executor.Conditions[string]{
+					Unique: executor.Unique[string]{Key: func(id, _ string) string {
+						if id == "failed" && len(p.of("failed")) == 0 {
+							return "its own"
+						}
+						return "same"
+					}},
+				},
 			}
 			x := openOn(t, disk, alone)
 			q := handle(t, x, "q", p.handle, cfg)
@@ -437,8 +439,8 @@ func TestLocket_R05_NothingIsLostWhileItWaits(t *testing.T) {
 // what is behind it.
 func TestLocket_R06_LockedQueueStarvesNoOther(t *testing.T) {
 	for name, high := range map[string]executor.QueueConfig[string]{
-		"a key": {Locks: executor.Locks[string]{BlockedBy: keys("gate")}},
-		"a job": {Unique: executor.Unique[string]{While: executor.UniqueWhileRunning, Key: func(string, string) string { return "gate" }}},
+		"a key": {Conditions: executor.Conditions[string]{Locks: executor.Locks[string]{BlockedBy: keys("gate")}}},
+		"a job": {Conditions: executor.Conditions[string]{Unique: executor.Unique[string]{While: executor.UniqueWhileRunning, Key: func(string, string) string { return "gate" }}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -452,14 +454,14 @@ func TestLocket_R06_LockedQueueStarvesNoOther(t *testing.T) {
 					return nil
 				}}
 				cfg := high
-				cfg.Shards, cfg.Concurrency = 1, 9
+				cfg.Share.Shards, cfg.Share.Concurrency = 1, 9
 				// The one that holds the key is a job, and takes one of the
 				// workers.
-				holds := executor.QueueConfig[string]{Unique: high.Unique, Locks: executor.Locks[string]{OnRun: high.Locks.BlockedBy, Unlock: high.Locks.BlockedBy}}
+				holds := executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Unique: high.Conditions.Unique, Locks: executor.Locks[string]{OnRun: high.Conditions.Locks.BlockedBy, Unlock: high.Conditions.Locks.BlockedBy}}}
 				holder := handle(t, x, "holder", p.handle, holds)
 				first := handle(t, x, "high", p.handle, cfg)
-				middle := handle(t, x, "middle", p.handle, executor.QueueConfig[string]{Shards: 1})
-				low := handle(t, x, "low", p.handle, executor.QueueConfig[string]{Shards: 1, Concurrency: 9})
+				middle := handle(t, x, "middle", p.handle, executor.QueueConfig[string]{Share: executor.Share{Shards: 1}})
+				low := handle(t, x, "low", p.handle, executor.QueueConfig[string]{Share: executor.Share{Shards: 1, Concurrency: 9}})
 				start(t, x)
 				enqueue(t, holder, "holder", "")
 				synctest.Wait()
@@ -506,7 +508,7 @@ func TestLocket_R06_QueuesInOrder(t *testing.T) {
 		p := &probe{}
 		var queues []*executor.Queue[string]
 		for _, name := range []string{"z", "m", "a"} { // their order, not that of the alphabet
-			queues = append(queues, handle(t, x, name, p.handle, executor.QueueConfig[string]{Shards: 3}))
+			queues = append(queues, handle(t, x, name, p.handle, executor.QueueConfig[string]{Share: executor.Share{Shards: 3}}))
 		}
 		for i := range 6 { // the last queue's are the oldest
 			time.Sleep(time.Second)
@@ -526,8 +528,10 @@ func TestLocket_ParkedJobHoldsNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", alone)
 		p := &probe{decide: takes(time.Second, nil)}
-		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Locks: executor.Locks[string]{
-			BlockedBy: func(id, _ string) []string { return []string{"key of " + id} },
+		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{
+			Locks: executor.Locks[string]{
+				BlockedBy: func(id, _ string) []string { return []string{"key of " + id} },
+			},
 		}})
 		start(t, x)
 		for _, id := range []string{"a", "b", "c"} {
@@ -558,13 +562,15 @@ func TestLocket_BadKeyFunction(t *testing.T) {
 				x := open(t, "", executor.Config{Workers: 1})
 				p, accepted := &probe{}, false
 				q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{
-					Shards: 1, MaxRetries: -1,
-					Unique: executor.Unique[string]{While: executor.UniqueWhileRunning, Key: func(id, _ string) string {
-						if id == "bad" && accepted {
-							return key()
-						}
-						return "one"
-					}},
+					Share: executor.Share{Shards: 1}, MaxRetries: -1,
+					Conditions: executor.Conditions[string]{
+						Unique: executor.Unique[string]{While: executor.UniqueWhileRunning, Key: func(id, _ string) string {
+							if id == "bad" && accepted {
+								return key()
+							}
+							return "one"
+						}},
+					},
 				})
 				for _, id := range []string{"a", "bad", "b"} {
 					enqueue(t, q, id, "")
@@ -600,7 +606,7 @@ func TestLocket_Batch(t *testing.T) {
 				return errs
 			}
 			return nil
-		}, executor.QueueConfig[string]{Shards: 1, BatchSize: 4})
+		}, executor.QueueConfig[string]{Share: executor.Share{Shards: 1}, BatchSize: 4})
 		require.NoError(t, err)
 		for id, payload := range map[string]string{"a": "same", "b": "same", "c": "other", "d": "another"} {
 			enqueue(t, q, id, payload, executor.At(time.Unix(int64(id[0]), 0)))

@@ -46,7 +46,7 @@ func liveWithLocks(t *testing.T, disk *journal.Memory, n int) {
 		return nil
 	}
 	byPayload := words
-	common := executor.QueueConfig[string]{MaxRetries: 1, RetryIn: always(time.Second), Shards: 2, Merge: executor.MergeKeepAll}
+	common := executor.QueueConfig[string]{MaxRetries: 1, RetryIn: always(time.Second), Share: executor.Share{Shards: 2}, Merge: executor.MergeKeepAll}
 	var queues []*executor.Queue[string]
 	for name, locks := range map[string]executor.Locks[string]{
 		"flag":    {OnEnqueue: byPayload, Unlock: byPayload, UnlockOnBurial: true},
@@ -56,7 +56,7 @@ func liveWithLocks(t *testing.T, disk *journal.Memory, n int) {
 		"waits":   {BlockedBy: func(string, string) []string { return []string{"flag", "counter", "ran", "alone", "lapses"} }},
 	} {
 		cfg := common
-		cfg.Locks = locks
+		cfg.Conditions.Locks = locks
 		queues = append(queues, handle(t, x, name, (&probe{decide: fails}).handle, cfg))
 	}
 	s := &sold{decide: func(ctx context.Context, job executor.Merged[string], _ int) error {
@@ -94,11 +94,13 @@ func TestDeadlockOfParkedJobs(t *testing.T) {
 				p := &probe{}
 				// A payload "a b" locks a and waits for b.
 				q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{
-					MaxRetries: -1, Merge: executor.MergeKeepAll, OnExhausted: executor.OnExhaustedBuryAll,
-					Locks: executor.Locks[string]{
-						OnEnqueue: func(_, p string) []string { return strings.Fields(p)[:1] },
-						BlockedBy: func(_, p string) []string { return strings.Fields(p)[1:] },
-						Unlock:    func(_, p string) []string { return strings.Fields(p)[:1] }, UnlockOnBurial: true,
+					MaxRetries: -1, Merge: executor.MergeKeepAll, DeadLetters: executor.DeadLetters[string]{OnExhausted: executor.OnExhaustedBuryAll},
+					Conditions: executor.Conditions[string]{
+						Locks: executor.Locks[string]{
+							OnEnqueue: func(_, p string) []string { return strings.Fields(p)[:1] },
+							BlockedBy: func(_, p string) []string { return strings.Fields(p)[1:] },
+							Unlock:    func(_, p string) []string { return strings.Fields(p)[:1] }, UnlockOnBurial: true,
+						},
 					},
 				})
 				start(t, x)
@@ -142,10 +144,12 @@ func TestDeadlockOfParkedJobs(t *testing.T) {
 // may wait for that key.
 func TestWaitingForTheBacklogLocksNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		x := open(t, "", executor.Config{MaxBacklog: 1, Overflow: executor.OverflowWait})
+		x := open(t, "", executor.Config{MaxBacklog: executor.BacklogLimit{Payloads: 1}, Overflow: executor.OverflowWait})
 		p := &probe{}
-		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Locks: executor.Locks[string]{
-			OnEnqueue: func(id, _ string) []string { return map[string][]string{"2": {"key"}}[id] }, BlockedBy: keys("key"), Unlock: keys("key"),
+		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{
+			Locks: executor.Locks[string]{
+				OnEnqueue: func(id, _ string) []string { return map[string][]string{"2": {"key"}}[id] }, BlockedBy: keys("key"), Unlock: keys("key"),
+			},
 		}})
 		enqueue(t, q, "1", "", executor.In(time.Second))
 		start(t, x)
@@ -165,7 +169,9 @@ func TestBurialOfARefusedJob(t *testing.T) {
 		p := &probe{decide: func(context.Context, seen) error { return errBoom }}
 		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{
 			MaxRetries: 1, RetryIn: always(time.Second),
-			Locks: executor.Locks[string]{OnRun: keys("mine"), BlockedBy: keys("gate"), WhenBlocked: lock.Fail(nil), UnlockOnBurial: true},
+			Conditions: executor.Conditions[string]{
+				Locks: executor.Locks[string]{OnRun: keys("mine"), BlockedBy: keys("gate"), WhenBlocked: lock.Fail(nil), UnlockOnBurial: true},
+			},
 		})
 		enqueue(t, q, "1", "")
 		start(t, x)
@@ -188,9 +194,11 @@ func TestLockTTL(t *testing.T) {
 		disk := new(journal.Memory)
 		open := func(disk *journal.Memory, p *probe) (*executor.Executor, *executor.Queue[string]) {
 			x := openOn(t, disk, executor.Config{})
-			return x, handle(t, x, "q", p.handle, executor.QueueConfig[string]{Locks: executor.Locks[string]{
-				OnEnqueue: func(id, _ string) []string { return map[string][]string{"sets": {"key"}}[id] },
-				BlockedBy: keys("key"), TTL: time.Minute,
+			return x, handle(t, x, "q", p.handle, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{
+				Locks: executor.Locks[string]{
+					OnEnqueue: func(id, _ string) []string { return map[string][]string{"sets": {"key"}}[id] },
+					BlockedBy: keys("key"), TTL: time.Minute,
+				},
 			}})
 		}
 		p := new(probe)
@@ -224,26 +232,28 @@ func TestBadLocks(t *testing.T) {
 		"can't have Counted, UnlockOnBurial":   {Service: new(flags), Counted: true},
 		"which can't have Counted, UnlockOnBu": {Service: new(flags), TTL: 1},
 	} {
-		_, err := executor.HandleMerged(x, "q", (&probe{}).handle, executor.QueueConfig[string]{Locks: l})
+		_, err := executor.HandleMerged(x, "q", (&probe{}).handle, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Locks: l}})
 		require.ErrorIs(t, err, executor.ErrConfig)
 		require.ErrorContains(t, err, says)
 	}
 	_, err := executor.Open("", executor.Config{Unique: executor.Unique[any]{While: 7}})
 	require.ErrorIs(t, err, executor.ErrConfig)
 
-	q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{Locks: executor.Locks[string]{OnEnqueue: func(_, p string) []string {
-		if p == "panic" {
-			panic("no key")
-		}
-		return []string{"good", p}
-	}}})
+	q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{
+		Locks: executor.Locks[string]{OnEnqueue: func(_, p string) []string {
+			if p == "panic" {
+				panic("no key")
+			}
+			return []string{"good", p}
+		}},
+	}})
 	for payload, want := range map[string]error{"": lock.ErrEmptyKey, strings.Repeat("k", 513): executor.ErrInvalidKey} {
 		_, err = q.Enqueue(t.Context(), "1", payload)
 		require.ErrorIs(t, err, want)
 	}
 	_, err = q.Enqueue(t.Context(), "1", "panic")
 	require.ErrorContains(t, err, "no key")
-	_, err = x.EnqueueRaw(t.Context(), "q", "1", []byte("not JSON"))
+	_, err = enqueueRaw(t.Context(), x, "q", "1", []byte("not JSON"))
 	require.Error(t, err)
 
 	all := x.KeyLocks()
@@ -272,8 +282,10 @@ func TestExplain(t *testing.T) {
 			return takes(time.Minute, nil)(ctx, s)
 		}}
 		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{
-			Shards: 1, Concurrency: 9, RetryIn: always(time.Hour), MaxRetries: 1, OnExhausted: executor.OnExhaustedHalt,
-			Locks: executor.Locks[string]{BlockedBy: func(id, _ string) []string { return map[string][]string{"blocked": {"key"}}[id] }},
+			Share: executor.Share{Shards: 1, Concurrency: 9}, RetryIn: always(time.Hour), MaxRetries: 1, DeadLetters: executor.DeadLetters[string]{OnExhausted: executor.OnExhaustedHalt},
+			Conditions: executor.Conditions[string]{
+				Locks: executor.Locks[string]{BlockedBy: func(id, _ string) []string { return map[string][]string{"blocked": {"key"}}[id] }},
+			},
 		})
 		require.NoError(t, x.KeyLocks().Lock(t.Context(), "key"))
 		start(t, x)

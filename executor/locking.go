@@ -2,97 +2,101 @@ package executor
 
 import (
 	"cmp"
-	"context"
 	"fmt"
-	"slices"
+	"hash/maphash"
 	"time"
 
+	"github.com/strandjobs/strand/executor/internal/admit"
+	"github.com/strandjobs/strand/executor/internal/keylock"
+	"github.com/strandjobs/strand/executor/internal/unique"
 	"github.com/strandjobs/strand/lock"
-	"github.com/strandjobs/strand/shard"
 )
 
-// Locks make jobs wait until others have completed: a cancellation until all that
-// ships the order has succeeded, say. A key stays locked until the success of a job
-// unlocks it: while that is retried, after a restart, and after its burial, until a
-// person unlocks it, the TTL is over, or UnlockOnBurial does.
+// Locks make jobs wait until other jobs have succeeded: for example the cancellation of
+// an order until everything that ships it is done. A key stays locked until the success
+// of a job unlocks it: through retries, restarts, and after the job was dead-lettered.
+// Beside that a person, the TTL or UnlockOnBurial ends a lock.
 //
-// So they are no mutex. One job at a time for each key, which is held only while it
-// runs, is [Unique] with a Key; one at a time for a queue is MaxConcurrent: 1; and
-// for an id it is so anyway.
+// So Locks are no mutex. For one job at a time of a key, which holds it only while it
+// runs, use [Unique] with a Key; for one at a time of a queue, MaxConcurrent: 1. Jobs
+// of one id never overlap anyway.
 //
-// The keys are computed from id and payload alone, by functions that are called
-// when the payload is enqueued, which fails with ErrInvalidKey when one panics or
-// returns a key that is none, and again before each run. Each time they get the
-// payload as its handler does: decoded from the bytes that were accepted, not the
-// value that Enqueue was given, so that what the codec leaves out or changes can't
-// lock one key and unlock another. Of a job with several payloads those of all
-// count. Nil functions, and those that return nothing, lock nothing. A key has from
-// 1 to 512 bytes and means the same in all queues of the executor. A function
-// returns a few: of thousands, twice as many cost more than twice the time. Fields
-// that do nothing without a function are ErrConfig without it.
+// The functions compute keys from id and payload alone. They are called when the
+// payload is enqueued, and again before each run; Enqueue returns ErrInvalidKey when
+// one panics or returns an invalid key. They get the payload as the handler does,
+// decoded from the accepted bytes, so that a field which the codec drops or changes
+// can't lock one key and unlock another. For a job with several payloads the keys of
+// all of them count. A nil function, or one that returns nothing, locks nothing. A key
+// has 1 to 512 bytes and means the same in all queues of the executor. A function
+// should return a few keys: with thousands, twice as many cost more than twice the
+// time. Fields that have no effect without a function are ErrConfig without it.
 //
-// The keys are the executor's own, see [KeyLocks]: changes are in the commit of the
-// job that they belong to, and come back after a crash. A job is never blocked by
-// itself, nor by what an earlier job of its id has left locked: ids are in order
-// anyway.
+// The executor keeps the keys, see [KeyLocks]. A change is in the same commit as the
+// change of the job that caused it, and so survives a crash. A job is never blocked by
+// its own locks, nor by what an earlier job of its id has left locked.
 type Locks[T any] struct {
-	// OnEnqueue are locked from the moment the payload is accepted. A payload that
-	// is merged into an equal one locks nothing.
+	// OnEnqueue returns keys that are locked from the moment the payload is accepted. A
+	// payload that is merged into an equal one locks nothing.
 	OnEnqueue func(id string, payload T) []string
 
-	// BlockedBy keep the job from running while one of them is locked by another
-	// job or a person.
+	// BlockedBy returns the keys that the job waits for. It is blocked while another
+	// job, or a person, has locked one of them. It does not lock them itself.
 	BlockedBy func(id string, payload T) []string
 
-	// OnRun are locked when the job runs, in the instant in which nothing blocks
-	// it: not yet when it is unblocked and waits for a worker. They stay locked
-	// when it fails, in back-off and after its burial; a retry does not lock them
-	// again. Only those jobs wait for them that have them in BlockedBy, of this
-	// queue, too.
+	// OnRun returns keys that are locked when the job begins to run, in the same step
+	// in which its BlockedBy keys are found free; a job that waits for a worker has not
+	// locked them yet. They stay locked when the job fails, during back-off, and when
+	// it is dead-lettered; a retry does not lock them again. Only jobs that have them
+	// in BlockedBy wait for them, also those of this queue.
 	OnRun func(id string, payload T) []string
 
-	// Unlock are unlocked when the job has succeeded or its handler discarded it,
-	// and only then, whichever job has locked them. What no queue unlocks stays
-	// locked, unless a person does or the TTL is over.
+	// Unlock returns keys that are unlocked, whichever job has locked them, when the
+	// job has succeeded or its handler discarded it, and only then. A key that no queue
+	// unlocks stays locked until a person or the TTL ends it.
 	Unlock func(id string, payload T) []string
 
-	// Counted: a key that was locked three times takes three unlocks; each payload
-	// of a job locks and unlocks for itself. Of a key that it locks itself it
-	// unlocks that lock and no other, and nothing when a person, its burial or the
-	// TTL has ended it; so OnEnqueue is called once more before a run. Of any other
-	// key it unlocks the oldest lock, those of its own job first. Default false:
-	// one unlock is enough.
+	// Counted makes locks of a key count: one that was locked three times takes three
+	// unlocks. Each payload of a job locks and unlocks for itself. A payload that
+	// locked a key itself unlocks that lock and no other, and nothing when a person,
+	// its dead-lettering or the TTL has ended the lock; to tell, OnEnqueue is called
+	// once more before a run. Of any other key it unlocks the oldest lock, those of its
+	// own job first. Default false: one unlock is enough.
 	Counted bool
 
-	// TTL after which a lock ends by itself. Default, and below zero: it does not.
+	// TTL is how long a lock lasts if nothing unlocks it before. Default, and below
+	// zero: without end.
 	TTL time.Duration
 
-	// UnlockOnBurial ends the locks of a payload that goes to the morgue; a key
-	// that another payload of the job has locked, too, stays locked. Default false:
-	// all stay, until a job or a person unlocks them. A payload that is put back
-	// into its queue does not lock its OnEnqueue keys again.
+	// UnlockOnBurial ends the locks of a payload that is dead-lettered. A key that
+	// another payload of the job has locked, too, stays locked. Default false: the
+	// locks stay until a job or a person unlocks them. A payload that is put back into
+	// its queue does not lock its OnEnqueue keys again.
 	UnlockOnBurial bool
 
-	// WhenBlocked says what becomes of a job that is blocked. Default [lock.Park]:
-	// it keeps its place, takes no worker, and runs when the keys are unlocked.
-	// Those that exclude each other go in the order in which workers came to them;
-	// others begin in any order. A Service that is a [lock.LockedHandler] decides
-	// in its place, for each job that its keys block, and gets the job. The other settings are
-	// [lock.Fail], the normal retry; [lock.RequeueAfter], with a pause above zero;
-	// and [lock.Skip], which ends the payloads as discarded, without an unlock. To
-	// park for ever in a cycle of jobs that wait for each other is refused: it
-	// counts as a failure with [lock.ErrDeadlock], which names them.
+	// WhenBlocked says what becomes of a blocked job. The default, [lock.Park], lets it
+	// wait: it keeps its place, takes no worker, and runs when the keys are unlocked.
+	// Jobs that exclude each other go in the order in which workers came to them;
+	// others begin in any order. If jobs would wait for each other in a cycle, the one
+	// that closes it fails with [lock.ErrDeadlock], which names them all.
+	//
+	// The other settings are [lock.Fail], which spends a retry; [lock.RequeueAfter],
+	// with a pause above zero; and [lock.Skip], which ends the payloads as discarded
+	// and unlocks nothing. A Service that is a [lock.LockedHandler] decides instead,
+	// for each job that its keys block, and gets the job.
 	WhenBlocked lock.Decision
 
-	// Service keeps the keys instead of the executor, for example in another
-	// process. What it locks is not in the journal: its Lock is called before the
-	// payload is accepted and undone when it is refused, its Unlock before the
-	// success is written down. An error of it fails the call or the run. Each
-	// payload of a job locks and unlocks for itself, as if keys were counted. The
-	// service does not know which job has locked a key: each run locks OnRun again,
-	// a payload that is merged has locked, too, and a job may be blocked by itself.
-	// A service that is no [lock.Watcher] can't wake a parked job: it is asked
-	// again every second. UnlockOnBurial, Counted and TTL are its own business.
+	// Service keeps the keys instead of the executor, for example in another process.
+	// The journal does not have its locks: the executor calls its Lock before it
+	// accepts the payload, undoes that when the payload is refused, and calls its
+	// Unlock before it writes down the success. An error of the service fails the call
+	// or the run.
+	//
+	// Each payload of a job locks and unlocks for itself, as if Counted were set. The
+	// service does not know which job has locked a key: each run locks OnRun again, a
+	// merged payload has locked its keys, too, and a job may be blocked by itself. A
+	// service that is no [lock.Watcher] can't wake a blocked job, so the executor asks
+	// it every second. UnlockOnBurial, Counted and TTL are up to the service. Default
+	// nil.
 	Service lock.Service
 }
 
@@ -110,31 +114,32 @@ const (
 	UniqueWhileRunning
 )
 
-// Unique lets one job at a time run for each key: the plain mutex. A job that has
-// to wait is parked: it keeps its place, takes no worker, and goes on in the order
-// in which workers came to the jobs. The lock is a lease in memory: it ends with
-// the run, whatever its outcome, and with the process. A job in back-off has none,
-// and others run meanwhile.
+// Unique lets one job at a time run for each key: it is the plain mutex. A job that has
+// to wait is blocked: it keeps its place and takes no worker. Jobs get the key in the
+// order in which workers came to them. The lock is a lease in memory, which ends with
+// the run, whatever its outcome, and with the process. A job in back-off does not hold
+// it, so others run meanwhile. [Job.Lease] has its fencing token.
 type Unique[T any] struct {
-	// While says when. Default: UniqueWhileRunning if Key, TTL or Heartbeat is set,
-	// else as Config.Unique. UniqueNever switches the other fields of a queue off.
+	// While says when jobs of a key exclude each other. Default: UniqueWhileRunning if
+	// Key, TTL or Heartbeat is set, otherwise Config.Unique.While. With UniqueNever the
+	// queue's other fields have no effect.
 	While Uniqueness
 
-	// Key of a payload. Queues whose functions return the same key exclude each
-	// other. It is called as those of [Locks] are. Default nil: the queue and the
-	// encoded payload, so that only equal payloads of a queue wait for each other.
+	// Key returns the key of a payload. Queues whose functions return the same key
+	// exclude each other. It is called as the functions of [Locks] are. Default nil:
+	// the key is the queue and the encoded payload, so that only equal payloads of a
+	// queue wait for each other.
 	Key func(id string, payload T) string
 
-	// TTL is how long the lease lasts after the start of the run or the last
-	// heartbeat. Default 35 s.
+	// TTL is how long the lease lasts after the start of the run, or after the last
+	// extension. Default 35 s.
 	TTL time.Duration
 
-	// Heartbeat is how often the lease is extended while the job runs. It must be
-	// shorter than TTL. Default 6/7 of it: 30 s; a queue with a TTL of its own has 6/7
-	// of that, whatever Config.Unique says. When the lease is lost all the
-	// same, because the process stood still, the handler's context ends with
-	// [lock.ErrLockLost] as its cause, and an error it returns then spends no
-	// retry.
+	// Heartbeat is how often the executor extends the lease while the job runs. It must
+	// be shorter than TTL. Default 6/7 of TTL, which is 30 s; a queue with a TTL of its
+	// own has 6/7 of that, whatever Config.Unique says. If the lease is lost all the
+	// same, because the process stood still, the handler's context ends with the cause
+	// [lock.ErrLockLost], and an error that the handler then returns spends no retry.
 	Heartbeat time.Duration
 }
 
@@ -142,54 +147,72 @@ const (
 	defaultLeaseTTL = 35 * time.Second
 	// askAgain is after how long a job asks again a service that can't wake it.
 	askAgain = time.Second
-	// maxKeyBytes is the length of the longest key.
-	maxKeyBytes = 512
 )
 
-// locking is what a queue locks, without its type parameter.
-type locking struct {
-	wants func(it *shard.Item) (wants, error) // nil: jobs run at once
-	// onEnqueue computes all keys of a payload, so that a bad one is refused, and
-	// returns those that are locked when it is enqueued, if it locks any. Nil:
-	// there is nothing to be computed.
-	onEnqueue func(id string, payload []byte) ([]string, error)
-	locks     bool
-
-	unlocks                 bool // when a job is done
-	counted, unlockOnBurial bool
-	ttl                     time.Duration
-	blocked                 lock.Decision
-	service                 lock.Service // nil: the keys of the executor
-
-	leaseTTL, heartbeat time.Duration // of unique jobs
-	slots               []SlotSource
-	limited             bool // it has limits
-	described           bool // a service or a slot looks at the payloads, too
+// addLocks adds the keys that jobs wait for, lock and unlock.
+func addLocks[T any](q *queue, c *Locks[T], a *admit.List) error {
+	x := q.x
+	if err := errorsOf(c.checkBlocked(q.name), c.check()); err != nil {
+		return err
+	}
+	k := &keylock.Condition{
+		Keys: x.keys, Queue: q.name,
+		OnEnqueue: keysOf("OnEnqueue", c.OnEnqueue), BlockedBy: keysOf("BlockedBy", c.BlockedBy),
+		OnRun: keysOf("OnRun", c.OnRun), Unlock: keysOf("Unlock", c.Unlock),
+		Counted: c.Counted, UnlockOnBurial: c.UnlockOnBurial, Supersedes: q.supersedes(), TTL: max(c.TTL, 0), Blocked: c.WhenBlocked,
+		Service: c.Service, Logger: x.cfg.Logger, Handlers: x.handlers, Guard: guarded, Refuse: refusal,
+	}
+	switch asked := c.BlockedBy != nil || c.OnRun != nil || c.Unlock != nil; {
+	case asked:
+		a.Ask(k)
+		a.Show(shownKeys{x})
+	case c.OnEnqueue != nil:
+		a.Keep(k)
+	default:
+		return nil
+	}
+	q.keys = k
+	return nil
 }
 
-func (t *Queue[T]) locking(x *Executor, name string) (locking, error) {
-	c := &t.cfg.Locks
-	u, err := t.cfg.Unique.settled(x.cfg.Unique)
-	l := locking{
-		counted: c.Counted, unlockOnBurial: c.UnlockOnBurial, ttl: max(c.TTL, 0), blocked: c.WhenBlocked,
-		unlocks: c.Unlock != nil, service: c.Service, leaseTTL: u.TTL, heartbeat: u.Heartbeat, slots: t.cfg.Slots,
+// refusal is what a job that is blocked gets instead of parking.
+func refusal(d lock.Decision, why error) error {
+	switch d.Action {
+	case lock.ActionPark: // its service can't wake it
+		return Snooze(askAgain)
+	case lock.ActionRequeue:
+		return Snooze(d.After)
+	case lock.ActionSkip:
+		return Discard()
 	}
-	t.cfg.Unique = u
-	unique := u.While == UniqueWhileRunning
-	_, l.described = c.Service.(lock.LockedHandler)
-	for _, s := range l.slots {
-		l.described = l.described || s != nil && s.looksAtJobs()
+	if d.Err == nil || d.Err == lock.ErrLocked {
+		return why // which says more
 	}
-	l.locks = c.OnEnqueue != nil
-	later := c.BlockedBy != nil || c.OnRun != nil || c.Unlock != nil
-	l.limited = len(t.cfg.Limits) > 0
-	if l.locks || later || unique && u.Key != nil || t.limitsByPayload() {
-		l.onEnqueue = func(id string, payload []byte) ([]string, error) { return t.keysOnEnqueue(id, payload, unique) }
+	return d.Err
+}
+
+// addUnique adds the lease of jobs that are unique while they run.
+func addUnique[T any](q *queue, u Unique[T], a *admit.List) error {
+	x := q.x
+	u, err := u.settled(x.cfg.Unique)
+	if err != nil || u.While != UniqueWhileRunning {
+		return err
 	}
-	if unique || len(l.slots) > 0 || later || l.limited {
-		l.wants = func(it *shard.Item) (wants, error) { return t.wants(it, unique) }
+	c := &unique.Condition{
+		Leases: &x.leases, TTL: u.TTL, Heartbeat: u.Heartbeat, Handlers: x.handlers, Guard: guarded,
+		Key: func(_ string, p admit.Payload) (string, error) { // two payloads with one hash would exclude each other, no more
+			return fmt.Sprintf("%s#%016x", q.name, maphash.Bytes(x.seed, p.Raw)), nil
+		},
 	}
-	return l, errorsOf(err, l.check(x, name), c.check(), t.checkLimits(x, name))
+	if u.Key != nil {
+		key := keyOf("Unique.Key", u.Key)
+		c.Key = func(id string, p admit.Payload) (string, error) { return key(id, p.Value) }
+		c.Checked = key
+		a.Check(c)
+	}
+	a.Ask(c)
+	a.Show(shownLeases{x})
+	return nil
 }
 
 // check returns an error for a setting that does nothing, or can't be meant.
@@ -245,42 +268,48 @@ func (u Unique[T]) settled(all Unique[any]) (Unique[T], error) {
 	return u, inRange("Unique.While", int(u.While), int(UniqueDefault), int(UniqueWhileRunning))
 }
 
-func (l *locking) check(x *Executor, name string) error {
+// checkBlocked is check for what has to do with other settings.
+func (c *Locks[T]) checkBlocked(name string) error {
 	switch {
-	case l.blocked.After < 0:
-		return fmt.Errorf("%w: Locks.WhenBlocked waits for %v, it must not be negative", ErrConfig, l.blocked.After)
-	case l.service != nil && (l.counted || l.unlockOnBurial || l.ttl > 0):
+	case c.WhenBlocked.After < 0:
+		return fmt.Errorf("%w: Locks.WhenBlocked waits for %v, it must not be negative", ErrConfig, c.WhenBlocked.After)
+	case c.Service != nil && (c.Counted || c.UnlockOnBurial || c.TTL > 0):
 		return fmt.Errorf("%w: Locks of queue %q have a Service, which can't have Counted, UnlockOnBurial or TTL", ErrConfig, name)
 	}
-	for i, s := range l.slots {
-		if s == nil || s.executor() != x {
-			return fmt.Errorf("%w: Slots of queue %q must come from NewSlots with the same executor", ErrConfig, name)
-		}
-		if slices.Contains(l.slots[:i], s) {
-			return fmt.Errorf("%w: Slots of queue %q has one sequence twice; a job gets one value of each", ErrConfig, name)
-		}
-	}
-	return inRange("Locks.WhenBlocked", int(l.blocked.Action), int(lock.ActionPark), int(lock.ActionSkip))
+	return inRange("Locks.WhenBlocked", int(c.WhenBlocked.Action), int(lock.ActionPark), int(lock.ActionSkip))
 }
 
-// lockAll locks keys with the queue's service. Those that it has locked before one
-// failed, it unlocks.
-func (l *locking) lockAll(ctx context.Context, keys []string) error {
-	for i, key := range keys {
-		if err := guarded(func() error { return l.service.Lock(ctx, key) }); err != nil {
-			l.unlockAll(ctx, keys[:i])
-			return fmt.Errorf("lock service: lock %q: %w", key, err)
-		}
+func (x *Executor) leaseStatus(key string) LeaseStatus {
+	s := x.leases.Table.Status(key).Cut(MaxListed)
+	status := LeaseStatus{Key: s.Key, HeldFor: s.HeldFor, Remaining: s.Remaining, More: s.More}
+	switch {
+	case s.Holder.Token == 0:
+	case s.Holder.TTL == 0 && x.leases.Kept(s.Holder.Token):
+		status.Called, status.HeldFor = s.Holder.Owner, 0
+	default:
+		status.By, status.Token = s.Holder.Owner, s.Holder.Token
 	}
-	return nil
+	for _, w := range s.Waiters {
+		status.Waiters = append(status.Waiters, LeaseWaiter{w.Owner, w.For})
+	}
+	return status
 }
 
-// unlockAll unlocks keys with the queue's service, and returns the first error.
-func (l *locking) unlockAll(ctx context.Context, keys []string) (first error) {
-	for _, key := range keys {
-		if err := guarded(func() error { return l.service.Unlock(ctx, key) }); err != nil && first == nil {
-			first = fmt.Errorf("lock service: unlock %q: %w", key, err)
-		}
+// shownLeases are the leases of unique jobs as people see them.
+type shownLeases struct{ x *Executor }
+
+func (l shownLeases) explain(by holder, e *Explanation) bool {
+	keys := l.x.leases.Waiting(by)
+	e.More = max(len(keys)-MaxListed, 0)
+	for _, key := range keys[:len(keys)-e.More] {
+		e.Unique = append(e.Unique, l.x.leaseStatus(key))
 	}
-	return first
+	return len(keys) > 0
+}
+
+func (l shownLeases) holds(by holder, h *Holdings) {
+	for _, held := range l.x.leases.Table.HeldBy(by.String(), MaxListed) {
+		h.Leases = append(h.Leases, held.Keys...)
+	}
+	h.Leases = h.Leases[:min(len(h.Leases), MaxListed)]
 }

@@ -41,7 +41,7 @@ func TestReplacedWhileParked(t *testing.T) {
 					}}
 					locks := test.locks
 					locks.BlockedBy, locks.OnRun, locks.Unlock = keys("gate"), words, words
-					q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Merge: test.merge, Locks: locks})
+					q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Merge: test.merge, Conditions: executor.Conditions[string]{Locks: locks}})
 					hog := handle(t, x, "hog", (&probe{decide: takes(time.Minute, nil)}).handle, executor.QueueConfig[string]{})
 					require.NoError(t, x.KeyLocks().Lock(t.Context(), "gate"))
 					start(t, x)
@@ -84,7 +84,9 @@ func TestReplacedTwiceAtOnce(t *testing.T) {
 		}}
 		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{
 			RetryIn: always(time.Hour), Merge: executor.MergeKeepLast,
-			Locks: executor.Locks[string]{OnRun: words, Unlock: words, Counted: true, UnlockOnBurial: true},
+			Conditions: executor.Conditions[string]{
+				Locks: executor.Locks[string]{OnRun: words, Unlock: words, Counted: true, UnlockOnBurial: true},
+			},
 		})
 		start(t, x)
 		enqueue(t, q, "1", "key")
@@ -112,8 +114,10 @@ func TestCountedUnlocksItsOwn(t *testing.T) {
 			return nil
 		}}
 		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{
-			MaxPayloads: 1, Merge: executor.MergeKeepAll,
-			Locks: executor.Locks[string]{OnEnqueue: keys("key"), OnRun: keys("ran"), Unlock: keys("key", "ran"), Counted: true, UnlockOnBurial: true},
+			Gather: executor.Gather[string]{MaxPayloads: 1}, Merge: executor.MergeKeepAll,
+			Conditions: executor.Conditions[string]{
+				Locks: executor.Locks[string]{OnEnqueue: keys("key"), OnRun: keys("ran"), Unlock: keys("key", "ran"), Counted: true, UnlockOnBurial: true},
+			},
 		})
 		enqueue(t, q, "1", "key bad", executor.Score(2))
 		enqueue(t, q, "1", "key good", executor.Score(1))
@@ -144,7 +148,7 @@ func TestKeysOfAPayloadThatTheCodecChanges(t *testing.T) {
 		x := open(t, "", executor.Config{})
 		key := func(_ string, o lossy) []string { return []string{fmt.Sprintf("%v/%s", o.Number, o.Note)} }
 		q := handle(t, x, "q", func(context.Context, executor.Merged[lossy]) error { return nil },
-			executor.QueueConfig[lossy]{Locks: executor.Locks[lossy]{OnEnqueue: key, Unlock: key}})
+			executor.QueueConfig[lossy]{Conditions: executor.Conditions[lossy]{Locks: executor.Locks[lossy]{OnEnqueue: key, Unlock: key}}})
 		_, err := q.Enqueue(t.Context(), "one", lossy{Number: 12_345_678, Note: "lost"})
 		require.NoError(t, err)
 		_, err = q.EnqueueMany(t.Context(), []executor.Item[lossy]{{ID: "many", Payload: lossy{Number: 12_345_678, Note: "lost"}}})

@@ -20,7 +20,7 @@ func TestLockTTLsOfSeveral(t *testing.T) {
 		fails := &probe{decide: func(context.Context, seen) error { return errBoom }}
 		lockedFor := func(name string, ttl time.Duration, l executor.Locks[string]) *executor.Queue[string] {
 			l.TTL = ttl
-			return handle(t, x, name, fails.handle, executor.QueueConfig[string]{RetryIn: always(100 * time.Hour), Locks: l})
+			return handle(t, x, name, fails.handle, executor.QueueConfig[string]{RetryIn: always(100 * time.Hour), Conditions: executor.Conditions[string]{Locks: l}})
 		}
 		long := lockedFor("long", time.Hour, executor.Locks[string]{OnEnqueue: words})
 		short := lockedFor("short", time.Minute, executor.Locks[string]{OnRun: words})
@@ -53,7 +53,7 @@ func TestLockTTLOverACrash(t *testing.T) {
 		disk := new(journal.Memory)
 		opened := func() *executor.Executor {
 			x := openOn(t, disk, executor.Config{})
-			q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{Locks: executor.Locks[string]{OnEnqueue: words, TTL: time.Hour}})
+			q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Locks: executor.Locks[string]{OnEnqueue: words, TTL: time.Hour}}})
 			if len(locked(x)) == 0 {
 				enqueue(t, q, "1", "key", executor.In(1000*time.Hour))
 			}

@@ -67,7 +67,7 @@ func oldest(parts []shard.Part) (i int) {
 	return i
 }
 
-// logBurial tells a person that a dead payload waits for a decision.
+// logBurial tells a person that a dead letter waits for a decision.
 func (q *queue) logBurial(id string, first journal.Position, reason string, more ...slog.Attr) {
 	rest, ok := q.burials.Line(tenASecond)
 	if !ok {

@@ -26,7 +26,7 @@ func TestLowkiq_L27_AFatalErrorStopsInOrder(t *testing.T) {
 	type cfg = executor.QueueConfig[string]
 	shapes := map[string]func(*executor.Executor, func(id string) error) (*q, error){
 		"payload": func(x *executor.Executor, does func(string) error) (*q, error) {
-			return executor.Handle(x, "q", func(_ context.Context, job executor.Job[string]) error { return does(job.ID) }, cfg{Shards: 1})
+			return executor.Handle(x, "q", func(_ context.Context, job executor.Job[string]) error { return does(job.ID) }, cfg{Share: executor.Share{Shards: 1}})
 		},
 		"payload, wrapped": func(x *executor.Executor, does func(string) error) (*q, error) {
 			return executor.Handle(x, "q", func(_ context.Context, job executor.Job[string]) error {
@@ -34,10 +34,10 @@ func TestLowkiq_L27_AFatalErrorStopsInOrder(t *testing.T) {
 					return fmt.Errorf("wrapped: %w", err)
 				}
 				return nil
-			}, cfg{Shards: 1})
+			}, cfg{Share: executor.Share{Shards: 1}})
 		},
 		"merged": func(x *executor.Executor, does func(string) error) (*q, error) {
-			return executor.HandleMerged(x, "q", func(_ context.Context, job executor.Merged[string]) error { return does(job.ID) }, cfg{Shards: 1})
+			return executor.HandleMerged(x, "q", func(_ context.Context, job executor.Merged[string]) error { return does(job.ID) }, cfg{Share: executor.Share{Shards: 1}})
 		},
 		"payloads": func(x *executor.Executor, does func(string) error) (*q, error) {
 			return executor.HandleMerged(x, "q", func(_ context.Context, job executor.Merged[string]) error {
@@ -45,15 +45,15 @@ func TestLowkiq_L27_AFatalErrorStopsInOrder(t *testing.T) {
 					return executor.PayloadErrors{job.Payloads[0].Position: err}
 				}
 				return nil
-			}, cfg{Shards: 1})
+			}, cfg{Share: executor.Share{Shards: 1}})
 		},
 		"batch": func(x *executor.Executor, does func(string) error) (*q, error) {
-			return executor.HandleBatch(x, "q", func(_ context.Context, jobs []executor.Merged[string]) error { return does(jobs[0].ID) }, cfg{Shards: 1})
+			return executor.HandleBatch(x, "q", func(_ context.Context, jobs []executor.Merged[string]) error { return does(jobs[0].ID) }, cfg{Share: executor.Share{Shards: 1}})
 		},
 		"batch by id": func(x *executor.Executor, does func(string) error) (*q, error) {
 			return executor.HandleBatch(x, "q", func(_ context.Context, jobs []executor.Merged[string]) error {
 				return executor.BatchErrors{jobs[0].ID: does(jobs[0].ID)}
-			}, cfg{Shards: 1})
+			}, cfg{Share: executor.Share{Shards: 1}})
 		},
 	}
 	for name, shape := range shapes {
@@ -152,7 +152,7 @@ func TestLowkiq_L27_AFatalErrorOfABatch(t *testing.T) {
 			calls++
 			require.Len(t, jobs, 4)
 			return executor.Fatal(errBoom)
-		}, executor.QueueConfig[string]{Shards: 1, BatchSize: 4})
+		}, executor.QueueConfig[string]{Share: executor.Share{Shards: 1}, BatchSize: 4})
 		require.NoError(t, err)
 		for i := range 8 {
 			enqueue(t, q, fmt.Sprint(i), "")
@@ -178,7 +178,7 @@ func TestLowkiq_L27_AFatalErrorWaitsNoLongerThanAStop(t *testing.T) {
 			assert.ErrorIs(t, context.Cause(ctx), executor.ErrStopping)
 			<-never
 			return nil
-		}, executor.QueueConfig[string]{Shards: 1})
+		}, executor.QueueConfig[string]{Share: executor.Share{Shards: 1}})
 		start(t, x)
 		enqueue(t, q, "stuck", "")
 		synctest.Wait()
@@ -218,8 +218,8 @@ func TestLowkiq_L27_MoreShardsAsPriority(t *testing.T) {
 					time.Sleep(10 * time.Millisecond)
 					return nil
 				}
-				more := handle(t, x, "more", p, executor.QueueConfig[string]{Shards: c.shards, Weight: c.weight})
-				less := handle(t, x, "less", p, executor.QueueConfig[string]{Shards: 1})
+				more := handle(t, x, "more", p, executor.QueueConfig[string]{Share: executor.Share{Shards: c.shards, Weight: c.weight}})
+				less := handle(t, x, "less", p, executor.QueueConfig[string]{Share: executor.Share{Shards: 1}})
 				for i := range 300 {
 					enqueue(t, more, fmt.Sprint(i), "")
 					enqueue(t, less, fmt.Sprint(i), "")
@@ -257,7 +257,7 @@ func TestLowkiq_L27_DrainingAnOldQueue(t *testing.T) {
 	}
 	t.Run("RenamedFrom", func(t *testing.T) {
 		bubble(t, func(t *testing.T) {
-			x := openOn(t, old(t), executor.Config{Strict: true})
+			x := openOn(t, old(t), executor.Config{Advanced: executor.Advanced{Strict: true}})
 			p := &probe{}
 			q := handle(t, x, "new", p.handle, executor.QueueConfig[string]{RenamedFrom: []string{"old"}})
 			enqueue(t, q, "a", "3")
@@ -269,7 +269,7 @@ func TestLowkiq_L27_DrainingAnOldQueue(t *testing.T) {
 	})
 	t.Run("another handler", func(t *testing.T) {
 		bubble(t, func(t *testing.T) {
-			x := openOn(t, old(t), executor.Config{Strict: true})
+			x := openOn(t, old(t), executor.Config{Advanced: executor.Advanced{Strict: true}})
 			p := &probe{}
 			q := handle(t, x, "new", p.handle, executor.QueueConfig[string]{})
 			drains, err := executor.Handle(x, "old", func(ctx context.Context, job executor.Job[string]) error {

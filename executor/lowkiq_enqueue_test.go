@@ -33,10 +33,12 @@ func TestLowkiq_L17_BulkEnqueueAndComputedFields(t *testing.T) {
 			}
 			return nil
 		}, executor.QueueConfig[order]{
-			Shards: 1, Merge: executor.MergeMinScore,
-			ID:    func(o order) string { return o.ID },
-			Score: func(o order) float64 { return float64(o.Version) },
-			Due:   func(o order) time.Time { return o.At },
+			Share: executor.Share{Shards: 1}, Merge: executor.MergeMinScore,
+			Defaults: executor.Defaults[order]{
+				ID:    func(o order) string { return o.ID },
+				Score: func(o order) float64 { return float64(o.Version) },
+				Due:   func(o order) time.Time { return o.At },
+			},
 		})
 		start(t, x)
 		day := time.Now().Truncate(24 * time.Hour).Add(24 * time.Hour)
@@ -117,7 +119,7 @@ func TestLowkiq_L23_StopWaitsForWhatRuns(t *testing.T) {
 			time.Sleep(5 * time.Second)
 			steps = append(steps, fmt.Sprint("end ", job.ID, " ", ctx.Err()))
 			return nil
-		}, executor.QueueConfig[string]{Shards: 1})
+		}, executor.QueueConfig[string]{Share: executor.Share{Shards: 1}})
 		enqueue(t, q, "a", "x")
 		enqueue(t, q, "b", "x")
 		ctx, cancel := context.WithCancel(t.Context())
@@ -158,7 +160,7 @@ func TestLowkiq_L25_ChangingTheShardCount(t *testing.T) {
 	next := 0
 	for _, shards := range []int{1, 7, 64, 2, 3, 1} {
 		x := open(t, dir, executor.Config{Workers: 4})
-		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Shards: shards, Merge: executor.MergeKeepAll, MaxPayloads: 2})
+		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Share: executor.Share{Shards: shards}, Merge: executor.MergeKeepAll, Gather: executor.Gather[string]{MaxPayloads: 2}})
 		if shards != 1 {
 			start(t, x)
 		}
@@ -169,7 +171,7 @@ func TestLowkiq_L25_ChangingTheShardCount(t *testing.T) {
 		stop(t, x)
 	}
 	x := open(t, dir, executor.Config{})
-	q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Shards: 11, Merge: executor.MergeKeepAll})
+	q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Share: executor.Share{Shards: 11}, Merge: executor.MergeKeepAll})
 	start(t, x)
 	drained(t, q)
 	p.assertNoOverlap(t)
@@ -207,7 +209,7 @@ func TestLowkiq_L25_JobsGoThroughTheChange(t *testing.T) {
 		const jobs = 600 // so that each of 16 shards has one, whatever the hash's seed
 		for n, shards := range []int{1, 16, 5} {
 			x := openOn(t, disk, executor.Config{})
-			cfg.Shards = shards
+			cfg.Share.Shards = shards
 			q := handle(t, x, "q", before.handle, cfg)
 			if n == 0 {
 				start(t, x)
@@ -234,7 +236,7 @@ func TestLowkiq_L25_JobsGoThroughTheChange(t *testing.T) {
 		}
 		x := openOn(t, disk, executor.Config{Workers: 1})
 		after := &probe{decide: pause}
-		cfg.Shards = 7
+		cfg.Share.Shards = 7
 		q := handle(t, x, "q", after.handle, cfg)
 		start(t, x)
 		time.Sleep(100 * time.Hour)

@@ -92,15 +92,17 @@ func TestLowkiq_L11_RetriesExhaustedAndFormatError(t *testing.T) {
 		p := &probe{decide: func(_ context.Context, s seen) error { return fmt.Errorf("boom %d", s.retry) }}
 		var exhausted shared[[]string]
 		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{
-			MaxRetries:  2,
-			RetryIn:     always(time.Minute),
-			FormatError: func(err error) string { return err.Error() + " at line 7" },
-			RetriesExhausted: func(_ context.Context, jobs []executor.Merged[string]) {
-				lines := exhausted.get()
-				for _, job := range jobs {
-					lines = append(lines, fmt.Sprint(job.ID, job.Latest(), (job.Attempt-2), " ", job.LastError))
-				}
-				exhausted.set(lines)
+			MaxRetries: 2,
+			RetryIn:    always(time.Minute),
+			DeadLetters: executor.DeadLetters[string]{
+				FormatError: func(err error) string { return err.Error() + " at line 7" },
+				RetriesExhausted: func(_ context.Context, jobs []executor.Merged[string]) {
+					lines := exhausted.get()
+					for _, job := range jobs {
+						lines = append(lines, fmt.Sprint(job.ID, job.Latest(), (job.Attempt-2), " ", job.LastError))
+					}
+					exhausted.set(lines)
+				},
 			},
 		})
 		start(t, x)
@@ -139,13 +141,15 @@ func TestLowkiq_L11_RetriesExhaustedOfABatch(t *testing.T) {
 			}
 			return errs
 		}, executor.QueueConfig[string]{
-			Shards: 1, BatchSize: 8, MaxRetries: 1, RetryIn: always(time.Minute),
-			RetriesExhausted: func(_ context.Context, jobs []executor.Merged[string]) {
-				var ids []string
-				for _, job := range jobs {
-					ids = append(ids, job.ID+": "+job.LastError)
-				}
-				calls = append(calls, fmt.Sprint(ids, len(morgue(t, q))))
+			Share: executor.Share{Shards: 1}, BatchSize: 8, MaxRetries: 1, RetryIn: always(time.Minute),
+			DeadLetters: executor.DeadLetters[string]{
+				RetriesExhausted: func(_ context.Context, jobs []executor.Merged[string]) {
+					var ids []string
+					for _, job := range jobs {
+						ids = append(ids, job.ID+": "+job.LastError)
+					}
+					calls = append(calls, fmt.Sprint(ids, len(morgue(t, q))))
+				},
 			},
 		})
 		require.NoError(t, err)
@@ -190,18 +194,18 @@ func TestLowkiq_L11_TheHookGetsWhatIsBuriedAndNothingElse(t *testing.T) {
 		dead    []string
 	}{
 		"oldest":        {executor.QueueConfig[string]{}, all, []string{"[a]", "[b]", "[c]", "[d]"}, []string{"a", "b", "c", "d"}},
-		"all":           {executor.QueueConfig[string]{OnExhausted: executor.OnExhaustedBuryAll}, all, []string{"[a b c d]"}, []string{"a", "b", "c", "d"}},
-		"halted":        {executor.QueueConfig[string]{OnExhausted: executor.OnExhaustedHalt}, all, nil, nil},
-		"folded":        {executor.QueueConfig[string]{Fold: join}, all, []string{"[abcd]"}, []string{"abcd"}},
+		"all":           {executor.QueueConfig[string]{DeadLetters: executor.DeadLetters[string]{OnExhausted: executor.OnExhaustedBuryAll}}, all, []string{"[a b c d]"}, []string{"a", "b", "c", "d"}},
+		"halted":        {executor.QueueConfig[string]{DeadLetters: executor.DeadLetters[string]{OnExhausted: executor.OnExhaustedHalt}}, all, nil, nil},
+		"folded":        {executor.QueueConfig[string]{Gather: executor.Gather[string]{Fold: join}}, all, []string{"[abcd]"}, []string{"abcd"}},
 		"oldest, named": {executor.QueueConfig[string]{}, named, []string{"[c]", "[d]"}, []string{"a", "c", "d"}},
-		"all, named":    {executor.QueueConfig[string]{OnExhausted: executor.OnExhaustedBuryAll}, named, []string{"[c d]"}, []string{"a", "c", "d"}},
+		"all, named":    {executor.QueueConfig[string]{DeadLetters: executor.DeadLetters[string]{OnExhausted: executor.OnExhaustedBuryAll}}, named, []string{"[c d]"}, []string{"a", "c", "d"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				x := open(t, "", executor.Config{})
 				var calls []string
 				test.cfg.MaxRetries, test.cfg.RetryIn = 1, always(time.Minute)
-				test.cfg.RetriesExhausted = func(_ context.Context, jobs []executor.Merged[string]) {
+				test.cfg.DeadLetters.RetriesExhausted = func(_ context.Context, jobs []executor.Merged[string]) {
 					require.Len(t, jobs, 1)
 					var values []string
 					for _, p := range jobs[0].Payloads {
@@ -241,7 +245,7 @@ func TestLowkiq_L11_LastErrorAndBacktrace(t *testing.T) {
 		}}
 		cfg := executor.QueueConfig[string]{RetryIn: always(time.Minute)}
 		plain := handle(t, x, "plain", p.handle, cfg)
-		cfg.FormatError = func(err error) string {
+		cfg.DeadLetters.FormatError = func(err error) string {
 			if panicked, ok := errors.AsType[*executor.PanicError](err); ok {
 				return err.Error() + "\n" + panicked.Stack
 			}

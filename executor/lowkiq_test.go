@@ -72,7 +72,7 @@ func TestLowkiq_L02_AShardIsProcessedByOneThreadAtATime(t *testing.T) {
 			mu.Unlock()
 			return nil
 		}}
-		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Shards: shards, Concurrency: 1})
+		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Share: executor.Share{Shards: shards, Concurrency: 1}})
 		start(t, x)
 		for i := range 200 {
 			enqueue(t, q, fmt.Sprint("id", i%many), fmt.Sprint(i))
@@ -108,7 +108,7 @@ func TestLowkiq_L03_OldestDueFirstUpToBatchSize(t *testing.T) {
 			mu.Unlock()
 			time.Sleep(2 * time.Millisecond)
 			return nil
-		}, executor.QueueConfig[string]{BatchSize: 3, Shards: 1, Concurrency: 1})
+		}, executor.QueueConfig[string]{BatchSize: 3, Share: executor.Share{Shards: 1, Concurrency: 1}})
 		require.NoError(t, err)
 		for _, i := range []int{4, 7, 1, 6, 2, 5, 3} {
 			enqueue(t, q, fmt.Sprint(i), "x", executor.At(time.Now().Add(time.Duration(i)*time.Minute)))
@@ -201,7 +201,7 @@ func TestLowkiq_L13_AFixedNumberOfWorkers(t *testing.T) {
 		release := make(chan struct{})
 		p := &probe{decide: func(context.Context, seen) error { <-release; return nil }}
 		for i := range 6 {
-			q := handle(t, x, fmt.Sprint("q", i), p.handle, executor.QueueConfig[string]{Shards: 10})
+			q := handle(t, x, fmt.Sprint("q", i), p.handle, executor.QueueConfig[string]{Share: executor.Share{Shards: 10}})
 			for j := range 20 {
 				enqueue(t, q, fmt.Sprint(i, "-", j), "x")
 			}
@@ -271,7 +271,7 @@ func TestLowkiq_L15_Scheduler(t *testing.T) {
 				at := func(minute int) time.Time { return begin.Add(time.Duration(minute) * time.Minute) }
 				due := map[string][]int{"a": {1, 2, 3}, "b": {4, 5, 6}, "c": {7, 8, 9}}
 				for _, name := range []string{"a", "b", "c"} {
-					q := handle(t, x, name, p.handle, executor.QueueConfig[string]{Shards: 1})
+					q := handle(t, x, name, p.handle, executor.QueueConfig[string]{Share: executor.Share{Shards: 1}})
 					for i, minute := range due[name] {
 						enqueue(t, q, fmt.Sprint(name, i+1), "x", executor.At(at(minute)))
 					}
@@ -302,7 +302,7 @@ func TestLowkiq_L15_SchedulerAmongShards(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				x := open(t, "", executor.Config{Workers: 1, Scheduler: scheduler})
 				p := &probe{decide: pause}
-				q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Shards: shards})
+				q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Share: executor.Share{Shards: shards}})
 				shardOf := map[string]int{}
 				before := make([]int, shards)
 				for i := range jobs {

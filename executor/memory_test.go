@@ -24,7 +24,7 @@ import (
 func TestBacklogBeyondMemory(t *testing.T) {
 	const ids, each = 200, 10
 	dir := t.TempDir() + "/journal"
-	cfg := executor.Config{MemoryBudget: 10_000, Workers: 4}
+	cfg := executor.Config{Advanced: executor.Advanced{MemoryBudget: 10_000}, Workers: 4}
 	var mu sync.Mutex
 	ran := make(map[string][]string)
 	failed := make(map[string]bool)
@@ -43,7 +43,7 @@ func TestBacklogBeyondMemory(t *testing.T) {
 		}
 		return nil
 	}
-	queue := executor.QueueConfig[string]{MaxPayloads: 3, Merge: executor.MergeMinScore}
+	queue := executor.QueueConfig[string]{Gather: executor.Gather[string]{MaxPayloads: 3}, Merge: executor.MergeMinScore}
 	x := open(t, dir, cfg)
 	q := handle(t, x, "q", handler, queue)
 	want := make(map[string][]string)
@@ -113,8 +113,8 @@ func TestStartInStrides(t *testing.T) {
 	}
 	for _, budget := range []int{1, -1} {
 		disk := new(journal.Memory)
-		x := openOn(t, disk, executor.Config{MemoryBudget: budget})
-		q := handle(t, x, "q", handler, executor.QueueConfig[[]byte]{Shards: 3})
+		x := openOn(t, disk, executor.Config{Advanced: executor.Advanced{MemoryBudget: budget}})
+		q := handle(t, x, "q", handler, executor.QueueConfig[[]byte]{Share: executor.Share{Shards: 3}})
 		for some := range slices.Chunk(items, ids) {
 			_, err := q.EnqueueMany(t.Context(), some)
 			require.NoError(t, err)
@@ -122,8 +122,8 @@ func TestStartInStrides(t *testing.T) {
 		stop(t, x)
 
 		clear(ran)
-		x = openOn(t, disk, executor.Config{MemoryBudget: budget})
-		q = handle(t, x, "q", handler, executor.QueueConfig[[]byte]{Shards: 3})
+		x = openOn(t, disk, executor.Config{Advanced: executor.Advanced{MemoryBudget: budget}})
+		q = handle(t, x, "q", handler, executor.QueueConfig[[]byte]{Share: executor.Share{Shards: 3}})
 		require.Equal(t, len(items), stats(t, q).Payloads)
 		start(t, x)
 		drained(t, q)
@@ -138,7 +138,7 @@ func TestUnreadableBacklog(t *testing.T) {
 	disk := new(journal.Memory)
 	broken := errors.New("the disk does not answer")
 	told := make(chan error, 1)
-	cfg := executor.Config{MemoryBudget: 1, Workers: 2, OnFatal: func(err error) { told <- err }}
+	cfg := executor.Config{Advanced: executor.Advanced{MemoryBudget: 1}, Workers: 2, OnFatal: func(err error) { told <- err }}
 	var ran atomic.Int64
 	handler := func(_ context.Context, job executor.Merged[int]) error {
 		assert.Equal(t, fmt.Sprint(job.Latest()), job.ID)
@@ -146,7 +146,7 @@ func TestUnreadableBacklog(t *testing.T) {
 		return nil
 	}
 	x := openOn(t, disk, cfg)
-	q := handle(t, x, "q", handler, executor.QueueConfig[int]{Shards: 2})
+	q := handle(t, x, "q", handler, executor.QueueConfig[int]{Share: executor.Share{Shards: 2}})
 	for i := range 500 {
 		enqueue(t, q, fmt.Sprint(i), i)
 	}
@@ -197,7 +197,7 @@ func TestUnreadablePayload(t *testing.T) {
 	disk := new(journal.Memory)
 	broken := errors.New("the disk does not answer")
 	told := make(chan error, 1)
-	cfg := executor.Config{MemoryBudget: 1, OnFatal: func(err error) { told <- err }}
+	cfg := executor.Config{Advanced: executor.Advanced{MemoryBudget: 1}, OnFatal: func(err error) { told <- err }}
 	var got [][]int
 	handler := func(_ context.Context, job executor.Merged[int]) error {
 		var values []int

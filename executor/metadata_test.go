@@ -225,8 +225,10 @@ func TestFailuresInRetriesExhausted(t *testing.T) {
 		q := handle(t, x, "q", func(_ context.Context, job executor.Merged[string]) error {
 			return fmt.Errorf("failure %d", job.Attempt)
 		}, executor.QueueConfig[string]{
-			RetryIn: always(time.Minute), MaxRetries: 1, OnExhausted: executor.OnExhaustedBuryAll,
-			RetriesExhausted: func(_ context.Context, jobs []executor.Merged[string]) { seen = jobs[0].Failures },
+			RetryIn: always(time.Minute), MaxRetries: 1, DeadLetters: executor.DeadLetters[string]{
+				OnExhausted:      executor.OnExhaustedBuryAll,
+				RetriesExhausted: func(_ context.Context, jobs []executor.Merged[string]) { seen = jobs[0].Failures },
+			},
 		})
 		enqueue(t, q, "id", "a")
 		enqueue(t, q, "id", "b")

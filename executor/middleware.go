@@ -8,39 +8,49 @@ import (
 	"sync"
 )
 
-// Middleware stands around the calls of handlers, around the calls that enqueue, or
-// around both: for metrics, traces, an error tracker, a check. One of its functions
-// at least is set. See "Middleware" in the comment of this package.
+// Middleware is called around handlers, around the calls that enqueue, or around both:
+// for metrics, traces, an error tracker, a check. It must have at least one of the
+// functions; otherwise it is ErrConfig.
 //
-// Config.Middleware is for all queues, QueueConfig.Middleware for one. The first of
-// a list is the outermost, and those of Config are around those of the queue.
+// Config.Middleware is for all queues, QueueConfig.Middleware for one. In a list the
+// first is outermost, and those of Config are around those of the queue:
+//
+//	Config.Middleware[0] ( Config.Middleware[1] ( QueueConfig.Middleware[0] ( handler ) ) )
+//
+// Several goroutines call the functions at a time. A Run counts as part of its handler:
+// the queue's Timeout covers it, and one that blocks is stuck. A payload that does not
+// decode is not run, so that no middleware sees it; [Executor.Events] tells of it. See
+// "Middleware" in the guide (README.md).
 type Middleware struct {
-	// Run is called, on the worker, in the place of the handler. next calls the
-	// handler, or the next middleware, with the context that it is given: the one
-	// that came, or one made of it. What Run returns is what the handler is taken
-	// to have returned, whatever next did: without a call of next the handler does
-	// not run. It may call next again, which is a retry on the spot that spends
-	// none, but one call after the other, and not after it has returned: such a
-	// call gets ErrMiddleware. What the call before has staged with [Queue.FollowUp]
-	// is dropped then: that of the last one counts, if Run returns nil.
+	// Run is called by the worker instead of the handler. Its next calls the handler,
+	// or the next middleware, with the context that Run gives it: the one that it got,
+	// or one made of it. Run's error replaces the handler's. If Run does not call next,
+	// the handler does not run.
 	//
-	// next does not panic: a panic of what is inside is the [*PanicError] that it
-	// returns, with the stack. A panic of Run itself is a failure of all jobs of
-	// the run, also when the handler has succeeded: it runs again then.
+	// Run may call next again: that is a retry on the spot, which spends none. Calls of
+	// next must not overlap, nor come after Run has returned; such a call gets
+	// ErrMiddleware. Of several calls, only what the last one has staged with
+	// [Queue.FollowUp] counts, and only if Run returns nil.
+	//
+	// next does not panic: if the handler panics, next returns a [*PanicError] with the
+	// stack. A panic of Run itself is a failure of all jobs of the run, even if the
+	// handler has succeeded: then they run again.
 	Run func(ctx context.Context, run *Run, next func(context.Context) error) error
 
-	// Enqueue is called on the goroutine of the caller, between the encoding of the
-	// payloads and their acceptance. next accepts them: it returns nil when they are
-	// accepted, and call.Receipts is set then. Before that Enqueue may change
-	// the Metadata of call.Items, their Due and their Score.
+	// Enqueue is called on the goroutine of the caller, after the payloads are encoded
+	// and before they are accepted. Its next accepts them. When next returns nil, they
+	// are accepted, and call.Receipts is set. Before that, Enqueue may change Metadata,
+	// Due and Score of call.Items.
 	//
-	// What Enqueue returns is what the caller gets, as far as it is true. Once the
-	// payloads are accepted the caller gets its receipts: an error or a panic after
-	// that is logged. Nil without accepted payloads, and a panic before that, are
-	// ErrMiddleware, and nothing was accepted; after ErrUnknown of next the caller
-	// gets that. next may be called again after an error: it accepts once. It hears
-	// of no [Queue.FollowUp], which is accepted with the end of its job and inherits
-	// the job's Metadata.
+	// The error of Enqueue is what the caller gets, as long as nothing is accepted.
+	// Once the payloads are accepted, the caller gets its receipts, and an error or a
+	// panic of Enqueue is logged. If Enqueue panics before, or returns nil without
+	// accepted payloads, the caller gets ErrMiddleware and nothing is accepted. If next
+	// returned ErrUnknown, the caller gets that. Enqueue may call next again after an
+	// error; the payloads are accepted once.
+	//
+	// Enqueue is not called for a [Queue.FollowUp], which is accepted when its job ends
+	// and inherits the job's Metadata.
 	Enqueue func(ctx context.Context, call *EnqueueCall, next func(context.Context) error) error
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// EnqueueCall is a call that enqueues as a [Middleware] sees it: Enqueue, EnqueueRaw,
-// EnqueueMany or EnqueueManyRaw.
+// EnqueueCall is a call that enqueues as a [Middleware] sees it: Enqueue or
+// EnqueueMany.
 type EnqueueCall struct {
 	Queue    string
 	Items    []EnqueueItem
@@ -26,10 +26,12 @@ type EnqueueCall struct {
 // ErrMiddleware. Due and Score that were left open are the time of the call, and after
 // next what it was accepted with: see [Score].
 type EnqueueItem struct {
-	ID       string
-	Due      time.Time
-	Score    float64
-	Metadata map[string]string // made for the call, so that it can be written to; see [Metadata] for the limits
+	ID    string
+	Due   time.Time
+	Score float64
+	// Metadata is made for the call, so a middleware may write to it; see [Metadata] for
+	// the limits.
+	Metadata map[string]string
 
 	payload []byte
 }

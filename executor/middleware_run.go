@@ -38,7 +38,8 @@ type RunJob struct {
 	Crashes   int
 }
 
-// RunPayload is a payload of a [RunJob].
+// RunPayload is a payload of a [RunJob]: decoded as the handler gets it in Value, and
+// encoded with Raw.
 type RunPayload struct {
 	Value    any // what the handler gets: of the type of its queue
 	Score    float64
@@ -51,9 +52,10 @@ type RunPayload struct {
 	ref journal.Ref
 }
 
-// Raw returns the bytes of the payload as they are in the journal, read at each
-// call, until the outermost [Middleware] has returned: then it returns ErrReturned.
-// Otherwise an error is the journal's, which has failed.
+// Raw reads the encoded payload from the journal, at each call, and returns a copy.
+// Call it before the outermost [Middleware] has returned; after that it returns
+// ErrReturned. Any other error means that the journal has failed. Any goroutine may
+// call it.
 func (p RunPayload) Raw() ([]byte, error) {
 	if p.run == nil {
 		return nil, ErrReturned
@@ -96,13 +98,22 @@ type Outcome string
 
 // Outcomes of a call of a handler.
 const (
-	OutcomeDone      Outcome = "done"      // nil
-	OutcomeFailed    Outcome = "failed"    // an error that is none of the others, or [RetryAfter]
-	OutcomePanicked  Outcome = "panicked"  // a failure, too
-	OutcomeSnoozed   Outcome = "snoozed"   // [Snooze]
-	OutcomeDiscarded Outcome = "discarded" // [Discard]
-	OutcomeCancelled Outcome = "cancelled" // [Cancel]
-	OutcomeMixed     Outcome = "mixed"     // [PayloadErrors]; or [BatchErrors], which [Run.Outcomes] takes apart
+	// OutcomeDone: the handler returned nil.
+	OutcomeDone Outcome = "done"
+	// OutcomeFailed: the handler returned an error that asks for none of the others, or
+	// [RetryAfter].
+	OutcomeFailed Outcome = "failed"
+	// OutcomePanicked: the handler panicked, which is a failure, too.
+	OutcomePanicked Outcome = "panicked"
+	// OutcomeSnoozed: the handler returned [Snooze].
+	OutcomeSnoozed Outcome = "snoozed"
+	// OutcomeDiscarded: the handler returned [Discard].
+	OutcomeDiscarded Outcome = "discarded"
+	// OutcomeCancelled: the handler returned [Cancel].
+	OutcomeCancelled Outcome = "cancelled"
+	// OutcomeMixed: the handler returned [PayloadErrors], or [BatchErrors], which
+	// [Run.Outcomes] takes apart.
+	OutcomeMixed Outcome = "mixed"
 )
 
 // OutcomeOf says what an error asks for that a handler, or the next of a

@@ -94,7 +94,7 @@ func TestLowkiq_L16_Middlewares(t *testing.T) {
 		q, err := executor.HandleBatch(x, "q", func(ctx context.Context, jobs []executor.Merged[int]) error {
 			l.add("handler has %v of %d", ctx.Value(key{}), len(jobs))
 			return executor.BatchErrors{"2": executor.Snooze(time.Hour), "3": executor.Cancel(errBoom), "4": errBoom}
-		}, executor.QueueConfig[int]{BatchSize: 4, Shards: 1, MaxRetries: 1, Middleware: []executor.Middleware{named(&l, "c"), look}})
+		}, executor.QueueConfig[int]{BatchSize: 4, Share: executor.Share{Shards: 1}, MaxRetries: 1, Middleware: []executor.Middleware{named(&l, "c"), look}})
 		require.NoError(t, err)
 
 		ctx := context.WithValue(t.Context(), key{}, "t-7")
@@ -144,7 +144,7 @@ func TestMiddlewareOfEachShape(t *testing.T) {
 		require.NoError(t, err)
 		all := handle(t, x, "state", (&probe{}).handle, executor.QueueConfig[string]{})
 		batch, err := executor.HandleBatch(x, "batch", func(context.Context, []executor.Merged[string]) error { return errBoom },
-			executor.QueueConfig[string]{BatchSize: 2, Shards: 1, MaxRetries: -1})
+			executor.QueueConfig[string]{BatchSize: 2, Share: executor.Share{Shards: 1}, MaxRetries: -1})
 		require.NoError(t, err)
 		for _, q := range []*executor.Queue[string]{one, all} {
 			enqueue(t, q, "id", "x")
@@ -152,7 +152,7 @@ func TestMiddlewareOfEachShape(t *testing.T) {
 		}
 		enqueue(t, batch, "1", "x")
 		enqueue(t, batch, "2", "y")
-		_, err = x.EnqueueRaw(t.Context(), "state", "id", []byte("no JSON"))
+		_, err = enqueueRaw(t.Context(), x, "state", "id", []byte("no JSON"))
 		require.NoError(t, err)
 		start(t, x)
 		synctest.Wait()
@@ -285,12 +285,12 @@ func pendingOf[T any](t testing.TB, q *executor.Queue[T], id string) (waits []st
 	return waits
 }
 
-// A middleware that blocks is under Timeout and StuckAfter like a handler, and only
+// A middleware that blocks is under Timeout and Stuck.After like a handler, and only
 // its id waits for it.
 func TestBlockedMiddleware(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		free := make(chan struct{})
-		x := open(t, "", executor.Config{Workers: 1, SpareWorkers: 1, StuckAfter: time.Second})
+		x := open(t, "", executor.Config{Workers: 1, Stuck: executor.Stuck{SpareWorkers: 1, After: time.Second}})
 		p := &probe{}
 		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Timeout: time.Second, Middleware: []executor.Middleware{{
 			Run: func(ctx context.Context, run *executor.Run, next func(context.Context) error) error {

@@ -29,7 +29,7 @@ func TestOldFormatDrains(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "journal.db"), file, 0o600))
 
 	ctx := t.Context()
-	x, err := executor.Open(dir, executor.Config{Workers: 4, IdempotencyTTL: 100 * 365 * 24 * time.Hour})
+	x, err := executor.Open(dir, executor.Config{Workers: 4, Advanced: executor.Advanced{IdempotencyTTL: 100 * 365 * 24 * time.Hour}})
 	require.NoError(t, err)
 	serials, err := executor.NewSlots(x, "serials", executor.SlotsConfig[int]{
 		Next: func(v int) int { return v + 1 }, TTL: 100 * 365 * 24 * time.Hour,
@@ -45,9 +45,9 @@ func TestOldFormatDrains(t *testing.T) {
 		return nil
 	}
 	for name, cfg := range map[string]executor.QueueConfig[string]{
-		"pay":   {Locks: executor.Locks[string]{OnEnqueue: key, Unlock: key}},
-		"sales": {Slots: []executor.SlotSource{serials}},
-		"send":  {Locks: executor.Locks[string]{BlockedBy: key}},
+		"pay":   {Conditions: executor.Conditions[string]{Locks: executor.Locks[string]{OnEnqueue: key, Unlock: key}}},
+		"sales": {Conditions: executor.Conditions[string]{Slots: []executor.SlotSource{serials}}},
+		"send":  {Conditions: executor.Conditions[string]{Locks: executor.Locks[string]{BlockedBy: key}}},
 	} {
 		_, err := executor.HandleMerged(x, name, note, cfg)
 		require.NoError(t, err)

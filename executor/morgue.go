@@ -10,9 +10,10 @@ import (
 	"github.com/strandjobs/strand/shard"
 )
 
-// Dead is a payload in the morgue: a dead letter. One that was buried by a version
-// from before metadata has no Failures although Error is set, and EnqueuedAt of one
-// that such a version accepted with [At] or [In] is its due time; see [Job], too.
+// Dead is a dead letter: a payload that used up its retries, that its codec refused, or that its handler or a
+// person canceled. One that died under a version from before metadata has no Failures
+// although Error is set. If such a version accepted it with [At] or [In], EnqueuedAt is
+// its due time, as in [Job].
 type Dead[T any] struct {
 	ID       string
 	Payload  T
@@ -29,9 +30,9 @@ type Dead[T any] struct {
 	Failures   []Failure         // the last five, oldest first; the last one is Error
 }
 
-// Morgue lists the dead letters of the queue, in the order in which they were
-// accepted. The loop may take its time, and may requeue what it was given. A read
-// error is yielded once and ends the list.
+// Morgue lists the dead letters of the queue, in the order in which they were accepted.
+// The loop may take its time, and may put back what it was given. A read error is
+// yielded once and ends the list.
 func (t *Queue[T]) Morgue() iter.Seq2[Dead[T], error] {
 	return func(yield func(Dead[T], error) bool) {
 		if t == nil || t.q == nil {
@@ -69,22 +70,24 @@ const (
 
 // Requeued says what became of the dead letters that a call was to put back.
 type Requeued struct {
-	// Back is how many are back in their place.
+	// Back is how many payloads are back in their place.
 	Back int
 
-	// Superseded is how many are not, because a newer state of their id has come: of a
-	// queue with [MergeSupersede]. Such a dead letter leaves the morgue as the newer state
-	// is accepted. So these are the few of which that was still on its way; for all of
-	// them see SupersededDead in [QueueStats].
+	// Superseded is how many are not, because a newer payload of their id has come, in
+	// a queue with [MergeSupersede]. A dead letter is deleted when the newer payload is
+	// accepted, so these are only the few whose deletion was still on its way.
+	// SupersededDead in [QueueStats] counts all.
 	Superseded int
 
-	// Late is how many of Back run after a later payload of their id, which has been done
-	// since they died, or runs. An old event is applied after newer ones then, and an old
-	// state replaces a newer one. 0 with MergeSupersede, where that can't be.
+	// Late is how many of Back run after a later payload of their id, which was done
+	// since they died, or runs: then an old event is applied after newer ones, and an
+	// old state replaces a newer one. 0 with MergeSupersede, which does not let that
+	// happen.
 	Late int
 
-	// Unsure is how many of Back died before the queue was registered in this process:
-	// whether later ones have been done since is not known. 0 with MergeSupersede.
+	// Unsure is how many of Back died before the queue was registered in this process,
+	// so that the executor does not know whether later payloads have been done since. 0
+	// with MergeSupersede.
 	Unsure int
 }
 
@@ -112,33 +115,32 @@ func (r Requeued) plus(o Requeued) Requeued {
 	return Requeued{r.Back + o.Back, r.Superseded + o.Superseded, r.Late + o.Late, r.Unsure + o.Unsure}
 }
 
-// Requeue puts the dead payloads of some ids back in their place: with their old
-// score and position, due now, with all retries given back. They begin again
-// without Failures and LastError. A job of the same id that waits takes them in,
-// and is due now, too.
+// Requeue puts the dead letters of some ids back in their place: with their old score
+// and position, due now, with all retries given back. They start again without Failures
+// and LastError. If a job of the same id waits, they join it, and it is due now, too.
 //
-// What stood behind them may have been done since: it does not run again, so an old
-// payload comes after it. That is right for payloads that don't depend on each other.
-// Where they do, look at Late and Unsure of the answer; for state use [HandleLatest],
-// which puts no older state over a newer one.
+// Later payloads of the id may have been done since, and do not run again: so an older
+// payload runs after them. That is right for payloads that don't depend on each other.
+// If they do, look at Late and Unsure of the result. For state use [HandleLatest]:
+// there, no older state replaces a newer one.
 //
-// They go back in the order in which they were accepted, up to a thousand or 4 MiB
-// of them in a commit, so that many take little memory and others go on meanwhile;
-// those that are back may run before the last ones are. It returns what became of
-// them, also with an error: ErrFull, ErrClosed, ErrFailed, ErrContext, or the cause
-// of ctx when that ends first. After that, and after ErrUnknown, those of one more
-// commit may be.
+// Requeue goes in the order in which the payloads were accepted, up to a thousand of
+// them or 4 MiB in a commit, so that it takes little memory and other work goes on; the
+// first ones may run before the last ones are back. It returns what became of them,
+// also with an error: ErrFull, ErrClosed, ErrFailed, ErrContext, or the cause of ctx
+// when that ends first. After an error, ErrUnknown included, the payloads of one more
+// commit may be back.
 //
-// Calls that put back, or delete, dead payloads of one queue at the same time take
-// turns, commit by commit, as does MorgueRetention: a payload goes with one of them,
-// which counts it, and a call for a few waits for a commit of each other one, not for
-// its end. What another call has taken is passed over.
+// Several calls that put back or delete dead letters of one queue take turns with each
+// other, and with Retention, commit by commit. One of them takes a payload and counts
+// it; the others skip it. So a call for a few payloads waits for one commit of each
+// other call, not for the end of it.
 func (t *Queue[T]) Requeue(ctx context.Context, ids ...string) (Requeued, error) {
 	return t.requeue(ctx, SelectIDs(t.Name(), ids...))
 }
 
-// RequeueAll puts all dead payloads of the queue back, but none that is accepted
-// after the call; see Requeue.
+// RequeueAll puts all dead letters of the queue back, except payloads that are accepted
+// after the call. It returns what [Queue.Requeue] does.
 func (t *Queue[T]) RequeueAll(ctx context.Context) (Requeued, error) {
 	return t.requeue(ctx, SelectQueue(t.Name()))
 }
@@ -167,10 +169,14 @@ func (t *Queue[T]) Pending(ctx context.Context, id string) (pending bool, err er
 	return has, nil
 }
 
-// RunNow makes the waiting jobs of some ids due now, with all retries given back,
-// and lets halted ones go on. It returns how many of them waited; a job that runs
-// at the moment is left alone. It returns ErrClosed after Stop, and the cause of
-// ctx when that ends first; then the id it was at may be either way.
+// RunNow makes the jobs of some ids that wait due now: those that are delayed, snoozed
+// or waiting for a retry. It gives all of their retries back, and lets halted jobs go
+// on. A job that is paused, locked out or limited still waits for that, and one that
+// runs is left alone.
+//
+// It returns how many of the ids had a job that waited. It returns ErrClosed after
+// Stop, and the cause of ctx when that ends first; then the job of the id at hand may
+// be due or not.
 func (t *Queue[T]) RunNow(ctx context.Context, ids ...string) (n int, err error) {
 	if ctx, err = t.usable(ctx); err != nil {
 		return 0, err

@@ -55,7 +55,9 @@ func TestRefusalsNameTheOption(t *testing.T) {
 		l, err := executor.NewLimit(x, "l", executor.LimitConfig{Concurrent: 1})
 		require.NoError(t, err)
 		keyed, err := executor.Handle(x, "keyed", func(context.Context, executor.Job[int]) error { return nil }, executor.QueueConfig[int]{
-			Limits: []executor.LimitOf[int]{{Limit: l, Key: func(string, int) string { return "" }}}})
+			Conditions: executor.Conditions[int]{
+				Limits: []executor.LimitOf[int]{{Limit: l, Key: func(string, int) string { return "" }}},
+			}})
 		require.NoError(t, err)
 		_, err = keyed.Enqueue(t.Context(), "a", 1)
 		require.ErrorIs(t, err, executor.ErrInvalidKey)

@@ -56,7 +56,7 @@ func TestOnce(t *testing.T) {
 				require.ErrorAs(t, err, &stale)
 				require.Equal(t, executor.StaleError{Source: "ticks", Offset: offset, Last: 7}, *stale)
 			}
-			_, err = x.EnqueueRaw(t.Context(), "jobs", "a", []byte("{}"), executor.FromSource("ticks", 7))
+			_, err = enqueueRaw(t.Context(), x, "jobs", "a", []byte("{}"), executor.FromSource("ticks", 7))
 			require.ErrorIs(t, err, executor.ErrStale, "by the name of the queue, too")
 
 			require.NoError(t, x.SetSourceOffset(t.Context(), "ticks", 3))
@@ -107,7 +107,7 @@ func TestOnceOfMany(t *testing.T) {
 func TestRefusedMovesNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		disk := new(journal.Memory)
-		x := openOn(t, disk, executor.Config{MaxBacklog: 2, MaxPayloadBytes: 100})
+		x := openOn(t, disk, executor.Config{MaxBacklog: executor.BacklogLimit{Payloads: 2}, Advanced: executor.Advanced{MaxPayloadBytes: 100}})
 		q := handle(t, x, "jobs", (&probe{}).handle, executor.QueueConfig[string]{})
 		both := []executor.Option{executor.FromSource("m", 5), executor.IdempotencyKey("k")}
 		ended, cancel := context.WithCancel(t.Context())
@@ -396,12 +396,14 @@ func TestSlowKeysHoldUpNoCondition(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{})
 		goOn := make(chan struct{})
-		q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{Locks: executor.Locks[string]{
-			OnEnqueue: func(id, _ string) []string {
-				if id == "slow" {
-					<-goOn
-				}
-				return nil
+		q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{
+			Locks: executor.Locks[string]{
+				OnEnqueue: func(id, _ string) []string {
+					if id == "slow" {
+						<-goOn
+					}
+					return nil
+				},
 			},
 		}})
 		slow := make(chan error, 1)

@@ -67,15 +67,15 @@ func opening(open func(journal.Config) (*journal.Log, error)) func() (*executor.
 	return func() (*executor.Executor, error) { return executor.OpenLog("x", open, executor.Config{}) }
 }
 
-// Encoded payloads for a queue by its name: all of them or none, in their order, with
+// A queue that is known by its name takes encoded payloads: all of them or none, in their order, with
 // what options and items say.
-func TestEnqueueManyRaw(t *testing.T) {
+func TestLookup(t *testing.T) {
 	x := open(t, "", executor.Config{})
 	ran := make(chan executor.Job[string], 3)
 	_, err := executor.Handle(x, "q", func(_ context.Context, job executor.Job[string]) error {
 		ran <- job
 		return nil
-	}, executor.QueueConfig[string]{ID: func(string) string { return "computed" }})
+	}, executor.QueueConfig[string]{Defaults: executor.Defaults[string]{ID: func(string) string { return "computed" }}})
 	require.NoError(t, err)
 
 	item := func(id, payload string) executor.Item[[]byte] {
@@ -84,22 +84,21 @@ func TestEnqueueManyRaw(t *testing.T) {
 	last := item("a", "last")
 	last.Score = new(1e12)
 	last.Metadata = map[string]string{"k": "of the item"}
-	receipts, err := x.EnqueueManyRaw(t.Context(), "q", []executor.Item[[]byte]{last, item("a", "first"), item("a", "second")},
+	q, err := x.Lookup("q")
+	require.NoError(t, err)
+	receipts, err := q.EnqueueMany(t.Context(), []executor.Item[[]byte]{last, item("a", "first"), item("a", "second")},
 		executor.Metadata(map[string]string{"k": "of all"}), executor.FromSource("s", 7))
 	require.NoError(t, err)
 	require.Len(t, receipts, 3)
 
-	_, err = x.EnqueueManyRaw(t.Context(), "q", []executor.Item[[]byte]{item("a", "again")}, executor.FromSource("s", 7))
+	_, err = q.EnqueueMany(t.Context(), []executor.Item[[]byte]{item("a", "again")}, executor.FromSource("s", 7))
 	require.ErrorIs(t, err, executor.ErrStale)
-	_, err = x.EnqueueManyRaw(t.Context(), "q", []executor.Item[[]byte]{item("a", "refused"), item("", "no id")})
+	_, err = q.EnqueueMany(t.Context(), []executor.Item[[]byte]{item("a", "refused"), item("", "no id")})
 	require.ErrorIs(t, err, executor.ErrInvalidID)
 	require.ErrorContains(t, err, "item 1")
-	_, err = x.EnqueueManyRaw(t.Context(), "none", []executor.Item[[]byte]{item("a", "x")})
+	_, err = x.Lookup("none")
 	require.ErrorIs(t, err, executor.ErrUnknownQueue)
-	receipts, err = x.EnqueueManyRaw(t.Context(), "none", nil)
-	require.NoError(t, err, "nothing was asked for")
-	require.Empty(t, receipts)
-	_, err = (*executor.Executor)(nil).EnqueueManyRaw(t.Context(), "q", []executor.Item[[]byte]{item("a", "x")})
+	_, err = (*executor.Executor)(nil).Lookup("q")
 	require.ErrorIs(t, err, executor.ErrState)
 
 	require.NoError(t, x.Start(t.Context()))

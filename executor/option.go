@@ -8,8 +8,8 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// Option of one call. Enqueue and EnqueueRaw check each of them, also one that a
-// later one replaces.
+// Option of one call. Enqueue checks each of them, also one that a later one
+// replaces.
 type Option struct {
 	kind   optionKind
 	due    time.Time
@@ -52,8 +52,8 @@ func (o Option) condition() string {
 
 // At makes the job due at t. A time in the past makes it due now, and the oldest
 // due job of a shard runs first. It never starts before t; it may start late by
-// Config.TimerSlack. It has no effect on a job of the same id that waits already:
-// that one's due time stays, unless QueueConfig.FreshDue or Debounce says otherwise.
+// Config.Advanced.TimerSlack. It has no effect on a job of the same id that waits already:
+// that one's due time stays, unless FreshDue or Debounce of [Gather] says otherwise.
 func At(t time.Time) Option { return Option{kind: optionAt, due: t} }
 
 // In makes the job due d from now, as [At] does. Below zero means now.
@@ -61,7 +61,8 @@ func In(d time.Duration) Option {
 	return Option{kind: optionIn, due: time.Now().Add(max(d, 0))}
 }
 
-// Score gives the payload its place among the payloads of its id: lower runs first.
+// Score gives the payload its place among the payloads of its id: lower runs first. It
+// tells whole numbers apart up to 2^53; beyond, neighbours may be equal.
 // Without it the score is the time of its acceptance, in Unix seconds, and never below
 // an earlier one of its queue: what comes without a score runs in the order of
 // [Receipt].Position, also what is enqueued from many goroutines at a time, waited for
@@ -72,7 +73,7 @@ func Score(v float64) Option { return Option{kind: optionScore, score: v} }
 
 // Metadata goes with the payload, as strings by key: a trace context, a tenant, the
 // request it came from. The handler finds it beside the payload, and it survives
-// retries, restarts, the morgue and Requeue. It is not a part of the payload:
+// retries, restarts, dead-lettering and Requeue. It is not a part of the payload:
 // payloads with equal bytes merge whatever their metadata, and the one that stays
 // keeps its own. The map has at most 16 pairs, with keys that are not empty, and
 // 1 KiB of keys and values together, or the call returns [ErrInvalidMetadata]. Of

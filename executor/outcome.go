@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -37,20 +38,20 @@ type RetryError struct {
 	Err   error // the failure
 }
 
-// Cancel sends the payloads to the morgue now, with err as the reason: no retry
+// Cancel makes the payloads dead letters now, with err as the reason, because no retry
 // could help. A person can put them back.
 func Cancel(err error) error { return &CancelError{err} }
 
-// Discard ends the payloads as if they were done, except that they are counted as
-// discarded.
+// Discard ends the payloads as done, except that they are counted as discarded, and
+// follow-ups of the run are dropped.
 func Discard() error { return &DiscardError{} }
 
-// Snooze runs the job again after d. It is no failure: the retry count stays. A d
-// below zero means zero. Its [EventSnoozed] says why if the error is wrapped.
+// Snooze runs the job again after d. It is no failure and spends no retry. A d below
+// zero means zero. If the error is wrapped, its text is in the job's [EventSnoozed].
 func Snooze(d time.Duration) error { return &SnoozeError{max(d, 0)} }
 
-// RetryAfter is a failure with err, after which the job runs again after d instead
-// of after RetryIn. A d below zero means zero.
+// RetryAfter is a failure with err that names its own pause: the job runs again after d
+// instead of after QueueConfig.RetryIn, and spends a retry. A d below zero means zero.
 func RetryAfter(d time.Duration, err error) error { return &RetryError{max(d, 0), err} }
 
 // asWish finds a wish in an error. A nil pointer is none.
@@ -76,43 +77,36 @@ func (e *SnoozeError) Error() string  { return fmt.Sprintf("snoozed for %v", e.A
 func (e *RetryError) Error() string   { return reason(e.Err) }
 func (e *RetryError) Unwrap() error   { return e.Err }
 
-// BatchErrors is what a batch handler returns when ids fared differently: each id
-// in it gets its own outcome, as if its own handler had returned that error; a nil
-// error, or no entry, is done. An entry for an id that is not in the batch fails
-// every id that has no entry: it must have been meant for one of them.
+// BatchErrors is what a handler of [HandleBatch] returns when ids had different
+// outcomes, by id. Each id gets its own outcome, as if its own handler had returned
+// that error; an id with a nil error, or without an entry, is done. An entry for an id
+// that is not in the batch fails every id without an entry, because it must have been
+// meant for one of them.
 type BatchErrors map[string]error
 
-func (e BatchErrors) Error() string {
-	var b strings.Builder
-	for _, id := range slices.Sorted(maps.Keys(e)) {
-		if b.Len() > 0 {
-			b.WriteString("; ")
-		}
-		fmt.Fprintf(&b, "%s: %v", id, e[id])
-	}
-	return b.String()
-}
+func (e BatchErrors) Error() string { return joined(e, "%s: %v") }
 
-// PayloadErrors is what a handler of [HandleMerged] returns when the payloads of a
-// job fared differently, by Payload.Position: those that are not in it, or with a
-// nil error, are done. [Cancel] and [Discard] end the payload that they are for.
-// All that fail or snooze run again together, after the longest of their pauses: as
-// one failure with the first error, or if none failed as a snooze. An entry for a
-// position that is not in the job is a failure of all payloads without an entry. In
-// [BatchErrors] it may stand for an id. A queue with Locks.Unlock can't tell which
-// keys a part of a job unlocks: there it is a failure of all payloads, as it is
-// with [Handle].
+// PayloadErrors is what a handler of [HandleMerged] returns when the payloads of a job
+// had different outcomes, by Payload.Position. A payload with a nil error, or without
+// an entry, is done. [Cancel] and [Discard] end the payload that they are for. All
+// payloads that fail or snooze run again together, after the longest of their pauses:
+// as one failure with the first error, or as a snooze if none has failed. An entry for
+// a position that is not in the job is a failure of all payloads without an entry.
+//
+// In [BatchErrors] it may stand for an id. With [Handle] it is a failure, and in a
+// queue with Locks.Unlock it is a failure of all payloads, because the executor can't
+// tell which keys a part of a job unlocks.
 type PayloadErrors map[uint64]error
 
-func (e PayloadErrors) Error() string {
-	var b strings.Builder
-	for _, position := range slices.Sorted(maps.Keys(e)) {
-		if b.Len() > 0 {
-			b.WriteString("; ")
-		}
-		fmt.Fprintf(&b, "payload %d: %v", position, e[position])
+func (e PayloadErrors) Error() string { return joined(e, "payload %d: %v") }
+
+// joined is the texts of errors, in the order of what they are for.
+func joined[K cmp.Ordered](errs map[K]error, format string) string {
+	var texts []string
+	for _, of := range slices.Sorted(maps.Keys(errs)) {
+		texts = append(texts, fmt.Sprintf(format, of, errs[of]))
 	}
-	return b.String()
+	return strings.Join(texts, "; ")
 }
 
 // maxErrorText is how much of an error's text is kept with a job.

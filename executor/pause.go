@@ -12,28 +12,29 @@ import (
 	"github.com/strandjobs/strand/shard"
 )
 
-// MaxPausedIDs is how many ids of a queue may be paused by themselves at a time,
+// maxPausedIDs is how many ids of a queue may be paused by themselves at a time,
 // because each takes memory, about 100 bytes and its own, whether it has a job or not.
-const MaxPausedIDs = pausekey.MaxIDs // 100,000
+const maxPausedIDs = pausekey.MaxIDs // 100,000
 
-// ErrTooManyPaused is returned when more than MaxPausedIDs ids of a queue would be
+// ErrTooManyPaused is returned when more than 100,000 ids of a queue would be
 // paused. Pause the queue.
 var ErrTooManyPaused = errors.New("executor: too many ids are paused")
 
-// Pause keeps all queues from running jobs until Resume, also after a restart or a
-// crash. When it has returned, no call of a handler begins any more; those that have
-// begun go on, and are not waited for. Payloads are accepted, schedules go on, and
-// RunNow makes jobs due, which wait like all others.
+// Pause keeps all queues from running jobs until [Executor.Resume], also after a
+// restart or a crash. When it has returned, no handler is called any more. Handlers
+// that run go on, and Pause does not wait for them. Enqueue still accepts payloads,
+// schedules go on, and RunNow makes jobs due, which then wait like all others.
 //
-// The executor, its queues ([Queue.Pause]) and single ids ([Queue.PauseIDs]) are
-// paused one by one: a job runs when none of the three is. What a paused job has
-// locked when it was enqueued stays locked, while one whose turn it is in the line of
-// a key lets others pass.
+// The executor, a queue ([Queue.Pause]) and single ids ([Queue.PauseIDs]) are paused
+// independently: a job runs when none of the three is. What a paused job locked when it
+// was enqueued stays locked. When its turn comes in the line of a key, the next job
+// gets it.
 //
-// It returns nil when that is on disk, which may be full; pausing what is paused is
-// no error: it goes with the results, into the room that is kept for them, and waits for
-// ctx where even that is used up. It returns ErrClosed, ErrFailed or ErrContext, or when
-// ctx ends first its cause, with ErrUnknown if it had begun: then it may be either way.
+// It returns nil when the pause is on disk. To pause what is paused is no error. A full
+// disk does not refuse it: it takes the room that is kept for results, and waits for
+// ctx when even that is used up. It returns ErrClosed, ErrFailed or ErrContext. When
+// ctx ends first, it returns the cause, with ErrUnknown if it had begun: then the
+// executor may be paused or not.
 func (x *Executor) Pause(ctx context.Context) error { return x.pause(ctx, "", true) }
 
 // Resume ends a Pause of the executor. Queues and ids that are paused by themselves

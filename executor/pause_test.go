@@ -112,7 +112,7 @@ func TestPauseTakesBackWhatHasNotBegun(t *testing.T) {
 					begun <- job.ID + job.Payload
 					<-goOn
 					return nil
-				}, executor.QueueConfig[string]{Shards: 1})
+				}, executor.QueueConfig[string]{Share: executor.Share{Shards: 1}})
 				require.NoError(t, err)
 				for _, id := range []string{"warm", "up", "a", "a", "b", "b", "c"} {
 					enqueue(t, q, id, "")
@@ -216,7 +216,7 @@ func TestPauseAndLocks(t *testing.T) {
 		x := open(t, "", executor.Config{})
 		var p probe
 		key := func(string, string) []string { return []string{"k"} }
-		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Locks: executor.Locks[string]{BlockedBy: key, OnRun: key, Unlock: key}})
+		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Locks: executor.Locks[string]{BlockedBy: key, OnRun: key, Unlock: key}}})
 		start(t, x)
 		keys := x.KeyLocks()
 		for _, resumeFirst := range []bool{true, false} {
@@ -257,9 +257,9 @@ func TestPausedQueueGivesUpItsTurn(t *testing.T) {
 		unique := executor.Unique[string]{Key: func(string, string) string { return "k" }}
 		release := make(chan bool)
 		var p probe
-		first := handle(t, x, "first", func(context.Context, executor.Merged[string]) error { <-release; return nil }, executor.QueueConfig[string]{Unique: unique})
-		paused := handle(t, x, "paused", p.handle, executor.QueueConfig[string]{Unique: unique})
-		free := handle(t, x, "free", p.handle, executor.QueueConfig[string]{Unique: unique})
+		first := handle(t, x, "first", func(context.Context, executor.Merged[string]) error { <-release; return nil }, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Unique: unique}})
+		paused := handle(t, x, "paused", p.handle, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Unique: unique}})
+		free := handle(t, x, "free", p.handle, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Unique: unique}})
 		start(t, x)
 		enqueue(t, first, "f", "")
 		synctest.Wait()
@@ -285,10 +285,10 @@ func TestPausedQueueGivesUpATurnThatHasCome(t *testing.T) {
 		release := make(chan bool)
 		wait := func(context.Context, executor.Merged[string]) error { <-release; return nil }
 		var p probe
-		first := handle(t, x, "first", wait, executor.QueueConfig[string]{Unique: unique})
+		first := handle(t, x, "first", wait, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Unique: unique}})
 		busy := handle(t, x, "busy", wait, executor.QueueConfig[string]{})
-		paused := handle(t, x, "paused", p.handle, executor.QueueConfig[string]{Unique: unique})
-		free := handle(t, x, "free", p.handle, executor.QueueConfig[string]{Unique: unique})
+		paused := handle(t, x, "paused", p.handle, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Unique: unique}})
+		free := handle(t, x, "free", p.handle, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Unique: unique}})
 		start(t, x)
 		enqueue(t, first, "f", "")
 		synctest.Wait()

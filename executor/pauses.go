@@ -8,11 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/strandjobs/strand/executor/internal/limit"
 	"github.com/strandjobs/strand/executor/internal/pausekey"
 	"github.com/strandjobs/strand/executor/internal/statekey"
 	"github.com/strandjobs/strand/journal"
-	"github.com/strandjobs/strand/lock"
 	"github.com/strandjobs/strand/shard"
 )
 
@@ -212,8 +210,8 @@ func (q *queue) hold(c *shard.Core, ids []string, on bool) (n int, err error) {
 			q.pausedIDs.Add(-1)
 		case on && c.Holds(id, shard.HoldPause):
 			continue
-		case on && q.pausedIDs.Load() >= MaxPausedIDs:
-			err = fmt.Errorf("%w: queue %q has %d", ErrTooManyPaused, q.name, MaxPausedIDs)
+		case on && q.pausedIDs.Load() >= maxPausedIDs:
+			err = fmt.Errorf("%w: queue %q has %d", ErrTooManyPaused, q.name, maxPausedIDs)
 		case on && c.Hold(id, shard.HoldPause):
 			q.pausedIDs.Add(1)
 			q.stepAside(c, id)
@@ -231,57 +229,31 @@ func (q *queue) hold(c *shard.Core, ids []string, on bool) (n int, err error) {
 	return n, err
 }
 
+// wake has a job ask again that waits. One that is not going to come, because it is
+// halted, put off or gone, lets others have its turn.
+func (q *queue) wake(id string) {
+	q.actors[q.route([]byte(id))-q.first].Tell(func(c *shard.Core) {
+		c.Unpark(id)
+		if q.stepAside(c, id); !c.Paused(id) {
+			if job := c.Status(id); !job.Known || !job.Running && (job.Halted || job.Due > time.Now().UnixNano()) {
+				q.admission.Aside(holder{Queue: q.name, ID: id}, false)
+			}
+		}
+	})
+}
+
 // stepAside has a job that is paused wait for nothing else: its turn would keep others
-// waiting until it goes on. Then it asks again, behind them. It is called on its
-// shard.
+// waiting until it goes on. Then it asks again, behind them. It is called on its shard.
 func (q *queue) stepAside(c *shard.Core, id string) {
-	if q.locking.wants == nil || !c.Paused(id) || c.Status(id).Running {
-		return
+	if q.admission.Asked() && c.Paused(id) && !c.Status(id).Running {
+		q.admission.Aside(holder{Queue: q.name, ID: id}, true)
+		c.Unpark(id)
 	}
-	by := holder{Queue: q.name, ID: id}
-	q.x.locks.leave(by)
-	if q.locking.limited {
-		q.x.limits.do(func(t *limit.Table, now int64) { t.Aside(now, by) })
-	}
-	c.Unpark(id)
 }
 
 // stepAsideAll is stepAside for the jobs of a queue whose turn it is.
 func (q *queue) stepAsideAll() {
-	if q.locking.wants == nil {
-		return
-	}
-	for _, id := range q.x.locks.turns(q.name) {
+	for _, id := range q.admission.Called() {
 		q.actors[q.route([]byte(id))-q.first].Tell(func(c *shard.Core) { q.stepAside(c, id) })
 	}
-}
-
-// leave takes a job out of all lines.
-func (l *locks) leave(by holder) {
-	if p := l.takePlace(by); p != nil {
-		p.Cancel()
-	}
-	l.change(new(journal.Change), func(k *lock.KeyLocks) { k.Leave(by) })
-}
-
-// turns returns the jobs of a queue whose turn has come, and which no worker has.
-func (l *locks) turns(queue string) (ids []string) {
-	l.mu.Lock()
-	called := l.keys.Called(queue)
-	places := make(map[string]*place)
-	for by, p := range l.places {
-		if by.Queue == queue {
-			places[by.ID] = p
-		}
-	}
-	l.mu.Unlock()
-	for _, by := range called {
-		ids = append(ids, by.ID)
-	}
-	for id, p := range places {
-		if _, granted := p.Lease(); granted && !slices.Contains(called, holder{Queue: queue, ID: id}) {
-			ids = append(ids, id)
-		}
-	}
-	return ids
 }

@@ -9,7 +9,7 @@ import (
 // tellsPayloadsApart reports whether some payloads of a job may be done and others
 // not.
 func (q *queue) tellsPayloadsApart() bool {
-	return !q.core.Single && !q.locking.unlocks && q.folder == nil
+	return !q.core.Single && (q.keys == nil || q.keys.Unlock == nil) && q.folder == nil
 }
 
 // judgeEach finds out what became of each payload of an item. Those that have ended

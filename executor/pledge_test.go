@@ -16,7 +16,9 @@ func TestUnlockedOnItsWay(t *testing.T) {
 	x, err := OpenOn(disk, Config{})
 	require.NoError(t, err)
 	queue, err := HandleMerged(x, "q", func(context.Context, Merged[string]) error { return nil }, QueueConfig[string]{
-		Locks: Locks[string]{OnEnqueue: func(_, key string) []string { return []string{key} }},
+		Conditions: Conditions[string]{
+			Locks: Locks[string]{OnEnqueue: func(_, key string) []string { return []string{key} }},
+		},
 	})
 	require.NoError(t, err)
 	q := queue.q
@@ -27,7 +29,7 @@ func TestUnlockedOnItsWay(t *testing.T) {
 	p, err := q.lockOnEnqueue(t.Context(), entries, keys)
 	require.NoError(t, err)
 	require.NoError(t, x.KeyLocks().Unlock(t.Context(), "key"))
-	ticket, err := x.log.AppendWith(t.Context(), entries, p.sets)
+	ticket, err := x.log.AppendWith(t.Context(), entries, p.Sets)
 	require.NoError(t, err)
 	require.NoError(t, ticket.Wait(t.Context()))
 	require.Empty(t, x.KeyLocks().List())

@@ -8,76 +8,100 @@ import (
 	"github.com/strandjobs/strand/shard"
 )
 
-// Merge says what becomes of two payloads of one waiting id with equal bytes. Payloads
-// with different bytes are never merged, but for MergeSupersede.
+// Merge says what becomes of payloads of one waiting id that have equal bytes. Payloads
+// with different bytes are never merged, except under MergeSupersede.
 type Merge uint8
 
 const (
-	MergeKeepAll   Merge = iota // both stay: for events, each of which counts; the default
-	MergeMinScore               // the one with the lower score stays, the earlier one when they are equal
-	MergeKeepFirst              // the one that was accepted first stays
-	MergeKeepLast               // of equal bytes the one that was accepted last stays; of different ones all do: not for state
-	MergeSupersede              // the newest stays, whatever the bytes: for state, as HandleLatest has it; see The newest state
+	// MergeKeepAll: both stay. It is the default, and right for events, each of which
+	// counts.
+	MergeKeepAll Merge = iota
+	// MergeMinScore: the one with the lower score stays, of equal scores the earlier one.
+	MergeMinScore
+	// MergeKeepFirst: the one that was accepted first stays.
+	MergeKeepFirst
+	// MergeKeepLast: the one that was accepted last stays. Payloads with different bytes
+	// all stay, so it is not for state.
+	MergeKeepLast
+	// MergeSupersede: the newest payload of the id stays, whatever the bytes. It is for
+	// state; see [HandleLatest].
+	MergeSupersede
 )
 
-// OnFailure says what a failed run means for payloads of its id that arrived
-// meanwhile or arrive before the retry.
+// OnFailure says what a failed run means for payloads of its id that arrived during the
+// run, or that arrive before the retry.
 type OnFailure uint8
 
 const (
-	OnFailureMerge OnFailure = iota // the retry gets all of them, in score order; the default
-	OnFailureBlock                  // the failed ones run alone until they are done or buried; what Handle does
+	// OnFailureMerge: the retry gets all of them, in score order. The default.
+	OnFailureMerge OnFailure = iota
+	// OnFailureBlock: the failed ones run alone until they are done or dead-lettered, and
+	// the others wait behind them. It is what [Handle] does.
+	OnFailureBlock
 )
 
 // OnExhausted says what happens when a job has used up its retries.
 type OnExhausted uint8
 
 const (
-	OnExhaustedBuryOldest OnExhausted = iota // the failed payload with the lowest score goes to the morgue, the others start again; the default
-	OnExhaustedBuryAll                       // all failed payloads go to the morgue; with Handle that is one
-	OnExhaustedHalt                          // the id stops, with all its payloads, until RunNow, or until one comes back from the morgue
+	// OnExhaustedBuryOldest: the failed payload with the lowest score becomes a dead
+	// letter, and the others start again. The default.
+	OnExhaustedBuryOldest OnExhausted = iota
+	// OnExhaustedBuryAll: all failed payloads become dead letters; with [Handle] that is
+	// one.
+	OnExhaustedBuryAll
+	// OnExhaustedHalt: the id is halted, with all its payloads, until RunNow, or until a
+	// dead letter of it is put back. It is for events that depend on each other.
+	OnExhaustedHalt
 )
 
-// OnFresh says what a fresh payload does to a job that waits for a retry.
+// OnFresh says what a new payload does to a job that waits for a retry.
 type OnFresh uint8
 
 const (
-	OnFreshWait OnFresh = iota // it waits for the retry; the default
-	OnFreshPull                // the job becomes due when the fresh payload is, if that is earlier; its retry count stays
+	// OnFreshWait: the job waits for the retry. The default.
+	OnFreshWait OnFresh = iota
+	// OnFreshPull: the job becomes due when the new payload is, if that is earlier. Its
+	// retry count stays.
+	OnFreshPull
 )
 
-// FreshDue says what a fresh payload does to the due time of a job that waits, also
-// if that was snoozed, but not for a retry: see [OnFresh].
+// FreshDue says what a new payload does to the due time of a job that waits, also of
+// one that was snoozed. For one that waits for a retry see [OnFresh].
 type FreshDue uint8
 
 const (
-	FreshDueKeep FreshDue = iota // the job is due when its first payload is; the default
-	FreshDuePull                 // it becomes due when the fresh payload is, if that is earlier
-	FreshDuePush                 // it becomes due when the fresh payload is, if that is later, again and again; Debounce has a bound
+	// FreshDueKeep: the job stays due when its first payload is. The default.
+	FreshDueKeep FreshDue = iota
+	// FreshDuePull: the job becomes due when the new payload is, if that is earlier.
+	FreshDuePull
+	// FreshDuePush: the job becomes due when the new payload is, if that is later, each
+	// time and without a bound; Debounce has one.
+	FreshDuePush
 )
 
-// Debounce has a job wait until no payload has come for some time: one run for a burst
-// of changes.
+// Debounce delays a job until no payload has come for some time: one run for a burst of
+// changes.
 //
-// The job is due Quiet after the last payload that came, and MaxWait after the first
-// at the latest; a payload with [At] or [In] counts as if it came then. Payloads that
-// are merged count, too. Those that come while the job runs gather for its next run.
-// A retry, a snooze, RunNow, Requeue, and what a run has left over have their own due
-// times, which later payloads don't move. A restart makes no difference.
+// The job is due when Quiet has passed since its last payload, and at the latest when
+// MaxWait has passed since its first; a payload with [At] or [In] counts as if it came
+// at that time. Payloads that are merged count, too. Payloads that come while the job
+// runs gather for its next run. A retry, a snooze, RunNow, Requeue, and what a run has
+// left over have due times of their own, which later payloads do not move. All of it
+// survives a restart.
 type Debounce struct {
-	// Quiet is the pause after the last payload. Default, and below zero: a job
-	// waits for no pause.
+	// Quiet is how long no payload must have come. Default, and below zero: no delay.
 	Quiet time.Duration
 
-	// MaxWait bounds how long a job is put off, from its first payload on. At least
-	// Quiet. Default ten times Quiet; below zero there is no bound.
+	// MaxWait is the longest that a job is delayed, counted from its first payload. It
+	// must be at least Quiet. Default ten times Quiet; below zero there is no bound.
 	MaxWait time.Duration
 }
 
 // checkThrottle refuses a throttle beside what moves due times in another way.
 func checkThrottle(throttle time.Duration, d Debounce, f FreshDue) error {
 	if throttle > 0 && (d.Quiet > 0 || f != FreshDueKeep) {
-		return fmt.Errorf("%w: Throttle is %v, Debounce.Quiet is %v and FreshDue is %v: choose one of them", ErrConfig, throttle, d.Quiet, f)
+		return fmt.Errorf("%w: Gather.Throttle is %v, Gather.Debounce.Quiet is %v and Gather.FreshDue is %v: choose one of them", ErrConfig, throttle, d.Quiet, f)
 	}
 	return nil
 }
@@ -86,13 +110,13 @@ func checkThrottle(throttle time.Duration, d Debounce, f FreshDue) error {
 func (d Debounce) settings(f FreshDue) (shard.Debounce, error) {
 	switch {
 	case d.Quiet <= 0 && d.MaxWait > 0:
-		return shard.Debounce{}, fmt.Errorf("%w: Debounce.MaxWait is %v without Quiet, so it bounds no wait", ErrConfig, d.MaxWait)
+		return shard.Debounce{}, fmt.Errorf("%w: Gather.Debounce.MaxWait is %v without Quiet, so it bounds no wait", ErrConfig, d.MaxWait)
 	case d.Quiet <= 0:
 		return shard.Debounce{}, nil
 	case f != FreshDueKeep:
-		return shard.Debounce{}, fmt.Errorf("%w: FreshDue is %v, and Debounce.Quiet is %v: both say when a job is due, choose one", ErrConfig, f, d.Quiet)
+		return shard.Debounce{}, fmt.Errorf("%w: Gather.FreshDue is %v, and Gather.Debounce.Quiet is %v: both say when a job is due, choose one", ErrConfig, f, d.Quiet)
 	case d.MaxWait > 0 && d.MaxWait < d.Quiet:
-		return shard.Debounce{}, fmt.Errorf("%w: Debounce.MaxWait is %v, it must be 0 (the default) or at least Quiet, which is %v", ErrConfig, d.MaxWait, d.Quiet)
+		return shard.Debounce{}, fmt.Errorf("%w: Gather.Debounce.MaxWait is %v, it must be 0 (the default) or at least Quiet, which is %v", ErrConfig, d.MaxWait, d.Quiet)
 	case d.MaxWait < 0 || d.MaxWait == 0 && d.Quiet > math.MaxInt64/quietTimes:
 		d.MaxWait = math.MaxInt64
 	case d.MaxWait == 0:

@@ -269,8 +269,10 @@ func holdLease(t *testing.T, dir string) {
 		assert.ErrorIs(t, job.Lease().Extend(time.Minute), lock.ErrLockLost)
 		assert.ErrorIs(t, job.Lease().Unlock(), lock.ErrLockLost)
 		return context.Cause(ctx)
-	}, executor.QueueConfig[string]{Unique: executor.Unique[string]{
-		While: executor.UniqueWhileRunning, TTL: leaseTTL, Heartbeat: leaseBeat,
+	}, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{
+		Unique: executor.Unique[string]{
+			While: executor.UniqueWhileRunning, TTL: leaseTTL, Heartbeat: leaseBeat,
+		},
 	}})
 	enqueue(t, q, "first", "same")
 	start(t, x)
@@ -300,7 +302,7 @@ func TestLeaseOfASuspendedProcess(t *testing.T) {
 
 // fillBacklog enqueues until the backlog is full.
 func fillBacklog(t *testing.T, dir string) {
-	x := open(t, dir, executor.Config{MaxBacklogBytes: 32 << 20})
+	x := open(t, dir, executor.Config{MaxBacklog: executor.BacklogLimit{Bytes: 32 << 20}})
 	q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{})
 	items := make([]executor.Item[string], 100)
 	payload := strings.Repeat("x", 1000)

@@ -39,19 +39,20 @@ type sign struct {
 // attemptKey finds the attempt in the context of a handler.
 type attemptKey struct{}
 
-// Progress says how far a handler has come, and that it lives: see
-// QueueConfig.HeartbeatTimeout. ctx is that of the handler, or one made of it; with
-// another one, and once the handler has returned, Progress has no effect. Any
-// goroutine may call it, as often as one likes: the last call counts, and once a
-// second it is an [EventProgress], if somebody reads them.
+// Progress says how far a handler has come: done of total, in units of its own. It is
+// also a sign of life, see QueueConfig.HeartbeatTimeout. ctx is that of the handler, or
+// made of it; with another context, and after the handler has returned, Progress has no
+// effect. Any goroutine may call it, as often as it likes. The last call counts, and at
+// most once a second it becomes an [EventProgress] for those who read events. Progress
+// is in memory only.
 func Progress(ctx context.Context, done, total int64, message string) {
 	if a := attemptOf(ctx); a != nil {
 		a.say(func(r *ProgressReport) { r.Done, r.Total, r.Message = done, total, opening(message, maxProgressText) })
 	}
 }
 
-// Heartbeat says that a handler lives, as [Progress] does, and leaves what was said
-// of its progress as it is.
+// Heartbeat is a sign of life of a handler, as Progress is, and leaves what Progress
+// said as it is; see QueueConfig.HeartbeatTimeout. Any goroutine may call it.
 func Heartbeat(ctx context.Context) {
 	if a := attemptOf(ctx); a != nil {
 		a.say(nil)

@@ -150,11 +150,11 @@ func TestHeartbeat(t *testing.T) {
 }
 
 // A handler that goes on without a sign of life, and without a Timeout, is stuck
-// StuckAfter later.
+// Stuck.After later.
 func TestHeartbeatOfAStuckHandler(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		free := make(chan struct{})
-		x := open(t, "", executor.Config{Workers: 1, SpareWorkers: 1, StuckAfter: time.Minute})
+		x := open(t, "", executor.Config{Workers: 1, Stuck: executor.Stuck{SpareWorkers: 1, After: time.Minute}})
 		q := handle(t, x, "q", func(context.Context, executor.Merged[string]) error {
 			<-free
 			return nil

@@ -30,7 +30,7 @@ func TestErrorsAcceptNothing(t *testing.T) {
 		codec := &hooks{encode: says[error](nil, errBoom), decode: says[error](nil, nil)}
 		p := &probe{}
 		next := func() (*executor.Executor, *executor.Queue[string]) {
-			x := openOn(t, disk, executor.Config{MaxPayloadBytes: 100, MaxBacklog: 2})
+			x := openOn(t, disk, executor.Config{Advanced: executor.Advanced{MaxPayloadBytes: 100}, MaxBacklog: executor.BacklogLimit{Payloads: 2}})
 			return x, handle(t, x, "q", p.handle, executor.QueueConfig[string]{Codec: codec})
 		}
 		x, q := next()
@@ -57,7 +57,7 @@ func TestErrorsAcceptNothing(t *testing.T) {
 		ended, cancel := context.WithCancelCause(ctx)
 		cancel(errBoom)
 		refused(errBoom, ended, "a", "refused")
-		_, err := x.EnqueueRaw(ctx, "another", "a", []byte("refused"))
+		_, err := enqueueRaw(ctx, x, "another", "a", []byte("refused"))
 		require.ErrorIs(t, err, executor.ErrUnknownQueue)
 		disk.FailNext(journal.ErrFull)
 		refused(executor.ErrFull, ctx, "a", "refused")
@@ -177,8 +177,10 @@ func TestLeftBehindChangesNothing(t *testing.T) {
 				assert.Error(t, call(context.Background()), name)
 			}
 			return end()
-		}, executor.QueueConfig[string]{MaxRetries: -1, RetriesExhausted: func(_ context.Context, jobs []executor.Merged[string]) {
-			assert.Nil(t, ends[jobs[0].ID], "%s: it runs again", jobs[0].ID)
+		}, executor.QueueConfig[string]{MaxRetries: -1, DeadLetters: executor.DeadLetters[string]{
+			RetriesExhausted: func(_ context.Context, jobs []executor.Merged[string]) {
+				assert.Nil(t, ends[jobs[0].ID], "%s: it runs again", jobs[0].ID)
+			},
 		}})
 		require.NoError(t, x.SetSourceOffset(t.Context(), "m", 1))
 		require.NoError(t, x.KeyLocks().Lock(t.Context(), "held"))
@@ -213,7 +215,7 @@ func TestMaxPayloads(t *testing.T) {
 	for limit, want := range map[int][]int{3: {3, 3, 1}, 0: {7}, -1: {7}} {
 		bubble(t, func(t *testing.T) {
 			x, p := open(t, "", executor.Config{}), &probe{}
-			q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{MaxPayloads: limit})
+			q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Gather: executor.Gather[string]{MaxPayloads: limit}})
 			for i := range 7 {
 				enqueue(t, q, "a", strconv.Itoa(i))
 			}
@@ -238,7 +240,7 @@ func TestNotBlockedByItsOwnID(t *testing.T) {
 		for range 2 {
 			x := openOn(t, disk, executor.Config{})
 			locks := executor.Locks[string]{OnEnqueue: words, BlockedBy: keys("k")}
-			q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Locks: locks})
+			q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Locks: locks}})
 			start(t, x)
 			enqueue(t, q, "a", "k")
 			synctest.Wait()
@@ -267,7 +269,7 @@ func TestHalvesHaveContextsOfTheirOwn(t *testing.T) {
 				<-ctx.Done() // for the timeout
 			}
 			return errBoom
-		}, executor.QueueConfig[string]{BatchSize: 8, Shards: 1, MaxRetries: -1, Timeout: time.Second})
+		}, executor.QueueConfig[string]{BatchSize: 8, Share: executor.Share{Shards: 1}, MaxRetries: -1, Timeout: time.Second})
 		require.NoError(t, err)
 		for i := range 8 {
 			enqueue(t, q, fmt.Sprint(i), "x")
@@ -291,7 +293,7 @@ func TestErrorThatCannotBeAskedNamesNoJob(t *testing.T) {
 				return none
 			}
 			return nil
-		}, executor.QueueConfig[string]{BatchSize: 8, Shards: 1, MaxRetries: -1})
+		}, executor.QueueConfig[string]{BatchSize: 8, Share: executor.Share{Shards: 1}, MaxRetries: -1})
 		require.NoError(t, err)
 		for i := range 8 {
 			enqueue(t, q, fmt.Sprint(i), "x")
@@ -314,7 +316,7 @@ func (f *fragile) Unwrap() error { return f.err }
 // its context.
 func TestAContextEndsItsPrivileges(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		x := open(t, "", executor.Config{MaxBacklog: 1})
+		x := open(t, "", executor.Config{MaxBacklog: executor.BacklogLimit{Payloads: 1}})
 		var left context.Context
 		q := handle(t, x, "q", func(ctx context.Context, _ executor.Merged[string]) error {
 			if left == nil {

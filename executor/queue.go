@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/maphash"
@@ -10,13 +11,17 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/await"
 	"github.com/strandjobs/strand/executor/internal/backlog"
 	"github.com/strandjobs/strand/executor/internal/feed"
+	"github.com/strandjobs/strand/executor/internal/keylock"
 	"github.com/strandjobs/strand/executor/internal/lane"
 	"github.com/strandjobs/strand/executor/internal/quarantine"
+	"github.com/strandjobs/strand/executor/internal/slots"
 	"github.com/strandjobs/strand/executor/internal/tally"
 	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/lock"
 	"github.com/strandjobs/strand/shard"
 )
 
@@ -33,15 +38,16 @@ type queue struct {
 	undertaker undertaker
 	exhuming   exhuming
 	backlog    *backlog.Account
-	locking    locking
-	lanes      *lane.Lanes // that it shares; nil: its ids are its own
-	order      string      // what ids are in order within: its name, or that of the lanes
+	admission  *admit.List        // what jobs have to meet before they run; nil: nothing
+	keys       *keylock.Condition // of it; nil: it locks nothing
+	slots      []slots.Sequence   // of it
+	lanes      *lane.Condition    // of it; nil: its ids are its own
 	scores     journal.Floor
 	far        int64 // entries that are due in more than 50 years
 	pausedIDs  atomic.Int64
 	again      int // jobs that ran when the last process died, and run again at once
 
-	deadDeleted atomic.Uint64 // dead payloads that a person has deleted
+	deadDeleted atomic.Uint64 // dead letters that a person has deleted
 
 	burials, halts, panics, failures, strays tally.Lines // that are logged
 
@@ -56,10 +62,22 @@ type queue struct {
 	// decode is what the codec of the queue makes of a payload, for people. Panics
 	// are errors.
 	decode func(payload []byte) (any, error)
+	// checkPayload computes what a payload locks when it is accepted, and refuses one of
+	// which it can't be computed what its job will ask for.
+	checkPayload func(id string, payload []byte) (keys []string, err error)
 	// folder folds its payloads; nil: each stays what it is.
 	folder *folder
 	// exhausted tells the user's hook; nil when there is none. Not guarded.
 	exhausted func(ctx context.Context, items []*shard.Item)
+}
+
+// holder is a job; zero: a person.
+type holder = lock.Owner
+
+// claimOf returns the claim that a shard has kept for an item; nil: there is none.
+func claimOf(kept shard.Held) *admit.Claim {
+	c, _ := kept.(*admit.Claim)
+	return c
 }
 
 // inHand returns the payloads that a handler gets at once, of a started item.
@@ -95,7 +113,9 @@ func (x *Executor) arrange(q *queue) ([]*quarantine.Suspect, error) {
 	if err := x.mayRegister(q.name); err != nil {
 		return nil, err
 	}
-	q.x, q.scores.Clock = x, q.stamp
+	if q.x = x; !q.supersedes() { // there the position says what is newer
+		q.scores.Clock = q.stamp
+	}
 	q.exhuming.init()
 	if err := q.takeOver(); err != nil {
 		return nil, err
@@ -114,7 +134,7 @@ func (x *Executor) arrange(q *queue) ([]*quarantine.Suspect, error) {
 	q.backlog = x.backlog.Join(q.name, q.limit)
 	x.dispatcher.join(q)
 	q.core.Weighed = q.backlog.Limited()
-	q.undertaker.MorgueRetention, q.undertaker.q = q.retention, q
+	q.undertaker.Retention, q.undertaker.q = q.retention, q
 	suspects, err := q.openShards()
 	if err != nil {
 		return nil, err
@@ -203,5 +223,5 @@ func (x *Executor) lookup(name string) (*queue, error) {
 		return q, nil
 	}
 	known := slices.Sorted(maps.Keys(x.queues))
-	return nil, fmt.Errorf("%w: %q; registered are: %s", ErrUnknownQueue, name, strings.Join(known, ", "))
+	return nil, fmt.Errorf("%w: %q; registered are: %s", ErrUnknownQueue, name, cmp.Or(strings.Join(known, ", "), "none yet"))
 }

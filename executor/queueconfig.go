@@ -9,204 +9,260 @@ import (
 	"github.com/strandjobs/strand/shard"
 )
 
-// QueueConfig of one queue. The zero QueueConfig is usable. What zero and numbers
-// below zero mean, [Config] says.
+// QueueConfig of one queue. The zero QueueConfig is usable, and so is the zero value of
+// each group in it. What zero and numbers below zero mean, [Config] says.
 type QueueConfig[T any] struct {
-	// What most queues set, if anything.
+	// What people set first.
 
-	// Merge says what becomes of equal payloads of a waiting id, or with MergeSupersede,
-	// which is for state, of all but the newest. Default MergeKeepAll.
-	Merge Merge
-
-	// MaxRetries is how often a failed job, with [Handle] a payload, is run again
-	// before it is exhausted. Default 25, which is about 20 days with the default
-	// RetryIn; below zero a job is never run again.
-	MaxRetries int
-
-	// RetryIn returns the pause before retry n, counted from 0. Default [RetryIn],
-	// which is used, too, when it panics, and for an error whose methods do. Below
-	// zero means zero.
-	RetryIn func(n int) time.Duration
-
-	// Timeout is how long a handler has for a payload, a job or a batch with its
-	// halves: the deadline of its context, which ends then with the cause
-	// [ErrTimeout]. An error that the handler returns after it is a failure which
-	// spends a retry. What a handler that does not return means: Config.StuckAfter.
-	// Default, and below zero: no limit, and no deadline.
+	// Timeout is how long one call of the handler may take, whether it is for a
+	// payload, a job or a batch with its halves. It is the deadline of the handler's
+	// context, which then ends with the cause [ErrTimeout]. An error that the handler
+	// returns after that is a failure and spends a retry. A handler that does not
+	// return at all is stuck: see Config.Stuck.After. Default, and below zero: no
+	// deadline.
 	Timeout time.Duration
 
-	// MaxConcurrent is how many handlers of the queue may run at a time, over all
-	// its shards; Concurrency is for each of them. Those that are stuck and got a
-	// substitute do not count. At most 131072. Default, and below zero: no limit
-	// but the workers.
+	// HeartbeatTimeout is the longest time that a handler may go without a sign of
+	// life: a call of [Heartbeat] or [Progress], from any of its goroutines. After it
+	// the handler's context ends with the cause [ErrNoHeartbeat], up to an eighth of
+	// HeartbeatTimeout late, but no more than a second. An error that the handler
+	// returns after that is a failure and spends a retry. From then on
+	// Config.Stuck.After counts for a handler that does not return. Timeout applies as
+	// well. Default, and below zero: the executor expects no signs of life.
+	HeartbeatTimeout time.Duration
+
+	// MaxRetries is how many times a failed job, with [Handle] a failed payload, runs
+	// again before DeadLetters decides what becomes of it. Default 25, which takes
+	// about 20 days with the default RetryIn. Below zero a failed job never runs again.
+	MaxRetries int
+
+	// RetryIn returns how long a failed job waits before its next run. n counts the
+	// retries from 0: it is 0 after the first failure, 1 after the second. A result
+	// below zero means zero. Default: the function [RetryIn], which waits 15 s at first
+	// and days at the end. The executor also uses that one when this function panics,
+	// or when the methods of the handler's error do. A handler that returns
+	// [RetryAfter] names the pause itself.
+	RetryIn func(n int) time.Duration
+
+	// MaxConcurrent is how many handlers of the queue may run at a time, over all of
+	// its shards; Share.Concurrency limits each shard. A stuck handler whose worker was
+	// replaced does not count. At most 131072. Default, and below zero: as many as
+	// there are workers. [Queue.Tune] changes it.
 	MaxConcurrent int
 
-	// OnExhausted says what happens after the last retry. Default
-	// OnExhaustedBuryOldest.
-	OnExhausted OnExhausted
-
-	// BatchSize is the most ids that a batch handler gets in one call, at most
-	// 4096. Default 1.
+	// BatchSize is the most ids that a handler of [HandleBatch] gets in one call.
+	// Default 1, at most 4096.
 	BatchSize int
 
-	// Codec of the payloads. Default [JSON]; [Raw] for []byte.
+	// Merge says which payloads of a waiting id stay: by default all of them, otherwise
+	// one of those with equal bytes, or with MergeSupersede the newest alone, which is
+	// for state. Default MergeKeepAll.
+	Merge Merge
+
+	// Defaults compute what a call to Enqueue leaves out. Default: nothing is computed.
+	Defaults Defaults[T]
+
+	// Codec turns payloads into the bytes of the journal, and back. Default [JSON], or
+	// [Raw] for []byte.
 	Codec Codec[T]
 
-	// Unique lets equal payloads run one after the other, whatever their ids.
-	// What it leaves out is as Config.Unique says.
-	Unique Unique[T]
+	// Middleware is called around the handler of this queue and around the calls that
+	// enqueue for it. The first of the list is outermost, and all of it is inside of
+	// Config.Middleware. Default none.
+	Middleware []Middleware
 
-	// Locks make jobs wait until others have completed. Default: none.
-	Locks Locks[T]
+	// Groups.
 
-	// Failures.
+	// Conditions are what a job waits for when its turn has come: locks, slots, limits,
+	// its place in a shared lane. Default: none.
+	Conditions Conditions[T]
 
-	// OnFailure says what a failure means for later payloads. Default
-	// OnFailureMerge; with [Handle] it is OnFailureBlock.
-	OnFailure OnFailure
+	// Gather says which payloads of an id go into one run, and when that run is due.
+	Gather Gather[T]
 
-	// OnFresh says what a fresh payload does to a job in back-off. Default
-	// OnFreshWait.
-	OnFresh OnFresh
+	// DeadLetters says what becomes of a job after its last retry, and how long its
+	// dead letters are kept.
+	DeadLetters DeadLetters[T]
 
-	// FormatError is the text that is kept of a failure, at most 4 KiB. Default:
-	// the error's own.
-	FormatError func(error) string
+	// MaxBacklog bounds the payloads of this queue that are accepted and have not
+	// ended, as Config.MaxBacklog does for all queues; both apply. Default, and below
+	// zero: no limit for this queue.
+	MaxBacklog BacklogLimit
 
-	// RetriesExhausted is called, on the worker, with the jobs of a run that failed
-	// for the last time, before they are dead letters. Each has those of its payloads
-	// that OnExhausted buries, and no other: the first one under
-	// OnExhaustedBuryOldest, all that failed under OnExhaustedBuryAll. LastError is
-	// that failure. It is not called under OnExhaustedHalt, for what [Cancel] buries,
-	// nor for a job that Config.CrashLimit gives up. Default nil.
-	RetriesExhausted func(ctx context.Context, jobs []Merged[T])
+	// Share says how the queue shares the workers with other queues, and how many
+	// shards it has.
+	Share Share
 
-	// Defaults of a call to Enqueue, and what it waits for.
+	// RenamedFrom are names that the queue had before. When the queue is registered, it
+	// takes over, for good, the jobs and dead letters that the journal has under one of
+	// them. A name that the journal does not know is skipped, so old names can stay in
+	// the configuration.
+	//
+	// Pauses and locks move along. So do, under MergeSupersede, the newest versions
+	// that have run, and the kept slots of sequences that this queue uses as well. Keys
+	// of [IdempotencyKey] stay with the old name. Registering fails with ErrConfig when
+	// the journal has payloads under more than one of the names. Default nil.
+	RenamedFrom []string
+}
 
-	// ID, Score and Due compute what a call to Enqueue leaves out. Default nil: an
-	// id must be given, score and due time are now.
+// Defaults of the calls that enqueue for a queue.
+type Defaults[T any] struct {
+	// ID, Score and Due compute what a call to Enqueue leaves out. Default nil: the call
+	// must give an id, and score and due time are now. A Score tells whole numbers apart
+	// up to 2^53, so nanoseconds since 1970 are too large for a version.
 	ID    func(T) string
 	Score func(T) float64
 	Due   func(T) time.Time
 
-	// Durability of Enqueue. Default: the executor's.
+	// Durability of the calls. Default: Config.Durability.
 	Durability Durability
+}
 
-	// MaxBacklog and MaxBacklogBytes bound the payloads of this queue, beside those
-	// of Config and in the same way. Default, and below zero: no limit of its own.
-	MaxBacklog, MaxBacklogBytes int
+// Conditions of a queue: a job runs when all of them are met.
+type Conditions[T any] struct {
+	// Locks make jobs wait until other jobs have succeeded. Default: none.
+	Locks Locks[T]
 
-	// How much runs at a time.
+	// Unique lets one job at a time run for each key, whatever the ids: by default jobs
+	// with equal payloads. A field that is left out is taken from Config.Unique.
+	Unique Unique[T]
 
-	// Weight is the queue's share of the workers' time, under [Fair], beside the
-	// weights of others that have jobs due. Default 1; at most 65536.
-	Weight int
-
-	// Concurrency is how many jobs of a shard may run at a time, of different ids,
-	// at most 131072; MaxConcurrent is for the queue as a whole. Default, and below
-	// zero: as many as there are workers. Jobs of a few microseconds run one after
-	// the other all the same, until one of them takes a millisecond.
-	Concurrency int
-
-	// Shards is how many shards the queue has. Its ids are divided among them, and
-	// each decides about its jobs one at a time, beside the others. At most 4096;
-	// default 5. It may be changed from one start to the next.
-	Shards int
-
-	// MaxPayloads is the most payloads of one id that a handler of [HandleMerged]
-	// or [HandleBatch] gets in one call, oldest first; the others follow in the
-	// next run. Default 1000; below zero there is no limit. With [Handle] it is 1.
-	MaxPayloads int
-
-	// SharedLanes names lanes that queues share: all that give the same name have one
-	// order for each id. Payloads of an id run in the order in which they were
-	// accepted, one at a time, whichever of these queues they are for, so that what
-	// was created is created before it is paid. Only [Handle] takes it, and only
-	// before Start. See One order over several kinds. Default "": the ids are the
-	// queue's own.
-	SharedLanes string
-
-	// Slots, and former names of the queue.
-
-	// Slots that each running job has one value of; see [NewSlots]. Default none.
-	Slots []SlotSource
-
-	// RenamedFrom are names that the queue had before. Jobs and dead payloads that
-	// the journal has under one of them become the queue's own, for good, when it
-	// is registered; a name that the journal does not know is passed over, so they
-	// can stay in the configuration. Locks go along, and so do kept slots of
-	// sequences that this queue has, too; keys of [IdempotencyKey] stay with the
-	// old name. Registering fails with ErrConfig when the journal has something
-	// under more than one of the names. Default nil.
-	RenamedFrom []string
-
-	// What stands around calls.
-
-	// Middleware stands around the calls of this queue's handler, and around the
-	// calls that enqueue for it, the first of them outermost, inside of
-	// Config.Middleware. Default none.
-	Middleware []Middleware
-
-	// HeartbeatTimeout is how long a handler may be at it without a sign of life:
-	// a call of [Heartbeat] or [Progress], from any of its goroutines. Then, an
-	// eighth of that time later at most, and no more than a second, its context
-	// ends with the cause [ErrNoHeartbeat]. An error that the handler returns after
-	// that is a failure which spends a retry; what a handler that does not return
-	// means: Config.StuckAfter, which counts from there. It stands beside Timeout.
-	// Default, and below zero: none are asked for.
-	HeartbeatTimeout time.Duration
-
-	// Priority, and limits.
-
-	// Priority: under [Fair] the jobs of a queue with a higher number go first, and
-	// the workers come to the others when these have no job that can run. What runs
-	// goes on. Queues of one priority share the workers by Weight. From -65536 to
-	// 65536; below zero is lower than the default, which is 0. [Queue.Tune] changes
-	// it.
-	Priority int
-
-	// Limits are what the jobs of the queue run under; see [NewLimit]. A limit may
-	// be that of several queues, and one may be there more than once, with other
-	// Key functions: from and to, say. A job needs all keys of its payloads, each
-	// once, for each of its runs: one that is merged of several payloads, too. Each
-	// id of a batch is a job; that the batch is tried again in halves does not count
-	// again. A job has what it needs until its handler has returned. Default none.
+	// Limits bound how many jobs of a key run at a time, and how many start in a span
+	// of time; see [NewLimit]. Several queues may use one limit. A queue may list one
+	// limit more than once, with different Key functions: one for the sender, say, and
+	// one for the receiver.
+	//
+	// Each run of a job needs every key of its payloads, and counts once for each key,
+	// also when it has several payloads. In a batch each id is a job of its own; the
+	// halves of a batch that failed do not count again. A job holds what it got until
+	// its handler has returned. Default none.
 	Limits []LimitOf[T]
 
-	// What becomes of the dead.
+	// Slots are the sequences of which each running job holds one value; see
+	// [NewSlots]. Default none.
+	Slots []SlotSource
 
-	// MorgueRetention says how long, and how many of them, the dead payloads of the
-	// queue are kept. Default: all, until a person decides.
-	MorgueRetention MorgueRetention
+	// SharedLanes is a name. All queues that give the same one have one order for each
+	// id: payloads of an id run in the order in which they were accepted, one at a
+	// time, whichever of these queues they are for. So an order is created before it is
+	// paid, with a queue and a payload type for each.
+	//
+	// A payload waits until every earlier one of its id in these queues has ended, also
+	// while that one is delayed, retried, blocked or halted. It takes no worker
+	// meanwhile and spends no retry, and [Executor.Explain] says what it waits for. A
+	// payload that is dead-lettered, merged, discarded or canceled has ended, and those
+	// behind it go on. Retries, limits, weights and dead letters are each queue's own.
+	// Register all of the queues in each process: the jobs of an unregistered one hold
+	// up no other.
+	//
+	// Only [Handle] takes it, and only before Start. Default "": the queue shares no
+	// ids. See "One order over several kinds of jobs" in the guide (README.md).
+	SharedLanes string
+}
 
-	// When a job is due that has several payloads.
+// Gather says what becomes of payloads that arrive for an id with a job that waits,
+// beside QueueConfig.Merge, and when that job is due.
+type Gather[T any] struct {
+	// MaxPayloads is the most payloads of one id that a handler of [HandleMerged] or
+	// [HandleBatch] gets in one call, oldest first; the next run gets the others.
+	// Default 1000; below zero there is no limit. With [Handle] and with
+	// [MergeSupersede] it is 1, and anything but 0 and 1 is ErrConfig.
+	MaxPayloads int
 
-	// Debounce has a job wait until no payload has come for some time. Default: it
+	// Fold makes one payload of two of an id; waiting was accepted before next. The
+	// handler then gets one payload that stands for all that wait: a million updates of
+	// a counter take the room of one. It is for [HandleMerged] and [HandleBatch].
+	//
+	// Fold must be associative, because both arguments may have been folded already. It
+	// may keep and change what it gets. Several goroutines call it at a time, without a
+	// context, so it should be quick. If it returns an error, panics, calls Goexit, or
+	// returns more than Config.Advanced.MaxPayloadBytes, the two payloads stay apart
+	// and run one after the other: nothing is lost, and no call is refused.
+	//
+	// The worker folds before it calls the handler. When many payloads wait for an id,
+	// the queue folds them earlier, in the background, and writes down the result. The
+	// result has the position, score, due time and metadata of the first payload; the
+	// others have ended, as merged into it. A folded payload that is dead-lettered is
+	// one dead letter.
+	//
+	// Fold excludes Merge, MaxPayloads and Locks that lock or unlock. Default nil:
+	// payloads stay apart. See "Folding" in the guide (README.md).
+	Fold func(waiting, next T) (T, error)
+
+	// OnFailure says whether later payloads join the retry of a failed run or wait
+	// behind it. Default OnFailureMerge; with [Handle] it is OnFailureBlock.
+	OnFailure OnFailure
+
+	// OnFresh says what a new payload does to a job that waits for a retry. Default
+	// OnFreshWait: the job waits on.
+	OnFresh OnFresh
+
+	// FreshDue says whether a new payload moves the due time of a job that waits.
+	// Default FreshDueKeep, which is the only one with Debounce.
+	FreshDue FreshDue
+
+	// Debounce delays a job until no payload has come for some time. Default: the job
 	// is due when its first payload is.
 	Debounce Debounce
 
-	// Throttle has an id rest after a run, while the first one waits for no rest:
-	// the next begins so long after the end of the last, at the earliest, and gets
-	// what has come meanwhile; with [Handle] that is one payload for each run.
-	// Retries, snoozes, RunNow and Requeue don't wait for it. A restart makes no
-	// difference: an id that has no payload left writes its rest down, in about 30
-	// bytes and the id, and takes about 150 bytes of memory meanwhile. Default, and
-	// below zero: no rest. Neither with Debounce nor with FreshDue.
+	// Throttle is the minimum time between the end of one run of an id and the start of
+	// the next. The first run is not delayed. What arrives in between goes into the
+	// next run; with [Handle] each run takes one payload. Retries, snoozes, RunNow and
+	// Requeue do not wait for it.
+	//
+	// It holds over a restart. An id without a payload left takes about 30 bytes and
+	// its id on disk, and about 150 bytes of memory, until the time is over. Default,
+	// and below zero: no minimum. It excludes Debounce and FreshDue.
 	Throttle time.Duration
+}
 
-	// FreshDue says whether a fresh payload moves the due time of a job that waits.
-	// Default FreshDueKeep, which it is with Debounce.
-	FreshDue FreshDue
+// DeadLetters are the payloads of jobs that have used up their retries.
+type DeadLetters[T any] struct {
+	// OnExhausted says what happens to a job after its last retry. Default
+	// OnExhaustedBuryOldest.
+	OnExhausted OnExhausted
 
-	// Fold makes one payload of two of an id, of which waiting was accepted before
-	// next, so that the handler gets one that stands for all that wait. It is for
-	// [HandleMerged] and [HandleBatch]; see Folding. It has to be associative, as both
-	// may be folded already, and may use what it gets and change it. An error, a panic,
-	// Goexit and a result of more than Config.MaxPayloadBytes mean that the two don't go
-	// together: they are run one after the other. It is called by several goroutines at
-	// a time and without a context: it has to be quick. Neither with Merge, MaxPayloads
-	// nor Locks that lock or unlock. Default nil.
-	Fold func(waiting, next T) (T, error)
+	// RetriesExhausted is called by the worker when a run has failed for the last time,
+	// before its payloads become dead letters. Each job has the payloads that will: the
+	// first one under OnExhaustedBuryOldest, all that failed under OnExhaustedBuryAll.
+	// LastError is the last failure. It is not called under OnExhaustedHalt, for what
+	// [Cancel] dead-letters, nor for a job that reached Config.Crash.Limit. Default
+	// nil.
+	RetriesExhausted func(ctx context.Context, jobs []Merged[T])
+
+	// FormatError returns the text that the journal keeps of a failure, of which 4 KiB
+	// are kept. Default: the text of the error.
+	FormatError func(error) string
+
+	// Retention says how long dead letters are kept, and how many. Default: all, until
+	// a person decides.
+	Retention Retention
+}
+
+// Share says how a queue shares the workers with others, and with itself.
+type Share struct {
+	// Weight is the queue's share of the workers' time under [Fair], relative to the
+	// other queues that have jobs due. Default 1; at most 65536. [Queue.Tune] changes
+	// it.
+	Weight int
+
+	// Priority decides under [Fair] which queue's jobs run first: those with the higher
+	// number. Workers take jobs of the others when none of these can run. A job that
+	// runs is not interrupted. Queues of equal priority share the workers by Weight.
+	// From -65536 to 65536; below zero is lower than the default, which is 0.
+	// [Queue.Tune] changes it.
+	Priority int
+
+	// Concurrency is how many jobs of one shard may run at a time, each of another id;
+	// MaxConcurrent limits the queue as a whole. At most 131072. Default, and below
+	// zero: as many as there are workers. Jobs of a few microseconds still run one
+	// after the other, until one of them takes a millisecond.
+	Concurrency int
+
+	// Shards is how many shards the queue has. Each id belongs to one of them, and
+	// shards decide about their jobs independently of each other. Default 5; at most
+	// 4096. It may be changed from one start to the next.
+	Shards int
 }
 
 // Limits and defaults of a queue.
@@ -232,38 +288,38 @@ type settings struct {
 	formatError   func(error) string
 	sharedLanes   string
 
-	retention MorgueRetention
+	retention Retention
 }
 
 func (c *QueueConfig[T]) settings(x Config) (settings, error) {
 	s := settings{
-		shards:      cmp.Or(c.Shards, defaultShards),
+		shards:      cmp.Or(c.Share.Shards, defaultShards),
 		batch:       cmp.Or(c.BatchSize, 1),
-		durability:  cmp.Or(c.Durability, x.Durability),
-		share:       fairShare{weight: float64(cmp.Or(c.Weight, 1)), limit: max(c.MaxConcurrent, 0), tier: &tier{priority: c.Priority}},
-		limit:       shard.Weight{Payloads: max(c.MaxBacklog, 0), Bytes: max(c.MaxBacklogBytes, 0)},
+		durability:  cmp.Or(c.Defaults.Durability, x.Durability),
+		share:       fairShare{weight: float64(cmp.Or(c.Share.Weight, 1)), limit: max(c.MaxConcurrent, 0), tier: &tier{priority: c.Share.Priority}},
+		limit:       shard.Weight{Payloads: max(c.MaxBacklog.Payloads, 0), Bytes: max(c.MaxBacklog.Bytes, 0)},
 		renamedFrom: c.RenamedFrom,
 		timeout:     max(c.Timeout, 0),
 		heartbeat:   max(c.HeartbeatTimeout, 0),
 		retryIn:     c.RetryIn,
-		formatError: c.FormatError,
-		sharedLanes: c.SharedLanes,
+		formatError: c.DeadLetters.FormatError,
+		sharedLanes: c.Conditions.SharedLanes,
 
-		retention: c.MorgueRetention,
+		retention: c.DeadLetters.Retention,
 		core: shard.Config{
-			Merge: shard.Merge(c.Merge), OnFailure: shard.OnFailure(c.OnFailure),
-			OnExhausted: shard.OnExhausted(c.OnExhausted), OnFresh: shard.OnFresh(c.OnFresh),
+			Merge: shard.Merge(c.Merge), OnFailure: shard.OnFailure(c.Gather.OnFailure),
+			OnExhausted: shard.OnExhausted(c.DeadLetters.OnExhausted), OnFresh: shard.OnFresh(c.Gather.OnFresh),
 			MaxRetries:  max(cmp.Or(c.MaxRetries, defaultMaxRetries), 0),
-			Concurrency: cmp.Or(max(c.Concurrency, 0), x.Workers+x.SpareWorkers),
+			Concurrency: cmp.Or(max(c.Share.Concurrency, 0), x.Workers+x.Stuck.SpareWorkers),
 			BatchSize:   cmp.Or(c.BatchSize, 1),
-			MaxPayloads: max(cmp.Or(c.MaxPayloads, defaultMaxPayloads), 0),
-			Slack:       x.TimerSlack,
+			MaxPayloads: max(cmp.Or(c.Gather.MaxPayloads, defaultMaxPayloads), 0),
+			Slack:       x.Advanced.TimerSlack,
 		},
 	}
 	var err error
-	s.core.FreshDue = shard.FreshDue(c.FreshDue)
-	s.core.Throttle = max(c.Throttle, 0)
-	s.core.Debounce, err = c.Debounce.settings(c.FreshDue)
+	s.core.FreshDue = shard.FreshDue(c.Gather.FreshDue)
+	s.core.Throttle = max(c.Gather.Throttle, 0)
+	s.core.Debounce, err = c.Gather.Debounce.settings(c.Gather.FreshDue)
 	if c.Codec == nil {
 		c.Codec = defaultCodec[T]()
 	}
@@ -274,20 +330,20 @@ func (c *QueueConfig[T]) settings(x Config) (settings, error) {
 		s.formatError = error.Error
 	}
 	return s, errorsOf(
-		c.MorgueRetention.check(),
-		inRange("Shards", s.shards, 1, maxShards),
-		notAbove("Concurrency", c.Concurrency, 1<<17),
-		QueueTuning{c.Weight, c.MaxConcurrent, c.Priority}.check(),
+		c.DeadLetters.Retention.check(),
+		inRange("Share.Shards", s.shards, 1, maxShards),
+		notAbove("Share.Concurrency", c.Share.Concurrency, 1<<17),
+		QueueTuning{c.Share.Weight, c.MaxConcurrent, c.Share.Priority}.check("Share."),
 		notAbove("MaxRetries", c.MaxRetries, math.MaxInt32),
 		inRange("BatchSize", s.batch, 1, maxBatch),
 		inRange("Merge", int(c.Merge), 0, int(MergeSupersede)),
-		inRange("OnFailure", int(c.OnFailure), 0, int(OnFailureBlock)),
-		inRange("OnExhausted", int(c.OnExhausted), 0, int(OnExhaustedHalt)),
-		inRange("OnFresh", int(c.OnFresh), 0, int(OnFreshPull)),
-		inRange("FreshDue", int(c.FreshDue), 0, int(FreshDuePush)), err,
-		checkSupersede(c.Merge, c.OnFailure, c.OnFresh, c.FreshDue),
-		checkThrottle(c.Throttle, c.Debounce, c.FreshDue),
-		inRange("Durability", int(s.durability), int(DurabilitySync), int(DurabilityAsync)),
+		inRange("Gather.OnFailure", int(c.Gather.OnFailure), 0, int(OnFailureBlock)),
+		inRange("DeadLetters.OnExhausted", int(c.DeadLetters.OnExhausted), 0, int(OnExhaustedHalt)),
+		inRange("Gather.OnFresh", int(c.Gather.OnFresh), 0, int(OnFreshPull)),
+		inRange("Gather.FreshDue", int(c.Gather.FreshDue), 0, int(FreshDuePush)), err,
+		checkSupersede(c.Merge, c.Gather.MaxPayloads, c.Gather.OnFailure, c.Gather.OnFresh, c.Gather.FreshDue),
+		checkThrottle(c.Gather.Throttle, c.Gather.Debounce, c.Gather.FreshDue),
+		inRange("Defaults.Durability", int(s.durability), int(DurabilitySync), int(DurabilityAsync)),
 		checkMiddleware(c.Middleware),
 	)
 }

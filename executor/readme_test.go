@@ -59,9 +59,12 @@ func cancelRest(context.Context, executor.Job[Webhook]) error     { return nil }
 func print(Sale, int) error                                       { return nil }
 `
 
-func readme(t *testing.T) string {
+// documents are what a reader is sent to, from the directory of each.
+var documents = []string{"../README.md", "README.md", "cmd/strand/README.md", "../bench/PROOFS.md", "../bench/README.md"}
+
+func document(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile("../README.md")
+	text, err := os.ReadFile(name)
 	require.NoError(t, err)
 	return string(text)
 }
@@ -69,7 +72,10 @@ func readme(t *testing.T) string {
 func TestCodeInReadmeCompiles(t *testing.T) {
 	var program strings.Builder
 	program.WriteString(around)
-	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(readme(t), -1)
+	var blocks [][]string
+	for _, name := range documents {
+		blocks = append(blocks, regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(document(t, name), -1)...)
+	}
 	require.NotEmpty(t, blocks)
 	for i, block := range blocks {
 		if strings.Contains(block[1], "postgres.") {
@@ -103,10 +109,10 @@ func TestCodeInReadmeCompiles(t *testing.T) {
 	}
 }
 
-// TestReadmeNamesTestsThatThereAre: go test -run succeeds when no test has such a
+// TestDocumentsNameTestsThatThereAre: go test -run succeeds when no test has such a
 // name.
-func TestReadmeNamesTestsThatThereAre(t *testing.T) {
-	commands := regexp.MustCompile("`go test -run '?([^' ]+)'? ([^`]+)`").FindAllStringSubmatch(readme(t), -1)
+func TestDocumentsNameTestsThatThereAre(t *testing.T) {
+	commands := regexp.MustCompile("`go test -run '?([^' ]+)'? ([^`]+)`").FindAllStringSubmatch(document(t, "../bench/PROOFS.md"), -1)
 	require.NotEmpty(t, commands)
 	for _, command := range commands {
 		var tests strings.Builder
@@ -140,12 +146,19 @@ func testsIn(t *testing.T, dir string) string {
 	return names.String()
 }
 
-// TestReadmePointsToWhatThereIs: links, and the programs that it runs.
-func TestReadmePointsToWhatThereIs(t *testing.T) {
-	places := regexp.MustCompile(`\]\(([^:)#]+)\)|(?:go run (?:-C )?\.|go install github\.com/strandjobs/strand)/([\w/]+)`).FindAllStringSubmatch(readme(t), -1)
-	require.NotEmpty(t, places)
-	for _, place := range places {
-		_, err := os.Stat(filepath.Join("..", place[1]+place[2]))
-		assert.NoError(t, err, place[0])
+// TestDocumentsPointToWhatThereIs: links, and the programs that they run.
+func TestDocumentsPointToWhatThereIs(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^:)#]+)\)`)
+	program := regexp.MustCompile(`(?:go run (?:-C )?\.|go install github\.com/strandjobs/strand)/([\w/]+)`)
+	for _, name := range documents {
+		text := document(t, name)
+		for _, to := range link.FindAllStringSubmatch(text, -1) {
+			_, err := os.Stat(filepath.Join(filepath.Dir(name), to[1]))
+			assert.NoError(t, err, "%s: %s", name, to[0])
+		}
+		for _, p := range program.FindAllStringSubmatch(text, -1) {
+			_, err := os.Stat(filepath.Join("..", p[1]))
+			assert.NoError(t, err, "%s: %s", name, p[0])
+		}
 	}
 }

@@ -9,29 +9,31 @@ import (
 
 // Receipt says what became of an enqueued payload.
 type Receipt struct {
-	// ID is the id of the job. That of a Duplicate is the call's own, even if the
+	// ID is the id of the job. For a Duplicate it is that of this call, even if the
 	// first call had another.
 	ID string
-	// Position is its number in the journal: unique in that for ever, and growing in
-	// the order of acceptance. Payloads of an id without a score of their own run in
-	// this order. A journal that goes on from a copy, or is begun anew, gives numbers
-	// again that the other one gave: what is to be told apart over that, in a database
-	// say, needs an id of its own in its payload.
+	// Position is the number of the payload in its journal: never given twice there,
+	// and growing in the order of acceptance. Payloads of an id that were enqueued
+	// without a score run in this order. A journal that goes on from a copy, or is
+	// begun anew, gives numbers again that the other one gave. If a database has to
+	// tell payloads apart over that, put an id of your own into the payload.
 	Position uint64
-	// MergedInto is the position of an equal payload of the same id that it was
-	// merged into: that one runs, this one is over. 0: it stands by itself, so far.
-	// Under MergeSupersede it is that of the newer one which has superseded it as it
-	// arrived, and which may have run before.
-	// As QueueConfig.Merge says, an equal payload that is accepted later may take
-	// its place: the other receipt does not say so, Replaced in [QueueStats] counts
-	// it, and the handler sees which one runs in Payload.Position. It is 0 of what
-	// QueueConfig.Fold folds later, of a Duplicate, and under DurabilityAsync without IdempotencyKey and FromSource.
+	// MergedInto is the position of an equal payload of the same id that this one was
+	// merged into: that one runs, and this one has ended. Under MergeSupersede it is
+	// the position of the newer payload that superseded this one as it arrived, and
+	// that may have run before. 0: the payload stands by itself so far.
+	//
+	// It is also 0 for a payload that Gather.Fold folds later, for a Duplicate, and
+	// under DurabilityAsync without IdempotencyKey and FromSource. An equal payload
+	// that is accepted later may take the place of this one, as QueueConfig.Merge says:
+	// no receipt tells that. Then Replaced in [QueueStats] counts it, and the handler
+	// sees in Payload.Position which one runs.
 	MergedInto uint64
-	// Durable: it is on disk. False in memory, and under DurabilityAsync without
-	// IdempotencyKey and FromSource.
+	// Durable is true when the payload is on disk. It is false in memory, and under
+	// DurabilityAsync without IdempotencyKey and FromSource.
 	Durable bool
-	// Duplicate: a call with the same [IdempotencyKey] was accepted before, in the
-	// place of this one. Position is that of the first call's payload.
+	// Duplicate is true when a call with the same [IdempotencyKey] was accepted before,
+	// so that this one enqueued nothing. Position is that of the first call's payload.
 	Duplicate bool
 }
 

@@ -3,8 +3,6 @@ package executor
 import (
 	"errors"
 
-	"github.com/strandjobs/strand/executor/internal/limit"
-	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
 
@@ -74,30 +72,20 @@ func (a *attempt) byHand() bool {
 	return errors.Is(a.ended, ErrCanceledByOperator) || errors.Is(a.ended, ErrDeletedByOperator)
 }
 
-// letGo takes a job out of the line of its lease that was removed, or given up, before
-// it ran, and if nothing is left of it gives back the slots that it kept. mu is held.
-func (l *locks) letGo(q *queue, c *claim, v shard.Verdict, over bool) (sets []journal.Set) {
-	c.place = l.places[c.by] // released after the change
-	delete(l.places, c.by)
-	for _, s := range q.locking.slots {
-		if over {
-			sets = append(sets, s.abandon(c.by, v != shard.VerdictDeleted)...)
-		}
+// claimOfNone is that of a job that ends without a worker.
+func (q *queue) claimOfNone(id string) shard.Held {
+	if q.admission == nil {
+		return nil
 	}
-	return sets
+	return q.admission.Claim(id, nil)
 }
 
 // remover returns what ends the payloads of an id on its shard, as a removal says.
 func (q *queue) remover(r shard.Removal) func(c *shard.Core, now int64, id string) int {
 	return func(c *shard.Core, now int64, id string) int {
 		own := r
-		if q.locking.wants != nil || q.locking.onEnqueue != nil {
-			own.Claim = &claim{queue: q, by: holder{Queue: q.name, ID: id}, notRun: true}
-		}
+		own.Claim = q.claimOfNone(id)
 		ended, inHand := c.Remove(now, id, &own)
-		if q.locking.limited && !c.Status(id).Known {
-			q.x.limits.do(func(t *limit.Table, now int64) { t.Leave(now, holder{Queue: q.name, ID: id}) })
-		}
 		return ended + inHand
 	}
 }

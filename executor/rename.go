@@ -11,27 +11,24 @@ import (
 // is held, and the queue is not registered.
 func (q *queue) takeOver() error {
 	for _, former := range q.renamedFrom {
-		entries, dead := q.x.leftOver(former)
+		entries, dead, known := q.x.leftOver(former)
+		own, ownDead, taken := q.x.leftOver(q.name)
 		if err := q.x.mayRegister(former); err != nil {
 			if entries+dead == 0 {
 				continue
 			}
 			return fmt.Errorf("RenamedFrom of queue %q: %w", q.name, err)
 		}
-		if entries+dead == 0 {
-			if err := q.inherit(former); err != nil { // the last process may have died before it had done so
-				return err
-			}
-			continue
-		}
-		if own, ownDead := q.x.leftOver(q.name); own+ownDead > 0 {
+		if entries+dead > 0 && own+ownDead > 0 {
 			return fmt.Errorf("%w: queue %q has %d payloads and %d dead ones in the journal, and so has its former name %q: %d and %d; register both until one of them has none",
 				ErrConfig, q.name, own, ownDead, former, entries, dead)
 		}
-		if err := q.x.log.Rename(context.Background(), former, q.name); err != nil {
-			return border(err)
+		if entries+dead > 0 || known && !taken { // with no payload left there is still what has run of each id
+			if err := q.x.log.Rename(context.Background(), former, q.name); err != nil {
+				return border(err)
+			}
 		}
-		if err := q.inherit(former); err != nil {
+		if err := q.inherit(former); err != nil { // again, if the last process has died before it had done so
 			return err
 		}
 	}
@@ -41,21 +38,21 @@ func (q *queue) takeOver() error {
 // inherit takes over what jobs hold under a former name, keys and slots, and what is
 // paused.
 func (q *queue) inherit(former string) error {
-	q.x.locks.rename(former, q.name)
-	for _, s := range q.locking.slots {
-		s.rename(former, q.name)
+	q.x.keys.Rename(former, q.name)
+	for _, s := range q.slots {
+		s.Rename(former, q.name)
 	}
 	return border(q.x.pauses.rename(former, q.name))
 }
 
 // leftOver returns how many payloads the journal had for a name that is not
-// registered yet, and how many dead ones.
-func (x *Executor) leftOver(name string) (entries, dead int) {
+// registered yet, and how many dead ones; known: it has the name.
+func (x *Executor) leftOver(name string) (entries, dead int, known bool) {
 	number, known := x.log.Queues()[name]
 	if !known {
-		return 0, 0
+		return 0, 0, false
 	}
-	return x.log.Unclaimed()[number], x.log.Buried(number)
+	return x.log.Unclaimed()[number], x.log.Buried(number), true
 }
 
 // unclaimed names the queues that have jobs and are not registered.

@@ -2,6 +2,7 @@ package executor_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,7 +36,7 @@ func TestFormerNames(t *testing.T) {
 		leave(t, disk, "old")
 		cfg := executor.QueueConfig[string]{RenamedFrom: []string{"older", "old"}}
 		for round := range 3 { // the setting may stay
-			x := openOn(t, disk, executor.Config{Strict: true})
+			x := openOn(t, disk, executor.Config{Advanced: executor.Advanced{Strict: true}})
 			p := &probe{}
 			q := handle(t, x, "new", p.handle, cfg)
 			if round == 0 {
@@ -64,6 +65,30 @@ func TestFormerNames(t *testing.T) {
 	})
 }
 
+// With no payload left the new name still knows what has run: no older state runs after it.
+func TestFormerNamesOfStates(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		var ran shared[[]string]
+		life := func(score float64, name string, former ...string) {
+			x := openOn(t, disk, executor.Config{})
+			q := must(executor.HandleLatest(x, name, func(_ context.Context, job executor.Job[string]) error {
+				ran.set(append(ran.get(), job.Payload))
+				return nil
+			}, executor.QueueConfig[string]{RenamedFrom: former}))
+			start(t, x)
+			_, err := q.Enqueue(t.Context(), "id", fmt.Sprint("version ", score), executor.Score(score))
+			require.NoError(t, err)
+			synctest.Wait()
+			stop(t, x)
+		}
+		life(8, "old")
+		life(1, "new", "old")
+		life(9, "new", "old") // round two: the setting may stay
+		require.Equal(t, []string{"version 8", "version 9"}, ran.get())
+	})
+}
+
 // A slot that a failed job has kept is still its own under the new name, and is on
 // disk under that.
 func TestFormerNamesOfSlots(t *testing.T) {
@@ -85,7 +110,7 @@ func TestFormerNamesOfSlots(t *testing.T) {
 				return nil
 			}
 			q := handle(t, x, name, sell, executor.QueueConfig[string]{
-				RenamedFrom: former, RetryIn: always(20 * time.Minute), Slots: []executor.SlotSource{slots},
+				RenamedFrom: former, RetryIn: always(20 * time.Minute), Conditions: executor.Conditions[string]{Slots: []executor.SlotSource{slots}},
 			})
 			start(t, x)
 			if len(former) == 0 {
@@ -139,7 +164,7 @@ func TestStrict(t *testing.T) {
 		disk := new(journal.Memory)
 		leave(t, disk, "a")
 		leave(t, disk, "b")
-		x := openOn(t, disk, executor.Config{Strict: true})
+		x := openOn(t, disk, executor.Config{Advanced: executor.Advanced{Strict: true}})
 		p := &probe{}
 		handle(t, x, "b", p.handle, executor.QueueConfig[string]{})
 		err := x.Start(t.Context())

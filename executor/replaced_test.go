@@ -63,9 +63,11 @@ func TestLastErrorIsTheLast(t *testing.T) {
 					return fmt.Errorf("error %d", n)
 				}}
 				q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{
-					MaxRetries: 2, RetryIn: always(time.Second), OnExhausted: exhausted,
-					RetriesExhausted: func(_ context.Context, jobs []executor.Merged[string]) {
-						hook = append(hook, jobs[0].LastError)
+					MaxRetries: 2, RetryIn: always(time.Second), DeadLetters: executor.DeadLetters[string]{
+						OnExhausted: exhausted,
+						RetriesExhausted: func(_ context.Context, jobs []executor.Merged[string]) {
+							hook = append(hook, jobs[0].LastError)
+						},
 					},
 				})
 				enqueue(t, q, "1", "a")

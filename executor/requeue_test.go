@@ -75,7 +75,7 @@ func TestRequeueAllWithinTheBudget(t *testing.T) {
 	if long() {
 		n = 600
 	}
-	x := open(t, withDead(t, n, 1<<20), executor.Config{MemoryBudget: budget})
+	x := open(t, withDead(t, n, 1<<20), executor.Config{Advanced: executor.Advanced{MemoryBudget: budget}})
 	var last, ran atomic.Int64
 	q := handle(t, x, "q", func(_ context.Context, job executor.Merged[[]byte]) error {
 		for _, p := range job.Payloads {
@@ -145,7 +145,7 @@ func TestRequeueAMillion(t *testing.T) {
 	if long() {
 		n = 1_000_000
 	}
-	x := open(t, withDead(t, n, 10), executor.Config{MemoryBudget: 8 << 20})
+	x := open(t, withDead(t, n, 10), executor.Config{Advanced: executor.Advanced{MemoryBudget: 8 << 20}})
 	q := handle(t, x, "q", func(context.Context, executor.Merged[[]byte]) error { return nil }, executor.QueueConfig[[]byte]{Codec: executor.Raw{}})
 	peak, began := livePeak(t), time.Now()
 	back, err := backOf(q.RequeueAll(t.Context()))

@@ -63,7 +63,7 @@ func TestEveryPairOfSettings(t *testing.T) {
 		live := func(shards, workers, n int) int {
 			x := openOn(t, disk, executor.Config{Workers: workers})
 			q := handle(t, x, "q", e.handle, executor.QueueConfig[int]{
-				Shards: shards, Merge: executor.MergeKeepAll, MaxPayloads: 2, MaxRetries: 1 << 20, RetryIn: always(time.Hour),
+				Share: executor.Share{Shards: shards}, Merge: executor.MergeKeepAll, Gather: executor.Gather[int]{MaxPayloads: 2}, MaxRetries: 1 << 20, RetryIn: always(time.Hour),
 			})
 			start(t, x)
 			for range n {

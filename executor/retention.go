@@ -11,25 +11,25 @@ import (
 	"github.com/strandjobs/strand/executor/internal/tally"
 )
 
-// MorgueRetention bounds the morgue of a queue. The zero MorgueRetention keeps all.
+// Retention bounds the dead letters of a queue. The zero Retention keeps all.
 //
-// What is too old, or too much, is deleted as [Inspector.DeleteDead] does, at most a
-// thousand at a time, counted in QueueStats.Expired and logged, a line a minute at
-// most. It begins when the queue is registered. One timer waits for the
-// next of them, and none while there is none.
-type MorgueRetention struct {
-	// Age is how long a dead payload is kept after it died, and up to a 64th of it
-	// longer. At least a second; default, and below zero: for ever.
+// From registration on, the executor deletes what is too old or too much, as
+// [Inspector.DeleteDead] does, at most a thousand at a time. QueueStats.Expired counts
+// it, and the log has at most a line a minute. One timer waits for the next dead letter
+// to become too old; without any there is none.
+type Retention struct {
+	// Age is how long a dead letter is kept after it died; it may be deleted up to a
+	// 64th of Age later. At least a second. Default, and below zero: without end.
 	Age time.Duration
 
-	// Count is how many dead payloads are kept: when there are more, those go that
-	// were accepted first. Default, and below zero: any number.
+	// Count is how many dead letters are kept. When there are more, those that were
+	// accepted first are deleted. Default, and below zero: any number.
 	Count int
 }
 
-func (r MorgueRetention) check() error {
+func (r Retention) check() error {
 	if r.Age > 0 && r.Age < time.Second {
-		return fmt.Errorf("%w: MorgueRetention.Age is %v, it must be a second at least; 0 keeps the dead for ever", ErrConfig, r.Age)
+		return fmt.Errorf("%w: DeadLetters.Retention.Age is %v, it must be a second at least; 0 keeps the dead for ever", ErrConfig, r.Age)
 	}
 	return nil
 }
@@ -38,7 +38,7 @@ func (r MorgueRetention) check() error {
 // is set while something is dead that will be too old, and one goroutine is at work
 // while something is.
 type undertaker struct {
-	MorgueRetention
+	Retention
 	q       *queue
 	expired atomic.Uint64
 	lines   tally.Lines
@@ -238,7 +238,7 @@ func (u *undertaker) tell(n int, err error) {
 		}
 	case n > 0:
 		if rest, ok := u.lines.Line(oneAMinute); ok {
-			log.LogAttrs(u.q.x.handlers, slog.LevelInfo, "dead payloads were deleted, as MorgueRetention says", append([]slog.Attr{slog.String("queue", u.q.name), slog.Int("payloads", n)}, rest...)...)
+			log.LogAttrs(u.q.x.handlers, slog.LevelInfo, "dead payloads were deleted, as Retention says", append([]slog.Attr{slog.String("queue", u.q.name), slog.Int("payloads", n)}, rest...)...)
 		}
 	}
 }

@@ -20,11 +20,11 @@ func bury(context.Context, executor.Merged[string]) error { return executor.Canc
 
 // The dead go when they are too old, at most a 64th later, and no look at the morgue is
 // taken before.
-func TestMorgueRetentionByAge(t *testing.T) {
+func TestRetentionByAge(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var lines strings.Builder
 		x := open(t, "", executor.Config{Logger: slog.New(slog.NewTextHandler(&lines, nil))})
-		q := handle(t, x, "q", bury, executor.QueueConfig[string]{MorgueRetention: executor.MorgueRetention{Age: 64 * time.Hour}})
+		q := handle(t, x, "q", bury, executor.QueueConfig[string]{DeadLetters: executor.DeadLetters[string]{Retention: executor.Retention{Age: 64 * time.Hour}}})
 		keeps := handle(t, x, "keeps", bury, executor.QueueConfig[string]{})
 		start(t, x)
 		dead := func() int {
@@ -60,10 +60,10 @@ func TestMorgueRetentionByAge(t *testing.T) {
 
 // Of too many, those go that were accepted first, also at a restart; and with a timer of
 // an age after it.
-func TestMorgueRetentionByCount(t *testing.T) {
+func TestRetentionByCount(t *testing.T) {
 	disk := new(journal.Memory)
 	x := openOn(t, disk, executor.Config{})
-	q := handle(t, x, "q", bury, executor.QueueConfig[string]{MorgueRetention: executor.MorgueRetention{Count: 3}})
+	q := handle(t, x, "q", bury, executor.QueueConfig[string]{DeadLetters: executor.DeadLetters[string]{Retention: executor.Retention{Count: 3}}})
 	start(t, x)
 	for n := range 10 {
 		enqueue(t, q, fmt.Sprint(n), "")
@@ -76,14 +76,14 @@ func TestMorgueRetentionByCount(t *testing.T) {
 	require.Eventually(t, func() bool { return stats(t, q).Expired == 7 }, time.Minute, time.Millisecond, "counted after they have gone")
 	stop(t, x)
 	x = openOn(t, disk, executor.Config{})
-	q = handle(t, x, "q", bury, executor.QueueConfig[string]{MorgueRetention: executor.MorgueRetention{Age: time.Second, Count: 2}})
+	q = handle(t, x, "q", bury, executor.QueueConfig[string]{DeadLetters: executor.DeadLetters[string]{Retention: executor.Retention{Age: time.Second, Count: 2}}})
 	holds("8", "9")
 	holds() // two seconds later at most
 }
 
 // What dies while others are being deleted is too old an age after its own death, though
 // the look at the morgue has not seen it.
-func TestMorgueRetentionTimesWhatDiesMeanwhile(t *testing.T) {
+func TestRetentionTimesWhatDiesMeanwhile(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		disk := new(journal.Memory)
 		x := openOn(t, disk, executor.Config{})
@@ -93,7 +93,7 @@ func TestMorgueRetentionTimesWhatDiesMeanwhile(t *testing.T) {
 				<-late
 			}
 			return bury(ctx, job)
-		}, executor.QueueConfig[string]{MorgueRetention: executor.MorgueRetention{Age: time.Hour}})
+		}, executor.QueueConfig[string]{DeadLetters: executor.DeadLetters[string]{Retention: executor.Retention{Age: time.Hour}}})
 		start(t, x)
 		enqueue(t, q, "late", "")
 		enqueue(t, q, "early", "")
@@ -118,10 +118,10 @@ func TestMorgueRetentionTimesWhatDiesMeanwhile(t *testing.T) {
 	})
 }
 
-func TestMorgueRetentionIsChecked(t *testing.T) {
+func TestRetentionIsChecked(t *testing.T) {
 	x := open(t, "", executor.Config{})
-	_, err := executor.HandleMerged(x, "q", bury, executor.QueueConfig[string]{MorgueRetention: executor.MorgueRetention{Age: time.Millisecond}})
+	_, err := executor.HandleMerged(x, "q", bury, executor.QueueConfig[string]{DeadLetters: executor.DeadLetters[string]{Retention: executor.Retention{Age: time.Millisecond}}})
 	require.ErrorIs(t, err, executor.ErrConfig)
 	require.ErrorContains(t, err, "1ms")
-	handle(t, x, "q", bury, executor.QueueConfig[string]{MorgueRetention: executor.MorgueRetention{Age: -1, Count: -1}})
+	handle(t, x, "q", bury, executor.QueueConfig[string]{DeadLetters: executor.DeadLetters[string]{Retention: executor.Retention{Age: -1, Count: -1}}})
 }

@@ -24,14 +24,13 @@ type Candidate struct {
 // Due returns since when the oldest job of the shard has been due.
 func (c Candidate) Due() time.Time { return time.Unix(0, c.due) }
 
-// Fair returns the scheduler that gives queues with jobs due equal shares of the
-// workers' time, or such as their weights say, and picks the oldest due job inside
-// a queue. So a queue with little to do hardly waits for one with a large backlog:
-// its next job gets the next free worker. What a queue did not use it can't claim
-// later.
+// Fair returns the default scheduler. It gives queues that have jobs due equal shares
+// of the workers' time, or shares by their Weight, and picks the oldest due job inside
+// a queue. So a queue with little to do hardly waits for one with a large backlog: its
+// next job gets the next free worker. A queue can't claim later what it did not use.
 //
-// Queues with a higher QueueConfig.Priority go first: the others get what these leave.
-// Shares are those of queues with the same priority.
+// Queues with a higher QueueConfig.Share.Priority go first, and the others get what
+// these leave. Queues of equal priority share by weight.
 func Fair() Scheduler { return fair{} }
 
 type fair struct{}
@@ -53,10 +52,10 @@ func (fair) Pick(ready []Candidate) int {
 	return best
 }
 
-// OldestFirst returns the scheduler that picks the shard with the oldest due job.
-// No shard starves: a job that waits only gets older. But a queue waits until the
-// backlog of another one that is older than its jobs is over. It is the Lag of Lowkiq,
-// and the default there; here that is [Fair], so a program that relies on it sets
+// OldestFirst returns the scheduler that picks the shard with the oldest due job of all
+// queues. No shard starves, because a job that waits only gets older. But a queue waits
+// until the older backlog of another queue is done. It is the Lag of Lowkiq, and the
+// default there. Here the default is [Fair], so a program that relies on it sets
 // Config.Scheduler.
 func OldestFirst() Scheduler { return oldestFirst{} }
 
@@ -72,8 +71,9 @@ func (oldestFirst) Pick(ready []Candidate) int {
 	return best
 }
 
-// RoundRobin returns a scheduler that goes round: each shard with a job due in
-// turn, so that a queue with more shards gets more turns. It is the Seq of Lowkiq.
+// RoundRobin returns a scheduler that gives each shard with a job due its turn, one
+// after the other; so a queue with more shards gets more turns. It is the Seq of
+// Lowkiq.
 func RoundRobin() Scheduler { return &roundRobin{last: -1} }
 
 type roundRobin struct{ last int }
@@ -95,11 +95,11 @@ func (s *roundRobin) Pick(ready []Candidate) int {
 	return next
 }
 
-// StrictPriority returns the scheduler that picks the queue that was registered
-// first, and of its shards the one with the oldest due job: the order of queues is
-// their priority. A queue waits as long as those before it have jobs that can run;
-// jobs that wait for a lock don't count. QueueConfig.Priority, under [Fair], does the
-// same with numbers that can be equal and can be changed; here it is not asked.
+// StrictPriority returns the scheduler that picks the queue that was registered first,
+// and of its shards the one with the oldest due job: the order of registration is the
+// priority. A queue waits as long as those before it have jobs that can run; blocked
+// jobs don't count. It ignores QueueConfig.Share.Priority, which does the same under
+// [Fair] with numbers that may be equal and can be changed.
 func StrictPriority() Scheduler { return strictPriority{} }
 
 type strictPriority struct{}

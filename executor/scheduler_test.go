@@ -20,7 +20,7 @@ func TestRegisterWhileRunning(t *testing.T) {
 	disk := new(journal.Memory)
 	x := openOn(t, disk, executor.Config{})
 	p := &probe{}
-	q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Shards: 64})
+	q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Share: executor.Share{Shards: 64}})
 	for i := range 1000 {
 		enqueue(t, q, string(rune('a'+i)), "x")
 	}
@@ -31,7 +31,7 @@ func TestRegisterWhileRunning(t *testing.T) {
 	for i := range 1000 {
 		_, _ = other.Enqueue(t.Context(), string(rune('a'+i)), "x")
 		if i == 500 {
-			q = handle(t, x, "q", p.handle, executor.QueueConfig[string]{Shards: 64})
+			q = handle(t, x, "q", p.handle, executor.QueueConfig[string]{Share: executor.Share{Shards: 64}})
 		}
 	}
 	drained(t, q)
@@ -51,7 +51,7 @@ func TestSchedulerExits(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{Workers: 2, Scheduler: &goexitScheduler{}})
 		p := &probe{}
-		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Shards: 8})
+		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Share: executor.Share{Shards: 8}})
 		for i := range 200 {
 			enqueue(t, q, string(rune('a'+i)), "x")
 		}
@@ -67,7 +67,7 @@ func TestInOrderByDueTimeInAQueue(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{Workers: 1, Scheduler: executor.StrictPriority()})
 		p := &probe{decide: pause}
-		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Shards: 16})
+		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Share: executor.Share{Shards: 16}})
 		const jobs = 40
 		for i := range jobs {
 			due := i * 17 % jobs
@@ -102,9 +102,9 @@ func waitsForTheShard(t *testing.T, scheduler executor.Scheduler, priority int) 
 			}
 			return nil
 		}}
-		cfg := executor.QueueConfig[string]{Shards: 1}
+		cfg := executor.QueueConfig[string]{Share: executor.Share{Shards: 1}}
 		first := cfg
-		first.Priority = priority
+		first.Share.Priority = priority
 		high, low := handle(t, x, "high", p.handle, first), handle(t, x, "low", p.handle, cfg)
 		enqueue(t, low, "low", "x")
 		enqueue(t, high, "high 1", "x")

@@ -68,7 +68,7 @@ func TestScoreWhenTheClockIsSetBack(t *testing.T) {
 		enqueue(t, q, "a", "2")
 		_, err := q.EnqueueMany(t.Context(), []executor.Item[string]{{ID: "a", Payload: "3"}, {ID: "a", Payload: "4"}})
 		require.NoError(t, err)
-		_, err = x.EnqueueRaw(t.Context(), "q", "a", []byte(`"5"`), executor.IdempotencyKey("k"))
+		_, err = enqueueRaw(t.Context(), x, "q", "a", []byte(`"5"`), executor.IdempotencyKey("k"))
 		require.NoError(t, err)
 		enqueue(t, q, "a", "0", executor.Score(1))
 		stop(t, x)

@@ -9,9 +9,10 @@ import (
 	"github.com/strandjobs/strand/shard"
 )
 
-// Selection says which jobs of a queue, or which of its dead payloads, a person means.
-// The zero Selection names no queue, which is ErrUnknownQueue. What is accepted after
-// the call that gets it is not meant.
+// Selection says which jobs of a queue, or which of its dead letters, a person means:
+// [SelectIDs], [SelectPayloads], [SelectJobs] and [SelectQueue] make one. It never
+// includes what is accepted after the call that gets it. The zero Selection names no
+// queue, which is ErrUnknownQueue.
 type Selection struct {
 	queue  string
 	ids    map[string]bool    // nil: any
@@ -22,7 +23,8 @@ type Selection struct {
 	before int64      // Unix ns, of filter.OlderThan
 }
 
-// SelectIDs means all that some ids of a queue have; without an id, none.
+// SelectIDs selects all that some ids of a queue have. Without an id it selects
+// nothing.
 func SelectIDs(queue string, ids ...string) Selection {
 	s := Selection{queue: queue, ids: make(map[string]bool, len(ids))}
 	for _, id := range ids {
@@ -31,8 +33,8 @@ func SelectIDs(queue string, ids ...string) Selection {
 	return s
 }
 
-// SelectPayloads means those payloads of an id that were accepted at some positions;
-// without a position, none. A position comes from [Receipt], [Payload] and [Dead].
+// SelectPayloads selects the payloads of an id that were accepted at some positions, as
+// Receipt, Payload and Dead have them. Without a position it selects nothing.
 func SelectPayloads(queue, id string, positions ...uint64) Selection {
 	s := SelectIDs(queue, id)
 	s.of = make([]journal.Position, 0, len(positions))
@@ -49,7 +51,7 @@ func SelectJobs(queue string, filter JobFilter, states ...JobState) Selection {
 	return Selection{queue: queue, filter: filter, states: states}
 }
 
-// SelectQueue means all that a queue has.
+// SelectQueue selects all that a queue has.
 func SelectQueue(queue string) Selection { return Selection{queue: queue} }
 
 // check returns an error for a selection that makes no sense.

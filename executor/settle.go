@@ -47,7 +47,7 @@ func (w *worker) settle() {
 		w.x.endWith(w.fatal)
 		w.fatal = nil
 	}
-	w.leaveLimits()
+	w.returned()
 	w.tellExhausted()
 	w.tellBuried()
 	w.tellFailed()
@@ -167,7 +167,7 @@ func (w *worker) giveUp(it *shard.Item) {
 // of the batch gone, kept the handler from its work. A handler may dress up the end of its context as any error, so
 // every error after that end counts.
 func (w *worker) interrupted(it *shard.Item, err error) bool {
-	if c := claimOf(it.Claim); c != nil && c.lost() != nil || w.attempt.byHand() {
+	if c := claimOf(it.Claim); c.Lost() || w.attempt.byHand() {
 		return true
 	}
 	return context.Cause(w.x.handlers) != nil || (w.x.draining.Load() && errors.Is(err, ErrClosed))

@@ -44,7 +44,7 @@ func TestBatchHookExits(t *testing.T) {
 				}
 			}
 			return nil
-		}, executor.QueueConfig[string]{BatchSize: 8, Shards: 1, FormatError: func(error) string { runtime.Goexit(); return "" }})
+		}, executor.QueueConfig[string]{BatchSize: 8, Share: executor.Share{Shards: 1}, DeadLetters: executor.DeadLetters[string]{FormatError: func(error) string { runtime.Goexit(); return "" }}})
 		require.NoError(t, err)
 		for _, id := range []string{"a", "b", "c"} {
 			enqueue(t, q, id, "1")
@@ -83,7 +83,7 @@ func TestBatchErrorsForAStranger(t *testing.T) {
 				q, err := executor.HandleBatch(x, "q", func(_ context.Context, jobs []executor.Merged[string]) error {
 					require.Len(t, jobs, len(all))
 					return test.errs
-				}, executor.QueueConfig[string]{BatchSize: 8, Shards: 1, MaxRetries: -1})
+				}, executor.QueueConfig[string]{BatchSize: 8, Share: executor.Share{Shards: 1}, MaxRetries: -1})
 				require.NoError(t, err)
 				for _, id := range all {
 					enqueue(t, q, id, "1")

@@ -34,7 +34,7 @@ func TestADiscardedLogIsSilence(t *testing.T) {
 		}
 		close(ran)
 		return executor.Cancel(context.Canceled)
-	}, executor.QueueConfig[string]{Shards: 1, MaxConcurrent: 1})
+	}, executor.QueueConfig[string]{Share: executor.Share{Shards: 1}, MaxConcurrent: 1})
 	require.NoError(t, err)
 	require.NoError(t, x.Start(t.Context()))
 	for _, id := range []string{"panic", "cancel"} {

@@ -22,7 +22,7 @@ func TestTimerSlack(t *testing.T) {
 		begin := time.Now()
 		p := &probe{}
 		queues := func() (x *executor.Executor, qs []*executor.Queue[string]) {
-			x = openOn(t, disk, executor.Config{TimerSlack: slack})
+			x = openOn(t, disk, executor.Config{Advanced: executor.Advanced{TimerSlack: slack}})
 			for i := range 3 {
 				qs = append(qs, handle(t, x, fmt.Sprint(i), p.handle, executor.QueueConfig[string]{}))
 			}

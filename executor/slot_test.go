@@ -20,7 +20,7 @@ func TestSlotThatComesBackJustThen(t *testing.T) {
 	})
 	require.NoError(t, err)
 	q := handle(t, x, "q", func(context.Context, executor.Merged[int]) error { return nil },
-		executor.QueueConfig[int]{MaxRetries: -1, Slots: []executor.SlotSource{s}})
+		executor.QueueConfig[int]{MaxRetries: -1, Conditions: executor.Conditions[int]{Slots: []executor.SlotSource{s}}})
 	start(t, x)
 	for i := range jobs {
 		enqueue(t, q, fmt.Sprint(i), i)

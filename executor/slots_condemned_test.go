@@ -27,7 +27,7 @@ func TestLaralocker_A04_AJobThatIsGivenUp(t *testing.T) {
 					t.Cleanup(func() { _ = x.Stop(context.Background()) })
 					s, err := NewSlots(x, "serials", SlotsConfig[int]{Next: func(v int) int { return v + 1 }, KeepOnBurial: keep})
 					require.NoError(t, err)
-					q, err := Handle(x, "q", func(context.Context, Job[string]) error { <-hang; return nil }, QueueConfig[string]{Slots: []SlotSource{s}})
+					q, err := Handle(x, "q", func(context.Context, Job[string]) error { <-hang; return nil }, QueueConfig[string]{Conditions: Conditions[string]{Slots: []SlotSource{s}}})
 					require.NoError(t, err)
 					return q, s
 				}

@@ -68,7 +68,7 @@ func TestLaralocker_A05_ResetBesideAJob(t *testing.T) {
 					}
 					return nil
 				}
-				cfg, queue := executor.SlotsConfig[int]{}, executor.QueueConfig[string]{Shards: 1, Concurrency: 9}
+				cfg, queue := executor.SlotsConfig[int]{}, executor.QueueConfig[string]{Share: executor.Share{Shards: 1, Concurrency: 9}}
 				q := s.shop(t, x, cfg, queue)
 				start(t, x)
 				for _, id := range []string{"a", "a", "slow"} {

@@ -38,7 +38,7 @@ func TestLaralocker_A04_BuriedJobKeepsItsSlotByOption(t *testing.T) {
 		byHand bool // while it waits for its retry
 	}{
 		"exhausted":             {func() error { return errBoom }, executor.QueueConfig[string]{MaxRetries: -1}, false},
-		"bury all":              {func() error { return errBoom }, executor.QueueConfig[string]{MaxRetries: -1, OnExhausted: executor.OnExhaustedBuryAll}, false},
+		"bury all":              {func() error { return errBoom }, executor.QueueConfig[string]{MaxRetries: -1, DeadLetters: executor.DeadLetters[string]{OnExhausted: executor.OnExhaustedBuryAll}}, false},
 		"cancelled":             {func() error { return executor.Cancel(errBoom) }, executor.QueueConfig[string]{}, false},
 		"cancelled by a person": {failed, executor.QueueConfig[string]{}, true},
 	} {
@@ -129,7 +129,7 @@ func TestLaralocker_A05_TTLOfAJob(t *testing.T) {
 		for _, single := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, ", single ", single), func(t *testing.T) {
 				bubble(t, func(t *testing.T) {
-					x := open(t, "", executor.Config{SlotTTL: test.all})
+					x := open(t, "", executor.Config{Advanced: executor.Advanced{SlotTTL: test.all}})
 					var asked []lock.Job
 					slots := must(executor.NewSlots(x, "serials", executor.SlotsConfig[int]{Next: next, TTL: test.own, TTLOf: func(job lock.Job) time.Duration {
 						asked = append(asked, job)
@@ -146,7 +146,7 @@ func TestLaralocker_A05_TTLOfAJob(t *testing.T) {
 						require.Equal(t, test.want, time.Until(slots.Snapshot().Open[0].Held.Until), "its heartbeat")
 						return nil
 					}
-					cfg := executor.QueueConfig[string]{Timeout: test.timeout, Slots: []executor.SlotSource{slots}, MaxRetries: -1}
+					cfg := executor.QueueConfig[string]{Timeout: test.timeout, Conditions: executor.Conditions[string]{Slots: []executor.SlotSource{slots}}, MaxRetries: -1}
 					handle := func() (*executor.Queue[string], error) {
 						return executor.HandleMerged(x, "q", func(context.Context, executor.Merged[string]) error { return look() }, cfg)
 					}
@@ -171,7 +171,7 @@ func TestLaralocker_A05_TTLOfAJob(t *testing.T) {
 			})
 		}
 	}
-	_, err := executor.Open("", executor.Config{SlotTTL: -time.Second})
+	_, err := executor.Open("", executor.Config{Advanced: executor.Advanced{SlotTTL: -time.Second}})
 	require.ErrorIs(t, err, executor.ErrConfig)
 	require.ErrorContains(t, err, "SlotTTL is -1s")
 }

@@ -54,7 +54,7 @@ func TestSlowDiskAtStop(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		disk := new(journal.Memory)
 		x := openOn(t, disk, executor.Config{})
-		q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{Durability: executor.DurabilityAsync})
+		q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{Defaults: executor.Defaults[string]{Durability: executor.DurabilityAsync}})
 		brake := hang(disk)
 		enqueue(t, q, "a", "1")
 		began := time.Now()

@@ -31,8 +31,8 @@ func newCrowd(t *testing.T, disk *journal.Memory, cfg executor.QueueConfig[strin
 	})
 	require.NoError(t, err)
 	key := func(id, _ string) []string { return []string{id} }
-	cfg.Locks = executor.Locks[string]{OnEnqueue: key, Unlock: key}
-	cfg.Slots = []executor.SlotSource{c.slots}
+	cfg.Conditions.Locks = executor.Locks[string]{OnEnqueue: key, Unlock: key}
+	cfg.Conditions.Slots = []executor.SlotSource{c.slots}
 	c.decide = func(ctx context.Context, s seen) error {
 		if s.id == "slow" {
 			select {
@@ -67,7 +67,7 @@ func (c *crowd) together(t *testing.T, fast int) {
 // with it: neither their ids, nor their keys and slots.
 func TestSlowJobHoldsBackNoOther(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		c := newCrowd(t, new(journal.Memory), executor.QueueConfig[string]{Shards: 1})
+		c := newCrowd(t, new(journal.Memory), executor.QueueConfig[string]{Share: executor.Share{Shards: 1}})
 		c.together(t, 10)
 		s := stats(t, c.q)
 		assert.Equal(t, []int{1, 1}, []int{s.Jobs, s.Running})
@@ -93,9 +93,9 @@ func TestSlowJobHoldsBackNoOther(t *testing.T) {
 func TestCrashBesideASlowJob(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		disk := new(journal.Memory)
-		c := newCrowd(t, disk, executor.QueueConfig[string]{Shards: 1})
+		c := newCrowd(t, disk, executor.QueueConfig[string]{Share: executor.Share{Shards: 1}})
 		c.together(t, 10)
-		again := newCrowd(t, disk.Crash(), executor.QueueConfig[string]{Shards: 1})
+		again := newCrowd(t, disk.Crash(), executor.QueueConfig[string]{Share: executor.Share{Shards: 1}})
 		time.Sleep(time.Minute)
 		require.Equal(t, []string{"slow[1]"}, again.log())
 	})
@@ -112,7 +112,7 @@ func TestSlowBatchHoldsBackNoOther(t *testing.T) {
 				}
 			}
 			return ctx.Err()
-		}, executor.QueueConfig[string]{Shards: 1, BatchSize: 4})
+		}, executor.QueueConfig[string]{Share: executor.Share{Shards: 1}, BatchSize: 4})
 		require.NoError(t, err)
 		start(t, x)
 		for i := range 400 {

@@ -8,17 +8,17 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// FromSource has a call accepted only if offset is greater than the last one that
-// was accepted under name, by any queue of the executor; otherwise it returns a
-// [StaleError]. The offset is written in the same commit as the payload. So a
-// source that can be read again (the ticks of a clock, a partition with its
-// offsets, numbered webhooks) is taken in once, across crashes, too.
+// FromSource accepts a call only if offset is greater than the last one that was
+// accepted under name, by any queue of the executor; otherwise the call returns a
+// [StaleError]. The offset is written in the commit of the payload. So what comes from
+// a source that can be read again is accepted once, across crashes, too: the ticks of a
+// clock, a partition with its offsets, numbered webhooks.
 //
-// An offset may be negative. A name has from 1 to 512 bytes; those that begin with
-// "cron/" are the schedules' own, though they are not refused: take others. Calls
-// with one name are let through one at a time: the next waits until the outcome of
-// the last is known, or its ctx ends. A refused call moves nothing. An offset is
-// kept until [Executor.DeleteSourceOffset].
+// An offset may be negative. A name has 1 to 512 bytes; choose one that does not begin
+// with "cron/", because the schedules of executor/cron use those. Calls with the same
+// name go one at a time: the next one waits until the outcome of the last is known, or
+// its ctx ends. A refused call does not move the offset. The journal keeps an offset
+// until [Executor.DeleteSourceOffset].
 func FromSource(name string, offset int64) Option {
 	return Option{kind: optionSource, name: name, offset: offset}
 }

@@ -29,38 +29,38 @@ func (e *NotOwnedError) Error() string {
 // Is makes errors.Is(err, ErrNotOwned) true.
 func (e *NotOwnedError) Is(target error) bool { return target == ErrNotOwned }
 
-// Splitter divides ids among processes, each with an executor and a journal of its
-// own, numbered from 0. The zero Splitter does not: all ids belong to this process.
-// Inside a process any worker serves any shard, other than with the splitters of
-// Lowkiq: Weight, Priority and MaxConcurrent of [QueueConfig] share the workers.
+// Splitter divides ids among processes, each with an executor and a journal of its own,
+// numbered from 0. With the zero Splitter all ids belong to this process. Inside a
+// process any worker serves any shard, unlike with the splitters of Lowkiq: Share and
+// MaxConcurrent of QueueConfig divide the workers.
 //
-// An id of another process is refused, at Enqueue, EnqueueMany, their raw kinds, Do and
-// FollowUp, in a handler, too, with a [NotOwnedError] that says whose it is: to send it
-// there is the program's business. A follow-up is in the commit of its job, so that it
-// can't be in another journal: let Owner go by what the ids of a chain have in common,
-// the customer in "customer/order" say, and all of it stays in one process; or have a
-// follow-up of this process's own send it there, with an [IdempotencyKey] made of its
-// position and process. No other call asks. What the journal has of an id that is not
-// this process's any more, because Nodes has changed, runs here, and can be put back
-// from the morgue here: it was accepted here, and is not lost. So when Nodes changes,
-// an id may have jobs in two processes until the old one has done its own, without an
-// order between the two; where that counts, let the old ones run dry first. A
-// schedule of executor/cron has to be added in all processes: the one fires a tick that
-// its job's id belongs to.
+// Enqueue, EnqueueMany, Do and FollowUp refuse an id of another process, also in a
+// handler, with a [NotOwnedError] that says whose it is. The program has to send it
+// there. A follow-up is in the commit of its job, so it can't be in another journal.
+// Let Owner go by what the ids of a chain have in common, for example the customer in
+// "customer/order": then all of it stays in one process. Or stage a follow-up of this
+// process that sends the payload there, with an IdempotencyKey made of its position and
+// this process.
+//
+// No other call asks the Splitter. When Nodes changes, jobs and dead letters of ids
+// that now belong elsewhere still run here, and can be put back here: they were
+// accepted here. So an id may have jobs in two processes for a while, without an order
+// between them. If that matters, let the old processes run dry first. Add a schedule of
+// executor/cron in all processes: the one that its job's id belongs to fires the tick.
 type Splitter struct {
-	// Nodes is how many processes there are. Default 0: ids are not divided, and Self and
-	// Owner must be zero, too.
+	// Nodes is how many processes share the work. Default 0: all ids belong to this
+	// process, and Self and Owner must be zero, too.
 	Nodes int
 
-	// Self is the number of this one, from 0 to Nodes − 1.
+	// Self is the number of this process, from 0 to Nodes − 1.
 	Self int
 
-	// Owner returns whose an id is, from 0 to Nodes − 1: the same in each process
-	// and at each time. It is called by the goroutine of each call, for each id. A
-	// number that is out of range, or a panic, is ErrConfig, and nothing is
-	// accepted. Default nil: ids are divided evenly by a hash, which stays what it
-	// is in later versions; from n to n + 1 processes one id of n + 1 moves, to the
-	// new one.
+	// Owner returns the number of the process that an id belongs to, from 0 to Nodes −
+	// 1. It must return the same in each process, always. The goroutine of each call
+	// calls it, for each id. If it returns another number, or panics, the call gets
+	// ErrConfig and nothing is accepted. Default nil: a hash divides the ids evenly,
+	// and stays the same in later versions; from n to n + 1 processes one id of n + 1
+	// moves, to the new process.
 	Owner func(id string) int
 }
 

@@ -33,7 +33,7 @@ func TestLowkiq_L14_Splitter(t *testing.T) {
 				require.ErrorIs(t, err, executor.ErrNotOwned)
 				require.Equal(t, executor.NotOwnedError{ID: id, Owner: stranger.Owner, Self: self}, *stranger)
 				owner = stranger.Owner
-				_, raw := x.EnqueueRaw(t.Context(), "q", id, []byte(`"x"`))
+				_, raw := enqueueRaw(t.Context(), x, "q", id, []byte(`"x"`))
 				require.Equal(t, err, raw)
 				_, many := q.EnqueueMany(t.Context(), []executor.Item[string]{{ID: taken1(taken[self])}, {ID: id}})
 				require.ErrorIs(t, many, executor.ErrNotOwned)

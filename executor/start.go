@@ -12,7 +12,7 @@ import (
 )
 
 // Start runs the jobs of all registered queues until Stop is called. Queues may be
-// registered later, too, except under Config.Strict: then Start returns ErrConfig,
+// registered later, too, except under Config.Advanced.Strict: then Start returns ErrConfig,
 // and may be called again. It returns the error of OnStart, ErrFailed when the
 // journal has failed, ErrContext, and ErrState when it was called before or Stop
 // was.
@@ -33,7 +33,7 @@ func (x *Executor) Start(ctx context.Context) error {
 	x.state = starting
 	x.mu.Unlock()
 	x.inherited.inherit(ctx)
-	if x.cfg.Strict {
+	if x.cfg.Advanced.Strict {
 		if err := x.unclaimed(); err != nil {
 			x.backToOpened()
 			return err
@@ -65,7 +65,7 @@ func (x *Executor) startWorkers() (unrecorded func(), err error) {
 		return nil, err
 	}
 	words := x.wordsPerWorker()
-	running, recorded, unrecorded := x.openRecorder(x.cfg.Workers+x.cfg.SpareWorkers, words)
+	running, recorded, unrecorded := x.openRecorder(x.cfg.Workers+x.cfg.Stuck.SpareWorkers, words)
 	if recorded { // or who is held stays so: another death would convict none of them
 		x.quarantine.Start(running.Rebeat)
 	}
@@ -79,7 +79,7 @@ func (x *Executor) startWorkers() (unrecorded func(), err error) {
 	for place := range x.cfg.Workers {
 		x.hire(place)
 	}
-	for i := range x.cfg.SpareWorkers {
+	for i := range x.cfg.Stuck.SpareWorkers {
 		x.spares = append(x.spares, x.cfg.Workers+i)
 	}
 	return unrecorded, nil
@@ -110,7 +110,7 @@ func (x *Executor) openRecorder(places, words int) (running *journal.CrashRecord
 	complain := func(what string, err error) {
 		lines = append(lines, func() { x.cfg.Logger.Error(what, slog.Any("error", err)) })
 	}
-	if x.cfg.CrashReports {
+	if x.cfg.Crash.Reports {
 		if err := x.log.ReportCrashes(); err != nil {
 			complain("no crash reports: until the next start Go's last words do not tell which job killed the process", err)
 		}

@@ -12,33 +12,44 @@ import (
 	"github.com/strandjobs/strand/shard"
 )
 
-// Stats are the figures of an executor. Those of different shards are taken one
-// after the other, not at one moment.
+// Stats are the figures of an executor. The executor takes those of different shards
+// one after the other, so they are not of one moment.
 type Stats struct {
 	Workers int
-	Busy    int           // workers that are running a handler, or about to
-	Paused  bool          // the executor as a whole; see [Executor.Pause]
-	Stuck   int           // workers whose handlers go on after their time is over; see Config.StuckAfter
-	Backlog Backlog       // against Config.MaxBacklog and MaxBacklogBytes, over all queues
-	Age     time.Duration // the longest of all queues
+	Busy    int  // workers that are running a handler, or about to
+	Paused  bool // the executor as a whole; see [Executor.Pause]
+	// Stuck counts workers whose handlers go on after their time is over; see
+	// Config.Stuck.After.
+	Stuck   int
+	Backlog Backlog       // against Config.MaxBacklog, over all queues
+	Age     time.Duration `wire:"age"` // the longest of all queues
 	Queues  []QueueStats
 	Journal JournalStats
 }
 
 // JournalStats are figures of the journal.
 type JournalStats struct {
-	UUID  string // of the journal and its copies; empty in memory, and for one from before there was one
+	// UUID names the journal and its copies. It is empty in memory, and for a journal
+	// from before there was one.
+	UUID  string
 	Epoch uint64 // how many times it was opened
 	Next  uint64 // the position that the next payload gets, or a later one
 
-	Bytes     int    // of the log on disk
-	LiveBytes int    // of these, of payloads and states of jobs that are not over
-	HeldBytes int    // of entries that are in memory; see Config.MemoryBudget
-	ReadBacks uint64 // how often the disk was read for entries that are not in memory
+	Bytes int // of the log on disk
+	// LiveBytes are those of Bytes that belong to payloads and states of jobs that have
+	// not ended.
+	LiveBytes int
+	// HeldBytes is the size of the entries that are in memory; see
+	// Config.Advanced.MemoryBudget.
+	HeldBytes int
+	// ReadBacks counts how often the executor has read entries from disk that were not in
+	// memory.
+	ReadBacks uint64
 
-	CommitAge  time.Duration // how long the disk has been at the commit that it is at; 0: it is at none
+	// CommitAge is how long the disk has been at the current commit; 0: it is at none.
+	CommitAge  time.Duration
 	Commits    uint64        // since Open
-	CommitTime time.Duration // that the disk took for them together
+	CommitTime time.Duration `wire:"commit_seconds"` // that the disk took for them together
 	LastCommit time.Time     // when the last of them ended; zero: there was none
 }
 
@@ -51,57 +62,68 @@ func (x *Executor) journalStats() JournalStats {
 	}
 }
 
-// QueueStats are the figures of one queue. Totals count since Open.
+// QueueStats are the figures of one queue. Some are of now, and totals count since
+// Open.
 type QueueStats struct {
-	Name string
+	Name string `wire:"queue,omit"`
 
-	// Registered is false for a queue that has payloads or dead ones in the
-	// journal and that is not registered. They are kept and block nothing. Only
-	// Name, Unclaimed, Dead and Age are set then.
+	// Registered is false for a queue that the journal has payloads or dead letters of,
+	// and that the program has not registered. They are kept and hold up no others.
+	// Only Name, Unclaimed, Dead and Age are set then.
 	Registered bool
-	Unclaimed  int // payloads that wait, of a queue that is not registered
-	Dead       int // payloads in the morgue
+	Unclaimed  int // payloads that wait, of an unregistered queue
+	Dead       int `wire:"morgue_length"` // dead letters
 
 	// Of now.
-	Jobs     int // ids with something to do
+	Jobs     int `wire:"length"` // ids with something to do
 	Payloads int // that wait or run
-	Retrying int // jobs whose last run failed
+	Retrying int `wire:"retries"` // jobs whose last run failed
+	Fresh    int // jobs that have used up no retry
 	Halted   int // jobs that wait for RunNow
 	Running  int // jobs that workers have in hand, or come to next
-	Parked   int // jobs that wait for something else than their time: a lock, a slot; not for a pause
+	Parked   int // blocked jobs: they wait for a lock, a slot or a limit; a pause does not count
 
-	Paused    bool // the queue, or the executor
-	PausedIDs int  // ids that are paused by themselves, with a job or without: lists show their jobs as JobParked
+	Paused bool // the queue, or the executor
+	// PausedIDs counts ids that are paused by themselves, with a job or without. Lists
+	// show their jobs as JobParked.
+	PausedIDs int
 
-	// Since Open, in payloads, but for Failed, Snoozed and Interrupted, which are
-	// runs. Of those that were Merged, because an equal one stands for them,
-	// Replaced had been accepted as standing by themselves: a later one has taken
-	// their place, or both met again after a run. Deleted are those that a person
-	// has deleted, before they were over or in the morgue, and Expired those in the
-	// morgue that [MorgueRetention] has: what was dead was Buried before. Superseded are
-	// those of Merged that under [MergeSupersede] a newer one of their id has superseded,
-	// SupersededDead those in the morgue.
+	// Totals since Open. Failed, Snoozed and Interrupted count runs, all others
+	// payloads.
+	//
+	//   - Buried went to the dead letters.
+	//   - Merged have ended because an equal payload runs in their stead. Of those,
+	//     Replaced had been accepted as standing by themselves: a later one took their
+	//     place, or both met again after a run. Superseded are those that a newer
+	//     payload of their id replaced under [MergeSupersede].
+	//   - SupersededDead are the dead letters that a newer payload of their id replaced:
+	//     they count as Buried, and not as Merged.
+	//   - Deleted were deleted by a person, as payloads that had not ended or as dead
+	//     letters. Expired are dead letters that [Retention] deleted. A dead letter was
+	//     counted in Buried before.
 	Done, Discarded, Buried, Merged, Replaced uint64
 	Deleted, Expired                          uint64
 	Superseded, SupersededDead                uint64
 	Failed, Snoozed, Interrupted              uint64
 
-	Backlog Backlog // against QueueConfig.MaxBacklog and MaxBacklogBytes
+	Backlog Backlog // against QueueConfig.MaxBacklog
 
-	// Age is how long the oldest payload has waited that is not over: since it was accepted,
-	// or put back from the morgue; 0 when there is none. It is exact to a second, and counts
-	// what waits for its due time, runs, is retried, halted, parked or paused, and of a queue
-	// that is not registered, too. So it grows when anything is stuck, which Lag does not.
-	Age time.Duration
+	// Age is how long the oldest payload that has not ended has waited: since its call,
+	// or since it was put back from the dead letters; 0 when there is none. It counts
+	// payloads that wait for their due time, run, are retried, halted, blocked or
+	// paused, and those of an unregistered queue. So it grows when anything is stuck,
+	// which Lag does not. A state counts from the first one of its id that is not done;
+	// after a restart, from the one that is left. It is exact to a second.
+	Age time.Duration `wire:"age"`
 
-	// Lag is how long the oldest due job has been due, which may be the
-	// Config.TimerSlack; 0 when none is. Jobs of a paused queue count; those that are
-	// Parked, for a limit or a lock, and single ids that are paused do not.
-	Lag time.Duration
+	// Lag is how late the queue is: how long its oldest due job has been due; 0 when no
+	// job is due. Jobs of a paused queue count. Blocked jobs, which wait for a lock, a
+	// slot or a limit, and ids that are paused by themselves do not. Where
+	// Config.Advanced.TimerSlack is set, a lag of up to that is normal. Lag grows when
+	// the workers can't keep up; when jobs are blocked, halted or fail, Age grows
+	// alone.
+	Lag time.Duration `wire:"lag"`
 }
-
-// Fresh returns how many jobs have not failed.
-func (s QueueStats) Fresh() int { return s.Jobs - s.Retrying }
 
 // Stats returns the figures of all queues, by name. It asks every shard, and
 // returns ErrClosed after Stop, and the cause of ctx when that ends first.
@@ -128,6 +150,23 @@ func (x *Executor) Stats(ctx context.Context) (Stats, error) {
 	}
 	slices.SortFunc(s.Queues, func(a, b QueueStats) int { return strings.Compare(a.Name, b.Name) })
 	return s, nil
+}
+
+// Total returns the figures of all queues together: sums, and of Age and Lag the longest.
+// Name is empty, and Paused is that of the executor.
+func (s Stats) Total() QueueStats {
+	t := QueueStats{Registered: true, Paused: s.Paused, Backlog: s.Backlog}
+	for _, q := range s.Queues {
+		t.Age, t.Lag = max(t.Age, q.Age), max(t.Lag, q.Lag)
+		t.Unclaimed, t.Dead = t.Unclaimed+q.Unclaimed, t.Dead+q.Dead
+		t.Jobs, t.Payloads, t.Retrying, t.Fresh = t.Jobs+q.Jobs, t.Payloads+q.Payloads, t.Retrying+q.Retrying, t.Fresh+q.Fresh
+		t.Halted, t.Running, t.Parked, t.PausedIDs = t.Halted+q.Halted, t.Running+q.Running, t.Parked+q.Parked, t.PausedIDs+q.PausedIDs
+		t.Done, t.Discarded, t.Buried, t.Merged = t.Done+q.Done, t.Discarded+q.Discarded, t.Buried+q.Buried, t.Merged+q.Merged
+		t.Replaced, t.Deleted, t.Expired = t.Replaced+q.Replaced, t.Deleted+q.Deleted, t.Expired+q.Expired
+		t.Superseded, t.SupersededDead = t.Superseded+q.Superseded, t.SupersededDead+q.SupersededDead
+		t.Failed, t.Snoozed, t.Interrupted = t.Failed+q.Failed, t.Snoozed+q.Snoozed, t.Interrupted+q.Interrupted
+	}
+	return t
 }
 
 // registered returns the queues there are, in no particular order.
@@ -221,6 +260,7 @@ func (s *QueueStats) add(c shard.Counts) {
 	s.Jobs += c.Jobs
 	s.Payloads += c.Payloads
 	s.Retrying += c.Retrying
+	s.Fresh += c.Jobs - c.Retrying
 	s.Halted += c.Halted
 	s.Running += c.Running
 	s.Parked += c.Parked
@@ -238,9 +278,58 @@ func (s *QueueStats) add(c shard.Counts) {
 	s.Interrupted += c.Interrupted
 }
 
-// load returns how many workers there are, and how many are not idle.
-func (d *dispatcher) load() (workers, busy int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.total, d.total - len(d.idle)
+// QueueInfo is a queue with its shards.
+type QueueInfo struct {
+	QueueStats
+	Busy   int          // workers that work for the queue
+	Shards []ShardStats // none of an unregistered queue
+}
+
+// ShardStats are the figures of one shard of a queue; see [QueueStats], of which
+// those of its shards are the sum, and the longest Lag.
+type ShardStats struct {
+	Shard int // 0, 1, 2, …
+
+	Jobs     int `wire:"length"`
+	Retrying int `wire:"retries"`
+	Fresh    int
+
+	Payloads, Halted, Running, Parked                     int
+	Done, Discarded, Buried, Failed, Snoozed, Interrupted uint64
+
+	Lag time.Duration `wire:"lag"`
+}
+
+func newShardStats(i int, c shard.Counts, overdue int64) ShardStats {
+	return ShardStats{
+		Shard: i, Jobs: c.Jobs, Payloads: c.Payloads, Retrying: c.Retrying, Fresh: c.Jobs - c.Retrying, Halted: c.Halted, Running: c.Running, Parked: c.Parked,
+		Done: c.Done, Discarded: c.Discarded, Buried: c.Buried, Failed: c.Failed, Snoozed: c.Snoozed, Interrupted: c.Interrupted,
+		Lag: time.Duration(overdue),
+	}
+}
+
+// Queues returns the figures of all queues and their shards, by name: those of
+// [Executor.Stats], in the same way. It returns ErrContext, ErrClosed, or the cause
+// of ctx.
+func (i *Inspector) Queues(ctx context.Context) ([]QueueInfo, error) {
+	if i == nil || i.x == nil {
+		return nil, errNoInspector
+	}
+	ctx, err := usable(ctx)
+	if err != nil {
+		return nil, err
+	}
+	queues := i.x.registered()
+	all, err := figuresOf(ctx, queues)
+	if err != nil {
+		return nil, err
+	}
+	for at, q := range queues {
+		all[at].Busy = i.x.dispatcher.busyFor(q)
+	}
+	for _, s := range i.x.unregistered(queues) {
+		all = append(all, QueueInfo{QueueStats: s})
+	}
+	slices.SortFunc(all, func(a, b QueueInfo) int { return strings.Compare(a.Name, b.Name) })
+	return all, nil
 }

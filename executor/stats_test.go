@@ -29,7 +29,7 @@ func TestStatsContext(t *testing.T) {
 func TestStatsLagIsTheOldest(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{})
-		q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{Shards: 8})
+		q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{Share: executor.Share{Shards: 8}})
 		require.Zero(t, stats(t, q).Lag)
 		enqueue(t, q, "later", "x", executor.In(24*time.Hour))
 		require.Zero(t, stats(t, q).Lag, "none is due")

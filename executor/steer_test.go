@@ -69,10 +69,12 @@ func (m *steer) open() {
 	require.NoError(m.t, err)
 	key := func(_ string, n int) []string { return []string{fmt.Sprint("key ", n)} }
 	m.q, err = executor.Handle(m.x, "q", func(ctx context.Context, job executor.Job[int]) error { return m.run(ctx, life, job) }, executor.QueueConfig[int]{
-		MaxRetries: 1 << 20, RetryIn: func(int) time.Duration { return 3 * time.Second }, Shards: 1 + m.r.IntN(3),
-		Locks:  executor.Locks[int]{OnEnqueue: key, Unlock: key},
-		Unique: executor.Unique[int]{Key: func(id string, _ int) string { return id[:1] }},
-		Slots:  []executor.SlotSource{m.s},
+		MaxRetries: 1 << 20, RetryIn: func(int) time.Duration { return 3 * time.Second }, Share: executor.Share{Shards: 1 + m.r.IntN(3)},
+		Conditions: executor.Conditions[int]{
+			Locks:  executor.Locks[int]{OnEnqueue: key, Unlock: key},
+			Unique: executor.Unique[int]{Key: func(id string, _ int) string { return id[:1] }},
+			Slots:  []executor.SlotSource{m.s},
+		},
 	})
 	require.NoError(m.t, err)
 	start(m.t, m.x)

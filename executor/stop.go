@@ -81,8 +81,8 @@ func (x *Executor) stop() {
 	all, known := x.sum()
 	x.watchdog.stop()
 	x.quarantine.Close()
-	x.locks.close()
-	x.limits.close()
+	x.ledger.End()
+	x.limits.Close()
 	x.cancel(ErrStopping)
 	for _, q := range x.queues { // no more are made
 		q.undertaker.close()

@@ -20,7 +20,7 @@ func TestStopShardOffersItselfMeanwhile(t *testing.T) {
 			<-release
 			_, err := q.Enqueue(ctx, "c", "x")
 			return err
-		}, executor.QueueConfig[string]{Shards: 2, Concurrency: 2})
+		}, executor.QueueConfig[string]{Share: executor.Share{Shards: 2, Concurrency: 2}})
 		start(t, x)
 		for _, id := range []string{"a", "b", "d", "e", "f", "g"} {
 			enqueue(t, q, id, "1")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/strandjobs/strand/executor/internal/await"
+	"github.com/strandjobs/strand/executor/internal/keylock"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -35,7 +36,7 @@ type submission struct {
 
 	earlier journal.Position // of the call that came with the key before; 0: none did
 	taken   bool             // it has its room
-	locked  *enqueueLocks    // nil: nothing is locked
+	locked  *keylock.Coming  // nil: nothing is locked
 	first   journal.Position // of the entries in lanes that queues share; 0: not yet
 	ticket  journal.Ticket
 	stage   stage
@@ -214,7 +215,7 @@ func (o *submission) sets() func(first journal.Position) []journal.Set {
 		if w != nil {
 			o.q.awaited.Add(w, first)
 		}
-		return append(c.sets(first, n), locked.sets(first)...)
+		return append(c.sets(first, n), locked.Sets(first)...)
 	}
 }
 
@@ -268,6 +269,27 @@ func (o *submission) withdraw() {
 	if o.taken {
 		o.q.backlog.GiveBack(o.weight)
 	}
-	o.locked.withdraw()
+	o.locked.Withdraw()
 	o.leaveLanes()
+}
+
+// standInLanes gives the entries their places, before a shard hears of any.
+func (o *submission) standInLanes(first journal.Position) {
+	if o.q.lanes == nil {
+		return
+	}
+	o.first = first
+	for i := range o.entries {
+		o.q.lanes.Add(string(o.entries[i].ID), first+journal.Position(i), o.q.number)
+	}
+}
+
+// leaveLanes takes the places of a call back that was refused.
+func (o *submission) leaveLanes() {
+	if o.first == 0 {
+		return
+	}
+	for i := range o.entries {
+		o.q.lanes.Remove(o.first + journal.Position(i))
+	}
 }

@@ -12,20 +12,13 @@ import (
 // logStart is the one line about a start, before its first job runs. No lock is
 // held: a logger is user code.
 func (x *Executor) logStart() {
-	waiting, unclaimed, halted, queues := 0, 0, 0, 0
-	if s, err := x.Stats(context.Background()); err == nil { // else a shard has failed, and Start says so
-		for _, q := range s.Queues {
-			waiting, unclaimed, halted = waiting+q.Payloads, unclaimed+q.Unclaimed, halted+q.Halted
-			if q.Registered {
-				queues++
-			}
-		}
-	}
+	s, _ := x.Stats(context.Background()) // an error: a shard has failed, and Start says so
+	all := s.Total()
 	attrs := []slog.Attr{
-		slog.String("dir", x.dir), slog.Int("workers", x.cfg.Workers), slog.Int("queues", queues),
-		slog.Int("waiting", waiting), slog.Int("unclaimed", unclaimed),
+		slog.String("dir", x.dir), slog.Int("workers", x.cfg.Workers), slog.Int("queues", len(x.registered())),
+		slog.Int("waiting", all.Payloads), slog.Int("unclaimed", all.Unclaimed),
 	}
-	attrs = append(attrs, ifHalted(halted)...)
+	attrs = append(attrs, ifHalted(all.Halted)...)
 	recovered, level := x.recovered()
 	attrs = append(append(attrs, recovered...), slog.Duration("took", time.Since(x.opening)))
 	x.cfg.Logger.LogAttrs(x.handlers, level, "executor starts", attrs...)
@@ -86,11 +79,7 @@ func (x *Executor) sum() (all QueueStats, known bool) {
 		return all, false
 	}
 	s, err := x.Stats(context.Background())
-	for _, q := range s.Queues {
-		all.Done, all.Failed, all.Buried, all.Discarded = all.Done+q.Done, all.Failed+q.Failed, all.Buried+q.Buried, all.Discarded+q.Discarded
-		all.Payloads, all.Halted = all.Payloads+q.Payloads, all.Halted+q.Halted
-	}
-	return all, err == nil
+	return s.Total(), err == nil
 }
 
 // leftBehind says which handlers a stop did not wait for, and what that means.

@@ -9,12 +9,23 @@ import (
 	"github.com/strandjobs/strand/shard"
 )
 
-// HandleLatest registers a queue for state: mirrors, indexes, caches, of which the newest
-// counts. It is [Handle] with Merge [MergeSupersede], and no other setting is needed: of an id the
-// newest state runs, once more for each change that came meanwhile and not for those in
-// between, and no older one after it, whatever fails, is put back from the morgue, or
-// arrives late. See The newest state. It returns the errors of Handle, and ErrConfig for
-// another Merge.
+// HandleLatest registers a queue for state, such as mirrors, indexes and caches, where
+// only the newest payload of an id counts. It is [Handle] with Merge [MergeSupersede];
+// no other setting is needed.
+//
+// The newest payload is the one with the highest score, for example the version of a
+// row. Among equal scores, or without scores, it is the one that was accepted last;
+// give all payloads of an id a score, or none. A newer payload takes the place of one
+// that waits, is snoozed, is retried or is halted; the older one ends as merged,
+// whatever its bytes. While one runs, the newest waits behind it, and runs next with
+// all retries. An older payload never runs after a newer one that was done, whether it
+// failed before, came back from the dead letters, or arrived late.
+//
+// An id has at most one dead letter, which is deleted when a newer payload is accepted.
+// OnFailure, OnFresh, FreshDue and Fold must be left out; Debounce and Throttle apply.
+// See "The newest state" in the guide (README.md).
+//
+// It returns the errors of [Handle], and ErrConfig for another Merge.
 func HandleLatest[T any](x *Executor, name string, handler func(context.Context, Job[T]) error, cfg QueueConfig[T]) (*Queue[T], error) {
 	if cfg.Merge != MergeKeepAll && cfg.Merge != MergeSupersede {
 		return nil, fmt.Errorf("%w: Merge is %v for queue %q, and HandleLatest keeps the newest; leave it out, or use Handle", ErrConfig, cfg.Merge, name)
@@ -25,17 +36,19 @@ func HandleLatest[T any](x *Executor, name string, handler func(context.Context,
 
 // checkSupersede refuses what makes no sense where a newer payload takes the place of an
 // older one.
-func checkSupersede(m Merge, failure OnFailure, fresh OnFresh, due FreshDue) error {
+func checkSupersede(m Merge, most int, failure OnFailure, fresh OnFresh, due FreshDue) error {
 	var what string
 	switch {
 	case m != MergeSupersede:
 		return nil
+	case most > 1 || most < 0:
+		what = fmt.Sprintf("Gather.MaxPayloads is %d, but one payload of an id waits", most)
 	case failure != OnFailureMerge:
-		what = fmt.Sprintf("OnFailure is %v, but no newer payload waits behind one that failed", failure)
+		what = fmt.Sprintf("Gather.OnFailure is %v, but no newer payload waits behind one that failed", failure)
 	case fresh != OnFreshWait:
-		what = fmt.Sprintf("OnFresh is %v, but a newer payload begins anew, and waits for no retry", fresh)
+		what = fmt.Sprintf("Gather.OnFresh is %v, but a newer payload begins anew, and waits for no retry", fresh)
 	case due != FreshDueKeep:
-		what = fmt.Sprintf("FreshDue is %v, but a newer payload has its own due time", due)
+		what = fmt.Sprintf("Gather.FreshDue is %v, but a newer payload has its own due time", due)
 	default:
 		return nil
 	}
@@ -57,16 +70,12 @@ func (q *queue) loadDead(cores []*shard.Core) error {
 	if !q.supersedes() || q.x.log.Buried(q.number) == 0 {
 		return nil
 	}
-	newest := 0.0
 	for b, err := range q.x.log.Morgue(q.number) {
 		if err != nil {
 			return err
 		}
-		e := &b.Entry
-		newest = max(newest, defaultScore(e))
-		cores[q.route(e.ID)-q.first].LoadDead(string(e.ID), e.Score, e.Position)
+		cores[q.route(b.Entry.ID)-q.first].LoadDead(&b.Entry)
 	}
-	q.x.log.Raise(&q.scores, newest) // what comes now is newer
 	return nil
 }
 
@@ -102,13 +111,20 @@ func (q *queue) depart(ctx context.Context, some dead) (left dead, err error) {
 // departed ends what depart has begun: gone says whether the dead letters have left the
 // morgue.
 func (q *queue) departed(some dead, gone bool) {
-	if !q.supersedes() {
-		return
+	if q.supersedes() {
+		q.tellShards(some, func(c *shard.Core, id string, at journal.Position) { c.Departed(id, at, gone) })
 	}
+}
+
+// forget notes that dead letters are deleted.
+func (q *queue) forget(some dead) { q.tellShards(some, (*shard.Core).Forget) }
+
+// tellShards calls f for each of some payloads on its shard, and does not wait for that.
+func (q *queue) tellShards(some dead, f func(c *shard.Core, id string, at journal.Position)) {
 	_ = q.eachShard(some, func(s *shard.Shard, of []int) error {
 		s.Tell(func(c *shard.Core) {
 			for _, i := range of {
-				c.Departed(some.ids[i], some.positions[i], gone)
+				f(c, some.ids[i], some.positions[i])
 			}
 		})
 		return nil
@@ -158,18 +174,6 @@ func (q *queue) late(ctx context.Context, some dead) (late, unsure int, err erro
 		}
 	}
 	return late, unsure, nil
-}
-
-// forget notes that dead letters are deleted.
-func (q *queue) forget(some dead) {
-	_ = q.eachShard(some, func(s *shard.Shard, of []int) error {
-		s.Tell(func(c *shard.Core) {
-			for _, i := range of {
-				c.Forget(some.ids[i], some.positions[i])
-			}
-		})
-		return nil
-	})
 }
 
 // ofAnother returns the end of a payload that was superseded by one that is over: that of

@@ -44,6 +44,13 @@ func (m *mirrors) update(_ context.Context, job executor.Job[int]) error {
 	return nil
 }
 
+// now is the state of an id.
+func (m *mirrors) now(id string) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.at[id]
+}
+
 func latest(t testing.TB, x *executor.Executor, m *mirrors, cfg executor.QueueConfig[int]) *executor.Queue[int] {
 	t.Helper()
 	q, err := executor.HandleLatest(x, "mirrors", m.update, cfg)
@@ -70,7 +77,7 @@ func afterAnOutage(t *testing.T, scored, restart bool) {
 	m := &mirrors{at: make(map[string]int), down: true}
 	cfg := executor.QueueConfig[int]{MaxRetries: 2}
 	if scored {
-		cfg.Score = func(version int) float64 { return float64(version) }
+		cfg.Defaults.Score = func(version int) float64 { return float64(version) }
 	}
 	var x *executor.Executor
 	var q *executor.Queue[int]
@@ -148,7 +155,7 @@ func TestLatestEveryCrash(t *testing.T) {
 		}
 		return executortest.Scenario{
 			Setup: func(x *executor.Executor) (err error) {
-				q, err = executor.HandleLatest(x, "mirrors", m.update, executor.QueueConfig[int]{MaxRetries: -1, Score: func(v int) float64 { return float64(v) }})
+				q, err = executor.HandleLatest(x, "mirrors", m.update, executor.QueueConfig[int]{MaxRetries: -1, Defaults: executor.Defaults[int]{Score: func(v int) float64 { return float64(v) }}})
 				return err
 			},
 			Script: func(x *executortest.Executor) error {
@@ -282,8 +289,10 @@ func TestRequeueSaysWhatIsLate(t *testing.T) {
 func TestLatestScoreThatIsTheTime(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{})
-		q := latest(t, x, &mirrors{at: make(map[string]int)}, executor.QueueConfig[int]{Score: func(before int) float64 {
-			return float64(time.Now().Add(-time.Duration(before)).UnixNano()) / 1e9
+		q := latest(t, x, &mirrors{at: make(map[string]int)}, executor.QueueConfig[int]{Defaults: executor.Defaults[int]{
+			Score: func(before int) float64 {
+				return float64(time.Now().Add(-time.Duration(before)).UnixNano()) / 1e9
+			},
 		}})
 		start(t, x)
 		enqueue(t, q, "a", 0)
@@ -292,20 +301,189 @@ func TestLatestScoreThatIsTheTime(t *testing.T) {
 	})
 }
 
+// A score that nobody gave is no version. Of two payloads of which one has none the later
+// one is newer: whatever became of those before QueueConfig.Defaults.Score was set, and when a call
+// forgets it, while the clock is set back, too.
+func TestLatestScoresBegin(t *testing.T) {
+	for merge, was := range map[executor.Merge]string{executor.MergeKeepAll: "each counted", executor.MergeSupersede: "no scores"} {
+		for fate, err := range map[string]error{"dead": executor.Cancel(errBoom), "in back-off": executor.RetryAfter(time.Hour, errBoom)} {
+			t.Run(was+", "+fate, func(t *testing.T) { bubble(t, func(t *testing.T) { scoresBegin(t, merge, err) }) })
+		}
+	}
+}
+
+func scoresBegin(t *testing.T, merge executor.Merge, fate error) {
+	var wall skewed
+	disk := new(journal.Memory)
+	x := openOn(t, disk, executor.Config{})
+	q := handle(t, x, "mirrors", func(context.Context, executor.Merged[string]) error { return fate }, executor.QueueConfig[string]{Merge: merge})
+	start(t, x)
+	_, err := enqueueRaw(t.Context(), x, "mirrors", "a", []byte("3"))
+	require.NoError(t, err)
+	synctest.Wait()
+	require.NotEqual(t, stats(t, q).Dead, stats(t, q).Jobs)
+	stop(t, x)
+
+	m := &mirrors{at: make(map[string]int)}
+	for _, v := range []int{4, 8} {
+		x = openOn(t, disk, executor.Config{})
+		x.SetClock(wall.now)
+		q := latest(t, x, m, executor.QueueConfig[int]{Defaults: executor.Defaults[int]{Score: func(v int) float64 { return float64(v) }}})
+		start(t, x)
+		rec := enqueue(t, q, "a", v)
+		require.Zero(t, rec.MergedInto, v)
+		require.NoError(t, q.Wait(t.Context(), rec))
+		back, err := q.RequeueAll(t.Context())
+		require.NoError(t, err)
+		require.Zero(t, back.Back)
+		time.Sleep(2 * time.Hour)
+		require.Equal(t, v, m.now("a"))
+		for n := range 2 {
+			_, err = enqueueRaw(t.Context(), x, "mirrors", "a", fmt.Append(nil, v+1+n))
+			require.NoError(t, err)
+			time.Sleep(time.Second)
+			require.Equal(t, v+1+n, m.now("a"), "a call without a score")
+			wall.set(-time.Hour)
+		}
+		require.NotZero(t, enqueue(t, q, "a", v-1).MergedInto, "older than what was done with a score")
+		require.Zero(t, enqueue(t, q, "a", v+3).MergedInto)
+		time.Sleep(time.Second)
+		require.Equal(t, v+3, m.now("a"))
+		stop(t, x)
+		wall.set(0)
+	}
+	require.Zero(t, m.wentOld)
+}
+
+// A person deletes, or cancels, a version while its handler runs: an older one that is
+// accepted after that is not meant. It runs, unless the handler was done all the same.
+func TestLatestAcceptedAfterDelete(t *testing.T) {
+	for what, act := range map[string]func(*executor.Inspector, context.Context, executor.Selection) (int, error){
+		"delete": (*executor.Inspector).Delete,
+		"cancel": func(i *executor.Inspector, ctx context.Context, which executor.Selection) (int, error) {
+			return i.Cancel(ctx, which, "")
+		},
+	} {
+		for _, done := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, done=%v", what, done), func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					x := open(t, "", executor.Config{})
+					var ran shared[[]int]
+					q, err := executor.HandleLatest(x, "q", func(ctx context.Context, job executor.Job[int]) error {
+						if job.Payload == 5 {
+							<-ctx.Done()
+							time.Sleep(time.Second)
+							if !done {
+								return ctx.Err()
+							}
+						}
+						ran.set(append(ran.get(), job.Payload))
+						return nil
+					}, executor.QueueConfig[int]{Defaults: executor.Defaults[int]{Score: func(v int) float64 { return float64(v) }}})
+					require.NoError(t, err)
+					start(t, x)
+					enqueue(t, q, "a", 5)
+					synctest.Wait()
+					n, err := act(x.Inspect(), t.Context(), executor.SelectIDs("q", "a"))
+					require.NoError(t, err)
+					require.Equal(t, 1, n)
+					require.Zero(t, enqueue(t, q, "a", 4).MergedInto)
+					time.Sleep(time.Minute)
+					require.Equal(t, []int{map[bool]int{false: 4, true: 5}[done]}, ran.get())
+					require.Zero(t, stats(t, q).Payloads)
+				})
+			})
+		}
+	}
+}
+
+// A person who deletes an id deletes what is known of its newest version, too: what comes
+// after that begins anew, also after a restart. Explain tells the version.
+func TestLatestDeleteForgetsTheVersion(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk, m := new(journal.Memory), &mirrors{at: make(map[string]int)}
+		cfg := executor.QueueConfig[int]{
+			Defaults: executor.Defaults[int]{Score: func(v int) float64 { return float64(v) }}, Gather: executor.Gather[int]{Throttle: time.Second},
+		}
+		x := openOn(t, disk, executor.Config{})
+		q := latest(t, x, m, cfg)
+		start(t, x)
+		for _, id := range []string{"a", "b"} {
+			enqueue(t, q, id, 1_790_000_061)
+		}
+		time.Sleep(time.Minute)
+		require.NotZero(t, enqueue(t, q, "a", 1).MergedInto)
+		require.Equal(t, "mirrors/a is unknown; newest done: score 1790000061", explain(t, x, "mirrors", "a").String())
+		_, err := x.Inspect().Job(t.Context(), "mirrors", "a")
+		require.ErrorIs(t, err, executor.ErrUnknownJob)
+		require.ErrorContains(t, err, `id "a" of queue "mirrors" has neither a job nor dead payloads; newest done: score 1790000061`)
+		for _, which := range []executor.Selection{executor.SelectQueue("mirrors"), executor.SelectPayloads("mirrors", "a", 1)} {
+			n, err := x.Inspect().Delete(t.Context(), which)
+			require.NoError(t, err)
+			require.Zero(t, n, "no id is meant as a whole")
+		}
+		n, err := x.Inspect().Delete(t.Context(), executor.SelectIDs("mirrors", "a", "c"))
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+		require.Zero(t, stats(t, q).Deleted, "no payload")
+		require.Equal(t, "mirrors/a is unknown", explain(t, x, "mirrors", "a").String())
+		stop(t, x)
+		x = openOn(t, disk, executor.Config{})
+		q = latest(t, x, m, cfg)
+		start(t, x)
+		for v := 1; v < 3; v++ {
+			require.Zero(t, enqueue(t, q, "a", v).MergedInto)
+			require.NotZero(t, enqueue(t, q, "b", v).MergedInto)
+			time.Sleep(time.Minute)
+			require.Equal(t, map[string]int{"a": v, "b": 1_790_000_061}, m.at)
+		}
+		stop(t, x)
+	})
+}
+
+// Throttle bounds how often a state runs that changes all the time, whatever becomes of it.
+func TestLatestRestsAfterAFailure(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		runs := 0
+		q, err := executor.HandleLatest(x, "q", func(context.Context, executor.Job[int]) error {
+			if runs++; runs%2 == 0 {
+				time.Sleep(100 * time.Millisecond) // a newer one comes meanwhile
+			}
+			return errBoom
+		}, executor.QueueConfig[int]{Gather: executor.Gather[int]{Throttle: 10 * time.Second}})
+		require.NoError(t, err)
+		start(t, x)
+		for i := range 2000 {
+			enqueue(t, q, "a", i)
+			time.Sleep(50 * time.Millisecond)
+		}
+		synctest.Wait()
+		require.InDelta(t, 10, runs, 1)
+	})
+}
+
 // Configurations that make no sense with it are refused.
 func TestLatestConfig(t *testing.T) {
 	x := open(t, "", executor.Config{})
 	m := &mirrors{at: make(map[string]int)}
 	for _, cfg := range []executor.QueueConfig[int]{
-		{Merge: executor.MergeKeepLast}, {OnFailure: executor.OnFailureBlock}, {OnFresh: executor.OnFreshPull}, {FreshDue: executor.FreshDuePush},
-		{Fold: func(int, int) (int, error) { return 0, nil }},
+		{Merge: executor.MergeKeepLast}, {Gather: executor.Gather[int]{OnFailure: executor.OnFailureBlock}}, {Gather: executor.Gather[int]{OnFresh: executor.OnFreshPull}}, {Gather: executor.Gather[int]{FreshDue: executor.FreshDuePush}},
+		{Gather: executor.Gather[int]{Fold: func(int, int) (int, error) { return 0, nil }}},
 	} {
 		_, err := executor.HandleLatest(x, "q", m.update, cfg)
 		require.ErrorIs(t, err, executor.ErrConfig, "%+v", cfg.Merge)
 	}
-	_, err := executor.HandleMerged(x, "q", func(context.Context, executor.Merged[int]) error { return nil }, executor.QueueConfig[int]{
-		Merge: executor.MergeSupersede, Fold: func(int, int) (int, error) { return 0, nil }})
-	require.ErrorIs(t, err, executor.ErrConfig)
+	for name, gather := range map[string]executor.Gather[int]{
+		"Fold": {Fold: func(int, int) (int, error) { return 0, nil }}, "MaxPayloads is 7": {MaxPayloads: 7}, "MaxPayloads is -1": {MaxPayloads: -1},
+	} {
+		cfg := executor.QueueConfig[int]{Merge: executor.MergeSupersede, Gather: gather}
+		_, err := executor.HandleMerged(x, "q", func(context.Context, executor.Merged[int]) error { return nil }, cfg)
+		require.ErrorIs(t, err, executor.ErrConfig)
+		require.ErrorContains(t, err, name)
+		_, err = executor.HandleBatch(x, "q", func(context.Context, []executor.Merged[int]) error { return nil }, cfg)
+		require.ErrorIs(t, err, executor.ErrConfig)
+	}
 }
 
 // Who waits for a state that a newer one supersedes gets the end of the newer one.
@@ -319,7 +497,7 @@ func TestLatestWaitAndDo(t *testing.T) {
 				return 0, errBoom
 			}
 			return job.Payload * 10, nil
-		}, executor.QueueConfig[int]{Merge: executor.MergeSupersede, Score: func(v int) float64 { return float64(v) }})
+		}, executor.QueueConfig[int]{Merge: executor.MergeSupersede, Defaults: executor.Defaults[int]{Score: func(v int) float64 { return float64(v) }}})
 		require.NoError(t, err)
 		start(t, x)
 		var all sync.WaitGroup

@@ -51,7 +51,7 @@ func (q *queue) suspects(pending [][]journal.Ref) (found []*quarantine.Suspect, 
 }
 
 func (q *queue) suspect(s journal.Suspicion, id string, at journal.Position) *quarantine.Suspect {
-	return &quarantine.Suspect{Suspicion: s, Queue: q.name, ID: id, Name: holder{Queue: q.name, ID: id}.String(), Position: at, Limit: q.x.cfg.CrashLimit}
+	return &quarantine.Suspect{Suspicion: s, Queue: q.name, ID: id, Name: holder{Queue: q.name, ID: id}.String(), Position: at, Limit: q.x.cfg.Crash.Limit}
 }
 
 // admit hands a suspect over to the quarantine, or gives it up. Its id is parked in
@@ -68,7 +68,7 @@ func (q *queue) admit(s *quarantine.Suspect, in *shard.Shard) {
 // condemn gives a job up that has killed the process, as if it had failed for the
 // last time.
 func (q *queue) condemn(s *quarantine.Suspect, in *shard.Shard) {
-	claim := &claim{queue: q, by: holder{Queue: q.name, ID: s.ID}, notRun: true}
+	claim := q.claimOfNone(s.ID)
 	in.Tell(func(c *shard.Core) {
 		if c.Condemn(time.Now().UnixNano(), s.ID, s.Position, s.Reason(), claim) && q.core.OnExhausted == shard.OnExhaustedHalt {
 			q.tell(EventHalted, fact{id: s.ID, position: uint64(s.Position), text: s.Reason()})

@@ -31,11 +31,11 @@ func (r *runs) note(id string) {
 // suspected starts an executor that suspects its jobs, each of which takes as long
 // as its payload says.
 func suspected(t *testing.T, cfg QueueConfig[time.Duration], limit int, jobs map[string]time.Duration, s journal.Suspicion) (*Queue[time.Duration], *runs) {
-	x, err := OpenOn(new(journal.Memory), Config{Workers: 8, CrashLimit: limit})
+	x, err := OpenOn(new(journal.Memory), Config{Workers: 8, Crash: Crash{Limit: limit}})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = x.Stop(context.Background()) })
 	ran := &runs{start: time.Now()}
-	cfg.Shards, cfg.MaxPayloads = 1, 1
+	cfg.Share.Shards, cfg.Gather.MaxPayloads = 1, 1
 	q, err := HandleMerged(x, "q", func(_ context.Context, job Merged[time.Duration]) error {
 		ran.note(job.ID)
 		time.Sleep(job.Payloads[0].Value)
@@ -130,7 +130,7 @@ func TestWhoIsGivenUp(t *testing.T) {
 	} {
 		t.Run(policy.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				q, ran := suspected(t, QueueConfig[time.Duration]{OnExhausted: policy}, 3, map[string]time.Duration{"a": time.Second}, cause)
+				q, ran := suspected(t, QueueConfig[time.Duration]{DeadLetters: DeadLetters[time.Duration]{OnExhausted: policy}}, 3, map[string]time.Duration{"a": time.Second}, cause)
 				time.Sleep(time.Minute)
 				s, err := q.Stats(t.Context())
 				require.NoError(t, err)

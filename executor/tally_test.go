@@ -142,7 +142,7 @@ func TestHaltedIsTold(t *testing.T) {
 		disk := new(journal.Memory)
 		x := openOn(t, disk, executor.Config{Logger: log.logger()})
 		p := &probe{decide: func(context.Context, seen) error { return errBoom }}
-		cfg := executor.QueueConfig[string]{MaxRetries: 1, RetryIn: always(time.Second), OnExhausted: executor.OnExhaustedHalt}
+		cfg := executor.QueueConfig[string]{MaxRetries: 1, RetryIn: always(time.Second), DeadLetters: executor.DeadLetters[string]{OnExhausted: executor.OnExhaustedHalt}}
 		q := handle(t, x, "orders", p.handle, cfg)
 		start(t, x)
 		enqueue(t, q, "order 7", "x")

@@ -48,82 +48,26 @@ func setText[T ~uint8](v *T, text []byte, names []string) error {
 // String is the text of a constant, and executor.Durability(n) of what is none.
 func (d Durability) String() string { return wordOf(d, durabilityNames) }
 
-// MarshalText returns what String does; of what is no constant it returns ErrConfig.
-func (d Durability) MarshalText() ([]byte, error) { return textOf(d, durabilityNames) }
-
-// UnmarshalText reads what MarshalText has written; it returns ErrConfig for another
-// text, which lists all.
-func (d *Durability) UnmarshalText(text []byte) error { return setText(d, text, durabilityNames) }
-
 // String is the text of a constant, and executor.Overflow(n) of what is none.
 func (o Overflow) String() string { return wordOf(o, overflowNames) }
-
-// MarshalText returns what String does; of what is no constant it returns ErrConfig.
-func (o Overflow) MarshalText() ([]byte, error) { return textOf(o, overflowNames) }
-
-// UnmarshalText reads what MarshalText has written; it returns ErrConfig for another
-// text, which lists all.
-func (o *Overflow) UnmarshalText(text []byte) error { return setText(o, text, overflowNames) }
 
 // String is the text of a constant, and executor.Uniqueness(n) of what is none.
 func (u Uniqueness) String() string { return wordOf(u, uniquenessNames) }
 
-// MarshalText returns what String does; of what is no constant it returns ErrConfig.
-func (u Uniqueness) MarshalText() ([]byte, error) { return textOf(u, uniquenessNames) }
-
-// UnmarshalText reads what MarshalText has written; it returns ErrConfig for another
-// text, which lists all.
-func (u *Uniqueness) UnmarshalText(text []byte) error { return setText(u, text, uniquenessNames) }
-
 // String is the text of a constant, and executor.Merge(n) of what is none.
 func (m Merge) String() string { return wordOf(m, mergeNames) }
-
-// MarshalText returns what String does; of what is no constant it returns ErrConfig.
-func (m Merge) MarshalText() ([]byte, error) { return textOf(m, mergeNames) }
-
-// UnmarshalText reads what MarshalText has written; it returns ErrConfig for another
-// text, which lists all.
-func (m *Merge) UnmarshalText(text []byte) error { return setText(m, text, mergeNames) }
 
 // String is the text of a constant, and executor.OnFailure(n) of what is none.
 func (f OnFailure) String() string { return wordOf(f, onFailureNames) }
 
-// MarshalText returns what String does; of what is no constant it returns ErrConfig.
-func (f OnFailure) MarshalText() ([]byte, error) { return textOf(f, onFailureNames) }
-
-// UnmarshalText reads what MarshalText has written; it returns ErrConfig for another
-// text, which lists all.
-func (f *OnFailure) UnmarshalText(text []byte) error { return setText(f, text, onFailureNames) }
-
 // String is the text of a constant, and executor.OnExhausted(n) of what is none.
 func (e OnExhausted) String() string { return wordOf(e, onExhaustedNames) }
-
-// MarshalText returns what String does; of what is no constant it returns ErrConfig.
-func (e OnExhausted) MarshalText() ([]byte, error) { return textOf(e, onExhaustedNames) }
-
-// UnmarshalText reads what MarshalText has written; it returns ErrConfig for another
-// text, which lists all.
-func (e *OnExhausted) UnmarshalText(text []byte) error { return setText(e, text, onExhaustedNames) }
 
 // String is the text of a constant, and executor.OnFresh(n) of what is none.
 func (f OnFresh) String() string { return wordOf(f, onFreshNames) }
 
-// MarshalText returns what String does; of what is no constant it returns ErrConfig.
-func (f OnFresh) MarshalText() ([]byte, error) { return textOf(f, onFreshNames) }
-
-// UnmarshalText reads what MarshalText has written; it returns ErrConfig for another
-// text, which lists all.
-func (f *OnFresh) UnmarshalText(text []byte) error { return setText(f, text, onFreshNames) }
-
 // String is the text of a constant, and executor.FreshDue(n) of what is none.
 func (f FreshDue) String() string { return wordOf(f, freshDueNames) }
-
-// MarshalText returns what String does; of what is no constant it returns ErrConfig.
-func (f FreshDue) MarshalText() ([]byte, error) { return textOf(f, freshDueNames) }
-
-// UnmarshalText reads what MarshalText has written; it returns ErrConfig for another
-// text, which lists all.
-func (f *FreshDue) UnmarshalText(text []byte) error { return setText(f, text, freshDueNames) }
 
 // String is the text of a constant, and executor.JobOrder(n) of what is none.
 func (o JobOrder) String() string { return wordOf(o, jobOrderNames) }

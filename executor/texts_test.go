@@ -19,18 +19,32 @@ import (
 type constant interface {
 	~uint8
 	fmt.Stringer
-	encoding.TextMarshaler
 }
 
-// Each constant has a text of its own, which comes back as the constant, by itself and in
-// JSON; what is no constant has none, and another text is refused with those that there
-// are. last is the last constant, and there is one more for each number down to 0.
-func eachText[T constant](last T, words ...string) func(t *testing.T) {
+// Each constant has a text of its own, and what is no constant says its number. last is the
+// last constant, and there is one more for each number down to 0.
+func eachString[T constant](last T, words ...string) func(t *testing.T) {
 	return func(t *testing.T) {
 		require.Len(t, words, int(last)+1)
 		for i, word := range words {
+			require.Equal(t, word, T(i).String())
+		}
+		for n := len(words); n < 256; n++ {
+			require.Equal(t, fmt.Sprintf("%v(%d)", reflect.TypeFor[T](), n), T(n).String())
+		}
+	}
+}
+
+// Constants of queries and events are read, too: the text comes back as the constant, by itself
+// and in JSON; what is no constant has none, and another text is refused with those that there are.
+func eachText[T interface {
+	constant
+	encoding.TextMarshaler
+}](last T, words ...string) func(t *testing.T) {
+	return func(t *testing.T) {
+		eachString(last, words...)(t)
+		for i, word := range words {
 			v := T(i)
-			require.Equal(t, word, v.String())
 			text, err := json.Marshal(map[string]T{"v": v})
 			require.NoError(t, err)
 			require.JSONEq(t, fmt.Sprintf(`{"v":%q}`, word), string(text))
@@ -41,7 +55,6 @@ func eachText[T constant](last T, words ...string) func(t *testing.T) {
 		name := reflect.TypeFor[T]().String()
 		for n := len(words); n < 256; n++ {
 			v := T(n)
-			require.Equal(t, fmt.Sprintf("%s(%d)", name, n), v.String())
 			_, err := v.MarshalText()
 			require.ErrorIs(t, err, executor.ErrConfig)
 			require.ErrorContains(t, err, v.String())
@@ -57,14 +70,14 @@ func eachText[T constant](last T, words ...string) func(t *testing.T) {
 }
 
 func TestTexts(t *testing.T) {
-	t.Run("Durability", eachText(executor.DurabilityAsync, "Default", "Sync", "Async"))
-	t.Run("Overflow", eachText(executor.OverflowWait, "Refuse", "Wait"))
-	t.Run("Uniqueness", eachText(executor.UniqueWhileRunning, "Default", "Never", "WhileRunning"))
-	t.Run("Merge", eachText(executor.MergeSupersede, "KeepAll", "MinScore", "KeepFirst", "KeepLast", "Supersede"))
-	t.Run("OnFailure", eachText(executor.OnFailureBlock, "Merge", "Block"))
-	t.Run("OnExhausted", eachText(executor.OnExhaustedHalt, "BuryOldest", "BuryAll", "Halt"))
-	t.Run("OnFresh", eachText(executor.OnFreshPull, "Wait", "Pull"))
-	t.Run("FreshDue", eachText(executor.FreshDuePush, "Keep", "Pull", "Push"))
+	t.Run("Durability", eachString(executor.DurabilityAsync, "Default", "Sync", "Async"))
+	t.Run("Overflow", eachString(executor.OverflowWait, "Refuse", "Wait"))
+	t.Run("Uniqueness", eachString(executor.UniqueWhileRunning, "Default", "Never", "WhileRunning"))
+	t.Run("Merge", eachString(executor.MergeSupersede, "KeepAll", "MinScore", "KeepFirst", "KeepLast", "Supersede"))
+	t.Run("OnFailure", eachString(executor.OnFailureBlock, "Merge", "Block"))
+	t.Run("OnExhausted", eachString(executor.OnExhaustedHalt, "BuryOldest", "BuryAll", "Halt"))
+	t.Run("OnFresh", eachString(executor.OnFreshPull, "Wait", "Pull"))
+	t.Run("FreshDue", eachString(executor.FreshDuePush, "Keep", "Pull", "Push"))
 	t.Run("JobOrder", eachText(executor.OrderPayloads, "None", "ID", "Due", "Attempt", "Payloads"))
 	t.Run("DeadOrder", eachText(executor.DeadOrderAt, "Position", "ID", "At"))
 	t.Run("EventKind", eachText(executor.EventCommitted, "none", "accepted", "requeued", "merged", "parked", "started", "progress", "done", "failed",
@@ -76,7 +89,7 @@ func TestTexts(t *testing.T) {
 func TestInspectorTypesAsJSON(t *testing.T) {
 	x := open(t, "", executor.Config{})
 	handle(t, x, "q", func(context.Context, executor.Merged[int]) error { return nil }, executor.QueueConfig[int]{})
-	_, err := x.EnqueueRaw(t.Context(), "q", "a", []byte(`"no number"`))
+	_, err := enqueueRaw(t.Context(), x, "q", "a", []byte(`"no number"`))
 	require.NoError(t, err)
 	d, err := x.Inspect().Job(t.Context(), "q", "a")
 	require.NoError(t, err)

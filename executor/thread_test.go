@@ -21,7 +21,7 @@ import (
 func TestHandlersThatBlockTheirThread(t *testing.T) {
 	var log logs
 	x := open(t, "", executor.Config{
-		Workers: 2, SpareWorkers: 2, StuckAfter: time.Millisecond, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		Workers: 2, Stuck: executor.Stuck{SpareWorkers: 2, After: time.Millisecond}, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 	})
 	var pipe [2]int
 	require.NoError(t, syscall.Pipe(pipe[:]))
@@ -35,7 +35,7 @@ func TestHandlersThatBlockTheirThread(t *testing.T) {
 		}
 		return nil
 	}}
-	q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Shards: 1, Concurrency: 2, Timeout: time.Millisecond})
+	q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Share: executor.Share{Shards: 1, Concurrency: 2}, Timeout: time.Millisecond})
 	start(t, x)
 	enqueue(t, q, "deaf 1", "a")
 	enqueue(t, q, "deaf 2", "a")

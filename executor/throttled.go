@@ -15,14 +15,16 @@ type ThrottledError struct {
 	Limit *Limit        // whose key is paused; nil: the keys of all limits of the queue
 }
 
-// Throttled is for a handler that was told to come back later, by a 429 with a
-// Retry-After say: the job runs again after d, which is no failure, and until then
-// no job starts that has one of its keys, in any of the limits of its queue; see
-// QueueConfig.Limits. Jobs of other keys go on. Without limits it is [Snooze]. With
-// [PayloadErrors] and [BatchErrors] it is for the payload or the id that it stands
-// for, and pauses all keys of that id. A d below zero means zero. The job itself waits
-// for d also when somebody ends the pause of its key before. Its [EventSnoozed] has the
-// text of the error; as it is no failure, LastError does not.
+// Throttled is for a handler that a service told to come back later, for example by a
+// 429 with a Retry-After. The job runs again after d, which is no failure and spends no
+// retry. Until then no job starts that has one of its keys, in any of the limits of its
+// queue (see QueueConfig.Conditions.Limits); jobs of other keys go on. In a queue
+// without limits it is [Snooze]. A d below zero means zero.
+//
+// In [PayloadErrors] and [BatchErrors] it is for that payload or id, and pauses all
+// keys of the id. The job itself waits for d even if a person ends the pause of its key
+// before. The text of err is in its [EventSnoozed], and because this is no failure not
+// in LastError.
 func Throttled(d time.Duration, err error) error {
 	return &ThrottledError{After: max(d, 0), Err: err}
 }
@@ -45,14 +47,12 @@ func (w *worker) throttled(it *shard.Item, err error) bool {
 	if !is {
 		return false
 	}
-	if c := claimOf(it.Claim); c != nil && c.limited != nil && e.After > 0 {
+	if e.After > 0 {
 		var only *limit.Limit
 		if e.Limit != nil {
 			only = e.Limit.limit
 		}
-		w.x.limits.do(func(t *limit.Table, now int64) {
-			t.Throttle(now, c.limited, only, now+int64(min(e.After, maxPause)))
-		})
+		limit.Throttle(claimOf(it.Claim), only, min(e.After, maxPause))
 	}
 	it.Outcome.Error = text(err.Error)
 	it.Outcome.Delay, it.Outcome.Verdict = e.After, shard.VerdictSnoozed

@@ -76,7 +76,7 @@ func TestTimeoutBeforeStopSpendsARetry(t *testing.T) {
 		q := handle(t, x, "q", func(ctx context.Context, _ executor.Merged[string]) error {
 			<-release
 			return context.Cause(ctx)
-		}, executor.QueueConfig[string]{Timeout: time.Second, FormatError: func(err error) string { failed <- err; return err.Error() }})
+		}, executor.QueueConfig[string]{Timeout: time.Second, DeadLetters: executor.DeadLetters[string]{FormatError: func(err error) string { failed <- err; return err.Error() }}})
 		start(t, x)
 		enqueue(t, q, "a", "x")
 		time.Sleep(2 * time.Second)
@@ -101,7 +101,7 @@ func TestTimeoutCountsForEachJob(t *testing.T) {
 				ended.Add(1)
 			}
 			return nil
-		}, executor.QueueConfig[string]{Timeout: time.Second, Shards: 1})
+		}, executor.QueueConfig[string]{Timeout: time.Second, Share: executor.Share{Shards: 1}})
 		for i := range 100 {
 			enqueue(t, q, fmt.Sprint(i), "x")
 		}
@@ -142,7 +142,7 @@ func deafHandler(release <-chan struct{}) error {
 func TestStuckHandlerIsReported(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var log logs
-		x := open(t, "", executor.Config{Workers: 1, StuckAfter: time.Minute, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		x := open(t, "", executor.Config{Workers: 1, Stuck: executor.Stuck{After: time.Minute}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		release := make(chan struct{})
 		p := &probe{}
 		p.decide = func(_ context.Context, s seen) error {
@@ -187,7 +187,7 @@ func TestStuckHandlerIsReported(t *testing.T) {
 // spare one is there for the next.
 func TestSpareWorkers(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		x := open(t, "", executor.Config{Workers: 1, SpareWorkers: 2, StuckAfter: time.Minute})
+		x := open(t, "", executor.Config{Workers: 1, Stuck: executor.Stuck{SpareWorkers: 2, After: time.Minute}})
 		var release [3]chan struct{}
 		for i := range release {
 			release[i] = make(chan struct{})
@@ -200,7 +200,7 @@ func TestSpareWorkers(t *testing.T) {
 			}
 			return nil
 		}
-		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Shards: 1, Timeout: time.Minute, RetryIn: always(0)})
+		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Share: executor.Share{Shards: 1}, Timeout: time.Minute, RetryIn: always(0)})
 		start(t, x)
 		check := func(workers, stuck int) {
 			t.Helper()
@@ -241,7 +241,7 @@ func TestSpareWorkers(t *testing.T) {
 // its place.
 func TestStopNamesAHandlerThatWasReplaced(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		x := open(t, "", executor.Config{Workers: 1, SpareWorkers: 1, StuckAfter: time.Second})
+		x := open(t, "", executor.Config{Workers: 1, Stuck: executor.Stuck{SpareWorkers: 1, After: time.Second}})
 		release := make(chan struct{})
 		q := handle(t, x, "q", func(context.Context, executor.Merged[string]) error { return deafHandler(release) },
 			executor.QueueConfig[string]{Timeout: time.Second})
@@ -259,7 +259,7 @@ func TestStopNamesAHandlerThatWasReplaced(t *testing.T) {
 // time, none is that of a run before, each job ends once, and no worker is lost.
 func TestTimeoutRacesReturn(t *testing.T) {
 	const jobs, timeout = 300, 4 * time.Millisecond
-	x := open(t, "", executor.Config{Workers: 8, SpareWorkers: 4, StuckAfter: time.Millisecond})
+	x := open(t, "", executor.Config{Workers: 8, Stuck: executor.Stuck{SpareWorkers: 4, After: time.Millisecond}})
 	p := &probe{}
 	var used sync.Map // deadlines of runs that are over
 	p.decide = func(ctx context.Context, s seen) error {
@@ -277,7 +277,7 @@ func TestTimeoutRacesReturn(t *testing.T) {
 		}
 		return nil
 	}
-	q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Timeout: timeout, Shards: 8, RetryIn: always(0)})
+	q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Timeout: timeout, Share: executor.Share{Shards: 8}, RetryIn: always(0)})
 	start(t, x)
 	for i := range jobs {
 		enqueue(t, q, fmt.Sprintf("%0*d", 4+i%4, i), "x")

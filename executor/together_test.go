@@ -84,7 +84,7 @@ func TestPausedUnderALimit(t *testing.T) {
 			began = append(began, j.ID+" "+time.Since(since).String())
 			time.Sleep(time.Second)
 			return nil
-		}, executor.QueueConfig[int]{Limits: []executor.LimitOf[int]{{Limit: l}}})
+		}, executor.QueueConfig[int]{Conditions: executor.Conditions[int]{Limits: []executor.LimitOf[int]{{Limit: l}}}})
 		require.NoError(t, err)
 		start(t, x)
 		for _, id := range []string{"a", "b", "c"} {

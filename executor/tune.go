@@ -8,18 +8,19 @@ import (
 )
 
 // QueueTuning is what can be changed of a queue while it runs. Its fields are those
-// of [QueueConfig], with the same defaults and bounds.
+// of [QueueConfig] and its [Share], with the same defaults and bounds.
 type QueueTuning struct {
 	Weight        int // default 1
 	MaxConcurrent int // default, and below zero: no limit but the workers
 	Priority      int // default 0
 }
 
-func (t QueueTuning) check() error {
+// check names the fields as those of a group, with its dot, or as its own.
+func (t QueueTuning) check(group string) error {
 	return errorsOf(
 		notAbove("MaxConcurrent", t.MaxConcurrent, 1<<17),
-		inRange("Weight", t.Weight, 0, 1<<16),
-		inRange("Priority", t.Priority, -1<<16, 1<<16),
+		inRange(group+"Weight", t.Weight, 0, 1<<16),
+		inRange(group+"Priority", t.Priority, -1<<16, 1<<16),
 	)
 }
 
@@ -50,26 +51,6 @@ func (t *Queue[T]) Tune(tuning QueueTuning) error {
 	return t.q.tune(tuning)
 }
 
-// Tuning is [Queue.Tuning] of a queue that is known by its name. It returns
-// ErrUnknownQueue.
-func (x *Executor) Tuning(queue string) (QueueTuning, error) {
-	q, err := x.lookup(queue)
-	if err != nil {
-		return QueueTuning{}, err
-	}
-	return q.tuning(), nil
-}
-
-// Tune is [Queue.Tune] for a queue that is known by its name. It returns
-// ErrUnknownQueue, too.
-func (x *Executor) Tune(queue string, tuning QueueTuning) error {
-	q, err := x.lookup(queue)
-	if err != nil {
-		return err
-	}
-	return q.tune(tuning)
-}
-
 func (q *queue) tuning() QueueTuning {
 	d := q.x.dispatcher
 	d.mu.Lock()
@@ -78,7 +59,7 @@ func (q *queue) tuning() QueueTuning {
 }
 
 func (q *queue) tune(t QueueTuning) error {
-	if err := t.check(); err != nil {
+	if err := t.check(""); err != nil {
 		return err
 	}
 	for _, g := range q.x.dispatcher.tune(q, t) {

@@ -70,7 +70,7 @@ func TestPriority(t *testing.T) {
 		var ran [4]atomic.Int64
 		var queues [4]*executor.Queue[string]
 		for i, cfg := range []executor.QueueConfig[string]{
-			{Priority: -1}, {Weight: 3}, {}, {Priority: 7},
+			{Share: executor.Share{Priority: -1}}, {Share: executor.Share{Weight: 3}}, {}, {Share: executor.Share{Priority: 7}},
 		} {
 			queues[i] = handle(t, x, fmt.Sprint(i), lasting(func() time.Duration {
 				ran[i].Add(1)
@@ -101,11 +101,11 @@ func TestPriority(t *testing.T) {
 		assert.InDelta(t, 300, n[1], 10)
 		assert.InDelta(t, 100, n[2], 10)
 		assert.LessOrEqual(t, n[0]+n[3], int64(2))
-		require.NoError(t, x.Tune("2", executor.QueueTuning{Weight: 3}))
+		require.NoError(t, queues[2].Tune(executor.QueueTuning{Weight: 3}))
 		n = since(time.Second)
 		assert.InDelta(t, 100, n[1], 10)
 		assert.InDelta(t, 100, n[2], 10)
-		require.NoError(t, x.Tune("0", executor.QueueTuning{MaxConcurrent: 1}))
+		require.NoError(t, queues[0].Tune(executor.QueueTuning{MaxConcurrent: 1}))
 		n = since(700 * time.Millisecond)
 		assert.InDelta(t, 20, n[0], 3, "a seventh, and no credit for what it waited")
 		time.Sleep(time.Hour)
@@ -159,21 +159,17 @@ func TestTuneMaxConcurrent(t *testing.T) {
 // What makes no sense is refused and changes nothing.
 func TestTuningsThatMakeNoSense(t *testing.T) {
 	x := open(t, "", executor.Config{})
-	q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{Weight: 2})
+	q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{Share: executor.Share{Weight: 2}})
 	for _, tuning := range []executor.QueueTuning{
 		{Weight: -1}, {Weight: 1 << 17}, {MaxConcurrent: 1 << 18}, {Priority: 1 << 17}, {Priority: -1 << 17},
 	} {
 		require.ErrorIs(t, q.Tune(tuning), executor.ErrConfig, "%+v", tuning)
 		_, err := executor.HandleMerged(x, "bad", (&probe{}).handle, executor.QueueConfig[string]{
-			Weight: tuning.Weight, MaxConcurrent: tuning.MaxConcurrent, Priority: tuning.Priority})
+			Share: executor.Share{Weight: tuning.Weight, Priority: tuning.Priority}, MaxConcurrent: tuning.MaxConcurrent})
 		require.ErrorIs(t, err, executor.ErrConfig, "%+v", tuning)
 	}
-	tuning, err := x.Tuning("q")
-	require.NoError(t, err)
+	tuning := q.Tuning()
 	require.Equal(t, executor.QueueTuning{Weight: 2}, tuning)
-	_, err = x.Tuning("none")
-	require.ErrorIs(t, err, executor.ErrUnknownQueue)
-	require.ErrorIs(t, x.Tune("none", tuning), executor.ErrUnknownQueue)
 	var none *executor.Queue[string]
 	require.ErrorIs(t, none.Tune(tuning), executor.ErrState)
 	require.Zero(t, none.Tuning())

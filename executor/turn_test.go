@@ -37,22 +37,24 @@ func TestCalledJobThatDoesNotRun(t *testing.T) {
 						return nil
 					}
 					return p.handle(context.Background(), job)
-				}, executor.QueueConfig[string]{Shards: 1, Concurrency: 1, RetryIn: always(time.Hour), Locks: executor.Locks[string]{
-					BlockedBy: func(id, payload string) []string {
-						if id == "hog" {
-							return nil
-						}
-						return locks.BlockedBy(id, payload)
+				}, executor.QueueConfig[string]{Share: executor.Share{Shards: 1, Concurrency: 1}, RetryIn: always(time.Hour), Conditions: executor.Conditions[string]{
+					Locks: executor.Locks[string]{
+						BlockedBy: func(id, payload string) []string {
+							if id == "hog" {
+								return nil
+							}
+							return locks.BlockedBy(id, payload)
+						},
+						OnRun: func(id, payload string) []string {
+							if id == "hog" {
+								return nil
+							}
+							return locks.OnRun(id, payload)
+						},
+						Unlock: locks.Unlock,
 					},
-					OnRun: func(id, payload string) []string {
-						if id == "hog" {
-							return nil
-						}
-						return locks.OnRun(id, payload)
-					},
-					Unlock: locks.Unlock,
 				}})
-				quick := handle(t, x, "quick", p.handle, executor.QueueConfig[string]{Locks: locks})
+				quick := handle(t, x, "quick", p.handle, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Locks: locks}})
 				require.NoError(t, x.KeyLocks().Lock(t.Context(), "K"))
 				start(t, x)
 				enqueue(t, slow, "first", "")

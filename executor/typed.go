@@ -15,14 +15,14 @@ type Queue[T any] struct {
 	cfg QueueConfig[T]
 }
 
-// Handle registers a queue whose handler gets one payload per call: the events of
-// an id one after the other, in order, each with an outcome of its own. What the
-// handler returns decides about that payload: nil is done, [Cancel], [Discard],
-// [Snooze] and [RetryAfter] are wishes, any other error is a failure. Those behind
-// it wait as long as it is retried or snoozed, and go on once it is done or buried.
+// Handle registers a queue for events: its handler gets one payload per call, those of
+// an id one after the other, in order, each with an outcome of its own. nil means done;
+// [Cancel], [Discard], [Snooze], [Throttled], [RetryAfter] and [Fatal] say what they
+// mean; any other error is a failure, which spends a retry. Later payloads of the id
+// wait while one is retried or snoozed, and go on when it is done or dead-lettered.
 //
-// One that is put back from the morgue by [Queue.Requeue] comes after what was done of its
-// id meanwhile: Requeued.Late counts those. For state, use [HandleLatest].
+// A dead letter that [Queue.Requeue] puts back runs after what was done of its id
+// meanwhile; Requeued.Late counts those. For state, use [HandleLatest].
 //
 // It returns ErrConfig, ErrDuplicateQueue, ErrState for SharedLanes after Start, or an
 // error of the journal.
@@ -38,8 +38,8 @@ func Handle[T any](x *Executor, name string, handler func(context.Context, Job[T
 
 // handle registers a queue whose handler gets one payload per call.
 func (t *Queue[T]) handle(x *Executor, name string, call func(context.Context, []*shard.Item) []error) error {
-	if most := t.cfg.MaxPayloads; most > 1 || most < 0 {
-		return fmt.Errorf("%w: MaxPayloads is %d for queue %q, whose handler gets one payload; use HandleMerged", ErrConfig, most, name)
+	if most := t.cfg.Gather.MaxPayloads; most > 1 || most < 0 {
+		return fmt.Errorf("%w: Gather.MaxPayloads is %d for queue %q, whose handler gets one payload; use HandleMerged", ErrConfig, most, name)
 	}
 	if err := notBatched(t.cfg.BatchSize, name); err != nil {
 		return err
@@ -69,11 +69,12 @@ func orNone[T any](t *Queue[T], err error) (*Queue[T], error) {
 	return t, nil
 }
 
-// HandleMerged registers a queue whose handler gets all payloads of an id that wait
-// in one call: for what is cheaper together, or has to be seen together. What it returns
-// decides about all of them, as with [Handle]; [PayloadErrors] tell them apart. For state,
-// of which the newest counts, use [HandleLatest]: here a dead letter that is put back comes
-// after what was done meanwhile, as with Handle. It returns the same errors.
+// HandleMerged registers a queue whose handler gets all payloads of an id that wait in
+// one call: for what is cheaper together, or has to be seen together. What the handler
+// returns is the outcome of all of them, as with [Handle]; [PayloadErrors] tell them
+// apart. For state, where only the newest counts, use [HandleLatest]: here a dead
+// letter that is put back runs after what was done meanwhile. It returns the errors of
+// Handle.
 func HandleMerged[T any](x *Executor, name string, handler func(context.Context, Merged[T]) error, cfg QueueConfig[T]) (*Queue[T], error) {
 	if err := notNil(x, handler == nil, name); err != nil {
 		return nil, err
@@ -121,16 +122,20 @@ func notBatched(size int, name string) error {
 	return nil
 }
 
-// HandleBatch registers a queue whose handler gets up to BatchSize jobs in one
-// call, each of another id; with Merge [MergeSupersede] each with its newest payload alone.
-// [BatchErrors] tell them apart. What is put back from the morgue comes late, as with
-// [Handle]. A wish that it returns
-// holds for all of them. Another error, a panic or Goexit does not say which job it is
-// about: then the batch is tried again in halves, at once, and so on, so that only
-// the job that can't be done alone has failed. A batch of n costs at most
-// 4·⌈log2(n)⌉ further calls. That is enough to isolate two bad jobs. If there are
-// more and the calls run out, all jobs in the remaining parts fail together. A
+// HandleBatch registers a queue whose handler gets up to BatchSize jobs in one call,
+// each of another id; with Merge MergeSupersede, each with its newest payload alone. It
+// is for work that is cheaper by the dozen.
+//
+// Without [BatchErrors], what the handler returns holds for all jobs of the batch if it
+// is nil or one of [Cancel], [Discard], [Snooze] and the like. Any other error, a panic
+// or Goexit does not say which job it is about. Then the batch is tried again in
+// halves, at once, and so on, so that only the job that can't be done alone has failed.
+// A batch of n jobs costs at most 4·⌈log2(n)⌉ further calls, which is enough to isolate
+// two bad jobs. If the calls run out, all jobs in the remaining parts fail together. A
 // batch whose context has ended fails as it is.
+//
+// A dead letter that is put back runs after what was done of its id meanwhile, as with
+// [Handle]. It returns the errors of Handle.
 func HandleBatch[T any](x *Executor, name string, handler func(context.Context, []Merged[T]) error, cfg QueueConfig[T]) (*Queue[T], error) {
 	if err := notNil(x, handler == nil, name); err != nil {
 		return nil, err
@@ -157,34 +162,30 @@ func (t *Queue[T]) register(x *Executor, name string, single bool, call func(con
 	if err != nil {
 		return fmt.Errorf("queue %q: %w", name, err)
 	}
-	locking, err := t.locking(x, name)
-	if err != nil {
-		return fmt.Errorf("queue %q: %w", name, err)
-	}
-	if err := s.mayShareLanes(single, &locking); err != nil {
-		return fmt.Errorf("queue %q: %w", name, err)
-	}
 	if err := t.mayFold(single); err != nil {
 		return fmt.Errorf("queue %q: %w", name, err)
 	}
 	var d *folder
-	if t.cfg.Fold != nil {
+	if t.cfg.Gather.Fold != nil {
 		d = &folder{item: t.foldItem, fold: t.fold}
 		s.core.Fold, s.core.MaxPayloads = d.add, 0
 	}
 	s.core.Short = x.log.Short
 	if s.core.Single = single; single {
 		s.core.MaxPayloads = 0
-		if locking.wants != nil {
-			s.core.MaxPayloads = 1 // keys, leases and slots are those of the payload that runs
-		}
 	}
-	t.q = &queue{settings: s, name: name, call: call, locking: locking, layers: layersOf(x.cfg.Middleware, t.cfg.Middleware), folder: d}
+	t.q = &queue{settings: s, x: x, name: name, call: call, layers: layersOf(x.cfg.Middleware, t.cfg.Middleware), folder: d, checkPayload: t.checkPayload}
+	if t.q.admission, err = t.admission(); err != nil {
+		return err
+	}
+	if single && t.q.admission.Asked() {
+		t.q.core.MaxPayloads = 1 // keys, leases and slots are those of the payload that runs
+	}
 	if d != nil {
 		d.q = t.q
 	}
 	t.q.decode = func(payload []byte) (any, error) { return t.decodeOne(payload) }
-	if t.cfg.RetriesExhausted != nil && t.cfg.OnExhausted != OnExhaustedHalt {
+	if t.cfg.DeadLetters.RetriesExhausted != nil && t.cfg.DeadLetters.OnExhausted != OnExhaustedHalt {
 		t.q.exhausted = t.tellExhausted
 	}
 	return x.register(t.q)
@@ -205,12 +206,12 @@ func (t *Queue[T]) tellExhausted(ctx context.Context, items []*shard.Item) {
 	if err != nil {
 		return // the journal has failed, and they fail again
 	}
-	if t.cfg.OnExhausted == OnExhaustedBuryOldest {
+	if t.cfg.DeadLetters.OnExhausted == OnExhaustedBuryOldest {
 		for i := range jobs {
 			jobs[i].Payloads = jobs[i].Payloads[:1:1]
 		}
 	}
-	t.cfg.RetriesExhausted(ctx, jobs)
+	t.cfg.DeadLetters.RetriesExhausted(ctx, jobs)
 }
 
 // Name returns the name of the queue, empty if it was not made by Handle,

@@ -33,7 +33,7 @@ func TestUniqueWithoutWhile(t *testing.T) {
 				time.Sleep(time.Second)
 				running.Add(-1)
 				return nil
-			}, executor.QueueConfig[string]{Unique: test.unique})
+			}, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Unique: test.unique}})
 			start(t, x)
 			for i := range 20 {
 				enqueue(t, q, fmt.Sprint(i), "")

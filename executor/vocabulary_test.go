@@ -16,22 +16,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// vocabulary is the table of keys in the documentation.
+// vocabulary is the table of keys in the guide.
 func vocabulary(t *testing.T) map[string]bool {
-	text, err := os.ReadFile("doc.go")
+	text, err := os.ReadFile("README.md")
 	require.NoError(t, err)
-	_, section, found := strings.Cut(string(text), "// # The log\n")
+	_, section, found := strings.Cut(string(text), "\n## What is logged\n")
 	require.True(t, found)
-	section, _, found = strings.Cut(section, "// # ")
+	section, _, found = strings.Cut(section, "\n## ")
 	require.True(t, found)
 	known := make(map[string]bool)
 	for line := range strings.Lines(section) {
-		row, found := strings.CutPrefix(line, "//\t")
+		keys, meaning, found := strings.Cut(line, "  ")
 		if !found {
 			continue
 		}
-		keys, meaning, found := strings.Cut(row, "  ")
-		require.True(t, found, line)
 		require.NotEmpty(t, strings.TrimSpace(meaning), line)
 		for key := range strings.SplitSeq(keys, ", ") {
 			require.False(t, known[key], "%s is there twice", key)
@@ -63,7 +61,7 @@ func TestLogsHaveOneVocabulary(t *testing.T) {
 		case !ok:
 		case isSlog(function, makers...):
 			key := literal(call.Args[0])
-			assert.True(t, known[key], "%s: the key %q is not in the table of doc.go", files.Position(n.Pos()), key)
+			assert.True(t, known[key], "%s: the key %q is not in the table of README.md", files.Position(n.Pos()), key)
 			used[key] = true
 		case isOf("http", function, "Error"): // an answer
 		case slices.Contains(writers, function.Sel.Name) && len(call.Args) > 0:

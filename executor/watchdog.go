@@ -179,7 +179,7 @@ func (w *worker) watch(now time.Time) (busy bool, stuck *report, silent *attempt
 	}
 	silent = h.listen(now, seen.At)
 	age := now.Sub(h.since)
-	if !h.stuck && h.overFor(now) >= w.x.cfg.StuckAfter {
+	if !h.stuck && h.overFor(now) >= w.x.cfg.Stuck.After {
 		h.stuck = true
 		w.x.watchdog.stuck.Add(1)
 		stuck = &report{w, *h, age}

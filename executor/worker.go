@@ -216,7 +216,7 @@ func (w *worker) call() {
 	if w.queue.folder != nil {
 		w.foldBatch()
 	}
-	if w.queue.locking.wants == nil {
+	if !w.queue.admission.Asked() {
 		w.handle()
 	} else {
 		w.callLocked()
@@ -228,7 +228,9 @@ func (w *worker) call() {
 func (w *worker) callLocked() {
 	w.enter()
 	if len(w.batch) > 0 {
-		w.keepAlive()
+		for _, it := range w.batch {
+			claimOf(it.Claim).KeepAlive()
+		}
 		w.engaged(w.handle)
 	}
 	w.rejoin()
@@ -244,7 +246,7 @@ func (w *worker) callOn() {
 	case w.halves == nil:
 		w.attempt.over()
 		w.errs = repeat(ErrHandlerExited, len(w.batch))
-	case w.queue.locking.wants == nil:
+	case !w.queue.admission.Asked():
 		w.handleRest()
 	default:
 		w.engaged(w.handleRest)

@@ -67,8 +67,8 @@ func live(t *testing.T, years int, seed uint64, slack time.Duration) {
 		c := &calendar{r: rand.New(rand.NewPCG(seed, 0)), slack: slack, next: map[string]time.Time{}, failures: map[string]int{}}
 		for n := range years {
 			newYear := time.Now()
-			x := openOn(t, disk, executor.Config{TimerSlack: slack})
-			q := handle(t, x, "q", c.handle, executor.QueueConfig[int]{Shards: 2})
+			x := openOn(t, disk, executor.Config{Advanced: executor.Advanced{TimerSlack: slack}})
+			q := handle(t, x, "q", c.handle, executor.QueueConfig[int]{Share: executor.Share{Shards: 2}})
 			start(t, x)
 			c.mu.Lock()
 			ids := map[string]time.Time{}
@@ -84,8 +84,8 @@ func live(t *testing.T, years int, seed uint64, slack time.Duration) {
 			}
 			time.Sleep(middle)
 			stop(t, x)
-			x = openOn(t, disk, executor.Config{TimerSlack: slack})
-			q = handle(t, x, "q", c.handle, executor.QueueConfig[int]{Shards: 3})
+			x = openOn(t, disk, executor.Config{Advanced: executor.Advanced{TimerSlack: slack}})
+			q = handle(t, x, "q", c.handle, executor.QueueConfig[int]{Share: executor.Share{Shards: 3}})
 			start(t, x)
 			time.Sleep(20 * 24 * time.Hour)
 			assert.Zero(t, stats(t, q).Jobs)

@@ -41,11 +41,8 @@ const (
 	KindState = format.KindState
 )
 
-// What a [History] keeps.
-const (
-	HistoryFailures  = format.HistoryFailures
-	HistoryTextBytes = format.HistoryTextBytes
-)
+// HistoryFailures is how many failures a [History] keeps.
+const HistoryFailures = format.HistoryFailures
 
 // NewMetadata returns pairs as an [Entry] has them, in the order of their keys.
 func NewMetadata(pairs map[string]string) Metadata { return format.NewMetadata(pairs) }

@@ -2,14 +2,13 @@ package lock
 
 // deadlock returns the cycle that w, who stands in line, has closed, or nil.
 //
-// A lease waits, through each of its spots, for those who have locked the key and
-// for those in front of it who want a lease. A job waits for the others who have
-// locked one of the keys that block it, wherever it stands, and for no other job in
-// line: that one is called or moves on. A search goes along these arrows from w; it
-// is over when it comes back to the owner. Spots in front of waiters for one key
-// only add nothing to what is locked there, except when they are the owner's own,
-// so a line is walked only when it has a wide waiter in it, or when the owner waits
-// elsewhere too: 10,000 waiters on one key cost one step each to check, not 10,000.
+// A lease waits, through each of its spots, for the lease that has the key and for those
+// in front of it. A search goes along these arrows from w; it is over when it comes back
+// to the owner. Spots in front of waiters for one key only add nothing to what has the
+// key, except when they are the owner's own, so a line is walked only when it has a wide
+// waiter in it, or when the owner waits elsewhere too: 10,000 waiters on one key cost one
+// step each to check, not 10,000. What jobs wait for is not looked at: an executor knows
+// of more than keys.
 //
 // An expired lease would open a cycle by itself; it is refused all the same, since
 // no owner in it could do anything else.
@@ -46,21 +45,8 @@ type hop struct {
 
 // waits follows what w waits for.
 func (s *search) waits(w *waiter) bool {
-	if w.job == nil {
-		for i := range w.spots {
-			if s.key(w, w.spots[i].entry, w.spots[i].prev) {
-				return true
-			}
-		}
-		return false
-	}
-	if !w.standing() {
-		return false // it was called, or waits for something else
-	}
-	at := &w.spots[0]
-	for _, key := range w.job.BlockedBy {
-		e := s.engine.entries[key]
-		if e == at.entry && s.key(w, e, at.prev) || e != nil && e != at.entry && s.key(w, e, nil) {
+	for i := range w.spots {
+		if s.key(w, w.spots[i].entry, w.spots[i].prev) {
 			return true
 		}
 	}
@@ -69,13 +55,8 @@ func (s *search) waits(w *waiter) bool {
 
 // key follows what w waits for at e, where it stands behind last.
 func (s *search) key(w *waiter, e *entry, last *node[*waiter]) bool {
-	if l := e.lease; l != nil && (w.job == nil || l.by() != w.owner) && s.hop(w, e, l.by()) {
+	if e.lease != nil && s.hop(w, e, e.lease.by()) {
 		return true
-	}
-	for by := range e.by {
-		if (w.job == nil || by != w.owner) && s.hop(w, e, by) {
-			return true
-		}
 	}
 	others := e.wide
 	if len(w.spots) > 1 {

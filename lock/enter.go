@@ -33,9 +33,8 @@ func (kept *Request) covers(r *Request, key string) bool {
 
 // Enter has a job that a worker has in hand lock what it asks for, or returns a key
 // that blocks it. Then it stands in line if waker is not nil, which returns what
-// wakes it when its turn has come; but when that would close a cycle of those that
-// wait it gets a [*DeadlockError].
-func (k *KeyLocks) Enter(r Request, waker func() func()) (fresh []*KeyLock, blocked string, err error) {
+// wakes it when its turn has come.
+func (k *KeyLocks) Enter(r Request, waker func() func()) (fresh []*KeyLock, blocked string) {
 	w := k.job(r.Owner)
 	number := uint64(math.MaxUint64)
 	var kept *Request
@@ -50,10 +49,10 @@ func (k *KeyLocks) Enter(r Request, waker func() func()) (fresh []*KeyLock, bloc
 	case blocked == "":
 		fresh = k.set(r)
 	case waker != nil:
-		err = k.wait(w, r, blocked, waker)
+		k.wait(w, r, blocked, waker)
 	}
 	k.callNextAt(left, &k.op)
-	return fresh, blocked, err
+	return fresh, blocked
 }
 
 // set locks what a request asks for. What its job has locked before, in a run that
@@ -75,30 +74,24 @@ func (k *KeyLocks) set(r Request) (fresh []*KeyLock) {
 }
 
 // wait puts a job in line at a key. w is its waiter, nil if it has none yet.
-func (k *KeyLocks) wait(w *waiter, r Request, key string, waker func() func()) error {
-	fresh := w == nil
-	if fresh {
+func (k *KeyLocks) wait(w *waiter, r Request, key string, waker func() func()) {
+	if w == nil {
 		w = &waiter{owner: r.Owner}
 		k.comes(w, &k.op)
 	}
 	w.job = new(r)
 	k.stand(w, key)
-	if cycle := k.deadlock(w); cycle != nil {
-		w.leaveLines()
-		if fresh {
-			k.forget(w)
-		}
-		return &DeadlockError{Cycle: cycle}
-	}
 	w.wake = waker()
-	return nil
 }
 
-// Leave forgets that a job waits, because it runs or has failed.
-func (k *KeyLocks) Leave(by Owner) {
+// Leave says that a job does not wait here: it waits for something else, and keeps its
+// number, or is forgotten, because it runs or has failed.
+func (k *KeyLocks) Leave(by Owner, forget bool) {
 	if w := k.job(by); w != nil {
 		left := k.stepOut(w)
-		k.forget(w)
+		if forget {
+			k.forget(w)
+		}
 		k.callNextAt(left, &k.op)
 	}
 }
@@ -111,15 +104,6 @@ func (k *KeyLocks) Called(queue string) (jobs []Owner) {
 		}
 	}
 	return jobs
-}
-
-// Recheck has a job in line try again when what it has locked meanwhile closes a
-// cycle: then it will hear of it.
-func (k *KeyLocks) Recheck(by Owner) {
-	if w := k.job(by); w != nil && w.standing() && k.deadlock(w) != nil {
-		k.callNextAt(k.stepOut(w), &k.op)
-		k.op.wakes.add(w.wake)
-	}
 }
 
 // Waits says whether a job waits: called, or in line, with the keys that block it.

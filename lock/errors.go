@@ -32,7 +32,7 @@ var (
 	ErrNotLocked = errors.New("lock: not locked")
 )
 
-// Errors about a lease that has ended. The error is a [*LostError], which is an
+// Errors about a lease that has ended. The error is an
 // [ErrLockLost] and, while it is still known, one of the three reasons too.
 var (
 	// ErrLockLost is returned when a lease is used that is not, or not any more,
@@ -73,14 +73,14 @@ func (e *LockedError) Error() string {
 // Unwrap makes the error an [ErrLocked].
 func (e *LockedError) Unwrap() error { return ErrLocked }
 
-// LostError says which lease ended and why. It is an [ErrLockLost].
-type LostError struct {
+// lostError says which lease ended and why. It is an [ErrLockLost].
+type lostError struct {
 	Key    string // first key of the lease; "" for the zero Lease
 	Token  uint64 // token of the lease that ended
 	Reason error  // [ErrExpired], [ErrBroken], [ErrUnlocked], or nil when the key has had another holder since
 }
 
-func (e *LostError) Error() string {
+func (e *lostError) Error() string {
 	if e.Reason == nil {
 		return fmt.Sprintf("lock: lock lost: token %d does not hold %q", e.Token, e.Key)
 	}
@@ -88,7 +88,7 @@ func (e *LostError) Error() string {
 }
 
 // Unwrap makes the error an [ErrLockLost] and, when known, its reason.
-func (e *LostError) Unwrap() []error {
+func (e *lostError) Unwrap() []error {
 	if e.Reason == nil {
 		return []error{ErrLockLost}
 	}

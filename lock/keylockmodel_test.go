@@ -1,7 +1,6 @@
 package lock
 
 import (
-	"maps"
 	"slices"
 )
 
@@ -140,34 +139,4 @@ func (w *keyLocksModel) leave(by Owner) {
 		w.waits = slices.DeleteFunc(w.waits, func(o *modelWait) bool { return o.Owner == by })
 		w.follow(left...)
 	}
-}
-
-// waitsFor lists whom a request waits for: all who have locked one of its keys.
-func (w *keyLocksModel) waitsFor(r Request) (all []Owner) {
-	for _, h := range w.holds {
-		if h.by != r.Owner && slices.Contains(r.BlockedBy, h.key) {
-			all = append(all, h.by)
-		}
-	}
-	return all
-}
-
-// cycle reports whether a request would wait for itself, by following all of them
-// until nothing new turns up.
-func (w *keyLocksModel) cycle(r Request) bool {
-	reached := make(map[Owner]bool)
-	for _, by := range w.waitsFor(r) {
-		reached[by] = true
-	}
-	for n := -1; n != len(reached); {
-		n = len(reached)
-		for _, by := range slices.Collect(maps.Keys(reached)) {
-			if q := w.find(by); q != nil && q.key != "" && by != r.Owner {
-				for _, next := range w.waitsFor(q.Request) {
-					reached[next] = true
-				}
-			}
-		}
-	}
-	return reached[r.Owner]
 }

@@ -40,7 +40,7 @@ func (r *record) until() time.Duration {
 
 // lostError is the answer to a lease with the given token, which is not held.
 func (r *record) lostError(token uint64) error {
-	err := &LostError{Key: r.entries[0].key, Token: token}
+	err := &lostError{Key: r.entries[0].key, Token: token}
 	if r.token != token {
 		return err
 	}
@@ -114,7 +114,7 @@ func (l Lease) Keys() []string {
 // caller runs o.wakes in both cases.
 func (l Lease) enter(o *op) error {
 	if l.record == nil {
-		return &LostError{Token: l.token}
+		return &lostError{Token: l.token}
 	}
 	l.table.enter(o)
 	if l.heldLocked() {
@@ -139,7 +139,7 @@ func (l Lease) Held() bool {
 }
 
 // Unlock ends the lease and hands each key to the first waiter. It returns
-// [*LostError], without effect, when the lease has ended already. Wake functions of
+// [ErrLockLost], without effect, when the lease has ended already. Wake functions of
 // those granted are called before it returns.
 func (l Lease) Unlock() error {
 	var o op
@@ -160,7 +160,7 @@ func (l Lease) unlock(o *op) error {
 
 // Extend makes the lease end ttl from now, which may be later or earlier than
 // before; the token stays. It returns, without effect, [ErrDuration] when ttl is
-// not positive and [*LostError] when the lease has ended.
+// not positive and [ErrLockLost] when the lease has ended.
 func (l Lease) Extend(ttl time.Duration) error {
 	if ttl <= 0 {
 		return ErrDuration
@@ -214,7 +214,7 @@ func (r *record) watchLocked() *watch {
 }
 
 // Context returns a child of parent that is cancelled when the lease ends, with the
-// [*LostError] as its cause; for a lease that has ended it is cancelled already,
+// [ErrLockLost] as its cause; for a lease that has ended it is cancelled already,
 // and so it is, with [ErrContext], if parent is unusable. The returned function
 // cancels the child and forgets about it; call it when done, as with
 // context.WithCancel.
@@ -227,7 +227,7 @@ func (l Lease) Context(parent context.Context) (context.Context, context.CancelF
 	}
 }
 
-// OnEnd calls f, unless it is nil, once, under no mutex, with the [*LostError] when
+// OnEnd calls f, unless it is nil, once, under no mutex, with the [ErrLockLost] when
 // the lease ends, or now when it has ended. f runs on the goroutine that ended the
 // lease and must not block. After forget it is not called any more, unless it is on
 // its way.

@@ -78,6 +78,23 @@ func (p *Place) Keys() []string {
 	return p.waiter.keys()
 }
 
+// Ahead returns the owners for whom a place waits that has not been granted, by key: who
+// has it, and who stands first in its line if that waits for another key, too.
+func (p *Place) Ahead() (all []Hop) {
+	p.table.mu.Lock()
+	defer p.table.mu.Unlock()
+	for i := range p.waiter.spots {
+		e := p.waiter.spots[i].entry
+		if e.lease != nil {
+			all = append(all, Hop{Key: e.key, Holder: e.lease.owner})
+		}
+		if first := e.line.first.value; first != &p.waiter && len(first.spots) > 1 {
+			all = append(all, Hop{Key: e.key, Holder: first.owner.String()})
+		}
+	}
+	return all
+}
+
 func (w *waiter) keys() []string {
 	keys := make([]string, len(w.spots))
 	for i := range w.spots {

@@ -32,7 +32,7 @@ func (r *Reservation[T]) Lease() Lease { return r.lease }
 
 // Commit says that the value was used: the reservation ends, and the value is
 // remembered as the last one unless a later value has been committed already. It
-// returns [*LostError], and remembers nothing, when the reservation has ended:
+// returns [ErrLockLost], and remembers nothing, when the reservation has ended:
 // another holder may have the value then.
 func (r *Reservation[T]) Commit() error {
 	s := r.slots
@@ -50,7 +50,7 @@ func (r *Reservation[T]) Commit() error {
 }
 
 // Release gives the value back unused; the last value does not move. It returns
-// [*LostError], without effect, when the reservation has ended.
+// [ErrLockLost], without effect, when the reservation has ended.
 func (r *Reservation[T]) Release() error { return r.lease.Unlock() }
 
 // Extend makes the reservation end ttl from now. Errors as for [Lease.Extend].

@@ -14,7 +14,8 @@ import (
 // second are a range of these, of which it is enough to count how many are left.
 //
 // What comes out of this order has a time of its own: what was put back from the morgue,
-// whose age counts from then on, and what a full disk has kept waiting.
+// whose age counts from then on, what a full disk has kept waiting, and a state that has
+// taken the place of an older one.
 type ages struct {
 	spans []span // by position; Invariant: less than half of them, and 64, are empty
 	empty int
@@ -38,11 +39,7 @@ func (a *ages) came(e *journal.Entry, p journal.Position) {
 		if e.Restored {
 			at = e.Due // which is when it was put back
 		}
-		if a.others == nil {
-			a.others, a.times = make(map[journal.Position]int64), make(map[int64]int)
-		}
-		a.others[p] = at
-		a.times[at]++
+		a.keep(p, at)
 		return
 	}
 	a.last = p
@@ -57,6 +54,40 @@ func (a *ages) came(e *journal.Entry, p journal.Position) {
 	a.spans = append(a.spans, span{p, at, 1})
 }
 
+// keep counts a payload that is out of the order.
+func (a *ages) keep(p journal.Position, at int64) {
+	if a.others == nil {
+		a.others, a.times = make(map[journal.Position]int64), make(map[int64]int)
+	}
+	a.others[p] = at
+	a.times[at]++
+}
+
+// inherit has a payload be as old as another one, if that is older.
+func (a *ages) inherit(p, from journal.Position) {
+	if at := a.since(from); at < a.since(p) {
+		a.went(p)
+		a.keep(p, at)
+	}
+}
+
+// since returns from when on the age of a payload counts.
+func (a *ages) since(p journal.Position) int64 {
+	if at, other := a.others[p]; other {
+		return at
+	}
+	return a.span(p).at
+}
+
+// span returns the span of a payload that came in order.
+func (a *ages) span(p journal.Position) *span {
+	n := len(a.spans) - 1
+	if n > 0 && a.spans[n].from > p {
+		n = sort.Search(n, func(i int) bool { return a.spans[i+1].from > p })
+	}
+	return &a.spans[n]
+}
+
 // went ends a payload.
 func (a *ages) went(p journal.Position) {
 	if len(a.others) > 0 {
@@ -68,11 +99,7 @@ func (a *ages) went(p journal.Position) {
 			return
 		}
 	}
-	n := len(a.spans) - 1
-	if n > 0 && a.spans[n].from > p {
-		n = sort.Search(n, func(i int) bool { return a.spans[i+1].from > p })
-	}
-	s := &a.spans[n]
+	s := a.span(p)
 	if s.left--; s.left > 0 {
 		return
 	}

@@ -37,6 +37,15 @@ func TestAgesAreLikeTheirModel(t *testing.T) {
 				next += 2
 				come(next, journal.Entry{Due: now})
 				come(next-1, journal.Entry{Due: now - int64(time.Minute)})
+			case n == 2 && next > 1:
+				p, q := list[r.IntN(len(list))], list[len(list)-1]
+				_, older := live[p]
+				if _, newer := live[q]; older && newer && p != q {
+					a.inherit(q, p)
+					a.went(p)
+					live[q] = min(live[q], live[p])
+					delete(live, p)
+				}
 			case n < 10:
 				next++
 				come(next, journal.Entry{Due: now + int64(time.Hour), Accepted: now})

@@ -115,7 +115,7 @@ func (c *Core) pinDueOut(l *lane, gone journal.Position) {
 type Change struct {
 	journal.Change
 	Merged []Merged // of Ended
-	Claims []Claim  // of items that were settled, and of jobs that a person has removed
+	Claims []claim  // of items that were settled, and of jobs that a person has removed
 	Staged []any    // see Item.Stage
 
 	Deleted []journal.Position // of Ended: by a person
@@ -130,9 +130,18 @@ type Merged struct {
 	Over           bool // that one has ended, too: it was superseded by what has run, or is dead
 }
 
-// Claim is what was held for an item while it ran.
-type Claim struct {
-	Claim   any
+// Held is what a job has while it runs. It is the recorder's: a Core only carries it.
+type Held interface {
+	// Settle ends it as the verdict says, and returns what belongs into the commit of
+	// the item; over: none of the item's payloads runs again.
+	Settle(v Verdict, over bool) []journal.Set
+	// Release lets others have it, once that is recorded.
+	Release(over bool)
+}
+
+// claim is what was held for an item while it ran.
+type claim struct {
+	Held
 	Verdict Verdict
 	Over    bool // none of the item's payloads runs again
 }

@@ -20,7 +20,7 @@ const (
 	// MergeKeepLast keeps the one that was accepted last.
 	MergeKeepLast
 	// MergeSupersede keeps the newest, whatever the bytes: the one with the highest
-	// score, and of equal scores the one that was accepted last. It is not about what
+	// score, and of equal scores, or where one has none, the one that was accepted last. It is not about what
 	// waits alone: see the package comment. Then OnFailure is OnFailureMerge, and a run
 	// has one payload of an id. Neither with FreshDue, OnFresh nor Fold.
 	MergeSupersede

@@ -76,28 +76,6 @@ type Counts struct {
 	Done, Failed, Snoozed, Buried, Discarded, Deleted, Interrupted uint64
 }
 
-// Add adds the figures of another shard.
-func (c *Counts) Add(o Counts) {
-	c.Jobs += o.Jobs
-	c.Payloads += o.Payloads
-	c.Retrying += o.Retrying
-	c.Halted += o.Halted
-	c.Running += o.Running
-	c.Parked += o.Parked
-	c.Paused += o.Paused
-	c.Merged += o.Merged
-	c.Replaced += o.Replaced
-	c.Superseded += o.Superseded
-	c.SupersededDead += o.SupersededDead
-	c.Done += o.Done
-	c.Failed += o.Failed
-	c.Snoozed += o.Snoozed
-	c.Buried += o.Buried
-	c.Discarded += o.Discarded
-	c.Deleted += o.Deleted
-	c.Interrupted += o.Interrupted
-}
-
 // NewCore returns the state of an empty shard of a queue.
 func NewCore(queue uint32, cfg Config) *Core {
 	cfg.Concurrency = cmp.Or(cfg.Concurrency, 1)
@@ -112,7 +90,7 @@ func NewCore(queue uint32, cfg Config) *Core {
 	if cfg.Single && cfg.Throttle > 0 {
 		cfg.MaxPayloads = 1 // each has a run of its own
 	}
-	return &Core{cfg: cfg, queue: queue, runs: make(map[*Run]struct{}), pace: 1}
+	return &Core{cfg: cfg, queue: queue, runs: make(map[*Run]struct{}), graves: make(map[string]grave), pace: 1}
 }
 
 // deliver takes in a committed payload, at its position. It returns the
@@ -273,9 +251,9 @@ func (c *Core) Postpone(it *Item, parked bool) {
 
 // Condemn ends the next run of a waiting id before it begins, as one that failed
 // for the last time: see [Config.OnExhausted]. Under Config.Single that is the
-// payload at a position. The recorder gets claim, unless it is nil, as that of an
+// payload at a position. The recorder gets held, unless it is nil, as that of an
 // item that ran. It reports whether the id, and that payload, waits.
-func (c *Core) Condemn(now int64, id string, at journal.Position, reason string, claim any) bool {
+func (c *Core) Condemn(now int64, id string, at journal.Position, reason string, held Held) bool {
 	l := c.lanes.find([]byte(id))
 	if l == nil || l.item() != nil || c.cfg.Single && !l.hasPayload(at) {
 		return false
@@ -283,11 +261,11 @@ func (c *Core) Condemn(now int64, id string, at journal.Position, reason string,
 	c.displace(l)
 	var it Item
 	judged, behind := c.condemned(l, &it, at)
-	it.Claim = claim
+	it.Claim = held
 	it.Outcome = Outcome{Verdict: VerdictFailed, Error: reason}
 	c.exhausted(now, l, &it, judged, behind, it.Retry)
-	if claim != nil {
-		c.change.Claims = append(c.change.Claims, Claim{claim, VerdictFailed, it.over})
+	if held != nil {
+		c.change.Claims = append(c.change.Claims, claim{held, VerdictFailed, it.over})
 	}
 	return true
 }

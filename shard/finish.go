@@ -63,14 +63,14 @@ func (c *Core) settle(now int64, it *Item) {
 	}
 	c.decide(now, it)
 	if it.Claim != nil {
-		c.change.Claims = append(c.change.Claims, Claim{it.Claim, it.lastWord(), it.over})
+		c.change.Claims = append(c.change.Claims, claim{it.Claim, it.lastWord(), it.over})
 	}
 }
 
 // decide finds out what the outcome of an item means for its lane.
 func (c *Core) decide(now int64, it *Item) {
 	l := it.lane
-	if c.supersedes() && c.overtaken(it) {
+	if c.supersedes() && c.overtaken(now, it) {
 		return
 	}
 	if len(it.Outcome.Parts) > 0 && !c.endParts(now, it) {
@@ -169,9 +169,6 @@ func (c *Core) over(now int64, l *lane, it *Item, behind []Payload) {
 	c.release(l)
 	c.endState(l)
 	c.setRetry(l, -1)
-	if c.supersedes() {
-		c.ranOut(now, it)
-	}
 	switch {
 	case l.n() == 0:
 		c.rest(now, it.ID)

@@ -9,7 +9,7 @@ import (
 
 // Payload is one accepted payload of an id.
 type Payload struct {
-	Score float64
+	Score float64 // under MergeSupersede NaN if nobody gave it
 	Ref   journal.Ref
 }
 

@@ -38,7 +38,7 @@ func (c *Core) noteDone(it *Item, payloads []Payload) {
 	}
 	o, dead := c.outlived[it.ID]
 	for _, p := range payloads {
-		if v := p.version(); dead && (o.done.at == 0 || o.done.before(v)) {
+		if v := p.version(); dead && o.done.before(v) {
 			o.done = v
 			c.outlived[it.ID] = o
 		}
@@ -70,5 +70,5 @@ func (c *Core) Late(id string, at journal.Position) (late, known bool) {
 	if l := c.lanes.find([]byte(id)); l != nil && l.item() != nil {
 		late = slices.ContainsFunc(l.item().Payloads, func(p Payload) bool { return v.before(p.version()) })
 	}
-	return late || o.done.at != 0 && v.before(o.done), true
+	return late || v.before(o.done), true
 }

@@ -68,6 +68,7 @@ func (c *Core) Loaded() {
 			c.regroup(l)
 		}
 		switch {
+		case c.outrun(l):
 		case l.empty():
 			c.displace(l)
 			hash := hashOf(l.id(&c.lanes.entries))

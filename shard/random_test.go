@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math"
 	"os"
+	"reflect"
 	"slices"
 	"strconv"
 	"testing"
@@ -564,6 +565,19 @@ func (w *model) adopt(g *rig) {
 	}
 }
 
+// sumOf adds up the figures of two shards.
+func sumOf(a, b Counts) Counts {
+	sum, more := reflect.ValueOf(&a).Elem(), reflect.ValueOf(b)
+	for i := range sum.NumField() {
+		if f := sum.Field(i); f.CanInt() {
+			f.SetInt(f.Int() + more.Field(i).Int())
+		} else {
+			f.SetUint(f.Uint() + more.Field(i).Uint())
+		}
+	}
+	return a
+}
+
 // compare holds the cores against the model, their own laws and the journal.
 func (p *pair) compare() {
 	for _, c := range p.cores {
@@ -580,7 +594,7 @@ func (p *pair) compare() {
 		}
 		n := c.Counts()
 		n.Jobs, n.Payloads, n.Retrying, n.Halted, n.Running, n.Parked, n.Paused = 0, 0, 0, 0, 0, 0, 0
-		totals.Add(n)
+		totals = sumOf(totals, n)
 		next = min(next, c.NextDue())
 	}
 	slices.SortFunc(views, func(a, b laneView) int { return cmp.Compare(a.id, b.id) })

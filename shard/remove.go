@@ -18,9 +18,12 @@ type Removal struct {
 	// Failed: only what waits for a retry is meant, or is halted, and no job that
 	// runs: what failed, under OnFailureBlock without what waits behind it.
 	Failed bool
+	// Version: the newest version of the id that was done is forgotten, too, under
+	// MergeSupersede. It counts as one that has ended.
+	Version bool
 	// Claim is what the recorder gets for a job that no worker has, as that of an
 	// item that ran. Nil: none.
-	Claim any
+	Claim Held
 }
 
 func (r *Removal) means(p journal.Position) bool {
@@ -85,9 +88,13 @@ func (it *Item) lastWord() Verdict {
 // The job that r.Claim stands for is in no line any more, though payloads of its id may
 // be left: they are due when they were, and ask again.
 func (c *Core) Remove(now int64, id string, r *Removal) (ended, inHand int) {
+	forgot := 0
+	if r.Version {
+		forgot = c.forgetVersion(now, id)
+	}
 	l := c.lanes.find([]byte(id))
 	if l == nil {
-		return 0, 0
+		return forgot, 0
 	}
 	if it := l.item(); it != nil {
 		switch {
@@ -96,7 +103,7 @@ func (c *Core) Remove(now int64, id string, r *Removal) (ended, inHand int) {
 		case r.Failed:
 			return 0, 0
 		default:
-			return c.removeBehind(now, l, it, r), it.doom(r, c.cfg.Single)
+			return forgot + c.removeBehind(now, l, it, r), it.doom(r, c.cfg.Single)
 		}
 	}
 	if r.Failed && l.retry() < 0 && !l.halted {
@@ -104,7 +111,7 @@ func (c *Core) Remove(now int64, id string, r *Removal) (ended, inHand int) {
 	}
 	held, others := l.takeOut(r, !r.Failed || !l.holds())
 	if ended = len(held) + len(others); ended == 0 {
-		return 0, 0
+		return forgot, 0
 	}
 	c.endRemoved(now, l, held, others, r)
 	over := l.empty()
@@ -116,9 +123,9 @@ func (c *Core) Remove(now int64, id string, r *Removal) (ended, inHand int) {
 	}
 	c.Let(id, HoldWait) // the recorder takes it out of its lines
 	if r.Claim != nil {
-		c.change.Claims = append(c.change.Claims, Claim{r.Claim, r.Verdict, over})
+		c.change.Claims = append(c.change.Claims, claim{r.Claim, r.Verdict, over})
 	}
-	return ended, 0
+	return forgot + ended, 0
 }
 
 // leaveOver has the rest of a job go on, of which some payloads are gone: without

@@ -53,7 +53,7 @@ type Item struct {
 	Outcome Outcome
 	// Claim is what the worker's side holds for the item; the recorder gets it
 	// with the change that settles the item. Nil: none.
-	Claim any
+	Claim Held
 
 	state    atomic.Uint32 // handed → started by a worker, and either → revoked by the shard
 	before   int           // items of the run that had their outcomes when it was started
@@ -64,17 +64,16 @@ type Item struct {
 	staged   atomic.Pointer[staged] // newest first; nil: nothing
 	tried    int32                  // Retry when it was handed out; see InHand
 	lane     *lane
-	hash     uint32  // of ID
-	shift    int64   // Core.shift when it was handed out
-	undone   int64   // when its job is due if nothing comes of the run, by the clock of then
-	limit    int64   // of undone, see Debounce
-	moved    bool    // undone, by a payload that came meanwhile, and no state says so
-	held     bool    // the payloads run alone, because they failed before
-	partial  bool    // other payloads of the id stayed behind
-	ran      Payload // done, under MergeSupersede
-	combined bool    // what was folded is over, and its first payload stands for it
-	behind   int     // payloads at the end that this run is not about; see Fold
-	over     bool    // none of the payloads runs again
+	hash     uint32 // of ID
+	shift    int64  // Core.shift when it was handed out
+	undone   int64  // when its job is due if nothing comes of the run, by the clock of then
+	limit    int64  // of undone, see Debounce
+	moved    bool   // undone, by a payload that came meanwhile, and no state says so
+	held     bool   // the payloads run alone, because they failed before
+	partial  bool   // other payloads of the id stayed behind
+	combined bool   // what was folded is over, and its first payload stands for it
+	behind   int    // payloads at the end that this run is not about; see Fold
+	over     bool   // none of the payloads runs again
 	inline   [1]Payload
 }
 
@@ -180,7 +179,6 @@ func (it *Item) begin(l *lane, limit int) {
 	it.undone, it.moved = l.due, false
 	it.LastError, it.History, it.Outcome, it.Claim, it.over, it.settled = "", nil, Outcome{}, nil, false, 0
 	it.Folded, it.combined, it.behind = nil, false, 0
-	it.ran = Payload{}
 	it.state.Store(handed)
 	it.tried = int32(it.Retry)
 	if p := l.past(); p != nil {

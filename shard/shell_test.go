@@ -127,7 +127,7 @@ func (h *house) put(id, payload string, due time.Time) journal.Ticket {
 
 func (h *house) counts() (n Counts) {
 	for _, s := range h.shards {
-		require.NoError(h.t, s.Do(h.t.Context(), func(c *Core) { n.Add(c.Counts()) }))
+		require.NoError(h.t, s.Do(h.t.Context(), func(c *Core) { n = sumOf(n, c.Counts()) }))
 	}
 	return n
 }

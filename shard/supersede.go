@@ -8,8 +8,8 @@ import (
 )
 
 // Under MergeSupersede a payload is a state of its id, and the newest counts: the one
-// with the highest score, and of equal scores the one that was accepted last. This file
-// says what becomes of the others. It is asked at two moments.
+// with the highest score, and of equal scores, or where one has none, the one that was
+// accepted last. This file says what becomes of the others. It is asked at two moments.
 //
 // When a payload arrives (arrive): it takes the place of one that waits, is retried, is
 // held or is halted, as a new job with its own due time; it waits behind one that runs;
@@ -24,7 +24,9 @@ import (
 // which it has one at most: a newer payload takes that out of the morgue, in the change
 // that tells of its arrival.
 
-// version is what tells which of two states of an id is newer. Zero: none.
+// version is what tells which of two states of an id is newer: their scores, if both have
+// one. The score of a state that came without is NaN, which is neither below any other nor
+// above. Zero: none.
 type version struct {
 	score float64
 	at    journal.Position
@@ -32,14 +34,19 @@ type version struct {
 
 func (p Payload) version() version { return version{p.Score, p.Ref.Position()} }
 
-func (v version) before(w version) bool {
-	return v.score < w.score || v.score == w.score && v.at < w.at
+// versionOf is the version of a payload as the journal has it.
+func versionOf(e *journal.Entry, at journal.Position) version {
+	if !Scored(e) {
+		return version{math.NaN(), at}
+	}
+	return version{e.Score, at}
 }
 
-// grave is the dead letter of an id.
-type grave struct {
-	version
-	leaving bool // a person has asked for it to be put back, or deleted
+func (v version) before(w version) bool {
+	if v.at == 0 || w.at == 0 {
+		return w.at != 0
+	}
+	return v.score < w.score || !(v.score > w.score) && v.at < w.at
 }
 
 func (c *Core) supersedes() bool { return c.cfg.Merge == MergeSupersede }
@@ -47,24 +54,28 @@ func (c *Core) supersedes() bool { return c.cfg.Merge == MergeSupersede }
 // arrive takes in a payload, whose id has a lane unless l is nil. It returns the
 // position of what is newer, or 0.
 func (c *Core) arrive(l *lane, e *journal.Entry, ref journal.Ref) (into journal.Position) {
-	p := Payload{e.Score, ref}
+	v := versionOf(e, ref.Position())
+	p := Payload{v.score, ref}
 	c.came(e, ref)
 	if l != nil && l.item() != nil && l.item().revoke() {
 		c.putBack(l, l.item())
 	}
-	c.isBack(string(e.ID), ref.Position())
-	if newest, over := c.newest(l, string(e.ID)); newest.at != 0 && p.version().before(newest) {
-		c.supersede(p, newest.at, over)
-		c.counts.Replaced-- // its caller hears of it at once
-		return newest.at
+	if c.graves[string(e.ID)].at == v.at { // it comes back
+		delete(c.graves, string(e.ID))
 	}
-	c.exhume(string(e.ID), p.version())
+	if newer, over := c.newer(v, l, string(e.ID)); newer.at != 0 {
+		c.supersede(p, newer.at, over)
+		c.counts.Replaced-- // its caller hears of it at once
+		return newer.at
+	}
+	c.exhume(string(e.ID), v)
 	if l == nil {
 		l = c.lanes.add(e.ID)
 	}
 	if l.n() > 0 {
 		old := l.one
 		l.one = p
+		c.ages.inherit(ref.Position(), old.Ref.Position())
 		c.supersede(old, ref.Position(), false)
 		c.takePlace(l, e)
 		return 0
@@ -78,19 +89,22 @@ func (c *Core) arrive(l *lane, e *journal.Entry, ref journal.Ref) (into journal.
 	return 0
 }
 
-// newest returns the newest version of an id that is known, and whether that is over.
-func (c *Core) newest(l *lane, id string) (v version, over bool) {
-	v, over = c.rested.byID[id].ran, true
-	if l == nil {
-		return v, over
+// newer returns a version of an id that is newer than one, if there is, and whether it is
+// over.
+func (c *Core) newer(v version, l *lane, id string) (w version, over bool) {
+	if l != nil {
+		if w = l.one.version(); v.before(w) {
+			return w, false
+		}
+		// What a person wants to end need not be done: what comes after that waits behind it.
+		if it := l.item(); it != nil && it.RemovalOf(it.Payloads[0]) == nil && v.before(it.Payloads[0].version()) {
+			return it.Payloads[0].version(), false
+		}
 	}
-	if it := l.item(); it != nil && v.before(it.Payloads[0].version()) || v.at == 0 && it != nil {
-		v, over = it.Payloads[0].version(), false
+	if w = c.rested.byID[id].ran; v.before(w) {
+		return w, true
 	}
-	if l.n() > 0 && (v.at == 0 || v.before(l.one.version())) {
-		v, over = l.one.version(), false
-	}
-	return v, over
+	return version{}, false
 }
 
 // supersede ends a payload, because the one at a position is newer. Over: that one has
@@ -179,21 +193,23 @@ func (c *Core) rouseFor(e *journal.Entry, due int64) int64 {
 	return max(due, c.rested.byID[string(e.ID)].until)
 }
 
-// overtaken reports whether the payload of an item that has ended gave way to a newer
-// one, and otherwise notes what is done.
-func (c *Core) overtaken(it *Item) bool {
+// overtaken notes what has run, and reports whether the payload of an item that has ended
+// gave way to a newer one.
+func (c *Core) overtaken(now int64, it *Item) bool {
 	verdict := it.Outcome.Verdict
 	if len(it.Outcome.Parts) > 0 {
 		verdict = it.Outcome.Parts[0].Verdict
 	}
+	p := it.Payloads[0].version()
 	switch verdict {
 	case VerdictDone, VerdictDiscarded:
-		it.ran = it.Payloads[0]
+		c.ran(now, it, p)
 		return false
-	case VerdictDeleted:
-		return false
+	case VerdictUnstarted, VerdictInterrupted: // as if it had not begun
+	default:
+		c.ran(now, it, version{})
 	}
-	if it.lane.n() == 0 {
+	if verdict == VerdictDeleted || !p.before(it.lane.one.version()) {
 		return false
 	}
 	switch verdict {
@@ -212,8 +228,9 @@ func (c *Core) overtaken(it *Item) bool {
 // begin as a new job.
 func (c *Core) giveWay(l *lane, it *Item) {
 	c.release(l)
+	c.ages.inherit(l.one.Ref.Position(), it.Payloads[0].Ref.Position())
 	c.supersede(it.Payloads[0], l.one.Ref.Position(), false)
-	due, unpinned, limit := l.due, l.unpinned, int64(0)
+	due, unpinned, limit := max(l.due, c.rested.byID[it.ID].until), l.unpinned, int64(0)
 	p := l.past()
 	bounded := p != nil && p.bounded
 	if bounded {
@@ -230,13 +247,18 @@ func (c *Core) giveWay(l *lane, it *Item) {
 	c.Let(it.ID, HoldWait)
 }
 
-// ranOut notes that the run of an item is over: which version of its id was done, if the
-// id has scores, and until when the id rests.
-func (c *Core) ranOut(now int64, it *Item) {
+// ran notes that an item has run: which version of its id is done, if one is and has a
+// score, and until when the id rests. One without is not noted: all that comes later is
+// newer.
+func (c *Core) ran(now int64, it *Item, done version) {
 	before, noted := c.rested.byID[it.ID]
 	r := rest{ran: before.ran}
-	if done := it.ran; !done.Ref.IsZero() && (before.ran.at != 0 || c.scored(done)) && before.ran.before(done.version()) {
-		r.ran = done.version()
+	if !math.IsNaN(done.score) && r.ran.before(done) {
+		r.ran = done
+	}
+	if p := it.lane.one; !p.Ref.IsZero() && p.version().before(r.ran) {
+		it.lane.one = Payload{}
+		c.supersede(p, r.ran.at, true)
 	}
 	if c.cfg.Throttle > 0 {
 		r.until = c.restUntil(now)
@@ -250,11 +272,20 @@ func (c *Core) ranOut(now int64, it *Item) {
 	c.writeRest(now, it.ID, r)
 }
 
-// scored reports whether a payload has a score of its own. One that is the time of its
-// acceptance, which all others have, can't be told from those: see [Scored].
-func (c *Core) scored(p Payload) bool {
-	var e journal.Entry
-	return c.lanes.entries.read(p.Ref, &e) && Scored(&e)
+// forgetVersion has all versions of an id be newer than what was done of it. It returns
+// how many versions it has forgotten.
+func (c *Core) forgetVersion(now int64, id string) int {
+	r := c.rested.byID[id]
+	if r.ran.at == 0 || c.broken() {
+		return 0
+	}
+	c.end(r.state)
+	if r.until > now {
+		c.writeRest(now, id, rest{until: r.until})
+	} else {
+		delete(c.rested.byID, id)
+	}
+	return 1
 }
 
 // Scored reports whether the score of an entry is its caller's, as far as the journal
@@ -298,17 +329,30 @@ func (c *Core) loadRest(e *journal.Entry, ref journal.Ref) bool {
 	c.rested.add(id, r)
 	c.exhume(id, r.ran)
 	if l := c.lanes.find(e.ID); l != nil && l.n() > 0 {
-		if p := l.one; r.ran.at != 0 && p.version().before(r.ran) {
-			l.one = Payload{}
-			c.supersede(p, r.ran.at, true)
-			c.loosen(l)
-			return true
-		}
+		c.loosen(l) // its payload may be older than what was done
 		var w journal.Entry
 		if c.lanes.entries.read(l.one.Ref, &w) {
 			c.enqueue(l, c.rouseFor(&w, l.due))
 		}
 	}
+	return true
+}
+
+// outrun ends a lane whose payload is older than the version of its id that was done: it
+// was accepted while that one ran, and had not ended when the process died. All is loaded.
+func (c *Core) outrun(l *lane) bool {
+	if !c.supersedes() || l.n() == 0 {
+		return false
+	}
+	id := l.id(&c.lanes.entries)
+	ran, hash, p := c.rested.byID[string(id)].ran, hashOf(id), l.one
+	if !p.version().before(ran) {
+		return false
+	}
+	l.one = Payload{}
+	c.supersede(p, ran.at, true)
+	c.displace(l)
+	c.drop(l, hash)
 	return true
 }
 
@@ -324,96 +368,4 @@ func (l *lane) about() journal.Position {
 		return it.Payloads[0].Ref.Position()
 	}
 	return l.one.Ref.Position()
-}
-
-// LoadDead takes in a dead letter of a superseding queue, before anything is loaded.
-func (c *Core) LoadDead(id string, score float64, at journal.Position) {
-	if !c.supersedes() {
-		return
-	}
-	v := version{score, at}
-	if g, dead := c.graves[id]; dead && v.before(g.version) { // of another policy
-		c.takeOutOfMorgue(v)
-		return
-	}
-	c.exhume(id, v)
-	c.dig(id, v)
-}
-
-func (c *Core) dig(id string, v version) {
-	if c.graves == nil {
-		c.graves = make(map[string]grave)
-	}
-	c.graves[id] = grave{version: v}
-}
-
-// inGrave reports whether a payload that is about to go to the morgue is older than the
-// dead letter of its id, and ends it then. Otherwise it is that from now on.
-func (c *Core) inGrave(p Payload) bool {
-	var e journal.Entry
-	if !c.lanes.entries.read(p.Ref, &e) {
-		return false
-	}
-	id, v := string(e.ID), p.version()
-	if g, dead := c.graves[id]; dead && v.before(g.version) {
-		c.supersede(p, g.at, true)
-		return true
-	}
-	c.exhume(id, v)
-	c.dig(id, v)
-	return false
-}
-
-// exhume takes the dead letter of an id out of the morgue if a version is newer, unless
-// a person is at it: then it is done when that is over.
-func (c *Core) exhume(id string, v version) {
-	if len(c.graves) == 0 {
-		return
-	}
-	if g, dead := c.graves[id]; dead && !g.leaving && g.before(v) {
-		delete(c.graves, id)
-		c.takeOutOfMorgue(g.version)
-	}
-}
-
-func (c *Core) takeOutOfMorgue(v version) {
-	c.counts.SupersededDead++
-	c.change.Queue = c.queue
-	c.change.Exhumed = append(c.change.Exhumed, v.at)
-}
-
-// isBack notes that a dead letter has come back, if the payload at a position is one.
-func (c *Core) isBack(id string, at journal.Position) {
-	if len(c.graves) > 0 && c.graves[id].at == at {
-		delete(c.graves, id)
-	}
-}
-
-// Depart says that a dead letter of a superseding queue is about to be put back, or
-// deleted. It reports whether that is still one; then the id is held until Departed, so
-// that no newer payload runs before it is known what has become of the dead letter.
-func (c *Core) Depart(id string, at journal.Position) bool {
-	g, dead := c.graves[id]
-	if !dead || g.at != at || g.leaving {
-		return false
-	}
-	g.leaving = true
-	c.graves[id] = g
-	c.Hold(id, HoldDead)
-	return true
-}
-
-// Departed ends what Depart has begun, if it has. Gone: the dead letter is in the morgue no
-// more.
-func (c *Core) Departed(id string, at journal.Position, gone bool) {
-	if g, dead := c.graves[id]; dead && g.at == at {
-		g.leaving = false
-		c.graves[id] = g
-		if gone {
-			delete(c.graves, id)
-		} else if newest, _ := c.newest(c.lanes.find([]byte(id)), id); newest.at != 0 {
-			c.exhume(id, newest)
-		}
-	}
-	c.Let(id, HoldDead)
 }

@@ -40,13 +40,14 @@ type states struct {
 
 // twin is what there is of an id.
 type twin struct {
-	scored             bool
+	scored             int // of four payloads
 	waiting, out, dead version
 	ran                version // the newest that is done
 	dueWaiting         int64
 	retry              int
 	halted             bool
-	until              int64 // it rests
+	until              int64   // it rests
+	doom               Verdict // that a person wants for out
 }
 
 type stateRun struct {
@@ -70,8 +71,8 @@ func newStates(t *rapid.T, cfg Config) *states {
 		rig: newRig(quick{t}, cfg, rapid.SampledFrom(shardCounts).Draw(t, "shards")), ids: make(map[string]*twin), parked: make(map[string]bool),
 	}
 	s.now = int64(1e18)
-	for _, id := range []string{"a", "b", "c", "d"} {
-		s.ids[id] = &twin{retry: -1, scored: id < "c"}
+	for id, scored := range map[string]int{"a": 4, "b": 2, "c": 0, "d": 3} {
+		s.ids[id] = &twin{retry: -1, scored: scored}
 	}
 	s.accepted()
 	return s
@@ -125,13 +126,28 @@ func (s *states) arriveSome(t *rapid.T) {
 	for range rapid.IntRange(1, 3).Draw(t, "n") {
 		id := s.anyID(t)
 		e := journal.Entry{ID: []byte(id), Payload: []byte("x"), Accepted: s.now, Due: s.now + int64(rapid.SampledFrom([]time.Duration{0, 0, 4 * time.Second}).Draw(t, "due")), Score: journal.ScoreOf(s.now)}
-		if s.ids[id].scored {
-			e.Score = float64(rapid.IntRange(1, 9).Draw(t, "score"))
-		}
+		s.drawScore(t, &e)
 		entries = append(entries, e)
 	}
 	s.arrived(s.put(entries...)...)
 }
+
+// drawScore gives a payload a score, or not.
+func (s *states) drawScore(t *rapid.T, e *journal.Entry) {
+	if rapid.IntRange(1, 4).Draw(t, "scored") <= s.ids[string(e.ID)].scored {
+		e.Score = float64(rapid.IntRange(-5, 5).Draw(t, "score"))
+	}
+}
+
+// isNewer reports whether one of two states is newer, by what callers are told.
+func isNewer(v, than version) bool {
+	if isTime(v.score) || isTime(than.score) || v.score == than.score {
+		return v.at > than.at
+	}
+	return v.score > than.score
+}
+
+func isTime(score float64) bool { return score > 1e6 }
 
 func (s *states) arrived(in ...*arrival) {
 	for _, a := range in {
@@ -150,17 +166,13 @@ func (w *twin) deliver(s *states, p version, e *journal.Entry) (into journal.Pos
 	if w.dead == p {
 		w.dead = version{}
 	}
-	newest := version{}
-	for _, v := range []version{w.ran, w.out, w.waiting} {
-		if v.at != 0 && (newest.at == 0 || newest.before(v)) {
-			newest = v
+	for i, v := range []version{w.waiting, w.out, w.ran} {
+		if v.at != 0 && (i != 1 || w.doom == 0) && isNewer(v, p) {
+			s.counts.Superseded++
+			return v.at
 		}
 	}
-	if newest.at != 0 && p.before(newest) {
-		s.counts.Superseded++
-		return newest.at
-	}
-	if w.dead.at != 0 && w.dead.before(p) {
+	if w.dead.at != 0 && isNewer(p, w.dead) {
 		w.dead = version{}
 		s.counts.SupersededDead++
 	}
@@ -187,16 +199,20 @@ func (w *twin) deliver(s *states, p version, e *journal.Entry) (into journal.Pos
 // gaveWay ends what is out, because a newer one waits.
 func (w *twin) gaveWay(s *states) {
 	s.counts.Superseded++
-	w.out, w.retry, w.halted = version{}, -1, false
+	w.out, w.retry, w.halted, w.doom = version{}, -1, false, 0
+	w.dueWaiting = max(w.dueWaiting, w.until)
 }
 
 // back puts what is out back.
 func (w *twin) back(s *states, due int64) {
-	if w.waiting.at != 0 {
+	if w.waiting.at != 0 && isNewer(w.waiting, w.out) {
 		w.gaveWay(s)
 		return
 	}
-	w.waiting, w.out, w.dueWaiting = w.out, version{}, due
+	if w.waiting.at != 0 { // it came after a person had wanted the other one to end, and that has not
+		s.counts.Superseded++
+	}
+	w.waiting, w.out, w.dueWaiting, w.doom = w.out, version{}, due, 0
 }
 
 func (s *states) takeSome(t *rapid.T) {
@@ -211,7 +227,7 @@ func (s *states) takeSome(t *rapid.T) {
 		w := s.ids[it.ID]
 		require.Equal(s.t, []journal.Position{w.waiting.at}, refs(it.Payloads), it.ID)
 		require.Equal(s.t, w.retry, it.Retry, it.ID)
-		require.False(s.t, w.waiting.before(w.ran), "%s: an older state runs after a newer one", it.ID)
+		require.False(s.t, w.ran.at != 0 && isNewer(w.ran, w.waiting), "%s: an older state runs after a newer one", it.ID)
 		w.out, w.waiting = w.waiting, version{}
 	}
 	s.runs = append(s.runs, &stateRun{c, r})
@@ -252,9 +268,19 @@ func (s *states) finished(w *twin, o Outcome) {
 	v := o.Verdict
 	if len(o.Parts) > 0 {
 		v = o.Parts[0].Verdict
+	} else if w.doom != 0 && v != VerdictDone && v != VerdictDiscarded {
+		v = w.doom
 	}
 	p := w.out
+	w.doom = 0
+	if v != VerdictUnstarted && v != VerdictInterrupted {
+		s.rests(w)
+	}
 	switch v {
+	case VerdictDeleted:
+		w.out, w.retry, w.dueWaiting = version{}, -1, max(w.dueWaiting, w.until)
+		s.counts.Deleted++
+		return
 	case VerdictFailed:
 		s.counts.Failed++
 	case VerdictSnoozed:
@@ -263,10 +289,13 @@ func (s *states) finished(w *twin, o Outcome) {
 		s.counts.Interrupted++
 	}
 	if v == VerdictDone || v == VerdictDiscarded {
-		if w.out, w.retry = (version{}), -1; w.ran.at == 0 || w.ran.before(p) {
+		if w.out, w.retry = (version{}), -1; !isTime(p.score) && (w.ran.at == 0 || isNewer(p, w.ran)) {
 			w.ran = p
 		}
-		s.rests(w)
+		if w.waiting.at != 0 && isNewer(p, w.waiting) {
+			w.waiting = version{}
+			s.counts.Superseded++
+		}
 		if w.dueWaiting = max(w.dueWaiting, w.until); v == VerdictDone {
 			s.counts.Done++
 		} else {
@@ -276,12 +305,11 @@ func (s *states) finished(w *twin, o Outcome) {
 	}
 	due := s.now + int64(max(0, o.Delay))
 	switch {
-	case w.waiting.at != 0:
+	case w.waiting.at != 0 && isNewer(w.waiting, p):
 		w.gaveWay(s)
 	case v == VerdictCanceled, v == VerdictFailed && w.retry+1 >= s.cfg.MaxRetries && s.cfg.OnExhausted != OnExhaustedHalt:
-		w.out, w.retry = version{}, -1
+		w.out, w.retry, w.dueWaiting = version{}, -1, max(w.dueWaiting, w.until)
 		s.bury(w, p)
-		s.rests(w)
 	case v == VerdictFailed:
 		w.retry++
 		if w.halted = w.retry >= s.cfg.MaxRetries; w.halted {
@@ -302,7 +330,7 @@ func (s *states) rests(w *twin) {
 }
 
 func (s *states) bury(w *twin, p version) {
-	if w.dead.at != 0 && p.before(w.dead) {
+	if w.dead.at != 0 && isNewer(w.dead, p) {
 		s.counts.Superseded++
 		return
 	}
@@ -321,10 +349,12 @@ func (s *states) postponeOne(t *rapid.T) {
 		return
 	}
 	w, id := s.ids[it.ID], it.ID
-	gaveWay := w.waiting.at != 0
-	w.back(s, -1)
 	parked := rapid.Bool().Draw(t, "parked")
-	if parked && !gaveWay {
+	if w.doom != 0 {
+		s.finished(w, Outcome{})
+	} else if gaveWay := w.waiting.at != 0; gaveWay {
+		w.back(s, -1)
+	} else if w.back(s, -1); parked {
 		s.parked[id] = true
 	}
 	r.core.Postpone(it, parked)
@@ -349,23 +379,31 @@ func (s *states) runNow(t *rapid.T) {
 	}
 }
 
-// removeOne ends what waits of an id.
+// removeOne ends what waits of an id, and wants what runs to end.
 func (s *states) removeOne(t *rapid.T) {
 	id := s.anyID(t)
 	w := s.ids[id]
-	if w.out.at != 0 {
-		return
-	}
 	v := rapid.SampledFrom([]Verdict{VerdictCanceled, VerdictDeleted}).Draw(t, "verdict")
-	ended, inHand := s.core(id).Remove(s.now, id, &Removal{Verdict: v, Reason: "by hand"})
+	forget := v == VerdictDeleted && rapid.Bool().Draw(t, "forget")
+	ended, inHand := s.core(id).Remove(s.now, id, &Removal{Verdict: v, Reason: "by hand", Version: forget})
 	s.core(id).Record(s)
-	require.Equal(s.t, []int{count(w.waiting.at != 0), 0}, []int{ended, inHand})
+	if forget && w.ran.at != 0 {
+		ended--
+		w.ran = version{}
+	}
+	require.Equal(s.t, []int{count(w.waiting.at != 0), count(w.out.at != 0)}, []int{ended, inHand})
+	if inHand > 0 {
+		w.doom = v
+	}
 	if ended == 0 {
 		return
 	}
 	p := w.waiting
-	delete(s.parked, id)
-	if w.waiting, w.retry, w.halted = (version{}), -1, false; v == VerdictDeleted {
+	if w.waiting = (version{}); inHand == 0 {
+		delete(s.parked, id)
+		w.retry, w.halted = -1, false
+	}
+	if v == VerdictDeleted {
 		s.counts.Deleted++
 	} else {
 		s.bury(w, p)
@@ -390,7 +428,7 @@ func (s *states) restoreOne(t *rapid.T) {
 	}
 	s.core(id).Departed(id, dead.at, back)
 	s.core(id).Record(s)
-	if !back && w.waiting.at != 0 && dead.before(w.waiting) || !back && w.out.at != 0 && dead.before(w.out) {
+	if !back && w.waiting.at != 0 && isNewer(w.waiting, dead) || !back && w.out.at != 0 && isNewer(w.out, dead) {
 		w.dead = version{}
 		s.counts.SupersededDead++
 	}
@@ -402,9 +440,7 @@ func (s *states) arriveWhileLeaving(t *rapid.T, id string) {
 	dead := w.dead
 	w.dead = version{} // nobody touches it
 	e := journal.Entry{ID: []byte(id), Payload: []byte("y"), Accepted: s.now, Due: s.now, Score: journal.ScoreOf(s.now)}
-	if w.scored {
-		e.Score = float64(rapid.IntRange(1, 9).Draw(t, "score"))
-	}
+	s.drawScore(t, &e)
 	s.arrived(s.put(e)...)
 	w.dead = dead
 	if w.out.at == 0 {
@@ -459,7 +495,7 @@ func (s *states) compare() {
 		n := c.Counts()
 		require.Equal(s.t, n.Superseded, n.Merged)
 		n.Jobs, n.Payloads, n.Retrying, n.Halted, n.Running, n.Parked, n.Paused, n.Merged, n.Replaced = 0, 0, 0, 0, 0, 0, 0, 0, 0
-		totals.Add(n)
+		totals = sumOf(totals, n)
 	}
 	require.Equal(s.t, s.counts, totals)
 	morgue := s.morgue()

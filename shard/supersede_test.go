@@ -29,8 +29,38 @@ func TestSupersedeStateOfAnOlderPayloadIsStale(t *testing.T) {
 	c.Record(g)
 	g.flush()
 	g.crash(1)
-	require.Equal(t, []string{"a: due 5e-09, retry -1, waiting [2#2/0]"}, g.lanes())
+	require.Equal(t, []string{"a: due 5e-09, retry -1, waiting [2#2/NaN]"}, g.lanes())
 	g.checkJournal()
+}
+
+// An older version that was accepted while a newer one ran, and had not ended when the
+// process died, is superseded by the next start, which finds it before the version that
+// was done. So it is beside a state of its own, and whatever it is due.
+func TestSupersedeOlderOneBeforeTheVersionThatWasDone(t *testing.T) {
+	for _, due := range []int64{0, 5, int64(time.Hour)} {
+		g := newRig(t, Config{Merge: MergeSupersede}, 1)
+		g.put(journal.Entry{ID: []byte("a"), Payload: []byte("10"), Score: 10}, journal.Entry{ID: []byte("b"), Due: due})
+		c := g.cores[0]
+		r := c.NewRun()
+		require.True(t, c.Take(0, r))
+		r.Next(nil, 1)
+		ticket, err := g.log.Append(context.Background(), []journal.Entry{{Queue: g.queue, ID: []byte("a"), Payload: []byte("5"), Score: 5, Due: due}})
+		require.NoError(t, err)
+		require.NoError(t, ticket.Wait(context.Background())) // accepted, and on its way to the core
+		r.Items[0].Outcome = Outcome{Verdict: VerdictDone}
+		c.Finish(1, r)
+		c.Record(g)
+		g.flush()
+		g.crash(1)
+		require.EqualValues(t, 1, g.cores[0].Counts().Payloads)
+		require.EqualValues(t, 1, g.cores[0].Counts().Superseded)
+		r = g.cores[0].NewRun()
+		require.True(t, g.cores[0].Take(due, r))
+		require.Equal(t, "b", r.Items[0].ID)
+		g.flush()
+		require.Len(t, g.live(), 2, "b, and the version of a")
+		g.close()
+	}
 }
 
 // An id that changes all the time has its turn: what is due at once keeps its place.

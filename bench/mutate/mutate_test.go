@@ -20,7 +20,7 @@ func builds(t *testing.T) {
 
 // The place of every mutation is there, once, and each has a name of its own.
 func TestMutationsHaveTheirPlace(t *testing.T) {
-	require.Greater(t, len(mutations), 80, "README says so")
+	require.Greater(t, len(mutations), 100, "PROOFS says so")
 	g, err := newWorkspace()
 	require.NoError(t, err)
 	defer g.close()

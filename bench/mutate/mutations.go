@@ -32,6 +32,7 @@ var (
 	keys       = gate{"./journal", "^(TestKeys|TestPostedEntries|TestPut)"}
 	scripts    = gate{"./shard", "^TestScripts"}
 	newest     = gate{"./shard", "^TestSupersede"}
+	former     = gate{"./executor", "^TestFormerNames"}
 	latests    = gate{"./executor", "^Test(Latest|RequeueSays)"}
 	random     = gate{"./shard", "^TestRandomOperations$"}
 	removed    = gate{"./shard", "^TestRemoved"}
@@ -48,6 +49,7 @@ var (
 	locks      = gate{"./lock", "^(TestALease|TestTokens|TestAFreeKey|TestExpir|TestQueue|TestOneHolder|TestSeveral|TestUnlock|TestTableIsLikeItsModel)"}
 	lockEnds   = gate{"./executor", "^(TestLockTTL|TestLocksWithExtreme)"}
 	keyLocks   = gate{"./lock", "^TestKeyLocks"}
+	circles    = gate{"./executor", "^TestDeadlock"}
 	slots      = gate{"./lock", "^(TestLaralocker|TestWatchSlots|TestSlots)"}
 	leaders    = gate{"./lock", "^(TestResqueScheduler|TestCampaign|TestLeader)"}
 	sockets    = gate{"./executor/internal/control", "^Test(TheMode|WhatIsNotOurs|OnlyASocket)"}
@@ -133,7 +135,7 @@ var (
 	steering   = gate{"./executor", "^Test(RandomSteering|Pause|Removed|Deleted)"}
 	meant      = gate{"./executor", "^TestActionsMean"}
 	counters   = gate{"./executor", "^TestLockable_S05"}
-	retained   = gate{"./executor", "^TestMorgueRetention"}
+	retained   = gate{"./executor", "^TestRetention"}
 	aging      = gate{"./executor", "^TestAge"}
 	agesModel  = gate{"./shard", "^TestAges"}
 	lateDead   = gate{"./executor", "^Test(TheDead|RequeueInLanes)"}
@@ -154,7 +156,7 @@ var (
 	asks       = gate{"./executor/dashboard", "^TestAuthorizer"}
 	said       = gate{"./executor/dashboard", "^TestNotice"}
 	patiences  = gate{"./executor/dashboard", "^TestPatience"}
-	elsewhere  = gate{"./executor", "^Test(OpenLog|EnqueueManyRaw)"}
+	elsewhere  = gate{"./executor", "^Test(OpenLog|Lookup)"}
 )
 
 // mutations are what programmers really do: a step left out, an order turned round,
@@ -168,7 +170,7 @@ var inRoot = []mutation{
 	{"acknowledge before the commit", "journal/commit.go", "		ok = l.write(b, t)\n		over()\n		if !ok {\n			return false\n		}\n		took, since, callers := time.Since(began), l.callsSoFar(), b.calls\n		l.publish(b)\n", "		took, since, callers := time.Since(began), l.callsSoFar(), b.calls\n		l.publish(b)\n		ok = l.write(b, t)\n		over()\n		if !ok {\n			return false\n		}\n", contract},
 	{"lose what came last before Close", "journal/commit.go", "closing, idle = true, false // nothing", "return // nothing", opening},
 	{"a log of others that is in memory", "executor/executor.go", "openElsewhere(name, cfg, nil, func(c journal.Config) (log", "openElsewhere(\"\", cfg, nil, func(c journal.Config) (log", elsewhere},
-	{"what items of bytes say", "executor/enqueue.go", "return fillItem(q, e, it, it.Payload, now)", "return q.fill(e, it.ID, it.Payload, now)", elsewhere},
+	{"what items of bytes say", "executor/enqueue.go", "if err := t.q.fill(e, it.ID, data, now); err != nil {", "if err := t.q.fill(e, it.ID, data, now); err != nil || any(t.cfg.Codec) == any(Raw{}) {", elsewhere},
 	{"go on after a failed commit", "journal/commit.go", "	l.err = latched\n", "", faults},
 	{"accept what a failed commit had", "journal/commit.go", "		o.commit.err = fmt.Errorf(\"%w: %w\", ErrUnknown, cause)\n", "		_ = o\n", calls},
 	{"forget what was refused while a block was on its way", "journal/commit.go", "	b.Reach(l.manifest.Next)\n", "", gaps},
@@ -176,7 +178,7 @@ var inRoot = []mutation{
 	{"let the room of the crash recorder go", "journal/internal/crash/recorder.go", "if (r.gone.Load() || !inFile) && p", "if p", crashRoom},
 	{"keep no room for the crash recorder", "journal/internal/crash/recorder.go", "info.Size() < reserved", "info.Size() < 0", crashRoom},
 	{"release suspects without a recorder", "executor/start.go", "	if recorded { //", "	if true { _ = recorded //", heldBack},
-	{"give a place in shared lanes when a worker comes", "executor/lanes.go", "	o.first = first\n", "	o.first = first\n	return\n", lanes},
+	{"give a place in shared lanes when a worker comes", "executor/submission.go", "	o.first = first\n", "	o.first = first\n	return\n", lanes},
 	{"forget the places in shared lanes at a restart", "executor/load.go", "		q.standInLanes(entries)\n", "", lanes},
 	{"run two kinds of a shared lane at a time", "executor/internal/lane/lane.go", "!n.busy && first.queue", "first.queue", lanes},
 	{"what was merged counts as done", "executor/receipt.go", "cmp.Or(r.MergedInto, r.Position)", "cmp.Or(0, r.Position)", stead},
@@ -194,8 +196,8 @@ var inRoot = []mutation{
 	{"copy what is on disk by now", "journal/copy.go", "	err := l.Flush(ctx)\n", "	var err error\n", upkeep},
 	{"compact when no call appends", "journal/commit.go", "		case asked := <-l.upkeep.calls:\n			asked.run(l)\n		default:\n", "		default:\n", upkeep},
 	{"append without asking the context", "journal/log.go", "	if err := cause(ctx); err != nil {\n		return err\n	}\n	for {\n", "	for {\n", hostile},
-	{"delete a job and leave its keys locked", "executor/locks.go", "		for _, p := range c.Deleted {\n", "		for _, p := range c.Deleted[:0] {\n", steering},
-	{"let a paused job keep its turn", "executor/pauses.go", "	q.x.locks.leave(by)\n", "", steering},
+	{"delete a job and leave its keys locked", "executor/internal/keylock/condition.go", "	for _, p := range change.Deleted {\n", "	for _, p := range change.Deleted[:0] {\n", steering},
+	{"let a paused job keep its turn", "executor/pauses.go", "		q.admission.Aside(holder{Queue: q.name, ID: id}, true)\n", "", steering},
 	{"let an unlock wake a paused id", "shard/hold.go", "was &^ why; now != 0", "was &^ (why | HoldPause); now != 0", steering},
 	{"call a handler for what is deleted", "executor/worker.go", "	if w.heed() {\n", "	if w.heed() && w.x == nil {\n", steering},
 	{"forget a due time with the payload that it came from", "shard/remove.go", "	c.writeState(l) // the due time may have come from one that is gone\n", "", removed},
@@ -235,7 +237,7 @@ var inRoot = []mutation{
 	{"begin before saying what was recovered", "executor/start.go", "	x.logStart()\n	unrecorded, err := x.startWorkers()\n", "	unrecorded, err := x.startWorkers()\n	x.logStart()\n", summaries},
 	{"keep quiet about burials that were left out", "executor/summary.go", "leftOut += q.burials.Unsaid()", "_ = q", summaries},
 	{"keep quiet about handlers that were left behind", "executor/summary.go", "if leftOut+len(behind) > 0 {", "if leftOut > 0 {", summaries},
-	{"compute some keys too late", "executor/wants.go", "	_, err3 := keysOf(\"Unlock\", c.Unlock, id, value)\n	keys, err4", "	var err3 error\n	keys, err4", badKeys},
+	{"compute some keys too late", "executor/internal/keylock/condition.go", "	_, err3 := c.Unlock.of(id, value)\n	keys, err4", "	var err3 error\n	keys, err4", badKeys},
 	{"take a TTL that ends nothing", "executor/locking.go", "c.TTL != 0, locks,", "c.TTL != 0, true,", badKeys},
 	{"follow a link", "journal/internal/directory/directory.go", "	case !before.Mode().IsRegular():\n", "	case before.Mode().IsDir():\n", places},
 	{"remove another's recorder", "journal/internal/crash/recorder.go", "p.Has(RunningName, ours) {", "ours != nil {", places},
@@ -321,7 +323,7 @@ var inRoot = []mutation{
 	{"take what is not on disk for done", "executor/await.go", "	if held, err := q.x.log.Arrived(c.ctx, at); err != nil || held {\n", "	if err := q.x.log.Flush(c.ctx); err != nil && !errors.Is(err, journal.ErrFull) {\n", awaits},
 	{"take what waits for room for done", "journal/open.go", "		if l.disk.holds(p) {\n", "		if false {\n", awaits},
 	{"take what is replaced just now for done", "executor/await.go", "	moved := q.awaited.At(c.waiter) != at ", "	moved := false && q.awaited.At(c.waiter) != at ", awaits},
-	{"wait for oneself", "executor/internal/await/graph.go", "path != nil {\n		return append([]lock.Owner{{", "false {\n		return append([]lock.Owner{{", awaits},
+	{"wait for oneself", "executor/internal/admit/graph.go", "	for _, by := range c.From {\n", "	for _, by := range c.From[:0] {\n", awaits},
 	{"miss the end of a payload that is merged", "executor/internal/await/book.go", "range c.Merged {", "range c.Merged[:0] {", awaits},
 	{"let two in that find none", "executor/conditions.go", "c.stateSource, c.gateID}", "c.stateSource}", awaits},
 	{"put off for ever by fresh payloads", "shard/fresh.go", "return min(max(at, c.opening(due)), limit)", "return max(at, c.opening(due))", scripts},
@@ -359,7 +361,7 @@ var inRoot = []mutation{
 	{"score by a clock that is behind what waits", "executor/load.go", "Raise(&q.scores, newest)", "Raise(&q.scores, 0*newest)", scores},
 	{"tell that what a person ends runs again", "executor/event_tell.go", "	r := it.RemovalOf(p)\n	if r == nil {\n", "	r := it.RemovalOf(p)\n	if r != nil {\n", feeds},
 	{"forget the failure of what is killed", "shard/remove.go", "r.Failed && it.LastError != \"\"", "r.Failed && it.LastError == \"\"", gate{"./executor", "^TestKillFailedKeeps"}},
-	{"score by the time of the call alone", "journal/internal/format/floor.go", "	if e.Score >= f.score {\n", "	if e.Score >= 0*f.score {\n", scores},
+	{"score by the time of the call alone", "journal/internal/format/floor.go", "f.Clock == nil || e.Score >= f.score {", "f.Clock == nil || e.Score >= 0*f.score {", scores},
 	{"a follow-up overtakes what was accepted before", "journal/followups.go", "		off := l.admit(e, &now)\n", "		e.Floor = nil\n		off := l.admit(e, &now)\n", scores},
 	{"take any score for a time", "executor/score.go", "s == journal.ScoreOf(e.Due) || s", "s > 0 || s", scores},
 	{"a pause that is lost with the clock", "shard/clock.go", "(l.retry() >= 0 ||", "(l.retry() > 9 ||", clocks},
@@ -375,7 +377,7 @@ var inRoot = []mutation{
 	{"a burst after each start", "executor/internal/limit/limit.go", "k.next = l.born + k.law.saved", "k.next = l.born", pacing},
 	{"keys that are not forgotten", "executor/internal/limit/table.go", "			delete(k.limit.keys, k.name)\n", "			_ = k\n", pacing},
 	{"throttle every limit", "executor/throttled.go", "			only = e.Limit.limit\n", "			_ = only\n", limits},
-	{"a limit before the locks", "executor/limitpass.go", "	case woken != nil:\n", "	case false:\n", limits},
+	{"a limit before the locks", "executor/internal/admit/claim.go", "		if refused := err != ErrWaits; refused || i != at {\n", "		if refused := err != ErrWaits; refused || i < 0 {\n", limits},
 	{"priority without waiting for the shard", "executor/tune.go", "d.fair && inUse > 1", "d.fair && inUse > 9", tunings},
 	{"any queue before one of a higher priority", "executor/scheduler.go", "mine.tier.priority > its.tier.priority", "mine.tier.priority < its.tier.priority", tunings},
 	{"wake nothing when a limit goes up", "executor/tune.go", "		case n == 0 || d.held:\n", "		case true:\n", tunings},
@@ -450,11 +452,11 @@ var inRoot = []mutation{
 	{"a cursor of no queue", "executor/inspectjobs.go", "query.Order, query.Descending, query.Queue)", "query.Order, query.Descending, \"\")", looks},
 	{"a page that ends with its first step", "executor/inspectjobs.go", "if len(p.Jobs) == l.Limit || w.late {", "if w.late {", looks},
 	{"the attempt before the one in hand", "shard/run.go", "it.tried = int32(it.Retry)\n", "it.tried = int32(it.Retry) - 1\n", looks},
-	{"the called as the holder", "executor/explain.go", "s.Holder.TTL == 0 && l.called(s.Holder.Token)", "false", looks},
-	{"a full queue that says nothing", "executor/turn.go", "	case s.full():", "	case s.full() && d.held:", unmanned},
-	{"queues that come first, and have had more", "executor/turn.go", "its.used < s.used:", "its.used > s.used:", unmanned},
+	{"the called as the holder", "executor/locking.go", "s.Holder.TTL == 0 && x.leases.Kept(s.Holder.Token)", "false", looks},
+	{"a full queue that says nothing", "executor/explain.go", "	case s.full():", "	case s.full() && d.held:", unmanned},
+	{"queues that come first, and have had more", "executor/explain.go", "its.used < s.used:", "its.used > s.used:", unmanned},
 	{"a codec on the goroutine of the caller", "executor/inspectjob.go", "		go decodeSome(", "		decodeSome(", looks},
-	{"all bytes of a job", "executor/inspectjob.go", "if *d.room == rawBytes || p.Bytes <= *d.room {", "if true {", looks},
+	{"all bytes of a job", "executor/inspectjob.go", "if *room == most || p.Bytes <= *room {", "if true {", looks},
 	{"an error for a stranger is lost", "executor/batch.go", "if !each || len(own) > n-len(unnamed) {", "if !each {", strangers},
 	{"look before the shard has offered", "executor/tune.go", "d.strict.Store(d.inOrder || ", "d.strict.Store(", schedules},
 	{"forget those who wait for room", "executor/internal/backlog/waiter.go", "		w.account.add(w.weight)\n		close(w.Ready)\n", "		w.account.add(w.weight)\n", admission},
@@ -468,49 +470,50 @@ var inRoot = []mutation{
 
 	// Locks.
 	{"a receipt that does not know it is on disk", "executor/receipt.go", "	case o.posted():", "	case o.q.durability == DurabilityAsync:", promises},
-	{"all payloads in one call", "executor/queueconfig.go", "max(cmp.Or(c.MaxPayloads, defaultMaxPayloads), 0),", "0,", promises},
+	{"all payloads in one call", "executor/queueconfig.go", "max(cmp.Or(c.Gather.MaxPayloads, defaultMaxPayloads), 0),", "0,", promises},
 	{"an id is blocked by itself", "lock/entry.go", "return len(e.by) > 1 || (len(e.by) == 1 && e.by[by] == 0) ||", "return len(e.by) > 0 ||", promises},
-	{"bury a payload, keep its keys", "executor/wants.go", "if count || c.UnlockOnBurial || t.q.supersedes() {", "if count {", burials},
+	{"bury a payload, keep its keys", "executor/internal/keylock/condition.go", "if count || c.UnlockOnBurial || c.Supersedes {", "if count {", burials},
 	{"an equal payload loses the keys", "lock/keylock.go", "if !l.OnRun || k.has(", "if l.OnRun || k.has(", burials},
-	{"lock for each, unlock for all", "executor/wants.go", "count := c.Counted || c.Service != nil", "count := c.Counted", services},
+	{"lock for each, unlock for all", "executor/internal/keylock/condition.go", "count := c.Counted || c.Service != nil", "count := c.Counted", services},
 	{"an outage that is not logged", "executor/settle.go", "	w.tellFailed()\n", "", summaries},
 	{"a flood of stacks", "executor/settle.go", "rest, ok := q.panics.Line(tenASecond); ok {", "rest, _ := q.panics.Line(tenASecond); true {", summaries},
 	{"a burial that is not logged", "executor/settle.go", "	w.tellBuried()\n", "", burials},
 	{"overtake a job that was called", "lock/waiter.go", "	g.keep(w.job, 1)\n", "", keyLocks},
 	{"a turn that no job takes up", "lock/enter.go", "	k.callNextAt(left, &k.op)\n	return fresh", "	_ = left\n	return fresh", keyLocks},
 	{"a place at the end of the line", "lock/enter.go", "		number, left = w.number, k.stepOut(w)\n", "		left = k.stepOut(w)\n		k.arrived++\n		w.number = k.arrived\n", keyLocks},
-	{"a job that failed keeps its turn", "executor/locks.go", "			k.Leave(claim.by)\n", "", turns},
-	{"a lease that runs while workers are busy", "executor/pass.go", "lock.Options{Owner: c.by.String()}", "lock.Options{Owner: c.by.String(), TTL: w.queue.locking.leaseTTL}", turns},
+	{"a job that failed keeps its turn", "executor/internal/keylock/condition.go", "	all.Leave(h.by, true)\n", "", turns},
+	{"a lease that runs while workers are busy", "executor/internal/unique/unique.go", "lock.Options{Owner: name}", "lock.Options{Owner: name, TTL: c.TTL}", turns},
 	{"unlock the oldest before one's own", "lock/keylock.go", "	if e.by[by] > 0 {\n", "	if false && e.by[by] > 0 {\n", counters},
-	{"unlock for a payload what is another's", "executor/locks.go", "	if !u.own {", "	if true {", turns},
-	{"a payload that is replaced twice", "executor/locks.go", "	l.with[into] = append(l.with[into], h)\n", "", turns},
+	{"unlock for a payload what is another's", "executor/internal/keylock/keys.go", "	if !u.own {", "	if true {", turns},
+	{"a payload that is replaced twice", "executor/internal/keylock/keys.go", "	k.with[into] = append(k.with[into], h)\n", "", turns},
 	{"a payload replaced in silence", "shard/core.go", "	c.counts.Replaced++\n", "	c.counts.Replaced = 0\n", turns},
-	{"a heartbeat with the default TTL", "executor/claim.go", "c.lease.Extend(q.locking.leaseTTL)", "c.lease.Extend(defaultLeaseTTL)", beats},
-	{"decide about a job that is not seen", "executor/wants.go", "			w.payloads = append(w.payloads, value)\n", "", services},
-	{"tell of one locked key only", "executor/pass.go", "			if is {\n", "			if is && len(locked) == 0 {\n", services},
-	{"keep the slot of a buried job", "executor/slot.go", "v == shard.VerdictFailed && !over && s.cfg", "v == shard.VerdictFailed && s.cfg", slotsKept},
-	{"give a later payload the slot of a buried job", "executor/slot.go", "	if over && s.cfg.KeepOnBurial && (", "	if false && s.cfg.KeepOnBurial && (", slotsKept},
-	{"ask no job for its TTL", "executor/slot.go", "	if s.cfg.TTLOf != nil {\n", "	if false {\n", slotsKept},
-	{"a reset that does not last", "executor/slots.go", "		change.Sets = s.sets(s.lastSet())\n", "", slotsKept},
+	{"a heartbeat with the default TTL", "executor/internal/unique/unique.go", "h.lease.Extend(h.c.TTL)", "h.lease.Extend(35 * time.Second)", beats},
+	{"decide about a job that is not seen", "executor/internal/admit/claim.go", "			job.Payloads = append(job.Payloads, p.Value)\n", "			_ = p\n", services},
+	{"tell of one locked key only", "executor/internal/keylock/condition.go", "			if is {\n", "			if is && len(locked) == 0 {\n", services},
+	{"keep the slot of a buried job", "executor/internal/slots/condition.go", "v == shard.VerdictFailed && !over && s.cfg", "v == shard.VerdictFailed && s.cfg", slotsKept},
+	{"give a later payload the slot of a buried job", "executor/internal/slots/condition.go", "	if over && s.cfg.KeepOnBurial && (", "	if false && s.cfg.KeepOnBurial && (", slotsKept},
+	{"ask no job for its TTL", "executor/internal/slots/condition.go", "	if s.cfg.TTLOf != nil {\n", "	if false {\n", slotsKept},
+	{"a reset that does not last", "executor/internal/slots/slots.go", "		change.Sets = s.sets(s.lastSet())\n", "", slotsKept},
 	{"go on from before the reset", "lock/slots.go", "		r.step.position = 0\n", "		_ = r\n", slotsKept},
 	{"begin where the sequence was before the reset", "lock/slots.go", "at.resets != s.last.resets || ", "", slots},
 	{"the key of all for a queue that has its own", "executor/locking.go", "u.Key == nil && all.Key != nil", "all.Key != nil", alone},
 	{"the heartbeat of all beside a TTL of one's own", "executor/locking.go", "	u.Heartbeat = cmp.Or(u.Heartbeat, u.TTL/7*6)\n", "	u.Heartbeat = cmp.Or(u.Heartbeat, all.Heartbeat, u.TTL/7*6)\n", alone},
 	{"a heart that beats too fast", "executor/locking.go", "u.TTL/7*6", "u.TTL/7*2", beats},
-	{"a slot's heartbeat in memory only", "executor/slot.go", "				change.Sets = t.s.sets(t.s.open(t.c.by, t.r))\n", "", slotsKept},
-	{"no limit for who has slots", "executor/enter.go", "	w.startLate()\n", "", gate{"./executor", "^TestStartsAreCountedBehindSlots$"}},
-	{"a slot that is older than its run", "executor/enter.go", "		woken := c.renewSlots()\n", "		var woken *atomic.Bool\n", gate{"./executor", "^TestASlotLastsFromTheStart$"}},
-	{"a success with a lost slot", "executor/enter.go", "		if !s.renew() {\n			return lock.ErrLockLost", "		if !s.renew() && len(c.slots) == 0 {\n			return lock.ErrLockLost", slotsKept},
+	{"a slot's heartbeat in memory only", "executor/internal/slots/condition.go", "				change.Sets = s.sets(s.open(h.by, h.r))\n", "", slotsKept},
+	{"no limit for who has slots", "executor/enter.go", "	w.enterAll(true)\n", "", gate{"./executor", "^TestStartsAreCountedBehindSlots$"}},
+	{"a slot that is older than its run", "executor/internal/admit/claim.go", "	case late && !c.renew():\n", "	case late && false:\n", gate{"./executor", "^TestASlotLastsFromTheStart$"}},
+	{"a success with a lost slot", "executor/internal/slots/condition.go", "	if !h.Renew() {\n		return lock.ErrLockLost", "	if false {\n		return lock.ErrLockLost", slotsKept},
 	{"a lease that is a moment too long", "lock/clock.go", "a.heap[0].at > now {", "a.heap[0].at >= now {", leases},
 	{"overtake those who wait", "lock/entry.go", "return e.open() && e.line.n|e.toLock", "return e.open() && e.toLock", locks},
 	{"use a token again", "lock/entry.go", "	g.token++\n	now", "	g.token = max(g.token, 1)\n	now", locks},
 	{"lose a wake-up", "lock/entry.go", "		if e.line.n > 0 {\n			g.callNext(e, o)\n", "		if e.line.n > 1 {\n			g.callNext(e, o)\n", locks},
 	{"lead under the name of another", "lock/election.go", " && at.lease != nil && at.lease.owner == c.id\n", " && at.lease != nil\n", leaders},
 	{"wait in one line for two keys", "lock/place.go", "		t.stand(w, keys...)\n", "		t.stand(w, keys[0])\n", locks},
-	{"look for circles of leases only", "lock/deadlock.go", "	for by := range e.by {\n		if (w.job == nil", "	for by := range e.by {\n		if false && (w.job == nil", keyLocks},
-	{"a lock that lasts for ever", "executor/locks.go", "	l.arm()\n	l.x.log.Record(c)", "	l.x.log.Record(c)", lockEnds},
-	{"a lock that ends with another one", "executor/alarm.go", "	case a.rings > 0 && a.rings <= at:", "	case a.rings > 0:", lockEnds},
-	{"a lock that ends with the clock", "executor/keylockcodec.go", "until = zero + min(", "until = min(", lockEnds},
+	{"look for circles of leases only", "executor/internal/admit/graph.go", "	for _, c := range g.Lists(by.Queue).All() {\n", "	for _, c := range g.Lists(by.Queue).All()[:0] {\n", circles},
+	{"fail a job that waits for one of several", "executor/internal/admit/graph.go", "	if w.Any {\n", "	if false {\n", circles},
+	{"a lock that lasts for ever", "executor/internal/keylock/keys.go", "	k.alarm.Set(k.base, at, ok && !k.ledger.Closed(), k.expire)\n", "	_, _ = at, ok\n", lockEnds},
+	{"a lock that ends with another one", "executor/internal/admit/ledger.go", "	case a.rings > 0 && a.rings <= at:", "	case a.rings > 0:", lockEnds},
+	{"a lock that ends with the clock", "executor/internal/keylock/keys.go", "until = zero + min(", "until = min(", lockEnds},
 	{"a stale lease unlocks", "lock/lease.go", "return l.record.token == l.token && l.record.end == holding", "return l.record.end == holding", locks},
 	{"sell a ticket twice", "lock/slots.go", " || at.position <= s.last.position {", " {", slots},
 
@@ -538,14 +541,14 @@ var inRoot = []mutation{
 	{"a start that protoactor-go tells of", "actor/logger.go", "return level >= slog.LevelWarn && ", "return ", actors},
 
 	// Command line.
-	{"a run that is due before its retry", "executor/cmd/strand/fold.go", "				t.Due = f.reached\n", "", commands},
+	{"a run that is due before its retry", "executor/cmd/strand/fold.go", "				t.due = f.reached\n", "", commands},
 	{"what is not listed is counted as due", "executor/cmd/strand/fold.go", "		o.Due, o.Delayed = 0, o.Due+o.Delayed\n", "", commands},
 	{"a socket that anyone may use", "executor/internal/control/socket_unix.go", "os.Chmod(at, 0o600)", "os.Chmod(at, 0o666)", sockets},
 	{"take the socket of one who answers", "executor/internal/control/socket_unix.go", "	if err == nil {\n		_ = conn.Close()", "	if err == nil && conn == nil {\n		_ = conn.Close()", sockets},
 	{"take away what another one has put there", "executor/internal/control/socket_unix.go", "		if e.Name() != born {", "		if false && e.Name() != born {", sockets},
 	{"half a request that keeps others out", "executor/internal/control/crowd.go", "			leaves = c.quiet[0]\n			c.quiet = c.quiet[1:]\n", "			leaves = conn\n", calling},
-	{"overlook what a request says", "executor/internal/serving/object.go", "		return fmt.Errorf(\"there is no field %.40q\", name)", "		return nil", calling},
-	{"take what nobody has said for no", "executor/internal/serving/object.go", "!may && !has[name]", "!may && false && !has[name]", acting},
+	{"overlook what a request says", "executor/internal/admin/decode.go", "			return fmt.Errorf(\"there is no field %.40q\", name)", "			return nil", calling},
+	{"take what nobody has said for no", "executor/internal/admin/decode.go", "f.must && !has[f.name]", "f.must && false && !has[f.name]", acting},
 	{"act in the room of those who look", "executor/internal/control/server.go", "err = s.act(ctx, w, text, s.acts, s.Acts[verb])", "err = s.act(ctx, w, text, s.looks, s.Acts[verb])", calling},
 	{"a client that reads nothing and stays", "executor/internal/serving/answer.go", "time.Now().Add(Stall)", "time.Now().Add(Whole)", serves},
 	{"small ones before a large one", "executor/internal/serving/room.go", "r.line = append(r.line, w)", "r.line = append([]*waiter{w}, r.line...)", serves},
@@ -556,13 +559,13 @@ var inRoot = []mutation{
 	{"who watches stays for ever", "executor/dashboard/live.go", "l.most && !l.dropOldest() {", "l.most {", boardBytes},
 	{"a schedule of the first cron for want of a word", "executor/dashboard/schedules.go", "!o.has[\"cron\"] && len", "false && len", gate{"./executor/dashboard", "^TestAnActionWithout"}},
 	{"a scenario outside of its bubble", "executor/executortest/everycrash.go", "			synctest.Test(t, func(t *testing.T) {\n				s := scenario(t)\n", "			s := scenario(t)\n			synctest.Test(t, func(t *testing.T) {\n", gate{"./executor/executortest", "^TestEveryCrashOfAScenario"}},
-	{"delete all when no id is left", "executor/controlacts.go", "	case said == 0:", "	case false:", controls},
+	{"delete all when no id is left", "executor/control.go", "	case said == 0:", "	case false:", controls},
 	{"a stop that hangs up first", "executor/stop.go", "	names, stuck := x.drain()\n	x.hangUp()", "	x.hangUp()\n	names, stuck := x.drain()", controls},
-	{"a page of the morgue that loses one", "executor/controlrows.go", "		if d.Unsent { // it is the first of the next page\n			a.Next = uint64(b.Entry.Position)", "		if d.Unsent { // it is the first of the next page\n			a.Next = uint64(b.Entry.Position) + 1", controls},
+	{"a page of the morgue that loses one", "executor/controlrows.go", "		if d.Raw == nil { // it is the first of the next page\n			a.Next = uint64(b.Entry.Position)", "		if d.Raw == nil { // it is the first of the next page\n			a.Next = uint64(b.Entry.Position) + 1", controls},
 	{"a process that is not the owner", "executor/cmd/strand/live.go", "hello.PID != locked.PID:", "hello.PID == 0:", lives},
 	{"nobody, for who may not ask", "executor/internal/control/client.go", "case errors.Is(err, fs.ErrPermission):", "case errors.Is(err, fs.ErrInvalid):", lives},
-	{"a stream that ends in silence", "executor/internal/control/client.go", "			return told(ctx, err)\n		}\n		if err := f(line)", "			return told(ctx, nil)\n		}\n		if err := f(line)", lives},
-	{"halted jobs that are not listed", "executor/cmd/strand/livelooks.go", "range []bool{false, true}", "range []bool{false}", lives},
+	{"a stream that ends in silence", "executor/internal/control/client.go", "	return told(ctx, err)\n}\n\n// post", "	return told(ctx, nil)\n}\n\n// post", lives},
+	{"halted jobs that are not listed", "executor/cmd/strand/livelooks.go", ", {executor.JobHalted},\n", ",\n", lives},
 	{"events that run together", "executor/cmd/strand/config.go", "cfg.Single, cfg.OnFailure, cfg.MaxPayloads = true", "cfg.Single, cfg.OnFailure, cfg.MaxPayloads = false", commands},
 
 	// The test kit.
@@ -584,8 +587,8 @@ var inRoot = []mutation{
 	{"fold what stands before a run with what is behind it", "shard/fold.go", "!h.gone && h.Ref.Position() > after {", "!h.gone {", folds},
 	{"fold what was deleted", "shard/remove.go", "		b.folding.fold = nil //", "		//", folds},
 	{"drop what does not go together", "executor/fold.go", "it.Fold(max(p.n, 1), p.payload)", "it.Fold(len(it.Payloads), p.payload)", folding},
-	{"a limit counts one who is paused", "executor/pauses.go", "{ t.Aside(now, by) })", "{ _ = by })", forgets},
-	{"a limit counts one who is gone", "executor/removal.go", "{ t.Leave(now, holder{Queue: q.name, ID: id}) })", "{})", forgets},
+	{"a limit counts one who is paused", "executor/pauses.go", "		q.admission.Aside(holder{Queue: q.name, ID: id}, true)\n		c.Unpark(id)\n", "		c.Unpark(id)\n", forgets},
+	{"a limit counts one who is gone", "executor/internal/admit/claim.go", "		c.list.Aside(c.By, over || c.Item != nil)\n", "		_ = over\n", forgets},
 	{"fold all that waits to find it too large", "executor/fold.go", "		if bytes > look {", "		if bytes > look && false {", tooLarge},
 	{"a run of what can't be read", "executor/fold.go", "			it.Fold(1, nil)\n", "", folding},
 	{"bury a part of what was folded", "shard/finish.go", "	case policy == OnExhaustedBuryAll, c.cfg.Fold != nil: // they are one", "	case policy == OnExhaustedBuryAll: // they are one", folding},
@@ -602,8 +605,8 @@ var inRoot = []mutation{
 	{"a live connection that outlives the server", "executor/dashboard/live.go", "		server.RegisterOnShutdown(l.dropAll)\n", "", streams},
 	{"a rate over what nobody watched", "executor/dashboard/live.go", " || passed > gap {", " {", streams},
 	{"act for a client that may only look", "executor/dashboard/apiaction.go", "h.permit(r, &o); err != nil {", "h.permit(r, &o); err != nil && false {", guards},
-	{"take what stands for other bytes for an id", "executor/dashboard/order.go", "strings.ContainsRune(text, utf8.RuneError):", "false:", guards},
-	{"say an id without its bytes", "executor/dashboard/wire.go", "	return []byte(s)\n", "	return nil\n", guards},
+	{"take what stands for other bytes for an id", "executor/internal/admin/decode.go", "if strings.Count(said, replaced) > ", "if false && strings.Count(said, replaced) > ", guards},
+	{"say an id without its bytes", "executor/internal/admin/encode.go", "	if !utf8.ValidString(s) {", "	if false && !utf8.ValidString(s) {", guards},
 	{"act although a field means nothing here", "executor/dashboard/meaning.go", "		if has[name] && !slices", "		if has[name] && false && !slices", orders},
 	{"list as if an unknown parameter were not there", "executor/dashboard/api.go", "case !slices.Contains(names, name):", "case false:", orders},
 	{"act on another list than the verb is about", "executor/dashboard/meaning.go", "o.has[\"tab\"] && (d.list", "false && (d.list", meanings},
@@ -629,15 +632,21 @@ var inRoot = []mutation{
 	{"ask for the payload of another process's tick", "executor/cron/tick.go", "a.c.refuse(s, a.tick); err != nil {", "a.c.refuse(s, a.tick); err != nil && false {", splits},
 	{"report another process's ticks as missed", "executor/cron/fire.go", "g.after, g.upTo, maxCatchUp), others)", "g.after, g.upTo, maxCatchUp), func(time.Time) bool { return false })", splits},
 	{"a clock that outlives its executor", "executor/cron/cron.go", "		if c.gone() != nil { // nothing", "		if false { // nothing", splits},
-	{"a dead letter beside a newer state", "shard/supersede.go", "	c.exhume(string(e.ID), p.version())\n", "", newest},
-	{"an older state is tried again before a newer one", "shard/finish.go", "if c.supersedes() && c.overtaken(it) {", "if false {", newest},
+	{"a dead letter beside a newer state", "shard/supersede.go", "	c.exhume(string(e.ID), v)\n", "", newest},
+	{"an older state is tried again before a newer one", "shard/finish.go", "if c.supersedes() && c.overtaken(now, it) {", "if false {", newest},
 	{"a state of what was superseded", "shard/supersede.go", "return c.supersedes() && l != nil && l.n()", "return false && l != nil && l.n()", newest},
-	{"run while a dead letter is on its way", "shard/supersede.go", "	c.Hold(id, HoldDead)\n", "", newest},
-	{"supersede what a person puts back", "shard/supersede.go", "dead && !g.leaving && g.before(v)", "dead && g.before(v)", newest},
-	{"forget which version has run", "shard/supersede.go", "		it.ran = it.Payloads[0]\n", "", newest},
+	{"run while a dead letter is on its way", "shard/grave.go", "	c.Hold(id, HoldDead)\n", "", newest},
+	{"supersede what a person puts back", "shard/grave.go", "dead && !g.leaving && g.before(v)", "dead && g.before(v)", newest},
+	{"take a time for a version", "shard/supersede.go", "if !Scored(e) {", "if false {", newest},
+	{"forget which version has run", "shard/supersede.go", "c.ran(now, it, p)", "c.ran(now, it, version{})", newest},
+	{"lose a state for one that a person ends", "shard/supersede.go", "it != nil && it.RemovalOf(it.Payloads[0]) == nil &&", "it != nil &&", newest},
+	{"no rest after a state that gave way", "shard/supersede.go", "	default:\n		c.ran(now, it, version{})\n", "", newest},
 	{"an id that changes all the time", "shard/supersede.go", "if e.Due <= c.now && !c.debounces() {", "if false {", newest},
 	{"put back without asking the shard", "executor/exhume.go", "if err == nil && q.supersedes() {", "if err == nil && false {", latests},
+	{"leave what has run under the former name", "executor/rename.go", "entries+dead > 0 || known && !taken {", "entries+dead > 0 || false && known && !taken {", former},
 	{"dead letters of an earlier process", "executor/queue.go", "err := q.loadDead(cores); err != nil {", "err := error(nil); err != nil {", latests},
 	{"say of none that it is late", "shard/late.go", "			o.done = v\n", "", latests},
+	{"delete an id, and keep its version", "executor/action.go", "Version: which.ids != nil && which.of == nil", "Version: false", latests},
+	{"raise the scores of states", "executor/queue.go", "!q.supersedes() { // there", "true { // there", latests},
 	{"a score that is the time", "executor/supersede.go", "e.Accepted += 2000", "e.Accepted += 0", latests},
 }

@@ -138,10 +138,10 @@ func TestChartsAreThoseOfTheData(t *testing.T) {
 	assert.ErrorContains(t, redraw(t.TempDir()), "no such file")
 }
 
-// TestReadmeSetsLikeBesideLike: the pools take one job per call, and README says
+// TestReadmeSetsLikeBesideLike: the pools take one job per call, and bench/README.md says
 // what that yields.
 func TestReadmeSetsLikeBesideLike(t *testing.T) {
-	text, err := os.ReadFile("../../README.md")
+	text, err := os.ReadFile("../README.md")
 	require.NoError(t, err)
 	readme := strings.Join(strings.Fields(string(text)), " ")
 	r, err := readReport(checkedIn)

@@ -51,9 +51,9 @@ func openReplica(o options, repo *repository, h *history, complaints io.Writer) 
 	}
 	r.target = &target{root: root}
 	r.x, err = executor.Open(filepath.Join(o.journal, "strand"), executor.Config{
-		Workers:    o.workers,
-		Logger:     r.logger,
-		CrashLimit: -1, // it is -crash that kills, and no job
+		Workers: o.workers,
+		Logger:  r.logger,
+		Crash:   executor.Crash{Limit: -1}, // it is -crash that kills, and no job
 	})
 	if err != nil {
 		return nil, errors.Join(err, root.Close())
@@ -62,12 +62,11 @@ func openReplica(o options, repo *repository, h *history, complaints io.Writer) 
 	r.ledger, err = openLedger(filepath.Join(o.journal, "ledger"), h)
 	if err == nil {
 		r.queue, err = executor.HandleMerged(r.x, "replica", r.handle, executor.QueueConfig[Change]{
-			Shards:      o.shards,
-			ID:          jobID,
-			Score:       score,
+			Share:       executor.Share{Shards: o.shards},
+			Defaults:    executor.Defaults[Change]{ID: jobID, Score: score},
 			MaxRetries:  maxRetries,
 			RetryIn:     func(n int) time.Duration { return min(time.Millisecond<<n, time.Second) },
-			OnExhausted: executor.OnExhaustedHalt,
+			DeadLetters: executor.DeadLetters[Change]{OnExhausted: executor.OnExhaustedHalt},
 		})
 	}
 	if err != nil {

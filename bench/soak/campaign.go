@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/strandjobs/strand/bench/child"
 )
 
 // campaign repeats one proof until it has done enough, and keeps its tallies.
@@ -44,7 +46,7 @@ func (c *campaign) highest(name string, n int) { c.Peaks[name] = max(c.Peaks[nam
 func (c *campaign) trial(f func(*campaign, *rand.Rand, string) error) error {
 	seed := c.seed
 	c.seed++
-	dir, err := os.MkdirTemp(fastDir(), "strand-soak-")
+	dir, err := os.MkdirTemp(child.FastDir(), "strand-soak-")
 	if err != nil {
 		return err
 	}
@@ -57,18 +59,4 @@ func (c *campaign) trial(f func(*campaign, *rand.Rand, string) error) error {
 			c.proof, err, c.Done, c.unit, c.proof, seed, dir)
 	}
 	return os.RemoveAll(dir)
-}
-
-// fastDir is where trials work. A file system in memory is as good as a disk
-// for every question but how long it takes: no proof here pulls the plug.
-func fastDir() string {
-	const memory = "/dev/shm"
-	if info, err := os.Stat(memory); err == nil && info.IsDir() {
-		if f, err := os.CreateTemp(memory, "strand-soak-"); err == nil {
-			_ = f.Close()
-			_ = os.Remove(f.Name())
-			return memory
-		}
-	}
-	return os.TempDir()
 }

@@ -59,7 +59,7 @@ func chainOnce(c *campaign, r *rand.Rand, dir string) error {
 			return err
 		}
 		time.Sleep(time.Duration(r.IntN(int(200 * time.Millisecond))))
-		if err := p.killed(); err != nil {
+		if err := p.Killed(); err != nil {
 			return fmt.Errorf("life %d: %w", number+1, err)
 		}
 		c.did(1)
@@ -77,7 +77,7 @@ func chainOnce(c *campaign, r *rand.Rand, dir string) error {
 		if err != nil {
 			return err
 		}
-		if err := p.wait(60 * time.Second); err != nil {
+		if err := p.Wait(60 * time.Second); err != nil {
 			return err
 		}
 		where, err := checkChain(c, dir, durable, asked)
@@ -213,13 +213,13 @@ func (h *chain) register(x *executor.Executor) (first *executor.Queue[[]byte], l
 		return c
 	}
 	never := cfg(0)
-	never.Due = func([]byte) time.Time { return time.Now().Add(1000 * time.Hour) }
+	never.Defaults.Due = func([]byte) time.Time { return time.Now().Add(1000 * time.Hour) }
 	byID := func(id string, _ []byte) []string { return []string{id} }
-	never.Locks = executor.Locks[[]byte]{OnEnqueue: byID, Unlock: byID, Counted: true}
+	never.Conditions.Locks = executor.Locks[[]byte]{OnEnqueue: byID, Unlock: byID, Counted: true}
 	ledger, err := executor.Handle(x, chainLedger, func(context.Context, executor.Job[[]byte]) error { return nil }, never)
 	errs = errors.Join(errs, err)
 	batched := cfg(1)
-	batched.BatchSize, batched.MaxPayloads = 4, 20
+	batched.BatchSize, batched.Gather.MaxPayloads = 4, 20
 	third, err := executor.HandleBatch(x, stepBatch, func(_ context.Context, jobs []executor.Merged[[]byte]) error {
 		for _, job := range jobs {
 			if err := h.handOn(ledger, job); err != nil {
@@ -230,13 +230,13 @@ func (h *chain) register(x *executor.Executor) (first *executor.Queue[[]byte], l
 	}, batched)
 	errs = errors.Join(errs, err)
 	merged := cfg(2)
-	merged.MaxPayloads = 20
+	merged.Gather.MaxPayloads = 20
 	second, err := executor.HandleMerged(x, stepMerged, func(_ context.Context, job executor.Merged[[]byte]) error {
 		return errors.Join(h.handOn(third, job), h.luck())
 	}, merged)
 	errs = errors.Join(errs, err)
 	start := cfg(3)
-	start.Durability = executor.DurabilitySync // what was accepted is to be there
+	start.Defaults.Durability = executor.DurabilitySync // what was accepted is to be there
 	first, err = executor.Handle(x, stepEach, func(_ context.Context, job executor.Job[[]byte]) error {
 		return errors.Join(second.FollowUp(job, job.ID, job.Payload), h.luck())
 	}, start)

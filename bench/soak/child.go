@@ -143,7 +143,7 @@ func (a *actor) stop() {
 func (a *actor) register(q queueLife) error {
 	cfg := q.config(func(int) time.Duration { return rand.N(5 * time.Millisecond) })
 	if a.Parked && q.Name == mergingQueue {
-		cfg.Locks = parking()
+		cfg.Conditions.Locks = parking()
 	}
 	if q.Name != eventQueue {
 		return a.serve(q, a.handle, cfg)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/strandjobs/strand/bench/child"
 	"github.com/strandjobs/strand/executor"
 )
 
@@ -82,7 +83,7 @@ func keepDisk(l life) int {
 // crowdDisk is a life on the small disk: it fills it, and dies in the midst of
 // its handlers; or it is the last one, and comes back.
 func crowdDisk(l life) int {
-	f := startFiller(l, executor.QueueConfig[[]byte]{Shards: 16, Concurrency: 8})
+	f := startFiller(l, executor.QueueConfig[[]byte]{Share: executor.Share{Shards: 16, Concurrency: 8}})
 	if f == nil {
 		return 0
 	}
@@ -114,7 +115,7 @@ func (f *filler) crowd() {
 		close(f.gate)
 	}
 	time.Sleep(time.Duration(f.r.IntN(int(5 * time.Millisecond))))
-	die()
+	child.Die()
 }
 
 // comeBack waits until a call is accepted again.

@@ -94,7 +94,7 @@ func onSmallDisk(c *campaign, r *rand.Rand, dir, mode string, o *oracle, hear fu
 	if err != nil {
 		return err
 	}
-	if err := p.wait(60 * time.Second); err != nil {
+	if err := p.Wait(60 * time.Second); err != nil {
 		return err
 	}
 	o.end()
@@ -124,7 +124,7 @@ func fillDisk(l life) int {
 		say("z no small disk: %v", err)
 		return 0
 	}
-	f := startFiller(l, executor.QueueConfig[[]byte]{Shards: 3})
+	f := startFiller(l, executor.QueueConfig[[]byte]{Share: executor.Share{Shards: 3}})
 	if f == nil {
 		return 0
 	}

@@ -27,8 +27,8 @@ var ownMounts = sync.OnceValue(func() *syscall.SysProcAttr {
 	return nil
 })
 
-func setGroupFor(l life, cmd *exec.Cmd) {
-	setGroup(cmd)
+// giveMounts has a child that makes a small disk mount it, where that is allowed.
+func giveMounts(l life, cmd *exec.Cmd) {
 	if attr := ownMounts; (l.Mode == tinyMode || l.Mode == crowdMode) && attr() != nil {
 		copied := *attr()
 		cmd.SysProcAttr = &copied

@@ -7,7 +7,7 @@ import (
 	"os/exec"
 )
 
-func setGroupFor(_ life, cmd *exec.Cmd) { setGroup(cmd) }
+func giveMounts(life, *exec.Cmd) {}
 
 func smallDisk(string, int) (func() error, error) { return nil, errors.New("Linux only") }
 

@@ -41,7 +41,7 @@ func imageRun(c *campaign, r *rand.Rand, dir string) error {
 		if err != nil {
 			return err
 		}
-		if err := p.wait(30 * time.Second); err != nil {
+		if err := p.Wait(30 * time.Second); err != nil {
 			return err
 		}
 		calls, err := readTrace(trace, journalDir)

@@ -93,16 +93,16 @@ func liveAndDie(c *campaign, r *rand.Rand, o *oracle, l life) error {
 	}
 	time.Sleep(time.Duration(r.IntN(int(200 * time.Millisecond))))
 	if r.IntN(10) == 0 {
-		_ = p.stdin.Close()
+		_ = p.Stdin.Close()
 		if r.IntN(2) == 0 { // killed while it stops
 			time.Sleep(time.Duration(r.IntN(int(10 * time.Millisecond))))
-			err = p.killed()
+			err = p.Killed()
 		} else {
-			err = p.wait(10 * time.Second)
+			err = p.Wait(10 * time.Second)
 			c.count("ordinary ends", 1)
 		}
 	} else {
-		err = p.killed()
+		err = p.Killed()
 	}
 	c.did(1)
 	o.end()
@@ -120,7 +120,7 @@ func drain(o *oracle, l life, hear func(line string) error) error {
 	if err != nil {
 		return err
 	}
-	if err := p.wait(60 * time.Second); err != nil {
+	if err := p.Wait(60 * time.Second); err != nil {
 		return err
 	}
 	if !o.clean {

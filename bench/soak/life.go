@@ -175,7 +175,7 @@ func beChild() {
 
 // open opens the executor of a life and registers its queues.
 func (l life) open(onFailure func(error)) (*executor.Executor, error) {
-	cfg := executor.Config{Logger: slog.New(slog.DiscardHandler), Workers: l.Workers, OnFatal: onFailure, StopTimeout: stopTime, CrashLimit: l.CrashLimit, CrashReports: l.Reports, MemoryBudget: l.Budget}
+	cfg := executor.Config{Logger: slog.New(slog.DiscardHandler), Workers: l.Workers, OnFatal: onFailure, StopTimeout: stopTime, Crash: executor.Crash{Limit: l.CrashLimit, Reports: l.Reports}, Advanced: executor.Advanced{MemoryBudget: l.Budget}}
 	if l.Seq {
 		cfg.Scheduler = executor.RoundRobin()
 	}
@@ -184,12 +184,12 @@ func (l life) open(onFailure func(error)) (*executor.Executor, error) {
 
 func (q queueLife) config(retryIn func(int) time.Duration) executor.QueueConfig[[]byte] {
 	cfg := executor.QueueConfig[[]byte]{
-		Shards: q.Shards, Concurrency: q.Concurrency, BatchSize: q.Batch, MaxPayloads: q.MaxPayloads,
-		Merge: q.Merge, OnFailure: q.OnFailure, OnFresh: q.OnFresh,
-		Codec: executor.Raw{}, RetryIn: retryIn, Durability: executor.DurabilitySync,
+		Share: executor.Share{Shards: q.Shards, Concurrency: q.Concurrency}, BatchSize: q.Batch, Merge: q.Merge,
+		Gather: executor.Gather[[]byte]{MaxPayloads: q.MaxPayloads, OnFailure: q.OnFailure, OnFresh: q.OnFresh},
+		Codec:  executor.Raw{}, RetryIn: retryIn, Defaults: executor.Defaults[[]byte]{Durability: executor.DurabilitySync},
 	}
 	if q.Async {
-		cfg.Durability = executor.DurabilityAsync
+		cfg.Defaults.Durability = executor.DurabilityAsync
 	}
 	return cfg
 }

@@ -63,13 +63,13 @@ func (h *lockHolder) register(q queueLife) (err error) {
 	}
 	switch q.Name {
 	case countQueue:
-		cfg.Locks = executor.Locks[[]byte]{OnEnqueue: keys, Unlock: keys, Counted: true, UnlockOnBurial: true}
+		cfg.Conditions.Locks = executor.Locks[[]byte]{OnEnqueue: keys, Unlock: keys, Counted: true, UnlockOnBurial: true}
 	case gateQueue, loneQueue:
-		cfg.Locks = executor.Locks[[]byte]{BlockedBy: keys, OnRun: keys, Unlock: keys, UnlockOnBurial: true}
+		cfg.Conditions.Locks = executor.Locks[[]byte]{BlockedBy: keys, OnRun: keys, Unlock: keys, UnlockOnBurial: true}
 	case waitQueue:
-		cfg.Locks.BlockedBy = keys
+		cfg.Conditions.Locks.BlockedBy = keys
 	case uniqueQueue:
-		cfg.Unique = executor.Unique[[]byte]{
+		cfg.Conditions.Unique = executor.Unique[[]byte]{
 			While: executor.UniqueWhileRunning,
 			Key:   func(id string, payload []byte) string { return keys(id, payload)[0] },
 		}
@@ -81,10 +81,10 @@ func (h *lockHolder) register(q queueLife) (err error) {
 			return err
 		}
 		h.slots[q.Name] = s
-		cfg.Slots, cfg.MaxPayloads = []executor.SlotSource{s}, 1
+		cfg.Conditions.Slots, cfg.Gather.MaxPayloads = []executor.SlotSource{s}, 1
 	}
 	if q.Name == loneQueue {
-		cfg.MaxPayloads = 1 // or its jobs could hold one key and wait for another: see lock.ErrDeadlock
+		cfg.Gather.MaxPayloads = 1 // or its jobs could hold one key and wait for another: see lock.ErrDeadlock
 	}
 	return h.serve(q, h.handle, cfg)
 }

@@ -62,14 +62,14 @@ func holdAndDie(c *campaign, r *rand.Rand, l *ledger, x life) error {
 	select {
 	case <-l.enough:
 	case <-time.After(20 * time.Second):
-		return errors.Join(fmt.Errorf("it does not hold %d locks, counters and slots after 20 s", heldAtLeast), p.killed())
+		return errors.Join(fmt.Errorf("it does not hold %d locks, counters and slots after 20 s", heldAtLeast), p.Killed())
 	}
 	time.Sleep(time.Duration(r.IntN(int(50 * time.Millisecond))))
 	if r.IntN(10) == 0 { // killed while it stops
-		_ = p.stdin.Close()
+		_ = p.Stdin.Close()
 		time.Sleep(time.Duration(r.IntN(int(10 * time.Millisecond))))
 	}
-	err = p.killed()
+	err = p.Killed()
 	c.did(1)
 	l.end()
 	if x.Number > 1 {

@@ -42,7 +42,7 @@ func poisonOnce(c *campaign, r *rand.Rand, dir string) error {
 		if err != nil {
 			return err
 		}
-		broken, died := p.end(30 * time.Second)
+		broken, died := p.End(30 * time.Second)
 		o.end()
 		if broken != nil {
 			return fmt.Errorf("life %d: %w", number, broken)
@@ -51,7 +51,7 @@ func poisonOnce(c *campaign, r *rand.Rand, dir string) error {
 			break
 		}
 		if deaths++; deaths > mostDeaths {
-			return fmt.Errorf("the job ended %d processes and is still there: %s", deaths, p.lastWords())
+			return fmt.Errorf("the job ended %d processes and is still there: %s", deaths, p.LastWords())
 		}
 	}
 	c.did(1)
@@ -82,7 +82,7 @@ func takePoison(l life) int {
 		return 0
 	}
 	queue, err := executor.HandleMerged(a.x, sequenceQueues[0], a.swallow, executor.QueueConfig[[]byte]{
-		Shards: l.Queues[0].Shards, Concurrency: l.Queues[0].Concurrency, Codec: executor.Raw{},
+		Share: executor.Share{Shards: l.Queues[0].Shards, Concurrency: l.Queues[0].Concurrency}, Codec: executor.Raw{},
 	})
 	if err != nil {
 		say("z register: %v", err)

@@ -89,7 +89,7 @@ func hangOnce(l life, peaks map[string]int) error {
 	if err != nil {
 		return err
 	}
-	err = p.wait(30 * time.Second)
+	err = p.Wait(30 * time.Second)
 	release()
 	if _, fault := s.result(); err == nil {
 		err = fault
@@ -117,7 +117,7 @@ const (
 
 // hangDisk is the life of the child.
 func hangDisk(l life) int {
-	f := startFiller(l, executor.QueueConfig[[]byte]{Shards: 3})
+	f := startFiller(l, executor.QueueConfig[[]byte]{Share: executor.Share{Shards: 3}})
 	if f == nil {
 		return 0
 	}

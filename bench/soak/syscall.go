@@ -116,14 +116,14 @@ func failOnce(l life, f fault, k int, home string) (at, calls int, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	err = p.wait(hangLimit)
+	err = p.Wait(hangLimit)
 	made, fault := s.result()
 	if fault != nil {
 		return 0, 0, fmt.Errorf("supervision: %w", fault)
 	}
 	victim, at := forced(made)
 	calls = total(made, f.call)
-	if at > 0 && f.kills() && err != nil && !p.crashed() && strings.Contains(err.Error(), "signal: killed") {
+	if at > 0 && f.kills() && err != nil && !p.Crashed() && strings.Contains(err.Error(), "signal: killed") {
 		err = nil
 	}
 	killed := at > 0 && f.kills()

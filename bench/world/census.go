@@ -3,6 +3,7 @@ package world
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/strandjobs/strand/executor"
 )
@@ -41,10 +42,16 @@ func (w *world) takeCensus() {
 		w.fail("Stats: %v", err)
 		return
 	}
+	for _, f := range features {
+		if f.peek != nil {
+			f.peek(w)
+		}
+	}
+	w.compare(c)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.count(c)
-	w.known = w.epoch
+	w.known, w.counted = w.epoch, time.Now()
 	for _, f := range features {
 		if f.calm != nil {
 			f.calm(w, c)
@@ -90,7 +97,7 @@ func (w *world) count(c *census) {
 	}
 	for _, i := range w.ledger.items {
 		if w.queueOf(i.queue) != nil {
-			w.check(i, found[i])
+			w.check(i, found)
 		}
 	}
 }
@@ -114,7 +121,8 @@ func (w *world) found(found map[*item]place, q *queue, id string, p executor.Pay
 }
 
 // check compares where a payload is with what is known of it.
-func (w *world) check(i *item, where place) {
+func (w *world) check(i *item, found map[*item]place) {
+	where := found[i]
 	defer func() { i.place, i.seen = where, w.epoch }()
 	switch {
 	case i.state == refused || i.told != "":
@@ -124,7 +132,7 @@ func (w *world) check(i *item, where place) {
 	}
 	if where != nowhere {
 		if i.hint == "done" || i.hint == "discarded" {
-			if i.hintLife == w.life && !w.inHand(i) && !i.last.refused() {
+			if i.hintLife == w.life && !w.underWay(i) && !i.last.refused() {
 				w.fail("ended and still there: %v is %v", i, where)
 			}
 		}
@@ -134,12 +142,15 @@ func (w *world) check(i *item, where place) {
 		if where == waits && i.place == dead && !i.revive {
 			w.fail("back from the dead by itself: %v", i)
 		}
+		if where == waits && i.revive {
+			i.putBack(w.counted)
+		}
 		if where == waits {
 			i.revive = false
 		} else {
 			i.buried = true
 		}
-		if !w.inHand(i) {
+		if !w.underWay(i) {
 			i.hint = ""
 		}
 		return
@@ -147,7 +158,7 @@ func (w *world) check(i *item, where place) {
 	if i.state != acked {
 		return
 	}
-	if i.hint == "" && w.queueOf(i.queue).conf.has("merge") && w.ledger.twin(i) {
+	if i.hint == "" && w.queueOf(i.queue).conf.has("merge") && w.ledger.twin(i, found) {
 		i.hint = "merged"
 	}
 	if i.hint == "" && w.superseded(i, tried) {
@@ -164,4 +175,12 @@ func (w *world) check(i *item, where place) {
 
 func (w *world) inHand(i *item) bool {
 	return slices.ContainsFunc(w.running, func(r *run) bool { return slices.Contains(r.items, i) })
+}
+
+// underWay reports whether a payload is in a run, or was in a part of a batch of which another
+// part runs: what comes of a batch is noted when all of it has ended.
+func (w *world) underWay(i *item) bool {
+	return slices.ContainsFunc(w.running, func(r *run) bool {
+		return slices.Contains(r.items, i) || r.queue.name == i.queue && r.queue.conf.str("shape") == "batch"
+	})
 }

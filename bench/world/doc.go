@@ -6,6 +6,7 @@
 //	go test ./bench/world -timeout 0 -seeds 1000000 -from 1
 //	go test ./bench/world -seeds 500 -swarm fold,disk,crash
 //	go test ./bench/world -run TestReplay -script FILE
+//	go test ./bench/world -run TestKilled -timeout 0 -seeds 10000 -kills 6
 //
 // A world is an executor on a disk in memory, inside of a bubble of testing/synctest; see
 // executor/executortest. A seed draws a configuration, a swarm of features, and some 30
@@ -44,12 +45,42 @@
 // faults and pauses are taken away, and all jobs end. What else a feature promises is in the
 // file of the feature.
 //
+// What shows the same thing shows it alike: one queue and one id are looked at in all ways in
+// each census. The clock of a bubble goes forward only; what a clock that is set back does is
+// for TestClock and the like in packages shard and executor.
+//
+// # On a file, and killed
+//
+// TestKilled plays worlds on a file, in processes that die by SIGKILL: at the steps and
+// acts of the script that are a crash, and some more times, at random moments, from
+// outside. Each time that the ledger has changed, and before it goes on, a process
+// writes all that the world knows to a pipe; the next process has it from there, opens
+// the journal, and goes on with the step after the one in which the other died. What was
+// under way then is answered with ErrUnknown, as to a caller that was not told: it may be
+// in the census of the reopened journal or not, and stays so. The oracle is the same, and
+// journal.Check finds nothing behind any process.
+//
+// Each process has a bubble, whose clock goes on where that of the one before stood, so
+// worlds of hours take milliseconds and rates and due times are exact here, too. Left out
+// is the feature disk: a file has no faults on demand; bench/soak has those of the kernel.
+// A crash after so many commits is one after so many changes of the ledger. A kill takes
+// nothing of what was written and not synced: bench/soak's image has the power cut. A
+// script that fails is printed and not shortened, because the moment of a kill does not
+// come again; its directory stays.
+//
+// Journal/postgres plays the worlds on the log of a partition, in TestWorlds: what a node
+// has of an executor, with the store, its fence and a server beneath it. What is between a
+// caller and the log there, inbox, leases and nodes, has tests of its own: it waits for
+// notifications of the server, and the clock of a bubble stands while something waits for
+// the network.
+//
 // # A new feature
 //
 // Each has one file, feature_*.go, with a value in the list features: what it sets on the
 // configuration, its steps, what it promises. TestEveryNameIsClaimed is red as long as an
 // exported name of package executor is in no file of a feature, and in no list of what
-// is looked at elsewhere.
+// is looked at elsewhere. What a feature keeps in the state of a world has one of the types
+// of the list kept, or is made anew in each process.
 //
 // A fault that was found and is not mended has its script in testdata and its name in
 // pending: worlds do without what shows it.

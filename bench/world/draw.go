@@ -9,7 +9,15 @@ import (
 
 // write draws the script of a seed: a swarm of some features, a configuration, and steps.
 func write(seed uint64, only ...string) script {
-	d := &draw{Rand: rand.New(rand.NewPCG(seed, 24))}
+	return (&draw{Rand: rand.New(rand.NewPCG(seed, 24))}).script(seed, only)
+}
+
+// writeForFile is write for a world on a file.
+func writeForFile(seed uint64, only ...string) script {
+	return (&draw{Rand: rand.New(rand.NewPCG(seed, 16)), file: true}).script(seed, only)
+}
+
+func (d *draw) script(seed uint64, only []string) script {
 	d.gather(only)
 	conf := newLine("world", "seed", seed, "swarm", strings.Join(d.names(), ","), "workers", 1+d.IntN(4))
 	for _, f := range d.swarm {
@@ -37,6 +45,7 @@ func (d *draw) gather(only []string) {
 	var others []*feature
 	for _, f := range features {
 		switch {
+		case f.faults && d.file:
 		case f.always || slices.Contains(only, f.name):
 			d.swarm = append(d.swarm, f)
 		case len(only) == 0:

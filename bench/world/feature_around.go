@@ -9,7 +9,7 @@ import (
 
 // Middleware stands around all calls, and Metadata go along.
 var around = &feature{
-	name: "around", claims: `Config.Middleware Metadata`,
+	name: "around", claims: `Config.Middleware QueueConfig.Middleware Metadata`,
 	world: func(d *draw, l line) { l.set("middleware", "yes") },
 	config: func(w *world, cfg *executor.Config) {
 		if !w.conf.has("middleware") {
@@ -22,11 +22,37 @@ var around = &feature{
 						w.sameMetadata(run.Queue, job.ID, p)
 					}
 				}
-				return next(ctx)
+				return next(context.WithValue(ctx, outer{}, true))
 			},
 			Enqueue: func(ctx context.Context, call *executor.EnqueueCall, next func(context.Context) error) error {
 				for n := range call.Items {
 					call.Items[n].Metadata["by"] = "middleware"
+				}
+				return next(ctx)
+			},
+		}}
+	},
+	queue: func(d *draw, l line) {
+		if d.chance(2) {
+			l.set("inner", "yes")
+		}
+	},
+	apply: func(w *world, q *queue, cfg *executor.QueueConfig[payload]) {
+		if !q.conf.has("inner") {
+			return
+		}
+		cfg.Middleware = []executor.Middleware{{
+			Run: func(ctx context.Context, run *executor.Run, next func(context.Context) error) error {
+				if run.Queue != q.name || w.conf.has("middleware") && ctx.Value(outer{}) == nil {
+					w.fail("middleware: that of %s is called for %s, or not inside of the executor's", q.name, run.Queue)
+				}
+				return next(ctx)
+			},
+			Enqueue: func(ctx context.Context, call *executor.EnqueueCall, next func(context.Context) error) error {
+				for n := range call.Items {
+					if w.conf.has("middleware") && call.Items[n].Metadata["by"] != "middleware" {
+						w.fail("middleware: that of %s enqueues outside of the executor's", q.name)
+					}
 				}
 				return next(ctx)
 			},
@@ -52,6 +78,9 @@ var around = &feature{
 		}
 	},
 }
+
+// outer marks the context of what the executor's middleware stands around.
+type outer struct{}
 
 func (w *world) sameMetadata(queue, id string, p executor.RunPayload) {
 	w.mu.Lock()

@@ -14,12 +14,12 @@ var crashing = &feature{
 		return executor.Fatal(errPlanned)
 	}},
 	steps: []step{
-		{"crash", 2, false, drawLife("crash"), func(w *world, l line) { w.newLife(w.x.Crash, l) }},
+		{"crash", 2, false, drawLife("crash"), func(w *world, l line) { w.newLife(w.crash, l) }},
 		{"restart", 2, false, drawLife("restart"), func(w *world, l line) { w.newLife(w.x.Restart, l) }},
 		{"killafter", 2, false, func(d *draw) line { return newLine("killafter", "commits", 1+d.IntN(6)) }, func(w *world, l line) {
-			w.arm(l.num("commits"), w.x.Kill)
+			w.arm(l.num("commits"), w.kill)
 		}},
-		{"kill", 1, true, func(*draw) line { return newLine("kill") }, func(w *world, _ line) { w.x.Kill() }},
+		{"kill", 1, true, func(*draw) line { return newLine("kill") }, func(w *world, _ line) { w.kill() }},
 	},
 }
 

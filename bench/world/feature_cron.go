@@ -69,7 +69,7 @@ func (w *world) tick(q *queue, at time.Time) payload {
 	i, known := w.state[key].(*item)
 	if !known {
 		n := w.ledger.number()
-		i = w.ledger.add(&item{n: n, queue: q.name, id: "tick " + q.conf.str("name"), value: payload{N: n}, state: maybe, moved: w.epoch, born: w.epoch})
+		i = w.add(&item{n: n, queue: q.name, id: "tick " + q.conf.str("name"), value: payload{N: n}, state: maybe, moved: w.epoch, born: w.epoch})
 		w.state[key] = i
 	}
 	if i.state != acked {

@@ -11,7 +11,7 @@ var errDisk = errors.New("planned failure of the disk")
 // room again; it is slow; a commit fails. What was refused was not accepted, and what was
 // told is true.
 var disk = &feature{
-	name: "disk",
+	name: "disk", faults: true,
 	steps: []step{
 		{"full", 5, false, func(d *draw) line {
 			l := newLine("full", "bytes", d.one("0", "200", "2000"))

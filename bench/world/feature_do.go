@@ -64,8 +64,8 @@ func playDo(w *world, l line) {
 	if n == 0 {
 		n = w.ledger.number()
 	}
-	i := w.ledger.add(&item{
-		n: n, queue: q.name, id: l.str("id"), value: valueOf(q, l, n), score: scoreOf(l), life: w.life, moved: w.epoch, born: w.epoch, at: time.Now(),
+	i := w.add(&item{
+		n: n, queue: q.name, id: l.str("id"), value: valueOf(q, l, n), score: q.scoreOf(l), life: w.life, moved: w.epoch, born: w.epoch, at: time.Now(),
 	})
 	life := w.life
 	w.mu.Unlock()

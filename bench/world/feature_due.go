@@ -8,17 +8,17 @@ import (
 
 // Payloads are put off, and have a place in their id: nothing runs before it is due.
 var putOff = &feature{
-	name: "due", claims: "In Score Config.TimerSlack",
+	name: "due", claims: "In At Score Advanced.TimerSlack",
 	plan: []string{"snooze~1s", "snooze~20s", "after~5s", "after~0s"},
 	world: func(d *draw, l line) {
 		if d.chance(4) {
 			l.set("slack", "20ms")
 		}
 	},
-	config: func(w *world, cfg *executor.Config) { cfg.TimerSlack = w.conf.dur("slack") },
+	config: func(w *world, cfg *executor.Config) { cfg.Advanced.TimerSlack = w.conf.dur("slack") },
 	enqueue: func(d *draw, l line) {
 		if d.chance(3) {
-			l.set("in", d.one("1s", "5s", "2m"))
+			l.set(d.one("in", "in", "at"), d.one("1s", "5s", "2m"))
 		}
 		if d.chance(4) {
 			l.set("score", d.one("1", "2", "4000000000"))
@@ -27,6 +27,9 @@ var putOff = &feature{
 	option: func(_ *world, l line) (options []executor.Option) {
 		if l.has("in") {
 			options = append(options, executor.In(l.dur("in")))
+		}
+		if l.has("at") {
+			options = append(options, executor.At(time.Now().Add(l.dur("at"))))
 		}
 		if l.has("score") {
 			options = append(options, executor.Score(float64(l.num("score"))))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/strandjobs/strand/executor"
@@ -13,8 +14,8 @@ import (
 // context that may end. What was acknowledged is there; what was refused is not, ever.
 var enqueueing = &feature{
 	name: "enqueue", always: true,
-	claims: `Queue.Enqueue Queue.EnqueueMany QueueConfig.Codec
-		QueueConfig.Shards QueueConfig.MaxRetries QueueConfig.RetryIn Config.Workers Config.Logger Config.CrashLimit Handle`,
+	claims: `Queue.Enqueue Queue.EnqueueMany Executor.Lookup QueueConfig.Codec
+		Share.Shards QueueConfig.MaxRetries QueueConfig.RetryIn Config.Workers Config.Logger Crash.Limit Handle`,
 	steps: []step{{"enqueue", 50, true, drawEnqueue, playEnqueue}},
 }
 
@@ -32,15 +33,21 @@ func drawEnqueue(d *draw) line {
 	if d.chance(20) {
 		l.set("ctx", d.one("1ms", "50ms", "900ms"))
 	}
+	if d.chance(10) && !q.has("codec") && !q.has("computed") {
+		l.set("raw", "yes")
+	}
 	for _, f := range d.swarm {
 		if f.enqueue != nil {
 			f.enqueue(d, l)
 		}
 	}
-	switch q.str("latest") { // each payload of an id has a score, or none
-	case "yes":
+	if q.has("computed") && d.chance(2) {
+		l.set("computed", d.IntN(3))
+	}
+	switch latest := q.str("latest"); {
+	case latest == "yes", latest == "mixed" && d.chance(2):
 		delete(l.args, "score")
-	case "scored":
+	case latest != "":
 		l.set("score", 1+d.IntN(9))
 	}
 	return l
@@ -51,6 +58,9 @@ func valueOf(q *queue, l line, n int) payload {
 	v := payload{N: n, Plan: l.str("plan"), Key: l.str("key"), Fill: fill(l.num("fill"))}
 	if q.conf.has("merge") {
 		v.N, v.V = 0, 1+l.num("v")
+	}
+	if q.conf.has("computed") {
+		v.ID, v.Rank = l.str("id"), l.num("computed")
 	}
 	return v
 }
@@ -72,13 +82,15 @@ func playEnqueue(w *world, l line) {
 	}
 	for n := range max(l.num("many"), 1) {
 		i := &item{
-			n: first + n, queue: q.name, id: l.str("id"), value: valueOf(q, l, first+n), score: scoreOf(l),
-			life: w.life, moved: w.epoch, born: w.epoch, due: time.Now().Add(l.dur("in")), at: time.Now(), alone: w.known == w.epoch-1 && w.alone(l) && !w.hasJob(q, l.str("id")),
+			n: first + n, queue: q.name, id: l.str("id"), value: valueOf(q, l, first+n), score: q.scoreOf(l),
+			life: w.life, moved: w.epoch, born: w.epoch, due: time.Now().Add(q.waitOf(l)), at: time.Now(), alone: w.known == w.epoch-1 && w.alone(l) && !w.hasJob(q, l.str("id")),
 		}
-		items = append(items, executor.Item[payload]{ID: i.id, Payload: i.value})
-		mine = append(mine, w.ledger.add(i))
+		items = append(items, executor.Item[payload]{ID: q.idOf(l), Payload: i.value})
+		mine = append(mine, w.add(i))
 	}
 	life := w.life
+	made := &call{q, l, mine}
+	w.calls = append(w.calls, made)
 	w.mu.Unlock()
 	var options []executor.Option
 	for _, f := range features {
@@ -88,21 +100,46 @@ func playEnqueue(w *world, l line) {
 	}
 	ctx, cancel := w.context(l)
 	defer cancel()
-	receipts, err := enqueue(ctx, q, items, options, l)
+	receipts, err := w.enqueue(ctx, q, items, options, l)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if life == w.life {
+		w.calls = slices.DeleteFunc(w.calls, func(c *call) bool { return c == made })
 		w.answered(q, l, mine, receipts, err)
 	}
 }
 
 // enqueue makes the call.
-func enqueue(ctx context.Context, q *queue, items []executor.Item[payload], options []executor.Option, l line) ([]executor.Receipt, error) {
-	if l.has("many") {
+func (w *world) enqueue(ctx context.Context, q *queue, items []executor.Item[payload], options []executor.Option, l line) ([]executor.Receipt, error) {
+	switch {
+	case l.has("many") && l.has("raw"):
+		var raw []executor.Item[[]byte]
+		for _, i := range items {
+			raw = append(raw, executor.Item[[]byte]{ID: i.ID, Payload: i.Payload.raw()})
+		}
+		bytes, err := w.x.Lookup(q.name)
+		if err != nil {
+			return nil, err
+		}
+		return bytes.EnqueueMany(ctx, raw, options...)
+	case l.has("many"):
 		return q.queue.EnqueueMany(ctx, items, options...)
+	case l.has("raw"):
+		bytes, err := w.x.Lookup(q.name)
+		if err != nil {
+			return nil, err
+		}
+		r, err := bytes.Enqueue(ctx, items[0].ID, items[0].Payload.raw(), options...)
+		return []executor.Receipt{r}, err
 	}
 	r, err := q.queue.Enqueue(ctx, items[0].ID, items[0].Payload, options...)
 	return []executor.Receipt{r}, err
+}
+
+// raw is how the codec of all queues writes a payload.
+func (p payload) raw() []byte {
+	raw, _ := executor.JSON[payload]{}.Encode(p)
+	return raw
 }
 
 // answered notes what the caller was told.
@@ -171,9 +208,12 @@ func (w *world) receipt(q *queue, i *item, r executor.Receipt) {
 }
 
 // scoreOf is where a payload stands in its id: those that have no score stand for the time.
-func scoreOf(l line) float64 {
-	if l.has("score") {
+func (q *queue) scoreOf(l line) float64 {
+	switch {
+	case l.has("score"):
 		return float64(l.num("score"))
+	case q.conf.has("computed"):
+		return float64(l.num("computed") + 1)
 	}
 	return plainScore
 }

@@ -11,8 +11,14 @@ import (
 // A reader hears of all that happens, in order for each id: what is done, failed or the
 // like was started before, and nothing starts twice.
 var listening = &feature{
-	name: "events", claims: "Executor.Events",
-	world: func(_ *draw, l line) { l.set("events", "yes") },
+	name: "events", claims: "Executor.Events Advanced.EventBuffer",
+	world: func(d *draw, l line) {
+		l.set("events", "yes")
+		if d.chance(2) {
+			l.set("buffer", 200+d.IntN(200)) // what the world itself reads after each step is in it
+		}
+	},
+	config: func(w *world, cfg *executor.Config) { cfg.Advanced.EventBuffer = w.conf.num("buffer") },
 	after: func(w *world, x *executor.Executor) error {
 		if !w.conf.has("events") {
 			return nil

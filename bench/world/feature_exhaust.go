@@ -11,7 +11,7 @@ import (
 // failed runs alone, or with what came meanwhile.
 var exhausting = &feature{
 	name: "exhaust",
-	claims: `QueueConfig.OnExhausted QueueConfig.OnFailure QueueConfig.OnFresh QueueConfig.RetriesExhausted QueueConfig.FormatError
+	claims: `DeadLetters.OnExhausted Gather.OnFailure Gather.OnFresh DeadLetters.RetriesExhausted DeadLetters.FormatError
 		OnExhaustedBuryOldest OnExhaustedBuryAll OnExhaustedHalt OnFailureMerge OnFailureBlock OnFreshWait OnFreshPull Cancel Discard Snooze RetryAfter`,
 	plan: []string{"fail", "fail", "panic", "goexit", "1s:fail"},
 	queue: func(d *draw, l line) {
@@ -27,18 +27,18 @@ var exhausting = &feature{
 		}
 	},
 	apply: func(w *world, q *queue, cfg *executor.QueueConfig[payload]) {
-		cfg.OnExhausted = map[string]executor.OnExhausted{
+		cfg.DeadLetters.OnExhausted = map[string]executor.OnExhausted{
 			"all": executor.OnExhaustedBuryAll, "halt": executor.OnExhaustedHalt,
 		}[q.conf.str("exhausted")]
 		if q.conf.str("failure") == "block" {
-			cfg.OnFailure = executor.OnFailureBlock
+			cfg.Gather.OnFailure = executor.OnFailureBlock
 		}
 		if q.conf.str("fresh") == "pull" {
-			cfg.OnFresh = executor.OnFreshPull
+			cfg.Gather.OnFresh = executor.OnFreshPull
 		}
 		if q.conf.has("exhausted") {
-			cfg.RetriesExhausted = func(context.Context, []executor.Merged[payload]) {}
-			cfg.FormatError = func(err error) string { return "formatted: " + err.Error() }
+			cfg.DeadLetters.RetriesExhausted = func(context.Context, []executor.Merged[payload]) {}
+			cfg.DeadLetters.FormatError = func(err error) string { return "formatted: " + err.Error() }
 		}
 	},
 	lift: func(w *world) {

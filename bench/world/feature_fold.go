@@ -10,7 +10,7 @@ var errApart = errors.New("planned: they do not go together")
 
 // A function makes one payload of all that wait, and each of them is in it, once.
 var folding = &feature{
-	name: "fold", claims: "QueueConfig.Fold QueueConfig.MaxPayloads",
+	name: "fold", claims: "Gather.Fold Gather.MaxPayloads",
 	queue: func(d *draw, l line) {
 		if l.str("shape") != "handle" && !d.has("merge") && !d.has("locks") {
 			l.set("fold", d.one("all", "few"))
@@ -20,7 +20,7 @@ var folding = &feature{
 		}
 	},
 	apply: func(_ *world, q *queue, cfg *executor.QueueConfig[payload]) {
-		cfg.MaxPayloads = q.conf.num("payloads")
+		cfg.Gather.MaxPayloads = q.conf.num("payloads")
 		if !q.conf.has("fold") {
 			return
 		}
@@ -28,7 +28,7 @@ var folding = &feature{
 		if q.conf.str("fold") == "few" {
 			most = 3
 		}
-		cfg.Fold = func(waiting, next payload) (payload, error) {
+		cfg.Gather.Fold = func(waiting, next payload) (payload, error) {
 			if len(waiting.Sum)+len(next.Sum)+2 > most {
 				return payload{}, errApart
 			}

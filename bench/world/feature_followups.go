@@ -84,7 +84,7 @@ func (w *world) offspring(q *queue, id string, r *run) *item {
 	if q.conf.has("merge") {
 		v = payload{V: 1}
 	}
-	i := w.ledger.add(&item{n: v.N, queue: q.name, id: id, value: v, life: w.life, moved: w.epoch, born: w.epoch})
+	i := w.add(&item{n: v.N, queue: q.name, id: id, value: v, life: w.life, moved: w.epoch, born: w.epoch})
 	if r != nil {
 		r.staged = append(r.staged, i)
 	}

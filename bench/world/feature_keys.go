@@ -1,11 +1,12 @@
 package world
 
 import (
-	"context"
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
 	"strings"
+	"time"
 
 	"github.com/strandjobs/strand/executor"
 )
@@ -14,8 +15,14 @@ import (
 // numbered source, over crashes, too; a call that wants to be the only one is.
 var once = &feature{
 	name: "keys",
-	claims: `IdempotencyKey FromSource IfAbsent Executor.SourceOffset Executor.SetSourceOffset
-		`,
+	claims: `IdempotencyKey FromSource IfAbsent Executor.SourceOffset Executor.SetSourceOffset Executor.DeleteSourceOffset
+		Advanced.IdempotencyTTL`,
+	world: func(d *draw, l line) {
+		if d.chance(2) {
+			l.set("keyttl", d.one("10s", "1m"))
+		}
+	},
+	config: func(w *world, cfg *executor.Config) { cfg.Advanced.IdempotencyTTL = w.conf.dur("keyttl") },
 	enqueue: func(d *draw, l line) {
 		switch d.IntN(4) {
 		case 0:
@@ -58,28 +65,39 @@ var once = &feature{
 		}
 		if found {
 			s.least, s.most = last, last
+		} else {
+			s.least, s.most = never, never
 		}
 	},
-	steps: []step{{"offset", 1, false, func(d *draw) line { return newLine("offset", "to", max(d.n-d.IntN(9), 1)) }, func(w *world, l line) {
+	steps: []step{{"offset", 2, false, func(d *draw) line {
+		return newLine("offset", "to", d.one(fmt.Sprint(max(d.n-d.IntN(9), 1)), "nothing"))
+	}, func(w *world, l line) {
 		ctx, cancel := w.context(l)
 		defer cancel()
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.setOffset(ctx, int64(l.num("to")))
+		if l.str("to") == "nothing" {
+			w.setOffset(never, func() error { return w.x.DeleteSourceOffset(ctx, "s") })
+			return
+		}
+		to := int64(l.num("to"))
+		w.setOffset(to, func() error { return w.x.SetSourceOffset(ctx, "s", to) })
 	}}},
 }
 
 // setOffset is called with the lock, which no goroutine of the executor takes meanwhile.
-func (w *world) setOffset(ctx context.Context, to int64) {
-	w.mu.Unlock()
-	err := w.x.SetSourceOffset(ctx, "s", to)
-	w.mu.Lock()
+func (w *world) setOffset(to int64, call func() error) {
 	s := w.sources()
+	was := *s
+	s.least, s.most = min(s.least, to), max(s.most, to) // as long as the call is under way
+	w.mu.Unlock()
+	err := call()
+	w.mu.Lock()
 	switch {
 	case err == nil:
 		s.least, s.most = to, to
-	case isUnknown(err):
-		s.least, s.most = min(s.least, to), max(s.most, to)
+	case !isUnknown(err):
+		*s = was
 	}
 }
 
@@ -125,6 +143,16 @@ func (w *world) onceByKey(q *queue, l line, mine []*item, receipts []executor.Re
 	}
 	key := fmt.Sprint(q.name, "/", l.str("idem"))
 	first := keys[key]
+	ttl := cmp.Or(w.conf.dur("keyttl"), 24*time.Hour)
+	if first != nil && !first.answered.IsZero() && mine[0].at.Sub(first.answered) >= ttl {
+		if err == nil && receipts[0].Duplicate && keys[key+"?"] == nil && w.alone(l) {
+			w.fail("key: %v is said to be a duplicate of %v, whose key is forgotten after %v", l, first, ttl)
+		}
+		first = nil
+	} else if first != nil && time.Since(first.at) >= ttl {
+		delete(keys, key) // it may be either way
+		keys[key+"?"], first = mine[0], nil
+	}
 	switch {
 	case isUnknown(err):
 		delete(keys, key) // it may be that of this call

@@ -8,13 +8,15 @@ import (
 
 // Queues with the same lanes have one order for each id.
 var sharing = &feature{
-	name: "lanes", claims: "QueueConfig.SharedLanes",
+	name: "lanes", claims: "Conditions.SharedLanes",
 	queue: func(d *draw, l line) {
 		if l.str("shape") == "handle" {
 			l.set("lane", "L")
 		}
 	},
-	apply: func(_ *world, q *queue, cfg *executor.QueueConfig[payload]) { cfg.SharedLanes = q.conf.str("lane") },
+	apply: func(_ *world, q *queue, cfg *executor.QueueConfig[payload]) {
+		cfg.Conditions.SharedLanes = q.conf.str("lane")
+	},
 	began: func(w *world, r *run) {
 		if !r.queue.conf.has("lane") {
 			return

@@ -9,19 +9,19 @@ var superseding = &feature{
 	plan: []string{"fail", "2s:ok", "2s:fail", "cancel"},
 	queue: func(d *draw, l line) {
 		if l.str("shape") == "handle" && !d.has("merge") {
-			l.set("latest", d.one("yes", "scored"))
+			l.set("latest", d.one("yes", "scored", "mixed"))
 		}
 	},
 	apply: func(_ *world, q *queue, cfg *executor.QueueConfig[payload]) {
 		if q.conf.has("latest") {
-			cfg.Merge, cfg.OnFailure, cfg.OnFresh, cfg.FreshDue, cfg.MaxPayloads = executor.MergeSupersede, 0, 0, 0, 0
+			cfg.Merge, cfg.Gather.OnFailure, cfg.Gather.OnFresh, cfg.Gather.FreshDue, cfg.Gather.MaxPayloads = executor.MergeSupersede, 0, 0, 0, 0
 		}
 	},
 	began: func(w *world, r *run) {
 		for _, i := range r.items {
 			for _, other := range w.ledger.items {
 				if r.queue.conf.has("latest") && other.id == i.id && other.queue == i.queue && i.pos != 0 && other.pos != 0 &&
-					i.before(other) && i.scored() == other.scored() && (other.hint == "done" || other.told == "done") {
+					i.older(other) && !other.forgot && (other.hint == "done" || other.told == "done") {
 					w.fail("older after newer: %v begins after %v", i, other)
 				}
 			}
@@ -61,14 +61,23 @@ func (w *world) superseded(i *item, least known) bool {
 		if other == i || other.queue != i.queue || other.id != i.id || other.state == refused || other.state < least {
 			continue
 		}
-		if least == acked && (i.scored() != other.scored() || other.told != "" && other.told != "done") {
-			continue // without a mark nothing says which is newer, and what a person deletes leaves none
+		mixed := i.scored() != other.scored()
+		if least == acked && (mixed || other.forgot || other.told != "" && other.told != "done") {
+			continue // it may have been older than a third one, and what a person deletes leaves no trace
 		}
-		if i.before(other) || i.score == other.score && other.pos == 0 && least == tried {
+		if i.older(other) || least == tried && other.pos == 0 && (mixed || i.score == other.score) {
 			return true
 		}
 	}
 	return false
+}
+
+// older reports whether other is a newer state than i, when both have a position.
+func (i *item) older(other *item) bool {
+	if i.scored() && other.scored() && i.score != other.score {
+		return i.score < other.score
+	}
+	return i.pos < other.pos
 }
 
 // scored reports whether a payload came with a score of its own.

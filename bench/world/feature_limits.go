@@ -29,13 +29,23 @@ func (r *run) keys() map[string]bool {
 // Of a key so many jobs run at a time, and so many start in a span of time, over all
 // queues that have the limit.
 var limiting = &feature{
-	name: "limits", claims: `NewLimit QueueConfig.Limits Throttled Limit.Pause 
-		`,
-	plan: []string{"throttled~3s", "2s:ok", "2s:ok"},
-	acts: map[string]func(*world, ctx, *run, int, string) error{"throttled": func(w *world, _ ctx, _ *run, _ int, arg string) error {
-		d, _ := time.ParseDuration(arg)
-		return executor.Throttled(d, errPlanned)
-	}},
+	name: "limits", claims: `NewLimit Conditions.Limits Throttled Limit.Pause Limit.Throttled Limit.Set
+		Limit.Key Limit.Keys Limit.Name Limit.Stats Executor.Limits`,
+	plan: []string{"throttled~3s", "slowed~3s", "2s:ok", "2s:ok"},
+	acts: map[string]func(*world, ctx, *run, int, string) error{
+		"throttled": func(w *world, _ ctx, _ *run, _ int, arg string) error {
+			d, _ := time.ParseDuration(arg)
+			return executor.Throttled(d, errPlanned)
+		},
+		"slowed": slowed,
+	},
+	steps: []step{{"setlimit", 3, false, func(d *draw) line {
+		l := newLine("setlimit", "n", 1+d.IntN(3))
+		if d.chance(4) {
+			l.set("n", 0)
+		}
+		return l
+	}, setLimit}},
 	world: func(d *draw, l line) {
 		if d.chance(2) {
 			l.set("atonce", 1+d.IntN(2))
@@ -62,13 +72,87 @@ var limiting = &feature{
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.state["limit"], w.state["starts"] = limit, map[string][]time.Time{}
+		w.state["limits"] = &limits{all: cfg, until: map[string]span{}}
 	},
 	apply: func(w *world, q *queue, cfg *executor.QueueConfig[payload]) {
 		if q.conf.has("limited") {
-			cfg.Limits = []executor.LimitOf[payload]{{Limit: w.state["limit"].(*executor.Limit), Key: keyOf}}
+			cfg.Conditions.Limits = []executor.LimitOf[payload]{{Limit: w.state["limit"].(*executor.Limit), Key: keyOf}}
 		}
 	},
 	began: checkLimit,
+	peek:  func(w *world) { w.peekLimits() },
+}
+
+// limits are what was set in this life.
+type limits struct {
+	all   executor.LimitConfig
+	until map[string]span // pauses that handlers have asked for
+	epoch int             // of the last change
+	at    time.Time
+}
+
+// setLimit changes the limit.
+func setLimit(w *world, l line) {
+	limit, ok := w.state["limit"].(*executor.Limit)
+	if !ok {
+		return
+	}
+	s := w.state["limits"].(*limits)
+	cfg := executor.LimitConfig{Concurrent: l.num("n")}
+	if w.conf.num("rate") > 0 {
+		cfg = executor.LimitConfig{Rate: l.num("n"), Per: 10 * time.Second}
+	}
+	if l.num("n") == 0 {
+		cfg = executor.LimitConfig{}
+	}
+	w.mu.Lock()
+	s.epoch, s.at = w.epoch, time.Now()
+	w.mu.Unlock()
+	s.all = cfg
+	if err := limit.Set(cfg); err != nil {
+		w.fail("limit: %v: %v", l, err)
+	}
+}
+
+// slowed pauses the keys of a job in its limit.
+func slowed(w *world, _ ctx, r *run, _ int, arg string) error {
+	d, _ := time.ParseDuration(arg)
+	if !r.queue.conf.has("limited") {
+		return errPlanned
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !r.queue.conf.has("parts") && r.queue.conf.str("shape") != "batch" && !w.full.Load() && w.lives(r.life) {
+		s := w.state["limits"].(*limits)
+		for key := range r.keys() {
+			s.until[key] = span{time.Now(), time.Now().Add(d)}
+		}
+	}
+	return w.state["limit"].(*executor.Limit).Throttled(d, errPlanned)
+}
+
+// peekLimits: a limit says what was set, and counts what runs.
+func (w *world) peekLimits() {
+	limit, ok := w.state["limit"].(*executor.Limit)
+	if !ok {
+		return
+	}
+	s := w.state["limits"].(*limits)
+	if all := w.x.Limits(); len(all) != 1 || all[0] != limit || limit.Name() != "limit" {
+		w.fail("limit: there are %v", all)
+	}
+	running := 0
+	for _, k := range append(limit.Keys(), limit.Key("x"), limit.Key("y")) {
+		if set := s.all; k.Config.Concurrent != set.Concurrent || k.Config.Rate != set.Rate {
+			w.fail("limit: %s has %+v, and was given %+v", k.Key, k.Config, set)
+		}
+	}
+	for _, k := range limit.Keys() {
+		running += k.Running
+	}
+	if stats := limit.Stats(); stats.Config.Concurrent != s.all.Concurrent || stats.Config.Rate != s.all.Rate || stats.Running != running {
+		w.fail("limit: %+v, and %d jobs run of its keys; it was given %+v", stats, running, s.all)
+	}
 }
 
 // checkLimit counts what runs of a key, and what has started in the last span.
@@ -76,16 +160,16 @@ func checkLimit(w *world, r *run) {
 	if !r.queue.conf.has("limited") {
 		return
 	}
-	starts := w.state["starts"].(map[string][]time.Time)
+	starts, s := w.state["starts"].(map[string][]time.Time), w.state["limits"].(*limits)
 	for key := range r.keys() {
-		atOnce := 1
+		atOnce, cfg := 1, s.all
 		for _, other := range w.running {
 			if other.queue.conf.has("limited") && other.keys()[key] {
 				atOnce++
 			}
 		}
-		if most := w.conf.num("atonce"); most > 0 && atOnce > most {
-			w.fail("limit: %d jobs of %s run, of %d", atOnce, key, most)
+		if cfg.Concurrent > 0 && atOnce > cfg.Concurrent && w.epoch > s.epoch {
+			w.fail("limit: %d jobs of %s run, of %d", atOnce, key, cfg.Concurrent)
 		}
 		recent := 1
 		for _, at := range starts[key] {
@@ -93,8 +177,11 @@ func checkLimit(w *world, r *run) {
 				recent++
 			}
 		}
-		if most := w.conf.num("rate"); most > 0 && recent > most && r.queue.conf.str("shape") != "batch" {
-			w.fail("limit: %d jobs of %s started within 10s, of %d", recent, key, most)
+		if cfg.Rate > 0 && recent > cfg.Rate && r.queue.conf.str("shape") != "batch" && r.began.Sub(s.at) > 10*time.Second {
+			w.fail("limit: %d jobs of %s started within 10s, of %d", recent, key, cfg.Rate)
+		}
+		if p := s.until[key]; r.began.After(p.from) && r.began.Before(p.to) && r.queue.conf.str("shape") != "batch" {
+			w.fail("limit: %s/%s begins %v before the end of a pause of %s", r.queue.name, r.id, p.to.Sub(r.began), key)
 		}
 		starts[key] = append(starts[key], r.began)
 	}

@@ -2,6 +2,7 @@ package world
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/strandjobs/strand/executor"
@@ -13,8 +14,8 @@ const lockTTL = 20 * time.Minute
 // Jobs of a queue lock their key, until they have succeeded or are buried; others wait
 // until it is unlocked.
 var locking = &feature{
-	name: "locks", claims: `QueueConfig.Locks Executor.KeyLocks KeyLocks.List KeyLocks.Unlock 
-		`,
+	name: "locks", claims: `Conditions.Locks Executor.KeyLocks KeyLocks.List KeyLocks.Unlock KeyLocks.Lock KeyLocks.Locked
+		KeyLocks.Watch Inspector.LockedKeys`,
 	plan: []string{"2s:ok", "2s:fail"},
 	queue: func(d *draw, l line) {
 		if l.has("fold") {
@@ -36,25 +37,28 @@ var locking = &feature{
 		default:
 			return
 		}
-		cfg.Locks = locks
+		cfg.Conditions.Locks = locks
 	},
-	steps: []step{{"unlock", 1, false, func(d *draw) line { return newLine("unlock", "key", d.one("x", "y", "none")) }, func(w *world, l line) {
+	steps: []step{{"lock", 3, false, func(d *draw) line { return newLine("lock", "key", d.one("x", "x", "y")) }, lockByHand}, {"unlock", 2, false, func(d *draw) line { return newLine("unlock", "key", d.one("x", "y", "none")) }, func(w *world, l line) {
 		ctx, cancel := w.context(l)
 		defer cancel()
 		w.mu.Lock()
 		w.state["unlocked "+l.str("key")] = time.Now()
+		delete(w.state, "hand "+l.str("key"))
 		w.mu.Unlock()
 		_ = w.x.KeyLocks().Unlock(ctx, "lock "+l.str("key"))
 	}}},
 	began: checkBlocked,
+	peek:  func(w *world) { w.peekLocks() },
 	lift: func(w *world) {
-		for _, key := range w.x.KeyLocks().List() {
-			_ = w.x.KeyLocks().Unlock(context.Background(), key.Key)
-		}
 		w.mu.Lock()
-		defer w.mu.Unlock()
 		for _, key := range []string{"x", "y", "none"} {
 			w.state["unlocked "+key] = time.Now()
+			delete(w.state, "hand "+key)
+		}
+		w.mu.Unlock()
+		for _, key := range w.x.KeyLocks().List() {
+			_ = w.x.KeyLocks().Unlock(context.Background(), key.Key)
 		}
 	},
 }
@@ -65,8 +69,14 @@ func checkBlocked(w *world, r *run) {
 	if r.queue.conf.str("locks") != "blocked" {
 		return
 	}
+	for key := range r.keys() {
+		if h, ok := w.state["hand "+key].(*byHand); ok && h.epoch < w.epoch && (h.sure || h.life == w.life) {
+			w.fail("locked and run: %s/%s has run although a person has locked %s in step %d", r.queue.name, r.id, key, h.epoch)
+		}
+	}
+	w.blockedByRun(r)
 	for _, i := range w.ledger.items {
-		if i.place != waits || i.seen != w.epoch-1 || i.moved == w.epoch || i.state != acked || i.due.IsZero() || w.superseded(i, tried) {
+		if i.place != waits || i.seen != w.epoch-1 || i.moved == w.epoch || i.state != acked || i.due.IsZero() || w.superseded(i, tried) || w.standsFor(r, i) {
 			continue
 		}
 		q, key := w.queueOf(i.queue), keyOf("", i.value)
@@ -77,5 +87,96 @@ func checkBlocked(w *world, r *run) {
 			continue
 		}
 		w.fail("locked and run: %s/%s has run although %v has locked %s", r.queue.name, r.id, i, key)
+	}
+}
+
+// blockedByRun: what a job has locked when it ran stays so when it fails, until it succeeds.
+func (w *world) blockedByRun(r *run) {
+	for _, i := range w.ledger.items {
+		q, key := w.queueOf(i.queue), keyOf("", i.value)
+		if q == nil || q.conf.str("locks") != "run" || !r.keys()[key] || i.calls == 0 || i.ran != w.life || i.buried || i.hurried || q.gathers() ||
+			i.place != waits || i.seen != w.epoch-1 || i.moved == w.epoch || r.began.Sub(i.begun) > lockTTL-time.Second {
+			continue
+		}
+		if by, ok := w.state["unlocked "+key].(time.Time); ok && !by.Before(i.begun) {
+			continue
+		}
+		w.fail("locked and run: %s/%s has run although %v has locked %s when it began", r.queue.name, r.id, i, key)
+	}
+}
+
+// byHand is a lock of a person. It is on disk with the next commit, and then for sure.
+type byHand struct {
+	epoch, life int
+	sure        bool
+}
+
+// watch is a call of Watch.
+type watch struct {
+	key  string
+	life int
+	woke atomic.Bool
+}
+
+// lockByHand locks a key until a person unlocks it, and watches it.
+func lockByHand(w *world, l line) {
+	ctx, cancel := w.context(l)
+	defer cancel()
+	locks, key := w.x.KeyLocks(), "lock "+l.str("key")
+	if err := locks.Lock(ctx, key); err != nil {
+		return
+	}
+	one := &watch{key: key, life: w.life}
+	_, watched := locks.Watch(key, func() { one.woke.Store(true) })
+	is, err := locks.Locked(ctx, key)
+	if !watched || !is || err != nil {
+		if w.calm() {
+			w.fail("locks: %s was locked, Watch says %v, Locked %v: %v", key, watched, is, err)
+		}
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.lives(one.life) {
+		return
+	}
+	w.state["hand "+l.str("key")] = &byHand{epoch: w.epoch, life: w.life}
+	all, _ := w.state["watches"].([]*watch)
+	w.state["watches"] = append(all, one)
+}
+
+// peekLocks: lists of keys agree, and who watches a key hears that it is unlocked.
+func (w *world) peekLocks() {
+	locks := w.x.KeyLocks()
+	locked := make(map[string]bool)
+	for _, k := range locks.List() {
+		locked[k.Key] = true
+	}
+	page, more, err := w.x.Inspect().LockedKeys("", 0)
+	if err != nil || more > 0 {
+		w.fail("locks: LockedKeys shows %d and %d more: %v", len(page), more, err)
+	}
+	for _, k := range page {
+		if len(k.Locks) > 0 && !locked[k.Key] {
+			w.fail("locks: LockedKeys shows %v, and List does not", k)
+		}
+	}
+	watches, _ := w.state["watches"].([]*watch)
+	for _, one := range watches {
+		if one.life == w.life && !locked[one.key] && !one.woke.Load() {
+			w.fail("locks: %s is unlocked, and who watches it has not heard of that", one.key)
+		}
+	}
+	for _, key := range []string{"x", "y"} {
+		h, ok := w.state["hand "+key].(*byHand)
+		switch {
+		case !ok:
+		case locked["lock "+key]:
+			h.sure = true
+		case h.sure || h.life == w.life:
+			w.fail("locks: %s was locked by hand, and is not locked", key)
+		default:
+			delete(w.state, "hand "+key)
+		}
 	}
 }

@@ -23,11 +23,20 @@ var merging = &feature{
 			}
 			for id, job := range c.jobs[q.name] {
 				if job.Attempt == 1 && len(job.InHand) == 0 {
-					w.allDiffer(q, id, job.Waiting)
+					w.allDiffer(q, id, w.fresh(q, job.Waiting))
 				}
 			}
 		}
 	},
+}
+
+// fresh leaves out what has failed once: under OnFailureBlock what came later waits behind it,
+// and stays so when a person takes the failures back.
+func (w *world) fresh(q *queue, waiting []executor.PayloadInfo) []executor.PayloadInfo {
+	return slices.DeleteFunc(slices.Clone(waiting), func(p executor.PayloadInfo) bool {
+		i := w.ledger.byPos[p.Position]
+		return q.conf.str("failure") == "block" && (i == nil || i.calls > 0)
+	})
 }
 
 func (w *world) allDiffer(q *queue, id string, waiting []executor.PayloadInfo) {

@@ -59,10 +59,9 @@ func playRename(w *world, l line) {
 		return
 	}
 	was := q.name
-	q.former = append(slices.Clone(q.former), was)
 	w.mu.Unlock()
 	w.rename = func() {
-		q.name = was + "x"
+		q.name, q.former = was+"x", append(slices.Clone(q.former), was)
 		for _, i := range w.ledger.items {
 			if i.queue == was {
 				i.queue = q.name
@@ -82,13 +81,13 @@ func playMissing(w *world, l line) {
 		w.mu.Unlock()
 		return
 	}
-	counted := w.known == w.epoch-1 && w.alone(l)
+	counted := w.known == w.epoch-1 && w.alone(l) && len(w.running) == 0
 	w.mu.Unlock()
 	w.rename = func() {
 		for _, other := range w.all {
 			other.absent = false
 		}
-		q.absent, q.counted = true, counted && len(w.running) == 0
+		q.absent, q.counted = true, counted
 	}
 	w.newLife(w.x.Restart, newLine("missing"))
 }

@@ -69,6 +69,12 @@ type action struct {
 	after  place
 }
 
+// doing is an action that is under way: it may mean what is accepted meanwhile.
+type doing struct {
+	action
+	means func(*item) bool
+}
+
 var actions = map[string]action{
 	"runnow": {func(ctx context.Context, w *world, _ *queue, s executor.Selection, _ line) (int, error) {
 		return w.x.Inspect().RunNow(ctx, s)
@@ -122,15 +128,29 @@ func playAction(w *world, l line) {
 	}
 	w.mu.Lock()
 	before := w.meant(means, a)
+	going := &doing{a, means}
+	w.doing = append(w.doing, going)
+	w.forget(l, means)
 	w.mu.Unlock()
 	ctx, cancel := w.context(l)
 	defer cancel()
 	whole := w.known == w.epoch-1
 	n, err := a.call(ctx, w, q, sel, l)
+	w.mu.Lock()
+	w.doing = slices.DeleteFunc(w.doing, func(d *doing) bool { return d == going })
+	w.forget(l, means)
+	w.mu.Unlock()
 	if !whole || !w.alone(l) || !w.calm() {
 		return
 	}
 	w.acted(l, a, before, n, err)
+}
+
+// forget notes that an id was deleted: then older versions may come after those that were done.
+func (w *world) forget(l line, means func(*item) bool) {
+	for _, i := range w.ledger.items {
+		i.forgot = i.forgot || l.str("what") == "delete" && l.str("sel") == "ids" && means(i)
+	}
 }
 
 // meant notes what an action may do to the payloads that it means, which are returned if
@@ -140,20 +160,25 @@ func (w *world) meant(means func(*item) bool, a action) (all []*item) {
 		if i.state == refused || i.told != "" || !means(i) {
 			continue
 		}
-		i.moved, i.hurried = w.epoch, true
-		switch {
-		case a.after == dead:
-			i.doom = true
-		case a.after == nowhere:
-			i.hint, i.hintLife = "deleted", 0
-		case a.before == dead:
-			i.revive = true
-		}
+		w.touch(i, a)
 		if i.place == a.before && i.seen == w.epoch-1 {
 			all = append(all, i)
 		}
 	}
 	return all
+}
+
+// touch notes that an action may mean a payload.
+func (w *world) touch(i *item, a action) {
+	i.moved, i.hurried = w.epoch, true
+	switch {
+	case a.after == dead:
+		i.doom = true
+	case a.after == nowhere:
+		i.hint, i.hintLife = "deleted", 0
+	case a.before == dead:
+		i.revive = true
+	}
 }
 
 // acted compares what an action has said with what it has done, when nothing else went on.

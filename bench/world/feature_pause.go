@@ -26,6 +26,11 @@ var pausing = &feature{
 	calm: checkPauses,
 	lift: func(w *world) {
 		ctx := context.Background()
+		w.mu.Lock()
+		for _, p := range w.pauses() {
+			p.sure = false
+		}
+		w.mu.Unlock()
 		_ = w.x.Resume(ctx)
 		for _, q := range w.queues {
 			_ = q.queue.Resume(ctx)

@@ -4,11 +4,11 @@ import "github.com/strandjobs/strand/executor"
 
 // What is dead is kept for some time, or some of it.
 var keeping = &feature{
-	name: "retention", claims: "QueueConfig.MorgueRetention",
+	name: "retention", claims: "DeadLetters.Retention",
 	plan:  []string{"cancel", "cancel"},
 	queue: func(d *draw, l line) { l.set("keep", d.one("1", "3", "30s")) },
 	apply: func(_ *world, q *queue, cfg *executor.QueueConfig[payload]) {
-		cfg.MorgueRetention = executor.MorgueRetention{Count: q.conf.num("keep"), Age: q.conf.dur("keep")}
+		cfg.DeadLetters.Retention = executor.Retention{Count: q.conf.num("keep"), Age: q.conf.dur("keep")}
 	},
 	calm: func(w *world, c *census) {
 		for _, q := range c.stats.Queues {

@@ -4,7 +4,7 @@ import "github.com/strandjobs/strand/executor"
 
 // Queues share the workers, in ways that can be changed while they run.
 var shares = &feature{
-	name: "shares", claims: `QueueConfig.MaxConcurrent QueueConfig.Priority QueueConfig.Weight QueueConfig.Concurrency Queue.Tune Queue.Tuning
+	name: "shares", claims: `QueueConfig.MaxConcurrent Share.Priority Share.Weight Share.Concurrency Queue.Tune Queue.Tuning
 		Config.Scheduler Fair OldestFirst RoundRobin StrictPriority QueueConfig.BatchSize HandleBatch HandleMerged`,
 	plan:  []string{"1s:ok", "2s:ok", "2s:ok"},
 	world: func(d *draw, l line) { l.set("scheduler", d.one("fair", "fair", "oldest", "round", "strict")) },
@@ -25,13 +25,17 @@ var shares = &feature{
 		l.set("concurrency", d.IntN(3))
 	},
 	apply: func(w *world, q *queue, cfg *executor.QueueConfig[payload]) {
-		cfg.MaxConcurrent, cfg.Priority, cfg.Concurrency = q.conf.num("most"), q.conf.num("priority"), q.conf.num("concurrency")
+		cfg.MaxConcurrent, cfg.Share.Priority, cfg.Share.Concurrency = q.conf.num("most"), q.conf.num("priority"), q.conf.num("concurrency")
 		if q.conf.str("shape") == "batch" {
 			cfg.BatchSize = max(q.conf.num("batch"), 1)
 		}
 	},
 	steps: []step{{"tune", 3, true, func(d *draw) line {
-		return newLine("tune", "q", d.anyQueue().str("name"), "most", d.IntN(3), "weight", 1+d.IntN(4), "priority", d.IntN(3)-1)
+		l := newLine("tune", "q", d.anyQueue().str("name"), "most", d.IntN(3), "weight", 1+d.IntN(4), "priority", d.IntN(3)-1)
+		if d.chance(2) {
+			l.set("name", "yes")
+		}
+		return l
 	}, func(w *world, l line) {
 		q := w.queueOf(l.str("q"))
 		if q == nil {
@@ -41,8 +45,14 @@ var shares = &feature{
 		w.mu.Lock()
 		w.state["tuned "+q.name] = w.epoch
 		w.mu.Unlock()
-		if err := q.queue.Tune(tuning); err != nil || q.queue.Tuning() != tuning && w.alone(l) {
-			w.fail("tune: %v is %+v: %v", l, q.queue.Tuning(), err)
+		named, err := w.x.Lookup(q.name)
+		if err == nil && l.has("name") {
+			err = named.Tune(tuning)
+		} else if err == nil {
+			err = q.queue.Tune(tuning)
+		}
+		if err != nil || w.alone(l) && (named.Tuning() != tuning || q.queue.Tuning() != tuning) {
+			w.fail("tune: %v is %+v and %+v: %v", l, q.queue.Tuning(), named.Tuning(), err)
 		}
 	}}},
 	began: func(w *world, r *run) {

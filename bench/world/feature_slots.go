@@ -1,23 +1,34 @@
 package world
 
 import (
+	"errors"
+	"slices"
 	"time"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/lock"
 )
 
 // Each job that runs has a number of its own, and the number of one that has succeeded
 // never comes again.
 var numbering = &feature{
-	name: "slots", claims: `QueueConfig.Slots NewSlots Slots.Of`,
-	plan: []string{"2s:ok", "2s:fail"},
+	name: "slots", claims: `Conditions.Slots NewSlots Slots.Of Slots.Clear Slots.Reset Slots.Last Slots.Snapshot Inspector.Slots Advanced.SlotTTL`,
+	plan: []string{"2s:ok", "2s:fail", "clear", "1s:clear"},
+	acts: map[string]func(*world, ctx, *run, int, string) error{"clear": clearSlot},
+	world: func(d *draw, l line) {
+		if d.chance(2) {
+			l.set("slotttl", "1h")
+		}
+	},
+	config: func(w *world, cfg *executor.Config) { cfg.Advanced.SlotTTL = w.conf.dur("slotttl") },
+	steps:  []step{{"resetslots", 1, false, func(*draw) line { return newLine("resetslots") }, resetSlots}},
 	queue: func(d *draw, l line) {
 		if !d.chance(3) {
 			l.set("slots", "yes")
 		}
 	},
 	begin: func(w *world, x *executor.Executor) {
-		slots, err := executor.NewSlots(x, "numbers", executor.SlotsConfig[int]{Next: func(n int) int { return n + 1 }, TTL: time.Hour})
+		slots, err := executor.NewSlots(x, "numbers", executor.SlotsConfig[int]{Next: func(n int) int { return n + 1 }, TTL: slotTTL(w)})
 		if err != nil {
 			w.fail("NewSlots: %v", err)
 		}
@@ -27,7 +38,7 @@ var numbering = &feature{
 	},
 	apply: func(w *world, q *queue, cfg *executor.QueueConfig[payload]) {
 		if q.conf.has("slots") {
-			cfg.Slots = []executor.SlotSource{w.state["slots"].(*executor.Slots[int])}
+			cfg.Conditions.Slots = []executor.SlotSource{w.state["slots"].(*executor.Slots[int])}
 		}
 	},
 	began: func(w *world, r *run) {
@@ -51,14 +62,91 @@ var numbering = &feature{
 		}
 		r.slot = n
 		for _, i := range r.items {
-			i.slot = n
-		}
-	},
-	ended: func(_ *world, r *run, err error) {
-		for _, i := range r.items {
-			if err != nil {
-				i.slot = 0 // it was given back
+			if !i.anew {
+				i.slot = n
 			}
 		}
 	},
+	peek: func(w *world) { w.peekSlots() },
+	ended: func(_ *world, r *run, err error) {
+		for _, i := range r.items {
+			if err != nil {
+				i.slot, i.anew = 0, false // it was given back
+			}
+		}
+	},
+}
+
+// slotTTL is what the slots say themselves; 0: the executor says it.
+func slotTTL(w *world) time.Duration {
+	if w.conf.has("slotttl") {
+		return 0
+	}
+	return time.Hour
+}
+
+// clearSlot gives a slot back: others may have its number, which ends with nobody then.
+func clearSlot(w *world, _ ctx, r *run, _ int, _ string) error {
+	if !r.queue.conf.has("slots") {
+		return nil
+	}
+	w.mu.Lock()
+	had := r.slot
+	r.slot = 0
+	for _, i := range r.items {
+		i.slot = 0
+	}
+	slots := w.state["slots"].(*executor.Slots[int])
+	w.mu.Unlock()
+	err := slots.Clear(r.parent.(executor.JobWithSlots))
+	if r.life == w.life && !w.x.Killed() && (had == 0) != errors.Is(err, lock.ErrLockLost) && w.x.Err() == nil {
+		w.fail("slots: to clear number %d of %s/%s says %v", had, r.queue.name, r.id, err)
+	}
+	return err
+}
+
+// resetSlots begins the numbers anew: those of jobs that have ended come again.
+func resetSlots(w *world, l line) {
+	slots, ok := w.state["slots"].(*executor.Slots[int])
+	if !ok {
+		return
+	}
+	w.mu.Lock()
+	for _, i := range w.ledger.items { // what has a number keeps it, also over a crash, and others may have it then
+		i.slot, i.anew = 0, true
+	}
+	w.mu.Unlock()
+	ctx, cancel := w.context(l)
+	defer cancel()
+	if err := slots.Reset(ctx); err == nil {
+		if n, at, known := slots.Last(); known {
+			w.fail("slots: Last is %d at %d behind a Reset", n, at)
+		}
+	}
+}
+
+// peekSlots: what is shown of the numbers agrees, and each job that runs has its own there.
+func (w *world) peekSlots() {
+	slots, ok := w.state["slots"].(*executor.Slots[int])
+	if !ok {
+		return
+	}
+	last, at, known := slots.Last()
+	s := slots.Snapshot()
+	if known != s.Known || known && (last != s.Last || at != s.Position) {
+		w.fail("slots: Last is %d at %d (%v), and Snapshot %d at %d (%v)", last, at, known, s.Last, s.Position, s.Known)
+	}
+	held, more, err := w.x.Inspect().Slots(0)
+	if err != nil || more > 0 || len(held) != len(s.Open) && w.someHaveSlots() {
+		w.fail("slots: Inspect shows %d and %d more, Snapshot %d: %v", len(held), more, len(s.Open), err)
+	}
+	for _, r := range w.running {
+		if r.slot != 0 && !slices.ContainsFunc(s.Open, func(h lock.SlotHeld[int]) bool { return h.Value == r.slot }) {
+			w.fail("slots: %d of %s/%s, which runs, is not in %v", r.slot, r.queue.name, r.id, s.Open)
+		}
+	}
+}
+
+func (w *world) someHaveSlots() bool {
+	return slices.ContainsFunc(w.queues, func(q *queue) bool { return q.conf.has("slots") })
 }

@@ -1,6 +1,7 @@
 package world
 
 import (
+	"slices"
 	"time"
 
 	"github.com/strandjobs/strand/executor"
@@ -8,7 +9,7 @@ import (
 
 // What waits for an id gathers, rests between two runs, or is pulled and pushed.
 var timing = &feature{
-	name: "timing", claims: "QueueConfig.Debounce QueueConfig.Throttle QueueConfig.FreshDue FreshDueKeep FreshDuePull FreshDuePush",
+	name: "timing", claims: "Gather.Debounce Gather.Throttle Gather.FreshDue FreshDueKeep FreshDuePull FreshDuePush",
 	queue: func(d *draw, l line) {
 		switch d.IntN(4) {
 		case 0:
@@ -20,22 +21,25 @@ var timing = &feature{
 		}
 	},
 	apply: func(_ *world, q *queue, cfg *executor.QueueConfig[payload]) {
-		cfg.Debounce.Quiet, cfg.Throttle = q.conf.dur("debounce"), q.conf.dur("throttle")
-		cfg.FreshDue = map[string]executor.FreshDue{"pull": executor.FreshDuePull, "push": executor.FreshDuePush}[q.conf.str("freshdue")]
+		cfg.Gather.Debounce.Quiet, cfg.Gather.Throttle = q.conf.dur("debounce"), q.conf.dur("throttle")
+		cfg.Gather.FreshDue = map[string]executor.FreshDue{"pull": executor.FreshDuePull, "push": executor.FreshDuePush}[q.conf.str("freshdue")]
 	},
 	began: func(w *world, r *run) {
+		w.gathered(r)
 		rest := r.queue.conf.dur("throttle")
-		last, known := w.state["rest "+r.queue.name+"/"+r.id].(time.Time)
-		if rest == 0 || !known || len(r.items) == 0 || r.items[0].calls > 0 || r.items[0].buried || w.hurried(r) {
+		last, known := w.state["rest "+r.queue.name+"/"+r.id].(*item)
+		if rest == 0 || !known || last.told == "" && last.hintLife != w.life || // a crash has taken that it has run
+			len(r.items) == 0 || r.items[0].calls > 0 || r.items[0].buried || w.hurried(r) {
 			return
 		}
-		if r.began.Sub(last) < rest {
-			w.fail("no rest: %s/%s begins %v after its last run", r.queue.name, r.id, r.began.Sub(last))
+		if r.began.Sub(last.over) < rest {
+			w.fail("no rest: %s/%s begins %v after its last run", r.queue.name, r.id, r.began.Sub(last.over))
 		}
 	},
 	ended: func(w *world, r *run, err error) {
-		if err == nil && r.queue.conf.has("throttle") {
-			w.state["rest "+r.queue.name+"/"+r.id] = time.Now()
+		if err == nil && r.queue.conf.has("throttle") && len(r.items) > 0 {
+			r.items[0].over = time.Now()
+			w.state["rest "+r.queue.name+"/"+r.id] = r.items[0]
 		}
 	},
 }
@@ -48,4 +52,35 @@ func (w *world) hurried(r *run) bool {
 		}
 	}
 	return false
+}
+
+// gathered: a burst of changes has one run, when no payload has come for some time, or ten times
+// as long since the first.
+func (w *world) gathered(r *run) {
+	quiet := r.queue.conf.dur("debounce")
+	if quiet == 0 || len(r.items) == 0 || r.queue.gathers() || r.queue.conf.has("payloads") || w.hurried(r) {
+		return
+	}
+	if !slices.ContainsFunc(r.items, func(i *item) bool { return i.alone }) {
+		return // what a run has left over has a due time of its own
+	}
+	first, last := r.items[0].at, time.Time{}
+	for _, i := range r.items {
+		if i.calls > 0 || i.buried || i.ran != 0 || !i.due.Equal(i.at) {
+			return // its due time is another one
+		}
+		if i.at.Before(first) {
+			first = i.at
+		}
+		if i.at.After(last) {
+			last = i.at
+		}
+	}
+	due := last.Add(quiet)
+	if most := first.Add(10 * quiet); most.Before(due) {
+		due = most
+	}
+	if r.began.Before(due) {
+		w.fail("too early: %s/%s begins %v before it has been quiet for %v", r.queue.name, r.id, due.Sub(r.began), quiet)
+	}
 }

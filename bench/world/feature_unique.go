@@ -1,31 +1,48 @@
 package world
 
-import "github.com/strandjobs/strand/executor"
+import (
+	"strings"
+
+	"github.com/strandjobs/strand/executor"
+)
 
 // One job of a key runs at a time, over all queues that say so.
 var excluding = &feature{
-	name: "unique", claims: `QueueConfig.Unique UniqueDefault UniqueNever UniqueWhileRunning`,
+	name: "unique", claims: `Conditions.Unique Config.Unique Inspector.Leases UniqueDefault UniqueNever UniqueWhileRunning`,
 	plan: []string{"2s:ok", "2s:fail", "40s:ok"},
+	world: func(d *draw, l line) {
+		if d.chance(3) {
+			l.set("unique", "all")
+		}
+	},
+	config: func(w *world, cfg *executor.Config) {
+		if w.conf.has("unique") {
+			cfg.Unique = executor.Unique[any]{Key: func(id string, p any) string { return keyOf(id, p.(payload)) }}
+		}
+	},
 	queue: func(d *draw, l line) {
 		if !d.chance(3) {
-			l.set("unique", d.one("key", "payload"))
+			l.set("unique", d.one("key", "payload", "never"))
 		}
 	},
 	enqueue: withKey,
 	apply: func(_ *world, q *queue, cfg *executor.QueueConfig[payload]) {
 		switch q.conf.str("unique") {
 		case "key":
-			cfg.Unique = executor.Unique[payload]{Key: keyOf}
+			cfg.Conditions.Unique = executor.Unique[payload]{Key: keyOf}
 		case "payload":
-			cfg.Unique = executor.Unique[payload]{While: executor.UniqueWhileRunning}
+			cfg.Conditions.Unique = executor.Unique[payload]{While: executor.UniqueWhileRunning}
+		case "never":
+			cfg.Conditions.Unique = executor.Unique[payload]{While: executor.UniqueNever}
 		}
 	},
+	peek: func(w *world) { w.peekLeases() },
 	began: func(w *world, r *run) {
-		if r.queue.conf.str("unique") != "key" {
+		if !w.excludes(r.queue) {
 			return
 		}
 		for _, other := range w.running {
-			if other.queue.conf.str("unique") != "key" || other.queue == r.queue && other.id == r.id {
+			if !w.excludes(other.queue) || other.queue == r.queue && other.id == r.id {
 				continue
 			}
 			for key := range r.keys() {
@@ -35,4 +52,28 @@ var excluding = &feature{
 			}
 		}
 	},
+}
+
+// excludes reports whether one job of a key of the queue runs at a time: what it leaves out of its
+// own setting is as that of all.
+func (w *world) excludes(q *queue) bool {
+	own := q.conf.str("unique")
+	return own == "key" || w.conf.has("unique") && own != "never"
+}
+
+// peekLeases: who has a key runs.
+func (w *world) peekLeases() {
+	page, _, err := w.x.Inspect().Leases("", 0)
+	if err != nil {
+		w.fail("Leases: %v", err)
+	}
+	for _, lease := range page {
+		if lease.By == "" {
+			continue
+		}
+		queue, id, _ := strings.Cut(lease.By, "/")
+		if q := w.queueOf(queue); q != nil && w.excludes(q) && !w.hasRunning(q, id) {
+			w.fail("unique: %s has %s, and does not run", lease.By, lease.Key)
+		}
+	}
 }

@@ -61,6 +61,9 @@ func (w *world) waited(q *queue, i *item, life int, err error) {
 			w.fail("told wrongly: Wait says that %v is buried: %v", i, err)
 		}
 	case err == nil, errors.Is(err, executor.ErrDiscarded), errors.Is(err, executor.ErrDeleted):
+		if i.hint == "" && w.expired(i) { // not in the morgue any more, it is taken for done
+			i.hint = "expired"
+		}
 		if i.hint == "" && i.told == "" && !q.gathers() && life == w.life {
 			w.fail("told wrongly: Wait says %v of %v, which nothing has ended", err, i)
 		}

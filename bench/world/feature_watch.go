@@ -9,7 +9,7 @@ import (
 
 // Handlers have a time, and give signs of life.
 var watching = &feature{
-	name: "watch", claims: `QueueConfig.Timeout QueueConfig.HeartbeatTimeout Heartbeat Progress Config.StuckAfter Config.SpareWorkers
+	name: "watch", claims: `QueueConfig.Timeout QueueConfig.HeartbeatTimeout Heartbeat Progress Stuck.After Stuck.SpareWorkers
 		`,
 	plan: []string{"8s:ok", "8s:fail", "beat~8s", "deaf~6s"},
 	world: func(d *draw, l line) {
@@ -18,9 +18,9 @@ var watching = &feature{
 		}
 	},
 	config: func(w *world, cfg *executor.Config) {
-		cfg.SpareWorkers = w.conf.num("spare")
+		cfg.Stuck.SpareWorkers = w.conf.num("spare")
 		if w.conf.has("spare") {
-			cfg.StuckAfter = time.Second
+			cfg.Stuck.After = time.Second
 		}
 	},
 	queue: func(d *draw, l line) {

@@ -16,7 +16,8 @@ type ctx = context.Context
 type feature struct {
 	name   string
 	always bool   // each swarm has it
-	claims string // exported names that it covers, such as QueueConfig.Fold; see TestEveryNameIsClaimed
+	faults bool   // of a disk in memory: no swarm on a file has it
+	claims string // exported names that it covers, such as Gather.Fold; see TestEveryNameIsClaimed
 
 	// A script is drawn.
 	world   func(d *draw, l line) // sets arguments of the configuration
@@ -41,6 +42,7 @@ type feature struct {
 	began func(w *world, r *run)
 	ended func(w *world, r *run, err error)
 	calm  func(w *world, c *census) // at a moment when nothing is under way
+	peek  func(w *world)            // likewise, and without the lock; nothing is said of what is not shown
 }
 
 // step is something that can happen.
@@ -57,9 +59,11 @@ var features []*feature
 
 func init() {
 	features = []*feature{living, enqueueing, passing, ordering, conserving, naming, crashing, disk, operating, pausing, waiting,
-		merging, folding, putOff, once, following, asynchronous, exhausting,
+		merging, folding, putOff, once, following, asynchronous,
 		limiting, excluding, locking, numbering, sharing, timing, watching, keeping,
-		calling, pressing, around, shares, dividing, listening, scheduling, coding, superseding}
+		calling, pressing, around, shares, dividing, listening, scheduling, coding, computing, viewing,
+		exhausting, // behind the others: what is halted may be locked, or paused
+		superseding}
 }
 
 // draw makes a script.
@@ -67,7 +71,8 @@ type draw struct {
 	*rand.Rand
 	swarm  []*feature
 	queues []line
-	n      int // numbers of payloads
+	n      int  // numbers of payloads
+	file   bool // the world is on a file
 }
 
 func (d *draw) one(of ...string) string { return of[d.IntN(len(of))] }

@@ -2,6 +2,7 @@ package world
 
 import (
 	"context"
+	"slices"
 
 	"github.com/strandjobs/strand/executor"
 )
@@ -80,9 +81,9 @@ func (w *world) noneIsReady() {
 	if !w.calm() {
 		return
 	}
+	all, paused := w.x.Inspect().Paused()
 	for _, q := range w.queues {
-		stats, err := q.queue.Stats(context.Background())
-		if err != nil || stats.Paused {
+		if all || slices.Contains(paused, q.name) {
 			continue
 		}
 		page, err := w.x.Inspect().Jobs(context.Background(), executor.JobQuery{Queue: q.name, States: []executor.JobState{executor.JobReady}})

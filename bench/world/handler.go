@@ -123,7 +123,9 @@ func (w *world) enter(runs []*run) bool {
 			}
 		}
 		for _, i := range r.items {
-			i.calls++
+			if i.calls++; i.calls == 1 {
+				i.begun, i.ran = r.began, w.life
+			}
 			i.moved = w.epoch
 		}
 		w.running = append(w.running, r)
@@ -291,7 +293,7 @@ func (w *world) do(ctx context.Context, r *run, at int, act string) error {
 	case "after":
 		return executor.RetryAfter(d, errPlanned)
 	case "kill":
-		w.x.Kill()
+		w.kill()
 		return errPlanned
 	}
 	for _, f := range features {

@@ -15,6 +15,8 @@ type payload struct {
 	Key  string `json:"k,omitempty"`
 	Sum  []int  `json:"s,omitempty"` // the numbers of what was folded into it
 	Fill string `json:"f,omitempty"` // takes room
+	ID   string `json:"i,omitempty"` // where the queue computes it
+	Rank int    `json:"r,omitempty"` // what the queue computes score and due time from
 }
 
 // numbers are those of the payloads that p stands for.
@@ -65,11 +67,19 @@ type item struct {
 	last  *run      // the last one that has returned nil
 	fruit []*run    // those that have returned nil, and have staged something
 
-	at      time.Time         // of its call
+	at       time.Time // of its call
+	answered time.Time // when that was accepted for certain; zero: not known
+	over     time.Time // when a run of it has returned nil
+	begun    time.Time // when a handler got it for the first time
+	ran      int       // the life in which that was
+
 	meta    map[string]string // nil: not known
+	back    *span             // when it was put back; nil: it was not
+	anew    bool              // numbers were reset since it may have got one
 	slot    int               // of its last run
 	buried  bool              // it was dead once
 	hurried bool              // a person has had to do with it
+	forgot  bool              // a person has deleted its id since it was accepted
 
 	hintLife int  // of hint
 	revive   bool // somebody may have put it back from the morgue
@@ -80,6 +90,22 @@ type item struct {
 func (i *item) String() string {
 	return fmt.Sprintf("payload n=%d of %s/%s (position %d, %s, hint %q, told %q)", i.n, i.queue, i.id, i.pos, i.place, i.hint, i.told)
 }
+
+// putBack notes that somebody has put a payload back, which was dead at the last census, or that
+// it may have died and come back since.
+func (i *item) putBack(census time.Time) {
+	from := i.at
+	if i.back != nil {
+		from = i.back.from
+	}
+	if i.place == dead && !census.IsZero() { // this process has had one
+		from = census
+	}
+	i.back = &span{from, time.Now()}
+}
+
+// span is what lies between two moments.
+type span struct{ from, to time.Time }
 
 // before reports whether i has to run before other.
 func (i *item) before(other *item) bool {
@@ -107,7 +133,7 @@ func newLedger() *ledger {
 	return &ledger{byN: make(map[int]*item), byPos: make(map[uint64]*item), named: make(map[int]*item), next: 1_000_000}
 }
 
-// add notes a payload whose call is about to be made.
+// add has a payload in the ledger.
 func (l *ledger) add(i *item) *item {
 	l.items = append(l.items, i)
 	if i.value.N != 0 {
@@ -119,7 +145,20 @@ func (l *ledger) add(i *item) *item {
 	if i.score == 0 {
 		i.score = plainScore
 	}
+	if i.at.IsZero() {
+		i.at = time.Now()
+	}
 	return i
+}
+
+// add notes a payload whose call is about to be made, while persons act perhaps.
+func (w *world) add(i *item) *item {
+	for _, d := range w.doing {
+		if d.means(i) {
+			w.touch(i, d.action)
+		}
+	}
+	return w.ledger.add(i)
 }
 
 func (l *ledger) number() int {
@@ -201,6 +240,9 @@ func (w *world) accepted(i *item, pos uint64, durable bool) {
 		i.pos = pos
 		w.ledger.byPos[pos] = i
 	}
+	if i.answered.IsZero() {
+		i.answered = time.Now()
+	}
 	i.sure = i.sure || durable
 	i.life, i.epoch, i.moved = w.life, w.epoch, w.epoch
 }
@@ -239,10 +281,10 @@ func (l *ledger) forget() {
 }
 
 // twin reports whether a payload with equal bytes stands, or has stood, in the place of i.
-func (l *ledger) twin(i *item) bool {
+func (l *ledger) twin(i *item, found map[*item]place) bool {
 	return slices.ContainsFunc(l.items, func(other *item) bool {
 		return other != i && other.queue == i.queue && other.id == i.id && same(other.value, i.value) && other.state != refused &&
-			(other.place != nowhere || other.hint != "" && other.hint != "merged")
+			(found[other] != nowhere || other.place != nowhere || other.hint != "" && other.hint != "merged")
 	})
 }
 

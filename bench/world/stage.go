@@ -72,6 +72,12 @@ func (s *stage) act(f func()) (whole bool) {
 // happened; "": nothing.
 func perform(t *testing.T, s script, log io.Writer) (failure string) {
 	t.Helper()
+	return performIn(t, log, func(st *stage) *world { return newWorld(st, s) })
+}
+
+// performIn plays a world that is made in the bubble.
+func performIn(t *testing.T, log io.Writer, made func(*stage) *world) (failure string) {
+	t.Helper()
 	var st *stage
 	defer func() {
 		if r := recover(); r != nil { // goroutines are left, or none can go on
@@ -83,8 +89,7 @@ func perform(t *testing.T, s script, log io.Writer) (failure string) {
 	}()
 	synctest.Test(t, func(t *testing.T) {
 		st = &stage{TB: t, log: log}
-		w := newWorld(st, s)
-		st.act(w.play)
+		st.act(func() { made(st).play() })
 		for _, f := range slices.Backward(st.cleanups) {
 			st.act(f)
 		}

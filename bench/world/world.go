@@ -12,8 +12,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/strandjobs/strand/bench/child"
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/executortest"
+	"github.com/strandjobs/strand/journal"
 )
 
 // patience is longer than anything in a world takes by itself.
@@ -27,16 +29,17 @@ type world struct {
 	x     *executortest.Executor
 
 	// Of the goroutine of the script.
-	full   atomic.Bool // the handlers ask, too
-	slow   bool
-	broken int // steps since the executor has failed, or was killed
-	known  int // the epoch of the last census
+	full    atomic.Bool // the handlers ask, too
+	slow    bool
+	broken  int       // steps since the executor has failed, or was killed
+	known   int       // the epoch of the last census
+	counted time.Time // when it was
 
 	commits atomic.Int64 // until the fault that is armed; 0: none is
 	armed   atomic.Pointer[func()]
 
 	// mu guards what follows. No call of the executor is made under it.
-	mu      sync.Mutex
+	mu      guard
 	queues  []*queue // that are registered in this life
 	all     []*queue
 	rename  func() // what changes between this life and the next
@@ -44,10 +47,15 @@ type world struct {
 	running []*run
 	life    int // of the executor, from 1
 	epoch   int // the step, from 1
+	next    int // the index of the step after it
+	calls   []*call
+	doing   []*doing
 	at      line
 	waiters sync.WaitGroup
 	state   map[string]any // what features keep
 	base    map[string]figures
+
+	openLog func(journal.Config) (*journal.Log, error) // nil: the disk is in memory; else a kill is that of the process
 }
 
 // queue is a queue of a world.
@@ -84,16 +92,15 @@ func (w *world) fail(format string, args ...any) {
 
 // play plays the script, and then lets everything end.
 func (w *world) play() {
-	w.x = executortest.Open(w.t, executortest.Config{Executor: w.config(), Patience: 2 * time.Hour, MaxRuns: 3000}, w.setup)
+	w.x = executortest.Open(w.t, executortest.Config{Executor: w.config(), Patience: 2 * time.Hour, MaxRuns: 3000, OpenLog: w.openLog}, w.setup)
 	w.x.OnCommit(w.committed)
 	w.opened()
-	for n := 0; n < len(w.steps) && w.t.failure() == ""; {
-		end := n + 1
+	for w.next < len(w.steps) && w.t.failure() == "" {
+		end := w.next + 1
 		for end < len(w.steps) && w.steps[end-1].with {
 			end++
 		}
-		w.step(w.steps[n:end])
-		n = end
+		w.step(w.steps[w.next:end])
 	}
 	if w.t.failure() == "" {
 		w.epilogue()
@@ -103,7 +110,7 @@ func (w *world) play() {
 
 // config is that of the executor in this life.
 func (w *world) config() executor.Config {
-	cfg := executor.Config{Workers: max(w.conf.num("workers"), 1), Logger: slog.New(slog.NewTextHandler(w.logTo(), nil)), CrashLimit: -1}
+	cfg := executor.Config{Workers: max(w.conf.num("workers"), 1), Logger: slog.New(slog.NewTextHandler(w.logTo(), nil)), Crash: executor.Crash{Limit: -1}}
 	for _, f := range features {
 		if f.config != nil {
 			f.config(w, &cfg)
@@ -160,7 +167,7 @@ func (w *world) present() {
 
 func (w *world) register(x *executor.Executor, q *queue) (err error) {
 	cfg := executor.QueueConfig[payload]{
-		Shards: q.conf.num("shards"), MaxRetries: q.conf.num("retries"), RetryIn: always(2 * time.Second),
+		Share: executor.Share{Shards: q.conf.num("shards")}, MaxRetries: q.conf.num("retries"), RetryIn: always(2 * time.Second),
 	}
 	if cfg.MaxRetries == 0 {
 		cfg.MaxRetries = -1
@@ -206,6 +213,7 @@ func (w *world) queueOf(name string) *queue {
 func (w *world) step(group script) {
 	w.mu.Lock()
 	w.epoch++
+	w.next += len(group)
 	w.at = group[0]
 	w.mu.Unlock()
 	if w.t.log != nil {
@@ -259,7 +267,7 @@ func (w *world) recoverLife() {
 		return
 	}
 	if w.broken++; w.broken > 1 {
-		w.newLife(w.x.Crash, newLine("crash"))
+		w.newLife(w.crash, newLine("crash"))
 	}
 }
 
@@ -282,6 +290,20 @@ func (w *world) newLife(end func(), l line) {
 	w.x.Reconfigure(w.config())
 	end()
 	w.opened()
+}
+
+// kill ends the process.
+func (w *world) kill() {
+	if w.openLog != nil {
+		child.Die()
+	}
+	w.x.Kill()
+}
+
+// crash ends the process, and the next one begins.
+func (w *world) crash() {
+	w.kill()
+	w.x.Crash()
 }
 
 // opened is what is noted when a life has begun.

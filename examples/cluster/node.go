@@ -23,7 +23,9 @@ import (
 
 var numbersConfig = executor.QueueConfig[int]{
 	// An id's job has a lease while it runs, for the sake of its token: see counting.run.
-	Unique: executor.Unique[int]{Key: func(id string, _ int) string { return id }},
+	Conditions: executor.Conditions[int]{
+		Unique: executor.Unique[int]{Key: func(id string, _ int) string { return id }},
+	},
 	// The server may be away for a while. A number is not given up then: those behind it have to wait.
 	MaxRetries: 1 << 20,
 	RetryIn:    func(n int) time.Duration { return 20 * time.Millisecond << min(n, 6) },

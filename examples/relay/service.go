@@ -22,7 +22,7 @@ type webhook struct {
 	Body []byte
 }
 
-// maxBody is the largest webhook. Written down it is a third larger, which is within Config.MaxPayloadBytes.
+// maxBody is the largest webhook. Written down it is a third larger, which is within Config.Advanced.MaxPayloadBytes.
 const maxBody = 512 << 10
 
 type service struct {

@@ -49,7 +49,7 @@ func newService(x *executor.Executor, db *store) (s *service, err error) {
 		Timeout:    10 * time.Second,
 		MaxRetries: 3,
 		RetryIn:    func(n int) time.Duration { return time.Second << n },
-		Limits:     []executor.LimitOf[mail]{{Limit: s.smtp}},
+		Conditions: executor.Conditions[mail]{Limits: []executor.LimitOf[mail]{{Limit: s.smtp}}},
 	})
 	if err != nil {
 		return nil, err

@@ -58,7 +58,7 @@ func sell(dir string) {
 		fmt.Printf("%s has %d\n", job.ID, serial)
 		done.Done()
 		return nil
-	}, executor.QueueConfig[string]{Slots: []executor.SlotSource{serials}, Shards: 16}))
+	}, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Slots: []executor.SlotSource{serials}}, Share: executor.Share{Shards: 16}}))
 	var items []executor.Item[string]
 	for i := range 1000 {
 		items = append(items, executor.Item[string]{ID: fmt.Sprint("customer ", i)})

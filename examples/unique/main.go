@@ -25,9 +25,11 @@ func main() {
 		synced.Add(1)
 		done.Done()
 		return nil
-	}, executor.QueueConfig[string]{Unique: executor.Unique[string]{
-		While: executor.UniqueWhileRunning,
-		Key:   func(_, account string) string { return account },
+	}, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{
+		Unique: executor.Unique[string]{
+			While: executor.UniqueWhileRunning,
+			Key:   func(_, account string) string { return account },
+		},
 	}}))
 	mails := must(executor.HandleMerged(x, "mails", func(context.Context, executor.Merged[int]) error {
 		if synced.Load() < 20 {

@@ -27,14 +27,14 @@ func main() {
 		fmt.Println("  order", job.Payload, "shipped")
 		done.Done()
 		return nil
-	}, executor.QueueConfig[int]{Locks: executor.Locks[int]{OnEnqueue: byOrder, Unlock: byOrder}}))
+	}, executor.QueueConfig[int]{Conditions: executor.Conditions[int]{Locks: executor.Locks[int]{OnEnqueue: byOrder, Unlock: byOrder}}}))
 
 	// It waits while its order is locked, without a worker and without polling.
 	cancel := must(executor.Handle(x, "cancel", func(_ context.Context, job executor.Job[int]) error {
 		fmt.Println("  order", job.Payload, "cancelled, as far as it did not ship")
 		done.Done()
 		return nil
-	}, executor.QueueConfig[int]{Locks: executor.Locks[int]{BlockedBy: byOrder}}))
+	}, executor.QueueConfig[int]{Conditions: executor.Conditions[int]{Locks: executor.Locks[int]{BlockedBy: byOrder}}}))
 
 	done.Add(2)
 	must(shipped.Enqueue(ctx, "webhook 1", 7))

@@ -132,7 +132,7 @@ func TestClockSetForward(t *testing.T) {
 	} {
 		bubble(t, func(t *testing.T) {
 			var wall clock
-			s := rig{now: wall.now, cfg: executor.Config{Workers: 1}, queue: executor.QueueConfig[string]{Shards: 1}}.open(t)
+			s := rig{now: wall.now, cfg: executor.Config{Workers: 1}, queue: executor.QueueConfig[string]{Share: executor.Share{Shards: 1}}}.open(t)
 			s.add(t, "report", "@hourly", missed(c.missed))
 			s.start(t)
 			time.Sleep(c.at)

@@ -13,13 +13,14 @@ import (
 
 // Entry says how a schedule is doing.
 type Entry struct {
-	Name, Spec string
-	Next       time.Time // next tick, another process's too, in the time zone of the schedule; it is dropped while Paused
-	Last       time.Time // newest tick that was enqueued here, in this process or before; zero: none
-	Lost       time.Time // newest tick that was missed, dropped or given up in this process, but not by Pause; zero: none
-	Paused     bool
-	Firing     bool  // a tick is being enqueued
-	Err        error // why the last tick was not enqueued, or not yet; nil: it was
+	Name   string `wire:"schedule"`
+	Spec   string
+	Next   time.Time // next tick, another process's too, in the time zone of the schedule; it is dropped while Paused
+	Last   time.Time // newest tick that was enqueued here, in this process or before; zero: none
+	Lost   time.Time // newest tick that was missed, dropped or given up in this process, but not by Pause; zero: none
+	Paused bool
+	Firing bool  // a tick is being enqueued
+	Err    error `wire:"error"` // why the last tick was not enqueued, or not yet; nil: it was
 }
 
 // List returns all schedules, by name.

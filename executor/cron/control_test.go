@@ -64,7 +64,7 @@ func TestOverlap(t *testing.T) {
 		bubble(t, func(t *testing.T) {
 			var mu sync.Mutex
 			var started []string
-			s := rig{cfg: executor.Config{Workers: 20}, queue: executor.QueueConfig[string]{Shards: 1, Concurrency: 10},
+			s := rig{cfg: executor.Config{Workers: 20}, queue: executor.QueueConfig[string]{Share: executor.Share{Shards: 1, Concurrency: 10}},
 				handler: func(_ context.Context, job executor.Merged[string]) error {
 					var minutes []string
 					for _, p := range job.Payloads {
@@ -361,11 +361,11 @@ func TestBadInput(t *testing.T) {
 			change func(*cron.Schedule[string])
 			want   error
 		}{
-			{func(s *cron.Schedule[string]) { s.Name = "" }, cron.ErrName},
-			{func(s *cron.Schedule[string]) { s.Name = long }, cron.ErrName},
+			{func(s *cron.Schedule[string]) { s.Name = "" }, cron.ErrConfig},
+			{func(s *cron.Schedule[string]) { s.Name = long }, cron.ErrConfig},
 			{func(s *cron.Schedule[string]) { s.Name = "report" }, cron.ErrDuplicate},
-			{func(s *cron.Schedule[string]) { s.Spec = "* * * *" }, cron.ErrSpec},
-			{func(s *cron.Schedule[string]) { s.Spec = "TZ=Nowhere * * * * *" }, cron.ErrZone},
+			{func(s *cron.Schedule[string]) { s.Spec = "* * * *" }, cron.ErrConfig},
+			{func(s *cron.Schedule[string]) { s.Spec = "TZ=Nowhere * * * * *" }, cron.ErrConfig},
 			{func(s *cron.Schedule[string]) { s.Queue = nil }, cron.ErrConfig},
 			{func(s *cron.Schedule[string]) { s.Queue = new(executor.Queue[string]) }, cron.ErrConfig},
 			{func(s *cron.Schedule[string]) { s.Queue = other.q }, cron.ErrConfig},

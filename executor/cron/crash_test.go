@@ -102,7 +102,7 @@ func TestUnknownOutcome(t *testing.T) {
 func TestFullDisk(t *testing.T) {
 	for _, m := range []cron.Missed{cron.MissedSkip, cron.MissedOnce, cron.MissedAll} {
 		bubble(t, func(t *testing.T) {
-			s := rig{cfg: executor.Config{MaxBacklog: 1}, idle: true, queue: executor.QueueConfig[string]{Shards: 1}}.open(t)
+			s := rig{cfg: executor.Config{MaxBacklog: executor.BacklogLimit{Payloads: 1}}, idle: true, queue: executor.QueueConfig[string]{Share: executor.Share{Shards: 1}}}.open(t)
 			s.add(t, "report", "* * * * *", missed(m))
 			s.start(t)
 			begin := time.Now()
@@ -129,7 +129,7 @@ func TestFullDisk(t *testing.T) {
 // schedules tick.
 func TestFullBacklogThatWaits(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		s := rig{cfg: executor.Config{MaxBacklog: 1, Overflow: executor.OverflowWait}, idle: true}.open(t)
+		s := rig{cfg: executor.Config{MaxBacklog: executor.BacklogLimit{Payloads: 1}, Overflow: executor.OverflowWait}, idle: true}.open(t)
 		s.add(t, "report", "@daily")
 		s.start(t)
 		_, err := s.q.Enqueue(t.Context(), "a", "fills it")

@@ -4,18 +4,12 @@ import "errors"
 
 // Errors of adding a schedule, which is not added then.
 var (
-	// ErrSpec is returned for a schedule that can't be read or has no tick; the
-	// text says where.
-	ErrSpec = errors.New("cron: invalid schedule")
-	// ErrZone is returned for a time zone that is not known here.
-	ErrZone = errors.New("cron: unknown time zone")
-	// ErrName is returned for an empty name and for one of more than 256 bytes.
-	ErrName = errors.New("cron: invalid name")
 	// ErrDuplicate is returned when there is a schedule, or in a group a member, of
 	// that name.
 	ErrDuplicate = errors.New("cron: name is taken")
-	// ErrConfig is returned when something is missing or makes no sense; the text
-	// names it.
+	// ErrConfig is returned when something is missing or makes no sense: a name that is
+	// empty or has more than 256 bytes, a spec that can't be read or has no tick, an
+	// unknown time zone. The text names it.
 	ErrConfig = errors.New("cron: invalid configuration")
 )
 

@@ -12,7 +12,6 @@ import (
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/cron"
-	"github.com/strandjobs/strand/executor/internal/backdoor"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/lock"
 )
@@ -82,7 +81,7 @@ func (r rig) open(t testing.TB) side {
 	open := func() (*executor.Executor, error) { return executor.Open(r.dir, r.cfg) }
 	if r.disk != nil {
 		open = func() (*executor.Executor, error) {
-			return backdoor.Open.(func(*journal.Memory, executor.Config, backdoor.Witness) (*executor.Executor, error))(r.disk, r.cfg, nil)
+			return executor.OpenLog("a disk in memory", func(c journal.Config) (*journal.Log, error) { return journal.OpenMemory(r.disk, c) }, r.cfg)
 		}
 	}
 	x, err := open()

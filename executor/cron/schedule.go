@@ -94,15 +94,15 @@ type send func(ctx context.Context, id string, options ...executor.Option) (exec
 func pauseMark(name string) string { return "cron/pause/" + name }
 
 // Add adds a schedule to c. Whether it is paused, and how far its ticks have come,
-// is taken from the journal. It returns ErrName, ErrSpec, ErrZone, ErrConfig,
-// ErrDuplicate, ErrClosed, [executor.ErrContext], or an error of the journal; then
+// is taken from the journal. It returns ErrConfig, ErrDuplicate, ErrClosed,
+// [executor.ErrContext], or an error of the journal; then
 // it is not added.
 func Add[T any](ctx context.Context, c *Cron, s Schedule[T]) error {
 	switch {
 	case c == nil:
 		return fmt.Errorf("%w: no Cron; New makes one", ErrConfig)
 	case s.Name == "" || len(s.Name) > maxName:
-		return fmt.Errorf("%w: it has %d bytes, it must have from 1 to %d", ErrName, len(s.Name), maxName)
+		return fmt.Errorf("%w: the name has %d bytes, it must have from 1 to %d", ErrConfig, len(s.Name), maxName)
 	case s.Queue == nil || s.Payload == nil:
 		return fmt.Errorf("%w: %q needs a Queue and a Payload function", ErrConfig, s.Name)
 	case s.Queue.Executor() != c.x:

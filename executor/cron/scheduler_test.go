@@ -304,7 +304,7 @@ func TestScheduler_M04_Missed(t *testing.T) {
 	} {
 		dir := t.TempDir() + "/journal"
 		bubble(t, func(t *testing.T) {
-			r := rig{dir: dir, queue: executor.QueueConfig[string]{Shards: 1}, cfg: executor.Config{Workers: 1}}
+			r := rig{dir: dir, queue: executor.QueueConfig[string]{Share: executor.Share{Shards: 1}}, cfg: executor.Config{Workers: 1}}
 			s := r.open(t)
 			s.add(t, "report", "0 * * * *", missed(c.missed))
 			s.start(t)
@@ -373,7 +373,7 @@ func TestScheduler_M04_NoneIsMadeUpWhenOneIsDue(t *testing.T) {
 	} {
 		bubble(t, func(t *testing.T) {
 			var wall clock
-			s := rig{now: wall.now, queue: executor.QueueConfig[string]{Shards: 1}, cfg: executor.Config{Workers: 1}}.open(t)
+			s := rig{now: wall.now, queue: executor.QueueConfig[string]{Share: executor.Share{Shards: 1}}, cfg: executor.Config{Workers: 1}}.open(t)
 			s.add(t, "report", c.spec, missed(cron.MissedOnce))
 			s.start(t)
 			time.Sleep(30 * time.Second)
@@ -395,7 +395,7 @@ func TestScheduler_M04_NoneIsMadeUpWhenOneIsDue(t *testing.T) {
 // process runs, and however late it is; what is due first runs first.
 func TestScheduler_M04_DelayedJobs(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		r := rig{disk: new(journal.Memory), r: new(record), idle: true, queue: executor.QueueConfig[string]{Shards: 1}, cfg: executor.Config{Workers: 1}}
+		r := rig{disk: new(journal.Memory), r: new(record), idle: true, queue: executor.QueueConfig[string]{Share: executor.Share{Shards: 1}}, cfg: executor.Config{Workers: 1}}
 		var want []string
 		s := r.open(t)
 		for i := range 20 {
@@ -458,7 +458,7 @@ func TestScheduler_M04_NoTickTwice(t *testing.T) {
 // What is missed for long is caught up to its bound, at the price of that.
 func TestScheduler_M04_CatchUpIsBounded(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		r := rig{disk: new(journal.Memory), queue: executor.QueueConfig[string]{Shards: 1}, cfg: executor.Config{Workers: 1}}
+		r := rig{disk: new(journal.Memory), queue: executor.QueueConfig[string]{Share: executor.Share{Shards: 1}}, cfg: executor.Config{Workers: 1}}
 		s := r.open(t)
 		s.add(t, "report", "* * * * *", missed(cron.MissedAll))
 		s.start(t)

@@ -46,7 +46,7 @@ const maxYears = 9
 // FRI-MON are four days. "CRON_TZ=Europe/Berlin " before it names the time zone;
 // otherwise it is zone, and nil means UTC.
 //
-// It returns ErrSpec, also for a schedule without a tick, and ErrZone.
+// It returns ErrConfig, also for a schedule without a tick.
 func Parse(spec string, zone *time.Location) (Timetable, error) {
 	t := Timetable{zone: zone}
 	if zone == nil {
@@ -65,7 +65,7 @@ func Parse(spec string, zone *time.Location) (Timetable, error) {
 		err = fmt.Errorf("it never ticks")
 	}
 	if err != nil {
-		return Timetable{}, fmt.Errorf("%w: %q: %w", ErrSpec, spec, err)
+		return Timetable{}, fmt.Errorf("%w: schedule %q: %w", ErrConfig, spec, err)
 	}
 	return t, nil
 }
@@ -80,10 +80,10 @@ func (t *Timetable) cutZone(spec string) (rest string, err error) {
 	}
 	name, rest, _ := strings.Cut(named, " ")
 	if name == "" {
-		return "", fmt.Errorf("%w: no name in %q", ErrZone, spec)
+		return "", fmt.Errorf("%w: no time zone in %q", ErrConfig, spec)
 	}
 	if t.zone, err = time.LoadLocation(name); err != nil {
-		return "", fmt.Errorf("%w: %q: %w", ErrZone, name, err)
+		return "", fmt.Errorf("%w: time zone %q: %w", ErrConfig, name, err)
 	}
 	return strings.TrimSpace(rest), nil
 }

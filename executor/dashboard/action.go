@@ -59,7 +59,7 @@ func (o *order) asksFirst() bool {
 	switch o.Verb {
 	case Cancel, Delete, KillFailed, DeleteFailed, DeleteDead, Unlock:
 		return true
-	case RunNow, Requeue:
+	case RunNow, RetryNow, Requeue:
 		return o.Scope == "filtered" || o.Scope == "all"
 	case Pause:
 		return o.Queue == ""
@@ -79,7 +79,7 @@ func (h *handler) carryOut(ctx context.Context, o order) (n int, err error) {
 	}
 	in := h.x.Inspect()
 	do := map[Verb]func(context.Context, executor.Selection) (int, error){
-		RunNow: in.RunNow, Delete: in.Delete, KillFailed: in.KillFailed, DeleteFailed: in.DeleteFailed,
+		RunNow: in.RunNow, RetryNow: in.RetryNow, Delete: in.Delete, KillFailed: in.KillFailed, DeleteFailed: in.DeleteFailed,
 		DeleteDead: in.DeleteDead,
 		Requeue: func(ctx context.Context, s executor.Selection) (int, error) {
 			back, err := in.Requeue(ctx, s)
@@ -187,7 +187,7 @@ func (o *order) what() string {
 		return "executor"
 	}
 	switch o.Verb {
-	case RunNow:
+	case RunNow, RetryNow:
 		return "job"
 	case Unlock:
 		return "key"

@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -14,6 +13,8 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/cron"
+	"github.com/strandjobs/strand/executor/internal/admin"
 )
 
 // apiPrefix begins the paths of the API.
@@ -46,6 +47,7 @@ func (h *handler) apiRoutes() map[string]route {
 			"cursor", "patience"),
 		"/api/v1/dead":      look(h.apiDead, "queue", "order", "desc", "prefix", "error", "limit", "cursor", "patience"),
 		"/api/v1/job":       look(h.apiJob, "queue", "id"),
+		"/api/v1/details":   look(h.apiDetails, "queue", "id"),
 		"/api/v1/explain":   look(h.apiExplain, "queue", "id"),
 		"/api/v1/find":      look(h.apiFind, "queue", "id"),
 		"/api/v1/running":   look(h.apiRunning, "queue", "stacks", "limit"),
@@ -61,7 +63,7 @@ func (h *handler) apiRoutes() map[string]route {
 }
 
 func sendJSON(w http.ResponseWriter, r *http.Request, status int, kind string, answer any) error {
-	text, err := json.Marshal(answer)
+	text, err := admin.Encode(answer)
 	if err != nil {
 		return err
 	}
@@ -78,7 +80,7 @@ func (h *handler) refuse(w http.ResponseWriter, r *http.Request, err error, affe
 	again(w.Header(), p.status)
 	answer := wireProblem{"about:blank", http.StatusText(p.status), p.status, p.plain(), affected}
 	if err := sendJSON(w, r, p.status, "application/problem+json", answer); err != nil {
-		panic(err) // a text that is no UTF-8 is no error, and there is none else
+		panic(err) // there is JSON for it
 	}
 }
 
@@ -86,7 +88,7 @@ func (h *handler) refuse(w http.ResponseWriter, r *http.Request, err error, affe
 type params url.Values
 
 // paramsOf reads the query of a request, which has no other names, and each once. Only
-// state may come more often.
+// state may come more often, and id where there may be several.
 func paramsOf(r *http.Request, names ...string) (params, error) {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -96,7 +98,7 @@ func paramsOf(r *http.Request, names ...string) (params, error) {
 		switch {
 		case !slices.Contains(names, name):
 			return nil, wrong("there is no parameter %q here; %s", clip(name, 40), known(names))
-		case len(values) > 1 && name != "state":
+		case len(values) > 1 && name != "state" && (name != "id" || !strings.HasSuffix(r.URL.Path, "/details")):
 			return nil, wrong("%s is there %d times; once is what it may be", name, len(values))
 		}
 	}
@@ -178,19 +180,16 @@ func (p params) states() (all []executor.JobState) {
 // apiIndex says what there is.
 func (h *handler) apiIndex(*http.Request, params) (any, error) {
 	type endpoint struct {
-		Method string   `json:"method"`
-		Path   string   `json:"path"` // from here
-		Params []string `json:"params"`
+		Method, Path string // the path from here
+		Params       []string
 	}
-	all := []endpoint{}
+	var all []endpoint
 	for _, path := range slices.Sorted(maps.Keys(h.routes)) {
 		if name, found := strings.CutPrefix(path, apiPrefix+"v1/"); found && name != "" {
-			all = append(all, endpoint{h.routes[path].method, name, append([]string{}, h.routes[path].params...)})
+			all = append(all, endpoint{h.routes[path].method, name, h.routes[path].params})
 		}
 	}
-	return struct {
-		Endpoints []endpoint `json:"endpoints"`
-	}{all}, nil
+	return struct{ Endpoints []endpoint }{all}, nil
 }
 
 func (h *handler) apiStats(r *http.Request, _ params) (any, error) {
@@ -205,15 +204,8 @@ func (h *handler) apiStats(r *http.Request, _ params) (any, error) {
 	if queues, err = seen(h, r, queues, nameOf); err != nil {
 		return nil, err
 	}
-	s := wireStats{Time: time.Now().UTC(), Trouble: h.trouble(), Workers: stats.Workers, Stuck: stats.Stuck,
-		ByWorker: make(map[string]wireFigures, len(queues))}
-	for _, q := range queues {
-		f := figuresOf(q)
-		if s.Total.add(f); inexact(q.Name) == nil {
-			s.ByWorker[q.Name] = f
-		}
-	}
-	s.Total.Busy, s.Total.Paused = stats.Busy, stats.Paused
+	s := statsOf(stats, queues)
+	s.Trouble = h.trouble()
 	return s, nil
 }
 
@@ -241,9 +233,11 @@ func (h *handler) apiQueues(r *http.Request, p params) (any, error) {
 			return nil, problem{http.StatusNotFound, fmt.Sprintf("there is no queue %q", clip(p.text("queue"), 80))}
 		}
 	}
-	return struct {
-		Queues []wireQueue `json:"queues"`
-	}{wireList(queues, queueOf)}, nil
+	answer := struct{ Queues []wireQueue }{}
+	for _, q := range queues {
+		answer.Queues = append(answer.Queues, wireQueueOf(q))
+	}
+	return answer, nil
 }
 
 func (h *handler) apiJobs(r *http.Request, p params) (any, error) {
@@ -261,10 +255,7 @@ func (h *handler) apiJobs(r *http.Request, p params) (any, error) {
 	}
 	page, err := h.x.Inspect().Jobs(r.Context(), executor.JobQuery{Queue: p.text("queue"), States: p.states(), Order: by,
 		Descending: desc, Filter: p.filter(), Limit: limit, Cursor: p.text("cursor"), Patience: patience})
-	return struct {
-		Jobs []wireJob `json:"jobs"`
-		wirePage
-	}{wireList(page.Jobs, wireJobOf), wirePage{page.Next, page.Examined, page.Truncated, page.Partial}}, lateList(err)
+	return page, lateList(err)
 }
 
 func (h *handler) apiDead(r *http.Request, p params) (any, error) {
@@ -282,10 +273,7 @@ func (h *handler) apiDead(r *http.Request, p params) (any, error) {
 	}
 	page, err := h.x.Inspect().Dead(r.Context(), executor.DeadQuery{Queue: p.text("queue"), Order: by,
 		Descending: desc, Filter: p.filter(), Limit: limit, Cursor: p.text("cursor"), Patience: patience})
-	return struct {
-		Dead []wireDead `json:"dead"`
-		wirePage
-	}{wireList(page.Dead, deadOf), wirePage{page.Next, page.Examined, page.Truncated, page.Partial}}, lateList(err)
+	return page, lateList(err)
 }
 
 func (h *handler) apiJob(r *http.Request, p params) (any, error) {
@@ -293,16 +281,32 @@ func (h *handler) apiJob(r *http.Request, p params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	shown := payloads{h, r, d.Queue, d.ID, shownAll}
-	payload := func(info executor.PayloadInfo) wirePayload { return payloadOf(shown.row(info)) }
-	return wireDetail{
-		wireJobOf(d.JobInfo), wireList(d.Failures, failureOf), wireList(d.InHand, payload), wireList(d.Waiting, payload),
-		d.More,
-		wireList(d.Holds.Keys, keyNameOf), wireList(d.Holds.Leases, keyNameOf), wireList(d.Holds.Slots, slotOf),
-		explanationOf(d.Explanation), wireList(d.Dead, func(p executor.DeadPayload) wireDeadPayload {
-			return wireDeadPayload{payload(p.PayloadInfo), p.Attempt, p.Error, p.At.UTC(), wireList(p.Failures, failureOf)}
-		}), d.MoreDead, d.DeadUnread,
-	}, r.Context().Err()
+	left := shownAll
+	return h.detailOf(r, &d, &left), r.Context().Err()
+}
+
+// apiDetails is apiJob for some ids: those of which there is nothing are left out.
+func (h *handler) apiDetails(r *http.Request, p params) (any, error) {
+	found, err := h.x.Inspect().JobsByID(r.Context(), p.text("queue"), p["id"]...)
+	if err != nil {
+		return nil, err
+	}
+	answer, left := struct{ Details []wireDetail }{}, shownAll
+	for i := range found {
+		answer.Details = append(answer.Details, h.detailOf(r, &found[i], &left))
+	}
+	return answer, r.Context().Err()
+}
+
+// detailOf is a job with its payloads as they may be seen, while there is room for them.
+func (h *handler) detailOf(r *http.Request, d *executor.JobDetail, left *int) wireDetail {
+	shown := payloads{h, r, d.Queue, d.ID, *left}
+	w := wireDetail{JobDetail: *d, InHand: shown.rows(d.InHand), Waiting: shown.rows(d.Waiting), Explanation: explanationOf(d.Explanation)}
+	for _, p := range d.Dead {
+		w.Dead = append(w.Dead, wireDeadPayload{shown.row(p.PayloadInfo), p.Attempt, p.Error, p.At, p.Failures})
+	}
+	*left = shown.left
+	return w
 }
 
 func (h *handler) apiExplain(r *http.Request, p params) (any, error) {
@@ -335,10 +339,14 @@ func (h *handler) apiFind(r *http.Request, p params) (any, error) {
 	case p["queue"] != nil && !slices.Equal(queues, p["queue"]):
 		return nil, problem{http.StatusNotFound, fmt.Sprintf("there is no queue %q", clip(p.text("queue"), 80))}
 	}
-	return struct {
-		Found []wireExplanation `json:"found"`
-		Late  bool              `json:"late"` // not all queues were asked in time
-	}{wireList(all, func(f found) wireExplanation { return explanationOf(f.Explanation) }), late}, nil
+	answer := struct {
+		Found []wireExplanation
+		Late  bool // not all queues were asked in time
+	}{Late: late}
+	for _, f := range all {
+		answer.Found = append(answer.Found, explanationOf(f.Explanation))
+	}
+	return answer, nil
 }
 
 func (h *handler) apiRunning(r *http.Request, p params) (any, error) {
@@ -350,11 +358,7 @@ func (h *handler) apiRunning(r *http.Request, p params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, err := h.inHand(r, executor.RunningQuery{Queue: p.text("queue"), Stacks: stacks, Limit: limit})
-	return struct {
-		Running []wireRunning `json:"running"`
-		More    int           `json:"more"`
-	}{wireList(list.Running, runningOf), list.More}, err
+	return h.inHand(r, executor.RunningQuery{Queue: p.text("queue"), Stacks: stacks, Limit: limit})
 }
 
 // keysPage reads a part of a list of keys: its cursor is the last key, as it may be in
@@ -379,19 +383,19 @@ func keysPage[S any](p params, read func(after string, limit int) ([]S, int, err
 func (h *handler) apiLocks(_ *http.Request, p params) (any, error) {
 	page, more, next, err := keysPage(p, h.x.Inspect().LockedKeys, func(k executor.KeyLockStatus) string { return k.Key })
 	return struct {
-		Keys []wireKey `json:"keys"`
-		More int       `json:"more"`
-		Next string    `json:"next,omitempty"`
-	}{wireList(page, keyOf), more, next}, err
+		Keys []executor.KeyLockStatus
+		More int
+		Next string `wire:",omit"`
+	}{page, more, next}, err
 }
 
 func (h *handler) apiLeases(_ *http.Request, p params) (any, error) {
 	page, more, next, err := keysPage(p, h.x.Inspect().Leases, func(l executor.LeaseStatus) string { return l.Key })
 	return struct {
-		Leases []wireLease `json:"leases"`
-		More   int         `json:"more"`
-		Next   string      `json:"next,omitempty"`
-	}{wireList(page, leaseOf), more, next}, err
+		Leases []executor.LeaseStatus
+		More   int
+		Next   string `wire:",omit"`
+	}{page, more, next}, err
 }
 
 func (h *handler) apiSlots(_ *http.Request, p params) (any, error) {
@@ -401,29 +405,37 @@ func (h *handler) apiSlots(_ *http.Request, p params) (any, error) {
 	}
 	held, more, err := h.x.Inspect().Slots(limit)
 	return struct {
-		Slots []wireSlot `json:"slots"`
-		More  int        `json:"more"`
-	}{wireList(held, slotOf), more}, err
+		Slots []executor.SlotHeld
+		More  int
+	}{held, more}, err
 }
 
 func (h *handler) apiLimits(*http.Request, params) (any, error) {
-	return struct {
-		Limits []wireLimit `json:"limits"`
-	}{wireList(h.x.Limits(), limitOfWire)}, nil
+	answer := struct{ Limits []wireLimit }{}
+	for _, l := range h.x.Limits() {
+		answer.Limits = append(answer.Limits, wireLimit{l.Name(), l.Stats(), l.Keys()})
+	}
+	return answer, nil
 }
 
 func (h *handler) apiSchedules(*http.Request, params) (any, error) {
-	crons := make([]wireCron, 0, len(h.cfg.Crons))
-	for i, c := range h.cfg.Crons {
-		crons = append(crons, wireCron{i, c.Leads(), wireList(c.List(), scheduleOf)})
+	type crons struct {
+		Cron      int // in Config.Crons
+		Leads     bool
+		Schedules []cron.Entry
 	}
-	return struct {
-		Crons   []wireCron   `json:"crons"`
-		Leaders []wireLeader `json:"leaders"`
-	}{crons, wireList(h.cfg.Elections, func(e Election) wireLeader {
-		leader, _ := e.Leader()
-		return wireLeaderOf(e.Name, leader)
-	})}, nil
+	answer := struct {
+		Crons   []crons
+		Leaders []wireLeader
+	}{}
+	for i, c := range h.cfg.Crons {
+		answer.Crons = append(answer.Crons, crons{i, c.Leads(), c.List()})
+	}
+	for _, e := range h.cfg.Elections {
+		l, _ := e.Leader()
+		answer.Leaders = append(answer.Leaders, wireLeader{e.Name, l.ID, l.Epoch, l.Since, l.Until})
+	}
+	return answer, nil
 }
 
 func (h *handler) apiJournal(r *http.Request, _ params) (any, error) {
@@ -431,7 +443,5 @@ func (h *handler) apiJournal(r *http.Request, _ params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := journalOf(stats)
-	j.Trouble = h.trouble()
-	return j, nil
+	return wireJournal{h.trouble(), stats.Journal.UUID == "", stats.Journal, stats.Backlog}, nil
 }

@@ -72,6 +72,11 @@ func (s site) problem(status int, a answer) string {
 	return p["detail"].(string)
 }
 
+// anyBytes is what the API says of bytes that are no text.
+func anyBytes(s string) object {
+	return object{"base64": base64.StdEncoding.EncodeToString([]byte(s))}
+}
+
 // field is a part of an answer, by its names and indices.
 func field(o any, path ...any) any {
 	for _, p := range path {
@@ -152,7 +157,7 @@ func TestDashboard_L22_FiguresThatMeanOtherThings(t *testing.T) {
 			return nil
 		}, executor.QueueConfig[string]{RetryIn: func(int) time.Duration { return 24 * time.Hour }})
 		require.NoError(t, err)
-		parked := queue(t, x, "parked", nil, executor.QueueConfig[string]{Locks: executor.Locks[string]{BlockedBy: locked}})
+		parked := queue(t, x, "parked", nil, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Locks: executor.Locks[string]{BlockedBy: locked}}})
 		require.NoError(t, x.KeyLocks().Lock(t.Context(), "key"))
 		for _, id := range []string{"runs", "dies", "dies", "done", "done", "done", "fails", "fails"} {
 			enqueue(t, q, id, "")
@@ -241,6 +246,12 @@ func TestAPI_AJob(t *testing.T) {
 		synctest.Wait()
 		enqueue(t, q, "a", "the payload: 4711", executor.Metadata(map[string]string{"trace": "secret"}))
 		synctest.Wait()
+		some := mount(t, x, dashboard.Config{}).do(http.MethodGet, "api/v1/details?queue=q&id=a&id=none&id=a", nil).text
+		require.NotContains(t, some, "payload: 4711")
+		require.NotContains(t, some, "secret")
+		require.Equal(t, []string{"a"}, valuesOf(decoded(t, some)["details"], "id"))
+		require.Equal(t, `"the payload: 4711"`, field(mount(t, x, dashboard.Config{ShowPayload: dashboard.PlainPayload}).api(
+			"details", "queue", "q", "id", "a"), "details", 0, "waiting", 0, "payload"))
 		hidden := mount(t, x, dashboard.Config{}).do(http.MethodGet, "api/v1/job?queue=q&id=a", nil).text
 		require.NotContains(t, hidden, "payload: 4711")
 		require.NotContains(t, hidden, "secret")
@@ -255,8 +266,7 @@ func TestAPI_AJob(t *testing.T) {
 		require.Equal(t, "secret", field(shown, "waiting", 0, "metadata", "trace"))
 		require.Equal(t, `"bad"`, field(shown, "dead", 0, "payload"))
 		bytes := mount(t, x, dashboard.Config{ShowPayload: func(*http.Request, dashboard.Payload) string { return "a\xff" }})
-		require.Equal(t, base64.StdEncoding.EncodeToString([]byte("a\xff")),
-			field(bytes.api("job", "queue", "q", "id", "a"), "waiting", 0, "payload_base64"))
+		require.Equal(t, anyBytes("a\xff"), field(bytes.api("job", "queue", "q", "id", "a"), "waiting", 0, "payload"))
 		s := mount(t, x, dashboard.Config{})
 		require.Equal(t, "retrying", field(s.api("jobs", "queue", "q"), "jobs", 0, "state"))
 		require.Contains(t, s.api("explain", "queue", "q", "id", "a")["text"], "failed 1 time: boom")
@@ -282,16 +292,20 @@ func TestAPI_WhoHasWhat(t *testing.T) {
 		}
 		key := func(_, _ string) []string { return []string{"k\xff"} }
 		locker := queue(t, x, "locker", block, executor.QueueConfig[string]{
-			Locks: executor.Locks[string]{OnEnqueue: key, Unlock: key}})
-		waiter := queue(t, x, "waiter", nil, executor.QueueConfig[string]{Locks: executor.Locks[string]{BlockedBy: key}})
+			Conditions: executor.Conditions[string]{
+				Locks: executor.Locks[string]{OnEnqueue: key, Unlock: key},
+			}})
+		waiter := queue(t, x, "waiter", nil, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Locks: executor.Locks[string]{BlockedBy: key}}})
 		single := queue(t, x, "single", block, executor.QueueConfig[string]{
-			Unique: executor.Unique[string]{Key: func(_, _ string) string { return "the lease" }}})
+			Conditions: executor.Conditions[string]{
+				Unique: executor.Unique[string]{Key: func(_, _ string) string { return "the lease" }},
+			}})
 		limit, err := executor.NewLimit(x, "stripe", executor.LimitConfig{Concurrent: 1})
 		require.NoError(t, err)
-		hooks := queue(t, x, "hooks", block, executor.QueueConfig[string]{Limits: []executor.LimitOf[string]{{Limit: limit}}})
+		hooks := queue(t, x, "hooks", block, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Limits: []executor.LimitOf[string]{{Limit: limit}}}})
 		slots, err := executor.NewSlots(x, "port", executor.SlotsConfig[int]{Next: func(n int) int { return n + 1 }, MaxSteps: 1})
 		require.NoError(t, err)
-		ports := queue(t, x, "ports", block, executor.QueueConfig[string]{Slots: []executor.SlotSource{slots}})
+		ports := queue(t, x, "ports", block, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Slots: []executor.SlotSource{slots}}})
 		require.NoError(t, x.Start(t.Context()))
 		for _, q := range []*executor.Queue[string]{locker, waiter, single, hooks, ports} {
 			enqueue(t, q, "first/\xff", "")
@@ -303,15 +317,15 @@ func TestAPI_WhoHasWhat(t *testing.T) {
 		}
 		time.Sleep(90 * time.Second)
 		s := mount(t, x, dashboard.Config{})
-		base := base64.StdEncoding.EncodeToString([]byte("first/\xff"))
+		base := anyBytes("first/\xff")
 		keys := s.api("locks")
-		require.Equal(t, base64.StdEncoding.EncodeToString([]byte("k\xff")), field(keys, "keys", 0, "key_base64"))
+		require.Equal(t, anyBytes("k\xff"), field(keys, "keys", 0, "key"))
 		require.Equal(t, "locker", field(keys, "keys", 0, "locks", 0, "by", "job", "queue"))
-		require.Equal(t, base, field(keys, "keys", 0, "locks", 0, "by", "job", "id_base64"))
+		require.Equal(t, base, field(keys, "keys", 0, "locks", 0, "by", "job", "id"))
 		require.Equal(t, "waiter", field(keys, "keys", 0, "waiting", 0, "job", "queue"))
 		leases := s.api("leases")
 		require.Equal(t, "the lease", field(leases, "leases", 0, "key"))
-		require.Equal(t, base, field(leases, "leases", 0, "by", "job", "id_base64"))
+		require.Equal(t, base, field(leases, "leases", 0, "by", "job", "id"))
 		require.Equal(t, 90.0, field(leases, "leases", 0, "held_seconds"))
 		require.Equal(t, "second", field(leases, "leases", 0, "waiters", 0, "by", "job", "id"))
 		require.Equal(t, "ports", field(s.api("slots"), "slots", 0, "by", "job", "queue"))
@@ -321,10 +335,10 @@ func TestAPI_WhoHasWhat(t *testing.T) {
 			field(limits, "limits", 0, "waiting")})
 		require.Equal(t, "limited", s.api("explain", "queue", "hooks", "id", "second")["state"])
 		require.Equal(t, "stripe", field(s.api("explain", "queue", "hooks", "id", "second"), "limit", "limit"))
-		require.Equal(t, base, field(s.api("explain", "queue", "single", "id", "second"), "leases", 0, "by", "job", "id_base64"))
+		require.Equal(t, base, field(s.api("explain", "queue", "single", "id", "second"), "leases", 0, "by", "job", "id"))
 
 		running := s.api("running", "queue", "locker")
-		require.Equal(t, base, field(running, "running", 0, "jobs", 0, "id_base64"))
+		require.Equal(t, base, field(running, "running", 0, "jobs", 0, "id"))
 		require.Equal(t, 90.0, field(running, "running", 0, "age_seconds"))
 		require.Equal(t, "mailing", field(running, "running", 0, "progress", "message"))
 		require.Nil(t, field(running, "running", 0, "stack"))

@@ -2,6 +2,8 @@ package dashboard_test
 
 import (
 	"bytes"
+	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -69,6 +71,28 @@ func TestDashboard_L20_ActionsByTheAPI(t *testing.T) {
 	})
 }
 
+// What is retried goes on counting, and what is run begins again.
+func TestAPI_RetryGivesNoRetriesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := open(t, executor.Config{})
+		q := queue(t, x, "q", func(context.Context, executor.Job[string]) error { return errBoom },
+			executor.QueueConfig[string]{RetryIn: func(int) time.Duration { return 24 * time.Hour }})
+		require.NoError(t, x.Start(t.Context()))
+		enqueue(t, q, "a", "")
+		s := writable(t, x)
+		for _, each := range []struct {
+			verb string
+			next float64
+		}{{"retry", 3}, {"retry", 4}, {"run", 2}} {
+			synctest.Wait()
+			s.affects(1, "job", `{"verb": "`+each.verb+`", "queue": "q", "scope": "id", "id": "a"}`)
+			synctest.Wait()
+			require.Equal(t, each.next, s.api("job", "queue", "q", "id", "a")["attempt"], each.verb)
+		}
+		require.NoError(t, x.Stop(t.Context()))
+	})
+}
+
 func TestAPI_PauseAndUnlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := open(t, executor.Config{})
@@ -90,10 +114,10 @@ func TestAPI_PauseAndUnlock(t *testing.T) {
 		require.Equal(t, 0.0, field(s.api("stats"), "total", "length"))
 
 		require.NoError(t, x.KeyLocks().Lock(t.Context(), "k\xff"))
-		key, err := json.Marshal(field(s.api("locks"), "keys", 0, "key_base64"))
+		key, err := json.Marshal(field(s.api("locks"), "keys", 0, "key"))
 		require.NoError(t, err)
-		s.affects(1, "key", `{"verb": "unlock", "key_base64": `+string(key)+`}`)
-		s.problem(http.StatusNotFound, s.tell(`{"verb": "unlock", "key_base64": `+string(key)+`}`))
+		s.affects(1, "key", `{"verb": "unlock", "key": `+string(key)+`}`)
+		s.problem(http.StatusNotFound, s.tell(`{"verb": "unlock", "key": `+string(key)+`}`))
 		require.NoError(t, x.Stop(t.Context()))
 	})
 }
@@ -112,14 +136,7 @@ func TestH3_AnyIDSurvivesTheAPI(t *testing.T) {
 		require.Equal(t, id, idIn(t, row))
 		require.Equal(t, id, idIn(t, s.api("job", "queue", name, "id", id)))
 		require.Equal(t, id, idIn(t, field(s.api("find", "id", id), "found", 0).(object)))
-		ref := object{}
-		for _, of := range []string{"queue", "id"} { // as a client does: the exact one, if there is one
-			if exact, ok := row[of+"_base64"]; ok {
-				ref[of+"_base64"] = exact
-			} else {
-				ref[of] = row[of]
-			}
-		}
+		ref := object{"queue": row["queue"], "id": row["id"]} // as they are
 		do := func(verb dashboard.Verb) string {
 			body := object{"verb": verb, "scope": "id"}
 			maps.Copy(body, ref)
@@ -137,43 +154,35 @@ func TestH3_AnyIDSurvivesTheAPI(t *testing.T) {
 			"scope": {"id"}, "queue": {name}, "id": {id}})
 		require.JSONEq(t, `{"affected": 1, "of": "payload"}`, form.text)
 	}
-	// What stands for other bytes is none of them.
+	// What is no text is refused, and is none of those whose bytes it would stand for.
 	enqueue(t, q, "\xff", "")
-	require.Contains(t, s.problem(http.StatusBadRequest, s.tell(`{"verb": "delete", "scope": "id", "queue_base64": "YQ==",
-		"id": "`+"\ufffd"+`"}`)), "id_base64")
-	require.Contains(t, s.problem(http.StatusBadRequest, s.tell(`{"verb": "delete", "scope": "id",
-		"queue": "q", "id": "`+"\xff"+`"}`)),
-		"id_base64")
-	require.Contains(t, s.problem(http.StatusBadRequest, s.tell(`{"verb": "delete", "scope": "id",
-		"queue": "q", "id": "\ud800"}`)),
-		"id_base64")
+	for _, id := range []string{"\xff", `\ud800`} {
+		require.Contains(t, s.problem(http.StatusBadRequest, s.tell(`{"verb": "delete", "scope": "id", "queue": {"base64": "YQ=="},
+			"id": "`+id+`"}`)), "base64")
+	}
 	require.Equal(t, 1.0, field(s.api("stats"), "total", "length"))
 }
 
 // idIn is the id that an answer names, read as a client does.
 func idIn(t *testing.T, o object) string {
 	t.Helper()
-	var id struct {
-		Text  string `json:"id"`
-		Exact []byte `json:"id_base64"`
+	if coded, ok := o["id"].(object); ok {
+		id, err := base64.StdEncoding.DecodeString(coded["base64"].(string))
+		require.NoError(t, err)
+		return string(id)
 	}
-	text, err := json.Marshal(o)
-	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(text, &id))
-	if id.Exact != nil {
-		return string(id.Exact)
-	}
-	return id.Text
+	return o["id"].(string)
 }
 
 // apiPaths are all that there is to ask for.
-var apiPaths = []string{"stats", "queues", "jobs?queue=q", "dead?queue=q", "job?queue=q&id=a", "explain?queue=q&id=a",
+var apiPaths = []string{"stats", "queues", "jobs?queue=q", "dead?queue=q", "job?queue=q&id=a", "details?queue=q&id=a&id=b", "explain?queue=q&id=a",
 	"find?id=a", "running", "running?stacks=1", "locks", "leases", "slots", "limits", "schedules", "journal"}
 
 // apiActions are one of each verb.
 var apiActions = []string{
 	`{"verb": "pause", "scope": "executor"}`, `{"verb": "pause", "scope": "all", "queue": "q"}`,
 	`{"verb": "resume", "scope": "id", "queue": "q", "id": "a"}`, `{"verb": "run", "scope": "all", "queue": "q"}`,
+	`{"verb": "retry", "scope": "all", "queue": "q"}`,
 	`{"verb": "cancel", "scope": "id", "queue": "q", "id": "a"}`, `{"verb": "delete", "scope": "id", "queue": "q", "id": "a"}`,
 	`{"verb": "kill-failed", "scope": "all", "queue": "q"}`, `{"verb": "delete-failed", "scope": "all", "queue": "q"}`,
 	`{"verb": "requeue", "scope": "all", "queue": "q"}`, `{"verb": "delete-dead", "scope": "all", "queue": "q"}`,
@@ -311,8 +320,8 @@ func TestH5_WhatTheAPIHasNoUseFor(t *testing.T) {
 		{`{"verb": "run", "queue": "q", "scope": "selected", "selected": [{"id": "a", "position": 1}]}`, "position"},
 		{`{"verb": "cancel", "queue": "q", "scope": "selected", "selected": [{"id": "a", "at": 1}]}`, `"at"`},
 		{`{"verb": "cancel", "queue": "q", "scope": "selected", "selected": [{"id": "a", "position": -1}]}`, "position"},
-		{`{"verb": "run", "queue": "q", "scope": "id", "id": "a", "id_base64": "YQ=="}`, "id is there twice"},
-		{`{"verb": "run", "queue": "q", "scope": "id", "id_base64": "?"}`, "base64"},
+		{`{"verb": "run", "queue": "q", "scope": "id", "id": "a", "id": {"base64": "YQ=="}}`, "id is there twice"},
+		{`{"verb": "run", "queue": "q", "scope": "id", "id": {"base64": "?"}}`, "base64"},
 		{`{"verb": "requeue", "queue": "q", "scope": "all", "state": ["retrying"]}`, "state is given"},
 		{`{"verb": "pause", "scope": "executor", "queue": "q"}`, "queue is given"},
 		{`{"verb": "pause", "scope": "all"}`, "queue is missing"},

@@ -53,7 +53,7 @@ func atWork(b *testing.B, work func()) (s site, done *atomic.Int64) {
 		work()
 		done.Add(1)
 		return nil
-	}, executor.QueueConfig[string]{MaxBacklog: 5000})
+	}, executor.QueueConfig[string]{MaxBacklog: executor.BacklogLimit{Payloads: 5000}})
 	require.NoError(b, x.Start(b.Context()))
 	var feed sync.WaitGroup
 	ctx, cancel := context.WithCancel(b.Context())

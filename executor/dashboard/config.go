@@ -113,6 +113,7 @@ const (
 	Pause          Verb = "pause"           // a queue, an id of it, or the executor
 	Resume         Verb = "resume"          // the same
 	RunNow         Verb = "run"             // see [executor.Inspector.RunNow]
+	RetryNow       Verb = "retry"           // see [executor.Inspector.RetryNow]
 	Cancel         Verb = "cancel"          // to the morgue
 	Delete         Verb = "delete"          // for good
 	KillFailed     Verb = "kill-failed"     // to the morgue, what failed

@@ -13,7 +13,7 @@
 //     changed: a request that would is refused with 403, and no page offers one.
 //   - Payloads are hidden, with the metadata of jobs, unless Config.ShowPayload
 //     returns a text for them, or in lists Config.ShowPreview one for their begin.
-//     Errors of jobs are shown: QueueConfig.FormatError decides what is in them.
+//     Errors of jobs are shown: QueueConfig.DeadLetters.FormatError decides what is in them.
 //   - What changes something is a POST from a page of the same origin
 //     ([http.CrossOriginProtection]). What a browser sends for a page of another origin,
 //     of the same site or not, is refused whatever it is: an image or a frame as well.
@@ -163,6 +163,7 @@
 //	GET  /api/v1/dead       dead payloads of ?queue=, with the same but state=
 //	GET  /api/v1/job        all about ?queue=, id=: failures, in_hand, waiting, dead, keys,
 //	                        leases, slots, explanation
+//	GET  /api/v1/details    the same of up to 25 ids of ?queue=: id= may be there several times
 //	GET  /api/v1/explain    why ?queue=, id= does not run: text is all of it in one line
 //	GET  /api/v1/find       the explanations of ?id= in all queues, or that of queue=; late
 //	                        says that the time was up before all of them were asked
@@ -214,21 +215,18 @@
 //     until then, and partial if that is not all that comes first. Without it the answer
 //     takes as long as Config.PageTimeout lets it.
 //
-// Names of queues, ids and keys may be any bytes, and JSON has text only. One that is
-// no UTF-8, or has U+FFFD in it, comes with all its bytes in base64 beside it, in
-// queue_base64, id_base64, key_base64, as have schedule, limit, slot, election, leader and
-// payload; the text has U+FFFD in their place. In an address or a form the bytes are
-// percent-encoded, whatever they are; in the JSON of an action one is given as id or
-// id_base64, and so are queue, key, schedule and prefix; U+FFFD in the former is refused.
-// In by_worker, such a queue is left out. Jobs that have or wait for something have the
-// name that people see, and are taken apart in job.
+// Names of queues, ids, keys, errors and payloads may be any bytes, and JSON has text only. One
+// that is no UTF-8 is {"base64": "…"} in its place, in answers and in the JSON of an action. In an
+// address or a form the bytes are percent-encoded, whatever they are. In by_worker, such a queue
+// is left out. Jobs that have or wait for something have the name that people see, and are taken
+// apart in job.
 //
 // A payload of job has its text in payload, 64 KiB of it, and all payloads of an answer a
 // MiB. What there is more of has clipped set. Without either, it is hidden.
 //
 // An action is JSON, or a form. It has verb, one of [Verb], and:
 //
-//	run, cancel, delete,         queue; scope is id, selected, filtered or all; state, of
+//	run, retry, cancel, delete,  queue; scope is id, selected, filtered or all; state, of
 //	kill-failed, delete-failed   filtered and all, for jobs in some states; cancel: reason
 //	requeue, delete-dead         queue; scope as above, about what is in the morgue
 //	pause, resume                scope is executor, or with queue: all of it, id, selected

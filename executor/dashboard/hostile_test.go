@@ -75,18 +75,22 @@ func village(t *testing.T, text string) (x *executor.Executor, pages []string) {
 			<-ctx.Done()
 		}
 		return executor.Cancel(errors.New(text))
-	}, executor.QueueConfig[string]{Locks: executor.Locks[string]{OnEnqueue: func(string,
-		string) []string {
-		return []string{id}
-	}}})
+	}, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{
+		Locks: executor.Locks[string]{OnEnqueue: func(string,
+			string) []string {
+			return []string{id}
+		}},
+	}})
 	if err != nil {
 		t.Skip("no name of a queue: ", err)
 	}
 	blocked, err := executor.Handle(x, "blocked", func(context.Context, executor.Job[string]) error { return nil },
-		executor.QueueConfig[string]{Locks: executor.Locks[string]{BlockedBy: func(string,
-			string) []string {
-			return []string{id}
-		}}})
+		executor.QueueConfig[string]{Conditions: executor.Conditions[string]{
+			Locks: executor.Locks[string]{BlockedBy: func(string,
+				string) []string {
+				return []string{id}
+			}},
+		}})
 	require.NoError(t, err)
 	require.NoError(t, x.Start(t.Context()))
 	for _, each := range []struct {

@@ -47,12 +47,7 @@ func (h *handler) job(w http.ResponseWriter, r *http.Request) error {
 	p := jobPage{JobDetail: d, Job: d.State != executor.JobDead, ShowsPayloads: h.cfg.ShowPayload != nil}
 	p.PausedID = slices.Contains(d.Explanation.Paused, "id")
 	shown := payloads{h, r, d.Queue, d.ID, shownAll}
-	for _, info := range d.InHand {
-		p.InHand = append(p.InHand, shown.row(info))
-	}
-	for _, info := range d.Waiting {
-		p.Waiting = append(p.Waiting, shown.row(info))
-	}
+	p.InHand, p.Waiting = shown.rows(d.InHand), shown.rows(d.Waiting)
 	for _, dead := range d.Dead {
 		p.Dead = append(p.Dead, deadRow{dead, shown.row(dead.PayloadInfo)})
 	}

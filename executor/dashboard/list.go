@@ -29,7 +29,7 @@ var tabs = []tab{
 			executor.JobHalted},
 		func(s executor.QueueStats) int { return max(s.Jobs-s.Running, 0) }, []Verb{RunNow, Cancel, Delete}},
 	{"fresh", "Fresh", "No job is fresh. Those that have not failed are here, whether they wait or run.",
-		[]executor.JobState{executor.JobFresh}, executor.QueueStats.Fresh, []Verb{RunNow, Cancel, Delete}},
+		[]executor.JobState{executor.JobFresh}, func(s executor.QueueStats) int { return s.Fresh }, []Verb{RunNow, Cancel, Delete}},
 	{"retrying", "Retrying", "No job waits for a retry. Those that failed are here until their next attempt is due.",
 		[]executor.JobState{executor.JobRetrying}, func(s executor.QueueStats) int { return s.Retrying }, []Verb{RunNow,
 			KillFailed, DeleteFailed}},

@@ -210,7 +210,7 @@ type reading struct {
 }
 
 func (m *reading) figures() figures {
-	f := figures{sample: m.sample(), Cells: totalsOf(m.stats).cells(), Shape: shapeOf(m.stats)}
+	f := figures{sample: m.sample(), Cells: totalCells(m.stats), Shape: shapeOf(m.stats)}
 	for _, q := range m.stats.Queues[:min(len(m.stats.Queues), cellsAtMost)] {
 		queueCells(f.Cells, q)
 	}
@@ -235,14 +235,14 @@ func (m reading) textFor(see sight) ([]byte, error) {
 }
 
 func (m *reading) sample() sample {
-	before, journal, stats := totalsOf(m.before), m.before.Journal, m.stats
-	t := totalsOf(stats)
+	before, journal, stats := m.before.Total(), m.before.Journal, m.stats
+	t := stats.Total()
 	s := sample{At: m.at.UnixMilli(), Lag: t.Lag.Seconds()}
 	passed := m.at.Sub(m.since)
 	if m.since.IsZero() || passed <= 0 || passed > gap {
 		return s
 	}
-	s.rates = &rates{Processed: float64(t.Processed-min(before.Processed, t.Processed)) / passed.Seconds(),
+	s.rates = &rates{Processed: float64(processed(t)-min(processed(before), processed(t))) / passed.Seconds(),
 		Failed: float64(t.Failed-min(before.Failed, t.Failed)) / passed.Seconds()}
 	if commits := stats.Journal.Commits - journal.Commits; commits > 0 {
 		s.Commit = (stats.Journal.CommitTime - journal.CommitTime).Seconds() * 1000 / float64(commits)

@@ -261,7 +261,7 @@ func TestH5_ASlowClientHoldsNothing(t *testing.T) {
 	}
 	x := open(t, executor.Config{})
 	for i := range 400 { // what is told is large: about 100 KiB each second
-		queue(t, x, fmt.Sprint("queue-", i), nil, executor.QueueConfig[string]{Shards: 1})
+		queue(t, x, fmt.Sprint("queue-", i), nil, executor.QueueConfig[string]{Share: executor.Share{Shards: 1}})
 	}
 	mux := http.NewServeMux()
 	ended := make(chan struct{})

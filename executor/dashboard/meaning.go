@@ -46,6 +46,7 @@ var deeds = map[Verb]deed{
 	Pause:          {scopes: whole},
 	Resume:         {scopes: whole},
 	RunNow:         {scopes: lists, list: ofJobs},
+	RetryNow:       {scopes: lists, list: ofJobs},
 	Cancel:         {scopes: lists, list: ofJobs, payloads: true, fields: fields{may: []string{"reason"}}},
 	Delete:         {scopes: lists, list: ofJobs, payloads: true},
 	KillFailed:     {scopes: lists, list: ofJobs},

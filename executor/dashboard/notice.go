@@ -61,7 +61,7 @@ func (o *order) said(n int) string {
 		return "Nothing was to be done: it was so before."
 	}
 	return map[Verb]string{
-		Pause: count + " " + is + " paused.", Resume: count + " resumed.", RunNow: count + " " + is + " due now.",
+		Pause: count + " " + is + " paused.", Resume: count + " resumed.", RunNow: count + " " + is + " due now.", RetryNow: count + " " + is + " due now.",
 		Cancel: count + " cancelled: in the morgue, or there when the handler returns.", Delete: count + " deleted.",
 		KillFailed: count + " sent to the morgue.", DeleteFailed: count + " deleted.",
 		Requeue: o.saidBack(n), DeleteDead: count + " deleted from the morgue.",

@@ -11,10 +11,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/strandjobs/strand/executor"
-	"github.com/strandjobs/strand/executor/internal/serving"
+	"github.com/strandjobs/strand/executor/internal/admin"
 )
 
 // order is an action as it was asked for.
@@ -145,18 +144,20 @@ func orderIn(kind string, body io.Reader) (o order, err error) {
 	if err != nil {
 		return o, unread(err)
 	}
+	var form url.Values
 	switch kind {
 	case "application/json":
-		err = o.readJSON(text)
+		form, err = formOf(text)
 	case "application/x-www-form-urlencoded":
-		var form url.Values
 		if form, err = url.ParseQuery(string(text)); err != nil {
-			return o, unread(err)
+			err = unread(err)
 		}
-		err = o.readForm(form)
 	default:
 		err = problem{http.StatusUnsupportedMediaType, "Content-Type is " + strconv.Quote(clip(kind, 80)) +
 			"; it must be application/json or application/x-www-form-urlencoded"}
+	}
+	if err == nil {
+		err = o.readForm(form)
 	}
 	if err != nil {
 		return o, err
@@ -185,7 +186,7 @@ func (o *order) readForm(form url.Values) (err error) {
 			return wrong("%s is there %d times; once is what it may be", name, len(values))
 		case name == "cron":
 			if o.Index, err = strconv.Atoi(values[0]); err != nil || !digits(values[0]) {
-				return wrong("cron is %q; it must be a whole number from 0", clip(values[0], 40))
+				return wrong("cron is %s; it must be a whole number from 0", clip(values[0], 40))
 			}
 			err = o.give(name, false)
 		default:
@@ -219,100 +220,64 @@ func pickOf(raw string) (p pick, err error) {
 	return p, nil
 }
 
-// readJSON reads an object.
-func (o *order) readJSON(text []byte) error {
-	if !utf8.Valid(text) {
-		return wrong("the action is no UTF-8: what is no text is given in base64, as id_base64 for example")
-	}
-	return object(text, "the action", o.setJSON)
-}
-
-// object reads an object of which each field is set.
-func object(text []byte, what string, set func(name string, value json.RawMessage) error) error {
-	err := serving.Object(text, what, set)
-	if _, said := errors.AsType[problem](err); err == nil || said {
-		return err
-	}
-	return wrong("%v", err)
-}
-
-// setJSON sets a field.
-func (o *order) setJSON(name string, value json.RawMessage) error {
-	switch name {
-	case "cron":
-		if json.Unmarshal(value, &o.Index) != nil || o.Index < 0 {
-			return wrong("cron is %s; it must be a whole number from 0", clip(string(value), 40))
-		}
-		return o.give(name, false)
-	case "state":
-		if json.Unmarshal(value, &o.states) != nil {
-			return wrong("state must be a list of texts: [\"retrying\", \"halted\"]")
-		}
-		return o.give(name, len(o.states) == 0)
-	case "selected":
-		var all []json.RawMessage
-		if json.Unmarshal(value, &all) != nil {
-			return wrong("selected must be a list of objects: [{\"id\": \"order-7\"}]")
-		}
-		for _, each := range all {
-			p, err := pickIn(each)
-			if err != nil {
-				return err
+// formOf is the action of a program in JSON as a form.
+func formOf(text []byte) (url.Values, error) {
+	form := make(url.Values)
+	err := admin.Object(text, "the action", func(name string, value json.RawMessage) (err error) {
+		said := string(value)
+		switch name {
+		case "cron":
+		case "state":
+			var all []string
+			if json.Unmarshal(value, &all) != nil {
+				return wrong("state must be a list of texts: [\"retrying\", \"halted\"]")
 			}
-			o.Picks = append(o.Picks, p)
-		}
-		return o.give(name, len(all) == 0)
-	}
-	name, text, err := textOf(name, value, "queue", "id", "key", "prefix", "schedule")
-	if err != nil {
-		return err
-	}
-	return o.set(name, text)
-}
-
-// pickIn reads one of selected.
-func pickIn(text json.RawMessage) (p pick, err error) {
-	var o order // to see what is there twice
-	err = object(text, "one of selected", func(name string, value json.RawMessage) error {
-		if name == "position" {
-			if json.Unmarshal(value, &p.Position) != nil || p.Position == 0 {
-				return wrong("position is %s; it must be a whole number from 1, or left out for the job as a whole",
-					clip(string(value), 40))
+			form[name] = append(all, make([]string, max(1-len(all), 0))...)
+			return nil
+		case "selected":
+			return selectedIn(value, form)
+		default:
+			if new(order).text(name) == nil {
+				return wrong("there is no field %q", clip(name, 40))
 			}
-			return o.give(name, false)
+			if said, err = admin.TextIn(value); err != nil {
+				return wrong("%s must be a text: %v", clip(name, 40), err)
+			}
 		}
-		name, text, err := textOf(name, value, "id")
-		if err == nil && name != "id" {
-			err = wrong("there is no field %q of selected", clip(name, 40))
-		}
-		if err != nil {
-			return err
-		}
-		return o.set(name, text)
+		form.Set(name, said)
+		return nil
 	})
-	if p.ID = o.ID; err == nil && p.ID == "" {
-		err = wrong("one of selected has no id")
+	if _, said := errors.AsType[problem](err); err == nil || said {
+		return form, err
 	}
-	return p, err
+	return nil, wrong("%v", err)
 }
 
-// textOf reads a text, of some names also in base64, and returns the name without that.
-// One with U+FFFD is what the API says in place of other bytes, so it is refused.
-func textOf(field string, value json.RawMessage, exact ...string) (name, text string, err error) {
-	name, coded := strings.CutSuffix(field, "_base64")
-	switch {
-	case coded && slices.Contains(exact, name):
-		var b []byte
-		if json.Unmarshal(value, &b) != nil {
-			return "", "", wrong("%s must be a text in base64", field)
-		}
-		return name, string(b), nil
-	case new(order).text(field) == nil:
-		return "", "", wrong("there is no field %q", clip(field, 40))
-	case json.Unmarshal(value, &text) != nil:
-		return "", "", wrong("%s must be a text", field)
-	case slices.Contains(exact, field) && strings.ContainsRune(text, utf8.RuneError):
-		return "", "", wrong("%s has U+FFFD, which stands for bytes that are no text: give them in %s_base64", field, field)
+// selectedIn adds each of selected to a form.
+func selectedIn(value json.RawMessage, form url.Values) error {
+	var all []json.RawMessage
+	if json.Unmarshal(value, &all) != nil {
+		return wrong("selected must be a list of objects: [{\"id\": \"order-7\"}]")
 	}
-	return field, text, nil
+	if len(all) == 0 {
+		return wrong("selected is empty: leave it out, or say what is meant")
+	}
+	for _, each := range all {
+		var one struct {
+			ID       string `wire:",must"`
+			Position *uint64
+		}
+		if err := admin.Decode(each, &one); err != nil {
+			return wrong("one of selected: %v", err)
+		}
+		at := ""
+		switch {
+		case one.Position != nil && *one.Position == 0:
+			return wrong("position is 0; it must be a whole number from 1, or left out for the job as a whole")
+		case one.Position != nil:
+			at = strconv.FormatUint(*one.Position, 10)
+		}
+		form.Add("sel", at+":"+url.QueryEscape(one.ID))
+	}
+	return nil
 }

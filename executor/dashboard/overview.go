@@ -12,42 +12,19 @@ import (
 	"github.com/strandjobs/strand/executor"
 )
 
-// totals are the figures of all queues together.
-type totals struct {
-	Lag, Age                                                  time.Duration
-	Workers, Busy, Stuck                                      int
-	Enqueued, Fresh, Retries, Parked, Halted, Dead, Unclaimed int
-	Processed, Failed                                         uint64
-}
-
-func totalsOf(s executor.Stats) (t totals) {
-	t.Workers, t.Busy, t.Stuck = s.Workers, s.Busy, s.Stuck
-	for _, q := range s.Queues {
-		t.Lag, t.Age = max(t.Lag, q.Lag), max(t.Age, q.Age)
-		t.Enqueued += q.Jobs
-		t.Fresh += q.Fresh()
-		t.Retries += q.Retrying
-		t.Parked += q.Parked
-		t.Halted += q.Halted
-		t.Dead += q.Dead
-		t.Unclaimed += q.Unclaimed
-		t.Processed += processed(q)
-		t.Failed += q.Failed
-	}
-	return t
-}
-
 // processed is how many payloads handlers were done with.
 func processed(q executor.QueueStats) uint64 { return q.Done + q.Discarded }
 
 // cells are what moves on a page, by the name of its place, as it is shown there.
 type cells map[string]string
 
-func (t totals) cells() cells {
+// totalCells are those of all queues together.
+func totalCells(s executor.Stats) cells {
+	t := s.Total()
 	return cells{
-		"lag": lag(t.Lag), "age": lag(t.Age), "busy": fmt.Sprintf("%d / %d", t.Busy, t.Workers), "enqueued": number(t.Enqueued),
-		"fresh": number(t.Fresh), "retries": number(t.Retries), "dead": number(t.Dead), "parked": number(t.Parked),
-		"halted": number(t.Halted), "processed": number(t.Processed), "failed": number(t.Failed),
+		"lag": lag(t.Lag), "age": lag(t.Age), "busy": fmt.Sprintf("%d / %d", s.Busy, s.Workers), "enqueued": number(t.Jobs),
+		"fresh": number(t.Fresh), "retries": number(t.Retrying), "dead": number(t.Dead), "parked": number(t.Parked),
+		"halted": number(t.Halted), "processed": number(processed(t)), "failed": number(t.Failed),
 	}
 }
 
@@ -69,7 +46,7 @@ func place(queue string) string {
 func queueCells(into cells, q executor.QueueStats) {
 	at := place(q.Name) + "."
 	for name, text := range map[string]string{
-		"lag": lag(q.Lag), "age": lag(q.Age), "jobs": number(q.Jobs), "payloads": number(q.Payloads), "fresh": number(q.Fresh()),
+		"lag": lag(q.Lag), "age": lag(q.Age), "jobs": number(q.Jobs), "payloads": number(q.Payloads), "fresh": number(q.Fresh),
 		"retrying": number(q.Retrying),
 		"running":  number(q.Running), "parked": number(q.Parked), "halted": number(q.Halted), "dead": number(q.Dead),
 		"processed": number(processed(q)), "failed": number(q.Failed), "waiting": number(max(q.Jobs-q.Running, 0)),
@@ -80,9 +57,9 @@ func queueCells(into cells, q executor.QueueStats) {
 
 // overview is the first page.
 type overview struct {
-	totals
-	Queues []executor.QueueStats
-	Shape  string // of the table of queues: it is another one when queues come or go
+	executor.Stats
+	Total executor.QueueStats
+	Shape string // of the table of queues: it is another one when queues come or go
 }
 
 // figure is a number with its name, or in a table its column, and the place where
@@ -98,7 +75,7 @@ func (f figure) Zero() bool { return f.Text == "0" || f.Text == "–" }
 
 // Figures are the totals.
 func (o overview) Figures() []figure {
-	c := o.totals.cells()
+	c := totalCells(o.Stats)
 	return []figure{
 		{Name: "Lag", Place: "lag", Text: c["lag"]}, {Name: "Age", Place: "age", Text: c["age"]}, {Name: "Busy", Place: "busy", Text: c["busy"]},
 		{Name: "Enqueued", Place: "enqueued", Text: c["enqueued"]}, {Name: "Fresh", Place: "fresh", Text: c["fresh"]},
@@ -147,7 +124,7 @@ func (h *handler) overview(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	o := overview{totalsOf(stats), stats.Queues, shapeOf(stats)}
+	o := overview{stats, stats.Total(), shapeOf(stats)}
 	return h.show(w, r, http.StatusOK, "overview.html", page{
 		Title: "Overview", Here: "./", Content: o, Can: can,
 	})

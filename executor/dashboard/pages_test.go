@@ -51,9 +51,11 @@ func TestWhyAJobDoesNotRun(t *testing.T) {
 		key := func(string, string) []string { return []string{"order-1"} }
 		ship := queue(t, x, "ship/it", func(context.Context, executor.Job[string]) error { return errBoom },
 			executor.QueueConfig[string]{
-				Locks: executor.Locks[string]{OnEnqueue: key, Unlock: key}, RetryIn: func(int) time.Duration { return time.Hour },
+				Conditions: executor.Conditions[string]{
+					Locks: executor.Locks[string]{OnEnqueue: key, Unlock: key},
+				}, RetryIn: func(int) time.Duration { return time.Hour },
 			})
-		cancel := queue(t, x, "cancel", nil, executor.QueueConfig[string]{Locks: executor.Locks[string]{BlockedBy: key}})
+		cancel := queue(t, x, "cancel", nil, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Locks: executor.Locks[string]{BlockedBy: key}}})
 		limit, err := executor.NewLimit(x, "stripe", executor.LimitConfig{Concurrent: 1})
 		require.NoError(t, err)
 		hooks := queue(t, x, "hooks", func(context.Context,
@@ -61,14 +63,16 @@ func TestWhyAJobDoesNotRun(t *testing.T) {
 			time.Sleep(time.Hour)
 			return nil
 		}, executor.QueueConfig[string]{
-			Limits: []executor.LimitOf[string]{{Limit: limit}},
+			Conditions: executor.Conditions[string]{Limits: []executor.LimitOf[string]{{Limit: limit}}},
 		})
 		single := queue(t, x, "single", func(context.Context,
 			executor.Job[string]) error {
 			time.Sleep(time.Hour)
 			return nil
 		}, executor.QueueConfig[string]{
-			Unique: executor.Unique[string]{Key: func(string, string) string { return "the lease" }},
+			Conditions: executor.Conditions[string]{
+				Unique: executor.Unique[string]{Key: func(string, string) string { return "the lease" }},
+			},
 		})
 		require.NoError(t, x.Start(t.Context()))
 		enqueue(t, ship, "o/1", "")

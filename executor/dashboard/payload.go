@@ -16,6 +16,7 @@ import (
 const (
 	shownText = 64 << 10
 	shownAll  = 1 << 20
+	mostError = 4 << 10 // of an error that nobody else has clipped
 )
 
 // PlainPayload shows a payload as it is, JSON with indents: for Config.ShowPayload
@@ -71,9 +72,9 @@ func indented(raw []byte, most int) string {
 
 // payloadRow is a payload with what of it may be seen.
 type payloadRow struct {
-	executor.PayloadInfo // without metadata if it is hidden
-	Text                 string
-	Clipped              bool // there is more of it than the text
+	executor.PayloadInfo        // but for what is hidden: bytes, metadata, and why it does not decode
+	Text                 string `wire:"payload,omit"`
+	Clipped              bool   `wire:",omit"` // there is more of it than the text
 }
 
 // payloads shows those of a job in an answer.
@@ -88,7 +89,7 @@ type payloads struct {
 // of it.
 func (s *payloads) row(p executor.PayloadInfo) payloadRow {
 	row := payloadRow{PayloadInfo: p}
-	row.Metadata = nil
+	row.Raw, row.Value, row.Decode, row.Metadata = nil, nil, nil, nil
 	switch {
 	case s.h.cfg.ShowPayload == nil || s.r.Context().Err() != nil:
 		return row
@@ -103,8 +104,15 @@ func (s *payloads) row(p executor.PayloadInfo) payloadRow {
 	row.Text = begin(text, min(shownText, s.left))
 	row.Clipped = len(row.Text) < len(text)
 	s.left -= len(row.Text)
-	row.Metadata = p.Metadata
+	row.Metadata, row.Decode = p.Metadata, p.Decode
 	return row
+}
+
+func (s *payloads) rows(list []executor.PayloadInfo) (rows []payloadRow) {
+	for _, p := range list {
+		rows = append(rows, s.row(p))
+	}
+	return rows
 }
 
 // preview is what a list has of a payload, in one line.

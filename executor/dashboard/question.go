@@ -28,7 +28,7 @@ const shownPicks = 20
 
 // ask answers an action with the question whether it is meant.
 func (h *handler) ask(w http.ResponseWriter, r *http.Request, o order) error {
-	harmless := o.Verb == RunNow || o.Verb == Requeue || o.Verb == Pause
+	harmless := o.Verb == RunNow || o.Verb == RetryNow || o.Verb == Requeue || o.Verb == Pause
 	q := question{Danger: !harmless, Reason: o.Verb == Cancel, Back: o.origin()}
 	if o.from == "job" && o.ID != "" {
 		q.Back = "job?" + string(query("queue", o.Queue, "id", o.ID))
@@ -47,6 +47,9 @@ func (h *handler) ask(w http.ResponseWriter, r *http.Request, o order) error {
 		return err
 	}
 	words := map[Verb][3]string{
+		RetryNow: {"Retry " + what + " now?",
+			"What is due later becomes due at once, with the retries that are left. No pause, lock or limit is overridden.",
+			"Retry now"},
 		RunNow: {"Run " + what + " now?",
 			"What is due later becomes due at once, with all retries given back. No pause, lock or limit is overridden.",
 			"Run now"},

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/internal/admin"
 )
 
 // shown are the functions of templates: how things look to people.
@@ -40,7 +41,7 @@ var shown = template.FuncMap{
 
 // named is a job by its name in explanations, as far as it is one.
 func named(name string) node {
-	queue, id, _ := jobOf(name)
+	queue, id, _ := admin.JobOf(name)
 	return node{Queue: queue, ID: id}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/internal/admin"
 )
 
 // node is a part of why a job does not run: what it waits for, and below it what
@@ -165,7 +166,7 @@ func (t *tree) until(end time.Time) string {
 
 // name is the node of a job that is known by its name, with what that waits for.
 func (t *tree) name(what, by, note string, depth int) node {
-	queue, id, ok := jobOf(by)
+	queue, id, ok := admin.JobOf(by)
 	if !ok {
 		return node{What: what + " " + clip(by, 120), Note: note}
 	}
@@ -183,27 +184,4 @@ func (t *tree) name(what, by, note string, depth int) node {
 	n = t.job(what, e, depth+1)
 	n.Note = join(note, n.Note)
 	return n
-}
-
-// jobOf reads the name of a job as it is in explanations: queue/id, either quoted if
-// it would not be clear otherwise.
-func jobOf(name string) (queue, id string, ok bool) {
-	if quoted, err := strconv.QuotedPrefix(name); err == nil && strings.HasPrefix(name, `"`) {
-		queue, _ = strconv.Unquote(quoted)
-		name, ok = strings.CutPrefix(name[len(quoted):], "/")
-		id = name
-	} else {
-		queue, id, ok = strings.Cut(name, "/")
-	}
-	if !ok {
-		return "", "", false
-	}
-	if strings.HasPrefix(id, `"`) {
-		unquoted, err := strconv.Unquote(id)
-		if err != nil {
-			return "", "", false
-		}
-		id = unquoted
-	}
-	return queue, id, true
 }

@@ -95,8 +95,13 @@ func (x *Executor) Full(bytes int) { x.disk.Fill(max(bytes, 0), roomForResults) 
 // written down when there is room.
 func (x *Executor) NoRoom() { x.disk.Fill(0, 0) }
 
-// HasRoom ends Full and NoRoom.
-func (x *Executor) HasRoom() { x.disk.Limit(0) }
+// HasRoom ends Full and NoRoom. It may be called on any goroutine.
+func (x *Executor) HasRoom() {
+	x.mu.Lock()
+	disk := x.disk
+	x.mu.Unlock()
+	disk.Limit(0)
+}
 
 // Slow has each commit take d, until it is called again; 0: no time.
 func (x *Executor) Slow(d time.Duration) {

@@ -26,7 +26,7 @@ func TestAssertions(t *testing.T) {
 				return errBoom
 			}
 			return mails.FollowUp(job, job.ID, "about "+job.Payload, executor.In(time.Minute))
-		}, executor.QueueConfig[string]{RetryIn: func(n int) time.Duration { return time.Duration(n+1) * time.Second }, MaxRetries: 2, Shards: 1})
+		}, executor.QueueConfig[string]{RetryIn: func(n int) time.Duration { return time.Duration(n+1) * time.Second }, MaxRetries: 2, Share: executor.Share{Shards: 1}})
 		return err
 	}
 	failing(t, executortest.Config{Executor: executor.Config{Workers: 1}}, setup, func(t *testing.T, f *fake, x *executortest.Executor) {

@@ -60,6 +60,11 @@ type Config struct {
 	// MaxRuns is how many calls of handlers UntilIdle, UntilEmpty, Advance, Live and
 	// Work may make, each of them. Default 100,000; below zero is refused.
 	MaxRuns int
+
+	// OpenLog opens the log of each life, as in [executor.OpenLog], such as a journal that
+	// outlives the process of the test. Nil: it is on a disk in memory. Kill, Crash and the
+	// faults of the disk are about that one only.
+	OpenLog func(journal.Config) (*journal.Log, error)
 }
 
 // Run opens a bubble, and in it an executor with the queues of setup, which may be nil,
@@ -133,13 +138,19 @@ func (c Config) withDefaults(t testing.TB) Config {
 	if c.Executor.Logger == nil {
 		c.Executor.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
 	}
-	c.Executor.EventBuffer = max(c.Executor.EventBuffer, 0)
+	c.Executor.Advanced.EventBuffer = max(c.Executor.Advanced.EventBuffer, 0)
 	return c
 }
 
-// openOnDisk opens an executor that has a witness.
-func openOnDisk(disk *journal.Memory, cfg executor.Config, w backdoor.Witness) (*executor.Executor, error) {
-	return backdoor.Open.(func(*journal.Memory, executor.Config, backdoor.Witness) (*executor.Executor, error))(disk, cfg, w)
+// opener is what [backdoor.Open] is.
+type opener = func(string, executor.Config, backdoor.Witness, func(journal.Config) (*journal.Log, error)) (*executor.Executor, error)
+
+// openLog opens the log of a life.
+func (x *Executor) openLog(c journal.Config) (*journal.Log, error) {
+	if x.cfg.OpenLog != nil {
+		return x.cfg.OpenLog(c)
+	}
+	return journal.OpenMemory(x.disk, c)
 }
 
 // boot begins a life, on what a kill has left if there was one.
@@ -160,7 +171,7 @@ func (x *Executor) boot() {
 		}
 	}
 	cfg.Logger = slog.New(mortal{cfg.Logger.Handler(), w})
-	life, err := openOnDisk(x.disk, cfg, w)
+	life, err := backdoor.Open.(opener)("the disk of a test", cfg, w, x.openLog)
 	if err != nil {
 		x.t.Fatalf("executortest: %v", err)
 	}

@@ -29,7 +29,7 @@ func TestSetupFails(t *testing.T) {
 // queues that are registered later.
 func TestAroundQueues(t *testing.T) {
 	seen := 0
-	cfg := executortest.Config{Executor: executor.Config{EventBuffer: -1, Middleware: []executor.Middleware{{
+	cfg := executortest.Config{Executor: executor.Config{Advanced: executor.Advanced{EventBuffer: -1}, Middleware: []executor.Middleware{{
 		Run: func(ctx context.Context, _ *executor.Run, next func(context.Context) error) error {
 			seen++
 			return next(ctx)

@@ -74,8 +74,10 @@ func TestUntilEmptySaysWhatWaits(t *testing.T) {
 		}
 		return nil
 	}, executor.QueueConfig[string]{
-		MaxRetries: -1, OnExhausted: executor.OnExhaustedHalt,
-		Locks: executor.Locks[string]{BlockedBy: func(id, _ string) []string { return []string{"door " + id} }},
+		MaxRetries: -1, DeadLetters: executor.DeadLetters[string]{OnExhausted: executor.OnExhaustedHalt},
+		Conditions: executor.Conditions[string]{
+			Locks: executor.Locks[string]{BlockedBy: func(id, _ string) []string { return []string{"door " + id} }},
+		},
 	})
 	failing(t, executortest.Config{}, setup, func(t *testing.T, f *fake, x *executortest.Executor) {
 		require.NoError(t, x.KeyLocks().Lock(t.Context(), "door blocked"))

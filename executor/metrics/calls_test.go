@@ -50,7 +50,7 @@ func TestBatch(t *testing.T) {
 		q, err := executor.HandleBatch(r.x, "q", func(_ context.Context, jobs []executor.Merged[int]) error {
 			time.Sleep(2 * time.Second)
 			return executor.BatchErrors{jobs[1].ID: errBoom}
-		}, executor.QueueConfig[int]{BatchSize: 50, Shards: 1})
+		}, executor.QueueConfig[int]{BatchSize: 50, Share: executor.Share{Shards: 1}})
 		require.NoError(t, err)
 		var items []executor.Item[int]
 		var first []string

@@ -107,7 +107,7 @@ func bubble(t *testing.T, f func(t *testing.T)) { synctest.Test(t, f) }
 // Each figure says what has happened.
 func TestFigures(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		r := newRig(t, "", executor.Config{Workers: 3, MaxBacklog: 7})
+		r := newRig(t, "", executor.Config{Workers: 3, MaxBacklog: executor.BacklogLimit{Payloads: 7}})
 		answers := map[string]error{
 			"done": nil, "failed": errBoom, "snoozed": executor.Snooze(time.Hour),
 			"discarded": executor.Discard(), "cancelled": executor.Cancel(errBoom),
@@ -122,7 +122,7 @@ func TestFigures(t *testing.T) {
 			}
 			time.Sleep(2 * time.Second)
 			return answers[job.ID]
-		}, executor.QueueConfig[string]{MaxBacklog: 100})
+		}, executor.QueueConfig[string]{MaxBacklog: executor.BacklogLimit{Payloads: 100}})
 		require.NoError(t, err)
 		for id := range answers {
 			_, err := q.Enqueue(t.Context(), id, "12345678")
@@ -314,7 +314,7 @@ func TestHostileErrors(t *testing.T) {
 		r := newRig(t, "", executor.Config{})
 		_, err := executor.Handle(r.x, "q", func(context.Context, executor.Job[int]) error { return hostile{} }, executor.QueueConfig[int]{MaxRetries: -1})
 		require.NoError(t, err)
-		_, err = r.x.EnqueueRaw(t.Context(), "q", "id", []byte("1"))
+		_, err = lookup(r.x, "q").Enqueue(t.Context(), "id", []byte("1"))
 		require.NoError(t, err)
 		r.start()
 		synctest.Wait()
@@ -334,7 +334,7 @@ func TestWithoutProviders(t *testing.T) {
 		m, err := metrics.New(metrics.Config{})
 		require.NoError(t, err)
 		require.ErrorIs(t, m.Observe(nil), executor.ErrState)
-		x, err := executor.Open("", executor.Config{EventBuffer: -1, Middleware: []executor.Middleware{m.Middleware()}})
+		x, err := executor.Open("", executor.Config{Advanced: executor.Advanced{EventBuffer: -1}, Middleware: []executor.Middleware{m.Middleware()}})
 		require.NoError(t, err)
 		require.NoError(t, m.Observe(x)) // nil was not observed
 		require.ErrorIs(t, m.Observe(x), executor.ErrState)
@@ -355,7 +355,7 @@ func TestWithoutProviders(t *testing.T) {
 // Without the feed of events there are no commits, and all else is there until the stop.
 func TestWithoutEvents(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		r := newRig(t, "", executor.Config{EventBuffer: -1})
+		r := newRig(t, "", executor.Config{Advanced: executor.Advanced{EventBuffer: -1}})
 		_, err := executor.Handle(r.x, "q", func(context.Context, executor.Job[int]) error { return nil }, executor.QueueConfig[int]{})
 		require.NoError(t, err)
 		r.start()
@@ -363,4 +363,10 @@ func TestWithoutEvents(t *testing.T) {
 		r.stop()
 		require.Empty(t, r.figures())
 	})
+}
+
+// lookup returns a queue of bytes; a nil one refuses all.
+func lookup(x *executor.Executor, name string) *executor.Queue[[]byte] {
+	q, _ := x.Lookup(name)
+	return q
 }

@@ -16,7 +16,7 @@ import (
 // A Metrics observes one executor: several need one each, with Attributes that tell them
 // apart. A second call is refused, with [executor.ErrState], because counters that are
 // read twice are twice as high; so is one after an error of the MeterProvider. With the
-// feed of events switched off ([executor.Config].EventBuffer) there is no histogram of
+// feed of events switched off ([executor.Config].Advanced.EventBuffer) there is no histogram of
 // commits. Any other error is the MeterProvider's, that it panicked, or that there is no
 // executor.
 func (m *Metrics) Observe(x *executor.Executor) error {

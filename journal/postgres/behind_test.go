@@ -114,13 +114,13 @@ func TestACommitFindsThatTheServerWasSetBack(t *testing.T) {
 	setBack := server.Keep(t)
 	server.Restart(t)
 	x := n.Partitions()[0]
-	_, err = x.EnqueueRaw(t.Context(), "q", "a", []byte("1"))
+	_, err = lookup(x, "q").Enqueue(t.Context(), "a", []byte("1"))
 	require.NoError(t, err)
 	<-began
 	server.Kill()
 	setBack()
 	server.Restart(t)
-	_, err = x.EnqueueRaw(t.Context(), "q", "b", []byte("1"))
+	_, err = lookup(x, "q").Enqueue(t.Context(), "b", []byte("1"))
 	require.ErrorIs(t, err, ErrBehind)
 	require.ErrorIs(t, err, executor.ErrUnknown)
 	require.Error(t, <-cause)

@@ -104,7 +104,7 @@ func BenchmarkExecutor(b *testing.B) {
 	payload := make([]byte, 100)
 	for _, kind := range []string{"bbolt", "postgres", "standby"} {
 		open := func(b *testing.B) (*executor.Queue[[]byte], *executor.Executor, chan struct{}) {
-			x, err := kinds[kind](b, executor.Config{Workers: 5, MaxBacklog: 1 << 20, Logger: slog.New(slog.DiscardHandler)})
+			x, err := kinds[kind](b, executor.Config{Workers: 5, MaxBacklog: executor.BacklogLimit{Payloads: 1 << 20}, Logger: slog.New(slog.DiscardHandler)})
 			require.NoError(b, err)
 			ran := make(chan struct{}, 1<<20)
 			q, err := executor.Handle(x, "q", func(context.Context, executor.Job[[]byte]) error { ran <- struct{}{}; return nil }, executor.QueueConfig[[]byte]{})

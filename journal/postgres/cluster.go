@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"strings"
+	"time"
 	"unicode/utf8"
 )
 
@@ -15,16 +16,20 @@ const longest = "interval '61 minutes'"
 type clusterTexts struct {
 	channel                              string
 	renew, view, leave, acquire, release string
-	put, insert, insertHint, notify      string
+	put, withdraw                        string
+	insert, insertHint, notify           string
 	page, unknown, split, refuse, sweep  string
 	nodes, stats                         string
 }
 
-func clusterTextsFor(schema string) clusterTexts {
-	insert := in(schema, "INSERT INTO {schema}.inbox (partition, queue, calls, token) VALUES ($1, $2, $3, gen_random_uuid())")
-	// The schema that the node has opened, by the division in an argument.
+// clusterTextsFor returns them for the schema that the node has opened: it was made at that time, with so many partitions.
+func clusterTextsFor(schema string, made time.Time, partitions int) clusterTexts {
+	at := "timestamptz '" + made.Format("2006-01-02 15:04:05.999999-07:00") + "'"
+	written := fmt.Sprintf(" WHERE {schema}.same(%s, %d, %d)", at, partitions, schemaVersion)
+	insert := in(schema, "INSERT INTO {schema}.inbox (partition, queue, calls, token) SELECT $1::integer, $2::text, $3::bytea, gen_random_uuid()"+written)
+	// That schema, by the division in an argument.
 	same := func(argument string) string {
-		return fmt.Sprintf("(division = %s AND version = %d)", argument, schemaVersion)
+		return fmt.Sprintf("(made = %s AND division = %s AND version = %d)", at, argument, schemaVersion)
 	}
 	return clusterTexts{
 		channel: channelOf(schema),
@@ -48,8 +53,9 @@ func clusterTextsFor(schema string) clusterTexts {
 		// $3 epoch; 0: the answer with it did not come
 		release: in(schema, `UPDATE {schema}.lease SET owner = NULL, expires = '-infinity'
 			WHERE partition = $1 AND owner = $2 AND $3::bigint IN (0, epoch)`),
-		put:    in(schema, "SELECT {schema}.put($1, $2, $3, $4)"),
-		insert: insert,
+		put:      in(schema, "SELECT {schema}.put($1, $2, $3, $4, $5)"+written),
+		withdraw: in(schema, "SELECT {schema}.withdraw($1)"+written),
+		insert:   insert,
 		// $4 channel, $5 hint
 		insertHint: "WITH i AS (" + insert + " RETURNING 1) SELECT pg_catalog.pg_notify($4, $5) FROM i",
 		notify:     "SELECT pg_catalog.pg_notify($1, $2)",
@@ -65,7 +71,8 @@ func clusterTextsFor(schema string) clusterTexts {
 		split: in(schema, "SELECT {schema}.split($1, $2, $3, $4)"),
 		refuse: in(schema, `UPDATE {schema}.inbox SET refused = $3 WHERE partition = $1 AND number = $2
 			AND EXISTS (SELECT FROM {schema}.tail WHERE partition = $1 AND epoch = $4)`),
-		sweep: in(schema, `WITH t AS (DELETE FROM {schema}.taken WHERE at < clock_timestamp() - interval '1 hour')
+		sweep: in(schema, `WITH t AS (DELETE FROM {schema}.taken WHERE at < clock_timestamp() - interval '1 hour'),
+			i AS (DELETE FROM {schema}.inbox WHERE partition = -1 AND accepted < clock_timestamp() - interval '1 hour')
 			DELETE FROM {schema}.node WHERE expires NOT BETWEEN clock_timestamp() - interval '1 hour' AND clock_timestamp() + `+longest),
 		nodes: in(schema, `SELECT id::text, name FROM {schema}.node WHERE expires BETWEEN clock_timestamp() AND clock_timestamp() + `+longest+` ORDER BY name, id`),
 		stats: in(schema, `SELECT partition, CASE WHEN l.expires BETWEEN clock_timestamp() AND clock_timestamp() + `+longest+` THEN coalesce(l.owner::text, '') ELSE '' END, coalesce(l.epoch, 0),

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/strandjobs/strand/executor"
 )
@@ -53,14 +54,14 @@ func divisionOf(divide executor.Splitter) []int32 {
 
 // Of several that write at a time the first counts: the others read it.
 const (
-	settleRead  = "SELECT division, coalesce(divider, '') FROM {schema}.version"
+	settleRead  = "SELECT division, coalesce(divider, ''), made FROM {schema}.version"
 	settleWrite = "UPDATE {schema}.version SET division = $1, divider = $2 WHERE division IS NULL"
 )
 
 // settle compares the partitions that ids belong to by cfg with those that the schema was
-// divided by, and returns what it has of the probes. The first that settles it divides it;
-// without first that is left to another call.
-func (cfg Config) settle(ctx context.Context, q querier, divide executor.Splitter, first bool) (division []int32, err error) {
+// divided by, and returns what it has of the probes, and the statements for it. The first that
+// settles it divides it; without first that is left to another call.
+func (cfg Config) settle(ctx context.Context, q querier, divide executor.Splitter, first bool) (division []int32, texts clusterTexts, err error) {
 	mine, done := [2][]int32{}, make(chan struct{})
 	go func() { // the function is the user's: it may block
 		defer close(done)
@@ -69,18 +70,19 @@ func (cfg Config) settle(ctx context.Context, q querier, divide executor.Splitte
 	select {
 	case <-done:
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return nil, texts, context.Cause(ctx)
 	}
 	if i := differs(mine[0], mine[1]); i >= 0 {
-		return nil, fmt.Errorf("%w: Partition has id %.40q in %s and then in %s; it has to return the same each time",
+		return nil, texts, fmt.Errorf("%w: Partition has id %.40q in %s and then in %s; it has to return the same each time",
 			ErrConfig, probes[i], named(mine[0][i]), named(mine[1][i]))
 	}
 	if !slices.ContainsFunc(mine[0], func(p int32) bool { return p != noPartition }) {
-		return nil, fmt.Errorf("%w: Partition panics for each id that was tried, as %.40q", executor.ErrConfig, probes[0])
+		return nil, texts, fmt.Errorf("%w: Partition panics for each id that was tried, as %.40q", executor.ErrConfig, probes[0])
 	}
 	var divider string
+	var made time.Time
 	for range 2 {
-		err = q.QueryRow(ctx, in(cfg.Schema, settleRead)).Scan(&division, &divider)
+		err = q.QueryRow(ctx, in(cfg.Schema, settleRead)).Scan(&division, &divider, &made)
 		if err != nil || division != nil || !first {
 			break
 		}
@@ -93,14 +95,14 @@ func (cfg Config) settle(ctx context.Context, q querier, divide executor.Splitte
 		err = errors.New("its table version takes no division")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("postgres: schema %q: its division is compared: %w", cfg.Schema, err)
+		return nil, texts, fmt.Errorf("postgres: schema %q: its division is compared: %w", cfg.Schema, err)
 	}
 	if i := differs(division, mine[0]); i >= 0 {
-		return nil, fmt.Errorf("%w: schema %q was opened first by node %q, whose Config.Partition has id %.40q in %s, and that of this program in %s; "+
+		return nil, texts, fmt.Errorf("%w: schema %q was opened first by node %q, whose Config.Partition has id %.40q in %s, and that of this program in %s; "+
 			"give both the same, or Export, and Import into another schema with the new one",
 			ErrPartitions, cfg.Schema, divider, probes[i], named(division[i]), named(mine[0][i]))
 	}
-	return division, nil
+	return division, clusterTextsFor(cfg.Schema, made, divide.Nodes), nil
 }
 
 // differs returns the first probe in which two divisions do, or -1.
@@ -120,6 +122,9 @@ func named(partition int32) string {
 	}
 	return fmt.Sprint("partition ", partition)
 }
+
+// otherSchema is the SQLSTATE of the function same.
+const otherSchema = "SD002"
 
 // errRemade is what a node says when the schema is no longer the one that it has opened.
 var errRemade = fmt.Errorf("%w: the schema was made anew, migrated, or divided in another way while this node had it open; open it again", ErrPartitions)

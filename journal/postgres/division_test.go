@@ -4,6 +4,7 @@ package postgres
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"runtime"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
@@ -219,4 +221,65 @@ func TestImportDivides(t *testing.T) {
 	require.ErrorIs(t, err, ErrPartitions)
 	_, err = Import(t.Context(), url, other.config(), dir)
 	require.NoError(t, err)
+}
+
+// A program that only enqueues is refused, whichever way it writes, once another schema has the name of
+// the one that it has opened, or a newer program has migrated that: rows would be in wrong partitions.
+func TestCallersOfASchemaMadeAnew(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, pgtest.Shared(t).URL(), 2, time.Second)
+	conn := connect(t, c.url)
+	db, err := sql.Open("pgx", c.url)
+	require.NoError(t, err)
+	defer db.Close()
+	change := func(text string) {
+		_, err := conn.Exec(t.Context(), in(c.schema, text))
+		require.NoError(t, err)
+	}
+	for changed, f := range map[string]func(){
+		"has 4 partitions": func() {
+			change("DROP SCHEMA {schema} CASCADE")
+			require.NoError(t, Migrate(t.Context(), c.url, Schema{Name: c.schema, Partitions: 4}))
+		},
+		"was made at": func() {
+			change("DROP SCHEMA {schema} CASCADE")
+			require.NoError(t, Migrate(t.Context(), c.url, Schema{Name: c.schema, Partitions: 2}))
+			c.node(c.url) // which has divided it alike
+		},
+		"version 3": func() { change("UPDATE {schema}.version SET version = 3") },
+	} {
+		change("DROP SCHEMA {schema} CASCADE")
+		require.NoError(t, Migrate(t.Context(), c.url, Schema{Name: c.schema, Partitions: 2}))
+		n := c.node(c.url)
+		ways := []func() error{
+			func() error { _, err := n.q.Enqueue(t.Context(), "a", 1); return err },
+			func() error {
+				return pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error { return n.q.EnqueueTx(t.Context(), tx, "a", 1) })
+			},
+			func() error {
+				tx, err := db.BeginTx(t.Context(), nil)
+				require.NoError(t, err)
+				defer func() { _ = tx.Rollback() }()
+				if err := n.q.EnqueueSQL(t.Context(), tx, "a", 1); err != nil {
+					return err
+				}
+				return tx.Commit()
+			},
+		}
+		for _, enqueue := range ways {
+			require.NoError(t, enqueue())
+		}
+		require.Equal(t, 3, c.rows(n))
+		f()
+		change("TRUNCATE {schema}.inbox")
+		for range 2 { // in a transaction with a hint, and without
+			for _, enqueue := range ways {
+				err := enqueue()
+				require.ErrorIs(t, err, ErrPartitions)
+				require.ErrorContains(t, err, changed)
+				require.ErrorContains(t, err, "open it again")
+			}
+		}
+		require.Zero(t, c.rows(n))
+	}
 }

@@ -23,7 +23,11 @@
 //     it there. It is taken in once, whoever dies when. DurabilityAsync, where it is asked
 //     for, is the exception: see Receipt.Durable.
 //   - Calls that one caller makes one after the other keep their order for each id of a
-//     queue, whichever nodes they go to, and whoever owns the partition meanwhile.
+//     queue, whichever nodes they go to, and whoever owns the partition meanwhile. One that
+//     got executor.ErrUnknown is ahead of those after it, or is never accepted: the server refuses
+//     a row whose commit begins after the deadline of its caller's context, by its own clock.
+//   - A program writes into the schema that it has opened, or gets [ErrPartitions]: another one
+//     under its name, or another version, refuses the write.
 //   - What EnqueueTx writes is there if and only if the caller's transaction commits.
 //   - A partition's commit has to find the epoch of its owner's lease. Another owner's
 //     makes the older one's commits change no row: he gets [ErrFenced].
@@ -62,6 +66,9 @@
 //     IdempotencyKey the same call may be made again until it is on the owner: elsewhere it
 //     is [ErrRemote]. Without a key the payload may be there twice then. A call that goes into
 //     the inbox waits on.
+//   - A commit that has begun in time may wait for the server's disk, or its standby, until the
+//     caller has gone. It ends with those that wait behind it then: a call that is made meanwhile
+//     may be seen before it, if the owner looks in that very moment.
 //   - The shares of nodes differ by one partition at most. A node that joins is given its own by
 //     those that have them: each one steps down, begins no job of such a partition, and waits for
 //     its handlers up to Config.Executor.StopTimeout, 30 s by default. Then they are cancelled
@@ -79,7 +86,7 @@
 //     only, and elsewhere what it has no room for waits in the inbox.
 //   - Leases are by the server's clock. One that jumps forward ends them early: then handlers
 //     may overlap as after a pause, but a commit is fenced by the epoch, not by time. One that
-//     is set back keeps the leases of the dead for as long, if that is less than an hour; those
+//     is set back accepts late what was under way to it, and keeps the leases of the dead for as long, if that is less than an hour; those
 //     that seem to end later than any lease can are taken as ended. The time of day on nodes
 //     may be wrong, and jump: it counts for what is due, by the clocks of who calls and of the
 //     owner, as for schedules and for EnqueuedAt.
@@ -96,7 +103,8 @@
 //
 // # Set-up
 //
-// [Migrate] makes the schema, once. [Open] checks the server, the schema and the number of
+// [Migrate] makes the schema, once, and brings that of an earlier version up to date: nodes of
+// that version go on, and can't be opened any more. [Open] checks the server, the schema and the number of
 // partitions; [Handle], [HandleMerged] and [HandleBatch] register queues as those of package
 // executor do, on all nodes the same; [Node.Run] serves. A process that only enqueues does
 // without Run.
@@ -129,6 +137,7 @@
 //	GRANT SELECT, UPDATE ON strand.taken TO caller;
 //
 //	GRANT USAGE ON SCHEMA strand TO writer;
+//	GRANT SELECT ON strand.version TO writer;
 //	GRANT INSERT ON strand.inbox TO writer;
 //
 // # Operations

@@ -78,7 +78,7 @@ var (
 		"release": {0, tokens[0], 0}, "page": {0, 0, nil, []string{"q"}}, "unknown": {0, []string{}}, "split": {0, 0, 7, [][]byte{{1}, {2}}},
 		"refuse": {0, 7, "why", 0}, "sweep": {}, "nodes": {}, "stats": {},
 	}
-	calling = map[string][]any{"put": {[]int{0, 0}, []string{"q", "q"}, [][]byte{{1}, {2}}, tokens}, "notify": {"c", "h"}}
+	calling = map[string][]any{"put": {[]int{0, 0}, []string{"q", "q"}, [][]byte{{1}, {2}}, tokens, "infinity"}, "withdraw": {tokens}, "notify": {"c", "h"}}
 	writing = map[string][]any{"insert": {0, "q", nobody}, "insertHint": {0, "q", nobody, "c", "h"}}
 )
 
@@ -118,7 +118,7 @@ func TestEachRightIsNeeded(t *testing.T) {
 		INSERT INTO {schema}.taken (token) VALUES ('`+tokens[1]+`')`))
 	settling := struct{ read, write string }{in(c.schema, settleRead), in(c.schema, settleWrite)}
 	settled := map[string][]any{"read": {}, "write": {[]int{1}, "name"}}
-	node, store := clusterTextsFor(c.schema), textsFor(c.schema)
+	node, store := c.node(c.url).texts, textsFor(c.schema)
 	for _, statements := range []any{node, store} { // none was forgotten
 		for field := range reflect.TypeOf(statements).Fields() {
 			known := field.Name == "channel"

@@ -6,10 +6,13 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
@@ -105,6 +108,52 @@ func TestAfterStop(t *testing.T) {
 	require.ErrorIs(t, n.q.EnqueueSQL(t.Context(), stx, "a", 1), executor.ErrClosed)
 	_, err = n.Stats(t.Context())
 	require.ErrorIs(t, err, executor.ErrClosed)
+}
+
+// While the handlers of a node that stops have not ended, what others enqueue there is accepted: it
+// is in the inbox, for the next owner. Afterwards nothing is.
+func TestWhatIsEnqueuedDuringAStop(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, pgtest.Shared(t).URL(), 1, 30*time.Second)
+	began, done := make(chan struct{}), make(chan struct{})
+	n := c.node(c.url)
+	slow, err := Handle(n.Node, "slow", func(context.Context, executor.Job[int]) error {
+		close(began)
+		<-done
+		return nil
+	}, executor.QueueConfig[int]{})
+	require.NoError(t, err)
+	require.NoError(t, n.Start(t.Context()))
+	c.serving(n)
+	_, err = slow.Enqueue(t.Context(), "s", 1)
+	require.NoError(t, err)
+	<-began
+	stopped := make(chan error, 1)
+	go func() { stopped <- n.Stop(context.Background()) }()
+	require.Eventually(t, func() bool { return len(n.Partitions()) == 0 }, time.Minute, time.Millisecond)
+	r, err := n.q.Enqueue(t.Context(), "a", 1)
+	require.NoError(t, err)
+	require.True(t, r.Inbox)
+	require.NoError(t, pgx.BeginFunc(t.Context(), connect(t, c.url), func(tx pgx.Tx) error { return n.q.EnqueueTx(t.Context(), tx, "a", 2) }))
+	var calling sync.WaitGroup
+	last := 2
+	calling.Go(func() { // what is accepted until the end is so
+		for {
+			if _, err := n.q.Enqueue(t.Context(), "a", last+1); err != nil {
+				assert.ErrorIs(t, err, executor.ErrClosed)
+				assert.NotErrorIs(t, err, executor.ErrUnknown)
+				return
+			}
+			last++
+		}
+	})
+	close(done)
+	require.NoError(t, <-stopped)
+	calling.Wait()
+	next := c.start(c.url)
+	c.await(map[string]int{"a": last})
+	require.Eventually(t, func() bool { return c.rows(next) == 0 }, time.Minute, 5*time.Millisecond)
+	require.Len(t, c.ran["a"], last)
 }
 
 // Stop returns a second after its context although the server says nothing.

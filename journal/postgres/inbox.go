@@ -316,7 +316,10 @@ func (t *taker) take(rows []inRow, items []item) error {
 	for _, r := range rows {
 		t.p.store.Intake(offset, r.number)
 	}
-	_, err := t.p.x.EnqueueManyRaw(t.p.ctx, rows[0].queue, items, executor.FromSource(inboxSource, offset))
+	q, err := t.p.x.Lookup(rows[0].queue)
+	if err == nil {
+		_, err = q.EnqueueMany(t.p.ctx, items, executor.FromSource(inboxSource, offset))
+	}
 	if err == nil {
 		t.offset = offset
 		return nil

@@ -86,7 +86,7 @@ func TestRefusedRowsAreKeptAndTold(t *testing.T) {
 	at := place{0, "q"}
 	put := func(calls ...*outCall) {
 		r := rowsOf(calls)
-		_, err := producer.pool.Exec(t.Context(), producer.texts.put, r.partitions, r.queues, r.calls, r.tokens)
+		_, err := producer.pool.Exec(t.Context(), producer.texts.put, r.partitions, r.queues, r.calls, r.tokens, nil)
 		require.NoError(t, err)
 	}
 	one := func(id, payload string) *outCall { return &outCall{parts: map[place][]byte{at: call(id, payload)}} }
@@ -102,7 +102,7 @@ func TestRefusedRowsAreKeptAndTold(t *testing.T) {
 	var text lockedText
 	owner := c.start(c.url, func(cfg *Config) {
 		cfg.Executor.Logger = text.logger()
-		cfg.Executor.MaxPayloadBytes = 500
+		cfg.Executor.Advanced.MaxPayloadBytes = 500
 	})
 	c.await(map[string]int{"a": 5})
 	refused := func() (all string) {
@@ -165,7 +165,7 @@ func TestRowsWaitForRoom(t *testing.T) {
 		return next(ctx)
 	}
 	owner := c.start(c.url, func(cfg *Config) {
-		cfg.Executor.MaxBacklog, cfg.Executor.Middleware = 5, []executor.Middleware{{Run: slow}}
+		cfg.Executor.MaxBacklog.Payloads, cfg.Executor.Middleware = 5, []executor.Middleware{{Run: slow}}
 	})
 	c.await(map[string]int{"a": calls})
 	require.Eventually(t, func() bool { return c.rows(owner) == 0 }, time.Minute, 10*time.Millisecond)
@@ -186,7 +186,7 @@ func TestRowsWithoutAHint(t *testing.T) {
 	b, err := producer.q.batch([]executor.Item[int]{{ID: "a", Payload: 1}, {ID: "a", Payload: 2}, {ID: "a", Payload: 3}}, nil)
 	require.NoError(t, err)
 	r := rowsOf([]*outCall{{parts: map[place][]byte{{0, "q"}: encodeCall(b.parts[0])}}})
-	_, err = producer.pool.Exec(t.Context(), producer.texts.put, r.partitions, r.queues, r.calls, r.tokens)
+	_, err = producer.pool.Exec(t.Context(), producer.texts.put, r.partitions, r.queues, r.calls, r.tokens, nil)
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return c.rows(owner) == 0 }, time.Minute, 10*time.Millisecond)
 	c.await(map[string]int{"a": 3})
@@ -288,7 +288,7 @@ func TestOpenRefuses(t *testing.T) {
 	n := c.node(c.url)
 	_, err := Handle(n.Node, "q", func(context.Context, executor.Job[int]) error { return nil }, executor.QueueConfig[int]{})
 	require.ErrorIs(t, err, executor.ErrDuplicateQueue)
-	_, err = Handle(n.Node, "r", func(context.Context, executor.Job[int]) error { return nil }, executor.QueueConfig[int]{MaxRetries: -5, Shards: -1})
+	_, err = Handle(n.Node, "r", func(context.Context, executor.Job[int]) error { return nil }, executor.QueueConfig[int]{MaxRetries: -5, Share: executor.Share{Shards: -1}})
 	require.ErrorIs(t, err, executor.ErrConfig)
 	_, err = Handle[int](nil, "r", nil, executor.QueueConfig[int]{})
 	require.ErrorIs(t, err, ErrConfig)
@@ -313,7 +313,7 @@ func TestQueuesOfSetupAreFed(t *testing.T) {
 				_, err = executor.Handle(x, name, func(_ context.Context, job executor.Job[int]) error {
 					ran <- job.Payload
 					return nil
-				}, executor.QueueConfig[int]{SharedLanes: "both", Limits: []executor.LimitOf[int]{{Limit: limit}}})
+				}, executor.QueueConfig[int]{Conditions: executor.Conditions[int]{SharedLanes: "both", Limits: []executor.LimitOf[int]{{Limit: limit}}}})
 				if err != nil {
 					return err
 				}
@@ -326,7 +326,7 @@ func TestQueuesOfSetupAreFed(t *testing.T) {
 	var queues []*Queue[int]
 	for _, name := range []string{"limited", "beside"} {
 		q, err := Handle(caller.Node, name, func(context.Context, executor.Job[int]) error { return nil },
-			executor.QueueConfig[int]{SharedLanes: "both"})
+			executor.QueueConfig[int]{Conditions: executor.Conditions[int]{SharedLanes: "both"}})
 		require.NoError(t, err)
 		queues = append(queues, q)
 	}

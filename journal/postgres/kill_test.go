@@ -133,7 +133,7 @@ func TestPutAgain(t *testing.T) {
 	n := c.node(c.url)
 	r := rowsOf([]*outCall{{parts: map[place][]byte{{0, "q"}: encodeCall([]item{{ID: "a", Payload: []byte("1")}})}}})
 	put := func() {
-		_, err := n.pool.Exec(t.Context(), n.texts.put, r.partitions, r.queues, r.calls, r.tokens)
+		_, err := n.pool.Exec(t.Context(), n.texts.put, r.partitions, r.queues, r.calls, r.tokens, nil)
 		require.NoError(t, err)
 	}
 	put()
@@ -165,7 +165,7 @@ func TestACallerWhoGivesUp(t *testing.T) {
 	require.ErrorIs(t, err, executor.ErrUnknown)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	proxy.Heal()
-	require.Eventually(t, func() bool { return c.rows(n) == 1 }, time.Minute, 10*time.Millisecond, "it was accepted in the end")
+	require.Eventually(t, func() bool { return c.rows(n) == 1 }, time.Minute, 10*time.Millisecond, "it was accepted in time")
 }
 
 const childURL = "STRAND_TEST_CHILD"

@@ -24,7 +24,7 @@ func TestLargePayloadsThroughTheInbox(t *testing.T) {
 	ran := make(chan int, 100)
 	node := func() (*Node, *Queue[[]byte]) {
 		cfg := c.config()
-		cfg.Executor.MaxPayloadBytes = callBytes
+		cfg.Executor.Advanced.MaxPayloadBytes = callBytes
 		n, err := Open(t.Context(), c.url, cfg)
 		require.NoError(t, err)
 		t.Cleanup(n.kill)

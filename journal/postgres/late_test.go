@@ -4,9 +4,14 @@ package postgres
 
 import (
 	"context"
+	"net/url"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
@@ -39,7 +44,7 @@ func TestALateCommitChangesNothing(t *testing.T) {
 			c.serving(&testNode{Node: stale})
 			x := stale.Partitions()[0]
 			add := func(id, payload string) error {
-				_, err := x.EnqueueRaw(context.Background(), "q", id, []byte(payload))
+				_, err := lookup(x, "q").Enqueue(context.Background(), id, []byte(payload))
 				return err
 			}
 			require.NoError(t, add("a", "1"))
@@ -127,4 +132,151 @@ func TestAnUnknownOutcomeIsResolvedByItsKey(t *testing.T) {
 	require.NoError(t, err)
 	c.await(map[string]int{id: 2})
 	require.Len(t, c.ran[id], 2)
+}
+
+// A call whose outcome is unknown is there before its caller's next one, through another node, or it
+// never is: the server's processes that serve its node stand still meanwhile, and then go on.
+func TestAnUnknownCallComesInTimeOrNever(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(context.Context) (context.Context, context.CancelFunc){
+		"a deadline": func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, 300*time.Millisecond)
+		},
+		"a cancel": func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(ctx)
+			time.AfterFunc(300*time.Millisecond, cancel)
+			return ctx, cancel
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t, pgtest.Shared(t).URL(), 1, time.Minute)
+			owner, other := c.start(c.url), c.node(c.url)
+			c.serving(owner)
+			slow := c.node(c.url + "&application_name=" + url.QueryEscape(c.schema))
+			enqueue := func(n *testNode, payload int) {
+				_, err := n.q.Enqueue(t.Context(), "a", payload)
+				require.NoError(t, err)
+			}
+			enqueue(other, 1)
+			var none rows
+			_, err := slow.pool.Exec(t.Context(), slow.texts.put, none.partitions, none.queues, none.calls, none.tokens, nil)
+			require.NoError(t, err, "the statement is prepared")
+			var pids []int
+			require.NoError(t, other.pool.QueryRow(t.Context(),
+				"SELECT array_agg(pid) FROM pg_stat_activity WHERE application_name = $1", c.schema).Scan(&pids))
+			require.NotEmpty(t, pids)
+			signal := func(s syscall.Signal) {
+				for _, pid := range pids {
+					_ = syscall.Kill(pid, s)
+				}
+			}
+			signal(syscall.SIGSTOP)
+			defer signal(syscall.SIGCONT)
+			ctx, cancel := end(t.Context())
+			defer cancel()
+			_, err = slow.q.Enqueue(ctx, "a", 2)
+			require.ErrorIs(t, err, executor.ErrUnknown)
+			enqueue(other, 3)
+			require.Eventually(t, func() bool { return c.rows(owner) == 0 }, time.Minute, 5*time.Millisecond)
+			signal(syscall.SIGCONT)
+			enqueue(slow, 4) // behind the flush with the unknown one
+			require.Eventually(t, func() bool {
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				return len(c.ran["a"]) > 0 && c.ran["a"][len(c.ran["a"])-1] == 4
+			}, time.Minute, 5*time.Millisecond)
+			require.Equal(t, []int{1, 3, 4}, c.ran["a"])
+		})
+	}
+}
+
+// When some callers of a flush without an answer have gone, theirs and the others are there, or are
+// taken; or theirs will never be, and the others come again, whatever still arrives.
+func TestAFlushWhoseCallersHaveGone(t *testing.T) {
+	t.Parallel()
+	for _, before := range []string{"lost", "there", "taken"} {
+		t.Run(before, func(t *testing.T) {
+			c := newCluster(t, pgtest.Shared(t).URL(), 2, time.Minute)
+			n := c.node(c.url)
+			ended, cancel := context.WithCancel(t.Context())
+			cancel()
+			call := func(ctx context.Context, partition int) *outCall {
+				return &outCall{ctx: ctx, done: make(chan error, 1),
+					parts: map[place][]byte{{partition, "q"}: encodeCall([]item{{ID: "x", Payload: []byte("1")}})}}
+			}
+			gone, left := call(ended, 0), call(t.Context(), 1)
+			f := flight{n: n.Node, calls: []*outCall{gone, left}, most: time.Minute, asked: true}
+			f.rows = rowsOf(f.calls)
+			sent := f.rows
+			put := func() {
+				_, err := n.pool.Exec(t.Context(), n.texts.put, sent.partitions, sent.queues, sent.calls, sent.tokens, nil)
+				require.NoError(t, err)
+			}
+			if before != "lost" {
+				put()
+			}
+			if before == "taken" { // the first of them
+				_, err := n.pool.Exec(t.Context(), in(c.schema, `WITH r AS (DELETE FROM {schema}.inbox WHERE partition = 0 RETURNING token)
+					INSERT INTO {schema}.taken (token) SELECT token FROM r`))
+				require.NoError(t, err)
+			}
+			for range 2 { // again, as when the answer is lost
+				again := f
+				require.NoError(t, onConnection(t.Context(), n.pool, time.Minute, again.attempt))
+				if before != "lost" {
+					require.Len(t, again.calls, 2)
+					require.Empty(t, gone.done)
+					continue
+				}
+				require.Equal(t, []*outCall{left}, again.calls)
+				require.ErrorIs(t, <-gone.done, context.Canceled)
+				_, err := n.pool.Exec(t.Context(), in(c.schema, "DELETE FROM {schema}.inbox WHERE partition = 1"))
+				require.NoError(t, err)
+				put()
+			}
+			var rows []int
+			require.NoError(t, n.pool.QueryRow(t.Context(), in(c.schema,
+				"SELECT array_agg(partition ORDER BY partition) FROM {schema}.inbox WHERE partition >= 0")).Scan(&rows))
+			require.Equal(t, map[string][]int{"lost": nil, "there": {0, 1}, "taken": {1}}[before], rows)
+		})
+	}
+}
+
+// A node learns the time of a server whose clock is set back, or far ahead, from its next answer.
+func TestTheServersClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c serverClock
+		ahead := time.Duration(0)
+		answer := func(took time.Duration) {
+			_ = c.read(t.Context(), clockServer(func() time.Time {
+				time.Sleep(took / 2)
+				now := time.Now().Round(0).Add(ahead)
+				time.Sleep(took / 2)
+				return now
+			}), readClock)
+		}
+		behind := func() time.Duration { now := time.Now(); return now.Round(0).Add(ahead).Sub(c.at(now)) }
+		answer(100 * time.Millisecond)
+		require.Equal(t, 50*time.Millisecond, behind())
+		answer(20 * time.Millisecond)
+		require.Equal(t, 10*time.Millisecond, behind())
+		answer(10 * time.Second) // says less than is known
+		require.Equal(t, 10*time.Millisecond, behind())
+		for _, ahead = range []time.Duration{time.Hour, -time.Hour} {
+			answer(20 * time.Millisecond)
+			require.Equal(t, 10*time.Millisecond, behind())
+		}
+	})
+}
+
+// clockServer answers with a time.
+type clockServer func() time.Time
+
+func (s clockServer) QueryRow(context.Context, string, ...any) pgx.Row                      { return s }
+func (s clockServer) Query(context.Context, string, ...any) (pgx.Rows, error)               { return nil, nil }
+func (s clockServer) Exec(context.Context, string, ...any) (c pgconn.CommandTag, err error) { return }
+
+func (s clockServer) Scan(dest ...any) error {
+	*dest[0].(*time.Time) = s()
+	return nil
 }

@@ -143,7 +143,7 @@ func TestAnOwnerFromBeforeSplitsNothing(t *testing.T) {
 	c := newCluster(t, pgtest.Shared(t).URL(), 1, time.Second)
 	n := c.node(c.url)
 	r := rowsOf([]*outCall{{parts: map[place][]byte{{0, "q"}: encodeCall([]item{{ID: "a"}})}}, {parts: map[place][]byte{{0, "q"}: encodeCall([]item{{ID: "b"}})}}})
-	_, err := n.pool.Exec(t.Context(), n.texts.put, r.partitions, r.queues, r.calls, r.tokens)
+	_, err := n.pool.Exec(t.Context(), n.texts.put, r.partitions, r.queues, r.calls, r.tokens, nil)
 	require.NoError(t, err)
 	var number, epoch int64
 	require.NoError(t, n.pool.QueryRow(t.Context(), in(c.schema, "SELECT number FROM {schema}.inbox")).Scan(&number))

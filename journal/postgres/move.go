@@ -128,7 +128,7 @@ func (m *mover) atRest(ctx context.Context) error {
 // noInbox returns an error while something is in the inbox.
 func (m *mover) noInbox(ctx context.Context, todo string) error {
 	var rows, refused int
-	err := m.conn.QueryRow(ctx, in(m.cfg.Schema, "SELECT count(*), count(refused) FROM {schema}.inbox")).Scan(&rows, &refused)
+	err := m.conn.QueryRow(ctx, in(m.cfg.Schema, "SELECT count(*), count(refused) FROM {schema}.inbox WHERE partition >= 0")).Scan(&rows, &refused)
 	if err == nil && rows > 0 {
 		err = fmt.Errorf("%w: the inbox has %d rows, of which %d were refused; %s", ErrNotEmpty, rows, refused, todo)
 	}

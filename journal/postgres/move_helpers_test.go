@@ -84,12 +84,12 @@ func livedJournal(t testing.TB, dir string, slots bool) {
 	x, err := executor.Open(dir, executor.Config{Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	cfg := executor.QueueConfig[string]{MaxRetries: 5, RetryIn: func(int) time.Duration { return time.Hour }}
-	cfg.Locks.OnEnqueue = func(id, _ string) []string { return []string{"lock of " + id} }
+	cfg.Conditions.Locks.OnEnqueue = func(id, _ string) []string { return []string{"lock of " + id} }
 	var uses *executor.Slots[int]
 	if slots {
 		uses, err = executor.NewSlots(x, "numbers", executor.SlotsConfig[int]{Next: func(n int) int { return n + 1 }, KeepOnFailure: true, TTL: time.Hour})
 		require.NoError(t, err)
-		cfg.Slots = []executor.SlotSource{uses}
+		cfg.Conditions.Slots = []executor.SlotSource{uses}
 	}
 	var done sync.WaitGroup
 	q, err := executor.Handle(x, "jobs", func(_ context.Context, job executor.Job[string]) error {

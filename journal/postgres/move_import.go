@@ -71,7 +71,7 @@ func Import(ctx context.Context, url string, cfg Config, dir string) (Moved, err
 	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // after a commit it does nothing
 	err = m.fill(ctx, dirs, uuids)
 	if err == nil { // at the end: who opens the schema would wait for it
-		_, err = m.cfg.settle(ctx, m.conn, m.cfg.divide(m.partitions), true)
+		_, _, err = m.cfg.settle(ctx, m.conn, m.cfg.divide(m.partitions), true)
 	}
 	if err == nil {
 		err = m.commit(ctx, tx, uuids[0])
@@ -90,7 +90,7 @@ func (m *mover) fill(ctx context.Context, dirs []string, uuids [][]byte) error {
 		return err
 	}
 	divide := m.cfg.divide(m.partitions)
-	if _, err := m.cfg.settle(ctx, m.conn, divide, false); err != nil {
+	if _, _, err := m.cfg.settle(ctx, m.conn, divide, false); err != nil {
 		return err
 	}
 	for from, dir := range dirs {

@@ -79,10 +79,10 @@ type Config struct {
 
 	// Setup is called for each partition that the node begins to own, once the queues of Handle
 	// are registered and before jobs run: for schedules, and for queues with limits or slots,
-	// which are made of the partition's executor x. So QueueConfig.Limits and Slots can't be set
-	// with Handle of this package: executor.Handle(x, …) registers such a queue here. The owner
+	// which are made of the partition's executor x. So Limits and Slots of QueueConfig.Conditions can't
+	// be set with Handle of this package: executor.Handle(x, …) registers such a queue here. The owner
 	// takes in what the inbox has for it, as for others; who enqueues has it from Handle, without
-	// limits or slots, on a node that is not started, or from x.EnqueueRaw on the owner. It shares lanes
+	// limits or slots, on a node that is not started, or from x.Lookup on the owner. It shares lanes
 	// with queues of Setup only. An error gives the partition back; it is tried again later.
 	//
 	// Add a schedule of executor/cron here for each partition, with a queue of x, as the example
@@ -202,7 +202,7 @@ func Open(ctx context.Context, url string, cfg Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: cfg, texts: clusterTextsFor(cfg.Schema), log: cfg.Executor.Logger, wake: make(chan struct{}, 1),
+	n := &Node{cfg: cfg, log: cfg.Executor.Logger, wake: make(chan struct{}, 1),
 		stopped: make(chan struct{}), hurried: make(chan struct{}), held: make(map[int]*partition), failed: make(map[int]failure)}
 	n.id.Valid = true
 	_, _ = rand.Read(n.id.Bytes[:]) // does not fail
@@ -247,8 +247,8 @@ func (n *Node) connect(ctx context.Context, url string) (err error) {
 		return err
 	}
 	n.divide, n.seen = n.cfg.divide(partitions), make([]seen, partitions)
-	n.division, err = n.cfg.settle(ctx, conn, n.divide, true)
-	return err
+	n.division, n.texts, err = n.cfg.settle(ctx, conn, n.divide, true)
+	return cmp.Or(err, n.outbox.clock.read(ctx, conn, readClock))
 }
 
 // divide says which of so many partitions an id belongs to: the remainder of a hash, so that with
@@ -270,9 +270,7 @@ func (cfg Config) divide(partitions int) executor.Splitter {
 
 // disconnect ends all that the node does, without waiting for what it has begun.
 func (n *Node) disconnect(cause error) {
-	n.outbox.mu.Lock() // a flush begins before, or not at all
 	n.cancel(cause)
-	n.outbox.mu.Unlock()
 	n.tasks.Wait()
 	for _, pool := range []*pgxpool.Pool{n.pool, n.control} {
 		if pool != nil {
@@ -357,8 +355,8 @@ const defaultGrace = 30 * time.Second
 // Stop ends the node in order: it is no candidate any longer, and each of its partitions is
 // given away as soon as its handlers have returned. When ctx ends they are cancelled; a partition
 // that has some half a second later is left to its lease, and is another node's when that has ended.
-// What is enqueued meanwhile by others than handlers is executor.ErrClosed. Then the
-// connections are closed. Stop is idempotent; each call waits for the end.
+// What is enqueued meanwhile goes into the inbox. With the last partition that ends, too: then it is
+// executor.ErrClosed, and the connections are closed. Stop is idempotent; each call waits for the end.
 //
 // It returns nil after a clean end, and otherwise what the partitions' executors say. When the
 // server does not answer it goes on in the background a second after ctx has ended, and the
@@ -413,16 +411,6 @@ func (n *Node) stop(ctx context.Context, candidate bool, held []*partition) {
 	n.outbox.drain(ctx)
 	n.disconnect(executor.ErrClosed)
 	n.stopErr = errors.Join(errs...)
-}
-
-// closed returns an error for a call that comes after Stop, unless it is a handler's.
-func (n *Node) closed(ctx context.Context) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.state == stopping && ctx.Value(partitionKey{}) == nil {
-		return fmt.Errorf("%w: the node was stopped", executor.ErrClosed)
-	}
-	return nil
 }
 
 // owned returns a partition that the node serves now, or nil.

@@ -5,10 +5,12 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/strandjobs/strand/executor"
@@ -24,6 +26,9 @@ const (
 	// rowCalls is how many calls are in one row at most: as many numbers are free after
 	// that of a row, so that the row can be split in its place.
 	rowCalls = 1000
+	// callTime is how long an attempt to write calls may take, by the server's clock, before it is
+	// refused; those with more bytes have longer.
+	callTime = 2 * time.Second
 	// longestDoubt is how long a flush is made again without an answer: less than the tokens
 	// of rows that were taken are kept.
 	longestDoubt = 30 * time.Minute
@@ -37,6 +42,7 @@ type place struct {
 
 // outCall is a call on its way into the inbox, in parts of one partition and queue each.
 type outCall struct {
+	ctx   context.Context // of its caller
 	parts map[place][]byte
 	size  int
 	done  chan error // holds one
@@ -51,23 +57,26 @@ type outbox struct {
 	mu      sync.Mutex
 	pending []*outCall
 	busy    bool
+	closed  error         // after drain
 	quiet   chan struct{} // closed when busy ends, for drain; nil: nobody waits
+	until   time.Time     // what the flush has sent is refused when it is later
+	clock   serverClock
 }
 
 // put waits until a call is committed. Nothing was accepted when it returns an error, but
-// executor.ErrUnknown.
+// executor.ErrUnknown: then it may have been, and will not be any longer.
 func (o *outbox) put(ctx context.Context, parts map[place][]byte) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	c := &outCall{parts: parts, done: make(chan error, 1)}
+	c := &outCall{ctx: ctx, parts: parts, done: make(chan error, 1)}
 	for _, b := range parts {
 		c.size += len(b)
 	}
 	o.mu.Lock()
-	if o.n.base.Err() != nil {
+	if o.closed != nil {
 		o.mu.Unlock()
-		return fmt.Errorf("%w: the node was stopped", executor.ErrClosed)
+		return o.closed
 	}
 	o.pending = append(o.pending, c)
 	if !o.busy {
@@ -80,28 +89,50 @@ func (o *outbox) put(ctx context.Context, parts map[place][]byte) error {
 		return err
 	case <-ctx.Done():
 	}
-	if o.withdraw(c) {
+	until, pending := o.withdraw(c)
+	if pending {
 		return context.Cause(ctx)
 	}
+	t := time.NewTimer(time.Until(until))
+	defer t.Stop()
 	select {
 	case err := <-c.done:
 		return err
-	default:
+	case <-t.C:
 		return fmt.Errorf("%w: the flush was under way: %w", executor.ErrUnknown, context.Cause(ctx))
 	}
 }
 
-// withdraw takes a call back that no flush has yet.
-func (o *outbox) withdraw(c *outCall) bool {
+// withdraw takes a call back that no flush has yet. Any other may be accepted until the time that
+// it returns.
+func (o *outbox) withdraw(c *outCall) (until time.Time, pending bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for i, other := range o.pending {
 		if other == c {
 			o.pending = append(o.pending[:i:i], o.pending[i+1:]...)
-			return true
+			return until, true
 		}
 	}
-	return false
+	return o.until, false
+}
+
+// waiting returns the calls of a flush whose callers wait, and until when an attempt that begins now
+// has to be committed: at the first of their deadlines, or after most, if that is earlier.
+func (o *outbox) waiting(calls []*outCall, most time.Duration) (left []*outCall, until time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.until = time.Now().Add(most)
+	for _, c := range calls {
+		if c.ctx.Err() != nil { // and has seen an earlier until
+			continue
+		}
+		left = append(left, c)
+		if d, ok := c.ctx.Deadline(); ok && d.Before(o.until) {
+			o.until = d
+		}
+	}
+	return left, o.until
 }
 
 // flush writes what is pending until there is nothing.
@@ -125,16 +156,27 @@ func (o *outbox) flush() {
 			return
 		}
 		o.mu.Unlock()
-		err := o.n.insert(calls)
+		calls, err := o.n.insert(calls)
+		if errors.Is(err, executor.ErrUnknown) { // nor will it be accepted after that is said
+			time.Sleep(time.Until(o.until))
+		}
 		for _, c := range calls {
 			c.done <- err
 		}
 	}
 }
 
-// drain waits until what was accepted is written, or ctx ends.
+// ended returns an error for calls that come after drain, which no flush has.
+func (o *outbox) ended() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.closed
+}
+
+// drain accepts nothing any longer, and waits until what was accepted is written, or ctx ends.
 func (o *outbox) drain(ctx context.Context) {
 	o.mu.Lock()
+	o.closed = fmt.Errorf("%w: the node was stopped", executor.ErrClosed)
 	if !o.busy {
 		o.mu.Unlock()
 		return
@@ -156,6 +198,14 @@ type rows struct {
 	queues     []string
 	calls      [][]byte
 	tokens     []pgtype.UUID
+}
+
+// size returns the bytes of their calls.
+func (r rows) size() (n int) {
+	for _, c := range r.calls {
+		n += len(c)
+	}
+	return n
 }
 
 // rowsOf makes one row of all parts for one place, in the order of the calls.
@@ -180,44 +230,117 @@ func rowsOf(calls []*outCall) (r rows) {
 }
 
 // insert writes calls into the inbox, all or none, however long that takes: a call of the
-// server without an answer is made again, with the same tokens.
-func (n *Node) insert(calls []*outCall) error {
-	r, pause := rowsOf(calls), firstPause
-	size := 0
-	for _, c := range r.calls {
-		size += len(c)
-	}
-	asked := false // an outcome is not known
-	began := time.Now()
+// server without an answer is made again, with the same tokens. It leaves out, and answers, those
+// whose callers have gone, unless they are there; those that it returns have its answer.
+func (n *Node) insert(calls []*outCall) ([]*outCall, error) {
+	f := flight{n: n, calls: calls, rows: rowsOf(calls)}
+	f.most = silence(callTime, f.size())
+	pause, began := firstPause, time.Now()
 	for {
-		err := onConnection(n.base, n.pool, silence(attemptTime, size), func(ctx context.Context, conn *pgx.Conn) error {
-			_, err := conn.Exec(ctx, n.texts.put, r.partitions, r.queues, r.calls, r.tokens)
-			return err
-		})
+		err := onConnection(n.base, n.pool, silence(attemptTime, f.size()), f.attempt)
 		switch {
 		case err == nil:
-			n.hint(r.partitions)
-			return nil
-		case refusedForGood(err) && !asked:
+			n.hint(f.partitions)
+			return f.calls, nil
+		case errors.Is(err, errLate):
+			f.most *= 2
+		case refusedForGood(err) && !f.asked:
 			err = translated(err)
 			if errors.Is(err, format.ErrFull) {
-				return fmt.Errorf("%w: %w", executor.ErrFull, err)
+				return f.calls, fmt.Errorf("%w: %w", executor.ErrFull, err)
 			}
-			return fmt.Errorf("postgres: the inbox: %w", err)
-		case asked && time.Since(began) > longestDoubt:
-			return fmt.Errorf("%w: the server has not answered for %v: %w", executor.ErrUnknown, time.Since(began), err)
+			return f.calls, fmt.Errorf("postgres: the inbox: %w", err)
+		case f.asked && (time.Since(began) > longestDoubt || errors.Is(translated(err), errRemade)):
+			return f.calls, fmt.Errorf("%w: the server has not answered for %v: %w", executor.ErrUnknown, time.Since(began), translated(err))
 		case !refusedForGood(err):
-			asked = true
+			f.asked = true
 		}
 		t := time.NewTimer(pause)
 		pause = min(pause*2, longestPause)
 		select {
 		case <-n.base.Done():
 			t.Stop()
-			return fmt.Errorf("%w: the node was stopped while the server did not answer: %w", executor.ErrUnknown, err)
+			return f.calls, fmt.Errorf("%w: the node was stopped while the server did not answer: %w", executor.ErrUnknown, err)
 		case <-t.C:
 		}
 	}
+}
+
+// flight is a flush under way.
+type flight struct {
+	n     *Node
+	calls []*outCall
+	rows
+	most  time.Duration // that an attempt may take
+	asked bool          // an outcome is not known
+}
+
+// errLate is why the server has refused an attempt that was there too late.
+var errLate = errors.New("postgres: the attempt has taken too long")
+
+// lateRows is the SQLSTATE of the function in_time.
+const lateRows = "SD003"
+
+// attempt calls the server once.
+func (f *flight) attempt(ctx context.Context, conn *pgx.Conn) error {
+	waiting, until := f.n.outbox.waiting(f.calls, f.most)
+	if len(waiting) < len(f.calls) {
+		if f.asked { // nothing that was sent may come later
+			var there bool
+			if err := conn.QueryRow(ctx, f.n.texts.withdraw, f.tokens).Scan(&there); err != nil || there {
+				return err
+			}
+		}
+		for _, c := range f.calls {
+			if !slices.Contains(waiting, c) {
+				c.done <- context.Cause(c.ctx)
+			}
+		}
+		f.asked, f.calls, f.rows = false, waiting, rowsOf(waiting)
+	}
+	if len(f.calls) == 0 {
+		return nil
+	}
+	clock := &f.n.outbox.clock
+	err := clock.read(ctx, conn, f.n.texts.put, f.partitions, f.queues, f.rows.calls, f.tokens, clock.at(until))
+	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == lateRows {
+		return fmt.Errorf("%w: %w", errLate, errors.Join(err, clock.read(ctx, conn, readClock)))
+	}
+	return err
+}
+
+// serverClock is the server's clock as far as a node knows it from its answers: it shows what at
+// returns, or more. The node's own time of day does not count.
+type serverClock struct {
+	mu          sync.Mutex
+	zero, shown time.Time // what it showed at zero, at least
+}
+
+const readClock = "SELECT clock_timestamp()"
+
+// read makes a call whose answer is the time.
+func (c *serverClock) read(ctx context.Context, q querier, sql string, args ...any) error {
+	sent := time.Now()
+	var now time.Time
+	if err := q.QueryRow(ctx, sql, args...).Scan(&now); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.zero.IsZero() {
+		c.zero = sent
+	}
+	least, most := now.Add(-time.Since(c.zero)), now.Add(-sent.Sub(c.zero))
+	if c.shown.Before(least) || c.shown.After(most) { // later: it was set back
+		c.shown = least
+	}
+	return nil
+}
+
+func (c *serverClock) at(t time.Time) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.shown.Add(t.Sub(c.zero))
 }
 
 // hint wakes the owners of partitions: here directly, elsewhere by NOTIFY.

@@ -60,8 +60,8 @@ func handle[T any](n *Node, name string, cfg executor.QueueConfig[T], in func(*e
 		return nil, fmt.Errorf("%w: the name of queue %q is not UTF-8, or has a zero byte", ErrConfig, name)
 	}
 	q := &Queue[T]{n: n, name: name, order: "queue " + name, cfg: cfg, codec: cfg.Codec}
-	if cfg.SharedLanes != "" {
-		q.order = "lanes " + cfg.SharedLanes
+	if cfg.Conditions.SharedLanes != "" {
+		q.order = "lanes " + cfg.Conditions.SharedLanes
 	}
 	if q.codec == nil {
 		if raw, ok := any(executor.Raw{}).(executor.Codec[T]); ok {
@@ -70,7 +70,7 @@ func handle[T any](n *Node, name string, cfg executor.QueueConfig[T], in func(*e
 			q.codec = executor.JSON[T]{}
 		}
 	}
-	q.most = cmp.Or(n.cfg.Executor.MaxPayloadBytes, 1<<20)
+	q.most = cmp.Or(n.cfg.Executor.Advanced.MaxPayloadBytes, 1<<20)
 	if err := n.register(registration{name: name, order: q.order, in: in}); err != nil {
 		return nil, err
 	}
@@ -82,10 +82,12 @@ func handle[T any](n *Node, name string, cfg executor.QueueConfig[T], in func(*e
 // options and errors, and the package comment for what is different in the inbox: options that
 // need the owner's answer are ErrRemote elsewhere. While the server does not answer it waits,
 // until ctx ends: then the cause of ctx is returned if nothing was accepted, or
-// executor.ErrUnknown if that can't be said; so it is on the owner's node when the lease is lost
-// while the commit is under way: see the package comment for how to go on. A payload has
-// MaxPayloadBytes of Config.Executor at most, 256 MiB at the very most, beyond which it is
-// executor.ErrTooLarge. Calls for partitions of other nodes go to the server one flush after the
+// executor.ErrUnknown if that can't be said: the payload is accepted already then, ahead of what the
+// caller enqueues next, or never will be. For that a call whose context is cancelled before its
+// deadline may take two seconds more, or longer with MiBs. On the owner's node it is unknown, too,
+// when the lease is lost while the commit is under way: see the package comment for how to go on. A
+// payload has MaxPayloadBytes of Config.Executor at most, 256 MiB at the very most, beyond which it
+// is executor.ErrTooLarge. Calls for partitions of other nodes go to the server one flush after the
 // other, and so behind a large one.
 func (q *Queue[T]) Enqueue(ctx context.Context, id string, payload T, options ...executor.Option) (Receipt, error) {
 	all, err := q.EnqueueMany(ctx, []executor.Item[T]{{ID: id, Payload: payload}}, options...)
@@ -110,7 +112,7 @@ func (q *Queue[T]) EnqueueMany(ctx context.Context, items []executor.Item[T], op
 	if ctx == nil {
 		return nil, errNilContext
 	}
-	if err := q.n.closed(ctx); err != nil {
+	if err := q.n.outbox.ended(); err != nil {
 		return nil, err
 	}
 	b, err := q.batch(items, options)
@@ -280,14 +282,14 @@ func (q *Queue[T]) encode(payload T) (data []byte, err error) {
 // compute fills in what an item leaves out.
 func (q *Queue[T]) compute(it *executor.Item[T]) error {
 	err := contained(func() error {
-		if it.ID == "" && q.cfg.ID != nil {
-			it.ID = q.cfg.ID(it.Payload)
+		if it.ID == "" && q.cfg.Defaults.ID != nil {
+			it.ID = q.cfg.Defaults.ID(it.Payload)
 		}
-		if it.Score == nil && q.cfg.Score != nil {
-			it.Score = new(q.cfg.Score(it.Payload))
+		if it.Score == nil && q.cfg.Defaults.Score != nil {
+			it.Score = new(q.cfg.Defaults.Score(it.Payload))
 		}
-		if it.Due.IsZero() && q.cfg.Due != nil {
-			it.Due = q.cfg.Due(it.Payload)
+		if it.Due.IsZero() && q.cfg.Defaults.Due != nil {
+			it.Due = q.cfg.Defaults.Due(it.Payload)
 		}
 		return nil
 	})

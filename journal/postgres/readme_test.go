@@ -41,7 +41,7 @@ func main() {
 // What the README says of this module compiles. It is in a package of main for the time of a
 // build: in place of the command's file.
 func TestCodeInReadmeCompiles(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
+	readme, err := os.ReadFile("../../executor/README.md")
 	require.NoError(t, err)
 	var ours []string
 	for _, block := range regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(readme), -1) {

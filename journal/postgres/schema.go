@@ -27,7 +27,7 @@ type Schema struct {
 }
 
 const (
-	schemaVersion     = 1
+	schemaVersion     = 2
 	defaultSchema     = "strand"
 	defaultPartitions = 16
 	maxPartitions     = 4096
@@ -36,6 +36,11 @@ const (
 
 //go:embed schema.sql
 var schemaSQL string
+
+// putSQL is what version 2 has that version 1 has not, but for the column of upgrade.
+//
+//go:embed put.sql
+var putSQL string
 
 //go:embed cluster.sql
 var clusterSQL string
@@ -56,6 +61,9 @@ var (
 	// program's. It is not touched.
 	ErrTaken = errors.New("postgres: the schema is another program's; give another name")
 )
+
+// errOld is ErrNoSchema of a schema that Migrate brings up to date.
+var errOld = fmt.Errorf("%w", ErrNoSchema)
 
 // Migrate makes the tables of cfg in the database at url, or brings them up to date, in
 // one transaction: they are there as a whole or as they were. Any number of programs may
@@ -93,6 +101,11 @@ func migrate(ctx context.Context, url string, cfg Schema) error {
 			return fmt.Errorf("postgres: migrate: %w", err)
 		}
 		partitions, err := readSchema(ctx, tx, cfg.Name)
+		if errors.Is(err, errOld) {
+			if err = upgrade(ctx, tx, cfg.Name); err == nil {
+				partitions, err = readSchema(ctx, tx, cfg.Name)
+			}
+		}
 		switch {
 		case errors.Is(err, ErrNoSchema) && !errors.Is(err, pgx.ErrNoRows):
 			return create(ctx, tx, cfg)
@@ -168,7 +181,7 @@ func readSchema(ctx context.Context, q querier, name string) (partitions int, er
 	case version > schemaVersion:
 		return 0, fmt.Errorf("%w: %q has version %d, this is version %d", ErrTooNew, name, version, schemaVersion)
 	case version < schemaVersion:
-		return 0, fmt.Errorf("%w: %q has version %d, this is version %d", ErrNoSchema, name, version, schemaVersion)
+		return 0, fmt.Errorf("%w: %q has version %d, this is version %d", errOld, name, version, schemaVersion)
 	}
 	return partitions, nil
 }
@@ -193,7 +206,7 @@ func create(ctx context.Context, tx pgx.Tx, cfg Schema) error {
 		_, err = tx.Exec(ctx, in(cfg.Name, "CREATE SCHEMA {schema}"))
 	}
 	if err == nil {
-		_, err = tx.Exec(ctx, in(cfg.Name, schemaSQL+clusterSQL))
+		_, err = tx.Exec(ctx, in(cfg.Name, schemaSQL+putSQL+clusterSQL))
 	}
 	if err == nil {
 		_, err = tx.Exec(ctx, in(cfg.Name, "INSERT INTO {schema}.version (version, partitions) VALUES ($1, $2)"), schemaVersion, cfg.Partitions)
@@ -210,6 +223,16 @@ func create(ctx context.Context, tx pgx.Tx, cfg Schema) error {
 	}
 	if err != nil {
 		return fmt.Errorf("postgres: migrate: schema %q: %w", cfg.Name, err)
+	}
+	return nil
+}
+
+// upgrade makes a schema of version 1 one of version 2. What nodes of version 1 call stays
+// there, so that those which run go on; none of them opens it any more.
+func upgrade(ctx context.Context, tx pgx.Tx, name string) error {
+	_, err := tx.Exec(ctx, in(name, "ALTER TABLE {schema}.inbox ADD COLUMN until timestamptz;"+putSQL+"UPDATE {schema}.version SET version = 2"))
+	if err != nil {
+		return fmt.Errorf("postgres: migrate: schema %q, from version 1 to 2: %w", name, err)
 	}
 	return nil
 }

@@ -67,6 +67,7 @@ CREATE TABLE {schema}.inbox (
 	token     uuid  NOT NULL UNIQUE,
 	accepted  timestamptz NOT NULL DEFAULT clock_timestamp(),
 	refused   text,
+	until     timestamptz, -- it has to be committed by then; null: nobody waits for that
 	PRIMARY KEY (partition, number)
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 ALTER TABLE {schema}.inbox ALTER COLUMN calls SET STORAGE EXTERNAL;

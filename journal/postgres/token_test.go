@@ -73,7 +73,7 @@ func TestTokenOfEachKindOfHandler(t *testing.T) {
 		require.NoError(t, err)
 		both()
 	}
-	_, err = x.EnqueueRaw(t.Context(), "set up", "a", []byte("1"))
+	_, err = lookup(x, "set up").Enqueue(t.Context(), "a", []byte("1"))
 	require.NoError(t, err)
 	both()
 	var none context.Context
@@ -125,4 +125,10 @@ func TestTokenGrowsWithEachOwner(t *testing.T) {
 		n.kill()
 		require.Eventually(t, func() bool { return len(n.Partitions()) == 0 }, time.Minute, time.Millisecond)
 	}
+}
+
+// lookup returns a queue of bytes; a nil one refuses all.
+func lookup(x *executor.Executor, name string) *executor.Queue[[]byte] {
+	q, _ := x.Lookup(name)
+	return q
 }

@@ -51,11 +51,8 @@ func (q *Queue[T]) enqueueTx(ctx context.Context, id string, payload T, options 
 	if ctx == nil {
 		return errNilContext
 	}
-	if err := q.n.closed(ctx); err != nil {
+	if err := q.n.outbox.ended(); err != nil {
 		return err
-	}
-	if q.n.base.Err() != nil { // nor a handler that is left
-		return fmt.Errorf("%w: the node was stopped", executor.ErrClosed)
 	}
 	if ctx.Err() != nil { // before the transaction hears of it
 		return context.Cause(ctx)
@@ -75,7 +72,7 @@ func (q *Queue[T]) enqueueTx(ctx context.Context, id string, payload T, options 
 		err = exec(q.n.texts.insert, args...)
 	}
 	if err != nil {
-		return fmt.Errorf("postgres: enqueue in a transaction: %w", because(ctx, err))
+		return fmt.Errorf("postgres: enqueue in a transaction: %w", translated(because(ctx, err)))
 	}
 	return nil
 }

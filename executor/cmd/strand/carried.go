@@ -3,38 +3,34 @@ package main
 import (
 	"fmt"
 	"iter"
+	"maps"
+	"slices"
 	"strconv"
+	"time"
 	"unicode/utf8"
 
+	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/journal"
 )
 
-// failed is one failed attempt of a job.
-type failed struct {
-	Attempt int    `json:"attempt"`
-	At      moment `json:"at"`
-	Error   text   `json:"error"`
-}
-
 // failures are the last ones of a job, oldest first, of which last is the text of
 // the newest.
-func failures(h journal.History, last string) (list []failed) {
+func failures(h journal.History, last string) (list []executor.Failure) {
 	for _, f := range h.Failures(last) {
-		list = append(list, failed{f.Attempt, moment(f.At), text(f.Text)})
+		list = append(list, executor.Failure{Attempt: f.Attempt, At: time.Unix(0, f.At), Error: f.Text})
 	}
 	return list
 }
 
-// metadata is that of a payload in JSON; export has it without loss.
-func metadata(m journal.Metadata) map[string]text {
-	pairs := make(map[string]text)
-	for key, value := range m.All() {
-		if !utf8.ValidString(key) {
-			key = strconv.QuoteToASCII(key) // or two keys could become one
-		}
-		pairs[key] = text(value)
+// showKey shows a key of metadata. A process says one that is no UTF-8 in quotes.
+func showKey(key string) string {
+	if plain, err := strconv.Unquote(key); err == nil && !utf8.ValidString(plain) {
+		return key
 	}
-	return pairs
+	if !utf8.ValidString(key) {
+		return strconv.QuoteToASCII(key)
+	}
+	return show([]byte(key))
 }
 
 // section is a table with a heading that comes with its first row.
@@ -61,37 +57,37 @@ func (s *section) end() error {
 }
 
 // history prints the failures of a job that is alive.
-func (c *call) history(list []failed) error {
+func (c *call) history(list []executor.Failure) error {
 	s := &section{call: c, heading: "failures", titles: []string{"ATTEMPT", "AT", "ERROR"}}
 	for _, f := range list {
-		s.row(strconv.Itoa(f.Attempt), c.dueText(int64(f.At)), showPayload(f.Error, c.Bool("full")))
+		s.row(strconv.Itoa(f.Attempt), c.dueText(f.At.UnixNano()), showPayload([]byte(f.Error), c.Bool("full")))
 	}
 	return s.end()
 }
 
 // histories prints the failures of payloads in the morgue.
-func (c *call) histories(dead iter.Seq2[journal.Buried, error]) error {
+func (c *call) histories(dead iter.Seq2[*grave, error]) error {
 	s := &section{call: c, heading: "their failures", titles: []string{"POSITION", "ATTEMPT", "AT", "ERROR"}}
-	for b, err := range dead {
+	for g, err := range dead {
 		if err != nil {
 			return err
 		}
-		for _, f := range failures(b.History, b.Reason) {
-			s.row(fmt.Sprint(b.Entry.Position), strconv.Itoa(f.Attempt), c.dueText(int64(f.At)), showPayload(f.Error, c.Bool("full")))
+		for _, f := range g.Failures {
+			s.row(fmt.Sprint(g.Position), strconv.Itoa(f.Attempt), c.dueText(f.At.UnixNano()), showPayload([]byte(f.Error), c.Bool("full")))
 		}
 	}
 	return s.end()
 }
 
 // pairs prints the metadata of payloads.
-func (c *call) pairs(heading string, entries iter.Seq2[*journal.Entry, error]) error {
+func (c *call) pairs(heading string, payloads iter.Seq2[executor.PayloadInfo, error]) error {
 	s := &section{call: c, heading: heading, titles: []string{"POSITION", "KEY", "VALUE"}}
-	for e, err := range entries {
+	for p, err := range payloads {
 		if err != nil {
 			return err
 		}
-		for key, value := range e.Metadata.All() {
-			s.row(fmt.Sprint(e.Position), show([]byte(key)), showPayload([]byte(value), c.Bool("full")))
+		for _, key := range slices.Sorted(maps.Keys(p.Metadata)) {
+			s.row(fmt.Sprint(p.Position), showKey(key), showPayload([]byte(p.Metadata[key]), c.Bool("full")))
 		}
 	}
 	return s.end()

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/internal/admin"
 )
 
 // queueConfigs are those of the queues in these tests: with one shard each that has
@@ -27,11 +27,11 @@ import (
 func queueConfigs() map[string]executor.QueueConfig[string] {
 	retryIn := func(n int) time.Duration { return time.Duration(n%2) * time.Hour }
 	return map[string]executor.QueueConfig[string]{
-		"plain":  {Shards: 1, Concurrency: 1, MaxRetries: 3, RetryIn: retryIn},
-		"events": {Shards: 1, Concurrency: 1, MaxRetries: 3, RetryIn: retryIn, Merge: executor.MergeKeepAll, MaxPayloads: 3},
-		"notes":  {Shards: 1, Concurrency: 1, Durability: executor.DurabilitySync, Merge: executor.MergeKeepAll, MaxPayloads: -1},
-		"strict": {Shards: 1, Concurrency: 1, MaxRetries: 1, RetryIn: retryIn, OnFailure: executor.OnFailureBlock, OnExhausted: executor.OnExhaustedHalt},
-		ledgerOf: {Shards: 1, Concurrency: 1, MaxRetries: 3, RetryIn: retryIn},
+		"plain":  {Share: executor.Share{Shards: 1, Concurrency: 1}, MaxRetries: 3, RetryIn: retryIn},
+		"events": {Share: executor.Share{Shards: 1, Concurrency: 1}, MaxRetries: 3, RetryIn: retryIn, Merge: executor.MergeKeepAll, Gather: executor.Gather[string]{MaxPayloads: 3}},
+		"notes":  {Share: executor.Share{Shards: 1, Concurrency: 1}, Defaults: executor.Defaults[string]{Durability: executor.DurabilitySync}, Merge: executor.MergeKeepAll, Gather: executor.Gather[string]{MaxPayloads: -1}},
+		"strict": {Share: executor.Share{Shards: 1, Concurrency: 1}, MaxRetries: 1, RetryIn: retryIn, Gather: executor.Gather[string]{OnFailure: executor.OnFailureBlock}, DeadLetters: executor.DeadLetters[string]{OnExhausted: executor.OnExhaustedHalt}},
+		ledgerOf: {Share: executor.Share{Shards: 1, Concurrency: 1}, MaxRetries: 3, RetryIn: retryIn},
 	}
 }
 
@@ -70,7 +70,7 @@ func child(dir string) {
 	handler := func(ctx context.Context, job executor.Merged[string]) error {
 		if job.Queue != "notes" {
 			// On disk, and with it everything that was decided before.
-			if _, err := x.EnqueueRaw(ctx, "notes", job.ID, []byte(`"again"`)); err != nil {
+			if _, err := lookup(x, "notes").Enqueue(ctx, job.ID, []byte(`"again"`)); err != nil {
 				return err
 			}
 		}
@@ -78,7 +78,7 @@ func child(dir string) {
 	}
 	ready := false
 	for name, cfg := range queueConfigs() {
-		cfg.Shards = 3
+		cfg.Share.Shards = 3
 		q, err := register(x, name, cfg, handler)
 		if err != nil {
 			panic(err)
@@ -116,7 +116,7 @@ func halted(ctx context.Context, x *executor.Executor) bool {
 	if err != nil || !slices.ContainsFunc(s.Queues, func(q executor.QueueStats) bool { return q.Halted > 0 }) {
 		return false
 	}
-	_, err = x.EnqueueRaw(ctx, "notes", "halted", []byte(`"on disk"`))
+	_, err = lookup(x, "notes").Enqueue(ctx, "halted", []byte(`"on disk"`))
 	return err == nil
 }
 
@@ -164,25 +164,26 @@ func startWith(t *testing.T, env string) (pid int, kill func()) {
 	return c.Process.Pid, kill
 }
 
+// waiting is a job or a run as it is printed.
+type waiting struct {
+	Type string
+	task
+}
+
 // predicted are the lines of a replay.
 func predicted(t *testing.T, dir string, now time.Time, flags ...string) (runs []waiting) {
 	t.Helper()
 	var out, errs strings.Builder
 	args := append([]string{"strand", "replay", dir, "-json"}, flags...)
 	require.Equal(t, fine, run(t.Context(), args, nil, &out, &errs, func() time.Time { return now }), errs.String())
-	d := json.NewDecoder(strings.NewReader(out.String()))
-	for {
-		w := waiting{}
-		err := d.Decode(&w)
-		if errors.Is(err, io.EOF) {
-			return runs
+	for line := range strings.Lines(out.String()) {
+		if strings.HasPrefix(line, `{"type":"run"`) {
+			var w waiting
+			require.NoError(t, admin.Read([]byte(line), &w))
+			runs = append(runs, w)
 		}
-		if w.Type != "run" {
-			continue // with fields of other types
-		}
-		require.NoError(t, err)
-		runs = append(runs, w)
 	}
+	return runs
 }
 
 // one is a run, in words.
@@ -207,7 +208,7 @@ func startAgain(t *testing.T, dir string, want int) map[string][]string {
 			if name == "notes" {
 				return nil
 			}
-			if _, err := x.EnqueueRaw(ctx, "notes", job.ID, []byte(`"again"`)); err != nil { // see child
+			if _, err := lookup(x, "notes").Enqueue(ctx, job.ID, []byte(`"again"`)); err != nil { // see child
 				return err
 			}
 			mu.Lock()
@@ -235,16 +236,16 @@ func byQueue(t *testing.T, runs []waiting, now time.Time) (due map[string][]stri
 	t.Helper()
 	due = make(map[string][]string)
 	for _, w := range runs {
-		if string(w.Queue) == "notes" || w.State == "halted" || timeOf(int64(w.Due)).After(now) {
+		if w.Queue == "notes" || w.State == "halted" || w.Due.After(now) {
 			continue
 		}
 		var payloads []string
-		for _, p := range w.Payloads {
+		for _, p := range w.Waiting {
 			var value string
-			require.NoError(t, json.Unmarshal(p.Payload, &value))
-			payloads = append(payloads, fmt.Sprintf("%d %v %s", p.Position, float64(p.Score), value))
+			require.NoError(t, json.Unmarshal(p.Raw, &value))
+			payloads = append(payloads, fmt.Sprintf("%d %v %s", p.Position, p.Score, value))
 		}
-		due[string(w.Queue)] = append(due[string(w.Queue)], one(string(w.ID), w.Attempt, string(w.LastError), payloads))
+		due[w.Queue] = append(due[w.Queue], one(w.ID, w.Attempt, w.LastError, payloads))
 		n++
 	}
 	return due, n
@@ -348,4 +349,10 @@ func TestInUse(t *testing.T) {
 	}
 	kill()
 	must(t, "", "check", dir)
+}
+
+// lookup returns a queue of bytes; a nil one refuses all.
+func lookup(x *executor.Executor, name string) *executor.Queue[[]byte] {
+	q, _ := x.Lookup(name)
+	return q
 }

@@ -147,7 +147,8 @@ queue among its shards at random; each shard keeps the order shown here. Jobs
 that were running at the last two deaths of the process are held back, and run
 one at a time. What the code says about a queue is not in the journal. Without
 -shape each is taken for one of HandleMerged or HandleBatch; -shape orders=events
-says that orders is one of Handle, and -shape '*=events' that all others are. Give
+says that orders is one of Handle, -shape mirrors=state that mirrors is one of
+HandleLatest, and -shape '*=events' that all others are of Handle. Give
 -merge, -on-failure and -max-payloads where they are not the defaults.`,
 	},
 	{
@@ -197,6 +198,10 @@ says that orders is one of Handle, and -shape '*=events' that all others are. Gi
 	{
 		name: "run", args: "DIR QUEUE [ID...]", least: 2, most: -1, do: onlyLive, live: acts("run"), flags: allFlag,
 		usage: "make waiting and halted jobs of a running executor due now",
+	},
+	{
+		name: "retry", args: "DIR QUEUE [ID...]", least: 2, most: -1, do: onlyLive, live: acts("retry"), flags: allFlag,
+		usage: "as run, with the retries that are left: halted jobs get one more",
 	},
 	{
 		name: "cancel", args: "DIR QUEUE [ID...]", least: 2, most: -1, do: onlyLive, live: acts("cancel"), flags: cancelFlags,

@@ -32,20 +32,24 @@ func configFlags() []cli.Flag {
 
 // readConfigs reads the flags; limit is the most payloads of a run.
 func readConfigs(c *call, limit int) (configs, error) {
-	got := configs{"*": shard.Config{MaxPayloads: limit}}
-	for _, others := range []bool{true, false} { // what holds for all others comes first
+	got := configs{"*": {}}
+	for _, p := range policies {
+		for queue := range c.StringMap(p.flag) {
+			got[queue] = shard.Config{}
+		}
+	}
+	for queue := range got {
+		cfg := shard.Config{MaxPayloads: limit}
 		for _, p := range policies {
-			for queue, v := range c.StringMap(p.flag) {
-				if (queue == "*") != others {
-					continue
-				}
-				cfg := got.of(queue)
-				if !p.set(&cfg, v) {
-					return nil, usage("-%s %s=%s: no such value; it may be %s", p.flag, queue, v, p.values)
-				}
-				got[queue] = cfg
+			values, of := c.StringMap(p.flag), queue
+			if _, said := values[of]; !said {
+				of = "*"
+			}
+			if v, said := values[of]; said && !p.set(&cfg, v) {
+				return nil, usage("-%s %s=%s: no such value; it may be %s", p.flag, of, v, p.values)
 			}
 		}
+		got[queue] = cfg
 	}
 	return got, nil
 }
@@ -56,11 +60,14 @@ var policies = []struct {
 	flag, values string
 	set          func(cfg *shard.Config, v string) bool
 }{
-	{"shape", "events or state", func(cfg *shard.Config, v string) bool {
-		if v == "events" { // as Handle has it
+	{"shape", "events, state or merged", func(cfg *shard.Config, v string) bool {
+		switch v {
+		case "events": // as Handle has it
 			cfg.Single, cfg.OnFailure, cfg.MaxPayloads = true, shard.OnFailureBlock, 0
+		case "state": // as HandleLatest has it
+			cfg.Single, cfg.Merge, cfg.MaxPayloads = true, shard.MergeSupersede, 0
 		}
-		return v == "events" || v == "state"
+		return v == "events" || v == "state" || v == "merged"
 	}},
 	{"merge", namesOf(shard.MergeSupersede), func(cfg *shard.Config, v string) bool { return named(&cfg.Merge, v, shard.MergeSupersede) }},
 	{"on-failure", namesOf(shard.OnFailureBlock), func(cfg *shard.Config, v string) bool { return named(&cfg.OnFailure, v, shard.OnFailureBlock) }},

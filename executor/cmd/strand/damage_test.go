@@ -154,7 +154,7 @@ func TestHostileText(t *testing.T) {
 	assert.Equal(t, must(t, "", "jobs", dir), must(t, "", "jobs", moved))
 	for _, text := range hostile {
 		out := must(t, "", "job", moved, text, text)
-		assert.Equal(t, 1, strings.Count(out, "retrying"), "%q", out)
+		assert.Equal(t, 1, strings.Count(out, "  ready  "), "%q", out)
 	}
 }
 
@@ -163,9 +163,9 @@ func TestMorgueWrites(t *testing.T) {
 	dir := office(t)
 	assert.Contains(t, must(t, "", "morgue", dir, "requeue", "mails", "ann"), "1 payload requeued")
 	out := must(t, "", "job", dir, "mails", "ann", "-json")
-	assert.Contains(t, out, `"payload_count":2`)
+	assert.Contains(t, out, `"payloads":2`)
 	assert.Contains(t, out, `"restored":true`)
-	assert.NotContains(t, out, `"type":"buried"`)
+	assert.NotContains(t, out, `"type":"dead"`)
 	assert.Contains(t, must(t, "", "morgue", dir, "delete", "-all"), "1 payload deleted")
 	assert.Equal(t, "nothing in the morgue\n", must(t, "", "morgue", dir, "list"))
 	must(t, "", "check", dir)

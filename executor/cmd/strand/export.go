@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,8 +11,9 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// exportVersion is that of the lines of an export. Version 1 had no accepted,
-// metadata and history; it is imported as it is.
+// exportVersion is that of the lines of an export: import reads them back, so that they do not
+// change as the rest of the JSON may. Version 1 had no accepted, metadata and history; it is
+// imported as it is.
 const exportVersion = 2
 
 // line is one line of an export. Which fields it has depends on its type:
@@ -64,6 +67,8 @@ func export(_ context.Context, c *call) error {
 	}
 	defer v.Close()
 	x := &exporter{call: c, names: names(v)}
+	x.encoder = json.NewEncoder(&x.text)
+	x.encoder.SetEscapeHTML(false)
 	info := v.Info()
 	x.print(&line{Type: "export", Version: exportVersion, Epoch: info.Epoch, Next: info.Next})
 	for _, number := range inOrder(x.names) {
@@ -112,12 +117,19 @@ type exporter struct {
 	names map[uint32]string
 	lines int
 	err   error
+
+	text    bytes.Buffer // that encoder writes
+	encoder *json.Encoder
 }
 
 func (x *exporter) print(l *line) {
 	x.lines++
+	x.text.Reset()
 	if x.err == nil {
-		x.err = x.object(l)
+		x.err = x.encoder.Encode(l)
+	}
+	if x.err == nil {
+		_, x.err = x.Write(tameJSON(x.text.Bytes()))
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -19,42 +20,43 @@ import (
 // firstAttempt is the attempt of a job whose state says Retry 0, as it failed once.
 const firstAttempt = 2
 
-// task is a job that would run: the payloads of one run.
+// task is a job that waits or would run, with the payloads of one run.
 type task struct {
-	Queue     string
-	ID        string
-	Due       int64 // Unix ns
-	Attempt   int   // that comes next: 1, 2, 3, …
-	LastError string
-	Failures  []failed // the last five, oldest first
-	Halted    bool
-	Crashes   int // how often the process died in a row while it ran
-	Payloads  []journal.Entry
+	executor.JobInfo
+	Bytes        int64 // of all its payloads
+	BytesAtLeast bool  `wire:",omit"` // there are more, which were not counted
+	Crashes      int   `wire:",omit"` // how often the process died in a row while it ran
 
-	doing     string // of a job in a process: what it does beside waiting for its time, or why it can't
-	more      int    // payloads that are not in Payloads
-	moreBytes int64  // of these
-	atLeast   bool   // there are more bytes
+	Failures        []executor.Failure     `wire:",omit"` // the last five, oldest first
+	InHand, Waiting []executor.PayloadInfo `wire:",omit"`
+
+	due int64 // Unix ns
 }
 
-func (t *task) state() string {
+// list are its payloads, as far as they are known.
+func (t *task) list() []executor.PayloadInfo { return slices.Concat(t.InHand, t.Waiting) }
+
+// settle says what state it is in: of a job at rest.
+func (t *task) settle(now int64) *task {
+	t.Due = time.Unix(0, t.due)
 	switch {
-	case t.Halted:
-		return "halted"
+	case t.State == executor.JobHalted:
+	case t.due <= now:
+		t.State = executor.JobReady
 	case t.Attempt > 1:
-		return "retrying"
+		t.State = executor.JobRetrying
+	default:
+		t.State = executor.JobScheduled
 	}
-	return "fresh"
+	return t
 }
 
-func (t *task) count() int { return len(t.Payloads) + t.more }
-
-func (t *task) bytes() (n int64) {
-	n = t.moreBytes
-	for i := range t.Payloads {
-		n += int64(len(t.Payloads[i].Payload))
+// infoOf is a payload of the journal.
+func infoOf(e *journal.Entry) executor.PayloadInfo {
+	return executor.PayloadInfo{
+		Position: uint64(e.Position), Score: e.Score, EnqueuedAt: time.Unix(0, e.AcceptedAt()), Restored: e.Restored,
+		Metadata: maps.Collect(e.Metadata.All()), Bytes: len(e.Payload), Raw: e.Payload,
 	}
-	return n
 }
 
 // fold is what a start would do with one queue: the shard's own state machine, fed
@@ -125,13 +127,13 @@ func (f *fold) tasks() iter.Seq[*task] {
 				return
 			}
 			// What waits behind a retry may be due before that, and runs after it.
-			if f.reached = max(f.reached, t.Due); f.reached > f.now {
-				t.Due = f.reached
+			if f.reached = max(f.reached, t.due); f.reached > f.now {
+				t.due = f.reached
 			}
-			if t.Due > f.now && t.Due <= f.now+f.ticks {
-				t.Due = f.now
+			if t.due > f.now && t.due <= f.now+f.ticks {
+				t.due = f.now
 			}
-			if !yield(t) {
+			if !yield(t.settle(f.now)) {
 				return
 			}
 		}
@@ -147,9 +149,9 @@ func (f *fold) tasks() iter.Seq[*task] {
 			if t == nil {
 				return
 			}
-			t.Halted, t.Due, t.Attempt, t.LastError = true, state.Due, state.Retry+firstAttempt, string(state.Error)
+			t.State, t.due, t.Attempt, t.LastError = executor.JobHalted, state.Due, state.Retry+firstAttempt, string(state.Error)
 			t.Failures = failures(state.History, t.LastError)
-			if !yield(t) {
+			if !yield(t.settle(f.now)) {
 				return
 			}
 		}
@@ -163,15 +165,22 @@ func (f *fold) take(now int64) *task {
 		return nil
 	}
 	it := f.run.Next(nil, 1)[0]
-	t := &task{Queue: f.queue, ID: it.ID, Due: it.Due, Attempt: it.Retry + firstAttempt, LastError: it.LastError}
-	t.Failures = failures(it.History, it.LastError)
+	t := &task{due: it.Due, Failures: failures(it.History, it.LastError)}
+	t.JobInfo = executor.JobInfo{
+		Queue: f.queue, ID: it.ID, Attempt: it.Retry + firstAttempt, LastError: it.LastError, Payloads: len(it.Payloads),
+	}
 	for _, p := range it.Payloads {
 		t.Crashes = max(t.Crashes, f.suspects[p.Ref.Position()].Deaths)
 		var e journal.Entry
 		if f.err = p.Ref.Read(&e); f.err != nil {
 			return nil
 		}
-		t.Payloads = append(t.Payloads, e)
+		t.Bytes += int64(len(e.Payload))
+		t.Waiting = append(t.Waiting, infoOf(&e))
+	}
+	if len(t.Waiting) > 0 {
+		first := &t.Waiting[0]
+		t.Position, t.Score, t.EnqueuedAt = first.Position, first.Score, first.EnqueuedAt
 	}
 	it.Outcome.Verdict = shard.VerdictDone
 	f.run.Elapsed = 2 * shard.Quantum // slow: one job at a time, in strict order
@@ -225,14 +234,23 @@ type folds struct {
 	err     error // why all ended early
 }
 
-// folds returns those of one queue, or of all. A queue that the flags name has to be
-// there.
-func (c *call) folds(v *journal.View, queue string, configs configs) (*folds, error) {
-	s := &folds{View: v, names: names(v), queue: queue, configs: configs, now: c.now.UnixNano()}
-	for _, asked := range append([]string{queue}, slices.Sorted(maps.Keys(configs))...) {
-		if err := known(s.names, asked); err != nil && asked != "*" {
-			return nil, err
+// folds opens the journal at rest, for one of its queues or all, of which the flags say how they
+// behave. A queue that the call names has to be there.
+func (c *call) folds(queue string, maxPayloads int) (*folds, error) {
+	v, err := journal.OpenView(c.Args().First())
+	if err != nil {
+		return nil, err
+	}
+	s := &folds{View: v, names: names(v), queue: queue, now: c.now.UnixNano()}
+	s.configs, err = readConfigs(c, maxPayloads)
+	for _, asked := range append([]string{queue}, slices.Sorted(maps.Keys(s.configs))...) {
+		if err == nil && asked != "*" {
+			err = known(slices.Collect(maps.Values(s.names)), asked)
 		}
+	}
+	if err != nil {
+		v.Close()
+		return nil, err
 	}
 	return s, nil
 }
@@ -279,7 +297,11 @@ func (s *folds) fold(name string, number uint32, suspects map[journal.Position]j
 	case len(pages) == 0 && s.blank != nil:
 		f.core, f.run = s.blank.core, s.blank.run
 	default:
-		f.core = shard.NewCore(number, s.configs.of(name))
+		cfg := s.configs.of(name)
+		if s.id != "" && len(pages[0]) == 1 { // one payload, which is the newest, or what is known of the newest that was done
+			cfg.Merge = shard.MergeSupersede
+		}
+		f.core = shard.NewCore(number, cfg)
 		if f.load(pages); len(pages) == 0 {
 			s.blank = f
 		}
@@ -307,13 +329,13 @@ func only(id string, pages [][]journal.Ref) ([][]journal.Ref, error) {
 
 // known returns an error that lists the queues there are when queue is none of
 // them.
-func known(names map[uint32]string, queue string) error {
-	if queue == "" || slices.Contains(slices.Collect(maps.Values(names)), queue) {
+func known(names []string, queue string) error {
+	if queue == "" || slices.Contains(names, queue) {
 		return nil
 	}
-	all := slices.Sorted(maps.Values(names))
-	for i := range all {
-		all[i] = show([]byte(all[i]))
+	var all []string
+	for _, name := range slices.Sorted(slices.Values(names)) {
+		all = append(all, show([]byte(name)))
 	}
 	return usage("the journal has no queue %q; it has: %s", queue, cmp.Or(strings.Join(all, ", "), "none"))
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"flag"
 	"fmt"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -149,6 +151,48 @@ func TestWhatIsLeftOutIsSaid(t *testing.T) {
 	assert.Equal(t, len(entries), strings.Count(out, `"id":"one"`))
 }
 
+// A queue of HandleLatest: of an id the newest payload runs, unless a newer one is done.
+func TestReplayOfStates(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "mirrors.strand")
+	x, err := executor.Open(dir, executor.Config{})
+	require.NoError(t, err)
+	mirrors, err := executor.HandleLatest(x, "mirrors", func(context.Context, executor.Job[string]) error { return nil }, executor.QueueConfig[string]{})
+	require.NoError(t, err)
+	require.NoError(t, x.Start(t.Context()))
+	receipt, err := mirrors.Enqueue(t.Context(), "a", "new", executor.Score(61))
+	require.NoError(t, err)
+	require.NoError(t, mirrors.Wait(t.Context(), receipt))
+	require.NoError(t, x.Stop(t.Context()))
+	for id, done := range map[string]string{"a": "; newest done: score 61\n", "b": "\n"} {
+		_, errs, status := strand(t, "", "job", dir, "mirrors", id)
+		assert.Equal(t, noClear, status)
+		assert.Contains(t, errs, `queue "mirrors" has no job "`+id+`", neither waiting nor in the morgue`+done)
+	}
+	l := newLedger(t, dir)
+	for _, score := range []float64{3, 1, 2} {
+		l.put(l.queue("mirrors"), "a", fmt.Sprint(score), ago(time.Minute), score)
+		l.put(l.queue("mirrors"), "b", fmt.Sprint(score), ago(time.Minute), score)
+	}
+	l.close()
+	for want, flags := range map[string][][]string{
+		"[3]":           {{"mirrors=state"}, {"*=state"}, {"mirrors=state", "*=events"}},
+		"[1 2 3 1 2 3]": {{"mirrors=merged"}, {}, {"*=state", "mirrors=merged"}},
+	} {
+		for _, shapes := range flags {
+			var args, got []string
+			for _, shape := range shapes {
+				args = append(args, "-shape", shape)
+			}
+			for _, r := range predicted(t, dir, someday, args...) {
+				for _, p := range r.Waiting {
+					got = append(got, string(p.Raw))
+				}
+			}
+			assert.Equal(t, want, fmt.Sprint(got), shapes)
+		}
+	}
+}
+
 // A queue that was one of HandleMerged when a run of two payloads failed, and is
 // one of Handle now: each runs once, and alone.
 func TestReplayOfAQueueThatBecameOneOfEvents(t *testing.T) {
@@ -162,8 +206,8 @@ func TestReplayOfAQueueThatBecameOneOfEvents(t *testing.T) {
 	runs := predicted(t, dir, someday, "-shape", "events=events")
 	var got []string
 	for _, r := range runs {
-		assert.GreaterOrEqual(t, int64(r.Due), in(time.Hour), "behind the retry")
-		got = append(got, fmt.Sprintf("%s %d", r.Payloads[0].Payload, r.Count))
+		assert.GreaterOrEqual(t, r.Due.UnixNano(), in(time.Hour), "behind the retry")
+		got = append(got, fmt.Sprintf("%s %d", r.Waiting[0].Raw, r.Payloads))
 	}
 	assert.Len(t, got, 3)
 	assert.ElementsMatch(t, []string{"a 1", "b 1", "c 1"}, got)

@@ -30,11 +30,11 @@ type importer struct {
 
 // imported is what import made.
 type imported struct {
-	Type   string `json:"type"`
-	To     text   `json:"to"`
-	Live   int    `json:"live"`
-	Buried int    `json:"buried"`
-	Queues int    `json:"queues"`
+	Type   string
+	To     string
+	Live   int
+	Buried int
+	Queues int
 }
 
 func importJournal(ctx context.Context, c *call) error {
@@ -49,7 +49,7 @@ func importJournal(ctx context.Context, c *call) error {
 		return err
 	}
 	if c.json {
-		return c.object(imported{"import", text(m.dir), m.live, m.buried, len(m.queues)})
+		return c.object(imported{"import", m.dir, m.live, m.buried, len(m.queues)})
 	}
 	c.printf("made %s: %s, %d in the morgue, %s\n", tame(m.dir), count(m.live, "live entry", "live entries"), m.buried,
 		count(len(m.queues), "queue", "queues"))

@@ -9,81 +9,63 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/journal"
-	"github.com/strandjobs/strand/shard"
 )
 
 // figures are those of a journal.
 type figures struct {
-	Type      string           `json:"type"`
-	Format    int              `json:"format"`
-	UUID      string           `json:"uuid,omitempty"`
-	Epoch     uint64           `json:"epoch"`
-	Next      journal.Position `json:"next"`
-	Oldest    uint64           `json:"oldest_block"`
-	Newest    uint64           `json:"newest_block"`
-	Blocks    int              `json:"blocks"`
-	Entries   int              `json:"entries"`
-	Live      int              `json:"live"`
-	Bytes     int              `json:"bytes"`
-	LiveBytes int              `json:"live_bytes"`
-	DeadBytes int              `json:"dead_bytes"`
-	Buried    int              `json:"buried"`
-	Queues    int              `json:"queues"`
-	FileBytes int64            `json:"file_bytes"`
+	journal.Info
+	DeadBytes int
 }
 
 // block is a block of the log.
 type block struct {
-	Type      string           `json:"type"`
-	Seq       uint64           `json:"seq"`
-	Epoch     uint64           `json:"epoch"`
-	First     journal.Position `json:"first"`
-	Next      journal.Position `json:"next"`
-	At        moment           `json:"at"`
-	Entries   int              `json:"entries"`
-	Live      int              `json:"live"`
-	Bytes     int              `json:"bytes"`
-	LiveBytes int              `json:"live_bytes"`
+	Type      string
+	Seq       uint64
+	Epoch     uint64
+	First     journal.Position
+	Next      journal.Position
+	At        time.Time
+	Entries   int
+	Live      int
+	Bytes     int
+	LiveBytes int
 }
 
-// census counts the jobs of a queue. Fresh, Retrying and Halted add up to Jobs, so
-// do Due, Delayed and Halted.
+// census counts the jobs of a queue, by the names of the executor's own figures. Fresh, Retrying
+// and Halted add up to Jobs, so do Due, Delayed and Halted.
 type census struct {
-	Type     string `json:"type"`
-	Queue    text   `json:"queue"`
-	Jobs     int    `json:"jobs"`
-	Payloads int    `json:"payloads"`
-	Bytes    *int64 `json:"bytes,omitempty"` // nil: a process does not count them
-	Fresh    int    `json:"fresh"`
-	Retrying int    `json:"retrying"`
-	Halted   int    `json:"halted"`
-	Due      int    `json:"due"`
-	Delayed  int    `json:"delayed"`
-	Morgue   int    `json:"morgue"`
-	Age      int64  `json:"age_ns"` // of the oldest payload
+	Queue      string
+	Registered bool `wire:"-"`
+	Unclaimed  int  `wire:"-"`
+	Jobs       int  `wire:"length"`
+	Payloads   int
+	Bytes      *int64 // nil: a process does not count them
+	Fresh      int
+	Retrying   int `wire:"retries"`
+	Halted     int
+	Due        int
+	Delayed    int
+	Dead       int           `wire:"morgue_length"`
+	Age        time.Duration `wire:"age"` // of the oldest payload
 }
 
 func inspect(_ context.Context, c *call) error {
-	v, err := journal.OpenView(c.Args().First())
+	folds, err := c.folds("", 0)
 	if err != nil {
 		return err
 	}
-	defer v.Close()
-	if err := c.figures(v.Info()); err != nil {
+	defer folds.Close()
+	if err := c.figures(folds.Info()); err != nil {
 		return err
 	}
-	if err := c.blocks(v, c.Bool("blocks")); err != nil {
+	if err := c.blocks(folds.View, c.Bool("blocks")); err != nil {
 		return err
 	}
-	folds, err := c.folds(v, "", configs{"*": shard.Config{}})
-	if err != nil {
-		return err
-	}
-	buried := v.Buried()
+	buried := folds.Buried()
 	return c.censuses(func(yield func(*census, error) bool) {
 		for f := range folds.all() {
 			n := f.census(c.now)
-			if n.Morgue = buried[f.number]; !yield(n, nil) {
+			if n.Dead = buried[f.number]; !yield(n, nil) {
 				return
 			}
 		}
@@ -94,12 +76,9 @@ func inspect(_ context.Context, c *call) error {
 }
 
 func (c *call) figures(i journal.Info) error {
-	f := figures{
-		"journal", i.Format, i.UUID, i.Epoch, i.Next, i.Oldest, i.Newest, i.Blocks, i.Entries, i.Live,
-		i.Bytes, i.LiveBytes, i.Bytes - i.LiveBytes, i.Buried, i.Queues, i.FileBytes,
-	}
+	f := figures{i, i.Bytes - i.LiveBytes}
 	if c.json {
-		return c.object(f)
+		return c.row("journal", f)
 	}
 	t := c.output.table("JOURNAL", tame(c.Args().First()))
 	t.row("format", strconv.Itoa(f.Format))
@@ -130,7 +109,7 @@ func (c *call) blocks(v *journal.View, all bool) error {
 	}
 	for _, b := range v.Blocks() {
 		if c.json {
-			if err := c.object(block{"block", b.Seq, b.Epoch, b.First, b.Next, moment(b.At), b.Entries, b.Live, b.Bytes, b.LiveBytes}); err != nil {
+			if err := c.object(block{"block", b.Seq, b.Epoch, b.First, b.Next, time.Unix(0, b.At), b.Entries, b.Live, b.Bytes, b.LiveBytes}); err != nil {
 				return err
 			}
 			continue
@@ -155,13 +134,13 @@ func (c *call) censuses(all iter.Seq2[*census, error]) error {
 			return err
 		}
 		if c.json {
-			if err := c.object(n); err != nil {
+			if err := c.row("queue", n); err != nil {
 				return err
 			}
 			continue
 		}
-		t.row(show(n.Queue), strconv.Itoa(n.Jobs), strconv.Itoa(n.Fresh), strconv.Itoa(n.Retrying), strconv.Itoa(n.Halted),
-			strconv.Itoa(n.Due), strconv.Itoa(n.Delayed), strconv.Itoa(n.Payloads), span(time.Duration(n.Age)), sizeText(n.Bytes), strconv.Itoa(n.Morgue))
+		t.row(show([]byte(n.Queue)), strconv.Itoa(n.Jobs), strconv.Itoa(n.Fresh), strconv.Itoa(n.Retrying), strconv.Itoa(n.Halted),
+			strconv.Itoa(n.Due), strconv.Itoa(n.Delayed), strconv.Itoa(n.Payloads), span(n.Age), sizeText(n.Bytes), strconv.Itoa(n.Dead))
 	}
 	if c.json {
 		return nil
@@ -184,7 +163,7 @@ func (f *fold) census(now time.Time) *census {
 		age = max(now.Sub(time.Unix(0, oldest)), 0)
 	}
 	return &census{
-		Type: "queue", Queue: text(f.queue), Jobs: o.Fresh + o.Retrying + o.Halted, Payloads: f.core.Counts().Payloads, Bytes: &f.bytes,
-		Fresh: o.Fresh, Retrying: o.Retrying, Halted: o.Halted, Due: o.Due, Delayed: o.Delayed, Age: int64(age),
+		Queue: f.queue, Jobs: o.Fresh + o.Retrying + o.Halted, Payloads: f.core.Counts().Payloads, Bytes: &f.bytes,
+		Fresh: o.Fresh, Retrying: o.Retrying, Halted: o.Halted, Due: o.Due, Delayed: o.Delayed, Age: age,
 	}
 }

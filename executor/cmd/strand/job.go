@@ -1,60 +1,40 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"iter"
 	"strconv"
+	"time"
 
+	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/journal"
 )
 
-// dead is a payload of the morgue in JSON.
-type dead struct {
-	Type     string           `json:"type"`
-	Queue    text             `json:"queue"`
-	ID       text             `json:"id"`
-	Position journal.Position `json:"position"`
-	Score    score            `json:"score"`
-	Due      moment           `json:"due"`
-	Enqueued moment           `json:"enqueued_at"`
-	Attempt  int              `json:"attempt"` // that failed last
-	Reason   text             `json:"reason"`
-	At       moment           `json:"at"`
-	Restored bool             `json:"restored,omitempty"`
-	Failures []failed         `json:"failures,omitempty"`
-	Metadata map[string]text  `json:"metadata,omitempty"`
-	Payload  text             `json:"payload"`
+// grave is a payload of the morgue.
+type grave struct {
+	Queue, ID string
+	executor.DeadPayload
 }
 
-func newDead(queue string, b *journal.Buried) *dead {
-	e := &b.Entry
-	return &dead{
-		"buried", text(queue), e.ID, e.Position, score(e.Score), moment(e.Due), moment(e.AcceptedAt()),
-		b.Retry + firstAttempt, text(b.Reason), moment(b.At), e.Restored,
-		failures(b.History, b.Reason), metadata(e.Metadata), e.Payload,
-	}
+func graveOf(queue string, b *journal.Buried) *grave {
+	return &grave{queue, string(b.Entry.ID), executor.DeadPayload{
+		PayloadInfo: infoOf(&b.Entry), Attempt: b.Retry + firstAttempt, Error: b.Reason, At: time.Unix(0, b.At),
+		Failures: failures(b.History, b.Reason),
+	}}
 }
 
 func job(_ context.Context, c *call) error {
 	queue, id := c.Args().Get(1), c.Args().Get(2)
-	v, err := journal.OpenView(c.Args().First())
+	folds, err := c.folds(queue, 0)
 	if err != nil {
 		return err
 	}
-	defer v.Close()
-	configs, err := readConfigs(c, 0)
-	if err != nil {
-		return err
-	}
-	folds, err := c.folds(v, queue, configs)
-	if err != nil {
-		return err
-	}
+	defer folds.Close()
 	folds.id = id
-	found := 0
+	found, newest := 0, (*float64)(nil)
 	for f := range folds.all() {
+		newest = f.core.Status(id).Newest
 		for t := range f.tasks() {
 			found++
 			if err := c.task(t); err != nil {
@@ -65,17 +45,27 @@ func job(_ context.Context, c *call) error {
 	if folds.err != nil {
 		return folds.err
 	}
-	n, err := c.deadOf(queue, buriedOf(v, queue, id))
-	if err == nil && found+n == 0 {
-		return usage("queue %q has no job %q, neither waiting nor in the morgue", queue, id)
+	n, err := c.deadOf(gravesOf(folds.View, folds.names, chosen{queue, []string{id}}))
+	if err != nil || found+n > 0 {
+		return err
 	}
-	return err
+	return noJob(queue, id, newest)
+}
+
+// noJob says what is known of an id without a job: the score of its newest state that was done, if
+// there was one.
+func noJob(queue, id string, newest *float64) error {
+	done := ""
+	if newest != nil {
+		done = "; newest done: score " + strconv.FormatFloat(*newest, 'f', -1, 64)
+	}
+	return usage("queue %q has no job %q, neither waiting nor in the morgue%s", queue, id, done)
 }
 
 // task prints everything about a job.
 func (c *call) task(t *task) error {
 	if c.json {
-		return c.object(newWaiting("job", t, true))
+		return c.row("job", t)
 	}
 	l := c.output.tasks("job", false, 1)
 	if err := l.add(t); err != nil {
@@ -89,8 +79,8 @@ func (c *call) task(t *task) error {
 	}
 	c.printf("\n")
 	list := c.output.table("POSITION", "SCORE", "ENQUEUED", "PAYLOAD")
-	for _, e := range t.Payloads {
-		list.row(fmt.Sprint(e.Position), fmt.Sprint(e.Score), c.dueText(e.AcceptedAt()), showPayload(e.Payload, c.Bool("full")))
+	for _, p := range t.list() {
+		list.row(fmt.Sprint(p.Position), fmt.Sprint(p.Score), c.dueText(p.EnqueuedAt.UnixNano()), showPayload(p.Raw, c.Bool("full")))
 	}
 	if err := list.end(); err != nil {
 		return err
@@ -98,9 +88,9 @@ func (c *call) task(t *task) error {
 	if err := c.history(t.Failures); err != nil {
 		return err
 	}
-	return c.pairs("metadata", func(yield func(*journal.Entry, error) bool) {
-		for i := range t.Payloads {
-			if !yield(&t.Payloads[i], nil) {
+	return c.pairs("metadata", func(yield func(executor.PayloadInfo, error) bool) {
+		for _, p := range t.list() {
+			if !yield(p, nil) {
 				return
 			}
 		}
@@ -108,16 +98,16 @@ func (c *call) task(t *task) error {
 }
 
 // deadOf prints what of a job is in the morgue, and returns how much that is.
-func (c *call) deadOf(queue string, dead iter.Seq2[journal.Buried, error]) (n int, err error) {
+func (c *call) deadOf(dead iter.Seq2[*grave, error]) (n int, err error) {
 	list := c.graves()
-	for b, err := range dead {
+	for g, err := range dead {
 		if err != nil {
 			return n, err
 		}
 		if n++; n == 1 && !c.json {
 			c.printf("\nin the morgue:\n")
 		}
-		if err := list.add(queue, &b); err != nil {
+		if err := list.add(g); err != nil {
 			return n, err
 		}
 	}
@@ -127,22 +117,28 @@ func (c *call) deadOf(queue string, dead iter.Seq2[journal.Buried, error]) (n in
 	if err := c.histories(dead); err != nil {
 		return n, err
 	}
-	return n, c.pairs("their metadata", func(yield func(*journal.Entry, error) bool) {
-		for b, err := range dead {
-			if !yield(&b.Entry, err) {
+	return n, c.pairs("their metadata", func(yield func(executor.PayloadInfo, error) bool) {
+		for g, err := range dead {
+			var p executor.PayloadInfo
+			if err == nil {
+				p = g.PayloadInfo
+			}
+			if !yield(p, err) {
 				return
 			}
 		}
 	})
 }
 
-// buriedOf lists what of a job is in the morgue.
-func buriedOf(v *journal.View, queue, id string) iter.Seq2[journal.Buried, error] {
-	number, known := v.Queues()[queue]
-	return func(yield func(journal.Buried, error) bool) {
+// gravesOf lists what is chosen of the morgue of a journal at rest.
+func gravesOf(v *journal.View, names map[uint32]string, s chosen) iter.Seq2[*grave, error] {
+	return func(yield func(*grave, error) bool) {
 		for b, err := range v.Morgue() {
-			mine := known && b.Entry.Queue == number && bytes.Equal(b.Entry.ID, []byte(id))
-			if (err != nil || mine) && !yield(b, err) {
+			switch {
+			case err != nil:
+				yield(nil, err)
+				return
+			case s.has(names[b.Entry.Queue], string(b.Entry.ID)) && !yield(graveOf(names[b.Entry.Queue], &b), nil):
 				return
 			}
 		}
@@ -158,16 +154,15 @@ type graves struct {
 
 func (c *call) graves() *graves { return &graves{output: c.output, full: c.Bool("full")} }
 
-func (g *graves) add(queue string, b *journal.Buried) error {
+func (g *graves) add(d *grave) error {
 	if g.json {
-		return g.object(newDead(queue, b))
+		return g.row("dead", d)
 	}
 	if g.t == nil {
-		g.t = g.table("QUEUE", "ID", "POSITION", "SCORE", "ENQUEUED", "BURIED", "ATTEMPT", "REASON", "PAYLOAD")
+		g.t = g.table("QUEUE", "ID", "POSITION", "SCORE", "ENQUEUED", "DIED", "ATTEMPT", "ERROR", "PAYLOAD")
 	}
-	e := &b.Entry
-	g.t.row(show([]byte(queue)), show(e.ID), fmt.Sprint(e.Position), fmt.Sprint(e.Score), g.dueText(e.AcceptedAt()), g.dueText(b.At),
-		strconv.Itoa(b.Retry+firstAttempt), showPayload([]byte(b.Reason), g.full), showPayload(e.Payload, g.full))
+	g.t.row(show([]byte(d.Queue)), show([]byte(d.ID)), fmt.Sprint(d.Position), fmt.Sprint(d.Score), g.dueText(d.EnqueuedAt.UnixNano()),
+		g.dueText(d.At.UnixNano()), strconv.Itoa(d.Attempt), showPayload([]byte(d.Error), g.full), showPayload(d.Raw, g.full))
 	return nil
 }
 

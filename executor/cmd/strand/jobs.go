@@ -7,7 +7,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/executor"
 )
 
 // defaultLimit is how many lines a list has without -limit.
@@ -39,65 +39,12 @@ func (c *call) limit() int {
 	return n
 }
 
-// waiting is a job in JSON.
-type waiting struct {
-	Type      string    `json:"type"`
-	Queue     text      `json:"queue"`
-	ID        text      `json:"id"`
-	State     string    `json:"state"`
-	Doing     string    `json:"doing,omitempty"`
-	Due       moment    `json:"due"`
-	Attempt   int       `json:"attempt"` // that comes next
-	LastError text      `json:"last_error,omitempty"`
-	Crashes   int       `json:"crashes,omitempty"`
-	Count     int       `json:"payload_count"`
-	Bytes     int64     `json:"bytes"`
-	AtLeast   bool      `json:"bytes_at_least,omitempty"`
-	Failures  []failed  `json:"failures,omitempty"`
-	Payloads  []payload `json:"payloads,omitempty"`
-}
-
-// payload of a job in JSON.
-type payload struct {
-	Position journal.Position `json:"position"`
-	Score    score            `json:"score"`
-	Enqueued moment           `json:"enqueued_at"`
-	Restored bool             `json:"restored,omitempty"`
-	Metadata map[string]text  `json:"metadata,omitempty"`
-	Payload  text             `json:"payload"`
-}
-
-func newWaiting(kind string, t *task, all bool) *waiting {
-	w := &waiting{
-		Type: kind, Queue: text(t.Queue), ID: text(t.ID), State: t.state(), Doing: t.doing, Due: moment(t.Due),
-		Attempt: t.Attempt, LastError: text(t.LastError), Crashes: t.Crashes, Count: t.count(), Bytes: t.bytes(), AtLeast: t.atLeast,
-	}
-	if !all {
-		return w
-	}
-	w.Failures = t.Failures
-	for _, e := range t.Payloads {
-		w.Payloads = append(w.Payloads, payload{
-			e.Position, score(e.Score), moment(e.AcceptedAt()), e.Restored, metadata(e.Metadata), e.Payload,
-		})
-	}
-	return w
-}
-
 func jobs(_ context.Context, c *call) error {
-	v, err := journal.OpenView(c.Args().First())
+	folds, err := c.folds(c.String("queue"), 0)
 	if err != nil {
 		return err
 	}
-	defer v.Close()
-	configs, err := readConfigs(c, 0)
-	if err != nil {
-		return err
-	}
-	folds, err := c.folds(v, c.String("queue"), configs)
-	if err != nil {
-		return err
-	}
+	defer folds.Close()
 	s, err := c.output.tasks("job", false, c.limit()).fill(folds)
 	if err == nil && !c.json {
 		c.printf("%s\n", count(s.Runs+s.Halted, "job", "jobs"))
@@ -154,21 +101,22 @@ func (l *taskList) fill(folds *folds) (*sum, error) {
 func (l *taskList) add(t *task) error {
 	l.rows++
 	if l.json {
-		return l.object(newWaiting(l.kind, t, l.payloads))
+		row := *t
+		if !l.payloads {
+			row.Failures, row.InHand, row.Waiting = nil, nil, nil
+		}
+		return l.row(l.kind, row)
 	}
-	due := l.dueText(t.Due)
-	if t.Halted {
+	due := l.dueText(t.Due.UnixNano())
+	if t.State == executor.JobHalted {
 		due = "never, until a person says so"
 	}
-	what := strconv.Itoa(t.count())
+	what := strconv.Itoa(t.Payloads)
 	if l.payloads {
 		what = l.positions(t)
 	}
-	state, size := t.state(), bytesText(t.bytes())
-	if t.doing != "" {
-		state += ", " + t.doing
-	}
-	if t.atLeast {
+	state, size := string(t.State), bytesText(t.Bytes)
+	if t.BytesAtLeast {
 		size = "over " + size
 	}
 	if t.Crashes > 0 {
@@ -200,10 +148,10 @@ func (l *taskList) end(s *sum) error {
 func (l *taskList) positions(t *task) string {
 	const most = 4
 	s := ""
-	for i, e := range t.Payloads {
+	for i, e := range t.Waiting {
 		if i == most {
 			l.cut = true
-			return fmt.Sprintf("%s +%d", s, len(t.Payloads)-most)
+			return fmt.Sprintf("%s +%d", s, len(t.Waiting)-most)
 		}
 		if i > 0 {
 			s += " "

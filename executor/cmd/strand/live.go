@@ -11,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/internal/control"
 	"github.com/strandjobs/strand/journal"
 )
@@ -107,54 +108,52 @@ func ask[A any](ctx context.Context, l *live, verb string, request any) (A, erro
 	return control.Call[A](ctx, l.client, verb, request)
 }
 
-// status returns the queues that the process knows, by number, beside how it is.
-func (l *live) status(ctx context.Context) (s control.Status, names map[uint32]string, err error) {
-	s, err = ask[control.Status](ctx, l, control.VerbStatus, control.None{})
-	names = make(map[uint32]string, len(s.Queues))
-	for _, q := range s.Queues {
-		names[q.Number] = string(q.Name)
-	}
-	return s, names, err
+// health is how the executor is.
+type health struct {
+	executor.Stats
+	Trouble string
+	Silent  string `wire:",omit"` // why there are no figures of queues
+}
+
+func (l *live) health(ctx context.Context) (health, error) {
+	return ask[health](ctx, l, control.VerbStatus, control.None{})
 }
 
 // of returns the queues with a name, or all if there is none.
-func (l *live) of(ctx context.Context, queue string) (list []control.Queue, err error) {
-	s, names, err := l.status(ctx)
-	if err == nil {
-		err = known(names, queue)
-	}
+func (l *live) of(ctx context.Context, queue string) (list []executor.QueueStats, err error) {
+	s, err := l.health(ctx)
 	if err != nil {
 		return nil, err
 	}
+	var names []string
 	for _, q := range s.Queues {
-		if queue == "" || queue == string(q.Name) {
+		if names = append(names, q.Name); queue == "" || queue == q.Name {
 			list = append(list, q)
 		}
 	}
-	return list, nil
+	return list, known(names, queue)
 }
 
 // unregistered says that a queue could not be looked into.
 type unregistered struct {
-	Type     string `json:"type"`
-	Queue    text   `json:"queue"`
-	Payloads int    `json:"payloads"`
+	Queue    string
+	Payloads int
 }
 
 // aside tells which queues the process has not registered: it knows only how much they
 // have.
-func (l *live) aside(queues []control.Queue) error {
+func (l *live) aside(queues []executor.QueueStats) error {
 	for _, q := range queues {
 		if q.Registered || q.Unclaimed == 0 {
 			continue
 		}
 		if l.json {
-			if err := l.object(unregistered{"unregistered", q.Name, q.Unclaimed}); err != nil {
+			if err := l.row("unregistered", unregistered{q.Name, q.Unclaimed}); err != nil {
 				return err
 			}
 			continue
 		}
-		l.printf("The process has not registered the queue %s, which has %s.\n", show(q.Name), count(q.Unclaimed, "payload", "payloads"))
+		l.printf("The process has not registered the queue %s, which has %s.\n", show([]byte(q.Name)), count(q.Unclaimed, "payload", "payloads"))
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ func later(t *testing.T, dir string) {
 // A process does not count the bytes of a queue.
 var (
 	queueSize = regexp.MustCompile(`("type":"queue".*)"bytes":\d+,`)
-	queueAge  = regexp.MustCompile(`"age_ns":\d+`)
+	queueAge  = regexp.MustCompile(`"age":[\d.]+`)
 	queueHead = regexp.MustCompile(`PAYLOADS +AGE +BYTES +MORGUE`)
 	queueRow  = regexp.MustCompile(`(?m)^((?:errands|idle|mails|orders) .*?) +\S+ +(?:[\d.]+ K?i?B|-) +(\d+)$`)
 )

@@ -1,10 +1,10 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/urfave/cli/v3"
 
@@ -25,16 +25,15 @@ func cancelFlags() []cli.Flag {
 
 // acted is what was done.
 type acted struct {
-	Type string `json:"type"`
-	Done string `json:"done"`
-	N    int    `json:"affected"`
+	Done string
+	control.Affected
 }
 
 // acts does something with jobs.
 func acts(verb string) func(context.Context, *live) error {
 	return func(ctx context.Context, l *live) error {
 		queue, ids := l.Args().Get(1), l.Args().Slice()[2:]
-		act := control.Act{Do: verb, Queue: []byte(queue), All: l.Bool("all"), Reason: l.String("reason")}
+		act := control.Act{Do: verb, Queue: queue, All: l.Bool("all"), Reason: l.String("reason")}
 		switch {
 		case act.All == (len(ids) > 0):
 			return usage("strand %s: name ids, or say -all for all jobs of queue %q", verb, queue)
@@ -48,8 +47,8 @@ func acts(verb string) func(context.Context, *live) error {
 		if queue == "" {
 			return errNoName
 		}
-		one, many, done := "payload", "payloads", map[string]string{"run": "made due", "cancel": "canceled", "delete": "deleted"}[verb]
-		if verb == "run" {
+		one, many, done := "payload", "payloads", map[string]string{"run": "made due", "retry": "made due", "cancel": "canceled", "delete": "deleted"}[verb]
+		if verb == "run" || verb == "retry" {
 			one, many = "job", "jobs"
 		}
 		n := 0
@@ -61,7 +60,7 @@ func acts(verb string) func(context.Context, *live) error {
 			}
 		}
 		if l.json {
-			return l.object(acted{verb, done, n})
+			return l.row(verb, acted{done, control.Affected{N: n}})
 		}
 		l.printf("%s %s\n", count(n, one, many), done)
 		return nil
@@ -69,16 +68,11 @@ func acts(verb string) func(context.Context, *live) error {
 }
 
 // inPieces are some ids at a time; without an id, none once.
-func inPieces(ids []string) [][][]byte {
-	pieces := [][][]byte{nil}
-	for i, id := range ids {
-		if i > 0 && i%atOnce == 0 {
-			pieces = append(pieces, nil)
-		}
-		last := len(pieces) - 1
-		pieces[last] = append(pieces[last], []byte(id))
+func inPieces(ids []string) [][]string {
+	if len(ids) == 0 {
+		return [][]string{nil}
 	}
-	return pieces
+	return slices.Collect(slices.Chunk(ids, atOnce))
 }
 
 // act returns how many were affected, also with an error.
@@ -98,8 +92,11 @@ func (l *live) partly(ctx context.Context, n int, one, done, queue string, err e
 	if n > 0 {
 		return fmt.Errorf("%s %s, and then: %w", count(n, one, one+"s"), done, err)
 	}
-	if _, names, failed := l.status(ctx); failed == nil && queue != "" {
-		return cmp.Or(known(names, queue), err)
+	if queue == "" {
+		return err
+	}
+	if _, failed := l.of(ctx, queue); errors.Is(failed, errUsage) {
+		return failed
 	}
 	return err
 }
@@ -113,7 +110,7 @@ func pauses(on bool) func(context.Context, *live) error {
 		}
 		n := 0
 		for _, some := range inPieces(l.Args().Slice()[min(l.Args().Len(), 2):]) {
-			pause := control.Pause{On: on, All: queue == "", Queue: []byte(queue), IDs: some}
+			pause := control.Pause{On: on, All: queue == "", Queue: queue, IDs: some}
 			did, err := ask[control.Affected](ctx, l, control.VerbPause, pause)
 			if err == nil && did.Trouble != "" {
 				err = errors.New(did.Trouble)

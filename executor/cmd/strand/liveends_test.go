@@ -106,12 +106,14 @@ func TestBusy(t *testing.T) {
 	s := &control.Server{
 		Hello: control.Hello{PID: pid},
 		Looks: map[string]control.Handler{
-			control.VerbInspect: control.Verb(func(context.Context, control.None) (control.Inspection, error) {
+			control.VerbInspect: control.Verb(func(context.Context, control.None) (figures, error) {
 				in <- struct{}{}
 				<-out
-				return control.Inspection{}, nil
+				return figures{}, nil
 			}),
-			control.VerbStatus: control.Verb(func(context.Context, control.None) (control.Status, error) { return control.Status{Workers: 7}, nil }),
+			control.VerbStatus: control.Verb(func(context.Context, control.None) (health, error) {
+				return health{Stats: executor.Stats{Workers: 7}}, nil
+			}),
 		},
 		Acts: map[string]control.Handler{
 			control.VerbPause: control.Verb(func(context.Context, control.Pause) (control.Affected, error) { return control.Affected{N: 1}, nil }),
@@ -124,7 +126,7 @@ func TestBusy(t *testing.T) {
 		others.Go(func() {
 			c := control.Connect(dir, time.Minute)
 			defer c.Close()
-			_, err := control.Call[control.Inspection](context.Background(), c, control.VerbInspect, control.None{})
+			_, err := control.Call[control.None](context.Background(), c, control.VerbInspect, control.None{})
 			assert.NoError(t, err)
 		})
 	}

@@ -3,10 +3,10 @@ package main
 import (
 	"context"
 	"iter"
-	"math"
 	"path/filepath"
 	"slices"
 
+	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/internal/control"
 	"github.com/strandjobs/strand/journal"
 )
@@ -15,25 +15,26 @@ func inspectLive(ctx context.Context, l *live) error {
 	if l.Bool("blocks") {
 		return usage("-blocks lists the blocks of a journal that no process has open")
 	}
-	i, err := ask[control.Inspection](ctx, l, control.VerbInspect, control.None{})
+	i, err := ask[struct {
+		Journal journal.Info
+		Queues  []struct {
+			executor.QueueStats
+			Due int
+		}
+	}](ctx, l, control.VerbInspect, control.None{})
+	if err == nil {
+		err = l.figures(i.Journal)
+	}
 	if err != nil {
 		return err
 	}
-	err = l.figures(journal.Info{
-		Format: i.Format, UUID: i.UUID, Epoch: i.Epoch, Next: journal.Position(i.Next), Oldest: i.Oldest, Newest: i.Newest, Blocks: i.Blocks,
-		Entries: i.Entries, Live: i.Live, Bytes: i.Bytes, LiveBytes: i.LiveBytes, Buried: i.Buried, Queues: i.QueueN, FileBytes: i.FileBytes,
-	})
-	if err != nil {
-		return err
-	}
-	if err := l.blocks(nil, false); err != nil {
-		return err
-	}
+	var queues []executor.QueueStats
 	err = l.censuses(func(yield func(*census, error) bool) {
 		for _, q := range i.Queues {
+			queues = append(queues, q.QueueStats)
 			if !yield(&census{
-				Type: "queue", Queue: q.Name, Jobs: q.Jobs, Payloads: q.Payloads, Fresh: q.Jobs - q.Retrying - q.Halted,
-				Retrying: q.Retrying, Halted: q.Halted, Due: q.Due, Delayed: q.Jobs - q.Halted - q.Due, Morgue: q.Dead, Age: q.Age,
+				Queue: q.Name, Jobs: q.Jobs, Payloads: q.Payloads, Fresh: q.Fresh, Retrying: q.Retrying, Halted: q.Halted,
+				Due: q.Due, Delayed: q.Jobs - q.Halted - q.Due, Dead: q.Dead, Age: q.Age,
 			}, nil) {
 				return
 			}
@@ -42,23 +43,7 @@ func inspectLive(ctx context.Context, l *live) error {
 	if err != nil {
 		return err
 	}
-	return l.aside(i.Queues)
-}
-
-// doing is what a job of a process does beside what one at rest can.
-func doing(state string) string {
-	if state == "running" || state == "parked" {
-		return state
-	}
-	return ""
-}
-
-// taskOf is a job of a process, without its payloads.
-func taskOf(queue []byte, j *control.Job) *task {
-	return &task{
-		Queue: string(queue), ID: string(j.ID), Due: j.Due, Attempt: j.Attempt, LastError: string(j.LastError), Halted: j.State == "halted",
-		doing: doing(j.State), more: j.Payloads, moreBytes: j.Bytes, atLeast: j.AtLeast,
-	}
+	return l.aside(queues)
 }
 
 func jobsLive(ctx context.Context, l *live) error {
@@ -72,8 +57,10 @@ func jobsLive(ctx context.Context, l *live) error {
 		if !q.Registered {
 			continue
 		}
-		for _, halted := range []bool{false, true} {
-			if err := l.fill(ctx, list, q.Name, halted); err != nil {
+		for _, states := range [][]executor.JobState{
+			{executor.JobReady, executor.JobScheduled, executor.JobRetrying, executor.JobParked, executor.JobRunning}, {executor.JobHalted},
+		} {
+			if err := l.fill(ctx, list, executor.JobQuery{Queue: q.Name, States: states}); err != nil {
 				return err
 			}
 		}
@@ -88,17 +75,19 @@ func jobsLive(ctx context.Context, l *live) error {
 	return l.aside(queues)
 }
 
-// fill adds the jobs of a queue to a list, a page at a time.
-func (l *live) fill(ctx context.Context, list *taskList, queue []byte, halted bool) error {
-	query := control.JobsQuery{Queue: queue, Halted: halted}
+// fill adds jobs of a queue to a list, a page at a time.
+func (l *live) fill(ctx context.Context, list *taskList, query executor.JobQuery) error {
 	for list.rows < list.limit {
 		query.Limit = min(list.limit-list.rows, control.MaxRows)
-		page, err := ask[control.JobsPage](ctx, l, control.VerbJobs, query)
+		page, err := ask[struct {
+			Jobs []task
+			Next string
+		}](ctx, l, control.VerbJobs, query)
 		if err != nil {
 			return err
 		}
 		for i := range page.Jobs {
-			if err := list.add(taskOf(queue, &page.Jobs[i])); err != nil {
+			if err := list.add(&page.Jobs[i]); err != nil {
 				return err
 			}
 		}
@@ -117,79 +106,67 @@ func jobLive(ctx context.Context, l *live) error {
 	}
 	found := 0
 	if queues[0].Registered {
-		d, err := ask[control.Detail](ctx, l, control.VerbJob, control.One{Queue: []byte(queue), ID: []byte(id)})
+		d, err := ask[struct {
+			task
+			Why string
+		}](ctx, l, control.VerbJob, control.One{Queue: queue, ID: id})
 		if err != nil {
 			return err
 		}
 		if d.State != "" {
 			found++
-			if err := l.detail(&d); err != nil {
+			if err := l.detail(&d.task, d.Why); err != nil {
 				return err
 			}
 		}
 	}
-	n, err := l.deadOf(queue, l.dead(ctx, queues[:1], []string{id}))
+	n, err := l.deadOf(l.dead(ctx, queues[:1], []string{id}))
 	if err != nil {
 		return err
 	}
 	if found+n == 0 && (queues[0].Registered || queues[0].Unclaimed == 0) {
-		return usage("queue %q has no job %q, neither waiting nor in the morgue", queue, id)
+		var e executor.Explanation
+		if queues[0].Registered {
+			if e, err = ask[executor.Explanation](ctx, l, control.VerbExplain, control.One{Queue: queue, ID: id}); err != nil {
+				return err
+			}
+		}
+		return noJob(queue, id, e.Newest)
 	}
 	return l.aside(queues)
 }
 
 // detail prints everything about a job.
-func (l *live) detail(d *control.Detail) error {
-	t := taskOf([]byte(l.Args().Get(1)), &d.Job)
-	t.Failures = failures(d.History, t.LastError)
-	for i := range d.List {
-		if p := &d.List[i]; !p.Unsent {
-			t.Payloads = append(t.Payloads, entryOf(p))
-			t.moreBytes -= int64(p.Size)
-		}
-	}
-	t.more = d.Payloads - len(t.Payloads)
+func (l *live) detail(t *task, why string) error {
 	if err := l.task(t); err != nil || l.json {
 		return err
 	}
-	if t.more > 0 {
-		l.printf("\n%s not shown: an answer has the first thousand, of a MiB\n", count(t.more, "more payload is", "more payloads are"))
+	if more := t.Payloads - len(t.list()); more > 0 {
+		l.printf("\n%s not shown: an answer has the first thousand, of a MiB\n", count(more, "more payload is", "more payloads are"))
 	}
-	if t.doing != "" {
-		l.printf("\nnow: %s\n", tame(d.Why))
+	if t.State == executor.JobRunning || t.State == executor.JobParked {
+		l.printf("\nnow: %s\n", tame(why))
 	}
 	return nil
 }
 
-func entryOf(p *control.Payload) journal.Entry {
-	return journal.Entry{
-		Kind: journal.KindEnqueued, Position: journal.Position(p.Position), Score: math.Float64frombits(p.Score), Accepted: p.Accepted,
-		Restored: p.Restored, Metadata: p.Metadata, Payload: p.Payload,
-	}
-}
-
-// dead lists the morgue of some queues, by their number, of all ids or some. It may be
-// gone through more than once.
-func (l *live) dead(ctx context.Context, queues []control.Queue, ids []string) iter.Seq2[journal.Buried, error] {
-	queues = slices.SortedFunc(slices.Values(queues), func(a, b control.Queue) int { return int(a.Number) - int(b.Number) })
-	wanted := make([][]byte, len(ids))
-	for i, id := range ids {
-		wanted[i] = []byte(id)
-	}
-	return func(yield func(journal.Buried, error) bool) {
+// dead lists the morgue of some queues, of all ids or some. It may be gone through more than
+// once.
+func (l *live) dead(ctx context.Context, queues []executor.QueueStats, ids []string) iter.Seq2[*grave, error] {
+	return func(yield func(*grave, error) bool) {
 		for _, q := range queues {
-			query := control.DeadQuery{Queue: q.Name, IDs: wanted, From: 1}
+			query := control.DeadQuery{Queue: q.Name, IDs: ids, From: 1}
 			for q.Dead > 0 && query.From > 0 {
-				page, err := ask[control.DeadPage](ctx, l, control.VerbDead, query)
+				page, err := ask[struct {
+					Dead []grave
+					Next uint64
+				}](ctx, l, control.VerbDead, query)
 				if err != nil {
-					yield(journal.Buried{}, err)
+					yield(nil, err)
 					return
 				}
 				for i := range page.Dead {
-					d := &page.Dead[i]
-					e := entryOf(&d.Payload)
-					e.Queue, e.ID, e.Due = q.Number, d.ID, d.Due
-					if !yield(journal.Buried{Entry: e, Retry: d.Retry, Reason: string(d.Reason), At: d.At, History: d.History}, nil) {
+					if !yield(&page.Dead[i], nil) {
 						return
 					}
 				}
@@ -200,18 +177,22 @@ func (l *live) dead(ctx context.Context, queues []control.Queue, ids []string) i
 }
 
 func morgueLive(ctx context.Context, l *live) error {
-	s, names, err := l.status(ctx)
+	queues, err := l.of(ctx, "")
 	if err != nil {
 		return err
+	}
+	var names []string
+	for _, q := range queues {
+		names = append(names, q.Name)
 	}
 	verb, wanted, err := l.chosen(names)
 	if err != nil {
 		return err
 	}
 	if wanted.queue != "" {
-		s.Queues = slices.DeleteFunc(s.Queues, func(q control.Queue) bool { return string(q.Name) != wanted.queue })
+		queues = slices.DeleteFunc(queues, func(q executor.QueueStats) bool { return q.Name != wanted.queue })
 	}
-	found, err := l.listMorgue(names, l.dead(ctx, s.Queues, wanted.ids), wanted)
+	found, err := l.find(verb, l.dead(ctx, queues, wanted.ids), wanted)
 	if err != nil || verb == "list" {
 		return err
 	}
@@ -219,9 +200,9 @@ func morgueLive(ctx context.Context, l *live) error {
 	if verb == "delete" {
 		do, done = control.DoDeleteDead, "deleted"
 	}
-	for _, number := range inOrder(names) {
-		for page := range slices.Chunk(found[number], atOnce) {
-			act := control.Act{Do: do, Queue: []byte(names[number])}
+	for _, q := range queues {
+		for page := range slices.Chunk(found[q.Name], atOnce) {
+			act := control.Act{Do: do, Queue: q.Name}
 			for _, p := range page {
 				act.Positions = append(act.Positions, uint64(p))
 			}

@@ -28,13 +28,14 @@
 //	running    what workers have in hand, with -stack where they are
 //	explain    why a job does not run
 //	events     what happens, as it happens
-//	run        makes jobs due now
+//	run        makes jobs due now, with all their retries
+//	retry      makes jobs due now, with the retries that are left
 //	cancel     sends jobs to the morgue, -failed what waits for a retry or is halted
 //	delete     ends them for good
 //	pause      the executor, a queue or ids; resume lets them go on; both also at rest
 //
 // What differs: -merge and -on-failure have no meaning, because the process knows its
-// queues; a job says what it does ("doing": running or parked); halted jobs stand in the
+// queues; a job may be running or parked; halted jobs stand in the
 // order of their due times; of an error jobs has the first KiB, and of a job with more
 // than a thousand payloads job has the first thousand, of a MiB; the bytes of a queue are
 // not counted; of queues that the process has not registered it knows how much they have.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"maps"
 	"slices"
 
 	"github.com/urfave/cli/v3"
@@ -35,20 +36,8 @@ func (s *chosen) missing(found map[string]bool) error {
 	return nil
 }
 
-func (s *chosen) has(queue string, b *journal.Buried) bool {
-	return (s.queue == "" || s.queue == queue) && (len(s.ids) == 0 || slices.Contains(s.ids, string(b.Entry.ID)))
-}
-
-// moved is what was done.
-type moved struct {
-	Type     string `json:"type"`
-	Done     string `json:"done"`
-	Payloads int    `json:"payloads"`
-
-	// Of a requeue in a process that runs, as of executor.Requeued.
-	Superseded int `json:"superseded,omitempty"`
-	Late       int `json:"late,omitempty"`
-	Unsure     int `json:"unsure,omitempty"`
+func (s *chosen) has(queue, id string) bool {
+	return (s.queue == "" || s.queue == queue) && (len(s.ids) == 0 || slices.Contains(s.ids, id))
 }
 
 func morgue(ctx context.Context, c *call) error {
@@ -58,27 +47,31 @@ func morgue(ctx context.Context, c *call) error {
 		return err
 	}
 	defer v.Close()
-	verb, s, err := c.chosen(names(v))
+	names := names(v)
+	verb, s, err := c.chosen(slices.Collect(maps.Values(names)))
+	if err != nil {
+		return err
+	}
+	found, err := c.find(verb, gravesOf(v, names, *s), s)
 	if err != nil {
 		return err
 	}
 	switch verb {
 	case "requeue":
-		return c.empty(ctx, dir, v, s, "requeued", func(l *journal.Log, queue uint32, ps []journal.Position) error {
+		return c.empty(ctx, dir, v, found, "requeued", func(l *journal.Log, queue uint32, ps []journal.Position) error {
 			return l.Restore(ctx, queue, ps, c.now.UnixNano(), func([]byte) uint32 { return 0 })
 		})
 	case "delete":
-		return c.empty(ctx, dir, v, s, "deleted", func(l *journal.Log, queue uint32, ps []journal.Position) error {
+		return c.empty(ctx, dir, v, found, "deleted", func(l *journal.Log, queue uint32, ps []journal.Position) error {
 			_, err := l.Delete(ctx, queue, ps)
 			return cmp.Or(err, l.Settled(ctx))
 		})
 	}
-	_, err = c.listMorgue(names(v), v.Morgue(), s)
-	return err
+	return nil
 }
 
 // chosen reads the arguments, for a journal with some queues.
-func (c *call) chosen(names map[uint32]string) (verb string, s *chosen, err error) {
+func (c *call) chosen(names []string) (verb string, s *chosen, err error) {
 	verb, s = cmp.Or(c.Args().Get(1), "list"), &chosen{queue: c.Args().Get(2)}
 	if c.Args().Len() > 3 {
 		s.ids = c.Args().Slice()[3:]
@@ -95,24 +88,19 @@ func (c *call) chosen(names map[uint32]string) (verb string, s *chosen, err erro
 	return verb, s, nil
 }
 
-// listMorgue prints what was chosen of all that is dead, and returns its positions by
-// queue.
-func (c *call) listMorgue(names map[uint32]string, all iter.Seq2[journal.Buried, error], s *chosen) (map[uint32][]journal.Position, error) {
-	found, ids := make(map[uint32][]journal.Position), make(map[string]bool)
+// find returns the positions of what was chosen, by queue, and prints it if that is the verb.
+func (c *call) find(verb string, all iter.Seq2[*grave, error], s *chosen) (map[string][]journal.Position, error) {
+	found, ids := make(map[string][]journal.Position), make(map[string]bool)
 	list := c.graves()
-	for b, err := range all {
+	for g, err := range all {
+		if err == nil && verb == "list" {
+			err = list.add(g)
+		}
 		if err != nil {
 			return nil, err
 		}
-		e := &b.Entry
-		if !s.has(names[e.Queue], &b) {
-			continue
-		}
-		found[e.Queue] = append(found[e.Queue], e.Position)
-		ids[string(e.ID)] = true
-		if err := list.add(names[e.Queue], &b); err != nil {
-			return nil, err
-		}
+		found[g.Queue] = append(found[g.Queue], journal.Position(g.Position))
+		ids[g.ID] = true
 	}
 	if err := s.missing(ids); err != nil {
 		return nil, err
@@ -123,10 +111,14 @@ func (c *call) listMorgue(names map[uint32]string, all iter.Seq2[journal.Buried,
 	return found, list.end()
 }
 
-// empty takes what was chosen out of the morgue.
-func (c *call) empty(ctx context.Context, dir string, v *journal.View, s *chosen, done string, do func(*journal.Log, uint32, []journal.Position) error) error {
-	found, err := c.listMorgue(names(v), v.Morgue(), s)
-	if err := errors.Join(err, v.Close()); err != nil {
+// empty takes what was found out of the morgue.
+func (c *call) empty(ctx context.Context, dir string, v *journal.View, found map[string][]journal.Position, done string,
+	do func(*journal.Log, uint32, []journal.Position) error) error {
+	numbers := make(map[string]uint32)
+	for number, name := range names(v) {
+		numbers[name] = number
+	}
+	if err := v.Close(); err != nil {
 		return err
 	}
 	n := 0
@@ -137,7 +129,7 @@ func (c *call) empty(ctx context.Context, dir string, v *journal.View, s *chosen
 		}
 		for queue, ps := range found {
 			for page := range slices.Chunk(ps, atOnce) {
-				if err := do(l, queue, page); err != nil {
+				if err := do(l, numbers[queue], page); err != nil {
 					return errors.Join(err, l.Close())
 				}
 				n += len(page)
@@ -153,9 +145,10 @@ func (c *call) empty(ctx context.Context, dir string, v *journal.View, s *chosen
 // moved says what was done.
 func (c *call) moved(n int, done string) error {
 	if c.json {
-		return c.object(moved{"morgue", done, n, c.back.Superseded, c.back.Late, c.back.Unsure})
+		c.back.N = n
+		return c.row("morgue", acted{done, c.back})
 	}
-	c.printf("\n%s %s\n", count(n, "payload", "payloads"), done)
+	c.printf("%s %s\n", count(n, "payload", "payloads"), done)
 	if c.back.Superseded > 0 {
 		c.printf("%d more are not: newer ones have superseded them\n", c.back.Superseded)
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
@@ -11,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -21,7 +22,7 @@ func TestWhatIsNotListedCounts(t *testing.T) {
 		dir := crowd(t, seed)
 		untouched(t, dir)
 		for _, args := range [][]string{
-			{"replay"}, {"replay", "-max-payloads", "*=2"}, {"replay", "-shape", "*=events"}, {"replay", "-shape", "b=events"},
+			{"replay"}, {"replay", "-max-payloads", "*=2"}, {"replay", "-shape", "*=events"}, {"replay", "-shape", "b=events"}, {"replay", "-shape", "*=state"},
 			{"replay", "-on-failure", "*=BlockFailed", "-max-payloads", "a=3"}, {"replay", "-merge", "*=KeepLast", "-on-failure", "a=BlockFailed"},
 		} {
 			args = append(args, dir, "-json")
@@ -79,29 +80,32 @@ func listed(t *testing.T, dir string) map[string]census {
 	jobs := make(map[string]census)
 	for line := range strings.Lines(must(t, "", "jobs", dir, "-json")) {
 		var w waiting
-		require.NoError(t, json.Unmarshal([]byte(line), &w))
-		n := jobs[string(w.Queue)]
-		n.Type, n.Queue = "queue", w.Queue
+		require.NoError(t, admin.Read([]byte(line), &w))
+		n := jobs[w.Queue]
+		n.Queue = w.Queue
 		n.Jobs++
-		n.Payloads += w.Count
+		n.Payloads += w.Payloads
 		if n.Bytes == nil {
 			n.Bytes = new(int64)
 		}
 		*n.Bytes += w.Bytes
-		late := int64(w.Due) > someday.UnixNano()
-		for state, count := range map[string]*int{"fresh": &n.Fresh, "retrying": &n.Retrying, "halted": &n.Halted} {
-			if w.State == state {
-				*count++
-			}
-		}
 		switch {
-		case w.State == "halted":
-		case late:
-			n.Delayed++
+		case w.State == executor.JobHalted:
+			n.Halted++
+		case w.Attempt > 1:
+			n.Retrying++
 		default:
-			n.Due++
+			n.Fresh++
 		}
-		jobs[string(w.Queue)] = n
+		switch w.State {
+		case executor.JobReady:
+			require.False(t, w.Due.After(someday))
+			n.Due++
+		case executor.JobScheduled, executor.JobRetrying:
+			require.True(t, w.Due.After(someday))
+			n.Delayed++
+		}
+		jobs[w.Queue] = n
 	}
 	return jobs
 }
@@ -109,10 +113,13 @@ func listed(t *testing.T, dir string) map[string]census {
 func counted(t *testing.T, dir string) map[string]census {
 	jobs := make(map[string]census)
 	for line := range strings.Lines(must(t, "", "inspect", dir, "-json")) {
-		var n census
-		if json.Unmarshal([]byte(line), &n) == nil && n.Type == "queue" {
+		var n struct {
+			Type string
+			census
+		}
+		if require.NoError(t, admin.Read([]byte(line), &n)); n.Type == "queue" {
 			n.Age = 0 // no list shows it
-			jobs[string(n.Queue)] = n
+			jobs[n.Queue] = n.census
 		}
 	}
 	return jobs

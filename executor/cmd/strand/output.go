@@ -2,8 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -20,16 +19,10 @@ type output struct {
 	*bufio.Writer
 	json bool
 	now  time.Time
-
-	line    bytes.Buffer // that encoder writes
-	encoder *json.Encoder
 }
 
 func newOutput(w io.Writer, now time.Time) *output {
-	o := &output{Writer: bufio.NewWriterSize(w, 64<<10), now: now}
-	o.encoder = json.NewEncoder(&o.line)
-	o.encoder.SetEscapeHTML(false)
-	return o
+	return &output{Writer: bufio.NewWriterSize(w, 64<<10), now: now}
 }
 
 func (o *output) flush() error { return o.Flush() }
@@ -37,13 +30,21 @@ func (o *output) flush() error { return o.Flush() }
 // object prints v as one line of JSON.
 func (o *output) object(v any) error { return o.objectTo(o, v) }
 
+// row prints what an executor shows, as one line of its JSON.
+func (o *output) row(kind string, v any) error {
+	line, err := admin.Line(kind, v)
+	if err == nil {
+		_, err = o.Write(tameJSON(line))
+	}
+	return err
+}
+
 // objectTo leaves nothing in JSON that a terminal could take for a command.
 func (o *output) objectTo(w io.Writer, v any) error {
-	o.line.Reset()
-	if err := o.encoder.Encode(v); err != nil {
-		return err
+	line, err := admin.Encode(v)
+	if err == nil {
+		_, err = w.Write(tameJSON(append(line, '\n')))
 	}
-	_, err := w.Write(tameJSON(o.line.Bytes()))
 	return err
 }
 
@@ -73,11 +74,11 @@ func (t *table) end() error { return t.w.Flush() }
 
 // failure is an error as JSON.
 type failure struct {
-	Type  string `json:"type"`
-	Error string `json:"error"`
-	PID   int    `json:"pid,omitempty"`
-	Exit  int    `json:"exit"`
-	Hint  string `json:"hint,omitempty"`
+	Type  string
+	Error string
+	PID   int `wire:",omit"`
+	Exit  int
+	Hint  string `wire:",omit"`
 }
 
 // fail says what went wrong and what can be done.

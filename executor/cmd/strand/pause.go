@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 
+	"github.com/strandjobs/strand/executor/internal/control"
 	"github.com/strandjobs/strand/executor/internal/pausekey"
 	"github.com/strandjobs/strand/journal"
 )
@@ -46,7 +48,7 @@ func (c *call) pauseSets(v *journal.View, on bool) (sets []journal.Set, err erro
 		if queue == "" {
 			return nil, errNoName
 		}
-		if err := known(names(v), queue); err != nil {
+		if err := known(slices.Collect(maps.Values(names(v))), queue); err != nil {
 			return nil, err
 		}
 	}
@@ -95,7 +97,7 @@ func (c *call) paused(n int, on bool) error {
 		kind, done = "pause", "paused"
 	}
 	if c.json {
-		return c.object(acted{kind, done, n})
+		return c.row(kind, acted{done, control.Affected{N: n}})
 	}
 	what := "the executor is"
 	switch c.Args().Len() {

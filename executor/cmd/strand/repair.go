@@ -11,29 +11,29 @@ import (
 
 // verdict is what check found.
 type verdict struct {
-	Type   string `json:"type"`
-	Sound  bool   `json:"sound"`
-	Damage text   `json:"damage,omitempty"`
-	Blocks int    `json:"blocks"` // intact
-	Live   int    `json:"live"`
-	Buried int    `json:"buried"`
-	Queues int    `json:"queues"`
-	Keys   int    `json:"keys,omitempty"` // of the state, that salvage found
+	Type   string
+	Sound  bool
+	Damage string `wire:",omit"`
+	Blocks int    // intact
+	Live   int
+	Buried int
+	Queues int
+	Keys   int `wire:",omit"` // of the state, that salvage found
 }
 
 // loss is something that could not be read.
 type loss struct {
-	Type   string    `json:"type"`
-	Block  uint64    `json:"block,omitempty"`
-	Reason text      `json:"reason"`
-	Jobs   []lostJob `json:"jobs,omitempty"`
+	Type   string
+	Block  uint64 `wire:",omit"`
+	Reason string
+	Jobs   []lostJob `wire:",omit"`
 }
 
 type lostJob struct {
-	Queue    text             `json:"queue"`
-	ID       text             `json:"id"`
-	Position journal.Position `json:"position"`
-	State    bool             `json:"state,omitempty"`
+	Queue    string
+	ID       string
+	Position journal.Position
+	State    bool `wire:",omit"`
 }
 
 func check(_ context.Context, c *call) error {
@@ -87,7 +87,7 @@ func soundness(dir string) (i journal.Info, err error) {
 // damaged lists everything that is wrong, and not only what came first.
 func (c *call) damaged(found error, s *journal.Salvaged) error {
 	var err error
-	v := verdict{Type: "check", Damage: text(found.Error()), Blocks: s.Blocks, Live: s.Live, Buried: s.Buried, Queues: s.Queues, Keys: s.Keys}
+	v := verdict{Type: "check", Damage: found.Error(), Blocks: s.Blocks, Live: s.Live, Buried: s.Buried, Queues: s.Queues, Keys: s.Keys}
 	if c.json {
 		err = c.object(v)
 	} else {
@@ -108,9 +108,9 @@ func (c *call) damaged(found error, s *journal.Salvaged) error {
 
 // shrunk is what compact did.
 type shrunk struct {
-	Type   string `json:"type"`
-	Before int64  `json:"before_bytes"`
-	After  int64  `json:"after_bytes"`
+	Type   string
+	Before int64 `wire:"before_bytes"`
+	After  int64 `wire:"after_bytes"`
 }
 
 func compact(_ context.Context, c *call) error {
@@ -152,9 +152,9 @@ func (c *call) intact(s *journal.Salvaged) {
 func (c *call) losses(s *journal.Salvaged) error {
 	for _, l := range s.Losses {
 		if c.json {
-			o := loss{Type: "loss", Block: l.Block, Reason: text(l.Reason)}
+			o := loss{Type: "loss", Block: l.Block, Reason: l.Reason}
 			for _, j := range l.Jobs {
-				o.Jobs = append(o.Jobs, lostJob{text(j.Queue), j.ID, j.Position, j.State})
+				o.Jobs = append(o.Jobs, lostJob{j.Queue, string(j.ID), j.Position, j.State})
 			}
 			if err := c.object(o); err != nil {
 				return err
@@ -200,9 +200,9 @@ func copyJournal(_ context.Context, c *call) error {
 func (c *call) copied(to string) error {
 	if c.json {
 		return c.object(struct {
-			Type string `json:"type"`
-			To   text   `json:"to"`
-		}{"copy", text(to)})
+			Type string
+			To   string
+		}{"copy", to})
 	}
 	c.printf("copied to %s\n", tame(to))
 	return nil

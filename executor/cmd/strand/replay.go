@@ -2,57 +2,51 @@ package main
 
 import (
 	"context"
+	"time"
 
 	"github.com/urfave/cli/v3"
 
+	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
 
 func replayFlags() []cli.Flag {
 	return append(append(listFlags(), configFlags()...),
-		&cli.StringMapFlag{Name: "shape", Usage: "what a run gets, `QUEUE=SHAPE`: events, one payload, if it was registered with Handle; else state, all that wait, the default"},
+		&cli.StringMapFlag{Name: "shape", Usage: "what a run gets, `QUEUE=SHAPE`: events, one payload (Handle); state, the newest (HandleLatest); merged, all that wait, the default"},
 		&cli.StringMapFlag{Name: "max-payloads", Usage: "most payloads of one run, `QUEUE=N`, 0 is all; 1000 is the default"},
 	)
 }
 
 // start is the moment that a replay is about.
 type start struct {
-	Type   string           `json:"type"`
-	Epoch  uint64           `json:"epoch"` // that the next start will have
-	Block  uint64           `json:"block"`
-	Newest journal.Position `json:"newest"`
-	At     *moment          `json:"at,omitempty"`
+	Type   string
+	Epoch  uint64 // that the next start will have
+	Block  uint64
+	Newest journal.Position
+	At     *time.Time `wire:",omit"`
 	// Shape is that of all queues when the call did not say which they have: the
 	// journal does not know it.
-	Shape string `json:"assumed_shape,omitempty"`
+	Shape string `wire:"assumed_shape,omit"`
 }
 
 // sum ends a replay.
 type sum struct {
-	Type    string `json:"type"`
-	Runs    int    `json:"runs"` // without those of halted jobs
-	Due     int    `json:"due"`
-	Delayed int    `json:"delayed"`
-	Halted  int    `json:"halted"`
-	Merged  int    `json:"merged"` // payloads that are over at once, equal to others
+	Type    string
+	Runs    int // without those of halted jobs
+	Due     int
+	Delayed int
+	Halted  int
+	Merged  int // payloads that are over at once, equal to others
 }
 
 func replay(_ context.Context, c *call) error {
-	v, err := journal.OpenView(c.Args().First())
+	folds, err := c.folds(c.String("queue"), defaultMaxPayloads)
 	if err != nil {
 		return err
 	}
-	defer v.Close()
-	configs, err := readConfigs(c, defaultMaxPayloads)
-	if err != nil {
-		return err
-	}
-	folds, err := c.folds(v, c.String("queue"), configs)
-	if err != nil {
-		return err
-	}
-	if err := c.start(v); err != nil {
+	defer folds.Close()
+	if err := c.start(folds.View); err != nil {
 		return err
 	}
 	s, err := c.output.tasks("run", true, c.limit()).fill(folds)
@@ -68,18 +62,18 @@ func (c *call) start(v *journal.View) error {
 	if blocks := v.Blocks(); len(blocks) > 0 {
 		last := blocks[len(blocks)-1]
 		if s.Block = last.Seq; last.At != 0 {
-			s.At = new(moment(last.At))
+			s.At = new(time.Unix(0, last.At))
 		}
 	}
 	if !c.IsSet("shape") {
-		s.Shape = "state"
+		s.Shape = "merged"
 	}
 	if c.json {
 		return c.object(s)
 	}
 	c.printf("The next start is number %d. The newest position is %d.\n", s.Epoch, s.Newest)
 	if s.Shape != "" {
-		c.printf("The journal does not know which queues are of events, one payload a run: -shape QUEUE=events, or '*=events', says so.\n")
+		c.printf("The journal does not know which queues have one payload a run: -shape QUEUE=events, or state, or '*=events', says so.\n")
 	}
 	c.printf("\n")
 	return nil
@@ -87,10 +81,10 @@ func (c *call) start(v *journal.View) error {
 
 func (s *sum) add(t *task, now int64) {
 	switch {
-	case t.Halted:
+	case t.State == executor.JobHalted:
 		s.Halted++
 		return
-	case t.Due <= now:
+	case t.due <= now:
 		s.Due++
 	default:
 		s.Delayed++

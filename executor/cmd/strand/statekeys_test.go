@@ -44,8 +44,10 @@ func startStateful(t *testing.T, dir string) (s *stateful, err error) {
 	s.sales, err = executor.Handle(s.x, "sales", func(_ context.Context, job executor.Job[string]) error {
 		return map[string]error{"fails": errors.New("sold out"), "dies": executor.Cancel(errors.New("no such event"))}[job.ID]
 	}, executor.QueueConfig[string]{
-		Slots: []executor.SlotSource{serials}, RetryIn: func(int) time.Duration { return time.Hour },
-		Locks: executor.Locks[string]{OnEnqueue: func(id, _ string) []string { return []string{"of " + id} }},
+		Conditions: executor.Conditions[string]{
+			Slots: []executor.SlotSource{serials},
+			Locks: executor.Locks[string]{OnEnqueue: func(id, _ string) []string { return []string{"of " + id} }},
+		}, RetryIn: func(int) time.Duration { return time.Hour },
 	})
 	if err != nil {
 		return s, err

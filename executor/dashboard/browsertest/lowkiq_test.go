@@ -80,12 +80,14 @@ func TestDashboard_L22_LinksToTheLists(t *testing.T) {
 		return nil
 	}, executor.QueueConfig[string]{
 		RetryIn: func(int) time.Duration { return time.Hour },
-		Locks: executor.Locks[string]{BlockedBy: func(id, _ string) []string {
-			if id == "blocked" {
-				return []string{"key"}
-			}
-			return nil
-		}},
+		Conditions: executor.Conditions[string]{
+			Locks: executor.Locks[string]{BlockedBy: func(id, _ string) []string {
+				if id == "blocked" {
+					return []string{"key"}
+				}
+				return nil
+			}},
+		},
 	})
 	require.NoError(t, err)
 	require.NoError(t, x.KeyLocks().Lock(t.Context(), "key"))

@@ -7,8 +7,6 @@
 //     with what its handler returned last.
 //   - When payloads become one, their waiters go along: all of them hear of the end
 //     of the one that ran.
-//   - A caller for whom a running job would have to wait that waits for the caller,
-//     over any number of jobs, is told so instead of waiting: see [Graph].
 //   - A queue for whose payloads no caller waits pays one load of a word that nothing
 //     writes.
 //

@@ -1,8 +1,7 @@
-// Package backdoor is how executor/executortest gets into an executor: onto a disk in
-// memory that has crashes and faults on demand, to a witness of all that happens, and to
-// its workers. It is no part of the API, and costs an executor that was opened through
-// the front door nothing. Package executor, which this one can't import, sets what is
-// here before a main function runs.
+// Package backdoor is how executor/executortest gets into an executor: onto a log of
+// the test's own, to a witness of all that happens, and to its workers. It is no part of
+// the API, and costs an executor that was opened through the front door nothing. Package
+// executor, which this one can't import, sets what is here before a main function runs.
 package backdoor
 
 import (
@@ -23,9 +22,9 @@ type Witness interface {
 }
 
 var (
-	// Open is a func(*journal.Memory, executor.Config, Witness) (*executor.Executor,
-	// error). The Witness may be nil; with one Config.EventBuffer must not be below
-	// zero.
+	// Open is a func(name string, executor.Config, Witness, func(journal.Config)
+	// (*journal.Log, error)) (*executor.Executor, error), over the log that the function
+	// opens. With a Witness, which may be nil, Config.Advanced.EventBuffer must not be below zero.
 	Open any
 
 	// Hold keeps the workers of an *executor.Executor from jobs, or lets them go on. A

@@ -1,9 +1,10 @@
 package control
 
 import (
+	"bufio"
 	"bytes"
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/serving"
 )
 
@@ -27,8 +29,12 @@ var errHungUp = errors.New("the process has ended the connection: it has stopped
 // asked for it.
 const connectTime = 2 * time.Second
 
-// maxAnswer is more than a page has, with the largest payload there can be.
-const maxAnswer = 512 << 20
+// What an answer has at most, and a line of a stream: more than a page has with a payload of some
+// tens of MiB, so that a peer that goes on for ever does not fill the memory.
+const (
+	maxAnswer = 128 << 20
+	maxLine   = 1 << 20
+)
 
 // Client talks to the executor that has a journal. One goroutine uses it.
 type Client struct {
@@ -68,8 +74,17 @@ func Call[A any](ctx context.Context, c *Client, verb string, request any) (answ
 		return answer, err
 	}
 	defer body.Close()
-	if err := json.NewDecoder(io.LimitReader(body, maxAnswer)).Decode(&answer); err != nil {
-		return answer, told(ctx, fmt.Errorf("the answer to %s: %w", verb, cutOff(err)))
+	text, err := io.ReadAll(io.LimitReader(body, maxAnswer+1))
+	switch {
+	case err != nil:
+		err = cutOff(err)
+	case len(text) > maxAnswer:
+		err = fmt.Errorf("it has more than %d bytes: this is no executor", maxAnswer)
+	default:
+		err = admin.Read(text, &answer)
+	}
+	if err != nil {
+		return answer, told(ctx, fmt.Errorf("the answer to %s: %w", verb, err))
 	}
 	return answer, nil
 }
@@ -82,24 +97,26 @@ func Follow[L any](ctx context.Context, c *Client, verb string, request any, f f
 		return err
 	}
 	defer body.Close()
-	for d := json.NewDecoder(body); ; {
+	lines := bufio.NewScanner(body)
+	for lines.Buffer(nil, maxLine); lines.Scan(); {
 		var line L
-		if err := d.Decode(&line); err != nil {
-			_, broken := errors.AsType[*net.OpError](err)
-			if broken || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-				err = fmt.Errorf("%w: %w", errHungUp, err)
-			}
+		if err := admin.Read(lines.Bytes(), &line); err != nil {
 			return told(ctx, err)
 		}
 		if err := f(line); err != nil {
 			return err
 		}
 	}
+	err = cmp.Or(lines.Err(), io.EOF)
+	if _, broken := errors.AsType[*net.OpError](err); broken || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = fmt.Errorf("%w: %w", errHungUp, err)
+	}
+	return told(ctx, err)
 }
 
 // post returns the body of a good answer.
 func (c *Client) post(ctx context.Context, verb string, request any) (io.ReadCloser, error) {
-	text, err := json.Marshal(request)
+	text, err := admin.Encode(request)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +136,11 @@ func (c *Client) post(ctx context.Context, verb string, request any) (io.ReadClo
 	}
 	defer answer.Body.Close()
 	f := &failure{}
-	if err := json.NewDecoder(io.LimitReader(answer.Body, maxRequest)).Decode(f); err != nil || f.Message == "" {
+	said, err := io.ReadAll(io.LimitReader(answer.Body, maxRequest))
+	if err == nil {
+		err = admin.Read(said, f)
+	}
+	if err != nil || f.Message == "" {
 		return nil, fmt.Errorf("the process answered %s with %s", verb, answer.Status)
 	}
 	return nil, f

@@ -5,10 +5,8 @@
 //	200             the answer, one JSON object; of events one a line, until the reader goes
 //	4xx, 5xx        a failure
 //
-// The wire types are all in wire.go. A field that the server does not know is an error: an
-// older process must not take a deletion with a filter for one without. So is one that is
-// missing, unless its tag has omitempty, one that is null, and one that is there twice.
-// Answers may get fields. Ids, names of queues and payloads are any bytes, in base64.
+// The JSON is that of package admin, and so is what is refused of a request. What looks is
+// asked for and answered in the types of the Inspector; those of what acts are in wire.go.
 //
 // # The socket
 //

@@ -3,7 +3,6 @@ package control
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +12,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/serving"
 )
 
@@ -177,14 +177,17 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, text []byte, f S
 	sent := false
 	flush := http.NewResponseController(w).Flush
 	out := serving.Endless(w)
-	lines := json.NewEncoder(out)
 	line := func(line any) error {
 		sent = true
 		if line == nil {
 			_, err := out.Write(nil)
 			return cmp.Or(err, flush())
 		}
-		return cmp.Or(lines.Encode(line), flush())
+		text, err := admin.Encode(line)
+		if err == nil {
+			_, err = out.Write(append(text, '\n'))
+		}
+		return cmp.Or(err, flush())
 	}
 	if err := s.contained(func() error { return f(r.Context(), decoder(text), line) }); !sent {
 		return err
@@ -195,7 +198,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, text []byte, f S
 // decoder returns what decodes a request.
 func decoder(text []byte) func(v any) error {
 	return func(v any) error {
-		if err := serving.Decode(text, v); err != nil {
+		if err := admin.Decode(text, v); err != nil {
 			return &failure{fmt.Sprintf("the request makes no sense: %v", err)}
 		}
 		return nil
@@ -224,7 +227,7 @@ func refuse(w http.ResponseWriter, err error) {
 }
 
 func fail(w http.ResponseWriter, status int, text string) {
-	answer, err := json.Marshal(failure{text})
+	answer, err := admin.Encode(failure{text})
 	if err != nil {
 		panic("control: bug: " + err.Error()) // it is a text
 	}
@@ -234,7 +237,7 @@ func fail(w http.ResponseWriter, status int, text string) {
 
 // send sends an answer: all of it is there before the first byte goes.
 func send(w http.ResponseWriter, answer any) error {
-	text, err := json.Marshal(answer)
+	text, err := admin.Encode(answer)
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ import (
 )
 
 type say struct {
-	Text string `json:"text"`
+	Text string `wire:",must"`
 }
 
 // serve answers in a directory of its own: echo says what it is told, large has 2 MiB,
@@ -79,7 +79,7 @@ func TestAnswers(t *testing.T) {
 		_, err := Call[None](t.Context(), c, verb, None{})
 		require.ErrorContains(t, err, want)
 	}
-	_, err := Call[None](t.Context(), c, "echo", map[string]any{"text": "x", "filter": "new"})
+	_, err := Call[None](t.Context(), c, "echo", struct{ Text, Filter string }{"x", "new"})
 	require.ErrorContains(t, err, `there is no field "filter"`, "an older process must not overlook it")
 	_, err = Call[None](t.Context(), c, "echo", say{strings.Repeat("x", maxRequest)})
 	require.ErrorContains(t, err, "it may have 1048576 bytes")

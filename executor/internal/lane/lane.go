@@ -5,14 +5,29 @@ import (
 	"maps"
 	"slices"
 	"sync"
+
+	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/lock"
 )
 
 // Lanes are the ids of queues that share them. The zero Lanes is ready for use, by
 // any number of goroutines.
 type Lanes struct {
 	mu   sync.Mutex
-	byID map[string]*lane // Invariant: each has a payload, or a job that runs
-	of   map[uint64]*lane // by the position of a payload
+	byID map[string]*lane           // Invariant: each has a payload, or a job that runs
+	of   map[journal.Position]*lane // by the position of a payload
+
+	queues map[uint32]string // that share them, by number
+}
+
+// Join adds a queue, before it has a payload.
+func (l *Lanes) Join(number uint32, queue string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.queues == nil {
+		l.queues = make(map[uint32]string)
+	}
+	l.queues[number] = queue
 }
 
 // lane is one id.
@@ -25,7 +40,7 @@ type lane struct {
 }
 
 type payload struct {
-	position uint64
+	position journal.Position
 	queue    uint32
 	away     bool // it comes back, and its queue does not have it yet
 	anew     bool // it is back, and a job of its queue may have been taken up without it
@@ -33,18 +48,18 @@ type payload struct {
 
 // Add puts a payload in its place. One that comes before all others, from the morgue,
 // calls the job of its queue that waits.
-func (l *Lanes) Add(id string, position uint64, queue uint32) {
+func (l *Lanes) Add(id string, position journal.Position, queue uint32) {
 	l.mu.Lock()
 	wakers := l.next(l.add(id, position, queue), nil)
 	l.mu.Unlock()
 	call(wakers)
 }
 
-func (l *Lanes) add(id string, position uint64, queue uint32) *lane {
+func (l *Lanes) add(id string, position journal.Position, queue uint32) *lane {
 	n := l.byID[id]
 	if n == nil {
 		if l.byID == nil {
-			l.byID, l.of = make(map[string]*lane), make(map[uint64]*lane)
+			l.byID, l.of = make(map[string]*lane), make(map[journal.Position]*lane)
 		}
 		n = &lane{id: id}
 		l.byID[id] = n
@@ -57,27 +72,29 @@ func (l *Lanes) add(id string, position uint64, queue uint32) *lane {
 }
 
 // find returns where a position is, or belongs: most often at the end.
-func (n *lane) find(position uint64) int {
+func (n *lane) find(position journal.Position) int {
 	if last := len(n.payloads) - 1; last < 0 || n.payloads[last].position < position {
 		return last + 1
 	}
-	i, _ := slices.BinarySearchFunc(n.payloads, position, func(p payload, q uint64) int { return cmp.Compare(p.position, q) })
+	i, _ := slices.BinarySearchFunc(n.payloads, position, func(p payload, q journal.Position) int { return cmp.Compare(p.position, q) })
 	return i
 }
 
-// ComeBack puts a payload in its old place that is about to come back to its queue:
-// until Back it holds up what comes after it, so that none of that has its turn.
-func (l *Lanes) ComeBack(id string, position uint64, queue uint32) {
+// ComeBack puts payloads in their old places that are about to come back to their queue:
+// until Back they hold up what comes after them, so that none of that has its turn.
+func (l *Lanes) ComeBack(ids []string, positions []journal.Position, queue uint32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.of[position] == nil {
-		n := l.add(id, position, queue)
-		n.payloads[n.find(position)].away = true
+	for i, p := range positions {
+		if l.of[p] == nil {
+			n := l.add(ids[i], p, queue)
+			n.payloads[n.find(p)].away = true
+		}
 	}
 }
 
 // Back says that the queues of payloads have them again. What comes next is called.
-func (l *Lanes) Back(positions ...uint64) {
+func (l *Lanes) Back(positions ...journal.Position) {
 	var wakers []func()
 	l.mu.Lock()
 	for _, p := range positions {
@@ -96,7 +113,7 @@ func (l *Lanes) Back(positions ...uint64) {
 
 // Remove takes payloads out that have ended, or were refused. Positions that are not
 // known are passed over. What comes next is called.
-func (l *Lanes) Remove(positions ...uint64) {
+func (l *Lanes) Remove(positions ...journal.Position) {
 	var wakers []func()
 	l.mu.Lock()
 	for _, p := range positions {
@@ -112,7 +129,7 @@ func (l *Lanes) Remove(positions ...uint64) {
 	call(wakers)
 }
 
-func (n *lane) remove(position uint64) {
+func (n *lane) remove(position journal.Position) {
 	if i := n.find(position); i > 0 {
 		n.payloads = slices.Delete(n.payloads, i, i+1)
 		return
@@ -124,7 +141,7 @@ func (n *lane) remove(position uint64) {
 // one of its lane comes first: then wake is called once when it may try again. A
 // payload that came back from the morgue gets its old place. A job that may have been
 // taken up before that is called at once: its queue has to choose again.
-func (l *Lanes) Enter(id string, position uint64, queue uint32, wake func()) bool {
+func (l *Lanes) Enter(id string, position journal.Position, queue uint32, wake func()) bool {
 	l.mu.Lock()
 	entered, again := l.enter(l.add(id, position, queue), position, queue, wake)
 	l.mu.Unlock()
@@ -134,7 +151,7 @@ func (l *Lanes) Enter(id string, position uint64, queue uint32, wake func()) boo
 	return entered
 }
 
-func (l *Lanes) enter(n *lane, position uint64, queue uint32, wake func()) (entered, again bool) {
+func (l *Lanes) enter(n *lane, position journal.Position, queue uint32, wake func()) (entered, again bool) {
 	first := &n.payloads[0]
 	if first.position == position {
 		first.away, first.anew = false, false // it is in hand
@@ -191,23 +208,25 @@ func call(wakers []func()) {
 	}
 }
 
-// First returns the queue whose job of an id runs, or comes first, and how many payloads of
-// others stand before those of a queue, maxAhead at most; false: there is none.
-func (l *Lanes) First(id string, queue uint32) (first uint32, ahead int, ok bool) {
+// Before returns the job that runs in the lane of an id, or comes first there, if it is
+// that of another queue, and how many payloads of others stand before those of a queue,
+// maxAhead at most; false: none is before it.
+func (l *Lanes) Before(id string, queue uint32) (job lock.Owner, ahead int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := l.byID[id]
 	if n == nil {
-		return 0, 0, false
+		return job, 0, false
 	}
 	for ahead < min(len(n.payloads), maxAhead) && n.payloads[ahead].queue != queue {
 		ahead++
 	}
-	if n.busy {
-		return n.running, ahead, true
+	first := n.running
+	if !n.busy {
+		first = n.payloads[0].queue
 	}
-	return n.payloads[0].queue, ahead, true
+	return lock.Owner{Queue: l.queues[first], ID: id}, ahead, first != queue
 }
 
-// maxAhead is how many payloads First counts: nobody waits long for who asks.
+// maxAhead is how many payloads Before counts: nobody waits long for who asks.
 const maxAhead = 1 << 16

@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/strandjobs/strand/journal"
 )
 
 // A lane without a payload and a job takes no memory.
@@ -30,7 +32,7 @@ func TestLanesAreLikeTheirModel(t *testing.T) {
 		var model []payload // by position
 		parked := make(map[uint32]bool)
 		running := -1 // index of a queue
-		var next uint64
+		var next journal.Position
 		own := func(q uint32) []payload {
 			return slices.DeleteFunc(slices.Clone(model), func(p payload) bool { return p.queue != q || p.away })
 		}
@@ -71,14 +73,14 @@ func TestLanesAreLikeTheirModel(t *testing.T) {
 			running = -1
 			l.Leave("id")
 		}
-		add := func(position uint64, q uint32, away bool) {
-			i, found := slices.BinarySearchFunc(model, position, func(p payload, at uint64) int { return cmp.Compare(p.position, at) })
+		add := func(position journal.Position, q uint32, away bool) {
+			i, found := slices.BinarySearchFunc(model, position, func(p payload, at journal.Position) int { return cmp.Compare(p.position, at) })
 			if found {
 				return
 			}
 			model = slices.Insert(model, i, payload{position: position, queue: q, away: away})
 			if away {
-				l.ComeBack("id", position, q)
+				l.ComeBack([]string{"id"}, []journal.Position{position}, q)
 			} else {
 				l.Add("id", position, q)
 			}
@@ -99,7 +101,7 @@ func TestLanesAreLikeTheirModel(t *testing.T) {
 				add(next, q, false)
 			case 2:
 				if next > 0 {
-					add(rapid.Uint64Range(1, next).Draw(t, "old")|1, q, rapid.Bool().Draw(t, "away")) // from the morgue
+					add(journal.Position(rapid.Uint64Range(1, uint64(next)).Draw(t, "old")|1), q, rapid.Bool().Draw(t, "away")) // from the morgue
 				}
 			case 6:
 				back()

@@ -12,21 +12,14 @@ import (
 func (l *Limit) key(name string) *key {
 	k := l.keys[name]
 	if k == nil {
-		k = &key{limit: l, name: name, law: l.lawOf(name), index: -1}
+		k = &key{limit: l, name: name, law: l.law, index: -1}
 		k.next = l.born + k.law.saved // it has saved up what it has not used since then
 		l.keys[name] = k
 	}
 	return k
 }
 
-func (l *Limit) lawOf(name string) law {
-	if c, own := l.own[name]; own {
-		return newLaw(c)
-	}
-	return l.law
-}
-
-// Config returns what holds for keys that have nothing of their own.
+// Config returns what holds for each key.
 func (l *Limit) Config() Config { return l.config }
 
 // Name returns the name of the limit.
@@ -36,25 +29,7 @@ func (l *Limit) Name() string { return l.name }
 func (l *Limit) Set(now int64, c Config) {
 	l.config, l.law = c, newLaw(c)
 	for _, k := range slices.Collect(maps.Values(l.keys)) {
-		if _, own := l.own[k.name]; !own {
-			k.obey(l.law, now)
-			l.table.settle(now, k)
-		}
-	}
-}
-
-// SetKey gives a key a config of its own; nil: that of the limit holds again.
-func (l *Limit) SetKey(now int64, name string, c *Config) {
-	switch {
-	case c == nil:
-		delete(l.own, name)
-	case l.own == nil:
-		l.own = map[string]Config{name: *c}
-	default:
-		l.own[name] = *c
-	}
-	if k := l.keys[name]; k != nil {
-		k.obey(l.lawOf(name), now)
+		k.obey(l.law, now)
 		l.table.settle(now, k)
 	}
 }
@@ -90,26 +65,18 @@ type KeyStats struct {
 func (l *Limit) Key(name string) KeyStats {
 	k := l.keys[name]
 	if k == nil {
-		c, own := l.own[name]
-		if !own {
-			c = l.config
-		}
-		return KeyStats{Limit: l.name, Key: name, Config: c}
+		return KeyStats{Limit: l.name, Key: name, Config: l.config}
 	}
 	return k.stats()
 }
 
 func (k *key) stats() KeyStats {
-	c, own := k.limit.own[k.name]
-	if !own {
-		c = k.limit.config
-	}
 	from := k.from(1)
 	if from == never {
 		from = -1
 	}
 	return KeyStats{
-		Limit: k.limit.name, Key: k.name, Config: c, Running: k.running,
+		Limit: k.limit.name, Key: k.name, Config: k.limit.config, Running: k.running,
 		Waiting: k.waiting + len(k.called), Paused: k.paused, From: from,
 	}
 }
@@ -155,6 +122,16 @@ func (b *busy) before(o *busy) bool {
 		cmp.Compare(x.running, y.running),
 		cmp.Compare(y.name, x.name),
 	) < 0
+}
+
+// running returns the jobs that run under the key for which one waits.
+func (t *Table) running(owner lock.Owner) (jobs []lock.Owner) {
+	for g := range t.grants {
+		if slices.Contains(g.keys, t.waiters[owner].key) {
+			jobs = append(jobs, g.owner)
+		}
+	}
+	return jobs
 }
 
 // Waits says what a job waits for; false: it does not wait. Called: it may come, and

@@ -19,7 +19,9 @@ type Table struct {
 	asides  map[*waiter]struct{}
 	sweep   int64 // when to look at asides
 	woken   []func()
-	keys    []*key // of the needs of one call
+	grants  map[*Grant]struct{} // of jobs that run
+	names   map[string]bool     // of limits
+	keys    []*key              // of the needs of one call
 }
 
 // Limit is one limit with its keys.
@@ -30,7 +32,6 @@ type Limit struct {
 	law    law
 	born   int64
 	keys   map[string]*key
-	own    map[string]Config // of keys with a law of their own
 
 	running, waiting int
 }
@@ -51,7 +52,7 @@ type Grant struct {
 
 // NewTable returns a table without limits.
 func NewTable() *Table {
-	return &Table{waiters: make(map[lock.Owner]*waiter), asides: make(map[*waiter]struct{})}
+	return &Table{waiters: make(map[lock.Owner]*waiter), asides: make(map[*waiter]struct{}), grants: make(map[*Grant]struct{}), names: make(map[string]bool)}
 }
 
 // NewLimit adds a limit. The config has its defaults.
@@ -84,6 +85,7 @@ func (t *Table) Enter(now int64, owner lock.Owner, needs []Need, wake func()) *G
 	if full == nil {
 		delete(t.waiters, owner)
 		g = &Grant{owner: owner, number: w.number, keys: append([]*key(nil), t.keys...), needs: needs}
+		t.grants[g] = struct{}{}
 		for _, k := range g.keys {
 			k.begin(now)
 		}
@@ -123,6 +125,7 @@ func (t *Table) Leave(now int64, owner lock.Owner) {
 func (t *Table) Release(now int64, g *Grant) {
 	keys := g.keys
 	g.keys = nil
+	delete(t.grants, g)
 	for _, k := range keys {
 		k.running--
 		k.limit.running--

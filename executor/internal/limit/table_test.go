@@ -175,7 +175,7 @@ func TestPauseOfAKey(t *testing.T) {
 	require.True(t, r.enter(501*ms, "q", "a", "k"))
 }
 
-// A limit can be changed while jobs wait, up and down, for all keys and for one.
+// A limit can be changed while jobs wait, up and down, for all keys.
 func TestSet(t *testing.T) {
 	r := newRig(t, Config{Rate: 1, Per: time.Hour})
 	require.True(t, r.enter(0, "q", "a", "k"))
@@ -189,12 +189,12 @@ func TestSet(t *testing.T) {
 	r.limit.Set(110*ms, Config{Concurrent: 1})
 	require.False(t, r.enter(110*ms, "q", "b", "k"), "a runs")
 	two, _ := Config{Concurrent: 2}.WithDefaults()
-	r.limit.SetKey(111*ms, "k", &two)
+	r.limit.Set(111*ms, two)
 	r.drain()
 	require.Equal(t, []string{"b", "b"}, r.called)
 	require.True(t, r.enter(111*ms, "q", "b", "k"))
 	require.Equal(t, two, r.limit.Key("k").Config)
-	r.limit.SetKey(112*ms, "k", nil)
+	r.limit.Set(112*ms, Config{Concurrent: 1})
 	require.False(t, r.enter(112*ms, "q", "c", "k"))
 	r.release(113*ms, "a")
 	require.False(t, r.enter(113*ms, "q", "c", "k"))

@@ -1,6 +1,5 @@
 // Package serving is what the control socket and the dashboard have in common, as servers
-// of HTTP: how much goes on at a time, how long a client may take to read, and how a
-// request in JSON is read.
+// of HTTP: how much goes on at a time, and how long a client may take to read.
 //
 //   - A [Room] bounds what goes on at a time. Looking has one of bytes: an answer takes its
 //     share before it is made, and has it until it is sent, so that clients that do not read

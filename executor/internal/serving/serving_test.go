@@ -140,29 +140,3 @@ func (o one) Accept() (net.Conn, error) {
 }
 func (o one) Close() error { close(o); return nil }
 func (one) Addr() net.Addr { return new(net.UnixAddr) }
-
-func TestDecode(t *testing.T) {
-	type request struct {
-		On    bool   `json:"on"`
-		Queue []byte `json:"queue"`
-		N     int    `json:"n,omitempty"`
-	}
-	var q request
-	require.NoError(t, Decode([]byte(` {"on": false, "queue": "cQ=="} `), &q))
-	require.Equal(t, request{Queue: []byte("q")}, q)
-	for text, want := range map[string]string{
-		`{}`:                                     "on is missing",
-		`{"on": true}`:                           "queue is missing",
-		`{"on": null, "queue": ""}`:              "on is null",
-		`{"On": true, "queue": ""}`:              `there is no field "On"`,
-		`{"on": true, "queue": "", "on": false}`: "on is there twice",
-		`{"on": "yes", "queue": ""}`:             `on is "yes": json: cannot unmarshal`,
-		`{"on": true, "queue": ""} {}`:           "has more behind it",
-		`{"on": true, "queue": ""`:               "ends too early",
-		``:                                       "ends too early",
-		`[]`:                                     "must be an object",
-		`null`:                                   "must be an object",
-	} {
-		require.ErrorContains(t, Decode([]byte(text), new(request)), want)
-	}
-}

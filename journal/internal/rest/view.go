@@ -43,18 +43,19 @@ const atHand = 32 << 20
 
 // Info are the figures of a journal at rest.
 type Info struct {
-	Format         int             // version of the format
-	Epoch          uint64          // how many times the journal was opened
-	UUID           string          // of the journal and its copies; empty for one from before there was one
-	Next           format.Position // the next position
-	Oldest, Newest uint64          // sequence of the first and last block; Oldest is the greater one when there is none
-	Blocks         int
-	Entries, Live  int   // in these blocks; live ones did not end
-	Bytes          int   // of these blocks
-	LiveBytes      int   // of live entries in them
-	Buried         int   // payloads in the morgue
-	Queues         int   // names known
-	FileBytes      int64 // of the file
+	Format        int             // version of the format
+	Epoch         uint64          // how many times the journal was opened
+	UUID          string          // of the journal and its copies; empty for one from before there was one
+	Next          format.Position // the next position
+	Oldest        uint64          `wire:"oldest_block"` // sequence of the first block, and of
+	Newest        uint64          `wire:"newest_block"` // the last one; Oldest is the greater one when there is none
+	Blocks        int
+	Entries, Live int   // in these blocks; live ones did not end
+	Bytes         int   // of these blocks
+	LiveBytes     int   // of live entries in them
+	Buried        int   // payloads in the morgue
+	Queues        int   // names known
+	FileBytes     int64 // of the file
 }
 
 // BlockInfo describes one block of the log.

@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package child
 
 import (
 	"os"
@@ -11,10 +11,11 @@ import (
 // setGroup makes a child and what it starts killable together.
 func setGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
-func (p *process) kill() { _ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) }
+// Kill kills the child, with all processes that it has started, as kill -9 does.
+func (p *Process) Kill() { _ = syscall.Kill(-p.Cmd.Process.Pid, syscall.SIGKILL) }
 
-// die kills this process, as kill -9 does.
-func die() {
+// Die kills this process, as kill -9 does.
+func Die() {
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	select {}
 }

@@ -1,0 +1,163 @@
+package world
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/strandjobs/strand/executor"
+)
+
+// All that shows the same thing shows it alike, and how long the oldest payload has waited is
+// what the ledger says.
+var viewing = &feature{
+	name: "views", always: true,
+	claims: `Inspector.Job Inspector.Dead Inspector.Running Inspector.Queues Executor.Explain Queue.Pending Queue.Morgue Queue.Name`,
+	calm: func(w *world, c *census) {
+		for _, q := range c.stats.Queues {
+			if q.Registered && !c.stale {
+				w.age(c, q)
+			}
+		}
+	},
+}
+
+// compare looks at one queue, and at one of its ids, in all ways that there are.
+func (w *world) compare(c *census) {
+	if c.stale || len(w.queues) == 0 {
+		return
+	}
+	ctx := context.Background()
+	q, id := w.queues[w.epoch%len(w.queues)], []string{"a", "b", "c"}[w.epoch/len(w.queues)%3]
+	at := slices.IndexFunc(c.stats.Queues, func(s executor.QueueStats) bool { return s.Name == q.name })
+	own, err := q.queue.Stats(ctx)
+	if q.queue.Name() != q.name || err != nil || at < 0 || !reflect.DeepEqual(own, c.stats.Queues[at]) {
+		w.fail("views: Queue.Stats of %s is %+v, and Stats %+v: %v", q.queue.Name(), own, c.stats.Queues, err)
+		return
+	}
+	all, err := w.x.Inspect().Queues(ctx)
+	if err != nil || len(all) != len(c.stats.Queues) || !reflect.DeepEqual(all[at].QueueStats, own) {
+		w.fail("views: Inspector.Queues shows %+v, and Stats %+v: %v", all, c.stats.Queues, err)
+	}
+	w.compareDead(c, q)
+	w.compareJob(c, q, id)
+	w.compareRunning()
+}
+
+// compareDead lists what is dead in a queue.
+func (w *world) compareDead(c *census, q *queue) {
+	var seen, listed, told []uint64
+	for _, job := range c.jobs[q.name] {
+		for _, p := range job.Dead {
+			seen = append(seen, p.Position)
+		}
+	}
+	slices.Sort(seen)
+	page, err := w.x.Inspect().Dead(context.Background(), executor.DeadQuery{Queue: q.name, Limit: 1000})
+	for _, d := range page.Dead {
+		listed = append(listed, d.Position)
+	}
+	for d, failed := range q.queue.Morgue() {
+		if failed != nil {
+			w.fail("views: Queue.Morgue: %v", failed)
+		}
+		told = append(told, d.Position)
+	}
+	if err != nil || page.Next == "" && !page.Truncated && !slices.Equal(seen, listed) || !slices.Equal(seen, told) {
+		w.fail("views: dead in %s are %v by id, %v in Inspector.Dead, and %v in Queue.Morgue: %v", q.name, seen, listed, told, err)
+	}
+}
+
+// compareJob shows one job.
+func (w *world) compareJob(c *census, q *queue, id string) {
+	ctx := context.Background()
+	was, known := c.jobs[q.name][id]
+	job, err := w.x.Inspect().Job(ctx, q.name, id)
+	if known != (err == nil) || err != nil && !errors.Is(err, executor.ErrUnknownJob) {
+		w.fail("views: Inspector.Job of %s/%s: %v, and JobsByID shows it: %v", q.name, id, err, known)
+		return
+	}
+	pending, err := q.queue.Pending(ctx, id)
+	if alive := known && was.State != executor.JobDead; err != nil || pending != alive {
+		w.fail("views: Pending of %s/%s is %v: %v; its state is %q", q.name, id, pending, err, was.State)
+	}
+	e, err := w.x.Explain(ctx, q.name, id)
+	switch {
+	case err != nil:
+		w.fail("views: Explain: %v", err)
+	case !known && e.State != executor.JobUnknown,
+		known && (!alike(e.State, was.State) || job.State != was.State || !slices.Equal(positions(job), positions(was)) ||
+			e.Attempt != was.Attempt && was.State != executor.JobDead):
+		w.fail("views: %s/%s is %q at attempt %d by Explain, %q %v by Job, and %q %v at attempt %d by JobsByID", q.name, id, e.State, e.Attempt,
+			job.State, positions(job), was.State, positions(was), was.Attempt)
+	}
+}
+
+// alike compares a state with a coarser one, of a list. A pause is beside the state in a list.
+func alike(fine, coarse executor.JobState) bool {
+	switch fine {
+	case executor.JobBlocked, executor.JobWaiting, executor.JobLimited, executor.JobSuspected:
+		return coarse == executor.JobParked
+	case executor.JobPaused:
+		return coarse != executor.JobRunning && coarse != executor.JobDead
+	}
+	return fine == coarse
+}
+
+// positions are those of what an id has, alive and dead.
+func positions(job executor.JobDetail) (all []uint64) {
+	for _, p := range slices.Concat(job.InHand, job.Waiting) {
+		all = append(all, p.Position)
+	}
+	for _, p := range job.Dead {
+		all = append(all, p.Position)
+	}
+	return all
+}
+
+// compareRunning: what runs is what the handlers have.
+func (w *world) compareRunning() {
+	list, err := w.x.Inspect().Running(context.Background(), executor.RunningQuery{})
+	shown := make(map[string]bool)
+	for _, worker := range list.Running {
+		for _, job := range worker.Jobs {
+			shown[worker.Queue+"/"+job.ID] = true
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, r := range w.running {
+		if job := r.queue.name + "/" + r.id; err != nil || !shown[job] && list.More == 0 {
+			w.fail("views: %s runs, and Inspector.Running shows %v: %v", job, shown, err)
+		}
+	}
+}
+
+// age compares how long the oldest payload has waited with what the ledger knows: when it was
+// accepted, or put back, between two moments.
+func (w *world) age(c *census, s executor.QueueStats) {
+	q := w.queueOf(s.Name)
+	if q == nil || q.gathers() {
+		return
+	}
+	least, most, some := time.Duration(0), time.Duration(0), false
+	for _, i := range w.ledger.items {
+		if i.queue != s.Name || i.place != waits || i.seen != w.epoch {
+			continue
+		}
+		if i.answered.IsZero() {
+			i.answered = time.Now()
+		}
+		since := span{i.at, i.answered}
+		if i.back != nil {
+			since = *i.back
+		}
+		some = true
+		least, most = max(least, time.Since(since.to)), max(most, time.Since(since.from))
+	}
+	if some && (s.Age < least-time.Second || s.Age > most+time.Second) || !some && s.Age != 0 && s.Payloads == 0 {
+		w.fail("age: the oldest payload of %s has waited %v, and it was accepted between %v and %v ago", s.Name, s.Age, most, least)
+	}
+}

@@ -1,0 +1,177 @@
+package executor_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor"
+)
+
+// What jobs may wait for each other over: of each kind the configuration of a queue whose
+// jobs hold something with a name while they run, and of one whose jobs wait for that.
+var deadlockKinds = map[string]func(t *testing.T, x *executor.Executor, name string) (holds, needs executor.QueueConfig[string]){
+	"keys": func(_ *testing.T, _ *executor.Executor, name string) (holds, needs executor.QueueConfig[string]) {
+		holds.Conditions.Locks = executor.Locks[string]{OnRun: keys(name), Unlock: keys(name), UnlockOnBurial: true}
+		needs.Conditions.Locks = executor.Locks[string]{BlockedBy: keys(name)}
+		return holds, needs
+	},
+	"unique": func(_ *testing.T, _ *executor.Executor, name string) (holds, needs executor.QueueConfig[string]) {
+		holds.Conditions.Unique = executor.Unique[string]{Key: func(string, string) string { return name }}
+		return holds, holds
+	},
+	"slots": func(t *testing.T, x *executor.Executor, name string) (holds, needs executor.QueueConfig[string]) {
+		s, err := executor.NewSlots(x, name, executor.SlotsConfig[int]{Next: func(n int) int { return n }, MaxSteps: 1})
+		require.NoError(t, err)
+		holds.Conditions.Slots = []executor.SlotSource{s}
+		return holds, holds
+	},
+	"limits": func(t *testing.T, x *executor.Executor, name string) (holds, needs executor.QueueConfig[string]) {
+		l, err := executor.NewLimit(x, name, executor.LimitConfig{Concurrent: 1})
+		require.NoError(t, err)
+		holds.Conditions.Limits = []executor.LimitOf[string]{{Limit: l}}
+		return holds, holds
+	},
+	"lanes": func(_ *testing.T, _ *executor.Executor, name string) (holds, needs executor.QueueConfig[string]) {
+		holds.Conditions.SharedLanes = name
+		return holds, holds
+	},
+}
+
+// A handler waits for a job that needs what it holds: over each kind the job that would
+// wait is told so, by names, and all end.
+func TestDeadlockOfACallAndEachKind(t *testing.T) {
+	for kind, configs := range deadlockKinds {
+		t.Run(kind, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				x := open(t, "", executor.Config{Workers: 8})
+				holds, needs := configs(t, x, "x")
+				needer := answers(t, x, "needer", caller(nil, ""), mortal(needs))
+				holder := answers(t, x, "holder", caller(&needer, "x"), mortal(holds))
+				start(t, x)
+				_, err := holder.Do(t.Context(), "x", "")
+				require.ErrorContains(t, err, "needer/x")
+				require.ErrorContains(t, err, "holder/x")
+				require.ErrorContains(t, err, "waits for")
+				require.Zero(t, stats(t, holder.Queue).Jobs+stats(t, needer.Queue).Jobs)
+				stop(t, x)
+			})
+		})
+	}
+}
+
+// Two handlers hold something of two kinds, and each waits for a job that needs what the
+// other one holds.
+func TestDeadlockOverEachPairOfKinds(t *testing.T) {
+	for one, configs1 := range deadlockKinds {
+		for two, configs2 := range deadlockKinds {
+			t.Run(one+" and "+two, func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					x := open(t, "", executor.Config{Workers: 8})
+					holds1, needs1 := configs1(t, x, "x")
+					holds2, needs2 := configs2(t, x, "y")
+					needer1 := answers(t, x, "needer1", caller(nil, ""), mortal(needs1))
+					needer2 := answers(t, x, "needer2", caller(nil, ""), mortal(needs2))
+					// Each calls for a job with the id of what that needs, for the lanes.
+					holder1 := answers(t, x, "holder1", caller(&needer2, "y"), mortal(holds1))
+					holder2 := answers(t, x, "holder2", caller(&needer1, "x"), mortal(holds2))
+					start(t, x)
+					enqueue(t, holder1.Queue, "x", "")
+					enqueue(t, holder2.Queue, "y", "")
+					time.Sleep(time.Minute)
+					synctest.Wait()
+					var told strings.Builder
+					for _, c := range []*executor.Caller[string, string]{holder1, holder2, needer1, needer2} {
+						require.Zero(t, stats(t, c.Queue).Jobs, "%s: %v", c.Name(), explain(t, x, c.Name(), "x"))
+						for _, d := range morgue(t, c.Queue) {
+							told.WriteString(d.Error + "\n")
+						}
+					}
+					require.NotEmpty(t, told.String())
+					for _, name := range []string{"holder1/x", "holder2/y", "needer1/x", "needer2/y"} {
+						require.Contains(t, told.String(), name)
+					}
+					stop(t, x)
+				})
+			})
+		}
+	}
+}
+
+// caller is a handler that waits for a job after a second, if there is one.
+func caller(on **executor.Caller[string, string], id string) func(context.Context, executor.Job[string]) (string, error) {
+	return func(ctx context.Context, _ executor.Job[string]) (string, error) {
+		if on == nil {
+			return "done", nil
+		}
+		time.Sleep(time.Second)
+		got, err := (*on).Do(ctx, id, "")
+		if err != nil {
+			return "", executor.Cancel(err)
+		}
+		return got, nil
+	}
+}
+
+// mortal is a configuration of jobs that are not retried.
+func mortal(cfg executor.QueueConfig[string]) executor.QueueConfig[string] {
+	cfg.MaxRetries = -1
+	return cfg
+}
+
+// A job that is first in its lane waits for a key that the next one there has locked when
+// it was enqueued: no handler runs, and Explain names both.
+func TestDeadlockOfALaneAndAKey(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		cfg := executor.QueueConfig[string]{Conditions: executor.Conditions[string]{SharedLanes: "lanes"}}
+		cfg.Conditions.Locks.BlockedBy = keys("k")
+		first := answers(t, x, "first", caller(nil, ""), cfg)
+		cfg.Conditions.Locks = executor.Locks[string]{OnEnqueue: keys("k"), Unlock: keys("k")}
+		next := answers(t, x, "next", caller(nil, ""), cfg)
+		enqueue(t, first.Queue, "42", "")
+		enqueue(t, next.Queue, "42", "")
+		start(t, x)
+		synctest.Wait()
+		e := explain(t, x, "first", "42")
+		require.Equal(t, executor.JobRetrying, e.State)
+		require.Contains(t, e.String(), `"first/42" waits for "k" of "next/42", "next/42" waits for "its turn" of "first/42"`)
+		require.Equal(t, executor.JobWaiting, explain(t, x, "next", "42").State)
+		require.NoError(t, x.KeyLocks().Unlock(t.Context(), "k"))
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		require.Zero(t, stats(t, first.Queue).Jobs+stats(t, next.Queue).Jobs)
+		stop(t, x)
+	})
+}
+
+// A job whose earlier run keeps a slot waits for the key of one that waits for the slot.
+func TestDeadlockOfAKeptSlotAndAKey(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		s, err := executor.NewSlots(x, "s", executor.SlotsConfig[int]{Next: func(n int) int { return n }, MaxSteps: 1, TTL: time.Hour, KeepOnFailure: true})
+		require.NoError(t, err)
+		cfg := executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Slots: []executor.SlotSource{s}}, MaxRetries: 1, RetryIn: func(int) time.Duration { return time.Second }}
+		cfg.Conditions.Locks.BlockedBy = keys("k")
+		keeper := handle(t, x, "keeper", func(context.Context, executor.Merged[string]) error { return errors.New("no") }, cfg)
+		cfg.Conditions.Locks = executor.Locks[string]{OnEnqueue: keys("k"), Unlock: keys("k")}
+		p := &probe{}
+		waits := handle(t, x, "waits", p.handle, cfg)
+		enqueue(t, keeper, "1", "")
+		start(t, x)
+		synctest.Wait()
+		enqueue(t, waits, "2", "")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		dead := morgue(t, keeper)
+		require.Len(t, dead, 1)
+		require.Contains(t, dead[0].Error, `"keeper/1" waits for "k" of "waits/2", "waits/2" waits for "s" of "keeper/1"`)
+		require.Len(t, p.log(), 1)
+		stop(t, x)
+	})
+}

@@ -1,0 +1,263 @@
+package admit
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/lock"
+	"github.com/strandjobs/strand/shard"
+)
+
+// Claim is a job that asks for what it needs, and what it has of that while it runs. It
+// goes back in the commit that settles the job.
+type Claim struct {
+	By   lock.Owner
+	Item *shard.Item // nil: no worker has the job
+
+	list     *List
+	holds    []Hold // as List.asked; nil: nothing of that condition
+	inline   [3]Hold
+	payloads []Payload
+	read     bool
+	passed   bool // all conditions; or else they are to forget the job when it is settled
+	woken    atomic.Bool
+}
+
+var _ shard.Held = (*Claim)(nil)
+
+// Claim returns that of a job, which has nothing yet; it: nil for one that ends without
+// a worker.
+func (l *List) Claim(id string, it *shard.Item) *Claim {
+	c := &Claim{By: lock.Owner{Queue: l.Queue, ID: id}, Item: it, list: l}
+	if n := len(l.asked); n <= len(c.inline) {
+		c.holds = c.inline[:n]
+	} else {
+		c.holds = make([]Hold, n)
+	}
+	return c
+}
+
+// Enter asks the conditions: those before the disk has what they give, or the others.
+// ErrWaits: the job stands in a line, and holds nothing.
+func (c *Claim) Enter(ctx context.Context, late bool) error {
+	from, to := 0, len(c.holds)
+	switch {
+	case late && !c.renew():
+		c.withdraw()
+		c.Wake()
+		return ErrWaits
+	case late:
+		from = c.list.durable
+	case c.list.durable > 0:
+		to = c.list.durable
+	}
+	for i := from; i < to; i++ {
+		var err error
+		if c.holds[i], err = c.list.asked[i].Enter(ctx, c); err != nil {
+			c.holds[i] = nil
+			return c.stop(i, err)
+		}
+	}
+	c.passed = to == len(c.holds)
+	return nil
+}
+
+// stop has a job hold nothing that one of its conditions has not let pass. It waits for
+// nothing else, and for that one only if this closes no circle.
+func (c *Claim) stop(at int, err error) error {
+	c.withdraw()
+	if err == ErrWaits {
+		if circle := c.list.Graph.Closed(c.By); circle != nil {
+			err = &lock.DeadlockError{Cycle: circle}
+		}
+	}
+	for i, other := range c.list.asked {
+		if refused := err != ErrWaits; refused || i != at {
+			other.Aside(c.By, refused)
+		}
+	}
+	return err
+}
+
+// renew has the time of what is on disk now count from here; false: it is over, and the
+// job may ask for another.
+func (c *Claim) renew() bool {
+	for _, h := range c.holds {
+		if r, is := h.(Renewed); is && !r.Renew() {
+			return false
+		}
+	}
+	return true
+}
+
+// Wake has the job ask again.
+func (c *Claim) Wake() {
+	c.woken.Store(true)
+	c.list.Wake(c.By.ID)
+}
+
+// Woken reports whether Wake was called.
+func (c *Claim) Woken() bool { return c.woken.Load() }
+
+// Payloads are those that the worker has in hand, without those that do not decode.
+func (c *Claim) Payloads() (all []Payload, err error) {
+	if !c.read {
+		c.payloads, err = c.list.Decode(c.Item)
+		c.read = err == nil
+	}
+	return c.payloads, err
+}
+
+// Job is the job as user code gets it that is asked about it.
+func (c *Claim) Job(withPayloads bool) (job lock.Job, err error) {
+	job = lock.Job{Queue: c.By.Queue, ID: c.By.ID, Attempt: c.Item.Retry + 2} // of a retry of −1 it is the first
+	if withPayloads {
+		payloads, err := c.Payloads()
+		if err != nil {
+			return job, err
+		}
+		for _, p := range payloads {
+			job.Payloads = append(job.Payloads, p.Value)
+		}
+	}
+	return job, nil
+}
+
+// Hold returns what the job has of a condition, nil if that is nothing.
+func (c *Claim) Hold(of Condition) Hold {
+	if c == nil {
+		return nil
+	}
+	for i, cond := range c.list.asked {
+		if cond == of {
+			return c.holds[i]
+		}
+	}
+	return nil
+}
+
+// Holds are what the job has; some are nil.
+func (c *Claim) Holds() []Hold {
+	if c == nil {
+		return nil
+	}
+	return c.holds
+}
+
+// KeepAlive extends the leases that the job has, from when its handler is called.
+func (c *Claim) KeepAlive() {
+	c.payloads = nil // the conditions have seen them
+	for _, h := range c.holds {
+		if l, ok := h.(Lease); ok {
+			l.KeepAlive()
+		}
+	}
+}
+
+// Watch calls f with the reason when a lease is lost, until forget is called.
+func (c *Claim) Watch(f func(reason error)) (forget func()) {
+	var forgets []func()
+	for _, h := range c.holds {
+		if l, ok := h.(Lease); ok {
+			forgets = append(forgets, l.OnLost(func(reason error) {
+				if !errors.Is(reason, lock.ErrUnlocked) { // a slot that was cleared by hand
+					f(reason)
+				}
+			}))
+		}
+	}
+	return func() {
+		for _, forget := range forgets {
+			forget()
+		}
+	}
+}
+
+// Lost reports whether the job no longer has what it was started with.
+func (c *Claim) Lost() bool {
+	for _, h := range c.Holds() {
+		if l, ok := h.(Lease); ok && l.Lost() {
+			return true
+		}
+	}
+	return false
+}
+
+// Conclude completes a success.
+func (c *Claim) Conclude(ctx context.Context) error {
+	for _, h := range c.holds {
+		if p, ok := h.(Concluded); ok {
+			if err := p.Conclude(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Returned ends what no job holds whose handler has returned.
+func (c *Claim) Returned() {
+	for _, h := range c.Holds() {
+		if e, ok := h.(Early); ok {
+			e.Returned()
+		}
+	}
+}
+
+// Settle implements [shard.Held]. Of what a job did not come to, the condition says what
+// becomes of what it has kept for it.
+func (c *Claim) Settle(v shard.Verdict, over bool) (sets []journal.Set) {
+	for i, h := range c.holds {
+		if h != nil {
+			sets = append(sets, h.Settle(v, over)...)
+		} else if k, ok := c.list.asked[i].(Keeper); ok {
+			sets = append(sets, k.Abandoned(c.By, v, over)...)
+		}
+	}
+	return sets
+}
+
+// Release implements [shard.Held].
+func (c *Claim) Release(over bool) {
+	c.release()
+	if !c.passed {
+		c.list.Aside(c.By, over || c.Item != nil)
+	}
+}
+
+func (c *Claim) release() {
+	for i, h := range c.holds {
+		if h != nil {
+			c.holds[i] = nil
+			h.Release()
+		}
+	}
+}
+
+// withdraw gives back what was taken for a job that does not run now.
+func (c *Claim) withdraw() {
+	if slices.ContainsFunc(c.holds, func(h Hold) bool { return h != nil }) {
+		change := new(journal.Change)
+		c.list.Ledger.Do(change, func() { change.Sets = c.Settle(shard.VerdictUnstarted, false) })
+	}
+	c.release()
+}
+
+// Every calls f again and again, until it returns false, the timer is stopped, or ctx has
+// ended: a handler that is left behind keeps no lease.
+func Every(ctx context.Context, d time.Duration, f func() bool) *time.Timer {
+	var timer *time.Timer
+	ready := make(chan struct{})
+	timer = time.AfterFunc(d, func() {
+		<-ready
+		if context.Cause(ctx) == nil && f() {
+			timer.Reset(d)
+		}
+	})
+	close(ready)
+	return timer
+}

@@ -1,0 +1,339 @@
+package keylock
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/strandjobs/strand/executor/internal/admit"
+	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/lock"
+	"github.com/strandjobs/strand/shard"
+)
+
+// KeysOf returns the keys of a payload, each once. Nil: it has none.
+type KeysOf func(id string, value any) ([]string, error)
+
+func (f KeysOf) of(id string, value any) ([]string, error) {
+	if f == nil {
+		return nil, nil
+	}
+	return f(id, value)
+}
+
+// Condition has the jobs of a queue wait for keys that others have locked, and lock and
+// unlock them.
+type Condition struct {
+	*Keys
+	Queue                               string
+	OnEnqueue, BlockedBy, OnRun, Unlock KeysOf
+	Counted, UnlockOnBurial             bool
+	Supersedes                          bool // a newer payload has locked what it needs itself
+	TTL                                 time.Duration
+	Blocked                             lock.Decision
+	Service                             lock.Service // keeps the keys; nil: the executor does
+	Logger                              *slog.Logger
+	Handlers                            context.Context // of user code that undoes something
+
+	Guard  func(f func() error) error             // calls user code
+	Refuse func(d lock.Decision, why error) error // what a job gets that does not wait, or can't be woken
+}
+
+// KeysOnEnqueue computes what a payload locks when it is accepted, and all else that it
+// will want: the caller hears of a bad key.
+func (c *Condition) KeysOnEnqueue(id string, value any) ([]string, error) {
+	_, err := c.BlockedBy.of(id, value)
+	_, err2 := c.OnRun.of(id, value)
+	_, err3 := c.Unlock.of(id, value)
+	keys, err4 := c.OnEnqueue.of(id, value)
+	return keys, cmp.Or(err, err2, err3, err4)
+}
+
+// wants are the keys of a job.
+type wants struct {
+	blockedBy []string
+	set       []lock.Setting
+	unlock    []unlocking
+}
+
+// unlocking is a key that the success of a job unlocks, if it counts for one of its
+// payloads. own: that payload locks it itself, and unlocks no lock but that.
+type unlocking struct {
+	lock.Setting
+	own bool
+}
+
+// want adds the keys of a payload. Counted keys count for each payload, as they did when
+// it was enqueued; a service decides itself whether its keys do. With UnlockOnBurial
+// OnRun keys are the payload's, too: its burial ends no other lock, and where a newer
+// payload supersedes neither does what takes its place.
+func (c *Condition) want(w *wants, id string, p admit.Payload) error {
+	count := c.Counted || c.Service != nil
+	blockedBy, err := c.BlockedBy.of(id, p.Value)
+	set, err2 := c.OnRun.of(id, p.Value)
+	unlock, err3 := c.Unlock.of(id, p.Value)
+	if err := cmp.Or(err, err2, err3); err != nil {
+		return err
+	}
+	for _, key := range blockedBy {
+		w.blockedBy = admit.With(w.blockedBy, key)
+	}
+	for _, key := range set {
+		if count || c.UnlockOnBurial || c.Supersedes {
+			w.set = append(w.set, lock.Setting{Key: key, Position: p.Position})
+		} else {
+			w.set = admit.With(w.set, lock.Setting{Key: key})
+		}
+	}
+	if !count {
+		for _, key := range unlock {
+			w.unlock = admit.With(w.unlock, unlocking{Setting: lock.Setting{Key: key}})
+		}
+		return nil
+	}
+	own := set
+	if len(unlock) > 0 && c.Counted {
+		enqueued, err := c.OnEnqueue.of(id, p.Value)
+		if err != nil {
+			return err
+		}
+		own = append(own, enqueued...)
+	}
+	for _, key := range unlock {
+		w.unlock = append(w.unlock, unlocking{lock.Setting{Key: key, Position: p.Position}, slices.Contains(own, key)})
+	}
+	return nil
+}
+
+// Enter locks what the job locks when it runs, unless it is blocked.
+func (c *Condition) Enter(ctx context.Context, cl *admit.Claim) (admit.Hold, error) {
+	payloads, err := cl.Payloads()
+	if err != nil {
+		return nil, err
+	}
+	var w wants
+	for _, p := range payloads {
+		if err := c.want(&w, cl.By.ID, p); err != nil {
+			return nil, err
+		}
+	}
+	h := &hold{c: c, by: cl.By, unlock: w.unlock}
+	switch {
+	case len(w.blockedBy)+len(w.set) == 0:
+		return h, nil
+	case c.Service != nil:
+		return h, c.enterService(ctx, cl, h, w)
+	}
+	waker := func() func() { return cl.Wake }
+	if c.Blocked.Action != lock.ActionPark {
+		waker = nil
+	}
+	r := lock.Request{Owner: cl.By, BlockedBy: w.blockedBy, Lock: w.set, TTL: c.TTL}
+	c.ledger.Do(nil, func() {
+		var key string
+		if h.fresh, key = c.All.Enter(r, waker); key != "" && waker == nil {
+			err = c.lockedError(key, cl.By)
+		} else if key != "" {
+			err = admit.ErrWaits
+		}
+	})
+	if waker == nil && err != nil {
+		err = c.Refuse(c.Blocked, err)
+	}
+	return h, err
+}
+
+// enterService is Enter with the queue's own service.
+func (c *Condition) enterService(ctx context.Context, cl *admit.Claim, h *hold, w wants) error {
+	var locked []string
+	for _, key := range w.blockedBy {
+		err := c.Guard(func() error {
+			is, err := c.Service.Locked(ctx, key)
+			if is {
+				locked = append(locked, key)
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if len(locked) == 0 {
+		for _, s := range w.set {
+			h.served = append(h.served, s.Key)
+		}
+		return c.lockServed(ctx, h.served)
+	}
+	decision := c.Blocked
+	if handler, ok := c.Service.(lock.LockedHandler); ok {
+		job, err := cl.Job(true)
+		if err == nil {
+			err = c.Guard(func() error { decision = handler.HandleLockedBy(ctx, job, locked); return nil })
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if decision.Action != lock.ActionPark {
+		return c.Refuse(decision, &lock.LockedError{Key: locked[0]})
+	}
+	watcher, ok := c.Service.(lock.Watcher)
+	if !ok {
+		return c.Refuse(decision, nil)
+	}
+	var blocked bool
+	if err := c.Guard(func() error { _, blocked = watcher.Watch(locked[0], cl.Wake); return nil }); err != nil {
+		return err
+	}
+	if !blocked {
+		cl.Wake() // it was unlocked just now
+	}
+	return admit.ErrWaits
+}
+
+// lockServed locks keys with the queue's service. Those that it has locked before one
+// failed, it unlocks.
+func (c *Condition) lockServed(ctx context.Context, keys []string) error {
+	for i, key := range keys {
+		if err := c.Guard(func() error { return c.Service.Lock(ctx, key) }); err != nil {
+			_ = c.unlockServed(ctx, keys[:i])
+			return fmt.Errorf("lock service: lock %q: %w", key, err)
+		}
+	}
+	return nil
+}
+
+// unlockServed unlocks keys with the queue's service, and returns the first error.
+func (c *Condition) unlockServed(ctx context.Context, keys []string) (first error) {
+	for _, key := range keys {
+		if err := c.Guard(func() error { return c.Service.Unlock(ctx, key) }); err != nil && first == nil {
+			first = fmt.Errorf("lock service: unlock %q: %w", key, err)
+		}
+	}
+	return first
+}
+
+// withdrawServed unlocks keys with the queue's service that were locked for nothing.
+func (c *Condition) withdrawServed(keys []string) {
+	if err := c.unlockServed(c.Handlers, keys); err != nil {
+		c.Logger.Error("keys of a job that does not run stay locked", slog.Any("error", err))
+	}
+}
+
+// Aside implements [admit.Condition].
+func (c *Condition) Aside(by lock.Owner, forget bool) {
+	c.ledger.Do(nil, func() { c.All.Leave(by, forget) })
+}
+
+// Waits implements [admit.Condition].
+func (c *Condition) Waits(by lock.Owner) (all []admit.Wait) {
+	c.ledger.View(func() {
+		keys, _ := c.All.Waits(by)
+		for _, key := range keys {
+			w := admit.Wait{For: key}
+			for _, h := range c.All.Locked(key) {
+				if h.Owner != by {
+					w.On = append(w.On, h.Owner)
+				}
+			}
+			all = append(all, w)
+		}
+	})
+	return all
+}
+
+// Called implements [admit.Caller].
+func (c *Condition) Called(queue string) (ids []string) {
+	c.ledger.View(func() {
+		for _, by := range c.All.Called(queue) {
+			ids = append(ids, by.ID)
+		}
+	})
+	return ids
+}
+
+// Abandoned implements [admit.Keeper]: a job that goes to the morgue, or is deleted, has
+// locks of earlier runs.
+func (c *Condition) Abandoned(by lock.Owner, v shard.Verdict, over bool) []journal.Set {
+	if over && (c.UnlockOnBurial || v == shard.VerdictDeleted) {
+		c.All.Drop(c.All.OfJob(by)...)
+	}
+	return nil
+}
+
+// Merging implements [admit.Witness].
+func (c *Condition) Merging(change *shard.Change) {
+	for _, m := range change.Merged {
+		if c.Supersedes {
+			c.All.Drop(c.comingWith(m.Position)...)
+			continue
+		}
+		c.All.Replace(c.comingWith(m.Position), uint64(m.Into), func(h *lock.KeyLock) { c.rebind(h, m.Into) })
+	}
+}
+
+// Ending implements [admit.Witness].
+func (c *Condition) Ending(change *shard.Change) {
+	for _, p := range change.Exhumed {
+		c.All.Drop(c.comingWith(p)...)
+	}
+	for _, p := range change.Deleted {
+		c.All.Drop(c.comingWith(p)...)
+	}
+	if c.UnlockOnBurial {
+		for i := range change.Buried {
+			c.All.Drop(c.comingWith(change.Buried[i].Ref.Position())...)
+		}
+	}
+}
+
+// hold is what a running job has locked, and will unlock.
+type hold struct {
+	c      *Condition
+	by     lock.Owner
+	unlock []unlocking
+	fresh  []*lock.KeyLock // keys that this very run has locked
+	served []string        // the same, of a service; nil once the job has run
+}
+
+// Settle implements [admit.Hold].
+func (h *hold) Settle(v shard.Verdict, over bool) []journal.Set {
+	all := &h.c.All
+	if v == shard.VerdictUnstarted {
+		all.Drop(h.fresh...)
+		return nil
+	}
+	h.served = nil
+	all.Leave(h.by, true)
+	if v == shard.VerdictDone || v == shard.VerdictDiscarded {
+		for _, u := range h.unlock {
+			h.c.Keys.unlock(u, h.c.Counted, h.by)
+		}
+		return nil
+	}
+	return h.c.Abandoned(h.by, v, over)
+}
+
+// Release implements [admit.Hold].
+func (h *hold) Release() {
+	if len(h.served) > 0 {
+		h.c.withdrawServed(h.served)
+	}
+}
+
+// Conclude implements [admit.Concluded]: a service of the queue's own unlocks what the
+// journal does not.
+func (h *hold) Conclude(ctx context.Context) error {
+	if h.c.Service == nil {
+		return nil
+	}
+	keys := make([]string, len(h.unlock))
+	for i, u := range h.unlock {
+		keys[i] = u.Key
+	}
+	h.unlock = nil
+	return h.c.unlockServed(ctx, keys)
+}

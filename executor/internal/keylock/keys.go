@@ -1,0 +1,256 @@
+package keylock
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/strandjobs/strand/executor/internal/admit"
+	"github.com/strandjobs/strand/executor/internal/statekey"
+	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/lock"
+)
+
+// Keys are the keys that the jobs of an executor lock, and the journal's copy of them.
+// What belongs to a job changes in the commit that settles the job.
+type Keys struct {
+	ledger   *admit.Ledger
+	log      *journal.Log
+	volatile bool
+	base     time.Time // when the clock of All was 0
+
+	// All is guarded by the ledger, as alarm is.
+	All   lock.KeyLocks
+	alarm admit.Alarm // of the next key-lock that ends by itself
+
+	// binding guards which key-locks came with which payload, and the positions of
+	// those that were set by an enqueue. The journal asks under its own lock, so
+	// nothing is called under it.
+	binding sync.Mutex
+	with    map[journal.Position][]*lock.KeyLock
+}
+
+// gone is the position of a key-lock that has ended.
+const gone = math.MaxUint64
+
+// Open returns the keys that a journal has. What has expired since they were written
+// stays so. A volatile journal is told nothing.
+func Open(ledger *admit.Ledger, log *journal.Log, volatile bool) (*Keys, error) {
+	k := &Keys{ledger: ledger, log: log, volatile: volatile, base: time.Now(), with: make(map[journal.Position][]*lock.KeyLock)}
+	ledger.Add(k)
+	return k, k.restore()
+}
+
+func (k *Keys) restore() error {
+	var held []*lock.KeyLock
+	var expired journal.Change
+	now := time.Now()
+	for s, err := range k.log.Keys(statekey.LockPrefix) {
+		if err != nil {
+			return err
+		}
+		h, until, err := k.parse(s, now)
+		if err != nil {
+			return err
+		}
+		if until != 0 && until <= now.UnixNano() {
+			expired.Sets = append(expired.Sets, journal.Set{Key: s.Key})
+			continue
+		}
+		held = append(held, h)
+	}
+	k.ledger.Do(&expired, func() {
+		k.All.Restore(held)
+		for _, h := range held {
+			k.bind(h)
+		}
+	})
+	return nil
+}
+
+// Open implements [admit.Book].
+func (k *Keys) Open() { k.All.At(time.Since(k.base)) }
+
+// Close implements [admit.Book].
+func (k *Keys) Close(c *journal.Change) (wake func()) {
+	changes, wake := k.All.Drain()
+	for _, change := range changes {
+		if change.Ended {
+			k.forget(change.Lock)
+		} else {
+			k.bind(change.Lock)
+		}
+		if !k.volatile && !awaitsPosition(change) {
+			c.Sets = append(c.Sets, k.written(change))
+		}
+	}
+	at, ok := k.All.Next()
+	k.alarm.Set(k.base, at, ok && !k.ledger.Closed(), k.expire)
+	return wake
+}
+
+// awaitsPosition reports whether a key-lock is written with the payload that it came
+// with, when that has its position.
+func awaitsPosition(c lock.Change) bool {
+	h := c.Lock
+	return !c.Ended && !h.OnRun && h.Position == 0 && h.Owner != (lock.Owner{})
+}
+
+// expire is what the alarm calls.
+func (k *Keys) expire() {
+	k.ledger.Do(nil, func() {
+		if k.alarm.Rang(); !k.ledger.Closed() {
+			k.All.Expire()
+		}
+	})
+}
+
+// bind remembers which payload a key-lock belongs to, if that is known.
+func (k *Keys) bind(h *lock.KeyLock) {
+	k.binding.Lock()
+	defer k.binding.Unlock()
+	if p := journal.Position(h.Position); p != 0 && !slices.Contains(k.with[p], h) {
+		k.with[p] = append(k.with[p], h)
+	}
+}
+
+// forget lets go of a key-lock that has ended.
+func (k *Keys) forget(h *lock.KeyLock) {
+	k.binding.Lock()
+	defer k.binding.Unlock()
+	k.unbind(h)
+	h.Position = gone
+}
+
+// unbind forgets which payload a key-lock belongs to. binding is held.
+func (k *Keys) unbind(h *lock.KeyLock) {
+	p := journal.Position(h.Position)
+	if rest := slices.DeleteFunc(k.with[p], func(o *lock.KeyLock) bool { return o == h }); len(rest) > 0 {
+		k.with[p] = rest
+	} else {
+		delete(k.with, p)
+	}
+}
+
+// rebind makes a key-lock another payload's, which may itself be replaced at once.
+func (k *Keys) rebind(h *lock.KeyLock, into journal.Position) {
+	k.binding.Lock()
+	defer k.binding.Unlock()
+	k.unbind(h)
+	h.Position = uint64(into)
+	k.with[into] = append(k.with[into], h)
+}
+
+// comingWith returns the key-locks that belong to a payload.
+func (k *Keys) comingWith(p journal.Position) []*lock.KeyLock {
+	k.binding.Lock()
+	defer k.binding.Unlock()
+	return slices.Clone(k.with[p])
+}
+
+// unlock unlocks a key for a job that has succeeded. Of a counted one it ends the
+// lock of the very payload; if that is gone, because a person, a burial or its time
+// has ended it, there is nothing to be unlocked for it.
+func (k *Keys) unlock(u unlocking, counted bool, by lock.Owner) {
+	if counted {
+		for _, h := range k.comingWith(journal.Position(u.Position)) {
+			if h.Key == u.Key {
+				k.All.Drop(h)
+				return
+			}
+		}
+	}
+	if !u.own {
+		k.All.Unlock(u.Key, counted, by)
+	}
+}
+
+// Rename gives the locks of a queue's jobs to the queue's new name.
+func (k *Keys) Rename(former, name string) {
+	k.ledger.Do(nil, func() { k.All.Rename(former, name) })
+}
+
+// DropDead ends what payloads had locked that are gone from the morgue, and returns the
+// ids of which the job has locked something besides.
+func (k *Keys) DropDead(queue string, positions []journal.Position, ids []string) (whole map[string]bool) {
+	whole = make(map[string]bool)
+	k.ledger.Do(nil, func() {
+		for i, p := range positions {
+			k.All.Drop(k.comingWith(p)...)
+			if len(k.All.OfJob(lock.Owner{Queue: queue, ID: ids[i]})) > 0 {
+				whole[ids[i]] = true
+			}
+		}
+	})
+	return whole
+}
+
+// DropJob ends what the runs of a job have locked for it.
+func (k *Keys) DropJob(by lock.Owner) {
+	k.ledger.Do(nil, func() { k.All.Drop(k.All.OfJob(by)...) })
+}
+
+// Held shows a key-lock to people. Its number takes the place of a token.
+func (k *Keys) Held(h *lock.KeyLock) lock.Held {
+	now := time.Now()
+	wall, age := now.Round(0), now.Sub(k.base)
+	held := lock.Held{Keys: []string{h.Key}, Owner: cmp.Or(h.Owner.String(), "a person"), Token: h.Number, Since: wall.Add(h.Since - age)}
+	if h.Until != 0 {
+		held.Until = wall.Add(h.Until - age)
+		held.TTL = held.Until.Sub(held.Since)
+	}
+	return held
+}
+
+// lockedError names the holder of a key that blocks a job. The ledger is held.
+func (k *Keys) lockedError(key string, by lock.Owner) error {
+	err := &lock.LockedError{Key: key}
+	for _, h := range k.All.Locked(key) {
+		if h.Owner != by {
+			err.Holder = k.Held(h)
+			break
+		}
+	}
+	return err
+}
+
+func (k *Keys) written(c lock.Change) journal.Set {
+	if c.Ended {
+		return journal.Set{Key: statekey.LockKey(c.Lock.Number)}
+	}
+	k.binding.Lock()
+	defer k.binding.Unlock()
+	return k.set(c.Lock)
+}
+
+// set is what the journal has of a key-lock. binding is held.
+func (k *Keys) set(h *lock.KeyLock) journal.Set {
+	now := time.Now()
+	zero := now.UnixNano() - int64(now.Sub(k.base))
+	until := int64(h.Until)
+	if until != 0 {
+		until = zero + min(until, math.MaxInt64-zero)
+	}
+	w := statekey.KeyLock{
+		Number: h.Number, Position: h.Position, OnRun: h.OnRun, Since: zero + int64(h.Since), Until: until, Owner: h.Owner, Key: h.Key,
+	}
+	return w.Set()
+}
+
+// parse takes a key-lock from the journal, and when it ends on the wall clock.
+func (k *Keys) parse(s journal.Set, now time.Time) (h *lock.KeyLock, until int64, err error) {
+	w, err := statekey.ParseKeyLock(s)
+	if err != nil {
+		return nil, 0, statekey.Refused(s.Key, err)
+	}
+	zero := now.UnixNano() - int64(now.Sub(k.base))
+	h = &lock.KeyLock{
+		Number: w.Number, Position: w.Position, OnRun: w.OnRun, Since: time.Duration(w.Since - zero), Owner: w.Owner, Key: w.Key,
+	}
+	if w.Until != 0 {
+		h.Until = time.Duration(w.Until - zero)
+	}
+	return h, w.Until, nil
+}

@@ -1,0 +1,62 @@
+package lane
+
+import (
+	"context"
+
+	"github.com/strandjobs/strand/executor/internal/admit"
+	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/lock"
+	"github.com/strandjobs/strand/shard"
+)
+
+// Condition has the jobs of a queue wait for their turn in lanes that it shares.
+type Condition struct {
+	*Lanes
+	Number uint32 // of the queue
+}
+
+// Enter implements [admit.Condition].
+func (c *Condition) Enter(_ context.Context, cl *admit.Claim) (admit.Hold, error) {
+	if !c.Lanes.Enter(cl.By.ID, cl.Item.Current().Ref.Position(), c.Number, cl.Wake) {
+		return nil, admit.ErrWaits
+	}
+	return &hold{c.Lanes, cl.By.ID}, nil
+}
+
+// Aside implements [admit.Condition]: who waits for its turn keeps nobody waiting.
+func (c *Condition) Aside(lock.Owner, bool) {}
+
+// Waits implements [admit.Condition]: a job that comes after another one waits for its
+// turn, whether it has been asked yet or not.
+func (c *Condition) Waits(by lock.Owner) []admit.Wait {
+	job, _, ok := c.Before(by.ID, c.Number)
+	if !ok {
+		return nil
+	}
+	return []admit.Wait{{For: "its turn", On: []lock.Owner{job}}}
+}
+
+// Recorded implements [admit.Listener]: it takes what has ended out of its lane. Its end is
+// on record by now, so that what comes next can't be before it on disk.
+func (c *Condition) Recorded(change *shard.Change) {
+	positions := make([]journal.Position, 0, len(change.Ended)+len(change.Buried))
+	for _, r := range change.Ended {
+		positions = append(positions, r.Position())
+	}
+	for i := range change.Buried {
+		positions = append(positions, change.Buried[i].Ref.Position())
+	}
+	c.Remove(positions...)
+}
+
+// hold is a lane that a running job has entered.
+type hold struct {
+	lanes *Lanes
+	id    string
+}
+
+// Settle implements [admit.Hold].
+func (h *hold) Settle(shard.Verdict, bool) []journal.Set { return nil }
+
+// Release implements [admit.Hold].
+func (h *hold) Release() { h.lanes.Leave(h.id) }

@@ -1,0 +1,197 @@
+package limit
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/strandjobs/strand/executor/internal/admit"
+	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/lock"
+	"github.com/strandjobs/strand/shard"
+)
+
+// Limits are all limits of an executor, and the jobs that wait for them, for any number
+// of goroutines.
+type Limits struct {
+	base time.Time // when the clock of the table was 0
+
+	// mu guards what follows. Nothing is called under it.
+	mu     sync.Mutex
+	table  *Table
+	alarm  admit.Alarm // of the next job that may run, over all keys
+	closed bool        // no alarm any more, and no job is woken
+	all    []any       // as Add was given them
+}
+
+// New returns limits, none so far.
+func New() *Limits { return &Limits{base: time.Now(), table: NewTable()} }
+
+// Add makes a limit, for which public stands in All; nil: there is one with its name.
+func (l *Limits) Add(name string, c Config, public any) (made *Limit) {
+	l.Do(func(t *Table, now int64) {
+		if !t.names[name] {
+			t.names[name] = true
+			made = t.NewLimit(now, name, c)
+			l.all = append(l.all, public)
+		}
+	})
+	return made
+}
+
+// All are the limits, in the order in which they were made.
+func (l *Limits) All() (all []any) {
+	l.Do(func(*Table, int64) { all = slices.Clone(l.all) })
+	return all
+}
+
+// Do lets f look at the table or change it, and wakes the jobs that may run then.
+func (l *Limits) Do(f func(t *Table, now int64)) {
+	l.mu.Lock()
+	now := int64(time.Since(l.base))
+	f(l.table, now)
+	woken := l.table.Drain()
+	if l.closed {
+		woken = nil
+	}
+	l.arm()
+	l.mu.Unlock()
+	for _, wake := range woken {
+		wake()
+	}
+}
+
+// arm sets the alarm to what happens next by itself. mu is held.
+func (l *Limits) arm() {
+	at, ok := l.table.Next()
+	l.alarm.Set(l.base, time.Duration(at), ok && !l.closed, l.ring)
+}
+
+// ring is what the alarm calls.
+func (l *Limits) ring() {
+	l.Do(func(t *Table, now int64) {
+		l.alarm.Rang()
+		t.Expire(now)
+	})
+}
+
+// Close stops the alarm.
+func (l *Limits) Close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	l.arm()
+}
+
+// Condition has the jobs of a queue wait for limits.
+type Condition struct {
+	*Limits
+	Of []Of
+}
+
+// Of is a limit with the key of a payload. Without a function all have the key "".
+type Of struct {
+	Limit *Limit
+	Key   func(id string, value any) (string, error)
+}
+
+// Check implements [admit.Checker].
+func (c *Condition) Check(id string, value any) error {
+	for _, of := range c.Of {
+		if of.Key == nil {
+			continue
+		}
+		if _, err := of.Key(id, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// needs are those of all payloads of a job.
+func (c *Condition) needs(cl *admit.Claim) (needs []Need, err error) {
+	for _, of := range c.Of {
+		if of.Key == nil {
+			needs = admit.With(needs, Need{Limit: of.Limit})
+			continue
+		}
+		payloads, err := cl.Payloads()
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range payloads {
+			key, err := of.Key(cl.By.ID, p.Value)
+			if err != nil {
+				return nil, err
+			}
+			needs = admit.With(needs, Need{Limit: of.Limit, Key: key})
+		}
+	}
+	return needs, nil
+}
+
+// Enter implements [admit.Condition]: a job takes what it needs in one step. It is asked
+// last, so that it holds nothing of a limit while it waits for another thing.
+func (c *Condition) Enter(_ context.Context, cl *admit.Claim) (admit.Hold, error) {
+	needs, err := c.needs(cl)
+	if err != nil {
+		return nil, err
+	}
+	if len(needs) == 0 {
+		c.Aside(cl.By, true)
+		return nil, nil
+	}
+	h := &hold{l: c.Limits}
+	c.Do(func(t *Table, now int64) { h.grant = t.Enter(now, cl.By, needs, cl.Wake) })
+	if h.grant == nil {
+		return nil, admit.ErrWaits
+	}
+	return h, nil
+}
+
+// Aside implements [admit.Condition].
+func (c *Condition) Aside(by lock.Owner, forget bool) {
+	c.Do(func(t *Table, now int64) {
+		if forget {
+			t.Leave(now, by)
+		} else {
+			t.Aside(now, by)
+		}
+	})
+}
+
+// Waits implements [admit.Condition]. Who waits for a time goes on by itself.
+func (c *Condition) Waits(by lock.Owner) (all []admit.Wait) {
+	c.Do(func(t *Table, _ int64) {
+		if k, called, ok := t.Waits(by); ok && !called && k.From < 0 {
+			all = []admit.Wait{{For: k.Limit, On: t.running(by), Any: true}}
+		}
+	})
+	return all
+}
+
+// hold is what a running job has of its limits.
+type hold struct {
+	l     *Limits
+	grant *Grant
+}
+
+// Settle implements [admit.Hold].
+func (h *hold) Settle(shard.Verdict, bool) []journal.Set { return nil }
+
+// Release implements [admit.Hold].
+func (h *hold) Release() { h.l.Do(func(t *Table, now int64) { t.Release(now, h.grant) }) }
+
+// Returned implements [admit.Early].
+func (h *hold) Returned() { h.Release() }
+
+// Throttle pauses the keys that a job runs under, those of one limit or with nil of all,
+// for d.
+func Throttle(c *admit.Claim, only *Limit, d time.Duration) {
+	for _, h := range c.Holds() {
+		if h, ok := h.(*hold); ok {
+			h.l.Do(func(t *Table, now int64) { t.Throttle(now, h.grant, only, now+int64(d)) })
+		}
+	}
+}

@@ -1,0 +1,258 @@
+package slots
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/strandjobs/strand/executor/internal/admit"
+	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/lock"
+	"github.com/strandjobs/strand/shard"
+)
+
+// sureOfNone is how often in a row a job has to find that no value is free and no
+// job has one, before it takes that for more than a coincidence.
+const sureOfNone = 100
+
+// condition has the jobs of a queue reserve values of a sequence.
+type condition[V any] struct {
+	*Slots[V]
+	ttl time.Duration // where the sequence says nothing
+}
+
+// Condition returns that of a queue, where a job keeps its value for ttl if the sequence
+// does not say how long.
+func (s *Slots[V]) Condition(ttl time.Duration) admit.Condition { return &condition[V]{s, ttl} }
+
+// Durable implements [admit.Durable].
+func (c *condition[V]) Durable() {}
+
+// Enter implements [admit.Condition]: a job takes a value, or waits until one is given
+// back.
+func (c *condition[V]) Enter(ctx context.Context, cl *admit.Claim) (admit.Hold, error) {
+	c.Aside(cl.By, true)
+	job, err := cl.Job(c.cfg.TTLOf != nil)
+	if err != nil {
+		return nil, err
+	}
+	h := &hold[V]{s: c.Slots, by: cl.By}
+	reserve := func() error { return c.cfg.Guard(func() error { return c.reserve(ctx, h, job) }) }
+	if err = reserve(); err == nil || !errors.Is(err, lock.ErrNoFreeSlot) {
+		return h, err
+	}
+	cancel := c.slots.Watch(func() {
+		c.Aside(cl.By, true)
+		cl.Wake()
+	})
+	// One may have been given back before that, and taken by another job, which
+	// gives it back before we ask which jobs have one.
+	for range sureOfNone {
+		if err = reserve(); err == nil || !errors.Is(err, lock.ErrNoFreeSlot) {
+			break
+		}
+		if cl.Woken() || len(c.Holders()) > 0 {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			if !cl.Woken() {
+				c.waiting[cl.By] = cancel
+			}
+			return nil, admit.ErrWaits
+		}
+	}
+	cancel()
+	return h, err // ErrNoFreeSlot: no job has one that it could give back
+}
+
+// reserve finds the job's own value, or takes the next free one, and writes it down.
+func (c *condition[V]) reserve(ctx context.Context, h *hold[V], job lock.Job) error {
+	s := c.Slots
+	var own time.Duration
+	if s.cfg.TTLOf != nil {
+		own = max(s.cfg.TTLOf(job), 0)
+	}
+	h.ttl = cmp.Or(own, s.cfg.TTL, c.ttl)
+	var r *reserved[V]
+	s.cfg.Ledger.View(func() { r = s.mine[h.by] })
+	taken := false
+	if r == nil || r.Extend(h.ttl) != nil {
+		next, err := s.slots.Reserve(ctx, lock.Options{Owner: h.by.String(), TTL: h.ttl})
+		if err != nil {
+			return err
+		}
+		defer func() {
+			if !taken {
+				_ = next.Release() // the value does not encode, whichever way it said so
+			}
+		}()
+		r = &reserved[V]{Reservation: next}
+		if r.value, err = json.Marshal(next.Value()); err != nil {
+			return fmt.Errorf("slots %q: %w", s.cfg.Store, err)
+		}
+	}
+	start, resets, err := s.start()
+	if err != nil {
+		return err
+	}
+	change := new(journal.Change)
+	s.cfg.Ledger.Do(change, func() {
+		s.mine[h.by] = r
+		if s.last == nil && s.resets == resets {
+			s.last = start
+		}
+		change.Sets = append(s.sets(s.open(h.by, r), s.lastSet()), s.exhume()...)
+	})
+	taken, h.r = true, r
+	return nil
+}
+
+// Aside implements [admit.Condition].
+func (s *Slots[V]) Aside(by lock.Owner, _ bool) {
+	s.mu.Lock()
+	cancel := s.waiting[by]
+	delete(s.waiting, by)
+	s.mu.Unlock()
+	if cancel != nil {
+		cancel()
+	}
+}
+
+// Waits implements [admit.Condition].
+func (s *Slots[V]) Waits(by lock.Owner) []admit.Wait {
+	s.mu.Lock()
+	waits := s.waiting[by] != nil
+	s.mu.Unlock()
+	if !waits {
+		return nil
+	}
+	w := admit.Wait{For: s.cfg.Store, Any: true}
+	s.cfg.Ledger.View(func() {
+		w.On = slices.Collect(maps.Keys(s.mine))
+		if len(s.buried) > 0 {
+			w.On = append(w.On, lock.Owner{}) // they end by themselves
+		}
+	})
+	return []admit.Wait{w}
+}
+
+// Abandoned implements [admit.Keeper]: it gives back what a job has kept, which does not
+// run again.
+func (s *Slots[V]) Abandoned(by lock.Owner, v shard.Verdict, over bool) []journal.Set {
+	r := s.mine[by]
+	if r == nil || !over {
+		return nil
+	}
+	delete(s.mine, by)
+	if v != shard.VerdictDeleted && s.cfg.KeepOnBurial {
+		return s.bury(by, r)
+	}
+	_ = r.Release() // it may have expired
+	return s.sets(journal.Set{Key: s.openKey(by)})
+}
+
+// bury leaves a reservation to its TTL, of which no job knows any more. The ledger is
+// held.
+func (s *Slots[V]) bury(by lock.Owner, r *reserved[V]) []journal.Set {
+	s.buried = append(s.buried, r)
+	w := s.openValue(by, r)
+	w.Buried = true
+	return s.sets(journal.Set{Key: s.openKey(by)}, w.Set(s.buriedKey(r)))
+}
+
+// exhume forgets reservations of the buried that have ended. The ledger is held.
+func (s *Slots[V]) exhume() (gone []journal.Set) {
+	for len(s.buried) > 0 && !s.buried[0].Lease().Held() {
+		gone = append(gone, s.sets(journal.Set{Key: s.buriedKey(s.buried[0])})...)
+		s.buried = s.buried[1:]
+	}
+	return gone
+}
+
+// hold is the value of a running job.
+type hold[V any] struct {
+	s   *Slots[V]
+	by  lock.Owner
+	r   *reserved[V]
+	ttl time.Duration
+
+	cleared atomic.Bool // by hand
+	beat    *time.Timer
+}
+
+// Renew implements [admit.Renewed].
+func (h *hold[V]) Renew() bool { return h.cleared.Load() || h.r.Extend(h.ttl) == nil }
+
+// Conclude implements [admit.Concluded]: a value that was lost may be another job's.
+func (h *hold[V]) Conclude(context.Context) error {
+	if !h.Renew() {
+		return lock.ErrLockLost
+	}
+	return nil
+}
+
+// Lost implements [admit.Lease].
+func (h *hold[V]) Lost() bool { return !h.cleared.Load() && !h.r.Lease().Held() }
+
+// OnLost implements [admit.Lease].
+func (h *hold[V]) OnLost(f func(reason error)) (forget func()) { return h.r.Lease().OnEnd(f) }
+
+// KeepAlive implements [admit.Lease].
+func (h *hold[V]) KeepAlive() {
+	s := h.s
+	h.beat = admit.Every(s.cfg.Handlers, h.ttl/3, func() bool {
+		if h.r.Extend(h.ttl) != nil {
+			return false
+		}
+		change := new(journal.Change)
+		s.cfg.Ledger.Do(change, func() {
+			if s.mine[h.by] == h.r {
+				change.Sets = s.sets(s.open(h.by, h.r))
+			}
+		})
+		return true
+	})
+}
+
+// StopHeart ends the heartbeat.
+func (h *hold[V]) StopHeart() {
+	if h.beat != nil {
+		h.beat.Stop()
+	}
+}
+
+// Settle implements [admit.Hold].
+func (h *hold[V]) Settle(v shard.Verdict, over bool) []journal.Set {
+	s := h.s
+	h.StopHeart()
+	if s.mine[h.by] != h.r {
+		return nil // it was cleared by hand
+	}
+	if v == shard.VerdictFailed && !over && s.cfg.KeepOnFailure {
+		return nil
+	}
+	delete(s.mine, h.by)
+	if over && s.cfg.KeepOnBurial && (v == shard.VerdictFailed || v == shard.VerdictCanceled) {
+		return s.bury(h.by, h.r)
+	}
+	gone := journal.Set{Key: s.openKey(h.by)}
+	if v != shard.VerdictDone {
+		_ = h.r.Release() // it may have expired
+		return s.sets(gone)
+	}
+	if h.r.Commit() != nil {
+		return s.sets(gone)
+	}
+	if _, position, _ := s.slots.Last(); position > 0 && position == h.r.Position() {
+		s.last = h.r.value
+	}
+	return s.sets(gone, s.lastSet())
+}
+
+// Release implements [admit.Hold].
+func (h *hold[V]) Release() {}

@@ -1,0 +1,235 @@
+// Package unique lets one job at a time run for each key, as package admit asks it: by a
+// lease in memory, which ends with the run and with the process. A job that waits stands
+// in the lines of all its keys, and keeps its place when something else wakes it.
+//
+// It is safe for concurrent use. Wakers are called under no lock.
+package unique
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/strandjobs/strand/executor/internal/admit"
+	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/lock"
+	"github.com/strandjobs/strand/shard"
+)
+
+// Leases are those of the jobs of an executor. The zero Leases is ready for use.
+type Leases struct {
+	Table lock.Table
+
+	// mu guards what follows. Nothing but the table is called under it.
+	mu     sync.Mutex
+	places map[lock.Owner]*place
+	names  map[string]lock.Owner // of those that have a lease, or wait for one
+}
+
+// place is where a job waits.
+type place struct {
+	*lock.Place
+	claim *admit.Claim // guarded by mu
+}
+
+// Condition has the jobs of a queue wait for leases.
+type Condition struct {
+	*Leases
+	Key            func(id string, p admit.Payload) (string, error)
+	Checked        func(id string, value any) (string, error) // the same, of a function of the program
+	TTL, Heartbeat time.Duration
+	Handlers       context.Context
+	Guard          func(f func() error) error
+}
+
+// Check implements [admit.Checker].
+func (c *Condition) Check(id string, value any) error {
+	_, err := c.Checked(id, value)
+	return err
+}
+
+// Enter implements [admit.Condition].
+func (c *Condition) Enter(_ context.Context, cl *admit.Claim) (admit.Hold, error) {
+	payloads, err := cl.Payloads()
+	if err != nil {
+		return nil, err
+	}
+	var keys []string
+	for _, p := range payloads {
+		key, err := c.Key(cl.By.ID, p)
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	if keys = slices.Compact(keys); len(keys) == 0 {
+		c.Aside(cl.By, true)
+		return nil, nil
+	}
+	if p := c.place(cl.By); p != nil {
+		if lease, granted := p.Lease(); slices.Equal(p.Keys(), keys) && (!granted || lease.Held()) {
+			return c.await(p, cl) // something else may have woken it: it keeps its place
+		}
+		c.Aside(cl.By, true) // it has other payloads now, or a person has broken its lease
+	}
+	p := &place{claim: cl}
+	wake := func() {
+		c.mu.Lock()
+		cl := p.claim
+		c.mu.Unlock()
+		cl.Wake()
+	}
+	// The lease has no TTL yet: that counts from the start of the run, see KeepAlive.
+	name := cl.By.String()
+	c.mu.Lock()
+	if c.places == nil {
+		c.places, c.names = make(map[lock.Owner]*place), make(map[string]lock.Owner)
+	}
+	c.names[name] = cl.By
+	c.mu.Unlock()
+	if p.Place, err = c.Table.Queue(lock.Options{Owner: name}, wake, keys...); err != nil {
+		return nil, err
+	}
+	return c.await(p, cl)
+}
+
+func (l *Leases) place(by lock.Owner) *place {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.places[by]
+}
+
+// await returns the lease of a place if it is granted by now, and otherwise has the job
+// keep it.
+func (c *Condition) await(p *place, cl *admit.Claim) (admit.Hold, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p.claim = cl // before the question: so it is woken, or hears now
+	lease, granted := p.Lease()
+	if granted && lease.Held() {
+		delete(c.places, cl.By)
+		return &hold{c: c, by: cl.By, lease: lease}, nil
+	}
+	c.places[cl.By] = p
+	if granted {
+		cl.Wake() // it was broken just now: the job asks for another one
+	}
+	return nil, admit.ErrWaits
+}
+
+// Aside implements [admit.Condition]: a job that waits for something else has no place.
+func (c *Condition) Aside(by lock.Owner, _ bool) {
+	c.mu.Lock()
+	p := c.places[by]
+	if p != nil {
+		delete(c.places, by)
+		delete(c.names, by.String())
+	}
+	c.mu.Unlock()
+	if p != nil {
+		p.Cancel()
+	}
+}
+
+// Waits implements [admit.Condition].
+func (c *Condition) Waits(by lock.Owner) (all []admit.Wait) {
+	p := c.place(by)
+	if p == nil {
+		return nil
+	}
+	ahead := p.Ahead()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, hop := range ahead {
+		all = append(all, admit.Wait{For: hop.Key, On: []lock.Owner{c.names[hop.Holder]}})
+	}
+	return all
+}
+
+// Called implements [admit.Caller].
+func (c *Condition) Called(queue string) (ids []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for by, p := range c.places {
+		if _, granted := p.Lease(); granted && by.Queue == queue {
+			ids = append(ids, by.ID)
+		}
+	}
+	return ids
+}
+
+// Waiting returns the keys for which a job waits, none if it does not.
+func (l *Leases) Waiting(by lock.Owner) []string {
+	if p := l.place(by); p != nil {
+		return p.Keys()
+	}
+	return nil
+}
+
+// Kept reports whether the lease with a token is kept for a job that waits for a worker.
+// Only such a one, and one of a TTL of centuries, has no end.
+func (l *Leases) Kept(token uint64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, p := range l.places {
+		if lease, granted := p.Lease(); granted && lease.Token() == token {
+			return true
+		}
+	}
+	return false
+}
+
+// hold is the lease of a running job.
+type hold struct {
+	c     *Condition
+	by    lock.Owner
+	lease lock.Lease
+	beat  *time.Timer
+}
+
+// LeaseOf returns the lease of a job; one that has ended if there is none.
+func LeaseOf(c *admit.Claim) lock.Lease {
+	for _, h := range c.Holds() {
+		if h, ok := h.(*hold); ok {
+			return h.lease
+		}
+	}
+	return lock.Lease{}
+}
+
+// KeepAlive implements [admit.Lease]. A TTL counts from here: before, the job may have
+// waited for a worker.
+func (h *hold) KeepAlive() {
+	extend := func() bool { return h.lease.Extend(h.c.TTL) == nil }
+	if extend() {
+		h.beat = admit.Every(h.c.Handlers, h.c.Heartbeat, extend)
+	}
+}
+
+// StopHeart ends the heartbeat, for tests.
+func (h *hold) StopHeart() {
+	if h.beat != nil {
+		h.beat.Stop()
+	}
+}
+
+// Lost implements [admit.Lease].
+func (h *hold) Lost() bool { return !h.lease.Held() }
+
+// OnLost implements [admit.Lease].
+func (h *hold) OnLost(f func(reason error)) (forget func()) { return h.lease.OnEnd(f) }
+
+// Settle implements [admit.Hold].
+func (h *hold) Settle(shard.Verdict, bool) []journal.Set { return nil }
+
+// Release implements [admit.Hold]. The lease may be lost, and a handler may have left a
+// function with [lock.Lease.OnEnd].
+func (h *hold) Release() {
+	h.StopHeart()
+	h.c.mu.Lock()
+	delete(h.c.names, h.by.String())
+	h.c.mu.Unlock()
+	_ = h.c.Guard(h.lease.Unlock)
+}
