@@ -70,17 +70,19 @@ func (c *Claim) Enter(ctx context.Context, late bool) error {
 // nothing else, and for that one only if this closes no circle.
 func (c *Claim) stop(at int, err error) error {
 	c.withdraw()
-	if err == ErrWaits {
-		if circle := c.list.Graph.Closed(c.By); circle != nil {
-			err = &lock.DeadlockError{Cycle: circle}
-		}
+	if err != ErrWaits {
+		c.list.Aside(c.By, true)
+		return err
 	}
 	for i, other := range c.list.asked {
-		if refused := err != ErrWaits; refused || i != at {
-			other.Aside(c.By, refused)
+		if i != at {
+			other.Aside(c.By, false)
 		}
 	}
-	return err
+	if circle := c.list.Graph.Closed(c.By); circle != nil {
+		return &lock.DeadlockError{Cycle: circle}
+	}
+	return ErrWaits
 }
 
 // renew has the time of what is on disk now count from here; false: it is over, and the
@@ -247,17 +249,26 @@ func (c *Claim) withdraw() {
 	c.release()
 }
 
-// Every calls f again and again, until it returns false, the timer is stopped, or ctx has
+// Heart beats for a lease that is kept alive. The zero Heart stands still. Its owner calls
+// its methods one after the other.
+type Heart struct{ timer *time.Timer }
+
+// Beat calls f again and again, until it returns false, the heart is stopped, or ctx has
 // ended: a handler that is left behind keeps no lease.
-func Every(ctx context.Context, d time.Duration, f func() bool) *time.Timer {
-	var timer *time.Timer
+func (h *Heart) Beat(ctx context.Context, d time.Duration, f func() bool) {
 	ready := make(chan struct{})
-	timer = time.AfterFunc(d, func() {
+	h.timer = time.AfterFunc(d, func() {
 		<-ready
 		if context.Cause(ctx) == nil && f() {
-			timer.Reset(d)
+			h.timer.Reset(d)
 		}
 	})
 	close(ready)
-	return timer
+}
+
+// StopHeart ends the beat.
+func (h *Heart) StopHeart() {
+	if h.timer != nil {
+		h.timer.Stop()
+	}
 }

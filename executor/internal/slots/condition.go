@@ -182,7 +182,7 @@ type hold[V any] struct {
 	ttl time.Duration
 
 	cleared atomic.Bool // by hand
-	beat    *time.Timer
+	admit.Heart
 }
 
 // Renew implements [admit.Renewed].
@@ -205,7 +205,7 @@ func (h *hold[V]) OnLost(f func(reason error)) (forget func()) { return h.r.Leas
 // KeepAlive implements [admit.Lease].
 func (h *hold[V]) KeepAlive() {
 	s := h.s
-	h.beat = admit.Every(s.cfg.Handlers, h.ttl/3, func() bool {
+	h.Beat(s.cfg.Handlers, h.ttl/3, func() bool {
 		if h.r.Extend(h.ttl) != nil {
 			return false
 		}
@@ -217,13 +217,6 @@ func (h *hold[V]) KeepAlive() {
 		})
 		return true
 	})
-}
-
-// StopHeart ends the heartbeat.
-func (h *hold[V]) StopHeart() {
-	if h.beat != nil {
-		h.beat.Stop()
-	}
 }
 
 // Settle implements [admit.Hold].

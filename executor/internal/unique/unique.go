@@ -82,14 +82,7 @@ func (c *Condition) Enter(_ context.Context, cl *admit.Claim) (admit.Hold, error
 		cl.Wake()
 	}
 	// The lease has no TTL yet: that counts from the start of the run, see KeepAlive.
-	name := cl.By.String()
-	c.mu.Lock()
-	if c.places == nil {
-		c.places, c.names = make(map[lock.Owner]*place), make(map[string]lock.Owner)
-	}
-	c.names[name] = cl.By
-	c.mu.Unlock()
-	if p.Place, err = c.Table.Queue(lock.Options{Owner: name}, wake, keys...); err != nil {
+	if p.Place, err = c.Table.Queue(lock.Options{Owner: cl.By.String()}, wake, keys...); err != nil {
 		return nil, err
 	}
 	return c.await(p, cl)
@@ -105,15 +98,22 @@ func (l *Leases) place(by lock.Owner) *place {
 // keep it.
 func (c *Condition) await(p *place, cl *admit.Claim) (admit.Hold, error) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	p.claim = cl // before the question: so it is woken, or hears now
-	lease, granted := p.Lease()
-	if granted && lease.Held() {
-		delete(c.places, cl.By)
-		return &hold{c: c, by: cl.By, lease: lease}, nil
+	if c.places == nil {
+		c.places, c.names = make(map[lock.Owner]*place), make(map[string]lock.Owner)
 	}
-	c.places[cl.By] = p
-	if granted {
+	p.claim, c.names[cl.By.String()] = cl, cl.By
+	lease, granted := p.Lease() // after the claim is known: so it is woken, or hears now
+	passed := granted && lease.Held()
+	if passed {
+		delete(c.places, cl.By)
+	} else {
+		c.places[cl.By] = p
+	}
+	c.mu.Unlock()
+	switch {
+	case passed:
+		return &hold{c: c, by: cl.By, lease: lease}, nil
+	case granted:
 		cl.Wake() // it was broken just now: the job asks for another one
 	}
 	return nil, admit.ErrWaits
@@ -186,7 +186,7 @@ type hold struct {
 	c     *Condition
 	by    lock.Owner
 	lease lock.Lease
-	beat  *time.Timer
+	admit.Heart
 }
 
 // LeaseOf returns the lease of a job; one that has ended if there is none.
@@ -204,14 +204,7 @@ func LeaseOf(c *admit.Claim) lock.Lease {
 func (h *hold) KeepAlive() {
 	extend := func() bool { return h.lease.Extend(h.c.TTL) == nil }
 	if extend() {
-		h.beat = admit.Every(h.c.Handlers, h.c.Heartbeat, extend)
-	}
-}
-
-// StopHeart ends the heartbeat, for tests.
-func (h *hold) StopHeart() {
-	if h.beat != nil {
-		h.beat.Stop()
+		h.Beat(h.c.Handlers, h.c.Heartbeat, extend)
 	}
 }
 
