@@ -88,7 +88,9 @@ func (w *world) count(c *census) {
 				w.found(found, q, id, p, waits)
 			}
 			for _, p := range job.Dead {
-				w.found(found, q, id, p.PayloadInfo, dead)
+				for _, i := range w.found(found, q, id, p.PayloadInfo, dead) {
+					q.closes(i, p.Error)
+				}
 			}
 		}
 	}
@@ -102,11 +104,11 @@ func (w *world) count(c *census) {
 	}
 }
 
-func (w *world) found(found map[*item]place, q *queue, id string, p executor.PayloadInfo, where place) {
+func (w *world) found(found map[*item]place, q *queue, id string, p executor.PayloadInfo, where place) []*item {
 	v, ok := p.Value.(payload)
 	if !ok {
 		w.fail("unreadable: position %d of %s/%s: %v", p.Position, q.name, id, p.Decode)
-		return
+		return nil
 	}
 	items, strange := w.ledger.find(q.name, id, p.Position, v)
 	if strange != "" {
@@ -118,6 +120,7 @@ func (w *world) found(found map[*item]place, q *queue, id string, p executor.Pay
 		}
 		found[i] = where
 	}
+	return items
 }
 
 // check compares where a payload is with what is known of it.

@@ -151,7 +151,7 @@ func (w *world) answered(q *queue, l line, mine []*item, receipts []executor.Rec
 		}
 	case err != nil:
 		for _, i := range mine {
-			if i.state == acked {
+			if w.unguess(i); i.state == acked {
 				w.fail("refused and accepted all the same: %v: %v", i, err)
 			}
 			i.unsay(refused)
@@ -190,9 +190,13 @@ func (w *world) receipt(q *queue, i *item, r executor.Receipt) {
 		i.unsay(refused)
 		return
 	}
-	if other := w.ledger.byPos[r.Position]; other != nil && other != i && i.pos == 0 && i.value.N == 0 && same(i.value, other.value) {
+	switch other := w.ledger.byPos[r.Position]; {
+	case other == i:
+	case other == nil:
+		w.unguess(i)
+	case other.guess && same(i.value, other.value):
 		w.swap(i, other)
-	} else if other != nil && other != i {
+	default:
 		w.fail("doubled: position %d is that of %v and %v", r.Position, i, other)
 	}
 	w.accepted(i, r.Position, r.Durable)

@@ -43,7 +43,7 @@ var exhausting = &feature{
 	},
 	lift: func(w *world) {
 		w.x.Advance(5 * time.Minute)
-		for range 100 { // more often than the plans of an id have failures
+		for range 1000 { // more often than the plans of an id have failures, and limits have them wait
 			if !w.halts() {
 				return
 			}
@@ -60,14 +60,17 @@ var exhausting = &feature{
 	},
 }
 
-// halts reports whether an id is halted. All of it is made due then.
+// halts reports whether an id is halted, or may still be once a limit lets it run. All of it
+// is made due then.
 func (w *world) halts() bool {
 	stats, err := w.x.Stats(context.Background())
-	halted := 0
-	for _, q := range stats.Queues {
-		halted += q.Halted
+	halts := false
+	for _, s := range stats.Queues {
+		q := w.queueOf(s.Name)
+		slowed := q != nil && q.conf.has("limited") && q.conf.str("exhausted") == "halt" && s.Jobs > 0
+		halts = halts || s.Halted > 0 || slowed
 	}
-	if err != nil || halted == 0 {
+	if err != nil || !halts {
 		return false
 	}
 	w.mu.Lock()

@@ -2,8 +2,10 @@ package world
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/lock"
 )
 
 // Queues with the same lanes have one order for each id.
@@ -37,6 +39,19 @@ var sharing = &feature{
 			}
 		}
 	},
+}
+
+// closes notes that a payload may be dead because its job has closed a circle of lanes and keys.
+func (q *queue) closes(i *item, why string) {
+	if q.conf.has("lane") && q.conf.has("locks") && strings.Contains(why, lock.ErrDeadlock.Error()) {
+		i.doom = true
+	}
+}
+
+// circles reports whether jobs of a queue may fail, and be buried, because they wait in a lane for
+// one that waits for their keys.
+func (q *queue) circles(r *run) bool {
+	return q.conf.has("lane") && q.conf.has("locks") && r.queue.conf.has("lane")
 }
 
 // scored reports whether a payload of an id has a score of its own.

@@ -80,7 +80,7 @@ func checkBlocked(w *world, r *run) {
 			continue
 		}
 		q, key := w.queueOf(i.queue), keyOf("", i.value)
-		if q == nil || q.conf.str("locks") != "enqueue" || !r.keys()[key] || i.buried || r.began.Sub(i.at) > lockTTL-time.Second {
+		if q == nil || q.conf.str("locks") != "enqueue" || q.circles(r) || !r.keys()[key] || i.buried || r.began.Sub(i.at) > lockTTL-time.Second {
 			continue
 		}
 		if by, ok := w.state["unlocked "+key].(time.Time); ok && !by.Before(i.at) {
@@ -94,7 +94,7 @@ func checkBlocked(w *world, r *run) {
 func (w *world) blockedByRun(r *run) {
 	for _, i := range w.ledger.items {
 		q, key := w.queueOf(i.queue), keyOf("", i.value)
-		if q == nil || q.conf.str("locks") != "run" || !r.keys()[key] || i.calls == 0 || i.ran != w.life || i.buried || i.hurried || q.gathers() ||
+		if q == nil || q.conf.str("locks") != "run" || q.circles(r) || !r.keys()[key] || i.calls == 0 || i.ran != w.life || i.buried || i.hurried || q.gathers() ||
 			i.place != waits || i.seen != w.epoch-1 || i.moved == w.epoch || r.began.Sub(i.begun) > lockTTL-time.Second {
 			continue
 		}

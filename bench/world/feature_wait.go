@@ -57,7 +57,7 @@ func (w *world) waited(q *queue, i *item, life int, err error) {
 		if other := w.ledger.byPos[buried.Position]; i.hint != "" && other != nil {
 			ran = other
 		}
-		if !ran.doom {
+		if q.closes(ran, buried.Reason); !ran.doom {
 			w.fail("told wrongly: Wait says that %v is buried: %v", i, err)
 		}
 	case err == nil, errors.Is(err, executor.ErrDiscarded), errors.Is(err, executor.ErrDeleted):

@@ -50,6 +50,7 @@ type item struct {
 	value     payload
 	state     known
 	pos       uint64 // 0: not known
+	guess     bool   // pos may be that of another one with equal bytes, whose call was under way, too
 	score     float64
 	sure      bool // it is on disk, as far as anybody was told
 	life      int  // in which it was accepted
@@ -172,7 +173,9 @@ func (l *ledger) find(queue, id string, pos uint64, v payload) (all []*item, str
 	if v.N == 0 {
 		i := l.byPos[pos]
 		if i == nil {
-			i = l.candidate(queue, id, v)
+			if i = l.candidate(queue, id, v); i != nil {
+				i.guess = true
+			}
 		}
 		if i == nil {
 			return nil, fmt.Sprintf("position %d of %s/%s: %+v came from nowhere", pos, queue, id, v)
@@ -237,7 +240,8 @@ func (w *world) accepted(i *item, pos uint64, durable bool) {
 		i.state = acked
 	}
 	if pos != 0 {
-		i.pos = pos
+		delete(w.ledger.byPos, i.pos)
+		i.pos, i.guess = pos, false
 		w.ledger.byPos[pos] = i
 	}
 	if i.answered.IsZero() {
@@ -252,8 +256,13 @@ func (w *world) accepted(i *item, pos uint64, durable bool) {
 func (w *world) swap(i, other *item) {
 	*i, *other = *other, *i
 	i.n, other.n = other.n, i.n
-	other.state = maybe
-	w.ledger.byPos[i.pos] = i
+	for _, one := range []*item{i, other} {
+		if one.pos == 0 {
+			one.state = maybe
+		} else {
+			w.ledger.byPos[one.pos] = one
+		}
+	}
 	for _, r := range w.running {
 		for n := range r.items {
 			switch r.items[n] {
@@ -263,6 +272,13 @@ func (w *world) swap(i, other *item) {
 				r.items[n] = i
 			}
 		}
+	}
+}
+
+// unguess has what was seen of a payload be another's, whose call may have been accepted.
+func (w *world) unguess(i *item) {
+	if other := w.ledger.candidate(i.queue, i.id, i.value); i.guess && other != nil {
+		w.swap(i, other)
 	}
 }
 
