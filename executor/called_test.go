@@ -54,6 +54,33 @@ func TestCalledJobHoldsNothing(t *testing.T) {
 	})
 }
 
+// A job whose turn has come for a lease, and which waits for a key by now, lets others have
+// the lease.
+func TestCalledJobThatWaitsForAnotherThing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{Workers: 2})
+		p := &probe{decide: takes(time.Minute, nil)}
+		c := executor.Conditions[string]{Unique: executor.Unique[string]{Key: func(string, string) string { return "u" }}}
+		free := handle(t, x, "free", p.handle, executor.QueueConfig[string]{Conditions: c})
+		c.Locks.BlockedBy = keys("K")
+		bound := handle(t, x, "bound", p.handle, executor.QueueConfig[string]{Conditions: c})
+		start(t, x)
+		enqueue(t, free, "1", "")
+		synctest.Wait()
+		enqueue(t, bound, "2", "")
+		synctest.Wait()
+		require.NoError(t, x.KeyLocks().Lock(t.Context(), "K"))
+		time.Sleep(2 * time.Minute)
+		enqueue(t, free, "3", "")
+		time.Sleep(2 * time.Minute)
+		require.Equal(t, []string{"1[]", "3[]"}, p.log())
+		require.NoError(t, x.KeyLocks().Unlock(t.Context(), "K"))
+		time.Sleep(2 * time.Minute)
+		require.Equal(t, []string{"1[]", "3[]", "2[]"}, p.log())
+		stop(t, x)
+	})
+}
+
 // The lease of a unique job lasts from the start of its run. However long all
 // workers are busy, the jobs run in the order in which they came.
 func TestUniqueKeepsItsLineWhileWorkersAreBusy(t *testing.T) {

@@ -175,3 +175,43 @@ func TestDeadlockOfAKeptSlotAndAKey(t *testing.T) {
 		stop(t, x)
 	})
 }
+
+// A job waits for a slot, or for a place in a limit, which the job has that waits for it, and
+// another one, which goes on: that is no circle.
+func TestDeadlockIsNoneWhereOneIsEnough(t *testing.T) {
+	for name, configs := range map[string]func(t *testing.T, x *executor.Executor) executor.Conditions[string]{
+		"slots": func(t *testing.T, x *executor.Executor) (c executor.Conditions[string]) {
+			s, err := executor.NewSlots(x, "s", executor.SlotsConfig[int]{Next: func(n int) int { return (n + 1) % 2 }, MaxSteps: 2})
+			require.NoError(t, err)
+			c.Slots = []executor.SlotSource{s}
+			return c
+		},
+		"limits": func(t *testing.T, x *executor.Executor) (c executor.Conditions[string]) {
+			l, err := executor.NewLimit(x, "l", executor.LimitConfig{Concurrent: 2})
+			require.NoError(t, err)
+			c.Limits = []executor.LimitOf[string]{{Limit: l}}
+			return c
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				x := open(t, "", executor.Config{})
+				cfg := mortal(executor.QueueConfig[string]{Conditions: configs(t, x)})
+				needer := answers(t, x, "needer", caller(nil, ""), cfg)
+				holder := answers(t, x, "holder", caller(&needer, "x"), cfg)
+				other := answers(t, x, "other", func(context.Context, executor.Job[string]) (string, error) {
+					time.Sleep(time.Minute)
+					return "", nil
+				}, cfg)
+				start(t, x)
+				enqueue(t, other.Queue, "x", "")
+				began := time.Now()
+				got, err := holder.Do(t.Context(), "x", "")
+				require.NoError(t, err)
+				require.Equal(t, "done", got)
+				require.Equal(t, time.Minute, time.Since(began))
+				stop(t, x)
+			})
+		})
+	}
+}

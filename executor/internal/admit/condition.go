@@ -31,7 +31,7 @@ type Condition interface {
 
 // Wait is what keeps a job waiting, as the search for circles sees it.
 type Wait struct {
-	For string       // for people: a key, the name of a limit; "": the end of a job
+	For string       // for people: a key, the name of a limit, "the end" of a job
 	On  []lock.Owner // those that have it; the zero Owner is a person
 	Any bool         // one of On is enough; else all of them have to go on
 }

@@ -161,7 +161,7 @@ func (g *Graph) waits(by lock.Owner) (all []Wait) {
 	}
 	for _, c := range g.calls {
 		if slices.Contains(c.From, by) {
-			all = append(all, Wait{On: []lock.Owner{c.To}})
+			all = append(all, Wait{For: "the end", On: []lock.Owner{c.To}})
 		}
 	}
 	return all
