@@ -252,7 +252,7 @@ func TestSharedLanesAndDo(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		require.ErrorIs(t, own, executor.ErrDeadlock)
-		require.ErrorContains(t, own, "created/42 waits for paid/42 waits for its turn of created/42")
+		require.ErrorContains(t, own, "created/42 waits for the end of paid/42 waits for its turn of created/42")
 		require.NotContains(t, own.Error(), "lanes")
 		require.NoError(t, other)
 		stop(t, x)

@@ -36,13 +36,14 @@ func TestWorld(t *testing.T) {
 	if *swarm != "" {
 		only = strings.Split(*swarm, ",")
 	}
-	if *seeds == 0 {
-		*seeds = 300 / oneIn
+	worlds := *seeds
+	if worlds == 0 {
+		worlds = 300 / oneIn
 		if os.Getenv("STRAND_PUSH") != "" {
-			*seeds = 2000 / oneIn
+			worlds = 2000 / oneIn
 		}
 		if os.Getenv("STRAND_LONG") != "" {
-			*seeds = 20_000 / oneIn
+			worlds = 20_000 / oneIn
 		}
 	}
 	next := atomic.Uint64{}
@@ -57,7 +58,7 @@ func TestWorld(t *testing.T) {
 		workers.Go(func() {
 			for {
 				seed := next.Add(1) - 1
-				if seed >= *from+uint64(*seeds) {
+				if seed >= *from+uint64(worlds) {
 					return
 				}
 				s := write(seed, only...)
@@ -77,7 +78,7 @@ func TestWorld(t *testing.T) {
 		})
 	}
 	workers.Wait()
-	t.Logf("%d worlds, %.0f a second", *seeds, float64(*seeds)/time.Since(began).Seconds())
+	t.Logf("%d worlds, %.0f a second", worlds, float64(worlds)/time.Since(began).Seconds())
 }
 
 // A script is what a failure of TestWorld prints. Those of testdata have shown faults that
