@@ -369,10 +369,10 @@ func TestDoFromAHandler(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "abc", got)
 		for want, path := range map[string]string{
-			"a waits for q/a":         "a",
-			"c waits for q/a waits":   "bca",
-			"of all 3 workers":        "bcd",
-			"b waits for q/a waits f": "ba",
+			"a waits for the end of q/a":         "a",
+			"c waits for the end of q/a waits":   "bca",
+			"of all 3 workers":                   "bcd",
+			"b waits for the end of q/a waits f": "ba",
 		} {
 			_, err = c.Do(t.Context(), "a", path)
 			require.ErrorIs(t, err, executor.ErrDeadlock, path)

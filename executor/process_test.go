@@ -172,6 +172,11 @@ func TestLowkiq_L23_TermAndInt(t *testing.T) {
 				require.FailNow(t, "the child ended too early", "it has said %q", all)
 				return nil
 			}
+			// What a shell starts with & ignores INT, and so would the child: a signal that is
+			// caught is as usual in a child.
+			caught := make(chan os.Signal, 1)
+			signal.Notify(caught, sent)
+			defer signal.Stop(caught)
 			child, in := process(t, "orderly", t.TempDir()+"/journal", "")
 			lines(in, "begins first")
 			require.NoError(t, child.Process.Signal(sent))

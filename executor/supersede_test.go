@@ -435,6 +435,7 @@ func TestLatestDeleteForgetsTheVersion(t *testing.T) {
 			require.Zero(t, enqueue(t, q, "a", v).MergedInto)
 			require.NotZero(t, enqueue(t, q, "b", v).MergedInto)
 			time.Sleep(time.Minute)
+			synctest.Wait()
 			require.Equal(t, map[string]int{"a": v, "b": 1_790_000_061}, m.at)
 		}
 		stop(t, x)
