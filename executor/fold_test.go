@@ -309,9 +309,9 @@ func TestFoldThatHangs(t *testing.T) {
 
 // Many updates of an id take as much memory, and as much of the journal, as a few.
 func TestFoldKeepsAnIDSmall(t *testing.T) {
-	n, callers, each := 1_000_000, 10, 200
-	if raceEnabled {
-		n = 100_000
+	n, callers, each := 100_000, 10, 200
+	if long() {
+		n = 1_000_000
 	}
 	x := open(t, t.TempDir(), executor.Config{Logger: slog.New(slog.DiscardHandler)})
 	sums := make(chan int, 10)

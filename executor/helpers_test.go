@@ -23,10 +23,10 @@ import (
 
 var errBoom = errors.New("boom")
 
-// sampled is how often a test does what it repeats: n times, and a third of that
-// under the race detector, where it takes several times as long.
+// sampled is how often a test does what it repeats: n times with STRAND_PUSH=1, and a third of
+// that in a go test of every day, and under the race detector, where it takes several times as long.
 func sampled(n int) int {
-	if raceEnabled && !long() {
+	if (raceEnabled || os.Getenv("STRAND_PUSH") == "") && !long() {
 		return (n + 2) / 3
 	}
 	return n

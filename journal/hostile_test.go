@@ -214,7 +214,7 @@ func bombs(t testing.TB) (files [][]byte) {
 			return nil
 		}))
 	}
-	const many = 1 << 16 / oneIn
+	many := 1 << 16 / oneIn
 	add(func(b *block.Writer) { // marks far from each other
 		b.BeginMarks(many)
 		for i := range Position(many) {

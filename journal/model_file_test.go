@@ -16,6 +16,20 @@ import (
 // long says that a test may take its time.
 var long = os.Getenv("STRAND_LONG") != ""
 
+// oneIn thins out what is long for a go test of every day, and what one goroutine does alone,
+// which has nothing to race with and takes several times as long under the detector: a test
+// makes one in so many. With STRAND_PUSH=1 and without the detector it makes all: .ci/run does.
+// It is odd.
+var oneIn = func() int {
+	switch {
+	case raceEnabled:
+		return 9
+	case long || os.Getenv("STRAND_PUSH") != "":
+		return 1
+	}
+	return 5
+}()
+
 // must is for deliveries, which are not on the test's goroutine.
 func must[T any](v T, err error) T {
 	if err != nil {

@@ -2,4 +2,4 @@
 
 package journal
 
-const oneIn = 1
+const raceEnabled = false

@@ -101,7 +101,7 @@ var hotConfigs = map[string]Config{
 // The bound is generous, since ten times the memory and the collector count too;
 // BenchmarkHotID has the figures.
 func TestHotID(t *testing.T) {
-	if oneIn > 1 {
+	if raceEnabled {
 		t.Skip("the race detector has costs of its own")
 	}
 	n := 10_000
@@ -138,7 +138,7 @@ func BenchmarkHotID(b *testing.B) {
 // TestBytesPerJob is what a pending job takes beyond its payload, in the core and
 // in the journal.
 func TestBytesPerJob(t *testing.T) {
-	if oneIn > 1 {
+	if raceEnabled {
 		t.Skip("the race detector has costs of its own")
 	}
 	const n, payload = 100_000, 8
@@ -158,7 +158,7 @@ func TestBytesPerJob(t *testing.T) {
 
 // TestMemoryComesBack drains a backlog while one old job stays.
 func TestMemoryComesBack(t *testing.T) {
-	const n = 100_000 / oneIn
+	n := 100_000 / oneIn
 	ids := newStock(t, n, numbered, func(int) []byte { return nil })
 	hot := newStock(t, n, func(int) []byte { return []byte("hot") }, func(i int) []byte {
 		if i == 0 {
@@ -263,7 +263,7 @@ func TestALonelyJobAllocatesItsID(t *testing.T) {
 
 // A core that has run out of jobs keeps 7 KB at most for the next one.
 func TestAnIdleCoreKeepsLittle(t *testing.T) {
-	if oneIn > 1 {
+	if raceEnabled {
 		t.Skip("the race detector has costs of its own")
 	}
 	const cores, jobs = 100, 2000

@@ -156,7 +156,7 @@ func TestTableFindsWhatIsThere(t *testing.T) {
 func TestTableNeverStops(t *testing.T) {
 	var tab table[int]
 	hash := func(v int) uint32 { return uint32(v) * 2654435769 }
-	const n = 200_000 / oneIn
+	n := 200_000 / oneIn
 	for v := 1; v <= n; v++ {
 		tab.insert(hash(v), v)
 	}

@@ -2,4 +2,4 @@
 
 package shard
 
-const oneIn = 1
+const raceEnabled = false

@@ -77,7 +77,7 @@ func TestTimelineKeepsEqualsInOrderWhenPushedInOrder(t *testing.T) {
 
 // TestTimelineGivesMemoryBack leaves one value after a burst.
 func TestTimelineGivesMemoryBack(t *testing.T) {
-	const n = 100_000 / oneIn
+	n := 100_000 / oneIn
 	for name, next := range map[string]func(i int) int{
 		"in order": func(i int) int { return i },
 		"reverse":  func(i int) int { return n - i },

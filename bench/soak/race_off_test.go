@@ -2,4 +2,4 @@
 
 package main
 
-const oneIn = 1
+const raceEnabled = false
