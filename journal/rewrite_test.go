@@ -37,6 +37,7 @@ func TestRewrittenAndEnded(t *testing.T) {
 		disk := new(Memory)
 		l, refs := rewriting(t, disk, 2)
 		c := Change{Ended: refs[1:2], Rewritten: []Rewrite{{Ref: refs[0], Payload: []byte("large")}}}
+		l.committing.Lock() // its commit has not begun
 		l.Record(&c)
 		fresh := c.Rewritten[0].Ref
 		require.True(t, fresh.Fresh())
@@ -44,6 +45,7 @@ func TestRewrittenAndEnded(t *testing.T) {
 		require.NoError(t, fresh.Read(&e))
 		require.Equal(t, "large", string(e.Payload))
 		require.Equal(t, refs[0].Position(), e.Position)
+		l.committing.Unlock()
 		if flush {
 			require.NoError(t, l.Flush(t.Context()))
 			require.False(t, fresh.Fresh())
