@@ -35,10 +35,35 @@ var sharing = &feature{
 				continue
 			}
 			if i.pos < r.items[0].pos && !w.scored(i.id) && !slices.Contains(r.items, i) {
+				if q.circles(r) {
+					i.passed = r.items[0]
+					continue
+				}
 				w.fail("overtaken: %v by %v, with which it shares lanes", i, r.items[0])
 			}
 		}
 	},
+	calm: func(w *world, c *census) {
+		for _, i := range w.ledger.items {
+			if i.passed != nil && !c.stale && w.queueOf(i.queue) != nil {
+				w.gaveWay(c, i)
+			}
+		}
+	},
+}
+
+// gaveWay: a payload was overtaken only if its job had closed a circle of lanes and
+// keys, and has failed for that. What a person has hurried has no failures any more.
+func (w *world) gaveWay(c *census, i *item) {
+	by := i.passed
+	i.passed = nil
+	if i.place != waits || i.hurried {
+		return
+	}
+	circle := func(f executor.Failure) bool { return strings.Contains(f.Error, lock.ErrDeadlock.Error()) }
+	if !slices.ContainsFunc(c.jobs[i.queue][i.id].Failures, circle) {
+		w.fail("overtaken: %v by %v, and it has closed no circle of lanes and keys", i, by)
+	}
 }
 
 // closes notes that a payload may be dead because its job has closed a circle of lanes and keys.

@@ -54,7 +54,7 @@ func (w *world) waited(q *queue, i *item, life int, err error) {
 		return
 	case errors.As(err, &buried):
 		ran := i // or what runs in its stead
-		if other := w.ledger.byPos[buried.Position]; i.hint != "" && other != nil {
+		if other := w.ledger.byPos[buried.Position]; other != nil && (i.hint != "" || w.superseded(i, tried)) {
 			ran = other
 		}
 		if q.closes(ran, buried.Reason); !ran.doom {

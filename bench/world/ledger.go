@@ -76,6 +76,7 @@ type item struct {
 
 	meta    map[string]string // nil: not known
 	back    *span             // when it was put back; nil: it was not
+	passed  *item             // what began before it, where it may have closed a circle; nil: nothing did
 	anew    bool              // numbers were reset since it may have got one
 	slot    int               // of its last run
 	buried  bool              // it was dead once
