@@ -13,7 +13,7 @@ import (
 // Whatever comes, comes back, comes late and goes, in whatever order, the ages know the
 // oldest as one that keeps them all, to a second; and they keep few of them.
 func TestAgesAreLikeTheirModel(t *testing.T) {
-	for seed := range uint64(200) {
+	for seed := range uint64(200 / oneIn) {
 		r := rand.New(rand.NewPCG(seed, 24))
 		var a ages
 		live, now, next := map[journal.Position]int64{}, int64(1e18), journal.Position(1)

@@ -61,8 +61,13 @@ func TestProofs(t *testing.T) {
 				}
 			}
 			units := p.short
+			if p.name == "syscall" && !raceEnabled && oneIn > 1 {
+				t.Skip("stops at every call of the system: STRAND_PUSH=1 does it, as .ci/run")
+			}
 			if p.name != "stop" { // which runs in this process, and counts its goroutines
 				t.Parallel() // they wait for processes, most of the time
+			}
+			if p.name != "stop" || !raceEnabled { // it has what the detector is for
 				units = max(units/oneIn, 1)
 			}
 			if longTier() {
