@@ -34,7 +34,7 @@ var inPostgres = []mutation{
 	{"the log has each pass that fails", "journal/postgres/inbox.go", "time.Since(told) >= tellEvery {", "time.Since(told) >= 0 {", server("TestRowsWaitForTheServer")},
 	{"give away what handlers are inside of", "journal/postgres/partition.go", "\tp.awaitHandlers()\n", "", server("TestAPartitionWaitsForItsHandlers")},
 	{"give the lease back beside handlers", "journal/postgres/partition.go", "&& p.lingering() == 0 {", "&& p.lingering() >= 0 {", server("TestAStopThatIsOverKeepsTheLeaseOfItsHandlers")},
-	{"handlers begin before their partition", "journal/postgres/partition.go", "\tp.ready.Store(true) // before the first handler: it may enqueue here\n\tif err := p.start(); err != nil {\n\t\tp.cancel(err)\n\t}\n", "\tif err := p.start(); err != nil {\n\t\tp.cancel(err)\n\t}\n\ttime.Sleep(50 * time.Millisecond)\n\tp.ready.Store(true)\n", server("TestHandlersOfAPartitionThatIsBeingOpened")},
+	{"handlers begin before their partition", "journal/postgres/partition.go", "\tp.ready.Store(true) // before the first handler: it may enqueue here\n\tp.n.mu.Lock()\n\tvalues := p.n.values\n\tp.n.mu.Unlock()\n\tif err := p.x.Start(values); err != nil {\n\t\tp.cancel(err)\n\t}\n", "\tp.n.mu.Lock()\n\tvalues := p.n.values\n\tp.n.mu.Unlock()\n\tif err := p.x.Start(values); err != nil {\n\t\tp.cancel(err)\n\t}\n\ttime.Sleep(50 * time.Millisecond)\n\tp.ready.Store(true)\n", server("TestHandlersOfAPartitionThatIsBeingOpened")},
 	{"import one of two journals", "journal/postgres/move_export.go", "os.Lstat(one); !errors", "os.Lstat(one); err == nil && false && !errors", server("TestMoveRefusals")},
 	{"a late release frees the next lease", "journal/postgres/cluster.go", " AND $3::bigint IN (0, epoch)", " AND $3::bigint >= 0", server("TestALateReleaseFreesNothing")},
 	{"a stop waits for what is being given away", "journal/postgres/partition.go", "func() { p.hurry(context.Cause(ctx)) }", "func() {}", server("TestAStopHurriesWhatIsBeingGivenAway")},
@@ -58,7 +58,7 @@ var inPostgres = []mutation{
 	{"beside the transaction of database/sql", "journal/postgres/tx.go", "_, err := tx.ExecContext(ctx, sql, args...)", "_, err := q.n.pool.Exec(ctx, sql, args...)", server("TestEnqueueTxIsThereIfItCommits")},
 
 	// Leases.
-	{"handlers hear of their lease when it has ended", "journal/postgres/lease.go", "return n.cfg.Lease * safeQuarts / 4", "return n.cfg.Lease", server("TestAStaleOwnerEndsItsHandlersBeforeItsLease")},
+	{"handlers hear of their lease when it has ended", "journal/postgres/partition.go", "sent.Add(p.n.cfg.Lease * safeQuarts / 4)", "sent.Add(p.n.cfg.Lease)", server("TestAStaleOwnerEndsItsHandlersBeforeItsLease")},
 	{"handlers do not hear why they end", "journal/postgres/partition.go", "\t\t\t(*cancel)(cause)\n", "\t\t\t_ = cancel\n", server("TestAStaleOwnerEndsItsHandlersBeforeItsLease")},
 	{"commit after the lease was lost", "journal/postgres/partition.go", "\tp.mu.Unlock()\n\tp.cancel(cause)\n}", "\tp.mu.Unlock()\n\ttime.AfterFunc(p.n.cfg.Lease, func() { p.cancel(cause) })\n}", server("TestAStaleOwnerEndsItsHandlersBeforeItsLease")},
 	{"two owners with one epoch", "journal/postgres/cluster.sql", "SET epoch = epoch + 1 WHERE partition = p RETURNING", "SET epoch = epoch WHERE partition = p RETURNING", server("TestAStaleOwnerEndsItsHandlersBeforeItsLease")},
@@ -76,7 +76,7 @@ var inPostgres = []mutation{
 	{"a token that stays", "journal/postgres/partition.go", "\t\treturn p.token\n", "\t\treturn min(p.token, 1)\n", server("TestTokenGrowsWithEachOwner")},
 	{"each transaction notifies", "journal/postgres/hint.go", "now.Sub(h.last) >= hintEvery {", "now.Sub(h.last) >= 0 {", server("TestFewTransactionsNotify")},
 	{"a pooler without sessions", "journal/postgres/guard.go", "if (now == session) != (c == conn) {", "if session == 0 && (now == session) != (c == conn) {", server("TestPoolerWithoutSessions")},
-	{"step down from what runs", "journal/postgres/partition.go", "\terr := p.x.Stop(p.grace)\n", "\tp.hurry(nil)\n\terr := p.x.Stop(p.grace)\n", server("TestAStepDownWaitsForHandlers")},
+	{"step down from what runs", "journal/postgres/partition.go", "\tif err := p.x.Stop(p.grace); ", "\tp.hurry(nil)\n\tif err := p.x.Stop(p.grace); ", server("TestAStepDownWaitsForHandlers")},
 	{"a partition that nobody knows to be free", "journal/postgres/hint.go", "\tif lease {", "\tif lease && false {", server("TestAStopTellsOfTheLastPartition")},
 	{"an outage that is not told", "journal/postgres/lease.go", "\t\tn.noteTended(began, err)\n", "\t\tn.noteTended(began, nil)\n", server("TestErrTellsOfAnOutage")},
 

@@ -95,6 +95,8 @@
 //     that commits with what others enqueue meanwhile.
 //   - The crash recorder, the control socket and compaction are of a journal on a disk of
 //     its own. No job is suspected of having ended its process.
+//   - In a deploy that adds a queue the nodes without it may own its ids. What comes for it waits
+//     there, in order, until a node that has it owns them: [Node.Err], [Stats] and the log tell of it.
 //   - What the owner refuses although the caller's node did not, as a middleware or the key
 //     functions of locks may, stays in the inbox, as does a row for a queue that the
 //     owner does not have: see [Stats]. What was refused has its reason in the column refused

@@ -9,7 +9,9 @@ import (
 )
 
 // Err returns why partitions that this node should serve are not served, or what the inbox has for
-// them is not taken in, each by its number; which ones wait for handlers that were cancelled; and
+// them is not taken in, each by its number; what executor.Executor.Err says of each; which ones have
+// something for a queue that this node does not have, half a minute late at most; which ones wait for
+// handlers that were cancelled; why the last attempt to write the inbox has failed; and
 // since when the node can't renew its leases or get new ones, if its last attempt to do so has
 // failed. nil: there is nothing to say. It goes on trying by itself, but after [ErrBehind]. Before
 // Start and after Stop there is no attempt.
@@ -21,6 +23,9 @@ func (n *Node) Err() error {
 		errs = append(errs, fmt.Errorf("postgres: connection: leases can't be renewed or taken since %s: %w",
 			n.outage.since.Format(time.RFC3339), n.outage.err))
 	}
+	if err := n.outbox.failing(); err != nil && n.state != stopping {
+		errs = append(errs, fmt.Errorf("postgres: the inbox can't be written: %w", err))
+	}
 	for _, number := range slices.Sorted(maps.Keys(n.failed)) {
 		errs = append(errs, fmt.Errorf("partition %d: %w", number, n.failed[number].err))
 	}
@@ -29,6 +34,13 @@ func (n *Node) Err() error {
 		if p.ready.Load() {
 			if err := p.taker.failing(); err != nil {
 				errs = append(errs, fmt.Errorf("partition %d: the inbox can't be taken in: %w", number, err))
+			}
+			if err := p.x.Err(); err != nil && p.serving() {
+				errs = append(errs, fmt.Errorf("partition %d: %w", number, err))
+			}
+			others := p.taker.unserved()
+			for _, queue := range slices.Sorted(maps.Keys(others)) {
+				errs = append(errs, fmt.Errorf("partition %d: %d wait for queue %q, which this node does not have: register it, or stop this node", number, others[queue], queue))
 			}
 			if count := p.lingering(); count > 0 {
 				errs = append(errs, fmt.Errorf("partition %d: another node gets it when %d handlers have returned that were cancelled", number, count))
@@ -44,7 +56,7 @@ func (n *Node) Err() error {
 	return errors.Join(errs...)
 }
 
-// outage is for how long the leases can't be tended, and why; zero: they can.
+// outage is for how long the leases can't be tended, and why; nil: they can.
 type outage struct {
 	since time.Time
 	err   error
@@ -54,12 +66,8 @@ type outage struct {
 func (n *Node) noteTended(began time.Time, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	switch {
-	case err == nil:
-		n.outage = outage{}
-	case n.outage.err == nil:
-		n.outage = outage{began, err}
-	default:
-		n.outage.err = err
+	if n.outage.err == nil {
+		n.outage.since = began
 	}
+	n.outage.err = err
 }

@@ -47,7 +47,8 @@ type taker struct {
 	mu     sync.Mutex
 	next   *pass
 	closed bool
-	err    error // of the last pass
+	err    error          // of the last pass
+	others map[string]int // what waits for queues that the node does not have: rows, and payloads in the log
 }
 
 // pass is one look at the inbox.
@@ -253,8 +254,8 @@ func (t *taker) takePage(p *pass, page []inRow) error {
 					return err
 				}
 				rest = rest[1:]
-				if p.blocked[order] = t.isSplit(group[0]); p.blocked[order] != nil {
-					rest = nil // its calls come with the next pass, before what is behind it
+				if calls, err := callsOf(group[0].calls); err == nil && len(calls) > 1 {
+					p.blocked[order], rest = errSplit, nil // its calls come with the next pass, before what is behind it
 					poke(t.wake)
 				} else {
 					delete(p.blocked, order)
@@ -277,14 +278,6 @@ func (t *taker) alone(p *pass, order string, group []inRow) error {
 
 // errSplit is why the rows behind one that was split wait.
 var errSplit = errors.New("postgres: a row of the inbox was taken apart, because one of its calls was refused")
-
-// isSplit returns errSplit for a row whose calls are rows now.
-func (t *taker) isSplit(r inRow) error {
-	if calls, err := callsOf(r.calls); err == nil && len(calls) > 1 {
-		return errSplit
-	}
-	return nil
-}
 
 // together returns the first rows of one queue, and their items.
 func (t *taker) together(rows []inRow) (group []inRow, items []item, err error) {
@@ -313,7 +306,9 @@ func (t *taker) together(rows []inRow) (group []inRow, items []item, err error) 
 // take appends items to the log, in the commit that deletes their rows.
 func (t *taker) take(rows []inRow, items []item) error {
 	offset := t.offset + 1
-	for _, r := range rows {
+	numbers := make([]int64, len(rows))
+	for i, r := range rows {
+		numbers[i] = r.number
 		t.p.store.Intake(offset, r.number)
 	}
 	q, err := t.p.x.Lookup(rows[0].queue)
@@ -328,18 +323,9 @@ func (t *taker) take(rows []inRow, items []item) error {
 		t.offset = stale.Last
 	}
 	if !t.ends(err) { // otherwise the rows stay noted: the commit may come yet
-		t.p.store.intake.forget(rows)
+		t.p.store.intake.over(numbers)
 	}
 	return err
-}
-
-// forget takes back rows that were not taken in.
-func (n *intake) forget(rows []inRow) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.rows = slices.DeleteFunc(n.rows, func(r intakeRow) bool {
-		return slices.ContainsFunc(rows, func(gone inRow) bool { return gone.number == r.number })
-	})
 }
 
 // refusal reports whether an error is about the rows, and not about the executor or the server.
@@ -371,13 +357,8 @@ func (t *taker) refuse(r inRow, why error) error {
 	}
 	t.p.n.log.Error("a row of the inbox is refused; it stays there", slog.Int("partition", t.p.number),
 		slog.Int64("number", r.number), slog.String("queue", r.queue), slog.Any("error", why))
-	return t.exec(t.p.n.texts.refuse, t.p.number, r.number, textOf(why), t.p.epoch())
-}
-
-// textOf is an error as the server can have it.
-func textOf(err error) string {
-	text := fmt.Sprintf("%+q", err.Error())
-	return text[1 : len(text)-1]
+	text := fmt.Sprintf("%+q", why.Error()) // as the server can have it
+	return t.exec(t.p.n.texts.refuse, t.p.number, r.number, text[1:len(text)-1], t.p.epoch())
 }
 
 func (t *taker) exec(sql string, args ...any) error {
@@ -387,23 +368,49 @@ func (t *taker) exec(sql string, args ...any) error {
 	})
 }
 
-// tellUnknown logs rows of queues that are not registered. They wait.
+// unserved returns what waits for queues that the node does not have, by their names.
+func (t *taker) unserved() map[string]int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.others
+}
+
+// tellUnknown notes rows of queues that are not registered, and payloads in the log, and logs the
+// first of each queue. They wait.
 func (t *taker) tellUnknown() error {
-	unknown := make(map[string]int)
+	others := make(map[string]int)
 	err := t.p.store.patient(func(ctx context.Context, conn *pgx.Conn) error {
-		clear(unknown)
+		clear(others)
 		rows, err := conn.Query(ctx, t.p.n.texts.unknown, t.p.number, t.names)
 		if err != nil {
 			return err
 		}
 		var queue string
 		var count int
-		_, err = pgx.ForEachRow(rows, []any{&queue, &count}, func() error { unknown[queue] = count; return nil })
+		_, err = pgx.ForEachRow(rows, []any{&queue, &count}, func() error { others[queue] = count; return nil })
 		return err
 	})
-	for _, queue := range slices.Sorted(maps.Keys(unknown)) {
-		t.p.n.log.Warn("rows of the inbox wait for a queue that is not registered here", slog.Int("partition", t.p.number),
-			slog.String("queue", queue), slog.Int("rows", unknown[queue]))
+	if err != nil {
+		return err
 	}
-	return err
+	stats, err := t.p.x.Stats(t.p.ctx)
+	if err != nil {
+		return err
+	}
+	for _, q := range stats.Queues {
+		if q.Unclaimed > 0 {
+			others[q.Name] += q.Unclaimed
+		}
+	}
+	before := t.unserved()
+	for _, queue := range slices.Sorted(maps.Keys(others)) {
+		if before[queue] == 0 {
+			t.p.n.log.Warn("jobs wait for a queue that is not registered here", slog.Int("partition", t.p.number),
+				slog.String("queue", queue), slog.Int("rows", others[queue]))
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.others = others
+	return nil
 }

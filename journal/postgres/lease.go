@@ -33,9 +33,6 @@ const (
 // tellEvery is how often the log has that leases can't be renewed, at most; worse news are told at once.
 const tellEvery = 10 * time.Second
 
-// safe is how long a partition is held after a renewal was sent.
-func (n *Node) safe() time.Duration { return n.cfg.Lease * safeQuarts / 4 }
-
 // view is who lives and who owns what, at one moment of the server.
 type view struct {
 	nodes  []pgtype.UUID // that live
@@ -359,13 +356,6 @@ func unreached(err error) bool {
 
 // longestFailure is how long a partition that fails is left alone at most.
 const longestFailure = 30 * time.Second
-
-// healthy forgets why a partition was not served.
-func (n *Node) healthy(number int) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	delete(n.failed, number)
-}
 
 // leave ends the candidacy, as far as the server answers.
 func (n *Node) leave(ctx context.Context) {

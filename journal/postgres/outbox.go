@@ -60,6 +60,7 @@ type outbox struct {
 	closed  error         // after drain
 	quiet   chan struct{} // closed when busy ends, for drain; nil: nobody waits
 	until   time.Time     // what the flush has sent is refused when it is later
+	why     error         // of the last attempt; nil: the server has taken it
 	clock   serverClock
 }
 
@@ -91,7 +92,7 @@ func (o *outbox) put(ctx context.Context, parts map[place][]byte) error {
 	}
 	until, pending := o.withdraw(c)
 	if pending {
-		return context.Cause(ctx)
+		return o.cause(ctx)
 	}
 	t := time.NewTimer(time.Until(until))
 	defer t.Stop()
@@ -99,8 +100,23 @@ func (o *outbox) put(ctx context.Context, parts map[place][]byte) error {
 	case err := <-c.done:
 		return err
 	case <-t.C:
-		return fmt.Errorf("%w: the flush was under way: %w", executor.ErrUnknown, context.Cause(ctx))
+		return fmt.Errorf("%w: the flush was under way: %w", executor.ErrUnknown, o.cause(ctx))
 	}
+}
+
+// cause is that of a context, and what the caller has waited for.
+func (o *outbox) cause(ctx context.Context) error {
+	if why := o.failing(); why != nil {
+		return fmt.Errorf("%w: the inbox: %w", context.Cause(ctx), why)
+	}
+	return context.Cause(ctx)
+}
+
+// failing returns why the inbox can't be written; nil: it can, as far as is known.
+func (o *outbox) failing() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.why
 }
 
 // withdraw takes a call back that no flush has yet. Any other may be accepted until the time that
@@ -108,13 +124,11 @@ func (o *outbox) put(ctx context.Context, parts map[place][]byte) error {
 func (o *outbox) withdraw(c *outCall) (until time.Time, pending bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for i, other := range o.pending {
-		if other == c {
-			o.pending = append(o.pending[:i:i], o.pending[i+1:]...)
-			return until, true
-		}
+	i := slices.Index(o.pending, c)
+	if i >= 0 {
+		o.pending = append(o.pending[:i:i], o.pending[i+1:]...)
 	}
-	return o.until, false
+	return o.until, i >= 0
 }
 
 // waiting returns the calls of a flush whose callers wait, and until when an attempt that begins now
@@ -198,14 +212,7 @@ type rows struct {
 	queues     []string
 	calls      [][]byte
 	tokens     []pgtype.UUID
-}
-
-// size returns the bytes of their calls.
-func (r rows) size() (n int) {
-	for _, c := range r.calls {
-		n += len(c)
-	}
-	return n
+	bytes      int // of their calls
 }
 
 // rowsOf makes one row of all parts for one place, in the order of the calls.
@@ -225,6 +232,7 @@ func rowsOf(calls []*outCall) (r rows) {
 		_, _ = rand.Read(token.Bytes[:]) // does not fail
 		r.partitions, r.queues = append(r.partitions, at.partition), append(r.queues, at.queue)
 		r.calls, r.tokens = append(r.calls, row(parts[at]...)), append(r.tokens, token)
+		r.bytes += len(r.calls[len(r.calls)-1])
 	}
 	return r
 }
@@ -234,10 +242,13 @@ func rowsOf(calls []*outCall) (r rows) {
 // whose callers have gone, unless they are there; those that it returns have its answer.
 func (n *Node) insert(calls []*outCall) ([]*outCall, error) {
 	f := flight{n: n, calls: calls, rows: rowsOf(calls)}
-	f.most = silence(callTime, f.size())
+	f.most = silence(callTime, f.bytes)
 	pause, began := firstPause, time.Now()
 	for {
-		err := onConnection(n.base, n.pool, silence(attemptTime, f.size()), f.attempt)
+		err := onConnection(n.base, n.pool, silence(attemptTime, f.bytes), f.attempt)
+		n.outbox.mu.Lock()
+		n.outbox.why = err
+		n.outbox.mu.Unlock()
 		switch {
 		case err == nil:
 			n.hint(f.partitions)
@@ -293,7 +304,7 @@ func (f *flight) attempt(ctx context.Context, conn *pgx.Conn) error {
 		}
 		for _, c := range f.calls {
 			if !slices.Contains(waiting, c) {
-				c.done <- context.Cause(c.ctx)
+				c.done <- f.n.outbox.cause(c.ctx)
 			}
 		}
 		f.asked, f.calls, f.rows = false, waiting, rowsOf(waiting)

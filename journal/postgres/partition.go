@@ -98,7 +98,7 @@ func (p *partition) renewable() bool {
 func (p *partition) extend(sent time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if until := sent.Add(p.n.safe()); until.After(p.until) {
+	if until := sent.Add(p.n.cfg.Lease * safeQuarts / 4); until.After(p.until) {
 		p.until = until
 		p.timer.Reset(time.Until(until))
 	}
@@ -198,10 +198,15 @@ func (p *partition) serve() error {
 		p.taker.run()
 	}()
 	p.ready.Store(true) // before the first handler: it may enqueue here
-	if err := p.start(); err != nil {
+	p.n.mu.Lock()
+	values := p.n.values
+	p.n.mu.Unlock()
+	if err := p.x.Start(values); err != nil {
 		p.cancel(err)
 	}
-	p.n.healthy(p.number)
+	p.n.mu.Lock()
+	delete(p.n.failed, p.number)
+	p.n.mu.Unlock()
 	poke(p.n.wake) // perhaps it is another node's to serve by now
 	p.n.log.Info("partition taken", slog.Int("partition", p.number), slog.Int64("epoch", p.epoch()), slog.Duration("took", time.Since(began)))
 	select {
@@ -209,7 +214,9 @@ func (p *partition) serve() error {
 	case <-p.down:
 	}
 	p.taker.stop()
-	p.stopErr = p.stopExecutor()
+	if err := p.x.Stop(p.grace); !p.isLost(err) { // drains the handlers; what is lost is told as what it is
+		p.stopErr = err
+	}
 	<-taking
 	p.awaitHandlers()
 	return cmp.Or(p.whyLost(), context.Cause(p.ctx))
@@ -247,15 +254,6 @@ func (p *partition) whyLost() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.lost
-}
-
-// stopExecutor drains the handlers, unless the partition is lost.
-func (p *partition) stopExecutor() error {
-	err := p.x.Stop(p.grace)
-	if p.isLost(err) {
-		return nil // told as what it is
-	}
-	return err
 }
 
 // isLost reports whether the partition is lost, which an error of its executor may tell first.
@@ -313,13 +311,6 @@ func (p *partition) open() (err error) {
 	return err
 }
 
-func (p *partition) start() error {
-	p.n.mu.Lock()
-	values := p.n.values
-	p.n.mu.Unlock()
-	return p.x.Start(values)
-}
-
 func (p *partition) openLog(cfg journal.Config) (*journal.Log, error) {
 	s, err := openStore(p.ctx, p.n.pool, p.n.cfg.Schema, p.number, p.epoch())
 	if err != nil {
@@ -348,7 +339,11 @@ func (p *partition) openLog(cfg journal.Config) (*journal.Log, error) {
 //
 //	UPDATE account SET balance = $1, fence = $2 WHERE id = $3 AND fence <= $2
 //
-// No row means that another owner was here: return an error, which is not believed either.
+// No row means that another owner was here: return an error, which is not believed either. What ran,
+// and was not settled, runs again: the write of an earlier payload is there for a moment then, in
+// place of a later one's. Where that matters, and payloads have no scores, keep the position of
+// the job, too: SET balance = CASE WHEN position <= $4 THEN $1 ELSE balance END, fence = $2,
+// position = greatest(position, $4), with the same condition.
 //
 // Limits: until the next owner has written, the earlier one still may. Ids of different
 // partitions have tokens that say nothing of one another, so one fence is for the ids of one

@@ -120,7 +120,7 @@ func (q *Queue[T]) EnqueueMany(ctx context.Context, items []executor.Item[T], op
 		return nil, err
 	}
 	var rest error // why an option can't be served, if the call has to go through the inbox
-	number, one := b.single()
+	number, one := b.numbers[0], len(b.parts) == 1
 	switch {
 	case len(b.conditions) > 0 && one:
 		rest = fmt.Errorf("%w: IfAbsent, IdempotencyKey and FromSource need its answer; call it on the owner, or do without", ErrRemote)
@@ -151,7 +151,11 @@ func (q *Queue[T]) EnqueueMany(ctx context.Context, items []executor.Item[T], op
 	if err := q.n.outbox.put(ctx, parts); err != nil {
 		return nil, err
 	}
-	return b.receipts(), nil
+	all := make([]Receipt, len(b.items))
+	for i, it := range b.items {
+		all[i] = Receipt{Receipt: executor.Receipt{ID: it.ID, Durable: true}, Partition: b.numbers[i], Inbox: true}
+	}
+	return all, nil
 }
 
 // errNoQueue is what a Queue says that no registration made.
@@ -164,7 +168,7 @@ var errElsewhere = errors.New("postgres: the log can't have it now")
 func (q *Queue[T]) local(ctx context.Context, p *partition, items []executor.Item[T], options []executor.Option) ([]Receipt, error) {
 	switch err := p.taker.gate(ctx, q.order); {
 	case err == nil:
-	case errors.Is(err, executor.ErrFull) && ctx.Value(partitionKey{}) == nil && q.refuses():
+	case errors.Is(err, executor.ErrFull) && ctx.Value(partitionKey{}) == nil && q.n.cfg.Executor.Overflow == executor.OverflowRefuse: // or else calls wait
 		return nil, err
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
@@ -173,13 +177,10 @@ func (q *Queue[T]) local(ctx context.Context, p *partition, items []executor.Ite
 	}
 	x, _ := p.queues[q.name].(*executor.Queue[T]) // registered before the partition is served
 	receipts, err := enqueue(ctx, x, items, options)
-	switch {
-	case err == nil:
-	case errors.Is(err, executor.ErrUnknown):
-		return nil, err
-	case errors.Is(err, executor.ErrClosed), errors.Is(err, executor.ErrFailed):
-		return nil, fmt.Errorf("%w: %w", errElsewhere, err) // nothing was accepted
-	default:
+	if (errors.Is(err, executor.ErrClosed) || errors.Is(err, executor.ErrFailed)) && !errors.Is(err, executor.ErrUnknown) {
+		err = fmt.Errorf("%w: %w", errElsewhere, err) // nothing was accepted
+	}
+	if err != nil {
 		return nil, err
 	}
 	all := make([]Receipt, len(receipts))
@@ -198,10 +199,6 @@ func enqueue[T any](ctx context.Context, x *executor.Queue[T], items []executor.
 	return x.EnqueueMany(ctx, items, options...)
 }
 
-// refuses reports whether calls beyond the limits of the backlog are refused, and not kept
-// waiting.
-func (q *Queue[T]) refuses() bool { return q.n.cfg.Executor.Overflow == executor.OverflowRefuse }
-
 // batch are the items of a call.
 type batch[T any] struct {
 	items      []executor.Item[T] // with their ids
@@ -209,17 +206,6 @@ type batch[T any] struct {
 	numbers    []int              // of the partition of each item
 	conditions []executor.Option
 	size       int // bytes of the items, about
-}
-
-// single returns the partition of the items, if it is one.
-func (b *batch[T]) single() (number int, one bool) { return b.numbers[0], len(b.parts) == 1 }
-
-func (b *batch[T]) receipts() []Receipt {
-	all := make([]Receipt, len(b.items))
-	for i, it := range b.items {
-		all[i] = Receipt{Receipt: executor.Receipt{ID: it.ID, Durable: true}, Partition: b.numbers[i], Inbox: true}
-	}
-	return all
 }
 
 // batch encodes and checks items as the owner does, so that what it would refuse is refused

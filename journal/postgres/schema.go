@@ -141,12 +141,6 @@ func (cfg Schema) checked() (Schema, error) {
 // undefinedColumn is the SQLSTATE of a statement with a column that the table does not have.
 const undefinedColumn = "42703"
 
-// isScan reports whether the server's answer was of other types than those asked for.
-func isScan(err error) bool {
-	_, is := errors.AsType[pgx.ScanArgError](err)
-	return is
-}
-
 // querier is a connection, a pool, or a transaction.
 type querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
@@ -167,8 +161,9 @@ func readSchema(ctx context.Context, q querier, name string) (partitions int, er
 	var version int
 	err = q.QueryRow(ctx, in(name, "SELECT version, partitions FROM {schema}.version")).Scan(&version, &partitions)
 	refused, _ := errors.AsType[*pgconn.PgError](err)
+	_, otherTypes := errors.AsType[pgx.ScanArgError](err)
 	switch {
-	case refused != nil && refused.Code == undefinedColumn, isScan(err):
+	case refused != nil && refused.Code == undefinedColumn, otherTypes:
 		return 0, fmt.Errorf("%w: %q has a table version that Migrate has not made: %w", ErrTaken, name, err)
 	case errors.Is(err, pgx.ErrNoRows):
 		if q.QueryRow(ctx, in(name, "SELECT count(*) FROM {schema}.tail")).Scan(&partitions) != nil {

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	"github.com/jackc/pgx/v5"
 
@@ -27,6 +28,8 @@ type PartitionStats struct {
 	Epoch     int64  // grows with each owner
 	Inbox     int    // rows that the owner has not taken in, but for those that were
 	Refused   int    // by it: the column refused of the table inbox says why; set to null, the row is tried again
+	// Of what this node owns: what waits in inbox and log for queues that it does not have, by name; half a minute old at most.
+	Unserved map[string]int `db:"-"`
 }
 
 // Stats asks the server, until Stop is over: then it is executor.ErrClosed. It returns
@@ -48,6 +51,11 @@ func (n *Node) Stats(ctx context.Context) (s Stats, err error) {
 	}
 	if err == nil {
 		s.Partitions, err = pgx.CollectRows(rows, pgx.RowToStructByPos[PartitionStats])
+	}
+	for i := range s.Partitions {
+		if p := n.owned(s.Partitions[i].Partition); p != nil {
+			s.Partitions[i].Unserved = maps.Clone(p.taker.unserved())
+		}
 	}
 	switch {
 	case err != nil && n.base.Err() != nil:

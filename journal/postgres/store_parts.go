@@ -155,7 +155,7 @@ func (n *intake) last() (offset []byte, counts bool) {
 	return bytes.Clone(n.offset), n.counts
 }
 
-// over forgets rows that are taken in.
+// over forgets rows that are taken in, or were not and are to be noted again.
 func (n *intake) over(rows []int64) {
 	if len(rows) == 0 {
 		return

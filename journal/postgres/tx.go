@@ -23,10 +23,7 @@ import (
 // returns the errors of [Queue.Enqueue] about the call, and what the server says, which has
 // failed the transaction then.
 func (q *Queue[T]) EnqueueTx(ctx context.Context, tx pgx.Tx, id string, payload T, options ...executor.Option) error {
-	if tx == nil {
-		return fmt.Errorf("%w: no transaction; give the one that the payload is to commit with", ErrConfig)
-	}
-	return q.enqueueTx(ctx, id, payload, options, func(sql string, args ...any) error {
+	return q.enqueueTx(ctx, tx != nil, id, payload, options, func(sql string, args ...any) error {
 		_, err := tx.Exec(ctx, sql, args...)
 		return err
 	})
@@ -35,16 +32,16 @@ func (q *Queue[T]) EnqueueTx(ctx context.Context, tx pgx.Tx, id string, payload 
 // EnqueueSQL is [Queue.EnqueueTx] for a transaction of database/sql, with a driver whose
 // placeholders are those of PostgreSQL.
 func (q *Queue[T]) EnqueueSQL(ctx context.Context, tx *sql.Tx, id string, payload T, options ...executor.Option) error {
-	if tx == nil {
-		return fmt.Errorf("%w: no transaction; give the one that the payload is to commit with", ErrConfig)
-	}
-	return q.enqueueTx(ctx, id, payload, options, func(sql string, args ...any) error {
+	return q.enqueueTx(ctx, tx != nil, id, payload, options, func(sql string, args ...any) error {
 		_, err := tx.ExecContext(ctx, sql, args...)
 		return err
 	})
 }
 
-func (q *Queue[T]) enqueueTx(ctx context.Context, id string, payload T, options []executor.Option, exec func(string, ...any) error) error {
+func (q *Queue[T]) enqueueTx(ctx context.Context, given bool, id string, payload T, options []executor.Option, exec func(string, ...any) error) error {
+	if !given {
+		return fmt.Errorf("%w: no transaction; give the one that the payload is to commit with", ErrConfig)
+	}
 	if q == nil || q.n == nil {
 		return errNoQueue
 	}
@@ -64,7 +61,7 @@ func (q *Queue[T]) enqueueTx(ctx context.Context, id string, payload T, options 
 	if len(b.conditions) > 0 {
 		return fmt.Errorf("%w: IfAbsent, IdempotencyKey and FromSource need its answer, which a transaction can't wait for", ErrRemote)
 	}
-	number, _ := b.single()
+	number := b.numbers[0]
 	args := []any{number, q.name, row(encodeCall(b.parts[number]))}
 	if q.n.notifier.transaction(number) {
 		err = exec(q.n.texts.insertHint, append(args, q.n.texts.channel, hintOf([]int{number}))...)

@@ -1,0 +1,93 @@
+//go:build unix
+
+package postgres
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/journal/postgres/internal/pgtest"
+)
+
+// What waits for a queue that only another node has, in the inbox and in the log, is told by the owner,
+// until one has the partition that knows the queue.
+func TestAQueueThatOnlyAnotherNodeHas(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, pgtest.Shared(t).URL(), 1, time.Minute)
+	ran := make(chan int, 2)
+	knowing := func() (*testNode, *Queue[int]) {
+		n := c.node(c.url)
+		q, err := Handle(n.Node, "new", func(_ context.Context, job executor.Job[int]) error { ran <- job.Payload; return nil }, executor.QueueConfig[int]{})
+		require.NoError(t, err)
+		return n, q
+	}
+	first, q := knowing()
+	paused := make(chan error, 1)
+	first.cfg.Setup = func(x *executor.Executor, _ int) error {
+		new, err := x.Lookup("new")
+		if err == nil {
+			err = new.Pause(t.Context())
+		}
+		paused <- err
+		return err
+	}
+	require.NoError(t, first.Start(t.Context()))
+	c.serving(first)
+	require.NoError(t, <-paused)
+	_, err := q.Enqueue(t.Context(), "a", 1)
+	require.NoError(t, err)
+	require.NoError(t, first.Stop(t.Context()))
+	second, q := knowing()
+	_, err = q.Enqueue(t.Context(), "b", 2)
+	require.NoError(t, err)
+
+	old := c.start(c.url)
+	c.serving(old)
+	c.says(old, `partition 0: 2 wait for queue "new", which this node does not have`)
+	require.Equal(t, map[string]int{"new": 2}, cmpStats(t, old.Node).Partitions[0].Unserved)
+	require.NoError(t, old.Stop(t.Context()))
+	second.cfg.Setup = func(x *executor.Executor, _ int) error {
+		new, err := x.Lookup("new")
+		if err == nil {
+			err = new.Resume(t.Context())
+		}
+		return err
+	}
+	require.NoError(t, second.Start(t.Context()))
+	require.Equal(t, 3, <-ran+<-ran)
+	c.serving(second)
+	c.well(second)
+}
+
+// A call that nobody answers says what it has waited for, and Err says it, too, as long as that is so.
+func TestEnqueueSaysWhyItHasWaited(t *testing.T) {
+	t.Parallel()
+	s := pgtest.Shared(t)
+	c := newCluster(t, s.URL(), 1, time.Second)
+	proxy := pgtest.NewProxy(t, s.Addr())
+	n := c.node(proxy.URL(c.url))
+	proxy.Refuse()
+	proxy.Cut()
+	for _, wait := range []time.Duration{time.Second, 2 * time.Second} { // the second one is behind the first
+		ctx, cancel := context.WithTimeout(t.Context(), wait)
+		_, err := n.q.Enqueue(ctx, "a", 1)
+		cancel()
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorContains(t, err, "the inbox: ")
+		require.True(t, unreached(err), "%v", err)
+	}
+	c.says(n, "the inbox can't be written: ")
+	proxy.Heal()
+	require.Eventually(t, func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		_, err := n.q.Enqueue(ctx, "b", 1)
+		return err == nil || !errors.Is(err, context.DeadlineExceeded)
+	}, time.Minute, time.Millisecond)
+	c.well(n)
+}
