@@ -154,16 +154,12 @@ func readRunning(dir string) (*Death, error) {
 // runningWords reads no more than the file says, and has, and a recorder could
 // have written; nil if that does not agree.
 func runningWords(f *os.File) (v []uint64, err error) {
-	var head [4 * 8]byte
-	n, err := f.ReadAt(head[:], 0)
-	if err != nil && !errors.Is(err, io.EOF) || n < runningHeaderV1 {
-		return nil, orNotEOF(err)
-	}
-	info, err := f.Stat()
-	if err != nil {
+	head := make([]byte, 4*8)
+	b, err := io.ReadAll(io.NewSectionReader(f, 0, int64(len(head))))
+	if copy(head, b) < runningHeaderV1 || err != nil {
 		return nil, err
 	}
-	magic, words, places := binary.LittleEndian.Uint64(head[:]), binary.LittleEndian.Uint64(head[16:]), binary.LittleEndian.Uint64(head[24:])
+	magic, words, places := binary.LittleEndian.Uint64(head), binary.LittleEndian.Uint64(head[16:]), binary.LittleEndian.Uint64(head[24:])
 	size := int64(-1)
 	switch {
 	case words > maxRunning || places > words && magic == RunningMagic:
@@ -172,24 +168,17 @@ func runningWords(f *os.File) (v []uint64, err error) {
 	case magic == RunningMagic:
 		size = RunningHeader + 8*int64(mappedWords(int(words), int(places)))
 	}
-	if size < 0 || size > info.Size() { // room that it has beside is no matter
+	if size < 0 {
 		return nil, nil
 	}
-	b := make([]byte, size)
-	if _, err := f.ReadAt(b, 0); err != nil {
-		return nil, orNotEOF(err)
+	b, err = io.ReadAll(io.NewSectionReader(f, 0, size)) // room that it has beside is no matter
+	if int64(len(b)) < size || err != nil {
+		return nil, err
 	}
 	for ; len(b) > 0; b = b[8:] {
 		v = append(v, binary.LittleEndian.Uint64(b))
 	}
 	return v, nil
-}
-
-func orNotEOF(err error) error {
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	return err
 }
 
 // note takes in words of one place.

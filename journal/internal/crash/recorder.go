@@ -48,9 +48,8 @@ const (
 	reserved = 16 << 10
 )
 
-// The beat says how long the process has lived at least: the recorder notes it
-// when that is a sixteenth more than at the last time, so hardly ever in the
-// long run.
+// The beat says how long the process has lived at least: while something runs, exact to a
+// sixteenth, so it is hardly ever noted in the long run; and else whether for the alibi.
 const (
 	leastBeat     = 5 * time.Millisecond
 	beatPrecision = 16
@@ -74,17 +73,24 @@ type Recorder struct {
 	lost func(cause error) // called once, on a goroutine of its own
 	gone atomic.Bool       // nothing is written to the map any more
 
+	// The beat waits until something runs. Set before words are read, read after one is set.
+	resting atomic.Bool
+
 	// mu guards what follows. No timer may write into a map that is gone.
 	mu     sync.Mutex
 	beat   *atomic.Uint64
-	timer  *time.Timer // nil: there is no beat
+	timer  *time.Timer // nil: there is no beat, because what is noted ends with the process
 	origin time.Time   // what it grows from
 	closed bool
 }
 
 // Set notes that p runs in word i. About 12 ns, 8 of them for what may happen to
 // the file: asking the system about it first would cost twenty times that.
-func (r *Recorder) Set(i int, p format.Position) { r.note(&r.words[i], uint64(p)) }
+func (r *Recorder) Set(i int, p format.Position) {
+	if r.note(&r.words[i], uint64(p)); r.resting.Load() {
+		r.noteBeat()
+	}
+}
 
 // Clear notes that word i is free.
 func (r *Recorder) Clear(i int) { r.note(&r.words[i], 0) }
@@ -165,7 +171,10 @@ func Record(p *directory.Dir, epoch uint64, places, words int, logger *slog.Logg
 		}
 		return err // a worker will clear a word yet: the map has to stay
 	}
-	r.Rebeat()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.origin, r.timer = r.start, time.AfterFunc(alibi, r.noteBeat)
+	r.resting.Store(true)
 	return r, nil
 }
 
@@ -228,25 +237,27 @@ func (r *Recorder) lay(mapped []atomic.Uint64, n, places int) {
 func (r *Recorder) Rebeat() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.closed {
-		return
-	}
-	r.origin = time.Now()
-	if r.timer == nil {
-		r.timer = time.AfterFunc(leastBeat, r.noteBeat)
-	} else {
+	if r.origin = time.Now(); r.timer != nil {
 		r.timer.Reset(leastBeat)
 	}
 }
 
+// noteBeat notes the beat and sees to the next one, if there is to be one.
 func (r *Recorder) noteBeat() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.closed {
+	if r.resting.Store(false); r.closed || r.gone.Load() {
 		return
 	}
-	r.note(r.beat, uint64(time.Since(r.start)))
-	r.timer.Reset(max(time.Since(r.origin)/beatPrecision, leastBeat))
+	lived := time.Since(r.start)
+	r.note(r.beat, uint64(lived))
+	r.resting.Store(true)
+	if !r.idle() {
+		r.resting.Store(false)
+		r.timer.Reset(max(time.Since(r.origin)/beatPrecision, leastBeat))
+	} else if lived < alibi {
+		r.timer.Reset(alibi - lived)
+	}
 }
 
 // idle reports whether no worker has anything to clear any more.
