@@ -445,6 +445,24 @@ func TestFullToTheEnd(t *testing.T) {
 	})
 }
 
+// Nobody waits for room on a disk that was full when the log was closed.
+func TestFullForGood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := startFull(t, 1)
+		f.disk.Limit(f.disk.disk().Content() + 50)
+		_, err := f.log.Post(t.Context(), []Entry{{Queue: modelQueue, ID: []byte("posted"), Payload: make([]byte, 100_000)}})
+		require.NoError(t, err)
+		synctest.Wait()
+		err = f.log.Close()
+		require.ErrorIs(t, err, ErrFull)
+		require.ErrorIs(t, err, ErrFailed)
+		f.disk.Limit(1 << 30)
+		require.ErrorIs(t, f.log.Settled(t.Context()), ErrFailed)
+		_, err = f.log.Arrived(t.Context(), 0)
+		require.ErrorIs(t, err, ErrFailed)
+	})
+}
+
 // The position of a call that was refused is not used again, and nothing is
 // written for it alone.
 func TestFullForNothing(t *testing.T) {

@@ -148,7 +148,7 @@ func (l *Log) Flush(ctx context.Context) error { return l.flush(ctx, false) }
 // Flush without ErrFull.
 func (l *Log) Settled(ctx context.Context) error {
 	for {
-		if err := l.flush(ctx, true); !errors.Is(err, ErrFull) {
+		if err := l.flush(ctx, true); !awaitsRoom(err) {
 			return err
 		}
 	}
@@ -164,11 +164,15 @@ func (l *Log) Arrived(ctx context.Context, p Position) (held bool, err error) {
 			l.mu.Unlock()
 			return true, nil
 		}
-		if err := l.await(ctx, true); !errors.Is(err, ErrFull) {
+		if err := l.await(ctx, true); !awaitsRoom(err) {
 			return false, err
 		}
 	}
 }
+
+// awaitsRoom reports whether a disk was full that may have room again. For a log that was
+// closed on a full disk it never has.
+func awaitsRoom(err error) bool { return errors.Is(err, ErrFull) && !errors.Is(err, ErrFailed) }
 
 func (l *Log) flush(ctx context.Context, full bool) error {
 	l.mu.Lock()
