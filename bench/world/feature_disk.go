@@ -38,12 +38,15 @@ var disk = &feature{
 }
 
 func playFull(w *world, l line) {
-	full := func() { w.x.Full(l.num("bytes")) }
+	begin := func() { w.x.Full(l.num("bytes")) }
 	if l.has("results") {
-		full = w.x.NoRoom
+		begin = w.x.NoRoom
+	}
+	full := func() {
+		begin()
+		time.AfterFunc(10*time.Minute, w.x.HasRoom) // what waits for the disk can't end before
 	}
 	w.full.Store(true)
-	time.AfterFunc(10*time.Minute, w.x.HasRoom) // what waits for the disk can't end before
 	if l.has("commits") {
 		w.arm(l.num("commits"), full)
 		return
