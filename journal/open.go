@@ -141,17 +141,17 @@ func (l *Log) close(unlock func() error) error {
 
 // Flush returns nil when everything that was accepted before is on disk. While
 // the disk is full it returns ErrFull: something is not, but it is not lost.
-func (l *Log) Flush(ctx context.Context) error { return l.flush(ctx, false) }
+func (l *Log) Flush(ctx context.Context) error {
+	l.mu.Lock()
+	return l.await(ctx, false)
+}
 
 // Settled waits until what was recorded is on disk, as Flush does; on a full disk
 // until there is room for it, as results have the reserve. Its errors are those of
 // Flush without ErrFull.
 func (l *Log) Settled(ctx context.Context) error {
-	for {
-		if err := l.flush(ctx, true); !awaitsRoom(err) {
-			return err
-		}
-	}
+	_, err := l.Arrived(ctx, 0)
+	return err
 }
 
 // Arrived is Settled that also sees to what was posted: when it returns false, the entry
@@ -164,19 +164,11 @@ func (l *Log) Arrived(ctx context.Context, p Position) (held bool, err error) {
 			l.mu.Unlock()
 			return true, nil
 		}
-		if err := l.await(ctx, true); !awaitsRoom(err) {
+		err := l.await(ctx, true)
+		if !errors.Is(err, ErrFull) || errors.Is(err, ErrFailed) { // closed on a full disk, it is never written
 			return false, err
 		}
 	}
-}
-
-// awaitsRoom reports whether a disk was full that may have room again. For a log that was
-// closed on a full disk it never has.
-func awaitsRoom(err error) bool { return errors.Is(err, ErrFull) && !errors.Is(err, ErrFailed) }
-
-func (l *Log) flush(ctx context.Context, full bool) error {
-	l.mu.Lock()
-	return l.await(ctx, full)
 }
 
 // await waits for everything that was accepted so far; on a full disk only if told to.
