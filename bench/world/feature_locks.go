@@ -2,6 +2,7 @@ package world
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -148,9 +149,10 @@ func lockByHand(w *world, l line) {
 // peekLocks: lists of keys agree, and who watches a key hears that it is unlocked.
 func (w *world) peekLocks() {
 	locks := w.x.KeyLocks()
-	locked := make(map[string]bool)
+	locked, byPerson := make(map[string]bool), make(map[string]bool)
 	for _, k := range locks.List() {
 		locked[k.Key] = true
+		byPerson[k.Key] = k.MoreLocks > 0 || slices.ContainsFunc(k.Locks, func(l executor.LockHeld) bool { return l.By == "a person" })
 	}
 	page, more, err := w.x.Inspect().LockedKeys("", 0)
 	if err != nil || more > 0 {
@@ -171,7 +173,7 @@ func (w *world) peekLocks() {
 		h, ok := w.state["hand "+key].(*byHand)
 		switch {
 		case !ok:
-		case locked["lock "+key]:
+		case byPerson["lock "+key]:
 			h.sure = true
 		case h.sure || h.life == w.life:
 			w.fail("locks: %s was locked by hand, and is not locked", key)
