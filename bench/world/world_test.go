@@ -2,6 +2,7 @@ package world
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -62,7 +63,9 @@ func TestWorld(t *testing.T) {
 					return
 				}
 				s := write(seed, only...)
+				late := time.AfterFunc(5*time.Minute, func() { panic(fmt.Sprintf("seed %d does not come to its end", seed)) })
 				failure := perform(t, s, nil)
+				late.Stop()
 				if failure == "" {
 					continue
 				}
