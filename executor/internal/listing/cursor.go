@@ -30,7 +30,7 @@ func Parse(list, text string) (k Key, ok bool) {
 		b = b[n:]
 	}
 	k.ID = string(b)
-	return k, true
+	return k, Cursor(list, k) == text // base64 would pass over line ends
 }
 
 const sumBytes = 8
