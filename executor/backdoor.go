@@ -16,6 +16,7 @@ func init() {
 			d.release()
 		}
 	}
+	backdoor.Busy = func(x any) int { _, busy := x.(*Executor).dispatcher.load(); return busy }
 	backdoor.Settled = func(ctx context.Context, x any) error { return x.(*Executor).log.Settled(ctx) }
 	backdoor.Encode = func(queue, payload any) ([]byte, error) {
 		return queue.(interface{ encodeAny(any) ([]byte, error) }).encodeAny(payload)

@@ -195,11 +195,7 @@ func (t *Queue[T]) Stats(ctx context.Context) (QueueStats, error) {
 	if err != nil {
 		return QueueStats{}, err
 	}
-	return t.q.stats(ctx)
-}
-
-func (q *queue) stats(ctx context.Context) (QueueStats, error) {
-	s, _, err := q.figures(ctx)
+	s, _, err := t.q.figures(ctx)
 	return s, err
 }
 

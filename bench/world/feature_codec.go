@@ -2,15 +2,46 @@ package world
 
 import (
 	"errors"
+	"sync"
 
 	"github.com/strandjobs/strand/executor"
 )
 
 var errCodec = errors.New("planned: it does not decode")
 
+// plain is JSON. Each census decodes what all of those before it did: what was decoded
+// once is known.
+type plain struct{ executor.JSON[payload] }
+
+// decoded are payloads by their bytes. Nobody writes into what a payload has.
+var decoded struct {
+	sync.Mutex
+	known map[string]payload
+}
+
+func (c plain) Decode(data []byte) (payload, error) {
+	decoded.Lock()
+	p, again := decoded.known[string(data)]
+	decoded.Unlock()
+	if again {
+		return p, nil
+	}
+	p, err := c.JSON.Decode(data)
+	if err != nil {
+		return p, err
+	}
+	decoded.Lock()
+	defer decoded.Unlock()
+	if decoded.known == nil || len(decoded.known) > 5000 {
+		decoded.known = make(map[string]payload)
+	}
+	decoded.known[string(data)] = p
+	return p, nil
+}
+
 // codec refuses some payloads, when they are encoded or when they are to run: those go
 // to the morgue, alone.
-type codec struct{ executor.JSON[payload] }
+type codec struct{ plain }
 
 func (c codec) Encode(p payload) ([]byte, error) {
 	switch p.Key {
@@ -19,7 +50,7 @@ func (c codec) Encode(p payload) ([]byte, error) {
 	case "panics":
 		panic("planned panic of a codec")
 	}
-	return c.JSON.Encode(p)
+	return c.plain.Encode(p)
 }
 
 var coding = &feature{

@@ -167,7 +167,7 @@ func (w *world) present() {
 
 func (w *world) register(x *executor.Executor, q *queue) (err error) {
 	cfg := executor.QueueConfig[payload]{
-		Share: executor.Share{Shards: q.conf.num("shards")}, MaxRetries: q.conf.num("retries"), RetryIn: always(2 * time.Second),
+		Share: executor.Share{Shards: q.conf.num("shards")}, MaxRetries: q.conf.num("retries"), RetryIn: always(2 * time.Second), Codec: plain{},
 	}
 	if cfg.MaxRetries == 0 {
 		cfg.MaxRetries = -1

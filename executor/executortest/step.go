@@ -80,29 +80,29 @@ func (x *Executor) release(call string) (hold func()) {
 // settle waits until no handler runs, and what they have done is on disk.
 func (x *Executor) settle() {
 	x.t.Helper()
-	for quiet, seen := time.Now(), -1; ; {
+	for quiet, seen, flushed := time.Now(), -1, -1; ; {
 		x.wait()
 		x.checkRuns()
-		n := x.record.count()
+		n, busy := x.record.count(), backdoor.Busy(x.Executor) > 0
 		if n != seen {
-			quiet = time.Now()
+			quiet, seen = time.Now(), n
 		}
-		idle := n == seen && !x.atWork()
-		seen = n
 		switch {
-		case x.over(), idle:
+		case x.over(), n == flushed && !busy:
 			return
 		case time.Since(quiet) >= x.cfg.Patience:
 			x.t.Fatalf("executortest: %s: nothing has happened for %v, and these have not returned:\n%s", x.step, x.cfg.Patience, x.stacks())
-		case x.atWork():
+		case busy:
 			x.pause(quiet, x.cfg.Patience)
 		default:
+			flushed = n
 			x.flush()
 		}
 	}
 }
 
 // flush waits for the disk. While that is full it may be for long, and it is not waited for.
+// Shards that are asked for their figures see what is due now, before Slack has passed.
 func (x *Executor) flush() {
 	patience := x.cfg.Patience
 	if errors.Is(x.Executor.Err(), executor.ErrFull) {
@@ -111,12 +111,7 @@ func (x *Executor) flush() {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	_ = backdoor.Settled(ctx, x.Executor) // a journal that has failed says so itself
-}
-
-// atWork reports whether workers have something in hand.
-func (x *Executor) atWork() bool {
-	stats, err := x.Executor.Stats(context.Background())
-	return err == nil && stats.Busy > 0
+	_, _ = x.Executor.Stats(ctx)
 }
 
 // over reports whether the executor can't go on, as the test has asked for.

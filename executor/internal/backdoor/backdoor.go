@@ -31,6 +31,9 @@ var (
 	// run that a worker has in hand goes on.
 	Hold func(x any, held bool)
 
+	// Busy is how many workers of an *executor.Executor are not idle.
+	Busy func(x any) int
+
 	// Settled waits until what an *executor.Executor has decided is on disk; on one that
 	// is full, until there is room.
 	Settled func(ctx context.Context, x any) error
